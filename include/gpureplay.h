@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * libgpureplay: experience replay in the memory of the device that trains on it.
+ *
+ * The whole public API, in the order in which a program meets it:
+ *
+ *   gpureplay/status.h    results, error texts, version
+ *   gpureplay/device.h    open "auto", "cpu" or "cuda:0"
+ *   gpureplay/replay.h    a ring of transitions on that device, and minibatches drawn from it
+ *   gpureplay/writer.h    what puts transitions in
+ *   gpureplay/learner.h   a DQN learner that trains on the replay with no host round trip
+ *
+ * Conventions. Every function that can fail returns a gpur_status; gpur_last_error() then has the reason, with the value
+ * that was given and the value that was wanted. A status above zero is a refusal: nothing has changed. A status below
+ * zero means that the device failed: destroy what lives on it. Every `destroy` takes NULL. A config struct begins with
+ * its own size and is filled in by its `_init` function, so programs compiled against an older header keep working.
+ * Shapes are written (batch, features), row-major; an axis of a field's shape comes after the batch axis.
+ * C99, C++ and ctypes can read these headers; no CUDA header is needed.
+ */
+#ifndef GPUREPLAY_H
+#define GPUREPLAY_H
+
+#include "gpureplay/status.h"
+#include "gpureplay/device.h"
+#include "gpureplay/replay.h"
+#include "gpureplay/writer.h"
+#include "gpureplay/learner.h"
+
+#endif

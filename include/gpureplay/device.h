@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: MIT */
+/* A device: where replay memory lives and where training runs. */
+#ifndef GPUREPLAY_DEVICE_H
+#define GPUREPLAY_DEVICE_H
+
+#include "gpureplay/status.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct gpur_device gpur_device;
+
+/* How work on the CPU device is carried out. Ignored on CUDA, whose streams are the driver's. */
+enum {
+    GPUR_EXECUTOR_INLINE = 0, /* in the calling thread, before the call returns: best for small batches */
+    GPUR_EXECUTOR_THREAD = 1, /* one thread a stream, so that training overlaps with acting */
+};
+
+/* Receives one line worth knowing, without a newline. May be called from any thread that calls the library. */
+typedef void (*gpur_log_fn)(void *user, const char *line);
+
+/* Host memory, aligned to at least 64 bytes, or NULL. `release` gets each pointer back with the same number of bytes. */
+typedef void *(*gpur_alloc_fn)(void *user, size_t bytes);
+typedef void (*gpur_release_fn)(void *user, void *memory, size_t bytes);
+
+typedef struct gpur_device_config {
+    uint64_t size;           /* sizeof(gpur_device_config), as the caller was compiled */
+    int32_t threads;         /* CPU threads for kernels and BLAS; 0: as many as OpenMP would use */
+    int32_t executor;        /* GPUR_EXECUTOR_*; default inline */
+    void *stream;            /* CUDA: a cudaStream_t to run sampling and training on, the caller's to keep alive;
+                                NULL: a private one. Must be NULL on the CPU */
+    gpur_log_fn log;         /* NULL: silence */
+    void *log_user;
+    gpur_alloc_fn alloc;     /* NULL: the C library's aligned allocation; set both or neither */
+    gpur_release_fn release;
+    void *alloc_user;
+} gpur_device_config;
+
+GPUR_API gpur_status gpur_device_config_init(gpur_device_config *config, uint64_t size);
+
+/*
+ * Opens a device by name: "cpu"; "cuda" or "cuda:N"; "auto" is "cuda:0" where that works and "cpu" elsewhere. `config`
+ * may be NULL for the defaults. The calling thread's current CUDA device, its BLAS and OpenMP thread counts and signal
+ * handlers are left as they were. Any thread may open and close; a device serves any number of threads.
+ *
+ *   GPUR_INVALID_ARGUMENT  no such name, or a config with a value out of range
+ *   GPUR_UNAVAILABLE       no CUDA in this build, no driver, or no such ordinal: the message says which, and what helps
+ */
+GPUR_API gpur_status gpur_device_open(const char *name, const gpur_device_config *config, gpur_device **device);
+
+/*
+ * Gives up the caller's hold. The device itself goes when the last replay, learner and batch on it has gone, so the
+ * order of destruction does not matter. Takes NULL.
+ */
+GPUR_API void gpur_device_close(gpur_device *device);
+
+typedef struct gpur_device_info {
+    uint64_t size;            /* sizeof(gpur_device_info), as the caller was compiled: set it before the call */
+    char name[32];            /* "cpu", "cuda:0" */
+    char description[128];    /* CPU or GPU model, kernel variant, BLAS */
+    int32_t is_cuda;          /* 1: memory of this device is CUDA memory */
+    int32_t threads;          /* CPU: threads in use; CUDA: multiprocessors */
+    int64_t memory_total;     /* bytes of the device's memory */
+    int64_t memory_free;      /* bytes free now, other programs counted */
+    int64_t memory_used;      /* bytes this library holds on the device through this handle */
+} gpur_device_info;
+
+GPUR_API gpur_status gpur_device_get_info(gpur_device *device, gpur_device_info *info);
+
+/*
+ * Zeroed memory of the device, aligned to 256 bytes; on the CPU it is ordinary memory. For callers who feed the replay
+ * from device arrays; the library plans its own.
+ */
+GPUR_API gpur_status gpur_device_alloc(gpur_device *device, int64_t bytes, void **memory);
+GPUR_API void gpur_device_free(gpur_device *device, void *memory);
+
+/* Copies between any two of host and device memory, after all work this handle has enqueued, and waits until done. */
+GPUR_API gpur_status gpur_device_copy(gpur_device *device, void *to, const void *from, int64_t bytes);
+
+/* Waits until all work enqueued through this handle is done. */
+GPUR_API gpur_status gpur_device_sync(gpur_device *device);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

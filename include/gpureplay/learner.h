@@ -1,0 +1,232 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Learner: a network, a loss, an optimiser and a target rule over a replay. A train step (draw, gather, forward, target,
+ * loss, backward, update, target copy) is recorded once and replayed on the device, with no host round trip.
+ */
+#ifndef GPUREPLAY_LEARNER_H
+#define GPUREPLAY_LEARNER_H
+
+#include "gpureplay/replay.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct gpur_learner gpur_learner;
+
+enum { GPUR_LINEAR = 0, GPUR_RELU = 1, GPUR_TANH = 2 };
+
+/* A dense layer: y = activation(x W^T + b), W (units, inputs), b (units). */
+typedef struct gpur_layer {
+    int32_t units;
+    int32_t activation; /* GPUR_LINEAR, GPUR_RELU, GPUR_TANH */
+} gpur_layer;
+
+/* What stands on the trunk. Each output stream has `hidden` units of its own first, or none with 0. */
+enum {
+    GPUR_HEAD_Q = 0,             /* Q(s, a) */
+    GPUR_HEAD_DUELING = 1,       /* Q(s, a) = V(s) + A(s, a) - mean_a A(s, a) [Wang et al. 2016, eq. 9], mean by row */
+    GPUR_HEAD_SOFTMAX_VALUE = 2, /* policy and value; for actor-critic learners */
+    GPUR_HEAD_TANH_ACTION = 3,   /* action in (-1, 1); for deterministic policy gradients */
+};
+
+enum { GPUR_MAX_LAYERS = 8 };
+
+typedef struct gpur_network_config {
+    gpur_layer trunk[GPUR_MAX_LAYERS];
+    int32_t trunk_count;       /* 0 to GPUR_MAX_LAYERS */
+    int32_t head;              /* GPUR_HEAD_* */
+    int32_t hidden;            /* units of each stream's own hidden layer; 0: none */
+    int32_t hidden_activation; /* GPUR_LINEAR, GPUR_RELU, GPUR_TANH */
+    int32_t outputs;           /* actions */
+    int32_t init;              /* GPUR_INIT_* */
+    float init_scale;          /* GPUR_INIT_NORMAL: its standard deviation */
+} gpur_network_config;
+
+/* Initial weights. Biases are 0, except under FAN_IN. */
+enum {
+    GPUR_INIT_FAN_IN = 0, /* U(-1/sqrt(inputs), 1/sqrt(inputs)) for weights and biases: PyTorch's Linear */
+    GPUR_INIT_GLOROT = 1, /* U(-l, l), l = sqrt(6 / (inputs + units)) [Glorot & Bengio 2010, eq. 16] */
+    GPUR_INIT_NORMAL = 2, /* N(0, init_scale^2) */
+};
+
+enum { GPUR_LOSS_HUBER = 0, GPUR_LOSS_SQUARED = 1 };
+
+/*
+ * Optimisers, each as its namesake computes it; g is the gradient, w the weight, t counts from 1.
+ *   ADAM              m, v with bias correction; w -= lr m^ / (sqrt(v^) + eps)      [Kingma & Ba 2015, algorithm 1]
+ *   RMSPROP_TF        v = d v + (1-d) g^2, from 1; u = momentum u + lr g / sqrt(v + eps); w -= u
+ *   RMSPROP_KERAS     v = d v + (1-d) g^2, from 0; w -= lr g / (sqrt(v) + eps)
+ *   RMSPROP_TORCH     v = d v + (1-d) g^2, from 0; u = momentum u + g / (sqrt(v) + eps); w -= lr u
+ *   RMSPROP_DEEPMIND  m = d m + (1-d) g, v = d v + (1-d) g^2, from 0; w -= lr g / sqrt(v - m^2 + eps) [Mnih et al. 2015]
+ * `centered` makes any RMSPROP divide by the root of v - m^2 where it has v; DEEPMIND always does.
+ */
+enum {
+    GPUR_ADAM = 0,
+    GPUR_RMSPROP_TF = 1,
+    GPUR_RMSPROP_KERAS = 2,
+    GPUR_RMSPROP_TORCH = 3,
+    GPUR_RMSPROP_DEEPMIND = 4,
+};
+
+/* Moves linearly from `first` to `last` over steps begin ... begin + steps, and stays. steps = 0: `first` throughout. */
+typedef struct gpur_schedule {
+    float first;
+    float last;
+    int64_t begin;
+    int64_t steps;
+} gpur_schedule;
+
+GPUR_API float gpur_schedule_at(const gpur_schedule *schedule, int64_t step);
+
+typedef struct gpur_optimizer_config {
+    int32_t kind;                /* GPUR_ADAM ... */
+    int32_t centered;            /* RMSPROP_*: 1 or 0 */
+    gpur_schedule learning_rate; /* by train step */
+    float beta1;                 /* ADAM */
+    float beta2;                 /* ADAM */
+    float decay;                 /* RMSPROP_*: d */
+    float momentum;              /* RMSPROP_TF, RMSPROP_TORCH */
+    float epsilon;
+    float clip_norm;             /* > 0: gradients are scaled so that their global norm is at most this */
+    float clip_value;            /* > 0: each gradient component is clipped to +- this, before the norm */
+} gpur_optimizer_config;
+
+/* Arithmetic of the matrix products. Master weights, heads, targets and losses are float32 throughout. */
+enum {
+    GPUR_MATH_FP32 = 0,
+    GPUR_MATH_TF32 = 1, /* CUDA: tensor cores with 10-bit mantissas; the CPU computes float32 */
+};
+
+/* Which weights gpur_learner_act uses. */
+enum {
+    GPUR_ACT_LATEST = 0,   /* as after the last launch enqueued, waiting for it */
+    GPUR_ACT_PREVIOUS = 1, /* as after the launch before, so that acting overlaps training */
+    GPUR_ACT_TARGET = 2,   /* the target network [Daley & Amato 2021, concurrent training] */
+};
+
+typedef struct gpur_learner_config {
+    uint64_t size;                   /* sizeof(gpur_learner_config), as the caller was compiled */
+    gpur_network_config network;
+    gpur_optimizer_config optimizer;
+    int32_t double_dqn;              /* 1: a* = argmax_a Q(s', a), y = r + discount Q_target(s', a*) [van Hasselt et al.
+                                        2016, eq. 4]; 0: y = r + discount max_a Q_target(s', a) [Mnih et al. 2015] */
+    int32_t loss;                    /* GPUR_LOSS_*; the mean over the batch */
+    float huber_delta;               /* Huber: squared up to this, linear beyond; default 1 */
+    int32_t index_source;            /* GPUR_UNIFORM* */
+    int64_t batch_size;              /* default 32 */
+    int64_t target_period;           /* train steps between hard target copies, the first after step 1 if
+                                        target_copy_first; default 10,000 */
+    int32_t target_copy_first;       /* 1: also copy after the very first step (Parr's code does) */
+    int32_t act;                     /* GPUR_ACT_* */
+    int32_t max_act_batch;           /* most observations in one gpur_learner_act; default 64 */
+    int32_t math;                    /* GPUR_MATH_* */
+    int32_t unroll;                  /* CUDA: steps in the long graph, 1 to 64; default 8 */
+    int32_t reserved;                /* 0 */
+    gpur_schedule exploration;       /* epsilon by environment step, for gpur_learner_epsilon */
+    uint64_t seed;                   /* of initial weights, draws and exploration */
+} gpur_learner_config;
+
+/* Defaults: Q head on two dense layers of 128, Adam at 1e-3, double DQN, Huber. `outputs` must still be set. */
+GPUR_API gpur_status gpur_learner_config_init(gpur_learner_config *config, uint64_t size);
+
+/*
+ * A published system's network, loss, optimiser, batch and target period, with every constant.
+ *   "melee-gpu"     dueling DQN of in-GPU replay [Parr 2018, section 4.2]: 128, then two streams of 512; RMSProp; 5 actions
+ *   "melee-dqn"     128-256-A [Parr, Dilipkumar & Liu 2017], one network for both roles of the target
+ *   "melee-double"  the same network, double DQN
+ *   "cartpole"      ours: dueling double DQN, two layers of 128; solves CartPole-v1 in under a minute on two CPU cores
+ */
+GPUR_API gpur_status gpur_learner_config_preset(gpur_learner_config *config, const char *name);
+
+/*
+ * Makes a learner over `replay`, whose schema must have float32 obs and next_obs, int32 or int64 action, float32 reward
+ * and a one-byte terminated. The replay must outlive it. All memory is taken here.
+ *
+ *   GPUR_INVALID_ARGUMENT  a config out of range, a field that is missing or of another type
+ *   GPUR_OUT_OF_MEMORY     with the bytes wanted and free
+ *   GPUR_UNAVAILABLE       CUDA: cuBLAS was not found; the message has the places searched
+ */
+GPUR_API gpur_status gpur_learner_create(gpur_replay *replay, const gpur_learner_config *config,
+                                         gpur_learner **learner);
+GPUR_API void gpur_learner_destroy(gpur_learner *learner);
+
+/*
+ * Enqueues `steps` train steps and returns before the last is done, waiting only to keep at most two launches in flight.
+ * One thread at a time. Writers and gpur_learner_act go on meanwhile.
+ *
+ *   GPUR_TOO_FEW  nothing is visible, or fewer than batch_size for a distinct draw
+ */
+GPUR_API gpur_status gpur_learner_train(gpur_learner *learner, int64_t steps);
+
+/* One train step on the transitions of these ids: (batch_size) in host memory. Errors as gpur_replay_gather. */
+GPUR_API gpur_status gpur_learner_train_on(gpur_learner *learner, const int64_t *ids);
+
+/* Waits for all train steps enqueued. */
+GPUR_API gpur_status gpur_learner_sync(gpur_learner *learner);
+
+/*
+ * Chooses actions: with probability epsilon uniformly at random, else argmax_a Q(obs, a), the first of equals.
+ *
+ *   obs      (count, ...) float32, host memory or memory of the learner's device
+ *   epsilon  0 to 1
+ *   actions  (count) int32, host memory; filled in when the call returns
+ *
+ * One thread at a time; not the same thread as trains, if you like.
+ */
+GPUR_API gpur_status gpur_learner_act(gpur_learner *learner, int64_t count, const float *obs, float epsilon,
+                                      int32_t *actions);
+
+/* The Q values behind it: (count, outputs) float32, host memory. */
+GPUR_API gpur_status gpur_learner_q_values(gpur_learner *learner, int64_t count, const float *obs, float *q);
+
+/* The exploration schedule at environment step `step`. */
+GPUR_API float gpur_learner_epsilon(gpur_learner *learner, int64_t step);
+
+typedef struct gpur_learner_stats {
+    uint64_t size;            /* sizeof(gpur_learner_stats), as the caller was compiled: set it before the call */
+    int64_t steps;            /* train steps finished */
+    int64_t steps_enqueued;
+    int64_t skipped;          /* steps that found an empty window and changed nothing */
+    int64_t target_copies;
+    float loss;               /* of the last finished step */
+    float mean_loss;          /* over the steps finished since the stats before */
+    float mean_q;             /* of the last finished step: mean over the batch of Q(s, a) */
+    float gradient_norm;      /* of the last finished step, before clipping */
+    float learning_rate;      /* of the last finished step */
+    float reserved;
+    double steps_per_second;  /* since the stats before */
+    int64_t device_bytes;     /* held by this learner */
+    int64_t acts;             /* actions chosen */
+} gpur_learner_stats;
+
+/* As of the last finished launch; call gpur_learner_sync first for all of them. Does not wait. */
+GPUR_API gpur_status gpur_learner_get_stats(gpur_learner *learner, gpur_learner_stats *stats);
+
+/* Which copy of the weights. */
+enum { GPUR_WEIGHTS_ONLINE = 0, GPUR_WEIGHTS_TARGET = 1, GPUR_WEIGHTS_GRADIENT = 2 };
+
+typedef struct gpur_weight_info {
+    uint64_t size;           /* sizeof(gpur_weight_info), as the caller was compiled: set it before the call */
+    char name[64];           /* "trunk.0.weight", "value.hidden.bias", "advantage.out.weight", ... */
+    int32_t dims;
+    int32_t shape[2];        /* weight (units, inputs), bias (units) */
+    int64_t count;           /* float32 numbers */
+} gpur_weight_info;
+
+GPUR_API int32_t gpur_learner_weight_count(gpur_learner *learner);
+GPUR_API gpur_status gpur_learner_weight(gpur_learner *learner, int32_t index, gpur_weight_info *info);
+
+/*
+ * Copies one tensor by name, between two train steps, to or from `count` float32 numbers in host memory. Writing the
+ * online weights changes what gpur_learner_act uses; the target keeps its own until the next copy.
+ */
+GPUR_API gpur_status gpur_learner_read_weights(gpur_learner *learner, int32_t which, const char *name, float *values,
+                                               int64_t count);
+GPUR_API gpur_status gpur_learner_write_weights(gpur_learner *learner, int32_t which, const char *name,
+                                                const float *values, int64_t count);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,205 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Replay: a ring of transitions in device memory, and minibatches drawn from it.
+ *
+ * A transition is a row of named, typed fields [the 1,000,000 x 57 table of Parr 2018, section 4, in native types]. Rows
+ * come from writers (writer.h) by way of pinned staging blocks; each block is copied to the ring at once and becomes
+ * visible at once, so that a draw never sees half of one.
+ */
+#ifndef GPUREPLAY_REPLAY_H
+#define GPUREPLAY_REPLAY_H
+
+#include "gpureplay/device.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct gpur_replay gpur_replay;
+typedef struct gpur_batch gpur_batch;
+
+/* Element types. A bool (terminated, truncated) is a uint8 of 0 or 1. */
+enum {
+    GPUR_FLOAT32 = 1,
+    GPUR_FLOAT16 = 2,
+    GPUR_UINT8 = 3,
+    GPUR_INT32 = 4,
+    GPUR_INT64 = 5,
+    GPUR_BOOL = 6,
+};
+
+enum { GPUR_MAX_FIELDS = 16, GPUR_MAX_DIMS = 6, GPUR_MAX_NAME = 32 };
+
+/*
+ * One field of a transition. The names obs, action, reward, next_obs, terminated and truncated mean what they mean in
+ * Gymnasium, and are the ones that gpur_writer_step and the learner look for; any other field is carried along.
+ */
+typedef struct gpur_field {
+    const char *name;             /* 1 to 31 characters, unique; copied */
+    int32_t dtype;                /* GPUR_FLOAT32 ... */
+    int32_t shape[GPUR_MAX_DIMS]; /* ends at the first 0; all 0: one number. {27}, {84, 84, 4} */
+} gpur_field;
+
+/* Where a draw gets its transitions from. */
+enum {
+    GPUR_UNIFORM = 0,          /* with replacement [Parr 2018, section 4] */
+    GPUR_UNIFORM_DISTINCT = 1, /* no transition twice in one batch */
+};
+
+/* How a sealed block gets into the ring. The contents are the same. */
+enum {
+    GPUR_FEED_COPY = 0,    /* staging to ring by copy engine */
+    GPUR_FEED_SCATTER = 1, /* staging to a device block by copy engine, then a scatter-update kernel */
+};
+
+/* When a partly filled staging block is published. */
+enum {
+    GPUR_FLUSH_AUTO = 0,   /* before each draw: a draw sees every transition this thread's earlier calls completed */
+    GPUR_FLUSH_MANUAL = 1, /* only at gpur_writer_flush: whole blocks, copied while the draw before runs */
+};
+
+/* What an append does that finds every staging block in flight. */
+enum {
+    GPUR_WHEN_FULL_WAIT = 0,  /* waits for the oldest copy, which is at most two launches of training away */
+    GPUR_WHEN_FULL_ERROR = 1, /* returns GPUR_WOULD_BLOCK; what fitted is in, and counted in `appended` */
+};
+
+typedef struct gpur_replay_config {
+    uint64_t size;            /* sizeof(gpur_replay_config), as the caller was compiled */
+    int64_t capacity;         /* transitions kept; the oldest are overwritten. Default 1,000,000 */
+    const gpur_field *fields; /* (field_count); the caller's, copied */
+    int32_t field_count;      /* 1 to GPUR_MAX_FIELDS */
+    int32_t index_source;     /* GPUR_UNIFORM* for gpur_replay_sample; a learner has its own setting */
+    int64_t update_size;      /* rows a staging block holds; 0: 2,000 [Parr 2018, section 5], or capacity / 16 if less */
+    int32_t staging_blocks;   /* blocks in the pinned queue, 2 to 64; default 4 */
+    int32_t feed;             /* GPUR_FEED_* */
+    int32_t flush;            /* GPUR_FLUSH_* */
+    int32_t when_full;        /* GPUR_WHEN_FULL_* */
+    int64_t min_size;         /* transitions before gpur_replay_can_sample says yes (burn-in); default 1 */
+    int64_t max_batch;        /* largest batch that will be drawn; default 4,096, or capacity / 2 if less */
+    float gamma;              /* discount per step, 0 to 1; default 0.99 */
+    float reward_clip;        /* rewards are clipped to [-reward_clip, reward_clip] by the writer; 0: not. Default 0 */
+    uint64_t seed;            /* of the draws; default 0 */
+} gpur_replay_config;
+
+GPUR_API gpur_status gpur_replay_config_init(gpur_replay_config *config, uint64_t size);
+
+/*
+ * Sets capacity, update_size, gamma, reward_clip and min_size to those of a published system; the fields stay the
+ * caller's. Names: "melee-gpu", "melee-dqn", "melee-double" [Parr 2018; the networks of Parr, Dilipkumar & Liu 2017].
+ */
+GPUR_API gpur_status gpur_replay_config_preset(gpur_replay_config *config, const char *name);
+
+/* What a replay would take, in bytes. Needs no device. */
+typedef struct gpur_replay_plan {
+    uint64_t size;         /* sizeof(gpur_replay_plan), as the caller was compiled: set it before the call */
+    int64_t row_bytes;     /* a packed row as the caller writes it: fields in order, each aligned to its own type, the
+                              whole to the largest of them, as a C struct of those members would be */
+    int64_t row_pitch;     /* the same row on the device: row_bytes rounded up to 64 */
+    int64_t ring_bytes;    /* device: capacity x row_pitch */
+    int64_t feed_bytes;    /* device: blocks of the scatter feed, the visible window */
+    int64_t pinned_bytes;  /* host, pinned on CUDA: staging_blocks x update_size x row_pitch */
+    int64_t batch_bytes;   /* device: one batch of max_batch; as many as are alive at once are made */
+    int64_t device_bytes;  /* ring_bytes + feed_bytes: what gpur_replay_create takes at once */
+} gpur_replay_plan;
+
+GPUR_API gpur_status gpur_replay_plan_bytes(const gpur_replay_config *config, gpur_replay_plan *plan);
+
+/*
+ * Makes an empty replay on `device`. All of its memory but the batches is taken here. Destroying a replay waits for its
+ * work; batches drawn from it live on until they are released. The replay must outlive its writers and learners.
+ *
+ *   GPUR_INVALID_ARGUMENT  a bad schema, or a capacity that leaves no room for max_batch beside the blocks in flight
+ *   GPUR_OUT_OF_MEMORY     the plan is larger than the device has free; the message has the capacity that would fit
+ */
+GPUR_API gpur_status gpur_replay_create(gpur_device *device, const gpur_replay_config *config, gpur_replay **replay);
+GPUR_API void gpur_replay_destroy(gpur_replay *replay);
+
+typedef struct gpur_field_info {
+    uint64_t size;  /* sizeof(gpur_field_info), as the caller was compiled: set it before the call */
+    char name[GPUR_MAX_NAME];
+    int32_t dtype;
+    int32_t dims;
+    int32_t shape[GPUR_MAX_DIMS];
+    int64_t offset; /* bytes from the start of a packed row; in a batch, unused and 0 */
+    int64_t bytes;  /* of one transition's value */
+} gpur_field_info;
+
+GPUR_API gpur_status gpur_replay_get_field(gpur_replay *replay, int32_t index, gpur_field_info *info);
+
+/* Transitions that a draw made now by this thread could see, completed but unpublished ones included under AUTO. */
+GPUR_API int64_t gpur_replay_size(gpur_replay *replay);
+
+/* 1 when that size is at least min_size and at least 1 (and under UNIFORM_DISTINCT at least 1 batch), else 0. */
+GPUR_API int32_t gpur_replay_can_sample(gpur_replay *replay);
+
+/*
+ * Draws `count` transitions from those visible and gathers them into a batch of the pool [Parr 2018, section 4].
+ *
+ *   stream   NULL: read the batch after gpur_batch_sync. CUDA: a cudaStream_t (1 is the legacy default stream) that is
+ *            made to wait for the batch, and behind whose work the batch's memory is reused after its release
+ *   batch    one reference, the caller's: gpur_batch_release it
+ *
+ * The same seed, contents and sequence of draws give the same ids on the CPU and on a GPU. One thread at a time draws
+ * from a replay (draws and learners' launches take turns behind a lock); writers go on meanwhile.
+ *
+ *   GPUR_INVALID_ARGUMENT  count < 1 or above max_batch, or NULL
+ *   GPUR_TOO_FEW           nothing is visible, or fewer than `count` for a distinct draw
+ */
+GPUR_API gpur_status gpur_replay_sample(gpur_replay *replay, int64_t count, void *stream, gpur_batch **batch);
+
+/*
+ * Like gpur_replay_sample, but gathers the transitions of the given ids, in their order, duplicates allowed.
+ *
+ *   ids      (count) in host memory
+ *
+ *   GPUR_INVALID_ARGUMENT  an id that is not visible: the message has it and the visible range
+ */
+GPUR_API gpur_status gpur_replay_gather(gpur_replay *replay, int64_t count, const int64_t *ids, void *stream,
+                                        gpur_batch **batch);
+
+typedef struct gpur_replay_stats {
+    uint64_t size;            /* sizeof(gpur_replay_stats), as the caller was compiled: set it before the call */
+    int64_t first_id;         /* id of the oldest visible transition */
+    int64_t visible;          /* visible transitions: ids first_id to first_id + visible - 1 */
+    int64_t appended;         /* rows taken from callers since creation */
+    int64_t published;        /* rows made visible */
+    int64_t evicted;          /* rows overwritten */
+    int64_t blocks;           /* blocks fed */
+    int64_t episodes_cut;     /* open episodes that ended with their writer */
+    int64_t draws;            /* transitions drawn by gpur_replay_sample and gpur_replay_gather */
+    int64_t batches_alive;    /* batches not yet released */
+    int64_t batches_made;     /* batches ever allocated; stays still once the pool is large enough */
+    int64_t waits;            /* appends that had to wait for a staging block */
+    double wait_seconds;      /* ... and how long in all */
+    double append_seconds;    /* spent in append and step calls, waits included */
+    int64_t bytes_fed;        /* copied from staging to the device */
+} gpur_replay_stats;
+
+GPUR_API gpur_status gpur_replay_get_stats(gpur_replay *replay, gpur_replay_stats *stats);
+
+/*
+ * A batch: one array a field of the schema, (count, ...) and contiguous, and beside them
+ *   "discount" (count) float32   gamma x (1 - terminated), unless the schema has a discount of its own
+ *   "weight"   (count) float32   importance weight; 1 for uniform draws
+ *   "id"       (count) int64     never repeats in the life of a replay; counts up in the order of publishing
+ * in device memory aligned to 256 bytes. The contents do not change until the last reference is released.
+ */
+GPUR_API int64_t gpur_batch_count(const gpur_batch *batch);
+GPUR_API gpur_status gpur_batch_get_array(gpur_batch *batch, const char *name, void **device_memory,
+                                          gpur_field_info *info);
+
+/* Waits until the batch is filled in. */
+GPUR_API gpur_status gpur_batch_sync(gpur_batch *batch);
+
+/* Syncs, then copies one array to host memory of exactly `bytes` bytes. */
+GPUR_API gpur_status gpur_batch_read(gpur_batch *batch, const char *name, void *host, int64_t bytes);
+
+/* References; any thread. The last release gives the memory back to the pool. Release takes NULL. */
+GPUR_API void gpur_batch_retain(gpur_batch *batch);
+GPUR_API void gpur_batch_release(gpur_batch *batch);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

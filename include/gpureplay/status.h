@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: MIT */
+/* Results, error texts, version. */
+#ifndef GPUREPLAY_STATUS_H
+#define GPUREPLAY_STATUS_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#define GPUR_VERSION_MAJOR 0
+#define GPUR_VERSION_MINOR 1
+#define GPUR_VERSION_PATCH 0
+
+#if defined(__GNUC__)
+#define GPUR_API __attribute__((visibility("default")))
+#else
+#define GPUR_API
+#endif
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Above zero: refused, nothing changed. Below zero: the device failed, destroy what lives on it. */
+typedef int32_t gpur_status;
+enum {
+    GPUR_OK = 0,
+    GPUR_INVALID_ARGUMENT = 1, /* a value is out of its range; the message has the value and the range */
+    GPUR_OUT_OF_MEMORY = 2,    /* does not fit; the message has the bytes wanted and the bytes there are */
+    GPUR_TOO_FEW = 3,          /* fewer transitions are visible than the call needs */
+    GPUR_WOULD_BLOCK = 4,      /* every staging block is in use, and the caller asked not to wait */
+    GPUR_UNAVAILABLE = 5,      /* not in this build or not on this machine; the message says how to get it */
+    GPUR_DEVICE_ERROR = -1,    /* the device or one of its libraries failed; the message has its words */
+};
+
+/* The name of a status as written above, "GPUR_OK" and so on; "unknown status" for any other number. */
+GPUR_API const char *gpur_status_name(gpur_status status);
+
+/* Why this thread's last failing call failed. Never NULL, "" if none has failed; valid until the thread's next call. */
+GPUR_API const char *gpur_last_error(void);
+
+/* "0.1.0": the version of the library that is running, which may be newer than the header's GPUR_VERSION_* numbers. */
+GPUR_API const char *gpur_version(void);
+
+/*
+ * What was built in, one "key: value" per line: version, compiler, CUDA toolkit and the architectures it was built for
+ * (or how to build it), BLAS, OpenMP, CPU kernel variants. Static storage.
+ */
+GPUR_API const char *gpur_build_info(void);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

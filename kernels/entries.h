@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: MIT */
+/* The tables that cpu.c and cuda.cu end with, in the order of GPUR_KERNEL_LIST; src/device/ launches through them. */
+#ifndef GPUR_ENTRIES_H
+#define GPUR_ENTRIES_H
+
+#include "kernels.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+extern const char *const gpur_kernel_names[GPUR_KERNEL_COUNT];
+
+/* One block of a kernel on the CPU. One table for each instruction set that cpu.c was compiled for. */
+typedef void (*gpur_cpu_entry)(int64_t block, int64_t blocks, const void *args);
+extern const gpur_cpu_entry gpur_cpu_entries_v1[GPUR_KERNEL_COUNT];
+extern const gpur_cpu_entry gpur_cpu_entries_v3[GPUR_KERNEL_COUNT]; /* x86-64-v3: AVX2, FMA */
+extern const gpur_cpu_entry gpur_cpu_entries_v4[GPUR_KERNEL_COUNT]; /* x86-64-v4: AVX-512 */
+
+/* __global__ functions, for cudaLaunchKernelExC. */
+extern const void *const gpur_cuda_entries[GPUR_KERNEL_COUNT];
+
+#ifdef GPUR_RACE_CHECK
+#include "place.h"
+/* One thread of one block of a kernel in the race check. */
+typedef void (*gpur_race_entry)(gpur_place at, const void *args);
+extern const gpur_race_entry gpur_race_entries[GPUR_KERNEL_COUNT];
+#endif
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * All that src/ may see of kernels/: the argument structs and the list of kernels.
+ *
+ * To add a kernel NAME: its header NAME.h, its struct gpur_NAME_args with shapes, one line in a list below. The list
+ * makes its launch function, its table entries on every target, and its place in the tests of launch shapes.
+ */
+#ifndef GPUR_KERNELS_H
+#define GPUR_KERNELS_H
+
+#include "args_learn.h"
+#include "args_replay.h"
+
+#define GPUR_KERNEL_LIST(X)                                                                                            \
+    GPUR_REPLAY_KERNEL_LIST(X)                                                                                         \
+    GPUR_LEARN_KERNEL_LIST(X)
+
+#define GPUR_KERNEL_ID_LINE(name) GPUR_KERNEL_ID_##name,
+enum { GPUR_KERNEL_LIST(GPUR_KERNEL_ID_LINE) GPUR_KERNEL_COUNT };
+#undef GPUR_KERNEL_ID_LINE
+
+/* The largest argument struct; a stream of the CPU keeps a copy of it in each queued launch. */
+enum { GPUR_MAX_ARGS = 1024 };
+
+#endif

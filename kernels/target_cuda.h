@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: MIT */
+/* Target: CUDA, by nvcc. Random bits come from the toolkit's own Philox. */
+#ifndef GPUR_TARGET_CUDA_H
+#define GPUR_TARGET_CUDA_H
+
+#include <curand_philox4x32_x.h>
+
+#define GPUR_FN static __device__ __forceinline__
+#define GPUR_WARP 32
+#define GPUR_SHARED(type, name, n) __shared__ type name[n]
+
+typedef struct gpur_place {
+    int64_t block, blocks;
+    int thread, threads;
+} gpur_place;
+
+#define GPUR_KERNEL(name)                                                                                              \
+    static __device__ __forceinline__ void gpur_##name(gpur_place at, const gpur_##name##_args *a);                    \
+    extern "C" __global__ void __launch_bounds__(1024)                                                                 \
+        gpur_##name##_cuda_entry(const __grid_constant__ gpur_##name##_args args)                                      \
+    {                                                                                                                  \
+        gpur_place at;                                                                                                 \
+        at.block = blockIdx.x, at.blocks = gridDim.x, at.thread = (int)threadIdx.x, at.threads = (int)blockDim.x;      \
+        gpur_##name(at, &args);                                                                                        \
+    }                                                                                                                  \
+    static __device__ __forceinline__ void gpur_##name(gpur_place at, const gpur_##name##_args *a)
+
+GPUR_FN int gpur_strided(void)
+{
+    return 1;
+}
+GPUR_FN void gpur_barrier(gpur_place at)
+{
+    (void)at;
+    __syncthreads();
+}
+GPUR_FN uint32_t gpur_warp_get_u32(gpur_place at, uint32_t x, int lane)
+{
+    (void)at;
+    return __shfl_sync(0xffffffffu, x, lane);
+}
+GPUR_FN int gpur_warp_first(gpur_place at, int yes)
+{
+    (void)at;
+    return __ffs((int)__ballot_sync(0xffffffffu, yes)) - 1;
+}
+GPUR_FN gpur_u32x4 gpur_philox4x32_10(gpur_u32x4 counter, uint64_t key)
+{
+    const uint4 bits = curand_Philox4x32_10(make_uint4(counter.v[0], counter.v[1], counter.v[2], counter.v[3]),
+                                            make_uint2((uint32_t)key, (uint32_t)(key >> 32)));
+    gpur_u32x4 out;
+    out.v[0] = bits.x, out.v[1] = bits.y, out.v[2] = bits.z, out.v[3] = bits.w;
+    return out;
+}
+GPUR_FN uint64_t gpur_mulhi_u64(uint64_t a, uint64_t b)
+{
+    return __umul64hi(a, b);
+}
+#define gpur_prefetch(address) ((void)(address))
+
+#endif

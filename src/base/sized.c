@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: MIT */
+#include "base/sized.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+static gpur_status check_size(const void *given, uint64_t *size, const char *type)
+{
+    GPUR_REQUIRE(given, "%s is NULL", type);
+    memcpy(size, given, sizeof *size);
+    GPUR_REQUIRE(*size >= sizeof *size && *size <= 65536,
+                 "%s.size is %" PRIu64 "; it must be sizeof(%s): was the struct initialised?", type, *size, type);
+    return GPUR_OK;
+}
+
+static gpur_status check_tail_is_zero(const unsigned char *given, uint64_t known, uint64_t size, const char *type)
+{
+    for (uint64_t i = known; i < size; i++)
+        GPUR_REQUIRE(given[i] == 0,
+                     "%s has a setting at byte %" PRIu64 " that this version of the library (%s) does not know; "
+                     "it knows %" PRIu64 " bytes",
+                     type, i, gpur_version(), known);
+    return GPUR_OK;
+}
+
+gpur_status gpur_sized_read(void *defaults, uint64_t known, const void *given, const char *type)
+{
+    uint64_t size = 0;
+    GPUR_TRY(check_size(given, &size, type));
+    if (size > known) {
+        GPUR_TRY(check_tail_is_zero(given, known, size, type));
+        size = known;
+    }
+    memcpy(defaults, given, size);
+    return GPUR_OK;
+}
+
+gpur_status gpur_sized_write(void *given, const void *source, uint64_t known, const char *type)
+{
+    uint64_t size = 0;
+    GPUR_TRY(check_size(given, &size, type));
+    const uint64_t filled = size < known ? size : known;
+    memcpy((unsigned char *)given + sizeof size, (const unsigned char *)source + sizeof size, filled - sizeof size);
+    if (size > known)
+        memset((unsigned char *)given + known, 0, size - known);
+    return GPUR_OK;
+}

@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: MIT */
+/* Failing with a message: every refusal of the library goes through gpur_fail. */
+#ifndef GPUR_BASE_STATUS_H
+#define GPUR_BASE_STATUS_H
+
+#include "gpureplay/status.h"
+
+#if defined(__GNUC__)
+#define GPUR_PRINTF(text, first) __attribute__((format(printf, text, first)))
+#else
+#define GPUR_PRINTF(text, first)
+#endif
+
+/* Keeps the text for this thread's gpur_last_error and returns `status`, so that `return gpur_fail(...)` reads well. */
+gpur_status gpur_fail(gpur_status status, const char *format, ...) GPUR_PRINTF(2, 3);
+
+/* Hands a failure on to the caller. The caller of a half-built object owns its one clean-up path, so nothing leaks. */
+#define GPUR_TRY(call)                                                                                                 \
+    do {                                                                                                               \
+        const gpur_status gpur_try_status_ = (call);                                                                   \
+        if (gpur_try_status_ != GPUR_OK)                                                                               \
+            return gpur_try_status_;                                                                                   \
+    } while (0)
+
+/* Refuses unless the condition holds; the rest is the message. */
+#define GPUR_REQUIRE(condition, ...)                                                                                   \
+    do {                                                                                                               \
+        if (!(condition))                                                                                              \
+            return gpur_fail(GPUR_INVALID_ARGUMENT, __VA_ARGS__);                                                      \
+    } while (0)
+
+#endif

@@ -1,0 +1,25 @@
+# SPDX-License-Identifier: MIT
+# OpenBLAS, if it is there. GPUREPLAY_HAS_BLAS tells. Debian's pthread build competes with OpenMP for the cores (a train
+# step took 4.3x its bare products with it, 1.4x with the OpenMP build), so the two are told apart.
+set(GPUREPLAY_HAS_BLAS OFF)
+if(NOT GPUREPLAY_BLAS STREQUAL "OFF")
+    find_library(OPENBLAS_LIBRARY NAMES openblas
+        PATHS /usr/lib/${CMAKE_LIBRARY_ARCHITECTURE}/openblas-openmp /usr/lib/${CMAKE_LIBRARY_ARCHITECTURE})
+    find_path(OPENBLAS_INCLUDE_DIR NAMES openblas_config.h
+        PATHS /usr/include/${CMAKE_LIBRARY_ARCHITECTURE}/openblas-openmp /usr/include/${CMAKE_LIBRARY_ARCHITECTURE}
+        PATH_SUFFIXES openblas openblas-openmp openblas-pthread openblas-serial)
+    if(OPENBLAS_LIBRARY AND OPENBLAS_INCLUDE_DIR)
+        set(GPUREPLAY_HAS_BLAS ON)
+    elseif(GPUREPLAY_BLAS STREQUAL "ON")
+        message(FATAL_ERROR "GPUREPLAY_BLAS=ON, but OpenBLAS was not found. Debian: apt install libopenblas-openmp-dev")
+    else()
+        message(STATUS "OpenBLAS was not found: matrix products on the CPU will be slow. "
+                       "Debian: apt install libopenblas-openmp-dev")
+    endif()
+endif()
+if(GPUREPLAY_HAS_BLAS)
+    add_library(gpureplay_blas INTERFACE)
+    target_include_directories(gpureplay_blas SYSTEM INTERFACE ${OPENBLAS_INCLUDE_DIR})
+    target_link_libraries(gpureplay_blas INTERFACE ${OPENBLAS_LIBRARY})
+    message(STATUS "OpenBLAS: ${OPENBLAS_LIBRARY}")
+endif()

@@ -1,0 +1,36 @@
+# SPDX-License-Identifier: MIT
+# gpureplay_cpu_kernels: kernels/cpu.c, once for each instruction set the compiler knows, chosen when a device is opened.
+include(CheckCCompilerFlag)
+find_package(Threads REQUIRED)
+# ThreadSanitizer does not understand OpenMP's barriers, and the race check has threads of its own.
+if(GPUREPLAY_RACE_CHECK OR GPUREPLAY_SANITIZE MATCHES "thread")
+    set(GPUREPLAY_OPENMP OFF)
+endif()
+if(GPUREPLAY_OPENMP)
+    find_package(OpenMP COMPONENTS C)
+    if(NOT OpenMP_C_FOUND)
+        message(STATUS "OpenMP was not found: the CPU device will use one core for kernels")
+    endif()
+endif()
+
+set(kernel_flags -O3 -fno-math-errno -fno-trapping-math)
+set(gpureplay_cpu_variants v1)
+if(NOT GPUREPLAY_RACE_CHECK AND CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
+    check_c_compiler_flag(-march=x86-64-v3 GPUREPLAY_HAS_X86_64_V3)
+    check_c_compiler_flag(-march=x86-64-v4 GPUREPLAY_HAS_X86_64_V4)
+    if(GPUREPLAY_HAS_X86_64_V3 AND GPUREPLAY_HAS_X86_64_V4)
+        list(APPEND gpureplay_cpu_variants v3 v4)
+    endif()
+endif()
+
+set(gpureplay_objects)
+foreach(variant IN LISTS gpureplay_cpu_variants)
+    add_library(gpureplay_cpu_${variant} OBJECT kernels/cpu.c)
+    target_link_libraries(gpureplay_cpu_${variant} PRIVATE gpureplay_options)
+    target_compile_definitions(gpureplay_cpu_${variant} PRIVATE GPUR_VARIANT=${variant}
+        $<$<BOOL:${GPUREPLAY_RACE_CHECK}>:GPUR_RACE_CHECK>)
+    target_compile_options(gpureplay_cpu_${variant} PRIVATE ${kernel_flags} -Wc++-compat
+        $<$<NOT:$<STREQUAL:${variant},v1>>:-march=x86-64-${variant}>)
+    set_target_properties(gpureplay_cpu_${variant} PROPERTIES POSITION_INDEPENDENT_CODE ON C_VISIBILITY_PRESET hidden)
+    list(APPEND gpureplay_objects $<TARGET_OBJECTS:gpureplay_cpu_${variant}>)
+endforeach()

@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: MIT
+# cmake --install, find_package(gpureplay) and pkg-config.

@@ -1,0 +1,13 @@
+# SPDX-License-Identifier: MIT
+# gpureplay_options: what every file of ours is compiled with, and nothing that a user of the library inherits.
+add_library(gpureplay_options INTERFACE)
+target_compile_features(gpureplay_options INTERFACE c_std_11)
+target_compile_definitions(gpureplay_options INTERFACE _GNU_SOURCE)
+target_compile_options(gpureplay_options INTERFACE
+    $<$<COMPILE_LANGUAGE:C>:-Wall -Wextra -Wpedantic -Wshadow -Wconversion>
+    $<$<AND:$<COMPILE_LANGUAGE:C>,$<BOOL:${GPUREPLAY_WERROR}>>:-Werror>)
+if(GPUREPLAY_SANITIZE)
+    target_compile_options(gpureplay_options INTERFACE
+        $<$<COMPILE_LANGUAGE:C>:-fsanitize=${GPUREPLAY_SANITIZE} -fno-omit-frame-pointer -g>)
+    target_link_options(gpureplay_options INTERFACE -fsanitize=${GPUREPLAY_SANITIZE})
+endif()

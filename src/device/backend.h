@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: MIT */
+/* The table a backend fills in. device.c checks arguments and counts; a backend only does the work. */
+#ifndef GPUR_DEVICE_BACKEND_H
+#define GPUR_DEVICE_BACKEND_H
+
+#include "device/device.h"
+#include "device/gemm.h"
+
+#include <stdatomic.h>
+
+typedef struct gpur_backend {
+    gpur_status (*open)(gpur_device *device, int ordinal); /* fills in description, threads, backend_data */
+    void (*close)(gpur_device *device);                    /* tolerates a half-open device */
+
+    gpur_status (*memory_alloc)(gpur_device *device, int64_t bytes, void **memory); /* zeroed, 256-byte aligned */
+    void (*memory_free)(gpur_device *device, void *memory, int64_t bytes);
+    gpur_status (*pinned_alloc)(gpur_device *device, int64_t bytes, void **memory);
+    void (*pinned_free)(gpur_device *device, void *memory, int64_t bytes);
+    gpur_status (*memory_available)(gpur_device *device, int64_t *total, int64_t *available);
+    int (*memory_is_on_device)(gpur_device *device, const void *memory);
+    gpur_status (*sync)(gpur_device *device);
+
+    gpur_status (*stream_create)(gpur_device *device, void *native, gpur_stream **stream); /* native NULL: a new one */
+    void (*stream_destroy)(gpur_stream *stream);
+    gpur_status (*stream_sync)(gpur_stream *stream);
+    void *(*stream_native)(gpur_stream *stream);
+    gpur_status (*stream_wait_native)(gpur_stream *stream, void *native);
+    gpur_status (*native_wait_stream)(void *native, gpur_stream *stream);
+
+    gpur_status (*event_create)(gpur_device *device, gpur_event **event);
+    void (*event_destroy)(gpur_event *event);
+    gpur_status (*event_record)(gpur_event *event, gpur_stream *stream);
+    gpur_status (*event_wait)(gpur_stream *stream, gpur_event *event);
+    gpur_status (*event_sync)(gpur_event *event);
+    int (*event_done)(gpur_event *event);
+    gpur_status (*event_elapsed)(gpur_event *from, gpur_event *to, double *seconds);
+
+    gpur_status (*copy)(gpur_stream *stream, void *to, const void *from, int64_t bytes);
+    gpur_status (*fill)(gpur_stream *stream, void *memory, int byte, int64_t bytes);
+    gpur_status (*launch)(gpur_stream *stream, int kernel, gpur_grid grid, const void *args, size_t bytes);
+    gpur_grid (*grid_elements)(const gpur_device *device, int64_t n);
+    gpur_grid (*grid_rows)(const gpur_device *device, int64_t n, int64_t rows_per_block, int64_t bytes);
+    gpur_grid (*grid_single)(const gpur_device *device);
+
+    gpur_status (*recording_create)(gpur_device *device, gpur_record_fn record, void *context, int unroll,
+                                    gpur_recording **recording);
+    void (*recording_destroy)(gpur_recording *recording);
+    gpur_status (*recording_replay)(gpur_recording *recording, gpur_stream *stream, int64_t repetitions);
+
+    gpur_status (*gemm_create)(gpur_device *device, const gpur_gemm_shape *shape, gpur_gemm **gemm);
+    void (*gemm_destroy)(gpur_gemm *gemm);
+    int64_t (*gemm_workspace_bytes)(const gpur_gemm *gemm);
+    gpur_status (*gemm_run)(gpur_gemm *gemm, gpur_stream *stream, int64_t rows, const float *a, const float *b,
+                            float *c, float *bias, void *workspace);
+    const char *(*gemm_library)(gpur_device *device);
+} gpur_backend;
+
+extern const gpur_backend gpur_backend_cpu;
+extern const gpur_backend gpur_backend_cuda; /* device_cuda.c, or device_none.c, whose open explains what is missing */
+
+struct gpur_device {
+    const gpur_backend *backend;
+    gpur_device_config config;
+    atomic_int holders;
+    _Atomic int64_t memory_used; /* bytes on the device */
+    char name[32];
+    char description[128];
+    int32_t threads;
+    gpur_grid forced_grid; /* tests only; {0, 0}: none */
+    void *backend_data;    /* the backend's own, made by open, gone after close */
+};
+
+/* Each backend's stream, event, recording and gemm begin with these. */
+struct gpur_stream {
+    gpur_device *device;
+};
+struct gpur_event {
+    gpur_device *device;
+};
+struct gpur_recording {
+    gpur_device *device;
+};
+struct gpur_gemm {
+    gpur_device *device;
+    gpur_gemm_shape shape;
+};
+
+#endif

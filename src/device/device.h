@@ -1,0 +1,109 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What the rest of the library may ask of a device. Nothing above src/device/ knows which device it talks to.
+ *
+ * Work is enqueued on streams and runs in their order. On CUDA a stream is the driver's. On the CPU it is ours, with two
+ * executors behind the same calls (inline and one thread a stream), so code that is right with the thread executor under
+ * ThreadSanitizer has ordered its work with events and not by luck.
+ */
+#ifndef GPUR_DEVICE_H
+#define GPUR_DEVICE_H
+
+#include "base/status.h"
+#include "gpureplay/device.h"
+#include "kernels/kernels.h"
+
+typedef struct gpur_stream gpur_stream;
+typedef struct gpur_event gpur_event;
+typedef struct gpur_recording gpur_recording;
+
+/* A device lives until its last holder lets go: the handle of gpur_device_open, and each object made on it. */
+void gpur_device_hold(gpur_device *device);
+void gpur_device_release(gpur_device *device);
+const char *gpur_device_name(const gpur_device *device);
+int gpur_device_is_cuda(const gpur_device *device);
+
+/* Says one line to the caller's log callback, if there is one. */
+void gpur_log(const gpur_device *device, const char *format, ...) GPUR_PRINTF(2, 3);
+
+/* Host memory from the caller's allocator: zeroed, aligned to 64 bytes; NULL when there is none. Free needs the size. */
+void *gpur_host_alloc(gpur_device *device, size_t bytes);
+void gpur_host_free(gpur_device *device, void *memory, size_t bytes);
+
+/* Device memory and pinned host memory: zeroed, aligned to 256 bytes, counted in memory_used. Free takes NULL. A refusal
+ * is GPUR_OUT_OF_MEMORY with bytes wanted and bytes free; `what` names the purpose in it. */
+gpur_status gpur_memory_alloc(gpur_device *device, int64_t bytes, const char *what, void **memory);
+void gpur_memory_free(gpur_device *device, void *memory);
+gpur_status gpur_pinned_alloc(gpur_device *device, int64_t bytes, const char *what, void **memory);
+void gpur_pinned_free(gpur_device *device, void *memory);
+gpur_status gpur_memory_available(gpur_device *device, int64_t *total, int64_t *available);
+
+/* 1 when kernels of this device may read `memory` in place (CUDA: device memory of this device. CPU: anything). */
+int gpur_memory_is_on_device(gpur_device *device, const void *memory);
+
+/* Streams. `sync` waits on the host; errors of earlier asynchronous work come out here. Destroy takes NULL and syncs.
+ * gpur_stream_native is the cudaStream_t, NULL on the CPU. `main_stream` wraps the caller's stream where one was given to
+ * gpur_device_open, and else makes a new one. */
+gpur_status gpur_stream_create(gpur_device *device, gpur_stream **stream);
+gpur_status gpur_stream_create_main(gpur_device *device, gpur_stream **stream);
+void gpur_stream_destroy(gpur_stream *stream);
+gpur_status gpur_stream_sync(gpur_stream *stream);
+gpur_device *gpur_stream_device(gpur_stream *stream);
+void *gpur_stream_native(gpur_stream *stream);
+
+/* Makes `stream` wait for what the caller's native stream holds now, and the other way round. CPU: nothing to do. */
+gpur_status gpur_stream_wait_native(gpur_stream *stream, void *native);
+gpur_status gpur_native_wait_stream(void *native, gpur_stream *stream);
+
+/* Events. A wait for an event that was never recorded does not wait. `elapsed` is between two recorded, finished ones. */
+gpur_status gpur_event_create(gpur_device *device, gpur_event **event);
+void gpur_event_destroy(gpur_event *event);
+gpur_status gpur_event_record(gpur_event *event, gpur_stream *stream);
+gpur_status gpur_stream_wait(gpur_stream *stream, gpur_event *event);
+gpur_status gpur_event_sync(gpur_event *event);
+int gpur_event_done(gpur_event *event); /* for statistics only: nothing that must be reproducible may ask */
+gpur_status gpur_event_elapsed(gpur_event *from, gpur_event *to, double *seconds);
+
+/* Enqueued copies and fills; any of host (pinned, to be asynchronous) and device memory. */
+gpur_status gpur_copy(gpur_stream *stream, void *to, const void *from, int64_t bytes);
+gpur_status gpur_fill(gpur_stream *stream, void *memory, int byte, int64_t bytes);
+
+/*
+ * Launch shapes. A kernel is right for every shape; these are the good ones.
+ *   elements  n independent numbers
+ *   rows      n rows that a block walks together, of about `bytes` each
+ *   single    one block, for reductions in a fixed order
+ * A test can force one shape on all but `single` launches with gpur_device_force_grid; {0, 0} ends that.
+ */
+typedef struct gpur_grid {
+    int64_t blocks;
+    int32_t threads; /* a multiple of 32 on CUDA, ignored on the CPU */
+} gpur_grid;
+
+gpur_grid gpur_grid_elements(const gpur_device *device, int64_t n);
+gpur_grid gpur_grid_rows(const gpur_device *device, int64_t n, int64_t rows_per_block, int64_t bytes);
+gpur_grid gpur_grid_single(const gpur_device *device);
+void gpur_device_force_grid(gpur_device *device, gpur_grid grid);
+
+/* gpur_launch_NAME(stream, grid, &args) for every kernel of the list: the args are copied, the launch is checked. */
+gpur_status gpur_launch(gpur_stream *stream, int kernel, gpur_grid grid, const void *args, size_t bytes);
+#define GPUR_DECLARE_LAUNCH(name)                                                                                      \
+    static inline gpur_status gpur_launch_##name(gpur_stream *stream, gpur_grid grid, const gpur_##name##_args *args)  \
+    {                                                                                                                  \
+        return gpur_launch(stream, GPUR_KERNEL_ID_##name, grid, args, sizeof *args);                                   \
+    }
+GPUR_KERNEL_LIST(GPUR_DECLARE_LAUNCH)
+#undef GPUR_DECLARE_LAUNCH
+
+/*
+ * Records what `record` enqueues and replays it. CUDA: captured on a private stream into a graph of `unroll` repetitions
+ * and a graph of one. CPU: `record` is called again for each repetition. `record` must enqueue the same work each time,
+ * on the stream it is given and on no other; what changes from step to step it reads from device memory.
+ */
+typedef gpur_status (*gpur_record_fn)(void *context, gpur_stream *stream);
+gpur_status gpur_recording_create(gpur_device *device, gpur_record_fn record, void *context, int unroll,
+                                  gpur_recording **recording);
+void gpur_recording_destroy(gpur_recording *recording);
+gpur_status gpur_recording_replay(gpur_recording *recording, gpur_stream *stream, int64_t repetitions);
+
+#endif
