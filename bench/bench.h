@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Ratios, not times: each case runs our operation and the bare operation it cannot avoid in turn, A B A B ..., so that a
+ * machine that slows down slows both. The figure is the median of the ratios of neighbours; its interval is the
+ * distribution-free 95% interval of a median (order statistics of the binomial).
+ */
+#ifndef BENCH_H
+#define BENCH_H
+
+#include <stdint.h>
+#include <stdio.h>
+
+enum { BENCH_MAX_ROUNDS = 512 };
+
+/* Runs the operation `repeats` times. */
+typedef void (*bench_body)(void *context, int64_t repeats);
+
+typedef struct bench_case {
+    const char *name;     /* "append 2000 x 228 B" */
+    const char *baseline; /* what the bare operation is */
+    double items;         /* things one repeat handles, for the time per item */
+    const char *item;     /* "transition", "row", "step" */
+    double goal;          /* the ratio that is promised; 0: none */
+    bench_body ours;
+    bench_body bare;
+    void *context;
+} bench_case;
+
+typedef struct bench_options {
+    const char *device; /* "cpu", "cuda:0" */
+    const char *json;   /* where to write; NULL: nowhere */
+    int rounds;         /* pairs a case */
+    double seconds;     /* of one sample, at least */
+    int quick;
+} bench_options;
+
+/* Fills in --device, --json, --rounds, --quick, --help. Returns 0 to go on, else the exit status + 1. */
+int bench_parse(bench_options *options, int argc, char **argv, const char *purpose);
+
+typedef struct bench_report {
+    const bench_options *options;
+    FILE *json;
+    int cases, done, missed;
+} bench_report;
+
+/* `title` and the settings line go to the head of table and JSON; `cases` is how many will follow. */
+int bench_begin(bench_report *report, const bench_options *options, const char *title, const char *settings, int cases);
+void bench_run(bench_report *report, const bench_case *c);
+
+/* Closes the JSON and tells how many cases missed their goal. Always 0: a figure is a finding, not a failure. */
+int bench_end(bench_report *report);
+
+double bench_now(void); /* seconds, monotonic */
+
+#endif

@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Batched append of 228-byte transitions against a memcpy of the same bytes into as much memory [Parr 2018, section 5:
+ * 37.5 us a transition into the GPU table, 1.4 us into a list in RAM]. Floor: 228 B read and 228 B written a row.
+ */
+#include "bench.h"
+#include "setup.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct append_context {
+    gpur_writer *writer;
+    const melee_row *rows;
+    int64_t count;
+    unsigned char *memory; /* as large as the ring's rows */
+    int64_t bytes, position;
+} append_context;
+
+static void append(void *context, int64_t repeats)
+{
+    const append_context *const c = context;
+    for (int64_t i = 0; i < repeats; i++)
+        bench_must(gpur_writer_append(c->writer, c->count, c->rows, NULL), "append");
+}
+
+static void copy(void *context, int64_t repeats)
+{
+    append_context *const c = context;
+    const int64_t bytes = c->count * (int64_t)sizeof *c->rows;
+    for (int64_t i = 0; i < repeats; i++) {
+        if (c->position + bytes > c->bytes)
+            c->position = 0;
+        memcpy(c->memory + c->position, c->rows, (size_t)bytes);
+        c->position += bytes;
+    }
+}
+
+static void run_case(bench_report *report, append_context *c, int64_t count)
+{
+    char name[64];
+    snprintf(name, sizeof name, "append %lld x 228 B", (long long)count);
+    c->count = count;
+    const bench_case batch = {.name = name, .baseline = "memcpy", .items = (double)count, .item = "transition",
+                              .goal = 2.0, .ours = append, .bare = copy, .context = c};
+    bench_run(report, &batch);
+}
+
+int main(int argc, char **argv)
+{
+    static const int64_t counts[] = {256, 2000, 10000, 100000};
+    bench_options options;
+    bench_report report;
+    char settings[256];
+    const int stop = bench_parse(&options, argc, argv, "batched append against a bare memcpy");
+    if (stop)
+        return stop - 1;
+    gpur_device *const device = bench_open(options.device, 0);
+    gpur_replay *const replay = bench_melee_replay(device, MELEE_CAPACITY);
+    append_context c = {.bytes = (int64_t)MELEE_CAPACITY * 256};
+    melee_row *const rows = bench_melee_rows(counts[3]);
+    c.rows = rows;
+    c.memory = malloc((size_t)c.bytes);
+    if (!c.memory)
+        bench_must(GPUR_OUT_OF_MEMORY, "baseline memory");
+    memset(c.memory, 1, (size_t)c.bytes);
+    bench_fill(replay, MELEE_CAPACITY);
+    bench_must(gpur_writer_create(replay, 1, &c.writer), "writer");
+    const int cases = options.quick ? 2 : 4;
+    if (bench_begin(&report, &options, "append", bench_describe(device, settings, sizeof settings), cases))
+        return 1;
+    for (int i = 0; i < cases; i++)
+        run_case(&report, &c, counts[i]);
+    gpur_writer_destroy(c.writer);
+    gpur_replay_destroy(replay);
+    gpur_device_close(device);
+    free(rows);
+    free(c.memory);
+    return bench_end(&report);
+}

@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: MIT */
+#include "setup.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+void bench_must(gpur_status status, const char *what)
+{
+    if (status == GPUR_OK)
+        return;
+    fprintf(stderr, "%s: %s\n", what, gpur_last_error());
+    exit(status == GPUR_UNAVAILABLE ? 77 : 1);
+}
+
+gpur_device *bench_open(const char *name, int threads)
+{
+    gpur_device_config config;
+    gpur_device *device = NULL;
+    bench_must(gpur_device_config_init(&config, sizeof config), "device config");
+    config.threads = threads;
+    bench_must(gpur_device_open(name, &config, &device), name);
+    return device;
+}
+
+gpur_replay *bench_melee_replay(gpur_device *device, int64_t capacity)
+{
+    const gpur_field fields[] = {
+        {"obs", GPUR_FLOAT32, {MELEE_OBS}},      {"action", GPUR_INT32, {0}},    {"reward", GPUR_FLOAT32, {0}},
+        {"next_obs", GPUR_FLOAT32, {MELEE_OBS}}, {"terminated", GPUR_BOOL, {0}},
+    };
+    gpur_replay_config config;
+    gpur_replay *replay = NULL;
+    bench_must(gpur_replay_config_init(&config, sizeof config), "replay config");
+    config.capacity = capacity;
+    config.fields = fields;
+    config.field_count = 5;
+    bench_must(gpur_replay_create(device, &config, &replay), "replay");
+    return replay;
+}
+
+static float unit(uint64_t *state)
+{
+    *state = *state * 6364136223846793005ull + 1442695040888963407ull;
+    return (float)(*state >> 40) * 0x1p-24f;
+}
+
+melee_row *bench_melee_rows(int64_t count)
+{
+    melee_row *const rows = calloc((size_t)count, sizeof *rows);
+    uint64_t state = 1;
+    if (!rows)
+        bench_must(GPUR_OUT_OF_MEMORY, "rows");
+    for (int64_t i = 0; i < count; i++) {
+        for (int f = 0; f < MELEE_OBS; f++)
+            rows[i].obs[f] = 2 * unit(&state) - 1, rows[i].next_obs[f] = 2 * unit(&state) - 1;
+        rows[i].action = (int32_t)(unit(&state) * MELEE_ACTIONS);
+        rows[i].reward = unit(&state);
+        rows[i].terminated = unit(&state) < 0.01f;
+    }
+    return rows;
+}
+
+void bench_fill(gpur_replay *replay, int64_t rows)
+{
+    enum { PART = 10000 };
+    melee_row *const part = bench_melee_rows(PART);
+    gpur_writer *writer = NULL;
+    bench_must(gpur_writer_create(replay, 1, &writer), "writer");
+    for (int64_t done = 0; done < rows; done += PART)
+        bench_must(gpur_writer_append(writer, rows - done < PART ? rows - done : PART, part, NULL), "append");
+    gpur_writer_destroy(writer);
+    free(part);
+}
+
+const char *bench_describe(gpur_device *device, char *text, size_t bytes)
+{
+    gpur_device_info info = {.size = sizeof info};
+    bench_must(gpur_device_get_info(device, &info), "device info");
+    snprintf(text, bytes, "%s: %s, %d %s", info.name, info.description, info.threads,
+             info.is_cuda ? "multiprocessors" : "threads");
+    return text;
+}
