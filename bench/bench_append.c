@@ -60,10 +60,7 @@ int main(int argc, char **argv)
     append_context c = {.bytes = (int64_t)MELEE_CAPACITY * 256};
     melee_row *const rows = bench_melee_rows(counts[3]);
     c.rows = rows;
-    c.memory = malloc((size_t)c.bytes);
-    if (!c.memory)
-        bench_must(GPUR_OUT_OF_MEMORY, "baseline memory");
-    memset(c.memory, 1, (size_t)c.bytes);
+    c.memory = bench_host_memory(device, c.bytes);
     bench_fill(replay, MELEE_CAPACITY);
     bench_must(gpur_writer_create(replay, 1, &c.writer), "writer");
     const int cases = options.quick ? 2 : 4;
@@ -73,8 +70,8 @@ int main(int argc, char **argv)
         run_case(&report, &c, counts[i]);
     gpur_writer_destroy(c.writer);
     gpur_replay_destroy(replay);
+    bench_host_free(device, c.memory);
     gpur_device_close(device);
     free(rows);
-    free(c.memory);
     return bench_end(&report);
 }

@@ -3,6 +3,7 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 void bench_must(gpur_status status, const char *what)
 {
@@ -70,6 +71,32 @@ void bench_fill(gpur_replay *replay, int64_t rows)
         bench_must(gpur_writer_append(writer, rows - done < PART ? rows - done : PART, part, NULL), "append");
     gpur_writer_destroy(writer);
     free(part);
+}
+
+static int on_cpu(gpur_device *device)
+{
+    gpur_device_info info = {.size = sizeof info};
+    bench_must(gpur_device_get_info(device, &info), "device info");
+    return !info.is_cuda;
+}
+
+unsigned char *bench_host_memory(gpur_device *device, int64_t bytes)
+{
+    void *memory = NULL;
+    if (on_cpu(device))
+        bench_must(gpur_device_alloc(device, bytes, &memory), "baseline memory");
+    else if (!(memory = malloc((size_t)bytes)))
+        bench_must(GPUR_OUT_OF_MEMORY, "baseline memory");
+    memset(memory, 1, (size_t)bytes);
+    return (unsigned char *)memory;
+}
+
+void bench_host_free(gpur_device *device, unsigned char *memory)
+{
+    if (on_cpu(device))
+        gpur_device_free(device, memory);
+    else
+        free(memory);
 }
 
 const char *bench_describe(gpur_device *device, char *text, size_t bytes)

@@ -27,6 +27,11 @@ gpur_replay *bench_melee_replay(gpur_device *device, int64_t capacity);
 melee_row *bench_melee_rows(int64_t count);
 void bench_fill(gpur_replay *replay, int64_t rows);
 
+/* (bytes) of 1s in host memory: of the same kind as the ring where the device is the CPU, so that pages are of the same
+ * size; else from malloc. Free with the same device. */
+unsigned char *bench_host_memory(gpur_device *device, int64_t bytes);
+void bench_host_free(gpur_device *device, unsigned char *memory);
+
 /* "AMD EPYC ..., 2 threads; OpenBLAS ..." */
 const char *bench_describe(gpur_device *device, char *text, size_t bytes);
 

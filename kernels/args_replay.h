@@ -7,6 +7,8 @@
 
 #define GPUR_REPLAY_KERNEL_LIST(X)                                                                                     \
     X(window_set)                                                                                                      \
+    X(gather)                                                                                                          \
+    X(scatter)                                                                                                         \
     X(collective_probe)
 
 /* What a draw may see: `count` rows from slot `first_slot` on, round the ring, the oldest of which has id `first_id`.
@@ -20,6 +22,60 @@ typedef struct gpur_window_set_args {
     gpur_window *window; /* (1) */
     gpur_window value;
 } gpur_window_set_args;
+
+/* One field's way between a ring of rows and an array of its own, in units of 1, 2, 4, 8 or 16 bytes: the widest that
+ * divides every address on the way. */
+typedef struct gpur_field_copy {
+    unsigned char *array; /* (N) values, `array_pitch` bytes apart */
+    int64_t array_pitch;
+    int32_t offset;     /* bytes from the start of a row of the ring */
+    int32_t units;      /* in one value */
+    int32_t first_unit; /* units of the copies before this one */
+    int32_t shift;      /* a unit is 1 << shift bytes */
+} gpur_field_copy;
+
+enum {
+    GPUR_MAX_COPIES = 17, /* every field, and a stored discount once more */
+    GPUR_TILE = 32,       /* most rows that a block draws at a time */
+};
+
+/* Where a draw's rows come from; the first two are GPUR_UNIFORM and GPUR_UNIFORM_DISTINCT of the public header. */
+enum { GPUR_SOURCE_UNIFORM = 0, GPUR_SOURCE_DISTINCT = 1, GPUR_SOURCE_IDS = 2 };
+
+/*
+ * Draws B rows of the window and copies the wanted fields of each to arrays of their own. A pure function of (seed, step,
+ * window, B). A row that is not there (the window is empty, or too small for a distinct draw, or has no such id) becomes
+ * zeros, with id -1, weight 0 and discount 0.
+ */
+typedef struct gpur_gather_args {
+    const gpur_window *window;
+    const unsigned char *ring; /* (C) rows, `pitch` bytes apart */
+    int64_t pitch, capacity;
+    int64_t batch;             /* B */
+    const int64_t *ids;        /* (B) for GPUR_SOURCE_IDS; may be the same memory as `id` */
+    const uint64_t *step;      /* (1) the draw's number in device memory; NULL: step_value */
+    uint64_t step_value, seed;
+    int64_t *id;               /* (B) or NULL */
+    float *weight;             /* (B) or NULL: 1 */
+    float *discount;           /* (B) or NULL: gamma x (1 - terminated) */
+    float gamma;
+    int32_t source;
+    int32_t terminated_offset; /* of the one byte in a row, or -1: nothing terminates */
+    int32_t tile;              /* rows that a block draws at a time, 1 to GPUR_TILE */
+    int32_t row_bytes;         /* of a row that are worth reading */
+    int32_t copy_count, units; /* units: of one row, over all copies */
+    gpur_field_copy copies[GPUR_MAX_COPIES];
+} gpur_gather_args;
+
+/* Writes N rows into the ring from `first_slot` on, round its end, each from one array a field. */
+typedef struct gpur_scatter_args {
+    unsigned char *ring; /* (C) rows, `pitch` bytes apart */
+    int64_t pitch, capacity;
+    int64_t first_slot, rows;
+    int32_t tile;              /* rows that a block writes at a time, 1 to GPUR_TILE */
+    int32_t copy_count, units; /* units: of one row, over all copies */
+    gpur_field_copy copies[GPUR_MAX_COPIES];
+} gpur_scatter_args;
 
 /* Every collective once, for the tests: one block of T threads. */
 typedef struct gpur_collective_probe_args {

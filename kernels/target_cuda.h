@@ -14,9 +14,11 @@ typedef struct gpur_place {
     int thread, threads;
 } gpur_place;
 
+/* Any block up to the largest. The 1 must be said: left to itself, ptxas aims at several blocks a multiprocessor, and
+ * for some architectures spills registers to get there. */
 #define GPUR_KERNEL(name)                                                                                              \
     static __device__ __forceinline__ void gpur_##name(gpur_place at, const gpur_##name##_args *a);                    \
-    extern "C" __global__ void __launch_bounds__(1024)                                                                 \
+    extern "C" __global__ void __launch_bounds__(1024, 1)                                                              \
         gpur_##name##_cuda_entry(const __grid_constant__ gpur_##name##_args args)                                      \
     {                                                                                                                  \
         gpur_place at;                                                                                                 \

@@ -7,34 +7,43 @@
 #define GPUR_TARGET_RACE_H
 
 #include <pthread.h>
+#include <setjmp.h>
 
 #define GPUR_FN static inline
 #define GPUR_WARP 4
 
 #include "host_math.h"
 
-/* What the threads of one block share. Made by the launcher, device/race_cpu.c. */
+/* What the threads of one block share. Made by the launcher, src/device/blocks_race_cpu.c. */
 typedef struct gpur_team {
     pthread_barrier_t *block_barrier;
     pthread_barrier_t *warp_barriers; /* (threads / GPUR_WARP) */
     uint32_t *exchange;               /* (threads) one register of each lane, for gpur_warp_get */
     unsigned char *shared;            /* the block's shared memory */
     int64_t shared_bytes;
+    int64_t shared_wanted; /* 0, or more than there is: the launch then fails, and says so */
+    jmp_buf *escapes;      /* (threads) the way out of such a kernel */
 } gpur_team;
 
 typedef struct gpur_place {
     int64_t block, blocks;
     int thread, threads;
-    const gpur_team *team;
+    gpur_team *team;
     int64_t shared_used; /* by the arrays declared so far, the same in every thread of the block */
 } gpur_place;
 
-/* Every thread declares the same arrays in the same order, so each array lies at the same offset for all of them. */
+/* Every thread declares the same arrays in the same order, so each array lies at the same offset for all of them, and
+ * all of them leave the kernel here when it does not fit. */
 static inline void *gpur_team_take(gpur_place *at, int64_t bytes)
 {
     void *const memory = at->team->shared + at->shared_used;
     at->shared_used += (bytes + 63) / 64 * 64;
-    return at->shared_used <= at->team->shared_bytes ? memory : (void *)0;
+    if (at->shared_used > at->team->shared_bytes) {
+        if (at->thread == 0)
+            at->team->shared_wanted = at->shared_used;
+        longjmp(at->team->escapes[at->thread], 1);
+    }
+    return memory;
 }
 #define GPUR_SHARED(type, name, n) type *const name = (type *)gpur_team_take(&at, (int64_t)sizeof(type) * (n))
 

@@ -102,7 +102,8 @@ enum {
 enum {
     GPUR_ACT_LATEST = 0,   /* as after the last launch enqueued, waiting for it */
     GPUR_ACT_PREVIOUS = 1, /* as after the launch before, so that acting overlaps training */
-    GPUR_ACT_TARGET = 2,   /* the target network [Daley & Amato 2021, concurrent training] */
+    GPUR_ACT_TARGET = 2,   /* the target network as the last launch enqueued finds it, so that acting overlaps training
+                              [Daley & Amato 2021, concurrent training] */
 };
 
 typedef struct gpur_learner_config {

@@ -76,7 +76,7 @@ typedef struct gpur_replay_config {
     int32_t flush;            /* GPUR_FLUSH_* */
     int32_t when_full;        /* GPUR_WHEN_FULL_* */
     int64_t min_size;         /* transitions before gpur_replay_can_sample says yes (burn-in); default 1 */
-    int64_t max_batch;        /* largest batch that will be drawn; default 4,096, or capacity / 2 if less */
+    int64_t max_batch;        /* largest batch that will be drawn; 0: 4,096, or capacity / 2 if less */
     float gamma;              /* discount per step, 0 to 1; default 0.99 */
     float reward_clip;        /* rewards are clipped to [-reward_clip, reward_clip] by the writer; 0: not. Default 0 */
     uint64_t seed;            /* of the draws; default 0 */
@@ -98,8 +98,8 @@ typedef struct gpur_replay_plan {
     int64_t row_pitch;     /* the same row on the device: row_bytes rounded up to 64 */
     int64_t ring_bytes;    /* device: capacity x row_pitch */
     int64_t feed_bytes;    /* device: blocks of the scatter feed, the visible window */
-    int64_t pinned_bytes;  /* host, pinned on CUDA: staging_blocks x update_size x row_pitch */
-    int64_t batch_bytes;   /* device: one batch of max_batch; as many as are alive at once are made */
+    int64_t pinned_bytes;  /* host, pinned on CUDA: staging_blocks x update_size x row_pitch, and 2 x max_batch ids */
+    int64_t batch_bytes;   /* device: one batch of max_batch; as many as are alive at once are made, each for its size */
     int64_t device_bytes;  /* ring_bytes + feed_bytes: what gpur_replay_create takes at once */
 } gpur_replay_plan;
 
@@ -130,7 +130,8 @@ GPUR_API gpur_status gpur_replay_get_field(gpur_replay *replay, int32_t index, g
 /* Transitions that a draw made now by this thread could see, completed but unpublished ones included under AUTO. */
 GPUR_API int64_t gpur_replay_size(gpur_replay *replay);
 
-/* 1 when that size is at least min_size and at least 1 (and under UNIFORM_DISTINCT at least 1 batch), else 0. */
+/* 1 when at least min_size transitions have become visible so far and that size is at least 1 (under UNIFORM_DISTINCT: at
+ * least max_batch), else 0. */
 GPUR_API int32_t gpur_replay_can_sample(gpur_replay *replay);
 
 /*

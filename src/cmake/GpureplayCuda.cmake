@@ -1,3 +1,106 @@
 # SPDX-License-Identifier: MIT
 # The CUDA device. GPUREPLAY_HAS_CUDA tells whether it is built; without it device_none.c explains how to get it.
+#
+# nvcc sees one file, kernels/cuda.cu, and is called directly: as a CMake language, CUDA would make every program that
+# links the static library a CUDA program, linked by a C++ compiler. All the rest is C.
 set(GPUREPLAY_HAS_CUDA OFF)
+if(GPUREPLAY_CUDA STREQUAL "OFF")
+    return()
+endif()
+if(GPUREPLAY_SANITIZE OR GPUREPLAY_RACE_CHECK)
+    message(STATUS "CUDA: left out, since sanitizers and the race check are for the CPU (a GPU has compute-sanitizer)")
+    return()
+endif()
+
+function(gpureplay_no_cuda why)
+    if(GPUREPLAY_CUDA STREQUAL "ON")
+        message(FATAL_ERROR "GPUREPLAY_CUDA=ON, but ${why}")
+    endif()
+    message(STATUS "CUDA: left out: ${why}")
+endfunction()
+
+include(GpureplayCudaToolkit)
+if(GPUREPLAY_CUDA_MISSING)
+    gpureplay_no_cuda("${GPUREPLAY_CUDA_MISSING}")
+    return()
+endif()
+
+# 90: machine code and PTX; 90-real: machine code alone; 90-virtual: PTX alone; native: of the GPU that is here.
+set(architectures ${GPUREPLAY_CUDA_ARCHITECTURES})
+if(architectures STREQUAL "release")
+    set(architectures 75-real 80-real 86-real 89-real 90-real 100-real 120)
+endif()
+execute_process(COMMAND ${GPUREPLAY_NVCC} --list-gpu-arch OUTPUT_VARIABLE known_architectures ERROR_QUIET)
+set(architecture_flags)
+set(built_architectures)
+foreach(architecture IN LISTS architectures)
+    string(REGEX REPLACE "-(real|virtual)$" "" number ${architecture})
+    if(architecture STREQUAL "native")
+        list(APPEND architecture_flags -arch=native)
+    elseif(NOT known_architectures MATCHES "compute_${number}\n")
+        message(STATUS "CUDA: architecture ${number} is not known to nvcc ${GPUREPLAY_CUDA_VERSION}: left out")
+        continue()
+    endif()
+    if(architecture MATCHES "^[0-9]+[a-z]?(-real)?$")
+        list(APPEND architecture_flags -gencode arch=compute_${number},code=sm_${number})
+    endif()
+    if(architecture MATCHES "^[0-9]+[a-z]?(-virtual)?$")
+        list(APPEND architecture_flags -gencode arch=compute_${number},code=compute_${number})
+    endif()
+    list(APPEND built_architectures ${architecture})
+endforeach()
+if(NOT built_architectures)
+    gpureplay_no_cuda("nvcc ${GPUREPLAY_CUDA_VERSION} knows none of the architectures ${architectures}")
+    return()
+endif()
+list(JOIN built_architectures " " GPUREPLAY_CUDA_BUILT_FOR)
+
+# The four -fno flags keep libstdc++ out of the library. -lineinfo costs nothing and gives the tools source lines.
+set(nvcc_command ${GPUREPLAY_NVCC} -O3 -std=c++17 -lineinfo ${architecture_flags} -I${GPUREPLAY_CURAND_INCLUDE_DIR}
+    -Xcompiler -fPIC,-fvisibility=hidden,-fno-exceptions,-fno-rtti,-fno-threadsafe-statics)
+if(DEFINED ENV{CUDAHOSTCXX})
+    list(APPEND nvcc_command -ccbin $ENV{CUDAHOSTCXX})
+endif()
+
+# A host compiler that is missing or too new for this nvcc is better found now than in the middle of a build.
+if(NOT GPUREPLAY_NVCC_TRIED STREQUAL "${nvcc_command}")
+    set(trial ${PROJECT_BINARY_DIR}/nvcc_trial.cu)
+    file(WRITE ${trial} "#include <curand_philox4x32_x.h>\n__global__ void trial(void) {}\n")
+    execute_process(COMMAND ${nvcc_command} -c ${trial} -o ${trial}.o RESULT_VARIABLE result ERROR_VARIABLE words)
+    if(NOT result EQUAL 0)
+        gpureplay_no_cuda("${GPUREPLAY_NVCC} cannot compile here (CUDAHOSTCXX names its host compiler):\n${words}")
+        return()
+    endif()
+    set(GPUREPLAY_NVCC_TRIED "${nvcc_command}" CACHE INTERNAL "The nvcc command that was seen to work")
+endif()
+
+set(GPUREPLAY_HAS_CUDA ON)
+message(STATUS "CUDA: ${GPUREPLAY_CUDA_VERSION} (${GPUREPLAY_NVCC}), for ${GPUREPLAY_CUDA_BUILT_FOR}")
+set(cuda_object ${PROJECT_BINARY_DIR}/kernels_cuda${CMAKE_C_OUTPUT_EXTENSION})
+set(GPUREPLAY_PTXAS_REPORT ${PROJECT_BINARY_DIR}/kernels.ptxas.txt)
+file(GLOB kernel_headers CONFIGURE_DEPENDS kernels/*.h)
+add_custom_command(OUTPUT ${cuda_object} BYPRODUCTS ${GPUREPLAY_PTXAS_REPORT}
+    COMMAND ${CMAKE_COMMAND} -DREPORT=${GPUREPLAY_PTXAS_REPORT} -P ${CMAKE_CURRENT_LIST_DIR}/GpureplayNvcc.cmake --
+        ${nvcc_command} -Xptxas -v -c ${PROJECT_SOURCE_DIR}/kernels/cuda.cu -o ${cuda_object}
+    DEPENDS kernels/cuda.cu ${kernel_headers} ${CMAKE_CURRENT_LIST_DIR}/GpureplayNvcc.cmake
+    COMMENT "nvcc kernels/cuda.cu" VERBATIM)
+add_custom_target(gpureplay_cuda_kernels DEPENDS ${cuda_object}) # one maker for both libraries, also under make
+list(APPEND gpureplay_objects ${cuda_object})
+
+# For the C files that name CUDA. libcuda is never linked, so a machine without a driver can load the library.
+add_library(gpureplay_cuda INTERFACE)
+target_include_directories(gpureplay_cuda SYSTEM INTERFACE ${GPUREPLAY_CUDA_INCLUDE_DIR})
+target_compile_definitions(gpureplay_cuda INTERFACE GPUR_CUDA_ARCHITECTURES="${GPUREPLAY_CUDA_BUILT_FOR}"
+    GPUR_MODULE_DIR="${CMAKE_INSTALL_FULL_LIBDIR}")
+
+# The module that links cuBLASLt, for matrix products: see src/device/math_cuda.h.
+if(GPUREPLAY_CUBLASLT AND GPUREPLAY_CUBLASLT_INCLUDE_DIR)
+    add_library(gpureplay_cudamath MODULE src/device/module_math_cuda.c)
+    target_include_directories(gpureplay_cudamath PRIVATE include src ${PROJECT_SOURCE_DIR})
+    target_include_directories(gpureplay_cudamath SYSTEM PRIVATE ${GPUREPLAY_CUBLASLT_INCLUDE_DIR})
+    target_link_libraries(gpureplay_cudamath PRIVATE gpureplay_options gpureplay_cuda ${GPUREPLAY_CUBLASLT})
+    set_target_properties(gpureplay_cudamath PROPERTIES C_VISIBILITY_PRESET hidden SKIP_BUILD_RPATH ON)
+    message(STATUS "cuBLASLt: ${GPUREPLAY_CUBLASLT}")
+else()
+    message(STATUS "cuBLASLt was not found: the CUDA device will have a replay and no learner (pip: nvidia-cublas)")
+endif()

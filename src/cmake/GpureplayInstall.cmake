@@ -1,2 +1,53 @@
 # SPDX-License-Identifier: MIT
 # cmake --install, find_package(gpureplay) and pkg-config.
+option(GPUREPLAY_INSTALL "Make rules that install the library" ${is_top_level})
+if(NOT GPUREPLAY_INSTALL)
+    return()
+endif()
+include(CMakePackageConfigHelpers)
+
+install(TARGETS gpureplay gpureplay_static EXPORT gpureplayTargets
+    LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
+if(TARGET gpureplay_cudamath)
+    install(TARGETS gpureplay_cudamath LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}) # found beside the library
+endif()
+install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/ DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} FILES_MATCHING PATTERN "*.h")
+install(FILES ${PROJECT_SOURCE_DIR}/LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR})
+
+# find_package: the exported targets, and a config file that finds what the static library needs.
+set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/gpureplay)
+set(openblas_dir "")
+if(GPUREPLAY_HAS_BLAS)
+    get_filename_component(openblas_dir ${OPENBLAS_LIBRARY} DIRECTORY)
+endif()
+configure_package_config_file(${CMAKE_CURRENT_LIST_DIR}/gpureplayConfig.cmake.in
+    ${PROJECT_BINARY_DIR}/gpureplayConfig.cmake INSTALL_DESTINATION ${package_dir})
+write_basic_package_version_file(${PROJECT_BINARY_DIR}/gpureplayConfigVersion.cmake COMPATIBILITY SameMinorVersion)
+install(FILES ${PROJECT_BINARY_DIR}/gpureplayConfig.cmake ${PROJECT_BINARY_DIR}/gpureplayConfigVersion.cmake
+    DESTINATION ${package_dir})
+install(EXPORT gpureplayTargets NAMESPACE gpureplay:: DESTINATION ${package_dir})
+
+# pkg-config: found relative to the file itself, so that an installed tree can be moved.
+set(pc_libs_private "")
+foreach(library IN LISTS GPUREPLAY_STATIC_NEEDS)
+    if(IS_ABSOLUTE "${library}")
+        string(APPEND pc_libs_private " ${library}") # the static cudart lies where no linker looks
+    else()
+        string(APPEND pc_libs_private " -l${library}")
+    endif()
+endforeach()
+if(GPUREPLAY_HAS_BLAS)
+    string(PREPEND pc_libs_private " -L${openblas_dir} -lopenblas")
+endif()
+if(IS_ABSOLUTE "${CMAKE_INSTALL_LIBDIR}" OR IS_ABSOLUTE "${CMAKE_INSTALL_INCLUDEDIR}")
+    set(pc_prefix ${CMAKE_INSTALL_PREFIX})
+    set(pc_libdir ${CMAKE_INSTALL_FULL_LIBDIR})
+    set(pc_includedir ${CMAKE_INSTALL_FULL_INCLUDEDIR})
+else()
+    file(RELATIVE_PATH up /prefix/${CMAKE_INSTALL_LIBDIR}/pkgconfig /prefix)
+    set(pc_prefix "\${pcfiledir}/${up}")
+    set(pc_libdir "\${prefix}/${CMAKE_INSTALL_LIBDIR}")
+    set(pc_includedir "\${prefix}/${CMAKE_INSTALL_INCLUDEDIR}")
+endif()
+configure_file(${CMAKE_CURRENT_LIST_DIR}/gpureplay.pc.in ${PROJECT_BINARY_DIR}/gpureplay.pc @ONLY)
+install(FILES ${PROJECT_BINARY_DIR}/gpureplay.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)

@@ -5,6 +5,7 @@
 
 #include "device/device.h"
 #include "device/gemm.h"
+#include "device/ledger.h"
 
 #include <stdatomic.h>
 
@@ -33,7 +34,6 @@ typedef struct gpur_backend {
     gpur_status (*event_wait)(gpur_stream *stream, gpur_event *event);
     gpur_status (*event_sync)(gpur_event *event);
     int (*event_done)(gpur_event *event);
-    gpur_status (*event_elapsed)(gpur_event *from, gpur_event *to, double *seconds);
 
     gpur_status (*copy)(gpur_stream *stream, void *to, const void *from, int64_t bytes);
     gpur_status (*fill)(gpur_stream *stream, void *memory, int byte, int64_t bytes);
@@ -66,8 +66,10 @@ struct gpur_device {
     char name[32];
     char description[128];
     int32_t threads;
-    gpur_grid forced_grid; /* tests only; {0, 0}: none */
-    void *backend_data;    /* the backend's own, made by open, gone after close */
+    gpur_ledger ledger;
+    gpur_stream *copy_stream; /* of gpur_device_copy */
+    gpur_grid forced_grid;    /* tests only; {0, 0}: none */
+    void *backend_data;       /* the backend's own, made by open, gone after close */
 };
 
 /* Each backend's stream, event, recording and gemm begin with these. */

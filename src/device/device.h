@@ -2,9 +2,9 @@
 /*
  * What the rest of the library may ask of a device. Nothing above src/device/ knows which device it talks to.
  *
- * Work is enqueued on streams and runs in their order. On CUDA a stream is the driver's. On the CPU it is ours, with two
- * executors behind the same calls (inline and one thread a stream), so code that is right with the thread executor under
- * ThreadSanitizer has ordered its work with events and not by luck.
+ * Work is enqueued on streams and runs in their order. On CUDA a stream is the driver's. On the CPU it is ours, with
+ * two executors behind the same calls (inline and one thread a stream), so code that is right with the thread executor
+ * under ThreadSanitizer has ordered its work with events and not by luck.
  */
 #ifndef GPUR_DEVICE_H
 #define GPUR_DEVICE_H
@@ -26,12 +26,12 @@ int gpur_device_is_cuda(const gpur_device *device);
 /* Says one line to the caller's log callback, if there is one. */
 void gpur_log(const gpur_device *device, const char *format, ...) GPUR_PRINTF(2, 3);
 
-/* Host memory from the caller's allocator: zeroed, aligned to 64 bytes; NULL when there is none. Free needs the size. */
+/* Host memory from the caller's allocator: zeroed, aligned to 64 bytes; NULL if there is none. Free needs the size. */
 void *gpur_host_alloc(gpur_device *device, size_t bytes);
 void gpur_host_free(gpur_device *device, void *memory, size_t bytes);
 
-/* Device memory and pinned host memory: zeroed, aligned to 256 bytes, counted in memory_used. Free takes NULL. A refusal
- * is GPUR_OUT_OF_MEMORY with bytes wanted and bytes free; `what` names the purpose in it. */
+/* Device memory, counted in memory_used, and pinned host memory: zeroed, aligned to 256 bytes. Free takes NULL. A
+ * refusal is GPUR_OUT_OF_MEMORY with bytes wanted and bytes free; `what` names the purpose in it. */
 gpur_status gpur_memory_alloc(gpur_device *device, int64_t bytes, const char *what, void **memory);
 void gpur_memory_free(gpur_device *device, void *memory);
 gpur_status gpur_pinned_alloc(gpur_device *device, int64_t bytes, const char *what, void **memory);
@@ -42,8 +42,8 @@ gpur_status gpur_memory_available(gpur_device *device, int64_t *total, int64_t *
 int gpur_memory_is_on_device(gpur_device *device, const void *memory);
 
 /* Streams. `sync` waits on the host; errors of earlier asynchronous work come out here. Destroy takes NULL and syncs.
- * gpur_stream_native is the cudaStream_t, NULL on the CPU. `main_stream` wraps the caller's stream where one was given to
- * gpur_device_open, and else makes a new one. */
+ * gpur_stream_native is the cudaStream_t, NULL on the CPU. `main_stream` wraps the caller's stream where one was given
+ * to gpur_device_open, and else makes a new one. */
 gpur_status gpur_stream_create(gpur_device *device, gpur_stream **stream);
 gpur_status gpur_stream_create_main(gpur_device *device, gpur_stream **stream);
 void gpur_stream_destroy(gpur_stream *stream);
@@ -55,14 +55,13 @@ void *gpur_stream_native(gpur_stream *stream);
 gpur_status gpur_stream_wait_native(gpur_stream *stream, void *native);
 gpur_status gpur_native_wait_stream(void *native, gpur_stream *stream);
 
-/* Events. A wait for an event that was never recorded does not wait. `elapsed` is between two recorded, finished ones. */
+/* Events. A wait for one that was never recorded does not wait. */
 gpur_status gpur_event_create(gpur_device *device, gpur_event **event);
 void gpur_event_destroy(gpur_event *event);
 gpur_status gpur_event_record(gpur_event *event, gpur_stream *stream);
 gpur_status gpur_stream_wait(gpur_stream *stream, gpur_event *event);
 gpur_status gpur_event_sync(gpur_event *event);
 int gpur_event_done(gpur_event *event); /* for statistics only: nothing that must be reproducible may ask */
-gpur_status gpur_event_elapsed(gpur_event *from, gpur_event *to, double *seconds);
 
 /* Enqueued copies and fills; any of host (pinned, to be asynchronous) and device memory. */
 gpur_status gpur_copy(gpur_stream *stream, void *to, const void *from, int64_t bytes);
@@ -96,9 +95,13 @@ GPUR_KERNEL_LIST(GPUR_DECLARE_LAUNCH)
 #undef GPUR_DECLARE_LAUNCH
 
 /*
- * Records what `record` enqueues and replays it. CUDA: captured on a private stream into a graph of `unroll` repetitions
- * and a graph of one. CPU: `record` is called again for each repetition. `record` must enqueue the same work each time,
- * on the stream it is given and on no other; what changes from step to step it reads from device memory.
+ * Records what `record` enqueues and replays it. CUDA: captured on a private stream into a graph of `unroll`
+ * repetitions and a graph of one. CPU: `record` is called again for each repetition. `record` must enqueue the same
+ * work each time, on the stream it is given and on no other; what changes from step to step it reads from device
+ * memory.
+ *
+ * The caller must have run `record` once on an ordinary stream before: the libraries behind it load their code when it
+ * is first used, and CUDA allows no loading while it captures. Creating a recording runs nothing on the device.
  */
 typedef gpur_status (*gpur_record_fn)(void *context, gpur_stream *stream);
 gpur_status gpur_recording_create(gpur_device *device, gpur_record_fn record, void *context, int unroll,

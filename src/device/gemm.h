@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Matrix products, by the library of the device: cuBLASLt on CUDA, CBLAS on the CPU, and a plain stand-in where there is
- * no BLAS. A plan is made once and run many times.
+ * Matrix products, by the library of the device: cuBLASLt on CUDA, CBLAS on the CPU, and a plain stand-in where there
+ * is no BLAS. A plan is made once and run many times.
  */
 #ifndef GPUR_DEVICE_GEMM_H
 #define GPUR_DEVICE_GEMM_H
@@ -13,16 +13,16 @@ typedef struct gpur_gemm gpur_gemm;
 /* What rides in the product. Not every device has every one: see gpur_gemm_create. */
 enum {
     GPUR_EPILOGUE_NONE = 0,
-    GPUR_EPILOGUE_BIAS = 1,      /* C = A B + bias                         bias (n), read */
-    GPUR_EPILOGUE_BIAS_RELU = 2, /* C = max(A B + bias, 0)                 bias (n), read */
+    GPUR_EPILOGUE_BIAS = 1,       /* C = A B + bias                         bias (n), read */
+    GPUR_EPILOGUE_BIAS_RELU = 2,  /* C = max(A B + bias, 0)                 bias (n), read */
     GPUR_EPILOGUE_COLUMN_SUM = 3, /* C = A B, bias = sum of A's rows as it stands transposed: for a weight gradient
                                      dW = dY^T X, A = dY^T, the bias gradient          bias (m), written */
 };
 
 /*
  * C (m, n) = op(A) (m, k) op(B) (k, n) + accumulate * C, all row-major float32. lda, ldb, ldc are the distances between
- * rows of the matrices as stored: a transposed A is stored (k, m). `m` is the largest: a run may ask for fewer rows when
- * A is not transposed.
+ * rows of the matrices as stored: a transposed A is stored (k, m). `m` is the largest: a run may ask for fewer rows
+ * when A is not transposed.
  */
 typedef struct gpur_gemm_shape {
     int64_t m, n, k;

@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: MIT */
+#include "agent.h"
+#include "try.h"
+
+static gpur_status open_replay(agent *opened, const env_kind *kind, const agent_config *config)
+{
+    gpur_field fields[] = {
+        kind->obs,
+        kind->action,
+        {.name = "reward", .dtype = GPUR_FLOAT32},
+        kind->obs,
+        {.name = "terminated", .dtype = GPUR_BOOL},
+        {.name = "truncated", .dtype = GPUR_BOOL},
+    };
+    fields[3].name = "next_obs";
+    gpur_replay_config replay;
+    TRY(gpur_replay_config_init(&replay, sizeof replay));
+    replay.capacity = config->capacity;
+    replay.fields = fields;
+    replay.field_count = sizeof fields / sizeof *fields;
+    replay.min_size = config->min_size;
+    replay.gamma = config->gamma;
+    replay.seed = config->seed;
+    return gpur_replay_create(opened->device, &replay, &opened->replay);
+}
+
+static gpur_status open_learner(agent *opened, const env_kind *kind, const agent_config *config)
+{
+    gpur_learner_config learner;
+    TRY(gpur_learner_config_init(&learner, sizeof learner));
+    TRY(gpur_learner_config_preset(&learner, config->preset));
+    learner.network.outputs = kind->actions;
+    learner.max_act_batch = config->max_act;
+    learner.seed = config->seed;
+    return gpur_learner_create(opened->replay, &learner, &opened->learner);
+}
+
+gpur_status agent_open(agent *opened, const env_kind *kind, const agent_config *config)
+{
+    *opened = (agent){0};
+    gpur_device_config device;
+    TRY(gpur_device_config_init(&device, sizeof device));
+    device.threads = config->threads;
+    TRY(gpur_device_open(config->device, &device, &opened->device));
+    TRY(open_replay(opened, kind, config));
+    TRY(open_learner(opened, kind, config));
+    return gpur_writer_create(opened->replay, config->envs, &opened->writer);
+}
+
+void agent_close(agent *opened)
+{
+    gpur_writer_destroy(opened->writer);
+    gpur_learner_destroy(opened->learner);
+    gpur_replay_destroy(opened->replay);
+    gpur_device_close(opened->device);
+    *opened = (agent){0};
+}
+
+gpur_status agent_remember(agent *opened, const vec_env *envs, const int32_t *actions)
+{
+    TRY(gpur_writer_step(opened->writer, actions, envs->reward, envs->next_obs, envs->terminated, envs->truncated));
+    for (int32_t i = 0; i < envs->count; i++)
+        if (vec_env_ended(envs, i))
+            TRY(gpur_writer_reset(opened->writer, i, vec_env_obs(envs, i)));
+    return GPUR_OK;
+}

@@ -1,0 +1,168 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: MIT
+# From a fresh clone to an agent that balances a pole: looks for what is missing, builds, trains, draws the curve.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+build=build/quickstart
+
+usage() {
+    cat <<'TEXT'
+usage: bash examples/quickstart.sh [--yes | --no-install] [options of the training program]
+
+Builds the library and trains a dueling double-DQN agent on CartPole-v1 until 100 greedy episodes return 475 on average.
+
+  --yes         install missing Debian packages without asking (with sudo, unless root)
+  --no-install  install nothing
+  --help        this text
+
+On a terminal it asks before it installs. Elsewhere it installs only as root, and else names what to install.
+The training program takes, among others, --device auto|cpu|cuda:N, --seed N and --out FOLDER; --help after a build:
+build/quickstart/examples/cartpole_dqn --help
+TEXT
+}
+
+# Colours only on a terminal.
+bold='' plain=''
+if [ -t 1 ] && [ -z "${NO_COLOR:-}" ]; then bold=$'\e[1m' plain=$'\e[0m'; fi
+say() { printf '%s%s%s\n' "$bold" "$*" "$plain"; }
+have() { command -v "$1" >/dev/null 2>&1; }
+
+# The first Python that has matplotlib: a package of Debian's is seen only by Debian's own Python.
+python_with_matplotlib() {
+    local python
+    for python in python3 .venv/bin/python /usr/bin/python3; do
+        if have "$python" && "$python" -c 'import matplotlib' 2>/dev/null; then
+            echo "$python"
+            return
+        fi
+    done
+    return 1
+}
+
+have_openblas() {
+    local file
+    for file in /usr/lib/*/openblas-*/libopenblas.so /usr/lib/*/libopenblas.so /usr/lib*/libopenblas.so; do
+        [ -e "$file" ] && return
+    done
+    return 1
+}
+
+# Sets needed (nothing goes without) and wanted (faster products, a picture) to lists of Debian packages.
+look_what_is_missing() {
+    needed=() wanted=()
+    have cmake || needed+=(cmake)
+    have cc || have gcc || have clang || needed+=(gcc libc6-dev)
+    have ninja || have make || needed+=(ninja-build)
+    have_openblas || wanted+=(libopenblas-openmp-dev)
+    python_with_matplotlib >/dev/null || wanted+=(python3-matplotlib)
+}
+
+run_apt() {
+    local log
+    log=$(mktemp)
+    if "${as_root[@]}" apt-get update >"$log" 2>&1 &&
+        "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends "$@" >>"$log" 2>&1; then
+        rm -f "$log"
+        return
+    fi
+    tail -n 15 "$log" >&2
+    rm -f "$log"
+    return 1
+}
+
+# May we install? By --yes, as root where nobody can be asked, or by a yes on the terminal.
+may_install() {
+    local answer
+    [ "$install" = never ] && return 1
+    [ "$install" = always ] && return
+    if [ -t 0 ] && [ -t 1 ]; then
+        read -r -p "${as_root[*]} apt-get install $* ? [Y/n] " answer
+        case $answer in '' | y | Y | yes) return ;; *) return 1 ;; esac
+    fi
+    [ "$(id -u)" = 0 ]
+}
+
+go_without() {
+    if [ ${#needed[@]} -gt 0 ]; then
+        echo "Cannot build without: ${needed[*]}. Debian: apt-get install ${needed[*]}" >&2
+        exit 2
+    fi
+    echo "Going on without ${wanted[*]}. Debian: apt-get install ${wanted[*]}"
+}
+
+install_what_is_missing() {
+    look_what_is_missing
+    local packages=("${needed[@]}" "${wanted[@]}")
+    [ ${#packages[@]} -eq 0 ] && return
+    as_root=()
+    [ "$(id -u)" = 0 ] || as_root=(sudo)
+    if ! have apt-get || ! have "${as_root[0]:-env}" || ! may_install "${packages[@]}"; then
+        go_without
+        return
+    fi
+    say "Installing ${packages[*]}"
+    if ! run_apt "${packages[@]}"; then
+        look_what_is_missing
+        go_without
+    fi
+}
+
+# Shows the builder's own "[3/40]" or "[ 10%]" in place on a terminal, and nothing elsewhere.
+show_steps() {
+    local line
+    while IFS= read -r line; do
+        if [ -t 1 ] && [[ $line == \[* ]]; then printf '\r%s]\e[K' "${line%%]*}"; fi
+    done
+    if [ -t 1 ]; then printf '\r\e[K'; fi
+}
+
+build_program() {
+    local generator=()
+    if have ninja && [ ! -f "$build/CMakeCache.txt" ]; then generator=(-G Ninja); fi
+    mkdir -p "$build"
+    say "Building in $build"
+    if ! cmake -S . -B "$build" "${generator[@]}" -DCMAKE_BUILD_TYPE=Release -DGPUREPLAY_CUDA=AUTO \
+        -DGPUREPLAY_TESTS=OFF -DGPUREPLAY_BENCH=OFF >"$build/log" 2>&1 ||
+        ! cmake --build "$build" --parallel "$(nproc)" --target cartpole_dqn 2>&1 | tee -a "$build/log" | show_steps; then
+        tail -n 30 "$build/log" >&2
+        echo "The build failed; the whole of it is in $build/log" >&2
+        exit 2
+    fi
+}
+
+# At Ctrl-C the program ends cleanly with status 130. It was not killed by the signal, so bash goes on, to the picture.
+train() {
+    say "Training"
+    status=0
+    "$build/examples/cartpole_dqn" --out "$out" "${options[@]}" || status=$?
+}
+
+draw_curve() {
+    local python
+    if ! python=$(python_with_matplotlib); then
+        echo "no picture: matplotlib is not installed (Debian: apt-get install python3-matplotlib)"
+    elif ! "$python" examples/plot_curve.py "$out/curve.csv" "$out/curve.png" >/dev/null; then
+        echo "no picture: examples/plot_curve.py failed"
+    else
+        echo "picture:        $out/curve.png"
+    fi
+}
+
+install=ask out=runs/cartpole options=()
+while [ $# -gt 0 ]; do
+    case $1 in
+    --yes) install=always ;;
+    --no-install) install=never ;;
+    --help | -h) usage; exit 0 ;;
+    --out) out=${2:?--out needs a folder}; shift ;;
+    --out=*) out=${1#--out=} ;;
+    *) options+=("$1") ;;
+    esac
+    shift
+done
+
+install_what_is_missing
+build_program
+train
+if [ "$status" -ne 2 ]; then draw_curve; fi
+exit "$status"

@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: MIT */
+/* Moving fields between rows and arrays: a GPU's block shares the units of a tile of rows, a CPU copies value by value. */
+#ifndef GPUR_FIELD_COPY_H
+#define GPUR_FIELD_COPY_H
+
+#include "args_replay.h"
+#include "place.h"
+
+GPUR_FN void gpur_move_unit(unsigned char *to, const unsigned char *from, int32_t shift)
+{
+    if (shift == 4)
+        memcpy(__builtin_assume_aligned(to, 16), __builtin_assume_aligned(from, 16), 16);
+    else if (shift == 3)
+        memcpy(__builtin_assume_aligned(to, 8), __builtin_assume_aligned(from, 8), 8);
+    else if (shift == 2)
+        memcpy(__builtin_assume_aligned(to, 4), __builtin_assume_aligned(from, 4), 4);
+    else if (shift == 1)
+        memcpy(__builtin_assume_aligned(to, 2), __builtin_assume_aligned(from, 2), 2);
+    else
+        *to = *from;
+}
+
+GPUR_FN void gpur_zero_unit(unsigned char *to, int32_t shift)
+{
+    for (int i = 0; i < 1 << shift; i++)
+        to[i] = 0;
+}
+
+/* A unit of a row: which field it belongs to, and where it lies there. */
+typedef struct gpur_unit_place {
+    const gpur_field_copy *copy;
+    int64_t byte;
+} gpur_unit_place;
+
+GPUR_FN gpur_unit_place gpur_find_unit(const gpur_field_copy *copies, int32_t count, int32_t unit)
+{
+    gpur_unit_place place;
+    int32_t c = 0;
+    while (c + 1 < count && unit >= copies[c + 1].first_unit)
+        c++;
+    place.copy = &copies[c];
+    place.byte = (int64_t)(unit - copies[c].first_unit) << copies[c].shift;
+    return place;
+}
+
+/* For one thread. The last move may overlap the one before it; a size known at compile time becomes one move. */
+GPUR_FN void gpur_move_value(unsigned char *to, const unsigned char *from, int64_t bytes)
+{
+    const int64_t chunk = bytes >= 32 ? 32 : bytes >= 16 ? 16 : bytes >= 8 ? 8 : bytes >= 4 ? 4 : 1;
+    int64_t i = 0;
+    if (chunk == 32)
+        for (; i + 32 < bytes; i += 32)
+            memcpy(to + i, from + i, 32);
+    else
+        for (; i + chunk < bytes; i += chunk)
+            memcpy(to + i, from + i, (size_t)chunk);
+    memcpy(to + bytes - chunk, from + bytes - chunk, (size_t)chunk);
+}
+
+#endif

@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef GPUR_FIXED_SUM_H
+#define GPUR_FIXED_SUM_H
+
+#include "place.h"
+
+enum { GPUR_SUM_LANES = 32 };
+
+/* Sum of x (n), in every thread of the block: 32 lanes and then their sum, in an order that no launch shape changes. */
+GPUR_FN float gpur_fixed_sum(gpur_place at, const float *x, int64_t n)
+{
+    GPUR_SHARED(float, lanes, GPUR_SUM_LANES);
+    float total = 0.0f;
+    for (int lane = at.thread; lane < GPUR_SUM_LANES; lane += at.threads) {
+        float sum = 0.0f;
+        for (int64_t i = lane; i < n; i += GPUR_SUM_LANES)
+            sum += x[i];
+        lanes[lane] = sum;
+    }
+    gpur_barrier(at);
+    for (int lane = 0; lane < GPUR_SUM_LANES; lane++)
+        total += lanes[lane];
+    gpur_barrier(at);
+    return total;
+}
+
+#endif

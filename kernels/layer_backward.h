@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef GPUR_LAYER_BACKWARD_H
+#define GPUR_LAYER_BACKWARD_H
+
+#include "args_learn.h"
+#include "place.h"
+
+/*
+ * A block takes a tile of columns; its threads form workers that take the parts of the batch. A CPU's one thread walks a
+ * whole run of columns, so that its inner loop is contiguous; a GPU's thread walks one, beside its neighbours. The batch
+ * is always summed in the same parts, and the parts in the same order, so no launch shape changes a bit.
+ */
+enum {
+    GPUR_BATCH_PARTS = 16,
+    GPUR_COLUMN_RUN = GPUR_WARP == 1 ? 128 : 1, /* columns a thread walks */
+    GPUR_COLUMN_TILE = GPUR_WARP == 1 ? 128 : 32,
+};
+
+/* activation'(x), from y = activation(x). */
+GPUR_FN float gpur_activation_slope(float y, int32_t activation)
+{
+    if (activation == GPUR_ACTIVATION_RELU)
+        return y > 0.0f ? 1.0f : 0.0f;
+    return activation == GPUR_ACTIVATION_TANH ? 1.0f - y * y : 1.0f;
+}
+
+/* Rows `rows` of `n` columns from column f on: dy *= slope, sum += dy. */
+GPUR_FN void gpur_layer_backward_part(const gpur_layer_backward_args *a, gpur_span rows, int64_t f, int64_t n,
+                                      float *sum)
+{
+    for (int64_t i = 0; i < n; i++)
+        sum[i] = 0.0f;
+    for (int64_t b = rows.first; b < rows.last; b++) {
+        float *__restrict__ const dy = a->dy + b * a->dy_pitch + f;
+        const float *__restrict__ const y = a->y + b * a->y_pitch + f;
+        if (a->activation == GPUR_ACTIVATION_LINEAR) {
+            for (int64_t i = 0; i < n; i++)
+                sum[i] += dy[i];
+        } else {
+            for (int64_t i = 0; i < n; i++) {
+                dy[i] *= gpur_activation_slope(y[i], a->activation);
+                sum[i] += dy[i];
+            }
+        }
+    }
+}
+
+GPUR_KERNEL(layer_backward)
+{
+    GPUR_SHARED(float, parts, GPUR_BATCH_PARTS * GPUR_COLUMN_TILE);
+    float sum[GPUR_COLUMN_RUN] = {0};
+    const int64_t lanes = at.threads * GPUR_COLUMN_RUN;
+    const int64_t width = lanes < GPUR_COLUMN_TILE ? lanes : GPUR_COLUMN_TILE;
+    const int64_t workers = lanes / width, worker = at.thread * GPUR_COLUMN_RUN / width;
+    const int64_t lane = at.thread * GPUR_COLUMN_RUN % width;
+    const gpur_span tiles = gpur_block_rows(at, (a->features + width - 1) / width);
+    for (int64_t tile = tiles.first; tile < tiles.last; tile += tiles.step) {
+        const int64_t f = tile * width + lane, left = a->features - f;
+        const int64_t n = left < 0 ? 0 : left < GPUR_COLUMN_RUN ? left : GPUR_COLUMN_RUN;
+        for (int64_t part = worker; part < GPUR_BATCH_PARTS && worker < workers; part += workers) {
+            gpur_layer_backward_part(a, gpur_part_of(a->batch, part, GPUR_BATCH_PARTS), f, n, sum);
+            for (int64_t i = 0; i < n; i++)
+                parts[part * width + lane + i] = sum[i];
+        }
+        gpur_barrier(at);
+        if (worker == 0) {
+            for (int64_t i = 0; i < n; i++)
+                sum[i] = 0.0f;
+            for (int64_t part = 0; part < GPUR_BATCH_PARTS; part++)
+                for (int64_t i = 0; i < n; i++)
+                    sum[i] += parts[part * width + lane + i];
+            for (int64_t i = 0; i < n; i++)
+                a->bias_gradient[f + i] = sum[i];
+        }
+        gpur_barrier(at);
+    }
+}
+
+#endif

@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A keyed permutation of 0 ... n - 1 without memory: row i of a distinct draw is element perm(i) of the window.
+ * A Feistel network of six rounds over the next power of two [Luby & Rackoff 1988], walked until it lands below n
+ * [Black & Rogaway 2002, cycle walking], then turned by a random amount, which makes each row's marginal exactly uniform.
+ */
+#ifndef GPUR_PERMUTATION_H
+#define GPUR_PERMUTATION_H
+
+#include "random.h"
+
+enum { GPUR_FEISTEL_ROUNDS = 6 };
+
+typedef struct gpur_permutation {
+    uint64_t n, turn;
+    uint64_t left_mask, right_mask;
+    int32_t right_bits;
+    uint32_t keys[GPUR_FEISTEL_ROUNDS];
+} gpur_permutation;
+
+/* A function of (seed, step, n). */
+GPUR_FN gpur_permutation gpur_permutation_of(uint64_t seed, uint64_t step, uint64_t n)
+{
+    const gpur_u32x4 first = gpur_random_bits(seed, GPUR_DRAW_DISTINCT, step, 0);
+    const gpur_u32x4 second = gpur_random_bits(seed, GPUR_DRAW_DISTINCT, step, 1);
+    gpur_permutation p;
+    int32_t bits = 2;
+    while (bits < 62 && (uint64_t)1 << bits < n)
+        bits++;
+    p.n = n;
+    p.right_bits = bits - bits / 2;
+    p.left_mask = ((uint64_t)1 << bits / 2) - 1;
+    p.right_mask = ((uint64_t)1 << p.right_bits) - 1;
+    for (int i = 0; i < 4; i++)
+        p.keys[i] = first.v[i];
+    p.keys[4] = second.v[2], p.keys[5] = second.v[3];
+    p.turn = gpur_random_below(second, n);
+    return p;
+}
+
+GPUR_FN uint32_t gpur_feistel_mix(uint64_t x, uint32_t key)
+{
+    const uint64_t product = (uint64_t)((uint32_t)x ^ key) * 0xD2511F53u;
+    const uint32_t folded = ((uint32_t)(product >> 32) ^ (uint32_t)product ^ key) * 0xCD9E8D57u;
+    return folded ^ folded >> 16;
+}
+
+/* perm(i) for i < n. A walk ends: it stays on the cycle of i, which holds i itself. */
+GPUR_FN uint64_t gpur_permute(const gpur_permutation *p, uint64_t i)
+{
+    do {
+        uint64_t left = i >> p->right_bits, right = i & p->right_mask;
+        for (int round = 0; round < GPUR_FEISTEL_ROUNDS; round += 2) {
+            left = (left ^ gpur_feistel_mix(right, p->keys[round])) & p->left_mask;
+            right = (right ^ gpur_feistel_mix(left, p->keys[round + 1])) & p->right_mask;
+        }
+        i = left << p->right_bits | right;
+    } while (i >= p->n);
+    i += p->turn;
+    return i < p->n ? i : i - p->n;
+}
+
+#endif

@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef GPUR_SCATTER_H
+#define GPUR_SCATTER_H
+
+#include "args_replay.h"
+#include "field_copy.h"
+
+/* The ring's row for row n of the block. */
+GPUR_FN unsigned char *gpur_scatter_row(const gpur_scatter_args *a, int64_t n)
+{
+    const int64_t slot = a->first_slot + n;
+    return a->ring + (slot < a->capacity ? slot : slot - a->capacity) * a->pitch;
+}
+
+GPUR_FN void gpur_scatter_units(gpur_place at, const gpur_scatter_args *a, int64_t first, int32_t rows)
+{
+    for (int32_t t = at.thread; t < rows * a->units; t += at.threads) {
+        const int32_t i = t / a->units;
+        const gpur_unit_place unit = gpur_find_unit(a->copies, a->copy_count, t - i * a->units);
+        gpur_move_unit(gpur_scatter_row(a, first + i) + unit.copy->offset + unit.byte,
+                       unit.copy->array + (first + i) * unit.copy->array_pitch + unit.byte, unit.copy->shift);
+    }
+}
+
+GPUR_FN void gpur_scatter_values(const gpur_scatter_args *a, int64_t first, int32_t rows)
+{
+    for (int32_t i = 0; i < rows; i++)
+        for (int32_t c = 0; c < a->copy_count; c++) {
+            const gpur_field_copy *const copy = &a->copies[c];
+            gpur_move_value(gpur_scatter_row(a, first + i) + copy->offset,
+                            copy->array + (first + i) * copy->array_pitch, (int64_t)copy->units << copy->shift);
+        }
+}
+
+GPUR_KERNEL(scatter)
+{
+    const gpur_span tiles = gpur_block_rows(at, (a->rows + a->tile - 1) / a->tile);
+    for (int64_t tile = tiles.first; tile < tiles.last; tile += tiles.step) {
+        const int64_t first = tile * a->tile;
+        const int32_t rows = (int32_t)(a->rows - first < a->tile ? a->rows - first : a->tile);
+        if (gpur_strided())
+            gpur_scatter_units(at, a, first, rows);
+        else
+            gpur_scatter_values(a, first, rows);
+    }
+}
+
+#endif

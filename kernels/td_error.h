@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef GPUR_TD_ERROR_H
+#define GPUR_TD_ERROR_H
+
+#include "args_learn.h"
+#include "head.h"
+#include "place.h"
+
+/*
+ * y = r + discount Q_target(s', a*), with a* = argmax_a Q(s', a) [van Hasselt, Guez & Silver 2016, eq. 4], or
+ * a* = argmax_a Q_target(s', a) [Mnih et al. 2015, algorithm 1].
+ */
+GPUR_FN float gpur_td_target(const gpur_td_error_args *a, int64_t b)
+{
+    float *const q_target = a->q_target + b * a->outputs;
+    float *const q_next = a->double_dqn ? a->q + (a->batch + b) * a->outputs : q_target;
+    gpur_head_forward_row(a->head, a->outputs, a->z_target + b * a->z_pitch, a->bias_target, q_target);
+    if (a->double_dqn)
+        gpur_head_forward_row(a->head, a->outputs, a->z + (a->batch + b) * a->z_pitch, a->bias, q_next);
+    /* A transition that ended its task has nothing behind it: not even an infinite Q may come through. */
+    if (a->discount[b] == 0.0f)
+        return a->reward[b];
+    return a->reward[b] + a->discount[b] * q_target[gpur_head_best(a->outputs, q_next)];
+}
+
+/* Loss of an error d = Q - y, and its slope. Huber: d^2 / 2 up to delta, delta (|d| - delta / 2) beyond [Huber 1964]. */
+GPUR_FN float gpur_td_loss(const gpur_td_error_args *a, float d, float *slope)
+{
+    const float size = fabsf(d), delta = a->huber_delta;
+    *slope = d;
+    if (a->squared || size <= delta)
+        return 0.5f * d * d;
+    *slope = d > 0.0f ? delta : -delta;
+    return delta * (size - 0.5f * delta);
+}
+
+GPUR_FN int64_t gpur_td_action(const gpur_td_error_args *a, int64_t b)
+{
+    const int64_t k = a->wide_action ? ((const int64_t *)a->action)[b] : ((const int32_t *)a->action)[b];
+    return k < 0 ? 0 : k < a->outputs ? k : a->outputs - 1; /* data may be wrong; memory stays right */
+}
+
+GPUR_KERNEL(td_error)
+{
+    const gpur_span s = gpur_grid_span(at, a->batch);
+    for (int64_t b = s.first; b < s.last; b += s.step) {
+        float *const q = a->q + b * a->outputs, *const dq = a->dq + b * a->outputs;
+        const int64_t action = gpur_td_action(a, b);
+        float slope;
+        gpur_head_forward_row(a->head, a->outputs, a->z + b * a->z_pitch, a->bias, q);
+        const float d = q[action] - gpur_td_target(a, b);
+        a->loss[b] = a->weight[b] * gpur_td_loss(a, d, &slope);
+        a->td[b] = fabsf(d);
+        a->q_taken[b] = q[action];
+        for (int32_t k = 0; k < a->outputs; k++)
+            dq[k] = 0.0f;
+        dq[action] = a->weight[b] * slope / (float)a->batch;
+        gpur_head_backward_row(a->head, a->outputs, q, dq, a->dz + b * a->z_pitch);
+    }
+}
+
+#endif

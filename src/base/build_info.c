@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: MIT */
+/* What was built in: one text, put together by the compiler. GpureplayLibrary.cmake has the values. */
+#include "base/status.h"
+
+#define TEXT_OF(x) #x
+#define TEXT(x) TEXT_OF(x)
+
+#define VERSION TEXT(GPUR_VERSION_MAJOR) "." TEXT(GPUR_VERSION_MINOR) "." TEXT(GPUR_VERSION_PATCH)
+
+#if defined(__clang__)
+#define COMPILER "clang " __clang_version__
+#elif defined(__GNUC__)
+#define COMPILER "gcc " __VERSION__
+#else
+#define COMPILER "unknown"
+#endif
+
+#ifdef GPUR_BUILD_CUDA
+#define CUDA GPUR_BUILD_CUDA
+#else
+#define CUDA "not built; install the CUDA toolkit and configure with -DGPUREPLAY_CUDA=ON"
+#endif
+
+#ifdef GPUR_HAS_BLAS
+#define BLAS "OpenBLAS"
+#else
+#define BLAS "none, matrix products on the CPU are slow; install libopenblas-openmp-dev and configure again"
+#endif
+
+#ifdef _OPENMP
+#define OPENMP TEXT(_OPENMP)
+#else
+#define OPENMP "off, the CPU device uses one core for kernels"
+#endif
+
+#if defined(GPUR_RACE_CHECK)
+#define KERNELS "race check"
+#elif defined(GPUR_HAS_CPU_VARIANTS)
+#define KERNELS "baseline x86-64-v3 x86-64-v4"
+#else
+#define KERNELS "baseline"
+#endif
+
+const char *gpur_build_info(void)
+{
+    return "version: " VERSION "\n"
+           "compiler: " COMPILER "\n"
+           "cuda: " CUDA "\n"
+           "blas: " BLAS "\n"
+           "openmp: " OPENMP "\n"
+           "cpu kernels: " KERNELS "\n";
+}

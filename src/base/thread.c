@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: MIT */
+#include "base/thread.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <string.h>
+
+gpur_status gpur_thread_start(pthread_t *thread, void *(*run)(void *), void *context, const char *what)
+{
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before); /* the new thread inherits it */
+    const int error = pthread_create(thread, NULL, run, context);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return error ? gpur_fail(GPUR_DEVICE_ERROR, "a thread for %s could not be started: %s", what, strerror(error))
+                 : GPUR_OK;
+}
+
+void gpur_semaphore_wait(sem_t *semaphore)
+{
+    while (sem_wait(semaphore) != 0 && errno == EINTR)
+        ;
+}

@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef GPUR_BASE_THREAD_H
+#define GPUR_BASE_THREAD_H
+
+#include "base/status.h"
+
+#include <pthread.h>
+#include <semaphore.h>
+
+/* Starts a thread of the library's own. Signals are the host program's: none is ever delivered to it. */
+gpur_status gpur_thread_start(pthread_t *thread, void *(*run)(void *), void *context, const char *what);
+
+/* sem_wait that signals do not cut short. */
+void gpur_semaphore_wait(sem_t *semaphore);
+
+#endif

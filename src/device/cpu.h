@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: MIT */
+/* What the files of the CPU device share. */
+#ifndef GPUR_DEVICE_CPU_H
+#define GPUR_DEVICE_CPU_H
+
+#include "device/backend.h"
+#include "kernels/entries.h"
+
+#include <pthread.h>
+
+typedef struct gpur_cpu {
+    const gpur_cpu_entry *entries; /* (GPUR_KERNEL_COUNT) for this processor; NULL in the race check */
+    const char *kernels;           /* their name */
+    char blas[64];
+    atomic_int blas_warned;     /* once a device */
+    pthread_mutex_t blas_mutex; /* around BLAS thread counts that are the whole process's */
+    pthread_mutex_t streams_mutex;
+    gpur_stream *streams; /* all there are, linked, for gpur_device_sync */
+} gpur_cpu;
+
+static inline gpur_cpu *gpur_cpu_of(const gpur_device *device)
+{
+    return (gpur_cpu *)device->backend_data;
+}
+
+/*
+ * Enqueuing, in two steps: `begin` waits for room, locks the stream against other callers and returns the memory for
+ * the operation's payload (GPUR_CPU_PAYLOAD bytes); `end` hands the operation over and unlocks. What is done in between
+ * is done in the order of the stream. Inline, `end` carries it out; its failure is then that of `end`, too.
+ */
+enum { GPUR_CPU_PAYLOAD = GPUR_MAX_ARGS + 64 };
+typedef gpur_status (*gpur_cpu_op)(gpur_stream *stream, void *payload);
+void *gpur_cpu_begin(gpur_stream *stream);
+gpur_status gpur_cpu_end(gpur_stream *stream, gpur_cpu_op run);
+
+gpur_status gpur_cpu_stream_create(gpur_device *device, void *native, gpur_stream **stream);
+void gpur_cpu_stream_destroy(gpur_stream *stream);
+gpur_status gpur_cpu_stream_sync(gpur_stream *stream);
+gpur_status gpur_cpu_sync(gpur_device *device);
+void **gpur_cpu_stream_blocks(gpur_stream *stream); /* a place for what blocks_*.c keeps with a stream, NULL at first */
+
+gpur_status gpur_cpu_event_create(gpur_device *device, gpur_event **event);
+void gpur_cpu_event_destroy(gpur_event *event);
+gpur_status gpur_cpu_event_record(gpur_event *event, gpur_stream *stream);
+gpur_status gpur_cpu_event_wait(gpur_stream *stream, gpur_event *event);
+gpur_status gpur_cpu_event_sync(gpur_event *event);
+int gpur_cpu_event_done(gpur_event *event);
+
+gpur_status gpur_cpu_memory_alloc(gpur_device *device, int64_t bytes, void **memory);
+void gpur_cpu_memory_free(gpur_device *device, void *memory, int64_t bytes);
+gpur_status gpur_cpu_memory_available(gpur_device *device, int64_t *total, int64_t *available);
+void gpur_cpu_model(char *name, size_t size);
+
+gpur_status gpur_cpu_copy(gpur_stream *stream, void *to, const void *from, int64_t bytes);
+gpur_status gpur_cpu_fill(gpur_stream *stream, void *memory, int byte, int64_t bytes);
+gpur_status gpur_cpu_launch(gpur_stream *stream, int kernel, gpur_grid grid, const void *args, size_t bytes);
+
+gpur_status gpur_cpu_recording_create(gpur_device *device, gpur_record_fn record, void *context, int unroll,
+                                      gpur_recording **recording);
+void gpur_cpu_recording_destroy(gpur_recording *recording);
+gpur_status gpur_cpu_recording_replay(gpur_recording *recording, gpur_stream *stream, int64_t repetitions);
+
+/* 4, 3 or 1: the x86-64 level this processor has all instructions of; 1 on other processors. */
+int gpur_cpu_level(void);
+
+/* Blocks: blocks_cpu.c (a block is one thread, OpenMP deals them out), or blocks_race_cpu.c (several real threads). */
+void gpur_cpu_blocks_open(gpur_device *device); /* sets threads, entries and kernels */
+void gpur_cpu_stream_blocks_close(gpur_stream *stream);
+gpur_status gpur_cpu_run_kernel(gpur_stream *stream, int kernel, gpur_grid grid, const void *args);
+void gpur_cpu_run_parts(const gpur_device *device, int64_t parts, gpur_cpu_entry run, const void *args);
+gpur_grid gpur_cpu_grid_elements(const gpur_device *device, int64_t n);
+gpur_grid gpur_cpu_grid_rows(const gpur_device *device, int64_t n, int64_t rows_per_block, int64_t bytes);
+gpur_grid gpur_cpu_grid_single(const gpur_device *device);
+
+gpur_status gpur_cpu_gemm_create(gpur_device *device, const gpur_gemm_shape *shape, gpur_gemm **gemm);
+void gpur_cpu_gemm_destroy(gpur_gemm *gemm);
+int64_t gpur_cpu_gemm_workspace_bytes(const gpur_gemm *gemm);
+gpur_status gpur_cpu_gemm_run(gpur_gemm *gemm, gpur_stream *stream, int64_t rows, const float *a, const float *b,
+                              float *c, float *bias, void *workspace);
+const char *gpur_cpu_gemm_library(gpur_device *device);
+
+/* The product itself: gemm_blas_cpu.c, or gemm_plain_cpu.c where there is no BLAS. */
+void gpur_cpu_blas_name(char *name, size_t size);
+const char *gpur_cpu_blas_warning(void); /* NULL: all is well */
+void gpur_cpu_sgemm(gpur_device *device, const gpur_gemm_shape *shape, int64_t rows, const float *a, const float *b,
+                    float *c);
+
+#endif

@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: MIT */
+/* The CPU device: opening, closing, and the table of what it can do. */
+#include "device/cpu.h"
+
+#include <stdio.h>
+
+static gpur_status cpu_open(gpur_device *device, int ordinal)
+{
+    (void)ordinal;
+    GPUR_REQUIRE(!device->config.stream, "gpur_device_config.stream is %p; on the CPU it must be NULL",
+                 device->config.stream);
+    gpur_cpu *const cpu = (gpur_cpu *)gpur_host_alloc(device, sizeof *cpu);
+    if (!cpu)
+        return gpur_fail(GPUR_OUT_OF_MEMORY, "no memory for the CPU device, %zu bytes", sizeof *cpu);
+    device->backend_data = cpu;
+    pthread_mutex_init(&cpu->blas_mutex, NULL);
+    pthread_mutex_init(&cpu->streams_mutex, NULL);
+    gpur_cpu_blocks_open(device);
+    gpur_cpu_blas_name(cpu->blas, sizeof cpu->blas);
+    char model[48];
+    gpur_cpu_model(model, sizeof model);
+    snprintf(device->description, sizeof device->description, "%s, kernels %s, %s", model, cpu->kernels, cpu->blas);
+    return GPUR_OK;
+}
+
+static void cpu_close(gpur_device *device)
+{
+    gpur_cpu *const cpu = gpur_cpu_of(device);
+    if (!cpu)
+        return;
+    pthread_mutex_destroy(&cpu->streams_mutex);
+    pthread_mutex_destroy(&cpu->blas_mutex);
+    gpur_host_free(device, cpu, sizeof *cpu);
+    device->backend_data = NULL;
+}
+
+static int memory_is_on_device(gpur_device *device, const void *memory)
+{
+    (void)device, (void)memory;
+    return 1;
+}
+
+static void *stream_native(gpur_stream *stream)
+{
+    (void)stream;
+    return NULL;
+}
+
+/* Nobody else has streams on the CPU, so there is nothing to wait for, and a handle is a mistake. */
+static gpur_status check_no_native(void *native)
+{
+    GPUR_REQUIRE(!native, "the stream is %p; on the CPU it must be NULL", native);
+    return GPUR_OK;
+}
+
+static gpur_status stream_wait_native(gpur_stream *stream, void *native)
+{
+    (void)stream;
+    return check_no_native(native);
+}
+
+static gpur_status native_wait_stream(void *native, gpur_stream *stream)
+{
+    (void)stream;
+    return check_no_native(native);
+}
+
+const gpur_backend gpur_backend_cpu = {
+    .open = cpu_open,
+    .close = cpu_close,
+    .memory_alloc = gpur_cpu_memory_alloc,
+    .memory_free = gpur_cpu_memory_free,
+    .pinned_alloc = gpur_cpu_memory_alloc,
+    .pinned_free = gpur_cpu_memory_free,
+    .memory_available = gpur_cpu_memory_available,
+    .memory_is_on_device = memory_is_on_device,
+    .sync = gpur_cpu_sync,
+    .stream_create = gpur_cpu_stream_create,
+    .stream_destroy = gpur_cpu_stream_destroy,
+    .stream_sync = gpur_cpu_stream_sync,
+    .stream_native = stream_native,
+    .stream_wait_native = stream_wait_native,
+    .native_wait_stream = native_wait_stream,
+    .event_create = gpur_cpu_event_create,
+    .event_destroy = gpur_cpu_event_destroy,
+    .event_record = gpur_cpu_event_record,
+    .event_wait = gpur_cpu_event_wait,
+    .event_sync = gpur_cpu_event_sync,
+    .event_done = gpur_cpu_event_done,
+    .copy = gpur_cpu_copy,
+    .fill = gpur_cpu_fill,
+    .launch = gpur_cpu_launch,
+    .grid_elements = gpur_cpu_grid_elements,
+    .grid_rows = gpur_cpu_grid_rows,
+    .grid_single = gpur_cpu_grid_single,
+    .recording_create = gpur_cpu_recording_create,
+    .recording_destroy = gpur_cpu_recording_destroy,
+    .recording_replay = gpur_cpu_recording_replay,
+    .gemm_create = gpur_cpu_gemm_create,
+    .gemm_destroy = gpur_cpu_gemm_destroy,
+    .gemm_workspace_bytes = gpur_cpu_gemm_workspace_bytes,
+    .gemm_run = gpur_cpu_gemm_run,
+    .gemm_library = gpur_cpu_gemm_library,
+};

@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What the files of the CUDA device share. Every CUDA call stands between enter and leave, which make our device the
+ * calling thread's current one and then put back what was there:
+ *
+ *   int before;
+ *   cudaError_t error = gpur_cuda_enter(device, &before);
+ *   if (!error)
+ *       error = cudaMalloc(&memory, size);
+ *   return gpur_cuda_leave(before, error, "cudaMalloc");
+ *
+ * Where the caller's device is ours already (one GPU: always) this costs one read of a thread-local number.
+ */
+#ifndef GPUR_DEVICE_CUDA_H
+#define GPUR_DEVICE_CUDA_H
+
+#include "device/backend.h"
+#include "device/math_cuda.h"
+
+#include <cuda_runtime_api.h>
+#include <pthread.h>
+
+/* device->backend_data */
+typedef struct gpur_cuda {
+    int ordinal;
+    int multiprocessors;
+    cudaStream_t zeroing;       /* zeroes new memory; the legacy stream would wait for the caller's streams */
+    pthread_mutex_t math_mutex; /* guards what follows */
+    gpur_math_library math;     /* loaded when the first product is planned; math.table is NULL before */
+    void *math_handle;          /* one cublasLtHandle_t a device */
+    char math_name[48];         /* "cuBLASLt 13.1.0", or why there is none */
+} gpur_cuda;
+
+typedef struct gpur_cuda_stream {
+    gpur_stream base;
+    cudaStream_t native;
+    int owned; /* 0: the caller's */
+} gpur_cuda_stream;
+
+gpur_cuda *gpur_cuda_of(const gpur_device *device);
+cudaStream_t gpur_cuda_native(gpur_stream *stream);
+
+/* On failure nothing is to be put back, and `before` says so. */
+cudaError_t gpur_cuda_enter(const gpur_device *device, int *before);
+/* Puts the caller's device back, and turns `error` of `call` into a status with CUDA's words. */
+gpur_status gpur_cuda_leave(int before, cudaError_t error, const char *call);
+/* The same for functions that cannot fail: leaves the last error's text alone. */
+void gpur_cuda_leave_quietly(int before);
+
+/* GPUR_OUT_OF_MEMORY for cudaErrorMemoryAllocation, else GPUR_DEVICE_ERROR. Clears CUDA's own copy of the error. */
+gpur_status gpur_cuda_status(cudaError_t error, const char *call);
+
+/* memory_cuda.c */
+gpur_status gpur_cuda_memory_alloc(gpur_device *device, int64_t bytes, void **memory);
+void gpur_cuda_memory_free(gpur_device *device, void *memory, int64_t bytes);
+gpur_status gpur_cuda_pinned_alloc(gpur_device *device, int64_t bytes, void **memory);
+void gpur_cuda_pinned_free(gpur_device *device, void *memory, int64_t bytes);
+gpur_status gpur_cuda_memory_available(gpur_device *device, int64_t *total, int64_t *available);
+int gpur_cuda_memory_is_on_device(gpur_device *device, const void *memory);
+gpur_status gpur_cuda_copy(gpur_stream *stream, void *to, const void *from, int64_t bytes);
+gpur_status gpur_cuda_fill(gpur_stream *stream, void *memory, int byte, int64_t bytes);
+
+/* stream_cuda.c */
+gpur_status gpur_cuda_stream_create(gpur_device *device, void *native, gpur_stream **stream);
+void gpur_cuda_stream_destroy(gpur_stream *stream);
+gpur_status gpur_cuda_stream_sync(gpur_stream *stream);
+void *gpur_cuda_stream_native(gpur_stream *stream);
+gpur_status gpur_cuda_stream_wait_native(gpur_stream *stream, void *native);
+gpur_status gpur_cuda_native_wait_stream(void *native, gpur_stream *stream);
+
+/* event_cuda.c */
+gpur_status gpur_cuda_event_create(gpur_device *device, gpur_event **event);
+void gpur_cuda_event_destroy(gpur_event *event);
+gpur_status gpur_cuda_event_record(gpur_event *event, gpur_stream *stream);
+gpur_status gpur_cuda_event_wait(gpur_stream *stream, gpur_event *event);
+gpur_status gpur_cuda_event_sync(gpur_event *event);
+int gpur_cuda_event_done(gpur_event *event);
+
+/* launch_cuda.c */
+gpur_status gpur_cuda_load_kernels(gpur_device *device);
+gpur_status gpur_cuda_launch(gpur_stream *stream, int kernel, gpur_grid grid, const void *args, size_t bytes);
+gpur_grid gpur_cuda_grid_elements(const gpur_device *device, int64_t n);
+gpur_grid gpur_cuda_grid_rows(const gpur_device *device, int64_t n, int64_t rows_per_block, int64_t bytes);
+gpur_grid gpur_cuda_grid_single(const gpur_device *device);
+
+/* recording_cuda.c */
+gpur_status gpur_cuda_recording_create(gpur_device *device, gpur_record_fn record, void *context, int unroll,
+                                       gpur_recording **recording);
+void gpur_cuda_recording_destroy(gpur_recording *recording);
+gpur_status gpur_cuda_recording_replay(gpur_recording *recording, gpur_stream *stream, int64_t repetitions);
+
+/* gemm_cuda.c */
+gpur_status gpur_cuda_gemm_create(gpur_device *device, const gpur_gemm_shape *shape, gpur_gemm **gemm);
+void gpur_cuda_gemm_destroy(gpur_gemm *gemm);
+int64_t gpur_cuda_gemm_workspace_bytes(const gpur_gemm *gemm);
+gpur_status gpur_cuda_gemm_run(gpur_gemm *gemm, gpur_stream *stream, int64_t rows, const float *a, const float *b,
+                               float *c, float *bias, void *workspace);
+const char *gpur_cuda_gemm_library(gpur_device *device);
+void gpur_cuda_math_close(gpur_cuda *cuda);
+
+#endif

@@ -1,0 +1,157 @@
+/* SPDX-License-Identifier: MIT */
+/* Enqueuing: streams, events, copies, launches, recordings. Checks, and hands on to the backend. */
+#include "device/backend.h"
+
+#include <assert.h>
+#include <inttypes.h>
+
+gpur_status gpur_stream_create(gpur_device *device, gpur_stream **stream)
+{
+    return device->backend->stream_create(device, NULL, stream);
+}
+
+gpur_status gpur_stream_create_main(gpur_device *device, gpur_stream **stream)
+{
+    return device->backend->stream_create(device, device->config.stream, stream);
+}
+
+void gpur_stream_destroy(gpur_stream *stream)
+{
+    if (stream)
+        stream->device->backend->stream_destroy(stream);
+}
+
+gpur_status gpur_stream_sync(gpur_stream *stream)
+{
+    return stream->device->backend->stream_sync(stream);
+}
+
+gpur_device *gpur_stream_device(gpur_stream *stream)
+{
+    return stream->device;
+}
+
+void *gpur_stream_native(gpur_stream *stream)
+{
+    return stream->device->backend->stream_native(stream);
+}
+
+gpur_status gpur_stream_wait_native(gpur_stream *stream, void *native)
+{
+    return stream->device->backend->stream_wait_native(stream, native);
+}
+
+gpur_status gpur_native_wait_stream(void *native, gpur_stream *stream)
+{
+    return stream->device->backend->native_wait_stream(native, stream);
+}
+
+gpur_status gpur_event_create(gpur_device *device, gpur_event **event)
+{
+    return device->backend->event_create(device, event);
+}
+
+void gpur_event_destroy(gpur_event *event)
+{
+    if (event)
+        event->device->backend->event_destroy(event);
+}
+
+gpur_status gpur_event_record(gpur_event *event, gpur_stream *stream)
+{
+    return event->device->backend->event_record(event, stream);
+}
+
+gpur_status gpur_stream_wait(gpur_stream *stream, gpur_event *event)
+{
+    return event->device->backend->event_wait(stream, event);
+}
+
+gpur_status gpur_event_sync(gpur_event *event)
+{
+    return event->device->backend->event_sync(event);
+}
+
+int gpur_event_done(gpur_event *event)
+{
+    return event->device->backend->event_done(event);
+}
+
+gpur_status gpur_copy(gpur_stream *stream, void *to, const void *from, int64_t bytes)
+{
+    GPUR_REQUIRE(bytes >= 0, "%" PRId64 " bytes to copy; it must be at least 0", bytes);
+    return bytes ? stream->device->backend->copy(stream, to, from, bytes) : GPUR_OK;
+}
+
+gpur_status gpur_fill(gpur_stream *stream, void *memory, int byte, int64_t bytes)
+{
+    GPUR_REQUIRE(bytes >= 0, "%" PRId64 " bytes to fill; it must be at least 0", bytes);
+    return bytes ? stream->device->backend->fill(stream, memory, byte, bytes) : GPUR_OK;
+}
+
+static int is_forced(const gpur_device *device)
+{
+    return device->forced_grid.blocks > 0;
+}
+
+gpur_grid gpur_grid_elements(const gpur_device *device, int64_t n)
+{
+    return is_forced(device) ? device->forced_grid : device->backend->grid_elements(device, n);
+}
+
+gpur_grid gpur_grid_rows(const gpur_device *device, int64_t n, int64_t rows_per_block, int64_t bytes)
+{
+    return is_forced(device) ? device->forced_grid : device->backend->grid_rows(device, n, rows_per_block, bytes);
+}
+
+gpur_grid gpur_grid_single(const gpur_device *device)
+{
+    return device->backend->grid_single(device);
+}
+
+void gpur_device_force_grid(gpur_device *device, gpur_grid grid)
+{
+    device->forced_grid = grid;
+}
+
+gpur_status gpur_launch(gpur_stream *stream, int kernel, gpur_grid grid, const void *args, size_t bytes)
+{
+    assert(kernel >= 0 && kernel < GPUR_KERNEL_COUNT && bytes <= GPUR_MAX_ARGS);
+    GPUR_REQUIRE(grid.blocks >= 1, "a launch of %" PRId64 " blocks; it must be at least 1", grid.blocks);
+    return stream->device->backend->launch(stream, kernel, grid, args, bytes);
+}
+
+gpur_status gpur_recording_create(gpur_device *device, gpur_record_fn record, void *context, int unroll,
+                                  gpur_recording **recording)
+{
+    GPUR_REQUIRE(unroll >= 1, "a recording of %d repetitions; it must be at least 1", unroll);
+    return device->backend->recording_create(device, record, context, unroll, recording);
+}
+
+void gpur_recording_destroy(gpur_recording *recording)
+{
+    if (recording)
+        recording->device->backend->recording_destroy(recording);
+}
+
+gpur_status gpur_recording_replay(gpur_recording *recording, gpur_stream *stream, int64_t repetitions)
+{
+    GPUR_REQUIRE(repetitions >= 0, "%" PRId64 " repetitions of a recording; it must be at least 0", repetitions);
+    return recording->device->backend->recording_replay(recording, stream, repetitions);
+}
+
+gpur_status gpur_device_sync(gpur_device *device)
+{
+    GPUR_REQUIRE(device, "device is NULL");
+    return device->backend->sync(device);
+}
+
+gpur_status gpur_device_copy(gpur_device *device, void *to, const void *from, int64_t bytes)
+{
+    GPUR_REQUIRE(device, "device is NULL");
+    GPUR_REQUIRE(bytes >= 0, "%" PRId64 " bytes to copy; it must be at least 0", bytes);
+    GPUR_REQUIRE((to && from) || bytes == 0, "gpur_device_copy %s NULL", to ? "from" : "to");
+    GPUR_TRY(gpur_device_sync(device));
+    GPUR_TRY(gpur_copy(device->copy_stream, to, from, bytes));
+    return gpur_stream_sync(device->copy_stream);
+}

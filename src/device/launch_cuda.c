@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: MIT */
+/* Launches through the kernel table, and the launch shapes that suit a GPU. */
+#include "device/device_cuda.h"
+#include "kernels/entries.h"
+
+#include <inttypes.h>
+
+enum { WARP = 32, MAX_THREADS = 1024, ELEMENT_THREADS = 256 };
+
+/* A grid this large keeps every multiprocessor busy for a few waves; more blocks would only cost their own start. */
+enum { BLOCKS_PER_MULTIPROCESSOR = 32 };
+
+/* Loads the code of every kernel now: a lazy load in the middle of a capture would break it, and a GPU that this build
+ * has no code for is better refused at open than at the first launch. */
+gpur_status gpur_cuda_load_kernels(gpur_device *device)
+{
+    struct cudaFuncAttributes attributes;
+    int before;
+    cudaError_t error = gpur_cuda_enter(device, &before);
+    for (int kernel = 0; !error && kernel < GPUR_KERNEL_COUNT; kernel++)
+        error = cudaFuncGetAttributes(&attributes, gpur_cuda_entries[kernel]);
+    const gpur_status status = gpur_cuda_leave(before, error, "loading the kernels");
+    if (error == cudaErrorNoKernelImageForDevice || error == cudaErrorInvalidDeviceFunction)
+        return gpur_fail(GPUR_UNAVAILABLE,
+                         "%s (%s) cannot run this build's kernels, which were built for %s; configure with "
+                         "-DGPUREPLAY_CUDA_ARCHITECTURES=native or =release",
+                         device->name, device->description, GPUR_CUDA_ARCHITECTURES);
+    return status;
+}
+
+static gpur_status check_grid(int kernel, gpur_grid grid)
+{
+    GPUR_REQUIRE(grid.blocks >= 1 && grid.blocks <= INT32_MAX, "kernel %s: %" PRId64 " blocks; wanted 1 to %" PRId32,
+                 gpur_kernel_names[kernel], grid.blocks, INT32_MAX);
+    GPUR_REQUIRE(grid.threads >= WARP && grid.threads <= MAX_THREADS && grid.threads % WARP == 0,
+                 "kernel %s: %" PRId32 " threads a block; wanted a multiple of %d up to %d", gpur_kernel_names[kernel],
+                 grid.threads, WARP, MAX_THREADS);
+    return GPUR_OK;
+}
+
+/* The one parameter of every entry is the struct itself, so the driver copies it and `args` may go at once. */
+gpur_status gpur_cuda_launch(gpur_stream *stream, int kernel, gpur_grid grid, const void *args, size_t bytes)
+{
+    (void)bytes;
+    GPUR_TRY(check_grid(kernel, grid));
+    cudaLaunchConfig_t config = {.gridDim = {(unsigned)grid.blocks, 1, 1},
+                                 .blockDim = {(unsigned)grid.threads, 1, 1},
+                                 .stream = gpur_cuda_native(stream)};
+    void *parameters[] = {(void *)(uintptr_t)args}; /* read only, though the interface has no const */
+    int before;
+    cudaError_t error = gpur_cuda_enter(stream->device, &before);
+    if (!error)
+        error = cudaLaunchKernelExC(&config, gpur_cuda_entries[kernel], parameters);
+    return gpur_cuda_leave(before, error, gpur_kernel_names[kernel]);
+}
+
+static int64_t at_most(int64_t x, int64_t limit)
+{
+    return x < limit ? x : limit;
+}
+
+static int64_t blocks_for(const gpur_device *device, int64_t n, int64_t each)
+{
+    const int64_t wanted = n < 1 ? 1 : (n - 1) / each + 1;
+    return at_most(wanted, (int64_t)BLOCKS_PER_MULTIPROCESSOR * gpur_cuda_of(device)->multiprocessors);
+}
+
+gpur_grid gpur_cuda_grid_elements(const gpur_device *device, int64_t n)
+{
+    const gpur_grid grid = {blocks_for(device, n, ELEMENT_THREADS), ELEMENT_THREADS};
+    return grid;
+}
+
+/* A thread for each 8 bytes of a row, two floats, from one warp up: short rows then get many small blocks. */
+gpur_grid gpur_cuda_grid_rows(const gpur_device *device, int64_t n, int64_t rows_per_block, int64_t bytes)
+{
+    const int64_t each = rows_per_block < 1 ? 1 : rows_per_block;
+    const int64_t warps = bytes < 1 ? 1 : at_most((bytes - 1) / (8 * WARP) + 1, ELEMENT_THREADS / WARP);
+    const gpur_grid grid = {blocks_for(device, n, each), (int32_t)(warps * WARP)};
+    return grid;
+}
+
+gpur_grid gpur_cuda_grid_single(const gpur_device *device)
+{
+    (void)device;
+    const gpur_grid grid = {1, MAX_THREADS};
+    return grid;
+}

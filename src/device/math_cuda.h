@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Between the core and the module that links cuBLASLt (half a gigabyte on disk). The core finds the library and loads
+ * the module when the first product is planned, so who only keeps a replay never needs it.
+ *
+ * The module exports one function, gpur_cudamath_table. It knows nothing of the core but this header: handles are
+ * pointers, streams are cudaStream_t as void *, and failures go through the `fail` it is given. The device must be
+ * current in every call that has a handle or a stream.
+ */
+#ifndef GPUR_MATH_CUDA_H
+#define GPUR_MATH_CUDA_H
+
+#include "device/gemm.h"
+
+enum { GPUR_CUDAMATH_VERSION = 1 }; /* of this table; the core refuses a module of another one */
+#define GPUR_CUDAMATH_SYMBOL "gpur_cudamath_table"
+
+typedef struct gpur_cudamath_plan gpur_cudamath_plan;
+typedef gpur_status (*gpur_fail_fn)(gpur_status status, const char *format, ...) GPUR_PRINTF(2, 3);
+
+typedef struct gpur_cudamath_product {
+    const float *a, *b;
+    float *c, *bias;
+    void *workspace; /* as many bytes as workspace_bytes says, aligned to 256 */
+} gpur_cudamath_product;
+
+typedef struct gpur_cudamath {
+    int32_t version;
+    int32_t (*library_version)(void); /* of the cuBLASLt in use: 10000 major + 100 minor + patch */
+
+    gpur_status (*open)(void **handle, gpur_fail_fn fail);
+    void (*close)(void *handle);
+
+    /* A plan is described first (no GPU is needed for that) and then gets an algorithm of the current device. */
+    gpur_status (*plan_describe)(const gpur_gemm_shape *shape, gpur_fail_fn fail, gpur_cudamath_plan **plan);
+    gpur_status (*plan_choose)(void *handle, gpur_cudamath_plan *plan, gpur_fail_fn fail);
+    void (*plan_destroy)(gpur_cudamath_plan *plan);
+    int64_t (*plan_workspace_bytes)(const gpur_cudamath_plan *plan);
+    gpur_status (*plan_run)(void *handle, gpur_cudamath_plan *plan, const gpur_cudamath_product *product, void *stream,
+                            gpur_fail_fn fail);
+} gpur_cudamath;
+
+typedef const gpur_cudamath *(*gpur_cudamath_table_fn)(void);
+
+/* loader_cuda.c: both libraries, held open. Unload takes one that was never loaded. */
+typedef struct gpur_math_library {
+    const gpur_cudamath *table; /* NULL: not loaded */
+    void *blas, *module;        /* of dlopen */
+} gpur_math_library;
+
+gpur_status gpur_math_library_load(gpur_math_library *library);
+void gpur_math_library_unload(gpur_math_library *library);
+
+#endif

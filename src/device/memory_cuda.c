@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: MIT */
+/* Device memory, pinned host memory, copies and fills. */
+#include "device/device_cuda.h"
+
+#include <string.h>
+
+/* What is larger than the device is refused here, so that no driver has to round it up. cudaMalloc aligns to at least
+ * 256 bytes; cudaMemset would run on the legacy stream, which ours do not wait for. */
+gpur_status gpur_cuda_memory_alloc(gpur_device *device, int64_t bytes, void **memory)
+{
+    const cudaStream_t zeroing = gpur_cuda_of(device)->zeroing;
+    size_t available, total;
+    int before;
+    cudaError_t error = gpur_cuda_enter(device, &before);
+    *memory = NULL;
+    if (!error)
+        error = cudaMemGetInfo(&available, &total);
+    if (!error && (uint64_t)bytes > total)
+        error = cudaErrorMemoryAllocation;
+    if (!error)
+        error = cudaMalloc(memory, (size_t)bytes);
+    if (!error)
+        error = cudaMemsetAsync(*memory, 0, (size_t)bytes, zeroing);
+    if (!error)
+        error = cudaStreamSynchronize(zeroing);
+    if (error && *memory) {
+        (void)cudaFree(*memory);
+        *memory = NULL;
+    }
+    return gpur_cuda_leave(before, error, "allocating device memory");
+}
+
+void gpur_cuda_memory_free(gpur_device *device, void *memory, int64_t bytes)
+{
+    int before;
+    (void)bytes;
+    if (!gpur_cuda_enter(device, &before))
+        (void)cudaFree(memory);
+    gpur_cuda_leave_quietly(before);
+}
+
+gpur_status gpur_cuda_pinned_alloc(gpur_device *device, int64_t bytes, void **memory)
+{
+    int before;
+    cudaError_t error = gpur_cuda_enter(device, &before);
+    *memory = NULL;
+    if (!error)
+        error = cudaHostAlloc(memory, (size_t)bytes, cudaHostAllocPortable);
+    if (!error)
+        memset(*memory, 0, (size_t)bytes);
+    return gpur_cuda_leave(before, error, "cudaHostAlloc");
+}
+
+void gpur_cuda_pinned_free(gpur_device *device, void *memory, int64_t bytes)
+{
+    int before;
+    (void)bytes;
+    if (!gpur_cuda_enter(device, &before))
+        (void)cudaFreeHost(memory);
+    gpur_cuda_leave_quietly(before);
+}
+
+gpur_status gpur_cuda_memory_available(gpur_device *device, int64_t *total, int64_t *available)
+{
+    size_t all = 0, free_now = 0;
+    int before;
+    cudaError_t error = gpur_cuda_enter(device, &before);
+    if (!error)
+        error = cudaMemGetInfo(&free_now, &all);
+    *total = (int64_t)all;
+    *available = (int64_t)free_now;
+    return gpur_cuda_leave(before, error, "cudaMemGetInfo");
+}
+
+/* Managed memory can be read from any device; another GPU's own only with peer access, which is not ours to set. */
+int gpur_cuda_memory_is_on_device(gpur_device *device, const void *memory)
+{
+    struct cudaPointerAttributes attributes;
+    int before;
+    cudaError_t error = gpur_cuda_enter(device, &before);
+    if (!error)
+        error = cudaPointerGetAttributes(&attributes, memory);
+    gpur_cuda_leave_quietly(before);
+    if (error)
+        return 0;
+    return attributes.type == cudaMemoryTypeManaged ||
+           (attributes.type == cudaMemoryTypeDevice && attributes.device == gpur_cuda_of(device)->ordinal);
+}
+
+/* Unified addressing tells the direction. Pageable host memory is staged by the driver, and not asynchronous. */
+gpur_status gpur_cuda_copy(gpur_stream *stream, void *to, const void *from, int64_t bytes)
+{
+    int before;
+    cudaError_t error = gpur_cuda_enter(stream->device, &before);
+    if (!error)
+        error = cudaMemcpyAsync(to, from, (size_t)bytes, cudaMemcpyDefault, gpur_cuda_native(stream));
+    return gpur_cuda_leave(before, error, "cudaMemcpyAsync");
+}
+
+gpur_status gpur_cuda_fill(gpur_stream *stream, void *memory, int byte, int64_t bytes)
+{
+    int before;
+    cudaError_t error = gpur_cuda_enter(stream->device, &before);
+    if (!error)
+        error = cudaMemsetAsync(memory, byte, (size_t)bytes, gpur_cuda_native(stream));
+    return gpur_cuda_leave(before, error, "cudaMemsetAsync");
+}

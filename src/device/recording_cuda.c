@@ -1,0 +1,173 @@
+/* SPDX-License-Identifier: MIT */
+/* Recordings: two graphs, a long one of `unroll` repetitions and one of a single repetition for what remains. */
+#include "device/recording_cuda.h"
+
+#include "device/device_cuda.h"
+
+#include <stdlib.h>
+
+typedef struct cuda_recording {
+    gpur_recording base;
+    int unroll;
+    cudaGraph_t single;          /* kept to be counted */
+    cudaGraphExec_t long_launch; /* NULL with an unroll of 1 */
+    cudaGraphExec_t single_launch;
+} cuda_recording;
+
+static gpur_status record_repetitions(gpur_stream *stream, gpur_record_fn record, void *context, int repetitions)
+{
+    for (int i = 0; i < repetitions; i++)
+        GPUR_TRY(record(context, stream));
+    return GPUR_OK;
+}
+
+/* Ends the capture whatever `record` said, since a stream left capturing is lost; and what `record` said comes first.
+ * The capture is thread-local, so other threads of the host program may go on with CUDA calls of every kind. */
+static gpur_status capture(gpur_stream *stream, gpur_record_fn record, void *context, int repetitions,
+                           cudaGraph_t *graph)
+{
+    const cudaStream_t native = gpur_cuda_native(stream);
+    *graph = NULL;
+    GPUR_TRY(
+        gpur_cuda_status(cudaStreamBeginCapture(native, cudaStreamCaptureModeThreadLocal), "cudaStreamBeginCapture"));
+    const gpur_status status = record_repetitions(stream, record, context, repetitions);
+    const cudaError_t error = cudaStreamEndCapture(native, graph);
+    if (status != GPUR_OK) {
+        (void)cudaGetLastError();
+        return status;
+    }
+    return gpur_cuda_status(error, "cudaStreamEndCapture");
+}
+
+static gpur_status instantiate(gpur_stream *stream, cudaGraph_t graph, cudaGraphExec_t *launch)
+{
+    GPUR_TRY(gpur_cuda_status(cudaGraphInstantiate(launch, graph, 0), "cudaGraphInstantiate"));
+    GPUR_TRY(gpur_cuda_status(cudaGraphUpload(*launch, gpur_cuda_native(stream)), "cudaGraphUpload"));
+    return gpur_cuda_status(cudaStreamSynchronize(gpur_cuda_native(stream)), "cudaGraphUpload");
+}
+
+static gpur_status build(cuda_recording *recording, gpur_stream *stream, gpur_record_fn record, void *context)
+{
+    GPUR_TRY(capture(stream, record, context, 1, &recording->single));
+    GPUR_TRY(instantiate(stream, recording->single, &recording->single_launch));
+    if (recording->unroll == 1)
+        return GPUR_OK;
+    cudaGraph_t unrolled = NULL;
+    gpur_status status = capture(stream, record, context, recording->unroll, &unrolled);
+    if (status == GPUR_OK)
+        status = instantiate(stream, unrolled, &recording->long_launch);
+    if (unrolled)
+        (void)cudaGraphDestroy(unrolled);
+    return status;
+}
+
+static gpur_status build_on_private_stream(cuda_recording *recording, gpur_record_fn record, void *context)
+{
+    gpur_device *const device = recording->base.device;
+    gpur_stream *stream = NULL;
+    int before;
+    GPUR_TRY(gpur_cuda_stream_create(device, NULL, &stream));
+    const cudaError_t error = gpur_cuda_enter(device, &before);
+    gpur_status status = gpur_cuda_status(error, "cudaSetDevice");
+    if (status == GPUR_OK)
+        status = build(recording, stream, record, context);
+    gpur_cuda_leave_quietly(before);
+    gpur_cuda_stream_destroy(stream);
+    return status;
+}
+
+gpur_status gpur_cuda_recording_create(gpur_device *device, gpur_record_fn record, void *context, int unroll,
+                                       gpur_recording **out)
+{
+    *out = NULL;
+    cuda_recording *const recording = (cuda_recording *)gpur_host_alloc(device, sizeof *recording);
+    if (!recording)
+        return gpur_fail(GPUR_OUT_OF_MEMORY, "no host memory for a recording: %zu bytes", sizeof *recording);
+    recording->base.device = device;
+    recording->unroll = unroll;
+    const gpur_status status = build_on_private_stream(recording, record, context);
+    if (status != GPUR_OK) {
+        gpur_cuda_recording_destroy(&recording->base);
+        return status;
+    }
+    *out = &recording->base;
+    return GPUR_OK;
+}
+
+/* A launch that still runs may be destroyed: CUDA lets it finish first. */
+void gpur_cuda_recording_destroy(gpur_recording *base)
+{
+    cuda_recording *const recording = (cuda_recording *)base;
+    gpur_device *const device = base->device;
+    int before;
+    if (!gpur_cuda_enter(device, &before)) {
+        if (recording->long_launch)
+            (void)cudaGraphExecDestroy(recording->long_launch);
+        if (recording->single_launch)
+            (void)cudaGraphExecDestroy(recording->single_launch);
+        if (recording->single)
+            (void)cudaGraphDestroy(recording->single);
+    }
+    gpur_cuda_leave_quietly(before);
+    gpur_host_free(device, recording, sizeof *recording);
+}
+
+static cudaError_t launch_times(cudaGraphExec_t launch, cudaStream_t stream, int64_t times)
+{
+    cudaError_t error = cudaSuccess;
+    for (int64_t i = 0; !error && i < times; i++)
+        error = cudaGraphLaunch(launch, stream);
+    return error;
+}
+
+gpur_status gpur_cuda_recording_replay(gpur_recording *base, gpur_stream *stream, int64_t repetitions)
+{
+    const cuda_recording *const recording = (const cuda_recording *)base;
+    const int64_t long_launches = recording->long_launch ? repetitions / recording->unroll : 0;
+    const cudaStream_t native = gpur_cuda_native(stream);
+    int before;
+    cudaError_t error = gpur_cuda_enter(base->device, &before);
+    if (!error)
+        error = launch_times(recording->long_launch, native, long_launches);
+    if (!error)
+        error = launch_times(recording->single_launch, native, repetitions - long_launches * recording->unroll);
+    return gpur_cuda_leave(before, error, "cudaGraphLaunch");
+}
+
+static cudaError_t count_node(cudaGraphNode_t node, gpur_cuda_nodes *nodes)
+{
+    enum cudaGraphNodeType type;
+    const cudaError_t error = cudaGraphNodeGetType(node, &type);
+    if (error)
+        return error;
+    if (type == cudaGraphNodeTypeKernel)
+        nodes->kernels++;
+    else if (type == cudaGraphNodeTypeMemcpy)
+        nodes->copies++;
+    else if (type == cudaGraphNodeTypeMemset)
+        nodes->fills++;
+    else if (type == cudaGraphNodeTypeHost)
+        nodes->hosts++;
+    else
+        nodes->others++;
+    return cudaSuccess;
+}
+
+gpur_status gpur_cuda_recording_count(const gpur_recording *base, gpur_cuda_nodes *nodes)
+{
+    const cuda_recording *const recording = (const cuda_recording *)base;
+    const gpur_cuda_nodes none = {0, 0, 0, 0, 0};
+    size_t count = 0;
+    *nodes = none;
+    GPUR_TRY(gpur_cuda_status(cudaGraphGetNodes(recording->single, NULL, &count), "cudaGraphGetNodes"));
+    if (count == 0)
+        return GPUR_OK;
+    cudaGraphNode_t *const list = (cudaGraphNode_t *)calloc(count, sizeof *list);
+    if (!list)
+        return gpur_fail(GPUR_OUT_OF_MEMORY, "no host memory for a list of %zu graph nodes", count);
+    cudaError_t error = cudaGraphGetNodes(recording->single, list, &count);
+    for (size_t i = 0; !error && i < count; i++)
+        error = count_node(list[i], nodes);
+    free(list);
+    return gpur_cuda_status(error, "cudaGraphNodeGetType");
+}

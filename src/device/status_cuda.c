@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: MIT */
+/* CUDA's errors in our words, and the caller's current device left as it was. */
+#include "device/device_cuda.h"
+
+gpur_cuda *gpur_cuda_of(const gpur_device *device)
+{
+    return (gpur_cuda *)device->backend_data;
+}
+
+gpur_status gpur_cuda_status(cudaError_t error, const char *call)
+{
+    if (error == cudaSuccess)
+        return GPUR_OK;
+    (void)cudaGetLastError(); /* else the host program would find our error at its own next check */
+    return gpur_fail(error == cudaErrorMemoryAllocation ? GPUR_OUT_OF_MEMORY : GPUR_DEVICE_ERROR, "%s: %s (%s, %d)",
+                     call, cudaGetErrorString(error), cudaGetErrorName(error), (int)error);
+}
+
+/* A thread that never chose a device has device 0; putting that back makes CUDA 12 and later open its context. */
+cudaError_t gpur_cuda_enter(const gpur_device *device, int *before)
+{
+    const int ordinal = gpur_cuda_of(device)->ordinal;
+    int current = -1;
+    *before = -1;
+    const cudaError_t error = cudaGetDevice(&current);
+    if (error != cudaSuccess || current == ordinal)
+        return error;
+    *before = current;
+    return cudaSetDevice(ordinal);
+}
+
+gpur_status gpur_cuda_leave(int before, cudaError_t error, const char *call)
+{
+    const cudaError_t back = before < 0 ? cudaSuccess : cudaSetDevice(before);
+    return error ? gpur_cuda_status(error, call) : gpur_cuda_status(back, "cudaSetDevice, back to the caller's device");
+}
+
+void gpur_cuda_leave_quietly(int before)
+{
+    if (before >= 0)
+        (void)cudaSetDevice(before);
+    (void)cudaGetLastError();
+}

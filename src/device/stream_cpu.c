@@ -1,0 +1,219 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Streams of the CPU. Inline, an operation runs in the caller, under the stream's mutex. With a thread, operations go
+ * through a bounded ring to the stream's worker.
+ *
+ * The ring is built so that enqueuing orders the caller before the worker and never the worker before the caller: two
+ * semaphores, and room that is asked for only when the known room is used up. With one mutex on both sides, the caller
+ * would learn of finished work by enqueuing more, and carry that to the next stream it enqueues on, where
+ * ThreadSanitizer would take it for the event that somebody forgot.
+ */
+#include "base/thread.h"
+#include "device/cpu.h"
+
+#include <stdalign.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { RING_LENGTH = 256, ERROR_BYTES = 512 };
+
+typedef struct cpu_op {
+    gpur_cpu_op run; /* NULL: the worker ends */
+    alignas(max_align_t) unsigned char payload[GPUR_CPU_PAYLOAD];
+} cpu_op;
+
+typedef struct cpu_stream {
+    gpur_stream base;
+    gpur_stream *next; /* in the device's list */
+    int threaded, thread_made;
+    pthread_mutex_t mutex; /* of those who enqueue */
+    cpu_op *ring;          /* (length) */
+    int64_t length;
+    int64_t pushed;
+    int64_t room;       /* places known to be free; there may be more */
+    sem_t ready, freed; /* operations pushed and not taken; places freed and not in `room` */
+    pthread_t thread;
+    void *blocks;
+    gpur_status status; /* the first failure, and its text: written in the order of the stream */
+    char error[ERROR_BYTES];
+} cpu_stream;
+
+static gpur_status run_op(cpu_stream *stream, cpu_op *op)
+{
+    const gpur_status status = op->run(&stream->base, op->payload);
+    if (status != GPUR_OK && stream->status == GPUR_OK) {
+        stream->status = status;
+        snprintf(stream->error, sizeof stream->error, "%s", gpur_last_error());
+    }
+    return status;
+}
+
+static void *work(void *context)
+{
+    cpu_stream *const stream = (cpu_stream *)context;
+    for (int64_t taken = 0;; taken++) {
+        gpur_semaphore_wait(&stream->ready);
+        cpu_op *const op = &stream->ring[taken % stream->length];
+        if (!op->run)
+            return NULL;
+        (void)run_op(stream, op); /* kept in the stream until somebody syncs */
+        sem_post(&stream->freed);
+    }
+}
+
+static void wait_for_room(cpu_stream *stream)
+{
+    if (!stream->threaded || stream->room > 0)
+        return;
+    gpur_semaphore_wait(&stream->freed);
+    stream->room = 1;
+    while (sem_trywait(&stream->freed) == 0)
+        stream->room++;
+}
+
+void *gpur_cpu_begin(gpur_stream *base)
+{
+    cpu_stream *const stream = (cpu_stream *)base;
+    pthread_mutex_lock(&stream->mutex);
+    wait_for_room(stream);
+    return stream->ring[stream->pushed % stream->length].payload;
+}
+
+gpur_status gpur_cpu_end(gpur_stream *base, gpur_cpu_op run)
+{
+    cpu_stream *const stream = (cpu_stream *)base;
+    cpu_op *const op = &stream->ring[stream->pushed % stream->length];
+    gpur_status status = GPUR_OK;
+    op->run = run;
+    if (stream->threaded) {
+        stream->pushed++;
+        stream->room--;
+        sem_post(&stream->ready);
+    } else {
+        status = run_op(stream, op);
+    }
+    pthread_mutex_unlock(&stream->mutex);
+    return status;
+}
+
+/* Travels through the stream as an operation, and takes the stream's state along. */
+typedef struct waiter {
+    sem_t done;
+    gpur_status status;
+    char error[ERROR_BYTES];
+} waiter;
+
+static gpur_status report(gpur_stream *base, void *payload)
+{
+    const cpu_stream *const stream = (const cpu_stream *)base;
+    waiter *waits = NULL;
+    memcpy(&waits, payload, sizeof waits);
+    waits->status = stream->status;
+    memcpy(waits->error, stream->error, sizeof waits->error);
+    sem_post(&waits->done);
+    return GPUR_OK;
+}
+
+gpur_status gpur_cpu_stream_sync(gpur_stream *base)
+{
+    waiter waits;
+    waiter *const address = &waits;
+    sem_init(&waits.done, 0, 0);
+    memcpy(gpur_cpu_begin(base), &address, sizeof address);
+    (void)gpur_cpu_end(base, report);
+    gpur_semaphore_wait(&waits.done);
+    sem_destroy(&waits.done);
+    return waits.status == GPUR_OK ? GPUR_OK : gpur_fail(waits.status, "%s", waits.error);
+}
+
+void **gpur_cpu_stream_blocks(gpur_stream *stream)
+{
+    return &((cpu_stream *)stream)->blocks;
+}
+
+static gpur_status build(cpu_stream *stream)
+{
+    gpur_device *const device = stream->base.device;
+    pthread_mutex_init(&stream->mutex, NULL);
+    sem_init(&stream->ready, 0, 0);
+    sem_init(&stream->freed, 0, 0);
+    stream->threaded = device->config.executor == GPUR_EXECUTOR_THREAD;
+    stream->length = stream->threaded ? RING_LENGTH : 1;
+    stream->room = stream->length;
+    stream->ring = (cpu_op *)gpur_host_alloc(device, (size_t)stream->length * sizeof *stream->ring);
+    if (!stream->ring)
+        return gpur_fail(GPUR_OUT_OF_MEMORY, "no memory for a stream of %d operations", (int)stream->length);
+    if (stream->threaded)
+        GPUR_TRY(gpur_thread_start(&stream->thread, work, stream, "a stream"));
+    stream->thread_made = stream->threaded;
+    return GPUR_OK;
+}
+
+static void stop_thread(cpu_stream *stream)
+{
+    (void)gpur_cpu_begin(&stream->base);
+    (void)gpur_cpu_end(&stream->base, NULL); /* comes after all that was enqueued */
+    pthread_join(stream->thread, NULL);
+}
+
+static void free_stream(cpu_stream *stream)
+{
+    gpur_device *const device = stream->base.device;
+    if (stream->thread_made)
+        stop_thread(stream);
+    gpur_cpu_stream_blocks_close(&stream->base);
+    sem_destroy(&stream->freed);
+    sem_destroy(&stream->ready);
+    pthread_mutex_destroy(&stream->mutex);
+    gpur_host_free(device, stream->ring, (size_t)stream->length * sizeof *stream->ring);
+    gpur_host_free(device, stream, sizeof *stream);
+}
+
+gpur_status gpur_cpu_stream_create(gpur_device *device, void *native, gpur_stream **out)
+{
+    gpur_cpu *const cpu = gpur_cpu_of(device);
+    *out = NULL;
+    GPUR_REQUIRE(!native, "the stream is %p; on the CPU it must be NULL", native);
+    cpu_stream *const stream = (cpu_stream *)gpur_host_alloc(device, sizeof *stream);
+    if (!stream)
+        return gpur_fail(GPUR_OUT_OF_MEMORY, "no memory for a stream of %zu bytes", sizeof *stream);
+    stream->base.device = device;
+    const gpur_status status = build(stream);
+    if (status != GPUR_OK) {
+        free_stream(stream);
+        return status;
+    }
+    pthread_mutex_lock(&cpu->streams_mutex);
+    stream->next = cpu->streams;
+    cpu->streams = &stream->base;
+    pthread_mutex_unlock(&cpu->streams_mutex);
+    *out = &stream->base;
+    return GPUR_OK;
+}
+
+void gpur_cpu_stream_destroy(gpur_stream *base)
+{
+    gpur_cpu *const cpu = gpur_cpu_of(base->device);
+    cpu_stream *const stream = (cpu_stream *)base;
+    gpur_stream **link = &cpu->streams;
+    pthread_mutex_lock(&cpu->streams_mutex);
+    while (*link != base)
+        link = &((cpu_stream *)*link)->next;
+    *link = stream->next;
+    pthread_mutex_unlock(&cpu->streams_mutex);
+    free_stream(stream);
+}
+
+/* Waits for every stream, and reports the first failure found. */
+gpur_status gpur_cpu_sync(gpur_device *device)
+{
+    gpur_cpu *const cpu = gpur_cpu_of(device);
+    gpur_status worst = GPUR_OK;
+    pthread_mutex_lock(&cpu->streams_mutex);
+    for (gpur_stream *stream = cpu->streams; stream; stream = ((cpu_stream *)stream)->next) {
+        const gpur_status status = gpur_cpu_stream_sync(stream);
+        worst = worst == GPUR_OK ? status : worst;
+    }
+    pthread_mutex_unlock(&cpu->streams_mutex);
+    return worst;
+}

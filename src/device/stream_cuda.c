@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: MIT */
+/* Streams: non-blocking ones of our own, or the caller's. */
+#include "device/device_cuda.h"
+
+cudaStream_t gpur_cuda_native(gpur_stream *stream)
+{
+    return ((gpur_cuda_stream *)stream)->native;
+}
+
+gpur_status gpur_cuda_stream_create(gpur_device *device, void *native, gpur_stream **out)
+{
+    *out = NULL;
+    gpur_cuda_stream *const stream = (gpur_cuda_stream *)gpur_host_alloc(device, sizeof *stream);
+    if (!stream)
+        return gpur_fail(GPUR_OUT_OF_MEMORY, "no host memory for a stream: %zu bytes", sizeof *stream);
+    stream->base.device = device;
+    stream->native = (cudaStream_t)native;
+    stream->owned = native == NULL;
+    int before;
+    cudaError_t error = gpur_cuda_enter(device, &before);
+    if (!error && stream->owned)
+        error = cudaStreamCreateWithFlags(&stream->native, cudaStreamNonBlocking);
+    const gpur_status status = gpur_cuda_leave(before, error, "cudaStreamCreateWithFlags");
+    if (status != GPUR_OK) {
+        gpur_host_free(device, stream, sizeof *stream);
+        return status;
+    }
+    *out = &stream->base;
+    return GPUR_OK;
+}
+
+void gpur_cuda_stream_destroy(gpur_stream *base)
+{
+    gpur_cuda_stream *const stream = (gpur_cuda_stream *)base;
+    gpur_device *const device = base->device;
+    int before;
+    if (!gpur_cuda_enter(device, &before)) {
+        (void)cudaStreamSynchronize(stream->native);
+        if (stream->owned)
+            (void)cudaStreamDestroy(stream->native);
+    }
+    gpur_cuda_leave_quietly(before);
+    gpur_host_free(device, stream, sizeof *stream);
+}
+
+gpur_status gpur_cuda_stream_sync(gpur_stream *stream)
+{
+    int before;
+    cudaError_t error = gpur_cuda_enter(stream->device, &before);
+    if (!error)
+        error = cudaStreamSynchronize(gpur_cuda_native(stream));
+    return gpur_cuda_leave(before, error, "cudaStreamSynchronize");
+}
+
+void *gpur_cuda_stream_native(gpur_stream *stream)
+{
+    return (void *)gpur_cuda_native(stream);
+}
+
+/* An event of its own for each call, so that threads may order streams at the same time. Destroying one that still
+ * waits is allowed: it goes when it is done. */
+static gpur_status order(gpur_device *device, cudaStream_t first, cudaStream_t then)
+{
+    cudaEvent_t event = NULL;
+    int before;
+    cudaError_t error = gpur_cuda_enter(device, &before);
+    if (!error)
+        error = cudaEventCreateWithFlags(&event, cudaEventDisableTiming);
+    if (!error)
+        error = cudaEventRecord(event, first);
+    if (!error)
+        error = cudaStreamWaitEvent(then, event, 0);
+    if (event)
+        (void)cudaEventDestroy(event);
+    return gpur_cuda_leave(before, error, "ordering a stream behind the caller's");
+}
+
+gpur_status gpur_cuda_stream_wait_native(gpur_stream *stream, void *native)
+{
+    return order(stream->device, (cudaStream_t)native, gpur_cuda_native(stream));
+}
+
+gpur_status gpur_cuda_native_wait_stream(void *native, gpur_stream *stream)
+{
+    return order(stream->device, gpur_cuda_native(stream), (cudaStream_t)native);
+}

@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Acting: a forward pass and an epsilon-greedy choice on a stream of its own, from copies of the weights.
+ *
+ * There are two copies. A launch of training writes one at its end, the next launch the other. So the copy "after the last
+ * launch enqueued" and the copy "after the launch before" are both there, and which of them an act reads follows from the
+ * order of calls alone. Events order an act behind the launch that writes its copy, and the copy's next overwriting behind
+ * the acts that read it.
+ */
+#ifndef GPUR_LEARN_ACTOR_H
+#define GPUR_LEARN_ACTOR_H
+
+#include "learn/pass.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+typedef struct gpur_actor {
+    gpur_device *device;
+    const gpur_network *network;
+    int32_t mode;          /* GPUR_ACT_* */
+    int64_t most;          /* observations at once */
+    uint64_t seed, counter; /* of the exploration; one act, one count */
+    _Atomic int64_t chosen;
+    gpur_stream *stream;
+    pthread_mutex_t mutex; /* held while enqueuing what touches a copy */
+    int has_mutex;
+    int latest;            /* copy written by the last launch enqueued */
+    float *copy[2];        /* (P) weights */
+    gpur_event *written[2], *read[2];
+    gpur_pass pass;
+    float *q;              /* (most, A) */
+    int32_t *action;       /* (most) */
+    void *workspace;
+    void *pinned;
+    float *host_obs, *host_q; /* pinned: (most, features), (most, A) */
+    int32_t *host_action;     /* pinned: (most) */
+} gpur_actor;
+
+/* A failure leaves what gpur_actor_close takes. */
+gpur_status gpur_actor_open(gpur_actor *actor, gpur_device *device, const gpur_network *network,
+                            const gpur_learner_config *config);
+void gpur_actor_close(gpur_actor *actor);
+void gpur_actor_place(gpur_actor *actor, gpur_arena *arena);
+
+/* Enqueues on `stream`, at the end of a launch: the older copy becomes the latest. */
+gpur_status gpur_actor_publish(gpur_actor *actor, gpur_stream *stream, const float *weights);
+
+/* Enqueues on `stream`: `count` weights from `offset` on, in both copies. */
+gpur_status gpur_actor_patch(gpur_actor *actor, gpur_stream *stream, const float *weights, int64_t offset,
+                             int64_t count);
+
+/* Observations (count, features) on either side; results in host memory when the call returns. One thread at a time. */
+gpur_status gpur_actor_choose(gpur_actor *actor, int64_t count, const float *obs, float epsilon, int32_t *actions);
+gpur_status gpur_actor_values(gpur_actor *actor, int64_t count, const float *obs, float *q);
+
+#endif

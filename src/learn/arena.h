@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: MIT */
+/* One allocation for many arrays: the same code takes them twice, first to learn how much, then for good. */
+#ifndef GPUR_LEARN_ARENA_H
+#define GPUR_LEARN_ARENA_H
+
+#include <stdint.h>
+
+typedef struct gpur_arena {
+    unsigned char *base; /* NULL: only counting */
+    int64_t used;
+} gpur_arena;
+
+/* Aligned to 256 bytes; NULL while counting. */
+static inline void *gpur_arena_take(gpur_arena *arena, int64_t bytes)
+{
+    void *const taken = arena->base ? arena->base + arena->used : (void *)0;
+    arena->used += (bytes + 255) / 256 * 256;
+    return taken;
+}
+
+static inline float *gpur_arena_floats(gpur_arena *arena, int64_t count)
+{
+    return gpur_arena_take(arena, count * (int64_t)sizeof(float));
+}
+
+#endif

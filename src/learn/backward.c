@@ -1,0 +1,111 @@
+/* SPDX-License-Identifier: MIT */
+#include "learn/pass.h"
+
+#include <string.h>
+
+/* dW (units, inputs) = dY^T X. */
+static gpur_gemm_shape weight_shape(const gpur_backward *backward, const gpur_dense *d, int32_t math)
+{
+    gpur_gemm_shape shape;
+    memset(&shape, 0, sizeof shape);
+    shape.m = d->units, shape.n = d->inputs, shape.k = backward->rows;
+    shape.lda = backward->pass->pitch[d->to], shape.ldb = backward->pass->pitch[d->from], shape.ldc = d->inputs;
+    shape.transpose_a = 1;
+    shape.math = math;
+    return shape;
+}
+
+/* dX (rows, inputs) = dY W. */
+static gpur_gemm_shape input_shape(const gpur_backward *backward, const gpur_dense *d, int32_t math)
+{
+    gpur_gemm_shape shape;
+    memset(&shape, 0, sizeof shape);
+    shape.m = backward->rows, shape.n = d->inputs, shape.k = d->units;
+    shape.lda = backward->pass->pitch[d->to], shape.ldb = d->inputs, shape.ldc = backward->pass->pitch[d->from];
+    shape.math = math;
+    return shape;
+}
+
+gpur_status gpur_backward_open(gpur_backward *backward, const gpur_pass *pass, int64_t rows, int32_t math)
+{
+    memset(backward, 0, sizeof *backward);
+    backward->pass = pass;
+    backward->rows = rows;
+    for (int32_t i = 0; i < pass->network->dense_count; i++) {
+        const gpur_dense *const d = &pass->network->dense[i];
+        const gpur_gemm_shape to_weight = weight_shape(backward, d, math), to_input = input_shape(backward, d, math);
+        GPUR_TRY(gpur_gemm_create(pass->device, &to_weight, &backward->to_weight[i]));
+        if (d->from > 0)
+            GPUR_TRY(gpur_gemm_create(pass->device, &to_input, &backward->to_input[i]));
+    }
+    return GPUR_OK;
+}
+
+void gpur_backward_close(gpur_backward *backward)
+{
+    for (int32_t i = 0; i < GPUR_MAX_DENSE; i++) {
+        gpur_gemm_destroy(backward->to_weight[i]);
+        gpur_gemm_destroy(backward->to_input[i]);
+    }
+}
+
+void gpur_backward_place(gpur_backward *backward, gpur_arena *arena)
+{
+    for (int32_t s = 1; s < backward->pass->network->sheet_count; s++)
+        backward->sheet[s] = gpur_arena_floats(arena, backward->rows * backward->pass->pitch[s]);
+}
+
+int64_t gpur_backward_workspace(const gpur_backward *backward)
+{
+    int64_t most = 0;
+    for (int32_t i = 0; i < backward->pass->network->dense_count; i++) {
+        const int64_t weight = gpur_gemm_workspace_bytes(backward->to_weight[i]);
+        const int64_t input = backward->to_input[i] ? gpur_gemm_workspace_bytes(backward->to_input[i]) : 0;
+        most = weight > most ? weight : most;
+        most = input > most ? input : most;
+    }
+    return most;
+}
+
+/* Through the activation of the layer that made sheet s, and on to its bias. The last sheet has none: the head is next. */
+static gpur_status through_activation(const gpur_backward *backward, gpur_stream *stream, int32_t s, int32_t activation,
+                                      float *bias_gradient)
+{
+    const gpur_pass *const pass = backward->pass;
+    gpur_layer_backward_args args;
+    args.dy = backward->sheet[s];
+    args.y = pass->sheet[s];
+    args.bias_gradient = bias_gradient;
+    args.batch = backward->rows;
+    args.features = pass->network->width[s];
+    args.dy_pitch = args.y_pitch = pass->pitch[s];
+    args.activation = activation;
+    const gpur_grid grid = gpur_grid_rows(pass->device, (args.features + 31) / 32, 1, args.batch * 32 * 4);
+    return gpur_launch_layer_backward(stream, grid, &args);
+}
+
+static gpur_status dense_backward(const gpur_backward *backward, gpur_stream *stream, int32_t i, const float *weights,
+                                  float *gradient, void *workspace)
+{
+    const gpur_dense *const d = &backward->pass->network->dense[i];
+    const float *const dy = backward->sheet[d->to] + d->to_column;
+    const float *const x = backward->pass->sheet[d->from] + d->from_column;
+    if (d->bias >= 0)
+        GPUR_TRY(through_activation(backward, stream, d->to, d->activation, gradient + d->bias));
+    GPUR_TRY(gpur_gemm_run(backward->to_weight[i], stream, d->units, dy, x, gradient + d->weight, NULL, workspace));
+    if (!backward->to_input[i])
+        return GPUR_OK;
+    float *const dx = backward->sheet[d->from] + d->from_column;
+    return gpur_gemm_run(backward->to_input[i], stream, backward->rows, dy, weights + d->weight, dx, NULL, workspace);
+}
+
+gpur_status gpur_backward_run(const gpur_backward *backward, gpur_stream *stream, const float *weights, float *gradient,
+                              void *workspace)
+{
+    const gpur_network *const network = backward->pass->network;
+    GPUR_TRY(through_activation(backward, stream, network->sheet_count - 1, GPUR_LINEAR,
+                                gradient + network->head_bias));
+    for (int32_t i = network->dense_count - 1; i >= 0; i--)
+        GPUR_TRY(dense_backward(backward, stream, i, weights, gradient, workspace));
+    return GPUR_OK;
+}

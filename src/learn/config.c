@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: MIT */
+#include "learn/config.h"
+#include "learn/optimizer.h"
+
+#include <inttypes.h>
+
+enum { MAX_ACT_BATCH = 1 << 20, MAX_UNROLL = 64 };
+
+static gpur_status check_flag(int32_t value, const char *name)
+{
+    GPUR_REQUIRE(value == 0 || value == 1, "%s is %" PRId32 "; it must be 0 or 1", name, value);
+    return GPUR_OK;
+}
+
+static gpur_status check_choice(int32_t value, int32_t last, const char *name, const char *choices)
+{
+    GPUR_REQUIRE(value >= 0 && value <= last, "%s is %" PRId32 "; it must be %s", name, value, choices);
+    return GPUR_OK;
+}
+
+static gpur_status check_training(const gpur_learner_config *config, int64_t max_batch)
+{
+    GPUR_TRY(check_flag(config->double_dqn, "double_dqn"));
+    GPUR_TRY(check_choice(config->loss, GPUR_LOSS_SQUARED, "loss", "GPUR_LOSS_HUBER or GPUR_LOSS_SQUARED (0, 1)"));
+    GPUR_REQUIRE(config->huber_delta > 0.0f, "huber_delta is %g; it must be above 0", (double)config->huber_delta);
+    GPUR_TRY(check_choice(config->index_source, GPUR_UNIFORM_DISTINCT, "index_source",
+                          "GPUR_UNIFORM or GPUR_UNIFORM_DISTINCT (0, 1)"));
+    GPUR_REQUIRE(config->batch_size >= 1 && config->batch_size <= max_batch,
+                 "batch_size is %" PRId64 "; it must be 1 to the replay's max_batch, %" PRId64, config->batch_size,
+                 max_batch);
+    GPUR_REQUIRE(config->target_period >= 1, "target_period is %" PRId64 "; it must be at least 1 train step",
+                 config->target_period);
+    return check_flag(config->target_copy_first, "target_copy_first");
+}
+
+static gpur_status check_acting(const gpur_learner_config *config)
+{
+    const gpur_schedule *const e = &config->exploration;
+    GPUR_TRY(check_choice(config->act, GPUR_ACT_TARGET, "act", "GPUR_ACT_LATEST, PREVIOUS or TARGET (0 to 2)"));
+    GPUR_REQUIRE(config->max_act_batch >= 1 && config->max_act_batch <= MAX_ACT_BATCH,
+                 "max_act_batch is %" PRId32 "; it must be 1 to %d", config->max_act_batch, MAX_ACT_BATCH);
+    GPUR_REQUIRE(e->first >= 0.0f && e->first <= 1.0f && e->last >= 0.0f && e->last <= 1.0f && e->steps >= 0,
+                 "exploration goes from %g to %g over %" PRId64 " steps; it must stay within 0 to 1, over 0 steps or more",
+                 (double)e->first, (double)e->last, e->steps);
+    return GPUR_OK;
+}
+
+gpur_status gpur_learner_config_check(const gpur_learner_config *config, int64_t max_batch)
+{
+    const int32_t head = config->network.head;
+    GPUR_REQUIRE(head == GPUR_HEAD_Q || head == GPUR_HEAD_DUELING,
+                 "network.head is %" PRId32 "; a DQN learner needs GPUR_HEAD_Q (0) or GPUR_HEAD_DUELING (1)", head);
+    GPUR_TRY(gpur_optimizer_check(&config->optimizer));
+    GPUR_TRY(check_training(config, max_batch));
+    GPUR_TRY(check_acting(config));
+    GPUR_TRY(check_choice(config->math, GPUR_MATH_TF32, "math", "GPUR_MATH_FP32 or GPUR_MATH_TF32 (0, 1)"));
+    GPUR_REQUIRE(config->unroll >= 1 && config->unroll <= MAX_UNROLL, "unroll is %" PRId32 "; it must be 1 to %d",
+                 config->unroll, MAX_UNROLL);
+    GPUR_REQUIRE(config->reserved == 0, "reserved is %" PRId32 "; it must be 0: was the config initialised?",
+                 config->reserved);
+    return GPUR_OK;
+}

@@ -1,0 +1,11 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef GPUR_LEARN_CONFIG_H
+#define GPUR_LEARN_CONFIG_H
+
+#include "base/status.h"
+#include "gpureplay/learner.h"
+
+/* Refuses a learner's config out of range, but for its network (network.h). `max_batch` is the replay's. */
+gpur_status gpur_learner_config_check(const gpur_learner_config *config, int64_t max_batch);
+
+#endif

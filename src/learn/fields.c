@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: MIT */
+#include "learn/fields.h"
+
+#include <inttypes.h>
+
+static gpur_status find(const gpur_schema *schema, const char *name, int32_t *index)
+{
+    *index = gpur_schema_find(schema, name);
+    GPUR_REQUIRE(*index >= 0, "the replay has no field \"%s\"; a learner needs obs, action, reward, next_obs, terminated",
+                 name);
+    return GPUR_OK;
+}
+
+static gpur_status find_float(const gpur_schema *schema, const char *name, int32_t *index)
+{
+    GPUR_TRY(find(schema, name, index));
+    GPUR_REQUIRE(schema->fields[*index].dtype == GPUR_FLOAT32, "field \"%s\" is %s; a learner needs float32", name,
+                 gpur_dtype_name(schema->fields[*index].dtype));
+    return GPUR_OK;
+}
+
+static gpur_status check_one(const gpur_schema *schema, const char *name, int32_t index)
+{
+    const int64_t elements = gpur_field_elements(&schema->fields[index]);
+    GPUR_REQUIRE(elements == 1, "field \"%s\" has %" PRId64 " numbers a transition; a learner needs one", name, elements);
+    return GPUR_OK;
+}
+
+static gpur_status find_action(gpur_learn_fields *fields, const gpur_schema *schema)
+{
+    GPUR_TRY(find(schema, "action", &fields->action));
+    const int32_t dtype = schema->fields[fields->action].dtype;
+    GPUR_REQUIRE(dtype == GPUR_INT32 || dtype == GPUR_INT64,
+                 "field \"action\" is %s; a learner of action values needs int32 or int64", gpur_dtype_name(dtype));
+    fields->wide_action = dtype == GPUR_INT64;
+    return check_one(schema, "action", fields->action);
+}
+
+gpur_status gpur_learn_fields_find(gpur_learn_fields *fields, const gpur_schema *schema)
+{
+    int32_t terminated;
+    GPUR_TRY(find_float(schema, "obs", &fields->obs));
+    GPUR_TRY(find_float(schema, "next_obs", &fields->next_obs));
+    GPUR_TRY(find_float(schema, "reward", &fields->reward));
+    GPUR_TRY(check_one(schema, "reward", fields->reward));
+    GPUR_TRY(find_action(fields, schema));
+    GPUR_TRY(find(schema, "terminated", &terminated)); /* one byte: the replay has seen to that */
+    fields->features = gpur_field_elements(&schema->fields[fields->obs]);
+    const int64_t next = gpur_field_elements(&schema->fields[fields->next_obs]);
+    GPUR_REQUIRE(next == fields->features, "obs has %" PRId64 " numbers and next_obs %" PRId64 "; they must be as many",
+                 fields->features, next);
+    return GPUR_OK;
+}

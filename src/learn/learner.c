@@ -1,0 +1,216 @@
+/* SPDX-License-Identifier: MIT */
+/* The public learner: made, trained, asked. */
+#include "learn/learner.h"
+#include "base/sized.h"
+#include "learn/config.h"
+#include "learn/init.h"
+#include "replay/consumer.h"
+#include "replay/draw.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Steps in one launch: long enough to pay for itself, short enough that an append, which may wait for two launches, does
+ * not wait long. */
+enum { LAUNCH_STEPS = 256 };
+
+static gpur_status place_memory(gpur_learner *learner)
+{
+    gpur_arena arena = {NULL, 0};
+    gpur_step_place(&learner->step, &arena);
+    gpur_actor_place(&learner->actor, &arena);
+    learner->memory_bytes = arena.used;
+    GPUR_TRY(gpur_memory_alloc(learner->device, arena.used, "a learner's weights and activations", &learner->memory));
+    arena.base = learner->memory;
+    arena.used = 0;
+    gpur_step_place(&learner->step, &arena);
+    gpur_actor_place(&learner->actor, &arena);
+    return GPUR_OK;
+}
+
+static gpur_status open_parts(gpur_learner *learner, const gpur_learn_fields *fields)
+{
+    const gpur_learner_config *const config = &learner->config;
+    const int64_t ids_bytes = config->batch_size * (int64_t)sizeof(int64_t);
+    void *ids = NULL;
+    GPUR_TRY(gpur_step_open(&learner->step, learner->device, &learner->network, config, fields));
+    GPUR_TRY(gpur_actor_open(&learner->actor, learner->device, &learner->network, config));
+    GPUR_TRY(gpur_progress_open(&learner->progress, learner->device));
+    GPUR_TRY(gpur_event_create(learner->device, &learner->ids_copied));
+    GPUR_TRY(gpur_pinned_alloc(learner->device, ids_bytes, "the ids of a train step", &ids));
+    learner->host_ids = ids;
+    return GPUR_OK;
+}
+
+/* Weights, slots and counters as before the first step, in every place that holds them. */
+static gpur_status set_first_weights(gpur_learner *learner, gpur_stream *stream)
+{
+    const size_t bytes = (size_t)learner->network.params.count * sizeof(float);
+    float *const weights = gpur_host_alloc(learner->device, bytes);
+    if (!weights)
+        return gpur_fail(GPUR_OUT_OF_MEMORY, "no host memory for %zu bytes of initial weights", bytes);
+    gpur_init_weights(&learner->network.params, &learner->config.network, learner->config.seed, weights);
+    gpur_status status = gpur_optimizer_reset(&learner->step.optimizer, stream, weights);
+    gpur_host_free(learner->device, weights, bytes);
+    for (int i = 0; i < 2 && status == GPUR_OK; i++)
+        status = gpur_actor_publish(&learner->actor, stream, gpur_learner_acting_weights(learner));
+    return status;
+}
+
+/* One step runs before the weights are set, as libraries load what they need at their first call, and a recording must
+ * not begin with that. */
+static gpur_status warm_up(gpur_learner *learner, gpur_stream *stream)
+{
+    GPUR_TRY(gpur_step_record(&learner->step, stream));
+    GPUR_TRY(set_first_weights(learner, stream));
+    return gpur_stream_sync(stream);
+}
+
+/* Ends the turn however the launch went, and tells the first failure. */
+static gpur_status end_turn(gpur_learner *learner, gpur_status status)
+{
+    const gpur_status ended = gpur_consumer_end(learner->replay);
+    return status != GPUR_OK ? status : ended;
+}
+
+static gpur_status build(gpur_learner *learner, gpur_replay *replay, const gpur_learner_config *given)
+{
+    gpur_learn_fields fields;
+    gpur_learner_config *const config = &learner->config;
+    GPUR_TRY(gpur_learner_config_init(config, sizeof *config));
+    GPUR_TRY(gpur_sized_read(config, sizeof *config, given, "gpur_learner_config"));
+    GPUR_TRY(gpur_learn_fields_find(&fields, gpur_replay_schema(replay)));
+    GPUR_TRY(gpur_network_build(&learner->network, &config->network, fields.features));
+    GPUR_TRY(gpur_learner_config_check(config, gpur_replay_settings(replay)->max_batch));
+    GPUR_TRY(open_parts(learner, &fields));
+    GPUR_TRY(place_memory(learner));
+    GPUR_TRY(gpur_step_connect(&learner->step, replay));
+    GPUR_TRY(gpur_consumer_begin(replay, 0, &learner->stream));
+    GPUR_TRY(end_turn(learner, warm_up(learner, learner->stream)));
+    GPUR_TRY(gpur_recording_create(learner->device, gpur_step_record, &learner->step, config->unroll, &learner->train));
+    return gpur_recording_create(learner->device, gpur_step_record_ids, &learner->step, 1, &learner->train_on);
+}
+
+gpur_status gpur_learner_create(gpur_replay *replay, const gpur_learner_config *config, gpur_learner **out)
+{
+    GPUR_REQUIRE(out, "the place for the learner is NULL");
+    *out = NULL;
+    GPUR_REQUIRE(replay, "replay is NULL");
+    gpur_learner *const learner = calloc(1, sizeof *learner);
+    if (!learner)
+        return gpur_fail(GPUR_OUT_OF_MEMORY, "no memory for a learner of %zu bytes", sizeof *learner);
+    learner->replay = replay;
+    learner->device = gpur_replay_device(replay);
+    gpur_device_hold(learner->device);
+    const gpur_status status = build(learner, replay, config);
+    if (status != GPUR_OK) {
+        gpur_learner_destroy(learner);
+        return status;
+    }
+    *out = learner;
+    return GPUR_OK;
+}
+
+void gpur_learner_destroy(gpur_learner *learner)
+{
+    if (!learner)
+        return;
+    if (learner->stream)
+        (void)gpur_stream_sync(learner->stream);
+    gpur_recording_destroy(learner->train);
+    gpur_recording_destroy(learner->train_on);
+    gpur_actor_close(&learner->actor);
+    gpur_progress_close(&learner->progress);
+    gpur_step_close(&learner->step);
+    gpur_event_destroy(learner->ids_copied);
+    gpur_pinned_free(learner->device, learner->host_ids);
+    gpur_memory_free(learner->device, learner->memory);
+    gpur_device_release(learner->device);
+    free(learner);
+}
+
+static gpur_status enqueue(gpur_learner *learner, gpur_stream *stream, gpur_recording *recording, int64_t steps)
+{
+    GPUR_TRY(gpur_recording_replay(recording, stream, steps));
+    GPUR_TRY(gpur_actor_publish(&learner->actor, stream, gpur_learner_acting_weights(learner)));
+    return gpur_progress_record(&learner->progress, stream, learner->step.optimizer.state, steps);
+}
+
+gpur_status gpur_learner_train(gpur_learner *learner, int64_t steps)
+{
+    GPUR_REQUIRE(learner, "learner is NULL");
+    GPUR_REQUIRE(steps >= 0, "steps is %" PRId64 "; it must be 0 or more", steps);
+    const int64_t needed = learner->config.index_source == GPUR_UNIFORM_DISTINCT ? learner->config.batch_size : 1;
+    for (int64_t done = 0; done < steps; done += LAUNCH_STEPS) {
+        const int64_t part = steps - done < LAUNCH_STEPS ? steps - done : LAUNCH_STEPS;
+        gpur_stream *stream = NULL;
+        GPUR_TRY(gpur_consumer_begin(learner->replay, needed, &stream));
+        GPUR_TRY(end_turn(learner, enqueue(learner, stream, learner->train, part)));
+    }
+    return GPUR_OK;
+}
+
+static gpur_status enqueue_on(gpur_learner *learner, gpur_stream *stream, const int64_t *ids)
+{
+    const int64_t count = learner->config.batch_size, bytes = count * (int64_t)sizeof *ids;
+    GPUR_TRY(gpur_consumer_check_ids(learner->replay, count, ids));
+    GPUR_TRY(gpur_event_sync(learner->ids_copied)); /* of the call before: its ids have left the pinned memory */
+    memcpy(learner->host_ids, ids, (size_t)bytes);
+    GPUR_TRY(gpur_copy(stream, learner->step.ids, learner->host_ids, bytes));
+    GPUR_TRY(gpur_event_record(learner->ids_copied, stream));
+    return enqueue(learner, stream, learner->train_on, 1);
+}
+
+gpur_status gpur_learner_train_on(gpur_learner *learner, const int64_t *ids)
+{
+    gpur_stream *stream = NULL;
+    GPUR_REQUIRE(learner && ids, "learner and ids must not be NULL");
+    GPUR_TRY(gpur_consumer_begin(learner->replay, 1, &stream));
+    return end_turn(learner, enqueue_on(learner, stream, ids));
+}
+
+gpur_status gpur_learner_sync(gpur_learner *learner)
+{
+    GPUR_REQUIRE(learner, "learner is NULL");
+    return gpur_stream_sync(learner->stream);
+}
+
+gpur_status gpur_learner_act(gpur_learner *learner, int64_t count, const float *obs, float epsilon, int32_t *actions)
+{
+    GPUR_REQUIRE(learner, "learner is NULL");
+    return gpur_actor_choose(&learner->actor, count, obs, epsilon, actions);
+}
+
+gpur_status gpur_learner_q_values(gpur_learner *learner, int64_t count, const float *obs, float *q)
+{
+    GPUR_REQUIRE(learner, "learner is NULL");
+    return gpur_actor_values(&learner->actor, count, obs, q);
+}
+
+float gpur_learner_epsilon(gpur_learner *learner, int64_t step)
+{
+    return learner ? gpur_schedule_at(&learner->config.exploration, step) : 0.0f;
+}
+
+gpur_status gpur_learner_get_stats(gpur_learner *learner, gpur_learner_stats *stats)
+{
+    gpur_progress_view view;
+    gpur_learner_stats known;
+    GPUR_REQUIRE(learner && stats, "learner and stats must not be NULL");
+    memset(&known, 0, sizeof known);
+    gpur_progress_look(&learner->progress, &view);
+    known.steps = (int64_t)view.state.step;
+    known.steps_enqueued = view.steps_enqueued;
+    known.skipped = view.state.skipped;
+    known.target_copies = view.state.target_copies;
+    known.loss = view.state.loss;
+    known.mean_loss = (float)view.mean_loss;
+    known.mean_q = view.state.mean_q;
+    known.gradient_norm = view.state.gradient_norm;
+    known.learning_rate = view.state.learning_rate;
+    known.steps_per_second = view.steps_per_second;
+    known.device_bytes = learner->memory_bytes;
+    known.acts = atomic_load(&learner->actor.chosen);
+    return gpur_sized_write(stats, &known, sizeof known, "gpur_learner_stats");
+}

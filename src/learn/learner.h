@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: MIT */
+/* What the files of the public learner share. */
+#ifndef GPUR_LEARN_LEARNER_H
+#define GPUR_LEARN_LEARNER_H
+
+#include "learn/actor.h"
+#include "learn/progress.h"
+#include "learn/step.h"
+
+struct gpur_learner {
+    gpur_device *device;
+    gpur_replay *replay;
+    gpur_learner_config config;
+    gpur_network network;
+    gpur_step step;
+    gpur_actor actor;
+    gpur_progress progress;
+    gpur_recording *train, *train_on;
+    gpur_stream *stream;   /* the replay's consumer stream */
+    void *memory;          /* device: all arrays of step and actor */
+    int64_t memory_bytes;
+    int64_t *host_ids;     /* (batch_size) pinned, on their way to the device */
+    gpur_event *ids_copied;
+};
+
+/* The weights that acting follows: the target's or the online network's. */
+static inline const float *gpur_learner_acting_weights(const gpur_learner *learner)
+{
+    const gpur_optimizer *const optimizer = &learner->step.optimizer;
+    return learner->config.act == GPUR_ACT_TARGET ? optimizer->target : optimizer->weights;
+}
+
+#endif

@@ -1,0 +1,174 @@
+/* SPDX-License-Identifier: MIT */
+#include "learn/optimizer.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+/* What a flavour is, in numbers. */
+typedef struct flavour {
+    int32_t adam;
+    int32_t rate_on_weight; /* the learning rate multiplies the velocity, not what enters it */
+    int32_t epsilon_inside; /* of the root */
+    int32_t centered;       /* whether the config says so or not */
+    int32_t momentum;       /* it has some, if the config says so */
+    float first_square;     /* the running mean of g^2 starts at */
+} flavour;
+
+static const flavour flavours[] = {
+    [GPUR_ADAM] = {1, 1, 0, 1, 0, 0.0f},
+    [GPUR_RMSPROP_TF] = {0, 0, 1, 0, 1, 1.0f},
+    [GPUR_RMSPROP_KERAS] = {0, 0, 0, 0, 0, 0.0f},
+    [GPUR_RMSPROP_TORCH] = {0, 1, 0, 0, 1, 0.0f},
+    [GPUR_RMSPROP_DEEPMIND] = {0, 0, 1, 1, 0, 0.0f},
+};
+
+static gpur_status check_decay(float value, const char *name)
+{
+    GPUR_REQUIRE(value >= 0.0f && value < 1.0f, "optimizer.%s is %g; it must be at least 0 and below 1", name,
+                 (double)value);
+    return GPUR_OK;
+}
+
+static gpur_status check_limit(float value, const char *name)
+{
+    GPUR_REQUIRE(value >= 0.0f, "optimizer.%s is %g; it must be above 0, or 0 for none", name, (double)value);
+    return GPUR_OK;
+}
+
+gpur_status gpur_optimizer_check(const gpur_optimizer_config *config)
+{
+    GPUR_REQUIRE(config->kind >= GPUR_ADAM && config->kind <= GPUR_RMSPROP_DEEPMIND,
+                 "optimizer.kind is %" PRId32 "; it must be 0 to 4 (GPUR_ADAM, GPUR_RMSPROP_*)", config->kind);
+    GPUR_REQUIRE(config->centered == 0 || config->centered == 1, "optimizer.centered is %" PRId32 "; it must be 0 or 1",
+                 config->centered);
+    GPUR_REQUIRE(config->learning_rate.first >= 0.0f && config->learning_rate.last >= 0.0f &&
+                     config->learning_rate.steps >= 0,
+                 "optimizer.learning_rate goes from %g to %g over %" PRId64 " steps; all must be 0 or more",
+                 (double)config->learning_rate.first, (double)config->learning_rate.last, config->learning_rate.steps);
+    GPUR_REQUIRE(config->epsilon > 0.0f, "optimizer.epsilon is %g; it must be above 0", (double)config->epsilon);
+    GPUR_TRY(check_decay(config->beta1, "beta1"));
+    GPUR_TRY(check_decay(config->beta2, "beta2"));
+    GPUR_TRY(check_decay(config->decay, "decay"));
+    GPUR_TRY(check_decay(config->momentum, "momentum"));
+    GPUR_TRY(check_limit(config->clip_norm, "clip_norm"));
+    return check_limit(config->clip_value, "clip_value");
+}
+
+void gpur_optimizer_open(gpur_optimizer *optimizer, gpur_device *device, const gpur_learner_config *config,
+                         int64_t count)
+{
+    memset(optimizer, 0, sizeof *optimizer);
+    optimizer->device = device;
+    optimizer->config = config->optimizer;
+    optimizer->target_period = config->target_period;
+    optimizer->target_copy_first = config->target_copy_first;
+    optimizer->count = count;
+    optimizer->partials = (count + GPUR_NORM_CHUNK - 1) / GPUR_NORM_CHUNK;
+}
+
+void gpur_optimizer_place(gpur_optimizer *optimizer, gpur_arena *arena)
+{
+    const flavour *const f = &flavours[optimizer->config.kind];
+    const int64_t count = optimizer->count;
+    optimizer->weights = gpur_arena_floats(arena, count);
+    optimizer->target = gpur_arena_floats(arena, count);
+    optimizer->gradient = gpur_arena_floats(arena, count);
+    optimizer->square = gpur_arena_floats(arena, count);
+    if (f->centered || optimizer->config.centered)
+        optimizer->mean = gpur_arena_floats(arena, count);
+    if (f->momentum && optimizer->config.momentum > 0.0f)
+        optimizer->velocity = gpur_arena_floats(arena, count);
+    optimizer->partial = gpur_arena_floats(arena, optimizer->partials);
+    optimizer->state = gpur_arena_take(arena, sizeof *optimizer->state);
+}
+
+static gpur_train_state first_state(const gpur_optimizer *optimizer)
+{
+    gpur_train_state state;
+    memset(&state, 0, sizeof state);
+    state.beta1_power = (double)optimizer->config.beta1;
+    state.beta2_power = (double)optimizer->config.beta2;
+    state.next_learning_rate = gpur_schedule_at(&optimizer->config.learning_rate, 0);
+    state.copy_due = optimizer->target_copy_first || optimizer->target_period == 1;
+    return state;
+}
+
+static gpur_status fill_square(gpur_optimizer *optimizer, gpur_stream *stream, float value)
+{
+    const size_t bytes = (size_t)optimizer->count * sizeof(float);
+    float *const host = gpur_host_alloc(optimizer->device, bytes);
+    if (!host)
+        return gpur_fail(GPUR_OUT_OF_MEMORY, "no host memory for %zu bytes of optimiser state", bytes);
+    for (int64_t i = 0; i < optimizer->count; i++)
+        host[i] = value;
+    gpur_status status = gpur_copy(stream, optimizer->square, host, (int64_t)bytes);
+    if (status == GPUR_OK)
+        status = gpur_stream_sync(stream);
+    gpur_host_free(optimizer->device, host, bytes);
+    return status;
+}
+
+gpur_status gpur_optimizer_reset(gpur_optimizer *optimizer, gpur_stream *stream, const float *weights)
+{
+    const int64_t bytes = optimizer->count * (int64_t)sizeof(float);
+    const gpur_train_state state = first_state(optimizer);
+    GPUR_TRY(gpur_copy(stream, optimizer->weights, weights, bytes));
+    GPUR_TRY(gpur_copy(stream, optimizer->target, weights, bytes));
+    GPUR_TRY(gpur_fill(stream, optimizer->gradient, 0, bytes));
+    if (optimizer->mean)
+        GPUR_TRY(gpur_fill(stream, optimizer->mean, 0, bytes));
+    if (optimizer->velocity)
+        GPUR_TRY(gpur_fill(stream, optimizer->velocity, 0, bytes));
+    GPUR_TRY(gpur_copy(stream, optimizer->state, &state, sizeof state));
+    GPUR_TRY(gpur_stream_sync(stream));
+    return fill_square(optimizer, stream, flavours[optimizer->config.kind].first_square);
+}
+
+static gpur_status enqueue_norm(const gpur_optimizer *optimizer, gpur_stream *stream)
+{
+    gpur_gradient_norm_args args;
+    args.gradient = optimizer->gradient;
+    args.partial = optimizer->partial;
+    args.count = optimizer->count;
+    args.clip_value = optimizer->config.clip_value;
+    const gpur_grid grid = gpur_grid_rows(optimizer->device, optimizer->partials, 1, GPUR_NORM_CHUNK * 4);
+    return gpur_launch_gradient_norm(stream, grid, &args);
+}
+
+static gpur_status enqueue_update(const gpur_optimizer *optimizer, gpur_stream *stream)
+{
+    const gpur_optimizer_config *const config = &optimizer->config;
+    const flavour *const f = &flavours[config->kind];
+    gpur_update_args args;
+    memset(&args, 0, sizeof args);
+    args.weights = optimizer->weights, args.target = optimizer->target, args.gradient = optimizer->gradient;
+    args.mean = optimizer->mean, args.square = optimizer->square, args.velocity = optimizer->velocity;
+    args.partial = optimizer->partial, args.partials = optimizer->partials;
+    args.state = optimizer->state, args.window = optimizer->window;
+    args.count = optimizer->count;
+    args.adam = f->adam, args.rate_on_weight = f->rate_on_weight;
+    args.mean_decay = f->adam ? config->beta1 : config->decay;
+    args.square_decay = f->adam ? config->beta2 : config->decay;
+    args.momentum = config->momentum;
+    args.epsilon_inside = f->epsilon_inside ? config->epsilon : 0.0f;
+    args.epsilon_outside = f->epsilon_inside ? 0.0f : config->epsilon;
+    args.clip_value = config->clip_value, args.clip_norm = config->clip_norm;
+    return gpur_launch_update(stream, gpur_grid_elements(optimizer->device, args.count), &args);
+}
+
+gpur_status gpur_optimizer_step(const gpur_optimizer *optimizer, gpur_stream *stream, const float *loss,
+                                const float *q_taken, int64_t batch)
+{
+    const gpur_schedule *const rate = &optimizer->config.learning_rate;
+    gpur_finish_step_args args;
+    GPUR_TRY(enqueue_norm(optimizer, stream));
+    GPUR_TRY(enqueue_update(optimizer, stream));
+    args.state = optimizer->state, args.window = optimizer->window;
+    args.loss = loss, args.q_taken = q_taken, args.batch = batch;
+    args.partial = optimizer->partial, args.partials = optimizer->partials;
+    args.target_period = optimizer->target_period;
+    args.beta1 = optimizer->config.beta1, args.beta2 = optimizer->config.beta2;
+    args.rate_first = rate->first, args.rate_last = rate->last;
+    args.rate_begin = rate->begin, args.rate_steps = rate->steps;
+    return gpur_launch_finish_step(stream, gpur_grid_single(optimizer->device), &args);
+}

@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: MIT */
+/* Gradient to weights: clipping, the optimiser, the target copy, and the state that moves on with each step. */
+#ifndef GPUR_LEARN_OPTIMIZER_H
+#define GPUR_LEARN_OPTIMIZER_H
+
+#include "device/device.h"
+#include "gpureplay/learner.h"
+#include "learn/arena.h"
+
+typedef struct gpur_optimizer {
+    gpur_device *device;
+    gpur_optimizer_config config;
+    int64_t target_period;
+    int32_t target_copy_first;
+    int64_t count;    /* P: weights, padding included */
+    int64_t partials; /* sums of squares that the norm is made of */
+    float *weights, *target, *gradient;     /* (P) */
+    float *mean, *square, *velocity;        /* (P) or NULL */
+    float *partial;                         /* (partials) */
+    gpur_train_state *state;                /* (1) device memory */
+    const gpur_window *window;              /* (1) device memory; empty: a step changes nothing */
+} gpur_optimizer;
+
+gpur_status gpur_optimizer_check(const gpur_optimizer_config *config);
+void gpur_optimizer_open(gpur_optimizer *optimizer, gpur_device *device, const gpur_learner_config *config,
+                         int64_t count);
+void gpur_optimizer_place(gpur_optimizer *optimizer, gpur_arena *arena);
+
+/* Slots, counters and target as before the first step, from the weights (P) in host memory. Waits. */
+gpur_status gpur_optimizer_reset(gpur_optimizer *optimizer, gpur_stream *stream, const float *weights);
+
+/* Enqueues the update, and then the end of the step, which averages loss (batch) and q_taken (batch). */
+gpur_status gpur_optimizer_step(const gpur_optimizer *optimizer, gpur_stream *stream, const float *loss,
+                                const float *q_taken, int64_t batch);
+
+#endif

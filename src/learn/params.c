@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: MIT */
+#include "learn/params.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { ALIGNMENT = 256 / sizeof(float) };
+
+int64_t gpur_params_block(gpur_params *params, int64_t count)
+{
+    const int64_t offset = params->count;
+    params->count += (count + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+    return offset;
+}
+
+static gpur_tensor *add(gpur_params *params, const char *name, const char *part)
+{
+    assert(params->tensor_count < GPUR_MAX_TENSORS);
+    gpur_tensor *const tensor = &params->tensor[params->tensor_count++];
+    snprintf(tensor->name, sizeof tensor->name, "%s.%s", name, part);
+    return tensor;
+}
+
+void gpur_params_name(gpur_params *params, const char *name, int64_t weight, int64_t bias, int32_t first,
+                      int32_t units, int32_t inputs)
+{
+    gpur_tensor *const w = add(params, name, "weight");
+    w->offset = weight + (int64_t)first * inputs;
+    w->units = units;
+    w->inputs = inputs;
+    gpur_tensor *const b = add(params, name, "bias");
+    b->offset = bias + first;
+    b->units = units;
+    b->inputs = inputs;
+    b->is_bias = 1;
+}
+
+int64_t gpur_tensor_count(const gpur_tensor *tensor)
+{
+    return (int64_t)tensor->units * (tensor->is_bias ? 1 : tensor->inputs);
+}
+
+int64_t gpur_params_weights(const gpur_params *params)
+{
+    int64_t sum = 0;
+    for (int32_t i = 0; i < params->tensor_count; i++)
+        sum += gpur_tensor_count(&params->tensor[i]);
+    return sum;
+}
+
+static void list_names(const gpur_params *params, char *text, size_t bytes)
+{
+    size_t used = 0;
+    for (int32_t i = 0; i < params->tensor_count && used < bytes; i++)
+        used += (size_t)snprintf(text + used, bytes - used, "%s%s", i ? ", " : "", params->tensor[i].name);
+}
+
+gpur_status gpur_params_find(const gpur_params *params, const char *name, const gpur_tensor **tensor)
+{
+    char names[512] = "";
+    GPUR_REQUIRE(name, "name of the weights is NULL");
+    for (int32_t i = 0; i < params->tensor_count; i++)
+        if (strcmp(params->tensor[i].name, name) == 0) {
+            *tensor = &params->tensor[i];
+            return GPUR_OK;
+        }
+    list_names(params, names, sizeof names);
+    return gpur_fail(GPUR_INVALID_ARGUMENT, "no weights are named \"%s\"; there are %s", name, names);
+}

@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: MIT */
+/* One batch of rows forward through a network, and the gradient back. Plans and sheets are made once, for so many rows. */
+#ifndef GPUR_LEARN_PASS_H
+#define GPUR_LEARN_PASS_H
+
+#include "device/gemm.h"
+#include "learn/arena.h"
+#include "learn/network.h"
+
+/* Forward. Sheets are (rows, width), their rows `pitch` floats apart. */
+typedef struct gpur_pass {
+    gpur_device *device;
+    const gpur_network *network;
+    int64_t rows;
+    float *sheet[GPUR_MAX_SHEETS]; /* 0 is the caller's to place */
+    int64_t pitch[GPUR_MAX_SHEETS];
+    gpur_gemm *product[GPUR_MAX_DENSE];
+    int32_t epilogue[GPUR_MAX_DENSE]; /* GPUR_EPILOGUE_*: what rides in the product */
+} gpur_pass;
+
+/* Backward, over the first `rows` rows of a pass. */
+typedef struct gpur_backward {
+    const gpur_pass *pass;
+    int64_t rows;
+    float *sheet[GPUR_MAX_SHEETS]; /* gradients: as the pass's, but for sheet 0, which has none */
+    gpur_gemm *to_weight[GPUR_MAX_DENSE];
+    gpur_gemm *to_input[GPUR_MAX_DENSE]; /* NULL where the inputs are observations */
+} gpur_backward;
+
+/* Floats from row to row of a sheet: whole 16-byte loads. */
+static inline int64_t gpur_sheet_pitch(int64_t width)
+{
+    return (width + 3) / 4 * 4;
+}
+
+/* Makes the products. `input_pitch` is that of sheet 0. `fuse` = 0 keeps epilogues out where the device has them. A
+ * failure leaves what gpur_pass_close takes. */
+gpur_status gpur_pass_open(gpur_pass *pass, gpur_device *device, const gpur_network *network, int64_t rows,
+                           int64_t input_pitch, int32_t math, int32_t fuse);
+void gpur_pass_close(gpur_pass *pass);
+void gpur_pass_place(gpur_pass *pass, gpur_arena *arena); /* every sheet but 0 */
+int64_t gpur_pass_workspace(const gpur_pass *pass);
+
+/* Sheet 0 to the last sheet, of which the head's bias is not yet part. `weights` are laid out as network->params. */
+gpur_status gpur_pass_forward(const gpur_pass *pass, gpur_stream *stream, int64_t rows, const float *weights,
+                              void *workspace);
+
+gpur_status gpur_backward_open(gpur_backward *backward, const gpur_pass *pass, int64_t rows, int32_t math);
+void gpur_backward_close(gpur_backward *backward);
+void gpur_backward_place(gpur_backward *backward, gpur_arena *arena);
+int64_t gpur_backward_workspace(const gpur_backward *backward);
+
+/* From the gradient in the last sheet to the gradient of every weight. Overwrites the gradient sheets. */
+gpur_status gpur_backward_run(const gpur_backward *backward, gpur_stream *stream, const float *weights, float *gradient,
+                              void *workspace);
+
+#endif

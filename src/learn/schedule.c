@@ -1,0 +1,9 @@
+/* SPDX-License-Identifier: MIT */
+#include "gpureplay/learner.h"
+
+#include "kernels/schedule.h" /* the formula the device follows, once */
+
+float gpur_schedule_at(const gpur_schedule *schedule, int64_t step)
+{
+    return gpur_schedule_value(schedule->first, schedule->last, schedule->begin, schedule->steps, step);
+}

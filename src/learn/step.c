@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: MIT */
+#include "learn/step.h"
+#include "replay/draw.h"
+
+#include <string.h>
+
+gpur_status gpur_step_open(gpur_step *step, gpur_device *device, const gpur_network *network,
+                           const gpur_learner_config *config, const gpur_learn_fields *fields)
+{
+    const int64_t batch = config->batch_size, pitch = gpur_sheet_pitch(fields->features);
+    const int64_t online_rows = config->double_dqn ? 2 * batch : batch;
+    memset(step, 0, sizeof *step);
+    step->device = device;
+    step->network = network;
+    step->config = *config;
+    step->fields = *fields;
+    GPUR_TRY(gpur_pass_open(&step->online, device, network, online_rows, pitch, config->math, 1));
+    GPUR_TRY(gpur_pass_open(&step->target, device, network, batch, pitch, config->math, 1));
+    GPUR_TRY(gpur_backward_open(&step->backward, &step->online, batch, config->math));
+    gpur_optimizer_open(&step->optimizer, device, config, network->params.count);
+    return GPUR_OK;
+}
+
+void gpur_step_close(gpur_step *step)
+{
+    gpur_backward_close(&step->backward);
+    gpur_pass_close(&step->target);
+    gpur_pass_close(&step->online);
+}
+
+static int64_t workspace_bytes(const gpur_step *step)
+{
+    const int64_t bytes[] = {gpur_pass_workspace(&step->online), gpur_pass_workspace(&step->target),
+                             gpur_backward_workspace(&step->backward)};
+    int64_t most = 0;
+    for (int i = 0; i < 3; i++)
+        most = bytes[i] > most ? bytes[i] : most;
+    return most;
+}
+
+static void place_batch(gpur_step *step, gpur_arena *arena)
+{
+    const int64_t batch = step->config.batch_size;
+    step->x = gpur_arena_floats(arena, 2 * batch * step->online.pitch[0]);
+    step->action = gpur_arena_take(arena, batch * (step->fields.wide_action ? 8 : 4));
+    step->reward = gpur_arena_floats(arena, batch);
+    step->discount = gpur_arena_floats(arena, batch);
+    step->weight = gpur_arena_floats(arena, batch);
+    step->id = gpur_arena_take(arena, batch * 8);
+    step->ids = gpur_arena_take(arena, batch * 8);
+}
+
+/* The last sheets of both passes have the same pitch, as they are as wide. */
+static void place_td_error(gpur_step *step, gpur_arena *arena)
+{
+    const int32_t last = step->network->sheet_count - 1;
+    const int64_t batch = step->config.batch_size, actions = step->network->outputs;
+    gpur_td_error_args *const td = &step->td;
+    td->z = step->online.sheet[last];
+    td->z_target = step->target.sheet[last];
+    td->action = step->action, td->reward = step->reward, td->discount = step->discount, td->weight = step->weight;
+    td->q = gpur_arena_floats(arena, step->online.rows * actions);
+    td->q_target = gpur_arena_floats(arena, batch * actions);
+    td->dq = gpur_arena_floats(arena, batch * actions);
+    td->dz = step->backward.sheet[last];
+    td->td = gpur_arena_floats(arena, batch);
+    td->loss = gpur_arena_floats(arena, batch);
+    td->q_taken = gpur_arena_floats(arena, batch);
+    td->batch = batch, td->z_pitch = step->online.pitch[last];
+    td->head = step->network->head, td->outputs = step->network->outputs;
+    td->wide_action = step->fields.wide_action, td->double_dqn = step->config.double_dqn;
+    td->squared = step->config.loss == GPUR_LOSS_SQUARED, td->huber_delta = step->config.huber_delta;
+}
+
+void gpur_step_place(gpur_step *step, gpur_arena *arena)
+{
+    gpur_optimizer_place(&step->optimizer, arena);
+    place_batch(step, arena);
+    gpur_pass_place(&step->online, arena);
+    gpur_pass_place(&step->target, arena);
+    gpur_backward_place(&step->backward, arena);
+    place_td_error(step, arena);
+    step->workspace = gpur_arena_take(arena, workspace_bytes(step));
+    if (!arena->base)
+        return;
+    step->online.sheet[0] = step->x;
+    step->target.sheet[0] = step->x + step->config.batch_size * step->online.pitch[0];
+    step->td.bias = step->optimizer.weights + step->network->head_bias;
+    step->td.bias_target = step->optimizer.target + step->network->head_bias;
+}
+
+gpur_status gpur_step_connect(gpur_step *step, gpur_replay *replay)
+{
+    const int64_t batch = step->config.batch_size, pitch = step->online.pitch[0] * (int64_t)sizeof(float);
+    const gpur_draw_field fields[] = {
+        {step->fields.obs, step->online.sheet[0], pitch},
+        {step->fields.next_obs, step->target.sheet[0], pitch},
+        {step->fields.action, step->action, step->fields.wide_action ? 8 : 4},
+        {step->fields.reward, step->reward, sizeof(float)},
+    };
+    gpur_draw_request request;
+    memset(&request, 0, sizeof request);
+    request.fields = fields, request.field_count = sizeof fields / sizeof fields[0];
+    request.source = step->config.index_source;
+    request.rows = batch;
+    request.id = step->id, request.weight = step->weight, request.discount = step->discount;
+    request.seed = step->config.seed;
+    request.step = &step->optimizer.state->step;
+    GPUR_TRY(gpur_draw_prepare(replay, &request, &step->draw));
+    request.source = GPUR_SOURCE_IDS;
+    request.ids = step->ids;
+    GPUR_TRY(gpur_draw_prepare(replay, &request, &step->injected));
+    step->gather_grid = gpur_draw_grid(replay, batch);
+    step->optimizer.window = step->draw.window;
+    return GPUR_OK;
+}
+
+static gpur_status train(const gpur_step *step, gpur_stream *stream, const gpur_gather_args *gather)
+{
+    const gpur_optimizer *const optimizer = &step->optimizer;
+    const int64_t batch = step->config.batch_size;
+    GPUR_TRY(gpur_launch_gather(stream, step->gather_grid, gather));
+    GPUR_TRY(gpur_pass_forward(&step->online, stream, step->online.rows, optimizer->weights, step->workspace));
+    GPUR_TRY(gpur_pass_forward(&step->target, stream, batch, optimizer->target, step->workspace));
+    GPUR_TRY(gpur_launch_td_error(stream, gpur_grid_elements(step->device, batch), &step->td));
+    GPUR_TRY(gpur_backward_run(&step->backward, stream, optimizer->weights, optimizer->gradient, step->workspace));
+    return gpur_optimizer_step(optimizer, stream, step->td.loss, step->td.q_taken, batch);
+}
+
+gpur_status gpur_step_record(void *context, gpur_stream *stream)
+{
+    const gpur_step *const step = context;
+    return train(step, stream, &step->draw);
+}
+
+gpur_status gpur_step_record_ids(void *context, gpur_stream *stream)
+{
+    const gpur_step *const step = context;
+    return train(step, stream, &step->injected);
+}

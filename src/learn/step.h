@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * One train step of DQN as one recorded function. All that changes from step to step is read from device memory.
+ *
+ *   gather -> x (2 B, features)  obs, then next_obs; rows padded to 16 bytes, the padding zero
+ *   online network on x (all of it for double DQN, else the first B rows); target network on the last B rows
+ *   td_error -> loss and its gradient; backward over the first B rows; optimiser; end of the step
+ */
+#ifndef GPUR_LEARN_STEP_H
+#define GPUR_LEARN_STEP_H
+
+#include "learn/fields.h"
+#include "learn/optimizer.h"
+#include "learn/pass.h"
+
+typedef struct gpur_step {
+    gpur_device *device;
+    const gpur_network *network;
+    gpur_learner_config config;
+    gpur_learn_fields fields;
+    gpur_pass online, target;
+    gpur_backward backward;
+    gpur_optimizer optimizer;
+    float *x;       /* (2 B, features), rows online.pitch[0] floats apart */
+    void *action;   /* (B) int32 or int64 */
+    float *reward, *discount, *weight; /* (B) */
+    int64_t *id;    /* (B) drawn */
+    int64_t *ids;   /* (B) to be trained on, for gpur_step_record_ids */
+    void *workspace;
+    gpur_td_error_args td;
+    gpur_gather_args draw, injected;
+    gpur_grid gather_grid;
+} gpur_step;
+
+/* Makes the products; `network` must stay where it is. A failure leaves what gpur_step_close takes. */
+gpur_status gpur_step_open(gpur_step *step, gpur_device *device, const gpur_network *network,
+                           const gpur_learner_config *config, const gpur_learn_fields *fields);
+void gpur_step_close(gpur_step *step);
+void gpur_step_place(gpur_step *step, gpur_arena *arena);
+
+/* Once placed: where the rows come from. */
+gpur_status gpur_step_connect(gpur_step *step, gpur_replay *replay);
+
+/* A gpur_record_fn each; `context` is the gpur_step. Draws, or trains on step->ids. */
+gpur_status gpur_step_record(void *context, gpur_stream *stream);
+gpur_status gpur_step_record_ids(void *context, gpur_stream *stream);
+
+#endif

@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: MIT */
+/* Weights by name, to and from the host, in a turn of their own between two launches. */
+#include "base/sized.h"
+#include "learn/learner.h"
+#include "replay/consumer.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+int32_t gpur_learner_weight_count(gpur_learner *learner)
+{
+    return learner ? learner->network.params.tensor_count : 0;
+}
+
+gpur_status gpur_learner_weight(gpur_learner *learner, int32_t index, gpur_weight_info *info)
+{
+    gpur_weight_info known;
+    GPUR_REQUIRE(learner && info, "learner and info must not be NULL");
+    GPUR_REQUIRE(index >= 0 && index < learner->network.params.tensor_count,
+                 "index is %" PRId32 "; it must be 0 to %" PRId32, index, learner->network.params.tensor_count - 1);
+    const gpur_tensor *const tensor = &learner->network.params.tensor[index];
+    memset(&known, 0, sizeof known);
+    memcpy(known.name, tensor->name, sizeof known.name);
+    known.dims = tensor->is_bias ? 1 : 2;
+    known.shape[0] = tensor->units;
+    known.shape[1] = tensor->is_bias ? 0 : tensor->inputs;
+    known.count = gpur_tensor_count(tensor);
+    return gpur_sized_write(info, &known, sizeof known, "gpur_weight_info");
+}
+
+static gpur_status find(gpur_learner *learner, const char *name, const float *values, int64_t count,
+                        const gpur_tensor **tensor)
+{
+    GPUR_REQUIRE(learner && values, "learner and values must not be NULL");
+    GPUR_TRY(gpur_params_find(&learner->network.params, name, tensor));
+    GPUR_REQUIRE(count == gpur_tensor_count(*tensor), "count is %" PRId64 "; \"%s\" has %" PRId64 " numbers", count, name,
+                 gpur_tensor_count(*tensor));
+    return GPUR_OK;
+}
+
+static float *array_of(gpur_learner *learner, int32_t which)
+{
+    const gpur_optimizer *const optimizer = &learner->step.optimizer;
+    if (which == GPUR_WEIGHTS_GRADIENT)
+        return optimizer->gradient;
+    return which == GPUR_WEIGHTS_TARGET ? optimizer->target : optimizer->weights;
+}
+
+/* Both directions: enqueued behind the last launch, and waited for, in one turn of the consumer. */
+static gpur_status copy_in_turn(gpur_learner *learner, float *to, const float *from, const gpur_tensor *tensor,
+                                const float *patched)
+{
+    gpur_stream *stream = NULL;
+    GPUR_TRY(gpur_consumer_begin(learner->replay, 0, &stream));
+    const int64_t count = gpur_tensor_count(tensor);
+    gpur_status status = gpur_copy(stream, to, from, count * (int64_t)sizeof(float));
+    if (status == GPUR_OK && patched)
+        status = gpur_actor_patch(&learner->actor, stream, patched, tensor->offset, count);
+    if (status == GPUR_OK)
+        status = gpur_stream_sync(stream);
+    const gpur_status ended = gpur_consumer_end(learner->replay);
+    return status != GPUR_OK ? status : ended;
+}
+
+gpur_status gpur_learner_read_weights(gpur_learner *learner, int32_t which, const char *name, float *values,
+                                      int64_t count)
+{
+    const gpur_tensor *tensor = NULL;
+    GPUR_TRY(find(learner, name, values, count, &tensor));
+    GPUR_REQUIRE(which >= GPUR_WEIGHTS_ONLINE && which <= GPUR_WEIGHTS_GRADIENT,
+                 "which is %" PRId32 "; it must be GPUR_WEIGHTS_ONLINE, TARGET or GRADIENT (0 to 2)", which);
+    return copy_in_turn(learner, values, array_of(learner, which) + tensor->offset, tensor, NULL);
+}
+
+gpur_status gpur_learner_write_weights(gpur_learner *learner, int32_t which, const char *name, const float *values,
+                                       int64_t count)
+{
+    const gpur_tensor *tensor = NULL;
+    GPUR_TRY(find(learner, name, values, count, &tensor));
+    GPUR_REQUIRE(which == GPUR_WEIGHTS_ONLINE || which == GPUR_WEIGHTS_TARGET,
+                 "which is %" PRId32 "; GPUR_WEIGHTS_ONLINE (0) and TARGET (1) can be written", which);
+    float *const array = array_of(learner, which);
+    const float *const acting = gpur_learner_acting_weights(learner);
+    return copy_in_turn(learner, array + tensor->offset, values, tensor, array == acting ? array : NULL);
+}

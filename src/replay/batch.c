@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: MIT */
+/* What a user sees of a batch. */
+#include "base/sized.h"
+#include "replay/pool.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+int64_t gpur_batch_count(const gpur_batch *batch)
+{
+    return batch ? batch->count : 0;
+}
+
+static gpur_status find_array(const gpur_batch *batch, const char *name, int32_t *array)
+{
+    GPUR_REQUIRE(batch, "batch is NULL");
+    GPUR_REQUIRE(name, "the array's name is NULL; a batch has its fields, \"discount\", \"weight\" and \"id\"");
+    for (*array = 0; *array < batch->layout.count; ++*array)
+        if (strcmp(batch->layout.arrays[*array].name, name) == 0)
+            return GPUR_OK;
+    return gpur_fail(GPUR_INVALID_ARGUMENT, "a batch has no array \"%s\"; it has its %d fields, \"discount\", \"weight\" "
+                     "and \"id\"", name, (int)batch->pool->schema.count);
+}
+
+gpur_status gpur_batch_get_array(gpur_batch *batch, const char *name, void **device_memory, gpur_field_info *given)
+{
+    int32_t array = 0;
+    GPUR_TRY(find_array(batch, name, &array));
+    GPUR_REQUIRE(device_memory, "device_memory is NULL; it must be where the address goes");
+    if (given) {
+        gpur_field_info info = batch->layout.arrays[array];
+        info.offset = 0;
+        GPUR_TRY(gpur_sized_write(given, &info, sizeof info, "gpur_field_info"));
+    }
+    *device_memory = gpur_batch_array(batch, array);
+    return GPUR_OK;
+}
+
+gpur_status gpur_batch_sync(gpur_batch *batch)
+{
+    GPUR_REQUIRE(batch, "batch is NULL");
+    return gpur_event_sync(batch->filled);
+}
+
+gpur_status gpur_batch_read(gpur_batch *batch, const char *name, void *host, int64_t bytes)
+{
+    int32_t array = 0;
+    GPUR_TRY(find_array(batch, name, &array));
+    const int64_t wanted = batch->count * batch->layout.arrays[array].bytes;
+    GPUR_REQUIRE(host, "host is NULL; it must be %" PRId64 " bytes of memory", wanted);
+    GPUR_REQUIRE(bytes == wanted, "bytes is %" PRId64 "; array \"%s\" of %" PRId64 " transitions has %" PRId64, bytes,
+                 name, batch->count, wanted);
+    GPUR_TRY(gpur_stream_wait(batch->pool->reader, batch->filled));
+    GPUR_TRY(gpur_copy(batch->pool->reader, host, gpur_batch_array(batch, array), bytes));
+    return gpur_stream_sync(batch->pool->reader);
+}

@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: MIT */
+#include "replay/config.h"
+
+#include "base/sized.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+enum { DEFAULT_UPDATE_SIZE = 2000, DEFAULT_MAX_BATCH = 4096 };
+
+static const gpur_replay_config defaults = {
+    .size = sizeof(gpur_replay_config),
+    .capacity = 1000000,
+    .staging_blocks = 4,
+    .min_size = 1,
+    .gamma = 0.99f,
+};
+
+gpur_status gpur_replay_config_init(gpur_replay_config *config, uint64_t size)
+{
+    GPUR_REQUIRE(config, "gpur_replay_config is NULL");
+    config->size = size;
+    return gpur_sized_write(config, &defaults, sizeof defaults, "gpur_replay_config");
+}
+
+/* The three agents for Melee share their replay [Parr 2018, sections 4 and 5; its code clips rewards to [-1, 1]]. Its
+ * burn-in is 125 files of workers, whose length is not told: here it is the first whole block. */
+gpur_status gpur_replay_config_preset(gpur_replay_config *config, const char *name)
+{
+    static const char *const names[] = {"melee-gpu", "melee-dqn", "melee-double"};
+    gpur_replay_config changed = defaults;
+    GPUR_REQUIRE(name, "the preset's name is NULL; there are \"melee-gpu\", \"melee-dqn\", \"melee-double\"");
+    GPUR_TRY(gpur_sized_read(&changed, sizeof changed, config, "gpur_replay_config"));
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (strcmp(name, names[i]) == 0) {
+            changed.capacity = 1000000;
+            changed.update_size = 2000;
+            changed.gamma = 0.99f;
+            changed.reward_clip = 1.0f;
+            changed.min_size = 2000;
+            return gpur_sized_write(config, &changed, sizeof changed, "gpur_replay_config");
+        }
+    return gpur_fail(GPUR_INVALID_ARGUMENT,
+                     "no replay preset \"%s\"; there are \"melee-gpu\", \"melee-dqn\", \"melee-double\"", name);
+}
+
+static gpur_status check_choices(const gpur_replay_config *c)
+{
+    GPUR_REQUIRE(c->index_source == GPUR_UNIFORM || c->index_source == GPUR_UNIFORM_DISTINCT,
+                 "gpur_replay_config.index_source is %d; it must be GPUR_UNIFORM (0) or GPUR_UNIFORM_DISTINCT (1)",
+                 (int)c->index_source);
+    GPUR_REQUIRE(c->feed == GPUR_FEED_COPY || c->feed == GPUR_FEED_SCATTER,
+                 "gpur_replay_config.feed is %d; it must be GPUR_FEED_COPY (0) or GPUR_FEED_SCATTER (1)", (int)c->feed);
+    GPUR_REQUIRE(c->flush == GPUR_FLUSH_AUTO || c->flush == GPUR_FLUSH_MANUAL,
+                 "gpur_replay_config.flush is %d; it must be GPUR_FLUSH_AUTO (0) or GPUR_FLUSH_MANUAL (1)",
+                 (int)c->flush);
+    GPUR_REQUIRE(c->when_full == GPUR_WHEN_FULL_WAIT || c->when_full == GPUR_WHEN_FULL_ERROR,
+                 "gpur_replay_config.when_full is %d; it must be GPUR_WHEN_FULL_WAIT (0) or GPUR_WHEN_FULL_ERROR (1)",
+                 (int)c->when_full);
+    GPUR_REQUIRE(c->gamma >= 0.0f && c->gamma <= 1.0f, "gpur_replay_config.gamma is %g; it must be 0 to 1",
+                 (double)c->gamma);
+    GPUR_REQUIRE(c->reward_clip >= 0.0f, "gpur_replay_config.reward_clip is %g; it must be 0 (not clipped) or more",
+                 (double)c->reward_clip);
+    return GPUR_OK;
+}
+
+static int64_t smaller(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+static int64_t at_least_1(int64_t x)
+{
+    return x < 1 ? 1 : x;
+}
+
+/* A block in flight hides as many rows as it has, and a draw must still find max_batch of them. */
+static gpur_status check_sizes(gpur_replay_config *c, int64_t pitch)
+{
+    const int64_t most = INT64_MAX / 256 / pitch;
+    GPUR_REQUIRE(c->capacity >= 2 && c->capacity <= most,
+                 "gpur_replay_config.capacity is %" PRId64 "; it must be 2 to %" PRId64, c->capacity, most);
+    GPUR_REQUIRE(c->update_size >= 0, "gpur_replay_config.update_size is %" PRId64 "; it must be 1 or more, or 0 for "
+                 "the default", c->update_size);
+    GPUR_REQUIRE(c->max_batch >= 0, "gpur_replay_config.max_batch is %" PRId64 "; it must be 1 or more, or 0 for the "
+                 "default", c->max_batch);
+    GPUR_REQUIRE(c->max_batch <= INT32_MAX, "gpur_replay_config.max_batch is %" PRId64 "; it must be at most %d",
+                 c->max_batch, INT32_MAX);
+    if (c->update_size == 0)
+        c->update_size = smaller(DEFAULT_UPDATE_SIZE, at_least_1(c->capacity / 16));
+    if (c->max_batch == 0)
+        c->max_batch = smaller(DEFAULT_MAX_BATCH, c->capacity / 2);
+    GPUR_REQUIRE(c->update_size < c->capacity && c->max_batch <= c->capacity - c->update_size,
+                 "gpur_replay_config.capacity is %" PRId64 "; it must have room for a batch of max_batch = %" PRId64
+                 " beside a block of update_size = %" PRId64 " in flight",
+                 c->capacity, c->max_batch, c->update_size);
+    GPUR_REQUIRE(c->min_size >= 0 && c->min_size <= c->capacity,
+                 "gpur_replay_config.min_size is %" PRId64 "; it must be 0 to the capacity, %" PRId64, c->min_size,
+                 c->capacity);
+    GPUR_REQUIRE(c->staging_blocks >= GPUR_MIN_STAGING_BLOCKS && c->staging_blocks <= GPUR_MAX_STAGING_BLOCKS,
+                 "gpur_replay_config.staging_blocks is %d; it must be %d to %d", (int)c->staging_blocks,
+                 GPUR_MIN_STAGING_BLOCKS, GPUR_MAX_STAGING_BLOCKS);
+    return GPUR_OK;
+}
+
+gpur_status gpur_replay_config_check(const gpur_replay_config *given, gpur_replay_config *checked, gpur_schema *schema)
+{
+    gpur_replay_config c = defaults;
+    GPUR_TRY(gpur_sized_read(&c, sizeof c, given, "gpur_replay_config"));
+    GPUR_TRY(gpur_schema_build(schema, c.fields, c.field_count));
+    GPUR_TRY(check_choices(&c));
+    GPUR_TRY(check_sizes(&c, schema->pitch));
+    c.size = sizeof c;
+    c.fields = NULL;
+    *checked = c;
+    return GPUR_OK;
+}

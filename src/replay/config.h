@@ -1,0 +1,13 @@
+/* SPDX-License-Identifier: MIT */
+/* A replay's settings, checked and complete. */
+#ifndef GPUR_REPLAY_CONFIG_H
+#define GPUR_REPLAY_CONFIG_H
+
+#include "replay/schema.h"
+
+enum { GPUR_MIN_STAGING_BLOCKS = 2, GPUR_MAX_STAGING_BLOCKS = 64 };
+
+/* Reads the caller's config, of whatever version; `checked` has every default resolved and no pointer in it. */
+gpur_status gpur_replay_config_check(const gpur_replay_config *given, gpur_replay_config *checked, gpur_schema *schema);
+
+#endif

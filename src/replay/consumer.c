@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: MIT */
+#include "replay/consumer.h"
+
+#include "replay/replay.h"
+
+#include <inttypes.h>
+
+static gpur_status begin(gpur_replay *replay, int64_t needed)
+{
+    GPUR_TRY(gpur_event_sync(replay->done[replay->launches % 2])); /* the launch before the one before */
+    gpur_intake_lock(&replay->intake);
+    const gpur_status status = gpur_intake_begin_launch(&replay->intake, needed);
+    gpur_intake_unlock(&replay->intake);
+    return status;
+}
+
+gpur_status gpur_consumer_begin(gpur_replay *replay, int64_t needed, gpur_stream **stream)
+{
+    pthread_mutex_lock(&replay->turn);
+    const gpur_status status = begin(replay, needed);
+    if (status != GPUR_OK)
+        pthread_mutex_unlock(&replay->turn);
+    *stream = replay->intake.feed.consumer;
+    return status;
+}
+
+gpur_status gpur_consumer_end(gpur_replay *replay)
+{
+    const gpur_status status = gpur_event_record(replay->done[replay->launches % 2], replay->intake.feed.consumer);
+    replay->launches++;
+    gpur_intake_lock(&replay->intake);
+    gpur_feed_end_launch(&replay->intake.feed);
+    gpur_intake_unlock(&replay->intake);
+    pthread_mutex_unlock(&replay->turn);
+    return status;
+}
+
+gpur_status gpur_check_ids(const gpur_window *visible, int64_t count, const int64_t *ids)
+{
+    for (int64_t i = 0; i < count; i++)
+        GPUR_REQUIRE(ids[i] >= visible->first_id && ids[i] - visible->first_id < visible->count,
+                     "ids[%" PRId64 "] is %" PRId64 "; the visible transitions are %" PRId64 " to %" PRId64, i, ids[i],
+                     visible->first_id, visible->first_id + visible->count - 1);
+    return GPUR_OK;
+}
+
+gpur_status gpur_consumer_check_ids(gpur_replay *replay, int64_t count, const int64_t *ids)
+{
+    gpur_intake_lock(&replay->intake);
+    const gpur_window visible = replay->intake.feed.mirror;
+    gpur_intake_unlock(&replay->intake);
+    return gpur_check_ids(&visible, count, ids);
+}

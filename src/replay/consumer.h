@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Taking turns: draws and learners' launches follow one another on the replay's consumer stream. Between begin and end
+ * the caller enqueues one launch, on that stream; it may hold any number of gathers.
+ *
+ * What a launch sees: under GPUR_FLUSH_AUTO every row that was appended before begin; under GPUR_FLUSH_MANUAL the blocks
+ * that were sealed before. A block that overwrites rows is copied while the launch after its sealing runs, and is seen by
+ * the launch after that one, unless gpur_writer_flush asked for the next. All of it is decided by the order of calls.
+ */
+#ifndef GPUR_REPLAY_CONSUMER_H
+#define GPUR_REPLAY_CONSUMER_H
+
+#include "device/device.h"
+#include "gpureplay/replay.h"
+
+/*
+ * Takes the turn: waits for the turn before, and until at most one earlier launch is in flight; publishes by the flush
+ * mode. On GPUR_OK the caller must call gpur_consumer_end, also when its own launch failed. At any time from here to the
+ * end of the launch the window holds at least `needed` rows, for any `needed` up to max_batch.
+ *
+ *   GPUR_TOO_FEW  a draw made now would see fewer than `needed` rows; the turn is given back. 0 asks for none: a turn to
+ *                 read or write what launches use
+ */
+gpur_status gpur_consumer_begin(gpur_replay *replay, int64_t needed, gpur_stream **stream);
+
+/* Marks the end of the launch and gives the turn back. */
+gpur_status gpur_consumer_end(gpur_replay *replay);
+
+/* Refuses ids that this turn's launch cannot see, with the id and the range. Only between begin and end. A row that
+ * another thread's append evicts after the check comes out of the gather as missing: id -1, weight 0. */
+gpur_status gpur_consumer_check_ids(gpur_replay *replay, int64_t count, const int64_t *ids);
+
+/* The same against a window that the caller knows. */
+gpur_status gpur_check_ids(const gpur_window *visible, int64_t count, const int64_t *ids);
+
+#endif

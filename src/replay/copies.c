@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: MIT */
+#include "replay/copies.h"
+
+#include <assert.h>
+
+enum { WIDEST_SHIFT = 4, TILE_BYTES = 8192 };
+
+/* Rows start on multiples of 64 bytes, so an offset is as good as an address. */
+static int32_t widest_shift(const void *array, int64_t pitch, int64_t offset, int64_t bytes)
+{
+    const uint64_t all = (uint64_t)(uintptr_t)array | (uint64_t)pitch | (uint64_t)offset | (uint64_t)bytes;
+    int32_t shift = 0;
+    while (shift < WIDEST_SHIFT && (all >> shift & 1) == 0)
+        shift++;
+    return shift;
+}
+
+void gpur_copies_add(gpur_copies *copies, const void *array, int64_t pitch, int64_t offset, int64_t bytes)
+{
+    const int32_t shift = widest_shift(array, pitch, offset, bytes);
+    assert(copies->count < GPUR_MAX_COPIES);
+    const gpur_field_copy copy = {
+        .array = (unsigned char *)(uintptr_t)array, /* a scatter only reads it */
+        .array_pitch = pitch,
+        .offset = (int32_t)offset,
+        .units = (int32_t)(bytes >> shift),
+        .first_unit = copies->units,
+        .shift = shift,
+    };
+    copies->list[copies->count++] = copy;
+    copies->units += copy.units;
+}
+
+int32_t gpur_tile_rows(int64_t row_bytes)
+{
+    const int64_t rows = TILE_BYTES / row_bytes;
+    return rows < 1 ? 1 : rows > GPUR_TILE ? GPUR_TILE : (int32_t)rows;
+}

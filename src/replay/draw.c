@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: MIT */
+#include "replay/draw.h"
+
+#include "replay/copies.h"
+#include "replay/replay.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+_Static_assert((int)GPUR_SOURCE_UNIFORM == (int)GPUR_UNIFORM, "the kernels' sources are the public ones");
+_Static_assert((int)GPUR_SOURCE_DISTINCT == (int)GPUR_UNIFORM_DISTINCT, "the kernels' sources are the public ones");
+_Static_assert((int)GPUR_MAX_COPIES == (int)GPUR_MAX_FIELDS + 1, "every field, and a stored discount once more");
+_Static_assert(sizeof(gpur_gather_args) <= GPUR_MAX_ARGS, "a queued launch has room for its arguments");
+
+static gpur_status check(const gpur_replay *replay, const gpur_draw_request *r)
+{
+    GPUR_REQUIRE(r->rows >= 1 && r->rows <= replay->config.max_batch,
+                 "a draw of %" PRId64 " transitions; it must be 1 to max_batch = %" PRId64, r->rows,
+                 replay->config.max_batch);
+    GPUR_REQUIRE(r->source >= GPUR_SOURCE_UNIFORM && r->source <= GPUR_SOURCE_IDS,
+                 "the index source is %d; it must be GPUR_UNIFORM (0), GPUR_UNIFORM_DISTINCT (1) or ids (2)",
+                 (int)r->source);
+    GPUR_REQUIRE(r->source != GPUR_SOURCE_IDS || r->ids, "a draw by ids has no ids (NULL)");
+    GPUR_REQUIRE(r->field_count >= 0 && r->field_count <= GPUR_MAX_FIELDS, "a draw of %d fields; at most %d",
+                 (int)r->field_count, GPUR_MAX_FIELDS);
+    for (int32_t i = 0; i < r->field_count; i++) {
+        const gpur_draw_field *const f = &r->fields[i];
+        GPUR_REQUIRE(f->field >= 0 && f->field < replay->schema.count, "a draw of field %d; there are %d fields",
+                     (int)f->field, (int)replay->schema.count);
+        GPUR_REQUIRE(f->to && f->pitch >= replay->schema.fields[f->field].bytes,
+                     "a draw of field \"%s\" to %p with %" PRId64 " bytes a row; it needs %" PRId64,
+                     replay->schema.fields[f->field].name, f->to, f->pitch, replay->schema.fields[f->field].bytes);
+    }
+    return GPUR_OK;
+}
+
+static gpur_copies list_copies(const gpur_schema *schema, const gpur_draw_request *r, int32_t stored_discount)
+{
+    gpur_copies copies = {0};
+    for (int32_t i = 0; i < r->field_count; i++) {
+        const gpur_field_info *const field = &schema->fields[r->fields[i].field];
+        gpur_copies_add(&copies, r->fields[i].to, r->fields[i].pitch, field->offset, field->bytes);
+    }
+    if (r->discount && stored_discount >= 0)
+        gpur_copies_add(&copies, r->discount, sizeof(float), schema->fields[stored_discount].offset, sizeof(float));
+    return copies;
+}
+
+gpur_status gpur_draw_prepare(gpur_replay *replay, const gpur_draw_request *r, gpur_gather_args *args)
+{
+    GPUR_TRY(check(replay, r));
+    const gpur_schema *const schema = &replay->schema;
+    const int32_t terminated = gpur_schema_find(schema, "terminated");
+    const int32_t stored_discount = gpur_schema_find(schema, "discount");
+    const gpur_copies copies = list_copies(schema, r, stored_discount);
+    const gpur_gather_args filled = {
+        .window = replay->intake.feed.window,
+        .ring = replay->intake.feed.ring,
+        .pitch = schema->pitch,
+        .capacity = replay->config.capacity,
+        .batch = r->rows,
+        .ids = r->ids,
+        .step = r->step,
+        .step_value = r->step_value,
+        .seed = r->seed,
+        .id = r->id,
+        .weight = r->weight,
+        .discount = stored_discount >= 0 ? NULL : r->discount,
+        .gamma = replay->config.gamma,
+        .source = r->source,
+        .terminated_offset = terminated >= 0 ? (int32_t)schema->fields[terminated].offset : -1,
+        .tile = gpur_tile_rows(schema->pitch),
+        .row_bytes = (int32_t)schema->row_bytes,
+        .copy_count = copies.count,
+        .units = copies.units,
+    };
+    *args = filled;
+    memcpy(args->copies, copies.list, sizeof args->copies);
+    return GPUR_OK;
+}
+
+gpur_grid gpur_draw_grid(gpur_replay *replay, int64_t rows)
+{
+    const int64_t pitch = replay->schema.pitch;
+    return gpur_grid_rows(replay->device, rows, gpur_tile_rows(pitch), pitch);
+}
+
+gpur_device *gpur_replay_device(gpur_replay *replay)
+{
+    return replay->device;
+}
+
+const gpur_schema *gpur_replay_schema(gpur_replay *replay)
+{
+    return &replay->schema;
+}
+
+const gpur_replay_config *gpur_replay_settings(gpur_replay *replay)
+{
+    return &replay->config;
+}

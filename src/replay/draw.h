@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: MIT */
+/* From "these fields, to there" to the arguments of the gather kernel. */
+#ifndef GPUR_REPLAY_DRAW_H
+#define GPUR_REPLAY_DRAW_H
+
+#include "device/device.h"
+#include "gpureplay/replay.h"
+#include "replay/schema.h"
+
+/* Where one field of the rows goes. The widest copies need `to`, `pitch` and the field's place to be multiples of 16. */
+typedef struct gpur_draw_field {
+    int32_t field;  /* index in the schema: gpur_schema_find */
+    void *to;       /* (rows, field) in device memory */
+    int64_t pitch;  /* bytes from one row to the next; the field's own bytes at least */
+} gpur_draw_field;
+
+typedef struct gpur_draw_request {
+    const gpur_draw_field *fields; /* (field_count) */
+    int32_t field_count;           /* 0 to GPUR_MAX_FIELDS */
+    int32_t source;                /* GPUR_UNIFORM, GPUR_UNIFORM_DISTINCT or GPUR_SOURCE_IDS */
+    int64_t rows;                  /* 1 to max_batch */
+    int64_t *id;                   /* (rows) device memory; NULL: not wanted. -1 where no row was */
+    float *weight;                 /* (rows) device memory; NULL: not wanted. 0 where no row was, else 1 */
+    float *discount;               /* (rows) device memory; NULL: not wanted. gamma x (1 - terminated), or as stored */
+    const int64_t *ids;            /* (rows) device memory, for GPUR_SOURCE_IDS */
+    uint64_t seed;
+    const uint64_t *step;          /* (1) device memory, read when the gather runs; NULL: step_value */
+    uint64_t step_value;
+} gpur_draw_request;
+
+/* The arguments may be launched any number of times between gpur_consumer_begin and gpur_consumer_end. */
+gpur_status gpur_draw_prepare(gpur_replay *replay, const gpur_draw_request *request, gpur_gather_args *args);
+
+/* The good launch shape of a gather of so many rows. */
+gpur_grid gpur_draw_grid(gpur_replay *replay, int64_t rows);
+
+/* What a learner needs to know of its replay. Valid as long as the replay. */
+gpur_device *gpur_replay_device(gpur_replay *replay);
+const gpur_schema *gpur_replay_schema(gpur_replay *replay);
+const gpur_replay_config *gpur_replay_settings(gpur_replay *replay); /* as checked; `fields` is NULL */
+
+#endif

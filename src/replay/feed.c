@@ -1,0 +1,189 @@
+/* SPDX-License-Identifier: MIT */
+#include "replay/feed.h"
+
+#include "replay/copies.h"
+
+#include <assert.h>
+#include <string.h>
+
+gpur_status gpur_feed_build(gpur_feed *feed, gpur_device *device, const gpur_replay_config *config,
+                            const gpur_schema *schema, const gpur_replay_plan *plan)
+{
+    feed->device = device;
+    feed->schema = schema;
+    feed->capacity = config->capacity;
+    feed->max_batch = config->max_batch;
+    feed->block_rows = config->update_size;
+    GPUR_TRY(gpur_memory_alloc(device, plan->ring_bytes, "the ring of transitions", (void **)&feed->ring));
+    GPUR_TRY(gpur_memory_alloc(device, GPUR_WINDOW_BYTES, "the visible window", (void **)&feed->window));
+    if (config->feed == GPUR_FEED_SCATTER)
+        GPUR_TRY(gpur_memory_alloc(device, plan->feed_bytes - GPUR_WINDOW_BYTES, "the scatter feed's block",
+                                   (void **)&feed->block));
+    GPUR_TRY(gpur_stream_create_main(device, &feed->consumer));
+    GPUR_TRY(gpur_stream_create(device, &feed->copier));
+    GPUR_TRY(gpur_event_create(device, &feed->read));
+    return gpur_event_create(device, &feed->from_arrays);
+}
+
+void gpur_feed_destroy(gpur_feed *feed)
+{
+    gpur_stream_destroy(feed->copier);
+    gpur_stream_destroy(feed->consumer);
+    gpur_event_destroy(feed->read);
+    gpur_event_destroy(feed->from_arrays);
+    gpur_memory_free(feed->device, feed->block);
+    gpur_memory_free(feed->device, feed->window);
+    gpur_memory_free(feed->device, feed->ring);
+}
+
+/* Changes that nobody could have seen in between go to the device as one. */
+static gpur_status show(gpur_feed *feed)
+{
+    if (!feed->stale)
+        return GPUR_OK;
+    const gpur_window_set_args args = {.window = feed->window, .value = feed->mirror};
+    feed->stale = 0;
+    return gpur_launch_window_set(feed->consumer, gpur_grid_single(feed->device), &args);
+}
+
+void gpur_feed_hasten(gpur_feed *feed)
+{
+    if (feed->late == 0)
+        return;
+    feed->soon += feed->late;
+    feed->soon_copied = feed->late_copied; /* copies end in the order of their enqueuing */
+    feed->late = 0;
+}
+
+static gpur_status publish_soon(gpur_feed *feed)
+{
+    if (feed->soon == 0)
+        return GPUR_OK;
+    GPUR_TRY(gpur_stream_wait(feed->consumer, feed->soon_copied));
+    feed->mirror.count += feed->soon;
+    feed->published += feed->soon;
+    feed->soon = 0;
+    feed->stale = 1;
+    return GPUR_OK;
+}
+
+/* The `count` oldest rows leave the window. In the midst of a launch its later gathers must know, hence `show`. */
+static gpur_status evict(gpur_feed *feed, int64_t count)
+{
+    feed->mirror.first_id += count;
+    feed->mirror.first_slot = feed->mirror.first_id % feed->capacity;
+    feed->mirror.count -= count;
+    feed->evicted += count;
+    feed->stale = 1;
+    if (feed->launching)
+        GPUR_TRY(show(feed));
+    if (!feed->unread)
+        return GPUR_OK;
+    feed->unread = feed->launching;
+    GPUR_TRY(gpur_event_record(feed->read, feed->consumer));
+    return gpur_stream_wait(feed->copier, feed->read);
+}
+
+/* Makes room and tells where. `late` says whether the copy will have to wait for a launch: it is then worth to let the
+ * next launch go ahead without these rows. */
+static gpur_status reserve(gpur_feed *feed, int64_t count, int64_t *first_slot, int *late)
+{
+    assert(count >= 1 && count <= feed->block_rows);
+    if (feed->soon + feed->late + count + feed->max_batch > feed->capacity) {
+        gpur_feed_hasten(feed);
+        GPUR_TRY(publish_soon(feed));
+    }
+    const int64_t held = feed->mirror.count + feed->soon + feed->late;
+    const int64_t excess = held + count - feed->capacity;
+    *first_slot = (feed->mirror.first_id + held) % feed->capacity;
+    *late = feed->late > 0 || (excess > 0 && feed->launches > 0);
+    return excess > 0 ? evict(feed, excess) : GPUR_OK;
+}
+
+/* Behind the copy: it is now in flight. */
+static gpur_status fed(gpur_feed *feed, int64_t count, int late, gpur_event *copied)
+{
+    GPUR_TRY(gpur_event_record(copied, feed->copier));
+    if (late)
+        feed->late += count, feed->late_copied = copied;
+    else
+        feed->soon += count, feed->soon_copied = copied;
+    feed->blocks++;
+    return GPUR_OK;
+}
+
+static gpur_status scatter(gpur_feed *feed, const gpur_copies *copies, int64_t first_slot, int64_t count)
+{
+    const int64_t pitch = feed->schema->pitch;
+    gpur_scatter_args args = {
+        .ring = feed->ring,
+        .pitch = pitch,
+        .capacity = feed->capacity,
+        .first_slot = first_slot,
+        .rows = count,
+        .tile = gpur_tile_rows(pitch),
+        .copy_count = copies->count,
+        .units = copies->units,
+    };
+    memcpy(args.copies, copies->list, sizeof args.copies);
+    const gpur_grid grid = gpur_grid_rows(feed->device, count, args.tile, pitch);
+    return gpur_launch_scatter(feed->copier, grid, &args);
+}
+
+/* One copy, or two at the ring's end. */
+static gpur_status copy_rows(gpur_feed *feed, const unsigned char *rows, int64_t first_slot, int64_t count)
+{
+    const int64_t pitch = feed->schema->pitch, to_end = feed->capacity - first_slot;
+    const int64_t head = count < to_end ? count : to_end;
+    GPUR_TRY(gpur_copy(feed->copier, feed->ring + first_slot * pitch, rows, head * pitch));
+    if (head == count)
+        return GPUR_OK;
+    return gpur_copy(feed->copier, feed->ring, rows + head * pitch, (count - head) * pitch);
+}
+
+static gpur_status scatter_rows(gpur_feed *feed, const unsigned char *rows, int64_t first_slot, int64_t count)
+{
+    const int64_t pitch = feed->schema->pitch;
+    gpur_copies copies = {0};
+    gpur_copies_add(&copies, feed->block, pitch, 0, pitch);
+    GPUR_TRY(gpur_copy(feed->copier, feed->block, rows, count * pitch));
+    return scatter(feed, &copies, first_slot, count);
+}
+
+gpur_status gpur_feed_rows(gpur_feed *feed, const void *rows, int64_t count, gpur_event *copied)
+{
+    int64_t first_slot = 0;
+    int late = 0;
+    GPUR_TRY(reserve(feed, count, &first_slot, &late));
+    GPUR_TRY((feed->block ? scatter_rows : copy_rows)(feed, rows, first_slot, count));
+    feed->bytes += count * feed->schema->pitch;
+    return fed(feed, count, late, copied);
+}
+
+gpur_status gpur_feed_arrays(gpur_feed *feed, const void *const *fields, int64_t count)
+{
+    const gpur_schema *const schema = feed->schema;
+    gpur_copies copies = {0};
+    int64_t first_slot = 0;
+    int late = 0;
+    for (int32_t i = 0; i < schema->count; i++)
+        gpur_copies_add(&copies, fields[i], schema->fields[i].bytes, schema->fields[i].offset, schema->fields[i].bytes);
+    GPUR_TRY(reserve(feed, count, &first_slot, &late));
+    GPUR_TRY(scatter(feed, &copies, first_slot, count));
+    return fed(feed, count, late, feed->from_arrays);
+}
+
+gpur_status gpur_feed_begin_launch(gpur_feed *feed)
+{
+    GPUR_TRY(publish_soon(feed));
+    gpur_feed_hasten(feed);
+    GPUR_TRY(show(feed));
+    feed->launching = feed->unread = 1;
+    feed->launches++;
+    return GPUR_OK;
+}
+
+void gpur_feed_end_launch(gpur_feed *feed)
+{
+    feed->launching = 0;
+}

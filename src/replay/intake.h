@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Where the threads meet: writers claim rows of the open staging block under the lock, fill them without it, and commit.
+ * Full blocks go to the feed with the last commit; a consumer or a flush seals what is there, also in mid-block.
+ */
+#ifndef GPUR_REPLAY_INTAKE_H
+#define GPUR_REPLAY_INTAKE_H
+
+#include "replay/feed.h"
+#include "replay/staging.h"
+
+#include <pthread.h>
+
+typedef struct gpur_intake {
+    pthread_mutex_t lock;    /* over all of this, staging and feed */
+    pthread_cond_t changed;  /* a commit, or the end of a sealing */
+    gpur_staging staging;
+    gpur_feed feed;
+    int32_t flush, when_full;
+    int64_t writing; /* claims not committed */
+    int64_t staged;  /* rows claimed and not fed */
+    int32_t sealing; /* threads that wait for all claims to be committed; no new ones until then */
+
+    int64_t appended, waits, episodes_cut; /* statistics */
+    double wait_seconds, append_seconds;
+} gpur_intake;
+
+gpur_status gpur_intake_build(gpur_intake *intake, gpur_device *device, const gpur_replay_config *config,
+                              const gpur_schema *schema, const gpur_replay_plan *plan);
+void gpur_intake_destroy(gpur_intake *intake); /* tolerates half-built; waits for the feed's work */
+
+void gpur_intake_lock(gpur_intake *intake);
+void gpur_intake_unlock(gpur_intake *intake);
+
+/* The rest is called with the lock held. */
+
+typedef struct gpur_claim {
+    gpur_block *block;
+    unsigned char *rows; /* (count, pitch), the claimer's own until the commit */
+    int64_t count;
+} gpur_claim;
+
+/*
+ * Claims 1 to `wanted` rows. Lets go of the lock while it waits for a block.
+ *
+ *   GPUR_WOULD_BLOCK  every block is in use, under GPUR_WHEN_FULL_ERROR
+ */
+gpur_status gpur_intake_claim(gpur_intake *intake, int64_t wanted, gpur_claim *claim);
+
+/* Waits for a sealing to end: until the lock is given up, claims then do not let go of it but for want of a block. */
+void gpur_intake_settle(gpur_intake *intake);
+
+gpur_status gpur_intake_commit(gpur_intake *intake, const gpur_claim *claim);
+
+/* Feeds all that was claimed before the call, waiting for its commits. */
+gpur_status gpur_intake_seal(gpur_intake *intake);
+
+/* What a launch begun now would see. */
+gpur_window gpur_intake_visible(const gpur_intake *intake);
+
+/* Publishes by the flush mode and begins a launch that needs `needed` rows, at least 1. */
+gpur_status gpur_intake_begin_launch(gpur_intake *intake, int64_t needed);
+
+#endif

@@ -1,0 +1,196 @@
+/* SPDX-License-Identifier: MIT */
+#include "replay/pool.h"
+
+enum { SMALLEST_BATCH = 64 };
+
+static gpur_status pool_build(gpur_pool *pool)
+{
+    if (pthread_mutex_init(&pool->lock, NULL) != 0)
+        return gpur_fail(GPUR_OUT_OF_MEMORY, "no lock for a pool of batches: the system has no more of them");
+    GPUR_TRY(gpur_stream_create(pool->device, &pool->reader));
+    return gpur_device_is_cuda(pool->device) ? gpur_stream_create(pool->device, &pool->returns) : GPUR_OK;
+}
+
+static void batch_destroy(gpur_batch *batch)
+{
+    gpur_device *const device = batch->pool->device;
+    gpur_event_destroy(batch->filled);
+    gpur_event_destroy(batch->returned);
+    gpur_memory_free(device, batch->memory);
+    gpur_host_free(device, batch, sizeof *batch);
+}
+
+static void pool_destroy(gpur_pool *pool)
+{
+    gpur_device *const device = pool->device;
+    gpur_stream_destroy(pool->returns);
+    gpur_stream_destroy(pool->reader);
+    pthread_mutex_destroy(&pool->lock);
+    gpur_host_free(device, pool, sizeof *pool);
+    gpur_device_release(device);
+}
+
+gpur_status gpur_pool_create(gpur_device *device, const gpur_schema *schema, int64_t max_batch, gpur_pool **out)
+{
+    gpur_pool *const pool = gpur_host_alloc(device, sizeof *pool);
+    if (!pool)
+        return gpur_fail(GPUR_OUT_OF_MEMORY, "no memory for a pool of batches of %zu bytes", sizeof *pool);
+    pool->device = device;
+    pool->schema = *schema;
+    pool->max_batch = max_batch;
+    gpur_device_hold(device);
+    const gpur_status status = pool_build(pool);
+    if (status != GPUR_OK) {
+        pool_destroy(pool);
+        return status;
+    }
+    *out = pool;
+    return GPUR_OK;
+}
+
+void gpur_pool_close(gpur_pool *pool)
+{
+    if (!pool)
+        return;
+    pthread_mutex_lock(&pool->lock);
+    gpur_batch *idle = pool->idle;
+    const int is_last = pool->alive == 0;
+    pool->idle = NULL;
+    pool->closed = 1;
+    pthread_mutex_unlock(&pool->lock);
+    while (idle) {
+        gpur_batch *const next = idle->next;
+        batch_destroy(idle);
+        idle = next;
+    }
+    if (is_last)
+        pool_destroy(pool);
+}
+
+/* Powers of two, so that a few sizes of batches share their memory. */
+static int64_t rows_for(const gpur_pool *pool, int64_t count)
+{
+    int64_t rows = SMALLEST_BATCH;
+    while (rows < count)
+        rows *= 2;
+    return rows < pool->max_batch ? rows : pool->max_batch;
+}
+
+static gpur_status batch_build(gpur_batch *batch, gpur_pool *pool, int64_t rows)
+{
+    void *memory = NULL;
+    batch->pool = pool;
+    batch->rows = rows;
+    batch->layout = gpur_batch_lay_out(&pool->schema, rows);
+    GPUR_TRY(gpur_memory_alloc(pool->device, batch->layout.bytes, "a batch", &memory));
+    batch->memory = memory;
+    GPUR_TRY(gpur_event_create(pool->device, &batch->filled));
+    return gpur_event_create(pool->device, &batch->returned);
+}
+
+static gpur_status batch_create(gpur_pool *pool, int64_t rows, gpur_batch **out)
+{
+    gpur_batch *const batch = gpur_host_alloc(pool->device, sizeof *batch);
+    if (!batch)
+        return gpur_fail(GPUR_OUT_OF_MEMORY, "no memory for a batch handle of %zu bytes", sizeof *batch);
+    batch->pool = pool;
+    const gpur_status status = batch_build(batch, pool, rows);
+    if (status != GPUR_OK) {
+        batch_destroy(batch);
+        return status;
+    }
+    *out = batch;
+    return GPUR_OK;
+}
+
+/* The smallest idle batch that is large enough, the last one back among equals: its memory may still be in a cache. */
+static gpur_batch *take_idle(gpur_pool *pool, int64_t count)
+{
+    gpur_batch **best = NULL;
+    for (gpur_batch **at = &pool->idle; *at; at = &(*at)->next)
+        if ((*at)->rows >= count && (!best || (*at)->rows < (*best)->rows))
+            best = at;
+    if (!best)
+        return NULL;
+    gpur_batch *const batch = *best;
+    *best = batch->next;
+    return batch;
+}
+
+static gpur_status take_or_make(gpur_pool *pool, int64_t count, gpur_batch **batch)
+{
+    pthread_mutex_lock(&pool->lock);
+    gpur_status status = GPUR_OK;
+    *batch = take_idle(pool, count);
+    if (!*batch) {
+        status = batch_create(pool, rows_for(pool, count), batch);
+        pool->made += status == GPUR_OK;
+    }
+    pool->alive += status == GPUR_OK;
+    pthread_mutex_unlock(&pool->lock);
+    return status;
+}
+
+gpur_status gpur_pool_take(gpur_pool *pool, int64_t count, gpur_stream *stream, gpur_batch **out)
+{
+    gpur_batch *batch = NULL;
+    GPUR_TRY(take_or_make(pool, count, &batch));
+    batch->count = count;
+    batch->native = NULL;
+    atomic_store(&batch->references, 1);
+    if (batch->was_handed_out) {
+        batch->was_handed_out = 0;
+        const gpur_status status = gpur_stream_wait(stream, batch->returned);
+        if (status != GPUR_OK) {
+            gpur_batch_release(batch);
+            return status;
+        }
+    }
+    *out = batch;
+    return GPUR_OK;
+}
+
+void gpur_pool_count(gpur_pool *pool, int64_t *alive, int64_t *made)
+{
+    pthread_mutex_lock(&pool->lock);
+    *alive = pool->alive;
+    *made = pool->made;
+    pthread_mutex_unlock(&pool->lock);
+}
+
+void gpur_batch_retain(gpur_batch *batch)
+{
+    if (batch)
+        atomic_fetch_add(&batch->references, 1);
+}
+
+/* What the user's stream holds now may still read the batch. A failure here is the device's, and comes out at the next
+ * call that can report it; the memory is then not used again. */
+static gpur_status mark_returned(gpur_batch *batch)
+{
+    if (!batch->native)
+        return GPUR_OK;
+    GPUR_TRY(gpur_stream_wait_native(batch->pool->returns, batch->native));
+    GPUR_TRY(gpur_event_record(batch->returned, batch->pool->returns));
+    batch->was_handed_out = 1;
+    return GPUR_OK;
+}
+
+void gpur_batch_release(gpur_batch *batch)
+{
+    if (!batch || atomic_fetch_sub(&batch->references, 1) != 1)
+        return;
+    gpur_pool *const pool = batch->pool;
+    pthread_mutex_lock(&pool->lock);
+    const int keep = mark_returned(batch) == GPUR_OK && !pool->closed;
+    if (keep) {
+        batch->next = pool->idle;
+        pool->idle = batch;
+    }
+    const int is_last = --pool->alive == 0 && pool->closed;
+    pthread_mutex_unlock(&pool->lock);
+    if (!keep)
+        batch_destroy(batch);
+    if (is_last)
+        pool_destroy(pool);
+}

@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: MIT */
+/* Drawing a batch for a user. */
+#include "replay/consumer.h"
+#include "replay/draw.h"
+#include "replay/replay.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+static gpur_status check(const gpur_replay *replay, int64_t count, const void *stream, gpur_batch **batch)
+{
+    GPUR_REQUIRE(batch, "batch is NULL; it must be where the batch goes");
+    *batch = NULL;
+    GPUR_REQUIRE(replay, "replay is NULL");
+    GPUR_REQUIRE(count >= 1 && count <= replay->config.max_batch,
+                 "count is %" PRId64 "; it must be 1 to max_batch = %" PRId64, count, replay->config.max_batch);
+    GPUR_REQUIRE(!stream || gpur_device_is_cuda(replay->device), "stream is %p; on the CPU it must be NULL", stream);
+    return GPUR_OK;
+}
+
+/* All arrays of the batch, in the order of its layout. */
+static gpur_status launch_gather(gpur_replay *replay, gpur_batch *batch, int32_t source, gpur_stream *stream)
+{
+    gpur_draw_field fields[GPUR_MAX_FIELDS];
+    gpur_gather_args args;
+    const gpur_schema *const schema = &replay->schema;
+    for (int32_t i = 0; i < schema->count; i++) {
+        fields[i].field = i;
+        fields[i].to = gpur_batch_array(batch, i);
+        fields[i].pitch = schema->fields[i].bytes;
+    }
+    const gpur_draw_request request = {
+        .fields = fields,
+        .field_count = schema->count,
+        .source = source,
+        .rows = batch->count,
+        .id = gpur_batch_array(batch, batch->layout.id),
+        .weight = gpur_batch_array(batch, batch->layout.weight),
+        .discount = batch->layout.discount < schema->count ? NULL : gpur_batch_array(batch, batch->layout.discount),
+        .ids = gpur_batch_array(batch, batch->layout.id), /* where injected ids have been put */
+        .seed = replay->config.seed,
+        .step_value = (uint64_t)replay->draws,
+    };
+    GPUR_TRY(gpur_draw_prepare(replay, &request, &args));
+    return gpur_launch_gather(stream, gpur_draw_grid(replay, batch->count), &args);
+}
+
+static gpur_status hand_out(gpur_batch *batch, gpur_stream *stream, void *native)
+{
+    GPUR_TRY(gpur_event_record(batch->filled, stream));
+    batch->native = native;
+    return native ? gpur_native_wait_stream(native, stream) : GPUR_OK;
+}
+
+static gpur_status draw(gpur_replay *replay, gpur_batch *batch, gpur_stream *stream, void *native)
+{
+    GPUR_TRY(launch_gather(replay, batch, replay->config.index_source, stream));
+    replay->draws++;
+    return hand_out(batch, stream, native);
+}
+
+/* With the intake's lock from the check of the ids to the enqueuing of the gather: no append evicts one in between. The
+ * pinned ids of the launch before last are free, since gpur_consumer_begin has waited for it. */
+static gpur_status draw_ids(gpur_replay *replay, gpur_batch *batch, const int64_t *ids, gpur_stream *stream,
+                            void *native)
+{
+    int64_t *const pinned = replay->ids + replay->launches % 2 * replay->config.max_batch;
+    const int64_t bytes = batch->count * (int64_t)sizeof *ids;
+    memcpy(pinned, ids, (size_t)bytes);
+    GPUR_TRY(gpur_copy(stream, gpur_batch_array(batch, batch->layout.id), pinned, bytes));
+    GPUR_TRY(launch_gather(replay, batch, GPUR_SOURCE_IDS, stream));
+    return hand_out(batch, stream, native);
+}
+
+/* Within the consumer's turn. `ids` NULL: by the replay's index source. */
+static gpur_status fill(gpur_replay *replay, int64_t count, const int64_t *ids, gpur_stream *stream, void *native,
+                        gpur_batch **out)
+{
+    gpur_batch *batch = NULL;
+    GPUR_TRY(gpur_pool_take(replay->pool, count, stream, &batch));
+    const gpur_status status =
+        ids ? draw_ids(replay, batch, ids, stream, native) : draw(replay, batch, stream, native);
+    if (status != GPUR_OK) {
+        gpur_batch_release(batch);
+        return status;
+    }
+    atomic_fetch_add(&replay->drawn, count);
+    *out = batch;
+    return GPUR_OK;
+}
+
+static gpur_status end(gpur_replay *replay, gpur_status status, gpur_batch **batch)
+{
+    const gpur_status ended = gpur_consumer_end(replay);
+    if (status == GPUR_OK && ended != GPUR_OK) {
+        gpur_batch_release(*batch);
+        *batch = NULL;
+    }
+    return status != GPUR_OK ? status : ended;
+}
+
+gpur_status gpur_replay_sample(gpur_replay *replay, int64_t count, void *native, gpur_batch **batch)
+{
+    gpur_stream *stream = NULL;
+    GPUR_TRY(check(replay, count, native, batch));
+    const int is_distinct = replay->config.index_source == GPUR_UNIFORM_DISTINCT;
+    GPUR_TRY(gpur_consumer_begin(replay, is_distinct ? count : 1, &stream));
+    return end(replay, fill(replay, count, NULL, stream, native, batch), batch);
+}
+
+/* Before anything is published, so that a refused call changes nothing. */
+static gpur_status check_ids_first(gpur_replay *replay, int64_t count, const int64_t *ids)
+{
+    gpur_intake_lock(&replay->intake);
+    const gpur_window visible = gpur_intake_visible(&replay->intake);
+    gpur_intake_unlock(&replay->intake);
+    return visible.count > 0 ? gpur_check_ids(&visible, count, ids) : GPUR_OK; /* an empty replay is refused in begin */
+}
+
+static gpur_status gather(gpur_replay *replay, int64_t count, const int64_t *ids, gpur_stream *stream, void *native,
+                          gpur_batch **batch)
+{
+    gpur_intake_lock(&replay->intake);
+    gpur_status status = gpur_check_ids(&replay->intake.feed.mirror, count, ids);
+    if (status == GPUR_OK)
+        status = fill(replay, count, ids, stream, native, batch);
+    gpur_intake_unlock(&replay->intake);
+    return status;
+}
+
+gpur_status gpur_replay_gather(gpur_replay *replay, int64_t count, const int64_t *ids, void *native,
+                               gpur_batch **batch)
+{
+    gpur_stream *stream = NULL;
+    GPUR_TRY(check(replay, count, native, batch));
+    GPUR_REQUIRE(ids, "ids is NULL; it must be the ids of %" PRId64 " transitions", count);
+    GPUR_TRY(check_ids_first(replay, count, ids));
+    GPUR_TRY(gpur_consumer_begin(replay, 1, &stream));
+    return end(replay, gather(replay, count, ids, stream, native, batch), batch);
+}

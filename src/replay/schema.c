@@ -1,0 +1,130 @@
+/* SPDX-License-Identifier: MIT */
+#include "replay/schema.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+int64_t gpur_dtype_bytes(int32_t dtype)
+{
+    switch (dtype) {
+    case GPUR_FLOAT32:
+    case GPUR_INT32:
+        return 4;
+    case GPUR_FLOAT16:
+        return 2;
+    case GPUR_UINT8:
+    case GPUR_BOOL:
+        return 1;
+    case GPUR_INT64:
+        return 8;
+    default:
+        return 0;
+    }
+}
+
+const char *gpur_dtype_name(int32_t dtype)
+{
+    static const char *const names[] = {"no type", "float32", "float16", "uint8", "int32", "int64", "bool"};
+    return dtype >= GPUR_FLOAT32 && dtype <= GPUR_BOOL ? names[dtype] : names[0];
+}
+
+int64_t gpur_field_elements(const gpur_field_info *field)
+{
+    return field->bytes / gpur_dtype_bytes(field->dtype);
+}
+
+int32_t gpur_schema_find(const gpur_schema *schema, const char *name)
+{
+    for (int32_t i = 0; i < schema->count; i++)
+        if (strcmp(schema->fields[i].name, name) == 0)
+            return i;
+    return -1;
+}
+
+static gpur_status check_name(const gpur_schema *schema, const char *name)
+{
+    const int32_t place = schema->count;
+    GPUR_REQUIRE(name, "field %d has no name (NULL)", (int)place);
+    const size_t length = strnlen(name, GPUR_MAX_NAME);
+    GPUR_REQUIRE(length >= 1 && length < GPUR_MAX_NAME, "the name of field %d has %s characters; it must have 1 to %d",
+                 (int)place, length ? "32 or more" : "no", GPUR_MAX_NAME - 1);
+    GPUR_REQUIRE(gpur_schema_find(schema, name) < 0, "fields %d and %d are both named \"%s\"; names must be unique",
+                 (int)gpur_schema_find(schema, name), (int)place, name);
+    GPUR_REQUIRE(strcmp(name, "weight") != 0 && strcmp(name, "id") != 0,
+                 "field %d is named \"%s\", which every batch has already; choose another name", (int)place, name);
+    return GPUR_OK;
+}
+
+/* Fills in dims, shape and bytes. */
+static gpur_status read_shape(gpur_field_info *info, const int32_t *shape)
+{
+    info->bytes = gpur_dtype_bytes(info->dtype);
+    for (int32_t d = 0; d < GPUR_MAX_DIMS && shape[d] != 0; d++) {
+        GPUR_REQUIRE(shape[d] > 0, "field \"%s\" has %d in its shape; an axis is at least 1 long", info->name,
+                     (int)shape[d]);
+        info->bytes *= shape[d];
+        GPUR_REQUIRE(info->bytes <= GPUR_MAX_ROW_BYTES, "field \"%s\" is over %d bytes; that is the most a row may have",
+                     info->name, GPUR_MAX_ROW_BYTES);
+        info->shape[d] = shape[d];
+        info->dims = d + 1;
+    }
+    for (int32_t d = info->dims; d < GPUR_MAX_DIMS; d++)
+        GPUR_REQUIRE(shape[d] == 0, "field \"%s\" has %d in its shape after a 0, which ends a shape", info->name,
+                     (int)shape[d]);
+    return GPUR_OK;
+}
+
+/* The library itself reads these two in a row, to say how much of the next value counts. */
+static gpur_status check_meaning(const gpur_field_info *info)
+{
+    const int one_byte = info->bytes == 1, one_float = info->dtype == GPUR_FLOAT32 && info->bytes == 4;
+    GPUR_REQUIRE(strcmp(info->name, "terminated") != 0 || one_byte,
+                 "field \"terminated\" is %s of %" PRId64 " bytes; it must be one bool or uint8",
+                 gpur_dtype_name(info->dtype), info->bytes);
+    GPUR_REQUIRE(strcmp(info->name, "discount") != 0 || one_float,
+                 "field \"discount\" is %s of %" PRId64 " bytes; it must be one float32", gpur_dtype_name(info->dtype),
+                 info->bytes);
+    return GPUR_OK;
+}
+
+static int64_t round_up(int64_t x, int64_t granule)
+{
+    return (x + granule - 1) / granule * granule;
+}
+
+static gpur_status add_field(gpur_schema *schema, const gpur_field *field)
+{
+    gpur_field_info info = {.size = sizeof info, .dtype = field->dtype};
+    GPUR_TRY(check_name(schema, field->name));
+    snprintf(info.name, sizeof info.name, "%s", field->name);
+    GPUR_REQUIRE(gpur_dtype_bytes(field->dtype),
+                 "field \"%s\" has dtype %d; it must be GPUR_FLOAT32 (%d) to GPUR_BOOL (%d)", info.name,
+                 (int)field->dtype, GPUR_FLOAT32, GPUR_BOOL);
+    GPUR_TRY(read_shape(&info, field->shape));
+    GPUR_TRY(check_meaning(&info));
+    info.offset = round_up(schema->row_bytes, gpur_dtype_bytes(info.dtype));
+    schema->row_bytes = info.offset + info.bytes;
+    schema->fields[schema->count++] = info;
+    return GPUR_OK;
+}
+
+gpur_status gpur_schema_build(gpur_schema *schema, const gpur_field *fields, int32_t count)
+{
+    gpur_schema built = {0};
+    int64_t widest = 1;
+    GPUR_REQUIRE(fields, "gpur_replay_config.fields is NULL; it must be the fields of a transition");
+    GPUR_REQUIRE(count >= 1 && count <= GPUR_MAX_FIELDS, "gpur_replay_config.field_count is %d; it must be 1 to %d",
+                 (int)count, GPUR_MAX_FIELDS);
+    for (int32_t i = 0; i < count; i++) {
+        GPUR_TRY(add_field(&built, &fields[i]));
+        const int64_t element = gpur_dtype_bytes(fields[i].dtype);
+        widest = element > widest ? element : widest;
+    }
+    built.row_bytes = round_up(built.row_bytes, widest);
+    built.pitch = round_up(built.row_bytes, GPUR_ROW_GRANULE);
+    GPUR_REQUIRE(built.pitch <= GPUR_MAX_ROW_BYTES, "a row has %" PRId64 " bytes; it may have at most %d",
+                 built.row_bytes, GPUR_MAX_ROW_BYTES);
+    *schema = built;
+    return GPUR_OK;
+}

@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: MIT */
+/* A program of somebody else's: it sees an installed library, puts rows in and gets them back. C and C++. */
+#include <gpureplay.h>
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { ROWS = 100, BATCH = 8 };
+
+static void must(gpur_status status)
+{
+    if (status == GPUR_OK)
+        return;
+    fprintf(stderr, "%s: %s\n", gpur_status_name(status), gpur_last_error());
+    exit(1);
+}
+
+static gpur_replay *create(gpur_device *device)
+{
+    gpur_field field;
+    gpur_replay_config config;
+    gpur_replay *replay = NULL;
+    memset(&field, 0, sizeof field);
+    field.name = "number", field.dtype = GPUR_INT64;
+    must(gpur_replay_config_init(&config, sizeof config));
+    config.capacity = 1024, config.fields = &field, config.field_count = 1;
+    must(gpur_replay_create(device, &config, &replay));
+    return replay;
+}
+
+static void append(gpur_replay *replay)
+{
+    int64_t rows[ROWS];
+    gpur_writer *writer = NULL;
+    for (int i = 0; i < ROWS; i++)
+        rows[i] = 1000 + i;
+    must(gpur_writer_create(replay, 1, &writer));
+    must(gpur_writer_append(writer, ROWS, rows, NULL));
+    gpur_writer_destroy(writer);
+}
+
+int main(void)
+{
+    int64_t drawn[BATCH];
+    gpur_device *device = NULL;
+    gpur_batch *batch = NULL;
+    must(gpur_device_open("cpu", NULL, &device));
+    gpur_replay *const replay = create(device);
+    append(replay);
+    must(gpur_replay_sample(replay, BATCH, NULL, &batch));
+    must(gpur_batch_read(batch, "number", drawn, (int64_t)sizeof drawn));
+    gpur_batch_release(batch);
+    gpur_replay_destroy(replay);
+    gpur_device_close(device);
+    for (int b = 0; b < BATCH; b++)
+        if (drawn[b] < 1000 || drawn[b] >= 1000 + ROWS)
+            return fprintf(stderr, "drew %lld, which nobody appended\n", (long long)drawn[b]), 1;
+    printf("consumer: gpureplay %s works\n", gpur_version());
+    return 0;
+}

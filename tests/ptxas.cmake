@@ -1,0 +1,37 @@
+# SPDX-License-Identifier: MIT
+# cmake -DREPORT=kernels.ptxas.txt -DKERNELS=folder -P ptxas.cmake
+# Fails on a kernel of the lists (args_*.h) that ptxas did not compile, on any spill, and on any stack frame.
+file(GLOB lists ${KERNELS}/args_*.h)
+set(kernels)
+foreach(list IN LISTS lists)
+    file(READ ${list} text)
+    string(REGEX MATCHALL "[ (]X\\([a-z0-9_]+\\)" found "${text}")
+    string(REGEX REPLACE "[ (]X\\(([a-z0-9_]+)\\)" "\\1" found "${found}")
+    list(APPEND kernels ${found})
+endforeach()
+if(NOT kernels)
+    message(FATAL_ERROR "no kernel was found in ${KERNELS}/args_*.h")
+endif()
+
+file(READ ${REPORT} report)
+foreach(kernel IN LISTS kernels)
+    if(NOT report MATCHES "Compiling entry function 'gpur_${kernel}_cuda_entry' for 'sm_")
+        message(SEND_ERROR "kernel ${kernel} is in a list and not in ${REPORT}")
+    endif()
+endforeach()
+
+string(REGEX MATCHALL "Compiling entry function '[^']*' for '[^']*'|[0-9]+ bytes stack frame, [^\n]*|Used [0-9]+ reg"
+    lines "${report}")
+set(most 0)
+set(clean "0 bytes stack frame, 0 bytes spill stores, 0 bytes spill loads")
+foreach(line IN LISTS lines)
+    if(line MATCHES "^Compiling entry function '(.*)' for '(.*)'")
+        set(entry "${CMAKE_MATCH_1} for ${CMAKE_MATCH_2}")
+    elseif(line MATCHES "^Used ([0-9]+)" AND CMAKE_MATCH_1 GREATER most)
+        set(most ${CMAKE_MATCH_1})
+    elseif(line MATCHES "stack frame" AND NOT line STREQUAL clean)
+        message(SEND_ERROR "${entry}: ${line}; wanted none of it")
+    endif()
+endforeach()
+list(LENGTH kernels count)
+message(STATUS "${count} kernels, no spills, at most ${most} registers")

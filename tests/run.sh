@@ -1,0 +1,156 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: MIT
+#
+# usage: bash tests/run.sh [--quick] [--only NAME] [--long] [--device DEVICES] [--no-install]
+#
+# Installs what is missing, builds the library in each configuration below, with warnings as errors, and runs the tests.
+#   --quick        only the first configuration
+#   --only NAME    only this one; may be given several times
+#   --long         full counts in the randomised tests (GPUR_TEST_LONG=1)
+#   --device D     devices to test, separated by semicolons; default "cpu;cuda:0"
+#   --no-install   install nothing, neither Debian nor Python packages
+# Exit status: 0 when all is green, 1 when not. Logs lie in build/tests/NAME/.
+set -uo pipefail
+cd "$(dirname "$0")/.." || exit 1
+
+configurations=(gcc clang bare asan tsan race)
+describe() {
+    case $1 in
+    gcc) echo "gcc, Release, every optional package, the CUDA device where there is nvcc" ;;
+    clang) echo "clang, Release, without CUDA" ;;
+    bare) echo "gcc, Release, without OpenBLAS, OpenMP and CUDA" ;;
+    asan) echo "gcc, AddressSanitizer and UndefinedBehaviorSanitizer" ;;
+    tsan) echo "gcc, ThreadSanitizer" ;;
+    race) echo "gcc, ThreadSanitizer, a thread for every thread of a kernel's block" ;;
+    *) return 1 ;;
+    esac
+}
+flags_of() {
+    case $1 in
+    gcc) echo "-DCMAKE_C_COMPILER=gcc" ;;
+    clang) echo "-DCMAKE_C_COMPILER=clang -DCMAKE_CXX_COMPILER=clang++ -DGPUREPLAY_CUDA=OFF" ;;
+    bare) echo "-DCMAKE_C_COMPILER=gcc -DGPUREPLAY_BLAS=OFF -DGPUREPLAY_OPENMP=OFF $lean" ;;
+    asan) echo "-DCMAKE_C_COMPILER=gcc -DGPUREPLAY_SANITIZE=address,undefined -DCMAKE_C_FLAGS_RELEASE=-O1 $lean" ;;
+    tsan) echo "-DCMAKE_C_COMPILER=gcc -DGPUREPLAY_SANITIZE=thread -DCMAKE_C_FLAGS_RELEASE=-O1 $lean" ;;
+    race)
+        echo "-DCMAKE_C_COMPILER=gcc -DGPUREPLAY_SANITIZE=thread -DGPUREPLAY_RACE_CHECK=ON -DGPUREPLAY_BLAS=OFF" \
+            "-DCMAKE_C_FLAGS_RELEASE=-O1 $lean"
+        ;;
+    esac
+}
+lean="-DGPUREPLAY_CUDA=OFF -DGPUREPLAY_BENCH=OFF"
+
+usage() {
+    sed -n '4,13s/^# \{0,1\}//p' tests/run.sh
+    exit "$1"
+}
+
+chosen=() devices="cpu;cuda:0" install=yes
+while [ $# -gt 0 ]; do
+    case $1 in
+    --quick) chosen=("${configurations[0]}") ;;
+    --only)
+        describe "${2:-}" >/dev/null || { echo "--only ${2:-}: it must be one of ${configurations[*]}" >&2 && exit 2; }
+        chosen+=("$2") && shift
+        ;;
+    --long) export GPUR_TEST_LONG=1 ;;
+    --device) devices=${2:?--device wants a name} && shift ;;
+    --no-install) install=no ;;
+    -h | --help) usage 0 ;;
+    *) usage 2 >&2 ;;
+    esac
+    shift
+done
+[ ${#chosen[@]} -gt 0 ] || chosen=("${configurations[@]}")
+
+out=$PWD/build/tests
+mkdir -p "$out"
+# shellcheck source-path=SCRIPTDIR source=packages.sh
+. tests/packages.sh
+python=python3
+if [ $install = yes ]; then
+    install_packages
+    if make_venv "$PWD/build/venv"; then
+        python=$PWD/build/venv/bin/python
+    else
+        echo "== no Python environment (build/tests/venv.log): tests that need gymnasium and numpy are skipped"
+    fi
+fi
+
+generator="Unix Makefiles"
+command -v ninja >/dev/null && generator=Ninja
+jobs=$(nproc)
+
+# Says why a configuration cannot be built here; says nothing when it can.
+why_not() {
+    local compiler=gcc
+    [ "$1" = clang ] && compiler=clang
+    command -v $compiler >/dev/null || echo "no $compiler"
+}
+
+# gcc's ThreadSanitizer needs a plain layout of memory, which newer kernels randomise away.
+plain_layout() { if setarch "$(uname -m)" -R true 2>/dev/null; then setarch "$(uname -m)" -R "$@"; else "$@"; fi; }
+
+# configure NAME DIR
+configure() {
+    local here=cpu timeout=300
+    [ "$1" = gcc ] && here=$devices
+    [ "${GPUR_TEST_LONG:-}" = 1 ] && timeout=3600
+    # shellcheck disable=SC2046 # flags are words
+    cmake -S . -B "$2" -G "$generator" -DCMAKE_BUILD_TYPE=Release -DGPUREPLAY_WERROR=ON \
+        -DGPUREPLAY_TEST_DEVICES="$here" -DGPUREPLAY_TEST_TIMEOUT=$timeout \
+        -DPython3_EXECUTABLE="$(command -v "$python")" $(flags_of "$1")
+}
+
+# build_and_test NAME: leaves {configure,build,test}.log and summary.txt in build/tests/NAME; fails when a step does.
+build_and_test() {
+    local dir=$out/$1 status
+    mkdir -p "$dir"
+    rm -f "$dir/tests.xml"
+    if ! configure "$1" "$dir" >"$dir/configure.log" 2>&1; then
+        tail -n 30 "$dir/configure.log"
+        echo "   configuring failed" | tee "$dir/summary.txt" && return 1
+    fi
+    if ! cmake --build "$dir" --parallel "$jobs" >"$dir/build.log" 2>&1; then
+        grep -E -A 8 "error|FAILED|undefined reference" "$dir/build.log" | head -n 60
+        echo "   building failed" | tee "$dir/summary.txt" && return 1
+    fi
+    (cd "$dir" && plain_layout ctest --parallel "$jobs" --output-on-failure --output-junit tests.xml) >"$dir/test.log" 2>&1
+    status=$?
+    report_tests "$dir"
+    return $status
+}
+
+# How many tests on which device, what was skipped and why, and all that a failing test said.
+report_tests() {
+    if command -v "$python" >/dev/null; then
+        "$python" tests/report.py "$1" | tee "$1/summary.txt"
+    else
+        tail -n 25 "$1/test.log" | tee "$1/summary.txt"
+    fi
+}
+
+table=() failed=0
+for name in "${chosen[@]}"; do
+    echo "== $name: $(describe "$name")"
+    reason=$(why_not "$name")
+    if [ -n "$reason" ]; then
+        echo "   skipped: $reason"
+        table+=("$(printf '%-6s skipped  %s' "$name" "$reason")")
+        continue
+    fi
+    begin=$SECONDS verdict=green
+    build_and_test "$name" || { verdict=RED && failed=1; }
+    seconds=$((SECONDS - begin))
+    table+=("$(printf '%-6s %-7s %5d s %s' "$name" $verdict $seconds "$(tail -n 1 "$out/$name/summary.txt")")")
+done
+
+echo
+printf '%s\n' "${table[@]}"
+colour() { if [ -t 1 ]; then printf '\033[%sm%s\033[0m\n' "$1" "$2"; else echo "$2"; fi; }
+if [ $failed = 0 ]; then
+    colour 32 "all green, in $SECONDS s"
+else
+    colour 31 "RED: see above, and the logs in build/tests/"
+fi
+exit $failed

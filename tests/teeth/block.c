@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: MIT */
+/* Kernels with a mistake in them, and one without: ThreadSanitizer must tell them apart. */
+#include "device/blocks_race_cpu.h"
+#include "kernels/collective.h"
+
+#include <stdio.h>
+
+enum { THREADS = 8, BLOCKS = 3, MOST = 65536 };
+
+typedef struct neighbour_args {
+    float out[BLOCKS * THREADS];
+} neighbour_args;
+
+static void write_neighbour(gpur_place at, neighbour_args *a, int with_barrier)
+{
+    GPUR_SHARED(float, values, THREADS);
+    values[at.thread] = (float)at.thread;
+    if (with_barrier)
+        gpur_barrier(at);
+    a->out[at.block * at.threads + at.thread] = values[(at.thread + 1) % at.threads];
+}
+
+static void right_kernel(gpur_place at, const void *args)
+{
+    write_neighbour(at, *(neighbour_args *const *)args, 1);
+}
+
+static void no_barrier(gpur_place at, const void *args)
+{
+    write_neighbour(at, *(neighbour_args *const *)args, 0);
+}
+
+static void one_slot_for_all_blocks(gpur_place at, const void *args)
+{
+    if (at.thread == 0)
+        (*(neighbour_args *const *)args)->out[0] += 1.0f;
+}
+
+static void greedy(gpur_place at, const void *args)
+{
+    GPUR_SHARED(char, enough, MOST / 2);
+    GPUR_SHARED(char, too_much, MOST / 2 + 64);
+    (void)args;
+    enough[at.thread] = too_much[at.thread] = 0;
+}
+
+static int is_right(const neighbour_args *a)
+{
+    for (int i = 0; i < BLOCKS * THREADS; i++)
+        if (a->out[i] != (float)((i % THREADS + 1) % THREADS))
+            return 0;
+    return 1;
+}
+
+static int run_case(gpur_stream *stream, const char *name)
+{
+    neighbour_args results = {{0}}, *const address = &results;
+    const gpur_grid grid = {.blocks = BLOCKS, .threads = THREADS};
+    if (strcmp(name, "right_refusal") == 0)
+        return gpur_race_run(stream, greedy, grid, &address) == GPUR_DEVICE_ERROR &&
+               strstr(gpur_last_error(), "65600 bytes of shared memory; a block has 65536") &&
+               gpur_race_run(stream, right_kernel, grid, &address) == GPUR_OK && is_right(&results);
+    if (strcmp(name, "right_kernel") == 0)
+        return gpur_race_run(stream, right_kernel, grid, &address) == GPUR_OK && is_right(&results);
+    const gpur_race_entry wrong = strcmp(name, "no_barrier") == 0 ? no_barrier : one_slot_for_all_blocks;
+    return gpur_race_run(stream, wrong, grid, &address) == GPUR_OK;
+}
+
+int main(int argc, char **argv)
+{
+    gpur_device *device = NULL;
+    gpur_stream *stream = NULL;
+    int good = gpur_device_open("cpu", NULL, &device) == GPUR_OK && gpur_stream_create(device, &stream) == GPUR_OK;
+    good = good && run_case(stream, argc > 1 ? argv[1] : "");
+    if (!good)
+        printf("%s\n", gpur_last_error());
+    gpur_stream_destroy(stream);
+    gpur_device_close(device);
+    return !good;
+}

@@ -1,0 +1,343 @@
+/* SPDX-License-Identifier: MIT */
+/* Acting: greedy, random, which weights, and beside training on another thread. */
+#include "test.h"
+
+#include "learn_rig.h"
+#include "learn_world.h"
+
+#include <pthread.h>
+
+enum { ACTS = 64 };
+
+static gpur_device *device;
+static learn_world world;
+
+/* A learner over a full world; the weights of the Q head's last bias, which is what act reads them from here. */
+static gpur_learner *open_learner(gpur_learner_config config)
+{
+    gpur_learner *learner = NULL;
+    if (world_open(&world, device, WORLD_ROWS) != GPUR_OK)
+        return NULL;
+    return gpur_learner_create(world.replay, &config, &learner) == GPUR_OK ? learner : NULL;
+}
+
+static void close_learner(gpur_learner *learner)
+{
+    gpur_learner_destroy(learner);
+    world_close(&world);
+}
+
+static int best_of(const float *q)
+{
+    int best = 0;
+    for (int k = 1; k < WORLD_ACTIONS; k++)
+        best = q[k] > q[best] ? k : best;
+    return best;
+}
+
+TEST(greedy_acting_takes_the_best_of_the_q_values)
+{
+    float obs[ACTS * WORLD_FEATURES], q[ACTS * WORLD_ACTIONS];
+    int32_t actions[ACTS];
+    gpur_learner *const learner = open_learner(world_config(GPUR_HEAD_DUELING, 1));
+    CHECK(learner);
+    for (int round = 0; round < 20; round++) {
+        const int count = round % 2 ? ACTS : round + 1;
+        rig_random((uint64_t)round, obs, ACTS * WORLD_FEATURES);
+        CHECK_OK(gpur_learner_q_values(learner, count, obs, q));
+        CHECK_OK(gpur_learner_act(learner, count, obs, 0.0f, actions));
+        for (int i = 0; i < count; i++)
+            CHECK_EQUAL(actions[i], best_of(q + i * WORLD_ACTIONS));
+        CHECK_OK(gpur_learner_train(learner, 3));
+    }
+    close_learner(learner);
+}
+
+TEST(q_values_agree_with_the_reference_after_training)
+{
+    float obs[ACTS * WORLD_FEATURES], q[ACTS * WORLD_ACTIONS];
+    static ref_tape tape;
+    const gpur_learner_config config = world_config(GPUR_HEAD_DUELING, 1);
+    gpur_learner *const learner = open_learner(config);
+    CHECK(learner);
+    CHECK_OK(gpur_learner_train(learner, 50));
+    ref_net *const net = world_net(learner, &config);
+    CHECK(net);
+    rig_random(8, obs, ACTS * WORLD_FEATURES);
+    CHECK_OK(gpur_learner_q_values(learner, ACTS, obs, q));
+    for (int i = 0; i < ACTS; i++) {
+        ref_forward(net, 0, obs + i * WORLD_FEATURES, &tape);
+        for (int k = 0; k < WORLD_ACTIONS; k++)
+            CHECK_NEAR(q[i * WORLD_ACTIONS + k], tape.y[k], 1e-5 * (1 + fabs(tape.y[k])));
+    }
+    ref_net_destroy(net);
+    close_learner(learner);
+}
+
+TEST(a_q_value_does_not_depend_on_its_batch_mates)
+{
+    float obs[ACTS * WORLD_FEATURES], all[ACTS * WORLD_ACTIONS], one[WORLD_ACTIONS];
+    gpur_learner *const learner = open_learner(world_config(GPUR_HEAD_DUELING, 1));
+    CHECK(learner);
+    rig_random(9, obs, ACTS * WORLD_FEATURES);
+    CHECK_OK(gpur_learner_q_values(learner, ACTS, obs, all));
+    for (int i = 0; i < ACTS; i++) {
+        CHECK_OK(gpur_learner_q_values(learner, 1, obs + i * WORLD_FEATURES, one));
+        for (int k = 0; k < WORLD_ACTIONS; k++)
+            CHECK_NEAR(one[k], all[i * WORLD_ACTIONS + k], 1e-5);
+    }
+    close_learner(learner);
+}
+
+/* Counts of each action over many acts on one observation. */
+static gpur_status count_actions(gpur_learner *learner, float epsilon, int rounds, int counts[WORLD_ACTIONS])
+{
+    float obs[ACTS * WORLD_FEATURES] = {0};
+    int32_t actions[ACTS];
+    for (int i = 0; i < rounds; i++) {
+        const gpur_status status = gpur_learner_act(learner, ACTS, obs, epsilon, actions);
+        if (status != GPUR_OK)
+            return status;
+        for (int j = 0; j < ACTS; j++)
+            counts[actions[j]]++;
+    }
+    return GPUR_OK;
+}
+
+TEST(epsilon_one_is_uniform)
+{
+    enum { ROUNDS = 500 };
+    int counts[WORLD_ACTIONS] = {0};
+    gpur_learner *const learner = open_learner(world_config(GPUR_HEAD_Q, 1));
+    CHECK(learner);
+    CHECK_OK(count_actions(learner, 1.0f, ROUNDS, counts));
+    const double expected = (double)ROUNDS * ACTS / WORLD_ACTIONS;
+    double chi = 0;
+    for (int k = 0; k < WORLD_ACTIONS; k++)
+        chi += (counts[k] - expected) * (counts[k] - expected) / expected;
+    CHECK(chi < 27.64); /* chi-square, 2 degrees of freedom: above this once in 1,000,000 */
+    close_learner(learner);
+}
+
+TEST(epsilon_is_the_share_of_random_actions)
+{
+    enum { ROUNDS = 500 };
+    int greedy[WORLD_ACTIONS] = {0}, counts[WORLD_ACTIONS] = {0}, best = 0;
+    gpur_learner *const learner = open_learner(world_config(GPUR_HEAD_Q, 1));
+    CHECK(learner);
+    CHECK_OK(count_actions(learner, 0.0f, 1, greedy));
+    CHECK_OK(count_actions(learner, 0.3f, ROUNDS, counts));
+    for (int k = 0; k < WORLD_ACTIONS; k++)
+        best = greedy[k] > greedy[best] ? k : best;
+    CHECK_EQUAL(greedy[best], ACTS);
+    const double n = (double)ROUNDS * ACTS, p = 1 - 0.3 * (WORLD_ACTIONS - 1) / WORLD_ACTIONS;
+    CHECK_NEAR(counts[best], n * p, 5 * sqrt(n * p * (1 - p))); /* 5 sigma: once in 1,700,000 */
+    close_learner(learner);
+}
+
+TEST(exploration_follows_the_seed_alone)
+{
+    float obs[ACTS * WORLD_FEATURES] = {0};
+    int32_t actions[3][ACTS];
+    for (int i = 0; i < 3; i++) {
+        gpur_learner_config config = world_config(GPUR_HEAD_Q, 1);
+        config.seed = i < 2 ? 5 : 6;
+        gpur_learner *const learner = open_learner(config);
+        CHECK(learner);
+        CHECK_OK(gpur_learner_act(learner, ACTS, obs, 1.0f, actions[i]));
+        CHECK_OK(gpur_learner_act(learner, ACTS, obs, 1.0f, actions[i]));
+        close_learner(learner);
+    }
+    CHECK(memcmp(actions[0], actions[1], sizeof actions[0]) == 0);
+    CHECK(memcmp(actions[0], actions[2], sizeof actions[0]) != 0);
+}
+
+/* Q of one observation after each of four launches of one step, as the given mode sees it. */
+static gpur_status watch(int32_t mode, float q[5][WORLD_ACTIONS])
+{
+    const float obs[WORLD_FEATURES] = {0.3f, -0.2f, 0.9f, 0.1f, -0.5f};
+    gpur_learner_config config = world_config(GPUR_HEAD_Q, 1);
+    config.act = mode;
+    config.target_period = 2;
+    gpur_learner *const learner = open_learner(config);
+    gpur_status status = learner ? GPUR_OK : GPUR_DEVICE_ERROR;
+    for (int launch = 0; launch < 5 && status == GPUR_OK; launch++) {
+        status = gpur_learner_q_values(learner, 1, obs, q[launch]);
+        if (status == GPUR_OK)
+            status = gpur_learner_train(learner, 1);
+    }
+    close_learner(learner);
+    return status;
+}
+
+TEST(the_mode_names_the_weights_that_act)
+{
+    const size_t row = sizeof(float) * WORLD_ACTIONS;
+    float latest[5][WORLD_ACTIONS], previous[5][WORLD_ACTIONS], target[5][WORLD_ACTIONS];
+    CHECK_OK(watch(GPUR_ACT_LATEST, latest));
+    CHECK_OK(watch(GPUR_ACT_PREVIOUS, previous));
+    CHECK_OK(watch(GPUR_ACT_TARGET, target));
+    CHECK(memcmp(latest[0], latest[1], row) != 0);
+    CHECK(memcmp(previous[0], latest[0], row) == 0);
+    for (int launch = 1; launch < 5; launch++)
+        CHECK(memcmp(previous[launch], latest[launch - 1], row) == 0);
+    /* Copied at the end of steps 2 and 4; an act sees it when the next launch has been enqueued. */
+    CHECK(memcmp(target[0], latest[0], row) == 0);
+    CHECK(memcmp(target[2], latest[0], row) == 0);
+    CHECK(memcmp(target[3], latest[2], row) == 0);
+    CHECK(memcmp(target[4], latest[2], row) == 0);
+}
+
+TEST(written_weights_are_acted_on_at_once)
+{
+    const float obs[WORLD_FEATURES] = {0};
+    for (int32_t mode = GPUR_ACT_LATEST; mode <= GPUR_ACT_TARGET; mode++) {
+        const int32_t which = mode == GPUR_ACT_TARGET ? GPUR_WEIGHTS_TARGET : GPUR_WEIGHTS_ONLINE;
+        gpur_learner_config config = world_config(GPUR_HEAD_Q, 1);
+        config.act = mode;
+        gpur_learner *const learner = open_learner(config);
+        CHECK(learner);
+        for (int32_t k = 0; k < WORLD_ACTIONS; k++) {
+            float bias[WORLD_ACTIONS] = {0};
+            int32_t action = -1;
+            bias[k] = 1e3f;
+            CHECK_OK(gpur_learner_write_weights(learner, which, "q.out.bias", bias, WORLD_ACTIONS));
+            CHECK_OK(gpur_learner_act(learner, 1, obs, 0.0f, &action));
+            CHECK_EQUAL(action, k);
+            CHECK_OK(gpur_learner_train(learner, 1));
+        }
+        close_learner(learner);
+    }
+}
+
+TEST(the_first_of_equal_actions_is_taken)
+{
+    const float obs[WORLD_FEATURES] = {0.5f}, zero[12 * WORLD_ACTIONS] = {0};
+    int32_t action = -1;
+    gpur_learner *const learner = open_learner(world_config(GPUR_HEAD_Q, 1));
+    CHECK(learner);
+    CHECK_OK(gpur_learner_write_weights(learner, GPUR_WEIGHTS_ONLINE, "q.out.weight", zero, 12 * WORLD_ACTIONS));
+    CHECK_OK(gpur_learner_write_weights(learner, GPUR_WEIGHTS_ONLINE, "q.out.bias", zero, WORLD_ACTIONS));
+    CHECK_OK(gpur_learner_act(learner, 1, obs, 0.0f, &action));
+    CHECK_EQUAL(action, 0);
+    close_learner(learner);
+}
+
+TEST(observations_may_lie_in_device_memory)
+{
+    float obs[ACTS * WORLD_FEATURES];
+    int32_t here[ACTS], there[ACTS];
+    gpur_learner *const learner = open_learner(world_config(GPUR_HEAD_Q, 1));
+    CHECK(learner);
+    rig_random(12, obs, ACTS * WORLD_FEATURES);
+    float *const on_device = rig_upload(device, obs, sizeof obs);
+    CHECK(on_device);
+    CHECK_OK(gpur_learner_act(learner, ACTS, obs, 0.0f, here));
+    CHECK_OK(gpur_learner_act(learner, ACTS, on_device, 0.0f, there));
+    CHECK(memcmp(here, there, sizeof here) == 0);
+    gpur_device_free(device, on_device);
+    gpur_learner_stats stats = {.size = sizeof stats};
+    CHECK_OK(gpur_learner_get_stats(learner, &stats));
+    CHECK_EQUAL(stats.acts, 2 * ACTS);
+    close_learner(learner);
+}
+
+TEST(bad_acts_are_refused_with_their_value)
+{
+    float obs[WORLD_FEATURES] = {0}, q[WORLD_ACTIONS];
+    int32_t action = 77;
+    gpur_learner *const learner = open_learner(world_config(GPUR_HEAD_Q, 1));
+    CHECK(learner);
+    CHECK_STATUS(gpur_learner_act(learner, 0, obs, 0, &action), GPUR_INVALID_ARGUMENT);
+    CHECK_MESSAGE("count is 0; it must be 1 to max_act_batch, 64");
+    CHECK_STATUS(gpur_learner_act(learner, 65, obs, 0, &action), GPUR_INVALID_ARGUMENT);
+    CHECK_STATUS(gpur_learner_act(learner, 1, NULL, 0, &action), GPUR_INVALID_ARGUMENT);
+    CHECK_STATUS(gpur_learner_act(learner, 1, obs, 0, NULL), GPUR_INVALID_ARGUMENT);
+    CHECK_STATUS(gpur_learner_act(learner, 1, obs, 1.5f, &action), GPUR_INVALID_ARGUMENT);
+    CHECK_MESSAGE("epsilon is 1.5; it must be 0 to 1");
+    CHECK_STATUS(gpur_learner_act(learner, 1, obs, NAN, &action), GPUR_INVALID_ARGUMENT);
+    CHECK_STATUS(gpur_learner_act(NULL, 1, obs, 0, &action), GPUR_INVALID_ARGUMENT);
+    CHECK_STATUS(gpur_learner_q_values(learner, 65, obs, q), GPUR_INVALID_ARGUMENT);
+    CHECK_STATUS(gpur_learner_q_values(learner, 1, obs, NULL), GPUR_INVALID_ARGUMENT);
+    CHECK_EQUAL(action, 77);
+    close_learner(learner);
+}
+
+typedef struct acting {
+    gpur_learner *learner;
+    atomic_int stop;
+    int acts;
+    gpur_status status;
+} acting;
+
+static void *act_on(void *argument)
+{
+    acting *const a = argument;
+    float obs[8 * WORLD_FEATURES] = {0};
+    int32_t actions[8];
+    gpur_learner_stats stats = {.size = sizeof stats};
+    do {
+        a->status = gpur_learner_act(a->learner, 8, obs, 0.1f, actions);
+        if (a->status == GPUR_OK)
+            a->status = gpur_learner_get_stats(a->learner, &stats);
+        for (int i = 0; i < 8 && a->status == GPUR_OK; i++)
+            if (actions[i] < 0 || actions[i] >= WORLD_ACTIONS)
+                a->status = GPUR_DEVICE_ERROR;
+        a->acts++;
+    } while (a->status == GPUR_OK && !atomic_load(&a->stop));
+    return NULL;
+}
+
+/* Under ThreadSanitizer: no copy of the weights is overwritten while it is read. */
+static void check_beside_training(int32_t mode)
+{
+    float bias[WORLD_ACTIONS] = {0};
+    pthread_t thread;
+    gpur_learner_config config = world_config(GPUR_HEAD_DUELING, 1);
+    config.act = mode;
+    config.target_period = 5;
+    acting a = {.learner = open_learner(config)};
+    CHECK(a.learner);
+    CHECK(pthread_create(&thread, NULL, act_on, &a) == 0);
+    gpur_status status = GPUR_OK;
+    for (int i = 0; i < 30 && status == GPUR_OK; i++) {
+        status = gpur_learner_train(a.learner, 3);
+        if (status == GPUR_OK)
+            status = gpur_writer_append(world.writer, 7, world.rows, NULL);
+        if (status == GPUR_OK && i % 10 == 9)
+            status = gpur_learner_write_weights(a.learner, GPUR_WEIGHTS_ONLINE, "value.out.bias", bias, 1);
+    }
+    atomic_store(&a.stop, 1);
+    pthread_join(thread, NULL);
+    CHECK_OK(status);
+    CHECK_OK(a.status);
+    CHECK(a.acts > 0);
+    close_learner(a.learner);
+}
+
+TEST(acting_goes_on_beside_training)
+{
+    check_beside_training(GPUR_ACT_LATEST);
+    check_beside_training(GPUR_ACT_PREVIOUS);
+    check_beside_training(GPUR_ACT_TARGET);
+}
+
+int main(int argc, char **argv)
+{
+    test_main_begin(argc, argv);
+    device = test_device();
+    RUN(greedy_acting_takes_the_best_of_the_q_values);
+    RUN(q_values_agree_with_the_reference_after_training);
+    RUN(a_q_value_does_not_depend_on_its_batch_mates);
+    RUN(epsilon_one_is_uniform);
+    RUN(epsilon_is_the_share_of_random_actions);
+    RUN(exploration_follows_the_seed_alone);
+    RUN(the_mode_names_the_weights_that_act);
+    RUN(written_weights_are_acted_on_at_once);
+    RUN(the_first_of_equal_actions_is_taken);
+    RUN(observations_may_lie_in_device_memory);
+    RUN(bad_acts_are_refused_with_their_value);
+    RUN(acting_goes_on_beside_training);
+    gpur_device_close(device);
+    return test_main_end();
+}

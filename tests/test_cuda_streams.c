@@ -1,0 +1,109 @@
+/* SPDX-License-Identifier: MIT */
+/* What only CUDA has: the caller's own streams, memory that is not the host's, launch shapes that a GPU refuses. */
+#include "test.h"
+
+#include "device/device.h"
+
+enum { FLOATS = 1 << 20 };
+
+static gpur_status fill_slowly(gpur_stream *stream, float *memory, int byte)
+{
+    for (int i = 0; i < 200; i++)
+        GPUR_TRY(gpur_fill(stream, memory, i % 2, FLOATS * sizeof(float)));
+    return gpur_fill(stream, memory, byte, FLOATS * sizeof(float));
+}
+
+/* The host program's stream is played by a second one of ours, known to the first by its cudaStream_t alone. */
+TEST(a_stream_waits_for_the_callers_and_the_callers_for_it)
+{
+    gpur_device *const device = test_device();
+    gpur_stream *ours = NULL, *theirs = NULL;
+    float *a = NULL, *b = NULL;
+    unsigned char last[2] = {0, 0};
+    CHECK_OK(gpur_stream_create(device, &ours));
+    CHECK_OK(gpur_stream_create(device, &theirs));
+    CHECK_OK(gpur_device_alloc(device, FLOATS * sizeof(float), (void **)&a));
+    CHECK_OK(gpur_device_alloc(device, FLOATS * sizeof(float), (void **)&b));
+    void *const native = gpur_stream_native(theirs);
+    CHECK(native != NULL && native != gpur_stream_native(ours));
+    CHECK_OK(fill_slowly(theirs, a, 7));
+    CHECK_OK(gpur_stream_wait_native(ours, native));
+    CHECK_OK(gpur_copy(ours, b, a, FLOATS * sizeof(float)));
+    CHECK_OK(gpur_native_wait_stream(native, ours));
+    CHECK_OK(gpur_fill(theirs, a, 9, FLOATS * sizeof(float)));
+    CHECK_OK(gpur_device_copy(device, &last[0], (unsigned char *)b + FLOATS * sizeof(float) - 1, 1));
+    CHECK_OK(gpur_device_copy(device, &last[1], (unsigned char *)a + FLOATS * sizeof(float) - 1, 1));
+    CHECK_EQUAL(last[0], 7);
+    CHECK_EQUAL(last[1], 9);
+    gpur_device_free(device, a);
+    gpur_device_free(device, b);
+    gpur_stream_destroy(theirs);
+    gpur_stream_destroy(ours);
+    gpur_device_close(device);
+}
+
+TEST(a_device_takes_the_callers_stream_and_leaves_it_open)
+{
+    gpur_device *const owner = test_device();
+    gpur_device_config config = test_device_config();
+    gpur_stream *theirs = NULL, *wrapped = NULL;
+    gpur_device *device = NULL;
+    CHECK_OK(gpur_stream_create(owner, &theirs));
+    config.stream = gpur_stream_native(theirs);
+    CHECK_OK(gpur_device_open(test_device_name(), &config, &device));
+    CHECK_OK(gpur_stream_create_main(device, &wrapped));
+    CHECK(gpur_stream_native(wrapped) == gpur_stream_native(theirs));
+    gpur_stream_destroy(wrapped);
+    gpur_device_close(device);
+    CHECK_OK(gpur_stream_sync(theirs));
+    gpur_stream_destroy(theirs);
+    gpur_device_close(owner);
+}
+
+TEST(host_memory_is_told_from_device_memory)
+{
+    gpur_device *const device = test_device();
+    void *on_device = NULL, *pinned = NULL;
+    int on_stack = 0;
+    CHECK_OK(gpur_device_alloc(device, 4096, &on_device));
+    CHECK_OK(gpur_pinned_alloc(device, 4096, "the test", &pinned));
+    CHECK(gpur_memory_is_on_device(device, on_device));
+    CHECK(gpur_memory_is_on_device(device, (unsigned char *)on_device + 4095));
+    CHECK(!gpur_memory_is_on_device(device, pinned));
+    CHECK(!gpur_memory_is_on_device(device, &on_stack));
+    gpur_pinned_free(device, pinned);
+    gpur_device_free(device, on_device);
+    gpur_device_close(device);
+}
+
+TEST(a_launch_shape_that_no_gpu_has_is_refused_with_its_numbers)
+{
+    static const gpur_grid bad[] = {{1, 31}, {1, 0}, {1, 1056}, {(int64_t)1 << 31, 32}};
+    gpur_device *const device = test_device();
+    gpur_stream *stream = NULL;
+    const gpur_bias_activation_args nothing = {.batch = 0};
+    CHECK_OK(gpur_stream_create(device, &stream));
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        CHECK_STATUS(gpur_launch_bias_activation(stream, bad[i], &nothing), GPUR_INVALID_ARGUMENT);
+        CHECK_MESSAGE("bias_activation");
+        CHECK_MESSAGE("wanted");
+    }
+    CHECK_OK(gpur_launch_bias_activation(stream, (gpur_grid){1, 1024}, &nothing));
+    CHECK_OK(gpur_stream_sync(stream));
+    gpur_stream_destroy(stream);
+    gpur_device_close(device);
+}
+
+int main(int argc, char **argv)
+{
+    test_main_begin(argc, argv);
+    if (!test_on_cuda()) {
+        printf("test_cuda_streams: %s is not a CUDA device\n", test_device_name());
+        return 77;
+    }
+    RUN(a_stream_waits_for_the_callers_and_the_callers_for_it);
+    RUN(a_device_takes_the_callers_stream_and_leaves_it_open);
+    RUN(host_memory_is_told_from_device_memory);
+    RUN(a_launch_shape_that_no_gpu_has_is_refused_with_its_numbers);
+    return test_main_end();
+}

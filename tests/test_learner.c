@@ -1,0 +1,340 @@
+/* SPDX-License-Identifier: MIT */
+/* The public learner: its losses against a full DQN in double, its counts, its copies, its bits. */
+#include "test.h"
+
+#include "learn_world.h"
+
+enum { MOST = 4096, BATCH = 16 };
+
+static gpur_device *device;
+
+static gpur_learner_stats stats_of(gpur_learner *learner)
+{
+    gpur_learner_stats stats = {.size = sizeof stats};
+    if (gpur_learner_sync(learner) != GPUR_OK || gpur_learner_get_stats(learner, &stats) != GPUR_OK)
+        stats.steps = -1;
+    return stats;
+}
+
+/* Ids of step t: a fixed walk through the rows, duplicates now and then. */
+static void ids_of_step(int t, int64_t *ids)
+{
+    for (int b = 0; b < BATCH; b++)
+        ids[b] = ((int64_t)t * 131 + b * 37 + (b % 3) * t) % WORLD_ROWS;
+}
+
+/* `steps` steps on the same rows, by the learner and by the reference; the losses must agree. */
+static void compare_losses(learn_world *world, gpur_learner *learner, const gpur_learner_config *config, int steps)
+{
+    ref_net *const net = world_net(learner, config);
+    CHECK(net);
+    for (int t = 1; t <= steps; t++) {
+        int64_t ids[BATCH];
+        ref_row rows[BATCH];
+        double q;
+        ids_of_step(t, ids);
+        for (int b = 0; b < BATCH; b++)
+            rows[b] = world_reference(world, ids[b]);
+        const double loss = ref_dqn_loss(net, config, (double)0.9f, rows, BATCH, &q);
+        const double norm = ref_dqn_update(net, config, t);
+        CHECK_OK(gpur_learner_train_on(learner, ids));
+        const gpur_learner_stats stats = stats_of(learner);
+        CHECK_EQUAL(stats.steps, t);
+        CHECK_NEAR(stats.loss, loss, 1e-4 * fabs(loss));
+        CHECK_NEAR(stats.mean_q, q, 1e-4 * (0.01 + fabs(q)));
+        CHECK_NEAR(stats.gradient_norm, norm, 1e-3 * norm);
+    }
+    ref_net_destroy(net);
+}
+
+static void check_against_reference(const gpur_learner_config *config, int wide)
+{
+    static learn_world world;
+    gpur_learner *learner = NULL;
+    CHECK_OK(wide ? world_open_wide(&world, device) : world_open(&world, device, WORLD_ROWS));
+    CHECK_OK(gpur_learner_create(world.replay, config, &learner));
+    compare_losses(&world, learner, config, 200);
+    gpur_learner_destroy(learner);
+    world_close(&world);
+}
+
+TEST(two_hundred_losses_of_dueling_double_dqn_agree_with_the_reference)
+{
+    gpur_learner_config config = world_config(GPUR_HEAD_DUELING, 1);
+    config.optimizer.clip_norm = 0.2f;
+    check_against_reference(&config, 0);
+}
+
+TEST(two_hundred_losses_of_plain_dqn_with_rmsprop_agree_with_the_reference)
+{
+    gpur_learner_config config = world_config(GPUR_HEAD_Q, 0);
+    config.optimizer.kind = GPUR_RMSPROP_TF;
+    config.optimizer.learning_rate.first = 1e-3f;
+    config.optimizer.momentum = 0.9f;
+    config.optimizer.epsilon = 0.01f;
+    config.target_copy_first = 1;
+    config.huber_delta = 0.5f;
+    check_against_reference(&config, 0);
+}
+
+TEST(wide_actions_and_squared_loss_agree_with_the_reference)
+{
+    gpur_learner_config config = world_config(GPUR_HEAD_DUELING, 0);
+    config.network.hidden = 0;
+    config.loss = GPUR_LOSS_SQUARED;
+    config.optimizer.kind = GPUR_RMSPROP_DEEPMIND;
+    config.optimizer.epsilon = 0.01f;
+    config.optimizer.clip_value = 0.05f;
+    check_against_reference(&config, 1);
+}
+
+/* Loss of the reference when one weight is moved; the targets move with it only where Q(s') picks the action. */
+static double moved_loss(ref_net *net, const gpur_learner_config *config, const ref_row *rows, double *w, double by)
+{
+    const double at = *w;
+    *w = at + by;
+    const double loss = ref_dqn_loss(net, config, (double)0.9f, rows, BATCH, NULL);
+    *w = at;
+    return loss;
+}
+
+TEST(the_gradient_agrees_with_finite_differences_of_the_loss)
+{
+    static learn_world world;
+    const gpur_learner_config config = world_config(GPUR_HEAD_DUELING, 1);
+    gpur_learner *learner = NULL;
+    int64_t ids[BATCH];
+    ref_row rows[BATCH];
+    static float g[MOST];
+    CHECK_OK(world_open(&world, device, WORLD_ROWS));
+    CHECK_OK(gpur_learner_create(world.replay, &config, &learner));
+    ref_net *const net = world_net(learner, &config);
+    CHECK(net);
+    ids_of_step(1, ids);
+    for (int b = 0; b < BATCH; b++)
+        rows[b] = world_reference(&world, ids[b]);
+    CHECK_OK(gpur_learner_train_on(learner, ids));
+    for (int i = 0; i < net->tensors; i++) {
+        ref_tensor *const t = &net->tensor[i];
+        CHECK_OK(gpur_learner_read_weights(learner, GPUR_WEIGHTS_GRADIENT, t->name, g, t->count));
+        for (int j = 0; j < t->count; j += 1 + t->count / 8) {
+            const double up = moved_loss(net, &config, rows, &t->w[j], 1e-6);
+            const double down = moved_loss(net, &config, rows, &t->w[j], -1e-6);
+            CHECK_NEAR(g[j], (up - down) / 2e-6, 1e-5);
+        }
+    }
+    ref_net_destroy(net);
+    gpur_learner_destroy(learner);
+    world_close(&world);
+}
+
+/* Trains a fresh learner in the given portions; its weights afterwards. */
+static int64_t train_in_portions(const gpur_learner_config *config, const int64_t *portions, int count, float *values)
+{
+    static learn_world world;
+    gpur_learner *learner = NULL;
+    int64_t weights = -1;
+    gpur_status status = world_open(&world, device, WORLD_ROWS);
+    if (status == GPUR_OK)
+        status = gpur_learner_create(world.replay, config, &learner);
+    for (int i = 0; i < count && status == GPUR_OK; i++)
+        status = gpur_learner_train(learner, portions[i]);
+    if (status == GPUR_OK)
+        weights = world_weights(learner, GPUR_WEIGHTS_ONLINE, values, MOST);
+    gpur_learner_destroy(learner);
+    world_close(&world);
+    return weights;
+}
+
+TEST(the_same_seed_gives_the_same_bits_however_the_steps_are_launched)
+{
+    static const int64_t at_once[] = {600}, in_parts[] = {1, 8, 0, 255, 256, 80};
+    static float a[MOST], b[MOST], c[MOST];
+    gpur_learner_config config = world_config(GPUR_HEAD_DUELING, 1);
+    const int64_t count = train_in_portions(&config, at_once, 1, a);
+    CHECK(count > 0);
+    CHECK_EQUAL(train_in_portions(&config, in_parts, 6, b), count);
+    CHECK(memcmp(a, b, (size_t)count * sizeof *a) == 0);
+    config.seed++;
+    CHECK_EQUAL(train_in_portions(&config, at_once, 1, c), count);
+    CHECK(memcmp(a, c, (size_t)count * sizeof *a) != 0);
+}
+
+TEST(eight_steps_are_eight_times_one_step)
+{
+    static const int64_t eight[] = {8}, ones[] = {1, 1, 1, 1, 1, 1, 1, 1};
+    static float a[MOST], b[MOST];
+    gpur_learner_config config = world_config(GPUR_HEAD_Q, 1);
+    config.index_source = GPUR_UNIFORM_DISTINCT;
+    config.target_period = 3;
+    const int64_t count = train_in_portions(&config, eight, 1, a);
+    CHECK(count > 0);
+    CHECK_EQUAL(train_in_portions(&config, ones, 8, b), count);
+    CHECK(memcmp(a, b, (size_t)count * sizeof *a) == 0);
+}
+
+/* Loss of one step on one transition, repeated over the batch, from these biases of the last layer. */
+static float loss_on(learn_world *world, int64_t id, int double_dqn, const float *online, const float *target)
+{
+    const gpur_learner_config config = world_config(GPUR_HEAD_Q, double_dqn);
+    gpur_learner *learner = NULL;
+    float loss = -1;
+    int64_t ids[BATCH];
+    for (int b = 0; b < BATCH; b++)
+        ids[b] = id;
+    if (gpur_learner_create(world->replay, &config, &learner) == GPUR_OK &&
+        gpur_learner_write_weights(learner, GPUR_WEIGHTS_ONLINE, "q.out.bias", online, WORLD_ACTIONS) == GPUR_OK &&
+        gpur_learner_write_weights(learner, GPUR_WEIGHTS_TARGET, "q.out.bias", target, WORLD_ACTIONS) == GPUR_OK &&
+        gpur_learner_train_on(learner, ids) == GPUR_OK)
+        loss = stats_of(learner).loss;
+    gpur_learner_destroy(learner);
+    return loss;
+}
+
+/* Row 6 took action 1. The online network would now take 0, which is worth little; the target likes 2, for itself. */
+TEST(double_dqn_asks_the_target_what_the_online_choice_is_worth)
+{
+    static learn_world world;
+    const float online[WORLD_ACTIONS] = {100, 0, 0}, target[WORLD_ACTIONS] = {0, 0, 100};
+    CHECK_OK(world_open(&world, device, WORLD_ROWS));
+    CHECK_EQUAL(world.rows[6].action, 1);
+    const float plain = loss_on(&world, 6, 0, online, target), twice = loss_on(&world, 6, 1, online, target);
+    world_close(&world);
+    CHECK_NEAR(plain, 90, 8);
+    CHECK_NEAR(twice, 0, 8);
+    CHECK(twice >= 0);
+}
+
+TEST(termination_stops_bootstrapping_and_truncation_does_not)
+{
+    static learn_world world;
+    static const struct {
+        int64_t id;
+        int bootstraps;
+    } cases[] = {{7, 0} /* terminated */, {5, 1} /* truncated */, {35, 0} /* both */, {6, 1} /* neither */};
+    const float online[WORLD_ACTIONS] = {0}, huge[WORLD_ACTIONS] = {1e4f, 1e4f, 1e4f};
+    CHECK_OK(world_open(&world, device, WORLD_ROWS));
+    for (int i = 0; i < 4; i++) {
+        const float loss = loss_on(&world, cases[i].id, 0, online, huge);
+        CHECK_NEAR(loss, cases[i].bootstraps ? 0.9 * 1e4 : 0, 10);
+        CHECK(loss >= 0);
+    }
+    world_close(&world);
+}
+
+TEST(the_target_follows_at_the_period_and_after_the_first_step)
+{
+    static learn_world world;
+    static float online[MOST], target[MOST];
+    gpur_learner_config config = world_config(GPUR_HEAD_DUELING, 1);
+    gpur_learner *learner = NULL;
+    config.target_period = 10;
+    config.target_copy_first = 1;
+    CHECK_OK(world_open(&world, device, WORLD_ROWS));
+    CHECK_OK(gpur_learner_create(world.replay, &config, &learner));
+    for (int t = 0; t <= 30; t++) {
+        const int64_t count = world_weights(learner, GPUR_WEIGHTS_ONLINE, online, MOST);
+        CHECK_EQUAL(world_weights(learner, GPUR_WEIGHTS_TARGET, target, MOST), count);
+        const int same = memcmp(online, target, (size_t)count * sizeof *online) == 0;
+        CHECK_EQUAL(same, t == 1 || t % 10 == 0);
+        CHECK_OK(gpur_learner_train(learner, 1));
+    }
+    CHECK_EQUAL(stats_of(learner).target_copies, 4);
+    gpur_learner_destroy(learner);
+    world_close(&world);
+}
+
+TEST(weights_survive_a_round_trip_by_name)
+{
+    static learn_world world;
+    static float values[MOST], back[MOST];
+    const gpur_learner_config config = world_config(GPUR_HEAD_DUELING, 1);
+    gpur_learner *learner = NULL;
+    gpur_weight_info info = {.size = sizeof info};
+    CHECK_OK(world_open(&world, device, 0)); /* an empty replay will do */
+    CHECK_OK(gpur_learner_create(world.replay, &config, &learner));
+    CHECK_EQUAL(gpur_learner_weight_count(learner), 10);
+    for (int32_t i = 0; i < 10; i++) {
+        CHECK_OK(gpur_learner_weight(learner, i, &info));
+        for (int64_t j = 0; j < info.count; j++)
+            values[j] = (float)(i * 1000 + j);
+        CHECK_OK(gpur_learner_write_weights(learner, GPUR_WEIGHTS_ONLINE, info.name, values, info.count));
+    }
+    for (int32_t i = 0; i < 10; i++) {
+        CHECK_OK(gpur_learner_weight(learner, i, &info));
+        CHECK_OK(gpur_learner_read_weights(learner, GPUR_WEIGHTS_ONLINE, info.name, back, info.count));
+        for (int64_t j = 0; j < info.count; j++)
+            CHECK_NEAR(back[j], i * 1000 + j, 0);
+        CHECK_EQUAL(info.count, info.shape[0] * (info.dims == 2 ? info.shape[1] : 1));
+    }
+    gpur_learner_destroy(learner);
+    world_close(&world);
+}
+
+TEST(statistics_count_and_average)
+{
+    static learn_world world;
+    const gpur_learner_config config = world_config(GPUR_HEAD_Q, 1);
+    gpur_learner *learner = NULL;
+    double sum = 0;
+    CHECK_OK(world_open(&world, device, WORLD_ROWS));
+    CHECK_OK(gpur_learner_create(world.replay, &config, &learner));
+    gpur_learner_stats stats = stats_of(learner);
+    CHECK(stats.steps == 0 && stats.steps_enqueued == 0 && stats.loss == 0 && stats.mean_loss == 0);
+    CHECK(stats.device_bytes > 0);
+    for (int i = 0; i < 20; i++) {
+        CHECK_OK(gpur_learner_train(learner, 1));
+        sum += (double)stats_of(learner).loss;
+    }
+    CHECK_OK(gpur_learner_train(learner, 300));
+    stats = stats_of(learner);
+    CHECK_EQUAL(stats.steps, 320);
+    CHECK_EQUAL(stats.steps_enqueued, 320);
+    CHECK_EQUAL(stats.skipped, 0);
+    CHECK_EQUAL(stats.target_copies, 16);
+    CHECK(stats.steps_per_second > 0 && stats.mean_loss > 0 && sum > 0);
+    CHECK_NEAR(stats.learning_rate, 1e-3, 1e-9);
+    gpur_learner_destroy(learner);
+    world_close(&world);
+}
+
+TEST(the_mean_loss_is_over_the_steps_since_the_stats_before)
+{
+    static learn_world world;
+    const gpur_learner_config config = world_config(GPUR_HEAD_Q, 1);
+    gpur_learner *learner = NULL;
+    double sum = 0;
+    CHECK_OK(world_open(&world, device, WORLD_ROWS));
+    for (int pass = 0; pass < 2; pass++) {
+        CHECK_OK(gpur_learner_create(world.replay, &config, &learner));
+        for (int t = 0; t < 10; t++) {
+            CHECK_OK(gpur_learner_train(learner, 1));
+            if (pass == 0)
+                sum += (double)stats_of(learner).loss;
+        }
+        if (pass == 1)
+            CHECK_NEAR(stats_of(learner).mean_loss, sum / 10, 1e-6 * sum);
+        gpur_learner_destroy(learner);
+    }
+    world_close(&world);
+}
+
+int main(int argc, char **argv)
+{
+    test_main_begin(argc, argv);
+    device = test_device();
+    RUN(two_hundred_losses_of_dueling_double_dqn_agree_with_the_reference);
+    RUN(two_hundred_losses_of_plain_dqn_with_rmsprop_agree_with_the_reference);
+    RUN(wide_actions_and_squared_loss_agree_with_the_reference);
+    RUN(the_gradient_agrees_with_finite_differences_of_the_loss);
+    RUN(the_same_seed_gives_the_same_bits_however_the_steps_are_launched);
+    RUN(eight_steps_are_eight_times_one_step);
+    RUN(double_dqn_asks_the_target_what_the_online_choice_is_worth);
+    RUN(termination_stops_bootstrapping_and_truncation_does_not);
+    RUN(the_target_follows_at_the_period_and_after_the_first_step);
+    RUN(weights_survive_a_round_trip_by_name);
+    RUN(statistics_count_and_average);
+    RUN(the_mean_loss_is_over_the_steps_since_the_stats_before);
+    gpur_device_close(device);
+    return test_main_end();
+}
