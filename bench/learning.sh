@@ -2,7 +2,16 @@
 # SPDX-License-Identifier: MIT
 # Does it learn, whatever the seed? Trains CartPole-v1 to its end on ten seeds; a line a seed, and JSON.
 set -euo pipefail
+here=$PWD
 cd "$(dirname "$0")/.."
+
+# A path as the caller meant it, seen from this folder.
+from_here() {
+    case $here:$1 in
+    "$PWD":* | *:/*) echo "$1" ;;
+    *) echo "$here/$1" ;;
+    esac
+}
 
 usage() {
     cat <<'TEXT'
@@ -23,8 +32,8 @@ while [ $# -gt 0 ]; do
     --seeds) seeds=${2:?--seeds needs a number} ;;
     --device) device=${2:?--device needs a name} ;;
     --seconds) seconds=${2:?--seconds needs a number} ;;
-    --out) out=${2:?--out needs a folder} ;;
-    --program) program=${2:?--program needs a file} ;;
+    --out) out=$(from_here "${2:?--out needs a folder}") ;;
+    --program) program=$(from_here "${2:?--program needs a file}") ;;
     *) echo "bench/learning.sh: not understood: $1" >&2; usage >&2; exit 2 ;;
     esac
     shift 2

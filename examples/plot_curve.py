@@ -30,7 +30,7 @@ def draw(columns, png):
     returns.plot(*present(steps, columns["eval_return"]), "o-", color="tab:orange", label="greedy, 100 episodes")
     returns.axhline(475, color="tab:green", linestyle="--", linewidth=1, label="solved: 475")
     returns.set(ylabel="return", ylim=(0, 520), title="CartPole-v1, dueling double DQN")
-    returns.legend(loc="upper left")
+    returns.legend(loc="best")
     losses.plot(*present(steps, columns["loss"]), color="tab:red", linewidth=0.8)
     losses.set(ylabel="loss", xlabel=f"environment steps ({columns['seconds'][-1]:.0f} s)")
     for axes in (returns, losses):

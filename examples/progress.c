@@ -46,18 +46,19 @@ static void append_value(char *line, const char *label, const char *format, doub
         snprintf(end, room, format, value);
 }
 
+/* In the order of what a narrow window should rather keep. 80 columns hold all but the last. */
 static void write_line(char *line, const progress_line *progress, const train_report *report)
 {
     line[0] = '\0';
     append_value(line, "", "%.0f steps", (double)report->steps);
     append_value(line, "  ", "%.0f episodes", (double)report->episodes);
     append_value(line, "  return ", "%.1f", (double)report->train_return);
-    append_value(line, "  greedy ", "%.1f", (double)progress->last_eval);
-    append_value(line, "  loss ", "%.4f", (double)report->loss);
+    append_value(line, "  loss ", "%.2f", (double)report->loss);
     append_value(line, "  ", "%.0f steps/s", report->steps_per_second);
-    const double left = fmax(report->seconds_left, 0.0);
-    append_value(line, "  at most ", "%.0f:", floor(left / 60.0));
-    append_value(line, "", "%02.0f left", floor(fmod(left, 60.0)));
+    const double left = ceil(fmax(report->seconds_left, 0.0));
+    append_value(line, "  <", "%.0f:", floor(left / 60.0));
+    append_value(line, "", "%02.0f left", fmod(left, 60.0));
+    append_value(line, "  greedy ", "%.1f", (double)progress->last_eval);
 }
 
 void progress_show(progress_line *progress, const train_report *report)

@@ -2,8 +2,17 @@
 # SPDX-License-Identifier: MIT
 # From a fresh clone to an agent that balances a pole: looks for what is missing, builds, trains, draws the curve.
 set -euo pipefail
+here=$PWD
 cd "$(dirname "$0")/.."
 build=build/quickstart
+
+# A path as the caller meant it, seen from this folder.
+from_here() {
+    case $here:$1 in
+    "$PWD":* | *:/*) echo "$1" ;;
+    *) echo "$here/$1" ;;
+    esac
+}
 
 usage() {
     cat <<'TEXT'
@@ -148,14 +157,16 @@ draw_curve() {
     fi
 }
 
-install=ask out=runs/cartpole options=()
+install=ask options=()
+out=runs/cartpole
+[ "$here" = "$PWD" ] || out=$PWD/$out
 while [ $# -gt 0 ]; do
     case $1 in
     --yes) install=always ;;
     --no-install) install=never ;;
     --help | -h) usage; exit 0 ;;
-    --out) out=${2:?--out needs a folder}; shift ;;
-    --out=*) out=${1#--out=} ;;
+    --out) out=$(from_here "${2:?--out needs a folder}"); shift ;;
+    --out=*) out=$(from_here "${1#--out=}") ;;
     *) options+=("$1") ;;
     esac
     shift

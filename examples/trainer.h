@@ -15,7 +15,7 @@ typedef struct train_recipe {
     const char *preset;
     int32_t threads; /* of a CPU device; 0: all cores */
     int64_t capacity;
-    int64_t min_size; /* random transitions before training */
+    int64_t min_size; /* transitions before training */
     float gamma;
     int64_t round_steps;    /* environment steps between two launches of training */
     int64_t round_training; /* train steps a launch */

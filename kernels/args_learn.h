@@ -67,9 +67,9 @@ typedef struct gpur_head_backward_args {
 
 /* From the networks' outputs to the loss and its gradient, a row at a time. */
 typedef struct gpur_td_error_args {
-    const float *z;           /* (B or 2 B, Z) online: obs, then with double_dqn next_obs; rows `z_pitch` floats apart */
-    const float *z_target;    /* (B, Z) target network on next_obs; the same pitch */
-    const float *bias;        /* (Z) online */
+    const float *z;        /* (B or 2 B, Z) online: obs, then with double_dqn next_obs; rows `z_pitch` floats apart */
+    const float *z_target; /* (B, Z) target network on next_obs; the same pitch */
+    const float *bias;     /* (Z) online */
     const float *bias_target; /* (Z) */
     const void *action;       /* (B) int32, or int64 if wide_action */
     const float *reward;      /* (B) */
@@ -85,7 +85,7 @@ typedef struct gpur_td_error_args {
     int64_t batch, z_pitch;
     int32_t head, outputs;
     int32_t wide_action, double_dqn;
-    int32_t squared;   /* 1: delta^2 / 2; 0: Huber */
+    int32_t squared; /* 1: delta^2 / 2; 0: Huber */
     float huber_delta;
 } gpur_td_error_args;
 
@@ -94,13 +94,13 @@ typedef struct gpur_td_error_args {
  * moves it on.
  */
 typedef struct gpur_train_state {
-    uint64_t step;                   /* train steps done; also the counter of the draws, hence first */
-    int64_t skipped;                 /* steps that found an empty window */
+    uint64_t step;   /* train steps done; also the counter of the draws, hence first */
+    int64_t skipped; /* steps that found an empty window */
     int64_t target_copies;
-    double beta1_power, beta2_power; /* beta^t of the step to come */
-    double loss_sum;                 /* over all steps done */
-    float next_learning_rate;        /* of the step to come */
-    int32_t copy_due;                /* 1: the step to come ends in a target copy */
+    double beta1_power, beta2_power;                  /* beta^t of the step to come */
+    double loss_sum;                                  /* over all steps done */
+    float next_learning_rate;                         /* of the step to come */
+    int32_t copy_due;                                 /* 1: the step to come ends in a target copy */
     float loss, mean_q, gradient_norm, learning_rate; /* of the last step */
 } gpur_train_state;
 
@@ -111,23 +111,23 @@ typedef struct gpur_gradient_norm_args {
     const float *gradient; /* (P) */
     float *partial;        /* (ceil(P / GPUR_NORM_CHUNK)) out: sums of squares, after clipping by value */
     int64_t count;
-    float clip_value;      /* 0: not */
+    float clip_value; /* 0: not */
 } gpur_gradient_norm_args;
 
 /* Optimisers; the flavours of RMSProp differ only in numbers, see src/learn/optimizer.c. */
 typedef struct gpur_update_args {
-    float *weights;         /* (P) */
-    float *target;          /* (P) */
-    const float *gradient;  /* (P) */
-    float *mean;            /* (P) running mean of g: ADAM, centred RMSPROP; else NULL */
-    float *square;          /* (P) running mean of g^2 */
-    float *velocity;        /* (P) momentum of RMSPROP; NULL: none */
-    const float *partial;   /* (partials) of gradient_norm */
+    float *weights;        /* (P) */
+    float *target;         /* (P) */
+    const float *gradient; /* (P) */
+    float *mean;           /* (P) running mean of g: ADAM, centred RMSPROP; else NULL */
+    float *square;         /* (P) running mean of g^2 */
+    float *velocity;       /* (P) momentum of RMSPROP; NULL: none */
+    const float *partial;  /* (partials) of gradient_norm */
     const gpur_train_state *state;
     const gpur_window *window; /* empty: nothing changes */
     int64_t count, partials;
-    int32_t adam;              /* 1: ADAM; 0: RMSPROP */
-    int32_t rate_on_weight;    /* 1: the learning rate multiplies the velocity (PyTorch), 0: what enters it */
+    int32_t adam;           /* 1: ADAM; 0: RMSPROP */
+    int32_t rate_on_weight; /* 1: the learning rate multiplies the velocity (PyTorch), 0: what enters it */
     float mean_decay, square_decay, momentum;
     float epsilon_inside, epsilon_outside; /* of the root */
     float clip_value, clip_norm;           /* 0: not */

@@ -36,7 +36,7 @@ typedef struct gpur_field_copy {
 
 enum {
     GPUR_MAX_COPIES = 17, /* every field, and a stored discount once more */
-    GPUR_TILE = 32,       /* most rows that a block draws at a time */
+    GPUR_TILE = 16,       /* most rows that a block draws at a time */
 };
 
 /* Where a draw's rows come from; the first two are GPUR_UNIFORM and GPUR_UNIFORM_DISTINCT of the public header. */

@@ -6,17 +6,14 @@
 #include "args_learn.h"
 #include "place.h"
 
-/* Outputs of the network that the head reads, and its own. */
-GPUR_FN int32_t gpur_head_inputs(int32_t head, int32_t outputs)
-{
-    return head == GPUR_STAND_DUELING || head == GPUR_STAND_SOFTMAX_VALUE ? outputs + 1 : outputs;
-}
+/* Columns of a head's result. */
 GPUR_FN int32_t gpur_head_width(int32_t head, int32_t outputs)
 {
     return head == GPUR_STAND_SOFTMAX_VALUE ? outputs + 1 : outputs;
 }
 
-/* Q(s, a) = V(s) + A(s, a) - mean_a A(s, a) [Wang et al. 2016, eq. 9]; the mean is over the actions of this row alone. */
+/* Q(s, a) = V(s) + A(s, a) - mean_a A(s, a) [Wang et al. 2016, eq. 9]; the mean is over the actions of this row alone.
+ */
 GPUR_FN void gpur_dueling_forward(int32_t outputs, const float *z, const float *bias, float *y)
 {
     const float value = z[0] + bias[0];

@@ -6,14 +6,15 @@
 #include "place.h"
 
 /*
- * A block takes a tile of columns; its threads form workers that take the parts of the batch. A CPU's one thread walks a
- * whole run of columns, so that its inner loop is contiguous; a GPU's thread walks one, beside its neighbours. The batch
- * is always summed in the same parts, and the parts in the same order, so no launch shape changes a bit.
+ * A block takes a tile of columns; its threads form workers that take the parts of the batch. A CPU's one thread walks
+ * a whole run of columns, so that its inner loop is contiguous; a GPU's thread walks one, beside its neighbours. The
+ * batch is always summed in the same parts, and the parts in the same order, so no launch shape changes a bit.
  */
 enum {
     GPUR_BATCH_PARTS = 16,
     GPUR_COLUMN_RUN = GPUR_WARP == 1 ? 128 : 1, /* columns a thread walks */
     GPUR_COLUMN_TILE = GPUR_WARP == 1 ? 128 : 32,
+    GPUR_COLUMN_PARTS = GPUR_BATCH_PARTS * GPUR_COLUMN_TILE,
 };
 
 /* activation'(x), from y = activation(x). */
@@ -45,9 +46,21 @@ GPUR_FN void gpur_layer_backward_part(const gpur_layer_backward_args *a, gpur_sp
     }
 }
 
+/* The parts (GPUR_BATCH_PARTS, n), rows `width` apart, added in their order. */
+GPUR_FN void gpur_layer_backward_total(const float *parts, int64_t width, int64_t n, float *sum, float *total)
+{
+    for (int64_t i = 0; i < n; i++)
+        sum[i] = 0.0f;
+    for (int64_t part = 0; part < GPUR_BATCH_PARTS; part++)
+        for (int64_t i = 0; i < n; i++)
+            sum[i] += parts[part * width + i];
+    for (int64_t i = 0; i < n; i++)
+        total[i] = sum[i];
+}
+
 GPUR_KERNEL(layer_backward)
 {
-    GPUR_SHARED(float, parts, GPUR_BATCH_PARTS * GPUR_COLUMN_TILE);
+    GPUR_SHARED(float, parts, GPUR_COLUMN_PARTS);
     float sum[GPUR_COLUMN_RUN] = {0};
     const int64_t lanes = at.threads * GPUR_COLUMN_RUN;
     const int64_t width = lanes < GPUR_COLUMN_TILE ? lanes : GPUR_COLUMN_TILE;
@@ -63,15 +76,8 @@ GPUR_KERNEL(layer_backward)
                 parts[part * width + lane + i] = sum[i];
         }
         gpur_barrier(at);
-        if (worker == 0) {
-            for (int64_t i = 0; i < n; i++)
-                sum[i] = 0.0f;
-            for (int64_t part = 0; part < GPUR_BATCH_PARTS; part++)
-                for (int64_t i = 0; i < n; i++)
-                    sum[i] += parts[part * width + lane + i];
-            for (int64_t i = 0; i < n; i++)
-                a->bias_gradient[f + i] = sum[i];
-        }
+        if (worker == 0)
+            gpur_layer_backward_total(parts + lane, width, n, sum, a->bias_gradient + f);
         gpur_barrier(at);
     }
 }

@@ -30,7 +30,7 @@ GPUR_FN gpur_u32x4 gpur_random_bits(uint64_t seed, uint32_t purpose, uint64_t st
  * The first 64 of the bits of `count` lanes (at most GPUR_LANES) from `first` on, for a CPU: Philox round by round over
  * all lanes, which compilers turn into vectors. Half the time of ten rounds of one lane after another.
  */
-enum { GPUR_LANES = 32 };
+enum { GPUR_LANES = 16 };
 GPUR_FN void gpur_random_lanes(uint64_t seed, uint32_t purpose, uint64_t step, uint32_t first, int32_t count,
                                uint64_t *words)
 {

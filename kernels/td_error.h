@@ -23,7 +23,8 @@ GPUR_FN float gpur_td_target(const gpur_td_error_args *a, int64_t b)
     return a->reward[b] + a->discount[b] * q_target[gpur_head_best(a->outputs, q_next)];
 }
 
-/* Loss of an error d = Q - y, and its slope. Huber: d^2 / 2 up to delta, delta (|d| - delta / 2) beyond [Huber 1964]. */
+/* Loss of an error d = Q - y, and its slope. Huber: d^2 / 2 up to delta, delta (|d| - delta / 2) beyond [Huber 1964].
+ */
 GPUR_FN float gpur_td_loss(const gpur_td_error_args *a, float d, float *slope)
 {
     const float size = fabsf(d), delta = a->huber_delta;

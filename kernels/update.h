@@ -9,11 +9,11 @@
 
 /* The numbers that are the same for every weight of this step. */
 typedef struct gpur_update_rates {
-    float limit;            /* of a gradient component */
-    float scale;            /* brings the clipped gradient's global norm down to clip_norm */
+    float limit;                  /* of a gradient component */
+    float scale;                  /* brings the clipped gradient's global norm down to clip_norm */
     float mean_part, square_part; /* 1 - decay */
-    float inner, outer;     /* learning rate: on what enters the velocity, on the weight */
-    float root_scale;       /* ADAM: 1 / sqrt(1 - beta2^t) */
+    float inner, outer;           /* learning rate: on what enters the velocity, on the weight */
+    float root_scale;             /* ADAM: 1 / sqrt(1 - beta2^t) */
 } gpur_update_rates;
 
 GPUR_FN gpur_update_rates gpur_update_prepare(gpur_place at, const gpur_update_args *a)
@@ -56,7 +56,8 @@ GPUR_FN void gpur_update_adam(const gpur_update_args *a, gpur_span s, gpur_updat
     }
 }
 
-/* v - m^2 is a variance, which rounding must not make negative. `mean` and `velocity` are NULL where they have no part. */
+/* v - m^2 is a variance, which rounding must not make negative. `mean` and `velocity` are NULL where they have no part.
+ */
 GPUR_FN void gpur_update_rmsprop(const gpur_update_args *a, gpur_span s, gpur_update_rates r)
 {
     float *__restrict__ const w = a->weights, *__restrict__ const mean = a->mean;

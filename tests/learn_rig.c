@@ -66,8 +66,8 @@ static void place(learn_rig *rig, gpur_arena *arena)
 static gpur_status upload(learn_rig *rig, int features)
 {
     const int64_t row = features * (int64_t)sizeof(float), pitch = rig->pass.pitch[0];
-    GPUR_TRY(gpur_device_copy(rig->device, rig->weights, rig->host,
-                              rig->network.params.count * (int64_t)sizeof(float)));
+    GPUR_TRY(
+        gpur_device_copy(rig->device, rig->weights, rig->host, rig->network.params.count * (int64_t)sizeof(float)));
     for (int64_t b = 0; b < rig->rows; b++)
         GPUR_TRY(gpur_device_copy(rig->device, rig->pass.sheet[0] + b * pitch, rig->x + b * features, row));
     return GPUR_OK;
@@ -126,7 +126,8 @@ gpur_status rig_backward(learn_rig *rig, const float *dz, float *gradient)
     const int32_t last = rig->network.sheet_count - 1;
     const int64_t width = rig->network.width[last], row = width * (int64_t)sizeof(float);
     for (int64_t b = 0; b < rig->rows; b++)
-        GPUR_TRY(gpur_device_copy(rig->device, rig->backward.sheet[last] + b * rig->pass.pitch[last], dz + b * width, row));
+        GPUR_TRY(
+            gpur_device_copy(rig->device, rig->backward.sheet[last] + b * rig->pass.pitch[last], dz + b * width, row));
     GPUR_TRY(gpur_backward_run(&rig->backward, rig->stream, rig->weights, rig->gradient, rig->workspace));
     GPUR_TRY(gpur_stream_sync(rig->stream));
     return gpur_device_copy(rig->device, gradient, rig->gradient, rig->network.params.count * (int64_t)sizeof(float));

@@ -49,8 +49,8 @@ gpur_status world_open(learn_world *world, gpur_device *device, int filled)
 gpur_status world_open_wide(learn_world *world, gpur_device *device)
 {
     static const gpur_field fields[] = {
-        {"terminated", GPUR_UINT8, {1}},         {"next_obs", GPUR_FLOAT32, {WORLD_FEATURES}},
-        {"action", GPUR_INT64, {0}},             {"obs", GPUR_FLOAT32, {WORLD_FEATURES}},
+        {"terminated", GPUR_UINT8, {1}}, {"next_obs", GPUR_FLOAT32, {WORLD_FEATURES}},
+        {"action", GPUR_INT64, {0}},     {"obs", GPUR_FLOAT32, {WORLD_FEATURES}},
         {"reward", GPUR_FLOAT32, {1}},
     };
     GPUR_TRY(open_replay(world, device, fields, 5));

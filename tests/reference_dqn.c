@@ -61,8 +61,8 @@ static double one_weight(const gpur_optimizer_config *c, int64_t t, double g, do
     }
 }
 
-void ref_optimizer_step(const gpur_optimizer_config *config, int64_t t, int count, double *w, const double *g, double *m,
-                        double *v, double *u)
+void ref_optimizer_step(const gpur_optimizer_config *config, int64_t t, int count, double *w, const double *g,
+                        double *m, double *v, double *u)
 {
     for (int i = 0; i < count; i++)
         w[i] -= one_weight(config, t, g[i], &m[i], &v[i], &u[i]);

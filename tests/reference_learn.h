@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The learner's formulas again, naive, in double, from the papers: networks of dense layers, heads, losses, optimisers and
- * a whole DQN step. Shares no code with kernels/ or src/.
+ * The learner's formulas again, naive, in double, from the papers: networks of dense layers, heads, losses, optimisers
+ * and a whole DQN step. Shares no code with kernels/ or src/.
  */
 #ifndef GPUR_REFERENCE_LEARN_H
 #define GPUR_REFERENCE_LEARN_H
@@ -27,10 +27,10 @@ typedef struct ref_net {
 
 /* What one row left behind in each layer. */
 typedef struct ref_tape {
-    double x[REF_WIDTH];                 /* (features) */
-    double trunk[REF_DEPTH][REF_WIDTH];  /* after each trunk layer */
-    double hidden[2][REF_WIDTH];         /* of each stream */
-    double z[REF_WIDTH], y[REF_WIDTH];   /* before and after the head */
+    double x[REF_WIDTH];                /* (features) */
+    double trunk[REF_DEPTH][REF_WIDTH]; /* after each trunk layer */
+    double hidden[2][REF_WIDTH];        /* of each stream */
+    double z[REF_WIDTH], y[REF_WIDTH];  /* before and after the head */
 } ref_tape;
 
 ref_net *ref_net_create(const gpur_network_config *config, int features);
@@ -45,7 +45,8 @@ void ref_forward(ref_net *net, int target, const float *x, ref_tape *tape);
 /* Adds the gradient of sum_k dy[k] y[k] for the row on the tape to every tensor's g. */
 void ref_backward(ref_net *net, const ref_tape *tape, const double *dy);
 
-/* Head alone: y from z, dz from y and dy. Columns as in gpureplay/learner.h: value first for dueling, last for softmax. */
+/* Head alone: y from z, dz from y and dy. Columns as in gpureplay/learner.h: value first for dueling, last for softmax.
+ */
 void ref_head(int head, int outputs, const double *z, double *y);
 void ref_head_backward(int head, int outputs, const double *y, const double *dy, double *dz);
 
@@ -57,8 +58,8 @@ double ref_schedule(const gpur_schedule *schedule, double step);
 void ref_optimizer_begin(const gpur_optimizer_config *config, int count, double *m, double *v, double *u);
 
 /* Step t = 1, 2, ... on clipped, scaled gradients g. */
-void ref_optimizer_step(const gpur_optimizer_config *config, int64_t t, int count, double *w, const double *g, double *m,
-                        double *v, double *u);
+void ref_optimizer_step(const gpur_optimizer_config *config, int64_t t, int count, double *w, const double *g,
+                        double *m, double *v, double *u);
 
 /* A transition as the replay under test stores it. */
 typedef struct ref_row {

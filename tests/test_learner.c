@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The public learner: its losses against a full DQN in double, its counts, its copies, its bits. */
+/* The public learner against a full DQN in double, step by step, and against itself. */
 #include "test.h"
 
 #include "learn_world.h"
@@ -160,6 +160,20 @@ TEST(the_same_seed_gives_the_same_bits_however_the_steps_are_launched)
     CHECK(memcmp(a, c, (size_t)count * sizeof *a) != 0);
 }
 
+/* A CPU has no tensor cores; a GPU's ten bits of mantissa may cost 2e-3. */
+TEST(tensor_core_arithmetic_stays_close)
+{
+    static const int64_t steps[] = {5};
+    static float a[MOST], b[MOST];
+    gpur_learner_config config = world_config(GPUR_HEAD_DUELING, 1);
+    const int64_t count = train_in_portions(&config, steps, 1, a);
+    config.math = GPUR_MATH_TF32;
+    CHECK(count > 0);
+    CHECK_EQUAL(train_in_portions(&config, steps, 1, b), count);
+    for (int64_t i = 0; i < count; i++)
+        CHECK_NEAR(b[i], a[i], test_on_cuda() ? 1e-2 : 0); /* Adam moves a weight by 1e-3 a step at most */
+}
+
 TEST(eight_steps_are_eight_times_one_step)
 {
     static const int64_t eight[] = {8}, ones[] = {1, 1, 1, 1, 1, 1, 1, 1};
@@ -222,103 +236,6 @@ TEST(termination_stops_bootstrapping_and_truncation_does_not)
     world_close(&world);
 }
 
-TEST(the_target_follows_at_the_period_and_after_the_first_step)
-{
-    static learn_world world;
-    static float online[MOST], target[MOST];
-    gpur_learner_config config = world_config(GPUR_HEAD_DUELING, 1);
-    gpur_learner *learner = NULL;
-    config.target_period = 10;
-    config.target_copy_first = 1;
-    CHECK_OK(world_open(&world, device, WORLD_ROWS));
-    CHECK_OK(gpur_learner_create(world.replay, &config, &learner));
-    for (int t = 0; t <= 30; t++) {
-        const int64_t count = world_weights(learner, GPUR_WEIGHTS_ONLINE, online, MOST);
-        CHECK_EQUAL(world_weights(learner, GPUR_WEIGHTS_TARGET, target, MOST), count);
-        const int same = memcmp(online, target, (size_t)count * sizeof *online) == 0;
-        CHECK_EQUAL(same, t == 1 || t % 10 == 0);
-        CHECK_OK(gpur_learner_train(learner, 1));
-    }
-    CHECK_EQUAL(stats_of(learner).target_copies, 4);
-    gpur_learner_destroy(learner);
-    world_close(&world);
-}
-
-TEST(weights_survive_a_round_trip_by_name)
-{
-    static learn_world world;
-    static float values[MOST], back[MOST];
-    const gpur_learner_config config = world_config(GPUR_HEAD_DUELING, 1);
-    gpur_learner *learner = NULL;
-    gpur_weight_info info = {.size = sizeof info};
-    CHECK_OK(world_open(&world, device, 0)); /* an empty replay will do */
-    CHECK_OK(gpur_learner_create(world.replay, &config, &learner));
-    CHECK_EQUAL(gpur_learner_weight_count(learner), 10);
-    for (int32_t i = 0; i < 10; i++) {
-        CHECK_OK(gpur_learner_weight(learner, i, &info));
-        for (int64_t j = 0; j < info.count; j++)
-            values[j] = (float)(i * 1000 + j);
-        CHECK_OK(gpur_learner_write_weights(learner, GPUR_WEIGHTS_ONLINE, info.name, values, info.count));
-    }
-    for (int32_t i = 0; i < 10; i++) {
-        CHECK_OK(gpur_learner_weight(learner, i, &info));
-        CHECK_OK(gpur_learner_read_weights(learner, GPUR_WEIGHTS_ONLINE, info.name, back, info.count));
-        for (int64_t j = 0; j < info.count; j++)
-            CHECK_NEAR(back[j], i * 1000 + j, 0);
-        CHECK_EQUAL(info.count, info.shape[0] * (info.dims == 2 ? info.shape[1] : 1));
-    }
-    gpur_learner_destroy(learner);
-    world_close(&world);
-}
-
-TEST(statistics_count_and_average)
-{
-    static learn_world world;
-    const gpur_learner_config config = world_config(GPUR_HEAD_Q, 1);
-    gpur_learner *learner = NULL;
-    double sum = 0;
-    CHECK_OK(world_open(&world, device, WORLD_ROWS));
-    CHECK_OK(gpur_learner_create(world.replay, &config, &learner));
-    gpur_learner_stats stats = stats_of(learner);
-    CHECK(stats.steps == 0 && stats.steps_enqueued == 0 && stats.loss == 0 && stats.mean_loss == 0);
-    CHECK(stats.device_bytes > 0);
-    for (int i = 0; i < 20; i++) {
-        CHECK_OK(gpur_learner_train(learner, 1));
-        sum += (double)stats_of(learner).loss;
-    }
-    CHECK_OK(gpur_learner_train(learner, 300));
-    stats = stats_of(learner);
-    CHECK_EQUAL(stats.steps, 320);
-    CHECK_EQUAL(stats.steps_enqueued, 320);
-    CHECK_EQUAL(stats.skipped, 0);
-    CHECK_EQUAL(stats.target_copies, 16);
-    CHECK(stats.steps_per_second > 0 && stats.mean_loss > 0 && sum > 0);
-    CHECK_NEAR(stats.learning_rate, 1e-3, 1e-9);
-    gpur_learner_destroy(learner);
-    world_close(&world);
-}
-
-TEST(the_mean_loss_is_over_the_steps_since_the_stats_before)
-{
-    static learn_world world;
-    const gpur_learner_config config = world_config(GPUR_HEAD_Q, 1);
-    gpur_learner *learner = NULL;
-    double sum = 0;
-    CHECK_OK(world_open(&world, device, WORLD_ROWS));
-    for (int pass = 0; pass < 2; pass++) {
-        CHECK_OK(gpur_learner_create(world.replay, &config, &learner));
-        for (int t = 0; t < 10; t++) {
-            CHECK_OK(gpur_learner_train(learner, 1));
-            if (pass == 0)
-                sum += (double)stats_of(learner).loss;
-        }
-        if (pass == 1)
-            CHECK_NEAR(stats_of(learner).mean_loss, sum / 10, 1e-6 * sum);
-        gpur_learner_destroy(learner);
-    }
-    world_close(&world);
-}
-
 int main(int argc, char **argv)
 {
     test_main_begin(argc, argv);
@@ -328,13 +245,10 @@ int main(int argc, char **argv)
     RUN(wide_actions_and_squared_loss_agree_with_the_reference);
     RUN(the_gradient_agrees_with_finite_differences_of_the_loss);
     RUN(the_same_seed_gives_the_same_bits_however_the_steps_are_launched);
+    RUN(tensor_core_arithmetic_stays_close);
     RUN(eight_steps_are_eight_times_one_step);
     RUN(double_dqn_asks_the_target_what_the_online_choice_is_worth);
     RUN(termination_stops_bootstrapping_and_truncation_does_not);
-    RUN(the_target_follows_at_the_period_and_after_the_first_step);
-    RUN(weights_survive_a_round_trip_by_name);
-    RUN(statistics_count_and_average);
-    RUN(the_mean_loss_is_over_the_steps_since_the_stats_before);
     gpur_device_close(device);
     return test_main_end();
 }

@@ -40,6 +40,54 @@ TEST(a_drawn_step_is_the_injected_step_of_the_same_ids)
     world_close(&world);
 }
 
+TEST(the_seed_chooses_the_draws)
+{
+    gpur_learner_config config = world_config(GPUR_HEAD_Q, 1);
+    int64_t ids[3][BATCH];
+    CHECK_OK(world_open(&world, device, WORLD_ROWS));
+    for (int i = 0; i < 3; i++) {
+        config.seed = i < 2 ? 8 : 9;
+        gpur_learner *const learner = open_learner(&config);
+        CHECK(learner);
+        CHECK_OK(gpur_learner_train(learner, 2));
+        CHECK_OK(gpur_device_copy(device, ids[i], learner->step.id, sizeof ids[i]));
+        gpur_learner_destroy(learner);
+    }
+    CHECK(memcmp(ids[0], ids[1], sizeof ids[0]) == 0);
+    CHECK(memcmp(ids[0], ids[2], sizeof ids[0]) != 0);
+    world_close(&world);
+}
+
+/* The caller's ids are free to change when the call returns, though their step has yet to run. */
+static int64_t weights_after_ids(int syncs, float *values)
+{
+    const gpur_learner_config config = world_config(GPUR_HEAD_Q, 1);
+    int64_t ids[BATCH], count = -1;
+    gpur_status status = world_open(&world, device, WORLD_ROWS);
+    gpur_learner *const learner = status == GPUR_OK ? open_learner(&config) : NULL;
+    for (int t = 0; t < 200 && learner && status == GPUR_OK; t++) {
+        for (int i = 0; i < BATCH; i++)
+            ids[i] = (t * 31 + i * 7) % WORLD_ROWS;
+        status = gpur_learner_train_on(learner, ids);
+        if (syncs && status == GPUR_OK)
+            status = gpur_learner_sync(learner);
+    }
+    if (learner && status == GPUR_OK)
+        count = world_weights(learner, GPUR_WEIGHTS_ONLINE, values, MOST);
+    gpur_learner_destroy(learner);
+    world_close(&world);
+    return count;
+}
+
+TEST(injected_steps_may_follow_each_other_without_waiting)
+{
+    static float a[MOST], b[MOST];
+    const int64_t count = weights_after_ids(1, a);
+    CHECK(count > 0);
+    CHECK_EQUAL(weights_after_ids(0, b), count);
+    CHECK(memcmp(a, b, (size_t)count * sizeof *a) == 0);
+}
+
 TEST(the_size_of_each_rows_error_stays_for_priorities)
 {
     const gpur_learner_config config = world_config(GPUR_HEAD_Q, 1);
@@ -199,6 +247,8 @@ int main(int argc, char **argv)
     test_main_begin(argc, argv);
     device = test_device();
     RUN(a_drawn_step_is_the_injected_step_of_the_same_ids);
+    RUN(the_seed_chooses_the_draws);
+    RUN(injected_steps_may_follow_each_other_without_waiting);
     RUN(the_size_of_each_rows_error_stays_for_priorities);
     RUN(an_empty_window_makes_the_step_a_counted_nothing);
     RUN(no_launch_shape_changes_a_bit);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The published systems' constants, one by one [Parr 2018, section 4.2; Parr, Dilipkumar & Liu 2017; their public code]. */
+/* The published systems' constants, one by one [Parr 2018, section 4.2; Parr, Dilipkumar & Liu 2017; their public
+ * code]. */
 #include "test.h"
 
 #include "learn/network.h"

@@ -89,18 +89,19 @@ class Machine:
     def command(self, options):
         return [str(self.bin / "bash"), str(self.root / "examples/quickstart.sh"), *options]
 
-    def run(self, *options):
+    def run(self, *options, folder=None):
         """Without a terminal. Returns (status, all it printed)."""
         result = subprocess.run(
             self.command(options), env=self.environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT, text=True, timeout=60, check=False,
+            stderr=subprocess.STDOUT, text=True, timeout=60, check=False, cwd=folder or self.root,
         )
         return result.returncode, result.stdout
 
     def run_on_terminal(self, answer, *options):
         master, terminal = pty.openpty()
         with subprocess.Popen(
-            self.command(options), env=self.environment, stdin=terminal, stdout=terminal, stderr=terminal
+            self.command(options), env=self.environment, stdin=terminal, stdout=terminal, stderr=terminal,
+            cwd=self.root,
         ) as program:
             os.close(terminal)
             os.write(master, answer)
@@ -137,6 +138,15 @@ def nothing_missing_needs_no_root():
         expect("runs/cartpole/curve.png" in printed, machine, printed)
         expect((machine.root / "runs/cartpole/curve.png").exists(), machine, printed)
         expect("\x1b" not in printed, machine, printed)
+
+
+def called_from_elsewhere_it_names_paths_that_hold_there():
+    with Machine() as machine:
+        default, given = machine.root / "runs/cartpole", machine.bin / "given"
+        status, printed = machine.run("--no-install", folder=machine.bin)
+        expect(status == 0 and f"{default}/curve.png" in printed, machine, printed)
+        status, printed = machine.run("--no-install", "--out", "given", folder=machine.bin)
+        expect(status == 0 and f"{given}/curve.png" in printed and given.is_dir(), machine, printed)
 
 
 def without_root_and_terminal_it_names_what_to_install():
@@ -215,7 +225,7 @@ def ctrl_c_still_draws_the_picture():
     with Machine(end="wait") as machine:
         with subprocess.Popen(
             machine.command(["--no-install"]), env=machine.environment, stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True,
+            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True, cwd=machine.root,
             preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # it may be ignored where tests are run
         ) as script:
             deadline = time.monotonic() + 20
@@ -230,6 +240,7 @@ def ctrl_c_still_draws_the_picture():
 def main():
     tests = [
         nothing_missing_needs_no_root,
+        called_from_elsewhere_it_names_paths_that_hold_there,
         without_root_and_terminal_it_names_what_to_install,
         root_without_a_terminal_installs_and_says_so,
         no_install_binds_root_too,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Learner: a network, a loss, an optimiser and a target rule over a replay. A train step (draw, gather, forward, target,
- * loss, backward, update, target copy) is recorded once and replayed on the device, with no host round trip.
+ * Learner: a network, a loss, an optimiser and a target rule over a replay. A train step (draw, gather, forward,
+ * target, loss, backward, update, target copy) is recorded once and replayed on the device, with no host round trip.
  */
 #ifndef GPUREPLAY_LEARNER_H
 #define GPUREPLAY_LEARNER_H
@@ -58,7 +58,7 @@ enum { GPUR_LOSS_HUBER = 0, GPUR_LOSS_SQUARED = 1 };
  *   RMSPROP_TF        v = d v + (1-d) g^2, from 1; u = momentum u + lr g / sqrt(v + eps); w -= u
  *   RMSPROP_KERAS     v = d v + (1-d) g^2, from 0; w -= lr g / (sqrt(v) + eps)
  *   RMSPROP_TORCH     v = d v + (1-d) g^2, from 0; u = momentum u + g / (sqrt(v) + eps); w -= lr u
- *   RMSPROP_DEEPMIND  m = d m + (1-d) g, v = d v + (1-d) g^2, from 0; w -= lr g / sqrt(v - m^2 + eps) [Mnih et al. 2015]
+ *   RMSPROP_DEEPMIND  m = d m + (1-d) g, v = d v + (1-d) g^2, from 0; w -= lr g / sqrt(v-m^2+eps) [Mnih et al. 2015]
  * `centered` makes any RMSPROP divide by the root of v - m^2 where it has v; DEEPMIND always does.
  */
 enum {
@@ -69,7 +69,7 @@ enum {
     GPUR_RMSPROP_DEEPMIND = 4,
 };
 
-/* Moves linearly from `first` to `last` over steps begin ... begin + steps, and stays. steps = 0: `first` throughout. */
+/* Moves linearly from `first` to `last` over steps begin ... begin + steps, and stays. steps = 0: always `first`. */
 typedef struct gpur_schedule {
     float first;
     float last;
@@ -92,7 +92,7 @@ typedef struct gpur_optimizer_config {
     float clip_value;            /* > 0: each gradient component is clipped to +- this, before the norm */
 } gpur_optimizer_config;
 
-/* Arithmetic of the matrix products. Master weights, heads, targets and losses are float32 throughout. */
+/* Arithmetic of the matrix products. Master weights, the head's layer, targets and losses are float32 throughout. */
 enum {
     GPUR_MATH_FP32 = 0,
     GPUR_MATH_TF32 = 1, /* CUDA: tensor cores with 10-bit mantissas; the CPU computes float32 */
@@ -133,10 +133,12 @@ GPUR_API gpur_status gpur_learner_config_init(gpur_learner_config *config, uint6
 
 /*
  * A published system's network, loss, optimiser, batch and target period, with every constant.
- *   "melee-gpu"     dueling DQN of in-GPU replay [Parr 2018, section 4.2]: 128, then two streams of 512; RMSProp; 5 actions
+ *   "melee-gpu"     dueling DQN of in-GPU replay [Parr 2018, section 4.2]: 128, then two streams of 512; RMSProp; A = 5
  *   "melee-dqn"     128-256-A [Parr, Dilipkumar & Liu 2017], one network for both roles of the target
  *   "melee-double"  the same network, double DQN
  *   "cartpole"      ours: dueling double DQN, two layers of 128; solves CartPole-v1 in under a minute on two CPU cores
+ * The melee presets' epsilon falls from 1 to 0.1 over the first fifth of training, whose length only the caller knows:
+ * set exploration.steps to it, or epsilon stays 1. What a preset does not name (seed, act, math, ...) stays as it was.
  */
 GPUR_API gpur_status gpur_learner_config_preset(gpur_learner_config *config, const char *name);
 
@@ -153,8 +155,8 @@ GPUR_API gpur_status gpur_learner_create(gpur_replay *replay, const gpur_learner
 GPUR_API void gpur_learner_destroy(gpur_learner *learner);
 
 /*
- * Enqueues `steps` train steps and returns before the last is done, waiting only to keep at most two launches in flight.
- * One thread at a time. Writers and gpur_learner_act go on meanwhile.
+ * Enqueues `steps` train steps and returns before the last is done, waiting only to keep at most two launches in
+ * flight. One thread at a time. Writers and gpur_learner_act go on meanwhile.
  *
  *   GPUR_TOO_FEW  nothing is visible, or fewer than batch_size for a distinct draw
  */

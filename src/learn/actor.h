@@ -2,10 +2,10 @@
 /*
  * Acting: a forward pass and an epsilon-greedy choice on a stream of its own, from copies of the weights.
  *
- * There are two copies. A launch of training writes one at its end, the next launch the other. So the copy "after the last
- * launch enqueued" and the copy "after the launch before" are both there, and which of them an act reads follows from the
- * order of calls alone. Events order an act behind the launch that writes its copy, and the copy's next overwriting behind
- * the acts that read it.
+ * There are two copies. A launch of training writes one at its end, the next launch the other. So the copy "after the
+ * last launch enqueued" and the copy "after the launch before" are both there, and which of them an act reads follows
+ * from the order of calls alone. Events order an act behind the launch that writes its copy, and the copy's next
+ * overwriting behind the acts that read it.
  */
 #ifndef GPUR_LEARN_ACTOR_H
 #define GPUR_LEARN_ACTOR_H
@@ -18,19 +18,19 @@
 typedef struct gpur_actor {
     gpur_device *device;
     const gpur_network *network;
-    int32_t mode;          /* GPUR_ACT_* */
-    int64_t most;          /* observations at once */
+    int32_t mode;           /* GPUR_ACT_* */
+    int64_t most;           /* observations at once */
     uint64_t seed, counter; /* of the exploration; one act, one count */
     _Atomic int64_t chosen;
     gpur_stream *stream;
     pthread_mutex_t mutex; /* held while enqueuing what touches a copy */
     int has_mutex;
-    int latest;            /* copy written by the last launch enqueued */
-    float *copy[2];        /* (P) weights */
+    int latest;     /* copy written by the last launch enqueued */
+    float *copy[2]; /* (P) weights */
     gpur_event *written[2], *read[2];
     gpur_pass pass;
-    float *q;              /* (most, A) */
-    int32_t *action;       /* (most) */
+    float *q;        /* (most, A) */
+    int32_t *action; /* (most) */
     void *workspace;
     void *pinned;
     float *host_obs, *host_q; /* pinned: (most, features), (most, A) */

@@ -11,7 +11,7 @@ static gpur_gemm_shape weight_shape(const gpur_backward *backward, const gpur_de
     shape.m = d->units, shape.n = d->inputs, shape.k = backward->rows;
     shape.lda = backward->pass->pitch[d->to], shape.ldb = backward->pass->pitch[d->from], shape.ldc = d->inputs;
     shape.transpose_a = 1;
-    shape.math = math;
+    shape.math = gpur_dense_math(d, math);
     return shape;
 }
 
@@ -22,7 +22,7 @@ static gpur_gemm_shape input_shape(const gpur_backward *backward, const gpur_den
     memset(&shape, 0, sizeof shape);
     shape.m = backward->rows, shape.n = d->inputs, shape.k = d->units;
     shape.lda = backward->pass->pitch[d->to], shape.ldb = d->inputs, shape.ldc = backward->pass->pitch[d->from];
-    shape.math = math;
+    shape.math = gpur_dense_math(d, math);
     return shape;
 }
 
@@ -67,7 +67,8 @@ int64_t gpur_backward_workspace(const gpur_backward *backward)
     return most;
 }
 
-/* Through the activation of the layer that made sheet s, and on to its bias. The last sheet has none: the head is next. */
+/* Through the activation of the layer that made sheet s, and on to its bias. The last sheet has none: the head is next.
+ */
 static gpur_status through_activation(const gpur_backward *backward, gpur_stream *stream, int32_t s, int32_t activation,
                                       float *bias_gradient)
 {
@@ -103,8 +104,8 @@ gpur_status gpur_backward_run(const gpur_backward *backward, gpur_stream *stream
                               void *workspace)
 {
     const gpur_network *const network = backward->pass->network;
-    GPUR_TRY(through_activation(backward, stream, network->sheet_count - 1, GPUR_LINEAR,
-                                gradient + network->head_bias));
+    GPUR_TRY(
+        through_activation(backward, stream, network->sheet_count - 1, GPUR_LINEAR, gradient + network->head_bias));
     for (int32_t i = network->dense_count - 1; i >= 0; i--)
         GPUR_TRY(dense_backward(backward, stream, i, weights, gradient, workspace));
     return GPUR_OK;

@@ -6,8 +6,8 @@
 static gpur_status find(const gpur_schema *schema, const char *name, int32_t *index)
 {
     *index = gpur_schema_find(schema, name);
-    GPUR_REQUIRE(*index >= 0, "the replay has no field \"%s\"; a learner needs obs, action, reward, next_obs, terminated",
-                 name);
+    GPUR_REQUIRE(*index >= 0,
+                 "the replay has no field \"%s\"; a learner needs obs, action, reward, next_obs, terminated", name);
     return GPUR_OK;
 }
 
@@ -22,7 +22,8 @@ static gpur_status find_float(const gpur_schema *schema, const char *name, int32
 static gpur_status check_one(const gpur_schema *schema, const char *name, int32_t index)
 {
     const int64_t elements = gpur_field_elements(&schema->fields[index]);
-    GPUR_REQUIRE(elements == 1, "field \"%s\" has %" PRId64 " numbers a transition; a learner needs one", name, elements);
+    GPUR_REQUIRE(elements == 1, "field \"%s\" has %" PRId64 " numbers a transition; a learner needs one", name,
+                 elements);
     return GPUR_OK;
 }
 

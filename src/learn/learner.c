@@ -11,8 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Steps in one launch: long enough to pay for itself, short enough that an append, which may wait for two launches, does
- * not wait long. */
+/* Steps in one launch: long enough to pay for itself, short enough that an append, which may wait for two launches,
+ * does not wait long. */
 enum { LAUNCH_STEPS = 256 };
 
 static gpur_status place_memory(gpur_learner *learner)

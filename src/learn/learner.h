@@ -16,10 +16,10 @@ struct gpur_learner {
     gpur_actor actor;
     gpur_progress progress;
     gpur_recording *train, *train_on;
-    gpur_stream *stream;   /* the replay's consumer stream */
-    void *memory;          /* device: all arrays of step and actor */
+    gpur_stream *stream; /* the replay's consumer stream */
+    void *memory;        /* device: all arrays of step and actor */
     int64_t memory_bytes;
-    int64_t *host_ids;     /* (batch_size) pinned, on their way to the device */
+    int64_t *host_ids; /* (batch_size) pinned, on their way to the device */
     gpur_event *ids_copied;
 };
 

@@ -16,21 +16,21 @@ typedef struct stream {
 typedef struct head_entry {
     stream streams[MAX_STREAMS];
     int32_t stream_count;
-    int32_t extra_width; /* outputs of the head beside the config's */
 } head_entry;
 
 static const head_entry heads[] = {
-    [GPUR_HEAD_Q] = {{{"q", 0}}, 1, 0},
-    [GPUR_HEAD_DUELING] = {{{"value", 1}, {"advantage", 0}}, 2, 0},
-    [GPUR_HEAD_SOFTMAX_VALUE] = {{{"policy", 0}, {"value", 1}}, 2, 1},
-    [GPUR_HEAD_TANH_ACTION] = {{{"action", 0}}, 1, 0},
+    [GPUR_HEAD_Q] = {{{"q", 0}}, 1},
+    [GPUR_HEAD_DUELING] = {{{"value", 1}, {"advantage", 0}}, 2},
+    [GPUR_HEAD_SOFTMAX_VALUE] = {{{"policy", 0}, {"value", 1}}, 2},
+    [GPUR_HEAD_TANH_ACTION] = {{{"action", 0}}, 1},
 };
 enum { HEADS = sizeof heads / sizeof heads[0] };
 
 static gpur_status check_activation(int32_t activation, const char *where)
 {
     GPUR_REQUIRE(activation >= GPUR_LINEAR && activation <= GPUR_TANH,
-                 "network.%s is %" PRId32 "; it must be GPUR_LINEAR, GPUR_RELU or GPUR_TANH (0 to 2)", where, activation);
+                 "network.%s is %" PRId32 "; it must be GPUR_LINEAR, GPUR_RELU or GPUR_TANH (0 to 2)", where,
+                 activation);
     return GPUR_OK;
 }
 
@@ -50,15 +50,17 @@ static gpur_status check_trunk(const gpur_network_config *config)
 static gpur_status check(const gpur_network_config *config, int64_t features)
 {
     GPUR_REQUIRE(features >= 1 && features <= MAX_FEATURES,
-                 "an observation has %" PRId64 " numbers; a network of dense layers takes 1 to %d", features, MAX_FEATURES);
+                 "an observation has %" PRId64 " numbers; a network of dense layers takes 1 to %d", features,
+                 MAX_FEATURES);
     GPUR_TRY(check_trunk(config));
-    GPUR_REQUIRE(config->head >= 0 && config->head < HEADS, "network.head is %" PRId32 "; it must be 0 to %d (GPUR_HEAD_*)",
-                 config->head, HEADS - 1);
+    GPUR_REQUIRE(config->head >= 0 && config->head < HEADS,
+                 "network.head is %" PRId32 "; it must be 0 to %d (GPUR_HEAD_*)", config->head, HEADS - 1);
     GPUR_REQUIRE(config->hidden >= 0 && config->hidden <= MAX_UNITS,
                  "network.hidden is %" PRId32 "; it must be 0 (none) to %d", config->hidden, MAX_UNITS);
     GPUR_TRY(check_activation(config->hidden_activation, "hidden_activation"));
     GPUR_REQUIRE(config->outputs >= 1 && config->outputs <= MAX_UNITS,
-                 "network.outputs is %" PRId32 "; it must be the number of actions, 1 to %d", config->outputs, MAX_UNITS);
+                 "network.outputs is %" PRId32 "; it must be the number of actions, 1 to %d", config->outputs,
+                 MAX_UNITS);
     GPUR_REQUIRE(config->init >= GPUR_INIT_FAN_IN && config->init <= GPUR_INIT_NORMAL,
                  "network.init is %" PRId32 "; it must be GPUR_INIT_FAN_IN, GLOROT or NORMAL (0 to 2)", config->init);
     GPUR_REQUIRE(config->init != GPUR_INIT_NORMAL || (config->init_scale >= 0 && config->init_scale < 1e6f),
@@ -150,9 +152,4 @@ gpur_status gpur_network_build(gpur_network *network, const gpur_network_config 
         build_hidden(network, config, head);
     build_outputs(network, config, head);
     return GPUR_OK;
-}
-
-int32_t gpur_network_head_width(const gpur_network *network)
-{
-    return network->outputs + heads[network->head].extra_width;
 }

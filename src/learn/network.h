@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A network as data: which dense layer reads which columns of which sheet of activations, and where its weights lie. What
- * walks the table (pass.h, backward.h) knows no architecture.
+ * A network as data: which dense layer reads which columns of which sheet of activations, and where its weights lie.
+ * What walks the table (pass.h, backward.h) knows no architecture.
  *
  *   sheet 0   the observations          (rows, features)
  *   sheet i   after trunk layer i       (rows, units)
@@ -32,14 +32,11 @@ typedef struct gpur_network {
     int32_t width[GPUR_MAX_SHEETS]; /* columns of each sheet */
     int32_t sheet_count;
     int32_t head, outputs;
-    int64_t head_bias;              /* offset of the last layers' biases (width of the last sheet) */
+    int64_t head_bias; /* offset of the last layers' biases (width of the last sheet) */
     gpur_params params;
 } gpur_network;
 
 /* Refuses a config out of range. `features` is the size of an observation. */
 gpur_status gpur_network_build(gpur_network *network, const gpur_network_config *config, int64_t features);
-
-/* Outputs of a head, and columns it reads. */
-int32_t gpur_network_head_width(const gpur_network *network);
 
 #endif

@@ -12,13 +12,13 @@ typedef struct gpur_optimizer {
     gpur_optimizer_config config;
     int64_t target_period;
     int32_t target_copy_first;
-    int64_t count;    /* P: weights, padding included */
-    int64_t partials; /* sums of squares that the norm is made of */
-    float *weights, *target, *gradient;     /* (P) */
-    float *mean, *square, *velocity;        /* (P) or NULL */
-    float *partial;                         /* (partials) */
-    gpur_train_state *state;                /* (1) device memory */
-    const gpur_window *window;              /* (1) device memory; empty: a step changes nothing */
+    int64_t count;                      /* P: weights, padding included */
+    int64_t partials;                   /* sums of squares that the norm is made of */
+    float *weights, *target, *gradient; /* (P) */
+    float *mean, *square, *velocity;    /* (P) or NULL */
+    float *partial;                     /* (partials) */
+    gpur_train_state *state;            /* (1) device memory */
+    const gpur_window *window;          /* (1) device memory; empty: a step changes nothing */
 } gpur_optimizer;
 
 gpur_status gpur_optimizer_check(const gpur_optimizer_config *config);

@@ -22,8 +22,8 @@ static gpur_tensor *add(gpur_params *params, const char *name, const char *part)
     return tensor;
 }
 
-void gpur_params_name(gpur_params *params, const char *name, int64_t weight, int64_t bias, int32_t first,
-                      int32_t units, int32_t inputs)
+void gpur_params_name(gpur_params *params, const char *name, int64_t weight, int64_t bias, int32_t first, int32_t units,
+                      int32_t inputs)
 {
     gpur_tensor *const w = add(params, name, "weight");
     w->offset = weight + (int64_t)first * inputs;

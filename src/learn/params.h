@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * All weights of a network in one array of float32. A block is what one matrix product reads; it starts on 256 bytes, and
- * the padding between blocks stays zero, so the optimiser may run over the whole array. A tensor is what has a name:
- * contiguous, and sometimes a range of rows of a block (both streams of a dueling network are one product).
+ * All weights of a network in one array of float32. A block is what one matrix product reads; it starts on 256 bytes,
+ * and the padding between blocks stays zero, so the optimiser may run over the whole array. A tensor is what has a
+ * name: contiguous, and sometimes a range of rows of a block (both streams of a dueling network are one product).
  */
 #ifndef GPUR_LEARN_PARAMS_H
 #define GPUR_LEARN_PARAMS_H
@@ -13,9 +13,9 @@ enum { GPUR_MAX_TENSORS = 32 };
 
 typedef struct gpur_tensor {
     char name[64];
-    int64_t offset;  /* floats from the start of the array */
-    int32_t units;   /* rows of a weight, length of a bias */
-    int32_t inputs;  /* of the layer it belongs to: columns of a weight */
+    int64_t offset; /* floats from the start of the array */
+    int32_t units;  /* rows of a weight, length of a bias */
+    int32_t inputs; /* of the layer it belongs to: columns of a weight */
     int32_t is_bias;
 } gpur_tensor;
 
@@ -28,9 +28,10 @@ typedef struct gpur_params {
 /* Makes room for a block; gives its offset in floats. */
 int64_t gpur_params_block(gpur_params *params, int64_t count);
 
-/* Names `units` rows of a weight block from row `first` on, and the same elements of its bias: "NAME.weight", "NAME.bias". */
-void gpur_params_name(gpur_params *params, const char *name, int64_t weight, int64_t bias, int32_t first,
-                      int32_t units, int32_t inputs);
+/* Names `units` rows of a weight block from row `first` on, and the same elements of its bias: "NAME.weight",
+ * "NAME.bias". */
+void gpur_params_name(gpur_params *params, const char *name, int64_t weight, int64_t bias, int32_t first, int32_t units,
+                      int32_t inputs);
 
 int64_t gpur_tensor_count(const gpur_tensor *tensor);
 

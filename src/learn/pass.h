@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* One batch of rows forward through a network, and the gradient back. Plans and sheets are made once, for so many rows. */
+/* One batch of rows forward through a network, and the gradient back. Plans and sheets are made once, for so many rows.
+ */
 #ifndef GPUR_LEARN_PASS_H
 #define GPUR_LEARN_PASS_H
 
@@ -31,6 +32,13 @@ typedef struct gpur_backward {
 static inline int64_t gpur_sheet_pitch(int64_t width)
 {
     return (width + 3) / 4 * 4;
+}
+
+/* The layers right below the head stay float32: they are small, their values are compared with each other, and their
+ * columns of a sheet need not be aligned as tensor cores want. */
+static inline int32_t gpur_dense_math(const gpur_dense *dense, int32_t math)
+{
+    return dense->bias < 0 ? GPUR_MATH_FP32 : math;
 }
 
 /* Makes the products. `input_pitch` is that of sheet 0. `fuse` = 0 keeps epilogues out where the device has them. A

@@ -52,8 +52,8 @@ static void set_defaults(gpur_learner_config *config)
     config->exploration.last = 0.1f;
 }
 
-/* What all three have in common [Parr 2018, section 4.2, and the public code of its trainer]. The published epsilon falls
- * over the first fifth of training, whose length only the caller knows: exploration.steps stays 0 until set. */
+/* What all three have in common [Parr 2018, section 4.2, and the public code of its trainer]. The published epsilon
+ * falls over the first fifth of training, whose length only the caller knows: exploration.steps stays 0 until set. */
 static void set_melee(gpur_learner_config *config)
 {
     config->network.outputs = 5;

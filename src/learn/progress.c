@@ -12,7 +12,8 @@ gpur_status gpur_progress_open(gpur_progress *progress, gpur_device *device)
     progress->has_mutex = 1;
     for (int i = 0; i < GPUR_PROGRESS_SLOTS; i++)
         GPUR_TRY(gpur_event_create(device, &progress->copied[i]));
-    GPUR_TRY(gpur_pinned_alloc(device, GPUR_PROGRESS_SLOTS * sizeof(gpur_train_state), "a learner's progress", &memory));
+    GPUR_TRY(
+        gpur_pinned_alloc(device, GPUR_PROGRESS_SLOTS * sizeof(gpur_train_state), "a learner's progress", &memory));
     progress->slot = memory;
     return GPUR_OK;
 }

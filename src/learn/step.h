@@ -21,11 +21,11 @@ typedef struct gpur_step {
     gpur_pass online, target;
     gpur_backward backward;
     gpur_optimizer optimizer;
-    float *x;       /* (2 B, features), rows online.pitch[0] floats apart */
-    void *action;   /* (B) int32 or int64 */
+    float *x;                          /* (2 B, features), rows online.pitch[0] floats apart */
+    void *action;                      /* (B) int32 or int64 */
     float *reward, *discount, *weight; /* (B) */
-    int64_t *id;    /* (B) drawn */
-    int64_t *ids;   /* (B) to be trained on, for gpur_step_record_ids */
+    int64_t *id;                       /* (B) drawn */
+    int64_t *ids;                      /* (B) to be trained on, for gpur_step_record_ids */
     void *workspace;
     gpur_td_error_args td;
     gpur_gather_args draw, injected;

@@ -33,8 +33,8 @@ static gpur_status find(gpur_learner *learner, const char *name, const float *va
 {
     GPUR_REQUIRE(learner && values, "learner and values must not be NULL");
     GPUR_TRY(gpur_params_find(&learner->network.params, name, tensor));
-    GPUR_REQUIRE(count == gpur_tensor_count(*tensor), "count is %" PRId64 "; \"%s\" has %" PRId64 " numbers", count, name,
-                 gpur_tensor_count(*tensor));
+    GPUR_REQUIRE(count == gpur_tensor_count(*tensor), "count is %" PRId64 "; \"%s\" has %" PRId64 " numbers", count,
+                 name, gpur_tensor_count(*tensor));
     return GPUR_OK;
 }
 

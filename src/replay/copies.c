@@ -3,7 +3,7 @@
 
 #include <assert.h>
 
-enum { WIDEST_SHIFT = 4, TILE_BYTES = 8192 };
+enum { WIDEST_SHIFT = 4, TILE_BYTES = 4096 };
 
 /* Rows start on multiples of 64 bytes, so an offset is as good as an address. */
 static int32_t widest_shift(const void *array, int64_t pitch, int64_t offset, int64_t bytes)

@@ -33,6 +33,7 @@ struct gpur_batch {
     atomic_int references;
     gpur_event *filled;       /* on the consumer stream */
     gpur_event *returned;     /* on `returns`: the last user's reads */
+    gpur_gather_args args;    /* that fill all of it; batch 0 until they have been made */
     void *native;             /* the user's stream, or NULL */
     int was_handed_out;       /* `returned` must be waited for */
 };

@@ -18,11 +18,10 @@ static gpur_status check(const gpur_replay *replay, int64_t count, const void *s
     return GPUR_OK;
 }
 
-/* All arrays of the batch, in the order of its layout. */
-static gpur_status launch_gather(gpur_replay *replay, gpur_batch *batch, int32_t source, gpur_stream *stream)
+/* All arrays of the batch, in the order of its layout. They stay where they are, so this is done once for a batch. */
+static gpur_status prepare(gpur_replay *replay, gpur_batch *batch)
 {
     gpur_draw_field fields[GPUR_MAX_FIELDS];
-    gpur_gather_args args;
     const gpur_schema *const schema = &replay->schema;
     for (int32_t i = 0; i < schema->count; i++) {
         fields[i].field = i;
@@ -32,17 +31,24 @@ static gpur_status launch_gather(gpur_replay *replay, gpur_batch *batch, int32_t
     const gpur_draw_request request = {
         .fields = fields,
         .field_count = schema->count,
-        .source = source,
-        .rows = batch->count,
+        .rows = batch->rows,
         .id = gpur_batch_array(batch, batch->layout.id),
         .weight = gpur_batch_array(batch, batch->layout.weight),
         .discount = batch->layout.discount < schema->count ? NULL : gpur_batch_array(batch, batch->layout.discount),
         .ids = gpur_batch_array(batch, batch->layout.id), /* where injected ids have been put */
         .seed = replay->config.seed,
-        .step_value = (uint64_t)replay->draws,
     };
-    GPUR_TRY(gpur_draw_prepare(replay, &request, &args));
-    return gpur_launch_gather(stream, gpur_draw_grid(replay, batch->count), &args);
+    return gpur_draw_prepare(replay, &request, &batch->args);
+}
+
+static gpur_status launch_gather(gpur_replay *replay, gpur_batch *batch, int32_t source, gpur_stream *stream)
+{
+    if (batch->args.batch == 0)
+        GPUR_TRY(prepare(replay, batch));
+    batch->args.batch = batch->count;
+    batch->args.source = source;
+    batch->args.step_value = (uint64_t)replay->draws;
+    return gpur_launch_gather(stream, gpur_draw_grid(replay, batch->count), &batch->args);
 }
 
 static gpur_status hand_out(gpur_batch *batch, gpur_stream *stream, void *native)

@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What the replay's tests share: rows whose every byte follows from a tag, so that a torn, stale or misplaced row shows.
+ * The tag is the row's field "tag" where the schema has one, and else its id.
+ */
+#ifndef REPLAY_KIT_H
+#define REPLAY_KIT_H
+
+#include "gpureplay.h"
+
+/* A config with these fields and sizes; the rest is default. */
+gpur_replay_config kit_config(const gpur_field *fields, int32_t field_count, int64_t capacity, int64_t update_size,
+                              int64_t max_batch);
+
+typedef struct kit {
+    gpur_field_info fields[GPUR_MAX_FIELDS]; /* (count) */
+    int32_t count;
+    int64_t row_bytes;
+    float gamma;
+} kit;
+
+/* Learns the schema from the replay. */
+kit kit_of(gpur_replay *replay, float gamma);
+
+/* Packed rows with tags first, first + 1, ...: malloc'ed, (count, row_bytes). */
+unsigned char *kit_rows(const kit *k, int64_t first, int64_t count);
+
+/* The same as one malloc'ed array a field. Free each. */
+void kit_arrays(const kit *k, int64_t first, int64_t count, void **arrays);
+
+/* Appends rows with these tags; returns the status, or -100 when not all were taken. */
+gpur_status kit_append(const kit *k, gpur_writer *writer, int64_t first, int64_t count);
+
+/* How many bytes of the batch are not as the tags say, its discounts and weights included; -1 on a failing call. `ids`
+ * (count) gets the ids, if not NULL. */
+int64_t kit_wrong_bytes(const kit *k, gpur_batch *batch, int64_t *ids);
+
+/* A cheap generator for schedules: xorshift64* [Vigna 2016]. Uniform below n, well enough. */
+uint64_t kit_random(uint64_t *state);
+int64_t kit_below(uint64_t *state, int64_t n);
+
+/* P(X >= x) of a chi-square distribution with `freedom` degrees, by the recurrence over freedom [Abramowitz & Stegun
+ * 26.4.4 and 26.4.5]. A test that asks for at least 1e-6 raises a false alarm for one seed in a million. */
+double kit_chi_square_tail(double x, int64_t freedom);
+
+/* The statistic of `counts` (cells) against equal expectations. */
+double kit_chi_square(const int64_t *counts, int64_t cells);
+
+#endif

@@ -1,0 +1,153 @@
+/* SPDX-License-Identifier: MIT */
+/* Which weights act, after which launch; and acting beside training on another thread. */
+#include "test.h"
+
+#include "learn_world.h"
+
+#include <pthread.h>
+
+static gpur_device *device;
+static learn_world world;
+
+/* A learner over a full world; the weights of the Q head's last bias, which is what act reads them from here. */
+static gpur_learner *open_learner(gpur_learner_config config)
+{
+    gpur_learner *learner = NULL;
+    if (world_open(&world, device, WORLD_ROWS) != GPUR_OK)
+        return NULL;
+    return gpur_learner_create(world.replay, &config, &learner) == GPUR_OK ? learner : NULL;
+}
+
+static void close_learner(gpur_learner *learner)
+{
+    gpur_learner_destroy(learner);
+    world_close(&world);
+}
+
+/* Q of one observation after each of four launches of one step, as the given mode sees it. */
+static gpur_status watch(int32_t mode, float q[5][WORLD_ACTIONS])
+{
+    const float obs[WORLD_FEATURES] = {0.3f, -0.2f, 0.9f, 0.1f, -0.5f};
+    gpur_learner_config config = world_config(GPUR_HEAD_Q, 1);
+    config.act = mode;
+    config.target_period = 2;
+    gpur_learner *const learner = open_learner(config);
+    gpur_status status = learner ? GPUR_OK : GPUR_DEVICE_ERROR;
+    for (int launch = 0; launch < 5 && status == GPUR_OK; launch++) {
+        status = gpur_learner_q_values(learner, 1, obs, q[launch]);
+        if (status == GPUR_OK)
+            status = gpur_learner_train(learner, 1);
+    }
+    close_learner(learner);
+    return status;
+}
+
+TEST(the_mode_names_the_weights_that_act)
+{
+    const size_t row = sizeof(float) * WORLD_ACTIONS;
+    float latest[5][WORLD_ACTIONS], previous[5][WORLD_ACTIONS], target[5][WORLD_ACTIONS];
+    CHECK_OK(watch(GPUR_ACT_LATEST, latest));
+    CHECK_OK(watch(GPUR_ACT_PREVIOUS, previous));
+    CHECK_OK(watch(GPUR_ACT_TARGET, target));
+    CHECK(memcmp(latest[0], latest[1], row) != 0);
+    CHECK(memcmp(previous[0], latest[0], row) == 0);
+    for (int launch = 1; launch < 5; launch++)
+        CHECK(memcmp(previous[launch], latest[launch - 1], row) == 0);
+    /* Copied at the end of steps 2 and 4; an act sees it when the next launch has been enqueued. */
+    CHECK(memcmp(target[0], latest[0], row) == 0);
+    CHECK(memcmp(target[2], latest[0], row) == 0);
+    CHECK(memcmp(target[3], latest[2], row) == 0);
+    CHECK(memcmp(target[4], latest[2], row) == 0);
+}
+
+TEST(written_weights_are_acted_on_at_once)
+{
+    const float obs[WORLD_FEATURES] = {0};
+    for (int32_t mode = GPUR_ACT_LATEST; mode <= GPUR_ACT_TARGET; mode++) {
+        const int32_t which = mode == GPUR_ACT_TARGET ? GPUR_WEIGHTS_TARGET : GPUR_WEIGHTS_ONLINE;
+        gpur_learner_config config = world_config(GPUR_HEAD_Q, 1);
+        config.act = mode;
+        gpur_learner *const learner = open_learner(config);
+        CHECK(learner);
+        for (int32_t k = 0; k < WORLD_ACTIONS; k++) {
+            float bias[WORLD_ACTIONS] = {0};
+            int32_t action = -1;
+            bias[k] = 1e3f;
+            CHECK_OK(gpur_learner_write_weights(learner, which, "q.out.bias", bias, WORLD_ACTIONS));
+            CHECK_OK(gpur_learner_act(learner, 1, obs, 0.0f, &action));
+            CHECK_EQUAL(action, k);
+            CHECK_OK(gpur_learner_train(learner, 1));
+        }
+        close_learner(learner);
+    }
+}
+
+typedef struct acting {
+    gpur_learner *learner;
+    atomic_int stop;
+    int acts;
+    gpur_status status;
+} acting;
+
+static void *act_on(void *argument)
+{
+    acting *const a = argument;
+    float obs[8 * WORLD_FEATURES] = {0};
+    int32_t actions[8];
+    gpur_learner_stats stats = {.size = sizeof stats};
+    do {
+        a->status = gpur_learner_act(a->learner, 8, obs, 0.1f, actions);
+        if (a->status == GPUR_OK)
+            a->status = gpur_learner_get_stats(a->learner, &stats);
+        for (int i = 0; i < 8 && a->status == GPUR_OK; i++)
+            if (actions[i] < 0 || actions[i] >= WORLD_ACTIONS)
+                a->status = GPUR_DEVICE_ERROR;
+        a->acts++;
+    } while (a->status == GPUR_OK && !atomic_load(&a->stop));
+    return NULL;
+}
+
+/* Under ThreadSanitizer: no copy of the weights is overwritten while it is read. */
+static void check_beside_training(int32_t mode)
+{
+    float bias[WORLD_ACTIONS] = {0};
+    pthread_t thread;
+    gpur_learner_config config = world_config(GPUR_HEAD_DUELING, 1);
+    config.act = mode;
+    config.target_period = 5;
+    acting a = {.learner = open_learner(config)};
+    CHECK(a.learner);
+    CHECK(pthread_create(&thread, NULL, act_on, &a) == 0);
+    gpur_status status = GPUR_OK;
+    for (int i = 0; i < 30 && status == GPUR_OK; i++) {
+        status = gpur_learner_train(a.learner, 3);
+        if (status == GPUR_OK)
+            status = gpur_writer_append(world.writer, 7, world.rows, NULL);
+        if (status == GPUR_OK && i % 10 == 9)
+            status = gpur_learner_write_weights(a.learner, GPUR_WEIGHTS_ONLINE, "value.out.bias", bias, 1);
+    }
+    atomic_store(&a.stop, 1);
+    pthread_join(thread, NULL);
+    CHECK_OK(status);
+    CHECK_OK(a.status);
+    CHECK(a.acts > 0);
+    close_learner(a.learner);
+}
+
+TEST(acting_goes_on_beside_training)
+{
+    check_beside_training(GPUR_ACT_LATEST);
+    check_beside_training(GPUR_ACT_PREVIOUS);
+    check_beside_training(GPUR_ACT_TARGET);
+}
+
+int main(int argc, char **argv)
+{
+    test_main_begin(argc, argv);
+    device = test_device();
+    RUN(the_mode_names_the_weights_that_act);
+    RUN(written_weights_are_acted_on_at_once);
+    RUN(acting_goes_on_beside_training);
+    gpur_device_close(device);
+    return test_main_end();
+}
