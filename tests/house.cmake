@@ -50,6 +50,10 @@ if(is_top_level)
     endforeach()
 endif()
 
+# The reference, made from the public headers: every declaration has its comment.
+register(doxygen house bash ${CMAKE_CURRENT_SOURCE_DIR}/doxygen/run.sh ${PROJECT_SOURCE_DIR}
+    ${CMAKE_CURRENT_BINARY_DIR}/doxygen)
+
 find_program(SHELLCHECK shellcheck)
 if(SHELLCHECK)
     file(GLOB_RECURSE scripts CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tests/*.sh ${PROJECT_SOURCE_DIR}/bench/*.sh

@@ -6,7 +6,7 @@
 needed_packages=(gcc:gcc cmake:cmake)
 useful_packages=(g++:g++ clang:clang ninja-build:ninja pkg-config:pkg-config python3:python3 python3-venv:/python3-venv
     libopenblas-openmp-dev:/openblas librandom123-dev:/usr/include/Random123/philox.h shellcheck:shellcheck
-    binutils:readelf)
+    binutils:readelf doxygen:doxygen)
 
 is_here() {
     case $1 in

@@ -70,12 +70,10 @@ mkdir -p "$out"
 python=python3
 if [ $install = yes ]; then
     install_packages
-    if make_venv "$PWD/build/venv"; then
-        python=$PWD/build/venv/bin/python
-    else
+    make_venv "$PWD/build/venv" ||
         echo "== no Python environment (build/tests/venv.log): tests that need gymnasium and numpy are skipped"
-    fi
 fi
+[ ! -x build/venv/bin/python ] || python=$PWD/build/venv/bin/python
 
 generator="Unix Makefiles"
 command -v ninja >/dev/null && generator=Ninja
@@ -115,7 +113,8 @@ build_and_test() {
         grep -E -A 8 "error|FAILED|undefined reference" "$dir/build.log" | head -n 60
         echo "   building failed" | tee "$dir/summary.txt" && return 1
     fi
-    (cd "$dir" && plain_layout ctest --parallel "$jobs" --output-on-failure --output-junit tests.xml) >"$dir/test.log" 2>&1
+    (cd "$dir" && plain_layout ctest --parallel "$jobs" --output-on-failure --output-junit tests.xml) \
+        >"$dir/test.log" 2>&1
     status=$?
     report_tests "$dir"
     return $status

@@ -56,7 +56,7 @@ static struct {
 #define CHECK_NEAR(got, want, tolerance)                                                                               \
     do {                                                                                                               \
         const double test_got_ = (double)(got), test_want_ = (double)(want), test_by_ = (double)(tolerance);           \
-        TEST_REQUIRE(fabs(test_got_ - test_want_) <= test_by_, "%s is %.9g; wanted %.9g +- %.3g", #got, test_got_,      \
+        TEST_REQUIRE(fabs(test_got_ - test_want_) <= test_by_, "%s is %.9g; wanted %.9g +- %.3g", #got, test_got_,     \
                      test_want_, test_by_);                                                                            \
     } while (0)
 
@@ -71,7 +71,7 @@ static struct {
 
 /* The last error of this thread contains `part`. */
 #define CHECK_MESSAGE(part)                                                                                            \
-    TEST_REQUIRE(strstr(gpur_last_error(), part), "the last error is \"%s\"; wanted \"%s\" in it", gpur_last_error(),   \
+    TEST_REQUIRE(strstr(gpur_last_error(), part), "the last error is \"%s\"; wanted \"%s\" in it", gpur_last_error(),  \
                  part)
 
 static inline void test_fail(const char *file, int line)

@@ -9,6 +9,7 @@
 extern "C" {
 #endif
 
+/* A device and what is enqueued on it. Serves any number of threads. */
 typedef struct gpur_device gpur_device;
 
 /* How work on the CPU device is carried out. Ignored on CUDA, whose streams are the driver's. */
@@ -20,10 +21,12 @@ enum {
 /* Receives one line worth knowing, without a newline. May be called from any thread that calls the library. */
 typedef void (*gpur_log_fn)(void *user, const char *line);
 
-/* Host memory, aligned to at least 64 bytes, or NULL. `release` gets each pointer back with the same number of bytes. */
+/* Host memory, aligned to at least 64 bytes, or NULL. `release` gets each pointer back with the same byte count. */
 typedef void *(*gpur_alloc_fn)(void *user, size_t bytes);
+/* Takes back what a gpur_alloc_fn gave. */
 typedef void (*gpur_release_fn)(void *user, void *memory, size_t bytes);
 
+/* Settings of gpur_device_open; gpur_device_config_init fills in the defaults. */
 typedef struct gpur_device_config {
     uint64_t size;           /* sizeof(gpur_device_config), as the caller was compiled */
     int32_t threads;         /* CPU threads for kernels and BLAS; 0: as many as OpenMP would use */
@@ -31,12 +34,13 @@ typedef struct gpur_device_config {
     void *stream;            /* CUDA: a cudaStream_t to run sampling and training on, the caller's to keep alive;
                                 NULL: a private one. Must be NULL on the CPU */
     gpur_log_fn log;         /* NULL: silence */
-    void *log_user;
+    void *log_user;          /* handed to `log` */
     gpur_alloc_fn alloc;     /* NULL: the C library's aligned allocation; set both or neither */
-    gpur_release_fn release;
-    void *alloc_user;
+    gpur_release_fn release; /* gives back what `alloc` gave */
+    void *alloc_user;        /* handed to `alloc` and `release` */
 } gpur_device_config;
 
+/* Sets every member to its default; `size` is sizeof(gpur_device_config). GPUR_INVALID_ARGUMENT: NULL or a bad size. */
 GPUR_API gpur_status gpur_device_config_init(gpur_device_config *config, uint64_t size);
 
 /*
@@ -55,6 +59,7 @@ GPUR_API gpur_status gpur_device_open(const char *name, const gpur_device_config
  */
 GPUR_API void gpur_device_close(gpur_device *device);
 
+/* What gpur_device_get_info tells. */
 typedef struct gpur_device_info {
     uint64_t size;            /* sizeof(gpur_device_info), as the caller was compiled: set it before the call */
     char name[32];            /* "cpu", "cuda:0" */
@@ -66,6 +71,7 @@ typedef struct gpur_device_info {
     int64_t memory_used;      /* bytes this library holds on the device through this handle */
 } gpur_device_info;
 
+/* Describes the device as it is now. Any thread. GPUR_INVALID_ARGUMENT: NULL, or `info->size` was not set. */
 GPUR_API gpur_status gpur_device_get_info(gpur_device *device, gpur_device_info *info);
 
 /*
@@ -73,6 +79,7 @@ GPUR_API gpur_status gpur_device_get_info(gpur_device *device, gpur_device_info 
  * from device arrays; the library plans its own.
  */
 GPUR_API gpur_status gpur_device_alloc(gpur_device *device, int64_t bytes, void **memory);
+/* Gives memory of gpur_device_alloc back, once all work that might use it is done. Takes NULL. */
 GPUR_API void gpur_device_free(gpur_device *device, void *memory);
 
 /* Copies between any two of host and device memory, after all work this handle has enqueued, and waits until done. */

@@ -12,13 +12,15 @@
 extern "C" {
 #endif
 
+/* A network that trains on a replay. One thread trains, one (the same or another) acts. */
 typedef struct gpur_learner gpur_learner;
 
+/* Activations, by name. */
 enum { GPUR_LINEAR = 0, GPUR_RELU = 1, GPUR_TANH = 2 };
 
 /* A dense layer: y = activation(x W^T + b), W (units, inputs), b (units). */
 typedef struct gpur_layer {
-    int32_t units;
+    int32_t units;      /* 1 or more */
     int32_t activation; /* GPUR_LINEAR, GPUR_RELU, GPUR_TANH */
 } gpur_layer;
 
@@ -30,10 +32,12 @@ enum {
     GPUR_HEAD_TANH_ACTION = 3,   /* action in (-1, 1); for deterministic policy gradients */
 };
 
+/* Most dense layers in a trunk. */
 enum { GPUR_MAX_LAYERS = 8 };
 
+/* A network as data: a trunk of dense layers, and a head on it. */
 typedef struct gpur_network_config {
-    gpur_layer trunk[GPUR_MAX_LAYERS];
+    gpur_layer trunk[GPUR_MAX_LAYERS]; /* (trunk_count) from the observation on */
     int32_t trunk_count;       /* 0 to GPUR_MAX_LAYERS */
     int32_t head;              /* GPUR_HEAD_* */
     int32_t hidden;            /* units of each stream's own hidden layer; 0: none */
@@ -50,6 +54,7 @@ enum {
     GPUR_INIT_NORMAL = 2, /* N(0, init_scale^2) */
 };
 
+/* Of the TD error d: d^2 / 2, or Huber's, which is that up to delta and delta (|d| - delta / 2) beyond [Huber 1964]. */
 enum { GPUR_LOSS_HUBER = 0, GPUR_LOSS_SQUARED = 1 };
 
 /*
@@ -71,14 +76,16 @@ enum {
 
 /* Moves linearly from `first` to `last` over steps begin ... begin + steps, and stays. steps = 0: always `first`. */
 typedef struct gpur_schedule {
-    float first;
-    float last;
-    int64_t begin;
-    int64_t steps;
+    float first;   /* value up to step `begin` */
+    float last;    /* value from step begin + steps on */
+    int64_t begin; /* 0 or more */
+    int64_t steps; /* 0 or more */
 } gpur_schedule;
 
+/* The schedule's value at `step`. Any thread. NULL gives 0. */
 GPUR_API float gpur_schedule_at(const gpur_schedule *schedule, int64_t step);
 
+/* An optimiser's constants; those of another kind are not read. */
 typedef struct gpur_optimizer_config {
     int32_t kind;                /* GPUR_ADAM ... */
     int32_t centered;            /* RMSPROP_*: 1 or 0 */
@@ -87,7 +94,7 @@ typedef struct gpur_optimizer_config {
     float beta2;                 /* ADAM */
     float decay;                 /* RMSPROP_*: d */
     float momentum;              /* RMSPROP_TF, RMSPROP_TORCH */
-    float epsilon;
+    float epsilon;               /* where the formulas above have eps */
     float clip_norm;             /* > 0: gradients are scaled so that their global norm is at most this */
     float clip_value;            /* > 0: each gradient component is clipped to +- this, before the norm */
 } gpur_optimizer_config;
@@ -106,10 +113,11 @@ enum {
                               [Daley & Amato 2021, concurrent training] */
 };
 
+/* Settings of gpur_learner_create; gpur_learner_config_init fills in the defaults. */
 typedef struct gpur_learner_config {
     uint64_t size;                   /* sizeof(gpur_learner_config), as the caller was compiled */
-    gpur_network_config network;
-    gpur_optimizer_config optimizer;
+    gpur_network_config network;     /* acts on `obs` of the replay, flattened */
+    gpur_optimizer_config optimizer; /* of every weight */
     int32_t double_dqn;              /* 1: a* = argmax_a Q(s', a), y = r + discount Q_target(s', a*) [van Hasselt et al.
                                         2016, eq. 4]; 0: y = r + discount max_a Q_target(s', a) [Mnih et al. 2015] */
     int32_t loss;                    /* GPUR_LOSS_*; the mean over the batch */
@@ -152,6 +160,7 @@ GPUR_API gpur_status gpur_learner_config_preset(gpur_learner_config *config, con
  */
 GPUR_API gpur_status gpur_learner_create(gpur_replay *replay, const gpur_learner_config *config,
                                          gpur_learner **learner);
+/* Waits for its work and frees it. The replay stays. Takes NULL. */
 GPUR_API void gpur_learner_destroy(gpur_learner *learner);
 
 /*
@@ -186,18 +195,19 @@ GPUR_API gpur_status gpur_learner_q_values(gpur_learner *learner, int64_t count,
 /* The exploration schedule at environment step `step`. */
 GPUR_API float gpur_learner_epsilon(gpur_learner *learner, int64_t step);
 
+/* What gpur_learner_get_stats tells. */
 typedef struct gpur_learner_stats {
     uint64_t size;            /* sizeof(gpur_learner_stats), as the caller was compiled: set it before the call */
     int64_t steps;            /* train steps finished */
-    int64_t steps_enqueued;
+    int64_t steps_enqueued;   /* asked for since creation */
     int64_t skipped;          /* steps that found an empty window and changed nothing */
-    int64_t target_copies;
+    int64_t target_copies;    /* hard copies of the online weights to the target network */
     float loss;               /* of the last finished step */
     float mean_loss;          /* over the steps finished since the stats before */
     float mean_q;             /* of the last finished step: mean over the batch of Q(s, a) */
     float gradient_norm;      /* of the last finished step, before clipping */
     float learning_rate;      /* of the last finished step */
-    float reserved;
+    float reserved;           /* 0 */
     double steps_per_second;  /* since the stats before */
     int64_t device_bytes;     /* held by this learner */
     int64_t acts;             /* actions chosen */
@@ -209,23 +219,35 @@ GPUR_API gpur_status gpur_learner_get_stats(gpur_learner *learner, gpur_learner_
 /* Which copy of the weights. */
 enum { GPUR_WEIGHTS_ONLINE = 0, GPUR_WEIGHTS_TARGET = 1, GPUR_WEIGHTS_GRADIENT = 2 };
 
+/* One tensor of the network. */
 typedef struct gpur_weight_info {
     uint64_t size;           /* sizeof(gpur_weight_info), as the caller was compiled: set it before the call */
     char name[64];           /* "trunk.0.weight", "value.hidden.bias", "advantage.out.weight", ... */
-    int32_t dims;
+    int32_t dims;            /* 1 or 2 */
     int32_t shape[2];        /* weight (units, inputs), bias (units) */
     int64_t count;           /* float32 numbers */
 } gpur_weight_info;
 
+/* How many tensors the network has. NULL gives 0. */
 GPUR_API int32_t gpur_learner_weight_count(gpur_learner *learner);
+
+/* Describes tensor `index`, 0 to gpur_learner_weight_count - 1. GPUR_INVALID_ARGUMENT: no such index, or NULL. */
 GPUR_API gpur_status gpur_learner_weight(gpur_learner *learner, int32_t index, gpur_weight_info *info);
 
 /*
- * Copies one tensor by name, between two train steps, to or from `count` float32 numbers in host memory. Writing the
- * online weights changes what gpur_learner_act uses; the target keeps its own until the next copy.
+ * Copies one tensor to host memory, as it is behind the last train step enqueued, which is waited for.
+ *
+ *   which    GPUR_WEIGHTS_*
+ *   name     as gpur_learner_weight tells
+ *   values   (count) float32; count must be the tensor's
  */
 GPUR_API gpur_status gpur_learner_read_weights(gpur_learner *learner, int32_t which, const char *name, float *values,
                                                int64_t count);
+
+/*
+ * The other way, between two train steps; gradients cannot be written. Writing the online weights changes what
+ * gpur_learner_act uses; the target keeps its own until the next copy.
+ */
 GPUR_API gpur_status gpur_learner_write_weights(gpur_learner *learner, int32_t which, const char *name,
                                                 const float *values, int64_t count);
 

@@ -15,7 +15,16 @@
 extern "C" {
 #endif
 
+/* The ring, its staging blocks and its pool of batches. */
 typedef struct gpur_replay gpur_replay;
+
+/*
+ * A minibatch, reference-counted: one array a field of the schema, (count, ...) and contiguous, and beside them
+ *   "discount" (count) float32   gamma x (1 - terminated), unless the schema has a discount of its own
+ *   "weight"   (count) float32   importance weight; 1 for uniform draws
+ *   "id"       (count) int64     never repeats in the life of a replay; counts up in the order of publishing
+ * in device memory aligned to 256 bytes. The contents do not change until the last reference is released.
+ */
 typedef struct gpur_batch gpur_batch;
 
 /* Element types. A bool (terminated, truncated) is a uint8 of 0 or 1. */
@@ -28,6 +37,7 @@ enum {
     GPUR_BOOL = 6,
 };
 
+/* Most fields in a schema, axes in a shape, and bytes in a name with its end. */
 enum { GPUR_MAX_FIELDS = 16, GPUR_MAX_DIMS = 6, GPUR_MAX_NAME = 32 };
 
 /*
@@ -64,6 +74,7 @@ enum {
     GPUR_WHEN_FULL_ERROR = 1, /* returns GPUR_WOULD_BLOCK; what fitted is in, and counted in `appended` */
 };
 
+/* Settings of gpur_replay_create; gpur_replay_config_init fills in the defaults. */
 typedef struct gpur_replay_config {
     uint64_t size;            /* sizeof(gpur_replay_config), as the caller was compiled */
     int64_t capacity;         /* transitions kept; the oldest are overwritten. Default 1,000,000 */
@@ -82,6 +93,7 @@ typedef struct gpur_replay_config {
     uint64_t seed;            /* of the draws; default 0 */
 } gpur_replay_config;
 
+/* Sets every member to its default; `size` is sizeof(gpur_replay_config). The fields have none: set them. */
 GPUR_API gpur_status gpur_replay_config_init(gpur_replay_config *config, uint64_t size);
 
 /*
@@ -103,6 +115,7 @@ typedef struct gpur_replay_plan {
     int64_t device_bytes;  /* ring_bytes + feed_bytes: what gpur_replay_create takes at once */
 } gpur_replay_plan;
 
+/* Plans without allocating. GPUR_INVALID_ARGUMENT as gpur_replay_create, or when `plan->size` was not set. */
 GPUR_API gpur_status gpur_replay_plan_bytes(const gpur_replay_config *config, gpur_replay_plan *plan);
 
 /*
@@ -113,18 +126,21 @@ GPUR_API gpur_status gpur_replay_plan_bytes(const gpur_replay_config *config, gp
  *   GPUR_OUT_OF_MEMORY     the plan is larger than the device has free; the message has the capacity that would fit
  */
 GPUR_API gpur_status gpur_replay_create(gpur_device *device, const gpur_replay_config *config, gpur_replay **replay);
+/* Waits for the replay's work and frees it; its batches stay with who holds them. Takes NULL. */
 GPUR_API void gpur_replay_destroy(gpur_replay *replay);
 
+/* One array of a transition or of a batch. */
 typedef struct gpur_field_info {
     uint64_t size;  /* sizeof(gpur_field_info), as the caller was compiled: set it before the call */
-    char name[GPUR_MAX_NAME];
-    int32_t dtype;
-    int32_t dims;
-    int32_t shape[GPUR_MAX_DIMS];
+    char name[GPUR_MAX_NAME];     /* as in the schema, or "discount", "weight", "id" */
+    int32_t dtype;                /* GPUR_FLOAT32 ... */
+    int32_t dims;                 /* 0 for one number */
+    int32_t shape[GPUR_MAX_DIMS]; /* (dims), then zeros */
     int64_t offset; /* bytes from the start of a packed row; in a batch, unused and 0 */
     int64_t bytes;  /* of one transition's value */
 } gpur_field_info;
 
+/* Describes field `index` of the schema. GPUR_INVALID_ARGUMENT: no such index, or NULL. */
 GPUR_API gpur_status gpur_replay_get_field(gpur_replay *replay, int32_t index, gpur_field_info *info);
 
 /* Transitions that a draw made now by this thread could see, completed but unpublished ones included under AUTO. */
@@ -159,6 +175,7 @@ GPUR_API gpur_status gpur_replay_sample(gpur_replay *replay, int64_t count, void
 GPUR_API gpur_status gpur_replay_gather(gpur_replay *replay, int64_t count, const int64_t *ids, void *stream,
                                         gpur_batch **batch);
 
+/* What gpur_replay_get_stats tells, since creation. */
 typedef struct gpur_replay_stats {
     uint64_t size;            /* sizeof(gpur_replay_stats), as the caller was compiled: set it before the call */
     int64_t first_id;         /* id of the oldest visible transition */
@@ -177,16 +194,18 @@ typedef struct gpur_replay_stats {
     int64_t bytes_fed;        /* copied from staging to the device */
 } gpur_replay_stats;
 
+/* Any thread; does not wait for the device. */
 GPUR_API gpur_status gpur_replay_get_stats(gpur_replay *replay, gpur_replay_stats *stats);
 
-/*
- * A batch: one array a field of the schema, (count, ...) and contiguous, and beside them
- *   "discount" (count) float32   gamma x (1 - terminated), unless the schema has a discount of its own
- *   "weight"   (count) float32   importance weight; 1 for uniform draws
- *   "id"       (count) int64     never repeats in the life of a replay; counts up in the order of publishing
- * in device memory aligned to 256 bytes. The contents do not change until the last reference is released.
- */
+/* Transitions in the batch. NULL gives 0. */
 GPUR_API int64_t gpur_batch_count(const gpur_batch *batch);
+
+/*
+ * The array of this name, (count, shape), and what it holds; `info` may be NULL. The memory is the batch's, and is
+ * filled in behind the stream given to gpur_replay_sample, or after gpur_batch_sync.
+ *
+ *   GPUR_INVALID_ARGUMENT  no such name, or NULL
+ */
 GPUR_API gpur_status gpur_batch_get_array(gpur_batch *batch, const char *name, void **device_memory,
                                           gpur_field_info *info);
 
@@ -196,8 +215,10 @@ GPUR_API gpur_status gpur_batch_sync(gpur_batch *batch);
 /* Syncs, then copies one array to host memory of exactly `bytes` bytes. */
 GPUR_API gpur_status gpur_batch_read(gpur_batch *batch, const char *name, void *host, int64_t bytes);
 
-/* References; any thread. The last release gives the memory back to the pool. Release takes NULL. */
+/* One more reference. Any thread. */
 GPUR_API void gpur_batch_retain(gpur_batch *batch);
+
+/* One reference less, any thread; the last gives the memory back to the pool. Takes NULL. */
 GPUR_API void gpur_batch_release(gpur_batch *batch);
 
 #ifdef __cplusplus

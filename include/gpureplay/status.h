@@ -6,10 +6,12 @@
 #include <stddef.h>
 #include <stdint.h>
 
+/* Version of the header. */
 #define GPUR_VERSION_MAJOR 0
 #define GPUR_VERSION_MINOR 1
 #define GPUR_VERSION_PATCH 0
 
+/* Marks what the shared library exports. */
 #if defined(__GNUC__)
 #define GPUR_API __attribute__((visibility("default")))
 #else

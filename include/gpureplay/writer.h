@@ -12,8 +12,10 @@ extern "C" {
 /* Used by one thread at a time; any number of writers on any number of threads feed one replay at once. */
 typedef struct gpur_writer gpur_writer;
 
-/* Destroying flushes, and counts the episodes still open as cut (each as if truncated). */
+/* Makes a writer for `num_envs` environments, 1 or more. GPUR_INVALID_ARGUMENT: fewer, or NULL. */
 GPUR_API gpur_status gpur_writer_create(gpur_replay *replay, int32_t num_envs, gpur_writer **writer);
+
+/* Flushes, and counts the episodes still open as cut (each as if truncated). Takes NULL. */
 GPUR_API void gpur_writer_destroy(gpur_writer *writer);
 
 /*

@@ -5,5 +5,7 @@
 
 float gpur_schedule_at(const gpur_schedule *schedule, int64_t step)
 {
+    if (!schedule)
+        return 0.0f;
     return gpur_schedule_value(schedule->first, schedule->last, schedule->begin, schedule->steps, step);
 }
