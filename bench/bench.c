@@ -92,8 +92,7 @@ int bench_begin(bench_report *report, const bench_options *options, const char *
     }
     if (report->json)
         json_head(report->json, title, options->device, settings);
-    printf("%s\n%s\n\n%-34s %12s %12s  %7s  %-16s %s\n", title, settings, "case", "ours", "bare", "ratio", "95% interval",
-           "goal");
+    printf("%s\n%s\n\n", title, settings);
     return 0;
 }
 
@@ -144,11 +143,16 @@ static void json_samples(FILE *file, const char *name, const double *x, int n)
     fprintf(file, "]");
 }
 
+static void json_name(bench_report *report, const char *name)
+{
+    fprintf(report->json, "%s\n{\"name\": ", report->done ? "," : "");
+    json_string(report->json, name);
+}
+
 static void json_case(bench_report *report, const bench_case *c, const double *ours, const double *bare, int n,
                       summary ratio)
 {
-    fprintf(report->json, "%s\n{\"name\": ", report->done ? "," : "");
-    json_string(report->json, c->name);
+    json_name(report, c->name);
     fprintf(report->json, ", \"baseline\": ");
     json_string(report->json, c->baseline);
     fprintf(report->json, ", \"ratio\": %.4f, \"low\": %.4f, \"high\": %.4f, \"goal\": %.2f, \"items\": %g, \"item\": ",
@@ -157,6 +161,15 @@ static void json_case(bench_report *report, const bench_case *c, const double *o
     json_samples(report->json, "ours_seconds", ours, n);
     json_samples(report->json, "bare_seconds", bare, n);
     fprintf(report->json, "}");
+}
+
+/* On a terminal, which case is under way. */
+static void show_progress(const bench_report *report, const char *name)
+{
+    if (isatty(2) && report->cases)
+        fprintf(stderr, "[%d/%d] %s\r", report->done + 1, report->cases, name);
+    else if (isatty(2))
+        fprintf(stderr, "%-60s\r", name);
 }
 
 static void print_case(const bench_case *c, summary ours, summary bare, summary ratio)
@@ -174,8 +187,9 @@ void bench_run(bench_report *report, const bench_case *c)
 {
     static double ours[BENCH_MAX_ROUNDS], bare[BENCH_MAX_ROUNDS], ratio[BENCH_MAX_ROUNDS];
     const int n = report->options->rounds;
-    if (isatty(2))
-        fprintf(stderr, "[%d/%d] %s\r", report->done + 1, report->cases, c->name);
+    show_progress(report, c->name);
+    if (report->done == 0)
+        printf("%-34s %12s %12s  %7s  %-16s %s\n", "case", "ours", "bare", "ratio", "95% interval", "goal");
     const int64_t ours_repeats = calibrate(c->ours, c->context, report->options->seconds);
     const int64_t bare_repeats = calibrate(c->bare, c->context, report->options->seconds);
     for (int i = 0; i < n; i++) {
@@ -189,6 +203,47 @@ void bench_run(bench_report *report, const bench_case *c)
     print_case(c, summarise(ours, n), summarise(bare, n), r);
     report->done++;
     report->missed += c->goal > 0 && r.median > c->goal;
+}
+
+static void json_figure(bench_report *report, const bench_figure *f, const double *seconds, int n, summary time)
+{
+    json_name(report, f->name);
+    fprintf(report->json, ", \"seconds\": %.4e, \"low\": %.4e, \"high\": %.4e, \"items\": %g, \"item\": ", time.median,
+            time.low, time.high, f->items);
+    json_string(report->json, f->item);
+    if (f->work > 0) {
+        fprintf(report->json, ", \"per_second\": %.4e, \"unit\": ", f->work / time.median);
+        json_string(report->json, f->unit);
+    }
+    json_samples(report->json, "samples", seconds, n);
+    fprintf(report->json, "}");
+}
+
+static void print_figure(const bench_figure *f, summary time)
+{
+    char rate[32] = "";
+    if (f->work > 0)
+        snprintf(rate, sizeof rate, "%.2f G%s/s", 1e-9 * f->work / time.median, f->unit);
+    printf("%-58s %11.3f us  %9.3f to %-11.3f %16s  per %s\n", f->name, 1e6 * time.median, 1e6 * time.low,
+           1e6 * time.high, rate, f->item);
+    fflush(stdout);
+}
+
+void bench_measure(bench_report *report, const bench_figure *f)
+{
+    static double seconds[BENCH_MAX_ROUNDS], sorted[BENCH_MAX_ROUNDS];
+    const int n = f->rounds ? f->rounds : report->options->rounds;
+    show_progress(report, f->name);
+    if (report->done == 0)
+        printf("%-58s %14s  %-24s %16s\n", "case", "median", "95% interval", "rate");
+    const int64_t repeats = calibrate(f->body, f->context, report->options->seconds);
+    for (int i = 0; i < n; i++)
+        sorted[i] = seconds[i] = time_of(f->body, f->context, repeats) / f->items;
+    const summary time = summarise(sorted, n);
+    if (report->json)
+        json_figure(report, f, seconds, n, time);
+    print_figure(f, time);
+    report->done++;
 }
 
 int bench_end(bench_report *report)

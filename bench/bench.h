@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Ratios, not times: each case runs our operation and the bare operation it cannot avoid in turn, A B A B ..., so that a
+ * Ratios, not times, where there is something to divide by: each case runs our operation and the bare operation it cannot avoid in turn, A B A B ..., so that a
  * machine that slows down slows both. The figure is the median of the ratios of neighbours; its interval is the
  * distribution-free 95% interval of a median (order statistics of the binomial).
  */
@@ -26,6 +26,18 @@ typedef struct bench_case {
     void *context;
 } bench_case;
 
+/* A figure that stands alone, where there is nothing bare to divide by. */
+typedef struct bench_figure {
+    const char *name; /* "copy to the device, 64 MB" */
+    double items;     /* things one repeat handles, for the time per item */
+    const char *item; /* "copy", "node", "step" */
+    double work;      /* bytes or floating-point operations of one item, for the rate; 0: none */
+    const char *unit; /* of that work: "B", "FLOP" */
+    int rounds;       /* samples; 0: as the options say */
+    bench_body body;
+    void *context;
+} bench_figure;
+
 typedef struct bench_options {
     const char *device; /* "cpu", "cuda:0" */
     const char *json;   /* where to write; NULL: nowhere */
@@ -43,9 +55,11 @@ typedef struct bench_report {
     int cases, done, missed;
 } bench_report;
 
-/* `title` and the settings line go to the head of table and JSON; `cases` is how many will follow. */
+/* `title` and the settings line go to the head of table and JSON; `cases` is how many will follow, 0 when that is not
+ * known. */
 int bench_begin(bench_report *report, const bench_options *options, const char *title, const char *settings, int cases);
 void bench_run(bench_report *report, const bench_case *c);
+void bench_measure(bench_report *report, const bench_figure *f); /* median of the samples, and its interval */
 
 /* Closes the JSON and tells how many cases missed their goal. Always 0: a figure is a finding, not a failure. */
 int bench_end(bench_report *report);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Moving fields between rows and arrays: a GPU's block shares the units of a tile of rows, a CPU copies value by value. */
+/* Moving fields between rows and arrays: a GPU's block shares the units of a tile of rows, a CPU copies value by value.
+ */
 #ifndef GPUR_FIELD_COPY_H
 #define GPUR_FIELD_COPY_H
 

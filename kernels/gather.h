@@ -66,7 +66,8 @@ GPUR_FN int32_t gpur_tile_rows_of(const gpur_gather_args *a, int64_t tile)
 }
 
 /* Draws the tile's rows into `slots`. A CPU asks for their lines here, a tile ahead of their copying. */
-GPUR_FN void gpur_draw_tile(gpur_place at, const gpur_draw *draw, const gpur_gather_args *a, int64_t tile, int64_t *slots)
+GPUR_FN void gpur_draw_tile(gpur_place at, const gpur_draw *draw, const gpur_gather_args *a, int64_t tile,
+                            int64_t *slots)
 {
     const int64_t first = tile * a->tile;
     const int32_t rows = gpur_tile_rows_of(a, tile);

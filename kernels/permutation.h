@@ -2,7 +2,8 @@
 /*
  * A keyed permutation of 0 ... n - 1 without memory: row i of a distinct draw is element perm(i) of the window.
  * A Feistel network of six rounds over the next power of two [Luby & Rackoff 1988], walked until it lands below n
- * [Black & Rogaway 2002, cycle walking], then turned by a random amount, which makes each row's marginal exactly uniform.
+ * [Black & Rogaway 2002, cycle walking], then turned by a random amount, which makes each row's marginal exactly
+ * uniform.
  */
 #ifndef GPUR_PERMUTATION_H
 #define GPUR_PERMUTATION_H

@@ -8,7 +8,8 @@
 
 #include "place.h"
 
-/* What a draw is for; streams of different purposes do not overlap. Values are part of what a seed means: append only. */
+/* What a draw is for; streams of different purposes do not overlap. Values are part of what a seed means: append only.
+ */
 enum {
     GPUR_DRAW_SAMPLE = 1,   /* uniform with replacement */
     GPUR_DRAW_DISTINCT = 2, /* keys of a permutation */

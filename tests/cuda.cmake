@@ -10,5 +10,5 @@ target_compile_definitions(test_cuda_module PRIVATE
     GPUR_INSTALLED_MODULE="${CMAKE_INSTALL_FULL_LIBDIR}/libgpureplay_cudamath.so")
 
 # The suite that needs a GPU, as far as it goes without one.
-register(gpu_dry_run cuda-build bash ${CMAKE_CURRENT_SOURCE_DIR}/gpu.sh --dry-run --built ${PROJECT_BINARY_DIR}
-    ${CMAKE_CURRENT_BINARY_DIR}/gpu-dry-run)
+register(gpu_dry_run cuda-build bash ${PROJECT_SOURCE_DIR}/bench/gpu_suite.sh --dry-run --built ${PROJECT_BINARY_DIR}
+    --out ${CMAKE_CURRENT_BINARY_DIR}/gpu-dry-run)

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The replay again, naive: a list of every row ever appended and where each one is. No ring, no window, no streams; every
- * question is a walk over the list. Rows are known by their place in the order of appending, which is their id.
+ * The replay again, naive: a list of every row ever appended and where each one is. No ring, no window, no streams;
+ * every question is a walk over the list. Rows are known by their place in the order of appending, which is their id.
  *
- * Rules from the design: rows gather in blocks of `update_size`; a full block is fed; feeding makes room by evicting the
- * oldest visible rows; what a launch may still be reading is overwritten behind that launch and is published one launch
- * later. Draws: Philox4x32-10 [Salmon et al. 2011], written out again here.
+ * Rules from the design: rows gather in blocks of `update_size`; a full block is fed; feeding makes room by evicting
+ * the oldest visible rows; what a launch may still be reading is overwritten behind that launch and is published one
+ * launch later. Draws: Philox4x32-10 [Salmon et al. 2011], written out again here.
  */
 #ifndef REFERENCE_REPLAY_H
 #define REFERENCE_REPLAY_H

@@ -125,11 +125,11 @@ static int64_t wrong_extras(const kit *k, gpur_batch *batch, const int64_t *tags
     float *const weight = read_array(batch, "weight", bytes), *const discount = read_array(batch, "discount", bytes);
     int64_t wrong = weight && discount ? 0 : -1;
     for (int64_t b = 0; wrong >= 0 && b < count; b++) {
-        unsigned char ends = 0;
+        unsigned char ends[sizeof(int64_t)] = {0};
         if (terminated >= 0)
-            fill(k, terminated, tags[b], &ends);
+            fill(k, terminated, tags[b], ends);
         wrong += weight[b] != 1.0f;
-        wrong += find(k, "discount") < 0 && discount[b] != (ends ? 0.0f : k->gamma);
+        wrong += find(k, "discount") < 0 && discount[b] != (ends[0] ? 0.0f : k->gamma);
     }
     free(weight);
     free(discount);
@@ -151,6 +151,43 @@ int64_t kit_wrong_bytes(const kit *k, gpur_batch *batch, int64_t *ids)
     free(id);
     free(tags);
     return wrong;
+}
+
+int kit_open(kit_scene *s, gpur_device *device, const gpur_replay_config *config, int32_t num_envs)
+{
+    memset(s, 0, sizeof *s);
+    s->device = device;
+    if (gpur_replay_create(device, config, &s->replay) != GPUR_OK ||
+        gpur_writer_create(s->replay, num_envs, &s->writer) != GPUR_OK)
+        return 0;
+    s->kit = kit_of(s->replay, config->gamma);
+    return 1;
+}
+
+void kit_close(kit_scene *s)
+{
+    gpur_writer_destroy(s->writer);
+    gpur_replay_destroy(s->replay);
+    gpur_device_close(s->device);
+}
+
+gpur_status kit_append_next(kit_scene *s, int64_t count)
+{
+    const gpur_status status = kit_append(&s->kit, s->writer, s->next, count);
+    s->next += count;
+    return status;
+}
+
+gpur_status kit_gather(kit_scene *s, int64_t count, const int64_t *ids)
+{
+    int64_t got[64];
+    gpur_batch *batch = NULL;
+    const gpur_status status = gpur_replay_gather(s->replay, count, ids, NULL, &batch);
+    if (status != GPUR_OK)
+        return status;
+    const int64_t wrong = kit_wrong_bytes(&s->kit, batch, got);
+    gpur_batch_release(batch);
+    return wrong == 0 && memcmp(ids, got, (size_t)count * sizeof *ids) == 0 ? GPUR_OK : -100;
 }
 
 uint64_t kit_random(uint64_t *state)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What the replay's tests share: rows whose every byte follows from a tag, so that a torn, stale or misplaced row shows.
- * The tag is the row's field "tag" where the schema has one, and else its id.
+ * What the replay's tests share: rows whose every byte follows from a tag, so that a torn, stale or misplaced row
+ * shows. The tag is the row's field "tag" where the schema has one, and else its id.
  */
 #ifndef REPLAY_KIT_H
 #define REPLAY_KIT_H
@@ -34,6 +34,23 @@ gpur_status kit_append(const kit *k, gpur_writer *writer, int64_t first, int64_t
 /* How many bytes of the batch are not as the tags say, its discounts and weights included; -1 on a failing call. `ids`
  * (count) gets the ids, if not NULL. */
 int64_t kit_wrong_bytes(const kit *k, gpur_batch *batch, int64_t *ids);
+
+/* A replay with one writer, and the tag of the row that comes next. */
+typedef struct kit_scene {
+    gpur_device *device;
+    gpur_replay *replay;
+    gpur_writer *writer;
+    kit kit;
+    int64_t next;
+} kit_scene;
+
+/* 1 when all of it could be made. The device handle is the scene's from here on. */
+int kit_open(kit_scene *s, gpur_device *device, const gpur_replay_config *config, int32_t num_envs);
+void kit_close(kit_scene *s);
+gpur_status kit_append_next(kit_scene *s, int64_t count);
+
+/* GPUR_OK when a batch of exactly these ids (at most 64) comes out right; -100 when it comes out wrong. */
+gpur_status kit_gather(kit_scene *s, int64_t count, const int64_t *ids);
 
 /* A cheap generator for schedules: xorshift64* [Vigna 2016]. Uniform below n, well enough. */
 uint64_t kit_random(uint64_t *state);

@@ -22,16 +22,22 @@ def said(case):
     return [line for line in output.splitlines() if line.strip()]
 
 
+def tests_in(case):
+    """A program of ours ends with "test_x cpu inline: 12 tests"; anything else is one test."""
+    found = re.search(r": (\d+) tests$", (said(case) or [""])[-1])
+    return int(found.group(1)) if found else 1
+
+
 def main():
     path = Path(sys.argv[1]) / "tests.xml"
     if not path.exists():
-        print("ctest did not run: see test.log")
+        print("   ctest did not run: see test.log")
         return
     passed, skipped, failed = collections.Counter(), collections.defaultdict(list), []
     for case in ElementTree.parse(path).getroot().iter("testcase"):
         name, status = case.get("name"), case.get("status")
         if status == "run":
-            passed[device(name)] += 1
+            passed[device(name)] += tests_in(case)
         elif status == "fail":
             failed.append(case)
         else:
@@ -45,7 +51,7 @@ def main():
         print(f"   skipped {len(names)}: {reason} ({listed})")
     counts = ", ".join(f"{count} on {where}" for where, count in sorted(passed.items()))
     total = sum(map(len, skipped.values()))
-    print(f"   passed {counts or 'none'}; skipped {total}; failed {len(failed)}")
+    print(f"   passed {counts or 'none'}; programs skipped {total}, failed {len(failed)}")
 
 
 main()

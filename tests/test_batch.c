@@ -7,38 +7,18 @@
 
 enum { CAPACITY = 200, COUNT = 33 };
 
-static const gpur_field fields[] = {{"obs", GPUR_FLOAT32, {3, 2}}, {"action", GPUR_INT32, {0}}, {"terminated", GPUR_BOOL, {0}},
+static const gpur_field fields[] = {{"obs", GPUR_FLOAT32, {3, 2}},
+                                    {"action", GPUR_INT32, {0}},
+                                    {"terminated", GPUR_BOOL, {0}},
                                     {"odd", GPUR_UINT8, {13}}};
 
-typedef struct scene {
-    gpur_device *device;
-    gpur_replay *replay;
-    gpur_writer *writer;
-    kit kit;
-    int64_t next;
-} scene;
-
-static int open_scene(scene *s)
+static int open_scene(kit_scene *s)
 {
     const gpur_replay_config config = kit_config(fields, 4, CAPACITY, 20, 128);
-    memset(s, 0, sizeof *s);
-    s->device = test_device();
-    if (gpur_replay_create(s->device, &config, &s->replay) != GPUR_OK ||
-        gpur_writer_create(s->replay, 1, &s->writer) != GPUR_OK)
-        return 0;
-    s->kit = kit_of(s->replay, config.gamma);
-    s->next = CAPACITY;
-    return kit_append(&s->kit, s->writer, 0, CAPACITY) == GPUR_OK;
+    return kit_open(s, test_device(), &config, 1) && kit_append_next(s, CAPACITY) == GPUR_OK;
 }
 
-static void close_scene(scene *s)
-{
-    gpur_writer_destroy(s->writer);
-    gpur_replay_destroy(s->replay);
-    gpur_device_close(s->device);
-}
-
-static gpur_replay_stats stats_of(scene *s)
+static gpur_replay_stats stats_of(kit_scene *s)
 {
     gpur_replay_stats stats = {.size = sizeof stats};
     if (gpur_replay_get_stats(s->replay, &stats) != GPUR_OK)
@@ -47,11 +27,11 @@ static gpur_replay_stats stats_of(scene *s)
 }
 
 /* Draws and appends until every row of the ring has been replaced several times. */
-static void churn(scene *s, int draws)
+static void churn(kit_scene *s, int draws)
 {
     for (int i = 0; i < draws; i++) {
         gpur_batch *batch = NULL;
-        CHECK_OK(kit_append(&s->kit, s->writer, s->next++, 1));
+        CHECK_OK(kit_append_next(s, 1));
         CHECK_OK(gpur_replay_sample(s->replay, 1 + i % 128, NULL, &batch));
         gpur_batch_release(batch);
     }
@@ -61,7 +41,7 @@ TEST(a_batch_keeps_its_contents_while_others_come_and_go)
 {
     gpur_batch *old = NULL;
     int64_t before[COUNT], after[COUNT];
-    scene s;
+    kit_scene s;
     CHECK(open_scene(&s));
     CHECK_OK(gpur_replay_sample(s.replay, COUNT, NULL, &old));
     CHECK_EQUAL(kit_wrong_bytes(&s.kit, old, before), 0);
@@ -69,16 +49,16 @@ TEST(a_batch_keeps_its_contents_while_others_come_and_go)
     CHECK_EQUAL(kit_wrong_bytes(&s.kit, old, after), 0);
     CHECK(memcmp(before, after, sizeof before) == 0);
     gpur_batch_release(old);
-    close_scene(&s);
+    kit_close(&s);
 }
 
 TEST(a_batch_outlives_its_replay_and_its_device_handle)
 {
     gpur_batch *batch = NULL;
-    scene s;
+    kit_scene s;
     CHECK(open_scene(&s));
     CHECK_OK(gpur_replay_sample(s.replay, COUNT, NULL, &batch));
-    close_scene(&s);
+    kit_close(&s);
     CHECK_EQUAL(kit_wrong_bytes(&s.kit, batch, NULL), 0);
     gpur_batch_retain(batch);
     gpur_batch_release(batch);
@@ -89,7 +69,7 @@ TEST(a_batch_outlives_its_replay_and_its_device_handle)
 TEST(the_pool_stops_growing)
 {
     gpur_batch *held[6];
-    scene s;
+    kit_scene s;
     CHECK(open_scene(&s));
     for (int round = 0; round < 20; round++) {
         for (int i = 0; i < 6; i++)
@@ -105,17 +85,17 @@ TEST(the_pool_stops_growing)
     CHECK_EQUAL(made, 7);
     churn(&s, 300);
     CHECK_EQUAL(stats_of(&s).batches_made, made);
-    close_scene(&s);
+    kit_close(&s);
 }
 
 TEST(arrays_are_aligned_and_described)
 {
     static const char *const names[] = {"obs", "action", "terminated", "odd", "discount", "weight", "id"};
-    static const int32_t dtypes[] = {GPUR_FLOAT32, GPUR_INT32, GPUR_BOOL, GPUR_UINT8, GPUR_FLOAT32, GPUR_FLOAT32,
-                                     GPUR_INT64};
+    static const int32_t dtypes[] = {GPUR_FLOAT32, GPUR_INT32,   GPUR_BOOL, GPUR_UINT8,
+                                     GPUR_FLOAT32, GPUR_FLOAT32, GPUR_INT64};
     static const int64_t bytes[] = {24, 4, 1, 13, 4, 4, 8};
     gpur_batch *batch = NULL;
-    scene s;
+    kit_scene s;
     CHECK(open_scene(&s));
     CHECK_OK(gpur_replay_sample(s.replay, COUNT, NULL, &batch));
     for (int i = 0; i < 7; i++) {
@@ -123,12 +103,13 @@ TEST(arrays_are_aligned_and_described)
         void *memory = NULL;
         CHECK_OK(gpur_batch_get_array(batch, names[i], &memory, &info));
         CHECK((uintptr_t)memory % 256 == 0 && memory);
-        CHECK(strcmp(info.name, names[i]) == 0 && info.dtype == dtypes[i] && info.bytes == bytes[i] && info.offset == 0);
+        CHECK(strcmp(info.name, names[i]) == 0 && info.dtype == dtypes[i] && info.bytes == bytes[i] &&
+              info.offset == 0);
         CHECK_EQUAL(info.dims, i == 0 ? 2 : i == 3 ? 1 : 0);
         CHECK_OK(gpur_batch_get_array(batch, names[i], &memory, NULL));
     }
     gpur_batch_release(batch);
-    close_scene(&s);
+    kit_close(&s);
 }
 
 TEST(a_raw_array_holds_what_a_read_gives)
@@ -136,7 +117,7 @@ TEST(a_raw_array_holds_what_a_read_gives)
     gpur_batch *batch = NULL;
     unsigned char read[COUNT * 13], raw[COUNT * 13];
     void *memory = NULL;
-    scene s;
+    kit_scene s;
     CHECK(open_scene(&s));
     CHECK_OK(gpur_replay_sample(s.replay, COUNT, NULL, &batch));
     CHECK_OK(gpur_batch_sync(batch));
@@ -145,7 +126,7 @@ TEST(a_raw_array_holds_what_a_read_gives)
     CHECK_OK(gpur_device_copy(s.device, raw, memory, sizeof raw));
     CHECK(memcmp(read, raw, sizeof raw) == 0);
     gpur_batch_release(batch);
-    close_scene(&s);
+    kit_close(&s);
 }
 
 TEST(a_stored_discount_is_the_batchs_discount)
@@ -178,7 +159,7 @@ TEST(wrong_questions_get_answers_with_numbers)
     gpur_batch *batch = NULL;
     void *memory = &batch;
     float few[2];
-    scene s;
+    kit_scene s;
     CHECK(open_scene(&s));
     CHECK_OK(gpur_replay_sample(s.replay, COUNT, NULL, &batch));
     CHECK_STATUS(gpur_batch_get_array(batch, "next_obs", &memory, NULL), GPUR_INVALID_ARGUMENT);
@@ -205,7 +186,7 @@ TEST(wrong_questions_get_answers_with_numbers)
     CHECK_STATUS(gpur_replay_gather(s.replay, 1, NULL, NULL, &batch), GPUR_INVALID_ARGUMENT);
     CHECK(batch == NULL);
     CHECK_EQUAL(stats_of(&s).draws, COUNT);
-    close_scene(&s);
+    kit_close(&s);
 }
 
 static void *take_and_drop(void *context)
@@ -223,7 +204,7 @@ TEST(references_may_be_dropped_on_any_thread)
     enum { THREADS = 4 };
     gpur_batch *batch = NULL;
     pthread_t threads[THREADS];
-    scene s;
+    kit_scene s;
     CHECK(open_scene(&s));
     CHECK_OK(gpur_replay_sample(s.replay, COUNT, NULL, &batch));
     for (int i = 0; i < THREADS; i++) {
@@ -235,7 +216,7 @@ TEST(references_may_be_dropped_on_any_thread)
     for (int i = 0; i < THREADS; i++)
         pthread_join(threads[i], NULL);
     CHECK_EQUAL(stats_of(&s).batches_alive, 0);
-    close_scene(&s);
+    kit_close(&s);
 }
 
 int main(int argc, char **argv)

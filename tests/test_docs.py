@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The documents: every C block compiles, those with a main run, and every link to a file of ours finds one.
+"""The documents: every C block compiles, those with a main run, and every file of ours that is named or linked exists.
 
 usage: test_docs.py FOLDER_OF_libgpureplay.so
 A block that opens with ```c is a whole translation unit. Fragments and other languages name something else.
@@ -41,17 +41,19 @@ def compile_and_run(where, code, library):
             assert done.returncode == 0, f"{where} exits with {done.returncode}:\n{done.stdout}{done.stderr}"
 
 
-def links_find_files(path, text):
+def names_find_files(path, text):
     for target in re.findall(r"\]\(([^)#\s]+)(?:#[^)]*)?\)", text):
         if not target.startswith(("http:", "https:")):
             assert (path.parent / target).exists(), f"{path.relative_to(ROOT)}: no file {target}"
+    for named in re.findall(r"`(?:bash )?((?:src|kernels|include|tests|bench|examples|docs)/[\w./*]+)`", text):
+        assert list(ROOT.glob(named)), f"{path.relative_to(ROOT)}: no file {named}"
 
 
 def main():
     count = 0
     for path in DOCUMENTS:
         text = path.read_text(encoding="utf-8")
-        links_find_files(path, text)
+        names_find_files(path, text)
         for line, code in blocks(text):
             compile_and_run(f"{path.relative_to(ROOT)}:{line}", code, sys.argv[1])
             count += 1

@@ -15,6 +15,7 @@ BELOW = {
     "include": ["include"],
     "examples": ["examples", "include"],
     "bench": ["bench", "include"],
+    "bench/device": ["bench", "src", "include", "kernels"],
 }
 CUDA_NAMES = re.compile(r"#include [<\"](cuda|cublas|cudnn|curand)|\b(cuda|cublas|cudnn)[A-Z]\w+\(")
 CUDA_FILES = re.compile(r"_cuda\.[ch]$|^kernels/(cuda\.cu|target_cuda\.h)$")
@@ -39,17 +40,22 @@ def holds_kernels(here):
     return here == "kernels/all.h" or re.search(r"^GPUR_KERNEL\(", text, flags=re.M) is not None
 
 
+def floor_of(here):
+    """The innermost floor that a file lies on."""
+    return max((floor for floor in BELOW if here.startswith(floor + "/")), key=len)
+
+
 def includes_go_downward(floor, allowed):
     for path in files(floor):
-        if path.suffix not in (".c", ".h", ".cu"):
-            continue
         here = path.relative_to(ROOT).as_posix()
+        if path.suffix not in (".c", ".h", ".cu") or floor_of(here) != floor:
+            continue
         for name in re.findall(r'^#include "([^"]+)"', path.read_text(encoding="utf-8"), flags=re.M):
             there = found_include(path, name)
             assert there, f"{here}: includes \"{name}\", which is no file of ours"
             assert there.startswith(tuple(part + "/" for part in allowed)) or there == "include/gpureplay.h", \
                 f"{here}: {floor} must not include {there}"
-            if there.startswith("kernels/") and floor.startswith("src/"):
+            if there.startswith("kernels/") and floor.startswith(("src/", "bench/device")):
                 assert not holds_kernels(there), f"{here}: includes kernels with {there}"
 
 

@@ -115,7 +115,8 @@ TEST(a_refused_create_leaves_no_handle_and_no_memory)
     gpur_device_close(device);
 }
 
-/* Taking that much would be slow, so the number is compared with what the device says is free, which moves meanwhile. */
+/* Taking that much would be slow, so the number is compared with what the device says is free, which moves meanwhile.
+ */
 TEST(the_capacity_that_is_said_to_fit_is_less_than_what_is_free)
 {
     gpur_device *const device = test_device();
@@ -141,8 +142,11 @@ typedef struct melee_row {
     uint8_t terminated;
 } melee_row;
 
-static const gpur_field melee[] = {{"obs", GPUR_FLOAT32, {27}}, {"action", GPUR_INT32, {0}}, {"reward", GPUR_FLOAT32, {0}},
-                                   {"next_obs", GPUR_FLOAT32, {27}}, {"terminated", GPUR_BOOL, {0}}};
+static const gpur_field melee[] = {{"obs", GPUR_FLOAT32, {27}},
+                                   {"action", GPUR_INT32, {0}},
+                                   {"reward", GPUR_FLOAT32, {0}},
+                                   {"next_obs", GPUR_FLOAT32, {27}},
+                                   {"terminated", GPUR_BOOL, {0}}};
 
 TEST(the_plan_of_the_papers_replay_is_exact)
 {
@@ -200,8 +204,11 @@ TEST(fields_lie_as_in_a_c_struct)
         float d;
         uint8_t e;
     } mixed;
-    static const gpur_field fields[] = {{"a", GPUR_UINT8, {3}}, {"b", GPUR_INT64, {0}}, {"c", GPUR_FLOAT16, {5, 1}},
-                                        {"d", GPUR_FLOAT32, {1}}, {"e", GPUR_BOOL, {0}}};
+    static const gpur_field fields[] = {{"a", GPUR_UINT8, {3}},
+                                        {"b", GPUR_INT64, {0}},
+                                        {"c", GPUR_FLOAT16, {5, 1}},
+                                        {"d", GPUR_FLOAT32, {1}},
+                                        {"e", GPUR_BOOL, {0}}};
     static const int64_t offsets[] = {offsetof(mixed, a), offsetof(mixed, b), offsetof(mixed, c), offsetof(mixed, d),
                                       offsetof(mixed, e)};
     gpur_device *const device = test_device();

@@ -65,10 +65,24 @@ static void set_args(bench_top *t, gpur_window window, int32_t source, int64_t r
 {
     const gpur_copies copies = all_fields(t, 0);
     const gpur_gather_args args = {
-        .window = t->window, .ring = t->ring, .pitch = PITCH, .capacity = CAPACITY, .batch = rows, .ids = t->ids,
-        .step_value = 3, .seed = 4, .id = (int64_t *)(void *)t->extras, .weight = (float *)(void *)(t->extras + ROWS * 8),
-        .discount = (float *)(void *)(t->extras + ROWS * 12), .gamma = 0.5f, .source = source, .terminated_offset = 46,
-        .tile = gpur_tile_rows(PITCH), .row_bytes = 163, .copy_count = copies.count, .units = copies.units,
+        .window = t->window,
+        .ring = t->ring,
+        .pitch = PITCH,
+        .capacity = CAPACITY,
+        .batch = rows,
+        .ids = t->ids,
+        .step_value = 3,
+        .seed = 4,
+        .id = (int64_t *)(void *)t->extras,
+        .weight = (float *)(void *)(t->extras + ROWS * 8),
+        .discount = (float *)(void *)(t->extras + ROWS * 12),
+        .gamma = 0.5f,
+        .source = source,
+        .terminated_offset = 46,
+        .tile = gpur_tile_rows(PITCH),
+        .row_bytes = 163,
+        .copy_count = copies.count,
+        .units = copies.units,
     };
     t->args = args;
     memcpy(t->args.copies, copies.list, sizeof copies.list);
@@ -180,8 +194,13 @@ static void check_scatter(int64_t first_slot, int64_t rows, gpur_grid grid)
     static unsigned char ring[CAPACITY * PITCH];
     open_top(&t);
     const gpur_copies copies = all_fields(&t, 0);
-    gpur_scatter_args args = {.ring = t.ring, .pitch = PITCH, .capacity = CAPACITY, .first_slot = first_slot,
-                              .rows = rows, .tile = gpur_tile_rows(PITCH), .copy_count = copies.count,
+    gpur_scatter_args args = {.ring = t.ring,
+                              .pitch = PITCH,
+                              .capacity = CAPACITY,
+                              .first_slot = first_slot,
+                              .rows = rows,
+                              .tile = gpur_tile_rows(PITCH),
+                              .copy_count = copies.count,
                               .units = copies.units};
     memcpy(args.copies, copies.list, sizeof copies.list);
     uint64_t random = 6;

@@ -4,7 +4,7 @@
 #include "replay_kit.h"
 #include "test.h"
 
-enum { OPERATIONS = 500, ROUNDS = 45, LONG_ROUNDS = 2000, WRITERS = 3 };
+enum { OPERATIONS = 500, ROUNDS = 45, LONG_ROUNDS = 1000, WRITERS = 3 };
 
 typedef struct world {
     gpur_device *device;
@@ -18,13 +18,25 @@ typedef struct world {
 } world;
 
 static const gpur_field schemas[][5] = {
-    {{"obs", GPUR_FLOAT32, {27}}, {"action", GPUR_INT32, {0}}, {"reward", GPUR_FLOAT32, {0}},
-     {"next_obs", GPUR_FLOAT32, {27}}, {"terminated", GPUR_BOOL, {0}}},
-    {{"a", GPUR_UINT8, {3}}, {"terminated", GPUR_UINT8, {1}}, {"b", GPUR_FLOAT16, {5, 2}}, {"c", GPUR_INT64, {0}},
+    {{"obs", GPUR_FLOAT32, {27}},
+     {"action", GPUR_INT32, {0}},
+     {"reward", GPUR_FLOAT32, {0}},
+     {"next_obs", GPUR_FLOAT32, {27}},
+     {"terminated", GPUR_BOOL, {0}}},
+    {{"terminated", GPUR_UINT8, {1}},
+     {"a", GPUR_UINT8, {3}},
+     {"b", GPUR_FLOAT16, {5, 2}},
+     {"c", GPUR_INT64, {0}},
      {"d", GPUR_UINT8, {7}}},
-    {{"obs", GPUR_UINT8, {64}}, {"next_obs", GPUR_UINT8, {4, 4, 4}}, {"x", GPUR_FLOAT32, {4}}, {"y", GPUR_INT64, {2}},
+    {{"obs", GPUR_UINT8, {64}},
+     {"next_obs", GPUR_UINT8, {4, 4, 4}},
+     {"x", GPUR_FLOAT32, {4}},
+     {"y", GPUR_INT64, {2}},
      {"z", GPUR_FLOAT32, {28}}},
-    {{"discount", GPUR_FLOAT32, {0}}, {"one", GPUR_UINT8, {0}}, {"two", GPUR_FLOAT16, {0}}, {"eight", GPUR_INT64, {0}},
+    {{"discount", GPUR_FLOAT32, {0}},
+     {"one", GPUR_UINT8, {0}},
+     {"two", GPUR_FLOAT16, {0}},
+     {"eight", GPUR_INT64, {0}},
      {"large", GPUR_UINT8, {601}}},
 };
 

@@ -65,7 +65,8 @@ enum {
 /* When a partly filled staging block is published. */
 enum {
     GPUR_FLUSH_AUTO = 0,   /* before each draw: a draw sees every transition this thread's earlier calls completed */
-    GPUR_FLUSH_MANUAL = 1, /* only at gpur_writer_flush: whole blocks, copied while the draw before runs */
+    GPUR_FLUSH_MANUAL = 1, /* only at gpur_writer_flush, which the next draw sees. Whole blocks go by themselves: one that
+                              overwrites rows is copied while the next draw runs, and seen by the draw after it */
 };
 
 /* What an append does that finds every staging block in flight. */

@@ -59,7 +59,7 @@ GPUR_API gpur_status gpur_writer_append(gpur_writer *writer, int64_t count, cons
  *
  *   fields     (field_count) pointers, each to (count, ...) contiguous elements
  *   stream     CUDA, device arrays: the cudaStream_t that made them; it is ordered before the reading, and after it
- *              for whatever the caller enqueues next. Else NULL
+ *              for whatever the caller enqueues next. NULL: the arrays are ready now, and have been read on return
  */
 GPUR_API gpur_status gpur_writer_append_fields(gpur_writer *writer, int64_t count, const void *const *fields,
                                                void *stream, int64_t *appended);

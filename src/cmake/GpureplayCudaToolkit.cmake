@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 # Finds nvcc and what it needs: the toolkit's own folder (CUDAToolkit_ROOT, CUDA_HOME, PATH, /usr/local/cuda), Debian's
-# packages, or the layout of pip's nvidia-* wheels (site-packages/nvidia/cu13). FindCUDAToolkit knows only the first.
+# packages, or the layout of pip's nvidia-* wheels (site-packages/nvidia/cu13), which may also hold only the libraries
+# beside a toolkit that has nvcc alone. FindCUDAToolkit knows only the first.
 # Leaves GPUREPLAY_CUDA_MISSING empty when kernels can be built, or saying what is missing.
 file(GLOB wheel_roots LIST_DIRECTORIES true $ENV{VIRTUAL_ENV}/lib/python3*/site-packages/nvidia/cu1[0-9]
     $ENV{CONDA_PREFIX}/lib/python3*/site-packages/nvidia/cu1[0-9])
@@ -30,12 +31,12 @@ set(include_suffixes include ${cuda_target}/include)
 set(library_suffixes lib64 lib ${cuda_target}/lib)
 find_path(GPUREPLAY_CUDA_INCLUDE_DIR cuda_runtime_api.h HINTS ${cuda_root} PATH_SUFFIXES ${include_suffixes})
 find_path(GPUREPLAY_CURAND_INCLUDE_DIR curand_philox4x32_x.h HINTS ${cuda_root} ${site_packages}/curand
-    PATH_SUFFIXES ${include_suffixes})
+    PATHS ${wheel_roots} PATH_SUFFIXES ${include_suffixes})
 find_library(GPUREPLAY_CUDART NAMES libcudart_static.a HINTS ${cuda_root} PATH_SUFFIXES ${library_suffixes})
 find_path(GPUREPLAY_CUBLASLT_INCLUDE_DIR cublasLt.h HINTS ${cuda_root} ${site_packages}/cublas
-    PATH_SUFFIXES ${include_suffixes})
+    PATHS ${wheel_roots} PATH_SUFFIXES ${include_suffixes})
 find_library(GPUREPLAY_CUBLASLT NAMES cublasLt libcublasLt.so.${cuda_major} HINTS ${cuda_root} ${site_packages}/cublas
-    PATH_SUFFIXES ${library_suffixes})
+    PATHS ${wheel_roots} PATH_SUFFIXES ${library_suffixes})
 mark_as_advanced(GPUREPLAY_NVCC GPUREPLAY_CUDA_INCLUDE_DIR GPUREPLAY_CURAND_INCLUDE_DIR GPUREPLAY_CUDART
     GPUREPLAY_CUBLASLT_INCLUDE_DIR GPUREPLAY_CUBLASLT)
 

@@ -18,8 +18,10 @@ static gpur_status find_array(const gpur_batch *batch, const char *name, int32_t
     for (*array = 0; *array < batch->layout.count; ++*array)
         if (strcmp(batch->layout.arrays[*array].name, name) == 0)
             return GPUR_OK;
-    return gpur_fail(GPUR_INVALID_ARGUMENT, "a batch has no array \"%s\"; it has its %d fields, \"discount\", \"weight\" "
-                     "and \"id\"", name, (int)batch->pool->schema.count);
+    return gpur_fail(GPUR_INVALID_ARGUMENT,
+                     "a batch has no array \"%s\"; it has its %d fields, \"discount\", \"weight\" "
+                     "and \"id\"",
+                     name, (int)batch->pool->schema.count);
 }
 
 gpur_status gpur_batch_get_array(gpur_batch *batch, const char *name, void **device_memory, gpur_field_info *given)

@@ -80,10 +80,14 @@ static gpur_status check_sizes(gpur_replay_config *c, int64_t pitch)
     const int64_t most = INT64_MAX / 256 / pitch;
     GPUR_REQUIRE(c->capacity >= 2 && c->capacity <= most,
                  "gpur_replay_config.capacity is %" PRId64 "; it must be 2 to %" PRId64, c->capacity, most);
-    GPUR_REQUIRE(c->update_size >= 0, "gpur_replay_config.update_size is %" PRId64 "; it must be 1 or more, or 0 for "
-                 "the default", c->update_size);
-    GPUR_REQUIRE(c->max_batch >= 0, "gpur_replay_config.max_batch is %" PRId64 "; it must be 1 or more, or 0 for the "
-                 "default", c->max_batch);
+    GPUR_REQUIRE(c->update_size >= 0,
+                 "gpur_replay_config.update_size is %" PRId64 "; it must be 1 or more, or 0 for "
+                 "the default",
+                 c->update_size);
+    GPUR_REQUIRE(c->max_batch >= 0,
+                 "gpur_replay_config.max_batch is %" PRId64 "; it must be 1 or more, or 0 for the "
+                 "default",
+                 c->max_batch);
     GPUR_REQUIRE(c->max_batch <= INT32_MAX, "gpur_replay_config.max_batch is %" PRId64 "; it must be at most %d",
                  c->max_batch, INT32_MAX);
     if (c->update_size == 0)

@@ -3,9 +3,10 @@
  * Taking turns: draws and learners' launches follow one another on the replay's consumer stream. Between begin and end
  * the caller enqueues one launch, on that stream; it may hold any number of gathers.
  *
- * What a launch sees: under GPUR_FLUSH_AUTO every row that was appended before begin; under GPUR_FLUSH_MANUAL the blocks
- * that were sealed before. A block that overwrites rows is copied while the launch after its sealing runs, and is seen by
- * the launch after that one, unless gpur_writer_flush asked for the next. All of it is decided by the order of calls.
+ * What a launch sees: under GPUR_FLUSH_AUTO every row that was appended before begin; under GPUR_FLUSH_MANUAL the
+ * blocks that were sealed before. A block that overwrites rows is copied while the launch after its sealing runs, and
+ * is seen by the launch after that one, unless gpur_writer_flush asked for the next. All of it is decided by the order
+ * of calls.
  */
 #ifndef GPUR_REPLAY_CONSUMER_H
 #define GPUR_REPLAY_CONSUMER_H
@@ -15,11 +16,12 @@
 
 /*
  * Takes the turn: waits for the turn before, and until at most one earlier launch is in flight; publishes by the flush
- * mode. On GPUR_OK the caller must call gpur_consumer_end, also when its own launch failed. At any time from here to the
- * end of the launch the window holds at least `needed` rows, for any `needed` up to max_batch.
+ * mode. On GPUR_OK the caller must call gpur_consumer_end, also when its own launch failed. At any time from here to
+ * the end of the launch the window holds at least `needed` rows, for any `needed` up to max_batch.
  *
- *   GPUR_TOO_FEW  a draw made now would see fewer than `needed` rows; the turn is given back. 0 asks for none: a turn to
- *                 read or write what launches use
+ * `needed` 0 asks for no rows: a turn to read or write what launches use.
+ *
+ *   GPUR_TOO_FEW  a draw made now would see fewer than `needed` rows; the turn is given back
  */
 gpur_status gpur_consumer_begin(gpur_replay *replay, int64_t needed, gpur_stream **stream);
 

@@ -10,7 +10,8 @@ typedef struct gpur_copies {
     int32_t count, units;
 } gpur_copies;
 
-/* Adds the copy of a field of `bytes` bytes at `offset` of a row; its values lie `pitch` bytes apart from `array` on. */
+/* Adds the copy of a field of `bytes` bytes at `offset` of a row; its values lie `pitch` bytes apart from `array` on.
+ */
 void gpur_copies_add(gpur_copies *copies, const void *array, int64_t pitch, int64_t offset, int64_t bytes);
 
 /* How many rows of so many bytes a block should take at a time: few large ones, so that all blocks have work. */

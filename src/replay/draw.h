@@ -7,11 +7,12 @@
 #include "gpureplay/replay.h"
 #include "replay/schema.h"
 
-/* Where one field of the rows goes. The widest copies need `to`, `pitch` and the field's place to be multiples of 16. */
+/* Where one field of the rows goes. The widest copies need `to`, `pitch` and the field's place to be multiples of 16.
+ */
 typedef struct gpur_draw_field {
-    int32_t field;  /* index in the schema: gpur_schema_find */
-    void *to;       /* (rows, field) in device memory */
-    int64_t pitch;  /* bytes from one row to the next; the field's own bytes at least */
+    int32_t field; /* index in the schema: gpur_schema_find */
+    void *to;      /* (rows, field) in device memory */
+    int64_t pitch; /* bytes from one row to the next; the field's own bytes at least */
 } gpur_draw_field;
 
 typedef struct gpur_draw_request {
@@ -24,7 +25,7 @@ typedef struct gpur_draw_request {
     float *discount;               /* (rows) device memory; NULL: not wanted. gamma x (1 - terminated), or as stored */
     const int64_t *ids;            /* (rows) device memory, for GPUR_SOURCE_IDS */
     uint64_t seed;
-    const uint64_t *step;          /* (1) device memory, read when the gather runs; NULL: step_value */
+    const uint64_t *step; /* (1) device memory, read when the gather runs; NULL: step_value */
     uint64_t step_value;
 } gpur_draw_request;
 

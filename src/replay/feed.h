@@ -25,16 +25,16 @@ typedef struct gpur_feed {
     unsigned char *block;  /* (block_rows, pitch) device; NULL under GPUR_FEED_COPY */
     gpur_stream *consumer; /* draws and training */
     gpur_stream *copier;
-    gpur_event *read;      /* launches that may read the rows that leave are done */
+    gpur_event *read; /* launches that may read the rows that leave are done */
     gpur_event *from_arrays;
 
-    gpur_window mirror;    /* what the next launch sees: the device's window once gpur_feed_show has been called */
-    int64_t soon, late;    /* rows copied, to be published before the next launch, before the one after it */
+    gpur_window mirror; /* what the next launch sees; told to the device when that launch begins */
+    int64_t soon, late; /* rows copied, to be published before the next launch, before the one after it */
     gpur_event *soon_copied, *late_copied; /* borrowed */
-    int64_t launches;      /* begun */
-    int launching;         /* a launch is being enqueued */
-    int unread;            /* launches were enqueued since `read` was recorded */
-    int stale;             /* the mirror has changed since the device's window was set */
+    int64_t launches;                      /* begun */
+    int launching;                         /* a launch is being enqueued */
+    int unread;                            /* launches were enqueued since `read` was recorded */
+    int stale;                             /* the mirror has changed since the device's window was set */
 
     int64_t published, evicted, blocks, bytes; /* statistics */
 } gpur_feed;
@@ -43,8 +43,8 @@ gpur_status gpur_feed_build(gpur_feed *feed, gpur_device *device, const gpur_rep
                             const gpur_schema *schema, const gpur_replay_plan *plan);
 void gpur_feed_destroy(gpur_feed *feed); /* waits for its work; tolerates half-built */
 
-/* Enqueues the way of `count` rows, (count, pitch) in pinned memory, into the ring; 1 to block_rows. `copied` is recorded
- * behind it; recording it again for a later call is fine, since copies end in the order of their enqueuing. */
+/* Enqueues the way of `count` rows, (count, pitch) in pinned memory, into the ring; 1 to block_rows. `copied` is
+ * recorded behind it; recording it again for a later call is fine, since copies end in the order of their enqueuing. */
 gpur_status gpur_feed_rows(gpur_feed *feed, const void *rows, int64_t count, gpur_event *copied);
 
 /* The same from one array a field, each (count, ...) in device memory. */

@@ -63,8 +63,10 @@ static gpur_status open_block(gpur_intake *intake)
     if (staging->open)
         return GPUR_OK;
     if (intake->when_full == GPUR_WHEN_FULL_ERROR)
-        return gpur_fail(GPUR_WOULD_BLOCK, "all %d staging blocks of %" PRId64 " rows are in use; call again later, or "
-                         "set when_full to GPUR_WHEN_FULL_WAIT", (int)staging->count, staging->block_rows);
+        return gpur_fail(GPUR_WOULD_BLOCK,
+                         "all %d staging blocks of %" PRId64 " rows are in use; call again later, or "
+                         "set when_full to GPUR_WHEN_FULL_WAIT",
+                         (int)staging->count, staging->block_rows);
     return wait_for_block(intake);
 }
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Where the threads meet: writers claim rows of the open staging block under the lock, fill them without it, and commit.
- * Full blocks go to the feed with the last commit; a consumer or a flush seals what is there, also in mid-block.
+ * Where the threads meet: writers claim rows of the open staging block under the lock, fill them without it, and
+ * commit. Full blocks go to the feed with the last commit; a consumer or a flush seals what is there, also in
+ * mid-block.
  */
 #ifndef GPUR_REPLAY_INTAKE_H
 #define GPUR_REPLAY_INTAKE_H
@@ -12,8 +13,8 @@
 #include <pthread.h>
 
 typedef struct gpur_intake {
-    pthread_mutex_t lock;    /* over all of this, staging and feed */
-    pthread_cond_t changed;  /* a commit, or the end of a sealing */
+    pthread_mutex_t lock;   /* over all of this, staging and feed */
+    pthread_cond_t changed; /* a commit, or the end of a sealing */
     gpur_staging staging;
     gpur_feed feed;
     int32_t flush, when_full;

@@ -7,7 +7,7 @@
 #include "replay/schema.h"
 
 enum {
-    GPUR_WINDOW_BYTES = 256,   /* the visible window has an allocation's granule to itself */
+    GPUR_WINDOW_BYTES = 256, /* the visible window has an allocation's granule to itself */
     GPUR_MAX_ARRAYS = GPUR_MAX_FIELDS + 3,
 };
 

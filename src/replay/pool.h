@@ -17,11 +17,11 @@ typedef struct gpur_pool {
     gpur_schema schema;
     int64_t max_batch;
     pthread_mutex_t lock;
-    gpur_stream *reader;    /* for gpur_batch_read */
-    gpur_stream *returns;   /* CUDA: waits for the streams that batches were handed to */
+    gpur_stream *reader;  /* for gpur_batch_read */
+    gpur_stream *returns; /* CUDA: waits for the streams that batches were handed to */
     struct gpur_batch *idle;
     int64_t alive, made;
-    int closed;             /* the replay has gone: what comes back is freed */
+    int closed; /* the replay has gone: what comes back is freed */
 } gpur_pool;
 
 struct gpur_batch {
@@ -31,11 +31,11 @@ struct gpur_batch {
     gpur_batch_layout layout; /* for `rows` rows */
     int64_t rows, count;      /* allocated, drawn */
     atomic_int references;
-    gpur_event *filled;       /* on the consumer stream */
-    gpur_event *returned;     /* on `returns`: the last user's reads */
-    gpur_gather_args args;    /* that fill all of it; batch 0 until they have been made */
-    void *native;             /* the user's stream, or NULL */
-    int was_handed_out;       /* `returned` must be waited for */
+    gpur_event *filled;    /* on the consumer stream */
+    gpur_event *returned;  /* on `returns`: the last user's reads */
+    gpur_gather_args args; /* that fill all of it; batch 0 until they have been made */
+    void *native;          /* the user's stream, or NULL */
+    int was_handed_out;    /* `returned` must be waited for */
 };
 
 gpur_status gpur_pool_create(gpur_device *device, const gpur_schema *schema, int64_t max_batch, gpur_pool **pool);

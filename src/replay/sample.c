@@ -84,8 +84,7 @@ static gpur_status fill(gpur_replay *replay, int64_t count, const int64_t *ids, 
 {
     gpur_batch *batch = NULL;
     GPUR_TRY(gpur_pool_take(replay->pool, count, stream, &batch));
-    const gpur_status status =
-        ids ? draw_ids(replay, batch, ids, stream, native) : draw(replay, batch, stream, native);
+    const gpur_status status = ids ? draw_ids(replay, batch, ids, stream, native) : draw(replay, batch, stream, native);
     if (status != GPUR_OK) {
         gpur_batch_release(batch);
         return status;
@@ -134,8 +133,7 @@ static gpur_status gather(gpur_replay *replay, int64_t count, const int64_t *ids
     return status;
 }
 
-gpur_status gpur_replay_gather(gpur_replay *replay, int64_t count, const int64_t *ids, void *native,
-                               gpur_batch **batch)
+gpur_status gpur_replay_gather(gpur_replay *replay, int64_t count, const int64_t *ids, void *native, gpur_batch **batch)
 {
     gpur_stream *stream = NULL;
     GPUR_TRY(check(replay, count, native, batch));

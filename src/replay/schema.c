@@ -64,8 +64,8 @@ static gpur_status read_shape(gpur_field_info *info, const int32_t *shape)
         GPUR_REQUIRE(shape[d] > 0, "field \"%s\" has %d in its shape; an axis is at least 1 long", info->name,
                      (int)shape[d]);
         info->bytes *= shape[d];
-        GPUR_REQUIRE(info->bytes <= GPUR_MAX_ROW_BYTES, "field \"%s\" is over %d bytes; that is the most a row may have",
-                     info->name, GPUR_MAX_ROW_BYTES);
+        GPUR_REQUIRE(info->bytes <= GPUR_MAX_ROW_BYTES,
+                     "field \"%s\" is over %d bytes; that is the most a row may have", info->name, GPUR_MAX_ROW_BYTES);
         info->shape[d] = shape[d];
         info->dims = d + 1;
     }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Pinned blocks between the writers and the feed. One block is open at a time and all writers fill it, so that blocks are
- * whole however many writers there are, and an idle writer holds none. A block goes
+ * Pinned blocks between the writers and the feed. One block is open at a time and all writers fill it, so that blocks
+ * are whole however many writers there are, and an idle writer holds none. A block goes
  *
  *   spare (its last copy may still run) -> open -> closed (full; perhaps a writer is still at it) -> fed -> spare
  *

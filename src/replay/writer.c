@@ -205,9 +205,11 @@ static gpur_status place_of(const gpur_replay *replay, const void *const *fields
         GPUR_REQUIRE(fields[f], "fields[%d], \"%s\", is NULL", (int)f, replay->schema.fields[f].name);
         const int here = gpur_device_is_cuda(device) ? gpur_memory_is_on_device(device, fields[f])
                                                      : replay->config.feed == GPUR_FEED_SCATTER;
-        GPUR_REQUIRE(f == 0 || here == *on_device, "fields[0], \"%s\", is in %s memory and fields[%d], \"%s\", in %s "
-                     "memory; all must be in the same", replay->schema.fields[0].name, *on_device ? "device" : "host",
-                     (int)f, replay->schema.fields[f].name, here ? "device" : "host");
+        GPUR_REQUIRE(f == 0 || here == *on_device,
+                     "fields[0], \"%s\", is in %s memory and fields[%d], \"%s\", in %s "
+                     "memory; all must be in the same",
+                     replay->schema.fields[0].name, *on_device ? "device" : "host", (int)f,
+                     replay->schema.fields[f].name, here ? "device" : "host");
         *on_device = here;
     }
     return GPUR_OK;

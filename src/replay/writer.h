@@ -14,10 +14,10 @@ struct gpur_writer {
     gpur_replay *replay; /* must outlive the writer */
     int32_t num_envs;
     gpur_step_fields fields;
-    unsigned char *obs;       /* (num_envs, obs) the observation each environment's next transition starts from */
-    unsigned char *is_open;   /* (num_envs) 1 between reset and the end of the episode */
-    int64_t obs_bytes;        /* of one; 0 when the schema has no obs */
-    size_t bytes;             /* allocated behind `obs` and `is_open` together */
+    unsigned char *obs;     /* (num_envs, obs) the observation each environment's next transition starts from */
+    unsigned char *is_open; /* (num_envs) 1 between reset and the end of the episode */
+    int64_t obs_bytes;      /* of one; 0 when the schema has no obs */
+    size_t bytes;           /* allocated behind `obs` and `is_open` together */
 };
 
 /* GPUR_OK when the schema has all that gpur_writer_step fills in, and nothing more. */

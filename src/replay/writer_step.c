@@ -41,8 +41,10 @@ gpur_status gpur_writer_check_steps(const gpur_writer *writer)
                  : f->next_obs < 0 ? "next_obs"
                                    : "terminated");
     const int32_t known = 5 + (f->truncated >= 0);
-    GPUR_REQUIRE(schema->count == known, "the schema has %d fields; gpur_writer_step fills in %d of them: use "
-                 "gpur_writer_append_fields", (int)schema->count, (int)known);
+    GPUR_REQUIRE(schema->count == known,
+                 "the schema has %d fields; gpur_writer_step fills in %d of them: use "
+                 "gpur_writer_append_fields",
+                 (int)schema->count, (int)known);
     return check_alike(schema, f);
 }
 
@@ -62,8 +64,7 @@ static gpur_status check_flags(const gpur_writer *writer, const step_input *in)
 static gpur_status check(const gpur_writer *writer, const step_input *in)
 {
     GPUR_REQUIRE(writer, "writer is NULL");
-    GPUR_REQUIRE(in->action && in->reward && in->next_obs && in->terminated,
-                 "%s is NULL; only truncated may be",
+    GPUR_REQUIRE(in->action && in->reward && in->next_obs && in->terminated, "%s is NULL; only truncated may be",
                  !in->action     ? "action"
                  : !in->reward   ? "reward"
                  : !in->next_obs ? "next_obs"
@@ -122,9 +123,10 @@ static gpur_status take(gpur_writer *writer, const step_input *in)
         gpur_intake_settle(intake);
         const int64_t room = gpur_staging_room(&intake->staging);
         if (room < writer->num_envs)
-            return gpur_fail(GPUR_WOULD_BLOCK, "there is room for %" PRId64 " rows in the staging blocks; a step needs "
-                             "%d: call again later, or set when_full to GPUR_WHEN_FULL_WAIT", room,
-                             (int)writer->num_envs);
+            return gpur_fail(GPUR_WOULD_BLOCK,
+                             "there is room for %" PRId64 " rows in the staging blocks; a step needs "
+                             "%d: call again later, or set when_full to GPUR_WHEN_FULL_WAIT",
+                             room, (int)writer->num_envs);
     }
     return write_rows(writer, in);
 }
@@ -157,7 +159,8 @@ gpur_status gpur_writer_step(gpur_writer *writer, const void *action, const floa
 gpur_status gpur_writer_reset(gpur_writer *writer, int32_t env, const void *obs)
 {
     GPUR_REQUIRE(writer, "writer is NULL");
-    GPUR_REQUIRE(obs, "obs is NULL; it must be the first observation of %s", env == -1 ? "every episode" : "the episode");
+    GPUR_REQUIRE(obs, "obs is NULL; it must be the first observation of %s",
+                 env == -1 ? "every episode" : "the episode");
     GPUR_REQUIRE(env >= -1 && env < writer->num_envs, "env is %d; it must be 0 to %d, or -1 for all", (int)env,
                  (int)writer->num_envs - 1);
     GPUR_TRY(gpur_writer_check_steps(writer));

@@ -1,0 +1,133 @@
+# shellcheck shell=bash disable=SC2154 # dry, device, gpu, build, out, report, log, work, deadline are gpu_suite.sh's
+# SPDX-License-Identifier: MIT
+# Stages of the GPU suite: commands with a name, a time limit and an outcome, one after the other or several at a time.
+
+rows=() stages=() failed=0 # of the table, and of the JSON
+
+say() { printf '%s\n' "$*" | tee -a "$report"; }
+quoted() { printf '"%s"' "$(printf '%s' "$1" | tr -d '\000-\037' | sed 's/[\\"]/\\&/g')"; }
+cached() { sed -n "s/^$1:[A-Z]*=//p" "$build/CMakeCache.txt" 2>/dev/null; } # cached NAME: from the build's cache
+
+commit() {
+    local hash dirty=""
+    hash=$(git rev-parse HEAD 2>/dev/null) || { echo "${GPUREPLAY_COMMIT:-unknown: no git here}" && return; }
+    [ -z "$(git status --porcelain 2>/dev/null)" ] || dirty=", with changes"
+    echo "$hash$dirty"
+}
+
+compilers() {
+    local nvcc
+    nvcc=$(cached GPUREPLAY_NVCC)
+    echo "$("$(cached CMAKE_C_COMPILER)" --version 2>/dev/null | head -n 1)," \
+        "nvcc $("${nvcc:-nvcc}" --version 2>/dev/null | sed -n 's/.*release //p')"
+}
+
+# run ID LIMIT COMMAND...: leaves ID.out, and "outcome seconds status" in ID.outcome.
+run() {
+    local id=$work/$1 limit=$2 left=$((deadline - SECONDS)) began=$SECONDS status=0 outcome=passed
+    shift 2
+    if [ ! -x "$(command -v "$1")" ]; then
+        echo "$1 was not built, or is not here" >"$id.out"
+        echo "skipped 0 0" >"$id.outcome"
+        return
+    fi
+    if [ "$left" -lt 1 ]; then
+        echo "no time was left" >"$id.out"
+        echo "late 0 0" >"$id.outcome"
+        return
+    fi
+    [ "$limit" -gt "$left" ] && limit=$left
+    timeout --kill-after=10 "$limit" "$@" >"$id.out" 2>&1 </dev/null || status=$?
+    case $status in 0) ;; 124 | 137) outcome=timeout ;; *) outcome=failed ;; esac
+    echo "$outcome $((SECONDS - began)) $status" >"$id.outcome"
+}
+
+# tell ID NAME COMMAND...: one line of the report, one entry of the JSON; all output to the log, the end of a failure's
+# to the report.
+tell() {
+    local id=$work/$1 name=$2 outcome seconds status
+    shift 2
+    read -r outcome seconds status <"$id.outcome"
+    { printf '\n== %s: %s\n' "$name" "$*"; cat "$id.out"; } >>"$log"
+    rows+=("$(printf '%-28s %-8s %4d s' "$name" "$outcome" "$seconds")")
+    say "${rows[-1]}"
+    stages+=("{\"name\": $(quoted "$name"), \"outcome\": $(quoted "$outcome"), \"seconds\": $seconds}")
+    if grep -q 'tests failed out of' "$id.out"; then
+        say "    $(grep 'tests failed out of' "$id.out"), $(grep -c '\*\*\*Skipped' "$id.out") of them skipped"
+    fi
+    case $outcome in
+    passed) ;;
+    skipped) say "    $(cat "$id.out")" ;;
+    *)
+        failed=$((failed + 1))
+        echo "    status $status; the last lines:" | tee -a "$report"
+        tail -n 15 "$id.out" | sed 's/^/    | /' | tee -a "$report"
+        ;;
+    esac
+}
+
+# stage NAME LIMIT COMMAND...: fails when the command does.
+stage() {
+    local name=$1 id=${#stages[@]}
+    run "$id" "$2" "${@:3}"
+    tell "$id" "$name" "${@:3}"
+    grep -q '^passed' "$work/$id.outcome"
+}
+
+# told_stage: a stage whose whole output is worth a place in the report.
+told_stage() {
+    local id=${#stages[@]}
+    stage "$@" && sed 's/^/    /' "$work/$id.out" | tee -a "$report"
+}
+
+would() { say "$(printf '%-28s would run (%d s): %s' "$1" "$2" "${*:3}")"; }
+
+# gpu_stage: a told stage, or in a dry run its command.
+gpu_stage() {
+    if [ -n "$dry" ]; then would "$@"; else told_stage "$@"; fi
+}
+
+# gpu_job: the same, beside as many others as there is room for; told by end_jobs, in order.
+jobs_begun=()
+gpu_job() {
+    local id=job${#jobs_begun[@]}
+    if [ -n "$dry" ]; then
+        would "$@"
+        return
+    fi
+    while [ "$(jobs -pr | wc -l)" -ge 6 ]; do wait -n; done
+    run "$id" "$2" "${@:3}" &
+    jobs_begun+=("$1")
+    printf '%q ' "${@:3}" >"$work/$id.command"
+}
+
+end_jobs() {
+    local i
+    wait
+    for ((i = 0; i < ${#jobs_begun[@]}; i++)); do
+        tell "job$i" "${jobs_begun[i]}" "$(cat "$work/job$i.command")"
+    done
+}
+
+table() {
+    say ""
+    say "$(printf '%s\n' ${rows[@]+"${rows[@]}"})"
+    say "$failed of ${#rows[@]} stages failed; $SECONDS s in all; $report"
+}
+
+write_json() {
+    local separator="" entry
+    {
+        printf '{\n  "gpu": %s,\n  "driver": %s,\n' "$(quoted "$gpu")" "$(quoted "$(asked driver_version)")"
+        printf '  "commit": %s,\n  "compiler": %s,\n' "$(quoted "$(commit)")" "$(quoted "$(compilers)")"
+        printf '  "when": "%s",\n  "version": %s,\n' "$(date -u +%Y-%m-%dT%H:%M:%SZ)" \
+            "$(quoted "$(cached CMAKE_PROJECT_VERSION)")"
+        printf '  "dry_run": %s,\n  "failed": %d,\n' "$([ -n "$dry" ] && echo true || echo false)" "$failed"
+        printf '  "stages": ['
+        for entry in ${stages[@]+"${stages[@]}"}; do
+            printf '%s\n    %s' "$separator" "$entry"
+            separator=,
+        done
+        printf '\n  ]\n}\n'
+    } >"$out/report.json"
+}

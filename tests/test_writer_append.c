@@ -1,0 +1,141 @@
+/* SPDX-License-Identifier: MIT */
+/* Finished rows: by rows and by fields, through both feeds, with and without waiting. */
+#include "gate_cpu.h"
+#include "replay/replay.h"
+#include "replay_kit.h"
+#include "test.h"
+
+enum { OBS = 3, ENVS = 2 };
+
+static const gpur_field full[] = {{"obs", GPUR_FLOAT32, {OBS}},   {"action", GPUR_INT32, {0}},
+                                  {"reward", GPUR_FLOAT32, {0}},  {"next_obs", GPUR_FLOAT32, {OBS}},
+                                  {"terminated", GPUR_BOOL, {0}}, {"truncated", GPUR_UINT8, {0}},
+                                  {"extra", GPUR_INT32, {0}}};
+
+static int open_scene(kit_scene *s, const gpur_replay_config *config, int32_t num_envs)
+{
+    return kit_open(s, test_device(), config, num_envs);
+}
+
+static int64_t appended(kit_scene *s)
+{
+    gpur_replay_stats stats = {.size = sizeof stats};
+    return gpur_replay_get_stats(s->replay, &stats) == GPUR_OK ? stats.appended : -1;
+}
+
+static const float numbers[ENVS * OBS] = {1, 2, 3, 4, 5, 6};
+
+TEST(bad_writers_and_appends_are_refused)
+{
+    gpur_replay_config config = kit_config(full, 6, 100, 7, 8);
+    gpur_writer *writer = NULL;
+    int64_t taken = 7;
+    kit_scene s;
+    CHECK(open_scene(&s, &config, ENVS));
+    CHECK_STATUS(gpur_writer_create(s.replay, 0, &writer), GPUR_INVALID_ARGUMENT);
+    CHECK_MESSAGE("num_envs is 0; it must be 1 or more");
+    CHECK_STATUS(gpur_writer_create(NULL, 1, &writer), GPUR_INVALID_ARGUMENT);
+    CHECK_STATUS(gpur_writer_create(s.replay, 1, NULL), GPUR_INVALID_ARGUMENT);
+    CHECK_STATUS(gpur_writer_append(s.writer, -1, numbers, &taken), GPUR_INVALID_ARGUMENT);
+    CHECK_MESSAGE("count is -1; it must be 0 or more");
+    CHECK_STATUS(gpur_writer_append(s.writer, 2, NULL, &taken), GPUR_INVALID_ARGUMENT);
+    CHECK_MESSAGE("rows is NULL; it must be 2 packed rows");
+    CHECK_EQUAL(taken, 0);
+    CHECK_STATUS(gpur_writer_append(NULL, 1, numbers, NULL), GPUR_INVALID_ARGUMENT);
+    CHECK_OK(gpur_writer_append(s.writer, 0, NULL, &taken));
+    const void *fields[] = {numbers, numbers, NULL, numbers, numbers, numbers};
+    CHECK_STATUS(gpur_writer_append_fields(s.writer, 1, NULL, NULL, &taken), GPUR_INVALID_ARGUMENT);
+    CHECK_STATUS(gpur_writer_append_fields(s.writer, 1, fields, NULL, &taken), GPUR_INVALID_ARGUMENT);
+    CHECK_MESSAGE("fields[2], \"reward\", is NULL");
+    CHECK_EQUAL(appended(&s), 0);
+    CHECK_STATUS(gpur_writer_flush(NULL), GPUR_INVALID_ARGUMENT);
+    kit_close(&s);
+}
+
+/* Both feeds and both kinds of append must leave the same bytes in the ring. */
+static gpur_status feed_a_ring(int32_t feed, int by_fields, unsigned char *ring, size_t bytes)
+{
+    gpur_replay_config config = kit_config(full, 7, 40, 6, 8);
+    kit_scene s;
+    config.feed = feed;
+    if (!open_scene(&s, &config, 1))
+        return -100;
+    const kit k = kit_of(s.replay, config.gamma);
+    gpur_status status = GPUR_OK;
+    for (int64_t i = 0; i < 20 && status == GPUR_OK; i++) {
+        void *arrays[GPUR_MAX_FIELDS];
+        kit_arrays(&k, 5 * i, 5, arrays);
+        status = by_fields ? gpur_writer_append_fields(s.writer, 5, (const void *const *)arrays, NULL, NULL)
+                           : kit_append(&k, s.writer, 5 * i, 5);
+        for (int32_t f = 0; f < k.count; f++)
+            free(arrays[f]);
+    }
+    if (status == GPUR_OK)
+        status = gpur_writer_flush(s.writer);
+    if (status == GPUR_OK)
+        status = gpur_device_copy(s.device, ring, s.replay->intake.feed.ring, (int64_t)bytes);
+    kit_close(&s);
+    return status;
+}
+
+TEST(both_feeds_and_both_appends_leave_the_same_ring)
+{
+    enum { BYTES = 40 * 64 };
+    static unsigned char rings[4][BYTES];
+    for (int i = 0; i < 4; i++)
+        CHECK_OK(feed_a_ring(i / 2, i % 2, rings[i], BYTES));
+    for (int i = 1; i < 4; i++)
+        CHECK(memcmp(rings[0], rings[i], BYTES) == 0);
+    CHECK(rings[0][0] != 0 || rings[0][1] != 0 || rings[0][2] != 0);
+}
+
+TEST(an_append_that_may_not_wait_leaves_exactly_the_rest)
+{
+    enum { ROWS = 100, UPDATE = 6, BLOCKS = 3 };
+    gpur_replay_config config = kit_config(full, 7, 200, UPDATE, 64);
+    const int held = !test_on_cuda() && test_executor() == GPUR_EXECUTOR_THREAD;
+    int64_t taken = 0, done = 0, ids[50];
+    kit_scene s;
+    gate g;
+    config.when_full = GPUR_WHEN_FULL_ERROR;
+    config.staging_blocks = BLOCKS;
+    gate_init(&g);
+    CHECK(open_scene(&s, &config, 1));
+    const kit k = kit_of(s.replay, config.gamma);
+    unsigned char *const rows = kit_rows(&k, 0, ROWS);
+    if (held) { /* copies stand still: three blocks fill up */
+        CHECK_OK(gate_close(&g, s.replay->intake.feed.copier));
+        CHECK_STATUS(gpur_writer_append(s.writer, ROWS, rows, &taken), GPUR_WOULD_BLOCK);
+        CHECK_MESSAGE("all 3 staging blocks of 6 rows are in use");
+        CHECK_EQUAL(taken, BLOCKS * UPDATE);
+        CHECK_EQUAL(appended(&s), BLOCKS * UPDATE);
+        gate_open(&g);
+        done = taken;
+    }
+    while (done < ROWS) {
+        const gpur_status status = gpur_writer_append(s.writer, ROWS - done, rows + done * k.row_bytes, &taken);
+        CHECK(status == GPUR_OK || status == GPUR_WOULD_BLOCK);
+        CHECK((status == GPUR_OK) == (taken == ROWS - done));
+        done += taken;
+    }
+    for (int half = 0; half < 2; half++) {
+        gpur_batch *batch = NULL;
+        for (int64_t b = 0; b < 50; b++)
+            ids[b] = 50 * half + b;
+        CHECK_OK(gpur_replay_gather(s.replay, 50, ids, NULL, &batch));
+        CHECK_EQUAL(kit_wrong_bytes(&k, batch, NULL), 0);
+        gpur_batch_release(batch);
+    }
+    free(rows);
+    kit_close(&s);
+    gate_destroy(&g);
+}
+
+int main(int argc, char **argv)
+{
+    test_main_begin(argc, argv);
+    RUN(bad_writers_and_appends_are_refused);
+    RUN(both_feeds_and_both_appends_leave_the_same_ring);
+    RUN(an_append_that_may_not_wait_leaves_exactly_the_rest);
+    return test_main_end();
+}
