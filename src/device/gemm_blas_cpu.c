@@ -49,6 +49,15 @@ static void product(const gpur_gemm_shape *s, int64_t rows, const float *a, cons
 }
 
 #ifdef _OPENMP
+/*
+ * A product of less than 20 us gains a few by a second thread, and loses milliseconds where that thread has to wait for
+ * its core, as OpenMP's barriers spin: small networks stay in the calling thread.
+ */
+static int worth_sharing(const gpur_gemm_shape *s, int64_t rows)
+{
+    return 2.0 * (double)rows * (double)s->n * (double)s->k >= 3e6;
+}
+
 /* OpenBLAS takes the count from the calling thread at each product, and shows the last it took to whoever asks. */
 static void product_with_openmp_threads(int threads, const gpur_gemm_shape *s, int64_t rows, const float *a,
                                         const float *b, float *c)
@@ -93,7 +102,7 @@ void gpur_cpu_sgemm(gpur_device *device, const gpur_gemm_shape *s, int64_t rows,
 {
 #ifdef _OPENMP
     if (is_parallel_by(OPENBLAS_OPENMP)) {
-        product_with_openmp_threads(device->threads, s, rows, a, b, c);
+        product_with_openmp_threads(worth_sharing(s, rows) ? device->threads : 1, s, rows, a, b, c);
         return;
     }
 #endif
