@@ -22,7 +22,8 @@ compilers() {
         "nvcc $("${nvcc:-nvcc}" --version 2>/dev/null | sed -n 's/.*release //p')"
 }
 
-# run ID LIMIT COMMAND...: leaves ID.out, and "outcome seconds status" in ID.outcome.
+# run ID LIMIT COMMAND...: leaves ID.out, and "outcome seconds status" in ID.outcome. Skipped: the command is not here.
+# Late: no time was left for it.
 run() {
     local id=$work/$1 limit=$2 left=$((deadline - SECONDS)) began=$SECONDS status=0 outcome=passed
     shift 2
@@ -32,7 +33,7 @@ run() {
         return
     fi
     if [ "$left" -lt 1 ]; then
-        echo "no time was left" >"$id.out"
+        : >"$id.out"
         echo "late 0 0" >"$id.outcome"
         return
     fi
@@ -40,6 +41,13 @@ run() {
     timeout --kill-after=10 "$limit" "$@" >"$id.out" 2>&1 </dev/null || status=$?
     case $status in 0) ;; 124 | 137) outcome=timeout ;; *) outcome=failed ;; esac
     echo "$outcome $((SECONDS - began)) $status" >"$id.outcome"
+}
+
+# What a checker or a compiler found, and which tests were skipped: worth a place in the report wherever it stands.
+findings() {
+    grep -m 5 ' error: ' "$1" | sed 's/^/    /'
+    sed -n 's/^=* *\([A-Z]* SUMMARY: .*\)/    \1/p; s/.*Test *#[0-9]*: \([^ ]*\) .*\*\*\*Skipped.*/    skipped: \1/p' "$1"
+    sed -n 's/^\(.* tests passed, .* out of .*\)/    \1/p' "$1"
 }
 
 # tell ID NAME COMMAND...: one line of the report, one entry of the JSON; all output to the log, the end of a failure's
@@ -52,12 +60,11 @@ tell() {
     rows+=("$(printf '%-28s %-8s %4d s' "$name" "$outcome" "$seconds")")
     say "${rows[-1]}"
     stages+=("{\"name\": $(quoted "$name"), \"outcome\": $(quoted "$outcome"), \"seconds\": $seconds}")
-    if grep -q 'tests failed out of' "$id.out"; then
-        say "    $(grep 'tests failed out of' "$id.out"), $(grep -c '\*\*\*Skipped' "$id.out") of them skipped"
-    fi
+    findings "$id.out" | tee -a "$report"
     case $outcome in
     passed) ;;
     skipped) say "    $(cat "$id.out")" ;;
+    late) failed=$((failed + 1)) ;;
     *)
         failed=$((failed + 1))
         echo "    status $status; the last lines:" | tee -a "$report"
@@ -82,12 +89,15 @@ told_stage() {
 
 would() { say "$(printf '%-28s would run (%d s): %s' "$1" "$2" "${*:3}")"; }
 
-# gpu_stage: a told stage, or in a dry run its command.
+# gpu_stage and gpu_told_stage: the same, or in a dry run the command.
 gpu_stage() {
+    if [ -n "$dry" ]; then would "$@"; else stage "$@"; fi
+}
+gpu_told_stage() {
     if [ -n "$dry" ]; then would "$@"; else told_stage "$@"; fi
 }
 
-# gpu_job: the same, beside as many others as there is room for; told by end_jobs, in order.
+# gpu_job: gpu_stage, beside as many others as there is room for; told by end_jobs, in order.
 jobs_begun=()
 gpu_job() {
     local id=job${#jobs_begun[@]}
