@@ -39,6 +39,12 @@ while [ $# -gt 0 ]; do
     shift 2
 done
 
+for option in seeds seconds; do
+    [[ ${!option} =~ ^[1-9][0-9]{0,8}$ ]] && continue
+    echo "bench/learning.sh: --$option is \"${!option}\"; it must be a whole number from 1 on" >&2
+    exit 2
+done
+
 build_program() {
     local build=build/quickstart generator=()
     if command -v ninja >/dev/null && [ ! -f "$build/CMakeCache.txt" ]; then generator=(-G Ninja); fi

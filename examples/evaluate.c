@@ -27,7 +27,7 @@ gpur_status evaluator_run(evaluator *judge, gpur_learner *learner, float *mean)
     vec_env_reset(envs);
     memset(judge->done, 0, (size_t)envs->count);
     for (int32_t left = envs->count; left > 0;) {
-        TRY(gpur_learner_act(learner, envs->count, (const float *)vec_env_obs(envs, 0), 0.0f, judge->actions));
+        TRY(gpur_learner_act(learner, envs->count, (const float *)vec_env_obs(envs, 0), 0.0f, judge->actions, NULL));
         vec_env_step(envs, judge->actions);
         for (int32_t i = 0; i < envs->count; i++) {
             if (judge->done[i] || !vec_env_ended(envs, i))

@@ -16,68 +16,99 @@ static void must(gpur_status status)
     exit(1);
 }
 
-int main(int argc, char **argv)
+static gpur_replay *make_replay(gpur_device *device)
 {
-    gpur_device *device;
-    must(gpur_device_open(argc > 1 ? argv[1] : "auto", NULL, &device));
-
     const gpur_field fields[] = {
         {"obs", GPUR_FLOAT32, {1}},      {"action", GPUR_INT32, {0}},    {"reward", GPUR_FLOAT32, {0}},
         {"next_obs", GPUR_FLOAT32, {1}}, {"terminated", GPUR_BOOL, {0}}, {"truncated", GPUR_BOOL, {0}},
     };
-    gpur_replay_config replay_config;
-    must(gpur_replay_config_init(&replay_config, sizeof replay_config));
-    replay_config.capacity = 20000;
-    replay_config.fields = fields;
-    replay_config.field_count = 6;
-    replay_config.min_size = 200;
+    gpur_replay_config config;
+    must(gpur_replay_config_init(&config, sizeof config));
+    config.capacity = 20000;
+    config.fields = fields;
+    config.field_count = 6;
+    config.min_size = 200;
     gpur_replay *replay;
-    must(gpur_replay_create(device, &replay_config, &replay));
+    must(gpur_replay_create(device, &config, &replay));
+    return replay;
+}
 
-    gpur_learner_config learner_config;
-    must(gpur_learner_config_init(&learner_config, sizeof learner_config));
-    learner_config.network.outputs = 2;
-    learner_config.target_period = 100;
+static gpur_learner *make_learner(gpur_replay *replay)
+{
+    gpur_learner_config config;
+    must(gpur_learner_config_init(&config, sizeof config));
+    config.network.outputs = 2;
+    config.target_period = 100;
     gpur_learner *learner;
-    must(gpur_learner_create(replay, &learner_config, &learner));
+    must(gpur_learner_create(replay, &config, &learner));
+    return learner;
+}
 
-    gpur_writer *writer;
-    must(gpur_writer_create(replay, WALKERS, &writer));
-    float obs[WALKERS] = {0}, next_obs[WALKERS], reward[WALKERS];
+/* Where the walkers are, and where their last step led. */
+typedef struct corridor {
+    int32_t cell[WALKERS], age[WALKERS], action[WALKERS]; /* 0: left, 1: right */
+    float obs[WALKERS], next_obs[WALKERS], reward[WALKERS];
     uint8_t terminated[WALKERS], truncated[WALKERS];
-    int32_t action[WALKERS], cell[WALKERS] = {0}, age[WALKERS] = {0};
-    must(gpur_writer_reset(writer, -1, obs));
+} corridor;
 
-    for (int step = 0; step < STEPS; step++) {
-        must(gpur_learner_act(learner, WALKERS, obs, step < STEPS / 2 ? 0.5f : 0.1f, action));
-        for (int i = 0; i < WALKERS; i++) {
-            cell[i] += action[i] == 1 ? 1 : cell[i] > 0 ? -1 : 0;
-            next_obs[i] = (float)cell[i] / CELLS;
-            terminated[i] = cell[i] == CELLS - 1;
-            truncated[i] = ++age[i] == LONGEST;
-            reward[i] = terminated[i] ? 1.0f : 0.0f;
-        }
-        must(gpur_writer_step(writer, action, reward, next_obs, terminated, truncated));
-        for (int i = 0; i < WALKERS; i++) {
-            obs[i] = next_obs[i];
-            if (!terminated[i] && !truncated[i])
-                continue;
-            obs[i] = 0.0f, cell[i] = age[i] = 0;
-            must(gpur_writer_reset(writer, i, &obs[i]));
-        }
-        if (gpur_replay_can_sample(replay))
-            must(gpur_learner_train(learner, 1)); /* on a GPU this returns before it is done */
+static void walk(corridor *c)
+{
+    for (int i = 0; i < WALKERS; i++) {
+        c->cell[i] += c->action[i] == 1 ? 1 : c->cell[i] > 0 ? -1 : 0;
+        c->next_obs[i] = (float)c->cell[i] / CELLS;
+        c->terminated[i] = c->cell[i] == CELLS - 1;
+        c->truncated[i] = ++c->age[i] == LONGEST;
+        c->reward[i] = c->terminated[i] ? 1.0f : 0.0f;
     }
+}
 
+/* Hands the step to the replay, and takes those who have arrived, or walked for too long, back to the left end. */
+static void remember(corridor *c, gpur_writer *writer)
+{
+    must(gpur_writer_step(writer, c->action, c->reward, c->next_obs, c->terminated, c->truncated));
+    for (int i = 0; i < WALKERS; i++) {
+        c->obs[i] = c->next_obs[i];
+        if (!c->terminated[i] && !c->truncated[i])
+            continue;
+        c->obs[i] = 0.0f, c->cell[i] = c->age[i] = 0;
+        must(gpur_writer_reset(writer, i, &c->obs[i]));
+    }
+}
+
+/* In how many cells the greedy action is the right one. */
+static int cells_leading_right(gpur_learner *learner)
+{
     int right = 0;
     for (int i = 0; i < CELLS - 1; i++) {
         const float at = (float)i / CELLS;
         int32_t choice;
-        must(gpur_learner_act(learner, 1, &at, 0.0f, &choice));
+        must(gpur_learner_act(learner, 1, &at, 0.0f, &choice, NULL));
         right += choice;
     }
-    printf("%d of %d cells lead right\n", right, CELLS - 1);
+    return right;
+}
 
+int main(int argc, char **argv)
+{
+    gpur_device *device;
+    gpur_writer *writer;
+    corridor c = {0};
+    must(gpur_device_open(argc > 1 ? argv[1] : "auto", NULL, &device));
+    gpur_replay *const replay = make_replay(device);
+    gpur_learner *const learner = make_learner(replay);
+    must(gpur_writer_create(replay, WALKERS, &writer));
+    must(gpur_writer_reset(writer, -1, c.obs));
+
+    for (int step = 0; step < STEPS; step++) {
+        must(gpur_learner_act(learner, WALKERS, c.obs, step < STEPS / 2 ? 0.5f : 0.1f, c.action, NULL));
+        walk(&c);
+        remember(&c, writer);
+        if (gpur_replay_can_sample(replay))
+            must(gpur_learner_train(learner, 1)); /* on a GPU this returns before it is done */
+    }
+
+    const int right = cells_leading_right(learner);
+    printf("%d of %d cells lead right\n", right, CELLS - 1);
     gpur_writer_destroy(writer);
     gpur_learner_destroy(learner);
     gpur_replay_destroy(replay);

@@ -62,6 +62,10 @@ static const option *find(const char *text, size_t length)
 static int assign(train_options *options, const option *o, const char *value)
 {
     void *const field = (char *)options + o->offset;
+    if (o->high == 0 && !*value) {
+        fprintf(stderr, "--%s is \"\"; it must be %s: %s\n", o->name, o->value, o->meaning);
+        return OPTIONS_WRONG;
+    }
     if (o->high == 0) {
         *(const char **)field = value;
         return OPTIONS_RUN;

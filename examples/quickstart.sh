@@ -16,7 +16,7 @@ from_here() {
 
 usage() {
     cat <<'TEXT'
-usage: bash examples/quickstart.sh [--yes | --no-install] [options of the training program]
+usage: bash examples/quickstart.sh [--yes | --no-install] [options of the training]
 
 Builds the library and trains a dueling double-DQN agent on CartPole-v1 until 100 greedy episodes return 475 on average.
 
@@ -24,10 +24,33 @@ Builds the library and trains a dueling double-DQN agent on CartPole-v1 until 10
   --no-install  install nothing
   --help        this text
 
+Of the training:
+  --device NAME   auto, cpu or cuda:N
+  --seed N        the same seed trains alike
+  --envs N        environments stepped together
+  --steps N       give up after so many environment steps
+  --seconds N     give up after so many seconds
+  --out FOLDER    where the learning curve and its picture go
+
 On a terminal it asks before it installs. Elsewhere it installs only as root, and else names what to install.
-The training program takes, among others, --device auto|cpu|cuda:N, --seed N and --out FOLDER; --help after a build:
-build/quickstart/examples/cartpole_dqn --help
 TEXT
+}
+
+# Refuses, with what was given and what is wanted.
+refuse() {
+    echo "examples/quickstart.sh: $1; --help tells more" >&2
+    exit 2
+}
+
+# Takes a training option and its value before anything is installed or built. Ranges are the program's to check.
+take_training_option() {
+    case $1 in
+    --device) [ -n "$2" ] || refuse "$1 is empty; it must be auto, cpu or cuda:N" ;;
+    --seed | --envs | --steps | --seconds) [[ $2 =~ ^[0-9]+$ ]] || refuse "$1 is \"$2\"; it must be a whole number" ;;
+    --out) [ -n "$2" ] || refuse "$1 is empty; it must be a folder" ;;
+    *) refuse "unknown option \"$1\"; known are --yes --no-install --help --device --seed --envs --steps --seconds --out" ;;
+    esac
+    if [ "$1" = --out ]; then out=$(from_here "$2"); else options+=("$1" "$2"); fi
 }
 
 # Colours only on a terminal.
@@ -165,9 +188,8 @@ while [ $# -gt 0 ]; do
     --yes) install=always ;;
     --no-install) install=never ;;
     --help | -h) usage; exit 0 ;;
-    --out) out=$(from_here "${2:?--out needs a folder}"); shift ;;
-    --out=*) out=$(from_here "${1#--out=}") ;;
-    *) options+=("$1") ;;
+    --*=*) take_training_option "${1%%=*}" "${1#*=}" ;;
+    *) take_training_option "$1" "${2-}"; [ $# -eq 1 ] || shift ;;
     esac
     shift
 done

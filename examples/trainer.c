@@ -78,7 +78,7 @@ static gpur_status play_step(trainer *t)
 {
     const float epsilon = gpur_learner_epsilon(t->agent.learner, t->steps);
     const float *const obs = vec_env_obs(&t->envs, 0);
-    TRY(gpur_learner_act(t->agent.learner, t->envs.count, obs, epsilon, t->actions));
+    TRY(gpur_learner_act(t->agent.learner, t->envs.count, obs, epsilon, t->actions, NULL));
     vec_env_step(&t->envs, t->actions);
     TRY(agent_remember(&t->agent, &t->envs, t->actions));
     t->steps += t->envs.count;

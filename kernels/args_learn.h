@@ -82,6 +82,7 @@ typedef struct gpur_td_error_args {
     float *td;                /* (B) out: |y - Q(s, a)| */
     float *loss;              /* (B) out, weighted */
     float *q_taken;           /* (B) out: Q(s, a) */
+    float *invalid;           /* (B) out: 1 where the action is none of 0 ... A - 1, and nothing is trained; else 0 */
     int64_t batch, z_pitch;
     int32_t head, outputs;
     int32_t wide_action, double_dqn;
@@ -97,6 +98,7 @@ typedef struct gpur_train_state {
     uint64_t step;   /* train steps done; also the counter of the draws, hence first */
     int64_t skipped; /* steps that found an empty window */
     int64_t target_copies;
+    int64_t invalid_actions;                          /* rows of all steps done */
     double beta1_power, beta2_power;                  /* beta^t of the step to come */
     double loss_sum;                                  /* over all steps done */
     float next_learning_rate;                         /* of the step to come */
@@ -109,9 +111,10 @@ enum { GPUR_NORM_LANES = 32, GPUR_NORM_CHUNK = 1024 };
 
 typedef struct gpur_gradient_norm_args {
     const float *gradient; /* (P) */
-    float *partial;        /* (ceil(P / GPUR_NORM_CHUNK)) out: sums of squares, after clipping by value */
+    float *partial;        /* (ceil(P / GPUR_NORM_CHUNK)) out: sums of squares */
+    float *clipped;        /* the same after clipping by value; NULL where nothing is clipped so */
     int64_t count;
-    float clip_value; /* 0: not */
+    float clip_value; /* read if there is a `clipped` */
 } gpur_gradient_norm_args;
 
 /* Optimisers; the flavours of RMSProp differ only in numbers, see src/learn/optimizer.c. */
@@ -122,7 +125,7 @@ typedef struct gpur_update_args {
     float *mean;           /* (P) running mean of g: ADAM, centred RMSPROP; else NULL */
     float *square;         /* (P) running mean of g^2 */
     float *velocity;       /* (P) momentum of RMSPROP; NULL: none */
-    const float *partial;  /* (partials) of gradient_norm */
+    const float *partial;  /* (partials) of gradient_norm, after clipping by value */
     const gpur_train_state *state;
     const gpur_window *window; /* empty: nothing changes */
     int64_t count, partials;
@@ -138,9 +141,11 @@ typedef struct gpur_finish_step_args {
     const gpur_window *window;
     const float *loss;    /* (B) */
     const float *q_taken; /* (B) */
-    const float *partial; /* (partials) */
+    const float *invalid; /* (B) 0 or 1 */
+    const float *partial; /* (partials) of gradient_norm, before any clipping */
     int64_t batch, partials;
     int64_t target_period;
+    int64_t target_phase; /* step t = 1, 2, ... ends in a copy when t % target_period is this */
     float beta1, beta2;
     float rate_first, rate_last;
     int64_t rate_begin, rate_steps;

@@ -14,6 +14,7 @@ GPUR_KERNEL(finish_step)
     const float loss = gpur_fixed_sum(at, a->loss, a->batch) / (float)a->batch;
     const float q = gpur_fixed_sum(at, a->q_taken, a->batch) / (float)a->batch;
     const float norm = sqrtf(gpur_fixed_sum(at, a->partial, a->partials));
+    const float invalid = gpur_fixed_sum(at, a->invalid, a->batch);
     if (at.block != 0 || at.thread != 0)
         return;
     if (a->window->count == 0) {
@@ -26,10 +27,11 @@ GPUR_KERNEL(finish_step)
     state->gradient_norm = norm;
     state->learning_rate = state->next_learning_rate;
     state->target_copies += state->copy_due;
+    state->invalid_actions += (int64_t)invalid;
     state->step++;
     state->beta1_power *= (double)a->beta1;
     state->beta2_power *= (double)a->beta2;
-    state->copy_due = ((int64_t)state->step + 1) % a->target_period == 0;
+    state->copy_due = ((int64_t)state->step + 1) % a->target_period == a->target_phase;
     state->next_learning_rate =
         gpur_schedule_value(a->rate_first, a->rate_last, a->rate_begin, a->rate_steps, (int64_t)state->step);
 }

@@ -29,28 +29,36 @@ GPUR_FN void gpur_norm_lanes(const float *x, int64_t n, float limit, float *sum)
     }
 }
 
-GPUR_KERNEL(gradient_norm)
+/* Sum of the squares of x (n, at most GPUR_NORM_CHUNK), by the whole block; thread 0 writes it. */
+GPUR_FN void gpur_norm_chunk(gpur_place at, const float *x, int64_t n, float limit, float *to)
 {
     GPUR_SHARED(float, lanes, GPUR_NORM_LANES);
     float sum[GPUR_NORM_RUN];
-    const float limit = a->clip_value > 0.0f ? a->clip_value : INFINITY;
+    for (int lane = at.thread * GPUR_NORM_RUN; lane < GPUR_NORM_LANES; lane += at.threads * GPUR_NORM_RUN) {
+        gpur_norm_lanes(x + lane, n - lane, limit, sum);
+        for (int i = 0; i < GPUR_NORM_RUN; i++)
+            lanes[lane + i] = sum[i];
+    }
+    gpur_barrier(at);
+    if (at.thread == 0) {
+        float total = 0.0f;
+        for (int lane = 0; lane < GPUR_NORM_LANES; lane++)
+            total += lanes[lane];
+        *to = total;
+    }
+    gpur_barrier(at);
+}
+
+/* A chunk is read from memory once: the second sum finds it in the first cache. */
+GPUR_KERNEL(gradient_norm)
+{
     const gpur_span chunks = gpur_block_rows(at, (a->count + GPUR_NORM_CHUNK - 1) / GPUR_NORM_CHUNK);
     for (int64_t chunk = chunks.first; chunk < chunks.last; chunk += chunks.step) {
         const int64_t first = chunk * GPUR_NORM_CHUNK, left = a->count - first;
         const int64_t n = left < GPUR_NORM_CHUNK ? left : GPUR_NORM_CHUNK;
-        for (int lane = at.thread * GPUR_NORM_RUN; lane < GPUR_NORM_LANES; lane += at.threads * GPUR_NORM_RUN) {
-            gpur_norm_lanes(a->gradient + first + lane, n - lane, limit, sum);
-            for (int i = 0; i < GPUR_NORM_RUN; i++)
-                lanes[lane + i] = sum[i];
-        }
-        gpur_barrier(at);
-        if (at.thread == 0) {
-            float total = 0.0f;
-            for (int lane = 0; lane < GPUR_NORM_LANES; lane++)
-                total += lanes[lane];
-            a->partial[chunk] = total;
-        }
-        gpur_barrier(at);
+        gpur_norm_chunk(at, a->gradient + first, n, INFINITY, a->partial + chunk);
+        if (a->clipped)
+            gpur_norm_chunk(at, a->gradient + first, n, a->clip_value, a->clipped + chunk);
     }
 }
 

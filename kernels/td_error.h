@@ -35,10 +35,28 @@ GPUR_FN float gpur_td_loss(const gpur_td_error_args *a, float d, float *slope)
     return delta * (size - 0.5f * delta);
 }
 
+/* The row's action; -1 where it is none of the network's. */
 GPUR_FN int64_t gpur_td_action(const gpur_td_error_args *a, int64_t b)
 {
     const int64_t k = a->wide_action ? ((const int64_t *)a->action)[b] : ((const int32_t *)a->action)[b];
-    return k < 0 ? 0 : k < a->outputs ? k : a->outputs - 1; /* data may be wrong; memory stays right */
+    return k >= 0 && k < a->outputs ? k : -1;
+}
+
+/* Loss of row b, and its gradient by q (A), of which dq (A) holds zeros. */
+GPUR_FN void gpur_td_row(const gpur_td_error_args *a, int64_t b, const float *q, float *dq)
+{
+    const int64_t action = gpur_td_action(a, b);
+    const float y = gpur_td_target(a, b);
+    a->invalid[b] = action < 0 ? 1.0f : 0.0f;
+    a->loss[b] = a->td[b] = a->q_taken[b] = 0.0f;
+    if (action < 0)
+        return;
+    float slope;
+    const float d = q[action] - y;
+    a->loss[b] = a->weight[b] * gpur_td_loss(a, d, &slope);
+    a->td[b] = fabsf(d);
+    a->q_taken[b] = q[action];
+    dq[action] = a->weight[b] * slope / (float)a->batch;
 }
 
 GPUR_KERNEL(td_error)
@@ -46,16 +64,10 @@ GPUR_KERNEL(td_error)
     const gpur_span s = gpur_grid_span(at, a->batch);
     for (int64_t b = s.first; b < s.last; b += s.step) {
         float *const q = a->q + b * a->outputs, *const dq = a->dq + b * a->outputs;
-        const int64_t action = gpur_td_action(a, b);
-        float slope;
         gpur_head_forward_row(a->head, a->outputs, a->z + b * a->z_pitch, a->bias, q);
-        const float d = q[action] - gpur_td_target(a, b);
-        a->loss[b] = a->weight[b] * gpur_td_loss(a, d, &slope);
-        a->td[b] = fabsf(d);
-        a->q_taken[b] = q[action];
         for (int32_t k = 0; k < a->outputs; k++)
             dq[k] = 0.0f;
-        dq[action] = a->weight[b] * slope / (float)a->batch;
+        gpur_td_row(a, b, q, dq);
         gpur_head_backward_row(a->head, a->outputs, q, dq, a->dz + b * a->z_pitch);
     }
 }

@@ -150,8 +150,7 @@ class LearnerStats(Sized):
         *((name, c_int64) for name in "steps steps_enqueued skipped target_copies".split()),
         *((name, c_float) for name in "loss mean_loss mean_q gradient_norm learning_rate reserved".split()),
         ("steps_per_second", c_double),
-        ("device_bytes", c_int64),
-        ("acts", c_int64),
+        *((name, c_int64) for name in "device_bytes acts invalid_actions".split()),
     ]
 
 

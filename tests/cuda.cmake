@@ -1,13 +1,27 @@
 # SPDX-License-Identifier: MIT
-# Tests of a build with CUDA that need no GPU: what ptxas said of the kernels, what the libraries link, the GPU suite's
-# dry run. Label "cuda-build".
+# Tests of a build with CUDA that need no GPU: what ptxas said of the kernels, what the libraries link, what CMake finds
+# and builds for, the GPU suite's dry run. Label "cuda-build".
 register(test_ptxas cuda-build ${CMAKE_COMMAND} -DREPORT=${GPUREPLAY_PTXAS_REPORT}
     -DKERNELS=${PROJECT_SOURCE_DIR}/kernels -P ${CMAKE_CURRENT_SOURCE_DIR}/ptxas.cmake)
 register(test_linkage cuda-build bash ${CMAKE_CURRENT_SOURCE_DIR}/test_linkage.sh $<TARGET_FILE:gpureplay>
     $<$<TARGET_EXISTS:gpureplay_cudamath>:$<TARGET_FILE:gpureplay_cudamath>>)
 
-target_compile_definitions(test_cuda_module PRIVATE
+foreach(part toolkit architectures)
+    register(test_cuda_${part} cuda-build ${CMAKE_COMMAND} -DMODULES=${PROJECT_SOURCE_DIR}/src/cmake
+        -DSCRATCH=${CMAKE_CURRENT_BINARY_DIR}/cuda_${part} -P ${CMAKE_CURRENT_SOURCE_DIR}/cuda_${part}.cmake)
+endforeach()
+
+target_compile_definitions(test_cuda_search PRIVATE
     GPUR_INSTALLED_MODULE="${CMAKE_INSTALL_FULL_LIBDIR}/libgpureplay_cudamath.so")
+target_link_libraries(test_cuda_errors PRIVATE gpureplay_cuda) # it makes errors of CUDA's
+
+# The module's own code, with cuBLASLt linked and its two calls that need a GPU answered by the test.
+if(TARGET gpureplay_cudamath)
+    add_executable(test_plan module/test_plan.c)
+    target_include_directories(test_plan SYSTEM PRIVATE ${GPUREPLAY_CUBLASLT_INCLUDE_DIR})
+    target_link_libraries(test_plan PRIVATE gpureplay_tested gpureplay_cuda ${GPUREPLAY_CUBLASLT})
+    register(test_plan cuda-build test_plan)
+endif()
 
 # The suite that needs a GPU, as far as it goes without one.
 register(gpu_dry_run cuda-build bash ${PROJECT_SOURCE_DIR}/bench/gpu_suite.sh --dry-run --built ${PROJECT_BINARY_DIR}

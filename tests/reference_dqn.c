@@ -96,6 +96,8 @@ double ref_dqn_loss(ref_net *net, const gpur_learner_config *config, double gamm
     double loss = 0, q = 0;
     ref_net_zero_gradient(net);
     for (int b = 0; b < batch; b++) {
+        if (rows[b].action < 0 || rows[b].action >= net->config.outputs)
+            continue;
         const double y = target_of(net, config, gamma, &rows[b]);
         ref_forward(net, 0, rows[b].obs, &tape);
         const double error = tape.y[rows[b].action] - y;
@@ -111,24 +113,37 @@ double ref_dqn_loss(ref_net *net, const gpur_learner_config *config, double gamm
     return loss;
 }
 
+static double norm_of(const ref_net *net)
+{
+    double squares = 0;
+    for (int i = 0; i < net->tensors; i++)
+        for (int j = 0; j < net->tensor[i].count; j++)
+            squares += net->tensor[i].g[j] * net->tensor[i].g[j];
+    return sqrt(squares);
+}
+
+/* Parr's trainer counts its steps from 0 and copies behind every step that the period divides; others count from 1. */
+int ref_copies_target(const gpur_learner_config *config, int64_t t)
+{
+    const int64_t counted = config->target_copy_first ? t - 1 : t;
+    return counted % config->target_period == 0;
+}
+
 double ref_dqn_update(ref_net *net, const gpur_learner_config *config, int64_t t)
 {
     const double limit = config->optimizer.clip_value, most = config->optimizer.clip_norm;
-    double squares = 0;
-    for (int i = 0; i < net->tensors; i++)
-        for (int j = 0; j < net->tensor[i].count; j++) {
-            double *const g = &net->tensor[i].g[j];
-            *g = limit > 0 ? fmax(-limit, fmin(limit, *g)) : *g;
-            squares += *g * *g;
-        }
-    const double norm = sqrt(squares), scale = most > 0 && norm > most ? most / norm : 1;
+    const double raw = norm_of(net);
+    for (int i = 0; i < net->tensors && limit > 0; i++)
+        for (int j = 0; j < net->tensor[i].count; j++)
+            net->tensor[i].g[j] = fmax(-limit, fmin(limit, net->tensor[i].g[j]));
+    const double norm = norm_of(net), scale = most > 0 && norm > most ? most / norm : 1;
     for (int i = 0; i < net->tensors; i++) {
         ref_tensor *const r = &net->tensor[i];
         for (int j = 0; j < r->count; j++)
             r->g[j] *= scale;
         ref_optimizer_step(&config->optimizer, t, r->count, r->w, r->g, r->m, r->v, r->u);
     }
-    if (t % config->target_period == 0 || (t == 1 && config->target_copy_first))
+    if (ref_copies_target(config, t))
         ref_net_copy_target(net);
-    return norm;
+    return raw;
 }

@@ -32,11 +32,3 @@ double reference_gemm(const gpur_gemm_shape *s, const float *a, const float *b, 
         *size = magnitude;
     return sum;
 }
-
-double reference_row_sum(const gpur_gemm_shape *s, const float *a, int64_t row)
-{
-    double sum = 0.0;
-    for (int64_t k = 0; k < s->k; k++)
-        sum += element(a, s->lda, s->transpose_a, row, k);
-    return sum;
-}

@@ -13,7 +13,4 @@ gpur_gemm_shape reference_gemm_shape(int64_t m, int64_t n, int64_t k, int varian
 double reference_gemm(const gpur_gemm_shape *shape, const float *a, const float *b, const float *c, int64_t row,
                       int64_t column, double *size);
 
-/* The sum of row `row` of op(A). */
-double reference_row_sum(const gpur_gemm_shape *shape, const float *a, int64_t row);
-
 #endif

@@ -69,11 +69,14 @@ typedef struct ref_row {
     int terminated;
 } ref_row;
 
-/* Mean loss of a batch; leaves its gradient in g (zeroed first), and the mean Q(s, a) in *mean_q if not NULL. */
+/* Mean loss of a batch, to which a row with an action that there is not adds nothing; leaves its gradient in g (zeroed first), and the mean Q(s, a) in *mean_q if not NULL. */
 double ref_dqn_loss(ref_net *net, const gpur_learner_config *config, double gamma, const ref_row *rows, int batch,
                     double *mean_q);
 
-/* Clips, updates, copies the target when step t = 1, 2, ... ends in a copy. The norm before clipping to it. */
+/* 1: step t = 1, 2, ... ends in a copy of the online weights to the target. */
+int ref_copies_target(const gpur_learner_config *config, int64_t t);
+
+/* Step t = 1, 2, ...: clips, updates, copies the target if it is time to. The norm of the gradient as it came. */
 double ref_dqn_update(ref_net *net, const gpur_learner_config *config, int64_t t);
 
 #endif

@@ -42,8 +42,8 @@ TEST(greedy_acting_takes_the_best_of_the_q_values)
     for (int round = 0; round < 20; round++) {
         const int count = round % 2 ? ACTS : round + 1;
         rig_random((uint64_t)round, obs, ACTS * WORLD_FEATURES);
-        CHECK_OK(gpur_learner_q_values(learner, count, obs, q));
-        CHECK_OK(gpur_learner_act(learner, count, obs, 0.0f, actions));
+        CHECK_OK(gpur_learner_q_values(learner, count, obs, q, NULL));
+        CHECK_OK(gpur_learner_act(learner, count, obs, 0.0f, actions, NULL));
         for (int i = 0; i < count; i++)
             CHECK_EQUAL(actions[i], best_of(q + i * WORLD_ACTIONS));
         CHECK_OK(gpur_learner_train(learner, 3));
@@ -62,7 +62,7 @@ TEST(q_values_agree_with_the_reference_after_training)
     ref_net *const net = world_net(learner, &config);
     CHECK(net);
     rig_random(8, obs, ACTS * WORLD_FEATURES);
-    CHECK_OK(gpur_learner_q_values(learner, ACTS, obs, q));
+    CHECK_OK(gpur_learner_q_values(learner, ACTS, obs, q, NULL));
     for (int i = 0; i < ACTS; i++) {
         ref_forward(net, 0, obs + i * WORLD_FEATURES, &tape);
         for (int k = 0; k < WORLD_ACTIONS; k++)
@@ -78,9 +78,9 @@ TEST(a_q_value_does_not_depend_on_its_batch_mates)
     gpur_learner *const learner = open_learner(world_config(GPUR_HEAD_DUELING, 1));
     CHECK(learner);
     rig_random(9, obs, ACTS * WORLD_FEATURES);
-    CHECK_OK(gpur_learner_q_values(learner, ACTS, obs, all));
+    CHECK_OK(gpur_learner_q_values(learner, ACTS, obs, all, NULL));
     for (int i = 0; i < ACTS; i++) {
-        CHECK_OK(gpur_learner_q_values(learner, 1, obs + i * WORLD_FEATURES, one));
+        CHECK_OK(gpur_learner_q_values(learner, 1, obs + i * WORLD_FEATURES, one, NULL));
         for (int k = 0; k < WORLD_ACTIONS; k++)
             CHECK_NEAR(one[k], all[i * WORLD_ACTIONS + k], 1e-5);
     }
@@ -93,7 +93,7 @@ static gpur_status count_actions(gpur_learner *learner, float epsilon, int round
     float obs[ACTS * WORLD_FEATURES] = {0};
     int32_t actions[ACTS];
     for (int i = 0; i < rounds; i++) {
-        const gpur_status status = gpur_learner_act(learner, ACTS, obs, epsilon, actions);
+        const gpur_status status = gpur_learner_act(learner, ACTS, obs, epsilon, actions, NULL);
         if (status != GPUR_OK)
             return status;
         for (int j = 0; j < ACTS; j++)
@@ -144,8 +144,8 @@ TEST(exploration_follows_the_seed_alone)
         config.seed = i < 2 ? 5 : 6;
         gpur_learner *const learner = open_learner(config);
         CHECK(learner);
-        CHECK_OK(gpur_learner_act(learner, ACTS, obs, 1.0f, actions[i]));
-        CHECK_OK(gpur_learner_act(learner, ACTS, obs, 1.0f, actions[i]));
+        CHECK_OK(gpur_learner_act(learner, ACTS, obs, 1.0f, actions[i], NULL));
+        CHECK_OK(gpur_learner_act(learner, ACTS, obs, 1.0f, actions[i], NULL));
         close_learner(learner);
     }
     CHECK(memcmp(actions[0], actions[1], sizeof actions[0]) == 0);
@@ -160,7 +160,7 @@ TEST(the_first_of_equal_actions_is_taken)
     CHECK(learner);
     CHECK_OK(gpur_learner_write_weights(learner, GPUR_WEIGHTS_ONLINE, "q.out.weight", zero, 12 * WORLD_ACTIONS));
     CHECK_OK(gpur_learner_write_weights(learner, GPUR_WEIGHTS_ONLINE, "q.out.bias", zero, WORLD_ACTIONS));
-    CHECK_OK(gpur_learner_act(learner, 1, obs, 0.0f, &action));
+    CHECK_OK(gpur_learner_act(learner, 1, obs, 0.0f, &action, NULL));
     CHECK_EQUAL(action, 0);
     close_learner(learner);
 }
@@ -174,8 +174,8 @@ TEST(observations_may_lie_in_device_memory)
     rig_random(12, obs, ACTS * WORLD_FEATURES);
     float *const on_device = rig_upload(device, obs, sizeof obs);
     CHECK(on_device);
-    CHECK_OK(gpur_learner_act(learner, ACTS, obs, 0.0f, here));
-    CHECK_OK(gpur_learner_act(learner, ACTS, on_device, 0.0f, there));
+    CHECK_OK(gpur_learner_act(learner, ACTS, obs, 0.0f, here, NULL));
+    CHECK_OK(gpur_learner_act(learner, ACTS, on_device, 0.0f, there, NULL));
     CHECK(memcmp(here, there, sizeof here) == 0);
     gpur_device_free(device, on_device);
     gpur_learner_stats stats = {.size = sizeof stats};
@@ -190,18 +190,27 @@ TEST(bad_acts_are_refused_with_their_value)
     int32_t action = 77;
     gpur_learner *const learner = open_learner(world_config(GPUR_HEAD_Q, 1));
     CHECK(learner);
-    CHECK_STATUS(gpur_learner_act(learner, 0, obs, 0, &action), GPUR_INVALID_ARGUMENT);
+    CHECK_STATUS(gpur_learner_act(learner, 0, obs, 0, &action, NULL), GPUR_INVALID_ARGUMENT);
     CHECK_MESSAGE("count is 0; it must be 1 to max_act_batch, 64");
-    CHECK_STATUS(gpur_learner_act(learner, 65, obs, 0, &action), GPUR_INVALID_ARGUMENT);
-    CHECK_STATUS(gpur_learner_act(learner, 1, NULL, 0, &action), GPUR_INVALID_ARGUMENT);
-    CHECK_STATUS(gpur_learner_act(learner, 1, obs, 0, NULL), GPUR_INVALID_ARGUMENT);
-    CHECK_STATUS(gpur_learner_act(learner, 1, obs, 1.5f, &action), GPUR_INVALID_ARGUMENT);
+    CHECK_STATUS(gpur_learner_act(learner, 65, obs, 0, &action, NULL), GPUR_INVALID_ARGUMENT);
+    CHECK_STATUS(gpur_learner_act(learner, INT64_MAX, obs, 0, &action, NULL), GPUR_INVALID_ARGUMENT);
+    CHECK_MESSAGE("count is 9223372036854775807");
+    CHECK_STATUS(gpur_learner_act(learner, INT64_MIN, obs, 0, &action, NULL), GPUR_INVALID_ARGUMENT);
+    CHECK_STATUS(gpur_learner_q_values(learner, INT64_MAX, obs, q, NULL), GPUR_INVALID_ARGUMENT);
+    CHECK_STATUS(gpur_learner_act(learner, 1, NULL, 0, &action, NULL), GPUR_INVALID_ARGUMENT);
+    CHECK_STATUS(gpur_learner_act(learner, 1, obs, 0, NULL, NULL), GPUR_INVALID_ARGUMENT);
+    CHECK_STATUS(gpur_learner_act(learner, 1, obs, 1.5f, &action, NULL), GPUR_INVALID_ARGUMENT);
     CHECK_MESSAGE("epsilon is 1.5; it must be 0 to 1");
-    CHECK_STATUS(gpur_learner_act(learner, 1, obs, NAN, &action), GPUR_INVALID_ARGUMENT);
-    CHECK_STATUS(gpur_learner_act(NULL, 1, obs, 0, &action), GPUR_INVALID_ARGUMENT);
-    CHECK_STATUS(gpur_learner_q_values(learner, 65, obs, q), GPUR_INVALID_ARGUMENT);
-    CHECK_STATUS(gpur_learner_q_values(learner, 1, obs, NULL), GPUR_INVALID_ARGUMENT);
+    CHECK_STATUS(gpur_learner_act(learner, 1, obs, NAN, &action, NULL), GPUR_INVALID_ARGUMENT);
+    CHECK_STATUS(gpur_learner_act(NULL, 1, obs, 0, &action, NULL), GPUR_INVALID_ARGUMENT);
+    CHECK_STATUS(gpur_learner_q_values(learner, 65, obs, q, NULL), GPUR_INVALID_ARGUMENT);
+    CHECK_STATUS(gpur_learner_q_values(learner, 1, obs, NULL, NULL), GPUR_INVALID_ARGUMENT);
     CHECK_EQUAL(action, 77);
+    if (!test_on_cuda()) {
+        CHECK_STATUS(gpur_learner_act(learner, 1, obs, 0, &action, &action), GPUR_INVALID_ARGUMENT);
+        CHECK_MESSAGE("on the CPU it must be NULL");
+        CHECK_STATUS(gpur_learner_q_values(learner, 1, obs, q, &action), GPUR_INVALID_ARGUMENT);
+    }
     close_learner(learner);
 }
 

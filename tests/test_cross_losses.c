@@ -147,9 +147,9 @@ static void check_acts(const side *sides, const run *r, float epsilon, uint64_t 
     CHECK_OK(gpur_learner_config_preset(&config, r->preset));
     const int32_t actions = config.network.outputs;
     rig_random(seed, obs, (int64_t)ACTS * r->features);
-    CHECK_OK(gpur_learner_q_values(sides[0].learner, ACTS, obs, q));
-    CHECK_OK(gpur_learner_act(sides[0].learner, ACTS, obs, epsilon, left));
-    CHECK_OK(gpur_learner_act(sides[1].learner, ACTS, obs, epsilon, right));
+    CHECK_OK(gpur_learner_q_values(sides[0].learner, ACTS, obs, q, NULL));
+    CHECK_OK(gpur_learner_act(sides[0].learner, ACTS, obs, epsilon, left, NULL));
+    CHECK_OK(gpur_learner_act(sides[1].learner, ACTS, obs, epsilon, right, NULL));
     for (int i = 0; i < ACTS; i++) {
         CHECK(as_good(q + i * actions, left[i], right[i]));
         *unequal += left[i] != right[i];

@@ -15,8 +15,7 @@ typedef struct bench {
     int64_t offset;
     float *a, *b, *c, *bias;                                          /* (MAX_FLOATS) on the device */
     float host_a[MAX_FLOATS], host_b[MAX_FLOATS], host_c[MAX_FLOATS]; /* A and B are filled in once */
-    float host_bias[MAX_FLOATS];                                      /* what is added */
-    float sums[MAX_FLOATS];                                           /* what came back */
+    float host_bias[MAX_FLOATS];
 } bench;
 
 static void fill_host(float *x, uint32_t state)
@@ -70,8 +69,7 @@ static gpur_status run(bench *t, const gpur_gemm_shape *shape)
     gpur_device_free(t->device, workspace);
     gpur_gemm_destroy(gemm);
     GPUR_TRY(status);
-    GPUR_TRY(gpur_device_copy(t->device, t->host_c, t->c, shape->m * shape->ldc * 4));
-    return gpur_device_copy(t->device, t->sums, t->bias, shape->m * 4);
+    return gpur_device_copy(t->device, t->host_c, t->c, shape->m * shape->ldc * 4);
 }
 
 /* Rounding of each product is 2^-24 of it in fp32 and 2^-11 for both factors in TF32; sums of k stay well within. */
@@ -81,14 +79,12 @@ static void check_result(const bench *t, const gpur_gemm_shape *s)
     for (int64_t i = 0; i < s->m; i++)
         for (int64_t j = 0; j < s->n; j++) {
             double size = 0.0, want = reference_gemm(s, t->host_a, t->host_b, NULL, i, j, &size);
-            if (s->epilogue == GPUR_EPILOGUE_BIAS || s->epilogue == GPUR_EPILOGUE_BIAS_RELU)
+            if (s->epilogue != GPUR_EPILOGUE_NONE)
                 want += (double)t->host_bias[j];
             if (s->epilogue == GPUR_EPILOGUE_BIAS_RELU && want < 0.0)
                 want = 0.0;
             CHECK_NEAR(t->host_c[i * s->ldc + j], want, 1e-6 + relative * size);
         }
-    for (int64_t i = 0; s->epilogue == GPUR_EPILOGUE_COLUMN_SUM && i < s->m; i++)
-        CHECK_NEAR(t->sums[i], reference_row_sum(s, t->host_a, i), 1e-6 + relative * (double)s->k);
 }
 
 /* A layer of 128 units on 27 features and the next of 1024 on those: forward, weight gradient, input gradient. */
@@ -104,15 +100,14 @@ static void check_layers(int64_t offset, int32_t math)
     static bench t;
     CHECK_OK(open_bench(&t, offset));
     for (size_t i = 0; i < sizeof layers / sizeof *layers; i++)
-        for (int32_t epilogue = GPUR_EPILOGUE_NONE; epilogue <= GPUR_EPILOGUE_COLUMN_SUM; epilogue++) {
+        for (int32_t epilogue = GPUR_EPILOGUE_NONE; epilogue <= GPUR_EPILOGUE_BIAS_RELU; epilogue++) {
             gpur_gemm_shape s = layers[i];
             s.math = math;
             s.epilogue = epilogue;
             const gpur_status status = run(&t, &s);
-            CHECK(status == GPUR_OK || (status == GPUR_UNAVAILABLE && (epilogue || offset)));
+            CHECK(status == GPUR_OK || (status == GPUR_UNAVAILABLE && epilogue != GPUR_EPILOGUE_NONE));
             if (status == GPUR_OK)
                 check_result(&t, &s);
-            CHECK_OK(gpur_device_copy(t.device, t.bias, t.host_bias, MAX_FLOATS * 4));
         }
     close_bench(&t);
 }
@@ -127,7 +122,7 @@ TEST(layers_agree_in_tf32)
     check_layers(0, GPUR_MATH_TF32);
 }
 
-TEST(addresses_that_are_only_floats_are_right_or_refused)
+TEST(addresses_that_are_only_floats_are_right)
 {
     check_layers(1, GPUR_MATH_FP32);
     check_layers(1, GPUR_MATH_TF32);
@@ -142,6 +137,6 @@ int main(int argc, char **argv)
     }
     RUN(layers_agree_in_fp32);
     RUN(layers_agree_in_tf32);
-    RUN(addresses_that_are_only_floats_are_right_or_refused);
+    RUN(addresses_that_are_only_floats_are_right);
     return test_main_end();
 }

@@ -1,17 +1,15 @@
 /* SPDX-License-Identifier: MIT */
-/* The module for matrix products: the search for it, and all of it that needs no GPU. */
+/* The module for matrix products: all of it that needs no GPU. Its choice of algorithms is in module/test_plan.c. */
 #include "test.h"
 
 #include "device/columns_cuda.h"
 #include "device/math_cuda.h"
 #include "reference_gemm.h"
 
-#include <unistd.h>
-
 static const gpur_gemm_shape shapes[] = {
     {.m = 5, .n = 3, .k = 4, .lda = 4, .ldb = 3, .ldc = 3},
     {.m = 5, .n = 3, .k = 4, .lda = 6, .ldb = 5, .ldc = 7, .transpose_b = 1, .epilogue = GPUR_EPILOGUE_BIAS},
-    {.m = 2, .n = 6, .k = 7, .lda = 3, .ldb = 8, .ldc = 6, .transpose_a = 1, .epilogue = GPUR_EPILOGUE_COLUMN_SUM},
+    {.m = 2, .n = 6, .k = 7, .lda = 3, .ldb = 8, .ldc = 6, .transpose_a = 1},
     {.m = 4, .n = 4, .k = 4, .lda = 4, .ldb = 4, .ldc = 4, .transpose_a = 1, .transpose_b = 1, .accumulate = 1},
     {.m = 64,
      .n = 128,
@@ -48,10 +46,6 @@ static void check_product(const gpur_gemm_shape *s, const float *a, const float 
     CHECK_EQUAL(columns_of(p.left), rows_of(p.right));
     CHECK_EQUAL(columns_of(p.right), columns_of(p.out));
     for (int64_t column = 0; column < columns_of(p.out); column++) {
-        double column_sum = 0.0; /* what BGRADB gives for this column */
-        for (int64_t i = 0; i < rows_of(p.right); i++)
-            column_sum += operand(b, p.right, i, column);
-        CHECK_NEAR(column_sum, reference_row_sum(s, b, column), 1e-12);
         for (int64_t row = 0; row < rows_of(p.out); row++) {
             double sum = 0.0;
             for (int64_t i = 0; i < rows_of(p.right); i++)
@@ -78,25 +72,6 @@ static const char *built_module(void)
 {
     const char *const folder = getenv("GPUREPLAY_MODULE_DIR");
     return folder && *folder ? folder : NULL;
-}
-
-TEST(a_module_that_is_nowhere_is_refused_with_the_places)
-{
-    gpur_math_library library;
-    char *const folder = built_module() ? strdup(built_module()) : NULL;
-    if (access(GPUR_INSTALLED_MODULE, F_OK) == 0)
-        return; /* an installed copy is found, as it should be */
-    setenv("GPUREPLAY_MODULE_DIR", "/nowhere/modules", 1);
-    const gpur_status status = gpur_math_library_load(&library);
-    if (folder)
-        setenv("GPUREPLAY_MODULE_DIR", folder, 1);
-    else
-        unsetenv("GPUREPLAY_MODULE_DIR");
-    CHECK_EQUAL(status, GPUR_UNAVAILABLE);
-    CHECK(!library.table && !library.blas && !library.module);
-    if (folder)
-        CHECK_MESSAGE("/nowhere/modules");
-    free(folder);
 }
 
 TEST(the_module_loads_and_tells_its_version)
@@ -152,7 +127,6 @@ int main(int argc, char **argv)
 {
     test_main_begin(argc, argv);
     RUN(a_row_major_product_is_the_same_numbers_by_columns);
-    RUN(a_module_that_is_nowhere_is_refused_with_the_places);
     RUN(the_module_loads_and_tells_its_version);
     RUN(plans_are_described_without_a_gpu);
     RUN(a_handle_needs_a_gpu_and_says_so);

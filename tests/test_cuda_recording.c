@@ -4,11 +4,14 @@
 
 #include "device/recording_cuda.h"
 
+#include <pthread.h>
+
 /* y += 1 by a kernel, a copy of y, and a fill: one graph node of each kind. */
 typedef struct work {
     gpur_device *device;
     float *memory; /* y, the bias 1, the copy of y, a float to fill */
     int fails;
+    int beside; /* what another thread did meanwhile went well */
 } work;
 
 static gpur_status record(void *context, gpur_stream *stream)
@@ -27,7 +30,7 @@ static gpur_status open_work(work *w)
 {
     const float start[4] = {0.0f, 1.0f, 0.0f, 0.0f};
     w->device = test_device();
-    w->fails = 0;
+    w->fails = w->beside = 0;
     GPUR_TRY(gpur_device_alloc(w->device, sizeof start, (void **)&w->memory));
     return gpur_device_copy(w->device, w->memory, start, sizeof start);
 }
@@ -78,6 +81,45 @@ TEST(a_failed_recording_says_why_and_leaves_the_device_usable)
     close_work(&w);
 }
 
+/* What another thread may do while this one records: all that waits for the device. */
+static void *use_the_device(void *context)
+{
+    work *const w = (work *)context;
+    float y = -1.0f;
+    void *memory = NULL;
+    gpur_status status = gpur_device_copy(w->device, &y, w->memory, sizeof y);
+    if (status == GPUR_OK)
+        status = gpur_device_alloc(w->device, 4096, &memory);
+    gpur_device_free(w->device, memory);
+    if (status == GPUR_OK)
+        status = gpur_device_sync(w->device);
+    w->beside = status == GPUR_OK && y == 0.0f;
+    if (status != GPUR_OK)
+        fprintf(stderr, "beside a recording: %s\n", gpur_last_error());
+    return NULL;
+}
+
+static gpur_status record_beside_another_thread(void *context, gpur_stream *stream)
+{
+    work *const w = (work *)context;
+    pthread_t thread;
+    GPUR_TRY(record(context, stream));
+    if (pthread_create(&thread, NULL, use_the_device, context) != 0)
+        return gpur_fail(GPUR_OUT_OF_MEMORY, "no thread for the test");
+    pthread_join(thread, NULL);
+    return w->beside ? GPUR_OK : gpur_fail(GPUR_DEVICE_ERROR, "the other thread was refused");
+}
+
+TEST(another_thread_may_copy_allocate_and_sync_while_one_records)
+{
+    work w;
+    gpur_recording *recording = NULL;
+    CHECK_OK(open_work(&w));
+    CHECK_OK(gpur_recording_create(w.device, record_beside_another_thread, &w, 2, &recording));
+    gpur_recording_destroy(recording);
+    close_work(&w);
+}
+
 int main(int argc, char **argv)
 {
     test_main_begin(argc, argv);
@@ -87,5 +129,6 @@ int main(int argc, char **argv)
     }
     RUN(a_recording_holds_the_work_and_no_host_function);
     RUN(a_failed_recording_says_why_and_leaves_the_device_usable);
+    RUN(another_thread_may_copy_allocate_and_sync_while_one_records);
     return test_main_end();
 }

@@ -64,15 +64,37 @@ TEST(host_memory_is_told_from_device_memory)
 {
     gpur_device *const device = test_device();
     void *on_device = NULL, *pinned = NULL;
-    int on_stack = 0;
+    int on_stack = 0, answer = -1;
     CHECK_OK(gpur_device_alloc(device, 4096, &on_device));
     CHECK_OK(gpur_pinned_alloc(device, 4096, "the test", &pinned));
-    CHECK(gpur_memory_is_on_device(device, on_device));
-    CHECK(gpur_memory_is_on_device(device, (unsigned char *)on_device + 4095));
-    CHECK(!gpur_memory_is_on_device(device, pinned));
-    CHECK(!gpur_memory_is_on_device(device, &on_stack));
+    CHECK_OK(gpur_memory_locate(device, on_device, &answer));
+    CHECK_EQUAL(answer, 1);
+    CHECK_OK(gpur_memory_locate(device, pinned, &answer));
+    CHECK_EQUAL(answer, 0);
+    CHECK_OK(gpur_memory_locate(device, (unsigned char *)on_device + 4095, &answer));
+    CHECK_EQUAL(answer, 1);
+    CHECK_OK(gpur_memory_locate(device, &on_stack, &answer));
+    CHECK_EQUAL(answer, 0);
     gpur_pinned_free(device, pinned);
     gpur_device_free(device, on_device);
+    gpur_device_close(device);
+}
+
+/* Copying an array of another GPU's on the host would be a fault; only machines with two GPUs can show it. */
+TEST(memory_of_another_gpu_is_refused_by_name)
+{
+    gpur_device *const device = test_device();
+    gpur_device *other = NULL;
+    void *theirs = NULL;
+    int answer = -1;
+    if (gpur_device_open("cuda:1", NULL, &other) == GPUR_OK) {
+        CHECK_OK(gpur_device_alloc(other, 4096, &theirs));
+        CHECK_STATUS(gpur_memory_locate(device, theirs, &answer), GPUR_INVALID_ARGUMENT);
+        CHECK_MESSAGE("memory of cuda:1");
+        CHECK_MESSAGE(test_device_name());
+        gpur_device_free(other, theirs);
+        gpur_device_close(other);
+    }
     gpur_device_close(device);
 }
 
@@ -104,6 +126,7 @@ int main(int argc, char **argv)
     RUN(a_stream_waits_for_the_callers_and_the_callers_for_it);
     RUN(a_device_takes_the_callers_stream_and_leaves_it_open);
     RUN(host_memory_is_told_from_device_memory);
+    RUN(memory_of_another_gpu_is_refused_by_name);
     RUN(a_launch_shape_that_no_gpu_has_is_refused_with_its_numbers);
     return test_main_end();
 }

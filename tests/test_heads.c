@@ -16,56 +16,82 @@ static gpur_status fetch(void *to, const void *from, int64_t floats)
     return gpur_device_copy(device, to, from, floats * (int64_t)sizeof(float));
 }
 
-/* Any head, forward and back: the gradient of sum(dy * y) by the z's. */
+/* A batch through a head and back: what went in, and what came out of the device. */
+typedef struct passage {
+    int head, actions, columns, width; /* columns of z and of y */
+    float z[B * Z_PITCH], bias[MOST_A + 1], dy[B * (MOST_A + 1)];
+    float y[B * (MOST_A + 1)], dz[B * Z_PITCH];
+} passage;
+
+static void make_numbers(passage *p, int head, int actions)
+{
+    memset(p, 0, sizeof *p);
+    p->head = head, p->actions = actions;
+    p->columns = actions + (head == GPUR_HEAD_DUELING || head == GPUR_HEAD_SOFTMAX_VALUE);
+    p->width = actions + (head == GPUR_HEAD_SOFTMAX_VALUE);
+    rig_random(21, p->z, B * Z_PITCH);
+    rig_random(22, p->bias, MOST_A + 1);
+    rig_random(23, p->dy, B * (MOST_A + 1));
+    for (int i = 0; i < B * Z_PITCH; i++)
+        p->z[i] *= 3;
+}
+
+/* Forward and back on the device, whose copy of the passage is `there`. */
+static gpur_status pass_through(passage *p, passage *there)
+{
+    const gpur_grid grid = gpur_grid_elements(device, B);
+    gpur_head_forward_args forward = {0};
+    forward.z = there->z, forward.bias = there->bias, forward.y = there->y;
+    forward.batch = B, forward.z_pitch = Z_PITCH, forward.head = p->head, forward.outputs = p->actions;
+    gpur_head_backward_args backward = {0};
+    backward.y = there->y, backward.dy = there->dy, backward.dz = there->dz;
+    backward.batch = B, backward.dz_pitch = Z_PITCH, backward.head = p->head, backward.outputs = p->actions;
+    GPUR_TRY(gpur_launch_head_forward(stream, grid, &forward));
+    GPUR_TRY(gpur_launch_head_backward(stream, grid, &backward));
+    GPUR_TRY(gpur_stream_sync(stream));
+    return gpur_device_copy(device, p, there, sizeof *p);
+}
+
+/* sum(dy * y) of row b, as a function of its z + bias. */
+static double weighted(const passage *p, int b, const double *in)
+{
+    double out[MOST_A + 1], sum = 0;
+    ref_head(p->head, p->actions, in, out);
+    for (int k = 0; k < p->width; k++)
+        sum += p->dy[b * p->width + k] * out[k];
+    return sum;
+}
+
+static void check_row(const passage *p, int b)
+{
+    double in[MOST_A + 1], out[MOST_A + 1];
+    for (int k = 0; k < p->columns; k++)
+        in[k] = (double)p->z[b * Z_PITCH + k] + (double)p->bias[k];
+    ref_head(p->head, p->actions, in, out);
+    for (int k = 0; k < p->width; k++)
+        CHECK_NEAR(p->y[b * p->width + k], out[k], 3e-6);
+    for (int j = 0; j < p->columns; j++) {
+        const double at = in[j];
+        in[j] = at + 1e-6;
+        const double up = weighted(p, b, in);
+        in[j] = at - 1e-6;
+        const double down = weighted(p, b, in);
+        in[j] = at;
+        CHECK_NEAR(p->dz[b * Z_PITCH + j], (up - down) / 2e-6, 1e-5);
+    }
+}
+
 static void check_head(int head, int actions)
 {
-    const int columns = actions + (head == GPUR_HEAD_DUELING || head == GPUR_HEAD_SOFTMAX_VALUE);
-    const int width = actions + (head == GPUR_HEAD_SOFTMAX_VALUE);
-    float z[B * Z_PITCH], bias[MOST_A + 1], dy[B * (MOST_A + 1)], y[B * (MOST_A + 1)], dz[B * Z_PITCH];
-    rig_random(21, z, B * Z_PITCH);
-    rig_random(22, bias, MOST_A + 1);
-    rig_random(23, dy, B * (MOST_A + 1));
-    for (int i = 0; i < B * Z_PITCH; i++)
-        z[i] *= 3;
-    gpur_head_forward_args forward = {0};
-    forward.z = rig_upload(device, z, sizeof z), forward.bias = rig_upload(device, bias, sizeof bias);
-    forward.y = rig_upload(device, y, sizeof y);
-    forward.batch = B, forward.z_pitch = Z_PITCH, forward.head = head, forward.outputs = actions;
-    gpur_head_backward_args backward = {0};
-    backward.y = forward.y, backward.dy = rig_upload(device, dy, sizeof dy);
-    backward.dz = rig_upload(device, z, sizeof z);
-    backward.batch = B, backward.dz_pitch = Z_PITCH, backward.head = head, backward.outputs = actions;
-    CHECK_OK(gpur_launch_head_forward(stream, gpur_grid_elements(device, B), &forward));
-    CHECK_OK(gpur_launch_head_backward(stream, gpur_grid_elements(device, B), &backward));
-    CHECK_OK(gpur_stream_sync(stream));
-    CHECK_OK(fetch(y, forward.y, B * width));
-    CHECK_OK(fetch(dz, backward.dz, B * Z_PITCH));
-    for (int b = 0; b < B; b++) {
-        double in[MOST_A + 1], out[MOST_A + 1];
-        for (int k = 0; k < columns; k++)
-            in[k] = (double)z[b * Z_PITCH + k] + (double)bias[k];
-        ref_head(head, actions, in, out);
-        for (int k = 0; k < width; k++)
-            CHECK_NEAR(y[b * width + k], out[k], 3e-6);
-        for (int j = 0; j < columns; j++) {
-            double value[2];
-            for (int way = 0; way < 2; way++) {
-                const double at = in[j];
-                in[j] = at + (way ? 1e-6 : -1e-6);
-                ref_head(head, actions, in, out);
-                in[j] = at;
-                value[way] = 0;
-                for (int k = 0; k < width; k++)
-                    value[way] += dy[b * width + k] * out[k];
-            }
-            CHECK_NEAR(dz[b * Z_PITCH + j], (value[1] - value[0]) / 2e-6, 1e-5);
-        }
-    }
-    gpur_device_free(device, (void *)(uintptr_t)forward.z);
-    gpur_device_free(device, (void *)(uintptr_t)forward.bias);
-    gpur_device_free(device, forward.y);
-    gpur_device_free(device, (void *)(uintptr_t)backward.dy);
-    gpur_device_free(device, backward.dz);
+    static passage p;
+    make_numbers(&p, head, actions);
+    passage *const there = rig_upload(device, &p, sizeof p);
+    CHECK(there);
+    const gpur_status status = pass_through(&p, there);
+    gpur_device_free(device, there);
+    CHECK_OK(status);
+    for (int b = 0; b < B; b++)
+        check_row(&p, b);
 }
 
 TEST(every_head_agrees_with_finite_differences)

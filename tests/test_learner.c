@@ -2,6 +2,7 @@
 /* The public learner against a full DQN in double, step by step, and against itself. */
 #include "test.h"
 
+#include "base/status.h"
 #include "learn_world.h"
 
 enum { MOST = 4096, BATCH = 16 };
@@ -47,11 +48,30 @@ static void compare_losses(learn_world *world, gpur_learner *learner, const gpur
     ref_net_destroy(net);
 }
 
-static void check_against_reference(const gpur_learner_config *config, int wide)
+static gpur_status open_full(learn_world *world)
+{
+    return world_open(world, device, WORLD_ROWS);
+}
+
+static gpur_status open_wide(learn_world *world)
+{
+    return world_open_wide(world, device);
+}
+
+/* Some transitions have actions that the network has not. */
+static gpur_status open_spoiled(learn_world *world)
+{
+    GPUR_TRY(world_open(world, device, 0));
+    for (int i = 0; i < WORLD_ROWS; i += 3)
+        world->rows[i].action = i % 2 ? -1 : WORLD_ACTIONS;
+    return gpur_writer_append(world->writer, WORLD_ROWS, world->rows, NULL);
+}
+
+static void check_against_reference(const gpur_learner_config *config, gpur_status (*open)(learn_world *))
 {
     static learn_world world;
     gpur_learner *learner = NULL;
-    CHECK_OK(wide ? world_open_wide(&world, device) : world_open(&world, device, WORLD_ROWS));
+    CHECK_OK(open(&world));
     CHECK_OK(gpur_learner_create(world.replay, config, &learner));
     compare_losses(&world, learner, config, 200);
     gpur_learner_destroy(learner);
@@ -62,7 +82,7 @@ TEST(two_hundred_losses_of_dueling_double_dqn_agree_with_the_reference)
 {
     gpur_learner_config config = world_config(GPUR_HEAD_DUELING, 1);
     config.optimizer.clip_norm = 0.2f;
-    check_against_reference(&config, 0);
+    check_against_reference(&config, open_full);
 }
 
 TEST(two_hundred_losses_of_plain_dqn_with_rmsprop_agree_with_the_reference)
@@ -74,7 +94,7 @@ TEST(two_hundred_losses_of_plain_dqn_with_rmsprop_agree_with_the_reference)
     config.optimizer.epsilon = 0.01f;
     config.target_copy_first = 1;
     config.huber_delta = 0.5f;
-    check_against_reference(&config, 0);
+    check_against_reference(&config, open_full);
 }
 
 TEST(wide_actions_and_squared_loss_agree_with_the_reference)
@@ -85,7 +105,13 @@ TEST(wide_actions_and_squared_loss_agree_with_the_reference)
     config.optimizer.kind = GPUR_RMSPROP_DEEPMIND;
     config.optimizer.epsilon = 0.01f;
     config.optimizer.clip_value = 0.05f;
-    check_against_reference(&config, 1);
+    check_against_reference(&config, open_wide);
+}
+
+TEST(transitions_of_unknown_actions_add_nothing_as_in_the_reference)
+{
+    const gpur_learner_config config = world_config(GPUR_HEAD_DUELING, 1);
+    check_against_reference(&config, open_spoiled);
 }
 
 /* Loss of the reference when one weight is moved; the targets move with it only where Q(s') picks the action. */
@@ -243,6 +269,7 @@ int main(int argc, char **argv)
     RUN(two_hundred_losses_of_dueling_double_dqn_agree_with_the_reference);
     RUN(two_hundred_losses_of_plain_dqn_with_rmsprop_agree_with_the_reference);
     RUN(wide_actions_and_squared_loss_agree_with_the_reference);
+    RUN(transitions_of_unknown_actions_add_nothing_as_in_the_reference);
     RUN(the_gradient_agrees_with_finite_differences_of_the_loss);
     RUN(the_same_seed_gives_the_same_bits_however_the_steps_are_launched);
     RUN(tensor_core_arithmetic_stays_close);

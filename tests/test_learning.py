@@ -2,6 +2,7 @@
 """bench/learning.sh over a stand-in for the training program: what it counts, when it fails, what it writes."""
 
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -72,6 +73,21 @@ def unknown_options_are_refused(folder):
     assert status == 2 and "--sedes" in errors and "--seeds" in errors, errors
 
 
+def counts_that_are_none_are_refused_before_anything_is_built(folder):
+    cmake = folder / "bin/cmake"
+    cmake.parent.mkdir()
+    cmake.write_text(f'#!/bin/sh\ntouch "{folder}/built"\nexit 1\n')
+    cmake.chmod(0o755)
+    environment = {**os.environ, "PATH": f"{cmake.parent}:{os.environ['PATH']}"}
+    for given in ("0", "1.5", "-3", "ten", "1e3", "007", ""):
+        for option in ("--seeds", "--seconds"):
+            result = subprocess.run(["bash", str(SCRIPT), option, given], env=environment, capture_output=True,
+                                    text=True, timeout=60, check=False)
+            assert result.returncode != 0 and not result.stdout, (option, given, result)
+            assert option in result.stderr and (not given or f'"{given}"' in result.stderr), result.stderr
+            assert not (folder / "built").exists(), (option, given)
+
+
 def main():
     tests = [
         all_solved_is_a_success_with_median_and_worst,
@@ -79,6 +95,7 @@ def main():
         a_refusal_ends_it_with_its_words,
         options_reach_the_program,
         unknown_options_are_refused,
+        counts_that_are_none_are_refused_before_anything_is_built,
     ]
     with tempfile.TemporaryDirectory() as folder:
         for test in tests:

@@ -70,6 +70,7 @@ static void place(batch *c)
     a->td = hold_empty(c, B);
     a->loss = hold_empty(c, B);
     a->q_taken = hold_empty(c, B);
+    a->invalid = hold_empty(c, B);
 }
 
 static void batch_open(batch *c, int head, int actions, int double_dqn, int loss, int wide)
@@ -213,18 +214,54 @@ TEST(the_first_of_equal_actions_is_the_best)
     batch_close(&c);
 }
 
-TEST(an_action_out_of_range_stays_within_its_row)
+/* Row b of a batch whose action is none: nothing is made of it. */
+static void check_nothing(int b, const float *loss, const float *td, const float *taken, const float *dz, int columns)
 {
+    CHECK_NEAR(loss[b], 0, 0);
+    CHECK_NEAR(td[b], 0, 0);
+    CHECK_NEAR(taken[b], 0, 0);
+    for (int k = 0; k < columns; k++)
+        CHECK_NEAR(dz[b * Z_PITCH + k], 0, 0);
+}
+
+/* Every third row has an action that there is not; the others are as ever. */
+static void check_actions_that_are_none(int head, int wide)
+{
+    static const int64_t none[] = {3, -1, INT32_MAX, INT32_MIN};
+    static const int64_t none_wide[] = {3, -1, INT64_MAX, INT64_MIN, (int64_t)1 << 32};
     static batch c;
-    float dz[B * Z_PITCH];
-    batch_open(&c, GPUR_HEAD_Q, 3, 0, GPUR_LOSS_HUBER, 1);
-    c.action[0] = -5, c.action[1] = INT64_MAX;
-    CHECK_OK(gpur_device_copy(device, c.held[4], c.action, sizeof c.action));
+    float loss[B], td[B], taken[B], invalid[B], dz[B * Z_PITCH];
+    int32_t narrow[B];
+    batch_open(&c, head, 3, 1, GPUR_LOSS_HUBER, wide);
+    for (int b = 0; b < B; b += 3)
+        c.action[b] = wide ? none_wide[b / 3 % 5] : none[b / 3 % 4];
+    for (int b = 0; b < B; b++)
+        narrow[b] = (int32_t)c.action[b];
+    CHECK_OK(gpur_device_copy(device, c.held[4], wide ? (const void *)c.action : narrow, wide ? B * 8 : B * 4));
     CHECK_OK(launch(&c));
+    CHECK_OK(fetch(loss, c.args.loss, B));
+    CHECK_OK(fetch(td, c.args.td, B));
+    CHECK_OK(fetch(taken, c.args.q_taken, B));
+    CHECK_OK(fetch(invalid, c.args.invalid, B));
     CHECK_OK(fetch(dz, c.args.dz, B * Z_PITCH));
-    CHECK(dz[0] != 0 && dz[1] == 0 && dz[2] == 0);
-    CHECK(dz[Z_PITCH] == 0 && dz[Z_PITCH + 1] == 0 && dz[Z_PITCH + 2] != 0);
+    for (int b = 0; b < B; b++) {
+        CHECK_NEAR(invalid[b], b % 3 == 0, 0);
+        if (b % 3 == 0) {
+            check_nothing(b, loss, td, taken, dz, c.columns);
+            continue;
+        }
+        CHECK_NEAR(loss[b], loss_of(&c, b, c.z + b * Z_PITCH, NULL, NULL), 2e-6);
+        check_gradient(&c, b, dz);
+    }
     batch_close(&c);
+}
+
+TEST(an_action_that_there_is_not_trains_nothing_and_is_marked)
+{
+    for (int wide = 0; wide < 2; wide++) {
+        check_actions_that_are_none(GPUR_HEAD_Q, wide);
+        check_actions_that_are_none(GPUR_HEAD_DUELING, wide);
+    }
 }
 
 TEST(no_launch_shape_changes_a_bit)
@@ -254,7 +291,7 @@ int main(int argc, char **argv)
     RUN(targets_losses_and_gradients_agree_with_the_reference);
     RUN(what_lies_behind_a_terminal_step_never_comes_through);
     RUN(the_first_of_equal_actions_is_the_best);
-    RUN(an_action_out_of_range_stays_within_its_row);
+    RUN(an_action_that_there_is_not_trains_nothing_and_is_marked);
     RUN(no_launch_shape_changes_a_bit);
     gpur_stream_destroy(stream);
     gpur_device_close(device);

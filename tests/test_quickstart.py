@@ -6,6 +6,7 @@ write down how they were called. "Installing" a package there makes its stand-in
 
 import os
 import pty
+import re
 import shutil
 import signal
 import subprocess
@@ -208,6 +209,27 @@ def a_failed_build_ends_it_with_its_log():
         expect(not machine.calls("cartpole_dqn"), machine, printed)
 
 
+def a_bad_option_is_refused_before_anything_is_installed_or_built():
+    for options, word in ((("--sede", "3"), "--sede"), (("--seed",), "--seed"), (("--steps=1e5",), "1e5"),
+                          (("--envs", "two"), "two"), (("--out=",), "--out"), (("--device", ""), "--device"),
+                          (("--seed", "3", "cpu"), "cpu")):
+        with Machine(uid=0, without=("ninja",)) as machine:
+            status, printed = machine.run("--yes", *options)
+            expect(status == 2 and word in printed and "--help" in printed, machine, printed)
+            expect(not machine.log.read_text(), machine, printed)
+
+
+def every_training_option_is_in_the_help_and_reaches_the_program():
+    names = re.findall(r'^    \{"(\w+)", "\w+",', (EXAMPLES / "options.c").read_text(), flags=re.M)
+    assert len(names) == 6, names
+    with Machine() as machine:
+        status, printed = machine.run("--help")
+        expect(status == 0 and all(f"--{name} " in printed for name in names), machine, printed)
+        given = [word for name in names if name != "out" for word in (f"--{name}", "7")]
+        status, printed = machine.run("--no-install", "--out", "there", *given)
+        expect(machine.calls("cartpole_dqn") == [" ".join(["cartpole_dqn --out there", *given])], machine, printed)
+
+
 def an_unsolved_run_keeps_its_status_and_its_picture():
     with Machine(end=1) as machine:
         status, printed = machine.run("--no-install", "--out=elsewhere")
@@ -250,6 +272,8 @@ def main():
         a_picture_is_not_worth_failing_for,
         a_failed_installation_of_what_is_needed_ends_it,
         a_failed_build_ends_it_with_its_log,
+        a_bad_option_is_refused_before_anything_is_installed_or_built,
+        every_training_option_is_in_the_help_and_reaches_the_program,
         an_unsolved_run_keeps_its_status_and_its_picture,
         a_refused_run_has_no_picture,
         ctrl_c_still_draws_the_picture,

@@ -105,7 +105,7 @@ static void *act(void *context)
     while (atomic_load(&s->training)) {
         const row r = row_of(7);
         int32_t action = -1;
-        if (gpur_learner_act(s->learner, 1, r.obs, 0.5f, &action) != GPUR_OK || action < 0 || action >= ACTIONS)
+        if (gpur_learner_act(s->learner, 1, r.obs, 0.5f, &action, NULL) != GPUR_OK || action < 0 || action >= ACTIONS)
             test_fail(__FILE__, __LINE__);
     }
     return NULL;

@@ -15,7 +15,7 @@ typedef struct sink {
     int32_t action[MOST];
     int64_t id[MOST];
     gpur_train_state state;
-    float loss, q_taken, partial; /* of finish_step */
+    float loss, q_taken, invalid, partial; /* of finish_step */
 } sink;
 
 /* The gathers have seeds of their own and one step counter, which finish_step moves on behind the last: no replay reads
@@ -63,6 +63,7 @@ static void prepare(gather_context *c, gpur_replay *replay, sink *to, int64_t ro
                                           .window = c->args[0].window,
                                           .loss = &to->loss,
                                           .q_taken = &to->q_taken,
+                                          .invalid = &to->invalid,
                                           .partial = &to->partial,
                                           .batch = 1,
                                           .partials = 1,

@@ -48,8 +48,8 @@ static void list_products(product list[SHAPES], int64_t rows)
         {"128 -> 1024", forward(rows, 2 * S, H, H, 2 * S), GPUR_EPILOGUE_BIAS_RELU, 0},
         {"512 -> 1", forward(rows, 1, S, 2 * S, Z), GPUR_EPILOGUE_NONE, 1},
         {"512 -> 5", forward(rows, A, S, 2 * S, Z), GPUR_EPILOGUE_NONE, 1},
-        {"weights of 27 -> 128", to_weight(rows, H, F, X, H), GPUR_EPILOGUE_COLUMN_SUM, 0},
-        {"weights of 128 -> 1024", to_weight(rows, 2 * S, H, H, 2 * S), GPUR_EPILOGUE_COLUMN_SUM, 0},
+        {"weights of 27 -> 128", to_weight(rows, H, F, X, H), GPUR_EPILOGUE_NONE, 0},
+        {"weights of 128 -> 1024", to_weight(rows, 2 * S, H, H, 2 * S), GPUR_EPILOGUE_NONE, 0},
         {"weights of 512 -> 1", to_weight(rows, 1, S, 2 * S, Z), GPUR_EPILOGUE_NONE, 1},
         {"weights of 512 -> 5", to_weight(rows, A, S, 2 * S, Z), GPUR_EPILOGUE_NONE, 1},
         {"inputs of 128 -> 1024", to_input(rows, 2 * S, H, H, 2 * S), GPUR_EPILOGUE_NONE, 0},
@@ -101,7 +101,7 @@ static void measure_plan(bench_report *report, gpur_device *device, const char *
 static int measure_product(bench_report *report, gpur_device *device, product_context *c, const product *p,
                            int64_t batch, int32_t math, int32_t epilogue)
 {
-    static const char *const epilogues[] = {"", " + bias", " + bias, relu", " + bias gradient"};
+    static const char *const epilogues[] = {"", " + bias", " + bias, relu"};
     char name[96];
     gpur_gemm_shape shape = p->shape;
     shape.math = math;

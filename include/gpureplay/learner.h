@@ -12,7 +12,7 @@
 extern "C" {
 #endif
 
-/* A network that trains on a replay. One thread trains, one (the same or another) acts. */
+/* A network that trains on a replay. One thread trains; any number, this one too, act and ask at the same time. */
 typedef struct gpur_learner gpur_learner;
 
 /* Activations, by name. */
@@ -61,15 +61,16 @@ enum { GPUR_LOSS_HUBER = 0, GPUR_LOSS_SQUARED = 1 };
  * Optimisers, each as its namesake computes it; g is the gradient, w the weight, t counts from 1.
  *   ADAM              m, v with bias correction; w -= lr m^ / (sqrt(v^) + eps)      [Kingma & Ba 2015, algorithm 1]
  *   RMSPROP_TF        v = d v + (1-d) g^2, from 1; u = momentum u + lr g / sqrt(v + eps); w -= u
- *   RMSPROP_KERAS     v = d v + (1-d) g^2, from 0; w -= lr g / (sqrt(v) + eps)
+ *   RMSPROP_KERAS2    v = d v + (1-d) g^2, from 0; w -= lr g / (sqrt(v) + eps)
  *   RMSPROP_TORCH     v = d v + (1-d) g^2, from 0; u = momentum u + g / (sqrt(v) + eps); w -= lr u
  *   RMSPROP_DEEPMIND  m = d m + (1-d) g, v = d v + (1-d) g^2, from 0; w -= lr g / sqrt(v-m^2+eps) [Mnih et al. 2015]
- * `centered` makes any RMSPROP divide by the root of v - m^2 where it has v; DEEPMIND always does.
+ * `centered` makes any RMSPROP divide by the root of v - m^2 where it has v; DEEPMIND always does. KERAS2 is Keras 2.1;
+ * Keras 3 computes RMSPROP_TF with v from 0, which is none of these.
  */
 enum {
     GPUR_ADAM = 0,
     GPUR_RMSPROP_TF = 1,
-    GPUR_RMSPROP_KERAS = 2,
+    GPUR_RMSPROP_KERAS2 = 2,
     GPUR_RMSPROP_TORCH = 3,
     GPUR_RMSPROP_DEEPMIND = 4,
 };
@@ -96,7 +97,7 @@ typedef struct gpur_optimizer_config {
     float momentum;              /* RMSPROP_TF, RMSPROP_TORCH */
     float epsilon;               /* where the formulas above have eps */
     float clip_norm;             /* > 0: gradients are scaled so that their global norm is at most this */
-    float clip_value;            /* > 0: each gradient component is clipped to +- this, before the norm */
+    float clip_value;            /* > 0: each gradient component is clipped to +- this, before clip_norm looks at it */
 } gpur_optimizer_config;
 
 /* Arithmetic of the matrix products. Master weights, the head's layer, targets and losses are float32 throughout. */
@@ -105,7 +106,7 @@ enum {
     GPUR_MATH_TF32 = 1, /* CUDA: tensor cores with 10-bit mantissas; the CPU computes float32 */
 };
 
-/* Which weights gpur_learner_act uses. */
+/* Which weights gpur_learner_act uses. A launch is at most GPUR_LAUNCH_STEPS train steps: see gpur_learner_train. */
 enum {
     GPUR_ACT_LATEST = 0,   /* as after the last launch enqueued, waiting for it */
     GPUR_ACT_PREVIOUS = 1, /* as after the launch before, so that acting overlaps training */
@@ -124,11 +125,11 @@ typedef struct gpur_learner_config {
     float huber_delta;               /* Huber: squared up to this, linear beyond; default 1 */
     int32_t index_source;            /* GPUR_UNIFORM* */
     int64_t batch_size;              /* default 32 */
-    int64_t target_period;           /* train steps between hard target copies, the first after step 1 if
-                                        target_copy_first; default 10,000 */
-    int32_t target_copy_first;       /* 1: also copy after the very first step (Parr's code does) */
+    int64_t target_period;           /* train steps between hard target copies; default 10,000 */
+    int32_t target_copy_first;       /* 0: copies after steps period, 2 period, ...; 1: after steps 1, period + 1,
+                                        2 period + 1, ..., as Parr's code does, which counts its steps from 0 */
     int32_t act;                     /* GPUR_ACT_* */
-    int32_t max_act_batch;           /* most observations in one gpur_learner_act; default 64 */
+    int32_t max_act_batch;           /* most observations in one act or q_values call; default 64 */
     int32_t math;                    /* GPUR_MATH_* */
     int32_t unroll;                  /* CUDA: steps in the long graph, 1 to 64; default 8 */
     int32_t reserved;                /* 0 */
@@ -136,63 +137,94 @@ typedef struct gpur_learner_config {
     uint64_t seed;                   /* of initial weights, draws and exploration */
 } gpur_learner_config;
 
-/* Defaults: Q head on two dense layers of 128, Adam at 1e-3, double DQN, Huber. `outputs` must still be set. */
+/*
+ * Defaults: Q head on two dense layers of 128, Adam at 1e-3, double DQN, Huber. `outputs` must still be set. Any
+ * thread. GPUR_INVALID_ARGUMENT: NULL, or `size` is not sizeof(gpur_learner_config).
+ */
 GPUR_API gpur_status gpur_learner_config_init(gpur_learner_config *config, uint64_t size);
 
 /*
  * A published system's network, loss, optimiser, batch and target period, with every constant.
  *   "melee-gpu"     dueling DQN of in-GPU replay [Parr 2018, section 4.2]: 128, then two streams of 512; RMSProp; A = 5
- *   "melee-dqn"     128-256-A [Parr, Dilipkumar & Liu 2017], one network for both roles of the target
+ *   "melee-dqn"     128-256-A [Parr, Dilipkumar & Liu 2017], plain DQN: the target network picks and values the action
  *   "melee-double"  the same network, double DQN
  *   "cartpole"      ours: dueling double DQN, two layers of 128; solves CartPole-v1 in under a minute on two CPU cores
  * The melee presets' epsilon falls from 1 to 0.1 over the first fifth of training, whose length only the caller knows:
  * set exploration.steps to it, or epsilon stays 1. What a preset does not name (seed, act, math, ...) stays as it was.
+ * Any thread. GPUR_INVALID_ARGUMENT: no such name, NULL, or a config that was not initialised; it stays as it was.
  */
 GPUR_API gpur_status gpur_learner_config_preset(gpur_learner_config *config, const char *name);
 
 /*
  * Makes a learner over `replay`, whose schema must have float32 obs and next_obs, int32 or int64 action, float32 reward
- * and a one-byte terminated. The replay must outlive it. All memory is taken here.
+ * and a one-byte terminated. The replay must outlive it. All memory is taken here. Any thread, also while others use
+ * the replay.
  *
- *   GPUR_INVALID_ARGUMENT  a config out of range, a field that is missing or of another type
+ * A transition whose action is none of 0 ... outputs - 1 trains nothing: its loss and its gradient are zero, the mean
+ * is still over the whole batch, and gpur_learner_stats counts it.
+ *
+ *   GPUR_INVALID_ARGUMENT  a config out of range, a field that is missing or of another type, NULL
  *   GPUR_OUT_OF_MEMORY     with the bytes wanted and free
  *   GPUR_UNAVAILABLE       CUDA: cuBLAS was not found; the message has the places searched
  */
 GPUR_API gpur_status gpur_learner_create(gpur_replay *replay, const gpur_learner_config *config,
                                          gpur_learner **learner);
-/* Waits for its work and frees it. The replay stays. Takes NULL. */
+/* Waits for its work and frees it, when no other thread is in a call on it. The replay stays. Takes NULL. */
 GPUR_API void gpur_learner_destroy(gpur_learner *learner);
 
+/* Most train steps in one launch: enough to pay for it, few enough that an append, which may wait for two launches,
+ * does not wait long. */
+enum { GPUR_LAUNCH_STEPS = 256 };
+
 /*
- * Enqueues `steps` train steps and returns before the last is done, waiting only to keep at most two launches in
- * flight. One thread at a time. Writers and gpur_learner_act go on meanwhile.
+ * Enqueues `steps` train steps and returns before the last is done. They are carried out in launches of at most
+ * GPUR_LAUNCH_STEPS steps, all but the last full; `launch` elsewhere in this header means one of them, and a call of
+ * gpur_learner_train_on is one too. Waits only to keep at most two launches in flight. One thread at a time. Writers,
+ * gpur_learner_act and the calls that only ask go on meanwhile.
  *
- *   GPUR_TOO_FEW  nothing is visible, or fewer than batch_size for a distinct draw
+ *   GPUR_INVALID_ARGUMENT  steps below 0, or NULL
+ *   GPUR_TOO_FEW           nothing is visible, or fewer than batch_size for a distinct draw; nothing is trained
  */
 GPUR_API gpur_status gpur_learner_train(gpur_learner *learner, int64_t steps);
 
-/* One train step on the transitions of these ids: (batch_size) in host memory. Errors as gpur_replay_gather. */
+/*
+ * One train step on the transitions of these ids: (batch_size) in host memory, free to reuse when the call returns. By
+ * the thread that trains.
+ *
+ *   GPUR_INVALID_ARGUMENT  an id that is not visible, or NULL; nothing is trained
+ *   GPUR_TOO_FEW           nothing is visible
+ */
 GPUR_API gpur_status gpur_learner_train_on(gpur_learner *learner, const int64_t *ids);
 
-/* Waits for all train steps enqueued. */
+/* Waits for all train steps enqueued. Any thread. GPUR_INVALID_ARGUMENT: NULL. */
 GPUR_API gpur_status gpur_learner_sync(gpur_learner *learner);
 
 /*
  * Chooses actions: with probability epsilon uniformly at random, else argmax_a Q(obs, a), the first of equals.
  *
+ *   count    1 to max_act_batch
  *   obs      (count, ...) float32, host memory or memory of the learner's device
  *   epsilon  0 to 1
  *   actions  (count) int32, host memory; filled in when the call returns
+ *   stream   CUDA, obs in device memory: the cudaStream_t that made them, which is ordered before the reading and after
+ *            it; else NULL. NULL with obs in device memory: they are ready now. They have been read on return
  *
- * One thread at a time; not the same thread as trains, if you like.
+ * Any number of threads, beside the one that trains; they take turns, and training does not wait for them. Random
+ * actions follow from the seed and the number of acts before.
+ *
+ *   GPUR_INVALID_ARGUMENT  count or epsilon out of range, a stream on the CPU, memory of another GPU, or NULL
  */
 GPUR_API gpur_status gpur_learner_act(gpur_learner *learner, int64_t count, const float *obs, float epsilon,
-                                      int32_t *actions);
+                                      int32_t *actions, void *stream);
 
-/* The Q values behind it: (count, outputs) float32, host memory. */
-GPUR_API gpur_status gpur_learner_q_values(gpur_learner *learner, int64_t count, const float *obs, float *q);
+/*
+ * The Q values behind it: (count, outputs) float32, host memory; filled in when the call returns. The rest, errors and
+ * threads too, as gpur_learner_act.
+ */
+GPUR_API gpur_status gpur_learner_q_values(gpur_learner *learner, int64_t count, const float *obs, float *q,
+                                           void *stream);
 
-/* The exploration schedule at environment step `step`. */
+/* The exploration schedule at environment step `step`. Any thread. NULL gives 0. */
 GPUR_API float gpur_learner_epsilon(gpur_learner *learner, int64_t step);
 
 /* What gpur_learner_get_stats tells. */
@@ -205,15 +237,19 @@ typedef struct gpur_learner_stats {
     float loss;               /* of the last finished step */
     float mean_loss;          /* over the steps finished since the stats before */
     float mean_q;             /* of the last finished step: mean over the batch of Q(s, a) */
-    float gradient_norm;      /* of the last finished step, before clipping */
-    float learning_rate;      /* of the last finished step */
+    float gradient_norm;      /* of the last finished step, before any clipping */
+    float learning_rate;      /* that the last finished step used */
     float reserved;           /* 0 */
     double steps_per_second;  /* since the stats before */
-    int64_t device_bytes;     /* held by this learner */
+    int64_t device_bytes;     /* of the device's memory, held by this learner */
     int64_t acts;             /* actions chosen */
+    int64_t invalid_actions;  /* transitions that trained nothing: their action was none of 0 ... outputs - 1 */
 } gpur_learner_stats;
 
-/* As of the last finished launch; call gpur_learner_sync first for all of them. Does not wait. */
+/*
+ * As of the last finished launch; call gpur_learner_sync first for all of them. Does not wait. Any thread; the stats
+ * before are those of any thread. GPUR_INVALID_ARGUMENT: NULL, or `stats->size` was not set.
+ */
 GPUR_API gpur_status gpur_learner_get_stats(gpur_learner *learner, gpur_learner_stats *stats);
 
 /* Which copy of the weights. */
@@ -228,25 +264,32 @@ typedef struct gpur_weight_info {
     int64_t count;           /* float32 numbers */
 } gpur_weight_info;
 
-/* How many tensors the network has. NULL gives 0. */
+/* How many tensors the network has. Any thread. NULL gives 0. */
 GPUR_API int32_t gpur_learner_weight_count(gpur_learner *learner);
 
-/* Describes tensor `index`, 0 to gpur_learner_weight_count - 1. GPUR_INVALID_ARGUMENT: no such index, or NULL. */
+/*
+ * Describes tensor `index`, 0 to gpur_learner_weight_count - 1. Any thread. GPUR_INVALID_ARGUMENT: no such index, NULL,
+ * or `info->size` was not set.
+ */
 GPUR_API gpur_status gpur_learner_weight(gpur_learner *learner, int32_t index, gpur_weight_info *info);
 
 /*
- * Copies one tensor to host memory, as it is behind the last train step enqueued, which is waited for.
+ * Copies one tensor to host memory, as it is behind the last train step enqueued, which is waited for. Any thread.
  *
  *   which    GPUR_WEIGHTS_*
  *   name     as gpur_learner_weight tells
  *   values   (count) float32; count must be the tensor's
+ *
+ *   GPUR_INVALID_ARGUMENT  no such name, `which` or count, or NULL
  */
 GPUR_API gpur_status gpur_learner_read_weights(gpur_learner *learner, int32_t which, const char *name, float *values,
                                                int64_t count);
 
 /*
- * The other way, between two train steps; gradients cannot be written. Writing the online weights changes what
- * gpur_learner_act uses; the target keeps its own until the next copy.
+ * The other way, between two train steps, waited for; gradients cannot be written. Any thread, and errors as
+ * gpur_learner_read_weights. gpur_learner_act uses the new ones at once where they are those it follows: the target's
+ * under GPUR_ACT_TARGET, else the online ones. Writing the online weights leaves the target's as they are until the
+ * next copy.
  */
 GPUR_API gpur_status gpur_learner_write_weights(gpur_learner *learner, int32_t which, const char *name,
                                                 const float *values, int64_t count);

@@ -25,38 +25,16 @@ if(GPUREPLAY_CUDA_MISSING)
     return()
 endif()
 
-# 90: machine code and PTX; 90-real: machine code alone; 90-virtual: PTX alone; native: of the GPU that is here.
-set(architectures ${GPUREPLAY_CUDA_ARCHITECTURES})
-if(architectures STREQUAL "release")
-    set(architectures 75-real 80-real 86-real 89-real 90-real 100-real 120)
-endif()
-execute_process(COMMAND ${GPUREPLAY_NVCC} --list-gpu-arch OUTPUT_VARIABLE known_architectures ERROR_QUIET)
-set(architecture_flags)
-set(built_architectures)
-foreach(architecture IN LISTS architectures)
-    string(REGEX REPLACE "-(real|virtual)$" "" number ${architecture})
-    if(architecture STREQUAL "native")
-        list(APPEND architecture_flags -arch=native)
-    elseif(NOT known_architectures MATCHES "compute_${number}\n")
-        message(STATUS "CUDA: architecture ${number} is not known to nvcc ${GPUREPLAY_CUDA_VERSION}: left out")
-        continue()
-    endif()
-    if(architecture MATCHES "^[0-9]+[a-z]?(-real)?$")
-        list(APPEND architecture_flags -gencode arch=compute_${number},code=sm_${number})
-    endif()
-    if(architecture MATCHES "^[0-9]+[a-z]?(-virtual)?$")
-        list(APPEND architecture_flags -gencode arch=compute_${number},code=compute_${number})
-    endif()
-    list(APPEND built_architectures ${architecture})
-endforeach()
-if(NOT built_architectures)
-    gpureplay_no_cuda("nvcc ${GPUREPLAY_CUDA_VERSION} knows none of the architectures ${architectures}")
+include(GpureplayCudaArchitectures)
+if(NOT GPUREPLAY_CUDA_BUILT_FOR)
+    gpureplay_no_cuda("GPUREPLAY_CUDA_ARCHITECTURES is ${GPUREPLAY_CUDA_ARCHITECTURES}, and nvcc ${GPUREPLAY_CUDA_VERSION} \
+builds for none of it (nvidia-smi shows \"${native_architectures}\")")
     return()
 endif()
-list(JOIN built_architectures " " GPUREPLAY_CUDA_BUILT_FOR)
 
 # The four -fno flags keep libstdc++ out of the library. -lineinfo costs nothing and gives the tools source lines.
-set(nvcc_command ${GPUREPLAY_NVCC} -O3 -std=c++17 -lineinfo ${architecture_flags} -I${GPUREPLAY_CURAND_INCLUDE_DIR}
+set(nvcc_command ${GPUREPLAY_NVCC} -O3 -std=c++17 -lineinfo ${architecture_flags} -I${GPUREPLAY_CUDA_INCLUDE_DIR}
+    -I${GPUREPLAY_CURAND_INCLUDE_DIR}
     -Xcompiler -fPIC,-fvisibility=hidden,-fno-exceptions,-fno-rtti,-fno-threadsafe-statics)
 if(DEFINED ENV{CUDAHOSTCXX})
     list(APPEND nvcc_command -ccbin $ENV{CUDAHOSTCXX})
@@ -87,20 +65,26 @@ add_custom_command(OUTPUT ${cuda_object} BYPRODUCTS ${GPUREPLAY_PTXAS_REPORT}
 add_custom_target(gpureplay_cuda_kernels DEPENDS ${cuda_object}) # one maker for both libraries, also under make
 list(APPEND gpureplay_objects ${cuda_object})
 
-# For the C files that name CUDA. libcuda is never linked, so a machine without a driver can load the library.
+# The module that links cuBLASLt, for matrix products: see src/device/math_cuda.h.
+set(cublaslt_folder "")
+if(GPUREPLAY_CUBLASLT AND GPUREPLAY_CUBLASLT_INCLUDE_DIR)
+    get_filename_component(cublaslt_folder ${GPUREPLAY_CUBLASLT} DIRECTORY)
+    message(STATUS "cuBLASLt: ${GPUREPLAY_CUBLASLT}")
+else()
+    message(STATUS "cuBLASLt was not found: the CUDA device will have a replay and no learner (pip: nvidia-cublas)")
+endif()
+
+# For the C files that name CUDA. libcuda is never linked, so a machine without a driver can load the library. The
+# loader looks last where cuBLASLt was found now; without that folder it says that there is no module to look for.
 add_library(gpureplay_cuda INTERFACE)
 target_include_directories(gpureplay_cuda SYSTEM INTERFACE ${GPUREPLAY_CUDA_INCLUDE_DIR})
 target_compile_definitions(gpureplay_cuda INTERFACE GPUR_CUDA_ARCHITECTURES="${GPUREPLAY_CUDA_BUILT_FOR}"
-    GPUR_MODULE_DIR="${CMAKE_INSTALL_FULL_LIBDIR}")
+    GPUR_MODULE_DIR="${CMAKE_INSTALL_FULL_LIBDIR}" GPUR_CUBLASLT_DIR="${cublaslt_folder}")
 
-# The module that links cuBLASLt, for matrix products: see src/device/math_cuda.h.
-if(GPUREPLAY_CUBLASLT AND GPUREPLAY_CUBLASLT_INCLUDE_DIR)
+if(cublaslt_folder)
     add_library(gpureplay_cudamath MODULE src/device/module_math_cuda.c)
     target_include_directories(gpureplay_cudamath PRIVATE include src ${PROJECT_SOURCE_DIR})
     target_include_directories(gpureplay_cudamath SYSTEM PRIVATE ${GPUREPLAY_CUBLASLT_INCLUDE_DIR})
     target_link_libraries(gpureplay_cudamath PRIVATE gpureplay_options gpureplay_cuda ${GPUREPLAY_CUBLASLT})
     set_target_properties(gpureplay_cudamath PROPERTIES C_VISIBILITY_PRESET hidden SKIP_BUILD_RPATH ON)
-    message(STATUS "cuBLASLt: ${GPUREPLAY_CUBLASLT}")
-else()
-    message(STATUS "cuBLASLt was not found: the CUDA device will have a replay and no learner (pip: nvidia-cublas)")
 endif()

@@ -1,13 +1,30 @@
 # SPDX-License-Identifier: MIT
 # Finds nvcc and what it needs: the toolkit's own folder (CUDAToolkit_ROOT, CUDA_HOME, PATH, /usr/local/cuda), Debian's
-# packages, or the layout of pip's nvidia-* wheels (site-packages/nvidia/cu13), which may also hold only the libraries
-# beside a toolkit that has nvcc alone. FindCUDAToolkit knows only the first.
-# Leaves GPUREPLAY_CUDA_MISSING empty when kernels can be built, or saying what is missing.
-file(GLOB wheel_roots LIST_DIRECTORIES true $ENV{VIRTUAL_ENV}/lib/python3*/site-packages/nvidia/cu1[0-9]
-    $ENV{CONDA_PREFIX}/lib/python3*/site-packages/nvidia/cu1[0-9])
+# packages, or pip's nvidia-* wheels, which may hold all of it or only what a toolkit lacks. FindCUDAToolkit knows only
+# the first.
+# Leaves GPUREPLAY_CUDA_MISSING empty when CUDA can be built, or saying what is missing.
+
+# Where wheels are: in the environments that are active, and where each Python on PATH keeps its packages.
+set(site_packages)
+string(REPLACE ":" ";" program_folders "$ENV{PATH}")
+foreach(folder IN LISTS program_folders)
+    if(EXISTS ${folder}/python3)
+        execute_process(COMMAND ${folder}/python3 -c "import site; print(';'.join(site.getsitepackages()))"
+            OUTPUT_VARIABLE found OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET)
+        list(APPEND site_packages ${found})
+    endif()
+endforeach()
+list(TRANSFORM site_packages APPEND /nvidia OUTPUT_VARIABLE wheels_of_pythons)
+file(GLOB wheels LIST_DIRECTORIES true $ENV{VIRTUAL_ENV}/lib/python3*/site-packages/nvidia
+    $ENV{CONDA_PREFIX}/lib/python3*/site-packages/nvidia)
+list(APPEND wheels ${wheels_of_pythons})
+
+list(TRANSFORM wheels APPEND "/cu1[0-9]" OUTPUT_VARIABLE nvcc_patterns) # CUDA 13; CUDA 12 has cuda_nvcc
+file(GLOB wheel_roots LIST_DIRECTORIES true ${nvcc_patterns})
+list(TRANSFORM wheels APPEND /cuda_nvcc OUTPUT_VARIABLE wheel_nvccs)
 find_program(GPUREPLAY_NVCC nvcc DOC "CUDA compiler"
     HINTS ${CUDAToolkit_ROOT} ENV CUDAToolkit_ROOT ENV CUDA_HOME ENV CUDA_PATH
-    PATHS /usr/local/cuda ${wheel_roots} PATH_SUFFIXES bin)
+    PATHS /usr/local/cuda ${wheel_roots} ${wheel_nvccs} PATH_SUFFIXES bin)
 if(NOT GPUREPLAY_NVCC)
     set(GPUREPLAY_CUDA_MISSING "nvcc was not found: install the CUDA toolkit, or name its folder in CUDAToolkit_ROOT")
     return()
@@ -25,27 +42,32 @@ endif()
 get_filename_component(cuda_root ${GPUREPLAY_NVCC} REALPATH)
 get_filename_component(cuda_root ${cuda_root} DIRECTORY)
 get_filename_component(cuda_root ${cuda_root} DIRECTORY)
-get_filename_component(site_packages ${cuda_root}/.. ABSOLUTE) # .../nvidia, when this is a wheel
+set(roots ${cuda_root})
+foreach(wheel IN LISTS wheels ITEMS ${cuda_root}/..) # the last: nvcc itself is in a wheel
+    list(APPEND roots ${wheel}/cu${cuda_major} ${wheel}/cuda_runtime ${wheel}/curand ${wheel}/cublas)
+endforeach()
 set(cuda_target targets/${CMAKE_SYSTEM_PROCESSOR}-linux)
 set(include_suffixes include ${cuda_target}/include)
 set(library_suffixes lib64 lib ${cuda_target}/lib)
-find_path(GPUREPLAY_CUDA_INCLUDE_DIR cuda_runtime_api.h HINTS ${cuda_root} PATH_SUFFIXES ${include_suffixes})
-find_path(GPUREPLAY_CURAND_INCLUDE_DIR curand_philox4x32_x.h HINTS ${cuda_root} ${site_packages}/curand
-    PATHS ${wheel_roots} PATH_SUFFIXES ${include_suffixes})
-find_library(GPUREPLAY_CUDART NAMES libcudart_static.a HINTS ${cuda_root} PATH_SUFFIXES ${library_suffixes})
-find_path(GPUREPLAY_CUBLASLT_INCLUDE_DIR cublasLt.h HINTS ${cuda_root} ${site_packages}/cublas
-    PATHS ${wheel_roots} PATH_SUFFIXES ${include_suffixes})
-find_library(GPUREPLAY_CUBLASLT NAMES cublasLt libcublasLt.so.${cuda_major} HINTS ${cuda_root} ${site_packages}/cublas
-    PATHS ${wheel_roots} PATH_SUFFIXES ${library_suffixes})
+find_path(GPUREPLAY_CUDA_INCLUDE_DIR cuda_runtime_api.h HINTS ${roots} PATH_SUFFIXES ${include_suffixes})
+find_path(GPUREPLAY_CURAND_INCLUDE_DIR curand_philox4x32_x.h HINTS ${roots} PATH_SUFFIXES ${include_suffixes})
+find_library(GPUREPLAY_CUDART NAMES libcudart_static.a HINTS ${roots} PATH_SUFFIXES ${library_suffixes})
+find_library(GPUREPLAY_CUBLASLT NAMES cublasLt libcublasLt.so.${cuda_major} NAMES_PER_DIR HINTS ${roots}
+    PATH_SUFFIXES ${library_suffixes})
+get_filename_component(cublaslt_folder "${GPUREPLAY_CUBLASLT}" DIRECTORY)
+find_path(GPUREPLAY_CUBLASLT_INCLUDE_DIR cublasLt.h HINTS ${cublaslt_folder}/.. ${roots}
+    PATH_SUFFIXES ${include_suffixes})
 mark_as_advanced(GPUREPLAY_NVCC GPUREPLAY_CUDA_INCLUDE_DIR GPUREPLAY_CURAND_INCLUDE_DIR GPUREPLAY_CUDART
     GPUREPLAY_CUBLASLT_INCLUDE_DIR GPUREPLAY_CUBLASLT)
 
 set(GPUREPLAY_CUDA_MISSING "")
-set(cuda_found "nvcc is ${GPUREPLAY_NVCC}, but")
+set(for_nvcc "for ${GPUREPLAY_NVCC}")
 if(NOT GPUREPLAY_CUDA_INCLUDE_DIR)
-    set(GPUREPLAY_CUDA_MISSING "${cuda_found} cuda_runtime_api.h was not found (pip: nvidia-cuda-runtime)")
+    set(GPUREPLAY_CUDA_MISSING "${for_nvcc} cuda_runtime_api.h was not found (pip: nvidia-cuda-runtime)")
 elseif(NOT GPUREPLAY_CURAND_INCLUDE_DIR)
-    set(GPUREPLAY_CUDA_MISSING "${cuda_found} curand_philox4x32_x.h was not found (pip: nvidia-curand)")
+    set(GPUREPLAY_CUDA_MISSING "${for_nvcc} curand_philox4x32_x.h was not found (pip: nvidia-curand)")
 elseif(NOT GPUREPLAY_CUDART)
-    set(GPUREPLAY_CUDA_MISSING "${cuda_found} libcudart_static.a was not found (pip: nvidia-cuda-runtime)")
+    set(GPUREPLAY_CUDA_MISSING "${for_nvcc} libcudart_static.a was not found (pip: nvidia-cuda-runtime)")
+elseif(GPUREPLAY_CUDA STREQUAL "ON" AND NOT (GPUREPLAY_CUBLASLT AND GPUREPLAY_CUBLASLT_INCLUDE_DIR))
+    set(GPUREPLAY_CUDA_MISSING "${for_nvcc} cuBLASLt, which the learner needs, was not found (pip: nvidia-cublas)")
 endif()

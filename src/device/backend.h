@@ -18,7 +18,7 @@ typedef struct gpur_backend {
     gpur_status (*pinned_alloc)(gpur_device *device, int64_t bytes, void **memory);
     void (*pinned_free)(gpur_device *device, void *memory, int64_t bytes);
     gpur_status (*memory_available)(gpur_device *device, int64_t *total, int64_t *available);
-    int (*memory_is_on_device)(gpur_device *device, const void *memory);
+    gpur_status (*memory_locate)(gpur_device *device, const void *memory, int *on_device);
     gpur_status (*sync)(gpur_device *device);
 
     gpur_status (*stream_create)(gpur_device *device, void *native, gpur_stream **stream); /* native NULL: a new one */
@@ -51,7 +51,7 @@ typedef struct gpur_backend {
     void (*gemm_destroy)(gpur_gemm *gemm);
     int64_t (*gemm_workspace_bytes)(const gpur_gemm *gemm);
     gpur_status (*gemm_run)(gpur_gemm *gemm, gpur_stream *stream, int64_t rows, const float *a, const float *b,
-                            float *c, float *bias, void *workspace);
+                            float *c, const float *bias, void *workspace);
     const char *(*gemm_library)(gpur_device *device);
 } gpur_backend;
 

@@ -9,10 +9,7 @@
  *   right  column-major memory of A: (k, m), or (m, k) and then transposed if A is     as an operand (k, m)
  *   out    column-major memory of C: (n, m)
  *
- * Bias: cuBLASLt adds one number to each row of `out`: n of them, one an output feature. Column sum: "BGRADB" sums the
- * right operand over k and gives one number for each column of `out`: m of them, sum_k op(A)[m, k]; for dW = dY^T X
- * with A = dY stored (batch, m), that is the sum of dY over the batch: the bias gradient. (BGRADA would sum B into n
- * numbers.)
+ * Bias: cuBLASLt adds one number to each row of `out`: n of them, one an output feature.
  */
 #ifndef GPUR_COLUMNS_CUDA_H
 #define GPUR_COLUMNS_CUDA_H

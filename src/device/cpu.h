@@ -76,7 +76,7 @@ gpur_status gpur_cpu_gemm_create(gpur_device *device, const gpur_gemm_shape *sha
 void gpur_cpu_gemm_destroy(gpur_gemm *gemm);
 int64_t gpur_cpu_gemm_workspace_bytes(const gpur_gemm *gemm);
 gpur_status gpur_cpu_gemm_run(gpur_gemm *gemm, gpur_stream *stream, int64_t rows, const float *a, const float *b,
-                              float *c, float *bias, void *workspace);
+                              float *c, const float *bias, void *workspace);
 const char *gpur_cpu_gemm_library(gpur_device *device);
 
 /* The product itself: gemm_blas_cpu.c, or gemm_plain_cpu.c where there is no BLAS. */

@@ -34,10 +34,11 @@ static void cpu_close(gpur_device *device)
     device->backend_data = NULL;
 }
 
-static int memory_is_on_device(gpur_device *device, const void *memory)
+static gpur_status memory_locate(gpur_device *device, const void *memory, int *on_device)
 {
     (void)device, (void)memory;
-    return 1;
+    *on_device = 1;
+    return GPUR_OK;
 }
 
 static void *stream_native(gpur_stream *stream)
@@ -73,7 +74,7 @@ const gpur_backend gpur_backend_cpu = {
     .pinned_alloc = gpur_cpu_memory_alloc,
     .pinned_free = gpur_cpu_memory_free,
     .memory_available = gpur_cpu_memory_available,
-    .memory_is_on_device = memory_is_on_device,
+    .memory_locate = memory_locate,
     .sync = gpur_cpu_sync,
     .stream_create = gpur_cpu_stream_create,
     .stream_destroy = gpur_cpu_stream_destroy,

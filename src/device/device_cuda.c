@@ -80,13 +80,23 @@ static gpur_status describe(gpur_device *device)
     return GPUR_OK;
 }
 
+static int init_mutexes(gpur_cuda *cuda)
+{
+    if (pthread_mutex_init(&cuda->math_mutex, NULL) != 0)
+        return 0;
+    if (pthread_mutex_init(&cuda->streams_mutex, NULL) == 0)
+        return 1;
+    pthread_mutex_destroy(&cuda->math_mutex);
+    return 0;
+}
+
 static gpur_status cuda_open(gpur_device *device, int ordinal)
 {
     GPUR_TRY(check_ordinal(device->name, ordinal));
     gpur_cuda *const cuda = (gpur_cuda *)gpur_host_alloc(device, sizeof *cuda);
     if (!cuda)
         return gpur_fail(GPUR_OUT_OF_MEMORY, "no host memory for a CUDA device: %zu bytes", sizeof *cuda);
-    if (pthread_mutex_init(&cuda->math_mutex, NULL) != 0) {
+    if (!init_mutexes(cuda)) {
         gpur_host_free(device, cuda, sizeof *cuda);
         return gpur_fail(GPUR_OUT_OF_MEMORY, "no mutex for a CUDA device");
     }
@@ -102,25 +112,16 @@ static void cuda_close(gpur_device *device)
     int before;
     if (!cuda)
         return;
-    if (!gpur_cuda_enter(device, &before)) {
+    cudaError_t error = gpur_cuda_enter(device, &before);
+    if (!error) {
         gpur_cuda_math_close(cuda);
-        if (cuda->zeroing)
-            (void)cudaStreamDestroy(cuda->zeroing);
+        error = cuda->zeroing ? cudaStreamDestroy(cuda->zeroing) : cudaSuccess;
     }
-    gpur_cuda_leave_quietly(before);
+    gpur_cuda_leave_quietly(before, error);
+    pthread_mutex_destroy(&cuda->streams_mutex);
     pthread_mutex_destroy(&cuda->math_mutex);
     gpur_host_free(device, cuda, sizeof *cuda);
     device->backend_data = NULL;
-}
-
-/* All streams of the device and not only ours: more than is promised, and there is no list to keep. */
-static gpur_status cuda_sync(gpur_device *device)
-{
-    int before;
-    cudaError_t error = gpur_cuda_enter(device, &before);
-    if (!error)
-        error = cudaDeviceSynchronize();
-    return gpur_cuda_leave(before, error, "cudaDeviceSynchronize");
 }
 
 const gpur_backend gpur_backend_cuda = {
@@ -131,8 +132,8 @@ const gpur_backend gpur_backend_cuda = {
     .pinned_alloc = gpur_cuda_pinned_alloc,
     .pinned_free = gpur_cuda_pinned_free,
     .memory_available = gpur_cuda_memory_available,
-    .memory_is_on_device = gpur_cuda_memory_is_on_device,
-    .sync = cuda_sync,
+    .memory_locate = gpur_cuda_memory_locate,
+    .sync = gpur_cuda_sync,
     .stream_create = gpur_cuda_stream_create,
     .stream_destroy = gpur_cuda_stream_destroy,
     .stream_sync = gpur_cuda_stream_sync,

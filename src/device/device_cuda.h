@@ -20,22 +20,26 @@
 #include <cuda_runtime_api.h>
 #include <pthread.h>
 
+typedef struct gpur_cuda_stream gpur_cuda_stream;
+struct gpur_cuda_stream {
+    gpur_stream base;
+    cudaStream_t native;
+    int owned;              /* 0: the caller's */
+    gpur_cuda_stream *next; /* in the device's list */
+};
+
 /* device->backend_data */
 typedef struct gpur_cuda {
     int ordinal;
     int multiprocessors;
+    pthread_mutex_t streams_mutex;
+    gpur_cuda_stream *streams;  /* all that gpur_device_sync waits for, linked */
     cudaStream_t zeroing;       /* zeroes new memory; the legacy stream would wait for the caller's streams */
     pthread_mutex_t math_mutex; /* guards what follows */
     gpur_math_library math;     /* loaded when the first product is planned; math.table is NULL before */
     void *math_handle;          /* one cublasLtHandle_t a device */
     char math_name[48];         /* "cuBLASLt 13.1.0", or why there is none */
 } gpur_cuda;
-
-typedef struct gpur_cuda_stream {
-    gpur_stream base;
-    cudaStream_t native;
-    int owned; /* 0: the caller's */
-} gpur_cuda_stream;
 
 gpur_cuda *gpur_cuda_of(const gpur_device *device);
 cudaStream_t gpur_cuda_native(gpur_stream *stream);
@@ -45,10 +49,13 @@ cudaError_t gpur_cuda_enter(const gpur_device *device, int *before);
 /* Puts the caller's device back, and turns `error` of `call` into a status with CUDA's words. */
 gpur_status gpur_cuda_leave(int before, cudaError_t error, const char *call);
 /* The same for functions that cannot fail: leaves the last error's text alone. */
-void gpur_cuda_leave_quietly(int before);
+void gpur_cuda_leave_quietly(int before, cudaError_t error);
 
-/* GPUR_OUT_OF_MEMORY for cudaErrorMemoryAllocation, else GPUR_DEVICE_ERROR. Clears CUDA's own copy of the error. */
+/* GPUR_OUT_OF_MEMORY for cudaErrorMemoryAllocation, else GPUR_DEVICE_ERROR. Forgets the error. */
 gpur_status gpur_cuda_status(cudaError_t error, const char *call);
+/* Clears CUDA's own copy of an error of ours, which the host program would find at its next check. An error of its own
+ * that still waits there stays, since after a success there is nothing to clear. */
+void gpur_cuda_forget(cudaError_t error);
 
 /* memory_cuda.c */
 gpur_status gpur_cuda_memory_alloc(gpur_device *device, int64_t bytes, void **memory);
@@ -56,7 +63,7 @@ void gpur_cuda_memory_free(gpur_device *device, void *memory, int64_t bytes);
 gpur_status gpur_cuda_pinned_alloc(gpur_device *device, int64_t bytes, void **memory);
 void gpur_cuda_pinned_free(gpur_device *device, void *memory, int64_t bytes);
 gpur_status gpur_cuda_memory_available(gpur_device *device, int64_t *total, int64_t *available);
-int gpur_cuda_memory_is_on_device(gpur_device *device, const void *memory);
+gpur_status gpur_cuda_memory_locate(gpur_device *device, const void *memory, int *on_device);
 gpur_status gpur_cuda_copy(gpur_stream *stream, void *to, const void *from, int64_t bytes);
 gpur_status gpur_cuda_fill(gpur_stream *stream, void *memory, int byte, int64_t bytes);
 
@@ -64,6 +71,7 @@ gpur_status gpur_cuda_fill(gpur_stream *stream, void *memory, int byte, int64_t 
 gpur_status gpur_cuda_stream_create(gpur_device *device, void *native, gpur_stream **stream);
 void gpur_cuda_stream_destroy(gpur_stream *stream);
 gpur_status gpur_cuda_stream_sync(gpur_stream *stream);
+gpur_status gpur_cuda_sync(gpur_device *device);
 void *gpur_cuda_stream_native(gpur_stream *stream);
 gpur_status gpur_cuda_stream_wait_native(gpur_stream *stream, void *native);
 gpur_status gpur_cuda_native_wait_stream(void *native, gpur_stream *stream);
@@ -94,7 +102,7 @@ gpur_status gpur_cuda_gemm_create(gpur_device *device, const gpur_gemm_shape *sh
 void gpur_cuda_gemm_destroy(gpur_gemm *gemm);
 int64_t gpur_cuda_gemm_workspace_bytes(const gpur_gemm *gemm);
 gpur_status gpur_cuda_gemm_run(gpur_gemm *gemm, gpur_stream *stream, int64_t rows, const float *a, const float *b,
-                               float *c, float *bias, void *workspace);
+                               float *c, const float *bias, void *workspace);
 const char *gpur_cuda_gemm_library(gpur_device *device);
 void gpur_cuda_math_close(gpur_cuda *cuda);
 

@@ -132,9 +132,9 @@ void gpur_pinned_free(gpur_device *device, void *memory)
     release(device, memory);
 }
 
-int gpur_memory_is_on_device(gpur_device *device, const void *memory)
+gpur_status gpur_memory_locate(gpur_device *device, const void *memory, int *on_device)
 {
-    return device->backend->memory_is_on_device(device, memory);
+    return device->backend->memory_locate(device, memory, on_device);
 }
 
 gpur_status gpur_device_alloc(gpur_device *device, int64_t bytes, void **memory)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Events. They keep the time, since any of them may be asked for it. */
+/* Events. */
 #include "device/device_cuda.h"
 
 typedef struct cuda_event {
@@ -36,9 +36,10 @@ void gpur_cuda_event_destroy(gpur_event *event)
 {
     gpur_device *const device = event->device;
     int before;
-    if (!gpur_cuda_enter(device, &before))
-        (void)cudaEventDestroy(native_of(event));
-    gpur_cuda_leave_quietly(before);
+    cudaError_t error = gpur_cuda_enter(device, &before);
+    if (!error)
+        error = cudaEventDestroy(native_of(event));
+    gpur_cuda_leave_quietly(before, error);
     gpur_host_free(device, event, sizeof(cuda_event));
 }
 
@@ -75,7 +76,6 @@ int gpur_cuda_event_done(gpur_event *event)
     cudaError_t error = gpur_cuda_enter(event->device, &before);
     if (!error)
         error = cudaEventQuery(native_of(event));
-    gpur_cuda_leave_quietly(before);
+    gpur_cuda_leave_quietly(before, error);
     return error == cudaSuccess;
 }
-

@@ -30,7 +30,7 @@ static gpur_status check_shape(const gpur_gemm_shape *s)
     GPUR_TRY(check_flag("transpose_a", s->transpose_a, 1));
     GPUR_TRY(check_flag("transpose_b", s->transpose_b, 1));
     GPUR_TRY(check_flag("accumulate", s->accumulate, 1));
-    GPUR_TRY(check_flag("epilogue", s->epilogue, GPUR_EPILOGUE_COLUMN_SUM));
+    GPUR_TRY(check_flag("epilogue", s->epilogue, GPUR_EPILOGUE_BIAS_RELU));
     GPUR_TRY(check_flag("math", s->math, GPUR_MATH_TF32));
     GPUR_TRY(check_pitch("A", s->lda, s->transpose_a ? s->m : s->k));
     GPUR_TRY(check_pitch("B", s->ldb, s->transpose_b ? s->k : s->n));
@@ -60,7 +60,7 @@ int64_t gpur_gemm_workspace_bytes(const gpur_gemm *gemm)
 }
 
 gpur_status gpur_gemm_run(gpur_gemm *gemm, gpur_stream *stream, int64_t rows, const float *a, const float *b, float *c,
-                          float *bias, void *workspace)
+                          const float *bias, void *workspace)
 {
     const gpur_gemm_shape *const s = &gemm->shape;
     GPUR_REQUIRE(rows >= 1 && rows <= s->m,

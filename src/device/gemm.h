@@ -13,10 +13,8 @@ typedef struct gpur_gemm gpur_gemm;
 /* What rides in the product. Not every device has every one: see gpur_gemm_create. */
 enum {
     GPUR_EPILOGUE_NONE = 0,
-    GPUR_EPILOGUE_BIAS = 1,       /* C = A B + bias                         bias (n), read */
-    GPUR_EPILOGUE_BIAS_RELU = 2,  /* C = max(A B + bias, 0)                 bias (n), read */
-    GPUR_EPILOGUE_COLUMN_SUM = 3, /* C = A B, bias = sum of A's rows as it stands transposed: for a weight gradient
-                                     dW = dY^T X, A = dY^T, the bias gradient          bias (m), written */
+    GPUR_EPILOGUE_BIAS = 1,      /* C = A B + bias, bias (n) */
+    GPUR_EPILOGUE_BIAS_RELU = 2, /* C = max(A B + bias, 0) */
 };
 
 /*
@@ -41,7 +39,7 @@ int64_t gpur_gemm_workspace_bytes(const gpur_gemm *gemm);
 
 /* Enqueues the product for the first `rows` rows of C, 1 to m. On CUDA all m rows are computed: the memory is there. */
 gpur_status gpur_gemm_run(gpur_gemm *gemm, gpur_stream *stream, int64_t rows, const float *a, const float *b, float *c,
-                          float *bias, void *workspace);
+                          const float *bias, void *workspace);
 
 /* "OpenBLAS 0.3.21 (openmp)", "cuBLASLt 13.1.0", "plain (slow: no BLAS in this build)" */
 const char *gpur_gemm_library(gpur_device *device);

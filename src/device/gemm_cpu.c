@@ -51,7 +51,7 @@ static gpur_status run_gemm(gpur_stream *stream, void *payload)
 }
 
 gpur_status gpur_cpu_gemm_run(gpur_gemm *gemm, gpur_stream *stream, int64_t rows, const float *a, const float *b,
-                              float *c, float *bias, void *workspace)
+                              float *c, const float *bias, void *workspace)
 {
     (void)bias, (void)workspace;
     gemm_op *const op = (gemm_op *)gpur_cpu_begin(stream);

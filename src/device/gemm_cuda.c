@@ -40,7 +40,7 @@ static gpur_status load_once(gpur_device *device)
         status = load(cuda);
         pthread_mutex_unlock(&cuda->math_mutex);
     }
-    gpur_cuda_leave_quietly(before);
+    gpur_cuda_leave_quietly(before, error);
     return status;
 }
 
@@ -63,7 +63,7 @@ static gpur_status plan(cuda_gemm *gemm)
         status = math->plan_describe(&gemm->base.shape, gpur_fail, &gemm->plan);
     if (status == GPUR_OK)
         status = math->plan_choose(gpur_cuda_of(device)->math_handle, gemm->plan, gpur_fail);
-    gpur_cuda_leave_quietly(before);
+    gpur_cuda_leave_quietly(before, error);
     return status;
 }
 
@@ -100,10 +100,10 @@ int64_t gpur_cuda_gemm_workspace_bytes(const gpur_gemm *base)
 
 /* All planned rows are computed, whatever `rows` asks for: a plan has one algorithm, and the memory is there. */
 gpur_status gpur_cuda_gemm_run(gpur_gemm *base, gpur_stream *stream, int64_t rows, const float *a, const float *b,
-                               float *c, float *bias, void *workspace)
+                               float *c, const float *bias, void *workspace)
 {
     const cuda_gemm *const gemm = (const cuda_gemm *)base;
-    const gpur_cudamath_product product = {a, b, c, bias, workspace};
+    const gpur_cudamath_product product = {a, b, bias, c, workspace};
     const int64_t bytes = gpur_cuda_gemm_workspace_bytes(base);
     (void)rows;
     GPUR_REQUIRE((workspace && (uintptr_t)workspace % 256 == 0) || bytes == 0,
@@ -115,7 +115,7 @@ gpur_status gpur_cuda_gemm_run(gpur_gemm *base, gpur_stream *stream, int64_t row
         status = table_of(base->device)
                      ->plan_run(gpur_cuda_of(base->device)->math_handle, gemm->plan, &product,
                                 (void *)gpur_cuda_native(stream), gpur_fail);
-    gpur_cuda_leave_quietly(before);
+    gpur_cuda_leave_quietly(before, error);
     return status;
 }
 

@@ -2,7 +2,8 @@
 /*
  * Finds cuBLASLt and the module that links it. cuBLASLt first, and by hand, since a Python environment keeps it where
  * the loader does not look; the module's own need of it is then met by what is loaded already. The order is from the
- * nearest to the farthest: loaded by the host program, named by it, in its Python environment, known to the loader.
+ * nearest to the farthest: loaded by the host program, named by it, in its Python environment, known to the loader,
+ * seen when this library was configured.
  */
 #include "device/device_cuda.h"
 
@@ -95,19 +96,42 @@ static int own_folder(char folder[PATH_MAX])
     return 1;
 }
 
-static void *open_in_environments(search *s)
+/* Wheels in a virtual environment; in a conda environment wheels, or conda's own package in its lib. */
+static void *open_in_environment(search *s, const char *variable)
+{
+    char folder[PATH_MAX];
+    const char *const environment = getenv(variable);
+    if (!environment || !*environment || strlen(environment) > sizeof folder - sizeof "/lib/python3*/site-packages")
+        return NULL;
+    snprintf(folder, sizeof folder, "%s/lib/python3*/site-packages", environment);
+    void *const library = open_in_site_packages(s, folder);
+    snprintf(folder, sizeof folder, "%s/lib", environment);
+    return library ? library : open_in(s, folder);
+}
+
+static void *open_beside_package(search *s)
 {
     char site_packages[PATH_MAX + sizeof "/.."], own[PATH_MAX];
-    const char *const environment = getenv("VIRTUAL_ENV");
-    void *library = NULL;
-    if (environment && snprintf(site_packages, sizeof site_packages, "%s/lib/python3*/site-packages", environment) <
-                           (int)sizeof site_packages)
-        library = open_in_site_packages(s, site_packages);
-    if (!library && own_folder(own)) { /* site-packages/gpureplay/libgpureplay.so */
-        snprintf(site_packages, sizeof site_packages, "%s/..", own);
-        library = open_in_site_packages(s, site_packages);
-    }
-    return library;
+    if (!own_folder(own)) /* site-packages/gpureplay/libgpureplay.so */
+        return NULL;
+    snprintf(site_packages, sizeof site_packages, "%s/..", own);
+    return open_in_site_packages(s, site_packages);
+}
+
+static void *find_blas(search *s)
+{
+    void *library = dlopen(s->file, RTLD_NOW | RTLD_NOLOAD | RTLD_NODELETE);
+    if (!library)
+        library = open_in_variable(s, "GPUREPLAY_CUDA_LIBS");
+    if (!library)
+        library = open_in_environment(s, "VIRTUAL_ENV");
+    if (!library)
+        library = open_in_environment(s, "CONDA_PREFIX");
+    if (!library)
+        library = open_beside_package(s);
+    if (!library)
+        library = open_file(s->file);
+    return library ? library : open_in(s, GPUR_CUBLASLT_DIR);
 }
 
 static gpur_status load_blas(gpur_math_library *library)
@@ -115,13 +139,7 @@ static gpur_status load_blas(gpur_math_library *library)
     char file[32];
     search s = {.file = file};
     snprintf(file, sizeof file, BLAS_FILE, CUDA_MAJOR);
-    library->blas = dlopen(file, RTLD_NOW | RTLD_NOLOAD | RTLD_NODELETE);
-    if (!library->blas)
-        library->blas = open_in_variable(&s, "GPUREPLAY_CUDA_LIBS");
-    if (!library->blas)
-        library->blas = open_in_environments(&s);
-    if (!library->blas)
-        library->blas = open_file(file);
+    library->blas = find_blas(&s);
     if (library->blas)
         return GPUR_OK;
     const char *const words = dlerror();
@@ -135,10 +153,9 @@ static gpur_status load_module(gpur_math_library *library)
 {
     search s = {.file = MODULE_FILE};
     char own[PATH_MAX];
-    if (own_folder(own))
+    library->module = open_in_variable(&s, "GPUREPLAY_MODULE_DIR");
+    if (!library->module && own_folder(own))
         library->module = open_in(&s, own);
-    if (!library->module)
-        library->module = open_in_variable(&s, "GPUREPLAY_MODULE_DIR");
     if (!library->module)
         library->module = open_in(&s, GPUR_MODULE_DIR);
     if (library->module)
@@ -149,6 +166,18 @@ static gpur_status load_module(gpur_math_library *library)
         "the module for matrix products was not found. Searched for %s in %s (%.96s). It is installed beside "
         "libgpureplay.so; GPUREPLAY_MODULE_DIR can name another folder",
         s.file, s.places, words ? words : "no reason given");
+}
+
+/* A build that had no cuBLASLt has made no module, and no search would find one. */
+static gpur_status check_build(void)
+{
+    if (sizeof GPUR_CUBLASLT_DIR > 1)
+        return GPUR_OK;
+    return gpur_fail(GPUR_UNAVAILABLE,
+                     "this build has no matrix products on CUDA, since cuBLASLt was not found when it was configured: "
+                     "install CUDA %d's cuBLAS (pip: nvidia-cublas), configure with -DGPUREPLAY_CUDA=ON and build "
+                     "again; \"cpu\" trains everywhere",
+                     CUDA_MAJOR);
 }
 
 static gpur_status find_table(gpur_math_library *library)
@@ -168,7 +197,9 @@ gpur_status gpur_math_library_load(gpur_math_library *library)
 {
     const gpur_math_library none = {NULL, NULL, NULL};
     *library = none;
-    gpur_status status = load_blas(library);
+    gpur_status status = check_build();
+    if (status == GPUR_OK)
+        status = load_blas(library);
     if (status == GPUR_OK)
         status = load_module(library);
     if (status == GPUR_OK)

@@ -19,8 +19,8 @@ typedef struct gpur_cudamath_plan gpur_cudamath_plan;
 typedef gpur_status (*gpur_fail_fn)(gpur_status status, const char *format, ...) GPUR_PRINTF(2, 3);
 
 typedef struct gpur_cudamath_product {
-    const float *a, *b;
-    float *c, *bias;
+    const float *a, *b, *bias;
+    float *c;
     void *workspace; /* as many bytes as workspace_bytes says, aligned to 256 */
 } gpur_cudamath_product;
 

@@ -34,9 +34,10 @@ void gpur_cuda_memory_free(gpur_device *device, void *memory, int64_t bytes)
 {
     int before;
     (void)bytes;
-    if (!gpur_cuda_enter(device, &before))
-        (void)cudaFree(memory);
-    gpur_cuda_leave_quietly(before);
+    cudaError_t error = gpur_cuda_enter(device, &before);
+    if (!error)
+        error = cudaFree(memory);
+    gpur_cuda_leave_quietly(before, error);
 }
 
 gpur_status gpur_cuda_pinned_alloc(gpur_device *device, int64_t bytes, void **memory)
@@ -55,9 +56,10 @@ void gpur_cuda_pinned_free(gpur_device *device, void *memory, int64_t bytes)
 {
     int before;
     (void)bytes;
-    if (!gpur_cuda_enter(device, &before))
-        (void)cudaFreeHost(memory);
-    gpur_cuda_leave_quietly(before);
+    cudaError_t error = gpur_cuda_enter(device, &before);
+    if (!error)
+        error = cudaFreeHost(memory);
+    gpur_cuda_leave_quietly(before, error);
 }
 
 gpur_status gpur_cuda_memory_available(gpur_device *device, int64_t *total, int64_t *available)
@@ -73,18 +75,19 @@ gpur_status gpur_cuda_memory_available(gpur_device *device, int64_t *total, int6
 }
 
 /* Managed memory can be read from any device; another GPU's own only with peer access, which is not ours to set. */
-int gpur_cuda_memory_is_on_device(gpur_device *device, const void *memory)
+gpur_status gpur_cuda_memory_locate(gpur_device *device, const void *memory, int *on_device)
 {
     struct cudaPointerAttributes attributes;
     int before;
     cudaError_t error = gpur_cuda_enter(device, &before);
     if (!error)
         error = cudaPointerGetAttributes(&attributes, memory);
-    gpur_cuda_leave_quietly(before);
-    if (error)
-        return 0;
-    return attributes.type == cudaMemoryTypeManaged ||
-           (attributes.type == cudaMemoryTypeDevice && attributes.device == gpur_cuda_of(device)->ordinal);
+    GPUR_TRY(gpur_cuda_leave(before, error, "cudaPointerGetAttributes"));
+    GPUR_REQUIRE(attributes.type != cudaMemoryTypeDevice || attributes.device == gpur_cuda_of(device)->ordinal,
+                 "%p is memory of cuda:%d; it must be memory of %s or of the host", memory, attributes.device,
+                 device->name);
+    *on_device = attributes.type == cudaMemoryTypeDevice || attributes.type == cudaMemoryTypeManaged;
+    return GPUR_OK;
 }
 
 /* Unified addressing tells the direction. Pageable host memory is staged by the driver, and not asynchronous. */

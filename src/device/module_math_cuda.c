@@ -14,8 +14,9 @@
 /* Bytes of workspace an algorithm may want: NVIDIA's advice for Hopper. */
 static const uint64_t workspace_limit = (uint64_t)32 << 20;
 
-/* Vector loads need aligned addresses, and a plan does not know them yet. So it has two algorithms: one for addresses
- * that are all multiples of 16, one for any floats. */
+/* Vector loads and tensor cores need aligned addresses, and a plan does not know them yet: the second head of a dueling
+ * network lies one float beyond the first. So it has two algorithms: one for addresses that are all multiples of 16,
+ * one for any floats, which is always of FP32. Without both there is no plan, so that no run can be refused. */
 enum { ALIGNED, ANY, ALGORITHMS };
 static const uint32_t alignments[ALGORITHMS] = {16, 4};
 
@@ -24,7 +25,6 @@ struct gpur_cudamath_plan {
     cublasLtMatmulDesc_t operation;
     cublasLtMatrixLayout_t left, right, out;
     cublasLtMatmulAlgo_t algorithms[ALGORITHMS];
-    int has_algorithm[ALGORITHMS]; /* ANY may be missing: tensor cores want aligned addresses */
     uint64_t workspace_bytes;
 };
 
@@ -76,6 +76,13 @@ static gpur_status set_transposition(gpur_cudamath_plan *plan, cublasLtMatmulDes
     return set(plan, attribute, &operation, sizeof operation, fail);
 }
 
+static gpur_status set_arithmetic(gpur_cudamath_plan *plan, int which, gpur_fail_fn fail)
+{
+    const cublasComputeType_t arithmetic =
+        plan->shape.math == GPUR_MATH_TF32 && which == ALIGNED ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F;
+    return set(plan, CUBLASLT_MATMUL_DESC_COMPUTE_TYPE, &arithmetic, sizeof arithmetic, fail);
+}
+
 static cublasLtEpilogue_t epilogue_of(int32_t epilogue)
 {
     switch (epilogue) {
@@ -83,8 +90,6 @@ static cublasLtEpilogue_t epilogue_of(int32_t epilogue)
         return CUBLASLT_EPILOGUE_BIAS;
     case GPUR_EPILOGUE_BIAS_RELU:
         return CUBLASLT_EPILOGUE_RELU_BIAS;
-    case GPUR_EPILOGUE_COLUMN_SUM:
-        return CUBLASLT_EPILOGUE_BGRADB; /* columns_cuda.h says why B */
     default:
         return CUBLASLT_EPILOGUE_DEFAULT;
     }
@@ -93,11 +98,9 @@ static cublasLtEpilogue_t epilogue_of(int32_t epilogue)
 static gpur_status describe(gpur_cudamath_plan *plan, gpur_fail_fn fail)
 {
     const gpur_columns_product product = gpur_columns_of(&plan->shape);
-    const cublasComputeType_t arithmetic =
-        plan->shape.math == GPUR_MATH_TF32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F;
     const cublasLtEpilogue_t epilogue = epilogue_of(plan->shape.epilogue);
-    GPUR_TRY(
-        check(cublasLtMatmulDescCreate(&plan->operation, arithmetic, CUDA_R_32F), fail, "cublasLtMatmulDescCreate"));
+    GPUR_TRY(check(cublasLtMatmulDescCreate(&plan->operation, CUBLAS_COMPUTE_32F, CUDA_R_32F), fail,
+                   "cublasLtMatmulDescCreate"));
     GPUR_TRY(set_transposition(plan, CUBLASLT_MATMUL_DESC_TRANSA, product.left.transpose, fail));
     GPUR_TRY(set_transposition(plan, CUBLASLT_MATMUL_DESC_TRANSB, product.right.transpose, fail));
     GPUR_TRY(set(plan, CUBLASLT_MATMUL_DESC_EPILOGUE, &epilogue, sizeof epilogue, fail));
@@ -158,7 +161,7 @@ static gpur_status prefer(cublasLtMatmulPreference_t preference, uint32_t alignm
 
 static gpur_status fail_no_algorithm(const gpur_gemm_shape *s, cublasStatus_t status, gpur_fail_fn fail)
 {
-    static const char *const epilogues[] = {"none", "bias", "bias and ReLU", "column sum"};
+    static const char *const epilogues[] = {"none", "bias", "bias and ReLU"};
     return fail(GPUR_UNAVAILABLE,
                 "cuBLASLt has no algorithm for (%" PRId64 ", %" PRId64 ") by (%" PRId64 ", %" PRId64
                 ") with rows %" PRId64 ", %" PRId64 ", %" PRId64 " apart, transposed %d %d, epilogue %s, %s (%s)",
@@ -174,6 +177,7 @@ static gpur_status choose(cublasLtHandle_t handle, gpur_cudamath_plan *plan, cub
     const void *const bias = (const void *)(uintptr_t)alignments[which];
     cublasLtMatmulHeuristicResult_t found;
     int count = 0;
+    GPUR_TRY(set_arithmetic(plan, which, fail));
     GPUR_TRY(prefer(preference, alignments[which], fail));
     if (plan->shape.epilogue != GPUR_EPILOGUE_NONE)
         GPUR_TRY(set(plan, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &bias, sizeof bias, fail));
@@ -184,7 +188,6 @@ static gpur_status choose(cublasLtHandle_t handle, gpur_cudamath_plan *plan, cub
         return fail_no_algorithm(&plan->shape, status, fail);
     GPUR_TRY(check(status, fail, "cublasLtMatmulAlgoGetHeuristic"));
     plan->algorithms[which] = found.algo;
-    plan->has_algorithm[which] = 1;
     if (found.workspaceSize > plan->workspace_bytes)
         plan->workspace_bytes = found.workspaceSize;
     return GPUR_OK;
@@ -198,7 +201,7 @@ static gpur_status plan_choose(void *handle, gpur_cudamath_plan *plan, gpur_fail
     if (status == GPUR_OK)
         status = choose((cublasLtHandle_t)handle, plan, preference, ANY, fail);
     (void)cublasLtMatmulPreferenceDestroy(preference);
-    return status == GPUR_UNAVAILABLE && plan->has_algorithm[ALIGNED] ? GPUR_OK : status;
+    return status;
 }
 
 static int64_t plan_workspace_bytes(const gpur_cudamath_plan *plan)
@@ -217,11 +220,7 @@ static gpur_status plan_run(void *handle, gpur_cudamath_plan *plan, const gpur_c
 {
     const float one = 1.0f, old = plan->shape.accumulate ? 1.0f : 0.0f;
     const int which = algorithm_for(p);
-    if (!plan->has_algorithm[which])
-        return fail(GPUR_UNAVAILABLE,
-                    "cuBLASLt wants aligned matrices here: a, b, c, bias are %p, %p, %p, %p; wanted "
-                    "multiples of %d",
-                    (const void *)p->a, (const void *)p->b, (void *)p->c, (void *)p->bias, (int)alignments[ALIGNED]);
+    GPUR_TRY(set_arithmetic(plan, which, fail));
     if (plan->shape.epilogue != GPUR_EPILOGUE_NONE)
         GPUR_TRY(set(plan, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &p->bias, sizeof p->bias, fail));
     return check(cublasLtMatmul((cublasLtHandle_t)handle, plan->operation, &one, p->b, plan->left, p->a, plan->right,

@@ -22,7 +22,8 @@ static gpur_status record_repetitions(gpur_stream *stream, gpur_record_fn record
 }
 
 /* Ends the capture whatever `record` said, since a stream left capturing is lost; and what `record` said comes first.
- * The capture is thread-local, so other threads of the host program may go on with CUDA calls of every kind. */
+ * The capture is thread-local, so other threads may go on with every call of CUDA's but cudaDeviceSynchronize and its
+ * like, which wait for this stream, too, and are refused while it captures. None of ours makes them. */
 static gpur_status capture(gpur_stream *stream, gpur_record_fn record, void *context, int repetitions,
                            cudaGraph_t *graph)
 {
@@ -33,7 +34,7 @@ static gpur_status capture(gpur_stream *stream, gpur_record_fn record, void *con
     const gpur_status status = record_repetitions(stream, record, context, repetitions);
     const cudaError_t error = cudaStreamEndCapture(native, graph);
     if (status != GPUR_OK) {
-        (void)cudaGetLastError();
+        gpur_cuda_forget(error);
         return status;
     }
     return gpur_cuda_status(error, "cudaStreamEndCapture");
@@ -61,18 +62,21 @@ static gpur_status build(cuda_recording *recording, gpur_stream *stream, gpur_re
     return status;
 }
 
+/* Not in the device's list of streams: gpur_device_sync on another thread must not wait for one that captures. */
 static gpur_status build_on_private_stream(cuda_recording *recording, gpur_record_fn record, void *context)
 {
     gpur_device *const device = recording->base.device;
-    gpur_stream *stream = NULL;
+    gpur_cuda_stream stream = {.base = {device}, .owned = 1};
     int before;
-    GPUR_TRY(gpur_cuda_stream_create(device, NULL, &stream));
-    const cudaError_t error = gpur_cuda_enter(device, &before);
-    gpur_status status = gpur_cuda_status(error, "cudaSetDevice");
-    if (status == GPUR_OK)
-        status = build(recording, stream, record, context);
-    gpur_cuda_leave_quietly(before);
-    gpur_cuda_stream_destroy(stream);
+    cudaError_t error = gpur_cuda_enter(device, &before);
+    if (!error)
+        error = cudaStreamCreateWithFlags(&stream.native, cudaStreamNonBlocking);
+    gpur_status status = gpur_cuda_status(error, "cudaStreamCreateWithFlags");
+    if (status == GPUR_OK) {
+        status = build(recording, &stream.base, record, context);
+        error = cudaStreamDestroy(stream.native);
+    }
+    gpur_cuda_leave_quietly(before, error);
     return status;
 }
 
@@ -100,15 +104,14 @@ void gpur_cuda_recording_destroy(gpur_recording *base)
     cuda_recording *const recording = (cuda_recording *)base;
     gpur_device *const device = base->device;
     int before;
-    if (!gpur_cuda_enter(device, &before)) {
-        if (recording->long_launch)
-            (void)cudaGraphExecDestroy(recording->long_launch);
-        if (recording->single_launch)
-            (void)cudaGraphExecDestroy(recording->single_launch);
-        if (recording->single)
-            (void)cudaGraphDestroy(recording->single);
-    }
-    gpur_cuda_leave_quietly(before);
+    cudaError_t error = gpur_cuda_enter(device, &before);
+    if (!error && recording->long_launch)
+        error = cudaGraphExecDestroy(recording->long_launch);
+    if (!error && recording->single_launch)
+        error = cudaGraphExecDestroy(recording->single_launch);
+    if (!error && recording->single)
+        error = cudaGraphDestroy(recording->single);
+    gpur_cuda_leave_quietly(before, error);
     gpur_host_free(device, recording, sizeof *recording);
 }
 

@@ -7,26 +7,35 @@ gpur_cuda *gpur_cuda_of(const gpur_device *device)
     return (gpur_cuda *)device->backend_data;
 }
 
+void gpur_cuda_forget(cudaError_t error)
+{
+    if (error != cudaSuccess)
+        (void)cudaGetLastError();
+}
+
 gpur_status gpur_cuda_status(cudaError_t error, const char *call)
 {
     if (error == cudaSuccess)
         return GPUR_OK;
-    (void)cudaGetLastError(); /* else the host program would find our error at its own next check */
+    gpur_cuda_forget(error);
     return gpur_fail(error == cudaErrorMemoryAllocation ? GPUR_OUT_OF_MEMORY : GPUR_DEVICE_ERROR, "%s: %s (%s, %d)",
                      call, cudaGetErrorString(error), cudaGetErrorName(error), (int)error);
 }
 
-/* A thread that never chose a device has device 0; putting that back makes CUDA 12 and later open its context. */
+/* A thread that never chose a device has device 0; putting that back makes CUDA 12 and later open its context. Leaving
+ * ours in its place would be worse: the host program's next allocation would land on our GPU. */
 cudaError_t gpur_cuda_enter(const gpur_device *device, int *before)
 {
     const int ordinal = gpur_cuda_of(device)->ordinal;
     int current = -1;
     *before = -1;
-    const cudaError_t error = cudaGetDevice(&current);
-    if (error != cudaSuccess || current == ordinal)
+    cudaError_t error = cudaGetDevice(&current);
+    if (error || current == ordinal)
         return error;
-    *before = current;
-    return cudaSetDevice(ordinal);
+    error = cudaSetDevice(ordinal);
+    if (!error)
+        *before = current;
+    return error;
 }
 
 gpur_status gpur_cuda_leave(int before, cudaError_t error, const char *call)
@@ -35,9 +44,8 @@ gpur_status gpur_cuda_leave(int before, cudaError_t error, const char *call)
     return error ? gpur_cuda_status(error, call) : gpur_cuda_status(back, "cudaSetDevice, back to the caller's device");
 }
 
-void gpur_cuda_leave_quietly(int before)
+void gpur_cuda_leave_quietly(int before, cudaError_t error)
 {
-    if (before >= 0)
-        (void)cudaSetDevice(before);
-    (void)cudaGetLastError();
+    const cudaError_t back = before < 0 ? cudaSuccess : cudaSetDevice(before);
+    gpur_cuda_forget(error ? error : back);
 }

@@ -7,6 +7,26 @@ cudaStream_t gpur_cuda_native(gpur_stream *stream)
     return ((gpur_cuda_stream *)stream)->native;
 }
 
+static void enlist(gpur_cuda_stream *stream)
+{
+    gpur_cuda *const cuda = gpur_cuda_of(stream->base.device);
+    pthread_mutex_lock(&cuda->streams_mutex);
+    stream->next = cuda->streams;
+    cuda->streams = stream;
+    pthread_mutex_unlock(&cuda->streams_mutex);
+}
+
+static void strike_off(gpur_cuda_stream *stream)
+{
+    gpur_cuda *const cuda = gpur_cuda_of(stream->base.device);
+    gpur_cuda_stream **link = &cuda->streams;
+    pthread_mutex_lock(&cuda->streams_mutex);
+    while (*link != stream)
+        link = &(*link)->next;
+    *link = stream->next;
+    pthread_mutex_unlock(&cuda->streams_mutex);
+}
+
 gpur_status gpur_cuda_stream_create(gpur_device *device, void *native, gpur_stream **out)
 {
     *out = NULL;
@@ -25,6 +45,7 @@ gpur_status gpur_cuda_stream_create(gpur_device *device, void *native, gpur_stre
         gpur_host_free(device, stream, sizeof *stream);
         return status;
     }
+    enlist(stream);
     *out = &stream->base;
     return GPUR_OK;
 }
@@ -34,12 +55,14 @@ void gpur_cuda_stream_destroy(gpur_stream *base)
     gpur_cuda_stream *const stream = (gpur_cuda_stream *)base;
     gpur_device *const device = base->device;
     int before;
-    if (!gpur_cuda_enter(device, &before)) {
-        (void)cudaStreamSynchronize(stream->native);
-        if (stream->owned)
-            (void)cudaStreamDestroy(stream->native);
+    strike_off(stream);
+    cudaError_t error = gpur_cuda_enter(device, &before);
+    if (!error) {
+        error = cudaStreamSynchronize(stream->native);
+        const cudaError_t end = stream->owned ? cudaStreamDestroy(stream->native) : cudaSuccess;
+        error = error ? error : end;
     }
-    gpur_cuda_leave_quietly(before);
+    gpur_cuda_leave_quietly(before, error);
     gpur_host_free(device, stream, sizeof *stream);
 }
 
@@ -49,6 +72,20 @@ gpur_status gpur_cuda_stream_sync(gpur_stream *stream)
     cudaError_t error = gpur_cuda_enter(stream->device, &before);
     if (!error)
         error = cudaStreamSynchronize(gpur_cuda_native(stream));
+    return gpur_cuda_leave(before, error, "cudaStreamSynchronize");
+}
+
+/* Stream by stream: cudaDeviceSynchronize would wait for the host program's, too, and CUDA refuses it while any stream
+ * of the process captures. Reports the first failure found. */
+gpur_status gpur_cuda_sync(gpur_device *device)
+{
+    gpur_cuda *const cuda = gpur_cuda_of(device);
+    int before;
+    cudaError_t error = gpur_cuda_enter(device, &before);
+    pthread_mutex_lock(&cuda->streams_mutex);
+    for (const gpur_cuda_stream *stream = cuda->streams; !error && stream; stream = stream->next)
+        error = cudaStreamSynchronize(stream->native);
+    pthread_mutex_unlock(&cuda->streams_mutex);
     return gpur_cuda_leave(before, error, "cudaStreamSynchronize");
 }
 

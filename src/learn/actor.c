@@ -19,6 +19,12 @@ static gpur_status open_pinned(gpur_actor *actor)
     return GPUR_OK;
 }
 
+static gpur_status open_mutex(pthread_mutex_t *mutex, int *is_open)
+{
+    *is_open = pthread_mutex_init(mutex, NULL) == 0;
+    return *is_open ? GPUR_OK : gpur_fail(GPUR_OUT_OF_MEMORY, "no mutex could be made for acting");
+}
+
 gpur_status gpur_actor_open(gpur_actor *actor, gpur_device *device, const gpur_network *network,
                             const gpur_learner_config *config)
 {
@@ -27,9 +33,8 @@ gpur_status gpur_actor_open(gpur_actor *actor, gpur_device *device, const gpur_n
     actor->mode = config->act;
     actor->most = config->max_act_batch;
     actor->seed = config->seed;
-    if (pthread_mutex_init(&actor->mutex, NULL) != 0)
-        return gpur_fail(GPUR_OUT_OF_MEMORY, "no mutex could be made for acting");
-    actor->has_mutex = 1;
+    GPUR_TRY(open_mutex(&actor->turn, &actor->has_turn));
+    GPUR_TRY(open_mutex(&actor->mutex, &actor->has_mutex));
     GPUR_TRY(gpur_stream_create(device, &actor->stream));
     for (int i = 0; i < 2; i++) {
         GPUR_TRY(gpur_event_create(device, &actor->written[i]));
@@ -48,6 +53,8 @@ void gpur_actor_close(gpur_actor *actor)
         gpur_event_destroy(actor->written[i]);
         gpur_event_destroy(actor->read[i]);
     }
+    if (actor->has_turn)
+        pthread_mutex_destroy(&actor->turn);
     if (actor->has_mutex)
         pthread_mutex_destroy(&actor->mutex);
 }
@@ -94,13 +101,22 @@ gpur_status gpur_actor_patch(gpur_actor *actor, gpur_stream *stream, const float
     return status;
 }
 
-static gpur_status enqueue_observations(gpur_actor *actor, int64_t count, const float *obs)
+/* Between the caller's stream and ours, if one made them. Those of the host wait in pinned memory for their copy. */
+static gpur_status enqueue_observations(gpur_actor *actor, const gpur_sight *sight)
 {
-    const int64_t bytes = count * actor->network->width[0] * (int64_t)sizeof(float);
-    if (gpur_memory_is_on_device(actor->device, obs))
-        return gpur_copy(actor->stream, actor->pass.sheet[0], obs, bytes);
-    memcpy(actor->host_obs, obs, (size_t)bytes);
-    return gpur_copy(actor->stream, actor->pass.sheet[0], actor->host_obs, bytes);
+    const int64_t bytes = sight->count * actor->network->width[0] * (int64_t)sizeof(float);
+    float *const to = actor->pass.sheet[0];
+    int on_device = 0;
+    GPUR_TRY(gpur_memory_locate(actor->device, sight->obs, &on_device));
+    if (!on_device) {
+        memcpy(actor->host_obs, sight->obs, (size_t)bytes);
+        return gpur_copy(actor->stream, to, actor->host_obs, bytes);
+    }
+    if (!sight->native)
+        return gpur_copy(actor->stream, to, sight->obs, bytes);
+    GPUR_TRY(gpur_stream_wait_native(actor->stream, sight->native));
+    GPUR_TRY(gpur_copy(actor->stream, to, sight->obs, bytes));
+    return gpur_native_wait_stream(sight->native, actor->stream);
 }
 
 /* Everything that reads the copy stands between the wait for its writer and the event its next writer waits for. */
@@ -120,38 +136,59 @@ static gpur_status enqueue_choice(gpur_actor *actor, int64_t count, float epsilo
     return gpur_event_record(actor->read[copy], actor->stream);
 }
 
-static gpur_status run(gpur_actor *actor, int64_t count, const float *obs, float epsilon, const void *from, void *to,
-                       int64_t bytes)
+static gpur_status enqueue(gpur_actor *actor, const gpur_sight *sight, float epsilon)
 {
-    GPUR_REQUIRE(obs && to, "obs and the place for the results must not be NULL");
-    GPUR_REQUIRE(count >= 1 && count <= actor->most, "count is %" PRId64 "; it must be 1 to max_act_batch, %" PRId64,
-                 count, actor->most);
-    GPUR_TRY(enqueue_observations(actor, count, obs));
+    GPUR_TRY(enqueue_observations(actor, sight));
     pthread_mutex_lock(&actor->mutex);
-    const gpur_status status = enqueue_choice(actor, count, epsilon);
+    const gpur_status status = enqueue_choice(actor, sight->count, epsilon);
     pthread_mutex_unlock(&actor->mutex);
-    GPUR_TRY(status);
-    GPUR_TRY(gpur_copy(actor->stream, to, from, bytes));
-    return gpur_stream_sync(actor->stream);
+    return status;
 }
 
-gpur_status gpur_actor_choose(gpur_actor *actor, int64_t count, const float *obs, float epsilon, int32_t *actions)
+/* From the device by way of `pinned` to the caller. Waits in any case: what was enqueued uses the pinned memory. */
+static gpur_status bring(gpur_actor *actor, gpur_status enqueued, void *to, void *pinned, const void *from,
+                         int64_t bytes)
 {
-    const int64_t bytes = count * (int64_t)sizeof(int32_t);
-    GPUR_REQUIRE(actions, "actions is NULL");
+    const gpur_status copied = enqueued == GPUR_OK ? gpur_copy(actor->stream, pinned, from, bytes) : enqueued;
+    const gpur_status done = gpur_stream_sync(actor->stream);
+    GPUR_TRY(copied);
+    GPUR_TRY(done);
+    memcpy(to, pinned, (size_t)bytes);
+    return GPUR_OK;
+}
+
+static gpur_status check(const gpur_actor *actor, const gpur_sight *sight, const void *to)
+{
+    GPUR_REQUIRE(sight->obs && to, "obs and the place for the results must not be NULL");
+    GPUR_REQUIRE(sight->count >= 1 && sight->count <= actor->most,
+                 "count is %" PRId64 "; it must be 1 to max_act_batch, %" PRId64, sight->count, actor->most);
+    GPUR_REQUIRE(!sight->native || gpur_device_is_cuda(actor->device), "stream is %p; on the CPU it must be NULL",
+                 sight->native);
+    return GPUR_OK;
+}
+
+gpur_status gpur_actor_choose(gpur_actor *actor, const gpur_sight *sight, float epsilon, int32_t *actions)
+{
+    GPUR_TRY(check(actor, sight, actions));
     GPUR_REQUIRE(epsilon >= 0.0f && epsilon <= 1.0f, "epsilon is %g; it must be 0 to 1", (double)epsilon);
-    GPUR_TRY(run(actor, count, obs, epsilon, actor->action, actor->host_action, bytes));
-    memcpy(actions, actor->host_action, (size_t)bytes);
-    actor->counter++;
-    atomic_fetch_add(&actor->chosen, count);
-    return GPUR_OK;
+    const int64_t bytes = sight->count * (int64_t)sizeof *actions;
+    pthread_mutex_lock(&actor->turn);
+    gpur_status status = enqueue(actor, sight, epsilon);
+    status = bring(actor, status, actions, actor->host_action, actor->action, bytes);
+    actor->counter += status == GPUR_OK;
+    pthread_mutex_unlock(&actor->turn);
+    if (status == GPUR_OK)
+        atomic_fetch_add(&actor->chosen, sight->count);
+    return status;
 }
 
-gpur_status gpur_actor_values(gpur_actor *actor, int64_t count, const float *obs, float *q)
+gpur_status gpur_actor_values(gpur_actor *actor, const gpur_sight *sight, float *q)
 {
-    const int64_t bytes = count * actor->network->outputs * (int64_t)sizeof(float);
-    GPUR_REQUIRE(q, "q is NULL");
-    GPUR_TRY(run(actor, count, obs, 0.0f, actor->q, actor->host_q, bytes));
-    memcpy(q, actor->host_q, (size_t)bytes);
-    return GPUR_OK;
+    GPUR_TRY(check(actor, sight, q));
+    const int64_t bytes = sight->count * actor->network->outputs * (int64_t)sizeof *q;
+    pthread_mutex_lock(&actor->turn);
+    gpur_status status = enqueue(actor, sight, 0.0f);
+    status = bring(actor, status, q, actor->host_q, actor->q, bytes);
+    pthread_mutex_unlock(&actor->turn);
+    return status;
 }

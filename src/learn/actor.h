@@ -23,8 +23,9 @@ typedef struct gpur_actor {
     uint64_t seed, counter; /* of the exploration; one act, one count */
     _Atomic int64_t chosen;
     gpur_stream *stream;
-    pthread_mutex_t mutex; /* held while enqueuing what touches a copy */
-    int has_mutex;
+    pthread_mutex_t turn;  /* held through a whole act: of the stream, the sheets, the pinned memory, the counter */
+    pthread_mutex_t mutex; /* held while enqueuing what touches a copy: training never waits for an act */
+    int has_turn, has_mutex;
     int latest;     /* copy written by the last launch enqueued */
     float *copy[2]; /* (P) weights */
     gpur_event *written[2], *read[2];
@@ -50,8 +51,15 @@ gpur_status gpur_actor_publish(gpur_actor *actor, gpur_stream *stream, const flo
 gpur_status gpur_actor_patch(gpur_actor *actor, gpur_stream *stream, const float *weights, int64_t offset,
                              int64_t count);
 
-/* Observations (count, features) on either side; results in host memory when the call returns. One thread at a time. */
-gpur_status gpur_actor_choose(gpur_actor *actor, int64_t count, const float *obs, float epsilon, int32_t *actions);
-gpur_status gpur_actor_values(gpur_actor *actor, int64_t count, const float *obs, float *q);
+/* What to act on. */
+typedef struct gpur_sight {
+    int64_t count;
+    const float *obs; /* (count, features) on either side */
+    void *native;     /* CUDA, obs on the device: the stream that made them; NULL: they are ready */
+} gpur_sight;
+
+/* Results are in host memory when the call returns. Any number of threads; they take turns. */
+gpur_status gpur_actor_choose(gpur_actor *actor, const gpur_sight *sight, float epsilon, int32_t *actions);
+gpur_status gpur_actor_values(gpur_actor *actor, const gpur_sight *sight, float *q);
 
 #endif

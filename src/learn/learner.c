@@ -8,12 +8,7 @@
 #include "replay/draw.h"
 
 #include <inttypes.h>
-#include <stdlib.h>
 #include <string.h>
-
-/* Steps in one launch: long enough to pay for itself, short enough that an append, which may wait for two launches,
- * does not wait long. */
-enum { LAUNCH_STEPS = 256 };
 
 static gpur_status place_memory(gpur_learner *learner)
 {
@@ -97,12 +92,13 @@ gpur_status gpur_learner_create(gpur_replay *replay, const gpur_learner_config *
     GPUR_REQUIRE(out, "the place for the learner is NULL");
     *out = NULL;
     GPUR_REQUIRE(replay, "replay is NULL");
-    gpur_learner *const learner = calloc(1, sizeof *learner);
+    gpur_device *const device = gpur_replay_device(replay);
+    gpur_learner *const learner = gpur_host_alloc(device, sizeof *learner);
     if (!learner)
         return gpur_fail(GPUR_OUT_OF_MEMORY, "no memory for a learner of %zu bytes", sizeof *learner);
+    gpur_device_hold(device);
     learner->replay = replay;
-    learner->device = gpur_replay_device(replay);
-    gpur_device_hold(learner->device);
+    learner->device = device;
     const gpur_status status = build(learner, replay, config);
     if (status != GPUR_OK) {
         gpur_learner_destroy(learner);
@@ -116,6 +112,7 @@ void gpur_learner_destroy(gpur_learner *learner)
 {
     if (!learner)
         return;
+    gpur_device *const device = learner->device;
     if (learner->stream)
         (void)gpur_stream_sync(learner->stream);
     gpur_recording_destroy(learner->train);
@@ -124,10 +121,10 @@ void gpur_learner_destroy(gpur_learner *learner)
     gpur_progress_close(&learner->progress);
     gpur_step_close(&learner->step);
     gpur_event_destroy(learner->ids_copied);
-    gpur_pinned_free(learner->device, learner->host_ids);
-    gpur_memory_free(learner->device, learner->memory);
-    gpur_device_release(learner->device);
-    free(learner);
+    gpur_pinned_free(device, learner->host_ids);
+    gpur_memory_free(device, learner->memory);
+    gpur_host_free(device, learner, sizeof *learner);
+    gpur_device_release(device);
 }
 
 static gpur_status enqueue(gpur_learner *learner, gpur_stream *stream, gpur_recording *recording, int64_t steps)
@@ -142,8 +139,8 @@ gpur_status gpur_learner_train(gpur_learner *learner, int64_t steps)
     GPUR_REQUIRE(learner, "learner is NULL");
     GPUR_REQUIRE(steps >= 0, "steps is %" PRId64 "; it must be 0 or more", steps);
     const int64_t needed = learner->config.index_source == GPUR_UNIFORM_DISTINCT ? learner->config.batch_size : 1;
-    for (int64_t done = 0; done < steps; done += LAUNCH_STEPS) {
-        const int64_t part = steps - done < LAUNCH_STEPS ? steps - done : LAUNCH_STEPS;
+    for (int64_t done = 0; done < steps; done += GPUR_LAUNCH_STEPS) {
+        const int64_t part = steps - done < GPUR_LAUNCH_STEPS ? steps - done : GPUR_LAUNCH_STEPS;
         gpur_stream *stream = NULL;
         GPUR_TRY(gpur_consumer_begin(learner->replay, needed, &stream));
         GPUR_TRY(end_turn(learner, enqueue(learner, stream, learner->train, part)));
@@ -176,16 +173,19 @@ gpur_status gpur_learner_sync(gpur_learner *learner)
     return gpur_stream_sync(learner->stream);
 }
 
-gpur_status gpur_learner_act(gpur_learner *learner, int64_t count, const float *obs, float epsilon, int32_t *actions)
+gpur_status gpur_learner_act(gpur_learner *learner, int64_t count, const float *obs, float epsilon, int32_t *actions,
+                             void *stream)
 {
+    const gpur_sight sight = {count, obs, stream};
     GPUR_REQUIRE(learner, "learner is NULL");
-    return gpur_actor_choose(&learner->actor, count, obs, epsilon, actions);
+    return gpur_actor_choose(&learner->actor, &sight, epsilon, actions);
 }
 
-gpur_status gpur_learner_q_values(gpur_learner *learner, int64_t count, const float *obs, float *q)
+gpur_status gpur_learner_q_values(gpur_learner *learner, int64_t count, const float *obs, float *q, void *stream)
 {
+    const gpur_sight sight = {count, obs, stream};
     GPUR_REQUIRE(learner, "learner is NULL");
-    return gpur_actor_values(&learner->actor, count, obs, q);
+    return gpur_actor_values(&learner->actor, &sight, q);
 }
 
 float gpur_learner_epsilon(gpur_learner *learner, int64_t step)
@@ -204,6 +204,7 @@ gpur_status gpur_learner_get_stats(gpur_learner *learner, gpur_learner_stats *st
     known.steps_enqueued = view.steps_enqueued;
     known.skipped = view.state.skipped;
     known.target_copies = view.state.target_copies;
+    known.invalid_actions = view.state.invalid_actions;
     known.loss = view.state.loss;
     known.mean_loss = (float)view.mean_loss;
     known.mean_q = view.state.mean_q;

@@ -17,7 +17,7 @@ typedef struct flavour {
 static const flavour flavours[] = {
     [GPUR_ADAM] = {1, 1, 0, 1, 0, 0.0f},
     [GPUR_RMSPROP_TF] = {0, 0, 1, 0, 1, 1.0f},
-    [GPUR_RMSPROP_KERAS] = {0, 0, 0, 0, 0, 0.0f},
+    [GPUR_RMSPROP_KERAS2] = {0, 0, 0, 0, 0, 0.0f},
     [GPUR_RMSPROP_TORCH] = {0, 1, 0, 0, 1, 0.0f},
     [GPUR_RMSPROP_DEEPMIND] = {0, 0, 1, 1, 0, 0.0f},
 };
@@ -61,7 +61,7 @@ void gpur_optimizer_open(gpur_optimizer *optimizer, gpur_device *device, const g
     optimizer->device = device;
     optimizer->config = config->optimizer;
     optimizer->target_period = config->target_period;
-    optimizer->target_copy_first = config->target_copy_first;
+    optimizer->target_phase = config->target_copy_first ? 1 % config->target_period : 0;
     optimizer->count = count;
     optimizer->partials = (count + GPUR_NORM_CHUNK - 1) / GPUR_NORM_CHUNK;
 }
@@ -79,6 +79,8 @@ void gpur_optimizer_place(gpur_optimizer *optimizer, gpur_arena *arena)
     if (f->momentum && optimizer->config.momentum > 0.0f)
         optimizer->velocity = gpur_arena_floats(arena, count);
     optimizer->partial = gpur_arena_floats(arena, optimizer->partials);
+    if (optimizer->config.clip_value > 0.0f)
+        optimizer->clipped = gpur_arena_floats(arena, optimizer->partials);
     optimizer->state = gpur_arena_take(arena, sizeof *optimizer->state);
 }
 
@@ -89,7 +91,7 @@ static gpur_train_state first_state(const gpur_optimizer *optimizer)
     state.beta1_power = (double)optimizer->config.beta1;
     state.beta2_power = (double)optimizer->config.beta2;
     state.next_learning_rate = gpur_schedule_at(&optimizer->config.learning_rate, 0);
-    state.copy_due = optimizer->target_copy_first || optimizer->target_period == 1;
+    state.copy_due = 1 % optimizer->target_period == optimizer->target_phase;
     return state;
 }
 
@@ -129,6 +131,7 @@ static gpur_status enqueue_norm(const gpur_optimizer *optimizer, gpur_stream *st
     gpur_gradient_norm_args args;
     args.gradient = optimizer->gradient;
     args.partial = optimizer->partial;
+    args.clipped = optimizer->clipped;
     args.count = optimizer->count;
     args.clip_value = optimizer->config.clip_value;
     const gpur_grid grid = gpur_grid_rows(optimizer->device, optimizer->partials, 1, GPUR_NORM_CHUNK * 4);
@@ -143,7 +146,8 @@ static gpur_status enqueue_update(const gpur_optimizer *optimizer, gpur_stream *
     memset(&args, 0, sizeof args);
     args.weights = optimizer->weights, args.target = optimizer->target, args.gradient = optimizer->gradient;
     args.mean = optimizer->mean, args.square = optimizer->square, args.velocity = optimizer->velocity;
-    args.partial = optimizer->partial, args.partials = optimizer->partials;
+    args.partial = optimizer->clipped ? optimizer->clipped : optimizer->partial;
+    args.partials = optimizer->partials;
     args.state = optimizer->state, args.window = optimizer->window;
     args.count = optimizer->count;
     args.adam = f->adam, args.rate_on_weight = f->rate_on_weight;
@@ -156,17 +160,17 @@ static gpur_status enqueue_update(const gpur_optimizer *optimizer, gpur_stream *
     return gpur_launch_update(stream, gpur_grid_elements(optimizer->device, args.count), &args);
 }
 
-gpur_status gpur_optimizer_step(const gpur_optimizer *optimizer, gpur_stream *stream, const float *loss,
-                                const float *q_taken, int64_t batch)
+gpur_status gpur_optimizer_step(const gpur_optimizer *optimizer, gpur_stream *stream, const gpur_step_results *results)
 {
     const gpur_schedule *const rate = &optimizer->config.learning_rate;
     gpur_finish_step_args args;
     GPUR_TRY(enqueue_norm(optimizer, stream));
     GPUR_TRY(enqueue_update(optimizer, stream));
     args.state = optimizer->state, args.window = optimizer->window;
-    args.loss = loss, args.q_taken = q_taken, args.batch = batch;
+    args.loss = results->loss, args.q_taken = results->q_taken, args.invalid = results->invalid;
+    args.batch = results->batch;
     args.partial = optimizer->partial, args.partials = optimizer->partials;
-    args.target_period = optimizer->target_period;
+    args.target_period = optimizer->target_period, args.target_phase = optimizer->target_phase;
     args.beta1 = optimizer->config.beta1, args.beta2 = optimizer->config.beta2;
     args.rate_first = rate->first, args.rate_last = rate->last;
     args.rate_begin = rate->begin, args.rate_steps = rate->steps;

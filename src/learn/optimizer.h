@@ -11,12 +11,13 @@ typedef struct gpur_optimizer {
     gpur_device *device;
     gpur_optimizer_config config;
     int64_t target_period;
-    int32_t target_copy_first;
+    int64_t target_phase;               /* of the period; the steps at it end in a copy */
     int64_t count;                      /* P: weights, padding included */
     int64_t partials;                   /* sums of squares that the norm is made of */
     float *weights, *target, *gradient; /* (P) */
     float *mean, *square, *velocity;    /* (P) or NULL */
-    float *partial;                     /* (partials) */
+    float *partial;                     /* (partials) of the gradient */
+    float *clipped;                     /* (partials) of the gradient clipped by value; NULL: it is not */
     gpur_train_state *state;            /* (1) device memory */
     const gpur_window *window;          /* (1) device memory; empty: a step changes nothing */
 } gpur_optimizer;
@@ -29,8 +30,13 @@ void gpur_optimizer_place(gpur_optimizer *optimizer, gpur_arena *arena);
 /* Slots, counters and target as before the first step, from the weights (P) in host memory. Waits. */
 gpur_status gpur_optimizer_reset(gpur_optimizer *optimizer, gpur_stream *stream, const float *weights);
 
-/* Enqueues the update, and then the end of the step, which averages loss (batch) and q_taken (batch). */
-gpur_status gpur_optimizer_step(const gpur_optimizer *optimizer, gpur_stream *stream, const float *loss,
-                                const float *q_taken, int64_t batch);
+/* What td_error left behind, a number a row (batch): averaged or counted at the end of the step. */
+typedef struct gpur_step_results {
+    const float *loss, *q_taken, *invalid;
+    int64_t batch;
+} gpur_step_results;
+
+/* Enqueues the update, and then the end of the step. */
+gpur_status gpur_optimizer_step(const gpur_optimizer *optimizer, gpur_stream *stream, const gpur_step_results *results);
 
 #endif

@@ -92,8 +92,7 @@ gpur_status gpur_pass_forward(const gpur_pass *pass, gpur_stream *stream, int64_
         const gpur_dense *const d = &pass->network->dense[i];
         float *const y = pass->sheet[d->to] + d->to_column;
         const int32_t fused = pass->epilogue[i] != GPUR_EPILOGUE_NONE;
-        /* An epilogue only reads its bias; the parameter is shared with the epilogue that writes one. */
-        float *const bias = fused ? (float *)(uintptr_t)(weights + d->bias) : NULL;
+        const float *const bias = fused ? weights + d->bias : NULL;
         GPUR_TRY(gpur_gemm_run(pass->product[i], stream, rows, pass->sheet[d->from] + d->from_column,
                                weights + d->weight, y, bias, workspace));
         if (!fused && d->bias >= 0)

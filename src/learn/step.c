@@ -66,6 +66,7 @@ static void place_td_error(gpur_step *step, gpur_arena *arena)
     td->td = gpur_arena_floats(arena, batch);
     td->loss = gpur_arena_floats(arena, batch);
     td->q_taken = gpur_arena_floats(arena, batch);
+    td->invalid = gpur_arena_floats(arena, batch);
     td->batch = batch, td->z_pitch = step->online.pitch[last];
     td->head = step->network->head, td->outputs = step->network->outputs;
     td->wide_action = step->fields.wide_action, td->double_dqn = step->config.double_dqn;
@@ -119,12 +120,13 @@ static gpur_status train(const gpur_step *step, gpur_stream *stream, const gpur_
 {
     const gpur_optimizer *const optimizer = &step->optimizer;
     const int64_t batch = step->config.batch_size;
+    const gpur_step_results results = {step->td.loss, step->td.q_taken, step->td.invalid, batch};
     GPUR_TRY(gpur_launch_gather(stream, step->gather_grid, gather));
     GPUR_TRY(gpur_pass_forward(&step->online, stream, step->online.rows, optimizer->weights, step->workspace));
     GPUR_TRY(gpur_pass_forward(&step->target, stream, batch, optimizer->target, step->workspace));
     GPUR_TRY(gpur_launch_td_error(stream, gpur_grid_elements(step->device, batch), &step->td));
     GPUR_TRY(gpur_backward_run(&step->backward, stream, optimizer->weights, optimizer->gradient, step->workspace));
-    return gpur_optimizer_step(optimizer, stream, step->td.loss, step->td.q_taken, batch);
+    return gpur_optimizer_step(optimizer, stream, &results);
 }
 
 gpur_status gpur_step_record(void *context, gpur_stream *stream)

@@ -203,8 +203,9 @@ static gpur_status place_of(const gpur_replay *replay, const void *const *fields
     gpur_device *const device = replay->device;
     for (int32_t f = 0; f < replay->schema.count; f++) {
         GPUR_REQUIRE(fields[f], "fields[%d], \"%s\", is NULL", (int)f, replay->schema.fields[f].name);
-        const int here = gpur_device_is_cuda(device) ? gpur_memory_is_on_device(device, fields[f])
-                                                     : replay->config.feed == GPUR_FEED_SCATTER;
+        int here = replay->config.feed == GPUR_FEED_SCATTER;
+        if (gpur_device_is_cuda(device))
+            GPUR_TRY(gpur_memory_locate(device, fields[f], &here));
         GPUR_REQUIRE(f == 0 || here == *on_device,
                      "fields[0], \"%s\", is in %s memory and fields[%d], \"%s\", in %s "
                      "memory; all must be in the same",

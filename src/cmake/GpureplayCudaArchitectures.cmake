@@ -1,0 +1,77 @@
+# SPDX-License-Identifier: MIT
+# From GPUREPLAY_CUDA_ARCHITECTURES to nvcc: leaves architecture_flags, and GPUREPLAY_CUDA_BUILT_FOR in words; both are
+# empty when nothing is left to build for.
+#   90        machine code and PTX; 90-real: machine code alone; 90-virtual: PTX alone
+#   native    machine code for the GPUs that are here
+#   AUTO      native where nvcc knows every GPU that is here, else 90: PTX runs on newer GPUs
+#   release   all that a release carries, and PTX of the newest that this nvcc knows
+execute_process(COMMAND ${GPUREPLAY_NVCC} --list-gpu-arch OUTPUT_VARIABLE known_architectures ERROR_QUIET)
+
+# "9.0" to "90-real", each once; nothing where there is no driver, or one too old to be asked.
+find_program(GPUREPLAY_NVIDIA_SMI nvidia-smi PATHS /usr/lib/wsl/lib DOC "Tells which GPUs are here")
+mark_as_advanced(GPUREPLAY_NVIDIA_SMI)
+set(native_architectures)
+if(GPUREPLAY_NVIDIA_SMI)
+    execute_process(COMMAND ${GPUREPLAY_NVIDIA_SMI} --query-gpu=compute_cap --format=csv,noheader
+        OUTPUT_VARIABLE capabilities RESULT_VARIABLE result ERROR_QUIET)
+    if(result EQUAL 0)
+        string(REGEX MATCHALL "[0-9]+\\.[0-9]+" native_architectures "${capabilities}")
+        list(TRANSFORM native_architectures REPLACE "([0-9]+)\\.([0-9]+)" "\\1\\2-real")
+        list(REMOVE_DUPLICATES native_architectures)
+    endif()
+endif()
+
+function(is_known architecture out)
+    string(REGEX REPLACE "-(real|virtual)$" "" number ${architecture})
+    string(FIND "${known_architectures}" "compute_${number}\n" at)
+    if(at LESS 0)
+        set(${out} OFF PARENT_SCOPE)
+    else()
+        set(${out} ON PARENT_SCOPE)
+    endif()
+endfunction()
+
+set(architectures ${GPUREPLAY_CUDA_ARCHITECTURES})
+if(architectures STREQUAL "AUTO")
+    set(architectures ${native_architectures})
+    foreach(architecture IN LISTS native_architectures)
+        is_known(${architecture} known)
+        if(NOT known)
+            set(architectures 90)
+        endif()
+    endforeach()
+    if(NOT architectures)
+        set(architectures 90)
+    endif()
+elseif(architectures STREQUAL "native")
+    set(architectures ${native_architectures})
+elseif(architectures STREQUAL "release")
+    set(architectures 75-real 80-real 86-real 89-real 90-real 100-real 120-real)
+endif()
+
+set(kept)
+foreach(architecture IN LISTS architectures)
+    is_known(${architecture} known)
+    if(known)
+        list(APPEND kept ${architecture})
+    else()
+        message(STATUS "CUDA: architecture ${architecture} is not known to nvcc ${GPUREPLAY_CUDA_VERSION}: left out")
+    endif()
+endforeach()
+if(GPUREPLAY_CUDA_ARCHITECTURES STREQUAL "release" AND kept)
+    list(GET kept -1 newest)
+    string(REPLACE "-real" "-virtual" newest ${newest})
+    list(APPEND kept ${newest})
+endif()
+
+set(architecture_flags)
+foreach(architecture IN LISTS kept)
+    string(REGEX REPLACE "-(real|virtual)$" "" number ${architecture})
+    if(NOT architecture MATCHES "-virtual$")
+        list(APPEND architecture_flags -gencode arch=compute_${number},code=sm_${number})
+    endif()
+    if(NOT architecture MATCHES "-real$")
+        list(APPEND architecture_flags -gencode arch=compute_${number},code=compute_${number})
+    endif()
+endforeach()
+list(JOIN kept " " GPUREPLAY_CUDA_BUILT_FOR)

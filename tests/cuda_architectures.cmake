@@ -1,0 +1,53 @@
+# SPDX-License-Identifier: MIT
+# cmake -DMODULES=src/cmake -DSCRATCH=folder -P cuda_architectures.cmake
+# What is built for, with programs in the place of nvcc and nvidia-smi that answer as other machines' would.
+cmake_minimum_required(VERSION 3.22)
+set(known_to_12 50 60 70 75 80 86 87 89 90)
+set(known_to_13 75 80 86 87 88 89 90 100 103 110 120 121)
+file(REMOVE_RECURSE ${SCRATCH})
+
+function(write_program name lines status)
+    string(REPLACE ";" "\n" words "${lines}")
+    file(WRITE ${SCRATCH}/${name} "#!/bin/sh\ncat <<end\n${words}\nend\nexit ${status}\n")
+    file(CHMOD ${SCRATCH}/${name} PERMISSIONS OWNER_READ OWNER_WRITE OWNER_EXECUTE)
+endfunction()
+
+# gpus: what nvidia-smi says; "" means that it fails, as it does without a driver.
+function(built_for wanted nvcc gpus want)
+    list(TRANSFORM known_to_${nvcc} PREPEND compute_ OUTPUT_VARIABLE known)
+    write_program(nvcc "${known}" 0)
+    if(gpus)
+        write_program(nvidia-smi "${gpus}" 0)
+    else()
+        write_program(nvidia-smi "NVIDIA-SMI has failed. Version 1.2" 9)
+    endif()
+    set(GPUREPLAY_NVCC ${SCRATCH}/nvcc)
+    set(GPUREPLAY_NVIDIA_SMI ${SCRATCH}/nvidia-smi)
+    set(GPUREPLAY_CUDA_VERSION ${nvcc}.0)
+    set(GPUREPLAY_CUDA_ARCHITECTURES ${wanted})
+    include(${MODULES}/GpureplayCudaArchitectures.cmake)
+    if(NOT GPUREPLAY_CUDA_BUILT_FOR STREQUAL want)
+        message(SEND_ERROR "${wanted}, nvcc ${nvcc}, GPUs \"${gpus}\": ${GPUREPLAY_CUDA_BUILT_FOR}; wanted ${want}")
+    endif()
+    set(architecture_flags "${architecture_flags}" PARENT_SCOPE)
+endfunction()
+
+function(wants_flags want)
+    if(NOT "${architecture_flags}" STREQUAL "${want}")
+        message(SEND_ERROR "nvcc gets ${architecture_flags}; wanted ${want}")
+    endif()
+endfunction()
+
+built_for(AUTO 13 "" "90")
+wants_flags("-gencode;arch=compute_90,code=sm_90;-gencode;arch=compute_90,code=compute_90")
+built_for(AUTO 13 "8.6" "86-real")
+wants_flags("-gencode;arch=compute_86,code=sm_86")
+built_for(AUTO 13 "9.0;9.0;12.0" "90-real 120-real")
+built_for(AUTO 12 "8.6;12.0" "90") # newer than nvcc: PTX, which the driver compiles
+built_for(native 13 "8.9" "89-real")
+built_for(native 13 "" "")
+wants_flags("")
+built_for(release 12 "" "75-real 80-real 86-real 89-real 90-real 90-virtual")
+built_for(release 13 "" "75-real 80-real 86-real 89-real 90-real 100-real 120-real 120-virtual")
+built_for("75;90-real;90-virtual;60" 13 "8.6" "75 90-real 90-virtual")
+built_for("60" 13 "8.6" "")
