@@ -2,6 +2,9 @@
 #include "agent.h"
 #include "try.h"
 
+#include <stdio.h>
+#include <string.h>
+
 static gpur_status open_replay(agent *opened, const env_kind *kind, const agent_config *config)
 {
     gpur_field fields[] = {
@@ -35,16 +38,35 @@ static gpur_status open_learner(agent *opened, const env_kind *kind, const agent
     return gpur_learner_create(opened->replay, &learner, &opened->learner);
 }
 
-gpur_status agent_open(agent *opened, const env_kind *kind, const agent_config *config)
+static void say(void *user, const char *line)
+{
+    (void)user;
+    fprintf(stderr, "%s\n", line);
+}
+
+static gpur_status open_on(agent *opened, const char *name, const env_kind *kind, const agent_config *config)
 {
     *opened = (agent){0};
     gpur_device_config device;
     TRY(gpur_device_config_init(&device, sizeof device));
     device.threads = config->threads;
-    TRY(gpur_device_open(config->device, &device, &opened->device));
+    device.log = say;
+    TRY(gpur_device_open(name, &device, &opened->device));
     TRY(open_replay(opened, kind, config));
     TRY(open_learner(opened, kind, config));
     return gpur_writer_create(opened->replay, config->envs, &opened->writer);
+}
+
+/* A GPU without cuBLAS has a replay and no learner: "auto" then means the CPU, and says why. */
+gpur_status agent_open(agent *opened, const env_kind *kind, const agent_config *config)
+{
+    const gpur_status status = open_on(opened, config->device, kind, config);
+    if (status != GPUR_UNAVAILABLE || strcmp(config->device, "auto") != 0)
+        return status;
+    say(NULL, gpur_last_error());
+    say(NULL, "using the CPU");
+    agent_close(opened);
+    return open_on(opened, "cpu", kind, config);
 }
 
 void agent_close(agent *opened)

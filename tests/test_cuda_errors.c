@@ -1,14 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* CUDA keeps each thread's last error until somebody asks. The host program's is its own: we leave it, and none of
- * ours. */
+/* CUDA keeps each thread's last error until somebody asks. We leave the host program's, and none of ours. */
 #include "test.h"
 
 #include "device/device_cuda.h"
 
 enum { NO_DEVICE = 9999 };
 
-/* A mistake of the host program's, not yet noticed. (Without a driver there is one error for ever, and nothing to see.)
- */
+/* A mistake of the host program's, not yet noticed. (Without a driver one error stays for ever.) */
 static cudaError_t make_a_mistake(void)
 {
     (void)cudaGetLastError();

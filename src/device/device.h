@@ -39,8 +39,7 @@ void gpur_pinned_free(gpur_device *device, void *memory);
 gpur_status gpur_memory_available(gpur_device *device, int64_t *total, int64_t *available);
 
 /* Sets *on_device to 1 when kernels of this device may read `memory` in place (CUDA: memory of this GPU, or managed.
- * CPU: anything), and to 0 when it is the host's. GPUR_INVALID_ARGUMENT: it is another GPU's, and neither can read it.
- */
+ * CPU: anything), and to 0 when it is the host's. GPUR_INVALID_ARGUMENT: it is another GPU's, for neither to read. */
 gpur_status gpur_memory_locate(gpur_device *device, const void *memory, int *on_device);
 
 /* Streams. `sync` waits on the host; errors of earlier asynchronous work come out here. Destroy takes NULL and syncs.
