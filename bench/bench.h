@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Ratios, not times, where there is something to divide by: each case runs our operation and the bare operation it cannot avoid in turn, A B A B ..., so that a
- * machine that slows down slows both. The figure is the median of the ratios of neighbours; its interval is the
- * distribution-free 95% interval of a median (order statistics of the binomial).
+ * Ratios, not times, where there is something to divide by: each case runs our operation and the bare operation it
+ * cannot avoid in turn, A B A B ..., so that a machine that slows down slows both. The figure is the median of the ratios
+ * of neighbours; its interval is the distribution-free 95% interval of a median (order statistics of the binomial).
  */
 #ifndef BENCH_H
 #define BENCH_H

@@ -48,7 +48,7 @@ GPUR_FN uint64_t gpur_warp_prefix_u64(gpur_place at, uint64_t x)
     return x;
 }
 
-/* Sum over the block, in every thread, in an order fixed by the block's size. Ends in a barrier, so it may be repeated. */
+/* Sum over the block, in every thread, in an order fixed by its size. Ends in a barrier, so it may be repeated. */
 GPUR_FN float gpur_block_sum_f32(gpur_place at, float x)
 {
     GPUR_SHARED(float, sums, GPUR_MAX_WARPS);

@@ -2,9 +2,9 @@
 /*
  * Where a thread is, and which part of the work is its own.
  *
- * A kernel is written once and compiled for three targets, each of which is one file: target_cuda.h (nvcc), target_cpu.h
- * (one thread a block; barriers are program order) and target_race.h (a block is several real threads, so that
- * ThreadSanitizer sees what a GPU would). A kernel never asks which; it is right for every block count and block size.
+ * A kernel is written once and compiled for three targets, each of which is one file: target_cuda.h (nvcc),
+ * target_cpu.h (one thread a block; barriers are program order) and target_race.h (a block is several real threads, so
+ * that ThreadSanitizer sees what a GPU would). A kernel never asks which; it is right for every block count and size.
  *
  * A target defines:
  *   GPUR_FN                       qualifier of every function a kernel calls

@@ -69,7 +69,8 @@ typedef struct ref_row {
     int terminated;
 } ref_row;
 
-/* Mean loss of a batch, to which a row with an action that there is not adds nothing; leaves its gradient in g (zeroed first), and the mean Q(s, a) in *mean_q if not NULL. */
+/* Mean loss of a batch, to which a row with an action that there is not adds nothing; leaves its gradient in g (zeroed
+ * first), and the mean Q(s, a) in *mean_q if not NULL. */
 double ref_dqn_loss(ref_net *net, const gpur_learner_config *config, double gamma, const ref_row *rows, int batch,
                     double *mean_q);
 

@@ -48,8 +48,8 @@ GPUR_API gpur_status gpur_device_config_init(gpur_device_config *config, uint64_
  * may be NULL for the defaults. The calling thread's current CUDA device, its BLAS and OpenMP thread counts and signal
  * handlers are left as they were. Any thread may open and close; a device serves any number of threads.
  *
- * A thread that never chose a CUDA device has device 0, and giving it that back after work on "cuda:1" makes CUDA open a
- * context on GPU 0, which takes memory there. Where that matters, let the program see one GPU only
+ * A thread that never chose a CUDA device has device 0, and giving it that back after work on "cuda:1" makes CUDA open
+ * a context on GPU 0, which takes memory there. Where that matters, let the program see one GPU only
  * (CUDA_VISIBLE_DEVICES), or call cudaSetDevice(1) in each thread first.
  *
  *   GPUR_INVALID_ARGUMENT  no such name, or a config with a value out of range
