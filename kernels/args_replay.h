@@ -43,9 +43,9 @@ enum {
 enum { GPUR_SOURCE_UNIFORM = 0, GPUR_SOURCE_DISTINCT = 1, GPUR_SOURCE_IDS = 2 };
 
 /*
- * Draws B rows of the window and copies the wanted fields of each to arrays of their own. A pure function of (seed, step,
- * window, B). A row that is not there (the window is empty, or too small for a distinct draw, or has no such id) becomes
- * zeros, with id -1, weight 0 and discount 0.
+ * Draws B rows of the window and copies the wanted fields of each to arrays of their own. A pure function of (seed,
+ * purpose, step, window, B). A row that is not there (the window is empty, or too small for a distinct draw, or has no
+ * such id) becomes zeros, with id -1, weight 0 and discount 0.
  */
 typedef struct gpur_gather_args {
     const gpur_window *window;
@@ -59,6 +59,7 @@ typedef struct gpur_gather_args {
     float *weight;             /* (B) or NULL: 1 */
     float *discount;           /* (B) or NULL: gamma x (1 - terminated) */
     float gamma;
+    uint32_t purpose;          /* of the random numbers: GPUR_DRAW_... for the source and whoever draws */
     int32_t source;
     int32_t terminated_offset; /* of the one byte in a row, or -1: nothing terminates */
     int32_t tile;              /* rows that a block draws at a time, 1 to GPUR_TILE */
@@ -67,11 +68,15 @@ typedef struct gpur_gather_args {
     gpur_field_copy copies[GPUR_MAX_COPIES];
 } gpur_gather_args;
 
-/* Writes N rows into the ring from `first_slot` on, round its end, each from one array a field. */
+/* Writes N rows into the ring from `first_slot` on, round its end, each from one array a field. Rewards that are to be
+ * clipped on the way are not among the copies. */
 typedef struct gpur_scatter_args {
     unsigned char *ring; /* (C) rows, `pitch` bytes apart */
     int64_t pitch, capacity;
     int64_t first_slot, rows;
+    const unsigned char *rewards; /* (N) float32 of any alignment, or NULL: none is clipped */
+    int32_t reward_offset;        /* bytes from the start of a row of the ring */
+    float reward_clip;
     int32_t tile;              /* rows that a block writes at a time, 1 to GPUR_TILE */
     int32_t copy_count, units; /* units: of one row, over all copies */
     gpur_field_copy copies[GPUR_MAX_COPIES];

@@ -19,7 +19,7 @@ GPUR_FN void gpur_draw_begin(gpur_draw *draw, const gpur_gather_args *a)
     draw->step = a->step ? *a->step : a->step_value;
     memset(&draw->permutation, 0, sizeof draw->permutation);
     if (a->source == GPUR_SOURCE_DISTINCT && draw->window.count > 0)
-        draw->permutation = gpur_permutation_of(a->seed, draw->step, (uint64_t)draw->window.count);
+        draw->permutation = gpur_permutation_of(a->seed, a->purpose, draw->step, (uint64_t)draw->window.count);
 }
 
 GPUR_FN int64_t gpur_draw_slot(const gpur_draw *draw, const gpur_gather_args *a, int64_t offset)
@@ -40,7 +40,7 @@ GPUR_FN int64_t gpur_draw_row(const gpur_draw *draw, const gpur_gather_args *a, 
         return -1;
     if (a->source == GPUR_SOURCE_DISTINCT)
         return gpur_draw_slot(draw, a, (int64_t)gpur_permute(&draw->permutation, (uint64_t)b));
-    const gpur_u32x4 bits = gpur_random_bits(a->seed, GPUR_DRAW_SAMPLE, draw->step, (uint32_t)b);
+    const gpur_u32x4 bits = gpur_random_bits(a->seed, a->purpose, draw->step, (uint32_t)b);
     return gpur_draw_slot(draw, a, (int64_t)gpur_random_below(bits, (uint64_t)count));
 }
 
@@ -54,7 +54,7 @@ GPUR_FN void gpur_draw_rows(const gpur_draw *draw, const gpur_gather_args *a, in
             slots[i] = gpur_draw_row(draw, a, first + i);
         return;
     }
-    gpur_random_lanes(a->seed, GPUR_DRAW_SAMPLE, draw->step, (uint32_t)first, rows, words);
+    gpur_random_lanes(a->seed, a->purpose, draw->step, (uint32_t)first, rows, words);
     for (int32_t i = 0; i < rows; i++)
         slots[i] = gpur_draw_slot(draw, a, (int64_t)gpur_mulhi_u64(words[i], (uint64_t)draw->window.count));
 }

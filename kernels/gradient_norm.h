@@ -3,14 +3,10 @@
 #define GPUR_GRADIENT_NORM_H
 
 #include "args_learn.h"
+#include "clip.h"
 #include "place.h"
 
 enum { GPUR_NORM_RUN = GPUR_WARP == 1 ? GPUR_NORM_LANES : 1 }; /* neighbouring lanes that one thread sums */
-
-GPUR_FN float gpur_clip(float g, float limit)
-{
-    return g > limit ? limit : g < -limit ? -limit : g;
-}
 
 /* Squares of x (n) into the lanes: element i goes to lane i % GPUR_NORM_LANES, of which this thread has a run. */
 GPUR_FN void gpur_norm_lanes(const float *x, int64_t n, float limit, float *sum)

@@ -11,10 +11,12 @@
 /* What a draw is for; streams of different purposes do not overlap. Values are part of what a seed means: append only.
  */
 enum {
-    GPUR_DRAW_SAMPLE = 1,   /* uniform with replacement */
-    GPUR_DRAW_DISTINCT = 2, /* keys of a permutation */
-    GPUR_DRAW_WEIGHTS = 3,  /* initial weights */
-    GPUR_DRAW_EXPLORE = 4,  /* epsilon-greedy */
+    GPUR_DRAW_SAMPLE = 1,         /* a user's batch: uniform with replacement */
+    GPUR_DRAW_DISTINCT = 2,       /* ... keys of a permutation */
+    GPUR_DRAW_WEIGHTS = 3,        /* initial weights */
+    GPUR_DRAW_EXPLORE = 4,        /* epsilon-greedy */
+    GPUR_DRAW_LEARN = 5,          /* a learner's batch: uniform with replacement */
+    GPUR_DRAW_LEARN_DISTINCT = 6, /* ... keys of a permutation */
 };
 
 GPUR_FN gpur_u32x4 gpur_random_bits(uint64_t seed, uint32_t purpose, uint64_t step, uint32_t lane)

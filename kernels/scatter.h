@@ -3,6 +3,7 @@
 #define GPUR_SCATTER_H
 
 #include "args_replay.h"
+#include "clip.h"
 #include "field_copy.h"
 
 /* The ring's row for row n of the block. */
@@ -32,6 +33,16 @@ GPUR_FN void gpur_scatter_values(const gpur_scatter_args *a, int64_t first, int3
         }
 }
 
+GPUR_FN void gpur_scatter_rewards(gpur_place at, const gpur_scatter_args *a, int64_t first, int32_t rows)
+{
+    for (int32_t i = at.thread; i < rows; i += at.threads) {
+        float reward;
+        memcpy(&reward, a->rewards + (first + i) * (int64_t)sizeof reward, sizeof reward);
+        reward = gpur_clip(reward, a->reward_clip);
+        memcpy(gpur_scatter_row(a, first + i) + a->reward_offset, &reward, sizeof reward);
+    }
+}
+
 GPUR_KERNEL(scatter)
 {
     const gpur_span tiles = gpur_block_rows(at, (a->rows + a->tile - 1) / a->tile);
@@ -42,6 +53,8 @@ GPUR_KERNEL(scatter)
             gpur_scatter_units(at, a, first, rows);
         else
             gpur_scatter_values(a, first, rows);
+        if (a->rewards)
+            gpur_scatter_rewards(at, a, first, rows);
     }
 }
 

@@ -109,7 +109,7 @@ TEST(a_refused_create_leaves_no_handle_and_no_memory)
     config.capacity = (int64_t)1 << 44;
     CHECK_STATUS(gpur_replay_create(device, &config, &replay), GPUR_OUT_OF_MEMORY);
     CHECK(replay == NULL);
-    CHECK_MESSAGE("a capacity of 17592186044416 takes 1125899906842880 bytes");
+    CHECK_MESSAGE("a capacity of 17592186044416 takes 1125899906842624 bytes");
     CHECK_OK(gpur_device_get_info(device, &after));
     CHECK_EQUAL(after.memory_used, before.memory_used);
     gpur_device_close(device);

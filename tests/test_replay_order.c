@@ -38,10 +38,11 @@ static void launch(kit_scene *s)
     gpur_batch_release(batch);
 }
 
+/* Rows in the window that the last launch was given. */
 static int64_t visible(kit_scene *s)
 {
     gpur_replay_stats stats = {.size = sizeof stats};
-    return gpur_replay_get_stats(s->replay, &stats) == GPUR_OK ? stats.visible : -1;
+    return gpur_replay_get_stats(s->replay, &stats) == GPUR_OK ? stats.published - stats.evicted : -1;
 }
 
 /* The tag of the row in each slot of the ring, by its int64 field, whose bytes follow from the tag. */

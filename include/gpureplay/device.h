@@ -15,7 +15,8 @@ typedef struct gpur_device gpur_device;
 /* How work on the CPU device is carried out. Ignored on CUDA, whose streams are the driver's. */
 enum {
     GPUR_EXECUTOR_INLINE = 0, /* in the calling thread, before the call returns: best for small batches */
-    GPUR_EXECUTOR_THREAD = 1, /* one thread a stream, so that training overlaps with acting */
+    GPUR_EXECUTOR_THREAD = 1, /* one thread a stream, so that training overlaps with acting. After a fork these threads are
+                                 the parent's alone: a child that uses the device, or destroys what is on it, hangs */
 };
 
 /* Receives one line worth knowing, without a newline. May be called from any thread that calls the library. */

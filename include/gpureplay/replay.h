@@ -59,14 +59,16 @@ enum {
 /* How a sealed block gets into the ring. The contents are the same. */
 enum {
     GPUR_FEED_COPY = 0,    /* staging to ring by copy engine */
-    GPUR_FEED_SCATTER = 1, /* staging to a device block by copy engine, then a scatter-update kernel */
+    GPUR_FEED_SCATTER = 1, /* staging to a device block by copy engine, then a scatter-update kernel. On the CPU, arrays of
+                              gpur_writer_append_fields count as device arrays with it, and as host arrays without */
 };
 
 /* When a partly filled staging block is published. */
 enum {
     GPUR_FLUSH_AUTO = 0,   /* before each draw: a draw sees every transition this thread's earlier calls completed */
     GPUR_FLUSH_MANUAL = 1, /* only at gpur_writer_flush, which the next draw sees. Whole blocks go by themselves: one that
-                              overwrites rows is copied while the next draw runs, and seen by the draw after it */
+                              overwrites rows is copied while the next draw runs, and seen by the draw after it. Device
+                              arrays are whole blocks, however few their rows, and take along what is staged */
 };
 
 /* What an append does that finds every staging block in flight. */
@@ -90,7 +92,8 @@ typedef struct gpur_replay_config {
     int64_t min_size;         /* transitions before gpur_replay_can_sample says yes (burn-in); default 1 */
     int64_t max_batch;        /* largest batch that will be drawn; 0: 4,096, or capacity / 2 if less */
     float gamma;              /* discount per step, 0 to 1; default 0.99 */
-    float reward_clip;        /* rewards are clipped to [-reward_clip, reward_clip] by the writer; 0: not. Default 0 */
+    float reward_clip;        /* a field "reward" of one float32 is clipped to [-reward_clip, reward_clip] in every step and
+                                 append; 0: not. Default 0 */
     uint64_t seed;            /* of the draws; default 0 */
 } gpur_replay_config;
 
@@ -112,7 +115,7 @@ typedef struct gpur_replay_plan {
     int64_t ring_bytes;    /* device: capacity x row_pitch */
     int64_t feed_bytes;    /* device: blocks of the scatter feed, the visible window */
     int64_t pinned_bytes;  /* host, pinned on CUDA: staging_blocks x update_size x row_pitch, and 2 x max_batch ids */
-    int64_t batch_bytes;   /* device: one batch of max_batch; as many as are alive at once are made, each for its size */
+    int64_t batch_bytes;   /* device: one batch of max_batch; there are as many as were alive at once, each for its size */
     int64_t device_bytes;  /* ring_bytes + feed_bytes: what gpur_replay_create takes at once */
 } gpur_replay_plan;
 
@@ -124,7 +127,8 @@ GPUR_API gpur_status gpur_replay_plan_bytes(const gpur_replay_config *config, gp
  * work; batches drawn from it live on until they are released. The replay must outlive its writers and learners.
  *
  *   GPUR_INVALID_ARGUMENT  a bad schema, or a capacity that leaves no room for max_batch beside the blocks in flight
- *   GPUR_OUT_OF_MEMORY     the plan is larger than the device has free; the message has the capacity that would fit
+ *   GPUR_OUT_OF_MEMORY     the plan and one batch are larger than the device has free (on the CPU, pinned_bytes are the
+ *                          device's, too); the message has the capacity that would fit, or what leaves room for none
  */
 GPUR_API gpur_status gpur_replay_create(gpur_device *device, const gpur_replay_config *config, gpur_replay **replay);
 /* Waits for the replay's work and frees it; its batches stay with who holds them. Takes NULL. */
@@ -155,11 +159,13 @@ GPUR_API int32_t gpur_replay_can_sample(gpur_replay *replay);
  * Draws `count` transitions from those visible and gathers them into a batch of the pool [Parr 2018, section 4].
  *
  *   stream   NULL: read the batch after gpur_batch_sync. CUDA: a cudaStream_t (1 is the legacy default stream) that is
- *            made to wait for the batch, and behind whose work the batch's memory is reused after its release
+ *            made to wait for the batch, and behind whose work the batch's memory is reused after its release: the
+ *            stream must live until then
  *   batch    one reference, the caller's: gpur_batch_release it
  *
  * The same seed, contents and sequence of draws give the same ids on the CPU and on a GPU. One thread at a time draws
- * from a replay (draws and learners' launches take turns behind a lock); writers go on meanwhile.
+ * from a replay (draws and learners' launches take turns, in the order in which they were called); writers go on
+ * meanwhile.
  *
  *   GPUR_INVALID_ARGUMENT  count < 1 or above max_batch, or NULL
  *   GPUR_TOO_FEW           nothing is visible, or fewer than `count` for a distinct draw
@@ -179,10 +185,10 @@ GPUR_API gpur_status gpur_replay_gather(gpur_replay *replay, int64_t count, cons
 /* What gpur_replay_get_stats tells, since creation. */
 typedef struct gpur_replay_stats {
     uint64_t size;            /* sizeof(gpur_replay_stats), as the caller was compiled: set it before the call */
-    int64_t first_id;         /* id of the oldest visible transition */
-    int64_t visible;          /* visible transitions: ids first_id to first_id + visible - 1 */
+    int64_t first_id;         /* id of the oldest transition that a draw made now could see */
+    int64_t visible;          /* such transitions: ids first_id to first_id + visible - 1 */
     int64_t appended;         /* rows taken from callers since creation */
-    int64_t published;        /* rows made visible */
+    int64_t published;        /* rows made visible by a draw or for want of room */
     int64_t evicted;          /* rows overwritten */
     int64_t blocks;           /* blocks fed */
     int64_t episodes_cut;     /* open episodes that ended with their writer */
@@ -195,7 +201,8 @@ typedef struct gpur_replay_stats {
     int64_t bytes_fed;        /* copied from staging to the device */
 } gpur_replay_stats;
 
-/* Any thread; does not wait for the device. */
+/* Any thread. May wait while another enqueues a few operations (with GPUR_EXECUTOR_INLINE: while they are carried out), and
+ * not for the device to finish a draw or a train step. */
 GPUR_API gpur_status gpur_replay_get_stats(gpur_replay *replay, gpur_replay_stats *stats);
 
 /* Transitions in the batch. NULL gives 0. */
@@ -219,7 +226,8 @@ GPUR_API gpur_status gpur_batch_read(gpur_batch *batch, const char *name, void *
 /* One more reference. Any thread. */
 GPUR_API void gpur_batch_retain(gpur_batch *batch);
 
-/* One reference less, any thread; the last gives the memory back to the pool. Takes NULL. */
+/* One reference less, any thread; the last gives the memory back to the pool, behind what the stream of the draw holds
+ * now: a CUDA stream given to gpur_replay_sample or gpur_replay_gather must still live. Takes NULL. */
 GPUR_API void gpur_batch_release(gpur_batch *batch);
 
 #ifdef __cplusplus

@@ -44,7 +44,8 @@ GPUR_API gpur_status gpur_writer_step(gpur_writer *writer, const void *action, c
                                       const void *next_obs, const uint8_t *terminated, const uint8_t *truncated);
 
 /*
- * Adds finished rows, packed as gpur_replay_get_field tells (an array of matching C structs will do).
+ * Adds finished rows, packed as gpur_replay_get_field tells (an array of matching C structs will do). Rewards are clipped
+ * if the replay says so.
  *
  *   rows       (count, row_bytes) host memory, free to reuse when the call returns
  *   appended   how many were taken, which is `count` unless the call fails; may be NULL
@@ -55,7 +56,12 @@ GPUR_API gpur_status gpur_writer_append(gpur_writer *writer, int64_t count, cons
 
 /*
  * Adds finished rows given field by field, in the schema's order, all in host memory or all in memory of the replay's
- * device. Device arrays do not visit the host: a scatter-update kernel writes them into the ring.
+ * device. Device arrays do not visit the host: a scatter-update kernel writes them into the ring. Rewards are clipped if
+ * the replay says so.
+ *
+ * Host arrays are staged as rows are. Device arrays (on the CPU: any, where the replay has GPUR_FEED_SCATTER) are blocks
+ * of their own and go to the ring at once, behind what is staged, so that ids follow the order of appends: under
+ * GPUR_FLUSH_MANUAL both are then published as whole blocks are.
  *
  *   fields     (field_count) pointers, each to (count, ...) contiguous elements
  *   stream     CUDA, device arrays: the cudaStream_t that made them; it is ordered before the reading, and after it

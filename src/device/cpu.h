@@ -24,9 +24,10 @@ static inline gpur_cpu *gpur_cpu_of(const gpur_device *device)
 }
 
 /*
- * Enqueuing, in two steps: `begin` waits for room, locks the stream against other callers and returns the memory for
- * the operation's payload (GPUR_CPU_PAYLOAD bytes); `end` hands the operation over and unlocks. What is done in between
- * is done in the order of the stream. Inline, `end` carries it out; its failure is then that of `end`, too.
+ * Enqueuing, in two steps: `begin` locks the stream against other callers, who follow in the order in which they came,
+ * waits for room and returns the memory for the operation's payload (GPUR_CPU_PAYLOAD bytes); `end` hands the operation
+ * over and unlocks. What is done in between is done in the order of the stream. Inline, `end` carries it out; its
+ * failure is then that of `end`, too.
  */
 enum { GPUR_CPU_PAYLOAD = GPUR_MAX_ARGS + 64 };
 typedef gpur_status (*gpur_cpu_op)(gpur_stream *stream, void *payload);

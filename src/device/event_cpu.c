@@ -12,6 +12,7 @@
 
 typedef struct cpu_event {
     gpur_event base;
+    int queued;              /* operations wait in a queue, perhaps until after the owner has let go */
     atomic_int references;   /* the owner's, and one for each operation in a queue */
     _Atomic int64_t records; /* enqueued */
     pthread_mutex_t mutex;
@@ -37,9 +38,16 @@ static void let_go(cpu_event *event)
 static event_op *begin_op(gpur_stream *stream, cpu_event *event)
 {
     event_op *const op = (event_op *)gpur_cpu_begin(stream);
-    atomic_fetch_add_explicit(&event->references, 1, memory_order_relaxed);
+    if (event->queued)
+        atomic_fetch_add_explicit(&event->references, 1, memory_order_relaxed);
     op->event = event;
     return op;
+}
+
+static void end_op(cpu_event *event)
+{
+    if (event->queued)
+        let_go(event);
 }
 
 static void wait_until_reached(cpu_event *event, int64_t number)
@@ -58,7 +66,7 @@ static gpur_status reach(gpur_stream *stream, void *payload)
     event->reached = op->number;
     pthread_cond_broadcast(&event->moved);
     pthread_mutex_unlock(&event->mutex);
-    let_go(event);
+    end_op(event);
     return GPUR_OK;
 }
 
@@ -69,7 +77,7 @@ static gpur_status wait_for_number(gpur_stream *stream, void *payload)
     pthread_mutex_lock(&op->event->mutex);
     wait_until_reached(op->event, op->number);
     pthread_mutex_unlock(&op->event->mutex);
-    let_go(op->event);
+    end_op(op->event);
     return GPUR_OK;
 }
 
@@ -85,6 +93,7 @@ gpur_status gpur_cpu_event_create(gpur_device *device, gpur_event **out)
     if (!event)
         return gpur_fail(GPUR_OUT_OF_MEMORY, "no memory for an event of %zu bytes", sizeof *event);
     event->base.device = device;
+    event->queued = device->config.executor == GPUR_EXECUTOR_THREAD;
     atomic_init(&event->references, 1);
     pthread_mutex_init(&event->mutex, NULL);
     pthread_cond_init(&event->moved, NULL);

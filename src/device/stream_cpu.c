@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Streams of the CPU. Inline, an operation runs in the caller, under the stream's mutex. With a thread, operations go
- * through a bounded ring to the stream's worker.
+ * Streams of the CPU. Inline, an operation runs in the caller, under the stream's lock. With a thread, operations go
+ * through a bounded ring to the stream's worker. The lock is a fair one: a caller waits for the operations of those who
+ * asked before, and not for one who enqueues in a loop.
  *
  * The ring is built so that enqueuing orders the caller before the worker and never the worker before the caller: two
  * semaphores, and room that is asked for only when the known room is used up. With one mutex on both sides, the caller
  * would learn of finished work by enqueuing more, and carry that to the next stream it enqueues on, where
  * ThreadSanitizer would take it for the event that somebody forgot.
  */
+#include "base/fair_lock.h"
 #include "base/thread.h"
 #include "device/cpu.h"
 
@@ -26,8 +28,8 @@ typedef struct cpu_stream {
     gpur_stream base;
     gpur_stream *next; /* in the device's list */
     int threaded, thread_made;
-    pthread_mutex_t mutex; /* of those who enqueue */
-    cpu_op *ring;          /* (length) */
+    gpur_fair_lock enqueuing;
+    cpu_op *ring; /* (length) */
     int64_t length;
     int64_t pushed;
     int64_t room;       /* places known to be free; there may be more */
@@ -74,7 +76,7 @@ static void wait_for_room(cpu_stream *stream)
 void *gpur_cpu_begin(gpur_stream *base)
 {
     cpu_stream *const stream = (cpu_stream *)base;
-    pthread_mutex_lock(&stream->mutex);
+    gpur_fair_lock_take(&stream->enqueuing);
     wait_for_room(stream);
     return stream->ring[stream->pushed % stream->length].payload;
 }
@@ -92,7 +94,7 @@ gpur_status gpur_cpu_end(gpur_stream *base, gpur_cpu_op run)
     } else {
         status = run_op(stream, op);
     }
-    pthread_mutex_unlock(&stream->mutex);
+    gpur_fair_lock_give(&stream->enqueuing);
     return status;
 }
 
@@ -134,9 +136,9 @@ void **gpur_cpu_stream_blocks(gpur_stream *stream)
 static gpur_status build(cpu_stream *stream)
 {
     gpur_device *const device = stream->base.device;
-    pthread_mutex_init(&stream->mutex, NULL);
     sem_init(&stream->ready, 0, 0);
     sem_init(&stream->freed, 0, 0);
+    GPUR_TRY(gpur_fair_lock_open(&stream->enqueuing, "a stream"));
     stream->threaded = device->config.executor == GPUR_EXECUTOR_THREAD;
     stream->length = stream->threaded ? RING_LENGTH : 1;
     stream->room = stream->length;
@@ -164,7 +166,7 @@ static void free_stream(cpu_stream *stream)
     gpur_cpu_stream_blocks_close(&stream->base);
     sem_destroy(&stream->freed);
     sem_destroy(&stream->ready);
-    pthread_mutex_destroy(&stream->mutex);
+    gpur_fair_lock_close(&stream->enqueuing);
     gpur_host_free(device, stream->ring, (size_t)stream->length * sizeof *stream->ring);
     gpur_host_free(device, stream, sizeof *stream);
 }

@@ -105,7 +105,7 @@ gpur_status gpur_step_connect(gpur_step *step, gpur_replay *replay)
     request.source = step->config.index_source;
     request.rows = batch;
     request.id = step->id, request.weight = step->weight, request.discount = step->discount;
-    request.seed = step->config.seed;
+    request.seed = step->config.seed, request.for_learner = 1;
     request.step = &step->optimizer.state->step;
     GPUR_TRY(gpur_draw_prepare(replay, &request, &step->draw));
     request.source = GPUR_SOURCE_IDS;

@@ -119,3 +119,12 @@ gpur_status gpur_replay_config_check(const gpur_replay_config *given, gpur_repla
     *checked = c;
     return GPUR_OK;
 }
+
+int32_t gpur_clipped_field(const gpur_replay_config *checked, const gpur_schema *schema)
+{
+    const int32_t reward = gpur_schema_find(schema, "reward");
+    if (checked->reward_clip <= 0.0f || reward < 0)
+        return -1;
+    const gpur_field_info *const field = &schema->fields[reward];
+    return field->dtype == GPUR_FLOAT32 && field->bytes == sizeof(float) ? reward : -1;
+}

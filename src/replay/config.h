@@ -10,4 +10,7 @@ enum { GPUR_MIN_STAGING_BLOCKS = 2, GPUR_MAX_STAGING_BLOCKS = 64 };
 /* Reads the caller's config, of whatever version; `checked` has every default resolved and no pointer in it. */
 gpur_status gpur_replay_config_check(const gpur_replay_config *given, gpur_replay_config *checked, gpur_schema *schema);
 
+/* The field that reward_clip is for: a reward of one float32. -1: there is none, or rewards are not to be clipped. */
+int32_t gpur_clipped_field(const gpur_replay_config *checked, const gpur_schema *schema);
+
 #endif

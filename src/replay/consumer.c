@@ -16,10 +16,10 @@ static gpur_status begin(gpur_replay *replay, int64_t needed)
 
 gpur_status gpur_consumer_begin(gpur_replay *replay, int64_t needed, gpur_stream **stream)
 {
-    pthread_mutex_lock(&replay->turn);
+    gpur_fair_lock_take(&replay->turn);
     const gpur_status status = begin(replay, needed);
     if (status != GPUR_OK)
-        pthread_mutex_unlock(&replay->turn);
+        gpur_fair_lock_give(&replay->turn);
     *stream = replay->intake.feed.consumer;
     return status;
 }
@@ -31,7 +31,7 @@ gpur_status gpur_consumer_end(gpur_replay *replay)
     gpur_intake_lock(&replay->intake);
     gpur_feed_end_launch(&replay->intake.feed);
     gpur_intake_unlock(&replay->intake);
-    pthread_mutex_unlock(&replay->turn);
+    gpur_fair_lock_give(&replay->turn);
     return status;
 }
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Taking turns: draws and learners' launches follow one another on the replay's consumer stream. Between begin and end
- * the caller enqueues one launch, on that stream; it may hold any number of gathers.
+ * Taking turns: draws and learners' launches follow one another on the replay's consumer stream, in the order in which
+ * their threads asked, so that none starves beside one that trains in a loop. Between begin and end the caller enqueues
+ * one launch, on that stream; it may hold any number of gathers.
  *
  * What a launch sees: under GPUR_FLUSH_AUTO every row that was appended before begin; under GPUR_FLUSH_MANUAL the
  * blocks that were sealed before. A block that overwrites rows is copied while the launch after its sealing runs, and

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "replay/draw.h"
 
+#include "kernels/random.h"
 #include "replay/copies.h"
 #include "replay/replay.h"
 
@@ -46,6 +47,14 @@ static gpur_copies list_copies(const gpur_schema *schema, const gpur_draw_reques
     return copies;
 }
 
+static uint32_t purpose_of(const gpur_draw_request *r)
+{
+    const int distinct = r->source == GPUR_SOURCE_DISTINCT;
+    if (r->for_learner)
+        return distinct ? GPUR_DRAW_LEARN_DISTINCT : GPUR_DRAW_LEARN;
+    return distinct ? GPUR_DRAW_DISTINCT : GPUR_DRAW_SAMPLE;
+}
+
 gpur_status gpur_draw_prepare(gpur_replay *replay, const gpur_draw_request *r, gpur_gather_args *args)
 {
     GPUR_TRY(check(replay, r));
@@ -67,6 +76,7 @@ gpur_status gpur_draw_prepare(gpur_replay *replay, const gpur_draw_request *r, g
         .weight = r->weight,
         .discount = stored_discount >= 0 ? NULL : r->discount,
         .gamma = replay->config.gamma,
+        .purpose = purpose_of(r),
         .source = r->source,
         .terminated_offset = terminated >= 0 ? (int32_t)schema->fields[terminated].offset : -1,
         .tile = gpur_tile_rows(schema->pitch),

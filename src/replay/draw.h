@@ -24,6 +24,7 @@ typedef struct gpur_draw_request {
     float *weight;                 /* (rows) device memory; NULL: not wanted. 0 where no row was, else 1 */
     float *discount;               /* (rows) device memory; NULL: not wanted. gamma x (1 - terminated), or as stored */
     const int64_t *ids;            /* (rows) device memory, for GPUR_SOURCE_IDS */
+    int32_t for_learner;           /* 1: a learner's random numbers, which are not a user's of the same seed and step */
     uint64_t seed;
     const uint64_t *step; /* (1) device memory, read when the gather runs; NULL: step_value */
     uint64_t step_value;

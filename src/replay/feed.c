@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "replay/feed.h"
 
+#include "replay/config.h"
 #include "replay/copies.h"
 
 #include <assert.h>
@@ -14,6 +15,8 @@ gpur_status gpur_feed_build(gpur_feed *feed, gpur_device *device, const gpur_rep
     feed->capacity = config->capacity;
     feed->max_batch = config->max_batch;
     feed->block_rows = config->update_size;
+    feed->clipped = gpur_clipped_field(config, schema);
+    feed->reward_clip = config->reward_clip;
     GPUR_TRY(gpur_memory_alloc(device, plan->ring_bytes, "the ring of transitions", (void **)&feed->ring));
     GPUR_TRY(gpur_memory_alloc(device, GPUR_WINDOW_BYTES, "the visible window", (void **)&feed->window));
     if (config->feed == GPUR_FEED_SCATTER)
@@ -112,7 +115,9 @@ static gpur_status fed(gpur_feed *feed, int64_t count, int late, gpur_event *cop
     return GPUR_OK;
 }
 
-static gpur_status scatter(gpur_feed *feed, const gpur_copies *copies, int64_t first_slot, int64_t count)
+/* `rewards` NULL: none is clipped. */
+static gpur_status scatter(gpur_feed *feed, const gpur_copies *copies, const void *rewards, int64_t first_slot,
+                           int64_t count)
 {
     const int64_t pitch = feed->schema->pitch;
     gpur_scatter_args args = {
@@ -121,6 +126,9 @@ static gpur_status scatter(gpur_feed *feed, const gpur_copies *copies, int64_t f
         .capacity = feed->capacity,
         .first_slot = first_slot,
         .rows = count,
+        .rewards = rewards,
+        .reward_offset = rewards ? (int32_t)feed->schema->fields[feed->clipped].offset : 0,
+        .reward_clip = feed->reward_clip,
         .tile = gpur_tile_rows(pitch),
         .copy_count = copies->count,
         .units = copies->units,
@@ -147,7 +155,7 @@ static gpur_status scatter_rows(gpur_feed *feed, const unsigned char *rows, int6
     gpur_copies copies = {0};
     gpur_copies_add(&copies, feed->block, pitch, 0, pitch);
     GPUR_TRY(gpur_copy(feed->copier, feed->block, rows, count * pitch));
-    return scatter(feed, &copies, first_slot, count);
+    return scatter(feed, &copies, NULL, first_slot, count);
 }
 
 gpur_status gpur_feed_rows(gpur_feed *feed, const void *rows, int64_t count, gpur_event *copied)
@@ -167,9 +175,11 @@ gpur_status gpur_feed_arrays(gpur_feed *feed, const void *const *fields, int64_t
     int64_t first_slot = 0;
     int late = 0;
     for (int32_t i = 0; i < schema->count; i++)
-        gpur_copies_add(&copies, fields[i], schema->fields[i].bytes, schema->fields[i].offset, schema->fields[i].bytes);
+        if (i != feed->clipped)
+            gpur_copies_add(&copies, fields[i], schema->fields[i].bytes, schema->fields[i].offset,
+                            schema->fields[i].bytes);
     GPUR_TRY(reserve(feed, count, &first_slot, &late));
-    GPUR_TRY(scatter(feed, &copies, first_slot, count));
+    GPUR_TRY(scatter(feed, &copies, feed->clipped < 0 ? NULL : fields[feed->clipped], first_slot, count));
     return fed(feed, count, late, feed->from_arrays);
 }
 

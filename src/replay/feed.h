@@ -19,14 +19,16 @@ typedef struct gpur_feed {
     gpur_device *device;       /* not held */
     const gpur_schema *schema; /* the replay's */
     int64_t capacity, max_batch;
-    int64_t block_rows;    /* most rows of one reserve */
+    int64_t block_rows; /* most rows of one reserve */
+    int32_t clipped;    /* the field that is clipped on the way to the ring, or -1; from staging it comes clipped */
+    float reward_clip;
     unsigned char *ring;   /* (capacity, pitch) device */
     gpur_window *window;   /* (1) device */
     unsigned char *block;  /* (block_rows, pitch) device; NULL under GPUR_FEED_COPY */
     gpur_stream *consumer; /* draws and training */
     gpur_stream *copier;
-    gpur_event *read; /* launches that may read the rows that leave are done */
-    gpur_event *from_arrays;
+    gpur_event *read;        /* launches that may read the rows that leave are done */
+    gpur_event *from_arrays; /* arrays fed so far have been read */
 
     gpur_window mirror; /* what the next launch sees; told to the device when that launch begins */
     int64_t soon, late; /* rows copied, to be published before the next launch, before the one after it */

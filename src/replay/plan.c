@@ -49,19 +49,34 @@ gpur_replay_plan gpur_plan(const gpur_replay_config *checked, const gpur_schema 
     return plan;
 }
 
-gpur_status gpur_plan_check_fits(const gpur_replay_plan *plan, gpur_device *device)
+static gpur_status fail_beside_ring(const gpur_replay_plan *plan, const gpur_replay_config *c, gpur_device *device,
+                                    int64_t available)
+{
+    return gpur_fail(GPUR_OUT_OF_MEMORY,
+                     "no ring fits on %s: %" PRId64 " bytes are free, and %d staging blocks of update_size = %" PRId64
+                     " take %" PRId64 ", the feed %" PRId64 ", a batch of max_batch = %" PRId64 " %" PRId64
+                     ": lower one of them",
+                     gpur_device_name(device), available, (int)c->staging_blocks, c->update_size, plan->pinned_bytes,
+                     plan->feed_bytes, c->max_batch, plan->batch_bytes);
+}
+
+/* Staging shares the ring's memory where pinned memory is the device's. */
+gpur_status gpur_plan_check_fits(const gpur_replay_plan *plan, const gpur_replay_config *checked, gpur_device *device)
 {
     int64_t total = 0, available = 0;
     GPUR_TRY(gpur_memory_available(device, &total, &available));
-    const int64_t one_batch = plan->batch_bytes;
-    const int64_t room = available - plan->feed_bytes - one_batch;
-    if (plan->device_bytes + one_batch <= available)
+    const int64_t staging = gpur_device_is_cuda(device) ? 0 : plan->pinned_bytes;
+    const int64_t beside = plan->feed_bytes + plan->batch_bytes + staging, room = available - beside;
+    if (plan->ring_bytes <= room)
         return GPUR_OK;
+    if (room / plan->row_pitch < checked->update_size + checked->max_batch)
+        return fail_beside_ring(plan, checked, device, available);
     return gpur_fail(GPUR_OUT_OF_MEMORY,
-                     "a capacity of %" PRId64 " takes %" PRId64 " bytes of %s, %" PRId64 " more for a batch; %" PRId64
-                     " of %" PRId64 " are free: a capacity of %" PRId64 " fits",
-                     plan->ring_bytes / plan->row_pitch, plan->device_bytes, gpur_device_name(device), one_batch,
-                     available, total, room > 0 ? room / plan->row_pitch : 0);
+                     "a capacity of %" PRId64 " takes %" PRId64 " bytes of %s, %" PRId64
+                     " more for the feed, a batch and staging; %" PRId64 " of %" PRId64
+                     " are free: a capacity of %" PRId64 " fits",
+                     checked->capacity, plan->ring_bytes, gpur_device_name(device), beside, available, total,
+                     room / plan->row_pitch);
 }
 
 gpur_status gpur_replay_plan_bytes(const gpur_replay_config *config, gpur_replay_plan *given)

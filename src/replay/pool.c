@@ -117,15 +117,33 @@ static gpur_batch *take_idle(gpur_pool *pool, int64_t count)
     return batch;
 }
 
+/* Waits for the last work on its memory. */
+static gpur_status give_up_idle(gpur_pool *pool)
+{
+    gpur_batch *const idle = pool->idle;
+    GPUR_TRY(gpur_event_sync(idle->filled));
+    if (idle->was_handed_out)
+        GPUR_TRY(gpur_event_sync(idle->returned));
+    pool->idle = idle->next;
+    batch_destroy(idle);
+    return GPUR_OK;
+}
+
+/* In the place of an idle batch that is too small, so that there are never more than were alive at once. */
+static gpur_status make(gpur_pool *pool, int64_t count, gpur_batch **batch)
+{
+    if (pool->idle)
+        GPUR_TRY(give_up_idle(pool));
+    GPUR_TRY(batch_create(pool, rows_for(pool, count), batch));
+    pool->made++;
+    return GPUR_OK;
+}
+
 static gpur_status take_or_make(gpur_pool *pool, int64_t count, gpur_batch **batch)
 {
     pthread_mutex_lock(&pool->lock);
-    gpur_status status = GPUR_OK;
     *batch = take_idle(pool, count);
-    if (!*batch) {
-        status = batch_create(pool, rows_for(pool, count), batch);
-        pool->made += status == GPUR_OK;
-    }
+    const gpur_status status = *batch ? GPUR_OK : make(pool, count, batch);
     pool->alive += status == GPUR_OK;
     pthread_mutex_unlock(&pool->lock);
     return status;

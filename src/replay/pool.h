@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Batches and where their memory comes from. The pool lives as long as its replay or any of its batches; memory of a
- * released batch is used again for one of as many rows or fewer, behind whatever still reads it.
+ * released batch is used again for one of as many rows or fewer, behind whatever still reads it, and given up when one
+ * of more rows is made.
  */
 #ifndef GPUR_REPLAY_POOL_H
 #define GPUR_REPLAY_POOL_H

@@ -11,9 +11,8 @@ static gpur_status replay_build(gpur_replay *replay)
     const gpur_replay_plan plan = gpur_plan(&replay->config, &replay->schema);
     gpur_device *const device = replay->device;
     const int64_t id_bytes = 2 * replay->config.max_batch * (int64_t)sizeof *replay->ids;
-    GPUR_TRY(gpur_plan_check_fits(&plan, device));
-    if (pthread_mutex_init(&replay->turn, NULL) != 0)
-        return gpur_fail(GPUR_OUT_OF_MEMORY, "no lock for a replay: the system has no more of them");
+    GPUR_TRY(gpur_plan_check_fits(&plan, &replay->config, device));
+    GPUR_TRY(gpur_fair_lock_open(&replay->turn, "a replay"));
     GPUR_TRY(gpur_intake_build(&replay->intake, device, &replay->config, &replay->schema, &plan));
     GPUR_TRY(gpur_event_create(device, &replay->done[0]));
     GPUR_TRY(gpur_event_create(device, &replay->done[1]));
@@ -56,7 +55,7 @@ void gpur_replay_destroy(gpur_replay *replay)
     gpur_pinned_free(device, replay->ids);
     gpur_event_destroy(replay->done[0]);
     gpur_event_destroy(replay->done[1]);
-    pthread_mutex_destroy(&replay->turn);
+    gpur_fair_lock_close(&replay->turn);
     gpur_host_free(device, replay, sizeof *replay);
     gpur_device_release(device);
 }
@@ -99,8 +98,9 @@ gpur_status gpur_replay_get_stats(gpur_replay *replay, gpur_replay_stats *given)
     gpur_intake *const intake = &replay->intake;
     gpur_replay_stats stats = {.size = sizeof stats};
     gpur_intake_lock(intake);
-    stats.first_id = intake->feed.mirror.first_id;
-    stats.visible = intake->feed.mirror.count;
+    const gpur_window visible = gpur_intake_visible(intake);
+    stats.first_id = visible.first_id;
+    stats.visible = visible.count;
     stats.appended = intake->appended;
     stats.published = intake->feed.published;
     stats.evicted = intake->feed.evicted;

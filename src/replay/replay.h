@@ -3,6 +3,7 @@
 #ifndef GPUR_REPLAY_REPLAY_H
 #define GPUR_REPLAY_REPLAY_H
 
+#include "base/fair_lock.h"
 #include "replay/intake.h"
 #include "replay/pool.h"
 
@@ -13,10 +14,10 @@ struct gpur_replay {
     gpur_intake intake; /* writers' side: its lock covers feed and window */
     gpur_pool *pool;
 
-    pthread_mutex_t turn;  /* consumers' side: from gpur_consumer_begin to gpur_consumer_end */
+    gpur_fair_lock turn;   /* consumers' side: from gpur_consumer_begin to gpur_consumer_end */
     gpur_event *done[2];   /* end of the launches, alternately */
     int64_t launches;      /* ended */
-    int64_t draws;         /* by sample and gather: the step of the next draw's random numbers */
+    int64_t draws;         /* by sample: the step of the next draw's random numbers */
     int64_t *ids;          /* (2, max_batch) pinned: injected ids of the launches, alternately */
     _Atomic int64_t drawn; /* transitions, for the statistics */
 };

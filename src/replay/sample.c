@@ -35,6 +35,7 @@ static gpur_status prepare(gpur_replay *replay, gpur_batch *batch)
         .id = gpur_batch_array(batch, batch->layout.id),
         .weight = gpur_batch_array(batch, batch->layout.weight),
         .discount = batch->layout.discount < schema->count ? NULL : gpur_batch_array(batch, batch->layout.discount),
+        .source = replay->config.index_source,
         .ids = gpur_batch_array(batch, batch->layout.id), /* where injected ids have been put */
         .seed = replay->config.seed,
     };
@@ -65,8 +66,7 @@ static gpur_status draw(gpur_replay *replay, gpur_batch *batch, gpur_stream *str
     return hand_out(batch, stream, native);
 }
 
-/* With the intake's lock from the check of the ids to the enqueuing of the gather: no append evicts one in between. The
- * pinned ids of the launch before last are free, since gpur_consumer_begin has waited for it. */
+/* The pinned ids of the launch before last are free, since gpur_consumer_begin has waited for it. */
 static gpur_status draw_ids(gpur_replay *replay, gpur_batch *batch, const int64_t *ids, gpur_stream *stream,
                             void *native)
 {
@@ -78,13 +78,26 @@ static gpur_status draw_ids(gpur_replay *replay, gpur_batch *batch, const int64_
     return hand_out(batch, stream, native);
 }
 
+/* With the intake's lock from the check of the ids to the enqueuing of the gather: no append evicts one in between. */
+static gpur_status draw_visible_ids(gpur_replay *replay, gpur_batch *batch, const int64_t *ids, gpur_stream *stream,
+                                    void *native)
+{
+    gpur_intake_lock(&replay->intake);
+    gpur_status status = gpur_check_ids(&replay->intake.feed.mirror, batch->count, ids);
+    if (status == GPUR_OK)
+        status = draw_ids(replay, batch, ids, stream, native);
+    gpur_intake_unlock(&replay->intake);
+    return status;
+}
+
 /* Within the consumer's turn. `ids` NULL: by the replay's index source. */
 static gpur_status fill(gpur_replay *replay, int64_t count, const int64_t *ids, gpur_stream *stream, void *native,
                         gpur_batch **out)
 {
     gpur_batch *batch = NULL;
     GPUR_TRY(gpur_pool_take(replay->pool, count, stream, &batch));
-    const gpur_status status = ids ? draw_ids(replay, batch, ids, stream, native) : draw(replay, batch, stream, native);
+    const gpur_status status =
+        ids ? draw_visible_ids(replay, batch, ids, stream, native) : draw(replay, batch, stream, native);
     if (status != GPUR_OK) {
         gpur_batch_release(batch);
         return status;
@@ -122,17 +135,6 @@ static gpur_status check_ids_first(gpur_replay *replay, int64_t count, const int
     return visible.count > 0 ? gpur_check_ids(&visible, count, ids) : GPUR_OK; /* an empty replay is refused in begin */
 }
 
-static gpur_status gather(gpur_replay *replay, int64_t count, const int64_t *ids, gpur_stream *stream, void *native,
-                          gpur_batch **batch)
-{
-    gpur_intake_lock(&replay->intake);
-    gpur_status status = gpur_check_ids(&replay->intake.feed.mirror, count, ids);
-    if (status == GPUR_OK)
-        status = fill(replay, count, ids, stream, native, batch);
-    gpur_intake_unlock(&replay->intake);
-    return status;
-}
-
 gpur_status gpur_replay_gather(gpur_replay *replay, int64_t count, const int64_t *ids, void *native, gpur_batch **batch)
 {
     gpur_stream *stream = NULL;
@@ -140,5 +142,5 @@ gpur_status gpur_replay_gather(gpur_replay *replay, int64_t count, const int64_t
     GPUR_REQUIRE(ids, "ids is NULL; it must be the ids of %" PRId64 " transitions", count);
     GPUR_TRY(check_ids_first(replay, count, ids));
     GPUR_TRY(gpur_consumer_begin(replay, 1, &stream));
-    return end(replay, gather(replay, count, ids, stream, native, batch), batch);
+    return end(replay, fill(replay, count, ids, stream, native, batch), batch);
 }

@@ -3,6 +3,7 @@
 #include "replay/writer.h"
 
 #include "base/clock.h"
+#include "kernels/clip.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -73,14 +74,6 @@ static gpur_status check(const gpur_writer *writer, const step_input *in)
     return check_flags(writer, in);
 }
 
-/* NaN passes: it is the caller's to see. */
-static float clipped(float reward, float limit)
-{
-    if (limit > 0.0f && reward > limit)
-        return limit;
-    return limit > 0.0f && reward < -limit ? -limit : reward;
-}
-
 static void put(const gpur_schema *schema, unsigned char *row, int32_t field, const void *value)
 {
     memcpy(row + schema->fields[field].offset, value, (size_t)schema->fields[field].bytes);
@@ -90,7 +83,8 @@ static void write_row(const gpur_writer *writer, const step_input *in, int64_t e
 {
     const gpur_schema *const schema = &writer->replay->schema;
     const gpur_step_fields *const f = &writer->fields;
-    const float reward = clipped(in->reward[env], writer->replay->config.reward_clip);
+    const float limit = writer->replay->config.reward_clip;
+    const float reward = limit > 0.0f ? gpur_clip(in->reward[env], limit) : in->reward[env];
     const uint8_t truncated = in->truncated ? in->truncated[env] : 0;
     put(schema, row, f->obs, writer->obs + env * writer->obs_bytes);
     put(schema, row, f->action, in->action + env * schema->fields[f->action].bytes);
