@@ -11,9 +11,10 @@
  *   gpureplay/learner.h   a DQN learner that trains on the replay with no host round trip
  *
  * Conventions. Every function that can fail returns a gpur_status; gpur_last_error() then has the reason, with the
- * value that was given and the value that was wanted. A status above zero is a refusal: nothing has changed. A status
- * below zero means that the device failed: destroy what lives on it. Every `destroy` takes NULL. A config struct begins
- * with its own size and is filled in by its `_init` function, so programs compiled against an older header keep working.
+ * value that was given and the value that was wanted. A status above zero is a refusal: nothing has changed (an append
+ * that would block tells how much it took). A status below zero means that the device failed: destroy what lives on it.
+ * Every `destroy` takes NULL. A config struct begins with its own size and is filled in by its `_init` function, so
+ * programs compiled against an older header keep working.
  * Shapes are written (batch, features), row-major; an axis of a field's shape comes after the batch axis.
  * C99, C++ and ctypes can read these headers; no CUDA header is needed.
  */

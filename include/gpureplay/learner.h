@@ -139,7 +139,7 @@ typedef struct gpur_learner_config {
 
 /*
  * Defaults: Q head on two dense layers of 128, Adam at 1e-3, double DQN, Huber. `outputs` must still be set. Any
- * thread. GPUR_INVALID_ARGUMENT: NULL, or `size` is not sizeof(gpur_learner_config).
+ * thread. GPUR_INVALID_ARGUMENT: NULL or a bad size.
  */
 GPUR_API gpur_status gpur_learner_config_init(gpur_learner_config *config, uint64_t size);
 

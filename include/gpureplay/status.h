@@ -29,7 +29,8 @@ enum {
     GPUR_INVALID_ARGUMENT = 1, /* a value is out of its range; the message has the value and the range */
     GPUR_OUT_OF_MEMORY = 2,    /* does not fit; the message has the bytes wanted and the bytes there are */
     GPUR_TOO_FEW = 3,          /* fewer transitions are visible than the call needs */
-    GPUR_WOULD_BLOCK = 4,      /* every staging block is in use, and the caller asked not to wait */
+    GPUR_WOULD_BLOCK = 4,      /* every staging block is in use, and the caller asked not to wait; an append may have
+                                  taken the first rows, and says how many */
     GPUR_UNAVAILABLE = 5,      /* not in this build or not on this machine; the message says how to get it */
     GPUR_DEVICE_ERROR = -1,    /* the device or one of its libraries failed; the message has its words */
 };

@@ -49,7 +49,8 @@ gpur_status gpur_cpu_fill(gpur_stream *stream, void *memory, int byte, int64_t b
 typedef struct launch_op {
     gpur_grid grid;
     int kernel;
-    _Alignas(16) unsigned char args[GPUR_MAX_ARGS];
+    const void *args; /* the caller's where the launch is carried out before the call returns, else `copy` */
+    _Alignas(16) unsigned char copy[GPUR_MAX_ARGS];
 } launch_op;
 _Static_assert(sizeof(launch_op) <= GPUR_CPU_PAYLOAD, "a launch must fit the payload of an operation");
 
@@ -62,7 +63,8 @@ static gpur_status run_launch(gpur_stream *stream, void *payload)
 gpur_status gpur_cpu_launch(gpur_stream *stream, int kernel, gpur_grid grid, const void *args, size_t bytes)
 {
     launch_op *const op = (launch_op *)gpur_cpu_begin(stream);
+    const int at_once = stream->device->config.executor == GPUR_EXECUTOR_INLINE;
     op->grid = grid, op->kernel = kernel;
-    memcpy(op->args, args, bytes);
+    op->args = at_once ? args : memcpy(op->copy, args, bytes);
     return gpur_cpu_end(stream, run_launch);
 }

@@ -155,7 +155,7 @@ gpur_status gpur_pool_take(gpur_pool *pool, int64_t count, gpur_stream *stream, 
     GPUR_TRY(take_or_make(pool, count, &batch));
     batch->count = count;
     batch->native = NULL;
-    atomic_store(&batch->references, 1);
+    atomic_store_explicit(&batch->references, 1, memory_order_relaxed); /* nobody else knows of it yet */
     if (batch->was_handed_out) {
         batch->was_handed_out = 0;
         const gpur_status status = gpur_stream_wait(stream, batch->returned);
