@@ -88,6 +88,30 @@ TEST(the_pool_stops_growing)
     kit_close(&s);
 }
 
+TEST(a_small_batch_makes_way_for_a_larger_one)
+{
+    static const int64_t counts[] = {1, 64, 65, 300, 200, 999, 2000, 1};
+    const gpur_replay_config config = kit_config(fields, 4, 5000, 20, 2000);
+    gpur_replay_plan plan = {.size = sizeof plan};
+    gpur_device_info before = {.size = sizeof before}, after = {.size = sizeof after};
+    kit_scene s;
+    CHECK(kit_open(&s, test_device(), &config, 1));
+    CHECK_OK(kit_append_next(&s, CAPACITY));
+    CHECK_OK(gpur_replay_plan_bytes(&config, &plan));
+    CHECK_OK(gpur_device_get_info(s.device, &before));
+    for (size_t i = 0; i < sizeof counts / sizeof *counts; i++) {
+        gpur_batch *batch = NULL;
+        CHECK_OK(gpur_replay_sample(s.replay, counts[i], NULL, &batch));
+        if (i % 2) /* else it goes back before it has been filled, perhaps */
+            CHECK_EQUAL(kit_wrong_bytes(&s.kit, batch, NULL), 0);
+        gpur_batch_release(batch);
+    }
+    CHECK_OK(gpur_device_get_info(s.device, &after));
+    CHECK_EQUAL(after.memory_used - before.memory_used, plan.batch_bytes);
+    CHECK_EQUAL(stats_of(&s).batches_made, 5);
+    kit_close(&s);
+}
+
 TEST(arrays_are_aligned_and_described)
 {
     static const char *const names[] = {"obs", "action", "terminated", "odd", "discount", "weight", "id"};
@@ -225,6 +249,7 @@ int main(int argc, char **argv)
     RUN(a_batch_keeps_its_contents_while_others_come_and_go);
     RUN(a_batch_outlives_its_replay_and_its_device_handle);
     RUN(the_pool_stops_growing);
+    RUN(a_small_batch_makes_way_for_a_larger_one);
     RUN(arrays_are_aligned_and_described);
     RUN(a_raw_array_holds_what_a_read_gives);
     RUN(a_stored_discount_is_the_batchs_discount);

@@ -133,6 +133,28 @@ TEST(the_capacity_that_is_said_to_fit_is_less_than_what_is_free)
     gpur_device_close(device);
 }
 
+/* Rows of 4 MB, and so many that a batch, or on the CPU staging, takes all there is. (On CUDA staging is the host's.) */
+TEST(what_the_ring_shares_its_memory_with_counts)
+{
+    static const gpur_field wide = {"x", GPUR_FLOAT32, {1 << 20}};
+    gpur_device *const device = test_device();
+    gpur_device_info info = {.size = sizeof info};
+    gpur_replay *replay = NULL;
+    CHECK_OK(gpur_device_get_info(device, &info));
+    const int64_t rows = info.memory_free >> 22;
+    gpur_replay_config config = kit_config(&wide, 1, rows + 1, 1, rows);
+    CHECK_STATUS(gpur_replay_create(device, &config, &replay), GPUR_OUT_OF_MEMORY);
+    CHECK_MESSAGE("no ring fits on ");
+    CHECK_MESSAGE("a batch of max_batch = ");
+    config = kit_config(&wide, 1, rows / 3 + 2, rows / 3, 1);
+    if (!test_on_cuda()) {
+        CHECK_STATUS(gpur_replay_create(device, &config, &replay), GPUR_OUT_OF_MEMORY);
+        CHECK_MESSAGE("no ring fits on ");
+        CHECK_MESSAGE(" 4 staging blocks of update_size = ");
+    }
+    gpur_device_close(device);
+}
+
 /* The rows of the paper: 27 + 1 + 1 + 27 + 1 numbers [Parr 2018, section 4]. */
 typedef struct melee_row {
     float obs[27];
@@ -252,6 +274,7 @@ int main(int argc, char **argv)
     RUN(bad_settings_are_refused_with_value_and_range);
     RUN(a_refused_create_leaves_no_handle_and_no_memory);
     RUN(the_capacity_that_is_said_to_fit_is_less_than_what_is_free);
+    RUN(what_the_ring_shares_its_memory_with_counts);
     RUN(the_plan_of_the_papers_replay_is_exact);
     RUN(the_device_holds_what_the_plan_says);
     RUN(fields_lie_as_in_a_c_struct);

@@ -77,6 +77,7 @@ static void set_args(bench_top *t, gpur_window window, int32_t source, int64_t r
         .weight = (float *)(void *)(t->extras + ROWS * 8),
         .discount = (float *)(void *)(t->extras + ROWS * 12),
         .gamma = 0.5f,
+        .purpose = 1,
         .source = source,
         .terminated_offset = 46,
         .tile = gpur_tile_rows(PITCH),
@@ -218,6 +219,48 @@ static void check_scatter(int64_t first_slot, int64_t rows, gpur_grid grid)
     close_top(&t);
 }
 
+/* Rewards that are clipped on the way have no copy of their own: bytes 164 to 167 of a row here. */
+static void check_scatter_of_rewards(int64_t first_slot, int64_t rows, gpur_grid grid)
+{
+    static bench_top t;
+    static unsigned char ring[CAPACITY * PITCH];
+    float rewards[CAPACITY];
+    open_top(&t);
+    const gpur_copies copies = all_fields(&t, 0);
+    gpur_scatter_args args = {.ring = t.ring,
+                              .pitch = PITCH,
+                              .capacity = CAPACITY,
+                              .first_slot = first_slot,
+                              .rows = rows,
+                              .rewards = t.extras,
+                              .reward_offset = 164,
+                              .reward_clip = 3,
+                              .tile = gpur_tile_rows(PITCH),
+                              .copy_count = copies.count,
+                              .units = copies.units};
+    memcpy(args.copies, copies.list, sizeof copies.list);
+    for (int i = 0; i < CAPACITY; i++)
+        rewards[i] = (float)(i % 11) - 5;
+    CHECK_OK(gpur_device_copy(t.device, t.extras, rewards, sizeof rewards));
+    CHECK_OK(gpur_launch_scatter(t.stream, grid, &args));
+    CHECK_OK(gpur_copy(t.stream, ring, t.ring, sizeof ring));
+    CHECK_OK(gpur_stream_sync(t.stream));
+    for (int64_t n = 0; n < rows; n++) {
+        float got, want = rewards[n] > 3 ? 3 : rewards[n] < -3 ? -3 : rewards[n];
+        memcpy(&got, ring + (first_slot + n) % CAPACITY * PITCH + 164, sizeof got);
+        CHECK(got == want);
+    }
+    close_top(&t);
+}
+
+TEST(a_scatter_clips_rewards_in_every_launch_shape)
+{
+    for (size_t s = 0; s < sizeof shapes / sizeof *shapes; s++) {
+        check_scatter_of_rewards(0, CAPACITY, shapes[s]);
+        check_scatter_of_rewards(30, 20, shapes[s]);
+    }
+}
+
 TEST(a_scatter_writes_the_same_rows_in_every_launch_shape)
 {
     for (size_t s = 0; s < sizeof shapes / sizeof *shapes; s++) {
@@ -236,5 +279,6 @@ int main(int argc, char **argv)
     RUN(an_empty_window_gives_empty_rows);
     RUN(ids_outside_the_window_give_empty_rows);
     RUN(a_scatter_writes_the_same_rows_in_every_launch_shape);
+    RUN(a_scatter_clips_rewards_in_every_launch_shape);
     return test_main_end();
 }

@@ -169,6 +169,36 @@ TEST(manual_blocks_that_overwrite_are_seen_one_launch_later_unless_flushed)
     kit_close(&s);
 }
 
+/* Every id that the statistics call visible can be gathered, and its neighbours cannot. */
+static void check_statistics(kit_scene *s, int64_t first, int64_t count)
+{
+    gpur_replay_stats stats = {.size = sizeof stats};
+    CHECK_OK(gpur_replay_get_stats(s->replay, &stats));
+    CHECK_EQUAL(stats.first_id, first);
+    CHECK_EQUAL(stats.visible, count);
+    CHECK_EQUAL(gpur_replay_size(s->replay), count);
+    const int64_t last = first + count - 1, after = last + 1, before = first - 1;
+    CHECK_STATUS(kit_gather(s, 1, &before), GPUR_INVALID_ARGUMENT);
+    CHECK_STATUS(kit_gather(s, 1, &after), GPUR_INVALID_ARGUMENT);
+    CHECK_OK(kit_gather(s, 2, (const int64_t[]){first, last}));
+}
+
+TEST(the_statistics_tell_what_a_draw_made_now_would_see)
+{
+    const gpur_replay_config config = settings(20, 8, 4, GPUR_FLUSH_AUTO);
+    kit_scene s;
+    CHECK(open_scene(&s, &config));
+    append(&s, 3);
+    check_statistics(&s, 0, 3);
+    append(&s, 14);
+    check_statistics(&s, 0, 17);
+    append(&s, 5);
+    check_statistics(&s, 2, 20);
+    append(&s, 30);
+    check_statistics(&s, 32, 20);
+    kit_close(&s);
+}
+
 TEST(burn_in_counts_what_has_become_visible)
 {
     gpur_replay_config config = settings(20, 4, 4, GPUR_FLUSH_MANUAL);
@@ -235,6 +265,7 @@ int main(int argc, char **argv)
     RUN(a_half_full_replay_gives_only_what_is_there);
     RUN(a_draw_sees_every_row_from_the_first_one_on);
     RUN(manual_blocks_that_overwrite_are_seen_one_launch_later_unless_flushed);
+    RUN(the_statistics_tell_what_a_draw_made_now_would_see);
     RUN(burn_in_counts_what_has_become_visible);
     RUN(a_distinct_draw_needs_as_many_rows);
     RUN(burn_in_never_waits_for_a_draw);

@@ -89,6 +89,94 @@ TEST(both_feeds_and_both_appends_leave_the_same_ring)
     CHECK(rings[0][0] != 0 || rings[0][1] != 0 || rings[0][2] != 0);
 }
 
+typedef struct rewarded {
+    float reward;
+    uint8_t terminated;
+    float other;
+} rewarded;
+
+enum { REWARDS = 7 };
+static const float given[REWARDS] = {2.5f, -3, 0.25f, -0.5f, 1e30f, -INFINITY, NAN};
+
+/* Appends both ways to a replay with this limit, and compares what it holds: ids 0 to 6 are rows, 7 to 13 arrays. The
+ * array of rewards lies `slip` bytes off its type's alignment. */
+static void check_clip(int32_t feed, float limit, const float *want, int slip)
+{
+    static const gpur_field fields[] = {
+        {"reward", GPUR_FLOAT32, {0}}, {"terminated", GPUR_BOOL, {0}}, {"other", GPUR_FLOAT32, {0}}};
+    gpur_replay_config config = kit_config(fields, 3, 100, 3, 20);
+    unsigned char rewards[sizeof given + 4], ends[REWARDS] = {0};
+    rewarded rows[REWARDS] = {{0}};
+    float got[2 * REWARDS], other[2 * REWARDS];
+    int64_t ids[2 * REWARDS];
+    gpur_batch *batch = NULL;
+    kit_scene s;
+    config.reward_clip = limit, config.feed = feed;
+    CHECK(open_scene(&s, &config, 1));
+    for (int i = 0; i < REWARDS; i++)
+        rows[i].reward = rows[i].other = given[i], ids[i] = i, ids[REWARDS + i] = REWARDS + i;
+    memcpy(rewards + slip, given, sizeof given);
+    CHECK_OK(gpur_writer_append(s.writer, REWARDS, rows, NULL));
+    CHECK_OK(gpur_writer_append_fields(s.writer, REWARDS, (const void *[]){rewards + slip, ends, given}, NULL, NULL));
+    CHECK_OK(gpur_replay_gather(s.replay, 2 * REWARDS, ids, NULL, &batch));
+    CHECK_OK(gpur_batch_read(batch, "reward", got, sizeof got));
+    CHECK_OK(gpur_batch_read(batch, "other", other, sizeof other));
+    gpur_batch_release(batch);
+    for (int i = 0; i < 2 * REWARDS; i++) {
+        CHECK(i % REWARDS == 6 ? isnan(got[i]) : got[i] == want[i % REWARDS]);
+        CHECK(i % REWARDS == 6 ? isnan(other[i]) : other[i] == given[i % REWARDS]);
+    }
+    kit_close(&s);
+}
+
+TEST(rewards_of_rows_and_arrays_are_clipped_when_asked)
+{
+    static const float clipped[REWARDS] = {1, -1, 0.25f, -0.5f, 1, -1, NAN};
+    for (int32_t feed = GPUR_FEED_COPY; feed <= GPUR_FEED_SCATTER; feed++)
+        for (int slip = 0; slip < 4; slip++) {
+            check_clip(feed, 1, clipped, slip);
+            check_clip(feed, 0, given, slip);
+        }
+}
+
+TEST(a_reward_that_is_not_one_float32_is_left_alone)
+{
+    static const gpur_field fields[] = {{"reward", GPUR_FLOAT32, {2}}};
+    static const float pair[2] = {5, -5};
+    gpur_replay_config config = kit_config(fields, 1, 100, 3, 20);
+    config.reward_clip = 1, config.feed = GPUR_FEED_SCATTER;
+    float got[4];
+    gpur_batch *batch = NULL;
+    kit_scene s;
+    CHECK(open_scene(&s, &config, 1));
+    CHECK_OK(gpur_writer_append(s.writer, 1, pair, NULL));
+    CHECK_OK(gpur_writer_append_fields(s.writer, 1, (const void *[]){pair}, NULL, NULL));
+    CHECK_OK(gpur_replay_gather(s.replay, 2, (const int64_t[]){0, 1}, NULL, &batch));
+    CHECK_OK(gpur_batch_read(batch, "reward", got, sizeof got));
+    gpur_batch_release(batch);
+    for (int i = 0; i < 4; i++)
+        CHECK(got[i] == pair[i % 2]);
+    kit_close(&s);
+}
+
+/* As the header says: they count as device arrays on the CPU, and are blocks of their own. */
+TEST(scattered_arrays_are_published_at_once_with_what_is_staged)
+{
+    for (int32_t feed = GPUR_FEED_COPY; feed <= GPUR_FEED_SCATTER; feed++) {
+        static const gpur_field number = {"x", GPUR_INT64, {0}};
+        static const int64_t x[3] = {1, 2, 3};
+        gpur_replay_config config = kit_config(&number, 1, 100, 10, 20);
+        config.flush = GPUR_FLUSH_MANUAL, config.feed = feed;
+        kit_scene s;
+        CHECK(open_scene(&s, &config, 1));
+        CHECK_OK(gpur_writer_append(s.writer, 2, x, NULL));
+        CHECK_EQUAL(gpur_replay_size(s.replay), 0);
+        CHECK_OK(gpur_writer_append_fields(s.writer, 1, (const void *[]){x + 2}, NULL, NULL));
+        CHECK_EQUAL(gpur_replay_size(s.replay), feed == GPUR_FEED_SCATTER && !test_on_cuda() ? 3 : 0);
+        kit_close(&s);
+    }
+}
+
 TEST(an_append_that_may_not_wait_leaves_exactly_the_rest)
 {
     enum { ROWS = 100, UPDATE = 6, BLOCKS = 3 };
@@ -136,6 +224,9 @@ int main(int argc, char **argv)
     test_main_begin(argc, argv);
     RUN(bad_writers_and_appends_are_refused);
     RUN(both_feeds_and_both_appends_leave_the_same_ring);
+    RUN(rewards_of_rows_and_arrays_are_clipped_when_asked);
+    RUN(a_reward_that_is_not_one_float32_is_left_alone);
+    RUN(scattered_arrays_are_published_at_once_with_what_is_staged);
     RUN(an_append_that_may_not_wait_leaves_exactly_the_rest);
     return test_main_end();
 }

@@ -102,9 +102,8 @@ static gpur_status fill(gpur_replay *replay, int64_t count, const int64_t *ids, 
         gpur_batch_release(batch);
         return status;
     }
-    const int64_t drawn =
-        atomic_load_explicit(&replay->drawn, memory_order_relaxed); /* only the turn's holder counts */
-    atomic_store_explicit(&replay->drawn, drawn + count, memory_order_relaxed);
+    const int64_t before = atomic_load_explicit(&replay->drawn, memory_order_relaxed);
+    atomic_store_explicit(&replay->drawn, before + count, memory_order_relaxed); /* only the turn's holder writes it */
     *out = batch;
     return GPUR_OK;
 }
