@@ -3,6 +3,7 @@
 # Stages of the GPU suite: commands with a name, a time limit and an outcome, one after the other or several at a time.
 
 rows=() stages=() failed=0 # of the table, and of the JSON
+running=()                 # what to tell of the stage that is under way
 
 say() { printf '%s\n' "$*" | tee -a "$report"; }
 quoted() { printf '"%s"' "$(printf '%s' "$1" | tr -d '\000-\037' | sed 's/[\\"]/\\&/g')"; }
@@ -23,10 +24,11 @@ compilers() {
 }
 
 # run ID LIMIT COMMAND...: leaves ID.out, and "outcome seconds status" in ID.outcome. Skipped: the command is not here.
-# Late: no time was left for it.
+# Late: no time was left for it. Stopped: interrupted. In a shell of its own, whose command's number is in ID.pid.
 run() {
     local id=$work/$1 limit=$2 left=$((deadline - SECONDS)) began=$SECONDS status=0 outcome=passed
     shift 2
+    trap : INT TERM # the suite answers them, and ends the command
     if [ ! -x "$(command -v "$1")" ]; then
         echo "$1 was not built, or is not here" >"$id.out"
         echo "skipped 0 0" >"$id.outcome"
@@ -38,15 +40,27 @@ run() {
         return
     fi
     [ "$limit" -gt "$left" ] && limit=$left
-    timeout --kill-after=10 "$limit" "$@" >"$id.out" 2>&1 </dev/null || status=$?
+    timeout --kill-after=10 "$limit" "$@" >"$id.out" 2>&1 </dev/null &
+    echo $! >"$id.pid"
+    wait $! || status=$?
+    while kill -0 $! 2>/dev/null; do wait $!; done # a signal ends a wait too
     case $status in 0) ;; 124 | 137) outcome=timeout ;; *) outcome=failed ;; esac
+    [ -e "$work/stopped" ] && [ $status -ne 0 ] && outcome=stopped
     echo "$outcome $((SECONDS - began)) $status" >"$id.outcome"
+}
+
+# begin ID LIMIT COMMAND...: run beside this shell, which hears an interrupt only while it waits. ID.pid is there until
+# its end.
+begin() {
+    : >"$work/$1.pid"
+    { run "$@"; rm "$work/$1.pid"; } &
 }
 
 # What a checker or a compiler found, and which tests were skipped: worth a place in the report wherever it stands.
 findings() {
     grep -m 5 ' error: ' "$1" | sed 's/^/    /'
-    sed -n 's/^=* *\([A-Z]* SUMMARY: .*\)/    \1/p; s/.*Test *#[0-9]*: \([^ ]*\) .*\*\*\*Skipped.*/    skipped: \1/p' "$1"
+    sed -n 's/^=* *\([A-Z]* SUMMARY: .*\)/    \1/p' "$1"
+    sed -n 's/.*Test *#[0-9]*: \([^ ]*\) .*\*\*\*Skipped.*/    skipped: \1/p' "$1"
     sed -n 's/^\(.* tests passed, .* out of .*\)/    \1/p' "$1"
 }
 
@@ -62,7 +76,7 @@ tell() {
     stages+=("{\"name\": $(quoted "$name"), \"outcome\": $(quoted "$outcome"), \"seconds\": $seconds}")
     findings "$id.out" | tee -a "$report"
     case $outcome in
-    passed) ;;
+    passed | stopped) ;;
     skipped) say "    $(cat "$id.out")" ;;
     late) failed=$((failed + 1)) ;;
     *)
@@ -76,7 +90,10 @@ tell() {
 # stage NAME LIMIT COMMAND...: fails when the command does.
 stage() {
     local name=$1 id=${#stages[@]}
-    run "$id" "$2" "${@:3}"
+    running=("$id" "$name" "${@:3}")
+    begin "$id" "$2" "${@:3}"
+    wait $!
+    running=()
     tell "$id" "$name" "${@:3}"
     grep -q '^passed' "$work/$id.outcome"
 }
@@ -98,7 +115,7 @@ gpu_told_stage() {
 }
 
 # gpu_job: gpu_stage, beside as many others as there is room for; told by end_jobs, in order.
-jobs_begun=()
+jobs_begun=() jobs_told=0
 gpu_job() {
     local id=job${#jobs_begun[@]}
     if [ -n "$dry" ]; then
@@ -106,17 +123,36 @@ gpu_job() {
         return
     fi
     while [ "$(jobs -pr | wc -l)" -ge 6 ]; do wait -n; done
-    run "$id" "$2" "${@:3}" &
-    jobs_begun+=("$1")
     printf '%q ' "${@:3}" >"$work/$id.command"
+    begin "$id" "$2" "${@:3}"
+    jobs_begun+=("$1")
 }
 
 end_jobs() {
     local i
     wait
-    for ((i = 0; i < ${#jobs_begun[@]}; i++)); do
+    while [ $jobs_told -lt ${#jobs_begun[@]} ]; do
+        i=$jobs_told jobs_told=$((jobs_told + 1))
         tell "job$i" "${jobs_begun[i]}" "$(cat "$work/job$i.command")"
     done
+}
+
+# At Ctrl-C, or a kill: `timeout` gave each command a process group of its own, which the terminal does not reach.
+interrupted() {
+    local pids i
+    trap '' INT TERM
+    : >"$work/stopped"
+    for ((i = 0; i < 150; i++)); do
+        pids=$(cat "$work"/*.pid 2>/dev/null) || break
+        # shellcheck disable=SC2086 # numbers are words
+        kill $pids 2>/dev/null
+        sleep 0.1
+    done
+    [ ${#running[@]} -eq 0 ] || tell "${running[@]}"
+    end_jobs
+    table
+    say "interrupted"
+    exit 130
 }
 
 table() {

@@ -1,32 +1,29 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
+# usage: bash bench/gpu_suite.sh [--dry-run] [--built DIR] [--out DIR]
+#
 # All that needs a GPU, within ten minutes: build, tests on the GPU and on the CPU, the GPU against the CPU number by
 # number, benchmarks, an agent that learns, compute-sanitizer. Needs bash, cmake, a C compiler, nvcc, and ninja or make;
 # whatever else is not there is left out with a sentence.
-#
-#   bash bench/gpu_suite.sh [--dry-run] [--built DIR] [--out DIR]
-#     --dry-run    does what can be done without a GPU, and shows the rest
-#     --built DIR  uses this build and makes none
-#     --out DIR    report.txt, report.json, log.txt and the benchmarks' JSON (bench/results/NAME-OF-THE-GPU)
-#
-# Every stage has its time limit, and a failing one does not stop the rest. Exits with 1 if any failed.
+#   --dry-run    does what can be done without a GPU, and shows the rest
+#   --built DIR  uses this build and makes none
+#   --out DIR    report.txt, report.json, log.txt and the benchmarks' JSON (bench/results/NAME-OF-THE-GPU)
+#   --help       this text
+# Every stage has its time limit, and a failing one does not stop the rest. Exits with 1 if any failed, and with 130 if
+# it was interrupted; what it has found until then is in the report.
 # GPUREPLAY_GPU_SECONDS: for everything (570). GPUREPLAY_GPU_DEVICE: cuda:0. GPUREPLAY_COMMIT: where there is no git.
 set -uo pipefail
-cd "$(dirname "$0")/.." || exit 2
-
-usage() {
-    sed -n '4,14s/^# \{0,1\}//p' bench/gpu_suite.sh
-    exit "$1"
-}
+# shellcheck source-path=SCRIPTDIR source=../tests/shell.sh
+. "$(dirname "$0")/../tests/shell.sh"
 
 dry="" built="" out=""
 while [ $# -gt 0 ]; do
     case $1 in
     --dry-run) dry=yes ;;
-    --built) built=${2:?--built needs a folder}; shift ;;
-    --out) out=${2:?--out needs a folder}; shift ;;
-    --help) usage 0 ;;
-    *) echo "bench/gpu_suite.sh: not understood: $1" >&2; usage 2 >&2 ;;
+    --built) wants "a folder" "$a_word" "${@:1:2}"; built=$(from_here "$2"); shift ;;
+    --out) wants "a folder" "$a_word" "${@:1:2}"; out=$(from_here "$2"); shift ;;
+    --help | -h) usage; exit 0 ;;
+    *) refuse_unknown "$1" ;;
     esac
     shift
 done
@@ -49,6 +46,7 @@ report=$out/report.txt log=$out/log.txt work=$(mktemp -d)
 # shellcheck source-path=SCRIPTDIR source=gpu_stages.sh
 . bench/gpu_stages.sh
 trap 'write_json; rm -rf "$work"' EXIT
+trap interrupted INT TERM
 
 # pip's CUDA libraries lie in the environment of python3, which is not always an activated one.
 if [ -z "${VIRTUAL_ENV:-}" ] && command -v python3 >/dev/null; then
@@ -57,13 +55,14 @@ if [ -z "${VIRTUAL_ENV:-}" ] && command -v python3 >/dev/null; then
 fi
 
 # One program that does not compile is a failure, and no reason to waste the GPU: the rest is built and run.
-configure_and_build() {
-    local generator=() keep_going=(-k) cuda=ON architecture
-    command -v ninja >/dev/null && generator=(-G Ninja) keep_going=(-k 0)
+make_build() {
+    local keep_going=(-k) cuda=ON architecture
     [ -n "$dry" ] && cuda=AUTO
     architecture=$(asked compute_cap | tr -d .)
-    stage configure 60 cmake -S . -B "$build" ${generator[@]+"${generator[@]}"} -DCMAKE_BUILD_TYPE=Release \
+    choose_generator "$build"
+    stage configure 60 cmake -S . -B "$build" "${generator[@]}" -DCMAKE_BUILD_TYPE=Release \
         -DGPUREPLAY_CUDA=$cuda -DGPUREPLAY_CUDA_ARCHITECTURES="${architecture:-90}-real" || return
+    [ "$(cached CMAKE_GENERATOR)" = Ninja ] && keep_going=(-k 0)
     stage build 240 cmake --build "$build" --parallel "$(nproc)" -- "${keep_going[@]}" || [ -f "$build/libgpureplay.a" ]
 }
 
@@ -100,19 +99,21 @@ find_sanitizer() {
 }
 
 # Small programs under each tool: memcheck sees stray addresses, racecheck races in shared memory, synccheck barriers
-# that not all threads reach, initcheck memory never written. Errors of CUDA calls are the tests' own subject. Several at a
-# time, and the CPU's tests beside them: nothing is timed any more.
+# that not all threads reach, initcheck memory never written. Errors of CUDA calls are the tests' own subject. Several
+# at a time, and the CPU's tests beside them: nothing is timed any more.
 sanitized="launch_shape cross stream cuda_recording loss optimizer cuda_streams device_memory cuda_gemm"
 sanitize() {
-    local tool name words checker=compute-sanitizer options="--error-exitcode 9 --report-api-errors no"
+    local tool name checker=compute-sanitizer options="--error-exitcode 9 --report-api-errors no"
+    local said=$work/sanitizer.out
     if [ -z "$dry" ]; then
         if ! checker=$(find_sanitizer); then
             say "compute-sanitizer is left out: it is neither on the PATH nor in the toolkit"
             return
         fi
-        words=$(timeout 60 "$checker" "$build/tests/test_cuda_open" "$device" 2>&1)
-        if grep -qi 'not supported' <<<"$words"; then
-            say "compute-sanitizer is left out: $(grep -im 1 'not supported' <<<"$words")"
+        begin sanitizer 60 "$checker" "$build/tests/test_cuda_open" "$device"
+        wait $!
+        if grep -qi 'not supported' "$said"; then
+            say "compute-sanitizer is left out: $(grep -im 1 'not supported' "$said")"
             return
         fi
     fi
@@ -128,7 +129,7 @@ sanitize() {
 say "GPU:      ${gpu:-none that nvidia-smi shows}, driver $(asked driver_version)"
 say "commit:   $(commit)"
 if [ -z "$built" ]; then
-    configure_and_build || { say "no build, so nothing to run"; exit 1; }
+    make_build || { say "no build, so nothing to run"; exit 1; }
 fi
 say "compiler: $(compilers)"
 export OMP_WAIT_POLICY=passive # threads that spin would starve each other where tests run side by side

@@ -1,58 +1,33 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
+# usage: bash bench/learning.sh [options]
+#
 # Does it learn, whatever the seed? Trains CartPole-v1 to its end on ten seeds; a line a seed, and JSON.
+#   --seeds N      1 to N (10)
+#   --device NAME  auto (default), cpu, cuda:0, ...
+#   --seconds N    a seed that takes longer has not solved it (120)
+#   --out DIR      the learning curves and learning.json (build/learning)
+#   --program FILE a training program already built (build/quickstart/examples/cartpole_dqn)
+#   --help         this text
+# Exit status: 1 when fewer than nine in ten seeds solve, 2 when the build fails.
 set -euo pipefail
-here=$PWD
-cd "$(dirname "$0")/.."
-
-# A path as the caller meant it, seen from this folder.
-from_here() {
-    case $here:$1 in
-    "$PWD":* | *:/*) echo "$1" ;;
-    *) echo "$here/$1" ;;
-    esac
-}
-
-usage() {
-    cat <<'TEXT'
-usage: bash bench/learning.sh [options]
-  --seeds N      1 to N (10)
-  --device NAME  auto (default), cpu, cuda:0, ...
-  --seconds N    a seed that takes longer has not solved it (120)
-  --out DIR      the learning curves and learning.json (build/learning)
-  --program FILE a training program already built (build/quickstart/examples/cartpole_dqn)
-Exit status 1 when fewer than nine in ten seeds solve.
-TEXT
-}
+# shellcheck source-path=SCRIPTDIR source=../tests/shell.sh
+. "$(dirname "$0")/../tests/shell.sh"
 
 seeds=10 device=auto seconds=120 out=build/learning program=''
+count="a whole number from 1 to 999999999"
 while [ $# -gt 0 ]; do
     case $1 in
     --help | -h) usage; exit 0 ;;
-    --seeds) seeds=${2:?--seeds needs a number} ;;
-    --device) device=${2:?--device needs a name} ;;
-    --seconds) seconds=${2:?--seconds needs a number} ;;
-    --out) out=$(from_here "${2:?--out needs a folder}") ;;
-    --program) program=$(from_here "${2:?--program needs a file}") ;;
-    *) echo "bench/learning.sh: not understood: $1" >&2; usage >&2; exit 2 ;;
+    --seeds) wants "$count" "$a_count" "${@:1:2}"; seeds=$2 ;;
+    --device) wants "auto, cpu or cuda:N" "$a_word" "${@:1:2}"; device=$2 ;;
+    --seconds) wants "$count" "$a_count" "${@:1:2}"; seconds=$2 ;;
+    --out) wants "a folder" "$a_word" "${@:1:2}"; out=$(from_here "$2") ;;
+    --program) wants "a file" "$a_word" "${@:1:2}"; program=$(from_here "$2") ;;
+    *) refuse_unknown "$1" ;;
     esac
     shift 2
 done
-
-for option in seeds seconds; do
-    [[ ${!option} =~ ^[1-9][0-9]{0,8}$ ]] && continue
-    echo "bench/learning.sh: --$option is \"${!option}\"; it must be a whole number from 1 on" >&2
-    exit 2
-done
-
-build_program() {
-    local build=build/quickstart generator=()
-    if command -v ninja >/dev/null && [ ! -f "$build/CMakeCache.txt" ]; then generator=(-G Ninja); fi
-    cmake -S . -B "$build" "${generator[@]}" -DCMAKE_BUILD_TYPE=Release -DGPUREPLAY_TESTS=OFF -DGPUREPLAY_BENCH=OFF \
-        >/dev/null
-    cmake --build "$build" --parallel "$(nproc)" --target cartpole_dqn >/dev/null
-    program=$build/examples/cartpole_dqn
-}
 
 # Trains one seed; appends "seed status steps seconds return" to results: the steps and seconds of the curve's last row,
 # and its last evaluation.
@@ -83,12 +58,15 @@ summarise() {
 write_json() {
     awk -v device="$device" -v limit="$seconds" '
         BEGIN { printf "{\"device\": \"%s\", \"limit_seconds\": %s, \"seeds\": [", device, limit }
-        { printf "%s\n  {\"seed\": %s, \"solved\": %s, \"steps\": %s, \"seconds\": %s, \"return\": %s}", (NR > 1 ? "," : ""),
-                 $1, ($2 == 0 ? "true" : "false"), $3, $4, $5 }
+        { printf "%s\n  {\"seed\": %s, \"solved\": %s", (NR > 1 ? "," : ""), $1, ($2 == 0 ? "true" : "false")
+          printf ", \"steps\": %s, \"seconds\": %s, \"return\": %s}", $3, $4, $5 }
         END { print "\n]}" }' "$results" >"$out/learning.json"
 }
 
-[ -n "$program" ] || build_program
+if [ -z "$program" ]; then
+    build build/quickstart cartpole_dqn -DGPUREPLAY_BENCH=OFF
+    program=build/quickstart/examples/cartpole_dqn
+fi
 mkdir -p "$out"
 results=$out/learning.txt
 : >"$results"

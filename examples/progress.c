@@ -9,6 +9,13 @@
 
 enum { LONGEST = 256 };
 
+/* A line wider than the window would wrap, and could not be rewritten. */
+typedef struct shown_line {
+    char text[LONGEST];
+    size_t used, width; /* width is less than LONGEST */
+    int is_full;        /* a part did not fit, so no other may follow */
+} shown_line;
+
 void progress_begin(progress_line *progress)
 {
     progress->is_terminal = isatty(STDOUT_FILENO);
@@ -24,61 +31,70 @@ static int is_due(const progress_line *progress, const train_report *report)
     return progress->is_terminal ? passed >= 0.1 || !isnan(report->eval_return) : passed >= 3.0;
 }
 
-/* A line wider than the window would wrap, and could not be rewritten. */
-static size_t window_width(void)
+/* A log's lines are as wide as they come. */
+static size_t line_width(int is_terminal)
 {
     struct winsize size;
-    return ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 1 ? (size_t)size.ws_col - 1 : 79;
+    if (!is_terminal)
+        return LONGEST - 1;
+    if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) != 0 || size.ws_col < 2)
+        return 79;
+    return size.ws_col <= LONGEST ? (size_t)size.ws_col - 1 : LONGEST - 1;
 }
 
-/* "label 12.3" or "label -" behind what the line holds already. */
-static void append_value(char *line, const char *label, const char *format, double value)
+/* The whole part or nothing: half a number would mislead. */
+static void append_part(shown_line *line, const char *part)
 {
-    const size_t used = strlen(line);
-    const int length = snprintf(line + used, LONGEST - used, "%s", label);
-    if (length < 0 || (size_t)length >= LONGEST - used)
+    const char *const gap = line->used > 0 ? "  " : "";
+    const size_t length = strlen(gap) + strlen(part);
+    line->is_full = line->is_full || line->used + length > line->width;
+    if (line->is_full)
         return;
-    char *const end = line + used + length;
-    const size_t room = LONGEST - used - (size_t)length;
-    if (isnan(value))
-        snprintf(end, room, "-");
-    else
-        snprintf(end, room, format, value);
+    snprintf(line->text + line->used, LONGEST - line->used, "%s%s", gap, part);
+    line->used += length;
 }
 
-/* In the order of what a narrow window should rather keep. 80 columns hold all but the last. */
-static void write_line(char *line, const progress_line *progress, const train_report *report)
+/* "label 12.3", or "label -" where there is no number yet. */
+static void append_value(shown_line *line, const char *label, const char *format, double value)
 {
-    line[0] = '\0';
+    char number[48] = "-", part[64];
+    if (!isnan(value))
+        snprintf(number, sizeof number, format, value);
+    snprintf(part, sizeof part, "%s%s", label, number);
+    append_part(line, part);
+}
+
+static void append_time_left(shown_line *line, double seconds)
+{
+    const double left = ceil(fmax(seconds, 0.0));
+    char part[64];
+    snprintf(part, sizeof part, "<%.0f:%02.0f left", floor(left / 60.0), fmod(left, 60.0));
+    append_part(line, part);
+}
+
+/* In the order of what a narrow window should rather keep. 80 columns hold all but the last or the last two. */
+static void write_line(shown_line *line, const progress_line *progress, const train_report *report)
+{
     append_value(line, "", "%.0f steps", (double)report->steps);
-    append_value(line, "  ", "%.0f episodes", (double)report->episodes);
-    append_value(line, "  return ", "%.1f", (double)report->train_return);
-    append_value(line, "  loss ", "%.2f", (double)report->loss);
-    append_value(line, "  ", "%.0f steps/s", report->steps_per_second);
-    const double left = ceil(fmax(report->seconds_left, 0.0));
-    append_value(line, "  <", "%.0f:", floor(left / 60.0));
-    append_value(line, "", "%02.0f left", fmod(left, 60.0));
-    append_value(line, "  greedy ", "%.1f", (double)progress->last_eval);
+    append_value(line, "return ", "%.1f", (double)report->train_return);
+    append_value(line, "greedy ", "%.1f", (double)progress->last_eval);
+    append_time_left(line, report->seconds_left);
+    append_value(line, "", "%.0f steps/s", report->steps_per_second);
+    append_value(line, "loss ", "%.2f", (double)report->loss);
+    append_value(line, "", "%.0f episodes", (double)report->episodes);
 }
 
 void progress_show(progress_line *progress, const train_report *report)
 {
-    char line[LONGEST];
     if (!isnan(report->eval_return))
         progress->last_eval = report->eval_return;
     if (!is_due(progress, report))
         return;
     progress->has_shown = 1;
-    write_line(line, progress, report);
     progress->shown_at = report->seconds;
-    if (progress->is_terminal) {
-        const size_t width = window_width();
-        if (width < sizeof line)
-            line[width] = '\0';
-        printf("\r%s\033[K", line);
-    } else {
-        printf("%s\n", line);
-    }
+    shown_line line = {.width = line_width(progress->is_terminal)};
+    write_line(&line, progress, report);
+    printf(progress->is_terminal ? "\r%s\033[K" : "%s\n", line.text);
     fflush(stdout);
 }
 

@@ -1,54 +1,35 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
-# From a fresh clone to an agent that balances a pole: looks for what is missing, builds, trains, draws the curve.
+# usage: bash examples/quickstart.sh [--yes | --no-install] [options of the training]
+#
+# Builds the library and trains a dueling double-DQN agent on CartPole-v1 until 100 greedy episodes return 475 on
+# average. From a fresh clone: it looks for what is missing first, and draws the learning curve at the end.
+#
+#   --yes         install missing Debian packages without asking (with sudo, unless root)
+#   --no-install  install nothing
+#   --help        this text
+#
+# Of the training:
+#   --device NAME   auto, cpu or cuda:N
+#   --seed N        the same seed trains alike
+#   --envs N        environments stepped together
+#   --steps N       give up after so many environment steps
+#   --seconds N     give up after so many seconds
+#   --out FOLDER    where the learning curve and its picture go
+#
+# On a terminal it asks before it installs. Elsewhere it installs only as root, and else names what to install.
 set -euo pipefail
-here=$PWD
-cd "$(dirname "$0")/.."
-build=build/quickstart
+# shellcheck source-path=SCRIPTDIR source=../tests/shell.sh
+. "$(dirname "$0")/../tests/shell.sh"
+folder=build/quickstart
 
-# A path as the caller meant it, seen from this folder.
-from_here() {
-    case $here:$1 in
-    "$PWD":* | *:/*) echo "$1" ;;
-    *) echo "$here/$1" ;;
-    esac
-}
-
-usage() {
-    cat <<'TEXT'
-usage: bash examples/quickstart.sh [--yes | --no-install] [options of the training]
-
-Builds the library and trains a dueling double-DQN agent on CartPole-v1 until 100 greedy episodes return 475 on average.
-
-  --yes         install missing Debian packages without asking (with sudo, unless root)
-  --no-install  install nothing
-  --help        this text
-
-Of the training:
-  --device NAME   auto, cpu or cuda:N
-  --seed N        the same seed trains alike
-  --envs N        environments stepped together
-  --steps N       give up after so many environment steps
-  --seconds N     give up after so many seconds
-  --out FOLDER    where the learning curve and its picture go
-
-On a terminal it asks before it installs. Elsewhere it installs only as root, and else names what to install.
-TEXT
-}
-
-# Refuses, with what was given and what is wanted.
-refuse() {
-    echo "examples/quickstart.sh: $1; --help tells more" >&2
-    exit 2
-}
-
-# Takes a training option and its value before anything is installed or built. Ranges are the program's to check.
+# take_training_option OPTION [VALUE]: before anything is installed or built. Ranges are the program's to check.
 take_training_option() {
     case $1 in
-    --device) [ -n "$2" ] || refuse "$1 is empty; it must be auto, cpu or cuda:N" ;;
-    --seed | --envs | --steps | --seconds) [[ $2 =~ ^[0-9]+$ ]] || refuse "$1 is \"$2\"; it must be a whole number" ;;
-    --out) [ -n "$2" ] || refuse "$1 is empty; it must be a folder" ;;
-    *) refuse "unknown option \"$1\"; known are --yes --no-install --help --device --seed --envs --steps --seconds --out" ;;
+    --device) wants "auto, cpu or cuda:N" "$a_word" "$@" ;;
+    --seed | --envs | --steps | --seconds) wants "a whole number" "$a_number" "$@" ;;
+    --out) wants "a folder" "$a_word" "$@" ;;
+    *) refuse_unknown "$1" ;;
     esac
     if [ "$1" = --out ]; then out=$(from_here "$2"); else options+=("$1" "$2"); fi
 }
@@ -57,7 +38,6 @@ take_training_option() {
 bold='' plain=''
 if [ -t 1 ] && [ -z "${NO_COLOR:-}" ]; then bold=$'\e[1m' plain=$'\e[0m'; fi
 say() { printf '%s%s%s\n' "$bold" "$*" "$plain"; }
-have() { command -v "$1" >/dev/null 2>&1; }
 
 # The first Python that has matplotlib: a package of Debian's is seen only by Debian's own Python.
 python_with_matplotlib() {
@@ -90,10 +70,9 @@ look_what_is_missing() {
 }
 
 run_apt() {
-    local log
+    local log apt=("${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get)
     log=$(mktemp)
-    if "${as_root[@]}" apt-get update >"$log" 2>&1 &&
-        "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends "$@" >>"$log" 2>&1; then
+    if "${apt[@]}" update >"$log" 2>&1 && "${apt[@]}" install -y --no-install-recommends "$@" >>"$log" 2>&1; then
         rm -f "$log"
         return
     fi
@@ -139,34 +118,11 @@ install_what_is_missing() {
     fi
 }
 
-# Shows the builder's own "[3/40]" or "[ 10%]" in place on a terminal, and nothing elsewhere.
-show_steps() {
-    local line
-    while IFS= read -r line; do
-        if [ -t 1 ] && [[ $line == \[* ]]; then printf '\r%s]\e[K' "${line%%]*}"; fi
-    done
-    if [ -t 1 ]; then printf '\r\e[K'; fi
-}
-
-build_program() {
-    local generator=()
-    if have ninja && [ ! -f "$build/CMakeCache.txt" ]; then generator=(-G Ninja); fi
-    mkdir -p "$build"
-    say "Building in $build"
-    if ! cmake -S . -B "$build" "${generator[@]}" -DCMAKE_BUILD_TYPE=Release -DGPUREPLAY_CUDA=AUTO \
-        -DGPUREPLAY_TESTS=OFF -DGPUREPLAY_BENCH=OFF >"$build/log" 2>&1 ||
-        ! cmake --build "$build" --parallel "$(nproc)" --target cartpole_dqn 2>&1 | tee -a "$build/log" | show_steps; then
-        tail -n 30 "$build/log" >&2
-        echo "The build failed; the whole of it is in $build/log" >&2
-        exit 2
-    fi
-}
-
 # At Ctrl-C the program ends cleanly with status 130. It was not killed by the signal, so bash goes on, to the picture.
 train() {
     say "Training"
     status=0
-    "$build/examples/cartpole_dqn" --out "$out" "${options[@]}" || status=$?
+    "$folder/examples/cartpole_dqn" --out "$out" "${options[@]}" || status=$?
 }
 
 draw_curve() {
@@ -182,20 +138,21 @@ draw_curve() {
 
 install=ask options=()
 out=runs/cartpole
-[ "$here" = "$PWD" ] || out=$PWD/$out
+[ "$called_from" = "$PWD" ] || out=$PWD/$out
 while [ $# -gt 0 ]; do
     case $1 in
     --yes) install=always ;;
     --no-install) install=never ;;
     --help | -h) usage; exit 0 ;;
     --*=*) take_training_option "${1%%=*}" "${1#*=}" ;;
-    *) take_training_option "$1" "${2-}"; [ $# -eq 1 ] || shift ;;
+    *) take_training_option "${@:1:2}"; shift ;;
     esac
     shift
 done
 
 install_what_is_missing
-build_program
+say "Building in $folder"
+build "$folder" cartpole_dqn -DGPUREPLAY_BENCH=OFF
 train
 if [ "$status" -ne 2 ]; then draw_curve; fi
 exit "$status"

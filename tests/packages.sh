@@ -1,19 +1,25 @@
 # shellcheck shell=bash
 # SPDX-License-Identifier: MIT
-# What tests/run.sh installs: Debian packages (as root; else it names them), and Python packages in build/venv.
+# What tests/run.sh, which has sourced shell.sh, installs: Debian packages (as root; else it names them), and Python
+# packages in build/venv.
 
 # "package:proof", where a proof is a command or a file that the package brings.
-needed_packages=(gcc:gcc cmake:cmake)
-useful_packages=(g++:g++ clang:clang ninja-build:ninja pkg-config:pkg-config python3:python3 python3-venv:/python3-venv
-    libopenblas-openmp-dev:/openblas librandom123-dev:/usr/include/Random123/philox.h shellcheck:shellcheck
-    binutils:readelf doxygen:doxygen)
+needed_packages=(gcc:gcc cmake:cmake ninja-build:/ninja-or-make)
+useful_packages=(g++:g++ clang:clang libomp-dev:/clang-openmp pkg-config:pkg-config python3:python3
+    python3-venv:/python3-venv libopenblas-openmp-dev:/openblas librandom123-dev:/usr/include/Random123/philox.h
+    shellcheck:shellcheck binutils:readelf doxygen:doxygen)
 
 is_here() {
     case $1 in
+    /ninja-or-make) have ninja || have make ;;
+    /clang-openmp)
+        clang -fopenmp -x c -o /dev/null - <<<'int omp_get_level(void); int main(void) { return omp_get_level(); }' \
+            2>/dev/null
+        ;;
     /python3-venv) python3 -c 'import ensurepip, venv' 2>/dev/null ;;
     /openblas) [ -n "$(find /usr/include /usr/local/include -name openblas_config.h -print -quit 2>/dev/null)" ] ;;
     /*) [ -e "$1" ] ;;
-    *) command -v "$1" >/dev/null ;;
+    *) have "$1" ;;
     esac
 }
 
@@ -30,7 +36,7 @@ install_packages() {
     packages=$(missing "${needed_packages[@]}" "${useful_packages[@]}" | tr '\n' ' ')
     [ -n "${packages// /}" ] || return 0
     echo "== missing packages: $packages"
-    if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
+    if [ "$(id -u)" = 0 ] && have apt-get; then
         # shellcheck disable=SC2086 # packages are words
         { apt-get -qq update && DEBIAN_FRONTEND=noninteractive apt-get -qq -y install $packages; } \
             >build/tests/packages.log 2>&1 || echo "   apt-get failed: see build/tests/packages.log"

@@ -1,6 +1,5 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
-#
 # usage: bash tests/run.sh [--quick] [--only NAME] [--long] [--device DEVICES] [--no-install]
 #
 # Installs what is missing, builds the library in each configuration below, with warnings as errors, and runs the tests.
@@ -9,9 +8,11 @@
 #   --long         full counts in the randomised tests (GPUR_TEST_LONG=1)
 #   --device D     devices to test, separated by semicolons; default "cpu;cuda:0"
 #   --no-install   install nothing, neither Debian nor Python packages
+#   --help         this text
 # Exit status: 0 when all is green, 1 when not. Logs lie in build/tests/NAME/.
 set -uo pipefail
-cd "$(dirname "$0")/.." || exit 1
+# shellcheck source-path=SCRIPTDIR source=shell.sh
+. "$(dirname "$0")/shell.sh"
 
 configurations=(gcc clang bare asan tsan race)
 describe() {
@@ -40,24 +41,23 @@ flags_of() {
 }
 lean="-DGPUREPLAY_CUDA=OFF -DGPUREPLAY_BENCH=OFF"
 
-usage() {
-    sed -n '4,13s/^# \{0,1\}//p' tests/run.sh
-    exit "$1"
-}
-
 chosen=() devices="cpu;cuda:0" install=yes
 while [ $# -gt 0 ]; do
     case $1 in
     --quick) chosen=("${configurations[0]}") ;;
     --only)
-        describe "${2:-}" >/dev/null || { echo "--only ${2:-}: it must be one of ${configurations[*]}" >&2 && exit 2; }
+        known=${configurations[*]}
+        wants "one of $known" "${known// /|}" "${@:1:2}"
         chosen+=("$2") && shift
         ;;
     --long) export GPUR_TEST_LONG=1 ;;
-    --device) devices=${2:?--device wants a name} && shift ;;
+    --device)
+        wants "devices, separated by semicolons" "$a_word" "${@:1:2}"
+        devices=$2 && shift
+        ;;
     --no-install) install=no ;;
-    -h | --help) usage 0 ;;
-    *) usage 2 >&2 ;;
+    -h | --help) usage && exit ;;
+    *) refuse_unknown "$1" ;;
     esac
     shift
 done
@@ -75,15 +75,13 @@ if [ $install = yes ]; then
 fi
 [ ! -x build/venv/bin/python ] || python=$PWD/build/venv/bin/python
 
-generator="Unix Makefiles"
-command -v ninja >/dev/null && generator=Ninja
 jobs=$(nproc)
 
 # Says why a configuration cannot be built here; says nothing when it can.
 why_not() {
     local compiler=gcc
     [ "$1" = clang ] && compiler=clang
-    command -v $compiler >/dev/null || echo "no $compiler"
+    have $compiler || echo "no $compiler"
 }
 
 # gcc's ThreadSanitizer needs a plain layout of memory, which newer kernels randomise away.
@@ -94,8 +92,9 @@ configure() {
     local here=cpu timeout=300
     [ "$1" = gcc ] && here=$devices
     [ "${GPUR_TEST_LONG:-}" = 1 ] && timeout=3600
+    choose_generator "$2"
     # shellcheck disable=SC2046 # flags are words
-    cmake -S . -B "$2" -G "$generator" -DCMAKE_BUILD_TYPE=Release -DGPUREPLAY_WERROR=ON \
+    cmake -S . -B "$2" "${generator[@]}" -DCMAKE_BUILD_TYPE=Release -DGPUREPLAY_WERROR=ON \
         -DGPUREPLAY_TEST_DEVICES="$here" -DGPUREPLAY_TEST_TIMEOUT=$timeout \
         -DPython3_EXECUTABLE="$(command -v "$python")" $(flags_of "$1")
 }
@@ -122,7 +121,7 @@ build_and_test() {
 
 # How many tests on which device, what was skipped and why, and all that a failing test said.
 report_tests() {
-    if command -v "$python" >/dev/null; then
+    if have "$python"; then
         "$python" tests/report.py "$1" | tee "$1/summary.txt"
     else
         tail -n 25 "$1/test.log" | tee "$1/summary.txt"

@@ -16,7 +16,8 @@ PROGRAM = """#!/bin/bash
 seed=$2 out=$8
 echo "$*" >"$out.words"
 mkdir -p "$out"
-echo "steps,episodes,train_steps,seconds,train_return,eval_return,loss,mean_q,epsilon,steps_per_second" >"$out/curve.csv"
+head=steps,episodes,train_steps,seconds,train_return,eval_return,loss,mean_q,epsilon,steps_per_second
+echo "$head" >"$out/curve.csv"
 echo "100,1,0,0.5,20.0,30.5,,,1,200" >>"$out/curve.csv"
 echo "200,2,100,$seed.25,21.0,,0.1,1,0.9,200" >>"$out/curve.csv"
 case " UNSOLVED " in *" $seed "*) exit 1 ;; esac
@@ -36,8 +37,8 @@ def learn(folder, *options, unsolved="", broken=""):
         capture_output=True, text=True, timeout=60, check=False,
     )
     written = out / "learning.json"
-    return (result.returncode, result.stdout.splitlines(), json.loads(written.read_text()) if written.exists() else None,
-            result.stderr)
+    told = json.loads(written.read_text()) if written.exists() else None
+    return result.returncode, result.stdout.splitlines(), told, result.stderr
 
 
 def all_solved_is_a_success_with_median_and_worst(folder):

@@ -1,0 +1,112 @@
+# SPDX-License-Identifier: MIT
+"""bench/gpu_suite.sh interrupted: its commands end, and what it has found until then is in the report.
+
+The GPU, the build and compute-sanitizer are made up (machine.py)."""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from machine import Machine, expect
+
+PASSES = '#!/bin/bash\necho "passed $*"\n'
+# It and its child would run for a minute; it leaves their numbers.
+WAITS = """#!/bin/bash
+echo "began $*"
+sleep 60 &
+echo "$$ $!" >"$FAKE_LOG.pids.$$"
+wait
+"""
+
+
+def programs(machine, **made):
+    """A build whose test programs pass, but for those given."""
+    for name in ("test_cuda_open", "test_cross", "test_cross_losses", "test_launch_shape"):
+        machine.add(machine.root / "made/tests" / name, made.get(name, PASSES))
+
+
+def waiting(machine):
+    """The processes of each program that waits."""
+    said = [path.read_text().split() for path in machine.root.glob("log.pids.*")]
+    return [[int(number) for number in pids] for pids in said if len(pids) == 2]
+
+
+def runs(pid):
+    """A zombie does not: nobody may be there to bury an orphan."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] not in "ZX"
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+
+
+def interrupt(machine, send, sent, count, *options):
+    """Sends a signal once `count` programs wait, by os.kill to the script or by os.killpg, as a terminal does, to its
+    process group. Returns (all it printed, its report as JSON)."""
+    with subprocess.Popen(
+        machine.command(["--built", "made", "--out", "out", *options]), env=machine.environment, cwd=machine.root,
+        stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # it may be ignored where tests are run
+    ) as script:
+        deadline = time.monotonic() + 20
+        while len(waiting(machine)) < count and time.monotonic() < deadline:
+            time.sleep(0.02)
+        time.sleep(0.2)  # into the middle of it
+        began = time.monotonic()
+        send(script.pid, sent)
+        printed, _ = script.communicate(timeout=60)
+    expect(script.returncode == 130 and time.monotonic() - began < 8, machine, printed)
+    begun = [pid for pids in waiting(machine) for pid in pids]
+    expect(len(begun) == 2 * count and not any(map(runs, begun)), machine, printed)
+    expect("interrupted" in printed and printed == (machine.root / "out/report.txt").read_text(), machine, printed)
+    return printed, json.loads((machine.root / "out/report.json").read_text())
+
+
+def outcomes(report):
+    return [(stage["name"], stage["outcome"]) for stage in report["stages"]]
+
+
+def a_stage_is_interrupted():
+    for send, sent in ((os.killpg, signal.SIGINT), (os.killpg, signal.SIGTERM), (os.kill, signal.SIGTERM)):
+        with Machine("bench/gpu_suite.sh") as machine:
+            programs(machine, test_cross_losses=WAITS)
+            printed, report = interrupt(machine, send, sent, 1, "--dry-run")
+            wanted = [("test_cross cpu", "passed"), ("test_cross_losses cpu", "stopped")]
+            expect(outcomes(report) == wanted and report["failed"] == 0, machine, printed)
+            log = (machine.root / "out/log.txt").read_text()
+            expect("passed cpu" in log and "began cpu" in log, machine, log)
+
+
+def jobs_side_by_side_are_interrupted():
+    """Six at a time: the CPU's tests, which are over at once, then compute-sanitizer."""
+    for sent in (signal.SIGINT, signal.SIGTERM):
+        six_jobs_are_interrupted(sent)
+
+
+def six_jobs_are_interrupted(sent):
+    with Machine("bench/gpu_suite.sh") as machine:
+        programs(machine)
+        checker = WAITS.replace('echo "began', '[ "$3" = --error-exitcode ] || exit 0\necho "began')
+        machine.add(machine.bin / "compute-sanitizer", checker)
+        printed, report = interrupt(machine, os.killpg, sent, 6)
+        found = outcomes(report)
+        expect(("ctest: cpu", "passed") in found and ("memcheck launch_shape", "stopped") in found, machine, printed)
+        expect([outcome for _, outcome in found].count("stopped") == 6, machine, printed)
+        expect(not list(machine.root.glob("tmp.*")), machine, printed)
+
+
+def main():
+    tests = [a_stage_is_interrupted, jobs_side_by_side_are_interrupted]
+    for test in tests:
+        test()
+    print(f"test_gpu_suite: {len(tests)} tests")
+
+
+if not shutil.which("bash"):
+    print("skipped: there is no bash here")
+    sys.exit(77)
+main()
