@@ -2,6 +2,7 @@
 #include "curand_host.h"
 
 #include <dlfcn.h>
+#include <stdio.h>
 #include <string.h>
 
 enum { PHILOX4_32_10 = 161 }; /* CURAND_RNG_PSEUDO_PHILOX4_32_10 in curand.h */
@@ -22,21 +23,46 @@ static int find(void *library, const char *name, void *function)
     return address != NULL;
 }
 
-static int find_all(void *library, curand_functions *f)
+/* The first name that the library lacks; NULL: it has them all. */
+static const char *find_all(void *library, curand_functions *f)
 {
-    return find(library, "curandCreateGeneratorHost", &f->create) &&
-           find(library, "curandSetPseudoRandomGeneratorSeed", &f->seed) &&
-           find(library, "curandGenerate", &f->generate) && find(library, "curandDestroyGenerator", &f->destroy);
+    static const char *const names[] = {"curandCreateGeneratorHost", "curandSetPseudoRandomGeneratorSeed",
+                                        "curandGenerate", "curandDestroyGenerator"};
+    void *const places[] = {&f->create, &f->seed, &f->generate, &f->destroy};
+    for (int i = 0; i < 4; i++)
+        if (!find(library, names[i], places[i]))
+            return names[i];
+    return NULL;
 }
 
-int curand_host_philox(uint64_t seed, uint32_t *words, size_t count)
+/* The name of the first call that failed, and its answer; NULL: none did. */
+static const char *generate(const curand_functions *f, uint64_t seed, uint32_t *words, size_t count, int *answer)
+{
+    void *generator = NULL;
+    if ((*answer = f->create(&generator, PHILOX4_32_10)) != 0)
+        return "curandCreateGeneratorHost";
+    const char *failed = NULL;
+    if ((*answer = f->seed(generator, seed)) != 0)
+        failed = "curandSetPseudoRandomGeneratorSeed";
+    else if ((*answer = f->generate(generator, words, count)) != 0)
+        failed = "curandGenerate";
+    f->destroy(generator);
+    return failed;
+}
+
+int curand_host_philox(uint64_t seed, uint32_t *words, size_t count, char *why, size_t size)
 {
     curand_functions f;
-    void *generator = NULL;
+    int answer = 0;
     void *const library = dlopen("libcurand.so.10", RTLD_NOW);
-    if (!library || !find_all(library, &f) || f.create(&generator, PHILOX4_32_10) != 0)
-        return 0;
-    const int good = f.seed(generator, seed) == 0 && f.generate(generator, words, count) == 0;
-    f.destroy(generator);
-    return good;
+    if (!library) {
+        snprintf(why, size, "no cuRAND: %s", dlerror());
+        return CURAND_HOST_NOT_HERE;
+    }
+    const char *failed = find_all(library, &f);
+    if (failed)
+        snprintf(why, size, "libcurand.so.10 has no %s", failed);
+    else if ((failed = generate(&f, seed, words, count, &answer)))
+        snprintf(why, size, "%s answered %d; wanted 0", failed, answer);
+    return failed ? CURAND_HOST_FAILED : CURAND_HOST_GOOD;
 }

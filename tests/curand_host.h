@@ -6,7 +6,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Philox4x32-10 from this seed, `count` words. 0 when there is no cuRAND here. */
-int curand_host_philox(uint64_t seed, uint32_t *words, size_t count);
+/* How it went: only a library that is not on this machine excuses a test. */
+enum { CURAND_HOST_GOOD, CURAND_HOST_NOT_HERE, CURAND_HOST_FAILED };
+
+/* Philox4x32-10 from this seed, `count` words. `why` (size) says what is missing, or which call answered what. */
+int curand_host_philox(uint64_t seed, uint32_t *words, size_t count, char *why, size_t size);
 
 #endif

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
 # Tests of what a user gets: headers, symbols, version, ctypes, an installed copy, the documents, the scripts.
+set(no_cxx "no C++ compiler was found (Debian: apt install g++)")
 foreach(name test_header test_version)
     add_executable(${name} ${name}.c)
     target_link_libraries(${name} PRIVATE gpureplay)
@@ -13,17 +14,27 @@ if(CMAKE_CXX_COMPILER)
     target_compile_options(test_header_cxx PRIVATE -Wall -Wextra -Wpedantic -Werror)
     set_target_properties(test_header_cxx PROPERTIES CXX_STANDARD 17 CXX_STANDARD_REQUIRED ON CXX_EXTENSIONS OFF)
     register(test_header_cxx house test_header_cxx)
+else()
+    register_skipped(test_header_cxx "${no_cxx}")
 endif()
 
 add_python_test(test_headers_alone test_headers_alone.py)
+add_python_test(test_headers_say test_headers_say.py)
 add_python_test(test_symbols test_symbols.py $<TARGET_FILE:gpureplay>)
 add_python_test(test_papers_md test_papers_md.py)
 add_python_test(test_docs test_docs.py $<TARGET_FILE_DIR:gpureplay>)
 add_python_test(test_floors test_floors.py)
+add_python_test(test_plot test_plot.py)
+if(TARGET bench_contest)
+    add_python_test(test_contest test_contest.py $<TARGET_FILE:bench_contest>)
+endif()
 if(TARGET gpureplay_examples_env)
     add_python_test(test_cartpole_gymnasium test_cartpole.py)
     add_python_test(test_quickstart test_quickstart.py)
     add_python_test(test_learning test_learning.py)
+    add_python_test(test_scripts test_scripts.py)
+    add_python_test(test_gpu_suite test_gpu_suite.py)
+    add_python_test(test_progress test_progress.py $<TARGET_FILE:cartpole_dqn>)
     foreach(device IN LISTS GPUREPLAY_TEST_DEVICES)
         register(test_minimal.${device} "${device}" minimal ${device})
         set_tests_properties(test_minimal.${device} PROPERTIES SKIP_REGULAR_EXPRESSION GPUR_UNAVAILABLE)
@@ -32,23 +43,40 @@ if(TARGET gpureplay_examples_env)
 endif()
 
 # The C compiler's layout of every public struct, as a program made from the list that the ctypes test mirrors.
+set(print_layout "")
 if(Python3_Interpreter_FOUND)
     set(layout ${CMAKE_CURRENT_BINARY_DIR}/layout.c)
     add_custom_command(OUTPUT ${layout} DEPENDS ctypes_mirror.py
         COMMAND ${Python3_EXECUTABLE} ${CMAKE_CURRENT_SOURCE_DIR}/ctypes_mirror.py ${layout})
     add_executable(print_layout ${layout})
     target_include_directories(print_layout PRIVATE ${PROJECT_SOURCE_DIR}/include)
-    add_python_test(test_ctypes test_ctypes.py $<TARGET_FILE:gpureplay> $<TARGET_FILE:print_layout>)
+    set(print_layout $<TARGET_FILE:print_layout>)
 endif()
+add_python_test(test_ctypes test_ctypes.py $<TARGET_FILE:gpureplay> ${print_layout})
 
-# An installed copy, and what finds it. Installing needs every target, so these come in builds of everything.
+# An installed copy, and what finds it, in both languages. Installing needs every target, so these come in builds of
+# everything.
+function(add_install_test way language)
+    set(name test_install_${way}_${language})
+    if(NOT CMAKE_${language}_COMPILER)
+        register_skipped(${name} "${no_cxx}")
+        return()
+    endif()
+    register(${name} house bash ${CMAKE_CURRENT_SOURCE_DIR}/install/run.sh ${way} ${language} ${PROJECT_BINARY_DIR}
+        ${CMAKE_C_COMPILER} ${CMAKE_${language}_COMPILER})
+    set_tests_properties(${name} PROPERTIES TIMEOUT 600)
+endfunction()
 if(is_top_level)
     foreach(way IN ITEMS find_package pkg_config add_subdirectory)
-        register(test_install_${way} house bash ${CMAKE_CURRENT_SOURCE_DIR}/install/run.sh ${way} ${PROJECT_BINARY_DIR}
-            ${CMAKE_C_COMPILER} ${CMAKE_CXX_COMPILER})
-        set_tests_properties(test_install_${way} PROPERTIES TIMEOUT 600)
+        add_install_test(${way} C)
+        add_install_test(${way} CXX)
     endforeach()
 endif()
+
+# The switches of the build, by configuring with good and bad values of them.
+register(test_switches house ${CMAKE_COMMAND} -DSOURCE=${PROJECT_SOURCE_DIR} -DCC=${CMAKE_C_COMPILER}
+    -DGENERATOR=${CMAKE_GENERATOR} -DSCRATCH=${CMAKE_CURRENT_BINARY_DIR}/switches
+    -P ${CMAKE_CURRENT_SOURCE_DIR}/switches.cmake)
 
 # The reference, made from the public headers: every declaration has its comment.
 register(doxygen house bash ${CMAKE_CURRENT_SOURCE_DIR}/doxygen/run.sh ${PROJECT_SOURCE_DIR}
@@ -59,4 +87,6 @@ if(SHELLCHECK)
     file(GLOB_RECURSE scripts CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tests/*.sh ${PROJECT_SOURCE_DIR}/bench/*.sh
         ${PROJECT_SOURCE_DIR}/examples/*.sh)
     register(shellcheck house ${SHELLCHECK} -x --severity=warning ${scripts} ${PROJECT_SOURCE_DIR}/.ci/run)
+else()
+    register_skipped(shellcheck "no shellcheck was found (Debian: apt install shellcheck)")
 endif()

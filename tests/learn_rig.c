@@ -132,3 +132,17 @@ gpur_status rig_backward(learn_rig *rig, const float *dz, float *gradient)
     GPUR_TRY(gpur_stream_sync(rig->stream));
     return gpur_device_copy(rig->device, gradient, rig->gradient, rig->network.params.count * (int64_t)sizeof(float));
 }
+
+gpur_learner *rig_open_learner(learn_world *world, gpur_device *device, gpur_learner_config config)
+{
+    gpur_learner *learner = NULL;
+    if (world_open(world, device, WORLD_ROWS) != GPUR_OK)
+        return NULL;
+    return gpur_learner_create(world->replay, &config, &learner) == GPUR_OK ? learner : NULL;
+}
+
+void rig_close_learner(learn_world *world, gpur_learner *learner)
+{
+    gpur_learner_destroy(learner);
+    world_close(world);
+}

@@ -4,6 +4,7 @@
 #define GPUR_LEARN_RIG_H
 
 #include "learn/pass.h"
+#include "learn_world.h"
 #include "reference_learn.h"
 
 typedef struct learn_rig {
@@ -36,6 +37,10 @@ void rig_random(uint64_t seed, float *x, int64_t count);
 
 /* Device memory with these bytes in it; NULL when there is none. */
 void *rig_upload(gpur_device *device, const void *host, int64_t bytes);
+
+/* A learner over a world all of whose rows are in; NULL when it could not be made. Close it in any case. */
+gpur_learner *rig_open_learner(learn_world *world, gpur_device *device, gpur_learner_config config);
+void rig_close_learner(learn_world *world, gpur_learner *learner);
 
 /* A network config: `trunk` units a layer (0 ends), all activations the same. */
 gpur_network_config rig_network(int first, int second, int activation, int head, int hidden, int outputs);

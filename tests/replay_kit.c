@@ -224,3 +224,12 @@ double kit_chi_square(const int64_t *counts, int64_t cells)
     }
     return statistic;
 }
+
+gpur_replay_config kit_plain_config(int64_t capacity, int64_t update_size, int64_t max_batch, int32_t flush)
+{
+    static const gpur_field fields[] = {
+        {"a", GPUR_FLOAT32, {5}}, {"terminated", GPUR_BOOL, {0}}, {"b", GPUR_INT64, {0}}};
+    gpur_replay_config config = kit_config(fields, 3, capacity, update_size, max_batch);
+    config.flush = flush;
+    return config;
+}

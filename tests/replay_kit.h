@@ -63,4 +63,7 @@ double kit_chi_square_tail(double x, int64_t freedom);
 /* The statistic of `counts` (cells) against equal expectations. */
 double kit_chi_square(const int64_t *counts, int64_t cells);
 
+/* A config of three fields, float32 a (5), bool terminated and int64 b, of these sizes and this way of flushing. */
+gpur_replay_config kit_plain_config(int64_t capacity, int64_t update_size, int64_t max_batch, int32_t flush);
+
 #endif

@@ -3,27 +3,11 @@
 #include "test.h"
 
 #include "learn_rig.h"
-#include "learn_world.h"
 
 enum { ACTS = 64 };
 
 static gpur_device *device;
 static learn_world world;
-
-/* A learner over a full world; the weights of the Q head's last bias, which is what act reads them from here. */
-static gpur_learner *open_learner(gpur_learner_config config)
-{
-    gpur_learner *learner = NULL;
-    if (world_open(&world, device, WORLD_ROWS) != GPUR_OK)
-        return NULL;
-    return gpur_learner_create(world.replay, &config, &learner) == GPUR_OK ? learner : NULL;
-}
-
-static void close_learner(gpur_learner *learner)
-{
-    gpur_learner_destroy(learner);
-    world_close(&world);
-}
 
 static int best_of(const float *q)
 {
@@ -37,7 +21,7 @@ TEST(greedy_acting_takes_the_best_of_the_q_values)
 {
     float obs[ACTS * WORLD_FEATURES], q[ACTS * WORLD_ACTIONS];
     int32_t actions[ACTS];
-    gpur_learner *const learner = open_learner(world_config(GPUR_HEAD_DUELING, 1));
+    gpur_learner *const learner = rig_open_learner(&world, device, world_config(GPUR_HEAD_DUELING, 1));
     CHECK(learner);
     for (int round = 0; round < 20; round++) {
         const int count = round % 2 ? ACTS : round + 1;
@@ -48,7 +32,7 @@ TEST(greedy_acting_takes_the_best_of_the_q_values)
             CHECK_EQUAL(actions[i], best_of(q + i * WORLD_ACTIONS));
         CHECK_OK(gpur_learner_train(learner, 3));
     }
-    close_learner(learner);
+    rig_close_learner(&world, learner);
 }
 
 TEST(q_values_agree_with_the_reference_after_training)
@@ -56,7 +40,7 @@ TEST(q_values_agree_with_the_reference_after_training)
     float obs[ACTS * WORLD_FEATURES], q[ACTS * WORLD_ACTIONS];
     static ref_tape tape;
     const gpur_learner_config config = world_config(GPUR_HEAD_DUELING, 1);
-    gpur_learner *const learner = open_learner(config);
+    gpur_learner *const learner = rig_open_learner(&world, device, config);
     CHECK(learner);
     CHECK_OK(gpur_learner_train(learner, 50));
     ref_net *const net = world_net(learner, &config);
@@ -69,13 +53,13 @@ TEST(q_values_agree_with_the_reference_after_training)
             CHECK_NEAR(q[i * WORLD_ACTIONS + k], tape.y[k], 1e-5 * (1 + fabs(tape.y[k])));
     }
     ref_net_destroy(net);
-    close_learner(learner);
+    rig_close_learner(&world, learner);
 }
 
 TEST(a_q_value_does_not_depend_on_its_batch_mates)
 {
     float obs[ACTS * WORLD_FEATURES], all[ACTS * WORLD_ACTIONS], one[WORLD_ACTIONS];
-    gpur_learner *const learner = open_learner(world_config(GPUR_HEAD_DUELING, 1));
+    gpur_learner *const learner = rig_open_learner(&world, device, world_config(GPUR_HEAD_DUELING, 1));
     CHECK(learner);
     rig_random(9, obs, ACTS * WORLD_FEATURES);
     CHECK_OK(gpur_learner_q_values(learner, ACTS, obs, all, NULL));
@@ -84,7 +68,7 @@ TEST(a_q_value_does_not_depend_on_its_batch_mates)
         for (int k = 0; k < WORLD_ACTIONS; k++)
             CHECK_NEAR(one[k], all[i * WORLD_ACTIONS + k], 1e-5);
     }
-    close_learner(learner);
+    rig_close_learner(&world, learner);
 }
 
 /* Counts of each action over many acts on one observation. */
@@ -106,7 +90,7 @@ TEST(epsilon_one_is_uniform)
 {
     enum { ROUNDS = 500 };
     int counts[WORLD_ACTIONS] = {0};
-    gpur_learner *const learner = open_learner(world_config(GPUR_HEAD_Q, 1));
+    gpur_learner *const learner = rig_open_learner(&world, device, world_config(GPUR_HEAD_Q, 1));
     CHECK(learner);
     CHECK_OK(count_actions(learner, 1.0f, ROUNDS, counts));
     const double expected = (double)ROUNDS * ACTS / WORLD_ACTIONS;
@@ -114,14 +98,14 @@ TEST(epsilon_one_is_uniform)
     for (int k = 0; k < WORLD_ACTIONS; k++)
         chi += (counts[k] - expected) * (counts[k] - expected) / expected;
     CHECK(chi < 27.64); /* chi-square, 2 degrees of freedom: above this once in 1,000,000 */
-    close_learner(learner);
+    rig_close_learner(&world, learner);
 }
 
 TEST(epsilon_is_the_share_of_random_actions)
 {
     enum { ROUNDS = 500 };
     int greedy[WORLD_ACTIONS] = {0}, counts[WORLD_ACTIONS] = {0}, best = 0;
-    gpur_learner *const learner = open_learner(world_config(GPUR_HEAD_Q, 1));
+    gpur_learner *const learner = rig_open_learner(&world, device, world_config(GPUR_HEAD_Q, 1));
     CHECK(learner);
     CHECK_OK(count_actions(learner, 0.0f, 1, greedy));
     CHECK_OK(count_actions(learner, 0.3f, ROUNDS, counts));
@@ -132,7 +116,7 @@ TEST(epsilon_is_the_share_of_random_actions)
     CHECK_NEAR(counts[best], n * p, 5 * sqrt(n * p * (1 - p))); /* 5 sigma: once in 1,700,000 */
     for (int k = 0; k < WORLD_ACTIONS; k++)
         CHECK(k == best || fabs(counts[k] - n * 0.1) <= 5 * sqrt(n * 0.1 * 0.9));
-    close_learner(learner);
+    rig_close_learner(&world, learner);
 }
 
 TEST(exploration_follows_the_seed_alone)
@@ -142,11 +126,11 @@ TEST(exploration_follows_the_seed_alone)
     for (int i = 0; i < 3; i++) {
         gpur_learner_config config = world_config(GPUR_HEAD_Q, 1);
         config.seed = i < 2 ? 5 : 6;
-        gpur_learner *const learner = open_learner(config);
+        gpur_learner *const learner = rig_open_learner(&world, device, config);
         CHECK(learner);
         CHECK_OK(gpur_learner_act(learner, ACTS, obs, 1.0f, actions[i], NULL));
         CHECK_OK(gpur_learner_act(learner, ACTS, obs, 1.0f, actions[i], NULL));
-        close_learner(learner);
+        rig_close_learner(&world, learner);
     }
     CHECK(memcmp(actions[0], actions[1], sizeof actions[0]) == 0);
     CHECK(memcmp(actions[0], actions[2], sizeof actions[0]) != 0);
@@ -156,20 +140,20 @@ TEST(the_first_of_equal_actions_is_taken)
 {
     const float obs[WORLD_FEATURES] = {0.5f}, zero[12 * WORLD_ACTIONS] = {0};
     int32_t action = -1;
-    gpur_learner *const learner = open_learner(world_config(GPUR_HEAD_Q, 1));
+    gpur_learner *const learner = rig_open_learner(&world, device, world_config(GPUR_HEAD_Q, 1));
     CHECK(learner);
     CHECK_OK(gpur_learner_write_weights(learner, GPUR_WEIGHTS_ONLINE, "q.out.weight", zero, 12 * WORLD_ACTIONS));
     CHECK_OK(gpur_learner_write_weights(learner, GPUR_WEIGHTS_ONLINE, "q.out.bias", zero, WORLD_ACTIONS));
     CHECK_OK(gpur_learner_act(learner, 1, obs, 0.0f, &action, NULL));
     CHECK_EQUAL(action, 0);
-    close_learner(learner);
+    rig_close_learner(&world, learner);
 }
 
 TEST(observations_may_lie_in_device_memory)
 {
     float obs[ACTS * WORLD_FEATURES];
     int32_t here[ACTS], there[ACTS];
-    gpur_learner *const learner = open_learner(world_config(GPUR_HEAD_Q, 1));
+    gpur_learner *const learner = rig_open_learner(&world, device, world_config(GPUR_HEAD_Q, 1));
     CHECK(learner);
     rig_random(12, obs, ACTS * WORLD_FEATURES);
     float *const on_device = rig_upload(device, obs, sizeof obs);
@@ -181,14 +165,14 @@ TEST(observations_may_lie_in_device_memory)
     gpur_learner_stats stats = {.size = sizeof stats};
     CHECK_OK(gpur_learner_get_stats(learner, &stats));
     CHECK_EQUAL(stats.acts, 2 * ACTS);
-    close_learner(learner);
+    rig_close_learner(&world, learner);
 }
 
 TEST(bad_acts_are_refused_with_their_value)
 {
     float obs[WORLD_FEATURES] = {0}, q[WORLD_ACTIONS];
     int32_t action = 77;
-    gpur_learner *const learner = open_learner(world_config(GPUR_HEAD_Q, 1));
+    gpur_learner *const learner = rig_open_learner(&world, device, world_config(GPUR_HEAD_Q, 1));
     CHECK(learner);
     CHECK_STATUS(gpur_learner_act(learner, 0, obs, 0, &action, NULL), GPUR_INVALID_ARGUMENT);
     CHECK_MESSAGE("count is 0; it must be 1 to max_act_batch, 64");
@@ -211,7 +195,7 @@ TEST(bad_acts_are_refused_with_their_value)
         CHECK_MESSAGE("on the CPU it must be NULL");
         CHECK_STATUS(gpur_learner_q_values(learner, 1, obs, q, &action), GPUR_INVALID_ARGUMENT);
     }
-    close_learner(learner);
+    rig_close_learner(&world, learner);
 }
 
 int main(int argc, char **argv)

@@ -2,27 +2,12 @@
 /* Which weights act, after which launch; and acting beside training on another thread. */
 #include "test.h"
 
-#include "learn_world.h"
+#include "learn_rig.h"
 
 #include <pthread.h>
 
 static gpur_device *device;
 static learn_world world;
-
-/* A learner over a full world; the weights of the Q head's last bias, which is what act reads them from here. */
-static gpur_learner *open_learner(gpur_learner_config config)
-{
-    gpur_learner *learner = NULL;
-    if (world_open(&world, device, WORLD_ROWS) != GPUR_OK)
-        return NULL;
-    return gpur_learner_create(world.replay, &config, &learner) == GPUR_OK ? learner : NULL;
-}
-
-static void close_learner(gpur_learner *learner)
-{
-    gpur_learner_destroy(learner);
-    world_close(&world);
-}
 
 static const float obs[WORLD_FEATURES] = {0.3f, -0.2f, 0.9f, 0.1f, -0.5f};
 
@@ -32,14 +17,14 @@ static gpur_status watch(int32_t mode, float q[5][WORLD_ACTIONS])
     gpur_learner_config config = world_config(GPUR_HEAD_Q, 1);
     config.act = mode;
     config.target_period = 2;
-    gpur_learner *const learner = open_learner(config);
+    gpur_learner *const learner = rig_open_learner(&world, device, config);
     gpur_status status = learner ? GPUR_OK : GPUR_DEVICE_ERROR;
     for (int launch = 0; launch < 5 && status == GPUR_OK; launch++) {
         status = gpur_learner_q_values(learner, 1, obs, q[launch], NULL);
         if (status == GPUR_OK)
             status = gpur_learner_train(learner, 1);
     }
-    close_learner(learner);
+    rig_close_learner(&world, learner);
     return status;
 }
 
@@ -67,11 +52,11 @@ static gpur_status watch_call(int32_t mode, int64_t steps, float q[WORLD_ACTIONS
     gpur_learner_config config = world_config(GPUR_HEAD_Q, 1);
     config.act = mode;
     config.target_period = 200;
-    gpur_learner *const learner = open_learner(config);
+    gpur_learner *const learner = rig_open_learner(&world, device, config);
     gpur_status status = learner ? gpur_learner_train(learner, steps) : GPUR_DEVICE_ERROR;
     if (status == GPUR_OK)
         status = gpur_learner_q_values(learner, 1, obs, q, NULL);
-    close_learner(learner);
+    rig_close_learner(&world, learner);
     return status;
 }
 
@@ -100,7 +85,7 @@ TEST(written_weights_are_acted_on_at_once)
         const int32_t which = mode == GPUR_ACT_TARGET ? GPUR_WEIGHTS_TARGET : GPUR_WEIGHTS_ONLINE;
         gpur_learner_config config = world_config(GPUR_HEAD_Q, 1);
         config.act = mode;
-        gpur_learner *const learner = open_learner(config);
+        gpur_learner *const learner = rig_open_learner(&world, device, config);
         CHECK(learner);
         for (int32_t k = 0; k < WORLD_ACTIONS; k++) {
             float bias[WORLD_ACTIONS] = {0};
@@ -111,7 +96,7 @@ TEST(written_weights_are_acted_on_at_once)
             CHECK_EQUAL(action, k);
             CHECK_OK(gpur_learner_train(learner, 1));
         }
-        close_learner(learner);
+        rig_close_learner(&world, learner);
     }
 }
 
@@ -148,7 +133,7 @@ static void check_beside_training(int32_t mode)
     gpur_learner_config config = world_config(GPUR_HEAD_DUELING, 1);
     config.act = mode;
     config.target_period = 5;
-    acting a = {.learner = open_learner(config)};
+    acting a = {.learner = rig_open_learner(&world, device, config)};
     CHECK(a.learner);
     CHECK(pthread_create(&thread, NULL, act_on, &a) == 0);
     gpur_status status = GPUR_OK;
@@ -164,7 +149,7 @@ static void check_beside_training(int32_t mode)
     CHECK_OK(status);
     CHECK_OK(a.status);
     CHECK(a.acts > 0);
-    close_learner(a.learner);
+    rig_close_learner(&world, a.learner);
 }
 
 TEST(acting_goes_on_beside_training)
@@ -208,7 +193,7 @@ TEST(any_number_of_threads_act_and_ask_at_once)
 {
     enum { THREADS = 4 };
     asking all[THREADS];
-    gpur_learner *const learner = open_learner(world_config(GPUR_HEAD_Q, 1));
+    gpur_learner *const learner = rig_open_learner(&world, device, world_config(GPUR_HEAD_Q, 1));
     gpur_learner_stats stats = {.size = sizeof stats};
     CHECK(learner);
     for (int i = 0; i < THREADS; i++) {
@@ -227,7 +212,7 @@ TEST(any_number_of_threads_act_and_ask_at_once)
     }
     CHECK_OK(gpur_learner_get_stats(learner, &stats));
     CHECK_EQUAL(stats.acts, THREADS + (test_is_long() ? 20000 : 500) * (1 + 3 + 5 + 7));
-    close_learner(learner);
+    rig_close_learner(&world, learner);
 }
 
 int main(int argc, char **argv)

@@ -2,7 +2,8 @@
 """The documents: every C block compiles, those with a main run, and every file of ours that is named or linked exists.
 
 usage: test_docs.py FOLDER_OF_libgpureplay.so
-A block that opens with ```c is a whole translation unit. Fragments and other languages name something else.
+A block that opens with ```c is a whole translation unit. Fragments and other languages name something else. A name is
+looked for wherever it stands in `code` or in a block of any language: `bash bench/run.sh --quick` names bench/run.sh.
 """
 
 import os
@@ -14,6 +15,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+NAMED = re.compile(r"(?<![\w./<>{}$-])(?:\./)?((?:src|kernels|include|tests|bench|examples|docs)/[\w./*+-]+)")
+PLACEHOLDER = re.compile(r"@[A-Z_][A-Z0-9_]*@")
 WARNINGS = ["-Wall", "-Wextra", "-Wpedantic", "-Werror", "-Wno-unused-function"]
 
 
@@ -45,8 +48,15 @@ def names_find_files(path, text):
     for target in re.findall(r"\]\(([^)#\s]+)(?:#[^)]*)?\)", text):
         if not target.startswith(("http:", "https:")):
             assert (path.parent / target).exists(), f"{path.relative_to(ROOT)}: no file {target}"
-    for named in re.findall(r"`(?:bash )?((?:src|kernels|include|tests|bench|examples|docs)/[\w./*]+)`", text):
-        assert list(ROOT.glob(named)), f"{path.relative_to(ROOT)}: no file {named}"
+    for code in re.findall(r"^```\w*\n(.*?)^```$|`([^`\n]+)`", text, flags=re.S | re.M):
+        for named in NAMED.findall("".join(code)):
+            assert list(ROOT.glob(named.rstrip("./-"))), f"{path.relative_to(ROOT)}: no file {named}"
+
+
+def nothing_is_left_to_fill_in(path, text):
+    for number, line in enumerate(text.splitlines(), 1):
+        left = PLACEHOLDER.search(line)
+        assert not left, f"{path.relative_to(ROOT)}:{number}: {left.group()} was never filled in"
 
 
 def main():
@@ -54,6 +64,7 @@ def main():
     for path in DOCUMENTS:
         text = path.read_text(encoding="utf-8")
         names_find_files(path, text)
+        nothing_is_left_to_fill_in(path, text)
         for line, code in blocks(text):
             compile_and_run(f"{path.relative_to(ROOT)}:{line}", code, sys.argv[1])
             count += 1

@@ -1,11 +1,14 @@
 # SPDX-License-Identifier: MIT
-"""The house: which floor may include which, where CUDA may be named, how long files and functions may be."""
+"""The house: which floor may include which, where CUDA may be named, how long files, functions and lines may be."""
 
+import functools
 import re
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-# A floor, and all that it may include, itself included. Standard and system headers are in angle brackets.
+TOPS = ("src", "kernels", "include", "tests", "bench", "examples")
+SRC = ["src/base", "src/device", "src/replay", "src/learn"]
+# A floor, and all that it may reach by includes, itself included. bench/device is no part of the floor bench.
 BELOW = {
     "kernels": ["kernels"],
     "src/base": ["src/base", "include"],
@@ -15,10 +18,15 @@ BELOW = {
     "include": ["include"],
     "examples": ["examples", "include"],
     "bench": ["bench", "include"],
-    "bench/device": ["bench", "src", "include", "kernels"],
+    "bench/training": ["bench/training", "bench", "examples", "include"],
+    "bench/device": ["bench/device", "bench", *SRC, "include", "kernels"],
+    "tests": ["tests", "examples", *SRC, "include", "kernels"],
 }
+# bench/ knows its parts, which see the internals or the examples' worlds, by these headers, which show none of them.
+ALSO = {("bench/bench_device.c", "bench/device/parts.h"), ("bench/bench_training.c", "bench/training/training.h")}
 CUDA_NAMES = re.compile(r"#include [<\"](cuda|cublas|cudnn|curand)|\b(cuda|cublas|cudnn)[A-Z]\w+\(")
 CUDA_FILES = re.compile(r"_cuda\.[ch]$|^kernels/(cuda\.cu|target_cuda\.h)$")
+SOURCES = (".c", ".h", ".cc", ".cu")
 SUFFIXES = (".c", ".h", ".cc", ".cu", ".py", ".sh", ".cmake", ".in")
 
 
@@ -26,12 +34,29 @@ def files(folder):
     return [path for path in sorted((ROOT / folder).rglob("*")) if path.is_file() and "__pycache__" not in path.parts]
 
 
-def found_include(path, name):
-    """The file of ours that an include in quotes means, or None."""
-    for base in (path.parent, ROOT / "src", ROOT / "include", ROOT):
+def found_include(path, quote, name):
+    """The file of ours that an include means, or None. Standard and system headers, in angle brackets, are nobody's."""
+    beside = [path.parent, ROOT / "tests"] if quote == '"' else []
+    for base in (*beside, ROOT / "src", ROOT / "include", ROOT):
         if (base / name).is_file():
             return (base / name).resolve().relative_to(ROOT).as_posix()
+    assert quote == "<", f"{path.relative_to(ROOT)}: includes \"{name}\", which is no file of ours"
     return None
+
+
+@functools.cache
+def includes(here):
+    path = ROOT / here
+    found = re.findall(r'^[ \t]*#[ \t]*include[ \t]*(["<])([^">]+)[">]', path.read_text(encoding="utf-8"), flags=re.M)
+    return [there for there in (found_include(path, *one) for one in found) if there]
+
+
+def reached(here, by=()):
+    """(file, way to it) of all that a file includes, and what that includes."""
+    for there in includes(here):
+        if there not in by:
+            yield there, (*by, here)
+            yield from reached(there, (*by, here))
 
 
 def holds_kernels(here):
@@ -42,21 +67,18 @@ def holds_kernels(here):
 
 def floor_of(here):
     """The innermost floor that a file lies on."""
-    return max((floor for floor in BELOW if here.startswith(floor + "/")), key=len)
+    floors = [floor for floor in BELOW if here.startswith(floor + "/")]
+    assert floors, f"{here}: lies on no floor; those are {', '.join(BELOW)}"
+    return max(floors, key=len)
 
 
-def includes_go_downward(floor, allowed):
-    for path in files(floor):
-        here = path.relative_to(ROOT).as_posix()
-        if path.suffix not in (".c", ".h", ".cu") or floor_of(here) != floor:
-            continue
-        for name in re.findall(r'^#include "([^"]+)"', path.read_text(encoding="utf-8"), flags=re.M):
-            there = found_include(path, name)
-            assert there, f"{here}: includes \"{name}\", which is no file of ours"
-            assert there.startswith(tuple(part + "/" for part in allowed)) or there == "include/gpureplay.h", \
-                f"{here}: {floor} must not include {there}"
-            if there.startswith("kernels/") and floor.startswith(("src/", "bench/device")):
-                assert not holds_kernels(there), f"{here}: includes kernels with {there}"
+def includes_go_downward(here):
+    floor = floor_of(here)
+    for there, way in reached(here):
+        words = " -> ".join((*way, there))
+        assert floor_of(there) in BELOW[floor] or (way[-1], there) in ALSO, f"{words}: not for {floor} to see"
+        if there.startswith("kernels/") and floor.startswith(("src/", "bench/device")):
+            assert not holds_kernels(there), f"{words}: {floor} must not see kernels"
 
 
 def cuda_stays_in_its_files():
@@ -70,7 +92,7 @@ def cuda_stays_in_its_files():
 
 def files_are_short_and_licensed():
     count = 0
-    for folder in ("src", "kernels", "include", "tests", "bench", "examples"):
+    for folder in TOPS:
         for path in files(folder):
             if not path.name.endswith(SUFFIXES) and path.name != "CMakeLists.txt":
                 continue
@@ -84,31 +106,51 @@ def files_are_short_and_licensed():
     return count
 
 
+def lines_fit():
+    """At most 120 columns, counted in characters, in all that somebody writes: results are written by programs."""
+    wide = []
+    for folder in (*TOPS, "CMakeLists.txt"):
+        for path in files(folder) if (ROOT / folder).is_dir() else [ROOT / folder]:
+            if not path.name.endswith((*SUFFIXES, ".txt", ".md", ".sed", ".toml")):
+                continue
+            lines = enumerate(path.read_text(encoding="utf-8").splitlines(), 1)
+            wide += [f"{path.relative_to(ROOT)}:{number}: {len(line)}" for number, line in lines if len(line) > 120]
+    assert not wide, "columns, of which there may be 120:\n" + "\n".join(wide)
+
+
+def function_lengths(folder):
+    """Lines of each function, from that of the opening brace to that of the closing one."""
+    for path in files(folder):
+        if path.suffix in SOURCES:
+            opened = 0
+            for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+                if line == "{":
+                    opened = number
+                elif line == "}" and opened:
+                    yield number - opened + 1, f"{path.relative_to(ROOT)}:{opened}"
+                    opened = 0
+
+
 def functions_are_short():
-    """Nine in ten under 40 lines, none over 80, from the line of the opening brace to that of the closing one."""
-    lengths = {}
+    """None over 40 lines, and in every folder half of them at most a dozen."""
+    count = 0
     for folder in ("src", "kernels", "bench", "examples", "tests"):
-        for path in files(folder):
-            if path.suffix in (".c", ".h", ".cc", ".cu"):
-                lines = path.read_text(encoding="utf-8").splitlines()
-                opened = 0
-                for number, line in enumerate(lines, 1):
-                    if line == "{":
-                        opened = number
-                    elif line == "}" and opened:
-                        lengths[f"{path.relative_to(ROOT)}:{opened}"] = number - opened + 1
-                        opened = 0
-    longest = max(lengths, key=lengths.get)
-    assert lengths[longest] <= 80, f"{longest}: a function of {lengths[longest]} lines; at most 80"
-    long = [where for where, length in lengths.items() if length >= 40]
-    assert len(long) <= len(lengths) / 10, f"{len(long)} of {len(lengths)} functions have 40 lines or more: {long}"
-    return len(lengths)
+        lengths = sorted(function_lengths(folder))
+        length, longest = lengths[-1]
+        assert length <= 40, f"{longest}: a function of {length} lines; at most 40"
+        middle = lengths[len(lengths) // 2][0]
+        assert middle <= 12, f"{folder}: half of its functions have {middle} lines or more; a dozen is wanted"
+        count += len(lengths)
+    return count
 
 
 def main():
-    for floor, allowed in BELOW.items():
-        includes_go_downward(floor, allowed)
+    for folder in TOPS:
+        for path in files(folder):
+            if path.suffix in SOURCES:
+                includes_go_downward(path.relative_to(ROOT).as_posix())
     cuda_stays_in_its_files()
+    lines_fit()
     print(f"test_floors: {files_are_short_and_licensed()} files in their place, {functions_are_short()} functions")
 
 

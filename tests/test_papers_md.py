@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""docs/papers.md: every file, test and function it names exists, and every row has a state that may be."""
+"""docs/papers.md: every file, test and function it names is there, defined and not merely called or spoken of, and
+every row has a state that may be."""
 
 import re
 from pathlib import Path
@@ -19,14 +20,24 @@ def sections(text):
         yield part.splitlines()[0], rows
 
 
+def defines(file, name):
+    """A function with its body, a test, a kernel, a macro or a struct of this name, outside comments."""
+    text = file.read_text(encoding="utf-8")
+    if file.suffix == ".py":
+        return re.search(rf"^ *def {name}\(", text, flags=re.M) is not None
+    text = re.sub(r"/\*.*?\*/|//[^\n]*", "", text, flags=re.S)
+    forms = (rf"^[A-Za-z_][\w *]*\b{name}\([^;{{}}]*\)\n\{{", rf"^(TEST|GPUR_KERNEL)\({name}\)\n\{{",
+             rf"^#define {name}\b", rf"^(typedef )?struct {name} \{{")
+    return any(re.search(form, text, flags=re.M) for form in forms)
+
+
 def names_exist(where, cell):
     """`path`, or `path: name(), other()` with functions (kernels without their gpur_) defined in that file."""
     for path, functions in re.findall(r"`([^`:]+)(?:: ([^`]+))?`", cell):
         file = ROOT / path
         assert file.is_file(), f"{where}: there is no file {path}"
         for name in re.findall(r"(\w+)\(\)", functions):
-            text = file.read_text(encoding="utf-8")
-            assert re.search(rf"\b{name}\b *[()]", text), f"{where}: there is no {name} in {path}"
+            assert defines(file, name), f"{where}: no {name} is defined in {path}"
 
 
 def main():

@@ -10,42 +10,23 @@
 #include <pthread.h>
 #include <time.h>
 
-static const gpur_field fields[] = {{"a", GPUR_FLOAT32, {5}}, {"terminated", GPUR_BOOL, {0}}, {"b", GPUR_INT64, {0}}};
-
-static gpur_replay_config settings(int64_t capacity, int64_t update_size, int64_t max_batch, int32_t flush)
-{
-    gpur_replay_config config = kit_config(fields, 3, capacity, update_size, max_batch);
-    config.flush = flush;
-    return config;
-}
-
-static int open_scene(kit_scene *s, const gpur_replay_config *config)
-{
-    return kit_open(s, test_device(), config, 1);
-}
-
-static void append(kit_scene *s, int64_t count)
-{
-    CHECK_OK(kit_append_next(s, count));
-}
-
 /* Rows that a waiting launch will read must not be overwritten before it has. */
 TEST(an_append_overwrites_nothing_that_an_enqueued_draw_reads)
 {
     if (test_on_cuda() || test_executor() == GPUR_EXECUTOR_INLINE)
         return; /* nothing waits there */
     for (int mode = 0; mode < 4; mode++) {
-        gpur_replay_config config = settings(12, 4, 8, mode & 1 ? GPUR_FLUSH_MANUAL : GPUR_FLUSH_AUTO);
+        gpur_replay_config config = kit_plain_config(12, 4, 8, mode & 1 ? GPUR_FLUSH_MANUAL : GPUR_FLUSH_AUTO);
         config.feed = mode & 2 ? GPUR_FEED_SCATTER : GPUR_FEED_COPY;
         gpur_batch *batch = NULL;
         kit_scene s;
         gate g;
         gate_init(&g);
-        CHECK(open_scene(&s, &config));
-        append(&s, 12);
+        CHECK(kit_open(&s, test_device(), &config, 1));
+        CHECK_OK(kit_append_next(&s, 12));
         CHECK_OK(gate_close(&g, s.replay->intake.feed.consumer));
         CHECK_OK(gpur_replay_gather(s.replay, 3, (const int64_t[]){0, 1, 11}, NULL, &batch));
-        append(&s, 8);
+        CHECK_OK(kit_append_next(&s, 8));
         gate_open(&g);
         CHECK_EQUAL(kit_wrong_bytes(&s.kit, batch, NULL), 0);
         gpur_batch_release(batch);
@@ -60,13 +41,13 @@ TEST(an_append_overwrites_nothing_that_an_enqueued_draw_reads)
 TEST(rows_that_leave_in_the_midst_of_a_launch_are_gone_for_its_rest)
 {
     enum { COUNT = 12 };
-    const gpur_replay_config config = settings(COUNT, 4, 4, GPUR_FLUSH_AUTO);
+    const gpur_replay_config config = kit_plain_config(COUNT, 4, 4, GPUR_FLUSH_AUTO);
     int64_t wanted[COUNT], got[2][COUNT], *ids = NULL, *id = NULL;
     gpur_stream *stream = NULL;
     gpur_gather_args args;
     kit_scene s;
-    CHECK(open_scene(&s, &config));
-    append(&s, COUNT);
+    CHECK(kit_open(&s, test_device(), &config, 1));
+    CHECK_OK(kit_append_next(&s, COUNT));
     for (int64_t i = 0; i < COUNT; i++)
         wanted[i] = i;
     CHECK_OK(gpur_device_alloc(s.device, sizeof wanted, (void **)&ids));
@@ -80,7 +61,7 @@ TEST(rows_that_leave_in_the_midst_of_a_launch_are_gone_for_its_rest)
         CHECK_OK(gpur_launch_gather(stream, gpur_draw_grid(s.replay, COUNT), &args));
         CHECK_OK(gpur_copy(stream, got[i], id, sizeof *got));
         if (i == 0)
-            append(&s, 5);
+            CHECK_OK(kit_append_next(&s, 5));
     }
     CHECK_OK(gpur_stream_sync(stream));
     CHECK_STATUS(gpur_consumer_check_ids(s.replay, COUNT, wanted), GPUR_INVALID_ARGUMENT);
@@ -114,15 +95,15 @@ TEST(no_more_than_two_launches_are_in_flight)
 {
     if (test_on_cuda() || test_executor() == GPUR_EXECUTOR_INLINE)
         return;
-    const gpur_replay_config config = settings(12, 4, 8, GPUR_FLUSH_AUTO);
+    const gpur_replay_config config = kit_plain_config(12, 4, 8, GPUR_FLUSH_AUTO);
     gpur_batch *batches[3] = {NULL};
     pthread_t thread;
     kit_scene s;
     gate g;
     opener o = {.g = &g};
     gate_init(&g);
-    CHECK(open_scene(&s, &config));
-    append(&s, 12);
+    CHECK(kit_open(&s, test_device(), &config, 1));
+    CHECK_OK(kit_append_next(&s, 12));
     CHECK_OK(gate_close(&g, s.replay->intake.feed.consumer));
     CHECK_OK(gpur_replay_sample(s.replay, 8, NULL, &batches[0]));
     CHECK_OK(gpur_replay_sample(s.replay, 8, NULL, &batches[1]));
@@ -142,20 +123,20 @@ TEST(an_append_without_a_free_block_waits_for_the_oldest_copy)
 {
     if (test_on_cuda() || test_executor() == GPUR_EXECUTOR_INLINE)
         return;
-    const gpur_replay_config config = settings(100, 5, 8, GPUR_FLUSH_AUTO);
+    const gpur_replay_config config = kit_plain_config(100, 5, 8, GPUR_FLUSH_AUTO);
     gpur_replay_stats stats = {.size = sizeof stats};
     pthread_t thread;
     kit_scene s;
     gate g;
     opener o = {.g = &g};
     gate_init(&g);
-    CHECK(open_scene(&s, &config));
+    CHECK(kit_open(&s, test_device(), &config, 1));
     CHECK_OK(gate_close(&g, s.replay->intake.feed.copier));
-    append(&s, 20); /* four blocks of five: no copy is waited for yet */
+    CHECK_OK(kit_append_next(&s, 20)); /* four blocks of five: no copy is waited for yet */
     CHECK_OK(gpur_replay_get_stats(s.replay, &stats));
     CHECK_EQUAL(stats.waits, 0);
     CHECK(pthread_create(&thread, NULL, open_later, &o) == 0);
-    append(&s, 1);
+    CHECK_OK(kit_append_next(&s, 1));
     CHECK_EQUAL(atomic_load(&o.opened), 1);
     pthread_join(thread, NULL);
     CHECK_OK(gpur_replay_get_stats(s.replay, &stats));

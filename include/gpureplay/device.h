@@ -15,8 +15,9 @@ typedef struct gpur_device gpur_device;
 /* How work on the CPU device is carried out. Ignored on CUDA, whose streams are the driver's. */
 enum {
     GPUR_EXECUTOR_INLINE = 0, /* in the calling thread, before the call returns: best for small batches */
-    GPUR_EXECUTOR_THREAD = 1, /* one thread a stream, so that training overlaps with acting. After a fork these threads are
-                                 the parent's alone: a child that uses the device, or destroys what is on it, hangs */
+    GPUR_EXECUTOR_THREAD = 1, /* one thread a stream, so that training overlaps with acting. After a fork these threads
+                                 are the parent's alone: a child that uses the device, or destroys what is on it,
+                                 hangs */
 };
 
 /* Receives one line worth knowing, without a newline. May be called from any thread that calls the library. */
@@ -41,7 +42,8 @@ typedef struct gpur_device_config {
     void *alloc_user;        /* handed to `alloc` and `release` */
 } gpur_device_config;
 
-/* Sets every member to its default; `size` is sizeof(gpur_device_config). GPUR_INVALID_ARGUMENT: NULL or a bad size. */
+/* Sets every member to its default; `size` is sizeof(gpur_device_config). Any thread. GPUR_INVALID_ARGUMENT: NULL or a
+ * bad size. */
 GPUR_API gpur_status gpur_device_config_init(gpur_device_config *config, uint64_t size);
 
 /*
@@ -53,14 +55,16 @@ GPUR_API gpur_status gpur_device_config_init(gpur_device_config *config, uint64_
  * a context on GPU 0, which takes memory there. Where that matters, let the program see one GPU only
  * (CUDA_VISIBLE_DEVICES), or call cudaSetDevice(1) in each thread first.
  *
- *   GPUR_INVALID_ARGUMENT  no such name, or a config with a value out of range
+ *   GPUR_INVALID_ARGUMENT  no such name, a config with a value out of range, or NULL
+ *   GPUR_OUT_OF_MEMORY     no host memory for the handle
  *   GPUR_UNAVAILABLE       no CUDA in this build, no driver, or no such ordinal: the message says which, and what helps
+ *   GPUR_DEVICE_ERROR      CUDA is there and failed
  */
 GPUR_API gpur_status gpur_device_open(const char *name, const gpur_device_config *config, gpur_device **device);
 
 /*
  * Gives up the caller's hold. The device itself goes when the last replay, learner and batch on it has gone, so the
- * order of destruction does not matter. Takes NULL.
+ * order of destruction does not matter. Any thread, once, when no other is in a call with this handle. Takes NULL.
  */
 GPUR_API void gpur_device_close(gpur_device *device);
 
@@ -76,21 +80,39 @@ typedef struct gpur_device_info {
     int64_t memory_used;      /* bytes this library holds on the device through this handle */
 } gpur_device_info;
 
-/* Describes the device as it is now. Any thread. GPUR_INVALID_ARGUMENT: NULL, or `info->size` was not set. */
+/*
+ * Describes the device as it is now. Any thread.
+ *
+ *   GPUR_INVALID_ARGUMENT  NULL, or `info->size` was not set
+ *   GPUR_DEVICE_ERROR      the device failed
+ */
 GPUR_API gpur_status gpur_device_get_info(gpur_device *device, gpur_device_info *info);
 
 /*
  * Zeroed memory of the device, aligned to 256 bytes; on the CPU it is ordinary memory. For callers who feed the replay
- * from device arrays; the library plans its own.
+ * from device arrays; the library plans its own. What is not given to gpur_device_free goes with the device. Any
+ * thread.
+ *
+ *   GPUR_INVALID_ARGUMENT  bytes below 1, or NULL
+ *   GPUR_OUT_OF_MEMORY     with the bytes wanted and free
+ *   GPUR_DEVICE_ERROR      the device failed
  */
 GPUR_API gpur_status gpur_device_alloc(gpur_device *device, int64_t bytes, void **memory);
-/* Gives memory of gpur_device_alloc back, once all work that might use it is done. Takes NULL. */
+/* Waits as gpur_device_sync does, then gives memory of gpur_device_alloc back; any other is left alone, and logged. Any
+ * thread. Takes NULL. */
 GPUR_API void gpur_device_free(gpur_device *device, void *memory);
 
-/* Copies between any two of host and device memory, after all work this handle has enqueued, and waits until done. */
+/*
+ * Copies between any two of host and device memory, after all work this handle has enqueued, and waits until done. Any
+ * thread. What the caller's own CUDA streams do to this memory must be done before.
+ *
+ *   GPUR_INVALID_ARGUMENT  bytes below 0, or NULL; with 0 bytes `to` and `from` may be that
+ *   GPUR_DEVICE_ERROR      the device failed, in this or in work enqueued before
+ */
 GPUR_API gpur_status gpur_device_copy(gpur_device *device, void *to, const void *from, int64_t bytes);
 
-/* Waits until all work enqueued through this handle is done. */
+/* Waits until all work enqueued through this handle is done, by whichever thread. Any thread.
+ * GPUR_INVALID_ARGUMENT: NULL. GPUR_DEVICE_ERROR: the device failed in it. */
 GPUR_API gpur_status gpur_device_sync(gpur_device *device);
 
 #ifdef __cplusplus

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-# gpureplay_cpu_kernels: kernels/cpu.c, once for each instruction set the compiler knows, chosen when a device is opened.
+# gpureplay_cpu_*: kernels/cpu.c, once for each instruction set the compiler knows, chosen when a device is opened.
 include(CheckCCompilerFlag)
 find_package(Threads REQUIRED)
 # ThreadSanitizer does not understand OpenMP's barriers, and the race check has threads of its own.

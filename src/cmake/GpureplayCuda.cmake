@@ -27,8 +27,8 @@ endif()
 
 include(GpureplayCudaArchitectures)
 if(NOT GPUREPLAY_CUDA_BUILT_FOR)
-    gpureplay_no_cuda("GPUREPLAY_CUDA_ARCHITECTURES is ${GPUREPLAY_CUDA_ARCHITECTURES}, and nvcc ${GPUREPLAY_CUDA_VERSION} \
-builds for none of it (nvidia-smi shows \"${native_architectures}\")")
+    gpureplay_no_cuda("GPUREPLAY_CUDA_ARCHITECTURES is ${GPUREPLAY_CUDA_ARCHITECTURES}, and nvcc \
+${GPUREPLAY_CUDA_VERSION} builds for none of it (nvidia-smi shows \"${native_architectures}\")")
     return()
 endif()
 

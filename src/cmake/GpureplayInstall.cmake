@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: MIT
 # cmake --install, find_package(gpureplay) and pkg-config.
-option(GPUREPLAY_INSTALL "Make rules that install the library" ${is_top_level})
 if(NOT GPUREPLAY_INSTALL)
     return()
 endif()

@@ -40,7 +40,8 @@ endif()
 set_target_properties(gpureplay_objects PROPERTIES POSITION_INDEPENDENT_CODE ON C_VISIBILITY_PRESET hidden)
 list(APPEND gpureplay_objects $<TARGET_OBJECTS:gpureplay_objects>)
 
-# What the objects need when they are linked: found by path here, asked for by name (_NEEDS) by an installed static copy.
+# What the objects need when they are linked: found by path here, asked for by name (_NEEDS) by an installed static
+# copy.
 set(gpureplay_link_libraries Threads::Threads m ${CMAKE_DL_LIBS})
 set(GPUREPLAY_STATIC_NEEDS pthread m ${CMAKE_DL_LIBS})
 if(GPUREPLAY_HAS_BLAS)

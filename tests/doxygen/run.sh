@@ -5,7 +5,7 @@
 set -euo pipefail
 source_dir=$1 out=$2
 command -v doxygen >/dev/null || { echo "doxygen is not here (Debian: apt install doxygen)" && exit 77; }
-mkdir -p "$out"
+rm -rf "$out/html" && mkdir -p "$out"
 cat >"$out/Doxyfile" <<TEXT
 PROJECT_NAME           = libgpureplay
 INPUT                  = "$source_dir/include"
@@ -22,6 +22,9 @@ GENERATE_LATEX         = NO
 HAVE_DOT               = NO
 QUIET                  = YES
 TEXT
+doxygen "$out/Doxyfile" >"$out/said.txt" 2>&1 || { cat "$out/said.txt" && echo "doxygen failed" && exit 1; }
 # The version macros share one comment, and GPUR_API is not part of the interface.
-doxygen "$out/Doxyfile" 2>&1 | grep -v 'Member GPUR_\(VERSION_M\|VERSION_P\|API\)' | tee "$out/warnings.txt" || true
-[ ! -s "$out/warnings.txt" ]
+if grep -v 'Member GPUR_\(VERSION_M\|VERSION_P\|API\)' "$out/said.txt"; then
+    exit 1
+fi
+grep -rq gpur_replay_sample "$out/html" || { echo "no page names gpur_replay_sample" && exit 1; }
