@@ -2,9 +2,13 @@
 /*
  * Batched append of 228-byte transitions against a memcpy of the same bytes into as much memory [Parr 2018, section 5:
  * 37.5 us a transition into the GPU table, 1.4 us into a list in RAM]. Floor: 228 B read and 228 B written a row.
+ *
+ * Then small transitions given field by field, by either feed, against a memcpy of the six arrays. Floor: 42 B read and
+ * a line of 64 B written a row.
  */
 #include "bench.h"
 #include "setup.h"
+#include "small.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -46,16 +50,9 @@ static void run_case(bench_report *report, append_context *c, int64_t count)
     bench_run(report, &batch);
 }
 
-int main(int argc, char **argv)
+static void run_cases(bench_report *report, gpur_device *device, int cases)
 {
     static const int64_t counts[] = {256, 2000, 10000, 100000};
-    bench_options options;
-    bench_report report;
-    char settings[256];
-    const int stop = bench_parse(&options, argc, argv, "batched append against a bare memcpy");
-    if (stop)
-        return stop - 1;
-    gpur_device *const device = bench_open(options.device, 0);
     gpur_replay *const replay = bench_melee_replay(device, MELEE_CAPACITY);
     append_context c = {.bytes = (int64_t)MELEE_CAPACITY * 256};
     melee_row *const rows = bench_melee_rows(counts[3]);
@@ -63,15 +60,85 @@ int main(int argc, char **argv)
     c.memory = bench_host_memory(device, c.bytes);
     bench_fill(replay, MELEE_CAPACITY);
     bench_must(gpur_writer_create(replay, 1, &c.writer), "writer");
-    const int cases = options.quick ? 2 : 4;
-    if (bench_begin(&report, &options, "append", bench_describe(device, settings, sizeof settings), cases))
-        return 1;
     for (int i = 0; i < cases; i++)
-        run_case(&report, &c, counts[i]);
+        run_case(report, &c, counts[i]);
     gpur_writer_destroy(c.writer);
     gpur_replay_destroy(replay);
     bench_host_free(device, c.memory);
-    gpur_device_close(device);
     free(rows);
+}
+
+typedef struct fields_context {
+    gpur_writer *writer;
+    void *arrays[SMALL_FIELDS]; /* (SMALL_BLOCK) */
+    int64_t count;
+    unsigned char *memory; /* (SMALL_CAPACITY, SMALL_BYTES) */
+    int64_t position;
+} fields_context;
+
+static void append_fields(void *context, int64_t repeats)
+{
+    const fields_context *const c = context;
+    for (int64_t i = 0; i < repeats; i++)
+        bench_must(gpur_writer_append_fields(c->writer, c->count, (const void *const *)c->arrays, NULL, NULL),
+                   "append by field");
+}
+
+static void copy_fields(void *context, int64_t repeats)
+{
+    fields_context *const c = context;
+    for (int64_t i = 0; i < repeats; i++) {
+        if (c->position + c->count > SMALL_CAPACITY)
+            c->position = 0;
+        unsigned char *to = c->memory + c->position * SMALL_BYTES;
+        for (int f = 0; f < SMALL_FIELDS; f++) {
+            const size_t bytes = (size_t)c->count * small_bytes[f];
+            memcpy(to, c->arrays[f], bytes);
+            to += bytes;
+        }
+        c->position += c->count;
+    }
+}
+
+/* No goal: nothing says yet how much of it the transposition into rows may cost. */
+static void run_small_cases(bench_report *report, gpur_device *device, int32_t feed, int cases)
+{
+    static const int64_t counts[] = {SMALL_BLOCK, 256};
+    fields_context c = {.memory = bench_host_memory(device, (int64_t)SMALL_CAPACITY * SMALL_BYTES)};
+    gpur_replay *const replay = small_replay(device, feed, &c.writer);
+    char name[64];
+    small_block(c.arrays);
+    for (int i = 0; i < cases; i++) {
+        c.count = counts[i];
+        snprintf(name, sizeof name, "fields %lld x 42 B, %s", (long long)c.count,
+                 feed == GPUR_FEED_COPY ? "copy" : "scatter");
+        const bench_case batch = {.name = name, .baseline = "memcpy", .items = (double)c.count, .item = "transition",
+                                  .ours = append_fields, .bare = copy_fields, .context = &c};
+        bench_run(report, &batch);
+    }
+    gpur_writer_destroy(c.writer);
+    gpur_replay_destroy(replay);
+    bench_host_free(device, c.memory);
+    for (int f = 0; f < SMALL_FIELDS; f++)
+        free(c.arrays[f]);
+}
+
+int main(int argc, char **argv)
+{
+    bench_options options;
+    bench_report report;
+    char settings[256];
+    const int stop = bench_parse(&options, argc, argv, "batched append against a bare memcpy");
+    if (stop)
+        return stop - 1;
+    gpur_device *const device = bench_open(options.device, 0);
+    const int cases = options.quick ? 2 : 4, small_cases = options.quick ? 1 : 2;
+    bench_describe(device, settings, sizeof settings);
+    if (bench_begin(&report, &options, "append", settings, cases + 2 * small_cases))
+        return 1;
+    run_cases(&report, device, cases);
+    run_small_cases(&report, device, GPUR_FEED_COPY, small_cases);
+    run_small_cases(&report, device, GPUR_FEED_SCATTER, small_cases);
+    gpur_device_close(device);
     return bench_end(&report);
 }

@@ -2,21 +2,25 @@
 /*
  * Sample + gather of B rows of 57 numbers out of 1,000,000 against a bare copy loop that prefetches over as many random
  * rows of as large a table, whose indices it was given beforehand. Floor: four cache lines of DRAM a row. One thread.
+ *
+ * Then the same of small transitions, 42 bytes in six fields, out of 100,000. Floor: a line read and 42 bytes stored a
+ * row.
  */
 #include "bench.h"
 #include "setup.h"
+#include "small.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-enum { PITCH = 256, INDICES = 1 << 20, AHEAD = 12 };
+enum { PITCH = 256, SMALL_PITCH = 64, INDICES = 1 << 20, AHEAD = 12 };
 
 typedef struct sample_context {
     gpur_replay *replay;
     int64_t count;
-    const unsigned char *table; /* (MELEE_CAPACITY, PITCH) */
+    const unsigned char *table; /* (MELEE_CAPACITY, PITCH) or (SMALL_CAPACITY, SMALL_PITCH) */
     const int32_t *indices;     /* (INDICES) */
-    unsigned char *out;         /* (count, 228) */
+    unsigned char *out;         /* (count, 228) or (count, 42) */
     int64_t position;
 } sample_context;
 
@@ -34,54 +38,98 @@ static void sample(void *context, int64_t repeats)
     gpur_batch_release(last);
 }
 
-static void prefetch_row(const unsigned char *row)
+static inline void prefetch_row(const unsigned char *row, int64_t pitch)
 {
-    for (int line = 0; line < PITCH; line += 64)
+    for (int64_t line = 0; line < pitch; line += 64)
         __builtin_prefetch(row + line);
 }
 
-static void copy(void *context, int64_t repeats)
+/* Inlined, so that pitch and bytes are constants. */
+static inline void copy_rows(sample_context *c, int64_t repeats, int64_t pitch, size_t bytes)
 {
-    sample_context *const c = context;
     for (int64_t i = 0; i < repeats; i++) {
         if (c->position + c->count > INDICES)
             c->position = 0;
         const int32_t *const index = c->indices + c->position;
         for (int64_t b = 0; b < AHEAD && b < c->count; b++)
-            prefetch_row(c->table + (int64_t)index[b] * PITCH);
+            prefetch_row(c->table + (int64_t)index[b] * pitch, pitch);
         for (int64_t b = 0; b < c->count; b++) {
             if (b + AHEAD < c->count) /* a batch stands alone: nobody knows the next one's rows */
-                prefetch_row(c->table + (int64_t)index[b + AHEAD] * PITCH);
-            memcpy(c->out + b * (int64_t)sizeof(melee_row), c->table + (int64_t)index[b] * PITCH, sizeof(melee_row));
+                prefetch_row(c->table + (int64_t)index[b + AHEAD] * pitch, pitch);
+            memcpy(c->out + b * (int64_t)bytes, c->table + (int64_t)index[b] * pitch, bytes);
         }
         c->position += c->count;
     }
 }
 
-static int32_t *random_indices(void)
+static void copy(void *context, int64_t repeats)
+{
+    copy_rows((sample_context *)context, repeats, PITCH, sizeof(melee_row));
+}
+
+static void copy_small(void *context, int64_t repeats)
+{
+    copy_rows((sample_context *)context, repeats, SMALL_PITCH, SMALL_BYTES);
+}
+
+static int32_t *random_indices(uint64_t rows)
 {
     int32_t *const indices = malloc(INDICES * sizeof *indices);
     uint64_t state = 7;
     for (int64_t i = 0; indices && i < INDICES; i++) {
         state = state * 6364136223846793005ull + 1442695040888963407ull;
-        indices[i] = (int32_t)((state >> 32) * MELEE_CAPACITY >> 32);
+        indices[i] = (int32_t)((state >> 32) * rows >> 32);
     }
+    if (!indices)
+        bench_must(GPUR_OUT_OF_MEMORY, "indices");
     return indices;
 }
 
-static void run_case(bench_report *report, sample_context *c, int64_t count)
+/* Small rows have no goal: what the bare loop leaves out, a draw and nine arrays, is then most of the work. */
+static void run_case(bench_report *report, sample_context *c, int64_t count, bench_body bare)
 {
     char name[64];
-    snprintf(name, sizeof name, "sample + gather %lld x 57", (long long)count);
+    const int small = bare == copy_small;
+    snprintf(name, sizeof name, "sample + gather %lld x %s", (long long)count, small ? "42 B" : "57");
     c->count = count;
     const bench_case batch = {.name = name, .baseline = "prefetching copy loop", .items = (double)count, .item = "row",
-                              .goal = 1.5, .ours = sample, .bare = copy, .context = c};
+                              .goal = small ? 0 : 1.5, .ours = sample, .bare = bare, .context = c};
     bench_run(report, &batch);
+}
+
+static void run_cases(bench_report *report, gpur_device *device, sample_context *c, int cases)
+{
+    static const int64_t counts[] = {32, 4096, 64, 128, 256, 512, 1024, 2048};
+    unsigned char *const table = bench_host_memory(device, (int64_t)MELEE_CAPACITY * PITCH);
+    int32_t *const indices = random_indices(MELEE_CAPACITY);
+    c->table = table, c->indices = indices;
+    c->replay = bench_melee_replay(device, MELEE_CAPACITY);
+    bench_fill(c->replay, MELEE_CAPACITY);
+    for (int i = 0; i < cases; i++)
+        run_case(report, c, counts[i], copy);
+    gpur_replay_destroy(c->replay);
+    bench_host_free(device, table);
+    free(indices);
+}
+
+static void run_small_cases(bench_report *report, gpur_device *device, sample_context *c, int cases)
+{
+    static const int64_t counts[] = {32, 1024, 256, 4096};
+    unsigned char *const table = bench_host_memory(device, (int64_t)SMALL_CAPACITY * SMALL_PITCH);
+    int32_t *const indices = random_indices(SMALL_CAPACITY);
+    gpur_writer *writer = NULL;
+    c->table = table, c->indices = indices, c->position = 0;
+    c->replay = small_replay(device, GPUR_FEED_COPY, &writer);
+    for (int i = 0; i < cases; i++)
+        run_case(report, c, counts[i], copy_small);
+    gpur_writer_destroy(writer);
+    gpur_replay_destroy(c->replay);
+    bench_host_free(device, table);
+    free(indices);
 }
 
 int main(int argc, char **argv)
 {
-    static const int64_t counts[] = {32, 4096, 64, 128, 256, 512, 1024, 2048};
     bench_options options;
     bench_report report;
     char settings[256];
@@ -89,22 +137,16 @@ int main(int argc, char **argv)
     if (stop)
         return stop - 1;
     gpur_device *const device = bench_open(options.device, 1);
-    sample_context c = {.replay = bench_melee_replay(device, MELEE_CAPACITY)};
-    unsigned char *const table = bench_host_memory(device, (int64_t)MELEE_CAPACITY * PITCH);
-    int32_t *const indices = random_indices();
-    c.table = table, c.indices = indices, c.out = malloc(4096 * sizeof(melee_row));
-    if (!indices || !c.out)
+    sample_context c = {.out = malloc(4096 * sizeof(melee_row))};
+    if (!c.out)
         bench_must(GPUR_OUT_OF_MEMORY, "baseline memory");
-    bench_fill(c.replay, MELEE_CAPACITY);
-    const int cases = options.quick ? 2 : 8;
-    if (bench_begin(&report, &options, "sample + gather", bench_describe(device, settings, sizeof settings), cases))
+    const int cases = options.quick ? 2 : 8, small_cases = options.quick ? 2 : 4;
+    bench_describe(device, settings, sizeof settings);
+    if (bench_begin(&report, &options, "sample + gather", settings, cases + small_cases))
         return 1;
-    for (int i = 0; i < cases; i++)
-        run_case(&report, &c, counts[i]);
-    gpur_replay_destroy(c.replay);
-    bench_host_free(device, table);
+    run_cases(&report, device, &c, cases);
+    run_small_cases(&report, device, &c, small_cases);
     gpur_device_close(device);
-    free(indices);
     free(c.out);
     return bench_end(&report);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Moving fields between rows and arrays: a GPU's block shares the units of a tile of rows, a CPU copies value by value.
+/* Moving fields between rows and arrays: a GPU's block shares the units of a tile of rows, a CPU moves value by value.
  */
 #ifndef GPUR_FIELD_COPY_H
 #define GPUR_FIELD_COPY_H
@@ -42,20 +42,6 @@ GPUR_FN gpur_unit_place gpur_find_unit(const gpur_field_copy *copies, int32_t co
     place.copy = &copies[c];
     place.byte = (int64_t)(unit - copies[c].first_unit) << copies[c].shift;
     return place;
-}
-
-/* For one thread. The last move may overlap the one before it; a size known at compile time becomes one move. */
-GPUR_FN void gpur_move_value(unsigned char *to, const unsigned char *from, int64_t bytes)
-{
-    const int64_t chunk = bytes >= 32 ? 32 : bytes >= 16 ? 16 : bytes >= 8 ? 8 : bytes >= 4 ? 4 : 1;
-    int64_t i = 0;
-    if (chunk == 32)
-        for (; i + 32 < bytes; i += 32)
-            memcpy(to + i, from + i, 32);
-    else
-        for (; i + chunk < bytes; i += chunk)
-            memcpy(to + i, from + i, (size_t)chunk);
-    memcpy(to + bytes - chunk, from + bytes - chunk, (size_t)chunk);
 }
 
 #endif

@@ -5,6 +5,7 @@
 #include "args_replay.h"
 #include "clip.h"
 #include "field_copy.h"
+#include "value_copy.h"
 
 /* The ring's row for row n of the block. */
 GPUR_FN unsigned char *gpur_scatter_row(const gpur_scatter_args *a, int64_t n)
@@ -23,14 +24,30 @@ GPUR_FN void gpur_scatter_units(gpur_place at, const gpur_scatter_args *a, int64
     }
 }
 
+/* Rows that lie in one piece, for one thread: field by field, while the tile's lines of the ring are at hand. */
+GPUR_FN void gpur_scatter_piece(const gpur_scatter_args *a, int64_t first, int64_t rows)
+{
+    unsigned char *const row = gpur_scatter_row(a, first);
+    for (int32_t c = 0; c < a->copy_count; c++) {
+        const gpur_field_copy *const copy = &a->copies[c];
+        gpur_column column;
+        column.to = row + copy->offset, column.to_pitch = a->pitch;
+        column.from = copy->array + first * copy->array_pitch, column.from_pitch = copy->array_pitch;
+        column.bytes = (int64_t)copy->units << copy->shift;
+        gpur_move_column(&column, rows);
+    }
+}
+
+/* Rows of several lines go one by one, so that the ring is written from line to line; a piece ends with the ring. */
 GPUR_FN void gpur_scatter_values(const gpur_scatter_args *a, int64_t first, int32_t rows)
 {
-    for (int32_t i = 0; i < rows; i++)
-        for (int32_t c = 0; c < a->copy_count; c++) {
-            const gpur_field_copy *const copy = &a->copies[c];
-            gpur_move_value(gpur_scatter_row(a, first + i) + copy->offset,
-                            copy->array + (first + i) * copy->array_pitch, (int64_t)copy->units << copy->shift);
-        }
+    const int64_t most = a->pitch < 256 ? rows : 1, ring_end = a->capacity - a->first_slot;
+    for (int64_t done = 0, n; done < rows; done += n) {
+        const int64_t to_end = ring_end - (first + done);
+        n = most < rows - done ? most : rows - done;
+        n = to_end > 0 && to_end < n ? to_end : n;
+        gpur_scatter_piece(a, first + done, n);
+    }
 }
 
 GPUR_FN void gpur_scatter_rewards(gpur_place at, const gpur_scatter_args *a, int64_t first, int32_t rows)

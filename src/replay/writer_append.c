@@ -4,20 +4,21 @@
 
 #include "base/clock.h"
 #include "kernels/clip.h"
+#include "kernels/value_copy.h"
 
 #include <inttypes.h>
 #include <string.h>
 
+enum { TILE_ROWS = 64 };
+
 /* Packed rows into rows `pitch` bytes apart. */
 static void copy_rows(unsigned char *to, const unsigned char *from, int64_t count, const gpur_schema *schema)
 {
-    const size_t bytes = (size_t)schema->row_bytes;
-    if (schema->row_bytes == schema->pitch) {
-        memcpy(to, from, (size_t)count * bytes);
-        return;
-    }
-    for (int64_t i = 0; i < count; i++)
-        memcpy(to + i * schema->pitch, from + i * schema->row_bytes, bytes);
+    const gpur_column rows = {to, from, schema->pitch, schema->row_bytes, schema->row_bytes};
+    if (schema->row_bytes == schema->pitch)
+        memcpy(to, from, (size_t)(count * schema->pitch));
+    else
+        gpur_move_column(&rows, count);
 }
 
 /* Fills `count` rows at `to` from the caller's row `first` on. */
@@ -30,17 +31,19 @@ static void fill_from_rows(const void *source, const gpur_schema *schema, int64_
     copy_rows(to, (const unsigned char *)source + first * schema->row_bytes, count, schema);
 }
 
+/* A tile of rows at a time: lines of small rows are still in the nearest cache when the next field comes to them. */
 static void fill_from_fields(const void *source, const gpur_schema *schema, int64_t first, int64_t count,
                              unsigned char *to)
 {
     const void *const *const fields = source;
-    for (int32_t f = 0; f < schema->count; f++) {
-        const size_t bytes = (size_t)schema->fields[f].bytes;
-        const unsigned char *const from = (const unsigned char *)fields[f] + first * schema->fields[f].bytes;
-        unsigned char *const column = to + schema->fields[f].offset;
-        for (int64_t i = 0; i < count; i++)
-            memcpy(column + i * schema->pitch, from + (size_t)i * bytes, bytes);
-    }
+    for (int64_t done = 0; done < count; done += TILE_ROWS)
+        for (int32_t f = 0; f < schema->count; f++) {
+            const gpur_field_info *const field = &schema->fields[f];
+            const gpur_column column = {to + done * schema->pitch + field->offset,
+                                        (const unsigned char *)fields[f] + (first + done) * field->bytes, schema->pitch,
+                                        field->bytes, field->bytes};
+            gpur_move_column(&column, count - done < TILE_ROWS ? count - done : TILE_ROWS);
+        }
 }
 
 static void clip_rewards(const gpur_replay *replay, unsigned char *rows, int64_t count)
