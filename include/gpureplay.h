@@ -4,11 +4,14 @@
  *
  * The whole public API, in the order in which a program meets it:
  *
- *   gpureplay/status.h    results, error texts, version
- *   gpureplay/device.h    open "auto", "cpu" or "cuda:0"
- *   gpureplay/replay.h    a ring of transitions on that device, and minibatches drawn from it
- *   gpureplay/writer.h    what puts transitions in
- *   gpureplay/learner.h   a DQN learner that trains on the replay with no host round trip
+ *   gpureplay/status.h     results, error texts, version
+ *   gpureplay/device.h     open "auto", "cpu" or "cuda:0"
+ *   gpureplay/replay.h     a ring of transitions on that device, and minibatches drawn from it
+ *   gpureplay/batch.h      those minibatches: their arrays, and the way to other streams and libraries
+ *   gpureplay/writer.h     what puts transitions in
+ *   gpureplay/network.h    what a network is made of
+ *   gpureplay/optimizer.h  what an optimiser computes, and with which constants
+ *   gpureplay/learner.h    a DQN learner that trains on the replay with no host round trip, or on rows in RAM
  *
  * Conventions. Every function that can fail returns a gpur_status; gpur_last_error() then has the reason, with the
  * value that was given and the value that was wanted. A status above zero is a refusal: nothing has changed (an append
@@ -24,7 +27,10 @@
 #include "gpureplay/status.h"
 #include "gpureplay/device.h"
 #include "gpureplay/replay.h"
+#include "gpureplay/batch.h"
 #include "gpureplay/writer.h"
+#include "gpureplay/network.h"
+#include "gpureplay/optimizer.h"
 #include "gpureplay/learner.h"
 
 #endif

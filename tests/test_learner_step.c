@@ -5,6 +5,7 @@
 #include "learn/learner.h"
 #include "learn_world.h"
 #include "replay/consumer.h"
+#include "replay/replay.h"
 
 enum { BATCH = 16, PAPER_BATCH = 32, MOST = 4096 };
 
@@ -56,6 +57,37 @@ TEST(the_seed_chooses_the_draws)
     CHECK(memcmp(ids[0], ids[1], sizeof ids[0]) == 0);
     CHECK(memcmp(ids[0], ids[2], sizeof ids[0]) != 0);
     world_close(&world);
+}
+
+/* Steps count from 0 for a learner and for gpur_replay_sample, so a common seed must not make them draw the same. */
+static void check_own_draws(int32_t source)
+{
+    enum { DRAWS = 4 };
+    gpur_learner_config config = world_config(GPUR_HEAD_Q, 1);
+    int64_t learned[DRAWS][BATCH], drawn[DRAWS][BATCH];
+    CHECK_OK(world_open(&world, device, WORLD_ROWS));
+    world.replay->config.index_source = config.index_source = source;
+    config.seed = world.replay->config.seed;
+    gpur_learner *const learner = open_learner(&config);
+    CHECK(learner);
+    for (int t = 0; t < DRAWS; t++) {
+        gpur_batch *batch = NULL;
+        CHECK_OK(gpur_learner_train(learner, 1));
+        CHECK_OK(gpur_device_copy(device, learned[t], learner->step.id, sizeof *learned));
+        CHECK_OK(gpur_replay_sample(world.replay, BATCH, NULL, &batch));
+        CHECK_OK(gpur_batch_read(batch, "id", drawn[t], sizeof *drawn));
+        gpur_batch_release(batch);
+    }
+    for (int i = 0; i < DRAWS * DRAWS; i++)
+        CHECK(memcmp(learned[i / DRAWS], drawn[i % DRAWS], sizeof *drawn) != 0);
+    gpur_learner_destroy(learner);
+    world_close(&world);
+}
+
+TEST(a_learner_and_a_user_of_the_same_seed_draw_differently)
+{
+    check_own_draws(GPUR_UNIFORM);
+    check_own_draws(GPUR_UNIFORM_DISTINCT);
 }
 
 /* The caller's ids are free to change when the call returns, though their step has yet to run. */
@@ -248,6 +280,7 @@ int main(int argc, char **argv)
     device = test_device();
     RUN(a_drawn_step_is_the_injected_step_of_the_same_ids);
     RUN(the_seed_chooses_the_draws);
+    RUN(a_learner_and_a_user_of_the_same_seed_draw_differently);
     RUN(injected_steps_may_follow_each_other_without_waiting);
     RUN(the_size_of_each_rows_error_stays_for_priorities);
     RUN(an_empty_window_makes_the_step_a_counted_nothing);

@@ -133,7 +133,7 @@ TEST(the_capacity_that_is_said_to_fit_is_less_than_what_is_free)
     gpur_device_close(device);
 }
 
-/* Rows of 4 MB, and so many that a batch, or on the CPU staging, takes all there is. (On CUDA staging is the host's.) */
+/* Rows of 4 MB, and so many that a batch, or on the CPU staging, takes all there is. (On CUDA staging is the host's) */
 TEST(what_the_ring_shares_its_memory_with_counts)
 {
     static const gpur_field wide = {"x", GPUR_FLOAT32, {1 << 20}};

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Sixteen threads append while two draw: no row is torn, none is lost, none comes twice. */
+/* Sixteen threads append while two draw, one of them by id: no row is torn, none is lost, none comes twice. */
 #include "replay_kit.h"
 #include "test.h"
 
@@ -54,6 +54,26 @@ static void draw_once(crowd *c, int64_t count)
     gpur_batch_release(batch);
 }
 
+/* Ids that are visible now; by the time of the call some may have left, and it is refused. */
+static void gather_once(crowd *c, int64_t count, int64_t offset)
+{
+    gpur_replay_stats stats = {.size = sizeof stats};
+    gpur_batch *batch = NULL;
+    int64_t ids[24], got[24];
+    CHECK_OK(gpur_replay_get_stats(c->replay, &stats));
+    if (stats.visible < count)
+        return;
+    for (int64_t i = 0; i < count; i++)
+        ids[i] = stats.first_id + offset % (stats.visible - count + 1) + i;
+    const gpur_status status = gpur_replay_gather(c->replay, count, ids, NULL, &batch);
+    CHECK(status == GPUR_OK || status == GPUR_INVALID_ARGUMENT);
+    if (status != GPUR_OK)
+        return;
+    CHECK_EQUAL(kit_wrong_bytes(&c->kit, batch, got), 0);
+    CHECK(memcmp(got, ids, (size_t)count * sizeof *ids) == 0);
+    gpur_batch_release(batch);
+}
+
 static void *draw_rows(void *context)
 {
     crowd *const c = context;
@@ -62,12 +82,21 @@ static void *draw_rows(void *context)
     return NULL;
 }
 
+static void *gather_rows(void *context)
+{
+    crowd *const c = context;
+    for (int64_t i = 0; atomic_load(&c->writing) > 0; i++)
+        gather_once(c, 1 + i % 24, i);
+    return NULL;
+}
+
 static void run_crowd(crowd *c)
 {
     pthread_t threads[THREADS + 2];
     atomic_store(&c->writing, THREADS);
+    void *(*const readers[])(void *) = {draw_rows, gather_rows};
     for (int i = 0; i < THREADS + 2; i++)
-        CHECK(pthread_create(&threads[i], NULL, i < THREADS ? write_rows : draw_rows, c) == 0);
+        CHECK(pthread_create(&threads[i], NULL, i < THREADS ? write_rows : readers[i - THREADS], c) == 0);
     for (int i = 0; i < THREADS + 2; i++)
         pthread_join(threads[i], NULL);
 }

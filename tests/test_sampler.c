@@ -166,7 +166,7 @@ TEST(each_row_of_a_distinct_draw_is_uniform)
     check_distinct_row(1000, 2, 1, steps(20000));
 }
 
-/* Neighbouring rows: all n (n - 1) ordered pairs alike. */
+/* Neighbouring rows: all n (n - 1) ordered pairs alike. test_permutation.c asks the same of larger n. */
 static void check_distinct_pairs(int64_t size, int64_t draws)
 {
     well *const w = well_open(size, GPUR_UNIFORM_DISTINCT, 2, 14);

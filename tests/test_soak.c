@@ -42,7 +42,7 @@ static int64_t tag_of(const float *obs)
     return (int64_t)(obs[0] * 0x1p20f);
 }
 
-/* Rows whose parts do not belong together. `pitch` is the distance of observations; gamma x (1 - terminated) follows. */
+/* Rows whose parts do not belong together. `pitch`: the distance of observations; gamma x (1 - terminated) follows. */
 static int64_t torn(int64_t count, const float *obs, const float *next_obs, int64_t pitch, const int32_t *action,
                     const float *reward, const float *discount)
 {

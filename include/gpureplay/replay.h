@@ -2,9 +2,11 @@
 /*
  * Replay: a ring of transitions in device memory, and minibatches drawn from it.
  *
- * A transition is a row of named, typed fields [the 1,000,000 x 57 table of Parr 2018, section 4, in native types]. Rows
- * come from writers (writer.h) by way of pinned staging blocks; each block is copied to the ring at once and becomes
- * visible at once, so that a draw never sees half of one.
+ * A transition is a row of named, typed fields [the 1,000,000 x 57 table of Parr 2018, section 4, in native types].
+ * Rows come from writers (writer.h) by way of pinned staging blocks; each block is copied to the ring at once and
+ * becomes visible at once, so that a draw never sees half of one.
+ *
+ * Any call that reaches the device may also answer GPUR_DEVICE_ERROR; the replay can then only be destroyed.
  */
 #ifndef GPUREPLAY_REPLAY_H
 #define GPUREPLAY_REPLAY_H
@@ -15,7 +17,7 @@
 extern "C" {
 #endif
 
-/* The ring, its staging blocks and its pool of batches. */
+/* The ring, its staging blocks and its pool of batches. Any thread may call between create and destroy. */
 typedef struct gpur_replay gpur_replay;
 
 /*
@@ -23,7 +25,8 @@ typedef struct gpur_replay gpur_replay;
  *   "discount" (count) float32   gamma x (1 - terminated), unless the schema has a discount of its own
  *   "weight"   (count) float32   importance weight; 1 for uniform draws
  *   "id"       (count) int64     never repeats in the life of a replay; counts up in the order of publishing
- * in device memory aligned to 256 bytes. The contents do not change until the last reference is released.
+ * in device memory aligned to 256 bytes. The contents do not change until the last reference is released. Any thread
+ * that knows of a reference may call.
  */
 typedef struct gpur_batch gpur_batch;
 
@@ -59,16 +62,18 @@ enum {
 /* How a sealed block gets into the ring. The contents are the same. */
 enum {
     GPUR_FEED_COPY = 0,    /* staging to ring by copy engine */
-    GPUR_FEED_SCATTER = 1, /* staging to a device block by copy engine, then a scatter-update kernel. On the CPU, arrays of
-                              gpur_writer_append_fields count as device arrays with it, and as host arrays without */
+    GPUR_FEED_SCATTER = 1, /* staging to a device block by copy engine, then a scatter-update kernel. On the CPU, arrays
+                              of gpur_writer_append_fields count as device arrays with it, and as host arrays without:
+                              with it they seal what is staged and go to the ring at once, even unflushed */
 };
 
 /* When a partly filled staging block is published. */
 enum {
     GPUR_FLUSH_AUTO = 0,   /* before each draw: a draw sees every transition this thread's earlier calls completed */
-    GPUR_FLUSH_MANUAL = 1, /* only at gpur_writer_flush, which the next draw sees. Whole blocks go by themselves: one that
-                              overwrites rows is copied while the next draw runs, and seen by the draw after it. Device
-                              arrays are whole blocks, however few their rows, and take along what is staged */
+    GPUR_FLUSH_MANUAL = 1, /* only at gpur_writer_flush, which the next draw sees. Whole blocks go by themselves: one
+                              that overwrites rows is copied while the next draw runs, and seen by the draw after it.
+                              An append of device arrays is a whole block, however few its rows: it seals what is
+                              staged and goes at once, unflushed (see gpur_writer_append_fields) */
 };
 
 /* What an append does that finds every staging block in flight. */
@@ -84,7 +89,7 @@ typedef struct gpur_replay_config {
     const gpur_field *fields; /* (field_count); the caller's, copied */
     int32_t field_count;      /* 1 to GPUR_MAX_FIELDS */
     int32_t index_source;     /* GPUR_UNIFORM* for gpur_replay_sample; a learner has its own setting */
-    int64_t update_size;      /* rows a staging block holds; 0: 2,000 [Parr 2018, section 5], or capacity / 16 if less */
+    int64_t update_size;      /* rows a staging block holds; 0: 2,000 [Parr 2018, section 5], or if less capacity/16 */
     int32_t staging_blocks;   /* blocks in the pinned queue, 2 to 64; default 4 */
     int32_t feed;             /* GPUR_FEED_* */
     int32_t flush;            /* GPUR_FLUSH_* */
@@ -92,17 +97,19 @@ typedef struct gpur_replay_config {
     int64_t min_size;         /* transitions before gpur_replay_can_sample says yes (burn-in); default 1 */
     int64_t max_batch;        /* largest batch that will be drawn; 0: 4,096, or capacity / 2 if less */
     float gamma;              /* discount per step, 0 to 1; default 0.99 */
-    float reward_clip;        /* a field "reward" of one float32 is clipped to [-reward_clip, reward_clip] in every step and
-                                 append; 0: not. Default 0 */
+    float reward_clip;        /* a field "reward" of one float32 is clipped to [-reward_clip, reward_clip], however it
+                                 comes: by step, by rows, by host arrays, by device arrays; 0: not. Default 0 */
     uint64_t seed;            /* of the draws; default 0 */
 } gpur_replay_config;
 
-/* Sets every member to its default; `size` is sizeof(gpur_replay_config). The fields have none: set them. */
+/* Sets every member to its default; `size` is sizeof(gpur_replay_config). The fields have none: set them. Any thread.
+ * GPUR_INVALID_ARGUMENT: NULL or a bad size. */
 GPUR_API gpur_status gpur_replay_config_init(gpur_replay_config *config, uint64_t size);
 
 /*
  * Sets capacity, update_size, gamma, reward_clip and min_size to those of a published system; the fields stay the
  * caller's. Names: "melee-gpu", "melee-dqn", "melee-double" [Parr 2018; the networks of Parr, Dilipkumar & Liu 2017].
+ * Any thread. GPUR_INVALID_ARGUMENT: no such name, NULL, or `config->size` was not set.
  */
 GPUR_API gpur_status gpur_replay_config_preset(gpur_replay_config *config, const char *name);
 
@@ -115,23 +122,27 @@ typedef struct gpur_replay_plan {
     int64_t ring_bytes;    /* device: capacity x row_pitch */
     int64_t feed_bytes;    /* device: blocks of the scatter feed, the visible window */
     int64_t pinned_bytes;  /* host, pinned on CUDA: staging_blocks x update_size x row_pitch, and 2 x max_batch ids */
-    int64_t batch_bytes;   /* device: one batch of max_batch; there are as many as were alive at once, each for its size */
+    int64_t batch_bytes;   /* device: one batch of max_batch; there are as many as were alive at once, each for its
+                              size */
     int64_t device_bytes;  /* ring_bytes + feed_bytes: what gpur_replay_create takes at once */
 } gpur_replay_plan;
 
-/* Plans without allocating. GPUR_INVALID_ARGUMENT as gpur_replay_create, or when `plan->size` was not set. */
+/* Plans without allocating. Any thread. GPUR_INVALID_ARGUMENT as gpur_replay_create, or `plan->size` was not set. */
 GPUR_API gpur_status gpur_replay_plan_bytes(const gpur_replay_config *config, gpur_replay_plan *plan);
 
 /*
- * Makes an empty replay on `device`. All of its memory but the batches is taken here. Destroying a replay waits for its
- * work; batches drawn from it live on until they are released. The replay must outlive its writers and learners.
+ * Makes an empty replay on `device`, which it keeps open; its streams are its own, but for the one that the device may
+ * have been given. All of its memory but the batches is taken here. Destroying a replay waits for its work; batches
+ * drawn from it live on until they are released. The replay must outlive its writers and learners. Any thread.
  *
- *   GPUR_INVALID_ARGUMENT  a bad schema, or a capacity that leaves no room for max_batch beside the blocks in flight
+ *   GPUR_INVALID_ARGUMENT  a bad schema, a value out of its range, or NULL; or a capacity that leaves no room for
+ *                          max_batch beside the blocks in flight
  *   GPUR_OUT_OF_MEMORY     the plan and one batch are larger than the device has free (on the CPU, pinned_bytes are the
  *                          device's, too); the message has the capacity that would fit, or what leaves room for none
  */
 GPUR_API gpur_status gpur_replay_create(gpur_device *device, const gpur_replay_config *config, gpur_replay **replay);
-/* Waits for the replay's work and frees it; its batches stay with who holds them. Takes NULL. */
+/* Waits for the replay's work and frees it; its batches stay with who holds them. Any thread, once, when no other is in
+ * a call with this replay and its writers and learners are gone. Takes NULL. */
 GPUR_API void gpur_replay_destroy(gpur_replay *replay);
 
 /* One array of a transition or of a batch. */
@@ -145,14 +156,15 @@ typedef struct gpur_field_info {
     int64_t bytes;  /* of one transition's value */
 } gpur_field_info;
 
-/* Describes field `index` of the schema. GPUR_INVALID_ARGUMENT: no such index, or NULL. */
+/* Describes field `index` of the schema. GPUR_INVALID_ARGUMENT: no such index, NULL, or `info->size` was not set. */
 GPUR_API gpur_status gpur_replay_get_field(gpur_replay *replay, int32_t index, gpur_field_info *info);
 
-/* Transitions that a draw made now by this thread could see, completed but unpublished ones included under AUTO. */
+/* Transitions that a draw made now by this thread could see, completed but unpublished ones included under AUTO. NULL
+ * gives 0. */
 GPUR_API int64_t gpur_replay_size(gpur_replay *replay);
 
-/* 1 when at least min_size transitions have become visible so far and that size is at least 1 (under UNIFORM_DISTINCT: at
- * least max_batch), else 0. */
+/* 1 when at least min_size transitions have become visible so far and that size is at least 1 (under UNIFORM_DISTINCT:
+ * at least max_batch), else 0. NULL gives 0. */
 GPUR_API int32_t gpur_replay_can_sample(gpur_replay *replay);
 
 /*
@@ -160,29 +172,39 @@ GPUR_API int32_t gpur_replay_can_sample(gpur_replay *replay);
  *
  *   stream   NULL: read the batch after gpur_batch_sync. CUDA: a cudaStream_t (1 is the legacy default stream) that is
  *            made to wait for the batch, and behind whose work the batch's memory is reused after its release: the
- *            stream must live until then
+ *            stream must live until the batch's last reference has been released
  *   batch    one reference, the caller's: gpur_batch_release it
  *
  * The same seed, contents and sequence of draws give the same ids on the CPU and on a GPU. One thread at a time draws
  * from a replay (draws and learners' launches take turns, in the order in which they were called); writers go on
  * meanwhile.
  *
- *   GPUR_INVALID_ARGUMENT  count < 1 or above max_batch, or NULL
+ *   GPUR_INVALID_ARGUMENT  count < 1 or above max_batch, NULL, or a stream on the CPU
  *   GPUR_TOO_FEW           nothing is visible, or fewer than `count` for a distinct draw
+ *   GPUR_OUT_OF_MEMORY     no released batch is large enough, and the device has no memory for one more
  */
 GPUR_API gpur_status gpur_replay_sample(gpur_replay *replay, int64_t count, void *stream, gpur_batch **batch);
 
 /*
- * Like gpur_replay_sample, but gathers the transitions of the given ids, in their order, duplicates allowed.
+ * Like gpur_replay_sample, but gathers the transitions of the given ids, in their order, duplicates allowed. What
+ * other threads append meanwhile may evict one before its turn, and the call is refused; a batch that comes is whole.
  *
- *   ids      (count) in host memory
+ *   ids      (count) in host memory, free to change when the call returns
+ *   stream   as for gpur_replay_sample: it must live until the batch's last reference has been released
  *
- *   GPUR_INVALID_ARGUMENT  an id that is not visible: the message has it and the visible range
+ *   GPUR_INVALID_ARGUMENT  an id that is not visible: the message has it and the visible range; or as
+ *                          gpur_replay_sample
+ *   GPUR_TOO_FEW           nothing is visible, so that there is no range
  */
 GPUR_API gpur_status gpur_replay_gather(gpur_replay *replay, int64_t count, const int64_t *ids, void *stream,
                                         gpur_batch **batch);
 
-/* What gpur_replay_get_stats tells, since creation. */
+/*
+ * What gpur_replay_get_stats tells, since creation. All that this thread's calls have completed is in it. While other
+ * threads work, first_id to bytes_fed (but for draws and batches_*) are of one moment, draws and batches_* each of one
+ * shortly after; rows that another thread is about to finish are in `visible` and not yet in `appended`, and what was
+ * the oldest row may have left by the time of the next call.
+ */
 typedef struct gpur_replay_stats {
     uint64_t size;            /* sizeof(gpur_replay_stats), as the caller was compiled: set it before the call */
     int64_t first_id;         /* id of the oldest transition that a draw made now could see */
@@ -201,34 +223,9 @@ typedef struct gpur_replay_stats {
     int64_t bytes_fed;        /* copied from staging to the device */
 } gpur_replay_stats;
 
-/* Any thread. May wait while another enqueues a few operations (with GPUR_EXECUTOR_INLINE: while they are carried out), and
- * not for the device to finish a draw or a train step. */
+/* May wait while another thread enqueues a few operations (with GPUR_EXECUTOR_INLINE: while they are carried out), and
+ * not for the device to finish a draw or a train step. GPUR_INVALID_ARGUMENT: NULL, or `stats->size` was not set. */
 GPUR_API gpur_status gpur_replay_get_stats(gpur_replay *replay, gpur_replay_stats *stats);
-
-/* Transitions in the batch. NULL gives 0. */
-GPUR_API int64_t gpur_batch_count(const gpur_batch *batch);
-
-/*
- * The array of this name, (count, shape), and what it holds; `info` may be NULL. The memory is the batch's, and is
- * filled in behind the stream given to gpur_replay_sample, or after gpur_batch_sync.
- *
- *   GPUR_INVALID_ARGUMENT  no such name, or NULL
- */
-GPUR_API gpur_status gpur_batch_get_array(gpur_batch *batch, const char *name, void **device_memory,
-                                          gpur_field_info *info);
-
-/* Waits until the batch is filled in. */
-GPUR_API gpur_status gpur_batch_sync(gpur_batch *batch);
-
-/* Syncs, then copies one array to host memory of exactly `bytes` bytes. */
-GPUR_API gpur_status gpur_batch_read(gpur_batch *batch, const char *name, void *host, int64_t bytes);
-
-/* One more reference. Any thread. */
-GPUR_API void gpur_batch_retain(gpur_batch *batch);
-
-/* One reference less, any thread; the last gives the memory back to the pool, behind what the stream of the draw holds
- * now: a CUDA stream given to gpur_replay_sample or gpur_replay_gather must still live. Takes NULL. */
-GPUR_API void gpur_batch_release(gpur_batch *batch);
 
 #ifdef __cplusplus
 }

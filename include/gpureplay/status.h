@@ -35,20 +35,28 @@ enum {
     GPUR_DEVICE_ERROR = -1,    /* the device or one of its libraries failed; the message has its words */
 };
 
-/* The name of a status as written above, "GPUR_OK" and so on; "unknown status" for any other number. */
+/* The name of a status as written above, "GPUR_OK" and so on; "unknown status" for any other number. Any thread. */
 GPUR_API const char *gpur_status_name(gpur_status status);
 
-/* Why this thread's last failing call failed. Never NULL, "" if none has failed; valid until the thread's next call. */
+/* Why this thread's last failing call failed; each thread has a text of its own. Never NULL, "" if none has failed;
+ * valid until the thread's next call. */
 GPUR_API const char *gpur_last_error(void);
 
-/* "0.1.0": the version of the library that is running, which may be newer than the header's GPUR_VERSION_* numbers. */
+/* "0.1.0": the version of the library that is running, which may be newer than the header's GPUR_VERSION_* numbers. Any
+ * thread. */
 GPUR_API const char *gpur_version(void);
 
 /*
  * What was built in, one "key: value" per line: version, compiler, CUDA toolkit and the architectures it was built for
- * (or how to build it), BLAS, OpenMP, CPU kernel variants. Static storage.
+ * (or how to build it), BLAS, OpenMP, CPU kernel variants. Static storage. Any thread.
  */
 GPUR_API const char *gpur_build_info(void);
+
+/*
+ * sizeof a public struct, by its name ("gpur_replay_config"), in the library that is running; -1 for any other name and
+ * for NULL. For bindings that mirror the structs and want to know that they do. Any thread.
+ */
+GPUR_API int64_t gpur_struct_size(const char *name);
 
 #ifdef __cplusplus
 }

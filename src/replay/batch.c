@@ -44,6 +44,18 @@ gpur_status gpur_batch_sync(gpur_batch *batch)
     return gpur_event_sync(batch->filled);
 }
 
+gpur_status gpur_batch_wait(gpur_batch *batch, void *stream)
+{
+    GPUR_REQUIRE(batch, "batch is NULL");
+    gpur_pool *const pool = batch->pool;
+    if (!stream)
+        return gpur_batch_sync(batch);
+    GPUR_REQUIRE(gpur_device_is_cuda(pool->device), "stream is %p; on the CPU it must be NULL", stream);
+    GPUR_TRY(gpur_pool_add_reader(batch, stream));
+    GPUR_TRY(gpur_stream_wait(pool->reader, batch->filled));
+    return gpur_native_wait_stream(stream, pool->reader);
+}
+
 gpur_status gpur_batch_read(gpur_batch *batch, const char *name, void *host, int64_t bytes)
 {
     int32_t array = 0;

@@ -149,20 +149,24 @@ static gpur_status take_or_make(gpur_pool *pool, int64_t count, gpur_batch **bat
     return status;
 }
 
+static gpur_status wait_for_readers(gpur_batch *batch, gpur_stream *stream)
+{
+    if (!batch->was_handed_out)
+        return GPUR_OK;
+    batch->was_handed_out = 0;
+    return gpur_stream_wait(stream, batch->returned);
+}
+
 gpur_status gpur_pool_take(gpur_pool *pool, int64_t count, gpur_stream *stream, gpur_batch **out)
 {
     gpur_batch *batch = NULL;
     GPUR_TRY(take_or_make(pool, count, &batch));
     batch->count = count;
-    batch->native = NULL;
     atomic_store_explicit(&batch->references, 1, memory_order_relaxed); /* nobody else knows of it yet */
-    if (batch->was_handed_out) {
-        batch->was_handed_out = 0;
-        const gpur_status status = gpur_stream_wait(stream, batch->returned);
-        if (status != GPUR_OK) {
-            gpur_batch_release(batch);
-            return status;
-        }
+    const gpur_status status = wait_for_readers(batch, stream);
+    if (status != GPUR_OK) {
+        gpur_batch_release(batch);
+        return status;
     }
     *out = batch;
     return GPUR_OK;
@@ -182,16 +186,46 @@ void gpur_batch_retain(gpur_batch *batch)
         atomic_fetch_add(&batch->references, 1);
 }
 
-/* What the user's stream holds now may still read the batch. A failure here is the device's, and comes out at the next
+static gpur_status note_reader(gpur_batch *batch, void *native)
+{
+    for (int32_t i = 0; i < batch->reader_count; i++)
+        if (batch->readers[i] == native)
+            return GPUR_OK;
+    GPUR_REQUIRE(batch->reader_count < GPUR_MAX_READERS, "stream %p is one too many; a batch may be read on %d streams",
+                 native, GPUR_MAX_READERS);
+    batch->readers[batch->reader_count++] = native;
+    return GPUR_OK;
+}
+
+gpur_status gpur_pool_add_reader(gpur_batch *batch, void *native)
+{
+    pthread_mutex_lock(&batch->pool->lock);
+    const gpur_status status = note_reader(batch, native);
+    pthread_mutex_unlock(&batch->pool->lock);
+    return status;
+}
+
+/* What the users' streams hold now may still read the batch. A failure here is the device's, and comes out at the next
  * call that can report it; the memory is then not used again. */
 static gpur_status mark_returned(gpur_batch *batch)
 {
-    if (!batch->native)
+    const int32_t readers = batch->reader_count;
+    batch->reader_count = 0;
+    if (readers == 0)
         return GPUR_OK;
-    GPUR_TRY(gpur_stream_wait_native(batch->pool->returns, batch->native));
+    for (int32_t i = 0; i < readers; i++)
+        GPUR_TRY(gpur_stream_wait_native(batch->pool->returns, batch->readers[i]));
     GPUR_TRY(gpur_event_record(batch->returned, batch->pool->returns));
     batch->was_handed_out = 1;
     return GPUR_OK;
+}
+
+gpur_status gpur_pool_take_again(gpur_batch *batch, gpur_stream *stream)
+{
+    pthread_mutex_lock(&batch->pool->lock);
+    const gpur_status status = mark_returned(batch);
+    pthread_mutex_unlock(&batch->pool->lock);
+    return status == GPUR_OK ? wait_for_readers(batch, stream) : status;
 }
 
 void gpur_batch_release(gpur_batch *batch)

@@ -8,6 +8,7 @@
 #define GPUR_REPLAY_POOL_H
 
 #include "device/device.h"
+#include "gpureplay/batch.h"
 #include "replay/plan.h"
 
 #include <pthread.h>
@@ -35,8 +36,9 @@ struct gpur_batch {
     gpur_event *filled;    /* on the consumer stream */
     gpur_event *returned;  /* on `returns`: the last user's reads */
     gpur_gather_args args; /* that fill all of it; batch 0 until they have been made */
-    void *native;          /* the user's stream, or NULL */
-    int was_handed_out;    /* `returned` must be waited for */
+    void *readers[GPUR_MAX_READERS]; /* (reader_count) users' streams that may read it; under the pool's lock */
+    int32_t reader_count;
+    int was_handed_out; /* `returned` must be waited for */
 };
 
 gpur_status gpur_pool_create(gpur_device *device, const gpur_schema *schema, int64_t max_batch, gpur_pool **pool);
@@ -46,6 +48,12 @@ void gpur_pool_close(gpur_pool *pool);
 
 /* A batch with one reference for `count` rows, to be filled on `stream`, which is made to wait for its last readers. */
 gpur_status gpur_pool_take(gpur_pool *pool, int64_t count, gpur_stream *stream, gpur_batch **batch);
+
+/* The same for a batch whose one reference is the caller's: it keeps its memory and its count. */
+gpur_status gpur_pool_take_again(gpur_batch *batch, gpur_stream *stream);
+
+/* From now on the user's stream may read the batch. Refuses one stream too many. */
+gpur_status gpur_pool_add_reader(gpur_batch *batch, void *native);
 
 void gpur_pool_count(gpur_pool *pool, int64_t *alive, int64_t *made);
 

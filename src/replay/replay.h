@@ -17,7 +17,7 @@ struct gpur_replay {
     gpur_fair_lock turn;   /* consumers' side: from gpur_consumer_begin to gpur_consumer_end */
     gpur_event *done[2];   /* end of the launches, alternately */
     int64_t launches;      /* ended */
-    int64_t draws;         /* by sample: the step of the next draw's random numbers */
+    int64_t draws;         /* by gpur_replay_sample: the step of the next one's random numbers */
     int64_t *ids;          /* (2, max_batch) pinned: injected ids of the launches, alternately */
     _Atomic int64_t drawn; /* transitions, for the statistics */
 };

@@ -55,8 +55,10 @@ static gpur_status launch_gather(gpur_replay *replay, gpur_batch *batch, int32_t
 static gpur_status hand_out(gpur_batch *batch, gpur_stream *stream, void *native)
 {
     GPUR_TRY(gpur_event_record(batch->filled, stream));
-    batch->native = native;
-    return native ? gpur_native_wait_stream(native, stream) : GPUR_OK;
+    if (!native)
+        return GPUR_OK;
+    GPUR_TRY(gpur_pool_add_reader(batch, native));
+    return gpur_native_wait_stream(native, stream);
 }
 
 static gpur_status draw(gpur_replay *replay, gpur_batch *batch, gpur_stream *stream, void *native)
@@ -90,6 +92,12 @@ static gpur_status draw_visible_ids(gpur_replay *replay, gpur_batch *batch, cons
     return status;
 }
 
+static void count_drawn(gpur_replay *replay, int64_t count)
+{
+    const int64_t before = atomic_load_explicit(&replay->drawn, memory_order_relaxed);
+    atomic_store_explicit(&replay->drawn, before + count, memory_order_relaxed); /* only the turn's holder writes it */
+}
+
 /* Within the consumer's turn. `ids` NULL: by the replay's index source. */
 static gpur_status fill(gpur_replay *replay, int64_t count, const int64_t *ids, gpur_stream *stream, void *native,
                         gpur_batch **out)
@@ -102,8 +110,7 @@ static gpur_status fill(gpur_replay *replay, int64_t count, const int64_t *ids, 
         gpur_batch_release(batch);
         return status;
     }
-    const int64_t before = atomic_load_explicit(&replay->drawn, memory_order_relaxed);
-    atomic_store_explicit(&replay->drawn, before + count, memory_order_relaxed); /* only the turn's holder writes it */
+    count_drawn(replay, count);
     *out = batch;
     return GPUR_OK;
 }
@@ -118,13 +125,47 @@ static gpur_status end(gpur_replay *replay, gpur_status status, gpur_batch **bat
     return status != GPUR_OK ? status : ended;
 }
 
+/* Visible transitions. */
+static int64_t needed_for(const gpur_replay *replay, int64_t count)
+{
+    return replay->config.index_source == GPUR_UNIFORM_DISTINCT ? count : 1;
+}
+
 gpur_status gpur_replay_sample(gpur_replay *replay, int64_t count, void *native, gpur_batch **batch)
 {
     gpur_stream *stream = NULL;
     GPUR_TRY(check(replay, count, native, batch));
-    const int is_distinct = replay->config.index_source == GPUR_UNIFORM_DISTINCT;
-    GPUR_TRY(gpur_consumer_begin(replay, is_distinct ? count : 1, &stream));
+    GPUR_TRY(gpur_consumer_begin(replay, needed_for(replay, count), &stream));
     return end(replay, fill(replay, count, NULL, stream, native, batch), batch);
+}
+
+static gpur_status check_again(const gpur_replay *replay, const void *stream, gpur_batch *batch)
+{
+    gpur_batch *unused = NULL;
+    GPUR_REQUIRE(batch, "batch is NULL; it must be one that this replay drew");
+    GPUR_TRY(check(replay, batch->count, stream, &unused));
+    GPUR_REQUIRE(batch->pool == replay->pool, "the batch is of another replay; it must be one that this replay drew");
+    const int references = atomic_load(&batch->references);
+    if (references != 1)
+        return gpur_fail(GPUR_WOULD_BLOCK, "the batch has %d references; it must have one, the caller's", references);
+    return GPUR_OK;
+}
+
+static gpur_status refill(gpur_replay *replay, gpur_batch *batch, gpur_stream *stream, void *native)
+{
+    GPUR_TRY(gpur_pool_take_again(batch, stream));
+    GPUR_TRY(draw(replay, batch, stream, native));
+    count_drawn(replay, batch->count);
+    return GPUR_OK;
+}
+
+gpur_status gpur_replay_resample(gpur_replay *replay, void *native, gpur_batch *batch)
+{
+    gpur_stream *stream = NULL;
+    GPUR_TRY(check_again(replay, native, batch));
+    GPUR_TRY(gpur_consumer_begin(replay, needed_for(replay, batch->count), &stream));
+    const gpur_status status = refill(replay, batch, stream, native), ended = gpur_consumer_end(replay);
+    return status != GPUR_OK ? status : ended;
 }
 
 /* Before anything is published, so that a refused call changes nothing. */
