@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "bench.h"
+#include "json.h"
 
-#include "gpureplay.h"
-
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -52,37 +50,6 @@ int bench_parse(bench_options *options, int argc, char **argv, const char *purpo
     return 0;
 }
 
-/* Neither a quotation mark nor a backslash of ours may end a JSON string. */
-static void json_string(FILE *file, const char *text)
-{
-    fputc('"', file);
-    for (; *text; text++) {
-        if (*text == '"' || *text == '\\')
-            fprintf(file, "\\%c", *text);
-        else if ((unsigned char)*text < 0x20)
-            fprintf(file, "\\u%04x", (unsigned char)*text);
-        else
-            fputc(*text, file);
-    }
-    fputc('"', file);
-}
-
-static void json_head(FILE *file, const char *title, const char *device, const char *settings)
-{
-    char when[32];
-    const time_t now = time(NULL);
-    strftime(when, sizeof when, "%Y-%m-%dT%H:%M:%SZ", gmtime(&now));
-    fprintf(file, "{\n\"title\": ");
-    json_string(file, title);
-    fprintf(file, ",\n\"device\": ");
-    json_string(file, device);
-    fprintf(file, ",\n\"settings\": ");
-    json_string(file, settings);
-    fprintf(file, ",\n\"build\": ");
-    json_string(file, gpur_build_info());
-    fprintf(file, ",\n\"when\": \"%s\",\n\"cases\": [", when);
-}
-
 int bench_begin(bench_report *report, const bench_options *options, const char *title, const char *settings, int cases)
 {
     *report = (bench_report){.options = options, .cases = cases};
@@ -96,7 +63,7 @@ int bench_begin(bench_report *report, const bench_options *options, const char *
     return 0;
 }
 
-static double time_of(bench_body body, void *context, int64_t repeats)
+double bench_time(bench_body body, void *context, int64_t repeats)
 {
     const double start = bench_now();
     body(context, repeats);
@@ -104,75 +71,61 @@ static double time_of(bench_body body, void *context, int64_t repeats)
 }
 
 /* Warms up, and finds how many repeats make a sample long enough for the clock. */
-static int64_t calibrate(bench_body body, void *context, double seconds)
+int64_t bench_calibrate(bench_body body, void *context, double seconds)
 {
     int64_t repeats = 1;
     for (;;) {
-        const double took = time_of(body, context, repeats) * (double)repeats;
+        const double took = bench_time(body, context, repeats) * (double)repeats;
         if (took >= seconds)
             return repeats;
         repeats = took * 8 < seconds ? repeats * 4 : repeats * 2;
     }
 }
 
-static int by_value(const void *a, const void *b)
-{
-    const double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
-typedef struct summary {
-    double median, low, high;
-} summary;
-
-/* Median, and the order statistics n/2 -+ 0.98 sqrt(n) that hold it with 95%. Sorts. */
-static summary summarise(double *x, int n)
-{
-    qsort(x, (size_t)n, sizeof *x, by_value);
-    const int reach = (int)ceil(0.98 * sqrt((double)n));
-    const int low = n / 2 - reach, high = n / 2 + reach;
-    return (summary){n % 2 ? x[n / 2] : 0.5 * (x[n / 2 - 1] + x[n / 2]), x[low < 0 ? 0 : low],
-                     x[high >= n ? n - 1 : high]};
-}
-
-static void json_samples(FILE *file, const char *name, const double *x, int n)
-{
-    fprintf(file, ", \"%s\": [", name);
-    for (int i = 0; i < n; i++)
-        fprintf(file, "%s%.4e", i ? ", " : "", x[i]);
-    fprintf(file, "]");
-}
-
-static void json_name(bench_report *report, const char *name)
+void bench_json_name(bench_report *report, const char *name)
 {
     fprintf(report->json, "%s\n{\"name\": ", report->done ? "," : "");
     json_string(report->json, name);
 }
 
 static void json_case(bench_report *report, const bench_case *c, const double *ours, const double *bare, int n,
-                      summary ratio)
+                      bench_summary ratio)
 {
-    json_name(report, c->name);
+    bench_json_name(report, c->name);
     fprintf(report->json, ", \"baseline\": ");
     json_string(report->json, c->baseline);
-    fprintf(report->json, ", \"ratio\": %.4f, \"low\": %.4f, \"high\": %.4f, \"goal\": %.2f, \"items\": %g, \"item\": ",
-            ratio.median, ratio.low, ratio.high, c->goal, c->items);
+    fprintf(report->json, ", \"ratio\": %.4f", ratio.median);
+    json_spread(report->json, ratio);
+    fprintf(report->json, ", \"goal\": %.2f, \"items\": %g, \"item\": ", c->goal, c->items);
     json_string(report->json, c->item);
     json_samples(report->json, "ours_seconds", ours, n);
     json_samples(report->json, "bare_seconds", bare, n);
     fprintf(report->json, "}");
 }
 
-/* On a terminal, which case is under way. */
-static void show_progress(const bench_report *report, const char *name)
+void bench_show(const bench_report *report, const char *name, double part)
 {
-    if (isatty(2) && report->cases)
-        fprintf(stderr, "[%d/%d] %s\r", report->done + 1, report->cases, name);
-    else if (isatty(2))
-        fprintf(stderr, "%-60s\r", name);
+    enum { WIDTH = 24 };
+    static const char marks[] = "########################";
+    if (!isatty(2))
+        return;
+    const int known = report->cases > 0;
+    const int full = known ? (int)(WIDTH * (report->done + part) / report->cases) : 0;
+    const int shown = full < WIDTH ? full : WIDTH;
+    if (known)
+        fprintf(stderr, "\r[%.*s%*s] %d/%d %s\033[K", shown, marks, WIDTH - shown, "", report->done + 1, report->cases,
+                name);
+    else
+        fprintf(stderr, "\r%s\033[K", name);
 }
 
-static void print_case(const bench_case *c, summary ours, summary bare, summary ratio)
+void bench_hide(void)
+{
+    if (isatty(2))
+        fprintf(stderr, "\r\033[K");
+}
+
+static void print_case(const bench_case *c, bench_summary ours, bench_summary bare, bench_summary ratio)
 {
     char goal[48] = "";
     if (c->goal > 0)
@@ -187,29 +140,32 @@ void bench_run(bench_report *report, const bench_case *c)
 {
     static double ours[BENCH_MAX_ROUNDS], bare[BENCH_MAX_ROUNDS], ratio[BENCH_MAX_ROUNDS];
     const int n = report->options->rounds;
-    show_progress(report, c->name);
+    bench_show(report, c->name, 0);
     if (report->done == 0)
         printf("%-34s %12s %12s  %7s  %-16s %s\n", "case", "ours", "bare", "ratio", "95% interval", "goal");
-    const int64_t ours_repeats = calibrate(c->ours, c->context, report->options->seconds);
-    const int64_t bare_repeats = calibrate(c->bare, c->context, report->options->seconds);
+    const int64_t ours_repeats = bench_calibrate(c->ours, c->context, report->options->seconds);
+    const int64_t bare_repeats = bench_calibrate(c->bare, c->context, report->options->seconds);
     for (int i = 0; i < n; i++) {
-        ours[i] = time_of(c->ours, c->context, ours_repeats);
-        bare[i] = time_of(c->bare, c->context, bare_repeats);
+        bench_show(report, c->name, (double)i / n);
+        ours[i] = bench_time(c->ours, c->context, ours_repeats);
+        bare[i] = bench_time(c->bare, c->context, bare_repeats);
         ratio[i] = ours[i] / bare[i];
     }
-    const summary r = summarise(ratio, n);
+    const bench_summary r = bench_summarise(ratio, n);
     if (report->json)
         json_case(report, c, ours, bare, n, r);
-    print_case(c, summarise(ours, n), summarise(bare, n), r);
+    bench_hide();
+    print_case(c, bench_summarise(ours, n), bench_summarise(bare, n), r);
     report->done++;
     report->missed += c->goal > 0 && r.median > c->goal;
 }
 
-static void json_figure(bench_report *report, const bench_figure *f, const double *seconds, int n, summary time)
+static void json_figure(bench_report *report, const bench_figure *f, const double *seconds, int n, bench_summary time)
 {
-    json_name(report, f->name);
-    fprintf(report->json, ", \"seconds\": %.4e, \"low\": %.4e, \"high\": %.4e, \"items\": %g, \"item\": ", time.median,
-            time.low, time.high, f->items);
+    bench_json_name(report, f->name);
+    fprintf(report->json, ", \"seconds\": %.4e", time.median);
+    json_spread(report->json, time);
+    fprintf(report->json, ", \"items\": %g, \"item\": ", f->items);
     json_string(report->json, f->item);
     if (f->work > 0) {
         fprintf(report->json, ", \"per_second\": %.4e, \"unit\": ", f->work / time.median);
@@ -219,7 +175,7 @@ static void json_figure(bench_report *report, const bench_figure *f, const doubl
     fprintf(report->json, "}");
 }
 
-static void print_figure(const bench_figure *f, summary time)
+static void print_figure(const bench_figure *f, bench_summary time)
 {
     char rate[32] = "";
     if (f->work > 0)
@@ -229,21 +185,25 @@ static void print_figure(const bench_figure *f, summary time)
     fflush(stdout);
 }
 
-void bench_measure(bench_report *report, const bench_figure *f)
+bench_summary bench_measure(bench_report *report, const bench_figure *f)
 {
     static double seconds[BENCH_MAX_ROUNDS], sorted[BENCH_MAX_ROUNDS];
     const int n = f->rounds ? f->rounds : report->options->rounds;
-    show_progress(report, f->name);
+    bench_show(report, f->name, 0);
     if (report->done == 0)
         printf("%-58s %14s  %-24s %16s\n", "case", "median", "95% interval", "rate");
-    const int64_t repeats = calibrate(f->body, f->context, report->options->seconds);
-    for (int i = 0; i < n; i++)
-        sorted[i] = seconds[i] = time_of(f->body, f->context, repeats) / f->items;
-    const summary time = summarise(sorted, n);
+    const int64_t repeats = bench_calibrate(f->body, f->context, report->options->seconds);
+    for (int i = 0; i < n; i++) {
+        bench_show(report, f->name, (double)i / n);
+        sorted[i] = seconds[i] = bench_time(f->body, f->context, repeats) / f->items;
+    }
+    const bench_summary time = bench_summarise(sorted, n);
     if (report->json)
         json_figure(report, f, seconds, n, time);
+    bench_hide();
     print_figure(f, time);
     report->done++;
+    return time;
 }
 
 int bench_end(bench_report *report)

@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Ratios, not times, where there is something to divide by: each case runs our operation and the bare operation it
- * cannot avoid in turn, A B A B ..., so that a machine that slows down slows both. The figure is the median of the ratios
- * of neighbours; its interval is the distribution-free 95% interval of a median (order statistics of the binomial).
+ * cannot avoid in turn, A B A B ..., so that a machine that slows down slows both. The figure is the median of the
+ * ratios of neighbours; its interval is the distribution-free 95% interval of a median (order statistics of the
+ * binomial).
  */
 #ifndef BENCH_H
 #define BENCH_H
+
+#include "summary.h"
 
 #include <stdint.h>
 #include <stdio.h>
@@ -59,11 +62,22 @@ typedef struct bench_report {
  * known. */
 int bench_begin(bench_report *report, const bench_options *options, const char *title, const char *settings, int cases);
 void bench_run(bench_report *report, const bench_case *c);
-void bench_measure(bench_report *report, const bench_figure *f); /* median of the samples, and its interval */
+/* Median of the samples, and its interval; seconds an item. */
+bench_summary bench_measure(bench_report *report, const bench_figure *f);
 
 /* Closes the JSON and tells how many cases missed their goal. Always 0: a figure is a finding, not a failure. */
 int bench_end(bench_report *report);
 
 double bench_now(void); /* seconds, monotonic */
+
+/* For what has a table of its own: seconds of one repeat; repeats that take so many seconds, which also warms up; the
+ * beginning of a case in the JSON. */
+double bench_time(bench_body body, void *context, int64_t repeats);
+int64_t bench_calibrate(bench_body body, void *context, double seconds);
+void bench_json_name(bench_report *report, const char *name);
+
+/* On a terminal: a bar, and what is under way, of which `part` (0 to 1) is done. Hidden before a line is printed. */
+void bench_show(const bench_report *report, const char *name, double part);
+void bench_hide(void);
 
 #endif

@@ -23,18 +23,23 @@ gpur_device *bench_open(const char *name, int threads)
     return device;
 }
 
-gpur_replay *bench_melee_replay(gpur_device *device, int64_t capacity)
+void bench_melee_config(gpur_replay_config *config, int64_t capacity)
 {
-    const gpur_field fields[] = {
+    static const gpur_field fields[] = {
         {"obs", GPUR_FLOAT32, {MELEE_OBS}},      {"action", GPUR_INT32, {0}},    {"reward", GPUR_FLOAT32, {0}},
         {"next_obs", GPUR_FLOAT32, {MELEE_OBS}}, {"terminated", GPUR_BOOL, {0}},
     };
+    bench_must(gpur_replay_config_init(config, sizeof *config), "replay config");
+    config->capacity = capacity;
+    config->fields = fields;
+    config->field_count = 5;
+}
+
+gpur_replay *bench_melee_replay(gpur_device *device, int64_t capacity)
+{
     gpur_replay_config config;
     gpur_replay *replay = NULL;
-    bench_must(gpur_replay_config_init(&config, sizeof config), "replay config");
-    config.capacity = capacity;
-    config.fields = fields;
-    config.field_count = 5;
+    bench_melee_config(&config, capacity);
     bench_must(gpur_replay_create(device, &config, &replay), "replay");
     return replay;
 }

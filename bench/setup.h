@@ -21,6 +21,7 @@ void bench_must(gpur_status status, const char *what);
 
 /* `threads` as in gpur_device_config. */
 gpur_device *bench_open(const char *device, int threads);
+void bench_melee_config(gpur_replay_config *config, int64_t capacity); /* all else as by default */
 gpur_replay *bench_melee_replay(gpur_device *device, int64_t capacity);
 
 /* (count) rows of pseudo-random content, from malloc. */

@@ -6,6 +6,8 @@
 #ifndef GPUREPLAY_LEARNER_H
 #define GPUREPLAY_LEARNER_H
 
+#include "gpureplay/network.h"
+#include "gpureplay/optimizer.h"
 #include "gpureplay/replay.h"
 
 #ifdef __cplusplus
@@ -15,90 +17,8 @@ extern "C" {
 /* A network that trains on a replay. One thread trains; any number, this one too, act and ask at the same time. */
 typedef struct gpur_learner gpur_learner;
 
-/* Activations, by name. */
-enum { GPUR_LINEAR = 0, GPUR_RELU = 1, GPUR_TANH = 2 };
-
-/* A dense layer: y = activation(x W^T + b), W (units, inputs), b (units). */
-typedef struct gpur_layer {
-    int32_t units;      /* 1 or more */
-    int32_t activation; /* GPUR_LINEAR, GPUR_RELU, GPUR_TANH */
-} gpur_layer;
-
-/* What stands on the trunk. Each output stream has `hidden` units of its own first, or none with 0. */
-enum {
-    GPUR_HEAD_Q = 0,             /* Q(s, a) */
-    GPUR_HEAD_DUELING = 1,       /* Q(s, a) = V(s) + A(s, a) - mean_a A(s, a) [Wang et al. 2016, eq. 9], mean by row */
-    GPUR_HEAD_SOFTMAX_VALUE = 2, /* policy and value; for actor-critic learners */
-    GPUR_HEAD_TANH_ACTION = 3,   /* action in (-1, 1); for deterministic policy gradients */
-};
-
-/* Most dense layers in a trunk. */
-enum { GPUR_MAX_LAYERS = 8 };
-
-/* A network as data: a trunk of dense layers, and a head on it. */
-typedef struct gpur_network_config {
-    gpur_layer trunk[GPUR_MAX_LAYERS]; /* (trunk_count) from the observation on */
-    int32_t trunk_count;       /* 0 to GPUR_MAX_LAYERS */
-    int32_t head;              /* GPUR_HEAD_* */
-    int32_t hidden;            /* units of each stream's own hidden layer; 0: none */
-    int32_t hidden_activation; /* GPUR_LINEAR, GPUR_RELU, GPUR_TANH */
-    int32_t outputs;           /* actions */
-    int32_t init;              /* GPUR_INIT_* */
-    float init_scale;          /* GPUR_INIT_NORMAL: its standard deviation */
-} gpur_network_config;
-
-/* Initial weights. Biases are 0, except under FAN_IN. */
-enum {
-    GPUR_INIT_FAN_IN = 0, /* U(-1/sqrt(inputs), 1/sqrt(inputs)) for weights and biases: PyTorch's Linear */
-    GPUR_INIT_GLOROT = 1, /* U(-l, l), l = sqrt(6 / (inputs + units)) [Glorot & Bengio 2010, eq. 16] */
-    GPUR_INIT_NORMAL = 2, /* N(0, init_scale^2) */
-};
-
 /* Of the TD error d: d^2 / 2, or Huber's, which is that up to delta and delta (|d| - delta / 2) beyond [Huber 1964]. */
 enum { GPUR_LOSS_HUBER = 0, GPUR_LOSS_SQUARED = 1 };
-
-/*
- * Optimisers, each as its namesake computes it; g is the gradient, w the weight, t counts from 1.
- *   ADAM              m, v with bias correction; w -= lr m^ / (sqrt(v^) + eps)      [Kingma & Ba 2015, algorithm 1]
- *   RMSPROP_TF        v = d v + (1-d) g^2, from 1; u = momentum u + lr g / sqrt(v + eps); w -= u
- *   RMSPROP_KERAS2    v = d v + (1-d) g^2, from 0; w -= lr g / (sqrt(v) + eps)
- *   RMSPROP_TORCH     v = d v + (1-d) g^2, from 0; u = momentum u + g / (sqrt(v) + eps); w -= lr u
- *   RMSPROP_DEEPMIND  m = d m + (1-d) g, v = d v + (1-d) g^2, from 0; w -= lr g / sqrt(v-m^2+eps) [Mnih et al. 2015]
- * `centered` makes any RMSPROP divide by the root of v - m^2 where it has v; DEEPMIND always does. KERAS2 is Keras 2.1;
- * Keras 3 computes RMSPROP_TF with v from 0, which is none of these.
- */
-enum {
-    GPUR_ADAM = 0,
-    GPUR_RMSPROP_TF = 1,
-    GPUR_RMSPROP_KERAS2 = 2,
-    GPUR_RMSPROP_TORCH = 3,
-    GPUR_RMSPROP_DEEPMIND = 4,
-};
-
-/* Moves linearly from `first` to `last` over steps begin ... begin + steps, and stays. steps = 0: always `first`. */
-typedef struct gpur_schedule {
-    float first;   /* value up to step `begin` */
-    float last;    /* value from step begin + steps on */
-    int64_t begin; /* 0 or more */
-    int64_t steps; /* 0 or more */
-} gpur_schedule;
-
-/* The schedule's value at `step`. Any thread. NULL gives 0. */
-GPUR_API float gpur_schedule_at(const gpur_schedule *schedule, int64_t step);
-
-/* An optimiser's constants; those of another kind are not read. */
-typedef struct gpur_optimizer_config {
-    int32_t kind;                /* GPUR_ADAM ... */
-    int32_t centered;            /* RMSPROP_*: 1 or 0 */
-    gpur_schedule learning_rate; /* by train step */
-    float beta1;                 /* ADAM */
-    float beta2;                 /* ADAM */
-    float decay;                 /* RMSPROP_*: d */
-    float momentum;              /* RMSPROP_TF, RMSPROP_TORCH */
-    float epsilon;               /* where the formulas above have eps */
-    float clip_norm;             /* > 0: gradients are scaled so that their global norm is at most this */
-    float clip_value;            /* > 0: each gradient component is clipped to +- this, before clip_norm looks at it */
-} gpur_optimizer_config;
 
 /* Arithmetic of the matrix products. Master weights, the head's layer, targets and losses are float32 throughout. */
 enum {
@@ -113,6 +33,9 @@ enum {
     GPUR_ACT_TARGET = 2,   /* the target network as the last launch enqueued finds it, so that acting overlaps training
                               [Daley & Amato 2021, concurrent training] */
 };
+
+/* Most batches in host memory that a learner keeps for gpur_learner_get_rows. */
+enum { GPUR_MAX_HOST_BATCHES = 16 };
 
 /* Settings of gpur_learner_create; gpur_learner_config_init fills in the defaults. */
 typedef struct gpur_learner_config {
@@ -135,6 +58,9 @@ typedef struct gpur_learner_config {
     int32_t reserved;                /* 0 */
     gpur_schedule exploration;       /* epsilon by environment step, for gpur_learner_epsilon */
     uint64_t seed;                   /* of initial weights, draws and exploration */
+    int32_t host_batches;            /* buffers of batch_size packed rows in host memory, pinned on CUDA, for
+                                        gpur_learner_get_rows; 0 to GPUR_MAX_HOST_BATCHES; default 0 */
+    int32_t reserved2;               /* 0 */
 } gpur_learner_config;
 
 /*
@@ -179,8 +105,8 @@ enum { GPUR_LAUNCH_STEPS = 256 };
 /*
  * Enqueues `steps` train steps and returns before the last is done. They are carried out in launches of at most
  * GPUR_LAUNCH_STEPS steps, all but the last full; `launch` elsewhere in this header means one of them, and a call of
- * gpur_learner_train_on is one too. Waits only to keep at most two launches in flight. One thread at a time. Writers,
- * gpur_learner_act and the calls that only ask go on meanwhile.
+ * gpur_learner_train_on or gpur_learner_train_rows is one too. Waits only to keep at most two launches in
+ * flight. One thread at a time. Writers, gpur_learner_act and the calls that only ask go on meanwhile.
  *
  *   GPUR_INVALID_ARGUMENT  steps below 0, or NULL
  *   GPUR_TOO_FEW           nothing is visible, or fewer than batch_size for a distinct draw; nothing is trained
@@ -195,6 +121,47 @@ GPUR_API gpur_status gpur_learner_train(gpur_learner *learner, int64_t steps);
  *   GPUR_TOO_FEW           nothing is visible
  */
 GPUR_API gpur_status gpur_learner_train_on(gpur_learner *learner, const int64_t *ids);
+
+/*
+ * Hands out a buffer for one batch that is kept in RAM: the next in turn of config.host_batches, once what was last
+ * trained on from it has been copied up. Write the rows there, then give it back with gpur_learner_train_rows, or with
+ * gpur_learner_return_rows; the buffer stays the learner's.
+ *
+ *   rows    (batch_size, row_bytes), packed as gpur_replay_get_field tells; host memory aligned to 256 bytes, pinned
+ *           on CUDA. It holds whatever was in it
+ *
+ * Any thread, and so one that prefetches while another trains: buffers may be filled and trained on in any order. With
+ * two, one is filled while the other is copied up; a prefetching thread wants one more, and one for each batch that it
+ * is to be ahead.
+ *
+ *   GPUR_WOULD_BLOCK       all of them are out; `rows` is NULL
+ *   GPUR_INVALID_ARGUMENT  the learner was made with host_batches 0, or NULL
+ */
+GPUR_API gpur_status gpur_learner_get_rows(gpur_learner *learner, void **rows);
+
+/*
+ * Gives a buffer of gpur_learner_get_rows back that is not to be trained on after all, as by a prefetching thread that
+ * ends. Any thread.
+ *
+ *   GPUR_INVALID_ARGUMENT  `rows` is no buffer that is out, the learner was made with host_batches 0, or NULL
+ */
+GPUR_API gpur_status gpur_learner_return_rows(gpur_learner *learner, void *rows);
+
+/*
+ * One train step on rows in RAM. Enqueues it and returns before it is done; it waits only to keep at most two launches
+ * in flight, of which it is one, and the copy up overlaps with the step before. The loss is, bit for bit, that of
+ * gpur_learner_train_on with the same transitions. The replay lends its schema, its gamma and its turn, and is not
+ * read: it may be empty. Rewards are taken as they are, whatever the replay's reward_clip. By the thread that trains.
+ *
+ *   rows    a buffer of gpur_learner_get_rows, which is copied up straight from there and given back: do not touch it
+ *           any more. Or (batch_size, row_bytes) in any other host memory, which the call copies into the next buffer
+ *           first: free to reuse when the call returns
+ *
+ *   GPUR_WOULD_BLOCK       rows of the caller's own, and all buffers are out; nothing is trained
+ *   GPUR_INVALID_ARGUMENT  a place inside a buffer, a buffer that is not out, memory of the device on CUDA,
+ *                          host_batches 0, or NULL; nothing is trained
+ */
+GPUR_API gpur_status gpur_learner_train_rows(gpur_learner *learner, const void *rows);
 
 /* Waits for all train steps enqueued. Any thread. GPUR_INVALID_ARGUMENT: NULL. */
 GPUR_API gpur_status gpur_learner_sync(gpur_learner *learner);
@@ -244,6 +211,7 @@ typedef struct gpur_learner_stats {
     int64_t device_bytes;     /* of the device's memory, held by this learner */
     int64_t acts;             /* actions chosen */
     int64_t invalid_actions;  /* transitions that trained nothing: their action was none of 0 ... outputs - 1 */
+    int64_t pinned_bytes;     /* of host memory, pinned on CUDA, held by this learner */
 } gpur_learner_stats;
 
 /*

@@ -6,15 +6,14 @@
 
 static gpur_status open_pinned(gpur_actor *actor)
 {
-    gpur_arena sizes = {NULL, 0};
     for (int placing = 0; placing < 2; placing++) {
         gpur_arena arena = {actor->pinned, 0};
         actor->host_obs = gpur_arena_floats(&arena, actor->most * actor->network->width[0]);
         actor->host_q = gpur_arena_floats(&arena, actor->most * actor->network->outputs);
         actor->host_action = gpur_arena_take(&arena, actor->most * (int64_t)sizeof(int32_t));
-        sizes = arena;
+        actor->pinned_bytes = arena.used;
         if (!placing)
-            GPUR_TRY(gpur_pinned_alloc(actor->device, sizes.used, "the observations to act on", &actor->pinned));
+            GPUR_TRY(gpur_pinned_alloc(actor->device, arena.used, "the observations to act on", &actor->pinned));
     }
     return GPUR_OK;
 }

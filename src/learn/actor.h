@@ -34,6 +34,7 @@ typedef struct gpur_actor {
     int32_t *action; /* (most) */
     void *workspace;
     void *pinned;
+    int64_t pinned_bytes;
     float *host_obs, *host_q; /* pinned: (most, features), (most, A) */
     int32_t *host_action;     /* pinned: (most) */
 } gpur_actor;

@@ -59,5 +59,9 @@ gpur_status gpur_learner_config_check(const gpur_learner_config *config, int64_t
                  config->unroll, MAX_UNROLL);
     GPUR_REQUIRE(config->reserved == 0, "reserved is %" PRId32 "; it must be 0: was the config initialised?",
                  config->reserved);
+    GPUR_REQUIRE(config->host_batches >= 0 && config->host_batches <= GPUR_MAX_HOST_BATCHES,
+                 "host_batches is %" PRId32 "; it must be 0 to %d", config->host_batches, GPUR_MAX_HOST_BATCHES);
+    GPUR_REQUIRE(config->reserved2 == 0, "reserved2 is %" PRId32 "; it must be 0: was the config initialised?",
+                 config->reserved2);
     return GPUR_OK;
 }

@@ -15,12 +15,14 @@ static gpur_status place_memory(gpur_learner *learner)
     gpur_arena arena = {NULL, 0};
     gpur_step_place(&learner->step, &arena);
     gpur_actor_place(&learner->actor, &arena);
+    gpur_rows_place(&learner->rows, &arena);
     learner->memory_bytes = arena.used;
     GPUR_TRY(gpur_memory_alloc(learner->device, arena.used, "a learner's weights and activations", &learner->memory));
     arena.base = learner->memory;
     arena.used = 0;
     gpur_step_place(&learner->step, &arena);
     gpur_actor_place(&learner->actor, &arena);
+    gpur_rows_place(&learner->rows, &arena);
     return GPUR_OK;
 }
 
@@ -32,6 +34,7 @@ static gpur_status open_parts(gpur_learner *learner, const gpur_learn_fields *fi
     GPUR_TRY(gpur_step_open(&learner->step, learner->device, &learner->network, config, fields));
     GPUR_TRY(gpur_actor_open(&learner->actor, learner->device, &learner->network, config));
     GPUR_TRY(gpur_progress_open(&learner->progress, learner->device));
+    GPUR_TRY(gpur_rows_open(&learner->rows, learner->device, config, gpur_replay_schema(learner->replay)));
     GPUR_TRY(gpur_event_create(learner->device, &learner->ids_copied));
     GPUR_TRY(gpur_pinned_alloc(learner->device, ids_bytes, "the ids of a train step", &ids));
     learner->host_ids = ids;
@@ -59,11 +62,11 @@ static gpur_status warm_up(gpur_learner *learner, gpur_stream *stream)
 {
     GPUR_TRY(gpur_step_record(&learner->step, stream));
     GPUR_TRY(set_first_weights(learner, stream));
+    GPUR_TRY(gpur_rows_connect(&learner->rows, &learner->step, stream, learner->host_ids));
     return gpur_stream_sync(stream);
 }
 
-/* Ends the turn however the launch went, and tells the first failure. */
-static gpur_status end_turn(gpur_learner *learner, gpur_status status)
+gpur_status gpur_learner_end_turn(gpur_learner *learner, gpur_status status)
 {
     const gpur_status ended = gpur_consumer_end(learner->replay);
     return status != GPUR_OK ? status : ended;
@@ -82,7 +85,7 @@ static gpur_status build(gpur_learner *learner, gpur_replay *replay, const gpur_
     GPUR_TRY(place_memory(learner));
     GPUR_TRY(gpur_step_connect(&learner->step, replay));
     GPUR_TRY(gpur_consumer_begin(replay, 0, &learner->stream));
-    GPUR_TRY(end_turn(learner, warm_up(learner, learner->stream)));
+    GPUR_TRY(gpur_learner_end_turn(learner, warm_up(learner, learner->stream)));
     GPUR_TRY(gpur_recording_create(learner->device, gpur_step_record, &learner->step, config->unroll, &learner->train));
     return gpur_recording_create(learner->device, gpur_step_record_ids, &learner->step, 1, &learner->train_on);
 }
@@ -117,6 +120,7 @@ void gpur_learner_destroy(gpur_learner *learner)
         (void)gpur_stream_sync(learner->stream);
     gpur_recording_destroy(learner->train);
     gpur_recording_destroy(learner->train_on);
+    gpur_rows_close(&learner->rows);
     gpur_actor_close(&learner->actor);
     gpur_progress_close(&learner->progress);
     gpur_step_close(&learner->step);
@@ -127,7 +131,7 @@ void gpur_learner_destroy(gpur_learner *learner)
     gpur_device_release(device);
 }
 
-static gpur_status enqueue(gpur_learner *learner, gpur_stream *stream, gpur_recording *recording, int64_t steps)
+gpur_status gpur_learner_enqueue(gpur_learner *learner, gpur_stream *stream, gpur_recording *recording, int64_t steps)
 {
     GPUR_TRY(gpur_recording_replay(recording, stream, steps));
     GPUR_TRY(gpur_actor_publish(&learner->actor, stream, gpur_learner_acting_weights(learner)));
@@ -143,7 +147,7 @@ gpur_status gpur_learner_train(gpur_learner *learner, int64_t steps)
         const int64_t part = steps - done < GPUR_LAUNCH_STEPS ? steps - done : GPUR_LAUNCH_STEPS;
         gpur_stream *stream = NULL;
         GPUR_TRY(gpur_consumer_begin(learner->replay, needed, &stream));
-        GPUR_TRY(end_turn(learner, enqueue(learner, stream, learner->train, part)));
+        GPUR_TRY(gpur_learner_end_turn(learner, gpur_learner_enqueue(learner, stream, learner->train, part)));
     }
     return GPUR_OK;
 }
@@ -156,7 +160,7 @@ static gpur_status enqueue_on(gpur_learner *learner, gpur_stream *stream, const 
     memcpy(learner->host_ids, ids, (size_t)bytes);
     GPUR_TRY(gpur_copy(stream, learner->step.ids, learner->host_ids, bytes));
     GPUR_TRY(gpur_event_record(learner->ids_copied, stream));
-    return enqueue(learner, stream, learner->train_on, 1);
+    return gpur_learner_enqueue(learner, stream, learner->train_on, 1);
 }
 
 gpur_status gpur_learner_train_on(gpur_learner *learner, const int64_t *ids)
@@ -164,7 +168,7 @@ gpur_status gpur_learner_train_on(gpur_learner *learner, const int64_t *ids)
     gpur_stream *stream = NULL;
     GPUR_REQUIRE(learner && ids, "learner and ids must not be NULL");
     GPUR_TRY(gpur_consumer_begin(learner->replay, 1, &stream));
-    return end_turn(learner, enqueue_on(learner, stream, ids));
+    return gpur_learner_end_turn(learner, enqueue_on(learner, stream, ids));
 }
 
 gpur_status gpur_learner_sync(gpur_learner *learner)
@@ -193,6 +197,13 @@ float gpur_learner_epsilon(gpur_learner *learner, int64_t step)
     return learner ? gpur_schedule_at(&learner->config.exploration, step) : 0.0f;
 }
 
+static int64_t pinned_bytes(const gpur_learner *learner)
+{
+    const int64_t ids = learner->config.batch_size * (int64_t)sizeof *learner->host_ids;
+    return ids + learner->actor.pinned_bytes + GPUR_PROGRESS_SLOTS * (int64_t)sizeof(gpur_train_state) +
+           gpur_rows_pinned_bytes(&learner->rows);
+}
+
 gpur_status gpur_learner_get_stats(gpur_learner *learner, gpur_learner_stats *stats)
 {
     gpur_progress_view view;
@@ -212,6 +223,7 @@ gpur_status gpur_learner_get_stats(gpur_learner *learner, gpur_learner_stats *st
     known.learning_rate = view.state.learning_rate;
     known.steps_per_second = view.steps_per_second;
     known.device_bytes = learner->memory_bytes;
+    known.pinned_bytes = pinned_bytes(learner);
     known.acts = atomic_load(&learner->actor.chosen);
     return gpur_sized_write(stats, &known, sizeof known, "gpur_learner_stats");
 }

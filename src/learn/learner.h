@@ -5,6 +5,7 @@
 
 #include "learn/actor.h"
 #include "learn/progress.h"
+#include "learn/rows.h"
 #include "learn/step.h"
 
 struct gpur_learner {
@@ -21,7 +22,14 @@ struct gpur_learner {
     int64_t memory_bytes;
     int64_t *host_ids; /* (batch_size) pinned, on their way to the device */
     gpur_event *ids_copied;
+    gpur_rows rows; /* in RAM */
 };
+
+/* Within the consumer's turn: `steps` repetitions of a recording, and what stands at the end of every launch. */
+gpur_status gpur_learner_enqueue(gpur_learner *learner, gpur_stream *stream, gpur_recording *recording, int64_t steps);
+
+/* Ends the turn however the launch went, and tells the first failure. */
+gpur_status gpur_learner_end_turn(gpur_learner *learner, gpur_status status);
 
 /* The weights that acting follows: the target's or the online network's. */
 static inline const float *gpur_learner_acting_weights(const gpur_learner *learner)

@@ -116,9 +116,9 @@ gpur_status gpur_step_connect(gpur_step *step, gpur_replay *replay)
     return GPUR_OK;
 }
 
-static gpur_status train(const gpur_step *step, gpur_stream *stream, const gpur_gather_args *gather)
+static gpur_status train(const gpur_step *step, gpur_stream *stream, const gpur_gather_args *gather,
+                         const gpur_optimizer *optimizer)
 {
-    const gpur_optimizer *const optimizer = &step->optimizer;
     const int64_t batch = step->config.batch_size;
     const gpur_step_results results = {step->td.loss, step->td.q_taken, step->td.invalid, batch};
     GPUR_TRY(gpur_launch_gather(stream, step->gather_grid, gather));
@@ -132,11 +132,20 @@ static gpur_status train(const gpur_step *step, gpur_stream *stream, const gpur_
 gpur_status gpur_step_record(void *context, gpur_stream *stream)
 {
     const gpur_step *const step = context;
-    return train(step, stream, &step->draw);
+    return train(step, stream, &step->draw, &step->optimizer);
 }
 
 gpur_status gpur_step_record_ids(void *context, gpur_stream *stream)
 {
     const gpur_step *const step = context;
-    return train(step, stream, &step->injected);
+    return train(step, stream, &step->injected, &step->optimizer);
+}
+
+/* The rows are there, however empty the replay is. */
+gpur_status gpur_step_record_rows(void *context, gpur_stream *stream)
+{
+    const gpur_step_rows *const rows = context;
+    gpur_optimizer optimizer = rows->step->optimizer;
+    optimizer.window = rows->gather.window;
+    return train(rows->step, stream, &rows->gather, &optimizer);
 }

@@ -45,4 +45,13 @@ gpur_status gpur_step_connect(gpur_step *step, gpur_replay *replay);
 gpur_status gpur_step_record(void *context, gpur_stream *stream);
 gpur_status gpur_step_record_ids(void *context, gpur_stream *stream);
 
+/* A step on rows that are none of the replay's: step->injected, but for where they lie. */
+typedef struct gpur_step_rows {
+    const gpur_step *step;
+    gpur_gather_args gather;
+} gpur_step_rows;
+
+/* A gpur_record_fn; `context` is a gpur_step_rows. */
+gpur_status gpur_step_record_rows(void *context, gpur_stream *stream);
+
 #endif

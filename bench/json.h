@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: MIT */
+/* Writing the results. */
+#ifndef BENCH_JSON_H
+#define BENCH_JSON_H
+
+#include "summary.h"
+
+#include <stdio.h>
+
+/* What stands above the cases: title, device, settings, build, machine, driver, commit, time. Leaves the list open. */
+void json_head(FILE *file, const char *title, const char *device, const char *settings);
+
+void json_string(FILE *file, const char *text);
+
+/* , "name": [...] */
+void json_samples(FILE *file, const char *name, const double *x, int n);
+
+/* , "low": ..., "high": ..., "min": ..., "max": ..., "runs": ... */
+void json_spread(FILE *file, bench_summary summary);
+
+#endif

@@ -1,0 +1,171 @@
+/* SPDX-License-Identifier: MIT */
+#include "dodge_rules.h"
+#include "env_random.h"
+
+#include <math.h>
+
+#define ALL_27(x) x, x, x, x, x, x, x, x, x, x, x, x, x, x, x, x, x, x, x, x, x, x, x, x, x, x, x
+static const float low[DODGE_OBS] = {ALL_27(-1.0f)};
+static const float high[DODGE_OBS] = {ALL_27(1.0f)};
+
+static const int32_t phase_frames[DODGE_PHASES] = {
+    [DODGE_AIM] = DODGE_AIM_FRAMES, [DODGE_DASH] = DODGE_DASH_FRAMES, [DODGE_REST] = DODGE_REST_FRAMES};
+
+static int dodge_init(void *env, uint64_t seed)
+{
+    *(dodge *)env = (dodge){.random = seed};
+    return 0;
+}
+
+static dodge_vector random_place(dodge *game)
+{
+    const double x = env_random_uniform(&game->random, -0.8, 0.8);
+    return (dodge_vector){x, env_random_uniform(&game->random, -0.8, 0.8)};
+}
+
+static void set_throw(dodge *game)
+{
+    const double frames = env_random_uniform(&game->random, dodge_throw_first, dodge_throw_last);
+    game->throw_after = (int32_t)frames;
+}
+
+static void begin(dodge *game, dodge_phase phase)
+{
+    game->phase = phase;
+    game->phase_left = phase_frames[phase];
+}
+
+static void dodge_reset(void *env, void *obs)
+{
+    dodge *const game = env;
+    *game = (dodge){.random = game->random};
+    game->player.place = random_place(game);
+    do
+        game->opponent.place = random_place(game);
+    while (dodge_distance(game->player.place, game->opponent.place) < dodge_start_apart);
+    set_throw(game);
+    dodge_observe(game, obs);
+}
+
+/* Clamped to the arena; `move` becomes what is left of it. */
+static void move_by(dodge_body *body, dodge_vector move)
+{
+    const dodge_vector from = body->place;
+    body->place.x = fmin(fmax(from.x + move.x, -1.0), 1.0);
+    body->place.y = fmin(fmax(from.y + move.y, -1.0), 1.0);
+    body->move = dodge_minus(body->place, from);
+}
+
+/* From the opponent to the player, of length 1; to the right when both are at one place. */
+static dodge_vector towards_player(const dodge *game)
+{
+    const dodge_vector way = dodge_minus(game->player.place, game->opponent.place);
+    const double length = dodge_length(way);
+    return length > 0.0 ? dodge_times(way, 1.0 / length) : (dodge_vector){1.0, 0.0};
+}
+
+/* One frame less of what it does. */
+static void end_phase_when_due(dodge *game)
+{
+    static const dodge_phase next[DODGE_PHASES] = {
+        [DODGE_AIM] = DODGE_DASH, [DODGE_DASH] = DODGE_REST, [DODGE_REST] = DODGE_PURSUE};
+    if (game->phase == DODGE_PURSUE || --game->phase_left > 0)
+        return;
+    begin(game, next[game->phase]);
+    if (game->phase == DODGE_REST)
+        game->aim = (dodge_vector){0.0, 0.0};
+}
+
+/* Once near enough it aims, from the next frame on, at where the player is now. */
+static void move_opponent(dodge *game)
+{
+    dodge_vector move = {0.0, 0.0};
+    if (game->phase == DODGE_PURSUE)
+        move = dodge_times(towards_player(game), dodge_pursuit_speed);
+    else if (game->phase == DODGE_DASH)
+        move = dodge_times(game->aim, dodge_dash_speed);
+    move_by(&game->opponent, move);
+    end_phase_when_due(game);
+    if (game->phase != DODGE_PURSUE || dodge_distance(game->player.place, game->opponent.place) > dodge_strike_range)
+        return;
+    begin(game, DODGE_AIM);
+    game->aim = towards_player(game);
+}
+
+/* A throw that comes when the opponent is near or not pursuing, or has no ball left, is lost. */
+static void throw_when_due(dodge *game)
+{
+    if (--game->throw_after > 0)
+        return;
+    set_throw(game);
+    const double distance = dodge_distance(game->player.place, game->opponent.place);
+    if (game->phase != DODGE_PURSUE || distance < dodge_throw_range)
+        return;
+    for (int i = 0; i < DODGE_BALLS; i++) {
+        if (game->is_flying[i])
+            continue;
+        game->is_flying[i] = 1;
+        game->balls[i] = (dodge_body){game->opponent.place, dodge_times(towards_player(game), dodge_ball_speed)};
+        return;
+    }
+}
+
+static void fly(dodge *game)
+{
+    for (int i = 0; i < DODGE_BALLS; i++) {
+        dodge_body *const ball = &game->balls[i];
+        ball->place.x += ball->move.x;
+        ball->place.y += ball->move.y;
+        if (fabs(ball->place.x) > 1.0 || fabs(ball->place.y) > 1.0)
+            game->is_flying[i] = 0;
+    }
+}
+
+static int is_hit(const dodge *game)
+{
+    int hit = dodge_distance(game->player.place, game->opponent.place) < dodge_opponent_touch;
+    for (int i = 0; i < DODGE_BALLS; i++)
+        hit |= game->is_flying[i] && dodge_distance(game->player.place, game->balls[i].place) < dodge_ball_touch;
+    return hit;
+}
+
+/* One frame. Returns 1 when the player is hit in it. */
+static int play_frame(dodge *game, dodge_vector move)
+{
+    move_by(&game->player, move);
+    move_opponent(game);
+    fly(game);
+    throw_when_due(game);
+    game->frames++;
+    return is_hit(game);
+}
+
+static env_outcome dodge_step(void *env, const void *action, void *obs)
+{
+    dodge *const game = env;
+    const dodge_vector move = dodge_times(dodge_direction(*(const int32_t *)action), dodge_player_speed);
+    int survived = 0, hit = 0;
+    while (!hit && survived < DODGE_HOLD) {
+        hit = play_frame(game, move);
+        survived += !hit;
+    }
+    dodge_observe(game, obs);
+    return (env_outcome){.reward = (float)survived / 60.0f,
+                         .terminated = hit ? 1 : 0,
+                         .truncated = game->frames >= DODGE_FRAMES ? 1 : 0};
+}
+
+const env_kind dodge_kind = {
+    .name = "dodge",
+    .obs = {.name = "obs", .dtype = GPUR_FLOAT32, .shape = {DODGE_OBS}},
+    .obs_low = low,
+    .obs_high = high,
+    .action = {.name = "action", .dtype = GPUR_INT32},
+    .actions = DODGE_ACTIONS,
+    .max_steps = DODGE_FRAMES / DODGE_HOLD,
+    .solved_return = 8.0f,
+    .state_bytes = sizeof(dodge),
+    .init = dodge_init,
+    .reset = dodge_reset,
+    .step = dodge_step,
+};

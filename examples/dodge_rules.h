@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: MIT */
+/* Dodge's numbers, and the little geometry that its files share. Half the arena is 1; speeds are of a frame. */
+#ifndef EXAMPLES_DODGE_RULES_H
+#define EXAMPLES_DODGE_RULES_H
+
+#include "dodge.h"
+
+#include <math.h>
+
+static const double dodge_player_speed = 0.06;
+static const double dodge_pursuit_speed = 0.03;
+static const double dodge_dash_speed = 0.09;
+static const double dodge_ball_speed = 0.05;
+static const double dodge_opponent_touch = 0.12; /* between the centres: nearer is a hit */
+static const double dodge_ball_touch = 0.10;
+static const double dodge_strike_range = 0.40; /* it aims from here on */
+static const double dodge_throw_range = 0.60;  /* and throws no nearer than this */
+static const double dodge_start_apart = 0.80;
+static const double dodge_throw_first = 24.0; /* frames from one throw to the next: at least, */
+static const double dodge_throw_last = 48.0;  /* and fewer than */
+
+static inline dodge_vector dodge_plus(dodge_vector a, dodge_vector b)
+{
+    return (dodge_vector){a.x + b.x, a.y + b.y};
+}
+
+static inline dodge_vector dodge_minus(dodge_vector a, dodge_vector b)
+{
+    return (dodge_vector){a.x - b.x, a.y - b.y};
+}
+
+static inline dodge_vector dodge_times(dodge_vector a, double factor)
+{
+    return (dodge_vector){a.x * factor, a.y * factor};
+}
+
+static inline double dodge_length(dodge_vector a)
+{
+    return sqrt(a.x * a.x + a.y * a.y);
+}
+
+static inline double dodge_distance(dodge_vector a, dodge_vector b)
+{
+    return dodge_length(dodge_minus(a, b));
+}
+
+/* Where an action leads, of length 1; 0 for staying. */
+static inline dodge_vector dodge_direction(int32_t action)
+{
+    static const dodge_vector ways[DODGE_ACTIONS] = {{0, 0}, {-1, 0}, {1, 0}, {0, -1}, {0, 1}};
+    return ways[action > 0 && action < DODGE_ACTIONS ? action : 0];
+}
+
+/* Fills in the 27 numbers of dodge.h. */
+void dodge_observe(const dodge *game, float *obs);
+
+#endif
