@@ -140,6 +140,8 @@ class LearnerConfig(Sized):
         *((name, c_int32) for name in "target_copy_first act max_act_batch math unroll reserved".split()),
         ("exploration", Schedule),
         ("seed", c_uint64),
+        ("host_batches", c_int32),
+        ("reserved2", c_int32),
     ]
 
 
@@ -150,7 +152,7 @@ class LearnerStats(Sized):
         *((name, c_int64) for name in "steps steps_enqueued skipped target_copies".split()),
         *((name, c_float) for name in "loss mean_loss mean_q gradient_norm learning_rate reserved".split()),
         ("steps_per_second", c_double),
-        *((name, c_int64) for name in "device_bytes acts invalid_actions".split()),
+        *((name, c_int64) for name in "device_bytes acts invalid_actions pinned_bytes".split()),
     ]
 
 

@@ -1,0 +1,37 @@
+# SPDX-License-Identifier: MIT
+"""Experience replay in the memory of the device that trains on it.
+
+    buffer = gpureplay.ReplayBuffer(1_000_000, env.single_observation_space, env.single_action_space, num_envs=8)
+    buffer.add(obs=obs, action=action, reward=reward, next_obs=next_obs, terminated=terminated, truncated=truncated)
+    batch = buffer.sample(256)                       # batch.obs, batch.action, ...: no copies
+    agent = gpureplay.DQN(buffer, outputs=5, preset="melee-gpu")
+    agent.train(100)                                 # on the device, returns before it is done
+"""
+
+from ._array import Array
+from ._batch import Batch
+from ._buffer import ReplayBuffer
+from ._device import Device, DeviceInfo
+from ._learner import DQN, LearnerStats
+from ._library import (
+    Closed,
+    DeviceError,
+    GpureplayError,
+    InvalidArgument,
+    OutOfMemory,
+    TooFew,
+    Unavailable,
+    WouldBlock,
+    lib,
+)
+from ._replay_config import Plan, Stats
+from ._show import show_config
+from ._weights import Weights
+from ._writer import Writer
+
+__version__: str = lib.gpur_version().decode()
+__all__ = [
+    "Array", "Batch", "Closed", "DQN", "Device", "DeviceError", "DeviceInfo", "GpureplayError", "InvalidArgument",
+    "LearnerStats", "OutOfMemory", "Plan", "ReplayBuffer", "Stats", "TooFew", "Unavailable", "Weights", "WouldBlock",
+    "Writer", "show_config",
+]

@@ -1,0 +1,142 @@
+# SPDX-License-Identifier: MIT
+"""Minibatches."""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import numpy as np
+
+from . import _mirror
+from ._array import Array, Layout
+from ._handle import gone, refuse_to_pickle
+from ._library import Closed, check, lib
+from ._schema import NUMPY
+
+if TYPE_CHECKING:
+    from ._buffer import ReplayBuffer
+
+ALIASES = {"weights": "weight", "indices": "id", "ids": "id"}
+
+
+class Reference:
+    """One reference to a batch of the library's, given back with the last object that holds this one."""
+
+    def __init__(self, handle: int):
+        self.handle = handle
+
+    def __del__(self, _gone: list[str] = gone, _release: Any = lib.gpur_batch_release) -> None:
+        if not _gone:
+            _release(self.handle)
+
+
+class Layouts(dict):
+    """The arrays of the batches of one size: name to Layout, under their other names, too."""
+
+    def __init__(self, handle: int, names: list[str]):
+        count, start = lib.gpur_batch_count(handle), None
+        for name in names:
+            info, address = _mirror.FieldInfo(), ctypes.c_void_p()
+            check(lib.gpur_batch_get_array(handle, name.encode(), ctypes.addressof(address), ctypes.addressof(info)))
+            start = address.value if start is None else start
+            self[name] = Layout(name, address.value - start, (count, *info.shape[:info.dims]), NUMPY[info.dtype])
+        last = self[names[-1]]
+        self.count, self.names = count, names
+        # From the first array's start to the last one's end.
+        self.bytes = last.offset + int(np.prod(last.shape, dtype=np.int64)) * last.dtype.itemsize
+        for alias, name in ALIASES.items():
+            self.setdefault(alias, self[name])
+
+
+@functools.lru_cache(maxsize=64)
+def _memory_type(size: int) -> type:
+    """Bytes that can have an owner."""
+    return type("Memory", (ctypes.c_char * size,), {})
+
+
+class Batch:
+    """A minibatch: an attribute (and item) for each field of the buffer, and beside them
+
+    discount: (batch_size,) float32, gamma x (1 - terminated)
+    weight, weights: (batch_size,) float32, importance weights; 1 for uniform draws
+    id, ids, indices: (batch_size,) int64, what `ReplayBuffer.gather` takes
+
+    On the CPU these are NumPy arrays, on CUDA `Array`s; `array(name)` is an `Array` on either. None is a copy. The contents
+    stay as they are as long as the batch or any array of it, or made of it, is alive. A field that is called like a method
+    is an item alone.
+    """
+
+    def __init__(self, buffer: ReplayBuffer, reference: Reference, layouts: Layouts):
+        first, address = layouts.names[0], ctypes.c_void_p()
+        check(lib.gpur_batch_get_array(reference.handle, first.encode(), ctypes.addressof(address), None))
+        own = self.__dict__  # assigning is for nobody
+        own["_reference"], own["_handle"], own["_layouts"] = reference, reference.handle, layouts
+        own["_views"], own["_address"] = [], address.value
+        own["_on_cuda"], own["device"] = buffer.device.is_cuda, buffer.device.name
+        if not self._on_cuda:
+            own["_memory"] = _memory_type(layouts.bytes).from_address(address.value)
+            self._memory.owner = reference
+
+    def __getattr__(self, name: str) -> Any:
+        if name not in self.__dict__.get("_layouts", ()):
+            raise AttributeError(f"a batch has no {name!r}; it has {', '.join(self.__dict__.get('_layouts', ()))}")
+        return self[name]
+
+    def __getitem__(self, name: str) -> Any:
+        """Arrays of the CPU are made when first asked for, and kept: in _views, with how often they are kept, and as
+        attributes."""
+        layout = self._layout(name)
+        if self._on_cuda:
+            return Array(self, layout)  # which holds the batch, so the batch must not hold it
+        for view, of, _ in self._views:
+            if of is layout:
+                return view
+        view = np.ndarray(layout.shape, layout.dtype, self._memory, layout.offset)
+        is_attribute = layout.name not in self.__dict__ and not hasattr(Batch, layout.name)
+        if is_attribute:
+            self.__dict__[layout.name] = view
+        self._views.append((view, layout, 1 + is_attribute))
+        return view
+
+    def _layout(self, name: str) -> Layout:
+        layout = self._layouts.get(name)
+        if layout is None:
+            raise KeyError(f"a batch has no {name!r}; it has {', '.join(self._layouts)}")
+        return layout
+
+    def __setattr__(self, name: str, _value: Any) -> NoReturn:
+        raise AttributeError(f"{name} of a batch cannot be replaced; write into it (batch.{name}[:] = ...), or keep your own "
+                             "array beside it")
+
+    def keys(self) -> list[str]:
+        """The names of the arrays: fields in the schema's order, then discount, weight, id."""
+        return list(self._layouts.names)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._layouts
+
+    __iter__ = None  # its length counts transitions, its keys are arrays
+
+    def __len__(self) -> int:
+        return self._layouts.count
+
+    def array(self, name: str) -> Array:
+        """An array with `__dlpack__`, on either device."""
+        return Array(self, self._layout(name))
+
+    def wait(self, stream: int | None = None) -> None:
+        """Makes a CUDA stream wait until the batch is filled in; None: waits here."""
+        self._call(lib.gpur_batch_wait, stream)
+
+    def _call(self, function: Any, *arguments: Any) -> None:
+        if gone:
+            raise Closed("this batch belongs to the process that forked this one; its arrays of the CPU can be read, no more")
+        check(function(self._handle, *arguments))
+
+    def __reduce__(self) -> NoReturn:
+        refuse_to_pickle("a gpureplay batch (copies of its arrays can)")
+
+    def __repr__(self) -> str:
+        return f"<gpureplay.Batch of {len(self)}: {', '.join(self.keys())} on {self.device}>"

@@ -1,0 +1,191 @@
+# SPDX-License-Identifier: MIT
+"""The replay buffer."""
+
+from __future__ import annotations
+
+import ctypes
+import weakref
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from . import _mirror, _reuse
+from ._batch import Batch, Layouts, Reference
+from ._device import Device, as_device
+from ._handle import Handle, start_work
+from ._library import check, failed, lib
+from ._numbers import integer
+from ._replay_config import Plan, Stats, flush_of, replay_config
+from ._schema import fields_of
+from ._writer import Writer
+
+_SPARE = 3  # batches of the last size that are looked at again
+
+
+class ReplayBuffer(Handle):
+    """A ring of transitions in a device's memory, and minibatches drawn from it.
+
+    capacity: transitions kept in all, of all environments; the oldest are overwritten.
+    fields, action_space: either a dict of name: (shape, dtype), or an observation and an action space of Gymnasium, which
+        give obs, action, reward, next_obs, terminated, truncated (Dict and Tuple spaces: "obs.key" for each leaf; float64
+        is kept as float32). dtypes: float32, float16, uint8, int32, int64, bool.
+    device: "auto", "cpu", "cuda:N", or an open `Device`.
+    num_envs: environments that one `add` steps.
+    autoreset: "disabled", "next_step" or "same_step", or Gymnasium's AutoresetMode; what `add` makes of environments that
+        reset themselves. Default: "next_step" when num_envs > 1, as Gymnasium's vector environments do, else "disabled".
+    min_size: transitions before `can_sample`. max_batch: the largest batch; default 4,096, or half the capacity if less.
+    gamma: discount per step, for a batch's `discount`. reward_clip: rewards are clipped to +- this; None: not.
+    distinct: no transition twice in a batch. seed: of the draws.
+    update_size: transitions that are copied to the device at once. flush: "auto": a draw sees every transition that this
+        thread's earlier calls gave; "manual": whole blocks, and what `flush` asks for.
+
+    check_nan: what comes from the host's memory is searched for NaN, and refused with it.
+
+    Any number of threads may call; those that `add` or `extend` take turns, and a `writer` each spares them that.
+    """
+
+    _kind = "buffer"
+
+    def __init__(self, capacity: int, fields: Any, action_space: Any = None, *, device: str | Device = "auto",
+                 num_envs: int = 1, autoreset: Any = None, min_size: int | None = None, max_batch: int | None = None,
+                 gamma: float | None = None, reward_clip: float | None = None, distinct: bool = False, seed: int = 0,
+                 update_size: int | None = None, flush: str = "auto", check_nan: bool = True):
+        self.fields, self.check_nan = fields_of(fields, action_space), check_nan
+        config = replay_config(self.fields, capacity, {
+            "index_source": int(distinct), "flush": flush_of(flush), "update_size": update_size, "min_size": min_size,
+            "max_batch": max_batch, "gamma": gamma, "reward_clip": reward_clip, "seed": seed})
+        self.device, self.capacity, self.num_envs = as_device(device), config.capacity, num_envs
+        self._array_names = [field.name for field in self.fields]
+        self._array_names += [name for name in ("discount", "weight", "id") if name not in self._array_names]
+        self._layouts: dict[int, Layouts] = {}
+        self._spare: tuple[int, list[Batch]] = 0, []  # batches of one size, replaced as one
+        self._users: weakref.WeakSet[Handle] = weakref.WeakSet()  # writers and learners, which end with the buffer
+        address = ctypes.c_void_p()
+        start_work()
+        self.device._call(lib.gpur_replay_create, ctypes.addressof(config), ctypes.addressof(address))
+        super().__init__(address.value, lib.gpur_replay_destroy)
+        self._writer = Writer(self, num_envs, autoreset)
+
+    def add(self, *, info: Any = None, final_obs: Any = None, **values: Any) -> int:
+        """One step of every environment: each field of the schema by name, (num_envs, ...), or without that axis when there
+        is one environment. `truncated` may be left out: none was. See `Writer.add`. Returns how many transitions it made."""
+        return self._writer.add(info=info, final_obs=final_obs, **values)
+
+    def extend(self, *, stream: int | None = None, **values: Any) -> int:
+        """Finished transitions: each field of the schema by name, (count, ...). See `Writer.extend`. Returns count."""
+        return self._writer.extend(stream=stream, **values)
+
+    def flush(self) -> None:
+        """The next draw sees all that was added. Under flush "auto" it does anyway."""
+        self._writer.flush()
+
+    def writer(self, num_envs: int = 1, autoreset: Any = None) -> Writer:
+        """One more source of transitions, for one more thread."""
+        writer = Writer(self, num_envs, autoreset)
+        writer._buffer = self
+        return writer
+
+    def sample(self, batch_size: int, *, stream: int | None = None) -> Batch:
+        """Draws a batch uniformly. CUDA: `stream`, a cudaStream_t as an int, is made to wait for it; None: what reads the
+        arrays sees to that. An earlier batch that nobody holds any more may be drawn into again.
+
+        TooFew: nothing is there, or fewer than batch_size of a distinct draw. InvalidArgument: beyond max_batch."""
+        size, spare = self._spare
+        if batch_size == size:
+            batch = _reuse.walk(spare, _reuse.is_idle)
+            if batch is not None:
+                status = self._ask(lib.gpur_replay_resample, stream, batch._handle)
+                if status == 0:
+                    return self._ready(batch)
+                if status != _mirror.WOULD_BLOCK:
+                    raise self._explain(failed(status))
+        return self._keep(self._draw(lib.gpur_replay_sample, integer("batch_size", batch_size), stream))
+
+    def gather(self, ids: Sequence[int] | np.ndarray, *, stream: int | None = None) -> Batch:
+        """The transitions of these ids, in their order; duplicates are allowed. InvalidArgument: one that is not there."""
+        wanted = ids_of(ids)
+        return self._draw(lib.gpur_replay_gather, len(wanted), wanted.ctypes.data, stream)
+
+    def _draw(self, function: Any, count: int, *arguments: Any) -> Batch:
+        address = ctypes.c_void_p()
+        self._call(function, count, *arguments, ctypes.addressof(address))
+        reference = Reference(address.value)
+        if count not in self._layouts:
+            self._layouts[count] = Layouts(address.value, self._array_names)
+        return self._ready(Batch(self, reference, self._layouts[count]))
+
+    def _ready(self, batch: Batch) -> Batch:
+        """Filled in, or on CUDA ordered before whatever reads it."""
+        if self.device._waits:
+            batch.wait()
+        return batch
+
+    def _keep(self, batch: Batch) -> Batch:
+        """Looks at this batch again when as many are wanted the next time."""
+        size, spare = self._spare
+        self._spare = len(batch), [*(spare[-_SPARE + 1:] if len(batch) == size else ()), batch]
+        return batch
+
+    def __len__(self) -> int:
+        self._open_handle()
+        return self._ask(lib.gpur_replay_size)
+
+    @property
+    def is_full(self) -> bool:
+        """Adding more overwrites the oldest."""
+        return len(self) == self.capacity
+
+    @property
+    def can_sample(self) -> bool:
+        """True when min_size transitions have been there, and a draw would find enough."""
+        self._open_handle()
+        return bool(self._ask(lib.gpur_replay_can_sample))
+
+    @property
+    def stats(self) -> Stats:
+        """Counts and times since creation."""
+        got = _mirror.ReplayStats()
+        self._call(lib.gpur_replay_get_stats, ctypes.addressof(got))
+        return Stats(*(getattr(got, name) for name in Stats._fields))
+
+    @staticmethod
+    def plan(capacity: int, fields: Any, action_space: Any = None, *, max_batch: int | None = None,
+             update_size: int | None = None) -> Plan:
+        """What such a buffer would take, before anything is allocated."""
+        got = _mirror.ReplayPlan()
+        config = replay_config(fields_of(fields, action_space), capacity,
+                               {"max_batch": max_batch, "update_size": update_size})
+        check(lib.gpur_replay_plan_bytes(ctypes.addressof(config), ctypes.addressof(got)))
+        return Plan(*(getattr(got, name) for name in Plan._fields))
+
+    def close(self) -> None:
+        """Closes the buffer's writers and learners and gives its memory back. Batches that are held live on."""
+        self._spare = 0, []
+        address = self._shut()
+        for user in list(self._users):
+            user.close()
+            user._closed_by = "was closed with its buffer"
+        for owned, destroy in sorted(self._owned.items(), key=lambda item: item[0] == address):  # the buffer itself last
+            if self._owned.pop(owned, None) is not None:
+                destroy(owned)
+
+    def __enter__(self) -> ReplayBuffer:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        state = "closed" if self.closed else f"{len(self)} of {self.capacity} transitions on {self.device.name}"
+        return f"<gpureplay.ReplayBuffer, {state}>"
+
+
+def ids_of(ids: Any) -> np.ndarray:
+    """(count,) int64. Numbers that are none are not cut off."""
+    wanted = np.asarray(ids)
+    if wanted.ndim != 1:
+        raise ValueError(f"ids has shape {wanted.shape}; it must be (batch_size,)")
+    if wanted.dtype.kind not in "iu" and wanted.size:
+        raise TypeError(f"ids is {wanted.dtype}; it must be integers")
+    return np.ascontiguousarray(wanted, np.int64)

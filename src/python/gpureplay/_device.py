@@ -1,0 +1,119 @@
+# SPDX-License-Identifier: MIT
+"""Devices: where replay memory lives and where training runs."""
+
+from __future__ import annotations
+
+import ctypes
+import logging
+import sys
+import warnings
+from typing import Any, NamedTuple
+
+from . import _mirror
+from ._handle import Handle, refuse_after_fork, start_work
+from ._library import check, lib
+from ._numbers import put
+
+logger = logging.getLogger("gpureplay")
+_EXECUTORS = {"inline": _mirror.EXECUTOR_INLINE, "thread": _mirror.EXECUTOR_THREAD}
+_warned = False
+
+
+@_mirror.LOG_FN
+def _log(_user: Any, line: bytes) -> None:
+    logger.info("%s", line.decode("utf-8", "replace"))
+
+
+def _config(threads: int, executor: str, stream: int | None) -> _mirror.DeviceConfig:
+    if executor not in _EXECUTORS:
+        raise ValueError(f"executor is {executor!r}; it must be one of {', '.join(map(repr, _EXECUTORS))}")
+    config = _mirror.DeviceConfig()
+    check(lib.gpur_device_config_init(ctypes.addressof(config), ctypes.sizeof(config)))
+    put(config, "threads", threads)
+    config.executor, config.stream = _EXECUTORS[executor], stream
+    config.log = ctypes.cast(_log, ctypes.c_void_p)
+    return config
+
+
+class DeviceInfo(NamedTuple):
+    """A device as it is now; memory in bytes."""
+
+    name: str
+    description: str
+    is_cuda: bool
+    threads: int
+    memory_total: int
+    memory_free: int
+    memory_used: int
+
+
+class Device(Handle):
+    """An open device: "cpu", "cuda:0", or "auto", which is "cuda:0" where that works and "cpu" elsewhere.
+
+    threads: CPU threads for kernels and BLAS; 0: as many as OpenMP would use.
+    executor: "inline" (in the calling thread, best for small batches) or "thread" (training overlaps with acting).
+    stream: CUDA, a cudaStream_t as an int to run on; None: a private one.
+
+    What the library has to say goes to the logger "gpureplay". Serves any number of threads. Closing it gives up this
+    hold; what lives on it goes on.
+    """
+
+    _kind = "device"
+
+    def __init__(self, name: str = "auto", *, threads: int = 0, executor: str = "inline", stream: int | None = None):
+        refuse_after_fork()
+        address = ctypes.c_void_p()
+        config = _config(threads, executor, stream)
+        check(lib.gpur_device_open(name.encode(), ctypes.addressof(config), ctypes.addressof(address)))
+        super().__init__(address.value, lib.gpur_device_close)
+        info = self.info
+        self.name: str = info.name
+        self.is_cuda: bool = info.is_cuda
+        # NumPy reads a batch at once: on a CPU device with threads of its own, a draw must be waited for.
+        self._waits: bool = not info.is_cuda and executor == "thread"
+        if info.is_cuda or self._waits:
+            start_work()
+        if name == "auto" and not info.is_cuda:
+            _warn_once()
+
+    @property
+    def info(self) -> DeviceInfo:
+        """Name, model, threads, and memory as it is now."""
+        got = _mirror.DeviceInfo()
+        self._call(lib.gpur_device_get_info, ctypes.addressof(got))
+        return DeviceInfo(got.name.decode(), got.description.decode("utf-8", "replace"), bool(got.is_cuda), got.threads,
+                          got.memory_total, got.memory_free, got.memory_used)
+
+    def sync(self) -> None:
+        """Waits until all work enqueued through this device is done."""
+        self._call(lib.gpur_device_sync)
+
+    def __repr__(self) -> str:
+        return f"<gpureplay.Device {self.name}{', closed' if self.closed else ''}>"
+
+
+def _warn_once() -> None:
+    """A device was wanted, whichever: say once that this build can only give the CPU."""
+    global _warned
+    if not _warned and "cuda: not built" in lib.gpur_build_info().decode():
+        _warned = True
+        warnings.warn("this gpureplay was built without CUDA, and keeps replay on the CPU; gpureplay.show_config() tells "
+                      "what is missing", RuntimeWarning, stacklevel=_depth())
+
+
+def _depth() -> int:
+    """warnings' stacklevel, seen from the caller, of the first function that is not this package's."""
+    frame, depth = sys._getframe(1), 1
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith(f"{__package__}."):
+        frame, depth = frame.f_back, depth + 1
+    return depth
+
+
+def as_device(device: str | Device) -> Device:
+    """A device to hold, from its name or from itself."""
+    if isinstance(device, Device):
+        device._open_handle()
+        return device
+    if not isinstance(device, str):
+        raise TypeError(f"device is {device!r}; it must be \"auto\", \"cpu\", \"cuda:N\" or a gpureplay.Device")
+    return Device(device)

@@ -1,0 +1,97 @@
+# SPDX-License-Identifier: MIT
+"""DLPack's structs and capsules, from both ends [DLPack 1.0: github.com/dmlc/dlpack, Python specification]."""
+
+from __future__ import annotations
+
+import ctypes
+from ctypes import POINTER, Structure, c_int32, c_int64, c_uint8, c_uint16, c_uint32, c_uint64, c_void_p
+from typing import Any, NamedTuple
+
+import numpy as np
+
+CPU, CUDA, CUDA_MANAGED = 1, 2, 13
+LEGACY_STREAM = 1  # what CUDA calls its default stream
+_NAMES = {0: b"dltensor", 1: b"dltensor_versioned"}
+_CODES = {(0, 8): np.int8, (0, 16): np.int16, (0, 32): np.int32, (0, 64): np.int64, (1, 8): np.uint8, (2, 16): np.float16,
+          (2, 32): np.float32, (2, 64): np.float64, (6, 8): np.bool_}
+
+
+class _Tensor(Structure):
+    _fields_ = [("data", c_void_p), ("device_type", c_int32), ("device_id", c_int32), ("ndim", c_int32),
+                ("code", c_uint8), ("bits", c_uint8), ("lanes", c_uint16), ("shape", POINTER(c_int64)),
+                ("strides", POINTER(c_int64)), ("byte_offset", c_uint64)]
+
+
+class _Managed(Structure):
+    _fields_ = [("tensor", _Tensor), ("context", c_void_p), ("deleter", c_void_p)]
+
+
+class _Versioned(Structure):
+    _fields_ = [("major", c_uint32), ("minor", c_uint32), ("context", c_void_p), ("deleter", c_void_p),
+                ("flags", c_uint64), ("tensor", _Tensor)]
+
+
+_STRUCTS = {0: _Managed, 1: _Versioned}
+_DELETER = ctypes.CFUNCTYPE(None, c_void_p)
+
+_api = ctypes.pythonapi
+_new = _api.PyCapsule_New
+_new.restype, _new.argtypes = ctypes.py_object, [c_void_p, ctypes.c_char_p, c_void_p]
+_is_valid = _api.PyCapsule_IsValid
+_is_valid.restype, _is_valid.argtypes = ctypes.c_int, [c_void_p, ctypes.c_char_p]
+_pointer = _api.PyCapsule_GetPointer
+_pointer.restype, _pointer.argtypes = c_void_p, [c_void_p, ctypes.c_char_p]
+
+
+def _drop(address: int, _names: Any = _NAMES, _structs: Any = _STRUCTS, _deleter: Any = _DELETER, _is_valid: Any = _is_valid,
+          _pointer: Any = _pointer) -> None:
+    """A capsule goes: if nobody took the tensor (which renames the capsule), give it back. May be called when this module's
+    names are gone."""
+    for version, name in _names.items():
+        if _is_valid(address, name):
+            managed = _pointer(address, name)
+            _deleter(_structs[version].from_address(managed).deleter)(managed)
+
+
+_destructor = ctypes.PYFUNCTYPE(None, c_void_p)(_drop)
+_api.Py_IncRef(ctypes.py_object(_destructor))  # for capsules that outlive this module
+
+
+def capsule(managed: int, versioned: bool) -> Any:
+    """The capsule that hands this managed tensor to whoever consumes it."""
+    return _new(managed, _NAMES[int(versioned)], ctypes.cast(_destructor, c_void_p))
+
+
+class DeviceArray(NamedTuple):
+    """A contiguous array in a CUDA device's memory, as an exporter describes it."""
+
+    address: int
+    shape: tuple[int, ...]
+    dtype: np.dtype
+    stream: int | None  # on which it is made; None: it is ready
+    owner: Any  # keeps the memory alive
+
+
+def _is_contiguous(tensor: _Tensor) -> bool:
+    wanted = 1
+    for axis in reversed(range(tensor.ndim)):
+        if tensor.strides and tensor.shape[axis] > 1 and tensor.strides[axis] != wanted:
+            return False
+        wanted *= tensor.shape[axis]
+    return True
+
+
+def describe(exported: Any, stream: int) -> DeviceArray:
+    """What a capsule of another library holds, ready on that stream. The capsule stays the owner."""
+    for version, name in _NAMES.items():
+        if _is_valid(id(exported), name):
+            tensor = _STRUCTS[version].from_address(_pointer(id(exported), name)).tensor
+            break
+    else:
+        raise TypeError("__dlpack__ gave no capsule that holds a tensor")
+    if (tensor.code, tensor.bits) not in _CODES or tensor.lanes != 1:
+        raise TypeError(f"a DLPack array of type code {tensor.code} and {tensor.bits} bits; it must be of a NumPy dtype")
+    if not _is_contiguous(tensor):
+        raise ValueError("a DLPack array with strides; it must be contiguous")
+    return DeviceArray((tensor.data or 0) + tensor.byte_offset, tuple(tensor.shape[:tensor.ndim]),
+                       np.dtype(_CODES[tensor.code, tensor.bits]), stream, exported)

@@ -1,0 +1,138 @@
+# SPDX-License-Identifier: MIT
+"""What `add` makes of a step of environments that reset themselves [Gymnasium 1.x, vector.AutoresetMode].
+
+disabled    the caller resets; every step is a transition
+next_step   the step after an episode's end only resets: its action is ignored, and it is no transition
+same_step   an environment that ends is reset at once: next_obs is the next episode's first observation already, and the
+            episode's last one comes beside it, in info["final_obs"]
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from . import _inputs
+from ._schema import Field
+
+MODES = ("disabled", "next_step", "same_step")
+
+
+def mode_of(given: Any, num_envs: int) -> str:
+    """From a name, or from Gymnasium's enum. None: what Gymnasium does by default, which is next_step for a vector of
+    environments and disabled for one."""
+    if given is None:
+        return "next_step" if num_envs > 1 else "disabled"
+    name = str(getattr(given, "name", given)).lower()
+    if name not in MODES:
+        raise ValueError(f"autoreset is {given!r}; it must be one of {', '.join(map(repr, MODES))}, or Gymnasium's "
+                         "AutoresetMode")
+    return name
+
+
+class Disabled:
+    """The caller resets."""
+
+    mode = "disabled"
+
+    def settle(self, arrays: list, info: Any, final_obs: Any) -> tuple[list, Any]:
+        """What of a step are transitions, and what `done` wants to know once they are in."""
+        return arrays, None
+
+    def done(self, ended: Any) -> None:
+        """The step's transitions are in."""
+
+
+class NextStep(Disabled):
+    """Leaves out the steps that only reset."""
+
+    mode = "next_step"
+
+    def __init__(self, num_envs: int, fields: list[Field]):
+        self._flags = _flags(fields)
+        self._ended = np.zeros(num_envs, np.bool_)  # in the step before
+
+    def settle(self, arrays: list, info: Any, final_obs: Any) -> tuple[list, np.ndarray]:
+        ended, was_reset = _any(arrays, self._flags), self._ended
+        if not was_reset.any():
+            return arrays, ended
+        return [array[~was_reset] for array in arrays], ended & ~was_reset
+
+    def done(self, ended: np.ndarray) -> None:
+        self._ended = ended
+
+
+class SameStep(Disabled):
+    """Takes the last observation of an episode that ended from beside the step."""
+
+    mode = "same_step"
+
+    def __init__(self, fields: list[Field]):
+        self._fields, self._flags = fields, _flags(fields)
+
+    def settle(self, arrays: list, info: Any, final_obs: Any) -> tuple[list, None]:
+        ended = _any(arrays, self._flags)
+        if not ended.any():
+            return arrays, None
+        final = final_obs if final_obs is not None else info.get("final_obs") if info is not None else None
+        return [self._with_final(field, array, final, ended) for field, array in zip(self._fields, arrays)], None
+
+    @staticmethod
+    def _with_final(field: Field, array: np.ndarray, final: Any, ended: np.ndarray) -> np.ndarray:
+        name, *path = field.name.split(".")
+        return _with_last(field, array, _leaf(final, path), ended) if name == "next_obs" else array
+
+
+def resets_of(given: Any, num_envs: int, fields: list[Field]) -> Disabled:
+    """What settles the steps of a buffer with these fields. Without `terminated` there are no episodes to know of."""
+    mode = mode_of(given, num_envs)
+    if mode == "disabled" or not _flags(fields):
+        return Disabled()
+    return NextStep(num_envs, fields) if mode == "next_step" else SameStep(fields)
+
+
+def _flags(fields: list[Field]) -> list[int]:
+    """Where an episode's end is told: terminated, and truncated if it is there."""
+    names = [field.name for field in fields]
+    return [names.index(name) for name in ("terminated", "truncated") if name in names] if "terminated" in names else []
+
+
+def _any(arrays: list[np.ndarray], flags: list[int]) -> np.ndarray:
+    """(num_envs,) bool, of its own."""
+    ended = arrays[flags[0]] != 0
+    for at in flags[1:]:
+        ended |= arrays[at] != 0
+    return ended if ended.ndim == 1 else ended.reshape(len(ended), -1).any(axis=1)
+
+
+def _with_last(field: Field, next_obs: np.ndarray, final: Any, ended: np.ndarray) -> np.ndarray:
+    """A copy of next_obs (num_envs, ...) in which the environments that ended have their episode's last observation."""
+    out = next_obs.copy()
+    for env in np.flatnonzero(ended):
+        last = None if final is None else final[env]
+        if last is None:
+            raise ValueError(f"environment {env} ended, and its last {field.name} is not given: under autoreset \"same_step\" "
+                             "pass info=..., with info[\"final_obs\"], or final_obs=...")
+        last = _inputs.host(np.asarray(last), field)
+        if last.shape != field.shape:
+            raise ValueError(f"final_obs of environment {env} has shape {last.shape}; it must be {field.shape}")
+        out[env] = last
+    return out
+
+
+def _leaf(final: Any, path: list[str]) -> Any:
+    """final_obs of one leaf of a Dict or Tuple space, indexable by environment: from Gymnasium's array of dicts or tuples
+    (None where nothing ended), or from a dict or tuple of arrays."""
+    if not path or final is None:
+        return final
+    if isinstance(final, (Mapping, tuple)):
+        return _leaf(_descend(final, path[:1]), path[1:])
+    return [_descend(one, path) for one in final]
+
+
+def _descend(one: Any, path: list[str]) -> Any:
+    for key in path if one is not None else ():
+        one = one[key] if isinstance(one, Mapping) else one[int(key)]
+    return one

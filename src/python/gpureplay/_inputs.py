@@ -1,0 +1,123 @@
+# SPDX-License-Identifier: MIT
+"""What callers hand in, as arrays that the library can read: NumPy, DLPack, __cuda_array_interface__, or anything that
+NumPy can make an array of."""
+
+from __future__ import annotations
+
+import ctypes
+from typing import Any
+
+import numpy as np
+
+from . import _dlpack
+from ._dlpack import LEGACY_STREAM, DeviceArray
+from ._schema import Field
+
+_TAKEN = {"f": "fiub", "i": "iu", "u": "iub", "b": "iu"}  # kinds of values for a field of a kind, if they fit
+_EXACT = {np.dtype(np.float32): 2**24, np.dtype(np.float16): 2**11}  # integers that a float holds without loss
+
+
+def _of_interface(name: str, value: Any) -> DeviceArray:
+    """[CUDA array interface, version 3]. Before version 3 nobody told the stream: work is on the legacy default one."""
+    given = value.__cuda_array_interface__
+    shape, dtype = tuple(given["shape"]), np.dtype(given["typestr"])
+    wanted = dtype.itemsize
+    for length, stride in zip(reversed(shape), reversed(given.get("strides") or ())):
+        if length > 1 and stride != wanted:
+            raise ValueError(f"{name} is a CUDA array of strides {tuple(given['strides'])} bytes; it must be contiguous")
+        wanted *= length
+    return DeviceArray(given["data"][0], shape, dtype, given.get("stream", LEGACY_STREAM), value)
+
+
+def _of_dlpack(name: str, value: Any, on_cuda: bool, stream: int | None) -> np.ndarray | DeviceArray:
+    kind, _ = value.__dlpack_device__()
+    try:
+        if kind not in (_dlpack.CUDA, _dlpack.CUDA_MANAGED):
+            return np.from_dlpack(value)
+        _refuse_off_cuda(name, on_cuda)
+        stream = LEGACY_STREAM if stream is None else stream
+        return _dlpack.describe(value.__dlpack__(stream=stream), stream)
+    except (BufferError, RuntimeError, ValueError) as error:
+        raise ValueError(f"{name} cannot be read as a DLPack array: {error}") from error
+
+
+def _refuse_off_cuda(name: str, on_cuda: bool) -> None:
+    if not on_cuda:
+        raise TypeError(f"{name} is in the memory of a CUDA device; a buffer on \"cpu\" takes host arrays")
+
+
+def located(name: str, value: Any, on_cuda: bool, stream: int | None = None) -> np.ndarray | DeviceArray:
+    """An array of the host's memory, or the description of one in a CUDA device's, ready on `stream`."""
+    if isinstance(value, np.ndarray):
+        return np.asarray(value)
+    if hasattr(value, "__dlpack_device__"):
+        return _of_dlpack(name, value, on_cuda, stream)
+    if hasattr(value, "__cuda_array_interface__"):
+        _refuse_off_cuda(name, on_cuda)
+        return _of_interface(name, value)
+    try:
+        return np.asarray(value)
+    except ValueError as error:
+        raise ValueError(f"{name} cannot be made an array: {error}") from error
+
+
+def _limits(dtype: np.dtype) -> tuple[int, int]:
+    if dtype.kind == "b":
+        return 0, 1
+    if dtype.kind == "f":
+        return -_EXACT[dtype], _EXACT[dtype]
+    return np.iinfo(dtype).min, np.iinfo(dtype).max
+
+
+def _cast(array: np.ndarray, field: Field) -> np.ndarray:
+    """The same numbers in the field's dtype: floats become narrower floats, integers must fit."""
+    kind, wanted = array.dtype.kind, field.dtype
+    if kind not in _TAKEN[wanted.kind]:
+        raise TypeError(f"{field.name} is {array.dtype}; it must be {wanted}")
+    if kind in "iu" and array.size:
+        least, most = _limits(wanted)
+        if array.min() < least or array.max() > most:
+            raise ValueError(f"{field.name} has {array.min()} to {array.max()}; {wanted} holds {least} to {most}")
+    try:
+        with np.errstate(over="raise"):
+            return array.astype(wanted)
+    except FloatingPointError:
+        raise ValueError(f"{field.name} has {array.min()} to {array.max()}; {wanted} holds {np.finfo(wanted).min} to "
+                         f"{np.finfo(wanted).max}") from None
+
+
+def host(array: np.ndarray, field: Field) -> np.ndarray:
+    """Contiguous, of the field's dtype. The array itself where it is that already."""
+    if array.dtype != field.dtype:
+        array = _cast(array, field)
+    return array if array.flags.c_contiguous else np.ascontiguousarray(array)
+
+
+def check_device(given: DeviceArray, field: Field) -> None:
+    """A CUDA array must be exactly what is wanted: nothing is converted over there."""
+    if given.dtype != field.dtype and not (field.dtype == np.bool_ and given.dtype == np.uint8):
+        raise TypeError(f"{field.name} is {given.dtype} in device memory; it must be {field.dtype}")
+
+
+def stream_of(given: list[DeviceArray], stream: int | None) -> int | None:
+    """The stream that makes these arrays: the caller's word, else theirs. None: they are ready."""
+    if stream is not None:
+        return stream
+    streams = {array.stream for array in given} - {None}
+    if len(streams) > 1:
+        raise ValueError(f"the arrays are made on streams {sorted(streams)}; make them on one, or say which with stream=...")
+    return streams.pop() if streams else None
+
+
+def with_count(shape: tuple[int, ...]) -> str:
+    """How an array of things of this shape is written: "(count,)", "(count, 3)"."""
+    return f"(count, {', '.join(map(str, shape))})" if shape else "(count,)"
+
+
+def address(array: np.ndarray) -> int:
+    """Of the first element of a contiguous array. The first way is three times as fast, and is not for read-only or empty
+    arrays."""
+    try:
+        return ctypes.addressof(ctypes.c_char.from_buffer(array))
+    except (TypeError, ValueError, BufferError):
+        return array.__array_interface__["data"][0]

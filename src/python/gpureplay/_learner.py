@@ -1,0 +1,155 @@
+# SPDX-License-Identifier: MIT
+"""The built-in learner: DQN, double and dueling, trained on the device with no host round trip."""
+
+from __future__ import annotations
+
+import ctypes
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from . import _inputs, _mirror
+from ._buffer import ReplayBuffer, ids_of
+from ._dlpack import DeviceArray
+from ._handle import Handle
+from ._learner_config import learner_config
+from ._library import lib
+from ._numbers import integer, real
+from ._schema import Field
+from ._weights import Weights
+
+_FLOAT32 = np.dtype(np.float32)
+
+
+class LearnerStats(NamedTuple):
+    """As of the last finished launch. include/gpureplay/learner.h has each."""
+
+    steps: int
+    steps_enqueued: int
+    skipped: int
+    target_copies: int
+    loss: float
+    mean_loss: float
+    mean_q: float
+    gradient_norm: float
+    learning_rate: float
+    steps_per_second: float
+    device_bytes: int
+    acts: int
+    invalid_actions: int
+    pinned_bytes: int
+
+
+class DQN(Handle):
+    """A DQN learner on a buffer. A train step (draw, gather, forward, target, loss, backward, update, target copy) runs on
+    the device; nothing of it visits the host.
+
+    buffer: with float32 obs and next_obs, int32 or int64 action, float32 reward, bool terminated.
+    outputs: actions.
+    preset: "melee-gpu", "melee-dqn", "melee-double", "cartpole", or None for the defaults of gpur_learner_config_init.
+    settings: the members of gpur_learner_config by name (include/gpureplay/learner.h), with words for choices:
+        trunk [128, (64, "tanh")], head "q" or "dueling", hidden 512, optimizer "adam" ..., learning_rate 1e-3 or
+        (first, last, steps), exploration (1.0, 0.05, 10_000), loss "huber" or "squared", double_dqn, batch_size,
+        target_period, act "latest", "previous" or "target", distinct, seed.
+
+    One thread trains; any number `act` and ask for `stats` meanwhile.
+    """
+
+    _kind = "learner"
+
+    def __init__(self, buffer: ReplayBuffer, outputs: int | None = None, preset: str | None = None, **settings: Any):
+        if outputs is not None:
+            settings["outputs"] = outputs
+        config, address = learner_config(preset, settings), ctypes.c_void_p()
+        buffer._call(lib.gpur_learner_create, ctypes.addressof(config), ctypes.addressof(address))
+        super().__init__(address.value, lib.gpur_learner_destroy, buffer._owned)
+        self._buffer = buffer  # which must outlive this
+        buffer._users.add(self)
+        self._outputs: int = config.network.outputs
+        self._batch_size: int = config.batch_size
+        obs = next(field for field in buffer.fields if field.name == "obs")
+        self._obs = Field("obs", obs.shape, _FLOAT32)
+
+    def act(self, obs: Any, epsilon: float = 0.0, *, stream: int | None = None) -> np.ndarray:
+        """Actions for observations (count, ...) float32, in host memory or the device's: with probability epsilon at random,
+        else argmax Q. (count,) int32. One observation without the first axis will do, too.
+
+        stream: observations in device memory, the cudaStream_t (an int) that made them."""
+        held, address, count, stream = self._observations(obs, stream)
+        actions = np.empty(count, np.int32)
+        self._call(lib.gpur_learner_act, count, address, real("epsilon", epsilon), actions.ctypes.data, stream)
+        del held
+        return actions
+
+    def q_values(self, obs: Any, *, stream: int | None = None) -> np.ndarray:
+        """Q of every action: (count, outputs) float32. `obs` and `stream` as for `act`."""
+        held, address, count, stream = self._observations(obs, stream)
+        q = np.empty((count, self._outputs), np.float32)
+        self._call(lib.gpur_learner_q_values, count, address, q.ctypes.data, stream)
+        del held
+        return q
+
+    def _observations(self, obs: Any, stream: int | None) -> tuple[Any, int, int, int | None]:
+        """What holds them, where, how many, and the stream that makes them."""
+        array = _inputs.located("obs", obs, self._buffer.device.is_cuda, stream)
+        if isinstance(array, DeviceArray):
+            _inputs.check_device(array, self._obs)
+            address, stream = array.address, _inputs.stream_of([array], stream)
+        else:
+            array = _inputs.host(array, self._obs)
+            address = _inputs.address(array)
+        if array.shape == self._obs.shape:
+            return array, address, 1, stream
+        if not array.shape or array.shape[1:] != self._obs.shape:
+            wanted = _inputs.with_count(self._obs.shape)
+            raise ValueError(f"obs has shape {array.shape}; it must be {wanted} or {self._obs.shape}")
+        return array, address, array.shape[0], stream
+
+    def train(self, steps: int = 1) -> None:
+        """Enqueues train steps and returns before the last is done. TooFew: nothing is there to train on."""
+        self._call(lib.gpur_learner_train, integer("steps", steps))
+
+    def train_on(self, ids: Any) -> None:
+        """One train step on the transitions of these ids, (batch_size,). InvalidArgument: one that is not there."""
+        wanted = ids_of(ids)
+        if wanted.shape != (self._batch_size,):
+            raise ValueError(f"ids has shape {wanted.shape}; it must be ({self._batch_size},)")
+        self._call(lib.gpur_learner_train_on, wanted.ctypes.data)
+
+    def sync(self) -> None:
+        """Waits for all train steps."""
+        self._call(lib.gpur_learner_sync)
+
+    def epsilon(self, step: int) -> float:
+        """The exploration schedule at an environment step."""
+        self._open_handle()
+        return self._ask(lib.gpur_learner_epsilon, integer("step", step))
+
+    @property
+    def stats(self) -> LearnerStats:
+        """As of the last finished launch; `sync` first for all."""
+        got = _mirror.LearnerStats()
+        self._call(lib.gpur_learner_get_stats, ctypes.addressof(got))
+        return LearnerStats(*(getattr(got, name) for name in LearnerStats._fields))
+
+    @property
+    def weights(self) -> Weights:
+        """The online network's tensors by name; assign to write one."""
+        return Weights(self, _mirror.WEIGHTS_ONLINE)
+
+    @property
+    def target_weights(self) -> Weights:
+        """The target network's."""
+        return Weights(self, _mirror.WEIGHTS_TARGET)
+
+    @property
+    def gradients(self) -> Weights:
+        """Of the last train step; read only."""
+        return Weights(self, _mirror.WEIGHTS_GRADIENT)
+
+    def close(self) -> None:
+        """Waits for its work and gives the memory back. The buffer stays."""
+        super().close()
+
+    def __repr__(self) -> str:
+        return f"<gpureplay.DQN, {self._outputs} actions on {self._buffer.device.name}{', closed' if self.closed else ''}>"

@@ -1,0 +1,90 @@
+# SPDX-License-Identifier: MIT
+"""Finds and loads libgpureplay once, and turns its statuses into exceptions."""
+
+from __future__ import annotations
+
+import ctypes.util
+import os
+from pathlib import Path
+
+from . import _mirror
+
+VARIABLE = "GPUREPLAY_LIBRARY"
+FILE = "libgpureplay.so"
+
+
+class GpureplayError(Exception):
+    """The library refused or failed; the text is its own. Base of all below."""
+
+
+class InvalidArgument(GpureplayError, ValueError):
+    """A value is out of its range. Nothing has changed."""
+
+
+class OutOfMemory(GpureplayError, MemoryError):
+    """It does not fit; the text has the bytes wanted and the bytes there are."""
+
+
+class TooFew(GpureplayError, LookupError):
+    """Fewer transitions are there than the draw needs. Nothing has changed."""
+
+
+class WouldBlock(GpureplayError):
+    """Every staging block is in use, or someone else holds the batch, and the caller asked not to wait."""
+
+
+class Unavailable(GpureplayError, RuntimeError):
+    """Not in this build, or not on this machine; the text says how to get it."""
+
+
+class DeviceError(GpureplayError, RuntimeError):
+    """The device failed: close what lives on it."""
+
+
+class Closed(GpureplayError, ValueError):
+    """The object was closed, or belongs to the process that forked this one."""
+
+
+_EXCEPTIONS = {
+    _mirror.INVALID_ARGUMENT: InvalidArgument,
+    _mirror.OUT_OF_MEMORY: OutOfMemory,
+    _mirror.TOO_FEW: TooFew,
+    _mirror.WOULD_BLOCK: WouldBlock,
+    _mirror.UNAVAILABLE: Unavailable,
+}
+
+
+def _find() -> str:
+    named = os.environ.get(VARIABLE)
+    if named:
+        if not Path(named).is_file():
+            raise ImportError(f"{VARIABLE} is {named!r}, where there is no file; it must be the path of {FILE}")
+        return named
+    beside = Path(__file__).with_name(FILE)
+    if beside.is_file():
+        return str(beside)
+    installed = ctypes.util.find_library("gpureplay")
+    if installed:
+        return installed
+    raise ImportError(f"no {FILE} in {beside.parent}, and the loader knows none; install the package with "
+                      f"`pip install .`, or set {VARIABLE} to the path of one that you built")
+
+
+path = _find()
+lib = _mirror.load(path)
+
+
+def last_error() -> str:
+    """This thread's last refusal, in the library's words."""
+    return lib.gpur_last_error().decode("utf-8", "replace")
+
+
+def failed(status: int) -> GpureplayError:
+    """The exception for a status that is not OK."""
+    return _EXCEPTIONS.get(status, DeviceError)(last_error())
+
+
+def check(status: int) -> None:
+    """Raises what `status` means, if it is not OK."""
+    if status != _mirror.OK:
+        raise failed(status)

@@ -1,0 +1,113 @@
+# SPDX-License-Identifier: MIT
+"""What a transition is made of: from a dict of shapes and dtypes, or from Gymnasium's spaces."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from . import _mirror
+
+DTYPES = {
+    np.dtype(np.float32): _mirror.FLOAT32,
+    np.dtype(np.float16): _mirror.FLOAT16,
+    np.dtype(np.uint8): _mirror.UINT8,
+    np.dtype(np.int32): _mirror.INT32,
+    np.dtype(np.int64): _mirror.INT64,
+    np.dtype(np.bool_): _mirror.BOOL,
+}
+NUMPY = {code: dtype for dtype, code in DTYPES.items()}
+_KEPT_AS = {"float64": "float32", "int8": "int32", "int16": "int32", "uint16": "int32"}  # of spaces, without a word
+
+
+class Field(NamedTuple):
+    """One field of a transition."""
+
+    name: str
+    shape: tuple[int, ...]
+    dtype: np.dtype
+
+
+def _dtype(name: str, given: Any) -> np.dtype:
+    try:
+        dtype = np.dtype(given)
+    except TypeError:
+        dtype = None
+    if dtype not in DTYPES:
+        names = ", ".join(known.name for known in DTYPES)
+        raise TypeError(f"field {name!r} has dtype {given!r}; it must be one of {names}")
+    return dtype
+
+
+def _shape(name: str, given: Any) -> tuple[int, ...]:
+    shape = (given,) if isinstance(given, (int, np.integer)) else tuple(given if given is not None else "?")
+    if len(shape) > _mirror.MAX_DIMS or any(not isinstance(n, (int, np.integer)) or not 1 <= n < 2**31 for n in shape):
+        raise ValueError(f"field {name!r} has shape {given!r}; it must be at most {_mirror.MAX_DIMS} axes of 1 or more")
+    return tuple(int(n) for n in shape)
+
+
+def _field(name: str, given: Any) -> Field:
+    """`given`: (shape, dtype), {"shape": ..., "dtype": ...}, or a dtype alone for one number."""
+    if not isinstance(name, str) or "\0" in name:
+        raise TypeError(f"a field is called {name!r}; it must be a str without NUL")
+    if isinstance(given, Mapping):
+        unknown = set(given) - {"shape", "dtype"}
+        if unknown:
+            raise ValueError(f"field {name!r} has {sorted(unknown)}; it may have \"shape\" and \"dtype\"")
+        return Field(name, _shape(name, given.get("shape", ())), _dtype(name, given.get("dtype", np.float32)))
+    if isinstance(given, tuple):
+        if len(given) != 2:
+            raise ValueError(f"field {name!r} is {given!r}; it must be (shape, dtype)")
+        return Field(name, _shape(name, given[0]), _dtype(name, given[1]))
+    return Field(name, (), _dtype(name, given))
+
+
+def _of_space(name: str, space: Any) -> list[Field]:
+    """A space's fields: Dict and Tuple give one for each leaf, named `name.key`."""
+    parts = getattr(space, "spaces", None)
+    if parts is not None:
+        items = parts.items() if isinstance(parts, Mapping) else enumerate(parts)
+        return [field for key, part in items for field in _of_space(f"{name}.{key}", part)]
+    if getattr(space, "dtype", None) is None or getattr(space, "shape", None) is None:
+        raise TypeError(f"{name} is a {type(space).__name__}; it must be a Box, Discrete, MultiDiscrete, MultiBinary, or a "
+                        "Dict or Tuple of them")
+    kept = _KEPT_AS.get(np.dtype(space.dtype).name, space.dtype)
+    if type(space).__name__ == "MultiBinary":
+        kept = np.uint8
+    return [Field(name, _shape(name, space.shape), _dtype(name, kept))]
+
+
+def from_spaces(observation: Any, action: Any) -> list[Field]:
+    """obs, action, reward, next_obs, terminated, truncated."""
+    return [
+        *_of_space("obs", observation),
+        *_of_space("action", action),
+        Field("reward", (), np.dtype(np.float32)),
+        *_of_space("next_obs", observation),
+        Field("terminated", (), np.dtype(np.bool_)),
+        Field("truncated", (), np.dtype(np.bool_)),
+    ]
+
+
+def fields_of(given: Any, action_space: Any = None) -> list[Field]:
+    """The schema of `ReplayBuffer(capacity, fields, action_space)`."""
+    if isinstance(given, Mapping) and not hasattr(given, "sample"):
+        if action_space is not None:
+            raise TypeError("action_space goes with an observation space; `fields` is a dict and has the action itself")
+        return [_field(name, value) for name, value in given.items()]
+    if hasattr(given, "sample") and hasattr(action_space, "sample"):
+        return from_spaces(given, action_space)
+    raise TypeError(f"fields is {given!r} and action_space {action_space!r}; they must be a dict of name: (shape, dtype), or "
+                    "an observation space and an action space of Gymnasium")
+
+
+def to_c(fields: list[Field]) -> ctypes.Array:
+    """(len(fields)) gpur_field. Keeps its names alive."""
+    array = (_mirror.Field * len(fields))()
+    for at, field in zip(array, fields):
+        at.name, at.dtype = field.name.encode(), DTYPES[field.dtype]
+        at.shape[:len(field.shape)] = field.shape
+    return array

@@ -1,0 +1,104 @@
+# SPDX-License-Identifier: MIT
+"""What puts transitions in."""
+
+from __future__ import annotations
+
+import ctypes
+import threading
+from typing import TYPE_CHECKING, Any
+
+from . import _episodes, _inputs, _nan
+from ._columns import Arrays, Columns
+from ._dlpack import DeviceArray
+from ._handle import Handle
+from ._library import check, lib
+from ._numbers import integer
+from ._stage import Stage
+
+if TYPE_CHECKING:
+    from ._buffer import ReplayBuffer
+
+
+class Writer(Handle):
+    """One source of transitions, of num_envs environments. Threads that share a writer take turns; any number of writers feed
+    one buffer at once."""
+
+    _kind = "writer"
+
+    def __init__(self, buffer: ReplayBuffer, num_envs: int = 1, autoreset: Any = None):
+        address = ctypes.c_void_p()
+        num_envs = integer("num_envs", num_envs, 1, 2**31 - 1)
+        resets = _episodes.resets_of(autoreset, num_envs, buffer.fields)
+        check(lib.gpur_writer_create(buffer._open_handle(), num_envs, ctypes.addressof(address)))
+        super().__init__(address.value, lib.gpur_writer_destroy, buffer._owned)
+        buffer._users.add(self)
+        self._buffer: ReplayBuffer | None = None  # held by a writer that is not the buffer's own
+        self.num_envs, self.autoreset, self._resets = num_envs, resets.mode, resets
+        self._fields, self._check_nan = buffer.fields, buffer.check_nan
+        self._columns = Columns(buffer.fields, num_envs, buffer.device.is_cuda)
+        self._stage = Stage.of(buffer.fields, num_envs)
+        self._turn = threading.RLock()
+
+    def add(self, *, info: Any = None, final_obs: Any = None, **values: Any) -> int:
+        """One step of every environment: each field of the schema by name, (num_envs, ...), or without that axis when there
+        is one environment. `truncated` may be left out: none was. Dict and Tuple observations are given as they are.
+
+        next_obs is the episode's last observation where it ended. Under autoreset "same_step" that is taken from
+        `final_obs`, (num_envs, ...), or from Gymnasium's `info`. Under "next_step" the steps that only reset are left out.
+
+        Returns how many transitions it made. TypeError, ValueError: a field is missing, unknown, of another shape or dtype,
+        or has NaN; nothing was added."""
+        with self._turn:
+            arrays, ended = self._resets.settle(self._columns.of_step(values), info, final_obs)
+            count = arrays[0].shape[0]
+            if self._stage is not None and count == self.num_envs:
+                self._append_staged(arrays)
+            else:
+                self._append(arrays, count, None)
+            self._resets.done(ended)
+        return count
+
+    def extend(self, *, stream: int | None = None, **values: Any) -> int:
+        """Finished transitions: each field of the schema by name, (count, ...), all in host memory or all in the buffer's
+        CUDA device. Autoreset does not look at them.
+
+        stream: device arrays, the cudaStream_t (an int) that made them; None: the one that DLPack and the CUDA array
+        interface agree on.
+
+        Returns count. TypeError, ValueError: as `add`, but device arrays are not searched for NaN; nothing was added."""
+        with self._turn:
+            arrays = self._columns.of_block(values, stream)
+            if isinstance(arrays[0], DeviceArray):
+                stream = _inputs.stream_of(arrays, stream)
+            count = arrays[0].shape[0]
+            self._append(arrays, count, stream)
+        return count
+
+    def flush(self) -> None:
+        """The next draw sees all that was added."""
+        self._call(lib.gpur_writer_flush)
+
+    def _append_staged(self, arrays: Arrays) -> None:
+        self._stage.take(arrays)
+        if self._check_nan and self._stage.has_nan():
+            _nan.refuse(self._fields, arrays)
+        self._call(lib.gpur_writer_append_fields, self.num_envs, self._stage.address, None, None)
+
+    def _append(self, arrays: Arrays, count: int, stream: int | None) -> None:
+        self._open_handle()
+        if isinstance(arrays[0], DeviceArray):
+            places = [array.address for array in arrays]
+        else:
+            if self._check_nan:
+                _nan.refuse(self._fields, arrays)
+            places = [_inputs.address(array) for array in arrays]
+        pointers = (ctypes.c_void_p * len(places))(*places)
+        if count > 0:
+            self._call(lib.gpur_writer_append_fields, count, ctypes.addressof(pointers), stream, None)
+
+    def close(self) -> None:
+        """Flushes. The buffer goes on."""
+        super().close()
+
+    def __repr__(self) -> str:
+        return f"<gpureplay.Writer of {self.num_envs}{', closed' if self.closed else ''}>"
