@@ -36,6 +36,7 @@ typedef struct gpur_backend {
     int (*event_done)(gpur_event *event);
 
     gpur_status (*copy)(gpur_stream *stream, void *to, const void *from, int64_t bytes);
+    gpur_status (*copy_past)(gpur_stream *stream, void *to, const void *from, int64_t bytes); /* may be `copy` */
     gpur_status (*fill)(gpur_stream *stream, void *memory, int byte, int64_t bytes);
     gpur_status (*launch)(gpur_stream *stream, int kernel, gpur_grid grid, const void *args, size_t bytes);
     gpur_grid (*grid_elements)(const gpur_device *device, int64_t n);

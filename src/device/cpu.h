@@ -53,6 +53,7 @@ gpur_status gpur_cpu_memory_available(gpur_device *device, int64_t *total, int64
 void gpur_cpu_model(char *name, size_t size);
 
 gpur_status gpur_cpu_copy(gpur_stream *stream, void *to, const void *from, int64_t bytes);
+gpur_status gpur_cpu_copy_past(gpur_stream *stream, void *to, const void *from, int64_t bytes);
 gpur_status gpur_cpu_fill(gpur_stream *stream, void *memory, int byte, int64_t bytes);
 gpur_status gpur_cpu_launch(gpur_stream *stream, int kernel, gpur_grid grid, const void *args, size_t bytes);
 

@@ -64,8 +64,10 @@ gpur_status gpur_stream_wait(gpur_stream *stream, gpur_event *event);
 gpur_status gpur_event_sync(gpur_event *event);
 int gpur_event_done(gpur_event *event); /* for statistics only: nothing that must be reproducible may ask */
 
-/* Enqueued copies and fills; any of host (pinned, to be asynchronous) and device memory. */
+/* Enqueued copies and fills; any of host (pinned, to be asynchronous) and device memory. gpur_copy_past is for what is
+ * not read again soon: a CPU then writes past its caches, which need not fetch first what is overwritten as a whole. */
 gpur_status gpur_copy(gpur_stream *stream, void *to, const void *from, int64_t bytes);
+gpur_status gpur_copy_past(gpur_stream *stream, void *to, const void *from, int64_t bytes);
 gpur_status gpur_fill(gpur_stream *stream, void *memory, int byte, int64_t bytes);
 
 /*

@@ -89,6 +89,7 @@ const gpur_backend gpur_backend_cpu = {
     .event_sync = gpur_cpu_event_sync,
     .event_done = gpur_cpu_event_done,
     .copy = gpur_cpu_copy,
+    .copy_past = gpur_cpu_copy_past,
     .fill = gpur_cpu_fill,
     .launch = gpur_cpu_launch,
     .grid_elements = gpur_cpu_grid_elements,

@@ -147,6 +147,7 @@ const gpur_backend gpur_backend_cuda = {
     .event_sync = gpur_cuda_event_sync,
     .event_done = gpur_cuda_event_done,
     .copy = gpur_cuda_copy,
+    .copy_past = gpur_cuda_copy,
     .fill = gpur_cuda_fill,
     .launch = gpur_cuda_launch,
     .grid_elements = gpur_cuda_grid_elements,

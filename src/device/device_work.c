@@ -83,6 +83,12 @@ gpur_status gpur_copy(gpur_stream *stream, void *to, const void *from, int64_t b
     return bytes ? stream->device->backend->copy(stream, to, from, bytes) : GPUR_OK;
 }
 
+gpur_status gpur_copy_past(gpur_stream *stream, void *to, const void *from, int64_t bytes)
+{
+    GPUR_REQUIRE(bytes >= 0, "%" PRId64 " bytes to copy; it must be at least 0", bytes);
+    return bytes ? stream->device->backend->copy_past(stream, to, from, bytes) : GPUR_OK;
+}
+
 gpur_status gpur_fill(gpur_stream *stream, void *memory, int byte, int64_t bytes)
 {
     GPUR_REQUIRE(bytes >= 0, "%" PRId64 " bytes to fill; it must be at least 0", bytes);

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Copies, fills and launches on the CPU. */
+#include "device/copy_past_cpu.h"
 #include "device/cpu.h"
-
-#include <string.h>
 
 typedef struct copy_op {
     void *to;
@@ -18,11 +17,31 @@ static gpur_status run_copy(gpur_stream *stream, void *payload)
     return GPUR_OK;
 }
 
-gpur_status gpur_cpu_copy(gpur_stream *stream, void *to, const void *from, int64_t bytes)
+static gpur_status run_copy_past(gpur_stream *stream, void *payload)
+{
+    const copy_op *const op = (const copy_op *)payload;
+    (void)stream;
+    gpur_memcpy_past(op->to, op->from, op->bytes);
+    return GPUR_OK;
+}
+
+static copy_op *begin_copy(gpur_stream *stream, void *to, const void *from, int64_t bytes)
 {
     copy_op *const op = (copy_op *)gpur_cpu_begin(stream);
     op->to = to, op->from = from, op->bytes = bytes;
+    return op;
+}
+
+gpur_status gpur_cpu_copy(gpur_stream *stream, void *to, const void *from, int64_t bytes)
+{
+    begin_copy(stream, to, from, bytes);
     return gpur_cpu_end(stream, run_copy);
+}
+
+gpur_status gpur_cpu_copy_past(gpur_stream *stream, void *to, const void *from, int64_t bytes)
+{
+    begin_copy(stream, to, from, bytes);
+    return gpur_cpu_end(stream, run_copy_past);
 }
 
 typedef struct fill_op {

@@ -7,6 +7,8 @@
 #include <assert.h>
 #include <string.h>
 
+enum { CACHED_RING_BYTES = 8 << 20 };
+
 gpur_status gpur_feed_build(gpur_feed *feed, gpur_device *device, const gpur_replay_config *config,
                             const gpur_schema *schema, const gpur_replay_plan *plan)
 {
@@ -138,15 +140,22 @@ static gpur_status scatter(gpur_feed *feed, const gpur_copies *copies, const voi
     return gpur_launch_scatter(feed->copier, grid, &args);
 }
 
-/* One copy, or two at the ring's end. */
+/* A ring that the caches hold stays there. Of a larger one a draw seldom wants what came last. */
+static gpur_status copy_run(gpur_feed *feed, const unsigned char *rows, int64_t first_slot, int64_t count)
+{
+    const int64_t pitch = feed->schema->pitch;
+    unsigned char *const to = feed->ring + first_slot * pitch;
+    if (feed->capacity * pitch <= CACHED_RING_BYTES)
+        return gpur_copy(feed->copier, to, rows, count * pitch);
+    return gpur_copy_past(feed->copier, to, rows, count * pitch);
+}
+
+/* In one run, or in two at the ring's end. */
 static gpur_status copy_rows(gpur_feed *feed, const unsigned char *rows, int64_t first_slot, int64_t count)
 {
-    const int64_t pitch = feed->schema->pitch, to_end = feed->capacity - first_slot;
-    const int64_t head = count < to_end ? count : to_end;
-    GPUR_TRY(gpur_copy(feed->copier, feed->ring + first_slot * pitch, rows, head * pitch));
-    if (head == count)
-        return GPUR_OK;
-    return gpur_copy(feed->copier, feed->ring, rows + head * pitch, (count - head) * pitch);
+    const int64_t to_end = feed->capacity - first_slot, head = count < to_end ? count : to_end;
+    GPUR_TRY(copy_run(feed, rows, first_slot, head));
+    return head == count ? GPUR_OK : copy_run(feed, rows + head * feed->schema->pitch, 0, count - head);
 }
 
 static gpur_status scatter_rows(gpur_feed *feed, const unsigned char *rows, int64_t first_slot, int64_t count)

@@ -23,7 +23,7 @@ typedef struct gpur_intake {
     int32_t sealing; /* threads that wait for all claims to be committed; no new ones until then */
 
     int64_t appended, waits, episodes_cut; /* statistics */
-    double wait_seconds, append_seconds;
+    double wait_seconds, busy_seconds; /* busy: in appends, beside waiting */
 } gpur_intake;
 
 gpur_status gpur_intake_build(gpur_intake *intake, gpur_device *device, const gpur_replay_config *config,

@@ -108,7 +108,7 @@ gpur_status gpur_replay_get_stats(gpur_replay *replay, gpur_replay_stats *given)
     stats.episodes_cut = intake->episodes_cut;
     stats.waits = intake->waits;
     stats.wait_seconds = intake->wait_seconds;
-    stats.append_seconds = intake->append_seconds;
+    stats.append_seconds = intake->busy_seconds + intake->wait_seconds;
     stats.bytes_fed = intake->feed.bytes;
     gpur_intake_unlock(intake);
     stats.draws = atomic_load(&replay->drawn);

@@ -2,14 +2,17 @@
 /* Finished rows: appended as they are, or field by field. */
 #include "replay/writer.h"
 
-#include "base/clock.h"
 #include "kernels/clip.h"
 #include "kernels/value_copy.h"
+#include "replay/append_clock.h"
 
 #include <inttypes.h>
 #include <string.h>
 
-enum { TILE_ROWS = 64 };
+enum {
+    TILE_ROWS = 64,
+    SMALL_BYTES = 4096, /* copied sooner than the lock is let go of and taken again */
+};
 
 /* Packed rows into rows `pitch` bytes apart. */
 static void copy_rows(unsigned char *to, const unsigned char *from, int64_t count, const gpur_schema *schema)
@@ -60,17 +63,21 @@ static void clip_rewards(const gpur_replay *replay, unsigned char *rows, int64_t
     }
 }
 
-/* Claim, fill without the lock, commit, until all is in or a claim is refused. Called and left with the lock held. */
+/* Claim, fill (a lot: without the lock), commit, until all is in or a claim is refused. Called and left with the lock
+ * held. */
 static gpur_status append_host(gpur_replay *replay, int64_t count, const void *source, fill_rows fill, int64_t *done)
 {
     gpur_intake *const intake = &replay->intake;
+    const int small = count * replay->schema.pitch <= SMALL_BYTES;
     while (*done < count) {
         gpur_claim claim;
         GPUR_TRY(gpur_intake_claim(intake, count - *done, &claim));
-        gpur_intake_unlock(intake);
+        if (!small)
+            gpur_intake_unlock(intake);
         fill(source, &replay->schema, *done, claim.count, claim.rows);
         clip_rewards(replay, claim.rows, claim.count);
-        gpur_intake_lock(intake);
+        if (!small)
+            gpur_intake_lock(intake);
         *done += claim.count;
         GPUR_TRY(gpur_intake_commit(intake, &claim));
     }
@@ -118,9 +125,10 @@ static gpur_status append_device(gpur_replay *replay, int64_t count, const void 
     return stream ? gpur_native_wait_stream(stream, feed->copier) : wait_for_reading(&replay->intake);
 }
 
-static gpur_status finish(gpur_intake *intake, gpur_status status, double begin, int64_t done, int64_t *appended)
+static gpur_status finish(gpur_intake *intake, gpur_status status, const gpur_append_clock *clock, int64_t done,
+                          int64_t *appended)
 {
-    intake->append_seconds += gpur_clock_seconds() - begin;
+    gpur_append_clock_end(clock, intake);
     gpur_intake_unlock(intake);
     if (appended)
         *appended = done;
@@ -129,7 +137,6 @@ static gpur_status finish(gpur_intake *intake, gpur_status status, double begin,
 
 gpur_status gpur_writer_append(gpur_writer *writer, int64_t count, const void *rows, int64_t *appended)
 {
-    const double begin = gpur_clock_seconds();
     int64_t done = 0;
     if (appended)
         *appended = 0;
@@ -138,8 +145,9 @@ gpur_status gpur_writer_append(gpur_writer *writer, int64_t count, const void *r
     GPUR_REQUIRE(rows || count == 0, "rows is NULL; it must be %" PRId64 " packed rows", count);
     gpur_replay *const replay = writer->replay;
     gpur_intake_lock(&replay->intake);
+    const gpur_append_clock clock = gpur_append_clock_begin(writer, count);
     const gpur_status status = append_host(replay, count, rows, fill_from_rows, &done);
-    return finish(&replay->intake, status, begin, done, appended);
+    return finish(&replay->intake, status, &clock, done, appended);
 }
 
 /* Where the arrays lie. On the CPU a kernel can read anything, and the replay's feed decides who does the copying. */
@@ -164,7 +172,6 @@ static gpur_status place_of(const gpur_replay *replay, const void *const *fields
 gpur_status gpur_writer_append_fields(gpur_writer *writer, int64_t count, const void *const *fields, void *stream,
                                       int64_t *appended)
 {
-    const double begin = gpur_clock_seconds();
     int64_t done = 0;
     int on_device = 0;
     if (appended)
@@ -176,7 +183,8 @@ gpur_status gpur_writer_append_fields(gpur_writer *writer, int64_t count, const 
     GPUR_REQUIRE(!stream || gpur_device_is_cuda(replay->device), "stream is %p; on the CPU it must be NULL", stream);
     GPUR_TRY(place_of(replay, fields, &on_device));
     gpur_intake_lock(&replay->intake);
+    const gpur_append_clock clock = gpur_append_clock_begin(writer, count);
     const gpur_status status = on_device ? append_device(replay, count, fields, stream, &done)
                                          : append_host(replay, count, fields, fill_from_fields, &done);
-    return finish(&replay->intake, status, begin, done, appended);
+    return finish(&replay->intake, status, &clock, done, appended);
 }

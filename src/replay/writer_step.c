@@ -2,8 +2,8 @@
 /* One transition of every environment. */
 #include "replay/writer.h"
 
-#include "base/clock.h"
 #include "kernels/clip.h"
+#include "replay/append_clock.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -137,13 +137,13 @@ static void advance(gpur_writer *writer, const step_input *in)
 gpur_status gpur_writer_step(gpur_writer *writer, const void *action, const float *reward, const void *next_obs,
                              const uint8_t *terminated, const uint8_t *truncated)
 {
-    const double begin = gpur_clock_seconds();
     const step_input in = {action, next_obs, reward, terminated, truncated};
     GPUR_TRY(check(writer, &in));
     gpur_intake *const intake = &writer->replay->intake;
     gpur_intake_lock(intake);
+    const gpur_append_clock clock = gpur_append_clock_begin(writer, writer->num_envs);
     const gpur_status status = take(writer, &in);
-    intake->append_seconds += gpur_clock_seconds() - begin;
+    gpur_append_clock_end(&clock, intake);
     gpur_intake_unlock(intake);
     if (status == GPUR_OK)
         advance(writer, &in);
