@@ -27,6 +27,7 @@ add_python_test(test_floors test_floors.py)
 add_python_test(test_plot test_plot.py)
 if(TARGET bench_contest)
     add_python_test(test_contest test_contest.py $<TARGET_FILE:bench_contest>)
+    set_tests_properties(test_contest PROPERTIES TIMEOUT 300) # its samples grow long where others use the cores
 endif()
 if(TARGET gpureplay_examples_env)
     add_python_test(test_cartpole_gymnasium test_cartpole.py)
@@ -46,13 +47,18 @@ endif()
 set(print_layout "")
 if(Python3_Interpreter_FOUND)
     set(layout ${CMAKE_CURRENT_BINARY_DIR}/layout.c)
-    add_custom_command(OUTPUT ${layout} DEPENDS ctypes_mirror.py
+    add_custom_command(OUTPUT ${layout} DEPENDS ctypes_mirror.py ${PROJECT_SOURCE_DIR}/src/python/gpureplay/_mirror.py
         COMMAND ${Python3_EXECUTABLE} ${CMAKE_CURRENT_SOURCE_DIR}/ctypes_mirror.py ${layout})
     add_executable(print_layout ${layout})
     target_include_directories(print_layout PRIVATE ${PROJECT_SOURCE_DIR}/include)
     set(print_layout $<TARGET_FILE:print_layout>)
 endif()
 add_python_test(test_ctypes test_ctypes.py $<TARGET_FILE:gpureplay> ${print_layout})
+
+# The Python package, and a program whose losses it must repeat.
+add_executable(print_losses python/print_losses.c)
+target_link_libraries(print_losses PRIVATE gpureplay)
+add_python_test(test_python test_python.py $<TARGET_FILE:gpureplay> $<TARGET_FILE:print_losses>)
 
 # An installed copy, and what finds it, in both languages. Installing needs every target, so these come in builds of
 # everything.

@@ -71,7 +71,7 @@ python=python3
 if [ $install = yes ]; then
     install_packages
     make_venv "$PWD/build/venv" ||
-        echo "== no Python environment (build/tests/venv.log): tests that need gymnasium and numpy are skipped"
+        echo "== no Python environment (build/tests/venv.log): tests that need one are skipped"
 fi
 [ ! -x build/venv/bin/python ] || python=$PWD/build/venv/bin/python
 

@@ -34,6 +34,20 @@ void gpur_intake_unlock(gpur_intake *intake)
     pthread_mutex_unlock(&intake->lock);
 }
 
+static void sleep_until_changed(gpur_intake *intake)
+{
+    intake->sleepers++;
+    pthread_cond_wait(&intake->changed, &intake->lock);
+    intake->sleepers--;
+}
+
+/* Nearly always nobody sleeps, and a small append is quick enough to notice the call. */
+static void tell_change(gpur_intake *intake)
+{
+    if (intake->sleepers > 0)
+        pthread_cond_broadcast(&intake->changed);
+}
+
 /* Waits for the oldest copy, or where other threads hold every block, for them. The copies are behind at most two
  * launches, all enqueued, so the wait ends whatever the other threads do. */
 static gpur_status wait_for_block(gpur_intake *intake)
@@ -47,9 +61,9 @@ static gpur_status wait_for_block(gpur_intake *intake)
         status = gpur_event_sync(oldest->copied);
         gpur_intake_lock(intake);
         gpur_queue_push(&staging->spare, oldest);
-        pthread_cond_broadcast(&intake->changed);
+        tell_change(intake);
     } else {
-        pthread_cond_wait(&intake->changed, &intake->lock);
+        sleep_until_changed(intake);
     }
     intake->waits++;
     intake->wait_seconds += gpur_clock_seconds() - begin;
@@ -73,7 +87,7 @@ static gpur_status open_block(gpur_intake *intake)
 void gpur_intake_settle(gpur_intake *intake)
 {
     while (intake->sealing > 0)
-        pthread_cond_wait(&intake->changed, &intake->lock);
+        sleep_until_changed(intake);
 }
 
 gpur_status gpur_intake_claim(gpur_intake *intake, int64_t wanted, gpur_claim *claim)
@@ -131,7 +145,7 @@ gpur_status gpur_intake_commit(gpur_intake *intake, const gpur_claim *claim)
     intake->writing--;
     intake->appended += claim->count;
     const gpur_status status = feed_closed(intake);
-    pthread_cond_broadcast(&intake->changed);
+    tell_change(intake);
     return status;
 }
 
@@ -139,9 +153,9 @@ gpur_status gpur_intake_seal(gpur_intake *intake)
 {
     intake->sealing++;
     while (intake->writing > 0)
-        pthread_cond_wait(&intake->changed, &intake->lock);
+        sleep_until_changed(intake);
     intake->sealing--;
-    pthread_cond_broadcast(&intake->changed);
+    tell_change(intake);
     return intake->staging.open ? feed_block(intake, intake->staging.open) : GPUR_OK;
 }
 

@@ -20,6 +20,7 @@ typedef struct gpur_intake {
     int32_t flush, when_full;
     int64_t writing; /* claims not committed */
     int64_t staged;  /* rows claimed and not fed */
+    int32_t sleepers; /* threads that wait for `changed` */
     int32_t sealing; /* threads that wait for all claims to be committed; no new ones until then */
 
     int64_t appended, waits, episodes_cut; /* statistics */

@@ -28,8 +28,8 @@ class Layout(NamedTuple):
 
 class Array:
     """One array of a batch, in the device's memory, not copied. Takes `torch.from_dlpack`, `jax.dlpack.from_dlpack`,
-    `cupy.from_dlpack`, and on CUDA whatever reads `__cuda_array_interface__`; `numpy.asarray` copies it to the host, on the
-    CPU without a copy. Keeps its batch alive.
+    `cupy.from_dlpack`, and on CUDA whatever reads `__cuda_array_interface__`; `numpy.asarray` copies it to the host, on
+    the CPU without a copy. Keeps its batch alive.
 
     shape: (batch_size, ...). dtype: NumPy's. device: "cpu" or "cuda:0".
     """
@@ -71,8 +71,8 @@ class Array:
 
     def __dlpack__(self, *, stream: int | None = None, max_version: tuple[int, int] | None = None,
                    dl_device: tuple[int, int] | None = None, copy: bool | None = None) -> Any:
-        """A capsule. CUDA: work that is enqueued on `stream` from now on finds the batch filled in (None: the legacy default
-        stream; -1: the caller sees to it)."""
+        """A capsule. CUDA: work that is enqueued on `stream` from now on finds the batch filled in (None: the legacy
+        default stream; -1: the caller sees to it)."""
         if copy:
             raise BufferError("a batch's arrays are exported without a copy")
         if dl_device is not None and tuple(dl_device) != self.__dlpack_device__():

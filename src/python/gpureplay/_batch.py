@@ -63,10 +63,9 @@ class Batch:
     weight, weights: (batch_size,) float32, importance weights; 1 for uniform draws
     id, ids, indices: (batch_size,) int64, what `ReplayBuffer.gather` takes
 
-    On the CPU these are NumPy arrays, on CUDA `Array`s; `array(name)` is an `Array` on either. None is a copy. The contents
-    stay as they are as long as the batch or any array of it, or made of it, is alive. A field that is called like a method
-    is an item alone.
-    """
+    On the CPU these are NumPy arrays, on CUDA `Array`s; `array(name)` is an `Array` on either. None is a copy. The
+    contents stay as they are as long as the batch or any array of it, or made of it, is alive. A field that is called
+    like a method is an item alone. """
 
     def __init__(self, buffer: ReplayBuffer, reference: Reference, layouts: Layouts):
         first, address = layouts.names[0], ctypes.c_void_p()
@@ -107,8 +106,8 @@ class Batch:
         return layout
 
     def __setattr__(self, name: str, _value: Any) -> NoReturn:
-        raise AttributeError(f"{name} of a batch cannot be replaced; write into it (batch.{name}[:] = ...), or keep your own "
-                             "array beside it")
+        raise AttributeError(f"{name} of a batch cannot be replaced; write into it (batch.{name}[:] = ...), or keep "
+                             "your own array beside it")
 
     def keys(self) -> list[str]:
         """The names of the arrays: fields in the schema's order, then discount, weight, id."""
@@ -132,7 +131,8 @@ class Batch:
 
     def _call(self, function: Any, *arguments: Any) -> None:
         if gone:
-            raise Closed("this batch belongs to the process that forked this one; its arrays of the CPU can be read, no more")
+            raise Closed("this batch belongs to the process that forked this one; its arrays of the CPU can be read, "
+                         "no more")
         check(function(self._handle, *arguments))
 
     def __reduce__(self) -> NoReturn:

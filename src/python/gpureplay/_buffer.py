@@ -27,18 +27,20 @@ class ReplayBuffer(Handle):
     """A ring of transitions in a device's memory, and minibatches drawn from it.
 
     capacity: transitions kept in all, of all environments; the oldest are overwritten.
-    fields, action_space: either a dict of name: (shape, dtype), or an observation and an action space of Gymnasium, which
-        give obs, action, reward, next_obs, terminated, truncated (Dict and Tuple spaces: "obs.key" for each leaf; float64
-        is kept as float32). dtypes: float32, float16, uint8, int32, int64, bool.
+    fields, action_space: either a dict of name: (shape, dtype), or an observation and an action space of Gymnasium,
+        which give obs, action, reward, next_obs, terminated, truncated (Dict and Tuple spaces: "obs.key" for each leaf;
+        float64 is kept as float32). dtypes: float32, float16, uint8, int32, int64, bool.
     device: "auto", "cpu", "cuda:N", or an open `Device`.
     num_envs: environments that one `add` steps.
-    autoreset: "disabled", "next_step" or "same_step", or Gymnasium's AutoresetMode; what `add` makes of environments that
-        reset themselves. Default: "next_step" when num_envs > 1, as Gymnasium's vector environments do, else "disabled".
-    min_size: transitions before `can_sample`. max_batch: the largest batch; default 4,096, or half the capacity if less.
+    autoreset: "disabled", "next_step" or "same_step", or Gymnasium's AutoresetMode; what `add` makes of environments
+        that reset themselves. Default: "next_step" when num_envs > 1, as Gymnasium's vector environments do, else
+        "disabled".
+    min_size: transitions before `can_sample`. max_batch: the largest batch; default 4,096, or half the capacity if
+        less.
     gamma: discount per step, for a batch's `discount`. reward_clip: rewards are clipped to +- this; None: not.
     distinct: no transition twice in a batch. seed: of the draws.
-    update_size: transitions that are copied to the device at once. flush: "auto": a draw sees every transition that this
-        thread's earlier calls gave; "manual": whole blocks, and what `flush` asks for.
+    update_size: transitions that are copied to the device at once. flush: "auto": a draw sees every transition that
+        this thread's earlier calls gave; "manual": whole blocks, and what `flush` asks for.
 
     check_nan: what comes from the host's memory is searched for NaN, and refused with it.
 
@@ -68,8 +70,9 @@ class ReplayBuffer(Handle):
         self._writer = Writer(self, num_envs, autoreset)
 
     def add(self, *, info: Any = None, final_obs: Any = None, **values: Any) -> int:
-        """One step of every environment: each field of the schema by name, (num_envs, ...), or without that axis when there
-        is one environment. `truncated` may be left out: none was. See `Writer.add`. Returns how many transitions it made."""
+        """One step of every environment: each field of the schema by name, (num_envs, ...), or without that axis when
+        there is one environment. `truncated` may be left out: none was. See `Writer.add`. Returns how many transitions
+        it made."""
         return self._writer.add(info=info, final_obs=final_obs, **values)
 
     def extend(self, *, stream: int | None = None, **values: Any) -> int:
@@ -87,8 +90,8 @@ class ReplayBuffer(Handle):
         return writer
 
     def sample(self, batch_size: int, *, stream: int | None = None) -> Batch:
-        """Draws a batch uniformly. CUDA: `stream`, a cudaStream_t as an int, is made to wait for it; None: what reads the
-        arrays sees to that. An earlier batch that nobody holds any more may be drawn into again.
+        """Draws a batch uniformly. CUDA: `stream`, a cudaStream_t as an int, is made to wait for it; None: what reads
+        the arrays sees to that. An earlier batch that nobody holds any more may be drawn into again.
 
         TooFew: nothing is there, or fewer than batch_size of a distinct draw. InvalidArgument: beyond max_batch."""
         size, spare = self._spare
@@ -103,7 +106,8 @@ class ReplayBuffer(Handle):
         return self._keep(self._draw(lib.gpur_replay_sample, integer("batch_size", batch_size), stream))
 
     def gather(self, ids: Sequence[int] | np.ndarray, *, stream: int | None = None) -> Batch:
-        """The transitions of these ids, in their order; duplicates are allowed. InvalidArgument: one that is not there."""
+        """The transitions of these ids, in their order; duplicates are allowed. InvalidArgument: one that is not
+        there."""
         wanted = ids_of(ids)
         return self._draw(lib.gpur_replay_gather, len(wanted), wanted.ctypes.data, stream)
 

@@ -98,6 +98,7 @@ class Columns:
         """Two columns that do not go together."""
         other, places = self._fields[0].name, {np.ndarray: "host", DeviceArray: "device"}
         if type(array) is not type(first):
-            raise TypeError(f"{field.name} is in {places[type(array)]} memory and {other} in {places[type(first)]} memory; they "
-                            "must be all in one")
-        raise ValueError(f"{field.name} has {array.shape[0]} transitions and {other} {first.shape[0]}; they must be as many")
+            raise TypeError(f"{field.name} is in {places[type(array)]} memory and {other} in {places[type(first)]} "
+                            "memory; they must be all in one")
+        raise ValueError(f"{field.name} has {array.shape[0]} transitions and {other} {first.shape[0]}; they must be as "
+                         f"many")

@@ -97,8 +97,8 @@ def _warn_once() -> None:
     global _warned
     if not _warned and "cuda: not built" in lib.gpur_build_info().decode():
         _warned = True
-        warnings.warn("this gpureplay was built without CUDA, and keeps replay on the CPU; gpureplay.show_config() tells "
-                      "what is missing", RuntimeWarning, stacklevel=_depth())
+        warnings.warn("this gpureplay was built without CUDA, and keeps replay on the CPU; gpureplay.show_config() "
+                      "tells what is missing", RuntimeWarning, stacklevel=_depth())
 
 
 def _depth() -> int:

@@ -45,8 +45,8 @@ _pointer.restype, _pointer.argtypes = c_void_p, [c_void_p, ctypes.c_char_p]
 
 def _drop(address: int, _names: Any = _NAMES, _structs: Any = _STRUCTS, _deleter: Any = _DELETER, _is_valid: Any = _is_valid,
           _pointer: Any = _pointer) -> None:
-    """A capsule goes: if nobody took the tensor (which renames the capsule), give it back. May be called when this module's
-    names are gone."""
+    """A capsule goes: if nobody took the tensor (which renames the capsule), give it back. May be called when this
+    module's names are gone."""
     for version, name in _names.items():
         if _is_valid(address, name):
             managed = _pointer(address, name)
@@ -90,7 +90,8 @@ def describe(exported: Any, stream: int) -> DeviceArray:
     else:
         raise TypeError("__dlpack__ gave no capsule that holds a tensor")
     if (tensor.code, tensor.bits) not in _CODES or tensor.lanes != 1:
-        raise TypeError(f"a DLPack array of type code {tensor.code} and {tensor.bits} bits; it must be of a NumPy dtype")
+        raise TypeError(f"a DLPack array of type code {tensor.code} and {tensor.bits} bits; it must be of a NumPy "
+                        f"dtype")
     if not _is_contiguous(tensor):
         raise ValueError("a DLPack array with strides; it must be contiguous")
     return DeviceArray((tensor.data or 0) + tensor.byte_offset, tuple(tensor.shape[:tensor.ndim]),

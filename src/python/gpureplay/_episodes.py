@@ -113,8 +113,8 @@ def _with_last(field: Field, next_obs: np.ndarray, final: Any, ended: np.ndarray
     for env in np.flatnonzero(ended):
         last = None if final is None else final[env]
         if last is None:
-            raise ValueError(f"environment {env} ended, and its last {field.name} is not given: under autoreset \"same_step\" "
-                             "pass info=..., with info[\"final_obs\"], or final_obs=...")
+            raise ValueError(f"environment {env} ended, and its last {field.name} is not given: under autoreset "
+                             "\"same_step\" pass info=..., with info[\"final_obs\"], or final_obs=...")
         last = _inputs.host(np.asarray(last), field)
         if last.shape != field.shape:
             raise ValueError(f"final_obs of environment {env} has shape {last.shape}; it must be {field.shape}")
@@ -123,8 +123,8 @@ def _with_last(field: Field, next_obs: np.ndarray, final: Any, ended: np.ndarray
 
 
 def _leaf(final: Any, path: list[str]) -> Any:
-    """final_obs of one leaf of a Dict or Tuple space, indexable by environment: from Gymnasium's array of dicts or tuples
-    (None where nothing ended), or from a dict or tuple of arrays."""
+    """final_obs of one leaf of a Dict or Tuple space, indexable by environment: from Gymnasium's array of dicts or
+    tuples (None where nothing ended), or from a dict or tuple of arrays."""
     if not path or final is None:
         return final
     if isinstance(final, (Mapping, tuple)):

@@ -16,8 +16,8 @@ from ._library import Closed, failed
 _alive: weakref.WeakSet[Handle] = weakref.WeakSet()
 _lock = threading.Lock()  # of _alive
 _at_work: list[str] = []  # not empty: threads of the library's may be running in this process
-# Why nothing of the library's may be given back any more: "fork", "exit". A finalizer binds it as a default, for it may run
-# when the module's names are gone.
+# Why nothing of the library's may be given back any more: "fork", "exit". A finalizer binds it as a default, for it may
+# run when the module's names are gone.
 gone: list[str] = []
 
 Owned = dict  # of address: function of the library that destroys it. Whoever pops an entry destroys
@@ -70,8 +70,8 @@ class Handle:
         return self._handle is None
 
     def _shut(self) -> int | None:
-        """Takes the address away and waits for the calls that have it. A signal handler runs between calls, so this thread's
-        own is none to wait for."""
+        """Takes the address away and waits for the calls that have it. A signal handler runs between calls, so this
+        thread's own is none to wait for."""
         address, self._handle = self._handle, None
         me = threading.get_ident()
         while any(thread != me for thread in list(self._calls)):
@@ -104,21 +104,24 @@ def start_work() -> None:
 
 
 def refuse_after_fork() -> None:
-    """Raises in a child whose parent's library had threads: they are not in this process, and work that waits for them would
-    wait for ever."""
+    """Raises in a child whose parent's library had threads: they are not in this process, and work that waits for them
+    would wait for ever."""
     if "fork" in gone:
-        raise Closed("the process that forked this one had used gpureplay, and the library's threads are not here: start this "
-                     "process with multiprocessing's \"spawn\" or \"forkserver\", or use gpureplay only after the fork")
+        raise Closed("the process that forked this one had used gpureplay, and the library's threads are not here: "
+                     "start this process with multiprocessing's \"spawn\" or \"forkserver\", or use gpureplay only "
+                     "after the fork")
 
 
 def _forget_all() -> None:
-    """In the child of a fork. Its copies of locks and queues may be held by threads that it does not have, so nothing of
-    the parent's is touched again."""
+    """In the child of a fork. Its copies of locks and queues may be held by threads that it does not have, so nothing
+    of the parent's is touched again."""
     global _lock
     _lock = threading.Lock()
     if _at_work:
         gone.append("fork")
     for handle in list(_alive):
+        handle._owned.clear()
+        handle._calls.clear()
         if handle._handle is not None:
             handle._handle = None
             handle._closed_by = "belongs to the process that forked this one"

@@ -24,7 +24,8 @@ def _of_interface(name: str, value: Any) -> DeviceArray:
     wanted = dtype.itemsize
     for length, stride in zip(reversed(shape), reversed(given.get("strides") or ())):
         if length > 1 and stride != wanted:
-            raise ValueError(f"{name} is a CUDA array of strides {tuple(given['strides'])} bytes; it must be contiguous")
+            raise ValueError(f"{name} is a CUDA array of strides {tuple(given['strides'])} bytes; it must be "
+                             f"contiguous")
         wanted *= length
     return DeviceArray(given["data"][0], shape, dtype, given.get("stream", LEGACY_STREAM), value)
 
@@ -105,7 +106,8 @@ def stream_of(given: list[DeviceArray], stream: int | None) -> int | None:
         return stream
     streams = {array.stream for array in given} - {None}
     if len(streams) > 1:
-        raise ValueError(f"the arrays are made on streams {sorted(streams)}; make them on one, or say which with stream=...")
+        raise ValueError(f"the arrays are made on streams {sorted(streams)}; make them on one, or say which with "
+                         f"stream=...")
     return streams.pop() if streams else None
 
 
@@ -115,8 +117,8 @@ def with_count(shape: tuple[int, ...]) -> str:
 
 
 def address(array: np.ndarray) -> int:
-    """Of the first element of a contiguous array. The first way is three times as fast, and is not for read-only or empty
-    arrays."""
+    """Of the first element of a contiguous array. The first way is three times as fast, and is not for read-only or
+    empty arrays."""
     try:
         return ctypes.addressof(ctypes.c_char.from_buffer(array))
     except (TypeError, ValueError, BufferError):

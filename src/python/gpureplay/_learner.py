@@ -41,8 +41,8 @@ class LearnerStats(NamedTuple):
 
 
 class DQN(Handle):
-    """A DQN learner on a buffer. A train step (draw, gather, forward, target, loss, backward, update, target copy) runs on
-    the device; nothing of it visits the host.
+    """A DQN learner on a buffer. A train step (draw, gather, forward, target, loss, backward, update, target copy) runs
+    on the device; nothing of it visits the host.
 
     buffer: with float32 obs and next_obs, int32 or int64 action, float32 reward, bool terminated.
     outputs: actions.
@@ -71,8 +71,8 @@ class DQN(Handle):
         self._obs = Field("obs", obs.shape, _FLOAT32)
 
     def act(self, obs: Any, epsilon: float = 0.0, *, stream: int | None = None) -> np.ndarray:
-        """Actions for observations (count, ...) float32, in host memory or the device's: with probability epsilon at random,
-        else argmax Q. (count,) int32. One observation without the first axis will do, too.
+        """Actions for observations (count, ...) float32, in host memory or the device's: with probability epsilon at
+        random, else argmax Q. (count,) int32. One observation without the first axis will do, too.
 
         stream: observations in device memory, the cudaStream_t (an int) that made them."""
         held, address, count, stream = self._observations(obs, stream)
@@ -152,4 +152,5 @@ class DQN(Handle):
         super().close()
 
     def __repr__(self) -> str:
-        return f"<gpureplay.DQN, {self._outputs} actions on {self._buffer.device.name}{', closed' if self.closed else ''}>"
+        return f"<gpureplay.DQN, {self._outputs} actions on {self._buffer.device.name}{', closed' if self.closed else "
+               f"''}>"

@@ -48,7 +48,8 @@ def _schedule(name: str, value: Any) -> _mirror.Schedule:
     if not isinstance(value, (tuple, list)):
         value = (value, value, 0)
     if len(value) not in (3, 4):
-        raise ValueError(f"{name} is {value!r}; it must be a number, (first, last, steps) or (first, last, steps, begin)")
+        raise ValueError(f"{name} is {value!r}; it must be a number, (first, last, steps) or (first, last, steps, "
+                         f"begin)")
     schedule = _mirror.Schedule()
     for member, number in zip(("first", "last", "steps", "begin"), value):
         put(schedule, member, number)

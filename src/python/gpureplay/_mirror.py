@@ -237,6 +237,7 @@ FUNCTIONS = {
     "gpur_learner_train_on": (_STATUS, [_P, _P]),
     "gpur_learner_get_rows": (_STATUS, [_P, _P]),
     "gpur_learner_train_rows": (_STATUS, [_P, _P]),
+    "gpur_learner_return_rows": (_STATUS, [_P, _P]),
     "gpur_learner_sync": (_STATUS, [_P]),
     "gpur_learner_act": (_STATUS, [_P, _I64, _P, _F32, _P, _P]),
     "gpur_learner_q_values": (_STATUS, [_P, _I64, _P, _P, _P]),

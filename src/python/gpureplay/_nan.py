@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""Finding NaN in what comes in: one pass that makes no array, so that it costs a small part of the copy that follows."""
+"""Finding NaN in what comes in: one pass that makes no array, so that it costs a small part of the copy that
+follows."""
 
 from __future__ import annotations
 
@@ -30,5 +31,5 @@ def refuse(fields: list[Field], arrays: list[np.ndarray]) -> None:
     for field, array in zip(fields, arrays):
         if field.dtype.kind == "f" and is_in(array):
             bad = np.isnan(array).reshape(len(array), -1).any(axis=1)
-            raise ValueError(f"{field.name} has NaN, first in row {bad.argmax()} of {len(array)}; it must be numbers, or make "
-                             "the buffer with check_nan=False")
+            raise ValueError(f"{field.name} has NaN, first in row {bad.argmax()} of {len(array)}; it must be numbers, "
+                             "or make the buffer with check_nan=False")

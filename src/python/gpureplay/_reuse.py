@@ -1,12 +1,11 @@
 # SPDX-License-Identifier: MIT
 """Whether anybody still looks at a batch that the buffer keeps for the next draw.
 
-Drawing into a batch that nobody holds saves making its arrays anew, which at 32 transitions takes longer than the draw. A
-batch is in use while somebody holds it, one of its arrays or their memory; whatever is made of an array (slices,
-memoryviews, tensors) holds one of these. So reference counts tell, where the interpreter keeps them exactly: what "nobody"
-counts to is measured here, once, by the function that `ReplayBuffer.sample` calls, and where the measure cannot tell, no
-batch is used again.
-"""
+Drawing into a batch that nobody holds saves making its arrays anew, which at 32 transitions takes longer than the draw.
+A batch is in use while somebody holds it, one of its arrays or their memory; whatever is made of an array (slices,
+memoryviews, tensors) holds one of these. So reference counts tell, where the interpreter keeps them exactly: what
+"nobody" counts to is measured here, once, by the function that `ReplayBuffer.sample` calls, and where the measure
+cannot tell, no batch is used again. """
 
 from __future__ import annotations
 

@@ -72,8 +72,8 @@ def _of_space(name: str, space: Any) -> list[Field]:
         items = parts.items() if isinstance(parts, Mapping) else enumerate(parts)
         return [field for key, part in items for field in _of_space(f"{name}.{key}", part)]
     if getattr(space, "dtype", None) is None or getattr(space, "shape", None) is None:
-        raise TypeError(f"{name} is a {type(space).__name__}; it must be a Box, Discrete, MultiDiscrete, MultiBinary, or a "
-                        "Dict or Tuple of them")
+        raise TypeError(f"{name} is a {type(space).__name__}; it must be a Box, Discrete, MultiDiscrete, MultiBinary, "
+                        "or a Dict or Tuple of them")
     kept = _KEPT_AS.get(np.dtype(space.dtype).name, space.dtype)
     if type(space).__name__ == "MultiBinary":
         kept = np.uint8
@@ -100,8 +100,8 @@ def fields_of(given: Any, action_space: Any = None) -> list[Field]:
         return [_field(name, value) for name, value in given.items()]
     if hasattr(given, "sample") and hasattr(action_space, "sample"):
         return from_spaces(given, action_space)
-    raise TypeError(f"fields is {given!r} and action_space {action_space!r}; they must be a dict of name: (shape, dtype), or "
-                    "an observation space and an action space of Gymnasium")
+    raise TypeError(f"fields is {given!r} and action_space {action_space!r}; they must be a dict of name: (shape, "
+                    "dtype), or an observation space and an action space of Gymnasium")
 
 
 def to_c(fields: list[Field]) -> ctypes.Array:

@@ -55,8 +55,8 @@ def _missing(build: dict[str, str], driver: str) -> list[str]:
 
 
 def show_config() -> None:
-    """Prints version, what was built in, which devices and driver were found, and what is missing with the command that gets
-    it."""
+    """Prints version, what was built in, which devices and driver were found, and what is missing with the command that
+    gets it."""
     build, driver = _build(), _driver()
     print(f"gpureplay {lib.gpur_version().decode()} (Python {sys.version.split()[0]})")
     print(f"library: {_library.path}")

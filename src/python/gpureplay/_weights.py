@@ -20,8 +20,8 @@ _FLOAT32 = np.dtype(np.float32)
 
 
 class Weights(MutableMapping):
-    """Tensors by name ("trunk.0.weight", "advantage.out.bias", ...): each a copy, (units, inputs) or (units,) float32, as it
-    is behind the last train step. Assign to write one."""
+    """Tensors by name ("trunk.0.weight", "advantage.out.bias", ...): each a copy, (units, inputs) or (units,) float32,
+    as it is behind the last train step. Assign to write one."""
 
     def __init__(self, learner: DQN, which: int):
         self._learner, self._which = learner, which

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
 
 class Writer(Handle):
-    """One source of transitions, of num_envs environments. Threads that share a writer take turns; any number of writers feed
-    one buffer at once."""
+    """One source of transitions, of num_envs environments. Threads that share a writer take turns; any number of
+    writers feed one buffer at once."""
 
     _kind = "writer"
 
@@ -40,14 +40,16 @@ class Writer(Handle):
         self._turn = threading.RLock()
 
     def add(self, *, info: Any = None, final_obs: Any = None, **values: Any) -> int:
-        """One step of every environment: each field of the schema by name, (num_envs, ...), or without that axis when there
-        is one environment. `truncated` may be left out: none was. Dict and Tuple observations are given as they are.
+        """One step of every environment: each field of the schema by name, (num_envs, ...), or without that axis when
+        there is one environment. `truncated` may be left out: none was. Dict and Tuple observations are given as they
+        are.
 
         next_obs is the episode's last observation where it ended. Under autoreset "same_step" that is taken from
-        `final_obs`, (num_envs, ...), or from Gymnasium's `info`. Under "next_step" the steps that only reset are left out.
+        `final_obs`, (num_envs, ...), or from Gymnasium's `info`. Under "next_step" the steps that only reset are left
+        out.
 
-        Returns how many transitions it made. TypeError, ValueError: a field is missing, unknown, of another shape or dtype,
-        or has NaN; nothing was added."""
+        Returns how many transitions it made. TypeError, ValueError: a field is missing, unknown, of another shape or
+        dtype, or has NaN; nothing was added."""
         with self._turn:
             arrays, ended = self._resets.settle(self._columns.of_step(values), info, final_obs)
             count = arrays[0].shape[0]
@@ -59,13 +61,14 @@ class Writer(Handle):
         return count
 
     def extend(self, *, stream: int | None = None, **values: Any) -> int:
-        """Finished transitions: each field of the schema by name, (count, ...), all in host memory or all in the buffer's
-        CUDA device. Autoreset does not look at them.
+        """Finished transitions: each field of the schema by name, (count, ...), all in host memory or all in the
+        buffer's CUDA device. Autoreset does not look at them.
 
         stream: device arrays, the cudaStream_t (an int) that made them; None: the one that DLPack and the CUDA array
         interface agree on.
 
-        Returns count. TypeError, ValueError: as `add`, but device arrays are not searched for NaN; nothing was added."""
+        Returns count. TypeError, ValueError: as `add`, but device arrays are not searched for NaN; nothing was
+        added."""
         with self._turn:
             arrays = self._columns.of_block(values, stream)
             if isinstance(arrays[0], DeviceArray):
