@@ -37,6 +37,7 @@ typedef struct gpur_field_copy {
 enum {
     GPUR_MAX_COPIES = 17, /* every field, and a stored discount once more */
     GPUR_TILE = 16,       /* most rows that a block draws at a time */
+    GPUR_TILE_BYTES = 4096, /* of a tile of several rows */
 };
 
 /* Where a draw's rows come from; the first two are GPUR_UNIFORM and GPUR_UNIFORM_DISTINCT of the public header. */
@@ -77,6 +78,7 @@ typedef struct gpur_scatter_args {
     const unsigned char *rewards; /* (N) float32 of any alignment, or NULL: none is clipped */
     int32_t reward_offset;        /* bytes from the start of a row of the ring */
     float reward_clip;
+    int32_t past;              /* 1: a CPU puts tiles together in its cache and writes them past it; no rewards then */
     int32_t tile;              /* rows that a block writes at a time, 1 to GPUR_TILE */
     int32_t copy_count, units; /* units: of one row, over all copies */
     gpur_field_copy copies[GPUR_MAX_COPIES];

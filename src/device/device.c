@@ -125,6 +125,11 @@ const char *gpur_device_name(const gpur_device *device)
     return device->name;
 }
 
+int gpur_device_works_at_once(const gpur_device *device)
+{
+    return !gpur_device_is_cuda(device) && device->config.executor == GPUR_EXECUTOR_INLINE;
+}
+
 int gpur_device_is_cuda(const gpur_device *device)
 {
     return device->backend == &gpur_backend_cuda;

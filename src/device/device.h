@@ -23,6 +23,9 @@ void gpur_device_release(gpur_device *device);
 const char *gpur_device_name(const gpur_device *device);
 int gpur_device_is_cuda(const gpur_device *device);
 
+/* 1 when enqueued work is done before the call that enqueues it returns: the CPU with its inline executor. */
+int gpur_device_works_at_once(const gpur_device *device);
+
 /* Says one line to the caller's log callback, if there is one. */
 void gpur_log(const gpur_device *device, const char *format, ...) GPUR_PRINTF(2, 3);
 

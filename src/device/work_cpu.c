@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* Copies, fills and launches on the CPU. */
-#include "device/copy_past_cpu.h"
 #include "device/cpu.h"
+#include "kernels/copy_past.h"
+
+#include <string.h>
 
 typedef struct copy_op {
     void *to;

@@ -3,7 +3,7 @@
 
 #include <assert.h>
 
-enum { WIDEST_SHIFT = 4, TILE_BYTES = 4096 };
+enum { WIDEST_SHIFT = 4 };
 
 /* Rows start on multiples of 64 bytes, so an offset is as good as an address. */
 static int32_t widest_shift(const void *array, int64_t pitch, int64_t offset, int64_t bytes)
@@ -33,6 +33,6 @@ void gpur_copies_add(gpur_copies *copies, const void *array, int64_t pitch, int6
 
 int32_t gpur_tile_rows(int64_t row_bytes)
 {
-    const int64_t rows = TILE_BYTES / row_bytes;
+    const int64_t rows = GPUR_TILE_BYTES / row_bytes;
     return rows < 1 ? 1 : rows > GPUR_TILE ? GPUR_TILE : (int32_t)rows;
 }

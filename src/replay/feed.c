@@ -117,6 +117,12 @@ static gpur_status fed(gpur_feed *feed, int64_t count, int late, gpur_event *cop
     return GPUR_OK;
 }
 
+/* A ring that the caches hold stays there. Of a larger one a draw seldom wants what came last. */
+static int is_large(const gpur_feed *feed)
+{
+    return feed->capacity * feed->schema->pitch > CACHED_RING_BYTES;
+}
+
 /* `rewards` NULL: none is clipped. */
 static gpur_status scatter(gpur_feed *feed, const gpur_copies *copies, const void *rewards, int64_t first_slot,
                            int64_t count)
@@ -131,6 +137,7 @@ static gpur_status scatter(gpur_feed *feed, const gpur_copies *copies, const voi
         .rewards = rewards,
         .reward_offset = rewards ? (int32_t)feed->schema->fields[feed->clipped].offset : 0,
         .reward_clip = feed->reward_clip,
+        .past = is_large(feed) && pitch <= GPUR_TILE_BYTES && !rewards,
         .tile = gpur_tile_rows(pitch),
         .copy_count = copies->count,
         .units = copies->units,
@@ -140,14 +147,11 @@ static gpur_status scatter(gpur_feed *feed, const gpur_copies *copies, const voi
     return gpur_launch_scatter(feed->copier, grid, &args);
 }
 
-/* A ring that the caches hold stays there. Of a larger one a draw seldom wants what came last. */
 static gpur_status copy_run(gpur_feed *feed, const unsigned char *rows, int64_t first_slot, int64_t count)
 {
     const int64_t pitch = feed->schema->pitch;
     unsigned char *const to = feed->ring + first_slot * pitch;
-    if (feed->capacity * pitch <= CACHED_RING_BYTES)
-        return gpur_copy(feed->copier, to, rows, count * pitch);
-    return gpur_copy_past(feed->copier, to, rows, count * pitch);
+    return (is_large(feed) ? gpur_copy_past : gpur_copy)(feed->copier, to, rows, count * pitch);
 }
 
 /* In one run, or in two at the ring's end. */
@@ -177,19 +181,31 @@ gpur_status gpur_feed_rows(gpur_feed *feed, const void *rows, int64_t count, gpu
     return fed(feed, count, late, copied);
 }
 
+static gpur_status feed_scattered(gpur_feed *feed, const gpur_copies *copies, const void *rewards, int64_t count)
+{
+    int64_t first_slot = 0;
+    int late = 0;
+    GPUR_TRY(reserve(feed, count, &first_slot, &late));
+    GPUR_TRY(scatter(feed, copies, rewards, first_slot, count));
+    return fed(feed, count, late, feed->from_arrays);
+}
+
+gpur_status gpur_feed_packed(gpur_feed *feed, const void *rows, int64_t count)
+{
+    gpur_copies copies = {0};
+    gpur_copies_add(&copies, rows, feed->schema->row_bytes, 0, feed->schema->row_bytes);
+    return feed_scattered(feed, &copies, NULL, count);
+}
+
 gpur_status gpur_feed_arrays(gpur_feed *feed, const void *const *fields, int64_t count)
 {
     const gpur_schema *const schema = feed->schema;
     gpur_copies copies = {0};
-    int64_t first_slot = 0;
-    int late = 0;
     for (int32_t i = 0; i < schema->count; i++)
         if (i != feed->clipped)
             gpur_copies_add(&copies, fields[i], schema->fields[i].bytes, schema->fields[i].offset,
                             schema->fields[i].bytes);
-    GPUR_TRY(reserve(feed, count, &first_slot, &late));
-    GPUR_TRY(scatter(feed, &copies, feed->clipped < 0 ? NULL : fields[feed->clipped], first_slot, count));
-    return fed(feed, count, late, feed->from_arrays);
+    return feed_scattered(feed, &copies, feed->clipped < 0 ? NULL : fields[feed->clipped], count);
 }
 
 gpur_status gpur_feed_begin_launch(gpur_feed *feed)

@@ -52,6 +52,9 @@ gpur_status gpur_feed_rows(gpur_feed *feed, const void *rows, int64_t count, gpu
 /* The same from one array a field, each (count, ...) in device memory. */
 gpur_status gpur_feed_arrays(gpur_feed *feed, const void *const *fields, int64_t count);
 
+/* The same from rows as callers pack them, in device memory, where nothing is clipped. */
+gpur_status gpur_feed_packed(gpur_feed *feed, const void *rows, int64_t count);
+
 /* All that was fed is due before the next launch. */
 void gpur_feed_hasten(gpur_feed *feed);
 

@@ -149,6 +149,12 @@ gpur_status gpur_intake_commit(gpur_intake *intake, const gpur_claim *claim)
     return status;
 }
 
+int gpur_intake_is_clear(const gpur_intake *intake)
+{
+    const gpur_block *const open = intake->staging.open;
+    return intake->staged == 0 && intake->writing == 0 && intake->sealing == 0 && (!open || open->filled == 0);
+}
+
 gpur_status gpur_intake_seal(gpur_intake *intake)
 {
     intake->sealing++;

@@ -54,6 +54,10 @@ void gpur_intake_settle(gpur_intake *intake);
 
 gpur_status gpur_intake_commit(gpur_intake *intake, const gpur_claim *claim);
 
+/* 1 when the next claim would begin a block, and nothing that was appended before is still staged: a whole block may
+ * then go round the staging. */
+int gpur_intake_is_clear(const gpur_intake *intake);
+
 /* Feeds all that was claimed before the call, waiting for its commits. */
 gpur_status gpur_intake_seal(gpur_intake *intake);
 

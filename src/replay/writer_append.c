@@ -3,51 +3,13 @@
 #include "replay/writer.h"
 
 #include "kernels/clip.h"
-#include "kernels/value_copy.h"
 #include "replay/append_clock.h"
+#include "replay/rows_source.h"
 
 #include <inttypes.h>
 #include <string.h>
 
-enum {
-    TILE_ROWS = 64,
-    SMALL_BYTES = 4096, /* copied sooner than the lock is let go of and taken again */
-};
-
-/* Packed rows into rows `pitch` bytes apart. */
-static void copy_rows(unsigned char *to, const unsigned char *from, int64_t count, const gpur_schema *schema)
-{
-    const gpur_column rows = {to, from, schema->pitch, schema->row_bytes, schema->row_bytes};
-    if (schema->row_bytes == schema->pitch)
-        memcpy(to, from, (size_t)(count * schema->pitch));
-    else
-        gpur_move_column(&rows, count);
-}
-
-/* Fills `count` rows at `to` from the caller's row `first` on. */
-typedef void (*fill_rows)(const void *source, const gpur_schema *schema, int64_t first, int64_t count,
-                          unsigned char *to);
-
-static void fill_from_rows(const void *source, const gpur_schema *schema, int64_t first, int64_t count,
-                           unsigned char *to)
-{
-    copy_rows(to, (const unsigned char *)source + first * schema->row_bytes, count, schema);
-}
-
-/* A tile of rows at a time: lines of small rows are still in the nearest cache when the next field comes to them. */
-static void fill_from_fields(const void *source, const gpur_schema *schema, int64_t first, int64_t count,
-                             unsigned char *to)
-{
-    const void *const *const fields = source;
-    for (int64_t done = 0; done < count; done += TILE_ROWS)
-        for (int32_t f = 0; f < schema->count; f++) {
-            const gpur_field_info *const field = &schema->fields[f];
-            const gpur_column column = {to + done * schema->pitch + field->offset,
-                                        (const unsigned char *)fields[f] + (first + done) * field->bytes, schema->pitch,
-                                        field->bytes, field->bytes};
-            gpur_move_column(&column, count - done < TILE_ROWS ? count - done : TILE_ROWS);
-        }
-}
+enum { SMALL_BYTES = 4096 }; /* copied sooner than the lock is let go of and taken again */
 
 static void clip_rewards(const gpur_replay *replay, unsigned char *rows, int64_t count)
 {
@@ -63,23 +25,52 @@ static void clip_rewards(const gpur_replay *replay, unsigned char *rows, int64_t
     }
 }
 
-/* Claim, fill (a lot: without the lock), commit, until all is in or a claim is refused. Called and left with the lock
- * held. */
-static gpur_status append_host(gpur_replay *replay, int64_t count, const void *source, fill_rows fill, int64_t *done)
+/* One claim: fill it (a lot: without the lock), commit. */
+static gpur_status append_staged(gpur_replay *replay, int64_t wanted, const gpur_rows_source *source, const void *data,
+                                 int64_t *done)
 {
     gpur_intake *const intake = &replay->intake;
-    const int small = count * replay->schema.pitch <= SMALL_BYTES;
+    gpur_claim claim;
+    GPUR_TRY(gpur_intake_claim(intake, wanted, &claim));
+    const int small = claim.count * replay->schema.pitch <= SMALL_BYTES;
+    if (!small)
+        gpur_intake_unlock(intake);
+    source->fill(data, &replay->schema, *done, claim.count, claim.rows);
+    clip_rewards(replay, claim.rows, claim.count);
+    if (!small)
+        gpur_intake_lock(intake);
+    *done += claim.count;
+    return gpur_intake_commit(intake, &claim);
+}
+
+/* A block that would be staged whole needs no staging where its rows have been read when the call returns. */
+static int may_go_straight(const gpur_replay *replay, int64_t wanted, const gpur_rows_source *source)
+{
+    const gpur_feed *const feed = &replay->intake.feed;
+    return wanted >= feed->block_rows && gpur_device_works_at_once(replay->device) &&
+           replay->config.feed == GPUR_FEED_COPY && (source->clips || feed->clipped < 0) &&
+           gpur_intake_is_clear(&replay->intake);
+}
+
+static gpur_status append_straight(gpur_replay *replay, const gpur_rows_source *source, const void *data, int64_t *done)
+{
+    gpur_intake *const intake = &replay->intake;
+    const int64_t rows = intake->feed.block_rows;
+    GPUR_TRY(source->feed(&intake->feed, data, *done, rows));
+    intake->feed.bytes += rows * replay->schema.pitch;
+    intake->appended += rows;
+    *done += rows;
+    return GPUR_OK;
+}
+
+/* Until all is in or a claim is refused. Called and left with the lock held. */
+static gpur_status append_host(gpur_replay *replay, int64_t count, const gpur_rows_source *source, const void *data,
+                               int64_t *done)
+{
     while (*done < count) {
-        gpur_claim claim;
-        GPUR_TRY(gpur_intake_claim(intake, count - *done, &claim));
-        if (!small)
-            gpur_intake_unlock(intake);
-        fill(source, &replay->schema, *done, claim.count, claim.rows);
-        clip_rewards(replay, claim.rows, claim.count);
-        if (!small)
-            gpur_intake_lock(intake);
-        *done += claim.count;
-        GPUR_TRY(gpur_intake_commit(intake, &claim));
+        const int64_t wanted = count - *done;
+        GPUR_TRY(may_go_straight(replay, wanted, source) ? append_straight(replay, source, data, done)
+                                                         : append_staged(replay, wanted, source, data, done));
     }
     return GPUR_OK;
 }
@@ -88,15 +79,11 @@ static gpur_status append_host(gpur_replay *replay, int64_t count, const void *s
 static gpur_status append_arrays(gpur_replay *replay, int64_t count, const void *const *fields, int64_t *done)
 {
     gpur_intake *const intake = &replay->intake;
-    const gpur_schema *const schema = &replay->schema;
     GPUR_TRY(gpur_intake_seal(intake));
     while (*done < count) {
-        const void *at[GPUR_MAX_FIELDS];
         const int64_t left = count - *done, most = intake->feed.block_rows;
         const int64_t rows = left < most ? left : most;
-        for (int32_t f = 0; f < schema->count; f++)
-            at[f] = (const unsigned char *)fields[f] + *done * schema->fields[f].bytes;
-        GPUR_TRY(gpur_feed_arrays(&intake->feed, at, rows));
+        GPUR_TRY(gpur_source_fields.feed(&intake->feed, fields, *done, rows));
         intake->appended += rows;
         *done += rows;
     }
@@ -146,7 +133,7 @@ gpur_status gpur_writer_append(gpur_writer *writer, int64_t count, const void *r
     gpur_replay *const replay = writer->replay;
     gpur_intake_lock(&replay->intake);
     const gpur_append_clock clock = gpur_append_clock_begin(writer, count);
-    const gpur_status status = append_host(replay, count, rows, fill_from_rows, &done);
+    const gpur_status status = append_host(replay, count, &gpur_source_packed, rows, &done);
     return finish(&replay->intake, status, &clock, done, appended);
 }
 
@@ -185,6 +172,6 @@ gpur_status gpur_writer_append_fields(gpur_writer *writer, int64_t count, const 
     gpur_intake_lock(&replay->intake);
     const gpur_append_clock clock = gpur_append_clock_begin(writer, count);
     const gpur_status status = on_device ? append_device(replay, count, fields, stream, &done)
-                                         : append_host(replay, count, fields, fill_from_fields, &done);
+                                         : append_host(replay, count, &gpur_source_fields, fields, &done);
     return finish(&replay->intake, status, &clock, done, appended);
 }

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* A copy that leaves the target out of the caches. The sanitizers do not see such stores, so there it is a memcpy. */
-#ifndef GPUR_DEVICE_COPY_PAST_CPU_H
-#define GPUR_DEVICE_COPY_PAST_CPU_H
+/*
+ * A CPU's copies that leave the target out of the caches: lines that are overwritten as a whole need not be fetched
+ * first. The sanitizers do not see such stores, so there, and where a processor has none, it is a memcpy.
+ */
+#ifndef GPUR_COPY_PAST_H
+#define GPUR_COPY_PAST_H
 
-#include <stdint.h>
-#include <string.h>
+#include "place.h"
 
 #if defined(__has_feature)
 #if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
@@ -15,30 +17,45 @@
 #define GPUR_STORES_ARE_WATCHED
 #endif
 
-#if defined(__SSE2__) && !defined(GPUR_STORES_ARE_WATCHED)
+#if defined(__SSE2__) && !defined(__CUDACC__) && !defined(GPUR_STORES_ARE_WATCHED)
 #include <emmintrin.h>
 
 enum { GPUR_PAST_LINE = 64 };
 
-/* Whole lines of `to`, which begins one. */
-static inline void gpur_copy_lines_past(unsigned char *to, const unsigned char *from, int64_t bytes)
+/* Such stores are in no order with others until this. */
+GPUR_FN void gpur_past_fence(void)
+{
+    _mm_sfence();
+}
+
+/* Whole lines of `to`, which begins one. Wants a fence behind it. */
+GPUR_FN void gpur_copy_lines_past(unsigned char *to, const unsigned char *from, int64_t bytes)
 {
     for (int64_t line = 0; line < bytes; line += GPUR_PAST_LINE)
         for (int64_t i = line; i < line + GPUR_PAST_LINE; i += (int64_t)sizeof(__m128i))
             _mm_stream_si128((__m128i *)(void *)(to + i), _mm_loadu_si128((const __m128i *)(const void *)(from + i)));
-    _mm_sfence(); /* such stores are in no order with others */
 }
 
-static inline void gpur_memcpy_past(unsigned char *to, const unsigned char *from, int64_t bytes)
+GPUR_FN void gpur_memcpy_past(unsigned char *to, const unsigned char *from, int64_t bytes)
 {
     const int64_t to_line = -(int64_t)(uintptr_t)to & (GPUR_PAST_LINE - 1), head = to_line < bytes ? to_line : bytes;
     const int64_t lines = (bytes - head) / GPUR_PAST_LINE * GPUR_PAST_LINE;
     memcpy(to, from, (size_t)head);
     gpur_copy_lines_past(to + head, from + head, lines);
     memcpy(to + head + lines, from + head + lines, (size_t)(bytes - head - lines));
+    gpur_past_fence();
 }
 #else
-static inline void gpur_memcpy_past(unsigned char *to, const unsigned char *from, int64_t bytes)
+GPUR_FN void gpur_past_fence(void)
+{
+}
+
+GPUR_FN void gpur_copy_lines_past(unsigned char *to, const unsigned char *from, int64_t bytes)
+{
+    memcpy(to, from, (size_t)bytes);
+}
+
+GPUR_FN void gpur_memcpy_past(unsigned char *to, const unsigned char *from, int64_t bytes)
 {
     memcpy(to, from, (size_t)bytes);
 }
