@@ -47,8 +47,8 @@ install_packages() {
     [ -z "${packages// /}" ] || { echo "   cannot go on without $packages" && exit 1; }
 }
 
-# make_venv DIR: a virtual environment with what the Python tests run in and compare against. JAX (130 MB) and PyTorch are left
-# out: tests that want them say so and are skipped.
+# make_venv DIR: a virtual environment with what the Python tests run in and compare against. JAX (130 MB) and PyTorch
+# are left out: tests that want them say so and are skipped.
 make_venv() {
     [ -x "$1/bin/python" ] && "$1/bin/python" -c 'import gymnasium, hypothesis, numpy, pytest' 2>/dev/null && return
     is_here /python3-venv && python3 -m venv "$1" >build/tests/venv.log 2>&1 &&

@@ -88,8 +88,8 @@ class Array:
         if not self._batch._on_cuda:
             raise AttributeError(f"{self._layout.name} is on \"{self.device}\"; it has no __cuda_array_interface__")
         self._batch.wait(LEGACY_STREAM)
-        return {"shape": self.shape, "typestr": self.dtype.str, "data": (self.ptr, False), "strides": None, "version": 3,
-                "stream": LEGACY_STREAM}
+        return {"shape": self.shape, "typestr": self.dtype.str, "data": (self.ptr, False), "strides": None,
+                "version": 3, "stream": LEGACY_STREAM}
 
     def __reduce__(self) -> NoReturn:
         refuse_to_pickle(f"{self._layout.name} of a gpureplay batch (its numpy() can)")

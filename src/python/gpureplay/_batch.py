@@ -65,7 +65,8 @@ class Batch:
 
     On the CPU these are NumPy arrays, on CUDA `Array`s; `array(name)` is an `Array` on either. None is a copy. The
     contents stay as they are as long as the batch or any array of it, or made of it, is alive. A field that is called
-    like a method is an item alone. """
+    like a method is an item alone.
+    """
 
     def __init__(self, buffer: ReplayBuffer, reference: Reference, layouts: Layouts):
         first, address = layouts.names[0], ctypes.c_void_p()

@@ -170,7 +170,8 @@ class ReplayBuffer(Handle):
         for user in list(self._users):
             user.close()
             user._closed_by = "was closed with its buffer"
-        for owned, destroy in sorted(self._owned.items(), key=lambda item: item[0] == address):  # the buffer itself last
+        # The buffer itself last.
+        for owned, destroy in sorted(self._owned.items(), key=lambda item: item[0] == address):
             if self._owned.pop(owned, None) is not None:
                 destroy(owned)
 

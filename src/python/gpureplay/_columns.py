@@ -39,8 +39,8 @@ class Columns:
         values, found = self._in_order(values), []
         for field, name, dtype, _ in self._steps:
             value = values[name]
-            if type(value) is not np.ndarray or value.dtype is not dtype or value.ndim == 0 or value.shape[1:] != field.shape \
-                    or not value.flags.c_contiguous:
+            if type(value) is not np.ndarray or value.dtype is not dtype or value.ndim == 0 \
+                    or value.shape[1:] != field.shape or not value.flags.c_contiguous:
                 value = self._block(field, value, stream)
             found.append(value)
         kind, count = type(found[0]), found[0].shape[0]
@@ -94,7 +94,7 @@ class Columns:
             raise ValueError(f"{field.name} has shape {array.shape}; it must be {_inputs.with_count(field.shape)}")
         return array
 
-    def _refuse_beside(self, field: Field, array: np.ndarray | DeviceArray, first: np.ndarray | DeviceArray) -> NoReturn:
+    def _refuse_beside(self, field: Field, array: Any, first: Any) -> NoReturn:
         """Two columns that do not go together."""
         other, places = self._fields[0].name, {np.ndarray: "host", DeviceArray: "device"}
         if type(array) is not type(first):

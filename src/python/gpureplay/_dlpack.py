@@ -12,8 +12,8 @@ import numpy as np
 CPU, CUDA, CUDA_MANAGED = 1, 2, 13
 LEGACY_STREAM = 1  # what CUDA calls its default stream
 _NAMES = {0: b"dltensor", 1: b"dltensor_versioned"}
-_CODES = {(0, 8): np.int8, (0, 16): np.int16, (0, 32): np.int32, (0, 64): np.int64, (1, 8): np.uint8, (2, 16): np.float16,
-          (2, 32): np.float32, (2, 64): np.float64, (6, 8): np.bool_}
+_CODES = {(0, 8): np.int8, (0, 16): np.int16, (0, 32): np.int32, (0, 64): np.int64, (1, 8): np.uint8,
+          (2, 16): np.float16, (2, 32): np.float32, (2, 64): np.float64, (6, 8): np.bool_}
 
 
 class _Tensor(Structure):
@@ -43,8 +43,8 @@ _pointer = _api.PyCapsule_GetPointer
 _pointer.restype, _pointer.argtypes = c_void_p, [c_void_p, ctypes.c_char_p]
 
 
-def _drop(address: int, _names: Any = _NAMES, _structs: Any = _STRUCTS, _deleter: Any = _DELETER, _is_valid: Any = _is_valid,
-          _pointer: Any = _pointer) -> None:
+def _drop(address: int, _names: Any = _NAMES, _structs: Any = _STRUCTS, _deleter: Any = _DELETER,
+          _is_valid: Any = _is_valid, _pointer: Any = _pointer) -> None:
     """A capsule goes: if nobody took the tensor (which renames the capsule), give it back. May be called when this
     module's names are gone."""
     for version, name in _names.items():

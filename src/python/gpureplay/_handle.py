@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import atexit
 import os
 import threading
 import time
@@ -16,8 +15,8 @@ from ._library import Closed, failed
 _alive: weakref.WeakSet[Handle] = weakref.WeakSet()
 _lock = threading.Lock()  # of _alive
 _at_work: list[str] = []  # not empty: threads of the library's may be running in this process
-# Why nothing of the library's may be given back any more: "fork", "exit". A finalizer binds it as a default, for it may
-# run when the module's names are gone.
+# Not empty in a process that was forked while the library was at work: nothing of the parent's is given back there. A
+# finalizer binds it as a default, for it may run when the module's names are gone.
 gone: list[str] = []
 
 Owned = dict  # of address: function of the library that destroys it. Whoever pops an entry destroys
@@ -40,12 +39,13 @@ class Handle:
 
     def _ask(self, function: Callable[..., Any], *arguments: Any) -> Any:
         """function(address, *arguments), during which `close` waits."""
-        me = threading.get_ident()
-        self._calls.append(me)
+        me, calls = threading.get_ident(), self._calls
         try:
+            calls.append(me)
             return function(self._handle, *arguments)
         finally:
-            self._calls.remove(me)
+            if me in calls:  # not if Ctrl-C came just before it was
+                calls.remove(me)
 
     def _call(self, function: Callable[..., int], *arguments: Any) -> None:
         """`_ask`, and an exception for a status that is not OK."""
@@ -106,7 +106,7 @@ def start_work() -> None:
 def refuse_after_fork() -> None:
     """Raises in a child whose parent's library had threads: they are not in this process, and work that waits for them
     would wait for ever."""
-    if "fork" in gone:
+    if gone:
         raise Closed("the process that forked this one had used gpureplay, and the library's threads are not here: "
                      "start this process with multiprocessing's \"spawn\" or \"forkserver\", or use gpureplay only "
                      "after the fork")
@@ -128,4 +128,3 @@ def _forget_all() -> None:
 
 
 os.register_at_fork(after_in_child=_forget_all)
-atexit.register(gone.append, "exit")  # the process's end gives everything back, in whatever order finalizers run

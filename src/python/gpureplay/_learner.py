@@ -152,5 +152,5 @@ class DQN(Handle):
         super().close()
 
     def __repr__(self) -> str:
-        return f"<gpureplay.DQN, {self._outputs} actions on {self._buffer.device.name}{', closed' if self.closed else "
-               f"''}>"
+        state = "closed" if self.closed else f"on {self._buffer.device.name}"
+        return f"<gpureplay.DQN, {self._outputs} actions, {state}>"

@@ -5,7 +5,8 @@ Drawing into a batch that nobody holds saves making its arrays anew, which at 32
 A batch is in use while somebody holds it, one of its arrays or their memory; whatever is made of an array (slices,
 memoryviews, tensors) holds one of these. So reference counts tell, where the interpreter keeps them exactly: what
 "nobody" counts to is measured here, once, by the function that `ReplayBuffer.sample` calls, and where the measure
-cannot tell, no batch is used again. """
+cannot tell, no batch is used again.
+"""
 
 from __future__ import annotations
 

@@ -52,11 +52,7 @@ class Writer(Handle):
         dtype, or has NaN; nothing was added."""
         with self._turn:
             arrays, ended = self._resets.settle(self._columns.of_step(values), info, final_obs)
-            count = arrays[0].shape[0]
-            if self._stage is not None and count == self.num_envs:
-                self._append_staged(arrays)
-            else:
-                self._append(arrays, count, None)
+            count = self._append(arrays, None)
             self._resets.done(ended)
         return count
 
@@ -73,31 +69,34 @@ class Writer(Handle):
             arrays = self._columns.of_block(values, stream)
             if isinstance(arrays[0], DeviceArray):
                 stream = _inputs.stream_of(arrays, stream)
-            count = arrays[0].shape[0]
-            self._append(arrays, count, stream)
-        return count
+            return self._append(arrays, stream)
 
     def flush(self) -> None:
         """The next draw sees all that was added."""
         self._call(lib.gpur_writer_flush)
 
-    def _append_staged(self, arrays: Arrays) -> None:
-        self._stage.take(arrays)
-        if self._check_nan and self._stage.has_nan():
-            _nan.refuse(self._fields, arrays)
-        self._call(lib.gpur_writer_append_fields, self.num_envs, self._stage.address, None, None)
-
-    def _append(self, arrays: Arrays, count: int, stream: int | None) -> None:
-        self._open_handle()
+    def _append(self, arrays: Arrays, stream: int | None) -> int:
+        """How many transitions they are, once they are in."""
+        count = arrays[0].shape[0]
         if isinstance(arrays[0], DeviceArray):
-            places = [array.address for array in arrays]
+            self._append_at([array.address for array in arrays], count, stream)
+        elif self._stage is not None and count == self.num_envs and stream is None:
+            self._append_staged(self._stage, arrays)
         else:
             if self._check_nan:
                 _nan.refuse(self._fields, arrays)
-            places = [_inputs.address(array) for array in arrays]
+            self._append_at([_inputs.address(array) for array in arrays], count, stream)
+        return count
+
+    def _append_staged(self, stage: Stage, arrays: Arrays) -> None:
+        stage.take(arrays)
+        if self._check_nan and stage.has_nan():
+            _nan.refuse(self._fields, arrays)
+        self._call(lib.gpur_writer_append_fields, self.num_envs, stage.address, None, None)
+
+    def _append_at(self, places: list[int], count: int, stream: int | None) -> None:
         pointers = (ctypes.c_void_p * len(places))(*places)
-        if count > 0:
-            self._call(lib.gpur_writer_append_fields, count, ctypes.addressof(pointers), stream, None)
+        self._call(lib.gpur_writer_append_fields, count, ctypes.addressof(pointers), stream, None)
 
     def close(self) -> None:
         """Flushes. The buffer goes on."""

@@ -16,66 +16,30 @@ Needs PyTorch; Stable-Baselines3 only where it is the one that asks.
 
 from __future__ import annotations
 
+import math
 import pickle
 import zlib
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from . import _buffer, _schema
 from ._batch import Batch
-
-try:
-    import torch
-except ModuleNotFoundError as error:
-    raise ModuleNotFoundError("gpureplay.sb3 makes PyTorch's tensors, and PyTorch is not installed; `pip install torch`, or "
-                              "use gpureplay.ReplayBuffer, which needs NumPy alone") from error
-
-try:
-    from stable_baselines3.common import buffers as _theirs
-    from stable_baselines3.common.type_aliases import DictReplayBufferSamples, ReplayBufferSamples
-except ModuleNotFoundError:
-    _theirs = None
-
-    class ReplayBufferSamples(NamedTuple):
-        """A minibatch of B transitions, of tensors; observations are a dict of them under a Dict space."""
-
-        observations: Any  # (B, ...)
-        actions: torch.Tensor  # (B, numbers in an action)
-        next_observations: Any  # (B, ...)
-        dones: torch.Tensor  # (B, 1) float32
-        rewards: torch.Tensor  # (B, 1) float32
-        discounts: torch.Tensor | None = None
-
-    DictReplayBufferSamples = ReplayBufferSamples
+from ._sb3_types import DictReplayBufferSamples, ReplayBufferSamples, register, torch, torch_device
 
 _MOST = 4096  # transitions in a batch
 
 
-def _torch_device(device: Any) -> torch.device:
-    """With its index. "auto": the GPU where PyTorch has one."""
-    if isinstance(device, str) and device == "auto":
-        device = "cuda"
-        if not torch.cuda.is_available():
-            device = "cpu"
-    device = torch.device(device)
-    if device.type not in ("cpu", "cuda"):
-        raise ValueError(f"device is {str(device)!r}; it must be \"auto\", \"cpu\", \"cuda\" or \"cuda:N\"")
-    if device.type == "cuda" and device.index is None:
-        return torch.device("cuda", torch.cuda.current_device())
-    return device
-
-
 def _fields(observation_space: Any, action_space: Any) -> dict[str, tuple[tuple[int, ...], np.dtype]]:
-    """The shapes that a batch is to have, so that no tensor is reshaped: no number stands without an axis, and an action
-    is flat. `done` is (1 - timeout) x done, as the losses want it."""
+    """The shapes that a batch is to have, so that no tensor is reshaped: no number stands without an axis, and an
+    action is flat. `done` is (1 - timeout) x done, as the losses want it."""
     found = {}
     for name, shape, dtype in _schema.from_spaces(observation_space, action_space):
         if name.partition(".")[0] in ("obs", "next_obs", "reward"):
             found[name] = shape or (1,), dtype
         elif name == "action":
-            found[name] = (int(np.prod(shape, dtype=np.int64)),), dtype
+            found[name] = (math.prod(shape),), dtype
     if "action" not in found:
         raise TypeError(f"action_space is {action_space}; it must be one Box, Discrete, MultiDiscrete or MultiBinary")
     found["done"] = (1,), np.dtype(np.float32)
@@ -88,43 +52,48 @@ def _seed_of_numpy() -> int:
 
 
 class ReplayBuffer:
-    """A ring of transitions in the memory of the device that trains, which Stable-Baselines3 and CleanRL take for theirs.
+    """A ring of transitions in the memory of the device that trains, which Stable-Baselines3 and CleanRL take for
+    theirs.
 
     buffer_size: transitions in all; buffer_size // n_envs steps of all environments.
-    observation_space, action_space: Gymnasium's. float64 is kept as float32; a Dict of leaves becomes a dict of tensors.
+    observation_space, action_space: Gymnasium's. float64 is kept as float32; a Dict of leaves becomes a dict of
+        tensors.
     device: PyTorch's, where the transitions lie and the batches appear: "auto", "cpu", "cuda", "cuda:N".
     n_envs: environments that one `add` steps.
     optimize_memory_usage: must be False: each observation is kept twice.
-    handle_timeout_termination: an episode that ended by its time limit (infos[i]["TimeLimit.truncated"]) is not done.
+    handle_timeout_termination: an episode that its time limit ended (infos[i]["TimeLimit.truncated"]) is not done.
     seed: of the draws; None: as NumPy's global generator was seeded.
     max_batch: the largest batch; None: 4,096, or 15/16 of the transitions if less.
     update_size: transitions that are copied to the device at once; None: the library's default.
+    check_nan: a step with NaN in it is refused.
 
     Beside the methods below it has what the originals have under the names buffer_size (steps), observation_space,
-    action_space, device, n_envs, handle_timeout_termination; not their arrays (observations, actions, ...), which are on
-    the device. It can be pickled, so `save_replay_buffer` and `load_replay_buffer` work. One thread's at a time.
+    action_space, device, n_envs, handle_timeout_termination; not their arrays (observations, actions, ...), which are
+    on the device. It can be pickled, so `save_replay_buffer` and `load_replay_buffer` work. One thread's at a time.
     """
 
     optimize_memory_usage = False
 
-    def __init__(self, buffer_size: int, observation_space: Any, action_space: Any, device: torch.device | str = "auto",
-                 n_envs: int = 1, optimize_memory_usage: bool = False, handle_timeout_termination: bool = True, *,
-                 seed: int | None = None, max_batch: int | None = None, update_size: int | None = None):
+    def __init__(self, buffer_size: int, observation_space: Any, action_space: Any,
+                 device: torch.device | str = "auto", n_envs: int = 1, optimize_memory_usage: bool = False,
+                 handle_timeout_termination: bool = True, *, seed: int | None = None, max_batch: int | None = None,
+                 update_size: int | None = None, check_nan: bool = True):
         if optimize_memory_usage:
             raise ValueError("optimize_memory_usage is True; it must be False: observations that are kept once are not "
                              "there yet")
         self.buffer_size = max(buffer_size // n_envs, 1)
         self.observation_space, self.action_space = observation_space, action_space
         self.n_envs, self.handle_timeout_termination = n_envs, handle_timeout_termination
-        self._device = _torch_device(device)
+        self._device = torch_device(device)
         self._fields = _fields(observation_space, action_space)
         self._keys = [name[len("obs."):] for name in self._fields if name.startswith("obs.")]  # of a Dict space
+        self._shapes = {name: (n_envs, *shape) for name, (shape, _) in self._fields.items()}  # of a step
         self._settings = {"max_batch": max_batch or self._most(update_size), "update_size": update_size,
-                          "seed": _seed_of_numpy() if seed is None else seed}
+                          "seed": _seed_of_numpy() if seed is None else seed, "check_nan": check_nan}
         self.reset()
 
     def _most(self, update_size: int | None) -> int:
-        """Larger than the library's default where the buffer is small: originals draw as many as they hold, and more."""
+        """Larger than the library's default where the buffer is small: the originals draw as many as they hold."""
         capacity = self.buffer_size * self.n_envs
         return max(min(_MOST, capacity - (update_size or max(capacity // 16, 1))), 1)
 
@@ -133,7 +102,7 @@ class ReplayBuffer:
         if "_replay" in self.__dict__:
             self.close()
         self._replay = _buffer.ReplayBuffer(self.buffer_size * self.n_envs, self._fields, device=str(self._device),
-                                            **self._settings)
+                                            num_envs=self.n_envs, autoreset="disabled", **self._settings)
         self._steps = 0  # added in all
         self._first = 0  # step whose first transition has id 0 in the replay
         self._tensor = torch.from_numpy if self._device.type == "cpu" else torch.from_dlpack  # neither copies
@@ -152,19 +121,21 @@ class ReplayBuffer:
         """Steps that are there, of n_envs transitions each."""
         return min(self._steps, self.buffer_size)
 
-    def add(self, obs: Any, next_obs: Any, action: Any, reward: Any, done: Any, infos: Sequence[Mapping[str, Any]]) -> None:
+    def add(self, obs: Any, next_obs: Any, action: Any, reward: Any, done: Any,
+            infos: Sequence[Mapping[str, Any]]) -> None:
         """One step of every environment.
 
-        obs, next_obs: (n_envs, ...), or a dict of such; next_obs is the episode's last where it ended. action: (n_envs, ...).
-        reward, done: (n_envs,). infos: one dict an environment; not looked at without handle_timeout_termination.
+        obs, next_obs: (n_envs, ...), or a dict of such; next_obs is the episode's last where it ended. action:
+        (n_envs, ...). reward, done: (n_envs,). infos: one dict an environment; not looked at without
+        handle_timeout_termination.
 
-        ValueError, TypeError: another shape or dtype; nothing was added."""
+        ValueError, TypeError: another shape or dtype, or NaN; nothing was added."""
         values = {**self._leaves("obs", obs), **self._leaves("next_obs", next_obs), "action": action, "reward": reward,
                   "done": done}
         rows = {name: self._shaped(name, value) for name, value in values.items()}
         if self.handle_timeout_termination:
             rows["done"] = rows["done"] * self._not_by_timeout(infos)
-        self._replay.extend(**rows)
+        self._replay.add(**rows)
         self._steps += 1
 
     def extend(self, *args: Sequence[Any]) -> None:
@@ -176,15 +147,17 @@ class ReplayBuffer:
             self.add(*step)
 
     def sample(self, batch_size: int, env: Any = None) -> ReplayBufferSamples:
-        """A minibatch, drawn uniformly with replacement on the device; its tensors are the batch's memory, and stay as they
-        are while they are held. env: a VecNormalize, by which observations and rewards are normalised, on the host.
+        """A minibatch, drawn uniformly with replacement on the device; its tensors are the batch's memory, and stay as
+        they are while they are held. env: a VecNormalize, by which observations and rewards are normalised, on the
+        host.
 
         TooFew: nothing is there. InvalidArgument: beyond max_batch."""
         return self._samples(self._replay.sample(batch_size, stream=self._stream()), env)
 
     def _get_samples(self, batch_inds: np.ndarray, env: Any = None) -> ReplayBufferSamples:
-        """The transitions at these positions (B,), 0 to size() - 1, each of an environment that NumPy's global generator
-        picks: as the originals do it, so a subclass whose `sample` draws as theirs trains on what they would give.
+        """The transitions at these positions (B,), 0 to size() - 1, each of an environment that NumPy's global
+        generator picks: as the originals do it, so a subclass whose `sample` draws as theirs trains on what they would
+        give.
 
         IndexError: nothing is there."""
         batch_inds = np.asarray(batch_inds)
@@ -205,31 +178,35 @@ class ReplayBuffer:
         return {f"{name}.{key}": value[key] for key in self._keys}
 
     def _shaped(self, name: str, value: Any) -> np.ndarray:
-        """(n_envs, ...) as the field is; a single environment's may come without the axis, an action in its own shape."""
-        array, wanted = np.asarray(value), (self.n_envs, *self._fields[name][0])
+        """(n_envs, ...) as the field is; one environment's may come without the axis, an action in its own shape."""
+        array, wanted = np.asarray(value), self._shapes[name]
         if array.shape == wanted:
             return array
-        if array.size != np.prod(wanted, dtype=np.int64) or (self.n_envs > 1 and array.shape[0] != self.n_envs):
+        if array.size != math.prod(wanted) or (self.n_envs > 1 and array.shape[0] != self.n_envs):
             raise ValueError(f"{name} has shape {array.shape}; it must be {wanted}")
         return array.reshape(wanted)
 
     def _not_by_timeout(self, infos: Sequence[Mapping[str, Any]]) -> np.ndarray:
         """(n_envs, 1) float32: 0 where the time limit ended the episode."""
         if isinstance(infos, Mapping):
-            raise TypeError("infos is a dict, as Gymnasium's vector environments give it; it must be a list of one dict an "
-                            "environment, or pass handle_timeout_termination=False and as `done` the terminations")
+            raise TypeError("infos is a dict, as Gymnasium's vector environments give it; it must be a list of one "
+                            "dict an environment, or pass handle_timeout_termination=False and as `done` the "
+                            "terminations")
         if len(infos) != self.n_envs:
             raise ValueError(f"infos has {len(infos)} entries; it must have {self.n_envs}, one an environment")
         return np.array([[not info.get("TimeLimit.truncated", False)] for info in infos], np.float32)
 
     def _stream(self) -> int | None:
         """PyTorch's current CUDA stream; its 0 is the legacy default one."""
-        return (torch.cuda.current_stream(self._device).cuda_stream or 1) if self._device.type == "cuda" else None
+        if self._device.type != "cuda":
+            return None
+        return torch.cuda.current_stream(self._device).cuda_stream or 1
 
     def _ids(self, batch_inds: np.ndarray, envs: np.ndarray) -> np.ndarray:
         """The ids of transitions by position and environment: a position holds the latest step that came there."""
         if batch_inds.size and not 0 <= batch_inds.min() <= batch_inds.max() < self.size():
-            raise IndexError(f"positions {batch_inds.min()} to {batch_inds.max()}; they must be 0 to {self.size() - 1}")
+            raise IndexError(f"positions {batch_inds.min()} to {batch_inds.max()}; they must be 0 to "
+                             f"{self.size() - 1}")
         last = self._steps - 1
         return (last - (last - batch_inds) % self.buffer_size - self._first) * self.n_envs + envs
 
@@ -263,7 +240,7 @@ class ReplayBuffer:
 
     @device.setter
     def device(self, device: torch.device | str) -> None:
-        wanted = _torch_device(device)
+        wanted = torch_device(device)
         if wanted != self._device:
             self.__setstate__({**self.__getstate__(), "_device": wanted})
 
@@ -294,8 +271,8 @@ class ReplayBuffer:
         self._replay.extend(**rows)
 
     def __repr__(self) -> str:
-        return f"<gpureplay.sb3.ReplayBuffer, {self.size()} of {self.buffer_size} steps of {self.n_envs} on {self._device}>"
+        steps = f"{self.size()} of {self.buffer_size} steps of {self.n_envs}"
+        return f"<gpureplay.sb3.ReplayBuffer, {steps} on {self._device}>"
 
 
-if _theirs is not None:
-    _theirs.ReplayBuffer.register(ReplayBuffer)  # isinstance, which `load_replay_buffer` asks
+register(ReplayBuffer)

@@ -1,0 +1,87 @@
+# SPDX-License-Identifier: MIT
+"""What a contestant has to do."""
+
+from __future__ import annotations
+
+import abc
+from importlib import metadata
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from workloads import Schema
+
+Rows = dict[str, np.ndarray]  # (count, ...) each
+
+
+class Settings(NamedTuple):
+    """The same for all. device: "cpu" or "cuda:N"; who has no such device stays in host memory."""
+
+    device: str
+    threads: int
+    seed: int = 1
+
+
+class Adapter(abc.ABC):
+    """One buffer of a contestant, for transitions of a schema that come one by one or `chunk` at once.
+
+    What is timed is `add`, `extend`, `finish` and `sample`; what they are given was made by `one` and `many` before, in
+    the form that the contestant takes as it is.
+    """
+
+    package: str  # of PyPI
+    as_used: str  # which of its classes and settings, and what it does otherwise than asked
+
+    def __init__(self, schema: Schema, capacity: int, chunk: int, settings: Settings):
+        self.schema, self.capacity, self.chunk, self.settings = schema, capacity, chunk, settings
+
+    @classmethod
+    def version(cls) -> str:
+        """Of the package."""
+        return metadata.version(cls.package)
+
+    @classmethod
+    def refusal(cls, schema: Schema) -> str:
+        """Why it cannot hold such transitions; "" when it can."""
+        return ""
+
+    @abc.abstractmethod
+    def one(self, rows: Rows) -> Any:
+        """The first of the rows, for `add`."""
+
+    @abc.abstractmethod
+    def many(self, rows: Rows) -> Any:
+        """All of the rows, for `extend`."""
+
+    @abc.abstractmethod
+    def add(self, transition: Any) -> None: ...
+
+    @abc.abstractmethod
+    def extend(self, transitions: Any) -> None: ...
+
+    def finish(self) -> None:
+        """Returns when a draw would see all that was added."""
+
+    @abc.abstractmethod
+    def sample(self, count: int) -> Any:
+        """A uniform draw with replacement: the arrays of all fields, made, and ready on their device."""
+
+    @abc.abstractmethod
+    def read(self, drawn: Any) -> Rows:
+        """What `sample` gave, by our names, in host memory."""
+
+    def fill(self, rows: Rows) -> None:
+        """Puts rows in, however that goes fastest."""
+        self.extend(self.many(rows))
+
+    def expected(self, rows: Rows) -> Rows:
+        """What it gives back of these rows."""
+        return rows
+
+    def close(self) -> None:
+        """Gives its memory back."""
+
+
+def python_step(rows: Rows) -> dict[str, Any]:
+    """The first row as an environment's `step` returns it: arrays for what has axes, Python's numbers for the rest."""
+    return {name: array[0] if array.ndim > 1 else array[0].item() for name, array in rows.items()}

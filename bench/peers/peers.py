@@ -1,0 +1,101 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""This repository's replay buffer beside those of others: same transitions, same machine, same threads, in turn.
+
+    bash bench/peers/setup.sh && build/peers/bin/python bench/peers/peers.py --json peers.json
+
+A library that is not here is reported with its error, and so is what one cannot do. Before a buffer is timed, what it
+gives back is checked: rows that belong together, out of those that were added.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from importlib import metadata
+from typing import Any
+
+import host
+import workloads
+
+ROUNDS, QUICK_ROUNDS = 51, 31
+SECONDS, QUICK_SECONDS = 5e-3, 1e-3  # of one sample, at least
+
+
+def _options(arguments: list[str]) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n\n", maxsplit=1)[0])
+    parser.add_argument("--device", default="cpu", help="cpu (default) or cuda:N, for those that keep their rows there")
+    parser.add_argument("--threads", type=int, default=1, help="CPU threads for each, and cores for the process (1)")
+    parser.add_argument("--rounds", type=int, help=f"samples of each, in turn; 30 or more ({ROUNDS})")
+    parser.add_argument("--quick", action="store_true", help=f"fewer sizes, shorter samples, {QUICK_ROUNDS} rounds")
+    parser.add_argument("--only", metavar="NAMES", help="contestants, with commas between; gpureplay is always one")
+    parser.add_argument("--json", metavar="OUT", help="where to write the report with every sample")
+    given = parser.parse_args(arguments)
+    given.rounds = given.rounds or (QUICK_ROUNDS if given.quick else ROUNDS)
+    if given.threads < 1:
+        parser.error(f"--threads is {given.threads}; it must be 1 or more")
+    if given.rounds < 30:
+        parser.error(f"--rounds is {given.rounds}; it must be 30 or more")
+    return given
+
+
+def _contestants(only: str | None) -> list[Any]:
+    """Imported now, when the number of threads is set. Ours first."""
+    import adapters
+
+    wanted = set(only.split(",")) if only else set(adapters.MODULES.values())
+    unknown = wanted - set(adapters.MODULES.values())
+    if unknown:
+        raise SystemExit(f"peers.py: --only has {', '.join(sorted(unknown))}; there are "
+                         f"{', '.join(adapters.MODULES.values())}")
+    return [adapters.find(module) for module, name in adapters.MODULES.items() if name in wanted | {adapters.OURS}]
+
+
+def _about(found: Any) -> dict[str, Any]:
+    adapter = found.adapter
+    return {"name": found.name, "present": adapter is not None, "error": host.without_paths(found.error),
+            "version": adapter.version() if adapter else "", "as_used": adapter.as_used if adapter else ""}
+
+
+def _head(given: argparse.Namespace, cores: int, found: list[Any]) -> dict[str, Any]:
+    settings = {"device": given.device, "threads": given.threads, "cores": cores, "rounds": given.rounds,
+                "quick": given.quick, "seconds_a_sample": QUICK_SECONDS if given.quick else SECONDS,
+                "numpy": metadata.version("numpy")}
+    return {"title": "replay buffers beside each other", "machine": host.describe(), "settings": settings,
+            "contestants": [_about(one) for one in found], "reduced": workloads.reduced(given.quick)}
+
+
+def _run(given: argparse.Namespace, head: dict[str, Any], found: list[Any]) -> list[dict[str, Any]]:
+    import table
+    from adapters.base import Settings
+    from contest import Contest
+
+    groups = workloads.groups(given.quick)
+    progress = table.Progress(sum(len(group.cases) for group in groups))
+    present = [one for one in found if one.adapter]
+    contest = Contest(present, Settings(given.device, given.threads), given.rounds,
+                      head["settings"]["seconds_a_sample"], progress)
+    table.print_head(head)
+    return [outcome for group in groups for outcome in contest.run(group)]
+
+
+def main(arguments: list[str]) -> int:
+    """Exit status: 1 when ours is not here, or not in every case; what the others do is a finding, not a failure."""
+    given = _options(arguments)
+    cores = host.use_threads(given.threads, given.device.startswith("cuda"))
+    import table
+
+    found = _contestants(given.only)
+    head = _head(given, cores, found)
+    if found[0].adapter is None:
+        print(f"peers.py: gpureplay is not here: {found[0].error}", file=sys.stderr)
+        return 1
+    outcomes = _run(given, head, found)
+    table.print_end(head, outcomes)
+    if given.json:
+        table.write(given.json, head, outcomes)
+    return int(any("no" in outcome["results"][found[0].name] for outcome in outcomes))
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

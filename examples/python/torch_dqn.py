@@ -1,0 +1,85 @@
+# SPDX-License-Identifier: MIT
+"""A PyTorch agent that keeps its own network, loss and optimiser, and uses only the replay: batches come as tensors
+that are the replay's memory, on the CPU and on a GPU.
+
+    python3 torch_dqn.py               needs `pip install gymnasium torch`; --help tells more
+"""
+
+import argparse
+import sys
+import time
+
+import numpy as np
+
+import gpureplay
+
+try:
+    import gymnasium
+    import torch
+except ModuleNotFoundError as error:
+    sys.exit(f"this example trains a network of PyTorch's on Gymnasium's CartPole: pip install {error.name}")
+
+ENVS, BATCH, GAMMA, LEARNING_STARTS = 8, 64, 0.99, 1000
+
+
+def network():
+    return torch.nn.Sequential(torch.nn.Linear(4, 128), torch.nn.ReLU(), torch.nn.Linear(128, 128), torch.nn.ReLU(),
+                               torch.nn.Linear(128, 2))
+
+
+def tensors(batch):
+    """Every array of a batch by its name; nothing is copied."""
+    return {name: torch.from_dlpack(batch[name]) for name in batch.keys()}
+
+
+def loss_of(batch, online, target):
+    """Double DQN; `discount` is gamma, and 0 where the episode terminated."""
+    with torch.no_grad():
+        best = online(batch["next_obs"]).argmax(1, keepdim=True)
+        value = batch["reward"] + batch["discount"] * target(batch["next_obs"]).gather(1, best)[:, 0]
+    q = online(batch["obs"]).gather(1, batch["action"][:, None])[:, 0]
+    return torch.nn.functional.smooth_l1_loss(q, value)
+
+
+def train(args):
+    torch.manual_seed(args.seed)
+    torch.set_num_threads(1)  # layers this small gain nothing from more
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    envs = gymnasium.wrappers.vector.RecordEpisodeStatistics(gymnasium.make_vec("CartPole-v1", num_envs=ENVS))
+    buffer = gpureplay.ReplayBuffer(50_000, envs.single_observation_space, envs.single_action_space, num_envs=ENVS,
+                                    device="cuda:0" if device == "cuda" else "cpu", gamma=GAMMA, seed=args.seed)
+    online, target = network().to(device), network().to(device)
+    optimizer = torch.optim.Adam(online.parameters(), lr=1e-3)
+    obs, _ = envs.reset(seed=args.seed)
+    envs.action_space.seed(args.seed)
+    began = time.monotonic()
+    for step in range(0, args.steps, ENVS):
+        greedy = online(torch.as_tensor(obs, device=device)).argmax(1).cpu().numpy()
+        explores = torch.rand(ENVS).numpy() < max(0.04, 1 - step / 4000)
+        action = np.where(explores, envs.action_space.sample(), greedy)
+        next_obs, reward, terminated, truncated, _ = envs.step(action)
+        buffer.add(obs=obs, action=action, reward=reward, next_obs=next_obs, terminated=terminated, truncated=truncated)
+        obs = next_obs
+        if step < LEARNING_STARTS:
+            continue
+        for _ in range(ENVS):
+            optimizer.zero_grad()
+            loss_of(tensors(buffer.sample(BATCH)), online, target).backward()
+            optimizer.step()
+        if step % 128 == 0:
+            target.load_state_dict(online.state_dict())
+        if step % 1024 == 0:
+            recent = list(envs.return_queue)[-20:]
+            print(f"\r{step:,} of {args.steps:,} steps, {time.monotonic() - began:.0f} s, last 20 episodes return "
+                  f"{sum(recent) / max(len(recent), 1):.0f} ", end="", flush=True)
+    print()
+
+
+parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+parser.add_argument("--steps", type=int, default=30_000, help="environment steps")
+parser.add_argument("--seed", type=int, default=1)
+parser.add_argument("--quick", action="store_const", dest="steps", const=3000, help="seconds, to see that it runs")
+try:
+    train(parser.parse_args())
+except KeyboardInterrupt:
+    print("\ninterrupted")

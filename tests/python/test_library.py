@@ -1,0 +1,107 @@
+# SPDX-License-Identifier: MIT
+"""Finding and loading the library, and what it says about itself."""
+
+import ctypes
+import os
+import shutil
+import subprocess
+import warnings
+
+import gpureplay
+import pytest
+from gpureplay import _device, _library, _mirror
+from programs import run
+
+
+def test_the_mirror_has_the_sizes_of_the_library():
+    assert len(_mirror.STRUCTS) == len({struct.c_name for struct in _mirror.STRUCTS}) >= 14
+    for struct in _mirror.STRUCTS:
+        assert _library.lib.gpur_struct_size(struct.c_name.encode()) == ctypes.sizeof(struct)
+    assert _library.lib.gpur_struct_size(b"gpur_abacus") == -1 == _library.lib.gpur_struct_size(None)
+
+
+def build(tmp_path, source):
+    compiler = os.environ.get("CC") or shutil.which("cc") or shutil.which("gcc")
+    if compiler is None:
+        pytest.skip("no C compiler to make another version of the library with")
+    (tmp_path / "fake.c").write_text(source, encoding="utf-8")
+    library = tmp_path / "libfake.so"
+    subprocess.run([compiler, "-shared", "-fPIC", "-w", tmp_path / "fake.c", "-o", library], check=True)
+    return library
+
+
+def fake(without=None, struct="gpur_learner_config"):
+    """A library with every function, one of whose structs is 8 bytes longer."""
+    sizes = "".join(f'if (!strcmp(name, "{s.c_name}")) return {ctypes.sizeof(s) + 8 * (s.c_name == struct)};'
+                    for s in _mirror.STRUCTS)
+    names = set(_mirror.FUNCTIONS) - {"gpur_struct_size", without}
+    return ("#include <string.h>\n" + "".join(f"int {name}(void) {{ return 0; }}\n" for name in sorted(names))
+            + f"long long gpur_struct_size(const char *name) {{ {sizes} return -1; }}\n")
+
+
+def test_a_library_whose_structs_differ_is_refused(tmp_path):
+    library = build(tmp_path, fake())
+    size = ctypes.sizeof(_mirror.LearnerConfig)
+    text = f"gpur_learner_config has {size + 8} bytes in .*libfake.so and {size} in this package"
+    with pytest.raises(RuntimeError, match=text):
+        _mirror.load(library)
+
+
+def test_a_library_that_lacks_a_function_is_refused(tmp_path):
+    library = build(tmp_path, fake(without="gpur_batch_to_dlpack"))
+    with pytest.raises(RuntimeError, match="libfake.so has no gpur_batch_to_dlpack; it is of another version"):
+        _mirror.load(library)
+
+
+def test_the_path_in_the_environment_must_be_a_file(tmp_path):
+    missing = str(tmp_path / "nothing.so")
+    _, err = run("import gpureplay", preamble="", wanted=1, GPUREPLAY_LIBRARY=missing)
+    assert f"ImportError: GPUREPLAY_LIBRARY is {missing!r}, where there is no file; it must be the path" in err
+
+
+def test_show_config_tells_what_is_here(capsys):
+    gpureplay.show_config()
+    out = capsys.readouterr().out
+    assert f"gpureplay {gpureplay.__version__}" in out and f"library: {_library.path}" in out
+    assert "cpu: " in out and "GB free" in out and "cuda:0: " in out and "GPU driver: " in out
+    assert all(line.strip() in out for line in _library.lib.gpur_build_info().decode().splitlines())
+    if "cuda: not built" in out:
+        assert "install NVIDIA's CUDA toolkit" in out
+
+
+@pytest.mark.parametrize("make", [lambda: gpureplay.Device(), lambda: gpureplay.ReplayBuffer(10, {"x": "uint8"}),
+                                  lambda: gpureplay.ReplayBuffer(10, {"x": "uint8"}, device="auto")])
+def test_a_build_without_cuda_warns_once_and_where_it_was_asked(monkeypatch, make):
+    monkeypatch.setattr(_device, "_warned", False)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        for device in ("cpu", "cpu"):
+            gpureplay.Device(device)
+        assert not caught
+        make()
+        make()
+    if "cuda: not built" not in _library.lib.gpur_build_info().decode():
+        assert not caught
+        return
+    (warning,) = caught
+    assert warning.category is RuntimeWarning and "built without CUDA" in str(warning.message)
+    assert warning.filename == __file__
+
+
+@pytest.mark.filterwarnings("ignore:this gpureplay was built without CUDA")
+def test_what_the_library_says_is_logged(caplog):
+    with caplog.at_level("INFO", "gpureplay"):
+        device = gpureplay.Device("auto")
+    if not device.is_cuda:
+        assert any("auto: using the CPU" in record.message for record in caplog.records)
+
+
+def test_every_status_is_an_exception_of_its_own():
+    kinds = {gpureplay.InvalidArgument: ValueError, gpureplay.OutOfMemory: MemoryError, gpureplay.TooFew: LookupError,
+             gpureplay.Unavailable: RuntimeError, gpureplay.DeviceError: RuntimeError, gpureplay.Closed: ValueError,
+             gpureplay.WouldBlock: Exception}
+    for kind, builtin in kinds.items():
+        assert issubclass(kind, gpureplay.GpureplayError) and issubclass(kind, builtin)
+    of_refusals = {_library._EXCEPTIONS[status] for status in range(1, 6)}
+    assert of_refusals == set(kinds) - {gpureplay.DeviceError, gpureplay.Closed}
+    assert type(_library.failed(-1)) is gpureplay.DeviceError

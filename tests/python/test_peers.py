@@ -1,0 +1,297 @@
+# SPDX-License-Identifier: MIT
+"""bench/peers: its arithmetic, its checks, its report, its setup; and each contestant that is here passes its check.
+
+Those that are not here are skipped; ours must be."""
+
+import json
+import math
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "bench/peers"))
+
+import adapters  # noqa: E402
+import check  # noqa: E402
+import host  # noqa: E402
+import peers  # noqa: E402
+import summary  # noqa: E402
+import table  # noqa: E402
+import timing  # noqa: E402
+import workloads  # noqa: E402
+from adapters import Found  # noqa: E402
+from adapters.base import Adapter, Settings  # noqa: E402
+from contest import Contest  # noqa: E402
+
+SETTINGS = Settings("cpu", 1)
+TINY = workloads.Group(workloads.OBS4, 256, 1, (workloads.Case("add", 1), workloads.Case("sample", 8)))
+
+
+class Ring(Adapter):
+    """Right, and slow. `spoil` makes it wrong."""
+
+    package, as_used, spoil = "numpy", "NumPy arrays", ""
+
+    def __init__(self, *arguments):
+        super().__init__(*arguments)
+        self.given, self.rng = [], np.random.default_rng(1)
+
+    one = many = staticmethod(lambda rows: rows)
+
+    def extend(self, transitions):
+        self.given.extend(workloads.tags_of(self.schema, transitions))
+
+    add = extend
+
+    def sample(self, count):
+        there = np.array(self.given[-self.capacity:])
+        if self.spoil == "old":
+            there = np.array(self.given)
+        if self.spoil == "new":
+            there = there[self.capacity // 2:]
+        rows = workloads.rows_of(self.schema, self.rng.choice(there, count))
+        if self.spoil in rows:
+            rows[self.spoil][0] = workloads.rows_of(self.schema, self.rng.choice(there, 1) + 1)[self.spoil][0]
+        return rows
+
+    def read(self, drawn):
+        return drawn
+
+
+class Broken(Ring):
+    def sample(self, count):
+        raise OSError("no /usr/lib/secret/libfast.so.1 here")
+
+
+def below(runs, j):
+    """The chance that fewer than j of so many samples are under the median."""
+    return sum(math.comb(runs, i) for i in range(j)) / 2**runs
+
+
+@pytest.mark.parametrize("runs", [6, 7, 10, 30, 31, 51, 200])
+def test_the_interval_is_the_narrowest_of_95_percent(runs):
+    j = summary.rank(runs)
+    assert 1 - 2 * below(runs, j) >= 0.95 > 1 - 2 * below(runs, j + 1)
+
+
+def test_a_summary_of_known_numbers():
+    figure = summary.summarise([float(n) for n in range(30, 0, -1)])
+    assert figure == (15.5, 10, 21, 1, 30, 30)  # the tables' 10th and 21st of 30
+    assert summary.summarise([3.0, 1.0, 2.0]) == (2, 1, 3, 1, 3, 3)
+    assert summary.summarise([7.0]).median == 7
+
+
+def test_ratios_are_of_neighbours():
+    assert summary.ratios([2.0, 9.0], [1.0, 3.0]) == [2, 3]
+    with pytest.raises(ValueError, match="2 rounds of ours and 1 of theirs"):
+        summary.ratios([1.0, 2.0], [1.0])
+
+
+def test_contestants_take_turns_and_none_is_always_first():
+    calls = []
+    runs = {name: lambda repeats, name=name: calls.append((name, repeats)) for name in "abc"}
+    samples = timing.interleave(runs, 6, 0.0, lambda part: None)
+    assert {name: len(seconds) for name, seconds in samples.items()} == {"a": 6, "b": 6, "c": 6}
+    assert "".join(name for name, _ in calls[-18:]) == "abcbcacababcbcacab"
+
+
+def test_a_sample_is_long_enough():
+    clock, passed = [0.0], []
+
+    def run(repeats):
+        passed.append(repeats)
+        clock[0] += repeats * 1e-4
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(timing.time, "perf_counter", lambda: clock[0])
+        assert 50 <= timing.calibrate(run, 5e-3) <= 100
+        assert timing.clock(run, 7) == pytest.approx(1e-4)
+
+
+@pytest.mark.parametrize("schema", workloads.SCHEMAS, ids=lambda schema: schema.name)
+def test_a_transition_is_its_tag(schema):
+    tags = np.array([0, 1, 255, 256, 9999, 1_250_000])
+    rows = workloads.rows_of(schema, tags)
+    assert workloads.tags_of(schema, rows).tolist() == tags.tolist()
+    for name, (shape, dtype) in schema.fields.items():
+        assert rows[name].shape == (6, *shape) and rows[name].dtype == dtype
+        if dtype.kind != "b":
+            assert len(np.unique(rows[name].reshape(6, -1), axis=0)) == 6
+    if "next_obs" in rows:
+        assert (rows["next_obs"] != rows["obs"]).all()
+
+
+@pytest.mark.parametrize("spoil", ["", "old", "new", "obs", "action", "next_obs"])
+def test_the_check_finds_what_is_wrong(spoil):
+    contestant = type("Spoilt", (Ring,), {"spoil": spoil})
+    for chunk in (1, check.CHUNK):
+        wrong = check.prove(contestant, workloads.OBS4, chunk, SETTINGS)
+        wanted = {"": "", "old": "are there", "new": "newer half"}.get(spoil, f"{spoil} of transition")
+        assert (wanted in wrong) and bool(wrong) == bool(spoil), wrong
+
+
+@pytest.mark.parametrize("module", adapters.MODULES)
+@pytest.mark.parametrize("schema", workloads.SCHEMAS, ids=lambda schema: schema.name)
+def test_a_contestant_passes_its_check(module, schema):
+    found = adapters.find(module)
+    if found.adapter is None:
+        assert found.name != adapters.OURS, found.error
+        pytest.skip(found.error)
+    if found.adapter.refusal(schema):
+        assert found.name != adapters.OURS
+        pytest.skip(found.adapter.refusal(schema))
+    for chunk in (1, check.CHUNK):
+        assert check.prove(found.adapter, schema, chunk, SETTINGS) == ""
+
+
+def test_a_library_that_is_missing_is_reported(monkeypatch):
+    monkeypatch.setitem(sys.modules, "cpprb", None)
+    monkeypatch.delitem(sys.modules, "adapters.cpprb_buffer", raising=False)
+    found = adapters.find("cpprb_buffer")
+    assert found.name == "cpprb" and found.adapter is None and "cpprb" in found.error
+
+
+def compete(*contestants, patch):
+    """The outcomes of the tiny group, its buffers filled with few rows."""
+    patch.setattr(check, "BLOCK", 512)
+    contest = Contest(list(contestants), SETTINGS, 30, 1e-5, table.Progress(2))
+    return contest.run(TINY)
+
+
+def test_the_run_goes_on_without_one_that_fails(monkeypatch, capsys):
+    ours = adapters.find("ours")
+    outcomes = compete(ours, Found("cpprb", Ring, ""), Found("rlox", Broken, ""), patch=monkeypatch)
+    assert [outcome["operation"] for outcome in outcomes] == ["add", "sample"]
+    for outcome in outcomes:
+        results = outcome["results"]
+        assert list(results) == ["gpureplay", "cpprb", "rlox"]
+        assert results["rlox"] == {"no": "it failed its check: it raised OSError: no libfast.so.1 here"}
+        assert len(results["cpprb"]["samples"]) == results["cpprb"]["ratio"]["runs"] == 30
+        wanted = summary.median(summary.ratios(results["gpureplay"]["samples"], results["cpprb"]["samples"]))
+        assert results["cpprb"]["ratio"]["median"] == wanted
+    assert "rlox       no: it failed" in capsys.readouterr().out
+
+
+def test_who_is_ahead_is_said():
+    figure = {"median": 1.0, "min": 0.1, "max": 3.0, "runs": 30}
+    intervals = {"cpprb": (1.1, 1.3), "sb3": (0.9, 1.1), "rlox": (0.5, 0.9)}
+    results = {name: {"ratio": {**figure, "low": low, "high": high}} for name, (low, high) in intervals.items()}
+    lines = table.ahead([{"name": "a case", "results": {**results, "torchrl": {"no": "not here"}}}])
+    assert [line.split(":")[0] for line in lines] == ["cpprb is ahead", "sb3 may be ahead"]
+
+
+def test_the_end_names_who_was_not_compared(capsys):
+    found = [{"name": name, "present": name != "rlox"} for name in ("gpureplay", "rlox")]
+    head = {"reduced": [], "contestants": found}
+    table.print_end(head, [])
+    assert "Not compared: cpprb, sb3, torchrl, rlox, flashbax." in capsys.readouterr().out
+    found = [{"name": name, "present": True} for name in adapters.MODULES.values()]
+    table.print_end({**head, "contestants": found}, [])
+    assert "Every contestant was present." in capsys.readouterr().out
+
+
+def test_the_report_names_no_folder(tmp_path, monkeypatch, capsys):
+    found = [adapters.find("ours"), Found("rlox", None, f"ImportError: {tmp_path}/lib/thing.so: cannot open")]
+    head = peers._head(peers._options(["--quick"]), 1, found)
+    table.write(str(tmp_path / "out.json"), head, compete(found[0], patch=monkeypatch))
+    text = (tmp_path / "out.json").read_text()
+    written = json.loads(text)
+    assert written["contestants"][1] == {"name": "rlox", "present": False, "version": "", "as_used": "",
+                                         "error": "ImportError: thing.so: cannot open"}
+    assert written["machine"]["cpu"] and written["machine"]["cores"] >= 1
+    assert written["cases"][0]["results"]["gpureplay"]["seconds"]["runs"] == 30
+    for folder in (ROOT, tmp_path, Path.home(), Path(sys.prefix)):
+        assert f"{folder}/" not in text
+
+
+@pytest.mark.parametrize("given, wanted", [
+    ("No module named 'x'", "No module named 'x'"),
+    ("/a/b/lib.so.1: cannot open", "lib.so.1: cannot open"),
+    ("cannot import 'y' from 'z' (/home/me/z/__init__.py)", "cannot import 'y' from 'z' (__init__.py)"),
+    ("ours / theirs, and/or 3/4 of it", "ours / theirs, and/or 3/4 of it"),
+])
+def test_messages_lose_their_folders(given, wanted):
+    assert host.without_paths(given) == wanted
+
+
+@pytest.mark.parametrize("arguments, said", [
+    (["--rounds", "29"], "--rounds is 29; it must be 30 or more"),
+    (["--threads", "0"], "--threads is 0; it must be 1 or more"),
+])
+def test_bad_options_are_refused(arguments, said, capsys):
+    with pytest.raises(SystemExit):
+        peers._options(arguments)
+    assert said in capsys.readouterr().err
+
+
+# A Python that says its version, makes environments of itself and refuses to install what is named in $REFUSED.
+PYTHON = """#!/bin/bash
+case "$1 $2" in
+"-c import sys; print"*) echo "3.$MINOR" ;;
+"-c "*) wanted=${2##*(3, } && [ "$MINOR" -ge "${wanted%%)*}" ] ;;
+"-m venv") mkdir -p "$3/bin" && cp "$0" "$3/bin/python" ;;
+"-m pip")
+    for refused in $REFUSED; do
+        case "${@: -1}" in $refused*) echo "no such thing: ${@: -1}" && exit 1 ;; esac
+    done
+    echo "${@: -1}" >>installed ;;
+esac
+"""
+
+
+@pytest.fixture
+def setup(tmp_path):
+    """Runs a copy of setup.sh with that Python: (status, what it printed, what was installed)."""
+    for file in ("bench/peers/setup.sh", "bench/peers/requirements.txt", "tests/shell.sh"):
+        (tmp_path / file).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(ROOT / file, tmp_path / file)
+    python = tmp_path / "python"
+    python.write_text(PYTHON)
+    python.chmod(0o755)
+
+    def run(*options, refused="", minor="12"):
+        command = ["bash", str(tmp_path / "bench/peers/setup.sh"), *(options or ("--python", str(python)))]
+        environment = {"PATH": "/usr/bin:/bin", "REFUSED": refused, "MINOR": minor}
+        got = subprocess.run(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                             timeout=60, check=False)
+        installed = tmp_path / "installed"
+        return got.returncode, got.stdout, installed.read_text().split() if installed.exists() else []
+
+    return run
+
+
+def test_setup_installs_the_pinned_ones_and_ours(setup):
+    status, printed, installed = setup()
+    pins = [line for line in (ROOT / "bench/peers/requirements.txt").read_text().split("\n\n")[0].splitlines()
+            if not line.startswith("#")]
+    assert status == 0 and installed == [*pins, "."] and all("==" in pin for pin in pins), printed
+    assert [pin.split("==")[0] for pin in pins] == ["cpprb", "stable-baselines3", "torchrl", "rlox", "flashbax"]
+
+
+def test_setup_goes_on_without_one(setup):
+    status, printed, installed = setup(refused="rlox")
+    assert status == 1 and "not installed: rlox==" in printed and "build/peers/setup.log" in printed, printed
+    assert len(installed) == 5 and installed[-1] == "."
+
+
+@pytest.mark.parametrize("refused, said", [("cpprb stable torchrl rlox flashbax", "no library could be installed"),
+                                           (".", "this repository could not be installed")])
+def test_setup_gives_up_with_the_log(setup, refused, said):
+    status, printed, _ = setup(refused=refused)
+    assert status == 2 and said in printed and "no such thing: " in printed, printed
+
+
+@pytest.mark.parametrize("options, minor, said", [
+    (("--pyton", "x"), "12", 'unknown option "--pyton"'),
+    (("--python",), "12", "--python has no value; it must be a command"),
+    (("--python", "no-such-python"), "12", '--python is "no-such-python"; it must be a command that is here'),
+    ((), "9", "is Python 3.9; it must be 3.11 or newer"),
+])
+def test_setup_refuses(setup, options, minor, said):
+    status, printed, installed = setup(*options, minor=minor)
+    assert status == 2 and said in printed and not installed, printed

@@ -1,0 +1,29 @@
+# SPDX-License-Identifier: MIT
+"""The tests in tests/python, by pytest, on a library and a program of this build.
+
+usage: test_python.py libgpureplay.so print_losses [pytest's arguments]
+"""
+
+import importlib.util
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+TESTS = Path(__file__).resolve().parent / "python"
+NEEDED = ("pytest", "hypothesis", "numpy", "gymnasium")
+
+
+def main():
+    missing = [name for name in NEEDED if importlib.util.find_spec(name) is None]
+    if missing:
+        print(f"skipped: {sys.executable} has no {', '.join(missing)}; tests/run.sh makes an environment that has them")
+        return 77
+    environment = {**os.environ, "GPUREPLAY_LIBRARY": sys.argv[1], "GPUREPLAY_PRINT_LOSSES": sys.argv[2],
+                   "PYTHONDONTWRITEBYTECODE": "1"}
+    command = [sys.executable, "-m", "pytest", "-q", "-rs", "-p", "no:cacheprovider", TESTS, *sys.argv[3:]]
+    return subprocess.run(command, env=environment, check=False).returncode
+
+
+if __name__ == "__main__":
+    sys.exit(main())
