@@ -25,7 +25,13 @@ TEST(a_config_out_of_range_is_refused_with_its_value)
     c = good, c.network.head = GPUR_HEAD_TANH_ACTION, check_refused(&c, "a DQN learner needs GPUR_HEAD_Q (0)");
     c = good, c.network.head = GPUR_HEAD_SOFTMAX_VALUE, check_refused(&c, "network.head is 2");
     c = good, c.optimizer.kind = 9, check_refused(&c, "optimizer.kind is 9");
-    c = good, c.optimizer.momentum = 1.5f, check_refused(&c, "optimizer.momentum is 1.5");
+    c = good, c.optimizer.beta2 = 1.5f, check_refused(&c, "optimizer.beta2 is 1.5");
+    c = good, c.optimizer.kind = GPUR_RMSPROP_TF, c.optimizer.momentum = 1.5f;
+    check_refused(&c, "optimizer.momentum is 1.5");
+    c = good, c.optimizer.kind = GPUR_RMSPROP_KERAS2, c.optimizer.decay = -1;
+    check_refused(&c, "optimizer.decay is -1");
+    c = good, c.optimizer.learning_rate.begin = -1, check_refused(&c, "from step -1 on");
+    c = good, c.optimizer.learning_rate.last = INFINITY, check_refused(&c, "to inf, from step 0");
     c = good, c.double_dqn = 2, check_refused(&c, "double_dqn is 2; it must be 0 or 1");
     c = good, c.loss = 5, check_refused(&c, "loss is 5");
     c = good, c.huber_delta = 0, check_refused(&c, "huber_delta is 0; it must be above 0");
@@ -38,8 +44,24 @@ TEST(a_config_out_of_range_is_refused_with_its_value)
     c = good, c.math = 2, check_refused(&c, "math is 2");
     c = good, c.unroll = 65, check_refused(&c, "unroll is 65; it must be 1 to 64");
     c = good, c.exploration.first = 1.5f, check_refused(&c, "exploration goes from 1.5");
+    c = good, c.exploration.begin = INT64_MIN, check_refused(&c, "from step -9223372036854775808 on");
     c = good, c.reserved = 1, check_refused(&c, "reserved is 1");
     check_refused(NULL, "NULL");
+    world_close(&world);
+}
+
+TEST(constants_of_another_optimizer_are_not_read)
+{
+    gpur_learner_config c = world_config(GPUR_HEAD_Q, 1);
+    gpur_learner *learner = NULL;
+    CHECK_OK(world_open(&world, device, 0));
+    c.optimizer.decay = 7, c.optimizer.momentum = -3, c.optimizer.centered = 9;
+    CHECK_OK(gpur_learner_create(world.replay, &c, &learner));
+    gpur_learner_destroy(learner);
+    c = world_config(GPUR_HEAD_Q, 1), c.optimizer.kind = GPUR_RMSPROP_KERAS2;
+    c.optimizer.beta1 = 7, c.optimizer.beta2 = -3, c.optimizer.momentum = 9;
+    CHECK_OK(gpur_learner_create(world.replay, &c, &learner));
+    gpur_learner_destroy(learner);
     world_close(&world);
 }
 
@@ -191,6 +213,7 @@ int main(int argc, char **argv)
     test_main_begin(argc, argv);
     device = test_device();
     RUN(a_config_out_of_range_is_refused_with_its_value);
+    RUN(constants_of_another_optimizer_are_not_read);
     RUN(a_schema_that_cannot_be_learned_from_is_refused);
     RUN(training_waits_for_enough_transitions);
     RUN(ids_that_are_not_visible_are_refused_and_nothing_is_trained);

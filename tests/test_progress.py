@@ -47,9 +47,11 @@ def train_in_window(columns, folder):
 
 
 def lines_in_window(columns, folder):
-    """The progress line as it was each time. The device is named above it, and below it how it ended."""
+    """The progress line as it was each time. Above it stand the device, and what a
+    build lacks; below it how it ended."""
     shown = train_in_window(columns, folder)
-    lines = [line.replace("\x1b[K", "") for line in shown.split("\r\n")[1].split("\r")[1:]]
+    progress = next(line for line in shown.split("\r\n") if "\r" in line)
+    lines = [line.replace("\x1b[K", "") for line in progress.split("\r")[1:]]
     assert len(lines) >= 2, shown
     return lines
 

@@ -43,10 +43,11 @@ enum { GPUR_MAX_READERS = 8 };
  * release, only behind what that stream holds at the release. For a batch that is read on another stream than the one
  * it was drawn for. With NULL: waits on the host, as gpur_batch_sync. Any thread.
  *
- *   stream   a cudaStream_t (1 is the legacy default stream, 2 the calling thread's own), which must live until the
- *            last reference has been released
+ *   stream   a cudaStream_t (1 is the legacy default stream), which must live, and not be under capture into a graph,
+ *            until the last reference has been released
  *
- *   GPUR_INVALID_ARGUMENT  a stream on the CPU, more than GPUR_MAX_READERS different streams, or NULL for the batch
+ *   GPUR_INVALID_ARGUMENT  a stream on the CPU, one under capture, 2 (the calling thread's own: the thread that releases
+ *                          has another), more than GPUR_MAX_READERS different streams, or NULL for the batch
  */
 GPUR_API gpur_status gpur_batch_wait(gpur_batch *batch, void *stream);
 

@@ -115,7 +115,8 @@ GPUR_API gpur_status gpur_learner_train(gpur_learner *learner, int64_t steps);
 
 /*
  * One train step on the transitions of these ids: (batch_size) in host memory, free to reuse when the call returns. By
- * the thread that trains.
+ * the thread that trains. An append waits while the step is enqueued (with GPUR_EXECUTOR_INLINE: carried out), so that
+ * it overwrites none of them.
  *
  *   GPUR_INVALID_ARGUMENT  an id that is not visible, or NULL; nothing is trained
  *   GPUR_TOO_FEW           nothing is visible

@@ -25,7 +25,8 @@ typedef struct gpur_replay gpur_replay;
  *   "discount" (count) float32   gamma x (1 - terminated), unless the schema has a discount of its own
  *   "weight"   (count) float32   importance weight; 1 for uniform draws
  *   "id"       (count) int64     never repeats in the life of a replay; counts up in the order of publishing
- * in device memory aligned to 256 bytes. The contents do not change until the last reference is released. Any thread
+ * in device memory aligned to 256 bytes. The contents do not change until the last reference is released, or
+ * its holder draws into it anew (gpur_replay_resample). Any thread
  * that knows of a reference may call.
  */
 typedef struct gpur_batch gpur_batch;
@@ -214,7 +215,7 @@ typedef struct gpur_replay_stats {
     int64_t evicted;          /* rows overwritten */
     int64_t blocks;           /* blocks fed */
     int64_t episodes_cut;     /* open episodes that ended with their writer */
-    int64_t draws;            /* transitions drawn by gpur_replay_sample and gpur_replay_gather */
+    int64_t draws;            /* transitions drawn by gpur_replay_sample, gpur_replay_resample, gpur_replay_gather */
     int64_t batches_alive;    /* batches not yet released */
     int64_t batches_made;     /* batches ever allocated; stays still once the pool is large enough */
     int64_t waits;            /* appends that had to wait for a staging block */

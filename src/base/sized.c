@@ -35,6 +35,12 @@ gpur_status gpur_sized_read(void *defaults, uint64_t known, const void *given, c
     return GPUR_OK;
 }
 
+gpur_status gpur_sized_check(const void *given, const char *type)
+{
+    uint64_t size = 0;
+    return check_size(given, &size, type);
+}
+
 gpur_status gpur_sized_write(void *given, const void *source, uint64_t known, const char *type)
 {
     uint64_t size = 0;

@@ -9,6 +9,9 @@
 /* Copies the caller's struct over `defaults` (known bytes long). Refuses sizes no version ever had. */
 gpur_status gpur_sized_read(void *defaults, uint64_t known, const void *given, const char *type);
 
+/* Refuses NULL and a size that no version ever had: for a call that would change something before it writes. */
+gpur_status gpur_sized_check(const void *given, const char *type);
+
 /* Copies `source` (known bytes long) into the caller's struct, as far as its size says; keeps that size. */
 gpur_status gpur_sized_write(void *given, const void *source, uint64_t known, const char *type);
 

@@ -25,6 +25,7 @@ typedef struct gpur_backend {
     void (*stream_destroy)(gpur_stream *stream);
     gpur_status (*stream_sync)(gpur_stream *stream);
     void *(*stream_native)(gpur_stream *stream);
+    gpur_status (*native_check)(gpur_device *device, void *native, int kept); /* native is not NULL */
     gpur_status (*stream_wait_native)(gpur_stream *stream, void *native);
     gpur_status (*native_wait_stream)(void *native, gpur_stream *stream);
 

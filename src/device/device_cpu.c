@@ -48,22 +48,21 @@ static void *stream_native(gpur_stream *stream)
 }
 
 /* Nobody else has streams on the CPU, so there is nothing to wait for, and a handle is a mistake. */
-static gpur_status check_no_native(void *native)
+static gpur_status native_check(gpur_device *device, void *native, int kept)
 {
-    GPUR_REQUIRE(!native, "the stream is %p; on the CPU it must be NULL", native);
+    (void)device, (void)kept;
+    GPUR_REQUIRE(!native, "stream is %p; on the CPU it must be NULL", native);
     return GPUR_OK;
 }
 
 static gpur_status stream_wait_native(gpur_stream *stream, void *native)
 {
-    (void)stream;
-    return check_no_native(native);
+    return native_check(stream->device, native, 0);
 }
 
 static gpur_status native_wait_stream(void *native, gpur_stream *stream)
 {
-    (void)stream;
-    return check_no_native(native);
+    return native_check(stream->device, native, 0);
 }
 
 const gpur_backend gpur_backend_cpu = {
@@ -80,6 +79,7 @@ const gpur_backend gpur_backend_cpu = {
     .stream_destroy = gpur_cpu_stream_destroy,
     .stream_sync = gpur_cpu_stream_sync,
     .stream_native = stream_native,
+    .native_check = native_check,
     .stream_wait_native = stream_wait_native,
     .native_wait_stream = native_wait_stream,
     .event_create = gpur_cpu_event_create,

@@ -138,6 +138,7 @@ const gpur_backend gpur_backend_cuda = {
     .stream_destroy = gpur_cuda_stream_destroy,
     .stream_sync = gpur_cuda_stream_sync,
     .stream_native = gpur_cuda_stream_native,
+    .native_check = gpur_cuda_native_check,
     .stream_wait_native = gpur_cuda_stream_wait_native,
     .native_wait_stream = gpur_cuda_native_wait_stream,
     .event_create = gpur_cuda_event_create,

@@ -73,6 +73,7 @@ void gpur_cuda_stream_destroy(gpur_stream *stream);
 gpur_status gpur_cuda_stream_sync(gpur_stream *stream);
 gpur_status gpur_cuda_sync(gpur_device *device);
 void *gpur_cuda_stream_native(gpur_stream *stream);
+gpur_status gpur_cuda_native_check(gpur_device *device, void *native, int kept);
 gpur_status gpur_cuda_stream_wait_native(gpur_stream *stream, void *native);
 gpur_status gpur_cuda_native_wait_stream(void *native, gpur_stream *stream);
 

@@ -36,6 +36,11 @@ void *gpur_stream_native(gpur_stream *stream)
     return stream->device->backend->stream_native(stream);
 }
 
+gpur_status gpur_native_check(gpur_device *device, void *native, int kept)
+{
+    return native ? device->backend->native_check(device, native, kept) : GPUR_OK;
+}
+
 gpur_status gpur_stream_wait_native(gpur_stream *stream, void *native)
 {
     return stream->device->backend->stream_wait_native(stream, native);

@@ -94,6 +94,31 @@ void *gpur_cuda_stream_native(gpur_stream *stream)
     return (void *)gpur_cuda_native(stream);
 }
 
+/* Ordering a stream under capture behind ours would draw ours into the caller's graph. */
+static gpur_status refuse_captured(gpur_device *device, cudaStream_t native)
+{
+    enum cudaStreamCaptureStatus capture = cudaStreamCaptureStatusNone;
+    int before;
+    cudaError_t error = gpur_cuda_enter(device, &before);
+    if (!error)
+        error = cudaStreamIsCapturing(native, &capture);
+    const int captured = error == cudaErrorStreamCaptureImplicit || capture != cudaStreamCaptureStatusNone;
+    if (captured)
+        gpur_cuda_leave_quietly(before, error);
+    GPUR_REQUIRE(!captured, "stream is %p, which is being captured into a graph; it must be one that is not",
+                 (void *)native);
+    return gpur_cuda_leave(before, error, "cudaStreamIsCapturing");
+}
+
+gpur_status gpur_cuda_native_check(gpur_device *device, void *native, int kept)
+{
+    GPUR_REQUIRE(!kept || native != (void *)cudaStreamPerThread,
+                 "stream is %p, the calling thread's own, which is another one in the thread that releases the batch; it "
+                 "must be a stream that every thread calls by the same name",
+                 native);
+    return refuse_captured(device, (cudaStream_t)native);
+}
+
 /* An event of its own for each call, so that threads may order streams at the same time. Destroying one that still
  * waits is allowed: it goes when it is done. */
 static gpur_status order(gpur_device *device, cudaStream_t first, cudaStream_t then)

@@ -161,8 +161,7 @@ static gpur_status check(const gpur_actor *actor, const gpur_sight *sight, const
     GPUR_REQUIRE(sight->obs && to, "obs and the place for the results must not be NULL");
     GPUR_REQUIRE(sight->count >= 1 && sight->count <= actor->most,
                  "count is %" PRId64 "; it must be 1 to max_act_batch, %" PRId64, sight->count, actor->most);
-    GPUR_REQUIRE(!sight->native || gpur_device_is_cuda(actor->device), "stream is %p; on the CPU it must be NULL",
-                 sight->native);
+    GPUR_TRY(gpur_native_check(actor->device, sight->native, 0));
     return GPUR_OK;
 }
 

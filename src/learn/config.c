@@ -39,10 +39,11 @@ static gpur_status check_acting(const gpur_learner_config *config)
     GPUR_TRY(check_choice(config->act, GPUR_ACT_TARGET, "act", "GPUR_ACT_LATEST, PREVIOUS or TARGET (0 to 2)"));
     GPUR_REQUIRE(config->max_act_batch >= 1 && config->max_act_batch <= MAX_ACT_BATCH,
                  "max_act_batch is %" PRId32 "; it must be 1 to %d", config->max_act_batch, MAX_ACT_BATCH);
-    GPUR_REQUIRE(e->first >= 0.0f && e->first <= 1.0f && e->last >= 0.0f && e->last <= 1.0f && e->steps >= 0,
-                 "exploration goes from %g to %g over %" PRId64
-                 " steps; it must stay within 0 to 1, over 0 steps or more",
-                 (double)e->first, (double)e->last, e->steps);
+    GPUR_REQUIRE(e->first >= 0.0f && e->first <= 1.0f && e->last >= 0.0f && e->last <= 1.0f &&
+                     e->begin >= 0 && e->steps >= 0,
+                 "exploration goes from %g to %g, from step %" PRId64 " on and over %" PRId64
+                 " steps; it must stay within 0 to 1, and begin and steps must be 0 or more",
+                 (double)e->first, (double)e->last, e->begin, e->steps);
     return GPUR_OK;
 }
 

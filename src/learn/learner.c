@@ -152,23 +152,32 @@ gpur_status gpur_learner_train(gpur_learner *learner, int64_t steps)
     return GPUR_OK;
 }
 
-static gpur_status enqueue_on(gpur_learner *learner, gpur_stream *stream, const int64_t *ids)
+static gpur_status enqueue_on(gpur_learner *learner, gpur_stream *stream)
 {
-    const int64_t count = learner->config.batch_size, bytes = count * (int64_t)sizeof *ids;
-    GPUR_TRY(gpur_consumer_check_ids(learner->replay, count, ids));
-    GPUR_TRY(gpur_event_sync(learner->ids_copied)); /* of the call before: its ids have left the pinned memory */
-    memcpy(learner->host_ids, ids, (size_t)bytes);
+    const int64_t bytes = learner->config.batch_size * (int64_t)sizeof *learner->host_ids;
     GPUR_TRY(gpur_copy(stream, learner->step.ids, learner->host_ids, bytes));
     GPUR_TRY(gpur_event_record(learner->ids_copied, stream));
     return gpur_learner_enqueue(learner, stream, learner->train_on, 1);
+}
+
+static gpur_status train_on(gpur_learner *learner, gpur_stream *stream, const int64_t *ids)
+{
+    const int64_t count = learner->config.batch_size;
+    GPUR_TRY(gpur_event_sync(learner->ids_copied)); /* of the call before: its ids have left the pinned memory */
+    memcpy(learner->host_ids, ids, (size_t)count * sizeof *ids);
+    GPUR_TRY(gpur_consumer_hold_ids(learner->replay, count, ids));
+    const gpur_status status = enqueue_on(learner, stream);
+    gpur_consumer_let_go(learner->replay);
+    return status;
 }
 
 gpur_status gpur_learner_train_on(gpur_learner *learner, const int64_t *ids)
 {
     gpur_stream *stream = NULL;
     GPUR_REQUIRE(learner && ids, "learner and ids must not be NULL");
+    GPUR_TRY(gpur_consumer_refuse_ids(learner->replay, learner->config.batch_size, ids));
     GPUR_TRY(gpur_consumer_begin(learner->replay, 1, &stream));
-    return gpur_learner_end_turn(learner, enqueue_on(learner, stream, ids));
+    return gpur_learner_end_turn(learner, train_on(learner, stream, ids));
 }
 
 gpur_status gpur_learner_sync(gpur_learner *learner)
@@ -209,6 +218,7 @@ gpur_status gpur_learner_get_stats(gpur_learner *learner, gpur_learner_stats *st
     gpur_progress_view view;
     gpur_learner_stats known;
     GPUR_REQUIRE(learner && stats, "learner and stats must not be NULL");
+    GPUR_TRY(gpur_sized_check(stats, "gpur_learner_stats")); /* looking begins the next mean */
     memset(&known, 0, sizeof known);
     gpur_progress_look(&learner->progress, &view);
     known.steps = (int64_t)view.state.step;

@@ -2,6 +2,7 @@
 #include "learn/optimizer.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <string.h>
 
 /* What a flavour is, in numbers. */
@@ -35,21 +36,36 @@ static gpur_status check_limit(float value, const char *name)
     return GPUR_OK;
 }
 
+static gpur_status check_rate(const gpur_schedule *rate)
+{
+    GPUR_REQUIRE(rate->first >= 0.0f && rate->last >= 0.0f && isfinite(rate->first) && isfinite(rate->last) &&
+                     rate->begin >= 0 && rate->steps >= 0,
+                 "optimizer.learning_rate goes from %g to %g, from step %" PRId64 " on and over %" PRId64
+                 " steps; all must be finite and 0 or more",
+                 (double)rate->first, (double)rate->last, rate->begin, rate->steps);
+    return GPUR_OK;
+}
+
+/* Of this kind alone. */
+static gpur_status check_constants(const gpur_optimizer_config *config)
+{
+    if (config->kind == GPUR_ADAM) {
+        GPUR_TRY(check_decay(config->beta1, "beta1"));
+        return check_decay(config->beta2, "beta2");
+    }
+    GPUR_REQUIRE(config->centered == 0 || config->centered == 1, "optimizer.centered is %" PRId32 "; it must be 0 or 1",
+                 config->centered);
+    GPUR_TRY(check_decay(config->decay, "decay"));
+    return flavours[config->kind].momentum ? check_decay(config->momentum, "momentum") : GPUR_OK;
+}
+
 gpur_status gpur_optimizer_check(const gpur_optimizer_config *config)
 {
     GPUR_REQUIRE(config->kind >= GPUR_ADAM && config->kind <= GPUR_RMSPROP_DEEPMIND,
                  "optimizer.kind is %" PRId32 "; it must be 0 to 4 (GPUR_ADAM, GPUR_RMSPROP_*)", config->kind);
-    GPUR_REQUIRE(config->centered == 0 || config->centered == 1, "optimizer.centered is %" PRId32 "; it must be 0 or 1",
-                 config->centered);
-    GPUR_REQUIRE(config->learning_rate.first >= 0.0f && config->learning_rate.last >= 0.0f &&
-                     config->learning_rate.steps >= 0,
-                 "optimizer.learning_rate goes from %g to %g over %" PRId64 " steps; all must be 0 or more",
-                 (double)config->learning_rate.first, (double)config->learning_rate.last, config->learning_rate.steps);
+    GPUR_TRY(check_rate(&config->learning_rate));
+    GPUR_TRY(check_constants(config));
     GPUR_REQUIRE(config->epsilon > 0.0f, "optimizer.epsilon is %g; it must be above 0", (double)config->epsilon);
-    GPUR_TRY(check_decay(config->beta1, "beta1"));
-    GPUR_TRY(check_decay(config->beta2, "beta2"));
-    GPUR_TRY(check_decay(config->decay, "decay"));
-    GPUR_TRY(check_decay(config->momentum, "momentum"));
     GPUR_TRY(check_limit(config->clip_norm, "clip_norm"));
     return check_limit(config->clip_value, "clip_value");
 }

@@ -8,7 +8,7 @@
 #define GPUR_REPLAY_APPEND_CLOCK_H
 
 #include "base/clock.h"
-#include "replay/writer.h"
+#include "replay/intake.h"
 
 enum { GPUR_CLOCK_EVERY = 13, GPUR_CLOCK_SMALL = 16384 };
 
@@ -18,13 +18,12 @@ typedef struct gpur_append_clock {
 } gpur_append_clock;
 
 /* With the intake's lock held. */
-static inline gpur_append_clock gpur_append_clock_begin(gpur_writer *writer, int64_t rows)
+static inline gpur_append_clock gpur_append_clock_begin(gpur_intake *intake, int64_t rows)
 {
-    gpur_append_clock clock = {0, 0, 1};
-    if (rows * writer->replay->schema.pitch <= GPUR_CLOCK_SMALL)
-        clock.weight = writer->small_calls++ % GPUR_CLOCK_EVERY == 0 ? GPUR_CLOCK_EVERY : 0;
+    gpur_append_clock clock = {0, intake->wait_seconds, 1};
+    if (rows * intake->staging.pitch <= GPUR_CLOCK_SMALL)
+        clock.weight = ++intake->small_calls % GPUR_CLOCK_EVERY == 0 ? GPUR_CLOCK_EVERY : 0;
     clock.begin = clock.weight ? gpur_clock_seconds() : 0;
-    clock.waited = writer->replay->intake.wait_seconds;
     return clock;
 }
 

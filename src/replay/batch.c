@@ -50,7 +50,7 @@ gpur_status gpur_batch_wait(gpur_batch *batch, void *stream)
     gpur_pool *const pool = batch->pool;
     if (!stream)
         return gpur_batch_sync(batch);
-    GPUR_REQUIRE(gpur_device_is_cuda(pool->device), "stream is %p; on the CPU it must be NULL", stream);
+    GPUR_TRY(gpur_native_check(pool->device, stream, 1));
     GPUR_TRY(gpur_pool_add_reader(batch, stream));
     GPUR_TRY(gpur_stream_wait(pool->reader, batch->filled));
     return gpur_native_wait_stream(stream, pool->reader);

@@ -8,6 +8,8 @@
 static gpur_status begin(gpur_replay *replay, int64_t needed)
 {
     GPUR_TRY(gpur_event_sync(replay->done[replay->launches % 2])); /* the launch before the one before */
+    if (needed == 0)
+        return GPUR_OK;
     gpur_intake_lock(&replay->intake);
     const gpur_status status = gpur_intake_begin_launch(&replay->intake, needed);
     gpur_intake_unlock(&replay->intake);
@@ -35,7 +37,7 @@ gpur_status gpur_consumer_end(gpur_replay *replay)
     return status;
 }
 
-gpur_status gpur_check_ids(const gpur_window *visible, int64_t count, const int64_t *ids)
+static gpur_status check_ids(const gpur_window *visible, int64_t count, const int64_t *ids)
 {
     for (int64_t i = 0; i < count; i++)
         GPUR_REQUIRE(ids[i] >= visible->first_id && ids[i] - visible->first_id < visible->count,
@@ -44,10 +46,24 @@ gpur_status gpur_check_ids(const gpur_window *visible, int64_t count, const int6
     return GPUR_OK;
 }
 
-gpur_status gpur_consumer_check_ids(gpur_replay *replay, int64_t count, const int64_t *ids)
+gpur_status gpur_consumer_refuse_ids(gpur_replay *replay, int64_t count, const int64_t *ids)
 {
     gpur_intake_lock(&replay->intake);
-    const gpur_window visible = replay->intake.feed.mirror;
+    const gpur_window visible = gpur_intake_visible(&replay->intake);
     gpur_intake_unlock(&replay->intake);
-    return gpur_check_ids(&visible, count, ids);
+    return visible.count > 0 ? check_ids(&visible, count, ids) : GPUR_OK;
+}
+
+gpur_status gpur_consumer_hold_ids(gpur_replay *replay, int64_t count, const int64_t *ids)
+{
+    gpur_intake_lock(&replay->intake);
+    const gpur_status status = check_ids(&replay->intake.feed.mirror, count, ids);
+    if (status != GPUR_OK)
+        gpur_intake_unlock(&replay->intake);
+    return status;
+}
+
+void gpur_consumer_let_go(gpur_replay *replay)
+{
+    gpur_intake_unlock(&replay->intake);
 }

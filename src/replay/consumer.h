@@ -20,7 +20,7 @@
  * mode. On GPUR_OK the caller must call gpur_consumer_end, also when its own launch failed. At any time from here to
  * the end of the launch the window holds at least `needed` rows, for any `needed` up to max_batch.
  *
- * `needed` 0 asks for no rows: a turn to read or write what launches use.
+ * `needed` 0 asks for no rows: a turn to read or write what launches use, which publishes nothing.
  *
  *   GPUR_TOO_FEW  a draw made now would see fewer than `needed` rows; the turn is given back
  */
@@ -29,11 +29,15 @@ gpur_status gpur_consumer_begin(gpur_replay *replay, int64_t needed, gpur_stream
 /* Marks the end of the launch and gives the turn back. */
 gpur_status gpur_consumer_end(gpur_replay *replay);
 
-/* Refuses ids that this turn's launch cannot see, with the id and the range. Only between begin and end. A row that
- * another thread's append evicts after the check comes out of the gather as missing: id -1, weight 0. */
-gpur_status gpur_consumer_check_ids(gpur_replay *replay, int64_t count, const int64_t *ids);
+/* Refuses ids that a launch begun now could not see, with the id and the range. Before begin, so that a refused call
+ * publishes nothing; on an empty replay, which begin refuses, it says nothing. */
+gpur_status gpur_consumer_refuse_ids(gpur_replay *replay, int64_t count, const int64_t *ids);
 
-/* The same against a window that the caller knows. */
-gpur_status gpur_check_ids(const gpur_window *visible, int64_t count, const int64_t *ids);
+/*
+ * The same for the launch of this turn, between begin and end. On GPUR_OK no append gets on until gpur_consumer_let_go,
+ * and so none evicts one of the rows before their gather has been enqueued.
+ */
+gpur_status gpur_consumer_hold_ids(gpur_replay *replay, int64_t count, const int64_t *ids);
+void gpur_consumer_let_go(gpur_replay *replay);
 
 #endif

@@ -86,8 +86,12 @@ static gpur_status open_block(gpur_intake *intake)
 
 void gpur_intake_settle(gpur_intake *intake)
 {
+    if (intake->sealing == 0)
+        return;
+    const double begin = gpur_clock_seconds();
     while (intake->sealing > 0)
         sleep_until_changed(intake);
+    intake->wait_seconds += gpur_clock_seconds() - begin;
 }
 
 gpur_status gpur_intake_claim(gpur_intake *intake, int64_t wanted, gpur_claim *claim)
@@ -183,7 +187,7 @@ gpur_window gpur_intake_visible(const gpur_intake *intake)
 gpur_status gpur_intake_begin_launch(gpur_intake *intake, int64_t needed)
 {
     const int64_t size = gpur_intake_visible(intake).count;
-    if (size == 0 && needed > 0)
+    if (size == 0)
         return gpur_fail(GPUR_TOO_FEW, "the replay is empty; a draw needs at least 1 transition");
     if (size < needed)
         return gpur_fail(GPUR_TOO_FEW, "%" PRId64 " transitions are visible; this draw needs %" PRId64, size, needed);

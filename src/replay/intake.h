@@ -24,7 +24,8 @@ typedef struct gpur_intake {
     int32_t sealing; /* threads that wait for all claims to be committed; no new ones until then */
 
     int64_t appended, waits, episodes_cut; /* statistics */
-    double wait_seconds, busy_seconds; /* busy: in appends, beside waiting */
+    double wait_seconds, busy_seconds;     /* busy: in appends, beside waiting */
+    uint64_t small_calls;                  /* see append_clock.h */
 } gpur_intake;
 
 gpur_status gpur_intake_build(gpur_intake *intake, gpur_device *device, const gpur_replay_config *config,
@@ -64,7 +65,7 @@ gpur_status gpur_intake_seal(gpur_intake *intake);
 /* What a launch begun now would see. */
 gpur_window gpur_intake_visible(const gpur_intake *intake);
 
-/* Publishes by the flush mode and begins a launch that needs `needed` rows, at least 1. */
+/* Publishes by the flush mode and begins a launch that needs `needed` rows, 1 or more. */
 gpur_status gpur_intake_begin_launch(gpur_intake *intake, int64_t needed);
 
 #endif

@@ -53,16 +53,16 @@ void gpur_pool_close(gpur_pool *pool)
     if (!pool)
         return;
     pthread_mutex_lock(&pool->lock);
-    gpur_batch *idle = pool->idle;
-    const int is_last = pool->alive == 0;
-    pool->idle = NULL;
-    pool->closed = 1;
-    pthread_mutex_unlock(&pool->lock);
-    while (idle) {
-        gpur_batch *const next = idle->next;
+    while (pool->idle) { /* closed only then: who comes last destroys the pool */
+        gpur_batch *const idle = pool->idle;
+        pool->idle = idle->next;
+        pthread_mutex_unlock(&pool->lock);
         batch_destroy(idle);
-        idle = next;
+        pthread_mutex_lock(&pool->lock);
     }
+    pool->closed = 1;
+    const int is_last = pool->alive == 0;
+    pthread_mutex_unlock(&pool->lock);
     if (is_last)
         pool_destroy(pool);
 }
@@ -239,10 +239,13 @@ void gpur_batch_release(gpur_batch *batch)
         batch->next = pool->idle;
         pool->idle = batch;
     }
+    if (!keep) { /* before it is counted as gone: it needs the pool and the device */
+        pthread_mutex_unlock(&pool->lock);
+        batch_destroy(batch);
+        pthread_mutex_lock(&pool->lock);
+    }
     const int is_last = --pool->alive == 0 && pool->closed;
     pthread_mutex_unlock(&pool->lock);
-    if (!keep)
-        batch_destroy(batch);
     if (is_last)
         pool_destroy(pool);
 }

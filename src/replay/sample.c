@@ -7,15 +7,14 @@
 #include <inttypes.h>
 #include <string.h>
 
-static gpur_status check(const gpur_replay *replay, int64_t count, const void *stream, gpur_batch **batch)
+static gpur_status check(const gpur_replay *replay, int64_t count, void *stream, gpur_batch **batch)
 {
     GPUR_REQUIRE(batch, "batch is NULL; it must be where the batch goes");
     *batch = NULL;
     GPUR_REQUIRE(replay, "replay is NULL");
     GPUR_REQUIRE(count >= 1 && count <= replay->config.max_batch,
                  "count is %" PRId64 "; it must be 1 to max_batch = %" PRId64, count, replay->config.max_batch);
-    GPUR_REQUIRE(!stream || gpur_device_is_cuda(replay->device), "stream is %p; on the CPU it must be NULL", stream);
-    return GPUR_OK;
+    return gpur_native_check(replay->device, stream, 1);
 }
 
 /* All arrays of the batch, in the order of its layout. They stay where they are, so this is done once for a batch. */
@@ -80,15 +79,12 @@ static gpur_status draw_ids(gpur_replay *replay, gpur_batch *batch, const int64_
     return hand_out(batch, stream, native);
 }
 
-/* With the intake's lock from the check of the ids to the enqueuing of the gather: no append evicts one in between. */
 static gpur_status draw_visible_ids(gpur_replay *replay, gpur_batch *batch, const int64_t *ids, gpur_stream *stream,
                                     void *native)
 {
-    gpur_intake_lock(&replay->intake);
-    gpur_status status = gpur_check_ids(&replay->intake.feed.mirror, batch->count, ids);
-    if (status == GPUR_OK)
-        status = draw_ids(replay, batch, ids, stream, native);
-    gpur_intake_unlock(&replay->intake);
+    GPUR_TRY(gpur_consumer_hold_ids(replay, batch->count, ids));
+    const gpur_status status = draw_ids(replay, batch, ids, stream, native);
+    gpur_consumer_let_go(replay);
     return status;
 }
 
@@ -139,7 +135,7 @@ gpur_status gpur_replay_sample(gpur_replay *replay, int64_t count, void *native,
     return end(replay, fill(replay, count, NULL, stream, native, batch), batch);
 }
 
-static gpur_status check_again(const gpur_replay *replay, const void *stream, gpur_batch *batch)
+static gpur_status check_again(const gpur_replay *replay, void *stream, gpur_batch *batch)
 {
     gpur_batch *unused = NULL;
     GPUR_REQUIRE(batch, "batch is NULL; it must be one that this replay drew");
@@ -168,21 +164,12 @@ gpur_status gpur_replay_resample(gpur_replay *replay, void *native, gpur_batch *
     return status != GPUR_OK ? status : ended;
 }
 
-/* Before anything is published, so that a refused call changes nothing. */
-static gpur_status check_ids_first(gpur_replay *replay, int64_t count, const int64_t *ids)
-{
-    gpur_intake_lock(&replay->intake);
-    const gpur_window visible = gpur_intake_visible(&replay->intake);
-    gpur_intake_unlock(&replay->intake);
-    return visible.count > 0 ? gpur_check_ids(&visible, count, ids) : GPUR_OK; /* an empty replay is refused in begin */
-}
-
 gpur_status gpur_replay_gather(gpur_replay *replay, int64_t count, const int64_t *ids, void *native, gpur_batch **batch)
 {
     gpur_stream *stream = NULL;
     GPUR_TRY(check(replay, count, native, batch));
     GPUR_REQUIRE(ids, "ids is NULL; it must be the ids of %" PRId64 " transitions", count);
-    GPUR_TRY(check_ids_first(replay, count, ids));
+    GPUR_TRY(gpur_consumer_refuse_ids(replay, count, ids));
     GPUR_TRY(gpur_consumer_begin(replay, 1, &stream));
     return end(replay, fill(replay, count, ids, stream, native, batch), batch);
 }

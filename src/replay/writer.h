@@ -17,7 +17,6 @@ struct gpur_writer {
     unsigned char *obs;     /* (num_envs, obs) the observation each environment's next transition starts from */
     unsigned char *is_open; /* (num_envs) 1 between reset and the end of the episode */
     int64_t obs_bytes;      /* of one; 0 when the schema has no obs */
-    uint64_t small_calls;   /* for the statistics: see append_clock.h */
     size_t bytes;           /* allocated behind `obs` and `is_open` together */
 };
 

@@ -132,16 +132,16 @@ gpur_status gpur_writer_append(gpur_writer *writer, int64_t count, const void *r
     GPUR_REQUIRE(rows || count == 0, "rows is NULL; it must be %" PRId64 " packed rows", count);
     gpur_replay *const replay = writer->replay;
     gpur_intake_lock(&replay->intake);
-    const gpur_append_clock clock = gpur_append_clock_begin(writer, count);
+    const gpur_append_clock clock = gpur_append_clock_begin(&replay->intake, count);
     const gpur_status status = append_host(replay, count, &gpur_source_packed, rows, &done);
     return finish(&replay->intake, status, &clock, done, appended);
 }
 
 /* Where the arrays lie. On the CPU a kernel can read anything, and the replay's feed decides who does the copying. */
-static gpur_status place_of(const gpur_replay *replay, const void *const *fields, int *on_device)
+static gpur_status place_of(const gpur_replay *replay, int64_t count, const void *const *fields, int *on_device)
 {
     gpur_device *const device = replay->device;
-    for (int32_t f = 0; f < replay->schema.count; f++) {
+    for (int32_t f = 0; f < replay->schema.count && count > 0; f++) {
         GPUR_REQUIRE(fields[f], "fields[%d], \"%s\", is NULL", (int)f, replay->schema.fields[f].name);
         int here = replay->config.feed == GPUR_FEED_SCATTER;
         if (gpur_device_is_cuda(device))
@@ -165,12 +165,12 @@ gpur_status gpur_writer_append_fields(gpur_writer *writer, int64_t count, const 
         *appended = 0;
     GPUR_REQUIRE(writer, "writer is NULL");
     GPUR_REQUIRE(count >= 0, "count is %" PRId64 "; it must be 0 or more", count);
-    GPUR_REQUIRE(fields, "fields is NULL; it must be %d pointers", (int)writer->replay->schema.count);
+    GPUR_REQUIRE(fields || count == 0, "fields is NULL; it must be %d pointers", (int)writer->replay->schema.count);
     gpur_replay *const replay = writer->replay;
-    GPUR_REQUIRE(!stream || gpur_device_is_cuda(replay->device), "stream is %p; on the CPU it must be NULL", stream);
-    GPUR_TRY(place_of(replay, fields, &on_device));
+    GPUR_TRY(gpur_native_check(replay->device, stream, 0));
+    GPUR_TRY(place_of(replay, count, fields, &on_device));
     gpur_intake_lock(&replay->intake);
-    const gpur_append_clock clock = gpur_append_clock_begin(writer, count);
+    const gpur_append_clock clock = gpur_append_clock_begin(&replay->intake, count);
     const gpur_status status = on_device ? append_device(replay, count, fields, stream, &done)
                                          : append_host(replay, count, &gpur_source_fields, fields, &done);
     return finish(&replay->intake, status, &clock, done, appended);

@@ -141,7 +141,7 @@ gpur_status gpur_writer_step(gpur_writer *writer, const void *action, const floa
     GPUR_TRY(check(writer, &in));
     gpur_intake *const intake = &writer->replay->intake;
     gpur_intake_lock(intake);
-    const gpur_append_clock clock = gpur_append_clock_begin(writer, writer->num_envs);
+    const gpur_append_clock clock = gpur_append_clock_begin(intake, writer->num_envs);
     const gpur_status status = take(writer, &in);
     gpur_append_clock_end(&clock, intake);
     gpur_intake_unlock(intake);
