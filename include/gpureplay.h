@@ -18,7 +18,7 @@
  * that would block tells how much it took). A status below zero means that the device failed: destroy what lives on it.
  * Every `destroy` takes NULL. A config struct begins with its own size and is filled in by its `_init` function, so
  * programs compiled against an older header keep working.
- * A CUDA stream that a caller names must not be under capture into a graph: what is captured would take our streams along.
+ * A CUDA stream that a caller names must not be under capture into a graph: it would take our streams along.
  * Shapes are written (batch, features), row-major; an axis of a field's shape comes after the batch axis.
  * C99, C++ and ctypes can read these headers; no CUDA header is needed.
  */

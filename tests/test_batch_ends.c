@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Batches that are given back by many threads at once, when the replay and the device handle have gone or are going. The
- * sanitizers say what was used after its end; without them most wrong orders crash. */
+/* Batches that are given back by many threads at once, when the replay and the device handle have gone or are going.
+ * The sanitizers say what was used after its end; without them most wrong orders crash. */
 #include "replay_kit.h"
 #include "test.h"
 

@@ -38,10 +38,10 @@ TEST(settings_out_of_range_are_refused_with_their_value)
     gpur_optimizer_config c = good;
     CHECK_OK(gpur_optimizer_check(&c));
     c.kind = 5, check_refusal(c, "kind is 5");
-    c = good, c.centered = 2, check_refusal(c, "centered is 2");
-    c = good, c.learning_rate.last = -1, check_refusal(c, "to -1 over");
+    c = good, c.kind = GPUR_RMSPROP_TORCH, c.centered = 2, check_refusal(c, "centered is 2");
+    c = good, c.learning_rate.last = -1, check_refusal(c, "to -1, from step 0 on");
     c = good, c.beta1 = 1, check_refusal(c, "beta1 is 1; it must be at least 0 and below 1");
-    c = good, c.decay = NAN, check_refusal(c, "decay is nan");
+    c = good, c.kind = GPUR_RMSPROP_TF, c.decay = NAN, check_refusal(c, "decay is nan");
     c = good, c.epsilon = 0, check_refusal(c, "epsilon is 0");
     c = good, c.clip_norm = -2, check_refusal(c, "clip_norm is -2");
 }

@@ -46,8 +46,8 @@ enum { GPUR_MAX_READERS = 8 };
  *   stream   a cudaStream_t (1 is the legacy default stream), which must live, and not be under capture into a graph,
  *            until the last reference has been released
  *
- *   GPUR_INVALID_ARGUMENT  a stream on the CPU, one under capture, 2 (the calling thread's own: the thread that releases
- *                          has another), more than GPUR_MAX_READERS different streams, or NULL for the batch
+ *   GPUR_INVALID_ARGUMENT  a stream on the CPU, one under capture, 2 (the calling thread's own: the thread that
+ *                          releases has another), more than GPUR_MAX_READERS streams, or NULL for the batch
  */
 GPUR_API gpur_status gpur_batch_wait(gpur_batch *batch, void *stream);
 

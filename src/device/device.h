@@ -55,8 +55,8 @@ gpur_status gpur_stream_sync(gpur_stream *stream);
 gpur_device *gpur_stream_device(gpur_stream *stream);
 void *gpur_stream_native(gpur_stream *stream);
 
-/* Refuses a caller's stream that cannot be ordered: any but NULL on the CPU; on CUDA one that is being captured, and one
- * whose handle means another stream in each thread, if it is `kept` for when another thread may be calling. */
+/* Refuses a caller's stream that cannot be ordered: any but NULL on the CPU; on CUDA one that is being captured, and
+ * one whose handle means another stream in each thread, if it is `kept` for when another thread may be calling. */
 gpur_status gpur_native_check(gpur_device *device, void *native, int kept);
 
 /* Makes `stream` wait for what the caller's native stream holds now, and the other way round. CPU: nothing to do. */

@@ -113,8 +113,8 @@ static gpur_status refuse_captured(gpur_device *device, cudaStream_t native)
 gpur_status gpur_cuda_native_check(gpur_device *device, void *native, int kept)
 {
     GPUR_REQUIRE(!kept || native != (void *)cudaStreamPerThread,
-                 "stream is %p, the calling thread's own, which is another one in the thread that releases the batch; it "
-                 "must be a stream that every thread calls by the same name",
+                 "stream is %p, the calling thread's own, which is another one in the thread that releases the batch; "
+                 "it must be a stream that every thread calls by the same name",
                  native);
     return refuse_captured(device, (cudaStream_t)native);
 }
