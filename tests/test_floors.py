@@ -15,6 +15,7 @@ BELOW = {
     "src/device": ["src/device", "src/base", "include", "kernels"],
     "src/replay": ["src/replay", "src/device", "src/base", "include", "kernels"],
     "src/learn": ["src/learn", "src/replay", "src/device", "src/base", "include", "kernels"],
+    "src/python": ["src/python", "include"],
     "include": ["include"],
     "examples": ["examples", "include"],
     "bench": ["bench", "include"],

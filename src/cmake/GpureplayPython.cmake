@@ -1,12 +1,35 @@
 # SPDX-License-Identifier: MIT
-# What `pip install .` puts beside the Python package's modules: the shared library under one plain name, and the module
-# that it loads from its own folder.
+# What `pip install .` puts beside the Python package's modules: the shared library under one plain name, the module
+# that it loads from its own folder, and the extension module _fast where Python's headers are. The tests of the package
+# want that module, too; it lies beside the library in the build.
 option(GPUREPLAY_PYTHON "Make the rules that pip installs by" OFF)
 gpureplay_check_switch(GPUREPLAY_PYTHON "ON or OFF")
-if(NOT GPUREPLAY_PYTHON)
+if(NOT GPUREPLAY_PYTHON AND NOT GPUREPLAY_TESTS)
     return()
 endif()
-install(FILES $<TARGET_FILE:gpureplay> DESTINATION gpureplay RENAME libgpureplay.so COMPONENT python)
-if(TARGET gpureplay_cudamath)
-    install(FILES $<TARGET_FILE:gpureplay_cudamath> DESTINATION gpureplay COMPONENT python)
+
+# The interpreter that runs the tests, if somebody named one. A sanitizer's module could not be loaded by it.
+if(Python3_EXECUTABLE AND NOT Python_EXECUTABLE)
+    set(Python_EXECUTABLE ${Python3_EXECUTABLE})
+endif()
+if(NOT GPUREPLAY_SANITIZE)
+    find_package(Python 3.9 QUIET COMPONENTS Interpreter Development.Module)
+endif()
+if(Python_Development.Module_FOUND)
+    file(GLOB sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/python/fast/*.c)
+    python_add_library(gpureplay_fast MODULE WITH_SOABI ${sources})
+    target_include_directories(gpureplay_fast PRIVATE ${PROJECT_SOURCE_DIR}/include)
+    target_link_libraries(gpureplay_fast PRIVATE gpureplay_options)
+    set_target_properties(gpureplay_fast PROPERTIES OUTPUT_NAME _fast C_VISIBILITY_PRESET hidden
+        LIBRARY_OUTPUT_DIRECTORY $<TARGET_FILE_DIR:gpureplay>)
+endif()
+
+if(GPUREPLAY_PYTHON)
+    install(FILES $<TARGET_FILE:gpureplay> DESTINATION gpureplay RENAME libgpureplay.so COMPONENT python)
+    if(TARGET gpureplay_cudamath)
+        install(FILES $<TARGET_FILE:gpureplay_cudamath> DESTINATION gpureplay COMPONENT python)
+    endif()
+    if(TARGET gpureplay_fast)
+        install(TARGETS gpureplay_fast DESTINATION gpureplay COMPONENT python)
+    endif()
 endif()

@@ -85,19 +85,17 @@ class Batch:
         return self[name]
 
     def __getitem__(self, name: str) -> Any:
-        """Arrays of the CPU are made when first asked for, and kept: in _views, with how often they are kept, and as
-        attributes."""
+        """Arrays of the CPU are made when first asked for, and kept: in _views, and as attributes."""
         layout = self._layout(name)
         if self._on_cuda:
             return Array(self, layout)  # which holds the batch, so the batch must not hold it
-        for view, of, _ in self._views:
+        for view, of in self._views:
             if of is layout:
                 return view
         view = np.ndarray(layout.shape, layout.dtype, self._memory, layout.offset)
-        is_attribute = layout.name not in self.__dict__ and not hasattr(Batch, layout.name)
-        if is_attribute:
+        if layout.name not in self.__dict__ and not hasattr(Batch, layout.name):
             self.__dict__[layout.name] = view
-        self._views.append((view, layout, 1 + is_attribute))
+        self._views.append((view, layout))
         return view
 
     def _layout(self, name: str) -> Layout:
@@ -109,6 +107,12 @@ class Batch:
     def __setattr__(self, name: str, _value: Any) -> NoReturn:
         raise AttributeError(f"{name} of a batch cannot be replaced; write into it (batch.{name}[:] = ...), or keep "
                              "your own array beside it")
+
+    def _parts(self) -> tuple:
+        """Itself, its attributes, and on the CPU its memory and every array: what a user can hold of it."""
+        if self._on_cuda:
+            return self, self.__dict__
+        return self, self.__dict__, self._memory, *(self[name] for name in self._layouts.names)
 
     def keys(self) -> list[str]:
         """The names of the arrays: fields in the schema's order, then discount, weight, id."""

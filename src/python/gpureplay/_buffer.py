@@ -14,12 +14,13 @@ from . import _mirror, _reuse
 from ._batch import Batch, Layouts, Reference
 from ._device import Device, as_device
 from ._handle import Handle, start_work
-from ._library import check, failed, lib
+from ._library import check, lib
 from ._numbers import integer
 from ._replay_config import Plan, Stats, flush_of, replay_config
 from ._schema import fields_of
 from ._writer import Writer
 
+_redraw = _reuse.redraw
 _SPARE = 3  # batches of the last size that are looked at again
 
 
@@ -58,10 +59,11 @@ class ReplayBuffer(Handle):
             "index_source": int(distinct), "flush": flush_of(flush), "update_size": update_size, "min_size": min_size,
             "max_batch": max_batch, "gamma": gamma, "reward_clip": reward_clip, "seed": seed})
         self.device, self.capacity, self.num_envs = as_device(device), config.capacity, num_envs
+        self._waits = self.device._waits
         self._array_names = [field.name for field in self.fields]
         self._array_names += [name for name in ("discount", "weight", "id") if name not in self._array_names]
         self._layouts: dict[int, Layouts] = {}
-        self._spare: tuple[int, list[Batch]] = 0, []  # batches of one size, replaced as one
+        self._spare: tuple[int, tuple] = 0, ()  # watches of batches of one size, replaced as one
         self._users: weakref.WeakSet[Handle] = weakref.WeakSet()  # writers and learners, which end with the buffer
         address = ctypes.c_void_p()
         start_work()
@@ -73,11 +75,11 @@ class ReplayBuffer(Handle):
         """One step of every environment: each field of the schema by name, (num_envs, ...), or without that axis when
         there is one environment. `truncated` may be left out: none was. See `Writer.add`. Returns how many transitions
         it made."""
-        return self._writer.add(info=info, final_obs=final_obs, **values)
+        return self._writer._add(values, info, final_obs)
 
     def extend(self, *, stream: int | None = None, **values: Any) -> int:
         """Finished transitions: each field of the schema by name, (count, ...). See `Writer.extend`. Returns count."""
-        return self._writer.extend(stream=stream, **values)
+        return self._writer._extend(values, stream)
 
     def flush(self) -> None:
         """The next draw sees all that was added. Under flush "auto" it does anyway."""
@@ -94,15 +96,11 @@ class ReplayBuffer(Handle):
         the arrays sees to that. An earlier batch that nobody holds any more may be drawn into again.
 
         TooFew: nothing is there, or fewer than batch_size of a distinct draw. InvalidArgument: beyond max_batch."""
-        size, spare = self._spare
+        size, watches = self._spare
         if batch_size == size:
-            batch = _reuse.walk(spare, _reuse.is_idle)
+            batch = _redraw(self, stream, watches)
             if batch is not None:
-                status = self._ask(lib.gpur_replay_resample, stream, batch._handle)
-                if status == 0:
-                    return self._ready(batch)
-                if status != _mirror.WOULD_BLOCK:
-                    raise self._explain(failed(status))
+                return self._ready(batch) if self._waits else batch
         return self._keep(self._draw(lib.gpur_replay_sample, integer("batch_size", batch_size), stream))
 
     def gather(self, ids: Sequence[int] | np.ndarray, *, stream: int | None = None) -> Batch:
@@ -121,14 +119,14 @@ class ReplayBuffer(Handle):
 
     def _ready(self, batch: Batch) -> Batch:
         """Filled in, or on CUDA ordered before whatever reads it."""
-        if self.device._waits:
+        if self._waits:
             batch.wait()
         return batch
 
     def _keep(self, batch: Batch) -> Batch:
         """Looks at this batch again when as many are wanted the next time."""
-        size, spare = self._spare
-        self._spare = len(batch), [*(spare[-_SPARE + 1:] if len(batch) == size else ()), batch]
+        size, watches = self._spare
+        self._spare = len(batch), (*(watches[-_SPARE + 1:] if len(batch) == size else ()), _reuse.watch(batch))
         return batch
 
     def __len__(self) -> int:
@@ -165,7 +163,7 @@ class ReplayBuffer(Handle):
 
     def close(self) -> None:
         """Closes the buffer's writers and learners and gives its memory back. Batches that are held live on."""
-        self._spare = 0, []
+        self._spare = 0, ()
         address = self._shut()
         for user in list(self._users):
             user.close()

@@ -51,7 +51,11 @@ class Handle:
         """`_ask`, and an exception for a status that is not OK."""
         status = self._ask(function, *arguments)
         if status != 0:
-            raise self._explain(failed(status))
+            self._refuse(status)
+
+    def _refuse(self, status: int) -> NoReturn:
+        """Raises what a status that is not OK means."""
+        raise self._explain(failed(status))
 
     def _explain(self, error: Exception) -> Exception:
         """`error`, or what it comes from when this object is not open."""

@@ -1,49 +1,67 @@
 # SPDX-License-Identifier: MIT
-"""Whether anybody still looks at a batch that the buffer keeps for the next draw.
+"""Drawing into a batch that nobody looks at any more.
 
-Drawing into a batch that nobody holds saves making its arrays anew, which at 32 transitions takes longer than the draw.
-A batch is in use while somebody holds it, one of its arrays or their memory; whatever is made of an array (slices,
-memoryviews, tensors) holds one of these. So reference counts tell, where the interpreter keeps them exactly: what
-"nobody" counts to is measured here, once, by the function that `ReplayBuffer.sample` calls, and where the measure
-cannot tell, no batch is used again.
+It saves making a batch's arrays anew, which at 32 transitions takes longer than the draw. A batch is in use while
+somebody holds it, one of its arrays or their memory; whatever is made of an array (slices, memoryviews, tensors) holds
+one of these. So reference counts tell, where the interpreter keeps them exactly: what "nobody" counts to is measured
+here, once, by what `ReplayBuffer.sample` calls, and where the measure cannot tell, no batch is used again.
 """
 
 from __future__ import annotations
 
+import operator
 import sys
 from collections.abc import Callable
-from types import SimpleNamespace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from . import _mirror
+from ._accelerator import fast
+from ._library import lib
+
+if TYPE_CHECKING:
+    from ._batch import Batch
+    from ._buffer import ReplayBuffer
+
 _count = getattr(sys, "getrefcount", lambda _: 0)
+_form = operator.attrgetter("shape", "dtype")
+_own_idle: list[int] = []  # what a batch and its attributes count to when only their watch holds them; [] is never
+_most = sys.maxsize  # a batch that counts to more is in use
 
 
-Tally = tuple  # references to a batch, to its attributes, to its memory without its arrays', and most to any array
-_NEVER: Tally = (-1, -1, -1, -1)
-_BUSY: Tally = (0, 0, 0, 0)
-_idle_view = 0  # an array that only the batch holds counts to this
+class Watch:
+    """A batch with all that makes it up, and the references to each of these when nobody else has one."""
+
+    def __init__(self, parts: tuple):
+        self.parts = parts  # (batch, its attributes, its memory, its arrays ...)
+        self.arrays = parts[3:]
+        self.forms = list(map(_form, self.arrays))
+        self.idle = [*_own_idle, *list(map(_count, parts))[2:]]  # its maker still holds the batch and its attributes
 
 
-def tally(batch: Any) -> Tally:
-    """Of a batch. One whose arrays were given another shape or type in place is busy for ever."""
-    own, most = batch.__dict__, _idle_view
-    views = own["_views"]
-    for view, layout, kept in views:
-        count = _count(view) - kept
-        if count > most:
-            most = count
-        if view.shape != layout.shape or view.dtype is not layout.dtype:
-            return _BUSY
-    return _count(batch), _count(own), _count(own.get("_memory")) - len(views), most
-
-
-def walk(batches: list, accept: Callable[[Tally], Any]) -> Any:
-    """The first batch whose tally is accepted, or None."""
-    for batch in batches:
-        if accept(tally(batch)):
+def walk(watches: tuple[Watch, ...], accept: Callable[[list[int], list[int]], bool]) -> Any:
+    """The first batch whose counts are accepted, or None. Of two threads that come here at once, each sees what the
+    other holds. A batch of which an array was given another shape or type in place is not used again."""
+    for watch in watches:
+        parts = watch.parts
+        batch = parts[0]
+        if _count(batch) <= _most and accept(list(map(_count, parts)), watch.idle) \
+                and list(map(_form, watch.arrays)) == watch.forms:
             return batch
+    return None
+
+
+def _redraw(buffer: ReplayBuffer, stream: int | None, watches: tuple[Watch, ...]) -> Batch | None:
+    """Draws anew into one of these batches that nobody looks at. None: there is none."""
+    batch = walk(watches, operator.eq)
+    if batch is None:
+        return None
+    status = buffer._ask(lib.gpur_replay_resample, stream, batch._handle)
+    if status == 0:
+        return batch
+    if status != _mirror.WOULD_BLOCK:
+        buffer._refuse(status)
     return None
 
 
@@ -51,29 +69,58 @@ class _Probe:
     """A batch as far as the counting goes."""
 
     def __init__(self) -> None:
-        part = SimpleNamespace(shape=(1,), dtype=np.dtype(np.float32))
-        self._memory = bytearray(4)
-        self.view = np.ndarray(part.shape, part.dtype, self._memory)
-        self._views = [(self.view, part, 2)]
+        self.memory = bytearray(4)
+        self.view = np.ndarray((1,), np.float32, self.memory)
 
 
-def _tallies(batches: list[_Probe]) -> list[Tally]:
-    found: list[Tally] = []
-    walk(batches, found.append)
-    return found
+def _watch(kind: type, probe: Any) -> Any:
+    own = vars(probe)
+    return kind((probe, own, own["memory"], own["view"]))
 
 
-def _measure() -> Tally:
-    """The tally of a batch that only the buffer's list holds; _NEVER when counts do not tell that from one in use."""
-    kept = [_Probe(), _Probe()]
-    idle = _tallies(kept)
-    held = kept[1], vars(kept[1]), kept[1]._memory, kept[1].view
-    busy = _tallies(kept)
-    del held
-    exact = all(a < b for a, b in zip(idle[1], busy[1])) and idle[0] == idle[1] == busy[0] and _tallies(kept) == idle
-    return idle[0] if exact and getattr(sys, "_is_gil_enabled", lambda: True)() else _NEVER
+def _measure() -> None:
+    """Sets _own_idle and _most, from a watch that alone holds its batch."""
+    global _most
+    found: list[list[int]] = []
+
+    def take(counts: list[int], _idle: list[int]) -> bool:
+        found.append(counts[:2])
+        return False
+
+    walk((_watch(Watch, _Probe()),), take)
+    _own_idle[:], _most = found[0], found[0][0]
 
 
-_IDLE = _measure()
-_idle_view = _IDLE[-1]
-is_idle = _IDLE.__eq__
+def _is_exact(kind: type, idle: Callable[[tuple], Any]) -> bool:
+    """Whether a look at a watch tells a batch in use from one that is not, whatever of it is held."""
+    watch = _watch(kind, _Probe())
+    if idle((watch,)) is None:
+        return False
+    for part in (vars, operator.attrgetter("memory"), operator.attrgetter("view"), lambda probe: probe):
+        held = part(idle((watch,)))
+        if idle((watch,)) is not None:
+            return False
+        del held
+    return idle((watch,)) is not None
+
+
+def _never(_buffer: Any, _stream: Any, _watches: tuple) -> None:
+    """Where counts do not tell."""
+
+
+def _choose() -> tuple[type, Callable[[Any, Any, tuple], Any]]:
+    """What watches, and what draws: by the extension if it can, else by Python if it can."""
+    if fast is not None and _is_exact(fast.Watch, fast.idle):
+        return fast.Watch, fast.redraw
+    _measure()
+    with_lock = getattr(sys, "_is_gil_enabled", lambda: True)()
+    exact = with_lock and _is_exact(Watch, lambda watches: walk(watches, operator.eq))
+    return Watch, _redraw if exact else _never
+
+
+_kind, redraw = _choose()
+
+
+def watch(batch: Batch) -> Any:
+    """Of a batch that was just drawn, with all its arrays made."""
+    return _kind(batch._parts())

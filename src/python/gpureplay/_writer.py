@@ -8,6 +8,7 @@ import threading
 from typing import TYPE_CHECKING, Any
 
 from . import _episodes, _inputs, _nan
+from ._accelerator import fast
 from ._columns import Arrays, Columns
 from ._dlpack import DeviceArray
 from ._handle import Handle
@@ -38,6 +39,8 @@ class Writer(Handle):
         self._columns = Columns(buffer.fields, num_envs, buffer.device.is_cuda)
         self._stage = Stage.of(buffer.fields, num_envs)
         self._turn = threading.RLock()
+        self._rows = fast.Rows(buffer.fields, bool(buffer.check_nan)) if fast is not None else None
+        self._steps = self._rows if type(resets) is _episodes.Disabled else None
 
     def add(self, *, info: Any = None, final_obs: Any = None, **values: Any) -> int:
         """One step of every environment: each field of the schema by name, (num_envs, ...), or without that axis when
@@ -50,7 +53,14 @@ class Writer(Handle):
 
         Returns how many transitions it made. TypeError, ValueError: a field is missing, unknown, of another shape or
         dtype, or has NaN; nothing was added."""
+        return self._add(values, info, final_obs)
+
+    def _add(self, values: dict[str, Any], info: Any, final_obs: Any) -> int:
         with self._turn:
+            if self._steps is not None:
+                count = self._steps.append(self, values, self.num_envs)
+                if count is not None:
+                    return count
             arrays, ended = self._resets.settle(self._columns.of_step(values), info, final_obs)
             count = self._append(arrays, None)
             self._resets.done(ended)
@@ -65,7 +75,14 @@ class Writer(Handle):
 
         Returns count. TypeError, ValueError: as `add`, but device arrays are not searched for NaN; nothing was
         added."""
+        return self._extend(values, stream)
+
+    def _extend(self, values: dict[str, Any], stream: int | None) -> int:
         with self._turn:
+            if stream is None and self._rows is not None:
+                count = self._rows.append(self, values, -1)
+                if count is not None:
+                    return count
             arrays = self._columns.of_block(values, stream)
             if isinstance(arrays[0], DeviceArray):
                 stream = _inputs.stream_of(arrays, stream)

@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: MIT */
+/* The module gpureplay._fast. */
+#include "array.h"
+
+fast_library fast_used;
+
+/* Data pointers and functions are of one size wherever dlsym is. */
+static void set_function(void *function, PyObject *address)
+{
+    *(void **)function = PyLong_AsVoidPtr(address);
+}
+
+static PyObject *use(PyObject *module, PyObject *arguments)
+{
+    (void)module;
+    PyObject *array, *append, *resample;
+    if (!PyArg_ParseTuple(arguments, "O!O!O!", &PyType_Type, &array, &PyLong_Type, &append, &PyLong_Type, &resample))
+        return NULL;
+    set_function(&fast_used.append, append);
+    set_function(&fast_used.resample, resample);
+    Py_INCREF(array);
+    Py_XSETREF(fast_used.array, (PyTypeObject *)(void *)array);
+    Py_RETURN_NONE;
+}
+
+static PyObject *tuple_of(const Py_ssize_t *numbers, int count)
+{
+    PyObject *tuple = PyTuple_New(count);
+    for (int at = 0; tuple && at < count; at++)
+        PyTuple_SET_ITEM(tuple, at, PyLong_FromSsize_t(numbers[at]));
+    return tuple;
+}
+
+/* (shape, strides, flags, dtype), or None where an array's fields do not lie as array.h says: no pointer is followed
+ * unless the array's own address and number of axes were found. */
+static PyObject *describe(PyObject *module, PyObject *arguments)
+{
+    (void)module;
+    PyObject *object, *address;
+    int nd;
+    if (!PyArg_ParseTuple(arguments, "OO!i", &object, &PyLong_Type, &address, &nd))
+        return NULL;
+    const fast_array *array = fast_array_of(object);
+    if (!array || Py_TYPE(object)->tp_basicsize < (Py_ssize_t)sizeof *array ||
+        array->data != PyLong_AsVoidPtr(address) || array->nd != nd)
+        Py_RETURN_NONE;
+    return Py_BuildValue("NNiO", tuple_of(array->dimensions, nd), tuple_of(array->strides, nd), array->flags,
+                         array->descr);
+}
+
+static PyMethodDef functions[] = {
+    {"use", use, METH_VARARGS, "use(ndarray, append, resample): NumPy's type, and two functions' addresses"},
+    {"describe", describe, METH_VARARGS, "describe(array, address, ndim): (shape, strides, flags, dtype) or None"},
+    {"idle", fast_idle, METH_O, "idle(watches): the first batch that nobody looks at, or None"},
+    {"redraw", (PyCFunction)(void (*)(void))fast_redraw, METH_FASTCALL,
+     "redraw(buffer, stream, watches): a batch drawn into, or None"},
+    {NULL, NULL, 0, NULL},
+};
+
+static struct PyModuleDef definition = {
+    PyModuleDef_HEAD_INIT, "gpureplay._fast", "What costs most of a call, in C", -1, functions, NULL, NULL, NULL, NULL,
+};
+
+static int add_type(PyObject *module, const char *name, PyTypeObject *type)
+{
+    if (PyType_Ready(type))
+        return -1;
+    Py_INCREF(type);
+    return PyModule_AddObject(module, name, (PyObject *)type);
+}
+
+PyMODINIT_FUNC PyInit__fast(void)
+{
+    PyObject *module = PyModule_Create(&definition);
+    fast_used.handle = PyUnicode_InternFromString("_handle");
+    fast_used.calls = PyUnicode_InternFromString("_calls");
+    if (module && (!fast_used.handle || !fast_used.calls || add_type(module, "Rows", &fast_rows_type) ||
+                   add_type(module, "Watch", &fast_watch_type)))
+        Py_CLEAR(module);
+    return module;
+}

@@ -1,0 +1,71 @@
+# SPDX-License-Identifier: MIT
+"""The extension module `_fast`, where there is one: what costs most of a call, in C. The package gives the same without
+it, later.
+
+GPUREPLAY_FAST: "off" leaves it out; a path is that of the module's file, where it does not lie in the package.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import importlib.util
+import os
+import sys
+from typing import Any
+
+import numpy as np
+
+from ._library import lib
+
+VARIABLE = "GPUREPLAY_FAST"
+
+
+def _import() -> Any:
+    named = os.environ.get(VARIABLE, "")
+    if named == "off" or not getattr(sys, "_is_gil_enabled", lambda: True)():
+        return None  # without the interpreter's lock its looks at counts and lists would be races
+    if not named:
+        try:
+            from . import _fast
+        except ImportError:
+            return None
+        return _fast
+    if not os.path.isfile(named):
+        raise ImportError(f"{VARIABLE} is {named!r}, where there is no file; it must be \"off\", or the module's path")
+    spec = importlib.util.spec_from_file_location(f"{__package__}._fast", named)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def _as_told(fast: Any, array: np.ndarray) -> bool:
+    """Whether the module reads of an array what the array says."""
+    found = fast.describe(array, array.__array_interface__["data"][0], array.ndim)
+    if found is None:
+        return False
+    shape, strides, flags, dtype = found
+    told = array.flags.c_contiguous, array.flags.aligned
+    return shape == array.shape and strides == array.strides and dtype is array.dtype \
+        and (bool(flags & 0x1), bool(flags & 0x100)) == told
+
+
+def _reads_arrays(fast: Any) -> bool:
+    """NumPy's own layout of an array is read; should one ever change it, the module is not used."""
+    grid = np.arange(24, dtype=np.int32).reshape(2, 3, 4)
+    odd = np.frombuffer(bytearray(21), np.uint8)[1:].view(np.float32)
+    return all(_as_told(fast, array) for array in (grid, grid[0, 0], grid.T, grid[:, ::2], odd, np.zeros(3, np.bool_)))
+
+
+def _address(function: Any) -> int:
+    return ctypes.cast(function, ctypes.c_void_p).value or 0
+
+
+def _load() -> Any:
+    fast = _import()
+    if fast is None:
+        return None
+    fast.use(np.ndarray, _address(lib.gpur_writer_append_fields), _address(lib.gpur_replay_resample))
+    return fast if _reads_arrays(fast) else None
+
+
+fast = _load()
