@@ -8,10 +8,9 @@
 static gpur_status begin(gpur_replay *replay, int64_t needed)
 {
     GPUR_TRY(gpur_event_sync(replay->done[replay->launches % 2])); /* the launch before the one before */
-    if (needed == 0)
-        return GPUR_OK;
     gpur_intake_lock(&replay->intake);
-    const gpur_status status = gpur_intake_begin_launch(&replay->intake, needed);
+    const gpur_status status = needed == 0 ? gpur_feed_begin_turn(&replay->intake.feed)
+                                           : gpur_intake_begin_launch(&replay->intake, needed);
     gpur_intake_unlock(&replay->intake);
     return status;
 }

@@ -208,12 +208,18 @@ gpur_status gpur_feed_arrays(gpur_feed *feed, const void *const *fields, int64_t
     return feed_scattered(feed, &copies, feed->clipped < 0 ? NULL : fields[feed->clipped], count);
 }
 
+gpur_status gpur_feed_begin_turn(gpur_feed *feed)
+{
+    GPUR_TRY(show(feed));
+    feed->launching = feed->unread = 1;
+    return GPUR_OK;
+}
+
 gpur_status gpur_feed_begin_launch(gpur_feed *feed)
 {
     GPUR_TRY(publish_soon(feed));
     gpur_feed_hasten(feed);
-    GPUR_TRY(show(feed));
-    feed->launching = feed->unread = 1;
+    GPUR_TRY(gpur_feed_begin_turn(feed));
     feed->launches++;
     return GPUR_OK;
 }

@@ -61,6 +61,9 @@ void gpur_feed_hasten(gpur_feed *feed);
 /* Publishes what is due and sets the device's window for a launch; until gpur_feed_end_launch, the window may only lose
  * rows that leave, and keeps max_batch of them. */
 gpur_status gpur_feed_begin_launch(gpur_feed *feed);
+
+/* The same without publishing, for work that is no draw of anybody's but may read the window, as a warm-up does. */
+gpur_status gpur_feed_begin_turn(gpur_feed *feed);
 void gpur_feed_end_launch(gpur_feed *feed);
 
 #endif
