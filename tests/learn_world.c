@@ -132,3 +132,17 @@ int64_t world_weights(gpur_learner *learner, int32_t which, float *values, int64
     }
     return used;
 }
+
+gpur_learner_stats world_stats(gpur_learner *learner)
+{
+    gpur_learner_stats stats = {.size = sizeof stats};
+    if (gpur_learner_sync(learner) != GPUR_OK || gpur_learner_get_stats(learner, &stats) != GPUR_OK)
+        stats.steps = -1;
+    return stats;
+}
+
+void world_ids(int t, int count, int64_t *ids)
+{
+    for (int b = 0; b < count; b++)
+        ids[b] = ((int64_t)t * 131 + b * 37 + (b % 3) * t) % WORLD_ROWS;
+}

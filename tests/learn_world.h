@@ -39,4 +39,10 @@ ref_net *world_net(gpur_learner *learner, const gpur_learner_config *config);
 /* All online weights in the order of their names: at most `most` of them; their number. */
 int64_t world_weights(gpur_learner *learner, int32_t which, float *values, int64_t most);
 
+/* After all train steps enqueued; `steps` is -1 when they could not be had. */
+gpur_learner_stats world_stats(gpur_learner *learner);
+
+/* The (count) ids of step t: a fixed walk through the rows, duplicates now and then. */
+void world_ids(int t, int count, int64_t *ids);
+
 #endif

@@ -9,21 +9,6 @@ enum { MOST = 4096, BATCH = 16 };
 
 static gpur_device *device;
 
-static gpur_learner_stats stats_of(gpur_learner *learner)
-{
-    gpur_learner_stats stats = {.size = sizeof stats};
-    if (gpur_learner_sync(learner) != GPUR_OK || gpur_learner_get_stats(learner, &stats) != GPUR_OK)
-        stats.steps = -1;
-    return stats;
-}
-
-/* Ids of step t: a fixed walk through the rows, duplicates now and then. */
-static void ids_of_step(int t, int64_t *ids)
-{
-    for (int b = 0; b < BATCH; b++)
-        ids[b] = ((int64_t)t * 131 + b * 37 + (b % 3) * t) % WORLD_ROWS;
-}
-
 /* `steps` steps on the same rows, by the learner and by the reference; the losses must agree. */
 static void compare_losses(learn_world *world, gpur_learner *learner, const gpur_learner_config *config, int steps)
 {
@@ -33,13 +18,13 @@ static void compare_losses(learn_world *world, gpur_learner *learner, const gpur
         int64_t ids[BATCH];
         ref_row rows[BATCH];
         double q;
-        ids_of_step(t, ids);
+        world_ids(t, BATCH, ids);
         for (int b = 0; b < BATCH; b++)
             rows[b] = world_reference(world, ids[b]);
         const double loss = ref_dqn_loss(net, config, (double)0.9f, rows, BATCH, &q);
         const double norm = ref_dqn_update(net, config, t);
         CHECK_OK(gpur_learner_train_on(learner, ids));
-        const gpur_learner_stats stats = stats_of(learner);
+        const gpur_learner_stats stats = world_stats(learner);
         CHECK_EQUAL(stats.steps, t);
         CHECK_NEAR(stats.loss, loss, 1e-4 * fabs(loss));
         CHECK_NEAR(stats.mean_q, q, 1e-4 * (0.01 + fabs(q)));
@@ -136,7 +121,7 @@ TEST(the_gradient_agrees_with_finite_differences_of_the_loss)
     CHECK_OK(gpur_learner_create(world.replay, &config, &learner));
     ref_net *const net = world_net(learner, &config);
     CHECK(net);
-    ids_of_step(1, ids);
+    world_ids(1, BATCH, ids);
     for (int b = 0; b < BATCH; b++)
         rows[b] = world_reference(&world, ids[b]);
     CHECK_OK(gpur_learner_train_on(learner, ids));
@@ -226,7 +211,7 @@ static float loss_on(learn_world *world, int64_t id, int double_dqn, const float
         gpur_learner_write_weights(learner, GPUR_WEIGHTS_ONLINE, "q.out.bias", online, WORLD_ACTIONS) == GPUR_OK &&
         gpur_learner_write_weights(learner, GPUR_WEIGHTS_TARGET, "q.out.bias", target, WORLD_ACTIONS) == GPUR_OK &&
         gpur_learner_train_on(learner, ids) == GPUR_OK)
-        loss = stats_of(learner).loss;
+        loss = world_stats(learner).loss;
     gpur_learner_destroy(learner);
     return loss;
 }

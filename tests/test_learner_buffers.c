@@ -35,14 +35,6 @@ static void close_learner(gpur_learner *learner)
     world_close(&world);
 }
 
-static gpur_learner_stats stats_of(gpur_learner *learner)
-{
-    gpur_learner_stats stats = {.size = sizeof stats};
-    if (gpur_learner_sync(learner) != GPUR_OK || gpur_learner_get_stats(learner, &stats) != GPUR_OK)
-        stats.steps = -1;
-    return stats;
-}
-
 TEST(a_number_of_buffers_out_of_range_is_refused_with_its_value)
 {
     gpur_learner *learner = NULL;
@@ -86,7 +78,7 @@ TEST(null_is_refused)
     CHECK_STATUS(gpur_learner_train_rows(learner, NULL), GPUR_INVALID_ARGUMENT);
     CHECK_MESSAGE("rows is NULL; it must be (batch_size, row_bytes)");
     CHECK_STATUS(gpur_learner_train_rows(NULL, world.rows), GPUR_INVALID_ARGUMENT);
-    CHECK_EQUAL(stats_of(learner).steps_enqueued, 0);
+    CHECK_EQUAL(world_stats(learner).steps_enqueued, 0);
     close_learner(learner);
 }
 
@@ -112,7 +104,7 @@ TEST(buffers_come_in_turn_are_apart_and_no_more_than_there_are)
     CHECK_OK(gpur_learner_train_rows(learner, b[1]));
     CHECK_OK(gpur_learner_get_rows(learner, &again));
     CHECK(again == b[1]);
-    CHECK_EQUAL(stats_of(learner).steps, 1);
+    CHECK_EQUAL(world_stats(learner).steps, 1);
     close_learner(learner);
 }
 
@@ -131,7 +123,7 @@ TEST(a_buffer_may_be_given_back_untrained)
     CHECK_STATUS(gpur_learner_return_rows(NULL, rows), GPUR_INVALID_ARGUMENT);
     CHECK_OK(gpur_learner_get_rows(learner, &again));
     CHECK(again == rows);
-    CHECK_EQUAL(stats_of(learner).steps_enqueued, 0);
+    CHECK_EQUAL(world_stats(learner).steps_enqueued, 0);
     close_learner(learner);
 }
 
@@ -147,7 +139,7 @@ TEST(places_that_are_no_buffer_of_the_callers_are_refused_and_nothing_is_trained
     CHECK_OK(gpur_learner_train_rows(learner, rows));
     CHECK_STATUS(gpur_learner_train_rows(learner, rows), GPUR_INVALID_ARGUMENT);
     CHECK_MESSAGE("rows is host batch 0, which was given back");
-    CHECK_EQUAL(stats_of(learner).steps_enqueued, 1);
+    CHECK_EQUAL(world_stats(learner).steps_enqueued, 1);
     close_learner(learner);
 }
 
@@ -177,7 +169,7 @@ static void measure(int32_t host_batches, gpur_learner_stats *stats, int64_t *us
     CHECK_OK(gpur_device_get_info(device, &before));
     CHECK_OK(gpur_learner_create(world.replay, &config, &learner));
     CHECK_OK(gpur_device_get_info(device, &with));
-    *stats = stats_of(learner);
+    *stats = world_stats(learner);
     *used = with.memory_used - before.memory_used;
     gpur_learner_destroy(learner);
     CHECK_OK(gpur_device_get_info(device, &after));

@@ -15,25 +15,11 @@ static gpur_learner_config rows_config(int32_t host_batches)
     return config;
 }
 
-static gpur_learner_stats stats_of(gpur_learner *learner)
-{
-    gpur_learner_stats stats = {.size = sizeof stats};
-    if (gpur_learner_sync(learner) != GPUR_OK || gpur_learner_get_stats(learner, &stats) != GPUR_OK)
-        stats.steps = -1;
-    return stats;
-}
-
-static void ids_of_step(int t, int64_t *ids)
-{
-    for (int b = 0; b < BATCH; b++)
-        ids[b] = ((int64_t)t * 131 + b * 37 + (b % 3) * t) % WORLD_ROWS;
-}
-
 /* The same transitions, packed. */
 static void rows_of_step(const learn_world *world, int t, world_row *rows)
 {
     int64_t ids[BATCH];
-    ids_of_step(t, ids);
+    world_ids(t, BATCH, ids);
     for (int b = 0; b < BATCH; b++)
         rows[b] = world->rows[ids[b]];
 }
@@ -65,8 +51,8 @@ static gpur_status from_memory_spoiled_afterwards(gpur_learner *learner, const w
 static float loss_by_ids(gpur_learner *learner, int t)
 {
     int64_t ids[BATCH];
-    ids_of_step(t, ids);
-    return gpur_learner_train_on(learner, ids) == GPUR_OK ? stats_of(learner).loss : NAN;
+    world_ids(t, BATCH, ids);
+    return gpur_learner_train_on(learner, ids) == GPUR_OK ? world_stats(learner).loss : NAN;
 }
 
 static int equal_bits(float a, float b)
@@ -88,11 +74,11 @@ static void compare(const learn_world *world, gpur_learner *rows, gpur_learner *
         world_row batch[BATCH];
         rows_of_step(world, t, batch);
         CHECK_OK(train(rows, batch));
-        const float loss = stats_of(rows).loss;
+        const float loss = world_stats(rows).loss;
         CHECK(loss > 0.0f && equal_bits(loss, loss_by_ids(ids, t)));
     }
-    CHECK_EQUAL(stats_of(rows).steps, STEPS);
-    CHECK_EQUAL(stats_of(rows).skipped, 0);
+    CHECK_EQUAL(world_stats(rows).steps, STEPS);
+    CHECK_EQUAL(world_stats(rows).skipped, 0);
     CHECK(equal_weights(rows, ids, GPUR_WEIGHTS_ONLINE));
     CHECK(equal_weights(rows, ids, GPUR_WEIGHTS_TARGET));
 }
@@ -140,7 +126,7 @@ static void check_unwaited(int32_t host_batches, train_fn train)
         world_row batch[BATCH];
         int64_t same[BATCH];
         rows_of_step(&world, t, batch);
-        ids_of_step(t, same);
+        world_ids(t, BATCH, same);
         CHECK_OK(train(rows, batch));
         CHECK_OK(gpur_learner_train_on(ids, same));
     }
@@ -187,7 +173,7 @@ TEST(fields_are_found_wherever_the_schema_has_them)
             wide[b].reward = narrow[b].reward;
         }
         CHECK_OK(gpur_learner_train_rows(rows, wide));
-        CHECK(equal_bits(stats_of(rows).loss, loss_by_ids(ids, t)));
+        CHECK(equal_bits(world_stats(rows).loss, loss_by_ids(ids, t)));
     }
     gpur_learner_destroy(rows);
     gpur_learner_destroy(ids);

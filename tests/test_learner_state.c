@@ -10,14 +10,6 @@ enum { MOST = 4096 };
 
 static gpur_device *device;
 
-static gpur_learner_stats stats_of(gpur_learner *learner)
-{
-    gpur_learner_stats stats = {.size = sizeof stats};
-    if (gpur_learner_sync(learner) != GPUR_OK || gpur_learner_get_stats(learner, &stats) != GPUR_OK)
-        stats.steps = -1;
-    return stats;
-}
-
 TEST(the_target_follows_after_the_first_step_and_a_period_after_each)
 {
     static learn_world world;
@@ -35,7 +27,7 @@ TEST(the_target_follows_after_the_first_step_and_a_period_after_each)
         CHECK_EQUAL(same, t == 0 || t % 10 == 1); /* steps 0, 10, 20 of a count from 0 */
         CHECK_OK(gpur_learner_train(learner, 1));
     }
-    CHECK_EQUAL(stats_of(learner).target_copies, 4); /* the last in step 31 */
+    CHECK_EQUAL(world_stats(learner).target_copies, 4); /* the last in step 31 */
     gpur_learner_destroy(learner);
     world_close(&world);
 }
@@ -75,14 +67,14 @@ TEST(statistics_count_and_average)
     double sum = 0;
     CHECK_OK(world_open(&world, device, WORLD_ROWS));
     CHECK_OK(gpur_learner_create(world.replay, &config, &learner));
-    gpur_learner_stats stats = stats_of(learner);
+    gpur_learner_stats stats = world_stats(learner);
     CHECK(stats.steps == 0 && stats.steps_enqueued == 0 && stats.loss == 0 && stats.mean_loss == 0);
     for (int i = 0; i < 20; i++) {
         CHECK_OK(gpur_learner_train(learner, 1));
-        sum += (double)stats_of(learner).loss;
+        sum += (double)world_stats(learner).loss;
     }
     CHECK_OK(gpur_learner_train(learner, 300));
-    stats = stats_of(learner);
+    stats = world_stats(learner);
     CHECK_EQUAL(stats.steps, 320);
     CHECK_EQUAL(stats.steps_enqueued, 320);
     CHECK_EQUAL(stats.skipped, 0);
@@ -104,7 +96,7 @@ TEST(the_learning_rate_told_is_the_one_the_last_step_used)
     CHECK_OK(gpur_learner_create(world.replay, &config, &learner));
     for (int t = 0; t < 10; t++) {
         CHECK_OK(gpur_learner_train(learner, 1));
-        CHECK_NEAR(stats_of(learner).learning_rate, ref_schedule(rate, t), 1e-9);
+        CHECK_NEAR(world_stats(learner).learning_rate, ref_schedule(rate, t), 1e-9);
     }
     gpur_learner_destroy(learner);
     world_close(&world);
@@ -121,12 +113,12 @@ TEST(steps_per_second_are_those_since_the_stats_before)
     CHECK_OK(gpur_learner_train(learner, 64));
     for (int steps = 10; steps < 200; steps += 90) {
         const double before = gpur_clock_seconds();
-        (void)stats_of(learner);
+        (void)world_stats(learner);
         const double begin = gpur_clock_seconds();
         CHECK_OK(gpur_learner_train(learner, steps));
         CHECK_OK(gpur_learner_sync(learner));
         const double end = gpur_clock_seconds();
-        const double rate = stats_of(learner).steps_per_second;
+        const double rate = world_stats(learner).steps_per_second;
         CHECK(rate >= steps / (gpur_clock_seconds() - before) && rate <= steps / (end - begin));
     }
     gpur_learner_destroy(learner);
@@ -143,7 +135,7 @@ TEST(device_bytes_are_what_the_learner_took_of_the_device)
     CHECK_OK(gpur_device_get_info(device, &before));
     CHECK_OK(gpur_learner_create(world.replay, &config, &learner));
     CHECK_OK(gpur_device_get_info(device, &after));
-    CHECK_EQUAL(stats_of(learner).device_bytes, after.memory_used - before.memory_used);
+    CHECK_EQUAL(world_stats(learner).device_bytes, after.memory_used - before.memory_used);
     gpur_learner_destroy(learner);
     world_close(&world);
 }
@@ -171,13 +163,13 @@ TEST(actions_that_there_are_not_train_nothing_and_are_counted)
     CHECK_OK(gpur_learner_create(world.replay, &config, &learner));
     const int64_t count = world_weights(learner, GPUR_WEIGHTS_ONLINE, before, MOST);
     CHECK_OK(train_on_first(learner, 2, 5));
-    gpur_learner_stats stats = stats_of(learner);
+    gpur_learner_stats stats = world_stats(learner);
     CHECK(stats.steps == 5 && stats.invalid_actions == 5 * 16);
     CHECK(stats.loss == 0 && stats.mean_loss == 0 && stats.mean_q == 0 && stats.gradient_norm == 0);
     CHECK_EQUAL(world_weights(learner, GPUR_WEIGHTS_ONLINE, after, MOST), count);
     CHECK(memcmp(before, after, (size_t)count * sizeof *before) == 0);
     CHECK_OK(train_on_first(learner, 8, 1)); /* a quarter of the batch */
-    stats = stats_of(learner);
+    stats = world_stats(learner);
     CHECK(stats.invalid_actions == 5 * 16 + 4 && stats.loss > 0);
     gpur_learner_destroy(learner);
     world_close(&world);
@@ -195,10 +187,10 @@ TEST(the_mean_loss_is_over_the_steps_since_the_stats_before)
         for (int t = 0; t < 10; t++) {
             CHECK_OK(gpur_learner_train(learner, 1));
             if (pass == 0)
-                sum += (double)stats_of(learner).loss;
+                sum += (double)world_stats(learner).loss;
         }
         if (pass == 1)
-            CHECK_NEAR(stats_of(learner).mean_loss, sum / 10, 1e-6 * sum);
+            CHECK_NEAR(world_stats(learner).mean_loss, sum / 10, 1e-6 * sum);
         gpur_learner_destroy(learner);
     }
     world_close(&world);
