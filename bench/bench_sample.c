@@ -3,24 +3,25 @@
  * Sample + gather of B rows of 57 numbers out of 1,000,000 against a bare copy loop that prefetches over as many random
  * rows of as large a table, whose indices it was given beforehand. Floor: four cache lines of DRAM a row. One thread.
  *
- * Then the same of small transitions, 42 bytes in six fields, out of 100,000. Floor: a line read and 42 bytes stored a
- * row.
+ * Then the same of small transitions, 42 bytes in six fields, out of 100,000: floor, a line read and 42 bytes stored a
+ * row; and of frames, 56,458 bytes, out of 4,000, against a memcpy of each row: floor, its lines read and stored.
  */
 #include "bench.h"
+#include "frames.h"
 #include "setup.h"
 #include "small.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-enum { PITCH = 256, SMALL_PITCH = 64, INDICES = 1 << 20, AHEAD = 12 };
+enum { PITCH = 256, SMALL_PITCH = 64, INDICES = 1 << 20, AHEAD = 12, MOST = 4096, MOST_FRAMES = 256 };
 
 typedef struct sample_context {
     gpur_replay *replay;
     int64_t count;
-    const unsigned char *table; /* (MELEE_CAPACITY, PITCH) or (SMALL_CAPACITY, SMALL_PITCH) */
+    const unsigned char *table; /* (rows, pitch of the replay's ring) */
     const int32_t *indices;     /* (INDICES) */
-    unsigned char *out;         /* (count, 228) or (count, 42) */
+    unsigned char *out;         /* (count, 228), (count, 42) or (count, 56458) */
     int64_t position;
 } sample_context;
 
@@ -72,6 +73,20 @@ static void copy_small(void *context, int64_t repeats)
     copy_rows((sample_context *)context, repeats, SMALL_PITCH, SMALL_BYTES);
 }
 
+/* Rows that are long enough for the hardware to fetch ahead by itself. */
+static void copy_frames(void *context, int64_t repeats)
+{
+    sample_context *const c = context;
+    for (int64_t i = 0; i < repeats; i++, c->position += c->count) {
+        if (c->position + c->count > INDICES)
+            c->position = 0;
+        for (int64_t b = 0; b < c->count; b++) {
+            const int64_t row = c->indices[c->position + b];
+            memcpy(c->out + b * FRAMES_BYTES, c->table + row * FRAMES_PITCH, FRAMES_BYTES);
+        }
+    }
+}
+
 static int32_t *random_indices(uint64_t rows)
 {
     int32_t *const indices = malloc(INDICES * sizeof *indices);
@@ -85,15 +100,32 @@ static int32_t *random_indices(uint64_t rows)
     return indices;
 }
 
+/* Every page of both sides once. A machine may have put aside what it was not asked for lately (a virtual one is not
+ * told), and the first look at each such page takes as long as a thousand rows: the first case would measure that. */
+static void look_at_all(sample_context *c, int64_t rows, int64_t pitch, int64_t most)
+{
+    enum { PAGE = 4096, EACH = 4 };
+    const volatile unsigned char *const table = c->table;
+    const int64_t pages = rows * pitch / PAGE;
+    for (int64_t page = 0; page < pages; page++)
+        (void)table[page * PAGE];
+    c->count = most;
+    sample(c, EACH * (pages < rows ? pages : rows) / most + 1);
+}
+
 /* Small rows have no goal: what the bare loop leaves out, a draw and nine arrays, is then most of the work. */
 static void run_case(bench_report *report, sample_context *c, int64_t count, bench_body bare)
 {
     char name[64];
-    const int small = bare == copy_small;
-    snprintf(name, sizeof name, "sample + gather %lld x %s", (long long)count, small ? "42 B" : "57");
+    const int small = bare == copy_small, frames = bare == copy_frames;
+    snprintf(name, sizeof name, "sample + gather %lld x %s", (long long)count,
+             small    ? "42 B"
+             : frames ? "56 kB"
+                      : "57");
     c->count = count;
-    const bench_case batch = {.name = name, .baseline = "prefetching copy loop", .items = (double)count, .item = "row",
-                              .goal = small ? 0 : 1.5, .ours = sample, .bare = bare, .context = c};
+    const bench_case batch = {.name = name, .baseline = frames ? "memcpy of each row" : "prefetching copy loop",
+                              .items = (double)count, .item = "row", .goal = small ? 0 : 1.5, .ours = sample,
+                              .bare = bare, .context = c};
     bench_run(report, &batch);
 }
 
@@ -105,6 +137,7 @@ static void run_cases(bench_report *report, gpur_device *device, sample_context 
     c->table = table, c->indices = indices;
     c->replay = bench_melee_replay(device, MELEE_CAPACITY);
     bench_fill(c->replay, MELEE_CAPACITY);
+    look_at_all(c, MELEE_CAPACITY, PITCH, MOST);
     for (int i = 0; i < cases; i++)
         run_case(report, c, counts[i], copy);
     gpur_replay_destroy(c->replay);
@@ -120,10 +153,26 @@ static void run_small_cases(bench_report *report, gpur_device *device, sample_co
     gpur_writer *writer = NULL;
     c->table = table, c->indices = indices, c->position = 0;
     c->replay = small_replay(device, GPUR_FEED_COPY, &writer);
+    look_at_all(c, SMALL_CAPACITY, SMALL_PITCH, MOST);
     for (int i = 0; i < cases; i++)
         run_case(report, c, counts[i], copy_small);
     gpur_writer_destroy(writer);
     gpur_replay_destroy(c->replay);
+    bench_host_free(device, table);
+    free(indices);
+}
+
+static void run_frame_cases(bench_report *report, gpur_device *device)
+{
+    unsigned char *const table = bench_host_memory(device, (int64_t)FRAMES_CAPACITY * FRAMES_PITCH);
+    unsigned char *const out = bench_host_memory(device, (int64_t)MOST_FRAMES * FRAMES_BYTES);
+    int32_t *const indices = random_indices(FRAMES_CAPACITY);
+    sample_context frames = {.table = table, .indices = indices, .out = out, .replay = frames_replay(device)};
+    look_at_all(&frames, FRAMES_CAPACITY, FRAMES_PITCH, MOST_FRAMES);
+    run_case(report, &frames, 32, copy_frames);
+    run_case(report, &frames, MOST_FRAMES, copy_frames);
+    gpur_replay_destroy(frames.replay);
+    bench_host_free(device, out);
     bench_host_free(device, table);
     free(indices);
 }
@@ -137,15 +186,16 @@ int main(int argc, char **argv)
     if (stop)
         return stop - 1;
     gpur_device *const device = bench_open(options.device, 1);
-    sample_context c = {.out = malloc(4096 * sizeof(melee_row))};
+    sample_context c = {.out = malloc(MOST * sizeof(melee_row))};
     if (!c.out)
         bench_must(GPUR_OUT_OF_MEMORY, "baseline memory");
     const int cases = options.quick ? 2 : 8, small_cases = options.quick ? 2 : 4;
     bench_describe(device, settings, sizeof settings);
-    if (bench_begin(&report, &options, "sample + gather", settings, cases + small_cases))
+    if (bench_begin(&report, &options, "sample + gather", settings, cases + small_cases + 2))
         return 1;
     run_cases(&report, device, &c, cases);
     run_small_cases(&report, device, &c, small_cases);
+    run_frame_cases(&report, device);
     gpur_device_close(device);
     free(c.out);
     return bench_end(&report);

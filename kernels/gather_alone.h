@@ -1,16 +1,21 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The gather for one thread: a handful of rows is drawn, and their lines asked for, while the handful before is copied,
- * field by field. Large rows come in small hands, since only so many lines can be on their way at a time.
+ * field by field. Large rows come in small hands, since only so many lines can be on their way at a time, and the
+ * largest ask for the lines of the row that comes after them as they are copied.
  */
 #ifndef GPUR_GATHER_ALONE_H
 #define GPUR_GATHER_ALONE_H
 
+#include "copy_ahead.h"
 #include "draw_rows.h"
 #include "random_lanes.h"
 #include "value_copy.h"
 
-enum { GPUR_LINE = 64 };
+enum {
+    GPUR_LINE = 64,
+    GPUR_LARGE_ROW = 1024,
+};
 
 /* GPUR_TILE is a multiple of GPUR_LANES, so there is room for whole vectors. */
 typedef struct gpur_hand {
@@ -19,6 +24,11 @@ typedef struct gpur_hand {
     int64_t slots[GPUR_TILE]; /* (rows) or -1 */
     int64_t at[GPUR_TILE];    /* (rows) bytes from the start of the ring; any where the slot is -1 */
 } gpur_hand;
+
+GPUR_FN int64_t gpur_copy_bytes(const gpur_field_copy *copy)
+{
+    return (int64_t)copy->units << copy->shift;
+}
 
 /* From random bits to slots and to where they lie, a vector at a time: the offset in the window is floor(bits x count /
  * 2^64), which is gpur_random_below. Slots must fit in 32 bits. */
@@ -66,6 +76,33 @@ GPUR_FN void gpur_hand_draw(const gpur_draw *draw, const gpur_gather_args *a, gp
     }
 }
 
+/* Whether the long values of a row are asked for as those of the row before are copied. */
+GPUR_FN int gpur_asks_ahead(const gpur_gather_args *a)
+{
+    return a->row_bytes > GPUR_LARGE_ROW;
+}
+
+GPUR_FN void gpur_hand_ask(const gpur_hand *hand, const gpur_gather_args *a)
+{
+    for (int32_t i = 0; i < hand->rows; i++)
+        for (int32_t line = 0; line < a->row_bytes; line += GPUR_LINE)
+            gpur_prefetch(a->ring + hand->at[i] + line);
+}
+
+/* Of a large row only its short values, and the last line of each long one: a value may begin anywhere in a line. */
+GPUR_FN void gpur_ask_for_short(const gpur_gather_args *a, const unsigned char *row)
+{
+    for (int32_t c = 0; c < a->copy_count; c++) {
+        const int64_t bytes = gpur_copy_bytes(&a->copies[c]);
+        const unsigned char *const from = row + a->copies[c].offset;
+        for (int64_t line = 0; bytes < GPUR_LONG_VALUE && line < bytes; line += GPUR_LINE)
+            gpur_prefetch(from + line);
+        gpur_prefetch(from + bytes - 1);
+    }
+    if (a->terminated_offset >= 0)
+        gpur_prefetch(row + a->terminated_offset);
+}
+
 /* Draws the rows from `first` on, no more than up to `last`. */
 GPUR_FN void gpur_hand_take(const gpur_draw *draw, const gpur_gather_args *a, int64_t first, int64_t last,
                             gpur_hand *hand)
@@ -74,9 +111,10 @@ GPUR_FN void gpur_hand_take(const gpur_draw *draw, const gpur_gather_args *a, in
     hand->first = first;
     hand->rows = (int32_t)(left < a->tile ? left : a->tile);
     gpur_hand_draw(draw, a, hand);
-    for (int32_t i = 0; i < hand->rows; i++)
-        for (int32_t line = 0; line < a->row_bytes; line += GPUR_LINE)
-            gpur_prefetch(a->ring + hand->at[i] + line);
+    for (int32_t i = 0; i < hand->rows && gpur_asks_ahead(a); i++)
+        gpur_ask_for_short(a, a->ring + hand->at[i]);
+    if (!gpur_asks_ahead(a))
+        gpur_hand_ask(hand, a);
 }
 
 /* One field of rows that are all there. */
@@ -96,7 +134,7 @@ GPUR_FN void gpur_hand_fields(const gpur_hand *hand, const gpur_gather_args *a)
 {
     for (int32_t c = 0; c < a->copy_count; c++) {
         const gpur_field_copy *const copy = &a->copies[c];
-        const int64_t bytes = (int64_t)copy->units << copy->shift;
+        const int64_t bytes = gpur_copy_bytes(copy);
         if (bytes == 1)
             gpur_hand_field(hand, a->ring, copy, 1);
         else if (bytes == 4)
@@ -107,6 +145,23 @@ GPUR_FN void gpur_hand_fields(const gpur_hand *hand, const gpur_gather_args *a)
             gpur_hand_field(hand, a->ring, copy, 16);
         else
             gpur_hand_field(hand, a->ring, copy, bytes);
+    }
+}
+
+/* Of large rows: the long values of `next` are asked for on the way. */
+GPUR_FN void gpur_hand_fields_ahead(const gpur_hand *hand, const gpur_hand *next, const gpur_gather_args *a)
+{
+    for (int32_t c = 0; c < a->copy_count; c++) {
+        const gpur_field_copy *const copy = &a->copies[c];
+        const unsigned char *const from = a->ring + copy->offset;
+        const int64_t bytes = gpur_copy_bytes(copy);
+        for (int32_t i = 0; i < hand->rows; i++) {
+            unsigned char *const to = copy->array + (hand->first + i) * copy->array_pitch;
+            if (bytes < GPUR_LONG_VALUE)
+                gpur_move_value(to, from + hand->at[i], bytes);
+            else
+                gpur_copy_ahead(to, from + hand->at[i], from + next->at[i < next->rows ? i : 0], bytes);
+        }
     }
 }
 
@@ -154,7 +209,7 @@ GPUR_FN void gpur_hand_copy_some(const gpur_hand *hand, const gpur_draw *draw, c
         gpur_gather_extras(draw, a, hand->first + i, hand->slots[i]);
         for (int32_t c = 0; c < a->copy_count; c++) {
             const gpur_field_copy *const copy = &a->copies[c];
-            const int64_t bytes = (int64_t)copy->units << copy->shift;
+            const int64_t bytes = gpur_copy_bytes(copy);
             unsigned char *const to = copy->array + (hand->first + i) * copy->array_pitch;
             if (hand->slots[i] < 0)
                 memset(to, 0, (size_t)bytes);
@@ -164,14 +219,19 @@ GPUR_FN void gpur_hand_copy_some(const gpur_hand *hand, const gpur_draw *draw, c
     }
 }
 
-GPUR_FN void gpur_hand_copy(const gpur_hand *hand, const gpur_draw *draw, const gpur_gather_args *a)
+/* `next` comes after it; the last one is its own. */
+GPUR_FN void gpur_hand_copy(const gpur_hand *hand, const gpur_hand *next, const gpur_draw *draw,
+                            const gpur_gather_args *a)
 {
     if (hand->missing > 0) {
         gpur_hand_copy_some(hand, draw, a);
         return;
     }
     gpur_hand_extras(hand, draw, a);
-    gpur_hand_fields(hand, a);
+    if (gpur_asks_ahead(a))
+        gpur_hand_fields_ahead(hand, next, a);
+    else
+        gpur_hand_fields(hand, a);
 }
 
 /* My part of the batch. */
@@ -185,12 +245,13 @@ GPUR_FN void gpur_gather_alone(gpur_place at, const gpur_draw *draw, const gpur_
     gpur_hand_take(draw, a, span.first, span.last, &hands[now]);
     for (;;) {
         const int64_t next = hands[now].first + hands[now].rows;
-        if (next < span.last)
-            gpur_hand_take(draw, a, next, span.last, &hands[1 - now]);
-        gpur_hand_copy(&hands[now], draw, a);
-        if (next == span.last)
+        const int is_last = next == span.last, then = is_last ? now : 1 - now;
+        if (!is_last)
+            gpur_hand_take(draw, a, next, span.last, &hands[then]);
+        gpur_hand_copy(&hands[now], &hands[then], draw, a);
+        if (is_last)
             return;
-        now = 1 - now;
+        now = then;
     }
 }
 

@@ -18,6 +18,7 @@
  *   gpur_philox4x32_10(c, k)      128 random bits from a 128-bit counter and a 64-bit key
  *   gpur_mulhi_u64(a, b)          the upper 64 bits of the product
  *   gpur_prefetch(p)              a hint that p will be read soon
+ *   gpur_prefetch_far(p)          the same for what is too much for the nearest cache
  */
 #ifndef GPUR_PLACE_H
 #define GPUR_PLACE_H

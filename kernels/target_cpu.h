@@ -51,5 +51,6 @@ GPUR_FN int gpur_warp_first(gpur_place at, int yes)
     return yes ? 0 : -1;
 }
 #define gpur_prefetch(address) __builtin_prefetch(address)
+#define gpur_prefetch_far(address) __builtin_prefetch(address, 0, 2)
 
 #endif

@@ -59,5 +59,6 @@ GPUR_FN uint64_t gpur_mulhi_u64(uint64_t a, uint64_t b)
     return __umul64hi(a, b);
 }
 #define gpur_prefetch(address) ((void)(address))
+#define gpur_prefetch_far(address) ((void)(address))
 
 #endif

@@ -81,5 +81,6 @@ GPUR_FN int gpur_warp_first(gpur_place at, int yes)
     return first;
 }
 #define gpur_prefetch(address) ((void)(address))
+#define gpur_prefetch_far(address) ((void)(address))
 
 #endif

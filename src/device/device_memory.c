@@ -10,15 +10,16 @@
 enum { HOST_ALIGNMENT = 64 };
 static const size_t huge_page = (size_t)2 << 20;
 
-/* Large blocks are random-access replay memory, which 4 KiB pages would make wait for the page tables. */
+/* Large blocks are rings and batches, which 4 KiB pages would make wait for the page tables. A last page that is used
+ * by half is a huge one, too. */
 static void *default_alloc(size_t bytes)
 {
-    const int large = bytes >= 2 * huge_page;
+    const size_t in_huge = (bytes / huge_page + (bytes % huge_page >= huge_page / 2)) * huge_page;
     void *memory = NULL;
-    if (posix_memalign(&memory, large ? huge_page : HOST_ALIGNMENT, bytes) != 0)
+    if (posix_memalign(&memory, in_huge ? huge_page : HOST_ALIGNMENT, bytes > in_huge ? bytes : in_huge) != 0)
         return NULL;
-    if (large)
-        madvise(memory, bytes, MADV_HUGEPAGE); /* advice: a kernel without them is fine */
+    if (in_huge)
+        madvise(memory, in_huge, MADV_HUGEPAGE); /* advice: a kernel without them is fine */
     return memory;
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "replay/pool.h"
 
-enum { SMALLEST_BATCH = 64 };
+enum { SMALLEST_BATCH = 64, SMALLEST_BYTES = 1 << 20 };
 
 static gpur_status pool_build(gpur_pool *pool)
 {
@@ -67,10 +67,12 @@ void gpur_pool_close(gpur_pool *pool)
         pool_destroy(pool);
 }
 
-/* Powers of two, so that a few sizes of batches share their memory. */
+/* Powers of two, so that a few sizes of batches share their memory. What is unused of large rows would cost memory. */
 static int64_t rows_for(const gpur_pool *pool, int64_t count)
 {
     int64_t rows = SMALLEST_BATCH;
+    while (rows > 1 && rows * pool->schema.row_bytes > SMALLEST_BYTES)
+        rows /= 2;
     while (rows < count)
         rows *= 2;
     return rows < pool->max_batch ? rows : pool->max_batch;
