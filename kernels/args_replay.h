@@ -78,7 +78,7 @@ typedef struct gpur_scatter_args {
     const unsigned char *rewards; /* (N) float32 of any alignment, or NULL: none is clipped */
     int32_t reward_offset;        /* bytes from the start of a row of the ring */
     float reward_clip;
-    int32_t past;              /* 1: a CPU puts tiles together in its cache and writes them past it; no rewards then */
+    int32_t past;              /* 1: a CPU writes past its caches; tiles have no rewards then */
     int32_t tile;              /* rows that a block writes at a time, 1 to GPUR_TILE */
     int32_t copy_count, units; /* units: of one row, over all copies */
     gpur_field_copy copies[GPUR_MAX_COPIES];

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The scatter for one thread, a tile of rows at a time, field by field. Into a small ring straight; a tile for a large
- * one is put together in the nearest cache and written past the others, so that the ring's lines are not fetched first.
+ * one is put together in the nearest cache and written past the others, so that the ring's lines are not fetched first;
+ * of rows that are longer than a tile, long values go there as they are.
  */
 #ifndef GPUR_SCATTER_ALONE_H
 #define GPUR_SCATTER_ALONE_H
@@ -61,6 +62,21 @@ GPUR_FN void gpur_scatter_past(const gpur_scatter_args *a, int64_t first, int64_
     gpur_past_fence();
 }
 
+/* A row that no tile holds: its long values go past the caches one by one. */
+GPUR_FN void gpur_scatter_long_row(const gpur_scatter_args *a, int64_t n)
+{
+    unsigned char *const row = gpur_scatter_row(a, n);
+    for (int32_t c = 0; c < a->copy_count; c++) {
+        const gpur_field_copy *const copy = &a->copies[c];
+        const int64_t bytes = (int64_t)copy->units << copy->shift;
+        const unsigned char *const from = copy->array + n * copy->array_pitch;
+        if (bytes >= GPUR_LONG_VALUE)
+            gpur_memcpy_past(row + copy->offset, from, bytes);
+        else
+            gpur_move_value(row + copy->offset, from, bytes);
+    }
+}
+
 /* Row n of the block, clipped. */
 GPUR_FN void gpur_scatter_reward(const gpur_scatter_args *a, int64_t n)
 {
@@ -74,10 +90,13 @@ GPUR_FN void gpur_scatter_reward(const gpur_scatter_args *a, int64_t n)
 GPUR_FN void gpur_scatter_alone(gpur_place at, const gpur_scatter_args *a)
 {
     const gpur_span span = gpur_block_rows(at, a->rows);
-    if (a->past)
+    if (!a->past)
+        gpur_scatter_straight(a, span.first, span.last);
+    else if (a->pitch <= GPUR_TILE_BYTES)
         gpur_scatter_past(a, span.first, span.last);
     else
-        gpur_scatter_straight(a, span.first, span.last);
+        for (int64_t n = span.first; n < span.last; n++)
+            gpur_scatter_long_row(a, n);
     for (int64_t n = span.first; a->rewards && n < span.last; n++)
         gpur_scatter_reward(a, n);
 }

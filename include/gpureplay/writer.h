@@ -93,6 +93,20 @@ GPUR_API gpur_status gpur_writer_append(gpur_writer *writer, int64_t count, cons
 GPUR_API gpur_status gpur_writer_append_fields(gpur_writer *writer, int64_t count, const void *const *fields,
                                                void *stream, int64_t *appended);
 
+/*
+ * The same for `count` transitions in host memory, all or none, at once or not at all: for a thread with a deadline, or
+ * one that holds what others want, as an interpreter's lock. It waits for no lock and no staging block, whatever
+ * when_full says. On the CPU it may yet wait for a draw under way, if it overwrites what that may read. Under
+ * GPUR_FEED_SCATTER, too, the arrays are staged.
+ *
+ *   fields  (field_count) pointers, each to (count, ...) contiguous elements in host memory
+ *
+ *   GPUR_INVALID_ARGUMENT  count < 0, or NULL
+ *   GPUR_WOULD_BLOCK       another thread is at it, or there is no room now (never for more than staging_blocks x
+ *                          update_size); nothing was taken
+ */
+GPUR_API gpur_status gpur_writer_try_append_fields(gpur_writer *writer, int64_t count, const void *const *fields);
+
 /* Seals the partly filled block, other writers' rows in it included, so that the next draw sees its rows; waits for
  * threads that are filling it. Not needed under GPUR_FLUSH_AUTO. GPUR_INVALID_ARGUMENT: NULL. */
 GPUR_API gpur_status gpur_writer_flush(gpur_writer *writer);

@@ -137,7 +137,7 @@ static gpur_status scatter(gpur_feed *feed, const gpur_copies *copies, const voi
         .rewards = rewards,
         .reward_offset = rewards ? (int32_t)feed->schema->fields[feed->clipped].offset : 0,
         .reward_clip = feed->reward_clip,
-        .past = is_large(feed) && pitch <= GPUR_TILE_BYTES && !rewards,
+        .past = is_large(feed) && (!rewards || pitch > GPUR_TILE_BYTES), /* a tile has no clipped ones */
         .tile = gpur_tile_rows(pitch),
         .copy_count = copies->count,
         .units = copies->units,

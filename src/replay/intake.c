@@ -29,6 +29,11 @@ void gpur_intake_lock(gpur_intake *intake)
     pthread_mutex_lock(&intake->lock);
 }
 
+int gpur_intake_try_lock(gpur_intake *intake)
+{
+    return pthread_mutex_trylock(&intake->lock) == 0;
+}
+
 void gpur_intake_unlock(gpur_intake *intake)
 {
     pthread_mutex_unlock(&intake->lock);
@@ -116,6 +121,15 @@ gpur_status gpur_intake_claim(gpur_intake *intake, int64_t wanted, gpur_claim *c
         staging->open = NULL;
     }
     return GPUR_OK;
+}
+
+int gpur_intake_has_room(const gpur_intake *intake, int64_t wanted)
+{
+    const gpur_block *const open = intake->staging.open;
+    if (intake->sealing > 0)
+        return 0;
+    return (open && wanted <= intake->staging.block_rows - open->filled) ||
+           wanted <= gpur_staging_room(&intake->staging);
 }
 
 static gpur_status feed_block(gpur_intake *intake, gpur_block *block)

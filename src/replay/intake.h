@@ -33,6 +33,7 @@ gpur_status gpur_intake_build(gpur_intake *intake, gpur_device *device, const gp
 void gpur_intake_destroy(gpur_intake *intake); /* tolerates half-built; waits for the feed's work */
 
 void gpur_intake_lock(gpur_intake *intake);
+int gpur_intake_try_lock(gpur_intake *intake); /* 1: locked; 0: another thread holds it */
 void gpur_intake_unlock(gpur_intake *intake);
 
 /* The rest is called with the lock held. */
@@ -52,6 +53,9 @@ gpur_status gpur_intake_claim(gpur_intake *intake, int64_t wanted, gpur_claim *c
 
 /* Waits for a sealing to end: until the lock is given up, claims then do not let go of it but for want of a block. */
 void gpur_intake_settle(gpur_intake *intake);
+
+/* 1 when `wanted` rows could be claimed, in however many claims, without waiting for anybody. */
+int gpur_intake_has_room(const gpur_intake *intake, int64_t wanted);
 
 gpur_status gpur_intake_commit(gpur_intake *intake, const gpur_claim *claim);
 

@@ -9,7 +9,8 @@
 #include <inttypes.h>
 #include <string.h>
 
-enum { SMALL_BYTES = 4096 }; /* copied sooner than the lock is let go of and taken again */
+enum { SMALL_BYTES = 4096 };    /* copied sooner than the lock is let go of and taken again */
+enum { STRAIGHT_BYTES = 8192 }; /* copied twice, they take longer than a feed of their own */
 
 static void clip_rewards(const gpur_replay *replay, unsigned char *rows, int64_t count)
 {
@@ -25,53 +26,59 @@ static void clip_rewards(const gpur_replay *replay, unsigned char *rows, int64_t
     }
 }
 
+/* What is appended, and how far it is. */
+typedef struct rows_in {
+    const gpur_rows_source *source;
+    const void *data;
+    int64_t count, done;
+    int keep_lock; /* nobody is to come in between */
+} rows_in;
+
 /* One claim: fill it (a lot: without the lock), commit. */
-static gpur_status append_staged(gpur_replay *replay, int64_t wanted, const gpur_rows_source *source, const void *data,
-                                 int64_t *done)
+static gpur_status append_staged(gpur_replay *replay, rows_in *in)
 {
     gpur_intake *const intake = &replay->intake;
     gpur_claim claim;
-    GPUR_TRY(gpur_intake_claim(intake, wanted, &claim));
-    const int small = claim.count * replay->schema.pitch <= SMALL_BYTES;
-    if (!small)
+    GPUR_TRY(gpur_intake_claim(intake, in->count - in->done, &claim));
+    const int keep = in->keep_lock || claim.count * replay->schema.pitch <= SMALL_BYTES;
+    if (!keep)
         gpur_intake_unlock(intake);
-    source->fill(data, &replay->schema, *done, claim.count, claim.rows);
+    in->source->fill(in->data, &replay->schema, in->done, claim.count, claim.rows);
     clip_rewards(replay, claim.rows, claim.count);
-    if (!small)
+    if (!keep)
         gpur_intake_lock(intake);
-    *done += claim.count;
+    in->done += claim.count;
     return gpur_intake_commit(intake, &claim);
 }
 
-/* A block that would be staged whole needs no staging where its rows have been read when the call returns. */
-static int may_go_straight(const gpur_replay *replay, int64_t wanted, const gpur_rows_source *source)
+/* Rows that would be fed as one anyway need no staging where they have been read when the call returns: those that fill
+ * a block, or many that the next draw is to see. */
+static int may_go_straight(const gpur_replay *replay, const rows_in *in)
 {
     const gpur_feed *const feed = &replay->intake.feed;
-    return wanted >= feed->block_rows && gpur_device_works_at_once(replay->device) &&
-           replay->config.feed == GPUR_FEED_COPY && (source->clips || feed->clipped < 0) &&
+    const int64_t left = in->count - in->done;
+    const int many = replay->config.flush == GPUR_FLUSH_AUTO && left * replay->schema.pitch >= STRAIGHT_BYTES;
+    return (many || left >= feed->block_rows) && gpur_device_works_at_once(replay->device) &&
+           replay->config.feed == GPUR_FEED_COPY && (in->source->clips || feed->clipped < 0) &&
            gpur_intake_is_clear(&replay->intake);
 }
 
-static gpur_status append_straight(gpur_replay *replay, const gpur_rows_source *source, const void *data, int64_t *done)
+static gpur_status append_straight(gpur_replay *replay, rows_in *in)
 {
     gpur_intake *const intake = &replay->intake;
-    const int64_t rows = intake->feed.block_rows;
-    GPUR_TRY(source->feed(&intake->feed, data, *done, rows));
+    const int64_t left = in->count - in->done, most = intake->feed.block_rows, rows = left < most ? left : most;
+    GPUR_TRY(in->source->feed(&intake->feed, in->data, in->done, rows));
     intake->feed.bytes += rows * replay->schema.pitch;
     intake->appended += rows;
-    *done += rows;
+    in->done += rows;
     return GPUR_OK;
 }
 
 /* Until all is in or a claim is refused. Called and left with the lock held. */
-static gpur_status append_host(gpur_replay *replay, int64_t count, const gpur_rows_source *source, const void *data,
-                               int64_t *done)
+static gpur_status append_host(gpur_replay *replay, rows_in *in)
 {
-    while (*done < count) {
-        const int64_t wanted = count - *done;
-        GPUR_TRY(may_go_straight(replay, wanted, source) ? append_straight(replay, source, data, done)
-                                                         : append_staged(replay, wanted, source, data, done));
-    }
+    while (in->done < in->count)
+        GPUR_TRY((may_go_straight(replay, in) ? append_straight : append_staged)(replay, in));
     return GPUR_OK;
 }
 
@@ -124,7 +131,7 @@ static gpur_status finish(gpur_intake *intake, gpur_status status, const gpur_ap
 
 gpur_status gpur_writer_append(gpur_writer *writer, int64_t count, const void *rows, int64_t *appended)
 {
-    int64_t done = 0;
+    rows_in in = {&gpur_source_packed, rows, count, 0, 0};
     if (appended)
         *appended = 0;
     GPUR_REQUIRE(writer, "writer is NULL");
@@ -133,8 +140,8 @@ gpur_status gpur_writer_append(gpur_writer *writer, int64_t count, const void *r
     gpur_replay *const replay = writer->replay;
     gpur_intake_lock(&replay->intake);
     const gpur_append_clock clock = gpur_append_clock_begin(&replay->intake, count);
-    const gpur_status status = append_host(replay, count, &gpur_source_packed, rows, &done);
-    return finish(&replay->intake, status, &clock, done, appended);
+    const gpur_status status = append_host(replay, &in);
+    return finish(&replay->intake, status, &clock, in.done, appended);
 }
 
 /* Where the arrays lie. On the CPU a kernel can read anything, and the replay's feed decides who does the copying. */
@@ -159,7 +166,7 @@ static gpur_status place_of(const gpur_replay *replay, int64_t count, const void
 gpur_status gpur_writer_append_fields(gpur_writer *writer, int64_t count, const void *const *fields, void *stream,
                                       int64_t *appended)
 {
-    int64_t done = 0;
+    rows_in in = {&gpur_source_fields, fields, count, 0, 0};
     int on_device = 0;
     if (appended)
         *appended = 0;
@@ -171,7 +178,33 @@ gpur_status gpur_writer_append_fields(gpur_writer *writer, int64_t count, const 
     GPUR_TRY(place_of(replay, count, fields, &on_device));
     gpur_intake_lock(&replay->intake);
     const gpur_append_clock clock = gpur_append_clock_begin(&replay->intake, count);
-    const gpur_status status = on_device ? append_device(replay, count, fields, stream, &done)
-                                         : append_host(replay, count, &gpur_source_fields, fields, &done);
-    return finish(&replay->intake, status, &clock, done, appended);
+    const gpur_status status = on_device ? append_device(replay, count, fields, stream, &in.done)
+                                         : append_host(replay, &in);
+    return finish(&replay->intake, status, &clock, in.done, appended);
+}
+
+static gpur_status try_append(gpur_replay *replay, int64_t count, const void *const *fields)
+{
+    rows_in in = {&gpur_source_fields, fields, count, 0, 1};
+    const gpur_append_clock clock = gpur_append_clock_begin(&replay->intake, count);
+    const int fits = gpur_intake_has_room(&replay->intake, count);
+    const gpur_status status = fits ? append_host(replay, &in) : GPUR_WOULD_BLOCK;
+    return finish(&replay->intake, status, &clock, in.done, NULL);
+}
+
+gpur_status gpur_writer_try_append_fields(gpur_writer *writer, int64_t count, const void *const *fields)
+{
+    GPUR_REQUIRE(writer, "writer is NULL");
+    GPUR_REQUIRE(count >= 0, "count is %" PRId64 "; it must be 0 or more", count);
+    GPUR_REQUIRE(fields || count == 0, "fields is NULL; it must be %d pointers", (int)writer->replay->schema.count);
+    gpur_replay *const replay = writer->replay;
+    for (int32_t f = 0; f < replay->schema.count && count > 0; f++)
+        GPUR_REQUIRE(fields[f], "fields[%d], \"%s\", is NULL", (int)f, replay->schema.fields[f].name);
+    gpur_status status = GPUR_WOULD_BLOCK;
+    if (gpur_intake_try_lock(&replay->intake))
+        status = try_append(replay, count, fields);
+    if (status == GPUR_WOULD_BLOCK)
+        return gpur_fail(status, "%" PRId64 " transitions would have to wait; call again later, or "
+                                 "gpur_writer_append_fields", count);
+    return status;
 }

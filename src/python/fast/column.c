@@ -40,6 +40,7 @@ int fast_column_init(fast_column *column, PyObject *field)
     }
     Py_INCREF(name);
     Py_INCREF(dtype);
+    PyUnicode_InternInPlace(&name); /* as the names of keywords are */
     column->name = name, column->dtype = dtype;
     return read_dtype(column, dtype) ? -1 : read_shape(column, shape);
 }

@@ -13,6 +13,7 @@
 typedef struct fast_library {
     gpur_status (*append)(gpur_writer *writer, int64_t count, const void *const *fields, void *stream,
                           int64_t *appended);
+    gpur_status (*try_append)(gpur_writer *writer, int64_t count, const void *const *fields);
     gpur_status (*resample)(gpur_replay *replay, void *stream, gpur_batch *batch);
     PyTypeObject *array;
     PyObject *handle, *calls; /* "_handle" and "_calls" */
@@ -42,7 +43,7 @@ PyObject *fast_refuse(PyObject *handle, gpur_status status);
 int fast_nan_in_floats(const float *values, int64_t count);
 int fast_nan_in_halves(const uint16_t *values, int64_t count);
 
-extern PyTypeObject fast_rows_type, fast_watch_type;
+extern PyTypeObject fast_bound_type, fast_method_type, fast_rows_type, fast_turn_type, fast_watch_type;
 
 /* idle(watches), redraw(buffer, stream, watches) */
 PyObject *fast_idle(PyObject *module, PyObject *watches);

@@ -13,10 +13,12 @@ static void set_function(void *function, PyObject *address)
 static PyObject *use(PyObject *module, PyObject *arguments)
 {
     (void)module;
-    PyObject *array, *append, *resample;
-    if (!PyArg_ParseTuple(arguments, "O!O!O!", &PyType_Type, &array, &PyLong_Type, &append, &PyLong_Type, &resample))
+    PyObject *array, *append, *try_append, *resample;
+    if (!PyArg_ParseTuple(arguments, "O!O!O!O!", &PyType_Type, &array, &PyLong_Type, &append, &PyLong_Type, &try_append,
+                          &PyLong_Type, &resample))
         return NULL;
     set_function(&fast_used.append, append);
+    set_function(&fast_used.try_append, try_append);
     set_function(&fast_used.resample, resample);
     Py_INCREF(array);
     Py_XSETREF(fast_used.array, (PyTypeObject *)(void *)array);
@@ -49,7 +51,7 @@ static PyObject *describe(PyObject *module, PyObject *arguments)
 }
 
 static PyMethodDef functions[] = {
-    {"use", use, METH_VARARGS, "use(ndarray, append, resample): NumPy's type, and two functions' addresses"},
+    {"use", use, METH_VARARGS, "use(ndarray, append, try_append, resample): NumPy's type, and functions' addresses"},
     {"describe", describe, METH_VARARGS, "describe(array, address, ndim): (shape, strides, flags, dtype) or None"},
     {"idle", fast_idle, METH_O, "idle(watches): the first batch that nobody looks at, or None"},
     {"redraw", (PyCFunction)(void (*)(void))fast_redraw, METH_FASTCALL,
@@ -61,6 +63,12 @@ static struct PyModuleDef definition = {
     PyModuleDef_HEAD_INIT, "gpureplay._fast", "What costs most of a call, in C", -1, functions, NULL, NULL, NULL, NULL,
 };
 
+static const struct {
+    const char *name;
+    PyTypeObject *type;
+} types[] = {{"Method", &fast_method_type}, {"Rows", &fast_rows_type}, {"Turn", &fast_turn_type},
+             {"Watch", &fast_watch_type}, {"bound", &fast_bound_type}};
+
 static int add_type(PyObject *module, const char *name, PyTypeObject *type)
 {
     if (PyType_Ready(type))
@@ -69,13 +77,20 @@ static int add_type(PyObject *module, const char *name, PyTypeObject *type)
     return PyModule_AddObject(module, name, (PyObject *)type);
 }
 
+static int add_types(PyObject *module)
+{
+    for (size_t at = 0; at < sizeof types / sizeof *types; at++)
+        if (add_type(module, types[at].name, types[at].type))
+            return -1;
+    return 0;
+}
+
 PyMODINIT_FUNC PyInit__fast(void)
 {
     PyObject *module = PyModule_Create(&definition);
     fast_used.handle = PyUnicode_InternFromString("_handle");
     fast_used.calls = PyUnicode_InternFromString("_calls");
-    if (module && (!fast_used.handle || !fast_used.calls || add_type(module, "Rows", &fast_rows_type) ||
-                   add_type(module, "Watch", &fast_watch_type)))
+    if (module && (!fast_used.handle || !fast_used.calls || add_types(module)))
         Py_CLEAR(module);
     return module;
 }

@@ -8,10 +8,12 @@ GPUREPLAY_FAST: "off" leaves it out; a path is that of the module's file, where 
 from __future__ import annotations
 
 import ctypes
+import importlib.machinery
 import importlib.util
 import os
 import sys
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -26,15 +28,14 @@ def _import() -> Any:
         return None  # without the interpreter's lock its looks at counts and lists would be races
     if not named:
         try:
-            from . import _fast
+            return importlib.import_module(f"{__package__}._fast")
         except ImportError:
             return None
-        return _fast
     if not os.path.isfile(named):
         raise ImportError(f"{VARIABLE} is {named!r}, where there is no file; it must be \"off\", or the module's path")
-    spec = importlib.util.spec_from_file_location(f"{__package__}._fast", named)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
+    loader = importlib.machinery.ExtensionFileLoader(f"{__package__}._fast", named)
+    module = importlib.util.module_from_spec(importlib.machinery.ModuleSpec(loader.name, loader, origin=named))
+    loader.exec_module(module)
     return module
 
 
@@ -64,8 +65,19 @@ def _load() -> Any:
     fast = _import()
     if fast is None:
         return None
-    fast.use(np.ndarray, _address(lib.gpur_writer_append_fields), _address(lib.gpur_replay_resample))
+    fast.use(np.ndarray, _address(lib.gpur_writer_append_fields),
+             _address(lib.gpur_writer_try_append_fields), _address(lib.gpur_replay_resample))
     return fast if _reads_arrays(fast) else None
 
 
 fast = _load()
+
+_Method = TypeVar("_Method", bound=Callable[..., Any])
+
+
+def tried_in_c(name: str) -> Callable[[_Method], _Method]:
+    """Of a method that appends what it is given by name: which attribute of its object is the Rows of a writer, or
+    None. What is ordinary goes there, and never comes to the function."""
+    def of(function: _Method) -> _Method:
+        return function if fast is None else fast.Method(function, name)
+    return of

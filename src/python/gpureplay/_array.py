@@ -45,7 +45,7 @@ class Array:
         return self._batch._address + self._layout.offset
 
     def __len__(self) -> int:
-        return self.shape[0]
+        return len(self._batch)
 
     @property
     def nbytes(self) -> int:
@@ -81,7 +81,7 @@ class Array:
             self._batch.wait(LEGACY_STREAM if stream is None and self._batch._on_cuda else stream)
         versioned, managed = max_version is not None and max_version[0] >= 1, ctypes.c_void_p()
         self._batch._call(lib.gpur_batch_to_dlpack, self._layout.name.encode(), versioned, ctypes.addressof(managed))
-        return _dlpack.capsule(managed.value, versioned)
+        return _dlpack.capsule(managed.value or 0, versioned)
 
     @property
     def __cuda_array_interface__(self) -> dict[str, Any]:

@@ -32,18 +32,24 @@ class Reference:
             _release(self.handle)
 
 
-class Layouts(dict):
+def _array_of(handle: int, name: str) -> tuple[int, _mirror.FieldInfo]:
+    """Address and description of one of a batch's arrays."""
+    info, address = _mirror.FieldInfo(), ctypes.c_void_p()
+    check(lib.gpur_batch_get_array(handle, name.encode(), ctypes.addressof(address), ctypes.addressof(info)))
+    return address.value or 0, info
+
+
+class Layouts(dict[str, Layout]):
     """The arrays of the batches of one size: name to Layout, under their other names, too."""
 
     def __init__(self, handle: int, names: list[str]):
-        count, start = lib.gpur_batch_count(handle), None
+        self.count: int = lib.gpur_batch_count(handle)
+        self.names = names
+        start, _ = _array_of(handle, names[0])
         for name in names:
-            info, address = _mirror.FieldInfo(), ctypes.c_void_p()
-            check(lib.gpur_batch_get_array(handle, name.encode(), ctypes.addressof(address), ctypes.addressof(info)))
-            start = address.value if start is None else start
-            self[name] = Layout(name, address.value - start, (count, *info.shape[:info.dims]), NUMPY[info.dtype])
+            address, info = _array_of(handle, name)
+            self[name] = Layout(name, address - start, (self.count, *info.shape[:info.dims]), NUMPY[info.dtype])
         last = self[names[-1]]
-        self.count, self.names = count, names
         # From the first array's start to the last one's end.
         self.bytes = last.offset + int(np.prod(last.shape, dtype=np.int64)) * last.dtype.itemsize
         for alias, name in ALIASES.items():
@@ -51,7 +57,7 @@ class Layouts(dict):
 
 
 @functools.lru_cache(maxsize=64)
-def _memory_type(size: int) -> type:
+def _memory_type(size: int) -> Any:
     """Bytes that can have an owner."""
     return type("Memory", (ctypes.c_char * size,), {})
 
@@ -67,6 +73,14 @@ class Batch:
     contents stay as they are as long as the batch or any array of it, or made of it, is alive. A field that is called
     like a method is an item alone.
     """
+
+    device: str  # "cpu" or "cuda:0"
+    _reference: Reference
+    _handle: int
+    _layouts: Layouts
+    _views: list[tuple[np.ndarray, Layout]]
+    _address: int
+    _on_cuda: bool
 
     def __init__(self, buffer: ReplayBuffer, reference: Reference, layouts: Layouts):
         first, address = layouts.names[0], ctypes.c_void_p()
@@ -108,7 +122,7 @@ class Batch:
         raise AttributeError(f"{name} of a batch cannot be replaced; write into it (batch.{name}[:] = ...), or keep "
                              "your own array beside it")
 
-    def _parts(self) -> tuple:
+    def _parts(self) -> tuple[Any, ...]:
         """Itself, its attributes, and on the CPU its memory and every array: what a user can hold of it."""
         if self._on_cuda:
             return self, self.__dict__

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from . import _mirror, _reuse
+from ._accelerator import tried_in_c
 from ._batch import Batch, Layouts, Reference
 from ._device import Device, as_device
 from ._handle import Handle, start_work
@@ -58,25 +59,30 @@ class ReplayBuffer(Handle):
         config = replay_config(self.fields, capacity, {
             "index_source": int(distinct), "flush": flush_of(flush), "update_size": update_size, "min_size": min_size,
             "max_batch": max_batch, "gamma": gamma, "reward_clip": reward_clip, "seed": seed})
-        self.device, self.capacity, self.num_envs = as_device(device), config.capacity, num_envs
+        self.device = as_device(device)
+        self.capacity: int = config.capacity
         self._waits = self.device._waits
         self._array_names = [field.name for field in self.fields]
         self._array_names += [name for name in ("discount", "weight", "id") if name not in self._array_names]
         self._layouts: dict[int, Layouts] = {}
-        self._spare: tuple[int, tuple] = 0, ()  # watches of batches of one size, replaced as one
+        self._spare: tuple[int, tuple[Any, ...]] = 0, ()  # watches of batches of one size, replaced as one
         self._users: weakref.WeakSet[Handle] = weakref.WeakSet()  # writers and learners, which end with the buffer
         address = ctypes.c_void_p()
         start_work()
         self.device._call(lib.gpur_replay_create, ctypes.addressof(config), ctypes.addressof(address))
         super().__init__(address.value, lib.gpur_replay_destroy)
         self._writer = Writer(self, num_envs, autoreset)
+        self._rows, self._steps = self._writer._rows, self._writer._steps
+        self.num_envs = self._writer.num_envs
 
+    @tried_in_c("_steps")
     def add(self, *, info: Any = None, final_obs: Any = None, **values: Any) -> int:
         """One step of every environment: each field of the schema by name, (num_envs, ...), or without that axis when
         there is one environment. `truncated` may be left out: none was. See `Writer.add`. Returns how many transitions
         it made."""
         return self._writer._add(values, info, final_obs)
 
+    @tried_in_c("_rows")
     def extend(self, *, stream: int | None = None, **values: Any) -> int:
         """Finished transitions: each field of the schema by name, (count, ...). See `Writer.extend`. Returns count."""
         return self._writer._extend(values, stream)
@@ -112,9 +118,9 @@ class ReplayBuffer(Handle):
     def _draw(self, function: Any, count: int, *arguments: Any) -> Batch:
         address = ctypes.c_void_p()
         self._call(function, count, *arguments, ctypes.addressof(address))
-        reference = Reference(address.value)
+        reference = Reference(address.value or 0)
         if count not in self._layouts:
-            self._layouts[count] = Layouts(address.value, self._array_names)
+            self._layouts[count] = Layouts(reference.handle, self._array_names)
         return self._ready(Batch(self, reference, self._layouts[count]))
 
     def _ready(self, batch: Batch) -> Batch:
@@ -131,7 +137,7 @@ class ReplayBuffer(Handle):
 
     def __len__(self) -> int:
         self._open_handle()
-        return self._ask(lib.gpur_replay_size)
+        return int(self._ask(lib.gpur_replay_size))
 
     @property
     def is_full(self) -> bool:

@@ -12,7 +12,7 @@ from . import _inputs
 from ._dlpack import DeviceArray
 from ._schema import Field
 
-Arrays = list  # of np.ndarray or DeviceArray
+Arrays = list[Any]  # of np.ndarray or DeviceArray
 
 
 class Columns:

@@ -19,9 +19,11 @@ _EXECUTORS = {"inline": _mirror.EXECUTOR_INLINE, "thread": _mirror.EXECUTOR_THRE
 _warned = False
 
 
-@_mirror.LOG_FN
-def _log(_user: Any, line: bytes) -> None:
+def _say(_user: Any, line: bytes) -> None:
     logger.info("%s", line.decode("utf-8", "replace"))
+
+
+_log = _mirror.LOG_FN(_say)
 
 
 def _config(threads: int, executor: str, stream: int | None) -> _mirror.DeviceConfig:
@@ -62,6 +64,7 @@ class Device(Handle):
 
     def __init__(self, name: str = "auto", *, threads: int = 0, executor: str = "inline", stream: int | None = None):
         refuse_after_fork()
+        _check_name(name)
         address = ctypes.c_void_p()
         config = _config(threads, executor, stream)
         check(lib.gpur_device_open(name.encode(), ctypes.addressof(config), ctypes.addressof(address)))
@@ -92,6 +95,11 @@ class Device(Handle):
         return f"<gpureplay.Device {self.name}{', closed' if self.closed else ''}>"
 
 
+def _check_name(name: Any, more: str = "") -> None:
+    if not isinstance(name, str):
+        raise TypeError(f"device is {name!r}; it must be \"auto\", \"cpu\", \"cuda:N\"{more}")
+
+
 def _warn_once() -> None:
     """A device was wanted, whichever: say once that this build can only give the CPU."""
     global _warned
@@ -114,6 +122,5 @@ def as_device(device: str | Device) -> Device:
     if isinstance(device, Device):
         device._open_handle()
         return device
-    if not isinstance(device, str):
-        raise TypeError(f"device is {device!r}; it must be \"auto\", \"cpu\", \"cuda:N\" or a gpureplay.Device")
+    _check_name(device, " or a gpureplay.Device")
     return Device(device)

@@ -18,6 +18,7 @@ from . import _inputs
 from ._schema import Field
 
 MODES = ("disabled", "next_step", "same_step")
+Arrays = list[np.ndarray]
 
 
 def mode_of(given: Any, num_envs: int) -> str:
@@ -37,7 +38,7 @@ class Disabled:
 
     mode = "disabled"
 
-    def settle(self, arrays: list, info: Any, final_obs: Any) -> tuple[list, Any]:
+    def settle(self, arrays: Arrays, info: Any, final_obs: Any) -> tuple[Arrays, Any]:
         """What of a step are transitions, and what `done` wants to know once they are in."""
         return arrays, None
 
@@ -54,7 +55,7 @@ class NextStep(Disabled):
         self._flags = _flags(fields)
         self._ended = np.zeros(num_envs, np.bool_)  # in the step before
 
-    def settle(self, arrays: list, info: Any, final_obs: Any) -> tuple[list, np.ndarray]:
+    def settle(self, arrays: Arrays, info: Any, final_obs: Any) -> tuple[Arrays, np.ndarray]:
         ended, was_reset = _any(arrays, self._flags), self._ended
         if not was_reset.any():
             return arrays, ended
@@ -72,7 +73,7 @@ class SameStep(Disabled):
     def __init__(self, fields: list[Field]):
         self._fields, self._flags = fields, _flags(fields)
 
-    def settle(self, arrays: list, info: Any, final_obs: Any) -> tuple[list, None]:
+    def settle(self, arrays: Arrays, info: Any, final_obs: Any) -> tuple[Arrays, None]:
         ended = _any(arrays, self._flags)
         if not ended.any():
             return arrays, None
@@ -101,15 +102,15 @@ def _flags(fields: list[Field]) -> list[int]:
 
 def _any(arrays: list[np.ndarray], flags: list[int]) -> np.ndarray:
     """(num_envs,) bool, of its own."""
-    ended = arrays[flags[0]] != 0
+    ended: np.ndarray = arrays[flags[0]] != 0
     for at in flags[1:]:
         ended |= arrays[at] != 0
-    return ended if ended.ndim == 1 else ended.reshape(len(ended), -1).any(axis=1)
+    return ended if ended.ndim == 1 else np.any(ended.reshape(len(ended), -1), axis=1)
 
 
 def _with_last(field: Field, next_obs: np.ndarray, final: Any, ended: np.ndarray) -> np.ndarray:
     """A copy of next_obs (num_envs, ...) in which the environments that ended have their episode's last observation."""
-    out = next_obs.copy()
+    out: np.ndarray = next_obs.copy()
     for env in np.flatnonzero(ended):
         last = None if final is None else final[env]
         if last is None:

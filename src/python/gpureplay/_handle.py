@@ -8,7 +8,7 @@ import threading
 import time
 import weakref
 from collections.abc import Callable
-from typing import Any, NoReturn
+from typing import Any, NoReturn, Optional
 
 from ._library import Closed, failed
 
@@ -19,7 +19,8 @@ _at_work: list[str] = []  # not empty: threads of the library's may be running i
 # finalizer binds it as a default, for it may run when the module's names are gone.
 gone: list[str] = []
 
-Owned = dict  # of address: function of the library that destroys it. Whoever pops an entry destroys
+# Address: function of the library that destroys it. Whoever pops an entry destroys.
+Owned = dict[Optional[int], Callable[[Optional[int]], None]]
 
 
 class Handle:
@@ -28,12 +29,12 @@ class Handle:
 
     _kind = "object"
 
-    def __init__(self, address: int, destroy: Callable[[int], None], owned: Owned | None = None):
+    def __init__(self, address: int | None, destroy: Callable[[int | None], None], owned: Owned | None = None):
         self._closed_by = ""
         self._calls: list[int] = []  # the threads that are in the library with this handle
         self._owned: Owned = {} if owned is None else owned
         self._owned[address] = destroy
-        self._handle: int | None = address
+        self._handle = address
         with _lock:
             _alive.add(self)
 

@@ -104,7 +104,7 @@ def stream_of(given: list[DeviceArray], stream: int | None) -> int | None:
     """The stream that makes these arrays: the caller's word, else theirs. None: they are ready."""
     if stream is not None:
         return stream
-    streams = {array.stream for array in given} - {None}
+    streams = {array.stream for array in given if array.stream is not None}
     if len(streams) > 1:
         raise ValueError(f"the arrays are made on streams {sorted(streams)}; make them on one, or say which with "
                          f"stream=...")
@@ -120,6 +120,6 @@ def address(array: np.ndarray) -> int:
     """Of the first element of a contiguous array. The first way is three times as fast, and is not for read-only or
     empty arrays."""
     try:
-        return ctypes.addressof(ctypes.c_char.from_buffer(array))
+        return ctypes.addressof(ctypes.c_char.from_buffer(array))  # type: ignore[arg-type]
     except (TypeError, ValueError, BufferError):
-        return array.__array_interface__["data"][0]
+        return int(array.__array_interface__["data"][0])

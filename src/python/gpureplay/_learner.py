@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from . import _inputs, _mirror
+from . import _inputs, _mirror, _nan
 from ._buffer import ReplayBuffer, ids_of
 from ._dlpack import DeviceArray
 from ._handle import Handle
@@ -58,6 +58,8 @@ class DQN(Handle):
     _kind = "learner"
 
     def __init__(self, buffer: ReplayBuffer, outputs: int | None = None, preset: str | None = None, **settings: Any):
+        if not isinstance(buffer, ReplayBuffer):
+            raise TypeError(f"buffer is {buffer!r}; it must be a gpureplay.ReplayBuffer")
         if outputs is not None:
             settings["outputs"] = outputs
         config, address = learner_config(preset, settings), ctypes.c_void_p()
@@ -74,7 +76,9 @@ class DQN(Handle):
         """Actions for observations (count, ...) float32, in host memory or the device's: with probability epsilon at
         random, else argmax Q. (count,) int32. One observation without the first axis will do, too.
 
-        stream: observations in device memory, the cudaStream_t (an int) that made them."""
+        stream: observations in device memory, the cudaStream_t (an int) that made them.
+
+        TypeError, ValueError: another dtype or shape, or NaN in the host's memory where the buffer has check_nan."""
         held, address, count, stream = self._observations(obs, stream)
         actions = np.empty(count, np.int32)
         self._call(lib.gpur_learner_act, count, address, real("epsilon", epsilon), actions.ctypes.data, stream)
@@ -98,12 +102,13 @@ class DQN(Handle):
         else:
             array = _inputs.host(array, self._obs)
             address = _inputs.address(array)
-        if array.shape == self._obs.shape:
-            return array, address, 1, stream
-        if not array.shape or array.shape[1:] != self._obs.shape:
+        if array.shape != self._obs.shape and (not array.shape or array.shape[1:] != self._obs.shape):
             wanted = _inputs.with_count(self._obs.shape)
             raise ValueError(f"obs has shape {array.shape}; it must be {wanted} or {self._obs.shape}")
-        return array, address, array.shape[0], stream
+        count = 1 if array.shape == self._obs.shape else array.shape[0]
+        if self._buffer.check_nan and isinstance(array, np.ndarray):
+            _nan.refuse([self._obs], [array.reshape(count, *self._obs.shape)])
+        return array, address, count, stream
 
     def train(self, steps: int = 1) -> None:
         """Enqueues train steps and returns before the last is done. TooFew: nothing is there to train on."""
@@ -123,7 +128,7 @@ class DQN(Handle):
     def epsilon(self, step: int) -> float:
         """The exploration schedule at an environment step."""
         self._open_handle()
-        return self._ask(lib.gpur_learner_epsilon, integer("step", step))
+        return float(self._ask(lib.gpur_learner_epsilon, integer("step", step)))
 
     @property
     def stats(self) -> LearnerStats:

@@ -25,19 +25,26 @@ _OPTIMIZERS = {
 _ACTS = {"latest": _mirror.ACT_LATEST, "previous": _mirror.ACT_PREVIOUS, "target": _mirror.ACT_TARGET}
 _MATHS = {"fp32": _mirror.MATH_FP32, "tf32": _mirror.MATH_TF32}
 
+_TRUNK = "a list of units or (units, activation)"
+
 
 def _choice(name: str, value: Any, choices: dict[str, int]) -> int:
-    if value not in choices:
+    if not isinstance(value, str) or value not in choices:
         raise ValueError(f"{name} is {value!r}; it must be one of {', '.join(map(repr, choices))}")
     return choices[value]
 
 
 def _set_trunk(network: _mirror.NetworkConfig, layers: Sequence[Any]) -> None:
     """(units, activation) each, or units alone for relu."""
+    if not isinstance(layers, (tuple, list)):
+        raise TypeError(f"trunk is {layers!r}; it must be {_TRUNK}")
     if len(layers) > _mirror.MAX_LAYERS:
         raise ValueError(f"trunk has {len(layers)} layers; it may have {_mirror.MAX_LAYERS}")
     for at, layer in zip(network.trunk, layers):
-        units, activation = layer if isinstance(layer, (tuple, list)) else (layer, "relu")
+        pair = layer if isinstance(layer, (tuple, list)) else (layer, "relu")
+        if len(pair) != 2:
+            raise TypeError(f"trunk has {layer!r}; it must be {_TRUNK}")
+        units, activation = pair
         put(at, "units", units)
         at.activation = _choice("activation in trunk", activation, _ACTIVATIONS)
     network.trunk_count = len(layers)
@@ -99,6 +106,8 @@ def learner_config(preset: str | None, settings: dict[str, Any]) -> _mirror.Lear
     address = ctypes.addressof(config)
     check(lib.gpur_learner_config_init(address, ctypes.sizeof(config)))
     if preset is not None:
+        if not isinstance(preset, str):
+            raise TypeError(f"preset is {preset!r}; it must be a name, or None")
         check(lib.gpur_learner_config_preset(address, preset.encode()))
     for name, value in settings.items():
         for part, setters in ((config.network, _NETWORK), (config.optimizer, _OPTIMIZER), (config, _TOP)):

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import ctypes.util
 import os
+import sys
 from pathlib import Path
 
 from . import _mirror
@@ -60,13 +61,14 @@ def _find() -> str:
         if not Path(named).is_file():
             raise ImportError(f"{VARIABLE} is {named!r}, where there is no file; it must be the path of {FILE}")
         return named
-    beside = Path(__file__).with_name(FILE)
-    if beside.is_file():
-        return str(beside)
+    folders = sys.modules[__name__.rpartition(".")[0]].__path__  # two, where `pip install -e` was used
+    for folder in folders:
+        if Path(folder, FILE).is_file():
+            return str(Path(folder, FILE))
     installed = ctypes.util.find_library("gpureplay")
     if installed:
         return installed
-    raise ImportError(f"no {FILE} in {beside.parent}, and the loader knows none; install the package with "
+    raise ImportError(f"no {FILE} in {' or '.join(folders)}, and the loader knows none; install the package with "
                       f"`pip install .`, or set {VARIABLE} to the path of one that you built")
 
 
@@ -76,7 +78,8 @@ lib = _mirror.load(path)
 
 def last_error() -> str:
     """This thread's last refusal, in the library's words."""
-    return lib.gpur_last_error().decode("utf-8", "replace")
+    text: bytes = lib.gpur_last_error()
+    return text.decode("utf-8", "replace")
 
 
 def failed(status: int) -> GpureplayError:

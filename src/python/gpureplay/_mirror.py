@@ -6,7 +6,9 @@ member, constant and function here against them.
 """
 
 import ctypes
+import os
 from ctypes import POINTER, c_char, c_char_p, c_double, c_float, c_int32, c_int64, c_uint64, c_void_p
+from typing import Any, Union
 
 MAX_FIELDS, MAX_DIMS, MAX_NAME, MAX_LAYERS, MAX_READERS, MAX_HOST_BATCHES = 16, 6, 32, 8, 8, 16
 LAUNCH_STEPS = 256
@@ -28,14 +30,20 @@ ACT_LATEST, ACT_PREVIOUS, ACT_TARGET = 0, 1, 2
 WEIGHTS_ONLINE, WEIGHTS_TARGET, WEIGHTS_GRADIENT = 0, 1, 2
 
 
-def _members(kind, names):
+def _members(kind: Any, names: str) -> list[tuple[str, Any]]:
     return [(name, kind) for name in names.split()]
 
 
-class Sized(ctypes.Structure):
+class Struct(ctypes.Structure):
+    """A struct of the library's, by its name there."""
+
+    c_name = ""
+
+
+class Sized(Struct):
     """A config or info struct, which begins with its own size."""
 
-    def __init__(self):
+    def __init__(self) -> None:
         super().__init__()
         self.size = ctypes.sizeof(self)
 
@@ -60,7 +68,7 @@ class DeviceInfo(Sized):
     ]
 
 
-class Field(ctypes.Structure):
+class Field(Struct):
     c_name = "gpur_field"
     _fields_ = [("name", c_char_p), ("dtype", c_int32), ("shape", c_int32 * MAX_DIMS)]
 
@@ -110,17 +118,17 @@ class ReplayStats(Sized):
     ]
 
 
-class Layer(ctypes.Structure):
+class Layer(Struct):
     c_name = "gpur_layer"
     _fields_ = _members(c_int32, "units activation")
 
 
-class Schedule(ctypes.Structure):
+class Schedule(Struct):
     c_name = "gpur_schedule"
     _fields_ = [*_members(c_float, "first last"), *_members(c_int64, "begin steps")]
 
 
-class NetworkConfig(ctypes.Structure):
+class NetworkConfig(Struct):
     c_name = "gpur_network_config"
     _fields_ = [
         ("trunk", Layer * MAX_LAYERS),
@@ -129,7 +137,7 @@ class NetworkConfig(ctypes.Structure):
     ]
 
 
-class OptimizerConfig(ctypes.Structure):
+class OptimizerConfig(Struct):
     c_name = "gpur_optimizer_config"
     _fields_ = [
         *_members(c_int32, "kind centered"),
@@ -177,7 +185,7 @@ class WeightInfo(Sized):
     ]
 
 
-STRUCTS = [
+STRUCTS: list[type[Struct]] = [
     DeviceConfig, DeviceInfo, Field, FieldInfo, ReplayConfig, ReplayPlan, ReplayStats, Layer, Schedule, NetworkConfig,
     OptimizerConfig, LearnerConfig, LearnerStats, WeightInfo,
 ]
@@ -227,6 +235,7 @@ FUNCTIONS = {
     "gpur_writer_step": (_STATUS, [_P, _P, _P, _P, _P, _P]),
     "gpur_writer_append": (_STATUS, [_P, _I64, _P, _P]),
     "gpur_writer_append_fields": (_STATUS, [_P, _I64, _P, _P, _P]),
+    "gpur_writer_try_append_fields": (_STATUS, [_P, _I64, _P]),
     "gpur_writer_flush": (_STATUS, [_P]),
     "gpur_schedule_at": (_F32, [_P, _I64]),
     "gpur_learner_config_init": (_STATUS, [_P, _U64]),
@@ -250,7 +259,7 @@ FUNCTIONS = {
 }
 
 
-def load(path):
+def load(path: Union[str, os.PathLike[str]]) -> ctypes.CDLL:
     """The shared library, every function with its signature. RuntimeError when it is another version's."""
     library = ctypes.CDLL(str(path))
     for name, (result, arguments) in FUNCTIONS.items():

@@ -21,9 +21,9 @@ def is_in(array: np.ndarray) -> bool:
         return any(((bits[at:at + _BLOCK] & _HALF_BITS) > _HALF_INFINITY).any() for at in range(0, bits.size, _BLOCK))
     if array.size <= _SMALL:
         squares = np.vdot(array, array)
-        return squares != squares
+        return bool(squares != squares)
     most = np.maximum.reduce(array, axis=None)
-    return most != most
+    return bool(most != most)
 
 
 def refuse(fields: list[Field], arrays: list[np.ndarray]) -> None:

@@ -42,5 +42,5 @@ def _range(kind: type) -> tuple[int, int]:
 
 def put(struct: ctypes.Structure, name: str, value: Any) -> None:
     """struct.name = value, if it fits."""
-    kind = dict(struct._fields_)[name]
+    kind = next(member[1] for member in struct._fields_ if member[0] == name)
     setattr(struct, name, real(name, value) if kind in _FLOATS else integer(name, value, *_range(kind)))

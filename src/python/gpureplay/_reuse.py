@@ -33,7 +33,7 @@ _most = sys.maxsize  # a batch that counts to more is in use
 class Watch:
     """A batch with all that makes it up, and the references to each of these when nobody else has one."""
 
-    def __init__(self, parts: tuple):
+    def __init__(self, parts: tuple[Any, ...]):
         self.parts = parts  # (batch, its attributes, its memory, its arrays ...)
         self.arrays = parts[3:]
         self.forms = list(map(_form, self.arrays))
@@ -54,7 +54,7 @@ def walk(watches: tuple[Watch, ...], accept: Callable[[list[int], list[int]], bo
 
 def _redraw(buffer: ReplayBuffer, stream: int | None, watches: tuple[Watch, ...]) -> Batch | None:
     """Draws anew into one of these batches that nobody looks at. None: there is none."""
-    batch = walk(watches, operator.eq)
+    batch: Batch | None = walk(watches, operator.eq)
     if batch is None:
         return None
     status = buffer._ask(lib.gpur_replay_resample, stream, batch._handle)
@@ -91,7 +91,7 @@ def _measure() -> None:
     _own_idle[:], _most = found[0], found[0][0]
 
 
-def _is_exact(kind: type, idle: Callable[[tuple], Any]) -> bool:
+def _is_exact(kind: type, idle: Callable[[tuple[Any, ...]], Any]) -> bool:
     """Whether a look at a watch tells a batch in use from one that is not, whatever of it is held."""
     watch = _watch(kind, _Probe())
     if idle((watch,)) is None:
@@ -104,11 +104,11 @@ def _is_exact(kind: type, idle: Callable[[tuple], Any]) -> bool:
     return idle((watch,)) is not None
 
 
-def _never(_buffer: Any, _stream: Any, _watches: tuple) -> None:
+def _never(_buffer: Any, _stream: Any, _watches: tuple[Any, ...]) -> None:
     """Where counts do not tell."""
 
 
-def _choose() -> tuple[type, Callable[[Any, Any, tuple], Any]]:
+def _choose() -> tuple[type, Callable[[Any, Any, tuple[Any, ...]], Any]]:
     """What watches, and what draws: by the extension if it can, else by Python if it can."""
     if fast is not None and _is_exact(fast.Watch, fast.idle):
         return fast.Watch, fast.redraw

@@ -5,6 +5,8 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+__all__ = ["DictReplayBufferSamples", "ReplayBufferSamples", "register", "torch", "torch_device"]
+
 try:
     import torch
 except ModuleNotFoundError as error:
@@ -17,7 +19,7 @@ try:
 except ModuleNotFoundError:
     _theirs = None
 
-    class ReplayBufferSamples(NamedTuple):
+    class ReplayBufferSamples(NamedTuple):  # type: ignore[no-redef]
         """A minibatch of B transitions, of tensors; observations are a dict of them under a Dict space."""
 
         observations: Any  # (B, ...)

@@ -11,7 +11,7 @@ import numpy as np
 
 from . import _mirror
 
-DTYPES = {
+DTYPES: dict[np.dtype, int] = {
     np.dtype(np.float32): _mirror.FLOAT32,
     np.dtype(np.float16): _mirror.FLOAT16,
     np.dtype(np.uint8): _mirror.UINT8,
@@ -19,8 +19,9 @@ DTYPES = {
     np.dtype(np.int64): _mirror.INT64,
     np.dtype(np.bool_): _mirror.BOOL,
 }
-NUMPY = {code: dtype for dtype, code in DTYPES.items()}
+NUMPY: dict[int, np.dtype] = {code: dtype for dtype, code in DTYPES.items()}
 _KEPT_AS = {"float64": "float32", "int8": "int32", "int16": "int32", "uint16": "int32"}  # of spaces, without a word
+_ARGUMENTS = ("self", "info", "final_obs", "stream")  # of what takes fields by name
 
 
 class Field(NamedTuple):
@@ -33,13 +34,13 @@ class Field(NamedTuple):
 
 def _dtype(name: str, given: Any) -> np.dtype:
     try:
-        dtype = np.dtype(given)
+        dtype: np.dtype = np.dtype(given)
+        if dtype in DTYPES:
+            return dtype
     except TypeError:
-        dtype = None
-    if dtype not in DTYPES:
-        names = ", ".join(known.name for known in DTYPES)
-        raise TypeError(f"field {name!r} has dtype {given!r}; it must be one of {names}")
-    return dtype
+        pass
+    names = ", ".join(known.name for known in DTYPES)
+    raise TypeError(f"field {name!r} has dtype {given!r}; it must be one of {names}")
 
 
 def _shape(name: str, given: Any) -> tuple[int, ...]:
@@ -53,6 +54,8 @@ def _field(name: str, given: Any) -> Field:
     """`given`: (shape, dtype), {"shape": ..., "dtype": ...}, or a dtype alone for one number."""
     if not isinstance(name, str) or "\0" in name:
         raise TypeError(f"a field is called {name!r}; it must be a str without NUL")
+    if name in _ARGUMENTS:
+        raise ValueError(f"a field is called {name!r}, as an argument of `add` or `extend`; choose another name")
     if isinstance(given, Mapping):
         unknown = set(given) - {"shape", "dtype"}
         if unknown:
@@ -104,7 +107,7 @@ def fields_of(given: Any, action_space: Any = None) -> list[Field]:
                     "dtype), or an observation space and an action space of Gymnasium")
 
 
-def to_c(fields: list[Field]) -> ctypes.Array:
+def to_c(fields: list[Field]) -> ctypes.Array[_mirror.Field]:
     """(len(fields)) gpur_field. Keeps its names alive."""
     array = (_mirror.Field * len(fields))()
     for at, field in zip(array, fields):

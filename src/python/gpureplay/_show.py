@@ -7,7 +7,9 @@ import ctypes
 import sys
 
 from . import _library
+from ._buffer import ReplayBuffer
 from ._device import Device
+from ._learner import DQN
 from ._library import GpureplayError, lib
 
 
@@ -27,27 +29,42 @@ def _driver() -> str:
     return f"CUDA {version.value // 1000}.{version.value % 1000 // 10}"
 
 
-def _devices() -> list[str]:
-    """A line each for the CPU and the first GPU: what it is, or why it cannot be had."""
-    lines = []
-    for name in ("cpu", "cuda:0"):
-        try:
-            device = Device(name)
-            lines.append(f"{name}: {device.info.description}, {device.info.memory_free / 1e9:.1f} GB free")
-            device.close()
-        except GpureplayError as error:
-            lines.append(f"{name}: {error}")
-    return lines
+def _of_device(name: str) -> tuple[str, bool]:
+    """What the device is, or why it cannot be had; and whether it is there, and cannot train."""
+    try:
+        device = Device(name)
+        found = f"{name}: {device.info.description}, {device.info.memory_free / 1e9:.1f} GB free"
+    except GpureplayError as error:
+        return f"{name}: {str(error).removeprefix(f'no {name}: ')}", False
+    refusal = _refusal_to_train(device)
+    device.close()
+    return found + (f"; it cannot train: {refusal}" if refusal else ""), bool(refusal)
 
 
-def _missing(build: dict[str, str], driver: str) -> list[str]:
+def _refusal_to_train(device: Device) -> str:
+    """Empty: it does. A learner's matrix products may want a library that replay alone does not."""
+    one = {"obs": ((1,), "float32"), "action": "int32", "reward": "float32", "next_obs": ((1,), "float32"),
+           "terminated": "bool"}
+    try:
+        with ReplayBuffer(64, one, device=device) as buffer:
+            DQN(buffer, outputs=2, trunk=[8]).close()
+    except GpureplayError as error:
+        return str(error)
+    return ""
+
+
+def _missing(build: dict[str, str], driver: str, no_learner: bool) -> list[str]:
     """What would make it faster or whole, with the command."""
     found = []
     if build.get("cuda", "").startswith("not built"):
         found.append("CUDA: install NVIDIA's CUDA toolkit so that nvcc is on the PATH, then "
                      "`pip install --force-reinstall --no-cache-dir .` here")
     elif driver.startswith("none"):
-        found.append("a GPU driver: the CUDA device is built in and cannot run without one")
+        found.append("a GPU driver: `sudo apt install nvidia-driver` (Debian) or `sudo ubuntu-drivers install` "
+                     "(Ubuntu), in a container `docker run --gpus all ...`; CUDA is built in and cannot run without")
+    elif no_learner:
+        major = build.get("cuda", "").partition(".")[0]
+        found.append(f"cuBLAS, for the learner on a GPU: `pip install \".[cuda{major}]\"` here")
     if build.get("blas", "").startswith("none"):
         found.append("OpenBLAS: `sudo apt install libopenblas-openmp-dev`, then `pip install --force-reinstall "
                      "--no-cache-dir .` here")
@@ -58,15 +75,14 @@ def show_config() -> None:
     """Prints version, what was built in, which devices and driver were found, and what is missing with the command that
     gets it."""
     build, driver = _build(), _driver()
+    (cpu, _), (gpu, no_learner) = _of_device("cpu"), _of_device("cuda:0")
     print(f"gpureplay {lib.gpur_version().decode()} (Python {sys.version.split()[0]})")
     print(f"library: {_library.path}")
     for key, value in build.items():
         print(f"  {key}: {value}")
     print(f"GPU driver: {driver}")
-    print("devices:")
-    for line in _devices():
-        print(f"  {line}")
-    missing = _missing(build, driver)
+    print(f"devices:\n  {cpu}\n  {gpu}")
+    missing = _missing(build, driver, no_learner)
     print("missing:" if missing else "missing: nothing")
     for line in missing:
         print(f"  {line}")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from . import _inputs, _mirror
+from . import _inputs, _mirror, _nan
 from ._library import InvalidArgument, check, lib
 from ._schema import Field
 
@@ -17,16 +17,17 @@ if TYPE_CHECKING:
     from ._learner import DQN
 
 _FLOAT32 = np.dtype(np.float32)
+_Tensors = MutableMapping[str, np.ndarray]
 
 
-class Weights(MutableMapping):
+class Weights(_Tensors):
     """Tensors by name ("trunk.0.weight", "advantage.out.bias", ...): each a copy, (units, inputs) or (units,) float32,
     as it is behind the last train step. Assign to write one."""
 
     def __init__(self, learner: DQN, which: int):
         self._learner, self._which = learner, which
         learner._open_handle()
-        self._shapes = dict(learner._ask(_tensors))
+        self._shapes: dict[str, tuple[int, ...]] = dict(learner._ask(_tensors))
 
     def _shape(self, name: str) -> tuple[int, ...]:
         if name not in self._shapes:
@@ -58,9 +59,12 @@ class Weights(MutableMapping):
 
     def _checked(self, name: str, value: Any) -> np.ndarray:
         shape = self._shape(name)
-        array = _inputs.host(_inputs.located(name, value, False), Field(name, shape, _FLOAT32))
+        field = Field(name, shape, _FLOAT32)
+        array = _inputs.host(np.asarray(_inputs.located(name, value, False)), field)
         if array.shape != shape:
             raise ValueError(f"{name} has shape {array.shape}; it must be {shape}")
+        if self._learner._buffer.check_nan:
+            _nan.refuse([field], [array])
         return array
 
     def _write(self, name: str, array: np.ndarray) -> None:

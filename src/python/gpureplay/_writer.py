@@ -8,7 +8,7 @@ import threading
 from typing import TYPE_CHECKING, Any
 
 from . import _episodes, _inputs, _nan
-from ._accelerator import fast
+from ._accelerator import fast, tried_in_c
 from ._columns import Arrays, Columns
 from ._dlpack import DeviceArray
 from ._handle import Handle
@@ -38,10 +38,15 @@ class Writer(Handle):
         self._fields, self._check_nan = buffer.fields, buffer.check_nan
         self._columns = Columns(buffer.fields, num_envs, buffer.device.is_cuda)
         self._stage = Stage.of(buffer.fields, num_envs)
-        self._turn = threading.RLock()
-        self._rows = fast.Rows(buffer.fields, bool(buffer.check_nan)) if fast is not None else None
-        self._steps = self._rows if type(resets) is _episodes.Disabled else None
+        self._turn = threading.RLock() if fast is None else fast.Turn(threading.RLock())
+        self._rows = self._rows_of(-1)
+        self._steps = self._rows_of(num_envs) if type(resets) is _episodes.Disabled else None
 
+    def _rows_of(self, count: int) -> Any:
+        """What appends so many rows in C; -1: any number."""
+        return None if fast is None else fast.Rows(self, self._fields, bool(self._check_nan), self._turn, count)
+
+    @tried_in_c("_steps")
     def add(self, *, info: Any = None, final_obs: Any = None, **values: Any) -> int:
         """One step of every environment: each field of the schema by name, (num_envs, ...), or without that axis when
         there is one environment. `truncated` may be left out: none was. Dict and Tuple observations are given as they
@@ -58,14 +63,15 @@ class Writer(Handle):
     def _add(self, values: dict[str, Any], info: Any, final_obs: Any) -> int:
         with self._turn:
             if self._steps is not None:
-                count = self._steps.append(self, values, self.num_envs)
-                if count is not None:
-                    return count
+                taken: int | None = self._steps.append(self, values)
+                if taken is not None:
+                    return taken
             arrays, ended = self._resets.settle(self._columns.of_step(values), info, final_obs)
             count = self._append(arrays, None)
             self._resets.done(ended)
         return count
 
+    @tried_in_c("_rows")
     def extend(self, *, stream: int | None = None, **values: Any) -> int:
         """Finished transitions: each field of the schema by name, (count, ...), all in host memory or all in the
         buffer's CUDA device. Autoreset does not look at them.
@@ -80,9 +86,9 @@ class Writer(Handle):
     def _extend(self, values: dict[str, Any], stream: int | None) -> int:
         with self._turn:
             if stream is None and self._rows is not None:
-                count = self._rows.append(self, values, -1)
-                if count is not None:
-                    return count
+                taken: int | None = self._rows.append(self, values)
+                if taken is not None:
+                    return taken
             arrays = self._columns.of_block(values, stream)
             if isinstance(arrays[0], DeviceArray):
                 stream = _inputs.stream_of(arrays, stream)
@@ -94,7 +100,7 @@ class Writer(Handle):
 
     def _append(self, arrays: Arrays, stream: int | None) -> int:
         """How many transitions they are, once they are in."""
-        count = arrays[0].shape[0]
+        count: int = arrays[0].shape[0]
         if isinstance(arrays[0], DeviceArray):
             self._append_at([array.address for array in arrays], count, stream)
         elif self._stage is not None and count == self.num_envs and stream is None:

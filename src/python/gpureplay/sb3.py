@@ -88,8 +88,9 @@ class ReplayBuffer:
         self._fields = _fields(observation_space, action_space)
         self._keys = [name[len("obs."):] for name in self._fields if name.startswith("obs.")]  # of a Dict space
         self._shapes = {name: (n_envs, *shape) for name, (shape, _) in self._fields.items()}  # of a step
-        self._settings = {"max_batch": max_batch or self._most(update_size), "update_size": update_size,
-                          "seed": _seed_of_numpy() if seed is None else seed, "check_nan": check_nan}
+        self._max_batch: int = max_batch or self._most(update_size)
+        self._settings: dict[str, Any] = {"update_size": update_size, "check_nan": check_nan,
+                                          "seed": _seed_of_numpy() if seed is None else seed}
         self.reset()
 
     def _most(self, update_size: int | None) -> int:
@@ -102,7 +103,8 @@ class ReplayBuffer:
         if "_replay" in self.__dict__:
             self.close()
         self._replay = _buffer.ReplayBuffer(self.buffer_size * self.n_envs, self._fields, device=str(self._device),
-                                            num_envs=self.n_envs, autoreset="disabled", **self._settings)
+                                            num_envs=self.n_envs, autoreset="disabled", max_batch=self._max_batch,
+                                            **self._settings)
         self._steps = 0  # added in all
         self._first = 0  # step whose first transition has id 0 in the replay
         self._tensor = torch.from_numpy if self._device.type == "cpu" else torch.from_dlpack  # neither copies
@@ -208,7 +210,9 @@ class ReplayBuffer:
             raise IndexError(f"positions {batch_inds.min()} to {batch_inds.max()}; they must be 0 to "
                              f"{self.size() - 1}")
         last = self._steps - 1
-        return (last - (last - batch_inds) % self.buffer_size - self._first) * self.n_envs + envs
+        steps = last - (last - batch_inds) % self.buffer_size - self._first
+        ids: np.ndarray = steps * self.n_envs + envs
+        return ids
 
     def _samples(self, batch: Batch, env: Any) -> ReplayBufferSamples:
         kind = DictReplayBufferSamples if self._keys else ReplayBufferSamples
@@ -248,7 +252,7 @@ class ReplayBuffer:
         """All transitions on the host, oldest first: (count, ...) by field."""
         count, begin = self.size() * self.n_envs, (self._steps - self.size() - self._first) * self.n_envs
         rows = {name: np.empty((count, *shape), dtype) for name, (shape, dtype) in self._fields.items()}
-        most = self._settings["max_batch"]
+        most = self._max_batch
         for at in range(0, count, most):
             batch = self._replay.gather(np.arange(begin + at, begin + min(at + most, count)))
             for name, array in rows.items():
