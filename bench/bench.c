@@ -2,8 +2,8 @@
 #include "bench.h"
 #include "json.h"
 
-#include <stdlib.h>
-#include <string.h>
+#include "examples/interrupt.h"
+
 #include <time.h>
 #include <unistd.h>
 
@@ -12,42 +12,6 @@ double bench_now(void)
     struct timespec t;
     clock_gettime(CLOCK_MONOTONIC, &t);
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
-static int usage(const char *program, const char *purpose, int status)
-{
-    fprintf(status ? stderr : stdout,
-            "%s: %s\n"
-            "  --device NAME   cpu, cuda:0, ... (cpu)\n"
-            "  --rounds N      pairs of samples a case, 5 to %d (41)\n"
-            "  --json FILE     write every sample\n"
-            "  --quick         fewer cases and rounds\n",
-            program, purpose, BENCH_MAX_ROUNDS);
-    return status + 1;
-}
-
-int bench_parse(bench_options *options, int argc, char **argv, const char *purpose)
-{
-    *options = (bench_options){.device = "cpu", .rounds = 41, .seconds = 2e-3};
-    for (int i = 1; i < argc; i++) {
-        const int has_value = i + 1 < argc;
-        if (!strcmp(argv[i], "--help"))
-            return usage(argv[0], purpose, 0);
-        if (!strcmp(argv[i], "--quick"))
-            options->quick = 1, options->rounds = 11, options->seconds = 1e-3;
-        else if (!strcmp(argv[i], "--device") && has_value)
-            options->device = argv[++i];
-        else if (!strcmp(argv[i], "--json") && has_value)
-            options->json = argv[++i];
-        else if (!strcmp(argv[i], "--rounds") && has_value && atoi(argv[i + 1]) >= 5 &&
-                 atoi(argv[i + 1]) <= BENCH_MAX_ROUNDS)
-            options->rounds = atoi(argv[++i]);
-        else {
-            fprintf(stderr, "%s: not understood: %s\n", argv[0], argv[i]);
-            return usage(argv[0], purpose, 2);
-        }
-    }
-    return 0;
 }
 
 int bench_begin(bench_report *report, const bench_options *options, const char *title, const char *settings, int cases)
@@ -60,6 +24,7 @@ int bench_begin(bench_report *report, const bench_options *options, const char *
     if (report->json)
         json_head(report->json, title, options->device, settings);
     printf("%s\n%s\n\n", title, settings);
+    interrupt_watch();
     return 0;
 }
 
@@ -70,12 +35,24 @@ double bench_time(bench_body body, void *context, int64_t repeats)
     return (bench_now() - start) / (double)repeats;
 }
 
+/* Of a few tries: one in which something else ran would make a sample of a single repeat, cold each time. */
+static double shortest(bench_body body, void *context, int64_t repeats)
+{
+    enum { TRIES = 3 };
+    double least = bench_time(body, context, repeats);
+    for (int i = 1; i < TRIES; i++) {
+        const double again = bench_time(body, context, repeats);
+        least = again < least ? again : least;
+    }
+    return least * (double)repeats;
+}
+
 /* Warms up, and finds how many repeats make a sample long enough for the clock. */
 int64_t bench_calibrate(bench_body body, void *context, double seconds)
 {
     int64_t repeats = 1;
     for (;;) {
-        const double took = bench_time(body, context, repeats) * (double)repeats;
+        const double took = shortest(body, context, repeats);
         if (took >= seconds)
             return repeats;
         repeats = took * 8 < seconds ? repeats * 4 : repeats * 2;
@@ -103,10 +80,26 @@ static void json_case(bench_report *report, const bench_case *c, const double *o
     fprintf(report->json, "}");
 }
 
+/* At Ctrl-C, between two samples: what is finished is kept. The threads of what is not are left where they are. */
+static _Noreturn void leave(const bench_report *report)
+{
+    bench_hide();
+    fflush(stdout);
+    if (report->json) {
+        json_end(report->json, 1);
+        fclose(report->json);
+    }
+    fprintf(stderr, "interrupted: %d case%s done%s%s\n", report->done, report->done == 1 ? "" : "s",
+            report->json ? "; samples: " : "", report->json ? report->options->json : "");
+    _exit(130); /* what a shell expects of a program ended by Ctrl-C */
+}
+
 void bench_show(const bench_report *report, const char *name, double part)
 {
     enum { WIDTH = 24 };
     static const char marks[] = "########################";
+    if (interrupt_came())
+        leave(report);
     if (!isatty(2))
         return;
     const int known = report->cases > 0;
@@ -209,7 +202,7 @@ bench_summary bench_measure(bench_report *report, const bench_figure *f)
 int bench_end(bench_report *report)
 {
     if (report->json) {
-        fprintf(report->json, "\n]}\n");
+        json_end(report->json, 0);
         if (fclose(report->json) != 0)
             perror(report->options->json);
     }

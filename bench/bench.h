@@ -49,7 +49,7 @@ typedef struct bench_options {
     int quick;
 } bench_options;
 
-/* Fills in --device, --json, --rounds, --quick, --help. Returns 0 to go on, else the exit status + 1. */
+/* Reads --device, --json, --rounds, --quick, --help. 0 to go on; else the exit status + 1, having said why. */
 int bench_parse(bench_options *options, int argc, char **argv, const char *purpose);
 
 typedef struct bench_report {
@@ -76,7 +76,9 @@ double bench_time(bench_body body, void *context, int64_t repeats);
 int64_t bench_calibrate(bench_body body, void *context, double seconds);
 void bench_json_name(bench_report *report, const char *name);
 
-/* On a terminal: a bar, and what is under way, of which `part` (0 to 1) is done. Hidden before a line is printed. */
+/* On a terminal: a bar, and what is under way, of which `part` (0 to 1) is done. Hidden before a line is printed. After
+ * Ctrl-C it leaves the program with status 130 and the finished cases in the JSON: call it where no case is half
+ * written. */
 void bench_show(const bench_report *report, const char *name, double part);
 void bench_hide(void);
 

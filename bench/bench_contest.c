@@ -61,7 +61,7 @@ int main(int argc, char **argv)
         return 1;
     explain(device);
     ceilings_measure(&report, device, &most);
-    contest_open(&c, device, MELEE_CAPACITY);
+    contest_open(&report, &c, device, MELEE_CAPACITY);
     const int failed = run(&report, &c, &most);
     contest_close(&c);
     gpur_device_close(device);

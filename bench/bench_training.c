@@ -49,6 +49,8 @@ static int run(training_report *report, training_contest *contests, FILE *json)
         perror(report->options->json);
         return 1;
     }
+    if (report->is_interrupted)
+        fprintf(stderr, "interrupted%s%s\n", json ? "; curves until then: " : "", json ? report->options->json : "");
     return report->is_interrupted ? 130 : 0;
 }
 

@@ -81,11 +81,13 @@ void contestant_learn(contestant *c, int64_t batch)
     config.batch_size = c->batch = batch;
     config.host_batches = c->kind->host_batches;
     bench_must(gpur_learner_create(c->replay, &config, &c->learner), c->kind->name);
+    if (c->kind->learn)
+        c->kind->learn(c);
 }
 
 void contestant_rest(contestant *c)
 {
-    if (c->kind->rest && c->note)
+    if (c->kind->rest)
         c->kind->rest(c);
     gpur_learner_destroy(c->learner);
     c->learner = NULL;
@@ -99,13 +101,14 @@ void contestant_close(contestant *c)
     gpur_replay_destroy(c->replay);
 }
 
-void contest_open(contest *c, gpur_device *device, int64_t capacity)
+void contest_open(const bench_report *report, contest *c, gpur_device *device, int64_t capacity)
 {
     static const contest_kind *const kinds[CONTESTANTS] = {
         [CONTEST_LIST] = &contest_list, [CONTEST_ROWS] = &contest_rows, [CONTEST_DEVICE] = &contest_device};
     *c = (contest){.device = device, .capacity = capacity};
     for (int i = 0; i < CONTESTANTS; i++)
         if (kinds[i]) {
+            bench_show(report, "filling the replays with 1,000,000 transitions each", 0);
             contestant_open(&c->player[i], kinds[i], device, capacity);
             contestant_fill(&c->player[i], capacity);
         }

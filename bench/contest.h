@@ -28,7 +28,8 @@ typedef struct contest_kind {
     void (*open)(contestant *c, int64_t capacity);
     void (*close)(contestant *c);
     void (*append)(contestant *c, gpur_writer *writer, int64_t count, const melee_row *rows); /* any thread */
-    const char *(*ready)(contestant *c); /* a learner has come; how it is going to be fed, or NULL */
+    void (*learn)(contestant *c);        /* a learner has come */
+    const char *(*ready)(contestant *c); /* it is about to be timed; how it is going to be fed, or NULL */
     void (*rest)(contestant *c);         /* it is about to go */
     void (*train)(contestant *c, int64_t steps);
     void (*train_on)(contestant *c, const int64_t *ids); /* (batch) on these; id and place are the same */
@@ -54,8 +55,8 @@ typedef struct contest {
 
 extern const contest_kind contest_list, contest_rows, contest_calls, contest_device;
 
-/* Full of the same `capacity` transitions, of which row i is contest_make_rows's row i. */
-void contest_open(contest *c, gpur_device *device, int64_t capacity);
+/* Full of the same `capacity` transitions, of which row i is contest_make_rows's row i. The report shows it. */
+void contest_open(const bench_report *report, contest *c, gpur_device *device, int64_t capacity);
 void contest_close(contest *c);
 
 /* Learners for batches of this size, from the same weights; and without them again. */

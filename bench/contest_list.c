@@ -1,73 +1,45 @@
 /* SPDX-License-Identifier: MIT */
-/* In-RAM, as in the paper: sampled, put together, copied up and waited for in every step, as one run of a session. */
+/* In-RAM, as in the paper (list_feed.h). */
 #include "contest.h"
-#include "ram_list.h"
+#include "list_feed.h"
 
-#include <pthread.h>
 #include <stdlib.h>
-
-typedef struct list_store {
-    ram_list *list;
-    pthread_mutex_t mutex; /* between appending and sampling */
-    melee_row batch[];     /* (max_batch) ordinary memory */
-} list_store;
 
 static void open(contestant *c, int64_t capacity)
 {
-    list_store *const s = malloc(sizeof *s + 4096 * sizeof *s->batch);
-    if (!s || !(s->list = ram_list_create(capacity)))
+    list_feed *const feed = malloc(sizeof *feed);
+    if (!feed)
         bench_must(GPUR_OUT_OF_MEMORY, "the list in RAM");
-    pthread_mutex_init(&s->mutex, NULL);
-    c->store = s;
+    list_feed_open(feed, capacity);
+    c->store = feed;
 }
 
 static void close(contestant *c)
 {
-    list_store *const s = c->store;
-    ram_list_destroy(s->list);
-    pthread_mutex_destroy(&s->mutex);
-    free(s);
+    list_feed_close(c->store);
+    free(c->store);
 }
 
 static void append(contestant *c, gpur_writer *writer, int64_t count, const melee_row *rows)
 {
-    list_store *const s = c->store;
     (void)writer;
-    pthread_mutex_lock(&s->mutex);
-    for (int64_t i = 0; i < count; i++)
-        ram_list_append(s->list, &rows[i]);
-    pthread_mutex_unlock(&s->mutex);
-}
-
-static void run(contestant *c)
-{
-    const list_store *const s = c->store;
-    bench_must(gpur_learner_train_rows(c->learner, s->batch), "train on rows");
-    bench_must(gpur_learner_sync(c->learner), "sync");
+    list_feed_append(c->store, count, rows);
 }
 
 static void train(contestant *c, int64_t steps)
 {
-    list_store *const s = c->store;
-    for (int64_t i = 0; i < steps; i++) {
-        pthread_mutex_lock(&s->mutex);
-        ram_list_sample(s->list, c->batch, s->batch);
-        pthread_mutex_unlock(&s->mutex);
-        run(c);
-    }
+    list_feed_train(c->store, c->learner, c->batch, steps);
 }
 
 static void train_on(contestant *c, const int64_t *ids)
 {
-    list_store *const s = c->store;
-    ram_list_gather(s->list, c->batch, ids, s->batch);
-    run(c);
+    list_feed_train_on(c->store, c->learner, c->batch, ids);
 }
 
 static int64_t host_bytes(const contestant *c)
 {
-    const list_store *const s = c->store;
-    return ram_list_bytes(s->list);
+    const list_feed *const feed = c->store;
+    return ram_list_bytes(feed->list);
 }
 
 const contest_kind contest_list = {

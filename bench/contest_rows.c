@@ -1,86 +1,43 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * In-RAM, done well: packed rows go from one block of RAM into pinned buffers, and from there to the device while the
- * step before runs; nothing is waited for but a free buffer. Whether a thread of its own should fill the buffers
- * depends on the machine: both ways are tried before a case, and the faster one is used.
- */
+/* In-RAM, done well (rows_feed.h). Whether a thread of its own should fill the buffers depends on the machine: both
+ * ways are tried before a case, and the faster one is used. */
 #include "contest.h"
-#include "ram_ahead.h"
-#include "ram_rows.h"
+#include "rows_feed.h"
 
-#include <pthread.h>
 #include <stdlib.h>
 
-enum { BUFFERS = 4, TRIALS = 3 };
-
-typedef struct rows_store {
-    ram_rows *rows;
-    ram_ahead *ahead;      /* NULL: the thread that trains fills the buffers */
-    pthread_mutex_t mutex; /* between appending and sampling */
-} rows_store;
+enum { TRIALS = 3 };
 
 static void open(contestant *c, int64_t capacity)
 {
-    rows_store *const s = calloc(1, sizeof *s);
-    if (!s || !(s->rows = ram_rows_create(capacity)))
+    rows_feed *const feed = malloc(sizeof *feed);
+    if (!feed)
         bench_must(GPUR_OUT_OF_MEMORY, "the rows in RAM");
-    pthread_mutex_init(&s->mutex, NULL);
-    c->store = s;
+    rows_feed_open(feed, capacity);
+    c->store = feed;
 }
 
 static void close(contestant *c)
 {
-    rows_store *const s = c->store;
-    ram_rows_destroy(s->rows);
-    pthread_mutex_destroy(&s->mutex);
-    free(s);
+    rows_feed_close(c->store);
+    free(c->store);
 }
 
 static void append(contestant *c, gpur_writer *writer, int64_t count, const melee_row *rows)
 {
-    rows_store *const s = c->store;
     (void)writer;
-    pthread_mutex_lock(&s->mutex);
-    ram_rows_append(s->rows, count, rows);
-    pthread_mutex_unlock(&s->mutex);
-}
-
-static void fill(void *context, void *batch)
-{
-    const contestant *const c = context;
-    rows_store *const s = c->store;
-    pthread_mutex_lock(&s->mutex);
-    ram_rows_sample(s->rows, c->batch, batch);
-    pthread_mutex_unlock(&s->mutex);
-}
-
-static void step(contestant *c)
-{
-    void *batch = NULL;
-    bench_must(gpur_learner_get_rows(c->learner, &batch), "a buffer");
-    fill(c, batch);
-    bench_must(gpur_learner_train_rows(c->learner, batch), "train on rows");
+    rows_feed_append(c->store, count, rows);
 }
 
 static void train(contestant *c, int64_t steps)
 {
-    const rows_store *const s = c->store;
-    for (int64_t i = 0; i < steps; i++) {
-        if (s->ahead)
-            ram_ahead_train(s->ahead);
-        else
-            step(c);
-    }
+    rows_feed_train(c->store, steps);
     bench_must(gpur_learner_sync(c->learner), "sync");
 }
 
 static void train_on(contestant *c, const int64_t *ids)
 {
-    const rows_store *const s = c->store;
-    void *batch = NULL;
-    bench_must(gpur_learner_get_rows(c->learner, &batch), "a buffer");
-    ram_rows_gather(s->rows, c->batch, ids, batch);
-    bench_must(gpur_learner_train_rows(c->learner, batch), "train on rows");
+    rows_feed_train_on(c->store, ids);
     bench_must(gpur_learner_sync(c->learner), "sync");
 }
 
@@ -101,18 +58,20 @@ static double try(contestant *c)
     return best;
 }
 
+static void learn(contestant *c)
+{
+    rows_feed_learn(c->store, c->learner, c->batch);
+}
+
 static void rest(contestant *c)
 {
-    rows_store *const s = c->store;
-    ram_ahead_stop(s->ahead);
-    s->ahead = NULL;
+    rows_feed_stop_thread(c->store);
 }
 
 static const char *ready(contestant *c)
 {
-    rows_store *const s = c->store;
     const double alone = try(c);
-    s->ahead = ram_ahead_start(c->learner, BUFFERS, fill, c);
+    rows_feed_start_thread(c->store);
     if (try(c) < alone)
         return "a thread fills the buffers";
     rest(c);
@@ -121,17 +80,18 @@ static const char *ready(contestant *c)
 
 static int64_t host_bytes(const contestant *c)
 {
-    const rows_store *const s = c->store;
-    return ram_rows_bytes(s->rows);
+    const rows_feed *const feed = c->store;
+    return ram_rows_bytes(feed->rows);
 }
 
 const contest_kind contest_rows = {
     .name = "in-RAM, done well",
-    .host_batches = BUFFERS,
+    .host_batches = ROWS_FEED_BUFFERS,
     .in_ram = 1,
     .open = open,
     .close = close,
     .append = append,
+    .learn = learn,
     .ready = ready,
     .rest = rest,
     .train = train,

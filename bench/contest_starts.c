@@ -84,34 +84,39 @@ static footprint measure(const bench_report *report, const contest_kind *kind, i
     return taken;
 }
 
-static void json_footprint(FILE *file, const char *name, footprint f)
+static void json_memory(bench_report *report, const footprint *taken)
 {
-    fprintf(file, "\n  {\"entrant\": ");
-    json_string(file, name);
-    fprintf(file, ", \"device_bytes\": %lld, \"pinned_bytes\": %lld, \"host_bytes\": %lld}", (long long)f.device,
-            (long long)f.pinned, (long long)f.host);
+    bench_json_name(report, "memory");
+    fprintf(report->json, ", \"figure\": \"memory\", \"entrants\": [");
+    for (int i = 0; i < KINDS; i++) {
+        fprintf(report->json, "%s\n  {\"entrant\": ", i ? "," : "");
+        json_string(report->json, kinds[i]->name);
+        fprintf(report->json, ", \"device_bytes\": %lld, \"pinned_bytes\": %lld, \"host_bytes\": %lld}",
+                (long long)taken[i].device, (long long)taken[i].pinned, (long long)taken[i].host);
+    }
+    fprintf(report->json, "]}");
 }
 
-static void print_memory(bench_report *report, const contest *c, const melee_row *part)
+static void print_memory(const footprint *taken)
 {
-    if (report->json) {
-        bench_json_name(report, "memory");
-        fprintf(report->json, ", \"figure\": \"memory\", \"entrants\": [");
-    }
-    bench_show(report, "memory", 0);
+    printf("memory, 1,000,000 transitions: device, pinned, other host memory\n");
+    for (int i = 0; i < KINDS; i++)
+        printf("  %-28s %8.1f MB %8.1f MB %8.1f MB\n", kinds[i]->name, 1e-6 * (double)taken[i].device,
+               1e-6 * (double)taken[i].pinned, 1e-6 * (double)taken[i].host);
+    fflush(stdout);
+}
+
+static void report_memory(bench_report *report, const contest *c, const melee_row *part)
+{
+    footprint taken[KINDS];
     for (int i = 0; i < KINDS; i++) {
-        const footprint f = measure(report, kinds[i], c->capacity, part);
-        bench_hide();
-        printf("%s  %-28s %8.1f MB %8.1f MB %8.1f MB\n",
-               i ? "" : "memory, 1,000,000 transitions: device, pinned, other host memory\n", kinds[i]->name,
-               1e-6 * (double)f.device, 1e-6 * (double)f.pinned, 1e-6 * (double)f.host);
-        if (report->json) {
-            fprintf(report->json, "%s", i ? "," : "");
-            json_footprint(report->json, kinds[i]->name, f);
-        }
+        bench_show(report, "memory", (double)i / KINDS);
+        taken[i] = measure(report, kinds[i], c->capacity, part);
     }
     if (report->json)
-        fprintf(report->json, "]}");
+        json_memory(report, taken);
+    bench_hide();
+    print_memory(taken);
     report->done++;
 }
 
@@ -120,6 +125,6 @@ void contest_starts(bench_report *report, const contest *c)
     melee_row *const part = bench_melee_rows(PART);
     play(report, c, 0, part);
     play(report, c, c->capacity, part);
-    print_memory(report, c, part);
+    report_memory(report, c, part);
     free(part);
 }

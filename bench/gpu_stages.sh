@@ -82,7 +82,7 @@ tell() {
     *)
         failed=$((failed + 1))
         echo "    status $status; the last lines:" | tee -a "$report"
-        tail -n 15 "$id.out" | sed 's/^/    | /' | tee -a "$report"
+        tail -n "${last_lines:-15}" "$id.out" | sed 's/^/    | /' | tee -a "$report"
         ;;
     esac
 }
@@ -98,9 +98,9 @@ stage() {
     grep -q '^passed' "$work/$id.outcome"
 }
 
-# told_stage: a stage whose whole output is worth a place in the report.
+# told_stage: a stage whose whole output is worth a place in the report, whether it passed or not.
 told_stage() {
-    local id=${#stages[@]}
+    local id=${#stages[@]} last_lines=1000
     stage "$@" && sed 's/^/    /' "$work/$id.out" | tee -a "$report"
 }
 

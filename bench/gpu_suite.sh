@@ -7,10 +7,11 @@
 # whatever else is not there is left out with a sentence.
 #   --dry-run    does what can be done without a GPU, and shows the rest
 #   --built DIR  uses this build and makes none
-#   --out DIR    report.txt, report.json, log.txt and the benchmarks' JSON (bench/results/NAME-OF-THE-GPU)
+#   --out DIR    report.txt, report.json, log.txt, the benchmarks' JSON and pictures (bench/results/NAME-OF-THE-GPU)
 #   --help       this text
-# Every stage has its time limit, and a failing one does not stop the rest. Exits with 1 if any failed, and with 130 if
-# it was interrupted; what it has found until then is in the report.
+# Every stage has its time limit, and a failing one does not stop the rest. What replay on a GPU must show is a stage,
+# too: a figure that falls short fails it. Exits with 1 if any failed, and with 130 if it was interrupted; what it has
+# found until then is in the report.
 # GPUREPLAY_GPU_SECONDS: for everything (570). GPUREPLAY_GPU_DEVICE: cuda:0. GPUREPLAY_COMMIT: where there is no git.
 set -uo pipefail
 # shellcheck source-path=SCRIPTDIR source=../tests/shell.sh
@@ -75,6 +76,21 @@ compare_with_cpu() {
     done
 }
 
+# In-RAM against in-device: all of it, what it must show, and as much of a whole training as there is time for.
+contest() {
+    local python
+    gpu_told_stage "bench_contest $device" 150 "$build/bench/bench_contest" --device "$device" \
+        --json "$out/bench_contest.json"
+    gpu_told_stage "in-device ahead of in-RAM" 10 python3 bench/contest_checks.py "$out/bench_contest.json"
+    gpu_told_stage "bench_training $device" 60 "$build/bench/bench_training" --quick --device "$device" \
+        --json "$out/bench_training.json"
+    if python=$(python_with_matplotlib); then
+        gpu_told_stage pictures 60 "$python" bench/plot.py "$out"
+    else
+        say "pictures are left out: matplotlib is not here"
+    fi
+}
+
 benchmarks() {
     local name
     [ -z "$dry" ] || stage "bench_device cpu" 90 env OMP_NUM_THREADS=1 "$build/bench/bench_device" --quick --rounds 5 \
@@ -82,6 +98,7 @@ benchmarks() {
     for name in bench_device bench_append bench_sample; do
         gpu_told_stage "$name $device" 90 "$build/bench/$name" --device "$device" --json "$out/$name.json"
     done
+    contest
     say "bench_train is left out: it divides by CBLAS on the host. bench_device times the train step."
     gpu_told_stage "cartpole_dqn $device" 120 "$build/examples/cartpole_dqn" --device "$device" --seed 1 --seconds 100 \
         --out "$out"

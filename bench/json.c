@@ -45,6 +45,11 @@ void json_head(FILE *file, const char *title, const char *device, const char *se
     fprintf(file, "\"cases\": [");
 }
 
+void json_end(FILE *file, int is_interrupted)
+{
+    fprintf(file, "\n],\n\"interrupted\": %d}\n", is_interrupted);
+}
+
 void json_samples(FILE *file, const char *name, const double *x, int n)
 {
     fprintf(file, ", \"%s\": [", name);

@@ -10,6 +10,9 @@
 /* What stands above the cases: title, device, settings, build, machine, driver, commit, time. Leaves the list open. */
 void json_head(FILE *file, const char *title, const char *device, const char *settings);
 
+/* Closes the list of cases, and tells whether Ctrl-C ended it. */
+void json_end(FILE *file, int is_interrupted);
+
 void json_string(FILE *file, const char *text);
 
 /* , "name": [...] */

@@ -9,7 +9,8 @@
 #   --out DIR      the learning curves and learning.json (build/learning)
 #   --program FILE a training program already built (build/quickstart/examples/cartpole_dqn)
 #   --help         this text
-# Exit status: 1 when fewer than nine in ten seeds solve, 2 when the build fails.
+# Exit status: 1 when fewer than nine in ten seeds solve, 2 when the build fails, 130 after Ctrl-C, when learning.json
+# has the seeds before it.
 set -euo pipefail
 # shellcheck source-path=SCRIPTDIR source=../tests/shell.sh
 . "$(dirname "$0")/../tests/shell.sh"
@@ -35,6 +36,11 @@ train_seed() {
     local seed=$1 folder=$out/seed$1 status=0 steps took reached
     "$program" --seed "$seed" --device "$device" --seconds "$seconds" --out "$folder" >"$out/seed$seed.log" 2>&1 ||
         status=$?
+    if [ "$status" -eq 130 ]; then
+        echo "$script: interrupted in seed $seed; of those before:" >&2
+        finish
+        exit 130
+    fi
     if [ "$status" -gt 1 ]; then
         cat "$out/seed$seed.log" >&2
         exit "$status"
@@ -63,6 +69,12 @@ write_json() {
         END { print "\n]}" }' "$results" >"$out/learning.json"
 }
 
+finish() {
+    summarise
+    write_json
+    echo "$out/learning.json"
+}
+
 if [ -z "$program" ]; then
     build build/quickstart cartpole_dqn -DGPUREPLAY_BENCH=OFF
     program=build/quickstart/examples/cartpole_dqn
@@ -71,8 +83,6 @@ mkdir -p "$out"
 results=$out/learning.txt
 : >"$results"
 for seed in $(seq 1 "$seeds"); do train_seed "$seed"; done
-summarise
-write_json
-echo "$out/learning.json"
+finish
 solved=$(awk '$2 == 0' "$results" | wc -l)
 [ $((solved * 10)) -ge $((seeds * 9)) ]

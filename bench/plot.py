@@ -8,6 +8,7 @@ return. Exits with 77 when matplotlib is not here, and with 2 when the folder ho
 import csv
 import json
 import sys
+import textwrap
 from pathlib import Path
 
 # What the paper published [Parr 2018]: TITAN X (Pascal), TensorFlow 1. Numbers of its figures are read off them.
@@ -19,24 +20,25 @@ PAPER_STEP = {  # figure 4, seconds
 }
 PAPER_APPEND = {250: 363e-6, 500: 129e-6, 1000: 62e-6, 2000: 37.5e-6, 4000: 30e-6}  # figure 3, seconds
 PAPER_APPEND_RAM = 1.4e-6
+PAPER_TRAINING = {32: 57.8, 128: 104.3}  # section 5, percent that the whole training was faster
 COLOURS = {"in-RAM, as in the paper": "tab:red", "in-RAM, done well": "tab:orange",
            "in-device, a call a step": "tab:cyan", "in-device, 16 a call": "tab:cyan", "in-device": "tab:blue"}
 
 
 def read_results(folder):
-    """(head, {figure: [case]}) of the file that has matches, and all curves."""
-    head, figures, curves = {}, {}, []
+    """(head, {figure: [case]}) of the file that has matches, the report of a whole training, and curves from CSV."""
+    head, figures, training = {}, {}, None
     for path in sorted(folder.glob("*.json")):
         document = json.loads(path.read_text(encoding="utf-8"))
         if not isinstance(document, dict):
             continue
-        for curve in document.get("curves", []):
-            curves.append(curve)
+        if document.get("curves"):
+            training = document
         for case in document.get("cases", []):
             if "figure" in case:
                 head = document
                 figures.setdefault(case["figure"], []).append(case)
-    return head, figures, curves + [curve for path in sorted(folder.glob("*.csv")) for curve in read_curves(path)]
+    return head, figures, training, [curve for path in sorted(folder.glob("*.csv")) for curve in read_curves(path)]
 
 
 def read_curves(path):
@@ -68,28 +70,49 @@ def with_interval(axes, points, name, value, low, high, **style):
     axes.errorbar(x, y, yerr=(below, above), marker="o", capsize=3, label=name, color=COLOURS.get(name), **style)
 
 
-def with_times(axes, cases, scale):
-    for name, points in by_entrant(cases).items():
-        with_interval(axes, points, name, lambda e: scale * e["seconds"], lambda e: scale * e["low"],
-                      lambda e: scale * e["high"])
+def beside(lines):
+    """(name, points) of each, those of one x moved apart a little, so that no interval hides another."""
+    for i, (name, points) in enumerate(lines.items()):
+        factor = 1.025 ** (i - (len(lines) - 1) / 2)
+        yield name, [(x * factor, entrant) for x, entrant in points]
+
+
+def with_times(axes, cases):
+    for name, points in beside(by_entrant(cases)):
+        with_interval(axes, points, name, lambda e: e["seconds"], lambda e: e["low"], lambda e: e["high"])
+
+
+def time_axis(axes):
+    """1, 2 and 5 of every decade, as "20 us"."""
+    from matplotlib.ticker import EngFormatter, LogLocator, NullLocator
+
+    axes.set_yscale("log")
+    axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+    axes.yaxis.set_minor_locator(NullLocator())
+    axes.yaxis.set_major_formatter(EngFormatter(unit="s"))
 
 
 def from_paper(axes, points, label, marker):
     axes.plot(list(points), list(points.values()), linestyle="--", marker=marker, color="0.45", label=label)
 
 
+def number_ticks(axes, ticks):
+    axes.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
+    axes.minorticks_off()
+
+
 def batch_axis(axes, cases):
     ticks = sorted({case["x"] for case in cases} | set(PAPER_SPEEDUP))
     axes.set_xscale("log", base=2)
-    axes.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
+    number_ticks(axes, ticks)
     axes.set_xlabel("batch size")
 
 
 def draw_speedup(axes, cases):
-    for name, points in by_entrant(cases).items():
-        if name != cases[0]["reference"]:
-            with_interval(axes, points, name, lambda e: 100 * (e["ratio"] - 1), lambda e: 100 * (e["ratio_low"] - 1),
-                          lambda e: 100 * (e["ratio_high"] - 1))
+    lines = by_entrant(cases)
+    for name, points in beside({name: points for name, points in lines.items() if name != cases[0]["reference"]}):
+        with_interval(axes, points, name, lambda e: 100 * (e["ratio"] - 1), lambda e: 100 * (e["ratio_low"] - 1),
+                      lambda e: 100 * (e["ratio_high"] - 1))
     from_paper(axes, PAPER_SPEEDUP, f"{PAPER}: over its in-RAM replay", "s")
     axes.axhline(0, color="black", linewidth=0.8)
     batch_axis(axes, cases)
@@ -98,28 +121,31 @@ def draw_speedup(axes, cases):
 
 
 def draw_step(axes, cases):
-    with_times(axes, cases, 1e6)
+    with_times(axes, cases)
     for (name, points), marker in zip(PAPER_STEP.items(), "s^"):
-        from_paper(axes, {x: 1e6 * y for x, y in points.items()}, f"{PAPER}: {name}", marker)
+        from_paper(axes, points, f"{PAPER}: {name}", marker)
     batch_axis(axes, cases)
-    axes.set(yscale="log", ylabel="time of a train step, us", title="Train step by batch size")
+    time_axis(axes)
+    axes.set(ylabel="time of a train step", title="Train step by batch size")
 
 
 def draw_append(axes, cases):
-    with_times(axes, cases, 1e9)
-    from_paper(axes, {x: 1e9 * y for x, y in PAPER_APPEND.items()}, f"{PAPER}: in the GPU", "^")
-    axes.axhline(1e9 * PAPER_APPEND_RAM, color="0.45", linestyle=":", label=f"{PAPER}: in RAM")
-    axes.set(xscale="log", yscale="log", xlabel="update size: transitions copied at once",
-             ylabel="time of one append, ns", title="Append by update size")
+    with_times(axes, cases)
+    from_paper(axes, PAPER_APPEND, f"{PAPER}: in the GPU", "^")
+    axes.axhline(PAPER_APPEND_RAM, color="0.45", linestyle=":", label=f"{PAPER}: in RAM")
+    axes.set(xscale="log", xlabel="update size: transitions copied at once", ylabel="time of one append",
+             title="Append by update size")
+    number_ticks(axes, sorted({case["x"] for case in cases} | set(PAPER_APPEND)))
+    time_axis(axes)
 
 
 def draw_crowd(axes, cases):
-    for name, points in by_entrant(cases).items():
+    for name, points in beside(by_entrant(cases)):
         with_interval(axes, points, name, lambda e: 1 / e["seconds"], lambda e: 1 / e["high"], lambda e: 1 / e["low"])
     axes.set(xscale="log", xlabel="threads that append", ylabel="train steps per second",
              title="Training while threads append")
-    ticks = sorted({case["x"] for case in cases})
-    axes.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
+    axes.set_ylim(bottom=0)
+    number_ticks(axes, sorted({case["x"] for case in cases}))
 
 
 FIGURES = {
@@ -131,48 +157,98 @@ FIGURES = {
 
 
 def finish(figure, axes, caption, png):
+    """The legend goes below, where no line is; the caption below that."""
     for a in axes:
         a.grid(alpha=0.3)
-        a.legend(fontsize="small")
-    figure.text(0.01, 0.01, caption, fontsize=6, color="0.35")
-    figure.tight_layout(rect=(0, 0.06, 1, 1))
+    named = {}
+    for a in axes:
+        for handle, label in zip(*a.get_legend_handles_labels()):
+            named.setdefault(label, handle)
+    rows, inch = -(-len(named) // 2), 1 / figure.get_figheight()
+    lines = caption.count("\n") + 1 if caption else 0
+    figure.text(0.01, 0.05 * inch, caption, fontsize=7, color="0.35", linespacing=1.2)
+    low = 0.13 * lines * inch + 0.1 * inch
+    figure.legend(named.values(), named.keys(), loc="lower center", bbox_to_anchor=(0.5, low), ncol=2,
+                  fontsize="small", frameon=False)
+    figure.tight_layout(rect=(0, low + (0.22 * rows + 0.1) * inch, 1, 1))
     figure.savefig(png, dpi=120)
     print(png)
 
 
 def caption_of(head):
     lines = [head.get("settings", ""), f"commit {head.get('commit', 'unknown')}, {head.get('when', '')}"]
+    if head.get("interrupted"):
+        lines.append("Interrupted: not all cases are here.")
     if head.get("device") == "cpu":
         lines.append("No GPU: host and device are the same memory, so the gain of a GPU does not show here.")
-    return "\n".join(lines)
+    return "\n".join(textwrap.fill(line, 150) for line in lines)
 
 
-def draw_curves(pyplot, curves, out):
-    figure, axes = pyplot.subplots(1, 2, sharey=True, figsize=(11, 4.5))
+def draw_curve_pair(pair, curves):
+    """Return by steps, and by seconds."""
     for curve in curves:
-        axes[0].plot(curve["steps"], curve["return"], label=curve["label"])
-        axes[1].plot(curve["seconds"], curve["return"], label=curve["label"])
-    axes[0].set(xlabel="environment steps", ylabel="return")
-    axes[1].set(xlabel="seconds")
-    finish(figure, axes, "", out / "learning_curves.png")
+        style = {"label": curve.get("contestant", curve["label"]), "color": COLOURS.get(curve.get("contestant"))}
+        pair[0].plot(curve["steps"], curve["return"], **style)
+        pair[1].plot(curve["seconds"], curve["return"], **style)
+    pair[0].set(xlabel="environment steps", ylabel="return")
+    pair[1].set(xlabel="seconds")
+
+
+def training_title(training, batch):
+    """How much faster the whole of it was, here and in the paper."""
+    faster = {total["contestant"]: total["percent_faster"] for total in training.get("totals", [])
+              if total["batch"] == batch}
+    ours, paper = faster.get("in-device"), PAPER_TRAINING.get(batch)
+    title = f"Whole training, batch {batch}"
+    if ours is not None:
+        title += f": in-device {ours:+.1f} % faster than in-RAM, as in the paper"
+    return title + (f" ({PAPER}, its own game: {paper:+.1f} %)" if paper else "")
+
+
+def draw_training(pyplot, training, out):
+    """A row a batch size. Play by chance and by hand are what the returns lie between."""
+    batches = sorted({curve["batch"] for curve in training["curves"]})
+    figure, axes = pyplot.subplots(len(batches), 2, sharey="row", squeeze=False, figsize=(11, 3.4 * len(batches) + 1.4))
+    for pair, batch in zip(axes, batches):
+        draw_curve_pair(pair, [curve for curve in training["curves"] if curve["batch"] == batch])
+        pair[0].set_title(training_title(training, batch), loc="left", fontsize="medium")
+        for a in pair:
+            for name, words, style in (("return_by_chance", "by chance", ":"), ("return_by_hand", "by hand", "-.")):
+                if name in training:
+                    a.axhline(training[name], color="0.45", linestyle=style, label=f"play {words}")
+    caption = caption_of(training)
+    if training.get("quick"):
+        caption += "\n--quick: too few steps to learn anything."
+    finish(figure, list(axes.flat), caption, out / "learning_curves.png")
+
+
+def draw_csv(pyplot, curves, out):
+    figure, axes = pyplot.subplots(1, 2, sharey=True, figsize=(11, 4.5))
+    draw_curve_pair(axes, curves)
+    finish(figure, axes, "", out / "curves.png")
 
 
 def draw_all(pyplot, folder, out):
     """How many pictures were made."""
-    head, figures, curves = read_results(folder)
+    head, figures, training, curves = read_results(folder)
     made = 0
     for name, (wanted, draw) in FIGURES.items():
         if figures.get(wanted):
-            figure, axes = pyplot.subplots(figsize=(8, 5.5))
+            figure, axes = pyplot.subplots(figsize=(8, 6))
             draw(axes, figures[wanted])
             finish(figure, [axes], caption_of(head), out / name)
             made += 1
+    if training:
+        draw_training(pyplot, training, out)
     if curves:
-        draw_curves(pyplot, curves, out)
-    return made + bool(curves)
+        draw_csv(pyplot, curves, out)
+    return made + bool(training) + bool(curves)
 
 
 def main():
+    if sys.argv[1:] in (["--help"], ["-h"]):
+        print(__doc__)
+        return 0
     if len(sys.argv) not in (2, 3) or not Path(sys.argv[1]).is_dir():
         print("usage: plot.py FOLDER [OUT]: FOLDER holds the JSON that the benchmarks wrote", file=sys.stderr)
         return 2

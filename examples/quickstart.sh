@@ -39,18 +39,6 @@ bold='' plain=''
 if [ -t 1 ] && [ -z "${NO_COLOR:-}" ]; then bold=$'\e[1m' plain=$'\e[0m'; fi
 say() { printf '%s%s%s\n' "$bold" "$*" "$plain"; }
 
-# The first Python that has matplotlib: a package of Debian's is seen only by Debian's own Python.
-python_with_matplotlib() {
-    local python
-    for python in python3 .venv/bin/python /usr/bin/python3; do
-        if have "$python" && "$python" -c 'import matplotlib' 2>/dev/null; then
-            echo "$python"
-            return
-        fi
-    done
-    return 1
-}
-
 have_openblas() {
     local file
     for file in /usr/lib/*/openblas-*/libopenblas.so /usr/lib/*/libopenblas.so /usr/lib*/libopenblas.so; do

@@ -25,7 +25,14 @@ add_python_test(test_papers_md test_papers_md.py)
 add_python_test(test_docs test_docs.py $<TARGET_FILE_DIR:gpureplay>)
 add_python_test(test_floors test_floors.py)
 add_python_test(test_plot test_plot.py)
+add_python_test(test_contest_checks test_contest_checks.py)
 if(TARGET bench_contest)
+    foreach(name IN ITEMS append contest device sample train training)
+        if(TARGET bench_${name})
+            list(APPEND benchmarks $<TARGET_FILE:bench_${name}>)
+        endif()
+    endforeach()
+    add_python_test(test_bench test_bench.py ${benchmarks})
     add_python_test(test_contest test_contest.py $<TARGET_FILE:bench_contest>)
     set_tests_properties(test_contest PROPERTIES TIMEOUT 300) # its samples grow long where others use the cores
 endif()
@@ -35,6 +42,7 @@ if(TARGET gpureplay_examples_env)
     add_python_test(test_learning test_learning.py)
     add_python_test(test_scripts test_scripts.py)
     add_python_test(test_gpu_suite test_gpu_suite.py)
+    add_python_test(test_bench_run test_bench_run.py)
     add_python_test(test_progress test_progress.py $<TARGET_FILE:cartpole_dqn>)
     foreach(device IN LISTS GPUREPLAY_TEST_DEVICES)
         register(test_minimal.${device} "${device}" minimal ${device})
@@ -59,6 +67,7 @@ add_python_test(test_ctypes test_ctypes.py $<TARGET_FILE:gpureplay> ${print_layo
 add_executable(print_losses python/print_losses.c)
 target_link_libraries(print_losses PRIVATE gpureplay)
 add_python_test(test_python test_python.py $<TARGET_FILE:gpureplay> $<TARGET_FILE:print_losses>)
+set_tests_properties(test_python PROPERTIES TIMEOUT 600) # the whole suite, twice, and an installation
 
 # An installed copy, and what finds it, in both languages. Installing needs every target, so these come in builds of
 # everything.

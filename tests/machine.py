@@ -8,6 +8,7 @@ import os
 import pty
 import shutil
 import subprocess
+import sys
 import tempfile
 from pathlib import Path
 
@@ -16,7 +17,7 @@ TOOLS = ("awk basename bash cat chmod cut date dirname env find grep head ls mkd
          "sleep sort tail tee timeout touch tr true uname wc").split()
 
 # Refuses another generator than the folder has, as the real one does. --build makes the training program, which writes
-# a curve and ends as FAKE_END says, or at Ctrl-C, and a benchmark.
+# a curve and ends as FAKE_END says, or at Ctrl-C, and a benchmark, which ends as FAKE_BENCH says.
 CMAKE = """#!/bin/bash
 echo "cmake $*" >>"$FAKE_LOG"
 configure() {
@@ -39,7 +40,17 @@ fi
 echo "[1/2] Building"
 [ "${FAKE_BUILD:-0}" = 0 ] || { echo "a word on what is wrong" && exit 1; }
 mkdir -p "$2/examples" "$2/bench"
-printf '#!/bin/bash\\necho "bench_fake $*" >>"$FAKE_LOG"\\n' >"$2/bench/bench_fake"
+cat >"$2/bench/bench_fake" <<'PROGRAM'
+#!/bin/bash
+echo "bench_fake $*" >>"$FAKE_LOG"
+touch "$4"
+trap 'exit 130' INT
+if [ "${FAKE_BENCH:-0}" = wait ]; then
+    touch "$4.waiting"
+    for _ in {1..100}; do sleep 0.1; done
+fi
+exit "${FAKE_BENCH:-0}"
+PROGRAM
 cat >"$2/examples/cartpole_dqn" <<'PROGRAM'
 #!/bin/bash
 echo "cartpole_dqn $*" >>"$FAKE_LOG"
@@ -89,6 +100,7 @@ class Machine:
         self.bin.mkdir()
         self.log.touch()
         self.copy_scripts()
+        self.add(self.root / "bench/bench_fake.c", "")
         for tool in TOOLS:
             (self.bin / tool).symlink_to(shutil.which(tool))
         for name, text in STUBS.items():
@@ -100,9 +112,10 @@ class Machine:
         }
 
     def copy_scripts(self):
-        for path in [path for folder in ("bench", "examples", "tests") for path in (ROOT / folder).glob("*.sh")]:
+        for path in [path for folder in ("bench", "bench/peers", "examples", "tests")
+                     for path in (ROOT / folder).glob("*.sh")]:
             copy = self.root / path.relative_to(ROOT)
-            copy.parent.mkdir(exist_ok=True)
+            copy.parent.mkdir(parents=True, exist_ok=True)
             # Debian's own Python, which quickstart.sh would find by its path, is the real machine's: leave it out.
             copy.write_text(path.read_text().replace("/usr/bin/python3", "no-such-python"))
 
@@ -149,6 +162,16 @@ class Machine:
 
     def __exit__(self, *_):
         shutil.rmtree(self.root)
+
+
+def run_tests(tests):
+    """All of them, by the program that was started; skipped where there is no bash to run a script with."""
+    if not shutil.which("bash"):
+        print("skipped: there is no bash here")
+        sys.exit(77)
+    for test in tests:
+        test()
+    print(f"{Path(sys.argv[0]).stem}: {len(tests)} tests")
 
 
 def expect(holds, machine, printed):

@@ -8,6 +8,7 @@ needed_packages=(gcc:gcc cmake:cmake ninja-build:/ninja-or-make)
 useful_packages=(g++:g++ clang:clang libomp-dev:/clang-openmp pkg-config:pkg-config python3:python3
     python3-venv:/python3-venv libopenblas-openmp-dev:/openblas librandom123-dev:/usr/include/Random123/philox.h
     shellcheck:shellcheck binutils:readelf doxygen:doxygen)
+lean_packages=(python3-matplotlib:/matplotlib) # without what they recommend: SciPy, Boost, headers
 
 is_here() {
     case $1 in
@@ -16,6 +17,7 @@ is_here() {
         clang -fopenmp -x c -o /dev/null - <<<'int omp_get_level(void); int main(void) { return omp_get_level(); }' \
             2>/dev/null
         ;;
+    /matplotlib) python_with_matplotlib >/dev/null ;;
     /python3-venv) python3 -c 'import ensurepip, venv' 2>/dev/null ;;
     /openblas) [ -n "$(find /usr/include /usr/local/include -name openblas_config.h -print -quit 2>/dev/null)" ] ;;
     /*) [ -e "$1" ] ;;
@@ -31,26 +33,33 @@ missing() {
     done
 }
 
+from_debian() { DEBIAN_FRONTEND=noninteractive apt-get -qq -y install "$@"; }
+
 install_packages() {
-    local packages
+    local packages lean
     packages=$(missing "${needed_packages[@]}" "${useful_packages[@]}" | tr '\n' ' ')
-    [ -n "${packages// /}" ] || return 0
-    echo "== missing packages: $packages"
+    lean=$(missing "${lean_packages[@]}" | tr '\n' ' ')
+    [ -n "${packages// /}${lean// /}" ] || return 0
+    echo "== missing packages: $packages$lean"
     if [ "$(id -u)" = 0 ] && have apt-get; then
         # shellcheck disable=SC2086 # packages are words
-        { apt-get -qq update && DEBIAN_FRONTEND=noninteractive apt-get -qq -y install $packages; } \
+        { apt-get -qq update && from_debian $packages && from_debian --no-install-recommends $lean; } \
             >build/tests/packages.log 2>&1 || echo "   apt-get failed: see build/tests/packages.log"
     else
-        echo "   to install them: sudo apt install $packages"
+        echo "   to install them: sudo apt install $packages$lean"
     fi
     packages=$(missing "${needed_packages[@]}" | tr '\n' ' ')
     [ -z "${packages// /}" ] || { echo "   cannot go on without $packages" && exit 1; }
 }
 
-# make_venv DIR: a virtual environment with what the Python tests run in and compare against. JAX (130 MB) and PyTorch
-# are left out: tests that want them say so and are skipped.
+# make_venv DIR: a virtual environment with what the Python tests run in, and what they compare against where it can be
+# had. PyTorch and Stable-Baselines3 (gigabytes) are left out: tests that want them say so and are skipped.
 make_venv() {
-    [ -x "$1/bin/python" ] && "$1/bin/python" -c 'import gymnasium, hypothesis, numpy, pytest' 2>/dev/null && return
-    is_here /python3-venv && python3 -m venv "$1" >build/tests/venv.log 2>&1 &&
-        "$1/bin/pip" install --quiet gymnasium hypothesis numpy pytest >>build/tests/venv.log 2>&1
+    "$1/bin/python" -c 'import gymnasium, hypothesis, jax, mypy, numpy, pytest, scikit_build_core' 2>/dev/null && return
+    if ! "$1/bin/python" -c 'import gymnasium, hypothesis, numpy, pytest' 2>/dev/null; then
+        is_here /python3-venv && python3 -m venv "$1" >build/tests/venv.log 2>&1 &&
+            "$1/bin/pip" install --quiet gymnasium hypothesis numpy pytest >>build/tests/venv.log 2>&1 || return
+    fi
+    "$1/bin/pip" install --quiet jax mypy scikit-build-core >>build/tests/venv.log 2>&1 ||
+        echo "== no JAX, mypy or scikit-build-core (build/tests/venv.log): tests that need them are skipped"
 }

@@ -9,6 +9,18 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit 2
 
 have() { command -v "$1" >/dev/null 2>&1; }
 
+# The first Python that has matplotlib: a package of Debian's is seen only by Debian's own Python.
+python_with_matplotlib() {
+    local python
+    for python in python3 .venv/bin/python /usr/bin/python3; do
+        if have "$python" && "$python" -c 'import matplotlib' 2>/dev/null; then
+            echo "$python"
+            return
+        fi
+    done
+    return 1
+}
+
 # A path as the caller meant it, seen from the root.
 from_here() {
     case $called_from:$1 in

@@ -62,6 +62,13 @@ def every_contestant_takes_the_same_steps_from_the_same_beginning(folder):
     assert "1000 steps" in report["settings"] and report["commit"] and report["build"]
 
 
+def no_two_points_are_of_the_same_step(folder):
+    """Three slices long is the play before training, which is a fifth."""
+    report, _ = report_of(folder, "--steps", "3000", "--batch", "1")
+    assert all(curve["steps"] == [0, *range(600, 3001, 200)] for curve in report["curves"]), report["curves"]
+    assert all(curve["train_steps"][:3] == [0, 0, 200] for curve in report["curves"]), report["curves"]
+
+
 def totals_are_those_of_the_curves(folder):
     report, _ = report_of(folder, *SHORT)
     base = report["curves"][0]["seconds"][-1]
@@ -139,6 +146,7 @@ def main():
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         every_contestant_takes_the_same_steps_from_the_same_beginning(folder)
+        no_two_points_are_of_the_same_step(folder)
         totals_are_those_of_the_curves(folder)
         one_seed_trains_alike_and_another_does_not(folder)
         the_game_is_neither_trivial_nor_hopeless(folder)

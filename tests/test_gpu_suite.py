@@ -1,18 +1,17 @@
 # SPDX-License-Identifier: MIT
-"""bench/gpu_suite.sh interrupted: its commands end, and what it has found until then is in the report.
+"""bench/gpu_suite.sh: what a GPU must show is told with all its figures, and fails the suite where it falls short. When
+it is interrupted, its commands end, and what it has found until then is in the report.
 
 The GPU, the build and compute-sanitizer are made up (machine.py)."""
 
 import json
 import os
-import shutil
 import signal
 import subprocess
-import sys
 import time
 from pathlib import Path
 
-from machine import Machine, expect
+from machine import Machine, expect, run_tests
 
 PASSES = '#!/bin/bash\necho "passed $*"\n'
 # It and its child would run for a minute; it leaves their numbers.
@@ -99,14 +98,38 @@ def six_jobs_are_interrupted(sent):
         expect(not list(machine.root.glob("tmp.*")), machine, printed)
 
 
-def main():
-    tests = [a_stage_is_interrupted, jobs_side_by_side_are_interrupted]
-    for test in tests:
-        test()
-    print(f"test_gpu_suite: {len(tests)} tests")
+def what_a_gpu_must_show_is_a_stage():
+    """All of its figures are told, also where it falls short, and it fails the suite then."""
+    for status, outcome in ((0, "passed"), (1, "failed")):
+        with Machine("bench/gpu_suite.sh") as machine:
+            programs(machine)
+            for name in ("bench_contest", "bench_training"):
+                machine.add(machine.root / "made/bench" / name, PASSES)
+            figures = 'for i in {1..30}; do echo "figure $i of $*"; done'
+            machine.add(machine.bin / "python3", f'#!/bin/bash\n[ "$1" = -c ] || {{ {figures}; exit {status}; }}\n')
+            exit_status, printed = machine.run("--built", "made", "--out", "out")
+            report = json.loads((machine.root / "out/report.json").read_text())
+            expect(("in-device ahead of in-RAM", outcome) in outcomes(report), machine, printed)
+            expect(report["failed"] == 2 * status and exit_status == status, machine, printed)  # pictures are python's
+            json_path = machine.root / "out/bench_contest.json"
+            for i in range(1, 31):
+                expect(f"figure {i} of bench/contest_checks.py {json_path}" in printed, machine, printed)
+            expect(f"passed --device cuda:0 --json {json_path}" in printed, machine, printed)
+            expect("passed --quick --device cuda:0 --json" in printed and "pictures" in printed, machine, printed)
 
 
-if not shutil.which("bash"):
-    print("skipped: there is no bash here")
-    sys.exit(77)
-main()
+def a_dry_run_shows_the_contest():
+    with Machine("bench/gpu_suite.sh", without=("matplotlib",)) as machine:
+        programs(machine)
+        _, printed = machine.run("--dry-run", "--built", "made", "--out", "out")
+        for name in ("bench_contest cuda:0", "in-device ahead of in-RAM", "bench_training cuda:0"):
+            expect(f"{name:<28} would run (" in printed, machine, printed)
+        expect("pictures are left out: matplotlib is not here" in printed, machine, printed)
+
+
+run_tests([
+    what_a_gpu_must_show_is_a_stage,
+    a_dry_run_shows_the_contest,
+    a_stage_is_interrupted,
+    jobs_side_by_side_are_interrupted,
+])

@@ -21,15 +21,17 @@ echo "$head" >"$out/curve.csv"
 echo "100,1,0,0.5,20.0,30.5,,,1,200" >>"$out/curve.csv"
 echo "200,2,100,$seed.25,21.0,,0.1,1,0.9,200" >>"$out/curve.csv"
 case " UNSOLVED " in *" $seed "*) exit 1 ;; esac
+case " INTERRUPTED " in *" $seed "*) exit 130 ;; esac
 case " BROKEN " in *" $seed "*) echo "no such device" >&2; exit 2 ;; esac
 echo "300,3,200,$seed.50,22.0,488.0,0.1,1,0.8,200" >>"$out/curve.csv"
 """
 
 
-def learn(folder, *options, unsolved="", broken=""):
+def learn(folder, *options, unsolved="", broken="", interrupted=""):
     """Returns (status, lines printed, the JSON or None, what stderr said)."""
     program, out = folder / "program", folder / "out"
-    program.write_text(PROGRAM.replace("UNSOLVED", unsolved).replace("BROKEN", broken))
+    program.write_text(PROGRAM.replace("UNSOLVED", unsolved).replace("BROKEN", broken)
+                       .replace("INTERRUPTED", interrupted))
     program.chmod(0o755)
     shutil.rmtree(out, ignore_errors=True)
     result = subprocess.run(
@@ -63,6 +65,12 @@ def a_refusal_ends_it_with_its_words(folder):
     assert status == 2 and "no such device" in errors and written is None and len(lines) == 1, (status, lines, errors)
 
 
+def ctrl_c_keeps_the_seeds_before_it(folder):
+    status, lines, written, error = learn(folder, interrupted="3")
+    assert status == 130 and "interrupted in seed 3" in error, (status, error)
+    assert lines[-2] == "2 of 10 solved, median 2.0 s, worst 2.5 s" and len(written["seeds"]) == 2, (lines, written)
+
+
 def options_reach_the_program(folder):
     learn(folder, "--seeds", "1", "--device", "cuda:7", "--seconds", "33")
     words = (folder / "out/seed1.words").read_text().split()
@@ -94,6 +102,7 @@ def main():
         all_solved_is_a_success_with_median_and_worst,
         nine_of_ten_will_do_and_eight_will_not,
         a_refusal_ends_it_with_its_words,
+        ctrl_c_keeps_the_seeds_before_it,
         options_reach_the_program,
         unknown_options_are_refused,
         counts_that_are_none_are_refused_before_anything_is_built,

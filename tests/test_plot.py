@@ -4,6 +4,7 @@
 import importlib.util
 import json
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -39,24 +40,31 @@ def write_results(folder):
     cases.append(case("train step while threads append", "threads", 4, 1e-3))
     contest = {"title": "t", "device": "cpu", "settings": "a CPU", "commit": "abc", "when": "now", "cases": cases}
     (folder / "bench_contest.json").write_text(json.dumps(contest))
-    curve = {"label": "in-RAM, batch 32", "steps": [0, 10, 20], "seconds": [0, 1, 2], "return": [1, 2, 4]}
-    (folder / "bench_training.json").write_text(json.dumps({"name": "dodge", "curves": [curve]}))
+    curves = [{"label": f"in-device, batch {batch}", "contestant": "in-device", "batch": batch, "steps": [0, 10, 20],
+               "seconds": [0, 1, 2], "return": [1, 2, batch]} for batch in (128, 32)]
+    totals = [{"contestant": "in-device", "batch": 32, "percent_faster": 12.34},
+              {"contestant": "in-device", "batch": 128, "percent_faster": None}]  # interrupted
+    training = {"curves": curves, "totals": totals, "return_by_chance": 1.5, "return_by_hand": 10}
+    (folder / "bench_training.json").write_text(json.dumps(training))
     (folder / "cartpole.csv").write_text("steps,seconds,train_return\n0,0.0,\n100,1.5,20\n200,2.5,30\n")
     (folder / "other.csv").write_text("a,b\n1,2\n")
 
 
 def results_are_read(plot, folder):
-    head, figures, curves = plot.read_results(folder)
+    head, figures, training, curves = plot.read_results(folder)
     assert head["commit"] == "abc" and sorted(figures) == ["append", "train step", "train step while threads append"]
-    assert [curve["label"] for curve in curves] == ["in-RAM, batch 32", "cartpole"], curves
-    assert curves[1]["steps"] == [100, 200] and curves[1]["return"] == [20, 30], curves[1]
+    assert training["return_by_chance"] == 1.5 and len(training["curves"]) == 2, training
+    assert [curve["label"] for curve in curves] == ["cartpole"], curves
+    assert curves[0]["steps"] == [100, 200] and curves[0]["return"] == [20, 30], curves[0]
     lines = plot.by_entrant(figures["train step"])
     assert [x for x, _ in lines["in-device"]] == [32, 128], "x goes up"
     assert "host and device are the same memory" in plot.caption_of(head)
+    assert "Interrupted" in plot.caption_of({**head, "interrupted": 1}) and "Interrupted" not in plot.caption_of(head)
 
 
 def the_papers_numbers_are_the_papers(plot):
-    """[Parr 2018]: table 1, and the two numbers of section 5 on appends."""
+    """[Parr 2018]: table 1, and the numbers of section 5 on appends and a whole training."""
+    assert plot.PAPER_TRAINING == {32: 57.8, 128: 104.3}
     assert plot.PAPER_SPEEDUP == {16: 30.54, 32: 54.87, 64: 67.08, 128: 114.41, 256: 114.35}
     assert plot.PAPER_APPEND[2000] == 37.5e-6 and plot.PAPER_APPEND_RAM == 1.4e-6
     for batch, percent in plot.PAPER_SPEEDUP.items():  # figure 4 was read off by eye
@@ -84,9 +92,41 @@ def what_is_drawn_is_what_was_measured(plot, folder):
     assert "in-device" not in speedup, "nothing is faster than itself"
     near(speedup["in-RAM, as in the paper"], [50, 50])
     near(speedup[f"{plot.PAPER}: over its in-RAM replay"], list(plot.PAPER_SPEEDUP.values()))
-    near(lines_of(plot, plot.draw_step, figures["train step"])["in-device"], [32, 128])
-    near(lines_of(plot, plot.draw_append, figures["append"])["in-RAM, as in the paper"], [150])
+    near(lines_of(plot, plot.draw_step, figures["train step"])["in-device"], [32e-6, 128e-6])
+    near(lines_of(plot, plot.draw_append, figures["append"])["in-RAM, as in the paper"], [1.5e-7])
     near(lines_of(plot, plot.draw_crowd, figures["train step while threads append"])["in-device"], [1000])
+
+
+def intervals_of_one_x_stand_beside_each_other(plot):
+    lines = {name: [(64, {})] for name in ("a", "b", "c")}
+    x = [points[0][0] for _, points in plot.beside(lines)]
+    assert x == sorted(set(x)) and x[1] == 64 and 60 < x[0] and x[2] < 68, x
+
+
+def a_training_tells_what_the_paper_found(plot, folder):
+    training = plot.read_results(folder)[2]
+    title = plot.training_title(training, 32)
+    assert "+12.3 % faster than in-RAM" in title and "+57.8 %" in title, title
+    title = plot.training_title(training, 128)
+    assert "faster" not in title and "+104.3 %" in title, title
+    assert "%" not in plot.training_title(training, 8)
+
+
+def the_legend_lies_over_no_line(plot, folder):
+    from matplotlib import pyplot
+
+    figures = []
+    pyplot.subplots, real = lambda *a, **k: figures.append(real(*a, **k)) or figures[-1], pyplot.subplots
+    plot.draw_all(pyplot, folder, folder)
+    pyplot.subplots = real
+    assert len(figures) == 6
+    for figure, _ in figures:
+        legend = figure.legends[0].get_window_extent()
+        assert len(figure.legends[0].get_texts()) > 0
+        for axes in figure.axes:
+            assert not legend.overlaps(axes.get_tightbbox(figure.canvas.get_renderer())), axes.get_title()
+        caption = figure.texts[0].get_window_extent()
+        assert not figure.texts[0].get_text() or caption.y1 <= legend.y0 + 1, (caption, legend)
 
 
 def run(*arguments, **options):
@@ -116,16 +156,27 @@ def pictures_are_made(folder):
     done = run(folder, folder / "out")
     assert done.returncode == 0, done.stderr
     names = sorted(path.name for path in (folder / "out").iterdir())
-    wanted = ["append.png", "appending_threads.png", "learning_curves.png", "speedup.png", "train_step.png"]
+    wanted = ["append.png", "appending_threads.png", "curves.png", "learning_curves.png", "speedup.png",
+              "train_step.png"]
     assert names == wanted, names
     for name in names:
         content = (folder / "out" / name).read_bytes()
         assert content.startswith(PNG) and len(content) > 10_000, name
 
 
+def python_with_matplotlib():
+    """None where there is none. Debian's package is seen only by Debian's own Python, which need not be this one."""
+    pythons = [sys.executable, *filter(None, map(shutil.which, ("python3", "/usr/bin/python3")))]
+    has_it = (subprocess.run([python, "-c", "import matplotlib"], capture_output=True).returncode == 0
+              for python in pythons)
+    return next((python for python, has in zip(pythons, has_it) if has), None)
+
+
 def main():
+    has_matplotlib = (python := python_with_matplotlib()) is not None
+    if has_matplotlib and python != sys.executable:
+        os.execv(python, [python, *sys.argv])
     plot = load()
-    has_matplotlib = importlib.util.find_spec("matplotlib") is not None
     with tempfile.TemporaryDirectory() as text:
         folder = Path(text)
         write_results(folder)
@@ -141,8 +192,11 @@ def main():
 
         matplotlib.use("Agg")
         what_is_drawn_is_what_was_measured(plot, folder)
+        intervals_of_one_x_stand_beside_each_other(plot)
+        a_training_tells_what_the_paper_found(plot, folder)
+        the_legend_lies_over_no_line(plot, folder)
         pictures_are_made(folder)
-    print("test_plot: 5 pictures")
+    print("test_plot: 6 pictures")
     return 0
 
 

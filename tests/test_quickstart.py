@@ -3,13 +3,11 @@
 
 import os
 import re
-import shutil
 import signal
 import subprocess
-import sys
 import time
 
-from machine import ROOT, Machine, expect
+from machine import ROOT, Machine, expect, run_tests
 
 EXAMPLES = ROOT / "examples"
 
@@ -148,31 +146,21 @@ def ctrl_c_still_draws_the_picture():
         expect((machine.root / "runs/cartpole/curve.png").exists(), machine, printed)
 
 
-def main():
-    tests = [
-        nothing_missing_needs_no_root,
-        called_from_elsewhere_it_names_paths_that_hold_there,
-        without_root_and_terminal_it_names_what_to_install,
-        root_without_a_terminal_installs_and_says_so,
-        no_install_binds_root_too,
-        yes_uses_sudo_without_asking,
-        a_terminal_is_asked_and_a_no_is_kept,
-        a_terminal_is_asked_and_a_yes_installs,
-        a_picture_is_not_worth_failing_for,
-        a_failed_installation_of_what_is_needed_ends_it,
-        a_failed_build_ends_it_with_its_log,
-        a_bad_option_is_refused_before_anything_is_installed_or_built,
-        every_training_option_is_in_the_help_and_reaches_the_program,
-        an_unsolved_run_keeps_its_status_and_its_picture,
-        a_refused_run_has_no_picture,
-        ctrl_c_still_draws_the_picture,
-    ]
-    for test in tests:
-        test()
-    print(f"test_quickstart: {len(tests)} tests")
-
-
-if not shutil.which("bash"):
-    print("skipped: there is no bash here")
-    sys.exit(77)
-main()
+run_tests([
+    nothing_missing_needs_no_root,
+    called_from_elsewhere_it_names_paths_that_hold_there,
+    without_root_and_terminal_it_names_what_to_install,
+    root_without_a_terminal_installs_and_says_so,
+    no_install_binds_root_too,
+    yes_uses_sudo_without_asking,
+    a_terminal_is_asked_and_a_no_is_kept,
+    a_terminal_is_asked_and_a_yes_installs,
+    a_picture_is_not_worth_failing_for,
+    a_failed_installation_of_what_is_needed_ends_it,
+    a_failed_build_ends_it_with_its_log,
+    a_bad_option_is_refused_before_anything_is_installed_or_built,
+    every_training_option_is_in_the_help_and_reaches_the_program,
+    an_unsolved_run_keeps_its_status_and_its_picture,
+    a_refused_run_has_no_picture,
+    ctrl_c_still_draws_the_picture,
+])

@@ -4,19 +4,18 @@
 Each runs on a machine that is made up (machine.py)."""
 
 import re
-import shutil
-import sys
 
-from machine import ROOT, Machine, expect
+from machine import ROOT, Machine, expect, run_tests
 
-# A script, and the options with which it builds and does little else.
-SCRIPTS = {
+# A script that builds, and the options with which it does little else.
+BUILDERS = {
     "tests/run.sh": ("--no-install", "--quick"),
     "bench/run.sh": (),
     "bench/learning.sh": ("--seeds", "1"),
     "bench/gpu_suite.sh": ("--dry-run",),
     "examples/quickstart.sh": ("--no-install",),
 }
+SCRIPTS = [*BUILDERS, "bench/peers/setup.sh"]
 
 
 def named_options(printed):
@@ -71,7 +70,7 @@ def an_option_is_no_other_options_value():
 
 def a_folder_keeps_its_generator():
     """Ninja is taken where it is there, and only for folders that have nothing yet."""
-    for script, options in SCRIPTS.items():
+    for script, options in BUILDERS.items():
         with Machine(script) as machine:
             ninja = machine.bin / "ninja"
             machine.run(*options)
@@ -89,7 +88,7 @@ def a_folder_keeps_its_generator():
 
 
 def a_folder_that_was_never_configured_begins_anew():
-    for script, options in SCRIPTS.items():
+    for script, options in BUILDERS.items():
         with Machine(script, without=("ninja",), configure=1) as machine:
             machine.add(machine.bin / "make", "")
             machine.run(*options)
@@ -154,26 +153,16 @@ def the_automatic_tests_install_what_the_test_command_would():
     assert len(packages) > 8 and not missing, f"{missing} of {packages}"
 
 
-def main():
-    tests = [
-        helps_are_whole,
-        every_option_of_the_code_is_in_the_help,
-        an_unknown_option_is_refused_by_its_name,
-        an_option_is_no_other_options_value,
-        a_folder_keeps_its_generator,
-        a_folder_that_was_never_configured_begins_anew,
-        a_build_that_fails_is_shown,
-        the_test_command_shows_a_build_that_fails,
-        a_folder_is_the_callers,
-        tests_need_ninja_or_make,
-        the_automatic_tests_install_what_the_test_command_would,
-    ]
-    for test in tests:
-        test()
-    print(f"test_scripts: {len(tests)} tests")
-
-
-if not shutil.which("bash"):
-    print("skipped: there is no bash here")
-    sys.exit(77)
-main()
+run_tests([
+    helps_are_whole,
+    every_option_of_the_code_is_in_the_help,
+    an_unknown_option_is_refused_by_its_name,
+    an_option_is_no_other_options_value,
+    a_folder_keeps_its_generator,
+    a_folder_that_was_never_configured_begins_anew,
+    a_build_that_fails_is_shown,
+    the_test_command_shows_a_build_that_fails,
+    a_folder_is_the_callers,
+    tests_need_ninja_or_make,
+    the_automatic_tests_install_what_the_test_command_would,
+])

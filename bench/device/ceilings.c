@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "bench/ceilings.h"
+#include "bench/device/copying.h"
 #include "bench/setup.h"
 #include "device/gemm.h"
 
@@ -7,33 +8,19 @@
 
 enum { MB = 1 << 20, SIDE = 1024 };
 
-typedef struct copy_context {
-    gpur_stream *stream;
-    void *to, *from;
-    int64_t bytes;
-} copy_context;
-
-static void copy(void *context, int64_t repeats)
-{
-    const copy_context *const c = context;
-    for (int64_t i = 0; i < repeats; i++)
-        bench_must(gpur_copy(c->stream, c->to, c->from, c->bytes), "copy");
-    bench_must(gpur_stream_sync(c->stream), "sync");
-}
-
 /* `factor`: how often a byte goes over what is measured. Bytes a second. */
-static double measure_copy(bench_report *report, const char *name, copy_context *c, int factor)
+static double measure_copy(bench_report *report, const char *name, copying *c, int factor)
 {
     const double bytes = (double)c->bytes * factor;
     const bench_figure figure = {
-        .name = name, .items = 1, .item = "copy", .work = bytes, .unit = "B", .body = copy, .context = c};
+        .name = name, .items = 1, .item = "copy", .work = bytes, .unit = "B", .body = copying_run, .context = c};
     return bytes / bench_measure(report, &figure).min;
 }
 
 static void measure_copies(bench_report *report, gpur_device *device, gpur_stream *stream, ceilings *most)
 {
     const int64_t bytes = (gpur_device_is_cuda(device) ? 256 : 64) * (int64_t)MB;
-    copy_context c = {.stream = stream, .bytes = bytes};
+    copying c = {.stream = stream, .bytes = bytes};
     void *pinned = NULL, *memory = NULL;
     bench_must(gpur_pinned_alloc(device, bytes, "copies", &pinned), "pinned memory");
     bench_must(gpur_memory_alloc(device, 2 * bytes, "copies", &memory), "memory");

@@ -1,42 +1,27 @@
 /* SPDX-License-Identifier: MIT */
 /* The bus and the device's own memory: time and rate of copies and fills, from the smallest to the largest. */
+#include "bench/device/copying.h"
 #include "bench/device/parts.h"
 #include "bench/setup.h"
-#include "device/device.h"
 
 enum { KB = 1 << 10, MB = 1 << 20 };
-
-typedef struct copy_context {
-    gpur_stream *stream;
-    unsigned char *to, *from;
-    int64_t bytes;
-} copy_context;
-
-/* Enqueued one behind the other: what a stream of blocks takes. */
-static void copy(void *context, int64_t repeats)
-{
-    const copy_context *const c = context;
-    for (int64_t i = 0; i < repeats; i++)
-        bench_must(gpur_copy(c->stream, c->to, c->from, c->bytes), "copy");
-    bench_must(gpur_stream_sync(c->stream), "sync");
-}
 
 static void copy_and_wait(void *context, int64_t repeats)
 {
     for (int64_t i = 0; i < repeats; i++)
-        copy(context, 1);
+        copying_run(context, 1);
 }
 
 static void fill(void *context, int64_t repeats)
 {
-    const copy_context *const c = context;
+    const copying *const c = context;
     for (int64_t i = 0; i < repeats; i++)
         bench_must(gpur_fill(c->stream, c->to, (int)(i & 0xff), c->bytes), "fill");
     bench_must(gpur_stream_sync(c->stream), "sync");
 }
 
 /* `factor`: how often each byte goes over the memory or the bus. */
-static void measure(bench_report *report, const char *what, bench_body body, copy_context c, int factor)
+static void measure(bench_report *report, const char *what, bench_body body, copying c, int factor)
 {
     char name[80];
     const int64_t unit = c.bytes < KB ? 1 : c.bytes < MB ? KB : MB;
@@ -59,11 +44,11 @@ static void measure_bus(bench_report *report, gpur_stream *stream, unsigned char
     static const int64_t sizes[] = {256, 64 * KB, 16 * MB, 4 * KB, MB, 64 * MB};
     const int count = report->options->quick ? 3 : 6;
     for (int i = 0; i < count; i++) {
-        const copy_context in = {stream, memory, pinned, sizes[i]}, out = {stream, pinned, memory, sizes[i]};
-        measure(report, "pinned host to device", copy, in, 1);
-        measure(report, "device to pinned host", copy, out, 1);
+        const copying in = {stream, memory, pinned, sizes[i]}, out = {stream, pinned, memory, sizes[i]};
+        measure(report, "pinned host to device", copying_run, in, 1);
+        measure(report, "device to pinned host", copying_run, out, 1);
     }
-    const copy_context in = {stream, memory, pinned, 256}, out = {stream, pinned, memory, 256};
+    const copying in = {stream, memory, pinned, 256}, out = {stream, pinned, memory, 256};
     measure(report, "pinned host to device, waited for", copy_and_wait, in, 1);
     measure(report, "device to pinned host, waited for", copy_and_wait, out, 1);
 }
@@ -74,8 +59,8 @@ static void measure_memory(bench_report *report, gpur_stream *stream, unsigned c
     const int64_t sizes[] = {most, MB, 16 * MB};
     const int count = report->options->quick ? 1 : 3;
     for (int i = 0; i < count; i++) {
-        const copy_context c = {stream, memory, memory + most, sizes[i]};
-        measure(report, "within the device, read and written", copy, c, 2);
+        const copying c = {stream, memory, memory + most, sizes[i]};
+        measure(report, "within the device, read and written", copying_run, c, 2);
         measure(report, "fill", fill, c, 1);
     }
 }

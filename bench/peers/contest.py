@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import check
@@ -86,15 +86,14 @@ class Contest:
                 adapters[one.name] = adapter
         return adapters, no
 
-    def run(self, group: Group) -> list[dict[str, Any]]:
-        """The outcome of each of the group's cases."""
+    def run(self, group: Group) -> Iterator[dict[str, Any]]:
+        """The outcome of each of the group's cases, as soon as it is there."""
         adapters, no = self._enter(group)
-        outcomes = []
         for case in group.cases:
-            outcomes.append(self._measure(group, case, adapters, no))
+            outcome = self._measure(group, case, adapters, no)
             self._progress.hide()
-            table.print_case(outcomes[-1])
+            table.print_case(outcome)
             self._progress.done += 1
+            yield outcome
         for adapter in adapters.values():
             adapter.close()
-        return outcomes

@@ -62,10 +62,12 @@ def _head(given: argparse.Namespace, cores: int, found: list[Any]) -> dict[str, 
                 "quick": given.quick, "seconds_a_sample": QUICK_SECONDS if given.quick else SECONDS,
                 "numpy": metadata.version("numpy")}
     return {"title": "replay buffers beside each other", "machine": host.describe(), "settings": settings,
-            "contestants": [_about(one) for one in found], "reduced": workloads.reduced(given.quick)}
+            "contestants": [_about(one) for one in found], "reduced": workloads.reduced(given.quick),
+            "interrupted": False}
 
 
-def _run(given: argparse.Namespace, head: dict[str, Any], found: list[Any]) -> list[dict[str, Any]]:
+def _run(given: argparse.Namespace, head: dict[str, Any], found: list[Any], outcomes: list[dict[str, Any]]) -> None:
+    """Adds to the outcomes as they come, so that Ctrl-C leaves those until then."""
     import table
     from adapters.base import Settings
     from contest import Contest
@@ -76,11 +78,17 @@ def _run(given: argparse.Namespace, head: dict[str, Any], found: list[Any]) -> l
     contest = Contest(present, Settings(given.device, given.threads), given.rounds,
                       head["settings"]["seconds_a_sample"], progress)
     table.print_head(head)
-    return [outcome for group in groups for outcome in contest.run(group)]
+    try:
+        for group in groups:
+            for outcome in contest.run(group):
+                outcomes.append(outcome)
+    finally:
+        progress.hide()
 
 
 def main(arguments: list[str]) -> int:
-    """Exit status: 1 when ours is not here, or not in every case; what the others do is a finding, not a failure."""
+    """Exit status: 1 when ours is not here, or not in every case; what the others do is a finding, not a failure. 130
+    after Ctrl-C, when the report has the cases until then."""
     given = _options(arguments)
     cores = host.use_threads(given.threads, given.device.startswith("cuda"))
     import table
@@ -90,10 +98,18 @@ def main(arguments: list[str]) -> int:
     if found[0].adapter is None:
         print(f"peers.py: gpureplay is not here: {found[0].error}", file=sys.stderr)
         return 1
-    outcomes = _run(given, head, found)
-    table.print_end(head, outcomes)
+    outcomes: list[dict[str, Any]] = []
+    try:
+        _run(given, head, found, outcomes)
+        table.print_end(head, outcomes)
+    except KeyboardInterrupt:
+        head["interrupted"] = True
+        print(f"peers.py: interrupted; cases done: {len(outcomes)}{f'; report: {given.json}' if given.json else ''}",
+              file=sys.stderr)
     if given.json:
         table.write(given.json, head, outcomes)
+    if head["interrupted"]:
+        return 130
     return int(any("no" in outcome["results"][found[0].name] for outcome in outcomes))
 
 

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: MIT */
+#include "bench/count.h"
 #include "bench/training/training.h"
 
-#include <errno.h>
 #include <stddef.h>
-#include <stdlib.h>
 #include <string.h>
 
 /* The shortest training has twice a round's rows when it first draws, which are more than the largest batch. */
@@ -18,7 +17,9 @@ static int usage(const char *program, int status)
             "  --batch N       transitions a train step, 1 to %d (first 32, then 128)\n"
             "  --seed N        of environments, weights, exploration and the device's draws (1)\n"
             "  --json FILE     write the curves and totals\n"
-            "  --quick         %d steps: too few to learn anything\n",
+            "  --quick         %d steps: too few to learn anything\n"
+            "  --help          this text\n"
+            "At Ctrl-C it ends with status 130, and the curves until then are in the JSON.\n",
             program, QUICK_STEPS, MOST_STEPS, STEPS, MOST_BATCH, QUICK_STEPS);
     return status + 1;
 }
@@ -33,22 +34,7 @@ static const struct count {
     {"--seed", offsetof(training_options, seed), 0, INT64_MAX},
 };
 
-/* 0, or -1 having said what is wanted. */
-static int read_count(training_options *options, const struct count *count, const char *text)
-{
-    char *end;
-    errno = 0;
-    const long long value = strtoll(text, &end, 10);
-    if (errno || end == text || *end || value < count->low || value > count->high) {
-        fprintf(stderr, "%s is \"%s\"; it must be a whole number from %lld to %lld\n", count->name, text,
-                (long long)count->low, (long long)count->high);
-        return -1;
-    }
-    *(int64_t *)((char *)options + count->offset) = value;
-    return 0;
-}
-
-/* An option that has a value. 0, or -1 likewise. */
+/* An option that has a value. 0, or -1 having said what is wanted. */
 static int read_value(training_options *options, const char *name, const char *value)
 {
     if (!strcmp(name, "--device"))
@@ -57,7 +43,8 @@ static int read_value(training_options *options, const char *name, const char *v
         return (options->json = value, 0);
     for (size_t i = 0; i < sizeof counts / sizeof *counts; i++)
         if (!strcmp(name, counts[i].name))
-            return read_count(options, &counts[i], value);
+            return read_count(name, value, counts[i].low, counts[i].high,
+                              (int64_t *)((char *)options + counts[i].offset));
     fprintf(stderr, "\"%s\" is no option\n", name);
     return -1;
 }
@@ -66,7 +53,7 @@ int training_read_options(training_options *options, int argc, char **argv)
 {
     *options = (training_options){.device = "cpu", .steps = STEPS, .seed = 1};
     for (int i = 1; i < argc; i++) {
-        if (!strcmp(argv[i], "--help"))
+        if (!strcmp(argv[i], "--help") || !strcmp(argv[i], "-h"))
             return usage(argv[0], 0);
         if (!strcmp(argv[i], "--quick")) {
             options->quick = 1, options->steps = QUICK_STEPS;
@@ -92,14 +79,27 @@ int64_t training_burn_in(const training_options *options)
     return fifth < BURN_IN ? fifth : BURN_IN;
 }
 
-int64_t training_slice(const training_options *options)
+static int64_t slice(const training_options *options)
 {
     return whole_rounds((options->steps + TRAINING_POINTS - 1) / TRAINING_POINTS);
 }
 
+static int64_t slices(const training_options *options, int64_t steps)
+{
+    return (steps + slice(options) - 1) / slice(options);
+}
+
+int64_t training_point(const training_options *options, int32_t point)
+{
+    const int64_t steps = (slices(options, training_burn_in(options)) + point - 1) * slice(options);
+    if (point == 0)
+        return 0;
+    return steps < options->steps ? steps : options->steps;
+}
+
 int32_t training_points(const training_options *options)
 {
-    return (int32_t)((options->steps + training_slice(options) - 1) / training_slice(options));
+    return (int32_t)(slices(options, options->steps) - slices(options, training_burn_in(options)) + 1);
 }
 
 int64_t training_exploration(const training_options *options)

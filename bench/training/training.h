@@ -27,12 +27,14 @@ typedef struct training_options {
 /* Fills in `options` from the command line. 0 to go on; else the exit status + 1, having said why. */
 int training_read_options(training_options *options, int argc, char **argv);
 
-/* Steps before the first train step, between two points of a curve, and until epsilon is down, which is a fifth, as the
- * preset wants it; and how many points come after the first. */
+/* Steps before the first train step; until epsilon is down, which is a fifth, as the preset wants it; and at a point of
+ * a curve, of which point 0 is before any step, and point 1 no earlier than the first train step. */
 int64_t training_burn_in(const training_options *options);
-int64_t training_slice(const training_options *options);
-int32_t training_points(const training_options *options);
 int64_t training_exploration(const training_options *options);
+int64_t training_point(const training_options *options, int32_t point);
+
+/* How many points come after the first. */
+int32_t training_points(const training_options *options);
 
 /* Greedy return against steps and seconds. Point 0 is before any step. */
 typedef struct training_curve {

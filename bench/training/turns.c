@@ -66,10 +66,10 @@ static void clear_progress(void)
 /* One point more of every curve. 1 when interrupted before all have it. */
 static int train_slice(training_contest *contest, trainee *all, const training_options *options, double began)
 {
-    const int64_t until = contest->points * training_slice(options);
+    const int64_t until = training_point(options, contest->points);
     for (int i = 0; i < TRAINING_CONTESTANTS; i++) {
         show_progress(contest, options, i, began);
-        trainee_train(&all[i], until < options->steps ? until : options->steps);
+        trainee_train(&all[i], until);
         if (interrupt_came())
             return 1;
         add_point(&contest->curves[i], &all[i]);
