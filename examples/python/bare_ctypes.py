@@ -6,9 +6,11 @@
 
 import ctypes
 import os
+import signal
 import sys
 from ctypes import byref, c_char_p, c_float, c_int32, c_int64, c_uint8, c_uint64, c_void_p
 
+signal.signal(signal.SIGINT, signal.SIG_DFL)  # Ctrl-C ends it as it ends a C program
 try:
     lib = ctypes.CDLL(os.environ.get("GPUREPLAY_LIBRARY", "libgpureplay.so"))
 except OSError as error:
@@ -56,7 +58,8 @@ learner = made_by(lib.gpur_learner_create, replay, network)
 
 place, action, arrived, reward = c_float(0), c_int32(), c_uint8(), c_float()
 must(lib.gpur_writer_reset(writer, c_int32(0), byref(place)))
-for step in range(800 if "--quick" in sys.argv else 1500):
+steps = 800 if "--quick" in sys.argv else 1500
+for step in range(steps):
     epsilon = c_float(1 if step < 300 else 0.1)
     must(lib.gpur_learner_act(learner, c_int64(1), byref(place), epsilon, byref(action), None))
     place.value = max(place.value + (0.2 if action.value else -0.2), 0)  # 0: left, 1: right
@@ -66,6 +69,8 @@ for step in range(800 if "--quick" in sys.argv else 1500):
         place.value = 0
         must(lib.gpur_writer_reset(writer, c_int32(0), byref(place)))
     must(lib.gpur_learner_train(learner, c_int64(1)))  # returns before it is done
+    print(f"\r[{'#' * (20 * (step + 1) // steps):<20}] {step + 1} of {steps} steps", end="", flush=True)
+print()
 
 batch = made_by(lib.gpur_replay_sample, replay, c_int64(32), None)
 rewards, q = (c_float * 32)(), (c_float * 2)()

@@ -6,11 +6,11 @@
 
 import argparse
 import sys
-import time
 
 import numpy as np
 
 import gpureplay
+from curve import draw, show
 
 try:
     import gymnasium
@@ -38,7 +38,7 @@ def train(seed, steps, curve):
     buffer = gpureplay.ReplayBuffer(100_000, envs.single_observation_space, envs.single_action_space, device=device,
                                     num_envs=ENVS, min_size=1000, seed=seed)
     agent = gpureplay.DQN(buffer, preset="cartpole", seed=seed, max_act_batch=EPISODES)
-    began, (obs, _), _ = time.monotonic(), envs.reset(seed=seed), judge.reset(seed=seed + 1)
+    (obs, _), _ = envs.reset(seed=seed), judge.reset(seed=seed + 1)
     for step in range(ENVS, steps + 1, ENVS):
         action = agent.act(obs, agent.epsilon(step))
         next_obs, reward, terminated, truncated, _ = envs.step(action)
@@ -48,25 +48,10 @@ def train(seed, steps, curve):
             agent.train(ROUND)  # a train step for each environment step; returns before they are done
         if step % EVALUATE_EVERY == 0:
             curve.append((step, evaluate(agent, judge)))
-            print(f"\r[{'#' * (20 * step // steps):<20}] {step:,} steps, {time.monotonic() - began:.1f} s, mean return "
-                  f"{curve[-1][1]:.1f} of {SOLVED} ", end="", flush=True)
+            show(step, steps, f"mean return {curve[-1][1]:.1f} of {SOLVED}")
             if curve[-1][1] >= SOLVED:
                 return True
     return False
-
-
-def draw(curve, path):
-    try:
-        from matplotlib.figure import Figure
-    except ModuleNotFoundError:
-        print("no picture of the learning curve: pip install matplotlib")
-        return
-    figure = Figure()
-    axes = figure.add_subplot(xlabel="environment steps", ylabel="mean return", title="CartPole-v1")
-    axes.plot(*zip(*curve), "o-")
-    axes.axhline(SOLVED, linestyle="--", color="tab:green")
-    figure.savefig(path)
-    print(f"learning curve: {path}")
 
 
 parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -81,6 +66,5 @@ try:
 except KeyboardInterrupt:
     solved = False
     print("\ninterrupted")
-if curve:
-    draw(curve, args.out)
+draw(curve, args.out, SOLVED)
 sys.exit(0 if solved or args.quick else 1)

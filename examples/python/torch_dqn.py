@@ -7,11 +7,11 @@ that are the replay's memory, on the CPU and on a GPU.
 
 import argparse
 import sys
-import time
 
 import numpy as np
 
 import gpureplay
+from curve import draw, show
 
 try:
     import gymnasium
@@ -41,7 +41,8 @@ def loss_of(batch, online, target):
     return torch.nn.functional.smooth_l1_loss(q, value)
 
 
-def train(args):
+def train(args, curve):
+    """Adds (steps, mean return of the last 20 episodes) to the curve as it goes."""
     torch.manual_seed(args.seed)
     torch.set_num_threads(1)  # layers this small gain nothing from more
     device = "cuda" if torch.cuda.is_available() else "cpu"
@@ -52,7 +53,6 @@ def train(args):
     optimizer = torch.optim.Adam(online.parameters(), lr=1e-3)
     obs, _ = envs.reset(seed=args.seed)
     envs.action_space.seed(args.seed)
-    began = time.monotonic()
     for step in range(0, args.steps, ENVS):
         greedy = online(torch.as_tensor(obs, device=device)).argmax(1).cpu().numpy()
         explores = torch.rand(ENVS).numpy() < max(0.04, 1 - step / 4000)
@@ -70,16 +70,21 @@ def train(args):
             target.load_state_dict(online.state_dict())
         if step % 1024 == 0:
             recent = list(envs.return_queue)[-20:]
-            print(f"\r{step:,} of {args.steps:,} steps, {time.monotonic() - began:.0f} s, last 20 episodes return "
-                  f"{sum(recent) / max(len(recent), 1):.0f} ", end="", flush=True)
-    print()
+            curve.append((step, float(np.mean(recent))))
+            show(step, args.steps, f"last 20 episodes return {curve[-1][1]:.0f}")
 
 
 parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
 parser.add_argument("--steps", type=int, default=30_000, help="environment steps")
 parser.add_argument("--seed", type=int, default=1)
 parser.add_argument("--quick", action="store_const", dest="steps", const=3000, help="seconds, to see that it runs")
+parser.add_argument("--out", default="torch_dqn.png", help="the picture of the learning curve")
+args, curve = parser.parse_args(), []
 try:
-    train(parser.parse_args())
+    train(args, curve)
+    interrupted = False
 except KeyboardInterrupt:
-    print("\ninterrupted")
+    interrupted = True
+print("\ninterrupted" if interrupted else "")
+draw(curve, args.out)
+sys.exit(1 if interrupted else 0)

@@ -28,7 +28,8 @@ def rows(count):
 def buffers(num_envs):
     """One by the extension, and one by Python alone."""
     made = [gpureplay.ReplayBuffer(64, FIELDS, device="cpu", num_envs=num_envs, autoreset="disabled") for _ in range(2)]
-    made[1]._writer._rows = made[1]._writer._steps = None
+    for plain in (made[1], made[1]._writer):
+        plain._rows = plain._steps = None
     return made
 
 
@@ -153,10 +154,10 @@ def test_the_ordinary_is_not_left_to_python():
     writer = buffer._writer
     step = {"x": np.ones(3, np.float32), "reward": 0.5, "half": np.float16(1), "small": 255, "action": -(2**31),
             "wide": 2**63 - 1, "flag": True}
-    assert writer._rows.append(writer, rows(5), -1) == 5
-    assert writer._steps.append(writer, rows(1), 1) == 1
-    assert writer._steps.append(writer, {**step, "half": np.ones(1, np.float16)}, 1) == 1
-    assert writer._steps.append(writer, step, 1) is None  # NumPy's numbers are
+    assert writer._rows.append(writer, rows(5)) == 5
+    assert writer._steps.append(writer, rows(1)) == 1
+    assert writer._steps.append(writer, {**step, "half": np.ones(1, np.float16)}) == 1
+    assert writer._steps.append(writer, step) is None  # NumPy's numbers are
     assert len(buffer) == 7
     buffer.sample(4)
     assert gpureplay._reuse.redraw is fast.redraw and fast.idle(buffer._spare[1]) is not None
@@ -178,7 +179,7 @@ def test_both_draw_the_same():
 
 
 @needs_fast
-@pytest.mark.parametrize("way", ["add", "extend", "sample", "refused", "closed"])
+@pytest.mark.parametrize("way", ["add", "extend", "by keyword", "sample", "refused", "closed"])
 def test_nothing_leaks(way):
     buffer, plain = buffers(4)
     given = rows(4)
@@ -187,9 +188,11 @@ def test_nothing_leaks(way):
     plain.close()
     calls = {
         "add": lambda: buffer.add(**given), "extend": lambda: buffer.extend(**given),
-        "sample": lambda: buffer.sample(4),
-        "refused": lambda: writer._rows.append(writer, nan, -1),
-        "closed": lambda: writer._rows.append(plain._writer, given, -1),
+        "sample": lambda: buffer.sample(4), "by keyword": lambda: buffer.extend(
+            x=given["x"], reward=given["reward"], half=given["half"], small=given["small"], action=given["action"],
+            wide=given["wide"], flag=given["flag"]),
+        "refused": lambda: writer._rows.append(writer, nan),
+        "closed": lambda: writer._rows.append(plain._writer, given),
     }
     buffer.extend(**given)
     watched = [*given, *given.values(), *(values.dtype for values in given.values()), writer, buffer, writer._calls]

@@ -103,6 +103,10 @@ BAD = {
     "rate": ({"learning_rate": "fast"}, TypeError, "first is 'fast'; it must be a number"),
     "schedule": ({"exploration": (1.0, 0.1)}, ValueError, r"exploration is \(1.0, 0.1\); it must be a number, \(first"),
     "delta": ({"huber_delta": -1.0}, gpureplay.InvalidArgument, "huber_delta is -1"),
+    "choice of a list": ({"loss": ["huber"]}, ValueError, r"loss is \['huber'\]; it must be one of 'huber'"),
+    "one layer": ({"trunk": 8}, TypeError, r"trunk is 8; it must be a list of units or \(units, activation\)"),
+    "layer of three": ({"trunk": [(8, "relu", 2)]}, TypeError, r"trunk has \(8, 'relu', 2\); it must be a list of"),
+    "preset of a number": ({"preset": 3}, TypeError, "preset is 3; it must be a name, or None"),
     "preset": ({"preset": "atari"}, gpureplay.InvalidArgument, "atari"),
 }
 
@@ -137,6 +141,25 @@ def test_a_buffer_without_what_it_learns_from_is_refused():
     with gpureplay.ReplayBuffer(100, {"x": "float32"}, device="cpu") as other:
         with pytest.raises(gpureplay.InvalidArgument, match="obs"):
             gpureplay.DQN(other, outputs=2)
+    with pytest.raises(TypeError, match="buffer is None; it must be a gpureplay.ReplayBuffer"):
+        gpureplay.DQN(None, outputs=2)
     with gpureplay.ReplayBuffer(100, FIELDS, device="cpu") as empty:
         with pytest.raises(gpureplay.TooFew, match="empty|visible"):
             gpureplay.DQN(empty, **NETWORK).train()
+
+
+def test_nan_is_refused_unless_the_buffer_says_otherwise(buffer):
+    bad = np.zeros((3, 4), np.float32)
+    bad[1, 2] = np.nan
+    learner = gpureplay.DQN(buffer, **NETWORK)
+    before = {name: values.copy() for name, values in learner.weights.items()}
+    for call, text in ((lambda: learner.act(bad), "obs has NaN, first in row 1 of 3"),
+                       (lambda: learner.act(bad[1]), "obs has NaN, first in row 0 of 1"),
+                       (lambda: learner.q_values(bad.tolist()), "obs has NaN, first in row 1 of 3"),
+                       (lambda: learner.weights.load({name: values * np.nan for name, values in before.items()}),
+                        "trunk.0.weight has NaN, first in row 0")):
+        with pytest.raises(ValueError, match=text):
+            call()
+    assert learner.stats.acts == 0 and all((learner.weights[name] == values).all() for name, values in before.items())
+    with gpureplay.ReplayBuffer(100, FIELDS, device="cpu", check_nan=False) as careless:
+        assert gpureplay.DQN(careless, **NETWORK).act(bad).shape == (3,)

@@ -9,7 +9,7 @@ import warnings
 
 import gpureplay
 import pytest
-from gpureplay import _device, _library, _mirror
+from gpureplay import _device, _library, _mirror, _show
 from programs import run
 
 
@@ -67,6 +67,31 @@ def test_show_config_tells_what_is_here(capsys):
     assert all(line.strip() in out for line in _library.lib.gpur_build_info().decode().splitlines())
     if "cuda: not built" in out:
         assert "install NVIDIA's CUDA toolkit" in out
+
+
+def fails(*_, **__):
+    raise gpureplay.Unavailable("cuBLAS was not found")
+
+
+@pytest.mark.parametrize("built, driver, trains, wanted", [
+    ("not built: no nvcc", "none", True, "CUDA: install NVIDIA's CUDA toolkit"),
+    ("13.0, architectures 90", "none found", True, "a GPU driver: `sudo apt install nvidia-driver`"),
+    ("13.0, architectures 90", "CUDA 13.0", False, 'cuBLAS, for the learner on a GPU: `pip install ".[cuda13]"` here'),
+    ("12.8, architectures 90", "CUDA 13.0", False, 'cuBLAS, for the learner on a GPU: `pip install ".[cuda12]"` here'),
+    ("13.0, architectures 90", "CUDA 13.0", True, "nothing"),
+])
+def test_what_is_missing_comes_with_the_command(monkeypatch, capsys, built, driver, trains, wanted):
+    """On a machine that has a GPU, as far as the package is told: the CPU stands for it."""
+    device = _show.Device
+    monkeypatch.setattr(_show, "_build", lambda: {"cuda": built, "blas": "OpenBLAS"})
+    monkeypatch.setattr(_show, "_driver", lambda: driver)
+    monkeypatch.setattr(_show, "Device", lambda name: device("cpu"))
+    if not trains:
+        monkeypatch.setattr(_show, "DQN", fails)
+    gpureplay.show_config()
+    out = capsys.readouterr().out
+    assert "".join(out.partition("missing:")[1:]).split(None, 1)[1].startswith(wanted)
+    assert ("GB free; it cannot train: cuBLAS was not found" in out) != trains
 
 
 @pytest.mark.parametrize("make", [lambda: gpureplay.Device(), lambda: gpureplay.ReplayBuffer(10, {"x": "uint8"}),

@@ -1,12 +1,10 @@
 # SPDX-License-Identifier: MIT
-"""bench/peers: its arithmetic, its checks, its report, its setup; and each contestant that is here passes its check.
+"""bench/peers: its arithmetic, its checks, its report; and each contestant that is here passes its check.
 
 Those that are not here are skipped; ours must be."""
 
 import json
 import math
-import shutil
-import subprocess
 import sys
 from pathlib import Path
 
@@ -160,7 +158,7 @@ def compete(*contestants, patch):
     """The outcomes of the tiny group, its buffers filled with few rows."""
     patch.setattr(check, "BLOCK", 512)
     contest = Contest(list(contestants), SETTINGS, 30, 1e-5, table.Progress(2))
-    return contest.run(TINY)
+    return list(contest.run(TINY))
 
 
 def test_the_run_goes_on_without_one_that_fails(monkeypatch, capsys):
@@ -209,6 +207,20 @@ def test_the_report_names_no_folder(tmp_path, monkeypatch, capsys):
         assert f"{folder}/" not in text
 
 
+def test_ctrl_c_leaves_the_cases_until_then(tmp_path, monkeypatch, capsys):
+    def interrupted(contest, group):
+        yield {"name": "the first case", "results": {}}
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Contest, "run", interrupted)
+    monkeypatch.setattr(peers.host, "use_threads", lambda threads, on_cuda: 1)
+    path = tmp_path / "out.json"
+    assert peers.main(["--quick", "--only", "cpprb", "--json", str(path)]) == 130
+    written, said = json.loads(path.read_text()), capsys.readouterr()
+    assert written["interrupted"] is True and [case["name"] for case in written["cases"]] == ["the first case"]
+    assert f"interrupted; cases done: 1; report: {path}" in said.err and "ahead" not in said.out
+
+
 @pytest.mark.parametrize("given, wanted", [
     ("No module named 'x'", "No module named 'x'"),
     ("/a/b/lib.so.1: cannot open", "lib.so.1: cannot open"),
@@ -227,71 +239,3 @@ def test_bad_options_are_refused(arguments, said, capsys):
     with pytest.raises(SystemExit):
         peers._options(arguments)
     assert said in capsys.readouterr().err
-
-
-# A Python that says its version, makes environments of itself and refuses to install what is named in $REFUSED.
-PYTHON = """#!/bin/bash
-case "$1 $2" in
-"-c import sys; print"*) echo "3.$MINOR" ;;
-"-c "*) wanted=${2##*(3, } && [ "$MINOR" -ge "${wanted%%)*}" ] ;;
-"-m venv") mkdir -p "$3/bin" && cp "$0" "$3/bin/python" ;;
-"-m pip")
-    for refused in $REFUSED; do
-        case "${@: -1}" in $refused*) echo "no such thing: ${@: -1}" && exit 1 ;; esac
-    done
-    echo "${@: -1}" >>installed ;;
-esac
-"""
-
-
-@pytest.fixture
-def setup(tmp_path):
-    """Runs a copy of setup.sh with that Python: (status, what it printed, what was installed)."""
-    for file in ("bench/peers/setup.sh", "bench/peers/requirements.txt", "tests/shell.sh"):
-        (tmp_path / file).parent.mkdir(parents=True, exist_ok=True)
-        shutil.copy(ROOT / file, tmp_path / file)
-    python = tmp_path / "python"
-    python.write_text(PYTHON)
-    python.chmod(0o755)
-
-    def run(*options, refused="", minor="12"):
-        command = ["bash", str(tmp_path / "bench/peers/setup.sh"), *(options or ("--python", str(python)))]
-        environment = {"PATH": "/usr/bin:/bin", "REFUSED": refused, "MINOR": minor}
-        got = subprocess.run(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-                             timeout=60, check=False)
-        installed = tmp_path / "installed"
-        return got.returncode, got.stdout, installed.read_text().split() if installed.exists() else []
-
-    return run
-
-
-def test_setup_installs_the_pinned_ones_and_ours(setup):
-    status, printed, installed = setup()
-    pins = [line for line in (ROOT / "bench/peers/requirements.txt").read_text().split("\n\n")[0].splitlines()
-            if not line.startswith("#")]
-    assert status == 0 and installed == [*pins, "."] and all("==" in pin for pin in pins), printed
-    assert [pin.split("==")[0] for pin in pins] == ["cpprb", "stable-baselines3", "torchrl", "rlox", "flashbax"]
-
-
-def test_setup_goes_on_without_one(setup):
-    status, printed, installed = setup(refused="rlox")
-    assert status == 1 and "not installed: rlox==" in printed and "build/peers/setup.log" in printed, printed
-    assert len(installed) == 5 and installed[-1] == "."
-
-
-@pytest.mark.parametrize("refused, said", [("cpprb stable torchrl rlox flashbax", "no library could be installed"),
-                                           (".", "this repository could not be installed")])
-def test_setup_gives_up_with_the_log(setup, refused, said):
-    status, printed, _ = setup(refused=refused)
-    assert status == 2 and said in printed and "no such thing: " in printed, printed
-
-
-@pytest.mark.parametrize("options, minor, said", [
-    (("--pyton", "x"), "12", 'unknown option "--pyton"'),
-    (("--python",), "12", "--python has no value; it must be a command"),
-    (("--python", "no-such-python"), "12", '--python is "no-such-python"; it must be a command that is here'),
-    ((), "9", "is Python 3.9; it must be 3.11 or newer"),
-])
-def test_setup_refuses(setup, options, minor, said):
-    status, printed, installed = setup(*options, minor=minor)
-    assert status == 2 and said in printed and not installed, printed

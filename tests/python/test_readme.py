@@ -10,13 +10,24 @@ README = Path(__file__).resolve().parents[2] / "README.md"
 BLOCKS = re.findall(r"^```python\n(.*?)^```", README.read_text(encoding="utf-8"), re.M | re.S)
 
 
-def test_readme_has_python():
-    assert BLOCKS
-
-
-@pytest.mark.parametrize("block", BLOCKS)
-def test_a_block_runs(block):
-    pytest.importorskip("gymnasium")
+def names_of(block):
     names = {}
     exec(compile(block, str(README), "exec"), names)
+    return names
+
+
+def test_every_block_of_python_is_tested():
+    assert len(BLOCKS) == 2
+
+
+def test_the_learner_trains():
+    pytest.importorskip("gymnasium")
+    names = names_of(BLOCKS[0])
     assert len(names["batch"]) == 256 and names["agent"].stats.steps_enqueued == 1600
+
+
+def test_the_replay_alone_prints_what_is_said(capsys):
+    names = names_of(BLOCKS[1])
+    assert capsys.readouterr().out == ("500 False True (32, 84, 84, 4)\n"
+                                       + re.search(r"print\(error\)  # (.*)", BLOCKS[1])[1] + "\n")
+    assert (names["buffer"].gather(names["ids"]).action == names["old"].action).all()
