@@ -69,9 +69,21 @@ static void feed_staged(reference_replay *model)
         feed(model, staged);
 }
 
+static int goes_straight(const reference_replay *model, int64_t count)
+{
+    return model->straight > 0 && count >= model->straight && model->block_filled == 0 &&
+           reference_count(model, ROW_STAGED) == 0;
+}
+
 void reference_append(reference_replay *model, int64_t count)
 {
     for (; count > 0; count--) {
+        if (goes_straight(model, count)) {
+            const int64_t rows = count < model->update_size ? count : model->update_size;
+            reference_append_arrays(model, rows);
+            count -= rows - 1;
+            continue;
+        }
         model->rows[model->count++] = ROW_STAGED;
         if (++model->block_filled == model->update_size) {
             feed_staged(model);

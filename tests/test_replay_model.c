@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Random schedules of everything a replay does, beside the naive model, compared after every operation. */
+#include "device/device.h"
 #include "reference_replay.h"
 #include "replay_kit.h"
 #include "test.h"
@@ -40,14 +41,22 @@ static const gpur_field schemas[][5] = {
      {"large", GPUR_UINT8, {601}}},
 };
 
+/* Where work is done before the call returns, 8 KiB or more that the next draw is to see anyway need no staging. */
+static int64_t straight_rows(const world *w)
+{
+    const int64_t pitch = (w->kit.row_bytes + 63) / 64 * 64;
+    const int auto_copy = w->config.flush == GPUR_FLUSH_AUTO && w->config.feed == GPUR_FEED_COPY;
+    return auto_copy && gpur_device_works_at_once(w->device) ? (8192 + pitch - 1) / pitch : 0;
+}
+
 static int begin(world *w, uint64_t seed)
 {
     w->random = seed * 0x9E3779B97F4A7C15ull + 1;
     const int64_t capacity = 4 + kit_below(&w->random, 60), update = 1 + kit_below(&w->random, capacity / 2);
     const int64_t batch = 1 + kit_below(&w->random, capacity - update);
     w->config = kit_config(schemas[seed % 4], 5, capacity, update, batch);
-    w->config.feed = seed / 2 % 2 ? GPUR_FEED_SCATTER : GPUR_FEED_COPY;
-    w->config.flush = seed % 2 ? GPUR_FLUSH_MANUAL : GPUR_FLUSH_AUTO;
+    w->config.feed = seed / 8 % 2 ? GPUR_FEED_SCATTER : GPUR_FEED_COPY;
+    w->config.flush = seed / 4 % 2 ? GPUR_FLUSH_MANUAL : GPUR_FLUSH_AUTO;
     w->config.staging_blocks = 2 + (int32_t)kit_below(&w->random, 3);
     w->config.seed = seed;
     w->device = test_device();
@@ -58,6 +67,7 @@ static int begin(world *w, uint64_t seed)
             return 0;
     w->kit = kit_of(w->replay, w->config.gamma);
     reference_begin(&w->model, &w->config, (capacity + 2 * update) * OPERATIONS);
+    w->model.straight = straight_rows(w);
     return 1;
 }
 
