@@ -12,6 +12,7 @@
  *   gpureplay/network.h    what a network is made of
  *   gpureplay/optimizer.h  what an optimiser computes, and with which constants
  *   gpureplay/learner.h    a DQN learner that trains on the replay with no host round trip, or on rows in RAM
+ *   gpureplay/checkpoint.h files: a replay and a learner to go on from, and weights
  *
  * Conventions. Every function that can fail returns a gpur_status; gpur_last_error() then has the reason, with the
  * value that was given and the value that was wanted. A status above zero is a refusal: nothing has changed (an append
@@ -33,5 +34,6 @@
 #include "gpureplay/network.h"
 #include "gpureplay/optimizer.h"
 #include "gpureplay/learner.h"
+#include "gpureplay/checkpoint.h"
 
 #endif

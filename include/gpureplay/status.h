@@ -32,6 +32,8 @@ enum {
     GPUR_WOULD_BLOCK = 4,      /* every staging block is in use, and the caller asked not to wait; an append may have
                                   taken the first rows, and says how many */
     GPUR_UNAVAILABLE = 5,      /* not in this build or not on this machine; the message says how to get it */
+    GPUR_FILE_ERROR = 6,       /* a file cannot be read or written, or is not what was written; the message has why */
+    GPUR_INTERRUPTED = 7,      /* the caller's progress function said so */
     GPUR_DEVICE_ERROR = -1,    /* the device or one of its libraries failed; the message has its words */
 };
 
@@ -48,7 +50,7 @@ GPUR_API const char *gpur_version(void);
 
 /*
  * What was built in, one "key: value" per line: version, compiler, CUDA toolkit and the architectures it was built for
- * (or how to build it), BLAS, OpenMP, CPU kernel variants. Static storage. Any thread.
+ * (or how to build it), BLAS, what reads and writes files, OpenMP, CPU kernel variants. Static storage. Any thread.
  */
 GPUR_API const char *gpur_build_info(void);
 

@@ -27,6 +27,12 @@
 #define BLAS "none, matrix products on the CPU are slow; install libopenblas-openmp-dev and configure again"
 #endif
 
+#ifdef GPUR_HAS_FILES
+#define FILES "cJSON and xxHash"
+#else
+#define FILES "none, no saving and loading; install libcjson-dev and libxxhash-dev and configure again"
+#endif
+
 #ifdef _OPENMP
 #define OPENMP TEXT(_OPENMP)
 #else
@@ -47,6 +53,7 @@ const char *gpur_build_info(void)
            "compiler: " COMPILER "\n"
            "cuda: " CUDA "\n"
            "blas: " BLAS "\n"
+           "files: " FILES "\n"
            "openmp: " OPENMP "\n"
            "cpu kernels: " KERNELS "\n";
 }

@@ -35,6 +35,10 @@ const char *gpur_status_name(gpur_status status)
         return "GPUR_WOULD_BLOCK";
     case GPUR_UNAVAILABLE:
         return "GPUR_UNAVAILABLE";
+    case GPUR_FILE_ERROR:
+        return "GPUR_FILE_ERROR";
+    case GPUR_INTERRUPTED:
+        return "GPUR_INTERRUPTED";
     case GPUR_DEVICE_ERROR:
         return "GPUR_DEVICE_ERROR";
     default:

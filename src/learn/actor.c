@@ -100,6 +100,22 @@ gpur_status gpur_actor_patch(gpur_actor *actor, gpur_stream *stream, const float
     return status;
 }
 
+void gpur_actor_get_counters(gpur_actor *actor, uint64_t *counter, int64_t *chosen)
+{
+    pthread_mutex_lock(&actor->turn);
+    *counter = actor->counter;
+    *chosen = atomic_load(&actor->chosen);
+    pthread_mutex_unlock(&actor->turn);
+}
+
+void gpur_actor_set_counters(gpur_actor *actor, uint64_t counter, int64_t chosen)
+{
+    pthread_mutex_lock(&actor->turn);
+    actor->counter = counter;
+    atomic_store(&actor->chosen, chosen);
+    pthread_mutex_unlock(&actor->turn);
+}
+
 /* Between the caller's stream and ours, if one made them. Those of the host wait in pinned memory for their copy. */
 static gpur_status enqueue_observations(gpur_actor *actor, const gpur_sight *sight)
 {

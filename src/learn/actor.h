@@ -52,6 +52,10 @@ gpur_status gpur_actor_publish(gpur_actor *actor, gpur_stream *stream, const flo
 gpur_status gpur_actor_patch(gpur_actor *actor, gpur_stream *stream, const float *weights, int64_t offset,
                              int64_t count);
 
+/* The random numbers' place and the count of actions, which any act moves on. */
+void gpur_actor_get_counters(gpur_actor *actor, uint64_t *counter, int64_t *chosen);
+void gpur_actor_set_counters(gpur_actor *actor, uint64_t counter, int64_t chosen);
+
 /* What to act on. */
 typedef struct gpur_sight {
     int64_t count;

@@ -53,6 +53,16 @@ static gpur_train_state newest(const gpur_progress *progress)
     return progress->seen;
 }
 
+void gpur_progress_restore(gpur_progress *progress, const gpur_train_state *state, int64_t steps_enqueued)
+{
+    pthread_mutex_lock(&progress->mutex);
+    progress->launches = 0;
+    progress->steps_enqueued = steps_enqueued;
+    progress->seen = *state;
+    progress->seen_at = gpur_clock_seconds();
+    pthread_mutex_unlock(&progress->mutex);
+}
+
 void gpur_progress_look(gpur_progress *progress, gpur_progress_view *view)
 {
     pthread_mutex_lock(&progress->mutex);

@@ -36,6 +36,8 @@ typedef struct gpur_progress_view {
     int64_t steps_enqueued;
     double mean_loss, steps_per_second;
 } gpur_progress_view;
+/* As after a launch that ended with this state, with no other before it; none may be in flight. */
+void gpur_progress_restore(gpur_progress *progress, const gpur_train_state *state, int64_t steps_enqueued);
 void gpur_progress_look(gpur_progress *progress, gpur_progress_view *view);
 
 #endif

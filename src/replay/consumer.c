@@ -36,6 +36,42 @@ gpur_status gpur_consumer_end(gpur_replay *replay)
     return status;
 }
 
+static void thaw(gpur_replay *replay)
+{
+    gpur_intake_lock(&replay->intake);
+    gpur_intake_thaw(&replay->intake);
+    gpur_intake_unlock(&replay->intake);
+}
+
+static gpur_status freeze(gpur_replay *replay)
+{
+    gpur_intake *const intake = &replay->intake;
+    gpur_intake_lock(intake);
+    gpur_status status = gpur_intake_freeze(intake);
+    if (status == GPUR_OK)
+        status = gpur_feed_begin_checkpoint(&intake->feed);
+    gpur_intake_unlock(intake);
+    return status == GPUR_OK ? gpur_stream_sync(intake->feed.consumer) : status;
+}
+
+gpur_status gpur_consumer_freeze(gpur_replay *replay, gpur_stream **stream)
+{
+    gpur_fair_lock_take(&replay->turn);
+    const gpur_status status = freeze(replay);
+    if (status != GPUR_OK) {
+        thaw(replay);
+        gpur_fair_lock_give(&replay->turn);
+    }
+    *stream = replay->intake.feed.consumer;
+    return status;
+}
+
+gpur_status gpur_consumer_thaw(gpur_replay *replay)
+{
+    thaw(replay);
+    return gpur_consumer_end(replay);
+}
+
 static gpur_status check_ids(const gpur_window *visible, int64_t count, const int64_t *ids)
 {
     for (int64_t i = 0; i < count; i++)

@@ -29,6 +29,14 @@ gpur_status gpur_consumer_begin(gpur_replay *replay, int64_t needed, gpur_stream
 /* Marks the end of the launch and gives the turn back. */
 gpur_status gpur_consumer_end(gpur_replay *replay);
 
+/*
+ * A turn for a checkpoint: all that was appended has been published, no writer is in a call until the end of the turn,
+ * and nothing is enqueued that reads or writes the ring but by the caller, on `stream`. On GPUR_OK the caller must call
+ * gpur_consumer_thaw, which ends the turn.
+ */
+gpur_status gpur_consumer_freeze(gpur_replay *replay, gpur_stream **stream);
+gpur_status gpur_consumer_thaw(gpur_replay *replay);
+
 /* Refuses ids that a launch begun now could not see, with the id and the range. Before begin, so that a refused call
  * publishes nothing; on an empty replay, which begin refuses, it says nothing. */
 gpur_status gpur_consumer_refuse_ids(gpur_replay *replay, int64_t count, const int64_t *ids);

@@ -224,6 +224,20 @@ gpur_status gpur_feed_begin_launch(gpur_feed *feed)
     return GPUR_OK;
 }
 
+gpur_status gpur_feed_begin_checkpoint(gpur_feed *feed)
+{
+    gpur_feed_hasten(feed);
+    GPUR_TRY(publish_soon(feed));
+    return gpur_feed_begin_turn(feed);
+}
+
+void gpur_feed_set_window(gpur_feed *feed, int64_t first_id, int64_t count)
+{
+    const gpur_window window = {.first_id = first_id, .first_slot = first_id % feed->capacity, .count = count};
+    feed->mirror = window;
+    feed->stale = 1;
+}
+
 void gpur_feed_end_launch(gpur_feed *feed)
 {
     feed->launching = 0;

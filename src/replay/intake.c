@@ -53,6 +53,24 @@ static void tell_change(gpur_intake *intake)
         pthread_cond_broadcast(&intake->changed);
 }
 
+void gpur_intake_enter(gpur_intake *intake)
+{
+    if (intake->frozen) {
+        const double begin = gpur_clock_seconds();
+        while (intake->frozen)
+            sleep_until_changed(intake);
+        intake->wait_seconds += gpur_clock_seconds() - begin;
+    }
+    intake->inside++;
+}
+
+void gpur_intake_leave(gpur_intake *intake)
+{
+    intake->inside--;
+    if (intake->frozen)
+        tell_change(intake);
+}
+
 /* Waits for the oldest copy, or where other threads hold every block, for them. The copies are behind at most two
  * launches, all enqueued, so the wait ends whatever the other threads do. */
 static gpur_status wait_for_block(gpur_intake *intake)
@@ -181,6 +199,28 @@ gpur_status gpur_intake_seal(gpur_intake *intake)
     intake->sealing--;
     tell_change(intake);
     return intake->staging.open ? feed_block(intake, intake->staging.open) : GPUR_OK;
+}
+
+gpur_status gpur_intake_freeze(gpur_intake *intake)
+{
+    gpur_staging *const staging = &intake->staging;
+    intake->frozen = 1;
+    while (intake->inside > 0)
+        sleep_until_changed(intake);
+    GPUR_TRY(gpur_intake_seal(intake));
+    gpur_feed_hasten(&intake->feed);
+    if (staging->open) {
+        staging->open->filled = staging->open->fed = 0;
+        gpur_queue_push(&staging->spare, staging->open);
+        staging->open = NULL;
+    }
+    return GPUR_OK;
+}
+
+void gpur_intake_thaw(gpur_intake *intake)
+{
+    intake->frozen = 0;
+    tell_change(intake);
 }
 
 gpur_window gpur_intake_visible(const gpur_intake *intake)

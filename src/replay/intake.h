@@ -22,6 +22,8 @@ typedef struct gpur_intake {
     int64_t staged;  /* rows claimed and not fed */
     int32_t sleepers; /* threads that wait for `changed` */
     int32_t sealing; /* threads that wait for all claims to be committed; no new ones until then */
+    int32_t inside;  /* calls of writers that have entered and not left */
+    int32_t frozen;  /* none may enter */
 
     int64_t appended, waits, episodes_cut; /* statistics */
     double wait_seconds, busy_seconds;     /* busy: in appends, beside waiting */
@@ -37,6 +39,16 @@ int gpur_intake_try_lock(gpur_intake *intake); /* 1: locked; 0: another thread h
 void gpur_intake_unlock(gpur_intake *intake);
 
 /* The rest is called with the lock held. */
+
+/* Around every call of a writer that adds rows or changes what the writer keeps: so that a checkpoint sees it done or
+ * not begun. Enter waits while the intake is frozen. */
+void gpur_intake_enter(gpur_intake *intake);
+void gpur_intake_leave(gpur_intake *intake);
+
+/* Lets nobody enter any more, waits until all have left, and feeds what they gave; the next row begins a block. Frozen,
+ * also after a failure, until the thaw. One thread at a time. */
+gpur_status gpur_intake_freeze(gpur_intake *intake);
+void gpur_intake_thaw(gpur_intake *intake);
 
 typedef struct gpur_claim {
     gpur_block *block;

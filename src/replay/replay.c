@@ -3,6 +3,7 @@
 #include "replay/replay.h"
 
 #include "base/sized.h"
+#include "replay/writer_state.h"
 
 #include <inttypes.h>
 
@@ -51,6 +52,7 @@ void gpur_replay_destroy(gpur_replay *replay)
     gpur_device *const device = replay->device;
     if (replay->intake.feed.device)
         gpur_intake_destroy(&replay->intake); /* first: its streams hold what uses the rest */
+    gpur_writer_states_free(replay, replay->waiting);
     gpur_pool_close(replay->pool);
     gpur_pinned_free(device, replay->ids);
     gpur_event_destroy(replay->done[0]);

@@ -4,6 +4,7 @@
 #define GPUR_REPLAY_REPLAY_H
 
 #include "base/fair_lock.h"
+#include "gpureplay/writer.h"
 #include "replay/intake.h"
 #include "replay/pool.h"
 
@@ -19,6 +20,8 @@ struct gpur_replay {
     int64_t launches;      /* ended */
     int64_t draws;         /* by gpur_replay_sample: the step of the next one's random numbers */
     int64_t *ids;          /* (2, max_batch) pinned: injected ids of the launches, alternately */
+    gpur_writer *writers; /* in the order in which they were made; under the intake's lock, as `waiting` */
+    struct gpur_writer_state *waiting; /* of a file that was loaded, for writers to come */
     _Atomic int64_t drawn; /* transitions, for the statistics */
 };
 

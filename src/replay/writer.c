@@ -2,6 +2,8 @@
 /* The handle: making, flushing, destroying. */
 #include "replay/writer.h"
 
+#include "replay/writer_state.h"
+
 #include <inttypes.h>
 
 static gpur_status writer_build(gpur_writer *writer)
@@ -54,6 +56,11 @@ gpur_status gpur_writer_create(gpur_replay *replay, int32_t num_envs, gpur_write
         gpur_host_free(replay->device, writer, sizeof *writer);
         return status;
     }
+    gpur_intake_lock(&replay->intake);
+    gpur_intake_enter(&replay->intake);
+    gpur_writer_join(writer);
+    gpur_intake_leave(&replay->intake);
+    gpur_intake_unlock(&replay->intake);
     *out = writer;
     return GPUR_OK;
 }
@@ -81,9 +88,12 @@ void gpur_writer_destroy(gpur_writer *writer)
     gpur_intake *const intake = &writer->replay->intake;
     gpur_device *const device = writer->replay->device;
     gpur_intake_lock(intake);
+    gpur_intake_enter(intake);
     for (int32_t env = 0; env < writer->num_envs; env++)
         intake->episodes_cut += writer->is_open[env];
     flush(intake); /* a failing device tells so at the next call that can */
+    gpur_writer_part(writer);
+    gpur_intake_leave(intake);
     gpur_intake_unlock(intake);
     gpur_host_free(device, writer->obs, writer->bytes);
     gpur_host_free(device, writer, sizeof *writer);

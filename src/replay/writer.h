@@ -12,6 +12,7 @@ typedef struct gpur_step_fields {
 
 struct gpur_writer {
     gpur_replay *replay; /* must outlive the writer */
+    gpur_writer *next;   /* of the replay's writers */
     int32_t num_envs;
     gpur_step_fields fields;
     unsigned char *obs;     /* (num_envs, obs) the observation each environment's next transition starts from */

@@ -123,6 +123,7 @@ static gpur_status finish(gpur_intake *intake, gpur_status status, const gpur_ap
                           int64_t *appended)
 {
     gpur_append_clock_end(clock, intake);
+    gpur_intake_leave(intake);
     gpur_intake_unlock(intake);
     if (appended)
         *appended = done;
@@ -139,6 +140,7 @@ gpur_status gpur_writer_append(gpur_writer *writer, int64_t count, const void *r
     GPUR_REQUIRE(rows || count == 0, "rows is NULL; it must be %" PRId64 " packed rows", count);
     gpur_replay *const replay = writer->replay;
     gpur_intake_lock(&replay->intake);
+    gpur_intake_enter(&replay->intake);
     const gpur_append_clock clock = gpur_append_clock_begin(&replay->intake, count);
     const gpur_status status = append_host(replay, &in);
     return finish(&replay->intake, status, &clock, in.done, appended);
@@ -177,6 +179,7 @@ gpur_status gpur_writer_append_fields(gpur_writer *writer, int64_t count, const 
     GPUR_TRY(gpur_native_check(replay->device, stream, 0));
     GPUR_TRY(place_of(replay, count, fields, &on_device));
     gpur_intake_lock(&replay->intake);
+    gpur_intake_enter(&replay->intake);
     const gpur_append_clock clock = gpur_append_clock_begin(&replay->intake, count);
     const gpur_status status = on_device ? append_device(replay, count, fields, stream, &in.done)
                                          : append_host(replay, &in);

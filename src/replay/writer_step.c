@@ -141,12 +141,14 @@ gpur_status gpur_writer_step(gpur_writer *writer, const void *action, const floa
     GPUR_TRY(check(writer, &in));
     gpur_intake *const intake = &writer->replay->intake;
     gpur_intake_lock(intake);
+    gpur_intake_enter(intake);
     const gpur_append_clock clock = gpur_append_clock_begin(intake, writer->num_envs);
     const gpur_status status = take(writer, &in);
     gpur_append_clock_end(&clock, intake);
-    gpur_intake_unlock(intake);
     if (status == GPUR_OK)
         advance(writer, &in);
+    gpur_intake_leave(intake);
+    gpur_intake_unlock(intake);
     return status;
 }
 
@@ -159,7 +161,12 @@ gpur_status gpur_writer_reset(gpur_writer *writer, int32_t env, const void *obs)
                  (int)writer->num_envs - 1);
     GPUR_TRY(gpur_writer_check_steps(writer));
     const int32_t first = env < 0 ? 0 : env, count = env < 0 ? writer->num_envs : 1;
+    gpur_intake *const intake = &writer->replay->intake;
+    gpur_intake_lock(intake);
+    gpur_intake_enter(intake);
     memcpy(writer->obs + first * writer->obs_bytes, obs, (size_t)(count * writer->obs_bytes));
     memset(writer->is_open + first, 1, (size_t)count);
+    gpur_intake_leave(intake);
+    gpur_intake_unlock(intake);
     return GPUR_OK;
 }

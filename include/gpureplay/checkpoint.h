@@ -1,0 +1,156 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Files: a replay or a learner as it is, to go on from later, and a network's weights for anybody to read.
+ *
+ * All are safetensors files: 8 bytes with the length of a JSON header, the header, the data; safetensors' own Python
+ * package opens them. The first two are checked to the last bit when they are read: XXH3 of the header and of each MiB
+ * of the data lie in a tensor of their own, "checksums". A weights file holds the network's tensors and no other, and
+ * one checksum of the whole among its notes ("__metadata__").
+ *
+ * Saving writes PATH.part, syncs it, and renames it: at PATH is always the old file or the new one, whole, whenever the
+ * program or the machine stops. A PATH.part that a killed program left is used again by the next save to PATH. A
+ * symbolic link at PATH is refused, in saving and in loading. Nothing takes more memory than a few MiB and the file's
+ * header, but for the weights of a learner, which are held once more on the host while they are loaded.
+ *
+ * Every function but gpur_checkpoint_options_init may also answer
+ *
+ *   GPUR_UNAVAILABLE   this build has no cJSON or no xxHash; the message names the packages
+ *   GPUR_FILE_ERROR    a file cannot be written (with the bytes wanted and free when there is no room), or cannot be
+ *                      read, is no such file, is cut short or has changed since it was written. A save leaves the old
+ *                      file as it was, a load leaves the replay or the learner as it was, but for what
+ *                      gpur_replay_load says
+ *   GPUR_INTERRUPTED   the progress function said so; as with GPUR_FILE_ERROR nothing has changed
+ */
+#ifndef GPUREPLAY_CHECKPOINT_H
+#define GPUREPLAY_CHECKPOINT_H
+
+#include "gpureplay/learner.h"
+#include "gpureplay/replay.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Hears how far a save or a load is, some times a second or more often, on the thread that called it. Other than 0 ends
+ * it with GPUR_INTERRUPTED; a load that has begun to fill memory goes on. Must not call the library with the same
+ * replay or learner, nor one of its writers or learners. */
+typedef int32_t (*gpur_progress_fn)(void *user, int64_t bytes_done, int64_t bytes_in_all);
+
+/* Options of all that is here; gpur_checkpoint_options_init fills in the defaults. Where it is asked for, NULL does. */
+typedef struct gpur_checkpoint_options {
+    uint64_t size;             /* sizeof(gpur_checkpoint_options), as the caller was compiled */
+    gpur_progress_fn progress; /* NULL: nobody wants to hear. A load reads its file twice, and counts both */
+    void *progress_user;       /* handed to `progress` */
+} gpur_checkpoint_options;
+
+/* Sets every member to its default; `size` is sizeof(gpur_checkpoint_options). Any thread. GPUR_INVALID_ARGUMENT: NULL
+ * or a bad size. */
+GPUR_API gpur_status gpur_checkpoint_options_init(gpur_checkpoint_options *options, uint64_t size);
+
+/*
+ * Writes all that the replay holds: rows, ids, counters of the draws, statistics, and each writer's open episodes.
+ * Publishes everything that was appended, partly filled blocks included, whatever the flush mode. A run that goes on
+ * from the file is, bit for bit, the one that goes on after the save.
+ *
+ * Any thread. Takes a turn like a draw: draws and training wait for it. Appends, and making and destroying writers,
+ * wait as well, once those that are under way have ended; calls that only ask do not.
+ *
+ *   path      ends at a NUL; UTF-8 or whatever the file system takes; its folder must be there
+ *   options   may be NULL
+ *
+ *   GPUR_INVALID_ARGUMENT  NULL
+ *   GPUR_OUT_OF_MEMORY     no memory for the buffer or the header
+ */
+GPUR_API gpur_status gpur_replay_save(gpur_replay *replay, const char *path, const gpur_checkpoint_options *options);
+
+/*
+ * Reads such a file into a replay of the same fields, capacity, gamma and reward_clip, in place of what it holds. The
+ * file is read through once to be checked, and once more to fill memory. Ids go on from the file's. For a run to go on
+ * bit for bit, seed, index_source, update_size, flush and max_batch have to be the same, too; they are not compared.
+ * Another device or feed makes no difference.
+ *
+ * The file's writers are those that there were, in the order in which they were made. The first writer of this replay
+ * that there is gets the state of the file's first, and so on; what is left waits for writers to come: each new writer
+ * of as many environments as the one that is waiting longest gets its state. Writers beyond those of the file have no
+ * open episodes then.
+ *
+ * Threads and waiting as gpur_replay_save.
+ *
+ *   GPUR_INVALID_ARGUMENT  a setting differs, or a writer's number of environments: the message has what the file has,
+ *                          and what the replay has. Or NULL. Nothing has changed
+ *   GPUR_FILE_ERROR        as above. Where the file changed between the two readings (the same file: another put in its
+ *                          place does not count), the replay is empty, and can be used and loaded again
+ */
+GPUR_API gpur_status gpur_replay_load(gpur_replay *replay, const char *path, const gpur_checkpoint_options *options);
+
+/*
+ * Writes the learner: weights, target, optimiser, counters of steps and acts, and the copies that it acts with. With the
+ * replay saved at the same point, training and acting go on from both files bit for bit. The replay is not in it.
+ *
+ * By the thread that trains, or while none does. Waits for the train steps enqueued; acting goes on.
+ *
+ *   GPUR_INVALID_ARGUMENT  NULL
+ *   GPUR_OUT_OF_MEMORY     no memory for the buffer or the header
+ */
+GPUR_API gpur_status gpur_learner_save(gpur_learner *learner, const char *path, const gpur_checkpoint_options *options);
+
+/*
+ * Reads such a file into a learner with the same network, kind of optimiser and arrays of the optimiser. Learning rate,
+ * batch size, schedules and the like are this learner's own; to go on bit for bit they have to be the same.
+ *
+ * By the thread that trains, or while none does; other threads may act.
+ *
+ *   GPUR_INVALID_ARGUMENT  the network or the optimiser differs; or NULL. Nothing has changed
+ *   GPUR_OUT_OF_MEMORY     no host memory for the weights
+ */
+GPUR_API gpur_status gpur_learner_load(gpur_learner *learner, const char *path, const gpur_checkpoint_options *options);
+
+/*
+ * Writes the online network's tensors by their names (gpur_learner_weight), float32: a plain safetensors file. Threads
+ * as gpur_learner_save.
+ *
+ *   GPUR_INVALID_ARGUMENT  NULL
+ *   GPUR_OUT_OF_MEMORY     no host memory for the weights
+ */
+GPUR_API gpur_status gpur_learner_save_weights(gpur_learner *learner, const char *path,
+                                               const gpur_checkpoint_options *options);
+
+/*
+ * Reads a safetensors file of this network's tensors, float32 of the same shapes, and no others, whoever made it, into
+ * the online network and the target; what acts follows at once. The optimiser and the counters stay. A file of
+ * gpur_learner_save_weights is checked to the last bit, another one for what its header says. Threads as
+ * gpur_learner_load.
+ *
+ *   GPUR_INVALID_ARGUMENT  a tensor is missing, is one too many, or has another type or shape; or NULL
+ *   GPUR_OUT_OF_MEMORY     no host memory for the file
+ */
+GPUR_API gpur_status gpur_learner_load_weights(gpur_learner *learner, const char *path,
+                                               const gpur_checkpoint_options *options);
+
+/* What gpur_checkpoint_get_info tells. What a file of its kind does not have is -1. */
+typedef struct gpur_checkpoint_info {
+    uint64_t size;     /* sizeof(gpur_checkpoint_info), as the caller was compiled: set it before the call */
+    char kind[16];     /* "replay", "learner", "weights"; "safetensors" for a file of somebody else's */
+    char version[16];  /* of the library that wrote it; "" for somebody else's */
+    int64_t bytes;     /* of the file */
+    int64_t tensors;   /* in it, "checksums" included */
+    int64_t rows;      /* replay: transitions */
+    int64_t capacity;  /* replay */
+    int64_t first_id;  /* replay: id of the oldest transition */
+    int64_t writers;   /* replay: whose open episodes are in it */
+    int64_t steps;     /* learner: train steps done */
+    int64_t weights;   /* learner, weights: numbers in the network */
+} gpur_checkpoint_info;
+
+/*
+ * Reads a file's header, and says what is in it. The data are not read, so their checksums are not compared. Any thread.
+ *
+ *   GPUR_INVALID_ARGUMENT  NULL, or `info->size` was not set
+ *   GPUR_FILE_ERROR        it cannot be read, or is no safetensors file
+ */
+GPUR_API gpur_status gpur_checkpoint_get_info(const char *path, gpur_checkpoint_info *info);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A file that comes into being whole or not at all: written beside its place under another name, synced, renamed, and
+ * its folder synced. Whatever happens before the rename, a file that was there stays as it was.
+ *
+ * The other name is the path with ".part" behind it. It is locked while somebody writes, and one that a killed program
+ * left is written over; so such files do not pile up.
+ */
+#ifndef GPUR_BASE_NEW_FILE_H
+#define GPUR_BASE_NEW_FILE_H
+
+#include "base/status.h"
+
+typedef struct gpur_new_file {
+    const char *path; /* the caller's */
+    char *part;       /* path + ".part" */
+    int descriptor;   /* -1: none is open */
+    int folder;       /* descriptor of the folder; -1 */
+    int64_t bytes;    /* that it will have */
+} gpur_new_file;
+
+/*
+ * Makes room for all of `bytes` before the first is written, where the file system can.
+ *
+ *   GPUR_FILE_ERROR        no such folder, no right to write, no room, a folder or a symbolic link at `path`, or
+ *                          somebody else who writes to it; a failure leaves nothing behind
+ */
+gpur_status gpur_new_file_open(gpur_new_file *file, const char *path, int64_t bytes);
+gpur_status gpur_new_file_write(gpur_new_file *file, const void *data, int64_t bytes, int64_t offset);
+
+/* The end of a file that went well; its failure, and gpur_new_file_abandon, remove what was written. Abandoning takes a
+ * file that was ended. */
+gpur_status gpur_new_file_commit(gpur_new_file *file);
+void gpur_new_file_abandon(gpur_new_file *file);
+
+#endif

@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Files of sections, whatever they mean. The data begin with the tensor "checksums", (chunks + 2) int64: XXH3 of each
+ * chunk of a MiB of what follows it, then of the head (length and header), then of the checksums before this last one.
+ * So every bit of the file is covered. Of the other tensors those of wide types come first, so that all are aligned.
+ */
+#ifndef GPUR_REPLAY_CHECKPOINT_H
+#define GPUR_REPLAY_CHECKPOINT_H
+
+#include "base/new_file.h"
+#include "base/old_file.h"
+#include "device/device.h"
+#include "gpureplay/checkpoint.h"
+#include "replay/sections.h"
+
+enum { GPUR_CHUNK = 1 << 20, GPUR_HEAD_LENGTH = 8 };
+
+/* Reads the caller's options, NULL included. */
+gpur_status gpur_checkpoint_options_read(gpur_checkpoint_options *options, const gpur_checkpoint_options *given);
+
+/* GPUR_INTERRUPTED when the caller's function says so. */
+gpur_status gpur_checkpoint_tell(const gpur_checkpoint_options *options, int64_t done, int64_t all);
+
+/* Two chunks of pinned memory, so that one is copied between host and device while the other is on its way from or to
+ * the file. */
+typedef struct gpur_chunks {
+    gpur_device *device;
+    gpur_stream *stream;
+    unsigned char *pinned;  /* (2, GPUR_CHUNK) */
+    gpur_event *copied[2];  /* the device is done with it */
+} gpur_chunks;
+gpur_status gpur_chunks_open(gpur_chunks *chunks, gpur_device *device, gpur_stream *stream);
+void gpur_chunks_close(gpur_chunks *chunks); /* tolerates half-built; waits for what was enqueued */
+
+/* Enqueues the copies between a half and bytes [begin, end) of the data, as far as the sections have them. */
+gpur_status gpur_chunks_copy(gpur_chunks *chunks, int half, const gpur_sections *sections, int64_t begin, int64_t end,
+                             int to_sections);
+
+/* A kind ("replay") as its notes have it. */
+gpur_status gpur_checkpoint_note_kind(gpur_tensors *tensors, const char *kind);
+
+/*
+ * Writes the sections, with the notes of `tensors`, which has no entries. What is on the device is read on `stream`,
+ * behind what is enqueued there. Sorts the sections.
+ */
+gpur_status gpur_checkpoint_write(gpur_device *device, gpur_stream *stream, gpur_sections *sections,
+                                  gpur_tensors *tensors, const char *path, const gpur_checkpoint_options *options);
+
+typedef struct gpur_checkpoint {
+    gpur_old_file file;
+    gpur_tensors tensors;
+    int64_t data_at;     /* bytes of the file before the data */
+    int64_t data_bytes;
+    int64_t covered_at;  /* bytes of the data before what the chunks cover */
+    int64_t chunks;
+    uint64_t *checksums; /* (chunks + 2) */
+    uint64_t head;       /* checksum of the head, as it was read */
+} gpur_checkpoint;
+
+/* Opens a file and reads its header, which may be somebody else's. A failure leaves nothing open. */
+gpur_status gpur_checkpoint_open(gpur_checkpoint *checkpoint, const char *path);
+void gpur_checkpoint_close(gpur_checkpoint *checkpoint);
+
+/* Refuses a file of another kind. */
+gpur_status gpur_checkpoint_check_kind(const gpur_checkpoint *checkpoint, const char *kind);
+
+/* The first pass: every checksum. */
+gpur_status gpur_checkpoint_verify(gpur_checkpoint *checkpoint, gpur_device *device,
+                                   const gpur_checkpoint_options *options);
+
+/* Gives the sections their places in the file; refuses a file that lacks one, has it otherwise, or has more than these
+ * and `extra`. */
+gpur_status gpur_checkpoint_match(const gpur_checkpoint *checkpoint, gpur_sections *sections, const char *what,
+                                  int32_t extra);
+
+/* The second pass: fills the sections, on `stream` what lies on the device, and waits. Compares the checksums again;
+ * what differs has not been copied, what came before has: `touched` is 1 once something was, also when this fails. */
+gpur_status gpur_checkpoint_fill(gpur_checkpoint *checkpoint, gpur_device *device, gpur_stream *stream,
+                                 const gpur_sections *sections, const gpur_checkpoint_options *options, int *touched);
+
+#endif

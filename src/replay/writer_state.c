@@ -1,0 +1,167 @@
+/* SPDX-License-Identifier: MIT */
+#include "replay/writer_state.h"
+
+#include "replay/writer.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+/* An array of a writer's, (num_envs, bytes). All zeros must mean that no episode is open. */
+typedef struct array {
+    const char *name;
+    int64_t bytes;         /* of one environment */
+    unsigned char *memory; /* NULL without a writer */
+} array;
+enum { MOST_ARRAYS = 8 };
+
+/* All that a writer keeps. What comes to writers later is one more line here. */
+static int32_t list_arrays(const gpur_replay *replay, const gpur_writer *writer, array *arrays)
+{
+    const int32_t obs = gpur_schema_find(&replay->schema, "obs");
+    int32_t count = 0;
+    arrays[count++] = (array){"is_open", 1, writer ? writer->is_open : NULL};
+    if (obs >= 0)
+        arrays[count++] = (array){"obs", replay->schema.fields[obs].bytes, writer ? writer->obs : NULL};
+    return count;
+}
+
+/* Between a writer's arrays and their copies one behind the other. NULL: zeros. */
+static void restore(gpur_writer *writer, const unsigned char *from)
+{
+    array arrays[MOST_ARRAYS];
+    const int32_t count = list_arrays(writer->replay, writer, arrays);
+    for (int32_t i = 0; i < count; i++) {
+        const size_t bytes = (size_t)(writer->num_envs * arrays[i].bytes);
+        if (from)
+            memcpy(arrays[i].memory, from, bytes), from += bytes;
+        else
+            memset(arrays[i].memory, 0, bytes);
+    }
+}
+
+static void free_state(gpur_replay *replay, gpur_writer_state *state)
+{
+    gpur_host_free(replay->device, state, sizeof *state + state->bytes);
+}
+
+void gpur_writer_states_free(gpur_replay *replay, gpur_writer_state *states)
+{
+    while (states) {
+        gpur_writer_state *const next = states->next;
+        free_state(replay, states);
+        states = next;
+    }
+}
+
+void gpur_writer_join(gpur_writer *writer)
+{
+    gpur_replay *const replay = writer->replay;
+    gpur_writer **last = &replay->writers;
+    while (*last)
+        last = &(*last)->next;
+    *last = writer;
+    gpur_writer_state *const waiting = replay->waiting;
+    if (!waiting || waiting->num_envs != writer->num_envs)
+        return;
+    restore(writer, waiting->memory);
+    replay->waiting = waiting->next;
+    free_state(replay, waiting);
+}
+
+void gpur_writer_part(gpur_writer *writer)
+{
+    gpur_writer **place = &writer->replay->writers;
+    while (*place != writer)
+        place = &(*place)->next;
+    *place = writer->next;
+}
+
+static gpur_status add_sections(const gpur_replay *replay, const gpur_writer *writer, int64_t index, int32_t num_envs,
+                                unsigned char *memory, gpur_sections *sections)
+{
+    array arrays[MOST_ARRAYS];
+    char name[GPUR_TENSOR_NAME];
+    const int32_t count = list_arrays(replay, writer, arrays);
+    for (int32_t i = 0; i < count; i++) {
+        const int64_t bytes = num_envs * arrays[i].bytes;
+        const gpur_piece piece = {writer ? arrays[i].memory : memory, bytes, 0};
+        snprintf(name, sizeof name, "writer.%" PRId64 ".%s", index, arrays[i].name);
+        GPUR_TRY(gpur_sections_add(sections, name, GPUR_U8, num_envs, arrays[i].bytes, piece));
+        if (memory)
+            memory += bytes;
+    }
+    return GPUR_OK;
+}
+
+/* The writers that there are, and behind them the states that still wait for theirs. */
+gpur_status gpur_writers_add_sections(gpur_replay *replay, gpur_sections *sections, int64_t *writers)
+{
+    *writers = 0;
+    for (const gpur_writer *writer = replay->writers; writer; writer = writer->next)
+        GPUR_TRY(add_sections(replay, writer, (*writers)++, writer->num_envs, NULL, sections));
+    for (const gpur_writer_state *state = replay->waiting; state; state = state->next)
+        GPUR_TRY(add_sections(replay, NULL, (*writers)++, state->num_envs, state->memory, sections));
+    return GPUR_OK;
+}
+
+/* Environments of a writer of the file. Its tensors' sizes have been compared with the file's. */
+static gpur_status count_envs(const gpur_tensors *file, int64_t index, int32_t *num_envs)
+{
+    char name[GPUR_TENSOR_NAME];
+    snprintf(name, sizeof name, "writer.%" PRId64 ".is_open", index);
+    const gpur_tensor_entry *const entry = gpur_tensors_find(file, name);
+    if (!entry || entry->shape[0] < 1 || entry->shape[0] > INT32_MAX)
+        return gpur_fail(GPUR_FILE_ERROR, "the file has no environments of its writer %" PRId64, index);
+    *num_envs = (int32_t)entry->shape[0];
+    return GPUR_OK;
+}
+
+static gpur_status make_state(const gpur_replay *replay, int32_t num_envs, gpur_writer_state **state)
+{
+    array arrays[MOST_ARRAYS];
+    const int32_t count = list_arrays(replay, NULL, arrays);
+    int64_t bytes = 0;
+    for (int32_t i = 0; i < count; i++)
+        bytes += num_envs * arrays[i].bytes;
+    *state = gpur_host_alloc(replay->device, sizeof **state + (size_t)bytes);
+    if (!*state)
+        return gpur_fail(GPUR_OUT_OF_MEMORY, "no memory for the %" PRId64 " bytes that a writer keeps", bytes);
+    **state = (gpur_writer_state){.num_envs = num_envs, .bytes = (size_t)bytes};
+    (*state)->memory = (unsigned char *)(*state + 1);
+    return GPUR_OK;
+}
+
+gpur_status gpur_writer_states_add_sections(gpur_replay *replay, const gpur_tensors *file, int64_t writers,
+                                            gpur_sections *sections, gpur_writer_state **states)
+{
+    const gpur_writer *here = replay->writers;
+    gpur_writer_state **last = states;
+    *states = NULL;
+    for (int64_t i = 0; i < writers; i++) {
+        int32_t num_envs = 0;
+        GPUR_TRY(count_envs(file, i, &num_envs));
+        GPUR_REQUIRE(!here || here->num_envs == num_envs,
+                     "the file's writer %" PRId64 " has %d environments; this replay's has %d", i, (int)num_envs,
+                     (int)here->num_envs);
+        GPUR_TRY(make_state(replay, num_envs, last));
+        GPUR_TRY(add_sections(replay, NULL, i, num_envs, (*last)->memory, sections));
+        last = &(*last)->next;
+        here = here ? here->next : NULL;
+    }
+    return GPUR_OK;
+}
+
+void gpur_writer_states_take(gpur_replay *replay, gpur_writer_state *states)
+{
+    gpur_writer_states_free(replay, replay->waiting);
+    for (gpur_writer *writer = replay->writers; writer; writer = writer->next) {
+        gpur_writer_state *const state = states;
+        restore(writer, state ? state->memory : NULL);
+        if (!state)
+            continue;
+        states = state->next;
+        free_state(replay, state);
+    }
+    replay->waiting = states;
+}
