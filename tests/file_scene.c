@@ -97,7 +97,7 @@ static void leave_trace(file_scene *s, const void *values, int64_t bytes)
 
 static gpur_status play(file_scene *s, int step)
 {
-    float obs[SCENE_ENVS * SCENE_FEATURES], reward[SCENE_ENVS];
+    float obs[SCENE_ENVS * SCENE_FEATURES], reward[SCENE_ENVS], q[3];
     uint8_t terminated[SCENE_ENVS], truncated[SCENE_ENVS];
     int32_t actions[SCENE_ENVS];
     for (int env = 0; env < SCENE_ENVS; env++) {
@@ -108,6 +108,8 @@ static gpur_status play(file_scene *s, int step)
     }
     TRY(gpur_learner_act(s->learner, SCENE_ENVS, obs, 0.5f, actions, NULL));
     leave_trace(s, actions, sizeof actions);
+    TRY(gpur_learner_q_values(s->learner, 1, obs, q, NULL));
+    leave_trace(s, q, sizeof q);
     TRY(gpur_writer_step(s->writer, actions, reward, obs, terminated, truncated));
     for (int env = 0; env < SCENE_ENVS; env++)
         if (terminated[env] || truncated[env])
@@ -196,6 +198,7 @@ unsigned char *read_file(const char *path, int64_t *bytes)
 
 int write_file(const char *path, const void *data, int64_t bytes)
 {
+    unlink(path); /* a file that is emptied and written anew is flushed by some file systems at once */
     FILE *const file = fopen(path, "wb");
     if (!file)
         return -1;

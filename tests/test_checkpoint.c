@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /* Saving and loading: a run that goes on from files, in a process of its own, is the run that went on. */
 #include "file_scene.h"
+#include "replay_kit.h"
 #include "test.h"
 
 #include <spawn.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { SAVED_AT = 57, END = 131 };
+enum { SAVED_AT = 58, END = 131 };
 
 extern char **environ;
 static char *program;
@@ -92,6 +93,59 @@ TEST(a_run_goes_on_from_files_bit_for_bit)
         check_resumption(variant);
 }
 
+/* Into objects that have gone on meanwhile. */
+TEST(a_run_goes_back_to_files)
+{
+    gpur_device *const device = test_device();
+    const char *const replay = scene_path("replay"), *const learner = scene_path("learner");
+    static file_scene s, first;
+    CHECK_OK(scene_open(&s, device, 1));
+    CHECK_OK(scene_begin(&s, 0));
+    CHECK_OK(scene_run(&s, 0, SAVED_AT));
+    CHECK_OK(gpur_replay_save(s.replay, replay, NULL));
+    CHECK_OK(gpur_learner_save(s.learner, learner, NULL));
+    for (int time = 0; time < 2; time++) {
+        gpur_learner_stats stats = {.size = sizeof stats};
+        CHECK_OK(gpur_learner_load(s.learner, learner, NULL));
+        CHECK_OK(gpur_replay_load(s.replay, replay, NULL));
+        CHECK_OK(gpur_learner_get_stats(s.learner, &stats));
+        CHECK_EQUAL(stats.steps, 32);
+        CHECK_EQUAL(stats.steps_enqueued, 32);
+        s.traced = 0;
+        CHECK_OK(scene_run(&s, SAVED_AT, END));
+        CHECK_OK(scene_finish(&s));
+        if (time == 0)
+            first = s;
+    }
+    CHECK_EQUAL(s.traced, first.traced);
+    CHECK(memcmp(s.trace, first.trace, (size_t)s.traced * sizeof *s.trace) == 0);
+    scene_close(&s);
+    gpur_device_close(device);
+}
+
+/* A ring of several MiB that has gone round, so that chunks begin and end in mid-row. */
+TEST(a_large_ring_comes_back_whole)
+{
+    const gpur_replay_config config = kit_plain_config(70000, 512, 64, GPUR_FLUSH_AUTO);
+    const char *const path = scene_path("large");
+    const int64_t ids[] = {50000, 50001, 65536, 69999, 70000, 98303, 98304, 119998, 119999};
+    kit_scene from, to;
+    CHECK(kit_open(&from, test_device(), &config, 1));
+    CHECK(kit_open(&to, test_device(), &config, 1));
+    CHECK_OK(kit_append_next(&from, 120000));
+    CHECK_OK(gpur_replay_save(from.replay, path, NULL));
+    CHECK_OK(gpur_replay_load(to.replay, path, NULL));
+    CHECK_OK(kit_gather(&to, 9, ids));
+    for (int64_t id = 50000; id + 64 <= 120000; id += 64) {
+        int64_t run[64];
+        for (int i = 0; i < 64; i++)
+            run[i] = id + i;
+        CHECK_OK(kit_gather(&to, 64, run));
+    }
+    kit_close(&from);
+    kit_close(&to);
+}
+
 TEST(saving_twice_writes_the_same_bytes)
 {
     gpur_device *const device = test_device();
@@ -158,7 +212,7 @@ TEST(a_file_tells_what_is_in_it)
     CHECK_EQUAL(info.steps, -1);
     CHECK_OK(gpur_checkpoint_get_info(learner, &info));
     CHECK(strcmp(info.kind, "learner") == 0);
-    CHECK_EQUAL(info.steps, 30);
+    CHECK_EQUAL(info.steps, 32);
     CHECK_EQUAL(info.rows, -1);
     CHECK_EQUAL(info.weights, SCENE_FEATURES * 16 + 16 + 16 * 3 + 3);
     CHECK_OK(gpur_checkpoint_get_info(weights, &info));
@@ -189,7 +243,7 @@ TEST(weights_go_to_another_learner)
     CHECK_OK(scene_open(&other, device, 0));
     CHECK_STATUS(gpur_learner_load_weights(other.learner, weights, NULL), GPUR_INVALID_ARGUMENT);
     CHECK_STATUS(gpur_learner_load(other.learner, weights, NULL), GPUR_FILE_ERROR);
-    CHECK_MESSAGE("it is a weights file; it must be one of a learner");
+    CHECK_MESSAGE("it is a weights file; it must be a learner file");
     scene_close(&other);
     scene_close(&s);
     gpur_device_close(device);
@@ -277,6 +331,8 @@ int main(int argc, char **argv)
     if (argc == 8 && strcmp(argv[3], "resume") == 0)
         return resume(argv + 4);
     RUN(a_run_goes_on_from_files_bit_for_bit);
+    RUN(a_run_goes_back_to_files);
+    RUN(a_large_ring_comes_back_whole);
     RUN(saving_twice_writes_the_same_bytes);
     RUN(an_empty_replay_comes_back_empty);
     RUN(a_file_tells_what_is_in_it);

@@ -110,8 +110,38 @@ static gpur_status read_all(gpur_tensors *tensors, const cJSON *json)
     return GPUR_OK;
 }
 
+/* Bytes of the UTF-8 character [RFC 3629] at `at`; 0: it is none, or one of those that JSON wants escaped. */
+static size_t character_length(const unsigned char *at, size_t left)
+{
+    static const uint32_t least[] = {0, 0x20, 0x80, 0x800, 0x10000};
+    const size_t length = at[0] < 0x80 ? 1 : at[0] < 0xC0 ? 0 : at[0] < 0xE0 ? 2 : at[0] < 0xF0 ? 3 : 4;
+    if (length == 0 || length > left || at[0] > 0xF4)
+        return 0;
+    uint32_t code = length == 1 ? at[0] : at[0] & (0xFFu >> (length + 1));
+    for (size_t i = 1; i < length; i++) {
+        if ((at[i] & 0xC0) != 0x80)
+            return 0;
+        code = code << 6 | (at[i] & 0x3F);
+    }
+    return code < least[length] || code > 0x10FFFF || (code >= 0xD800 && code < 0xE000) ? 0 : length;
+}
+
+/* cJSON does not look. */
+static int is_text(const char *text, size_t length)
+{
+    size_t step = 1;
+    for (size_t at = 0; at < length; at += step) {
+        step = character_length((const unsigned char *)text + at, length - at);
+        if (step == 0)
+            return 0;
+    }
+    return 1;
+}
+
 gpur_status gpur_tensors_parse(gpur_tensors *tensors, const char *text, size_t length)
 {
+    if (!is_text(text, length))
+        return gpur_fail(GPUR_FILE_ERROR, "its header is not text in UTF-8");
     const char *end = NULL;
     cJSON *const json = length && text[0] == '{' ? cJSON_ParseWithLengthOpts(text, length, &end, 0) : NULL;
     if (!json)

@@ -29,7 +29,9 @@ static gpur_status describe(const gpur_params *params, gpur_tensors *tensors)
     int64_t at = 0;
     GPUR_TRY(gpur_checkpoint_note_kind(tensors, "weights"));
     GPUR_TRY(gpur_tensors_note(tensors, "weights", "%" PRId64, gpur_params_weights(params)));
-    GPUR_TRY(gpur_tensors_note(tensors, "checksum", "%s", NO_CHECKSUM));
+    GPUR_TRY(gpur_tensors_note(tensors, "gpureplay.about",
+                               "the checksum is XXH3 (64 bits) of the whole file with zeros in place of the checksum"));
+    GPUR_TRY(gpur_tensors_note(tensors, "gpureplay.checksum", "%s", NO_CHECKSUM));
     for (int32_t i = 0; i < params->tensor_count; i++) {
         gpur_tensor_entry entry = entry_of(&params->tensor[i]);
         entry.begin = at;
@@ -42,7 +44,7 @@ static gpur_status describe(const gpur_params *params, gpur_tensors *tensors)
 /* Where the digits of the checksum are in a file's header; NULL: nowhere. */
 static unsigned char *find_digits(unsigned char *file, int64_t head_bytes, const char *digits)
 {
-    static const char key[] = "\"checksum\":\"";
+    static const char key[] = "\"gpureplay.checksum\":\"";
     unsigned char *const found = memmem(file, (size_t)head_bytes, key, sizeof key - 1);
     unsigned char *const at = found ? found + sizeof key - 1 : NULL;
     return at && file + head_bytes - at >= DIGITS && memcmp(at, digits, DIGITS) == 0 ? at : NULL;
@@ -140,9 +142,8 @@ gpur_status gpur_learner_save_weights(gpur_learner *learner, const char *path, c
 /* Somebody else's file has no checksum, and is not asked for one. */
 static gpur_status check_image(const image *im, const gpur_checkpoint *file)
 {
-    const char *const version = gpur_tensors_find_note(&file->tensors, "gpureplay");
-    const char *const digits = gpur_tensors_find_note(&file->tensors, "checksum");
-    if (!version)
+    const char *const digits = gpur_tensors_find_note(&file->tensors, "gpureplay.checksum");
+    if (!gpur_checkpoint_is_ours(file))
         return GPUR_OK;
     GPUR_TRY(gpur_checkpoint_check_kind(file, "weights"));
     unsigned char *const place =

@@ -61,6 +61,9 @@ typedef struct gpur_checkpoint {
 gpur_status gpur_checkpoint_open(gpur_checkpoint *checkpoint, const char *path);
 void gpur_checkpoint_close(gpur_checkpoint *checkpoint);
 
+/* 1 when any of the notes that we write is there: one that is damaged does not make it somebody else's. */
+int gpur_checkpoint_is_ours(const gpur_checkpoint *checkpoint);
+
 /* Refuses a file of another kind. */
 gpur_status gpur_checkpoint_check_kind(const gpur_checkpoint *checkpoint, const char *kind);
 

@@ -30,7 +30,7 @@ gpur_status gpur_checkpoint_tell(const gpur_checkpoint_options *options, int64_t
 gpur_status gpur_checkpoint_note_kind(gpur_tensors *tensors, const char *kind)
 {
     GPUR_TRY(gpur_tensors_note(tensors, "gpureplay", "%s", gpur_version()));
-    return gpur_tensors_note(tensors, "kind", "%s", kind);
+    return gpur_tensors_note(tensors, "gpureplay.kind", "%s", kind);
 }
 
 gpur_status gpur_chunks_open(gpur_chunks *chunks, gpur_device *device, gpur_stream *stream)

@@ -17,7 +17,7 @@ static void describe(const gpur_checkpoint *file, gpur_checkpoint_info *info)
 {
     const gpur_tensors *const tensors = &file->tensors;
     const char *const version = gpur_tensors_find_note(tensors, "gpureplay");
-    const char *const kind = gpur_tensors_find_note(tensors, "kind");
+    const char *const kind = gpur_tensors_find_note(tensors, "gpureplay.kind");
     memset(info, 0, sizeof *info);
     snprintf(info->version, sizeof info->version, "%.15s", version ? version : "");
     snprintf(info->kind, sizeof info->kind, "%.15s", version && kind ? kind : "safetensors");

@@ -76,14 +76,22 @@ void gpur_checkpoint_close(gpur_checkpoint *checkpoint)
     checkpoint->checksums = NULL;
 }
 
+int gpur_checkpoint_is_ours(const gpur_checkpoint *checkpoint)
+{
+    for (int32_t i = 0; i < checkpoint->tensors.note_count; i++)
+        if (strncmp(checkpoint->tensors.notes[i].key, "gpureplay", sizeof "gpureplay" - 1) == 0)
+            return 1;
+    return 0;
+}
+
 gpur_status gpur_checkpoint_check_kind(const gpur_checkpoint *checkpoint, const char *kind)
 {
-    const char *const theirs = gpur_tensors_find_note(&checkpoint->tensors, "kind");
-    const int ours = gpur_tensors_find_note(&checkpoint->tensors, "gpureplay") != NULL;
+    const char *const theirs = gpur_tensors_find_note(&checkpoint->tensors, "gpureplay.kind");
+    const int ours = gpur_checkpoint_is_ours(checkpoint);
     if (ours && theirs && strcmp(theirs, kind) == 0)
         return GPUR_OK;
-    return blame(checkpoint, gpur_fail(GPUR_FILE_ERROR, "it is a %s file%s; it must be one of a %s", ours && theirs ? theirs : "safetensors",
-                                    ours ? "" : " of another program", kind));
+    return blame(checkpoint, gpur_fail(GPUR_FILE_ERROR, "it is a %s file%s; it must be a %s file",
+                                       ours && theirs ? theirs : "safetensors", ours ? "" : " of another program", kind));
 }
 
 /* They lie first, cover the rest, and are whole: the last of them is that of all before it. */

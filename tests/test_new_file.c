@@ -1,0 +1,185 @@
+/* SPDX-License-Identifier: MIT */
+/* Files that come into being whole or not at all, and what happens when there is no room. */
+#include "base/new_file.h"
+#include "file_scene.h"
+#include "replay_kit.h"
+#include "test.h"
+
+#include <signal.h>
+#include <sys/file.h>
+#include <sys/mount.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* 1 when the file at `path` holds this text and nothing is beside it. */
+static int holds(const char *path, const char *text)
+{
+    char part[160];
+    int64_t bytes = 0;
+    snprintf(part, sizeof part, "%s.part", path);
+    unsigned char *const data = read_file(path, &bytes);
+    const int same = data && bytes == (int64_t)strlen(text) && memcmp(data, text, (size_t)bytes) == 0;
+    free(data);
+    return same && access(part, F_OK) != 0;
+}
+
+TEST(a_file_is_replaced_when_it_is_committed)
+{
+    const char *const path = scene_path("file");
+    gpur_new_file file;
+    CHECK(write_file(path, "old", 3) == 0);
+    CHECK_OK(gpur_new_file_open(&file, path, 4));
+    CHECK_OK(gpur_new_file_write(&file, "ew", 2, 1));
+    CHECK_OK(gpur_new_file_write(&file, "n", 1, 0));
+    CHECK_OK(gpur_new_file_write(&file, "!", 1, 3));
+    int64_t bytes = 0;
+    unsigned char *const data = read_file(path, &bytes);
+    CHECK(data && memcmp(data, "old", 3) == 0);
+    free(data);
+    CHECK_OK(gpur_new_file_commit(&file));
+    CHECK(holds(path, "new!"));
+}
+
+TEST(an_abandoned_file_leaves_the_old_one)
+{
+    const char *const path = scene_path("file");
+    gpur_new_file file;
+    CHECK(write_file(path, "old", 3) == 0);
+    CHECK_OK(gpur_new_file_open(&file, path, 3));
+    CHECK_OK(gpur_new_file_write(&file, "new", 3, 0));
+    gpur_new_file_abandon(&file);
+    gpur_new_file_abandon(&file);
+    CHECK(holds(path, "old"));
+}
+
+TEST(what_a_killed_program_left_is_written_over)
+{
+    const char *const path = scene_path("file"), *const part = scene_path("file.part");
+    gpur_new_file file;
+    CHECK(write_file(part, "left by somebody", 16) == 0);
+    CHECK_OK(gpur_new_file_open(&file, path, 3));
+    CHECK_OK(gpur_new_file_write(&file, "new", 3, 0));
+    CHECK_OK(gpur_new_file_commit(&file));
+    CHECK(holds(path, "new"));
+}
+
+TEST(two_do_not_write_one_file)
+{
+    const char *const path = scene_path("file");
+    gpur_new_file first, second;
+    CHECK_OK(gpur_new_file_open(&first, path, 3));
+    CHECK_STATUS(gpur_new_file_open(&second, path, 3), GPUR_FILE_ERROR);
+    CHECK_MESSAGE("somebody else is writing it");
+    CHECK_OK(gpur_new_file_write(&first, "1st", 3, 0));
+    CHECK_OK(gpur_new_file_commit(&first));
+    CHECK_OK(gpur_new_file_open(&second, path, 3));
+    gpur_new_file_abandon(&second);
+    CHECK(holds(path, "1st"));
+}
+
+TEST(a_limit_on_files_is_told_and_raises_no_signal)
+{
+    const char *const path = scene_path("file");
+    struct rlimit before, small;
+    gpur_new_file file;
+    CHECK(write_file(path, "old", 3) == 0);
+    CHECK(getrlimit(RLIMIT_FSIZE, &before) == 0);
+    small = before;
+    small.rlim_cur = 1000;
+    CHECK(setrlimit(RLIMIT_FSIZE, &small) == 0);
+    const gpur_status refused = gpur_new_file_open(&file, path, 1001);
+    CHECK(setrlimit(RLIMIT_FSIZE, &before) == 0);
+    CHECK_STATUS(refused, GPUR_FILE_ERROR);
+    CHECK_MESSAGE("1001 bytes: this process may write files of 1000 bytes");
+    CHECK(holds(path, "old"));
+}
+
+/* As on a file system that cannot make room ahead: the write itself fails. */
+TEST(a_write_without_room_is_told)
+{
+    const char *const path = scene_path("file");
+    static const char data[4096];
+    struct rlimit before, small;
+    gpur_new_file file;
+    void (*const handler)(int) = signal(SIGXFSZ, SIG_IGN);
+    CHECK(write_file(path, "old", 3) == 0);
+    CHECK_OK(gpur_new_file_open(&file, path, sizeof data));
+    CHECK(getrlimit(RLIMIT_FSIZE, &before) == 0);
+    small = before;
+    small.rlim_cur = 1000;
+    CHECK(setrlimit(RLIMIT_FSIZE, &small) == 0);
+    const gpur_status refused = gpur_new_file_write(&file, data, sizeof data, 0);
+    CHECK(setrlimit(RLIMIT_FSIZE, &before) == 0);
+    signal(SIGXFSZ, handler);
+    CHECK_STATUS(refused, GPUR_FILE_ERROR);
+    CHECK_MESSAGE("no room for its 4096 bytes");
+    CHECK_MESSAGE("bytes are free");
+    gpur_new_file_abandon(&file);
+    CHECK(holds(path, "old"));
+}
+
+#ifdef GPUR_HAS_FILES
+
+/* A file system of 256 KiB, which root may make. */
+static int mount_small(const char *folder)
+{
+    return mkdir(folder, 0700) == 0 && mount("none", folder, "tmpfs", 0, "size=256k") == 0;
+}
+
+static void check_full_disk(kit_scene *s, const char *path)
+{
+    gpur_checkpoint_info info = {.size = sizeof info};
+    CHECK_OK(kit_append_next(s, 500));
+    CHECK_OK(gpur_replay_save(s->replay, path, NULL));
+    CHECK_OK(kit_append_next(s, 5000));
+    CHECK_STATUS(gpur_replay_save(s->replay, path, NULL), GPUR_FILE_ERROR);
+    CHECK_MESSAGE("no room for its ");
+    CHECK_MESSAGE("No space left on device; ");
+    CHECK_MESSAGE(" bytes are free");
+    CHECK_EQUAL(gpur_replay_size(s->replay), 5500);
+    CHECK_OK(gpur_checkpoint_get_info(path, &info));
+    CHECK_EQUAL(info.rows, 500);
+    CHECK_OK(gpur_replay_load(s->replay, path, NULL));
+    CHECK_EQUAL(gpur_replay_size(s->replay), 500);
+}
+
+TEST(a_full_disk_is_told_and_the_old_file_stays)
+{
+    const gpur_replay_config config = kit_plain_config(10000, 64, 64, GPUR_FLUSH_AUTO);
+    char folder[128], path[160], part[192];
+    kit_scene s;
+    snprintf(folder, sizeof folder, "%s", scene_path("small"));
+    snprintf(path, sizeof path, "%s/saved", folder);
+    snprintf(part, sizeof part, "%s.part", path);
+    if (!mount_small(folder)) {
+        printf("  no small file system could be mounted (not root): RLIMIT_FSIZE alone was tried\n");
+        rmdir(folder);
+        return;
+    }
+    if (kit_open(&s, test_device(), &config, 1))
+        check_full_disk(&s, path);
+    const int left = access(part, F_OK) == 0;
+    kit_close(&s);
+    umount(folder);
+    rmdir(folder);
+    CHECK(!left);
+}
+
+#endif
+
+int main(int argc, char **argv)
+{
+    test_main_begin(argc, argv);
+    RUN(a_file_is_replaced_when_it_is_committed);
+    RUN(an_abandoned_file_leaves_the_old_one);
+    RUN(what_a_killed_program_left_is_written_over);
+    RUN(two_do_not_write_one_file);
+    RUN(a_limit_on_files_is_told_and_raises_no_signal);
+    RUN(a_write_without_room_is_told);
+#ifdef GPUR_HAS_FILES
+    RUN(a_full_disk_is_told_and_the_old_file_stays);
+#endif
+    scene_remove_folder();
+    return test_main_end();
+}
