@@ -10,6 +10,7 @@ PLAIN = {
     "void": None, "char": ctypes.c_char, "float": ctypes.c_float, "double": ctypes.c_double, "int32_t": ctypes.c_int32,
     "int64_t": ctypes.c_int64, "uint64_t": ctypes.c_uint64, "gpur_status": ctypes.c_int32,
     "gpur_log_fn": ctypes.c_void_p, "gpur_alloc_fn": ctypes.c_void_p, "gpur_release_fn": ctypes.c_void_p,
+    "gpur_progress_fn": ctypes.c_void_p,
 }
 
 

@@ -6,7 +6,8 @@
 # "package:proof", where a proof is a command or a file that the package brings.
 needed_packages=(gcc:gcc cmake:cmake ninja-build:/ninja-or-make)
 useful_packages=(g++:g++ clang:clang libomp-dev:/clang-openmp pkg-config:pkg-config python3:python3
-    python3-venv:/python3-venv libopenblas-openmp-dev:/openblas librandom123-dev:/usr/include/Random123/philox.h
+    python3-venv:/python3-venv libopenblas-openmp-dev:/openblas libcjson-dev:/usr/include/cjson/cJSON.h
+    libxxhash-dev:/usr/include/xxhash.h librandom123-dev:/usr/include/Random123/philox.h
     shellcheck:shellcheck binutils:readelf doxygen:doxygen)
 lean_packages=(python3-matplotlib:/matplotlib) # without what they recommend: SciPy, Boost, headers
 
@@ -18,6 +19,11 @@ is_here() {
             2>/dev/null
         ;;
     /matplotlib) python_with_matplotlib >/dev/null ;;
+    /libfuzzer)
+        clang -fsanitize=fuzzer -x c -o /dev/null - 2>/dev/null \
+            <<<'#include <stdint.h>
+                int LLVMFuzzerTestOneInput(const uint8_t *d, __SIZE_TYPE__ n) { return (int)(n && d[0] > 255); }'
+        ;;
     /python3-venv) python3 -c 'import ensurepip, venv' 2>/dev/null ;;
     /openblas) [ -n "$(find /usr/include /usr/local/include -name openblas_config.h -print -quit 2>/dev/null)" ] ;;
     /*) [ -e "$1" ] ;;
@@ -55,10 +61,10 @@ install_packages() {
 # make_venv DIR: a virtual environment with what the Python tests run in, and what they compare against where it can be
 # had. PyTorch and Stable-Baselines3 (gigabytes) are left out: tests that want them say so and are skipped.
 make_venv() {
-    "$1/bin/python" -c 'import gymnasium, hypothesis, jax, mypy, numpy, pytest, scikit_build_core' 2>/dev/null && return
-    if ! "$1/bin/python" -c 'import gymnasium, hypothesis, numpy, pytest' 2>/dev/null; then
+    "$1/bin/python" -c 'import gymnasium, hypothesis, jax, mypy, numpy, pytest, safetensors, scikit_build_core' 2>/dev/null && return
+    if ! "$1/bin/python" -c 'import gymnasium, hypothesis, numpy, pytest, safetensors' 2>/dev/null; then
         is_here /python3-venv && python3 -m venv "$1" >build/tests/venv.log 2>&1 &&
-            "$1/bin/pip" install --quiet gymnasium hypothesis numpy pytest >>build/tests/venv.log 2>&1 || return
+            "$1/bin/pip" install --quiet gymnasium hypothesis numpy pytest safetensors >>build/tests/venv.log 2>&1 || return
     fi
     "$1/bin/pip" install --quiet jax mypy scikit-build-core >>build/tests/venv.log 2>&1 ||
         echo "== no JAX, mypy or scikit-build-core (build/tests/venv.log): tests that need them are skipped"

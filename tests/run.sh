@@ -14,7 +14,7 @@ set -uo pipefail
 # shellcheck source-path=SCRIPTDIR source=shell.sh
 . "$(dirname "$0")/shell.sh"
 
-configurations=(gcc clang bare asan tsan race)
+configurations=(gcc clang bare asan tsan race fuzz)
 describe() {
     case $1 in
     gcc) echo "gcc, Release, every optional package, the CUDA device where there is nvcc" ;;
@@ -23,6 +23,7 @@ describe() {
     asan) echo "gcc, AddressSanitizer and UndefinedBehaviorSanitizer" ;;
     tsan) echo "gcc, ThreadSanitizer" ;;
     race) echo "gcc, ThreadSanitizer, a thread for every thread of a kernel's block" ;;
+    fuzz) echo "clang, libFuzzer with AddressSanitizer and UndefinedBehaviorSanitizer, 20 s (--long: 600)" ;;
     *) return 1 ;;
     esac
 }
@@ -37,10 +38,16 @@ flags_of() {
         echo "-DCMAKE_C_COMPILER=gcc -DGPUREPLAY_SANITIZE=thread -DGPUREPLAY_RACE_CHECK=ON -DGPUREPLAY_BLAS=OFF" \
             "-DCMAKE_C_FLAGS_RELEASE=-O1 $lean"
         ;;
+    fuzz)
+        echo "-DCMAKE_C_COMPILER=clang -DGPUREPLAY_FUZZ=ON -DGPUREPLAY_SANITIZE=address,undefined" \
+            "-DGPUREPLAY_OPENMP=OFF -DGPUREPLAY_EXAMPLES=OFF -DGPUREPLAY_FILES=ON -DCMAKE_C_FLAGS_RELEASE=-O1" \
+            "-DGPUREPLAY_FUZZ_SECONDS=$fuzz_seconds $lean"
+        ;;
     esac
 }
 lean="-DGPUREPLAY_CUDA=OFF -DGPUREPLAY_BENCH=OFF"
 
+fuzz_seconds=20
 chosen=() devices="cpu;cuda:0" install=yes
 while [ $# -gt 0 ]; do
     case $1 in
@@ -50,7 +57,7 @@ while [ $# -gt 0 ]; do
         wants "one of $known" "${known// /|}" "${@:1:2}"
         chosen+=("$2") && shift
         ;;
-    --long) export GPUR_TEST_LONG=1 ;;
+    --long) export GPUR_TEST_LONG=1 && fuzz_seconds=600 ;;
     --device)
         wants "devices, separated by semicolons" "$a_word" "${@:1:2}"
         devices=$2 && shift
@@ -80,8 +87,11 @@ jobs=$(nproc)
 # Says why a configuration cannot be built here; says nothing when it can.
 why_not() {
     local compiler=gcc
-    [ "$1" = clang ] && compiler=clang
-    have $compiler || echo "no $compiler"
+    case $1 in clang | fuzz) compiler=clang ;; esac
+    have $compiler || { echo "no $compiler" && return; }
+    [ "$1" = fuzz ] || return 0
+    is_here /libfuzzer || echo "this clang has no libFuzzer (Debian: the package libclang-rt-dev, or libclang-common-*-dev)"
+    is_here /usr/include/cjson/cJSON.h && is_here /usr/include/xxhash.h || echo "no cJSON or no xxHash"
 }
 
 # gcc's ThreadSanitizer needs a plain layout of memory, which newer kernels randomise away.

@@ -17,6 +17,7 @@ typedef struct gpur_new_file {
     int descriptor;   /* -1: none is open */
     int folder;       /* descriptor of the folder; -1 */
     int64_t bytes;    /* that it will have */
+    int64_t begun;    /* up to where the disk was told to write already */
 } gpur_new_file;
 
 /*

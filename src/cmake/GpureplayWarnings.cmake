@@ -11,3 +11,7 @@ if(GPUREPLAY_SANITIZE)
         $<$<COMPILE_LANGUAGE:C>:-fsanitize=${GPUREPLAY_SANITIZE} -fno-omit-frame-pointer -g>)
     target_link_options(gpureplay_options INTERFACE -fsanitize=${GPUREPLAY_SANITIZE})
 endif()
+if(GPUREPLAY_FUZZ) # counts what an input reaches
+    target_compile_options(gpureplay_options INTERFACE $<$<COMPILE_LANGUAGE:C>:-fsanitize=fuzzer-no-link>)
+    target_link_options(gpureplay_options INTERFACE -fsanitize=fuzzer-no-link)
+endif()

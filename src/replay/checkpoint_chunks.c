@@ -63,8 +63,8 @@ static gpur_status copy_piece(gpur_chunks *chunks, unsigned char *at, int64_t be
     unsigned char *const ours = at + (low - begin), *const theirs = (unsigned char *)piece->memory + (low - first);
     void *const to = to_sections ? theirs : ours;
     const void *const from = to_sections ? ours : theirs;
-    if (piece->on_device)
-        return gpur_copy(chunks->stream, to, from, high - low);
+    if (piece->on_device) /* a ring is not read again soon, a buffer is */
+        return (to_sections ? gpur_copy_past : gpur_copy)(chunks->stream, to, from, high - low);
     memcpy(to, from, (size_t)(high - low));
     return GPUR_OK;
 }

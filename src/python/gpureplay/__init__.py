@@ -12,11 +12,14 @@ from ._array import Array
 from ._batch import Batch
 from ._buffer import ReplayBuffer
 from ._device import Device, DeviceInfo
+from ._files import FileInfo, file_info
 from ._learner import DQN, LearnerStats
 from ._library import (
     Closed,
     DeviceError,
+    FileError,
     GpureplayError,
+    Interrupted,
     InvalidArgument,
     OutOfMemory,
     TooFew,
@@ -31,7 +34,7 @@ from ._writer import Writer
 
 __version__: str = lib.gpur_version().decode()
 __all__ = [
-    "Array", "Batch", "Closed", "DQN", "Device", "DeviceError", "DeviceInfo", "GpureplayError", "InvalidArgument",
-    "LearnerStats", "OutOfMemory", "Plan", "ReplayBuffer", "Stats", "TooFew", "Unavailable", "Weights", "WouldBlock",
-    "Writer", "show_config",
+    "Array", "Batch", "Closed", "DQN", "Device", "DeviceError", "DeviceInfo", "FileError", "FileInfo",
+    "GpureplayError", "Interrupted", "InvalidArgument", "LearnerStats", "OutOfMemory", "Plan", "ReplayBuffer", "Stats", "TooFew", "Unavailable", "Weights", "WouldBlock",
+    "Writer", "file_info", "show_config",
 ]

@@ -4,13 +4,14 @@
 from __future__ import annotations
 
 import ctypes
+import os
 import weakref
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from . import _mirror, _reuse
+from . import _files, _mirror, _reuse
 from ._accelerator import tried_in_c
 from ._batch import Batch, Layouts, Reference
 from ._device import Device, as_device
@@ -134,6 +135,27 @@ class ReplayBuffer(Handle):
         size, watches = self._spare
         self._spare = len(batch), (*(watches[-_SPARE + 1:] if len(batch) == size else ()), _reuse.watch(batch))
         return batch
+
+    def save(self, path: str | os.PathLike[str], progress: _files.Progress | None = None) -> None:
+        """Writes all that the buffer holds, and each writer's open episodes. At `path` is always the old file or the
+        new one, whole. Draws, training and adding wait meanwhile.
+
+        progress: called with the bytes done and in all; False ends it, as an exception does. Must not use the buffer.
+
+        FileError: it cannot be written. Unavailable: the library was built without cJSON or xxHash."""
+        _files.call(self, lib.gpur_replay_save, path, progress)
+
+    def load(self, path: str | os.PathLike[str], progress: _files.Progress | None = None) -> None:
+        """Reads such a file into this buffer, of the same fields, capacity, gamma and reward_clip, in place of what it
+        holds. Draws go on as after the save when seed, distinct, update_size, flush and max_batch are the same, too.
+        The file is checked to the last bit before anything changes. Environments that reset themselves are taken to
+        begin an episode with their next step.
+
+        InvalidArgument: a setting differs. FileError: it is no such file, or is damaged."""
+        _files.call(self, lib.gpur_replay_load, path, progress)
+        for user in list(self._users):
+            if isinstance(user, Writer):
+                user._begin_again()
 
     def __len__(self) -> int:
         self._open_handle()

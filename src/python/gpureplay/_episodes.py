@@ -45,6 +45,9 @@ class Disabled:
     def done(self, ended: Any) -> None:
         """The step's transitions are in."""
 
+    def begin_again(self) -> None:
+        """No environment ended in the step before."""
+
 
 class NextStep(Disabled):
     """Leaves out the steps that only reset."""
@@ -63,6 +66,9 @@ class NextStep(Disabled):
 
     def done(self, ended: np.ndarray) -> None:
         self._ended = ended
+
+    def begin_again(self) -> None:
+        self._ended = np.zeros_like(self._ended)
 
 
 class SameStep(Disabled):

@@ -4,11 +4,12 @@
 from __future__ import annotations
 
 import ctypes
+import os
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from . import _inputs, _mirror, _nan
+from . import _files, _inputs, _mirror, _nan
 from ._buffer import ReplayBuffer, ids_of
 from ._dlpack import DeviceArray
 from ._handle import Handle
@@ -124,6 +125,25 @@ class DQN(Handle):
     def sync(self) -> None:
         """Waits for all train steps."""
         self._call(lib.gpur_learner_sync)
+
+    def save(self, path: str | os.PathLike[str], progress: _files.Progress | None = None) -> None:
+        """Writes weights, target, optimiser and counters. With the buffer saved at the same point, training goes on
+        from both files bit for bit. Otherwise as `ReplayBuffer.save`."""
+        _files.call(self, lib.gpur_learner_save, path, progress)
+
+    def load(self, path: str | os.PathLike[str], progress: _files.Progress | None = None) -> None:
+        """Reads such a file into this learner, of the same network and kind of optimiser. InvalidArgument: they
+        differ. FileError: it is no such file, or is damaged."""
+        _files.call(self, lib.gpur_learner_load, path, progress)
+
+    def save_weights(self, path: str | os.PathLike[str]) -> None:
+        """Writes the online network's tensors by name: a plain safetensors file."""
+        _files.call(self, lib.gpur_learner_save_weights, path, None)
+
+    def load_weights(self, path: str | os.PathLike[str]) -> None:
+        """Reads this network's tensors from a safetensors file, whoever made it, into the online network and the
+        target. InvalidArgument: one is missing, is one too many, or has another shape or dtype."""
+        _files.call(self, lib.gpur_learner_load_weights, path, None)
 
     def epsilon(self, step: int) -> float:
         """The exploration schedule at an environment step."""

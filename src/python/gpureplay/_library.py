@@ -38,6 +38,14 @@ class Unavailable(GpureplayError, RuntimeError):
     """Not in this build, or not on this machine; the text says how to get it."""
 
 
+class FileError(GpureplayError, OSError):
+    """A file cannot be written or read, or is not what was written; nothing has changed."""
+
+
+class Interrupted(GpureplayError, RuntimeError):
+    """The progress function ended it; nothing has changed."""
+
+
 class DeviceError(GpureplayError, RuntimeError):
     """The device failed: close what lives on it."""
 
@@ -52,6 +60,8 @@ _EXCEPTIONS = {
     _mirror.TOO_FEW: TooFew,
     _mirror.WOULD_BLOCK: WouldBlock,
     _mirror.UNAVAILABLE: Unavailable,
+    _mirror.FILE_ERROR: FileError,
+    _mirror.INTERRUPTED: Interrupted,
 }
 
 

@@ -14,6 +14,7 @@ MAX_FIELDS, MAX_DIMS, MAX_NAME, MAX_LAYERS, MAX_READERS, MAX_HOST_BATCHES = 16, 
 LAUNCH_STEPS = 256
 
 OK, INVALID_ARGUMENT, OUT_OF_MEMORY, TOO_FEW, WOULD_BLOCK, UNAVAILABLE, DEVICE_ERROR = 0, 1, 2, 3, 4, 5, -1
+FILE_ERROR, INTERRUPTED = 6, 7
 EXECUTOR_INLINE, EXECUTOR_THREAD = 0, 1
 FLOAT32, FLOAT16, UINT8, INT32, INT64, BOOL = 1, 2, 3, 4, 5, 6
 UNIFORM, UNIFORM_DISTINCT = 0, 1
@@ -185,11 +186,27 @@ class WeightInfo(Sized):
     ]
 
 
+class CheckpointOptions(Sized):
+    c_name = "gpur_checkpoint_options"
+    _fields_ = [("size", c_uint64), *_members(c_void_p, "progress progress_user")]
+
+
+class CheckpointInfo(Sized):
+    c_name = "gpur_checkpoint_info"
+    _fields_ = [
+        ("size", c_uint64),
+        ("kind", c_char * 16),
+        ("version", c_char * 16),
+        *_members(c_int64, "bytes tensors rows capacity first_id writers steps weights"),
+    ]
+
+
 STRUCTS: list[type[Struct]] = [
     DeviceConfig, DeviceInfo, Field, FieldInfo, ReplayConfig, ReplayPlan, ReplayStats, Layer, Schedule, NetworkConfig,
-    OptimizerConfig, LearnerConfig, LearnerStats, WeightInfo,
+    OptimizerConfig, LearnerConfig, LearnerStats, WeightInfo, CheckpointOptions, CheckpointInfo,
 ]
 
+PROGRESS_FN = ctypes.CFUNCTYPE(c_int32, c_void_p, c_int64, c_int64)
 LOG_FN = ctypes.CFUNCTYPE(None, c_void_p, c_char_p)
 
 # Handles and all other pointers are c_void_p: an int, or None for NULL.
@@ -255,6 +272,14 @@ FUNCTIONS = {
     "gpur_learner_weight_count": (_I32, [_P]),
     "gpur_learner_weight": (_STATUS, [_P, _I32, _P]),
     "gpur_learner_read_weights": (_STATUS, [_P, _I32, _TEXT, _P, _I64]),
+    "gpur_checkpoint_options_init": (_STATUS, [_P, _U64]),
+    "gpur_checkpoint_get_info": (_STATUS, [_TEXT, _P]),
+    "gpur_replay_save": (_STATUS, [_P, _TEXT, _P]),
+    "gpur_replay_load": (_STATUS, [_P, _TEXT, _P]),
+    "gpur_learner_save": (_STATUS, [_P, _TEXT, _P]),
+    "gpur_learner_load": (_STATUS, [_P, _TEXT, _P]),
+    "gpur_learner_save_weights": (_STATUS, [_P, _TEXT, _P]),
+    "gpur_learner_load_weights": (_STATUS, [_P, _TEXT, _P]),
     "gpur_learner_write_weights": (_STATUS, [_P, _I32, _TEXT, _P, _I64]),
 }
 

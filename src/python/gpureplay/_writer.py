@@ -121,6 +121,11 @@ class Writer(Handle):
         pointers = (ctypes.c_void_p * len(places))(*places)
         self._call(lib.gpur_writer_append_fields, count, ctypes.addressof(pointers), stream, None)
 
+    def _begin_again(self) -> None:
+        """No environment is known to have ended in the step before."""
+        with self._turn:
+            self._resets.begin_again()
+
     def close(self) -> None:
         """Flushes. The buffer goes on."""
         super().close()

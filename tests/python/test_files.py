@@ -1,0 +1,143 @@
+# SPDX-License-Identifier: MIT
+"""Files: saved and loaded here, opened and made by safetensors' own package."""
+
+import gpureplay
+import numpy as np
+import pytest
+from gpureplay import DQN, ReplayBuffer
+
+FIELDS = {"obs": (5, "float32"), "action": ((), "int32"), "reward": ((), "float32"), "next_obs": (5, "float32"),
+          "terminated": ((), "bool"), "truncated": ((), "bool")}
+ROWS, CAPACITY = 150, 100
+
+pytestmark = pytest.mark.skipif("files: none" in gpureplay.lib.gpur_build_info().decode(),
+                                reason="the library was built without cJSON or xxHash")
+
+
+def rows(count=ROWS):
+    rng = np.random.default_rng(1)
+    return {"obs": rng.random((count, 5), np.float32), "action": rng.integers(0, 3, count).astype(np.int32),
+            "reward": rng.random(count, np.float32), "next_obs": rng.random((count, 5), np.float32),
+            "terminated": rng.random(count) < 0.1, "truncated": np.zeros(count, bool)}
+
+
+@pytest.fixture
+def buffer():
+    with ReplayBuffer(CAPACITY, FIELDS, device="cpu", max_batch=32, seed=3) as made:
+        made.extend(**rows())
+        yield made
+
+
+def learner(buffer):
+    return DQN(buffer, 3, trunk=[16], head="q", batch_size=16, seed=4)
+
+
+def test_a_buffer_comes_back_and_draws_on(buffer, tmp_path):
+    buffer.sample(8)
+    buffer.save(tmp_path / "replay")
+    with ReplayBuffer(CAPACITY, FIELDS, device="cpu", max_batch=32, seed=3) as other:
+        other.load(tmp_path / "replay")
+        assert len(other) == CAPACITY and other.stats.first_id == ROWS - CAPACITY
+        ours, theirs = buffer.sample(32), other.sample(32)
+        for name in ("id", *FIELDS):
+            assert (np.asarray(ours[name]) == np.asarray(theirs[name])).all(), name
+
+
+def test_a_learner_comes_back_and_trains_on(buffer, tmp_path):
+    agent = learner(buffer)
+    agent.train(20)
+    agent.save(tmp_path / "learner")
+    buffer.save(tmp_path / "replay")
+    agent.train(20)
+    agent.sync()
+    wanted = agent.stats.loss, {name: np.array(value) for name, value in agent.weights.items()}
+    buffer.load(tmp_path / "replay")
+    other = learner(buffer)
+    other.load(tmp_path / "learner")
+    assert other.stats.steps == 20
+    other.train(20)
+    other.sync()
+    assert other.stats.loss == wanted[0]
+    for name, value in wanted[1].items():
+        assert (np.asarray(other.weights[name]) == value).all(), name
+
+
+def test_safetensors_opens_all_of_them(buffer, tmp_path):
+    numpy_files = pytest.importorskip("safetensors.numpy")
+    agent = learner(buffer)
+    agent.train(5)
+    agent.save_weights(tmp_path / "weights")
+    theirs = numpy_files.load_file(tmp_path / "weights")
+    assert sorted(theirs) == sorted(agent.weights)
+    for name, value in agent.weights.items():
+        assert theirs[name].dtype == np.float32 and (theirs[name] == np.asarray(value)).all(), name
+    agent.save(tmp_path / "learner")
+    theirs = numpy_files.load_file(tmp_path / "learner")
+    for name, value in agent.weights.items():
+        assert (theirs["online." + name] == np.asarray(value)).all(), name
+    buffer.save(tmp_path / "replay")
+    theirs = numpy_files.load_file(tmp_path / "replay")
+    assert theirs["rows"].shape == (CAPACITY, 64) and theirs["checksums"].shape == (3,)
+    reward = theirs["rows"][:, 24:28].copy().view(np.float32)[:, 0]
+    assert (reward == rows()["reward"][-CAPACITY:]).all()
+
+
+def test_weights_that_safetensors_made_are_read(buffer, tmp_path):
+    numpy_files = pytest.importorskip("safetensors.numpy")
+    agent = learner(buffer)
+    rng = np.random.default_rng(5)
+    made = {name: rng.random(np.asarray(value).shape, np.float32) for name, value in agent.weights.items()}
+    numpy_files.save_file(made, tmp_path / "made", {"format": "np"})
+    agent.load_weights(tmp_path / "made")
+    for name, value in made.items():
+        assert (np.asarray(agent.weights[name]) == value).all(), name
+        assert (np.asarray(agent.target_weights[name]) == value).all(), name
+    numpy_files.save_file({**made, "more": np.zeros(1, np.float32)}, tmp_path / "more")
+    with pytest.raises(gpureplay.InvalidArgument, match="6 tensors|tensors; this network has"):
+        agent.load_weights(tmp_path / "more")
+    name = next(iter(made))
+    numpy_files.save_file({**made, name: made[name].astype(np.float64)}, tmp_path / "wide")
+    with pytest.raises(gpureplay.InvalidArgument, match="F64"):
+        agent.load_weights(tmp_path / "wide")
+
+
+def test_files_tell_what_they_are(buffer, tmp_path):
+    buffer.save(tmp_path / "replay")
+    info = gpureplay.file_info(tmp_path / "replay")
+    assert (info.kind, info.rows, info.capacity, info.steps) == ("replay", CAPACITY, CAPACITY, -1)
+    assert info.version == gpureplay.__version__ and info.bytes == (tmp_path / "replay").stat().st_size
+
+
+def test_progress_is_told_and_ends_it(buffer, tmp_path):
+    heard = []
+    buffer.save(tmp_path / "replay", lambda done, in_all: heard.append((done, in_all)))
+    assert heard and heard[-1][0] == heard[-1][1] == (tmp_path / "replay").stat().st_size
+    with pytest.raises(gpureplay.Interrupted):
+        buffer.load(tmp_path / "replay", lambda done, in_all: False)
+    with pytest.raises(ZeroDivisionError):
+        buffer.save(tmp_path / "other", lambda done, in_all: 1 / 0)
+    assert [path.name for path in tmp_path.iterdir()] == ["replay"]
+
+
+def test_damage_and_difference_are_refused(buffer, tmp_path):
+    path = tmp_path / "replay"
+    buffer.save(path)
+    path.write_bytes(path.read_bytes()[:-1] + b"?")
+    with pytest.raises(gpureplay.FileError, match="not what was written"):
+        buffer.load(path)
+    with pytest.raises(OSError):
+        buffer.load(tmp_path / "nowhere")
+    buffer.save(path)
+    with ReplayBuffer(CAPACITY + 1, FIELDS, device="cpu", max_batch=32) as other:
+        with pytest.raises(gpureplay.InvalidArgument, match='capacity is "100" in the file; this replay has "101"'):
+            other.load(path)
+    assert len(buffer) == CAPACITY
+
+
+def test_a_loaded_buffer_takes_no_step_for_a_reset(tmp_path):
+    with ReplayBuffer(CAPACITY, FIELDS, device="cpu", num_envs=2, autoreset="next_step") as buffer:
+        step = {name: value[:2] for name, value in rows().items()}
+        buffer.save(tmp_path / "replay")
+        buffer.add(**{**step, "terminated": np.ones(2, bool)})
+        buffer.load(tmp_path / "replay")
+        assert buffer.add(**step) == 2 and len(buffer) == 2
