@@ -78,6 +78,32 @@ void agent_close(agent *opened)
     *opened = (agent){0};
 }
 
+typedef struct file_names {
+    char replay[4096], learner[4096];
+} file_names;
+
+static file_names names_in(const char *folder)
+{
+    file_names names;
+    snprintf(names.replay, sizeof names.replay, "%s/replay.safetensors", folder);
+    snprintf(names.learner, sizeof names.learner, "%s/learner.safetensors", folder);
+    return names;
+}
+
+gpur_status agent_save(agent *opened, const char *folder)
+{
+    const file_names names = names_in(folder);
+    TRY(gpur_replay_save(opened->replay, names.replay, NULL));
+    return gpur_learner_save(opened->learner, names.learner, NULL);
+}
+
+gpur_status agent_load(agent *opened, const char *folder)
+{
+    const file_names names = names_in(folder);
+    TRY(gpur_replay_load(opened->replay, names.replay, NULL));
+    return gpur_learner_load(opened->learner, names.learner, NULL);
+}
+
 gpur_status agent_remember(agent *opened, const vec_env *envs, const int32_t *actions)
 {
     TRY(gpur_writer_step(opened->writer, actions, envs->reward, envs->next_obs, envs->terminated, envs->truncated));

@@ -31,4 +31,9 @@ void agent_close(agent *opened);
 /* Hands the last step of `envs` to the replay, and begins the episodes that follow the ended ones. */
 gpur_status agent_remember(agent *opened, const vec_env *envs, const int32_t *actions);
 
+/* FOLDER/replay.safetensors and FOLDER/learner.safetensors: all that training needs to go on, but for the episodes that
+ * are under way, whose environments are not in them. */
+gpur_status agent_save(agent *opened, const char *folder);
+gpur_status agent_load(agent *opened, const char *folder);
+
 #endif

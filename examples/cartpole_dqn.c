@@ -5,6 +5,7 @@
 #include "trainer.h"
 
 #include <inttypes.h>
+#include <string.h>
 
 /*
  * A train step for every environment step, in launches of 256: with half the training, seeds 1 to 10 took a median of
@@ -46,6 +47,8 @@ static void print_verdict(const trainer *t, train_end end)
         printf("mean return of %" PRId32 " greedy episodes %.1f (solved: %.0f)\n", t->recipe->evaluations, reached,
                wanted);
     printf("learning curve: %s\n", t->curve.path);
+    if (!strstr(gpur_build_info(), "files: none"))
+        printf("to go on:       --resume %s\n", t->options->out);
 }
 
 /* The exit status of an end; 130 is what a shell expects of a program ended by Ctrl-C. */
@@ -70,7 +73,7 @@ static int train(trainer *t, const train_options *options)
 int main(int argc, char **argv)
 {
     train_options options = {
-        .device = "auto", .out = "runs/cartpole", .seed = 1, .envs = 8, .steps = 300000, .seconds = 600};
+        .device = "auto", .out = "runs/cartpole", .resume = "none", .seed = 1, .envs = 8, .steps = 300000, .seconds = 600};
     const int verdict = options_read(&options, argc, argv);
     if (verdict != OPTIONS_RUN)
         return verdict == OPTIONS_HELP ? 0 : 2;

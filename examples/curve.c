@@ -26,7 +26,7 @@ static int complain(const learning_curve *curve)
     return -1;
 }
 
-int curve_open(learning_curve *curve, const char *folder)
+int curve_open(learning_curve *curve, const char *folder, int goes_on)
 {
     curve->file = NULL;
     const int length = snprintf(curve->path, sizeof curve->path, "%s/curve.csv", folder);
@@ -34,8 +34,10 @@ int curve_open(learning_curve *curve, const char *folder)
         fprintf(stderr, "--out is %zu characters long; at most %zu fit\n", strlen(folder), sizeof curve->path - 11);
         return -1;
     }
-    if (make_folders(curve->path) != 0 || !(curve->file = fopen(curve->path, "w")))
+    if (make_folders(curve->path) != 0 || !(curve->file = fopen(curve->path, goes_on ? "a" : "w")))
         return complain(curve);
+    if (fseek(curve->file, 0, SEEK_END) != 0 || ftell(curve->file) > 0)
+        return 0;
     fprintf(curve->file, "steps,episodes,train_steps,seconds,train_return,eval_return,loss,mean_q,epsilon,"
                          "steps_per_second\n");
     return fflush(curve->file) == 0 ? 0 : complain(curve);

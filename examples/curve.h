@@ -12,8 +12,8 @@ typedef struct learning_curve {
     char path[4096];
 } learning_curve;
 
-/* Begins FOLDER/curve.csv, and makes the folder. 0, or -1 having said on stderr what is wrong. */
-int curve_open(learning_curve *curve, const char *folder);
+/* Begins FOLDER/curve.csv, or goes on with it, and makes the folder. 0, or -1 having said on stderr what is wrong. */
+int curve_open(learning_curve *curve, const char *folder, int goes_on);
 int curve_add(learning_curve *curve, const train_report *report); /* 0 or -1, likewise */
 void curve_close(learning_curve *curve);                          /* also one that failed to open */
 

@@ -18,6 +18,7 @@ typedef struct option {
 
 static const option known[] = {
     {"device", "NAME", "auto, cpu or cuda:N", offsetof(train_options, device), 0, 0},
+    {"resume", "FOLDER", "go on from what a run saved there", offsetof(train_options, resume), 0, 0},
     {"seed", "N", "the same seed trains alike", offsetof(train_options, seed), 0, INT64_MAX},
     {"envs", "N", "environments stepped together", offsetof(train_options, envs), 1, 1024},
     {"steps", "N", "give up after so many environment steps", offsetof(train_options, steps), 1, INT64_MAX},

@@ -8,6 +8,7 @@
 typedef struct train_options {
     const char *device; /* as gpur_device_open takes it */
     const char *out;    /* folder for the CSV; made if missing */
+    const char *resume; /* folder with an earlier run's files, to go on from; "none" */
     int64_t seed;       /* of environments, weights, draws and exploration: the same seed trains alike on one device */
     int64_t envs;       /* environments stepped together */
     int64_t steps;      /* of all environments together, at most */

@@ -15,7 +15,8 @@
 #   --envs N        environments stepped together
 #   --steps N       give up after so many environment steps
 #   --seconds N     give up after so many seconds
-#   --out FOLDER    where the learning curve and its picture go
+#   --out FOLDER    where the learning curve, its picture, and the agent go
+#   --resume FOLDER  go on from the agent that a run left there
 #
 # On a terminal it asks before it installs. Elsewhere it installs only as root, and else names what to install.
 set -euo pipefail
@@ -28,10 +29,14 @@ take_training_option() {
     case $1 in
     --device) wants "auto, cpu or cuda:N" "$a_word" "$@" ;;
     --seed | --envs | --steps | --seconds) wants "a whole number" "$a_number" "$@" ;;
-    --out) wants "a folder" "$a_word" "$@" ;;
+    --out | --resume) wants "a folder" "$a_word" "$@" ;;
     *) refuse_unknown "$1" ;;
     esac
-    if [ "$1" = --out ]; then out=$(from_here "$2"); else options+=("$1" "$2"); fi
+    case $1 in
+    --out) out=$(from_here "$2") ;;
+    --resume) options+=("$1" "$(from_here "$2")") ;;
+    *) options+=("$1" "$2") ;;
+    esac
 }
 
 # Colours only on a terminal.
@@ -47,13 +52,15 @@ have_openblas() {
     return 1
 }
 
-# Sets needed (nothing goes without) and wanted (faster products, a picture) to lists of Debian packages.
+# Sets needed (nothing goes without) and wanted (faster products, files to go on from, a picture) to lists of Debian packages.
 look_what_is_missing() {
     needed=() wanted=()
     have cmake || needed+=(cmake)
     have cc || have gcc || have clang || needed+=(gcc libc6-dev)
     have ninja || have make || needed+=(ninja-build)
     have_openblas || wanted+=(libopenblas-openmp-dev)
+    [ -e /usr/include/cjson/cJSON.h ] || wanted+=(libcjson-dev)
+    [ -e /usr/include/xxhash.h ] || wanted+=(libxxhash-dev)
     python_with_matplotlib >/dev/null || wanted+=(python3-matplotlib)
 }
 

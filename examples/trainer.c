@@ -4,7 +4,10 @@
 #include "try.h"
 
 #include <stdlib.h>
+#include <string.h>
 #include <time.h>
+
+enum { SAVE_SECONDS = 60 };
 
 static double now(void)
 {
@@ -34,6 +37,25 @@ static int open_environments(trainer *t)
     return evaluator_open(&t->judge, t->kind, t->recipe->evaluations, ~seed);
 }
 
+/* Every row is an environment's step, so the replay knows how many there were. */
+static gpur_status resume(trainer *t)
+{
+    gpur_replay_stats replay = {.size = sizeof replay};
+    gpur_learner_stats learner = {.size = sizeof learner};
+    TRY(agent_load(&t->agent, t->options->resume));
+    TRY(gpur_replay_get_stats(t->agent.replay, &replay));
+    TRY(gpur_learner_get_stats(t->agent.learner, &learner));
+    t->steps = replay.appended;
+    t->train_steps = learner.steps;
+    t->next_evaluation = t->steps + t->recipe->evaluate_every;
+    return GPUR_OK;
+}
+
+static int resumes(const trainer *t)
+{
+    return strcmp(t->options->resume, "none") != 0;
+}
+
 static gpur_status open_agent(trainer *t)
 {
     const int32_t envs = t->envs.count, judged = t->recipe->evaluations;
@@ -49,6 +71,8 @@ static gpur_status open_agent(trainer *t)
         .seed = (uint64_t)t->options->seed,
     };
     TRY(agent_open(&t->agent, t->kind, &config));
+    if (resumes(t))
+        TRY(resume(t));
     return gpur_writer_reset(t->agent.writer, -1, vec_env_obs(&t->envs, 0));
 }
 
@@ -60,7 +84,7 @@ int trainer_open(trainer *t, const env_kind *kind, const train_recipe *recipe, c
         return complain("no memory for the environments");
     if (open_agent(t) != GPUR_OK)
         return complain(gpur_last_error());
-    return curve_open(&t->curve, options->out);
+    return curve_open(&t->curve, options->out, resumes(t));
 }
 
 void trainer_close(trainer *t)
@@ -149,11 +173,25 @@ static int tell(trainer *t, float eval_return)
     return curve_add(&t->curve, &report);
 }
 
+/* A build that reads and writes no files trains all the same. */
+static gpur_status save(trainer *t)
+{
+    const gpur_status status = agent_save(&t->agent, t->options->out);
+    t->saved = now();
+    return status == GPUR_UNAVAILABLE ? GPUR_OK : status;
+}
+
+static gpur_status save_when_due(trainer *t)
+{
+    return now() - t->saved < SAVE_SECONDS ? GPUR_OK : save(t);
+}
+
 static train_end run_to_the_end(trainer *t)
 {
     while (!interrupt_came()) {
         float eval_return;
-        if (play_and_train(t) != GPUR_OK || evaluate_when_due(t, &eval_return) != GPUR_OK) {
+        if (play_and_train(t) != GPUR_OK || evaluate_when_due(t, &eval_return) != GPUR_OK ||
+            save_when_due(t) != GPUR_OK) {
             complain(gpur_last_error());
             return TRAIN_FAILED;
         }
@@ -169,9 +207,12 @@ static train_end run_to_the_end(trainer *t)
 
 train_end trainer_run(trainer *t)
 {
-    t->began = now();
+    t->began = t->saved = now();
     progress_begin(&t->progress);
     const train_end end = run_to_the_end(t);
     progress_end(&t->progress);
-    return end;
+    if (end == TRAIN_FAILED || save(t) == GPUR_OK)
+        return end;
+    complain(gpur_last_error());
+    return TRAIN_FAILED;
 }

@@ -34,6 +34,7 @@ typedef struct trainer {
     learning_curve curve;
     progress_line progress;
     recent_returns recent;
+    double saved;  /* seconds, when it last was */
     double began; /* seconds of the clock */
     int64_t steps, episodes, train_steps;
     int64_t next_evaluation; /* due at this step */

@@ -90,7 +90,7 @@ why_not() {
     case $1 in clang | fuzz) compiler=clang ;; esac
     have $compiler || { echo "no $compiler" && return; }
     [ "$1" = fuzz ] || return 0
-    is_here /libfuzzer || echo "this clang has no libFuzzer (Debian: the package libclang-rt-dev, or libclang-common-*-dev)"
+    is_here /libfuzzer || echo "this clang has no libFuzzer (Debian: apt install libclang-rt-dev)"
     is_here /usr/include/cjson/cJSON.h && is_here /usr/include/xxhash.h || echo "no cJSON or no xxHash"
 }
 

@@ -43,7 +43,7 @@ def expect(holds, result):
 def help_names_every_option_and_its_default():
     result = run("--help")
     expect(result.returncode == 0 and result.stderr == "", result)
-    for option in ("--device", "--seed", "--envs", "--steps", "--seconds", "--out", "--help", "runs/cartpole"):
+    for option in ("--device", "--seed", "--envs", "--steps", "--seconds", "--out", "--resume", "--help", "runs/cartpole"):
         expect(option in result.stdout, result)
 
 
@@ -126,6 +126,25 @@ def an_interrupt_ends_it_with_status_130_and_a_whole_curve(folder):
         assert len(read_rows(folder / stop.name)) >= 2
 
 
+def what_was_saved_is_gone_on_from(folder):
+    """The curve goes on where it ended, with as many steps and train steps."""
+    first = train(folder, "--steps", "4096")
+    if "--resume" not in first.stdout:
+        print("  resuming was not tried: a build without cJSON or xxHash")
+        return
+    expect(first.returncode == 1 and f"--resume {folder}" in first.stdout, first)
+    rows = read_rows(folder)
+    second = train(folder, "--steps", "6144", "--resume", str(folder))
+    expect(second.returncode == 1, second)
+    later = read_rows(folder)
+    assert later[:len(rows)] == rows and len(later) > len(rows)
+    begin, after = rows[-1], later[len(rows)]
+    assert 0 < int(after["steps"]) - int(begin["steps"]) <= 256, (begin, after)
+    assert 0 < int(after["train_steps"]) - int(begin["train_steps"]) <= 256, (begin, after)
+    lost = train(folder, "--resume", str(folder / "nowhere"))
+    expect(lost.returncode == 2 and "nowhere" in lost.stderr, lost)
+
+
 def a_terminal_gets_one_line_rewritten_in_place(folder):
     master, terminal = pty.openpty()
     with subprocess.Popen(
@@ -160,8 +179,9 @@ def main():
         the_same_seed_trains_alike(folder / "seed")
         it_learns(folder / "learns")
         an_interrupt_ends_it_with_status_130_and_a_whole_curve(folder / "interrupt")
+        what_was_saved_is_gone_on_from(folder / "resume")
         a_terminal_gets_one_line_rewritten_in_place(folder / "terminal")
-    print(f"test_cartpole_dqn {DEVICE}: 8 tests")
+    print(f"test_cartpole_dqn {DEVICE}: 9 tests")
 
 
 main()

@@ -84,8 +84,8 @@ GPUR_API gpur_status gpur_replay_save(gpur_replay *replay, const char *path, con
 GPUR_API gpur_status gpur_replay_load(gpur_replay *replay, const char *path, const gpur_checkpoint_options *options);
 
 /*
- * Writes the learner: weights, target, optimiser, counters of steps and acts, and the copies that it acts with. With the
- * replay saved at the same point, training and acting go on from both files bit for bit. The replay is not in it.
+ * Writes the learner: weights, target, optimiser, counters of steps and acts, and the copies that it acts with. With
+ * the replay saved at the same point, training and acting go on from both files bit for bit. The replay is not in it.
  *
  * By the thread that trains, or while none does. Waits for the train steps enqueued; acting goes on.
  *
@@ -143,7 +143,8 @@ typedef struct gpur_checkpoint_info {
 } gpur_checkpoint_info;
 
 /*
- * Reads a file's header, and says what is in it. The data are not read, so their checksums are not compared. Any thread.
+ * Reads a file's header, and says what is in it. The data are not read, so their checksums are not compared. Any
+ * thread.
  *
  *   GPUR_INVALID_ARGUMENT  NULL, or `info->size` was not set
  *   GPUR_FILE_ERROR        it cannot be read, or is no safetensors file

@@ -68,9 +68,7 @@ gpur_status gpur_tensors_available(void);
  * gpur_tensors_free it in any case. GPUR_FILE_ERROR: it is no such header. */
 gpur_status gpur_tensors_parse(gpur_tensors *tensors, const char *text, size_t length);
 
-/*
- * The head of a file: length and JSON, padded to a multiple of 64 bytes. free() it.
- */
+/* The head of a file: length and JSON, padded to a multiple of 64 bytes. free() it. */
 gpur_status gpur_tensors_print(const gpur_tensors *tensors, unsigned char **head, int64_t *bytes);
 
 /* XXH3, 64 bits. */

@@ -62,7 +62,8 @@ static gpur_status note_field(gpur_tensors *settings, int32_t index, const gpur_
     char key[16], shape[80] = "";
     int length = 0;
     for (int32_t i = 0; i < field->dims; i++)
-        length += snprintf(shape + length, sizeof shape - (size_t)length, "%s%d", i ? " x " : " of ", (int)field->shape[i]);
+        length += snprintf(shape + length, sizeof shape - (size_t)length, "%s%d", i ? " x " : " of ",
+                           (int)field->shape[i]);
     snprintf(key, sizeof key, "field.%d", (int)index);
     return gpur_tensors_note(settings, key, "%s %s%s", field->name, gpur_dtype_name(field->dtype), shape);
 }
