@@ -72,8 +72,8 @@ static int train(trainer *t, const train_options *options)
 
 int main(int argc, char **argv)
 {
-    train_options options = {
-        .device = "auto", .out = "runs/cartpole", .resume = "none", .seed = 1, .envs = 8, .steps = 300000, .seconds = 600};
+    train_options options = {.device = "auto", .out = "runs/cartpole", .resume = "none"};
+    options.seed = 1, options.envs = 8, options.steps = 300000, options.seconds = 600;
     const int verdict = options_read(&options, argc, argv);
     if (verdict != OPTIONS_RUN)
         return verdict == OPTIONS_HELP ? 0 : 2;

@@ -52,7 +52,8 @@ have_openblas() {
     return 1
 }
 
-# Sets needed (nothing goes without) and wanted (faster products, files to go on from, a picture) to lists of Debian packages.
+# Sets needed (nothing goes without) and wanted (faster products, files to go on from, a picture) to lists of Debian
+# packages.
 look_what_is_missing() {
     needed=() wanted=()
     have cmake || needed+=(cmake)

@@ -43,7 +43,8 @@ def expect(holds, result):
 def help_names_every_option_and_its_default():
     result = run("--help")
     expect(result.returncode == 0 and result.stderr == "", result)
-    for option in ("--device", "--seed", "--envs", "--steps", "--seconds", "--out", "--resume", "--help", "runs/cartpole"):
+    for option in ("--device", "--seed", "--envs", "--steps", "--seconds", "--out", "--resume", "--help",
+                   "runs/cartpole"):
         expect(option in result.stdout, result)
 
 

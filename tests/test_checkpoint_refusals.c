@@ -86,7 +86,8 @@ TEST(every_truncation_is_refused)
     int64_t tried = 0;
     for (int kind = 0; kind < KINDS; kind++) {
         CHECK(write_file(f.path, f.good[kind], f.bytes[kind]) == 0);
-        for (int64_t length = f.bytes[kind] - 1; length >= 0; length--, tried++) {
+        const int64_t step = kind == 1 && !test_is_long() ? 17 : 1; /* the learner's is the longest */
+        for (int64_t length = f.bytes[kind] - 1; length >= 0; length -= step, tried++) {
             CHECK(truncate(f.path, length) == 0);
             CHECK_STATUS(load_kind(&f, kind, f.path), GPUR_FILE_ERROR);
             CHECK_MESSAGE(f.path);
@@ -163,7 +164,7 @@ TEST(random_mutations_are_refused)
     uint64_t random = 20;
     int64_t refused = 0;
     open_files(&f);
-    const int64_t count = test_is_long() ? 100000 : 4000;
+    const int64_t count = test_is_long() ? 100000 : 1500;
     for (int kind = 0; kind < KINDS; kind++)
         check_mutations(&f, kind, count, &random, &refused);
     printf("  %lld mutations refused\n", (long long)refused);
@@ -176,7 +177,7 @@ TEST(every_flipped_bit_is_refused)
     files f;
     open_files(&f);
     for (int kind = 0; kind < KINDS; kind++)
-        for (int64_t bit = 0; bit < 8 * f.bytes[kind]; bit += test_is_long() ? 1 : 7) {
+        for (int64_t bit = 0; bit < 8 * f.bytes[kind]; bit += test_is_long() ? 1 : 41) {
             f.good[kind][bit / 8] ^= (unsigned char)(1 << bit % 8);
             CHECK(write_file(f.path, f.good[kind], f.bytes[kind]) == 0);
             CHECK_STATUS(load_kind(&f, kind, f.path), GPUR_FILE_ERROR);

@@ -14,8 +14,8 @@ FUNCTION = re.compile(COMMENT + r"GPUR_API ([\w ]+?\**)(gpur_\w+)\(([^;]*)\);")
 HANDLE = re.compile(COMMENT + r"typedef struct (gpur_\w+) \2;")
 THREADS = re.compile(r"(?<!\bthis )\bthreads?\b", flags=re.I)
 THREADS_OF_ALL_CALLS = re.compile(r"\b(one thread at a time|any thread)\b", flags=re.I)
-STATUSES = re.compile(r"\bGPUR_(INVALID_ARGUMENT|OUT_OF_MEMORY|TOO_FEW|WOULD_BLOCK|UNAVAILABLE|FILE_ERROR|DEVICE_ERROR)\b"
-                      r"|\berrors\b")
+STATUSES = re.compile(r"\bGPUR_(INVALID_ARGUMENT|OUT_OF_MEMORY|TOO_FEW|WOULD_BLOCK|UNAVAILABLE|FILE_ERROR"
+                      r"|DEVICE_ERROR)\b|\berrors\b")
 
 
 def words_of(comment):

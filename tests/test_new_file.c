@@ -5,6 +5,7 @@
 #include "replay_kit.h"
 #include "test.h"
 
+#include <pthread.h>
 #include <signal.h>
 #include <sys/file.h>
 #include <sys/mount.h>
@@ -76,6 +77,68 @@ TEST(two_do_not_write_one_file)
     CHECK_OK(gpur_new_file_open(&second, path, 3));
     gpur_new_file_abandon(&second);
     CHECK(holds(path, "1st"));
+}
+
+enum { RIVALS = 4 };
+typedef struct rival {
+    const char *path;
+    char letter;
+    int64_t tries, written, other;
+} rival;
+
+/* Files of 3000 times one letter, as often as nobody else is at it. */
+static void *write_often(void *context)
+{
+    rival *const r = context;
+    char text[3000];
+    memset(text, r->letter, sizeof text);
+    for (int64_t i = 0; i < r->tries; i++) {
+        gpur_new_file file;
+        gpur_status status = gpur_new_file_open(&file, r->path, sizeof text);
+        if (status == GPUR_OK)
+            status = gpur_new_file_write(&file, text, sizeof text, 0);
+        if (status == GPUR_OK)
+            status = gpur_new_file_commit(&file);
+        r->written += status == GPUR_OK;
+        r->other += status != GPUR_OK && !strstr(gpur_last_error(), "somebody else");
+    }
+    return NULL;
+}
+
+/* 1 when the file is 3000 times one letter. */
+static int is_whole(const char *path)
+{
+    int64_t bytes = 0, same = 0;
+    unsigned char *const data = read_file(path, &bytes);
+    for (int64_t i = 0; data && i < bytes; i++)
+        same += data[i] == data[0];
+    free(data);
+    return same == 3000;
+}
+
+TEST(rivals_leave_a_whole_file_at_any_time)
+{
+    char path[128];
+    pthread_t threads[RIVALS];
+    rival rivals[RIVALS];
+    int64_t written = 0, torn = 0;
+    snprintf(path, sizeof path, "%s", scene_path("rivals"));
+    rivals[0] = (rival){.path = path, .letter = 'a', .tries = 1};
+    write_often(&rivals[0]);
+    for (int i = 0; i < RIVALS; i++) {
+        rivals[i] = (rival){.path = path, .letter = (char)('a' + i), .tries = test_is_long() ? 3000 : 200};
+        CHECK(pthread_create(&threads[i], NULL, write_often, &rivals[i]) == 0);
+    }
+    for (int i = 0; i < 200 * RIVALS; i++)
+        torn += !is_whole(path);
+    for (int i = 0; i < RIVALS; i++) {
+        pthread_join(threads[i], NULL);
+        written += rivals[i].written;
+        CHECK_EQUAL(rivals[i].other, 0);
+    }
+    CHECK_EQUAL(torn, 0);
+    CHECK(is_whole(path));
+    CHECK(written > 20);
 }
 
 TEST(a_limit_on_files_is_told_and_raises_no_signal)
@@ -175,6 +238,7 @@ int main(int argc, char **argv)
     RUN(an_abandoned_file_leaves_the_old_one);
     RUN(what_a_killed_program_left_is_written_over);
     RUN(two_do_not_write_one_file);
+    RUN(rivals_leave_a_whole_file_at_any_time);
     RUN(a_limit_on_files_is_told_and_raises_no_signal);
     RUN(a_write_without_room_is_told);
 #ifdef GPUR_HAS_FILES

@@ -108,11 +108,13 @@ def a_bad_option_is_refused_before_anything_is_installed_or_built():
 
 def every_training_option_is_in_the_help_and_reaches_the_program():
     names = re.findall(r'^    \{"(\w+)", "\w+",', (EXAMPLES / "options.c").read_text(), flags=re.M)
-    assert len(names) == 6, names
+    assert len(names) == 7, names
     with machine_with() as machine:
         status, printed = machine.run("--help")
         expect(status == 0 and all(f"--{name} " in printed for name in names), machine, printed)
-        given = [word for name in names if name != "out" for word in (f"--{name}", "7")]
+        given = [word for name in names if name not in ("out", "resume")
+                 for word in (f"--{name}", "7")]
+        given += ["--resume", "earlier"]
         status, printed = machine.run("--no-install", "--out", "there", *given)
         expect(machine.calls("cartpole_dqn") == [" ".join(["cartpole_dqn --out there", *given])], machine, printed)
 

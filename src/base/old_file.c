@@ -43,7 +43,8 @@ gpur_status gpur_old_file_read(const gpur_old_file *file, void *data, int64_t by
         if (got < 0)
             return gpur_fail(GPUR_FILE_ERROR, "it cannot be read: %s", strerror(errno));
         if (got == 0)
-            return gpur_fail(GPUR_FILE_ERROR, "it ends at byte %" PRId64 "; %" PRId64 " more are wanted", offset, bytes);
+            return gpur_fail(GPUR_FILE_ERROR, "it ends at byte %" PRId64 "; %" PRId64 " more are wanted", offset,
+                             bytes);
         to += got, offset += got, bytes -= got;
     }
     return GPUR_OK;

@@ -134,8 +134,8 @@ gpur_status gpur_tensors_check(gpur_tensors *tensors, int64_t data_bytes)
                                               "it ends at %" PRId64,
                              entry->name, entry->begin, at);
         if (bytes < 0 || bytes != entry->end - entry->begin)
-            return gpur_fail(GPUR_FILE_ERROR, "tensor \"%s\" has %" PRId64 " bytes; by its type and shape it has %s%" PRId64,
-                             entry->name, entry->end - entry->begin, bytes < 0 ? "too many: " : "", bytes);
+            return gpur_fail(GPUR_FILE_ERROR, "tensor \"%s\" has %" PRId64 " bytes; by its type and shape it has %s%"
+                             PRId64, entry->name, entry->end - entry->begin, bytes < 0 ? "too many: " : "", bytes);
         at = entry->end;
     }
     if (at != data_bytes)

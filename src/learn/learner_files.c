@@ -40,7 +40,8 @@ static gpur_status add_array(const gpur_learner *learner, const array *a, float 
         float *const at = (memory ? memory : a->memory) + tensor->offset;
         const gpur_piece piece = {at, gpur_tensor_count(tensor) * (int64_t)sizeof(float), !memory};
         snprintf(name, sizeof name, "%s.%s", a->name, tensor->name);
-        GPUR_TRY(gpur_sections_add(sections, name, GPUR_F32, tensor->units, tensor->is_bias ? 0 : tensor->inputs, piece));
+        GPUR_TRY(gpur_sections_add(sections, name, GPUR_F32, tensor->units, tensor->is_bias ? 0 : tensor->inputs,
+                                   piece));
     }
     return GPUR_OK;
 }

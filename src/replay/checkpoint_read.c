@@ -23,13 +23,14 @@ static gpur_status read_length(gpur_checkpoint *checkpoint, int64_t *length)
     uint64_t value = 0;
     const int64_t room = checkpoint->file.bytes - GPUR_HEAD_LENGTH;
     if (room < 2)
-        return gpur_fail(GPUR_FILE_ERROR, "it has %" PRId64 " bytes; it must be a safetensors file, of 10 or more", checkpoint->file.bytes);
+        return gpur_fail(GPUR_FILE_ERROR, "it has %" PRId64 " bytes; it must be a safetensors file, of 10 or more",
+                         checkpoint->file.bytes);
     GPUR_TRY(gpur_old_file_read(&checkpoint->file, bytes, GPUR_HEAD_LENGTH, 0));
     for (int i = GPUR_HEAD_LENGTH - 1; i >= 0; i--)
         value = value << 8 | bytes[i];
     if (value < 2 || value > (uint64_t)room || value > GPUR_MAX_HEADER)
         return gpur_fail(GPUR_FILE_ERROR, "its header should have %" PRIu64 " bytes; it must be 2 to %" PRId64, value,
-                      room < GPUR_MAX_HEADER ? room : (int64_t)GPUR_MAX_HEADER);
+                         room < GPUR_MAX_HEADER ? room : (int64_t)GPUR_MAX_HEADER);
     *length = (int64_t)value;
     return GPUR_OK;
 }
@@ -90,8 +91,8 @@ gpur_status gpur_checkpoint_check_kind(const gpur_checkpoint *checkpoint, const 
     const int ours = gpur_checkpoint_is_ours(checkpoint);
     if (ours && theirs && strcmp(theirs, kind) == 0)
         return GPUR_OK;
-    return blame(checkpoint, gpur_fail(GPUR_FILE_ERROR, "it is a %s file%s; it must be a %s file",
-                                       ours && theirs ? theirs : "safetensors", ours ? "" : " of another program", kind));
+    return gpur_fail(GPUR_FILE_ERROR, "%s: it is a %s file%s; it must be a %s file", checkpoint->file.path,
+                     ours && theirs ? theirs : "safetensors", ours ? "" : " of another program", kind);
 }
 
 /* They lie first, cover the rest, and are whole: the last of them is that of all before it. */
@@ -104,8 +105,8 @@ static gpur_status read_checksums(gpur_checkpoint *checkpoint)
     checkpoint->chunks = entry->shape[0] - 2;
     const int64_t covered = checkpoint->data_bytes - checkpoint->covered_at;
     if (checkpoint->chunks != (covered + GPUR_CHUNK - 1) / GPUR_CHUNK)
-        return gpur_fail(GPUR_FILE_ERROR, "it has checksums for %" PRId64 " MiB; its data are %" PRId64 " bytes", checkpoint->chunks,
-                      covered);
+        return gpur_fail(GPUR_FILE_ERROR, "it has checksums for %" PRId64 " MiB; its data are %" PRId64 " bytes",
+                         checkpoint->chunks, covered);
     checkpoint->checksums = malloc((size_t)entry->end);
     if (!checkpoint->checksums)
         return gpur_fail(GPUR_OUT_OF_MEMORY, "no memory for %" PRId64 " checksums", entry->shape[0]);
@@ -124,8 +125,8 @@ static gpur_status read_chunk(const gpur_checkpoint *checkpoint, int64_t chunk, 
     GPUR_TRY(gpur_old_file_read(&checkpoint->file, to, *end - *begin, checkpoint->data_at + *begin));
     if (gpur_checksum(to, *end - *begin) == checkpoint->checksums[chunk])
         return GPUR_OK;
-    return gpur_fail(GPUR_FILE_ERROR, "its bytes %" PRId64 " to %" PRId64 " are not what was written", checkpoint->data_at + *begin,
-                  checkpoint->data_at + *end - 1);
+    return gpur_fail(GPUR_FILE_ERROR, "its bytes %" PRId64 " to %" PRId64 " are not what was written",
+                     checkpoint->data_at + *begin, checkpoint->data_at + *end - 1);
 }
 
 static gpur_status verify(gpur_checkpoint *checkpoint, unsigned char *buffer, const gpur_checkpoint_options *options)

@@ -59,7 +59,7 @@ static void set(gpur_replay *replay, const replay_state *state)
 
 static gpur_status note_field(gpur_tensors *settings, int32_t index, const gpur_field_info *field)
 {
-    char key[16], shape[80] = "";
+    char key[32], shape[80] = "";
     int length = 0;
     for (int32_t i = 0; i < field->dims; i++)
         length += snprintf(shape + length, sizeof shape - (size_t)length, "%s%d", i ? " x " : " of ",

@@ -35,6 +35,6 @@ from ._writer import Writer
 __version__: str = lib.gpur_version().decode()
 __all__ = [
     "Array", "Batch", "Closed", "DQN", "Device", "DeviceError", "DeviceInfo", "FileError", "FileInfo",
-    "GpureplayError", "Interrupted", "InvalidArgument", "LearnerStats", "OutOfMemory", "Plan", "ReplayBuffer", "Stats", "TooFew", "Unavailable", "Weights", "WouldBlock",
-    "Writer", "file_info", "show_config",
+    "GpureplayError", "Interrupted", "InvalidArgument", "LearnerStats", "OutOfMemory", "Plan", "ReplayBuffer", "Stats",
+    "TooFew", "Unavailable", "Weights", "WouldBlock", "Writer", "file_info", "show_config",
 ]
