@@ -235,3 +235,33 @@ void scene_remove_folder(void)
     rmdir(folder);
     folder[0] = 0;
 }
+
+int64_t damage_file(unsigned char *data, int64_t bytes, int64_t head, uint64_t *random)
+{
+    const int64_t where = kit_below(random, kit_below(random, 2) ? head : bytes);
+    const int64_t other = kit_below(random, bytes), run = 1 + kit_below(random, 64);
+    const int64_t length = where + run < bytes ? run : bytes - where;
+    switch (kit_below(random, 7)) {
+    case 0:
+        data[where] = (unsigned char)kit_below(random, 256);
+        break;
+    case 1:
+        memset(data + where, kit_below(random, 2) ? 0 : 0xFF, (size_t)length);
+        break;
+    case 2:
+        memmove(data + where, data + where + length, (size_t)(bytes - where - length));
+        return bytes - length;
+    case 3:
+        memmove(data + where + run, data + where, (size_t)(bytes - where));
+        return bytes + run;
+    case 4:
+        memmove(data + where, data + other, (size_t)(length < bytes - other ? length : bytes - other));
+        break;
+    case 5: /* another digit, quote or bracket: what headers are made of */
+        data[where] = (unsigned char)"0123456789\"{}[]:,- "[kit_below(random, 19)];
+        break;
+    default:
+        data[where] ^= (unsigned char)(1 << kit_below(random, 8));
+    }
+    return bytes;
+}

@@ -34,6 +34,10 @@ gpur_status scene_finish(file_scene *s);
 unsigned char *read_file(const char *path, int64_t *bytes);
 int write_file(const char *path, const void *data, int64_t bytes); /* 0: done */
 
+/* Does one of the things by which files go bad, in the first `head` bytes as often as in all. Returns the new length,
+ * at most `bytes` + 64, for which there must be room. */
+int64_t damage_file(unsigned char *data, int64_t bytes, int64_t head, uint64_t *random);
+
 /* A name in a new folder of this test's own, made when first asked for; scene_remove_folder removes both. */
 const char *scene_path(const char *name);
 void scene_remove_folder(void);

@@ -98,37 +98,6 @@ TEST(every_truncation_is_refused)
     close_files(&f);
 }
 
-/* One of the ways in which files go bad. Returns the new length, at most `bytes` + 64. */
-static int64_t damage(unsigned char *data, int64_t bytes, int64_t head, uint64_t *random)
-{
-    const int64_t where = kit_below(random, kit_below(random, 2) ? head : bytes);
-    const int64_t other = kit_below(random, bytes), run = 1 + kit_below(random, 64);
-    const int64_t length = where + run < bytes ? run : bytes - where;
-    switch (kit_below(random, 7)) {
-    case 0:
-        data[where] = (unsigned char)kit_below(random, 256);
-        break;
-    case 1:
-        memset(data + where, kit_below(random, 2) ? 0 : 0xFF, (size_t)length);
-        break;
-    case 2:
-        memmove(data + where, data + where + length, (size_t)(bytes - where - length));
-        return bytes - length;
-    case 3:
-        memmove(data + where + run, data + where, (size_t)(bytes - where));
-        return bytes + run;
-    case 4:
-        memmove(data + where, data + other, (size_t)(length < bytes - other ? length : bytes - other));
-        break;
-    case 5: /* another digit, quote or bracket: what headers are made of */
-        data[where] = (unsigned char)"0123456789\"{}[]:,- "[kit_below(random, 19)];
-        break;
-    default:
-        data[where] ^= (unsigned char)(1 << kit_below(random, 8));
-    }
-    return bytes;
-}
-
 static int64_t damage_often(unsigned char *data, const files *f, int kind, uint64_t *random)
 {
     int64_t bytes = f->bytes[kind], head = 8;
@@ -136,7 +105,7 @@ static int64_t damage_often(unsigned char *data, const files *f, int kind, uint6
         head += (int64_t)f->good[kind][i] << 8 * i;
     memcpy(data, f->good[kind], (size_t)bytes);
     for (int64_t times = 1 + kit_below(random, 3); times > 0 && bytes > head; times--)
-        bytes = damage(data, bytes, head, random);
+        bytes = damage_file(data, bytes, head, random);
     return bytes;
 }
 
