@@ -53,42 +53,43 @@ TEST(good_headers_are_read)
     }
 }
 
+static const struct {
+    const char *header;
+    int64_t data;
+    const char *message;
+} bad[] = {
+    {"[]", 0, "not JSON"},
+    {" {}", 0, "not JSON"},
+    {"{}x", 0, "something follows"},
+    {"{\"a\":1}", 0, "is no object"},
+    {"{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4],\"more\":1}}", 4, "is no object"},
+    {"{" T("a", "F33", "[1]", 0, 4) "}", 4, "no dtype that is known"},
+    {"{" T("a", "F32", "1", 0, 4) "}", 4, "has no shape"},
+    {"{" T("a", "F32", "[-1]", 0, 4) "}", 4, "whole numbers"},
+    {"{" T("a", "F32", "[1.5]", 0, 6) "}", 6, "whole numbers"},
+    {"{" T("a", "F32", "[1e300]", 0, 4) "}", 4, "whole numbers"},
+    {"{" T("a", "U8", "[1,1,1,1,1,1,1,1,1]", 0, 1) "}", 1, "more than 8 axes"},
+    {"{" T("a", "F32", "[4294967296,4294967296]", 0, 0) "}", 0, "too many"},
+    {"{" T("a", "F32", "[2]", 0, 4) "}", 4, "by its type and shape it has 8"},
+    {"{" T("a", "F32", "[1]", 4, 0) "}", 4, "two rising whole numbers"},
+    {"{" T("a", "F32", "[1]", 4, 8) "}", 8, "begins at byte 4"},
+    {"{" T("a", "F32", "[1]", 0, 4) "," T("b", "F32", "[1]", 8, 12) "}", 12, "the one before it ends at 4"},
+    {"{" T("a", "F32", "[2]", 0, 8) "," T("b", "F32", "[1]", 4, 8) "}", 8, "the one before it ends at 8"},
+    {"{" T("a", "F32", "[1]", 0, 4) "," T("a", "F32", "[1]", 4, 8) "}", 8, "is there twice"},
+    {"{" T("a", "F32", "[1]", 0, 4) "}", 5, "5 bytes of data; the header speaks of 4"},
+    {"{" T("a", "F32", "[1]", 0, 4) "}", 3, "3 bytes of data"},
+    {"{\"__metadata__\":1}", 0, "is no object"},
+    {"{\"__metadata__\":{\"a\":1}}", 0, "no string"},
+    {"{\"__metadata__\":{\"a\":\"1\",\"a\":\"2\"}}", 0, "a key twice"},
+    {"{\"__metadata__\":{},\"__metadata__\":{}}", 0, "is there twice"},
+    {"{\"\xff\":1}", 0, "UTF-8"},
+    {"{\"\xc0\x80\":1}", 0, "UTF-8"},
+    {"{\"\x01\":1}", 0, "UTF-8"},
+    {"{\"\xed\xa0\x80\":1}", 0, "UTF-8"},
+};
+
 TEST(bad_headers_are_refused)
 {
-    static const struct {
-        const char *header;
-        int64_t data;
-        const char *message;
-    } bad[] = {
-        {"[]", 0, "not JSON"},
-        {" {}", 0, "not JSON"},
-        {"{}x", 0, "something follows"},
-        {"{\"a\":1}", 0, "is no object"},
-        {"{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4],\"more\":1}}", 4, "is no object"},
-        {"{" T("a", "F33", "[1]", 0, 4) "}", 4, "no dtype that is known"},
-        {"{" T("a", "F32", "1", 0, 4) "}", 4, "has no shape"},
-        {"{" T("a", "F32", "[-1]", 0, 4) "}", 4, "whole numbers"},
-        {"{" T("a", "F32", "[1.5]", 0, 6) "}", 6, "whole numbers"},
-        {"{" T("a", "F32", "[1e300]", 0, 4) "}", 4, "whole numbers"},
-        {"{" T("a", "U8", "[1,1,1,1,1,1,1,1,1]", 0, 1) "}", 1, "more than 8 axes"},
-        {"{" T("a", "F32", "[4294967296,4294967296]", 0, 0) "}", 0, "too many"},
-        {"{" T("a", "F32", "[2]", 0, 4) "}", 4, "by its type and shape it has 8"},
-        {"{" T("a", "F32", "[1]", 4, 0) "}", 4, "two rising whole numbers"},
-        {"{" T("a", "F32", "[1]", 4, 8) "}", 8, "begins at byte 4"},
-        {"{" T("a", "F32", "[1]", 0, 4) "," T("b", "F32", "[1]", 8, 12) "}", 12, "the one before it ends at 4"},
-        {"{" T("a", "F32", "[2]", 0, 8) "," T("b", "F32", "[1]", 4, 8) "}", 8, "the one before it ends at 8"},
-        {"{" T("a", "F32", "[1]", 0, 4) "," T("a", "F32", "[1]", 4, 8) "}", 8, "is there twice"},
-        {"{" T("a", "F32", "[1]", 0, 4) "}", 5, "5 bytes of data; the header speaks of 4"},
-        {"{" T("a", "F32", "[1]", 0, 4) "}", 3, "3 bytes of data"},
-        {"{\"__metadata__\":1}", 0, "is no object"},
-        {"{\"__metadata__\":{\"a\":1}}", 0, "no string"},
-        {"{\"__metadata__\":{\"a\":\"1\",\"a\":\"2\"}}", 0, "a key twice"},
-        {"{\"__metadata__\":{},\"__metadata__\":{}}", 0, "is there twice"},
-        {"{\"\xff\":1}", 0, "UTF-8"},
-        {"{\"\xc0\x80\":1}", 0, "UTF-8"},
-        {"{\"\x01\":1}", 0, "UTF-8"},
-        {"{\"\xed\xa0\x80\":1}", 0, "UTF-8"},
-    };
     gpur_checkpoint_info info;
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         const gpur_status status = ask(bad[i].header, strlen(bad[i].header), bad[i].data, &info);
