@@ -29,11 +29,6 @@ void gpur_intake_lock(gpur_intake *intake)
     pthread_mutex_lock(&intake->lock);
 }
 
-int gpur_intake_try_lock(gpur_intake *intake)
-{
-    return pthread_mutex_trylock(&intake->lock) == 0;
-}
-
 void gpur_intake_unlock(gpur_intake *intake)
 {
     pthread_mutex_unlock(&intake->lock);
@@ -62,6 +57,18 @@ void gpur_intake_enter(gpur_intake *intake)
         intake->wait_seconds += gpur_clock_seconds() - begin;
     }
     intake->inside++;
+}
+
+int gpur_intake_try_enter(gpur_intake *intake)
+{
+    if (pthread_mutex_trylock(&intake->lock) != 0)
+        return 0;
+    if (intake->frozen) {
+        gpur_intake_unlock(intake);
+        return 0;
+    }
+    intake->inside++;
+    return 1;
 }
 
 void gpur_intake_leave(gpur_intake *intake)

@@ -35,8 +35,10 @@ gpur_status gpur_intake_build(gpur_intake *intake, gpur_device *device, const gp
 void gpur_intake_destroy(gpur_intake *intake); /* tolerates half-built; waits for the feed's work */
 
 void gpur_intake_lock(gpur_intake *intake);
-int gpur_intake_try_lock(gpur_intake *intake); /* 1: locked; 0: another thread holds it */
 void gpur_intake_unlock(gpur_intake *intake);
+
+/* Lock and enter (see below) for who may not wait. 1: both; 0: another thread holds the lock, or it is frozen. */
+int gpur_intake_try_enter(gpur_intake *intake);
 
 /* The rest is called with the lock held. */
 

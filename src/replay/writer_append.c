@@ -204,7 +204,7 @@ gpur_status gpur_writer_try_append_fields(gpur_writer *writer, int64_t count, co
     for (int32_t f = 0; f < replay->schema.count && count > 0; f++)
         GPUR_REQUIRE(fields[f], "fields[%d], \"%s\", is NULL", (int)f, replay->schema.fields[f].name);
     gpur_status status = GPUR_WOULD_BLOCK;
-    if (gpur_intake_try_lock(&replay->intake))
+    if (gpur_intake_try_enter(&replay->intake))
         status = try_append(replay, count, fields);
     if (status == GPUR_WOULD_BLOCK)
         return gpur_fail(status, "%" PRId64 " transitions would have to wait; call again later, or "
