@@ -6,7 +6,9 @@
  *
  *   gpureplay/status.h     results, error texts, version
  *   gpureplay/device.h     open "auto", "cpu" or "cuda:0"
+ *   gpureplay/schedule.h   what changes while training goes on
  *   gpureplay/replay.h     a ring of transitions on that device, and minibatches drawn from it
+ *   gpureplay/priority.h   which of them are drawn more often than others
  *   gpureplay/batch.h      those minibatches: their arrays, and the way to other streams and libraries
  *   gpureplay/writer.h     what puts transitions in
  *   gpureplay/network.h    what a network is made of
@@ -28,7 +30,9 @@
 
 #include "gpureplay/status.h"
 #include "gpureplay/device.h"
+#include "gpureplay/schedule.h"
 #include "gpureplay/replay.h"
+#include "gpureplay/priority.h"
 #include "gpureplay/batch.h"
 #include "gpureplay/writer.h"
 #include "gpureplay/network.h"

@@ -48,6 +48,40 @@ GPUR_FN uint64_t gpur_warp_prefix_u64(gpur_place at, uint64_t x)
     return x;
 }
 
+/* Sum over the warp, in every lane. */
+GPUR_FN uint64_t gpur_warp_sum_u64(gpur_place at, uint64_t x)
+{
+    for (int distance = 1; distance < GPUR_WARP; distance *= 2)
+        x += gpur_warp_get_u64(at, x, gpur_lane(at) ^ distance);
+    return x;
+}
+
+GPUR_FN uint32_t gpur_warp_min_u32(gpur_place at, uint32_t x)
+{
+    for (int distance = 1; distance < GPUR_WARP; distance *= 2) {
+        const uint32_t other = gpur_warp_get_u32(at, x, gpur_lane(at) ^ distance);
+        x = other < x ? other : x;
+    }
+    return x;
+}
+
+/* Smallest over the block, in every thread. Ends in a barrier, so it may be repeated. */
+GPUR_FN uint32_t gpur_block_min_u32(gpur_place at, uint32_t x)
+{
+    GPUR_SHARED(uint32_t, least, GPUR_MAX_WARPS);
+    const int warps = (at.threads + GPUR_WARP - 1) / GPUR_WARP;
+    x = gpur_warp_min_u32(at, x);
+    if (at.threads <= GPUR_WARP)
+        return x;
+    if (gpur_lane(at) == 0)
+        least[at.thread / GPUR_WARP] = x;
+    gpur_barrier(at);
+    for (int warp = 0; warp < warps; warp++)
+        x = least[warp] < x ? least[warp] : x;
+    gpur_barrier(at);
+    return x;
+}
+
 /* Sum over the block, in every thread, in an order fixed by its size. Ends in a barrier, so it may be repeated. */
 GPUR_FN float gpur_block_sum_f32(gpur_place at, float x)
 {

@@ -9,10 +9,12 @@
 #define GPUR_KERNELS_H
 
 #include "args_learn.h"
+#include "args_priority.h"
 #include "args_replay.h"
 
 #define GPUR_KERNEL_LIST(X)                                                                                            \
     GPUR_REPLAY_KERNEL_LIST(X)                                                                                         \
+    GPUR_PRIORITY_KERNEL_LIST(X)                                                                                       \
     GPUR_LEARN_KERNEL_LIST(X)
 
 #define GPUR_KERNEL_ID_LINE(name) GPUR_KERNEL_ID_##name,

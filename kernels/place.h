@@ -19,6 +19,8 @@
  *   gpur_mulhi_u64(a, b)          the upper 64 bits of the product
  *   gpur_prefetch(p)              a hint that p will be read soon
  *   gpur_prefetch_far(p)          the same for what is too much for the nearest cache
+ *   gpur_atomic_add_u64(p, x), gpur_atomic_exchange_u32, gpur_atomic_max_u32, gpur_atomic_min_u32
+ *                                 the last three give the value before
  */
 #ifndef GPUR_PLACE_H
 #define GPUR_PLACE_H

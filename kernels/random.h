@@ -17,6 +17,8 @@ enum {
     GPUR_DRAW_EXPLORE = 4,        /* epsilon-greedy */
     GPUR_DRAW_LEARN = 5,          /* a learner's batch: uniform with replacement */
     GPUR_DRAW_LEARN_DISTINCT = 6, /* ... keys of a permutation */
+    GPUR_DRAW_PRIORITY = 7,       /* a user's batch: by priority */
+    GPUR_DRAW_LEARN_PRIORITY = 8, /* a learner's batch: by priority */
 };
 
 GPUR_FN gpur_u32x4 gpur_random_bits(uint64_t seed, uint32_t purpose, uint64_t step, uint32_t lane)

@@ -7,6 +7,7 @@
 #define GPUR_WARP 1
 #define GPUR_SHARED(type, name, n) type name[n]
 
+#include "host_atomic.h"
 #include "host_math.h"
 
 typedef struct gpur_place {

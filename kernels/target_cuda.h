@@ -58,6 +58,22 @@ GPUR_FN uint64_t gpur_mulhi_u64(uint64_t a, uint64_t b)
 {
     return __umul64hi(a, b);
 }
+GPUR_FN void gpur_atomic_add_u64(uint64_t *to, uint64_t x)
+{
+    atomicAdd((unsigned long long *)to, (unsigned long long)x);
+}
+GPUR_FN uint32_t gpur_atomic_exchange_u32(uint32_t *to, uint32_t x)
+{
+    return atomicExch(to, x);
+}
+GPUR_FN uint32_t gpur_atomic_max_u32(uint32_t *to, uint32_t x)
+{
+    return atomicMax(to, x);
+}
+GPUR_FN uint32_t gpur_atomic_min_u32(uint32_t *to, uint32_t x)
+{
+    return atomicMin(to, x);
+}
 #define gpur_prefetch(address) ((void)(address))
 #define gpur_prefetch_far(address) ((void)(address))
 

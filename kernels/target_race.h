@@ -12,6 +12,7 @@
 #define GPUR_FN static inline
 #define GPUR_WARP 4
 
+#include "host_atomic.h"
 #include "host_math.h"
 
 /* What the threads of one block share. Made by the launcher, src/device/blocks_race_cpu.c. */

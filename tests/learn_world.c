@@ -20,7 +20,9 @@ static void make_rows(learn_world *world)
     }
 }
 
-static gpur_status open_replay(learn_world *world, gpur_device *device, const gpur_field *fields, int count)
+/* `weight_norm` -1: without priorities. */
+static gpur_status open_replay(learn_world *world, gpur_device *device, const gpur_field *fields, int count,
+                               int32_t weight_norm)
 {
     gpur_replay_config config;
     memset(world, 0, sizeof *world);
@@ -32,18 +34,25 @@ static gpur_status open_replay(learn_world *world, gpur_device *device, const gp
     config.update_size = 64;
     config.max_batch = 256;
     config.gamma = 0.9f;
+    config.prioritized = weight_norm >= 0;
+    config.weight_norm = weight_norm >= 0 ? weight_norm : 0;
     GPUR_TRY(gpur_replay_create(device, &config, &world->replay));
     return gpur_writer_create(world->replay, 1, &world->writer);
 }
 
-gpur_status world_open(learn_world *world, gpur_device *device, int filled)
+gpur_status world_open_prioritized(learn_world *world, gpur_device *device, int filled, int32_t weight_norm)
 {
     const gpur_field fields[] = {
         {"obs", GPUR_FLOAT32, {WORLD_FEATURES}},      {"action", GPUR_INT32, {0}},    {"reward", GPUR_FLOAT32, {0}},
         {"next_obs", GPUR_FLOAT32, {WORLD_FEATURES}}, {"terminated", GPUR_BOOL, {0}}, {"truncated", GPUR_BOOL, {0}},
     };
-    GPUR_TRY(open_replay(world, device, fields, 6));
+    GPUR_TRY(open_replay(world, device, fields, 6, weight_norm));
     return filled ? gpur_writer_append(world->writer, filled, world->rows, NULL) : GPUR_OK;
+}
+
+gpur_status world_open(learn_world *world, gpur_device *device, int filled)
+{
+    return world_open_prioritized(world, device, filled, -1);
 }
 
 gpur_status world_open_wide(learn_world *world, gpur_device *device)
@@ -53,7 +62,7 @@ gpur_status world_open_wide(learn_world *world, gpur_device *device)
         {"action", GPUR_INT64, {0}},     {"obs", GPUR_FLOAT32, {WORLD_FEATURES}},
         {"reward", GPUR_FLOAT32, {1}},
     };
-    GPUR_TRY(open_replay(world, device, fields, 5));
+    GPUR_TRY(open_replay(world, device, fields, 5, -1));
     for (int i = 0; i < WORLD_ROWS; i++) {
         const world_row *const row = &world->rows[i];
         const int64_t action = row->action;

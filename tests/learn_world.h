@@ -25,6 +25,9 @@ typedef struct learn_world {
 gpur_status world_open(learn_world *world, gpur_device *device, int filled);
 void world_close(learn_world *world);
 
+/* The same in a prioritized replay. */
+gpur_status world_open_prioritized(learn_world *world, gpur_device *device, int filled, int32_t weight_norm);
+
 /* The same rows in a replay whose actions are int64, and without `truncated`. */
 gpur_status world_open_wide(learn_world *world, gpur_device *device);
 

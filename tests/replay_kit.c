@@ -43,9 +43,20 @@ static unsigned char tagged(int64_t tag, int32_t field, int64_t at)
     return (unsigned char)(x >> 56);
 }
 
+float kit_priority(int64_t tag)
+{
+    static const float priorities[] = {0.0f, 0.25f, 1.0f, 2.5f, 7.0f, -1.0f, NAN, INFINITY};
+    return priorities[tagged(tag, 77, 0) % 8];
+}
+
 static void fill(const kit *k, int32_t field, int64_t tag, unsigned char *value)
 {
     const gpur_field_info *const info = &k->fields[field];
+    if (strcmp(info->name, "priority") == 0) {
+        const float priority = kit_priority(tag);
+        memcpy(value, &priority, sizeof priority);
+        return;
+    }
     if (strcmp(info->name, "tag") == 0) {
         memcpy(value, &tag, sizeof tag);
         return;

@@ -22,6 +22,9 @@ typedef struct kit {
 /* Learns the schema from the replay. */
 kit kit_of(gpur_replay *replay, float gamma);
 
+/* What a field "priority" of the row with this tag holds: good ones, and some that are none. */
+float kit_priority(int64_t tag);
+
 /* Packed rows with tags first, first + 1, ...: malloc'ed, (count, row_bytes). */
 unsigned char *kit_rows(const kit *k, int64_t first, int64_t count);
 

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /* Random schedules of everything a replay does, beside the naive model, compared after every operation. */
 #include "device/device.h"
-#include "reference_replay.h"
+#include "priority_model.h"
 #include "replay_kit.h"
 #include "test.h"
 
-enum { OPERATIONS = 500, ROUNDS = 2000, WRITERS = 3 };
+enum { OPERATIONS = 500, ROUNDS = 2000, WRITERS = 3, SCHEMAS = 5 };
 
 typedef struct world {
     gpur_device *device;
@@ -16,6 +16,7 @@ typedef struct world {
     kit kit;
     uint64_t random;
     int64_t draws;
+    priority_model priorities;
 } world;
 
 static const gpur_field schemas[][5] = {
@@ -39,6 +40,11 @@ static const gpur_field schemas[][5] = {
      {"two", GPUR_FLOAT16, {0}},
      {"eight", GPUR_INT64, {0}},
      {"large", GPUR_UINT8, {601}}},
+    {{"priority", GPUR_FLOAT32, {0}},
+     {"a", GPUR_UINT8, {3}},
+     {"b", GPUR_FLOAT32, {5}},
+     {"terminated", GPUR_BOOL, {0}},
+     {"c", GPUR_INT64, {0}}},
 };
 
 /* Where work is done before the call returns, 8 KiB or more that the next draw is to see anyway need no staging. */
@@ -49,16 +55,30 @@ static int64_t straight_rows(const world *w)
     return auto_copy && gpur_device_works_at_once(w->device) ? (8192 + pitch - 1) / pitch : 0;
 }
 
+/* Exponents 0 and 1 leave no rounding to argue about; beta 0 makes all weights 1, as the kit wants them. */
+static void set_priorities(world *w, uint64_t seed)
+{
+    w->config.prioritized = seed % 3 != 0;
+    if (!w->config.prioritized)
+        return;
+    w->config.index_source = seed % 2 ? GPUR_PRIORITIZED : GPUR_PRIORITIZED_PLAIN;
+    w->config.weight_norm = (int32_t)kit_below(&w->random, 3);
+    w->config.alpha = 1.0f;
+    w->config.priority_offset = kit_below(&w->random, 2) ? 0.0625f : 0.0f;
+    w->config.beta.first = w->config.beta.last = 0.0f;
+}
+
 static int begin(world *w, uint64_t seed)
 {
     w->random = seed * 0x9E3779B97F4A7C15ull + 1;
     const int64_t capacity = 4 + kit_below(&w->random, 60), update = 1 + kit_below(&w->random, capacity / 2);
     const int64_t batch = 1 + kit_below(&w->random, capacity - update);
-    w->config = kit_config(schemas[seed % 4], 5, capacity, update, batch);
+    w->config = kit_config(schemas[seed % SCHEMAS], 5, capacity, update, batch);
     w->config.feed = seed / 8 % 2 ? GPUR_FEED_SCATTER : GPUR_FEED_COPY;
     w->config.flush = seed / 4 % 2 ? GPUR_FLUSH_MANUAL : GPUR_FLUSH_AUTO;
     w->config.staging_blocks = 2 + (int32_t)kit_below(&w->random, 3);
     w->config.seed = seed;
+    set_priorities(w, seed);
     w->device = test_device();
     if (gpur_replay_create(w->device, &w->config, &w->replay) != GPUR_OK)
         return 0;
@@ -68,6 +88,7 @@ static int begin(world *w, uint64_t seed)
     w->kit = kit_of(w->replay, w->config.gamma);
     reference_begin(&w->model, &w->config, (capacity + 2 * update) * OPERATIONS);
     w->model.straight = straight_rows(w);
+    priority_model_begin(&w->priorities, &w->model, &w->config, seed % SCHEMAS == SCHEMAS - 1);
     return 1;
 }
 
@@ -78,6 +99,13 @@ static void end(world *w)
     gpur_replay_destroy(w->replay);
     gpur_device_close(w->device);
     reference_end(&w->model);
+    priority_model_end(&w->priorities);
+}
+
+static void launch(world *w)
+{
+    reference_launch(&w->model);
+    priority_model_welcome(&w->priorities);
 }
 
 static void append(world *w)
@@ -116,10 +144,21 @@ static void flush(world *w)
     reference_flush(&w->model);
 }
 
+/* (count) ids of the draw that comes next. */
+static void expect(const world *w, int64_t count, int64_t *ids)
+{
+    const uint64_t seed = w->config.seed, draw = (uint64_t)w->draws;
+    if (w->config.prioritized)
+        priority_model_draw(&w->priorities, seed, draw, count, seed % 2 != 0, ids);
+    else
+        for (int64_t b = 0; b < count; b++)
+            ids[b] = reference_draw(&w->model, seed, draw, b);
+}
+
 static void sample(world *w)
 {
     gpur_batch *batch = NULL;
-    int64_t ids[256];
+    int64_t ids[256], wanted[256];
     const int64_t count = 1 + kit_below(&w->random, w->config.max_batch);
     const gpur_status status = gpur_replay_sample(w->replay, count, NULL, &batch);
     if (reference_size(&w->model) == 0) {
@@ -127,11 +166,12 @@ static void sample(world *w)
         return;
     }
     CHECK_OK(status);
-    reference_launch(&w->model);
+    launch(w);
     CHECK_EQUAL(kit_wrong_bytes(&w->kit, batch, ids), 0);
     gpur_batch_release(batch);
+    expect(w, count, wanted);
     for (int64_t b = 0; b < count; b++)
-        CHECK_EQUAL(ids[b], reference_draw(&w->model, w->config.seed, (uint64_t)w->draws, b));
+        CHECK_EQUAL(ids[b], wanted[b]);
     w->draws++;
 }
 
@@ -159,10 +199,32 @@ static void gather(world *w)
     CHECK_STATUS(status, size == 0 ? GPUR_TOO_FEW : slip ? GPUR_INVALID_ARGUMENT : GPUR_OK);
     if (status != GPUR_OK)
         return;
-    reference_launch(&w->model);
+    launch(w);
     CHECK_EQUAL(kit_wrong_bytes(&w->kit, batch, got), 0);
     gpur_batch_release(batch);
     CHECK(memcmp(ids, got, (size_t)count * sizeof *ids) == 0);
+}
+
+/* Ids around the visible ones, many of them twice, with priorities of which some are none. */
+static void update(world *w)
+{
+    int64_t ids[64];
+    float priorities[64];
+    const int64_t count = 1 + kit_below(&w->random, w->config.max_batch), last = last_visible(w);
+    for (int64_t i = 0; i < count; i++) {
+        ids[i] = last + 3 - kit_below(&w->random, w->config.capacity + 6);
+        priorities[i] = kit_priority(kit_below(&w->random, 1 << 20));
+    }
+    priority_model_welcome(&w->priorities);
+    CHECK_OK(gpur_replay_update_priorities(w->replay, count, ids, priorities, NULL));
+    priority_model_update(&w->priorities, count, ids, priorities);
+}
+
+static void change_alpha(world *w)
+{
+    priority_model_welcome(&w->priorities);
+    w->priorities.alpha = 1.0f - w->priorities.alpha;
+    CHECK_OK(gpur_replay_set_alpha(w->replay, w->priorities.alpha));
 }
 
 static void compare(world *w)
@@ -176,12 +238,26 @@ static void compare(world *w)
     CHECK_EQUAL(stats.appended, w->model.count);
     CHECK_EQUAL(stats.first_id, last_visible(w) + 1 - stats.visible);
     CHECK_EQUAL(stats.batches_alive, 0);
+    if (!w->config.prioritized)
+        return;
+    const char *const differs = priority_model_differs(&w->priorities, w->replay);
+    TEST_REQUIRE(!differs, "%s", differs);
+}
+
+static void operate_priorities(world *w)
+{
+    if (kit_below(&w->random, 10) < 9)
+        update(w);
+    else
+        change_alpha(w);
 }
 
 static void operate(world *w)
 {
     const int64_t dice = kit_below(&w->random, 100);
-    if (dice < 45)
+    if (w->config.prioritized && kit_below(&w->random, 4) == 0)
+        operate_priorities(w);
+    else if (dice < 45)
         append(w);
     else if (dice < 52)
         append_fields(w);

@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Learner: a network, a loss, an optimiser and a target rule over a replay. A train step (draw, gather, forward,
- * target, loss, backward, update, target copy) is recorded once and replayed on the device, with no host round trip.
+ * target, loss, backward, update, target copy, new priorities) is recorded once and replayed on the device, with no
+ * host round trip.
  */
 #ifndef GPUREPLAY_LEARNER_H
 #define GPUREPLAY_LEARNER_H
 
 #include "gpureplay/network.h"
 #include "gpureplay/optimizer.h"
+#include "gpureplay/priority.h"
 #include "gpureplay/replay.h"
 
 #ifdef __cplusplus
@@ -46,7 +48,9 @@ typedef struct gpur_learner_config {
                                         2016, eq. 4]; 0: y = r + discount max_a Q_target(s', a) [Mnih et al. 2015] */
     int32_t loss;                    /* GPUR_LOSS_*; the mean over the batch */
     float huber_delta;               /* Huber: squared up to this, linear beyond; default 1 */
-    int32_t index_source;            /* GPUR_UNIFORM* */
+    int32_t index_source;            /* GPUR_UNIFORM*; or GPUR_PRIORITIZED* over a prioritized replay, and each step
+                                        then gives its transitions their |TD error| + priority_offset as priorities, and
+                                        weighs their losses [Schaul et al. 2016, algorithm 1] */
     int64_t batch_size;              /* default 32 */
     int64_t target_period;           /* train steps between hard target copies; default 10,000 */
     int32_t target_copy_first;       /* 0: copies after steps period, 2 period, ...; 1: after steps 1, period + 1,
@@ -61,6 +65,8 @@ typedef struct gpur_learner_config {
     int32_t host_batches;            /* buffers of batch_size packed rows in host memory, pinned on CUDA, for
                                         gpur_learner_get_rows; 0 to GPUR_MAX_HOST_BATCHES; default 0 */
     int32_t reserved2;               /* 0 */
+    gpur_schedule beta;              /* exponent of the importance weights, by train step; 0 or more, default 0.4
+                                        throughout. The replay's weight_norm says what they are divided by */
 } gpur_learner_config;
 
 /*
@@ -87,9 +93,10 @@ GPUR_API gpur_status gpur_learner_config_preset(gpur_learner_config *config, con
  * the replay.
  *
  * A transition whose action is none of 0 ... outputs - 1 trains nothing: its loss and its gradient are zero, the mean
- * is still over the whole batch, and gpur_learner_stats counts it.
+ * is still over the whole batch, and gpur_learner_stats counts it; where priorities are written back, its error is 0.
  *
- *   GPUR_INVALID_ARGUMENT  a config out of range, a field that is missing or of another type, NULL
+ *   GPUR_INVALID_ARGUMENT  a config out of range, a field that is missing or of another type, draws by priority from a
+ *                          replay that has none, NULL
  *   GPUR_OUT_OF_MEMORY     with the bytes wanted and free
  *   GPUR_UNAVAILABLE       CUDA: cuBLAS was not found; the message has the places searched
  */
@@ -114,7 +121,8 @@ enum { GPUR_LAUNCH_STEPS = 256 };
 GPUR_API gpur_status gpur_learner_train(gpur_learner *learner, int64_t steps);
 
 /*
- * One train step on the transitions of these ids: (batch_size) in host memory, free to reuse when the call returns. By
+ * One train step on the transitions of these ids: (batch_size) in host memory, free to reuse when the call returns.
+ * Their weights are 1; in a prioritized replay they get new priorities, whatever index_source is. By
  * the thread that trains. An append waits while the step is enqueued (with GPUR_EXECUTOR_INLINE: carried out), so that
  * it overwrites none of them.
  *

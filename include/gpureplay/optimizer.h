@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* Optimisers, and schedules of what changes while training goes on. */
+/* Optimisers. */
 #ifndef GPUREPLAY_OPTIMIZER_H
 #define GPUREPLAY_OPTIMIZER_H
 
-#include "gpureplay/status.h"
+#include "gpureplay/schedule.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -26,17 +26,6 @@ enum {
     GPUR_RMSPROP_TORCH = 3,
     GPUR_RMSPROP_DEEPMIND = 4,
 };
-
-/* Moves linearly from `first` to `last` over steps begin ... begin + steps, and stays. steps = 0: always `first`. */
-typedef struct gpur_schedule {
-    float first;   /* value up to step `begin` */
-    float last;    /* value from step begin + steps on */
-    int64_t begin; /* 0 or more */
-    int64_t steps; /* 0 or more */
-} gpur_schedule;
-
-/* The schedule's value at `step`. Any thread. NULL gives 0. */
-GPUR_API float gpur_schedule_at(const gpur_schedule *schedule, int64_t step);
 
 /* An optimiser's constants; those of another kind are not read. */
 typedef struct gpur_optimizer_config {

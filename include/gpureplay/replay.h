@@ -12,6 +12,7 @@
 #define GPUREPLAY_REPLAY_H
 
 #include "gpureplay/device.h"
+#include "gpureplay/schedule.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -23,7 +24,7 @@ typedef struct gpur_replay gpur_replay;
 /*
  * A minibatch, reference-counted: one array a field of the schema, (count, ...) and contiguous, and beside them
  *   "discount" (count) float32   gamma x (1 - terminated), unless the schema has a discount of its own
- *   "weight"   (count) float32   importance weight; 1 for uniform draws
+ *   "weight"   (count) float32   importance weight (see priority.h); 1 where a draw is not by priority
  *   "id"       (count) int64     never repeats in the life of a replay; counts up in the order of publishing
  * in device memory aligned to 256 bytes. The contents do not change until the last reference is released, or
  * its holder draws into it anew (gpur_replay_resample). Any thread
@@ -58,6 +59,17 @@ typedef struct gpur_field {
 enum {
     GPUR_UNIFORM = 0,          /* with replacement [Parr 2018, section 4] */
     GPUR_UNIFORM_DISTINCT = 1, /* no transition twice in one batch */
+    /* 2 is taken: by ids */
+    GPUR_PRIORITIZED = 3,       /* by priority, stratified: row i from the i-th of `count` equal parts of all priorities
+                                   [Schaul et al. 2016, appendix B.2.1] */
+    GPUR_PRIORITIZED_PLAIN = 4, /* by priority, each row by itself [ibid., eq. 1] */
+};
+
+/* What importance weights (N P(i))^-beta are divided by [Schaul et al. 2016, section 3.4]. */
+enum {
+    GPUR_WEIGHT_NORM_BATCH = 0,  /* the batch's largest */
+    GPUR_WEIGHT_NORM_MEMORY = 1, /* the largest that any transition visible now would have */
+    GPUR_WEIGHT_NORM_NONE = 2,   /* 1 */
 };
 
 /* How a sealed block gets into the ring. The contents are the same. */
@@ -89,7 +101,8 @@ typedef struct gpur_replay_config {
     int64_t capacity;         /* transitions kept; the oldest are overwritten. Default 1,000,000 */
     const gpur_field *fields; /* (field_count); the caller's, copied */
     int32_t field_count;      /* 1 to GPUR_MAX_FIELDS */
-    int32_t index_source;     /* GPUR_UNIFORM* for gpur_replay_sample; a learner has its own setting */
+    int32_t index_source;     /* of gpur_replay_sample: GPUR_UNIFORM*, or with `prioritized` GPUR_PRIORITIZED*; a
+                                 learner has its own setting */
     int64_t update_size;      /* rows a staging block holds; 0: 2,000 [Parr 2018, section 5], or if less capacity/16 */
     int32_t staging_blocks;   /* blocks in the pinned queue, 2 to 64; default 4 */
     int32_t feed;             /* GPUR_FEED_* */
@@ -101,6 +114,13 @@ typedef struct gpur_replay_config {
     float reward_clip;        /* a field "reward" of one float32 is clipped to [-reward_clip, reward_clip], however it
                                  comes: by step, by rows, by host arrays, by device arrays; 0: not. Default 0 */
     uint64_t seed;            /* of the draws; default 0 */
+    int32_t prioritized;      /* 1: every transition has a priority, see priority.h; default 0. The capacity may then be
+                                 2^31 - 1 at most */
+    int32_t weight_norm;      /* GPUR_WEIGHT_NORM_* */
+    float alpha;              /* a draw is in proportion to priority^alpha; 0 or more, default 0.6 */
+    float priority_offset;    /* added to every priority given and to a learner's |TD error|; 0 or more, default 1e-6 */
+    gpur_schedule beta;       /* exponent of the importance weights of gpur_replay_sample, by its number of draws so far
+                                 (batches); 0 or more, default 0.4 throughout */
 } gpur_replay_config;
 
 /* Sets every member to its default; `size` is sizeof(gpur_replay_config). The fields have none: set them. Any thread.
@@ -122,10 +142,13 @@ typedef struct gpur_replay_plan {
     int64_t row_pitch;     /* the same row on the device: row_bytes rounded up to 64 */
     int64_t ring_bytes;    /* device: capacity x row_pitch */
     int64_t feed_bytes;    /* device: blocks of the scatter feed, the visible window */
-    int64_t pinned_bytes;  /* host, pinned on CUDA: staging_blocks x update_size x row_pitch, and 2 x max_batch ids */
+    int64_t pinned_bytes;  /* host, pinned on CUDA: staging_blocks x update_size x row_pitch, and 2 x max_batch ids;
+                              of a prioritized replay as many priorities, and 256 bytes more */
     int64_t batch_bytes;   /* device: one batch of max_batch; there are as many as were alive at once, each for its
                               size */
-    int64_t device_bytes;  /* ring_bytes + feed_bytes: what gpur_replay_create takes at once */
+    int64_t device_bytes;  /* ring_bytes + feed_bytes + priority_bytes: what gpur_replay_create takes at once */
+    int64_t priority_bytes; /* device: of a prioritized replay 8.07 bytes a transition (8.1 with
+                               GPUR_WEIGHT_NORM_MEMORY), and 16 for each of max_batch; else 0 */
 } gpur_replay_plan;
 
 /* Plans without allocating. Any thread. GPUR_INVALID_ARGUMENT as gpur_replay_create, or `plan->size` was not set. */

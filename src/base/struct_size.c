@@ -16,7 +16,7 @@ int64_t gpur_struct_size(const char *name)
         STRUCT(gpur_field_info), STRUCT(gpur_replay_config), STRUCT(gpur_replay_plan),
         STRUCT(gpur_replay_stats), STRUCT(gpur_layer), STRUCT(gpur_network_config),
         STRUCT(gpur_schedule), STRUCT(gpur_optimizer_config), STRUCT(gpur_learner_config),
-        STRUCT(gpur_learner_stats), STRUCT(gpur_weight_info),
+        STRUCT(gpur_learner_stats), STRUCT(gpur_weight_info), STRUCT(gpur_priority_stats),
         STRUCT(gpur_checkpoint_options), STRUCT(gpur_checkpoint_info),
     };
     for (size_t i = 0; name && i < sizeof known / sizeof *known; i++)

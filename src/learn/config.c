@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 #include "learn/config.h"
 #include "learn/optimizer.h"
+#include "replay/priorities.h"
 
 #include <inttypes.h>
+#include <math.h>
 
 enum { MAX_ACT_BATCH = 1 << 20, MAX_UNROLL = 64 };
 
@@ -23,8 +25,6 @@ static gpur_status check_training(const gpur_learner_config *config, int64_t max
     GPUR_TRY(check_flag(config->double_dqn, "double_dqn"));
     GPUR_TRY(check_choice(config->loss, GPUR_LOSS_SQUARED, "loss", "GPUR_LOSS_HUBER or GPUR_LOSS_SQUARED (0, 1)"));
     GPUR_REQUIRE(config->huber_delta > 0.0f, "huber_delta is %g; it must be above 0", (double)config->huber_delta);
-    GPUR_TRY(check_choice(config->index_source, GPUR_UNIFORM_DISTINCT, "index_source",
-                          "GPUR_UNIFORM or GPUR_UNIFORM_DISTINCT (0, 1)"));
     GPUR_REQUIRE(config->batch_size >= 1 && config->batch_size <= max_batch,
                  "batch_size is %" PRId64 "; it must be 1 to the replay's max_batch, %" PRId64, config->batch_size,
                  max_batch);
@@ -47,13 +47,33 @@ static gpur_status check_acting(const gpur_learner_config *config)
     return GPUR_OK;
 }
 
-gpur_status gpur_learner_config_check(const gpur_learner_config *config, int64_t max_batch)
+static gpur_status check_source(const gpur_learner_config *config, const gpur_replay_config *replay)
+{
+    const gpur_schedule *const beta = &config->beta;
+    const int by_priority = gpur_source_has_priorities(config->index_source);
+    GPUR_REQUIRE(by_priority || config->index_source == GPUR_UNIFORM || config->index_source == GPUR_UNIFORM_DISTINCT,
+                 "index_source is %" PRId32 "; it must be GPUR_UNIFORM, GPUR_UNIFORM_DISTINCT, GPUR_PRIORITIZED or "
+                 "GPUR_PRIORITIZED_PLAIN (0, 1, 3, 4)",
+                 config->index_source);
+    GPUR_REQUIRE(!by_priority || replay->prioritized,
+                 "index_source is %" PRId32 ", by priority; the replay was made with prioritized 0",
+                 config->index_source);
+    GPUR_REQUIRE(beta->first >= 0.0f && beta->first < INFINITY && beta->last >= 0.0f && beta->last < INFINITY &&
+                     beta->begin >= 0 && beta->steps >= 0,
+                 "beta goes from %g to %g, from step %" PRId64 " on and over %" PRId64
+                 " steps; none of them may be below 0, or infinite",
+                 (double)beta->first, (double)beta->last, beta->begin, beta->steps);
+    return GPUR_OK;
+}
+
+gpur_status gpur_learner_config_check(const gpur_learner_config *config, const gpur_replay_config *replay)
 {
     const int32_t head = config->network.head;
     GPUR_REQUIRE(head == GPUR_HEAD_Q || head == GPUR_HEAD_DUELING,
                  "network.head is %" PRId32 "; a DQN learner needs GPUR_HEAD_Q (0) or GPUR_HEAD_DUELING (1)", head);
     GPUR_TRY(gpur_optimizer_check(&config->optimizer));
-    GPUR_TRY(check_training(config, max_batch));
+    GPUR_TRY(check_training(config, replay->max_batch));
+    GPUR_TRY(check_source(config, replay));
     GPUR_TRY(check_acting(config));
     GPUR_TRY(check_choice(config->math, GPUR_MATH_TF32, "math", "GPUR_MATH_FP32 or GPUR_MATH_TF32 (0, 1)"));
     GPUR_REQUIRE(config->unroll >= 1 && config->unroll <= MAX_UNROLL, "unroll is %" PRId32 "; it must be 1 to %d",

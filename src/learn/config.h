@@ -5,7 +5,7 @@
 #include "base/status.h"
 #include "gpureplay/learner.h"
 
-/* Refuses a learner's config out of range, but for its network (network.h). `max_batch` is the replay's. */
-gpur_status gpur_learner_config_check(const gpur_learner_config *config, int64_t max_batch);
+/* Refuses a learner's config out of range, but for its network (network.h). `replay` are its replay's settings. */
+gpur_status gpur_learner_config_check(const gpur_learner_config *config, const gpur_replay_config *replay);
 
 #endif

@@ -60,7 +60,7 @@ static gpur_status set_first_weights(gpur_learner *learner, gpur_stream *stream)
  * not begin with that. */
 static gpur_status warm_up(gpur_learner *learner, gpur_stream *stream)
 {
-    GPUR_TRY(gpur_step_record(&learner->step, stream));
+    GPUR_TRY(gpur_step_warm_up(&learner->step, stream));
     GPUR_TRY(set_first_weights(learner, stream));
     GPUR_TRY(gpur_rows_connect(&learner->rows, &learner->step, stream, learner->host_ids));
     return gpur_stream_sync(stream);
@@ -80,7 +80,7 @@ static gpur_status build(gpur_learner *learner, gpur_replay *replay, const gpur_
     GPUR_TRY(gpur_sized_read(config, sizeof *config, given, "gpur_learner_config"));
     GPUR_TRY(gpur_learn_fields_find(&fields, gpur_replay_schema(replay)));
     GPUR_TRY(gpur_network_build(&learner->network, &config->network, fields.features));
-    GPUR_TRY(gpur_learner_config_check(config, gpur_replay_settings(replay)->max_batch));
+    GPUR_TRY(gpur_learner_config_check(config, gpur_replay_settings(replay)));
     GPUR_TRY(open_parts(learner, &fields));
     GPUR_TRY(place_memory(learner));
     GPUR_TRY(gpur_step_connect(&learner->step, replay));

@@ -48,6 +48,7 @@ static void set_defaults(gpur_learner_config *config)
     config->max_act_batch = 64;
     config->math = GPUR_MATH_FP32;
     config->unroll = 8;
+    config->beta.first = config->beta.last = 0.4f;
     config->exploration.first = 1.0f;
     config->exploration.last = 0.1f;
 }

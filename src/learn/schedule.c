@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "gpureplay/learner.h"
+#include "gpureplay/schedule.h"
 
 #include "kernels/schedule.h" /* the formula the device follows, once */
 

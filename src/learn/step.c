@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "learn/step.h"
+#include "kernels/random.h"
+#include "replay/consumer.h"
 #include "replay/draw.h"
 
 #include <string.h>
@@ -48,6 +50,8 @@ static void place_batch(gpur_step *step, gpur_arena *arena)
     step->weight = gpur_arena_floats(arena, batch);
     step->id = gpur_arena_take(arena, batch * 8);
     step->ids = gpur_arena_take(arena, batch * 8);
+    if (gpur_source_has_priorities(step->config.index_source))
+        step->leaf = gpur_arena_take(arena, batch * 4);
 }
 
 /* The last sheets of both passes have the same pitch, as they are as wide. */
@@ -90,6 +94,27 @@ void gpur_step_place(gpur_step *step, gpur_arena *arena)
     step->td.bias_target = step->optimizer.target + step->network->head_bias;
 }
 
+/* What is drawn goes where the gather of its ids looks for them. */
+static void connect_priorities(gpur_step *step, gpur_replay *replay)
+{
+    const int64_t batch = step->config.batch_size;
+    const gpur_schedule *const beta = &step->config.beta;
+    step->replay = replay;
+    step->priorities = gpur_replay_priorities(replay);
+    step->by_priority = gpur_source_has_priorities(step->config.index_source);
+    if (!step->by_priority)
+        return;
+    step->draw_by_priority =
+        gpur_priorities_draw(step->priorities, step->config.index_source, batch, step->id, step->leaf);
+    step->draw_by_priority.seed = step->config.seed;
+    step->draw_by_priority.purpose = GPUR_DRAW_LEARN_PRIORITY;
+    step->draw_by_priority.step = &step->optimizer.state->step;
+    step->weigh = gpur_priorities_weights(step->priorities, batch, step->id, step->leaf, step->weight);
+    step->weigh.step = &step->optimizer.state->step;
+    step->weigh.beta_first = beta->first, step->weigh.beta_last = beta->last;
+    step->weigh.beta_begin = beta->begin, step->weigh.beta_steps = beta->steps;
+}
+
 gpur_status gpur_step_connect(gpur_step *step, gpur_replay *replay)
 {
     const int64_t batch = step->config.batch_size, pitch = step->online.pitch[0] * (int64_t)sizeof(float);
@@ -100,9 +125,11 @@ gpur_status gpur_step_connect(gpur_step *step, gpur_replay *replay)
         {step->fields.reward, step->reward, sizeof(float)},
     };
     gpur_draw_request request;
+    connect_priorities(step, replay);
     memset(&request, 0, sizeof request);
     request.fields = fields, request.field_count = sizeof fields / sizeof fields[0];
-    request.source = step->config.index_source;
+    request.source = step->by_priority ? GPUR_SOURCE_IDS : step->config.index_source;
+    request.ids = step->id;
     request.rows = batch;
     request.id = step->id, request.weight = step->weight, request.discount = step->discount;
     request.seed = step->config.seed, request.for_learner = 1;
@@ -116,29 +143,66 @@ gpur_status gpur_step_connect(gpur_step *step, gpur_replay *replay)
     return GPUR_OK;
 }
 
-static gpur_status train(const gpur_step *step, gpur_stream *stream, const gpur_gather_args *gather,
-                         const gpur_optimizer *optimizer)
+static gpur_status draw_held(const gpur_step *step, gpur_stream *stream)
+{
+    const int64_t batch = step->config.batch_size;
+    const gpur_grid grid = gpur_priorities_draw_grid(step->priorities, batch);
+    GPUR_TRY(gpur_launch_priority_draw(stream, grid, &step->draw_by_priority));
+    GPUR_TRY(gpur_launch_gather(stream, step->gather_grid, &step->draw));
+    return gpur_launch_priority_weights(stream, gpur_grid_elements(step->device, batch), &step->weigh);
+}
+
+/* In a graph nothing comes between a draw and its gather; where the function is called again, an append could. */
+static gpur_status draw(const gpur_step *step, gpur_stream *stream)
+{
+    if (!step->by_priority)
+        return gpur_launch_gather(stream, step->gather_grid, &step->draw);
+    gpur_consumer_hold(step->replay);
+    const gpur_status status = draw_held(step, stream);
+    gpur_consumer_let_go(step->replay);
+    return status;
+}
+
+/* `ids` NULL: nobody gets a new priority. */
+static gpur_status write_back(const gpur_step *step, gpur_stream *stream, const int64_t *ids)
+{
+    if (!ids)
+        return GPUR_OK;
+    return gpur_priorities_update(step->priorities, stream, step->config.batch_size, ids, step->td.td, 1);
+}
+
+/* Behind the gather. */
+static gpur_status train(const gpur_step *step, gpur_stream *stream, const gpur_optimizer *optimizer,
+                         const int64_t *new_priorities)
 {
     const int64_t batch = step->config.batch_size;
     const gpur_step_results results = {step->td.loss, step->td.q_taken, step->td.invalid, batch};
-    GPUR_TRY(gpur_launch_gather(stream, step->gather_grid, gather));
     GPUR_TRY(gpur_pass_forward(&step->online, stream, step->online.rows, optimizer->weights, step->workspace));
     GPUR_TRY(gpur_pass_forward(&step->target, stream, batch, optimizer->target, step->workspace));
     GPUR_TRY(gpur_launch_td_error(stream, gpur_grid_elements(step->device, batch), &step->td));
+    GPUR_TRY(write_back(step, stream, new_priorities));
     GPUR_TRY(gpur_backward_run(&step->backward, stream, optimizer->weights, optimizer->gradient, step->workspace));
     return gpur_optimizer_step(optimizer, stream, &results);
+}
+
+gpur_status gpur_step_warm_up(const gpur_step *step, gpur_stream *stream)
+{
+    GPUR_TRY(draw(step, stream));
+    return train(step, stream, &step->optimizer, NULL);
 }
 
 gpur_status gpur_step_record(void *context, gpur_stream *stream)
 {
     const gpur_step *const step = context;
-    return train(step, stream, &step->draw, &step->optimizer);
+    GPUR_TRY(draw(step, stream));
+    return train(step, stream, &step->optimizer, step->by_priority ? step->id : NULL);
 }
 
 gpur_status gpur_step_record_ids(void *context, gpur_stream *stream)
 {
     const gpur_step *const step = context;
-    return train(step, stream, &step->injected, &step->optimizer);
+    GPUR_TRY(gpur_launch_gather(stream, step->gather_grid, &step->injected));
+    return train(step, stream, &step->optimizer, step->priorities->device ? step->id : NULL);
 }
 
 /* The rows are there, however empty the replay is. */
@@ -147,5 +211,6 @@ gpur_status gpur_step_record_rows(void *context, gpur_stream *stream)
     const gpur_step_rows *const rows = context;
     gpur_optimizer optimizer = rows->step->optimizer;
     optimizer.window = rows->gather.window;
-    return train(rows->step, stream, &rows->gather, &optimizer);
+    GPUR_TRY(gpur_launch_gather(stream, rows->step->gather_grid, &rows->gather));
+    return train(rows->step, stream, &optimizer, NULL);
 }

@@ -2,9 +2,11 @@
 /*
  * One train step of DQN as one recorded function. All that changes from step to step is read from device memory.
  *
+ *   (draw by priority)
  *   gather -> x (2 B, features)  obs, then next_obs; rows padded to 16 bytes, the padding zero
+ *   (importance weights)
  *   online network on x (all of it for double DQN, else the first B rows); target network on the last B rows
- *   td_error -> loss and its gradient; backward over the first B rows; optimiser; end of the step
+ *   td_error -> loss and its gradient; (new priorities;) backward over the first B rows; optimiser; end of the step
  */
 #ifndef GPUR_LEARN_STEP_H
 #define GPUR_LEARN_STEP_H
@@ -12,6 +14,7 @@
 #include "learn/fields.h"
 #include "learn/optimizer.h"
 #include "learn/pass.h"
+#include "replay/priorities.h"
 
 typedef struct gpur_step {
     gpur_device *device;
@@ -30,6 +33,12 @@ typedef struct gpur_step {
     gpur_td_error_args td;
     gpur_gather_args draw, injected;
     gpur_grid gather_grid;
+    gpur_replay *replay;
+    const gpur_priorities *priorities; /* the replay's; no device in it: there are none */
+    int by_priority;                   /* 1: draws are */
+    uint32_t *leaf;                    /* (B) of the rows drawn so */
+    gpur_priority_draw_args draw_by_priority;
+    gpur_priority_weights_args weigh;
 } gpur_step;
 
 /* Makes the products; `network` must stay where it is. A failure leaves what gpur_step_close takes. */
@@ -40,6 +49,9 @@ void gpur_step_place(gpur_step *step, gpur_arena *arena);
 
 /* Once placed: where the rows come from. */
 gpur_status gpur_step_connect(gpur_step *step, gpur_replay *replay);
+
+/* One step as the first: it gives nobody a new priority. */
+gpur_status gpur_step_warm_up(const gpur_step *step, gpur_stream *stream);
 
 /* A gpur_record_fn each; `context` is the gpur_step. Draws, or trains on step->ids. */
 gpur_status gpur_step_record(void *context, gpur_stream *stream);

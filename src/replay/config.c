@@ -2,8 +2,10 @@
 #include "replay/config.h"
 
 #include "base/sized.h"
+#include "replay/priorities.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <string.h>
 
 enum { DEFAULT_UPDATE_SIZE = 2000, DEFAULT_MAX_BATCH = 4096 };
@@ -14,6 +16,9 @@ static const gpur_replay_config defaults = {
     .staging_blocks = 4,
     .min_size = 1,
     .gamma = 0.99f,
+    .alpha = 0.6f,
+    .priority_offset = 1e-6f,
+    .beta = {0.4f, 0.4f, 0, 0},
 };
 
 gpur_status gpur_replay_config_init(gpur_replay_config *config, uint64_t size)
@@ -46,8 +51,10 @@ gpur_status gpur_replay_config_preset(gpur_replay_config *config, const char *na
 
 static gpur_status check_choices(const gpur_replay_config *c)
 {
-    GPUR_REQUIRE(c->index_source == GPUR_UNIFORM || c->index_source == GPUR_UNIFORM_DISTINCT,
-                 "gpur_replay_config.index_source is %d; it must be GPUR_UNIFORM (0) or GPUR_UNIFORM_DISTINCT (1)",
+    GPUR_REQUIRE(c->index_source == GPUR_UNIFORM || c->index_source == GPUR_UNIFORM_DISTINCT ||
+                     c->index_source == GPUR_PRIORITIZED || c->index_source == GPUR_PRIORITIZED_PLAIN,
+                 "gpur_replay_config.index_source is %d; it must be GPUR_UNIFORM (0), GPUR_UNIFORM_DISTINCT (1), "
+                 "GPUR_PRIORITIZED (3) or GPUR_PRIORITIZED_PLAIN (4)",
                  (int)c->index_source);
     GPUR_REQUIRE(c->feed == GPUR_FEED_COPY || c->feed == GPUR_FEED_SCATTER,
                  "gpur_replay_config.feed is %d; it must be GPUR_FEED_COPY (0) or GPUR_FEED_SCATTER (1)", (int)c->feed);
@@ -107,6 +114,48 @@ static gpur_status check_sizes(gpur_replay_config *c, int64_t pitch)
     return GPUR_OK;
 }
 
+static gpur_status check_beta(const gpur_schedule *beta)
+{
+    GPUR_REQUIRE(beta->first >= 0.0f && beta->first < INFINITY && beta->last >= 0.0f && beta->last < INFINITY &&
+                     beta->begin >= 0 && beta->steps >= 0,
+                 "gpur_replay_config.beta goes from %g to %g, from draw %" PRId64 " on and over %" PRId64
+                 " draws; none of them may be below 0, or infinite",
+                 (double)beta->first, (double)beta->last, beta->begin, beta->steps);
+    return GPUR_OK;
+}
+
+/* A row's own priority, where it brings one. */
+static gpur_status check_priority_field(const gpur_schema *schema)
+{
+    const int32_t index = gpur_schema_find(schema, "priority");
+    const gpur_field_info *const field = &schema->fields[index < 0 ? 0 : index];
+    GPUR_REQUIRE(index < 0 || (field->dtype == GPUR_FLOAT32 && field->bytes == sizeof(float)),
+                 "field \"priority\" is %s of %" PRId64 " bytes; a prioritized replay needs one float32",
+                 gpur_dtype_name(field->dtype), field->bytes);
+    return GPUR_OK;
+}
+
+static gpur_status check_priorities(const gpur_replay_config *c, const gpur_schema *schema)
+{
+    GPUR_REQUIRE(c->prioritized == 0 || c->prioritized == 1, "gpur_replay_config.prioritized is %d; it must be 0 or 1",
+                 (int)c->prioritized);
+    GPUR_REQUIRE(c->prioritized || !gpur_source_has_priorities(c->index_source),
+                 "gpur_replay_config.index_source is %d, by priority; that needs prioritized = 1",
+                 (int)c->index_source);
+    GPUR_REQUIRE(c->weight_norm >= GPUR_WEIGHT_NORM_BATCH && c->weight_norm <= GPUR_WEIGHT_NORM_NONE,
+                 "gpur_replay_config.weight_norm is %d; it must be GPUR_WEIGHT_NORM_BATCH, MEMORY or NONE (0 to 2)",
+                 (int)c->weight_norm);
+    GPUR_REQUIRE(c->alpha >= 0.0f && c->alpha < INFINITY, "gpur_replay_config.alpha is %g; it must be 0 or more",
+                 (double)c->alpha);
+    GPUR_REQUIRE(c->priority_offset >= 0.0f && c->priority_offset < INFINITY,
+                 "gpur_replay_config.priority_offset is %g; it must be 0 or more", (double)c->priority_offset);
+    GPUR_REQUIRE(!c->prioritized || c->capacity <= INT32_MAX,
+                 "gpur_replay_config.capacity is %" PRId64 "; with priorities it must be at most %d", c->capacity,
+                 INT32_MAX);
+    GPUR_TRY(check_beta(&c->beta));
+    return c->prioritized ? check_priority_field(schema) : GPUR_OK;
+}
+
 gpur_status gpur_replay_config_check(const gpur_replay_config *given, gpur_replay_config *checked, gpur_schema *schema)
 {
     gpur_replay_config c = defaults;
@@ -114,6 +163,7 @@ gpur_status gpur_replay_config_check(const gpur_replay_config *given, gpur_repla
     GPUR_TRY(gpur_schema_build(schema, c.fields, c.field_count));
     GPUR_TRY(check_choices(&c));
     GPUR_TRY(check_sizes(&c, schema->pitch));
+    GPUR_TRY(check_priorities(&c, schema));
     c.size = sizeof c;
     c.fields = NULL;
     *checked = c;

@@ -98,6 +98,11 @@ gpur_status gpur_consumer_hold_ids(gpur_replay *replay, int64_t count, const int
     return status;
 }
 
+void gpur_consumer_hold(gpur_replay *replay)
+{
+    gpur_intake_lock(&replay->intake);
+}
+
 void gpur_consumer_let_go(gpur_replay *replay)
 {
     gpur_intake_unlock(&replay->intake);

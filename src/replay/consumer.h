@@ -48,4 +48,8 @@ gpur_status gpur_consumer_refuse_ids(gpur_replay *replay, int64_t count, const i
 gpur_status gpur_consumer_hold_ids(gpur_replay *replay, int64_t count, const int64_t *ids);
 void gpur_consumer_let_go(gpur_replay *replay);
 
+/* Likewise for a draw and its gather that are launches of their own: until gpur_consumer_let_go the device's window
+ * stays as it is, so that what was drawn is there to be gathered. */
+void gpur_consumer_hold(gpur_replay *replay);
+
 #endif

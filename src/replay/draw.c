@@ -109,3 +109,8 @@ const gpur_replay_config *gpur_replay_settings(gpur_replay *replay)
 {
     return &replay->config;
 }
+
+const gpur_priorities *gpur_replay_priorities(gpur_replay *replay)
+{
+    return &replay->intake.feed.priorities;
+}

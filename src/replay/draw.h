@@ -5,6 +5,7 @@
 
 #include "device/device.h"
 #include "gpureplay/replay.h"
+#include "replay/priorities.h"
 #include "replay/schema.h"
 
 /* Where one field of the rows goes. The widest copies need `to`, `pitch` and the field's place to be multiples of 16.
@@ -18,7 +19,8 @@ typedef struct gpur_draw_field {
 typedef struct gpur_draw_request {
     const gpur_draw_field *fields; /* (field_count) */
     int32_t field_count;           /* 0 to GPUR_MAX_FIELDS */
-    int32_t source;                /* GPUR_UNIFORM, GPUR_UNIFORM_DISTINCT or GPUR_SOURCE_IDS */
+    int32_t source;                /* GPUR_UNIFORM, GPUR_UNIFORM_DISTINCT or GPUR_SOURCE_IDS; after a draw by priority,
+                                      which is a launch of its own (replay/priorities.h), the last */
     int64_t rows;                  /* 1 to max_batch */
     int64_t *id;                   /* (rows) device memory; NULL: not wanted. -1 where no row was */
     float *weight;                 /* (rows) device memory; NULL: not wanted. 0 where no row was, else 1 */
@@ -40,5 +42,6 @@ gpur_grid gpur_draw_grid(gpur_replay *replay, int64_t rows);
 gpur_device *gpur_replay_device(gpur_replay *replay);
 const gpur_schema *gpur_replay_schema(gpur_replay *replay);
 const gpur_replay_config *gpur_replay_settings(gpur_replay *replay); /* as checked; `fields` is NULL */
+const gpur_priorities *gpur_replay_priorities(gpur_replay *replay);  /* its `device` is NULL where there are none */
 
 #endif

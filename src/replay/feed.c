@@ -27,7 +27,8 @@ gpur_status gpur_feed_build(gpur_feed *feed, gpur_device *device, const gpur_rep
     GPUR_TRY(gpur_stream_create_main(device, &feed->consumer));
     GPUR_TRY(gpur_stream_create(device, &feed->copier));
     GPUR_TRY(gpur_event_create(device, &feed->read));
-    return gpur_event_create(device, &feed->from_arrays);
+    GPUR_TRY(gpur_event_create(device, &feed->from_arrays));
+    return gpur_priorities_build(&feed->priorities, device, config, schema, feed->ring, feed->window, feed->consumer);
 }
 
 void gpur_feed_destroy(gpur_feed *feed)
@@ -36,6 +37,7 @@ void gpur_feed_destroy(gpur_feed *feed)
     gpur_stream_destroy(feed->consumer);
     gpur_event_destroy(feed->read);
     gpur_event_destroy(feed->from_arrays);
+    gpur_priorities_destroy(&feed->priorities);
     gpur_memory_free(feed->device, feed->block);
     gpur_memory_free(feed->device, feed->window);
     gpur_memory_free(feed->device, feed->ring);
@@ -47,8 +49,12 @@ static gpur_status show(gpur_feed *feed)
     if (!feed->stale)
         return GPUR_OK;
     const gpur_window_set_args args = {.window = feed->window, .value = feed->mirror};
+    const gpur_window old = feed->shown;
     feed->stale = 0;
-    return gpur_launch_window_set(feed->consumer, gpur_grid_single(feed->device), &args);
+    feed->shown = feed->mirror;
+    GPUR_TRY(gpur_priorities_leave(&feed->priorities, feed->consumer, &old, &feed->mirror));
+    GPUR_TRY(gpur_launch_window_set(feed->consumer, gpur_grid_single(feed->device), &args));
+    return gpur_priorities_enter(&feed->priorities, feed->consumer, &old, &feed->mirror);
 }
 
 void gpur_feed_hasten(gpur_feed *feed)

@@ -14,6 +14,7 @@
 
 #include "device/device.h"
 #include "replay/plan.h"
+#include "replay/priorities.h"
 
 typedef struct gpur_feed {
     gpur_device *device;       /* not held */
@@ -30,7 +31,10 @@ typedef struct gpur_feed {
     gpur_event *read;        /* launches that may read the rows that leave are done */
     gpur_event *from_arrays; /* arrays fed so far have been read */
 
+    gpur_priorities priorities; /* of the rows in the device's window */
+
     gpur_window mirror; /* what the next launch sees; told to the device when that launch begins */
+    gpur_window shown;  /* what the device has been told */
     int64_t soon, late; /* rows copied, to be published before the next launch, before the one after it */
     gpur_event *soon_copied, *late_copied; /* borrowed */
     int64_t launches;                      /* begun */

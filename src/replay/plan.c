@@ -3,6 +3,7 @@
 
 #include "base/sized.h"
 #include "replay/config.h"
+#include "replay/priorities.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -43,9 +44,11 @@ gpur_replay_plan gpur_plan(const gpur_replay_config *checked, const gpur_schema 
     const int64_t block_bytes = checked->update_size * schema->pitch;
     plan.ring_bytes = checked->capacity * schema->pitch;
     plan.feed_bytes = GPUR_WINDOW_BYTES + (checked->feed == GPUR_FEED_SCATTER ? block_bytes : 0);
-    plan.pinned_bytes = checked->staging_blocks * block_bytes + 2 * checked->max_batch * (int64_t)sizeof(int64_t);
+    plan.pinned_bytes = checked->staging_blocks * block_bytes + 2 * checked->max_batch * (int64_t)sizeof(int64_t) +
+                        gpur_priorities_pinned_bytes(checked);
     plan.batch_bytes = gpur_batch_lay_out(schema, checked->max_batch).bytes;
-    plan.device_bytes = plan.ring_bytes + plan.feed_bytes;
+    plan.priority_bytes = gpur_priorities_device_bytes(checked);
+    plan.device_bytes = plan.ring_bytes + plan.feed_bytes + plan.priority_bytes;
     return plan;
 }
 
@@ -60,6 +63,15 @@ static gpur_status fail_beside_ring(const gpur_replay_plan *plan, const gpur_rep
                      plan->feed_bytes, c->max_batch, plan->batch_bytes);
 }
 
+/* The capacity that `room` bytes hold. Of the priorities, 9 bytes a row are enough for leaves, raw and all levels, and
+ * 16 KiB for what is rounded up. */
+static int64_t rows_in(int64_t room, const gpur_replay_plan *plan, const gpur_replay_config *c)
+{
+    if (!c->prioritized)
+        return room / plan->row_pitch;
+    return (room - 16 * c->max_batch - 16384) / (plan->row_pitch + 9);
+}
+
 /* Staging shares the ring's memory where pinned memory is the device's. */
 gpur_status gpur_plan_check_fits(const gpur_replay_plan *plan, const gpur_replay_config *checked, gpur_device *device)
 {
@@ -67,16 +79,17 @@ gpur_status gpur_plan_check_fits(const gpur_replay_plan *plan, const gpur_replay
     GPUR_TRY(gpur_memory_available(device, &total, &available));
     const int64_t staging = gpur_device_is_cuda(device) ? 0 : plan->pinned_bytes;
     const int64_t beside = plan->feed_bytes + plan->batch_bytes + staging, room = available - beside;
-    if (plan->ring_bytes <= room)
+    const int64_t fits = rows_in(room, plan, checked);
+    if (plan->ring_bytes + plan->priority_bytes <= room)
         return GPUR_OK;
-    if (room / plan->row_pitch < checked->update_size + checked->max_batch)
+    if (fits < checked->update_size + checked->max_batch)
         return fail_beside_ring(plan, checked, device, available);
     return gpur_fail(GPUR_OUT_OF_MEMORY,
                      "a capacity of %" PRId64 " takes %" PRId64 " bytes of %s, %" PRId64
                      " more for the feed, a batch and staging; %" PRId64 " of %" PRId64
                      " are free: a capacity of %" PRId64 " fits",
-                     checked->capacity, plan->ring_bytes, gpur_device_name(device), beside, available, total,
-                     room / plan->row_pitch);
+                     checked->capacity, plan->ring_bytes + plan->priority_bytes, gpur_device_name(device), beside,
+                     available, total, fits);
 }
 
 gpur_status gpur_replay_plan_bytes(const gpur_replay_config *config, gpur_replay_plan *given)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Drawing a batch for a user. */
+#include "kernels/random.h"
 #include "replay/consumer.h"
 #include "replay/draw.h"
 #include "replay/replay.h"
@@ -34,8 +35,9 @@ static gpur_status prepare(gpur_replay *replay, gpur_batch *batch)
         .id = gpur_batch_array(batch, batch->layout.id),
         .weight = gpur_batch_array(batch, batch->layout.weight),
         .discount = batch->layout.discount < schema->count ? NULL : gpur_batch_array(batch, batch->layout.discount),
-        .source = replay->config.index_source,
-        .ids = gpur_batch_array(batch, batch->layout.id), /* where injected ids have been put */
+        .source = gpur_source_has_priorities(replay->config.index_source) ? GPUR_SOURCE_IDS
+                                                                          : replay->config.index_source,
+        .ids = gpur_batch_array(batch, batch->layout.id), /* where injected ids, or those drawn by priority, are put */
         .seed = replay->config.seed,
     };
     return gpur_draw_prepare(replay, &request, &batch->args);
@@ -51,6 +53,42 @@ static gpur_status launch_gather(gpur_replay *replay, gpur_batch *batch, int32_t
     return gpur_launch_gather(stream, gpur_draw_grid(replay, batch->count), &batch->args);
 }
 
+static gpur_status draw_and_gather(gpur_replay *replay, gpur_batch *batch, gpur_stream *stream)
+{
+    const gpur_priorities *const priorities = gpur_replay_priorities(replay);
+    gpur_priority_draw_args args =
+        gpur_priorities_draw(priorities, replay->config.index_source, batch->count,
+                             gpur_batch_array(batch, batch->layout.id), priorities->leaf);
+    args.seed = replay->config.seed;
+    args.step_value = (uint64_t)replay->draws;
+    args.purpose = GPUR_DRAW_PRIORITY;
+    GPUR_TRY(gpur_launch_priority_draw(stream, gpur_priorities_draw_grid(priorities, batch->count), &args));
+    return launch_gather(replay, batch, GPUR_SOURCE_IDS, stream);
+}
+
+static gpur_status weigh(gpur_replay *replay, gpur_batch *batch, gpur_stream *stream)
+{
+    const gpur_priorities *const priorities = gpur_replay_priorities(replay);
+    const gpur_schedule *const beta = &replay->config.beta;
+    gpur_priority_weights_args args =
+        gpur_priorities_weights(priorities, batch->count, gpur_batch_array(batch, batch->layout.id), priorities->leaf,
+                                gpur_batch_array(batch, batch->layout.weight));
+    args.step_value = (uint64_t)replay->draws;
+    args.beta_first = beta->first, args.beta_last = beta->last;
+    args.beta_begin = beta->begin, args.beta_steps = beta->steps;
+    return gpur_launch_priority_weights(stream, gpur_grid_elements(replay->device, batch->count), &args);
+}
+
+static gpur_status launch_by_priority(gpur_replay *replay, gpur_batch *batch, gpur_stream *stream)
+{
+    gpur_consumer_hold(replay);
+    gpur_status status = draw_and_gather(replay, batch, stream);
+    if (status == GPUR_OK)
+        status = weigh(replay, batch, stream);
+    gpur_consumer_let_go(replay);
+    return status;
+}
+
 static gpur_status hand_out(gpur_batch *batch, gpur_stream *stream, void *native)
 {
     GPUR_TRY(gpur_event_record(batch->filled, stream));
@@ -62,7 +100,9 @@ static gpur_status hand_out(gpur_batch *batch, gpur_stream *stream, void *native
 
 static gpur_status draw(gpur_replay *replay, gpur_batch *batch, gpur_stream *stream, void *native)
 {
-    GPUR_TRY(launch_gather(replay, batch, replay->config.index_source, stream));
+    const int32_t source = replay->config.index_source;
+    GPUR_TRY(gpur_source_has_priorities(source) ? launch_by_priority(replay, batch, stream)
+                                                : launch_gather(replay, batch, source, stream));
     replay->draws++;
     return hand_out(batch, stream, native);
 }

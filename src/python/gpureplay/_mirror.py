@@ -17,7 +17,8 @@ OK, INVALID_ARGUMENT, OUT_OF_MEMORY, TOO_FEW, WOULD_BLOCK, UNAVAILABLE, DEVICE_E
 FILE_ERROR, INTERRUPTED = 6, 7
 EXECUTOR_INLINE, EXECUTOR_THREAD = 0, 1
 FLOAT32, FLOAT16, UINT8, INT32, INT64, BOOL = 1, 2, 3, 4, 5, 6
-UNIFORM, UNIFORM_DISTINCT = 0, 1
+UNIFORM, UNIFORM_DISTINCT, PRIORITIZED, PRIORITIZED_PLAIN = 0, 1, 3, 4
+WEIGHT_NORM_BATCH, WEIGHT_NORM_MEMORY, WEIGHT_NORM_NONE = 0, 1, 2
 FEED_COPY, FEED_SCATTER = 0, 1
 FLUSH_AUTO, FLUSH_MANUAL = 0, 1
 WHEN_FULL_WAIT, WHEN_FULL_ERROR = 0, 1
@@ -85,6 +86,11 @@ class FieldInfo(Sized):
     ]
 
 
+class Schedule(ctypes.Structure):
+    c_name = "gpur_schedule"
+    _fields_ = [*_members(c_float, "first last"), *_members(c_int64, "begin steps")]
+
+
 class ReplayConfig(Sized):
     c_name = "gpur_replay_config"
     _fields_ = [
@@ -97,6 +103,9 @@ class ReplayConfig(Sized):
         *_members(c_int64, "min_size max_batch"),
         *_members(c_float, "gamma reward_clip"),
         ("seed", c_uint64),
+        *_members(c_int32, "prioritized weight_norm"),
+        *_members(c_float, "alpha priority_offset"),
+        ("beta", Schedule),
     ]
 
 
@@ -105,6 +114,7 @@ class ReplayPlan(Sized):
     _fields_ = [
         ("size", c_uint64),
         *_members(c_int64, "row_bytes row_pitch ring_bytes feed_bytes pinned_bytes batch_bytes device_bytes"),
+        ("priority_bytes", c_int64),
     ]
 
 
@@ -119,14 +129,20 @@ class ReplayStats(Sized):
     ]
 
 
+class PriorityStats(Sized):
+    c_name = "gpur_priority_stats"
+    _fields_ = [
+        ("size", c_uint64),
+        *_members(c_float, "alpha beta"),
+        ("total", c_double),
+        *_members(c_float, "max_priority min_priority"),
+        *_members(c_int64, "drawable updates stale invalid"),
+    ]
+
+
 class Layer(Struct):
     c_name = "gpur_layer"
     _fields_ = _members(c_int32, "units activation")
-
-
-class Schedule(Struct):
-    c_name = "gpur_schedule"
-    _fields_ = [*_members(c_float, "first last"), *_members(c_int64, "begin steps")]
 
 
 class NetworkConfig(Struct):
@@ -161,6 +177,7 @@ class LearnerConfig(Sized):
         ("exploration", Schedule),
         ("seed", c_uint64),
         *_members(c_int32, "host_batches reserved2"),
+        ("beta", Schedule),
     ]
 
 
@@ -202,8 +219,8 @@ class CheckpointInfo(Sized):
 
 
 STRUCTS: list[type[Struct]] = [
-    DeviceConfig, DeviceInfo, Field, FieldInfo, ReplayConfig, ReplayPlan, ReplayStats, Layer, Schedule, NetworkConfig,
-    OptimizerConfig, LearnerConfig, LearnerStats, WeightInfo, CheckpointOptions, CheckpointInfo,
+    DeviceConfig, DeviceInfo, Field, FieldInfo, ReplayConfig, ReplayPlan, ReplayStats, PriorityStats, Layer, Schedule,
+    NetworkConfig, OptimizerConfig, LearnerConfig, LearnerStats, WeightInfo, CheckpointOptions, CheckpointInfo,
 ]
 
 PROGRESS_FN = ctypes.CFUNCTYPE(c_int32, c_void_p, c_int64, c_int64)
@@ -238,6 +255,12 @@ FUNCTIONS = {
     "gpur_replay_gather": (_STATUS, [_P, _I64, _P, _P, _P]),
     "gpur_replay_resample": (_STATUS, [_P, _P, _P]),
     "gpur_replay_get_stats": (_STATUS, [_P, _P]),
+    "gpur_replay_update_priorities": (_STATUS, [_P, _I64, _P, _P, _P]),
+    "gpur_replay_get_priorities": (_STATUS, [_P, _I64, _P, _P]),
+    "gpur_replay_set_alpha": (_STATUS, [_P, _F32]),
+    "gpur_replay_set_beta": (_STATUS, [_P, _F32]),
+    "gpur_replay_get_priority_stats": (_STATUS, [_P, _P]),
+    "gpur_replay_check_priorities": (_STATUS, [_P, _P]),
     "gpur_batch_count": (_I64, [_P]),
     "gpur_batch_get_array": (_STATUS, [_P, _TEXT, _P, _P]),
     "gpur_batch_sync": (_STATUS, [_P]),

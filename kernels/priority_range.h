@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef GPUR_PRIORITY_RANGE_H
+#define GPUR_PRIORITY_RANGE_H
+
+#include "tree.h"
+
+/* What one thread has come to, and what its rows get that have no good priority of their own. */
+typedef struct gpur_range_tally {
+    float most;
+    uint32_t most_leaf;
+    uint64_t invalid;
+    uint32_t most_of_rows;
+} gpur_range_tally;
+
+/* The priority that the row in this slot brings, and its leaf. */
+GPUR_FN float gpur_range_priority(const gpur_priority_range_args *a, int64_t slot, gpur_range_tally *tally,
+                                  uint32_t *leaf)
+{
+    float p = -1.0f;
+    *leaf = tally->most_leaf;
+    if (a->priority_offset < 0)
+        return tally->most;
+    memcpy(&p, a->ring + slot * a->pitch + a->priority_offset, sizeof p);
+    p = gpur_priority_with(p, a->offset);
+    if (p < 0.0f) {
+        tally->invalid++;
+        return tally->most;
+    }
+    const uint32_t bits = gpur_priority_bits(p);
+    tally->most_of_rows = bits > tally->most_of_rows ? bits : tally->most_of_rows;
+    *leaf = gpur_leaf_of(p, a->tree.state->alpha);
+    return p;
+}
+
+/* My slots of one node; by how much its leaves change in all. */
+GPUR_FN uint64_t gpur_range_slots(gpur_place at, const gpur_priority_range_args *a, int64_t first, int64_t last,
+                                  gpur_range_tally *tally)
+{
+    uint64_t change = 0;
+    for (int64_t slot = first + at.thread; slot < last; slot += at.threads) {
+        uint32_t leaf = 0;
+        const float p = a->enter ? gpur_range_priority(a, slot, tally, &leaf) : 0.0f;
+        change += (uint64_t)leaf - (uint64_t)a->tree.leaf[slot];
+        a->tree.leaf[slot] = leaf;
+        a->tree.raw[slot] = p;
+    }
+    return change;
+}
+
+/* Adds what the leaves of one node come to to all above them, once a warp. */
+GPUR_FN void gpur_range_add(gpur_place at, const gpur_tree *tree, int64_t node, uint64_t change)
+{
+    change = gpur_warp_sum_u64(at, change);
+    if (gpur_lane(at) != 0 || change == 0)
+        return;
+    for (int l = 0; l < tree->levels; l++)
+        gpur_atomic_add_u64(&tree->sum[l][node >> l * GPUR_TREE_SHIFT], change);
+}
+
+GPUR_FN void gpur_range_settle(gpur_place at, const gpur_tree *tree)
+{
+    gpur_priority_state *const state = tree->state;
+    if (at.block == 0 && at.thread == 0 && state->most_of_rows > state->most)
+        state->most = state->most_of_rows;
+}
+
+/* A node of 128 leaves a block. */
+GPUR_FN void gpur_range_set(gpur_place at, const gpur_priority_range_args *a)
+{
+    gpur_priority_state *const state = a->tree.state;
+    const int64_t first = a->first_slot, last = first + a->rows, first_node = first >> GPUR_TREE_SHIFT;
+    const gpur_span nodes = gpur_block_rows(at, ((last - 1) >> GPUR_TREE_SHIFT) - first_node + 1);
+    gpur_range_tally tally;
+    tally.most = gpur_priority_of(state->most);
+    tally.most_leaf = gpur_leaf_of(tally.most, state->alpha);
+    tally.invalid = 0, tally.most_of_rows = 0;
+    for (int64_t n = nodes.first; n < nodes.last; n += nodes.step) {
+        const int64_t begin = (first_node + n) * GPUR_TREE_FAN, end = begin + GPUR_TREE_FAN;
+        const uint64_t change = gpur_range_slots(at, a, begin < first ? first : begin, end < last ? end : last, &tally);
+        gpur_range_add(at, &a->tree, first_node + n, change);
+    }
+    if (tally.invalid)
+        gpur_atomic_add_u64((uint64_t *)&state->invalid, tally.invalid);
+    if (tally.most_of_rows)
+        gpur_atomic_max_u32(&state->most_of_rows, tally.most_of_rows);
+}
+
+GPUR_KERNEL(priority_range)
+{
+    if (a->settle)
+        gpur_range_settle(at, &a->tree);
+    else if (a->rows > 0)
+        gpur_range_set(at, a);
+}
+
+#endif

@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef GPUR_PRIORITY_REBUILD_H
+#define GPUR_PRIORITY_REBUILD_H
+
+#include "tree.h"
+
+GPUR_FN void gpur_rebuild_leaves(gpur_place at, const gpur_priority_rebuild_args *a)
+{
+    const gpur_span span = gpur_grid_span(at, a->count);
+    for (int64_t i = span.first; i < span.last; i += span.step)
+        a->tree.leaf[a->first + i] = gpur_leaf_of(a->tree.raw[a->first + i], a->alpha);
+    if (at.block == 0 && at.thread == 0)
+        a->tree.state->alpha = a->alpha;
+}
+
+/* A node a warp. */
+GPUR_FN void gpur_rebuild_nodes(gpur_place at, const gpur_priority_rebuild_args *a)
+{
+    const gpur_span rows = gpur_warp_rows(at, a->count);
+    for (int64_t i = rows.first; i < rows.last; i += rows.step) {
+        const int64_t node = a->first + i;
+        if (!a->only_least) {
+            const uint64_t sum = gpur_tree_node_sum(at, &a->tree, a->level, node);
+            if (gpur_lane(at) == 0)
+                a->tree.sum[a->level][node] = sum;
+        }
+        if (a->tree.least[0]) {
+            const uint32_t least = gpur_tree_node_least(at, &a->tree, a->level, node);
+            if (gpur_lane(at) == 0)
+                a->tree.least[a->level][node] = least;
+        }
+    }
+}
+
+GPUR_KERNEL(priority_rebuild)
+{
+    if (a->level < 0)
+        gpur_rebuild_leaves(at, a);
+    else
+        gpur_rebuild_nodes(at, a);
+}
+
+#endif

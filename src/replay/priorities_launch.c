@@ -1,0 +1,190 @@
+/* SPDX-License-Identifier: MIT */
+/* Each of the tree's kernels, in its good shape. */
+#include "replay/priorities.h"
+
+enum {
+    ONE_BLOCK = 4096, /* updates that one block does in one launch */
+    NODE_BYTES = GPUR_TREE_FAN * 8,
+    NODES_A_BLOCK = 4,
+    DRAW_BYTES = 256, /* a warp a draw; a CPU's block is worth starting for a few hundred of them */
+};
+_Static_assert(sizeof(gpur_priority_draw_args) <= GPUR_MAX_ARGS, "a queued launch has room for its arguments");
+
+int gpur_source_has_priorities(int32_t index_source)
+{
+    return index_source == GPUR_PRIORITIZED || index_source == GPUR_PRIORITIZED_PLAIN;
+}
+
+/* A node a warp. */
+static gpur_grid grid_of_nodes(const gpur_priorities *p, int64_t nodes)
+{
+    return gpur_grid_rows(p->device, nodes, NODES_A_BLOCK, NODE_BYTES);
+}
+
+/* Smallest leaves above slots, level by level. */
+static gpur_status refresh_least(const gpur_priorities *p, gpur_stream *stream, int64_t first_slot, int64_t rows)
+{
+    for (int32_t l = 0; p->tree.least[0] && l < p->tree.levels; l++) {
+        const int shift = (l + 1) * GPUR_TREE_SHIFT;
+        const int64_t first = first_slot >> shift, count = ((first_slot + rows - 1) >> shift) - first + 1;
+        const gpur_priority_rebuild_args args = {
+            .tree = p->tree, .first = first, .count = count, .level = l, .only_least = 1};
+        GPUR_TRY(gpur_launch_priority_rebuild(stream, grid_of_nodes(p, count), &args));
+    }
+    return GPUR_OK;
+}
+
+static gpur_status set_run(const gpur_priorities *p, gpur_stream *stream, int enter, int64_t first_slot, int64_t rows)
+{
+    const gpur_priority_range_args args = {
+        .tree = p->tree,
+        .ring = p->ring,
+        .pitch = p->pitch,
+        .first_slot = first_slot,
+        .rows = rows,
+        .priority_offset = p->priority_offset,
+        .enter = enter,
+        .offset = p->offset,
+    };
+    if (rows == 0)
+        return GPUR_OK;
+    GPUR_TRY(
+        gpur_launch_priority_range(stream, gpur_grid_rows(p->device, rows / GPUR_TREE_FAN + 1, 1, NODE_BYTES), &args));
+    return refresh_least(p, stream, first_slot, rows);
+}
+
+/* Rows by id, in one run of slots, or in two at the ring's end. */
+static gpur_status set_ids(const gpur_priorities *p, gpur_stream *stream, int enter, int64_t first_id, int64_t last_id)
+{
+    const int64_t rows = last_id - first_id, first_slot = first_id % p->tree.capacity;
+    const int64_t to_end = p->tree.capacity - first_slot, head = rows < to_end ? rows : to_end;
+    if (rows <= 0)
+        return GPUR_OK;
+    GPUR_TRY(set_run(p, stream, enter, first_slot, head));
+    return set_run(p, stream, enter, 0, rows - head);
+}
+
+static int64_t smaller(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+static int64_t larger(int64_t a, int64_t b)
+{
+    return a > b ? a : b;
+}
+
+gpur_status gpur_priorities_leave(const gpur_priorities *p, gpur_stream *stream, const gpur_window *old,
+                                  const gpur_window *next)
+{
+    if (!p->device)
+        return GPUR_OK;
+    return set_ids(p, stream, 0, old->first_id, smaller(next->first_id, old->first_id + old->count));
+}
+
+gpur_status gpur_priorities_enter(const gpur_priorities *p, gpur_stream *stream, const gpur_window *old,
+                                  const gpur_window *next)
+{
+    const gpur_priority_range_args settle = {.tree = p->tree, .settle = 1};
+    if (!p->device)
+        return GPUR_OK;
+    const int64_t first = larger(old->first_id + old->count, next->first_id), last = next->first_id + next->count;
+    GPUR_TRY(set_ids(p, stream, 1, first, last));
+    if (p->priority_offset < 0 || first >= last)
+        return GPUR_OK;
+    return gpur_launch_priority_range(stream, gpur_grid_single(p->device), &settle);
+}
+
+gpur_priority_draw_args gpur_priorities_draw(const gpur_priorities *p, int32_t index_source, int64_t rows, int64_t *id,
+                                             uint32_t *leaf)
+{
+    const gpur_priority_draw_args args = {
+        .tree = p->tree,
+        .window = p->window,
+        .id = id,
+        .leaf = leaf,
+        .batch = rows,
+        .stratified = index_source == GPUR_PRIORITIZED,
+    };
+    return args;
+}
+
+gpur_grid gpur_priorities_draw_grid(const gpur_priorities *p, int64_t rows)
+{
+    return gpur_grid_rows(p->device, rows, 1, DRAW_BYTES);
+}
+
+gpur_priority_weights_args gpur_priorities_weights(const gpur_priorities *p, int64_t rows, const int64_t *id,
+                                                   const uint32_t *leaf, float *weight)
+{
+    const gpur_priority_weights_args args = {
+        .tree = p->tree,
+        .window = p->window,
+        .id = id,
+        .leaf = leaf,
+        .weight = weight,
+        .batch = rows,
+        .norm = p->norm,
+    };
+    return args;
+}
+
+/* Few rows by one block, which waits for all its threads between the parts; many in a launch a part. */
+gpur_status gpur_priorities_update(const gpur_priorities *p, gpur_stream *stream, int64_t count, const int64_t *ids,
+                                   const float *values, int quiet)
+{
+    const gpur_grid grid = gpur_grid_elements(p->device, count);
+    const int32_t levels = p->tree.least[0] ? p->tree.levels : 0;
+    gpur_priority_update_args args = {
+        .tree = p->tree,
+        .window = p->window,
+        .id = ids,
+        .priority = values,
+        .count = count,
+        .offset = p->offset,
+        .part = GPUR_UPDATE_ALL,
+        .quiet = quiet,
+    };
+    if (count <= ONE_BLOCK || grid.blocks == 1)
+        return gpur_launch_priority_update(stream, gpur_grid_single(p->device), &args);
+    for (args.part = GPUR_UPDATE_CLEAR; args.part < GPUR_UPDATE_LEAST + levels; args.part++)
+        GPUR_TRY(gpur_launch_priority_update(stream, grid, &args));
+    return GPUR_OK;
+}
+
+static gpur_grid grid_of_level(const gpur_priorities *p, int32_t level)
+{
+    const int64_t count = gpur_tree_nodes(&p->tree, level);
+    return level < 0 ? gpur_grid_elements(p->device, count) : grid_of_nodes(p, count);
+}
+
+gpur_status gpur_priorities_rebuild(const gpur_priorities *p, gpur_stream *stream, float alpha)
+{
+    gpur_priority_rebuild_args args = {.tree = p->tree, .alpha = alpha};
+    for (args.level = -1; args.level < p->tree.levels; args.level++) {
+        args.count = gpur_tree_nodes(&p->tree, args.level);
+        GPUR_TRY(gpur_launch_priority_rebuild(stream, grid_of_level(p, args.level), &args));
+    }
+    return GPUR_OK;
+}
+
+static gpur_status walk(const gpur_priorities *p, gpur_stream *stream)
+{
+    gpur_priority_survey_args args = {.tree = p->tree, .window = p->window, .found = p->found};
+    for (args.level = -1; args.level < p->tree.levels; args.level++) {
+        args.count = gpur_tree_nodes(&p->tree, args.level);
+        GPUR_TRY(gpur_launch_priority_survey(stream, grid_of_level(p, args.level), &args));
+    }
+    return GPUR_OK;
+}
+
+gpur_status gpur_priorities_survey(const gpur_priorities *p, gpur_stream *stream)
+{
+    const gpur_priority_found nothing = {.least = UINT32_MAX};
+    *p->host_found = nothing;
+    GPUR_TRY(gpur_copy(stream, p->found, p->host_found, sizeof nothing));
+    GPUR_TRY(walk(p, stream));
+    GPUR_TRY(gpur_copy(stream, p->host_found, p->found, sizeof nothing));
+    GPUR_TRY(gpur_copy(stream, p->host_state, p->tree.state, sizeof *p->host_state));
+    return gpur_copy(stream, p->host_total, p->tree.sum[p->tree.levels - 1], sizeof *p->host_total);
+}
