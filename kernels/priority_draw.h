@@ -110,17 +110,38 @@ GPUR_FN void gpur_prefetch_lines(const void *memory, int64_t bytes)
         gpur_prefetch((const char *)memory + line);
 }
 
+/* The children of a node of this level, soon to be read. */
+GPUR_FN void gpur_prefetch_children(const gpur_tree *tree, int32_t level, int64_t node)
+{
+    if (level > 0)
+        gpur_prefetch_lines(tree->sum[level - 1] + node * GPUR_TREE_FAN, GPUR_TREE_FAN * 8);
+    else
+        gpur_prefetch_lines(tree->leaf + node * GPUR_TREE_FAN, GPUR_TREE_FAN * 4);
+}
+
+GPUR_FN void gpur_draw_hand_begin(const gpur_tree *tree, const gpur_pick_top *top, gpur_draw_hand *hand)
+{
+    for (int32_t i = 0; i < hand->rows; i++) {
+        hand->node[i] = gpur_pick_from_top(top, &hand->u[i]);
+        gpur_prefetch_children(tree, tree->levels - 2, hand->node[i]);
+    }
+}
+
 GPUR_FN void gpur_draw_hand_descend(const gpur_tree *tree, int32_t level, gpur_draw_hand *hand)
 {
     for (int32_t i = 0; i < hand->rows; i++) {
         const int64_t first = hand->node[i] * GPUR_TREE_FAN;
-        const int64_t node = first + gpur_pick_node(tree->sum[level] + first, &hand->u[i]);
-        const int64_t below = node * GPUR_TREE_FAN;
-        if (level > 0)
-            gpur_prefetch_lines(tree->sum[level - 1] + below, GPUR_TREE_FAN * 8);
-        else
-            gpur_prefetch_lines(tree->leaf + below, GPUR_TREE_FAN * 4);
-        hand->node[i] = node;
+        hand->node[i] = first + gpur_pick_node(tree->sum[level] + first, &hand->u[i]);
+        gpur_prefetch_children(tree, level, hand->node[i]);
+    }
+}
+
+GPUR_FN void gpur_draw_hand_end(const gpur_priority_draw_of *draw, const gpur_priority_draw_args *a,
+                                gpur_draw_hand *hand)
+{
+    for (int32_t i = 0; i < hand->rows; i++) {
+        const int64_t first = hand->node[i] * GPUR_TREE_FAN;
+        gpur_priority_put(draw, a, hand->first + i, first + gpur_pick_leaf(a->tree.leaf + first, &hand->u[i]));
     }
 }
 
@@ -128,18 +149,21 @@ GPUR_FN void gpur_priority_draw_alone(gpur_place at, const gpur_priority_draw_of
                                       const gpur_priority_draw_args *a)
 {
     const gpur_span span = gpur_block_rows(at, a->batch);
+    const int32_t levels = a->tree.levels;
     gpur_strata_walk walk = gpur_strata_walk_from(&draw->strata, span.first);
+    gpur_pick_top top;
     gpur_draw_hand hand;
+    if (levels > 1)
+        gpur_pick_top_of(a->tree.sum[levels - 2], &top);
     for (hand.first = span.first; hand.first < span.last; hand.first += hand.rows) {
         const int64_t left = span.last - hand.first;
         hand.rows = (int32_t)(left < GPUR_DRAW_HAND ? left : GPUR_DRAW_HAND);
         gpur_draw_hand_units(draw, a, &walk, &hand);
-        for (int32_t l = a->tree.levels - 2; l >= 0; l--)
+        if (levels > 1)
+            gpur_draw_hand_begin(&a->tree, &top, &hand);
+        for (int32_t l = levels - 3; l >= 0; l--)
             gpur_draw_hand_descend(&a->tree, l, &hand);
-        for (int32_t i = 0; i < hand.rows; i++) {
-            const int64_t first = hand.node[i] * GPUR_TREE_FAN;
-            gpur_priority_put(draw, a, hand.first + i, first + gpur_pick_leaf(a->tree.leaf + first, &hand.u[i]));
-        }
+        gpur_draw_hand_end(draw, a, &hand);
     }
 }
 

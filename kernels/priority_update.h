@@ -107,63 +107,92 @@ GPUR_FN void gpur_update_least(gpur_place at, const gpur_priority_update_args *a
     }
 }
 
-/* The first two parts for one thread that nobody else disturbs, with plain sums. */
-enum { GPUR_UPDATE_AHEAD = 16 };
+/*
+ * The first two parts for one thread that nobody else disturbs, in one pass: a row that has had its first new priority is
+ * marked by the sign of what is kept, until the end. A tile of rows is worked out, and their lines asked for, while the
+ * tile before is carried out.
+ */
+enum { GPUR_UPDATE_TILE = 64 };
+#define GPUR_MARK 0x80000000u
 
-GPUR_FN void gpur_update_prefetch(const gpur_priority_update_args *a, const gpur_window *window, int64_t i)
+typedef struct gpur_update_tile {
+    int64_t slot[GPUR_UPDATE_TILE]; /* -1: refused */
+    float p[GPUR_UPDATE_TILE];
+    uint32_t leaf[GPUR_UPDATE_TILE];
+    int32_t rows;
+} gpur_update_tile;
+
+GPUR_FN void gpur_update_tile_prefetch(const gpur_tree *tree, const gpur_update_tile *tile)
 {
-    const int64_t slot = i < a->count ? gpur_tree_slot(&a->tree, window, a->id[i]) : -1;
-    if (slot < 0)
-        return;
-    gpur_prefetch(&a->tree.leaf[slot]);
-    gpur_prefetch(&a->tree.raw[slot]);
-    gpur_prefetch(&a->tree.sum[0][slot >> GPUR_TREE_SHIFT]);
+    for (int32_t i = 0; i < tile->rows; i++) {
+        const int64_t slot = tile->slot[i] < 0 ? 0 : tile->slot[i];
+        gpur_prefetch(&tree->leaf[slot]);
+        gpur_prefetch(&tree->raw[slot]);
+        gpur_prefetch(&tree->sum[0][slot >> GPUR_TREE_SHIFT]);
+    }
 }
 
-GPUR_FN void gpur_update_add(const gpur_tree *tree, int64_t slot, uint64_t x)
+GPUR_FN void gpur_update_tile_of(const gpur_priority_update_args *a, const gpur_window *window, int64_t first,
+                                 gpur_update_tile *tile, gpur_update_tally *tally)
 {
-    for (int l = 0; l < tree->levels; l++)
-        tree->sum[l][slot >> (l + 1) * GPUR_TREE_SHIFT] += x;
+    const int64_t left = a->count - first;
+    const float alpha = a->tree.state->alpha;
+    tile->rows = (int32_t)(left < 0 ? 0 : left < GPUR_UPDATE_TILE ? left : GPUR_UPDATE_TILE);
+    for (int32_t i = 0; i < tile->rows; i++) {
+        tile->slot[i] = gpur_tree_slot(&a->tree, window, a->id[first + i]);
+        tile->p[i] = gpur_priority_with(a->priority[first + i], a->offset);
+    }
+    gpur_update_tile_prefetch(&a->tree, tile);
+    for (int32_t i = 0; i < tile->rows; i++)
+        tile->leaf[i] = gpur_leaf_of(tile->p[i], alpha);
+    for (int32_t i = 0; i < tile->rows; i++) {
+        const int good = tile->p[i] >= 0.0f, there = tile->slot[i] >= 0;
+        tally->invalid += !good, tally->stale += good && !there, tally->updates += good && there;
+        tile->slot[i] = good ? tile->slot[i] : -1;
+    }
 }
 
-GPUR_FN void gpur_update_clear_alone(const gpur_priority_update_args *a, const gpur_window *window)
+GPUR_FN void gpur_update_tile_run(const gpur_tree *tree, const gpur_update_tile *tile, gpur_update_tally *tally)
 {
-    for (int64_t i = 0; i < GPUR_UPDATE_AHEAD; i++)
-        gpur_update_prefetch(a, window, i);
-    for (int64_t i = 0; i < a->count; i++) {
-        float p;
-        const int64_t slot = gpur_update_row(a, window, i, &p);
-        gpur_update_prefetch(a, window, i + GPUR_UPDATE_AHEAD);
-        if (slot < 0)
+    uint32_t *const raw = (uint32_t *)tree->raw;
+    for (int32_t i = 0; i < tile->rows; i++) {
+        const int64_t slot = tile->slot[i];
+        const uint32_t bits = gpur_priority_bits(tile->p[i]);
+        if (slot < 0 || (raw[slot] & GPUR_MARK && bits <= (raw[slot] & ~GPUR_MARK)))
             continue;
-        gpur_update_add(&a->tree, slot, 0 - (uint64_t)a->tree.leaf[slot]);
-        a->tree.leaf[slot] = 0;
-        a->tree.raw[slot] = 0.0f;
+        const uint64_t change = (uint64_t)tile->leaf[i] - (uint64_t)tree->leaf[slot];
+        tree->leaf[slot] = tile->leaf[i];
+        raw[slot] = bits | GPUR_MARK;
+        for (int l = 0; l + 1 < tree->levels; l++)
+            tree->sum[l][slot >> (l + 1) * GPUR_TREE_SHIFT] += change;
+        tally->total += change;
+        tally->most = bits > tally->most ? bits : tally->most;
+    }
+}
+
+GPUR_FN void gpur_update_unmark(const gpur_priority_update_args *a, const gpur_window *window)
+{
+    uint32_t *const raw = (uint32_t *)a->tree.raw;
+    for (int64_t i = 0; i < a->count; i++) {
+        const int64_t slot = gpur_tree_slot(&a->tree, window, a->id[i]);
+        if (slot >= 0)
+            raw[slot] &= ~GPUR_MARK;
     }
 }
 
 GPUR_FN void gpur_update_alone(gpur_place at, const gpur_priority_update_args *a)
 {
     const gpur_window window = *a->window;
-    const float alpha = a->tree.state->alpha;
     gpur_update_tally tally = gpur_update_begin();
-    gpur_update_clear_alone(a, &window);
-    for (int64_t i = 0; i < a->count; i++) {
-        float p;
-        const int64_t slot = gpur_update_row(a, &window, i, &p);
-        tally.invalid += p < 0.0f;
-        tally.stale += p >= 0.0f && slot < 0;
-        if (slot < 0)
-            continue;
-        const uint32_t bits = gpur_priority_bits(p), leaf = gpur_leaf_of(p, alpha), before = a->tree.leaf[slot];
-        if (leaf > before) {
-            gpur_update_add(&a->tree, slot, leaf - before);
-            a->tree.leaf[slot] = leaf;
-        }
-        a->tree.raw[slot] = p > a->tree.raw[slot] ? p : a->tree.raw[slot];
-        tally.most = bits > tally.most ? bits : tally.most;
-        tally.updates++;
+    gpur_update_tile tiles[2];
+    int now = 0;
+    gpur_update_tile_of(a, &window, 0, &tiles[now], &tally);
+    for (int64_t next = GPUR_UPDATE_TILE; tiles[now].rows > 0; next += GPUR_UPDATE_TILE) {
+        gpur_update_tile_of(a, &window, next, &tiles[1 - now], &tally);
+        gpur_update_tile_run(&a->tree, &tiles[now], &tally);
+        now = 1 - now;
     }
+    gpur_update_unmark(a, &window);
     gpur_update_end(at, a, &tally);
 }
 

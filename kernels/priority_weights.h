@@ -38,7 +38,7 @@ GPUR_KERNEL(priority_weights)
     const float beta = gpur_schedule_value(a->beta_first, a->beta_last, a->beta_begin, a->beta_steps, step);
     for (int64_t b = span.first; b < span.last; b += span.step) {
         const uint32_t leaf = a->leaf[b];
-        const float weight = leaf == 0 ? 1.0f : powf((float)(unit / (double)leaf), beta);
+        const float weight = leaf == 0 ? 1.0f : (float)gpur_power(unit / (double)(leaf == 0 ? 1 : leaf), (double)beta);
         a->weight[b] = a->id[b] < 0 ? 0.0f : weight;
     }
 }

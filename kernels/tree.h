@@ -8,6 +8,7 @@
 
 #include "args_priority.h"
 #include "collective.h"
+#include "power.h"
 
 /* Children of a node that one lane looks at. */
 enum { GPUR_LANE_CHILDREN = GPUR_TREE_FAN / GPUR_WARP };
@@ -39,13 +40,14 @@ GPUR_FN float gpur_priority_with(float p, float offset)
     return p >= 0.0f && sum < INFINITY ? sum : -1.0f;
 }
 
-/* round(p^alpha 2^20), 1 to 2^32 - 1; 0 for p = 0, whatever alpha: 0^0 is 0 here. */
+/* p^alpha 2^20 to the nearest whole number, 1 to 2^32 - 1; 0 for p = 0, whatever alpha: 0^0 is 0 here. Without branches:
+ * a loop of these becomes vectors. */
 GPUR_FN uint32_t gpur_leaf_of(float p, float alpha)
 {
-    if (!(p > 0.0f))
-        return 0;
-    const double x = (double)powf(p, alpha) * GPUR_LEAF_ONE + 0.5;
-    return x >= 4294967295.0 ? UINT32_MAX : x < 2.0 ? 1 : (uint32_t)x;
+    const double x = gpur_power(p > 0.0f ? (double)p : 1.0, (double)alpha) * GPUR_LEAF_ONE;
+    const double within = x < 1.0 ? 1.0 : x > 4294967295.0 ? 4294967295.0 : x;
+    const uint32_t leaf = (uint32_t)gpur_bits_of(within + 4503599627370496.0); /* 2^52 */
+    return p > 0.0f ? leaf : 0;
 }
 
 /* The slot of the row with this id, or -1 where the window has none. */

@@ -55,18 +55,42 @@ GPUR_FN int64_t gpur_warp_find(gpur_place at, const gpur_tree *tree, uint64_t u)
 }
 
 /*
- * By one thread: eight groups of 16, then the 16 children of one of them, without a branch, so that several descents
- * overlap. `into` is u on the way in and out.
+ * By one thread, without a branch, so that several descents overlap: halves of a node by the sum of the first of them,
+ * which compilers make vectors of, until eight children are left.
  */
-enum { GPUR_PICK_GROUP = 16, GPUR_PICK_GROUPS = GPUR_TREE_FAN / GPUR_PICK_GROUP };
+enum { GPUR_PICK_LAST = 8 };
 
-/* The first of n numbers whose prefix sum exceeds u, which loses what is before it. */
-GPUR_FN int64_t gpur_pick_of(const uint64_t *x, int n, uint64_t *u)
+/* Goes to the second half where u is not in the first, whose sum is `sum`. */
+GPUR_FN int64_t gpur_pick_half(uint64_t sum, int half, uint64_t *u)
+{
+    const int past = sum <= *u;
+    *u -= past ? sum : 0;
+    return past ? half : 0;
+}
+
+GPUR_FN uint64_t gpur_sum_u64(const uint64_t *x, int n)
+{
+    uint64_t sum = 0;
+    for (int i = 0; i < n; i++)
+        sum += x[i];
+    return sum;
+}
+
+GPUR_FN uint64_t gpur_sum_u32(const uint32_t *x, int n)
+{
+    uint64_t sum = 0;
+    for (int i = 0; i < n; i++)
+        sum += x[i];
+    return sum;
+}
+
+/* The first of the last numbers whose prefix sum exceeds u, which loses what is before it. */
+GPUR_FN int64_t gpur_pick_last(const uint64_t *x, uint64_t *u)
 {
     const uint64_t wanted = *u;
     uint64_t sum = 0, below = 0;
     int64_t found = 0;
-    for (int i = 0; i + 1 < n; i++) {
+    for (int i = 0; i + 1 < GPUR_PICK_LAST; i++) {
         sum += x[i];
         found += sum <= wanted;
         below = sum <= wanted ? sum : below;
@@ -77,30 +101,47 @@ GPUR_FN int64_t gpur_pick_of(const uint64_t *x, int n, uint64_t *u)
 
 GPUR_FN int64_t gpur_pick_node(const uint64_t *node, uint64_t *u)
 {
-    uint64_t groups[GPUR_PICK_GROUPS];
-    for (int g = 0; g < GPUR_PICK_GROUPS; g++) {
-        uint64_t sum = 0;
-        for (int i = 0; i < GPUR_PICK_GROUP; i++)
-            sum += node[g * GPUR_PICK_GROUP + i];
-        groups[g] = sum;
-    }
-    const int64_t group = gpur_pick_of(groups, GPUR_PICK_GROUPS, u) * GPUR_PICK_GROUP;
-    return group + gpur_pick_of(node + group, GPUR_PICK_GROUP, u);
+    int64_t first = gpur_pick_half(gpur_sum_u64(node, 64), 64, u);
+    first += gpur_pick_half(gpur_sum_u64(node + first, 32), 32, u);
+    first += gpur_pick_half(gpur_sum_u64(node + first, 16), 16, u);
+    first += gpur_pick_half(gpur_sum_u64(node + first, 8), 8, u);
+    return first + gpur_pick_last(node + first, u);
 }
 
 GPUR_FN int64_t gpur_pick_leaf(const uint32_t *leaf, uint64_t *u)
 {
-    uint64_t groups[GPUR_PICK_GROUPS], children[GPUR_PICK_GROUP];
-    for (int g = 0; g < GPUR_PICK_GROUPS; g++) {
-        uint64_t sum = 0;
-        for (int i = 0; i < GPUR_PICK_GROUP; i++)
-            sum += leaf[g * GPUR_PICK_GROUP + i];
-        groups[g] = sum;
+    uint64_t last[GPUR_PICK_LAST];
+    int64_t first = gpur_pick_half(gpur_sum_u32(leaf, 64), 64, u);
+    first += gpur_pick_half(gpur_sum_u32(leaf + first, 32), 32, u);
+    first += gpur_pick_half(gpur_sum_u32(leaf + first, 16), 16, u);
+    first += gpur_pick_half(gpur_sum_u32(leaf + first, 8), 8, u);
+    for (int i = 0; i < GPUR_PICK_LAST; i++)
+        last[i] = leaf[first + i];
+    return first + gpur_pick_last(last, u);
+}
+
+/* The node below the root, from which every descent begins, as prefix sums: worked out once for many descents. */
+typedef struct gpur_pick_top {
+    uint64_t before[GPUR_TREE_FAN]; /* sum of the children before each */
+} gpur_pick_top;
+
+GPUR_FN void gpur_pick_top_of(const uint64_t *node, gpur_pick_top *top)
+{
+    uint64_t sum = 0;
+    for (int i = 0; i < GPUR_TREE_FAN; i++) {
+        top->before[i] = sum;
+        sum += node[i];
     }
-    const int64_t group = gpur_pick_of(groups, GPUR_PICK_GROUPS, u) * GPUR_PICK_GROUP;
-    for (int i = 0; i < GPUR_PICK_GROUP; i++)
-        children[i] = leaf[group + i];
-    return group + gpur_pick_of(children, GPUR_PICK_GROUP, u);
+}
+
+/* The last child with no more than u before it; of those, the others are 0. */
+GPUR_FN int64_t gpur_pick_from_top(const gpur_pick_top *top, uint64_t *u)
+{
+    int64_t first = 0;
+    for (int half = GPUR_TREE_FAN / 2; half > 0; half /= 2)
+        first += top->before[first + half] <= *u ? half : 0;
+    *u -= top->before[first];
+    return first;
 }
 
 #endif

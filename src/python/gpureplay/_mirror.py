@@ -86,7 +86,7 @@ class FieldInfo(Sized):
     ]
 
 
-class Schedule(ctypes.Structure):
+class Schedule(Struct):
     c_name = "gpur_schedule"
     _fields_ = [*_members(c_float, "first last"), *_members(c_int64, "begin steps")]
 
