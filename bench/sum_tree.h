@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Prioritized replay as it is commonly written for a CPU, and plainly: a binary tree of sums in double, one array, whose
- * nodes n have the children 2 n and 2 n + 1; draws walk down it and updates walk up it [Schaul et al. 2016, appendix
- * B.2.1]. One thread, nothing but indices, priorities and weights.
+ * Prioritized replay as it is commonly written for a CPU, and plainly: a binary tree of sums in double, one array,
+ * whose nodes n have the children 2 n and 2 n + 1; draws walk down it and updates walk up it [Schaul et al. 2016,
+ * appendix B.2.1]. One thread, nothing but indices, priorities and weights.
  */
 #ifndef BENCH_SUM_TREE_H
 #define BENCH_SUM_TREE_H

@@ -122,6 +122,9 @@ typedef struct gpur_priority_range_args {
     int32_t priority_offset; /* bytes from the start of a row to its priority, a float32; -1: there is none */
     int32_t enter, settle;
     float offset;
+    gpur_window *window; /* (1) the window that no longer has rows that leave: in the same launch, so that nothing comes
+                            between; NULL: it stays */
+    gpur_window next;
 } gpur_priority_range_args;
 
 /* Nodes `first` to first + count - 1 of a level from their children; level -1: leaves from their priorities, by

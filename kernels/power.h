@@ -22,8 +22,8 @@ GPUR_FN uint64_t gpur_bits_of(double x)
     return bits;
 }
 
-/* x = 2^k z with z from sqrt(1/2) to sqrt(2), and log2 z = 2 / ln 2 artanh((z - 1) / (z + 1)) by its series. Integers get
- * into doubles and out of them by way of a large power of two, of which they are the last bits. */
+/* x = 2^k z with z from sqrt(1/2) to sqrt(2), and log2 z = 2 / ln 2 artanh((z - 1) / (z + 1)) by its series. Integers
+ * get into doubles and out of them by way of a large power of two, of which they are the last bits. */
 GPUR_FN double gpur_log2(double x)
 {
     const uint64_t bits = gpur_bits_of(x), above = bits - 0x3FE6A09E667F3BCDu + ((uint64_t)1024 << 52);
@@ -46,7 +46,8 @@ GPUR_FN double gpur_log2(double x)
 GPUR_FN double gpur_exp2(double y)
 {
     const double within = y < -150.0 ? -150.0 : y > 150.0 ? 150.0 : y;
-    const double shifted = within + 6755399441055744.0, f = (within - (shifted - 6755399441055744.0)) * 0.69314718055994531;
+    const double shifted = within + 6755399441055744.0,
+                 f = (within - (shifted - 6755399441055744.0)) * 0.69314718055994531;
     double sum = 1.0 / 39916800.0;
     sum = sum * f + 1.0 / 3628800.0;
     sum = sum * f + 1.0 / 362880.0;

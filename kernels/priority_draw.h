@@ -73,7 +73,7 @@ GPUR_FN void gpur_priority_draw_together(gpur_place at, const gpur_priority_draw
 
 /* Rows that one thread takes down the tree together, a level at a time, so that what they read comes at the same time.
  */
-enum { GPUR_DRAW_HAND = 64 };
+enum { GPUR_DRAW_HAND = 32 };
 
 typedef struct gpur_draw_hand {
     int64_t first;

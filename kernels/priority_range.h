@@ -71,6 +71,8 @@ GPUR_FN void gpur_range_set(gpur_place at, const gpur_priority_range_args *a)
     const int64_t first = a->first_slot, last = first + a->rows, first_node = first >> GPUR_TREE_SHIFT;
     const gpur_span nodes = gpur_block_rows(at, ((last - 1) >> GPUR_TREE_SHIFT) - first_node + 1);
     gpur_range_tally tally;
+    if (a->window && at.block == 0 && at.thread == 0)
+        *a->window = a->next;
     tally.most = gpur_priority_of(state->most);
     tally.most_leaf = gpur_leaf_of(tally.most, state->alpha);
     tally.invalid = 0, tally.most_of_rows = 0;

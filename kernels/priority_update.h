@@ -108,9 +108,9 @@ GPUR_FN void gpur_update_least(gpur_place at, const gpur_priority_update_args *a
 }
 
 /*
- * The first two parts for one thread that nobody else disturbs, in one pass: a row that has had its first new priority is
- * marked by the sign of what is kept, until the end. A tile of rows is worked out, and their lines asked for, while the
- * tile before is carried out.
+ * The first two parts for one thread that nobody else disturbs, in one pass: a row that has had its first new priority
+ * is marked by the sign of what is kept, until the end. A tile of rows is worked out, and their lines asked for, while
+ * the tile before is carried out.
  */
 enum { GPUR_UPDATE_TILE = 64 };
 #define GPUR_MARK 0x80000000u

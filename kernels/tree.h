@@ -40,8 +40,8 @@ GPUR_FN float gpur_priority_with(float p, float offset)
     return p >= 0.0f && sum < INFINITY ? sum : -1.0f;
 }
 
-/* p^alpha 2^20 to the nearest whole number, 1 to 2^32 - 1; 0 for p = 0, whatever alpha: 0^0 is 0 here. Without branches:
- * a loop of these becomes vectors. */
+/* p^alpha 2^20 to the nearest whole number, 1 to 2^32 - 1; 0 for p = 0, whatever alpha: 0^0 is 0 here. Without
+ * branches: a loop of these becomes vectors. */
 GPUR_FN uint32_t gpur_leaf_of(float p, float alpha)
 {
     const double x = gpur_power(p > 0.0f ? (double)p : 1.0, (double)alpha) * GPUR_LEAF_ONE;

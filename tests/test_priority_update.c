@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* New priorities: what leaves they make, that no order of them matters, and that every node stays the sum of its
  * children, in any shape of launch. */
-#include "kernels/place.h"
+#include "kernels/power.h"
 #include "reference_priority.h"
 #include "replay_kit.h"
 #include "test.h"
@@ -44,6 +44,22 @@ TEST(a_leaf_is_the_priority_to_the_power_of_alpha)
             check_leaf(&rig, priorities[i], (double)alphas[a]);
         tree_close(&rig);
     }
+}
+
+/* The power that makes leaves and weights, against the C library's, over all that a float can be. */
+TEST(powers_are_good_to_ten_digits)
+{
+    uint64_t random = 3;
+    for (int i = 0; i < 200000; i++) {
+        const float x = (float)ldexp(1.0 + (double)kit_below(&random, 1 << 23) / 8388608.0,
+                                     (int)kit_below(&random, 270) - 145);
+        const double a = (double)kit_below(&random, 4000) / 1000.0 - 2.0, want = pow((double)x, a);
+        if (want > 1e-44 && want < 1e44)
+            CHECK_NEAR(gpur_power((double)x, a), want, 1e-10 * want);
+        CHECK(gpur_power((double)x, 0.0) == 1.0);
+    }
+    CHECK(gpur_power(1.0, 0.6) == 1.0);
+    CHECK(gpur_power(4.0, 0.5) == 2.0);
 }
 
 /* Rows and priorities, half of them on a few hot leaves; and what each slot then has. */
@@ -207,6 +223,7 @@ int main(int argc, char **argv)
 {
     test_main_begin(argc, argv);
     RUN(a_leaf_is_the_priority_to_the_power_of_alpha);
+    RUN(powers_are_good_to_ten_digits);
     RUN(racing_updates_keep_every_node_exact_and_the_largest_duplicate);
     RUN(few_and_many_updates_come_out_alike);
     RUN(bad_priorities_and_stale_ids_are_counted_and_change_nothing);

@@ -82,8 +82,7 @@ static gpur_status set_first(gpur_priorities *p, gpur_stream *stream, float alph
 }
 
 gpur_status gpur_priorities_build(gpur_priorities *p, gpur_device *device, const gpur_replay_config *checked,
-                                  const gpur_schema *schema, const void *ring, const gpur_window *window,
-                                  gpur_stream *stream)
+                                  const gpur_schema *schema, const void *ring, gpur_window *window, gpur_stream *stream)
 {
     const int32_t field = gpur_schema_find(schema, "priority");
     if (!checked->prioritized)

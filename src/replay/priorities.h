@@ -14,7 +14,7 @@ typedef struct gpur_priorities {
     gpur_device *device; /* not held; NULL: the replay has no priorities, and nothing else here is set */
     unsigned char *memory, *pinned;
     gpur_tree tree;
-    const gpur_window *window; /* (1) device: the feed's */
+    gpur_window *window;       /* (1) device: the feed's */
     const unsigned char *ring; /* the feed's */
     int64_t pitch;
     int32_t priority_offset; /* bytes from the start of a row to the priority that it brings; -1: none */
@@ -44,12 +44,15 @@ int64_t gpur_priorities_pinned_bytes(const gpur_replay_config *checked);
 /* `ring` and `window` are device memory; `stream` is waited for. A failure leaves what gpur_priorities_destroy
  * takes. */
 gpur_status gpur_priorities_build(gpur_priorities *priorities, gpur_device *device, const gpur_replay_config *checked,
-                                  const gpur_schema *schema, const void *ring, const gpur_window *window,
+                                  const gpur_schema *schema, const void *ring, gpur_window *window,
                                   gpur_stream *stream);
 void gpur_priorities_destroy(gpur_priorities *priorities);
 
-/* The device's window goes from `old` to `next`. Before it does, rows that are in the old one alone lose their leaves;
- * after it, rows that are in the next one alone get theirs. */
+/*
+ * The device's window goes from `old` to `next`. Before it does, rows that are in the old one alone lose their leaves,
+ * and leave the device's window with them, since an update that came between would give them new ones. After it, rows
+ * that are in the next one alone get theirs; until then they are not drawn.
+ */
 gpur_status gpur_priorities_leave(const gpur_priorities *priorities, gpur_stream *stream, const gpur_window *old,
                                   const gpur_window *next);
 gpur_status gpur_priorities_enter(const gpur_priorities *priorities, gpur_stream *stream, const gpur_window *old,

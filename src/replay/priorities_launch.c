@@ -34,34 +34,34 @@ static gpur_status refresh_least(const gpur_priorities *p, gpur_stream *stream, 
     return GPUR_OK;
 }
 
-static gpur_status set_run(const gpur_priorities *p, gpur_stream *stream, int enter, int64_t first_slot, int64_t rows)
+/* `left` NULL: the rows enter; else what the window is without them. */
+static gpur_status set_run(const gpur_priorities *p, gpur_stream *stream, int64_t first_slot, int64_t rows,
+                           const gpur_window *left)
 {
-    const gpur_priority_range_args args = {
+    gpur_priority_range_args args = {
         .tree = p->tree,
         .ring = p->ring,
         .pitch = p->pitch,
         .first_slot = first_slot,
         .rows = rows,
         .priority_offset = p->priority_offset,
-        .enter = enter,
+        .enter = !left,
         .offset = p->offset,
     };
-    if (rows == 0)
-        return GPUR_OK;
-    GPUR_TRY(
-        gpur_launch_priority_range(stream, gpur_grid_rows(p->device, rows / GPUR_TREE_FAN + 1, 1, NODE_BYTES), &args));
+    if (left)
+        args.window = p->window, args.next = *left;
+    const gpur_grid grid = gpur_grid_rows(p->device, rows / GPUR_TREE_FAN + 1, 1, NODE_BYTES);
+    GPUR_TRY(gpur_launch_priority_range(stream, grid, &args));
     return refresh_least(p, stream, first_slot, rows);
 }
 
-/* Rows by id, in one run of slots, or in two at the ring's end. */
-static gpur_status set_ids(const gpur_priorities *p, gpur_stream *stream, int enter, int64_t first_id, int64_t last_id)
+static gpur_status leave_run(const gpur_priorities *p, gpur_stream *stream, gpur_window *window, int64_t rows)
 {
-    const int64_t rows = last_id - first_id, first_slot = first_id % p->tree.capacity;
-    const int64_t to_end = p->tree.capacity - first_slot, head = rows < to_end ? rows : to_end;
-    if (rows <= 0)
-        return GPUR_OK;
-    GPUR_TRY(set_run(p, stream, enter, first_slot, head));
-    return set_run(p, stream, enter, 0, rows - head);
+    const int64_t first_slot = window->first_slot;
+    window->first_id += rows;
+    window->first_slot = window->first_id % p->tree.capacity;
+    window->count -= rows;
+    return set_run(p, stream, first_slot, rows, window);
 }
 
 static int64_t smaller(int64_t a, int64_t b)
@@ -74,25 +74,41 @@ static int64_t larger(int64_t a, int64_t b)
     return a > b ? a : b;
 }
 
+/* In one run of slots, or in two at the ring's end. */
+static int64_t run_of(const gpur_priorities *p, int64_t first_id, int64_t rows)
+{
+    return smaller(rows, p->tree.capacity - first_id % p->tree.capacity);
+}
+
 gpur_status gpur_priorities_leave(const gpur_priorities *p, gpur_stream *stream, const gpur_window *old,
                                   const gpur_window *next)
 {
+    gpur_window window = *old;
     if (!p->device)
         return GPUR_OK;
-    return set_ids(p, stream, 0, old->first_id, smaller(next->first_id, old->first_id + old->count));
+    const int64_t last = smaller(next->first_id, old->first_id + old->count);
+    while (window.first_id < last)
+        GPUR_TRY(leave_run(p, stream, &window, run_of(p, window.first_id, last - window.first_id)));
+    return GPUR_OK;
+}
+
+static gpur_status settle(const gpur_priorities *p, gpur_stream *stream)
+{
+    const gpur_priority_range_args args = {.tree = p->tree, .settle = 1};
+    return p->priority_offset < 0 ? GPUR_OK : gpur_launch_priority_range(stream, gpur_grid_single(p->device), &args);
 }
 
 gpur_status gpur_priorities_enter(const gpur_priorities *p, gpur_stream *stream, const gpur_window *old,
                                   const gpur_window *next)
 {
-    const gpur_priority_range_args settle = {.tree = p->tree, .settle = 1};
     if (!p->device)
         return GPUR_OK;
     const int64_t first = larger(old->first_id + old->count, next->first_id), last = next->first_id + next->count;
-    GPUR_TRY(set_ids(p, stream, 1, first, last));
-    if (p->priority_offset < 0 || first >= last)
-        return GPUR_OK;
-    return gpur_launch_priority_range(stream, gpur_grid_single(p->device), &settle);
+    for (int64_t id = first, rows; id < last; id += rows) {
+        rows = run_of(p, id, last - id);
+        GPUR_TRY(set_run(p, stream, id % p->tree.capacity, rows, NULL));
+    }
+    return first < last ? settle(p, stream) : GPUR_OK;
 }
 
 gpur_priority_draw_args gpur_priorities_draw(const gpur_priorities *p, int32_t index_source, int64_t rows, int64_t *id,
