@@ -147,9 +147,14 @@ TEST(making_a_learner_changes_no_priority)
 {
     const gpur_learner_config config = config_of(GPUR_PRIORITIZED);
     gpur_priority_stats stats = {.size = sizeof stats};
-    gpur_learner *const learner = open_learner(&config, 0);
-    CHECK(learner);
+    gpur_learner *learner = NULL;
+    gpur_batch *batch = NULL;
+    CHECK_OK(world_open_prioritized(&world, device, WORLD_ROWS, 0));
+    CHECK_OK(gpur_replay_sample(world.replay, 1, NULL, &batch)); /* the rows are now there to be drawn */
+    gpur_batch_release(batch);
+    CHECK_OK(gpur_learner_create(world.replay, &config, &learner));
     CHECK_OK(gpur_replay_get_priority_stats(world.replay, &stats));
+    CHECK_EQUAL(stats.drawable, WORLD_ROWS);
     CHECK_EQUAL(stats.updates, 0);
     CHECK_EQUAL(stats.stale, 0);
     close_learner(learner);
