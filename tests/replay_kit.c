@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "replay_kit.h"
 
+#include "device/device.h"
+
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -243,4 +245,11 @@ gpur_replay_config kit_plain_config(int64_t capacity, int64_t update_size, int64
     gpur_replay_config config = kit_config(fields, 3, capacity, update_size, max_batch);
     config.flush = flush;
     return config;
+}
+
+int64_t kit_straight_rows(gpur_device *device, const gpur_replay_config *config, int64_t row_bytes)
+{
+    const int64_t pitch = (row_bytes + 63) / 64 * 64;
+    const int auto_copy = config->flush == GPUR_FLUSH_AUTO && config->feed == GPUR_FEED_COPY;
+    return auto_copy && gpur_device_works_at_once(device) ? (8192 + pitch - 1) / pitch : 0;
 }

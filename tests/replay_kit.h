@@ -69,4 +69,8 @@ double kit_chi_square(const int64_t *counts, int64_t cells);
 /* A config of three fields, float32 a (5), bool terminated and int64 b, of these sizes and this way of flushing. */
 gpur_replay_config kit_plain_config(int64_t capacity, int64_t update_size, int64_t max_batch, int32_t flush);
 
+/* From how many rows on an append that finds nothing staged is fed at once: where work is done before the call returns,
+ * 8 KiB or more that the next draw is to see anyway need no staging. 0: none is. */
+int64_t kit_straight_rows(gpur_device *device, const gpur_replay_config *config, int64_t row_bytes);
+
 #endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
 /* Random schedules of everything a replay does, beside the naive model, compared after every operation. */
-#include "device/device.h"
 #include "priority_model.h"
 #include "replay_kit.h"
 #include "test.h"
@@ -47,14 +46,6 @@ static const gpur_field schemas[][5] = {
      {"c", GPUR_INT64, {0}}},
 };
 
-/* Where work is done before the call returns, 8 KiB or more that the next draw is to see anyway need no staging. */
-static int64_t straight_rows(const world *w)
-{
-    const int64_t pitch = (w->kit.row_bytes + 63) / 64 * 64;
-    const int auto_copy = w->config.flush == GPUR_FLUSH_AUTO && w->config.feed == GPUR_FEED_COPY;
-    return auto_copy && gpur_device_works_at_once(w->device) ? (8192 + pitch - 1) / pitch : 0;
-}
-
 /* Exponents 0 and 1 leave no rounding to argue about; beta 0 makes all weights 1, as the kit wants them. */
 static void set_priorities(world *w, uint64_t seed)
 {
@@ -87,7 +78,7 @@ static int begin(world *w, uint64_t seed)
             return 0;
     w->kit = kit_of(w->replay, w->config.gamma);
     reference_begin(&w->model, &w->config, (capacity + 2 * update) * OPERATIONS);
-    w->model.straight = straight_rows(w);
+    w->model.straight = kit_straight_rows(w->device, &w->config, w->kit.row_bytes);
     priority_model_begin(&w->priorities, &w->model, &w->config, seed % SCHEMAS == SCHEMAS - 1);
     return 1;
 }
