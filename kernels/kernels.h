@@ -8,6 +8,7 @@
 #ifndef GPUR_KERNELS_H
 #define GPUR_KERNELS_H
 
+#include "args_conv.h"
 #include "args_learn.h"
 #include "args_priority.h"
 #include "args_replay.h"
@@ -15,7 +16,8 @@
 #define GPUR_KERNEL_LIST(X)                                                                                            \
     GPUR_REPLAY_KERNEL_LIST(X)                                                                                         \
     GPUR_PRIORITY_KERNEL_LIST(X)                                                                                       \
-    GPUR_LEARN_KERNEL_LIST(X)
+    GPUR_LEARN_KERNEL_LIST(X)                                                                                          \
+    GPUR_CONV_KERNEL_LIST(X)
 
 #define GPUR_KERNEL_ID_LINE(name) GPUR_KERNEL_ID_##name,
 enum { GPUR_KERNEL_LIST(GPUR_KERNEL_ID_LINE) GPUR_KERNEL_COUNT };

@@ -58,7 +58,8 @@ GPUR_FN void gpur_layer_backward_total(const float *parts, int64_t width, int64_
         total[i] = sum[i];
 }
 
-GPUR_KERNEL(layer_backward)
+/* These tiles of columns, by the whole block. */
+GPUR_FN void gpur_columns_backward(gpur_place at, const gpur_layer_backward_args *a, gpur_span tiles)
 {
     GPUR_SHARED(float, parts, GPUR_COLUMN_PARTS);
     float sum[GPUR_COLUMN_RUN] = {0};
@@ -66,7 +67,6 @@ GPUR_KERNEL(layer_backward)
     const int64_t width = lanes < GPUR_COLUMN_TILE ? lanes : GPUR_COLUMN_TILE;
     const int64_t workers = lanes / width, worker = at.thread * GPUR_COLUMN_RUN / width;
     const int64_t lane = at.thread * GPUR_COLUMN_RUN % width;
-    const gpur_span tiles = gpur_block_rows(at, (a->features + width - 1) / width);
     for (int64_t tile = tiles.first; tile < tiles.last; tile += tiles.step) {
         const int64_t f = tile * width + lane, left = a->features - f;
         const int64_t n = left < 0 ? 0 : left < GPUR_COLUMN_RUN ? left : GPUR_COLUMN_RUN;
@@ -80,6 +80,18 @@ GPUR_KERNEL(layer_backward)
             gpur_layer_backward_total(parts + lane, width, n, sum, a->bias_gradient + f);
         gpur_barrier(at);
     }
+}
+
+/* Tiles of so many columns. */
+GPUR_FN int64_t gpur_column_tiles(gpur_place at, int64_t features)
+{
+    const int64_t lanes = at.threads * GPUR_COLUMN_RUN, width = lanes < GPUR_COLUMN_TILE ? lanes : GPUR_COLUMN_TILE;
+    return (features + width - 1) / width;
+}
+
+GPUR_KERNEL(layer_backward)
+{
+    gpur_columns_backward(at, a, gpur_block_rows(at, gpur_column_tiles(at, a->features)));
 }
 
 #endif

@@ -32,7 +32,19 @@ gpur_network_config rig_network(int first, int second, int activation, int head,
     config.hidden = hidden;
     config.hidden_activation = activation;
     config.outputs = outputs;
+    config.input_scale = 1.0f;
     return config;
+}
+
+/* From the order of the tensor's shape to that in which the device has it. */
+static void keep_in_order(const gpur_tensor *tensor, float *w)
+{
+    const int64_t count = gpur_tensor_count(tensor);
+    float *const plain = malloc((size_t)count * sizeof *plain);
+    memcpy(plain, w, (size_t)count * sizeof *plain);
+    for (int64_t j = 0; j < count; j++)
+        w[gpur_tensor_place(tensor, j)] = plain[j];
+    free(plain);
 }
 
 /* Random numbers into every named tensor, of both. The padding stays zero. */
@@ -49,6 +61,7 @@ static void fill_weights(learn_rig *rig)
             w[j] *= 0.5f;
             r->w[j] = r->target[j] = w[j];
         }
+        keep_in_order(tensor, w);
     }
 }
 
@@ -63,32 +76,65 @@ static void place(learn_rig *rig, gpur_arena *arena)
     rig->workspace = gpur_arena_take(arena, forward > backward ? forward : backward);
 }
 
+/* As the first convolution reads it: blocks of b x b pixels, one behind the other. */
+static void cut_blocks(const gpur_network *network, const float *x, float *cut)
+{
+    const gpur_scene *const s = &network->scene;
+    const int b = network->block;
+    for (int top = 0; top < s->height; top += b)
+        for (int left = 0; left < s->width; left += b)
+            for (int y = top; y < top + b; y++)
+                for (int i = left * s->channels; i < (left + b) * s->channels; i++)
+                    *cut++ = x[y * s->width * s->channels + i];
+}
+
 static gpur_status upload(learn_rig *rig, int features)
 {
     const int64_t row = features * (int64_t)sizeof(float), pitch = rig->pass.pitch[0];
-    GPUR_TRY(
-        gpur_device_copy(rig->device, rig->weights, rig->host, rig->network.params.count * (int64_t)sizeof(float)));
-    for (int64_t b = 0; b < rig->rows; b++)
-        GPUR_TRY(gpur_device_copy(rig->device, rig->pass.sheet[0] + b * pitch, rig->x + b * features, row));
-    return GPUR_OK;
+    float *const cut = malloc((size_t)row);
+    gpur_status status =
+        gpur_device_copy(rig->device, rig->weights, rig->host, rig->network.params.count * (int64_t)sizeof(float));
+    for (int64_t b = 0; b < rig->rows && status == GPUR_OK; b++) {
+        memcpy(cut, rig->x + b * features, (size_t)row);
+        if (rig->network.conv_count)
+            cut_blocks(&rig->network, rig->x + b * features, cut);
+        status = gpur_device_copy(rig->device, rig->pass.sheet[0] + b * pitch, cut, row);
+    }
+    free(cut);
+    return status;
+}
+
+static ref_net *reference_of(const gpur_network_config *config, const gpur_scene *scene)
+{
+    return scene->height ? ref_net_create_image(config, scene->height, scene->width, scene->channels)
+                         : ref_net_create(config, (int)scene->features);
 }
 
 gpur_status rig_open(learn_rig *rig, gpur_device *device, const gpur_network_config *config, int features, int64_t rows,
                      int fuse)
 {
+    const gpur_scene scene = gpur_scene_of(features);
+    const gpur_pass_options options = {.fuse = fuse};
+    return rig_open_scene(rig, device, config, &scene, rows, &options);
+}
+
+gpur_status rig_open_scene(learn_rig *rig, gpur_device *device, const gpur_network_config *config,
+                           const gpur_scene *scene, int64_t rows, const gpur_pass_options *options)
+{
+    const int features = (int)scene->features;
     gpur_arena arena = {NULL, 0};
     memset(rig, 0, sizeof *rig);
     rig->device = device;
     rig->rows = rows;
     GPUR_TRY(gpur_stream_create(device, &rig->stream));
-    GPUR_TRY(gpur_network_build(&rig->network, config, features));
-    rig->reference = ref_net_create(config, features);
+    GPUR_TRY(gpur_network_build(&rig->network, config, scene));
+    rig->reference = reference_of(config, scene);
     rig->host = calloc((size_t)rig->network.params.count, sizeof(float));
     rig->x = calloc((size_t)(rows * features), sizeof(float));
     fill_weights(rig);
     rig_random(5, rig->x, rows * features);
-    GPUR_TRY(gpur_pass_open(&rig->pass, device, &rig->network, rows, gpur_sheet_pitch(features), 0, fuse));
-    GPUR_TRY(gpur_backward_open(&rig->backward, &rig->pass, rows, 0));
+    GPUR_TRY(gpur_pass_open(&rig->pass, device, &rig->network, rows, gpur_input_pitch(&rig->network), options));
+    GPUR_TRY(gpur_backward_open(&rig->backward, &rig->pass, rows));
     place(rig, &arena);
     GPUR_TRY(gpur_device_alloc(device, arena.used, &rig->memory));
     arena.base = rig->memory;

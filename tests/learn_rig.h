@@ -24,6 +24,10 @@ typedef struct learn_rig {
 /* Random observations and weights (biases too), the same in both. Returns the first failure; close it in any case. */
 gpur_status rig_open(learn_rig *rig, gpur_device *device, const gpur_network_config *config, int features, int64_t rows,
                      int fuse);
+
+/* The same on images; x is (rows, H, W, C), and config's layout GPUR_HWC. */
+gpur_status rig_open_scene(learn_rig *rig, gpur_device *device, const gpur_network_config *config,
+                           const gpur_scene *scene, int64_t rows, const gpur_pass_options *options);
 void rig_close(learn_rig *rig);
 
 /* The last sheet after a forward pass over `rows` rows: (rows, width) in host memory. */

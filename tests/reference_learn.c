@@ -44,19 +44,48 @@ static int streams_of(const gpur_network_config *config, const char *names[2], i
     }
 }
 
-ref_net *ref_net_create(const gpur_network_config *config, int features)
+/* The image that convolution i sees is what the one before it made. */
+static int add_conv(ref_net *net, const char *layer, int i)
+{
+    const gpur_layer *const l = &net->config.trunk[i];
+    const ref_conv *const before = i ? &net->conv[i - 1] : NULL;
+    ref_conv *const c = &net->conv[net->convs++];
+    c->height = before ? before->rows : net->height;
+    c->width = before ? before->columns : net->columns;
+    c->channels = before ? before->filters : net->channels;
+    c->filters = l->units, c->kernel = l->kernel, c->stride = l->stride, c->padding = l->padding;
+    ref_conv_size(c);
+    add_layer(net, layer, c->filters, c->kernel * c->kernel * c->channels);
+    return c->rows * c->columns * c->filters;
+}
+
+/* How many numbers it makes. */
+static int add_trunk(ref_net *net)
+{
+    int inputs = net->features;
+    char layer[32];
+    for (int i = 0; i < net->config.trunk_count; i++) {
+        snprintf(layer, sizeof layer, "trunk.%d", i);
+        if (net->config.trunk[i].kind == GPUR_CONV) {
+            inputs = add_conv(net, layer, i);
+            continue;
+        }
+        add_layer(net, layer, net->config.trunk[i].units, inputs);
+        inputs = net->config.trunk[i].units;
+    }
+    return inputs;
+}
+
+ref_net *ref_net_create_image(const gpur_network_config *config, int height, int width, int channels)
 {
     ref_net *const net = calloc(1, sizeof *net);
     const char *names[2];
-    int sizes[2], inputs = features;
+    int sizes[2];
     char layer[32];
     net->config = *config;
-    net->features = features;
-    for (int i = 0; i < config->trunk_count; i++) {
-        snprintf(layer, sizeof layer, "trunk.%d", i);
-        add_layer(net, layer, config->trunk[i].units, inputs);
-        inputs = config->trunk[i].units;
-    }
+    net->features = height * width * channels;
+    net->height = height, net->columns = width, net->channels = channels;
+    const int inputs = add_trunk(net);
     const int streams = streams_of(config, names, sizes);
     for (int s = 0; s < streams; s++) {
         if (config->hidden) {
@@ -68,6 +97,11 @@ ref_net *ref_net_create(const gpur_network_config *config, int features)
     }
     net->width = config->outputs + (config->head == GPUR_HEAD_SOFTMAX_VALUE);
     return net;
+}
+
+ref_net *ref_net_create(const gpur_network_config *config, int features)
+{
+    return ref_net_create_image(config, 1, features, 1);
 }
 
 void ref_net_destroy(ref_net *net)
@@ -144,52 +178,26 @@ static void layer_backward(ref_net *net, const char *layer, int activation, cons
     }
 }
 
-void ref_head(int head, int outputs, const double *z, double *y)
+static void conv_forward(ref_net *net, int target, const char *layer, int i, const double *x, double *y)
 {
-    double sum = 0;
-    for (int k = 0; k < outputs; k++) {
-        if (head == GPUR_HEAD_Q)
-            y[k] = z[k];
-        else if (head == GPUR_HEAD_TANH_ACTION)
-            y[k] = tanh(z[k]);
-        else
-            sum += head == GPUR_HEAD_DUELING ? z[1 + k] : exp(z[k]);
-    }
-    if (head == GPUR_HEAD_DUELING)
-        for (int k = 0; k < outputs; k++)
-            y[k] = z[0] + z[1 + k] - sum / outputs;
-    if (head == GPUR_HEAD_SOFTMAX_VALUE) {
-        for (int k = 0; k < outputs; k++)
-            y[k] = exp(z[k]) / sum;
-        y[outputs] = z[outputs];
-    }
+    const ref_tensor *const w = find_part(net, layer, "weight"), *const b = find_part(net, layer, "bias");
+    const ref_conv *const c = &net->conv[i];
+    ref_conv_forward(c, x, target ? w->target : w->w, y, NULL);
+    for (int k = 0; k < c->rows * c->columns * c->filters; k++)
+        y[k] = activate(net->config.trunk[i].activation, y[k] + (target ? b->target : b->w)[k % c->filters]);
 }
 
-/* By the full Jacobian: dz_j = sum_k dy_k dy_k/dz_j. */
-void ref_head_backward(int head, int outputs, const double *y, const double *dy, double *dz)
+/* dy is after the activation, and is brought before it; adds to the gradients and to dx. */
+static void conv_backward(ref_net *net, const char *layer, int i, const double *x, const double *y, double *dy,
+                          double *dx)
 {
-    if (head == GPUR_HEAD_DUELING) {
-        dz[0] = 0;
-        for (int k = 0; k < outputs; k++)
-            dz[0] += dy[k];
+    ref_tensor *const w = find_part(net, layer, "weight"), *const b = find_part(net, layer, "bias");
+    const ref_conv *const c = &net->conv[i];
+    for (int k = 0; k < c->rows * c->columns * c->filters; k++) {
+        dy[k] *= slope(net->config.trunk[i].activation, y[k]);
+        b->g[k % c->filters] += dy[k];
     }
-    for (int j = 0; j < outputs; j++) {
-        double sum = 0;
-        for (int k = 0; k < outputs; k++) {
-            const double same = j == k;
-            if (head == GPUR_HEAD_Q)
-                sum += dy[k] * same;
-            else if (head == GPUR_HEAD_TANH_ACTION)
-                sum += dy[k] * same * (1 - y[k] * y[k]);
-            else if (head == GPUR_HEAD_DUELING)
-                sum += dy[k] * (same - 1.0 / outputs);
-            else
-                sum += dy[k] * y[k] * (same - y[j]);
-        }
-        dz[head == GPUR_HEAD_DUELING ? 1 + j : j] = sum;
-    }
-    if (head == GPUR_HEAD_SOFTMAX_VALUE)
-        dz[outputs] = dy[outputs];
+    ref_conv_backward(c, x, w->w, dy, dx, w->g);
 }
 
 void ref_forward(ref_net *net, int target, const float *x, ref_tape *tape)
@@ -198,12 +206,17 @@ void ref_forward(ref_net *net, int target, const float *x, ref_tape *tape)
     const char *names[2];
     int sizes[2], column = 0;
     char layer[32];
+    ref_conv_pixels(net->height, net->columns, net->channels, net->convs > 0 && config->input_layout == GPUR_CHW, x,
+                    tape->x);
     for (int i = 0; i < net->features; i++)
-        tape->x[i] = x[i];
+        tape->x[i] *= config->input_scale;
     double *at = tape->x;
     for (int i = 0; i < config->trunk_count; i++) {
         snprintf(layer, sizeof layer, "trunk.%d", i);
-        layer_forward(net, target, layer, config->trunk[i].activation, at, tape->trunk[i]);
+        if (i < net->convs)
+            conv_forward(net, target, layer, i, at, tape->trunk[i]);
+        else
+            layer_forward(net, target, layer, config->trunk[i].activation, at, tape->trunk[i]);
         at = tape->trunk[i];
     }
     const int streams = streams_of(config, names, sizes);
@@ -246,8 +259,11 @@ void ref_backward(ref_net *net, const ref_tape *tape, const double *dy)
     for (int i = config->trunk_count - 1; i >= 0; i--) {
         memset(dx, 0, sizeof dx);
         snprintf(layer, sizeof layer, "trunk.%d", i);
-        layer_backward(net, layer, config->trunk[i].activation, i ? tape->trunk[i - 1] : tape->x, tape->trunk[i], dat,
-                       dx);
+        const double *const in = i ? tape->trunk[i - 1] : tape->x;
+        if (i < net->convs)
+            conv_backward(net, layer, i, in, tape->trunk[i], dat, dx);
+        else
+            layer_backward(net, layer, config->trunk[i].activation, in, tape->trunk[i], dat, dx);
         memcpy(dat, dx, sizeof dat);
     }
 }

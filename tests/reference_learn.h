@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The learner's formulas again, naive, in double, from the papers: networks of dense layers, heads, losses, optimisers
- * and a whole DQN step. Shares no code with kernels/ or src/.
+ * The learner's formulas again, naive, in double, from the papers: networks of convolutions and dense layers, heads,
+ * losses, optimisers and a whole DQN step. Shares no code with kernels/ or src/.
  */
 #ifndef GPUR_REFERENCE_LEARN_H
 #define GPUR_REFERENCE_LEARN_H
 
 #include "gpureplay.h"
+#include "reference_conv.h"
 
-enum { REF_TENSORS = 32, REF_WIDTH = 1200, REF_DEPTH = 12 };
+enum { REF_TENSORS = 32, REF_WIDTH = 1600, REF_DEPTH = 12 };
 
 /* A weight (units, inputs) or bias (units), with its gradient, its target copy and the optimiser's slots. */
 typedef struct ref_tensor {
@@ -21,19 +22,24 @@ typedef struct ref_tensor {
 typedef struct ref_net {
     gpur_network_config config;
     int features, width; /* width: of the head's result */
+    int height, columns, channels; /* of the image that an observation is; height 0: it is none */
+    ref_conv conv[REF_DEPTH];      /* (convs) */
+    int convs;
     ref_tensor tensor[REF_TENSORS];
     int tensors;
 } ref_net;
 
 /* What one row left behind in each layer. */
 typedef struct ref_tape {
-    double x[REF_WIDTH];                /* (features) */
+    double x[REF_WIDTH];                /* (features) scaled, an image as (H, W, C) */
     double trunk[REF_DEPTH][REF_WIDTH]; /* after each trunk layer */
     double hidden[2][REF_WIDTH];        /* of each stream */
     double z[REF_WIDTH], y[REF_WIDTH];  /* before and after the head */
 } ref_tape;
 
 ref_net *ref_net_create(const gpur_network_config *config, int features);
+/* On images; at most REF_WIDTH numbers each, in every layer. */
+ref_net *ref_net_create_image(const gpur_network_config *config, int height, int width, int channels);
 void ref_net_destroy(ref_net *net);
 ref_tensor *ref_net_find(ref_net *net, const char *name); /* NULL: no such name */
 void ref_net_copy_target(ref_net *net);

@@ -22,7 +22,7 @@ TEST(the_papers_network_has_138758_weights)
 {
     gpur_network network;
     const gpur_network_config config = melee();
-    CHECK_OK(gpur_network_build(&network, &config, 27));
+    CHECK_OK(gpur_network_build(&network, &config, &(gpur_scene){27, 0, 0, 0}));
     CHECK_EQUAL(gpur_params_weights(&network.params), 138758);
     CHECK_EQUAL(network.dense_count, 4); /* trunk, both streams' hidden layers at once, two outputs */
     CHECK_EQUAL(network.dense[1].units, 1024);
@@ -32,7 +32,7 @@ TEST(named_tensors_tile_the_blocks_of_the_products)
 {
     gpur_network network;
     const gpur_network_config config = melee();
-    CHECK_OK(gpur_network_build(&network, &config, 27));
+    CHECK_OK(gpur_network_build(&network, &config, &(gpur_scene){27, 0, 0, 0}));
     const gpur_tensor *const value = tensor_of(&network, "value.hidden.weight");
     const gpur_tensor *const advantage = tensor_of(&network, "advantage.hidden.weight");
     CHECK(value && advantage);
@@ -99,11 +99,11 @@ TEST(configs_out_of_range_are_refused_with_their_value)
     gpur_network network;
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         const gpur_network_config config = with(cases[i].change);
-        CHECK_STATUS(gpur_network_build(&network, &config, 27), GPUR_INVALID_ARGUMENT);
+        CHECK_STATUS(gpur_network_build(&network, &config, &(gpur_scene){27, 0, 0, 0}), GPUR_INVALID_ARGUMENT);
         CHECK_MESSAGE(cases[i].message);
     }
     const gpur_network_config config = melee();
-    CHECK_STATUS(gpur_network_build(&network, &config, 0), GPUR_INVALID_ARGUMENT);
+    CHECK_STATUS(gpur_network_build(&network, &config, &(gpur_scene){0, 0, 0, 0}), GPUR_INVALID_ARGUMENT);
 }
 
 /* Mean and mean square of a tensor, its largest magnitude, and the mean product of neighbours. */
@@ -127,7 +127,7 @@ static void check_init(int32_t init, double limit, double deviation, double bias
     gpur_network_config config = melee();
     double m[4];
     config.init = init;
-    CHECK_OK(gpur_network_build(&network, &config, 27));
+    CHECK_OK(gpur_network_build(&network, &config, &(gpur_scene){27, 0, 0, 0}));
     float *const w = calloc((size_t)network.params.count, sizeof *w);
     gpur_init_weights(&network.params, &config, 3, w);
     moments(&network, w, "value.hidden.weight", m); /* 65,536 numbers: mean and deviation to 5 sigma */
@@ -160,7 +160,7 @@ TEST(initial_weights_follow_the_seed_alone)
 {
     gpur_network network;
     const gpur_network_config config = melee();
-    CHECK_OK(gpur_network_build(&network, &config, 27));
+    CHECK_OK(gpur_network_build(&network, &config, &(gpur_scene){27, 0, 0, 0}));
     const size_t bytes = (size_t)network.params.count * sizeof(float);
     float *const a = calloc(1, bytes), *const b = calloc(1, bytes), *const c = calloc(1, bytes);
     gpur_init_weights(&network.params, &config, 11, a);

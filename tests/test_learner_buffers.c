@@ -45,9 +45,9 @@ TEST(a_number_of_buffers_out_of_range_is_refused_with_its_value)
     config.host_batches = 17;
     CHECK_STATUS(gpur_learner_create(world.replay, &config, &learner), GPUR_INVALID_ARGUMENT);
     CHECK_MESSAGE("host_batches is 17; it must be 0 to 16");
-    config.host_batches = 16, config.reserved2 = 1;
+    config.host_batches = 16, config.deterministic = 2;
     CHECK_STATUS(gpur_learner_create(world.replay, &config, &learner), GPUR_INVALID_ARGUMENT);
-    CHECK_MESSAGE("reserved2 is 1");
+    CHECK_MESSAGE("deterministic is 2");
     world_close(&world);
 }
 

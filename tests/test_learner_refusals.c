@@ -41,7 +41,7 @@ TEST(a_config_out_of_range_is_refused_with_its_value)
     c = good, c.target_period = 0, check_refused(&c, "target_period is 0");
     c = good, c.act = 3, check_refused(&c, "act is 3");
     c = good, c.max_act_batch = 0, check_refused(&c, "max_act_batch is 0");
-    c = good, c.math = 2, check_refused(&c, "math is 2");
+    c = good, c.math = 3, check_refused(&c, "math is 3");
     c = good, c.unroll = 65, check_refused(&c, "unroll is 65; it must be 1 to 64");
     c = good, c.exploration.first = 1.5f, check_refused(&c, "exploration goes from 1.5");
     c = good, c.exploration.begin = INT64_MIN, check_refused(&c, "from step -9223372036854775808 on");
@@ -93,7 +93,8 @@ TEST(a_schema_that_cannot_be_learned_from_is_refused)
         const char *message;
     } cases[] = {
         {0, {"state", GPUR_FLOAT32, {5}}, "no field \"obs\""},
-        {0, {"obs", GPUR_UINT8, {5}}, "field \"obs\" is uint8; a learner needs float32"},
+        {0, {"obs", GPUR_FLOAT16, {5}}, "field \"obs\" is float16; a learner needs float32 or uint8"},
+        {0, {"obs", GPUR_UINT8, {5}}, "obs is uint8 and next_obs float32; they must be alike"},
         {0, {"obs", GPUR_FLOAT32, {2, 3}}, "obs has 6 numbers and next_obs 5"},
         {1, {"action", GPUR_FLOAT32, {0}}, "needs int32 or int64"},
         {1, {"action", GPUR_INT32, {2}}, "field \"action\" has 2 numbers"},

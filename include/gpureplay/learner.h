@@ -22,10 +22,12 @@ typedef struct gpur_learner gpur_learner;
 /* Of the TD error d: d^2 / 2, or Huber's, which is that up to delta and delta (|d| - delta / 2) beyond [Huber 1964]. */
 enum { GPUR_LOSS_HUBER = 0, GPUR_LOSS_SQUARED = 1 };
 
-/* Arithmetic of the matrix products. Master weights, the head's layer, targets and losses are float32 throughout. */
+/* Arithmetic of the matrix products and convolutions. Master weights, sums, the head's layer, targets and losses are
+ * float32 throughout. The CPU computes float32 whatever is asked for. */
 enum {
     GPUR_MATH_FP32 = 0,
-    GPUR_MATH_TF32 = 1, /* CUDA: tensor cores with 10-bit mantissas; the CPU computes float32 */
+    GPUR_MATH_TF32 = 1, /* CUDA: tensor cores with 10-bit mantissas */
+    GPUR_MATH_BF16 = 2, /* CUDA: tensor cores on factors rounded to bfloat16, 7-bit mantissas */
 };
 
 /* Which weights gpur_learner_act uses. A launch is at most GPUR_LAUNCH_STEPS train steps: see gpur_learner_train. */
@@ -42,7 +44,7 @@ enum { GPUR_MAX_HOST_BATCHES = 16 };
 /* Settings of gpur_learner_create; gpur_learner_config_init fills in the defaults. */
 typedef struct gpur_learner_config {
     uint64_t size;                   /* sizeof(gpur_learner_config), as the caller was compiled */
-    gpur_network_config network;     /* acts on `obs` of the replay, flattened */
+    gpur_network_config network;     /* acts on `obs` of the replay: an image before a convolution, else flattened */
     gpur_optimizer_config optimizer; /* of every weight */
     int32_t double_dqn;              /* 1: a* = argmax_a Q(s', a), y = r + discount Q_target(s', a*) [van Hasselt et al.
                                         2016, eq. 4]; 0: y = r + discount max_a Q_target(s', a) [Mnih et al. 2015] */
@@ -64,7 +66,7 @@ typedef struct gpur_learner_config {
     uint64_t seed;                   /* of initial weights, draws and exploration */
     int32_t host_batches;            /* buffers of batch_size packed rows in host memory, pinned on CUDA, for
                                         gpur_learner_get_rows; 0 to GPUR_MAX_HOST_BATCHES; default 0 */
-    int32_t reserved2;               /* 0 */
+    int32_t deterministic;           /* CUDA: 1 keeps convolutions to ways that repeat their bits; 0: the fastest way */
     gpur_schedule beta;              /* exponent of the importance weights, by train step; 0 or more, default 0.4
                                         throughout. The replay's weight_norm says what they are divided by */
 } gpur_learner_config;
@@ -80,6 +82,13 @@ GPUR_API gpur_status gpur_learner_config_init(gpur_learner_config *config, uint6
  *   "melee-gpu"     dueling DQN of in-GPU replay [Parr 2018, section 4.2]: 128, then two streams of 512; RMSProp; A = 5
  *   "melee-dqn"     128-256-A [Parr, Dilipkumar & Liu 2017], plain DQN: the target network picks and values the action
  *   "melee-double"  the same network, double DQN
+ *   "nature-dqn"    three convolutions and 512 on four frames of 84 x 84 [Mnih et al. 2015], as the baseline of
+ *                   Daley & Amato 2021 has it: centred RMSProp, Glorot weights, a target copy every C / F = 10,000 / 4
+ *                   train steps; A = 18, every action of an Atari console: set `outputs` to the game's own
+ *   "nature-dueling"  the same, but two streams of 512, double DQN and gradients clipped to norm 10 [Wang et al. 2016];
+ *                   these gradients are not scaled by 1 / sqrt(2) where the streams meet
+ *   "apex-dqn"      that network with the learner of Ape-X [Horgan et al. 2018]: batches of 512, squared loss, norm 40.
+ *                   Its epsilon is the first actor's, 0.4, as actor i of N acts with 0.4^(1 + 7 i / (N - 1))
  *   "cartpole"      ours: dueling double DQN, two layers of 128; solves CartPole-v1 in under a minute on two CPU cores
  * The melee presets' epsilon falls from 1 to 0.1 over the first fifth of training, whose length only the caller knows:
  * set exploration.steps to it, or epsilon stays 1. What a preset does not name (seed, act, math, ...) stays as it was.
@@ -88,9 +97,10 @@ GPUR_API gpur_status gpur_learner_config_init(gpur_learner_config *config, uint6
 GPUR_API gpur_status gpur_learner_config_preset(gpur_learner_config *config, const char *name);
 
 /*
- * Makes a learner over `replay`, whose schema must have float32 obs and next_obs, int32 or int64 action, float32 reward
- * and a one-byte terminated. The replay must outlive it. All memory is taken here. Any thread, also while others use
- * the replay.
+ * Makes a learner over `replay`, whose schema must have obs and next_obs of one shape, both float32 or both uint8,
+ * int32 or int64 action, float32 reward and a one-byte terminated. A network that begins with a convolution wants obs
+ * of three axes, as network.input_layout says; others read any obs flattened. The replay must outlive it. All memory is
+ * taken here. Any thread, also while others use the replay.
  *
  * A transition whose action is none of 0 ... outputs - 1 trains nothing: its loss and its gradient are zero, the mean
  * is still over the whole batch, and gpur_learner_stats counts it; where priorities are written back, its error is 0.
@@ -179,7 +189,7 @@ GPUR_API gpur_status gpur_learner_sync(gpur_learner *learner);
  * Chooses actions: with probability epsilon uniformly at random, else argmax_a Q(obs, a), the first of equals.
  *
  *   count    1 to max_act_batch
- *   obs      (count, ...) float32, host memory or memory of the learner's device
+ *   obs      (count, ...) as the replay keeps them, float32 or uint8; host memory or memory of the learner's device
  *   epsilon  0 to 1
  *   actions  (count) int32, host memory; filled in when the call returns
  *   stream   CUDA, obs in device memory: the cudaStream_t that made them, which is ordered before the reading and after
@@ -190,14 +200,14 @@ GPUR_API gpur_status gpur_learner_sync(gpur_learner *learner);
  *
  *   GPUR_INVALID_ARGUMENT  count or epsilon out of range, a stream on the CPU, memory of another GPU, or NULL
  */
-GPUR_API gpur_status gpur_learner_act(gpur_learner *learner, int64_t count, const float *obs, float epsilon,
+GPUR_API gpur_status gpur_learner_act(gpur_learner *learner, int64_t count, const void *obs, float epsilon,
                                       int32_t *actions, void *stream);
 
 /*
  * The Q values behind it: (count, outputs) float32, host memory; filled in when the call returns. The rest, errors and
  * threads too, as gpur_learner_act.
  */
-GPUR_API gpur_status gpur_learner_q_values(gpur_learner *learner, int64_t count, const float *obs, float *q,
+GPUR_API gpur_status gpur_learner_q_values(gpur_learner *learner, int64_t count, const void *obs, float *q,
                                            void *stream);
 
 /* The exploration schedule at environment step `step`. Any thread. NULL gives 0. */
@@ -236,8 +246,10 @@ enum { GPUR_WEIGHTS_ONLINE = 0, GPUR_WEIGHTS_TARGET = 1, GPUR_WEIGHTS_GRADIENT =
 typedef struct gpur_weight_info {
     uint64_t size;           /* sizeof(gpur_weight_info), as the caller was compiled: set it before the call */
     char name[64];           /* "trunk.0.weight", "value.hidden.bias", "advantage.out.weight", ... */
-    int32_t dims;            /* 1 or 2 */
-    int32_t shape[2];        /* weight (units, inputs), bias (units) */
+    int32_t dims;            /* 1, 2 or 4 */
+    int32_t shape[4];        /* weight (units, inputs), or of a convolution (filters, kernel, kernel, channels): rows,
+                                columns; the inputs of a dense layer behind one are its (H, W, C); bias (units) */
+    int32_t reserved;        /* 0 */
     int64_t count;           /* float32 numbers */
 } gpur_weight_info;
 

@@ -128,8 +128,9 @@ typedef struct gpur_replay_config {
 GPUR_API gpur_status gpur_replay_config_init(gpur_replay_config *config, uint64_t size);
 
 /*
- * Sets capacity, update_size, gamma, reward_clip and min_size to those of a published system; the fields stay the
- * caller's. Names: "melee-gpu", "melee-dqn", "melee-double" [Parr 2018; the networks of Parr, Dilipkumar & Liu 2017].
+ * Sets capacity, update_size, gamma, reward_clip and min_size to those of a published system, as far as it names them;
+ * the fields stay the caller's. Names: "melee-gpu", "melee-dqn", "melee-double" [Parr 2018; the networks of Parr,
+ * Dilipkumar & Liu 2017], "nature-dqn", "nature-dueling" [Mnih et al. 2015], "apex-dqn" [Horgan et al. 2018].
  * Any thread. GPUR_INVALID_ARGUMENT: no such name, NULL, or `config->size` was not set.
  */
 GPUR_API gpur_status gpur_replay_config_preset(gpur_replay_config *config, const char *name);

@@ -3,6 +3,7 @@
 #ifndef GPUR_DEVICE_BACKEND_H
 #define GPUR_DEVICE_BACKEND_H
 
+#include "device/conv.h"
 #include "device/device.h"
 #include "device/gemm.h"
 #include "device/ledger.h"
@@ -55,6 +56,14 @@ typedef struct gpur_backend {
     gpur_status (*gemm_run)(gpur_gemm *gemm, gpur_stream *stream, int64_t rows, const float *a, const float *b,
                             float *c, const float *bias, void *workspace);
     const char *(*gemm_library)(gpur_device *device);
+
+    /* GPUR_UNAVAILABLE where its library is not there, or has no such plan. */
+    gpur_status (*conv_create)(gpur_device *device, const gpur_conv_shape *shape, gpur_conv **conv);
+    void (*conv_destroy)(gpur_conv *conv);
+    int64_t (*conv_workspace_bytes)(const gpur_conv *conv);
+    gpur_status (*conv_run)(gpur_conv *conv, gpur_stream *stream, int64_t images, const gpur_conv_arrays *arrays,
+                            void *workspace);
+    const char *(*conv_library)(gpur_device *device);
 } gpur_backend;
 
 extern const gpur_backend gpur_backend_cpu;
@@ -74,7 +83,7 @@ struct gpur_device {
     void *backend_data;       /* the backend's own, made by open, gone after close */
 };
 
-/* Each backend's stream, event, recording and gemm begin with these. */
+/* Each backend's stream, event, recording, gemm and conv begin with these. */
 struct gpur_stream {
     gpur_device *device;
 };
@@ -87,6 +96,11 @@ struct gpur_recording {
 struct gpur_gemm {
     gpur_device *device;
     gpur_gemm_shape shape;
+};
+struct gpur_conv {
+    gpur_device *device;
+    gpur_conv_shape shape;
+    struct gpur_patch_conv *patches; /* NULL: a plan of the backend's */
 };
 
 #endif

@@ -87,4 +87,12 @@ const char *gpur_cpu_blas_warning(void); /* NULL: all is well */
 void gpur_cpu_sgemm(gpur_device *device, const gpur_gemm_shape *shape, int64_t rows, const float *a, const float *b,
                     float *c);
 
+/* conv_dnnl_cpu.c, or conv_plain_cpu.c where there is no oneDNN. */
+gpur_status gpur_cpu_conv_create(gpur_device *device, const gpur_conv_shape *shape, gpur_conv **conv);
+void gpur_cpu_conv_destroy(gpur_conv *conv);
+int64_t gpur_cpu_conv_workspace_bytes(const gpur_conv *conv);
+gpur_status gpur_cpu_conv_run(gpur_conv *conv, gpur_stream *stream, int64_t images, const gpur_conv_arrays *arrays,
+                              void *workspace);
+const char *gpur_cpu_conv_library(gpur_device *device);
+
 #endif

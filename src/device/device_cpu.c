@@ -103,4 +103,9 @@ const gpur_backend gpur_backend_cpu = {
     .gemm_workspace_bytes = gpur_cpu_gemm_workspace_bytes,
     .gemm_run = gpur_cpu_gemm_run,
     .gemm_library = gpur_cpu_gemm_library,
+    .conv_create = gpur_cpu_conv_create,
+    .conv_destroy = gpur_cpu_conv_destroy,
+    .conv_workspace_bytes = gpur_cpu_conv_workspace_bytes,
+    .conv_run = gpur_cpu_conv_run,
+    .conv_library = gpur_cpu_conv_library,
 };

@@ -162,4 +162,5 @@ const gpur_backend gpur_backend_cuda = {
     .gemm_workspace_bytes = gpur_cuda_gemm_workspace_bytes,
     .gemm_run = gpur_cuda_gemm_run,
     .gemm_library = gpur_cuda_gemm_library,
+    .conv_create = gpur_cuda_conv_create,
 };

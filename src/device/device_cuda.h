@@ -105,6 +105,7 @@ int64_t gpur_cuda_gemm_workspace_bytes(const gpur_gemm *gemm);
 gpur_status gpur_cuda_gemm_run(gpur_gemm *gemm, gpur_stream *stream, int64_t rows, const float *a, const float *b,
                                float *c, const float *bias, void *workspace);
 const char *gpur_cuda_gemm_library(gpur_device *device);
+gpur_status gpur_cuda_conv_create(gpur_device *device, const gpur_conv_shape *shape, gpur_conv **conv);
 void gpur_cuda_math_close(gpur_cuda *cuda);
 
 #endif

@@ -31,7 +31,7 @@ static gpur_status check_shape(const gpur_gemm_shape *s)
     GPUR_TRY(check_flag("transpose_b", s->transpose_b, 1));
     GPUR_TRY(check_flag("accumulate", s->accumulate, 1));
     GPUR_TRY(check_flag("epilogue", s->epilogue, GPUR_EPILOGUE_BIAS_RELU));
-    GPUR_TRY(check_flag("math", s->math, GPUR_MATH_TF32));
+    GPUR_TRY(check_flag("math", s->math, GPUR_MATH_BF16));
     GPUR_TRY(check_pitch("A", s->lda, s->transpose_a ? s->m : s->k));
     GPUR_TRY(check_pitch("B", s->ldb, s->transpose_b ? s->k : s->n));
     GPUR_TRY(check_pitch("C", s->ldc, s->n));

@@ -28,7 +28,7 @@ typedef struct gpur_gemm_shape {
     int32_t transpose_a, transpose_b;
     int32_t accumulate; /* 0 or 1 */
     int32_t epilogue;
-    int32_t math; /* GPUR_MATH_FP32 or GPUR_MATH_TF32 */
+    int32_t math; /* GPUR_MATH_*; A, B and C are float32 whichever */
 } gpur_gemm_shape;
 
 /* GPUR_UNAVAILABLE when this device has no such epilogue at this shape: make the plan with NONE and launch a kernel

@@ -8,7 +8,7 @@ static gpur_status open_pinned(gpur_actor *actor)
 {
     for (int placing = 0; placing < 2; placing++) {
         gpur_arena arena = {actor->pinned, 0};
-        actor->host_obs = gpur_arena_floats(&arena, actor->most * actor->network->width[0]);
+        actor->host_obs = gpur_arena_take(&arena, actor->most * actor->input.row_bytes);
         actor->host_q = gpur_arena_floats(&arena, actor->most * actor->network->outputs);
         actor->host_action = gpur_arena_take(&arena, actor->most * (int64_t)sizeof(int32_t));
         actor->pinned_bytes = arena.used;
@@ -25,7 +25,7 @@ static gpur_status open_mutex(pthread_mutex_t *mutex, int *is_open)
 }
 
 gpur_status gpur_actor_open(gpur_actor *actor, gpur_device *device, const gpur_network *network,
-                            const gpur_learner_config *config)
+                            const gpur_learn_fields *fields, const gpur_learner_config *config)
 {
     actor->device = device;
     actor->network = network;
@@ -39,7 +39,10 @@ gpur_status gpur_actor_open(gpur_actor *actor, gpur_device *device, const gpur_n
         GPUR_TRY(gpur_event_create(device, &actor->written[i]));
         GPUR_TRY(gpur_event_create(device, &actor->read[i]));
     }
-    GPUR_TRY(gpur_pass_open(&actor->pass, device, network, actor->most, network->width[0], config->math, 1));
+    actor->input = gpur_input_of(device, network, fields, config);
+    const gpur_pass_options options = gpur_input_options(&actor->input, config);
+    actor->input.args.x_pitch = network->width[0]; /* no gaps: direct observations come in one copy */
+    GPUR_TRY(gpur_pass_open(&actor->pass, device, network, actor->most, network->width[0], &options));
     return open_pinned(actor);
 }
 
@@ -63,6 +66,8 @@ void gpur_actor_place(gpur_actor *actor, gpur_arena *arena)
     for (int i = 0; i < 2; i++)
         actor->copy[i] = gpur_arena_floats(arena, actor->network->params.count);
     actor->pass.sheet[0] = gpur_arena_floats(arena, actor->most * actor->network->width[0]);
+    actor->raw = actor->input.direct ? (void *)actor->pass.sheet[0]
+                                     : gpur_arena_take(arena, actor->most * actor->input.row_bytes);
     gpur_pass_place(&actor->pass, arena);
     actor->q = gpur_arena_floats(arena, actor->most * actor->network->outputs);
     actor->action = gpur_arena_take(arena, actor->most * (int64_t)sizeof(int32_t));
@@ -119,8 +124,8 @@ void gpur_actor_set_counters(gpur_actor *actor, uint64_t counter, int64_t chosen
 /* Between the caller's stream and ours, if one made them. Those of the host wait in pinned memory for their copy. */
 static gpur_status enqueue_observations(gpur_actor *actor, const gpur_sight *sight)
 {
-    const int64_t bytes = sight->count * actor->network->width[0] * (int64_t)sizeof(float);
-    float *const to = actor->pass.sheet[0];
+    const int64_t bytes = sight->count * actor->input.row_bytes;
+    void *const to = actor->raw;
     int on_device = 0;
     GPUR_TRY(gpur_memory_locate(actor->device, sight->obs, &on_device));
     if (!on_device) {
@@ -154,6 +159,8 @@ static gpur_status enqueue_choice(gpur_actor *actor, int64_t count, float epsilo
 static gpur_status enqueue(gpur_actor *actor, const gpur_sight *sight, float epsilon)
 {
     GPUR_TRY(enqueue_observations(actor, sight));
+    GPUR_TRY(gpur_input_run(&actor->input, actor->device, actor->stream, sight->count, actor->raw,
+                            actor->input.row_bytes, actor->pass.sheet[0]));
     pthread_mutex_lock(&actor->mutex);
     const gpur_status status = enqueue_choice(actor, sight->count, epsilon);
     pthread_mutex_unlock(&actor->mutex);

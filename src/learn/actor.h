@@ -10,7 +10,7 @@
 #ifndef GPUR_LEARN_ACTOR_H
 #define GPUR_LEARN_ACTOR_H
 
-#include "learn/pass.h"
+#include "learn/input.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -30,18 +30,21 @@ typedef struct gpur_actor {
     float *copy[2]; /* (P) weights */
     gpur_event *written[2], *read[2];
     gpur_pass pass;
+    gpur_input input;
+    void *raw;       /* (most, obs) on the device, without gaps; sheet 0 where the input is direct */
     float *q;        /* (most, A) */
     int32_t *action; /* (most) */
     void *workspace;
     void *pinned;
     int64_t pinned_bytes;
-    float *host_obs, *host_q; /* pinned: (most, features), (most, A) */
+    void *host_obs;  /* pinned: (most, obs) */
+    float *host_q;   /* pinned: (most, A) */
     int32_t *host_action;     /* pinned: (most) */
 } gpur_actor;
 
 /* A failure leaves what gpur_actor_close takes. */
 gpur_status gpur_actor_open(gpur_actor *actor, gpur_device *device, const gpur_network *network,
-                            const gpur_learner_config *config);
+                            const gpur_learn_fields *fields, const gpur_learner_config *config);
 void gpur_actor_close(gpur_actor *actor);
 void gpur_actor_place(gpur_actor *actor, gpur_arena *arena);
 
@@ -59,7 +62,7 @@ void gpur_actor_set_counters(gpur_actor *actor, uint64_t counter, int64_t chosen
 /* What to act on. */
 typedef struct gpur_sight {
     int64_t count;
-    const float *obs; /* (count, features) on either side */
+    const void *obs; /* (count, obs) on either side */
     void *native;     /* CUDA, obs on the device: the stream that made them; NULL: they are ready */
 } gpur_sight;
 

@@ -1,44 +1,45 @@
 /* SPDX-License-Identifier: MIT */
+#include "learn/conv_pass.h"
 #include "learn/pass.h"
 
 #include <string.h>
 
 /* dW (units, inputs) = dY^T X. */
-static gpur_gemm_shape weight_shape(const gpur_backward *backward, const gpur_dense *d, int32_t math)
+static gpur_gemm_shape weight_shape(const gpur_backward *backward, const gpur_dense *d)
 {
     gpur_gemm_shape shape;
     memset(&shape, 0, sizeof shape);
     shape.m = d->units, shape.n = d->inputs, shape.k = backward->rows;
     shape.lda = backward->pass->pitch[d->to], shape.ldb = backward->pass->pitch[d->from], shape.ldc = d->inputs;
     shape.transpose_a = 1;
-    shape.math = gpur_dense_math(d, math);
+    shape.math = gpur_dense_math(d, backward->pass->options.math);
     return shape;
 }
 
 /* dX (rows, inputs) = dY W. */
-static gpur_gemm_shape input_shape(const gpur_backward *backward, const gpur_dense *d, int32_t math)
+static gpur_gemm_shape input_shape(const gpur_backward *backward, const gpur_dense *d)
 {
     gpur_gemm_shape shape;
     memset(&shape, 0, sizeof shape);
     shape.m = backward->rows, shape.n = d->inputs, shape.k = d->units;
     shape.lda = backward->pass->pitch[d->to], shape.ldb = d->inputs, shape.ldc = backward->pass->pitch[d->from];
-    shape.math = gpur_dense_math(d, math);
+    shape.math = gpur_dense_math(d, backward->pass->options.math);
     return shape;
 }
 
-gpur_status gpur_backward_open(gpur_backward *backward, const gpur_pass *pass, int64_t rows, int32_t math)
+gpur_status gpur_backward_open(gpur_backward *backward, const gpur_pass *pass, int64_t rows)
 {
     memset(backward, 0, sizeof *backward);
     backward->pass = pass;
     backward->rows = rows;
     for (int32_t i = 0; i < pass->network->dense_count; i++) {
         const gpur_dense *const d = &pass->network->dense[i];
-        const gpur_gemm_shape to_weight = weight_shape(backward, d, math), to_input = input_shape(backward, d, math);
+        const gpur_gemm_shape to_weight = weight_shape(backward, d), to_input = input_shape(backward, d);
         GPUR_TRY(gpur_gemm_create(pass->device, &to_weight, &backward->to_weight[i]));
         if (d->from > 0)
             GPUR_TRY(gpur_gemm_create(pass->device, &to_input, &backward->to_input[i]));
     }
-    return GPUR_OK;
+    return gpur_conv_backward_open(backward);
 }
 
 void gpur_backward_close(gpur_backward *backward)
@@ -47,17 +48,19 @@ void gpur_backward_close(gpur_backward *backward)
         gpur_gemm_destroy(backward->to_weight[i]);
         gpur_gemm_destroy(backward->to_input[i]);
     }
+    gpur_conv_backward_close(backward);
 }
 
 void gpur_backward_place(gpur_backward *backward, gpur_arena *arena)
 {
     for (int32_t s = 1; s < backward->pass->network->sheet_count; s++)
         backward->sheet[s] = gpur_arena_floats(arena, backward->rows * backward->pass->pitch[s]);
+    gpur_conv_backward_place(backward, arena);
 }
 
 int64_t gpur_backward_workspace(const gpur_backward *backward)
 {
-    int64_t most = 0;
+    int64_t most = gpur_conv_backward_workspace(backward);
     for (int32_t i = 0; i < backward->pass->network->dense_count; i++) {
         const int64_t weight = gpur_gemm_workspace_bytes(backward->to_weight[i]);
         const int64_t input = backward->to_input[i] ? gpur_gemm_workspace_bytes(backward->to_input[i]) : 0;
@@ -108,5 +111,5 @@ gpur_status gpur_backward_run(const gpur_backward *backward, gpur_stream *stream
         through_activation(backward, stream, network->sheet_count - 1, GPUR_LINEAR, gradient + network->head_bias));
     for (int32_t i = network->dense_count - 1; i >= 0; i--)
         GPUR_TRY(dense_backward(backward, stream, i, weights, gradient, workspace));
-    return GPUR_OK;
+    return gpur_conv_backward_run(backward, stream, weights, gradient, workspace);
 }

@@ -75,14 +75,12 @@ gpur_status gpur_learner_config_check(const gpur_learner_config *config, const g
     GPUR_TRY(check_training(config, replay->max_batch));
     GPUR_TRY(check_source(config, replay));
     GPUR_TRY(check_acting(config));
-    GPUR_TRY(check_choice(config->math, GPUR_MATH_TF32, "math", "GPUR_MATH_FP32 or GPUR_MATH_TF32 (0, 1)"));
+    GPUR_TRY(check_choice(config->math, GPUR_MATH_BF16, "math", "GPUR_MATH_FP32, TF32 or BF16 (0 to 2)"));
     GPUR_REQUIRE(config->unroll >= 1 && config->unroll <= MAX_UNROLL, "unroll is %" PRId32 "; it must be 1 to %d",
                  config->unroll, MAX_UNROLL);
     GPUR_REQUIRE(config->reserved == 0, "reserved is %" PRId32 "; it must be 0: was the config initialised?",
                  config->reserved);
     GPUR_REQUIRE(config->host_batches >= 0 && config->host_batches <= GPUR_MAX_HOST_BATCHES,
                  "host_batches is %" PRId32 "; it must be 0 to %d", config->host_batches, GPUR_MAX_HOST_BATCHES);
-    GPUR_REQUIRE(config->reserved2 == 0, "reserved2 is %" PRId32 "; it must be 0: was the config initialised?",
-                 config->reserved2);
-    return GPUR_OK;
+    return check_flag(config->deterministic, "deterministic");
 }

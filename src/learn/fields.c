@@ -37,17 +37,39 @@ static gpur_status find_action(gpur_learn_fields *fields, const gpur_schema *sch
     return check_one(schema, "action", fields->action);
 }
 
+static gpur_status find_obs(const gpur_schema *schema, const char *name, int32_t *index)
+{
+    GPUR_TRY(find(schema, name, index));
+    const int32_t dtype = schema->fields[*index].dtype;
+    GPUR_REQUIRE(dtype == GPUR_FLOAT32 || dtype == GPUR_UINT8, "field \"%s\" is %s; a learner needs float32 or uint8",
+                 name, gpur_dtype_name(dtype));
+    return GPUR_OK;
+}
+
+static void describe_obs(gpur_learn_fields *fields, const gpur_field_info *obs)
+{
+    fields->features = gpur_field_elements(obs);
+    fields->obs_floats = obs->dtype == GPUR_FLOAT32;
+    fields->obs_bytes = obs->bytes;
+    fields->dims = obs->dims;
+    for (int i = 0; i < 3; i++)
+        fields->shape[i] = obs->dims == 3 ? obs->shape[i] : 0;
+}
+
 gpur_status gpur_learn_fields_find(gpur_learn_fields *fields, const gpur_schema *schema)
 {
     int32_t terminated;
-    GPUR_TRY(find_float(schema, "obs", &fields->obs));
-    GPUR_TRY(find_float(schema, "next_obs", &fields->next_obs));
+    GPUR_TRY(find_obs(schema, "obs", &fields->obs));
+    GPUR_TRY(find_obs(schema, "next_obs", &fields->next_obs));
     GPUR_TRY(find_float(schema, "reward", &fields->reward));
     GPUR_TRY(check_one(schema, "reward", fields->reward));
     GPUR_TRY(find_action(fields, schema));
     GPUR_TRY(find(schema, "terminated", &terminated)); /* one byte: the replay has seen to that */
-    fields->features = gpur_field_elements(&schema->fields[fields->obs]);
-    const int64_t next = gpur_field_elements(&schema->fields[fields->next_obs]);
+    describe_obs(fields, &schema->fields[fields->obs]);
+    const gpur_field_info *const after = &schema->fields[fields->next_obs];
+    const int64_t next = gpur_field_elements(after);
+    GPUR_REQUIRE(after->dtype == schema->fields[fields->obs].dtype, "obs is %s and next_obs %s; they must be alike",
+                 gpur_dtype_name(schema->fields[fields->obs].dtype), gpur_dtype_name(after->dtype));
     GPUR_REQUIRE(next == fields->features, "obs has %" PRId64 " numbers and next_obs %" PRId64 "; they must be as many",
                  fields->features, next);
     return GPUR_OK;

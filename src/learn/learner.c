@@ -32,7 +32,7 @@ static gpur_status open_parts(gpur_learner *learner, const gpur_learn_fields *fi
     const int64_t ids_bytes = config->batch_size * (int64_t)sizeof(int64_t);
     void *ids = NULL;
     GPUR_TRY(gpur_step_open(&learner->step, learner->device, &learner->network, config, fields));
-    GPUR_TRY(gpur_actor_open(&learner->actor, learner->device, &learner->network, config));
+    GPUR_TRY(gpur_actor_open(&learner->actor, learner->device, &learner->network, fields, config));
     GPUR_TRY(gpur_progress_open(&learner->progress, learner->device));
     GPUR_TRY(gpur_rows_open(&learner->rows, learner->device, config, gpur_replay_schema(learner->replay)));
     GPUR_TRY(gpur_event_create(learner->device, &learner->ids_copied));
@@ -79,7 +79,8 @@ static gpur_status build(gpur_learner *learner, gpur_replay *replay, const gpur_
     GPUR_TRY(gpur_learner_config_init(config, sizeof *config));
     GPUR_TRY(gpur_sized_read(config, sizeof *config, given, "gpur_learner_config"));
     GPUR_TRY(gpur_learn_fields_find(&fields, gpur_replay_schema(replay)));
-    GPUR_TRY(gpur_network_build(&learner->network, &config->network, fields.features));
+    const gpur_scene scene = gpur_input_scene(&fields, &config->network);
+    GPUR_TRY(gpur_network_build(&learner->network, &config->network, &scene));
     GPUR_TRY(gpur_learner_config_check(config, gpur_replay_settings(replay)));
     GPUR_TRY(open_parts(learner, &fields));
     GPUR_TRY(place_memory(learner));
@@ -186,7 +187,7 @@ gpur_status gpur_learner_sync(gpur_learner *learner)
     return gpur_stream_sync(learner->stream);
 }
 
-gpur_status gpur_learner_act(gpur_learner *learner, int64_t count, const float *obs, float epsilon, int32_t *actions,
+gpur_status gpur_learner_act(gpur_learner *learner, int64_t count, const void *obs, float epsilon, int32_t *actions,
                              void *stream)
 {
     const gpur_sight sight = {count, obs, stream};
@@ -194,7 +195,7 @@ gpur_status gpur_learner_act(gpur_learner *learner, int64_t count, const float *
     return gpur_actor_choose(&learner->actor, &sight, epsilon, actions);
 }
 
-gpur_status gpur_learner_q_values(gpur_learner *learner, int64_t count, const float *obs, float *q, void *stream)
+gpur_status gpur_learner_q_values(gpur_learner *learner, int64_t count, const void *obs, float *q, void *stream)
 {
     const gpur_sight sight = {count, obs, stream};
     GPUR_REQUIRE(learner, "learner is NULL");

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 #include "learn/network.h"
+#include "learn/network_check.h"
 
-#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
-enum { MAX_UNITS = 65536, MAX_FEATURES = 1 << 24, MAX_STREAMS = 2 };
+enum { MAX_STREAMS = 2 };
 
 /* A head's streams, in the order of their columns. `outputs` 0 stands for the config's. */
 typedef struct stream {
@@ -24,50 +24,6 @@ static const head_entry heads[] = {
     [GPUR_HEAD_SOFTMAX_VALUE] = {{{"policy", 0}, {"value", 1}}, 2},
     [GPUR_HEAD_TANH_ACTION] = {{{"action", 0}}, 1},
 };
-enum { HEADS = sizeof heads / sizeof heads[0] };
-
-static gpur_status check_activation(int32_t activation, const char *where)
-{
-    GPUR_REQUIRE(activation >= GPUR_LINEAR && activation <= GPUR_TANH,
-                 "network.%s is %" PRId32 "; it must be GPUR_LINEAR, GPUR_RELU or GPUR_TANH (0 to 2)", where,
-                 activation);
-    return GPUR_OK;
-}
-
-static gpur_status check_trunk(const gpur_network_config *config)
-{
-    GPUR_REQUIRE(config->trunk_count >= 0 && config->trunk_count <= GPUR_MAX_LAYERS,
-                 "network.trunk_count is %" PRId32 "; it must be 0 to %d", config->trunk_count, GPUR_MAX_LAYERS);
-    for (int32_t i = 0; i < config->trunk_count; i++) {
-        GPUR_REQUIRE(config->trunk[i].units >= 1 && config->trunk[i].units <= MAX_UNITS,
-                     "network.trunk[%" PRId32 "].units is %" PRId32 "; it must be 1 to %d", i, config->trunk[i].units,
-                     MAX_UNITS);
-        GPUR_TRY(check_activation(config->trunk[i].activation, "trunk[].activation"));
-    }
-    return GPUR_OK;
-}
-
-static gpur_status check(const gpur_network_config *config, int64_t features)
-{
-    GPUR_REQUIRE(features >= 1 && features <= MAX_FEATURES,
-                 "an observation has %" PRId64 " numbers; a network of dense layers takes 1 to %d", features,
-                 MAX_FEATURES);
-    GPUR_TRY(check_trunk(config));
-    GPUR_REQUIRE(config->head >= 0 && config->head < HEADS,
-                 "network.head is %" PRId32 "; it must be 0 to %d (GPUR_HEAD_*)", config->head, HEADS - 1);
-    GPUR_REQUIRE(config->hidden >= 0 && config->hidden <= MAX_UNITS,
-                 "network.hidden is %" PRId32 "; it must be 0 (none) to %d", config->hidden, MAX_UNITS);
-    GPUR_TRY(check_activation(config->hidden_activation, "hidden_activation"));
-    GPUR_REQUIRE(config->outputs >= 1 && config->outputs <= MAX_UNITS,
-                 "network.outputs is %" PRId32 "; it must be the number of actions, 1 to %d", config->outputs,
-                 MAX_UNITS);
-    GPUR_REQUIRE(config->init >= GPUR_INIT_FAN_IN && config->init <= GPUR_INIT_NORMAL,
-                 "network.init is %" PRId32 "; it must be GPUR_INIT_FAN_IN, GLOROT or NORMAL (0 to 2)", config->init);
-    GPUR_REQUIRE(config->init != GPUR_INIT_NORMAL || (config->init_scale >= 0 && config->init_scale < 1e6f),
-                 "network.init_scale is %g; the standard deviation of the weights must be 0 or more",
-                 (double)config->init_scale);
-    return GPUR_OK;
-}
 
 static gpur_dense *add_dense(gpur_network *network, int32_t from, int32_t to, int32_t inputs, int32_t units)
 {
@@ -91,10 +47,75 @@ static gpur_dense *add_layer(gpur_network *network, int32_t units, int32_t activ
     return dense;
 }
 
+/*
+ * A kernel of 2 s and stride s, as the first of the Nature network (8 and 4), reads each number of the image four times
+ * and few channels at a time; of blocks of s x s pixels as one pixel it is a kernel of 2 and stride 1, the same sums on
+ * many channels, which every library is made for.
+ */
+static int32_t block_of(const gpur_layer *first, const gpur_scene *scene)
+{
+    const int32_t s = first->stride;
+    const int fits = first->kernel % s == 0 && first->padding == 0 && scene->height % s == 0 && scene->width % s == 0;
+    return s > 1 && fits ? s : 1;
+}
+
+static gpur_convolution conv_of(const gpur_layer *layer, const gpur_scene *seen, int32_t block)
+{
+    const gpur_convolution conv = {
+        .height = seen->height / block,
+        .width = seen->width / block,
+        .channels = seen->channels * block * block,
+        .out_height = (seen->height + 2 * layer->padding - layer->kernel) / layer->stride + 1,
+        .out_width = (seen->width + 2 * layer->padding - layer->kernel) / layer->stride + 1,
+        .filters = layer->units,
+        .kernel = layer->kernel / block,
+        .stride = layer->stride / block,
+        .padding = layer->padding,
+        .activation = layer->activation,
+    };
+    return conv;
+}
+
+static gpur_scene scene_behind(const gpur_convolution *conv)
+{
+    const int64_t features = (int64_t)conv->out_height * conv->out_width * conv->filters;
+    const gpur_scene scene = {features, conv->out_height, conv->out_width, conv->filters};
+    return scene;
+}
+
+static void add_conv(gpur_network *network, const gpur_layer *layer, int32_t i, gpur_scene *seen)
+{
+    char name[32];
+    gpur_convolution *const conv = &network->conv[network->conv_count++];
+    const int32_t block = i == 0 ? network->block : 1;
+    const gpur_conv_weight weight = {layer->units, layer->kernel, seen->channels, block};
+    *conv = conv_of(layer, seen, block);
+    conv->weight =
+        gpur_params_block(&network->params, (int64_t)layer->units * layer->kernel * layer->kernel * seen->channels);
+    conv->bias = gpur_params_block(&network->params, layer->units);
+    snprintf(name, sizeof name, "trunk.%d", (int)i);
+    gpur_params_name_conv(&network->params, name, conv->weight, conv->bias, &weight);
+    *seen = scene_behind(conv);
+    network->width[network->sheet_count++] = (int32_t)seen->features;
+}
+
+static gpur_status build_convs(gpur_network *network, const gpur_network_config *config)
+{
+    gpur_scene seen = network->scene;
+    network->block = 1;
+    for (int32_t i = 0; i < config->trunk_count && config->trunk[i].kind == GPUR_CONV; i++) {
+        GPUR_TRY(gpur_network_check_conv(config, i, &seen));
+        if (i == 0)
+            network->block = block_of(&config->trunk[0], &seen);
+        add_conv(network, &config->trunk[i], i, &seen);
+    }
+    return GPUR_OK;
+}
+
 static void build_trunk(gpur_network *network, const gpur_network_config *config)
 {
     char name[32];
-    for (int32_t i = 0; i < config->trunk_count; i++) {
+    for (int32_t i = network->conv_count; i < config->trunk_count; i++) {
         const gpur_dense *const d = add_layer(network, config->trunk[i].units, config->trunk[i].activation);
         snprintf(name, sizeof name, "trunk.%d", (int)i);
         gpur_params_name(&network->params, name, d->weight, d->bias, 0, d->units, d->inputs);
@@ -139,14 +160,16 @@ static void build_outputs(gpur_network *network, const gpur_network_config *conf
     }
 }
 
-gpur_status gpur_network_build(gpur_network *network, const gpur_network_config *config, int64_t features)
+gpur_status gpur_network_build(gpur_network *network, const gpur_network_config *config, const gpur_scene *scene)
 {
-    GPUR_TRY(check(config, features));
+    GPUR_TRY(gpur_network_check(config, scene));
     const head_entry *const head = &heads[config->head];
     memset(network, 0, sizeof *network);
     network->head = config->head;
     network->outputs = config->outputs;
-    network->width[network->sheet_count++] = (int32_t)features;
+    network->scene = *scene;
+    network->width[network->sheet_count++] = (int32_t)scene->features;
+    GPUR_TRY(build_convs(network, config));
     build_trunk(network, config);
     if (config->hidden)
         build_hidden(network, config, head);

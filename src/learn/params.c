@@ -22,6 +22,16 @@ static gpur_tensor *add(gpur_params *params, const char *name, const char *part)
     return tensor;
 }
 
+static void name_bias(gpur_params *params, const char *name, int64_t offset, const gpur_tensor *weight)
+{
+    gpur_tensor *const b = add(params, name, "bias");
+    b->offset = offset;
+    b->units = weight->units;
+    b->inputs = weight->inputs;
+    b->outputs = weight->outputs;
+    b->is_bias = 1;
+}
+
 void gpur_params_name(gpur_params *params, const char *name, int64_t weight, int64_t bias, int32_t first, int32_t units,
                       int32_t inputs)
 {
@@ -29,16 +39,37 @@ void gpur_params_name(gpur_params *params, const char *name, int64_t weight, int
     w->offset = weight + (int64_t)first * inputs;
     w->units = units;
     w->inputs = inputs;
-    gpur_tensor *const b = add(params, name, "bias");
-    b->offset = bias + first;
-    b->units = units;
-    b->inputs = inputs;
-    b->is_bias = 1;
+    w->outputs = units;
+    name_bias(params, name, bias + first, w);
+}
+
+void gpur_params_name_conv(gpur_params *params, const char *name, int64_t weight, int64_t bias,
+                           const gpur_conv_weight *shape)
+{
+    gpur_tensor *const w = add(params, name, "weight");
+    w->offset = weight;
+    w->units = shape->filters;
+    w->inputs = shape->kernel * shape->kernel * shape->channels;
+    w->outputs = shape->kernel * shape->kernel * shape->filters;
+    w->kernel = shape->kernel;
+    w->channels = shape->channels;
+    w->block = shape->block;
+    name_bias(params, name, bias, w);
 }
 
 int64_t gpur_tensor_count(const gpur_tensor *tensor)
 {
     return (int64_t)tensor->units * (tensor->is_bias ? 1 : tensor->inputs);
+}
+
+int64_t gpur_tensor_place(const gpur_tensor *tensor, int64_t i)
+{
+    const int64_t b = tensor->block, k = tensor->kernel, c = tensor->channels;
+    if (b <= 1)
+        return i;
+    const int64_t filter = i / (k * k * c), y = i / (k * c) % k, x = i / c % k;
+    const int64_t outside = (filter * (k / b) + y / b) * (k / b) + x / b;
+    return ((outside * b + y % b) * b + x % b) * c + i % c;
 }
 
 int64_t gpur_params_weights(const gpur_params *params)

@@ -13,10 +13,13 @@ enum { GPUR_MAX_TENSORS = 32 };
 
 typedef struct gpur_tensor {
     char name[64];
-    int64_t offset; /* floats from the start of the array */
-    int32_t units;  /* rows of a weight, length of a bias */
-    int32_t inputs; /* of the layer it belongs to: columns of a weight */
+    int64_t offset;  /* floats from the start of the array */
+    int32_t units;   /* rows of a weight, length of a bias; filters of a convolution */
+    int32_t inputs;  /* of its layer: columns of a weight; kernel x kernel x channels of a convolution */
+    int32_t outputs; /* of that layer: units; kernel x kernel x filters of a convolution */
     int32_t is_bias;
+    int32_t kernel, channels; /* of a convolution's weight; else 0 */
+    int32_t block;            /* of a convolution's weight: see gpur_tensor_place */
 } gpur_tensor;
 
 typedef struct gpur_params {
@@ -28,12 +31,24 @@ typedef struct gpur_params {
 /* Makes room for a block; gives its offset in floats. */
 int64_t gpur_params_block(gpur_params *params, int64_t count);
 
+/* What a convolution's weight is, for gpur_params_name_conv: `kernel` and `channels` as its config says, and the side
+ * of the blocks of pixels that are one pixel to it (1: none). */
+typedef struct gpur_conv_weight {
+    int32_t filters, kernel, channels, block;
+} gpur_conv_weight;
+void gpur_params_name_conv(gpur_params *params, const char *name, int64_t weight, int64_t bias,
+                           const gpur_conv_weight *shape);
+
 /* Names `units` rows of a weight block from row `first` on, and the same elements of its bias: "NAME.weight",
  * "NAME.bias". */
 void gpur_params_name(gpur_params *params, const char *name, int64_t weight, int64_t bias, int32_t first, int32_t units,
                       int32_t inputs);
 
 int64_t gpur_tensor_count(const gpur_tensor *tensor);
+
+/* Where number `i` of a tensor, in the order of its shape, lies behind its offset. `i` itself, but for a convolution
+ * that reads blocks of pixels (kernels/observe.h): (F, K, K, C) is kept as (F, K / b, K / b, b, b, C). */
+int64_t gpur_tensor_place(const gpur_tensor *tensor, int64_t i);
 
 /* The number of weights, without padding. */
 int64_t gpur_params_weights(const gpur_params *params);

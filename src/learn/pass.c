@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: MIT */
+#include "learn/conv_pass.h"
 #include "learn/pass.h"
 
 #include <string.h>
 
 /* Y (rows, units) = X (rows, inputs) W^T. */
-static gpur_gemm_shape forward_shape(const gpur_pass *pass, const gpur_dense *d, int32_t math)
+static gpur_gemm_shape forward_shape(const gpur_pass *pass, const gpur_dense *d)
 {
     gpur_gemm_shape shape;
     memset(&shape, 0, sizeof shape);
     shape.m = pass->rows, shape.n = d->units, shape.k = d->inputs;
     shape.lda = pass->pitch[d->from], shape.ldb = d->inputs, shape.ldc = pass->pitch[d->to];
     shape.transpose_b = 1;
-    shape.math = gpur_dense_math(d, math);
+    shape.math = gpur_dense_math(d, pass->options.math);
     return shape;
 }
 
@@ -22,10 +23,10 @@ static int32_t wanted_epilogue(const gpur_dense *d, int32_t fuse)
     return d->activation == GPUR_RELU ? GPUR_EPILOGUE_BIAS_RELU : GPUR_EPILOGUE_BIAS;
 }
 
-static gpur_status open_product(gpur_pass *pass, int32_t i, int32_t math, int32_t fuse)
+static gpur_status open_product(gpur_pass *pass, int32_t i)
 {
-    gpur_gemm_shape shape = forward_shape(pass, &pass->network->dense[i], math);
-    shape.epilogue = wanted_epilogue(&pass->network->dense[i], fuse);
+    gpur_gemm_shape shape = forward_shape(pass, &pass->network->dense[i]);
+    shape.epilogue = wanted_epilogue(&pass->network->dense[i], pass->options.fuse);
     gpur_status status = gpur_gemm_create(pass->device, &shape, &pass->product[i]);
     if (status == GPUR_UNAVAILABLE && shape.epilogue != GPUR_EPILOGUE_NONE) {
         shape.epilogue = GPUR_EPILOGUE_NONE;
@@ -36,23 +37,27 @@ static gpur_status open_product(gpur_pass *pass, int32_t i, int32_t math, int32_
 }
 
 gpur_status gpur_pass_open(gpur_pass *pass, gpur_device *device, const gpur_network *network, int64_t rows,
-                           int64_t input_pitch, int32_t math, int32_t fuse)
+                           int64_t input_pitch, const gpur_pass_options *options)
 {
     memset(pass, 0, sizeof *pass);
     pass->device = device;
     pass->network = network;
+    pass->options = *options;
     pass->rows = rows;
     for (int32_t s = 0; s < network->sheet_count; s++)
-        pass->pitch[s] = s == 0 ? input_pitch : gpur_sheet_pitch(network->width[s]);
+        pass->pitch[s] = s == 0                     ? input_pitch
+                         : s <= network->conv_count ? network->width[s] /* images, with nothing between them */
+                                                    : gpur_sheet_pitch(network->width[s]);
     for (int32_t i = 0; i < network->dense_count; i++)
-        GPUR_TRY(open_product(pass, i, math, fuse));
-    return GPUR_OK;
+        GPUR_TRY(open_product(pass, i));
+    return gpur_conv_pass_open(pass);
 }
 
 void gpur_pass_close(gpur_pass *pass)
 {
     for (int32_t i = 0; i < GPUR_MAX_DENSE; i++)
         gpur_gemm_destroy(pass->product[i]);
+    gpur_conv_pass_close(pass);
 }
 
 void gpur_pass_place(gpur_pass *pass, gpur_arena *arena)
@@ -63,7 +68,7 @@ void gpur_pass_place(gpur_pass *pass, gpur_arena *arena)
 
 int64_t gpur_pass_workspace(const gpur_pass *pass)
 {
-    int64_t most = 0;
+    int64_t most = gpur_conv_pass_workspace(pass);
     for (int32_t i = 0; i < pass->network->dense_count; i++) {
         const int64_t bytes = gpur_gemm_workspace_bytes(pass->product[i]);
         most = bytes > most ? bytes : most;
@@ -88,6 +93,7 @@ static gpur_status add_bias(const gpur_pass *pass, gpur_stream *stream, int64_t 
 gpur_status gpur_pass_forward(const gpur_pass *pass, gpur_stream *stream, int64_t rows, const float *weights,
                               void *workspace)
 {
+    GPUR_TRY(gpur_conv_pass_forward(pass, stream, rows, weights, workspace));
     for (int32_t i = 0; i < pass->network->dense_count; i++) {
         const gpur_dense *const d = &pass->network->dense[i];
         float *const y = pass->sheet[d->to] + d->to_column;

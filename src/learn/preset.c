@@ -17,6 +17,7 @@ static gpur_network_config dense_network(int32_t first, int32_t second)
     network.trunk_count = second ? 2 : 1;
     network.hidden_activation = GPUR_RELU;
     network.init = GPUR_INIT_FAN_IN;
+    network.input_scale = 1.0f;
     return network;
 }
 
@@ -117,15 +118,97 @@ static void set_cartpole(gpur_learner_config *config)
     config->exploration.steps = 4000;
 }
 
+static gpur_layer convolution(int32_t filters, int32_t kernel, int32_t stride)
+{
+    const gpur_layer layer = {GPUR_CONV, filters, GPUR_RELU, kernel, stride, 0};
+    return layer;
+}
+
+/* 84 x 84 x 4 to 20 x 20 x 32, 9 x 9 x 64, 7 x 7 x 64 [Mnih et al. 2015, Methods]; Glorot weights are Keras's, in the
+ * code of Daley & Amato 2021. The caller adds what stands on it. */
+static gpur_network_config nature_network(void)
+{
+    gpur_network_config network;
+    memset(&network, 0, sizeof network);
+    network.trunk[0] = convolution(32, 8, 4);
+    network.trunk[1] = convolution(64, 4, 2);
+    network.trunk[2] = convolution(64, 3, 1);
+    network.trunk_count = 3;
+    network.hidden_activation = GPUR_RELU;
+    network.outputs = 18;
+    network.init = GPUR_INIT_GLOROT;
+    network.input_scale = 1.0f / 255.0f;
+    network.input_layout = GPUR_CHW;
+    return network;
+}
+
+/* Centred, and with epsilon inside the root, as DeepMind's own; Daley & Amato's code has Keras 2.1's, which is
+ * GPUR_RMSPROP_KERAS2 and `centered`. */
+static gpur_optimizer_config deepmind_rmsprop(float rate, float epsilon)
+{
+    gpur_optimizer_config optimizer = adam(rate);
+    optimizer.kind = GPUR_RMSPROP_DEEPMIND;
+    optimizer.centered = 1;
+    optimizer.decay = 0.95f;
+    optimizer.epsilon = epsilon;
+    return optimizer;
+}
+
+/* Mnih et al. 2015, extended data table 1, as Daley & Amato 2021, appendix B, has it: C = 10,000 and F = 4 count
+ * timesteps, so a target lives for 2,500 train steps; epsilon falls from 1 to 0.1 over the first million. */
+static void set_nature_dqn(gpur_learner_config *config)
+{
+    const gpur_layer dense = {GPUR_DENSE, 512, GPUR_RELU, 0, 0, 0};
+    config->network = nature_network();
+    config->network.trunk[config->network.trunk_count++] = dense;
+    config->network.head = GPUR_HEAD_Q;
+    config->optimizer = deepmind_rmsprop(2.5e-4f, 0.01f);
+    config->double_dqn = 0;
+    config->loss = GPUR_LOSS_HUBER;
+    config->huber_delta = 1.0f;
+    config->batch_size = 32;
+    config->target_period = 2500;
+    config->target_copy_first = 0;
+    config->exploration.first = 1.0f;
+    config->exploration.last = 0.1f;
+    config->exploration.begin = 0;
+    config->exploration.steps = 1000000;
+}
+
+/* Two streams of 512, double DQN and the norm are Wang et al.'s, 2016, section 4.2; the rest is as before. */
+static void set_nature_dueling(gpur_learner_config *config)
+{
+    set_nature_dqn(config);
+    config->network = nature_network();
+    config->network.head = GPUR_HEAD_DUELING;
+    config->network.hidden = 512;
+    config->optimizer.clip_norm = 10.0f;
+    config->double_dqn = 1;
+}
+
+/* Horgan et al. 2018, section 4.1 and appendix C: centred RMSProp at 0.00025 / 4, no momentum, epsilon 1.5e-7, norm 40;
+ * half the squared error; a target copy every 2,500 batches of 512. The sizes of the network are those of public code.
+ */
+static void set_apex_dqn(gpur_learner_config *config)
+{
+    set_nature_dueling(config);
+    config->optimizer = deepmind_rmsprop(0.00025f / 4.0f, 1.5e-7f);
+    config->optimizer.clip_norm = 40.0f;
+    config->loss = GPUR_LOSS_SQUARED;
+    config->batch_size = 512;
+    config->target_period = 2500;
+    memset(&config->exploration, 0, sizeof config->exploration);
+    config->exploration.first = config->exploration.last = 0.4f;
+}
+
 typedef struct preset {
     const char *name;
     void (*set)(gpur_learner_config *config);
 } preset;
 
 static const preset presets[] = {
-    {"melee-gpu", set_melee_gpu},
-    {"melee-dqn", set_melee_dqn},
-    {"melee-double", set_melee_double},
+    {"melee-gpu", set_melee_gpu},   {"melee-dqn", set_melee_dqn},           {"melee-double", set_melee_double},
+    {"nature-dqn", set_nature_dqn}, {"nature-dueling", set_nature_dueling}, {"apex-dqn", set_apex_dqn},
     {"cartpole", set_cartpole},
 };
 
@@ -150,5 +233,7 @@ gpur_status gpur_learner_config_preset(gpur_learner_config *config, const char *
             return gpur_sized_write(config, &changed, sizeof changed, "gpur_learner_config");
         }
     return gpur_fail(GPUR_INVALID_ARGUMENT,
-                     "no learner preset is named \"%s\"; there are melee-gpu, melee-dqn, melee-double, cartpole", name);
+                     "no learner preset is named \"%s\"; there are melee-gpu, melee-dqn, melee-double, nature-dqn, "
+                     "nature-dueling, apex-dqn, cartpole",
+                     name);
 }

@@ -9,16 +9,18 @@
 gpur_status gpur_step_open(gpur_step *step, gpur_device *device, const gpur_network *network,
                            const gpur_learner_config *config, const gpur_learn_fields *fields)
 {
-    const int64_t batch = config->batch_size, pitch = gpur_sheet_pitch(fields->features);
+    const int64_t batch = config->batch_size, pitch = gpur_input_pitch(network);
     const int64_t online_rows = config->double_dqn ? 2 * batch : batch;
     memset(step, 0, sizeof *step);
     step->device = device;
     step->network = network;
     step->config = *config;
     step->fields = *fields;
-    GPUR_TRY(gpur_pass_open(&step->online, device, network, online_rows, pitch, config->math, 1));
-    GPUR_TRY(gpur_pass_open(&step->target, device, network, batch, pitch, config->math, 1));
-    GPUR_TRY(gpur_backward_open(&step->backward, &step->online, batch, config->math));
+    step->input = gpur_input_of(device, network, fields, config);
+    const gpur_pass_options options = gpur_input_options(&step->input, config);
+    GPUR_TRY(gpur_pass_open(&step->online, device, network, online_rows, pitch, &options));
+    GPUR_TRY(gpur_pass_open(&step->target, device, network, batch, pitch, &options));
+    GPUR_TRY(gpur_backward_open(&step->backward, &step->online, batch));
     gpur_optimizer_open(&step->optimizer, device, config, network->params.count);
     return GPUR_OK;
 }
@@ -44,6 +46,7 @@ static void place_batch(gpur_step *step, gpur_arena *arena)
 {
     const int64_t batch = step->config.batch_size;
     step->x = gpur_arena_floats(arena, 2 * batch * step->online.pitch[0]);
+    step->raw = step->input.direct ? NULL : gpur_arena_take(arena, 2 * batch * step->input.raw_pitch);
     step->action = gpur_arena_take(arena, batch * (step->fields.wide_action ? 8 : 4));
     step->reward = gpur_arena_floats(arena, batch);
     step->discount = gpur_arena_floats(arena, batch);
@@ -89,7 +92,7 @@ void gpur_step_place(gpur_step *step, gpur_arena *arena)
     if (!arena->base)
         return;
     step->online.sheet[0] = step->x;
-    step->target.sheet[0] = step->x + step->config.batch_size * step->online.pitch[0];
+    step->target.sheet[0] = gpur_input_row(&step->input, step->x, step->config.batch_size, step->online.pitch[0]);
     step->td.bias = step->optimizer.weights + step->network->head_bias;
     step->td.bias_target = step->optimizer.target + step->network->head_bias;
 }
@@ -117,10 +120,11 @@ static void connect_priorities(gpur_step *step, gpur_replay *replay)
 
 gpur_status gpur_step_connect(gpur_step *step, gpur_replay *replay)
 {
-    const int64_t batch = step->config.batch_size, pitch = step->online.pitch[0] * (int64_t)sizeof(float);
+    const int64_t batch = step->config.batch_size, direct = step->input.direct;
+    const int64_t pitch = direct ? step->online.pitch[0] * (int64_t)sizeof(float) : step->input.raw_pitch;
     const gpur_draw_field fields[] = {
-        {step->fields.obs, step->online.sheet[0], pitch},
-        {step->fields.next_obs, step->target.sheet[0], pitch},
+        {step->fields.obs, direct ? (void *)step->online.sheet[0] : step->raw, pitch},
+        {step->fields.next_obs, direct ? (void *)step->target.sheet[0] : step->raw + batch * pitch, pitch},
         {step->fields.action, step->action, step->fields.wide_action ? 8 : 4},
         {step->fields.reward, step->reward, sizeof(float)},
     };
@@ -177,6 +181,7 @@ static gpur_status train(const gpur_step *step, gpur_stream *stream, const gpur_
 {
     const int64_t batch = step->config.batch_size;
     const gpur_step_results results = {step->td.loss, step->td.q_taken, step->td.invalid, batch};
+    GPUR_TRY(gpur_input_run(&step->input, step->device, stream, 2 * batch, step->raw, step->input.raw_pitch, step->x));
     GPUR_TRY(gpur_pass_forward(&step->online, stream, step->online.rows, optimizer->weights, step->workspace));
     GPUR_TRY(gpur_pass_forward(&step->target, stream, batch, optimizer->target, step->workspace));
     GPUR_TRY(gpur_launch_td_error(stream, gpur_grid_elements(step->device, batch), &step->td));

@@ -3,7 +3,8 @@
  * One train step of DQN as one recorded function. All that changes from step to step is read from device memory.
  *
  *   (draw by priority)
- *   gather -> x (2 B, features)  obs, then next_obs; rows padded to 16 bytes, the padding zero
+ *   gather -> x (2 B, features)  obs, then next_obs; rows padded to 16 bytes, the padding zero. By way of raw, and of
+ *             what makes of it what the first layer reads, where that is not obs as the replay keeps it
  *   (importance weights)
  *   online network on x (all of it for double DQN, else the first B rows); target network on the last B rows
  *   td_error -> loss and its gradient; (new priorities;) backward over the first B rows; optimiser; end of the step
@@ -11,7 +12,7 @@
 #ifndef GPUR_LEARN_STEP_H
 #define GPUR_LEARN_STEP_H
 
-#include "learn/fields.h"
+#include "learn/input.h"
 #include "learn/optimizer.h"
 #include "learn/pass.h"
 #include "replay/priorities.h"
@@ -24,7 +25,9 @@ typedef struct gpur_step {
     gpur_pass online, target;
     gpur_backward backward;
     gpur_optimizer optimizer;
-    float *x;                          /* (2 B, features), rows online.pitch[0] floats apart */
+    gpur_input input;
+    unsigned char *raw;                /* (2 B, obs), rows input.raw_pitch bytes apart; NULL: input.direct */
+    float *x;                          /* (2 B, features), rows online.pitch[0] numbers apart */
     void *action;                      /* (B) int32 or int64 */
     float *reward, *discount, *weight; /* (B) */
     int64_t *id;                       /* (B) drawn */

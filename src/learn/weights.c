@@ -12,6 +12,17 @@ int32_t gpur_learner_weight_count(gpur_learner *learner)
     return learner ? learner->network.params.tensor_count : 0;
 }
 
+static void describe_shape(const gpur_tensor *tensor, gpur_weight_info *info)
+{
+    info->dims = tensor->is_bias ? 1 : tensor->kernel ? 4 : 2;
+    info->shape[0] = tensor->units;
+    if (info->dims == 4) {
+        info->shape[1] = info->shape[2] = tensor->kernel;
+        info->shape[3] = tensor->channels;
+    } else if (info->dims == 2)
+        info->shape[1] = tensor->inputs;
+}
+
 gpur_status gpur_learner_weight(gpur_learner *learner, int32_t index, gpur_weight_info *info)
 {
     gpur_weight_info known;
@@ -21,9 +32,7 @@ gpur_status gpur_learner_weight(gpur_learner *learner, int32_t index, gpur_weigh
     const gpur_tensor *const tensor = &learner->network.params.tensor[index];
     memset(&known, 0, sizeof known);
     memcpy(known.name, tensor->name, sizeof known.name);
-    known.dims = tensor->is_bias ? 1 : 2;
-    known.shape[0] = tensor->units;
-    known.shape[1] = tensor->is_bias ? 0 : tensor->inputs;
+    describe_shape(tensor, &known);
     known.count = gpur_tensor_count(tensor);
     return gpur_sized_write(info, &known, sizeof known, "gpur_weight_info");
 }
@@ -62,6 +71,35 @@ static gpur_status copy_in_turn(gpur_learner *learner, float *to, const float *f
     return status != GPUR_OK ? status : ended;
 }
 
+/* Values in the order of the tensor's shape, from or to those in the order of the device. */
+static void put_in_order(const gpur_tensor *tensor, float *in_order, const float *kept)
+{
+    for (int64_t i = 0; i < gpur_tensor_count(tensor); i++)
+        in_order[i] = kept[gpur_tensor_place(tensor, i)];
+}
+
+static void take_in_order(const gpur_tensor *tensor, const float *in_order, float *kept)
+{
+    for (int64_t i = 0; i < gpur_tensor_count(tensor); i++)
+        kept[gpur_tensor_place(tensor, i)] = in_order[i];
+}
+
+/* Host memory for a tensor that the device keeps in another order; NULL with GPUR_OK for the others. */
+static gpur_status open_kept(gpur_learner *learner, const gpur_tensor *tensor, float **kept)
+{
+    const size_t bytes = (size_t)gpur_tensor_count(tensor) * sizeof **kept;
+    *kept = tensor->block > 1 ? gpur_host_alloc(learner->device, bytes) : NULL;
+    if (tensor->block > 1 && !*kept)
+        return gpur_fail(GPUR_OUT_OF_MEMORY, "no host memory for %zu bytes of \"%s\"", bytes, tensor->name);
+    return GPUR_OK;
+}
+
+static void close_kept(gpur_learner *learner, const gpur_tensor *tensor, float *kept)
+{
+    if (kept)
+        gpur_host_free(learner->device, kept, (size_t)gpur_tensor_count(tensor) * sizeof *kept);
+}
+
 gpur_status gpur_learner_read_weights(gpur_learner *learner, int32_t which, const char *name, float *values,
                                       int64_t count)
 {
@@ -69,7 +107,14 @@ gpur_status gpur_learner_read_weights(gpur_learner *learner, int32_t which, cons
     GPUR_TRY(find(learner, name, values, count, &tensor));
     GPUR_REQUIRE(which >= GPUR_WEIGHTS_ONLINE && which <= GPUR_WEIGHTS_GRADIENT,
                  "which is %" PRId32 "; it must be GPUR_WEIGHTS_ONLINE, TARGET or GRADIENT (0 to 2)", which);
-    return copy_in_turn(learner, values, array_of(learner, which) + tensor->offset, tensor, NULL);
+    float *kept = NULL;
+    GPUR_TRY(open_kept(learner, tensor, &kept));
+    const gpur_status status =
+        copy_in_turn(learner, kept ? kept : values, array_of(learner, which) + tensor->offset, tensor, NULL);
+    if (kept && status == GPUR_OK)
+        put_in_order(tensor, values, kept);
+    close_kept(learner, tensor, kept);
+    return status;
 }
 
 gpur_status gpur_learner_write_weights(gpur_learner *learner, int32_t which, const char *name, const float *values,
@@ -81,5 +126,12 @@ gpur_status gpur_learner_write_weights(gpur_learner *learner, int32_t which, con
                  "which is %" PRId32 "; GPUR_WEIGHTS_ONLINE (0) and TARGET (1) can be written", which);
     float *const array = array_of(learner, which);
     const float *const acting = gpur_learner_acting_weights(learner);
-    return copy_in_turn(learner, array + tensor->offset, values, tensor, array == acting ? array : NULL);
+    float *kept = NULL;
+    GPUR_TRY(open_kept(learner, tensor, &kept));
+    if (kept)
+        take_in_order(tensor, values, kept);
+    const gpur_status status =
+        copy_in_turn(learner, array + tensor->offset, kept ? kept : values, tensor, array == acting ? array : NULL);
+    close_kept(learner, tensor, kept);
+    return status;
 }

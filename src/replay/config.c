@@ -6,7 +6,6 @@
 
 #include <inttypes.h>
 #include <math.h>
-#include <string.h>
 
 enum { DEFAULT_UPDATE_SIZE = 2000, DEFAULT_MAX_BATCH = 4096 };
 
@@ -26,27 +25,6 @@ gpur_status gpur_replay_config_init(gpur_replay_config *config, uint64_t size)
     GPUR_REQUIRE(config, "gpur_replay_config is NULL");
     config->size = size;
     return gpur_sized_write(config, &defaults, sizeof defaults, "gpur_replay_config");
-}
-
-/* The three agents for Melee share their replay [Parr 2018, sections 4 and 5; its code clips rewards to [-1, 1]]. Its
- * burn-in is 125 files of workers, whose length is not told: here it is the first whole block. */
-gpur_status gpur_replay_config_preset(gpur_replay_config *config, const char *name)
-{
-    static const char *const names[] = {"melee-gpu", "melee-dqn", "melee-double"};
-    gpur_replay_config changed = defaults;
-    GPUR_REQUIRE(name, "the preset's name is NULL; there are \"melee-gpu\", \"melee-dqn\", \"melee-double\"");
-    GPUR_TRY(gpur_sized_read(&changed, sizeof changed, config, "gpur_replay_config"));
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        if (strcmp(name, names[i]) == 0) {
-            changed.capacity = 1000000;
-            changed.update_size = 2000;
-            changed.gamma = 0.99f;
-            changed.reward_clip = 1.0f;
-            changed.min_size = 2000;
-            return gpur_sized_write(config, &changed, sizeof changed, "gpur_replay_config");
-        }
-    return gpur_fail(GPUR_INVALID_ARGUMENT,
-                     "no replay preset \"%s\"; there are \"melee-gpu\", \"melee-dqn\", \"melee-double\"", name);
 }
 
 static gpur_status check_choices(const gpur_replay_config *c)

@@ -58,7 +58,8 @@ static gpur_learner *make_learner(gpur_replay *replay)
     must(gpur_learner_config_init(&config, sizeof config));
     config.network.head = GPUR_HEAD_DUELING, config.network.hidden = 16, config.network.outputs = ACTIONS;
     config.network.trunk_count = 2;
-    config.network.trunk[0] = (gpur_layer){24, GPUR_TANH}, config.network.trunk[1] = (gpur_layer){20, GPUR_RELU};
+    config.network.trunk[0] = (gpur_layer){.units = 24, .activation = GPUR_TANH};
+    config.network.trunk[1] = (gpur_layer){.units = 20, .activation = GPUR_RELU};
     config.optimizer.kind = GPUR_RMSPROP_TORCH, config.optimizer.learning_rate = (gpur_schedule){3e-3f, 1e-3f, 10, 80};
     config.batch_size = 48, config.target_period = 30, config.seed = 11, config.index_source = GPUR_UNIFORM_DISTINCT;
     must(gpur_learner_create(replay, &config, &learner));

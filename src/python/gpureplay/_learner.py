@@ -19,8 +19,6 @@ from ._numbers import integer, real
 from ._schema import Field
 from ._weights import Weights
 
-_FLOAT32 = np.dtype(np.float32)
-
 
 class LearnerStats(NamedTuple):
     """As of the last finished launch. include/gpureplay/learner.h has each."""
@@ -45,7 +43,7 @@ class DQN(Handle):
     """A DQN learner on a buffer. A train step (draw, gather, forward, target, loss, backward, update, target copy) runs
     on the device; nothing of it visits the host.
 
-    buffer: with float32 obs and next_obs, int32 or int64 action, float32 reward, bool terminated.
+    buffer: with float32 or uint8 obs and next_obs, int32 or int64 action, float32 reward, bool terminated.
     outputs: actions.
     preset: "melee-gpu", "melee-dqn", "melee-double", "cartpole", or None for the defaults of gpur_learner_config_init.
     settings: the members of gpur_learner_config by name (include/gpureplay/learner.h), with words for choices:
@@ -71,11 +69,12 @@ class DQN(Handle):
         self._outputs: int = config.network.outputs
         self._batch_size: int = config.batch_size
         obs = next(field for field in buffer.fields if field.name == "obs")
-        self._obs = Field("obs", obs.shape, _FLOAT32)
+        self._obs = Field("obs", obs.shape, obs.dtype)
 
     def act(self, obs: Any, epsilon: float = 0.0, *, stream: int | None = None) -> np.ndarray:
-        """Actions for observations (count, ...) float32, in host memory or the device's: with probability epsilon at
-        random, else argmax Q. (count,) int32. One observation without the first axis will do, too.
+        """Actions for observations (count, ...) as the buffer keeps them, in host memory or the device's: with
+        probability epsilon at random, else argmax Q. (count,) int32. One observation without the first axis will do,
+        too.
 
         stream: observations in device memory, the cudaStream_t (an int) that made them.
 

@@ -23,7 +23,7 @@ _OPTIMIZERS = {
     "rmsprop_deepmind": _mirror.RMSPROP_DEEPMIND,
 }
 _ACTS = {"latest": _mirror.ACT_LATEST, "previous": _mirror.ACT_PREVIOUS, "target": _mirror.ACT_TARGET}
-_MATHS = {"fp32": _mirror.MATH_FP32, "tf32": _mirror.MATH_TF32}
+_MATHS = {"fp32": _mirror.MATH_FP32, "tf32": _mirror.MATH_TF32, "bf16": _mirror.MATH_BF16}
 
 _TRUNK = "a list of units or (units, activation)"
 
@@ -45,6 +45,7 @@ def _set_trunk(network: _mirror.NetworkConfig, layers: Sequence[Any]) -> None:
         if len(pair) != 2:
             raise TypeError(f"trunk has {layer!r}; it must be {_TRUNK}")
         units, activation = pair
+        at.kind, at.kernel, at.stride, at.padding = _mirror.DENSE, 0, 0, 0
         put(at, "units", units)
         at.activation = _choice("activation in trunk", activation, _ACTIVATIONS)
     network.trunk_count = len(layers)
@@ -82,6 +83,7 @@ _NETWORK = {
     "outputs": put,
     "init": _put_choice(_INITS),
     "init_scale": put,
+    "input_scale": put,
 }
 _OPTIMIZER = {
     "optimizer": lambda optimizer, name, kind: setattr(optimizer, "kind", _choice(name, kind, _OPTIMIZERS)),
@@ -95,7 +97,7 @@ _TOP = {
     "act": _put_choice(_ACTS),
     "math": _put_choice(_MATHS),
     **dict.fromkeys(("double_dqn", "huber_delta", "batch_size", "target_period", "target_copy_first", "max_act_batch",
-                     "unroll", "seed", "host_batches"), put),
+                     "unroll", "seed", "host_batches", "deterministic"), put),
 }
 SETTINGS = (*_NETWORK, *_OPTIMIZER, *_TOP)
 

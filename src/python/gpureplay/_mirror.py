@@ -23,11 +23,13 @@ FEED_COPY, FEED_SCATTER = 0, 1
 FLUSH_AUTO, FLUSH_MANUAL = 0, 1
 WHEN_FULL_WAIT, WHEN_FULL_ERROR = 0, 1
 LINEAR, RELU, TANH = 0, 1, 2
+DENSE, CONV = 0, 1
+CHW, HWC = 0, 1
 HEAD_Q, HEAD_DUELING, HEAD_SOFTMAX_VALUE, HEAD_TANH_ACTION = 0, 1, 2, 3
 INIT_FAN_IN, INIT_GLOROT, INIT_NORMAL = 0, 1, 2
 LOSS_HUBER, LOSS_SQUARED = 0, 1
 ADAM, RMSPROP_TF, RMSPROP_KERAS2, RMSPROP_TORCH, RMSPROP_DEEPMIND = 0, 1, 2, 3, 4
-MATH_FP32, MATH_TF32 = 0, 1
+MATH_FP32, MATH_TF32, MATH_BF16 = 0, 1, 2
 ACT_LATEST, ACT_PREVIOUS, ACT_TARGET = 0, 1, 2
 WEIGHTS_ONLINE, WEIGHTS_TARGET, WEIGHTS_GRADIENT = 0, 1, 2
 
@@ -142,7 +144,7 @@ class PriorityStats(Sized):
 
 class Layer(Struct):
     c_name = "gpur_layer"
-    _fields_ = _members(c_int32, "units activation")
+    _fields_ = _members(c_int32, "kind units activation kernel stride padding")
 
 
 class NetworkConfig(Struct):
@@ -150,7 +152,8 @@ class NetworkConfig(Struct):
     _fields_ = [
         ("trunk", Layer * MAX_LAYERS),
         *_members(c_int32, "trunk_count head hidden hidden_activation outputs init"),
-        ("init_scale", c_float),
+        *_members(c_float, "init_scale input_scale"),
+        ("input_layout", c_int32),
     ]
 
 
@@ -176,7 +179,7 @@ class LearnerConfig(Sized):
         *_members(c_int32, "target_copy_first act max_act_batch math unroll reserved"),
         ("exploration", Schedule),
         ("seed", c_uint64),
-        *_members(c_int32, "host_batches reserved2"),
+        *_members(c_int32, "host_batches deterministic"),
         ("beta", Schedule),
     ]
 
@@ -198,7 +201,8 @@ class WeightInfo(Sized):
         ("size", c_uint64),
         ("name", c_char * 64),
         ("dims", c_int32),
-        ("shape", c_int32 * 2),
+        ("shape", c_int32 * 4),
+        ("reserved", c_int32),
         ("count", c_int64),
     ]
 

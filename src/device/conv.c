@@ -1,0 +1,111 @@
+/* SPDX-License-Identifier: MIT */
+/* Convolutions: checks that every device wants, and the choice between its library and patches. */
+#include "device/conv.h"
+#include "device/backend.h"
+#include "device/conv_patches.h"
+#include "gpureplay/learner.h"
+
+#include <inttypes.h>
+
+static gpur_status check_choices(const gpur_conv_shape *s)
+{
+    GPUR_REQUIRE(s->pass >= GPUR_CONV_FORWARD && s->pass <= GPUR_CONV_TO_WEIGHT,
+                 "the pass of a convolution is %d; it must be 0 to %d", (int)s->pass, GPUR_CONV_TO_WEIGHT);
+    GPUR_REQUIRE(s->epilogue >= GPUR_EPILOGUE_NONE &&
+                     s->epilogue <= (s->pass == GPUR_CONV_FORWARD ? GPUR_EPILOGUE_BIAS_RELU : GPUR_EPILOGUE_NONE),
+                 "the epilogue of a convolution is %d; forward it must be 0 to %d, backward 0", (int)s->epilogue,
+                 GPUR_EPILOGUE_BIAS_RELU);
+    GPUR_REQUIRE(s->math >= GPUR_MATH_FP32 && s->math <= GPUR_MATH_BF16,
+                 "math of a convolution is %d; it must be 0 to %d", (int)s->math, GPUR_MATH_BF16);
+    GPUR_REQUIRE(!s->x_bf16 || s->pass != GPUR_CONV_TO_INPUT, "the gradient by the input is float32, not bfloat16");
+    return GPUR_OK;
+}
+
+static gpur_status check_shape(const gpur_conv_shape *s)
+{
+    const int64_t shortest = s->height < s->width ? s->height : s->width;
+    GPUR_TRY(check_choices(s));
+    GPUR_REQUIRE(s->images >= 1 && shortest >= 1 && s->channels >= 1 && s->filters >= 1,
+                 "a convolution of %" PRId64 " images of (%" PRId64 ", %" PRId64 ", %" PRId64 ") by %" PRId64
+                 " filters; each must be 1 or more",
+                 s->images, s->height, s->width, s->channels, s->filters);
+    GPUR_REQUIRE(s->kernel >= 1 && s->stride >= 1 && s->padding >= 0 && s->padding < s->kernel,
+                 "a convolution of kernel %" PRId64 ", stride %" PRId64 ", padding %" PRId64
+                 "; kernel and stride must be 1 or more, padding 0 to kernel - 1",
+                 s->kernel, s->stride, s->padding);
+    GPUR_REQUIRE(shortest + 2 * s->padding >= s->kernel,
+                 "a kernel of %" PRId64 " on an image of %" PRId64 " x %" PRId64 " with padding %" PRId64
+                 "; it must not be larger",
+                 s->kernel, s->height, s->width, s->padding);
+    return GPUR_OK;
+}
+
+/* The backend's plans begin with a gpur_conv, too: `patches` is NULL there. */
+static gpur_status create_by_patches(gpur_device *device, const gpur_conv_shape *shape, gpur_conv **out)
+{
+    gpur_conv *const conv = (gpur_conv *)gpur_host_alloc(device, sizeof *conv);
+    if (!conv)
+        return gpur_fail(GPUR_OUT_OF_MEMORY, "no memory for a convolution's plan of %zu bytes", sizeof *conv);
+    conv->device = device;
+    conv->shape = *shape;
+    const gpur_status status = gpur_patch_conv_create(device, shape, &conv->patches);
+    if (status != GPUR_OK) {
+        gpur_host_free(device, conv, sizeof *conv);
+        return status;
+    }
+    *out = conv;
+    return GPUR_OK;
+}
+
+gpur_status gpur_conv_create(gpur_device *device, const gpur_conv_shape *shape, gpur_conv **conv)
+{
+    *conv = NULL;
+    GPUR_TRY(check_shape(shape));
+    if (shape->by_patches)
+        return create_by_patches(device, shape, conv);
+    const gpur_status status = device->backend->conv_create(device, shape, conv);
+    return status == GPUR_UNAVAILABLE ? create_by_patches(device, shape, conv) : status;
+}
+
+void gpur_conv_destroy(gpur_conv *conv)
+{
+    if (!conv)
+        return;
+    if (!conv->patches) {
+        conv->device->backend->conv_destroy(conv);
+        return;
+    }
+    gpur_patch_conv_destroy(conv->patches);
+    gpur_host_free(conv->device, conv, sizeof *conv);
+}
+
+int64_t gpur_conv_workspace_bytes(const gpur_conv *conv)
+{
+    return conv->patches ? gpur_patch_conv_workspace_bytes(conv->patches)
+                         : conv->device->backend->conv_workspace_bytes(conv);
+}
+
+gpur_status gpur_conv_run(gpur_conv *conv, gpur_stream *stream, int64_t images, const gpur_conv_arrays *arrays,
+                          void *workspace)
+{
+    const gpur_conv_shape *const s = &conv->shape;
+    GPUR_REQUIRE(images >= 1 && images <= s->images,
+                 "%" PRId64 " images of a convolution planned for %" PRId64 "; it must be 1 to that", images,
+                 s->images);
+    GPUR_REQUIRE(images == s->images || s->pass == GPUR_CONV_FORWARD,
+                 "%" PRId64 " of %" PRId64 " images of a convolution's gradient; it must be all of them", images,
+                 s->images);
+    GPUR_REQUIRE(arrays->x && arrays->w && arrays->y, "array %s of a convolution is NULL",
+                 !arrays->x   ? "x"
+                 : !arrays->w ? "w"
+                              : "y");
+    GPUR_REQUIRE(arrays->bias || s->epilogue == GPUR_EPILOGUE_NONE, "the bias of a convolution with one is NULL");
+    if (conv->patches)
+        return gpur_patch_conv_run(conv->patches, stream, images, arrays, workspace);
+    return conv->device->backend->conv_run(conv, stream, images, arrays, workspace);
+}
+
+const char *gpur_conv_way(const gpur_conv *conv)
+{
+    return conv->patches ? "patches" : conv->device->backend->conv_library(conv->device);
+}

@@ -1,0 +1,122 @@
+/* SPDX-License-Identifier: MIT */
+/* What a network's config may say. */
+#include "learn/network_check.h"
+
+#include <inttypes.h>
+#include <math.h>
+
+enum { MAX_UNITS = 65536, MAX_FEATURES = 1 << 24, MAX_KERNEL = 64, LAST_HEAD = GPUR_HEAD_TANH_ACTION };
+
+static gpur_status check_activation(int32_t activation, const char *where)
+{
+    GPUR_REQUIRE(activation >= GPUR_LINEAR && activation <= GPUR_TANH,
+                 "network.%s is %" PRId32 "; it must be GPUR_LINEAR, GPUR_RELU or GPUR_TANH (0 to 2)", where,
+                 activation);
+    return GPUR_OK;
+}
+
+static gpur_status check_dense(const gpur_layer *layer, int32_t i)
+{
+    GPUR_REQUIRE(layer->kernel == 0 && layer->stride == 0 && layer->padding == 0,
+                 "network.trunk[%" PRId32 "] is dense, with kernel %" PRId32 ", stride %" PRId32 ", padding %" PRId32
+                 "; they must be 0",
+                 i, layer->kernel, layer->stride, layer->padding);
+    return GPUR_OK;
+}
+
+static gpur_status check_conv(const gpur_layer *layer, int32_t i)
+{
+    GPUR_REQUIRE(layer->kernel >= 1 && layer->kernel <= MAX_KERNEL,
+                 "network.trunk[%" PRId32 "].kernel is %" PRId32 "; it must be 1 to %d", i, layer->kernel, MAX_KERNEL);
+    GPUR_REQUIRE(layer->stride >= 1 && layer->stride <= MAX_KERNEL,
+                 "network.trunk[%" PRId32 "].stride is %" PRId32 "; it must be 1 to %d", i, layer->stride, MAX_KERNEL);
+    GPUR_REQUIRE(layer->padding >= 0 && layer->padding < layer->kernel,
+                 "network.trunk[%" PRId32 "].padding is %" PRId32 "; it must be 0 to kernel - 1, %" PRId32, i,
+                 layer->padding, layer->kernel - 1);
+    return GPUR_OK;
+}
+
+static gpur_status check_layer(const gpur_network_config *config, int32_t i)
+{
+    const gpur_layer *const layer = &config->trunk[i];
+    GPUR_REQUIRE(layer->kind == GPUR_DENSE || layer->kind == GPUR_CONV,
+                 "network.trunk[%" PRId32 "].kind is %" PRId32 "; it must be GPUR_DENSE or GPUR_CONV (0, 1)", i,
+                 layer->kind);
+    GPUR_REQUIRE(layer->kind == GPUR_DENSE || i == 0 || config->trunk[i - 1].kind == GPUR_CONV,
+                 "network.trunk[%" PRId32 "] is a convolution behind a dense layer; convolutions come first", i);
+    GPUR_REQUIRE(layer->units >= 1 && layer->units <= MAX_UNITS,
+                 "network.trunk[%" PRId32 "].units is %" PRId32 "; it must be 1 to %d", i, layer->units, MAX_UNITS);
+    GPUR_TRY(check_activation(layer->activation, "trunk[].activation"));
+    return layer->kind == GPUR_DENSE ? check_dense(layer, i) : check_conv(layer, i);
+}
+
+static gpur_status check_trunk(const gpur_network_config *config)
+{
+    GPUR_REQUIRE(config->trunk_count >= 0 && config->trunk_count <= GPUR_MAX_LAYERS,
+                 "network.trunk_count is %" PRId32 "; it must be 0 to %d", config->trunk_count, GPUR_MAX_LAYERS);
+    for (int32_t i = 0; i < config->trunk_count; i++)
+        GPUR_TRY(check_layer(config, i));
+    return GPUR_OK;
+}
+
+static gpur_status check_head(const gpur_network_config *config)
+{
+    GPUR_REQUIRE(config->head >= 0 && config->head <= LAST_HEAD,
+                 "network.head is %" PRId32 "; it must be 0 to %d (GPUR_HEAD_*)", config->head, LAST_HEAD);
+    GPUR_REQUIRE(config->hidden >= 0 && config->hidden <= MAX_UNITS,
+                 "network.hidden is %" PRId32 "; it must be 0 (none) to %d", config->hidden, MAX_UNITS);
+    GPUR_TRY(check_activation(config->hidden_activation, "hidden_activation"));
+    GPUR_REQUIRE(config->outputs >= 1 && config->outputs <= MAX_UNITS,
+                 "network.outputs is %" PRId32 "; it must be the number of actions, 1 to %d", config->outputs,
+                 MAX_UNITS);
+    return GPUR_OK;
+}
+
+static gpur_status check_input(const gpur_network_config *config, const gpur_scene *scene)
+{
+    GPUR_REQUIRE(scene->features >= 1 && scene->features <= MAX_FEATURES,
+                 "an observation has %" PRId64 " numbers; a network takes 1 to %d", scene->features, MAX_FEATURES);
+    GPUR_REQUIRE(isfinite(config->input_scale) && config->input_scale != 0.0f,
+                 "network.input_scale is %g; it must be finite and not 0: was the config initialised?",
+                 (double)config->input_scale);
+    GPUR_REQUIRE(config->input_layout == GPUR_CHW || config->input_layout == GPUR_HWC,
+                 "network.input_layout is %" PRId32 "; it must be GPUR_CHW or GPUR_HWC (0, 1)", config->input_layout);
+    return GPUR_OK;
+}
+
+gpur_status gpur_network_check(const gpur_network_config *config, const gpur_scene *scene)
+{
+    GPUR_TRY(check_input(config, scene));
+    GPUR_TRY(check_trunk(config));
+    GPUR_TRY(check_head(config));
+    GPUR_REQUIRE(config->init >= GPUR_INIT_FAN_IN && config->init <= GPUR_INIT_NORMAL,
+                 "network.init is %" PRId32 "; it must be GPUR_INIT_FAN_IN, GLOROT or NORMAL (0 to 2)", config->init);
+    GPUR_REQUIRE(config->init != GPUR_INIT_NORMAL || (config->init_scale >= 0 && config->init_scale < 1e6f),
+                 "network.init_scale is %g; the standard deviation of the weights must be 0 or more",
+                 (double)config->init_scale);
+    return GPUR_OK;
+}
+
+static gpur_status check_size(const gpur_layer *layer, int32_t i, int32_t height, int32_t width)
+{
+    const int32_t shortest = height < width ? height : width;
+    GPUR_REQUIRE(shortest + 2 * layer->padding >= layer->kernel,
+                 "network.trunk[%" PRId32 "].kernel is %" PRId32 "; it must be at most %" PRId32
+                 ", as an image of %" PRId32 " x %" PRId32 " comes in with padding %" PRId32,
+                 i, layer->kernel, shortest + 2 * layer->padding, height, width, layer->padding);
+    return GPUR_OK;
+}
+
+gpur_status gpur_network_check_conv(const gpur_network_config *config, int32_t i, const gpur_scene *seen)
+{
+    const gpur_layer *const layer = &config->trunk[i];
+    GPUR_REQUIRE(seen->height >= 1,
+                 "network.trunk[0] is a convolution, and obs is no image: it needs three axes, as input_layout says");
+    GPUR_TRY(check_size(layer, i, seen->height, seen->width));
+    const int64_t rows = (seen->height + 2 * layer->padding - layer->kernel) / layer->stride + 1;
+    const int64_t columns = (seen->width + 2 * layer->padding - layer->kernel) / layer->stride + 1;
+    GPUR_REQUIRE(rows * columns * layer->units <= MAX_FEATURES,
+                 "network.trunk[%" PRId32 "] makes (%" PRId64 ", %" PRId64 ", %" PRId32 "); at most %d numbers", i,
+                 rows, columns, layer->units, MAX_FEATURES);
+    return GPUR_OK;
+}

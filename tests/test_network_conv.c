@@ -1,0 +1,240 @@
+/* SPDX-License-Identifier: MIT */
+/* Convolutional networks, forward and backward, against the reference and its finite differences. */
+#include "test.h"
+
+#include "learn_rig.h"
+
+static gpur_device *device;
+
+enum { MOST = 64 * 32, PARAMETERS = 1 << 15 };
+
+/* Up to three convolutions (filters, kernel, stride, padding; 0 filters: none), a dense layer (0: none), and a head. */
+typedef struct conv_net {
+    int height, width, channels;
+    int conv[3][4];
+    int activation, dense, head, hidden;
+    int64_t rows;
+} conv_net;
+static const conv_net nets[] = {
+    /* the Nature network, smaller: blocks of 4 x 4 pixels, then 2 and 1 */
+    {20, 20, 4, {{8, 8, 4, 0}, {12, 2, 2, 0}, {9, 2, 1, 0}}, GPUR_RELU, 24, GPUR_HEAD_Q, 0, 5},
+    {20, 20, 4, {{8, 8, 4, 0}, {12, 2, 2, 0}, {9, 2, 1, 0}}, GPUR_RELU, 0, GPUR_HEAD_DUELING, 16, 3},
+    {7, 5, 3, {{5, 3, 2, 1}}, GPUR_TANH, 0, GPUR_HEAD_DUELING, 0, 4},
+    {6, 6, 1, {{3, 3, 1, 0}, {4, 3, 1, 2}}, GPUR_LINEAR, 7, GPUR_HEAD_Q, 5, 9},
+    {9, 8, 2, {{6, 4, 3, 1}, {7, 1, 1, 0}}, GPUR_RELU, 10, GPUR_HEAD_DUELING, 8, 33},
+    {8, 12, 2, {{5, 4, 2, 0}, {6, 3, 1, 1}}, GPUR_TANH, 0, GPUR_HEAD_SOFTMAX_VALUE, 6, 2},
+    {4, 4, 3, {{33, 4, 4, 0}}, GPUR_RELU, 0, GPUR_HEAD_TANH_ACTION, 0, 1},
+    {24, 25, 1, {{2, 3, 1, 1}}, GPUR_RELU, 0, GPUR_HEAD_Q, 0, 6}, /* more than one run of pixels a channel */
+};
+enum { NETS = sizeof nets / sizeof nets[0] };
+
+static gpur_network_config config_of(const conv_net *n)
+{
+    gpur_network_config config = rig_network(0, 0, n->activation, n->head, n->hidden, 3);
+    config.input_layout = GPUR_HWC;
+    for (int i = 0; i < 3 && n->conv[i][0]; i++) {
+        const gpur_layer layer = {GPUR_CONV, n->conv[i][0], n->activation, n->conv[i][1], n->conv[i][2], n->conv[i][3]};
+        config.trunk[config.trunk_count++] = layer;
+    }
+    const gpur_layer dense = {GPUR_DENSE, n->dense, n->activation, 0, 0, 0};
+    if (n->dense)
+        config.trunk[config.trunk_count++] = dense;
+    return config;
+}
+
+static gpur_status open_net(learn_rig *rig, const conv_net *n, int fuse, int by_patches)
+{
+    const gpur_network_config config = config_of(n);
+    const gpur_scene scene = {(int64_t)n->height * n->width * n->channels, n->height, n->width, n->channels};
+    const gpur_pass_options options = {.fuse = fuse, .by_patches = by_patches, .deterministic = 1};
+    return rig_open_scene(rig, device, &config, &scene, n->rows, &options);
+}
+
+static void check_forward(learn_rig *rig)
+{
+    static float z[MOST];
+    static ref_tape tape;
+    const int width = rig->network.width[rig->network.sheet_count - 1];
+    CHECK_OK(rig_forward(rig, rig->rows, z));
+    for (int64_t b = 0; b < rig->rows; b++) {
+        ref_forward(rig->reference, 0, rig->x + b * rig->reference->features, &tape);
+        for (int k = 0; k < width; k++) {
+            const double bias = rig->host[rig->network.head_bias + k];
+            CHECK_NEAR(z[b * width + k] + bias, tape.z[k], 4e-6 * (1 + fabs(tape.z[k])));
+        }
+    }
+}
+
+/* Runs `check` on every network, by the device's library and by patches, with epilogues and without. */
+static void on_every_net(void (*check)(learn_rig *rig))
+{
+    for (int way = 0; way < 4; way++)
+        for (int i = 0; i < NETS; i++) {
+            learn_rig rig;
+            const gpur_status status = open_net(&rig, &nets[i], way % 2, way / 2);
+            if (status == GPUR_OK)
+                check(&rig);
+            rig_close(&rig);
+            CHECK_OK(status);
+        }
+}
+
+TEST(forward_agrees_with_the_reference)
+{
+    on_every_net(check_forward);
+}
+
+/* sum(dz * z) over the batch, by the reference; its weights may be changed. */
+static double functional(learn_rig *rig, const float *dz)
+{
+    static ref_tape tape;
+    const int width = rig->network.width[rig->network.sheet_count - 1];
+    double sum = 0;
+    for (int64_t b = 0; b < rig->rows; b++) {
+        ref_forward(rig->reference, 0, rig->x + b * rig->reference->features, &tape);
+        for (int k = 0; k < width; k++)
+            sum += dz[b * width + k] * tape.z[k];
+    }
+    return sum;
+}
+
+static double slope_of(learn_rig *rig, double *w, const float *dz)
+{
+    const double h = 1e-6, before = *w;
+    *w = before + h;
+    const double up = functional(rig, dz);
+    *w = before - h;
+    const double down = functional(rig, dz);
+    *w = before;
+    return (up - down) / (2 * h);
+}
+
+/* A few weights of each tensor, moved both ways. */
+static void check_backward(learn_rig *rig)
+{
+    static float dz[MOST], gradient[PARAMETERS];
+    rig_random(99, dz, MOST);
+    CHECK(rig->network.params.count <= PARAMETERS);
+    CHECK_OK(rig_forward(rig, rig->rows, gradient));
+    CHECK_OK(rig_backward(rig, dz, gradient));
+    for (int i = 0; i < rig->reference->tensors; i++) {
+        ref_tensor *const t = &rig->reference->tensor[i];
+        const gpur_tensor *ours = NULL;
+        CHECK_OK(gpur_params_find(&rig->network.params, t->name, &ours));
+        CHECK_EQUAL(gpur_tensor_count(ours), t->count);
+        for (int n = 0; n < 7; n++) {
+            const int j = (int)((int64_t)t->count * n / 7);
+            const double want = slope_of(rig, &t->w[j], dz);
+            CHECK_NEAR(gradient[ours->offset + gpur_tensor_place(ours, j)], want, 1e-5 * (1 + fabs(want)));
+        }
+    }
+}
+
+TEST(backward_agrees_with_finite_differences_of_the_reference)
+{
+    on_every_net(check_backward);
+}
+
+/* By patches all of it is ours; a product of a library is the same, as its shape is. */
+static void check_grids(learn_rig *rig)
+{
+    static const gpur_grid grids[] = {{1, 32}, {2, 64}, {7, 96}, {64, 256}};
+    static float z[2][MOST], dz[MOST], gradient[2][PARAMETERS];
+    const size_t bytes = (size_t)rig->network.params.count * sizeof(float);
+    rig_random(98, dz, MOST);
+    for (int i = 0; i < 4; i++) {
+        gpur_device_force_grid(device, grids[i]);
+        const gpur_status forward = rig_forward(rig, rig->rows, z[i > 0]);
+        const gpur_status backward = rig_backward(rig, dz, gradient[i > 0]);
+        gpur_device_force_grid(device, (gpur_grid){0, 0});
+        CHECK_OK(forward);
+        CHECK_OK(backward);
+        CHECK(i == 0 || memcmp(z[0], z[1], sizeof z[0]) == 0);
+        CHECK(i == 0 || memcmp(gradient[0], gradient[1], bytes) == 0);
+    }
+}
+
+TEST(no_launch_shape_changes_a_bit)
+{
+    on_every_net(check_grids);
+}
+
+static void check_fewer(learn_rig *rig)
+{
+    static float all[MOST], few[MOST];
+    const int width = rig->network.width[rig->network.sheet_count - 1];
+    CHECK_OK(rig_forward(rig, rig->rows, all));
+    for (int64_t rows = 1; rows < rig->rows; rows += 3) {
+        CHECK_OK(rig_forward(rig, rows, few));
+        for (int64_t i = 0; i < rows * width; i++)
+            CHECK_NEAR(few[i], all[i], 1e-5 * (1 + fabs((double)all[i])));
+    }
+}
+
+TEST(a_row_does_not_depend_on_its_batch_mates)
+{
+    on_every_net(check_fewer);
+}
+
+/* What it tells of itself: the Nature network of FACTS [Mnih et al. 2015], 20 x 20, 9 x 9, 7 x 7. */
+TEST(sizes_follow_the_kernels)
+{
+    gpur_network network;
+    gpur_network_config config = rig_network(0, 0, GPUR_RELU, GPUR_HEAD_Q, 0, 18);
+    const gpur_layer layers[] = {{GPUR_CONV, 32, GPUR_RELU, 8, 4, 0},
+                                 {GPUR_CONV, 64, GPUR_RELU, 4, 2, 0},
+                                 {GPUR_CONV, 64, GPUR_RELU, 3, 1, 0},
+                                 {GPUR_DENSE, 512, GPUR_RELU, 0, 0, 0}};
+    const gpur_scene scene = {84 * 84 * 4, 84, 84, 4};
+    memcpy(config.trunk, layers, sizeof layers);
+    config.trunk_count = 4;
+    CHECK_OK(gpur_network_build(&network, &config, &scene));
+    CHECK_EQUAL(network.block, 4);
+    CHECK_EQUAL(network.conv[0].channels, 64);
+    CHECK_EQUAL(network.conv[0].out_height, 20);
+    CHECK_EQUAL(network.conv[1].out_height, 9);
+    CHECK_EQUAL(network.conv[2].out_width, 7);
+    CHECK_EQUAL(network.width[3], 3136);
+    CHECK_EQUAL(gpur_params_weights(&network.params), 1693362);
+}
+
+static void check_refused(gpur_layer first, gpur_layer second, gpur_scene scene, const char *message)
+{
+    gpur_network network;
+    gpur_network_config config = rig_network(0, 0, GPUR_RELU, GPUR_HEAD_Q, 0, 2);
+    config.trunk[0] = first, config.trunk[1] = second;
+    config.trunk_count = 2;
+    CHECK_STATUS(gpur_network_build(&network, &config, &scene), GPUR_INVALID_ARGUMENT);
+    CHECK_MESSAGE(message);
+}
+
+TEST(layers_that_do_not_fit_are_refused_with_their_values)
+{
+    const gpur_layer conv = {GPUR_CONV, 4, GPUR_RELU, 3, 1, 0}, dense = {GPUR_DENSE, 4, GPUR_RELU, 0, 0, 0};
+    const gpur_layer large = {GPUR_CONV, 4, GPUR_RELU, 5, 1, 1}, flat = {GPUR_CONV, 4, GPUR_RELU, 0, 1, 0};
+    const gpur_layer still = {GPUR_CONV, 4, GPUR_RELU, 3, 0, 0}, wide = {GPUR_CONV, 4, GPUR_RELU, 3, 1, 3};
+    const gpur_layer odd = {2, 4, GPUR_RELU, 0, 0, 0}, stray = {GPUR_DENSE, 4, GPUR_RELU, 0, 2, 0};
+    const gpur_scene image = {48, 4, 4, 3}, none = {48, 0, 0, 0};
+    check_refused(conv, dense, none, "obs is no image");
+    check_refused(dense, conv, image, "trunk[1] is a convolution behind a dense layer");
+    check_refused(conv, large, image, "trunk[1].kernel is 5; it must be at most 4, as an image of 2 x 2");
+    check_refused(flat, dense, image, "trunk[0].kernel is 0");
+    check_refused(still, dense, image, "trunk[0].stride is 0");
+    check_refused(wide, dense, image, "trunk[0].padding is 3; it must be 0 to kernel - 1, 2");
+    check_refused(conv, odd, image, "trunk[1].kind is 2");
+    check_refused(conv, stray, image, "trunk[1] is dense, with kernel 0, stride 2");
+}
+
+int main(int argc, char **argv)
+{
+    test_main_begin(argc, argv);
+    device = test_device();
+    RUN(forward_agrees_with_the_reference);
+    RUN(backward_agrees_with_finite_differences_of_the_reference);
+    RUN(no_launch_shape_changes_a_bit);
+    RUN(a_row_does_not_depend_on_its_batch_mates);
+    RUN(sizes_follow_the_kernels);
+    RUN(layers_that_do_not_fit_are_refused_with_their_values);
+    gpur_device_close(device);
+    return test_main_end();
+}
