@@ -23,5 +23,6 @@
 #include "td_error.h"
 #include "unfold.h"
 #include "update.h"
+#include "widen_bf16.h"
 #include "scatter.h"
 #include "window_set.h"

@@ -11,7 +11,8 @@
     X(unfold)                                                                                                          \
     X(fold_back)                                                                                                       \
     X(channel_backward)                                                                                                \
-    X(round_bf16)
+    X(round_bf16)                                                                                                      \
+    X(widen_bf16)
 
 /*
  * Observations as the replay keeps them to what the first layer reads: x = obs * scale, pixels last to first in memory
@@ -72,5 +73,15 @@ typedef struct gpur_round_bf16_args {
     uint16_t *to;      /* (n) bfloat16, rounded to nearest, ties to even */
     int64_t count;     /* n */
 } gpur_round_bf16_args;
+
+/* The other way, exact; with a bias, activation(x + bias). */
+typedef struct gpur_widen_bf16_args {
+    const uint16_t *from; /* (n) bfloat16, n a multiple of F */
+    float *to;            /* (n) */
+    const float *bias;    /* (F), added to each run of F; NULL: none, and no activation */
+    int64_t count;        /* n */
+    int64_t features;     /* F */
+    int32_t activation;
+} gpur_widen_bf16_args;
 
 #endif

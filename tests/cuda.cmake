@@ -3,8 +3,9 @@
 # and builds for, the GPU suite's dry run. Label "cuda-build".
 register(test_ptxas cuda-build ${CMAKE_COMMAND} -DREPORT=${GPUREPLAY_PTXAS_REPORT}
     -DKERNELS=${PROJECT_SOURCE_DIR}/kernels -P ${CMAKE_CURRENT_SOURCE_DIR}/ptxas.cmake)
-register(test_linkage cuda-build bash ${CMAKE_CURRENT_SOURCE_DIR}/test_linkage.sh $<TARGET_FILE:gpureplay>
-    $<$<TARGET_EXISTS:gpureplay_cudamath>:$<TARGET_FILE:gpureplay_cudamath>>)
+set(modules ${gpureplay_modules})
+list(TRANSFORM modules REPLACE "(.+)" "$<TARGET_FILE:\\1>")
+register(test_linkage cuda-build bash ${CMAKE_CURRENT_SOURCE_DIR}/test_linkage.sh $<TARGET_FILE:gpureplay> ${modules})
 
 foreach(part toolkit architectures)
     register(test_cuda_${part} cuda-build ${CMAKE_COMMAND} -DMODULES=${PROJECT_SOURCE_DIR}/src/cmake
@@ -21,6 +22,14 @@ if(TARGET gpureplay_cudamath)
     target_include_directories(test_plan SYSTEM PRIVATE ${GPUREPLAY_CUBLASLT_INCLUDE_DIR})
     target_link_libraries(test_plan PRIVATE gpureplay_tested gpureplay_cuda ${GPUREPLAY_CUBLASLT})
     register(test_plan cuda-build test_plan)
+endif()
+
+# The module's own code with cuDNN linked: graphs need no GPU, nor do engines for one that is described.
+if(TARGET gpureplay_cudadnn)
+    add_executable(test_conv_plan module/test_conv_plan.c)
+    target_include_directories(test_conv_plan SYSTEM PRIVATE ${GPUREPLAY_CUDNN_INCLUDE_DIR})
+    target_link_libraries(test_conv_plan PRIVATE gpureplay_tested gpureplay_cuda ${GPUREPLAY_CUDNN})
+    register(test_conv_plan cuda-build test_conv_plan ${CMAKE_CURRENT_SOURCE_DIR}/module/h200.json)
 endif()
 
 # The suite that needs a GPU, as far as it goes without one.

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
-# usage: test_linkage.sh libgpureplay.so [libgpureplay_cudamath.so]
-# The core must load on a machine without CUDA; only the module may need a CUDA library, and only cuBLASLt.
+# usage: test_linkage.sh libgpureplay.so [libgpureplay_cudamath.so] [libgpureplay_cudadnn.so]
+# The core must load on a machine without CUDA; only the modules may need a CUDA library, and each only its own.
 set -euo pipefail
 
 needed() { readelf -d "$1" | sed -n 's/.*(NEEDED).*\[\(.*\)\]/\1/p'; }
@@ -11,14 +11,21 @@ fail() {
     exit 1
 }
 
-core=$1 module=${2:-}
+core=$1
+shift
 [ -n "$(needed "$core")" ] || fail "$core: readelf shows nothing that it needs, not even libc"
 if bad=$(needed "$core" | grep -E '^lib(cuda|cudart|cublas|cublasLt|cudnn|curand|nvrtc|nccl|stdc\+\+)\.'); then
     fail "$core needs $bad"
 fi
-[ -z "$module" ] && exit 0
-needed "$module" | grep -q '^libcublasLt\.' || fail "$module does not need cuBLASLt; wanted that"
-if bad=$(needed "$module" | grep -vE '^(libcublasLt|libc|libm|ld-linux.*|libgcc_s)\.'); then
-    fail "$module needs $bad; wanted cuBLASLt and the C library alone"
-fi
-[ -z "$(searched "$module")" ] || fail "$module has an $(searched "$module"); the core does the search"
+for module in "$@"; do
+    case $module in
+    *_cudamath.so) library=libcublasLt ;;
+    *_cudadnn.so) library=libcudnn ;;
+    *) fail "$module is no module that this test knows" ;;
+    esac
+    needed "$module" | grep -q "^$library\." || fail "$module does not need $library; wanted that"
+    if bad=$(needed "$module" | grep -vE "^($library|libc|libm|ld-linux.*|libgcc_s)\."); then
+        fail "$module needs $bad; wanted $library and the C library alone"
+    fi
+    [ -z "$(searched "$module")" ] || fail "$module has an $(searched "$module"); the core does the search"
+done

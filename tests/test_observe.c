@@ -145,6 +145,40 @@ TEST(rounding_to_bfloat16_is_to_nearest_even_at_every_launch_shape)
     }
 }
 
+/* Exact; and with a bias of its column, through the activation. */
+static void check_widening(const float *bias, int activation, gpur_grid grid)
+{
+    enum { COLUMNS = 3, COUNT = 3 * COLUMNS };
+    const uint16_t from[COUNT] = {0x3f80, 0xbf80, 0x4000, 0xc000, 0x3e80, 0x4120, 0x8000, 0x0000, 0xc120};
+    const double values[COUNT] = {1, -1, 2, -2, 0.25, 10, 0, 0, -10};
+    float to[COUNT] = {0};
+    gpur_widen_bf16_args args = {.from = rig_upload(device, from, sizeof from),
+                                 .to = rig_upload(device, to, sizeof to)};
+    args.bias = bias ? rig_upload(device, bias, COLUMNS * 4) : NULL;
+    args.count = COUNT, args.features = COLUMNS, args.activation = activation;
+    CHECK_OK(gpur_launch_widen_bf16(stream, grid, &args));
+    CHECK_OK(gpur_stream_sync(stream));
+    CHECK_OK(gpur_device_copy(device, to, args.to, sizeof to));
+    gpur_device_free(device, (void *)(uintptr_t)args.from);
+    gpur_device_free(device, args.to);
+    gpur_device_free(device, (void *)(uintptr_t)args.bias);
+    for (int i = 0; i < COUNT; i++) {
+        const double x = values[i] + (bias ? bias[i % COLUMNS] : 0);
+        CHECK_NEAR(to[i], activation == GPUR_RELU && x < 0 ? 0 : x, 0);
+    }
+}
+
+TEST(widening_is_exact_and_takes_bias_and_activation_along_at_every_launch_shape)
+{
+    static const gpur_grid grids[] = {{1, 32}, {3, 64}, {64, 96}};
+    const float bias[3] = {0.5f, -0.25f, 1.0f};
+    for (int g = 0; g < 3; g++) {
+        check_widening(NULL, GPUR_LINEAR, grids[g]);
+        check_widening(bias, GPUR_LINEAR, grids[g]);
+        check_widening(bias, GPUR_RELU, grids[g]);
+    }
+}
+
 int main(int argc, char **argv)
 {
     test_main_begin(argc, argv);
@@ -153,6 +187,7 @@ int main(int argc, char **argv)
         return 1;
     RUN(every_layout_becomes_what_the_first_layer_reads_at_every_launch_shape);
     RUN(rounding_to_bfloat16_is_to_nearest_even_at_every_launch_shape);
+    RUN(widening_is_exact_and_takes_bias_and_activation_along_at_every_launch_shape);
     gpur_stream_destroy(stream);
     gpur_device_close(device);
     return test_main_end();

@@ -74,17 +74,38 @@ else()
     message(STATUS "cuBLASLt was not found: the CUDA device will have a replay and no learner (pip: nvidia-cublas)")
 endif()
 
+# The module that links cuDNN, for convolutions: see src/device/dnn_cuda.h.
+set(cudnn_folder "")
+if(GPUREPLAY_CUDNN AND GPUREPLAY_CUDNN_INCLUDE_DIR)
+    get_filename_component(cudnn_folder ${GPUREPLAY_CUDNN} DIRECTORY)
+    message(STATUS "cuDNN: ${GPUREPLAY_CUDNN}")
+else()
+    message(STATUS "cuDNN 9 was not found: convolutions on CUDA will go by patches and matrix products "
+                   "(pip: nvidia-cudnn)")
+endif()
+
 # For the C files that name CUDA. libcuda is never linked, so a machine without a driver can load the library. The
 # loader looks last where cuBLASLt was found now; without that folder it says that there is no module to look for.
 add_library(gpureplay_cuda INTERFACE)
 target_include_directories(gpureplay_cuda SYSTEM INTERFACE ${GPUREPLAY_CUDA_INCLUDE_DIR})
 target_compile_definitions(gpureplay_cuda INTERFACE GPUR_CUDA_ARCHITECTURES="${GPUREPLAY_CUDA_BUILT_FOR}"
-    GPUR_MODULE_DIR="${CMAKE_INSTALL_FULL_LIBDIR}" GPUR_CUBLASLT_DIR="${cublaslt_folder}")
+    GPUR_MODULE_DIR="${CMAKE_INSTALL_FULL_LIBDIR}" GPUR_CUBLASLT_DIR="${cublaslt_folder}"
+    GPUR_CUDNN_DIR="${cudnn_folder}")
 
+set(gpureplay_modules)
+function(gpureplay_add_module name source headers library)
+    add_library(${name} MODULE ${source})
+    target_include_directories(${name} PRIVATE include src ${PROJECT_SOURCE_DIR})
+    target_include_directories(${name} SYSTEM PRIVATE ${headers})
+    target_link_libraries(${name} PRIVATE gpureplay_options gpureplay_cuda ${library})
+    set_target_properties(${name} PROPERTIES C_VISIBILITY_PRESET hidden SKIP_BUILD_RPATH ON)
+    set(gpureplay_modules ${gpureplay_modules} ${name} PARENT_SCOPE)
+endfunction()
 if(cublaslt_folder)
-    add_library(gpureplay_cudamath MODULE src/device/module_math_cuda.c)
-    target_include_directories(gpureplay_cudamath PRIVATE include src ${PROJECT_SOURCE_DIR})
-    target_include_directories(gpureplay_cudamath SYSTEM PRIVATE ${GPUREPLAY_CUBLASLT_INCLUDE_DIR})
-    target_link_libraries(gpureplay_cudamath PRIVATE gpureplay_options gpureplay_cuda ${GPUREPLAY_CUBLASLT})
-    set_target_properties(gpureplay_cudamath PROPERTIES C_VISIBILITY_PRESET hidden SKIP_BUILD_RPATH ON)
+    gpureplay_add_module(gpureplay_cudamath src/device/module_math_cuda.c ${GPUREPLAY_CUBLASLT_INCLUDE_DIR}
+        ${GPUREPLAY_CUBLASLT})
+endif()
+if(cudnn_folder)
+    gpureplay_add_module(gpureplay_cudadnn src/device/module_dnn_cuda.c ${GPUREPLAY_CUDNN_INCLUDE_DIR}
+        ${GPUREPLAY_CUDNN})
 endif()

@@ -44,7 +44,8 @@ get_filename_component(cuda_root ${cuda_root} DIRECTORY)
 get_filename_component(cuda_root ${cuda_root} DIRECTORY)
 set(roots ${cuda_root})
 foreach(wheel IN LISTS wheels ITEMS ${cuda_root}/..) # the last: nvcc itself is in a wheel
-    list(APPEND roots ${wheel}/cu${cuda_major} ${wheel}/cuda_runtime ${wheel}/curand ${wheel}/cublas)
+    list(APPEND roots ${wheel}/cu${cuda_major} ${wheel}/cuda_runtime ${wheel}/curand ${wheel}/cublas
+        ${wheel}/cudnn)
 endforeach()
 set(cuda_target targets/${CMAKE_SYSTEM_PROCESSOR}-linux)
 set(include_suffixes include ${cuda_target}/include)
@@ -57,6 +58,10 @@ find_library(GPUREPLAY_CUBLASLT NAMES cublasLt libcublasLt.so.${cuda_major} NAME
 get_filename_component(cublaslt_folder "${GPUREPLAY_CUBLASLT}" DIRECTORY)
 find_path(GPUREPLAY_CUBLASLT_INCLUDE_DIR cublasLt.h HINTS ${cublaslt_folder}/.. ${roots}
     PATH_SUFFIXES ${include_suffixes})
+find_library(GPUREPLAY_CUDNN NAMES cudnn libcudnn.so.9 NAMES_PER_DIR HINTS ${roots} PATH_SUFFIXES ${library_suffixes})
+get_filename_component(cudnn_folder "${GPUREPLAY_CUDNN}" DIRECTORY)
+find_path(GPUREPLAY_CUDNN_INCLUDE_DIR cudnn_graph.h HINTS ${cudnn_folder}/.. ${roots} PATH_SUFFIXES ${include_suffixes})
+mark_as_advanced(GPUREPLAY_CUDNN GPUREPLAY_CUDNN_INCLUDE_DIR)
 mark_as_advanced(GPUREPLAY_NVCC GPUREPLAY_CUDA_INCLUDE_DIR GPUREPLAY_CURAND_INCLUDE_DIR GPUREPLAY_CUDART
     GPUREPLAY_CUBLASLT_INCLUDE_DIR GPUREPLAY_CUBLASLT)
 

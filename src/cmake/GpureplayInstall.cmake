@@ -7,8 +7,8 @@ include(CMakePackageConfigHelpers)
 
 install(TARGETS gpureplay gpureplay_static EXPORT gpureplayTargets
     LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
-if(TARGET gpureplay_cudamath)
-    install(TARGETS gpureplay_cudamath LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}) # found beside the library
+if(gpureplay_modules)
+    install(TARGETS ${gpureplay_modules} LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}) # found beside the library
 endif()
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/ DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} FILES_MATCHING PATTERN "*.h")
 install(FILES ${PROJECT_SOURCE_DIR}/LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR})

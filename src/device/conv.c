@@ -57,6 +57,18 @@ static gpur_status create_by_patches(gpur_device *device, const gpur_conv_shape 
     return GPUR_OK;
 }
 
+/* The library's convolution and a kernel behind it is better than patches that have the epilogue. */
+static int has_way_without_epilogue(gpur_device *device, const gpur_conv_shape *shape)
+{
+    gpur_conv_shape bare = *shape;
+    gpur_conv *conv = NULL;
+    bare.epilogue = GPUR_EPILOGUE_NONE;
+    if (shape->epilogue == GPUR_EPILOGUE_NONE || device->backend->conv_create(device, &bare, &conv) != GPUR_OK)
+        return 0;
+    device->backend->conv_destroy(conv);
+    return 1;
+}
+
 gpur_status gpur_conv_create(gpur_device *device, const gpur_conv_shape *shape, gpur_conv **conv)
 {
     *conv = NULL;
@@ -64,7 +76,9 @@ gpur_status gpur_conv_create(gpur_device *device, const gpur_conv_shape *shape, 
     if (shape->by_patches)
         return create_by_patches(device, shape, conv);
     const gpur_status status = device->backend->conv_create(device, shape, conv);
-    return status == GPUR_UNAVAILABLE ? create_by_patches(device, shape, conv) : status;
+    if (status != GPUR_UNAVAILABLE || has_way_without_epilogue(device, shape))
+        return status;
+    return create_by_patches(device, shape, conv);
 }
 
 void gpur_conv_destroy(gpur_conv *conv)

@@ -15,6 +15,7 @@
 
 typedef struct gpur_conv gpur_conv;
 
+/* Passes. */
 enum {
     GPUR_CONV_FORWARD = 0,   /* y = x * w, and the epilogue */
     GPUR_CONV_TO_INPUT = 1,  /* dx from dy and w */

@@ -114,6 +114,7 @@ static void cuda_close(gpur_device *device)
         return;
     cudaError_t error = gpur_cuda_enter(device, &before);
     if (!error) {
+        gpur_cuda_dnn_close(cuda);
         gpur_cuda_math_close(cuda);
         error = cuda->zeroing ? cudaStreamDestroy(cuda->zeroing) : cudaSuccess;
     }
@@ -163,4 +164,8 @@ const gpur_backend gpur_backend_cuda = {
     .gemm_run = gpur_cuda_gemm_run,
     .gemm_library = gpur_cuda_gemm_library,
     .conv_create = gpur_cuda_conv_create,
+    .conv_destroy = gpur_cuda_conv_destroy,
+    .conv_workspace_bytes = gpur_cuda_conv_workspace_bytes,
+    .conv_run = gpur_cuda_conv_run,
+    .conv_library = gpur_cuda_conv_library,
 };

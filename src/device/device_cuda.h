@@ -15,6 +15,7 @@
 #define GPUR_DEVICE_CUDA_H
 
 #include "device/backend.h"
+#include "device/dnn_cuda.h"
 #include "device/math_cuda.h"
 
 #include <cuda_runtime_api.h>
@@ -39,6 +40,10 @@ typedef struct gpur_cuda {
     gpur_math_library math;     /* loaded when the first product is planned; math.table is NULL before */
     void *math_handle;          /* one cublasLtHandle_t a device */
     char math_name[48];         /* "cuBLASLt 13.1.0", or why there is none */
+    gpur_dnn_library dnn;       /* loaded when the first convolution is planned */
+    void *dnn_handle;           /* one cudnnHandle_t a device, for one thread at a time */
+    int dnn_missing;            /* 1: it was looked for in vain, and said so */
+    char dnn_name[48];          /* "cuDNN 9.19.0" */
 } gpur_cuda;
 
 gpur_cuda *gpur_cuda_of(const gpur_device *device);
@@ -105,7 +110,16 @@ int64_t gpur_cuda_gemm_workspace_bytes(const gpur_gemm *gemm);
 gpur_status gpur_cuda_gemm_run(gpur_gemm *gemm, gpur_stream *stream, int64_t rows, const float *a, const float *b,
                                float *c, const float *bias, void *workspace);
 const char *gpur_cuda_gemm_library(gpur_device *device);
-gpur_status gpur_cuda_conv_create(gpur_device *device, const gpur_conv_shape *shape, gpur_conv **conv);
+
 void gpur_cuda_math_close(gpur_cuda *cuda);
+
+/* conv_cuda.c */
+gpur_status gpur_cuda_conv_create(gpur_device *device, const gpur_conv_shape *shape, gpur_conv **conv);
+void gpur_cuda_conv_destroy(gpur_conv *conv);
+int64_t gpur_cuda_conv_workspace_bytes(const gpur_conv *conv);
+gpur_status gpur_cuda_conv_run(gpur_conv *conv, gpur_stream *stream, int64_t images, const gpur_conv_arrays *arrays,
+                               void *workspace);
+const char *gpur_cuda_conv_library(gpur_device *device);
+void gpur_cuda_dnn_close(gpur_cuda *cuda);
 
 #endif

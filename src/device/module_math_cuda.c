@@ -78,8 +78,10 @@ static gpur_status set_transposition(gpur_cudamath_plan *plan, cublasLtMatmulDes
 
 static gpur_status set_arithmetic(gpur_cudamath_plan *plan, int which, gpur_fail_fn fail)
 {
-    const cublasComputeType_t arithmetic =
-        plan->shape.math == GPUR_MATH_TF32 && which == ALIGNED ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F;
+    static const cublasComputeType_t fast[] = {[GPUR_MATH_FP32] = CUBLAS_COMPUTE_32F,
+                                               [GPUR_MATH_TF32] = CUBLAS_COMPUTE_32F_FAST_TF32,
+                                               [GPUR_MATH_BF16] = CUBLAS_COMPUTE_32F_FAST_16BF};
+    const cublasComputeType_t arithmetic = which == ALIGNED ? fast[plan->shape.math] : CUBLAS_COMPUTE_32F;
     return set(plan, CUBLASLT_MATMUL_DESC_COMPUTE_TYPE, &arithmetic, sizeof arithmetic, fail);
 }
 
@@ -161,12 +163,12 @@ static gpur_status prefer(cublasLtMatmulPreference_t preference, uint32_t alignm
 
 static gpur_status fail_no_algorithm(const gpur_gemm_shape *s, cublasStatus_t status, gpur_fail_fn fail)
 {
-    static const char *const epilogues[] = {"none", "bias", "bias and ReLU"};
+    static const char *const epilogues[] = {"none", "bias", "bias and ReLU"}, *const maths[] = {"FP32", "TF32", "BF16"};
     return fail(GPUR_UNAVAILABLE,
                 "cuBLASLt has no algorithm for (%" PRId64 ", %" PRId64 ") by (%" PRId64 ", %" PRId64
                 ") with rows %" PRId64 ", %" PRId64 ", %" PRId64 " apart, transposed %d %d, epilogue %s, %s (%s)",
                 s->m, s->k, s->k, s->n, s->lda, s->ldb, s->ldc, (int)s->transpose_a, (int)s->transpose_b,
-                epilogues[s->epilogue], s->math == GPUR_MATH_TF32 ? "TF32" : "FP32", cublasLtGetStatusName(status));
+                epilogues[s->epilogue], maths[s->math], cublasLtGetStatusName(status));
 }
 
 /* The heuristic reads the bias pointer's alignment and nothing behind it (cublasLt.h), so an address that is no more

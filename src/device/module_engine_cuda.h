@@ -1,0 +1,222 @@
+/* SPDX-License-Identifier: MIT */
+/* A plan of the module libgpureplay_cudadnn: what it is made of, and the choice of the engine that runs its graph. */
+#ifndef GPUR_MODULE_ENGINE_CUDA_H
+#define GPUR_MODULE_ENGINE_CUDA_H
+
+#include "device/dnn_cuda.h"
+#include "gpureplay/learner.h"
+
+#include <cudnn.h>
+#include <stdbool.h>
+
+typedef cudnnBackendDescriptor_t descriptor;
+
+/* Names of arrays in a graph, from ID_VIRTUAL on of those that only pass from one operation to the next. */
+enum { ID_X = 1, ID_W = 2, ID_Y = 3, ID_BIAS = 4, ID_VIRTUAL = 10 };
+
+typedef struct tensor_kind {
+    int64_t id;
+    cudnnDataType_t type;
+    int64_t dims[4];
+} tensor_kind;
+
+enum { MOST_DESCRIPTORS = 24, MOST_CONFIGS = 24, MOST_NOTES = CUDNN_NUMERICAL_NOTE_TYPE_COUNT };
+
+/* Bytes of workspace that an engine may want. */
+static const int64_t workspace_limit = (int64_t)256 << 20;
+
+struct gpur_cudadnn_plan {
+    gpur_conv_shape shape;
+    gpur_fail_fn fail;                 /* of the call under way */
+    descriptor made[MOST_DESCRIPTORS]; /* (count) in the order in which they were made */
+    int count;
+    tensor_kind y; /* as the convolution makes it */
+    descriptor graph;
+    descriptor config, chosen; /* the engine with its settings, and what is executed */
+    int64_t workspace_bytes;
+};
+
+/* Which device to choose for: that of a handle, or one that is only described, as by a test without a GPU. */
+typedef struct device_source {
+    cudnnHandle_t handle;
+    descriptor properties; /* NULL: the handle's */
+} device_source;
+
+static inline gpur_status check(cudnnStatus_t status, gpur_fail_fn fail, const char *call)
+{
+    if (status == CUDNN_STATUS_SUCCESS)
+        return GPUR_OK;
+    const gpur_status ours = status == CUDNN_STATUS_ALLOC_FAILED ? GPUR_OUT_OF_MEMORY
+                             : status >= CUDNN_STATUS_NOT_SUPPORTED && status < CUDNN_STATUS_INTERNAL_ERROR
+                                 ? GPUR_UNAVAILABLE
+                                 : GPUR_DEVICE_ERROR;
+    return fail(ours, "%s: %s (%d)", call, cudnnGetErrorString(status), (int)status);
+}
+
+static inline gpur_status make(gpur_cudadnn_plan *plan, cudnnBackendDescriptorType_t kind, descriptor *out)
+{
+    *out = NULL;
+    if (plan->count == MOST_DESCRIPTORS)
+        return plan->fail(GPUR_DEVICE_ERROR, "a convolution's graph has more than %d parts", MOST_DESCRIPTORS);
+    GPUR_TRY(check(cudnnBackendCreateDescriptor(kind, out), plan->fail, "cudnnBackendCreateDescriptor"));
+    plan->made[plan->count++] = *out;
+    return GPUR_OK;
+}
+
+static inline gpur_status set(gpur_cudadnn_plan *plan, descriptor d, cudnnBackendAttributeName_t name,
+                              cudnnBackendAttributeType_t type, int64_t count, const void *values)
+{
+    return check(cudnnBackendSetAttribute(d, name, type, count, values), plan->fail, "cudnnBackendSetAttribute");
+}
+
+static inline gpur_status finalize(gpur_cudadnn_plan *plan, descriptor d)
+{
+    return check(cudnnBackendFinalize(d), plan->fail, "cudnnBackendFinalize");
+}
+
+/* What an engine's note forbids: float32 means its own mantissa and its own sums, and repeated bits a fixed order. */
+static inline int is_forbidden(const gpur_conv_shape *shape, cudnnBackendNumericalNote_t note)
+{
+    if (note == CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC)
+        return shape->deterministic;
+    const int exact = note == CUDNN_NUMERICAL_NOTE_STRICT_NAN_PROP;
+    return shape->math == GPUR_MATH_FP32 && !exact;
+}
+
+static inline gpur_status has_right_notes(const gpur_cudadnn_plan *plan, descriptor config, int *right)
+{
+    descriptor engine = NULL;
+    cudnnBackendNumericalNote_t notes[MOST_NOTES];
+    int64_t count = 0;
+    GPUR_TRY(check(cudnnBackendCreateDescriptor(CUDNN_BACKEND_ENGINE_DESCRIPTOR, &engine), plan->fail,
+                   "cudnnBackendCreateDescriptor"));
+    cudnnStatus_t status = cudnnBackendGetAttribute(config, CUDNN_ATTR_ENGINECFG_ENGINE, CUDNN_TYPE_BACKEND_DESCRIPTOR,
+                                                    1, &count, &engine);
+    if (status == CUDNN_STATUS_SUCCESS)
+        status = cudnnBackendGetAttribute(engine, CUDNN_ATTR_ENGINE_NUMERICAL_NOTE, CUDNN_TYPE_NUMERICAL_NOTE,
+                                          MOST_NOTES, &count, notes);
+    *right = 1;
+    for (int64_t i = 0; status == CUDNN_STATUS_SUCCESS && i < count && i < MOST_NOTES; i++)
+        *right = *right && !is_forbidden(&plan->shape, notes[i]);
+    (void)cudnnBackendDestroyDescriptor(engine);
+    return check(status, plan->fail, "cudnnBackendGetAttribute");
+}
+
+/* An execution plan of the config, finalized; a failure leaves none. */
+static inline cudnnStatus_t make_execution(const device_source *device, descriptor config, descriptor *out)
+{
+    cudnnStatus_t status = cudnnBackendCreateDescriptor(CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR, out);
+    if (status != CUDNN_STATUS_SUCCESS)
+        return status;
+    status = cudnnBackendSetAttribute(*out, CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1,
+                                      &config);
+    if (status == CUDNN_STATUS_SUCCESS && device->properties)
+        status = cudnnBackendSetAttribute(*out, CUDNN_ATTR_EXECUTION_PLAN_DEVICEPROP, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1,
+                                          &device->properties);
+    else if (status == CUDNN_STATUS_SUCCESS)
+        status =
+            cudnnBackendSetAttribute(*out, CUDNN_ATTR_EXECUTION_PLAN_HANDLE, CUDNN_TYPE_HANDLE, 1, &device->handle);
+    if (status == CUDNN_STATUS_SUCCESS)
+        status = cudnnBackendFinalize(*out);
+    if (status == CUDNN_STATUS_SUCCESS)
+        return status;
+    (void)cudnnBackendDestroyDescriptor(*out);
+    *out = NULL;
+    return status;
+}
+
+/* Takes the config if it fits. One that cannot be made into a plan does not: the heuristics are not always right. */
+static inline gpur_status try_config(gpur_cudadnn_plan *plan, const device_source *device, descriptor config)
+{
+    int64_t bytes = 0, count = 0;
+    int right = 0;
+    descriptor made = NULL;
+    GPUR_TRY(has_right_notes(plan, config, &right));
+    if (!right || make_execution(device, config, &made) != CUDNN_STATUS_SUCCESS)
+        return GPUR_OK;
+    const cudnnStatus_t status =
+        cudnnBackendGetAttribute(made, CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE, CUDNN_TYPE_INT64, 1, &count, &bytes);
+    if (status != CUDNN_STATUS_SUCCESS || bytes > workspace_limit) {
+        (void)cudnnBackendDestroyDescriptor(made);
+        return GPUR_OK;
+    }
+    plan->chosen = made;
+    plan->workspace_bytes = bytes;
+    return GPUR_OK;
+}
+
+/* The configs, best first, into `configs`, where their descriptors wait; how many. None is no failure. */
+static inline int64_t ask(const gpur_cudadnn_plan *plan, const device_source *device, cudnnBackendHeurMode_t mode,
+                          descriptor heuristics, descriptor *configs)
+{
+    int64_t count = 0;
+    cudnnStatus_t status = cudnnBackendSetAttribute(heuristics, CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH,
+                                                    CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &plan->graph);
+    if (status == CUDNN_STATUS_SUCCESS)
+        status = cudnnBackendSetAttribute(heuristics, CUDNN_ATTR_ENGINEHEUR_MODE, CUDNN_TYPE_HEUR_MODE, 1, &mode);
+    if (status == CUDNN_STATUS_SUCCESS && device->properties)
+        status = cudnnBackendSetAttribute(heuristics, CUDNN_ATTR_ENGINEHEUR_DEVICEPROP, CUDNN_TYPE_BACKEND_DESCRIPTOR,
+                                          1, &device->properties);
+    if (status == CUDNN_STATUS_SUCCESS)
+        status = cudnnBackendFinalize(heuristics);
+    if (status == CUDNN_STATUS_SUCCESS)
+        status = cudnnBackendGetAttribute(heuristics, CUDNN_ATTR_ENGINEHEUR_RESULTS, CUDNN_TYPE_BACKEND_DESCRIPTOR,
+                                          MOST_CONFIGS, &count, configs);
+    return status == CUDNN_STATUS_SUCCESS ? (count < MOST_CONFIGS ? count : MOST_CONFIGS) : 0;
+}
+
+static inline gpur_status choose_among(gpur_cudadnn_plan *plan, const device_source *device,
+                                       cudnnBackendHeurMode_t mode, descriptor configs[MOST_CONFIGS])
+{
+    descriptor heuristics = NULL;
+    gpur_status status = check(cudnnBackendCreateDescriptor(CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR, &heuristics),
+                               plan->fail, "cudnnBackendCreateDescriptor");
+    const int64_t count = status == GPUR_OK ? ask(plan, device, mode, heuristics, configs) : 0;
+    for (int64_t i = 0; i < count && status == GPUR_OK && !plan->chosen; i++) {
+        status = try_config(plan, device, configs[i]);
+        if (plan->chosen) {
+            plan->config = configs[i];
+            configs[i] = NULL;
+        }
+    }
+    if (heuristics)
+        (void)cudnnBackendDestroyDescriptor(heuristics);
+    return status;
+}
+
+static inline gpur_status choose_by(gpur_cudadnn_plan *plan, const device_source *device, cudnnBackendHeurMode_t mode)
+{
+    descriptor configs[MOST_CONFIGS] = {NULL};
+    gpur_status status = GPUR_OK;
+    for (int i = 0; i < MOST_CONFIGS && status == GPUR_OK; i++)
+        status = check(cudnnBackendCreateDescriptor(CUDNN_BACKEND_ENGINECFG_DESCRIPTOR, &configs[i]), plan->fail,
+                       "cudnnBackendCreateDescriptor");
+    if (status == GPUR_OK)
+        status = choose_among(plan, device, mode, configs);
+    for (int i = 0; i < MOST_CONFIGS; i++)
+        if (configs[i])
+            (void)cudnnBackendDestroyDescriptor(configs[i]);
+    return status;
+}
+
+/* The first that fits, of those the heuristics think fast, then of those that always work. */
+static inline gpur_status choose(gpur_cudadnn_plan *plan, const device_source *device)
+{
+    static const char *const arithmetic[] = {"FP32", "TF32", "BF16"}, *const names[] = {"forward", "to input",
+                                                                                        "to weight"};
+    GPUR_TRY(choose_by(plan, device, CUDNN_HEUR_MODE_A));
+    if (!plan->chosen)
+        GPUR_TRY(choose_by(plan, device, CUDNN_HEUR_MODE_FALLBACK));
+    if (plan->chosen)
+        return GPUR_OK;
+    return plan->fail(
+        GPUR_UNAVAILABLE,
+        "cuDNN has no engine for a convolution %s of %d x (%d, %d, %d) by %d filters, kernel %d, stride %d, "
+        "padding %d, epilogue %d, %s%s",
+        names[plan->shape.pass], (int)plan->shape.images, (int)plan->shape.height, (int)plan->shape.width,
+        (int)plan->shape.channels, (int)plan->shape.filters, (int)plan->shape.kernel, (int)plan->shape.stride,
+        (int)plan->shape.padding, (int)plan->shape.epilogue, arithmetic[plan->shape.math],
+        plan->shape.deterministic ? ", deterministic" : "");
+}
+
+#endif

@@ -1,0 +1,169 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * usage: test_conv_plan h200.json
+ * The graphs of the module for convolutions, and the engines that cuDNN's heuristics find for them on a GPU that is
+ * only described. The description was made by hand from the fields that cuDNN asks for and an H200's published numbers.
+ */
+#include "device/module_dnn_cuda.c"
+
+#include "base/status.h"
+#include "test.h"
+
+static descriptor h200;
+
+/* The Nature network's convolutions, the first on blocks of 4 x 4 pixels; and an odd one. */
+static const gpur_conv_shape layers[] = {
+    {.height = 21, .width = 21, .channels = 64, .filters = 32, .kernel = 2, .stride = 1},
+    {.height = 20, .width = 20, .channels = 32, .filters = 64, .kernel = 4, .stride = 2},
+    {.height = 9, .width = 9, .channels = 64, .filters = 64, .kernel = 3, .stride = 1},
+    {.height = 13, .width = 11, .channels = 3, .filters = 5, .kernel = 5, .stride = 3, .padding = 2},
+};
+enum { LAYERS = sizeof layers / sizeof *layers, NATURE = 3 };
+
+static gpur_conv_shape shape_of(int layer, int64_t images, int pass, int math, int deterministic)
+{
+    gpur_conv_shape s = layers[layer];
+    s.images = images, s.pass = pass, s.math = math, s.deterministic = deterministic;
+    return s;
+}
+
+TEST(every_graph_can_be_described_without_a_gpu)
+{
+    for (int layer = 0; layer < LAYERS; layer++)
+        for (int pass = GPUR_CONV_FORWARD; pass <= GPUR_CONV_TO_WEIGHT; pass++)
+            for (int math = GPUR_MATH_FP32; math <= GPUR_MATH_BF16; math++)
+                for (int epilogue = 0; epilogue <= (pass || math == GPUR_MATH_BF16 ? 0 : 2); epilogue++) {
+                    gpur_cudadnn_plan *plan = NULL;
+                    gpur_conv_shape s = shape_of(layer, 7, pass, math, 0);
+                    s.epilogue = epilogue;
+                    CHECK_OK(plan_describe(&s, gpur_fail, &plan));
+                    CHECK(plan->graph);
+                    plan_destroy(plan);
+                }
+}
+
+TEST(a_graph_that_cudnn_does_not_have_is_unavailable)
+{
+    gpur_cudadnn_plan *plan = NULL;
+    gpur_conv_shape s = shape_of(0, 7, GPUR_CONV_FORWARD, GPUR_MATH_BF16, 0);
+    s.epilogue = GPUR_EPILOGUE_BIAS_RELU;
+    CHECK_STATUS(plan_describe(&s, gpur_fail, &plan), GPUR_UNAVAILABLE);
+    CHECK(!plan);
+}
+
+/* The notes of the engine that was taken. */
+static int64_t notes_of(const gpur_cudadnn_plan *plan, cudnnBackendNumericalNote_t notes[MOST_NOTES])
+{
+    descriptor engine = NULL;
+    int64_t count = -1;
+    if (cudnnBackendCreateDescriptor(CUDNN_BACKEND_ENGINE_DESCRIPTOR, &engine) != CUDNN_STATUS_SUCCESS)
+        return -1;
+    if (cudnnBackendGetAttribute(plan->config, CUDNN_ATTR_ENGINECFG_ENGINE, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &count,
+                                 &engine) != CUDNN_STATUS_SUCCESS ||
+        cudnnBackendGetAttribute(engine, CUDNN_ATTR_ENGINE_NUMERICAL_NOTE, CUDNN_TYPE_NUMERICAL_NOTE, MOST_NOTES,
+                                 &count, notes) != CUDNN_STATUS_SUCCESS)
+        count = -1;
+    (void)cudnnBackendDestroyDescriptor(engine);
+    return count;
+}
+
+static int has_note(const gpur_cudadnn_plan *plan, cudnnBackendNumericalNote_t note)
+{
+    cudnnBackendNumericalNote_t notes[MOST_NOTES];
+    int found = 0;
+    for (int64_t i = notes_of(plan, notes) - 1; i >= 0; i--)
+        found |= notes[i] == note;
+    return found;
+}
+
+static int fast, on_tensor_cores; /* engines that may be, and are */
+
+static void check_engine(const gpur_conv_shape *s)
+{
+    const device_source device = {NULL, h200};
+    gpur_cudadnn_plan *plan = NULL;
+    cudnnBackendNumericalNote_t notes[MOST_NOTES];
+    CHECK_OK(plan_describe(s, gpur_fail, &plan));
+    CHECK_OK(choose(plan, &device));
+    CHECK(plan->chosen && plan->config && plan->workspace_bytes <= workspace_limit);
+    CHECK(notes_of(plan, notes) >= 0);
+    if (s->math == GPUR_MATH_FP32) {
+        CHECK(!has_note(plan, CUDNN_NUMERICAL_NOTE_TENSOR_CORE));
+        CHECK(!has_note(plan, CUDNN_NUMERICAL_NOTE_DOWN_CONVERT_INPUTS));
+        CHECK(!has_note(plan, CUDNN_NUMERICAL_NOTE_REDUCED_PRECISION_REDUCTION));
+    } else {
+        fast++;
+        on_tensor_cores += has_note(plan, CUDNN_NUMERICAL_NOTE_TENSOR_CORE);
+    }
+    CHECK(!s->deterministic || !has_note(plan, CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC));
+    plan_destroy(plan);
+}
+
+/* Float32 that is float32, a fixed order where that was asked for, and tensor cores where they may be: now and then the
+ * heuristics think other engines faster. */
+TEST(every_convolution_of_the_nature_network_has_an_engine_of_its_arithmetic_on_an_h200)
+{
+    static const int64_t images[] = {32, 512};
+    for (int layer = 0; layer < NATURE; layer++)
+        for (int pass = GPUR_CONV_FORWARD; pass <= GPUR_CONV_TO_WEIGHT; pass++)
+            for (int math = GPUR_MATH_FP32; math <= GPUR_MATH_BF16; math++)
+                for (int i = 0; i < 4; i++) {
+                    const gpur_conv_shape s = shape_of(layer, images[i / 2], pass, math, i % 2);
+                    check_engine(&s);
+                }
+    CHECK(fast == NATURE * 3 * 2 * 4 && on_tensor_cores > fast * 3 / 4);
+}
+
+TEST(bias_and_relu_ride_in_the_convolutions_of_float32_on_an_h200)
+{
+    for (int layer = 0; layer < NATURE; layer++)
+        for (int math = GPUR_MATH_FP32; math <= GPUR_MATH_TF32; math++) {
+            gpur_conv_shape s = shape_of(layer, 64, GPUR_CONV_FORWARD, math, 1);
+            s.epilogue = GPUR_EPILOGUE_BIAS_RELU;
+            check_engine(&s);
+        }
+}
+
+/* A note is the engine's own word for what it may do. */
+TEST(what_an_engine_may_do_follows_from_the_arithmetic)
+{
+    const gpur_conv_shape fp32 = {.math = GPUR_MATH_FP32}, tf32 = {.math = GPUR_MATH_TF32};
+    const gpur_conv_shape repeated = {.math = GPUR_MATH_BF16, .deterministic = 1};
+    CHECK(is_forbidden(&fp32, CUDNN_NUMERICAL_NOTE_TENSOR_CORE));
+    CHECK(is_forbidden(&fp32, CUDNN_NUMERICAL_NOTE_WINOGRAD));
+    CHECK(!is_forbidden(&fp32, CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC));
+    CHECK(!is_forbidden(&fp32, CUDNN_NUMERICAL_NOTE_STRICT_NAN_PROP));
+    CHECK(!is_forbidden(&tf32, CUDNN_NUMERICAL_NOTE_TENSOR_CORE));
+    CHECK(is_forbidden(&repeated, CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC));
+    CHECK(!is_forbidden(&repeated, CUDNN_NUMERICAL_NOTE_TENSOR_CORE));
+}
+
+/* 1 when this cuDNN takes the description; its fields are undocumented and may change. */
+static int describe_h200(const char *path)
+{
+    static char json[1 << 14];
+    FILE *const file = fopen(path, "r");
+    const size_t length = file ? fread(json, 1, sizeof json - 1, file) : 0;
+    if (file)
+        fclose(file);
+    return length > 0 &&
+           cudnnBackendCreateDescriptor(CUDNN_BACKEND_DEVICEPROP_DESCRIPTOR, &h200) == CUDNN_STATUS_SUCCESS &&
+           cudnnBackendSetAttribute(h200, CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION, CUDNN_TYPE_CHAR,
+                                    (int64_t)length + 1, json) == CUDNN_STATUS_SUCCESS &&
+           cudnnBackendFinalize(h200) == CUDNN_STATUS_SUCCESS;
+}
+
+int main(int argc, char **argv)
+{
+    char *no_arguments[] = {argv[0], NULL};
+    test_main_begin(1, no_arguments);
+    RUN(every_graph_can_be_described_without_a_gpu);
+    RUN(a_graph_that_cudnn_does_not_have_is_unavailable);
+    RUN(what_an_engine_may_do_follows_from_the_arithmetic);
+    if (argc > 1 && describe_h200(argv[1])) {
+        RUN(every_convolution_of_the_nature_network_has_an_engine_of_its_arithmetic_on_an_h200);
+        RUN(bias_and_relu_ride_in_the_convolutions_of_float32_on_an_h200);
+    } else
+        printf("cuDNN %d does not take the description of an H200: no engines were chosen\n", (int)cudnnGetVersion());
+    return test_main_end();
+}
