@@ -1,0 +1,247 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The first train steps of the Nature network against PyTorch's own (torch_nature.py made torch_nature.h): every loss,
+ * and the first step's gradient of every tensor. Weights and transitions follow from one hash on both sides.
+ */
+#include "test.h"
+
+#include "base/status.h"
+#include "torch_nature.h"
+
+enum { PIXELS = 4 * 84 * 84, TRANSITION = 2 * PIXELS + 12 };
+
+static gpur_device *device;
+static gpur_replay *replay;
+
+/* Number i of sequence `seed`, in [0, 1). */
+static double unit(uint32_t i, uint32_t seed)
+{
+    uint32_t x = i * 2654435761u + seed * 40503u;
+    x = (x ^ x >> 16) * 2246822519u;
+    x = (x ^ x >> 13) * 3266489917u;
+    return (x ^ x >> 16) * 0x1p-32;
+}
+
+/* obs, next_obs, action, reward, terminated: packed as the schema says. */
+static void make_row(uint32_t i, unsigned char *row)
+{
+    const int32_t action = (int32_t)(unit(i, 1) * TORCH_ACTIONS);
+    const float reward = (float)(2 * unit(i, 2) - 1);
+    for (uint32_t p = 0; p < PIXELS; p++) {
+        row[p] = (unsigned char)(unit(p, 1000 + i) * 256);
+        row[PIXELS + p] = (unsigned char)(unit(p, 2000 + i) * 256);
+    }
+    memcpy(row + 2 * PIXELS, &action, 4);
+    memcpy(row + 2 * PIXELS + 4, &reward, 4);
+    row[2 * PIXELS + 8] = i % 7 == 0;
+}
+
+static gpur_status fill(void)
+{
+    static unsigned char row[TRANSITION];
+    gpur_writer *writer = NULL;
+    gpur_status status = gpur_writer_create(replay, 1, &writer);
+    for (uint32_t i = 0; i < TORCH_ROWS && status == GPUR_OK; i++) {
+        make_row(i, row);
+        status = gpur_writer_append(writer, 1, row, NULL);
+    }
+    gpur_writer_destroy(writer);
+    return status;
+}
+
+static gpur_status open_replay(void)
+{
+    static const gpur_field fields[] = {{"obs", GPUR_UINT8, {4, 84, 84}},
+                                        {"next_obs", GPUR_UINT8, {4, 84, 84}},
+                                        {"action", GPUR_INT32, {0}},
+                                        {"reward", GPUR_FLOAT32, {0}},
+                                        {"terminated", GPUR_BOOL, {0}}};
+    gpur_replay_config config;
+    GPUR_TRY(gpur_replay_config_init(&config, sizeof config));
+    config.capacity = 128, config.max_batch = 32;
+    config.fields = fields, config.field_count = 5;
+    config.gamma = 0.99f;
+    GPUR_TRY(gpur_replay_create(device, &config, &replay));
+    return fill();
+}
+
+/* The layer's inputs and outputs, as Glorot counts them. */
+static double limit_of(const gpur_weight_info *weight)
+{
+    const int *const s = weight->shape;
+    const double window = weight->dims == 4 ? s[1] * s[2] : 1, inputs = weight->dims == 4 ? s[3] : s[1];
+    return sqrt(6.0 / ((inputs + s[0]) * window));
+}
+
+/* In PyTorch's order of layers, a weight's sequence is even and its bias's the next. */
+static gpur_status write_tensor(gpur_learner *learner, const char *name, uint32_t seed, double limit, int64_t count)
+{
+    float *const values = malloc((size_t)count * sizeof *values);
+    for (int64_t i = 0; i < count; i++)
+        values[i] = (float)(limit * (2 * unit((uint32_t)i, seed) - 1));
+    gpur_status status = gpur_learner_write_weights(learner, GPUR_WEIGHTS_ONLINE, name, values, count);
+    if (status == GPUR_OK)
+        status = gpur_learner_write_weights(learner, GPUR_WEIGHTS_TARGET, name, values, count);
+    free(values);
+    return status;
+}
+
+static gpur_status find_info(gpur_learner *learner, const char *name, gpur_weight_info *info)
+{
+    for (int32_t i = 0; i < gpur_learner_weight_count(learner); i++) {
+        info->size = sizeof *info;
+        GPUR_TRY(gpur_learner_weight(learner, i, info));
+        if (strcmp(info->name, name) == 0)
+            return GPUR_OK;
+    }
+    return GPUR_INVALID_ARGUMENT;
+}
+
+/* `pinned` lists the tensors in PyTorch's order: weight and bias, layer by layer. */
+static gpur_status write_weights(gpur_learner *learner, const torch_gradient *pinned, int tensors)
+{
+    double limit = 0;
+    for (int t = 0; t < tensors; t++) {
+        gpur_weight_info info;
+        GPUR_TRY(find_info(learner, pinned[t].name, &info));
+        if (t % 2 == 0)
+            limit = limit_of(&info);
+        GPUR_TRY(write_tensor(learner, info.name, (uint32_t)(10 + t), limit, info.count));
+    }
+    return GPUR_OK;
+}
+
+static double norm_of(const float *x, int64_t count)
+{
+    double sum = 0;
+    for (int64_t i = 0; i < count; i++)
+        sum += (double)x[i] * x[i];
+    return sqrt(sum);
+}
+
+/* Its norm and four of its numbers; these are small where their terms cancel, so what counts is the tensor's size. */
+static void check_gradient(const torch_gradient *want, const float *got, int64_t count, double tolerance)
+{
+    const double norm = norm_of(got, count), typical = want->norm / sqrt((double)count);
+    TEST_REQUIRE(fabs(norm - want->norm) <= tolerance * want->norm,
+                 "the norm of the gradient of %s is %.9g; wanted %.9g", want->name, norm, want->norm);
+    for (int k = 0; k < 4; k++) {
+        const int64_t at = count * k / 4;
+        const double by = tolerance * (typical + fabs(want->numbers[k]));
+        TEST_REQUIRE(fabs(got[at] - want->numbers[k]) <= by, "number %d of the gradient of %s is %.9g; wanted %.9g",
+                     (int)at, want->name, (double)got[at], want->numbers[k]);
+    }
+}
+
+static void check_gradients(gpur_learner *learner, const torch_gradient *pinned, int tensors, double tolerance)
+{
+    for (int t = 0; t < tensors; t++) {
+        gpur_weight_info info;
+        CHECK_OK(find_info(learner, pinned[t].name, &info));
+        float *const got = malloc((size_t)info.count * sizeof *got);
+        const gpur_status status =
+            gpur_learner_read_weights(learner, GPUR_WEIGHTS_GRADIENT, info.name, got, info.count);
+        if (status == GPUR_OK)
+            check_gradient(&pinned[t], got, info.count, tolerance);
+        free(got);
+        CHECK_OK(status);
+    }
+}
+
+typedef struct pinned_run {
+    const char *preset;
+    const torch_gradient *gradients;
+    int tensors;
+    const double *losses;
+} pinned_run;
+
+static void check_steps(gpur_learner *learner, const pinned_run *run, double tolerance)
+{
+    for (int step = 0; step < TORCH_STEPS; step++) {
+        int64_t ids[TORCH_BATCH];
+        gpur_learner_stats stats = {.size = sizeof stats};
+        for (int b = 0; b < TORCH_BATCH; b++)
+            ids[b] = (step * 11 + b * 5) % TORCH_ROWS;
+        CHECK_OK(gpur_learner_train_on(learner, ids));
+        CHECK_OK(gpur_learner_sync(learner));
+        CHECK_OK(gpur_learner_get_stats(learner, &stats));
+        TEST_REQUIRE(fabs(stats.loss - run->losses[step]) <= tolerance * run->losses[step],
+                     "the loss of step %d is %.9g; wanted %.9g +- %g of it", step + 1, (double)stats.loss,
+                     run->losses[step], tolerance);
+        if (step == 0)
+            check_gradients(learner, run->gradients, run->tensors, 10 * tolerance);
+    }
+}
+
+/* PyTorch has no RMSProp with epsilon inside the root; all else is the preset's, or the comparison's own size. */
+static gpur_learner_config config_of(const pinned_run *run, int32_t math)
+{
+    gpur_learner_config config;
+    (void)gpur_learner_config_init(&config, sizeof config);
+    (void)gpur_learner_config_preset(&config, run->preset);
+    config.network.outputs = TORCH_ACTIONS;
+    config.target_period = TORCH_PERIOD;
+    config.max_act_batch = 1;
+    config.math = math;
+    config.deterministic = 1;
+    if (config.network.head == GPUR_HEAD_DUELING) {
+        config.optimizer.kind = GPUR_ADAM;
+        config.optimizer.learning_rate.first = 1e-4f;
+        config.optimizer.epsilon = 1e-8f;
+        config.optimizer.clip_norm = 0.05f;
+    } else {
+        config.optimizer.kind = GPUR_RMSPROP_TORCH;
+        config.optimizer.learning_rate.first = 2.5e-5f;
+    }
+    return config;
+}
+
+static void check_run(const pinned_run *run, int32_t math, double tolerance)
+{
+    gpur_learner *learner = NULL;
+    const gpur_learner_config config = config_of(run, math);
+    CHECK_OK(gpur_learner_create(replay, &config, &learner));
+    const gpur_status status = write_weights(learner, run->gradients, run->tensors);
+    if (status == GPUR_OK)
+        check_steps(learner, run, tolerance);
+    gpur_learner_destroy(learner);
+    CHECK_OK(status);
+}
+
+static const pinned_run dqn = {"nature-dqn", dqn_gradients, sizeof dqn_gradients / sizeof *dqn_gradients, dqn_losses};
+static const pinned_run dueling = {"nature-dueling", dueling_gradients,
+                                   sizeof dueling_gradients / sizeof *dueling_gradients, dueling_losses};
+
+/* Each arithmetic within its tolerance of float32 [docs/numerics.md]; the CPU has one alone. */
+TEST(the_nature_network_trains_as_pytorchs)
+{
+    static const double tolerances[] = {1e-4, 2e-3, 2e-2};
+    for (int32_t math = GPUR_MATH_FP32; math <= (test_on_cuda() ? GPUR_MATH_BF16 : GPUR_MATH_FP32); math++)
+        check_run(&dqn, math, tolerances[math]);
+}
+
+TEST(the_dueling_network_trains_as_pytorchs)
+{
+    static const double tolerances[] = {1e-4, 2e-3, 2e-2};
+    for (int32_t math = GPUR_MATH_FP32; math <= (test_on_cuda() ? GPUR_MATH_BF16 : GPUR_MATH_FP32); math++)
+        check_run(&dueling, math, tolerances[math]);
+}
+
+int main(int argc, char **argv)
+{
+#if defined(__SANITIZE_THREAD__) || defined(GPUR_RACE_CHECK)
+    printf("test_torch_nature: too long where every thread is watched\n");
+    return 77;
+#endif
+    test_main_begin(argc, argv);
+    device = test_device();
+    if (open_replay() != GPUR_OK) {
+        fprintf(stderr, "%s\n", gpur_last_error());
+        return 1;
+    }
+    RUN(the_nature_network_trains_as_pytorchs);
+    RUN(the_dueling_network_trains_as_pytorchs);
+    gpur_replay_destroy(replay);
+    gpur_device_close(device);
+    return test_main_end();
+}

@@ -1,0 +1,151 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""What PyTorch's own layers, losses and optimisers make of the Nature network's first train steps, on weights and
+transitions that follow from a hash: writes tests/torch_nature.h, which test_torch_nature.c trains against. Run it with
+PyTorch (any version, CPU) and NumPy; the test needs neither. It computes in float64, so that what the test measures are
+the test's own roundings: at the published rate of RMSProp, PyTorch in float32 is 1e-3 away from itself in float64 after
+nine steps, so the comparison's rate is a tenth.
+
+usage: torch_nature.py > torch_nature.h
+"""
+
+import numpy as np
+import torch
+from torch import nn
+from torch.nn import functional
+
+ROWS, BATCH, STEPS, ACTIONS, PERIOD, GAMMA, SAMPLES = 48, 32, 20, 6, 8, 0.99, 4
+
+
+def unit(count, seed):
+    """`count` numbers in [0, 1), number i of sequence `seed`: a 32-bit hash, the same in test_torch_nature.c."""
+    x = np.arange(count, dtype=np.uint32) * np.uint32(2654435761) + np.uint32(seed * 40503)
+    for shift, factor in ((16, 2246822519), (13, 3266489917)):
+        x = (x ^ (x >> np.uint32(shift))) * np.uint32(factor)
+    return (x ^ (x >> np.uint32(16))).astype(np.float64) * 2.0**-32
+
+
+def frames(seed):
+    return (unit(4 * 84 * 84, seed) * 256).astype(np.uint8).reshape(4, 84, 84)
+
+
+def transitions():
+    whole = np.arange(ROWS)
+    return {
+        "obs": torch.tensor(np.stack([frames(1000 + i) for i in whole])),
+        "next_obs": torch.tensor(np.stack([frames(2000 + i) for i in whole])),
+        "action": torch.tensor((unit(ROWS, 1) * ACTIONS).astype(np.int64)),
+        "reward": torch.tensor((2 * unit(ROWS, 2) - 1).astype(np.float32)).double(),
+        "alive": torch.tensor((whole % 7 != 0).astype(np.float64)),
+    }
+
+
+class Nature(nn.Module):
+    """Three convolutions, and one stream of 512 to Q or two to value and advantage."""
+
+    def __init__(self, dueling):
+        super().__init__()
+        self.dueling = dueling
+        layers = {"trunk.0": nn.Conv2d(4, 32, 8, 4), "trunk.1": nn.Conv2d(32, 64, 4, 2),
+                  "trunk.2": nn.Conv2d(64, 64, 3, 1)}
+        if dueling:
+            layers |= {"value.hidden": nn.Linear(3136, 512), "advantage.hidden": nn.Linear(3136, 512),
+                       "value.out": nn.Linear(512, 1), "advantage.out": nn.Linear(512, ACTIONS)}
+        else:
+            layers |= {"trunk.3": nn.Linear(3136, 512), "q.out": nn.Linear(512, ACTIONS)}
+        self.names = list(layers)
+        self.layers = nn.ModuleList(layers.values())
+        with torch.no_grad():
+            self._fill()
+
+    def _fill(self):
+        """Weights (F, K, K, C) or (units, inputs) from the hash, tensor by tensor; a convolution's axes then turned to
+        PyTorch's order. Biases too: zeros would hide them."""
+        for index, layer in enumerate(self.layers):
+            shape = tuple(layer.weight.shape)
+            ours = shape if len(shape) == 2 else (shape[0], shape[2], shape[3], shape[1])
+            limit = (6.0 / (shape[1] * np.prod(shape[2:]) + shape[0] * np.prod(shape[2:])))**0.5
+            for parameter, count, seed in ((layer.weight, layer.weight.numel(), 10 + 2 * index),
+                                           (layer.bias, layer.bias.numel(), 11 + 2 * index)):
+                values = (limit * (2 * unit(count, seed) - 1)).astype(np.float32)
+                if parameter is layer.weight and len(shape) == 4:
+                    values = np.ascontiguousarray(values.reshape(ours).transpose(0, 3, 1, 2))
+                parameter.copy_(torch.tensor(values).double().reshape(parameter.shape))
+
+    def forward(self, obs):
+        x = obs.double() * float(np.float32(1 / 255))
+        for layer in self.layers[:3]:
+            x = functional.relu(layer(x))
+        x = x.permute(0, 2, 3, 1).flatten(1)  # (H, W, C), as a dense layer behind a convolution reads it
+        if not self.dueling:
+            return self.layers[4](functional.relu(self.layers[3](x)))
+        value = self.layers[5](functional.relu(self.layers[3](x)))
+        advantage = self.layers[6](functional.relu(self.layers[4](x)))
+        return value + advantage - advantage.mean(1, keepdim=True)
+
+
+def loss_of(online, target, batch, double):
+    q = online(batch["obs"]).gather(1, batch["action"][:, None])[:, 0]
+    with torch.no_grad():
+        values = target(batch["next_obs"])
+        chooser = online(batch["next_obs"]) if double else values
+        best = values.gather(1, chooser.argmax(1, keepdim=True))[:, 0]
+        y = batch["reward"] + GAMMA * batch["alive"] * best
+    return functional.huber_loss(q, y)
+
+
+def ordered(layer, gradient):
+    """A weight's gradient in our order, flat."""
+    return (gradient.permute(0, 2, 3, 1) if gradient.dim() == 4 else gradient).flatten().double().numpy()
+
+
+def print_gradients(name, online):
+    print(f"static const torch_gradient {name}_gradients[] = {{")
+    for layer_name, layer in zip(online.names, online.layers):
+        for part in ("weight", "bias"):
+            g = ordered(layer, getattr(layer, part).grad)
+            at = [int(len(g) * k / SAMPLES) for k in range(SAMPLES)]
+            values = ", ".join(f"{g[i]:.9g}" for i in at)
+            print(f'    {{"{layer_name}.{part}", {np.sqrt((g * g).sum()):.9g}, {{{values}}}}},')
+    print("};")
+
+
+def run(name, dueling, make_optimizer, norm):
+    rows, online, target = transitions(), Nature(dueling), Nature(dueling)
+    optimizer = make_optimizer(online.parameters())
+    losses = []
+    for step in range(STEPS):
+        ids = torch.tensor([(step * 11 + b * 5) % ROWS for b in range(BATCH)])
+        loss = loss_of(online, target, {key: value[ids] for key, value in rows.items()}, dueling)
+        optimizer.zero_grad()
+        loss.backward()
+        if step == 0:
+            print_gradients(name, online)
+        if norm:
+            nn.utils.clip_grad_norm_(online.parameters(), norm)
+        optimizer.step()
+        losses.append(loss.item())
+        if (step + 1) % PERIOD == 0:
+            target.load_state_dict(online.state_dict())
+    print(f"static const double {name}_losses[TORCH_STEPS] = {{")
+    for first in range(0, STEPS, 5):
+        print("    " + ", ".join(f"{loss:.9g}" for loss in losses[first:first + 5]) + ",")
+    print("};")
+
+
+def main():
+    torch.set_default_dtype(torch.float64)
+    print("/* SPDX-License-Identifier: MIT */")
+    version = torch.__version__.split("+")[0]
+    print(f"/* Made by torch_nature.py with PyTorch {version}: gradients of the first train step (norm, and numbers"
+          "\n * 0, n / 4, n / 2, 3 n / 4 of each tensor's n), and losses of all. */")
+    print("#ifndef TORCH_NATURE_H\n#define TORCH_NATURE_H\n")
+    print("typedef struct torch_gradient {\n    const char *name;\n    double norm, numbers[4];\n} torch_gradient;\n")
+    print(f"enum {{ TORCH_ROWS = {ROWS}, TORCH_BATCH = {BATCH}, TORCH_STEPS = {STEPS}, TORCH_ACTIONS = {ACTIONS}, "
+          f"TORCH_PERIOD = {PERIOD} }};")
+    run("dqn", False, lambda p: torch.optim.RMSprop(p, 2.5e-5, alpha=0.95, eps=0.01, centered=True), 0)
+    run("dueling", True, lambda p: torch.optim.Adam(p, 1e-4), 0.05)
+    print("\n#endif")
+
+
+main()
