@@ -5,7 +5,8 @@
 cmake_minimum_required(VERSION 3.22)
 set(booleans OPENMP RACE_CHECK WERROR TESTS EXAMPLES BENCH INSTALL)
 list(TRANSFORM booleans REPLACE "(.+)" "-DGPUREPLAY_\\1=OFF" OUTPUT_VARIABLE plain)
-list(APPEND plain -DGPUREPLAY_CUDA=OFF -DGPUREPLAY_BLAS=OFF -DGPUREPLAY_SANITIZE= -DGPUREPLAY_CUDA_ARCHITECTURES=AUTO)
+list(APPEND plain -DGPUREPLAY_CUDA=OFF -DGPUREPLAY_BLAS=OFF -DGPUREPLAY_DNNL=OFF
+    -DGPUREPLAY_SANITIZE= -DGPUREPLAY_CUDA_ARCHITECTURES=AUTO)
 file(REMOVE_RECURSE ${SCRATCH})
 
 # With everything off but what is given. One folder, so that the compiler is looked at once.
@@ -44,10 +45,12 @@ endfunction()
 foreach(on ON Yes 1)
     says(GPUREPLAY_CUDA=${on} "CUDA: [0-9]|GPUREPLAY_CUDA=ON, but ")
     says(GPUREPLAY_BLAS=${on} "OpenBLAS: /|GPUREPLAY_BLAS=ON, but ")
+    says(GPUREPLAY_DNNL=${on} "GPUREPLAY_DNNL=ON, but oneDNN (is left out, as this build has no OpenMP|was not found)")
 endforeach()
 foreach(off off No 0)
     does_not_say(GPUREPLAY_CUDA=${off} "CUDA: ")
     does_not_say(GPUREPLAY_BLAS=${off} "OpenBLAS")
+    does_not_say(GPUREPLAY_DNNL=${off} "oneDNN")
     does_not_say("GPUREPLAY_SANITIZE=${off};GPUREPLAY_CUDA=auto" "sanitizer")
 endforeach()
 says(GPUREPLAY_CUDA=auto "CUDA: ")
@@ -56,7 +59,7 @@ says("GPUREPLAY_SANITIZE=undefined,Thread;GPUREPLAY_BLAS=AUTO" "so that ThreadSa
 says("GPUREPLAY_SANITIZE=address;GPUREPLAY_CUDA=AUTO" "CUDA: left out, since sanitizers")
 says("GPUREPLAY_RACE_CHECK=y;GPUREPLAY_CUDA=AUTO" "CUDA: left out, since sanitizers and the race check")
 
-foreach(switch GPUREPLAY_CUDA GPUREPLAY_BLAS)
+foreach(switch GPUREPLAY_CUDA GPUREPLAY_BLAS GPUREPLAY_DNNL)
     foreach(bad atuo "" 2)
         refuses(${switch} "${bad}" "AUTO, ON or OFF")
     endforeach()

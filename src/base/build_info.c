@@ -27,6 +27,12 @@
 #define BLAS "none, matrix products on the CPU are slow; install libopenblas-openmp-dev and configure again"
 #endif
 
+#ifdef GPUR_HAS_DNNL
+#define DNNL "oneDNN"
+#else
+#define DNNL "none, convolutions on the CPU go by matrix products; install libdnnl-dev and configure again"
+#endif
+
 #ifdef GPUR_HAS_FILES
 #define FILES "cJSON and xxHash"
 #else
@@ -53,6 +59,7 @@ const char *gpur_build_info(void)
            "compiler: " COMPILER "\n"
            "cuda: " CUDA "\n"
            "blas: " BLAS "\n"
+           "dnnl: " DNNL "\n"
            "files: " FILES "\n"
            "openmp: " OPENMP "\n"
            "cpu kernels: " KERNELS "\n";
