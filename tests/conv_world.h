@@ -27,7 +27,7 @@ typedef struct conv_scene {
     ref_net *net;
 } conv_scene;
 
-/* A small dueling network: the first convolution reads blocks of 4 x 4 pixels, the second has padding. */
+/* A small dueling network: the first convolution reads blocks of 2 x 2 pixels, the second has padding. */
 gpur_learner_config conv_config(int32_t layout);
 
 /* A replay of all rows, the learner, and a reference with its weights in both copies. Close it in any case. */

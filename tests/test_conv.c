@@ -11,7 +11,7 @@ void omp_set_num_threads(int) __attribute__((weak));
 static gpur_device *device;
 
 /* Images, height, width; channels, filters, kernel, stride, padding. The first three are the Nature network's, smaller,
- * the fourth its first layer as blocks of 4 x 4 pixels. */
+ * the fourth its first layer as blocks of 4 x 4 pixels; the last has more patches than are made at a time. */
 typedef struct conv_case {
     int images, height, width;
     int numbers[5];
@@ -23,6 +23,7 @@ static const conv_case cases[] = {
     {3, 8, 10, {16, 16, 4, 4, 3}}, {2, 9, 9, {3, 17, 6, 1, 5}},    {1, 10, 21, {8, 4, 7, 4, 0}},
     {2, 16, 16, {4, 8, 8, 3, 1}},  {7, 4, 4, {10, 33, 4, 1, 0}},   {13, 3, 5, {2, 3, 2, 1, 1}},
     {64, 6, 6, {8, 16, 3, 2, 1}},  {33, 12, 12, {4, 16, 4, 2, 0}}, {97, 21, 3, {16, 32, 2, 1, 0}},
+    {12, 16, 16, {8, 8, 5, 1, 2}},
 };
 enum { CASES = sizeof cases / sizeof *cases };
 

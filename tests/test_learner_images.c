@@ -71,7 +71,7 @@ static void check_weights(conv_scene *s)
     CHECK_OK(gpur_learner_weight(s->learner, 1, &info));
     CHECK(info.dims == 1 && info.shape[0] == 6 && info.shape[1] == 0);
     CHECK_OK(gpur_learner_weight(s->learner, 4, &info));
-    CHECK(strcmp(info.name, "value.hidden.weight") == 0 && info.dims == 2 && info.shape[1] == 3 * 2 * 5);
+    CHECK(strcmp(info.name, "value.hidden.weight") == 0 && info.dims == 2 && info.shape[1] == 5 * 3 * 5);
     rig_random(8, given, count);
     CHECK_OK(gpur_learner_write_weights(s->learner, GPUR_WEIGHTS_TARGET, "trunk.0.weight", given, count));
     CHECK_OK(gpur_learner_read_weights(s->learner, GPUR_WEIGHTS_TARGET, "trunk.0.weight", got, count));
