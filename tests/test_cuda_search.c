@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Where cuBLASLt and the module that links it are looked for. Needs no GPU. */
+/* Where cuBLASLt and cuDNN and the modules that link them are looked for. Needs no GPU. */
 #include "test.h"
 
-#include "device/math_cuda.h"
+#include "device/dnn_cuda.h"
 
 #include <dlfcn.h>
 #include <glob.h>
@@ -117,11 +117,56 @@ TEST(cublas_is_found_in_the_active_python_environment_before_the_loaders_folders
     }
 }
 
+/* 1 when the folder of the modules has that of cuDNN. */
+static int has_dnn_module(void)
+{
+    char path[PATH_MAX];
+    snprintf(path, sizeof path, "%s/libgpureplay_cudadnn.so", built_module() ? built_module() : "");
+    return access(path, F_OK) == 0;
+}
+
+static void load_dnn(const char *unused)
+{
+    gpur_dnn_library library;
+    (void)unused;
+    CHECK_OK(gpur_dnn_library_load(&library));
+    CHECK(library.table && library.dnn && library.module);
+    CHECK_EQUAL(library.table->version, GPUR_CUDADNN_VERSION);
+    CHECK_EQUAL(library.table->library_version() / 10000, 9);
+    gpur_dnn_library_unload(&library);
+    CHECK(!library.table && !library.dnn && !library.module);
+}
+
+static void find_no_dnn_module(const char *folder)
+{
+    gpur_dnn_library library;
+    setenv("GPUREPLAY_MODULE_DIR", folder, 1);
+    CHECK_STATUS(gpur_dnn_library_load(&library), GPUR_UNAVAILABLE);
+    CHECK(!library.table && !library.dnn && !library.module);
+    CHECK_MESSAGE("the module for convolutions was not found. Searched for libgpureplay_cudadnn.so in /nowhere");
+}
+
+static void build_without_dnn(const char *unused)
+{
+    gpur_dnn_library library;
+    (void)unused;
+    CHECK_STATUS(gpur_dnn_library_load(&library), GPUR_UNAVAILABLE);
+    CHECK_MESSAGE("cuDNN was not found when it was configured");
+}
+
+TEST(cudnn_and_its_module_are_found_or_missed_with_a_word)
+{
+    in_a_process(has_dnn_module() ? load_dnn : build_without_dnn, NULL);
+    if (has_dnn_module() && access(GPUR_INSTALLED_MODULE, F_OK) != 0)
+        in_a_process(find_no_dnn_module, "/nowhere/modules");
+}
+
 int main(int argc, char **argv)
 {
     test_main_begin(argc, argv);
     RUN(a_module_that_is_nowhere_is_refused_with_the_places);
     RUN(a_build_without_the_module_says_so);
+    RUN(cudnn_and_its_module_are_found_or_missed_with_a_word);
     RUN(cublas_is_found_in_the_active_python_environment_before_the_loaders_folders);
     return test_main_end();
 }
