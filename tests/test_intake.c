@@ -50,7 +50,7 @@ static void *claim_one(void *context)
 {
     gpur_claim claim;
     gpur_intake_lock(context);
-    const gpur_status status = gpur_intake_claim(context, 1, &claim);
+    const gpur_status status = gpur_intake_claim(context, 1, gpur_intake_waits(context), &claim);
     atomic_store(&claimed, 1);
     if (status != GPUR_OK || gpur_intake_commit(context, &claim) != GPUR_OK)
         test_fail(__FILE__, __LINE__);
@@ -69,7 +69,7 @@ TEST(a_claim_waits_for_a_sealing_that_waits_for_claims)
     gpur_intake *const intake = &s.replay->intake;
     atomic_store(&claimed, 0);
     gpur_intake_lock(intake);
-    CHECK_OK(gpur_intake_claim(intake, 1, &claim));
+    CHECK_OK(gpur_intake_claim(intake, 1, 1, &claim));
     gpur_intake_unlock(intake);
     CHECK(pthread_create(&sealer, NULL, seal, intake) == 0);
     wait_for_sleepers(intake, 1);

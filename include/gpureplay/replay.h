@@ -47,7 +47,8 @@ enum { GPUR_MAX_FIELDS = 16, GPUR_MAX_DIMS = 6, GPUR_MAX_NAME = 32 };
 
 /*
  * One field of a transition. The names obs, action, reward, next_obs, terminated and truncated mean what they mean in
- * Gymnasium, and are the ones that gpur_writer_step and the learner look for; any other field is carried along.
+ * Gymnasium, and are the ones that gpur_writer_step and the learner look for; a step also fills in discount and
+ * previous (writer.h); any other field is carried along.
  */
 typedef struct gpur_field {
     const char *name;             /* 1 to 31 characters, unique; copied */
@@ -95,6 +96,9 @@ enum {
     GPUR_WHEN_FULL_ERROR = 1, /* returns GPUR_WOULD_BLOCK; what fitted is in, and counted in `appended` */
 };
 
+/* Most steps in one transition. */
+enum { GPUR_MAX_N_STEP = 64 };
+
 /* Settings of gpur_replay_create; gpur_replay_config_init fills in the defaults. */
 typedef struct gpur_replay_config {
     uint64_t size;            /* sizeof(gpur_replay_config), as the caller was compiled */
@@ -121,6 +125,9 @@ typedef struct gpur_replay_config {
     float priority_offset;    /* added to every priority given and to a learner's |TD error|; 0 or more, default 1e-6 */
     gpur_schedule beta;       /* exponent of the importance weights of gpur_replay_sample, by its number of draws so far
                                  (batches); 0 or more, default 0.4 throughout */
+    int32_t n_step;           /* steps that gpur_writer_step folds into a transition, 1 to GPUR_MAX_N_STEP; default 1.
+                                 Above 1 the schema must have a float32 "discount" */
+    int32_t reserved;         /* 0 */
 } gpur_replay_config;
 
 /* Sets every member to its default; `size` is sizeof(gpur_replay_config). The fields have none: set them. Any thread.
@@ -238,7 +245,7 @@ typedef struct gpur_replay_stats {
     int64_t published;        /* rows made visible by a draw or for want of room */
     int64_t evicted;          /* rows overwritten */
     int64_t blocks;           /* blocks fed */
-    int64_t episodes_cut;     /* open episodes that ended with their writer */
+    int64_t episodes_cut;     /* open episodes that ended with their writer, as if truncated there */
     int64_t draws;            /* transitions drawn by gpur_replay_sample, gpur_replay_resample, gpur_replay_gather */
     int64_t batches_alive;    /* batches not yet released */
     int64_t batches_made;     /* batches ever allocated; stays still once the pool is large enough */

@@ -16,45 +16,90 @@ extern "C" {
  */
 typedef struct gpur_writer gpur_writer;
 
+/* Who begins the next episode of an environment that has ended: the modes of Gymnasium 1.x. */
+enum {
+    GPUR_AUTORESET_DISABLED = 0,  /* the caller, by gpur_writer_reset before the environment's next step */
+    GPUR_AUTORESET_NEXT_STEP = 1, /* the environment, in its next step: next_obs is then the new episode's first
+                                     observation, the action is ignored, and no transition is made */
+    GPUR_AUTORESET_SAME_STEP = 2, /* the environment, in the step that ends: next_obs is already the new episode's first
+                                     observation, and final_obs has the old one's last */
+};
+
+/* Settings of gpur_writer_open; gpur_writer_config_init fills in the defaults. */
+typedef struct gpur_writer_config {
+    uint64_t size;     /* sizeof(gpur_writer_config), as the caller was compiled */
+    int32_t num_envs;  /* environments, 1 or more; default 1 */
+    int32_t autoreset; /* GPUR_AUTORESET_*; default DISABLED. The first episodes are begun by gpur_writer_reset */
+} gpur_writer_config;
+
+/* Sets every member to its default; `size` is sizeof(gpur_writer_config). Any thread. GPUR_INVALID_ARGUMENT: NULL or a
+ * bad size. */
+GPUR_API gpur_status gpur_writer_config_init(gpur_writer_config *config, uint64_t size);
+
 /*
- * Makes a writer for `num_envs` environments. Any thread, at any time in the life of the replay.
+ * Makes a writer. Any thread, at any time in the life of the replay.
  *
- *   GPUR_INVALID_ARGUMENT  num_envs < 1, or more than the staging blocks can take at once under GPUR_WHEN_FULL_ERROR
- *                          (the message has how many that is), or NULL
- *   GPUR_OUT_OF_MEMORY     no host memory for the last observation of each environment
+ *   GPUR_INVALID_ARGUMENT  a value out of its range, NULL, or under GPUR_WHEN_FULL_ERROR more environments than the
+ *                          staging blocks can take all rows of at once (the message has how many rows that is)
+ *   GPUR_OUT_OF_MEMORY     no host memory for the last n_step steps of each environment
  */
+GPUR_API gpur_status gpur_writer_open(gpur_replay *replay, const gpur_writer_config *config, gpur_writer **writer);
+
+/* Like gpur_writer_open, with default settings but for num_envs. */
 GPUR_API gpur_status gpur_writer_create(gpur_replay *replay, int32_t num_envs, gpur_writer **writer);
 
-/* Flushes, and counts the episodes still open as cut (each as if truncated). Before the replay goes. Takes NULL. */
+/* Ends the episodes still open, each as if truncated where it is, counts them as cut, and flushes. Before the replay
+ * goes. Takes NULL. */
 GPUR_API void gpur_writer_destroy(gpur_writer *writer);
 
 /*
  * Begins an episode of environment `env`, or of all of them with env = -1.
  *
- * An episode that is open is given up: its transitions stay, and it is not counted as cut.
+ * An episode that is open ends as if truncated where it is: with n_step above 1, its last steps' shorter transitions
+ * are added now. It is not counted as cut.
  *
  *   obs   (...) of one observation, or (num_envs, ...) with -1; the schema's dtype; host memory, copied
  *
- *   GPUR_INVALID_ARGUMENT  env is not -1 to num_envs - 1, NULL, or a schema that gpur_writer_step cannot feed
+ *   GPUR_INVALID_ARGUMENT  env is not -1 to num_envs - 1, NULL, or a schema that gpur_writer_step_with cannot feed
+ *   GPUR_WOULD_BLOCK       no room for those transitions, under GPUR_WHEN_FULL_ERROR: none was taken, call again
  */
 GPUR_API gpur_status gpur_writer_reset(gpur_writer *writer, int32_t env, const void *obs);
 
+/* One step of every environment. Host memory, the schema's dtypes, num_envs values an array. */
+typedef struct gpur_step_input {
+    uint64_t size;             /* sizeof(gpur_step_input), as the caller was compiled; zero the rest if unused */
+    const void *action;        /* (num_envs, ...) */
+    const float *reward;       /* (num_envs), clipped if the replay says so */
+    const void *next_obs;      /* (num_envs, ...) */
+    const uint8_t *terminated; /* (num_envs) 0 or 1: the task ended; nothing is bootstrapped */
+    const uint8_t *truncated;  /* (num_envs) 0 or 1: cut off; its last observation is bootstrapped from. NULL: none */
+    const void *final_obs;     /* GPUR_AUTORESET_SAME_STEP: (num_envs, ...) the last observation of each episode that
+                                  ended, anything elsewhere; NULL when none ended. Else not read */
+    const void *const *extras; /* (field_count) pointers in the schema's order, each to (num_envs, ...), read only for
+                                  fields that a step does not fill in itself; NULL when there are none */
+} gpur_step_input;
+
 /*
- * Completes one transition of every environment: from the observation last given, by `action`, to `next_obs`, which is
- * the episode's final observation where it ended (never the next episode's first). An environment that terminated or
- * was truncated must be reset before its next step. Needs a schema of obs, action, reward, next_obs, terminated and, if
- * wanted, truncated; a schema with more fields is fed by gpur_writer_append_fields. Host memory, the schema's dtypes:
+ * Completes one step of every environment: from the observation last given, by `action`, to `next_obs`, which is the
+ * episode's last observation where it ended (but see GPUR_AUTORESET_SAME_STEP).
  *
- *   action     (num_envs, ...)
- *   reward     (num_envs) float32, clipped if the replay says so
- *   next_obs   (num_envs, ...)
- *   terminated (num_envs) uint8: the task ended; nothing is bootstrapped
- *   truncated  (num_envs) uint8: the episode was cut off; next_obs is bootstrapped from. NULL: none
+ * With the replay's n_step = n, a transition begins n - 1 steps before the one that completes it: obs, action and
+ * extras are of its first step, reward is r(0) + gamma r(1) + ... + gamma^(m-1) r(m-1), each r clipped first, next_obs
+ * is the observation after its last step, and terminated and truncated are of its last step [multi-step return: Sutton
+ * & Barto 2018, eq. 7.1; Horgan et al. 2018, section 3]. m is n, and less for the last steps of an episode, each of
+ * which begins a transition that ends with the episode. These fields are filled in besides, where the schema has them:
  *
- *   GPUR_INVALID_ARGUMENT  an environment was not reset, terminated and truncated are not 0 or 1, NULL, or a schema
- *                          other than that
- *   GPUR_WOULD_BLOCK       no room for all num_envs rows, under GPUR_WHEN_FULL_ERROR: none was taken, call again
+ *   discount  float32: gamma^m, or 0 where the last step terminated. Wanted when n_step is above 1
+ *   previous  one int64: id of the transition that this environment completed before, -1 if none in this episode
+ *
+ *   GPUR_INVALID_ARGUMENT  an environment was not reset, terminated and truncated are not 0 or 1 (both 0 in the step
+ *                          by which GPUR_AUTORESET_NEXT_STEP resets), NULL where an array is wanted, or a schema
+ *                          without obs, action, reward, next_obs and terminated, or with another type for one of these
+ *   GPUR_WOULD_BLOCK       no room for all transitions, under GPUR_WHEN_FULL_ERROR: none was taken, call again
  */
+GPUR_API gpur_status gpur_writer_step_with(gpur_writer *writer, const gpur_step_input *input);
+
+/* Like gpur_writer_step_with, for a schema without extras and an autoreset other than GPUR_AUTORESET_SAME_STEP. */
 GPUR_API gpur_status gpur_writer_step(gpur_writer *writer, const void *action, const float *reward,
                                       const void *next_obs, const uint8_t *terminated, const uint8_t *truncated);
 

@@ -18,6 +18,7 @@ static const gpur_replay_config defaults = {
     .alpha = 0.6f,
     .priority_offset = 1e-6f,
     .beta = {0.4f, 0.4f, 0, 0},
+    .n_step = 1,
 };
 
 gpur_status gpur_replay_config_init(gpur_replay_config *config, uint64_t size)
@@ -134,6 +135,18 @@ static gpur_status check_priorities(const gpur_replay_config *c, const gpur_sche
     return c->prioritized ? check_priority_field(schema) : GPUR_OK;
 }
 
+/* Without it nobody could tell by which power of gamma to bootstrap: tails are shorter than n steps. */
+static gpur_status check_n_step(const gpur_replay_config *c, const gpur_schema *schema)
+{
+    GPUR_REQUIRE(c->n_step >= 1 && c->n_step <= GPUR_MAX_N_STEP, "gpur_replay_config.n_step is %d; it must be 1 to %d",
+                 (int)c->n_step, GPUR_MAX_N_STEP);
+    GPUR_REQUIRE(c->n_step == 1 || gpur_schema_find(schema, "discount") >= 0,
+                 "gpur_replay_config.n_step is %d, and the schema has no field \"discount\"; add one, a float32, for "
+                 "gamma to the power of each transition's steps",
+                 (int)c->n_step);
+    return GPUR_OK;
+}
+
 gpur_status gpur_replay_config_check(const gpur_replay_config *given, gpur_replay_config *checked, gpur_schema *schema)
 {
     gpur_replay_config c = defaults;
@@ -142,6 +155,7 @@ gpur_status gpur_replay_config_check(const gpur_replay_config *given, gpur_repla
     GPUR_TRY(check_choices(&c));
     GPUR_TRY(check_sizes(&c, schema->pitch));
     GPUR_TRY(check_priorities(&c, schema));
+    GPUR_TRY(check_n_step(&c, schema));
     c.size = sizeof c;
     c.fields = NULL;
     *checked = c;

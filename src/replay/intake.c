@@ -100,13 +100,24 @@ static gpur_status wait_for_block(gpur_intake *intake)
     return status;
 }
 
-static gpur_status open_block(gpur_intake *intake)
+int gpur_intake_waits(const gpur_intake *intake)
+{
+    return intake->when_full == GPUR_WHEN_FULL_WAIT;
+}
+
+void gpur_intake_count_fed(gpur_intake *intake, int64_t rows)
+{
+    intake->appended += rows;
+    intake->ids += rows;
+}
+
+static gpur_status open_block(gpur_intake *intake, int waits)
 {
     gpur_staging *const staging = &intake->staging;
     staging->open = gpur_staging_take_idle(staging);
     if (staging->open)
         return GPUR_OK;
-    if (intake->when_full == GPUR_WHEN_FULL_ERROR)
+    if (!waits)
         return gpur_fail(GPUR_WOULD_BLOCK,
                          "all %d staging blocks of %" PRId64 " rows are in use; call again later, or "
                          "set when_full to GPUR_WHEN_FULL_WAIT",
@@ -124,12 +135,12 @@ void gpur_intake_settle(gpur_intake *intake)
     intake->wait_seconds += gpur_clock_seconds() - begin;
 }
 
-gpur_status gpur_intake_claim(gpur_intake *intake, int64_t wanted, gpur_claim *claim)
+gpur_status gpur_intake_claim(gpur_intake *intake, int64_t wanted, int waits, gpur_claim *claim)
 {
     gpur_staging *const staging = &intake->staging;
     gpur_intake_settle(intake);
     while (!staging->open) {
-        GPUR_TRY(open_block(intake));
+        GPUR_TRY(open_block(intake, waits));
         gpur_intake_settle(intake);
     }
     gpur_block *const block = staging->open;
@@ -137,6 +148,8 @@ gpur_status gpur_intake_claim(gpur_intake *intake, int64_t wanted, gpur_claim *c
     claim->block = block;
     claim->rows = block->rows + block->filled * staging->pitch;
     claim->count = wanted < room ? wanted : room;
+    claim->first_id = intake->ids;
+    intake->ids += claim->count;
     block->filled += claim->count;
     block->writing++;
     intake->writing++;

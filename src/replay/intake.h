@@ -20,6 +20,7 @@ typedef struct gpur_intake {
     int32_t flush, when_full;
     int64_t writing; /* claims not committed */
     int64_t staged;  /* rows claimed and not fed */
+    int64_t ids;     /* rows that have their place: the id of the next */
     int32_t sleepers; /* threads that wait for `changed` */
     int32_t sealing; /* threads that wait for all claims to be committed; no new ones until then */
     int32_t inside;  /* calls of writers that have entered and not left */
@@ -56,14 +57,21 @@ typedef struct gpur_claim {
     gpur_block *block;
     unsigned char *rows; /* (count, pitch), the claimer's own until the commit */
     int64_t count;
+    int64_t first_id; /* of its rows: blocks are fed in the order of opening, so ids follow the order of claims */
 } gpur_claim;
 
 /*
- * Claims 1 to `wanted` rows. Lets go of the lock while it waits for a block.
+ * Claims 1 to `wanted` rows. Lets go of the lock while it waits for a block: for one that is in use if `waits`.
  *
- *   GPUR_WOULD_BLOCK  every block is in use, under GPUR_WHEN_FULL_ERROR
+ *   GPUR_WOULD_BLOCK  every block is in use, and `waits` is 0
  */
-gpur_status gpur_intake_claim(gpur_intake *intake, int64_t wanted, gpur_claim *claim);
+gpur_status gpur_intake_claim(gpur_intake *intake, int64_t wanted, int waits, gpur_claim *claim);
+
+/* 1 when appends wait for a block by the replay's settings. */
+int gpur_intake_waits(const gpur_intake *intake);
+
+/* Counts rows that went to the feed without a claim. */
+void gpur_intake_count_fed(gpur_intake *intake, int64_t rows);
 
 /* Waits for a sealing to end: until the lock is given up, claims then do not let go of it but for want of a block. */
 void gpur_intake_settle(gpur_intake *intake);

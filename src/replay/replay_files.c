@@ -54,6 +54,7 @@ static void set(gpur_replay *replay, const replay_state *state)
     feed->evicted = state->evicted;
     feed->blocks = state->blocks;
     feed->bytes = state->bytes_fed;
+    replay->intake.ids = state->first_id + state->rows;
     replay->intake.episodes_cut = state->episodes_cut;
 }
 
@@ -76,6 +77,7 @@ static gpur_status note_settings(const gpur_replay *replay, gpur_tensors *settin
     for (int32_t i = 0; i < replay->schema.count; i++)
         GPUR_TRY(note_field(settings, i, &replay->schema.fields[i]));
     GPUR_TRY(gpur_tensors_note(settings, "capacity", "%" PRId64, config->capacity));
+    GPUR_TRY(gpur_tensors_note(settings, "n_step", "%d", (int)config->n_step));
     GPUR_TRY(gpur_settings_note_real(settings, "gamma", (double)config->gamma));
     return gpur_settings_note_real(settings, "reward_clip", (double)config->reward_clip);
 }

@@ -2,58 +2,78 @@
 /* The handle: making, flushing, destroying. */
 #include "replay/writer.h"
 
+#include "base/sized.h"
 #include "replay/writer_state.h"
 
 #include <inttypes.h>
 
+static const gpur_writer_config defaults = {
+    .size = sizeof(gpur_writer_config),
+    .num_envs = 1,
+};
+
+gpur_status gpur_writer_config_init(gpur_writer_config *config, uint64_t size)
+{
+    GPUR_REQUIRE(config, "gpur_writer_config is NULL");
+    config->size = size;
+    return gpur_sized_write(config, &defaults, sizeof defaults, "gpur_writer_config");
+}
+
 static gpur_status writer_build(gpur_writer *writer)
 {
-    const gpur_schema *const schema = &writer->replay->schema;
-    const gpur_step_fields fields = {
-        .obs = gpur_schema_find(schema, "obs"),
-        .action = gpur_schema_find(schema, "action"),
-        .reward = gpur_schema_find(schema, "reward"),
-        .next_obs = gpur_schema_find(schema, "next_obs"),
-        .terminated = gpur_schema_find(schema, "terminated"),
-        .truncated = gpur_schema_find(schema, "truncated"),
-    };
-    writer->fields = fields;
-    writer->obs_bytes = fields.obs >= 0 ? schema->fields[fields.obs].bytes : 0;
-    writer->bytes = (size_t)(writer->num_envs * (writer->obs_bytes + 1));
-    writer->obs = gpur_host_alloc(writer->replay->device, writer->bytes);
-    if (!writer->obs)
-        return gpur_fail(GPUR_OUT_OF_MEMORY, "no memory for the observations of %d environments, %zu bytes",
-                         (int)writer->num_envs, writer->bytes);
-    writer->is_open = writer->obs + writer->num_envs * writer->obs_bytes;
+    gpur_replay *const replay = writer->replay;
+    writer->fields = gpur_step_fields_find(&replay->schema);
+    return gpur_kept_build(&writer->kept, replay->device, writer->config.num_envs, replay->config.n_step,
+                           &writer->fields, &replay->schema);
+}
+
+/* A step under GPUR_WHEN_FULL_ERROR takes all rows or none, and must not wait for room that can never be there: of
+ * n_step steps of each environment, all may begin a transition that ends now. */
+static gpur_status check_envs(const gpur_replay *replay, int64_t num_envs)
+{
+    const gpur_replay_config *const c = &replay->config;
+    const int64_t room = (c->staging_blocks - 1) * c->update_size, n_step = c->n_step;
+    GPUR_REQUIRE(num_envs >= 1, "num_envs is %" PRId64 "; it must be 1 or more", num_envs);
+    GPUR_REQUIRE(c->when_full == GPUR_WHEN_FULL_WAIT || num_envs * n_step <= room,
+                 "num_envs is %" PRId64 "; under GPUR_WHEN_FULL_ERROR a step of all must fit in %" PRId64
+                 " rows, (staging_blocks - 1) x update_size, and may take n_step = %" PRId64 " of each",
+                 num_envs, room, n_step);
     return GPUR_OK;
 }
 
-/* A step under GPUR_WHEN_FULL_ERROR takes all rows or none, and must not wait for room that can never be there. */
-static gpur_status check_envs(const gpur_replay *replay, int32_t num_envs)
+static gpur_status check(const gpur_replay *replay, const gpur_writer_config *config)
 {
-    const int64_t room = (replay->config.staging_blocks - 1) * replay->config.update_size;
-    GPUR_REQUIRE(num_envs >= 1, "num_envs is %d; it must be 1 or more", (int)num_envs);
-    GPUR_REQUIRE(replay->config.when_full == GPUR_WHEN_FULL_WAIT || num_envs <= room,
-                 "num_envs is %d; under GPUR_WHEN_FULL_ERROR a step of all must fit in %" PRId64
-                 " rows, (staging_blocks - 1) x update_size",
-                 (int)num_envs, room);
+    GPUR_TRY(check_envs(replay, config->num_envs));
+    GPUR_REQUIRE(config->autoreset >= GPUR_AUTORESET_DISABLED && config->autoreset <= GPUR_AUTORESET_SAME_STEP,
+                 "gpur_writer_config.autoreset is %d; it must be GPUR_AUTORESET_DISABLED (0), NEXT_STEP (1) or "
+                 "SAME_STEP (2)",
+                 (int)config->autoreset);
     return GPUR_OK;
 }
 
-gpur_status gpur_writer_create(gpur_replay *replay, int32_t num_envs, gpur_writer **out)
+static void writer_free(gpur_writer *writer)
 {
+    gpur_device *const device = writer->replay->device;
+    gpur_kept_destroy(&writer->kept);
+    gpur_host_free(device, writer, sizeof *writer);
+}
+
+gpur_status gpur_writer_open(gpur_replay *replay, const gpur_writer_config *given, gpur_writer **out)
+{
+    gpur_writer_config config = defaults;
     GPUR_REQUIRE(out, "writer is NULL; it must be where the handle goes");
     *out = NULL;
     GPUR_REQUIRE(replay, "replay is NULL");
-    GPUR_TRY(check_envs(replay, num_envs));
+    GPUR_TRY(gpur_sized_read(&config, sizeof config, given, "gpur_writer_config"));
+    GPUR_TRY(check(replay, &config));
     gpur_writer *const writer = gpur_host_alloc(replay->device, sizeof *writer);
     if (!writer)
         return gpur_fail(GPUR_OUT_OF_MEMORY, "no memory for a writer handle of %zu bytes", sizeof *writer);
     writer->replay = replay;
-    writer->num_envs = num_envs;
+    writer->config = config;
     const gpur_status status = writer_build(writer);
     if (status != GPUR_OK) {
-        gpur_host_free(replay->device, writer, sizeof *writer);
+        writer_free(writer);
         return status;
     }
     gpur_intake_lock(&replay->intake);
@@ -63,6 +83,13 @@ gpur_status gpur_writer_create(gpur_replay *replay, int32_t num_envs, gpur_write
     gpur_intake_unlock(&replay->intake);
     *out = writer;
     return GPUR_OK;
+}
+
+gpur_status gpur_writer_create(gpur_replay *replay, int32_t num_envs, gpur_writer **writer)
+{
+    gpur_writer_config config = defaults;
+    config.num_envs = num_envs;
+    return gpur_writer_open(replay, &config, writer);
 }
 
 static gpur_status flush(gpur_intake *intake)
@@ -81,20 +108,22 @@ gpur_status gpur_writer_flush(gpur_writer *writer)
     return status;
 }
 
+/* A failing device tells so at the next call that can. What is pending waits for room whatever appends do: it could not
+ * be given a second time. */
 void gpur_writer_destroy(gpur_writer *writer)
 {
     if (!writer)
         return;
     gpur_intake *const intake = &writer->replay->intake;
-    gpur_device *const device = writer->replay->device;
+    const int32_t num_envs = writer->config.num_envs;
     gpur_intake_lock(intake);
     gpur_intake_enter(intake);
-    for (int32_t env = 0; env < writer->num_envs; env++)
-        intake->episodes_cut += writer->is_open[env];
-    flush(intake); /* a failing device tells so at the next call that can */
+    for (int32_t env = 0; env < num_envs; env++)
+        intake->episodes_cut += writer->kept.episodes[env].state == GPUR_EPISODE_OPEN;
+    gpur_writer_cut(writer, 0, num_envs, 1);
+    flush(intake);
     gpur_writer_part(writer);
     gpur_intake_leave(intake);
     gpur_intake_unlock(intake);
-    gpur_host_free(device, writer->obs, writer->bytes);
-    gpur_host_free(device, writer, sizeof *writer);
+    writer_free(writer);
 }

@@ -39,7 +39,7 @@ static gpur_status append_staged(gpur_replay *replay, rows_in *in)
 {
     gpur_intake *const intake = &replay->intake;
     gpur_claim claim;
-    GPUR_TRY(gpur_intake_claim(intake, in->count - in->done, &claim));
+    GPUR_TRY(gpur_intake_claim(intake, in->count - in->done, gpur_intake_waits(intake), &claim));
     const int keep = in->keep_lock || claim.count * replay->schema.pitch <= SMALL_BYTES;
     if (!keep)
         gpur_intake_unlock(intake);
@@ -69,7 +69,7 @@ static gpur_status append_straight(gpur_replay *replay, rows_in *in)
     const int64_t left = in->count - in->done, most = intake->feed.block_rows, rows = left < most ? left : most;
     GPUR_TRY(in->source->feed(&intake->feed, in->data, in->done, rows));
     intake->feed.bytes += rows * replay->schema.pitch;
-    intake->appended += rows;
+    gpur_intake_count_fed(intake, rows);
     in->done += rows;
     return GPUR_OK;
 }
@@ -91,7 +91,7 @@ static gpur_status append_arrays(gpur_replay *replay, int64_t count, const void 
         const int64_t left = count - *done, most = intake->feed.block_rows;
         const int64_t rows = left < most ? left : most;
         GPUR_TRY(gpur_source_fields.feed(&intake->feed, fields, *done, rows));
-        intake->appended += rows;
+        gpur_intake_count_fed(intake, rows);
         *done += rows;
     }
     return GPUR_OK;

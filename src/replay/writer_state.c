@@ -15,14 +15,23 @@ typedef struct array {
 } array;
 enum { MOST_ARRAYS = 8 };
 
-/* All that a writer keeps. What comes to writers later is one more line here. */
+/* All that a writer of this replay keeps. What comes to writers later is one more line here. */
 static int32_t list_arrays(const gpur_replay *replay, const gpur_writer *writer, array *arrays)
 {
-    const int32_t obs = gpur_schema_find(&replay->schema, "obs");
+    const gpur_step_fields fields = gpur_step_fields_find(&replay->schema);
+    gpur_kept kept = {0};
+    gpur_kept_plan(&kept, 1, replay->config.n_step, &fields, &replay->schema);
+    if (writer)
+        kept = writer->kept;
+    const array all[] = {
+        {"episodes", sizeof *kept.episodes, (unsigned char *)kept.episodes},
+        {"rewards", kept.n_step * (int64_t)sizeof *kept.rewards, (unsigned char *)kept.rewards},
+        {"steps", kept.n_step * kept.step_bytes, kept.values},
+    };
     int32_t count = 0;
-    arrays[count++] = (array){"is_open", 1, writer ? writer->is_open : NULL};
-    if (obs >= 0)
-        arrays[count++] = (array){"obs", replay->schema.fields[obs].bytes, writer ? writer->obs : NULL};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        if (all[i].bytes > 0)
+            arrays[count++] = all[i];
     return count;
 }
 
@@ -32,7 +41,7 @@ static void restore(gpur_writer *writer, const unsigned char *from)
     array arrays[MOST_ARRAYS];
     const int32_t count = list_arrays(writer->replay, writer, arrays);
     for (int32_t i = 0; i < count; i++) {
-        const size_t bytes = (size_t)(writer->num_envs * arrays[i].bytes);
+        const size_t bytes = (size_t)(writer->config.num_envs * arrays[i].bytes);
         if (from)
             memcpy(arrays[i].memory, from, bytes), from += bytes;
         else
@@ -62,7 +71,7 @@ void gpur_writer_join(gpur_writer *writer)
         last = &(*last)->next;
     *last = writer;
     gpur_writer_state *const waiting = replay->waiting;
-    if (!waiting || waiting->num_envs != writer->num_envs)
+    if (!waiting || waiting->num_envs != writer->config.num_envs)
         return;
     restore(writer, waiting->memory);
     replay->waiting = waiting->next;
@@ -99,7 +108,7 @@ gpur_status gpur_writers_add_sections(gpur_replay *replay, gpur_sections *sectio
 {
     *writers = 0;
     for (const gpur_writer *writer = replay->writers; writer; writer = writer->next)
-        GPUR_TRY(add_sections(replay, writer, (*writers)++, writer->num_envs, NULL, sections));
+        GPUR_TRY(add_sections(replay, writer, (*writers)++, writer->config.num_envs, NULL, sections));
     for (const gpur_writer_state *state = replay->waiting; state; state = state->next)
         GPUR_TRY(add_sections(replay, NULL, (*writers)++, state->num_envs, state->memory, sections));
     return GPUR_OK;
@@ -109,7 +118,7 @@ gpur_status gpur_writers_add_sections(gpur_replay *replay, gpur_sections *sectio
 static gpur_status count_envs(const gpur_tensors *file, int64_t index, int32_t *num_envs)
 {
     char name[GPUR_TENSOR_NAME];
-    snprintf(name, sizeof name, "writer.%" PRId64 ".is_open", index);
+    snprintf(name, sizeof name, "writer.%" PRId64 ".episodes", index);
     const gpur_tensor_entry *const entry = gpur_tensors_find(file, name);
     if (!entry || entry->shape[0] < 1 || entry->shape[0] > INT32_MAX)
         return gpur_fail(GPUR_FILE_ERROR, "the file has no environments of its writer %" PRId64, index);
@@ -141,9 +150,9 @@ gpur_status gpur_writer_states_add_sections(gpur_replay *replay, const gpur_tens
     for (int64_t i = 0; i < writers; i++) {
         int32_t num_envs = 0;
         GPUR_TRY(count_envs(file, i, &num_envs));
-        GPUR_REQUIRE(!here || here->num_envs == num_envs,
+        GPUR_REQUIRE(!here || here->config.num_envs == num_envs,
                      "the file's writer %" PRId64 " has %d environments; this replay's has %d", i, (int)num_envs,
-                     (int)here->num_envs);
+                     (int)here->config.num_envs);
         GPUR_TRY(make_state(replay, num_envs, last));
         GPUR_TRY(add_sections(replay, NULL, i, num_envs, (*last)->memory, sections));
         last = &(*last)->next;

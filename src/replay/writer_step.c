@@ -1,172 +1,189 @@
 /* SPDX-License-Identifier: MIT */
-/* One transition of every environment. */
-#include "replay/writer.h"
+/* One step of every environment. */
+#include "replay/maker.h"
 
+#include "base/sized.h"
 #include "kernels/clip.h"
 #include "replay/append_clock.h"
+#include "replay/fold.h"
 
 #include <inttypes.h>
 #include <string.h>
 
-/* What the caller gave for one step of all environments. */
-typedef struct step_input {
-    const unsigned char *action, *next_obs;
-    const float *reward;
-    const uint8_t *terminated, *truncated; /* truncated may be NULL */
-} step_input;
-
-static gpur_status check_alike(const gpur_schema *schema, const gpur_step_fields *f)
+static int is_truncated(const gpur_step_input *in, int64_t env)
 {
-    const gpur_field_info *const obs = &schema->fields[f->obs], *const next = &schema->fields[f->next_obs];
-    GPUR_REQUIRE(obs->dtype == next->dtype && memcmp(obs->shape, next->shape, sizeof obs->shape) == 0,
-                 "fields \"obs\" and \"next_obs\" differ in type or shape; gpur_writer_step needs them alike");
-    const gpur_field_info *const reward = &schema->fields[f->reward];
-    GPUR_REQUIRE(reward->dtype == GPUR_FLOAT32 && reward->bytes == 4,
-                 "field \"reward\" is %s of %" PRId64 " bytes; gpur_writer_step needs one float32",
-                 gpur_dtype_name(reward->dtype), reward->bytes);
-    GPUR_REQUIRE(f->truncated < 0 || schema->fields[f->truncated].bytes == 1,
-                 "field \"truncated\" has %" PRId64 " bytes; gpur_writer_step needs one bool or uint8",
-                 schema->fields[f->truncated].bytes);
+    return in->truncated && in->truncated[env];
+}
+
+static int ends(const gpur_step_input *in, int64_t env)
+{
+    return in->terminated[env] || is_truncated(in, env);
+}
+
+static gpur_status check_env(const gpur_writer *writer, const gpur_step_input *in, int32_t env)
+{
+    const int32_t state = writer->kept.episodes[env].state;
+    GPUR_REQUIRE(state != GPUR_EPISODE_NONE,
+                 "environment %d has no open episode: it must be reset before its next step", (int)env);
+    GPUR_REQUIRE(in->terminated[env] <= 1, "terminated[%d] is %d; it must be 0 or 1", (int)env,
+                 (int)in->terminated[env]);
+    GPUR_REQUIRE(!in->truncated || in->truncated[env] <= 1, "truncated[%d] is %d; it must be 0 or 1", (int)env,
+                 (int)in->truncated[env]);
+    GPUR_REQUIRE(state == GPUR_EPISODE_OPEN || !ends(in, env),
+                 "environment %d ended in the step before, so that this one only resets it, and it ends again; "
+                 "terminated and truncated must be 0: is its autoreset GPUR_AUTORESET_NEXT_STEP?",
+                 (int)env);
+    GPUR_REQUIRE(writer->config.autoreset != GPUR_AUTORESET_SAME_STEP || in->final_obs || !ends(in, env),
+                 "final_obs is NULL and environment %d ended; under GPUR_AUTORESET_SAME_STEP it must have the last "
+                 "observation of each episode that ended",
+                 (int)env);
     return GPUR_OK;
 }
 
-gpur_status gpur_writer_check_steps(const gpur_writer *writer)
+static gpur_status check_extras(const gpur_writer *writer, const gpur_step_input *in)
 {
     const gpur_schema *const schema = &writer->replay->schema;
-    const gpur_step_fields *const f = &writer->fields;
-    GPUR_REQUIRE(f->obs >= 0 && f->action >= 0 && f->reward >= 0 && f->next_obs >= 0 && f->terminated >= 0,
-                 "the schema has no field \"%s\"; gpur_writer_step needs obs, action, reward, next_obs and terminated",
-                 f->obs < 0        ? "obs"
-                 : f->action < 0   ? "action"
-                 : f->reward < 0   ? "reward"
-                 : f->next_obs < 0 ? "next_obs"
-                                   : "terminated");
-    const int32_t known = 5 + (f->truncated >= 0);
-    GPUR_REQUIRE(schema->count == known,
-                 "the schema has %d fields; gpur_writer_step fills in %d of them: use "
+    const int32_t first = writer->fields.extra;
+    GPUR_REQUIRE(first < 0 || in->extras,
+                 "field \"%s\" is none that a step fills in: give it in the extras of gpur_writer_step_with, or use "
                  "gpur_writer_append_fields",
-                 (int)schema->count, (int)known);
-    return check_alike(schema, f);
-}
-
-static gpur_status check_flags(const gpur_writer *writer, const step_input *in)
-{
-    for (int32_t env = 0; env < writer->num_envs; env++) {
-        GPUR_REQUIRE(writer->is_open[env], "environment %d has no open episode: it must be reset before its next step",
-                     (int)env);
-        GPUR_REQUIRE(in->terminated[env] <= 1, "terminated[%d] is %d; it must be 0 or 1", (int)env,
-                     (int)in->terminated[env]);
-        GPUR_REQUIRE(!in->truncated || in->truncated[env] <= 1, "truncated[%d] is %d; it must be 0 or 1", (int)env,
-                     (int)in->truncated[env]);
-    }
+                 schema->fields[first].name);
+    for (int32_t f = first; f >= 0 && f < schema->count; f++)
+        GPUR_REQUIRE(!gpur_step_fields_is_extra(&writer->fields, f) || in->extras[f],
+                     "extras[%d], field \"%s\", is NULL", (int)f, schema->fields[f].name);
     return GPUR_OK;
 }
 
-static gpur_status check(const gpur_writer *writer, const step_input *in)
+static gpur_status check(const gpur_writer *writer, const gpur_step_input *in)
 {
-    GPUR_REQUIRE(writer, "writer is NULL");
     GPUR_REQUIRE(in->action && in->reward && in->next_obs && in->terminated, "%s is NULL; only truncated may be",
                  !in->action     ? "action"
                  : !in->reward   ? "reward"
                  : !in->next_obs ? "next_obs"
                                  : "terminated");
-    GPUR_TRY(gpur_writer_check_steps(writer));
-    return check_flags(writer, in);
-}
-
-static void put(const gpur_schema *schema, unsigned char *row, int32_t field, const void *value)
-{
-    memcpy(row + schema->fields[field].offset, value, (size_t)schema->fields[field].bytes);
-}
-
-static void write_row(const gpur_writer *writer, const step_input *in, int64_t env, unsigned char *row)
-{
-    const gpur_schema *const schema = &writer->replay->schema;
-    const gpur_step_fields *const f = &writer->fields;
-    const float limit = writer->replay->config.reward_clip;
-    const float reward = limit > 0.0f ? gpur_clip(in->reward[env], limit) : in->reward[env];
-    const uint8_t truncated = in->truncated ? in->truncated[env] : 0;
-    put(schema, row, f->obs, writer->obs + env * writer->obs_bytes);
-    put(schema, row, f->action, in->action + env * schema->fields[f->action].bytes);
-    put(schema, row, f->reward, &reward);
-    put(schema, row, f->next_obs, in->next_obs + env * writer->obs_bytes);
-    put(schema, row, f->terminated, &in->terminated[env]);
-    if (f->truncated >= 0)
-        put(schema, row, f->truncated, &truncated);
-}
-
-/* With the lock held. Under GPUR_WHEN_FULL_ERROR the claims were seen to have room, so all of them succeed. */
-static gpur_status write_rows(gpur_writer *writer, const step_input *in)
-{
-    gpur_intake *const intake = &writer->replay->intake;
-    const int64_t pitch = writer->replay->schema.pitch;
-    for (int64_t env = 0; env < writer->num_envs;) {
-        gpur_claim claim;
-        GPUR_TRY(gpur_intake_claim(intake, writer->num_envs - env, &claim));
-        for (int64_t i = 0; i < claim.count; i++)
-            write_row(writer, in, env++, claim.rows + i * pitch);
-        GPUR_TRY(gpur_intake_commit(intake, &claim));
-    }
+    GPUR_TRY(gpur_step_fields_check(&writer->fields, &writer->replay->schema));
+    GPUR_TRY(check_extras(writer, in));
+    for (int32_t env = 0; env < writer->config.num_envs; env++)
+        GPUR_TRY(check_env(writer, in, env));
     return GPUR_OK;
 }
 
-static gpur_status take(gpur_writer *writer, const step_input *in)
+/* The transitions that the step completes. */
+static int32_t due_of(const gpur_writer *writer, const gpur_step_input *in, int64_t env)
+{
+    const gpur_episode *const episode = &writer->kept.episodes[env];
+    if (episode->state != GPUR_EPISODE_OPEN)
+        return 0;
+    return gpur_fold_due(episode->pending + 1, writer->kept.n_step, ends(in, env));
+}
+
+/* The step is now pending, the last of them. */
+static void keep(gpur_writer *writer, const gpur_step_input *in, int64_t env)
+{
+    gpur_kept *const kept = &writer->kept;
+    gpur_episode *const episode = &kept->episodes[env];
+    unsigned char *const values = gpur_kept_step(kept, env, episode->steps);
+    const float limit = writer->replay->config.reward_clip;
+    const float reward = limit > 0.0f ? gpur_clip(in->reward[env], limit) : in->reward[env];
+    for (int32_t i = 0; i < kept->count; i++) {
+        const gpur_kept_field *const field = &kept->fields[i];
+        if (field->field == writer->fields.obs)
+            continue;
+        const void *const from = field->field == writer->fields.action ? in->action : in->extras[field->field];
+        memcpy(values + field->offset, (const unsigned char *)from + env * field->bytes, (size_t)field->bytes);
+    }
+    kept->rewards[env * kept->n_step + episode->steps % kept->n_step] = reward;
+    episode->steps++;
+    episode->pending++;
+}
+
+static const unsigned char *obs_of(const gpur_writer *writer, const void *array, int64_t env)
+{
+    return (const unsigned char *)array + env * writer->kept.fields[0].bytes;
+}
+
+/* What the next step starts from. */
+static void advance(gpur_writer *writer, const gpur_step_input *in, int64_t env)
+{
+    gpur_kept *const kept = &writer->kept;
+    const unsigned char *const obs = obs_of(writer, in->next_obs, env);
+    const int32_t autoreset = writer->config.autoreset;
+    if (!ends(in, env))
+        memcpy(gpur_kept_obs(kept, env), obs, (size_t)kept->fields[0].bytes);
+    else if (autoreset == GPUR_AUTORESET_SAME_STEP)
+        gpur_kept_begin(kept, env, obs);
+    else
+        kept->episodes[env].state = autoreset == GPUR_AUTORESET_NEXT_STEP ? GPUR_EPISODE_ENDED : GPUR_EPISODE_NONE;
+}
+
+static gpur_status step_env(gpur_writer *writer, gpur_maker *maker, const gpur_step_input *in, int64_t env)
+{
+    const int32_t due = due_of(writer, in, env);
+    const void *const last =
+        ends(in, env) && writer->config.autoreset == GPUR_AUTORESET_SAME_STEP ? in->final_obs : in->next_obs;
+    if (writer->kept.episodes[env].state != GPUR_EPISODE_OPEN) {
+        gpur_kept_begin(&writer->kept, env, obs_of(writer, in->next_obs, env));
+        return GPUR_OK;
+    }
+    const gpur_ending ending = {obs_of(writer, last, env), in->terminated[env], (uint8_t)is_truncated(in, env)};
+    keep(writer, in, env);
+    GPUR_TRY(gpur_maker_make(maker, env, due, &ending));
+    advance(writer, in, env);
+    return GPUR_OK;
+}
+
+/* With the lock held. */
+static gpur_status take(gpur_writer *writer, const gpur_step_input *in, int64_t rows)
+{
+    GPUR_TRY(gpur_maker_check_room(writer, rows, "step"));
+    gpur_maker maker = gpur_maker_begin(writer, rows, gpur_intake_waits(&writer->replay->intake));
+    for (int64_t env = 0; env < writer->config.num_envs; env++)
+        GPUR_TRY(step_env(writer, &maker, in, env));
+    return gpur_maker_end(&maker);
+}
+
+/* What environments stand at is looked at inside, where no load can change it. */
+static gpur_status step_inside(gpur_writer *writer, const gpur_step_input *in)
 {
     gpur_intake *const intake = &writer->replay->intake;
-    if (intake->when_full == GPUR_WHEN_FULL_ERROR) {
-        gpur_intake_settle(intake);
-        const int64_t room = gpur_staging_room(&intake->staging);
-        if (room < writer->num_envs)
-            return gpur_fail(GPUR_WOULD_BLOCK,
-                             "there is room for %" PRId64 " rows in the staging blocks; a step needs "
-                             "%d: call again later, or set when_full to GPUR_WHEN_FULL_WAIT",
-                             room, (int)writer->num_envs);
-    }
-    return write_rows(writer, in);
+    int64_t rows = 0;
+    GPUR_TRY(check(writer, in));
+    for (int32_t env = 0; env < writer->config.num_envs; env++)
+        rows += due_of(writer, in, env);
+    const gpur_append_clock clock = gpur_append_clock_begin(intake, rows);
+    const gpur_status status = take(writer, in, rows);
+    gpur_append_clock_end(&clock, intake);
+    return status;
 }
 
-/* The next transitions start where these ended. */
-static void advance(gpur_writer *writer, const step_input *in)
+static gpur_status step(gpur_writer *writer, const gpur_step_input *in)
 {
-    memcpy(writer->obs, in->next_obs, (size_t)(writer->num_envs * writer->obs_bytes));
-    for (int32_t env = 0; env < writer->num_envs; env++)
-        if (in->terminated[env] || (in->truncated && in->truncated[env]))
-            writer->is_open[env] = 0;
-}
-
-gpur_status gpur_writer_step(gpur_writer *writer, const void *action, const float *reward, const void *next_obs,
-                             const uint8_t *terminated, const uint8_t *truncated)
-{
-    const step_input in = {action, next_obs, reward, terminated, truncated};
-    GPUR_TRY(check(writer, &in));
     gpur_intake *const intake = &writer->replay->intake;
     gpur_intake_lock(intake);
     gpur_intake_enter(intake);
-    const gpur_append_clock clock = gpur_append_clock_begin(intake, writer->num_envs);
-    const gpur_status status = take(writer, &in);
-    gpur_append_clock_end(&clock, intake);
-    if (status == GPUR_OK)
-        advance(writer, &in);
+    const gpur_status status = step_inside(writer, in);
     gpur_intake_leave(intake);
     gpur_intake_unlock(intake);
     return status;
 }
 
-gpur_status gpur_writer_reset(gpur_writer *writer, int32_t env, const void *obs)
+gpur_status gpur_writer_step_with(gpur_writer *writer, const gpur_step_input *input)
 {
+    gpur_step_input in = {.size = sizeof in};
     GPUR_REQUIRE(writer, "writer is NULL");
-    GPUR_REQUIRE(obs, "obs is NULL; it must be the first observation of %s",
-                 env == -1 ? "every episode" : "the episode");
-    GPUR_REQUIRE(env >= -1 && env < writer->num_envs, "env is %d; it must be 0 to %d, or -1 for all", (int)env,
-                 (int)writer->num_envs - 1);
-    GPUR_TRY(gpur_writer_check_steps(writer));
-    const int32_t first = env < 0 ? 0 : env, count = env < 0 ? writer->num_envs : 1;
-    gpur_intake *const intake = &writer->replay->intake;
-    gpur_intake_lock(intake);
-    gpur_intake_enter(intake);
-    memcpy(writer->obs + first * writer->obs_bytes, obs, (size_t)(count * writer->obs_bytes));
-    memset(writer->is_open + first, 1, (size_t)count);
-    gpur_intake_leave(intake);
-    gpur_intake_unlock(intake);
-    return GPUR_OK;
+    GPUR_TRY(gpur_sized_read(&in, sizeof in, input, "gpur_step_input"));
+    return step(writer, &in);
+}
+
+gpur_status gpur_writer_step(gpur_writer *writer, const void *action, const float *reward, const void *next_obs,
+                             const uint8_t *terminated, const uint8_t *truncated)
+{
+    const gpur_step_input in = {.size = sizeof in,
+                                .action = action,
+                                .reward = reward,
+                                .next_obs = next_obs,
+                                .terminated = terminated,
+                                .truncated = truncated};
+    GPUR_REQUIRE(writer, "writer is NULL");
+    return step(writer, &in);
 }

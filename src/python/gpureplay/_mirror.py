@@ -11,7 +11,7 @@ from ctypes import POINTER, c_char, c_char_p, c_double, c_float, c_int32, c_int6
 from typing import Any, Union
 
 MAX_FIELDS, MAX_DIMS, MAX_NAME, MAX_LAYERS, MAX_READERS, MAX_HOST_BATCHES = 16, 6, 32, 8, 8, 16
-LAUNCH_STEPS = 256
+LAUNCH_STEPS, MAX_N_STEP = 256, 64
 
 OK, INVALID_ARGUMENT, OUT_OF_MEMORY, TOO_FEW, WOULD_BLOCK, UNAVAILABLE, DEVICE_ERROR = 0, 1, 2, 3, 4, 5, -1
 FILE_ERROR, INTERRUPTED = 6, 7
@@ -22,6 +22,7 @@ WEIGHT_NORM_BATCH, WEIGHT_NORM_MEMORY, WEIGHT_NORM_NONE = 0, 1, 2
 FEED_COPY, FEED_SCATTER = 0, 1
 FLUSH_AUTO, FLUSH_MANUAL = 0, 1
 WHEN_FULL_WAIT, WHEN_FULL_ERROR = 0, 1
+AUTORESET_DISABLED, AUTORESET_NEXT_STEP, AUTORESET_SAME_STEP = 0, 1, 2
 LINEAR, RELU, TANH = 0, 1, 2
 DENSE, CONV = 0, 1
 CHW, HWC = 0, 1
@@ -108,6 +109,7 @@ class ReplayConfig(Sized):
         *_members(c_int32, "prioritized weight_norm"),
         *_members(c_float, "alpha priority_offset"),
         ("beta", Schedule),
+        *_members(c_int32, "n_step reserved"),
     ]
 
 
@@ -139,6 +141,19 @@ class PriorityStats(Sized):
         ("total", c_double),
         *_members(c_float, "max_priority min_priority"),
         *_members(c_int64, "drawable updates stale invalid"),
+    ]
+
+
+class WriterConfig(Sized):
+    c_name = "gpur_writer_config"
+    _fields_ = [("size", c_uint64), *_members(c_int32, "num_envs autoreset")]
+
+
+class StepInput(Sized):
+    c_name = "gpur_step_input"
+    _fields_ = [
+        ("size", c_uint64),
+        *_members(c_void_p, "action reward next_obs terminated truncated final_obs extras"),
     ]
 
 
@@ -223,8 +238,8 @@ class CheckpointInfo(Sized):
 
 
 STRUCTS: list[type[Struct]] = [
-    DeviceConfig, DeviceInfo, Field, FieldInfo, ReplayConfig, ReplayPlan, ReplayStats, PriorityStats, Layer, Schedule,
-    NetworkConfig, OptimizerConfig, LearnerConfig, LearnerStats, WeightInfo, CheckpointOptions, CheckpointInfo,
+    DeviceConfig, DeviceInfo, Field, FieldInfo, ReplayConfig, ReplayPlan, ReplayStats, PriorityStats, WriterConfig,
+    StepInput, Layer, Schedule, NetworkConfig, OptimizerConfig, LearnerConfig, LearnerStats, WeightInfo, CheckpointOptions, CheckpointInfo,
 ]
 
 PROGRESS_FN = ctypes.CFUNCTYPE(c_int32, c_void_p, c_int64, c_int64)
@@ -273,9 +288,12 @@ FUNCTIONS = {
     "gpur_batch_to_dlpack": (_STATUS, [_P, _TEXT, _I32, _P]),
     "gpur_batch_retain": (None, [_P]),
     "gpur_batch_release": (None, [_P]),
+    "gpur_writer_config_init": (_STATUS, [_P, _U64]),
+    "gpur_writer_open": (_STATUS, [_P, _P, _P]),
     "gpur_writer_create": (_STATUS, [_P, _I32, _P]),
     "gpur_writer_destroy": (None, [_P]),
     "gpur_writer_reset": (_STATUS, [_P, _I32, _P]),
+    "gpur_writer_step_with": (_STATUS, [_P, _P]),
     "gpur_writer_step": (_STATUS, [_P, _P, _P, _P, _P, _P]),
     "gpur_writer_append": (_STATUS, [_P, _I64, _P, _P]),
     "gpur_writer_append_fields": (_STATUS, [_P, _I64, _P, _P, _P]),
