@@ -9,6 +9,7 @@
 #include "finish_step.h"
 #include "fold_back.h"
 #include "gather.h"
+#include "gather_frames.h"
 #include "gradient_norm.h"
 #include "head.h"
 #include "layer_backward.h"

@@ -9,12 +9,14 @@
 #define GPUR_KERNELS_H
 
 #include "args_conv.h"
+#include "args_frames.h"
 #include "args_learn.h"
 #include "args_priority.h"
 #include "args_replay.h"
 
 #define GPUR_KERNEL_LIST(X)                                                                                            \
     GPUR_REPLAY_KERNEL_LIST(X)                                                                                         \
+    GPUR_FRAMES_KERNEL_LIST(X)                                                                                         \
     GPUR_PRIORITY_KERNEL_LIST(X)                                                                                       \
     GPUR_LEARN_KERNEL_LIST(X)                                                                                          \
     GPUR_CONV_KERNEL_LIST(X)

@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef GPUR_GATHER_FRAMES_H
+#define GPUR_GATHER_FRAMES_H
+
+#include "frames_alone.h"
+#include "place.h"
+
+/* The links of a row, and for the first place of each the places that have the same frame, as bits; 0 for others. */
+GPUR_FN void gpur_frames_sort(gpur_place at, const gpur_gather_frames_args *a, int64_t b, uint32_t *links,
+                              uint32_t *places)
+{
+    const int32_t count = 2 * a->stack;
+    for (int32_t j = at.thread; j < count; j += at.threads)
+        links[j] = a->links[b * count + j];
+    gpur_barrier(at);
+    for (int32_t j = at.thread; j < count; j += at.threads) {
+        uint32_t same = 0;
+        for (int32_t i = 0; i < count; i++)
+            same |= (uint32_t)(links[i] == links[j]) << i;
+        places[j] = (same & ((1u << j) - 1)) == 0 ? same : 0;
+    }
+    gpur_barrier(at);
+}
+
+/* Where unit u of place j of a row goes, or NULL. */
+GPUR_FN unsigned char *gpur_frames_target(const gpur_gather_frames_args *a, int64_t b, int32_t j, int32_t u)
+{
+    const int32_t p = j < a->stack ? j : j - a->stack;
+    unsigned char *const array = j < a->stack ? a->obs : a->next_obs;
+    const int64_t pitch = j < a->stack ? a->obs_pitch : a->next_pitch;
+    return array ? array + b * pitch + u * a->unit_step + p * a->place_step : (unsigned char *)0;
+}
+
+/* Units of 1 << shift bytes, in a register on the way. */
+GPUR_FN void gpur_frames_units(gpur_place at, const gpur_gather_frames_args *a, int64_t b, gpur_span units,
+                               const uint32_t *links, const uint32_t *places, int32_t shift)
+{
+    for (int64_t u = units.first + at.thread; u < units.last; u += at.threads)
+        for (int32_t j = 0; j < 2 * a->stack; j++) {
+            gpur_u32x4 value = {{0, 0, 0, 0}};
+            const unsigned char *const frame = gpur_frame_at(a, links[j]);
+            if (places[j] == 0)
+                continue;
+            if (frame)
+                memcpy(&value, __builtin_assume_aligned(frame + (u << shift), (size_t)1 << shift), (size_t)1 << shift);
+            for (int32_t i = j; i < 2 * a->stack; i++) {
+                unsigned char *const to = gpur_frames_target(a, b, i, (int32_t)u);
+                if ((places[j] >> i & 1) && to)
+                    memcpy(__builtin_assume_aligned(to, (size_t)1 << shift), &value, (size_t)1 << shift);
+            }
+        }
+}
+
+/* Each size is code of its own, so that a unit is one move. */
+GPUR_FN void gpur_frames_band(gpur_place at, const gpur_gather_frames_args *a, int64_t b, int64_t band,
+                              const uint32_t *links, const uint32_t *places)
+{
+    const gpur_span units = gpur_part_of(a->units, band, a->bands);
+    if (a->shift == 4)
+        gpur_frames_units(at, a, b, units, links, places, 4);
+    else if (a->shift == 3)
+        gpur_frames_units(at, a, b, units, links, places, 3);
+    else if (a->shift == 2)
+        gpur_frames_units(at, a, b, units, links, places, 2);
+    else if (a->shift == 1)
+        gpur_frames_units(at, a, b, units, links, places, 1);
+    else
+        gpur_frames_units(at, a, b, units, links, places, 0);
+}
+
+/* A block has a band of a row at a time. */
+GPUR_KERNEL(gather_frames)
+{
+    GPUR_SHARED(uint32_t, links, GPUR_MOST_LINKS);
+    GPUR_SHARED(uint32_t, places, GPUR_MOST_LINKS);
+    const gpur_span work = gpur_block_rows(at, gpur_strided() ? a->batch * a->bands : a->batch);
+    if (!gpur_strided()) {
+        for (int64_t b = work.first; b < work.last; b++)
+            gpur_frames_alone(a, b);
+        return;
+    }
+    for (int64_t i = work.first; i < work.last; i += work.step) {
+        const int64_t b = i / a->bands;
+        gpur_frames_sort(at, a, b, links, places);
+        gpur_frames_band(at, a, b, i - b * a->bands, links, places);
+        gpur_barrier(at);
+    }
+}
+
+#endif
