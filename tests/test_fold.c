@@ -29,10 +29,10 @@ TEST(rewards_fold_with_the_product_of_their_discounts)
 
 TEST(the_ring_of_rewards_goes_round)
 {
-    const float rewards[3] = {4, 8, 2};
-    const gpur_fold fold = gpur_fold_rewards(rewards, 3, 5, 3, 0.5f); /* 2, 4, 8 */
+    const float rewards[4] = {4, 8, 1000, 2};
+    const gpur_fold fold = gpur_fold_rewards(rewards, 4, 7, 3, 0.5f); /* 2, 4, 8 */
     CHECK_NEAR(fold.reward, 2 + 2 + 2, 0);
-    CHECK_NEAR(gpur_fold_rewards(rewards, 3, 3 * 1000000007ll + 1, 2, 0.5f).reward, 8 + 1, 0);
+    CHECK_NEAR(gpur_fold_rewards(rewards, 4, 4 * 1000000007ll + 3, 2, 0.5f).reward, 2 + 2, 0);
 }
 
 TEST(a_single_reward_is_not_touched)

@@ -96,8 +96,29 @@ enum {
     GPUR_WHEN_FULL_ERROR = 1, /* returns GPUR_WOULD_BLOCK; what fitted is in, and counted in `appended` */
 };
 
-/* Most steps in one transition. */
-enum { GPUR_MAX_N_STEP = 64 };
+/* Most steps in one transition, and most frames in one observation. */
+enum { GPUR_MAX_N_STEP = 64, GPUR_MAX_STACK = 16 };
+
+/* How transitions are kept. Batches are the same, bit by bit. */
+enum {
+    GPUR_PACKED = 0, /* a row holds all of the transition */
+    GPUR_LINKED = 1, /* each frame of each episode once, in a ring of frames; a row links to those of its obs and
+                        next_obs, which must be alike, and holds the other fields. The oldest transitions are
+                        overwritten also when the ring of frames is full. Fed by steps alone, with GPUR_FEED_COPY */
+};
+
+/* Which axis of obs and next_obs counts the frames, the last of which is the newest. With frame_stack 1 there need be
+ * none. */
+enum {
+    GPUR_STACK_FIRST = 0, /* (frame_stack, ...) */
+    GPUR_STACK_LAST = 1,  /* (..., frame_stack) */
+};
+
+/* What stands for the frames before an episode's first, where a writer is given single frames. */
+enum {
+    GPUR_PAD_ZERO = 0,   /* zeros [Mnih et al. 2015; Daley & Amato 2021] */
+    GPUR_PAD_REPEAT = 1, /* the episode's first frame, as Gymnasium's FrameStackObservation does */
+};
 
 /* Settings of gpur_replay_create; gpur_replay_config_init fills in the defaults. */
 typedef struct gpur_replay_config {
@@ -127,7 +148,16 @@ typedef struct gpur_replay_config {
                                  (batches); 0 or more, default 0.4 throughout */
     int32_t n_step;           /* steps that gpur_writer_step folds into a transition, 1 to GPUR_MAX_N_STEP; default 1.
                                  Above 1 the schema must have a float32 "discount" */
+    int32_t layout;           /* GPUR_PACKED or GPUR_LINKED; default PACKED. The next five are for LINKED alone */
+    int32_t frame_stack;      /* frames in an observation, 1 to GPUR_MAX_STACK; default 1 */
+    int32_t stack_axis;       /* GPUR_STACK_* */
+    int32_t stack_pad;        /* GPUR_PAD_* */
     int32_t reserved;         /* 0 */
+    int64_t frame_slack;      /* frames kept beside one a transition; 0: capacity / 64. It pays for the one frame more
+                                 that each episode has, and is how far back a transition may link: with
+                                 frame_stack + 2 n_step frames of every environment, none is stored twice. The plan says
+                                 how many frames there are: never fewer than max_batch + update_size transitions take
+                                 that have no frame in common */
 } gpur_replay_config;
 
 /* Sets every member to its default; `size` is sizeof(gpur_replay_config). The fields have none: set them. Any thread.
@@ -147,16 +177,24 @@ typedef struct gpur_replay_plan {
     uint64_t size;         /* sizeof(gpur_replay_plan), as the caller was compiled: set it before the call */
     int64_t row_bytes;     /* a packed row as the caller writes it: fields in order, each aligned to its own type, the
                               whole to the largest of them, as a C struct of those members would be */
-    int64_t row_pitch;     /* the same row on the device: row_bytes rounded up to 64 */
+    int64_t row_pitch;     /* the same row on the device: row_bytes rounded up to 64. GPUR_LINKED: links in place of obs
+                              and next_obs, rounded up to 32 */
     int64_t ring_bytes;    /* device: capacity x row_pitch */
     int64_t feed_bytes;    /* device: blocks of the scatter feed, the visible window */
     int64_t pinned_bytes;  /* host, pinned on CUDA: staging_blocks x update_size x row_pitch, and 2 x max_batch ids;
-                              of a prioritized replay as many priorities, and 256 bytes more */
+                              of a prioritized replay as many priorities, and 256 bytes more; GPUR_LINKED: also the
+                              staging blocks' frames */
     int64_t batch_bytes;   /* device: one batch of max_batch; there are as many as were alive at once, each for its
                               size */
-    int64_t device_bytes;  /* ring_bytes + feed_bytes + priority_bytes: what gpur_replay_create takes at once */
+    int64_t device_bytes;  /* ring_bytes + feed_bytes + priority_bytes + frame_ring_bytes: what gpur_replay_create takes
+                              at once */
     int64_t priority_bytes; /* device: of a prioritized replay 8.07 bytes a transition (8.1 with
                                GPUR_WEIGHT_NORM_MEMORY), and 16 for each of max_batch; else 0 */
+    int64_t frames;        /* GPUR_LINKED: frames kept; else 0, as all that follows */
+    int64_t frame_bytes;   /* of one frame */
+    int64_t frame_pitch;   /* the same on the device and in staging, rounded up to 16 */
+    int64_t frame_ring_bytes; /* device: frames x frame_pitch */
+    int64_t frame_reach;   /* how many frames back a transition may link before its frame is stored again */
 } gpur_replay_plan;
 
 /* Plans without allocating. Any thread. GPUR_INVALID_ARGUMENT as gpur_replay_create, or `plan->size` was not set. */
@@ -253,6 +291,7 @@ typedef struct gpur_replay_stats {
     double wait_seconds;      /* ... and how long in all */
     double append_seconds;    /* spent in append and step calls, waits included; of small calls one in 13 is timed */
     int64_t bytes_fed;        /* copied from staging to the device */
+    int64_t frames_stored;    /* GPUR_LINKED: frames that writers have stored, repeated ones included */
 } gpur_replay_stats;
 
 /* May wait while another thread enqueues a few operations (with GPUR_EXECUTOR_INLINE: while they are carried out), and

@@ -25,11 +25,21 @@ enum {
                                      observation, and final_obs has the old one's last */
 };
 
+/* What the observations are that a writer is given. */
+enum {
+    GPUR_INPUT_STACKS = 0, /* as the schema says. With GPUR_LINKED they are taken apart by frame_stack: at a reset,
+                              zeros are no frame, and copies of the newest are that frame; at a step, the older frames
+                              must be those of the environment's history */
+    GPUR_INPUT_FRAMES = 1, /* the newest frame alone: the schema's obs without its stack axis. GPUR_LINKED only */
+};
+
 /* Settings of gpur_writer_open; gpur_writer_config_init fills in the defaults. */
 typedef struct gpur_writer_config {
     uint64_t size;     /* sizeof(gpur_writer_config), as the caller was compiled */
     int32_t num_envs;  /* environments, 1 or more; default 1 */
     int32_t autoreset; /* GPUR_AUTORESET_*; default DISABLED. The first episodes are begun by gpur_writer_reset */
+    int32_t input;     /* GPUR_INPUT_*; default STACKS. Of obs, next_obs and final_obs */
+    int32_t reserved;  /* 0 */
 } gpur_writer_config;
 
 /* Sets every member to its default; `size` is sizeof(gpur_writer_config). Any thread. GPUR_INVALID_ARGUMENT: NULL or a
@@ -93,8 +103,9 @@ typedef struct gpur_step_input {
  *   previous  one int64: id of the transition that this environment completed before, -1 if none in this episode
  *
  *   GPUR_INVALID_ARGUMENT  an environment was not reset, terminated and truncated are not 0 or 1 (both 0 in the step
- *                          by which GPUR_AUTORESET_NEXT_STEP resets), NULL where an array is wanted, or a schema
- *                          without obs, action, reward, next_obs and terminated, or with another type for one of these
+ *                          by which GPUR_AUTORESET_NEXT_STEP resets), NULL where an array is wanted, a stack whose
+ *                          older frames are not those given before (the message names environment and frame), or a
+ *                          schema without obs, action, reward, next_obs and terminated, or with another type for one
  *   GPUR_WOULD_BLOCK       no room for all transitions, under GPUR_WHEN_FULL_ERROR: none was taken, call again
  */
 GPUR_API gpur_status gpur_writer_step_with(gpur_writer *writer, const gpur_step_input *input);
@@ -110,7 +121,7 @@ GPUR_API gpur_status gpur_writer_step(gpur_writer *writer, const void *action, c
  *   rows       (count, row_bytes) host memory, free to reuse when the call returns
  *   appended   how many were taken, which is `count` unless the call fails; may be NULL
  *
- *   GPUR_INVALID_ARGUMENT  count < 0, or NULL
+ *   GPUR_INVALID_ARGUMENT  count < 0, NULL, or a replay of GPUR_LINKED, which steps alone can feed
  *   GPUR_WOULD_BLOCK       under GPUR_WHEN_FULL_ERROR; `appended` rows were taken, the rest is still the caller's
  */
 GPUR_API gpur_status gpur_writer_append(gpur_writer *writer, int64_t count, const void *rows, int64_t *appended);
@@ -131,8 +142,8 @@ GPUR_API gpur_status gpur_writer_append(gpur_writer *writer, int64_t count, cons
  *              other threads go on while this one waits for that
  *   appended   as in gpur_writer_append
  *
- *   GPUR_INVALID_ARGUMENT  count < 0, NULL, arrays of which some lie in host and some in device memory, or a stream on
- *                          the CPU
+ *   GPUR_INVALID_ARGUMENT  count < 0, NULL, arrays of which some lie in host and some in device memory, a stream on
+ *                          the CPU, or a replay of GPUR_LINKED
  *   GPUR_WOULD_BLOCK       host arrays: as in gpur_writer_append
  */
 GPUR_API gpur_status gpur_writer_append_fields(gpur_writer *writer, int64_t count, const void *const *fields,

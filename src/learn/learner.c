@@ -31,7 +31,7 @@ static gpur_status open_parts(gpur_learner *learner, const gpur_learn_fields *fi
     const gpur_learner_config *const config = &learner->config;
     const int64_t ids_bytes = config->batch_size * (int64_t)sizeof(int64_t);
     void *ids = NULL;
-    GPUR_TRY(gpur_step_open(&learner->step, learner->device, &learner->network, config, fields));
+    GPUR_TRY(gpur_step_open(&learner->step, learner->device, learner->replay, &learner->network, config, fields));
     GPUR_TRY(gpur_actor_open(&learner->actor, learner->device, &learner->network, fields, config));
     GPUR_TRY(gpur_progress_open(&learner->progress, learner->device));
     GPUR_TRY(gpur_rows_open(&learner->rows, learner->device, config, gpur_replay_schema(learner->replay)));
@@ -84,7 +84,7 @@ static gpur_status build(gpur_learner *learner, gpur_replay *replay, const gpur_
     GPUR_TRY(gpur_learner_config_check(config, gpur_replay_settings(replay)));
     GPUR_TRY(open_parts(learner, &fields));
     GPUR_TRY(place_memory(learner));
-    GPUR_TRY(gpur_step_connect(&learner->step, replay));
+    GPUR_TRY(gpur_step_connect(&learner->step));
     GPUR_TRY(gpur_consumer_begin(replay, 0, &learner->stream));
     GPUR_TRY(gpur_learner_end_turn(learner, warm_up(learner, learner->stream)));
     GPUR_TRY(gpur_recording_create(learner->device, gpur_step_record, &learner->step, config->unroll, &learner->train));

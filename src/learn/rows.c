@@ -77,7 +77,7 @@ static gpur_status record_block(gpur_rows *rows, gpur_row_block *block, const gp
 {
     gpur_gather_args *const gather = &block->context.gather;
     block->context.step = step;
-    *gather = step->injected;
+    *gather = step->brought;
     gather->window = rows->window;
     gather->ids = rows->ids;
     gather->ring = block->rows;

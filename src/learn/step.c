@@ -6,13 +6,14 @@
 
 #include <string.h>
 
-gpur_status gpur_step_open(gpur_step *step, gpur_device *device, const gpur_network *network,
+gpur_status gpur_step_open(gpur_step *step, gpur_device *device, gpur_replay *replay, const gpur_network *network,
                            const gpur_learner_config *config, const gpur_learn_fields *fields)
 {
     const int64_t batch = config->batch_size, pitch = gpur_input_pitch(network);
     const int64_t online_rows = config->double_dqn ? 2 * batch : batch;
     memset(step, 0, sizeof *step);
     step->device = device;
+    step->replay = replay;
     step->network = network;
     step->config = *config;
     step->fields = *fields;
@@ -53,6 +54,7 @@ static void place_batch(gpur_step *step, gpur_arena *arena)
     step->weight = gpur_arena_floats(arena, batch);
     step->id = gpur_arena_take(arena, batch * 8);
     step->ids = gpur_arena_take(arena, batch * 8);
+    step->links = gpur_arena_take(arena, batch * gpur_replay_links(step->replay) * (int64_t)sizeof *step->links);
     if (gpur_source_has_priorities(step->config.index_source))
         step->leaf = gpur_arena_take(arena, batch * 4);
 }
@@ -98,12 +100,11 @@ void gpur_step_place(gpur_step *step, gpur_arena *arena)
 }
 
 /* What is drawn goes where the gather of its ids looks for them. */
-static void connect_priorities(gpur_step *step, gpur_replay *replay)
+static void connect_priorities(gpur_step *step)
 {
     const int64_t batch = step->config.batch_size;
     const gpur_schedule *const beta = &step->config.beta;
-    step->replay = replay;
-    step->priorities = gpur_replay_priorities(replay);
+    step->priorities = gpur_replay_priorities(step->replay);
     step->by_priority = gpur_source_has_priorities(step->config.index_source);
     if (!step->by_priority)
         return;
@@ -118,7 +119,7 @@ static void connect_priorities(gpur_step *step, gpur_replay *replay)
     step->weigh.beta_begin = beta->begin, step->weigh.beta_steps = beta->steps;
 }
 
-gpur_status gpur_step_connect(gpur_step *step, gpur_replay *replay)
+gpur_status gpur_step_connect(gpur_step *step)
 {
     const int64_t batch = step->config.batch_size, direct = step->input.direct;
     const int64_t pitch = direct ? step->online.pitch[0] * (int64_t)sizeof(float) : step->input.raw_pitch;
@@ -129,7 +130,7 @@ gpur_status gpur_step_connect(gpur_step *step, gpur_replay *replay)
         {step->fields.reward, step->reward, sizeof(float)},
     };
     gpur_draw_request request;
-    connect_priorities(step, replay);
+    connect_priorities(step);
     memset(&request, 0, sizeof request);
     request.fields = fields, request.field_count = sizeof fields / sizeof fields[0];
     request.source = step->by_priority ? GPUR_SOURCE_IDS : step->config.index_source;
@@ -138,13 +139,13 @@ gpur_status gpur_step_connect(gpur_step *step, gpur_replay *replay)
     request.id = step->id, request.weight = step->weight, request.discount = step->discount;
     request.seed = step->config.seed, request.for_learner = 1;
     request.step = &step->optimizer.state->step;
-    GPUR_TRY(gpur_draw_prepare(replay, &request, &step->draw));
+    request.links = step->links;
+    GPUR_TRY(gpur_drawing_prepare(step->replay, &request, &step->draw));
+    step->optimizer.window = step->draw.rows.window;
     request.source = GPUR_SOURCE_IDS;
     request.ids = step->ids;
-    GPUR_TRY(gpur_draw_prepare(replay, &request, &step->injected));
-    step->gather_grid = gpur_draw_grid(replay, batch);
-    step->optimizer.window = step->draw.window;
-    return GPUR_OK;
+    GPUR_TRY(gpur_drawing_prepare(step->replay, &request, &step->injected));
+    return gpur_draw_prepare_packed(step->replay, &request, &step->brought);
 }
 
 static gpur_status draw_held(const gpur_step *step, gpur_stream *stream)
@@ -152,7 +153,7 @@ static gpur_status draw_held(const gpur_step *step, gpur_stream *stream)
     const int64_t batch = step->config.batch_size;
     const gpur_grid grid = gpur_priorities_draw_grid(step->priorities, batch);
     GPUR_TRY(gpur_launch_priority_draw(stream, grid, &step->draw_by_priority));
-    GPUR_TRY(gpur_launch_gather(stream, step->gather_grid, &step->draw));
+    GPUR_TRY(gpur_drawing_launch_locked(step->replay, stream, &step->draw));
     return gpur_launch_priority_weights(stream, gpur_grid_elements(step->device, batch), &step->weigh);
 }
 
@@ -160,7 +161,7 @@ static gpur_status draw_held(const gpur_step *step, gpur_stream *stream)
 static gpur_status draw(const gpur_step *step, gpur_stream *stream)
 {
     if (!step->by_priority)
-        return gpur_launch_gather(stream, step->gather_grid, &step->draw);
+        return gpur_drawing_launch(step->replay, stream, &step->draw);
     gpur_consumer_hold(step->replay);
     const gpur_status status = draw_held(step, stream);
     gpur_consumer_let_go(step->replay);
@@ -203,10 +204,11 @@ gpur_status gpur_step_record(void *context, gpur_stream *stream)
     return train(step, stream, &step->optimizer, step->by_priority ? step->id : NULL);
 }
 
+/* The ids are held, and with them the intake's lock. */
 gpur_status gpur_step_record_ids(void *context, gpur_stream *stream)
 {
     const gpur_step *const step = context;
-    GPUR_TRY(gpur_launch_gather(stream, step->gather_grid, &step->injected));
+    GPUR_TRY(gpur_drawing_launch_locked(step->replay, stream, &step->injected));
     return train(step, stream, &step->optimizer, step->priorities->device ? step->id : NULL);
 }
 
@@ -216,6 +218,7 @@ gpur_status gpur_step_record_rows(void *context, gpur_stream *stream)
     const gpur_step_rows *const rows = context;
     gpur_optimizer optimizer = rows->step->optimizer;
     optimizer.window = rows->gather.window;
-    GPUR_TRY(gpur_launch_gather(stream, rows->step->gather_grid, &rows->gather));
+    const gpur_grid grid = gpur_draw_grid(rows->step->replay, rows->gather.batch);
+    GPUR_TRY(gpur_launch_gather(stream, grid, &rows->gather));
     return train(rows->step, stream, &optimizer, NULL);
 }

@@ -15,6 +15,7 @@
 #include "learn/input.h"
 #include "learn/optimizer.h"
 #include "learn/pass.h"
+#include "replay/drawing.h"
 #include "replay/priorities.h"
 
 typedef struct gpur_step {
@@ -34,9 +35,10 @@ typedef struct gpur_step {
     int64_t *ids;                      /* (B) to be trained on, for gpur_step_record_ids */
     void *workspace;
     gpur_td_error_args td;
-    gpur_gather_args draw, injected;
-    gpur_grid gather_grid;
     gpur_replay *replay;
+    uint32_t *links; /* (B, links of a row) of a linked replay */
+    gpur_drawing draw, injected;
+    gpur_gather_args brought;          /* like `injected`, from packed rows */
     const gpur_priorities *priorities; /* the replay's; no device in it: there are none */
     int by_priority;                   /* 1: draws are */
     uint32_t *leaf;                    /* (B) of the rows drawn so */
@@ -45,22 +47,23 @@ typedef struct gpur_step {
 } gpur_step;
 
 /* Makes the products; `network` must stay where it is. A failure leaves what gpur_step_close takes. */
-gpur_status gpur_step_open(gpur_step *step, gpur_device *device, const gpur_network *network,
+gpur_status gpur_step_open(gpur_step *step, gpur_device *device, gpur_replay *replay, const gpur_network *network,
                            const gpur_learner_config *config, const gpur_learn_fields *fields);
 void gpur_step_close(gpur_step *step);
 void gpur_step_place(gpur_step *step, gpur_arena *arena);
 
 /* Once placed: where the rows come from. */
-gpur_status gpur_step_connect(gpur_step *step, gpur_replay *replay);
+gpur_status gpur_step_connect(gpur_step *step);
 
 /* One step as the first: it gives nobody a new priority. */
 gpur_status gpur_step_warm_up(const gpur_step *step, gpur_stream *stream);
 
-/* A gpur_record_fn each; `context` is the gpur_step. Draws, or trains on step->ids. */
+/* A gpur_record_fn each; `context` is the gpur_step. Draws, or trains on step->ids between gpur_consumer_hold_ids and
+ * gpur_consumer_let_go. */
 gpur_status gpur_step_record(void *context, gpur_stream *stream);
 gpur_status gpur_step_record_ids(void *context, gpur_stream *stream);
 
-/* A step on rows that are none of the replay's: step->injected, but for where they lie. */
+/* A step on rows that are none of the replay's: step->brought, but for where they lie. */
 typedef struct gpur_step_rows {
     const gpur_step *step;
     gpur_gather_args gather;

@@ -3,11 +3,10 @@
 
 #include "base/sized.h"
 #include "replay/priorities.h"
+#include "replay/storage.h"
 
 #include <inttypes.h>
 #include <math.h>
-
-enum { DEFAULT_UPDATE_SIZE = 2000, DEFAULT_MAX_BATCH = 4096 };
 
 static const gpur_replay_config defaults = {
     .size = sizeof(gpur_replay_config),
@@ -19,6 +18,7 @@ static const gpur_replay_config defaults = {
     .priority_offset = 1e-6f,
     .beta = {0.4f, 0.4f, 0, 0},
     .n_step = 1,
+    .frame_stack = 1,
 };
 
 gpur_status gpur_replay_config_init(gpur_replay_config *config, uint64_t size)
@@ -50,18 +50,7 @@ static gpur_status check_choices(const gpur_replay_config *c)
     return GPUR_OK;
 }
 
-static int64_t smaller(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
-}
-
-static int64_t at_least_1(int64_t x)
-{
-    return x < 1 ? 1 : x;
-}
-
-/* A block in flight hides as many rows as it has, and a draw must still find max_batch of them. */
-static gpur_status check_sizes(gpur_replay_config *c, int64_t pitch)
+static gpur_status check_capacity(const gpur_replay_config *c, int64_t pitch)
 {
     const int64_t most = INT64_MAX / 256 / pitch;
     GPUR_REQUIRE(c->capacity >= 2 && c->capacity <= most,
@@ -76,10 +65,12 @@ static gpur_status check_sizes(gpur_replay_config *c, int64_t pitch)
                  c->max_batch);
     GPUR_REQUIRE(c->max_batch <= INT32_MAX, "gpur_replay_config.max_batch is %" PRId64 "; it must be at most %d",
                  c->max_batch, INT32_MAX);
-    if (c->update_size == 0)
-        c->update_size = smaller(DEFAULT_UPDATE_SIZE, at_least_1(c->capacity / 16));
-    if (c->max_batch == 0)
-        c->max_batch = smaller(DEFAULT_MAX_BATCH, c->capacity / 2);
+    return GPUR_OK;
+}
+
+/* A block in flight hides as many rows as it has, and a draw must still find max_batch of them. */
+static gpur_status check_sizes(const gpur_replay_config *c)
+{
     GPUR_REQUIRE(c->update_size < c->capacity && c->max_batch <= c->capacity - c->update_size,
                  "gpur_replay_config.capacity is %" PRId64 "; it must have room for a batch of max_batch = %" PRId64
                  " beside a block of update_size = %" PRId64 " in flight",
@@ -153,9 +144,12 @@ gpur_status gpur_replay_config_check(const gpur_replay_config *given, gpur_repla
     GPUR_TRY(gpur_sized_read(&c, sizeof c, given, "gpur_replay_config"));
     GPUR_TRY(gpur_schema_build(schema, c.fields, c.field_count));
     GPUR_TRY(check_choices(&c));
-    GPUR_TRY(check_sizes(&c, schema->pitch));
-    GPUR_TRY(check_priorities(&c, schema));
+    GPUR_TRY(check_capacity(&c, schema->pitch));
     GPUR_TRY(check_n_step(&c, schema));
+    GPUR_TRY(gpur_storage_resolve(&c, schema));
+    GPUR_TRY(check_sizes(&c));
+    GPUR_TRY(gpur_storage_check(&c, schema));
+    GPUR_TRY(check_priorities(&c, schema));
     c.size = sizeof c;
     c.fields = NULL;
     *checked = c;

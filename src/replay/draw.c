@@ -35,15 +35,28 @@ static gpur_status check(const gpur_replay *replay, const gpur_draw_request *r)
     return GPUR_OK;
 }
 
-static gpur_copies list_copies(const gpur_schema *schema, const gpur_draw_request *r, int32_t stored_discount)
+/* How the rows lie that are drawn from: those of the ring, or packed ones. */
+typedef struct lay {
+    const gpur_schema *schema;
+    const int32_t *stored; /* of each field of a request, which of `schema`, or -1; NULL: the same */
+    int32_t links;         /* the field of the links, or -1 */
+} lay;
+
+static gpur_copies list_copies(const lay *l, const gpur_draw_request *r, int32_t stored_discount)
 {
     gpur_copies copies = {0};
     for (int32_t i = 0; i < r->field_count; i++) {
-        const gpur_field_info *const field = &schema->fields[r->fields[i].field];
-        gpur_copies_add(&copies, r->fields[i].to, r->fields[i].pitch, field->offset, field->bytes);
+        const int32_t at = l->stored ? l->stored[r->fields[i].field] : r->fields[i].field;
+        if (at >= 0)
+            gpur_copies_add(&copies, r->fields[i].to, r->fields[i].pitch, l->schema->fields[at].offset,
+                            l->schema->fields[at].bytes);
     }
     if (r->discount && stored_discount >= 0)
-        gpur_copies_add(&copies, r->discount, sizeof(float), schema->fields[stored_discount].offset, sizeof(float));
+        gpur_copies_add(&copies, r->discount, sizeof(float), l->schema->fields[stored_discount].offset, sizeof(float));
+    if (l->links >= 0 && r->links) {
+        const gpur_field_info *const links = &l->schema->fields[l->links];
+        gpur_copies_add(&copies, r->links, links->bytes, links->offset, links->bytes);
+    }
     return copies;
 }
 
@@ -55,13 +68,13 @@ static uint32_t purpose_of(const gpur_draw_request *r)
     return distinct ? GPUR_DRAW_DISTINCT : GPUR_DRAW_SAMPLE;
 }
 
-gpur_status gpur_draw_prepare(gpur_replay *replay, const gpur_draw_request *r, gpur_gather_args *args)
+static gpur_status prepare(gpur_replay *replay, const gpur_draw_request *r, const lay *l, gpur_gather_args *args)
 {
     GPUR_TRY(check(replay, r));
-    const gpur_schema *const schema = &replay->schema;
+    const gpur_schema *const schema = l->schema;
     const int32_t terminated = gpur_schema_find(schema, "terminated");
     const int32_t stored_discount = gpur_schema_find(schema, "discount");
-    const gpur_copies copies = list_copies(schema, r, stored_discount);
+    const gpur_copies copies = list_copies(l, r, stored_discount);
     const gpur_gather_args filled = {
         .window = replay->intake.feed.window,
         .ring = replay->intake.feed.ring,
@@ -89,10 +102,27 @@ gpur_status gpur_draw_prepare(gpur_replay *replay, const gpur_draw_request *r, g
     return GPUR_OK;
 }
 
+gpur_status gpur_draw_prepare(gpur_replay *replay, const gpur_draw_request *r, gpur_gather_args *args)
+{
+    const lay l = {&replay->storage.rows, replay->storage.stored, replay->storage.links};
+    return prepare(replay, r, &l, args);
+}
+
+gpur_status gpur_draw_prepare_packed(gpur_replay *replay, const gpur_draw_request *r, gpur_gather_args *args)
+{
+    const lay l = {&replay->schema, NULL, -1};
+    return prepare(replay, r, &l, args);
+}
+
 gpur_grid gpur_draw_grid(gpur_replay *replay, int64_t rows)
 {
-    const int64_t pitch = replay->schema.pitch;
+    const int64_t pitch = replay->storage.rows.pitch;
     return gpur_grid_rows(replay->device, rows, gpur_tile_rows(pitch), pitch);
+}
+
+int32_t gpur_replay_links(const gpur_replay *replay)
+{
+    return 2 * replay->storage.linking.stack;
 }
 
 gpur_device *gpur_replay_device(gpur_replay *replay)

@@ -5,6 +5,7 @@
 
 #include "device/device.h"
 #include "gpureplay/replay.h"
+#include "replay/drawing.h"
 #include "replay/priorities.h"
 #include "replay/schema.h"
 
@@ -25,6 +26,7 @@ typedef struct gpur_draw_request {
     int64_t *id;                   /* (rows) device memory; NULL: not wanted. -1 where no row was */
     float *weight;                 /* (rows) device memory; NULL: not wanted. 0 where no row was, else 1 */
     float *discount;               /* (rows) device memory; NULL: not wanted. gamma x (1 - terminated), or as stored */
+    uint32_t *links;               /* (rows, gpur_replay_links) device memory of the draw's own; packed: not used */
     const int64_t *ids;            /* (rows) device memory, for GPUR_SOURCE_IDS */
     int32_t for_learner;           /* 1: a learner's random numbers, which are not a user's of the same seed and step */
     uint64_t seed;
@@ -32,11 +34,27 @@ typedef struct gpur_draw_request {
     uint64_t step_value;
 } gpur_draw_request;
 
-/* The arguments may be launched any number of times between gpur_consumer_begin and gpur_consumer_end. */
+/* May be launched any number of times between gpur_consumer_begin and gpur_consumer_end. */
+gpur_status gpur_drawing_prepare(gpur_replay *replay, const gpur_draw_request *request, gpur_drawing *drawing);
+
+/* Enqueues the gathers on the consumer's stream. Of a linked replay under the intake's lock, which the caller must not
+ * hold: between rows and frames no append may take the frames for gone. */
+gpur_status gpur_drawing_launch(gpur_replay *replay, gpur_stream *stream, const gpur_drawing *drawing);
+
+/* The same where the caller holds that lock. */
+gpur_status gpur_drawing_launch_locked(gpur_replay *replay, gpur_stream *stream, const gpur_drawing *drawing);
+
+/* The rows alone: the fields that a row of the ring holds. */
 gpur_status gpur_draw_prepare(gpur_replay *replay, const gpur_draw_request *request, gpur_gather_args *args);
+
+/* As if the rows were packed, whatever the replay's layout: for rows that a caller brings. */
+gpur_status gpur_draw_prepare_packed(gpur_replay *replay, const gpur_draw_request *request, gpur_gather_args *args);
 
 /* The good launch shape of a gather of so many rows. */
 gpur_grid gpur_draw_grid(gpur_replay *replay, int64_t rows);
+
+/* Links of one row; 0: packed. */
+int32_t gpur_replay_links(const gpur_replay *replay);
 
 /* What a learner needs to know of its replay. Valid as long as the replay. */
 gpur_device *gpur_replay_device(gpur_replay *replay);

@@ -9,17 +9,28 @@
 
 enum { CACHED_RING_BYTES = 8 << 20 };
 
+static gpur_status build_frames(gpur_feed *feed, const gpur_linking *linking)
+{
+    feed->frame_slots = linking->frames;
+    feed->frame_pitch = linking->pitch;
+    return linking->stack == 0 ? GPUR_OK
+                               : gpur_memory_alloc(feed->device, linking->frames * linking->pitch, "the ring of frames",
+                                                   (void **)&feed->frames);
+}
+
 gpur_status gpur_feed_build(gpur_feed *feed, gpur_device *device, const gpur_replay_config *config,
-                            const gpur_schema *schema, const gpur_replay_plan *plan)
+                            const gpur_storage *storage, const gpur_replay_plan *plan)
 {
     feed->device = device;
-    feed->schema = schema;
+    feed->schema = &storage->rows;
     feed->capacity = config->capacity;
     feed->max_batch = config->max_batch;
     feed->block_rows = config->update_size;
-    feed->clipped = gpur_clipped_field(config, schema);
+    feed->secure = storage->secure;
+    feed->clipped = gpur_clipped_field(config, feed->schema);
     feed->reward_clip = config->reward_clip;
     GPUR_TRY(gpur_memory_alloc(device, plan->ring_bytes, "the ring of transitions", (void **)&feed->ring));
+    GPUR_TRY(build_frames(feed, &storage->linking));
     GPUR_TRY(gpur_memory_alloc(device, GPUR_WINDOW_BYTES, "the visible window", (void **)&feed->window));
     if (config->feed == GPUR_FEED_SCATTER)
         GPUR_TRY(gpur_memory_alloc(device, plan->feed_bytes - GPUR_WINDOW_BYTES, "the scatter feed's block",
@@ -28,7 +39,7 @@ gpur_status gpur_feed_build(gpur_feed *feed, gpur_device *device, const gpur_rep
     GPUR_TRY(gpur_stream_create(device, &feed->copier));
     GPUR_TRY(gpur_event_create(device, &feed->read));
     GPUR_TRY(gpur_event_create(device, &feed->from_arrays));
-    return gpur_priorities_build(&feed->priorities, device, config, schema, feed->ring, feed->window, feed->consumer);
+    return gpur_priorities_build(&feed->priorities, device, config, feed->schema, feed->ring, feed->window, feed->consumer);
 }
 
 void gpur_feed_destroy(gpur_feed *feed)
@@ -40,6 +51,7 @@ void gpur_feed_destroy(gpur_feed *feed)
     gpur_priorities_destroy(&feed->priorities);
     gpur_memory_free(feed->device, feed->block);
     gpur_memory_free(feed->device, feed->window);
+    gpur_memory_free(feed->device, feed->frames);
     gpur_memory_free(feed->device, feed->ring);
 }
 
@@ -95,20 +107,36 @@ static gpur_status evict(gpur_feed *feed, int64_t count)
     return gpur_stream_wait(feed->copier, feed->read);
 }
 
-/* Makes room and tells where. `late` says whether the copy will have to wait for a launch: it is then worth to let the
- * next launch go ahead without these rows. */
-static gpur_status reserve(gpur_feed *feed, int64_t count, int64_t *first_slot, int *late)
+int64_t gpur_feed_leaving(const gpur_feed *feed, int64_t held, int64_t head)
+{
+    const int64_t excess = held - feed->capacity, first = feed->mirror.first_id;
+    const int64_t for_frames = feed->frames ? gpur_frame_log_keep(feed->log, first, head) - first : 0;
+    const int64_t most = excess > for_frames ? excess : for_frames;
+    return most > 0 ? most : 0;
+}
+
+/* Where rows go, and their frames. */
+typedef struct place {
+    int64_t first_slot, first_frame;
+    int late; /* the copy will have to wait for a launch: it is then worth to let the next one go ahead without it */
+} place;
+
+/* Makes room and tells where. */
+static gpur_status reserve(gpur_feed *feed, int64_t count, int64_t frames, place *to)
 {
     assert(count >= 1 && count <= feed->block_rows);
-    if (feed->soon + feed->late + count + feed->max_batch > feed->capacity) {
+    if (feed->soon + feed->late + count + feed->max_batch > feed->secure) {
         gpur_feed_hasten(feed);
         GPUR_TRY(publish_soon(feed));
     }
     const int64_t held = feed->mirror.count + feed->soon + feed->late;
-    const int64_t excess = held + count - feed->capacity;
-    *first_slot = (feed->mirror.first_id + held) % feed->capacity;
-    *late = feed->late > 0 || (excess > 0 && feed->launches > 0);
-    return excess > 0 ? evict(feed, excess) : GPUR_OK;
+    const int64_t leaving = gpur_feed_leaving(feed, held + count, feed->frame_head + frames);
+    assert(leaving <= feed->mirror.count);
+    to->first_slot = (feed->mirror.first_id + held) % feed->capacity;
+    to->first_frame = feed->frame_head;
+    to->late = feed->late > 0 || (leaving > 0 && feed->launches > 0);
+    feed->frame_head += frames;
+    return leaving > 0 ? evict(feed, leaving) : GPUR_OK;
 }
 
 /* Behind the copy: it is now in flight. */
@@ -124,9 +152,9 @@ static gpur_status fed(gpur_feed *feed, int64_t count, int late, gpur_event *cop
 }
 
 /* A ring that the caches hold stays there. Of a larger one a draw seldom wants what came last. */
-static int is_large(const gpur_feed *feed)
+static int is_large(int64_t ring_bytes)
 {
-    return feed->capacity * feed->schema->pitch > CACHED_RING_BYTES;
+    return ring_bytes > CACHED_RING_BYTES;
 }
 
 /* `rewards` NULL: none is clipped. */
@@ -143,7 +171,7 @@ static gpur_status scatter(gpur_feed *feed, const gpur_copies *copies, const voi
         .rewards = rewards,
         .reward_offset = rewards ? (int32_t)feed->schema->fields[feed->clipped].offset : 0,
         .reward_clip = feed->reward_clip,
-        .past = is_large(feed) && (!rewards || pitch > GPUR_TILE_BYTES), /* a tile has no clipped ones */
+        .past = is_large(feed->capacity * pitch) && (!rewards || pitch > GPUR_TILE_BYTES), /* a tile has no clipped ones */
         .tile = gpur_tile_rows(pitch),
         .copy_count = copies->count,
         .units = copies->units,
@@ -153,19 +181,43 @@ static gpur_status scatter(gpur_feed *feed, const gpur_copies *copies, const voi
     return gpur_launch_scatter(feed->copier, grid, &args);
 }
 
-static gpur_status copy_run(gpur_feed *feed, const unsigned char *rows, int64_t first_slot, int64_t count)
+/* A ring, and what comes into it. */
+typedef struct run {
+    unsigned char *ring;
+    int64_t slots, pitch;
+    const unsigned char *from;
+    int64_t first, count;
+} run;
+
+static gpur_status copy_part(gpur_feed *feed, const run *r, int64_t slot, int64_t first, int64_t count)
 {
-    const int64_t pitch = feed->schema->pitch;
-    unsigned char *const to = feed->ring + first_slot * pitch;
-    return (is_large(feed) ? gpur_copy_past : gpur_copy)(feed->copier, to, rows, count * pitch);
+    unsigned char *const to = r->ring + slot * r->pitch;
+    const unsigned char *const from = r->from + first * r->pitch;
+    return (is_large(r->slots * r->pitch) ? gpur_copy_past : gpur_copy)(feed->copier, to, from, count * r->pitch);
 }
 
 /* In one run, or in two at the ring's end. */
+static gpur_status copy_run(gpur_feed *feed, const run *r)
+{
+    const int64_t to_end = r->slots - r->first, head = r->count < to_end ? r->count : to_end;
+    GPUR_TRY(copy_part(feed, r, r->first, 0, head));
+    return head == r->count ? GPUR_OK : copy_part(feed, r, 0, head, r->count - head);
+}
+
 static gpur_status copy_rows(gpur_feed *feed, const unsigned char *rows, int64_t first_slot, int64_t count)
 {
-    const int64_t to_end = feed->capacity - first_slot, head = count < to_end ? count : to_end;
-    GPUR_TRY(copy_run(feed, rows, first_slot, head));
-    return head == count ? GPUR_OK : copy_run(feed, rows + head * feed->schema->pitch, 0, count - head);
+    const run r = {feed->ring, feed->capacity, feed->schema->pitch, rows, first_slot, count};
+    return copy_run(feed, &r);
+}
+
+/* Frames whose rows left earlier may still be read by launches that began before those rows left. The copier has been
+ * made to wait for them then. */
+static gpur_status copy_frames(gpur_feed *feed, const gpur_feed_part *part, int64_t first_frame)
+{
+    const run r = {
+        feed->frames,     feed->frame_slots, feed->frame_pitch, part->frames, first_frame % feed->frame_slots,
+        part->frame_count};
+    return part->frame_count > 0 ? copy_run(feed, &r) : GPUR_OK;
 }
 
 static gpur_status scatter_rows(gpur_feed *feed, const unsigned char *rows, int64_t first_slot, int64_t count)
@@ -177,23 +229,23 @@ static gpur_status scatter_rows(gpur_feed *feed, const unsigned char *rows, int6
     return scatter(feed, &copies, NULL, first_slot, count);
 }
 
-gpur_status gpur_feed_rows(gpur_feed *feed, const void *rows, int64_t count, gpur_event *copied)
+gpur_status gpur_feed_rows(gpur_feed *feed, const gpur_feed_part *part, gpur_event *copied)
 {
-    int64_t first_slot = 0;
-    int late = 0;
-    GPUR_TRY(reserve(feed, count, &first_slot, &late));
-    GPUR_TRY((feed->block ? scatter_rows : copy_rows)(feed, rows, first_slot, count));
-    feed->bytes += count * feed->schema->pitch;
-    return fed(feed, count, late, copied);
+    place to = {0};
+    GPUR_TRY(reserve(feed, part->count, part->frame_count, &to));
+    GPUR_TRY((feed->block ? scatter_rows : copy_rows)(feed, part->rows, to.first_slot, part->count));
+    if (feed->frames)
+        GPUR_TRY(copy_frames(feed, part, to.first_frame));
+    feed->bytes += part->count * feed->schema->pitch + part->frame_count * feed->frame_pitch;
+    return fed(feed, part->count, to.late, copied);
 }
 
 static gpur_status feed_scattered(gpur_feed *feed, const gpur_copies *copies, const void *rewards, int64_t count)
 {
-    int64_t first_slot = 0;
-    int late = 0;
-    GPUR_TRY(reserve(feed, count, &first_slot, &late));
-    GPUR_TRY(scatter(feed, copies, rewards, first_slot, count));
-    return fed(feed, count, late, feed->from_arrays);
+    place to = {0};
+    GPUR_TRY(reserve(feed, count, 0, &to));
+    GPUR_TRY(scatter(feed, copies, rewards, to.first_slot, count));
+    return fed(feed, count, to.late, feed->from_arrays);
 }
 
 gpur_status gpur_feed_packed(gpur_feed *feed, const void *rows, int64_t count)

@@ -13,20 +13,26 @@
 #define GPUR_REPLAY_FEED_H
 
 #include "device/device.h"
+#include "replay/frame_log.h"
 #include "replay/plan.h"
 #include "replay/priorities.h"
 
 typedef struct gpur_feed {
     gpur_device *device;       /* not held */
-    const gpur_schema *schema; /* the replay's */
+    const gpur_schema *schema; /* of the ring's rows */
     int64_t capacity, max_batch;
+    int64_t secure;     /* rows that are sure to have room at once */
     int64_t block_rows; /* most rows of one reserve */
     int32_t clipped;    /* the field that is clipped on the way to the ring, or -1; from staging it comes clipped */
     float reward_clip;
     unsigned char *ring;   /* (capacity, pitch) device */
-    gpur_window *window;   /* (1) device */
-    unsigned char *block;  /* (block_rows, pitch) device; NULL under GPUR_FEED_COPY */
-    gpur_stream *consumer; /* draws and training */
+    unsigned char *frames; /* (frame_slots, frame_pitch) device; NULL: packed, and none of the next three counts */
+    int64_t frame_slots, frame_pitch;
+    int64_t frame_head;        /* frames reserved: the id of the next */
+    const gpur_frame_log *log; /* the intake's */
+    gpur_window *window;       /* (1) device */
+    unsigned char *block;      /* (block_rows, pitch) device; NULL under GPUR_FEED_COPY */
+    gpur_stream *consumer;     /* draws and training */
     gpur_stream *copier;
     gpur_event *read;        /* launches that may read the rows that leave are done */
     gpur_event *from_arrays; /* arrays fed so far have been read */
@@ -45,13 +51,26 @@ typedef struct gpur_feed {
     int64_t published, evicted, blocks, bytes; /* statistics */
 } gpur_feed;
 
+/* `storage` must stay where it is. */
 gpur_status gpur_feed_build(gpur_feed *feed, gpur_device *device, const gpur_replay_config *config,
-                            const gpur_schema *schema, const gpur_replay_plan *plan);
+                            const gpur_storage *storage, const gpur_replay_plan *plan);
 void gpur_feed_destroy(gpur_feed *feed); /* waits for its work; tolerates half-built */
 
-/* Enqueues the way of `count` rows, (count, pitch) in pinned memory, into the ring; 1 to block_rows. `copied` is
- * recorded behind it; recording it again for a later call is fine, since copies end in the order of their enqueuing. */
-gpur_status gpur_feed_rows(gpur_feed *feed, const void *rows, int64_t count, gpur_event *copied);
+/* What goes together: rows, 1 to block_rows of them, and the frames that were stored with them, in pinned memory. */
+typedef struct gpur_feed_part {
+    const unsigned char *rows; /* (count, pitch) */
+    int64_t count;
+    const unsigned char *frames; /* (frame_count, frame_pitch) */
+    int64_t frame_count;
+} gpur_feed_part;
+
+/* Enqueues the way of a part into the rings. `copied` is recorded behind it; recording it again for a later call is
+ * fine, since copies end in the order of their enqueuing. */
+gpur_status gpur_feed_rows(gpur_feed *feed, const gpur_feed_part *part, gpur_event *copied);
+
+/* Of `held` rows from the oldest visible one on, how many must leave until the frames before `head` are in the ring,
+ * too. */
+int64_t gpur_feed_leaving(const gpur_feed *feed, int64_t held, int64_t head);
 
 /* The same from one array a field, each (count, ...) in device memory. */
 gpur_status gpur_feed_arrays(gpur_feed *feed, const void *const *fields, int64_t count);

@@ -10,14 +10,20 @@
 
 /* Of the steps that no transition begins with yet, the last one included: how many begin one now, oldest first. Each
  * reaches from its step to the last one. */
-int32_t gpur_fold_due(int32_t pending, int32_t n_step, int ends);
+static inline int32_t gpur_fold_due(int32_t pending, int32_t n_step, int ends)
+{
+    if (ends)
+        return pending;
+    return pending >= n_step ? pending - n_step + 1 : 0;
+}
 
 typedef struct gpur_fold {
     float reward;   /* r(0) + gamma r(1) + ... + gamma^(m-1) r(m-1) */
     float discount; /* gamma^m, before anybody asks whether the task ended */
 } gpur_fold;
 
-/* Folds `steps` rewards, which lie in a ring of `room` from place `first` on. One reward stays as it is, bit by bit. */
+/* Folds `steps` rewards, which lie in a ring from place `first` on; `room` is a power of two. One reward stays as it
+ * is, bit by bit. */
 gpur_fold gpur_fold_rewards(const float *rewards, int32_t room, int64_t first, int32_t steps, float gamma);
 
 #endif

@@ -3,23 +3,28 @@
 
 #include "base/clock.h"
 
+#include <assert.h>
 #include <inttypes.h>
 
 gpur_status gpur_intake_build(gpur_intake *intake, gpur_device *device, const gpur_replay_config *config,
-                              const gpur_schema *schema, const gpur_replay_plan *plan)
+                              const gpur_storage *storage, const gpur_replay_plan *plan)
 {
+    const int64_t rows = config->capacity + config->staging_blocks * config->update_size;
     intake->flush = config->flush;
     intake->when_full = config->when_full;
     if (pthread_mutex_init(&intake->lock, NULL) != 0 || pthread_cond_init(&intake->changed, NULL) != 0)
         return gpur_fail(GPUR_OUT_OF_MEMORY, "no lock for a replay: the system has no more of them");
-    GPUR_TRY(gpur_feed_build(&intake->feed, device, config, schema, plan));
-    return gpur_staging_build(&intake->staging, device, config->staging_blocks, config->update_size, schema->pitch);
+    GPUR_TRY(gpur_feed_build(&intake->feed, device, config, storage, plan));
+    intake->feed.log = &intake->frames;
+    GPUR_TRY(gpur_frame_log_build(&intake->frames, device, &storage->linking, rows));
+    return gpur_staging_build(&intake->staging, device, config, storage);
 }
 
 void gpur_intake_destroy(gpur_intake *intake)
 {
     gpur_feed_destroy(&intake->feed); /* first: its copies read the staging blocks */
     gpur_staging_destroy(&intake->staging);
+    gpur_frame_log_destroy(&intake->frames);
     pthread_cond_destroy(&intake->changed);
     pthread_mutex_destroy(&intake->lock);
 }
@@ -135,16 +140,66 @@ void gpur_intake_settle(gpur_intake *intake)
     intake->wait_seconds += gpur_clock_seconds() - begin;
 }
 
-gpur_status gpur_intake_claim(gpur_intake *intake, int64_t wanted, int waits, gpur_claim *claim)
+static gpur_status feed_block(gpur_intake *intake, gpur_block *block)
+{
+    const int64_t rows = block->filled - block->fed;
+    if (rows == 0)
+        return GPUR_OK;
+    const gpur_staging *const staging = &intake->staging;
+    const gpur_feed_part part = {
+        .rows = block->rows + block->fed * staging->pitch,
+        .count = rows,
+        .frames = block->frames + block->frames_fed * staging->frame_pitch,
+        .frame_count = block->frames_filled - block->frames_fed,
+    };
+    block->fed = block->filled;
+    block->frames_fed = block->frames_filled;
+    intake->staged -= rows;
+    return gpur_feed_rows(&intake->feed, &part, block->copied);
+}
+
+/* In the order in which they were opened, so that ids follow the order of appends. */
+static gpur_status feed_closed(gpur_intake *intake)
+{
+    gpur_staging *const staging = &intake->staging;
+    while (staging->closed.count > 0 && staging->closed.blocks[0]->writing == 0) {
+        gpur_block *const block = gpur_queue_take(&staging->closed, 0);
+        const gpur_status status = feed_block(intake, block);
+        gpur_block_clear(block);
+        gpur_queue_push(&staging->spare, block);
+        GPUR_TRY(status);
+    }
+    return GPUR_OK;
+}
+
+static void close_open(gpur_staging *staging)
+{
+    gpur_queue_push(&staging->closed, staging->open);
+    staging->open = NULL;
+}
+
+/* A block that is full of frames is closed with rows to spare. */
+static gpur_status find_room(gpur_intake *intake, int waits)
 {
     gpur_staging *const staging = &intake->staging;
     gpur_intake_settle(intake);
-    while (!staging->open) {
+    while (!staging->open || !gpur_block_has_room(staging, staging->open)) {
+        if (staging->open) {
+            close_open(staging);
+            GPUR_TRY(feed_closed(intake));
+        }
         GPUR_TRY(open_block(intake, waits));
         gpur_intake_settle(intake);
     }
+    return GPUR_OK;
+}
+
+gpur_status gpur_intake_claim(gpur_intake *intake, int64_t wanted, int waits, gpur_claim *claim)
+{
+    gpur_staging *const staging = &intake->staging;
+    GPUR_TRY(find_room(intake, waits));
     gpur_block *const block = staging->open;
-    const int64_t room = staging->block_rows - block->filled;
+    const int64_t room = staging->row_frames > 0 ? 1 : staging->block_rows - block->filled;
     claim->block = block;
     claim->rows = block->rows + block->filled * staging->pitch;
     claim->count = wanted < room ? wanted : room;
@@ -154,10 +209,8 @@ gpur_status gpur_intake_claim(gpur_intake *intake, int64_t wanted, int waits, gp
     block->writing++;
     intake->writing++;
     intake->staged += claim->count;
-    if (block->filled == staging->block_rows) {
-        gpur_queue_push(&staging->closed, block);
-        staging->open = NULL;
-    }
+    if (block->filled == staging->block_rows)
+        close_open(staging);
     return GPUR_OK;
 }
 
@@ -170,29 +223,12 @@ int gpur_intake_has_room(const gpur_intake *intake, int64_t wanted)
            wanted <= gpur_staging_room(&intake->staging);
 }
 
-static gpur_status feed_block(gpur_intake *intake, gpur_block *block)
+unsigned char *gpur_intake_claim_frame(gpur_intake *intake, const gpur_claim *claim, int64_t *id)
 {
-    const int64_t rows = block->filled - block->fed;
-    if (rows == 0)
-        return GPUR_OK;
-    const unsigned char *const from = block->rows + block->fed * intake->staging.pitch;
-    block->fed = block->filled;
-    intake->staged -= rows;
-    return gpur_feed_rows(&intake->feed, from, rows, block->copied);
-}
-
-/* In the order in which they were opened, so that ids follow the order of appends. */
-static gpur_status feed_closed(gpur_intake *intake)
-{
-    gpur_staging *const staging = &intake->staging;
-    while (staging->closed.count > 0 && staging->closed.blocks[0]->writing == 0) {
-        gpur_block *const block = gpur_queue_take(&staging->closed, 0);
-        const gpur_status status = feed_block(intake, block);
-        block->filled = block->fed = 0;
-        gpur_queue_push(&staging->spare, block);
-        GPUR_TRY(status);
-    }
-    return GPUR_OK;
+    gpur_block *const block = claim->block;
+    assert(block->frames_filled < intake->staging.block_frames);
+    *id = intake->frames.head++;
+    return block->frames + block->frames_filled++ * intake->staging.frame_pitch;
 }
 
 gpur_status gpur_intake_commit(gpur_intake *intake, const gpur_claim *claim)
@@ -230,7 +266,7 @@ gpur_status gpur_intake_freeze(gpur_intake *intake)
     GPUR_TRY(gpur_intake_seal(intake));
     gpur_feed_hasten(&intake->feed);
     if (staging->open) {
-        staging->open->filled = staging->open->fed = 0;
+        gpur_block_clear(staging->open);
         gpur_queue_push(&staging->spare, staging->open);
         staging->open = NULL;
     }
@@ -248,12 +284,12 @@ gpur_window gpur_intake_visible(const gpur_intake *intake)
     const gpur_feed *const feed = &intake->feed;
     gpur_window visible = feed->mirror;
     visible.count += feed->soon;
-    if (intake->flush == GPUR_FLUSH_AUTO)
+    if (intake->flush == GPUR_FLUSH_AUTO) {
         visible.count += feed->late + intake->staged;
-    if (visible.count > feed->capacity) {
-        visible.first_id += visible.count - feed->capacity;
+        const int64_t leave = gpur_feed_leaving(feed, visible.count, intake->frames.head);
+        visible.first_id += leave;
         visible.first_slot = visible.first_id % feed->capacity;
-        visible.count = feed->capacity;
+        visible.count -= leave;
     }
     return visible;
 }

@@ -17,14 +17,15 @@ typedef struct gpur_intake {
     pthread_cond_t changed; /* a commit, or the end of a sealing */
     gpur_staging staging;
     gpur_feed feed;
+    gpur_frame_log frames; /* GPUR_LINKED */
     int32_t flush, when_full;
-    int64_t writing; /* claims not committed */
-    int64_t staged;  /* rows claimed and not fed */
-    int64_t ids;     /* rows that have their place: the id of the next */
+    int64_t writing;  /* claims not committed */
+    int64_t staged;   /* rows claimed and not fed */
+    int64_t ids;      /* rows that have their place: the id of the next */
     int32_t sleepers; /* threads that wait for `changed` */
-    int32_t sealing; /* threads that wait for all claims to be committed; no new ones until then */
-    int32_t inside;  /* calls of writers that have entered and not left */
-    int32_t frozen;  /* none may enter */
+    int32_t sealing;  /* threads that wait for all claims to be committed; no new ones until then */
+    int32_t inside;   /* calls of writers that have entered and not left */
+    int32_t frozen;   /* none may enter */
 
     int64_t appended, waits, episodes_cut; /* statistics */
     double wait_seconds, busy_seconds;     /* busy: in appends, beside waiting */
@@ -32,7 +33,7 @@ typedef struct gpur_intake {
 } gpur_intake;
 
 gpur_status gpur_intake_build(gpur_intake *intake, gpur_device *device, const gpur_replay_config *config,
-                              const gpur_schema *schema, const gpur_replay_plan *plan);
+                              const gpur_storage *storage, const gpur_replay_plan *plan);
 void gpur_intake_destroy(gpur_intake *intake); /* tolerates half-built; waits for the feed's work */
 
 void gpur_intake_lock(gpur_intake *intake);
@@ -62,10 +63,15 @@ typedef struct gpur_claim {
 
 /*
  * Claims 1 to `wanted` rows. Lets go of the lock while it waits for a block: for one that is in use if `waits`.
+ * GPUR_LINKED: one row.
  *
  *   GPUR_WOULD_BLOCK  every block is in use, and `waits` is 0
  */
 gpur_status gpur_intake_claim(gpur_intake *intake, int64_t wanted, int waits, gpur_claim *claim);
+
+/* GPUR_LINKED: the place of one more frame, at most as many as a row may have, and its id. Between claim and commit,
+ * and without letting go of the lock. */
+unsigned char *gpur_intake_claim_frame(gpur_intake *intake, const gpur_claim *claim, int64_t *id);
 
 /* 1 when appends wait for a block by the replay's settings. */
 int gpur_intake_waits(const gpur_intake *intake);

@@ -1,48 +1,60 @@
 /* SPDX-License-Identifier: MIT */
 #include "replay/kept.h"
 
-#include <string.h>
-
 enum { ALIGNMENT = 16 };
+
+int64_t gpur_power_above(int64_t x)
+{
+    int64_t power = 1;
+    while (power <= x)
+        power *= 2;
+    return power;
+}
 
 static int64_t round_up(int64_t bytes)
 {
     return (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
 }
 
-static void keep_field(gpur_kept *kept, const gpur_schema *schema, int32_t field)
+static void keep_field(gpur_kept *kept, const gpur_schema *schema, const gpur_storage *storage, int32_t field)
 {
-    const gpur_field_info *const info = &schema->fields[field];
-    const gpur_kept_field kept_field = {field, kept->step_bytes, info->offset, info->bytes};
+    const int32_t stored = storage->stored[field];
+    if (stored < 0)
+        return;
+    const int64_t bytes = schema->fields[field].bytes;
+    const gpur_kept_field kept_field = {field, kept->step_bytes, storage->rows.fields[stored].offset, bytes};
     kept->fields[kept->count++] = kept_field;
-    kept->step_bytes += round_up(info->bytes);
+    kept->step_bytes += round_up(bytes);
 }
 
-static void keep_fields(gpur_kept *kept, const gpur_step_fields *fields, const gpur_schema *schema)
+static void keep_fields(gpur_kept *kept, const gpur_step_fields *fields, const gpur_schema *schema,
+                        const gpur_storage *storage)
 {
     if (fields->obs >= 0)
-        keep_field(kept, schema, fields->obs);
+        keep_field(kept, schema, storage, fields->obs);
+    kept->obs_bytes = kept->count > 0 ? kept->fields[0].bytes : 0;
     if (fields->action >= 0)
-        keep_field(kept, schema, fields->action);
+        keep_field(kept, schema, storage, fields->action);
     for (int32_t field = 0; field < schema->count; field++)
         if (gpur_step_fields_is_extra(fields, field))
-            keep_field(kept, schema, field);
+            keep_field(kept, schema, storage, field);
 }
 
 void gpur_kept_plan(gpur_kept *kept, int32_t num_envs, int32_t n_step, const gpur_step_fields *fields,
-                    const gpur_schema *schema)
+                    const gpur_schema *schema, const gpur_storage *storage)
 {
     kept->num_envs = num_envs;
     kept->n_step = n_step;
-    keep_fields(kept, fields, schema);
+    kept->room = gpur_power_above(n_step);
+    keep_fields(kept, fields, schema, storage);
 }
 
 gpur_status gpur_kept_build(gpur_kept *kept, gpur_device *device, int32_t num_envs, int32_t n_step,
-                            const gpur_step_fields *fields, const gpur_schema *schema)
+                            const gpur_step_fields *fields, const gpur_schema *schema, const gpur_storage *storage)
 {
     kept->device = device;
-    gpur_kept_plan(kept, num_envs, n_step, fields, schema);
-    const int64_t steps = (int64_t)num_envs * n_step;
+    gpur_kept_plan(kept, num_envs, n_step, fields, schema, storage);
+    const int64_t steps = num_envs * kept->room;
     const int64_t episodes = round_up(num_envs * (int64_t)sizeof *kept->episodes);
     const int64_t rewards = round_up(steps * (int64_t)sizeof *kept->rewards);
     kept->bytes = (size_t)(episodes + rewards + steps * kept->step_bytes);
@@ -62,9 +74,8 @@ void gpur_kept_destroy(gpur_kept *kept)
         gpur_host_free(kept->device, kept->episodes, kept->bytes);
 }
 
-void gpur_kept_begin(gpur_kept *kept, int64_t env, const void *obs)
+void gpur_kept_begin(gpur_kept *kept, int64_t env)
 {
     const gpur_episode begun = {.previous = -1, .state = GPUR_EPISODE_OPEN};
     kept->episodes[env] = begun;
-    memcpy(gpur_kept_obs(kept, env), obs, (size_t)kept->fields[0].bytes);
 }

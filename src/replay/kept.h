@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * What a writer keeps of each environment: its open episode, and of the steps that may still begin a transition the
- * fields that come from a transition's first step. Step t of an episode lies in place t % n_step; the place of the step
- * that comes next has its observation already.
+ * fields that come from a transition's first step. Step t of an episode lies in place t % room; the place of
+ * the step that comes next has its observation already. The observations of a linked replay are kept in history.h.
  */
 #ifndef GPUR_REPLAY_KEPT_H
 #define GPUR_REPLAY_KEPT_H
 
 #include "device/device.h"
 #include "replay/step_fields.h"
+#include "replay/storage.h"
 
 /* Where an environment stands. */
 enum {
@@ -33,27 +34,32 @@ typedef struct gpur_kept_field {
 typedef struct gpur_kept {
     gpur_device *device; /* not held */
     int32_t num_envs, n_step;
-    gpur_kept_field fields[GPUR_MAX_FIELDS]; /* (count) the first is obs */
+    int64_t room;                            /* a power of two above n_step: no division on the way of a step */
+    gpur_kept_field fields[GPUR_MAX_FIELDS]; /* (count) */
     int32_t count;
+    int64_t obs_bytes;      /* obs is then the first of them; 0: it is not kept here */
     int64_t step_bytes;     /* of one step's values */
     gpur_episode *episodes; /* (num_envs) */
-    float *rewards;         /* (num_envs, n_step) clipped */
-    unsigned char *values;  /* (num_envs, n_step, step_bytes) */
+    float *rewards;         /* (num_envs, room) clipped */
+    unsigned char *values;  /* (num_envs, room, step_bytes) */
     size_t bytes;           /* allocated behind `episodes`, and all of it */
 } gpur_kept;
 
 /* What would be kept, in a zeroed one, without memory for it. */
 void gpur_kept_plan(gpur_kept *kept, int32_t num_envs, int32_t n_step, const gpur_step_fields *fields,
-                    const gpur_schema *schema);
+                    const gpur_schema *schema, const gpur_storage *storage);
 
 gpur_status gpur_kept_build(gpur_kept *kept, gpur_device *device, int32_t num_envs, int32_t n_step,
-                            const gpur_step_fields *fields, const gpur_schema *schema);
+                            const gpur_step_fields *fields, const gpur_schema *schema, const gpur_storage *storage);
 void gpur_kept_destroy(gpur_kept *kept); /* tolerates half-built */
+
+/* The smallest power of two above x. */
+int64_t gpur_power_above(int64_t x);
 
 /* The values of a step of an environment. */
 static inline unsigned char *gpur_kept_step(const gpur_kept *kept, int64_t env, int64_t step)
 {
-    return kept->values + (env * kept->n_step + step % kept->n_step) * kept->step_bytes;
+    return kept->values + (env * kept->room + (step & (kept->room - 1))) * kept->step_bytes;
 }
 
 /* The observation that an environment's next step begins with. */
@@ -62,7 +68,7 @@ static inline unsigned char *gpur_kept_obs(const gpur_kept *kept, int64_t env)
     return gpur_kept_step(kept, env, kept->episodes[env].steps);
 }
 
-/* Begins an episode with this observation. */
-void gpur_kept_begin(gpur_kept *kept, int64_t env, const void *obs);
+/* Begins an episode. */
+void gpur_kept_begin(gpur_kept *kept, int64_t env);
 
 #endif

@@ -44,47 +44,65 @@ static gpur_status next_row(gpur_maker *maker, unsigned char **row, int64_t *id)
         GPUR_TRY(gpur_intake_claim(intake, maker->left, maker->waits, &maker->claim));
         maker->left -= maker->claim.count;
     }
-    *row = maker->claim.rows + maker->used * maker->writer->replay->schema.pitch;
+    *row = maker->claim.rows + maker->used * intake->staging.pitch;
     *id = maker->claim.first_id + maker->used++;
     return GPUR_OK;
 }
 
-static void put(const gpur_schema *schema, unsigned char *row, int32_t field, const void *value)
+/* A field of so many bytes, if there is one. Inlined: a copy of known length is a move. */
+static inline void put(unsigned char *row, int64_t place, const void *value, size_t bytes)
 {
-    if (field >= 0)
-        memcpy(row + schema->fields[field].offset, value, (size_t)schema->fields[field].bytes);
+    if (place >= 0)
+        memcpy(row + place, value, bytes);
 }
 
-/* A transition of `steps` steps from step `first` on. */
-static void write_row(const gpur_writer *writer, int64_t env, int64_t first, int32_t steps, const gpur_ending *ending,
-                      unsigned char *row)
+/* The steps of a transition, and its row. */
+typedef struct making {
+    int64_t env, first;
+    int32_t steps;
+    unsigned char *row;
+} making;
+
+/* The observation after the last step, or links to both of them. An obs that is no links is among what is kept. */
+static void write_observations(const gpur_maker *maker, const making *m)
 {
-    const gpur_schema *const schema = &writer->replay->schema;
-    const gpur_step_fields *const f = &writer->fields;
+    gpur_writer *const writer = maker->writer;
+    const gpur_row_places *const at = &writer->places;
+    if (at->links < 0)
+        gpur_move_value(m->row + at->next_obs, gpur_kept_obs(&writer->kept, m->env), writer->kept.obs_bytes);
+    else
+        gpur_history_link(&writer->history, &writer->replay->intake, &maker->claim, m->env, m->steps,
+                          (uint32_t *)(void *)(m->row + at->links));
+}
+
+static void write_row(const gpur_maker *maker, const making *m, const gpur_ending *ending)
+{
+    const gpur_writer *const writer = maker->writer;
+    const gpur_row_places *const at = &writer->places;
     const gpur_kept *const kept = &writer->kept;
-    const unsigned char *const values = gpur_kept_step(kept, env, first);
-    gpur_fold fold =
-        gpur_fold_rewards(kept->rewards + env * kept->n_step, kept->n_step, first, steps, writer->replay->config.gamma);
+    const unsigned char *const values = gpur_kept_step(kept, m->env, m->first);
+    gpur_fold fold = gpur_fold_rewards(kept->rewards + m->env * kept->room, (int32_t)kept->room, m->first, m->steps,
+                                       writer->replay->config.gamma);
     if (ending->terminated)
         fold.discount = 0.0f;
     for (int32_t i = 0; i < kept->count; i++)
-        memcpy(row + kept->fields[i].row_offset, values + kept->fields[i].offset, (size_t)kept->fields[i].bytes);
-    put(schema, row, f->reward, &fold.reward);
-    put(schema, row, f->next_obs, ending->next_obs);
-    put(schema, row, f->terminated, &ending->terminated);
-    put(schema, row, f->truncated, &ending->truncated);
-    put(schema, row, f->discount, &fold.discount);
-    put(schema, row, f->previous, &kept->episodes[env].previous);
+        gpur_move_value(m->row + kept->fields[i].row_offset, values + kept->fields[i].offset, kept->fields[i].bytes);
+    write_observations(maker, m);
+    put(m->row, at->reward, &fold.reward, sizeof fold.reward);
+    put(m->row, at->terminated, &ending->terminated, 1);
+    put(m->row, at->truncated, &ending->truncated, 1);
+    put(m->row, at->discount, &fold.discount, sizeof fold.discount);
+    put(m->row, at->previous, &kept->episodes[m->env].previous, sizeof(int64_t));
 }
 
 gpur_status gpur_maker_make(gpur_maker *maker, int64_t env, int32_t due, const gpur_ending *ending)
 {
     gpur_episode *const episode = &maker->writer->kept.episodes[env];
     for (; due > 0; due--) {
-        unsigned char *row = NULL;
+        making m = {env, episode->steps - episode->pending, episode->pending, NULL};
         int64_t id = 0;
-        GPUR_TRY(next_row(maker, &row, &id));
-        write_row(maker->writer, env, episode->steps - episode->pending, episode->pending, ending, row);
+        GPUR_TRY(next_row(maker, &m.row, &id));
+        write_row(maker, &m, ending);
         episode->previous = id;
         episode->pending--;
     }

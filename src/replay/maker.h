@@ -14,9 +14,9 @@ typedef struct gpur_maker {
     gpur_claim claim;
 } gpur_maker;
 
-/* How the transitions of one environment end that are completed together. */
+/* How the transitions of one environment end that are completed together. The observation after their last step is the
+ * writer's newest. */
 typedef struct gpur_ending {
-    const void *next_obs; /* the observation after the last step */
     uint8_t terminated, truncated;
 } gpur_ending;
 

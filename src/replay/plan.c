@@ -10,10 +10,17 @@
 
 enum { ARRAY_ALIGNMENT = 256 };
 
+/* Returns where they begin. */
+static int64_t add_bytes(gpur_batch_layout *layout, int64_t bytes)
+{
+    const int64_t at = layout->bytes;
+    layout->bytes += (bytes + ARRAY_ALIGNMENT - 1) / ARRAY_ALIGNMENT * ARRAY_ALIGNMENT;
+    return at;
+}
+
 static int32_t add_array(gpur_batch_layout *layout, gpur_field_info info, int64_t rows)
 {
-    info.offset = layout->bytes;
-    layout->bytes += (info.bytes * rows + ARRAY_ALIGNMENT - 1) / ARRAY_ALIGNMENT * ARRAY_ALIGNMENT;
+    info.offset = add_bytes(layout, info.bytes * rows);
     layout->arrays[layout->count] = info;
     return layout->count++;
 }
@@ -25,7 +32,7 @@ static int32_t add_number(gpur_batch_layout *layout, const char *name, int32_t d
     return add_array(layout, info, rows);
 }
 
-gpur_batch_layout gpur_batch_lay_out(const gpur_schema *schema, int64_t rows)
+gpur_batch_layout gpur_batch_lay_out(const gpur_schema *schema, int32_t links, int64_t rows)
 {
     gpur_batch_layout layout = {0};
     for (int32_t i = 0; i < schema->count; i++)
@@ -35,20 +42,31 @@ gpur_batch_layout gpur_batch_lay_out(const gpur_schema *schema, int64_t rows)
         layout.discount = add_number(&layout, "discount", GPUR_FLOAT32, rows);
     layout.weight = add_number(&layout, "weight", GPUR_FLOAT32, rows);
     layout.id = add_number(&layout, "id", GPUR_INT64, rows);
+    layout.links = add_bytes(&layout, rows * links * (int64_t)sizeof(uint32_t));
     return layout;
 }
 
-gpur_replay_plan gpur_plan(const gpur_replay_config *checked, const gpur_schema *schema)
+gpur_replay_plan gpur_plan(const gpur_replay_config *checked, const gpur_schema *schema, const gpur_storage *storage)
 {
-    gpur_replay_plan plan = {.size = sizeof plan, .row_bytes = schema->row_bytes, .row_pitch = schema->pitch};
-    const int64_t block_bytes = checked->update_size * schema->pitch;
-    plan.ring_bytes = checked->capacity * schema->pitch;
-    plan.feed_bytes = GPUR_WINDOW_BYTES + (checked->feed == GPUR_FEED_SCATTER ? block_bytes : 0);
-    plan.pinned_bytes = checked->staging_blocks * block_bytes + 2 * checked->max_batch * (int64_t)sizeof(int64_t) +
-                        gpur_priorities_pinned_bytes(checked);
-    plan.batch_bytes = gpur_batch_lay_out(schema, checked->max_batch).bytes;
+    const gpur_linking *const l = &storage->linking;
+    const int64_t block_bytes = checked->update_size * storage->rows.pitch, ids = 2 * checked->max_batch;
+    gpur_replay_plan plan = {
+        .size = sizeof plan,
+        .row_bytes = schema->row_bytes,
+        .row_pitch = storage->rows.pitch,
+        .ring_bytes = checked->capacity * storage->rows.pitch,
+        .feed_bytes = GPUR_WINDOW_BYTES + (checked->feed == GPUR_FEED_SCATTER ? block_bytes : 0),
+        .pinned_bytes = checked->staging_blocks * (block_bytes + l->block_frames * l->pitch),
+        .batch_bytes = gpur_batch_lay_out(schema, 2 * l->stack, checked->max_batch).bytes,
+        .frames = l->frames,
+        .frame_bytes = l->frame_bytes,
+        .frame_pitch = l->pitch,
+        .frame_ring_bytes = l->frames * l->pitch,
+        .frame_reach = l->reach,
+    };
+    plan.pinned_bytes += ids * (int64_t)sizeof(int64_t) + gpur_priorities_pinned_bytes(checked);
     plan.priority_bytes = gpur_priorities_device_bytes(checked);
-    plan.device_bytes = plan.ring_bytes + plan.feed_bytes + plan.priority_bytes;
+    plan.device_bytes = plan.ring_bytes + plan.feed_bytes + plan.frame_ring_bytes + plan.priority_bytes;
     return plan;
 }
 
@@ -63,13 +81,12 @@ static gpur_status fail_beside_ring(const gpur_replay_plan *plan, const gpur_rep
                      plan->feed_bytes, c->max_batch, plan->batch_bytes);
 }
 
-/* The capacity that `room` bytes hold. Of the priorities, 9 bytes a row are enough for leaves, raw and all levels, and
- * 16 KiB for what is rounded up. */
-static int64_t rows_in(int64_t room, const gpur_replay_plan *plan, const gpur_replay_config *c)
+/* The capacity that `room` bytes hold, all rings growing with it. Of priorities, 16 KiB are enough for what is rounded up
+ * in the levels, and what is of max_batch stays. */
+static int64_t rows_in(int64_t room, int64_t rings, const gpur_replay_config *c)
 {
-    if (!c->prioritized)
-        return room / plan->row_pitch;
-    return (room - 16 * c->max_batch - 16384) / (plan->row_pitch + 9);
+    const int64_t fixed = c->prioritized ? 16 * c->max_batch + 16384 : 0;
+    return (int64_t)((double)(room - fixed) / (double)(rings - fixed) * (double)c->capacity);
 }
 
 /* Staging shares the ring's memory where pinned memory is the device's. */
@@ -79,17 +96,17 @@ gpur_status gpur_plan_check_fits(const gpur_replay_plan *plan, const gpur_replay
     GPUR_TRY(gpur_memory_available(device, &total, &available));
     const int64_t staging = gpur_device_is_cuda(device) ? 0 : plan->pinned_bytes;
     const int64_t beside = plan->feed_bytes + plan->batch_bytes + staging, room = available - beside;
-    const int64_t fits = rows_in(room, plan, checked);
-    if (plan->ring_bytes + plan->priority_bytes <= room)
+    const int64_t rings = plan->ring_bytes + plan->frame_ring_bytes + plan->priority_bytes;
+    if (rings <= room)
         return GPUR_OK;
+    const int64_t fits = rows_in(room, rings, checked);
     if (fits < checked->update_size + checked->max_batch)
         return fail_beside_ring(plan, checked, device, available);
     return gpur_fail(GPUR_OUT_OF_MEMORY,
                      "a capacity of %" PRId64 " takes %" PRId64 " bytes of %s, %" PRId64
                      " more for the feed, a batch and staging; %" PRId64 " of %" PRId64
                      " are free: a capacity of %" PRId64 " fits",
-                     checked->capacity, plan->ring_bytes + plan->priority_bytes, gpur_device_name(device), beside,
-                     available, total, fits);
+                     checked->capacity, rings, gpur_device_name(device), beside, available, total, fits);
 }
 
 gpur_status gpur_replay_plan_bytes(const gpur_replay_config *config, gpur_replay_plan *given)
@@ -97,6 +114,7 @@ gpur_status gpur_replay_plan_bytes(const gpur_replay_config *config, gpur_replay
     gpur_replay_config checked;
     gpur_schema schema;
     GPUR_TRY(gpur_replay_config_check(config, &checked, &schema));
-    const gpur_replay_plan plan = gpur_plan(&checked, &schema);
+    const gpur_storage storage = gpur_storage_of(&checked, &schema);
+    const gpur_replay_plan plan = gpur_plan(&checked, &schema, &storage);
     return gpur_sized_write(given, &plan, sizeof plan, "gpur_replay_plan");
 }

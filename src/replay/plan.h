@@ -4,7 +4,7 @@
 #define GPUR_REPLAY_PLAN_H
 
 #include "device/device.h"
-#include "replay/schema.h"
+#include "replay/storage.h"
 
 enum {
     GPUR_WINDOW_BYTES = 256, /* the visible window has an allocation's granule to itself */
@@ -12,7 +12,7 @@ enum {
 };
 
 /* `checked` and `schema` as gpur_replay_config_check leaves them. */
-gpur_replay_plan gpur_plan(const gpur_replay_config *checked, const gpur_schema *schema);
+gpur_replay_plan gpur_plan(const gpur_replay_config *checked, const gpur_schema *schema, const gpur_storage *storage);
 
 /* Refuses a plan that is larger than the device has free, with the capacity that would fit, or with what leaves room
  * for none. */
@@ -23,10 +23,11 @@ typedef struct gpur_batch_layout {
     gpur_field_info arrays[GPUR_MAX_ARRAYS]; /* (count) with `offset` from the start of the batch's memory */
     int32_t count;
     int32_t discount, weight, id; /* indices */
+    int64_t links;                /* (rows, links of a row) where those of the drawn rows lie; none: the end */
     int64_t bytes;                /* of the whole batch */
 } gpur_batch_layout;
 
-/* For `rows` rows. Every array is aligned to 256 bytes. */
-gpur_batch_layout gpur_batch_lay_out(const gpur_schema *schema, int64_t rows);
+/* For `rows` rows of so many links. Every array is aligned to 256 bytes. */
+gpur_batch_layout gpur_batch_lay_out(const gpur_schema *schema, int32_t links, int64_t rows);
 
 #endif

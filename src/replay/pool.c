@@ -30,13 +30,15 @@ static void pool_destroy(gpur_pool *pool)
     gpur_device_release(device);
 }
 
-gpur_status gpur_pool_create(gpur_device *device, const gpur_schema *schema, int64_t max_batch, gpur_pool **out)
+gpur_status gpur_pool_create(gpur_device *device, const gpur_schema *schema, int32_t links, int64_t max_batch,
+                             gpur_pool **out)
 {
     gpur_pool *const pool = gpur_host_alloc(device, sizeof *pool);
     if (!pool)
         return gpur_fail(GPUR_OUT_OF_MEMORY, "no memory for a pool of batches of %zu bytes", sizeof *pool);
     pool->device = device;
     pool->schema = *schema;
+    pool->links = links;
     pool->max_batch = max_batch;
     gpur_device_hold(device);
     const gpur_status status = pool_build(pool);
@@ -83,7 +85,7 @@ static gpur_status batch_build(gpur_batch *batch, gpur_pool *pool, int64_t rows)
     void *memory = NULL;
     batch->pool = pool;
     batch->rows = rows;
-    batch->layout = gpur_batch_lay_out(&pool->schema, rows);
+    batch->layout = gpur_batch_lay_out(&pool->schema, pool->links, rows);
     GPUR_TRY(gpur_memory_alloc(pool->device, batch->layout.bytes, "a batch", &memory));
     batch->memory = memory;
     GPUR_TRY(gpur_event_create(pool->device, &batch->filled));

@@ -9,6 +9,7 @@
 
 #include "device/device.h"
 #include "gpureplay/batch.h"
+#include "replay/drawing.h"
 #include "replay/plan.h"
 
 #include <pthread.h>
@@ -17,6 +18,7 @@
 typedef struct gpur_pool {
     gpur_device *device; /* held */
     gpur_schema schema;
+    int32_t links; /* of a row; 0: packed */
     int64_t max_batch;
     pthread_mutex_t lock;
     gpur_stream *reader;  /* for gpur_batch_read */
@@ -33,15 +35,16 @@ struct gpur_batch {
     gpur_batch_layout layout; /* for `rows` rows */
     int64_t rows, count;      /* allocated, drawn */
     atomic_int references;
-    gpur_event *filled;    /* on the consumer stream */
-    gpur_event *returned;  /* on `returns`: the last user's reads */
-    gpur_gather_args args; /* that fill all of it; batch 0 until they have been made */
+    gpur_event *filled;              /* on the consumer stream */
+    gpur_event *returned;            /* on `returns`: the last user's reads */
+    gpur_drawing drawing;            /* that fills all of it; of no rows until it has been made */
     void *readers[GPUR_MAX_READERS]; /* (reader_count) users' streams that may read it; under the pool's lock */
     int32_t reader_count;
     int was_handed_out; /* `returned` must be waited for */
 };
 
-gpur_status gpur_pool_create(gpur_device *device, const gpur_schema *schema, int64_t max_batch, gpur_pool **pool);
+gpur_status gpur_pool_create(gpur_device *device, const gpur_schema *schema, int32_t links, int64_t max_batch,
+                             gpur_pool **pool);
 
 /* The replay's end: the pool goes with the last batch. Takes NULL. */
 void gpur_pool_close(gpur_pool *pool);

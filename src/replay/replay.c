@@ -9,16 +9,17 @@
 
 static gpur_status replay_build(gpur_replay *replay)
 {
-    const gpur_replay_plan plan = gpur_plan(&replay->config, &replay->schema);
+    const gpur_replay_plan plan = gpur_plan(&replay->config, &replay->schema, &replay->storage);
     gpur_device *const device = replay->device;
     const int64_t id_bytes = 2 * replay->config.max_batch * (int64_t)sizeof *replay->ids;
     GPUR_TRY(gpur_plan_check_fits(&plan, &replay->config, device));
     GPUR_TRY(gpur_fair_lock_open(&replay->turn, "a replay"));
-    GPUR_TRY(gpur_intake_build(&replay->intake, device, &replay->config, &replay->schema, &plan));
+    GPUR_TRY(gpur_intake_build(&replay->intake, device, &replay->config, &replay->storage, &plan));
     GPUR_TRY(gpur_event_create(device, &replay->done[0]));
     GPUR_TRY(gpur_event_create(device, &replay->done[1]));
     GPUR_TRY(gpur_pinned_alloc(device, id_bytes, "injected ids", (void **)&replay->ids));
-    return gpur_pool_create(device, &replay->schema, replay->config.max_batch, &replay->pool);
+    return gpur_pool_create(device, &replay->schema, 2 * replay->storage.linking.stack, replay->config.max_batch,
+                            &replay->pool);
 }
 
 gpur_status gpur_replay_create(gpur_device *device, const gpur_replay_config *config, gpur_replay **out)
@@ -36,6 +37,7 @@ gpur_status gpur_replay_create(gpur_device *device, const gpur_replay_config *co
     replay->device = device;
     replay->config = checked;
     replay->schema = schema;
+    replay->storage = gpur_storage_of(&checked, &schema);
     const gpur_status status = replay_build(replay);
     if (status != GPUR_OK) {
         gpur_replay_destroy(replay);
@@ -112,6 +114,7 @@ gpur_status gpur_replay_get_stats(gpur_replay *replay, gpur_replay_stats *given)
     stats.wait_seconds = intake->wait_seconds;
     stats.append_seconds = intake->busy_seconds + intake->wait_seconds;
     stats.bytes_fed = intake->feed.bytes;
+    stats.frames_stored = intake->frames.head;
     gpur_intake_unlock(intake);
     stats.draws = atomic_load(&replay->drawn);
     gpur_pool_count(replay->pool, &stats.batches_alive, &stats.batches_made);

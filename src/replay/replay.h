@@ -11,8 +11,9 @@
 struct gpur_replay {
     gpur_device *device; /* held */
     gpur_replay_config config;
-    gpur_schema schema;
-    gpur_intake intake; /* writers' side: its lock covers feed and window */
+    gpur_schema schema;   /* as it was given */
+    gpur_storage storage; /* what lies in the rings */
+    gpur_intake intake;   /* writers' side: its lock covers feed and window */
     gpur_pool *pool;
 
     gpur_fair_lock turn;   /* consumers' side: from gpur_consumer_begin to gpur_consumer_end */

@@ -37,20 +37,24 @@ static gpur_status prepare(gpur_replay *replay, gpur_batch *batch)
         .discount = batch->layout.discount < schema->count ? NULL : gpur_batch_array(batch, batch->layout.discount),
         .source = gpur_source_has_priorities(replay->config.index_source) ? GPUR_SOURCE_IDS
                                                                           : replay->config.index_source,
+        .links = (uint32_t *)(void *)(batch->memory + batch->layout.links),
         .ids = gpur_batch_array(batch, batch->layout.id), /* where injected ids, or those drawn by priority, are put */
         .seed = replay->config.seed,
     };
-    return gpur_draw_prepare(replay, &request, &batch->args);
+    return gpur_drawing_prepare(replay, &request, &batch->drawing);
 }
 
+/* Ids are drawn with the intake's lock held. */
 static gpur_status launch_gather(gpur_replay *replay, gpur_batch *batch, int32_t source, gpur_stream *stream)
 {
-    if (batch->args.batch == 0)
+    gpur_gather_args *const rows = &batch->drawing.rows;
+    if (rows->batch == 0)
         GPUR_TRY(prepare(replay, batch));
-    batch->args.batch = batch->count;
-    batch->args.source = source;
-    batch->args.step_value = (uint64_t)replay->draws;
-    return gpur_launch_gather(stream, gpur_draw_grid(replay, batch->count), &batch->args);
+    rows->batch = batch->count;
+    rows->source = source;
+    rows->step_value = (uint64_t)replay->draws;
+    return (source == GPUR_SOURCE_IDS ? gpur_drawing_launch_locked : gpur_drawing_launch)(replay, stream,
+                                                                                          &batch->drawing);
 }
 
 static gpur_status draw_and_gather(gpur_replay *replay, gpur_batch *batch, gpur_stream *stream)

@@ -4,16 +4,28 @@
 #include <assert.h>
 #include <string.h>
 
-gpur_status gpur_staging_build(gpur_staging *staging, gpur_device *device, int32_t count, int64_t block_rows,
-                               int64_t pitch)
+static void describe(gpur_staging *staging, const gpur_replay_config *config, const gpur_storage *storage)
+{
+    staging->block_rows = config->update_size;
+    staging->pitch = storage->rows.pitch;
+    staging->block_frames = storage->linking.block_frames;
+    staging->frame_pitch = storage->linking.pitch;
+    staging->row_frames = storage->linking.per_row;
+}
+
+gpur_status gpur_staging_build(gpur_staging *staging, gpur_device *device, const gpur_replay_config *config,
+                               const gpur_storage *storage)
 {
     staging->device = device;
-    staging->block_rows = block_rows;
-    staging->pitch = pitch;
-    GPUR_TRY(gpur_pinned_alloc(device, count * block_rows * pitch, "staging blocks", (void **)&staging->memory));
+    describe(staging, config, storage);
+    const int64_t row_bytes = staging->block_rows * staging->pitch;
+    const int64_t frame_bytes = staging->block_frames * staging->frame_pitch;
+    const int64_t count = config->staging_blocks;
+    GPUR_TRY(gpur_pinned_alloc(device, count * (row_bytes + frame_bytes), "staging blocks", (void **)&staging->memory));
     for (int32_t i = 0; i < count; i++) {
         gpur_block *const block = &staging->blocks[i];
-        block->rows = staging->memory + i * block_rows * pitch;
+        block->rows = staging->memory + i * row_bytes;
+        block->frames = staging->memory + count * row_bytes + i * frame_bytes;
         GPUR_TRY(gpur_event_create(device, &block->copied));
         gpur_queue_push(&staging->spare, block);
         staging->count++;
@@ -53,10 +65,36 @@ gpur_block *gpur_staging_take_idle(gpur_staging *staging)
     return NULL;
 }
 
+int gpur_block_has_room(const gpur_staging *staging, const gpur_block *block)
+{
+    return block->filled < staging->block_rows && block->frames_filled + staging->row_frames <= staging->block_frames;
+}
+
+void gpur_block_clear(gpur_block *block)
+{
+    block->filled = block->fed = 0;
+    block->frames_filled = block->frames_fed = 0;
+}
+
+/* In a block with this much of it taken. */
+static int64_t sure_rows(const gpur_staging *staging, int64_t rows, int64_t frames)
+{
+    const int64_t by_rows = staging->block_rows - rows;
+    if (staging->row_frames == 0)
+        return by_rows;
+    const int64_t by_frames = (staging->block_frames - frames) / staging->row_frames;
+    return by_rows < by_frames ? by_rows : by_frames;
+}
+
+int64_t gpur_staging_block_room(const gpur_staging *staging)
+{
+    return sure_rows(staging, 0, 0);
+}
+
 int64_t gpur_staging_room(const gpur_staging *staging)
 {
-    int64_t rows = staging->open ? staging->block_rows - staging->open->filled : 0;
+    int64_t rows = staging->open ? sure_rows(staging, staging->open->filled, staging->open->frames_filled) : 0;
     for (int32_t i = 0; i < staging->spare.count && gpur_event_done(staging->spare.blocks[i]->copied); i++)
-        rows += staging->block_rows;
+        rows += gpur_staging_block_room(staging);
     return rows;
 }

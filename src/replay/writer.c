@@ -19,12 +19,36 @@ gpur_status gpur_writer_config_init(gpur_writer_config *config, uint64_t size)
     return gpur_sized_write(config, &defaults, sizeof defaults, "gpur_writer_config");
 }
 
+/* Of a field of the schema. */
+static int64_t place_of(const gpur_storage *storage, int32_t field)
+{
+    const int32_t stored = field < 0 ? -1 : storage->stored[field];
+    return stored < 0 ? -1 : storage->rows.fields[stored].offset;
+}
+
+static gpur_row_places find_places(const gpur_storage *storage, const gpur_step_fields *f)
+{
+    const gpur_row_places places = {
+        .reward = place_of(storage, f->reward),
+        .next_obs = place_of(storage, f->next_obs),
+        .terminated = place_of(storage, f->terminated),
+        .truncated = place_of(storage, f->truncated),
+        .discount = place_of(storage, f->discount),
+        .previous = place_of(storage, f->previous),
+        .links = storage->links < 0 ? -1 : storage->rows.fields[storage->links].offset,
+    };
+    return places;
+}
+
 static gpur_status writer_build(gpur_writer *writer)
 {
     gpur_replay *const replay = writer->replay;
     writer->fields = gpur_step_fields_find(&replay->schema);
-    return gpur_kept_build(&writer->kept, replay->device, writer->config.num_envs, replay->config.n_step,
-                           &writer->fields, &replay->schema);
+    writer->places = find_places(&replay->storage, &writer->fields);
+    GPUR_TRY(gpur_kept_build(&writer->kept, replay->device, writer->config.num_envs, replay->config.n_step,
+                             &writer->fields, &replay->schema, &replay->storage));
+    return gpur_history_build(&writer->history, replay->device, &replay->storage, writer->config.num_envs,
+                              writer->config.input, replay->config.n_step);
 }
 
 /* A step under GPUR_WHEN_FULL_ERROR takes all rows or none, and must not wait for room that can never be there: of
@@ -32,12 +56,16 @@ static gpur_status writer_build(gpur_writer *writer)
 static gpur_status check_envs(const gpur_replay *replay, int64_t num_envs)
 {
     const gpur_replay_config *const c = &replay->config;
-    const int64_t room = (c->staging_blocks - 1) * c->update_size, n_step = c->n_step;
+    const int64_t room = (c->staging_blocks - 1) * gpur_staging_block_room(&replay->intake.staging);
+    const int64_t n_step = c->n_step;
     GPUR_REQUIRE(num_envs >= 1, "num_envs is %" PRId64 "; it must be 1 or more", num_envs);
     GPUR_REQUIRE(c->when_full == GPUR_WHEN_FULL_WAIT || num_envs * n_step <= room,
                  "num_envs is %" PRId64 "; under GPUR_WHEN_FULL_ERROR a step of all must fit in %" PRId64
-                 " rows, (staging_blocks - 1) x update_size, and may take n_step = %" PRId64 " of each",
-                 num_envs, room, n_step);
+                 " rows, %s, and may take n_step = %" PRId64 " of each",
+                 num_envs, room,
+                 c->layout == GPUR_PACKED ? "(staging_blocks - 1) x update_size"
+                                          : "those of staging_blocks - 1 blocks without a frame in common",
+                 n_step);
     return GPUR_OK;
 }
 
@@ -48,12 +76,20 @@ static gpur_status check(const gpur_replay *replay, const gpur_writer_config *co
                  "gpur_writer_config.autoreset is %d; it must be GPUR_AUTORESET_DISABLED (0), NEXT_STEP (1) or "
                  "SAME_STEP (2)",
                  (int)config->autoreset);
+    GPUR_REQUIRE(config->input == GPUR_INPUT_STACKS || config->input == GPUR_INPUT_FRAMES,
+                 "gpur_writer_config.input is %d; it must be GPUR_INPUT_STACKS (0) or GPUR_INPUT_FRAMES (1)",
+                 (int)config->input);
+    GPUR_REQUIRE(
+        config->input == GPUR_INPUT_STACKS || replay->config.layout == GPUR_LINKED,
+        "gpur_writer_config.input is GPUR_INPUT_FRAMES and the replay's layout GPUR_PACKED; stacks are made of "
+        "frames by the layout GPUR_LINKED alone");
     return GPUR_OK;
 }
 
 static void writer_free(gpur_writer *writer)
 {
     gpur_device *const device = writer->replay->device;
+    gpur_history_destroy(&writer->history);
     gpur_kept_destroy(&writer->kept);
     gpur_host_free(device, writer, sizeof *writer);
 }

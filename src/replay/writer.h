@@ -3,16 +3,44 @@
 #define GPUR_REPLAY_WRITER_H
 
 #include "gpureplay/writer.h"
+#include "kernels/value_copy.h"
+#include "replay/history.h"
 #include "replay/kept.h"
 #include "replay/replay.h"
+
+/* Bytes from the start of a row of the ring to what a step fills in; -1: there is no such field. */
+typedef struct gpur_row_places {
+    int64_t reward, next_obs, terminated, truncated, discount, previous, links;
+} gpur_row_places;
 
 struct gpur_writer {
     gpur_replay *replay; /* must outlive the writer */
     gpur_writer *next;   /* of the replay's writers */
     gpur_writer_config config;
     gpur_step_fields fields;
+    gpur_row_places places;
     gpur_kept kept;
+    gpur_history history; /* of a linked replay */
 };
+
+/* Observation of an environment in an array as it is given. */
+static inline const unsigned char *gpur_writer_obs(const gpur_writer *writer, const void *array, int64_t env)
+{
+    const int64_t linked = writer->history.input_bytes;
+    return (const unsigned char *)array + env * (linked > 0 ? linked : writer->kept.obs_bytes);
+}
+
+/* The observation after the environment's last step. */
+static inline void gpur_writer_observe(gpur_writer *writer, int64_t env, const unsigned char *obs)
+{
+    if (writer->history.newest)
+        gpur_history_add(&writer->history, env, obs);
+    else
+        gpur_move_value(gpur_kept_obs(&writer->kept, env), obs, writer->kept.obs_bytes);
+}
+
+/* Begins an episode of an environment with this observation. */
+void gpur_writer_begin(gpur_writer *writer, int64_t env, const unsigned char *obs);
 
 /* With the lock held: every episode from `first` to before `last` that is open ends as if truncated where it is. Its
  * pending steps become transitions; waits for blocks in use if `waits`. */

@@ -130,6 +130,16 @@ static gpur_status finish(gpur_intake *intake, gpur_status status, const gpur_ap
     return status;
 }
 
+/* Finished rows have no history, so that nobody could tell which of their frames are stored already. */
+static gpur_status check_packed(const gpur_replay *replay)
+{
+    GPUR_REQUIRE(replay->config.layout == GPUR_PACKED,
+                 "the replay's layout is GPUR_LINKED, which stores each frame of an episode once, and finished rows do "
+                 "not tell to which episode they belong: use gpur_writer_reset and gpur_writer_step_with, or "
+                 "GPUR_PACKED");
+    return GPUR_OK;
+}
+
 gpur_status gpur_writer_append(gpur_writer *writer, int64_t count, const void *rows, int64_t *appended)
 {
     rows_in in = {&gpur_source_packed, rows, count, 0, 0};
@@ -139,6 +149,7 @@ gpur_status gpur_writer_append(gpur_writer *writer, int64_t count, const void *r
     GPUR_REQUIRE(count >= 0, "count is %" PRId64 "; it must be 0 or more", count);
     GPUR_REQUIRE(rows || count == 0, "rows is NULL; it must be %" PRId64 " packed rows", count);
     gpur_replay *const replay = writer->replay;
+    GPUR_TRY(check_packed(replay));
     gpur_intake_lock(&replay->intake);
     gpur_intake_enter(&replay->intake);
     const gpur_append_clock clock = gpur_append_clock_begin(&replay->intake, count);
@@ -176,6 +187,7 @@ gpur_status gpur_writer_append_fields(gpur_writer *writer, int64_t count, const 
     GPUR_REQUIRE(count >= 0, "count is %" PRId64 "; it must be 0 or more", count);
     GPUR_REQUIRE(fields || count == 0, "fields is NULL; it must be %d pointers", (int)writer->replay->schema.count);
     gpur_replay *const replay = writer->replay;
+    GPUR_TRY(check_packed(replay));
     GPUR_TRY(gpur_native_check(replay->device, stream, 0));
     GPUR_TRY(place_of(replay, count, fields, &on_device));
     gpur_intake_lock(&replay->intake);
@@ -201,6 +213,7 @@ gpur_status gpur_writer_try_append_fields(gpur_writer *writer, int64_t count, co
     GPUR_REQUIRE(count >= 0, "count is %" PRId64 "; it must be 0 or more", count);
     GPUR_REQUIRE(fields || count == 0, "fields is NULL; it must be %d pointers", (int)writer->replay->schema.count);
     gpur_replay *const replay = writer->replay;
+    GPUR_TRY(check_packed(replay));
     for (int32_t f = 0; f < replay->schema.count && count > 0; f++)
         GPUR_REQUIRE(fields[f], "fields[%d], \"%s\", is NULL", (int)f, replay->schema.fields[f].name);
     gpur_status status = GPUR_WOULD_BLOCK;

@@ -2,6 +2,15 @@
 /* Beginning episodes, and ending those that are given up. */
 #include "replay/maker.h"
 
+void gpur_writer_begin(gpur_writer *writer, int64_t env, const unsigned char *obs)
+{
+    gpur_kept_begin(&writer->kept, env);
+    if (writer->history.newest)
+        gpur_history_begin(&writer->history, env, obs);
+    else
+        gpur_writer_observe(writer, env, obs);
+}
+
 int64_t gpur_writer_pending(const gpur_writer *writer, int64_t first, int64_t last)
 {
     int64_t rows = 0;
@@ -14,7 +23,7 @@ gpur_status gpur_writer_cut(gpur_writer *writer, int64_t first, int64_t last, in
 {
     gpur_maker maker = gpur_maker_begin(writer, gpur_writer_pending(writer, first, last), waits);
     for (int64_t env = first; env < last; env++) {
-        const gpur_ending ending = {gpur_kept_obs(&writer->kept, env), 0, 1};
+        const gpur_ending ending = {0, 1};
         GPUR_TRY(gpur_maker_make(&maker, env, writer->kept.episodes[env].pending, &ending));
     }
     return gpur_maker_end(&maker);
@@ -28,13 +37,12 @@ static gpur_status give_up(gpur_writer *writer, int64_t first, int64_t last)
     return gpur_writer_cut(writer, first, last, gpur_intake_waits(&writer->replay->intake));
 }
 
-static gpur_status begin(gpur_writer *writer, int64_t first, int64_t last, const unsigned char *obs)
+static gpur_status begin(gpur_writer *writer, int64_t first, int64_t last, const void *obs)
 {
-    const int64_t obs_bytes = writer->replay->schema.fields[writer->fields.obs].bytes;
     if (gpur_writer_pending(writer, first, last) > 0)
         GPUR_TRY(give_up(writer, first, last));
     for (int64_t env = first; env < last; env++)
-        gpur_kept_begin(&writer->kept, env, obs + (env - first) * obs_bytes);
+        gpur_writer_begin(writer, env, gpur_writer_obs(writer, obs, env - first));
     return GPUR_OK;
 }
 

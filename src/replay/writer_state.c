@@ -20,13 +20,18 @@ static int32_t list_arrays(const gpur_replay *replay, const gpur_writer *writer,
 {
     const gpur_step_fields fields = gpur_step_fields_find(&replay->schema);
     gpur_kept kept = {0};
-    gpur_kept_plan(&kept, 1, replay->config.n_step, &fields, &replay->schema);
+    gpur_history history = {0};
+    gpur_kept_plan(&kept, 1, replay->config.n_step, &fields, &replay->schema, &replay->storage);
+    gpur_history_plan(&history, &replay->storage, 1, GPUR_INPUT_STACKS, replay->config.n_step);
     if (writer)
-        kept = writer->kept;
+        kept = writer->kept, history = writer->history;
     const array all[] = {
         {"episodes", sizeof *kept.episodes, (unsigned char *)kept.episodes},
-        {"rewards", kept.n_step * (int64_t)sizeof *kept.rewards, (unsigned char *)kept.rewards},
-        {"steps", kept.n_step * kept.step_bytes, kept.values},
+        {"rewards", kept.room * (int64_t)sizeof *kept.rewards, (unsigned char *)kept.rewards},
+        {"steps", kept.room * kept.step_bytes, kept.values},
+        {"newest", history.room > 0 ? (int64_t)sizeof *history.newest : 0, (unsigned char *)history.newest},
+        {"places", history.room * (int64_t)sizeof *history.places, (unsigned char *)history.places},
+        {"frames", history.room * replay->storage.linking.frame_bytes, history.frames},
     };
     int32_t count = 0;
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)

@@ -8,7 +8,6 @@
 #include "replay/fold.h"
 
 #include <inttypes.h>
-#include <string.h>
 
 static int is_truncated(const gpur_step_input *in, int64_t env)
 {
@@ -18,6 +17,21 @@ static int is_truncated(const gpur_step_input *in, int64_t env)
 static int ends(const gpur_step_input *in, int64_t env)
 {
     return in->terminated[env] || is_truncated(in, env);
+}
+
+/* The array that has the observation after the environment's step. */
+static const void *last_obs(const gpur_writer *writer, const gpur_step_input *in, int64_t env)
+{
+    return ends(in, env) && writer->config.autoreset == GPUR_AUTORESET_SAME_STEP ? in->final_obs : in->next_obs;
+}
+
+static gpur_status check_stack(const gpur_writer *writer, const gpur_step_input *in, int64_t env)
+{
+    const void *const array = last_obs(writer, in, env);
+    if (writer->kept.episodes[env].state != GPUR_EPISODE_OPEN)
+        return GPUR_OK;
+    return gpur_history_check(&writer->history, env, gpur_writer_obs(writer, array, env),
+                              array == in->final_obs ? "final_obs" : "next_obs");
 }
 
 static gpur_status check_env(const gpur_writer *writer, const gpur_step_input *in, int32_t env)
@@ -37,7 +51,7 @@ static gpur_status check_env(const gpur_writer *writer, const gpur_step_input *i
                  "final_obs is NULL and environment %d ended; under GPUR_AUTORESET_SAME_STEP it must have the last "
                  "observation of each episode that ended",
                  (int)env);
-    return GPUR_OK;
+    return writer->history.newest ? check_stack(writer, in, env) : GPUR_OK;
 }
 
 static gpur_status check_extras(const gpur_writer *writer, const gpur_step_input *in)
@@ -90,45 +104,36 @@ static void keep(gpur_writer *writer, const gpur_step_input *in, int64_t env)
         if (field->field == writer->fields.obs)
             continue;
         const void *const from = field->field == writer->fields.action ? in->action : in->extras[field->field];
-        memcpy(values + field->offset, (const unsigned char *)from + env * field->bytes, (size_t)field->bytes);
+        gpur_move_value(values + field->offset, (const unsigned char *)from + env * field->bytes, field->bytes);
     }
-    kept->rewards[env * kept->n_step + episode->steps % kept->n_step] = reward;
+    kept->rewards[env * kept->room + (episode->steps & (kept->room - 1))] = reward;
     episode->steps++;
     episode->pending++;
 }
 
-static const unsigned char *obs_of(const gpur_writer *writer, const void *array, int64_t env)
+static void end(gpur_writer *writer, const gpur_step_input *in, int64_t env)
 {
-    return (const unsigned char *)array + env * writer->kept.fields[0].bytes;
-}
-
-/* What the next step starts from. */
-static void advance(gpur_writer *writer, const gpur_step_input *in, int64_t env)
-{
-    gpur_kept *const kept = &writer->kept;
-    const unsigned char *const obs = obs_of(writer, in->next_obs, env);
     const int32_t autoreset = writer->config.autoreset;
-    if (!ends(in, env))
-        memcpy(gpur_kept_obs(kept, env), obs, (size_t)kept->fields[0].bytes);
-    else if (autoreset == GPUR_AUTORESET_SAME_STEP)
-        gpur_kept_begin(kept, env, obs);
+    gpur_episode *const episode = &writer->kept.episodes[env];
+    if (autoreset == GPUR_AUTORESET_SAME_STEP)
+        gpur_writer_begin(writer, env, gpur_writer_obs(writer, in->next_obs, env));
     else
-        kept->episodes[env].state = autoreset == GPUR_AUTORESET_NEXT_STEP ? GPUR_EPISODE_ENDED : GPUR_EPISODE_NONE;
+        episode->state = autoreset == GPUR_AUTORESET_NEXT_STEP ? GPUR_EPISODE_ENDED : GPUR_EPISODE_NONE;
 }
 
 static gpur_status step_env(gpur_writer *writer, gpur_maker *maker, const gpur_step_input *in, int64_t env)
 {
     const int32_t due = due_of(writer, in, env);
-    const void *const last =
-        ends(in, env) && writer->config.autoreset == GPUR_AUTORESET_SAME_STEP ? in->final_obs : in->next_obs;
+    const gpur_ending ending = {in->terminated[env], (uint8_t)is_truncated(in, env)};
     if (writer->kept.episodes[env].state != GPUR_EPISODE_OPEN) {
-        gpur_kept_begin(&writer->kept, env, obs_of(writer, in->next_obs, env));
+        gpur_writer_begin(writer, env, gpur_writer_obs(writer, in->next_obs, env));
         return GPUR_OK;
     }
-    const gpur_ending ending = {obs_of(writer, last, env), in->terminated[env], (uint8_t)is_truncated(in, env)};
     keep(writer, in, env);
+    gpur_writer_observe(writer, env, gpur_writer_obs(writer, last_obs(writer, in, env), env));
     GPUR_TRY(gpur_maker_make(maker, env, due, &ending));
-    advance(writer, in, env);
+    if (ends(in, env))
+        end(writer, in, env);
     return GPUR_OK;
 }
 

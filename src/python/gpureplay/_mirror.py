@@ -11,7 +11,7 @@ from ctypes import POINTER, c_char, c_char_p, c_double, c_float, c_int32, c_int6
 from typing import Any, Union
 
 MAX_FIELDS, MAX_DIMS, MAX_NAME, MAX_LAYERS, MAX_READERS, MAX_HOST_BATCHES = 16, 6, 32, 8, 8, 16
-LAUNCH_STEPS, MAX_N_STEP = 256, 64
+LAUNCH_STEPS, MAX_N_STEP, MAX_STACK = 256, 64, 16
 
 OK, INVALID_ARGUMENT, OUT_OF_MEMORY, TOO_FEW, WOULD_BLOCK, UNAVAILABLE, DEVICE_ERROR = 0, 1, 2, 3, 4, 5, -1
 FILE_ERROR, INTERRUPTED = 6, 7
@@ -22,6 +22,10 @@ WEIGHT_NORM_BATCH, WEIGHT_NORM_MEMORY, WEIGHT_NORM_NONE = 0, 1, 2
 FEED_COPY, FEED_SCATTER = 0, 1
 FLUSH_AUTO, FLUSH_MANUAL = 0, 1
 WHEN_FULL_WAIT, WHEN_FULL_ERROR = 0, 1
+PACKED, LINKED = 0, 1
+STACK_FIRST, STACK_LAST = 0, 1
+PAD_ZERO, PAD_REPEAT = 0, 1
+INPUT_STACKS, INPUT_FRAMES = 0, 1
 AUTORESET_DISABLED, AUTORESET_NEXT_STEP, AUTORESET_SAME_STEP = 0, 1, 2
 LINEAR, RELU, TANH = 0, 1, 2
 DENSE, CONV = 0, 1
@@ -109,7 +113,8 @@ class ReplayConfig(Sized):
         *_members(c_int32, "prioritized weight_norm"),
         *_members(c_float, "alpha priority_offset"),
         ("beta", Schedule),
-        *_members(c_int32, "n_step reserved"),
+        *_members(c_int32, "n_step layout frame_stack stack_axis stack_pad reserved"),
+        ("frame_slack", c_int64),
     ]
 
 
@@ -118,7 +123,7 @@ class ReplayPlan(Sized):
     _fields_ = [
         ("size", c_uint64),
         *_members(c_int64, "row_bytes row_pitch ring_bytes feed_bytes pinned_bytes batch_bytes device_bytes"),
-        ("priority_bytes", c_int64),
+        *_members(c_int64, "priority_bytes frames frame_bytes frame_pitch frame_ring_bytes frame_reach"),
     ]
 
 
@@ -129,7 +134,7 @@ class ReplayStats(Sized):
         *_members(c_int64, "first_id visible appended published evicted blocks episodes_cut draws batches_alive"),
         *_members(c_int64, "batches_made waits"),
         *_members(c_double, "wait_seconds append_seconds"),
-        ("bytes_fed", c_int64),
+        *_members(c_int64, "bytes_fed frames_stored"),
     ]
 
 
@@ -146,7 +151,7 @@ class PriorityStats(Sized):
 
 class WriterConfig(Sized):
     c_name = "gpur_writer_config"
-    _fields_ = [("size", c_uint64), *_members(c_int32, "num_envs autoreset")]
+    _fields_ = [("size", c_uint64), *_members(c_int32, "num_envs autoreset input reserved")]
 
 
 class StepInput(Sized):

@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: MIT */
+#include "replay/frame_log.h"
+
+gpur_status gpur_frame_log_build(gpur_frame_log *log, gpur_device *device, const gpur_linking *linking, int64_t rows)
+{
+    if (linking->stack == 0)
+        return GPUR_OK;
+    log->device = device;
+    log->group_rows = linking->group_rows;
+    log->frames = linking->frames;
+    log->reach = linking->reach;
+    log->room = rows / log->group_rows + 2;
+    const size_t bytes = (size_t)log->room * sizeof *log->groups;
+    log->groups = gpur_host_alloc(device, bytes);
+    return log->groups ? GPUR_OK
+                       : gpur_fail(GPUR_OUT_OF_MEMORY, "no memory to note which frames are linked, %zu bytes", bytes);
+}
+
+void gpur_frame_log_destroy(gpur_frame_log *log)
+{
+    if (log->groups)
+        gpur_host_free(log->device, log->groups, (size_t)log->room * sizeof *log->groups);
+}
+
+void gpur_frame_log_note(gpur_frame_log *log, int64_t head, int64_t oldest)
+{
+    if (log->in_group == log->group_rows) {
+        log->place = log->place + 1 == log->room ? 0 : log->place + 1;
+        log->in_group = 0;
+    }
+    gpur_frame_group *const group = &log->groups[log->place];
+    if (log->in_group++ == 0)
+        group->first = head, group->oldest = oldest;
+    else if (oldest < group->oldest)
+        group->oldest = oldest;
+    log->rows++;
+}
+
+/* A group goes as a whole, so that it does not matter which of its rows links to what is overwritten. */
+int64_t gpur_frame_log_keep(const gpur_frame_log *log, int64_t first, int64_t head)
+{
+    const int64_t lost = head - log->frames; /* frames before this one are overwritten */
+    if (!log->groups || lost <= 0)
+        return first;
+    int64_t keep = first;
+    for (int64_t g = first / log->group_rows; g * log->group_rows < log->rows; g++) {
+        const gpur_frame_group *const group = &log->groups[g % log->room];
+        if (group->first - log->reach >= lost)
+            break;
+        if (group->oldest < lost)
+            keep = (g + 1) * log->group_rows;
+    }
+    return keep;
+}
