@@ -7,7 +7,9 @@
  *   publish   the consumer stream waits for the copy, and the window takes the rows in
  *
  * Everything is decided by the order of calls, never by what is done already, so a run can be repeated bit by bit. Ids
- * count up in the order of reserving; the row of an id lies in slot id % capacity. Not locked: the intake is.
+ * count up in the order of reserving; the row of an id lies in slot id % capacity. Frames of a linked replay likewise:
+ * they come with their rows, and rows leave also when a frame that they link to is to be overwritten. Not locked: the
+ * intake is.
  */
 #ifndef GPUR_REPLAY_FEED_H
 #define GPUR_REPLAY_FEED_H
