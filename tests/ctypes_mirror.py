@@ -3,20 +3,21 @@
 that prints the compiler's layout."""
 
 import ctypes
-import importlib.util
+import importlib
 import sys
+import types
 from pathlib import Path
 
-MIRROR = Path(__file__).resolve().parent.parent / "src/python/gpureplay/_mirror.py"
+PACKAGE = Path(__file__).resolve().parent.parent / "src/python/gpureplay"
 
 
 def load_mirror():
-    """The module alone, of the package nothing else: it needs the standard library only."""
+    """Module and structs alone, of the package nothing else: they need the standard library only."""
     sys.dont_write_bytecode = True  # beside the sources
-    spec = importlib.util.spec_from_file_location("gpureplay_mirror", MIRROR)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    bare = types.ModuleType("gpureplay_bare")
+    bare.__path__ = [str(PACKAGE)]
+    sys.modules[bare.__name__] = bare
+    return importlib.import_module("gpureplay_bare._mirror")
 
 
 mirror = load_mirror()

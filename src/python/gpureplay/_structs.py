@@ -1,0 +1,248 @@
+# SPDX-License-Identifier: MIT
+"""The C API's constants and structs in ctypes; _mirror.py, which has them too, adds its functions.
+
+Needs the standard library alone. The headers under include/gpureplay/ are the documentation; a test holds every struct,
+member and constant here against them.
+"""
+
+import ctypes
+from ctypes import POINTER, c_char, c_char_p, c_double, c_float, c_int32, c_int64, c_uint64, c_void_p
+from typing import Any
+
+MAX_FIELDS, MAX_DIMS, MAX_NAME, MAX_LAYERS, MAX_READERS, MAX_HOST_BATCHES = 16, 6, 32, 8, 8, 16
+LAUNCH_STEPS, MAX_N_STEP, MAX_STACK = 256, 64, 16
+
+OK, INVALID_ARGUMENT, OUT_OF_MEMORY, TOO_FEW, WOULD_BLOCK, UNAVAILABLE, DEVICE_ERROR = 0, 1, 2, 3, 4, 5, -1
+FILE_ERROR, INTERRUPTED = 6, 7
+EXECUTOR_INLINE, EXECUTOR_THREAD = 0, 1
+FLOAT32, FLOAT16, UINT8, INT32, INT64, BOOL = 1, 2, 3, 4, 5, 6
+UNIFORM, UNIFORM_DISTINCT, PRIORITIZED, PRIORITIZED_PLAIN = 0, 1, 3, 4
+WEIGHT_NORM_BATCH, WEIGHT_NORM_MEMORY, WEIGHT_NORM_NONE = 0, 1, 2
+FEED_COPY, FEED_SCATTER = 0, 1
+FLUSH_AUTO, FLUSH_MANUAL = 0, 1
+WHEN_FULL_WAIT, WHEN_FULL_ERROR = 0, 1
+PACKED, LINKED = 0, 1
+STACK_FIRST, STACK_LAST = 0, 1
+PAD_ZERO, PAD_REPEAT = 0, 1
+INPUT_STACKS, INPUT_FRAMES = 0, 1
+AUTORESET_DISABLED, AUTORESET_NEXT_STEP, AUTORESET_SAME_STEP = 0, 1, 2
+LINEAR, RELU, TANH = 0, 1, 2
+DENSE, CONV = 0, 1
+CHW, HWC = 0, 1
+HEAD_Q, HEAD_DUELING, HEAD_SOFTMAX_VALUE, HEAD_TANH_ACTION = 0, 1, 2, 3
+INIT_FAN_IN, INIT_GLOROT, INIT_NORMAL = 0, 1, 2
+LOSS_HUBER, LOSS_SQUARED = 0, 1
+ADAM, RMSPROP_TF, RMSPROP_KERAS2, RMSPROP_TORCH, RMSPROP_DEEPMIND = 0, 1, 2, 3, 4
+MATH_FP32, MATH_TF32, MATH_BF16 = 0, 1, 2
+ACT_LATEST, ACT_PREVIOUS, ACT_TARGET = 0, 1, 2
+WEIGHTS_ONLINE, WEIGHTS_TARGET, WEIGHTS_GRADIENT = 0, 1, 2
+
+
+def _members(kind: Any, names: str) -> list[tuple[str, Any]]:
+    return [(name, kind) for name in names.split()]
+
+
+class Struct(ctypes.Structure):
+    """A struct of the library's, by its name there."""
+
+    c_name = ""
+
+
+class Sized(Struct):
+    """A config or info struct, which begins with its own size."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.size = ctypes.sizeof(self)
+
+
+class DeviceConfig(Sized):
+    c_name = "gpur_device_config"
+    _fields_ = [
+        ("size", c_uint64),
+        *_members(c_int32, "threads executor"),
+        *_members(c_void_p, "stream log log_user alloc release alloc_user"),
+    ]
+
+
+class DeviceInfo(Sized):
+    c_name = "gpur_device_info"
+    _fields_ = [
+        ("size", c_uint64),
+        ("name", c_char * 32),
+        ("description", c_char * 128),
+        *_members(c_int32, "is_cuda threads"),
+        *_members(c_int64, "memory_total memory_free memory_used"),
+    ]
+
+
+class Field(Struct):
+    c_name = "gpur_field"
+    _fields_ = [("name", c_char_p), ("dtype", c_int32), ("shape", c_int32 * MAX_DIMS)]
+
+
+class FieldInfo(Sized):
+    c_name = "gpur_field_info"
+    _fields_ = [
+        ("size", c_uint64),
+        ("name", c_char * MAX_NAME),
+        *_members(c_int32, "dtype dims"),
+        ("shape", c_int32 * MAX_DIMS),
+        *_members(c_int64, "offset bytes"),
+    ]
+
+
+class Schedule(Struct):
+    c_name = "gpur_schedule"
+    _fields_ = [*_members(c_float, "first last"), *_members(c_int64, "begin steps")]
+
+
+class ReplayConfig(Sized):
+    c_name = "gpur_replay_config"
+    _fields_ = [
+        ("size", c_uint64),
+        ("capacity", c_int64),
+        ("fields", POINTER(Field)),
+        *_members(c_int32, "field_count index_source"),
+        ("update_size", c_int64),
+        *_members(c_int32, "staging_blocks feed flush when_full"),
+        *_members(c_int64, "min_size max_batch"),
+        *_members(c_float, "gamma reward_clip"),
+        ("seed", c_uint64),
+        *_members(c_int32, "prioritized weight_norm"),
+        *_members(c_float, "alpha priority_offset"),
+        ("beta", Schedule),
+        *_members(c_int32, "n_step layout frame_stack stack_axis stack_pad reserved"),
+        ("frame_slack", c_int64),
+    ]
+
+
+class ReplayPlan(Sized):
+    c_name = "gpur_replay_plan"
+    _fields_ = [
+        ("size", c_uint64),
+        *_members(c_int64, "row_bytes row_pitch ring_bytes feed_bytes pinned_bytes batch_bytes device_bytes"),
+        *_members(c_int64, "priority_bytes frames frame_bytes frame_pitch frame_ring_bytes frame_reach"),
+    ]
+
+
+class ReplayStats(Sized):
+    c_name = "gpur_replay_stats"
+    _fields_ = [
+        ("size", c_uint64),
+        *_members(c_int64, "first_id visible appended published evicted blocks episodes_cut draws batches_alive"),
+        *_members(c_int64, "batches_made waits"),
+        *_members(c_double, "wait_seconds append_seconds"),
+        *_members(c_int64, "bytes_fed frames_stored"),
+    ]
+
+
+class PriorityStats(Sized):
+    c_name = "gpur_priority_stats"
+    _fields_ = [
+        ("size", c_uint64),
+        *_members(c_float, "alpha beta"),
+        ("total", c_double),
+        *_members(c_float, "max_priority min_priority"),
+        *_members(c_int64, "drawable updates stale invalid"),
+    ]
+
+
+class WriterConfig(Sized):
+    c_name = "gpur_writer_config"
+    _fields_ = [("size", c_uint64), *_members(c_int32, "num_envs autoreset input reserved")]
+
+
+class StepInput(Sized):
+    c_name = "gpur_step_input"
+    _fields_ = [
+        ("size", c_uint64),
+        *_members(c_void_p, "action reward next_obs terminated truncated final_obs extras"),
+    ]
+
+
+class Layer(Struct):
+    c_name = "gpur_layer"
+    _fields_ = _members(c_int32, "kind units activation kernel stride padding")
+
+
+class NetworkConfig(Struct):
+    c_name = "gpur_network_config"
+    _fields_ = [
+        ("trunk", Layer * MAX_LAYERS),
+        *_members(c_int32, "trunk_count head hidden hidden_activation outputs init"),
+        *_members(c_float, "init_scale input_scale"),
+        ("input_layout", c_int32),
+    ]
+
+
+class OptimizerConfig(Struct):
+    c_name = "gpur_optimizer_config"
+    _fields_ = [
+        *_members(c_int32, "kind centered"),
+        ("learning_rate", Schedule),
+        *_members(c_float, "beta1 beta2 decay momentum epsilon clip_norm clip_value"),
+    ]
+
+
+class LearnerConfig(Sized):
+    c_name = "gpur_learner_config"
+    _fields_ = [
+        ("size", c_uint64),
+        ("network", NetworkConfig),
+        ("optimizer", OptimizerConfig),
+        *_members(c_int32, "double_dqn loss"),
+        ("huber_delta", c_float),
+        ("index_source", c_int32),
+        *_members(c_int64, "batch_size target_period"),
+        *_members(c_int32, "target_copy_first act max_act_batch math unroll reserved"),
+        ("exploration", Schedule),
+        ("seed", c_uint64),
+        *_members(c_int32, "host_batches deterministic"),
+        ("beta", Schedule),
+    ]
+
+
+class LearnerStats(Sized):
+    c_name = "gpur_learner_stats"
+    _fields_ = [
+        ("size", c_uint64),
+        *_members(c_int64, "steps steps_enqueued skipped target_copies"),
+        *_members(c_float, "loss mean_loss mean_q gradient_norm learning_rate reserved"),
+        ("steps_per_second", c_double),
+        *_members(c_int64, "device_bytes acts invalid_actions pinned_bytes"),
+    ]
+
+
+class WeightInfo(Sized):
+    c_name = "gpur_weight_info"
+    _fields_ = [
+        ("size", c_uint64),
+        ("name", c_char * 64),
+        ("dims", c_int32),
+        ("shape", c_int32 * 4),
+        ("reserved", c_int32),
+        ("count", c_int64),
+    ]
+
+
+class CheckpointOptions(Sized):
+    c_name = "gpur_checkpoint_options"
+    _fields_ = [("size", c_uint64), *_members(c_void_p, "progress progress_user")]
+
+
+class CheckpointInfo(Sized):
+    c_name = "gpur_checkpoint_info"
+    _fields_ = [
+        ("size", c_uint64),
+        ("kind", c_char * 16),
+        ("version", c_char * 16),
+        *_members(c_int64, "bytes tensors rows capacity first_id writers steps weights"),
+    ]
+
+
+STRUCTS: list[type[Struct]] = [
+    DeviceConfig, DeviceInfo, Field, FieldInfo, ReplayConfig, ReplayPlan, ReplayStats, PriorityStats, WriterConfig,
+    StepInput, Layer, Schedule, NetworkConfig, OptimizerConfig, LearnerConfig, LearnerStats, WeightInfo,
+    CheckpointOptions, CheckpointInfo,
+]
