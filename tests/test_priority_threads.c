@@ -138,7 +138,7 @@ static gpur_status set_window(gpur_learner *learner, int64_t count)
     gpur_stream *stream = NULL;
     gpur_window_set_args args;
     GPUR_TRY(gpur_consumer_begin(learner->replay, 0, &stream));
-    args.window = (gpur_window *)(uintptr_t)learner->step.draw.window;
+    args.window = (gpur_window *)(uintptr_t)learner->step.draw.rows.window;
     args.value.first_id = args.value.first_slot = 0;
     args.value.count = count;
     const gpur_status status = gpur_launch_window_set(stream, gpur_grid_single(learner->device), &args);

@@ -39,7 +39,8 @@ gpur_status gpur_feed_build(gpur_feed *feed, gpur_device *device, const gpur_rep
     GPUR_TRY(gpur_stream_create(device, &feed->copier));
     GPUR_TRY(gpur_event_create(device, &feed->read));
     GPUR_TRY(gpur_event_create(device, &feed->from_arrays));
-    return gpur_priorities_build(&feed->priorities, device, config, feed->schema, feed->ring, feed->window, feed->consumer);
+    return gpur_priorities_build(&feed->priorities, device, config, feed->schema, feed->ring, feed->window,
+                                 feed->consumer);
 }
 
 void gpur_feed_destroy(gpur_feed *feed)
@@ -171,7 +172,8 @@ static gpur_status scatter(gpur_feed *feed, const gpur_copies *copies, const voi
         .rewards = rewards,
         .reward_offset = rewards ? (int32_t)feed->schema->fields[feed->clipped].offset : 0,
         .reward_clip = feed->reward_clip,
-        .past = is_large(feed->capacity * pitch) && (!rewards || pitch > GPUR_TILE_BYTES), /* a tile has no clipped ones */
+        /* a tile has no clipped ones */
+        .past = is_large(feed->capacity * pitch) && (!rewards || pitch > GPUR_TILE_BYTES),
         .tile = gpur_tile_rows(pitch),
         .copy_count = copies->count,
         .units = copies->units,

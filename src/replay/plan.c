@@ -81,8 +81,8 @@ static gpur_status fail_beside_ring(const gpur_replay_plan *plan, const gpur_rep
                      plan->feed_bytes, c->max_batch, plan->batch_bytes);
 }
 
-/* The capacity that `room` bytes hold, all rings growing with it. Of priorities, 16 KiB are enough for what is rounded up
- * in the levels, and what is of max_batch stays. */
+/* The capacity that `room` bytes hold, all rings growing with it. Of priorities, what is of max_batch stays, and 16 KiB
+ * are enough for what is rounded up in the levels. */
 static int64_t rows_in(int64_t room, int64_t rings, const gpur_replay_config *c)
 {
     const int64_t fixed = c->prioritized ? 16 * c->max_batch + 16384 : 0;
