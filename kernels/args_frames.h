@@ -11,7 +11,8 @@ enum { GPUR_MOST_LINKS = 32 }; /* 2 K at most: the stacks' places are bits of a 
 
 /*
  * Rebuilds the stacks of B rows from their frames: K links of obs, then K of next_obs, the oldest frame first. A link
- * is 0, zeros, or 1 + the slot of a frame. A frame that a row links to several times is read once.
+ * is 1 + the slot of a frame; 0, and what is beyond the slots, as a forged file may have it, is no frame: zeros. A frame
+ * that a row links to several times is read once.
  *
  * A unit u of a frame goes to byte u x unit_step + p x place_step of a stack, for place p in it: units of 1, 2, 4, 8 or
  * 16 bytes, or, where the stack is the last axis, of one number.
@@ -30,6 +31,7 @@ typedef struct gpur_gather_frames_args {
     int32_t shift; /* a unit is 1 << shift bytes */
     int32_t bands; /* parts of a frame that are blocks' work of their own */
     int32_t past;  /* 1: a CPU writes past its caches */
+    uint32_t slots; /* S, less than 2^32 - 1 */
 } gpur_gather_frames_args;
 
 #endif

@@ -6,10 +6,10 @@
 #include "args_frames.h"
 #include "copy_past.h"
 
-/* NULL for no frame. */
+/* NULL for no frame: 0 less 1 is more than there are. */
 GPUR_FN const unsigned char *gpur_frame_at(const gpur_gather_frames_args *a, uint32_t link)
 {
-    return link == 0 ? (const unsigned char *)0 : a->frames + (int64_t)(link - 1) * a->pitch;
+    return link - 1 >= a->slots ? (const unsigned char *)0 : a->frames + (int64_t)(link - 1) * a->pitch;
 }
 
 /* Frame after frame: the stack is the first axis. */

@@ -66,6 +66,7 @@ static gpur_gather_frames_args args_of(const desk *d, const request *r)
         .shift = r->shift,
         .bands = r->bands,
         .past = r->past,
+        .slots = SLOTS,
     };
     return args;
 }
@@ -76,7 +77,7 @@ static unsigned char wanted(const desk *d, const request *r, const uint32_t *lin
     const int64_t e = r->element;
     const int64_t p = e > 0 ? i / e % r->stack : i / r->frame_bytes;
     const int64_t at = e > 0 ? i / e / r->stack * e + i % e : i % r->frame_bytes;
-    return links[p] == 0 ? 0 : d->host_frames[(links[p] - 1) * 512 + at];
+    return links[p] == 0 || links[p] > SLOTS ? 0 : d->host_frames[(links[p] - 1) * 512 + at];
 }
 
 static int64_t wrong_in(desk *d, const request *r, const unsigned char *array, int32_t half)
@@ -104,7 +105,7 @@ static void draw_links(desk *d, const request *r, uint64_t *random)
             const int64_t dice = kit_below(random, 10);
             *link = (uint32_t)(b * 2 + j % r->stack + j / r->stack) % SLOTS + 1;
             if (dice == 0)
-                *link = 0;
+                *link = kit_below(random, 4) ? 0 : SLOTS + 1 + (uint32_t)kit_below(random, 1 << 20);
             if (dice == 1)
                 *link = (uint32_t)kit_below(random, SLOTS) + 1;
             if (dice == 2 && j > 0)

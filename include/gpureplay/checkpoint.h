@@ -48,7 +48,8 @@ typedef struct gpur_checkpoint_options {
 GPUR_API gpur_status gpur_checkpoint_options_init(gpur_checkpoint_options *options, uint64_t size);
 
 /*
- * Writes all that the replay holds: rows, ids, counters of the draws, statistics, and each writer's open episodes.
+ * Writes all that the replay holds: rows, frames, priorities, ids, counters of the draws, statistics, and each writer's
+ * open episodes with the steps that wait for their n-step return.
  * Publishes everything that was appended, partly filled blocks included, whatever the flush mode. A run that goes on
  * from the file is, bit for bit, the one that goes on after the save.
  *
@@ -64,10 +65,12 @@ GPUR_API gpur_status gpur_checkpoint_options_init(gpur_checkpoint_options *optio
 GPUR_API gpur_status gpur_replay_save(gpur_replay *replay, const char *path, const gpur_checkpoint_options *options);
 
 /*
- * Reads such a file into a replay of the same fields, capacity, gamma and reward_clip, in place of what it holds. The
- * file is read through once to be checked, and once more to fill memory. Ids go on from the file's. For a run to go on
- * bit for bit, seed, index_source, update_size, flush and max_batch have to be the same, too; they are not compared.
- * Another device or feed makes no difference.
+ * Reads such a file into a replay of the same fields, capacity, n_step, gamma, reward_clip, prioritized and, if so,
+ * priority_offset, layout and, if linked, frame_stack, stack_axis, stack_pad and frame_slack, in place of what it holds.
+ * A linked replay's update_size and max_batch have to be the same as well, as they settle how its frames lie. The file
+ * is read through once to be checked, and once more to fill memory. Ids go on from the file's, and so do alpha and the
+ * schedule of beta. For a run to go on bit for bit, seed, index_source, weight_norm, update_size, flush, max_batch and
+ * the writers' settings have to be the same, too; they are not compared. Another device or feed makes no difference.
  *
  * The file's writers are those that there were, in the order in which they were made. The first writer of this replay
  * that there is gets the state of the file's first, and so on; what is left waits for writers to come: each new writer
@@ -79,7 +82,7 @@ GPUR_API gpur_status gpur_replay_save(gpur_replay *replay, const char *path, con
  *   GPUR_INVALID_ARGUMENT  a setting differs, or a writer's number of environments: the message has what the file has,
  *                          and what the replay has. Or NULL. Nothing has changed
  *   GPUR_FILE_ERROR        as above. Where the file changed between the two readings (the same file: another put in its
- *                          place does not count), the replay is empty, and can be used and loaded again
+ *                          place does not count), or was forged, the replay is empty, and can be used and loaded again
  */
 GPUR_API gpur_status gpur_replay_load(gpur_replay *replay, const char *path, const gpur_checkpoint_options *options);
 

@@ -75,10 +75,33 @@ typedef struct learner_state {
             SCALAR(state, steps_enqueued, I64),                                                                        \
     }
 
+static gpur_status note_layer(gpur_tensors *settings, int32_t index, const gpur_layer *layer)
+{
+    char key[32];
+    snprintf(key, sizeof key, "layer.%d", (int)index);
+    if (layer->kind == GPUR_DENSE)
+        return gpur_tensors_note(settings, key, "dense %d, activation %d", (int)layer->units, (int)layer->activation);
+    return gpur_tensors_note(settings, key, "convolution %d of %d, stride %d, padding %d, activation %d",
+                             (int)layer->units, (int)layer->kernel, (int)layer->stride, (int)layer->padding,
+                             (int)layer->activation);
+}
+
+/* The arrays have the order in which the device keeps them, which is of the network. */
+static gpur_status note_network(const gpur_learner *learner, gpur_tensors *settings)
+{
+    const gpur_network_config *const network = &learner->config.network;
+    for (int32_t i = 0; i < network->trunk_count; i++)
+        GPUR_TRY(note_layer(settings, i, &network->trunk[i]));
+    GPUR_TRY(gpur_tensors_note(settings, "layers", "%d", (int)network->trunk_count));
+    GPUR_TRY(gpur_tensors_note(settings, "head", "%d", (int)network->head));
+    return gpur_tensors_note(settings, "input_layout", "%d", (int)network->input_layout);
+}
+
 static gpur_status note_settings(const gpur_learner *learner, gpur_tensors *settings)
 {
     static const char *const kinds[] = {"adam", "rmsprop-tf", "rmsprop-keras2", "rmsprop-torch", "rmsprop-deepmind"};
     GPUR_TRY(gpur_tensors_note(settings, "optimizer", "%s", kinds[learner->config.optimizer.kind]));
+    GPUR_TRY(note_network(learner, settings));
     return gpur_tensors_note(settings, "weights", "%" PRId64, gpur_params_weights(&learner->network.params));
 }
 

@@ -17,9 +17,11 @@ enum { DIGITS = sizeof NO_CHECKSUM - 1 };
 
 static gpur_tensor_entry entry_of(const gpur_tensor *tensor)
 {
-    gpur_tensor_entry entry = {.type = GPUR_F32, .dims = tensor->is_bias ? 1 : 2};
+    gpur_tensor_entry entry = {.type = GPUR_F32, .dims = tensor->is_bias ? 1 : tensor->kernel ? 4 : 2};
     entry.shape[0] = tensor->units;
-    entry.shape[1] = tensor->is_bias ? 0 : tensor->inputs;
+    entry.shape[1] = tensor->is_bias ? 0 : tensor->kernel ? tensor->kernel : tensor->inputs;
+    entry.shape[2] = entry.dims == 4 ? tensor->kernel : 0;
+    entry.shape[3] = entry.dims == 4 ? tensor->channels : 0;
     snprintf(entry.name, sizeof entry.name, "%s", tensor->name);
     return entry;
 }
@@ -91,6 +93,38 @@ static gpur_status download(gpur_learner *learner, unsigned char *to)
     return gpur_learner_end_turn(learner, status == GPUR_OK ? done : status);
 }
 
+/* What the device keeps in another order goes into that of its shape; values need not be aligned. */
+static gpur_status put_in_order(gpur_learner *learner, unsigned char *values, const gpur_tensor *tensor)
+{
+    const int64_t count = gpur_tensor_count(tensor);
+    const size_t bytes = (size_t)count * sizeof(float);
+    float *const kept = gpur_host_alloc(learner->device, bytes);
+    if (!kept)
+        return gpur_fail(GPUR_OUT_OF_MEMORY, "no host memory for %zu bytes of \"%s\"", bytes, tensor->name);
+    memcpy(kept, values, bytes);
+    for (int64_t i = 0; i < count; i++)
+        memcpy(values + i * (int64_t)sizeof *kept, &kept[gpur_tensor_place(tensor, i)], sizeof *kept);
+    gpur_host_free(learner->device, kept, bytes);
+    return GPUR_OK;
+}
+
+static gpur_status put_all_in_order(gpur_learner *learner, unsigned char *values)
+{
+    const gpur_params *const params = &learner->network.params;
+    for (int32_t i = 0; i < params->tensor_count; i++) {
+        if (params->tensor[i].block > 1)
+            GPUR_TRY(put_in_order(learner, values, &params->tensor[i]));
+        values += gpur_tensor_count(&params->tensor[i]) * (int64_t)sizeof(float);
+    }
+    return GPUR_OK;
+}
+
+static void take_in_order(float *kept, const unsigned char *values, const gpur_tensor *tensor)
+{
+    for (int64_t i = 0; i < gpur_tensor_count(tensor); i++)
+        memcpy(&kept[gpur_tensor_place(tensor, i)], values + i * (int64_t)sizeof *kept, sizeof *kept);
+}
+
 static gpur_status put_together(image *im, gpur_learner *learner)
 {
     const int64_t data = gpur_params_weights(&learner->network.params) * (int64_t)sizeof(float);
@@ -108,6 +142,7 @@ static gpur_status put_together(image *im, gpur_learner *learner)
     gpur_tensors_free(&tensors);
     GPUR_TRY(status);
     GPUR_TRY(download(learner, im->memory + im->head_bytes));
+    GPUR_TRY(put_all_in_order(learner, im->memory + im->head_bytes));
     unsigned char *const place = find_digits(im->memory, im->head_bytes, NO_CHECKSUM);
     snprintf(digits, sizeof digits, "%016" PRIx64, checksum_without(im->memory, im->bytes, place));
     memcpy(place, digits, DIGITS);
@@ -179,9 +214,12 @@ static gpur_status take_tensors(const image *im, const gpur_checkpoint *file, co
     if (status == GPUR_OK)
         status = gpur_checkpoint_match(file, &sections, "this network", 0);
     for (int32_t i = 0; i < params->tensor_count && status == GPUR_OK; i++) {
-        const gpur_tensor_entry *const entry = &sections.list[i].entry;
-        memcpy(weights + params->tensor[i].offset, im->memory + im->head_bytes + entry->begin,
-               (size_t)(entry->end - entry->begin));
+        const gpur_tensor *const tensor = &params->tensor[i];
+        const unsigned char *const values = im->memory + im->head_bytes + sections.list[i].entry.begin;
+        if (tensor->block > 1)
+            take_in_order(weights + tensor->offset, values, tensor);
+        else
+            memcpy(weights + tensor->offset, values, (size_t)gpur_tensor_count(tensor) * sizeof *weights);
     }
     gpur_sections_free(&sections);
     return status;

@@ -64,6 +64,7 @@ static void prepare_frames(gpur_replay *replay, const gpur_draw_request *r, gpur
         .next_pitch = next ? next->pitch : 0,
         .batch = obs || next ? r->rows : 0,
         .stack = linking->stack,
+        .slots = (uint32_t)linking->frames,
     };
     *a = filled;
     divide(a, linking);

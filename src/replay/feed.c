@@ -2,12 +2,10 @@
 #include "replay/feed.h"
 
 #include "replay/config.h"
-#include "replay/copies.h"
+#include "replay/feed_copy.h"
 
 #include <assert.h>
 #include <string.h>
-
-enum { CACHED_RING_BYTES = 8 << 20 };
 
 static gpur_status build_frames(gpur_feed *feed, const gpur_linking *linking)
 {
@@ -152,92 +150,13 @@ static gpur_status fed(gpur_feed *feed, int64_t count, int late, gpur_event *cop
     return GPUR_OK;
 }
 
-/* A ring that the caches hold stays there. Of a larger one a draw seldom wants what came last. */
-static int is_large(int64_t ring_bytes)
-{
-    return ring_bytes > CACHED_RING_BYTES;
-}
-
-/* `rewards` NULL: none is clipped. */
-static gpur_status scatter(gpur_feed *feed, const gpur_copies *copies, const void *rewards, int64_t first_slot,
-                           int64_t count)
-{
-    const int64_t pitch = feed->schema->pitch;
-    gpur_scatter_args args = {
-        .ring = feed->ring,
-        .pitch = pitch,
-        .capacity = feed->capacity,
-        .first_slot = first_slot,
-        .rows = count,
-        .rewards = rewards,
-        .reward_offset = rewards ? (int32_t)feed->schema->fields[feed->clipped].offset : 0,
-        .reward_clip = feed->reward_clip,
-        /* a tile has no clipped ones */
-        .past = is_large(feed->capacity * pitch) && (!rewards || pitch > GPUR_TILE_BYTES),
-        .tile = gpur_tile_rows(pitch),
-        .copy_count = copies->count,
-        .units = copies->units,
-    };
-    memcpy(args.copies, copies->list, sizeof args.copies);
-    const gpur_grid grid = gpur_grid_rows(feed->device, count, args.tile, pitch);
-    return gpur_launch_scatter(feed->copier, grid, &args);
-}
-
-/* A ring, and what comes into it. */
-typedef struct run {
-    unsigned char *ring;
-    int64_t slots, pitch;
-    const unsigned char *from;
-    int64_t first, count;
-} run;
-
-static gpur_status copy_part(gpur_feed *feed, const run *r, int64_t slot, int64_t first, int64_t count)
-{
-    unsigned char *const to = r->ring + slot * r->pitch;
-    const unsigned char *const from = r->from + first * r->pitch;
-    return (is_large(r->slots * r->pitch) ? gpur_copy_past : gpur_copy)(feed->copier, to, from, count * r->pitch);
-}
-
-/* In one run, or in two at the ring's end. */
-static gpur_status copy_run(gpur_feed *feed, const run *r)
-{
-    const int64_t to_end = r->slots - r->first, head = r->count < to_end ? r->count : to_end;
-    GPUR_TRY(copy_part(feed, r, r->first, 0, head));
-    return head == r->count ? GPUR_OK : copy_part(feed, r, 0, head, r->count - head);
-}
-
-static gpur_status copy_rows(gpur_feed *feed, const unsigned char *rows, int64_t first_slot, int64_t count)
-{
-    const run r = {feed->ring, feed->capacity, feed->schema->pitch, rows, first_slot, count};
-    return copy_run(feed, &r);
-}
-
-/* Frames whose rows left earlier may still be read by launches that began before those rows left. The copier has been
- * made to wait for them then. */
-static gpur_status copy_frames(gpur_feed *feed, const gpur_feed_part *part, int64_t first_frame)
-{
-    const run r = {
-        feed->frames,     feed->frame_slots, feed->frame_pitch, part->frames, first_frame % feed->frame_slots,
-        part->frame_count};
-    return part->frame_count > 0 ? copy_run(feed, &r) : GPUR_OK;
-}
-
-static gpur_status scatter_rows(gpur_feed *feed, const unsigned char *rows, int64_t first_slot, int64_t count)
-{
-    const int64_t pitch = feed->schema->pitch;
-    gpur_copies copies = {0};
-    gpur_copies_add(&copies, feed->block, pitch, 0, pitch);
-    GPUR_TRY(gpur_copy(feed->copier, feed->block, rows, count * pitch));
-    return scatter(feed, &copies, NULL, first_slot, count);
-}
-
 gpur_status gpur_feed_rows(gpur_feed *feed, const gpur_feed_part *part, gpur_event *copied)
 {
     place to = {0};
     GPUR_TRY(reserve(feed, part->count, part->frame_count, &to));
-    GPUR_TRY((feed->block ? scatter_rows : copy_rows)(feed, part->rows, to.first_slot, part->count));
+    GPUR_TRY((feed->block ? gpur_scatter_rows : gpur_copy_rows)(feed, part->rows, to.first_slot, part->count));
     if (feed->frames)
-        GPUR_TRY(copy_frames(feed, part, to.first_frame));
+        GPUR_TRY(gpur_copy_frames(feed, part, to.first_frame));
     feed->bytes += part->count * feed->schema->pitch + part->frame_count * feed->frame_pitch;
     return fed(feed, part->count, to.late, copied);
 }
@@ -246,7 +165,7 @@ static gpur_status feed_scattered(gpur_feed *feed, const gpur_copies *copies, co
 {
     place to = {0};
     GPUR_TRY(reserve(feed, count, 0, &to));
-    GPUR_TRY(scatter(feed, copies, rewards, to.first_slot, count));
+    GPUR_TRY(gpur_scatter_arrays(feed, copies, rewards, to.first_slot, count));
     return fed(feed, count, to.late, feed->from_arrays);
 }
 
@@ -291,11 +210,13 @@ gpur_status gpur_feed_begin_checkpoint(gpur_feed *feed)
     return gpur_feed_begin_turn(feed);
 }
 
-void gpur_feed_set_window(gpur_feed *feed, int64_t first_id, int64_t count)
+gpur_status gpur_feed_set_window(gpur_feed *feed, int64_t first_id, int64_t count)
 {
     const gpur_window window = {.first_id = first_id, .first_slot = first_id % feed->capacity, .count = count};
-    feed->mirror = window;
-    feed->stale = 1;
+    const gpur_window_set_args args = {.window = feed->window, .value = window};
+    feed->mirror = feed->shown = window;
+    feed->stale = 0;
+    return gpur_launch_window_set(feed->consumer, gpur_grid_single(feed->device), &args);
 }
 
 void gpur_feed_end_launch(gpur_feed *feed)

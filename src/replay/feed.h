@@ -93,8 +93,9 @@ gpur_status gpur_feed_begin_turn(gpur_feed *feed);
 /* The same with all that was fed published: for a checkpoint, while nobody feeds. It counts as no launch. */
 gpur_status gpur_feed_begin_checkpoint(gpur_feed *feed);
 
-/* Within it: the ring now holds the rows first_id to first_id + count - 1, in their slots. */
-void gpur_feed_set_window(gpur_feed *feed, int64_t first_id, int64_t count);
+/* Within it: the ring now holds the rows first_id to first_id + count - 1, in their slots. Their priorities are
+ * somebody else's to set: gpur_priorities_restore. */
+gpur_status gpur_feed_set_window(gpur_feed *feed, int64_t first_id, int64_t count);
 
 void gpur_feed_end_launch(gpur_feed *feed);
 

@@ -9,6 +9,7 @@ gpur_status gpur_frame_log_build(gpur_frame_log *log, gpur_device *device, const
     log->group_rows = linking->group_rows;
     log->frames = linking->frames;
     log->reach = linking->reach;
+    log->per_row = linking->per_row;
     log->room = rows / log->group_rows + 2;
     const size_t bytes = (size_t)log->room * sizeof *log->groups;
     log->groups = gpur_host_alloc(device, bytes);
@@ -51,4 +52,44 @@ int64_t gpur_frame_log_keep(const gpur_frame_log *log, int64_t first, int64_t he
             keep = (g + 1) * log->group_rows;
     }
     return keep;
+}
+
+int64_t gpur_frame_log_count(const gpur_frame_log *log, int64_t first, int64_t rows)
+{
+    return (rows + log->group_rows - 1) / log->group_rows - first / log->group_rows;
+}
+
+void gpur_frame_log_get(const gpur_frame_log *log, int64_t first, gpur_frame_group *groups)
+{
+    const int64_t count = gpur_frame_log_count(log, first, log->rows);
+    for (int64_t i = 0; i < count; i++)
+        groups[i] = log->groups[(first / log->group_rows + i) % log->room];
+}
+
+void gpur_frame_log_set(gpur_frame_log *log, int64_t first, int64_t rows, int64_t head, const gpur_frame_group *groups)
+{
+    const int64_t count = gpur_frame_log_count(log, first, rows), begun = rows % log->group_rows;
+    for (int64_t i = 0; i < count; i++)
+        log->groups[(first / log->group_rows + i) % log->room] = groups[i];
+    log->rows = rows;
+    log->place = rows / log->group_rows % log->room;
+    log->in_group = begun;
+    log->head = head;
+}
+
+int gpur_frame_log_is_good(const gpur_frame_log *log, int64_t first, int64_t rows, int64_t head,
+                           const gpur_frame_group *groups)
+{
+    const int64_t count = gpur_frame_log_count(log, first, rows), most = log->group_rows * log->per_row;
+    for (int64_t i = 0; i < count; i++) {
+        const gpur_frame_group *const group = &groups[i];
+        const int64_t next = i + 1 < count ? group[1].first : head;
+        if (group->first < 0 || group->first > next || next - group->first > most)
+            return 0;
+        if (group->oldest < 0 || group->oldest < group->first - log->reach || group->oldest > next)
+            return 0;
+        if (first < rows && group->oldest < head - log->frames)
+            return 0;
+    }
+    return 1;
 }

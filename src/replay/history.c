@@ -53,6 +53,12 @@ void gpur_history_destroy(gpur_history *history)
         gpur_host_free(history->device, history->newest, history->bytes);
 }
 
+void gpur_history_forget(gpur_history *history)
+{
+    for (int64_t i = 0; i < history->num_envs * history->room; i++)
+        history->places[i].id = -1;
+}
+
 static gpur_frame_place *place_of(const gpur_history *h, int64_t env, int64_t frame)
 {
     return &h->places[env * h->room + (frame & (h->room - 1))];

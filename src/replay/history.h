@@ -39,6 +39,9 @@ gpur_status gpur_history_build(gpur_history *history, gpur_device *device, const
                                int32_t num_envs, int32_t input, int32_t n_step);
 void gpur_history_destroy(gpur_history *history); /* tolerates half-built */
 
+/* None of its frames is stored any more. */
+void gpur_history_forget(gpur_history *history);
+
 /* An episode begins with this observation. */
 void gpur_history_begin(gpur_history *history, int64_t env, const unsigned char *obs);
 

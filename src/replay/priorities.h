@@ -74,6 +74,12 @@ gpur_priority_weights_args gpur_priorities_weights(const gpur_priorities *priori
 gpur_status gpur_priorities_update(const gpur_priorities *priorities, gpur_stream *stream, int64_t count,
                                    const int64_t *ids, const float *values, int quiet);
 
+/* The state as it is behind what is enqueued, in host_state; waits for it. */
+gpur_status gpur_priorities_look(const gpur_priorities *priorities, gpur_stream *stream);
+
+/* Of a file: the rows of the window have their priorities, and no other slot has one; host_state is the state. */
+gpur_status gpur_priorities_restore(const gpur_priorities *priorities, gpur_stream *stream, const gpur_window *window);
+
 /* All leaves anew, and all sums. */
 gpur_status gpur_priorities_rebuild(const gpur_priorities *priorities, gpur_stream *stream, float alpha);
 

@@ -184,6 +184,31 @@ gpur_status gpur_priorities_rebuild(const gpur_priorities *p, gpur_stream *strea
     return GPUR_OK;
 }
 
+gpur_status gpur_priorities_look(const gpur_priorities *p, gpur_stream *stream)
+{
+    if (!p->device)
+        return GPUR_OK;
+    GPUR_TRY(gpur_copy(stream, p->host_state, p->tree.state, sizeof *p->host_state));
+    return gpur_stream_sync(stream);
+}
+
+static gpur_status clear_slots(const gpur_priorities *p, gpur_stream *stream, int64_t first, int64_t last)
+{
+    const int64_t bytes = (last - first) * (int64_t)sizeof *p->tree.raw;
+    return bytes > 0 ? gpur_fill(stream, p->tree.raw + first, 0, bytes) : GPUR_OK;
+}
+
+gpur_status gpur_priorities_restore(const gpur_priorities *p, gpur_stream *stream, const gpur_window *window)
+{
+    const int64_t capacity = p->tree.capacity, end = window->first_slot + window->count;
+    if (!p->device)
+        return GPUR_OK;
+    GPUR_TRY(clear_slots(p, stream, end > capacity ? end - capacity : 0, window->first_slot));
+    GPUR_TRY(clear_slots(p, stream, end, capacity));
+    GPUR_TRY(gpur_copy(stream, p->tree.state, p->host_state, sizeof *p->host_state));
+    return gpur_priorities_rebuild(p, stream, p->host_state->alpha);
+}
+
 static gpur_status walk(const gpur_priorities *p, gpur_stream *stream)
 {
     gpur_priority_survey_args args = {.tree = p->tree, .window = p->window, .found = p->found};

@@ -2,61 +2,12 @@
 /* A replay to a file and back: which sections, scalars and settings make it up. */
 #include "replay/checkpoint.h"
 #include "replay/consumer.h"
-#include "replay/replay.h"
+#include "replay/draw.h"
+#include "replay/replay_state.h"
 #include "replay/writer_state.h"
 
 #include <inttypes.h>
 #include <stdio.h>
-
-/* The numbers that make a replay go on as it would have, and those that it tells. */
-typedef struct replay_state {
-    int64_t first_id, rows, writers;
-    int64_t draws, drawn, launches; /* random numbers; which blocks wait for a launch */
-    int64_t appended, published, evicted, blocks, bytes_fed, episodes_cut;
-} replay_state;
-
-#define SCALAR(state, name) {#name, GPUR_SCALAR_I64, &(state)->name}
-#define STATE_SCALARS(state)                                                                                           \
-    {                                                                                                                  \
-        SCALAR(state, first_id), SCALAR(state, rows), SCALAR(state, writers), SCALAR(state, draws),                    \
-            SCALAR(state, drawn), SCALAR(state, launches), SCALAR(state, appended), SCALAR(state, published),          \
-            SCALAR(state, evicted), SCALAR(state, blocks), SCALAR(state, bytes_fed), SCALAR(state, episodes_cut),      \
-    }
-
-static replay_state look(const gpur_replay *replay)
-{
-    const gpur_feed *const feed = &replay->intake.feed;
-    const replay_state state = {
-        .first_id = feed->mirror.first_id,
-        .rows = feed->mirror.count,
-        .draws = replay->draws,
-        .drawn = atomic_load(&replay->drawn),
-        .launches = feed->launches,
-        .appended = replay->intake.appended,
-        .published = feed->published,
-        .evicted = feed->evicted,
-        .blocks = feed->blocks,
-        .bytes_fed = feed->bytes,
-        .episodes_cut = replay->intake.episodes_cut,
-    };
-    return state;
-}
-
-static void set(gpur_replay *replay, const replay_state *state)
-{
-    gpur_feed *const feed = &replay->intake.feed;
-    gpur_feed_set_window(feed, state->first_id, state->rows);
-    replay->draws = state->draws;
-    atomic_store(&replay->drawn, state->drawn);
-    feed->launches = state->launches;
-    replay->intake.appended = state->appended;
-    feed->published = state->published;
-    feed->evicted = state->evicted;
-    feed->blocks = state->blocks;
-    feed->bytes = state->bytes_fed;
-    replay->intake.ids = state->first_id + state->rows;
-    replay->intake.episodes_cut = state->episodes_cut;
-}
 
 static gpur_status note_field(gpur_tensors *settings, int32_t index, const gpur_field_info *field)
 {
@@ -69,6 +20,21 @@ static gpur_status note_field(gpur_tensors *settings, int32_t index, const gpur_
     return gpur_tensors_note(settings, key, "%s %s%s", field->name, gpur_dtype_name(field->dtype), shape);
 }
 
+/* Links are slots of frames, and which rows leave for want of frames goes by reach and groups. */
+static gpur_status note_linking(const gpur_replay *replay, gpur_tensors *settings)
+{
+    const gpur_linking *const linking = &replay->storage.linking;
+    GPUR_TRY(gpur_tensors_note(settings, "layout", "%s", linking->stack > 0 ? "linked" : "packed"));
+    if (linking->stack == 0)
+        return GPUR_OK;
+    GPUR_TRY(gpur_tensors_note(settings, "frame_stack", "%d", (int)linking->stack));
+    GPUR_TRY(gpur_tensors_note(settings, "stack_axis", "%s", linking->is_last ? "last" : "first"));
+    GPUR_TRY(gpur_tensors_note(settings, "stack_pad", "%s", linking->repeats ? "repeat" : "zero"));
+    GPUR_TRY(gpur_tensors_note(settings, "frame_slots", "%" PRId64, linking->frames));
+    GPUR_TRY(gpur_tensors_note(settings, "frame_reach", "%" PRId64, linking->reach));
+    return gpur_tensors_note(settings, "group_rows", "%" PRId64, linking->group_rows);
+}
+
 /* What has to be the same for the rows to mean the same. */
 static gpur_status note_settings(const gpur_replay *replay, gpur_tensors *settings)
 {
@@ -78,35 +44,35 @@ static gpur_status note_settings(const gpur_replay *replay, gpur_tensors *settin
         GPUR_TRY(note_field(settings, i, &replay->schema.fields[i]));
     GPUR_TRY(gpur_tensors_note(settings, "capacity", "%" PRId64, config->capacity));
     GPUR_TRY(gpur_tensors_note(settings, "n_step", "%d", (int)config->n_step));
+    GPUR_TRY(note_linking(replay, settings));
+    GPUR_TRY(gpur_tensors_note(settings, "prioritized", "%d", (int)config->prioritized));
+    if (config->prioritized)
+        GPUR_TRY(gpur_settings_note_real(settings, "priority_offset", (double)config->priority_offset));
     GPUR_TRY(gpur_settings_note_real(settings, "gamma", (double)config->gamma));
     return gpur_settings_note_real(settings, "reward_clip", (double)config->reward_clip);
 }
 
-/* The ring's rows in the order of their ids: one run of slots, or two where they go round its end. What other layouts
- * and index sources keep for a row is added here. */
-static gpur_status add_rows(gpur_replay *replay, const replay_state *state, gpur_sections *sections)
+static gpur_status save_state(gpur_replay *replay, gpur_stream *stream, gpur_replay_state *state,
+                              gpur_tensors *tensors, gpur_sections *sections)
 {
-    const gpur_feed *const feed = &replay->intake.feed;
-    const int64_t pitch = replay->schema.pitch, slot = state->first_id % feed->capacity;
-    const int64_t to_end = feed->capacity - slot, head = state->rows < to_end ? state->rows : to_end;
-    const gpur_piece first = {feed->ring + slot * pitch, head * pitch, 1};
-    const gpur_piece second = {feed->ring, (state->rows - head) * pitch, 1};
-    GPUR_TRY(gpur_sections_add(sections, "rows", GPUR_U8, state->rows, pitch, first));
-    gpur_sections_continue(sections, second);
-    return GPUR_OK;
+    gpur_scalar scalars[GPUR_MAX_SCALARS];
+    GPUR_TRY(gpur_replay_state_look(replay, stream, state));
+    GPUR_TRY(gpur_replay_state_add_sections(replay, state, sections));
+    GPUR_TRY(gpur_writers_add_sections(replay, sections, &state->counts.writers));
+    GPUR_TRY(gpur_checkpoint_note_kind(tensors, "replay"));
+    GPUR_TRY(note_settings(replay, tensors));
+    return gpur_scalars_write(tensors, scalars, gpur_replay_state_scalars(state, scalars));
 }
 
 static gpur_status save(gpur_replay *replay, gpur_stream *stream, gpur_tensors *tensors, gpur_sections *sections,
                         const char *path, const gpur_checkpoint_options *options)
 {
-    replay_state state = look(replay);
-    const gpur_scalar scalars[] = STATE_SCALARS(&state);
-    GPUR_TRY(add_rows(replay, &state, sections));
-    GPUR_TRY(gpur_writers_add_sections(replay, sections, &state.writers));
-    GPUR_TRY(gpur_checkpoint_note_kind(tensors, "replay"));
-    GPUR_TRY(note_settings(replay, tensors));
-    GPUR_TRY(gpur_scalars_write(tensors, scalars, sizeof scalars / sizeof *scalars));
-    return gpur_checkpoint_write(replay->device, stream, sections, tensors, path, options);
+    gpur_replay_state state = {0};
+    gpur_status status = save_state(replay, stream, &state, tensors, sections);
+    if (status == GPUR_OK)
+        status = gpur_checkpoint_write(replay->device, stream, sections, tensors, path, options);
+    gpur_replay_state_free(replay, &state);
+    return status;
 }
 
 static gpur_status check_call(const gpur_replay *replay, const char *path, const gpur_checkpoint_options *given,
@@ -132,59 +98,58 @@ gpur_status gpur_replay_save(gpur_replay *replay, const char *path, const gpur_c
     return status != GPUR_OK ? status : ended;
 }
 
-/* A file whose checksums are right may still be somebody's forgery. */
-static gpur_status check_state(const gpur_replay *replay, const replay_state *state)
-{
-    const int64_t *const numbers = &state->first_id;
-    for (size_t i = 0; i < sizeof *state / sizeof *numbers; i++)
-        if (numbers[i] < 0 || numbers[i] > INT64_MAX / 4)
-            return gpur_fail(GPUR_FILE_ERROR, "the file has a count of %" PRId64 "; it must be 0 to 2^61", numbers[i]);
-    if (state->rows > replay->config.capacity)
-        return gpur_fail(GPUR_FILE_ERROR, "the file has %" PRId64 " rows; its capacity is %" PRId64, state->rows,
-                         replay->config.capacity);
-    return GPUR_OK;
-}
-
 typedef struct loading {
     gpur_checkpoint file;
     gpur_tensors settings;
     gpur_sections sections;
     gpur_writer_state *states;
-    replay_state state;
+    gpur_replay_state state;
 } loading;
 
 /* What needs no turn. The settings come before the tensors: they say best what is wrong. */
 static gpur_status read_through(loading *load, gpur_replay *replay, const gpur_checkpoint_options *options)
 {
-    const gpur_scalar scalars[] = STATE_SCALARS(&load->state);
+    gpur_scalar scalars[GPUR_MAX_SCALARS];
+    const int32_t count = gpur_replay_state_scalars(&load->state, scalars);
     GPUR_TRY(gpur_checkpoint_check_kind(&load->file, "replay"));
     GPUR_TRY(gpur_checkpoint_verify(&load->file, replay->device, options));
     GPUR_TRY(note_settings(replay, &load->settings));
     GPUR_TRY(gpur_settings_compare(&load->file.tensors, &load->settings, "this replay"));
-    GPUR_TRY(gpur_scalars_read(&load->file.tensors, scalars, sizeof scalars / sizeof *scalars));
-    return check_state(replay, &load->state);
+    GPUR_TRY(gpur_scalars_read(&load->file.tensors, scalars, count));
+    GPUR_TRY(gpur_replay_state_check(replay, &load->state));
+    return gpur_replay_state_make_groups(replay, &load->state);
 }
 
 /* The rest of what can be refused, before anything is changed. */
 static gpur_status list_sections(loading *load, gpur_replay *replay)
 {
-    GPUR_TRY(add_rows(replay, &load->state, &load->sections));
-    GPUR_TRY(gpur_writer_states_add_sections(replay, &load->file.tensors, load->state.writers, &load->sections,
+    GPUR_TRY(gpur_replay_state_add_sections(replay, &load->state, &load->sections));
+    GPUR_TRY(gpur_writer_states_add_sections(replay, &load->file.tensors, load->state.counts.writers, &load->sections,
                                              &load->states));
     return gpur_checkpoint_match(&load->file, &load->sections, "this replay", 1);
 }
 
-static void settle(loading *load, gpur_replay *replay, gpur_status filled, int touched)
+static gpur_status set_all(loading *load, gpur_replay *replay)
+{
+    GPUR_TRY(gpur_writer_states_check(replay, load->states));
+    GPUR_TRY(gpur_replay_state_set(replay, &load->state));
+    gpur_writer_states_take(replay, load->states);
+    load->states = NULL;
+    return GPUR_OK;
+}
+
+/* A failure to empty it is the device's, and is told of by whatever comes next. */
+static gpur_status settle(loading *load, gpur_replay *replay, gpur_status filled, int touched)
 {
     gpur_intake_lock(&replay->intake);
-    if (filled == GPUR_OK) {
-        set(replay, &load->state);
-        gpur_writer_states_take(replay, load->states);
-        load->states = NULL;
-    } else if (touched) {
-        gpur_feed_set_window(&replay->intake.feed, replay->intake.feed.mirror.first_id, 0);
+    if (filled == GPUR_OK)
+        filled = set_all(load, replay);
+    if (filled != GPUR_OK && touched) {
+        gpur_writers_forget_frames(replay);
+        gpur_replay_state_empty(replay);
     }
     gpur_intake_unlock(&replay->intake);
+    return filled;
 }
 
 static gpur_status load_in_turn(loading *load, gpur_replay *replay, gpur_stream *stream,
@@ -192,10 +157,10 @@ static gpur_status load_in_turn(loading *load, gpur_replay *replay, gpur_stream 
 {
     int touched = 0;
     GPUR_TRY(list_sections(load, replay));
+    GPUR_TRY(gpur_priorities_look(gpur_replay_priorities(replay), stream));
     const gpur_status filled =
         gpur_checkpoint_fill(&load->file, replay->device, stream, &load->sections, options, &touched);
-    settle(load, replay, filled, touched);
-    return filled;
+    return settle(load, replay, filled, touched);
 }
 
 static gpur_status load_opened(loading *load, gpur_replay *replay, const gpur_checkpoint_options *options)
@@ -216,6 +181,7 @@ gpur_status gpur_replay_load(gpur_replay *replay, const char *path, const gpur_c
     GPUR_TRY(gpur_checkpoint_open(&load.file, path));
     const gpur_status status = load_opened(&load, replay, &options);
     gpur_writer_states_free(replay, load.states);
+    gpur_replay_state_free(replay, &load.state);
     gpur_sections_free(&load.sections);
     gpur_tensors_free(&load.settings);
     gpur_checkpoint_close(&load.file);

@@ -179,3 +179,27 @@ void gpur_writer_states_take(gpur_replay *replay, gpur_writer_state *states)
     }
     replay->waiting = states;
 }
+
+/* Episodes come first in a state. */
+gpur_status gpur_writer_states_check(const gpur_replay *replay, const gpur_writer_state *states)
+{
+    for (const gpur_writer_state *state = states; state; state = state->next)
+        for (int32_t env = 0; env < state->num_envs; env++) {
+            gpur_episode e;
+            memcpy(&e, state->memory + env * (int64_t)sizeof e, sizeof e);
+            if (e.state < GPUR_EPISODE_NONE || e.state > GPUR_EPISODE_ENDED || e.pending < 0 ||
+                e.pending >= replay->config.n_step || e.steps < e.pending || e.previous < -1)
+                return gpur_fail(GPUR_FILE_ERROR, "the file has an episode that no writer comes to");
+        }
+    return GPUR_OK;
+}
+
+void gpur_writers_forget_frames(gpur_replay *replay)
+{
+    if (replay->storage.linking.stack == 0)
+        return;
+    for (gpur_writer *writer = replay->writers; writer; writer = writer->next)
+        gpur_history_forget(&writer->history);
+    gpur_writer_states_free(replay, replay->waiting);
+    replay->waiting = NULL;
+}

@@ -31,6 +31,13 @@ gpur_status gpur_writer_states_add_sections(gpur_replay *replay, const gpur_tens
                                             gpur_sections *sections, gpur_writer_state **states);
 void gpur_writer_states_free(gpur_replay *replay, gpur_writer_state *states);
 
+/* Refuses states that no writer comes to. */
+gpur_status gpur_writer_states_check(const gpur_replay *replay, const gpur_writer_state *states);
+
+/* The frames that were stored are no longer where they were: writers store theirs again, and what waits for writers,
+ * who could not, is dropped. Does nothing for a packed replay. */
+void gpur_writers_forget_frames(gpur_replay *replay);
+
 /* Gives the states to the writers, what is left to those that come, and takes all else from both. */
 void gpur_writer_states_take(gpur_replay *replay, gpur_writer_state *states);
 
