@@ -8,6 +8,7 @@
  *   gpureplay/device.h     open "auto", "cpu" or "cuda:0"
  *   gpureplay/schedule.h   what changes while training goes on
  *   gpureplay/replay.h     a ring of transitions on that device, and minibatches drawn from it
+ *   gpureplay/plan.h       how many bytes that takes
  *   gpureplay/priority.h   which of them are drawn more often than others
  *   gpureplay/batch.h      those minibatches: their arrays, and the way to other streams and libraries
  *   gpureplay/writer.h     what puts transitions in
@@ -32,6 +33,7 @@
 #include "gpureplay/device.h"
 #include "gpureplay/schedule.h"
 #include "gpureplay/replay.h"
+#include "gpureplay/plan.h"
 #include "gpureplay/priority.h"
 #include "gpureplay/batch.h"
 #include "gpureplay/writer.h"

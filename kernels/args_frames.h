@@ -11,7 +11,7 @@ enum { GPUR_MOST_LINKS = 32 }; /* 2 K at most: the stacks' places are bits of a 
 
 /*
  * Rebuilds the stacks of B rows from their frames: K links of obs, then K of next_obs, the oldest frame first. A link
- * is 1 + the slot of a frame; 0, and what is beyond the slots, as a forged file may have it, is no frame: zeros. A frame
+ * is 1 + the slot of a frame; 0, and what is beyond the slots (a forged file may have it), is no frame: zeros. A frame
  * that a row links to several times is read once.
  *
  * A unit u of a frame goes to byte u x unit_step + p x place_step of a stack, for place p in it: units of 1, 2, 4, 8 or

@@ -3,11 +3,7 @@
 
 #include "replay_kit.h"
 
-#include <dirent.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #define TRY(call)                                                                                                      \
     do {                                                                                                               \
@@ -16,25 +12,63 @@
             return status_;                                                                                            \
     } while (0)
 
+/* What the variants from 4 on have. */
+static int is_prioritized(int variant)
+{
+    return variant == 4 || variant == 5 || variant >= 8;
+}
+
+static int32_t steps_of(int variant)
+{
+    return variant == 6 || variant >= 8 ? 3 : 1;
+}
+
+static int is_linked(int variant)
+{
+    return variant >= 7;
+}
+
+static void set_kind(gpur_replay_config *config, int variant)
+{
+    config->prioritized = is_prioritized(variant);
+    if (config->prioritized) {
+        config->index_source = variant % 2 ? GPUR_PRIORITIZED_PLAIN : GPUR_PRIORITIZED;
+        config->weight_norm = variant == 5 ? GPUR_WEIGHT_NORM_BATCH : GPUR_WEIGHT_NORM_MEMORY;
+        config->beta.last = 1.0f;
+        config->beta.steps = 40;
+    }
+    config->n_step = steps_of(variant);
+    if (is_linked(variant)) {
+        config->layout = GPUR_LINKED;
+        config->frame_stack = SCENE_STACK;
+        config->stack_pad = variant == 9 ? GPUR_PAD_REPEAT : GPUR_PAD_ZERO;
+        config->frame_slack = 20;
+    }
+}
+
 static gpur_status open_replay(file_scene *s, int variant)
 {
-    const gpur_field fields[] = {
+    gpur_field fields[] = {
         {"obs", GPUR_FLOAT32, {SCENE_FEATURES}}, {"action", GPUR_INT32, {0}},
         {"reward", GPUR_FLOAT32, {0}},           {"next_obs", GPUR_FLOAT32, {SCENE_FEATURES}},
         {"terminated", GPUR_BOOL, {0}},          {"truncated", GPUR_BOOL, {0}},
+        {"discount", GPUR_FLOAT32, {0}},         {"previous", GPUR_INT64, {0}},
     };
-    gpur_replay_config config = kit_config(fields, 6, 100, 8, 32);
+    for (int f = 0; f < 4 && is_linked(variant); f += 3)
+        fields[f].shape[0] = SCENE_STACK, fields[f].shape[1] = SCENE_FEATURES;
+    gpur_replay_config config = kit_config(fields, variant < 4 ? 6 : 8, 100, 8, 32);
     config.flush = variant % 2 ? GPUR_FLUSH_MANUAL : GPUR_FLUSH_AUTO;
     config.feed = variant == 2 ? GPUR_FEED_SCATTER : GPUR_FEED_COPY;
     config.index_source = variant == 3 ? GPUR_UNIFORM_DISTINCT : GPUR_UNIFORM;
     config.reward_clip = 1.5f;
     config.seed = 7;
+    set_kind(&config, variant);
     return gpur_replay_create(s->device, &config, &s->replay);
 }
 
 static gpur_status open_learner(file_scene *s, int variant)
 {
-    static const int32_t acts[SCENE_VARIANTS] = {GPUR_ACT_LATEST, GPUR_ACT_PREVIOUS, GPUR_ACT_TARGET, GPUR_ACT_LATEST};
+    static const int32_t acts[] = {GPUR_ACT_LATEST, GPUR_ACT_PREVIOUS, GPUR_ACT_TARGET, GPUR_ACT_LATEST};
     gpur_learner_config config;
     TRY(gpur_learner_config_init(&config, sizeof config));
     config.network.trunk_count = 1;
@@ -45,7 +79,9 @@ static gpur_status open_learner(file_scene *s, int variant)
     config.batch_size = 16;
     config.target_period = 7;
     config.seed = 11;
-    config.act = acts[variant];
+    config.act = acts[variant % 4];
+    if (is_prioritized(variant))
+        config.index_source = variant % 2 ? GPUR_PRIORITIZED : GPUR_PRIORITIZED_PLAIN;
     if (variant == 2) {
         config.optimizer.kind = GPUR_RMSPROP_TORCH;
         config.optimizer.centered = 1;
@@ -58,6 +94,8 @@ gpur_status scene_open(file_scene *s, gpur_device *device, int variant)
 {
     memset(s, 0, sizeof *s);
     s->device = device;
+    s->variant = variant;
+    s->stack = is_linked(variant) ? SCENE_STACK : 1;
     TRY(open_replay(s, variant));
     return open_learner(s, variant);
 }
@@ -80,7 +118,11 @@ static void make_obs(int step, int env, float *obs)
 gpur_status scene_begin(file_scene *s, int resumed)
 {
     float obs[SCENE_ENVS * SCENE_FEATURES];
-    TRY(gpur_writer_create(s->replay, SCENE_ENVS, &s->writer));
+    gpur_writer_config config;
+    TRY(gpur_writer_config_init(&config, sizeof config));
+    config.num_envs = SCENE_ENVS;
+    config.input = is_linked(s->variant) ? GPUR_INPUT_FRAMES : GPUR_INPUT_STACKS;
+    TRY(gpur_writer_open(s->replay, &config, &s->writer));
     for (int env = 0; env < SCENE_ENVS; env++)
         make_obs(-1, env, obs + env * SCENE_FEATURES);
     return resumed ? GPUR_OK : gpur_writer_reset(s->writer, -1, obs);
@@ -95,9 +137,22 @@ static void leave_trace(file_scene *s, const void *values, int64_t bytes)
     s->traced += count;
 }
 
+/* Any observations do for acting. */
+static gpur_status choose(file_scene *s, int step, int32_t *actions)
+{
+    float obs[SCENE_ENVS * SCENE_STACK * SCENE_FEATURES], q[3];
+    for (int i = 0; i < SCENE_ENVS * s->stack; i++)
+        make_obs(step + i / SCENE_ENVS, i % SCENE_ENVS, obs + i * SCENE_FEATURES);
+    TRY(gpur_learner_act(s->learner, SCENE_ENVS, obs, 0.5f, actions, NULL));
+    leave_trace(s, actions, SCENE_ENVS * (int64_t)sizeof *actions);
+    TRY(gpur_learner_q_values(s->learner, 1, obs, q, NULL));
+    leave_trace(s, q, sizeof q);
+    return GPUR_OK;
+}
+
 static gpur_status play(file_scene *s, int step)
 {
-    float obs[SCENE_ENVS * SCENE_FEATURES], reward[SCENE_ENVS], q[3];
+    float obs[SCENE_ENVS * SCENE_FEATURES], reward[SCENE_ENVS];
     uint8_t terminated[SCENE_ENVS], truncated[SCENE_ENVS];
     int32_t actions[SCENE_ENVS];
     for (int env = 0; env < SCENE_ENVS; env++) {
@@ -106,10 +161,7 @@ static gpur_status play(file_scene *s, int step)
         terminated[env] = (step + 3 * env) % 11 == 10;
         truncated[env] = !terminated[env] && (step + env) % 17 == 16;
     }
-    TRY(gpur_learner_act(s->learner, SCENE_ENVS, obs, 0.5f, actions, NULL));
-    leave_trace(s, actions, sizeof actions);
-    TRY(gpur_learner_q_values(s->learner, 1, obs, q, NULL));
-    leave_trace(s, q, sizeof q);
+    TRY(choose(s, step, actions));
     TRY(gpur_writer_step(s->writer, actions, reward, obs, terminated, truncated));
     for (int env = 0; env < SCENE_ENVS; env++)
         if (terminated[env] || truncated[env])
@@ -117,19 +169,39 @@ static gpur_status play(file_scene *s, int step)
     return GPUR_OK;
 }
 
+/* By ids, which a loaded replay must go on counting. */
+static gpur_status leave_links(file_scene *s, gpur_batch *batch)
+{
+    int64_t previous[8];
+    if (s->variant < 4)
+        return GPUR_OK;
+    TRY(gpur_batch_read(batch, "previous", previous, sizeof previous));
+    leave_trace(s, previous, sizeof previous);
+    return GPUR_OK;
+}
+
 static gpur_status draw(file_scene *s)
 {
     gpur_batch *batch = NULL;
     int64_t ids[8];
-    float obs[8 * SCENE_FEATURES];
+    float obs[8 * SCENE_STACK * SCENE_FEATURES], weights[8], discounts[8];
+    const int64_t obs_bytes = 8 * s->stack * SCENE_FEATURES * (int64_t)sizeof *obs;
     TRY(gpur_replay_sample(s->replay, 8, NULL, &batch));
     gpur_status status = gpur_batch_read(batch, "id", ids, sizeof ids);
     if (status == GPUR_OK)
-        status = gpur_batch_read(batch, "next_obs", obs, sizeof obs);
+        status = gpur_batch_read(batch, "next_obs", obs, obs_bytes);
+    if (status == GPUR_OK)
+        status = gpur_batch_read(batch, "weight", weights, sizeof weights);
+    if (status == GPUR_OK)
+        status = gpur_batch_read(batch, "discount", discounts, sizeof discounts);
+    if (status == GPUR_OK)
+        status = leave_links(s, batch);
     gpur_batch_release(batch);
     if (status == GPUR_OK) {
         leave_trace(s, ids, sizeof ids);
-        leave_trace(s, obs, sizeof obs);
+        leave_trace(s, obs, obs_bytes);
+        leave_trace(s, weights, sizeof weights);
+        leave_trace(s, discounts, sizeof discounts);
     }
     return status;
 }
@@ -145,9 +217,19 @@ static gpur_status train(file_scene *s)
     return GPUR_OK;
 }
 
+/* What only the file can tell a run that goes on: step 20 is before it. */
+static gpur_status turn_knobs(file_scene *s, int step)
+{
+    if (step != 20 || !is_prioritized(s->variant))
+        return GPUR_OK;
+    TRY(gpur_replay_set_alpha(s->replay, 0.8f));
+    return s->variant == 5 ? gpur_replay_set_beta(s->replay, 0.9f) : GPUR_OK;
+}
+
 gpur_status scene_run(file_scene *s, int first, int last)
 {
     for (int step = first; step < last; step++) {
+        TRY(turn_knobs(s, step));
         TRY(play(s, step));
         if (step >= 12 && step % 3 == 0)
             TRY(train(s));
@@ -155,6 +237,19 @@ gpur_status scene_run(file_scene *s, int first, int last)
             TRY(draw(s));
     }
     return GPUR_OK;
+}
+
+static gpur_status leave_priorities(file_scene *s)
+{
+    gpur_priority_stats stats = {.size = sizeof stats};
+    int64_t wrong = -1;
+    if (!is_prioritized(s->variant))
+        return GPUR_OK;
+    TRY(gpur_replay_get_priority_stats(s->replay, &stats));
+    TRY(gpur_replay_check_priorities(s->replay, &wrong));
+    leave_trace(s, &stats, sizeof stats);
+    leave_trace(s, &wrong, sizeof wrong);
+    return wrong == 0 ? GPUR_OK : GPUR_DEVICE_ERROR;
 }
 
 gpur_status scene_finish(file_scene *s)
@@ -173,95 +268,8 @@ gpur_status scene_finish(file_scene *s)
     TRY(gpur_replay_get_stats(s->replay, &stats));
     TRY(gpur_learner_get_stats(s->learner, &learned));
     const int64_t counts[] = {stats.first_id, stats.visible, stats.appended, stats.published, stats.evicted,
-                              stats.blocks, stats.episodes_cut, stats.draws, learned.steps, learned.steps_enqueued,
-                              learned.target_copies, learned.acts};
+                              stats.blocks, stats.episodes_cut, stats.draws, stats.frames_stored, learned.steps,
+                              learned.steps_enqueued, learned.target_copies, learned.acts};
     leave_trace(s, counts, sizeof counts);
-    return GPUR_OK;
-}
-
-unsigned char *read_file(const char *path, int64_t *bytes)
-{
-    FILE *const file = fopen(path, "rb");
-    if (!file)
-        return NULL;
-    fseek(file, 0, SEEK_END);
-    *bytes = ftell(file);
-    rewind(file);
-    unsigned char *data = malloc((size_t)*bytes + 1);
-    if (data && fread(data, 1, (size_t)*bytes, file) != (size_t)*bytes) {
-        free(data);
-        data = NULL;
-    }
-    fclose(file);
-    return data;
-}
-
-int write_file(const char *path, const void *data, int64_t bytes)
-{
-    unlink(path); /* a file that is emptied and written anew is flushed by some file systems at once */
-    FILE *const file = fopen(path, "wb");
-    if (!file)
-        return -1;
-    const int good = fwrite(data, 1, (size_t)bytes, file) == (size_t)bytes;
-    return fclose(file) == 0 && good ? 0 : -1;
-}
-
-static char folder[64];
-
-const char *scene_path(const char *name)
-{
-    static char paths[4][128];
-    static int next;
-    if (!folder[0]) {
-        snprintf(folder, sizeof folder, "gpureplay-files-XXXXXX");
-        if (!mkdtemp(folder))
-            abort();
-    }
-    char *const path = paths[next++ % 4];
-    snprintf(path, sizeof paths[0], "%s/%s", folder, name);
-    return path;
-}
-
-void scene_remove_folder(void)
-{
-    DIR *const open = folder[0] ? opendir(folder) : NULL;
-    char path[512];
-    for (struct dirent *entry = open ? readdir(open) : NULL; entry; entry = readdir(open)) {
-        snprintf(path, sizeof path, "%s/%s", folder, entry->d_name);
-        unlink(path);
-    }
-    if (open)
-        closedir(open);
-    rmdir(folder);
-    folder[0] = 0;
-}
-
-int64_t damage_file(unsigned char *data, int64_t bytes, int64_t head, uint64_t *random)
-{
-    const int64_t where = kit_below(random, kit_below(random, 2) ? head : bytes);
-    const int64_t other = kit_below(random, bytes), run = 1 + kit_below(random, 64);
-    const int64_t length = where + run < bytes ? run : bytes - where;
-    switch (kit_below(random, 7)) {
-    case 0:
-        data[where] = (unsigned char)kit_below(random, 256);
-        break;
-    case 1:
-        memset(data + where, kit_below(random, 2) ? 0 : 0xFF, (size_t)length);
-        break;
-    case 2:
-        memmove(data + where, data + where + length, (size_t)(bytes - where - length));
-        return bytes - length;
-    case 3:
-        memmove(data + where + run, data + where, (size_t)(bytes - where));
-        return bytes + run;
-    case 4:
-        memmove(data + where, data + other, (size_t)(length < bytes - other ? length : bytes - other));
-        break;
-    case 5: /* another digit, quote or bracket: what headers are made of */
-        data[where] = (unsigned char)"0123456789\"{}[]:,- "[kit_below(random, 19)];
-        break;
-    default:
-        data[where] ^= (unsigned char)(1 << kit_below(random, 8));
-    }
-    return bytes;
+    return leave_priorities(s);
 }

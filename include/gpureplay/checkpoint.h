@@ -65,12 +65,12 @@ GPUR_API gpur_status gpur_checkpoint_options_init(gpur_checkpoint_options *optio
 GPUR_API gpur_status gpur_replay_save(gpur_replay *replay, const char *path, const gpur_checkpoint_options *options);
 
 /*
- * Reads such a file into a replay of the same fields, capacity, n_step, gamma, reward_clip, prioritized and, if so,
- * priority_offset, layout and, if linked, frame_stack, stack_axis, stack_pad and frame_slack, in place of what it holds.
- * A linked replay's update_size and max_batch have to be the same as well, as they settle how its frames lie. The file
- * is read through once to be checked, and once more to fill memory. Ids go on from the file's, and so do alpha and the
- * schedule of beta. For a run to go on bit for bit, seed, index_source, weight_norm, update_size, flush, max_batch and
- * the writers' settings have to be the same, too; they are not compared. Another device or feed makes no difference.
+ * Reads such a file into a replay of the same fields, capacity, n_step, gamma, reward_clip, prioritized (and if it is,
+ * priority_offset) and layout, in place of what it holds. Linked replays must have the same frame_stack, stack_axis,
+ * stack_pad and frame_slack, too, and update_size and max_batch, which settle how frames lie. The file is read through
+ * once to be checked, and once more to fill memory. Ids go on from the file's; so do alpha and the schedule of beta.
+ * For a run to go on bit for bit, seed, index_source, weight_norm, update_size, flush, max_batch and the writers'
+ * settings have to be the same, too; they are not compared. Another device or feed makes no difference.
  *
  * The file's writers are those that there were, in the order in which they were made. The first writer of this replay
  * that there is gets the state of the file's first, and so on; what is left waits for writers to come: each new writer

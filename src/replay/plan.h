@@ -4,6 +4,7 @@
 #define GPUR_REPLAY_PLAN_H
 
 #include "device/device.h"
+#include "gpureplay/plan.h"
 #include "replay/storage.h"
 
 enum {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What a replay's file has beside its rows and writers: the numbers that make a replay go on as it would have, and those
- * that it tells. And the parts of memory that hold rows: each new thing that is kept for a row is a section more here.
+ * What a replay's file has but writers: the numbers that make a replay go on as it would have, those that it tells, and
+ * the parts of memory that hold rows. What is kept for a row besides is a section more here.
  */
 #ifndef GPUR_REPLAY_REPLAY_STATE_H
 #define GPUR_REPLAY_REPLAY_STATE_H

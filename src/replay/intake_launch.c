@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: MIT */
+/* The consumers' side: what a launch sees, and its beginning. */
+#include "replay/intake.h"
+
+#include <inttypes.h>
+
+gpur_window gpur_intake_visible(const gpur_intake *intake)
+{
+    const gpur_feed *const feed = &intake->feed;
+    gpur_window visible = feed->mirror;
+    visible.count += feed->soon;
+    if (intake->flush == GPUR_FLUSH_AUTO) {
+        visible.count += feed->late + intake->staged;
+        const int64_t leave = gpur_feed_leaving(feed, visible.count, intake->frames.head);
+        visible.first_id += leave;
+        visible.first_slot = visible.first_id % feed->capacity;
+        visible.count -= leave;
+    }
+    return visible;
+}
+
+gpur_status gpur_intake_begin_launch(gpur_intake *intake, int64_t needed)
+{
+    const int64_t size = gpur_intake_visible(intake).count;
+    if (size == 0)
+        return gpur_fail(GPUR_TOO_FEW, "the replay is empty; a draw needs at least 1 transition");
+    if (size < needed)
+        return gpur_fail(GPUR_TOO_FEW, "%" PRId64 " transitions are visible; this draw needs %" PRId64, size, needed);
+    if (intake->flush == GPUR_FLUSH_AUTO) {
+        GPUR_TRY(gpur_intake_seal(intake));
+        gpur_feed_hasten(&intake->feed);
+    }
+    return gpur_feed_begin_launch(&intake->feed);
+}
