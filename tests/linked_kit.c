@@ -13,7 +13,9 @@ static void configure(linked_world *w)
     play_fields(w->fields, s->shape);
     *c = kit_config(w->fields, PLAY_FIELDS, s->capacity, s->update_size, s->max_batch);
     c->n_step = s->n_step, c->flush = s->flush, c->staging_blocks = s->staging_blocks;
-    c->index_source = s->index_source;
+    c->index_source = s->index_source, c->prioritized = s->prioritized;
+    if (s->prioritized)
+        c->alpha = s->alpha, c->priority_offset = s->priority_offset;
     c->gamma = 0.97f, c->reward_clip = 1.5f;
     c->layout = GPUR_LINKED, c->frame_stack = s->shape.stack, c->frame_slack = s->frame_slack;
     c->stack_axis = s->shape.last ? GPUR_STACK_LAST : GPUR_STACK_FIRST;

@@ -16,6 +16,8 @@ typedef struct linked_setting {
     int32_t repeats;                           /* GPUR_PAD_REPEAT */
     int64_t capacity, update_size, max_batch, frame_slack;
     int32_t n_step, flush, staging_blocks, index_source;
+    int32_t prioritized; /* 1: with these two */
+    float alpha, priority_offset;
 } linked_setting;
 
 typedef struct linked_world {
