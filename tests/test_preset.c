@@ -164,6 +164,8 @@ TEST(apex_dqn_is_the_learner_of_the_paper)
     CHECK_EQUAL(c.loss, GPUR_LOSS_SQUARED);
     CHECK_EQUAL(c.batch_size, 512);
     CHECK_EQUAL(c.target_period, 2500);
+    CHECK_EQUAL(c.index_source, GPUR_PRIORITIZED);
+    CHECK(c.beta.first == 0.4f && c.beta.last == 0.4f && c.beta.steps == 0);
     CHECK_NEAR(c.exploration.first, 0.4, 1e-7);
     CHECK_NEAR(c.exploration.last, 0.4, 1e-7);
 }
@@ -190,7 +192,22 @@ TEST(the_replays_of_the_atari_presets_hold_what_the_papers_say)
         CHECK_EQUAL(c.min_size, 50000);
         CHECK_NEAR(c.gamma, 0.99, 1e-8);
         CHECK_NEAR(c.reward_clip, 1, 0);
+        CHECK_EQUAL(c.layout, GPUR_LINKED);
+        CHECK_EQUAL(c.frame_stack, 4);
+        CHECK_EQUAL(c.stack_axis, GPUR_STACK_FIRST);
+        CHECK_EQUAL(c.stack_pad, GPUR_PAD_ZERO);
+        CHECK_EQUAL(c.n_step, i == 2 ? 3 : 1);
+        CHECK_EQUAL(c.prioritized, i == 2);
+        CHECK_EQUAL(c.index_source, i == 2 ? GPUR_PRIORITIZED : GPUR_UNIFORM);
     }
+}
+
+TEST(the_replay_of_apex_draws_by_priority)
+{
+    const gpur_replay_config c = replay_preset("apex-dqn");
+    CHECK_NEAR(c.alpha, 0.6, 1e-7);
+    CHECK_NEAR(c.priority_offset, 1e-6, 1e-12);
+    CHECK(c.beta.first == 0.4f && c.beta.last == 0.4f && c.beta.steps == 0);
 }
 
 TEST(cartpole_is_a_dueling_double_dqn)
@@ -246,6 +263,7 @@ int main(int argc, char **argv)
     RUN(nature_dueling_has_two_streams_of_512);
     RUN(apex_dqn_is_the_learner_of_the_paper);
     RUN(the_replays_of_the_atari_presets_hold_what_the_papers_say);
+    RUN(the_replay_of_apex_draws_by_priority);
     RUN(cartpole_is_a_dueling_double_dqn);
     RUN(a_preset_keeps_what_it_does_not_name);
     RUN(an_unknown_preset_is_refused_and_changes_nothing);

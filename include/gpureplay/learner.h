@@ -87,8 +87,9 @@ GPUR_API gpur_status gpur_learner_config_init(gpur_learner_config *config, uint6
  *                   train steps; A = 18, every action of an Atari console: set `outputs` to the game's own
  *   "nature-dueling"  the same, but two streams of 512, double DQN and gradients clipped to norm 10 [Wang et al. 2016];
  *                   these gradients are not scaled by 1 / sqrt(2) where the streams meet
- *   "apex-dqn"      that network with the learner of Ape-X [Horgan et al. 2018]: batches of 512, squared loss, norm 40.
- *                   Its epsilon is the first actor's, 0.4, as actor i of N acts with 0.4^(1 + 7 i / (N - 1))
+ *   "apex-dqn"      that network with the learner of Ape-X [Horgan et al. 2018]: batches of 512, drawn by priority from
+ *                   a replay that has them, squared loss, norm 40. Its epsilon is the first actor's, 0.4, as actor i of
+ *                   N acts with 0.4^(1 + 7 i / (N - 1))
  *   "cartpole"      ours: dueling double DQN, two layers of 128; solves CartPole-v1 in under a minute on two CPU cores
  * The melee presets' epsilon falls from 1 to 0.1 over the first fifth of training, whose length only the caller knows:
  * set exploration.steps to it, or epsilon stays 1. What a preset does not name (seed, act, math, ...) stays as it was.

@@ -167,7 +167,9 @@ GPUR_API gpur_status gpur_replay_config_init(gpur_replay_config *config, uint64_
 /*
  * Sets capacity, update_size, gamma, reward_clip and min_size to those of a published system, as far as it names them;
  * the fields stay the caller's. Names: "melee-gpu", "melee-dqn", "melee-double" [Parr 2018; the networks of Parr,
- * Dilipkumar & Liu 2017], "nature-dqn", "nature-dueling" [Mnih et al. 2015], "apex-dqn" [Horgan et al. 2018].
+ * Dilipkumar & Liu 2017], "nature-dqn", "nature-dueling" [Mnih et al. 2015], "apex-dqn" [Horgan et al. 2018]. The Atari
+ * ones are GPUR_LINKED with stacks of 4 as the first axis: obs and next_obs of shape {4, 84, 84}, say. "apex-dqn" is
+ * also prioritized, of 3 steps, and so wants a field "discount".
  * Any thread. GPUR_INVALID_ARGUMENT: no such name, NULL, or `config->size` was not set.
  */
 GPUR_API gpur_status gpur_replay_config_preset(gpur_replay_config *config, const char *name);

@@ -187,8 +187,8 @@ static void set_nature_dueling(gpur_learner_config *config)
 }
 
 /* Horgan et al. 2018, section 4.1 and appendix C: centred RMSProp at 0.00025 / 4, no momentum, epsilon 1.5e-7, norm 40;
- * half the squared error; a target copy every 2,500 batches of 512. The sizes of the network are those of public code.
- */
+ * half the squared error; a target copy every 2,500 batches of 512, drawn by priority with beta 0.4. The sizes of the
+ * network are those of public code. */
 static void set_apex_dqn(gpur_learner_config *config)
 {
     set_nature_dueling(config);
@@ -197,6 +197,9 @@ static void set_apex_dqn(gpur_learner_config *config)
     config->loss = GPUR_LOSS_SQUARED;
     config->batch_size = 512;
     config->target_period = 2500;
+    config->index_source = GPUR_PRIORITIZED;
+    memset(&config->beta, 0, sizeof config->beta);
+    config->beta.first = config->beta.last = 0.4f;
     memset(&config->exploration, 0, sizeof config->exploration);
     config->exploration.first = config->exploration.last = 0.4f;
 }

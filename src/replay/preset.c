@@ -2,7 +2,7 @@
 /* The published systems' replays, with every constant. */
 #include "base/sized.h"
 #include "base/status.h"
-#include "gpureplay/replay.h"
+#include "gpureplay/priority.h"
 
 #include <string.h>
 
@@ -18,20 +18,33 @@ static void set_melee(gpur_replay_config *config)
 }
 
 /* Mnih et al. 2015, extended data table 1: the last million, of which 50,000 are there before training begins. Its
- * rewards become their signs, which for Atari's whole numbers is the same as clipping. */
+ * rewards become their signs, which for Atari's whole numbers is the same as clipping. Four frames of an observation,
+ * each stored once, and an episode's first stack begins with zeros, as in the code of Daley & Amato 2021. */
 static void set_nature(gpur_replay_config *config)
 {
+    config->layout = GPUR_LINKED;
+    config->frame_stack = 4;
+    config->stack_axis = GPUR_STACK_FIRST;
+    config->stack_pad = GPUR_PAD_ZERO;
     config->capacity = 1000000;
     config->gamma = 0.99f;
     config->reward_clip = 1.0f;
     config->min_size = 50000;
 }
 
-/* Horgan et al. 2018, section 4.1 and appendix C: two million, of which 50,000 before learning begins. */
+/* Horgan et al. 2018, section 4.1 and appendix C: two million, of which 50,000 before learning begins; 3 steps, alpha
+ * 0.6, beta 0.4 throughout. The offset is that of public code. */
 static void set_apex(gpur_replay_config *config)
 {
+    const gpur_schedule beta = {0.4f, 0.4f, 0, 0};
     set_nature(config);
     config->capacity = 2000000;
+    config->n_step = 3;
+    config->prioritized = 1;
+    config->index_source = GPUR_PRIORITIZED;
+    config->alpha = 0.6f;
+    config->priority_offset = 1e-6f;
+    config->beta = beta;
 }
 
 typedef struct preset {

@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: MIT */
+/* Files of convolutional learners: weights in the order of their shapes, whatever the device's, and whole learners. */
+#include "conv_world.h"
+#include "file_kit.h"
+#include "learn/learner.h"
+#include "replay/checkpoint.h"
+#include "test.h"
+
+#include <stdlib.h>
+
+#ifndef GPUR_HAS_FILES
+
+int main(int argc, char **argv)
+{
+    test_main_begin(argc, argv);
+    printf("test_conv_files: skipped: a build without cJSON or xxHash\n");
+    return 77;
+}
+
+#else
+
+enum { MOST = 4096 };
+
+static void read_all(gpur_learner *learner, const gpur_weight_info *info, float values[MOST])
+{
+    CHECK(info->count <= MOST);
+    CHECK_OK(gpur_learner_read_weights(learner, GPUR_WEIGHTS_ONLINE, info->name, values, info->count));
+}
+
+static void open_scene(conv_scene *s, gpur_device *device, uint64_t seed)
+{
+    gpur_learner_config config = conv_config(GPUR_CHW);
+    config.seed = seed;
+    CHECK_OK(conv_scene_open(s, device, &config));
+}
+
+static void check_tensor(gpur_learner *learner, const gpur_checkpoint *file, const unsigned char *data, int32_t index)
+{
+    gpur_weight_info info = {.size = sizeof info};
+    CHECK_OK(gpur_learner_weight(learner, index, &info));
+    const gpur_tensor_entry *const entry = gpur_tensors_find(&file->tensors, info.name);
+    CHECK(entry && entry->dims == info.dims);
+    for (int32_t d = 0; entry && d < info.dims; d++)
+        CHECK_EQUAL(entry->shape[d], info.shape[d]);
+    static float values[MOST];
+    read_all(learner, &info, values);
+    CHECK(entry && memcmp(data + file->data_at + entry->begin, values, (size_t)info.count * sizeof *values) == 0);
+}
+
+TEST(weights_files_have_the_order_of_the_shapes)
+{
+    gpur_device *const device = test_device();
+    const char *const path = scene_path("weights");
+    conv_scene s;
+    gpur_checkpoint file;
+    int64_t bytes = 0;
+    open_scene(&s, device, 3);
+    CHECK(s.learner->network.params.tensor[0].block > 1); /* the device has these in another order */
+    CHECK_OK(gpur_learner_save_weights(s.learner, path, NULL));
+    CHECK_OK(gpur_checkpoint_open(&file, path));
+    unsigned char *const data = read_file(path, &bytes);
+    for (int32_t i = 0; i < gpur_learner_weight_count(s.learner); i++)
+        check_tensor(s.learner, &file, data, i);
+    free(data);
+    gpur_checkpoint_close(&file);
+    conv_scene_close(&s);
+    gpur_device_close(device);
+}
+
+static void check_alike(gpur_learner *a, gpur_learner *b, int wanted)
+{
+    static float values[2][MOST];
+    int alike = 1;
+    for (int32_t i = 0; i < gpur_learner_weight_count(a); i++) {
+        gpur_weight_info info = {.size = sizeof info};
+        CHECK_OK(gpur_learner_weight(a, i, &info));
+        read_all(a, &info, values[0]);
+        read_all(b, &info, values[1]);
+        alike &= memcmp(values[0], values[1], (size_t)info.count * sizeof(float)) == 0;
+    }
+    CHECK_EQUAL(alike, wanted);
+}
+
+TEST(weights_and_learners_come_back)
+{
+    gpur_device *const device = test_device();
+    const char *const weights = scene_path("weights"), *const whole = scene_path("learner");
+    conv_scene s, other;
+    open_scene(&s, device, 3);
+    open_scene(&other, device, 4);
+    check_alike(s.learner, other.learner, 0);
+    CHECK_OK(gpur_learner_save_weights(s.learner, weights, NULL));
+    CHECK_OK(gpur_learner_load_weights(other.learner, weights, NULL));
+    check_alike(s.learner, other.learner, 1);
+    CHECK_OK(gpur_learner_train(s.learner, 5));
+    check_alike(s.learner, other.learner, 0);
+    CHECK_OK(gpur_learner_save(s.learner, whole, NULL));
+    CHECK_OK(gpur_learner_load(other.learner, whole, NULL));
+    check_alike(s.learner, other.learner, 1);
+    conv_scene_close(&s);
+    conv_scene_close(&other);
+    gpur_device_close(device);
+}
+
+/* The first layer's order on the device goes by kernel and stride, so a file is for one network alone. */
+TEST(a_learner_of_another_trunk_is_refused)
+{
+    gpur_device *const device = test_device();
+    const char *const whole = scene_path("learner");
+    gpur_learner_config config = conv_config(GPUR_CHW);
+    conv_scene s;
+    gpur_learner *other = NULL;
+    open_scene(&s, device, 3);
+    CHECK_OK(gpur_learner_save(s.learner, whole, NULL));
+    config.network.trunk[0].activation = GPUR_TANH;
+    CHECK_OK(gpur_learner_create(s.replay, &config, &other));
+    CHECK_STATUS(gpur_learner_load(other, whole, NULL), GPUR_INVALID_ARGUMENT);
+    CHECK_MESSAGE("layer.0 is \"convolution");
+    gpur_learner_destroy(other);
+    conv_scene_close(&s);
+    gpur_device_close(device);
+}
+
+int main(int argc, char **argv)
+{
+    test_main_begin(argc, argv);
+    conv_world_make();
+    RUN(weights_files_have_the_order_of_the_shapes);
+    RUN(weights_and_learners_come_back);
+    RUN(a_learner_of_another_trunk_is_refused);
+    scene_remove_folder();
+    return test_main_end();
+}
+
+#endif
