@@ -40,7 +40,7 @@ def run_of(adapter: Adapter, case: Case) -> Run:
     if case.operation == "sample":
         return _sampling(adapter, case.count)
     rows = rows_of(adapter.schema, np.arange(case.count))
-    if case.operation == "add":
+    if case.operation in ("add", "step"):
         return _adding(adapter, adapter.add, adapter.one(rows))
     return _adding(adapter, adapter.extend, adapter.many(rows))
 
