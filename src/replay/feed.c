@@ -8,6 +8,7 @@
 #include <string.h>
 
 enum { CACHED_RING_BYTES = 8 << 20 };
+enum { TEAM_BYTES = 8 << 20 }; /* rows that several threads take in so much sooner that waiting for busy cores pays */
 
 gpur_status gpur_feed_build(gpur_feed *feed, gpur_device *device, const gpur_replay_config *config,
                             const gpur_schema *schema, const gpur_replay_plan *plan)
@@ -89,17 +90,34 @@ static gpur_status evict(gpur_feed *feed, int64_t count)
     return gpur_stream_wait(feed->copier, feed->read);
 }
 
+/* Rows that are not in the window yet would not leave it max_batch rows. */
+static int is_crowded(const gpur_feed *feed, int64_t count)
+{
+    return feed->soon + feed->late + count + feed->max_batch > feed->capacity;
+}
+
+/* By how much they are too many for the ring. */
+static int64_t excess_of(const gpur_feed *feed, int64_t count)
+{
+    return feed->mirror.count + feed->soon + feed->late + count - feed->capacity;
+}
+
+int gpur_feed_meets_launch(const gpur_feed *feed, int64_t count)
+{
+    return feed->launching && (is_crowded(feed, count) || excess_of(feed, count) > 0);
+}
+
 /* Makes room and tells where. `late` says whether the copy will have to wait for a launch: it is then worth to let the
  * next launch go ahead without these rows. */
 static gpur_status reserve(gpur_feed *feed, int64_t count, int64_t *first_slot, int *late)
 {
     assert(count >= 1 && count <= feed->block_rows);
-    if (feed->soon + feed->late + count + feed->max_batch > feed->capacity) {
+    if (is_crowded(feed, count)) {
         gpur_feed_hasten(feed);
         GPUR_TRY(publish_soon(feed));
     }
     const int64_t held = feed->mirror.count + feed->soon + feed->late;
-    const int64_t excess = held + count - feed->capacity;
+    const int64_t excess = excess_of(feed, count);
     *first_slot = (feed->mirror.first_id + held) % feed->capacity;
     *late = feed->late > 0 || (excess > 0 && feed->launches > 0);
     return excess > 0 ? evict(feed, excess) : GPUR_OK;
@@ -123,6 +141,15 @@ static int is_large(const gpur_feed *feed)
     return feed->capacity * feed->schema->pitch > CACHED_RING_BYTES;
 }
 
+/* A team of the CPU's threads waits for the last of them, however many others want its core: the caller is done with
+ * most blocks sooner alone. */
+static gpur_grid grid_of(const gpur_feed *feed, int64_t count, int32_t tile)
+{
+    const int64_t pitch = feed->schema->pitch;
+    const int is_alone = !gpur_device_is_cuda(feed->device) && count * pitch < TEAM_BYTES;
+    return gpur_grid_rows(feed->device, count, tile, is_alone ? 0 : pitch);
+}
+
 /* `rewards` NULL: none is clipped. */
 static gpur_status scatter(gpur_feed *feed, const gpur_copies *copies, const void *rewards, int64_t first_slot,
                            int64_t count)
@@ -143,8 +170,7 @@ static gpur_status scatter(gpur_feed *feed, const gpur_copies *copies, const voi
         .units = copies->units,
     };
     memcpy(args.copies, copies->list, sizeof args.copies);
-    const gpur_grid grid = gpur_grid_rows(feed->device, count, args.tile, pitch);
-    return gpur_launch_scatter(feed->copier, grid, &args);
+    return gpur_launch_scatter(feed->copier, grid_of(feed, count, args.tile), &args);
 }
 
 static gpur_status copy_run(gpur_feed *feed, const unsigned char *rows, int64_t first_slot, int64_t count)

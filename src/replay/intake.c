@@ -132,6 +132,12 @@ int gpur_intake_has_room(const gpur_intake *intake, int64_t wanted)
            wanted <= gpur_staging_room(&intake->staging);
 }
 
+int gpur_intake_fills_block(const gpur_intake *intake, int64_t wanted)
+{
+    const gpur_block *const open = intake->staging.open;
+    return wanted >= intake->staging.block_rows - (open ? open->filled : 0);
+}
+
 static gpur_status feed_block(gpur_intake *intake, gpur_block *block)
 {
     const int64_t rows = block->filled - block->fed;
