@@ -7,6 +7,7 @@ import json
 import math
 import sys
 from pathlib import Path
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -23,7 +24,7 @@ import table  # noqa: E402
 import timing  # noqa: E402
 import workloads  # noqa: E402
 from adapters import Found  # noqa: E402
-from adapters.base import STEP, Adapter, Settings, by_keywords  # noqa: E402
+from adapters.base import STEP, Adapter, Settings, add_by_keywords  # noqa: E402
 from contest import Contest  # noqa: E402
 
 SETTINGS = Settings("cpu", 1)
@@ -95,7 +96,10 @@ def test_contestants_take_turns_and_none_is_always_first():
     runs = {name: lambda repeats, name=name: calls.append((name, repeats)) for name in "abc"}
     samples = timing.interleave(runs, 6, 0.0, lambda part: None)
     assert {name: len(seconds) for name, seconds in samples.items()} == {"a": 6, "b": 6, "c": 6}
-    assert "".join(name for name, _ in calls[-18:]) == "abcbcacababcbcacab"
+    turns = calls[-36:]  # each untimed first
+    assert "".join(name for name, _ in turns[1::2]) == "abcbcacababcbcacab"
+    assert [name for name, _ in turns[0::2]] == [name for name, _ in turns[1::2]]
+    assert {repeats for _, repeats in turns[0::2]} == {timing.UNTIMED}
 
 
 def test_a_sample_is_long_enough():
@@ -148,9 +152,9 @@ def test_a_step_of_mujoco_has_numpy_s_reward():
 
 def test_keywords_are_written_out_for_every_schema():
     for schema in workloads.SCHEMAS:
-        given = []
-        by_keywords(lambda given=given, **values: given.append(values), tuple(schema.fields))(tuple(schema.fields))
-        assert given == [{name: name for name in schema.fields}]
+        buffer, names = Mock(), tuple(schema.fields)
+        add_by_keywords(buffer, names)(names)
+        buffer.add.assert_called_once_with(**{name: name for name in names})
 
 
 @pytest.mark.parametrize("quick", [True, False])

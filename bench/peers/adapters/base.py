@@ -83,16 +83,16 @@ class Adapter(abc.ABC):
 STEP = ("obs", "action", "reward", "next_obs", "terminated", "truncated")
 
 
-def by_keywords(call: Callable[..., Any], names: tuple[str, ...]) -> Callable[[tuple[Any, ...]], None]:
-    """`call` by written-out keywords, as a training loop has them, given the values in the order of the names: the same
-    for every contestant that takes keywords."""
+def add_by_keywords(buffer: Any, names: tuple[str, ...]) -> Callable[[tuple[Any, ...]], None]:
+    """`buffer.add` by written-out keywords, as a training loop has it, given the values in the order of the names: the
+    same for every contestant that takes keywords."""
 
     def step(values: tuple[Any, ...]) -> None:
         obs, action, reward, next_obs, terminated, truncated = values
-        call(obs=obs, action=action, reward=reward, next_obs=next_obs, terminated=terminated, truncated=truncated)
+        buffer.add(obs=obs, action=action, reward=reward, next_obs=next_obs, terminated=terminated, truncated=truncated)
 
     def pixels(values: tuple[Any, ...]) -> None:
         state, pixels = values
-        call(state=state, pixels=pixels)
+        buffer.add(state=state, pixels=pixels)
 
     return {STEP: step, ("state", "pixels"): pixels}[names]

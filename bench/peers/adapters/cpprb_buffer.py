@@ -9,7 +9,7 @@ import cpprb
 import numpy as np
 from workloads import Schema, step_of
 
-from .base import Adapter, Rows, Settings, by_keywords
+from .base import Adapter, Rows, Settings, add_by_keywords
 
 
 class Cpprb(Adapter):
@@ -24,7 +24,7 @@ class Cpprb(Adapter):
         fields = {name: {"shape": shape or 1, "dtype": dtype} for name, (shape, dtype) in schema.fields.items()}
         self._buffer = cpprb.ReplayBuffer(capacity, fields)
         self._names = tuple(schema.fields)
-        self.add = self.extend = by_keywords(self._buffer.add, self._names)
+        self.add = self.extend = add_by_keywords(self._buffer, self._names)
 
     def one(self, rows: Rows) -> Any:
         return tuple(step_of(self.schema, rows).values())

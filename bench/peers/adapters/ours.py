@@ -9,13 +9,13 @@ import gpureplay
 import numpy as np
 from workloads import Schema, step_of
 
-from .base import Adapter, Rows, Settings, by_keywords
+from .base import Adapter, Rows, Settings, add_by_keywords
 
 
 class Ours(Adapter):
     package = "gpureplay"
     as_used = ("ReplayBuffer(capacity, fields, num_envs=..., device=...), all else by default; `add` is given what a "
-               "Gymnasium environment's step returned, `extend` NumPy arrays, both by written-out keywords; "
+               "Gymnasium environment's step returned, by written-out keywords, `extend` a dict of NumPy arrays; "
                "`sample` gives NumPy arrays on the CPU, device arrays (waited for) on CUDA, where what is added comes "
                "from host memory.")
 
@@ -25,7 +25,7 @@ class Ours(Adapter):
         self._buffer = gpureplay.ReplayBuffer(capacity, dict(schema.fields), num_envs=schema.envs, device=self._device,
                                               seed=settings.seed)
         self._names, self._on_cuda = tuple(schema.fields), self._device.is_cuda
-        self.add, self.extend = (by_keywords(call, self._names) for call in (self._buffer.add, self._buffer.extend))
+        self.add = add_by_keywords(self._buffer, self._names)
 
     @classmethod
     def version(cls) -> str:
@@ -36,6 +36,9 @@ class Ours(Adapter):
 
     def many(self, rows: Rows) -> Any:
         return tuple(rows.values())
+
+    def extend(self, transitions: Any) -> None:
+        self._buffer.extend(**dict(zip(self._names, transitions)))
 
     def finish(self) -> None:
         self._buffer.flush()
