@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "bench.h"
 #include "json.h"
+#include "times.h"
 
 #include "examples/interrupt.h"
 
@@ -120,12 +121,12 @@ void bench_hide(void)
 
 static void print_case(const bench_case *c, bench_summary ours, bench_summary bare, bench_summary ratio)
 {
-    char goal[48] = "";
+    char goal[48] = "", mine[TIME_TEXT], theirs[TIME_TEXT];
     if (c->goal > 0)
         snprintf(goal, sizeof goal, "%.1f %s", c->goal, ratio.median <= c->goal ? "met" : "MISSED");
-    printf("%-34s %9.1f ns %9.1f ns  %6.2fx  %.2f to %-9.2f %s  (per %s; bare: %s)\n", c->name,
-           1e9 * ours.median / c->items, 1e9 * bare.median / c->items, ratio.median, ratio.low, ratio.high, goal,
-           c->item, c->baseline);
+    printf("%-34s %12s %12s  %6.2fx  %.2f to %-9.2f %s  (per %s; bare: %s)\n", c->name,
+           time_text(ours.median / c->items, mine), time_text(bare.median / c->items, theirs), ratio.median, ratio.low,
+           ratio.high, goal, c->item, c->baseline);
     fflush(stdout);
 }
 
@@ -170,11 +171,11 @@ static void json_figure(bench_report *report, const bench_figure *f, const doubl
 
 static void print_figure(const bench_figure *f, bench_summary time)
 {
-    char rate[32] = "";
+    char rate[32] = "", median[TIME_TEXT], low[TIME_TEXT], high[TIME_TEXT];
     if (f->work > 0)
         snprintf(rate, sizeof rate, "%.2f G%s/s", 1e-9 * f->work / time.median, f->unit);
-    printf("%-58s %11.3f us  %9.3f to %-11.3f %16s  per %s\n", f->name, 1e6 * time.median, 1e6 * time.low,
-           1e6 * time.high, rate, f->item);
+    printf("%-58s %14s  %10s to %-10s %16s  per %s\n", f->name, time_text(time.median, median),
+           time_text(time.low, low), time_text(time.high, high), rate, f->item);
     fflush(stdout);
 }
 

@@ -13,7 +13,8 @@
 #include <stdint.h>
 #include <stdio.h>
 
-enum { BENCH_MAX_ROUNDS = 512 };
+/* From the least to the greatest of five samples lies a median with a chance of 93.75%, of six with 96.9%. */
+enum { BENCH_FEWEST_ROUNDS = 6, BENCH_MAX_ROUNDS = 512 };
 
 /* Runs the operation `repeats` times. */
 typedef void (*bench_body)(void *context, int64_t repeats);

@@ -26,8 +26,7 @@ void contest_make_rows(int64_t first, int64_t count, melee_row *rows)
     }
 }
 
-/* As little as a schema can be had for: room for the largest batch beside a block. */
-static void make_lender(gpur_replay_config *config)
+void contest_lend(gpur_replay_config *config)
 {
     config->max_batch = LARGEST_BATCH;
     config->update_size = BLOCK;
@@ -42,7 +41,7 @@ void contestant_open(contestant *c, const contest_kind *kind, gpur_device *devic
     *c = (contestant){.kind = kind, .device = device};
     bench_melee_config(&config, capacity);
     if (kind->in_ram)
-        make_lender(&config);
+        contest_lend(&config);
     bench_must(gpur_replay_plan_bytes(&config, &plan), "replay plan");
     bench_must(gpur_replay_create(device, &config, &c->replay), "replay");
     c->pinned_bytes = plan.pinned_bytes;

@@ -28,7 +28,7 @@ typedef struct contest_kind {
     void (*open)(contestant *c, int64_t capacity);
     void (*close)(contestant *c);
     void (*append)(contestant *c, gpur_writer *writer, int64_t count, const melee_row *rows); /* any thread */
-    void (*learn)(contestant *c);        /* a learner has come */
+    void (*learn)(contestant *c);                                                             /* a learner has come */
     const char *(*ready)(contestant *c); /* it is about to be timed; how it is going to be fed, or NULL */
     void (*rest)(contestant *c);         /* it is about to go */
     void (*train)(contestant *c, int64_t steps);
@@ -71,6 +71,9 @@ void contestant_rest(contestant *c);
 void contestant_close(contestant *c);
 gpur_writer *contestant_writer(contestant *c); /* for one thread that appends */
 
+/* Makes it a replay that lends its schema, as small as can be: room for the largest batch beside a block. */
+void contest_lend(gpur_replay_config *config);
+
 /* Rows `first` to first + count - 1: every number a function of where it stands. */
 void contest_make_rows(int64_t first, int64_t count, melee_row *rows);
 
@@ -83,6 +86,7 @@ int contest_steps(bench_report *report, contest *c, const int64_t *batches, int 
 void contest_appends(bench_report *report, contest *c, const int64_t *updates, int count);
 void contest_starts(bench_report *report, const contest *c);
 void contest_crowds(bench_report *report, contest *c, int64_t batch, const int *threads, int count);
+void contest_deals(bench_report *report, contest *c, int64_t batch);
 void contest_roofline(bench_report *report, contest *c, const ceilings *most, int64_t batch);
 
 #endif

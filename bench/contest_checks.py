@@ -17,13 +17,22 @@ BATCHES = (16, 32, 64, 128, 256, 512, 1024)
 BLOCK = 2000  # the library's own update_size, and the paper's
 
 
+def interval_rank(n):
+    """As bench_interval_rank."""
+    rank, below = 0, 0.5**n
+    while below <= 0.025:
+        rank += 1
+        below += math.comb(n, rank) * 0.5**n
+    return max(rank, 1)
+
+
 def times_as_long(case, entrant, reference):
     """(median, low, high) of entrant / reference, of the same round."""
     samples = {each["entrant"]: each["samples"] for each in case["entrants"]}
     x = sorted(a / b for a, b in zip(samples[entrant], samples[reference]))
-    reach, n = math.ceil(0.98 * math.sqrt(len(x))), len(x)
+    rank, n = interval_rank(len(x)), len(x)
     median = x[n // 2] if n % 2 else (x[n // 2 - 1] + x[n // 2]) / 2
-    return median, x[max(0, n // 2 - reach)], x[min(n - 1, n // 2 + reach)]
+    return median, x[rank - 1], x[n - rank]
 
 
 def told(case, entrant, reference=DEVICE):

@@ -10,7 +10,7 @@
 #include <stdio.h>
 #include <time.h>
 
-enum { ENVIRONMENTS = 16, PERIOD = 1000000, MOST_THREADS = 64, ROUNDS = 11, QUICK_ROUNDS = 5 };
+enum { ENVIRONMENTS = 16, PERIOD = 1000000, MOST_THREADS = 64, ROUNDS = 11, QUICK_ROUNDS = BENCH_FEWEST_ROUNDS };
 
 typedef struct crowd {
     contestant *player;

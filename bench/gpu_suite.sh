@@ -93,7 +93,7 @@ contest() {
 
 benchmarks() {
     local name
-    [ -z "$dry" ] || stage "bench_device cpu" 90 env OMP_NUM_THREADS=1 "$build/bench/bench_device" --quick --rounds 5 \
+    [ -z "$dry" ] || stage "bench_device cpu" 90 env OMP_NUM_THREADS=1 "$build/bench/bench_device" --quick --rounds 6 \
         --json "$out/bench_device.json"
     for name in bench_device bench_append bench_sample bench_pixels bench_conv; do
         gpu_told_stage "$name $device" 90 "$build/bench/$name" --device "$device" --json "$out/$name.json"

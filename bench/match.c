@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 #include "match.h"
 #include "json.h"
+#include "times.h"
 
 #include <stdio.h>
 
-enum { FEWEST_ROUNDS = 5, QUICK_SECONDS = 1, MOST_SECONDS = 15 };
+enum { QUICK_SECONDS = 1, MOST_SECONDS = 15 };
 
 typedef struct scores {
     int rounds;
@@ -44,7 +45,7 @@ static void play_rounds(const bench_report *report, const match *m, scores *s)
 {
     const double end = bench_now() + (report->options->quick ? QUICK_SECONDS : MOST_SECONDS);
     int round = 0;
-    while (round < s->rounds && (round < FEWEST_ROUNDS || bench_now() < end))
+    while (round < s->rounds && (round < BENCH_FEWEST_ROUNDS || bench_now() < end))
         play_round(report, m, s, round++);
     s->rounds = round;
 }
@@ -99,25 +100,13 @@ static void json_match(bench_report *report, const match *m, const scores *s)
     fprintf(report->json, "]}");
 }
 
-/* Three digits and a unit. */
-static const char *readable(double seconds, char text[16])
-{
-    static const char *const units[] = {"ns", "us", "ms", "s"};
-    double value = seconds * 1e9;
-    int unit = 0;
-    for (; value >= 1000 && unit < 3; unit++)
-        value /= 1000;
-    snprintf(text, 16, "%.*f %s", value < 10 ? 2 : value < 100 ? 1 : 0, value, units[unit]);
-    return text;
-}
-
 static void print_entrant(const match *m, const scores *s, int i)
 {
-    char median[16], low[16], high[16];
+    char median[TIME_TEXT], low[TIME_TEXT], high[TIME_TEXT];
     const bench_summary *const t = &s->time[i], *const r = &s->ratio[i];
     const match_entrant *const e = &m->entrant[i];
-    printf("  %-28s %8s  (%s to %s)", e->name, readable(t->median, median), readable(t->low, low),
-           readable(t->high, high));
+    printf("  %-28s %8s  (%s to %s)", e->name, time_text(t->median, median), time_text(t->low, low),
+           time_text(t->high, high));
     if (i != m->reference)
         printf("   %+.1f %% (%+.1f to %+.1f)", 100 * (r->median - 1), 100 * (r->low - 1), 100 * (r->high - 1));
     printf("%s%s\n", e->note ? "   " : "", e->note ? e->note : "");
@@ -143,8 +132,8 @@ void match_play(bench_report *report, const match *m)
     if (report->json)
         json_match(report, m, &s);
     bench_hide();
-    printf("%s, %s %.0f: time per %s, and how much faster %s is\n", m->figure, m->x_name, m->x, m->item,
-           m->entrant[m->reference].name);
+    printf("%s, %s %.0f: time per %s, and how much faster %s is; medians of %d samples (95%% intervals)\n", m->figure,
+           m->x_name, m->x, m->item, m->entrant[m->reference].name, s.rounds);
     for (int i = 0; i < m->count; i++)
         print_entrant(m, &s, i);
     fflush(stdout);

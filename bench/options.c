@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-enum { ROUNDS = 41, QUICK_ROUNDS = 11, FEWEST_ROUNDS = 5 };
+enum { ROUNDS = 41, QUICK_ROUNDS = 11 };
 
 static int usage(const char *program, const char *purpose, int status)
 {
@@ -16,7 +16,7 @@ static int usage(const char *program, const char *purpose, int status)
             "  --quick         fewer cases and rounds\n"
             "  --help          this text\n"
             "At Ctrl-C it ends with status 130, and the finished cases are in the JSON.\n",
-            program, purpose, FEWEST_ROUNDS, BENCH_MAX_ROUNDS, ROUNDS);
+            program, purpose, BENCH_FEWEST_ROUNDS, BENCH_MAX_ROUNDS, ROUNDS);
     return status + 1;
 }
 
@@ -32,7 +32,7 @@ static int read_value(bench_options *options, const char *name, const char *valu
         fprintf(stderr, "\"%s\" is no option\n", name);
         return -1;
     }
-    if (read_count(name, value, FEWEST_ROUNDS, BENCH_MAX_ROUNDS, &rounds) != 0)
+    if (read_count(name, value, BENCH_FEWEST_ROUNDS, BENCH_MAX_ROUNDS, &rounds) != 0)
         return -1;
     options->rounds = (int)rounds;
     return 0;

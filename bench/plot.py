@@ -67,7 +67,7 @@ def with_interval(axes, points, name, value, low, high, **style):
     y = [value(e) for e in entrants]
     below = [max(0, v - low(e)) for v, e in zip(y, entrants)]
     above = [max(0, high(e) - v) for v, e in zip(y, entrants)]
-    axes.errorbar(x, y, yerr=(below, above), marker="o", capsize=3, label=name, color=COLOURS.get(name), **style)
+    return axes.errorbar(x, y, yerr=(below, above), marker="o", capsize=3, label=name, color=COLOURS.get(name), **style)
 
 
 def beside(lines):
@@ -108,16 +108,25 @@ def batch_axis(axes, cases):
     axes.set_xlabel("batch size")
 
 
+def hollow(axes, points, colour):
+    """White where the interval of the speed-up includes zero."""
+    level = [(x, 100 * (e["ratio"] - 1)) for x, e in points if e["ratio_low"] <= 1 <= e["ratio_high"]]
+    if level:
+        axes.plot(*zip(*level), "o", color=colour, markerfacecolor="white", zorder=5)
+
+
 def draw_speedup(axes, cases):
     lines = by_entrant(cases)
     for name, points in beside({name: points for name, points in lines.items() if name != cases[0]["reference"]}):
-        with_interval(axes, points, name, lambda e: 100 * (e["ratio"] - 1), lambda e: 100 * (e["ratio_low"] - 1),
-                      lambda e: 100 * (e["ratio_high"] - 1))
+        drawn = with_interval(axes, points, name, lambda e: 100 * (e["ratio"] - 1),
+                              lambda e: 100 * (e["ratio_low"] - 1), lambda e: 100 * (e["ratio_high"] - 1))
+        hollow(axes, points, drawn.lines[0].get_color())
+    axes.plot([], [], "o", color="black", markerfacecolor="white", label="hollow: the interval includes 0")
     from_paper(axes, PAPER_SPEEDUP, f"{PAPER}: over its in-RAM replay", "s")
     axes.axhline(0, color="black", linewidth=0.8)
     batch_axis(axes, cases)
     axes.set(ylabel="speed-up of the in-device train step over each, %",
-             title="Train step: what replay on the device gains")
+             title="Train step: replay on the device against replay in RAM")
 
 
 def draw_step(axes, cases):
@@ -195,14 +204,16 @@ def draw_curve_pair(pair, curves):
 
 
 def training_title(training, batch):
-    """How much faster the whole of it was, here and in the paper."""
-    faster = {total["contestant"]: total["percent_faster"] for total in training.get("totals", [])
+    """How much faster it was, slice by slice, where there are enough for an interval; and in the paper."""
+    faster = {total["contestant"]: total.get("faster_by_slices") for total in training.get("totals", [])
               if total["batch"] == batch}
     ours, paper = faster.get("in-device"), PAPER_TRAINING.get(batch)
-    title = f"Whole training, batch {batch}"
-    if ours is not None:
-        title += f": in-device {ours:+.1f} % faster than in-RAM, as in the paper"
-    return title + (f" ({PAPER}, its own game: {paper:+.1f} %)" if paper else "")
+    title = f"One training each, batch {batch}"
+    if ours:
+        level = ": may be none" if ours["low"] <= 0 <= ours["high"] else ""
+        title += (f": speed-up of in-device over in-RAM, as in the paper: {ours['median']:+.1f} % "
+                  f"({ours['low']:+.1f} to {ours['high']:+.1f}{level})")
+    return title + (f"\n{PAPER}, its own game: {paper:+.1f} %" if paper else "")
 
 
 def draw_training(pyplot, training, out):

@@ -4,12 +4,13 @@
 #
 # Builds the benchmarks and runs them one after the other: a table in the terminal; in --out JSON with every sample, and
 # pictures where matplotlib is there.
-#   --quick        under a minute after the build, also beside other work: OpenMP's threads sleep where they would spin
+#   --quick        under a minute after the build, two more with other libraries; also beside other work: OpenMP's
+#                  threads sleep where they would spin
 #   --device NAME  cpu (default), cuda:0, ...
 #   --out DIR      where the JSON and the pictures go (build/bench/results)
 #   --help         this text
-# Other replay buffers in the same run as ours are a matter of their own: bash bench/peers/setup.sh makes an environment
-# with them in build/peers (Python 3.11, gigabytes), and build/peers/bin/python bench/peers/peers.py compares.
+# Other replay libraries are compared with where they are: bash bench/peers/setup.sh makes an environment with them, and
+# with this repository as it is then, in build/peers (Python 3.11, gigabytes).
 # Exit status: 2 when the build fails; that of a benchmark when one fails; 130 after Ctrl-C, when what was measured
 # until then is in --out.
 set -euo pipefail
@@ -35,20 +36,33 @@ status=0 left_out=()
 build build/bench all -DGPUREPLAY_EXAMPLES=OFF
 mkdir -p "$out"
 
-# A benchmark hears Ctrl-C itself, writes what it has and ends with 130; bash would go on to the next.
+# measure NAME COMMAND...: a benchmark hears Ctrl-C itself, writes what it has and ends with 130; bash would go on.
 measure() {
-    local program=build/bench/bench/$1 ended=0
-    if [ ! -x "$program" ]; then
-        left_out+=("$1")
-        return
-    fi
+    local name=$1 ended=0
+    shift
     echo
-    "$program" --device "$device" --json "$out/$1.json" "${quick[@]}" || ended=$?
+    "$@" --device "$device" --json "$out/$name.json" "${quick[@]}" || ended=$?
     if [ "$ended" -eq 130 ] || [ -n "$interrupted" ]; then
         echo "$script: interrupted; samples until then: $out" >&2
         exit 130
     fi
-    [ "$ended" -eq 0 ] || { status=$ended && echo "$script: $1 failed with status $ended" >&2; }
+    [ "$ended" -eq 0 ] || { status=$ended && echo "$script: $name failed with status $ended" >&2; }
+}
+
+measure_ours() {
+    if [ -x "build/bench/bench/$1" ]; then
+        measure "$1" "build/bench/bench/$1"
+    else
+        left_out+=("$1")
+    fi
+}
+
+measure_peers() {
+    if [ -x build/peers/bin/python ]; then
+        measure bench_peers build/peers/bin/python bench/peers/peers.py
+    else
+        echo "left out: other replay libraries are not here: bash bench/peers/setup.sh makes build/peers with them"
+    fi
 }
 
 draw() {
@@ -64,8 +78,9 @@ draw() {
 
 interrupted=''
 trap 'interrupted=yes' INT TERM
-for source in bench/bench_*.c; do measure "$(basename "$source" .c)"; done
+for source in bench/bench_*.c; do measure_ours "$(basename "$source" .c)"; done
 echo
+measure_peers
 for name in ${left_out[@]+"${left_out[@]}"}; do
     echo "left out: $name was not built: $(grep -m 1 "$name" build/bench/log || echo "see build/bench/log")"
 done

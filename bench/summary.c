@@ -10,15 +10,26 @@ static int by_value(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
+int bench_interval_rank(int n)
+{
+    double term = ldexp(1.0, -n), below = term; /* the chance of 0 samples under the median; of at most `rank` */
+    int rank = 0;
+    while (below <= 0.025) {
+        term *= (double)(n - rank) / (rank + 1);
+        below += term;
+        rank++;
+    }
+    return rank > 1 ? rank : 1;
+}
+
 bench_summary bench_summarise(double *x, int n)
 {
     qsort(x, (size_t)n, sizeof *x, by_value);
-    const int reach = (int)ceil(0.98 * sqrt((double)n));
-    const int low = n / 2 - reach, high = n / 2 + reach;
+    const int rank = bench_interval_rank(n);
     return (bench_summary){
         .median = n % 2 ? x[n / 2] : 0.5 * (x[n / 2 - 1] + x[n / 2]),
-        .low = x[low < 0 ? 0 : low],
-        .high = x[high >= n ? n - 1 : high],
+        .low = x[rank - 1],
+        .high = x[n - rank],
         .min = x[0],
         .max = x[n - 1],
         .runs = n,

@@ -9,7 +9,11 @@ typedef struct bench_summary {
     int runs;
 } bench_summary;
 
-/* The interval is that of the order statistics n/2 -+ 0.98 sqrt(n). Sorts `x` (n). */
+/* j, where the j-th least to the j-th greatest of `n` samples, which need no distribution, hold their median with a
+ * chance of at least 95%: fewer than j are under it with 2.5% at most (binomial). 1 below 6 samples, which cannot. */
+int bench_interval_rank(int n);
+
+/* Sorts `x` (n), of one or more. */
 bench_summary bench_summarise(double *x, int n);
 
 #endif

@@ -31,7 +31,7 @@ def helps_name_every_option(program):
 
 def wrong_options_are_refused_with_what_is_wanted(program):
     for options, words in (
-        (("--rounds", "4"), ('--rounds is "4"', "a whole number from 5 to 512")),
+        (("--rounds", "5"), ('--rounds is "5"', "a whole number from 6 to 512")),
         (("--rounds", "513"), ('--rounds is "513"',)),
         (("--rounds", "7x"), ('--rounds is "7x"',)),
         (("--rounds",), ('"--rounds"', "no value")),

@@ -31,6 +31,22 @@ def pictures_are_drawn_by_a_python_that_can():
         expect("apt install python3-matplotlib" in printed and not machine.calls("python3"), machine, printed)
 
 
+def other_libraries_are_compared_with_where_they_are():
+    with Machine("bench/run.sh") as machine:
+        status, printed = machine.run("--out", "there")
+        expect(status == 0 and "left out: other replay libraries are not here: bash bench/peers/setup.sh" in printed,
+               machine, printed)
+        python = machine.root / "build/peers/bin/python"
+        machine.add(python, '#!/bin/bash\necho "peers $*" >>"$FAKE_LOG"\n')
+        status, printed = machine.run("--quick", "--out", "there")
+        wanted = "peers bench/peers/peers.py --device cpu --json there/bench_peers.json --quick"
+        expect(status == 0 and machine.calls("peers") == [wanted], machine, printed)
+        expect("other replay libraries" not in printed, machine, printed)
+        machine.add(python, "#!/bin/bash\nexit 1\n")
+        status, printed = machine.run()
+        expect(status == 1 and "bench_peers failed with status 1" in printed, machine, printed)
+
+
 def a_benchmark_that_fails_is_named_and_its_status_kept():
     with Machine("bench/run.sh", bench=3) as machine:
         status, printed = machine.run()
@@ -58,6 +74,7 @@ def ctrl_c_ends_it_and_says_what_is_there():
 run_tests([
     what_was_not_built_is_named_with_the_reason,
     pictures_are_drawn_by_a_python_that_can,
+    other_libraries_are_compared_with_where_they_are,
     a_benchmark_that_fails_is_named_and_its_status_kept,
     ctrl_c_ends_it_and_says_what_is_there,
 ])

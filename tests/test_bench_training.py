@@ -5,6 +5,7 @@ What it finds is a matter of hours and machines; here trainings are as short as 
 
 import json
 import math
+import re
 import signal
 import subprocess
 import sys
@@ -79,6 +80,22 @@ def totals_are_those_of_the_curves(folder):
             assert total[name] == curve[name][-1], (name, total, curve)
         assert math.isclose(total["percent_faster"], 100 * (base / total["seconds"] - 1), abs_tol=0.02), (total, base)
     assert report["totals"][0]["percent_faster"] == 0
+    assert all(total["faster_by_slices"] is None for total in report["totals"]), "five slices are too few"
+
+
+def faster_is_said_slice_by_slice(folder):
+    """13 slices: of 13 samples the third least to the third greatest are the interval of 95%."""
+    report, text = report_of(folder, "--steps", "3000", "--batch", "1")
+    base, _, device = ([b - a for a, b in zip(curve["seconds"], curve["seconds"][1:])] for curve in report["curves"])
+    percent = sorted(100 * (theirs / ours - 1) for theirs, ours in zip(base, device))
+    told = report["totals"][2]["faster_by_slices"]
+    assert told["slices"] == len(percent) == 13, told
+    for name, place in (("low", 2), ("median", 6), ("high", 10)):
+        assert math.isclose(told[name], percent[place], abs_tol=0.1), (name, told, percent)
+    line = next(line for line in text.splitlines() if line.startswith(CONTESTANTS[2]))
+    words = re.search(r" ([-+][\d.]+)% \(([-+][\d.]+) to ([-+][\d.]+)\) ", line).groups()
+    for name, word in zip(("median", "low", "high"), words):
+        assert abs(told[name] - float(word)) < 0.06, (name, told, line)
 
 
 def one_seed_trains_alike_and_another_does_not(folder):
@@ -148,6 +165,7 @@ def main():
         every_contestant_takes_the_same_steps_from_the_same_beginning(folder)
         no_two_points_are_of_the_same_step(folder)
         totals_are_those_of_the_curves(folder)
+        faster_is_said_slice_by_slice(folder)
         one_seed_trains_alike_and_another_does_not(folder)
         the_game_is_neither_trivial_nor_hopeless(folder)
         quick_takes_both_batches_and_says_that_it_is_short(folder)

@@ -24,7 +24,7 @@ ROW, CAPACITY = 228, 1_000_000
 
 def run(program, folder):
     path = Path(folder) / "contest.json"
-    done = subprocess.run([program, "--quick", "--rounds", "5", "--json", path], capture_output=True, text=True)
+    done = subprocess.run([program, "--quick", "--rounds", "6", "--json", path], capture_output=True, text=True)
     assert done.returncode == 0, f"exit status {done.returncode}\n{done.stdout}{done.stderr}"
     return json.loads(path.read_text(encoding="utf-8")), done.stdout
 
@@ -32,7 +32,7 @@ def run(program, folder):
 def check_spread(where, entrant):
     e = entrant
     assert 0 < e["min"] <= e["low"] <= e["seconds"] <= e["high"] <= e["max"], f"{where}: {e}"
-    assert e["runs"] == len(e["samples"]) >= 5, f"{where}: {e['runs']} runs, {len(e['samples'])} samples"
+    assert e["runs"] == len(e["samples"]) >= 6, f"{where}: {e['runs']} runs, {len(e['samples'])} samples"
     assert abs(sorted(e["samples"])[e["runs"] // 2] - e["seconds"]) <= 1e-3 * e["seconds"] or e["runs"] % 2 == 0, where
 
 
@@ -60,6 +60,15 @@ def check_roofline(cases):
         assert case["seconds"] > 0 and case["bound_seconds"] > 0 and moved > 0, case
 
 
+def check_deal(cases, said):
+    of = {case["name"]: case for case in cases if case["name"].endswith(", batch 32") and "figure" not in case}
+    deal, step = of["a copy, and a draw out of the cache, batch 32"], of["train step, in-RAM, done well, batch 32"]
+    assert 0 < deal["seconds"] < step["seconds"], of
+    share = 100 * deal["seconds"] / step["seconds"]
+    told = float(said.split("dealing out the rows of a host batch take at most ")[1].split(" %")[0])
+    assert abs(told - share) <= 0.02, (told, share)
+
+
 def main():
     with tempfile.TemporaryDirectory() as folder:
         document, said = run(sys.argv[1], folder)
@@ -73,6 +82,7 @@ def main():
     assert [case["x"] for case in figures["start-up"]] == [0, CAPACITY]
     check_memory(*figures["memory"])
     check_roofline(figures["roofline"])
+    check_deal(document["cases"], said)
     for key in ("settings", "build", "system", "driver", "commit", "when"):
         assert document[key], f"{key} is missing"
     assert "it does not show\nwhat keeping replay on a GPU gains" in said, "on the CPU it tells what that does not show"

@@ -54,6 +54,14 @@ def expect(cases, status, wanted, *words):
     assert STEP in said and APPEND in said and all(word in said for word in words), said
 
 
+def an_interval_is_of_95_percent():
+    """Of 11 samples the second least to the second greatest; of six all."""
+    for count, words in ((11, "done well 6.00 (2.00 to 10.00)"), (6, "done well 3.50 (1.00 to 6.00)")):
+        case = steps((16,), well=[1e-5 * n for n in range(count, 0, -1)], device=[1e-5] * count,
+                     paper=[9e-5] * count, calls=[9e-5] * count)
+        expect(case + appends(), 1, ["NOT ok", "ok"], words)
+
+
 def all_is_told_where_all_holds():
     expect(steps() + appends(), 0, ["ok", "ok"], "batch   16: in-device 40.0 us; as in the paper 2.25 (2.25 to 2.25); "
            "done well 1.50 (1.50 to 1.50); a call a step 1.10 (1.10 to 1.10)", "batch 1024:",
@@ -90,13 +98,14 @@ def what_cannot_be_read_is_said():
 
 
 def main():
+    an_interval_is_of_95_percent()
     all_is_told_where_all_holds()
     one_batch_is_enough_to_fall_short()
     ahead_is_what_the_whole_interval_says()
     what_was_not_measured_is_not_ok()
     only_the_block_that_one_gets_counts_for_appends()
     what_cannot_be_read_is_said()
-    print("test_contest_checks: 6 tests")
+    print("test_contest_checks: 7 tests")
 
 
 main()

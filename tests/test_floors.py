@@ -24,9 +24,10 @@ BELOW = {
     "tests": ["tests", "examples", *SRC, "include", "kernels"],
 }
 # bench/ knows its parts, which see the internals or the examples' worlds, by these headers, which show none of them;
-# and Ctrl-C is one thing for examples and benchmarks.
+# and Ctrl-C is one thing for examples and benchmarks. The benchmarks' arithmetic has a test.
 ALSO = {("bench/bench_device.c", "bench/device/parts.h"), ("bench/bench_conv.c", "bench/device/nature.h"),
-        ("bench/bench_training.c", "bench/training/training.h"), ("bench/bench.c", "examples/interrupt.h")}
+        ("bench/bench_training.c", "bench/training/training.h"), ("bench/bench.c", "examples/interrupt.h"),
+        ("tests/test_summary.c", "bench/summary.h"), ("tests/test_summary.c", "bench/times.h")}
 CUDA_NAMES = re.compile(r"#include [<\"](cuda|cublas|cudnn|curand)|\b(cuda|cublas|cudnn)[A-Z]\w+\(")
 CUDA_FILES = re.compile(r"_cuda\.[ch]$|^kernels/(cuda\.cu|target_cuda\.h)$")
 SOURCES = (".c", ".h", ".cc", ".cu")

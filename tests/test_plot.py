@@ -42,8 +42,9 @@ def write_results(folder):
     (folder / "bench_contest.json").write_text(json.dumps(contest))
     curves = [{"label": f"in-device, batch {batch}", "contestant": "in-device", "batch": batch, "steps": [0, 10, 20],
                "seconds": [0, 1, 2], "return": [1, 2, batch]} for batch in (128, 32)]
-    totals = [{"contestant": "in-device", "batch": 32, "percent_faster": 12.34},
-              {"contestant": "in-device", "batch": 128, "percent_faster": None}]  # interrupted
+    totals = [{"contestant": "in-device", "batch": 32, "percent_faster": 99.9,
+               "faster_by_slices": {"median": 12.34, "low": 10.0, "high": 14.56, "slices": 19}},
+              {"contestant": "in-device", "batch": 128, "percent_faster": 99.9, "faster_by_slices": None}]  # too short
     training = {"curves": curves, "totals": totals, "return_by_chance": 1.5, "return_by_hand": 10}
     (folder / "bench_training.json").write_text(json.dumps(training))
     (folder / "cartpole.csv").write_text("steps,seconds,train_return\n0,0.0,\n100,1.5,20\n200,2.5,30\n")
@@ -97,6 +98,21 @@ def what_is_drawn_is_what_was_measured(plot, folder):
     near(lines_of(plot, plot.draw_crowd, figures["train step while threads append"])["in-device"], [1000])
 
 
+def what_is_no_difference_is_hollow(plot):
+    """At 32 the interval includes a ratio of 1; at 128 it does not."""
+    from matplotlib import pyplot
+
+    cases = [case("train step", "batch", x, 1e-6) for x in (32, 128)]
+    cases[0]["entrants"][0].update(ratio=1.1, ratio_low=0.95)
+    axes = pyplot.subplots()[1]
+    plot.draw_speedup(axes, cases)
+    white = [line for line in axes.lines if line.get_markerfacecolor() == "white" and len(line.get_xdata())]
+    assert len(white) == 1 and len(white[0].get_xdata()) == 1, white
+    near(list(white[0].get_ydata()), [10])
+    assert "hollow" in str(axes.get_legend_handles_labels()[1])
+    assert axes.get_title() == "Train step: replay on the device against replay in RAM", "no claim"
+
+
 def intervals_of_one_x_stand_beside_each_other(plot):
     lines = {name: [(64, {})] for name in ("a", "b", "c")}
     x = [points[0][0] for _, points in plot.beside(lines)]
@@ -106,9 +122,11 @@ def intervals_of_one_x_stand_beside_each_other(plot):
 def a_training_tells_what_the_paper_found(plot, folder):
     training = plot.read_results(folder)[2]
     title = plot.training_title(training, 32)
-    assert "+12.3 % faster than in-RAM" in title and "+57.8 %" in title, title
+    assert ": +12.3 % (+10.0 to +14.6)\n" in title and "+57.8 %" in title and title.startswith("One training"), title
+    training["totals"][0]["faster_by_slices"]["low"] = -0.5
+    assert "(-0.5 to +14.6: may be none)" in plot.training_title(training, 32)
     title = plot.training_title(training, 128)
-    assert "faster" not in title and "+104.3 %" in title, title
+    assert "speed-up" not in title and "+104.3 %" in title and "99.9" not in title, title
     assert "%" not in plot.training_title(training, 8)
 
 
@@ -193,6 +211,7 @@ def main():
         matplotlib.use("Agg")
         what_is_drawn_is_what_was_measured(plot, folder)
         intervals_of_one_x_stand_beside_each_other(plot)
+        what_is_no_difference_is_hollow(plot)
         a_training_tells_what_the_paper_found(plot, folder)
         the_legend_lies_over_no_line(plot, folder)
         pictures_are_made(folder)

@@ -9,7 +9,7 @@ from workloads import FRAME_BYTES, Schema, rows_of, tags_of
 
 DRAWS, DRAWN = 8, 64
 CHUNK, CAPACITY = 64, 256  # of the small buffer that `prove` fills
-BLOCK, FRAME_BLOCK = 80_000, 500  # transitions that are made at once; 80,000 is a multiple of every chunk
+BLOCK, FRAME_BLOCK = 80_000, 512  # transitions that are made at once: multiples of every chunk that comes with them
 
 
 def wrong_rows(rows: Rows, adapter: Adapter, first: int, last: int) -> str:
@@ -50,18 +50,24 @@ def fill(adapter: Adapter) -> int:
 
 
 def _given(adapter: Adapter) -> int:
+    envs = adapter.schema.envs
     for start in range(0, 2 * CAPACITY, CHUNK):
         rows = rows_of(adapter.schema, np.arange(start, start + CHUNK))
-        if adapter.chunk > 1:
+        if adapter.chunk > envs:
             adapter.extend(adapter.many(rows))
         else:
-            for row in range(CHUNK):
-                adapter.add(adapter.one({name: array[row:row + 1] for name, array in rows.items()}))
+            for row in range(0, CHUNK, envs):
+                adapter.add(adapter.one({name: array[row:row + envs] for name, array in rows.items()}))
     return 2 * CAPACITY
 
 
+def chunks(schema: Schema) -> tuple[int, ...]:
+    """The ways in that `prove` is to go: step by step, and many at once where steps are of one environment."""
+    return (schema.envs,) if schema.envs > 1 else (1, CHUNK)
+
+
 def prove(contestant: type[Adapter], schema: Schema, chunk: int, settings: Settings) -> str:
-    """Adds one by one (`chunk` 1) or many at once (64) to a small buffer, and draws."""
+    """Adds step by step (`chunk` is as many as there are environments) or 64 at once to a small buffer, and draws."""
     adapter = contestant(schema, CAPACITY, chunk, settings)
     try:
         return verify(adapter, _given(adapter))

@@ -40,7 +40,7 @@ class Contest:
         return self._proven[key]
 
     def _fault(self, one: Found, schema: Schema) -> str:
-        for chunk in (1, check.CHUNK):
+        for chunk in check.chunks(schema):
             fault = _guarded(lambda chunk=chunk: check.prove(one.adapter, schema, chunk, self._settings))
             if fault:
                 return f"it failed its check: {fault}"

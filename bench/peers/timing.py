@@ -14,6 +14,7 @@ from workloads import Case, rows_of
 
 Run = Callable[[int], None]  # does an operation so many times
 MOST_REPEATS = 1_000_000
+UNTIMED = 2  # before each sample: a batch's memory is then as warm as it stays, and not as others left it
 
 
 def _adding(adapter: Adapter, add: Callable[[Any], None], transitions: Any) -> Run:
@@ -40,7 +41,7 @@ def run_of(adapter: Adapter, case: Case) -> Run:
     if case.operation == "sample":
         return _sampling(adapter, case.count)
     rows = rows_of(adapter.schema, np.arange(case.count))
-    if case.operation == "add":
+    if case.operation in ("add", "step"):
         return _adding(adapter, adapter.add, adapter.one(rows))
     return _adding(adapter, adapter.extend, adapter.many(rows))
 
@@ -67,7 +68,7 @@ def calibrate(run: Run, seconds: float) -> int:
 def interleave(runs: dict[str, Run], rounds: int, seconds: float,
                show: Callable[[float], None]) -> dict[str, list[float]]:
     """Seconds of one repeat, a sample a round of each. Every round begins with another contestant, so that none always
-    comes after the same one. Python's collector of cycles rests, as in `timeit`."""
+    comes after the same one, and is repeated untimed first. Python's collector of cycles rests, as in `timeit`."""
     repeats = {name: calibrate(run, seconds) for name, run in runs.items()}
     samples: dict[str, list[float]] = {name: [] for name in runs}
     order = list(runs)
@@ -77,6 +78,7 @@ def interleave(runs: dict[str, Run], rounds: int, seconds: float,
         for number in range(rounds):
             show(number / rounds)
             for name in order:
+                runs[name](UNTIMED)
                 samples[name].append(clock(runs[name], repeats[name]))
             order.append(order.pop(0))
     finally:

@@ -7,20 +7,25 @@ whether its fields belong together, and which transition it is.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 FRAME_BYTES = 1000  # from here on a row is pixels, and fewer are added at once
 FRAMES_KEPT, QUICK_FRAMES = 10_000, 1_000
+WIDE_KEPT = 1_000  # rows of 226 kB
 
 
 class Schema(NamedTuple):
-    """The fields of a transition: name: (shape, dtype). `tag` is a float field that tells the transition."""
+    """The fields of a transition: name: (shape, dtype). `tag` is a float field that tells the transition. `envs`: how
+    many environments a step is of; with more than one no episode ends, so that none of their rows is a reset's.
+    `reward`: the type that one environment's step gives it."""
 
     name: str
     fields: dict[str, tuple[tuple[int, ...], np.dtype]]
     tag: str = "reward"
+    envs: int = 1
+    reward: type = float
 
     @property
     def row_bytes(self) -> int:
@@ -28,13 +33,16 @@ class Schema(NamedTuple):
 
 
 class Case(NamedTuple):
-    """One figure: `operation` is "add" (one transition), "extend" or "sample" (of `count`)."""
+    """One figure: `operation` is "add" (one transition), "step" (of `count` environments), "extend" or "sample" (of
+    `count`)."""
 
     operation: str
     count: int
 
     @property
     def name(self) -> str:
+        if self.operation == "step":
+            return f"add 1 step of {self.count} environments"
         return "add 1" if self.operation == "add" else f"{self.operation} {self.count:,}"
 
 
@@ -51,19 +59,23 @@ class Group(NamedTuple):
         return f"{self.schema.name}, {self.capacity:,} slots"
 
 
-def transition(name: str, shape: tuple[int, ...], dtype: type) -> Schema:
-    """Gymnasium's six fields around observations of this shape."""
+def transition(name: str, shape: tuple[int, ...], dtype: type, envs: int = 1, reward: type = float) -> Schema:
+    """Gymnasium's six fields around observations of this shape; actions as its Discrete spaces draw them."""
     obs, flag = (shape, np.dtype(dtype)), ((), np.dtype(np.bool_))
-    return Schema(name, {"obs": obs, "action": ((), np.dtype(np.int32)), "reward": ((), np.dtype(np.float32)),
-                         "next_obs": obs, "terminated": flag, "truncated": flag})
+    fields = {"obs": obs, "action": ((), np.dtype(np.int64)), "reward": ((), np.dtype(np.float32)), "next_obs": obs,
+              "terminated": flag, "truncated": flag}
+    return Schema(name, fields, envs=envs, reward=reward)
 
 
 OBS4 = transition("obs (4) float32", (4,), np.float32)
-OBS27 = transition("obs (27) float32", (27,), np.float32)
+OBS4_OF_8 = transition("obs (4) float32, 8 at a time", (4,), np.float32, envs=8)
+OBS27 = transition("obs (27) float32", (27,), np.float32, reward=np.float64)
+WIDE = transition("obs (28,224) float32", (28_224,), np.float32)
+IMAGES = transition("obs (32, 32, 3) uint8", (32, 32, 3), np.uint8)
 FRAMES = transition("obs (84, 84, 4) uint8", (84, 84, 4), np.uint8)
 MIXED = Schema("{(5) float32, (3, 32, 32) uint8}", {"state": ((5,), np.dtype(np.float32)),
                                                     "pixels": ((3, 32, 32), np.dtype(np.uint8))}, "state")
-SCHEMAS = (OBS4, OBS27, MIXED, FRAMES)
+SCHEMAS = (OBS4, OBS4_OF_8, OBS27, WIDE, MIXED, IMAGES, FRAMES)
 
 def _samples(*counts: int) -> tuple[Case, ...]:
     return tuple(Case("sample", count) for count in counts)
@@ -74,22 +86,34 @@ def _vectors(schema: Schema, capacity: int, samples: tuple[int, ...], extends: t
     return [one, *(Group(schema, capacity, count, (Case("extend", count),)) for count in extends)]
 
 
+def _wide() -> list[Group]:
+    return [Group(OBS4_OF_8, 100_000, 8, (Case("step", 8),)),
+            Group(WIDE, WIDE_KEPT, 1, (Case("add", 1), *_samples(32)))]
+
+
+def _pixels(slots: int) -> list[Group]:
+    return [Group(MIXED, slots, 1, _samples(256)),
+            Group(IMAGES, slots, 1, (Case("add", 1), *_samples(256))),
+            Group(IMAGES, slots, 128, (Case("extend", 128),)),
+            Group(FRAMES, slots, 1, (Case("add", 1), *_samples(32, 256))),
+            Group(FRAMES, QUICK_FRAMES, 128, (Case("extend", 128),))]
+
+
 def groups(quick: bool) -> list[Group]:
     """All that is run, in order."""
     found = []
     for schema in (OBS4, OBS27):
         for capacity in (100_000,) if quick else (100_000, 1_000_000):
             found += _vectors(schema, capacity, (32, 256) if quick else (32, 64, 256, 1024), (128, 10_000))
-    slots = QUICK_FRAMES if quick else FRAMES_KEPT
-    frames = Group(FRAMES, slots, 1, (Case("add", 1), *_samples(32, 256)))
-    return [*found, Group(MIXED, slots, 1, _samples(256)), frames]
+    return [*found, *_wide(), *_pixels(QUICK_FRAMES if quick else FRAMES_KEPT)]
 
 
 def reduced(quick: bool) -> list[str]:
     """What is smaller than in the workloads that others publish, and why."""
     slots = QUICK_FRAMES if quick else FRAMES_KEPT
     lines = [f"Frames of (84, 84, 4): {slots:,} slots, not 1,000,000: with next_obs a million is 56 GB for each "
-             "contestant, and all hold theirs at once.",
+             f"contestant, and all hold theirs at once; {QUICK_FRAMES:,} where blocks of 128 are added. Images of "
+             f"(32, 32, 3): {slots:,}, not 500,000. Observations of 28,224 numbers: {WIDE_KEPT:,} slots.",
              "Vectors: at most 1,000,000 slots; those of 10 and 346 million that others publish are left out, as are "
              "slices, sequences and priorities, which not every contestant has."]
     short = "--quick: 100,000 slots alone, two sizes of draw, fewer frames, shorter samples: figures for orientation."
@@ -98,7 +122,8 @@ def reduced(quick: bool) -> list[str]:
 
 def _bytes_of(tags: np.ndarray, count: int) -> np.ndarray:
     """(len(tags), count) uint8: the tag's three low bytes, again and again."""
-    return (tags[:, np.newaxis] >> (8 * (np.arange(count) % 3)) & 255).astype(np.uint8)
+    low = (tags[:, np.newaxis] >> (8 * np.arange(3)) & 255).astype(np.uint8)
+    return np.tile(low, -(-count // 3))[:, :count]
 
 
 def _flag(name: str, tags: np.ndarray) -> np.ndarray:
@@ -119,7 +144,20 @@ def _field(name: str, shape: tuple[int, ...], dtype: np.dtype, tags: np.ndarray)
 
 def rows_of(schema: Schema, tags: np.ndarray) -> dict[str, np.ndarray]:
     """The transitions of these tags, (len(tags), ...) each field. Exact for tags below 2^23."""
-    return {name: _field(name, shape, dtype, tags) for name, (shape, dtype) in schema.fields.items()}
+    rows = {name: _field(name, shape, dtype, tags) for name, (shape, dtype) in schema.fields.items()}
+    if schema.envs > 1:
+        rows.update((name, np.zeros(len(tags), np.bool_)) for name in ("terminated", "truncated"))
+    return rows
+
+
+def step_of(schema: Schema, rows: dict[str, np.ndarray]) -> dict[str, Any]:
+    """The first rows as a Gymnasium environment's `step` and its `action_space.sample()` return them: one environment
+    as CartPole-v1, NumPy's int64 for the action, Python's float and bools (a float64 of NumPy's for the reward, as
+    MuJoCo's, where the schema says so); several as its vector environment, arrays of all."""
+    if schema.envs > 1:
+        return {name: array[:schema.envs] for name, array in rows.items()}
+    made = {"reward": schema.reward, "terminated": bool, "truncated": bool}
+    return {name: made[name](array[0]) if name in made else array[0] for name, array in rows.items()}
 
 
 def tags_of(schema: Schema, rows: dict[str, np.ndarray]) -> np.ndarray:

@@ -41,6 +41,16 @@ static void put_curve(FILE *file, const training_curve *curve)
     fprintf(file, "}");
 }
 
+/* Too few slices for an interval make no claim. */
+static void put_slices(FILE *file, bench_summary slices)
+{
+    if (slices.runs < BENCH_FEWEST_ROUNDS)
+        fprintf(file, ", \"faster_by_slices\": null}");
+    else
+        fprintf(file, ", \"faster_by_slices\": {\"median\": %.2f, \"low\": %.2f, \"high\": %.2f, \"slices\": %d}}",
+                slices.median, slices.low, slices.high, slices.runs);
+}
+
 /* At the last point that all have come to. JSON has no NaN. */
 static void put_total(FILE *file, const training_contest *contest, int32_t contestant)
 {
@@ -52,9 +62,10 @@ static void put_total(FILE *file, const training_contest *contest, int32_t conte
             (long long)curve->steps[last], (long long)curve->train_steps[last], curve->seconds[last],
             curve->returns[last]);
     if (isnan(faster))
-        fprintf(file, "null}");
+        fprintf(file, "null");
     else
-        fprintf(file, "%.2f}", faster);
+        fprintf(file, "%.2f", faster);
+    put_slices(file, training_slices_faster(contest, contestant));
 }
 
 /* The head of every result, with an empty list of cases; then what is this one's own. */

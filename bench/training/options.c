@@ -6,7 +6,7 @@
 #include <string.h>
 
 /* The shortest training has twice a round's rows when it first draws, which are more than the largest batch. */
-enum { STEPS = 100000, QUICK_STEPS = 1000, MOST_STEPS = 1000000000, MOST_BATCH = 256, BURN_IN = 2000 };
+enum { STEPS = 60000, QUICK_STEPS = 1000, MOST_STEPS = 1000000000, MOST_BATCH = 256, BURN_IN = 2000 };
 
 static int usage(const char *program, int status)
 {

@@ -9,6 +9,8 @@
 #ifndef BENCH_TRAINING_H
 #define BENCH_TRAINING_H
 
+#include "bench/bench.h"
+
 #include <stdint.h>
 #include <stdio.h>
 
@@ -69,6 +71,10 @@ training_reference training_measure_reference(uint64_t seed);
 
 /* How much longer the base took than `contestant` to the last common point, in percent. NaN before there is one. */
 double training_percent_faster(const training_contest *contest, int32_t contestant);
+
+/* The same slice by slice, which they took in turn: median and 95% interval. `runs` below BENCH_FEWEST_ROUNDS: too few
+ * slices for an interval. It tells of the machine while this one training ran, of one seed. */
+bench_summary training_slices_faster(const training_contest *contest, int32_t contestant);
 
 void training_print_totals(const training_contest *contest);
 

@@ -35,8 +35,7 @@ def train(seed, steps, curve):
     """Adds (steps, mean return) to the curve at each evaluation. True when it is solved."""
     envs, judge = (gymnasium.make_vec("CartPole-v1", num_envs=count) for count in (ENVS, EPISODES))
     device = gpureplay.Device("auto", threads=1)  # layers this small gain little from more
-    buffer = gpureplay.ReplayBuffer(100_000, envs.single_observation_space, envs.single_action_space, device=device,
-                                    num_envs=ENVS, min_size=1000, seed=seed)
+    buffer = gpureplay.ReplayBuffer.for_env(100_000, envs, device=device, min_size=1000, seed=seed)
     agent = gpureplay.DQN(buffer, preset="cartpole", seed=seed, max_act_batch=EPISODES)
     (obs, _), _ = envs.reset(seed=seed), judge.reset(seed=seed + 1)
     for step in range(ENVS, steps + 1, ENVS):

@@ -47,8 +47,8 @@ def train(args, curve):
     torch.set_num_threads(1)  # layers this small gain nothing from more
     device = "cuda" if torch.cuda.is_available() else "cpu"
     envs = gymnasium.wrappers.vector.RecordEpisodeStatistics(gymnasium.make_vec("CartPole-v1", num_envs=ENVS))
-    buffer = gpureplay.ReplayBuffer(50_000, envs.single_observation_space, envs.single_action_space, num_envs=ENVS,
-                                    device="cuda:0" if device == "cuda" else "cpu", gamma=GAMMA, seed=args.seed)
+    buffer = gpureplay.ReplayBuffer.for_env(50_000, envs, device="cuda:0" if device == "cuda" else "cpu", gamma=GAMMA,
+                                            seed=args.seed)
     online, target = network().to(device), network().to(device)
     optimizer = torch.optim.Adam(online.parameters(), lr=1e-3)
     obs, _ = envs.reset(seed=args.seed)

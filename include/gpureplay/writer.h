@@ -151,15 +151,18 @@ GPUR_API gpur_status gpur_writer_append_fields(gpur_writer *writer, int64_t coun
 
 /*
  * The same for `count` transitions in host memory, all or none, at once or not at all: for a thread with a deadline, or
- * one that holds what others want, as an interpreter's lock. It waits for no lock and no staging block, whatever
- * when_full says. On the CPU it may yet wait for a draw under way, if it overwrites what that may read. Under
- * GPUR_FEED_SCATTER, too, the arrays are staged.
+ * one that holds what others want, as an interpreter's lock. It waits for no lock, for no staging block, whatever
+ * when_full says, and for no draw or training launch: where it would have to enqueue behind one that another thread is
+ * enqueuing (on the CPU: carrying out), since it overwrites what that may read, it answers GPUR_WOULD_BLOCK. What it
+ * takes is the copying of its rows and of the blocks that they fill; and a stream whose queue is full (CUDA's, or the
+ * 256 operations of GPUR_EXECUTOR_THREAD) makes everyone wait for its device. Under GPUR_FEED_SCATTER, too, the arrays
+ * are staged.
  *
  *   fields  (field_count) pointers, each to (count, ...) contiguous elements in host memory
  *
  *   GPUR_INVALID_ARGUMENT  count < 0, or NULL
- *   GPUR_WOULD_BLOCK       another thread is at it, or there is no room now (never for more than staging_blocks x
- *                          update_size); nothing was taken
+ *   GPUR_WOULD_BLOCK       another thread is at it or amid a launch, or there is no room now (never for more than
+ *                          staging_blocks x update_size); nothing was taken
  */
 GPUR_API gpur_status gpur_writer_try_append_fields(gpur_writer *writer, int64_t count, const void *const *fields);
 

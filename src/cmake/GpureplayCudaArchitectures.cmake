@@ -3,7 +3,8 @@
 # empty when nothing is left to build for.
 #   90        machine code and PTX; 90-real: machine code alone; 90-virtual: PTX alone
 #   native    machine code for the GPUs that are here
-#   AUTO      native where nvcc knows every GPU that is here, else 90: PTX runs on newer GPUs
+#   AUTO      native where nvcc knows every GPU that is here, else 90: PTX runs on newer GPUs. For a wheel, which may go
+#             to another machine, and no older GPU runs it: else release
 #   release   all that a release carries, and PTX of the newest that this nvcc knows
 execute_process(COMMAND ${GPUREPLAY_NVCC} --list-gpu-arch OUTPUT_VARIABLE known_architectures ERROR_QUIET)
 
@@ -33,20 +34,27 @@ endfunction()
 
 set(architectures ${GPUREPLAY_CUDA_ARCHITECTURES})
 if(architectures STREQUAL "AUTO")
+    set(elsewhere 90)
+    if(GPUREPLAY_PYTHON)
+        set(elsewhere release)
+    endif()
     set(architectures ${native_architectures})
     foreach(architecture IN LISTS native_architectures)
         is_known(${architecture} known)
         if(NOT known)
-            set(architectures 90)
+            set(architectures ${elsewhere})
         endif()
     endforeach()
     if(NOT architectures)
-        set(architectures 90)
+        set(architectures ${elsewhere})
     endif()
 elseif(architectures STREQUAL "native")
     set(architectures ${native_architectures})
-elseif(architectures STREQUAL "release")
+endif()
+set(with_newest_ptx OFF)
+if(architectures STREQUAL "release")
     set(architectures 75-real 80-real 86-real 89-real 90-real 100-real 120-real)
+    set(with_newest_ptx ON)
 endif()
 
 set(kept)
@@ -58,7 +66,7 @@ foreach(architecture IN LISTS architectures)
         message(STATUS "CUDA: architecture ${architecture} is not known to nvcc ${GPUREPLAY_CUDA_VERSION}: left out")
     endif()
 endforeach()
-if(GPUREPLAY_CUDA_ARCHITECTURES STREQUAL "release" AND kept)
+if(with_newest_ptx AND kept)
     list(GET kept -1 newest)
     string(REPLACE "-real" "-virtual" newest ${newest})
     list(APPEND kept ${newest})

@@ -6,6 +6,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 /* The tensor, in either form, and what it points at. From malloc: it may outlive the device and its allocator. */
 typedef struct exported {
@@ -14,11 +15,15 @@ typedef struct exported {
         gpur_dl_versioned versioned;
     } as;
     gpur_batch *batch; /* held */
+    pid_t maker;       /* the process that holds it */
     int64_t shape[GPUR_MAX_DIMS + 1], strides[GPUR_MAX_DIMS + 1];
 } exported;
 
+/* In the child of a fork it stays: a thread that is not there may hold the pool's lock. */
 static void let_go(exported *e)
 {
+    if (e->maker != getpid())
+        return;
     gpur_batch_release(e->batch);
     free(e);
 }
@@ -90,6 +95,7 @@ gpur_status gpur_batch_to_dlpack(gpur_batch *batch, const char *name, int32_t ve
     if (!e)
         return gpur_fail(GPUR_OUT_OF_MEMORY, "no memory for a DLPack tensor of %zu bytes", sizeof *e);
     e->batch = batch;
+    e->maker = getpid();
     gpur_batch_retain(batch);
     gpur_dl_tensor *const tensor = set_form(e, versioned);
     tensor->data = data;

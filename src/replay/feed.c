@@ -120,11 +120,24 @@ typedef struct place {
     int late; /* the copy will have to wait for a launch: it is then worth to let the next one go ahead without it */
 } place;
 
+/* Rows that are not in the window yet would not leave it max_batch rows. */
+static int is_crowded(const gpur_feed *feed, int64_t count)
+{
+    return feed->soon + feed->late + count + feed->max_batch > feed->secure;
+}
+
+int gpur_feed_meets_launch(const gpur_feed *feed, int64_t count)
+{
+    const int64_t held = feed->mirror.count + feed->soon + feed->late;
+    return feed->launching &&
+           (is_crowded(feed, count) || gpur_feed_leaving(feed, held + count, feed->frame_head) > 0);
+}
+
 /* Makes room and tells where. */
 static gpur_status reserve(gpur_feed *feed, int64_t count, int64_t frames, place *to)
 {
     assert(count >= 1 && count <= feed->block_rows);
-    if (feed->soon + feed->late + count + feed->max_batch > feed->secure) {
+    if (is_crowded(feed, count)) {
         gpur_feed_hasten(feed);
         GPUR_TRY(publish_soon(feed));
     }

@@ -80,6 +80,10 @@ gpur_status gpur_feed_arrays(gpur_feed *feed, const void *const *fields, int64_t
 /* The same from rows as callers pack them, in device memory, where nothing is clipped. */
 gpur_status gpur_feed_packed(gpur_feed *feed, const void *rows, int64_t count);
 
+/* 1 when feeding `count` rows now, at once or in parts, may enqueue on the consumer's stream beside a launch that is
+ * being enqueued there, and so wait for it. */
+int gpur_feed_meets_launch(const gpur_feed *feed, int64_t count);
+
 /* All that was fed is due before the next launch. */
 void gpur_feed_hasten(gpur_feed *feed);
 

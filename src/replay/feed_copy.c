@@ -4,11 +4,21 @@
 #include <string.h>
 
 enum { CACHED_RING_BYTES = 8 << 20 };
+enum { TEAM_BYTES = 8 << 20 }; /* rows that several threads take in so much sooner that waiting for busy cores pays */
 
 /* A ring that the caches hold stays there. Of a larger one a draw seldom wants what came last. */
 static int is_large(int64_t ring_bytes)
 {
     return ring_bytes > CACHED_RING_BYTES;
+}
+
+/* A team of the CPU's threads waits for the last of them, however many others want its core: the caller is done with
+ * most blocks sooner alone. */
+static gpur_grid grid_of(const gpur_feed *feed, int64_t count, int32_t tile)
+{
+    const int64_t pitch = feed->schema->pitch;
+    const int is_alone = !gpur_device_is_cuda(feed->device) && count * pitch < TEAM_BYTES;
+    return gpur_grid_rows(feed->device, count, tile, is_alone ? 0 : pitch);
 }
 
 gpur_status gpur_scatter_arrays(gpur_feed *feed, const gpur_copies *copies, const void *rewards, int64_t first_slot,
@@ -31,8 +41,7 @@ gpur_status gpur_scatter_arrays(gpur_feed *feed, const gpur_copies *copies, cons
         .units = copies->units,
     };
     memcpy(args.copies, copies->list, sizeof args.copies);
-    const gpur_grid grid = gpur_grid_rows(feed->device, count, args.tile, pitch);
-    return gpur_launch_scatter(feed->copier, grid, &args);
+    return gpur_launch_scatter(feed->copier, grid_of(feed, count, args.tile), &args);
 }
 
 /* A ring, and what comes into it. */

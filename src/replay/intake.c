@@ -223,6 +223,12 @@ int gpur_intake_has_room(const gpur_intake *intake, int64_t wanted)
            wanted <= gpur_staging_room(&intake->staging);
 }
 
+int gpur_intake_fills_block(const gpur_intake *intake, int64_t wanted)
+{
+    const gpur_block *const open = intake->staging.open;
+    return wanted >= intake->staging.block_rows - (open ? open->filled : 0);
+}
+
 unsigned char *gpur_intake_claim_frame(gpur_intake *intake, const gpur_claim *claim, int64_t *id)
 {
     gpur_block *const block = claim->block;

@@ -85,6 +85,9 @@ void gpur_intake_settle(gpur_intake *intake);
 /* 1 when `wanted` rows could be claimed, in however many claims, without waiting for anybody. */
 int gpur_intake_has_room(const gpur_intake *intake, int64_t wanted);
 
+/* 1 when claims of `wanted` rows fill a block, so that their commits may feed. */
+int gpur_intake_fills_block(const gpur_intake *intake, int64_t wanted);
+
 gpur_status gpur_intake_commit(gpur_intake *intake, const gpur_claim *claim);
 
 /* 1 when the next claim would begin a block, and nothing that was appended before is still staged: a whole block may

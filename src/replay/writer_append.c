@@ -198,12 +198,21 @@ gpur_status gpur_writer_append_fields(gpur_writer *writer, int64_t count, const 
     return finish(&replay->intake, status, &clock, in.done, appended);
 }
 
+/* Without waiting: not for room, and not for a launch that another thread is in the midst of, where rows that it may
+ * read are to be overwritten. No launch begins while the lock is held. */
+static int goes_at_once(const gpur_replay *replay, const rows_in *in)
+{
+    const gpur_intake *const intake = &replay->intake;
+    const int feeds = may_go_straight(replay, in) || gpur_intake_fills_block(intake, in->count);
+    return gpur_intake_has_room(intake, in->count) &&
+           !(feeds && gpur_feed_meets_launch(&intake->feed, intake->staged + in->count));
+}
+
 static gpur_status try_append(gpur_replay *replay, int64_t count, const void *const *fields)
 {
     rows_in in = {&gpur_source_fields, fields, count, 0, 1};
     const gpur_append_clock clock = gpur_append_clock_begin(&replay->intake, count);
-    const int fits = gpur_intake_has_room(&replay->intake, count);
-    const gpur_status status = fits ? append_host(replay, &in) : GPUR_WOULD_BLOCK;
+    const gpur_status status = goes_at_once(replay, &in) ? append_host(replay, &in) : GPUR_WOULD_BLOCK;
     return finish(&replay->intake, status, &clock, in.done, NULL);
 }
 

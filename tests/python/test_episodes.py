@@ -155,3 +155,81 @@ def test_every_environment_may_reset_at_once():
 
 def test_leaves_are_named_as_the_fields():
     assert leaves("obs", {"a": (1, {"b": 2})}) == {"obs.a.0": 1, "obs.a.1.b": 2}
+
+
+def test_a_reset_of_the_callers_begins_new_episodes():
+    """Else the first real step after it would be taken for the one that only resets."""
+    going, over = np.zeros(2, bool), np.ones(2, bool)
+    with two("next_step") as buffer, gpureplay.ReplayBuffer(
+            100, gymnasium.spaces.Box(-9, 9, (1,), np.float32), gymnasium.spaces.Discrete(2), device="cpu") as other:
+        for source in (buffer, buffer.writer(2), buffer.writer(2, "same_step"), buffer.writer(2, "disabled")):
+            for _ in range(3):
+                source.add(**step_of_two(terminated=over), final_obs=np.zeros((2, 1)))
+                source.reset()
+                assert source.add(**step_of_two(terminated=going)) == 2
+        other.reset()  # nobody said how it resets: nothing to forget
+        closed = other.writer()
+        closed.close()
+        with pytest.raises(gpureplay.Closed, match="this writer was closed"):
+            closed.reset()
+
+
+
+@pytest.mark.parametrize("envs", [1, 3])
+@pytest.mark.parametrize("mode", AutoresetMode, ids=lambda mode: mode.name.lower())
+def test_a_buffer_for_a_vector(mode, envs):
+    env = SyncVectorEnv([WORLDS["Boxes"]] * envs, autoreset_mode=mode)
+    bare = [Unwrapped(WORLDS["Boxes"], SEED + number, mode.name.lower()) for number in range(envs)]
+    with gpureplay.ReplayBuffer.for_env(10_000, env, device="cpu") as buffer:
+        assert buffer.num_envs == envs and buffer._writer.autoreset == mode.name.lower()
+        check(buffer, drive(env, buffer, bare))
+
+
+def test_a_buffer_for_what_gymnasium_makes_by_default():
+    """make_vec(num_envs=1), too, of which nothing but its metadata tells that it resets itself."""
+    for envs in (1, 2):
+        env = gymnasium.make_vec("CartPole-v1", num_envs=envs)
+        for given in (env, gymnasium.wrappers.vector.RecordEpisodeStatistics(env)):
+            with gpureplay.ReplayBuffer.for_env(100, given, device="cpu", min_size=7) as buffer:
+                assert (buffer.num_envs, buffer._writer.autoreset, buffer.capacity) == (envs, "next_step", 100)
+                assert buffer.fields[0].shape == (4,)
+
+
+def test_a_buffer_for_one_environment():
+    env = WORLDS["CartPole"]()
+    for given, mode in ((env, "disabled"), (gymnasium.wrappers.Autoreset(env), "next_step"),
+                        (gymnasium.wrappers.TimeLimit(gymnasium.wrappers.Autoreset(env), 9), "next_step")):
+        with gpureplay.ReplayBuffer.for_env(100, given, device="cpu") as buffer:
+            assert (buffer.num_envs, buffer._writer.autoreset) == (1, mode)
+    with gpureplay.ReplayBuffer.for_env(100, env, device="cpu", autoreset="same_step") as buffer:
+        assert buffer._writer.autoreset == "same_step"
+
+
+def test_what_is_no_environment_is_refused():
+    silent = SyncVectorEnv([WORLDS["CartPole"]] * 2)
+    silent.metadata, silent.autoreset_mode = {}, None
+    with pytest.raises(ValueError, match='no "autoreset_mode".*pass autoreset='):
+        gpureplay.ReplayBuffer.for_env(100, silent, device="cpu")
+    for given in (None, "CartPole-v1", gymnasium.spaces.Discrete(2)):
+        with pytest.raises(TypeError, match="must be an Env or a VectorEnv"):
+            gpureplay.ReplayBuffer.for_env(100, given, device="cpu")
+    with pytest.raises(TypeError, match="num_envs"):
+        gpureplay.ReplayBuffer.for_env(100, WORLDS["CartPole"](), num_envs=2, device="cpu")
+
+
+@pytest.mark.parametrize("of", [lambda buffer: buffer, lambda buffer: buffer.writer()], ids=["buffer", "writer"])
+def test_a_vector_of_one_must_say_how_it_resets(of):
+    spaces = gymnasium.spaces.Box(-9, 9, (1,), np.float32), gymnasium.spaces.Discrete(2)
+    vectors = {name: value[:1] for name, value in step_of_two().items()}
+    single = {name: value[0] for name, value in step_of_two().items()}
+    with gpureplay.ReplayBuffer(100, *spaces, device="cpu") as buffer:
+        source = of(buffer)
+        for _ in range(2):
+            with pytest.raises(ValueError, match=r"terminated has shape \(1,\), as a vector.*for_env.*autoreset="):
+                source.add(**vectors)
+        assert len(buffer) == 0 and source.add(**single) == source.add(**single) == 1
+    for mode in ("next_step", "same_step", "disabled"):
+        with gpureplay.ReplayBuffer(100, *spaces, device="cpu", autoreset=mode) as buffer:
+            assert buffer.add(**vectors) == 1
+    with gpureplay.ReplayBuffer(100, {"x": "float32"}, device="cpu") as buffer:  # no episodes to know of
+        assert buffer.add(x=np.zeros(1)) == 1

@@ -25,6 +25,9 @@ def unchanged(buffer, before):
 ROWS = {  # what replaces a field: exception, and what its text says
     "obs as text": ("obs", np.full((ENVS, 3), "a"), TypeError, "obs is <U1; it must be float32"),
     "obs as nothing": ("obs", None, TypeError, "obs is object; it must be float32"),
+    "obs masked": ("obs", np.ma.masked_array(np.zeros((ENVS, 3)), mask=np.eye(ENVS, 3)), TypeError,
+                   r"obs is a masked array; it must be an array without a mask, say obs.filled\(0\)"),
+    "obs masked, of its dtype": ("obs", np.ma.zeros((ENVS, 3), np.float32), TypeError, "obs is a masked array"),
     "obs complex": ("obs", np.zeros((ENVS, 3), complex), TypeError, "obs is complex128; it must be float32"),
     "action as floats": ("action", np.zeros(ENVS), TypeError, "action is float64; it must be int32"),
     "action too large": ("action", np.full(ENVS, 2**31), ValueError, "action has 2147483648 .* int32 holds -"),
@@ -168,3 +171,25 @@ def test_a_gpu_that_is_not_here_says_what_is_missing():
                            ({"stream": 5}, "stream")):
         with pytest.raises(ValueError, match=text):
             gpureplay.Device("cpu", **settings)
+
+
+@pytest.mark.parametrize("stream", ["x", b"x", 1.5, [1]])
+def test_a_stream_is_an_address_or_none(buffer, stream):
+    """ctypes alone would pass the address of a str's characters."""
+    rows = block(TRANSITION, 0, ENVS)
+    learner = gpureplay.DQN(buffer, outputs=2, trunk=[4], batch_size=4)
+    held = buffer.sample(2)
+    for _ in range(2):  # the second draw would be into a batch that is there
+        buffer.sample(4)
+    for call in (lambda: buffer.sample(4, stream=stream), lambda: buffer.sample(3, stream=stream),
+                 lambda: buffer.gather([0], stream=stream), lambda: buffer.extend(stream=stream, **rows),
+                 lambda: learner.act(rows["obs"], stream=stream), lambda: held.wait(stream),
+                 lambda: learner.q_values(rows["obs"], stream=stream), lambda: gpureplay.Device("cpu", stream=stream)):
+        with pytest.raises(TypeError, match="stream is .*it must be an integer"):
+            call()
+    assert len(buffer) == ENVS
+
+
+def test_a_buffer_without_a_transition_is_true():
+    with make() as empty:
+        assert empty and len(empty) == 0

@@ -157,7 +157,7 @@ def test_the_ordinary_is_not_left_to_python():
     assert writer._rows.append(writer, rows(5)) == 5
     assert writer._steps.append(writer, rows(1)) == 1
     assert writer._steps.append(writer, {**step, "half": np.ones(1, np.float16)}) == 1
-    assert writer._steps.append(writer, step) is None  # NumPy's numbers are
+    assert writer._steps.append(writer, step) is None  # NumPy's halves are
     assert len(buffer) == 7
     buffer.sample(4)
     assert gpureplay._reuse.redraw is fast.redraw and fast.idle(buffer._spare[1]) is not None

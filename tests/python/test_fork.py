@@ -120,3 +120,55 @@ if __name__ == "__main__":
 """, encoding="utf-8")
     start = f"import subprocess, sys; sys.exit(subprocess.call([sys.executable, {str(script)!r}]))"
     assert run(start, preamble="") == ("[11, 21, 31] 2\n", "")
+
+
+@pytest.mark.parametrize("call", ["add(x=np.ones(4, np.float32))", "extend(x=np.ones((3, 4)))", "flush()", "reset()"])
+@pytest.mark.parametrize("of", ["buffer", "writer"])
+def test_a_child_is_refused_though_a_thread_was_in_the_midst(of, call):
+    """That thread is not in the child, and never leaves its turn."""
+    out, _ = run(FORK + f"""
+buffer = make()
+writer = buffer.writer()
+inside, leave = threading.Event(), threading.Event()
+def hold():
+    with {of + "._writer" if of == "buffer" else of}._turn:
+        inside.set()
+        leave.wait()
+thread = threading.Thread(target=hold)
+thread.start()
+inside.wait()
+fork(lambda: print(refused(lambda: {of}.{call})))
+leave.set()
+thread.join()
+{of}.{call}
+""", flags=WARNS_OF_FORKS)
+    assert out == "True\nchild 0\n"
+
+
+def test_an_array_that_a_child_drops_touches_nothing_of_the_parents():
+    """The pool that it would go back to may be locked by a thread that is not there."""
+    out, err = run(FORK + """
+import ctypes
+from gpureplay import _mirror
+buffer = make()
+address, lib = buffer._handle, gpureplay.lib
+def alive():
+    got = _mirror.ReplayStats()
+    assert lib.gpur_replay_get_stats(address, ctypes.addressof(got)) == 0
+    return got.batches_alive
+for version in (None, (1, 0)):
+    array = buffer.gather([1, 2]).array("x")
+    taken, capsule = np.from_dlpack(array), array.__dlpack__(max_version=version)
+    del array
+    def child():
+        global taken, capsule
+        before = alive()
+        del taken, capsule
+        gc.collect()
+        print(alive() - before)
+    fork(child)
+    before = alive()
+    del taken, capsule
+    print(alive() - before)
+""", flags=WARNS_OF_FORKS)
+    assert (out, err) == ("0\nchild 0\n-1\n" * 2, "")

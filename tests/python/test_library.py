@@ -130,3 +130,17 @@ def test_every_status_is_an_exception_of_its_own():
     of_refusals = {_library._EXCEPTIONS[status] for status in range(1, 6)}
     assert of_refusals == set(kinds) - {gpureplay.DeviceError, gpureplay.Closed}
     assert type(_library.failed(-1)) is gpureplay.DeviceError
+
+
+def test_the_prototypes_of_pythons_own_functions_are_left_alone():
+    """They belong to everybody who uses ctypes.pythonapi."""
+    out, _ = run("""
+import ctypes
+names = ["PyCapsule_New", "PyCapsule_IsValid", "PyCapsule_GetPointer", "Py_IncRef"]
+def prototypes():
+    return [(function.restype, function.argtypes) for function in (getattr(ctypes.pythonapi, name) for name in names)]
+before = prototypes()
+import gpureplay
+print(before == prototypes())
+""", preamble="")
+    assert out == "True\n"

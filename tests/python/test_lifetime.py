@@ -109,8 +109,8 @@ def test_every_order_of_letting_go_is_fine():
 
 def test_closing_waits_for_calls_of_other_threads():
     for _ in range(10):
-        buffer, stop, wrong = make(), threading.Event(), []
-        writer, learner = buffer.writer(1), gpureplay.DQN(buffer, **NETWORK)
+        buffer, stop, wrong = make(autoreset="disabled"), threading.Event(), []
+        writer, learner = buffer.writer(1, "disabled"), gpureplay.DQN(buffer, **NETWORK)
 
         def use(call):
             try:

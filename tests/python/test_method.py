@@ -99,6 +99,24 @@ def test_a_kept_method_keeps_its_object_and_no_longer():
 
 
 @pytest.mark.parametrize("name", ["add", "extend"])
+def test_weak_references_to_it_are_as_to_any_method(name):
+    with make() as buffer:
+        method, gone = getattr(buffer, name), []
+        weak = weakref.ref(method, gone.append)
+        one = weak()
+        assert one is method
+        del method, one
+        assert weak() is None and gone == [weak]
+        lasting = weakref.WeakMethod(getattr(buffer, name))
+        one, count = lasting(), lasting()(**rows(0))
+        assert count == 1 and one == getattr(buffer, name)
+        del one
+    del buffer
+    gc.collect()
+    assert lasting() is None
+
+
+@pytest.mark.parametrize("name", ["add", "extend"])
 def test_a_closed_one_says_so(name):
     buffer = make()
     method = getattr(buffer, name)

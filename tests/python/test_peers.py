@@ -7,6 +7,7 @@ import json
 import math
 import sys
 from pathlib import Path
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -23,7 +24,7 @@ import table  # noqa: E402
 import timing  # noqa: E402
 import workloads  # noqa: E402
 from adapters import Found  # noqa: E402
-from adapters.base import Adapter, Settings  # noqa: E402
+from adapters.base import STEP, Adapter, Settings, add_by_keywords  # noqa: E402
 from contest import Contest  # noqa: E402
 
 SETTINGS = Settings("cpu", 1)
@@ -95,7 +96,10 @@ def test_contestants_take_turns_and_none_is_always_first():
     runs = {name: lambda repeats, name=name: calls.append((name, repeats)) for name in "abc"}
     samples = timing.interleave(runs, 6, 0.0, lambda part: None)
     assert {name: len(seconds) for name, seconds in samples.items()} == {"a": 6, "b": 6, "c": 6}
-    assert "".join(name for name, _ in calls[-18:]) == "abcbcacababcbcacab"
+    turns = calls[-36:]  # each untimed first
+    assert "".join(name for name, _ in turns[1::2]) == "abcbcacababcbcacab"
+    assert [name for name, _ in turns[0::2]] == [name for name, _ in turns[1::2]]
+    assert {repeats for _, repeats in turns[0::2]} == {timing.UNTIMED}
 
 
 def test_a_sample_is_long_enough():
@@ -117,11 +121,49 @@ def test_a_transition_is_its_tag(schema):
     rows = workloads.rows_of(schema, tags)
     assert workloads.tags_of(schema, rows).tolist() == tags.tolist()
     for name, (shape, dtype) in schema.fields.items():
-        assert rows[name].shape == (6, *shape) and rows[name].dtype == dtype
+        assert rows[name].shape == (6, *shape) and rows[name].dtype == dtype and rows[name].flags.c_contiguous
         if dtype.kind != "b":
             assert len(np.unique(rows[name].reshape(6, -1), axis=0)) == 6
     if "next_obs" in rows:
         assert (rows["next_obs"] != rows["obs"]).all()
+
+
+def kinds_of(step):
+    """What each value is, and how many numbers it has."""
+    return [(type(value), getattr(value, "dtype", None), np.size(value)) for value in step]
+
+
+def test_a_step_is_what_gymnasium_gives():
+    gymnasium = pytest.importorskip("gymnasium")
+    for schema, env in ((workloads.OBS4, gymnasium.make("CartPole-v1")),
+                        (workloads.OBS4_OF_8, gymnasium.make_vec("CartPole-v1", num_envs=8))):
+        env.reset(seed=1)
+        action = env.action_space.sample()
+        obs, reward, terminated, truncated, _ = env.step(action)
+        step = workloads.step_of(schema, workloads.rows_of(schema, np.arange(8)))
+        assert tuple(step) == STEP
+        assert kinds_of(step.values()) == kinds_of((obs, action, reward, obs, terminated, truncated))
+
+
+def test_a_step_of_mujoco_has_numpy_s_reward():
+    step = workloads.step_of(workloads.OBS27, workloads.rows_of(workloads.OBS27, np.arange(1)))
+    assert type(step["reward"]) is np.float64 and type(step["terminated"]) is bool
+
+
+def test_keywords_are_written_out_for_every_schema():
+    for schema in workloads.SCHEMAS:
+        buffer, names = Mock(), tuple(schema.fields)
+        add_by_keywords(buffer, names)(names)
+        buffer.add.assert_called_once_with(**{name: name for name in names})
+
+
+@pytest.mark.parametrize("quick", [True, False])
+def test_blocks_hold_whole_chunks(quick):
+    groups = workloads.groups(quick)
+    for group in groups:
+        block = check.FRAME_BLOCK if group.schema.row_bytes > workloads.FRAME_BYTES else check.BLOCK
+        assert block % group.chunk == 0, group
+    assert "add 1 step of 8 environments" in [case.name for group in groups for case in group.cases]
 
 
 @pytest.mark.parametrize("spoil", ["", "old", "new", "obs", "action", "next_obs"])
@@ -143,7 +185,7 @@ def test_a_contestant_passes_its_check(module, schema):
     if found.adapter.refusal(schema):
         assert found.name != adapters.OURS
         pytest.skip(found.adapter.refusal(schema))
-    for chunk in (1, check.CHUNK):
+    for chunk in check.chunks(schema):
         assert check.prove(found.adapter, schema, chunk, SETTINGS) == ""
 
 

@@ -54,7 +54,6 @@ HOLDERS = {
     "Array": lambda batch: batch.array("obs"),
     "method": lambda batch: batch.keys,
     "method of an array": lambda batch: batch.obs.sum,
-    "attributes": vars,
     "generator": lambda batch: (row for row in batch.obs),
     "closure": lambda batch: lambda: batch,
     "dict": lambda batch: {**dict(batch)},
@@ -139,11 +138,53 @@ def test_arrays_of_a_batch_cannot_be_replaced(buffer):
         batch.reward = np.zeros(SIZE)
 
 
-def test_a_weak_reference_holds_nothing(buffer):
-    batch = buffer.sample(SIZE)
-    weak = weakref.ref(batch)
+def test_what_a_weak_reference_watches_is_never_something_else(buffer):
+    """A cache by arrays would else give what belongs to an earlier draw."""
+    for look in (lambda batch: batch.reward, lambda batch: batch["id"]):
+        batch = buffer.sample(SIZE)
+        weak, place = weakref.ref(look(batch)), batch.array("id").ptr
+        del batch
+        for _ in range(20):
+            assert buffer.sample(SIZE).array("id").ptr != place
+        del weak
+
+
+def test_a_finalizer_of_an_array_is_called_once_it_is_gone(buffer):
+    called, batch = [], buffer.gather([1, 2, 3])
+    weakref.finalize(batch.reward, called.append, 1)
     del batch
-    assert buffer.sample(SIZE) is weak()
+    gc.collect()
+    assert called == [1]
+
+
+def test_a_batch_has_no_place_for_what_would_come_back_with_it(buffer):
+    batch = buffer.sample(SIZE)
+    with pytest.raises(TypeError):
+        vars(batch)
+    with pytest.raises(TypeError, match="weak reference"):
+        weakref.finalize(batch, print)
+    with pytest.raises(TypeError, match="weak reference"):
+        weakref.ref(batch.obs.base)
+    with pytest.raises(AttributeError, match="mine of a batch cannot be replaced"):
+        batch.mine = 5
+    with pytest.raises(AttributeError, match="reward of a batch cannot be deleted"):
+        del batch.reward
+    with pytest.raises(AttributeError, match="mine"):
+        batch.obs.base.mine = 5
+    with pytest.raises(AttributeError):
+        batch.__class__ = type("Other", (type(batch),), {})
+
+
+@pytest.mark.parametrize("name", ["obs.left", "device", "_views", "__name", "keys", "class", "é", "of"])
+def test_a_field_may_have_any_name(name):
+    with gpureplay.ReplayBuffer(64, {name: "float32"}, device="cpu") as buffer:
+        buffer.extend(**{name: np.arange(64)})
+        for _ in range(3):
+            batch = buffer.sample(SIZE)
+            assert (batch[name] == batch.id).all() and batch.keys()[0] == name
+        assert batch.device == "cpu" and isinstance(batch, gpureplay.Batch)
+        if not hasattr(gpureplay.Batch, name):
+            assert getattr(batch, name) is batch[name]
 
 
 def test_another_thread_holds_as_well(buffer):

@@ -51,7 +51,7 @@ class Work:
 
 
 def write(buffer, number):
-    writer = buffer.writer(num_envs=1) if number else buffer
+    writer = buffer.writer(num_envs=1, autoreset="disabled") if number else buffer
     for first in range(0, ROWS, BLOCK):
         if number % 2:
             for step in range(first, first + BLOCK):
@@ -76,7 +76,7 @@ def train(learner, done):
 @pytest.mark.parametrize("executor", ["inline", "thread"])
 def test_writers_samplers_and_a_learner_share_a_buffer(executor):
     device = gpureplay.Device("cpu", executor=executor)
-    with gpureplay.ReplayBuffer(4000, FIELDS, device=device, update_size=64) as buffer:
+    with gpureplay.ReplayBuffer(4000, FIELDS, device=device, update_size=64, autoreset="disabled") as buffer:
         buffer.extend(**rows(9, 0, 100))
         learner = gpureplay.DQN(buffer, outputs=3, trunk=[16], batch_size=16)
         writing, others, done = Work(), Work(), threading.Event()
@@ -97,7 +97,7 @@ def test_writers_samplers_and_a_learner_share_a_buffer(executor):
 
 
 def test_threads_that_share_one_writer_take_turns():
-    with gpureplay.ReplayBuffer(20_000, FIELDS, device="cpu", max_batch=10_000) as buffer:
+    with gpureplay.ReplayBuffer(20_000, FIELDS, device="cpu", max_batch=10_000, autoreset="disabled") as buffer:
         work = Work()
         for number in range(4):
             work.start(lambda number: [buffer.add(**rows(number, step, 1)) for step in range(800)], number)
@@ -143,3 +143,16 @@ def test_other_threads_go_on_during_a_long_call(executor):
         else:
             calls = [lambda: learner.train(512), learner.sync]
         assert any(turns_during(*calls) for _ in range(20))
+
+
+@pytest.mark.parametrize("call", ["flush", "reset"])
+def test_a_flush_waits_for_its_turn(call):
+    """A writer of the library's is one thread's at a time."""
+    with gpureplay.ReplayBuffer(1000, FIELDS, device="cpu") as buffer:
+        thread = threading.Thread(target=getattr(buffer, call))
+        with buffer._writer._turn:
+            thread.start()
+            thread.join(0.2)
+            assert thread.is_alive()
+        thread.join(60)
+        assert not thread.is_alive()

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import abc
+from collections.abc import Callable
 from importlib import metadata
 from typing import Any, NamedTuple
 
@@ -25,12 +26,15 @@ class Settings(NamedTuple):
 class Adapter(abc.ABC):
     """One buffer of a contestant, for transitions of a schema that come one by one or `chunk` at once.
 
-    What is timed is `add`, `extend`, `finish` and `sample`; what they are given was made by `one` and `many` before, in
-    the form that the contestant takes as it is.
+    What is timed is `add`, `extend`, `finish` and `sample`; what they are given was made by `one` and `many` before:
+    what Gymnasium's `step` returns (workloads.step_of) where the contestant takes that, else the form that it takes,
+    the making of which is not timed.
     """
 
     package: str  # of PyPI
     as_used: str  # which of its classes and settings, and what it does otherwise than asked
+    add: Callable[[Any], None]  # of a step: a method, or set when it is made
+    extend: Callable[[Any], None]  # of many
 
     def __init__(self, schema: Schema, capacity: int, chunk: int, settings: Settings):
         self.schema, self.capacity, self.chunk, self.settings = schema, capacity, chunk, settings
@@ -47,17 +51,11 @@ class Adapter(abc.ABC):
 
     @abc.abstractmethod
     def one(self, rows: Rows) -> Any:
-        """The first of the rows, for `add`."""
+        """A step of the schema's environments, out of the first rows, for `add`."""
 
     @abc.abstractmethod
     def many(self, rows: Rows) -> Any:
         """All of the rows, for `extend`."""
-
-    @abc.abstractmethod
-    def add(self, transition: Any) -> None: ...
-
-    @abc.abstractmethod
-    def extend(self, transitions: Any) -> None: ...
 
     def finish(self) -> None:
         """Returns when a draw would see all that was added."""
@@ -82,6 +80,19 @@ class Adapter(abc.ABC):
         """Gives its memory back."""
 
 
-def python_step(rows: Rows) -> dict[str, Any]:
-    """The first row as an environment's `step` returns it: arrays for what has axes, Python's numbers for the rest."""
-    return {name: array[0] if array.ndim > 1 else array[0].item() for name, array in rows.items()}
+STEP = ("obs", "action", "reward", "next_obs", "terminated", "truncated")
+
+
+def add_by_keywords(buffer: Any, names: tuple[str, ...]) -> Callable[[tuple[Any, ...]], None]:
+    """`buffer.add` by written-out keywords, as a training loop has it, given the values in the order of the names: the
+    same for every contestant that takes keywords."""
+
+    def step(values: tuple[Any, ...]) -> None:
+        obs, action, reward, next_obs, terminated, truncated = values
+        buffer.add(obs=obs, action=action, reward=reward, next_obs=next_obs, terminated=terminated, truncated=truncated)
+
+    def pixels(values: tuple[Any, ...]) -> None:
+        state, pixels = values
+        buffer.add(state=state, pixels=pixels)
+
+    return {STEP: step, ("state", "pixels"): pixels}[names]

@@ -7,16 +7,16 @@ from typing import Any
 
 import cpprb
 import numpy as np
-from workloads import Schema
+from workloads import Schema, step_of
 
-from .base import Adapter, Rows, Settings, python_step
+from .base import Adapter, Rows, Settings, add_by_keywords
 
 
 class Cpprb(Adapter):
     package = "cpprb"
     as_used = ("cpprb.ReplayBuffer(capacity, env_dict), without next_of and stack_compress, which save memory and "
-               "not time; `add` with one transition as an environment's step returned it, or with many; draws from "
-               "NumPy's global generator. Always in host memory.")
+               "not time; `add` by written-out keywords with what a Gymnasium environment's step returned, or with "
+               "many; draws from NumPy's global generator. Always in host memory.")
 
     def __init__(self, schema: Schema, capacity: int, chunk: int, settings: Settings):
         super().__init__(schema, capacity, chunk, settings)
@@ -24,18 +24,13 @@ class Cpprb(Adapter):
         fields = {name: {"shape": shape or 1, "dtype": dtype} for name, (shape, dtype) in schema.fields.items()}
         self._buffer = cpprb.ReplayBuffer(capacity, fields)
         self._names = tuple(schema.fields)
+        self.add = self.extend = add_by_keywords(self._buffer, self._names)
 
     def one(self, rows: Rows) -> Any:
-        return python_step(rows)
+        return tuple(step_of(self.schema, rows).values())
 
     def many(self, rows: Rows) -> Any:
-        return rows
-
-    def add(self, transition: Any) -> None:
-        self._buffer.add(**transition)
-
-    def extend(self, transitions: Any) -> None:
-        self._buffer.add(**transitions)
+        return tuple(rows.values())
 
     def sample(self, count: int) -> Any:
         drawn = self._buffer.sample(count)

@@ -9,7 +9,7 @@ from typing import Any
 import flashbax
 import jax
 import numpy as np
-from workloads import Schema
+from workloads import Schema, step_of
 
 from .base import Adapter, Rows, Settings
 
@@ -30,7 +30,7 @@ class Flashbax(Adapter):
             example = {name: np.zeros(shape, dtype) for name, (shape, dtype) in schema.fields.items()}
             self._state = self._buffer(1, False).init(jax.tree.map(jax.numpy.asarray, example))
             self._key = jax.random.PRNGKey(settings.seed)
-        self._add = jax.jit(self._buffer(1, False).add, donate_argnums=0)
+        self._add = jax.jit(self._buffer(1, schema.envs > 1).add, donate_argnums=0)
         self._extend = jax.jit(self._buffer(1, True).add, donate_argnums=0)
         self._draws: dict[int, Any] = {}
 
@@ -42,7 +42,7 @@ class Flashbax(Adapter):
         return rows if self._device.platform != "cpu" else jax.device_put(rows, self._device)
 
     def one(self, rows: Rows) -> Any:
-        return self._given({name: array[0] for name, array in rows.items()})
+        return self._given(step_of(self.schema, rows))
 
     def many(self, rows: Rows) -> Any:
         return self._given(rows)

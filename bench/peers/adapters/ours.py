@@ -7,50 +7,38 @@ from typing import Any
 
 import gpureplay
 import numpy as np
-from workloads import Schema
+from workloads import Schema, step_of
 
-from .base import Adapter, Rows, Settings, python_step
-
-
-STEP = ("obs", "action", "reward", "next_obs", "terminated", "truncated")
+from .base import Adapter, Rows, Settings, add_by_keywords
 
 
 class Ours(Adapter):
     package = "gpureplay"
-    as_used = ("ReplayBuffer(capacity, fields, device=...), all else by default; `add` is given what an "
-               "environment's step returned, by the keywords that a training loop writes, `extend` NumPy arrays; "
+    as_used = ("ReplayBuffer(capacity, fields, num_envs=..., device=...), all else by default; `add` is given what a "
+               "Gymnasium environment's step returned, by written-out keywords, `extend` a dict of NumPy arrays; "
                "`sample` gives NumPy arrays on the CPU, device arrays (waited for) on CUDA, where what is added comes "
                "from host memory.")
 
     def __init__(self, schema: Schema, capacity: int, chunk: int, settings: Settings):
         super().__init__(schema, capacity, chunk, settings)
         self._device = gpureplay.Device(settings.device, threads=settings.threads)
-        self._buffer = gpureplay.ReplayBuffer(capacity, dict(schema.fields), device=self._device, seed=settings.seed)
+        self._buffer = gpureplay.ReplayBuffer(capacity, dict(schema.fields), num_envs=schema.envs, device=self._device,
+                                              seed=settings.seed)
         self._names, self._on_cuda = tuple(schema.fields), self._device.is_cuda
-        if self._names == STEP:
-            self.add = self._add_step  # type: ignore[method-assign]
+        self.add = add_by_keywords(self._buffer, self._names)
 
     @classmethod
     def version(cls) -> str:
         return gpureplay.__version__
 
     def one(self, rows: Rows) -> Any:
-        step = python_step(rows)
-        return tuple(step.values()) if self._names == STEP else step
+        return tuple(step_of(self.schema, rows).values())
 
     def many(self, rows: Rows) -> Any:
-        return rows
-
-    def add(self, transition: Any) -> None:
-        self._buffer.add(**transition)
-
-    def _add_step(self, transition: Any) -> None:
-        obs, action, reward, next_obs, terminated, truncated = transition
-        self._buffer.add(obs=obs, action=action, reward=reward, next_obs=next_obs, terminated=terminated,
-                         truncated=truncated)
+        return tuple(rows.values())
 
     def extend(self, transitions: Any) -> None:
-        self._buffer.extend(**transitions)
+        self._buffer.extend(**dict(zip(self._names, transitions)))
 
     def finish(self) -> None:
         self._buffer.flush()

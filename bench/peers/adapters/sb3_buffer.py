@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from gymnasium import spaces
 from stable_baselines3.common.buffers import ReplayBuffer
-from workloads import Schema
+from workloads import Schema, step_of
 
 from .base import Adapter, Rows, Settings
 
@@ -20,7 +20,8 @@ def _box(shape: tuple[int, ...], dtype: np.dtype) -> spaces.Box:
 
 class Sb3(Adapter):
     package = "stable-baselines3"
-    as_used = ("ReplayBuffer(..., n_envs=chunk): many transitions at once are one step of so many environments, "
+    as_used = ("ReplayBuffer(..., n_envs=chunk): one transition is given as a Gymnasium environment's step returned "
+               "it, `done` and `infos` made before the clock runs; many at once are one step of so many environments, "
                "which is the only way in. It keeps actions as int64, and done and time-out as two float32, of which "
                "a draw gives one column, terminated: five tensors, not six. Draws from NumPy's global generator. "
                "Rows in host memory always, draws on the device.")
@@ -36,11 +37,17 @@ class Sb3(Adapter):
         return "" if "obs" in schema.fields else "its rows are observation, action, reward, next observation and done"
 
     def one(self, rows: Rows) -> Any:
-        return self.many({name: array[:1] for name, array in rows.items()})
+        step = step_of(self.schema, rows)
+        if self.schema.envs > 1:
+            return self.many(step)
+        cut = step["truncated"] and not step["terminated"]
+        infos = [{"TimeLimit.truncated": True}] if cut else [{}]
+        done = step["terminated"] or step["truncated"]
+        return step["obs"], step["next_obs"], step["action"], step["reward"], done, infos
 
     def many(self, rows: Rows) -> Any:
         cut = rows["truncated"] & ~rows["terminated"]
-        infos = [{"TimeLimit.truncated": bool(one)} for one in cut]
+        infos = [{"TimeLimit.truncated": True} if one else {} for one in cut]
         done = rows["terminated"] | rows["truncated"]
         return rows["obs"], rows["next_obs"], rows["action"], rows["reward"], done, infos
 

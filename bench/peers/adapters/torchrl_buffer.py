@@ -16,26 +16,28 @@ from .base import Adapter, Rows, Settings
 
 class TorchRL(Adapter):
     package = "torchrl"
-    as_used = ("TensorDictReplayBuffer(storage=LazyTensorStorage(capacity, device=...)), uniform; `add` and `extend` "
-               "are given TensorDicts with flat keys, made before the clock runs. A draw brings its index beside the "
-               "fields.")
+    as_used = ("TensorDictReplayBuffer(storage=LazyTensorStorage(capacity, device=...)), uniform; `add`, and `extend` "
+               "for many and for a step of several environments, are given TensorDicts with flat keys, made before the "
+               "clock runs. A draw brings its index beside the fields.")
 
     def __init__(self, schema: Schema, capacity: int, chunk: int, settings: Settings):
         super().__init__(schema, capacity, chunk, settings)
         logging.getLogger("torchrl").setLevel(logging.WARNING)  # it tells of each storage
         torch.manual_seed(settings.seed)
         self._buffer = TensorDictReplayBuffer(storage=LazyTensorStorage(capacity, device=settings.device))
+        self._add = self._buffer.extend if schema.envs > 1 else self._buffer.add
         self._names, self._on_cuda = tuple(schema.fields), settings.device.startswith("cuda")
 
     def one(self, rows: Rows) -> Any:
-        return self.many(rows)[0].clone()
+        step = {name: array[:self.schema.envs] for name, array in rows.items()}
+        return self.many(step) if self.schema.envs > 1 else self.many(step)[0].clone()
 
     def many(self, rows: Rows) -> Any:
         count = len(next(iter(rows.values())))
         return TensorDict({name: torch.from_numpy(array) for name, array in rows.items()}, batch_size=[count])
 
     def add(self, transition: Any) -> None:
-        self._buffer.add(transition)
+        self._add(transition)
 
     def extend(self, transitions: Any) -> None:
         self._buffer.extend(transitions)

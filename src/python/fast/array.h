@@ -5,7 +5,33 @@
 #ifndef GPUREPLAY_PYTHON_ARRAY_H
 #define GPUREPLAY_PYTHON_ARRAY_H
 
-#include "fast.h"
+#include "cast.h"
+
+/* A dtype of NumPy's own numbers, and the type of a single one. Both live as long as NumPy. */
+typedef struct fast_dtype {
+    PyObject *dtype;
+    PyTypeObject *scalar;
+    fast_number number;
+} fast_dtype;
+
+enum { FAST_MOST_DTYPES = 16 };
+extern fast_dtype fast_dtypes[FAST_MOST_DTYPES]; /* those that are known; NULLs behind them */
+
+static inline const fast_dtype *fast_dtype_of(const PyObject *dtype)
+{
+    for (const fast_dtype *one = fast_dtypes; one < fast_dtypes + FAST_MOST_DTYPES && one->dtype; one++)
+        if (one->dtype == dtype)
+            return one;
+    return NULL;
+}
+
+static inline const fast_dtype *fast_dtype_of_scalar(const PyTypeObject *scalar)
+{
+    for (const fast_dtype *one = fast_dtypes; one < fast_dtypes + FAST_MOST_DTYPES && one->dtype; one++)
+        if (one->scalar == scalar)
+            return one;
+    return NULL;
+}
 
 typedef struct fast_array {
     PyObject_HEAD

@@ -16,7 +16,7 @@ typedef struct fast_library {
     gpur_status (*try_append)(gpur_writer *writer, int64_t count, const void *const *fields);
     gpur_status (*resample)(gpur_replay *replay, void *stream, gpur_batch *batch);
     PyTypeObject *array;
-    PyObject *handle, *calls; /* "_handle" and "_calls" */
+    PyObject *handle, *calls, *ended, *info, *final_obs; /* their names; the first three with an underscore */
 } fast_library;
 
 extern fast_library fast_used;

@@ -15,7 +15,7 @@ typedef struct method {
 typedef struct bound {
     PyObject_HEAD
     method *method;
-    PyObject *self;
+    PyObject *self, *weak; /* weak: the list of weak references, or NULL */
 } bound;
 
 extern PyTypeObject fast_bound_type;
@@ -28,7 +28,7 @@ static PyObject *attempt(const method *self, PyObject *object, const fast_named 
     if (!rows)
         PyErr_Clear();
     else if (Py_TYPE(rows) == &fast_rows_type)
-        count = fast_rows_append_now((const fast_rows *)(const void *)rows, given);
+        count = fast_rows_append_now((fast_rows *)(void *)rows, given);
     Py_XDECREF(rows);
     return count > 0 ? PyLong_FromLongLong(count) : NULL;
 }
@@ -79,12 +79,17 @@ static PyObject *bound_repr(PyObject *object)
     return result;
 }
 
+/* Also with the function's method, which may have been got otherwise. */
 static PyObject *bound_compare(PyObject *left, PyObject *right, int how)
 {
     const bound *one = (const bound *)(const void *)left, *other = (const bound *)(const void *)right;
-    if (Py_TYPE(right) != &fast_bound_type || (how != Py_EQ && how != Py_NE))
+    const int is_plain = PyMethod_Check(right);
+    if ((Py_TYPE(right) != &fast_bound_type && !is_plain) || (how != Py_EQ && how != Py_NE))
         Py_RETURN_NOTIMPLEMENTED;
-    return PyBool_FromLong((one->method == other->method && one->self == other->self) == (how == Py_EQ));
+    const int is_same = is_plain ? one->method->function == PyMethod_GET_FUNCTION(right) &&
+                                       one->self == PyMethod_GET_SELF(right)
+                                 : one->method == other->method && one->self == other->self;
+    return PyBool_FromLong(is_same == (how == Py_EQ));
 }
 
 static Py_hash_t bound_hash(PyObject *object)
@@ -116,6 +121,8 @@ static void bound_dealloc(PyObject *object)
     method *const of = self->method;
     PyObject *const bound_to = self->self;
     PyObject_GC_UnTrack(object);
+    if (self->weak)
+        PyObject_ClearWeakRefs(object);
     if (spare)
         PyObject_GC_Del(object);
     else
@@ -135,12 +142,24 @@ static bound *bound_new(void)
     return made;
 }
 
+/* type(method)(function, object), as weakref.WeakMethod makes them again: Python's own do. */
+static PyObject *bound_make(PyTypeObject *type, PyObject *arguments, PyObject *keywords)
+{
+    PyObject *function, *self;
+    (void)type;
+    if (keywords || !PyArg_ParseTuple(arguments, "OO;bound(function, object)", &function, &self))
+        return keywords ? PyErr_Format(PyExc_TypeError, "bound takes no keywords") : NULL;
+    return PyMethod_New(function, self);
+}
+
 PyTypeObject fast_bound_type = {
     PyVarObject_HEAD_INIT(NULL, 0).tp_name = "gpureplay._fast.bound",
     .tp_basicsize = sizeof(bound),
     .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC,
     .tp_call = bound_call,
     .tp_getattro = bound_get,
+    .tp_new = bound_make,
+    .tp_weaklistoffset = offsetof(bound, weak),
     .tp_repr = bound_repr,
     .tp_richcompare = bound_compare,
     .tp_hash = bound_hash,
@@ -161,7 +180,7 @@ static PyObject *method_bind(PyObject *object, PyObject *self, PyObject *type)
         return NULL;
     }
     Py_INCREF(self);
-    made->method = (method *)(void *)object, made->self = self;
+    made->method = (method *)(void *)object, made->self = self, made->weak = NULL;
     PyObject_GC_Track(made);
     return (PyObject *)made;
 }

@@ -3,6 +3,7 @@
 #include "array.h"
 
 fast_library fast_used;
+fast_dtype fast_dtypes[FAST_MOST_DTYPES];
 
 /* Data pointers and functions are of one size wherever dlsym is. */
 static void set_function(void *function, PyObject *address)
@@ -10,12 +11,48 @@ static void set_function(void *function, PyObject *address)
     *(void **)function = PyLong_AsVoidPtr(address);
 }
 
+/* kind and itemsize, as NumPy has them. */
+int fast_number_of(PyObject *dtype, fast_number *number)
+{
+    PyObject *kind = PyObject_GetAttrString(dtype, "kind"), *bytes = PyObject_GetAttrString(dtype, "itemsize");
+    if (kind && bytes) {
+        number->kind = (char)PyUnicode_ReadChar(kind, 0);
+        number->bytes = (int)PyLong_AsLong(bytes);
+    }
+    Py_XDECREF(kind);
+    Py_XDECREF(bytes);
+    return PyErr_Occurred() ? -1 : 0;
+}
+
+static int learn_dtype(fast_dtype *known, PyObject *dtype)
+{
+    fast_dtype one = {dtype, NULL, {0, 0}};
+    PyObject *scalar = PyObject_GetAttrString(dtype, "type");
+    if (!scalar || fast_number_of(dtype, &one.number)) {
+        Py_XDECREF(scalar);
+        return -1;
+    }
+    Py_INCREF(dtype);
+    one.scalar = (PyTypeObject *)(void *)scalar;
+    *known = one;
+    return 0;
+}
+
+static int learn_dtypes(PyObject *dtypes)
+{
+    const Py_ssize_t count = PyTuple_GET_SIZE(dtypes);
+    for (Py_ssize_t at = 0; at < count && at < FAST_MOST_DTYPES; at++)
+        if (learn_dtype(&fast_dtypes[at], PyTuple_GET_ITEM(dtypes, at)))
+            return -1;
+    return 0;
+}
+
 static PyObject *use(PyObject *module, PyObject *arguments)
 {
     (void)module;
-    PyObject *array, *append, *try_append, *resample;
-    if (!PyArg_ParseTuple(arguments, "O!O!O!O!", &PyType_Type, &array, &PyLong_Type, &append, &PyLong_Type, &try_append,
-                          &PyLong_Type, &resample))
+    PyObject *array, *dtypes, *append, *try_append, *resample;
+    if (!PyArg_ParseTuple(arguments, "O!O!O!O!O!", &PyType_Type, &array, &PyTuple_Type, &dtypes, &PyLong_Type, &append,
+                          &PyLong_Type, &try_append, &PyLong_Type, &resample) || learn_dtypes(dtypes))
         return NULL;
     set_function(&fast_used.append, append);
     set_function(&fast_used.try_append, try_append);
@@ -51,7 +88,8 @@ static PyObject *describe(PyObject *module, PyObject *arguments)
 }
 
 static PyMethodDef functions[] = {
-    {"use", use, METH_VARARGS, "use(ndarray, append, try_append, resample): NumPy's type, and functions' addresses"},
+    {"use", use, METH_VARARGS,
+     "use(ndarray, dtypes, append, try_append, resample): NumPy's types, and functions' addresses"},
     {"describe", describe, METH_VARARGS, "describe(array, address, ndim): (shape, strides, flags, dtype) or None"},
     {"idle", fast_idle, METH_O, "idle(watches): the first batch that nobody looks at, or None"},
     {"redraw", (PyCFunction)(void (*)(void))fast_redraw, METH_FASTCALL,
@@ -90,7 +128,10 @@ PyMODINIT_FUNC PyInit__fast(void)
     PyObject *module = PyModule_Create(&definition);
     fast_used.handle = PyUnicode_InternFromString("_handle");
     fast_used.calls = PyUnicode_InternFromString("_calls");
-    if (module && (!fast_used.handle || !fast_used.calls || add_types(module)))
+    fast_used.ended = PyUnicode_InternFromString("_ended");
+    fast_used.info = PyUnicode_InternFromString("info");
+    fast_used.final_obs = PyUnicode_InternFromString("final_obs");
+    if (module && (!fast_used.final_obs || add_types(module)))
         Py_CLEAR(module);
     return module;
 }

@@ -4,13 +4,6 @@
 
 enum { MOST_AT_ONCE = 1 << 17 }; /* bytes that are copied sooner than another thread would get the interpreter's lock */
 
-/* What one call appends. */
-typedef struct block {
-    fast_place places[GPUR_MAX_FIELDS];
-    const void *memories[GPUR_MAX_FIELDS];
-    int64_t count;
-} block;
-
 static void rows_dealloc(PyObject *object)
 {
     fast_rows *self = (fast_rows *)(void *)object;
@@ -18,6 +11,8 @@ static void rows_dealloc(PyObject *object)
         fast_column_clear(&self->columns[at]);
     Py_XDECREF(self->turn);
     Py_XDECREF(self->writer);
+    Py_XDECREF(self->resets);
+    PyMem_Free(self->scratch.memory);
     PyObject_Free(object);
 }
 
@@ -34,84 +29,93 @@ static int take_fields(fast_rows *self, PyObject *fields)
             return -1;
         }
     for (int at = 0; at < self->count; at++)
-        self->row_bytes += self->columns[at].size * self->columns[at].bytes;
+        self->row_bytes += self->columns[at].size * self->columns[at].number.bytes;
     return 0;
 }
 
+/* Where an episode's end is told. */
+static int take_flags(fast_rows *self, PyObject *flags)
+{
+    for (Py_ssize_t at = 0; at < PyList_GET_SIZE(flags) && at < FAST_MOST_FLAGS; at++) {
+        const long flag = PyLong_AsLong(PyList_GET_ITEM(flags, at));
+        if (flag < 0 || flag >= self->count) {
+            PyErr_Format(PyExc_ValueError, "flag %ld of %d fields", flag, self->count);
+            return -1;
+        }
+        self->flags[self->flag_count++] = (int)flag;
+    }
+    return 0;
+}
+
+static fast_rows *rows_empty(PyTypeObject *type, int check_nan, long long wanted)
+{
+    fast_rows *self = PyObject_New(fast_rows, type);
+    if (self)
+        memset((char *)self + sizeof(PyObject), 0, sizeof *self - sizeof(PyObject));
+    if (self)
+        self->check_nan = check_nan, self->wanted = wanted;
+    return self;
+}
+
+#define ROWS "Rows(writer, fields, check_nan, turn, count, resets, flags)"
+
 static PyObject *rows_new(PyTypeObject *type, PyObject *arguments, PyObject *keywords)
 {
-    PyObject *writer, *fields, *turn;
+    PyObject *writer, *fields, *turn, *resets, *flags;
     int check_nan;
     long long wanted;
-    if (keywords || !PyArg_ParseTuple(arguments, "OO!pO!L;Rows(writer, fields, check_nan, turn, count)", &writer,
-                                      &PyList_Type, &fields, &check_nan, &fast_turn_type, &turn, &wanted))
+    if (keywords || !PyArg_ParseTuple(arguments, "OO!pO!LOO!;" ROWS, &writer, &PyList_Type, &fields, &check_nan,
+                                      &fast_turn_type, &turn, &wanted, &resets, &PyList_Type, &flags))
         return keywords ? PyErr_Format(PyExc_TypeError, "Rows takes no keywords") : NULL;
-    fast_rows *self = PyObject_New(fast_rows, type);
+    fast_rows *self = rows_empty(type, check_nan, wanted);
     if (!self)
         return NULL;
     Py_INCREF(turn);
-    self->turn = (fast_turn *)(void *)turn, self->wanted = wanted, self->row_bytes = 0;
-    self->count = 0, self->check_nan = check_nan;
-    memset(self->columns, 0, sizeof self->columns);
+    Py_INCREF(resets);
+    self->turn = (fast_turn *)(void *)turn, self->resets = resets;
     self->writer = PyWeakref_NewRef(writer, NULL);
-    if (!self->writer || take_fields(self, fields))
+    if (!self->writer || take_fields(self, fields) || take_flags(self, flags))
         Py_CLEAR(self);
+    if (self)
+        self->optional = fast_optional_of(self);
     return (PyObject *)self;
 }
 
-/* Column `at`, or NULL, perhaps with an exception set. Mostly they come in the schema's order. */
-static PyObject *find_among(const fast_named *given, const PyObject *name, int at, int count)
+/* What was left out, as zeros beside the others. */
+static int fill_left_out(fast_rows *self, PyObject *const *values, fast_block *found)
 {
-    for (int i = 0; i < count; i++, at = at + 1 < count ? at + 1 : 0)
-        if (PyTuple_GET_ITEM(given->names, at) == name)
-            return given->values[at];
-    return NULL;
+    const int at = self->optional;
+    return at < 0 || values[at] || fast_column_zeros(&self->columns[at], found->count, &self->scratch,
+                                                     &found->places[at]);
 }
 
-/* 1: `values` are all that was given, in the schema's order; 0: not so; -1: an exception. */
-static int sort_tuple(const fast_rows *self, const fast_named *given, PyObject **values)
+/* 1: they are rows that can be read where they lie, or converted, as many of each as are wanted; else 0. */
+static int gather(fast_rows *self, PyObject *const *values, fast_block *found)
 {
-    if (PyTuple_GET_SIZE(given->names) != self->count)
-        return 0;
-    for (int at = 0; at < self->count; at++) {
-        values[at] = find_among(given, self->columns[at].name, at, self->count);
+    int (*const take)(const fast_column *, PyObject *, fast_scratch *, fast_place *) =
+        self->wanted == 1 ? fast_column_take_one : fast_column_take;
+    found->count = 0, self->scratch.used = 0;
+    for (int at = 0, taken = 0; at < self->count; at++) {
+        fast_place *const place = &found->places[at];
         if (!values[at])
+            continue;
+        if (!take(&self->columns[at], values[at], &self->scratch, place) || (taken++ && place->count != found->count))
             return 0;
+        found->count = place->count;
     }
-    return 1;
+    return found->count > 0 && (self->wanted < 0 || found->count == self->wanted) && fill_left_out(self, values, found);
 }
 
-static int sort_dict(const fast_rows *self, PyObject *dict, PyObject **values)
+static int collect(fast_rows *self, PyObject *const *values, fast_block *found)
 {
-    Py_ssize_t place = 0;
-    PyObject *name = NULL;
-    if (PyDict_GET_SIZE(dict) != self->count)
+    if (!gather(self, values, found))
         return 0;
     for (int at = 0; at < self->count; at++)
-        if (!PyDict_Next(dict, &place, &name, &values[at]) || name != self->columns[at].name) {
-            values[at] = PyDict_GetItemWithError(dict, self->columns[at].name);
-            if (!values[at])
-                return PyErr_Occurred() ? -1 : 0;
-        }
+        found->memories[at] = found->places[at].memory;
     return 1;
 }
 
-/* 1: they are rows that can be read where they lie, as many of each as are wanted; else 0. */
-static int gather(const fast_rows *self, PyObject *const *values, block *found)
-{
-    int (*const take)(const fast_column *, PyObject *, fast_place *) =
-        self->wanted == 1 ? fast_column_take_one : fast_column_take;
-    for (int at = 0; at < self->count; at++) {
-        if (!take(&self->columns[at], values[at], &found->places[at]) ||
-            found->places[at].count != found->places[0].count)
-            return 0;
-        found->memories[at] = found->places[at].memory;
-    }
-    found->count = self->count ? found->places[0].count : 0;
-    return found->count > 0 && (self->wanted < 0 || found->count == self->wanted);
-}
-
-static int has_nan(const fast_rows *self, const block *given)
+static int has_nan(const fast_rows *self, const fast_block *given)
 {
     for (int at = 0; self->check_nan && at < self->count; at++)
         if (fast_column_has_nan(&self->columns[at], &given->places[at]))
@@ -125,7 +129,7 @@ static PyObject *none(void)
 }
 
 /* `values` keeps the arrays alive meanwhile. NaN is left to the package, which says where it is. */
-static PyObject *append(const fast_rows *self, PyObject *writer, const block *given)
+static PyObject *append(const fast_rows *self, PyObject *writer, const fast_block *given)
 {
     fast_call call;
     void *address;
@@ -157,7 +161,7 @@ static PyObject *writer_of(const fast_rows *self)
     return writer;
 }
 
-static int64_t append_to(PyObject *writer, const block *given)
+static int64_t append_to(PyObject *writer, const fast_block *given)
 {
     void *address = writer ? fast_address(writer) : NULL;
     if (!address)
@@ -168,35 +172,46 @@ static int64_t append_to(PyObject *writer, const block *given)
     return status == GPUR_OK ? given->count : status == GPUR_WOULD_BLOCK ? 0 : -1;
 }
 
+static int64_t append_now(const fast_rows *self, const fast_block *found)
+{
+    if (found->count * self->row_bytes > MOST_AT_ONCE || has_nan(self, found))
+        return 0;
+    PyObject *writer = writer_of(self);
+    const int64_t count = append_to(writer, found);
+    Py_XDECREF(writer);
+    return count;
+}
+
 /* Whoever is inside the turn, in another thread or below a signal's handler, is in the midst of something. */
-int64_t fast_rows_append_now(const fast_rows *self, const fast_named *given)
+int64_t fast_rows_append_now(fast_rows *self, const fast_named *given)
 {
     PyObject *values[GPUR_MAX_FIELDS];
-    block found;
-    const int sorted = self->turn->inside > 0 ? 0
-                       : given->values        ? sort_tuple(self, given, values)
-                                              : sort_dict(self, given->names, values);
-    if (sorted <= 0 || !gather(self, values, &found) || found.count * self->row_bytes > MOST_AT_ONCE ||
-        has_nan(self, &found))
+    fast_block found;
+    const int sorted = self->turn->inside > 0 ? 0 : fast_sort(self, given, values);
+    if (sorted <= 0 || !collect(self, values, &found))
         return sorted < 0 ? -1 : 0;
-    PyObject *writer = writer_of(self);
-    const int64_t count = append_to(writer, &found);
-    Py_XDECREF(writer);
+    const int begun = fast_ends_begin(self, &found);
+    const int64_t count = begun > 0 ? append_now(self, &found) : begun;
+    fast_ends_finish(&found, count > 0);
     return count;
 }
 
 /* append(writer, values): the count appended, or None. */
 static PyObject *rows_append(PyObject *object, PyObject *const *arguments, Py_ssize_t arity)
 {
-    const fast_rows *self = (const fast_rows *)(const void *)object;
+    fast_rows *self = (fast_rows *)(void *)object;
     PyObject *values[GPUR_MAX_FIELDS];
-    block given;
+    fast_block found;
     if (arity != 2)
         return PyErr_Format(PyExc_TypeError, "append(writer, values) was given %zd arguments", arity);
-    const int sorted = PyDict_CheckExact(arguments[1]) ? sort_dict(self, arguments[1], values) : 0;
-    if (sorted < 0)
-        return NULL;
-    return sorted && gather(self, values, &given) ? append(self, arguments[0], &given) : none();
+    const fast_named given = {arguments[1], NULL};
+    const int sorted = PyDict_CheckExact(arguments[1]) ? fast_sort(self, &given, values) : 0;
+    if (sorted <= 0 || !collect(self, values, &found))
+        return sorted < 0 ? NULL : none();
+    const int begun = fast_ends_begin(self, &found);
+    PyObject *result = begun > 0 ? append(self, arguments[0], &found) : begun < 0 ? NULL : none();
+    fast_ends_finish(&found, result && result != Py_None);
+    return result;
 }
 
 static PyMethodDef methods[] = {
@@ -211,5 +226,5 @@ PyTypeObject fast_rows_type = {
     .tp_new = rows_new,
     .tp_dealloc = rows_dealloc,
     .tp_methods = methods,
-    .tp_doc = "Rows(writer, fields, check_nan, turn, count): appends what is ordinary",
+    .tp_doc = ROWS ": appends what is ordinary",
 };

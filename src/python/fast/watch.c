@@ -3,7 +3,7 @@
 #include "array.h"
 #include <string.h>
 
-enum { BATCH, ATTRIBUTES };                             /* where they stand among the parts */
+enum { BATCH, LIST };                                   /* where they stand among the parts */
 enum { MOST_PARTS = 3 + GPUR_MAX_FIELDS + 3 };          /* the memory, too, and discount, weight, id */
 
 /* An array as it was made. */
@@ -16,7 +16,7 @@ typedef struct shape {
 
 typedef struct watch {
     PyObject_HEAD
-    PyObject *parts;  /* (batch, its attributes, its memory, its arrays ...): the only references besides their own */
+    PyObject *parts;  /* (batch, its list, its memory, its arrays ...): the only references besides their own */
     Py_ssize_t count; /* of the parts */
     Py_ssize_t idle[MOST_PARTS]; /* the references to each when nobody else has one */
     shape shapes[MOST_PARTS];    /* of those that are arrays */
@@ -39,24 +39,31 @@ static int is_as_made(const fast_array *array, const shape *made)
            !memcmp(array->strides, made->strides, bytes);
 }
 
+/* What somebody has a weak reference to is never made something else. */
+static int has_weak(PyObject *object)
+{
+    const Py_ssize_t at = Py_TYPE(object)->tp_weaklistoffset;
+    return at != 0 && *(PyObject **)(void *)((char *)object + at) != NULL;
+}
+
 static int is_idle(const watch *self)
 {
     for (Py_ssize_t at = 0; at < self->count; at++) {
         PyObject *part = PyTuple_GET_ITEM(self->parts, at);
         const fast_array *array = fast_array_of(part);
-        if (Py_REFCNT(part) != self->idle[at] || (array && !is_as_made(array, &self->shapes[at])))
+        if (Py_REFCNT(part) != self->idle[at] || has_weak(part) || (array && !is_as_made(array, &self->shapes[at])))
             return 0;
     }
     return 1;
 }
 
-/* The maker still holds batch and attributes; of these the counts are known: the tuple's, and the batch's own. */
+/* The maker still holds batch and list; of these the counts are known: the tuple's, and the batch's own. */
 static void record(watch *self)
 {
     for (Py_ssize_t at = 0; at < self->count; at++) {
         PyObject *part = PyTuple_GET_ITEM(self->parts, at);
         const fast_array *array = fast_array_of(part);
-        self->idle[at] = at == BATCH ? 1 : at == ATTRIBUTES ? 2 : Py_REFCNT(part);
+        self->idle[at] = at == BATCH ? 1 : at == LIST ? 2 : Py_REFCNT(part);
         if (array)
             shape_of(array, &self->shapes[at]);
     }
@@ -183,5 +190,5 @@ PyTypeObject fast_watch_type = {
     .tp_dealloc = watch_dealloc,
     .tp_traverse = watch_traverse,
     .tp_clear = watch_clear,
-    .tp_doc = "Watch(parts): a batch, its attributes, its memory and its arrays, which nothing else holds by now",
+    .tp_doc = "Watch(parts): a batch, its list of arrays, its memory and its arrays, which nothing else holds by now",
 };

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Experience replay in the memory of the device that trains on it.
 
-    buffer = gpureplay.ReplayBuffer(1_000_000, env.single_observation_space, env.single_action_space, num_envs=8)
+    buffer = gpureplay.ReplayBuffer.for_env(1_000_000, envs)    # a Gymnasium Env, or a vector of them
     buffer.add(obs=obs, action=action, reward=reward, next_obs=next_obs, terminated=terminated, truncated=truncated)
     batch = buffer.sample(256)                       # batch.obs, batch.action, ...: no copies
     agent = gpureplay.DQN(buffer, outputs=5, preset="melee-gpu")

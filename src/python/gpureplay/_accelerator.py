@@ -20,6 +20,7 @@ import numpy as np
 from ._library import lib
 
 VARIABLE = "GPUREPLAY_FAST"
+_NUMBERS = "dlqif?bhBHILQ"  # types of numbers that it converts, the commonest first
 
 
 def _import() -> Any:
@@ -65,7 +66,7 @@ def _load() -> Any:
     fast = _import()
     if fast is None:
         return None
-    fast.use(np.ndarray, _address(lib.gpur_writer_append_fields),
+    fast.use(np.ndarray, tuple(map(np.dtype, _NUMBERS)), _address(lib.gpur_writer_append_fields),
              _address(lib.gpur_writer_try_append_fields), _address(lib.gpur_replay_resample))
     return fast if _reads_arrays(fast) else None
 

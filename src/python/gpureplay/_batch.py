@@ -13,6 +13,7 @@ from . import _mirror
 from ._array import Array, Layout
 from ._handle import gone, refuse_to_pickle
 from ._library import Closed, check, lib
+from ._numbers import stream_of
 from ._schema import NUMPY
 
 if TYPE_CHECKING:
@@ -58,8 +59,18 @@ class Layouts(dict[str, Layout]):
 
 @functools.lru_cache(maxsize=64)
 def _memory_type(size: int) -> Any:
-    """Bytes that can have an owner."""
-    return type("Memory", (ctypes.c_char * size,), {})
+    """Bytes that can have an owner, and nothing of a user's."""
+    return type("Memory", (ctypes.Array,), {"_type_": ctypes.c_char, "_length_": size, "__slots__": ("owner",)})
+
+
+@functools.lru_cache(maxsize=64)
+def _kind_of(names: tuple[str, ...]) -> type[Batch]:
+    """Batches with a place for the array of each of these names, where it is found without a call."""
+    places = [name for name in names if name.isidentifier() and name[0] != "_" and not hasattr(Batch, name)]
+    return type("Batch", (Batch,), {"__slots__": tuple(places), "__module__": __name__, "__doc__": Batch.__doc__})
+
+
+_set = object.__setattr__  # assigning to a batch is for nobody
 
 
 class Batch:
@@ -70,9 +81,14 @@ class Batch:
     id, ids, indices: (batch_size,) int64, what `ReplayBuffer.gather` takes
 
     On the CPU these are NumPy arrays, on CUDA `Array`s; `array(name)` is an `Array` on either. None is a copy. The
-    contents stay as they are as long as the batch or any array of it, or made of it, is alive. A field that is called
-    like a method is an item alone.
+    library never writes into them as long as the batch or any array of it, or made of it, is alive; you may, and the
+    buffer's transitions stay as they are. A field that is called like a method is an item alone.
+
+    When nobody holds anything of it any more, nor has a weak reference to an array, a later `sample` may return the
+    same object with other contents. So a batch itself takes no weak references, and no attributes of yours.
     """
+
+    __slots__ = ("device", "_reference", "_handle", "_layouts", "_views", "_address", "_on_cuda", "_memory")
 
     device: str  # "cpu" or "cuda:0"
     _reference: Reference
@@ -81,21 +97,31 @@ class Batch:
     _views: list[tuple[np.ndarray, Layout]]
     _address: int
     _on_cuda: bool
+    _memory: Any  # the CPU's alone: ctypes' bytes, of which the views are made
 
     def __init__(self, buffer: ReplayBuffer, reference: Reference, layouts: Layouts):
         first, address = layouts.names[0], ctypes.c_void_p()
         check(lib.gpur_batch_get_array(reference.handle, first.encode(), ctypes.addressof(address), None))
-        own = self.__dict__  # assigning is for nobody
-        own["_reference"], own["_handle"], own["_layouts"] = reference, reference.handle, layouts
-        own["_views"], own["_address"] = [], address.value
-        own["_on_cuda"], own["device"] = buffer.device.is_cuda, buffer.device.name
+        _set(self, "_reference", reference)
+        _set(self, "_handle", reference.handle)
+        _set(self, "_layouts", layouts)
+        _set(self, "_views", [])
+        _set(self, "_address", address.value)
+        _set(self, "_on_cuda", buffer.device.is_cuda)
+        _set(self, "device", buffer.device.name)
         if not self._on_cuda:
-            own["_memory"] = _memory_type(layouts.bytes).from_address(address.value)
+            _set(self, "_memory", _memory_type(layouts.bytes).from_address(address.value))
             self._memory.owner = reference
 
+    @staticmethod
+    def of(buffer: ReplayBuffer, reference: Reference, layouts: Layouts) -> Batch:
+        """A batch whose arrays are found as attributes without a call."""
+        return _kind_of(tuple(layouts.names))(buffer, reference, layouts)
+
     def __getattr__(self, name: str) -> Any:
-        if name not in self.__dict__.get("_layouts", ()):
-            raise AttributeError(f"a batch has no {name!r}; it has {', '.join(self.__dict__.get('_layouts', ()))}")
+        layouts = () if name == "_layouts" else self._layouts  # () only where it was not made to the end
+        if name not in layouts:
+            raise AttributeError(f"a batch has no {name!r}; it has {', '.join(layouts)}")
         return self[name]
 
     def __getitem__(self, name: str) -> Any:
@@ -107,8 +133,8 @@ class Batch:
             if of is layout:
                 return view
         view = np.ndarray(layout.shape, layout.dtype, self._memory, layout.offset)
-        if layout.name not in self.__dict__ and not hasattr(Batch, layout.name):
-            self.__dict__[layout.name] = view
+        if layout.name in type(self).__slots__:
+            _set(self, layout.name, view)
         self._views.append((view, layout))
         return view
 
@@ -122,11 +148,14 @@ class Batch:
         raise AttributeError(f"{name} of a batch cannot be replaced; write into it (batch.{name}[:] = ...), or keep "
                              "your own array beside it")
 
+    def __delattr__(self, name: str) -> NoReturn:
+        raise AttributeError(f"{name} of a batch cannot be deleted")
+
     def _parts(self) -> tuple[Any, ...]:
-        """Itself, its attributes, and on the CPU its memory and every array: what a user can hold of it."""
+        """Itself, its list of arrays, and on the CPU its memory and every array: what a user can hold of it."""
         if self._on_cuda:
-            return self, self.__dict__
-        return self, self.__dict__, self._memory, *(self[name] for name in self._layouts.names)
+            return self, self._views
+        return self, self._views, self._memory, *(self[name] for name in self._layouts.names)
 
     def keys(self) -> list[str]:
         """The names of the arrays: fields in the schema's order, then discount, weight, id."""
@@ -146,7 +175,7 @@ class Batch:
 
     def wait(self, stream: int | None = None) -> None:
         """Makes a CUDA stream wait until the batch is filled in; None: waits here."""
-        self._call(lib.gpur_batch_wait, stream)
+        self._call(lib.gpur_batch_wait, stream_of(stream))
 
     def _call(self, function: Any, *arguments: Any) -> None:
         if gone:

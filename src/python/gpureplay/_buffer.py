@@ -15,9 +15,10 @@ from . import _files, _mirror, _reuse
 from ._accelerator import tried_in_c
 from ._batch import Batch, Layouts, Reference
 from ._device import Device, as_device
+from ._environment import environment_of
 from ._handle import Handle, start_work
 from ._library import check, lib
-from ._numbers import integer
+from ._numbers import integer, stream_of
 from ._replay_config import Plan, Stats, flush_of, replay_config
 from ._schema import fields_of
 from ._writer import Writer
@@ -37,7 +38,8 @@ class ReplayBuffer(Handle):
     num_envs: environments that one `add` steps.
     autoreset: "disabled", "next_step" or "same_step", or Gymnasium's AutoresetMode; what `add` makes of environments
         that reset themselves. Default: "next_step" when num_envs > 1, as Gymnasium's vector environments do, else
-        "disabled".
+        "disabled"; a vector of one environment must say it, and `add` refuses its steps until it is said. `for_env`
+        asks the environment.
     min_size: transitions before `can_sample`. max_batch: the largest batch; default 4,096, or half the capacity if
         less.
     gamma: discount per step, for a batch's `discount`. reward_clip: rewards are clipped to +- this; None: not.
@@ -76,12 +78,25 @@ class ReplayBuffer(Handle):
         self._rows, self._steps = self._writer._rows, self._writer._steps
         self.num_envs = self._writer.num_envs
 
+    @classmethod
+    def for_env(cls, capacity: int, env: Any, *, autoreset: Any = None, **options: Any) -> ReplayBuffer:
+        """A buffer for the steps of this environment: a Gymnasium Env or VectorEnv, of which the spaces, num_envs and
+        the autoreset mode (metadata["autoreset_mode"]) are read; nothing else is done with it. `autoreset` overrides
+        what it says; `options` are the constructor's others.
+
+        TypeError: it is neither. ValueError: a vector that does not tell how it resets, and no `autoreset`."""
+        of = environment_of(env, autoreset)
+        return cls(capacity, of.observation_space, of.action_space, num_envs=of.num_envs, autoreset=of.autoreset,
+                   **options)
+
     @tried_in_c("_steps")
     def add(self, *, info: Any = None, final_obs: Any = None, **values: Any) -> int:
         """One step of every environment: each field of the schema by name, (num_envs, ...), or without that axis when
         there is one environment. `truncated` may be left out: none was. See `Writer.add`. Returns how many transitions
         it made."""
-        return self._writer._add(values, info, final_obs)
+        added = self._writer._add(values, info, final_obs)
+        self._steps = self._writer._steps  # there is one once it is known how the environment resets
+        return added
 
     @tried_in_c("_rows")
     def extend(self, *, stream: int | None = None, **values: Any) -> int:
@@ -91,6 +106,11 @@ class ReplayBuffer(Handle):
     def flush(self) -> None:
         """The next draw sees all that was added. Under flush "auto" it does anyway."""
         self._writer.flush()
+
+    def reset(self) -> None:
+        """The environments were reset by the caller: the next step that is added begins new episodes. Transitions stay.
+        See `Writer.reset`."""
+        self._writer.reset()
 
     def writer(self, num_envs: int = 1, autoreset: Any = None) -> Writer:
         """One more source of transitions, for one more thread."""
@@ -103,6 +123,8 @@ class ReplayBuffer(Handle):
         the arrays sees to that. An earlier batch that nobody holds any more may be drawn into again.
 
         TooFew: nothing is there, or fewer than batch_size of a distinct draw. InvalidArgument: beyond max_batch."""
+        if stream is not None:
+            stream = stream_of(stream)
         size, watches = self._spare
         if batch_size == size:
             batch = _redraw(self, stream, watches)
@@ -114,7 +136,7 @@ class ReplayBuffer(Handle):
         """The transitions of these ids, in their order; duplicates are allowed. InvalidArgument: one that is not
         there."""
         wanted = ids_of(ids)
-        return self._draw(lib.gpur_replay_gather, len(wanted), wanted.ctypes.data, stream)
+        return self._draw(lib.gpur_replay_gather, len(wanted), wanted.ctypes.data, stream_of(stream))
 
     def _draw(self, function: Any, count: int, *arguments: Any) -> Batch:
         address = ctypes.c_void_p()
@@ -122,7 +144,7 @@ class ReplayBuffer(Handle):
         reference = Reference(address.value or 0)
         if count not in self._layouts:
             self._layouts[count] = Layouts(reference.handle, self._array_names)
-        return self._ready(Batch(self, reference, self._layouts[count]))
+        return self._ready(Batch.of(self, reference, self._layouts[count]))
 
     def _ready(self, batch: Batch) -> Batch:
         """Filled in, or on CUDA ordered before whatever reads it."""
@@ -155,11 +177,15 @@ class ReplayBuffer(Handle):
         _files.call(self, lib.gpur_replay_load, path, progress)
         for user in list(self._users):
             if isinstance(user, Writer):
-                user._begin_again()
+                user.reset()
 
     def __len__(self) -> int:
         self._open_handle()
         return int(self._ask(lib.gpur_replay_size))
+
+    def __bool__(self) -> bool:
+        """A buffer is something, even without a transition."""
+        return True
 
     @property
     def is_full(self) -> bool:

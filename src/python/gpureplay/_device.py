@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from . import _mirror
 from ._handle import Handle, refuse_after_fork, start_work
 from ._library import check, lib
-from ._numbers import put
+from ._numbers import put, stream_of
 
 logger = logging.getLogger("gpureplay")
 _EXECUTORS = {"inline": _mirror.EXECUTOR_INLINE, "thread": _mirror.EXECUTOR_THREAD}
@@ -32,7 +32,7 @@ def _config(threads: int, executor: str, stream: int | None) -> _mirror.DeviceCo
     config = _mirror.DeviceConfig()
     check(lib.gpur_device_config_init(ctypes.addressof(config), ctypes.sizeof(config)))
     put(config, "threads", threads)
-    config.executor, config.stream = _EXECUTORS[executor], stream
+    config.executor, config.stream = _EXECUTORS[executor], stream_of(stream)
     config.log = ctypes.cast(_log, ctypes.c_void_p)
     return config
 

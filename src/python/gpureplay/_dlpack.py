@@ -34,13 +34,16 @@ class _Versioned(Structure):
 _STRUCTS = {0: _Managed, 1: _Versioned}
 _DELETER = ctypes.CFUNCTYPE(None, c_void_p)
 
-_api = ctypes.pythonapi
-_new = _api.PyCapsule_New
-_new.restype, _new.argtypes = ctypes.py_object, [c_void_p, ctypes.c_char_p, c_void_p]
-_is_valid = _api.PyCapsule_IsValid
-_is_valid.restype, _is_valid.argtypes = ctypes.c_int, [c_void_p, ctypes.c_char_p]
-_pointer = _api.PyCapsule_GetPointer
-_pointer.restype, _pointer.argtypes = c_void_p, [c_void_p, ctypes.c_char_p]
+
+
+def _python(name: str, result: Any, *arguments: Any) -> Any:
+    """A function of Python's C API, with a prototype of its own: those of ctypes.pythonapi are everybody's."""
+    return ctypes.PYFUNCTYPE(result, *arguments)((name, ctypes.pythonapi))
+
+
+_new = _python("PyCapsule_New", ctypes.py_object, c_void_p, ctypes.c_char_p, c_void_p)
+_is_valid = _python("PyCapsule_IsValid", ctypes.c_int, c_void_p, ctypes.c_char_p)
+_pointer = _python("PyCapsule_GetPointer", c_void_p, c_void_p, ctypes.c_char_p)
 
 
 def _drop(address: int, _names: Any = _NAMES, _structs: Any = _STRUCTS, _deleter: Any = _DELETER,
@@ -54,7 +57,7 @@ def _drop(address: int, _names: Any = _NAMES, _structs: Any = _STRUCTS, _deleter
 
 
 _destructor = ctypes.PYFUNCTYPE(None, c_void_p)(_drop)
-_api.Py_IncRef(ctypes.py_object(_destructor))  # for capsules that outlive this module
+_python("Py_IncRef", None, ctypes.py_object)(_destructor)  # for capsules that outlive this module
 
 
 def capsule(managed: int, versioned: bool) -> Any:

@@ -37,6 +37,7 @@ class Disabled:
     """The caller resets."""
 
     mode = "disabled"
+    flags: list[int] = []  # fields that tell an episode's end, where that is looked at
 
     def settle(self, arrays: Arrays, info: Any, final_obs: Any) -> tuple[Arrays, Any]:
         """What of a step are transitions, and what `done` wants to know once they are in."""
@@ -45,8 +46,8 @@ class Disabled:
     def done(self, ended: Any) -> None:
         """The step's transitions are in."""
 
-    def begin_again(self) -> None:
-        """No environment ended in the step before."""
+    def restart(self) -> None:
+        """Every environment was reset by the caller."""
 
 
 class NextStep(Disabled):
@@ -55,11 +56,11 @@ class NextStep(Disabled):
     mode = "next_step"
 
     def __init__(self, num_envs: int, fields: list[Field]):
-        self._flags = _flags(fields)
-        self._ended = np.zeros(num_envs, np.bool_)  # in the step before
+        self.flags = _flags(fields)
+        self._ended = np.zeros(num_envs, np.bool_)  # in the step before; the extension reads and writes it, too
 
     def settle(self, arrays: Arrays, info: Any, final_obs: Any) -> tuple[Arrays, np.ndarray]:
-        ended, was_reset = _any(arrays, self._flags), self._ended
+        ended, was_reset = _any(arrays, self.flags), self._ended
         if not was_reset.any():
             return arrays, ended
         return [array[~was_reset] for array in arrays], ended & ~was_reset
@@ -67,8 +68,8 @@ class NextStep(Disabled):
     def done(self, ended: np.ndarray) -> None:
         self._ended = ended
 
-    def begin_again(self) -> None:
-        self._ended = np.zeros_like(self._ended)
+    def restart(self) -> None:
+        self._ended[:] = False
 
 
 class SameStep(Disabled):
@@ -77,10 +78,10 @@ class SameStep(Disabled):
     mode = "same_step"
 
     def __init__(self, fields: list[Field]):
-        self._fields, self._flags = fields, _flags(fields)
+        self._fields, self.flags = fields, _flags(fields)
 
     def settle(self, arrays: Arrays, info: Any, final_obs: Any) -> tuple[Arrays, None]:
-        ended = _any(arrays, self._flags)
+        ended = _any(arrays, self.flags)
         if not ended.any():
             return arrays, None
         final = final_obs if final_obs is not None else info.get("final_obs") if info is not None else None
@@ -98,6 +99,20 @@ def resets_of(given: Any, num_envs: int, fields: list[Field]) -> Disabled:
     if mode == "disabled" or not _flags(fields):
         return Disabled()
     return NextStep(num_envs, fields) if mode == "next_step" else SameStep(fields)
+
+
+def is_unsaid(given: Any, num_envs: int, fields: list[Field]) -> bool:
+    """One environment, of which nobody said how it resets: a single one does not, a vector's only one may."""
+    return given is None and num_envs == 1 and bool(_flags(fields))
+
+
+def refuse_of_vector(values: dict[str, Any], fields: list[Field]) -> None:
+    """A vector's step, which has an axis of environments."""
+    shape = np.shape(values["terminated"])
+    if len(shape) > len(fields[_flags(fields)[0]].shape):
+        raise ValueError(f"terminated has shape {shape}, as a vector of one environment gives it, and nobody said how "
+                         "that one resets; make the buffer with `ReplayBuffer.for_env(capacity, envs)`, or say "
+                         "autoreset=\"next_step\" (Gymnasium's default for vectors), \"same_step\" or \"disabled\"")
 
 
 def _flags(fields: list[Field]) -> list[int]:

@@ -90,6 +90,14 @@ class Handle:
         if destroy is not None:
             destroy(address)
 
+    def _forget(self) -> None:
+        """In the child of a fork: what a thread that is not here may hold is made anew or left out."""
+        self._owned.clear()
+        self._calls.clear()
+        if self._handle is not None:
+            self._handle = None
+            self._closed_by = "belongs to the process that forked this one"
+
     def __del__(self, _gone: list[str] = gone) -> None:
         if not _gone and self.__dict__.get("_handle") is not None:
             self.close()
@@ -125,11 +133,7 @@ def _forget_all() -> None:
     if _at_work:
         gone.append("fork")
     for handle in list(_alive):
-        handle._owned.clear()
-        handle._calls.clear()
-        if handle._handle is not None:
-            handle._handle = None
-            handle._closed_by = "belongs to the process that forked this one"
+        handle._forget()
 
 
 os.register_at_fork(after_in_child=_forget_all)

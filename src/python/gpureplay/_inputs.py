@@ -50,6 +50,7 @@ def _refuse_off_cuda(name: str, on_cuda: bool) -> None:
 def located(name: str, value: Any, on_cuda: bool, stream: int | None = None) -> np.ndarray | DeviceArray:
     """An array of the host's memory, or the description of one in a CUDA device's, ready on `stream`."""
     if isinstance(value, np.ndarray):
+        refuse_mask(name, value)
         return np.asarray(value)
     if hasattr(value, "__dlpack_device__"):
         return _of_dlpack(name, value, on_cuda, stream)
@@ -60,6 +61,12 @@ def located(name: str, value: Any, on_cuda: bool, stream: int | None = None) -> 
         return np.asarray(value)
     except ValueError as error:
         raise ValueError(f"{name} cannot be made an array: {error}") from error
+
+
+def refuse_mask(name: str, value: Any) -> None:
+    """What a mask hides would be stored as if it were not hidden."""
+    if isinstance(value, np.ma.MaskedArray):
+        raise TypeError(f"{name} is a masked array; it must be an array without a mask, say {name}.filled(0)")
 
 
 def _limits(dtype: np.dtype) -> tuple[int, int]:

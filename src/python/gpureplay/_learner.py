@@ -15,7 +15,7 @@ from ._dlpack import DeviceArray
 from ._handle import Handle
 from ._learner_config import learner_config
 from ._library import lib
-from ._numbers import integer, real
+from ._numbers import integer, real, stream_of
 from ._schema import Field
 from ._weights import Weights
 
@@ -95,6 +95,7 @@ class DQN(Handle):
 
     def _observations(self, obs: Any, stream: int | None) -> tuple[Any, int, int, int | None]:
         """What holds them, where, how many, and the stream that makes them."""
+        stream = stream_of(stream)
         array = _inputs.located("obs", obs, self._buffer.device.is_cuda, stream)
         if isinstance(array, DeviceArray):
             _inputs.check_device(array, self._obs)

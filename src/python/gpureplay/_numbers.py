@@ -34,6 +34,11 @@ def real(name: str, value: Any) -> float:
         raise TypeError(f"{name} is {value!r}; it must be a number") from None
 
 
+def stream_of(value: Any) -> int | None:
+    """A cudaStream_t as an int, or None. ctypes would take a str for an address."""
+    return None if value is None else integer("stream", value, 0, 2**64 - 1)
+
+
 @functools.cache
 def _range(kind: type) -> tuple[int, int]:
     bits = 8 * ctypes.sizeof(kind)

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import operator
 import sys
+import weakref
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -25,8 +26,8 @@ if TYPE_CHECKING:
     from ._buffer import ReplayBuffer
 
 _count = getattr(sys, "getrefcount", lambda _: 0)
-_form = operator.attrgetter("shape", "dtype")
-_own_idle: list[int] = []  # what a batch and its attributes count to when only their watch holds them; [] is never
+_form = operator.attrgetter("shape", "strides", "dtype", "flags.writeable")
+_own_idle: list[int] = []  # what a batch and its list count to when only their watch holds them; [] is never
 _most = sys.maxsize  # a batch that counts to more is in use
 
 
@@ -34,20 +35,22 @@ class Watch:
     """A batch with all that makes it up, and the references to each of these when nobody else has one."""
 
     def __init__(self, parts: tuple[Any, ...]):
-        self.parts = parts  # (batch, its attributes, its memory, its arrays ...)
+        self.parts = parts  # (batch, its list of arrays, its memory, its arrays ...)
         self.arrays = parts[3:]
         self.forms = list(map(_form, self.arrays))
-        self.idle = [*_own_idle, *list(map(_count, parts))[2:]]  # its maker still holds the batch and its attributes
+        self.idle = [*_own_idle, *list(map(_count, parts))[2:]]  # its maker still holds the batch and its list
 
 
 def walk(watches: tuple[Watch, ...], accept: Callable[[list[int], list[int]], bool]) -> Any:
     """The first batch whose counts are accepted, or None. Of two threads that come here at once, each sees what the
-    other holds. A batch of which an array was given another shape or type in place is not used again."""
+    other holds. A batch of which an array was given another shape or type in place is not used again, nor one to which
+    somebody has a weak reference: what he watches is never made something else."""
     for watch in watches:
         parts = watch.parts
         batch = parts[0]
         if _count(batch) <= _most and accept(list(map(_count, parts)), watch.idle) \
-                and list(map(_form, watch.arrays)) == watch.forms:
+                and list(map(_form, watch.arrays)) == watch.forms \
+                and not any(map(weakref.getweakrefcount, parts)):
             return batch
     return None
 
@@ -68,14 +71,16 @@ def _redraw(buffer: ReplayBuffer, stream: int | None, watches: tuple[Watch, ...]
 class _Probe:
     """A batch as far as the counting goes."""
 
+    __slots__ = ("memory", "view", "views")
+
     def __init__(self) -> None:
         self.memory = bytearray(4)
         self.view = np.ndarray((1,), np.float32, self.memory)
+        self.views = [self.view]
 
 
 def _watch(kind: type, probe: Any) -> Any:
-    own = vars(probe)
-    return kind((probe, own, own["memory"], own["view"]))
+    return kind((probe, probe.views, probe.memory, probe.view))
 
 
 def _measure() -> None:
@@ -96,7 +101,9 @@ def _is_exact(kind: type, idle: Callable[[tuple[Any, ...]], Any]) -> bool:
     watch = _watch(kind, _Probe())
     if idle((watch,)) is None:
         return False
-    for part in (vars, operator.attrgetter("memory"), operator.attrgetter("view"), lambda probe: probe):
+    holders: list[Callable[[Any], Any]] = [*map(operator.attrgetter, ("views", "memory", "view")), lambda probe: probe,
+                                           lambda probe: weakref.ref(probe.view)]
+    for part in holders:
         held = part(idle((watch,)))
         if idle((watch,)) is not None:
             return False

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-__all__ = ["DictReplayBufferSamples", "ReplayBufferSamples", "register", "torch", "torch_device"]
+__all__ = ["DictReplayBufferSamples", "ReplayBufferSamples", "joined", "register", "torch", "torch_device"]
 
 try:
     import torch
@@ -44,6 +44,15 @@ def torch_device(device: Any) -> torch.device:
     if device.type == "cuda" and device.index is None:
         return torch.device("cuda", torch.cuda.current_device())
     return device
+
+
+def joined(batches: list[Any]) -> Any:
+    """One minibatch of all their transitions, in their order: copies."""
+    if isinstance(batches[0], dict):
+        return {key: joined([batch[key] for batch in batches]) for key in batches[0]}
+    if isinstance(batches[0], tuple):
+        return type(batches[0])(*(joined(list(parts)) for parts in zip(*batches)))
+    return None if batches[0] is None else torch.cat(batches)
 
 
 def register(kind: type) -> None:

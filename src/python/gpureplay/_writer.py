@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import ctypes
 import threading
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from . import _episodes, _inputs, _nan
@@ -13,7 +14,7 @@ from ._columns import Arrays, Columns
 from ._dlpack import DeviceArray
 from ._handle import Handle
 from ._library import check, lib
-from ._numbers import integer
+from ._numbers import integer, stream_of
 from ._stage import Stage
 
 if TYPE_CHECKING:
@@ -40,11 +41,20 @@ class Writer(Handle):
         self._stage = Stage.of(buffer.fields, num_envs)
         self._turn = threading.RLock() if fast is None else fast.Turn(threading.RLock())
         self._rows = self._rows_of(-1)
-        self._steps = self._rows_of(num_envs) if type(resets) is _episodes.Disabled else None
+        self._is_unsaid = _episodes.is_unsaid(autoreset, num_envs, buffer.fields)
+        self._steps = self._steps_of()
 
-    def _rows_of(self, count: int) -> Any:
+    def _steps_of(self) -> Any:
+        """What appends steps in C, where they are transitions as they come. It keeps `_ended` as `settle` would."""
+        resets = self._resets
+        remembers = resets if isinstance(resets, _episodes.NextStep) else None
+        return None if self._is_unsaid else self._rows_of(self.num_envs, remembers, resets.flags)
+
+    def _rows_of(self, count: int, resets: Any = None, flags: Sequence[int] = ()) -> Any:
         """What appends so many rows in C; -1: any number."""
-        return None if fast is None else fast.Rows(self, self._fields, bool(self._check_nan), self._turn, count)
+        if fast is None:
+            return None
+        return fast.Rows(self, self._fields, bool(self._check_nan), self._turn, count, resets, list(flags))
 
     @tried_in_c("_steps")
     def add(self, *, info: Any = None, final_obs: Any = None, **values: Any) -> int:
@@ -62,6 +72,10 @@ class Writer(Handle):
 
     def _add(self, values: dict[str, Any], info: Any, final_obs: Any) -> int:
         with self._turn:
+            if self._is_unsaid and "terminated" in values and self._handle is not None:
+                _episodes.refuse_of_vector(values, self._fields)
+                self._is_unsaid = False
+                self._steps = self._steps_of()
             if self._steps is not None:
                 taken: int | None = self._steps.append(self, values)
                 if taken is not None:
@@ -89,6 +103,7 @@ class Writer(Handle):
                 taken: int | None = self._rows.append(self, values)
                 if taken is not None:
                     return taken
+            stream = stream_of(stream)
             arrays = self._columns.of_block(values, stream)
             if isinstance(arrays[0], DeviceArray):
                 stream = _inputs.stream_of(arrays, stream)
@@ -96,7 +111,16 @@ class Writer(Handle):
 
     def flush(self) -> None:
         """The next draw sees all that was added."""
-        self._call(lib.gpur_writer_flush)
+        with self._turn:
+            self._call(lib.gpur_writer_flush)
+
+    def reset(self) -> None:
+        """The environments were reset by the caller: the next step begins new episodes. To be called beside each
+        `envs.reset()` but the first: else, under "next_step", of each environment whose last step ended an episode the
+        next one is left out, as if it only reset. What was added stays."""
+        with self._turn:
+            self._open_handle()
+            self._resets.restart()
 
     def _append(self, arrays: Arrays, stream: int | None) -> int:
         """How many transitions they are, once they are in."""
@@ -121,10 +145,10 @@ class Writer(Handle):
         pointers = (ctypes.c_void_p * len(places))(*places)
         self._call(lib.gpur_writer_append_fields, count, ctypes.addressof(pointers), stream, None)
 
-    def _begin_again(self) -> None:
-        """No environment is known to have ended in the step before."""
-        with self._turn:
-            self._resets.begin_again()
+    def _forget(self) -> None:
+        super()._forget()
+        self._turn = threading.RLock()
+        self._rows = self._steps = None
 
     def close(self) -> None:
         """Flushes. The buffer goes on."""

@@ -17,38 +17,16 @@ Needs PyTorch; Stable-Baselines3 only where it is the one that asks.
 from __future__ import annotations
 
 import math
-import pickle
-import zlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from . import _buffer, _schema
+from . import _buffer, _inputs, _sb3_fields
 from ._batch import Batch
-from ._sb3_types import DictReplayBufferSamples, ReplayBufferSamples, register, torch, torch_device
+from ._sb3_types import DictReplayBufferSamples, ReplayBufferSamples, joined, register, torch, torch_device
 
-_MOST = 4096  # transitions in a batch
-
-
-def _fields(observation_space: Any, action_space: Any) -> dict[str, tuple[tuple[int, ...], np.dtype]]:
-    """The shapes that a batch is to have, so that no tensor is reshaped: no number stands without an axis, and an
-    action is flat. `done` is (1 - timeout) x done, as the losses want it."""
-    found = {}
-    for name, shape, dtype in _schema.from_spaces(observation_space, action_space):
-        if name.partition(".")[0] in ("obs", "next_obs", "reward"):
-            found[name] = shape or (1,), dtype
-        elif name == "action":
-            found[name] = (math.prod(shape),), dtype
-    if "action" not in found:
-        raise TypeError(f"action_space is {action_space}; it must be one Box, Discrete, MultiDiscrete or MultiBinary")
-    found["done"] = (1,), np.dtype(np.float32)
-    return found
-
-
-def _seed_of_numpy() -> int:
-    """From the state of NumPy's global generator, which stays as it is: an agent's seed then is the buffer's, too."""
-    return zlib.crc32(pickle.dumps(np.random.get_state(legacy=False)))
+_MOST = 4096  # transitions that are drawn at once
 
 
 class ReplayBuffer:
@@ -63,13 +41,15 @@ class ReplayBuffer:
     optimize_memory_usage: must be False: each observation is kept twice.
     handle_timeout_termination: an episode that its time limit ended (infos[i]["TimeLimit.truncated"]) is not done.
     seed: of the draws; None: as NumPy's global generator was seeded.
-    max_batch: the largest batch; None: 4,096, or 15/16 of the transitions if less.
+    max_batch: the largest batch that is drawn at once; None: 4,096, or 15/16 of the transitions if less. A larger one
+        is put together of several draws, which costs a copy.
     update_size: transitions that are copied to the device at once; None: the library's default.
     check_nan: a step with NaN in it is refused.
 
     Beside the methods below it has what the originals have under the names buffer_size (steps), observation_space,
-    action_space, device, n_envs, handle_timeout_termination; not their arrays (observations, actions, ...), which are
-    on the device. It can be pickled, so `save_replay_buffer` and `load_replay_buffer` work. One thread's at a time.
+    action_space, obs_shape, action_dim, device, n_envs, handle_timeout_termination; not their arrays (observations,
+    actions, ...), which are on the device. It can be pickled, so `save_replay_buffer` and `load_replay_buffer` work.
+    One thread's at a time.
     """
 
     optimize_memory_usage = False
@@ -85,12 +65,12 @@ class ReplayBuffer:
         self.observation_space, self.action_space = observation_space, action_space
         self.n_envs, self.handle_timeout_termination = n_envs, handle_timeout_termination
         self._device = torch_device(device)
-        self._fields = _fields(observation_space, action_space)
+        self._fields = _sb3_fields.fields_of(observation_space, action_space)
         self._keys = [name[len("obs."):] for name in self._fields if name.startswith("obs.")]  # of a Dict space
         self._shapes = {name: (n_envs, *shape) for name, (shape, _) in self._fields.items()}  # of a step
         self._max_batch: int = max_batch or self._most(update_size)
         self._settings: dict[str, Any] = {"update_size": update_size, "check_nan": check_nan,
-                                          "seed": _seed_of_numpy() if seed is None else seed}
+                                          "seed": _sb3_fields.seed_of_numpy() if seed is None else seed}
         self.reset()
 
     def _most(self, update_size: int | None) -> int:
@@ -118,6 +98,25 @@ class ReplayBuffer:
     def full(self) -> bool:
         """The next step overwrites the oldest."""
         return self._steps >= self.buffer_size
+
+    @property
+    def obs_shape(self) -> Any:
+        """Of one observation; under a Dict space a dict of such."""
+        if not self._keys:
+            return self._fields["obs"][0]
+        return {key: self._fields[f"obs.{key}"][0] for key in self._keys}
+
+    @property
+    def action_dim(self) -> int:
+        """Numbers in an action."""
+        return self._fields["action"][0][0]
+
+    @staticmethod
+    def swap_and_flatten(arr: np.ndarray) -> np.ndarray:
+        """(steps, n_envs, ...) to (n_envs * steps, ...): all steps of an environment, then those of the next; numbers
+        without a further axis get one of 1."""
+        steps, envs, *features = arr.shape
+        return arr.swapaxes(0, 1).reshape(envs * steps, *(features or [1]))
 
     def size(self) -> int:
         """Steps that are there, of n_envs transitions each."""
@@ -149,12 +148,16 @@ class ReplayBuffer:
             self.add(*step)
 
     def sample(self, batch_size: int, env: Any = None) -> ReplayBufferSamples:
-        """A minibatch, drawn uniformly with replacement on the device; its tensors are the batch's memory, and stay as
-        they are while they are held. env: a VecNormalize, by which observations and rewards are normalised, on the
-        host.
+        """A minibatch of any size, drawn uniformly with replacement on the device; its tensors are the batch's memory
+        (up to max_batch), and stay as they are while they are held. env: a VecNormalize, by which observations and
+        rewards are normalised, on the host.
 
-        TooFew: nothing is there. InvalidArgument: beyond max_batch."""
-        return self._samples(self._replay.sample(batch_size, stream=self._stream()), env)
+        TooFew: nothing is there."""
+        stream, most = self._stream(), self._max_batch
+        if batch_size <= most:
+            return self._samples(self._replay.sample(batch_size, stream=stream), env)
+        sizes = [most] * (batch_size // most) + [batch_size % most] * (batch_size % most > 0)
+        return joined([self._samples(self._replay.sample(size, stream=stream), env) for size in sizes])
 
     def _get_samples(self, batch_inds: np.ndarray, env: Any = None) -> ReplayBufferSamples:
         """The transitions at these positions (B,), 0 to size() - 1, each of an environment that NumPy's global
@@ -164,7 +167,10 @@ class ReplayBuffer:
         IndexError: nothing is there."""
         batch_inds = np.asarray(batch_inds)
         envs = np.random.randint(0, high=self.n_envs, size=(len(batch_inds),))
-        return self._samples(self._replay.gather(self._ids(batch_inds, envs), stream=self._stream()), env)
+        ids, stream, most = self._ids(batch_inds, envs), self._stream(), self._max_batch
+        parts = [ids[at:at + most] for at in range(0, len(ids), most)] or [ids]
+        found = [self._samples(self._replay.gather(part, stream=stream), env) for part in parts]
+        return found[0] if len(found) == 1 else joined(found)
 
     def to_torch(self, array: np.ndarray, copy: bool = True) -> torch.Tensor:
         """A tensor on the device. copy: also where the memory could be shared."""
@@ -181,6 +187,7 @@ class ReplayBuffer:
 
     def _shaped(self, name: str, value: Any) -> np.ndarray:
         """(n_envs, ...) as the field is; one environment's may come without the axis, an action in its own shape."""
+        _inputs.refuse_mask(name, value)
         array, wanted = np.asarray(value), self._shapes[name]
         if array.shape == wanted:
             return array
