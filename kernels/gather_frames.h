@@ -2,6 +2,7 @@
 #ifndef GPUR_GATHER_FRAMES_H
 #define GPUR_GATHER_FRAMES_H
 
+#include "field_copy.h"
 #include "frames_alone.h"
 #include "place.h"
 
@@ -37,16 +38,16 @@ GPUR_FN void gpur_frames_units(gpur_place at, const gpur_gather_frames_args *a, 
 {
     for (int64_t u = units.first + at.thread; u < units.last; u += at.threads)
         for (int32_t j = 0; j < 2 * a->stack; j++) {
-            gpur_u32x4 value = {{0, 0, 0, 0}};
+            unsigned char value[16] __attribute__((aligned(16))) = {0};
             const unsigned char *const frame = gpur_frame_at(a, links[j]);
             if (places[j] == 0)
                 continue;
             if (frame)
-                memcpy(&value, __builtin_assume_aligned(frame + (u << shift), (size_t)1 << shift), (size_t)1 << shift);
+                gpur_move_unit(value, frame + (u << shift), shift);
             for (int32_t i = j; i < 2 * a->stack; i++) {
                 unsigned char *const to = gpur_frames_target(a, b, i, (int32_t)u);
                 if ((places[j] >> i & 1) && to)
-                    memcpy(__builtin_assume_aligned(to, (size_t)1 << shift), &value, (size_t)1 << shift);
+                    gpur_move_unit(to, value, shift);
             }
         }
 }
