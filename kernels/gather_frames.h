@@ -2,7 +2,6 @@
 #ifndef GPUR_GATHER_FRAMES_H
 #define GPUR_GATHER_FRAMES_H
 
-#include "field_copy.h"
 #include "frames_alone.h"
 #include "place.h"
 
@@ -32,41 +31,48 @@ GPUR_FN unsigned char *gpur_frames_target(const gpur_gather_frames_args *a, int6
     return array ? array + b * pitch + u * a->unit_step + p * a->place_step : (unsigned char *)0;
 }
 
-/* Units of 1 << shift bytes, in a register on the way. */
-GPUR_FN void gpur_frames_units(gpur_place at, const gpur_gather_frames_args *a, int64_t b, gpur_span units,
-                               const uint32_t *links, const uint32_t *places, int32_t shift)
-{
-    for (int64_t u = units.first + at.thread; u < units.last; u += at.threads)
-        for (int32_t j = 0; j < 2 * a->stack; j++) {
-            unsigned char value[16] __attribute__((aligned(16))) = {0};
-            const unsigned char *const frame = gpur_frame_at(a, links[j]);
-            if (places[j] == 0)
-                continue;
-            if (frame)
-                gpur_move_unit(value, frame + (u << shift), shift);
-            for (int32_t i = j; i < 2 * a->stack; i++) {
-                unsigned char *const to = gpur_frames_target(a, b, i, (int32_t)u);
-                if ((places[j] >> i & 1) && to)
-                    gpur_move_unit(to, value, shift);
-            }
-        }
-}
+/* Units of one type, in a register on the way: each size is code of its own, so that a unit is one move. */
+#define GPUR_FRAMES_UNITS(name, type)                                                                                  \
+    GPUR_FN void name(gpur_place at, const gpur_gather_frames_args *a, int64_t b, gpur_span units,                     \
+                      const uint32_t *links, const uint32_t *places)                                                   \
+    {                                                                                                                  \
+        for (int64_t u = units.first + at.thread; u < units.last; u += at.threads)                                     \
+            for (int32_t j = 0; j < 2 * a->stack; j++) {                                                               \
+                type value;                                                                                            \
+                const unsigned char *const frame = gpur_frame_at(a, links[j]);                                         \
+                if (places[j] == 0)                                                                                    \
+                    continue;                                                                                          \
+                memset(&value, 0, sizeof value);                                                                       \
+                if (frame)                                                                                             \
+                    memcpy(&value, __builtin_assume_aligned(frame + u * (int64_t)sizeof value, sizeof value),          \
+                           sizeof value);                                                                              \
+                for (int32_t i = j; i < 2 * a->stack; i++) {                                                           \
+                    unsigned char *const to = gpur_frames_target(a, b, i, (int32_t)u);                                 \
+                    if ((places[j] >> i & 1) && to)                                                                    \
+                        memcpy(__builtin_assume_aligned(to, sizeof value), &value, sizeof value);                      \
+                }                                                                                                      \
+            }                                                                                                          \
+    }
+GPUR_FRAMES_UNITS(gpur_frames_units_16, gpur_u32x4)
+GPUR_FRAMES_UNITS(gpur_frames_units_8, uint64_t)
+GPUR_FRAMES_UNITS(gpur_frames_units_4, uint32_t)
+GPUR_FRAMES_UNITS(gpur_frames_units_2, uint16_t)
+GPUR_FRAMES_UNITS(gpur_frames_units_1, uint8_t)
 
-/* Each size is code of its own, so that a unit is one move. */
 GPUR_FN void gpur_frames_band(gpur_place at, const gpur_gather_frames_args *a, int64_t b, int64_t band,
                               const uint32_t *links, const uint32_t *places)
 {
     const gpur_span units = gpur_part_of(a->units, band, a->bands);
     if (a->shift == 4)
-        gpur_frames_units(at, a, b, units, links, places, 4);
+        gpur_frames_units_16(at, a, b, units, links, places);
     else if (a->shift == 3)
-        gpur_frames_units(at, a, b, units, links, places, 3);
+        gpur_frames_units_8(at, a, b, units, links, places);
     else if (a->shift == 2)
-        gpur_frames_units(at, a, b, units, links, places, 2);
+        gpur_frames_units_4(at, a, b, units, links, places);
     else if (a->shift == 1)
-        gpur_frames_units(at, a, b, units, links, places, 1);
+        gpur_frames_units_2(at, a, b, units, links, places);
     else
-        gpur_frames_units(at, a, b, units, links, places, 0);
+        gpur_frames_units_1(at, a, b, units, links, places);
 }
 
 /* A block has a band of a row at a time. */
