@@ -108,9 +108,9 @@ else()
 endif()
 
 # What no compiler changes, or costs minutes: tests/run.sh has it in its first configuration only.
-foreach(name IN ITEMS doxygen test_bench test_bench_run test_cartpole_gymnasium test_contest test_contest_checks test_docs
-        test_floors test_gpu_suite test_headers_alone test_headers_say test_learning test_papers_md test_plot test_progress
-        test_python test_quickstart test_scripts test_switches)
+foreach(name IN ITEMS doxygen test_bench test_bench_run test_cartpole_gymnasium test_contest test_contest_checks
+        test_docs test_floors test_gpu_suite test_headers_alone test_headers_say test_learning test_papers_md test_plot
+        test_progress test_python test_quickstart test_scripts test_switches)
     if(TEST ${name})
         set_property(TEST ${name} APPEND PROPERTY LABELS once)
     endif()
