@@ -108,6 +108,19 @@ static inline int test_is_long(void)
     return text && strcmp(text, "1") == 0;
 }
 
+/* So many rounds of a random schedule: ten times as many with the long form, fewer where each one is slower, by stream
+ * threads and sanitizers. */
+static inline uint64_t test_rounds(uint64_t rounds)
+{
+    rounds = test_is_long() ? 10 * rounds : rounds;
+    if (test_executor() == GPUR_EXECUTOR_THREAD)
+        rounds /= 10;
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+    rounds /= 10;
+#endif
+    return rounds;
+}
+
 /* A config for the executor under test, for tests that set more. */
 static inline gpur_device_config test_device_config(void)
 {

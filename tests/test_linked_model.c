@@ -68,21 +68,10 @@ static void round_of(uint64_t seed, int64_t *steps)
     linked_close(&w);
 }
 
-/* A million steps, ten with the long form; fewer where each one is slower: stream threads, sanitizers. */
-static uint64_t count_rounds(void)
-{
-    uint64_t rounds = test_is_long() ? 10 * ROUNDS : ROUNDS;
-    if (test_executor() == GPUR_EXECUTOR_THREAD)
-        rounds /= 10;
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-    rounds /= 10;
-#endif
-    return rounds;
-}
-
+/* A million steps, ten with the long form; fewer where each one is slower. */
 TEST(packed_and_linked_replays_agree_with_the_history)
 {
-    const uint64_t rounds = count_rounds();
+    const uint64_t rounds = test_rounds(ROUNDS);
     int64_t steps = 0;
     for (uint64_t seed = 0; seed < rounds; seed++) {
         round_of(seed, &steps);

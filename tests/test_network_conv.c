@@ -176,7 +176,7 @@ TEST(a_row_does_not_depend_on_its_batch_mates)
     on_every_net(check_fewer);
 }
 
-/* What it tells of itself: the Nature network of FACTS [Mnih et al. 2015], 20 x 20, 9 x 9, 7 x 7. */
+/* What it tells of itself: the Nature network [Mnih et al. 2015], 20 x 20, 9 x 9, 7 x 7. */
 TEST(sizes_follow_the_kernels)
 {
     gpur_network network;

@@ -261,21 +261,10 @@ static void operate(world *w)
     compare(w);
 }
 
-/* A million operations, ten with the long form; fewer where each one is slower: stream threads, sanitizers. */
-static uint64_t count_rounds(void)
-{
-    uint64_t rounds = test_is_long() ? 10 * ROUNDS : ROUNDS;
-    if (test_executor() == GPUR_EXECUTOR_THREAD)
-        rounds /= 10;
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-    rounds /= 10;
-#endif
-    return rounds;
-}
-
+/* A million operations, ten with the long form; fewer where each one is slower. */
 TEST(random_schedules_agree_with_the_model)
 {
-    const uint64_t rounds = count_rounds();
+    const uint64_t rounds = test_rounds(ROUNDS);
     for (uint64_t seed = 0; seed < rounds; seed++) {
         world w = {0};
         CHECK(begin(&w, seed));

@@ -86,21 +86,10 @@ static void operate(world *w)
         compare(w);
 }
 
-/* Fewer where each one is slower: stream threads, sanitizers. */
-static uint64_t count_rounds(void)
-{
-    uint64_t rounds = test_is_long() ? 10 * ROUNDS : ROUNDS;
-    if (test_executor() == GPUR_EXECUTOR_THREAD)
-        rounds /= 10;
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-    rounds /= 10;
-#endif
-    return rounds;
-}
-
+/* Ten times as many with the long form; fewer where each one is slower. */
 TEST(random_episodes_agree_with_the_history)
 {
-    const uint64_t rounds = count_rounds();
+    const uint64_t rounds = test_rounds(ROUNDS);
     for (uint64_t seed = 0; seed < rounds; seed++) {
         world w = {0};
         CHECK(begin(&w, seed));

@@ -19,7 +19,7 @@ static gpur_status reset_to(gpur_writer *writer, float obs)
     return gpur_writer_reset(writer, 0, &obs);
 }
 
-/* The ten steps of dqnl's own test [Daley & Amato 2019; FACTS]: blocks of three, each of which the table ends with a
+/* The ten steps of dqnl's own test [Daley & Amato 2019]: blocks of three, each of which the table ends with a
  * bootstrap; done at the third and the eighth step. */
 static const float table_rewards[] = {10, -10, 20, -20, 30, -30, 40, -40, 50};
 static const float table_max_q[] = {100, 200, 300, 400, 300, 200, 100, 200, 300, 400};
