@@ -153,7 +153,7 @@ typedef struct listener {
 static int32_t hear(void *user, int64_t done, int64_t all)
 {
     listener *const l = user;
-    l->backwards |= done <= l->done || done > all;
+    l->backwards |= done <= l->done || done > all || (l->calls > 0 && all != l->all);
     l->done = done;
     l->all = all;
     return ++l->calls == l->stop_after;
@@ -197,6 +197,37 @@ TEST(progress_is_told_and_interrupts)
     gpur_device_close(device);
 }
 
+/* It reads the file once, so it can be ended until all is read; so can that into a learner. */
+TEST(a_load_into_an_empty_replay_is_interrupted)
+{
+    gpur_device *const device = test_device();
+    const char *const replay = scene_path("replay"), *const learner = scene_path("learner");
+    gpur_checkpoint_info info = {.size = sizeof info};
+    gpur_checkpoint_options options;
+    listener heard = {.stop_after = 1};
+    file_scene s, empty;
+    CHECK_OK(gpur_checkpoint_options_init(&options, sizeof options));
+    options.progress = hear;
+    options.progress_user = &heard;
+    CHECK_OK(scene_open(&s, device, 0));
+    CHECK_OK(scene_open(&empty, device, 0));
+    CHECK_OK(scene_begin(&s, 0));
+    CHECK_OK(scene_run(&s, 0, PLAYED));
+    CHECK_OK(gpur_replay_save(s.replay, replay, NULL));
+    CHECK_OK(gpur_learner_save(s.learner, learner, NULL));
+    CHECK_OK(gpur_checkpoint_get_info(replay, &info));
+    CHECK_STATUS(gpur_replay_load(empty.replay, replay, &options), GPUR_INTERRUPTED);
+    CHECK_EQUAL(heard.all, info.bytes);
+    CHECK_EQUAL(gpur_replay_size(empty.replay), 0);
+    heard = (listener){.stop_after = 1};
+    CHECK_STATUS(gpur_learner_load(empty.learner, learner, &options), GPUR_INTERRUPTED);
+    CHECK_OK(gpur_replay_load(empty.replay, replay, NULL));
+    CHECK_EQUAL(gpur_replay_size(empty.replay), 100);
+    scene_close(&empty);
+    scene_close(&s);
+    gpur_device_close(device);
+}
+
 int main(int argc, char **argv)
 {
     test_main_begin(argc, argv);
@@ -206,6 +237,7 @@ int main(int argc, char **argv)
     RUN(a_file_tells_what_is_in_it);
     RUN(weights_go_to_another_learner);
     RUN(progress_is_told_and_interrupts);
+    RUN(a_load_into_an_empty_replay_is_interrupted);
     scene_remove_folder();
     return test_main_end();
 }

@@ -102,21 +102,40 @@ TEST(weights_and_learners_come_back)
     gpur_device_close(device);
 }
 
+static void check_refused(gpur_device *device, const char *path, const gpur_learner_config *config,
+                          const char *message)
+{
+    conv_scene other;
+    CHECK_OK(conv_scene_open(&other, device, config));
+    CHECK_STATUS(gpur_learner_load(other.learner, path, NULL), GPUR_INVALID_ARGUMENT);
+    CHECK_MESSAGE(message);
+    conv_scene_close(&other);
+}
+
 /* The first layer's order on the device goes by kernel and stride, so a file is for one network alone. */
 TEST(a_learner_of_another_trunk_is_refused)
 {
+    static const gpur_layer layers[] = {{GPUR_CONV, 6, GPUR_TANH, 4, 2, 0}, {GPUR_CONV, 7, GPUR_RELU, 4, 2, 0},
+                                        {GPUR_CONV, 6, GPUR_RELU, 2, 2, 0}, {GPUR_CONV, 6, GPUR_RELU, 4, 1, 0},
+                                        {GPUR_CONV, 6, GPUR_RELU, 4, 2, 1}};
     gpur_device *const device = test_device();
     const char *const whole = scene_path("learner");
-    gpur_learner_config config = conv_config(GPUR_CHW);
     conv_scene s;
-    gpur_learner *other = NULL;
     open_scene(&s, device, 3);
     CHECK_OK(gpur_learner_save(s.learner, whole, NULL));
-    config.network.trunk[0].activation = GPUR_TANH;
-    CHECK_OK(gpur_learner_create(s.replay, &config, &other));
-    CHECK_STATUS(gpur_learner_load(other, whole, NULL), GPUR_INVALID_ARGUMENT);
-    CHECK_MESSAGE("layer.0 is \"convolution");
-    gpur_learner_destroy(other);
+    for (size_t i = 0; i < sizeof layers / sizeof *layers; i++) {
+        gpur_learner_config config = conv_config(GPUR_CHW);
+        config.network.trunk[0] = layers[i];
+        check_refused(device, whole, &config,
+                      "layer.0 is \"convolution 6 of 4, stride 2, padding 0, activation 1\" in the file; this learner");
+    }
+    gpur_learner_config config = conv_config(GPUR_CHW);
+    config.network.trunk[config.network.trunk_count++] = (gpur_layer){GPUR_DENSE, 8, GPUR_RELU, 0, 0, 0};
+    check_refused(device, whole, &config, "layer.2 is \"\" in the file; this learner has \"dense 8, activation 1\"");
+    config.network.trunk_count = 1;
+    check_refused(device, whole, &config, "layers is \"2\" in the file; this learner has \"1\"");
+    config = conv_config(GPUR_HWC);
+    check_refused(device, whole, &config, "input_layout is \"0\" in the file; this learner has \"1\"");
     conv_scene_close(&s);
     gpur_device_close(device);
 }

@@ -32,14 +32,14 @@ extern "C" {
 #endif
 
 /* Hears how far a save or a load is, some times a second or more often, on the thread that called it. Other than 0 ends
- * it with GPUR_INTERRUPTED; a load that has begun to fill memory goes on. Must not call the library with the same
+ * it with GPUR_INTERRUPTED; a load that has begun to overwrite rows goes on. Must not call the library with the same
  * replay or learner, nor one of its writers or learners. */
 typedef int32_t (*gpur_progress_fn)(void *user, int64_t bytes_done, int64_t bytes_in_all);
 
 /* Options of all that is here; gpur_checkpoint_options_init fills in the defaults. Where it is asked for, NULL does. */
 typedef struct gpur_checkpoint_options {
     uint64_t size;             /* sizeof(gpur_checkpoint_options), as the caller was compiled */
-    gpur_progress_fn progress; /* NULL: nobody wants to hear. A load reads its file twice, and counts both */
+    gpur_progress_fn progress; /* NULL: nobody wants to hear. A load that reads its file twice counts both */
     void *progress_user;       /* handed to `progress` */
 } gpur_checkpoint_options;
 
@@ -67,22 +67,31 @@ GPUR_API gpur_status gpur_replay_save(gpur_replay *replay, const char *path, con
 /*
  * Reads such a file into a replay of the same fields, capacity, n_step, gamma, reward_clip, prioritized (and if it is,
  * priority_offset) and layout, in place of what it holds. Linked replays must have the same frame_stack, stack_axis,
- * stack_pad and frame_slack, too, and update_size and max_batch, which settle how frames lie. The file is read through
- * once to be checked, and once more to fill memory. Ids go on from the file's; so do alpha and the schedule of beta.
- * For a run to go on bit for bit, seed, index_source, weight_norm, update_size, flush, max_batch and the writers'
- * settings have to be the same, too; they are not compared. Another device or feed makes no difference.
+ * stack_pad and frame_slack, too, and update_size and max_batch, which settle how frames lie. Ids go on from the
+ * file's; so do alpha and the schedule of beta. For a run to go on bit for bit, seed, index_source, weight_norm,
+ * update_size, flush and max_batch have to be the same, too; they are not compared. Another device or feed makes no
+ * difference.
+ *
+ * The file of a replay that holds rows or frames is read through once to be checked, by a few threads of the library's
+ * own where there are processors for them, and once more to fill memory. A replay that holds none has nothing to lose,
+ * and its file is read once: a failure leaves it without any, whatever had been filled in.
  *
  * The file's writers are those that there were, in the order in which they were made. The first writer of this replay
  * that there is gets the state of the file's first, and so on; what is left waits for writers to come: each new writer
- * of as many environments as the one that is waiting longest gets its state. Writers beyond those of the file have no
- * open episodes then.
+ * of as many environments as the one that is waiting longest, with its autoreset and input, gets its state. Writers
+ * beyond those of the file have no open episodes then.
  *
  * Threads and waiting as gpur_replay_save.
  *
- *   GPUR_INVALID_ARGUMENT  a setting differs, or a writer's number of environments: the message has what the file has,
- *                          and what the replay has. Or NULL. Nothing has changed
- *   GPUR_FILE_ERROR        as above. Where the file changed between the two readings (the same file: another put in its
- *                          place does not count), or was forged, the replay is empty, and can be used and loaded again
+ *   GPUR_INVALID_ARGUMENT  a setting differs, or a writer's number of environments, autoreset or input: the message has
+ *                          what the file has, and what the replay has. Or NULL. Nothing has changed
+ *   GPUR_FILE_ERROR        as above, or the file says what no replay comes to (counts, priorities, episodes, or frames
+ *                          that are linked). Only where the file changes, or cannot be read any more, between the two
+ *                          readings (the same file: another put in its place does not count) is a replay that held rows
+ *                          empty then. It can be used, and loaded again: ids go on, writers go on in their episodes,
+ *                          those of a linked replay store their frames anew, and states that wait for its writers are
+ *                          dropped
+ *   GPUR_OUT_OF_MEMORY     no memory for the buffers, the header or what writers keep. Nothing has changed
  */
 GPUR_API gpur_status gpur_replay_load(gpur_replay *replay, const char *path, const gpur_checkpoint_options *options);
 

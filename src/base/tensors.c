@@ -56,6 +56,8 @@ gpur_status gpur_tensors_note(gpur_tensors *tensors, const char *key, const char
 {
     va_list arguments;
     void *list = tensors->notes;
+    if (tensors->note_count == GPUR_MAX_NOTES)
+        return gpur_fail(GPUR_FILE_ERROR, "a file would have more than %d notes", GPUR_MAX_NOTES);
     const gpur_status status = grow(&list, tensors->note_count, &tensors->note_room, sizeof *tensors->notes);
     tensors->notes = list;
     GPUR_TRY(status);

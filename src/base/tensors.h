@@ -15,6 +15,7 @@ enum {
     GPUR_TENSOR_DIMS = 8,
     GPUR_NOTE_KEY = 64,
     GPUR_NOTE_VALUE = 192,
+    GPUR_MAX_NOTES = 4096,
     GPUR_MAX_HEADER = 16 << 20, /* bytes of JSON that are read at all */
 };
 
@@ -48,6 +49,8 @@ typedef struct gpur_tensors {
 /* All zeros is an empty one. */
 void gpur_tensors_free(gpur_tensors *tensors);
 gpur_status gpur_tensors_add(gpur_tensors *tensors, const gpur_tensor_entry *entry);
+
+/* GPUR_FILE_ERROR: there are GPUR_MAX_NOTES already. */
 gpur_status gpur_tensors_note(gpur_tensors *tensors, const char *key, const char *format, ...) GPUR_PRINTF(3, 4);
 
 /* NULL: there is none. */

@@ -9,7 +9,7 @@
 #include <string.h>
 #include <xxhash.h>
 
-enum { HEAD_ALIGNMENT = 64, LENGTH_BYTES = 8, MOST_NOTES = 4096 };
+enum { HEAD_ALIGNMENT = 64, LENGTH_BYTES = 8 };
 static const double most_bytes = 281474976710656.0; /* 2^48: what a double holds, and cJSON prints, to the last digit */
 
 gpur_status gpur_tensors_available(void)
@@ -89,8 +89,8 @@ static gpur_status read_notes(gpur_tensors *tensors, const cJSON *notes)
             return refuse("__metadata__", "has a value that is no string");
         if (strlen(item->string) >= GPUR_NOTE_KEY || strlen(item->valuestring) >= GPUR_NOTE_VALUE)
             continue;
-        if (gpur_tensors_find_note(tensors, item->string) || tensors->note_count == MOST_NOTES)
-            return refuse("__metadata__", "has a key twice, or more than 4096 of them");
+        if (gpur_tensors_find_note(tensors, item->string))
+            return refuse("__metadata__", "has a key twice");
         GPUR_TRY(gpur_tensors_note(tensors, item->string, "%s", item->valuestring));
     }
     return GPUR_OK;

@@ -3,7 +3,6 @@
 #ifndef GPUR_LEARN_LEARNER_H
 #define GPUR_LEARN_LEARNER_H
 
-#include "gpureplay/checkpoint.h"
 #include "learn/actor.h"
 #include "learn/progress.h"
 #include "learn/rows.h"
@@ -28,10 +27,6 @@ struct gpur_learner {
 
 /* Within the consumer's turn: `steps` repetitions of a recording, and what stands at the end of every launch. */
 gpur_status gpur_learner_enqueue(gpur_learner *learner, gpur_stream *stream, gpur_recording *recording, int64_t steps);
-
-/* What every call with a file checks first. */
-gpur_status gpur_learner_check_files(const gpur_learner *learner, const char *path,
-                                     const gpur_checkpoint_options *given, gpur_checkpoint_options *options);
 
 /* Ends the turn however the launch went, and tells the first failure. */
 gpur_status gpur_learner_end_turn(gpur_learner *learner, gpur_status status);

@@ -128,21 +128,13 @@ static gpur_status save(gpur_learner *learner, gpur_stream *stream, gpur_tensors
     return gpur_checkpoint_write(learner->device, stream, sections, tensors, path, options);
 }
 
-gpur_status gpur_learner_check_files(const gpur_learner *learner, const char *path,
-                                     const gpur_checkpoint_options *given, gpur_checkpoint_options *options)
-{
-    GPUR_REQUIRE(learner && path, "%s is NULL", learner ? "path" : "learner");
-    GPUR_TRY(gpur_checkpoint_options_read(options, given));
-    return gpur_tensors_available();
-}
-
 gpur_status gpur_learner_save(gpur_learner *learner, const char *path, const gpur_checkpoint_options *given)
 {
     gpur_checkpoint_options options;
     gpur_stream *stream = NULL;
     gpur_tensors tensors = {0};
     gpur_sections sections = {0};
-    GPUR_TRY(gpur_learner_check_files(learner, path, given, &options));
+    GPUR_TRY(gpur_checkpoint_check_call(learner, "learner", path, given, &options));
     GPUR_TRY(gpur_consumer_begin(learner->replay, 0, &stream));
     const gpur_status status = save(learner, stream, &tensors, &sections, path, &options);
     const gpur_status ended = gpur_learner_end_turn(learner, status);
@@ -160,16 +152,14 @@ typedef struct loading {
     size_t bytes;
 } loading;
 
-/* Where the arrays wait until all of the file has been read twice, so that a failure changes nothing. */
-static gpur_status prepare(loading *load, gpur_learner *learner, const gpur_checkpoint_options *options)
+/* Where the arrays wait until all of the file has been read and found right, so that a failure changes nothing. */
+static gpur_status prepare(loading *load, gpur_learner *learner)
 {
     array arrays[MOST_ARRAYS];
     const gpur_scalar scalars[] = STATE_SCALARS(&load->state);
-    GPUR_TRY(gpur_checkpoint_check_kind(&load->file, "learner"));
-    GPUR_TRY(gpur_checkpoint_verify(&load->file, learner->device, options));
     GPUR_TRY(note_settings(learner, &load->settings));
-    GPUR_TRY(gpur_settings_compare(&load->file.tensors, &load->settings, "this learner"));
-    GPUR_TRY(gpur_scalars_read(&load->file.tensors, scalars, sizeof scalars / sizeof *scalars));
+    GPUR_TRY(gpur_checkpoint_compare(&load->file, "learner", &load->settings, scalars,
+                                     sizeof scalars / sizeof *scalars));
     const int32_t count = list_arrays(learner, arrays);
     load->bytes = (size_t)(count * learner->network.params.count) * sizeof(float);
     load->host = gpur_host_alloc(learner->device, load->bytes);
@@ -200,7 +190,7 @@ static gpur_status load_opened(loading *load, gpur_learner *learner, const gpur_
 {
     gpur_stream *stream = NULL;
     int touched = 0;
-    GPUR_TRY(prepare(load, learner, options));
+    GPUR_TRY(prepare(load, learner));
     GPUR_TRY(gpur_consumer_begin(learner->replay, 0, &stream));
     gpur_status status = gpur_stream_sync(stream);
     if (status == GPUR_OK)
@@ -214,7 +204,7 @@ gpur_status gpur_learner_load(gpur_learner *learner, const char *path, const gpu
 {
     gpur_checkpoint_options options;
     loading load = {0};
-    GPUR_TRY(gpur_learner_check_files(learner, path, given, &options));
+    GPUR_TRY(gpur_checkpoint_check_call(learner, "learner", path, given, &options));
     GPUR_TRY(gpur_checkpoint_open(&load.file, path));
     const gpur_status status = load_opened(&load, learner, &options);
     gpur_host_free(learner->device, load.host, load.bytes);

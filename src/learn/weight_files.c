@@ -165,7 +165,7 @@ static gpur_status write_image(const image *im, const char *path, const gpur_che
 gpur_status gpur_learner_save_weights(gpur_learner *learner, const char *path, const gpur_checkpoint_options *given)
 {
     gpur_checkpoint_options options;
-    GPUR_TRY(gpur_learner_check_files(learner, path, given, &options));
+    GPUR_TRY(gpur_checkpoint_check_call(learner, "learner", path, given, &options));
     image im = {.device = learner->device};
     gpur_status status = put_together(&im, learner);
     if (status == GPUR_OK)
@@ -258,7 +258,7 @@ gpur_status gpur_learner_load_weights(gpur_learner *learner, const char *path, c
 {
     gpur_checkpoint_options options;
     gpur_checkpoint file;
-    GPUR_TRY(gpur_learner_check_files(learner, path, given, &options));
+    GPUR_TRY(gpur_checkpoint_check_call(learner, "learner", path, given, &options));
     GPUR_TRY(gpur_checkpoint_open(&file, path));
     image im = {.device = learner->device};
     gpur_status status = read_image(&im, &file, &options);

@@ -15,8 +15,10 @@
 
 enum { GPUR_CHUNK = 1 << 20, GPUR_HEAD_LENGTH = 8 };
 
-/* Reads the caller's options, NULL included. */
-gpur_status gpur_checkpoint_options_read(gpur_checkpoint_options *options, const gpur_checkpoint_options *given);
+/* Begins every call with a file: refuses NULL for `object`, which is a "replay" or "learner", or path, and a build that
+ * has no files; reads the caller's options, NULL included. */
+gpur_status gpur_checkpoint_check_call(const void *object, const char *kind, const char *path,
+                                       const gpur_checkpoint_options *given, gpur_checkpoint_options *options);
 
 /* GPUR_INTERRUPTED when the caller's function says so. */
 gpur_status gpur_checkpoint_tell(const gpur_checkpoint_options *options, int64_t done, int64_t all);
@@ -55,6 +57,7 @@ typedef struct gpur_checkpoint {
     int64_t chunks;
     uint64_t *checksums; /* (chunks + 2) */
     uint64_t head;       /* checksum of the head, as it was read */
+    int verified;        /* the first pass is over */
 } gpur_checkpoint;
 
 /* Opens a file and reads its header, which may be somebody else's. A failure leaves nothing open. */
@@ -67,7 +70,20 @@ int gpur_checkpoint_is_ours(const gpur_checkpoint *checkpoint);
 /* Refuses a file of another kind. */
 gpur_status gpur_checkpoint_check_kind(const gpur_checkpoint *checkpoint, const char *kind);
 
-/* The first pass: every checksum. */
+/* Puts the file's name before what was found to be wrong with it. */
+gpur_status gpur_checkpoint_blame(const gpur_checkpoint *checkpoint, gpur_status status);
+
+/* Refuses a file of another kind, one whose header or checksums are not what was written, other settings, and scalars
+ * that are not there; fills in the scalars. Comes before all that follows here. */
+gpur_status gpur_checkpoint_compare(gpur_checkpoint *checkpoint, const char *kind, const gpur_tensors *settings,
+                                    const gpur_scalar *scalars, int32_t count);
+
+/* Reads a chunk, bytes [begin, end) of the data, and compares its checksum. */
+gpur_status gpur_checkpoint_read_chunk(const gpur_checkpoint *checkpoint, int64_t chunk, unsigned char *to,
+                                       int64_t *begin, int64_t *end);
+
+/* The first pass, for those who would lose something by a second that fails: every chunk, by a few threads where there
+ * are processors for them. */
 gpur_status gpur_checkpoint_verify(gpur_checkpoint *checkpoint, gpur_device *device,
                                    const gpur_checkpoint_options *options);
 
@@ -76,8 +92,15 @@ gpur_status gpur_checkpoint_verify(gpur_checkpoint *checkpoint, gpur_device *dev
 gpur_status gpur_checkpoint_match(const gpur_checkpoint *checkpoint, gpur_sections *sections, const char *what,
                                   int32_t extra);
 
-/* The second pass: fills the sections, on `stream` what lies on the device, and waits. Compares the checksums again;
- * what differs has not been copied, what came before has: `touched` is 1 once something was, also when this fails. */
+/* Reads what has a place on the host, without looking at checksums: a look ahead, which the next call repeats. */
+gpur_status gpur_checkpoint_peek(const gpur_checkpoint *checkpoint, const gpur_sections *sections);
+
+/* Refuses a tensor of float32 that has a number below 0, or none that is finite. Takes a file without the tensor. */
+gpur_status gpur_checkpoint_check_reals(const gpur_checkpoint *checkpoint, gpur_device *device, const char *name);
+
+/* The second pass, or the only one: fills the sections, on `stream` what lies on the device, and waits. Compares each
+ * chunk's checksum before it copies any of it; the chunks before have been copied then: `touched` is 1 once something
+ * was, also when this fails. The progress function may end an only pass. */
 gpur_status gpur_checkpoint_fill(gpur_checkpoint *checkpoint, gpur_device *device, gpur_stream *stream,
                                  const gpur_sections *sections, const gpur_checkpoint_options *options, int *touched);
 

@@ -14,10 +14,14 @@ gpur_status gpur_checkpoint_options_init(gpur_checkpoint_options *options, uint6
     return gpur_sized_write(options, &defaults, sizeof defaults, "gpur_checkpoint_options");
 }
 
-gpur_status gpur_checkpoint_options_read(gpur_checkpoint_options *options, const gpur_checkpoint_options *given)
+gpur_status gpur_checkpoint_check_call(const void *object, const char *kind, const char *path,
+                                       const gpur_checkpoint_options *given, gpur_checkpoint_options *options)
 {
+    GPUR_REQUIRE(object && path, "%s is NULL", object ? "path" : kind);
     *options = (gpur_checkpoint_options){.size = sizeof *options};
-    return given ? gpur_sized_read(options, sizeof *options, given, "gpur_checkpoint_options") : GPUR_OK;
+    if (given)
+        GPUR_TRY(gpur_sized_read(options, sizeof *options, given, "gpur_checkpoint_options"));
+    return gpur_tensors_available();
 }
 
 gpur_status gpur_checkpoint_tell(const gpur_checkpoint_options *options, int64_t done, int64_t all)

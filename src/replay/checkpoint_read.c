@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Files to sections. What is in a file is believed only after it has been compared with what was seen before. */
+/* What a file says of itself, and whether it is what was written and what is wanted. */
 #include "replay/checkpoint.h"
 
 #include <inttypes.h>
@@ -7,8 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Puts the file's name before what was found to be wrong with it. */
-static gpur_status blame(const gpur_checkpoint *checkpoint, gpur_status status)
+gpur_status gpur_checkpoint_blame(const gpur_checkpoint *checkpoint, gpur_status status)
 {
     char why[384];
     if (status == GPUR_OK || status == GPUR_OUT_OF_MEMORY)
@@ -63,7 +62,7 @@ gpur_status gpur_checkpoint_open(gpur_checkpoint *checkpoint, const char *path)
 {
     *checkpoint = (gpur_checkpoint){.file = {.descriptor = -1}};
     GPUR_TRY(gpur_old_file_open(&checkpoint->file, path));
-    const gpur_status status = blame(checkpoint, read_head(checkpoint));
+    const gpur_status status = gpur_checkpoint_blame(checkpoint, read_head(checkpoint));
     if (status != GPUR_OK)
         gpur_checkpoint_close(checkpoint);
     return status;
@@ -117,38 +116,15 @@ static gpur_status read_checksums(gpur_checkpoint *checkpoint)
     return last[0] == checkpoint->head ? GPUR_OK : gpur_fail(GPUR_FILE_ERROR, "its header is not what was written");
 }
 
-static gpur_status read_chunk(const gpur_checkpoint *checkpoint, int64_t chunk, unsigned char *to, int64_t *begin,
-                              int64_t *end)
+gpur_status gpur_checkpoint_compare(gpur_checkpoint *checkpoint, const char *kind, const gpur_tensors *settings,
+                                    const gpur_scalar *scalars, int32_t count)
 {
-    *begin = checkpoint->covered_at + chunk * GPUR_CHUNK;
-    *end = *begin + GPUR_CHUNK < checkpoint->data_bytes ? *begin + GPUR_CHUNK : checkpoint->data_bytes;
-    GPUR_TRY(gpur_old_file_read(&checkpoint->file, to, *end - *begin, checkpoint->data_at + *begin));
-    if (gpur_checksum(to, *end - *begin) == checkpoint->checksums[chunk])
-        return GPUR_OK;
-    return gpur_fail(GPUR_FILE_ERROR, "its bytes %" PRId64 " to %" PRId64 " are not what was written",
-                     checkpoint->data_at + *begin, checkpoint->data_at + *end - 1);
-}
-
-static gpur_status verify(gpur_checkpoint *checkpoint, unsigned char *buffer, const gpur_checkpoint_options *options)
-{
-    int64_t begin = 0, end = 0;
-    GPUR_TRY(read_checksums(checkpoint));
-    for (int64_t chunk = 0; chunk < checkpoint->chunks; chunk++) {
-        GPUR_TRY(read_chunk(checkpoint, chunk, buffer, &begin, &end));
-        GPUR_TRY(gpur_checkpoint_tell(options, checkpoint->data_at + end, 2 * checkpoint->file.bytes));
-    }
-    return GPUR_OK;
-}
-
-gpur_status gpur_checkpoint_verify(gpur_checkpoint *checkpoint, gpur_device *device,
-                                   const gpur_checkpoint_options *options)
-{
-    unsigned char *const buffer = gpur_host_alloc(device, GPUR_CHUNK);
-    if (!buffer)
-        return gpur_fail(GPUR_OUT_OF_MEMORY, "no memory for a buffer of %d bytes", GPUR_CHUNK);
-    const gpur_status status = verify(checkpoint, buffer, options);
-    gpur_host_free(device, buffer, GPUR_CHUNK);
-    return blame(checkpoint, status);
+    char what[32];
+    snprintf(what, sizeof what, "this %s", kind);
+    GPUR_TRY(gpur_checkpoint_check_kind(checkpoint, kind));
+    GPUR_TRY(gpur_checkpoint_blame(checkpoint, read_checksums(checkpoint)));
+    GPUR_TRY(gpur_settings_compare(&checkpoint->tensors, settings, what));
+    return gpur_checkpoint_blame(checkpoint, gpur_scalars_read(&checkpoint->tensors, scalars, count));
 }
 
 static int are_alike(const gpur_tensor_entry *a, const gpur_tensor_entry *b)
@@ -174,32 +150,4 @@ gpur_status gpur_checkpoint_match(const gpur_checkpoint *checkpoint, gpur_sectio
     GPUR_REQUIRE(checkpoint->tensors.count == sections->count + extra, "%s has %d tensors; %s has %d of them",
                  checkpoint->file.path, (int)checkpoint->tensors.count - extra, what, (int)sections->count);
     return GPUR_OK;
-}
-
-static gpur_status fill(const gpur_checkpoint *checkpoint, gpur_chunks *chunks, const gpur_sections *sections,
-                        const gpur_checkpoint_options *options, int *touched)
-{
-    int64_t begin = 0, end = 0;
-    for (int64_t chunk = 0; chunk < checkpoint->chunks; chunk++) {
-        const int half = (int)(chunk % 2);
-        GPUR_TRY(gpur_event_sync(chunks->copied[half]));
-        GPUR_TRY(read_chunk(checkpoint, chunk, chunks->pinned + half * GPUR_CHUNK, &begin, &end));
-        *touched = 1;
-        GPUR_TRY(gpur_chunks_copy(chunks, half, sections, begin, end, 1));
-        (void)gpur_checkpoint_tell(options, checkpoint->file.bytes + checkpoint->data_at + end,
-                                   2 * checkpoint->file.bytes); /* it is too late to be interrupted */
-    }
-    return gpur_stream_sync(chunks->stream);
-}
-
-gpur_status gpur_checkpoint_fill(gpur_checkpoint *checkpoint, gpur_device *device, gpur_stream *stream,
-                                 const gpur_sections *sections, const gpur_checkpoint_options *options, int *touched)
-{
-    gpur_chunks chunks;
-    *touched = 0;
-    gpur_status status = gpur_chunks_open(&chunks, device, stream);
-    if (status == GPUR_OK)
-        status = blame(checkpoint, fill(checkpoint, &chunks, sections, options, touched));
-    gpur_chunks_close(&chunks);
-    return status;
 }

@@ -57,10 +57,10 @@ static gpur_status save_state(gpur_replay *replay, gpur_stream *stream, gpur_rep
 {
     gpur_scalar scalars[GPUR_MAX_SCALARS];
     GPUR_TRY(gpur_replay_state_look(replay, stream, state));
-    GPUR_TRY(gpur_replay_state_add_sections(replay, state, sections));
-    GPUR_TRY(gpur_writers_add_sections(replay, sections, &state->counts.writers));
     GPUR_TRY(gpur_checkpoint_note_kind(tensors, "replay"));
     GPUR_TRY(note_settings(replay, tensors));
+    GPUR_TRY(gpur_replay_state_add_sections(replay, state, sections));
+    GPUR_TRY(gpur_writers_add_sections(replay, tensors, sections, &state->counts.writers));
     return gpur_scalars_write(tensors, scalars, gpur_replay_state_scalars(state, scalars));
 }
 
@@ -75,21 +75,13 @@ static gpur_status save(gpur_replay *replay, gpur_stream *stream, gpur_tensors *
     return status;
 }
 
-static gpur_status check_call(const gpur_replay *replay, const char *path, const gpur_checkpoint_options *given,
-                              gpur_checkpoint_options *options)
-{
-    GPUR_REQUIRE(replay && path, "%s is NULL", replay ? "path" : "replay");
-    GPUR_TRY(gpur_checkpoint_options_read(options, given));
-    return gpur_tensors_available();
-}
-
 gpur_status gpur_replay_save(gpur_replay *replay, const char *path, const gpur_checkpoint_options *given)
 {
     gpur_checkpoint_options options;
     gpur_stream *stream = NULL;
     gpur_tensors tensors = {0};
     gpur_sections sections = {0};
-    GPUR_TRY(check_call(replay, path, given, &options));
+    GPUR_TRY(gpur_checkpoint_check_call(replay, "replay", path, given, &options));
     GPUR_TRY(gpur_consumer_freeze(replay, &stream));
     const gpur_status status = save(replay, stream, &tensors, &sections, path, &options);
     const gpur_status ended = gpur_consumer_thaw(replay);
@@ -106,21 +98,20 @@ typedef struct loading {
     gpur_replay_state state;
 } loading;
 
-/* What needs no turn. The settings come before the tensors: they say best what is wrong. */
-static gpur_status read_through(loading *load, gpur_replay *replay, const gpur_checkpoint_options *options)
+/* What needs no turn. The settings come before the tensors: they say best what is wrong. An empty replay is likely to
+ * be empty in its turn, too, and then there is no first pass. */
+static gpur_status look_through(loading *load, gpur_replay *replay, const gpur_checkpoint_options *options)
 {
     gpur_scalar scalars[GPUR_MAX_SCALARS];
     const int32_t count = gpur_replay_state_scalars(&load->state, scalars);
-    GPUR_TRY(gpur_checkpoint_check_kind(&load->file, "replay"));
-    GPUR_TRY(gpur_checkpoint_verify(&load->file, replay->device, options));
     GPUR_TRY(note_settings(replay, &load->settings));
-    GPUR_TRY(gpur_settings_compare(&load->file.tensors, &load->settings, "this replay"));
-    GPUR_TRY(gpur_scalars_read(&load->file.tensors, scalars, count));
+    GPUR_TRY(gpur_checkpoint_compare(&load->file, "replay", &load->settings, scalars, count));
     GPUR_TRY(gpur_replay_state_check(replay, &load->state));
-    return gpur_replay_state_make_groups(replay, &load->state);
+    GPUR_TRY(gpur_replay_state_make_groups(replay, &load->state));
+    return gpur_replay_size(replay) > 0 ? gpur_checkpoint_verify(&load->file, replay->device, options) : GPUR_OK;
 }
 
-/* The rest of what can be refused, before anything is changed. */
+/* What can be compared before the data are read. */
 static gpur_status list_sections(loading *load, gpur_replay *replay)
 {
     GPUR_TRY(gpur_replay_state_add_sections(replay, &load->state, &load->sections));
@@ -129,9 +120,32 @@ static gpur_status list_sections(loading *load, gpur_replay *replay)
     return gpur_checkpoint_match(&load->file, &load->sections, "this replay", 1);
 }
 
+/* Data whose checksums are right may still be somebody's forgery. */
+static gpur_status check_contents(const loading *load, const gpur_replay *replay)
+{
+    const gpur_replay_counts *const counts = &load->state.counts;
+    gpur_status status = gpur_replay_state_check_groups(replay, &load->state);
+    if (status == GPUR_OK)
+        status = gpur_writer_states_check(replay, load->states, counts->first_id + counts->rows, counts->frame_head);
+    GPUR_TRY(gpur_checkpoint_blame(&load->file, status));
+    return gpur_checkpoint_check_reals(&load->file, replay->device, "priorities");
+}
+
+/* Where there is nothing to lose, a failure half-way leaves nothing, too. Else all that can be refused is, before
+ * anything is changed. */
+static gpur_status look_ahead(loading *load, gpur_replay *replay, const gpur_checkpoint_options *options)
+{
+    const gpur_feed *const feed = &replay->intake.feed;
+    if (!load->file.verified && feed->mirror.count == 0 && feed->frame_head == 0)
+        return GPUR_OK;
+    if (!load->file.verified)
+        GPUR_TRY(gpur_checkpoint_verify(&load->file, replay->device, options));
+    GPUR_TRY(gpur_checkpoint_peek(&load->file, &load->sections));
+    return check_contents(load, replay);
+}
+
 static gpur_status set_all(loading *load, gpur_replay *replay)
 {
-    GPUR_TRY(gpur_writer_states_check(replay, load->states));
     GPUR_TRY(gpur_replay_state_set(replay, &load->state));
     gpur_writer_states_take(replay, load->states);
     load->states = NULL;
@@ -145,7 +159,8 @@ static gpur_status settle(loading *load, gpur_replay *replay, gpur_status filled
     if (filled == GPUR_OK)
         filled = set_all(load, replay);
     if (filled != GPUR_OK && touched) {
-        gpur_writers_forget_frames(replay);
+        if (load->file.verified) /* there may have been frames */
+            gpur_writers_forget_frames(replay);
         gpur_replay_state_empty(replay);
     }
     gpur_intake_unlock(&replay->intake);
@@ -157,16 +172,18 @@ static gpur_status load_in_turn(loading *load, gpur_replay *replay, gpur_stream 
 {
     int touched = 0;
     GPUR_TRY(list_sections(load, replay));
+    GPUR_TRY(look_ahead(load, replay, options));
     GPUR_TRY(gpur_priorities_look(gpur_replay_priorities(replay), stream));
-    const gpur_status filled =
-        gpur_checkpoint_fill(&load->file, replay->device, stream, &load->sections, options, &touched);
+    gpur_status filled = gpur_checkpoint_fill(&load->file, replay->device, stream, &load->sections, options, &touched);
+    if (filled == GPUR_OK)
+        filled = check_contents(load, replay);
     return settle(load, replay, filled, touched);
 }
 
 static gpur_status load_opened(loading *load, gpur_replay *replay, const gpur_checkpoint_options *options)
 {
     gpur_stream *stream = NULL;
-    GPUR_TRY(read_through(load, replay, options));
+    GPUR_TRY(look_through(load, replay, options));
     GPUR_TRY(gpur_consumer_freeze(replay, &stream));
     const gpur_status status = load_in_turn(load, replay, stream, options);
     const gpur_status ended = gpur_consumer_thaw(replay);
@@ -177,7 +194,7 @@ gpur_status gpur_replay_load(gpur_replay *replay, const char *path, const gpur_c
 {
     gpur_checkpoint_options options;
     loading load = {0};
-    GPUR_TRY(check_call(replay, path, given, &options));
+    GPUR_TRY(gpur_checkpoint_check_call(replay, "replay", path, given, &options));
     GPUR_TRY(gpur_checkpoint_open(&load.file, path));
     const gpur_status status = load_opened(&load, replay, &options);
     gpur_writer_states_free(replay, load.states);

@@ -198,16 +198,22 @@ static void set_priority_state(const gpur_priorities *priorities, const gpur_rep
     to->invalid = state->counts.invalid;
 }
 
+gpur_status gpur_replay_state_check_groups(const gpur_replay *replay, const gpur_replay_state *state)
+{
+    const gpur_replay_counts *const counts = &state->counts;
+    if (state->groups && !gpur_frame_log_is_good(&replay->intake.frames, counts->first_id,
+                                                 counts->first_id + counts->rows, counts->frame_head, state->groups))
+        return gpur_fail(GPUR_FILE_ERROR, "the file's rows link to frames that it cannot have");
+    return GPUR_OK;
+}
+
 gpur_status gpur_replay_state_set(gpur_replay *replay, const gpur_replay_state *state)
 {
     gpur_feed *const feed = &replay->intake.feed;
     const gpur_replay_counts *const counts = &state->counts;
     const int64_t first = counts->first_id, next = first + counts->rows;
-    gpur_frame_log *const log = &replay->intake.frames;
-    if (state->groups && !gpur_frame_log_is_good(log, first, next, counts->frame_head, state->groups))
-        return gpur_fail(GPUR_FILE_ERROR, "the file's rows link to frames that it cannot have");
     if (state->groups)
-        gpur_frame_log_set(log, first, next, counts->frame_head, state->groups);
+        gpur_frame_log_set(&replay->intake.frames, first, next, counts->frame_head, state->groups);
     set_counts(replay, counts);
     replay->config.beta = state->beta;
     set_priority_state(&feed->priorities, state);

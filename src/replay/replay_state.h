@@ -43,7 +43,10 @@ gpur_status gpur_replay_state_make_groups(const gpur_replay *replay, gpur_replay
 /* Rows in the order of their ids, their priorities, frames in the order of their slots. */
 gpur_status gpur_replay_state_add_sections(gpur_replay *replay, gpur_replay_state *state, gpur_sections *sections);
 
-/* Once these are filled in. Refuses groups that no replay has, before it changes anything. Under the intake's lock. */
+/* Once these are filled in: refuses groups that no replay has. */
+gpur_status gpur_replay_state_check_groups(const gpur_replay *replay, const gpur_replay_state *state);
+
+/* Once that was checked. Under the intake's lock. */
 gpur_status gpur_replay_state_set(gpur_replay *replay, const gpur_replay_state *state);
 
 /* Once they were filled in partly: no rows, and the next ids as before. Under the intake's lock. */

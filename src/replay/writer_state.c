@@ -40,6 +40,14 @@ static int32_t list_arrays(const gpur_replay *replay, const gpur_writer *writer,
     return count;
 }
 
+/* Autoreset says what an ended episode waits for, and which observation ends it; input, where padding comes from. */
+static void tell_way(const gpur_writer_config *config, char *way)
+{
+    static const char *const autoresets[] = {"disabled", "next_step", "same_step"};
+    snprintf(way, GPUR_WRITER_WAY, "autoreset %s, input %s", autoresets[config->autoreset],
+             config->input == GPUR_INPUT_FRAMES ? "frames" : "stacks");
+}
+
 /* Between a writer's arrays and their copies one behind the other. NULL: zeros. */
 static void restore(gpur_writer *writer, const unsigned char *from)
 {
@@ -76,7 +84,9 @@ void gpur_writer_join(gpur_writer *writer)
         last = &(*last)->next;
     *last = writer;
     gpur_writer_state *const waiting = replay->waiting;
-    if (!waiting || waiting->num_envs != writer->config.num_envs)
+    char way[GPUR_WRITER_WAY];
+    tell_way(&writer->config, way);
+    if (!waiting || waiting->num_envs != writer->config.num_envs || strcmp(waiting->way, way) != 0)
         return;
     restore(writer, waiting->memory);
     replay->waiting = waiting->next;
@@ -108,14 +118,28 @@ static gpur_status add_sections(const gpur_replay *replay, const gpur_writer *wr
     return GPUR_OK;
 }
 
-/* The writers that there are, and behind them the states that still wait for theirs. */
-gpur_status gpur_writers_add_sections(gpur_replay *replay, gpur_sections *sections, int64_t *writers)
+static gpur_status note_way(gpur_tensors *tensors, int64_t index, const char *way)
 {
+    char key[GPUR_NOTE_KEY];
+    snprintf(key, sizeof key, "writer.%" PRId64, index);
+    return gpur_tensors_note(tensors, key, "%s", way);
+}
+
+/* The writers that there are, and behind them the states that still wait for theirs. */
+gpur_status gpur_writers_add_sections(gpur_replay *replay, gpur_tensors *tensors, gpur_sections *sections,
+                                      int64_t *writers)
+{
+    char way[GPUR_WRITER_WAY];
     *writers = 0;
-    for (const gpur_writer *writer = replay->writers; writer; writer = writer->next)
+    for (const gpur_writer *writer = replay->writers; writer; writer = writer->next) {
+        tell_way(&writer->config, way);
+        GPUR_TRY(note_way(tensors, *writers, way));
         GPUR_TRY(add_sections(replay, writer, (*writers)++, writer->config.num_envs, NULL, sections));
-    for (const gpur_writer_state *state = replay->waiting; state; state = state->next)
+    }
+    for (const gpur_writer_state *state = replay->waiting; state; state = state->next) {
+        GPUR_TRY(note_way(tensors, *writers, state->way));
         GPUR_TRY(add_sections(replay, NULL, (*writers)++, state->num_envs, state->memory, sections));
+    }
     return GPUR_OK;
 }
 
@@ -131,7 +155,30 @@ static gpur_status count_envs(const gpur_tensors *file, int64_t index, int32_t *
     return GPUR_OK;
 }
 
-static gpur_status make_state(const gpur_replay *replay, int32_t num_envs, gpur_writer_state **state)
+static gpur_status find_way(const gpur_tensors *file, int64_t index, const char **way)
+{
+    char key[GPUR_NOTE_KEY];
+    snprintf(key, sizeof key, "writer.%" PRId64, index);
+    *way = gpur_tensors_find_note(file, key);
+    if (!*way || strlen(*way) >= GPUR_WRITER_WAY)
+        return gpur_fail(GPUR_FILE_ERROR, "the file does not say how its writer %" PRId64 " takes its steps", index);
+    return GPUR_OK;
+}
+
+/* A writer that is here gets the state of one of the file's: it must be of its like. */
+static gpur_status compare(const gpur_writer *here, int64_t index, int32_t num_envs, const char *way)
+{
+    char ours[GPUR_WRITER_WAY];
+    GPUR_REQUIRE(here->config.num_envs == num_envs,
+                 "the file's writer %" PRId64 " has %d environments; this replay's has %d", index, (int)num_envs,
+                 (int)here->config.num_envs);
+    tell_way(&here->config, ours);
+    GPUR_REQUIRE(strcmp(ours, way) == 0, "the file's writer %" PRId64 " has %s; this replay's has %s", index, way,
+                 ours);
+    return GPUR_OK;
+}
+
+static gpur_status make_state(const gpur_replay *replay, int32_t num_envs, const char *way, gpur_writer_state **state)
 {
     array arrays[MOST_ARRAYS];
     const int32_t count = list_arrays(replay, NULL, arrays);
@@ -142,6 +189,7 @@ static gpur_status make_state(const gpur_replay *replay, int32_t num_envs, gpur_
     if (!*state)
         return gpur_fail(GPUR_OUT_OF_MEMORY, "no memory for the %" PRId64 " bytes that a writer keeps", bytes);
     **state = (gpur_writer_state){.num_envs = num_envs, .bytes = (size_t)bytes};
+    snprintf((*state)->way, sizeof (*state)->way, "%s", way);
     (*state)->memory = (unsigned char *)(*state + 1);
     return GPUR_OK;
 }
@@ -154,11 +202,12 @@ gpur_status gpur_writer_states_add_sections(gpur_replay *replay, const gpur_tens
     *states = NULL;
     for (int64_t i = 0; i < writers; i++) {
         int32_t num_envs = 0;
+        const char *way = NULL;
         GPUR_TRY(count_envs(file, i, &num_envs));
-        GPUR_REQUIRE(!here || here->config.num_envs == num_envs,
-                     "the file's writer %" PRId64 " has %d environments; this replay's has %d", i, (int)num_envs,
-                     (int)here->config.num_envs);
-        GPUR_TRY(make_state(replay, num_envs, last));
+        GPUR_TRY(find_way(file, i, &way));
+        if (here)
+            GPUR_TRY(compare(here, i, num_envs, way));
+        GPUR_TRY(make_state(replay, num_envs, way, last));
         GPUR_TRY(add_sections(replay, NULL, i, num_envs, (*last)->memory, sections));
         last = &(*last)->next;
         here = here ? here->next : NULL;
@@ -180,18 +229,18 @@ void gpur_writer_states_take(gpur_replay *replay, gpur_writer_state *states)
     replay->waiting = states;
 }
 
-/* Episodes come first in a state. */
-gpur_status gpur_writer_states_check(const gpur_replay *replay, const gpur_writer_state *states)
+const unsigned char *gpur_writer_state_array(const gpur_replay *replay, const gpur_writer_state *state,
+                                             const char *name)
 {
-    for (const gpur_writer_state *state = states; state; state = state->next)
-        for (int32_t env = 0; env < state->num_envs; env++) {
-            gpur_episode e;
-            memcpy(&e, state->memory + env * (int64_t)sizeof e, sizeof e);
-            if (e.state < GPUR_EPISODE_NONE || e.state > GPUR_EPISODE_ENDED || e.pending < 0 ||
-                e.pending >= replay->config.n_step || e.steps < e.pending || e.previous < -1)
-                return gpur_fail(GPUR_FILE_ERROR, "the file has an episode that no writer comes to");
-        }
-    return GPUR_OK;
+    array arrays[MOST_ARRAYS];
+    const int32_t count = list_arrays(replay, NULL, arrays);
+    const unsigned char *memory = state->memory;
+    for (int32_t i = 0; i < count; i++) {
+        if (strcmp(arrays[i].name, name) == 0)
+            return memory;
+        memory += state->num_envs * arrays[i].bytes;
+    }
+    return NULL;
 }
 
 void gpur_writers_forget_frames(gpur_replay *replay)

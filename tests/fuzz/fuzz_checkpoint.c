@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Any bytes at all as a file, for libFuzzer. The first byte of an input says what reads the rest, and whether its
- * checksums are put right first, so that what lies behind them is reached. Whatever happens, the replay must stay one
- * that can be drawn from. Writes the files to begin with into the folder named last on the command line.
+ * checksums are put right first, so that what lies behind them is reached. There are two replays, a packed one and one
+ * that is linked, prioritized and of n steps, and whatever happens, they must stay ones that can be drawn from and
+ * stepped into. Writes the files to begin with into the folder named last on the command line.
  */
+#include "file_forge.h"
 #include "file_scene.h"
 #include "replay/checkpoint.h"
 
@@ -11,9 +13,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { READ_REPLAY, READ_LEARNER, READ_WEIGHTS, READ_INFO, READERS, REPAIR = 4 };
+enum { READ_REPLAY, READ_LEARNER, READ_WEIGHTS, READ_INFO, READ_LINKED, READERS, REPAIR = 8 };
+enum { LINKED_VARIANT = 8, PLAYED = 40 };
 
-static file_scene scene;
+static file_scene scene, linked;
 static const char *path;
 
 static void must(int holds, const char *what)
@@ -47,6 +50,8 @@ static void add_seeds(const char *folder)
 {
     must(gpur_replay_save(scene.replay, path, NULL) == GPUR_OK, "replay");
     add_seed(folder, "replay", READ_REPLAY, 0);
+    must(gpur_replay_save(linked.replay, path, NULL) == GPUR_OK, "linked replay");
+    add_seed(folder, "linked", READ_LINKED, 0);
     must(gpur_learner_save(scene.learner, path, NULL) == GPUR_OK, "learner");
     add_seed(folder, "learner", READ_LEARNER, 0);
     must(gpur_learner_save_weights(scene.learner, path, NULL) == GPUR_OK, "weights");
@@ -60,9 +65,12 @@ int LLVMFuzzerInitialize(int *argc, char ***argv)
 {
     gpur_device *device = NULL;
     must(gpur_device_open("cpu", NULL, &device) == GPUR_OK, "device");
-    must(scene_open(&scene, device, 0) == GPUR_OK, "scene");
-    must(scene_begin(&scene, 0) == GPUR_OK, "writer");
-    must(scene_run(&scene, 0, 40) == GPUR_OK, "run");
+    for (int i = 0; i < 2; i++) {
+        file_scene *const s = i ? &linked : &scene;
+        must(scene_open(s, device, i ? LINKED_VARIANT : 0) == GPUR_OK, "scene");
+        must(scene_begin(s, 0) == GPUR_OK, "writer");
+        must(scene_run(s, 0, PLAYED) == GPUR_OK, "run");
+    }
     path = strdup(scene_path("input"));
     atexit(scene_remove_folder);
     const char *const last = (*argv)[*argc - 1];
@@ -77,34 +85,31 @@ static void repair(unsigned char *file, int64_t bytes)
     gpur_checkpoint read;
     if (gpur_checkpoint_open(&read, path) != GPUR_OK)
         return;
-    const gpur_tensor_entry *const entry = gpur_tensors_find(&read.tensors, "checksums");
-    const int64_t count = entry && entry->begin == 0 && entry->type == GPUR_I64 ? entry->end / 8 : 0;
-    uint64_t *const checksums = count >= 2 ? calloc((size_t)count, sizeof *checksums) : NULL;
-    for (int64_t i = 0; checksums && i < count - 2; i++) {
-        const int64_t begin = read.data_at + entry->end + i * GPUR_CHUNK;
-        const int64_t end = begin + GPUR_CHUNK < bytes ? begin + GPUR_CHUNK : bytes;
-        checksums[i] = begin < end ? gpur_checksum(file + begin, end - begin) : 0;
-    }
-    if (checksums) {
-        checksums[count - 2] = gpur_checksum(file, read.data_at);
-        checksums[count - 1] = gpur_checksum(checksums, (count - 1) * 8);
-        memcpy(file + read.data_at, checksums, (size_t)count * 8);
-        must(write_file(path, file, bytes) == 0, "an input cannot be written");
-    }
-    free(checksums);
+    forge_checksums(&read.tensors, file, bytes, read.data_at);
     gpur_checkpoint_close(&read);
+    must(write_file(path, file, bytes) == 0, "an input cannot be written");
 }
 
 /* A draw of what there is. */
-static void draw(void)
+static void draw(gpur_replay *replay)
 {
     gpur_batch *batch = NULL;
-    const int64_t size = gpur_replay_size(scene.replay);
+    const int64_t size = gpur_replay_size(replay);
     must(size >= 0 && size <= 100, "size");
     if (size == 0)
         return;
-    must(gpur_replay_sample(scene.replay, 8, NULL, &batch) == GPUR_OK, "draw");
+    must(gpur_replay_sample(replay, 8, NULL, &batch) == GPUR_OK, "draw");
     gpur_batch_release(batch);
+}
+
+/* Whatever episodes and frames were loaded, they go on: only those that are over, or have none, are refused. */
+static void step(void)
+{
+    const float obs[SCENE_ENVS * SCENE_FEATURES] = {1}, reward[SCENE_ENVS] = {0};
+    const int32_t action[SCENE_ENVS] = {0};
+    const uint8_t ended[SCENE_ENVS] = {0};
+    const gpur_status status = gpur_writer_step(linked.writer, action, reward, obs, ended, NULL);
+    must(status == GPUR_OK || status == GPUR_INVALID_ARGUMENT, "step");
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
@@ -120,13 +125,16 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         repair(file, (int64_t)size - 1);
     free(file);
     gpur_checkpoint_info info = {.size = sizeof info};
-    const int reader = data[0] % READERS;
+    const int reader = data[0] % REPAIR % READERS;
     const gpur_status status = reader == READ_REPLAY    ? gpur_replay_load(scene.replay, path, NULL)
+                               : reader == READ_LINKED  ? gpur_replay_load(linked.replay, path, NULL)
                                : reader == READ_LEARNER ? gpur_learner_load(scene.learner, path, NULL)
                                : reader == READ_WEIGHTS ? gpur_learner_load_weights(scene.learner, path, NULL)
                                                         : gpur_checkpoint_get_info(path, &info);
     must(status >= 0, "the device failed");
     must(status == GPUR_OK || gpur_last_error()[0], "a refusal without a message");
-    draw();
+    draw(scene.replay);
+    step();
+    draw(linked.replay);
     return 0;
 }
