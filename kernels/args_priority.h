@@ -20,6 +20,9 @@ enum {
     GPUR_TREE_FAN = 128,  /* children of a node; a level is padded to a multiple of it */
     GPUR_TREE_SHIFT = 7,  /* 1 << 7 is 128 */
     GPUR_TREE_LEVELS = 5, /* above the leaves, at most: 128^5 leaves */
+    GPUR_TREE_PART = 16,  /* children of a part of a node: leaves that fill a line of 64 bytes */
+    GPUR_PART_SHIFT = 4,  /* 1 << 4 is 16 */
+    GPUR_NODE_PARTS = GPUR_TREE_FAN / GPUR_TREE_PART,
 };
 
 /* A leaf of p^alpha = 1. */
@@ -43,6 +46,8 @@ typedef struct gpur_tree {
     uint32_t *leaf;                    /* (C) */
     float *raw;                        /* (C) p; 0 where the leaf is */
     uint64_t *sum[GPUR_TREE_LEVELS];   /* (levels) of 128 nodes below each; the last is one node, the total */
+    uint64_t *part[GPUR_TREE_LEVELS];  /* (levels - 1) of 16 children each, of the nodes of each level below the root;
+                                          the 8 parts of a node are a line */
     uint32_t *least[GPUR_TREE_LEVELS]; /* (levels) one less than the smallest leaf above 0, or UINT32_MAX where there is
                                           none; NULL: not kept */
     gpur_priority_state *state;

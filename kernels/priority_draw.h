@@ -92,7 +92,6 @@ GPUR_FN void gpur_draw_hand_bits(const gpur_priority_draw_of *draw, const gpur_p
 GPUR_FN void gpur_draw_hand_units(const gpur_priority_draw_of *draw, const gpur_priority_draw_args *a,
                                   gpur_strata_walk *walk, gpur_draw_hand *hand)
 {
-    memset(hand->node, 0, sizeof hand->node);
     if (a->unit) {
         memcpy(hand->u, a->unit + hand->first, (size_t)hand->rows * sizeof *hand->u);
         return;
@@ -103,66 +102,77 @@ GPUR_FN void gpur_draw_hand_units(const gpur_priority_draw_of *draw, const gpur_
                                    : gpur_mulhi_u64(hand->u[i], draw->strata.total);
 }
 
-/* `bytes` of memory, soon to be read. */
-GPUR_FN void gpur_prefetch_lines(const void *memory, int64_t bytes)
+/* The parts of a node of this level, soon to be read; of level -1, a leaf: nothing. */
+GPUR_FN void gpur_prefetch_parts(const gpur_tree *tree, int32_t level, int64_t node)
 {
-    for (int64_t line = 0; line < bytes; line += 64)
-        gpur_prefetch((const char *)memory + line);
+    if (level >= 0)
+        gpur_prefetch(tree->part[level] + node * GPUR_NODE_PARTS);
 }
 
-/* The children of a node of this level, soon to be read. */
-GPUR_FN void gpur_prefetch_children(const gpur_tree *tree, int32_t level, int64_t node)
+/* The children of a part, soon to be read. */
+GPUR_FN void gpur_prefetch_children(const gpur_tree *tree, int32_t level, int64_t first)
 {
-    if (level > 0)
-        gpur_prefetch_lines(tree->sum[level - 1] + node * GPUR_TREE_FAN, GPUR_TREE_FAN * 8);
-    else
-        gpur_prefetch_lines(tree->leaf + node * GPUR_TREE_FAN, GPUR_TREE_FAN * 4);
+    if (level == 0) {
+        gpur_prefetch(tree->leaf + first);
+        return;
+    }
+    gpur_prefetch(tree->sum[level - 1] + first);
+    gpur_prefetch(tree->sum[level - 1] + first + GPUR_TREE_PART / 2);
 }
 
 GPUR_FN void gpur_draw_hand_begin(const gpur_tree *tree, const gpur_pick_top *top, gpur_draw_hand *hand)
 {
     for (int32_t i = 0; i < hand->rows; i++) {
         hand->node[i] = gpur_pick_from_top(top, &hand->u[i]);
-        gpur_prefetch_children(tree, tree->levels - 2, hand->node[i]);
+        gpur_prefetch_parts(tree, tree->levels - 2, hand->node[i]);
     }
 }
 
-GPUR_FN void gpur_draw_hand_descend(const gpur_tree *tree, int32_t level, gpur_draw_hand *hand)
+/* From a node of this level to the first child of a part. */
+GPUR_FN void gpur_draw_hand_part(const gpur_tree *tree, int32_t level, gpur_draw_hand *hand)
 {
     for (int32_t i = 0; i < hand->rows; i++) {
-        const int64_t first = hand->node[i] * GPUR_TREE_FAN;
-        hand->node[i] = first + gpur_pick_node(tree->sum[level] + first, &hand->u[i]);
+        const int64_t first = hand->node[i] * GPUR_NODE_PARTS;
+        hand->node[i] = GPUR_TREE_PART * (first + gpur_pick_of_eight(tree->part[level] + first, &hand->u[i]));
         gpur_prefetch_children(tree, level, hand->node[i]);
     }
 }
 
-GPUR_FN void gpur_draw_hand_end(const gpur_priority_draw_of *draw, const gpur_priority_draw_args *a,
-                                gpur_draw_hand *hand)
+/* ... and from there to the child. */
+GPUR_FN void gpur_draw_hand_child(const gpur_tree *tree, int32_t level, gpur_draw_hand *hand)
 {
     for (int32_t i = 0; i < hand->rows; i++) {
-        const int64_t first = hand->node[i] * GPUR_TREE_FAN;
-        gpur_priority_put(draw, a, hand->first + i, first + gpur_pick_leaf(a->tree.leaf + first, &hand->u[i]));
+        const int64_t first = hand->node[i];
+        hand->node[i] += level == 0 ? gpur_pick_leaf(tree->leaf + first, &hand->u[i])
+                                    : gpur_pick_node(tree->sum[level - 1] + first, &hand->u[i]);
+        gpur_prefetch_parts(tree, level - 1, hand->node[i]);
     }
+}
+
+GPUR_FN void gpur_draw_hand_end(const gpur_priority_draw_of *draw, const gpur_priority_draw_args *a,
+                                const gpur_draw_hand *hand)
+{
+    for (int32_t i = 0; i < hand->rows; i++)
+        gpur_priority_put(draw, a, hand->first + i, hand->node[i]);
 }
 
 GPUR_FN void gpur_priority_draw_alone(gpur_place at, const gpur_priority_draw_of *draw,
                                       const gpur_priority_draw_args *a)
 {
     const gpur_span span = gpur_block_rows(at, a->batch);
-    const int32_t levels = a->tree.levels;
     gpur_strata_walk walk = gpur_strata_walk_from(&draw->strata, span.first);
     gpur_pick_top top;
     gpur_draw_hand hand;
-    if (levels > 1)
-        gpur_pick_top_of(a->tree.sum[levels - 2], &top);
+    gpur_pick_top_of(&a->tree, &top);
     for (hand.first = span.first; hand.first < span.last; hand.first += hand.rows) {
         const int64_t left = span.last - hand.first;
         hand.rows = (int32_t)(left < GPUR_DRAW_HAND ? left : GPUR_DRAW_HAND);
         gpur_draw_hand_units(draw, a, &walk, &hand);
-        if (levels > 1)
-            gpur_draw_hand_begin(&a->tree, &top, &hand);
-        for (int32_t l = levels - 3; l >= 0; l--)
-            gpur_draw_hand_descend(&a->tree, l, &hand);
+        gpur_draw_hand_begin(&a->tree, &top, &hand);
+        for (int32_t l = a->tree.levels - 2; l >= 0; l--) {
+            gpur_draw_hand_part(&a->tree, l, &hand);
+            gpur_draw_hand_child(&a->tree, l, &hand);
+        }
         gpur_draw_hand_end(draw, a, &hand);
     }
 }

@@ -32,29 +32,48 @@ GPUR_FN float gpur_range_priority(const gpur_priority_range_args *a, int64_t slo
     return p;
 }
 
-/* My slots of one node; by how much its leaves change in all. */
+/* My slots of one part of a node; by how much its leaves change in all. */
 GPUR_FN uint64_t gpur_range_slots(gpur_place at, const gpur_priority_range_args *a, int64_t first, int64_t last,
                                   gpur_range_tally *tally)
 {
     uint64_t change = 0;
-    for (int64_t slot = first + at.thread; slot < last; slot += at.threads) {
+    for (int64_t slot = first + gpur_lane(at); slot < last; slot += GPUR_WARP) {
         uint32_t leaf = 0;
         const float p = a->enter ? gpur_range_priority(a, slot, tally, &leaf) : 0.0f;
         change += (uint64_t)leaf - (uint64_t)a->tree.leaf[slot];
         a->tree.leaf[slot] = leaf;
         a->tree.raw[slot] = p;
     }
-    return change;
+    return gpur_warp_sum_u64(at, change);
+}
+
+/* Part after part of one node, dealt to the block's warps; what my warp's parts change by in all. */
+GPUR_FN uint64_t gpur_range_parts(gpur_place at, const gpur_priority_range_args *a, int64_t node,
+                                  gpur_range_tally *tally)
+{
+    const int64_t last = a->first_slot + a->rows;
+    uint64_t all = 0;
+    for (int p = at.thread / GPUR_WARP; p < GPUR_NODE_PARTS; p += at.threads / GPUR_WARP) {
+        const int64_t part = node * GPUR_NODE_PARTS + p, begin = part * GPUR_TREE_PART, end = begin + GPUR_TREE_PART;
+        const uint64_t change = gpur_range_slots(at, a, begin < a->first_slot ? a->first_slot : begin,
+                                                 end < last ? end : last, tally);
+        if (change != 0 && gpur_lane(at) == 0 && a->tree.levels > 1)
+            gpur_atomic_add_u64(&a->tree.part[0][part], change);
+        all += change;
+    }
+    return all;
 }
 
 /* Adds what the leaves of one node come to to all above them, once a warp. */
 GPUR_FN void gpur_range_add(gpur_place at, const gpur_tree *tree, int64_t node, uint64_t change)
 {
-    change = gpur_warp_sum_u64(at, change);
+    const int64_t slot = node * GPUR_TREE_FAN;
     if (gpur_lane(at) != 0 || change == 0)
         return;
     for (int l = 0; l < tree->levels; l++)
-        gpur_atomic_add_u64(&tree->sum[l][node >> l * GPUR_TREE_SHIFT], change);
+        gpur_atomic_add_u64(&tree->sum[l][slot >> (l + 1) * GPUR_TREE_SHIFT], change);
+    for (int l = 1; l + 1 < tree->levels; l++)
+        gpur_atomic_add_u64(&tree->part[l][gpur_tree_part(slot, l)], change);
 }
 
 GPUR_FN void gpur_range_settle(gpur_place at, const gpur_tree *tree)
@@ -77,8 +96,7 @@ GPUR_FN void gpur_range_set(gpur_place at, const gpur_priority_range_args *a)
     tally.most_leaf = gpur_leaf_of(tally.most, state->alpha);
     tally.invalid = 0, tally.most_of_rows = 0;
     for (int64_t n = nodes.first; n < nodes.last; n += nodes.step) {
-        const int64_t begin = (first_node + n) * GPUR_TREE_FAN, end = begin + GPUR_TREE_FAN;
-        const uint64_t change = gpur_range_slots(at, a, begin < first ? first : begin, end < last ? end : last, &tally);
+        const uint64_t change = gpur_range_parts(at, a, first_node + n, &tally);
         gpur_range_add(at, &a->tree, first_node + n, change);
     }
     if (tally.invalid)

@@ -34,13 +34,26 @@ GPUR_FN void gpur_survey_leaves(gpur_place at, const gpur_priority_survey_args *
     gpur_atomic_min_u32(&a->found->least, least);
 }
 
+/* How many sums of a node are wrong: its own, and those of its parts. */
+GPUR_FN uint64_t gpur_survey_sums(gpur_place at, const gpur_tree *tree, int32_t level, int64_t node)
+{
+    const int64_t first = node * GPUR_NODE_PARTS;
+    uint64_t sum = 0, wrong = 0;
+    for (int i = 0; i < GPUR_NODE_PARTS; i++) {
+        const uint64_t part = gpur_tree_part_sum(at, tree, level, first + i);
+        wrong += level + 1 < tree->levels && tree->part[level][first + i] != part;
+        sum += part;
+    }
+    return wrong + (tree->sum[level][node] != sum);
+}
+
 /* A node a warp. */
 GPUR_FN void gpur_survey_nodes(gpur_place at, const gpur_priority_survey_args *a)
 {
     const gpur_span nodes = gpur_warp_rows(at, a->count);
     uint64_t wrong = 0;
     for (int64_t n = nodes.first; n < nodes.last; n += nodes.step) {
-        wrong += gpur_tree_node_sum(at, &a->tree, a->level, n) != a->tree.sum[a->level][n];
+        wrong += gpur_survey_sums(at, &a->tree, a->level, n);
         if (a->tree.least[0])
             wrong += gpur_tree_node_least(at, &a->tree, a->level, n) != a->tree.least[a->level][n];
     }

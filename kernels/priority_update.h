@@ -109,10 +109,10 @@ GPUR_FN void gpur_update_least(gpur_place at, const gpur_priority_update_args *a
 
 /*
  * The first two parts for one thread that nobody else disturbs, in one pass: a row that has had its first new priority
- * is marked by the sign of what is kept, until the end. A tile of rows is worked out, and their lines asked for, while
- * the tile before is carried out.
+ * is marked by the sign of what is kept, until the end. While a tile of rows is carried out, the lines of the next one
+ * are asked for, which come while its leaves are worked out.
  */
-enum { GPUR_UPDATE_TILE = 64 };
+enum { GPUR_UPDATE_TILE = 32 };
 #define GPUR_MARK 0x80000000u
 
 typedef struct gpur_update_tile {
@@ -122,29 +122,16 @@ typedef struct gpur_update_tile {
     int32_t rows;
 } gpur_update_tile;
 
-GPUR_FN void gpur_update_tile_prefetch(const gpur_tree *tree, const gpur_update_tile *tile)
-{
-    for (int32_t i = 0; i < tile->rows; i++) {
-        const int64_t slot = tile->slot[i] < 0 ? 0 : tile->slot[i];
-        gpur_prefetch(&tree->leaf[slot]);
-        gpur_prefetch(&tree->raw[slot]);
-        gpur_prefetch(&tree->sum[0][slot >> GPUR_TREE_SHIFT]);
-    }
-}
-
-GPUR_FN void gpur_update_tile_of(const gpur_priority_update_args *a, const gpur_window *window, int64_t first,
-                                 gpur_update_tile *tile, gpur_update_tally *tally)
+/* The next rows, which may be none: their slots, and what is to be counted. */
+GPUR_FN void gpur_update_tile_begin(const gpur_priority_update_args *a, const gpur_window *window, int64_t first,
+                                    gpur_update_tile *tile, gpur_update_tally *tally)
 {
     const int64_t left = a->count - first;
-    const float alpha = a->tree.state->alpha;
     tile->rows = (int32_t)(left < 0 ? 0 : left < GPUR_UPDATE_TILE ? left : GPUR_UPDATE_TILE);
     for (int32_t i = 0; i < tile->rows; i++) {
         tile->slot[i] = gpur_tree_slot(&a->tree, window, a->id[first + i]);
         tile->p[i] = gpur_priority_with(a->priority[first + i], a->offset);
     }
-    gpur_update_tile_prefetch(&a->tree, tile);
-    for (int32_t i = 0; i < tile->rows; i++)
-        tile->leaf[i] = gpur_leaf_of(tile->p[i], alpha);
     for (int32_t i = 0; i < tile->rows; i++) {
         const int good = tile->p[i] >= 0.0f, there = tile->slot[i] >= 0;
         tally->invalid += !good, tally->stale += good && !there, tally->updates += good && there;
@@ -152,21 +139,50 @@ GPUR_FN void gpur_update_tile_of(const gpur_priority_update_args *a, const gpur_
     }
 }
 
-GPUR_FN void gpur_update_tile_run(const gpur_tree *tree, const gpur_update_tile *tile, gpur_update_tally *tally)
+GPUR_FN void gpur_update_tile_leaves(const gpur_priority_update_args *a, gpur_update_tile *tile)
+{
+    const float alpha = a->tree.state->alpha;
+    for (int32_t i = 0; i < tile->rows; i++)
+        tile->leaf[i] = gpur_leaf_of(tile->p[i], alpha);
+}
+
+GPUR_FN void gpur_update_prefetch_slot(const gpur_tree *tree, int64_t slot)
+{
+    const int64_t at = slot < 0 ? 0 : slot;
+    gpur_prefetch(&tree->leaf[at]);
+    gpur_prefetch(&tree->raw[at]);
+    gpur_prefetch(&tree->part[0][gpur_tree_part(at, 0)]);
+    gpur_prefetch(&tree->sum[0][at >> GPUR_TREE_SHIFT]);
+}
+
+GPUR_FN void gpur_update_run_row(const gpur_tree *tree, const gpur_update_tile *tile, int32_t i,
+                                 gpur_update_tally *tally)
 {
     uint32_t *const raw = (uint32_t *)tree->raw;
-    for (int32_t i = 0; i < tile->rows; i++) {
-        const int64_t slot = tile->slot[i];
-        const uint32_t bits = gpur_priority_bits(tile->p[i]);
-        if (slot < 0 || (raw[slot] & GPUR_MARK && bits <= (raw[slot] & ~GPUR_MARK)))
-            continue;
-        const uint64_t change = (uint64_t)tile->leaf[i] - (uint64_t)tree->leaf[slot];
-        tree->leaf[slot] = tile->leaf[i];
-        raw[slot] = bits | GPUR_MARK;
-        for (int l = 0; l + 1 < tree->levels; l++)
-            tree->sum[l][slot >> (l + 1) * GPUR_TREE_SHIFT] += change;
-        tally->total += change;
-        tally->most = bits > tally->most ? bits : tally->most;
+    const int64_t slot = tile->slot[i];
+    const uint32_t bits = gpur_priority_bits(tile->p[i]);
+    if (slot < 0 || (raw[slot] & GPUR_MARK && bits <= (raw[slot] & ~GPUR_MARK)))
+        return;
+    const uint64_t change = (uint64_t)tile->leaf[i] - (uint64_t)tree->leaf[slot];
+    tree->leaf[slot] = tile->leaf[i];
+    raw[slot] = bits | GPUR_MARK;
+    for (int l = 0; l + 1 < tree->levels; l++) {
+        tree->part[l][gpur_tree_part(slot, l)] += change;
+        tree->sum[l][slot >> (l + 1) * GPUR_TREE_SHIFT] += change;
+    }
+    tally->total += change;
+    tally->most = bits > tally->most ? bits : tally->most;
+}
+
+/* Asks for a row's lines between any two rows of the tile before: all at once they would wait for each other. */
+GPUR_FN void gpur_update_tile_run(const gpur_tree *tree, const gpur_update_tile *tile, const gpur_update_tile *next,
+                                  gpur_update_tally *tally)
+{
+    for (int32_t i = 0; i < tile->rows || i < next->rows; i++) {
+        if (i < next->rows)
+            gpur_update_prefetch_slot(tree, next->slot[i]);
+        if (i < tile->rows)
+            gpur_update_run_row(tree, tile, i, tally);
     }
 }
 
@@ -186,10 +202,12 @@ GPUR_FN void gpur_update_alone(gpur_place at, const gpur_priority_update_args *a
     gpur_update_tally tally = gpur_update_begin();
     gpur_update_tile tiles[2];
     int now = 0;
-    gpur_update_tile_of(a, &window, 0, &tiles[now], &tally);
-    for (int64_t next = GPUR_UPDATE_TILE; tiles[now].rows > 0; next += GPUR_UPDATE_TILE) {
-        gpur_update_tile_of(a, &window, next, &tiles[1 - now], &tally);
-        gpur_update_tile_run(&a->tree, &tiles[now], &tally);
+    tiles[now].rows = 0;
+    for (int64_t first = 0; first < a->count || tiles[now].rows > 0; first += GPUR_UPDATE_TILE) {
+        gpur_update_tile *const next = &tiles[1 - now];
+        gpur_update_tile_begin(a, &window, first, next, &tally);
+        gpur_update_tile_run(&a->tree, &tiles[now], next, &tally);
+        gpur_update_tile_leaves(a, next);
         now = 1 - now;
     }
     gpur_update_unmark(a, &window);

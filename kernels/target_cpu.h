@@ -51,7 +51,14 @@ GPUR_FN int gpur_warp_first(gpur_place at, int yes)
     (void)at;
     return yes ? 0 : -1;
 }
-#define gpur_prefetch(address) __builtin_prefetch(address)
-#define gpur_prefetch_far(address) __builtin_prefetch(address, 0, 2)
+/* The empty statement is there because gcc takes a function that does nothing but prefetch for one without effect, and
+ * drops calls of it that it does not inline. */
+#define gpur_prefetch(address) gpur_prefetch_(address, 3)
+#define gpur_prefetch_far(address) gpur_prefetch_(address, 2)
+#define gpur_prefetch_(address, nearness)                                                                              \
+    do {                                                                                                               \
+        __builtin_prefetch(address, 0, nearness);                                                                      \
+        __asm__ volatile("");                                                                                          \
+    } while (0)
 
 #endif

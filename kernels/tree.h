@@ -67,11 +67,19 @@ GPUR_FN int64_t gpur_tree_id(const gpur_tree *tree, const gpur_window *window, i
     return window->first_id + (offset < 0 ? offset + tree->capacity : offset);
 }
 
-/* Adds to the nodes above a leaf, but for the total. */
+/* The part of a node of this level in which a slot is. */
+GPUR_FN int64_t gpur_tree_part(int64_t slot, int32_t level)
+{
+    return slot >> (level * GPUR_TREE_SHIFT + GPUR_PART_SHIFT);
+}
+
+/* Adds to the nodes above a leaf, and to their parts, but for the total. */
 GPUR_FN void gpur_tree_add_above(const gpur_tree *tree, int64_t slot, uint64_t x)
 {
-    for (int l = 0; l + 1 < tree->levels; l++)
+    for (int l = 0; l + 1 < tree->levels; l++) {
+        gpur_atomic_add_u64(&tree->part[l][gpur_tree_part(slot, l)], x);
         gpur_atomic_add_u64(&tree->sum[l][slot >> (l + 1) * GPUR_TREE_SHIFT], x);
+    }
 }
 
 /* Adds what all threads have for the total; every one must come here. */
@@ -82,21 +90,21 @@ GPUR_FN void gpur_tree_add_total(gpur_place at, const gpur_tree *tree, uint64_t 
         gpur_atomic_add_u64(&tree->sum[tree->levels - 1][0], x);
 }
 
-/* Of one node, by a warp, in every lane: the sum of its children. */
-GPUR_FN uint64_t gpur_tree_node_sum(gpur_place at, const gpur_tree *tree, int32_t level, int64_t node)
+/* Of 16 children, by a warp, in every lane: their sum. */
+GPUR_FN uint64_t gpur_tree_part_sum(gpur_place at, const gpur_tree *tree, int32_t level, int64_t part)
 {
-    const int64_t first = node * GPUR_TREE_FAN;
+    const int64_t first = part * GPUR_TREE_PART;
     uint64_t sum = 0;
     if (level == 0)
-        for (int i = gpur_lane(at); i < GPUR_TREE_FAN; i += GPUR_WARP)
+        for (int i = gpur_lane(at); i < GPUR_TREE_PART; i += GPUR_WARP)
             sum += tree->leaf[first + i];
     else
-        for (int i = gpur_lane(at); i < GPUR_TREE_FAN; i += GPUR_WARP)
+        for (int i = gpur_lane(at); i < GPUR_TREE_PART; i += GPUR_WARP)
             sum += tree->sum[level - 1][first + i];
     return gpur_warp_sum_u64(at, sum);
 }
 
-/* ... and its smallest leaf above 0, less 1; with that, 0 comes out as the largest number. */
+/* Of one node: its smallest leaf above 0, less 1; with that, 0 comes out as the largest number. */
 GPUR_FN uint32_t gpur_tree_node_least(gpur_place at, const gpur_tree *tree, int32_t level, int64_t node)
 {
     const int64_t first = node * GPUR_TREE_FAN;

@@ -55,42 +55,17 @@ GPUR_FN int64_t gpur_warp_find(gpur_place at, const gpur_tree *tree, uint64_t u)
 }
 
 /*
- * By one thread, without a branch, so that several descents overlap: halves of a node by the sum of the first of them,
- * which compilers make vectors of, until eight children are left.
+ * By one thread, without a branch, so that several descents overlap: first among the 8 parts of a node, which are one
+ * line, then among the 16 children of one part.
  */
-enum { GPUR_PICK_LAST = 8 };
 
-/* Goes to the second half where u is not in the first, whose sum is `sum`. */
-GPUR_FN int64_t gpur_pick_half(uint64_t sum, int half, uint64_t *u)
-{
-    const int past = sum <= *u;
-    *u -= past ? sum : 0;
-    return past ? half : 0;
-}
-
-GPUR_FN uint64_t gpur_sum_u64(const uint64_t *x, int n)
-{
-    uint64_t sum = 0;
-    for (int i = 0; i < n; i++)
-        sum += x[i];
-    return sum;
-}
-
-GPUR_FN uint64_t gpur_sum_u32(const uint32_t *x, int n)
-{
-    uint64_t sum = 0;
-    for (int i = 0; i < n; i++)
-        sum += x[i];
-    return sum;
-}
-
-/* The first of the last numbers whose prefix sum exceeds u, which loses what is before it. */
-GPUR_FN int64_t gpur_pick_last(const uint64_t *x, uint64_t *u)
+/* The first of 8 numbers whose prefix sum exceeds u, which loses what is before it. */
+GPUR_FN int64_t gpur_pick_of_eight(const uint64_t *x, uint64_t *u)
 {
     const uint64_t wanted = *u;
     uint64_t sum = 0, below = 0;
     int64_t found = 0;
-    for (int i = 0; i + 1 < GPUR_PICK_LAST; i++) {
+    for (int i = 0; i + 1 < 8; i++) {
         sum += x[i];
         found += sum <= wanted;
         below = sum <= wanted ? sum : below;
@@ -99,38 +74,45 @@ GPUR_FN int64_t gpur_pick_last(const uint64_t *x, uint64_t *u)
     return found;
 }
 
-GPUR_FN int64_t gpur_pick_node(const uint64_t *node, uint64_t *u)
+/* Goes to the second half of 16 where u is not in the first, whose sum is `sum`. */
+GPUR_FN int64_t gpur_pick_half(uint64_t sum, uint64_t *u)
 {
-    int64_t first = gpur_pick_half(gpur_sum_u64(node, 64), 64, u);
-    first += gpur_pick_half(gpur_sum_u64(node + first, 32), 32, u);
-    first += gpur_pick_half(gpur_sum_u64(node + first, 16), 16, u);
-    first += gpur_pick_half(gpur_sum_u64(node + first, 8), 8, u);
-    return first + gpur_pick_last(node + first, u);
+    const int past = sum <= *u;
+    *u -= past ? sum : 0;
+    return past ? GPUR_TREE_PART / 2 : 0;
 }
 
-GPUR_FN int64_t gpur_pick_leaf(const uint32_t *leaf, uint64_t *u)
+GPUR_FN int64_t gpur_pick_node(const uint64_t *part, uint64_t *u)
 {
-    uint64_t last[GPUR_PICK_LAST];
-    int64_t first = gpur_pick_half(gpur_sum_u32(leaf, 64), 64, u);
-    first += gpur_pick_half(gpur_sum_u32(leaf + first, 32), 32, u);
-    first += gpur_pick_half(gpur_sum_u32(leaf + first, 16), 16, u);
-    first += gpur_pick_half(gpur_sum_u32(leaf + first, 8), 8, u);
-    for (int i = 0; i < GPUR_PICK_LAST; i++)
-        last[i] = leaf[first + i];
-    return first + gpur_pick_last(last, u);
+    uint64_t sum = 0;
+    for (int i = 0; i < GPUR_TREE_PART / 2; i++)
+        sum += part[i];
+    const int64_t first = gpur_pick_half(sum, u);
+    return first + gpur_pick_of_eight(part + first, u);
 }
 
-/* The node below the root, from which every descent begins, as prefix sums: worked out once for many descents. */
+GPUR_FN int64_t gpur_pick_leaf(const uint32_t *part, uint64_t *u)
+{
+    uint64_t sum = 0, half[GPUR_TREE_PART / 2];
+    for (int i = 0; i < GPUR_TREE_PART / 2; i++)
+        sum += part[i];
+    const int64_t first = gpur_pick_half(sum, u);
+    for (int i = 0; i < GPUR_TREE_PART / 2; i++)
+        half[i] = part[first + i];
+    return first + gpur_pick_of_eight(half, u);
+}
+
+/* The children of the root, from which every descent begins, as prefix sums: worked out once for many descents. */
 typedef struct gpur_pick_top {
     uint64_t before[GPUR_TREE_FAN]; /* sum of the children before each */
 } gpur_pick_top;
 
-GPUR_FN void gpur_pick_top_of(const uint64_t *node, gpur_pick_top *top)
+GPUR_FN void gpur_pick_top_of(const gpur_tree *tree, gpur_pick_top *top)
 {
     uint64_t sum = 0;
     for (int i = 0; i < GPUR_TREE_FAN; i++) {
         top->before[i] = sum;
-        sum += node[i];
+        sum += tree->levels > 1 ? tree->sum[tree->levels - 2][i] : tree->leaf[i];
     }
 }
 

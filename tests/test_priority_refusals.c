@@ -95,7 +95,7 @@ TEST(the_plan_tells_what_priorities_take)
     gpur_replay *replay = NULL;
     config.capacity = 1000000, config.max_batch = 4096;
     CHECK_OK(gpur_replay_plan_bytes(&config, &plan));
-    CHECK_NEAR(plan.priority_bytes, 8.07e6 + 16 * 4096, 1e4);
+    CHECK_NEAR(plan.priority_bytes, 8.57e6 + 16 * 4096, 1e4);
     CHECK_OK(gpur_device_get_info(device, &before));
     CHECK_OK(gpur_replay_create(device, &config, &replay));
     CHECK_OK(gpur_device_get_info(device, &after));

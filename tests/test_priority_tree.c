@@ -166,6 +166,30 @@ TEST(a_total_of_zero_draws_uniformly_and_an_empty_window_nothing)
     tree_close(&rig);
 }
 
+/* Rows that enter and leave in runs, over several levels and round the ring's end: after each step the window's rows
+ * have the same leaf, and every node and part is right. */
+TEST(rows_that_come_and_go_leave_every_sum_right)
+{
+    static const int64_t entered[] = {1, 17, 20, 300, 17000, 40000, 40100, 57003, 80000};
+    const int64_t capacity = 40000;
+    gpur_window old = {0, 0, 0};
+    uint64_t total = 0;
+    tree_rig rig;
+    CHECK(tree_open(&rig, test_device(), capacity, GPUR_WEIGHT_NORM_MEMORY, 1.0f, 0.0f, ROOM));
+    CHECK_OK(tree_show(&rig, old));
+    for (size_t i = 0; i < sizeof entered / sizeof *entered; i++) {
+        const int64_t first = entered[i] > capacity ? entered[i] - capacity : 0;
+        const gpur_window next = {first, first % capacity, entered[i] - first};
+        CHECK_OK(gpur_priorities_leave(&rig.priorities, rig.stream, &old, &next));
+        CHECK_OK(tree_show(&rig, next));
+        CHECK_OK(gpur_priorities_enter(&rig.priorities, rig.stream, &old, &next));
+        CHECK_EQUAL(tree_wrong(&rig, &total), 0);
+        CHECK_EQUAL(total, (uint64_t)next.count << 20);
+        old = next;
+    }
+    tree_close(&rig);
+}
+
 static void check_strata(uint64_t total, int64_t parts)
 {
     const gpur_strata s = gpur_strata_of(total, parts);
@@ -228,6 +252,7 @@ int main(int argc, char **argv)
     RUN(a_few_leaves_of_a_large_tree_are_found_at_their_ends);
     RUN(a_tree_of_one_leaf_gives_it_for_every_draw);
     RUN(a_total_of_zero_draws_uniformly_and_an_empty_window_nothing);
+    RUN(rows_that_come_and_go_leave_every_sum_right);
     RUN(strata_tile_the_total_without_a_gap);
     RUN(row_i_of_a_stratified_draw_lies_in_part_i);
     return test_main_end();

@@ -215,7 +215,9 @@ TEST(a_broken_node_is_found)
                                                                                           it */
     CHECK_EQUAL(tree_wrong(&rig, NULL), 2);
     CHECK_OK(gpur_copy(rig.stream, &rig.priorities.tree.leaf[299], &leaf, sizeof leaf)); /* nor is this of a priority */
-    CHECK_EQUAL(tree_wrong(&rig, NULL), 4);
+    CHECK_EQUAL(tree_wrong(&rig, NULL), 5); /* with its part and the smallest leaf of its node */
+    CHECK_OK(gpur_copy(rig.stream, &rig.priorities.tree.part[0][9], &off, sizeof off)); /* nothing is in it */
+    CHECK_EQUAL(tree_wrong(&rig, NULL), 6);
     tree_close(&rig);
 }
 

@@ -25,7 +25,7 @@ typedef struct gpur_replay_plan {
                               size */
     int64_t device_bytes;  /* ring_bytes + feed_bytes + priority_bytes + frame_ring_bytes: what gpur_replay_create takes
                               at once */
-    int64_t priority_bytes; /* device: of a prioritized replay 8.07 bytes a transition (8.1 with
+    int64_t priority_bytes; /* device: of a prioritized replay 8.57 bytes a transition (8.6 with
                                GPUR_WEIGHT_NORM_MEMORY), and 16 for each of max_batch; else 0 */
     int64_t frames;        /* GPUR_LINKED: frames kept; else 0, as all that follows */
     int64_t frame_bytes;   /* of one frame */

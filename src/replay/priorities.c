@@ -42,6 +42,8 @@ static int64_t lay_out_tree(gpur_tree *tree, int64_t capacity, int least, unsign
     tree->raw = take(base, &used, whole_nodes(capacity) * (int64_t)sizeof *tree->raw);
     for (int32_t l = 0; l < tree->levels; l++)
         tree->sum[l] = take(base, &used, whole_nodes(gpur_tree_nodes(tree, l)) * (int64_t)sizeof *tree->sum[l]);
+    for (int32_t l = 0; l == 0 || l + 1 < tree->levels; l++)
+        tree->part[l] = take(base, &used, GPUR_NODE_PARTS * gpur_tree_nodes(tree, l) * (int64_t)sizeof *tree->part[l]);
     for (int32_t l = 0; least && l < tree->levels; l++)
         tree->least[l] = take(base, &used, whole_nodes(gpur_tree_nodes(tree, l)) * (int64_t)sizeof *tree->least[l]);
     return used;
