@@ -7,7 +7,7 @@
 #ifndef GPUR_COPY_AHEAD_H
 #define GPUR_COPY_AHEAD_H
 
-#include "place.h"
+#include "copy_past.h"
 
 enum { GPUR_AHEAD_LINE = 64 };
 
@@ -31,6 +31,20 @@ GPUR_FN void gpur_copy_ahead(unsigned char *to, const unsigned char *from, const
         memcpy(to + i, &line, sizeof line);
     }
     memcpy(to + lines, from + lines, (size_t)(bytes - lines));
+}
+
+/* The same past the caches. Wants a fence behind it. */
+GPUR_FN void gpur_copy_ahead_past(unsigned char *to, const unsigned char *from, const unsigned char *next,
+                                  int64_t bytes)
+{
+    const int64_t to_line = -(int64_t)(uintptr_t)to & (GPUR_AHEAD_LINE - 1), head = to_line < bytes ? to_line : bytes;
+    const int64_t last = head + (bytes - head) / GPUR_AHEAD_LINE * GPUR_AHEAD_LINE;
+    memcpy(to, from, (size_t)head);
+    for (int64_t i = head; i < last; i += GPUR_AHEAD_LINE) {
+        gpur_prefetch_far(next + i);
+        gpur_copy_lines_past(to + i, from + i, GPUR_AHEAD_LINE);
+    }
+    memcpy(to + last, from + last, (size_t)(bytes - last));
 }
 
 #endif

@@ -15,6 +15,7 @@
 enum {
     GPUR_LINE = 64,
     GPUR_LARGE_ROW = 1024,
+    GPUR_LARGE_BATCH = 6 << 20, /* bytes that the nearer caches do not hold until somebody reads them */
 };
 
 /* GPUR_TILE is a multiple of GPUR_LANES, so there is room for whole vectors. */
@@ -80,6 +81,12 @@ GPUR_FN void gpur_hand_draw(const gpur_draw *draw, const gpur_gather_args *a, gp
 GPUR_FN int gpur_asks_ahead(const gpur_gather_args *a)
 {
     return a->row_bytes > GPUR_LARGE_ROW;
+}
+
+/* Whether their copies are better not fetched into the caches: somebody will read the batch, too. */
+GPUR_FN int gpur_gathers_past(const gpur_gather_args *a)
+{
+    return gpur_asks_ahead(a) && a->batch * a->row_bytes > GPUR_LARGE_BATCH;
 }
 
 GPUR_FN void gpur_hand_ask(const gpur_hand *hand, const gpur_gather_args *a)
@@ -151,6 +158,7 @@ GPUR_FN void gpur_hand_fields(const gpur_hand *hand, const gpur_gather_args *a)
 /* Of large rows: the long values of `next` are asked for on the way. */
 GPUR_FN void gpur_hand_fields_ahead(const gpur_hand *hand, const gpur_hand *next, const gpur_gather_args *a)
 {
+    const int past = gpur_gathers_past(a);
     for (int32_t c = 0; c < a->copy_count; c++) {
         const gpur_field_copy *const copy = &a->copies[c];
         const unsigned char *const from = a->ring + copy->offset;
@@ -159,6 +167,8 @@ GPUR_FN void gpur_hand_fields_ahead(const gpur_hand *hand, const gpur_hand *next
             unsigned char *const to = copy->array + (hand->first + i) * copy->array_pitch;
             if (bytes < GPUR_LONG_VALUE)
                 gpur_move_value(to, from + hand->at[i], bytes);
+            else if (past)
+                gpur_copy_ahead_past(to, from + hand->at[i], from + next->at[i < next->rows ? i : 0], bytes);
             else
                 gpur_copy_ahead(to, from + hand->at[i], from + next->at[i < next->rows ? i : 0], bytes);
         }
@@ -250,9 +260,11 @@ GPUR_FN void gpur_gather_alone(gpur_place at, const gpur_draw *draw, const gpur_
             gpur_hand_take(draw, a, next, span.last, &hands[then]);
         gpur_hand_copy(&hands[now], &hands[then], draw, a);
         if (is_last)
-            return;
+            break;
         now = then;
     }
+    if (gpur_gathers_past(a))
+        gpur_past_fence();
 }
 
 #endif

@@ -30,7 +30,7 @@ static void wait_for_sleepers(gpur_intake *intake, int32_t wanted)
     const struct timespec pause = {.tv_nsec = 1000000};
     for (int32_t sleepers = -1; sleepers != wanted; nanosleep(&pause, NULL)) {
         gpur_intake_lock(intake);
-        sleepers = intake->sleepers;
+        sleepers = intake->lock.sleepers;
         gpur_intake_unlock(intake);
     }
 }
@@ -77,6 +77,7 @@ TEST(a_claim_waits_for_a_sealing_that_waits_for_claims)
     wait_for_sleepers(intake, 2);
     CHECK_EQUAL(atomic_load(&claimed), 0);
     gpur_intake_lock(intake);
+    CHECK(!gpur_intake_take(intake, 1));
     CHECK_OK(gpur_intake_commit(intake, &claim));
     gpur_intake_unlock(intake);
     pthread_join(sealer, NULL);
@@ -86,10 +87,35 @@ TEST(a_claim_waits_for_a_sealing_that_waits_for_claims)
     kit_close(&s);
 }
 
+/* A block that is full is closed, and may be fed: that is for a commit to do. */
+TEST(rows_are_taken_at_once_where_they_leave_the_block_open)
+{
+    enum { BLOCK = 20 };
+    const gpur_replay_config config = kit_plain_config(300, BLOCK, 100, GPUR_FLUSH_AUTO);
+    kit_scene s;
+    CHECK(kit_open(&s, test_device(), &config, 1));
+    CHECK_OK(kit_append_next(&s, 3));
+    gpur_intake *const intake = &s.replay->intake;
+    const gpur_block *const block = intake->staging.open;
+    gpur_intake_lock(intake);
+    CHECK(!gpur_intake_take(intake, BLOCK - 3));
+    CHECK(!gpur_intake_take(intake, INT64_MAX));
+    CHECK_EQUAL(intake->ids, 3);
+    CHECK(gpur_intake_take(intake, BLOCK - 4) == block->rows + 3 * intake->staging.pitch);
+    CHECK(!gpur_intake_take(intake, 1));
+    CHECK_EQUAL(intake->ids, BLOCK - 1);
+    CHECK_EQUAL(block->filled, BLOCK - 1);
+    CHECK_EQUAL(intake->staged, BLOCK - 1);
+    gpur_intake_unlock(intake);
+    CHECK(s.replay->intake.appended == BLOCK - 1 && intake->writing == 0);
+    kit_close(&s);
+}
+
 int main(int argc, char **argv)
 {
     test_main_begin(argc, argv);
     RUN(timed_appends_stand_for_all);
+    RUN(rows_are_taken_at_once_where_they_leave_the_block_open);
     RUN(a_claim_waits_for_a_sealing_that_waits_for_claims);
     return test_main_end();
 }

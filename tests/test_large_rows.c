@@ -5,21 +5,31 @@
 #include "test.h"
 
 enum { ROOM = 512, MARGIN = 64, CAPACITY = 90, BLOCK = 20, MOST = 60, APPENDED = 130 };
+enum { MANY = 700 }; /* of which a batch is too large for the caches */
 
-TEST(a_value_is_copied_whole_and_nothing_beside_it)
+typedef void (*copy_fn)(unsigned char *to, const unsigned char *from, const unsigned char *next, int64_t bytes);
+
+static void check_copies(copy_fn copy)
 {
     static unsigned char from[ROOM], to[ROOM], want[ROOM];
     uint64_t random = 1;
     for (int i = 0; i < ROOM; i++)
         from[i] = (unsigned char)kit_random(&random);
     for (int64_t bytes = 0; bytes <= ROOM - 2 * MARGIN; bytes++) {
-        const int64_t shift = bytes % 7; /* of any alignment */
+        const int64_t shift = bytes % 7, to_shift = bytes % 11; /* of any alignment */
         memset(to, 0xAA, sizeof to);
         memset(want, 0xAA, sizeof want);
-        memcpy(want + MARGIN, from + shift, (size_t)bytes);
-        gpur_copy_ahead(to + MARGIN, from + shift, from, bytes);
+        memcpy(want + MARGIN / 2 + to_shift, from + shift, (size_t)bytes);
+        copy(to + MARGIN / 2 + to_shift, from + shift, from, bytes);
+        gpur_past_fence();
         CHECK(memcmp(to, want, sizeof to) == 0);
     }
+}
+
+TEST(a_value_is_copied_whole_and_nothing_beside_it)
+{
+    check_copies(gpur_copy_ahead);
+    check_copies(gpur_copy_ahead_past);
 }
 
 /* Of kilobytes; of a few that are drawn at a time; without a long field; of a long field that reaches the row's end. */
@@ -76,10 +86,25 @@ TEST(a_batch_of_large_rows_holds_the_rows_of_its_ids)
     }
 }
 
+/* Past the caches. */
+TEST(a_batch_that_no_cache_holds_does_too)
+{
+    gpur_replay_config config = kit_config(frames, 4, MANY + 2 * BLOCK, BLOCK, MANY);
+    gpur_batch *batch = NULL;
+    kit_scene s;
+    CHECK(kit_open(&s, test_device(), &config, 1));
+    CHECK_OK(kit_append_next(&s, MANY));
+    CHECK_OK(gpur_replay_sample(s.replay, MANY, NULL, &batch));
+    CHECK_EQUAL(kit_wrong_bytes(&s.kit, batch, NULL), 0);
+    gpur_batch_release(batch);
+    kit_close(&s);
+}
+
 int main(int argc, char **argv)
 {
     test_main_begin(argc, argv);
     RUN(a_value_is_copied_whole_and_nothing_beside_it);
     RUN(a_batch_of_large_rows_holds_the_rows_of_its_ids);
+    RUN(a_batch_that_no_cache_holds_does_too);
     return test_main_end();
 }

@@ -98,13 +98,13 @@ typedef struct rewarded {
 enum { REWARDS = 7 };
 static const float given[REWARDS] = {2.5f, -3, 0.25f, -0.5f, 1e30f, -INFINITY, NAN};
 
-/* Appends both ways to a replay with this limit, and compares what it holds: ids 0 to 6 are rows, 7 to 13 arrays. The
- * array of rewards lies `slip` bytes off its type's alignment. */
-static void check_clip(int32_t feed, float limit, const float *want, int slip)
+/* Appends both ways to a replay with this limit, by blocks of so many rows, and compares what it holds: ids 0 to 6 are
+ * rows, 7 to 13 arrays. The array of rewards lies `slip` bytes off its type's alignment. */
+static void check_clip_by(int64_t block, int32_t feed, float limit, const float *want, int slip)
 {
     static const gpur_field fields[] = {
         {"reward", GPUR_FLOAT32, {0}}, {"terminated", GPUR_BOOL, {0}}, {"other", GPUR_FLOAT32, {0}}};
-    gpur_replay_config config = kit_config(fields, 3, 100, 3, 20);
+    gpur_replay_config config = kit_config(fields, 3, 100, block, 20);
     unsigned char rewards[sizeof given + 4], ends[REWARDS] = {0};
     rewarded rows[REWARDS] = {{0}};
     float got[2 * REWARDS], other[2 * REWARDS];
@@ -127,6 +127,13 @@ static void check_clip(int32_t feed, float limit, const float *want, int slip)
         CHECK(i % REWARDS == 6 ? isnan(other[i]) : other[i] == given[i % REWARDS]);
     }
     kit_close(&s);
+}
+
+/* In parts, and as few rows that have room in a block. */
+static void check_clip(int32_t feed, float limit, const float *want, int slip)
+{
+    check_clip_by(3, feed, limit, want, slip);
+    check_clip_by(20, feed, limit, want, slip);
 }
 
 TEST(rewards_of_rows_and_arrays_are_clipped_when_asked)

@@ -1,14 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "base/fair_lock.h"
 
-/* glibc tells when the process has no second thread, and spares its own mutexes the atomic instructions then, too: some
- * 7 ns a lock, of which the draw of a batch takes four. */
-#if defined(__GLIBC__) && (__GLIBC__ > 2 || __GLIBC_MINOR__ >= 32)
-#include <sys/single_threaded.h>
-#define IS_ALONE __libc_single_threaded
-#else
-#define IS_ALONE 0
-#endif
+#include "base/alone.h"
 
 gpur_status gpur_fair_lock_open(gpur_fair_lock *lock, const char *what)
 {
@@ -39,7 +32,7 @@ static void sleep_until_served(gpur_fair_lock *lock, uint64_t ticket)
 
 void gpur_fair_lock_take(gpur_fair_lock *lock)
 {
-    if (IS_ALONE) {
+    if (GPUR_IS_ALONE) {
         count_alone(&lock->next);
         return;
     }
@@ -52,7 +45,7 @@ void gpur_fair_lock_take(gpur_fair_lock *lock)
  * write before they read, in the one order of sequential consistency. */
 void gpur_fair_lock_give(gpur_fair_lock *lock)
 {
-    if (IS_ALONE) {
+    if (GPUR_IS_ALONE) {
         count_alone(&lock->serving);
         return;
     }

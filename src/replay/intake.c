@@ -12,8 +12,7 @@ gpur_status gpur_intake_build(gpur_intake *intake, gpur_device *device, const gp
     const int64_t rows = config->capacity + config->staging_blocks * config->update_size;
     intake->flush = config->flush;
     intake->when_full = config->when_full;
-    if (pthread_mutex_init(&intake->lock, NULL) != 0 || pthread_cond_init(&intake->changed, NULL) != 0)
-        return gpur_fail(GPUR_OUT_OF_MEMORY, "no lock for a replay: the system has no more of them");
+    GPUR_TRY(gpur_quick_lock_open(&intake->lock, "a replay"));
     GPUR_TRY(gpur_feed_build(&intake->feed, device, config, storage, plan));
     intake->feed.log = &intake->frames;
     GPUR_TRY(gpur_frame_log_build(&intake->frames, device, &storage->linking, rows));
@@ -25,48 +24,20 @@ void gpur_intake_destroy(gpur_intake *intake)
     gpur_feed_destroy(&intake->feed); /* first: its copies read the staging blocks */
     gpur_staging_destroy(&intake->staging);
     gpur_frame_log_destroy(&intake->frames);
-    pthread_cond_destroy(&intake->changed);
-    pthread_mutex_destroy(&intake->lock);
+    gpur_quick_lock_close(&intake->lock);
 }
 
-void gpur_intake_lock(gpur_intake *intake)
+void gpur_intake_await_thaw(gpur_intake *intake)
 {
-    pthread_mutex_lock(&intake->lock);
-}
-
-void gpur_intake_unlock(gpur_intake *intake)
-{
-    pthread_mutex_unlock(&intake->lock);
-}
-
-static void sleep_until_changed(gpur_intake *intake)
-{
-    intake->sleepers++;
-    pthread_cond_wait(&intake->changed, &intake->lock);
-    intake->sleepers--;
-}
-
-/* Nearly always nobody sleeps, and a small append is quick enough to notice the call. */
-static void tell_change(gpur_intake *intake)
-{
-    if (intake->sleepers > 0)
-        pthread_cond_broadcast(&intake->changed);
-}
-
-void gpur_intake_enter(gpur_intake *intake)
-{
-    if (intake->frozen) {
-        const double begin = gpur_clock_seconds();
-        while (intake->frozen)
-            sleep_until_changed(intake);
-        intake->wait_seconds += gpur_clock_seconds() - begin;
-    }
-    intake->inside++;
+    const double begin = gpur_clock_seconds();
+    while (intake->frozen)
+        gpur_quick_lock_sleep(&intake->lock);
+    intake->wait_seconds += gpur_clock_seconds() - begin;
 }
 
 int gpur_intake_try_enter(gpur_intake *intake)
 {
-    if (pthread_mutex_trylock(&intake->lock) != 0)
+    if (!gpur_quick_lock_try(&intake->lock))
         return 0;
     if (intake->frozen) {
         gpur_intake_unlock(intake);
@@ -74,13 +45,6 @@ int gpur_intake_try_enter(gpur_intake *intake)
     }
     intake->inside++;
     return 1;
-}
-
-void gpur_intake_leave(gpur_intake *intake)
-{
-    intake->inside--;
-    if (intake->frozen)
-        tell_change(intake);
 }
 
 /* Waits for the oldest copy, or where other threads hold every block, for them. The copies are behind at most two
@@ -96,18 +60,13 @@ static gpur_status wait_for_block(gpur_intake *intake)
         status = gpur_event_sync(oldest->copied);
         gpur_intake_lock(intake);
         gpur_queue_push(&staging->spare, oldest);
-        tell_change(intake);
+        gpur_quick_lock_tell(&intake->lock);
     } else {
-        sleep_until_changed(intake);
+        gpur_quick_lock_sleep(&intake->lock);
     }
     intake->waits++;
     intake->wait_seconds += gpur_clock_seconds() - begin;
     return status;
-}
-
-int gpur_intake_waits(const gpur_intake *intake)
-{
-    return intake->when_full == GPUR_WHEN_FULL_WAIT;
 }
 
 void gpur_intake_count_fed(gpur_intake *intake, int64_t rows)
@@ -136,7 +95,7 @@ void gpur_intake_settle(gpur_intake *intake)
         return;
     const double begin = gpur_clock_seconds();
     while (intake->sealing > 0)
-        sleep_until_changed(intake);
+        gpur_quick_lock_sleep(&intake->lock);
     intake->wait_seconds += gpur_clock_seconds() - begin;
 }
 
@@ -243,7 +202,7 @@ gpur_status gpur_intake_commit(gpur_intake *intake, const gpur_claim *claim)
     intake->writing--;
     intake->appended += claim->count;
     const gpur_status status = feed_closed(intake);
-    tell_change(intake);
+    gpur_quick_lock_tell(&intake->lock);
     return status;
 }
 
@@ -257,9 +216,9 @@ gpur_status gpur_intake_seal(gpur_intake *intake)
 {
     intake->sealing++;
     while (intake->writing > 0)
-        sleep_until_changed(intake);
+        gpur_quick_lock_sleep(&intake->lock);
     intake->sealing--;
-    tell_change(intake);
+    gpur_quick_lock_tell(&intake->lock);
     return intake->staging.open ? feed_block(intake, intake->staging.open) : GPUR_OK;
 }
 
@@ -268,7 +227,7 @@ gpur_status gpur_intake_freeze(gpur_intake *intake)
     gpur_staging *const staging = &intake->staging;
     intake->frozen = 1;
     while (intake->inside > 0)
-        sleep_until_changed(intake);
+        gpur_quick_lock_sleep(&intake->lock);
     GPUR_TRY(gpur_intake_seal(intake));
     gpur_feed_hasten(&intake->feed);
     if (staging->open) {
@@ -282,5 +241,5 @@ gpur_status gpur_intake_freeze(gpur_intake *intake)
 void gpur_intake_thaw(gpur_intake *intake)
 {
     intake->frozen = 0;
-    tell_change(intake);
+    gpur_quick_lock_tell(&intake->lock);
 }

@@ -7,14 +7,12 @@
 #ifndef GPUR_REPLAY_INTAKE_H
 #define GPUR_REPLAY_INTAKE_H
 
+#include "base/quick_lock.h"
 #include "replay/feed.h"
 #include "replay/staging.h"
 
-#include <pthread.h>
-
 typedef struct gpur_intake {
-    pthread_mutex_t lock;   /* over all of this, staging and feed */
-    pthread_cond_t changed; /* a commit, or the end of a sealing */
+    gpur_quick_lock lock; /* over all of this, staging and feed; a change: a commit, or the end of a sealing */
     gpur_staging staging;
     gpur_feed feed;
     gpur_frame_log frames; /* GPUR_LINKED */
@@ -22,7 +20,6 @@ typedef struct gpur_intake {
     int64_t writing;  /* claims not committed */
     int64_t staged;   /* rows claimed and not fed */
     int64_t ids;      /* rows that have their place: the id of the next */
-    int32_t sleepers; /* threads that wait for `changed` */
     int32_t sealing;  /* threads that wait for all claims to be committed; no new ones until then */
     int32_t inside;   /* calls of writers that have entered and not left */
     int32_t frozen;   /* none may enter */
@@ -36,18 +33,38 @@ gpur_status gpur_intake_build(gpur_intake *intake, gpur_device *device, const gp
                               const gpur_storage *storage, const gpur_replay_plan *plan);
 void gpur_intake_destroy(gpur_intake *intake); /* tolerates half-built; waits for the feed's work */
 
-void gpur_intake_lock(gpur_intake *intake);
-void gpur_intake_unlock(gpur_intake *intake);
+static inline void gpur_intake_lock(gpur_intake *intake)
+{
+    gpur_quick_lock_take(&intake->lock);
+}
+
+static inline void gpur_intake_unlock(gpur_intake *intake)
+{
+    gpur_quick_lock_give(&intake->lock);
+}
 
 /* Lock and enter (see below) for who may not wait. 1: both; 0: another thread holds the lock, or it is frozen. */
 int gpur_intake_try_enter(gpur_intake *intake);
 
 /* The rest is called with the lock held. */
 
+void gpur_intake_await_thaw(gpur_intake *intake);
+
 /* Around every call of a writer that adds rows or changes what the writer keeps: so that a checkpoint sees it done or
  * not begun. Enter waits while the intake is frozen. */
-void gpur_intake_enter(gpur_intake *intake);
-void gpur_intake_leave(gpur_intake *intake);
+static inline void gpur_intake_enter(gpur_intake *intake)
+{
+    if (intake->frozen)
+        gpur_intake_await_thaw(intake);
+    intake->inside++;
+}
+
+static inline void gpur_intake_leave(gpur_intake *intake)
+{
+    intake->inside--;
+    if (intake->frozen)
+        gpur_quick_lock_tell(&intake->lock);
+}
 
 /* Lets nobody enter any more, waits until all have left, and feeds what they gave; the next row begins a block. Frozen,
  * also after a failure, until the thaw. One thread at a time. */
@@ -74,7 +91,10 @@ gpur_status gpur_intake_claim(gpur_intake *intake, int64_t wanted, int waits, gp
 unsigned char *gpur_intake_claim_frame(gpur_intake *intake, const gpur_claim *claim, int64_t *id);
 
 /* 1 when appends wait for a block by the replay's settings. */
-int gpur_intake_waits(const gpur_intake *intake);
+static inline int gpur_intake_waits(const gpur_intake *intake)
+{
+    return intake->when_full == GPUR_WHEN_FULL_WAIT;
+}
 
 /* Counts rows that went to the feed without a claim. */
 void gpur_intake_count_fed(gpur_intake *intake, int64_t rows);
@@ -89,6 +109,22 @@ int gpur_intake_has_room(const gpur_intake *intake, int64_t wanted);
 int gpur_intake_fills_block(const gpur_intake *intake, int64_t wanted);
 
 gpur_status gpur_intake_commit(gpur_intake *intake, const gpur_claim *claim);
+
+/* Claim and commit in one of `count` rows, for who fills them before the lock is let go of, where that meets nothing
+ * else: the open block has room and is not filled up. NULL where it has not. GPUR_PACKED alone. */
+static inline unsigned char *gpur_intake_take(gpur_intake *intake, int64_t count)
+{
+    const gpur_staging *const staging = &intake->staging;
+    gpur_block *const block = staging->open;
+    if (!block || intake->sealing > 0 || count >= staging->block_rows - block->filled)
+        return NULL;
+    unsigned char *const rows = block->rows + block->filled * staging->pitch;
+    block->filled += count;
+    intake->ids += count;
+    intake->staged += count;
+    intake->appended += count;
+    return rows;
+}
 
 /* 1 when the next claim would begin a block, and nothing that was appended before is still staged: a whole block may
  * then go round the staging. */

@@ -1,10 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "replay/maker.h"
 
-#include "replay/fold.h"
-
 #include <inttypes.h>
-#include <string.h>
 
 gpur_status gpur_maker_check_room(gpur_writer *writer, int64_t rows, const char *what)
 {
@@ -21,9 +18,19 @@ gpur_status gpur_maker_check_room(gpur_writer *writer, int64_t rows, const char 
                      room, what, rows);
 }
 
+/* Nearly always all rows have room in the open block: they are then claimed and committed now, and the lock is not let
+ * go of before they are written. */
 gpur_maker gpur_maker_begin(gpur_writer *writer, int64_t rows, int waits)
 {
-    const gpur_maker maker = {.writer = writer, .left = rows, .waits = waits};
+    gpur_intake *const intake = &writer->replay->intake;
+    gpur_maker maker = {.writer = writer, .left = rows, .waits = waits};
+    unsigned char *const taken = writer->places.links < 0 ? gpur_intake_take(intake, rows) : NULL;
+    if (!taken)
+        return maker;
+    maker.left = 0;
+    maker.claim.rows = taken;
+    maker.claim.count = rows;
+    maker.claim.first_id = intake->ids - rows;
     return maker;
 }
 
@@ -31,11 +38,11 @@ gpur_status gpur_maker_end(gpur_maker *maker)
 {
     const int64_t used = maker->used;
     maker->used = 0;
-    return used > 0 ? gpur_intake_commit(&maker->writer->replay->intake, &maker->claim) : GPUR_OK;
+    return used > 0 && maker->claim.block ? gpur_intake_commit(&maker->writer->replay->intake, &maker->claim) : GPUR_OK;
 }
 
 /* Several rows are claimed at once where they are in one block. */
-static gpur_status next_row(gpur_maker *maker, unsigned char **row, int64_t *id)
+gpur_status gpur_maker_next(gpur_maker *maker, unsigned char **row, int64_t *id)
 {
     gpur_intake *const intake = &maker->writer->replay->intake;
     if (maker->used == maker->claim.count) {
@@ -47,13 +54,6 @@ static gpur_status next_row(gpur_maker *maker, unsigned char **row, int64_t *id)
     *row = maker->claim.rows + maker->used * intake->staging.pitch;
     *id = maker->claim.first_id + maker->used++;
     return GPUR_OK;
-}
-
-/* A field of so many bytes, if there is one. Inlined: a copy of known length is a move. */
-static inline void put(unsigned char *row, int64_t place, const void *value, size_t bytes)
-{
-    if (place >= 0)
-        memcpy(row + place, value, bytes);
 }
 
 /* The steps of a transition, and its row. */
@@ -78,21 +78,14 @@ static void write_observations(const gpur_maker *maker, const making *m)
 static void write_row(const gpur_maker *maker, const making *m, const gpur_ending *ending)
 {
     const gpur_writer *const writer = maker->writer;
-    const gpur_row_places *const at = &writer->places;
     const gpur_kept *const kept = &writer->kept;
     const unsigned char *const values = gpur_kept_step(kept, m->env, m->first);
-    gpur_fold fold = gpur_fold_rewards(kept->rewards + m->env * kept->room, (int32_t)kept->room, m->first, m->steps,
-                                       writer->replay->config.gamma);
-    if (ending->terminated)
-        fold.discount = 0.0f;
+    const gpur_fold fold = gpur_fold_rewards(kept->rewards + m->env * kept->room, (int32_t)kept->room, m->first,
+                                             m->steps, writer->replay->config.gamma);
     for (int32_t i = 0; i < kept->count; i++)
         gpur_move_value(m->row + kept->fields[i].row_offset, values + kept->fields[i].offset, kept->fields[i].bytes);
     write_observations(maker, m);
-    put(m->row, at->reward, &fold.reward, sizeof fold.reward);
-    put(m->row, at->terminated, &ending->terminated, 1);
-    put(m->row, at->truncated, &ending->truncated, 1);
-    put(m->row, at->discount, &fold.discount, sizeof fold.discount);
-    put(m->row, at->previous, &kept->episodes[m->env].previous, sizeof(int64_t));
+    gpur_put_outcome(&writer->places, m->row, fold, ending, kept->episodes[m->env].previous);
 }
 
 gpur_status gpur_maker_make(gpur_maker *maker, int64_t env, int32_t due, const gpur_ending *ending)
@@ -101,7 +94,7 @@ gpur_status gpur_maker_make(gpur_maker *maker, int64_t env, int32_t due, const g
     for (; due > 0; due--) {
         making m = {env, episode->steps - episode->pending, episode->pending, NULL};
         int64_t id = 0;
-        GPUR_TRY(next_row(maker, &m.row, &id));
+        GPUR_TRY(gpur_maker_next(maker, &m.row, &id));
         write_row(maker, &m, ending);
         episode->previous = id;
         episode->pending--;

@@ -18,6 +18,7 @@ struct gpur_writer {
     gpur_writer *next;   /* of the replay's writers */
     gpur_writer_config config;
     gpur_step_fields fields;
+    int32_t can_step; /* the schema has been found to have what steps need */
     gpur_row_places places;
     gpur_kept kept;
     gpur_history history; /* of a linked replay */

@@ -74,12 +74,31 @@ static gpur_status append_straight(gpur_replay *replay, rows_in *in)
     return GPUR_OK;
 }
 
+/* A few rows into the block at hand: 1 when they are in. */
+static inline int append_few(gpur_replay *replay, rows_in *in)
+{
+    unsigned char *rows = NULL;
+    if (in->count > 0 && in->count * replay->schema.pitch <= SMALL_BYTES)
+        rows = gpur_intake_take(&replay->intake, in->count);
+    if (!rows)
+        return 0;
+    in->source->fill(in->data, &replay->schema, 0, in->count, rows);
+    clip_rewards(replay, rows, in->count);
+    in->done = in->count;
+    return 1;
+}
+
 /* Until all is in or a claim is refused. Called and left with the lock held. */
-static gpur_status append_host(gpur_replay *replay, rows_in *in)
+static gpur_status append_many(gpur_replay *replay, rows_in *in)
 {
     while (in->done < in->count)
         GPUR_TRY((may_go_straight(replay, in) ? append_straight : append_staged)(replay, in));
     return GPUR_OK;
+}
+
+static inline gpur_status append_host(gpur_replay *replay, rows_in *in)
+{
+    return append_few(replay, in) ? GPUR_OK : append_many(replay, in);
 }
 
 /* Straight from device memory. What is staged goes first, so that ids follow the order of appends. */
@@ -212,7 +231,9 @@ static gpur_status try_append(gpur_replay *replay, int64_t count, const void *co
 {
     rows_in in = {&gpur_source_fields, fields, count, 0, 1};
     const gpur_append_clock clock = gpur_append_clock_begin(&replay->intake, count);
-    const gpur_status status = goes_at_once(replay, &in) ? append_host(replay, &in) : GPUR_WOULD_BLOCK;
+    gpur_status status = GPUR_OK;
+    if (!append_few(replay, &in))
+        status = goes_at_once(replay, &in) ? append_many(replay, &in) : GPUR_WOULD_BLOCK;
     return finish(&replay->intake, status, &clock, in.done, NULL);
 }
 

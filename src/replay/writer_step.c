@@ -68,14 +68,23 @@ static gpur_status check_extras(const gpur_writer *writer, const gpur_step_input
     return GPUR_OK;
 }
 
-static gpur_status check(const gpur_writer *writer, const gpur_step_input *in)
+/* Found once, since a schema stays what it is. */
+static gpur_status check_schema(gpur_writer *writer)
+{
+    if (!writer->can_step)
+        GPUR_TRY(gpur_step_fields_check(&writer->fields, &writer->replay->schema));
+    writer->can_step = 1;
+    return GPUR_OK;
+}
+
+static gpur_status check(gpur_writer *writer, const gpur_step_input *in)
 {
     GPUR_REQUIRE(in->action && in->reward && in->next_obs && in->terminated, "%s is NULL; only truncated may be",
                  !in->action     ? "action"
                  : !in->reward   ? "reward"
                  : !in->next_obs ? "next_obs"
                                  : "terminated");
-    GPUR_TRY(gpur_step_fields_check(&writer->fields, &writer->replay->schema));
+    GPUR_TRY(check_schema(writer));
     GPUR_TRY(check_extras(writer, in));
     for (int32_t env = 0; env < writer->config.num_envs; env++)
         GPUR_TRY(check_env(writer, in, env));
@@ -91,24 +100,71 @@ static int32_t due_of(const gpur_writer *writer, const gpur_step_input *in, int6
     return gpur_fold_due(episode->pending + 1, writer->kept.n_step, ends(in, env));
 }
 
+static float clipped_reward(const gpur_writer *writer, const gpur_step_input *in, int64_t env)
+{
+    const float limit = writer->replay->config.reward_clip;
+    return limit > 0.0f ? gpur_clip(in->reward[env], limit) : in->reward[env];
+}
+
+/* A field that comes with the step. */
+static const unsigned char *given(const gpur_writer *writer, const gpur_step_input *in, const gpur_kept_field *field,
+                                  int64_t env)
+{
+    const void *const array = field->field == writer->fields.action ? in->action : in->extras[field->field];
+    return (const unsigned char *)array + env * field->bytes;
+}
+
 /* The step is now pending, the last of them. */
 static void keep(gpur_writer *writer, const gpur_step_input *in, int64_t env)
 {
     gpur_kept *const kept = &writer->kept;
     gpur_episode *const episode = &kept->episodes[env];
     unsigned char *const values = gpur_kept_step(kept, env, episode->steps);
-    const float limit = writer->replay->config.reward_clip;
-    const float reward = limit > 0.0f ? gpur_clip(in->reward[env], limit) : in->reward[env];
-    for (int32_t i = 0; i < kept->count; i++) {
+    for (int32_t i = kept->obs_bytes > 0; i < kept->count; i++) {
         const gpur_kept_field *const field = &kept->fields[i];
-        if (field->field == writer->fields.obs)
-            continue;
-        const void *const from = field->field == writer->fields.action ? in->action : in->extras[field->field];
-        gpur_move_value(values + field->offset, (const unsigned char *)from + env * field->bytes, field->bytes);
+        gpur_move_value(values + field->offset, given(writer, in, field, env), field->bytes);
     }
-    kept->rewards[env * kept->room + (episode->steps & (kept->room - 1))] = reward;
+    kept->rewards[env * kept->room + (episode->steps & (kept->room - 1))] = clipped_reward(writer, in, env);
     episode->steps++;
     episode->pending++;
+}
+
+/* A packed step with n_step 1 is a transition by itself. Its row is written from what is given and the observation that
+ * was kept, and all that is kept of it is the next one. */
+static int is_alone(const gpur_writer *writer)
+{
+    return writer->kept.n_step == 1 && writer->places.links < 0;
+}
+
+static gpur_status make_alone(gpur_writer *writer, gpur_maker *maker, const gpur_step_input *in, int64_t env,
+                              const gpur_ending *ending)
+{
+    const gpur_kept *const kept = &writer->kept;
+    gpur_episode *const episode = &kept->episodes[env];
+    const unsigned char *const next_obs = gpur_writer_obs(writer, last_obs(writer, in, env), env);
+    const gpur_fold fold = {clipped_reward(writer, in, env), writer->replay->config.gamma};
+    unsigned char *row = NULL;
+    int64_t id = 0;
+    GPUR_TRY(gpur_maker_next(maker, &row, &id));
+    gpur_move_value(row + kept->fields[0].row_offset, gpur_kept_obs(kept, env), kept->obs_bytes);
+    for (int32_t i = 1; i < kept->count; i++)
+        gpur_move_value(row + kept->fields[i].row_offset, given(writer, in, &kept->fields[i], env),
+                        kept->fields[i].bytes);
+    gpur_move_value(row + writer->places.next_obs, next_obs, kept->obs_bytes);
+    gpur_put_outcome(&writer->places, row, fold, ending, episode->previous);
+    episode->previous = id;
+    episode->steps++;
+    gpur_writer_observe(writer, env, next_obs);
+    return GPUR_OK;
+}
+
+static gpur_status keep_and_make(gpur_writer *writer, gpur_maker *maker, const gpur_step_input *in, int64_t env,
+                                 const gpur_ending *ending)
+{
+    const int32_t due = due_of(writer, in, env);
+    keep(writer, in, env);
+    gpur_writer_observe(writer, env, gpur_writer_obs(writer, last_obs(writer, in, env), env));
+    return gpur_maker_make(maker, env, due, ending);
 }
 
 static void end(gpur_writer *writer, const gpur_step_input *in, int64_t env)
@@ -123,15 +179,12 @@ static void end(gpur_writer *writer, const gpur_step_input *in, int64_t env)
 
 static gpur_status step_env(gpur_writer *writer, gpur_maker *maker, const gpur_step_input *in, int64_t env)
 {
-    const int32_t due = due_of(writer, in, env);
     const gpur_ending ending = {in->terminated[env], (uint8_t)is_truncated(in, env)};
     if (writer->kept.episodes[env].state != GPUR_EPISODE_OPEN) {
         gpur_writer_begin(writer, env, gpur_writer_obs(writer, in->next_obs, env));
         return GPUR_OK;
     }
-    keep(writer, in, env);
-    gpur_writer_observe(writer, env, gpur_writer_obs(writer, last_obs(writer, in, env), env));
-    GPUR_TRY(gpur_maker_make(maker, env, due, &ending));
+    GPUR_TRY((is_alone(writer) ? make_alone : keep_and_make)(writer, maker, in, env, &ending));
     if (ends(in, env))
         end(writer, in, env);
     return GPUR_OK;
