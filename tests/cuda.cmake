@@ -30,6 +30,18 @@ if(TARGET gpureplay_cudadnn)
     target_include_directories(test_conv_plan SYSTEM PRIVATE ${GPUREPLAY_CUDNN_INCLUDE_DIR})
     target_link_libraries(test_conv_plan PRIVATE gpureplay_tested gpureplay_cuda ${GPUREPLAY_CUDNN})
     register(test_conv_plan cuda-build test_conv_plan ${CMAKE_CURRENT_SOURCE_DIR}/module/h200.json)
+
+    # The engines of products are compiled when they are chosen, which wants a driver: one that runs nothing will do.
+    add_library(pretended_driver SHARED module/driver.c)
+    set_target_properties(pretended_driver PROPERTIES OUTPUT_NAME cuda SOVERSION 1
+        LIBRARY_OUTPUT_DIRECTORY ${CMAKE_CURRENT_BINARY_DIR}/module)
+    add_executable(test_product_plan module/test_product_plan.c)
+    target_include_directories(test_product_plan SYSTEM PRIVATE ${GPUREPLAY_CUDNN_INCLUDE_DIR})
+    target_link_libraries(test_product_plan PRIVATE gpureplay_tested gpureplay_cuda ${GPUREPLAY_CUDNN}
+        ${CMAKE_DL_LIBS})
+    add_dependencies(test_product_plan pretended_driver)
+    register(test_product_plan cuda-build test_product_plan ${CMAKE_CURRENT_SOURCE_DIR}/module/h200.json
+        $<TARGET_FILE:pretended_driver>)
 endif()
 
 # The suite that needs a GPU, as far as it goes without one.

@@ -76,37 +76,38 @@ static const char *built_module(void)
 
 TEST(the_module_loads_and_tells_its_version)
 {
-    gpur_math_library library;
+    gpur_cuda_library library;
     if (!built_module())
         return;
     for (int i = 0; i < 2; i++) {
         CHECK_OK(gpur_math_library_load(&library));
         CHECK_EQUAL(library.table->version, GPUR_CUDAMATH_VERSION);
         CHECK(library.table->library_version() >= 120000);
-        gpur_math_library_unload(&library);
+        gpur_cuda_library_close(&library);
         CHECK(!library.table);
     }
 }
 
 TEST(plans_are_described_without_a_gpu)
 {
-    gpur_math_library library;
+    gpur_cuda_library library;
     if (!built_module())
         return;
     CHECK_OK(gpur_math_library_load(&library));
+    const gpur_cudamath *const math = (const gpur_cudamath *)library.table;
     for (int i = 0; i < SHAPES; i++) {
         gpur_cudamath_plan *plan = NULL;
-        CHECK_OK(library.table->plan_describe(&shapes[i], gpur_fail, &plan));
-        CHECK_EQUAL(library.table->plan_workspace_bytes(plan), 0);
-        library.table->plan_destroy(plan);
+        CHECK_OK(math->plan_describe(&shapes[i], gpur_fail, &plan));
+        CHECK_EQUAL(math->plan_workspace_bytes(plan), 0);
+        math->plan_destroy(plan);
     }
-    library.table->plan_destroy(NULL);
-    gpur_math_library_unload(&library);
+    math->plan_destroy(NULL);
+    gpur_cuda_library_close(&library);
 }
 
 TEST(a_handle_needs_a_gpu_and_says_so)
 {
-    gpur_math_library library;
+    gpur_cuda_library library;
     gpur_device *device = NULL;
     void *handle = NULL;
     if (!built_module())
@@ -119,7 +120,7 @@ TEST(a_handle_needs_a_gpu_and_says_so)
     if (status != GPUR_OK)
         CHECK_MESSAGE("cublasLtCreate");
     library.table->close(handle);
-    gpur_math_library_unload(&library);
+    gpur_cuda_library_close(&library);
     gpur_device_close(device);
 }
 

@@ -36,10 +36,10 @@ static void in_a_process(void (*search)(const char *argument), const char *argum
 
 static void find_no_module(const char *folder)
 {
-    gpur_math_library library;
+    gpur_cuda_library library;
     setenv("GPUREPLAY_MODULE_DIR", folder, 1);
     CHECK_STATUS(gpur_math_library_load(&library), GPUR_UNAVAILABLE);
-    CHECK(!library.table && !library.blas && !library.module);
+    CHECK(!library.table && !library.library && !library.module);
     CHECK_MESSAGE("libgpureplay_cudamath.so in /nowhere/modules, /"); /* before all other places */
 }
 
@@ -51,12 +51,12 @@ TEST(a_module_that_is_nowhere_is_refused_with_the_places)
 
 TEST(a_build_without_the_module_says_so)
 {
-    gpur_math_library library;
+    gpur_cuda_library library;
     if (built_module())
         return;
     CHECK_STATUS(gpur_math_library_load(&library), GPUR_UNAVAILABLE);
     CHECK_MESSAGE("cuBLASLt was not found when it was configured");
-    CHECK(!library.table && !library.blas && !library.module);
+    CHECK(!library.table && !library.library && !library.module);
 }
 
 /* A folder with a link to cuBLASLt at the end of `path`, which is "scratch/..."; take_away undoes it. */
@@ -89,11 +89,11 @@ static void take_away(char *path, const char *scratch)
 
 static void find_it_at(const char *path)
 {
-    gpur_math_library library;
+    gpur_cuda_library library;
     struct link_map *map = NULL;
     unsetenv("GPUREPLAY_CUDA_LIBS");
     CHECK_OK(gpur_math_library_load(&library));
-    CHECK(dlinfo(library.blas, RTLD_DI_LINKMAP, &map) == 0);
+    CHECK(dlinfo(library.library, RTLD_DI_LINKMAP, &map) == 0);
     TEST_REQUIRE(strcmp(map->l_name, path) == 0, "cuBLASLt was found as %s; wanted %s", map->l_name, path);
 }
 
@@ -127,28 +127,28 @@ static int has_dnn_module(void)
 
 static void load_dnn(const char *unused)
 {
-    gpur_dnn_library library;
+    gpur_cuda_library library;
     (void)unused;
     CHECK_OK(gpur_dnn_library_load(&library));
-    CHECK(library.table && library.dnn && library.module);
+    CHECK(library.table && library.library && library.module);
     CHECK_EQUAL(library.table->version, GPUR_CUDADNN_VERSION);
     CHECK_EQUAL(library.table->library_version() / 10000, 9);
-    gpur_dnn_library_unload(&library);
-    CHECK(!library.table && !library.dnn && !library.module);
+    gpur_cuda_library_close(&library);
+    CHECK(!library.table && !library.library && !library.module);
 }
 
 static void find_no_dnn_module(const char *folder)
 {
-    gpur_dnn_library library;
+    gpur_cuda_library library;
     setenv("GPUREPLAY_MODULE_DIR", folder, 1);
     CHECK_STATUS(gpur_dnn_library_load(&library), GPUR_UNAVAILABLE);
-    CHECK(!library.table && !library.dnn && !library.module);
+    CHECK(!library.table && !library.library && !library.module);
     CHECK_MESSAGE("the module for convolutions was not found. Searched for libgpureplay_cudadnn.so in /nowhere");
 }
 
 static void build_without_dnn(const char *unused)
 {
-    gpur_dnn_library library;
+    gpur_cuda_library library;
     (void)unused;
     CHECK_STATUS(gpur_dnn_library_load(&library), GPUR_UNAVAILABLE);
     CHECK_MESSAGE("cuDNN was not found when it was configured");

@@ -45,7 +45,7 @@ TEST(a_config_out_of_range_is_refused_with_its_value)
     c = good, c.unroll = 65, check_refused(&c, "unroll is 65; it must be 1 to 64");
     c = good, c.exploration.first = 1.5f, check_refused(&c, "exploration goes from 1.5");
     c = good, c.exploration.begin = INT64_MIN, check_refused(&c, "from step -9223372036854775808 on");
-    c = good, c.reserved = 1, check_refused(&c, "reserved is 1");
+    c = good, c.dense_graphs = 2, check_refused(&c, "dense_graphs is 2");
     check_refused(NULL, "NULL");
     world_close(&world);
 }

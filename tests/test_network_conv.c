@@ -2,11 +2,9 @@
 /* Convolutional networks, forward and backward, against the reference and its finite differences. */
 #include "test.h"
 
-#include "learn_rig.h"
+#include "network_checks.h"
 
 static gpur_device *device;
-
-enum { MOST = 64 * 32, PARAMETERS = 1 << 15 };
 
 /* Up to three convolutions (filters, kernel, stride, padding; 0 filters: none), a dense layer (0: none), and a head. */
 typedef struct conv_net {
@@ -50,21 +48,6 @@ static gpur_status open_net(learn_rig *rig, const conv_net *n, int fuse, int by_
     return rig_open_scene(rig, device, &config, &scene, n->rows, &options);
 }
 
-static void check_forward(learn_rig *rig)
-{
-    static float z[MOST];
-    static ref_tape tape;
-    const int width = rig->network.width[rig->network.sheet_count - 1];
-    CHECK_OK(rig_forward(rig, rig->rows, z));
-    for (int64_t b = 0; b < rig->rows; b++) {
-        ref_forward(rig->reference, 0, rig->x + b * rig->reference->features, &tape);
-        for (int k = 0; k < width; k++) {
-            const double bias = rig->host[rig->network.head_bias + k];
-            CHECK_NEAR(z[b * width + k] + bias, tape.z[k], 4e-6 * (1 + fabs(tape.z[k])));
-        }
-    }
-}
-
 /* Runs `check` on every network, by the device's library and by patches, with epilogues and without. */
 static void on_every_net(void (*check)(learn_rig *rig))
 {
@@ -79,55 +62,14 @@ static void on_every_net(void (*check)(learn_rig *rig))
         }
 }
 
+static void check_forward_closely(learn_rig *rig)
+{
+    check_forward(rig, 4e-6);
+}
+
 TEST(forward_agrees_with_the_reference)
 {
-    on_every_net(check_forward);
-}
-
-/* sum(dz * z) over the batch, by the reference; its weights may be changed. */
-static double functional(learn_rig *rig, const float *dz)
-{
-    static ref_tape tape;
-    const int width = rig->network.width[rig->network.sheet_count - 1];
-    double sum = 0;
-    for (int64_t b = 0; b < rig->rows; b++) {
-        ref_forward(rig->reference, 0, rig->x + b * rig->reference->features, &tape);
-        for (int k = 0; k < width; k++)
-            sum += dz[b * width + k] * tape.z[k];
-    }
-    return sum;
-}
-
-static double slope_of(learn_rig *rig, double *w, const float *dz)
-{
-    const double h = 1e-6, before = *w;
-    *w = before + h;
-    const double up = functional(rig, dz);
-    *w = before - h;
-    const double down = functional(rig, dz);
-    *w = before;
-    return (up - down) / (2 * h);
-}
-
-/* A few weights of each tensor, moved both ways. */
-static void check_backward(learn_rig *rig)
-{
-    static float dz[MOST], gradient[PARAMETERS];
-    rig_random(99, dz, MOST);
-    CHECK(rig->network.params.count <= PARAMETERS);
-    CHECK_OK(rig_forward(rig, rig->rows, gradient));
-    CHECK_OK(rig_backward(rig, dz, gradient));
-    for (int i = 0; i < rig->reference->tensors; i++) {
-        ref_tensor *const t = &rig->reference->tensor[i];
-        const gpur_tensor *ours = NULL;
-        CHECK_OK(gpur_params_find(&rig->network.params, t->name, &ours));
-        CHECK_EQUAL(gpur_tensor_count(ours), t->count);
-        for (int n = 0; n < 7; n++) {
-            const int j = (int)((int64_t)t->count * n / 7);
-            const double want = slope_of(rig, &t->w[j], dz);
-            CHECK_NEAR(gradient[ours->offset + gpur_tensor_place(ours, j)], want, 1e-5 * (1 + fabs(want)));
-        }
-    }
+    on_every_net(check_forward_closely);
 }
 
 TEST(backward_agrees_with_finite_differences_of_the_reference)
@@ -135,45 +77,14 @@ TEST(backward_agrees_with_finite_differences_of_the_reference)
     on_every_net(check_backward);
 }
 
-/* By patches all of it is ours; a product of a library is the same, as its shape is. */
-static void check_grids(learn_rig *rig)
-{
-    static const gpur_grid grids[] = {{1, 32}, {2, 64}, {7, 96}, {64, 256}};
-    static float z[2][MOST], dz[MOST], gradient[2][PARAMETERS];
-    const size_t bytes = (size_t)rig->network.params.count * sizeof(float);
-    rig_random(98, dz, MOST);
-    for (int i = 0; i < 4; i++) {
-        gpur_device_force_grid(device, grids[i]);
-        const gpur_status forward = rig_forward(rig, rig->rows, z[i > 0]);
-        const gpur_status backward = rig_backward(rig, dz, gradient[i > 0]);
-        gpur_device_force_grid(device, (gpur_grid){0, 0});
-        CHECK_OK(forward);
-        CHECK_OK(backward);
-        CHECK(i == 0 || memcmp(z[0], z[1], sizeof z[0]) == 0);
-        CHECK(i == 0 || memcmp(gradient[0], gradient[1], bytes) == 0);
-    }
-}
-
 TEST(no_launch_shape_changes_a_bit)
 {
     on_every_net(check_grids);
 }
 
-static void check_fewer(learn_rig *rig)
-{
-    static float all[MOST], few[MOST];
-    const int width = rig->network.width[rig->network.sheet_count - 1];
-    CHECK_OK(rig_forward(rig, rig->rows, all));
-    for (int64_t rows = 1; rows < rig->rows; rows += 3) {
-        CHECK_OK(rig_forward(rig, rows, few));
-        for (int64_t i = 0; i < rows * width; i++)
-            CHECK_NEAR(few[i], all[i], 1e-5 * (1 + fabs((double)all[i])));
-    }
-}
-
 TEST(a_row_does_not_depend_on_its_batch_mates)
 {
-    on_every_net(check_fewer);
+    on_every_net(check_mates);
 }
 
 /* What it tells of itself: the Nature network [Mnih et al. 2015], 20 x 20, 9 x 9, 7 x 7. */

@@ -61,7 +61,8 @@ typedef struct gpur_learner_config {
     int32_t max_act_batch;           /* most observations in one act or q_values call; default 64 */
     int32_t math;                    /* GPUR_MATH_* */
     int32_t unroll;                  /* CUDA: steps in the long graph, 1 to 64; default 8 */
-    int32_t reserved;                /* 0 */
+    int32_t dense_graphs;            /* CUDA, TF32 and BF16: 1 computes dense layers by graphs of cuDNN's, compiled
+                                        at creation, where it has them; 0, the default, by cuBLASLt */
     gpur_schedule exploration;       /* epsilon by environment step, for gpur_learner_epsilon */
     uint64_t seed;                   /* of initial weights, draws and exploration */
     int32_t host_batches;            /* buffers of batch_size packed rows in host memory, pinned on CUDA, for

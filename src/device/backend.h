@@ -95,7 +95,7 @@ struct gpur_recording {
 };
 struct gpur_gemm {
     gpur_device *device;
-    gpur_gemm_shape shape;
+    gpur_gemm_shape shape; /* its by_graph is 1 where it goes by a graph, whatever was asked for */
 };
 struct gpur_conv {
     gpur_device *device;

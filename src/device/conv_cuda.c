@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Convolutions on CUDA: the module of dnn_cuda.h, loaded when the first one is planned. Where cuDNN is not there, or
- * has no engine, the plan is refused as unavailable, and the caller goes by patches.
+ * Convolutions on CUDA, by cuDNN. Where it is not there, or has no engine, the plan is refused as unavailable, and the
+ * caller goes by patches.
  *
  * Under GPUR_MATH_BF16 the arrays of the caller stay float32 (x may be bfloat16 already) and copies of them, rounded,
  * lie in the workspace: behind what cuDNN wants, those of x, w and y.
@@ -10,7 +10,6 @@
 #include "gpureplay/learner.h"
 
 #include <inttypes.h>
-#include <stdio.h>
 
 enum { X, W, Y, ARRAYS };
 
@@ -21,41 +20,6 @@ typedef struct cuda_conv {
     int64_t offsets[ARRAYS]; /* of its copy in the workspace; -1: it is used as it is */
     int64_t bytes;           /* of workspace */
 } cuda_conv;
-
-static const gpur_cudadnn *table_of(const gpur_device *device)
-{
-    return gpur_cuda_of(device)->dnn.table;
-}
-
-/* With the mutex held and the device current. Not found once is not found for good, and said once. */
-static gpur_status load(gpur_device *device)
-{
-    gpur_cuda *const cuda = gpur_cuda_of(device);
-    if (cuda->dnn_handle)
-        return GPUR_OK;
-    if (cuda->dnn_missing)
-        return gpur_fail(GPUR_UNAVAILABLE, "cuDNN was not found; convolutions go by patches and matrix products");
-    gpur_status status = gpur_dnn_library_load(&cuda->dnn);
-    if (status == GPUR_OK)
-        status = cuda->dnn.table->open(&cuda->dnn_handle, gpur_fail);
-    if (status != GPUR_OK) {
-        cuda->dnn_missing = 1;
-        gpur_log(device, "convolutions go by patches and matrix products: %s", gpur_last_error());
-        return status == GPUR_OUT_OF_MEMORY ? status : gpur_fail(GPUR_UNAVAILABLE, "cuDNN cannot be used");
-    }
-    const int version = (int)cuda->dnn.table->library_version();
-    snprintf(cuda->dnn_name, sizeof cuda->dnn_name, "cuDNN %d.%d.%d", version / 10000, version / 100 % 100,
-             version % 100);
-    return GPUR_OK;
-}
-
-void gpur_cuda_dnn_close(gpur_cuda *cuda)
-{
-    if (cuda->dnn_handle)
-        cuda->dnn.table->close(cuda->dnn_handle);
-    cuda->dnn_handle = NULL;
-    gpur_dnn_library_unload(&cuda->dnn);
-}
 
 static void count_numbers(cuda_conv *c)
 {
@@ -75,7 +39,7 @@ static void lay_out_workspace(cuda_conv *c)
 {
     const gpur_conv_shape *const s = &c->base.shape;
     count_numbers(c);
-    c->bytes = aligned(table_of(c->base.device)->plan_workspace_bytes(c->plan));
+    c->bytes = aligned(gpur_cuda_dnn_workspace_bytes(c->base.device, c->plan));
     for (int i = 0; i < ARRAYS; i++) {
         const int copied = s->math == GPUR_MATH_BF16 && !(i == X && s->x_bf16);
         c->offsets[i] = copied ? c->bytes : -1;
@@ -83,33 +47,14 @@ static void lay_out_workspace(cuda_conv *c)
     }
 }
 
-/* With the mutex held and the device current. */
 static gpur_status plan(cuda_conv *c)
 {
-    gpur_device *const device = c->base.device;
     gpur_conv_shape shape = c->base.shape;
     if (shape.math == GPUR_MATH_BF16)
         shape.epilogue = GPUR_EPILOGUE_NONE; /* it rides in the widening */
-    GPUR_TRY(load(device));
-    GPUR_TRY(table_of(device)->plan_describe(&shape, gpur_fail, &c->plan));
-    GPUR_TRY(table_of(device)->plan_choose(gpur_cuda_of(device)->dnn_handle, c->plan, gpur_fail));
+    GPUR_TRY(gpur_cuda_dnn_plan(c->base.device, &shape, NULL, &c->plan));
     lay_out_workspace(c);
     return GPUR_OK;
-}
-
-static gpur_status plan_on_device(cuda_conv *c)
-{
-    gpur_cuda *const cuda = gpur_cuda_of(c->base.device);
-    int before;
-    const cudaError_t error = gpur_cuda_enter(c->base.device, &before);
-    gpur_status status = gpur_cuda_status(error, "cudaSetDevice");
-    if (status == GPUR_OK) {
-        pthread_mutex_lock(&cuda->math_mutex);
-        status = plan(c);
-        pthread_mutex_unlock(&cuda->math_mutex);
-    }
-    gpur_cuda_leave_quietly(before, error);
-    return status;
 }
 
 gpur_status gpur_cuda_conv_create(gpur_device *device, const gpur_conv_shape *shape, gpur_conv **out)
@@ -122,7 +67,7 @@ gpur_status gpur_cuda_conv_create(gpur_device *device, const gpur_conv_shape *sh
         return gpur_fail(GPUR_OUT_OF_MEMORY, "no host memory for a plan of %zu bytes", sizeof *c);
     c->base.device = device;
     c->base.shape = *shape;
-    const gpur_status status = plan_on_device(c);
+    const gpur_status status = plan(c);
     if (status != GPUR_OK) {
         gpur_cuda_conv_destroy(&c->base);
         return status;
@@ -135,8 +80,7 @@ void gpur_cuda_conv_destroy(gpur_conv *base)
 {
     cuda_conv *const c = (cuda_conv *)base;
     gpur_device *const device = base->device;
-    if (c->plan)
-        table_of(device)->plan_destroy(c->plan);
+    gpur_cuda_dnn_plan_destroy(device, c->plan);
     gpur_host_free(device, c, sizeof *c);
 }
 
@@ -177,22 +121,6 @@ static gpur_status widen_array(const cuda_conv *c, gpur_stream *stream, int i, c
                              : gpur_launch_widen_bf16(stream, gpur_grid_elements(c->base.device, args.count), &args);
 }
 
-static gpur_status convolve(const cuda_conv *c, gpur_stream *stream, const gpur_cudadnn_arrays *arrays)
-{
-    gpur_cuda *const cuda = gpur_cuda_of(c->base.device);
-    int before;
-    const cudaError_t error = gpur_cuda_enter(c->base.device, &before);
-    gpur_status status = gpur_cuda_status(error, "cudaSetDevice");
-    if (status == GPUR_OK) {
-        pthread_mutex_lock(&cuda->math_mutex); /* the handle has one stream, which each run sets */
-        status =
-            cuda->dnn.table->plan_run(cuda->dnn_handle, c->plan, arrays, (void *)gpur_cuda_native(stream), gpur_fail);
-        pthread_mutex_unlock(&cuda->math_mutex);
-    }
-    gpur_cuda_leave_quietly(before, error);
-    return status;
-}
-
 /* All planned images are computed, whatever `images` asks for: a plan has one engine, and the memory is there. */
 gpur_status gpur_cuda_conv_run(gpur_conv *base, gpur_stream *stream, int64_t images, const gpur_conv_arrays *arrays,
                                void *workspace)
@@ -208,11 +136,11 @@ gpur_status gpur_cuda_conv_run(gpur_conv *base, gpur_stream *stream, int64_t ima
     for (int i = 0; i < ARRAYS; i++)
         if (i != made)
             GPUR_TRY(round_array(c, stream, i, given[i], workspace));
-    GPUR_TRY(convolve(c, stream, &used));
+    GPUR_TRY(gpur_cuda_dnn_run(base->device, stream, c->plan, &used));
     return widen_array(c, stream, made, arrays, workspace);
 }
 
 const char *gpur_cuda_conv_library(gpur_device *device)
 {
-    return gpur_cuda_of(device)->dnn_name;
+    return gpur_cuda_of(device)->dnn.name;
 }

@@ -114,8 +114,8 @@ static void cuda_close(gpur_device *device)
         return;
     cudaError_t error = gpur_cuda_enter(device, &before);
     if (!error) {
-        gpur_cuda_dnn_close(cuda);
-        gpur_cuda_math_close(cuda);
+        gpur_cuda_library_close(&cuda->dnn);
+        gpur_cuda_library_close(&cuda->math);
         error = cuda->zeroing ? cudaStreamDestroy(cuda->zeroing) : cudaSuccess;
     }
     gpur_cuda_leave_quietly(before, error);

@@ -37,13 +37,9 @@ typedef struct gpur_cuda {
     gpur_cuda_stream *streams;  /* all that gpur_device_sync waits for, linked */
     cudaStream_t zeroing;       /* zeroes new memory; the legacy stream would wait for the caller's streams */
     pthread_mutex_t math_mutex; /* guards what follows */
-    gpur_math_library math;     /* loaded when the first product is planned; math.table is NULL before */
-    void *math_handle;          /* one cublasLtHandle_t a device */
-    char math_name[48];         /* "cuBLASLt 13.1.0", or why there is none */
-    gpur_dnn_library dnn;       /* loaded when the first convolution is planned */
-    void *dnn_handle;           /* one cudnnHandle_t a device, for one thread at a time */
+    gpur_cuda_library math;     /* cuBLASLt, opened when the first product is planned */
+    gpur_cuda_library dnn;      /* cuDNN, opened when it is first asked for a plan; its handle is for one thread */
     int dnn_missing;            /* 1: it was looked for in vain, and said so */
-    char dnn_name[48];          /* "cuDNN 9.19.0" */
 } gpur_cuda;
 
 gpur_cuda *gpur_cuda_of(const gpur_device *device);
@@ -111,8 +107,6 @@ gpur_status gpur_cuda_gemm_run(gpur_gemm *gemm, gpur_stream *stream, int64_t row
                                float *c, const float *bias, void *workspace);
 const char *gpur_cuda_gemm_library(gpur_device *device);
 
-void gpur_cuda_math_close(gpur_cuda *cuda);
-
 /* conv_cuda.c */
 gpur_status gpur_cuda_conv_create(gpur_device *device, const gpur_conv_shape *shape, gpur_conv **conv);
 void gpur_cuda_conv_destroy(gpur_conv *conv);
@@ -120,6 +114,14 @@ int64_t gpur_cuda_conv_workspace_bytes(const gpur_conv *conv);
 gpur_status gpur_cuda_conv_run(gpur_conv *conv, gpur_stream *stream, int64_t images, const gpur_conv_arrays *arrays,
                                void *workspace);
 const char *gpur_cuda_conv_library(gpur_device *device);
-void gpur_cuda_dnn_close(gpur_cuda *cuda);
+
+/* dnn_cuda.c: a plan of the convolution, or, where that is NULL, of the product. GPUR_UNAVAILABLE: cuDNN was not found
+ * or has no engine for it; then there is no plan, which destroy takes. */
+gpur_status gpur_cuda_dnn_plan(gpur_device *device, const gpur_conv_shape *conv, const gpur_gemm_shape *product,
+                               gpur_cudadnn_plan **plan);
+void gpur_cuda_dnn_plan_destroy(gpur_device *device, gpur_cudadnn_plan *plan);
+int64_t gpur_cuda_dnn_workspace_bytes(const gpur_device *device, const gpur_cudadnn_plan *plan);
+gpur_status gpur_cuda_dnn_run(gpur_device *device, gpur_stream *stream, gpur_cudadnn_plan *plan,
+                              const gpur_cudadnn_arrays *arrays);
 
 #endif

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Between the core and the module that links cuDNN, as math_cuda.h is for cuBLASLt: convolutions only. The core finds
- * the library and loads the module when the first one is planned; where there is none, convolutions go by patches.
+ * Between the core and the module that links cuDNN, as math_cuda.h is for cuBLASLt: convolutions, and dense layers'
+ * products. The core finds the library and loads the module when the first one is planned; where there is none,
+ * convolutions go by patches and products by cuBLASLt.
  *
- * The module exports one function, gpur_cudadnn_table. A plan reads and writes float32, but under GPUR_MATH_BF16, where
- * all is bfloat16 and there are no epilogues: cuDNN has no engines that make float32 of it, nor any with a bias.
+ * The module exports one function, gpur_cudadnn_table. A plan reads and writes float32, but for convolutions under
+ * GPUR_MATH_BF16, where all is bfloat16 and there are no epilogues: cuDNN has no engines that make float32 of it, nor
+ * any with a bias.
  */
 #ifndef GPUR_DNN_CUDA_H
 #define GPUR_DNN_CUDA_H
@@ -12,25 +14,22 @@
 #include "device/conv.h"
 #include "device/math_cuda.h"
 
-enum { GPUR_CUDADNN_VERSION = 1 }; /* of this table; the core refuses a module of another one */
+enum { GPUR_CUDADNN_VERSION = 2 }; /* of this table; the core refuses a module of another one */
 #define GPUR_CUDADNN_SYMBOL "gpur_cudadnn_table"
 
 typedef struct gpur_cudadnn_plan gpur_cudadnn_plan;
 
 typedef struct gpur_cudadnn_arrays {
-    void *x, *w, *y, *bias;
-    void *workspace; /* as many bytes as workspace_bytes says, aligned to 256 */
+    void *x, *w, *y, *bias; /* of a product: A, B, C, bias */
+    void *workspace;        /* as many bytes as workspace_bytes says, aligned to 256 */
 } gpur_cudadnn_arrays;
 
 typedef struct gpur_cudadnn {
-    int32_t version;
-    int64_t (*library_version)(void); /* of the cuDNN in use: 10000 major + 100 minor + patch */
-
-    gpur_status (*open)(void **handle, gpur_fail_fn fail);
-    void (*close)(void *handle);
+    gpur_cuda_module module;
 
     /* A plan's graph is described first (no GPU is needed for that) and then gets an engine of the current device. */
-    gpur_status (*plan_describe)(const gpur_conv_shape *shape, gpur_fail_fn fail, gpur_cudadnn_plan **plan);
+    gpur_status (*plan_conv)(const gpur_conv_shape *shape, gpur_fail_fn fail, gpur_cudadnn_plan **plan);
+    gpur_status (*plan_product)(const gpur_gemm_shape *shape, gpur_fail_fn fail, gpur_cudadnn_plan **plan);
     gpur_status (*plan_choose)(void *handle, gpur_cudadnn_plan *plan, gpur_fail_fn fail);
     void (*plan_destroy)(gpur_cudadnn_plan *plan);
     int64_t (*plan_workspace_bytes)(const gpur_cudadnn_plan *plan);
@@ -41,14 +40,5 @@ typedef struct gpur_cudadnn {
 } gpur_cudadnn;
 
 typedef const gpur_cudadnn *(*gpur_cudadnn_table_fn)(void);
-
-/* loader_cuda.c: both libraries, held open. Unload takes one that was never loaded. */
-typedef struct gpur_dnn_library {
-    const gpur_cudadnn *table; /* NULL: not loaded */
-    void *dnn, *module;        /* of dlopen */
-} gpur_dnn_library;
-
-gpur_status gpur_dnn_library_load(gpur_dnn_library *library);
-void gpur_dnn_library_unload(gpur_dnn_library *library);
 
 #endif

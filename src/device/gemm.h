@@ -28,7 +28,9 @@ typedef struct gpur_gemm_shape {
     int32_t transpose_a, transpose_b;
     int32_t accumulate; /* 0 or 1 */
     int32_t epilogue;
-    int32_t math; /* GPUR_MATH_*; A, B and C are float32 whichever */
+    int32_t math;     /* GPUR_MATH_*; A, B and C are float32 whichever */
+    int32_t by_graph; /* CUDA: 1 goes by a graph of cuDNN's wherever it has one; 0 by cuBLASLt wherever that can */
+    int32_t aligned;  /* 1: A, B, C and the bias of every run begin at multiples of 16 bytes. A graph can use it */
 } gpur_gemm_shape;
 
 /* GPUR_UNAVAILABLE when this device has no such epilogue at this shape: make the plan with NONE and launch a kernel
@@ -40,6 +42,9 @@ int64_t gpur_gemm_workspace_bytes(const gpur_gemm *gemm);
 /* Enqueues the product for the first `rows` rows of C, 1 to m. On CUDA all m rows are computed: the memory is there. */
 gpur_status gpur_gemm_run(gpur_gemm *gemm, gpur_stream *stream, int64_t rows, const float *a, const float *b, float *c,
                           const float *bias, void *workspace);
+
+/* Which way a plan goes: "OpenBLAS 0.3.21 (openmp)", "cuBLASLt 13.1.0", "cuDNN 9.19.0". */
+const char *gpur_gemm_way(const gpur_gemm *gemm);
 
 /* "OpenBLAS 0.3.21 (openmp)", "cuBLASLt 13.1.0", "plain (slow: no BLAS in this build)" */
 const char *gpur_gemm_library(gpur_device *device);

@@ -15,7 +15,7 @@ typedef struct wanted {
     int major;
     const char *package; /* pip's folder */
     const char *seen;    /* where it was when this library was configured; "": nowhere, so there is no module */
-    const char *name, *subject, *pip;
+    const char *name, *subject, *pip, *in_use;
     const char *module, *symbol;
     int version; /* of the module's table */
 } wanted;
@@ -27,6 +27,7 @@ static const wanted blas = {"libcublasLt.so",
                             "cuBLAS",
                             "matrix products",
                             "nvidia-cublas",
+                            "cuBLASLt",
                             "libgpureplay_cudamath.so",
                             GPUR_CUDAMATH_SYMBOL,
                             GPUR_CUDAMATH_VERSION};
@@ -37,17 +38,12 @@ static const wanted dnn = {"libcudnn.so",
                            "cuDNN",
                            "convolutions",
                            "nvidia-cudnn",
+                           "cuDNN",
                            "libgpureplay_cudadnn.so",
                            GPUR_CUDADNN_SYMBOL,
                            GPUR_CUDADNN_VERSION};
 
-/* Both held open by dlopen, and what the module's function returned. */
-typedef struct loaded {
-    const void *table;
-    void *library, *module;
-} loaded;
-
-static gpur_status load_library(const wanted *w, loaded *l)
+static gpur_status load_library(const wanted *w, gpur_cuda_library *l)
 {
     char file[32];
     gpur_cuda_search s = {.file = file, .package = w->package};
@@ -62,7 +58,7 @@ static gpur_status load_library(const wanted *w, loaded *l)
                      w->name, file, s.places, words ? words : "no reason given", CUDA_MAJOR, w->name);
 }
 
-static gpur_status load_module(const wanted *w, loaded *l)
+static gpur_status load_module(const wanted *w, gpur_cuda_library *l)
 {
     gpur_cuda_search s = {.file = w->module};
     l->module = gpur_cuda_find_module(&s);
@@ -83,38 +79,36 @@ static gpur_status check_build(const wanted *w)
     return gpur_fail(GPUR_UNAVAILABLE,
                      "this build has no %s by %s on CUDA, since %s was not found when it was configured: install CUDA "
                      "%d's %s (pip: %s), configure with -DGPUREPLAY_CUDA=ON and build again; \"cpu\" trains everywhere",
-                     w->subject, w->name, w == &blas ? "cuBLASLt" : "cuDNN", CUDA_MAJOR, w->name, w->pip);
+                     w->subject, w->name, w->in_use, CUDA_MAJOR, w->name, w->pip);
 }
 
-/* Every table begins with its version. */
-typedef const int32_t *(*table_fn)(void);
+typedef const gpur_cuda_module *(*table_fn)(void);
 
-static gpur_status find_table(const wanted *w, loaded *l)
+static gpur_status find_table(const wanted *w, gpur_cuda_library *l)
 {
     table_fn get = NULL;
     void *const symbol = dlsym(l->module, w->symbol);
     memcpy(&get, &symbol, sizeof get); /* POSIX has object and function pointers alike; C has no cast for it */
-    const int32_t *const version = get ? get() : NULL;
-    if (!version || *version != w->version)
+    const gpur_cuda_module *const table = get ? get() : NULL;
+    if (!table || table->version != w->version)
         return gpur_fail(GPUR_UNAVAILABLE, "%s is of interface %d; wanted %d: install it and libgpureplay.so together",
-                         w->module, version ? (int)*version : 0, w->version);
-    l->table = version;
+                         w->module, table ? (int)table->version : 0, w->version);
+    l->table = table;
     return GPUR_OK;
 }
 
-static void unload(const loaded *l)
+static void unload(gpur_cuda_library *l)
 {
     if (l->module)
         dlclose(l->module);
     if (l->library)
         dlclose(l->library);
+    memset(l, 0, sizeof *l);
 }
 
-/* A failure leaves nothing loaded. */
-static gpur_status load(const wanted *w, loaded *l)
+static gpur_status load(const wanted *w, gpur_cuda_library *l)
 {
-    const loaded none = {NULL, NULL, NULL};
-    *l = none;
+    memset(l, 0, sizeof *l);
     gpur_status status = check_build(w);
     if (status == GPUR_OK)
         status = load_library(w, l);
@@ -122,43 +116,47 @@ static gpur_status load(const wanted *w, loaded *l)
         status = load_module(w, l);
     if (status == GPUR_OK)
         status = find_table(w, l);
-    if (status == GPUR_OK)
+    if (status != GPUR_OK)
+        unload(l);
+    return status;
+}
+
+/* A library that was loaded and not opened stays loaded. */
+static gpur_status open_library(const wanted *w, gpur_cuda_library *l)
+{
+    if (l->handle)
         return GPUR_OK;
-    unload(l);
-    *l = none;
-    return status;
+    if (!l->table)
+        GPUR_TRY(load(w, l));
+    GPUR_TRY(l->table->open(&l->handle, gpur_fail));
+    const int version = (int)l->table->library_version();
+    snprintf(l->name, sizeof l->name, "%s %d.%d.%d", w->in_use, version / 10000, version / 100 % 100, version % 100);
+    return GPUR_OK;
 }
 
-gpur_status gpur_math_library_load(gpur_math_library *library)
+gpur_status gpur_math_library_load(gpur_cuda_library *library)
 {
-    loaded l;
-    const gpur_status status = load(&blas, &l);
-    library->table = (const gpur_cudamath *)l.table;
-    library->blas = l.library, library->module = l.module;
-    return status;
+    return load(&blas, library);
 }
 
-void gpur_math_library_unload(gpur_math_library *library)
+gpur_status gpur_dnn_library_load(gpur_cuda_library *library)
 {
-    const gpur_math_library none = {NULL, NULL, NULL};
-    const loaded l = {NULL, library->blas, library->module};
-    unload(&l);
-    *library = none;
+    return load(&dnn, library);
 }
 
-gpur_status gpur_dnn_library_load(gpur_dnn_library *library)
+gpur_status gpur_math_library_open(gpur_cuda_library *library)
 {
-    loaded l;
-    const gpur_status status = load(&dnn, &l);
-    library->table = (const gpur_cudadnn *)l.table;
-    library->dnn = l.library, library->module = l.module;
-    return status;
+    return open_library(&blas, library);
 }
 
-void gpur_dnn_library_unload(gpur_dnn_library *library)
+gpur_status gpur_dnn_library_open(gpur_cuda_library *library)
 {
-    const gpur_dnn_library none = {NULL, NULL, NULL};
-    const loaded l = {NULL, library->dnn, library->module};
-    unload(&l);
-    *library = none;
+    return open_library(&dnn, library);
+}
+
+void gpur_cuda_library_close(gpur_cuda_library *library)
+{
+    if (library->handle)
+        library->table->close(library->handle);
+    unload(library);
 }

@@ -11,12 +11,12 @@
 #define GPUR_MATH_CUDA_H
 
 #include "device/gemm.h"
+#include "device/library_cuda.h"
 
-enum { GPUR_CUDAMATH_VERSION = 1 }; /* of this table; the core refuses a module of another one */
+enum { GPUR_CUDAMATH_VERSION = 2 }; /* of this table; the core refuses a module of another one */
 #define GPUR_CUDAMATH_SYMBOL "gpur_cudamath_table"
 
 typedef struct gpur_cudamath_plan gpur_cudamath_plan;
-typedef gpur_status (*gpur_fail_fn)(gpur_status status, const char *format, ...) GPUR_PRINTF(2, 3);
 
 typedef struct gpur_cudamath_product {
     const float *a, *b, *bias;
@@ -25,11 +25,7 @@ typedef struct gpur_cudamath_product {
 } gpur_cudamath_product;
 
 typedef struct gpur_cudamath {
-    int32_t version;
-    int32_t (*library_version)(void); /* of the cuBLASLt in use: 10000 major + 100 minor + patch */
-
-    gpur_status (*open)(void **handle, gpur_fail_fn fail);
-    void (*close)(void *handle);
+    gpur_cuda_module module;
 
     /* A plan is described first (no GPU is needed for that) and then gets an algorithm of the current device. */
     gpur_status (*plan_describe)(const gpur_gemm_shape *shape, gpur_fail_fn fail, gpur_cudamath_plan **plan);
@@ -41,14 +37,5 @@ typedef struct gpur_cudamath {
 } gpur_cudamath;
 
 typedef const gpur_cudamath *(*gpur_cudamath_table_fn)(void);
-
-/* loader_cuda.c: both libraries, held open. Unload takes one that was never loaded. */
-typedef struct gpur_math_library {
-    const gpur_cudamath *table; /* NULL: not loaded */
-    void *blas, *module;        /* of dlopen */
-} gpur_math_library;
-
-gpur_status gpur_math_library_load(gpur_math_library *library);
-void gpur_math_library_unload(gpur_math_library *library);
 
 #endif

@@ -14,23 +14,19 @@ typedef cudnnBackendDescriptor_t descriptor;
 /* Names of arrays in a graph, from ID_VIRTUAL on of those that only pass from one operation to the next. */
 enum { ID_X = 1, ID_W = 2, ID_Y = 3, ID_BIAS = 4, ID_VIRTUAL = 10 };
 
-typedef struct tensor_kind {
-    int64_t id;
-    cudnnDataType_t type;
-    int64_t dims[4];
-} tensor_kind;
-
 enum { MOST_DESCRIPTORS = 24, MOST_CONFIGS = 24, MOST_NOTES = CUDNN_NUMERICAL_NOTE_TYPE_COUNT };
 
 /* Bytes of workspace that an engine may want. */
 static const int64_t workspace_limit = (int64_t)256 << 20;
 
 struct gpur_cudadnn_plan {
-    gpur_conv_shape shape;
+    char words[240];                   /* what it computes, for an error's text */
+    int32_t math;                      /* GPUR_MATH_* */
+    int32_t deterministic;             /* 1: only engines that repeat their bits */
+    int32_t has_bias;                  /* 1: the graph reads one */
     gpur_fail_fn fail;                 /* of the call under way */
     descriptor made[MOST_DESCRIPTORS]; /* (count) in the order in which they were made */
     int count;
-    tensor_kind y; /* as the convolution makes it */
     descriptor graph;
     descriptor config, chosen; /* the engine with its settings, and what is executed */
     int64_t workspace_bytes;
@@ -57,7 +53,7 @@ static inline gpur_status make(gpur_cudadnn_plan *plan, cudnnBackendDescriptorTy
 {
     *out = NULL;
     if (plan->count == MOST_DESCRIPTORS)
-        return plan->fail(GPUR_DEVICE_ERROR, "a convolution's graph has more than %d parts", MOST_DESCRIPTORS);
+        return plan->fail(GPUR_DEVICE_ERROR, "a graph of cuDNN's has more than %d parts", MOST_DESCRIPTORS);
     GPUR_TRY(check(cudnnBackendCreateDescriptor(kind, out), plan->fail, "cudnnBackendCreateDescriptor"));
     plan->made[plan->count++] = *out;
     return GPUR_OK;
@@ -75,12 +71,12 @@ static inline gpur_status finalize(gpur_cudadnn_plan *plan, descriptor d)
 }
 
 /* What an engine's note forbids: float32 means its own mantissa and its own sums, and repeated bits a fixed order. */
-static inline int is_forbidden(const gpur_conv_shape *shape, cudnnBackendNumericalNote_t note)
+static inline int is_forbidden(int32_t math, int32_t deterministic, cudnnBackendNumericalNote_t note)
 {
     if (note == CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC)
-        return shape->deterministic;
+        return deterministic;
     const int exact = note == CUDNN_NUMERICAL_NOTE_STRICT_NAN_PROP;
-    return shape->math == GPUR_MATH_FP32 && !exact;
+    return math == GPUR_MATH_FP32 && !exact;
 }
 
 static inline gpur_status has_right_notes(const gpur_cudadnn_plan *plan, descriptor config, int *right)
@@ -97,7 +93,7 @@ static inline gpur_status has_right_notes(const gpur_cudadnn_plan *plan, descrip
                                           MOST_NOTES, &count, notes);
     *right = 1;
     for (int64_t i = 0; status == CUDNN_STATUS_SUCCESS && i < count && i < MOST_NOTES; i++)
-        *right = *right && !is_forbidden(&plan->shape, notes[i]);
+        *right = *right && !is_forbidden(plan->math, plan->deterministic, notes[i]);
     (void)cudnnBackendDestroyDescriptor(engine);
     return check(status, plan->fail, "cudnnBackendGetAttribute");
 }
@@ -202,21 +198,14 @@ static inline gpur_status choose_by(gpur_cudadnn_plan *plan, const device_source
 /* The first that fits, of those the heuristics think fast, then of those that always work. */
 static inline gpur_status choose(gpur_cudadnn_plan *plan, const device_source *device)
 {
-    static const char *const arithmetic[] = {"FP32", "TF32", "BF16"}, *const names[] = {"forward", "to input",
-                                                                                        "to weight"};
+    static const char *const arithmetic[] = {"FP32", "TF32", "BF16"};
     GPUR_TRY(choose_by(plan, device, CUDNN_HEUR_MODE_A));
     if (!plan->chosen)
         GPUR_TRY(choose_by(plan, device, CUDNN_HEUR_MODE_FALLBACK));
     if (plan->chosen)
         return GPUR_OK;
-    return plan->fail(
-        GPUR_UNAVAILABLE,
-        "cuDNN has no engine for a convolution %s of %d x (%d, %d, %d) by %d filters, kernel %d, stride %d, "
-        "padding %d, epilogue %d, %s%s",
-        names[plan->shape.pass], (int)plan->shape.images, (int)plan->shape.height, (int)plan->shape.width,
-        (int)plan->shape.channels, (int)plan->shape.filters, (int)plan->shape.kernel, (int)plan->shape.stride,
-        (int)plan->shape.padding, (int)plan->shape.epilogue, arithmetic[plan->shape.math],
-        plan->shape.deterministic ? ", deterministic" : "");
+    return plan->fail(GPUR_UNAVAILABLE, "cuDNN has no engine for %s, %s%s", plan->words, arithmetic[plan->math],
+                      plan->deterministic ? ", deterministic" : "");
 }
 
 #endif

@@ -36,9 +36,9 @@ static gpur_status check(cublasStatus_t status, gpur_fail_fn fail, const char *c
                 cublasLtGetStatusString(status), cublasLtGetStatusName(status), (int)status);
 }
 
-static int32_t library_version(void)
+static int64_t library_version(void)
 {
-    return (int32_t)cublasLtGetVersion();
+    return (int64_t)cublasLtGetVersion();
 }
 
 static gpur_status open_library(void **handle, gpur_fail_fn fail)
@@ -235,10 +235,7 @@ GPUR_API const gpur_cudamath *gpur_cudamath_table(void);
 const gpur_cudamath *gpur_cudamath_table(void)
 {
     static const gpur_cudamath table = {
-        .version = GPUR_CUDAMATH_VERSION,
-        .library_version = library_version,
-        .open = open_library,
-        .close = close_library,
+        .module = {GPUR_CUDAMATH_VERSION, library_version, open_library, close_library},
         .plan_describe = plan_describe,
         .plan_choose = plan_choose,
         .plan_destroy = plan_destroy,

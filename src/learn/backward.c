@@ -12,7 +12,7 @@ static gpur_gemm_shape weight_shape(const gpur_backward *backward, const gpur_de
     shape.m = d->units, shape.n = d->inputs, shape.k = backward->rows;
     shape.lda = backward->pass->pitch[d->to], shape.ldb = backward->pass->pitch[d->from], shape.ldc = d->inputs;
     shape.transpose_a = 1;
-    shape.math = gpur_dense_math(d, backward->pass->options.math);
+    gpur_dense_arithmetic(d, &backward->pass->options, &shape);
     return shape;
 }
 
@@ -23,7 +23,7 @@ static gpur_gemm_shape input_shape(const gpur_backward *backward, const gpur_den
     memset(&shape, 0, sizeof shape);
     shape.m = backward->rows, shape.n = d->inputs, shape.k = d->units;
     shape.lda = backward->pass->pitch[d->to], shape.ldb = d->inputs, shape.ldc = backward->pass->pitch[d->from];
-    shape.math = gpur_dense_math(d, backward->pass->options.math);
+    gpur_dense_arithmetic(d, &backward->pass->options, &shape);
     return shape;
 }
 

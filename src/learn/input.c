@@ -55,6 +55,7 @@ gpur_pass_options gpur_input_options(const gpur_input *input, const gpur_learner
     options.math = config->math;
     options.fuse = 1;
     options.deterministic = config->deterministic;
+    options.dense_graphs = config->dense_graphs;
     options.input_bf16 = input->bf16;
     return options;
 }

@@ -12,7 +12,7 @@ static gpur_gemm_shape forward_shape(const gpur_pass *pass, const gpur_dense *d)
     shape.m = pass->rows, shape.n = d->units, shape.k = d->inputs;
     shape.lda = pass->pitch[d->from], shape.ldb = d->inputs, shape.ldc = pass->pitch[d->to];
     shape.transpose_b = 1;
-    shape.math = gpur_dense_math(d, pass->options.math);
+    gpur_dense_arithmetic(d, &pass->options, &shape);
     return shape;
 }
 

@@ -16,6 +16,7 @@ typedef struct gpur_pass_options {
     int32_t deterministic; /* 1: only convolutions that repeat their bits */
     int32_t input_bf16;    /* 1: sheet 0 is bfloat16; before convolutions only */
     int32_t by_patches;    /* 1: convolutions by patches whatever library there is */
+    int32_t dense_graphs;  /* 1: dense layers by graphs where the device has them */
 } gpur_pass_options;
 
 /* Forward. Sheets are (rows, width), their rows `pitch` floats apart. */
@@ -55,6 +56,16 @@ static inline int64_t gpur_sheet_pitch(int64_t width)
 static inline int32_t gpur_dense_math(const gpur_dense *dense, int32_t math)
 {
     return dense->bias < 0 ? GPUR_MATH_FP32 : math;
+}
+
+/* The arithmetic of a layer's products, and the library for them. Layers with a bias of their own read and write whole
+ * sheets and blocks of weights, which begin at multiples of 16 bytes. */
+static inline void gpur_dense_arithmetic(const gpur_dense *dense, const gpur_pass_options *options,
+                                         gpur_gemm_shape *shape)
+{
+    shape->math = gpur_dense_math(dense, options->math);
+    shape->by_graph = options->dense_graphs;
+    shape->aligned = dense->bias >= 0;
 }
 
 /* Floats from row to row of sheet 0 that suit its first layer: images have nothing between them. */

@@ -21,17 +21,35 @@ static gpur_network_config dense_network(int32_t first, int32_t second)
     return network;
 }
 
+/* From `first` to `last` in so many steps, the first of them step 0. */
+static gpur_schedule schedule(float first, float last, int64_t steps)
+{
+    gpur_schedule s;
+    memset(&s, 0, sizeof s);
+    s.first = first;
+    s.last = last;
+    s.steps = steps;
+    return s;
+}
+
 static gpur_optimizer_config adam(float rate)
 {
     gpur_optimizer_config optimizer;
     memset(&optimizer, 0, sizeof optimizer);
     optimizer.kind = GPUR_ADAM;
-    optimizer.learning_rate.first = optimizer.learning_rate.last = rate;
+    optimizer.learning_rate = schedule(rate, rate, 0);
     optimizer.beta1 = 0.9f;
     optimizer.beta2 = 0.999f;
     optimizer.decay = 0.95f;
     optimizer.epsilon = 1e-8f;
     return optimizer;
+}
+
+/* The loss of all but apex-dqn. */
+static void set_huber(gpur_learner_config *config)
+{
+    config->loss = GPUR_LOSS_HUBER;
+    config->huber_delta = 1.0f;
 }
 
 static void set_defaults(gpur_learner_config *config)
@@ -40,8 +58,7 @@ static void set_defaults(gpur_learner_config *config)
     config->network = dense_network(128, 128);
     config->optimizer = adam(1e-3f);
     config->double_dqn = 1;
-    config->loss = GPUR_LOSS_HUBER;
-    config->huber_delta = 1.0f;
+    set_huber(config);
     config->index_source = GPUR_UNIFORM;
     config->batch_size = 32;
     config->target_period = 10000;
@@ -49,9 +66,8 @@ static void set_defaults(gpur_learner_config *config)
     config->max_act_batch = 64;
     config->math = GPUR_MATH_FP32;
     config->unroll = 8;
-    config->beta.first = config->beta.last = 0.4f;
-    config->exploration.first = 1.0f;
-    config->exploration.last = 0.1f;
+    config->beta = schedule(0.4f, 0.4f, 0);
+    config->exploration = schedule(1.0f, 0.1f, 0);
 }
 
 /* What all three have in common [Parr 2018, section 4.2, and the public code of its trainer]. The published epsilon
@@ -67,14 +83,11 @@ static void set_melee(gpur_learner_config *config)
     config->optimizer.momentum = 0.95f;
     config->optimizer.epsilon = 0.01f;
     config->double_dqn = 0;
-    config->loss = GPUR_LOSS_HUBER;
-    config->huber_delta = 1.0f;
+    set_huber(config);
     config->batch_size = 32;
     config->target_period = 10000;
     config->target_copy_first = 1;
-    memset(&config->exploration, 0, sizeof config->exploration);
-    config->exploration.first = 1.0f;
-    config->exploration.last = 0.1f;
+    config->exploration = schedule(1.0f, 0.1f, 0);
 }
 
 static void set_melee_gpu(gpur_learner_config *config)
@@ -107,15 +120,11 @@ static void set_cartpole(gpur_learner_config *config)
     config->optimizer = adam(1e-3f);
     config->optimizer.clip_norm = 10.0f;
     config->double_dqn = 1;
-    config->loss = GPUR_LOSS_HUBER;
-    config->huber_delta = 1.0f;
+    set_huber(config);
     config->batch_size = 64;
     config->target_period = 128;
     config->target_copy_first = 0;
-    config->exploration.first = 1.0f;
-    config->exploration.last = 0.04f;
-    config->exploration.begin = 0;
-    config->exploration.steps = 4000;
+    config->exploration = schedule(1.0f, 0.04f, 4000);
 }
 
 static gpur_layer convolution(int32_t filters, int32_t kernel, int32_t stride)
@@ -164,15 +173,11 @@ static void set_nature_dqn(gpur_learner_config *config)
     config->network.head = GPUR_HEAD_Q;
     config->optimizer = deepmind_rmsprop(2.5e-4f, 0.01f);
     config->double_dqn = 0;
-    config->loss = GPUR_LOSS_HUBER;
-    config->huber_delta = 1.0f;
+    set_huber(config);
     config->batch_size = 32;
     config->target_period = 2500;
     config->target_copy_first = 0;
-    config->exploration.first = 1.0f;
-    config->exploration.last = 0.1f;
-    config->exploration.begin = 0;
-    config->exploration.steps = 1000000;
+    config->exploration = schedule(1.0f, 0.1f, 1000000);
 }
 
 /* Two streams of 512, double DQN and the norm are Wang et al.'s, 2016, section 4.2; the rest is as before. */
@@ -198,10 +203,8 @@ static void set_apex_dqn(gpur_learner_config *config)
     config->batch_size = 512;
     config->target_period = 2500;
     config->index_source = GPUR_PRIORITIZED;
-    memset(&config->beta, 0, sizeof config->beta);
-    config->beta.first = config->beta.last = 0.4f;
-    memset(&config->exploration, 0, sizeof config->exploration);
-    config->exploration.first = config->exploration.last = 0.4f;
+    config->beta = schedule(0.4f, 0.4f, 0);
+    config->exploration = schedule(0.4f, 0.4f, 0);
 }
 
 typedef struct preset {

@@ -2,14 +2,12 @@
 /*
  * usage: test_conv_plan h200.json
  * The graphs of the module for convolutions, and the engines that cuDNN's heuristics find for them on a GPU that is
- * only described. The description was made by hand from the fields that cuDNN asks for and an H200's published numbers.
+ * only described.
  */
 #include "device/module_dnn_cuda.c"
 
 #include "base/status.h"
-#include "test.h"
-
-static descriptor h200;
+#include "module/h200.h"
 
 /* The Nature network's convolutions, the first on blocks of 4 x 4 pixels; and an odd one. */
 static const gpur_conv_shape layers[] = {
@@ -36,7 +34,7 @@ TEST(every_graph_can_be_described_without_a_gpu)
                     gpur_cudadnn_plan *plan = NULL;
                     gpur_conv_shape s = shape_of(layer, 7, pass, math, 0);
                     s.epilogue = epilogue;
-                    CHECK_OK(plan_describe(&s, gpur_fail, &plan));
+                    CHECK_OK(plan_conv(&s, gpur_fail, &plan));
                     CHECK(plan->graph);
                     plan_destroy(plan);
                 }
@@ -47,33 +45,8 @@ TEST(a_graph_that_cudnn_does_not_have_is_unavailable)
     gpur_cudadnn_plan *plan = NULL;
     gpur_conv_shape s = shape_of(0, 7, GPUR_CONV_FORWARD, GPUR_MATH_BF16, 0);
     s.epilogue = GPUR_EPILOGUE_BIAS_RELU;
-    CHECK_STATUS(plan_describe(&s, gpur_fail, &plan), GPUR_UNAVAILABLE);
+    CHECK_STATUS(plan_conv(&s, gpur_fail, &plan), GPUR_UNAVAILABLE);
     CHECK(!plan);
-}
-
-/* The notes of the engine that was taken. */
-static int64_t notes_of(const gpur_cudadnn_plan *plan, cudnnBackendNumericalNote_t notes[MOST_NOTES])
-{
-    descriptor engine = NULL;
-    int64_t count = -1;
-    if (cudnnBackendCreateDescriptor(CUDNN_BACKEND_ENGINE_DESCRIPTOR, &engine) != CUDNN_STATUS_SUCCESS)
-        return -1;
-    if (cudnnBackendGetAttribute(plan->config, CUDNN_ATTR_ENGINECFG_ENGINE, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &count,
-                                 &engine) != CUDNN_STATUS_SUCCESS ||
-        cudnnBackendGetAttribute(engine, CUDNN_ATTR_ENGINE_NUMERICAL_NOTE, CUDNN_TYPE_NUMERICAL_NOTE, MOST_NOTES,
-                                 &count, notes) != CUDNN_STATUS_SUCCESS)
-        count = -1;
-    (void)cudnnBackendDestroyDescriptor(engine);
-    return count;
-}
-
-static int has_note(const gpur_cudadnn_plan *plan, cudnnBackendNumericalNote_t note)
-{
-    cudnnBackendNumericalNote_t notes[MOST_NOTES];
-    int found = 0;
-    for (int64_t i = notes_of(plan, notes) - 1; i >= 0; i--)
-        found |= notes[i] == note;
-    return found;
 }
 
 static int fast, on_tensor_cores; /* engines that may be, and are */
@@ -83,7 +56,7 @@ static void check_engine(const gpur_conv_shape *s)
     const device_source device = {NULL, h200};
     gpur_cudadnn_plan *plan = NULL;
     cudnnBackendNumericalNote_t notes[MOST_NOTES];
-    CHECK_OK(plan_describe(s, gpur_fail, &plan));
+    CHECK_OK(plan_conv(s, gpur_fail, &plan));
     CHECK_OK(choose(plan, &device));
     CHECK(plan->chosen && plan->config && plan->workspace_bytes <= workspace_limit);
     CHECK(notes_of(plan, notes) >= 0);
@@ -127,30 +100,13 @@ TEST(bias_and_relu_ride_in_the_convolutions_of_float32_on_an_h200)
 /* A note is the engine's own word for what it may do. */
 TEST(what_an_engine_may_do_follows_from_the_arithmetic)
 {
-    const gpur_conv_shape fp32 = {.math = GPUR_MATH_FP32}, tf32 = {.math = GPUR_MATH_TF32};
-    const gpur_conv_shape repeated = {.math = GPUR_MATH_BF16, .deterministic = 1};
-    CHECK(is_forbidden(&fp32, CUDNN_NUMERICAL_NOTE_TENSOR_CORE));
-    CHECK(is_forbidden(&fp32, CUDNN_NUMERICAL_NOTE_WINOGRAD));
-    CHECK(!is_forbidden(&fp32, CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC));
-    CHECK(!is_forbidden(&fp32, CUDNN_NUMERICAL_NOTE_STRICT_NAN_PROP));
-    CHECK(!is_forbidden(&tf32, CUDNN_NUMERICAL_NOTE_TENSOR_CORE));
-    CHECK(is_forbidden(&repeated, CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC));
-    CHECK(!is_forbidden(&repeated, CUDNN_NUMERICAL_NOTE_TENSOR_CORE));
-}
-
-/* 1 when this cuDNN takes the description; its fields are undocumented and may change. */
-static int describe_h200(const char *path)
-{
-    static char json[1 << 14];
-    FILE *const file = fopen(path, "r");
-    const size_t length = file ? fread(json, 1, sizeof json - 1, file) : 0;
-    if (file)
-        fclose(file);
-    return length > 0 &&
-           cudnnBackendCreateDescriptor(CUDNN_BACKEND_DEVICEPROP_DESCRIPTOR, &h200) == CUDNN_STATUS_SUCCESS &&
-           cudnnBackendSetAttribute(h200, CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION, CUDNN_TYPE_CHAR,
-                                    (int64_t)length + 1, json) == CUDNN_STATUS_SUCCESS &&
-           cudnnBackendFinalize(h200) == CUDNN_STATUS_SUCCESS;
+    CHECK(is_forbidden(GPUR_MATH_FP32, 0, CUDNN_NUMERICAL_NOTE_TENSOR_CORE));
+    CHECK(is_forbidden(GPUR_MATH_FP32, 0, CUDNN_NUMERICAL_NOTE_WINOGRAD));
+    CHECK(!is_forbidden(GPUR_MATH_FP32, 0, CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC));
+    CHECK(!is_forbidden(GPUR_MATH_FP32, 0, CUDNN_NUMERICAL_NOTE_STRICT_NAN_PROP));
+    CHECK(!is_forbidden(GPUR_MATH_TF32, 0, CUDNN_NUMERICAL_NOTE_TENSOR_CORE));
+    CHECK(is_forbidden(GPUR_MATH_BF16, 1, CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC));
+    CHECK(!is_forbidden(GPUR_MATH_BF16, 1, CUDNN_NUMERICAL_NOTE_TENSOR_CORE));
 }
 
 int main(int argc, char **argv)
