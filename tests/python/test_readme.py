@@ -17,7 +17,7 @@ def names_of(block):
 
 
 def test_every_block_of_python_is_tested():
-    assert len(BLOCKS) == 2
+    assert len(BLOCKS) == 3
 
 
 def test_the_learner_trains():
@@ -31,3 +31,10 @@ def test_the_replay_alone_prints_what_is_said(capsys):
     assert capsys.readouterr().out == ("500 False True (32, 84, 84, 4)\n"
                                        + re.search(r"print\(error\)  # (.*)", BLOCKS[1])[1] + "\n")
     assert (names["buffer"].gather(names["ids"]).action == names["old"].action).all()
+
+
+def test_frames_by_priority():
+    pytest.importorskip("gymnasium")
+    names = names_of(BLOCKS[2])
+    assert names["batch"].obs.shape == (32, 4, 4) and names["buffer"].stats.frames_stored < 450
+    assert names["buffer"].priority_stats.updates == 32

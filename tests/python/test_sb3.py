@@ -272,8 +272,6 @@ def test_a_bad_step_is_refused_and_changes_nothing(change, error, words):
 
 
 def test_what_it_cannot_do_is_refused():
-    with pytest.raises(ValueError, match="optimize_memory_usage is True; it must be False"):
-        sb3.ReplayBuffer(10, BOX, TWO, device="cpu", optimize_memory_usage=True)
     with pytest.raises(ValueError, match="'meta'; it must be"):
         sb3.ReplayBuffer(10, BOX, TWO, device="meta")
     with pytest.raises(TypeError, match="action_space is Dict"):

@@ -15,6 +15,8 @@ typedef struct fast_library {
                           int64_t *appended);
     gpur_status (*try_append)(gpur_writer *writer, int64_t count, const void *const *fields);
     gpur_status (*resample)(gpur_replay *replay, void *stream, gpur_batch *batch);
+    gpur_status (*update)(gpur_replay *replay, int64_t count, const int64_t *ids, const float *priorities,
+                          void *stream);
     PyTypeObject *array;
     PyObject *handle, *calls, *ended, *info, *final_obs; /* their names; the first three with an underscore */
 } fast_library;
@@ -48,5 +50,8 @@ extern PyTypeObject fast_bound_type, fast_method_type, fast_rows_type, fast_turn
 /* idle(watches), redraw(buffer, stream, watches) */
 PyObject *fast_idle(PyObject *module, PyObject *watches);
 PyObject *fast_redraw(PyObject *module, PyObject *const *arguments, Py_ssize_t count);
+
+/* update(buffer, indices, priorities): True: it was done; False: it is left to the package. */
+PyObject *fast_update(PyObject *module, PyObject *const *arguments, Py_ssize_t count);
 
 #endif

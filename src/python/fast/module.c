@@ -50,13 +50,15 @@ static int learn_dtypes(PyObject *dtypes)
 static PyObject *use(PyObject *module, PyObject *arguments)
 {
     (void)module;
-    PyObject *array, *dtypes, *append, *try_append, *resample;
-    if (!PyArg_ParseTuple(arguments, "O!O!O!O!O!", &PyType_Type, &array, &PyTuple_Type, &dtypes, &PyLong_Type, &append,
-                          &PyLong_Type, &try_append, &PyLong_Type, &resample) || learn_dtypes(dtypes))
+    PyObject *array, *dtypes, *append, *try_append, *resample, *update;
+    if (!PyArg_ParseTuple(arguments, "O!O!O!O!O!O!", &PyType_Type, &array, &PyTuple_Type, &dtypes, &PyLong_Type,
+                          &append, &PyLong_Type, &try_append, &PyLong_Type, &resample, &PyLong_Type, &update) ||
+        learn_dtypes(dtypes))
         return NULL;
     set_function(&fast_used.append, append);
     set_function(&fast_used.try_append, try_append);
     set_function(&fast_used.resample, resample);
+    set_function(&fast_used.update, update);
     Py_INCREF(array);
     Py_XSETREF(fast_used.array, (PyTypeObject *)(void *)array);
     Py_RETURN_NONE;
@@ -89,11 +91,13 @@ static PyObject *describe(PyObject *module, PyObject *arguments)
 
 static PyMethodDef functions[] = {
     {"use", use, METH_VARARGS,
-     "use(ndarray, dtypes, append, try_append, resample): NumPy's types, and functions' addresses"},
+     "use(ndarray, dtypes, append, try_append, resample, update): NumPy's types, and functions' addresses"},
     {"describe", describe, METH_VARARGS, "describe(array, address, ndim): (shape, strides, flags, dtype) or None"},
     {"idle", fast_idle, METH_O, "idle(watches): the first batch that nobody looks at, or None"},
     {"redraw", (PyCFunction)(void (*)(void))fast_redraw, METH_FASTCALL,
      "redraw(buffer, stream, watches): a batch drawn into, or None"},
+    {"update", (PyCFunction)(void (*)(void))fast_update, METH_FASTCALL,
+     "update(buffer, indices, priorities): whether the priorities were given"},
     {NULL, NULL, 0, NULL},
 };
 

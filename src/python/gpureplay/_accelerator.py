@@ -67,7 +67,8 @@ def _load() -> Any:
     if fast is None:
         return None
     fast.use(np.ndarray, tuple(map(np.dtype, _NUMBERS)), _address(lib.gpur_writer_append_fields),
-             _address(lib.gpur_writer_try_append_fields), _address(lib.gpur_replay_resample))
+             _address(lib.gpur_writer_try_append_fields), _address(lib.gpur_replay_resample),
+             _address(lib.gpur_replay_update_priorities))
     return fast if _reads_arrays(fast) else None
 
 

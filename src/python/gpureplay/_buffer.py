@@ -11,15 +11,16 @@ from typing import Any
 
 import numpy as np
 
-from . import _files, _mirror, _reuse
+from . import _files, _mirror, _reuse, _steps
 from ._accelerator import tried_in_c
 from ._batch import Batch, Layouts, Reference
 from ._device import Device, as_device
 from ._environment import environment_of
 from ._handle import Handle, start_work
-from ._library import check, lib
+from ._library import FileError, check, lib
 from ._numbers import integer, stream_of
-from ._replay_config import Plan, Stats, flush_of, replay_config
+from ._priorities import Priorities
+from ._replay_config import SETTINGS, Plan, Stats, form_of
 from ._schema import fields_of
 from ._writer import Writer
 
@@ -27,13 +28,15 @@ _redraw = _reuse.redraw
 _SPARE = 3  # batches of the last size that are looked at again
 
 
-class ReplayBuffer(Handle):
+class ReplayBuffer(Priorities):
     """A ring of transitions in a device's memory, and minibatches drawn from it.
 
-    capacity: transitions kept in all, of all environments; the oldest are overwritten.
+    capacity: transitions kept in all, of all environments; the oldest are overwritten. None: the preset's.
     fields, action_space: either a dict of name: (shape, dtype), or an observation and an action space of Gymnasium,
         which give obs, action, reward, next_obs, terminated, truncated (Dict and Tuple spaces: "obs.key" for each leaf;
         float64 is kept as float32). dtypes: float32, float16, uint8, int32, int64, bool.
+    preset: "nature-dqn", "nature-dueling", "apex-dqn", "melee-gpu", "melee-dqn", "melee-double": the settings of a
+        published system. What else is given overrides them; None is the preset's, or the library's default.
     device: "auto", "cpu", "cuda:N", or an open `Device`.
     num_envs: environments that one `add` steps.
     autoreset: "disabled", "next_step" or "same_step", or Gymnasium's AutoresetMode; what `add` makes of environments
@@ -42,28 +45,56 @@ class ReplayBuffer(Handle):
         asks the environment.
     min_size: transitions before `can_sample`. max_batch: the largest batch; default 4,096, or half the capacity if
         less.
-    gamma: discount per step, for a batch's `discount`. reward_clip: rewards are clipped to +- this; None: not.
+    gamma: discount per step, for a batch's `discount`. reward_clip: rewards are clipped to +- this; 0: not.
     distinct: no transition twice in a batch. seed: of the draws.
     update_size: transitions that are copied to the device at once. flush: "auto": a draw sees every transition that
         this thread's earlier calls gave; "manual": whole blocks, and what `flush` asks for.
-
     check_nan: what comes from the host's memory is searched for NaN, and refused with it.
+
+    By priority [Schaul et al. 2016]:
+    prioritized: True: in proportion to priority ** alpha, each row of a batch from its own part of the whole; "plain":
+        each row from the whole. alpha: default 0.6. priority_offset: added to each priority; default 1e-6.
+    beta: exponent of a batch's importance weights: a number, or (first, last, steps) or (first, last, steps, begin),
+        which goes from first to last in so many draws; default 0.4. weight_norm: what weights are divided by: "batch":
+        the batch's largest; "memory": the largest that any transition would have; "none".
+    A field "priority", one float32, is a transition's first priority; else that is the largest given so far.
+
+    Several steps, and frames that are stored once:
+    n_step: steps that `add` makes one transition of, 1 to 64: rewards summed with gamma, next_obs n steps later, or
+        where the episode ended. Above 1 there is a field "discount", float32: gamma to the power of the steps there
+        were, 0 where the task ended. Who does not give it in `fields` gets it.
+    frame_stack: frames of which obs and next_obs are stacks, 1 to 16. Above 1 the layout is "linked" unless said.
+    layout: "linked": each frame of an episode is stored once, and a batch's stacks are made of them; "packed".
+    stack_axis: "first" or "last". stack_pad: an episode's first stacks begin with zeros ("zero", the default) or with
+        copies of its first frame ("repeat").
+    frame_slack: frames kept beside one a transition; default capacity / 64.
+    observations: "stacks": obs and next_obs are given as batches have them. "frames": the newest frame alone, and
+        `fields` or the spaces describe that; in a batch it has one axis more.
+
+    With n_step above 1, layout "linked" or a field "previous" (one int64: id of the same environment's transition
+    before, or -1) `add` goes by steps: see `Writer.add`.
 
     Any number of threads may call; those that `add` or `extend` take turns, and a `writer` each spares them that.
     """
 
     _kind = "buffer"
 
-    def __init__(self, capacity: int, fields: Any, action_space: Any = None, *, device: str | Device = "auto",
-                 num_envs: int = 1, autoreset: Any = None, min_size: int | None = None, max_batch: int | None = None,
-                 gamma: float | None = None, reward_clip: float | None = None, distinct: bool = False, seed: int = 0,
-                 update_size: int | None = None, flush: str = "auto", check_nan: bool = True):
-        self.fields, self.check_nan = fields_of(fields, action_space), check_nan
-        config = replay_config(self.fields, capacity, {
-            "index_source": int(distinct), "flush": flush_of(flush), "update_size": update_size, "min_size": min_size,
-            "max_batch": max_batch, "gamma": gamma, "reward_clip": reward_clip, "seed": seed})
+    def __init__(self, capacity: int | None, fields: Any, action_space: Any = None, *, preset: str | None = None,
+                 device: str | Device = "auto", num_envs: int = 1, autoreset: Any = None, min_size: int | None = None,
+                 max_batch: int | None = None, gamma: float | None = None, reward_clip: float | None = None,
+                 distinct: bool = False, seed: int | None = None, update_size: int | None = None,
+                 flush: str | None = None, check_nan: bool = True, prioritized: bool | str | None = None,
+                 alpha: float | None = None, beta: float | Sequence[float] | None = None,
+                 weight_norm: str | None = None, priority_offset: float | None = None, n_step: int | None = None,
+                 frame_stack: int | None = None, layout: str | None = None, stack_axis: str | None = None,
+                 stack_pad: str | None = None, frame_slack: int | None = None, observations: str = "stacks"):
+        given = locals()
+        settings = {name: given[name] for name in SETTINGS}
+        self._form = form_of(fields_of(fields, action_space), capacity, preset, settings)
+        self._is_fed_by_steps = _steps.is_fed_by_steps(self._form)
+        self.fields, self.check_nan, self._was_loaded = self._form.fields, check_nan, False
         self.device = as_device(device)
-        self.capacity: int = config.capacity
+        self.capacity: int = self._form.config.capacity
         self._waits = self.device._waits
         self._array_names = [field.name for field in self.fields]
         self._array_names += [name for name in ("discount", "weight", "id") if name not in self._array_names]
@@ -72,14 +103,14 @@ class ReplayBuffer(Handle):
         self._users: weakref.WeakSet[Handle] = weakref.WeakSet()  # writers and learners, which end with the buffer
         address = ctypes.c_void_p()
         start_work()
-        self.device._call(lib.gpur_replay_create, ctypes.addressof(config), ctypes.addressof(address))
+        self.device._call(lib.gpur_replay_create, ctypes.addressof(self._form.config), ctypes.addressof(address))
         super().__init__(address.value, lib.gpur_replay_destroy)
         self._writer = Writer(self, num_envs, autoreset)
         self._rows, self._steps = self._writer._rows, self._writer._steps
         self.num_envs = self._writer.num_envs
 
     @classmethod
-    def for_env(cls, capacity: int, env: Any, *, autoreset: Any = None, **options: Any) -> ReplayBuffer:
+    def for_env(cls, capacity: int | None, env: Any, *, autoreset: Any = None, **options: Any) -> ReplayBuffer:
         """A buffer for the steps of this environment: a Gymnasium Env or VectorEnv, of which the spaces, num_envs and
         the autoreset mode (metadata["autoreset_mode"]) are read; nothing else is done with it. `autoreset` overrides
         what it says; `options` are the constructor's others.
@@ -93,7 +124,7 @@ class ReplayBuffer(Handle):
     def add(self, *, info: Any = None, final_obs: Any = None, **values: Any) -> int:
         """One step of every environment: each field of the schema by name, (num_envs, ...), or without that axis when
         there is one environment. `truncated` may be left out: none was. See `Writer.add`. Returns how many transitions
-        it made."""
+        it made, or with n_step above 1 completed."""
         added = self._writer._add(values, info, final_obs)
         self._steps = self._writer._steps  # there is one once it is known how the environment resets
         return added
@@ -118,11 +149,14 @@ class ReplayBuffer(Handle):
         writer._buffer = self
         return writer
 
-    def sample(self, batch_size: int, *, stream: int | None = None) -> Batch:
-        """Draws a batch uniformly. CUDA: `stream`, a cudaStream_t as an int, is made to wait for it; None: what reads
+    def sample(self, batch_size: int, *, beta: float | None = None, stream: int | None = None) -> Batch:
+        """Draws a batch: uniformly, or by priority. beta: of the importance weights of this and later draws; a
+        prioritized buffer's alone. CUDA: `stream`, a cudaStream_t as an int, is made to wait for it; None: what reads
         the arrays sees to that. An earlier batch that nobody holds any more may be drawn into again.
 
         TooFew: nothing is there, or fewer than batch_size of a distinct draw. InvalidArgument: beyond max_batch."""
+        if beta is not None:
+            self.beta = beta
         if stream is not None:
             stream = stream_of(stream)
         size, watches = self._spare
@@ -170,14 +204,24 @@ class ReplayBuffer(Handle):
     def load(self, path: str | os.PathLike[str], progress: _files.Progress | None = None) -> None:
         """Reads such a file into this buffer, of the same fields, capacity, gamma and reward_clip, in place of what it
         holds. Draws go on as after the save when seed, distinct, update_size, flush and max_batch are the same, too.
-        The file is checked to the last bit before anything changes. Environments that reset themselves are taken to
-        begin an episode with their next step.
+        The file is checked to the last bit before anything changes. Where `add` goes by steps, the episodes that were
+        open go on with the next one: `reset` is to be called if the environments were reset meanwhile, which cannot be
+        told from the next `obs` alone. Else environments that reset themselves are taken to begin an episode with their
+        next step.
 
         InvalidArgument: a setting differs. FileError: it is no such file, or is damaged."""
-        _files.call(self, lib.gpur_replay_load, path, progress)
+        try:
+            _files.call(self, lib.gpur_replay_load, path, progress)
+        except FileError:
+            self._loaded(in_full=False)
+            raise
+        self._was_loaded = True
+        self._loaded(in_full=True)
+
+    def _loaded(self, in_full: bool) -> None:
         for user in list(self._users):
             if isinstance(user, Writer):
-                user.reset()
+                user._loaded(in_full)
 
     def __len__(self) -> int:
         self._open_handle()
@@ -206,13 +250,14 @@ class ReplayBuffer(Handle):
         return Stats(*(getattr(got, name) for name in Stats._fields))
 
     @staticmethod
-    def plan(capacity: int, fields: Any, action_space: Any = None, *, max_batch: int | None = None,
-             update_size: int | None = None) -> Plan:
-        """What such a buffer would take, before anything is allocated."""
-        got = _mirror.ReplayPlan()
-        config = replay_config(fields_of(fields, action_space), capacity,
-                               {"max_batch": max_batch, "update_size": update_size})
-        check(lib.gpur_replay_plan_bytes(ctypes.addressof(config), ctypes.addressof(got)))
+    def plan(capacity: int | None, fields: Any, action_space: Any = None, *, preset: str | None = None,
+             **settings: Any) -> Plan:
+        """What such a buffer would take, before anything is allocated. `settings`: the constructor's."""
+        unknown = settings.keys() - (ReplayBuffer.__init__.__kwdefaults__ or {}).keys()
+        if unknown:
+            raise TypeError(f"{sorted(unknown)} are no settings of a buffer; they are {', '.join(SETTINGS)}")
+        form, got = form_of(fields_of(fields, action_space), capacity, preset, settings), _mirror.ReplayPlan()
+        check(lib.gpur_replay_plan_bytes(ctypes.addressof(form.config), ctypes.addressof(got)))
         return Plan(*(getattr(got, name) for name in Plan._fields))
 
     def close(self) -> None:

@@ -84,13 +84,7 @@ class SameStep(Disabled):
         ended = _any(arrays, self.flags)
         if not ended.any():
             return arrays, None
-        final = final_obs if final_obs is not None else info.get("final_obs") if info is not None else None
-        return [self._with_final(field, array, final, ended) for field, array in zip(self._fields, arrays)], None
-
-    @staticmethod
-    def _with_final(field: Field, array: np.ndarray, final: Any, ended: np.ndarray) -> np.ndarray:
-        name, *path = field.name.split(".")
-        return _with_last(field, array, _leaf(final, path), ended) if name == "next_obs" else array
+        return [with_final(field, array, info, final_obs, ended) for field, array in zip(self._fields, arrays)], None
 
 
 def resets_of(given: Any, num_envs: int, fields: list[Field]) -> Disabled:
@@ -127,6 +121,16 @@ def _any(arrays: list[np.ndarray], flags: list[int]) -> np.ndarray:
     for at in flags[1:]:
         ended |= arrays[at] != 0
     return ended if ended.ndim == 1 else np.any(ended.reshape(len(ended), -1), axis=1)
+
+
+def with_final(field: Field, array: np.ndarray, info: Any, final_obs: Any, ended: np.ndarray) -> np.ndarray:
+    """Of next_obs (or a leaf of it) what was there before the environments that ended were reset; of any other field
+    the array itself."""
+    name, *path = field.name.split(".")
+    if name != "next_obs":
+        return array
+    final = final_obs if final_obs is not None else info.get("final_obs") if info is not None else None
+    return _with_last(field, array, _leaf(final, path), ended)
 
 
 def _with_last(field: Field, next_obs: np.ndarray, final: Any, ended: np.ndarray) -> np.ndarray:

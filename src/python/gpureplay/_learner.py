@@ -45,11 +45,19 @@ class DQN(Handle):
 
     buffer: with float32 or uint8 obs and next_obs, int32 or int64 action, float32 reward, bool terminated.
     outputs: actions.
-    preset: "melee-gpu", "melee-dqn", "melee-double", "cartpole", or None for the defaults of gpur_learner_config_init.
+    preset: "melee-gpu", "melee-dqn", "melee-double", "nature-dqn", "nature-dueling", "apex-dqn", "cartpole", or None
+        for the defaults of gpur_learner_config_init.
     settings: the members of gpur_learner_config by name (include/gpureplay/learner.h), with words for choices:
         trunk [128, (64, "tanh")], head "q" or "dueling", hidden 512, optimizer "adam" ..., learning_rate 1e-3 or
         (first, last, steps), exploration (1.0, 0.05, 10_000), loss "huber" or "squared", double_dqn, batch_size,
-        target_period, act "latest", "previous" or "target", distinct, seed.
+        target_period, act "latest", "previous" or "target", math "fp32", "tf32" or "bf16" (on CUDA), dense_graphs 1 for
+        dense layers by graphs of cuDNN's where math is "tf32" or "bf16" and cuDNN has them, seed.
+        Convolutions come first in trunk: ("conv", filters, kernel[, stride[, padding]][, activation]), or
+        {"conv": 32, "kernel": 8, "stride": 4, "padding": 0, "activation": "relu"}; input_layout "chw" or "hwc" says how
+        obs of three axes lies, and input_scale what it is multiplied by (1 / 255 for frames of uint8).
+        How train steps draw: prioritized None (as the buffer), True, "plain" or False; distinct. By priority, each
+        transition's loss is weighed, and |TD error| written back as its priority; beta is the exponent of the weights
+        by train step: a number, or (first, last, steps[, begin]).
 
     One thread trains; any number `act` and ask for `stats` meanwhile.
     """
@@ -61,7 +69,7 @@ class DQN(Handle):
             raise TypeError(f"buffer is {buffer!r}; it must be a gpureplay.ReplayBuffer")
         if outputs is not None:
             settings["outputs"] = outputs
-        config, address = learner_config(preset, settings), ctypes.c_void_p()
+        config, address = learner_config(preset, settings, buffer._form.config.index_source), ctypes.c_void_p()
         buffer._call(lib.gpur_learner_create, ctypes.addressof(config), ctypes.addressof(address))
         super().__init__(address.value, lib.gpur_learner_destroy, buffer._owned)
         self._buffer = buffer  # which must outlive this

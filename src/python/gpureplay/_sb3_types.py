@@ -5,7 +5,8 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-__all__ = ["DictReplayBufferSamples", "ReplayBufferSamples", "joined", "register", "torch", "torch_device"]
+__all__ = ["DictReplayBufferSamples", "PrioritizedReplayBufferSamples", "ReplayBufferSamples", "joined", "register",
+           "torch", "torch_device"]
 
 try:
     import torch
@@ -30,6 +31,19 @@ except ModuleNotFoundError:
         discounts: torch.Tensor | None = None
 
     DictReplayBufferSamples = ReplayBufferSamples
+
+
+class PrioritizedReplayBufferSamples(NamedTuple):
+    """A minibatch of B transitions that were drawn by priority: what ReplayBufferSamples has, and two more."""
+
+    observations: Any  # (B, ...), or a dict of such
+    actions: torch.Tensor  # (B, numbers in an action)
+    next_observations: Any  # (B, ...), or a dict of such
+    dones: torch.Tensor  # (B, 1) float32
+    rewards: torch.Tensor  # (B, 1) float32
+    discounts: torch.Tensor | None  # (B, 1) float32, with n_steps above 1
+    weights: torch.Tensor  # (B, 1) float32
+    indices: torch.Tensor  # (B,) int64
 
 
 def torch_device(device: Any) -> torch.device:

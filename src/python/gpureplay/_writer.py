@@ -8,12 +8,12 @@ import threading
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from . import _episodes, _inputs, _nan
+from . import _episodes, _inputs, _nan, _steps
 from ._accelerator import fast, tried_in_c
 from ._columns import Arrays, Columns
 from ._dlpack import DeviceArray
 from ._handle import Handle
-from ._library import check, lib
+from ._library import lib
 from ._numbers import integer, stream_of
 from ._stage import Stage
 
@@ -28,11 +28,11 @@ class Writer(Handle):
     _kind = "writer"
 
     def __init__(self, buffer: ReplayBuffer, num_envs: int = 1, autoreset: Any = None):
-        address = ctypes.c_void_p()
         num_envs = integer("num_envs", num_envs, 1, 2**31 - 1)
         resets = _episodes.resets_of(autoreset, num_envs, buffer.fields)
-        check(lib.gpur_writer_create(buffer._open_handle(), num_envs, ctypes.addressof(address)))
-        super().__init__(address.value, lib.gpur_writer_destroy, buffer._owned)
+        address = _steps.open_writer(buffer, num_envs, resets.mode)
+        super().__init__(address, lib.gpur_writer_destroy, buffer._owned)
+        self._by_steps = _steps.Steps(buffer, num_envs, resets.mode) if buffer._is_fed_by_steps else None
         buffer._users.add(self)
         self._buffer: ReplayBuffer | None = None  # held by a writer that is not the buffer's own
         self.num_envs, self.autoreset, self._resets = num_envs, resets.mode, resets
@@ -48,7 +48,9 @@ class Writer(Handle):
         """What appends steps in C, where they are transitions as they come. It keeps `_ended` as `settle` would."""
         resets = self._resets
         remembers = resets if isinstance(resets, _episodes.NextStep) else None
-        return None if self._is_unsaid else self._rows_of(self.num_envs, remembers, resets.flags)
+        if self._is_unsaid or self._by_steps is not None:
+            return None
+        return self._rows_of(self.num_envs, remembers, resets.flags)
 
     def _rows_of(self, count: int, resets: Any = None, flags: Sequence[int] = ()) -> Any:
         """What appends so many rows in C; -1: any number."""
@@ -66,8 +68,14 @@ class Writer(Handle):
         `final_obs`, (num_envs, ...), or from Gymnasium's `info`. Under "next_step" the steps that only reset are left
         out.
 
-        Returns how many transitions it made. TypeError, ValueError: a field is missing, unknown, of another shape or
-        dtype, or has NaN; nothing was added."""
+        By steps (n_step above 1, layout "linked", or a field "previous"): "discount" and "previous" are not given, for
+        a step fills them in. `obs` opens an episode where none is open, and else must be the next_obs that was given
+        last, to the last bit: `reset` is to be called where the environments were reset. `truncated` ends an episode
+        also where it is no field. A field beside Gymnasium's is taken from a transition's first step.
+
+        Returns how many transitions it made; by steps, how many it completed. TypeError, ValueError: a field is
+        missing, unknown, of another shape or dtype, or has NaN, or an observation is not the one that follows; nothing
+        was added."""
         return self._add(values, info, final_obs)
 
     def _add(self, values: dict[str, Any], info: Any, final_obs: Any) -> int:
@@ -76,6 +84,8 @@ class Writer(Handle):
                 _episodes.refuse_of_vector(values, self._fields)
                 self._is_unsaid = False
                 self._steps = self._steps_of()
+            if self._by_steps is not None:
+                return self._by_steps.add(self, values, info, final_obs)
             if self._steps is not None:
                 taken: int | None = self._steps.append(self, values)
                 if taken is not None:
@@ -88,7 +98,8 @@ class Writer(Handle):
     @tried_in_c("_rows")
     def extend(self, *, stream: int | None = None, **values: Any) -> int:
         """Finished transitions: each field of the schema by name, (count, ...), all in host memory or all in the
-        buffer's CUDA device. Autoreset does not look at them.
+        buffer's CUDA device. Autoreset does not look at them, and no episode goes on with them: "discount" and
+        "previous" are given, too. Refused with layout "linked", which wants to know of episodes.
 
         stream: device arrays, the cudaStream_t (an int) that made them; None: the one that DLPack and the CUDA array
         interface agree on.
@@ -117,10 +128,21 @@ class Writer(Handle):
     def reset(self) -> None:
         """The environments were reset by the caller: the next step begins new episodes. To be called beside each
         `envs.reset()` but the first: else, under "next_step", of each environment whose last step ended an episode the
-        next one is left out, as if it only reset. What was added stays."""
+        next one is left out, as if it only reset. What was added stays. By steps: the open episodes end as if
+        truncated where they are, which with n_step above 1 completes their last transitions."""
         with self._turn:
             self._open_handle()
             self._resets.restart()
+            if self._by_steps is not None:
+                self._by_steps.restart(self)
+
+    def _loaded(self, in_full: bool) -> None:
+        """Whatever was known of episodes is not so any more; after a load that failed, it may be so or not."""
+        with self._turn:
+            if in_full:
+                self._resets.restart()
+            if self._by_steps is not None:
+                self._by_steps.forget()
 
     def _append(self, arrays: Arrays, stream: int | None) -> int:
         """How many transitions they are, once they are in."""

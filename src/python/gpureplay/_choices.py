@@ -1,0 +1,39 @@
+# SPDX-License-Identifier: MIT
+"""Settings that are words, and settings that are schedules."""
+
+from __future__ import annotations
+
+import ctypes
+from typing import Any
+
+from . import _mirror
+from ._numbers import put
+
+
+def choice(name: str, value: Any, choices: dict[str, int]) -> int:
+    if not isinstance(value, str) or value not in choices:
+        raise ValueError(f"{name} is {value!r}; it must be one of {', '.join(map(repr, choices))}")
+    return choices[value]
+
+
+def schedule(name: str, value: Any) -> _mirror.Schedule:
+    """A number, or (first, last, steps) or (first, last, steps, begin)."""
+    parts = value if isinstance(value, (tuple, list)) else (value, value, 0)
+    if len(parts) not in (3, 4):
+        raise ValueError(f"{name} is {value!r}; it must be a number, (first, last, steps) or (first, last, steps, "
+                         f"begin)")
+    made = _mirror.Schedule()
+    for member, number in zip(("first", "last", "steps", "begin"), parts):
+        put(made, member, number)
+    return made
+
+
+def put_choice(choices: dict[str, int]) -> Any:
+    """What sets a struct's member to one of them."""
+    def set_it(struct: ctypes.Structure, name: str, value: Any) -> None:
+        setattr(struct, name, choice(name, value, choices))
+    return set_it
+
+
+def put_schedule(struct: ctypes.Structure, name: str, value: Any) -> None:
+    setattr(struct, name, schedule(name, value))

@@ -1,0 +1,51 @@
+# SPDX-License-Identifier: MIT
+"""Steps of gpureplay.sb3 whose episodes the library follows."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from . import _inputs
+from ._buffer import ReplayBuffer
+
+if TYPE_CHECKING:
+    from . import _sb3_buffer
+
+
+def add(replay: ReplayBuffer, rows: dict[str, np.ndarray], cut: np.ndarray | None) -> None:
+    """One step of every environment; rows["done"] is told apart by whether the time limit cut the episode."""
+    done = rows.pop("done") != 0
+    ends = {"terminated": done, "truncated": np.zeros_like(done)} if cut is None else {
+        "terminated": done & ~cut, "truncated": done & cut}
+    obs = next(field for field in replay.fields if field.name == "obs")
+    rows["obs"] = _inputs.host(rows["obs"], obs)
+    if not _follows(replay, rows["obs"]):
+        replay.reset()
+    replay.add(**rows, **ends)
+
+
+def _follows(replay: ReplayBuffer, obs: np.ndarray) -> bool:
+    """Whether this is where the open episodes are: nobody tells a buffer of this kind that environments were reset."""
+    steps = replay._writer._by_steps
+    assert steps is not None
+    try:
+        steps._refuse_gap(obs)
+    except ValueError:
+        return False
+    return True
+
+
+class Dones:
+    """`dones` of a buffer, as far as they are written to."""
+
+    def __init__(self, buffer: _sb3_buffer.ReplayBuffer):
+        self._buffer = buffer
+
+    def __setitem__(self, position: int, done: Any) -> None:
+        buffer = self._buffer
+        if position != (buffer.pos - 1) % buffer.buffer_size or not np.all(done):
+            raise ValueError(f"dones[{position!r}] is set to {done!r}; only the last step's can be, to True")
+        if buffer._by_steps:
+            buffer._replay.reset()

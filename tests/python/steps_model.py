@@ -1,0 +1,132 @@
+# SPDX-License-Identifier: MIT
+"""Environments whose steps are given to `add`, and beside them the transitions that come of them, worked out one by one
+from the episodes themselves: n steps, stacks of frames, three autoreset modes."""
+
+import numpy as np
+
+FRAME = (2, 3)
+LONGEST = 6  # steps of an episode, or a few more than a stack and n_step
+
+
+class Episode:
+    """All frames of an episode, and its steps that begin no transition yet."""
+
+    def __init__(self, first):
+        self.frames, self.waiting, self.previous = [first], [], -1
+
+
+class World:
+    """num_envs environments of random frames, rewards and ends. `rows`: the transitions, in the order of `add`."""
+
+    def __init__(self, seed, num_envs=2, mode="next_step", n_step=1, stack=1, pad="zero", axis="first", gives="stacks",
+                 dtype="uint8", gamma=0.9, clip=0.0):
+        self.random = np.random.default_rng(seed)
+        self.num_envs, self.mode, self.n_step, self.gamma, self.clip = num_envs, mode, n_step, gamma, clip
+        self.stack, self.pad, self.axis, self.gives, self.dtype = stack, pad, axis, gives, dtype
+        self.rows, self.episodes = [], [None] * num_envs
+        self.over = [True] * num_envs
+
+    def frame(self):
+        return self.random.integers(1, 250, FRAME).astype(self.dtype)
+
+    def stacked(self, episode, at):
+        """Frames at - stack + 1 ... at of an episode, as they are in a batch."""
+        empty = np.zeros(FRAME, self.dtype) if self.pad == "zero" else episode.frames[0]
+        frames = [episode.frames[i] if i >= 0 else empty for i in range(at - self.stack + 1, at + 1)]
+        return np.stack(frames, axis=0 if self.axis == "first" else -1)
+
+    def newest(self, episode):
+        """As it is given."""
+        return episode.frames[-1] if self.gives == "frames" else self.stacked(episode, len(episode.frames) - 1)
+
+    def fields(self, **more):
+        of = FRAME if self.gives == "frames" else (self.stack, *FRAME) if self.axis == "first" else (*FRAME, self.stack)
+        return {"obs": (of, self.dtype), "action": "int64", "reward": "float32", "next_obs": (of, self.dtype),
+                "terminated": "bool", "truncated": "bool", **more}
+
+    def settings(self):
+        """A buffer's, that makes such transitions."""
+        return {"num_envs": self.num_envs, "autoreset": self.mode, "n_step": self.n_step, "frame_stack": self.stack,
+                "stack_pad": self.pad, "stack_axis": self.axis, "observations": self.gives, "gamma": self.gamma,
+                "reward_clip": self.clip, "device": "cpu"}
+
+    def begin(self, env):
+        self.episodes[env], self.over[env] = Episode(self.frame()), False
+
+    def reset(self):
+        """Every environment, whatever it is at."""
+        for env in range(self.num_envs):
+            self.complete(env, {"terminated": False, "truncated": True}, whole=True)
+            self.begin(env)
+
+    def complete(self, env, ends, whole):
+        """The transitions that are complete, or with `whole` all, since nothing comes after."""
+        episode = self.episodes[env]
+        while episode is not None and episode.waiting and (whole or len(episode.waiting) == self.n_step):
+            at, action, _, tag = episode.waiting[0]
+            rewards = [reward for _, _, reward, _ in episode.waiting]
+            self.rows.append({
+                "obs": self.stacked(episode, at), "next_obs": self.stacked(episode, len(episode.frames) - 1),
+                "action": action, "tag": tag, "reward": sum(r * self.gamma**k for k, r in enumerate(rewards)), **ends,
+                "discount": 0.0 if ends["terminated"] else self.gamma**len(rewards), "previous": episode.previous})
+            episode.previous = len(self.rows) - 1
+            episode.waiting.pop(0)
+
+    def step(self):
+        """What `add` is given; afterwards `rows` has what comes of it."""
+        for env in range(self.num_envs):
+            if self.over[env] and (self.mode != "next_step" or self.episodes[env] is None):
+                self.begin(env)
+        made = [self.step_of(env) for env in range(self.num_envs)]
+        return {name: np.stack([one[name] for one in made]) for name in made[0]}
+
+    def step_of(self, env):
+        given = {"obs": self.newest(self.episodes[env]), "action": self.random.integers(0, 9),
+                 "reward": np.float32(self.random.normal()), "tag": np.float32(self.random.random()),
+                 "terminated": False, "truncated": False}
+        if self.over[env]:
+            self.begin(env)
+            last = self.newest(self.episodes[env])
+            return {**given, "next_obs": last, "final_obs": last}
+        return self.play(env, given)
+
+    def play(self, env, given):
+        episode, kind = self.episodes[env], self.random.integers(0, 2 * LONGEST)
+        reward = float(np.clip(given["reward"], -self.clip, self.clip)) if self.clip else float(given["reward"])
+        episode.waiting.append((len(episode.frames) - 1, given["action"], reward, given["tag"]))
+        episode.frames.append(self.frame())
+        ends = {"terminated": kind == 0, "truncated": kind == 1}
+        self.over[env] = kind <= 1
+        last = self.newest(episode)
+        self.complete(env, ends, whole=self.over[env])
+        if self.over[env] and self.mode == "same_step":
+            self.begin(env)
+        return {**given, **ends, "next_obs": self.newest(self.episodes[env]), "final_obs": last}
+
+
+def give(buffer, world, steps, **changes):
+    """Adds so many steps; what `add` answers is what the model says."""
+    for _ in range(steps):
+        before, given = len(world.rows), world.step()
+        added = buffer.add(**{name: value for name, value in {**given, **changes}.items()
+                              if name in ("final_obs", "truncated") or name in [field.name for field in buffer.fields]})
+        assert added == len(world.rows) - before
+    assert buffer.stats.appended == len(world.rows)
+    if buffer.capacity > 8 * len(world.rows):  # in a small one, rows leave in groups, and with their frames
+        assert len(buffer) == len(world.rows)
+
+
+def check(buffer, world, most=64):
+    """What the buffer holds are the last of the model's transitions."""
+    first = len(world.rows) - len(buffer)
+    assert len(buffer) > 0
+    for start in range(first, len(world.rows), most):
+        wanted = world.rows[start:start + most]
+        batch = buffer.gather(range(start, start + len(wanted)))
+        for name in batch.keys():
+            if name not in ("weight", "id"):
+                rows = np.stack([np.asarray(row[name]) for row in wanted])
+                if name in ("reward", "discount"):
+                    np.testing.assert_allclose(batch[name], rows, rtol=2e-6, atol=2e-6)
+                else:
+                    assert batch[name].shape == rows.shape and (batch[name] == rows).all(), name
