@@ -71,9 +71,10 @@ make_build() {
 compare_with_cpu() {
     local on=$device name
     [ -n "$dry" ] && on=cpu
-    for name in test_cross test_cross_losses; do
+    for name in test_cross test_cross_ranked test_cross_linked test_cross_losses; do
         told_stage "$name $on" 90 "$build/tests/$name" "$on"
     done
+    gpu_told_stage "nodes of a step, memory" 60 "$build/tests/test_cuda_step_nodes" "$device"
 }
 
 # In-RAM against in-device: all of it, what it must show, and as much of a whole training as there is time for.
@@ -95,7 +96,7 @@ benchmarks() {
     local name
     [ -z "$dry" ] || stage "bench_device cpu" 90 env OMP_NUM_THREADS=1 "$build/bench/bench_device" --quick --rounds 6 \
         --json "$out/bench_device.json"
-    for name in bench_device bench_append bench_sample bench_pixels bench_conv; do
+    for name in bench_device bench_append bench_sample bench_priority bench_pixels bench_conv bench_checkpoint; do
         gpu_told_stage "$name $device" 90 "$build/bench/$name" --device "$device" --json "$out/$name.json"
     done
     contest
@@ -118,7 +119,8 @@ find_sanitizer() {
 # Small programs under each tool: memcheck sees stray addresses, racecheck races in shared memory, synccheck barriers
 # that not all threads reach, initcheck memory never written. Errors of CUDA calls are the tests' own subject. Several
 # at a time, and the CPU's tests beside them: nothing is timed any more.
-sanitized="launch_shape cross stream cuda_recording loss optimizer cuda_streams device_memory cuda_gemm"
+sanitized="launch_shape cross cross_ranked cross_linked stream cuda_recording loss optimizer cuda_streams"
+sanitized="$sanitized device_memory cuda_gemm"
 sanitize() {
     local tool name checker=compute-sanitizer options="--error-exitcode 9 --report-api-errors no"
     local said=$work/sanitizer.out

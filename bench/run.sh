@@ -4,7 +4,7 @@
 #
 # Builds the benchmarks and runs them one after the other: a table in the terminal; in --out JSON with every sample, and
 # pictures where matplotlib is there.
-#   --quick        under a minute after the build, two more with other libraries; also beside other work: OpenMP's
+#   --quick        under a minute after the build, three more with other libraries; also beside other work: OpenMP's
 #                  threads sleep where they would spin
 #   --device NAME  cpu (default), cuda:0, ...
 #   --out DIR      where the JSON and the pictures go (build/bench/results)

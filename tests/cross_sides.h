@@ -28,6 +28,25 @@ static inline void cross_open(gpur_device *device[CROSS_SIDES])
     device[1] = cross_open_one(test_device_name(), 2, executor);
 }
 
+/* How many bytes of one array of both batches differ; -1 when reading fails. */
+static inline int64_t cross_differing(gpur_batch *const batch[CROSS_SIDES], const char *name)
+{
+    gpur_field_info info = {.size = sizeof info};
+    void *memory = NULL;
+    if (gpur_batch_get_array(batch[0], name, &memory, &info) != GPUR_OK)
+        return -1;
+    const int64_t bytes = gpur_batch_count(batch[0]) * info.bytes;
+    unsigned char *const left = malloc((size_t)bytes), *const right = malloc((size_t)bytes);
+    const int could = gpur_batch_read(batch[0], name, left, bytes) == GPUR_OK &&
+                      gpur_batch_read(batch[1], name, right, bytes) == GPUR_OK;
+    int64_t differ = could ? 0 : -1;
+    for (int64_t i = 0; could && i < bytes; i++)
+        differ += left[i] != right[i];
+    free(left);
+    free(right);
+    return differ;
+}
+
 static inline void cross_close(gpur_device *device[CROSS_SIDES])
 {
     gpur_device_close(device[0]);

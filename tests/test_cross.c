@@ -40,28 +40,12 @@ static void close_side(side *s)
     gpur_replay_destroy(s->replay);
 }
 
-/* The bytes of one array of both batches; -1 when reading fails, else how many differ. */
-static int64_t differing(gpur_batch *const batch[CROSS_SIDES], const char *name, int64_t bytes)
-{
-    unsigned char *const left = malloc((size_t)bytes), *const right = malloc((size_t)bytes);
-    int64_t differ = gpur_batch_read(batch[0], name, left, bytes) == GPUR_OK &&
-                             gpur_batch_read(batch[1], name, right, bytes) == GPUR_OK
-                         ? 0
-                         : -1;
-    for (int64_t i = 0; differ >= 0 && i < bytes; i++)
-        differ += left[i] != right[i];
-    free(left);
-    free(right);
-    return differ;
-}
-
 static void check_rows(const kit *k, gpur_batch *const batch[CROSS_SIDES])
 {
-    const int64_t count = gpur_batch_count(batch[0]);
     for (int32_t f = 0; f < k->count; f++)
-        CHECK_EQUAL(differing(batch, k->fields[f].name, count * k->fields[f].bytes), 0);
-    CHECK_EQUAL(differing(batch, "weight", count * (int64_t)sizeof(float)), 0);
-    CHECK_EQUAL(differing(batch, "discount", count * (int64_t)sizeof(float)), 0);
+        CHECK_EQUAL(cross_differing(batch, k->fields[f].name), 0);
+    CHECK_EQUAL(cross_differing(batch, "weight"), 0);
+    CHECK_EQUAL(cross_differing(batch, "discount"), 0);
 }
 
 /* One draw on both sides: how many bytes of the ids differ. The rows are compared where they should be equal. */
@@ -71,7 +55,7 @@ static int64_t draw_both(side *sides, int64_t count, int compare_rows)
     int64_t differ = -1;
     if (gpur_replay_sample(sides[0].replay, count, NULL, &batch[0]) == GPUR_OK &&
         gpur_replay_sample(sides[1].replay, count, NULL, &batch[1]) == GPUR_OK)
-        differ = differing(batch, "id", count * (int64_t)sizeof(int64_t));
+        differ = cross_differing(batch, "id");
     if (differ == 0 && compare_rows)
         check_rows(&sides[0].kit, batch);
     gpur_batch_release(batch[0]);

@@ -25,7 +25,8 @@ wait
 
 def programs(machine, **made):
     """A build whose test programs pass, but for those given."""
-    for name in ("test_cuda_open", "test_cross", "test_cross_losses", "test_launch_shape"):
+    for name in ("test_cuda_open", "test_cross", "test_cross_ranked", "test_cross_linked", "test_cross_losses",
+                 "test_cuda_step_nodes", "test_launch_shape"):
         machine.add(machine.root / "made/tests" / name, made.get(name, PASSES))
 
 
@@ -74,7 +75,8 @@ def a_stage_is_interrupted():
         with Machine("bench/gpu_suite.sh") as machine:
             programs(machine, test_cross_losses=WAITS)
             printed, report = interrupt(machine, send, sent, 1, "--dry-run")
-            wanted = [("test_cross cpu", "passed"), ("test_cross_losses cpu", "stopped")]
+            wanted = [(f"test_cross{part} cpu", "passed") for part in ("", "_ranked", "_linked")]
+            wanted.append(("test_cross_losses cpu", "stopped"))
             expect(outcomes(report) == wanted and report["failed"] == 0, machine, printed)
             log = (machine.root / "out/log.txt").read_text()
             expect("passed cpu" in log and "began cpu" in log, machine, log)
@@ -122,7 +124,9 @@ def a_dry_run_shows_the_contest():
     with Machine("bench/gpu_suite.sh", without=("matplotlib",)) as machine:
         programs(machine)
         _, printed = machine.run("--dry-run", "--built", "made", "--out", "out")
-        for name in ("bench_contest cuda:0", "in-device ahead of in-RAM", "bench_training cuda:0"):
+        for name in ("nodes of a step, memory", "bench_priority cuda:0", "bench_pixels cuda:0", "bench_conv cuda:0",
+                     "bench_checkpoint cuda:0", "bench_contest cuda:0", "in-device ahead of in-RAM",
+                     "bench_training cuda:0"):
             expect(f"{name:<28} would run (" in printed, machine, printed)
         expect("pictures are left out: matplotlib is not here" in printed, machine, printed)
 

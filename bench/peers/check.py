@@ -4,7 +4,10 @@
 from __future__ import annotations
 
 import numpy as np
+import check_priorities
 from adapters.base import Adapter, Rows, Settings
+from adapters.priorities import Prioritized
+from adapters.saving import Saving
 from workloads import FRAME_BYTES, Schema, rows_of, tags_of
 
 DRAWS, DRAWN = 8, 64
@@ -40,6 +43,11 @@ def verify(adapter: Adapter, last: int) -> str:
     return "" if abs(newer - total / 2) < 90 else f"{newer} of {total} draws are of the newer half"
 
 
+def verify_priorities(adapter: Adapter) -> check_priorities.Found:
+    """Of a buffer that was verified."""
+    return check_priorities.verify(adapter) if isinstance(adapter, Prioritized) else check_priorities.Found("", "")
+
+
 def fill(adapter: Adapter) -> int:
     """Until it is full and has begun anew. Returns how many were given."""
     block, last = FRAME_BLOCK if adapter.schema.row_bytes > FRAME_BYTES else BLOCK, 0
@@ -62,14 +70,30 @@ def _given(adapter: Adapter) -> int:
 
 
 def chunks(schema: Schema) -> tuple[int, ...]:
-    """The ways in that `prove` is to go: step by step, and many at once where steps are of one environment."""
-    return (schema.envs,) if schema.envs > 1 else (1, CHUNK)
+    """The ways in that `prove` is to go: step by step, and many at once where a step stands alone."""
+    if schema.envs > 1 or schema.episode:
+        return (schema.envs,)
+    return (1, CHUNK)
 
 
 def prove(contestant: type[Adapter], schema: Schema, chunk: int, settings: Settings) -> str:
     """Adds step by step (`chunk` is as many as there are environments) or 64 at once to a small buffer, and draws."""
     adapter = contestant(schema, CAPACITY, chunk, settings)
     try:
-        return verify(adapter, _given(adapter))
+        last = _given(adapter)
+        wrong = verify(adapter, last) or "".join(verify_priorities(adapter))
+        return _reload(adapter, last) if isinstance(adapter, Saving) and not wrong else wrong
     finally:
         adapter.close()
+
+
+def _reload(adapter: Saving, last: int) -> str:
+    """Whether another buffer has the same rows once it has loaded what this one saved."""
+    adapter.save()
+    other = type(adapter)(adapter.schema, adapter.capacity, adapter.chunk, adapter.settings)
+    try:
+        other.load(adapter.folder)
+        wrong = verify(other, last)
+        return f"loaded: {wrong}" if wrong else ""
+    finally:
+        other.close()

@@ -28,6 +28,8 @@ def _options(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument("--threads", type=int, default=1, help="CPU threads for each, and cores for the process (1)")
     parser.add_argument("--rounds", type=int, help=f"samples of each, in turn; 30 or more ({ROUNDS})")
     parser.add_argument("--quick", action="store_true", help=f"fewer sizes, shorter samples, {QUICK_ROUNDS} rounds")
+    parser.add_argument("--kinds", metavar="NAMES", help="what is compared, with commas between: uniform, prioritized, "
+                        "trees (priorities without rows), frames (stacks kept once), files; all of them")
     parser.add_argument("--only", metavar="NAMES", help="contestants, with commas between; gpureplay is always one")
     parser.add_argument("--json", metavar="OUT", help="where to write the report with every sample")
     given = parser.parse_args(arguments)
@@ -39,22 +41,29 @@ def _options(arguments: list[str]) -> argparse.Namespace:
     return given
 
 
-def _contestants(only: str | None) -> list[Any]:
-    """Imported now, when the number of threads is set. Ours first."""
+def _named(option: str, given: str | None, there: tuple[str, ...]) -> tuple[str, ...]:
+    """Those of them that an option gives, in their order; all without it."""
+    wanted = given.split(",") if given else there
+    unknown = sorted(set(wanted) - set(there))
+    if unknown:
+        raise SystemExit(f"peers.py: {option} has {', '.join(unknown)}; there are {', '.join(there)}")
+    return tuple(name for name in there if name in wanted)
+
+
+def _contestants(only: str | None, kinds: str | None) -> list[Any]:
+    """Of every kind that is wanted. Imported now, when the number of threads is set. Ours first."""
     import adapters
 
-    wanted = set(only.split(",")) if only else set(adapters.MODULES.values())
-    unknown = wanted - set(adapters.MODULES.values())
-    if unknown:
-        raise SystemExit(f"peers.py: --only has {', '.join(sorted(unknown))}; there are "
-                         f"{', '.join(adapters.MODULES.values())}")
-    return [adapters.find(module) for module, name in adapters.MODULES.items() if name in wanted | {adapters.OURS}]
+    wanted = {*_named("--only", only, adapters.NAMES), adapters.OURS}
+    return [adapters.find(module, kind) for kind in _named("--kinds", kinds, tuple(adapters.KINDS))
+            for module, name in adapters.KINDS[kind].items() if name in wanted]
 
 
 def _about(found: Any) -> dict[str, Any]:
     adapter = found.adapter
-    return {"name": found.name, "present": adapter is not None, "error": host.without_paths(found.error),
-            "version": adapter.version() if adapter else "", "as_used": adapter.as_used if adapter else ""}
+    return {"name": found.name, "kind": found.kind, "present": adapter is not None,
+            "error": host.without_paths(found.error), "version": adapter.version() if adapter else "",
+            "as_used": adapter.as_used if adapter else ""}
 
 
 def _head(given: argparse.Namespace, cores: int, found: list[Any]) -> dict[str, Any]:
@@ -72,7 +81,7 @@ def _run(given: argparse.Namespace, head: dict[str, Any], found: list[Any], outc
     from adapters.base import Settings
     from contest import Contest
 
-    groups = workloads.groups(given.quick)
+    groups = workloads.groups(given.quick, tuple({one.kind for one in found}))
     progress = table.Progress(sum(len(group.cases) for group in groups))
     present = [one for one in found if one.adapter]
     contest = Contest(present, Settings(given.device, given.threads), given.rounds,
@@ -93,7 +102,7 @@ def main(arguments: list[str]) -> int:
     cores = host.use_threads(given.threads, given.device.startswith("cuda"))
     import table
 
-    found = _contestants(given.only)
+    found = _contestants(given.only, given.kinds)
     head = _head(given, cores, found)
     if found[0].adapter is None:
         print(f"peers.py: gpureplay is not here: {found[0].error}", file=sys.stderr)
@@ -110,7 +119,7 @@ def main(arguments: list[str]) -> int:
         table.write(given.json, head, outcomes)
     if head["interrupted"]:
         return 130
-    return int(any("no" in outcome["results"][found[0].name] for outcome in outcomes))
+    return int(any("no" in outcome["results"].get(found[0].name, {"no": ""}) for outcome in outcomes))
 
 
 if __name__ == "__main__":

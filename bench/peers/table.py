@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from adapters import MODULES, OURS
+from adapters import NAMES, OURS
 from summary import Summary, ratios, summarise
 from workloads import Case, Group
 
@@ -42,19 +42,22 @@ def interval_text(figure: Summary) -> str:
     return f"{figure.low:.2f} to {figure.high:.2f}"
 
 
-def outcome(group: Group, case: Case, samples: dict[str, list[float]], no: dict[str, str]) -> dict[str, Any]:
-    """A case as the JSON has it: seconds of one call; ratio, of ours to theirs, round by round."""
+def outcome(group: Group, case: Case, samples: dict[str, list[float]], no: dict[str, str],
+            memory: dict[str, int]) -> dict[str, Any]:
+    """A case as the JSON has it: seconds of one call; ratio, of ours to theirs, round by round; bytes of the fields
+    that one call moves, where that is what counts; host memory of each filled buffer, in bytes."""
     results: dict[str, Any] = {name: {"no": reason} for name, reason in no.items()}
     for name, seconds in samples.items():
-        results[name] = {"seconds": summarise(seconds)._asdict(), "samples": seconds}
+        results[name] = {"seconds": summarise(seconds)._asdict(), "samples": seconds, "memory": memory.get(name)}
         if name != OURS and OURS in samples:
             results[name]["ratio"] = summarise(ratios(samples[OURS], seconds))._asdict()
-    ordered = {name: results[name] for name in MODULES.values() if name in results}
+    ordered = {name: results[name] for name in NAMES if name in results}
     return {"name": f"{case.name}: {group.name}", "fields": group.schema.name, "capacity": group.capacity,
-            "operation": case.operation, "count": case.count, "results": ordered}
+            "kind": group.kind, "operation": case.operation, "count": case.count,
+            "bytes": case.count * group.schema.row_bytes if case.is_file else None, "results": ordered}
 
 
-def _line(name: str, result: dict[str, Any]) -> str:
+def _line(name: str, result: dict[str, Any], moved: int | None, with_memory: bool) -> str:
     if "no" in result:
         return f"  {name:<10} no: {result['no']}"
     time = Summary(**result["seconds"])
@@ -63,13 +66,16 @@ def _line(name: str, result: dict[str, Any]) -> str:
     if "ratio" in result:
         ratio = Summary(**result["ratio"])
         line += f" {ratio.median:6.2f}   {interval_text(ratio)}"
-    return line.rstrip()
+    if moved:
+        line += f"   {moved / time.median / 1e9:.2f} GB/s"
+    line = line.rstrip() + (f"   {result['memory'] / 2**20:,.0f} MiB" if with_memory else "")
+    return line + (f"\n{'':13}but its {result['but']}" if "but" in result else "")
 
 
 def print_case(found: dict[str, Any]) -> None:
     print(f"\n{found['name']}")
     for name, result in found["results"].items():
-        print(_line(name, result))
+        print(_line(name, result, found["bytes"], found["kind"] == "frames"))
     sys.stdout.flush()
 
 
@@ -85,13 +91,21 @@ def ahead(cases: list[dict[str, Any]]) -> list[str]:
     return lines
 
 
+def _once(contestants: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The first of each name: one may be there for several kinds."""
+    first: dict[str, dict[str, Any]] = {}
+    for peer in contestants:
+        first.setdefault(peer["name"], peer)
+    return list(first.values())
+
+
 def print_head(head: dict[str, Any]) -> None:
     machine, settings = head["machine"], head["settings"]
     print(f"{machine['cpu']}, {machine['cores']} cores, {machine['memory_gib']} GiB; GPU: {machine['gpu']}; "
           f"{machine['system']}; Python {machine['python']}")
     print(f"device {settings['device']}, threads {settings['threads']}, {settings['rounds']} rounds in turn; times of "
           "one call: median, 95% interval of the median; ours / theirs, below 1: ours is faster")
-    for peer in head["contestants"]:
+    for peer in _once(head["contestants"]):
         print(f"  {peer['name']:<10} {peer['version'] if peer['present'] else 'NOT HERE: ' + peer['error']}")
 
 
@@ -101,7 +115,7 @@ def print_end(head: dict[str, Any], cases: list[dict[str, Any]]) -> None:
     for line in behind:
         print(f"  {line}")
     here = [peer["name"] for peer in head["contestants"] if peer["present"]]
-    absent = [name for name in MODULES.values() if name not in here]
+    absent = [name for name in NAMES if name not in here]
     print(f"Not compared: {', '.join(absent)}." if absent else "Every contestant was present.")
     for text in head["reduced"]:
         print(text)

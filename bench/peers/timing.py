@@ -4,16 +4,21 @@
 from __future__ import annotations
 
 import gc
+import itertools
 import time
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from adapters.base import Adapter
+from adapters.priorities import Prioritized
+from adapters.saving import Saving
 from workloads import Case, rows_of
 
 Run = Callable[[int], None]  # does an operation so many times
 MOST_REPEATS = 1_000_000
+UPDATED = 2**20  # rows that updates go through before they begin anew
+FILE_ROUNDS = 7  # of a save or a load
 UNTIMED = 2  # before each sample: a batch's memory is then as warm as it stays, and not as others left it
 
 
@@ -36,10 +41,67 @@ def _sampling(adapter: Adapter, count: int) -> Run:
     return run
 
 
+def _updates(adapter: Prioritized, count: int) -> list[tuple[Any, Any]]:
+    """Rows by chance and new priorities, as `update` takes them: so many that none is still in the cache when it comes
+    again."""
+    rng = np.random.default_rng(2)
+    slots = rng.integers(0, adapter.capacity, UPDATED)
+    values = rng.random(UPDATED, np.float32) + np.float32(0.05)
+    indices, priorities = adapter.indices_as(adapter.places(slots)), adapter.priorities_as(values)
+    return [(indices[at:at + count], priorities[at:at + count]) for at in range(0, UPDATED - count + 1, count)]
+
+
+def _updating(adapter: Prioritized, count: int) -> Run:
+    update, chances = adapter.update, itertools.cycle(_updates(adapter, count))
+
+    def run(repeats: int) -> None:
+        for indices, priorities in itertools.islice(chances, repeats):
+            update(indices, priorities)
+        adapter.finish()
+
+    return run
+
+
+def _turning(adapter: Prioritized, count: int) -> Run:
+    sample, indices_of, update = adapter.sample, adapter.indices_of, adapter.update
+    chances = itertools.cycle([priorities for _, priorities in _updates(adapter, count)])
+
+    def run(repeats: int) -> None:
+        for priorities in itertools.islice(chances, repeats):
+            batch = sample(count)
+            update(indices_of(batch), priorities)
+        adapter.finish()
+
+    return run
+
+
+def _saving(adapter: Saving, _: int) -> Run:
+    def run(repeats: int) -> None:
+        for _ in range(repeats):
+            adapter.save()
+            adapter.flush()
+
+    return run
+
+
+def _loading(adapter: Saving, _: int) -> Run:
+    adapter.save()
+
+    def run(repeats: int) -> None:
+        for _ in range(repeats):
+            adapter.load(adapter.folder)
+
+    return run
+
+
+_RUNS: dict[str, Callable[[Any, int], Run]] = {"sample": _sampling, "update": _updating, "turn": _turning,
+                                               "save": _saving, "load": _loading}
+
+
 def run_of(adapter: Adapter, case: Case) -> Run:
     """What is timed of this case."""
-    if case.operation == "sample":
-        return _sampling(adapter, case.count)
+    if case.operation in _RUNS:
+        return _RUNS[case.operation](adapter, case.count)
     rows = rows_of(adapter.schema, np.arange(case.count))
     if case.operation in ("add", "step"):
         return _adding(adapter, adapter.add, adapter.one(rows))
@@ -66,7 +128,7 @@ def calibrate(run: Run, seconds: float) -> int:
 
 
 def interleave(runs: dict[str, Run], rounds: int, seconds: float,
-               show: Callable[[float], None]) -> dict[str, list[float]]:
+               show: Callable[[float], None], untimed: int = UNTIMED) -> dict[str, list[float]]:
     """Seconds of one repeat, a sample a round of each. Every round begins with another contestant, so that none always
     comes after the same one, and is repeated untimed first. Python's collector of cycles rests, as in `timeit`."""
     repeats = {name: calibrate(run, seconds) for name, run in runs.items()}
@@ -78,7 +140,7 @@ def interleave(runs: dict[str, Run], rounds: int, seconds: float,
         for number in range(rounds):
             show(number / rounds)
             for name in order:
-                runs[name](UNTIMED)
+                runs[name](untimed)
                 samples[name].append(clock(runs[name], repeats[name]))
             order.append(order.pop(0))
     finally:

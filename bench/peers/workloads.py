@@ -9,23 +9,27 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+import history
 import numpy as np
 
 FRAME_BYTES = 1000  # from here on a row is pixels, and fewer are added at once
 FRAMES_KEPT, QUICK_FRAMES = 10_000, 1_000
 WIDE_KEPT = 1_000  # rows of 226 kB
+STACKS_KEPT = 50_000  # rows of 56 kB, which some keep whole
 
 
 class Schema(NamedTuple):
     """The fields of a transition: name: (shape, dtype). `tag` is a float field that tells the transition. `envs`: how
     many environments a step is of; with more than one no episode ends, so that none of their rows is a reset's.
-    `reward`: the type that one environment's step gives it."""
+    `reward`: the type that one environment's step gives it. `episode`: steps of each episode, where observations are
+    stacks of the newest frames, so that a frame is in several of them (history.py); else 0."""
 
     name: str
     fields: dict[str, tuple[tuple[int, ...], np.dtype]]
     tag: str = "reward"
     envs: int = 1
     reward: type = float
+    episode: int = 0
 
     @property
     def row_bytes(self) -> int:
@@ -33,30 +37,40 @@ class Schema(NamedTuple):
 
 
 class Case(NamedTuple):
-    """One figure: `operation` is "add" (one transition), "step" (of `count` environments), "extend" or "sample" (of
-    `count`)."""
+    """One figure: `operation` is "add" (one transition), "step" (of `count` environments), "extend", "sample", "update"
+    (priorities) or "turn" (a draw, then new priorities for what was drawn), each of `count`; "save" or "load" (all)."""
 
     operation: str
     count: int
 
     @property
+    def is_file(self) -> bool:
+        """A matter of seconds, not of microseconds."""
+        return self.operation in ("save", "load")
+
+    @property
     def name(self) -> str:
         if self.operation == "step":
             return f"add 1 step of {self.count} environments"
-        return "add 1" if self.operation == "add" else f"{self.operation} {self.count:,}"
+        if self.operation == "add" or self.is_file:
+            return "add 1" if self.operation == "add" else self.operation
+        return f"{'sample + update' if self.operation == 'turn' else self.operation} {self.count:,}"
 
 
 class Group(NamedTuple):
-    """Cases that one filled buffer of each contestant serves. `chunk`: how many transitions come at once."""
+    """Cases that one filled buffer of each contestant serves. `chunk`: how many transitions come at once. `kind`: what
+    is compared, of adapters.KINDS."""
 
     schema: Schema
     capacity: int
     chunk: int
     cases: tuple[Case, ...]
+    kind: str = "uniform"
 
     @property
     def name(self) -> str:
-        return f"{self.schema.name}, {self.capacity:,} slots"
+        made = {"prioritized": ", by priority", "trees": ", priorities alone", "files": ", a file"}.get(self.kind, "")
+        return f"{self.schema.name}, {self.capacity:,} slots{made}"
 
 
 def transition(name: str, shape: tuple[int, ...], dtype: type, envs: int = 1, reward: type = float) -> Schema:
@@ -76,6 +90,8 @@ FRAMES = transition("obs (84, 84, 4) uint8", (84, 84, 4), np.uint8)
 MIXED = Schema("{(5) float32, (3, 32, 32) uint8}", {"state": ((5,), np.dtype(np.float32)),
                                                     "pixels": ((3, 32, 32), np.dtype(np.uint8))}, "state")
 SCHEMAS = (OBS4, OBS4_OF_8, OBS27, WIDE, MIXED, IMAGES, FRAMES)
+STACKS = FRAMES._replace(name="stacks of 4 frames (84, 84) uint8", episode=128)
+NUMBER = Schema("1 number", {"number": ((), np.dtype(np.float32))}, "number")
 
 def _samples(*counts: int) -> tuple[Case, ...]:
     return tuple(Case("sample", count) for count in counts)
@@ -99,8 +115,35 @@ def _pixels(slots: int) -> list[Group]:
             Group(FRAMES, QUICK_FRAMES, 128, (Case("extend", 128),))]
 
 
-def groups(quick: bool) -> list[Group]:
-    """All that is run, in order."""
+def _priorities(schema: Schema, capacity: int, chunk: int, counts: tuple[int, ...], kind: str) -> Group:
+    cases = tuple(Case(operation, count) for count in counts for operation in ("sample", "update", "turn"))
+    return Group(schema, capacity, chunk, cases, kind)
+
+
+def _prioritized(quick: bool) -> list[Group]:
+    rows, trees = (100_000, (100_000,)) if quick else (1_000_000, (1_000_000, 10_000_000))
+    counts = (32, 1024) if quick else (32, 256, 1024, 65_536)
+    return [_priorities(OBS27, rows, 128, counts, "prioritized"),
+            *(_priorities(NUMBER, slots, 10_000, counts, "trees") for slots in trees)]
+
+
+def _frames(quick: bool) -> list[Group]:
+    return [Group(STACKS, QUICK_FRAMES if quick else STACKS_KEPT, 1, _samples(*((32,) if quick else (32, 512))),
+                  "frames")]
+
+
+def _files(quick: bool) -> list[Group]:
+    slots = 100_000 if quick else 1_000_000
+    return [Group(OBS27, slots, 10_000, (Case("save", slots), Case("load", slots)), "files")]
+
+
+def groups(quick: bool, kinds: tuple[str, ...] = ("uniform",)) -> list[Group]:
+    """All that is run of these kinds (adapters.KINDS), in order."""
+    found = (_uniform(quick) if "uniform" in kinds else []) + _prioritized(quick) + _frames(quick) + _files(quick)
+    return [group for group in found if group.kind in kinds]
+
+
+def _uniform(quick: bool) -> list[Group]:
     found = []
     for schema in (OBS4, OBS27):
         for capacity in (100_000,) if quick else (100_000, 1_000_000):
@@ -115,7 +158,8 @@ def reduced(quick: bool) -> list[str]:
              f"contestant, and all hold theirs at once; {QUICK_FRAMES:,} where blocks of 128 are added. Images of "
              f"(32, 32, 3): {slots:,}, not 500,000. Observations of 28,224 numbers: {WIDE_KEPT:,} slots.",
              "Vectors: at most 1,000,000 slots; those of 10 and 346 million that others publish are left out, as are "
-             "slices, sequences and priorities, which not every contestant has."]
+             "slices and sequences, which not every contestant has. Priorities: 10 million for the trees alone, beside "
+             f"one number a row. Stacks of frames: {QUICK_FRAMES if quick else STACKS_KEPT:,}."]
     short = "--quick: 100,000 slots alone, two sizes of draw, fewer frames, shorter samples: figures for orientation."
     return [*lines, short] if quick else lines
 
@@ -145,6 +189,8 @@ def _field(name: str, shape: tuple[int, ...], dtype: np.dtype, tags: np.ndarray)
 def rows_of(schema: Schema, tags: np.ndarray) -> dict[str, np.ndarray]:
     """The transitions of these tags, (len(tags), ...) each field. Exact for tags below 2^23."""
     rows = {name: _field(name, shape, dtype, tags) for name, (shape, dtype) in schema.fields.items()}
+    if schema.episode:
+        rows.update(history.rows(schema.fields["obs"][0], schema.episode, tags))
     if schema.envs > 1:
         rows.update((name, np.zeros(len(tags), np.bool_)) for name in ("terminated", "truncated"))
     return rows

@@ -151,7 +151,7 @@ def test_a_step_of_mujoco_has_numpy_s_reward():
 
 
 def test_keywords_are_written_out_for_every_schema():
-    for schema in workloads.SCHEMAS:
+    for schema in (*workloads.SCHEMAS, workloads.NUMBER):
         buffer, names = Mock(), tuple(schema.fields)
         add_by_keywords(buffer, names)(names)
         buffer.add.assert_called_once_with(**{name: name for name in names})
@@ -175,7 +175,7 @@ def test_the_check_finds_what_is_wrong(spoil):
         assert (wanted in wrong) and bool(wrong) == bool(spoil), wrong
 
 
-@pytest.mark.parametrize("module", adapters.MODULES)
+@pytest.mark.parametrize("module", adapters.UNIFORM)
 @pytest.mark.parametrize("schema", workloads.SCHEMAS, ids=lambda schema: schema.name)
 def test_a_contestant_passes_its_check(module, schema):
     found = adapters.find(module)
@@ -212,6 +212,7 @@ def test_the_run_goes_on_without_one_that_fails(monkeypatch, capsys):
         assert list(results) == ["gpureplay", "cpprb", "rlox"]
         assert results["rlox"] == {"no": "it failed its check: it raised OSError: no libfast.so.1 here"}
         assert len(results["cpprb"]["samples"]) == results["cpprb"]["ratio"]["runs"] == 30
+        assert results["gpureplay"]["memory"] >= 0 and outcome["kind"] == "uniform" and outcome["bytes"] is None
         wanted = summary.median(summary.ratios(results["gpureplay"]["samples"], results["cpprb"]["samples"]))
         assert results["cpprb"]["ratio"]["median"] == wanted
     assert "rlox       no: it failed" in capsys.readouterr().out
@@ -230,7 +231,7 @@ def test_the_end_names_who_was_not_compared(capsys):
     head = {"reduced": [], "contestants": found}
     table.print_end(head, [])
     assert "Not compared: cpprb, sb3, torchrl, rlox, flashbax." in capsys.readouterr().out
-    found = [{"name": name, "present": True} for name in adapters.MODULES.values()]
+    found = [{"name": name, "present": True} for name in adapters.NAMES]
     table.print_end({**head, "contestants": found}, [])
     assert "Every contestant was present." in capsys.readouterr().out
 
@@ -241,8 +242,8 @@ def test_the_report_names_no_folder(tmp_path, monkeypatch, capsys):
     table.write(str(tmp_path / "out.json"), head, compete(found[0], patch=monkeypatch))
     text = (tmp_path / "out.json").read_text()
     written = json.loads(text)
-    assert written["contestants"][1] == {"name": "rlox", "present": False, "version": "", "as_used": "",
-                                         "error": "ImportError: thing.so: cannot open"}
+    assert written["contestants"][1] == {"name": "rlox", "kind": "uniform", "present": False, "version": "",
+                                         "as_used": "", "error": "ImportError: thing.so: cannot open"}
     assert written["machine"]["cpu"] and written["machine"]["cores"] >= 1
     assert written["cases"][0]["results"]["gpureplay"]["seconds"]["runs"] == 30
     for folder in (ROOT, tmp_path, Path.home(), Path(sys.prefix)):

@@ -8,8 +8,19 @@ from typing import NamedTuple
 
 from .base import Adapter
 
-MODULES = {"ours": "gpureplay", "cpprb_buffer": "cpprb", "sb3_buffer": "sb3", "torchrl_buffer": "torchrl",
+UNIFORM = {"ours": "gpureplay", "cpprb_buffer": "cpprb", "sb3_buffer": "sb3", "torchrl_buffer": "torchrl",
            "rlox_buffer": "rlox", "flashbax_buffer": "flashbax"}
+# What is compared: the contestants' modules and names, ours first.
+KINDS = {
+    "uniform": UNIFORM,
+    "prioritized": {"ours_priorities": "gpureplay", "cpprb_priorities": "cpprb", "torchrl_priorities": "torchrl",
+                    "rlox_priorities": "rlox"},
+    "trees": {"ours_priorities": "gpureplay", "cpprb_priorities": "cpprb", "torchrl_trees": "torchrl"},
+    "frames": {"ours_frames": "gpureplay", "cpprb_frames": "cpprb", "sb3_buffer": "sb3", "torchrl_buffer": "torchrl",
+               "flashbax_buffer": "flashbax"},
+    "files": {"ours_files": "gpureplay", "cpprb_files": "cpprb", "sb3_files": "sb3", "torchrl_files": "torchrl"},
+}
+NAMES = tuple(UNIFORM.values())
 OURS = "gpureplay"
 
 
@@ -19,12 +30,14 @@ class Found(NamedTuple):
     name: str
     adapter: type[Adapter] | None
     error: str
+    kind: str = "uniform"
 
 
-def find(module: str) -> Found:
+def find(module: str, kind: str = "uniform") -> Found:
     """Imports it. A library that does not load may raise anything."""
+    name = KINDS[kind][module]
     try:
         adapter = importlib.import_module(f"{__name__}.{module}").CONTESTANT
     except Exception as error:  # noqa: BLE001
-        return Found(MODULES[module], None, f"{type(error).__name__}: {error}")
-    return Found(MODULES[module], adapter, "")
+        return Found(name, None, f"{type(error).__name__}: {error}", kind)
+    return Found(name, adapter, "", kind)

@@ -95,4 +95,8 @@ def add_by_keywords(buffer: Any, names: tuple[str, ...]) -> Callable[[tuple[Any,
         state, pixels = values
         buffer.add(state=state, pixels=pixels)
 
-    return {STEP: step, ("state", "pixels"): pixels}[names]
+    def number(values: tuple[Any, ...]) -> None:
+        (value,) = values
+        buffer.add(number=value)
+
+    return {STEP: step, ("state", "pixels"): pixels, ("number",): number}[names]

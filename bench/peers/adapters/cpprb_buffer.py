@@ -22,9 +22,13 @@ class Cpprb(Adapter):
         super().__init__(schema, capacity, chunk, settings)
         np.random.seed(settings.seed)
         fields = {name: {"shape": shape or 1, "dtype": dtype} for name, (shape, dtype) in schema.fields.items()}
-        self._buffer = cpprb.ReplayBuffer(capacity, fields)
+        self._buffer = self.make(fields)
         self._names = tuple(schema.fields)
         self.add = self.extend = add_by_keywords(self._buffer, self._names)
+
+    def make(self, fields: dict[str, Any]) -> Any:
+        """The buffer."""
+        return cpprb.ReplayBuffer(self.capacity, fields)
 
     def one(self, rows: Rows) -> Any:
         return tuple(step_of(self.schema, rows).values())

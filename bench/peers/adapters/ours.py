@@ -23,9 +23,13 @@ class Ours(Adapter):
         super().__init__(schema, capacity, chunk, settings)
         self._device = gpureplay.Device(settings.device, threads=settings.threads)
         self._buffer = gpureplay.ReplayBuffer(capacity, dict(schema.fields), num_envs=schema.envs, device=self._device,
-                                              seed=settings.seed)
+                                              seed=settings.seed, **self.options())
         self._names, self._on_cuda = tuple(schema.fields), self._device.is_cuda
         self.add = add_by_keywords(self._buffer, self._names)
+
+    def options(self) -> dict[str, Any]:
+        """Of the buffer, beside those."""
+        return {}
 
     @classmethod
     def version(cls) -> str:

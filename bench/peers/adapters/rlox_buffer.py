@@ -53,10 +53,12 @@ class Rlox(Adapter):
     def extend(self, transitions: Any) -> None:
         self._buffer.push_batch(*transitions)
 
+    names = tuple(_NAMES.values())
+
     def sample(self, count: int) -> Any:
         self._seed += 1
         drawn = self._buffer.sample(count, self._seed)
-        return [drawn[name] for name in _NAMES.values()]
+        return [drawn[name] for name in self.names]
 
     def read(self, drawn: Any) -> Rows:
         return dict(zip(_NAMES, drawn))

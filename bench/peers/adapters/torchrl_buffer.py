@@ -24,9 +24,13 @@ class TorchRL(Adapter):
         super().__init__(schema, capacity, chunk, settings)
         logging.getLogger("torchrl").setLevel(logging.WARNING)  # it tells of each storage
         torch.manual_seed(settings.seed)
-        self._buffer = TensorDictReplayBuffer(storage=LazyTensorStorage(capacity, device=settings.device))
+        self._buffer = self.make()
         self._add = self._buffer.extend if schema.envs > 1 else self._buffer.add
         self._names, self._on_cuda = tuple(schema.fields), settings.device.startswith("cuda")
+
+    def make(self) -> Any:
+        """The buffer."""
+        return TensorDictReplayBuffer(storage=LazyTensorStorage(self.capacity, device=self.settings.device))
 
     def one(self, rows: Rows) -> Any:
         step = {name: array[:self.schema.envs] for name, array in rows.items()}
