@@ -20,6 +20,7 @@ endif()
 
 add_python_test(test_headers_alone test_headers_alone.py)
 add_python_test(test_headers_say test_headers_say.py)
+add_python_test(test_prefetch test_prefetch.py ${CMAKE_C_COMPILER})
 add_python_test(test_symbols test_symbols.py $<TARGET_FILE:gpureplay>)
 add_python_test(test_papers_md test_papers_md.py)
 add_python_test(test_docs test_docs.py $<TARGET_FILE_DIR:gpureplay>)
@@ -69,6 +70,8 @@ add_executable(print_losses python/print_losses.c)
 target_link_libraries(print_losses PRIVATE gpureplay)
 add_python_test(test_python test_python.py $<TARGET_FILE:gpureplay> $<TARGET_FILE:print_losses>)
 set_tests_properties(test_python PROPERTIES TIMEOUT 600) # the whole suite, twice, and an installation
+add_python_test(test_atari test_atari.py $<TARGET_FILE:gpureplay>)
+set_tests_properties(test_atari PROPERTIES TIMEOUT 600) # a minute where nobody else uses the cores
 
 # An installed copy, and what finds it, in both languages. Installing needs every target, so these come in builds of
 # everything.
@@ -108,9 +111,9 @@ else()
 endif()
 
 # What no compiler changes, or costs minutes: tests/run.sh has it in its first configuration only.
-foreach(name IN ITEMS doxygen test_bench test_bench_run test_cartpole_gymnasium test_contest test_contest_checks
-        test_docs test_floors test_gpu_suite test_headers_alone test_headers_say test_learning test_papers_md test_plot
-        test_progress test_python test_quickstart test_scripts test_switches)
+foreach(name IN ITEMS doxygen test_atari test_bench test_bench_run test_cartpole_gymnasium test_contest
+        test_contest_checks test_docs test_floors test_gpu_suite test_headers_alone test_headers_say test_learning
+        test_papers_md test_plot test_progress test_python test_quickstart test_scripts test_switches)
     if(TEST ${name})
         set_property(TEST ${name} APPEND PROPERTY LABELS once)
     endif()

@@ -12,19 +12,19 @@ def show(steps, of, said):
     print(f"\r[{bar:<20}] {steps:,} of {of:,} steps, {seconds:.1f} s, {said} ", end="", flush=True)
 
 
-def draw(curve, path, goal=None):
-    """curve: (environment steps, return) of each time that it was measured."""
+def draw(curve, path, goal=None, title="CartPole-v1", quiet=False):
+    """curve: (environment steps, return) of each time that it was measured. quiet: says nothing of it."""
     if not curve:
         return
     try:
         from matplotlib.figure import Figure
     except ModuleNotFoundError:
-        print("no picture of the learning curve: pip install matplotlib")
-        return
+        return quiet or print("no picture of the learning curve: pip install matplotlib")
     figure = Figure()
-    axes = figure.add_subplot(xlabel="environment steps", ylabel="mean return", title="CartPole-v1")
+    axes = figure.add_subplot(xlabel="environment steps", ylabel="mean return", title=title)
     axes.plot(*zip(*curve), "o-")
     if goal is not None:
         axes.axhline(goal, linestyle="--", color="tab:green")
     figure.savefig(path)
-    print(f"learning curve: {path}")
+    if not quiet:
+        print(f"learning curve: {path}")

@@ -1,0 +1,208 @@
+# SPDX-License-Identifier: MIT
+"""The rules of examples/python/atari_env.py on games that are made up, and where ale-py is there on its own; what the
+agent sees against what the replay rebuilds; and checkpoints that are whole or not there."""
+
+import importlib.util
+import sys
+import types
+from pathlib import Path
+
+import gpureplay
+import numpy as np
+import pytest
+
+FOLDER = Path(__file__).resolve().parents[2] / "examples" / "python"
+ENVS, LIVES, LIFE, LAST_STEP = 3, 3, 4, 11  # a life goes with every fourth step, the game with the eleventh
+
+
+class Games:
+    """Games as AtariVectorEnv plays them: frames of one random byte each; game `env` begins `env` steps late."""
+
+    def __init__(self, game, num_envs, **settings):
+        self.num_envs, self.settings = num_envs, settings
+        self.single_action_space = types.SimpleNamespace(n=4)
+        self.rng, self.at = np.random.default_rng(3), np.zeros(num_envs, int)
+        self.frames, self.resets = np.zeros((num_envs, 1, 84, 84), np.uint8), []
+
+    def reset(self, seed=None, options=None):
+        mask = options["reset_mask"]
+        self.resets.append(mask)
+        self.at[mask] = -np.arange(self.num_envs)[mask]
+        return self._frames(mask), {"lives": self._lives()}
+
+    def step(self, action):
+        assert not (self.at >= LAST_STEP).any(), "a game that is over was stepped"
+        self.at += 1
+        over = self.at == LAST_STEP
+        reward = np.full(self.num_envs, 2, np.int32)
+        return self._frames(over | True), reward, over, over & False, {"lives": self._lives()}
+
+    def _lives(self):
+        return np.where(self.at >= LAST_STEP, 0, LIVES - np.maximum(self.at, 0) // LIFE)
+
+    def _frames(self, new):
+        drawn = self.rng.integers(1, 256, (self.num_envs, 1, 1, 1), np.uint8)
+        self.frames = np.where(new[:, None, None, None], drawn, self.frames)
+        return self.frames
+
+
+def module(name):
+    spec = importlib.util.spec_from_file_location(name, FOLDER / f"{name}.py")
+    made = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(made)
+    return made
+
+
+@pytest.fixture
+def atari_env(monkeypatch):
+    monkeypatch.setitem(sys.modules, "ale_py", types.ModuleType("ale_py"))
+    vector = types.ModuleType("ale_py.vector_env")
+    vector.AtariVectorEnv = Games
+    monkeypatch.setitem(sys.modules, "ale_py.vector_env", vector)
+    return module("atari_env")
+
+
+def replay(capacity):
+    fields = {"obs": ((84, 84), "uint8"), "action": "int32", "reward": "float32", "next_obs": ((84, 84), "uint8"),
+              "terminated": "bool"}
+    return gpureplay.ReplayBuffer(capacity, fields, preset="nature-dueling", observations="frames", device="cpu",
+                                  num_envs=ENVS, autoreset="disabled", min_size=1, max_batch=32)
+
+
+def play(games, steps, buffer=None):
+    """(stacks before, step) of each step."""
+    games.reset(1)
+    for _ in range(steps):
+        obs, seen, action = games.obs, games.stacks.copy(), np.zeros(ENVS, np.int32)
+        led = games.step(action)
+        if buffer is not None:
+            buffer.add(obs=obs, action=action, reward=led.reward, next_obs=led.next_obs, terminated=led.terminated,
+                       truncated=led.truncated)
+        yield seen, led
+
+
+def test_a_lost_life_ends_an_episode_and_not_the_game(atari_env):
+    games = atari_env.Atari("any", ENVS)
+    steps = [led for _, led in play(games, LAST_STEP)]
+    assert [led.terminated[0] for led in steps] == [at in (4, 8, 11) for at in range(1, LAST_STEP + 1)]
+    assert not any(led.truncated.any() for led in steps)
+    assert steps[-1].scores == {0: 2.0 * LAST_STEP} and not any(led.scores for led in steps[:-1])
+    assert [mask.tolist() for mask in games.envs.resets] == [[True] * 3, [True, False, False]]
+
+
+def test_without_life_loss_an_episode_is_a_game(atari_env):
+    games = atari_env.Atari("any", ENVS, life_loss=False)
+    assert [led.terminated[0] for _, led in play(games, LAST_STEP)] == [False] * (LAST_STEP - 1) + [True]
+
+
+def test_a_game_that_lasts_too_long_is_truncated_and_begins_anew(atari_env):
+    games = atari_env.Atari("any", ENVS, life_loss=False, cap=6)
+    steps = [led for _, led in play(games, 12)]
+    assert [led.truncated.tolist() for led in steps] == [[at in (6, 12)] * ENVS for at in range(1, 13)]
+    assert not any((led.truncated & led.terminated).any() for led in steps)
+    assert steps[5].scores == steps[11].scores == {env: 12.0 for env in range(ENVS)}
+
+
+def test_a_life_that_is_lost_in_the_last_step_terminates(atari_env):
+    games = atari_env.Atari("any", ENVS, cap=LIFE)
+    last = [led for _, led in play(games, LIFE)][-1]
+    assert last.terminated.tolist() == [True, False, False] and last.truncated.tolist() == [False, True, True]
+
+
+def test_ale_py_is_told_the_rules(atari_env):
+    given = atari_env.Atari("any", ENVS, noops=7, fire=False, frame_skip=5, cap=100).envs.settings
+    assert given["noop_max"] == 8 and given["use_fire_reset"] is False and given["frameskip"] == 5
+    assert given["max_num_frames_per_episode"] > 100 * 5  # it never cuts one off itself
+    assert given["reward_clipping"] is False  # the replay clips; scores are whole
+
+
+def test_stacks_begin_with_zeros_and_hold_the_episode(atari_env):
+    games = atari_env.Atari("any", ENVS)
+    seen = [seen[0, :, 0, 0] for seen, _ in play(games, LAST_STEP + 2)]
+    held = [np.count_nonzero(stack) for stack in seen]
+    assert held == [1, 2, 3, 4, 1, 2, 3, 4, 1, 2, 3, 1, 2]
+    assert all((stack[:4 - count] == 0).all() for stack, count in zip(seen, held))
+    assert seen[4][-1] not in seen[3][:3] and (seen[5][-2:-1] == seen[4][-1:]).all()
+
+
+@pytest.mark.parametrize("cap", [27_000, 6])
+def test_what_the_agent_saw_is_what_the_replay_rebuilds(atari_env, cap):
+    """Every transition that is still there, when the ring has gone round several times."""
+    games, kept = atari_env.Atari("any", ENVS, cap=cap), []
+    with replay(600) as buffer:
+        for at, (seen, led) in enumerate(play(games, 700, buffer)):
+            kept += zip(seen, atari_env.pushed(seen, led.next_obs), led.terminated)
+            if at % 233 == 232:
+                check_all(buffer, kept)
+        assert buffer.stats.evicted > 1_200
+
+
+def check_all(buffer, kept):
+    stats = buffer.stats
+    assert stats.first_id + stats.visible == len(kept)
+    for ids in np.array_split(np.arange(stats.first_id, len(kept)), stats.visible // 32 + 1):
+        batch, wanted = buffer.gather(ids), [kept[at] for at in ids]
+        assert np.array_equal(batch.obs, [one for one, _, _ in wanted])
+        assert np.array_equal(batch.next_obs, [one for _, one, _ in wanted])
+        assert np.array_equal(batch.terminated, [one for _, _, one in wanted])
+        assert (np.asarray(batch.reward) == 1).all()  # 2, clipped
+
+
+def test_without_ale_py_it_says_how_to_get_it(monkeypatch):
+    monkeypatch.setitem(sys.modules, "ale_py", None)
+    monkeypatch.delitem(sys.modules, "ale_py.vector_env", raising=False)
+    with pytest.raises(SystemExit, match='pip install "ale-py'):
+        module("atari_env")
+
+
+class Saves:
+    """A buffer or an agent."""
+
+    def __init__(self, error=None):
+        self.error = error
+
+    def save(self, path):
+        path.write_text("saved")
+        if self.error:
+            raise self.error
+
+
+def test_a_checkpoint_is_whole_or_not_there(tmp_path):
+    checkpoints = module("checkpoints")
+    assert checkpoints.newest(tmp_path) is None
+    checkpoints.save(tmp_path, 9, Saves(), Saves(), {"step": 9})
+    for error in (OSError("no room"), KeyboardInterrupt()):
+        with pytest.raises(type(error)):
+            checkpoints.save(tmp_path, 10, Saves(), Saves(error), {"step": 10})
+        path, = tmp_path.iterdir()
+        assert checkpoints.newest(tmp_path) == path and checkpoints.settings(path) == {"step": 9}
+    (tmp_path / "checkpoint-000000000011.part").mkdir()  # of a program that was killed
+    assert checkpoints.newest(tmp_path) == path
+    checkpoints.save(tmp_path, 12, Saves(), Saves(), {"step": 12})
+    path, = tmp_path.iterdir()
+    assert checkpoints.newest(tmp_path) == path and checkpoints.settings(path) == {"step": 12}
+
+
+@pytest.mark.skipif(not importlib.util.find_spec("ale_py"), reason="needs ale_py")
+def test_the_last_observation_of_a_truncated_game_is_that_of_a_longer_one():
+    """What ale-py's own limit gets wrong: see atari_env.py."""
+    atari_env = module("atari_env")
+    short, long = (atari_env.Atari("pong", 1, cap=cap) for cap in (60, 1000))
+    short.reset(5), long.reset(5)
+    for at in range(60):
+        action = np.array([at // 7 % 6], np.int32)
+        one, other = short.step(action), long.step(action)
+        assert np.array_equal(one.next_obs, other.next_obs) and one.truncated[0] == (at == 59)
+    assert short.obs[0].any() and np.count_nonzero(short.stacks.any(axis=(2, 3))) == 1
+
+
+@pytest.mark.skipif(not importlib.util.find_spec("ale_py"), reason="needs ale_py")
+def test_ale_py_begins_no_game_but_those_that_ended():
+    atari_env = module("atari_env")
+    games = atari_env.Atari("breakout", 2, noops=0, fire=False, cap=100)
+    games.reset(5)
+    games.steps[:] = 0, 1
+    for at in range(99):
+        led = games.step(np.array([1, 1], np.int32) if at % 5 == 0 else np.array([2, 3], np.int32))
+    assert led.truncated.tolist() == [False, True] and games.steps.tolist() == [99, 0]
+    assert games.lives[0] < games.lives[1] == 5
