@@ -47,7 +47,7 @@ typedef struct gpur_tree {
     float *raw;                        /* (C) p; 0 where the leaf is */
     uint64_t *sum[GPUR_TREE_LEVELS];   /* (levels) of 128 nodes below each; the last is one node, the total */
     uint64_t *part[GPUR_TREE_LEVELS];  /* (levels - 1) of 16 children each, of the nodes of each level below the root;
-                                          the 8 parts of a node are a line */
+                                          the 8 parts of a node are a line. Kept where gpur_tree_has_parts says so */
     uint32_t *least[GPUR_TREE_LEVELS]; /* (levels) one less than the smallest leaf above 0, or UINT32_MAX where there is
                                           none; NULL: not kept */
     gpur_priority_state *state;

@@ -57,7 +57,7 @@ GPUR_FN uint64_t gpur_range_parts(gpur_place at, const gpur_priority_range_args 
         const int64_t part = node * GPUR_NODE_PARTS + p, begin = part * GPUR_TREE_PART, end = begin + GPUR_TREE_PART;
         const uint64_t change = gpur_range_slots(at, a, begin < a->first_slot ? a->first_slot : begin,
                                                  end < last ? end : last, tally);
-        if (change != 0 && gpur_lane(at) == 0 && a->tree.levels > 1)
+        if (change != 0 && gpur_lane(at) == 0 && gpur_tree_has_parts(&a->tree, 0))
             gpur_atomic_add_u64(&a->tree.part[0][part], change);
         all += change;
     }
@@ -72,7 +72,7 @@ GPUR_FN void gpur_range_add(gpur_place at, const gpur_tree *tree, int64_t node, 
         return;
     for (int l = 0; l < tree->levels; l++)
         gpur_atomic_add_u64(&tree->sum[l][slot >> (l + 1) * GPUR_TREE_SHIFT], change);
-    for (int l = 1; l + 1 < tree->levels; l++)
+    for (int l = 1; gpur_tree_has_parts(tree, l); l++)
         gpur_atomic_add_u64(&tree->part[l][gpur_tree_part(slot, l)], change);
 }
 

@@ -20,7 +20,7 @@ GPUR_FN void gpur_rebuild_sums(gpur_place at, const gpur_tree *tree, int32_t lev
     uint64_t sum = 0;
     for (int i = 0; i < GPUR_NODE_PARTS; i++) {
         const uint64_t part = gpur_tree_part_sum(at, tree, level, first + i);
-        if (gpur_lane(at) == 0 && level + 1 < tree->levels)
+        if (gpur_lane(at) == 0 && gpur_tree_has_parts(tree, level))
             tree->part[level][first + i] = part;
         sum += part;
     }

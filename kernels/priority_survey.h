@@ -41,7 +41,7 @@ GPUR_FN uint64_t gpur_survey_sums(gpur_place at, const gpur_tree *tree, int32_t 
     uint64_t sum = 0, wrong = 0;
     for (int i = 0; i < GPUR_NODE_PARTS; i++) {
         const uint64_t part = gpur_tree_part_sum(at, tree, level, first + i);
-        wrong += level + 1 < tree->levels && tree->part[level][first + i] != part;
+        wrong += gpur_tree_has_parts(tree, level) && tree->part[level][first + i] != part;
         sum += part;
     }
     return wrong + (tree->sum[level][node] != sum);

@@ -73,11 +73,19 @@ GPUR_FN int64_t gpur_tree_part(int64_t slot, int32_t level)
     return slot >> (level * GPUR_TREE_SHIFT + GPUR_PART_SHIFT);
 }
 
+/* Whether nodes of this level have sums of their parts: for descents by one thread, and below the root, which is read
+ * as a whole. A warp reads whole nodes, and would write parts for nobody. */
+GPUR_FN int gpur_tree_has_parts(const gpur_tree *tree, int32_t level)
+{
+    return !gpur_strided() && level + 1 < tree->levels;
+}
+
 /* Adds to the nodes above a leaf, and to their parts, but for the total. */
 GPUR_FN void gpur_tree_add_above(const gpur_tree *tree, int64_t slot, uint64_t x)
 {
     for (int l = 0; l + 1 < tree->levels; l++) {
-        gpur_atomic_add_u64(&tree->part[l][gpur_tree_part(slot, l)], x);
+        if (gpur_tree_has_parts(tree, l))
+            gpur_atomic_add_u64(&tree->part[l][gpur_tree_part(slot, l)], x);
         gpur_atomic_add_u64(&tree->sum[l][slot >> (l + 1) * GPUR_TREE_SHIFT], x);
     }
 }
