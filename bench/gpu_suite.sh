@@ -75,6 +75,7 @@ compare_with_cpu() {
         told_stage "$name $on" 90 "$build/tests/$name" "$on"
     done
     gpu_told_stage "nodes of a step, memory" 60 "$build/tests/test_cuda_step_nodes" "$device"
+    gpu_told_stage "the device as cuDNN has it" 30 "$build/tests/print_device" "$device"
 }
 
 # In-RAM against in-device: all of it, what it must show, and as much of a whole training as there is time for.
@@ -92,6 +93,21 @@ contest() {
     fi
 }
 
+# The learner's train step beside those of PyTorch and JAX, by a Python that has PyTorch at least. A compiler of theirs
+# may take its time: what was measured until the limit is in the JSON.
+peers() {
+    local python
+    for python in build/peers/bin/python python3; do
+        if "$python" -c 'import numpy, torch' 2>/dev/null; then
+            gpu_told_stage "train steps beside others" 120 env PYTHONPATH=src/python \
+                GPUREPLAY_LIBRARY="$build/libgpureplay.so" "$python" bench/peers/steps/steps.py --quick \
+                --device "$device" --json "$out/bench_peers_steps.json"
+            return
+        fi
+    done
+    say "train steps beside others are left out: no PyTorch is here (bash bench/peers/setup.sh)"
+}
+
 benchmarks() {
     local name
     [ -z "$dry" ] || stage "bench_device cpu" 90 env OMP_NUM_THREADS=1 "$build/bench/bench_device" --quick --rounds 6 \
@@ -100,6 +116,7 @@ benchmarks() {
         gpu_told_stage "$name $device" 90 "$build/bench/$name" --device "$device" --json "$out/$name.json"
     done
     contest
+    peers
     say "bench_train is left out: it divides by CBLAS on the host. bench_device times the train step."
     gpu_told_stage "cartpole_dqn $device" 120 "$build/examples/cartpole_dqn" --device "$device" --seed 1 --seconds 100 \
         --out "$out"

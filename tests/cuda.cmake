@@ -24,12 +24,24 @@ if(TARGET gpureplay_cudamath)
     register(test_plan cuda-build test_plan)
 endif()
 
+# The core's side of that module, with the library's opening answered by the test.
+add_executable(test_dnn_missing module/test_dnn_missing.c)
+target_link_libraries(test_dnn_missing PRIVATE gpureplay_tested gpureplay_cuda)
+register(test_dnn_missing cuda-build test_dnn_missing)
+
 # The module's own code with cuDNN linked: graphs need no GPU, nor do engines for one that is described.
 if(TARGET gpureplay_cudadnn)
     add_executable(test_conv_plan module/test_conv_plan.c)
     target_include_directories(test_conv_plan SYSTEM PRIVATE ${GPUREPLAY_CUDNN_INCLUDE_DIR})
     target_link_libraries(test_conv_plan PRIVATE gpureplay_tested gpureplay_cuda ${GPUREPLAY_CUDNN})
     register(test_conv_plan cuda-build test_conv_plan ${CMAKE_CURRENT_SOURCE_DIR}/module/h200.json)
+
+    # What describes a GPU: the suite that has one prints it.
+    add_executable(print_device module/print_device.c)
+    target_include_directories(print_device SYSTEM PRIVATE ${GPUREPLAY_CUDNN_INCLUDE_DIR})
+    target_link_libraries(print_device PRIVATE gpureplay_tested gpureplay_cuda ${GPUREPLAY_CUDNN})
+    register(test_device_json cuda-build ${CMAKE_COMMAND} -DPROGRAM=$<TARGET_FILE:print_device>
+        -DGIVEN=${CMAKE_CURRENT_SOURCE_DIR}/module/h200.json -P ${CMAKE_CURRENT_SOURCE_DIR}/module/device_json.cmake)
 
     # The engines of products are compiled when they are chosen, which wants a driver: one that runs nothing will do.
     add_library(pretended_driver SHARED module/driver.c)

@@ -112,12 +112,14 @@ def what_a_gpu_must_show_is_a_stage():
             exit_status, printed = machine.run("--built", "made", "--out", "out")
             report = json.loads((machine.root / "out/report.json").read_text())
             expect(("in-device ahead of in-RAM", outcome) in outcomes(report), machine, printed)
-            expect(report["failed"] == 2 * status and exit_status == status, machine, printed)  # pictures are python's
+            expect(report["failed"] == 3 * status and exit_status == status, machine, printed)  # two more are python's
             json_path = machine.root / "out/bench_contest.json"
             for i in range(1, 31):
                 expect(f"figure {i} of bench/contest_checks.py {json_path}" in printed, machine, printed)
             expect(f"passed --device cuda:0 --json {json_path}" in printed, machine, printed)
             expect("passed --quick --device cuda:0 --json" in printed and "pictures" in printed, machine, printed)
+            expect(("train steps beside others", outcome) in outcomes(report), machine, printed)
+            expect("figure 1 of bench/peers/steps/steps.py --quick --device cuda:0 --json" in printed, machine, printed)
 
 
 def a_dry_run_shows_the_contest():
@@ -129,6 +131,7 @@ def a_dry_run_shows_the_contest():
                      "bench_training cuda:0"):
             expect(f"{name:<28} would run (" in printed, machine, printed)
         expect("pictures are left out: matplotlib is not here" in printed, machine, printed)
+        expect("train steps beside others are left out: no PyTorch is here" in printed, machine, printed)
 
 
 run_tests([

@@ -8,10 +8,10 @@
 #include "base/status.h"
 #include "torch_nature.h"
 
-enum { PIXELS = 4 * 84 * 84, TRANSITION = 2 * PIXELS + 12 };
+enum { PIXELS = 4 * 84 * 84, TRANSITION = 2 * PIXELS + 16 };
 
 static gpur_device *device;
-static gpur_replay *replay;
+static gpur_replay *replay, *ranked; /* the same rows; in the other one with priorities and a discount each */
 
 /* Number i of sequence `seed`, in [0, 1). */
 static double unit(uint32_t i, uint32_t seed)
@@ -22,11 +22,20 @@ static double unit(uint32_t i, uint32_t seed)
     return (x ^ x >> 16) * 0x1p-32;
 }
 
-/* obs, next_obs, action, reward, terminated: packed as the schema says. */
+/* gamma to the power of the row's steps, as its writer would have multiplied it. */
+static float discount_of(uint32_t i)
+{
+    float discount = i % 7 == 0 ? 0.0f : 1.0f;
+    for (uint32_t m = 0; m < 1 + i % TORCH_N_STEP; m++)
+        discount *= 0.99f;
+    return discount;
+}
+
+/* obs, next_obs, action, reward, terminated, and at the next multiple of 4 discount: as the schema lays them out. */
 static void make_row(uint32_t i, unsigned char *row)
 {
     const int32_t action = (int32_t)(unit(i, 1) * TORCH_ACTIONS);
-    const float reward = (float)(2 * unit(i, 2) - 1);
+    const float reward = (float)(2 * unit(i, 2) - 1), discount = discount_of(i);
     for (uint32_t p = 0; p < PIXELS; p++) {
         row[p] = (unsigned char)(unit(p, 1000 + i) * 256);
         row[PIXELS + p] = (unsigned char)(unit(p, 2000 + i) * 256);
@@ -34,35 +43,53 @@ static void make_row(uint32_t i, unsigned char *row)
     memcpy(row + 2 * PIXELS, &action, 4);
     memcpy(row + 2 * PIXELS + 4, &reward, 4);
     row[2 * PIXELS + 8] = i % 7 == 0;
+    memcpy(row + 2 * PIXELS + 12, &discount, 4);
 }
 
-static gpur_status fill(void)
+/* A draw makes the rows visible, without which they take no priorities. */
+static gpur_status publish(gpur_replay *filled)
+{
+    gpur_batch *batch = NULL;
+    GPUR_TRY(gpur_replay_sample(filled, 1, NULL, &batch));
+    const gpur_status status = gpur_batch_sync(batch);
+    gpur_batch_release(batch);
+    return status;
+}
+
+/* The one of them without a discount takes what it has a field for. */
+static gpur_status fill(gpur_replay *to)
 {
     static unsigned char row[TRANSITION];
     gpur_writer *writer = NULL;
-    gpur_status status = gpur_writer_create(replay, 1, &writer);
+    gpur_status status = gpur_writer_create(to, 1, &writer);
     for (uint32_t i = 0; i < TORCH_ROWS && status == GPUR_OK; i++) {
         make_row(i, row);
         status = gpur_writer_append(writer, 1, row, NULL);
     }
     gpur_writer_destroy(writer);
-    return status;
+    return status == GPUR_OK ? publish(to) : status;
 }
 
-static gpur_status open_replay(void)
+/* Priorities as they are given, so that they can be whole numbers. */
+static gpur_status open_replay(int is_ranked, gpur_replay **made)
 {
     static const gpur_field fields[] = {{"obs", GPUR_UINT8, {4, 84, 84}},
                                         {"next_obs", GPUR_UINT8, {4, 84, 84}},
                                         {"action", GPUR_INT32, {0}},
                                         {"reward", GPUR_FLOAT32, {0}},
-                                        {"terminated", GPUR_BOOL, {0}}};
+                                        {"terminated", GPUR_BOOL, {0}},
+                                        {"discount", GPUR_FLOAT32, {0}}};
     gpur_replay_config config;
     GPUR_TRY(gpur_replay_config_init(&config, sizeof config));
-    config.capacity = 128, config.max_batch = 32;
-    config.fields = fields, config.field_count = 5;
+    config.capacity = 128, config.max_batch = 64;
+    config.fields = fields, config.field_count = is_ranked ? 6 : 5;
     config.gamma = 0.99f;
-    GPUR_TRY(gpur_replay_create(device, &config, &replay));
-    return fill();
+    if (is_ranked) {
+        config.prioritized = 1;
+        config.alpha = 1.0f, config.priority_offset = 0.0f;
+    }
+    GPUR_TRY(gpur_replay_create(device, &config, made));
+    return fill(*made);
 }
 
 /* The layer's inputs and outputs, as Glorot counts them. */
@@ -153,16 +180,36 @@ typedef struct pinned_run {
     const torch_gradient *gradients;
     int tensors;
     const double *losses;
+    int is_ranked; /* 1: draws by priority, and its own discounts */
 } pinned_run;
+
+/* Gives 16 rows the priorities 1, 2, 3, 1, 2, 3, ..., 2, which add up to the batch, and 0 to all others; one row comes
+ * from each of as many equal parts of their sum, so that a draw has each row as often as its priority says. */
+static gpur_status draw_by_priority(gpur_learner *learner, int step)
+{
+    int64_t ids[TORCH_ROWS];
+    float priorities[TORCH_ROWS];
+    for (int j = 0; j < TORCH_ROWS; j++) {
+        ids[j] = (step * 11 + j * 5) % TORCH_ROWS; /* 5 and 48 have no common factor: every row, once */
+        priorities[j] = j < TORCH_DRAWN - 1 ? (float)(1 + j % 3) : j < TORCH_DRAWN ? 2.0f : 0.0f;
+    }
+    GPUR_TRY(gpur_replay_update_priorities(ranked, TORCH_ROWS, ids, priorities, NULL));
+    return gpur_learner_train(learner, 1);
+}
+
+static gpur_status draw_by_id(gpur_learner *learner, int step)
+{
+    int64_t ids[TORCH_BATCH];
+    for (int b = 0; b < TORCH_BATCH; b++)
+        ids[b] = (step * 11 + b * 5) % TORCH_ROWS;
+    return gpur_learner_train_on(learner, ids);
+}
 
 static void check_steps(gpur_learner *learner, const pinned_run *run, double tolerance)
 {
     for (int step = 0; step < TORCH_STEPS; step++) {
-        int64_t ids[TORCH_BATCH];
         gpur_learner_stats stats = {.size = sizeof stats};
-        for (int b = 0; b < TORCH_BATCH; b++)
-            ids[b] = (step * 11 + b * 5) % TORCH_ROWS;
-        CHECK_OK(gpur_learner_train_on(learner, ids));
+        CHECK_OK(run->is_ranked ? draw_by_priority(learner, step) : draw_by_id(learner, step));
         CHECK_OK(gpur_learner_sync(learner));
         CHECK_OK(gpur_learner_get_stats(learner, &stats));
         TEST_REQUIRE(fabs(stats.loss - run->losses[step]) <= tolerance * run->losses[step],
@@ -184,7 +231,12 @@ static gpur_learner_config config_of(const pinned_run *run, int32_t math)
     config.max_act_batch = 1;
     config.math = math;
     config.deterministic = 1;
-    if (config.network.head == GPUR_HEAD_DUELING) {
+    config.batch_size = TORCH_BATCH;
+    if (run->is_ranked) {
+        config.optimizer.kind = GPUR_RMSPROP_TORCH;
+        config.optimizer.learning_rate.first = 6.25e-6f;
+        config.optimizer.epsilon = 0.01f;
+    } else if (config.network.head == GPUR_HEAD_DUELING) {
         config.optimizer.kind = GPUR_ADAM;
         config.optimizer.learning_rate.first = 1e-4f;
         config.optimizer.epsilon = 1e-8f;
@@ -200,7 +252,7 @@ static void check_run(const pinned_run *run, int32_t math, double tolerance)
 {
     gpur_learner *learner = NULL;
     const gpur_learner_config config = config_of(run, math);
-    CHECK_OK(gpur_learner_create(replay, &config, &learner));
+    CHECK_OK(gpur_learner_create(run->is_ranked ? ranked : replay, &config, &learner));
     const gpur_status status = write_weights(learner, run->gradients, run->tensors);
     if (status == GPUR_OK)
         check_steps(learner, run, tolerance);
@@ -208,23 +260,34 @@ static void check_run(const pinned_run *run, int32_t math, double tolerance)
     CHECK_OK(status);
 }
 
-static const pinned_run dqn = {"nature-dqn", dqn_gradients, sizeof dqn_gradients / sizeof *dqn_gradients, dqn_losses};
+static const pinned_run dqn = {"nature-dqn", dqn_gradients, sizeof dqn_gradients / sizeof *dqn_gradients, dqn_losses,
+                               0};
 static const pinned_run dueling = {"nature-dueling", dueling_gradients,
-                                   sizeof dueling_gradients / sizeof *dueling_gradients, dueling_losses};
+                                   sizeof dueling_gradients / sizeof *dueling_gradients, dueling_losses, 0};
+static const pinned_run apex = {"apex-dqn", apex_gradients, sizeof apex_gradients / sizeof *apex_gradients,
+                                apex_losses, 1};
 
 /* Each arithmetic within its tolerance of float32 [docs/numerics.md]; the CPU has one alone. */
-TEST(the_nature_network_trains_as_pytorchs)
+static void check_every_arithmetic(const pinned_run *run)
 {
     static const double tolerances[] = {1e-4, 2e-3, 2e-2};
     for (int32_t math = GPUR_MATH_FP32; math <= (test_on_cuda() ? GPUR_MATH_BF16 : GPUR_MATH_FP32); math++)
-        check_run(&dqn, math, tolerances[math]);
+        check_run(run, math, tolerances[math]);
+}
+
+TEST(the_nature_network_trains_as_pytorchs)
+{
+    check_every_arithmetic(&dqn);
 }
 
 TEST(the_dueling_network_trains_as_pytorchs)
 {
-    static const double tolerances[] = {1e-4, 2e-3, 2e-2};
-    for (int32_t math = GPUR_MATH_FP32; math <= (test_on_cuda() ? GPUR_MATH_BF16 : GPUR_MATH_FP32); math++)
-        check_run(&dueling, math, tolerances[math]);
+    check_every_arithmetic(&dueling);
+}
+
+TEST(apex_weighs_its_squared_errors_and_discounts_its_steps_as_pytorch_does)
+{
+    check_every_arithmetic(&apex);
 }
 
 int main(int argc, char **argv)
@@ -235,12 +298,14 @@ int main(int argc, char **argv)
 #endif
     test_main_begin(argc, argv);
     device = test_device();
-    if (open_replay() != GPUR_OK) {
+    if (open_replay(0, &replay) != GPUR_OK || open_replay(1, &ranked) != GPUR_OK) {
         fprintf(stderr, "%s\n", gpur_last_error());
         return 1;
     }
     RUN(the_nature_network_trains_as_pytorchs);
     RUN(the_dueling_network_trains_as_pytorchs);
+    RUN(apex_weighs_its_squared_errors_and_discounts_its_steps_as_pytorch_does);
+    gpur_replay_destroy(ranked);
     gpur_replay_destroy(replay);
     gpur_device_close(device);
     return test_main_end();

@@ -9,12 +9,16 @@ nine steps, so the comparison's rate is a tenth.
 usage: torch_nature.py > torch_nature.h
 """
 
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
 import numpy as np
 import torch
 from torch import nn
 from torch.nn import functional
 
 ROWS, BATCH, STEPS, ACTIONS, PERIOD, GAMMA, SAMPLES = 48, 32, 20, 6, 8, 0.99, 4
+N_STEP, DRAWN = 3, 16  # of apex-dqn's rows: they span 1 to 3 steps; and as many have a priority above 0
 
 
 def unit(count, seed):
@@ -37,7 +41,35 @@ def transitions():
         "action": torch.tensor((unit(ROWS, 1) * ACTIONS).astype(np.int64)),
         "reward": torch.tensor((2 * unit(ROWS, 2) - 1).astype(np.float32)).double(),
         "alive": torch.tensor((whole % 7 != 0).astype(np.float64)),
+        "steps": torch.tensor((1 + whole % N_STEP).astype(np.float64)),
     }
+
+
+def uniform(step):
+    """Rows of a step, which the test asks for by id, and their weights."""
+    return [(step * 11 + b * 5) % ROWS for b in range(BATCH)], torch.ones(BATCH)
+
+
+def by_priority(step):
+    """The same for priorities that are whole numbers, of sum BATCH: a draw takes one row of each of BATCH equal parts
+    of the priorities' sum, and so each row as often as its priority says. Weights are (N P)^-beta, the largest 1
+    [Schaul et al. 2016, section 3.4]."""
+    rows = [(step * 11 + j * 5) % ROWS for j in range(DRAWN)]
+    priorities = [1 + j % 3 for j in range(DRAWN - 1)] + [2]
+    assert sum(priorities) == BATCH
+    ids = [row for row, priority in zip(rows, priorities) for _ in range(priority)]
+    chances = torch.tensor([priority / BATCH for priority in priorities for _ in range(priority)])
+    weights = (ROWS * chances)**-float(np.float32(0.4))
+    return ids, weights / weights.max()
+
+
+def huber(q, y, weights):
+    return functional.huber_loss(q, y)
+
+
+def squared(q, y, weights):
+    """Half the squared error, weighed."""
+    return (weights * functional.mse_loss(q, y, reduction="none") / 2).mean()
 
 
 class Nature(nn.Module):
@@ -84,14 +116,15 @@ class Nature(nn.Module):
         return value + advantage - advantage.mean(1, keepdim=True)
 
 
-def loss_of(online, target, batch, double):
+def loss_of(online, target, batch, run):
     q = online(batch["obs"]).gather(1, batch["action"][:, None])[:, 0]
     with torch.no_grad():
         values = target(batch["next_obs"])
-        chooser = online(batch["next_obs"]) if double else values
+        chooser = online(batch["next_obs"]) if run.dueling else values
         best = values.gather(1, chooser.argmax(1, keepdim=True))[:, 0]
-        y = batch["reward"] + GAMMA * batch["alive"] * best
-    return functional.huber_loss(q, y)
+        discount = GAMMA**batch["steps"] if run.draw is by_priority else GAMMA
+        y = batch["reward"] + discount * batch["alive"] * best
+    return run.loss(q, y, batch["weight"])
 
 
 def ordered(layer, gradient):
@@ -110,19 +143,30 @@ def print_gradients(name, online):
     print("};")
 
 
-def run(name, dueling, make_optimizer, norm):
-    rows, online, target = transitions(), Nature(dueling), Nature(dueling)
-    optimizer = make_optimizer(online.parameters())
+class Run(NamedTuple):
+    """What a preset trains: double DQN wherever its network is dueling."""
+
+    dueling: bool
+    make_optimizer: Callable[[Any], torch.optim.Optimizer]
+    norm: float = 0.0
+    loss: Callable[..., torch.Tensor] = huber
+    draw: Callable[[int], Any] = uniform
+
+
+def run(name, what):
+    rows, online, target = transitions(), Nature(what.dueling), Nature(what.dueling)
+    optimizer = what.make_optimizer(online.parameters())
     losses = []
     for step in range(STEPS):
-        ids = torch.tensor([(step * 11 + b * 5) % ROWS for b in range(BATCH)])
-        loss = loss_of(online, target, {key: value[ids] for key, value in rows.items()}, dueling)
+        ids, weights = what.draw(step)
+        batch = {key: value[torch.tensor(ids)] for key, value in rows.items()} | {"weight": weights}
+        loss = loss_of(online, target, batch, what)
         optimizer.zero_grad()
         loss.backward()
         if step == 0:
             print_gradients(name, online)
-        if norm:
-            nn.utils.clip_grad_norm_(online.parameters(), norm)
+        if what.norm:
+            nn.utils.clip_grad_norm_(online.parameters(), what.norm)
         optimizer.step()
         losses.append(loss.item())
         if (step + 1) % PERIOD == 0:
@@ -143,8 +187,11 @@ def main():
     print("typedef struct torch_gradient {\n    const char *name;\n    double norm, numbers[4];\n} torch_gradient;\n")
     print(f"enum {{ TORCH_ROWS = {ROWS}, TORCH_BATCH = {BATCH}, TORCH_STEPS = {STEPS}, TORCH_ACTIONS = {ACTIONS}, "
           f"TORCH_PERIOD = {PERIOD} }};")
-    run("dqn", False, lambda p: torch.optim.RMSprop(p, 2.5e-5, alpha=0.95, eps=0.01, centered=True), 0)
-    run("dueling", True, lambda p: torch.optim.Adam(p, 1e-4), 0.05)
+    print(f"enum {{ TORCH_N_STEP = {N_STEP}, TORCH_DRAWN = {DRAWN} }};")
+    run("dqn", Run(False, lambda p: torch.optim.RMSprop(p, 2.5e-5, alpha=0.95, eps=0.01, centered=True)))
+    run("dueling", Run(True, lambda p: torch.optim.Adam(p, 1e-4), 0.05))
+    run("apex", Run(True, lambda p: torch.optim.RMSprop(p, 6.25e-6, alpha=0.95, eps=0.01, centered=True), 40.0,
+                    squared, by_priority))
     print("\n#endif")
 
 

@@ -20,6 +20,17 @@ static void fill(void *context, int64_t repeats)
     bench_must(gpur_stream_sync(c->stream), "sync");
 }
 
+/* A kernel that fetches the host's numbers itself, with no copy before it: it rounds them to half their size. */
+static void read_by_kernel(void *context, int64_t repeats)
+{
+    const copying *const c = context;
+    const gpur_round_bf16_args args = {.from = c->from, .to = c->to, .count = c->bytes / (int64_t)sizeof(float)};
+    const gpur_grid grid = gpur_grid_elements(c->device, args.count);
+    for (int64_t i = 0; i < repeats; i++)
+        bench_must(gpur_launch_round_bf16(c->stream, grid, &args), "round");
+    bench_must(gpur_stream_sync(c->stream), "sync");
+}
+
 /* `factor`: how often each byte goes over the memory or the bus. */
 static void measure(bench_report *report, const char *what, bench_body body, copying c, int factor)
 {
@@ -39,16 +50,18 @@ static void measure(bench_report *report, const char *what, bench_body body, cop
     bench_measure(report, &figure);
 }
 
-static void measure_bus(bench_report *report, gpur_stream *stream, unsigned char *pinned, unsigned char *memory)
+static void measure_bus(bench_report *report, gpur_device *device, gpur_stream *stream, unsigned char *pinned,
+                        unsigned char *memory)
 {
     static const int64_t sizes[] = {256, 64 * KB, 16 * MB, 4 * KB, MB, 64 * MB};
     const int count = report->options->quick ? 3 : 6;
     for (int i = 0; i < count; i++) {
-        const copying in = {stream, memory, pinned, sizes[i]}, out = {stream, pinned, memory, sizes[i]};
+        const copying in = {stream, memory, pinned, sizes[i], device}, out = {stream, pinned, memory, sizes[i], device};
+        measure(report, "pinned host, read by a kernel", read_by_kernel, in, 1);
         measure(report, "pinned host to device", copying_run, in, 1);
         measure(report, "device to pinned host", copying_run, out, 1);
     }
-    const copying in = {stream, memory, pinned, 256}, out = {stream, pinned, memory, 256};
+    const copying in = {stream, memory, pinned, 256, device}, out = {stream, pinned, memory, 256, device};
     measure(report, "pinned host to device, waited for", copy_and_wait, in, 1);
     measure(report, "device to pinned host, waited for", copy_and_wait, out, 1);
 }
@@ -59,7 +72,7 @@ static void measure_memory(bench_report *report, gpur_stream *stream, unsigned c
     const int64_t sizes[] = {most, MB, 16 * MB};
     const int count = report->options->quick ? 1 : 3;
     for (int i = 0; i < count; i++) {
-        const copying c = {stream, memory, memory + most, sizes[i]};
+        const copying c = {stream, memory, memory + most, sizes[i], NULL};
         measure(report, "within the device, read and written", copying_run, c, 2);
         measure(report, "fill", fill, c, 1);
     }
@@ -73,7 +86,7 @@ void bench_copies(bench_report *report, gpur_device *device)
     bench_must(gpur_stream_create(device, &stream), "stream");
     bench_must(gpur_pinned_alloc(device, host, "copies", &pinned), "pinned memory");
     bench_must(gpur_memory_alloc(device, 2 * most, "copies", &memory), "memory");
-    measure_bus(report, stream, pinned, memory);
+    measure_bus(report, device, stream, pinned, memory);
     measure_memory(report, stream, memory, most);
     gpur_memory_free(device, memory);
     gpur_pinned_free(device, pinned);

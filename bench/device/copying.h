@@ -8,6 +8,7 @@ typedef struct copying {
     gpur_stream *stream;
     void *to, *from;
     int64_t bytes;
+    gpur_device *device; /* wanted where a kernel does it */
 } copying;
 
 /* A bench_body: copies enqueued one behind the other, and waited for, as a stream of blocks takes them. */

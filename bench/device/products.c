@@ -1,14 +1,21 @@
 /* SPDX-License-Identifier: MIT */
-/* The matrix products of a melee-gpu step, each alone: 27 -> 128 -> two streams of 512 -> 1 value and 5 advantages. */
+/*
+ * The matrix products of a melee-gpu step, each alone: 27 -> 128 -> two streams of 512 -> 1 value and 5 advantages; and
+ * those of a Nature network's hidden layer, 3136 -> 512. On CUDA by cuBLASLt and, where cuDNN has one, by a graph of
+ * cuDNN's; in each arithmetic, bare and with each epilogue a layer may want. What a library has not is a case, too.
+ */
+#include "bench/device/absent.h"
 #include "bench/device/parts.h"
 #include "bench/device/recorded.h"
 #include "bench/setup.h"
 #include "device/gemm.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 enum { F = MELEE_OBS, X = (F + 3) / 4 * 4, H = 128, S = 512, A = MELEE_ACTIONS, Z = (1 + A + 3) / 4 * 4 };
-enum { MOST = 1 << 20, PRODUCTS = 16, SHAPES = 11 };
+enum { N = 3136, U = 512 }; /* of the Nature network */
+enum { MOST = 1 << 22, PRODUCTS = 16, SHAPES = 14 };
 
 /* A product of the step. The layers right below the head are float32 always, and their bias is the head's. */
 typedef struct product {
@@ -16,7 +23,14 @@ typedef struct product {
     gpur_gemm_shape shape;
     int32_t epilogue; /* that it may carry, or NONE */
     int is_below_head;
+    int is_nature;
 } product;
+
+/* One way to compute it. */
+typedef struct way {
+    int64_t batch;
+    int32_t math, epilogue, by_graph;
+} way;
 
 /* Y (rows, units) = X (rows, inputs) W^T. */
 static gpur_gemm_shape forward(int64_t rows, int64_t units, int64_t inputs, int64_t ldx, int64_t ldy)
@@ -44,17 +58,20 @@ static gpur_gemm_shape to_input(int64_t rows, int64_t units, int64_t inputs, int
 static void list_products(product list[SHAPES], int64_t rows)
 {
     const product all[SHAPES] = {
-        {"27 -> 128", forward(rows, H, F, X, H), GPUR_EPILOGUE_BIAS_RELU, 0},
-        {"128 -> 1024", forward(rows, 2 * S, H, H, 2 * S), GPUR_EPILOGUE_BIAS_RELU, 0},
-        {"512 -> 1", forward(rows, 1, S, 2 * S, Z), GPUR_EPILOGUE_NONE, 1},
-        {"512 -> 5", forward(rows, A, S, 2 * S, Z), GPUR_EPILOGUE_NONE, 1},
-        {"weights of 27 -> 128", to_weight(rows, H, F, X, H), GPUR_EPILOGUE_NONE, 0},
-        {"weights of 128 -> 1024", to_weight(rows, 2 * S, H, H, 2 * S), GPUR_EPILOGUE_NONE, 0},
-        {"weights of 512 -> 1", to_weight(rows, 1, S, 2 * S, Z), GPUR_EPILOGUE_NONE, 1},
-        {"weights of 512 -> 5", to_weight(rows, A, S, 2 * S, Z), GPUR_EPILOGUE_NONE, 1},
-        {"inputs of 128 -> 1024", to_input(rows, 2 * S, H, H, 2 * S), GPUR_EPILOGUE_NONE, 0},
-        {"inputs of 512 -> 1", to_input(rows, 1, S, 2 * S, Z), GPUR_EPILOGUE_NONE, 1},
-        {"inputs of 512 -> 5", to_input(rows, A, S, 2 * S, Z), GPUR_EPILOGUE_NONE, 1},
+        {"27 -> 128", forward(rows, H, F, X, H), GPUR_EPILOGUE_BIAS_RELU, 0, 0},
+        {"128 -> 1024", forward(rows, 2 * S, H, H, 2 * S), GPUR_EPILOGUE_BIAS_RELU, 0, 0},
+        {"512 -> 1", forward(rows, 1, S, 2 * S, Z), GPUR_EPILOGUE_NONE, 1, 0},
+        {"512 -> 5", forward(rows, A, S, 2 * S, Z), GPUR_EPILOGUE_NONE, 1, 0},
+        {"weights of 27 -> 128", to_weight(rows, H, F, X, H), GPUR_EPILOGUE_NONE, 0, 0},
+        {"weights of 128 -> 1024", to_weight(rows, 2 * S, H, H, 2 * S), GPUR_EPILOGUE_NONE, 0, 0},
+        {"weights of 512 -> 1", to_weight(rows, 1, S, 2 * S, Z), GPUR_EPILOGUE_NONE, 1, 0},
+        {"weights of 512 -> 5", to_weight(rows, A, S, 2 * S, Z), GPUR_EPILOGUE_NONE, 1, 0},
+        {"inputs of 128 -> 1024", to_input(rows, 2 * S, H, H, 2 * S), GPUR_EPILOGUE_NONE, 0, 0},
+        {"inputs of 512 -> 1", to_input(rows, 1, S, 2 * S, Z), GPUR_EPILOGUE_NONE, 1, 0},
+        {"inputs of 512 -> 5", to_input(rows, A, S, 2 * S, Z), GPUR_EPILOGUE_NONE, 1, 0},
+        {"3136 -> 512", forward(rows, U, N, N, U), GPUR_EPILOGUE_BIAS_RELU, 0, 1},
+        {"weights of 3136 -> 512", to_weight(rows, U, N, N, U), GPUR_EPILOGUE_NONE, 0, 1},
+        {"inputs of 3136 -> 512", to_input(rows, U, N, N, U), GPUR_EPILOGUE_NONE, 0, 1},
     };
     for (int i = 0; i < SHAPES; i++)
         list[i] = all[i];
@@ -97,40 +114,75 @@ static void measure_plan(bench_report *report, gpur_device *device, const char *
     gpur_device_free(device, c->workspace);
 }
 
-/* 0 when the device has no such product; gpur_last_error says why. An epilogue may be missing, which is no news. */
-static int measure_product(bench_report *report, gpur_device *device, product_context *c, const product *p,
-                           int64_t batch, int32_t math, int32_t epilogue)
+static void name_product(char *name, size_t bytes, const product *p, const way *w, const char *by)
 {
-    static const char *const epilogues[] = {"", " + bias", " + bias, relu"};
-    char name[96];
-    gpur_gemm_shape shape = p->shape;
-    shape.math = math;
-    shape.epilogue = epilogue;
-    const gpur_status status = gpur_gemm_create(device, &shape, &c->gemm);
-    if (status == GPUR_UNAVAILABLE)
-        return 0;
-    bench_must(status, p->name);
-    snprintf(name, sizeof name, "%s%s, batch %lld, %s", p->name, epilogues[epilogue], (long long)batch,
-             math == GPUR_MATH_TF32 ? "tf32" : "fp32");
-    measure_plan(report, device, name, c, &shape);
-    gpur_gemm_destroy(c->gemm);
-    return 1;
+    static const char *const epilogues[] = {"", " + bias", " + bias, relu"}, *const maths[] = {"fp32", "tf32", "bf16"};
+    snprintf(name, bytes, "%s%s, batch %lld, %s%s%s", p->name, epilogues[w->epilogue], (long long)w->batch,
+             maths[w->math], by ? ", by " : "", by ? by : "");
 }
 
-static int measure_batch(bench_report *report, gpur_device *device, product_context *c, int64_t batch)
+/* A graph is told that its arrays are aligned, which is what a learner's are: a cuDNN engine may need it. */
+static gpur_status plan_product(gpur_device *device, const product *p, const way *w, gpur_gemm **gemm)
 {
+    gpur_gemm_shape shape = p->shape;
+    shape.math = w->math;
+    shape.epilogue = w->epilogue;
+    shape.by_graph = w->by_graph;
+    shape.aligned = w->by_graph;
+    return gpur_gemm_create(device, &shape, gemm);
+}
+
+/* The name says which way a plan goes on CUDA: an epilogue that cuBLASLt has not goes by a graph of cuDNN's. */
+static void measure_product(bench_report *report, gpur_device *device, product_context *c, const product *p,
+                            const way *w)
+{
+    char name[112];
+    const gpur_status status = plan_product(device, p, w, &c->gemm);
+    if (status == GPUR_UNAVAILABLE) {
+        name_product(name, sizeof name, p, w, w->by_graph ? "a graph" : NULL);
+        bench_absent(report, name, gpur_last_error());
+        return;
+    }
+    bench_must(status, p->name);
+    name_product(name, sizeof name, p, w, gpur_device_is_cuda(device) ? gpur_gemm_way(c->gemm) : NULL);
+    const int is_graph = strncmp(gpur_gemm_way(c->gemm), "cuDNN", 5) == 0;
+    if (w->by_graph && !is_graph)
+        bench_absent(report, name, "asked for as a graph, of which cuDNN has none");
+    else
+        measure_plan(report, device, name, c, &p->shape);
+    gpur_gemm_destroy(c->gemm);
+}
+
+/* Graphs take half a second each to compile: the smallest batch and the largest will do. Of float32, which the layers
+ * right below the head are, there are none. */
+static int has_graphs(const product *p, const way *w, int on_cuda)
+{
+    return on_cuda && w->math != GPUR_MATH_FP32 && !p->is_below_head && (w->batch == 32 || w->batch == 1024);
+}
+
+static void measure_ways(bench_report *report, gpur_device *device, product_context *c, const product *p, way w)
+{
+    const int on_cuda = gpur_device_is_cuda(device), graphs = has_graphs(p, &w, on_cuda);
+    const int32_t last = on_cuda ? p->epilogue : GPUR_EPILOGUE_NONE; /* a CPU's libraries have no others */
+    for (w.epilogue = GPUR_EPILOGUE_NONE; w.epilogue <= last; w.epilogue++)
+        for (w.by_graph = 0; w.by_graph <= graphs; w.by_graph++)
+            measure_product(report, device, c, p, &w);
+}
+
+/* On a CPU there is FP32 alone, and the Nature network's layer at one batch: others take seconds. */
+static void measure_batch(bench_report *report, gpur_device *device, product_context *c, int64_t batch)
+{
+    const int on_cuda = gpur_device_is_cuda(device);
     product list[SHAPES];
     list_products(list, batch);
     for (int i = 0; i < SHAPES; i++) {
-        const int has_tf32 = gpur_device_is_cuda(device) && !list[i].is_below_head;
-        for (int32_t math = GPUR_MATH_FP32; math <= (has_tf32 ? GPUR_MATH_TF32 : GPUR_MATH_FP32); math++) {
-            if (!measure_product(report, device, c, &list[i], batch, math, GPUR_EPILOGUE_NONE))
-                return 0;
-            if (list[i].epilogue != GPUR_EPILOGUE_NONE)
-                (void)measure_product(report, device, c, &list[i], batch, math, list[i].epilogue);
+        const int32_t last = on_cuda && !list[i].is_below_head ? GPUR_MATH_BF16 : GPUR_MATH_FP32;
+        for (int32_t math = GPUR_MATH_FP32; math <= last; math++) {
+            const way w = {batch, math, GPUR_EPILOGUE_NONE, 0};
+            if (on_cuda || batch == 32 || !list[i].is_nature)
+                measure_ways(report, device, c, &list[i], w);
         }
     }
-    return 1;
 }
 
 /* Noise, as the time of a product of zeros is not that of a product of numbers. */
@@ -156,11 +208,10 @@ void bench_products(bench_report *report, gpur_device *device)
     static const int64_t batches[] = {32, 1024, 64, 128, 256, 512};
     const int count = report->options->quick ? 2 : 6;
     product_context c = {.a = noise(device), .b = noise(device), .c = noise(device), .bias = noise(device)};
+    if (!gpur_device_is_cuda(device))
+        bench_absent(report, "matrix products by graphs of cuDNN's", "they are CUDA's");
     for (int i = 0; i < count; i++)
-        if (!measure_batch(report, device, &c, batches[i])) {
-            printf("no matrix products: %s\n", gpur_last_error());
-            break;
-        }
+        measure_batch(report, device, &c, batches[i]);
     gpur_device_free(device, c.a), gpur_device_free(device, c.b);
     gpur_device_free(device, c.c), gpur_device_free(device, c.bias);
 }

@@ -7,24 +7,32 @@ static const gpur_cudadnn *table_of(const gpur_device *device)
     return (const gpur_cudadnn *)gpur_cuda_of(device)->dnn.table;
 }
 
-/* With the mutex held and the device current. Not found once is not found for good, and said once. */
-static gpur_status open_once(gpur_device *device)
+/* To whoever asks for a convolution, or else for a product: how it goes instead. */
+static gpur_status refuse(const gpur_conv_shape *conv)
+{
+    return gpur_fail(GPUR_UNAVAILABLE, "cuDNN cannot be used; %s",
+                     conv ? "convolutions go by patches and matrix products" : "matrix products go by cuBLASLt alone");
+}
+
+/* With the mutex held and the device current. Not found once is not found for good, and said once, so that this word is
+ * for both that may be asked for. */
+static gpur_status open_once(gpur_device *device, const gpur_conv_shape *conv)
 {
     gpur_cuda *const cuda = gpur_cuda_of(device);
     if (cuda->dnn_missing)
-        return gpur_fail(GPUR_UNAVAILABLE, "cuDNN was not found; convolutions go by patches and matrix products");
+        return refuse(conv);
     const gpur_status status = gpur_dnn_library_open(&cuda->dnn);
     if (status == GPUR_OK)
         return GPUR_OK;
     cuda->dnn_missing = 1;
-    gpur_log(device, "convolutions go by patches and matrix products: %s", gpur_last_error());
-    return status == GPUR_OUT_OF_MEMORY ? status : gpur_fail(GPUR_UNAVAILABLE, "cuDNN cannot be used");
+    gpur_log(device, "convolutions go by patches, and all matrix products by cuBLASLt: %s", gpur_last_error());
+    return status == GPUR_OUT_OF_MEMORY ? status : refuse(conv);
 }
 
 static gpur_status make_plan(gpur_device *device, const gpur_conv_shape *conv, const gpur_gemm_shape *product,
                              gpur_cudadnn_plan **out)
 {
-    GPUR_TRY(open_once(device));
+    GPUR_TRY(open_once(device, conv));
     const gpur_cudadnn *const table = table_of(device);
     GPUR_TRY(conv ? table->plan_conv(conv, gpur_fail, out) : table->plan_product(product, gpur_fail, out));
     const gpur_status status = table->plan_choose(gpur_cuda_of(device)->dnn.handle, *out, gpur_fail);

@@ -1,0 +1,32 @@
+# SPDX-License-Identifier: MIT
+# usage: cmake -DPROGRAM=print_device -DGIVEN=h200.json -P device_json.cmake
+# What cuDNN understands of a described GPU is what was described, and is understood again; a file that lacks
+# something is refused.
+function(print_device from expected out)
+    execute_process(COMMAND ${PROGRAM} ${from} RESULT_VARIABLE status OUTPUT_VARIABLE printed ERROR_VARIABLE said)
+    if(NOT status EQUAL ${expected})
+        message(FATAL_ERROR "print_device ${from} ended with ${status}; wanted ${expected}: ${said}")
+    endif()
+    string(STRIP "${printed}" printed)
+    set(${out} "${printed}" PARENT_SCOPE)
+endfunction()
+
+set(again ${CMAKE_CURRENT_BINARY_DIR}/device_again.json)
+print_device(${GIVEN} 0 first)
+file(READ ${GIVEN} given)
+foreach(name deviceName deviceVer multiProcessorCount l2CacheSize sharedMemoryPerSM)
+    string(JSON wanted GET "${given}" ${name})
+    string(JSON got GET "${first}" ${name})
+    if(NOT got STREQUAL wanted)
+        message(FATAL_ERROR "${name} is ${got}; wanted ${wanted}")
+    endif()
+endforeach()
+file(WRITE ${again} "${first}")
+print_device(${again} 0 second)
+if(NOT second STREQUAL first)
+    message(FATAL_ERROR "what was printed is understood as\n${second}\nwanted\n${first}")
+endif()
+file(WRITE ${again} "{\"deviceVer\":900}")
+print_device(${again} 1 nothing)
+print_device(${CMAKE_CURRENT_BINARY_DIR}/nowhere.json 1 nothing)
+file(REMOVE ${again})
