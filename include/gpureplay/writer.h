@@ -114,6 +114,34 @@ GPUR_API gpur_status gpur_writer_step_with(gpur_writer *writer, const gpur_step_
 GPUR_API gpur_status gpur_writer_step(gpur_writer *writer, const void *action, const float *reward,
                                       const void *next_obs, const uint8_t *terminated, const uint8_t *truncated);
 
+/* Where an environment stands between calls. */
+enum {
+    GPUR_EPISODE_NONE = 0,  /* it must be reset before its next step */
+    GPUR_EPISODE_OPEN = 1,  /* its next step goes on from the observation last given */
+    GPUR_EPISODE_ENDED = 2, /* its next step only resets it: GPUR_AUTORESET_NEXT_STEP */
+};
+
+/* What gpur_writer_get_episode tells. */
+typedef struct gpur_episode_info {
+    uint64_t size;   /* sizeof(gpur_episode_info), as the caller was compiled */
+    int64_t steps;   /* of the episode that is open, and else 0 */
+    int32_t state;   /* GPUR_EPISODE_* */
+    int32_t pending; /* steps that begin no transition yet, less than n_step: the step that ends the episode completes
+                        so many transitions beside its own */
+} gpur_episode_info;
+
+/*
+ * Where an environment stands: for who goes on after gpur_replay_load, which takes the writer's episodes from the file.
+ *
+ *   info  its `size` set by the caller; the rest is filled in
+ *   obs   (...) of one observation, as this writer is given them, stack or frame; the schema's dtype; host memory. Gets
+ *         the observation last given, bit for bit, where the episode is open; else it stays as it is. May be NULL
+ *
+ *   GPUR_INVALID_ARGUMENT  env is not 0 to num_envs - 1, NULL, a bad size, or a schema that gpur_writer_step_with
+ *                          cannot feed
+ */
+GPUR_API gpur_status gpur_writer_get_episode(gpur_writer *writer, int32_t env, gpur_episode_info *info, void *obs);
+
 /*
  * Adds finished rows, packed as gpur_replay_get_field tells (an array of matching C structs will do). Rewards are
  * clipped if the replay says so.

@@ -18,7 +18,7 @@ int64_t gpur_struct_size(const char *name)
         STRUCT(gpur_schedule), STRUCT(gpur_optimizer_config), STRUCT(gpur_learner_config),
         STRUCT(gpur_learner_stats), STRUCT(gpur_weight_info), STRUCT(gpur_priority_stats),
         STRUCT(gpur_checkpoint_options), STRUCT(gpur_checkpoint_info),
-        STRUCT(gpur_writer_config), STRUCT(gpur_step_input),
+        STRUCT(gpur_writer_config), STRUCT(gpur_step_input), STRUCT(gpur_episode_info),
     };
     for (size_t i = 0; name && i < sizeof known / sizeof *known; i++)
         if (strcmp(known[i].name, name) == 0)

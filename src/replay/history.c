@@ -160,6 +160,28 @@ gpur_status gpur_history_check(const gpur_history *h, int64_t env, const unsigne
     return GPUR_OK;
 }
 
+/* Frame j of a stack as it is given; NULL: zeros. */
+static void put_given(const gpur_linking *l, unsigned char *obs, int64_t j, const unsigned char *frame)
+{
+    const int64_t each = l->is_last ? l->element : l->frame_bytes, step = l->is_last ? l->stack * each : 0;
+    unsigned char *to = obs + j * each;
+    for (int64_t at = 0; at < l->frame_bytes; at += each, to += step)
+        if (frame)
+            memcpy(to, frame + at, (size_t)each);
+        else
+            memset(to, 0, (size_t)each);
+}
+
+void gpur_history_get(const gpur_history *h, int64_t env, unsigned char *obs)
+{
+    const int64_t stack = h->linking->stack, newest = h->newest[env];
+    if (h->input == GPUR_INPUT_FRAMES)
+        memcpy(obs, frame_of(h, env, newest), (size_t)h->linking->frame_bytes);
+    else
+        for (int64_t j = 0; j < stack; j++)
+            put_given(h->linking, obs, j, look_up(h, env, newest - stack + 1 + j));
+}
+
 /* What a row's links are made with. */
 typedef struct linker {
     gpur_history *history;

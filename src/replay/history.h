@@ -45,6 +45,9 @@ void gpur_history_forget(gpur_history *history);
 /* An episode begins with this observation. */
 void gpur_history_begin(gpur_history *history, int64_t env, const unsigned char *obs);
 
+/* The observation that the environment stands at, as it was given. */
+void gpur_history_get(const gpur_history *history, int64_t env, unsigned char *obs);
+
 /* The next observation: its newest frame is taken. */
 void gpur_history_add(gpur_history *history, int64_t env, const unsigned char *obs);
 

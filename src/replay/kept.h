@@ -8,15 +8,9 @@
 #define GPUR_REPLAY_KEPT_H
 
 #include "device/device.h"
+#include "gpureplay/writer.h"
 #include "replay/step_fields.h"
 #include "replay/storage.h"
-
-/* Where an environment stands. */
-enum {
-    GPUR_EPISODE_NONE = 0, /* must be reset */
-    GPUR_EPISODE_OPEN = 1,
-    GPUR_EPISODE_ENDED = 2, /* its next step resets it: GPUR_AUTORESET_NEXT_STEP */
-};
 
 typedef struct gpur_episode {
     int64_t steps;    /* since it began */

@@ -110,6 +110,15 @@ def test_nan_is_refused(name, mode):
         check(buffer, world)
 
 
+def test_the_first_observation_of_all_must_be_numbers():
+    buffer, world = make(WAYS["linked frames of n steps"])
+    with buffer:
+        given = step_without(world)
+        refused(buffer, ValueError, "obs has NaN", **{**given, "obs": np.full_like(given["obs"], np.nan)})
+        buffer.add(**given)
+        give(buffer, world, 20)
+
+
 def test_what_the_library_refuses_changes_nothing():
     buffer, world = make(WAYS["linked stacks"], "disabled")
     with buffer:
@@ -212,6 +221,35 @@ def test_ctrl_c_at_the_worst_moment(way, mode, monkeypatch):
                 except KeyboardInterrupt:
                     if calls[-1] is gpureplay.lib.gpur_writer_step_with:
                         break
+        check(buffer, world)
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_after_ctrl_c_the_next_step_is_checked_like_any_other(way, mode, monkeypatch):
+    buffer, world = make(way, mode)
+    real, checked = buffer._writer._call, 0
+
+    def call(function, *arguments):
+        real(function, *arguments)
+        if function is gpureplay.lib.gpur_writer_step_with:
+            raise KeyboardInterrupt
+
+    with buffer:
+        for _ in range(30):
+            with monkeypatch.context() as patch:
+                patch.setattr(buffer._writer, "_call", call)
+                buffer._writer._by_steps.forget()  # the extension leaves it to Python
+                with pytest.raises(KeyboardInterrupt):
+                    buffer.add(**step_without(world))
+            is_open = [mode == "same_step" or not over for over in world.over]
+            given = step_without(world)
+            if is_open[1]:
+                obs = given["obs"].copy()
+                obs[1] += 1
+                refused(buffer, ValueError, "obs of environment 1 is not the next_obs", **{**given, "obs": obs})
+                checked += 1
+            buffer.add(**given)
+        assert checked > 10
         check(buffer, world)
 
 

@@ -85,6 +85,52 @@ def test_after_a_load_a_reset_ends_what_was_open(mode, tmp_path):
         check(other, world)
 
 
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("way", WAYS)
+def test_after_a_load_the_first_step_is_checked_like_any_other(way, mode, tmp_path):
+    world, checked = World(11, num_envs=3, mode=mode, **WAYS[way]), 0
+    with make(world) as saved:
+        give(saved, world, 9)
+        for _ in range(8):
+            give(saved, world, 1)
+            saved.save(tmp_path / "buffer")
+            went_on = copy.deepcopy(world)
+            with make(world) as other:
+                other.load(tmp_path / "buffer")
+                is_open = [mode == "same_step" or not over for over in went_on.over]
+                given, before = next_step(went_on), other.stats.appended
+                for env in range(3):
+                    obs = given["obs"].copy()
+                    obs[env] += 1
+                    if is_open[env]:
+                        with pytest.raises(ValueError, match=f"obs of environment {env} is not the next_obs that was"):
+                            other.add(**{**given, "obs": obs})
+                        checked += 1
+                assert other.stats.appended == before
+                other.add(**given)
+                give(other, went_on, 20)
+                check(other, went_on)
+    assert checked > 10
+
+
+def next_step(world):
+    return {name: value for name, value in world.step().items() if name != "tag"}
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_what_was_reset_before_a_save_begins_with_whatever_comes(way, tmp_path):
+    """The library was told to begin with zeros, since nobody knew with what."""
+    world = World(12, num_envs=2, mode="next_step", **WAYS[way])
+    with make(world) as saved, make(world) as other:
+        give(saved, world, 12)
+        saved.reset()
+        world.reset()
+        saved.save(tmp_path / "buffer")
+        other.load(tmp_path / "buffer")
+        give(other, world, 20)
+        check(other, world)
+
+
 def test_a_writer_made_after_a_load_takes_over_what_the_file_had_open(tmp_path):
     worlds = [World(4, num_envs=2, mode="next_step", n_step=4), World(6, num_envs=3, mode="next_step", n_step=4)]
     with make(worlds[0]) as saved, make(worlds[0]) as other:

@@ -17,6 +17,8 @@ typedef struct fast_library {
     gpur_status (*resample)(gpur_replay *replay, void *stream, gpur_batch *batch);
     gpur_status (*update)(gpur_replay *replay, int64_t count, const int64_t *ids, const float *priorities,
                           void *stream);
+    gpur_status (*step)(gpur_writer *writer, const gpur_step_input *input);
+    gpur_status (*reset)(gpur_writer *writer, int32_t env, const void *obs);
     PyTypeObject *array;
     PyObject *handle, *calls, *ended, *info, *final_obs; /* their names; the first three with an underscore */
 } fast_library;
@@ -45,7 +47,7 @@ PyObject *fast_refuse(PyObject *handle, gpur_status status);
 int fast_nan_in_floats(const float *values, int64_t count);
 int fast_nan_in_halves(const uint16_t *values, int64_t count);
 
-extern PyTypeObject fast_bound_type, fast_method_type, fast_rows_type, fast_turn_type, fast_watch_type;
+extern PyTypeObject fast_bound_type, fast_method_type, fast_rows_type, fast_steps_type, fast_turn_type, fast_watch_type;
 
 /* idle(watches), redraw(buffer, stream, watches) */
 PyObject *fast_idle(PyObject *module, PyObject *watches);

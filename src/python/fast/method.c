@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* Method(function, name): a method of the package's that is tried in C first. Its object's attribute of that name is
- * the Rows of a writer; None there, or whatever is out of the ordinary, goes to the function. To whoever asks it is the
- * function, and bound to an object it is the function's method. */
+ * the Rows or the Steps of a writer; None there, or whatever is out of the ordinary, goes to the function. To whoever
+ * asks it is the function, and bound to an object it is the function's method. */
 #include "rows.h"
+#include "steps.h"
 #include <stddef.h>
 
 typedef struct method {
@@ -20,17 +21,23 @@ typedef struct bound {
 
 extern PyTypeObject fast_bound_type;
 
-/* The count, or NULL: with an exception, or for the function to do. An object that is half made has no Rows. */
+/* The count, or NULL: with an exception, or for the function to do. */
+static PyObject *attempt_by(PyObject *by, const fast_named *given)
+{
+    if (Py_TYPE(by) == &fast_steps_type)
+        return fast_steps_take((fast_steps *)(void *)by, given);
+    const int64_t count = Py_TYPE(by) == &fast_rows_type ? fast_rows_append_now((fast_rows *)(void *)by, given) : 0;
+    return count > 0 ? PyLong_FromLongLong(count) : NULL;
+}
+
+/* An object that is half made has neither Rows nor Steps. */
 static PyObject *attempt(const method *self, PyObject *object, const fast_named *given)
 {
-    PyObject *rows = PyObject_GetAttr(object, self->name);
-    int64_t count = 0;
-    if (!rows)
+    PyObject *by = PyObject_GetAttr(object, self->name), *result = by ? attempt_by(by, given) : NULL;
+    if (!by)
         PyErr_Clear();
-    else if (Py_TYPE(rows) == &fast_rows_type)
-        count = fast_rows_append_now((fast_rows *)(void *)rows, given);
-    Py_XDECREF(rows);
-    return count > 0 ? PyLong_FromLongLong(count) : NULL;
+    Py_XDECREF(by);
+    return result;
 }
 
 static PyObject *method_call(PyObject *callable, PyObject *const *arguments, size_t flags, PyObject *names)

@@ -50,15 +50,18 @@ static int learn_dtypes(PyObject *dtypes)
 static PyObject *use(PyObject *module, PyObject *arguments)
 {
     (void)module;
-    PyObject *array, *dtypes, *append, *try_append, *resample, *update;
-    if (!PyArg_ParseTuple(arguments, "O!O!O!O!O!O!", &PyType_Type, &array, &PyTuple_Type, &dtypes, &PyLong_Type,
-                          &append, &PyLong_Type, &try_append, &PyLong_Type, &resample, &PyLong_Type, &update) ||
+    PyObject *array, *dtypes, *append, *try_append, *resample, *update, *step, *reset;
+    if (!PyArg_ParseTuple(arguments, "O!O!O!O!O!O!O!O!", &PyType_Type, &array, &PyTuple_Type, &dtypes, &PyLong_Type,
+                          &append, &PyLong_Type, &try_append, &PyLong_Type, &resample, &PyLong_Type, &update,
+                          &PyLong_Type, &step, &PyLong_Type, &reset) ||
         learn_dtypes(dtypes))
         return NULL;
     set_function(&fast_used.append, append);
     set_function(&fast_used.try_append, try_append);
     set_function(&fast_used.resample, resample);
     set_function(&fast_used.update, update);
+    set_function(&fast_used.step, step);
+    set_function(&fast_used.reset, reset);
     Py_INCREF(array);
     Py_XSETREF(fast_used.array, (PyTypeObject *)(void *)array);
     Py_RETURN_NONE;
@@ -91,7 +94,7 @@ static PyObject *describe(PyObject *module, PyObject *arguments)
 
 static PyMethodDef functions[] = {
     {"use", use, METH_VARARGS,
-     "use(ndarray, dtypes, append, try_append, resample, update): NumPy's types, and functions' addresses"},
+     "use(ndarray, dtypes, append, try_append, resample, update, step, reset): NumPy's types, functions' addresses"},
     {"describe", describe, METH_VARARGS, "describe(array, address, ndim): (shape, strides, flags, dtype) or None"},
     {"idle", fast_idle, METH_O, "idle(watches): the first batch that nobody looks at, or None"},
     {"redraw", (PyCFunction)(void (*)(void))fast_redraw, METH_FASTCALL,
@@ -108,8 +111,8 @@ static struct PyModuleDef definition = {
 static const struct {
     const char *name;
     PyTypeObject *type;
-} types[] = {{"Method", &fast_method_type}, {"Rows", &fast_rows_type}, {"Turn", &fast_turn_type},
-             {"Watch", &fast_watch_type}, {"bound", &fast_bound_type}};
+} types[] = {{"Method", &fast_method_type}, {"Rows", &fast_rows_type}, {"Steps", &fast_steps_type},
+             {"Turn", &fast_turn_type},     {"Watch", &fast_watch_type}, {"bound", &fast_bound_type}};
 
 static int add_type(PyObject *module, const char *name, PyTypeObject *type)
 {

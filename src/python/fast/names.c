@@ -2,7 +2,7 @@
 /* What a call was given by name, in the schema's order. */
 #include "rows.h"
 
-static int find_column(const fast_rows *self, const char *name)
+int fast_find_column(const fast_rows *self, const char *name)
 {
     for (int at = 0; at < self->count; at++)
         if (PyUnicode_CompareWithASCIIString(self->columns[at].name, name) == 0)
@@ -12,7 +12,7 @@ static int find_column(const fast_rows *self, const char *name)
 
 int fast_optional_of(const fast_rows *self)
 {
-    const int at = find_column(self, "truncated"), beside = find_column(self, "terminated");
+    const int at = fast_find_column(self, "truncated"), beside = fast_find_column(self, "terminated");
     if (at < 0 || beside < 0)
         return -1;
     const fast_column *const column = &self->columns[at], *const other = &self->columns[beside];

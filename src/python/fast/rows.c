@@ -106,7 +106,7 @@ static int gather(fast_rows *self, PyObject *const *values, fast_block *found)
     return found->count > 0 && (self->wanted < 0 || found->count == self->wanted) && fill_left_out(self, values, found);
 }
 
-static int collect(fast_rows *self, PyObject *const *values, fast_block *found)
+int fast_rows_collect(fast_rows *self, PyObject *const *values, fast_block *found)
 {
     if (!gather(self, values, found))
         return 0;
@@ -115,10 +115,10 @@ static int collect(fast_rows *self, PyObject *const *values, fast_block *found)
     return 1;
 }
 
-static int has_nan(const fast_rows *self, const fast_block *given)
+int fast_rows_have_nan(const fast_rows *self, const fast_block *given, int but)
 {
     for (int at = 0; self->check_nan && at < self->count; at++)
-        if (fast_column_has_nan(&self->columns[at], &given->places[at]))
+        if (at != but && fast_column_has_nan(&self->columns[at], &given->places[at]))
             return 1;
     return 0;
 }
@@ -137,7 +137,7 @@ static PyObject *append(const fast_rows *self, PyObject *writer, const fast_bloc
     if (begun != 1)
         return begun ? NULL : none();
     gpur_status status = GPUR_OK;
-    const int refused = has_nan(self, given);
+    const int refused = fast_rows_have_nan(self, given, -1);
     if (!refused)
         status = fast_used.append(address, given->count, given->memories, NULL, NULL);
     if (fast_call_end(&call))
@@ -147,8 +147,7 @@ static PyObject *append(const fast_rows *self, PyObject *writer, const fast_bloc
     return refused ? none() : PyLong_FromLongLong(given->count);
 }
 
-/* The writer, with a reference, or NULL. */
-static PyObject *writer_of(const fast_rows *self)
+PyObject *fast_rows_writer(const fast_rows *self)
 {
     PyObject *writer = NULL;
 #if PY_VERSION_HEX >= 0x030d0000
@@ -161,22 +160,23 @@ static PyObject *writer_of(const fast_rows *self)
     return writer;
 }
 
+/* What cannot go at once, for now or for being too many, is left to the append that may wait; so is what that refuses. */
 static int64_t append_to(PyObject *writer, const fast_block *given)
 {
     void *address = writer ? fast_address(writer) : NULL;
     if (!address)
         return PyErr_Occurred() ? -1 : 0;
     const gpur_status status = fast_used.try_append(address, given->count, given->memories);
-    if (status != GPUR_OK && status != GPUR_WOULD_BLOCK)
-        fast_refuse(writer, status);
-    return status == GPUR_OK ? given->count : status == GPUR_WOULD_BLOCK ? 0 : -1;
+    if (status == GPUR_WOULD_BLOCK || status == GPUR_INVALID_ARGUMENT)
+        return 0;
+    return status == GPUR_OK ? given->count : (fast_refuse(writer, status), -1);
 }
 
 static int64_t append_now(const fast_rows *self, const fast_block *found)
 {
-    if (found->count * self->row_bytes > MOST_AT_ONCE || has_nan(self, found))
+    if (found->count * self->row_bytes > MOST_AT_ONCE || fast_rows_have_nan(self, found, -1))
         return 0;
-    PyObject *writer = writer_of(self);
+    PyObject *writer = fast_rows_writer(self);
     const int64_t count = append_to(writer, found);
     Py_XDECREF(writer);
     return count;
@@ -188,7 +188,7 @@ int64_t fast_rows_append_now(fast_rows *self, const fast_named *given)
     PyObject *values[GPUR_MAX_FIELDS];
     fast_block found;
     const int sorted = self->turn->inside > 0 ? 0 : fast_sort(self, given, values);
-    if (sorted <= 0 || !collect(self, values, &found))
+    if (sorted <= 0 || !fast_rows_collect(self, values, &found))
         return sorted < 0 ? -1 : 0;
     const int begun = fast_ends_begin(self, &found);
     const int64_t count = begun > 0 ? append_now(self, &found) : begun;
@@ -206,7 +206,7 @@ static PyObject *rows_append(PyObject *object, PyObject *const *arguments, Py_ss
         return PyErr_Format(PyExc_TypeError, "append(writer, values) was given %zd arguments", arity);
     const fast_named given = {arguments[1], NULL};
     const int sorted = PyDict_CheckExact(arguments[1]) ? fast_sort(self, &given, values) : 0;
-    if (sorted <= 0 || !collect(self, values, &found))
+    if (sorted <= 0 || !fast_rows_collect(self, values, &found))
         return sorted < 0 ? NULL : none();
     const int begun = fast_ends_begin(self, &found);
     PyObject *result = begun > 0 ? append(self, arguments[0], &found) : begun < 0 ? NULL : none();

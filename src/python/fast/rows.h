@@ -43,6 +43,18 @@ typedef struct fast_named {
  * left to the package; -1 with an exception set. */
 int64_t fast_rows_append_now(fast_rows *rows, const fast_named *given);
 
+/* 1: `values`, in the schema's order, are as many rows as are wanted, read where they lie or converted; else 0. */
+int fast_rows_collect(fast_rows *rows, PyObject *const *values, fast_block *found);
+
+/* 1 when one of them has a NaN, and that matters; column `but` is not looked at. Needs no interpreter. */
+int fast_rows_have_nan(const fast_rows *rows, const fast_block *given, int but);
+
+/* The writer, with a reference, or NULL. */
+PyObject *fast_rows_writer(const fast_rows *rows);
+
+/* The column of this name, or -1. */
+int fast_find_column(const fast_rows *rows, const char *name);
+
 /* The column that may be left out: `truncated`, if zeros like `terminated` will do, or -1. */
 int fast_optional_of(const fast_rows *rows);
 

@@ -27,21 +27,42 @@ static void turn_dealloc(PyObject *object)
     PyObject_Free(object);
 }
 
+int fast_turn_enter(fast_turn *self)
+{
+    PyObject *result = PyObject_CallObject(self->acquire, NULL);
+    self->inside += result != NULL;
+    Py_XDECREF(result);
+    return result ? 0 : -1;
+}
+
+static PyObject *leave(fast_turn *self)
+{
+    self->inside--;
+    return PyObject_CallObject(self->release, NULL); /* None, so that exceptions go on */
+}
+
+/* Who is inside may leave, so that this does not fail. */
+void fast_turn_leave(fast_turn *self)
+{
+    PyObject *type, *value, *trace;
+    PyErr_Fetch(&type, &value, &trace);
+    PyObject *result = leave(self);
+    Py_XDECREF(result);
+    PyErr_Restore(type, value, trace);
+}
+
 static PyObject *turn_enter(PyObject *object, PyObject *unused)
 {
     (void)unused;
-    fast_turn *self = (fast_turn *)(void *)object;
-    PyObject *result = PyObject_CallObject(self->acquire, NULL);
-    self->inside += result != NULL;
-    return result;
+    if (fast_turn_enter((fast_turn *)(void *)object))
+        return NULL;
+    Py_RETURN_TRUE;
 }
 
 static PyObject *turn_exit(PyObject *object, PyObject *arguments)
 {
     (void)arguments;
-    fast_turn *self = (fast_turn *)(void *)object;
-    self->inside--;
-    return PyObject_CallObject(self->release, NULL); /* None, so that exceptions go on */
+    return leave((fast_turn *)(void *)object);
 }
 
 static PyMethodDef methods[] = {

@@ -27,6 +27,7 @@ from ._library import (
     WouldBlock,
     lib,
 )
+from ._priorities import PriorityStats
 from ._replay_config import Plan, Stats
 from ._show import show_config
 from ._weights import Weights
@@ -35,6 +36,6 @@ from ._writer import Writer
 __version__: str = lib.gpur_version().decode()
 __all__ = [
     "Array", "Batch", "Closed", "DQN", "Device", "DeviceError", "DeviceInfo", "FileError", "FileInfo",
-    "GpureplayError", "Interrupted", "InvalidArgument", "LearnerStats", "OutOfMemory", "Plan", "ReplayBuffer", "Stats",
-    "TooFew", "Unavailable", "Weights", "WouldBlock", "Writer", "file_info", "show_config",
+    "GpureplayError", "Interrupted", "InvalidArgument", "LearnerStats", "OutOfMemory", "Plan", "PriorityStats",
+    "ReplayBuffer", "Stats", "TooFew", "Unavailable", "Weights", "WouldBlock", "Writer", "file_info", "show_config",
 ]

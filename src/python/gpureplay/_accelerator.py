@@ -68,7 +68,8 @@ def _load() -> Any:
         return None
     fast.use(np.ndarray, tuple(map(np.dtype, _NUMBERS)), _address(lib.gpur_writer_append_fields),
              _address(lib.gpur_writer_try_append_fields), _address(lib.gpur_replay_resample),
-             _address(lib.gpur_replay_update_priorities))
+             _address(lib.gpur_replay_update_priorities), _address(lib.gpur_writer_step_with),
+             _address(lib.gpur_writer_reset))
     return fast if _reads_arrays(fast) else None
 
 

@@ -92,7 +92,8 @@ class ReplayBuffer(Priorities):
         settings = {name: given[name] for name in SETTINGS}
         self._form = form_of(fields_of(fields, action_space), capacity, preset, settings)
         self._is_fed_by_steps = _steps.is_fed_by_steps(self._form)
-        self.fields, self.check_nan, self._was_loaded = self._form.fields, check_nan, False
+        self._is_prioritized = bool(self._form.config.prioritized)
+        self.fields, self.check_nan = self._form.fields, check_nan
         self.device = as_device(device)
         self.capacity: int = self._form.config.capacity
         self._waits = self.device._waits
@@ -205,9 +206,9 @@ class ReplayBuffer(Priorities):
         """Reads such a file into this buffer, of the same fields, capacity, gamma and reward_clip, in place of what it
         holds. Draws go on as after the save when seed, distinct, update_size, flush and max_batch are the same, too.
         The file is checked to the last bit before anything changes. Where `add` goes by steps, the episodes that were
-        open go on with the next one: `reset` is to be called if the environments were reset meanwhile, which cannot be
-        told from the next `obs` alone. Else environments that reset themselves are taken to begin an episode with their
-        next step.
+        open go on with the next one, whose `obs` must be where they stood: `reset` is to be called if the environments
+        were reset meanwhile. Else environments that reset themselves are taken to begin an episode with their next
+        step.
 
         InvalidArgument: a setting differs. FileError: it is no such file, or is damaged."""
         try:
@@ -215,7 +216,6 @@ class ReplayBuffer(Priorities):
         except FileError:
             self._loaded(in_full=False)
             raise
-        self._was_loaded = True
         self._loaded(in_full=True)
 
     def _loaded(self, in_full: bool) -> None:

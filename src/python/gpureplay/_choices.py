@@ -24,7 +24,7 @@ def schedule(name: str, value: Any) -> _mirror.Schedule:
                          f"begin)")
     made = _mirror.Schedule()
     for member, number in zip(("first", "last", "steps", "begin"), parts):
-        put(made, member, number)
+        put(made, member, number, called=f"{member} of {name}" if parts is value else name)
     return made
 
 

@@ -73,7 +73,7 @@ class Columns:
             flat[name] = value
 
     def _step(self, field: Field, value: Any, wanted: tuple[int, ...]) -> np.ndarray:
-        array = _inputs.located(field.name, value, self._on_cuda)
+        array = _inputs.located(field, value, self._on_cuda)
         if isinstance(array, DeviceArray):
             raise TypeError(f"{field.name} is in the memory of a CUDA device; `add` takes host arrays, `extend` both")
         array = _inputs.host(array, field)
@@ -85,7 +85,7 @@ class Columns:
                          + (f" or {field.shape}" if self._num_envs == 1 else ""))
 
     def _block(self, field: Field, value: Any, stream: int | None) -> np.ndarray | DeviceArray:
-        array = _inputs.located(field.name, value, self._on_cuda, stream)
+        array = _inputs.located(field, value, self._on_cuda, stream)
         if isinstance(array, DeviceArray):
             _inputs.check_device(array, field)
         else:

@@ -30,32 +30,49 @@ def _of_interface(name: str, value: Any) -> DeviceArray:
     return DeviceArray(given["data"][0], shape, dtype, given.get("stream", LEGACY_STREAM), value)
 
 
-def _of_dlpack(name: str, value: Any, on_cuda: bool, stream: int | None) -> np.ndarray | DeviceArray:
-    kind, _ = value.__dlpack_device__()
+def _of_dlpack(field: Field, value: Any, on_cuda: bool, stream: int | None) -> np.ndarray | DeviceArray:
+    _refuse_gradient(field.name, value)
     try:
+        kind, _ = value.__dlpack_device__()
         if kind not in (_dlpack.CUDA, _dlpack.CUDA_MANAGED):
             return np.from_dlpack(value)
-        _refuse_off_cuda(name, on_cuda)
-        stream = LEGACY_STREAM if stream is None else stream
-        return _dlpack.describe(value.__dlpack__(stream=stream), stream)
-    except (BufferError, RuntimeError, ValueError) as error:
-        raise ValueError(f"{name} cannot be read as a DLPack array: {error}") from error
+        if on_cuda:
+            stream = LEGACY_STREAM if stream is None else stream
+            return _dlpack.describe(value.__dlpack__(stream=stream), stream)
+    except (BufferError, RuntimeError, ValueError, TypeError) as error:
+        raise _not_read(field, value, error) from error
+    raise _off_cuda(field.name)
 
 
-def _refuse_off_cuda(name: str, on_cuda: bool) -> None:
-    if not on_cuda:
-        raise TypeError(f"{name} is in the memory of a CUDA device; a buffer on \"cpu\" takes host arrays")
+def _refuse_gradient(name: str, value: Any) -> None:
+    if getattr(value, "requires_grad", False):
+        raise ValueError(f"{name} is a tensor that needs a gradient; it must be one that does not, say {name}.detach()")
 
 
-def located(name: str, value: Any, on_cuda: bool, stream: int | None = None) -> np.ndarray | DeviceArray:
-    """An array of the host's memory, or the description of one in a CUDA device's, ready on `stream`."""
+def _not_read(field: Field, value: Any, error: Exception) -> Exception:
+    """What its exporter says, with what was given: bfloat16, say, is no dtype of NumPy's."""
+    kind = TypeError if isinstance(error, TypeError) else ValueError
+    return kind(f"{field.name} cannot be read as a DLPack array: {error}; it is a {type(value).__name__} of "
+                f"{getattr(value, 'dtype', 'no dtype')}, and must be {field.dtype}, dense, in the memory of the host or "
+                "of the buffer's device")
+
+
+def _off_cuda(name: str) -> Exception:
+    return TypeError(f"{name} is in the memory of a CUDA device; a buffer on \"cpu\" takes host arrays")
+
+
+def located(field: Field, value: Any, on_cuda: bool, stream: int | None = None) -> np.ndarray | DeviceArray:
+    """An array of the host's memory, or the description of one in a CUDA device's, ready on `stream`. Not converted:
+    `field` is what it is said to be wanted for."""
+    name = field.name
     if isinstance(value, np.ndarray):
         refuse_mask(name, value)
         return np.asarray(value)
     if hasattr(value, "__dlpack_device__"):
-        return _of_dlpack(name, value, on_cuda, stream)
+        return _of_dlpack(field, value, on_cuda, stream)
     if hasattr(value, "__cuda_array_interface__"):
-        _refuse_off_cuda(name, on_cuda)
+        if not on_cuda:
+            raise _off_cuda(name)
         return _of_interface(name, value)
     try:
         return np.asarray(value)

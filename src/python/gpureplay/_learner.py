@@ -104,7 +104,7 @@ class DQN(Handle):
     def _observations(self, obs: Any, stream: int | None) -> tuple[Any, int, int, int | None]:
         """What holds them, where, how many, and the stream that makes them."""
         stream = stream_of(stream)
-        array = _inputs.located("obs", obs, self._buffer.device.is_cuda, stream)
+        array = _inputs.located(self._obs, obs, self._buffer.device.is_cuda, stream)
         if isinstance(array, DeviceArray):
             _inputs.check_device(array, self._obs)
             address, stream = array.address, _inputs.stream_of([array], stream)

@@ -12,6 +12,7 @@ from . import _mirror
 
 VARIABLE = "GPUREPLAY_LIBRARY"
 FILE = "libgpureplay.so"
+REBUILD = "pip install --force-reinstall --no-cache-dir ."  # in the sources' folder: builds with what is there now
 
 
 class GpureplayError(Exception):
@@ -94,7 +95,10 @@ def last_error() -> str:
 
 def failed(status: int) -> GpureplayError:
     """The exception for a status that is not OK."""
-    return _EXCEPTIONS.get(status, DeviceError)(last_error())
+    text = last_error()
+    if status == _mirror.UNAVAILABLE and "build again" in text:
+        text += f". The Python package: `{REBUILD}` in the folder of its sources does both"
+    return _EXCEPTIONS.get(status, DeviceError)(text)
 
 
 def check(status: int) -> None:

@@ -8,6 +8,8 @@ import functools
 import operator
 from typing import Any
 
+import numpy as np
+
 from ._library import InvalidArgument
 
 _FLOATS = (ctypes.c_float, ctypes.c_double)
@@ -39,13 +41,27 @@ def stream_of(value: Any) -> int | None:
     return None if value is None else integer("stream", value, 0, 2**64 - 1)
 
 
+def flag(name: str, value: Any) -> bool:
+    """`value` as a bool; NumPy's will do. TypeError: any other, which would be true or false by accident."""
+    if not isinstance(value, (bool, np.bool_)):
+        raise TypeError(f"{name} is {value!r}; it must be True or False")
+    return bool(value)
+
+
 @functools.cache
 def _range(kind: type) -> tuple[int, int]:
     bits = 8 * ctypes.sizeof(kind)
     return (0, 2**bits - 1) if kind(-1).value > 0 else (-2**(bits - 1), 2**(bits - 1) - 1)
 
 
-def put(struct: ctypes.Structure, name: str, value: Any) -> None:
-    """struct.name = value, if it fits."""
-    kind = next(member[1] for member in struct._fields_ if member[0] == name)
-    setattr(struct, name, real(name, value) if kind in _FLOATS else integer(name, value, *_range(kind)))
+def put(struct: ctypes.Structure, name: str, value: Any, *, called: str = "") -> None:
+    """struct.name = value, if it fits. `called`: the setting's name, where that is another."""
+    kind, called = next(member[1] for member in struct._fields_ if member[0] == name), called or name
+    setattr(struct, name, real(called, value) if kind in _FLOATS else integer(called, value, *_range(kind)))
+
+
+def put_some(struct: ctypes.Structure, name: str, value: Any) -> None:
+    """As `put`, of a count: 1 or more, for 0 would be the library's default."""
+    if integer(name, value) < 1:
+        raise InvalidArgument(f"{name} is {value!r}; it must be 1 or more, or None for the default")
+    put(struct, name, value)

@@ -13,7 +13,7 @@ from ._accelerator import fast
 from ._device import Device
 from ._dlpack import DeviceArray
 from ._handle import Handle
-from ._library import lib
+from ._library import InvalidArgument, lib
 from ._numbers import real, stream_of
 from ._schema import Field
 
@@ -47,14 +47,21 @@ class Priorities(Handle):
     other it is refused, as InvalidArgument. Any thread; draws, training and updates take turns."""
 
     device: Device
+    _is_prioritized: bool
+
+    def _open_prioritized(self) -> None:
+        """Closed, InvalidArgument: there are no priorities to ask of."""
+        self._open_handle()
+        if not self._is_prioritized:
+            raise InvalidArgument("this buffer has no priorities; make it with prioritized=True or \"plain\"")
 
     def update_priorities(self, indices: Any, priorities: Any, *, stream: int | None = None) -> None:
         """Gives transitions new priorities: how large their TD errors were, say. All later draws see them.
 
         indices: (count,) integers, as `batch.indices` has them; of one that is given twice the larger priority counts.
-        priorities: (count,), 0 or more; float32, or what fits in it. Both in host memory, or both in the memory of the
-            buffer's CUDA device (DLPack, __cuda_array_interface__; int64 and float32), from where nothing visits the
-            host. count: at most max_batch.
+        priorities: (count,), 0 or more; float32, or what fits in it; above 4,096 ** (1 / alpha), 1.05 million at alpha
+            0.6, they count as that. Both in host memory, or both in the memory of the buffer's CUDA device (DLPack,
+            __cuda_array_interface__; int64 and float32), from where nothing visits the host. count: at most max_batch.
         stream: device arrays, the cudaStream_t (an int) that made them; None: the one that DLPack and the CUDA array
             interface agree on.
 
@@ -62,12 +69,14 @@ class Priorities(Handle):
         and counted in `priority_stats`.
 
         TypeError, ValueError: another dtype or shape, or one array here and one there; nothing was updated."""
+        if not self._is_prioritized:
+            self._open_prioritized()
         if stream is None and _updated(self, indices, priorities):
             return
         stream, on_cuda = stream_of(stream), self.device.is_cuda
         if stream is None and not on_cuda and _updated(self, _as_array(indices), _as_array(priorities)):
             return
-        given: list[Any] = [_inputs.located(field.name, value, on_cuda, stream)
+        given: list[Any] = [_inputs.located(field, value, on_cuda, stream)
                             for field, value in ((_INDICES, indices), (_PRIORITIES, priorities))]
         _refuse_shapes(given[0].shape, given[1].shape)
         if any(isinstance(array, DeviceArray) for array in given):
@@ -81,6 +90,7 @@ class Priorities(Handle):
         (count,) float32, on the host, waited for. count: 1 to max_batch.
 
         InvalidArgument: a transition that is not there."""
+        self._open_prioritized()
         wanted = _converted(np.asarray(indices), _INDICES)
         if wanted.ndim != 1:
             raise ValueError(f"indices has shape {wanted.shape}; it must be (count,)")
@@ -90,12 +100,14 @@ class Priorities(Handle):
 
     @property
     def alpha(self) -> float:
-        """A draw is in proportion to priority ** alpha. Assigning works all of them out anew, in one pass over the
-        buffer; asking costs as `priority_stats`."""
+        """A draw is in proportion to priority ** alpha, which is kept up to 4,096: priorities above 4,096 ** (1 / alpha)
+        count as that, 1.05 million at alpha 0.6 and 4,096 at 1. Assigning works all of them out anew, in one pass over
+        the buffer; asking costs as `priority_stats`."""
         return self.priority_stats.alpha
 
     @alpha.setter
     def alpha(self, alpha: float) -> None:
+        self._open_prioritized()
         self._call(lib.gpur_replay_set_alpha, real("alpha", alpha))
 
     @property
@@ -106,11 +118,13 @@ class Priorities(Handle):
 
     @beta.setter
     def beta(self, beta: float) -> None:
+        self._open_prioritized()
         self._call(lib.gpur_replay_set_beta, real("beta", beta))
 
     @property
     def priority_stats(self) -> PriorityStats:
         """Of all priorities, behind the work enqueued before, which is waited for: milliseconds for millions."""
+        self._open_prioritized()
         got = _mirror.PriorityStats()
         self._call(lib.gpur_replay_get_priority_stats, ctypes.addressof(got))
         return PriorityStats(*(getattr(got, name) for name in PriorityStats._fields))
@@ -118,6 +132,7 @@ class Priorities(Handle):
     def check_priorities(self) -> int:
         """How many nodes of the tree of priorities are wrong: 0, unless something wrote over the device's memory. Costs
         as `priority_stats`."""
+        self._open_prioritized()
         wrong = ctypes.c_int64()
         self._call(lib.gpur_replay_check_priorities, ctypes.addressof(wrong))
         return wrong.value

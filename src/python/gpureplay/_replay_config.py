@@ -10,8 +10,8 @@ import numpy as np
 
 from . import _mirror
 from ._choices import choice, put_choice, put_schedule
-from ._library import check, lib
-from ._numbers import integer, put
+from ._library import InvalidArgument, check, lib
+from ._numbers import flag, integer, put, put_some
 from ._schema import Field, to_c
 
 _SOURCES = {False: _mirror.UNIFORM, True: _mirror.PRIORITIZED, "plain": _mirror.PRIORITIZED_PLAIN}
@@ -24,11 +24,13 @@ _MEMBERS = {
     "stack_axis": put_choice({"first": _mirror.STACK_FIRST, "last": _mirror.STACK_LAST}),
     "stack_pad": put_choice({"zero": _mirror.PAD_ZERO, "repeat": _mirror.PAD_REPEAT}),
     "beta": put_schedule,
-    **dict.fromkeys(("update_size", "min_size", "max_batch", "gamma", "reward_clip", "seed", "alpha", "priority_offset",
-                     "n_step", "frame_stack", "frame_slack"), put),
+    **dict.fromkeys(("update_size", "max_batch", "frame_stack"), put_some),
+    **dict.fromkeys(("min_size", "gamma", "reward_clip", "seed", "alpha", "priority_offset", "n_step", "frame_slack"),
+                    put),
 }
+_MOST_FRAMES = 16  # of a stack; more is refused by the library
 _BY_PRIORITY = ("alpha", "beta", "weight_norm", "priority_offset")
-SETTINGS = ("distinct", "prioritized", "observations", *_MEMBERS)
+SETTINGS = ("distinct", "prioritized", "observations", "num_envs", *_MEMBERS)
 
 
 class Stats(NamedTuple):
@@ -82,14 +84,15 @@ class Form(NamedTuple):
 def _set_source(config: _mirror.ReplayConfig, distinct: Any, prioritized: Any) -> None:
     """None: the preset's."""
     if prioritized is not None:
-        if prioritized not in _SOURCES:
+        if not isinstance(prioritized, (str, bool, np.bool_)) or prioritized not in _SOURCES:
             raise ValueError(f"prioritized is {prioritized!r}; it must be True, False, \"plain\" or None")
         config.index_source, config.prioritized = _SOURCES[prioritized], int(bool(prioritized))
-    if distinct and config.prioritized:
+    if distinct is None or not flag("distinct", distinct):
+        return
+    if config.prioritized:
         raise ValueError("distinct is True and the buffer prioritized; a draw by priority may take a transition twice: "
                          "leave out one of them")
-    if distinct:
-        config.index_source = _mirror.UNIFORM_DISTINCT
+    config.index_source = _mirror.UNIFORM_DISTINCT
 
 
 def _preset(name: Any) -> _mirror.ReplayConfig:
@@ -132,11 +135,38 @@ def _stacked(field: Field, config: _mirror.ReplayConfig) -> Field:
     return field._replace(shape=of + field.shape if config.stack_axis == _mirror.STACK_FIRST else field.shape + of)
 
 
+def _check_stack(fields: list[Field], config: _mirror.ReplayConfig) -> None:
+    """InvalidArgument: observations, given as stacks, that are no stacks of so many frames."""
+    count, (axis, at) = config.frame_stack, ("first", 0) if config.stack_axis == _mirror.STACK_FIRST else ("last", -1)
+    if config.layout != _mirror.LINKED or not 1 < count <= _MOST_FRAMES:
+        return
+    for field in fields:
+        found = field.shape[at] if field.shape else 0
+        if field.name in ("obs", "next_obs") and found != count:
+            other = "last" if axis == "first" else "first"
+            raise InvalidArgument(
+                f"frame_stack is {count} and the {axis} axis of \"{field.name}\" is {found} long, its shape being "
+                f"{field.shape}; say stack_axis=\"{other}\" where the {other} axis counts the frames, or "
+                "observations=\"frames\" where each is one frame")
+
+
+def _reach(config: _mirror.ReplayConfig, num_envs: Any) -> None:
+    """frame_slack that was not given: of so many environments no frame is to be stored twice."""
+    wanted = integer("num_envs", num_envs, 1, 2**31 - 1) * (config.frame_stack + 2 * config.n_step)
+    plan = _mirror.ReplayPlan()
+    if config.layout == _mirror.LINKED and config.frame_slack == 0:
+        check(lib.gpur_replay_plan_bytes(ctypes.addressof(config), ctypes.addressof(plan)))
+        if plan.frame_reach < wanted:
+            config.frame_slack = wanted
+
+
 def form_of(given: list[Field], capacity: Any, preset: Any, settings: dict[str, Any]) -> Form:
     """What the library needs for fields that `add` is given like that."""
     config, fields = _configure(preset, capacity, settings), list(given)
     taken = choice("observations", settings.get("observations", "stacks"), _INPUTS)
-    if taken == _mirror.INPUT_FRAMES:
+    if taken == _mirror.INPUT_STACKS:
+        _check_stack(fields, config)
+    else:
         if config.layout != _mirror.LINKED:
             raise ValueError("observations is \"frames\" and layout \"packed\"; stacks are made of frames by layout "
                              "\"linked\", which frame_stack above 1 chooses by itself")
@@ -144,4 +174,5 @@ def form_of(given: list[Field], capacity: Any, preset: Any, settings: dict[str, 
     if config.n_step > 1 and all(field.name != "discount" for field in fields):
         fields.append(Field("discount", (), np.dtype(np.float32)))
     config.fields, config.field_count = to_c(fields), len(fields)
+    _reach(config, settings.get("num_envs", 1))
     return Form(config, fields, given, taken)

@@ -26,8 +26,9 @@ class ReplayBuffer:
     optimize_memory_usage: each observation is kept once; see below.
     handle_timeout_termination: an episode that its time limit ended (infos[i]["TimeLimit.truncated"]) is not done.
     seed: of the draws; None: as NumPy's global generator was seeded.
-    max_batch: the largest batch that is drawn at once; None: 4,096, or 15/16 of the transitions if less. A larger one
-        is put together of several draws, which costs a copy.
+    max_batch: the largest batch that is drawn at once; None: 4,096, or 15/16 of the transitions if less; with
+        optimize_memory_usage an eighth of them, but 1,024, or half of them, if that is more. A larger one is put
+        together of several draws, which costs a copy.
     update_size: transitions that are copied to the device at once; None: the library's default.
     check_nan: a step with NaN in it is refused.
     n_steps, gamma: above 1, a transition's reward is that of so many steps, or of fewer at an episode's end or where it
@@ -44,8 +45,9 @@ class ReplayBuffer:
 
     Beside the methods below it has what the originals have under the names buffer_size (steps), observation_space,
     action_space, obs_shape, action_dim, device, n_envs, handle_timeout_termination; not their arrays (observations,
-    actions, ...), which are on the device. It can be pickled, so `save_replay_buffer` and `load_replay_buffer` work.
-    One thread's at a time.
+    actions, ...), which are on the device. It can be pickled, so `save_replay_buffer` and `load_replay_buffer` work;
+    a library without cJSON and xxHash refuses, as Unavailable, to make what it could not pickle: optimize_memory_usage,
+    n_steps above 1, priorities. One thread's at a time.
     """
 
     _more: dict[str, Any] = {}  # settings of the replay that a subclass has
@@ -61,6 +63,7 @@ class ReplayBuffer:
         self._device = torch_device(device)
         self.optimize_memory_usage, self.n_steps, self.gamma = bool(optimize_memory_usage), n_steps, gamma
         self._by_steps = self.optimize_memory_usage or n_steps > 1
+        _sb3_state.check(self)
         self._fields = _sb3_fields.fields_of(observation_space, action_space, self._by_steps)
         self._keys = [name[len("obs."):] for name in self._fields if name.startswith("obs.")]  # of a Dict space
         self._shapes = {name: (n_envs, *shape) for name, (shape, _) in self._fields.items()}  # of a step

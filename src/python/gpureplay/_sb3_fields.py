@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from ._sb3_buffer import ReplayBuffer
 
 _MOST = 4096  # transitions that are drawn at once
+_COMMON = 1024  # agents seldom want more in a batch
 _Fields = dict[str, tuple[tuple[int, ...], np.dtype]]
 
 
@@ -52,9 +53,9 @@ def settings_of(buffer: ReplayBuffer, frame_stack: int, stack_axis: str) -> dict
 def most_of(capacity: int, update_size: int | None, linked: bool) -> int:
     """The largest batch that is drawn at once. Larger than the library's default where the buffer is small: the
     originals draw as many as they hold. Where observations are kept once, small beside the capacity: there is room for
-    all those of the largest batch, twice over."""
+    all those of the largest batch, twice over; but not below what agents draw."""
     if linked:
-        return max(min(_MOST, capacity // 8), 1)
+        return max(min(_MOST, capacity // 8), min(_COMMON, capacity // 2), 1)
     return max(min(_MOST, capacity - (update_size or max(capacity // 16, 1))), 1)
 
 

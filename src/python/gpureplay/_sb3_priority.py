@@ -8,6 +8,7 @@ from typing import Any
 
 from . import _sb3_buffer
 from ._batch import Batch
+from ._priorities import PriorityStats
 from ._sb3_types import PrioritizedReplayBufferSamples, register, torch
 
 
@@ -76,6 +77,12 @@ class PrioritizedReplayBuffer(_sb3_buffer.ReplayBuffer):
     @beta.setter
     def beta(self, beta: float) -> None:
         self._replay.beta = beta
+
+    @property
+    def priority_stats(self) -> PriorityStats:
+        """Of all priorities at this moment: among them, how many updates came, and how many were of transitions that
+        are gone (`stale`) or no priority (`invalid`)."""
+        return self._replay.priority_stats
 
     def _samples(self, batch: Batch, env: Any) -> Any:
         more = self._column(batch["weight"]), self._tensor(batch["id"])

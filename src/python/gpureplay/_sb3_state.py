@@ -9,17 +9,33 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ._library import Unavailable, lib
+
 if TYPE_CHECKING:
     from ._sb3_buffer import ReplayBuffer
 
+_NEEDED = ("optimize_memory_usage, n_steps above 1 and priorities are pickled, which `save_replay_buffer` does, as files "
+           "of the library, which was built without cJSON or xxHash: `sudo apt install libcjson-dev libxxhash-dev`, "
+           "then `pip install --force-reinstall --no-cache-dir .` in its sources")
 _KEYS = ("_transitions", "_file")
 # What a pickle of the first version does not have.
 OLD: dict[str, Any] = {"optimize_memory_usage": False, "n_steps": 1, "gamma": 0.99, "_by_steps": False}
 
 
+def check(buffer: ReplayBuffer) -> None:
+    """Unavailable: it could not be pickled. To be told before an agent has trained for a day."""
+    if _wants_file(buffer) and b"\nfiles: none" in lib.gpur_build_info():
+        raise Unavailable(_NEEDED)
+
+
+def _wants_file(buffer: ReplayBuffer) -> bool:
+    """Rows are not all: there are open episodes, links between transitions, or priorities."""
+    return buffer._by_steps or bool(buffer._more)
+
+
 def contents(buffer: ReplayBuffer) -> dict[str, Any]:
     """All that it holds, on the host."""
-    if not buffer._by_steps and not buffer._more:
+    if not _wants_file(buffer):
         return {"_transitions": _rows(buffer)}
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "replay")

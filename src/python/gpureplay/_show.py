@@ -10,7 +10,7 @@ from . import _library
 from ._buffer import ReplayBuffer
 from ._device import Device
 from ._learner import DQN
-from ._library import GpureplayError, lib
+from ._library import REBUILD, GpureplayError, lib
 
 
 def _build() -> dict[str, str]:
@@ -53,22 +53,27 @@ def _refusal_to_train(device: Device) -> str:
     return ""
 
 
+_RARE = (  # what gpur_build_info calls it, its name, what it is for, Debian's packages
+    ("blas", "OpenBLAS", "quick matrix products on the CPU", "libopenblas-openmp-dev"),
+    ("dnnl", "oneDNN", "quick convolutions on the CPU", "libdnnl-dev"),
+    ("files", "cJSON and xxHash", "saving and loading", "libcjson-dev libxxhash-dev"),
+)
+
+
 def _missing(build: dict[str, str], driver: str, no_learner: bool) -> list[str]:
     """What would make it faster or whole, with the command."""
     found = []
     if build.get("cuda", "").startswith("not built"):
         found.append("CUDA: install NVIDIA's CUDA toolkit so that nvcc is on the PATH, then "
-                     "`pip install --force-reinstall --no-cache-dir .` here")
+                     f"`{REBUILD}` here")
     elif driver.startswith("none"):
         found.append("a GPU driver: `sudo apt install nvidia-driver` (Debian) or `sudo ubuntu-drivers install` "
                      "(Ubuntu), in a container `docker run --gpus all ...`; CUDA is built in and cannot run without")
     elif no_learner:
         major = build.get("cuda", "").partition(".")[0]
         found.append(f"cuBLAS, for the learner on a GPU: `pip install \".[cuda{major}]\"` here")
-    if build.get("blas", "").startswith("none"):
-        found.append("OpenBLAS: `sudo apt install libopenblas-openmp-dev`, then `pip install --force-reinstall "
-                     "--no-cache-dir .` here")
-    return found
+    return found + [f"{name}, for {use}: `sudo apt install {packages}` (Debian, Ubuntu), then `{REBUILD}` here"
+                    for key, name, use, packages in _RARE if build.get(key, "").startswith("none")]
 
 
 def show_config() -> None:

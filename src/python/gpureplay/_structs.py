@@ -26,6 +26,7 @@ STACK_FIRST, STACK_LAST = 0, 1
 PAD_ZERO, PAD_REPEAT = 0, 1
 INPUT_STACKS, INPUT_FRAMES = 0, 1
 AUTORESET_DISABLED, AUTORESET_NEXT_STEP, AUTORESET_SAME_STEP = 0, 1, 2
+EPISODE_NONE, EPISODE_OPEN, EPISODE_ENDED = 0, 1, 2
 LINEAR, RELU, TANH = 0, 1, 2
 DENSE, CONV = 0, 1
 CHW, HWC = 0, 1
@@ -161,6 +162,11 @@ class StepInput(Sized):
     ]
 
 
+class EpisodeInfo(Sized):
+    c_name = "gpur_episode_info"
+    _fields_ = [("size", c_uint64), ("steps", c_int64), *_members(c_int32, "state pending")]
+
+
 class Layer(Struct):
     c_name = "gpur_layer"
     _fields_ = _members(c_int32, "kind units activation kernel stride padding")
@@ -243,6 +249,6 @@ class CheckpointInfo(Sized):
 
 STRUCTS: list[type[Struct]] = [
     DeviceConfig, DeviceInfo, Field, FieldInfo, ReplayConfig, ReplayPlan, ReplayStats, PriorityStats, WriterConfig,
-    StepInput, Layer, Schedule, NetworkConfig, OptimizerConfig, LearnerConfig, LearnerStats, WeightInfo,
+    StepInput, EpisodeInfo, Layer, Schedule, NetworkConfig, OptimizerConfig, LearnerConfig, LearnerStats, WeightInfo,
     CheckpointOptions, CheckpointInfo,
 ]

@@ -15,6 +15,7 @@ from ._dlpack import DeviceArray
 from ._handle import Handle
 from ._library import lib
 from ._numbers import integer, stream_of
+from ._schema import Field
 from ._stage import Stage
 
 if TYPE_CHECKING:
@@ -32,7 +33,7 @@ class Writer(Handle):
         resets = _episodes.resets_of(autoreset, num_envs, buffer.fields)
         address = _steps.open_writer(buffer, num_envs, resets.mode)
         super().__init__(address, lib.gpur_writer_destroy, buffer._owned)
-        self._by_steps = _steps.Steps(buffer, num_envs, resets.mode) if buffer._is_fed_by_steps else None
+        self._by_steps = _steps.Steps(self, buffer, num_envs, resets.mode) if buffer._is_fed_by_steps else None
         buffer._users.add(self)
         self._buffer: ReplayBuffer | None = None  # held by a writer that is not the buffer's own
         self.num_envs, self.autoreset, self._resets = num_envs, resets.mode, resets
@@ -40,23 +41,25 @@ class Writer(Handle):
         self._columns = Columns(buffer.fields, num_envs, buffer.device.is_cuda)
         self._stage = Stage.of(buffer.fields, num_envs)
         self._turn = threading.RLock() if fast is None else fast.Turn(threading.RLock())
-        self._rows = self._rows_of(-1)
+        self._rows = self._rows_of(-1, buffer.fields)
         self._is_unsaid = _episodes.is_unsaid(autoreset, num_envs, buffer.fields)
         self._steps = self._steps_of()
 
     def _steps_of(self) -> Any:
-        """What appends steps in C, where they are transitions as they come. It keeps `_ended` as `settle` would."""
+        """What adds steps in C. Where they are transitions as they come, it keeps `_ended` as `settle` would."""
         resets = self._resets
         remembers = resets if isinstance(resets, _episodes.NextStep) else None
-        if self._is_unsaid or self._by_steps is not None:
+        if self._is_unsaid or fast is None:
             return None
-        return self._rows_of(self.num_envs, remembers, resets.flags)
+        if self._by_steps is not None:
+            return self._by_steps.in_c(lambda fields: self._rows_of(self.num_envs, fields))
+        return self._rows_of(self.num_envs, self._fields, remembers, resets.flags)
 
-    def _rows_of(self, count: int, resets: Any = None, flags: Sequence[int] = ()) -> Any:
+    def _rows_of(self, count: int, fields: list[Field], resets: Any = None, flags: Sequence[int] = ()) -> Any:
         """What appends so many rows in C; -1: any number."""
         if fast is None:
             return None
-        return fast.Rows(self, self._fields, bool(self._check_nan), self._turn, count, resets, list(flags))
+        return fast.Rows(self, fields, bool(self._check_nan), self._turn, count, resets, list(flags))
 
     @tried_in_c("_steps")
     def add(self, *, info: Any = None, final_obs: Any = None, **values: Any) -> int:
@@ -84,12 +87,12 @@ class Writer(Handle):
                 _episodes.refuse_of_vector(values, self._fields)
                 self._is_unsaid = False
                 self._steps = self._steps_of()
-            if self._by_steps is not None:
-                return self._by_steps.add(self, values, info, final_obs)
             if self._steps is not None:
                 taken: int | None = self._steps.append(self, values)
                 if taken is not None:
                     return taken
+            if self._by_steps is not None:
+                return self._by_steps.add(values, info, final_obs)
             arrays, ended = self._resets.settle(self._columns.of_step(values), info, final_obs)
             count = self._append(arrays, None)
             self._resets.done(ended)
@@ -134,7 +137,7 @@ class Writer(Handle):
             self._open_handle()
             self._resets.restart()
             if self._by_steps is not None:
-                self._by_steps.restart(self)
+                self._by_steps.restart()
 
     def _loaded(self, in_full: bool) -> None:
         """Whatever was known of episodes is not so any more; after a load that failed, it may be so or not."""
