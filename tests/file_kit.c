@@ -4,6 +4,7 @@
 #include "replay_kit.h"
 
 #include <dirent.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -34,6 +35,15 @@ int write_file(const char *path, const void *data, int64_t bytes)
         return -1;
     const int good = fwrite(data, 1, (size_t)bytes, file) == (size_t)bytes;
     return fclose(file) == 0 && good ? 0 : -1;
+}
+
+int overwrite_file(const char *path, const void *data, int64_t bytes)
+{
+    const int file = open(path, O_WRONLY);
+    if (file < 0)
+        return -1;
+    const int good = pwrite(file, data, (size_t)bytes, 0) == bytes && ftruncate(file, bytes) == 0;
+    return close(file) == 0 && good ? 0 : -1;
 }
 
 static char folder[64];

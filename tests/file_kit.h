@@ -9,6 +9,9 @@
 unsigned char *read_file(const char *path, int64_t *bytes);
 int write_file(const char *path, const void *data, int64_t bytes); /* 0: done */
 
+/* The same over a file that is there: making one a hundred thousand times takes longer than reading it. */
+int overwrite_file(const char *path, const void *data, int64_t bytes);
+
 /* Does one of the things by which files go bad, in the first `head` bytes as often as in all. Returns the new length,
  * at most `bytes` + 64, for which there must be room. */
 int64_t damage_file(unsigned char *data, int64_t bytes, int64_t head, uint64_t *random);

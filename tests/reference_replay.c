@@ -119,6 +119,14 @@ void reference_launch(reference_replay *model)
     model->launches++;
 }
 
+void reference_look(reference_replay *model)
+{
+    if (model->flush != GPUR_FLUSH_AUTO)
+        return;
+    reference_flush(model);
+    move_all(model, ROW_SOON, ROW_VISIBLE);
+}
+
 int64_t reference_size(const reference_replay *model)
 {
     int64_t size = reference_count(model, ROW_VISIBLE) + reference_count(model, ROW_SOON);

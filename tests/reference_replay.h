@@ -32,6 +32,7 @@ void reference_append(reference_replay *model, int64_t count);        /* through
 void reference_append_arrays(reference_replay *model, int64_t count); /* from device memory */
 void reference_flush(reference_replay *model);
 void reference_launch(reference_replay *model); /* what a draw publishes, before it draws */
+void reference_look(reference_replay *model);   /* what is published for a call that is no draw but asks of rows */
 
 int64_t reference_count(const reference_replay *model, int where);
 int64_t reference_first(const reference_replay *model, int where); /* id, or -1 */

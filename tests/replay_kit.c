@@ -4,6 +4,7 @@
 #include "device/device.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -252,4 +253,29 @@ int64_t kit_straight_rows(gpur_device *device, const gpur_replay_config *config,
     const int64_t pitch = (row_bytes + 63) / 64 * 64;
     const int auto_copy = config->flush == GPUR_FLUSH_AUTO && config->feed == GPUR_FEED_COPY;
     return auto_copy && gpur_device_works_at_once(device) ? (8192 + pitch - 1) / pitch : 0;
+}
+
+/* What has to fit, pinned memory included where it is the device's. */
+static int64_t bytes_at(gpur_device *device, gpur_replay_config config, int64_t capacity)
+{
+    gpur_replay_plan plan = {.size = sizeof plan};
+    gpur_device_info info = {.size = sizeof info};
+    config.capacity = capacity;
+    if (gpur_replay_plan_bytes(&config, &plan) != GPUR_OK || gpur_device_get_info(device, &info) != GPUR_OK)
+        return -1;
+    return plan.device_bytes + plan.batch_bytes + (info.is_cuda ? 0 : plan.pinned_bytes);
+}
+
+int kit_says_what_fits(gpur_device *device, const gpur_replay_config *config)
+{
+    long long available = 0, fits = 0;
+    gpur_replay *replay = NULL;
+    const gpur_status status = gpur_replay_create(device, config, &replay);
+    const char *const text = strstr(gpur_last_error(), "and staging; ");
+    gpur_replay_destroy(replay);
+    if (status != GPUR_OUT_OF_MEMORY || !text ||
+        sscanf(text, "and staging; %lld of %*d are free: a capacity of %lld fits", &available, &fits) != 2)
+        return 0;
+    const int64_t bytes = bytes_at(device, *config, fits);
+    return bytes > 0 && bytes <= available && bytes_at(device, *config, fits + fits / 100) > available;
 }

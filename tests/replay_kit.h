@@ -38,6 +38,10 @@ gpur_status kit_append(const kit *k, gpur_writer *writer, int64_t first, int64_t
  * (count) gets the ids, if not NULL. */
 int64_t kit_wrong_bytes(const kit *k, gpur_batch *batch, int64_t *ids);
 
+/* 1 when gpur_replay_create refuses the config for want of memory, the capacity that it says would fit is planned to
+ * fit in what it says is free, and one of 1 % more is not. */
+int kit_says_what_fits(gpur_device *device, const gpur_replay_config *config);
+
 /* A replay with one writer, and the tag of the row that comes next. */
 typedef struct kit_scene {
     gpur_device *device;

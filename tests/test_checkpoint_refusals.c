@@ -18,8 +18,8 @@ int main(int argc, char **argv)
 
 #else
 
-/* A scene, and its three files. */
-enum { KINDS = 3 };
+/* A scene, and its three files. PLAIN is packed; EVERYTHING is linked, prioritized and of three steps. */
+enum { KINDS = 3, PLAIN = 1, EVERYTHING = 9 };
 typedef struct files {
     gpur_device *device;
     file_scene scene;
@@ -42,12 +42,12 @@ static gpur_status load_kind(files *f, int kind, const char *path)
                        : gpur_learner_load_weights(f->scene.learner, path, NULL);
 }
 
-static void open_files(files *f)
+static void open_files(files *f, int variant)
 {
     memset(f, 0, sizeof *f);
     f->device = test_device();
     f->path = scene_path("bad");
-    CHECK_OK(scene_open(&f->scene, f->device, 1));
+    CHECK_OK(scene_open(&f->scene, f->device, variant));
     CHECK_OK(scene_begin(&f->scene, 0));
     CHECK_OK(scene_run(&f->scene, 0, 40));
     for (int kind = 0; kind < KINDS; kind++) {
@@ -79,23 +79,30 @@ static void close_files(files *f)
     gpur_device_close(f->device);
 }
 
+/* Every 17th of them where each is slower. */
+static void refuse_truncations(files *f, int kind, int64_t *tried)
+{
+    const int64_t step = test_rounds(100) < 100 ? 17 : 1;
+    CHECK(write_file(f->path, f->good[kind], f->bytes[kind]) == 0);
+    for (int64_t length = f->bytes[kind] - 1; length >= 0; length -= step, ++*tried) {
+        CHECK(truncate(f->path, length) == 0);
+        CHECK_STATUS(load_kind(f, kind, f->path), GPUR_FILE_ERROR);
+        CHECK_MESSAGE(f->path);
+    }
+    CHECK(is_untouched(f, kind));
+}
+
 TEST(every_truncation_is_refused)
 {
-    files f;
-    open_files(&f);
     int64_t tried = 0;
-    for (int kind = 0; kind < KINDS; kind++) {
-        CHECK(write_file(f.path, f.good[kind], f.bytes[kind]) == 0);
-        const int64_t step = kind == 1 && !test_is_long() ? 17 : 1; /* the learner's is the longest */
-        for (int64_t length = f.bytes[kind] - 1; length >= 0; length -= step, tried++) {
-            CHECK(truncate(f.path, length) == 0);
-            CHECK_STATUS(load_kind(&f, kind, f.path), GPUR_FILE_ERROR);
-            CHECK_MESSAGE(f.path);
-        }
-        CHECK(is_untouched(&f, kind));
+    for (int variant = PLAIN; variant <= EVERYTHING; variant += EVERYTHING - PLAIN) {
+        files f;
+        open_files(&f, variant);
+        for (int kind = 0; kind < KINDS; kind++)
+            refuse_truncations(&f, kind, &tried);
+        close_files(&f);
     }
     printf("  %lld truncations refused\n", (long long)tried);
-    close_files(&f);
 }
 
 static int64_t damage_often(unsigned char *data, const files *f, int kind, uint64_t *random)
@@ -112,15 +119,16 @@ static int64_t damage_often(unsigned char *data, const files *f, int kind, uint6
 static void check_mutations(files *f, int kind, int64_t count, uint64_t *random, int64_t *refused)
 {
     unsigned char *const data = malloc((size_t)f->bytes[kind] + 256);
-    CHECK(data);
-    for (int64_t i = 0; i < count; i++) {
+    CHECK(data && write_file(f->path, f->good[kind], f->bytes[kind]) == 0);
+    for (int64_t i = 0; i < count;) {
         const int64_t bytes = damage_often(data, f, kind, random);
         if (bytes == f->bytes[kind] && memcmp(data, f->good[kind], (size_t)bytes) == 0)
             continue;
-        CHECK(write_file(f->path, data, bytes) == 0);
+        CHECK(overwrite_file(f->path, data, bytes) == 0);
         const gpur_status status = load_kind(f, kind, f->path);
         TEST_REQUIRE(status == GPUR_FILE_ERROR && gpur_last_error()[0], "mutation %lld of kind %d: %s: %s",
                      (long long)i, kind, gpur_status_name(status), gpur_last_error());
+        i++;
         ++*refused;
     }
     free(data);
@@ -129,22 +137,24 @@ static void check_mutations(files *f, int kind, int64_t count, uint64_t *random,
 
 TEST(random_mutations_are_refused)
 {
-    files f;
     uint64_t random = 20;
     int64_t refused = 0;
-    open_files(&f);
-    const int64_t count = test_is_long() ? 100000 : 1500;
-    for (int kind = 0; kind < KINDS; kind++)
-        check_mutations(&f, kind, count, &random, &refused);
+    const int64_t count = (int64_t)test_rounds(100000) / (2 * KINDS) + 1;
+    for (int variant = PLAIN; variant <= EVERYTHING; variant += EVERYTHING - PLAIN) {
+        files f;
+        open_files(&f, variant);
+        for (int kind = 0; kind < KINDS; kind++)
+            check_mutations(&f, kind, count, &random, &refused);
+        close_files(&f);
+    }
     printf("  %lld mutations refused\n", (long long)refused);
-    CHECK(refused > count * KINDS * 9 / 10);
-    close_files(&f);
+    CHECK_EQUAL(refused, count * 2 * KINDS);
 }
 
 TEST(every_flipped_bit_is_refused)
 {
     files f;
-    open_files(&f);
+    open_files(&f, PLAIN);
     for (int kind = 0; kind < KINDS; kind++)
         for (int64_t bit = 0; bit < 8 * f.bytes[kind]; bit += test_is_long() ? 1 : 41) {
             f.good[kind][bit / 8] ^= (unsigned char)(1 << bit % 8);
@@ -177,7 +187,7 @@ TEST(a_file_that_changes_while_it_is_read_is_refused)
     files f;
     gpur_checkpoint_options options;
     char path[128];
-    open_files(&f);
+    open_files(&f, PLAIN);
     snprintf(path, sizeof path, "%s", f.path);
     CHECK_OK(gpur_checkpoint_options_init(&options, sizeof options));
     options.progress = change_file;
@@ -199,7 +209,7 @@ TEST(a_file_that_changes_while_it_is_read_is_refused)
 TEST(what_is_no_file_is_refused)
 {
     files f;
-    open_files(&f);
+    open_files(&f, PLAIN);
     const char *const link = scene_path("link"), *const pipe = scene_path("pipe");
     CHECK_STATUS(load_kind(&f, 0, "no-such-folder/x"), GPUR_FILE_ERROR);
     CHECK_MESSAGE("No such file");
@@ -245,7 +255,7 @@ TEST(other_settings_are_named)
         {"reward", GPUR_FLOAT32, {0}},           {"next_obs", GPUR_FLOAT32, {SCENE_FEATURES}},
         {"terminated", GPUR_BOOL, {0}},          {"truncated", GPUR_BOOL, {0}},
     };
-    open_files(&f);
+    open_files(&f, PLAIN);
     gpur_replay_config config = kit_config(fields, 6, 100, 8, 32);
     config.reward_clip = 1.5f;
     check_difference(&f, config, fields, 5, "fields is \"5\" in the file; this replay has \"6\"");
@@ -263,7 +273,7 @@ TEST(other_settings_are_named)
 TEST(a_writer_of_other_environments_is_named)
 {
     files f;
-    open_files(&f);
+    open_files(&f, PLAIN);
     gpur_writer_destroy(f.scene.writer);
     CHECK_OK(gpur_writer_create(f.scene.replay, SCENE_ENVS + 1, &f.scene.writer));
     CHECK(write_file(f.path, f.good[0], f.bytes[0]) == 0);

@@ -138,24 +138,38 @@ TEST(a_dense_network_reads_bytes_flattened_and_scaled)
     on_scene(&config, check_dense);
 }
 
-TEST(a_convolution_on_what_is_no_image_is_refused)
+/* A learner over a small replay of such observations. */
+static void check_refused(gpur_field obs, const gpur_learner_config *config, const char *message)
 {
-    static const gpur_field fields[] = {{"obs", GPUR_UINT8, {24, 12}},
-                                        {"next_obs", GPUR_UINT8, {24, 12}},
-                                        {"action", GPUR_INT32, {0}},
-                                        {"reward", GPUR_FLOAT32, {0}},
-                                        {"terminated", GPUR_BOOL, {0}}};
+    gpur_field fields[] = {obs, obs, {"action", GPUR_INT32, {0}}, {"reward", GPUR_FLOAT32, {0}},
+                           {"terminated", GPUR_BOOL, {0}}};
     gpur_replay *replay = NULL;
     gpur_learner *learner = NULL;
-    gpur_replay_config config;
-    const gpur_learner_config conv = conv_config(GPUR_CHW);
-    CHECK_OK(gpur_replay_config_init(&config, sizeof config));
-    config.capacity = 256, config.max_batch = 32, config.fields = fields, config.field_count = 5;
-    CHECK_OK(gpur_replay_create(device, &config, &replay));
-    const gpur_status status = gpur_learner_create(replay, &conv, &learner);
+    gpur_replay_config memory;
+    fields[1].name = "next_obs";
+    CHECK_OK(gpur_replay_config_init(&memory, sizeof memory));
+    memory.capacity = 256, memory.max_batch = 32, memory.fields = fields, memory.field_count = 5;
+    CHECK_OK(gpur_replay_create(device, &memory, &replay));
+    const gpur_status status = gpur_learner_create(replay, config, &learner);
     gpur_replay_destroy(replay);
     CHECK(status == GPUR_INVALID_ARGUMENT && !learner);
-    CHECK_MESSAGE("obs is no image: it needs three axes");
+    CHECK_MESSAGE(message);
+}
+
+TEST(a_convolution_on_what_is_no_image_is_refused)
+{
+    const gpur_learner_config conv = conv_config(GPUR_CHW);
+    const gpur_field obs = {"obs", GPUR_UINT8, {24, 12}};
+    check_refused(obs, &conv, "obs is no image: it needs three axes");
+}
+
+TEST(a_preset_refuses_frames_along_the_other_axis_and_names_the_layout)
+{
+    const gpur_field obs = {"obs", GPUR_UINT8, {84, 84, 4}};
+    gpur_learner_config nature;
+    CHECK_OK(gpur_learner_config_init(&nature, sizeof nature));
+    CHECK_OK(gpur_learner_config_preset(&nature, "nature-dqn"));
+    check_refused(obs, &nature, "GPUR_CHW takes obs of (84, 84, 4) as (channels, height, width); GPUR_HWC takes it as");
 }
 
 int main(int argc, char **argv)
@@ -168,6 +182,7 @@ int main(int argc, char **argv)
     RUN(first_weights_of_a_convolution_have_their_published_limits);
     RUN(a_dense_network_reads_bytes_flattened_and_scaled);
     RUN(a_convolution_on_what_is_no_image_is_refused);
+    RUN(a_preset_refuses_frames_along_the_other_axis_and_names_the_layout);
     gpur_device_close(device);
     return test_main_end();
 }

@@ -3,6 +3,7 @@
 #include "episode_kit.h"
 #include "history_kit.h"
 #include "linked_kit.h"
+#include "replay/config.h"
 #include "test.h"
 
 static const gpur_field atari[] = {{"obs", GPUR_UINT8, {4, 84, 84}}, {"action", GPUR_INT32, {0}},
@@ -87,22 +88,56 @@ TEST(the_device_holds_what_the_plan_of_a_linked_replay_says)
     gpur_device_close(device);
 }
 
+/* With a slack of its own the ring of frames does not grow as the other does. */
 TEST(the_capacity_that_is_said_to_fit_counts_its_frames)
 {
     gpur_device *const device = test_device();
     gpur_device_info info = {.size = sizeof info};
-    gpur_replay *replay = NULL;
-    gpur_replay_config config = kit_config(atari, 8, 1000000000, 2000, 1);
-    long long fits = 0;
-    config.layout = GPUR_LINKED, config.frame_stack = 4;
     CHECK_OK(gpur_device_get_info(device, &info));
-    CHECK_STATUS(gpur_replay_create(device, &config, &replay), GPUR_OUT_OF_MEMORY);
-    const char *const text = strstr(gpur_last_error(), "are free: a capacity of ");
-    CHECK(text && sscanf(text, "are free: a capacity of %lld fits", &fits) == 1);
-    config.capacity = fits;
-    const int64_t bytes = plan_of(&config).device_bytes;
-    CHECK(bytes < info.memory_free + (1 << 28) && bytes > info.memory_free / 2);
+    for (int64_t part = 0; part <= 6; part += 3) {
+        gpur_replay_config config = kit_config(atari, 8, 1000000000, 2000, 1);
+        config.layout = GPUR_LINKED, config.frame_stack = 4;
+        config.frame_slack = info.memory_free / 10 * part / (84 * 84);
+        CHECK(kit_says_what_fits(device, &config));
+    }
     gpur_device_close(device);
+}
+
+TEST(a_slack_that_fits_with_no_capacity_is_named)
+{
+    gpur_device *const device = test_device();
+    gpur_replay *replay = NULL;
+    gpur_replay_config config = kit_config(atari, 8, 100, 20, 10);
+    config.layout = GPUR_LINKED, config.frame_stack = 4, config.frame_slack = 4000000000;
+    CHECK_STATUS(gpur_replay_create(device, &config, &replay), GPUR_OUT_OF_MEMORY);
+    CHECK_MESSAGE("the least capacity beside them, 30 with 4000000350 frames, ");
+    gpur_device_close(device);
+}
+
+/* update_size and max_batch that are 0, as replay.h tells them. */
+static void check_defaults(int64_t capacity, int32_t stack, int32_t n_step, int64_t update_size, int64_t max_batch)
+{
+    const gpur_field *const fields = stack == 4 ? atari : vector;
+    gpur_replay_config config = kit_config(fields, stack == 4 ? 8 : 5, capacity, 0, 0), checked;
+    gpur_schema schema;
+    config.layout = stack ? GPUR_LINKED : GPUR_PACKED, config.frame_stack = stack ? stack : 1;
+    config.n_step = n_step;
+    CHECK_OK(gpur_replay_config_check(&config, &checked, &schema));
+    CHECK_EQUAL(checked.update_size, update_size);
+    CHECK_EQUAL(checked.max_batch, max_batch);
+}
+
+TEST(the_defaults_that_depend_on_the_layout_are_those_of_the_header)
+{
+    check_defaults(1000000, 0, 1, 2000, 4096);
+    check_defaults(8000, 0, 1, 500, 4000);
+    check_defaults(2, 0, 1, 1, 1);
+    check_defaults(1000000, 4, 1, 2000, 4096);
+    check_defaults(8000, 4, 1, 125, 800);  /* of 5 frames */
+    check_defaults(8000, 4, 3, 125, 571);  /* of 7 */
+    check_defaults(8000, 4, 50, 125, 500); /* of 8, which two stacks are */
+    check_defaults(8000, 1, 1, 125, 2000); /* of 2 */
+    check_defaults(2, 1, 1, 1, 1);
 }
 
 static void check_refused(const gpur_replay_config *config, const char *message)
@@ -222,6 +257,8 @@ int main(int argc, char **argv)
     RUN(a_replay_of_27_floats_takes_at_most_six_tenths_of_the_packed_one);
     RUN(the_device_holds_what_the_plan_of_a_linked_replay_says);
     RUN(the_capacity_that_is_said_to_fit_counts_its_frames);
+    RUN(a_slack_that_fits_with_no_capacity_is_named);
+    RUN(the_defaults_that_depend_on_the_layout_are_those_of_the_header);
     RUN(bad_linked_settings_are_refused_with_value_and_range);
     RUN(finished_rows_and_frames_for_packed_rows_are_refused);
     RUN(stacks_that_are_not_the_environments_history_are_refused);

@@ -136,6 +136,25 @@ TEST(layers_that_do_not_fit_are_refused_with_their_values)
     check_refused(conv, stray, image, "trunk[1] is dense, with kernel 0, stride 2");
 }
 
+/* A stack of frames as the last axis, under a preset's GPUR_CHW; and the other way. */
+TEST(an_image_that_lies_otherwise_is_refused_with_its_shape)
+{
+    const gpur_layer first = {GPUR_CONV, 32, GPUR_RELU, 8, 4, 0}, dense = {GPUR_DENSE, 4, GPUR_RELU, 0, 0, 0};
+    const gpur_scene as_planes = {84 * 84 * 4, 84, 4, 84}, as_pixels = {84 * 84 * 4, 4, 84, 84};
+    gpur_network_config config = rig_network(0, 0, GPUR_RELU, GPUR_HEAD_Q, 0, 2);
+    gpur_network network;
+    config.trunk[0] = first, config.trunk[1] = dense;
+    config.trunk_count = 2;
+    config.input_layout = GPUR_CHW;
+    CHECK_STATUS(gpur_network_build(&network, &config, &as_planes), GPUR_INVALID_ARGUMENT);
+    CHECK_MESSAGE("kernel is 8; it must be at most 4, as an image of 84 x 4 comes in with padding 0: "
+                  "network.input_layout GPUR_CHW takes obs of (84, 84, 4) as (channels, height, width); GPUR_HWC takes "
+                  "it as (height, width, channels)");
+    config.input_layout = GPUR_HWC;
+    CHECK_STATUS(gpur_network_build(&network, &config, &as_pixels), GPUR_INVALID_ARGUMENT);
+    CHECK_MESSAGE("GPUR_HWC takes obs of (4, 84, 84) as (height, width, channels); GPUR_CHW takes it as (channels, ");
+}
+
 int main(int argc, char **argv)
 {
     test_main_begin(argc, argv);
@@ -146,6 +165,7 @@ int main(int argc, char **argv)
     RUN(a_row_does_not_depend_on_its_batch_mates);
     RUN(sizes_follow_the_kernels);
     RUN(layers_that_do_not_fit_are_refused_with_their_values);
+    RUN(an_image_that_lies_otherwise_is_refused_with_its_shape);
     gpur_device_close(device);
     return test_main_end();
 }

@@ -78,6 +78,31 @@ static void check_own(kit_scene *s, int64_t first, int64_t last)
     CHECK_NEAR(stats_of(s->replay).max_priority, most, 0);
 }
 
+/* What gpur_replay_get_stats calls visible can be updated, without a draw in between. */
+TEST(an_update_sees_what_a_draw_would)
+{
+    gpur_replay_config config = config_of(plain, 2);
+    const int64_t ids[] = {0, 4, 9};
+    const float up[] = {5.0f, 6.0f, 7.0f};
+    for (config.flush = GPUR_FLUSH_AUTO; config.flush <= GPUR_FLUSH_MANUAL; config.flush++) {
+        const int sees = config.flush == GPUR_FLUSH_AUTO;
+        kit_scene s;
+        CHECK(kit_open(&s, test_device(), &config, 1));
+        CHECK_OK(gpur_replay_update_priorities(s.replay, 3, ids, up, NULL)); /* on an empty one, too */
+        CHECK_OK(kit_append_next(&s, 10));
+        CHECK_EQUAL(gpur_replay_size(s.replay), sees ? 10 : 0);
+        CHECK_OK(gpur_replay_update_priorities(s.replay, 3, ids, up, NULL));
+        CHECK_OK(kit_append_next(&s, 5));
+        const gpur_priority_stats stats = stats_of(s.replay);
+        CHECK_EQUAL(stats.updates, sees ? 3 : 0);
+        CHECK_EQUAL(stats.stale, sees ? 3 : 6);
+        CHECK_EQUAL(stats.drawable, sees ? 15 : 0);
+        if (sees)
+            check_held(&s, 9, 7.5f);
+        kit_close(&s);
+    }
+}
+
 TEST(rows_bring_their_own_priority_by_every_way_in)
 {
     gpur_replay_config config = config_of(own, 3);
@@ -211,6 +236,7 @@ int main(int argc, char **argv)
 {
     test_main_begin(argc, argv);
     RUN(rows_without_a_priority_get_the_largest_so_far);
+    RUN(an_update_sees_what_a_draw_would);
     RUN(rows_bring_their_own_priority_by_every_way_in);
     RUN(rows_that_were_overwritten_are_stale_and_nothing_is_drawn_of_them);
     RUN(arrays_on_the_device_update_like_arrays_on_the_host);

@@ -41,13 +41,30 @@ TEST(bad_settings_are_refused)
     c.index_source = 5, refuse(&c, "index_source is 5"), c = good;
     c.weight_norm = 3, refuse(&c, "weight_norm is 3"), c = good;
     c.alpha = -0.5f, refuse(&c, "alpha is -0.5"), c = good;
-    c.alpha = NAN, refuse(&c, "alpha is nan"), c = good;
+    c.alpha = NAN, refuse(&c, "alpha is nan; it must be 0 or more, and finite"), c = good;
+    c.alpha = INFINITY, refuse(&c, "alpha is inf; it must be 0 or more, and finite"), c = good;
     c.priority_offset = -1.0f, refuse(&c, "priority_offset is -1"), c = good;
-    c.priority_offset = INFINITY, refuse(&c, "priority_offset is inf"), c = good;
+    c.priority_offset = INFINITY, refuse(&c, "priority_offset is inf; it must be 0 or more, and finite"), c = good;
     c.beta.last = -1.0f, refuse(&c, "beta goes from 0.4 to -1"), c = good;
+    c.beta.first = NAN, refuse(&c, "beta goes from nan to 0.4"), c = good;
+    c.beta.first = NAN, refuse(&c, "all of them must be 0 or more, and finite"), c = good;
     c.beta.steps = -1, refuse(&c, "over -1 draws"), c = good;
     c.capacity = (int64_t)1 << 31, refuse(&c, "at most 2147483647"), c = good;
     c.fields = wide, refuse(&c, "\"priority\" is float32 of 8 bytes");
+}
+
+TEST(settings_of_priorities_are_refused_without_priorities)
+{
+    const gpur_replay_config good = kit_config(plain, 2, CAPACITY, UPDATE, BATCH);
+    gpur_replay_config c = good;
+    gpur_replay_plan plan = {.size = sizeof plan};
+    c.weight_norm = 2, refuse(&c, "weight_norm is 2 and prioritized 0; without priorities it must be 0"), c = good;
+    c.alpha = 0.5f, refuse(&c, "alpha is 0.5 and prioritized 0; without priorities it must be 0.6"), c = good;
+    c.priority_offset = 0.5f, refuse(&c, "priority_offset is 0.5 and prioritized 0"), c = good;
+    c.beta.last = 1.0f, refuse(&c, "beta goes from 0.4 to 1 and prioritized is 0; without"), c = good;
+    CHECK_OK(gpur_replay_config_preset(&c, "apex-dqn"));
+    c.layout = GPUR_PACKED, c.n_step = 1, c.prioritized = 0, c.index_source = GPUR_UNIFORM;
+    CHECK_OK(gpur_replay_plan_bytes(&c, &plan));
 }
 
 TEST(bad_calls_are_refused_and_change_nothing)
@@ -112,6 +129,7 @@ int main(int argc, char **argv)
 {
     test_main_begin(argc, argv);
     RUN(bad_settings_are_refused);
+    RUN(settings_of_priorities_are_refused_without_priorities);
     RUN(bad_calls_are_refused_and_change_nothing);
     RUN(the_plan_tells_what_priorities_take);
     return test_main_end();

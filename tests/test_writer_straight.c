@@ -84,6 +84,26 @@ TEST(an_append_that_waits_for_nobody_refuses_what_the_other_does)
     kit_close(&s);
 }
 
+/* No room can come for them, so it is no GPUR_WOULD_BLOCK; the most that is told does fit. */
+TEST(more_than_ever_fits_at_once_is_refused)
+{
+    static const gpur_field field = {"x", GPUR_FLOAT32, {0}};
+    static const int64_t too_many[] = {29, INT64_MAX / 64, INT64_MAX};
+    static const float x[28];
+    gpur_replay_config config = kit_config(&field, 1, 100, 7, 8);
+    kit_scene s;
+    config.flush = GPUR_FLUSH_MANUAL;
+    CHECK(kit_open(&s, test_device(), &config, 1));
+    for (int i = 0; i < 3; i++) {
+        CHECK_STATUS(gpur_writer_try_append_fields(s.writer, too_many[i], (const void *[]){x}), GPUR_INVALID_ARGUMENT);
+        CHECK_MESSAGE("at once it must be at most staging_blocks x update_size = 28, or gpur_writer_append_fields");
+    }
+    CHECK_EQUAL(appended(&s), 0);
+    CHECK_OK(gpur_writer_try_append_fields(s.writer, 28, (const void *[]){x}));
+    CHECK_EQUAL(appended(&s), 28);
+    kit_close(&s);
+}
+
 /* All that `s` was given is drawn, and nothing of it before it is to be. */
 static void check_straight(kit_scene *s, int by_ones, int large)
 {
@@ -149,6 +169,7 @@ TEST(rewards_of_long_rows_are_clipped_on_the_way_past_the_caches)
 int main(int argc, char **argv)
 {
     test_main_begin(argc, argv);
+    RUN(more_than_ever_fits_at_once_is_refused);
     RUN(an_append_that_waits_for_nobody_takes_all_or_none);
     RUN(an_append_that_waits_for_nobody_refuses_what_the_other_does);
     RUN(rows_that_go_straight_are_what_was_given);

@@ -191,7 +191,8 @@ GPUR_API gpur_status gpur_learner_sync(gpur_learner *learner);
  * Chooses actions: with probability epsilon uniformly at random, else argmax_a Q(obs, a), the first of equals.
  *
  *   count    1 to max_act_batch
- *   obs      (count, ...) as the replay keeps them, float32 or uint8; host memory or memory of the learner's device
+ *   obs      (count, ...) of the schema's obs, float32 or uint8; host memory or memory of the learner's device. With
+ *            GPUR_LINKED whole stacks, which the caller keeps where its writer is given frames: see GPUR_INPUT_FRAMES
  *   epsilon  0 to 1
  *   actions  (count) int32, host memory; filled in when the call returns
  *   stream   CUDA, obs in device memory: the cudaStream_t that made them, which is ordered before the reading and after

@@ -27,7 +27,9 @@ extern "C" {
 
 /*
  * Gives transitions new priorities, `priorities` + priority_offset. Enqueued behind the draws and launches before, and
- * seen by all that come later; it publishes nothing.
+ * seen by all that come later. Under GPUR_FLUSH_AUTO it first publishes what this thread's earlier calls completed, as
+ * a draw does, so that what gpur_replay_get_stats calls visible can be updated; under GPUR_FLUSH_MANUAL it publishes
+ * nothing.
  *
  *   ids         (count) int64, as a batch has them; duplicates allowed: of theirs the largest counts, in any order
  *   priorities  (count) float32: how large the TD errors were, say. Both in host memory, which is free when the call
@@ -62,7 +64,7 @@ GPUR_API gpur_status gpur_replay_get_priorities(gpur_replay *replay, int64_t cou
 
 /*
  * Sets alpha, and works out p^alpha of all transitions anew from the priorities as given: a pass over all of them. Seen
- * by all draws that come later. Any thread.
+ * by all draws that come later. Publishes as gpur_replay_update_priorities does. Any thread.
  *
  *   GPUR_INVALID_ARGUMENT  alpha is negative, NaN or infinite, a replay that is not prioritized, or NULL
  */
@@ -86,13 +88,15 @@ typedef struct gpur_priority_stats {
     int64_t invalid;    /* refused: negative, NaN or infinite; of updates, train steps and rows that brought one */
 } gpur_priority_stats;
 
-/* A walk over all priorities behind the work enqueued before, which is waited for: milliseconds for millions. Any
- * thread. GPUR_INVALID_ARGUMENT: a replay that is not prioritized, NULL, or `stats->size` was not set. */
+/* A walk over all priorities behind the work enqueued before, which is waited for: milliseconds for millions. Publishes
+ * as gpur_replay_update_priorities does. Any thread. GPUR_INVALID_ARGUMENT: a replay that is not prioritized, NULL, or
+ * `stats->size` was not set. */
 GPUR_API gpur_status gpur_replay_get_priority_stats(gpur_replay *replay, gpur_priority_stats *stats);
 
 /*
  * Checks the tree: every node is the sum of its children, every leaf what its priority makes it, and nothing has one
- * that is not visible. Costs as gpur_replay_get_priority_stats. Any thread.
+ * that is not visible. Costs and publishes as gpur_replay_get_priority_stats. Any
+ * thread.
  *
  *   wrong   how many nodes are not so; 0 unless something wrote over the device's memory, or this library is wrong
  *

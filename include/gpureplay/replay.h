@@ -123,41 +123,49 @@ enum {
 /* Settings of gpur_replay_create; gpur_replay_config_init fills in the defaults. */
 typedef struct gpur_replay_config {
     uint64_t size;            /* sizeof(gpur_replay_config), as the caller was compiled */
-    int64_t capacity;         /* transitions kept; the oldest are overwritten. Default 1,000,000 */
+    int64_t capacity;         /* transitions kept, 2 or more; the oldest are overwritten. Default 1,000,000 */
     const gpur_field *fields; /* (field_count); the caller's, copied */
     int32_t field_count;      /* 1 to GPUR_MAX_FIELDS */
     int32_t index_source;     /* of gpur_replay_sample: GPUR_UNIFORM*, or with `prioritized` GPUR_PRIORITIZED*; a
                                  learner has its own setting */
-    int64_t update_size;      /* rows a staging block holds; 0: 2,000 [Parr 2018, section 5], or if less capacity/16 */
+    int64_t update_size;      /* rows a staging block holds; 0: 2,000 [Parr 2018, section 5], or if less capacity / 16,
+                                 with GPUR_LINKED capacity / 64, and 1 at least */
     int32_t staging_blocks;   /* blocks in the pinned queue, 2 to 64; default 4 */
     int32_t feed;             /* GPUR_FEED_* */
     int32_t flush;            /* GPUR_FLUSH_* */
     int32_t when_full;        /* GPUR_WHEN_FULL_* */
     int64_t min_size;         /* transitions before gpur_replay_can_sample says yes (burn-in); default 1 */
-    int64_t max_batch;        /* largest batch that will be drawn; 0: 4,096, or capacity / 2 if less */
+    int64_t max_batch;        /* largest batch that will be drawn; 0: 4,096, or if less capacity / 2, with GPUR_LINKED
+                                 capacity / 2 / F, and 1 at least: F = frame_stack + n_step, or 2 frame_stack if less,
+                                 are the most frames that one transition may have */
     float gamma;              /* discount per step, 0 to 1; default 0.99 */
     float reward_clip;        /* a field "reward" of one float32 is clipped to [-reward_clip, reward_clip], however it
                                  comes: by step, by rows, by host arrays, by device arrays; 0: not. Default 0 */
     uint64_t seed;            /* of the draws; default 0 */
     int32_t prioritized;      /* 1: every transition has a priority, see priority.h; default 0. The capacity may then be
                                  2^31 - 1 at most */
-    int32_t weight_norm;      /* GPUR_WEIGHT_NORM_* */
+    int32_t weight_norm;      /* GPUR_WEIGHT_NORM_*. Without `prioritized`, this and the next three are refused but for
+                                 their defaults */
     float alpha;              /* a draw is in proportion to priority^alpha; 0 or more, default 0.6 */
     float priority_offset;    /* added to every priority given and to a learner's |TD error|; 0 or more, default 1e-6 */
     gpur_schedule beta;       /* exponent of the importance weights of gpur_replay_sample, by its number of draws so far
                                  (batches); 0 or more, default 0.4 throughout */
     int32_t n_step;           /* steps that gpur_writer_step folds into a transition, 1 to GPUR_MAX_N_STEP; default 1.
                                  Above 1 the schema must have a float32 "discount" */
-    int32_t layout;           /* GPUR_PACKED or GPUR_LINKED; default PACKED. The next five are for LINKED alone */
+    int32_t layout;           /* GPUR_PACKED or GPUR_LINKED; default PACKED. The next five are for LINKED and not read
+                                 with PACKED, so that the layout alone can be changed, a preset's or one's own */
     int32_t frame_stack;      /* frames in an observation, 1 to GPUR_MAX_STACK; default 1 */
     int32_t stack_axis;       /* GPUR_STACK_* */
     int32_t stack_pad;        /* GPUR_PAD_* */
     int32_t reserved;         /* 0 */
-    int64_t frame_slack;      /* frames kept beside one a transition; 0: capacity / 64. It pays for the one frame more
-                                 that each episode has, and is how far back a transition may link: with
-                                 frame_stack + 2 n_step frames of every environment, none is stored twice. The plan says
-                                 how many frames there are: never fewer than max_batch + update_size transitions take
-                                 that have no frame in common */
+    int64_t frame_slack;      /* frames kept beside one a transition; 0: capacity / 64, or if more those of 64
+                                 environments. It pays for the one frame more that each episode has, and is how far back
+                                 a transition may link, but for a staging block's frames if those are more: with
+                                 frame_stack + 2 n_step frames of every environment of all writers, none is stored
+                                 twice. With fewer they are stored again and again, and most transitions may leave
+                                 early: gpur_writer_open refuses that where frame_slack is 0, and else logs it. The plan
+                                 says how many frames there are: never fewer than max_batch + update_size transitions
+                                 take that have no frame in common */
 } gpur_replay_config;
 
 /* Sets every member to its default; `size` is sizeof(gpur_replay_config). The fields have none: set them. Any thread.
@@ -166,10 +174,11 @@ GPUR_API gpur_status gpur_replay_config_init(gpur_replay_config *config, uint64_
 
 /*
  * Sets capacity, update_size, gamma, reward_clip and min_size to those of a published system, as far as it names them;
- * the fields stay the caller's. Names: "melee-gpu", "melee-dqn", "melee-double" [Parr 2018; the networks of Parr,
- * Dilipkumar & Liu 2017], "nature-dqn", "nature-dueling" [Mnih et al. 2015], "apex-dqn" [Horgan et al. 2018]. The Atari
- * ones are GPUR_LINKED with stacks of 4 as the first axis: obs and next_obs of shape {4, 84, 84}, say. "apex-dqn" is
- * also prioritized, of 3 steps, and so wants a field "discount".
+ * the fields stay the caller's. Who sets a smaller capacity afterwards wants a smaller min_size, too: that of the
+ * Atari ones is 50,000. Names: "melee-gpu", "melee-dqn", "melee-double" [Parr 2018; the networks of Parr, Dilipkumar &
+ * Liu 2017], "nature-dqn", "nature-dueling" [Mnih et al. 2015], "apex-dqn" [Horgan et al. 2018]. The Atari ones are
+ * GPUR_LINKED with stacks of 4 as the first axis: obs and next_obs of shape {4, 84, 84}, say. "apex-dqn" is also
+ * prioritized, of 3 steps, and so wants a field "discount".
  * Any thread. GPUR_INVALID_ARGUMENT: no such name, NULL, or `config->size` was not set.
  */
 GPUR_API gpur_status gpur_replay_config_preset(gpur_replay_config *config, const char *name);
@@ -254,7 +263,7 @@ typedef struct gpur_replay_stats {
     int64_t first_id;         /* id of the oldest transition that a draw made now could see */
     int64_t visible;          /* such transitions: ids first_id to first_id + visible - 1 */
     int64_t appended;         /* rows taken from callers since creation */
-    int64_t published;        /* rows made visible by a draw or for want of room */
+    int64_t published;        /* rows made visible: by a draw, a call of priority.h, or for want of room */
     int64_t evicted;          /* rows overwritten */
     int64_t blocks;           /* blocks fed */
     int64_t episodes_cut;     /* open episodes that ended with their writer, as if truncated there */

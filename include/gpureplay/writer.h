@@ -30,7 +30,10 @@ enum {
     GPUR_INPUT_STACKS = 0, /* as the schema says. With GPUR_LINKED they are taken apart by frame_stack: at a reset,
                               zeros are no frame, and copies of the newest are that frame; at a step, the older frames
                               must be those of the environment's history */
-    GPUR_INPUT_FRAMES = 1, /* the newest frame alone: the schema's obs without its stack axis. GPUR_LINKED only */
+    GPUR_INPUT_FRAMES = 1, /* the newest frame alone: the schema's obs without its stack axis. GPUR_LINKED only. Batches
+                              have stacks; the one to act on is the caller's to keep: an environment's last frame_stack
+                              frames, padded before an episode's first as the replay's stack_pad says, or the agent
+                              acts on observations that it never learns from */
 };
 
 /* Settings of gpur_writer_open; gpur_writer_config_init fills in the defaults. */
@@ -49,8 +52,15 @@ GPUR_API gpur_status gpur_writer_config_init(gpur_writer_config *config, uint64_
 /*
  * Makes a writer. Any thread, at any time in the life of the replay.
  *
+ * It takes host memory, which no plan counts, with P(x) for the smallest power of two above x: for each environment 24
+ * bytes, and P(n_step) times the sum of 4 bytes, the action, each field that a step does not fill in itself and, with
+ * GPUR_PACKED, obs, each of these fields rounded up to 16 bytes; with GPUR_LINKED 8 bytes more, and P(frame_stack +
+ * n_step - 1) times frame_bytes + 24. Besides at most 2 KiB.
+ *
  *   GPUR_INVALID_ARGUMENT  a value out of its range, NULL, or under GPUR_WHEN_FULL_ERROR more environments than the
- *                          staging blocks can take all rows of at once (the message has how many rows that is)
+ *                          staging blocks can take all rows of at once (the message has how many rows that is); or more
+ *                          environments, with those of the replay's other writers, than a linked replay of the default
+ *                          frame_slack reaches back for (the message has the frame_slack that is wanted)
  *   GPUR_OUT_OF_MEMORY     no host memory for the last n_step steps of each environment
  */
 GPUR_API gpur_status gpur_writer_open(gpur_replay *replay, const gpur_writer_config *config, gpur_writer **writer);
@@ -188,9 +198,8 @@ GPUR_API gpur_status gpur_writer_append_fields(gpur_writer *writer, int64_t coun
  *
  *   fields  (field_count) pointers, each to (count, ...) contiguous elements in host memory
  *
- *   GPUR_INVALID_ARGUMENT  count < 0, or NULL
- *   GPUR_WOULD_BLOCK       another thread is at it or amid a launch, or there is no room now (never for more than
- *                          staging_blocks x update_size); nothing was taken
+ *   GPUR_INVALID_ARGUMENT  count < 0 or more than staging_blocks x update_size, for which there is never room, or NULL
+ *   GPUR_WOULD_BLOCK       another thread is at it or amid a launch, or there is no room now; nothing was taken
  */
 GPUR_API gpur_status gpur_writer_try_append_fields(gpur_writer *writer, int64_t count, const void *const *fields);
 

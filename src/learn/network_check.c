@@ -97,22 +97,44 @@ gpur_status gpur_network_check(const gpur_network_config *config, const gpur_sce
     return GPUR_OK;
 }
 
-static gpur_status check_size(const gpur_layer *layer, int32_t i, int32_t height, int32_t width)
+static int32_t most_kernel(const gpur_layer *layer, const gpur_scene *seen)
 {
-    const int32_t shortest = height < width ? height : width;
-    GPUR_REQUIRE(shortest + 2 * layer->padding >= layer->kernel,
+    return (seen->height < seen->width ? seen->height : seen->width) + 2 * layer->padding;
+}
+
+/* The first layer's image is obs itself, which is misread where its channels are along another axis than one thinks. */
+static gpur_status check_image(const gpur_network_config *config, const gpur_scene *seen)
+{
+    const gpur_layer *const layer = &config->trunk[0];
+    const int planes = config->input_layout == GPUR_CHW;
+    const int32_t shape[] = {planes ? seen->channels : seen->height, planes ? seen->height : seen->width,
+                             planes ? seen->width : seen->channels};
+    GPUR_REQUIRE(seen->height >= 1,
+                 "network.trunk[0] is a convolution, and obs is no image: it needs three axes, as input_layout says");
+    GPUR_REQUIRE(layer->kernel <= most_kernel(layer, seen),
+                 "network.trunk[0].kernel is %" PRId32 "; it must be at most %" PRId32 ", as an image of %" PRId32
+                 " x %" PRId32 " comes in with padding %" PRId32 ": network.input_layout %s takes obs of (%" PRId32
+                 ", %" PRId32 ", %" PRId32 ") as %s",
+                 layer->kernel, most_kernel(layer, seen), seen->height, seen->width, layer->padding,
+                 planes ? "GPUR_CHW" : "GPUR_HWC", shape[0], shape[1], shape[2],
+                 planes ? "(channels, height, width); GPUR_HWC takes it as (height, width, channels)"
+                        : "(height, width, channels); GPUR_CHW takes it as (channels, height, width)");
+    return GPUR_OK;
+}
+
+static gpur_status check_size(const gpur_layer *layer, int32_t i, const gpur_scene *seen)
+{
+    GPUR_REQUIRE(layer->kernel <= most_kernel(layer, seen),
                  "network.trunk[%" PRId32 "].kernel is %" PRId32 "; it must be at most %" PRId32
                  ", as an image of %" PRId32 " x %" PRId32 " comes in with padding %" PRId32,
-                 i, layer->kernel, shortest + 2 * layer->padding, height, width, layer->padding);
+                 i, layer->kernel, most_kernel(layer, seen), seen->height, seen->width, layer->padding);
     return GPUR_OK;
 }
 
 gpur_status gpur_network_check_conv(const gpur_network_config *config, int32_t i, const gpur_scene *seen)
 {
     const gpur_layer *const layer = &config->trunk[i];
-    GPUR_REQUIRE(seen->height >= 1,
-                 "network.trunk[0] is a convolution, and obs is no image: it needs three axes, as input_layout says");
-    GPUR_TRY(check_size(layer, i, seen->height, seen->width));
+    GPUR_TRY(i == 0 ? check_image(config, seen) : check_size(layer, i, seen));
     const int64_t rows = (seen->height + 2 * layer->padding - layer->kernel) / layer->stride + 1;
     const int64_t columns = (seen->width + 2 * layer->padding - layer->kernel) / layer->stride + 1;
     GPUR_REQUIRE(rows * columns * layer->units <= MAX_FEATURES,

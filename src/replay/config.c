@@ -7,6 +7,7 @@
 
 #include <inttypes.h>
 #include <math.h>
+#include <string.h>
 
 static const gpur_replay_config defaults = {
     .size = sizeof(gpur_replay_config),
@@ -89,7 +90,7 @@ static gpur_status check_beta(const gpur_schedule *beta)
     GPUR_REQUIRE(beta->first >= 0.0f && beta->first < INFINITY && beta->last >= 0.0f && beta->last < INFINITY &&
                      beta->begin >= 0 && beta->steps >= 0,
                  "gpur_replay_config.beta goes from %g to %g, from draw %" PRId64 " on and over %" PRId64
-                 " draws; none of them may be below 0, or infinite",
+                 " draws; all of them must be 0 or more, and finite",
                  (double)beta->first, (double)beta->last, beta->begin, beta->steps);
     return GPUR_OK;
 }
@@ -105,6 +106,27 @@ static gpur_status check_priority_field(const gpur_schema *schema)
     return GPUR_OK;
 }
 
+/* What would be without effect is refused, but for what a preset sets. */
+static gpur_status check_unprioritized(const gpur_replay_config *c)
+{
+    const gpur_schedule *const beta = &c->beta, *const plain = &defaults.beta;
+    GPUR_REQUIRE(c->weight_norm == defaults.weight_norm,
+                 "gpur_replay_config.weight_norm is %d and prioritized 0; without priorities it must be 0, its default",
+                 (int)c->weight_norm);
+    GPUR_REQUIRE(c->alpha == defaults.alpha,
+                 "gpur_replay_config.alpha is %g and prioritized 0; without priorities it must be %g, its default",
+                 (double)c->alpha, (double)defaults.alpha);
+    GPUR_REQUIRE(c->priority_offset == defaults.priority_offset,
+                 "gpur_replay_config.priority_offset is %g and prioritized 0; without priorities it must be %g, its "
+                 "default",
+                 (double)c->priority_offset, (double)defaults.priority_offset);
+    GPUR_REQUIRE(memcmp(beta, plain, sizeof *beta) == 0,
+                 "gpur_replay_config.beta goes from %g to %g and prioritized is 0; without priorities it must be %g "
+                 "throughout, its default",
+                 (double)beta->first, (double)beta->last, (double)plain->first);
+    return GPUR_OK;
+}
+
 static gpur_status check_priorities(const gpur_replay_config *c, const gpur_schema *schema)
 {
     GPUR_REQUIRE(c->prioritized == 0 || c->prioritized == 1, "gpur_replay_config.prioritized is %d; it must be 0 or 1",
@@ -115,15 +137,16 @@ static gpur_status check_priorities(const gpur_replay_config *c, const gpur_sche
     GPUR_REQUIRE(c->weight_norm >= GPUR_WEIGHT_NORM_BATCH && c->weight_norm <= GPUR_WEIGHT_NORM_NONE,
                  "gpur_replay_config.weight_norm is %d; it must be GPUR_WEIGHT_NORM_BATCH, MEMORY or NONE (0 to 2)",
                  (int)c->weight_norm);
-    GPUR_REQUIRE(c->alpha >= 0.0f && c->alpha < INFINITY, "gpur_replay_config.alpha is %g; it must be 0 or more",
-                 (double)c->alpha);
+    GPUR_REQUIRE(c->alpha >= 0.0f && c->alpha < INFINITY,
+                 "gpur_replay_config.alpha is %g; it must be 0 or more, and finite", (double)c->alpha);
     GPUR_REQUIRE(c->priority_offset >= 0.0f && c->priority_offset < INFINITY,
-                 "gpur_replay_config.priority_offset is %g; it must be 0 or more", (double)c->priority_offset);
+                 "gpur_replay_config.priority_offset is %g; it must be 0 or more, and finite",
+                 (double)c->priority_offset);
     GPUR_REQUIRE(!c->prioritized || c->capacity <= INT32_MAX,
                  "gpur_replay_config.capacity is %" PRId64 "; with priorities it must be at most %d", c->capacity,
                  INT32_MAX);
     GPUR_TRY(check_beta(&c->beta));
-    return c->prioritized ? check_priority_field(schema) : GPUR_OK;
+    return c->prioritized ? check_priority_field(schema) : check_unprioritized(c);
 }
 
 /* Without it nobody could tell by which power of gamma to bootstrap: tails are shorter than n steps. */

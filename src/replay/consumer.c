@@ -5,12 +5,21 @@
 
 #include <inttypes.h>
 
+/* How a turn begins, beside the rows that it needs. */
+enum { QUIETLY = 0, LOOKING = -1 };
+
+static gpur_status begin_held(gpur_intake *intake, int64_t needed)
+{
+    if (needed == QUIETLY)
+        return gpur_feed_begin_turn(&intake->feed);
+    return needed == LOOKING ? gpur_intake_begin_look(intake) : gpur_intake_begin_launch(intake, needed);
+}
+
 static gpur_status begin(gpur_replay *replay, int64_t needed)
 {
     GPUR_TRY(gpur_event_sync(replay->done[replay->launches % 2])); /* the launch before the one before */
     gpur_intake_lock(&replay->intake);
-    const gpur_status status = needed == 0 ? gpur_feed_begin_turn(&replay->intake.feed)
-                                           : gpur_intake_begin_launch(&replay->intake, needed);
+    const gpur_status status = begin_held(&replay->intake, needed);
     gpur_intake_unlock(&replay->intake);
     return status;
 }
@@ -23,6 +32,11 @@ gpur_status gpur_consumer_begin(gpur_replay *replay, int64_t needed, gpur_stream
         gpur_fair_lock_give(&replay->turn);
     *stream = replay->intake.feed.consumer;
     return status;
+}
+
+gpur_status gpur_consumer_begin_look(gpur_replay *replay, gpur_stream **stream)
+{
+    return gpur_consumer_begin(replay, LOOKING, stream);
 }
 
 gpur_status gpur_consumer_end(gpur_replay *replay)
@@ -49,7 +63,7 @@ static gpur_status freeze(gpur_replay *replay)
     gpur_intake_lock(intake);
     gpur_status status = gpur_intake_freeze(intake);
     if (status == GPUR_OK)
-        status = gpur_feed_begin_checkpoint(&intake->feed);
+        status = gpur_feed_begin_look(&intake->feed);
     gpur_intake_unlock(intake);
     return status == GPUR_OK ? gpur_stream_sync(intake->feed.consumer) : status;
 }

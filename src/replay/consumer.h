@@ -26,6 +26,10 @@
  */
 gpur_status gpur_consumer_begin(gpur_replay *replay, int64_t needed, gpur_stream **stream);
 
+/* The same for what is asked of rows by their ids and draws none: it finds what a draw made now would see, none
+ * included. Under GPUR_FLUSH_AUTO it publishes, under GPUR_FLUSH_MANUAL nothing. */
+gpur_status gpur_consumer_begin_look(gpur_replay *replay, gpur_stream **stream);
+
 /* Marks the end of the launch and gives the turn back. */
 gpur_status gpur_consumer_end(gpur_replay *replay);
 

@@ -216,7 +216,7 @@ gpur_status gpur_feed_begin_launch(gpur_feed *feed)
     return GPUR_OK;
 }
 
-gpur_status gpur_feed_begin_checkpoint(gpur_feed *feed)
+gpur_status gpur_feed_begin_look(gpur_feed *feed)
 {
     gpur_feed_hasten(feed);
     GPUR_TRY(publish_soon(feed));

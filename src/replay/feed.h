@@ -94,8 +94,8 @@ gpur_status gpur_feed_begin_launch(gpur_feed *feed);
 /* The same without publishing, for work that is no draw of anybody's but may read the window, as a warm-up does. */
 gpur_status gpur_feed_begin_turn(gpur_feed *feed);
 
-/* The same with all that was fed published: for a checkpoint, while nobody feeds. It counts as no launch. */
-gpur_status gpur_feed_begin_checkpoint(gpur_feed *feed);
+/* The same with all that was fed published, for who is to see it and draws nothing. It counts as no launch. */
+gpur_status gpur_feed_begin_look(gpur_feed *feed);
 
 /* Within it: the ring now holds the rows first_id to first_id + count - 1, in their slots. Their priorities are
  * somebody else's to set: gpur_priorities_restore. */

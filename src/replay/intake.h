@@ -136,6 +136,10 @@ gpur_status gpur_intake_seal(gpur_intake *intake);
 /* What a launch begun now would see. */
 gpur_window gpur_intake_visible(const gpur_intake *intake);
 
+/* Publishes under GPUR_FLUSH_AUTO alone, and begins a turn that is no draw: it sees what a draw made now would. Under
+ * GPUR_FLUSH_MANUAL it sees what the last draw saw, since what the next one sees is for that one to publish. */
+gpur_status gpur_intake_begin_look(gpur_intake *intake);
+
 /* Publishes by the flush mode and begins a launch that needs `needed` rows, 1 or more. */
 gpur_status gpur_intake_begin_launch(gpur_intake *intake, int64_t needed);
 

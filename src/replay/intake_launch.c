@@ -19,6 +19,14 @@ gpur_window gpur_intake_visible(const gpur_intake *intake)
     return visible;
 }
 
+gpur_status gpur_intake_begin_look(gpur_intake *intake)
+{
+    if (intake->flush == GPUR_FLUSH_MANUAL)
+        return gpur_feed_begin_turn(&intake->feed);
+    GPUR_TRY(gpur_intake_seal(intake));
+    return gpur_feed_begin_look(&intake->feed);
+}
+
 gpur_status gpur_intake_begin_launch(gpur_intake *intake, int64_t needed)
 {
     const int64_t size = gpur_intake_visible(intake).count;

@@ -70,43 +70,78 @@ gpur_replay_plan gpur_plan(const gpur_replay_config *checked, const gpur_schema 
     return plan;
 }
 
-static gpur_status fail_beside_ring(const gpur_replay_plan *plan, const gpur_replay_config *c, gpur_device *device,
-                                    int64_t available)
+/* What is asked to fit where. */
+typedef struct fitting {
+    const gpur_replay_config *checked;
+    const gpur_schema *schema;
+    int staging_is_there; /* pinned memory is the device's, too */
+} fitting;
+
+static gpur_replay_plan plan_with(const fitting *f, int64_t capacity)
 {
+    gpur_replay_config config = *f->checked;
+    config.capacity = capacity;
+    const gpur_storage storage = gpur_storage_of(&config, f->schema);
+    return gpur_plan(&config, f->schema, &storage);
+}
+
+static int64_t beside_rings(const fitting *f, const gpur_replay_plan *plan)
+{
+    return plan->feed_bytes + plan->batch_bytes + (f->staging_is_there ? plan->pinned_bytes : 0);
+}
+
+static int64_t rings_of(const gpur_replay_plan *plan)
+{
+    return plan->ring_bytes + plan->frame_ring_bytes + plan->priority_bytes;
+}
+
+static int fits_in(const fitting *f, int64_t capacity, int64_t available)
+{
+    const gpur_replay_plan plan = plan_with(f, capacity);
+    return rings_of(&plan) <= available - beside_rings(f, &plan);
+}
+
+/* The largest capacity that does. One of `least` does and the one that is asked for does not. */
+static int64_t most_that_fits(const fitting *f, int64_t least, int64_t available)
+{
+    int64_t fits = least, does_not = f->checked->capacity;
+    while (does_not - fits > 1) {
+        const int64_t middle = fits + (does_not - fits) / 2;
+        *(fits_in(f, middle, available) ? &fits : &does_not) = middle;
+    }
+    return fits;
+}
+
+static gpur_status fail_at_least(const fitting *f, int64_t least, gpur_device *device, int64_t available)
+{
+    const gpur_replay_config *const c = f->checked;
+    const gpur_replay_plan plan = plan_with(f, least);
     return gpur_fail(GPUR_OUT_OF_MEMORY,
                      "no ring fits on %s: %" PRId64 " bytes are free, and %d staging blocks of update_size = %" PRId64
                      " take %" PRId64 ", the feed %" PRId64 ", a batch of max_batch = %" PRId64 " %" PRId64
+                     ", the least capacity beside them, %" PRId64 " with %" PRId64 " frames, %" PRId64
                      ": lower one of them",
-                     gpur_device_name(device), available, (int)c->staging_blocks, c->update_size, plan->pinned_bytes,
-                     plan->feed_bytes, c->max_batch, plan->batch_bytes);
+                     gpur_device_name(device), available, (int)c->staging_blocks, c->update_size, plan.pinned_bytes,
+                     plan.feed_bytes, c->max_batch, plan.batch_bytes, least, plan.frames, rings_of(&plan));
 }
 
-/* The capacity that `room` bytes hold, all rings growing with it. Of priorities, what is of max_batch stays, and 16 KiB
- * are enough for what is rounded up in the levels. */
-static int64_t rows_in(int64_t room, int64_t rings, const gpur_replay_config *c)
+gpur_status gpur_plan_check_fits(const gpur_replay_plan *plan, const gpur_replay_config *checked,
+                                 const gpur_schema *schema, gpur_device *device)
 {
-    const int64_t fixed = c->prioritized ? 16 * c->max_batch + 16384 : 0;
-    return (int64_t)((double)(room - fixed) / (double)(rings - fixed) * (double)c->capacity);
-}
-
-/* Staging shares the ring's memory where pinned memory is the device's. */
-gpur_status gpur_plan_check_fits(const gpur_replay_plan *plan, const gpur_replay_config *checked, gpur_device *device)
-{
+    const fitting f = {checked, schema, !gpur_device_is_cuda(device)};
+    const int64_t least = checked->update_size + checked->max_batch;
     int64_t total = 0, available = 0;
     GPUR_TRY(gpur_memory_available(device, &total, &available));
-    const int64_t staging = gpur_device_is_cuda(device) ? 0 : plan->pinned_bytes;
-    const int64_t beside = plan->feed_bytes + plan->batch_bytes + staging, room = available - beside;
-    const int64_t rings = plan->ring_bytes + plan->frame_ring_bytes + plan->priority_bytes;
-    if (rings <= room)
+    if (rings_of(plan) <= available - beside_rings(&f, plan))
         return GPUR_OK;
-    const int64_t fits = rows_in(room, rings, checked);
-    if (fits < checked->update_size + checked->max_batch)
-        return fail_beside_ring(plan, checked, device, available);
+    if (!fits_in(&f, least, available))
+        return fail_at_least(&f, least, device, available);
     return gpur_fail(GPUR_OUT_OF_MEMORY,
                      "a capacity of %" PRId64 " takes %" PRId64 " bytes of %s, %" PRId64
                      " more for the feed, a batch and staging; %" PRId64 " of %" PRId64
                      " are free: a capacity of %" PRId64 " fits",
-                     checked->capacity, rings, gpur_device_name(device), beside, available, total, fits);
+                     checked->capacity, rings_of(plan), gpur_device_name(device), beside_rings(&f, plan), available,
+                     total, most_that_fits(&f, least, available));
 }
 
 gpur_status gpur_replay_plan_bytes(const gpur_replay_config *config, gpur_replay_plan *given)

@@ -17,7 +17,8 @@ gpur_replay_plan gpur_plan(const gpur_replay_config *checked, const gpur_schema 
 
 /* Refuses a plan that is larger than the device has free, with the capacity that would fit, or with what leaves room
  * for none. */
-gpur_status gpur_plan_check_fits(const gpur_replay_plan *plan, const gpur_replay_config *checked, gpur_device *device);
+gpur_status gpur_plan_check_fits(const gpur_replay_plan *plan, const gpur_replay_config *checked,
+                                 const gpur_schema *schema, gpur_device *device);
 
 /* A batch's arrays: every field of the schema, then what a batch adds to them. */
 typedef struct gpur_batch_layout {

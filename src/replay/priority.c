@@ -105,12 +105,6 @@ static gpur_status update_from_device(gpur_replay *replay, gpur_stream *stream, 
     return r->native ? gpur_native_wait_stream(r->native, stream) : gpur_stream_sync(stream);
 }
 
-/* A turn of no rows, which publishes nothing. */
-static gpur_status begin(gpur_replay *replay, gpur_stream **stream)
-{
-    return gpur_consumer_begin(replay, 0, stream);
-}
-
 static gpur_status end(gpur_replay *replay, gpur_status status)
 {
     const gpur_status ended = gpur_consumer_end(replay);
@@ -130,7 +124,7 @@ gpur_status gpur_replay_update_priorities(gpur_replay *replay, int64_t count, co
     GPUR_TRY(locate(replay->device, &request));
     if (count == 0)
         return GPUR_OK;
-    GPUR_TRY(begin(replay, &stream));
+    GPUR_TRY(gpur_consumer_begin_look(replay, &stream));
     return end(replay, (request.on_device ? update_from_device : update_from_host)(replay, stream, &request));
 }
 
@@ -178,7 +172,7 @@ gpur_status gpur_replay_set_alpha(gpur_replay *replay, float alpha)
     gpur_stream *stream = NULL;
     GPUR_TRY(check(replay));
     GPUR_TRY(check_exponent(alpha, "alpha"));
-    GPUR_TRY(begin(replay, &stream));
+    GPUR_TRY(gpur_consumer_begin_look(replay, &stream));
     gpur_consumer_hold(replay);
     const gpur_status status = gpur_priorities_rebuild(gpur_replay_priorities(replay), stream, alpha);
     gpur_consumer_let_go(replay);
@@ -234,7 +228,7 @@ static gpur_status survey(gpur_replay *replay, gpur_priority_stats *stats, int64
 {
     const gpur_priorities *const priorities = gpur_replay_priorities(replay);
     gpur_stream *stream = NULL;
-    GPUR_TRY(begin(replay, &stream));
+    GPUR_TRY(gpur_consumer_begin_look(replay, &stream));
     const gpur_status status = survey_held(replay, stream);
     if (status == GPUR_OK) {
         *stats = stats_of(replay, priorities);

@@ -12,7 +12,7 @@ static gpur_status replay_build(gpur_replay *replay)
     const gpur_replay_plan plan = gpur_plan(&replay->config, &replay->schema, &replay->storage);
     gpur_device *const device = replay->device;
     const int64_t id_bytes = 2 * replay->config.max_batch * (int64_t)sizeof *replay->ids;
-    GPUR_TRY(gpur_plan_check_fits(&plan, &replay->config, device));
+    GPUR_TRY(gpur_plan_check_fits(&plan, &replay->config, &replay->schema, device));
     GPUR_TRY(gpur_fair_lock_open(&replay->turn, "a replay"));
     GPUR_TRY(gpur_intake_build(&replay->intake, device, &replay->config, &replay->storage, &plan));
     GPUR_TRY(gpur_event_create(device, &replay->done[0]));

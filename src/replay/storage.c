@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { DEFAULT_UPDATE_SIZE = 2000, DEFAULT_MAX_BATCH = 4096, SLACK_PART = 64, GROUP_ROWS = 32 };
+enum { DEFAULT_UPDATE_SIZE = 2000, DEFAULT_MAX_BATCH = 4096, SLACK_PART = 64, SLACK_ENVS = 64, GROUP_ROWS = 32 };
 
 static int64_t smaller(int64_t a, int64_t b)
 {
@@ -108,6 +108,17 @@ static void store_links(gpur_storage *s, const gpur_schema *schema)
     s->rows.pitch = round_up(s->rows.row_bytes, GPUR_LINKED_ROW_GRANULE);
 }
 
+int64_t gpur_frames_of_env(const gpur_replay_config *c)
+{
+    return c->frame_stack + 2 * c->n_step;
+}
+
+/* As long as small replays of usual numbers of environments need, too. */
+static int64_t slack_of(const gpur_replay_config *c)
+{
+    return c->frame_slack > 0 ? c->frame_slack : larger(c->capacity / SLACK_PART, SLACK_ENVS * gpur_frames_of_env(c));
+}
+
 /* Rows that leave in groups keep the frames of a group longer than their own, and take those of a group with them: so
  * two groups more. */
 static gpur_linking link_up(const gpur_replay_config *c, const gpur_field_info *obs)
@@ -121,7 +132,7 @@ static gpur_linking link_up(const gpur_replay_config *c, const gpur_field_info *
         .frame_bytes = obs->bytes / c->frame_stack,
         .group_rows = smaller(GROUP_ROWS, c->update_size),
     };
-    const int64_t slack = c->frame_slack > 0 ? c->frame_slack : c->capacity / SLACK_PART;
+    const int64_t slack = slack_of(c);
     l.pitch = round_up(l.frame_bytes, GPUR_FRAME_GRANULE);
     l.block_frames = c->update_size + c->update_size / SLACK_PART + 2 * l.per_row;
     l.reach = larger(l.block_frames, slack);

@@ -45,6 +45,10 @@ gpur_status gpur_storage_resolve(gpur_replay_config *config, const gpur_schema *
 /* Refuses more frames than a link can tell apart. */
 gpur_status gpur_storage_check(const gpur_replay_config *checked, const gpur_schema *schema);
 
+/* How far back one environment's steps may link: where the ring reaches so many frames for every environment, none is
+ * stored twice. */
+int64_t gpur_frames_of_env(const gpur_replay_config *config);
+
 /* Of a config that has been checked. */
 gpur_storage gpur_storage_of(const gpur_replay_config *checked, const gpur_schema *schema);
 

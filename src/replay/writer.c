@@ -6,6 +6,7 @@
 #include "replay/writer_state.h"
 
 #include <inttypes.h>
+#include <stdio.h>
 
 static const gpur_writer_config defaults = {
     .size = sizeof(gpur_writer_config),
@@ -86,6 +87,53 @@ static gpur_status check(const gpur_replay *replay, const gpur_writer_config *co
     return GPUR_OK;
 }
 
+static int64_t envs_of(const gpur_writer *writers)
+{
+    int64_t envs = 0;
+    for (; writers; writers = writers->next)
+        envs += writers->config.num_envs;
+    return envs;
+}
+
+/* Frames that other environments have pushed out of reach are stored again, and transitions leave for want of room for
+ * them. Who set frame_slack has decided, and is told in the log. */
+static gpur_status tell_reach(const gpur_writer *writer, int64_t others)
+{
+    const gpur_replay *const replay = writer->replay;
+    const int64_t each = gpur_frames_of_env(&replay->config), envs = writer->config.num_envs + others;
+    char text[400];
+    snprintf(text, sizeof text,
+             "num_envs is %d, and other writers have %" PRId64 "; the last %" PRId64
+             " frames of each must be in reach, or they are stored again and again, and the linked replay reaches back "
+             "%" PRId64 ": set gpur_replay_config.frame_slack to %" PRId64 " or more",
+             (int)writer->config.num_envs, others, each, replay->storage.linking.reach, envs * each);
+    if (replay->config.frame_slack == 0)
+        return gpur_fail(GPUR_INVALID_ARGUMENT, "%s", text);
+    gpur_log(replay->device, "%s", text);
+    return GPUR_OK;
+}
+
+static int is_in_reach(const gpur_replay *replay, int64_t envs)
+{
+    return replay->config.layout == GPUR_PACKED ||
+           envs * gpur_frames_of_env(&replay->config) <= replay->storage.linking.reach;
+}
+
+static gpur_status join(gpur_writer *writer)
+{
+    gpur_replay *const replay = writer->replay;
+    gpur_intake *const intake = &replay->intake;
+    gpur_intake_lock(intake);
+    gpur_intake_enter(intake);
+    const int64_t others = envs_of(replay->writers);
+    const int fits = is_in_reach(replay, others + writer->config.num_envs);
+    if (fits || replay->config.frame_slack > 0)
+        gpur_writer_join(writer);
+    gpur_intake_leave(intake);
+    gpur_intake_unlock(intake);
+    return fits ? GPUR_OK : tell_reach(writer, others);
+}
+
 static void writer_free(gpur_writer *writer)
 {
     gpur_device *const device = writer->replay->device;
@@ -107,16 +155,13 @@ gpur_status gpur_writer_open(gpur_replay *replay, const gpur_writer_config *give
         return gpur_fail(GPUR_OUT_OF_MEMORY, "no memory for a writer handle of %zu bytes", sizeof *writer);
     writer->replay = replay;
     writer->config = config;
-    const gpur_status status = writer_build(writer);
+    gpur_status status = writer_build(writer);
+    if (status == GPUR_OK)
+        status = join(writer);
     if (status != GPUR_OK) {
         writer_free(writer);
         return status;
     }
-    gpur_intake_lock(&replay->intake);
-    gpur_intake_enter(&replay->intake);
-    gpur_writer_join(writer);
-    gpur_intake_leave(&replay->intake);
-    gpur_intake_unlock(&replay->intake);
     *out = writer;
     return GPUR_OK;
 }

@@ -57,7 +57,7 @@ static int may_go_straight(const gpur_replay *replay, const rows_in *in)
 {
     const gpur_feed *const feed = &replay->intake.feed;
     const int64_t left = in->count - in->done;
-    const int many = replay->config.flush == GPUR_FLUSH_AUTO && left * replay->schema.pitch >= STRAIGHT_BYTES;
+    const int many = replay->config.flush == GPUR_FLUSH_AUTO && left > (STRAIGHT_BYTES - 1) / replay->schema.pitch;
     return (many || left >= feed->block_rows) && gpur_device_works_at_once(replay->device) &&
            replay->config.feed == GPUR_FEED_COPY && (in->source->clips || feed->clipped < 0) &&
            gpur_intake_is_clear(&replay->intake);
@@ -78,7 +78,7 @@ static gpur_status append_straight(gpur_replay *replay, rows_in *in)
 static inline int append_few(gpur_replay *replay, rows_in *in)
 {
     unsigned char *rows = NULL;
-    if (in->count > 0 && in->count * replay->schema.pitch <= SMALL_BYTES)
+    if (in->count > 0 && in->count <= SMALL_BYTES / replay->schema.pitch)
         rows = gpur_intake_take(&replay->intake, in->count);
     if (!rows)
         return 0;
@@ -237,15 +237,27 @@ static gpur_status try_append(gpur_replay *replay, int64_t count, const void *co
     return finish(&replay->intake, status, &clock, in.done, NULL);
 }
 
+/* What no waiting helps is no GPUR_WOULD_BLOCK. */
+static gpur_status check_at_once(const gpur_replay *replay, int64_t count, const void *const *fields)
+{
+    const int64_t most = replay->config.staging_blocks * replay->config.update_size;
+    GPUR_TRY(check_packed(replay));
+    GPUR_REQUIRE(count <= most,
+                 "count is %" PRId64 "; at once it must be at most staging_blocks x update_size = %" PRId64
+                 ", or gpur_writer_append_fields",
+                 count, most);
+    for (int32_t f = 0; f < replay->schema.count && count > 0; f++)
+        GPUR_REQUIRE(fields[f], "fields[%d], \"%s\", is NULL", (int)f, replay->schema.fields[f].name);
+    return GPUR_OK;
+}
+
 gpur_status gpur_writer_try_append_fields(gpur_writer *writer, int64_t count, const void *const *fields)
 {
     GPUR_REQUIRE(writer, "writer is NULL");
     GPUR_REQUIRE(count >= 0, "count is %" PRId64 "; it must be 0 or more", count);
     GPUR_REQUIRE(fields || count == 0, "fields is NULL; it must be %d pointers", (int)writer->replay->schema.count);
     gpur_replay *const replay = writer->replay;
-    GPUR_TRY(check_packed(replay));
-    for (int32_t f = 0; f < replay->schema.count && count > 0; f++)
-        GPUR_REQUIRE(fields[f], "fields[%d], \"%s\", is NULL", (int)f, replay->schema.fields[f].name);
+    GPUR_TRY(check_at_once(replay, count, fields));
     gpur_status status = GPUR_WOULD_BLOCK;
     if (gpur_intake_try_enter(&replay->intake))
         status = try_append(replay, count, fields);

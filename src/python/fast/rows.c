@@ -160,7 +160,8 @@ PyObject *fast_rows_writer(const fast_rows *self)
     return writer;
 }
 
-/* What cannot go at once, for now or for being too many, is left to the append that may wait; so is what that refuses. */
+/* What cannot go at once, for now or for being too many, is left to the append that may wait; so is what that one
+ * refuses. */
 static int64_t append_to(PyObject *writer, const fast_block *given)
 {
     void *address = writer ? fast_address(writer) : NULL;

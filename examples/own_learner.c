@@ -1,0 +1,196 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A learner of your own on a replay that does the rest: frames kept once and drawn as stacks, returns of three steps,
+ * draws by priority, and a file to go on from.
+ *
+ * A light moves along ten lamps and turns at the ends. Who guesses where it goes next (0: left, 1: right) gets 1; a
+ * wrong guess ends the game. One frame does not tell: it takes two.
+ */
+#include <gpureplay.h>
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { GAMES = 4, LAMPS = 10, STACK = 2, LONGEST = 50, STEPS = 3000, BATCH = 32 };
+
+/* Ends the program with the library's words for what went wrong. */
+static void must(gpur_status status)
+{
+    if (status == GPUR_OK)
+        return;
+    fprintf(stderr, "%s: %s\n", gpur_status_name(status), gpur_last_error());
+    exit(1);
+}
+
+static gpur_replay *make_replay(gpur_device *device)
+{
+    const gpur_field fields[] = {
+        {"obs", GPUR_UINT8, {STACK, LAMPS}},      {"action", GPUR_INT32, {0}},    {"reward", GPUR_FLOAT32, {0}},
+        {"next_obs", GPUR_UINT8, {STACK, LAMPS}}, {"terminated", GPUR_BOOL, {0}}, {"truncated", GPUR_BOOL, {0}},
+        {"discount", GPUR_FLOAT32, {0}},
+    };
+    gpur_replay_config config;
+    must(gpur_replay_config_init(&config, sizeof config));
+    config.capacity = 5000, config.min_size = 200, config.fields = fields, config.field_count = 7;
+    config.layout = GPUR_LINKED, config.frame_stack = STACK, config.stack_pad = GPUR_PAD_ZERO;
+    config.frame_slack = 1000; /* short games: an episode has one frame more than it has transitions */
+    config.n_step = 3, config.gamma = 0.9f;
+    config.prioritized = 1, config.index_source = GPUR_PRIORITIZED;
+    config.beta.first = 0.4f, config.beta.last = 1.0f, config.beta.steps = 2 * STEPS; /* of draws */
+    gpur_replay *replay;
+    must(gpur_replay_create(device, &config, &replay));
+    return replay;
+}
+
+/* The writer is given the newest frame alone and keeps no stack to act on: `seen` is the player's own, padded as the
+ * replay pads (stack_pad). */
+typedef struct games {
+    int32_t lamp[GAMES], way[GAMES], age[GAMES], action[GAMES]; /* way: -1 or 1 */
+    uint8_t seen[GAMES][STACK][LAMPS], frame[GAMES][LAMPS], terminated[GAMES], truncated[GAMES];
+    float reward[GAMES];
+} games;
+
+static void look(games *g, int i)
+{
+    memset(g->frame[i], 0, LAMPS);
+    g->frame[i][g->lamp[i]] = 1;
+    memmove(g->seen[i][0], g->seen[i][1], LAMPS);
+    memcpy(g->seen[i][1], g->frame[i], LAMPS);
+}
+
+static void begin(games *g, int i, gpur_writer *writer)
+{
+    g->lamp[i] = rand() % LAMPS, g->way[i] = rand() % 2 ? 1 : -1, g->age[i] = 0;
+    memset(g->seen[i], 0, sizeof g->seen[i]);
+    look(g, i);
+    must(gpur_writer_reset(writer, i, g->frame[i]));
+}
+
+static int32_t next_way(int32_t lamp, int32_t way)
+{
+    return lamp + way < 0 || lamp + way >= LAMPS ? -way : way;
+}
+
+static void step(games *g, gpur_writer *writer)
+{
+    for (int i = 0; i < GAMES; i++) {
+        g->way[i] = next_way(g->lamp[i], g->way[i]);
+        g->lamp[i] += g->way[i];
+        g->terminated[i] = g->action[i] != (g->way[i] == 1);
+        g->truncated[i] = !g->terminated[i] && ++g->age[i] == LONGEST;
+        g->reward[i] = g->terminated[i] ? 0.0f : 1.0f;
+        look(g, i);
+    }
+    must(gpur_writer_step(writer, g->action, g->reward, g->frame, g->terminated, g->truncated));
+    for (int i = 0; i < GAMES; i++)
+        if (g->terminated[i] || g->truncated[i])
+            begin(g, i, writer);
+}
+
+/* The learner: a table by the lamp that was lit before (LAMPS: none) and the one that is. Yours is a network. */
+typedef struct table {
+    float q[LAMPS + 1][LAMPS][2];
+} table;
+
+static float *values_of(table *t, const uint8_t *stack)
+{
+    const uint8_t *const before = memchr(stack, 1, LAMPS), *const now = memchr(stack + LAMPS, 1, LAMPS);
+    return t->q[before ? before - stack : LAMPS][now - (stack + LAMPS)];
+}
+
+/* Reads what a batch has to the host. gpur_batch_get_array and gpur_batch_to_dlpack give it where it lies. */
+static void learn(table *t, gpur_replay *replay)
+{
+    uint8_t obs[BATCH][STACK * LAMPS], next_obs[BATCH][STACK * LAMPS];
+    int32_t action[BATCH];
+    int64_t id[BATCH];
+    float reward[BATCH], discount[BATCH], weight[BATCH], error[BATCH];
+    gpur_batch *batch;
+    must(gpur_replay_sample(replay, BATCH, NULL, &batch));
+    must(gpur_batch_read(batch, "obs", obs, sizeof obs));
+    must(gpur_batch_read(batch, "next_obs", next_obs, sizeof next_obs));
+    must(gpur_batch_read(batch, "action", action, sizeof action));
+    must(gpur_batch_read(batch, "reward", reward, sizeof reward));       /* r0 + gamma r1 + gamma^2 r2 */
+    must(gpur_batch_read(batch, "discount", discount, sizeof discount)); /* gamma^3; 0 where the game has ended */
+    must(gpur_batch_read(batch, "weight", weight, sizeof weight));
+    must(gpur_batch_read(batch, "id", id, sizeof id));
+    gpur_batch_release(batch);
+    for (int i = 0; i < BATCH; i++) {
+        const float *const next = values_of(t, next_obs[i]);
+        float *const q = &values_of(t, obs[i])[action[i]];
+        const float wrong_by = reward[i] + discount[i] * fmaxf(next[0], next[1]) - *q;
+        *q += 0.1f * weight[i] * wrong_by;
+        error[i] = fabsf(wrong_by);
+    }
+    must(gpur_replay_update_priorities(replay, BATCH, id, error, NULL));
+}
+
+/* Chooses an action in each game: one in four at random, else the better one. */
+static void choose(table *t, games *g)
+{
+    for (int i = 0; i < GAMES; i++) {
+        const float *const q = values_of(t, g->seen[i][0]);
+        g->action[i] = rand() % 4 == 0 ? rand() % 2 : q[1] > q[0];
+    }
+}
+
+/* Plays and learns, on from the file if it resumes, and writes it at the end. The share of guesses that were right. */
+static float train(table *t, gpur_device *device, const char *file, int resumes)
+{
+    games g = {0};
+    float right = 0.0f;
+    gpur_writer *writer;
+    gpur_replay *const replay = make_replay(device);
+    const gpur_writer_config config = {.size = sizeof config, .num_envs = GAMES, .input = GPUR_INPUT_FRAMES};
+    must(gpur_writer_open(replay, &config, &writer));
+    if (resumes)
+        must(gpur_replay_load(replay, file, NULL)); /* transitions, priorities, counters, episodes amid n-step */
+    printf("%lld transitions to begin with\n", (long long)gpur_replay_size(replay));
+    for (int i = 0; i < GAMES; i++)
+        begin(&g, i, writer); /* the games are in no file: episodes that were open end as if truncated */
+    for (int s = 0; s < STEPS; s++) {
+        choose(t, &g);
+        step(&g, writer);
+        for (int i = 0; i < GAMES; i++)
+            right += g.reward[i];
+        if (gpur_replay_can_sample(replay))
+            learn(t, replay);
+    }
+    must(gpur_replay_save(replay, file, NULL));
+    gpur_writer_destroy(writer);
+    gpur_replay_destroy(replay);
+    return right / (GAMES * STEPS);
+}
+
+/* Of how many pairs of frames the guess is right. */
+static int right_guesses(const table *t, int *pairs)
+{
+    int right = 0;
+    for (int lamp = *pairs = 0; lamp < LAMPS; lamp++)
+        for (int way = -1; way <= 1; way += 2) {
+            if (lamp - way < 0 || lamp - way >= LAMPS)
+                continue;
+            const float *const q = t->q[lamp - way][lamp];
+            right += (q[1] > q[0]) == (next_way(lamp, way) == 1);
+            ++*pairs;
+        }
+    return right;
+}
+
+int main(int argc, char **argv)
+{
+    const char *const file = argc > 2 ? argv[2] : "own_learner.safetensors";
+    gpur_device *device;
+    static table t;
+    int pairs;
+    must(gpur_device_open(argc > 1 ? argv[1] : "auto", NULL, &device));
+    train(&t, device, file, 0);
+    const float share = train(&t, device, file, 1); /* first frames, and one choice in four, are guessed blindly */
+    const int right = right_guesses(&t, &pairs);
+    printf("%d of %d pairs of frames are guessed right, and in play %.0f%%\n", right, pairs, 100.0f * share);
+    gpur_device_close(device);
+    remove(file);
+    return right == pairs && share > 0.75f ? 0 : 1;
+}
