@@ -252,10 +252,7 @@ static void compare(world *w)
 
 static void operate_priorities(world *w)
 {
-    if (kit_below(&w->random, 10) < 9)
-        update(w);
-    else
-        change_alpha(w);
+    (kit_below(&w->random, 10) < 9 ? update : change_alpha)(w);
 }
 
 static void operate(world *w)

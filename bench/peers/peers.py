@@ -29,7 +29,9 @@ def _options(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument("--rounds", type=int, help=f"samples of each, in turn; 30 or more ({ROUNDS})")
     parser.add_argument("--quick", action="store_true", help=f"fewer sizes, shorter samples, {QUICK_ROUNDS} rounds")
     parser.add_argument("--kinds", metavar="NAMES", help="what is compared, with commas between: uniform, prioritized, "
-                        "trees (priorities without rows), frames (stacks kept once), files; all of them")
+                        "trees (priorities without rows), frames (stacks kept once), returns (3 steps, by priority), "
+                        "drop-in (gpureplay.sb3 in place of sb3's), once (the same with optimize_memory_usage), files; "
+                        "all of them")
     parser.add_argument("--only", metavar="NAMES", help="contestants, with commas between; gpureplay is always one")
     parser.add_argument("--json", metavar="OUT", help="where to write the report with every sample")
     given = parser.parse_args(arguments)

@@ -31,6 +31,20 @@ def _adding(adapter: Adapter, add: Callable[[Any], None], transitions: Any) -> R
     return run
 
 
+def _following(adapter: Adapter) -> Run:
+    """Adds an episode's steps, one after another, and then again: who follows episodes refuses a step twice."""
+    tags = np.arange(adapter.schema.episode)
+    steps = [adapter.one(rows_of(adapter.schema, tags[at:at + 1])) for at in tags]
+    add, coming = adapter.add, itertools.cycle(steps)
+
+    def run(repeats: int) -> None:
+        for step in itertools.islice(coming, repeats):
+            add(step)
+        adapter.finish()
+
+    return run
+
+
 def _sampling(adapter: Adapter, count: int) -> Run:
     sample = adapter.sample
 
@@ -102,6 +116,8 @@ def run_of(adapter: Adapter, case: Case) -> Run:
     """What is timed of this case."""
     if case.operation in _RUNS:
         return _RUNS[case.operation](adapter, case.count)
+    if adapter.schema.episode:
+        return _following(adapter)
     rows = rows_of(adapter.schema, np.arange(case.count))
     if case.operation in ("add", "step"):
         return _adding(adapter, adapter.add, adapter.one(rows))

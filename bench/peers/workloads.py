@@ -21,8 +21,8 @@ STACKS_KEPT = 50_000  # rows of 56 kB, which some keep whole
 class Schema(NamedTuple):
     """The fields of a transition: name: (shape, dtype). `tag` is a float field that tells the transition. `envs`: how
     many environments a step is of; with more than one no episode ends, so that none of their rows is a reset's.
-    `reward`: the type that one environment's step gives it. `episode`: steps of each episode, where observations are
-    stacks of the newest frames, so that a frame is in several of them (history.py); else 0."""
+    `reward`: the type that one environment's step gives it. `episode`: steps of each episode, where an
+    observation is the successor of the step before (history.py): images are stacks of the newest frames. Else 0."""
 
     name: str
     fields: dict[str, tuple[tuple[int, ...], np.dtype]]
@@ -69,7 +69,8 @@ class Group(NamedTuple):
 
     @property
     def name(self) -> str:
-        made = {"prioritized": ", by priority", "trees": ", priorities alone", "files": ", a file"}.get(self.kind, "")
+        made = {"prioritized": ", by priority", "trees": ", priorities alone", "files": ", a file", "returns": ", by "
+                "priority, returns of 3 steps", "once": ", kept once"}.get(self.kind, "")
         return f"{self.schema.name}, {self.capacity:,} slots{made}"
 
 
@@ -91,6 +92,7 @@ MIXED = Schema("{(5) float32, (3, 32, 32) uint8}", {"state": ((5,), np.dtype(np.
                                                     "pixels": ((3, 32, 32), np.dtype(np.uint8))}, "state")
 SCHEMAS = (OBS4, OBS4_OF_8, OBS27, WIDE, MIXED, IMAGES, FRAMES)
 STACKS = FRAMES._replace(name="stacks of 4 frames (84, 84) uint8", episode=128)
+FOLLOWING = OBS27._replace(name="obs (27) float32 of episodes", tag="obs", episode=128)
 NUMBER = Schema("1 number", {"number": ((), np.dtype(np.float32))}, "number")
 
 def _samples(*counts: int) -> tuple[Case, ...]:
@@ -128,8 +130,14 @@ def _prioritized(quick: bool) -> list[Group]:
 
 
 def _frames(quick: bool) -> list[Group]:
-    return [Group(STACKS, QUICK_FRAMES if quick else STACKS_KEPT, 1, _samples(*((32,) if quick else (32, 512))),
-                  "frames")]
+    samples = _samples(*((32,) if quick else (32, 512)))
+    return [Group(STACKS, QUICK_FRAMES if quick else STACKS_KEPT, 1, (*samples, Case("add", 1)), "frames")]
+
+
+def _steps(quick: bool) -> list[Group]:
+    """Where episodes are followed."""
+    slots, cases = 100_000 if quick else 1_000_000, (Case("add", 1), *_samples(*((32,) if quick else (32, 256))))
+    return [Group(FOLLOWING, slots, 1, cases, kind) for kind in ("returns", "drop-in", "once")]
 
 
 def _files(quick: bool) -> list[Group]:
@@ -139,7 +147,8 @@ def _files(quick: bool) -> list[Group]:
 
 def groups(quick: bool, kinds: tuple[str, ...] = ("uniform",)) -> list[Group]:
     """All that is run of these kinds (adapters.KINDS), in order."""
-    found = (_uniform(quick) if "uniform" in kinds else []) + _prioritized(quick) + _frames(quick) + _files(quick)
+    found = (_uniform(quick) if "uniform" in kinds else []) + _prioritized(quick) + _frames(quick)
+    found += _steps(quick) + _files(quick)
     return [group for group in found if group.kind in kinds]
 
 
@@ -190,7 +199,9 @@ def rows_of(schema: Schema, tags: np.ndarray) -> dict[str, np.ndarray]:
     """The transitions of these tags, (len(tags), ...) each field. Exact for tags below 2^23."""
     rows = {name: _field(name, shape, dtype, tags) for name, (shape, dtype) in schema.fields.items()}
     if schema.episode:
-        rows.update(history.rows(schema.fields["obs"][0], schema.episode, tags))
+        shape, dtype = schema.fields["obs"]
+        make = history.stacks if dtype.kind == "u" else history.numbers
+        rows.update(make(shape, schema.episode, tags))
     if schema.envs > 1:
         rows.update((name, np.zeros(len(tags), np.bool_)) for name in ("terminated", "truncated"))
     return rows

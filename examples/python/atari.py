@@ -170,18 +170,20 @@ def arguments():
 
 
 def begin(args):
-    """A new run, or the one of the last checkpoint."""
+    """A new run, or the one of the last checkpoint; ends the program where it is neither."""
     path = checkpoints.newest(args.out)
-    if path is None:
-        return Run(args)
-    if not args.resume:
+    if args.resume and path is None:
+        sys.exit(f"there is no checkpoint in {args.out} to go on from; without --resume a run begins there")
+    if path is not None and not args.resume:
         sys.exit(f"{path} is there: --resume goes on from it, and --out puts another run elsewhere")
-    kept = checkpoints.settings(path)["settings"]
+    kept = checkpoints.settings(path)["settings"] if path else {}
     for name, value in settings_of(args).items():
-        if kept[name] != value:
+        if kept.get(name, value) != value:
             sys.exit(f"{path} is of a run with {name} {kept[name]}, not {value}")
     run = Run(args)
-    run.load(path)
+    checkpoints.try_out(args.out, run.buffer, run.agent)
+    if path:
+        run.load(path)
     return run
 
 

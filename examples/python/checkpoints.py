@@ -5,7 +5,10 @@ a whole or not at all, wherever the program or the machine stops."""
 import json
 import os
 import shutil
+import sys
 from pathlib import Path
+
+import gpureplay
 
 
 def save(folder, step, buffer, agent, run):
@@ -14,8 +17,6 @@ def save(folder, step, buffer, agent, run):
     if whole.exists():
         return
     part = whole.with_suffix(".part")
-    shutil.rmtree(part, ignore_errors=True)
-    part.mkdir(parents=True)
     try:
         _write(part, buffer, agent, run)
         part.rename(whole)
@@ -27,7 +28,23 @@ def save(folder, step, buffer, agent, run):
         shutil.rmtree(old, ignore_errors=True)
 
 
+def try_out(folder, buffer, agent):
+    """Writes what `save` would write now, and takes it away again: so that a folder which takes no checkpoints ends the
+    program before there is something to lose. That the library saves none is said."""
+    part = Path(folder) / "checkpoint-try.part"
+    try:
+        _write(part, buffer, agent, {})
+    except gpureplay.Unavailable as error:
+        print(f"there will be no checkpoints: {error}")
+    except (gpureplay.FileError, OSError) as error:
+        sys.exit(f"checkpoints cannot be written to {folder}: {error}")
+    finally:
+        shutil.rmtree(part, ignore_errors=True)
+
+
 def _write(part, buffer, agent, run):
+    shutil.rmtree(part, ignore_errors=True)
+    part.mkdir(parents=True)
     buffer.save(part / "replay.safetensors")
     agent.save(part / "learner.safetensors")
     with open(part / "run.json", "w") as file:

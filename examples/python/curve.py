@@ -25,6 +25,9 @@ def draw(curve, path, goal=None, title="CartPole-v1", quiet=False):
     axes.plot(*zip(*curve), "o-")
     if goal is not None:
         axes.axhline(goal, linestyle="--", color="tab:green")
-    figure.savefig(path)
+    try:
+        figure.savefig(path)
+    except OSError as error:  # a full disk, say: no reason to end a run
+        return print(f"\nno picture of the learning curve: {error}")
     if not quiet:
         print(f"learning curve: {path}")

@@ -53,9 +53,9 @@ class World:
     def begin(self, env):
         self.episodes[env], self.over[env] = Episode(self.frame()), False
 
-    def reset(self):
-        """Every environment, whatever it is at."""
-        for env in range(self.num_envs):
+    def reset(self, envs=None):
+        """These environments, or all, whatever they are at."""
+        for env in range(self.num_envs) if envs is None else envs:
             self.complete(env, {"terminated": False, "truncated": True}, whole=True)
             self.begin(env)
 

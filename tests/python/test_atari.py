@@ -183,6 +183,73 @@ def test_a_checkpoint_is_whole_or_not_there(tmp_path):
     assert checkpoints.newest(tmp_path) == path and checkpoints.settings(path) == {"step": 12}
 
 
+def test_where_no_checkpoint_can_be_written_a_run_does_not_begin(tmp_path, capsys):
+    checkpoints = module("checkpoints")
+    checkpoints.try_out(tmp_path / "new", Saves(), Saves())
+    (tmp_path / "file").write_text("no folder")
+    for folder, error in ((tmp_path / "file", None), (tmp_path, OSError("no room")),
+                          (tmp_path, gpureplay.FileError("no room"))):
+        with pytest.raises(SystemExit, match=f"checkpoints cannot be written to {folder}: .*(no room|file/checkpoint)"):
+            checkpoints.try_out(folder, Saves(), Saves(error))
+    checkpoints.try_out(tmp_path, Saves(gpureplay.Unavailable("without cJSON")), Saves())
+    assert capsys.readouterr().out == "there will be no checkpoints: without cJSON\n"
+    assert not any((tmp_path / "new").iterdir()) and len(list(tmp_path.iterdir())) == 2
+
+
+@pytest.fixture
+def atari(atari_env, monkeypatch):
+    monkeypatch.syspath_prepend(str(FOLDER))
+    for name in ("atari_checks", "checkpoints", "curve"):
+        monkeypatch.delitem(sys.modules, name, raising=False)
+    monkeypatch.setitem(sys.modules, "atari_env", atari_env)
+    made = module("atari")
+    monkeypatch.setattr(made.signal, "signal", lambda *_: None)
+    return made
+
+
+def begun(atari, monkeypatch, tmp_path, *more):
+    """The run that a command line begins, in the quick form."""
+    monkeypatch.setattr(sys, "argv", ["atari.py", "--smoke", "--device", "cpu", "--out", str(tmp_path / "out"), *more])
+    return atari.begin(atari.arguments())
+
+
+def test_a_run_goes_on_from_a_checkpoint_alone(atari, monkeypatch, tmp_path):
+    with pytest.raises(SystemExit, match="there is no checkpoint in .*out to go on from; without --resume a run beg"):
+        begun(atari, monkeypatch, tmp_path, "--resume")
+    run = begun(atari, monkeypatch, tmp_path)
+    run.step = 7
+    run.save()
+    with pytest.raises(SystemExit, match="checkpoint-000000000007 is there: --resume goes on from it"):
+        begun(atari, monkeypatch, tmp_path)
+    with pytest.raises(SystemExit, match="is of a run with seed 1, not 2"):
+        begun(atari, monkeypatch, tmp_path, "--resume", "--seed", "2")
+    assert begun(atari, monkeypatch, tmp_path, "--resume").step == 7
+
+
+def test_a_run_begins_only_where_it_can_be_saved(atari, monkeypatch, tmp_path):
+    (tmp_path / "out").write_text("no folder")
+    with pytest.raises(SystemExit, match="checkpoints cannot be written to .*out"):
+        begun(atari, monkeypatch, tmp_path)
+
+
+def test_a_full_disk_costs_a_picture_and_not_the_run(atari, monkeypatch, tmp_path, capsys):
+    def full(*_):
+        raise OSError("No space left on device")
+
+    figure = types.ModuleType("matplotlib.figure")
+    figure.Figure = lambda: types.SimpleNamespace(
+        savefig=full, add_subplot=lambda **_: types.SimpleNamespace(plot=lambda *_: None))
+    monkeypatch.setitem(sys.modules, "matplotlib", types.ModuleType("matplotlib"))
+    monkeypatch.setitem(sys.modules, "matplotlib.figure", figure)
+    run = begun(atari, monkeypatch, tmp_path)
+    run.step, run.curve = 7, [(7, 1.5)]
+    monkeypatch.setattr(run.agent, "save", full)
+    run.save()
+    run.draw(quiet=True)
+    told = capsys.readouterr().out
+    assert "no checkpoint: No space left" in told and "no picture of the learning curve: No space left" in told
+
+
 @pytest.mark.skipif(not importlib.util.find_spec("ale_py"), reason="needs ale_py")
 def test_the_last_observation_of_a_truncated_game_is_that_of_a_longer_one():
     """What ale-py's own limit gets wrong: see atari_env.py."""

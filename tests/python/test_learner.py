@@ -100,7 +100,7 @@ BAD = {
     "units": ({"trunk": ["wide"]}, TypeError, "units is 'wide'; it must be an integer"),
     "batch": ({"batch_size": 2.5}, TypeError, "batch_size is 2.5; it must be an integer"),
     "wrapping units": ({"trunk": [2**32 + 8]}, gpureplay.InvalidArgument, "units is 4294967304; it must be"),
-    "rate": ({"learning_rate": "fast"}, TypeError, "first is 'fast'; it must be a number"),
+    "rate": ({"learning_rate": "fast"}, TypeError, "learning_rate is 'fast'; it must be a number"),
     "schedule": ({"exploration": (1.0, 0.1)}, ValueError, r"exploration is \(1.0, 0.1\); it must be a number, \(first"),
     "delta": ({"huber_delta": -1.0}, gpureplay.InvalidArgument, "huber_delta is -1"),
     "choice of a list": ({"loss": ["huber"]}, ValueError, r"loss is \['huber'\]; it must be one of 'huber'"),

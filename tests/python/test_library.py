@@ -94,6 +94,34 @@ def test_what_is_missing_comes_with_the_command(monkeypatch, capsys, built, driv
     assert ("GB free; it cannot train: cuBLAS was not found" in out) != trains
 
 
+@pytest.mark.parametrize("key, wanted", [
+    ("blas", "OpenBLAS, for quick matrix products on the CPU: `sudo apt install libopenblas-openmp-dev`"),
+    ("dnnl", "oneDNN, for quick convolutions on the CPU: `sudo apt install libdnnl-dev`"),
+    ("files", "cJSON and xxHash, for saving and loading: `sudo apt install libcjson-dev libxxhash-dev`"),
+])
+def test_what_was_not_built_in_comes_with_the_command(monkeypatch, capsys, key, wanted):
+    build = _show._build()
+    assert key in build
+    monkeypatch.setattr(_show, "_build", lambda: {**build, "blas": "", "dnnl": "", "files": "", key: "none, because"})
+    gpureplay.show_config()
+    _, _, missing = capsys.readouterr().out.partition("missing:")
+    found = [line.strip() for line in missing.splitlines() if "`sudo apt install lib" in line]
+    assert found == [f"{wanted} (Debian, Ubuntu), then `pip install --force-reinstall --no-cache-dir .` here"]
+
+
+def test_what_this_build_lacks_comes_with_pips_command(monkeypatch):
+    """Beside CMake's, which the library knows alone."""
+    text = "made without cJSON or xxHash. Debian: apt install libcjson-dev, then configure and build again"
+    monkeypatch.setattr(_library, "last_error", lambda: text)
+    error = _library.failed(_mirror.UNAVAILABLE)
+    assert type(error) is gpureplay.Unavailable
+    assert str(error).startswith(text)
+    assert "`pip install --force-reinstall --no-cache-dir .` in the folder" in str(error)
+    assert str(_library.failed(_mirror.FILE_ERROR)) == text
+    monkeypatch.setattr(_library, "last_error", lambda: "cuBLAS was not found")
+    assert str(_library.failed(_mirror.UNAVAILABLE)) == "cuBLAS was not found"
+
+
 @pytest.mark.parametrize("make", [lambda: gpureplay.Device(), lambda: gpureplay.ReplayBuffer(10, {"x": "uint8"}),
                                   lambda: gpureplay.ReplayBuffer(10, {"x": "uint8"}, device="auto")])
 def test_a_build_without_cuda_warns_once_and_where_it_was_asked(monkeypatch, make):

@@ -48,6 +48,24 @@ def test_packed_and_linked_give_the_same_batches(mode, prioritized):
             assert not prioritized or frames.priority_stats[-3:] == (100, 0, 0)
 
 
+def test_the_slack_is_as_many_environments_need():
+    """Of the default that is for 64, a hundred would store most frames again and again."""
+    settings = {"frame_stack": 4, "layout": "linked", "num_envs": 100}
+    fields = {"obs": ((4, 2), "uint8"), "action": "int32", "reward": "float32", "next_obs": ((4, 2), "uint8"),
+              "terminated": "bool"}
+    assert gpureplay.ReplayBuffer.plan(300, fields, **settings).frame_reach == 100 * (4 + 2)
+    assert gpureplay.ReplayBuffer.plan(300, fields, **{**settings, "num_envs": 64}).frame_reach == 64 * (4 + 2)
+    assert gpureplay.ReplayBuffer.plan(300, fields, **settings, frame_slack=700).frame_reach == 700
+    obs = np.zeros((100, 4, 2), np.uint8)
+    zeros = {name: np.zeros(100, fields[name]) for name in ("action", "reward", "terminated")}
+    with gpureplay.ReplayBuffer(300, fields, device="cpu", autoreset="disabled", **settings) as buffer:
+        for step in range(1, 12):
+            after = np.concatenate([obs[:, 1:], np.full((100, 1, 2), step, np.uint8)], axis=1)
+            buffer.add(obs=obs, next_obs=after, **zeros)
+            obs = after
+        assert (len(buffer), buffer.stats.frames_stored) == (300, 12 * 100)
+
+
 def test_each_frame_is_stored_once():
     """One more an episode than it has transitions; and what is stored is what was planned."""
     world = World(1, num_envs=ENVS, stack=STACK, gives="frames", mode="same_step")
@@ -58,7 +76,7 @@ def test_each_frame_is_stored_once():
         begun = episodes + sum(len(episode.frames) > 1 for episode in world.episodes)
         assert buffer.stats.frames_stored == len(world.rows) + begun
     plan = gpureplay.ReplayBuffer.plan(5000, world.fields(), **world.settings())
-    assert (plan.frame_bytes, plan.frame_pitch, plan.frames) == (6, 16, 5000 + 5000 // 64)
+    assert (plan.frame_bytes, plan.frame_pitch, plan.frames) == (6, 16, 5000 + 64 * (STACK + 2))
     assert plan.frame_ring_bytes == plan.frames * plan.frame_pitch and plan.frame_reach >= 5000 // 64
 
 

@@ -26,6 +26,7 @@ import workloads  # noqa: E402
 from adapters import Found  # noqa: E402
 from adapters.base import Settings  # noqa: E402
 from adapters.priorities import ALPHA, BETA, INDEX, WEIGHT, Prioritized  # noqa: E402
+from adapters.returns import Returns  # noqa: E402
 from adapters.saving import Saving  # noqa: E402
 from contest import Contest  # noqa: E402
 
@@ -142,6 +143,38 @@ def test_stacks_hold_an_episode_s_newest_frames():
     assert low["obs"] == [[0, 0, 0, 0], [0, 1, 2, 3], [124, 125, 126, 127], [129, 129, 129, 129]]
     assert low["next_obs"] == [[0, 0, 0, 1], [1, 2, 3, 4], [125, 126, 127, 128], [129, 129, 129, 130]]
     assert rows["terminated"].tolist() == [False, False, True, False] and not rows["truncated"].any()
+
+
+def test_episodes_go_on_from_what_they_led_to():
+    rows = workloads.rows_of(workloads.FOLLOWING, np.arange(300))
+    assert np.array_equal(rows["next_obs"][:-1], rows["obs"][1:]) and not rows["truncated"].any()
+    assert np.flatnonzero(rows["terminated"]).tolist() == [127, 255]
+    assert workloads.tags_of(workloads.FOLLOWING, rows).tolist() == list(range(300))
+
+
+def test_returns_are_of_three_steps_or_to_the_end():
+    """Written out: a whole one, and an episode's last two."""
+    adapter = Mock(schema=workloads.FOLLOWING)
+    rows = Returns.expected(adapter, workloads.rows_of(workloads.FOLLOWING, np.array([10, 126, 127])))
+    assert rows["reward"].tolist() == [10 + 11 / 2 + 12 / 4, 126 + 127 / 2, 127]
+    assert rows["next_obs"][:, 0].tolist() == [13, 128, 128] and rows["terminated"].tolist() == [False, True, True]
+
+
+@pytest.mark.parametrize("module", ["ours_returns", "ours_sb3_once"])
+def test_who_follows_episodes_is_given_one_after_another(module):
+    kind = next(kind for kind, modules in adapters.KINDS.items() if module in modules)
+    found = adapters.find(module, kind)
+    if found.adapter is None:
+        pytest.skip(found.error)
+    adapter = found.adapter(workloads.FOLLOWING, 1000, 1, SETTINGS)
+    run = timing.run_of(adapter, workloads.Case("add", 1))
+    run(200), run(150)
+    replay = getattr(adapter._buffer, "_replay", adapter._buffer)
+    if module == "ours_returns":
+        assert len(replay) == 348  # two wait for the steps to come
+    else:
+        assert len(replay) == 350 and replay.stats.frames_stored == 350 + 3  # of three episodes
+    adapter.close()
 
 
 def counted():

@@ -21,6 +21,12 @@ REFUSED = {
     "no such preset": ({"preset": "atari"}, ValueError, 'no replay preset "atari"; there are "melee-gpu"'),
     "a preset of no name": ({"preset": 3}, TypeError, "preset is 3; it must be a name, or None"),
     "prioritized": ({"prioritized": "rank"}, ValueError, "prioritized is 'rank'; it must be True, False, \"plain\""),
+    "prioritized of a list": ({"prioritized": [1]}, ValueError, r"prioritized is \[1\]; it must be True, False, "),
+    "prioritized of an array": ({"prioritized": np.array([True, False])}, ValueError, r"prioritized is array\("),
+    "distinct": ({"distinct": "x"}, TypeError, "distinct is 'x'; it must be True or False"),
+    "check_nan": ({"check_nan": "x"}, TypeError, "check_nan is 'x'; it must be True or False"),
+    **{f"{name} of 0": ({name: 0}, ValueError, f"{name} is 0; it must be 1 or more, or None for the default")
+       for name in ("frame_stack", "max_batch", "update_size")},
     "distinct by priority": ({"prioritized": True, "distinct": True}, ValueError, "distinct is True and the buffer "
                              "prioritized; a draw by priority may take a transition twice"),
     "alpha alone": ({"alpha": 0.5}, ValueError, "alpha is 0.5 and the buffer is not prioritized; it needs "
@@ -30,13 +36,22 @@ REFUSED = {
     "alpha as text": ({"prioritized": True, "alpha": "a"}, TypeError, "alpha is 'a'; it must be a number"),
     "beta of two": ({"prioritized": True, "beta": (0.4, 1)}, ValueError, r"beta is \(0.4, 1\); it must be a number, "
                     r"\(first, last, steps\)"),
+    "beta as text": ({"prioritized": True, "beta": "a"}, TypeError, "beta is 'a'; it must be a number"),
+    "beta from text": ({"prioritized": True, "beta": (0.4, "b", 3)}, TypeError, "last of beta is 'b'; it must be a "),
     "beta below 0": ({"prioritized": True, "beta": (0.4, -1, 10)}, ValueError, "beta goes from 0.4 to -1"),
     "weight_norm": ({"prioritized": True, "weight_norm": "max"}, ValueError, "weight_norm is 'max'; it must be one of "
                     "'batch', 'memory', 'none'"),
     "n_step of 0": ({"n_step": 0}, ValueError, "n_step is 0; it must be 1 to 64"),
     "n_step of 65": ({"n_step": 65}, ValueError, "n_step is 65; it must be 1 to 64"),
     "n_step of 2.5": ({"n_step": 2.5}, TypeError, "n_step is 2.5; it must be an integer"),
-    "a stack that is none": ({"frame_stack": 4}, ValueError, 'frame_stack is 4 and the first axis of "obs" is 3 long'),
+    "a stack that is none": ({"frame_stack": 4}, ValueError, r'frame_stack is 4 and the first axis of "obs" is 3 long, '
+                             r'its shape being \(3,\); say .* or observations="frames" where each is one frame'),
+    "a stack of the other axis": ({"frame_stack": 4, "fields": {**ATARI, "obs": ((84, 84, 4), "uint8")}}, ValueError,
+                                  '"obs" is 84 long.*; say stack_axis="last" where the last axis counts the frames'),
+    "a stack of the other axis, last": ({"frame_stack": 4, "fields": ATARI, "stack_axis": "last"}, ValueError,
+                                        'the last axis of "obs" is 84 long.*; say stack_axis="first" where the first'),
+    "a stack of one number": ({"frame_stack": 4, "fields": {**ATARI, "obs": "float32"}}, ValueError,
+                              r'"obs" is 0 long, its shape being \(\); say'),
     "a stack of 17": ({"frame_stack": 17}, ValueError, "frame_stack is 17; it must be 1 to 16"),
     "layout": ({"layout": "sparse"}, ValueError, "layout is 'sparse'; it must be one of 'packed', 'linked'"),
     "stack_axis": ({"stack_axis": -1}, ValueError, "stack_axis is -1; it must be one of 'first', 'last'"),

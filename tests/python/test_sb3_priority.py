@@ -3,6 +3,8 @@
 test_sb3.py."""
 
 import pickle
+import re
+import types
 
 import numpy as np
 import pytest
@@ -15,7 +17,7 @@ from stable_baselines3.common.buffers import ReplayBuffer as Theirs  # noqa: E40
 from torch.nn.functional import smooth_l1_loss  # noqa: E402
 
 import gpureplay  # noqa: E402
-from gpureplay import sb3  # noqa: E402
+from gpureplay import _sb3_fields, _sb3_state, sb3  # noqa: E402
 
 BOX, TWO = spaces.Box(-9.0, 9.0, (3,), np.float32), spaces.Discrete(2)
 
@@ -99,6 +101,42 @@ def test_a_batch_of_several_draws_is_refused():
         buffer.sample(21)
     with pytest.raises(gpureplay.InvalidArgument, match="-1"):
         sb3.PrioritizedReplayBuffer(10, BOX, TWO, device="cpu", alpha=-1)
+
+
+def test_a_small_buffer_draws_what_agents_want():
+    """Where observations are kept once, too."""
+    buffer = make(steps=1500, capacity=2000, optimize_memory_usage=True)
+    assert buffer.sample(256).weights.shape == (256, 1)
+    for capacity in range(2, 70):
+        small = sb3.PrioritizedReplayBuffer(capacity, BOX, TWO, device="cpu", optimize_memory_usage=True)
+        assert small._max_batch == capacity // 2
+    assert _sb3_fields.most_of(1_000_000, None, True) == 4096 and _sb3_fields.most_of(16_000, None, True) == 2000
+
+
+def test_what_became_of_updates_is_told():
+    buffer = make(steps=150)
+    buffer.update_priorities(torch.tensor([0, 149, 148]), torch.tensor([1.0, 5.0, -1.0]))
+    stats = buffer.priority_stats
+    assert (stats.updates, stats.stale, stats.invalid) == (1, 1, 1) and stats.max_priority == np.float32(5 + 1e-6)
+
+
+UNSAVED = {
+    "priorities": (sb3.PrioritizedReplayBuffer, {}),
+    "observations kept once": (sb3.ReplayBuffer, {"optimize_memory_usage": True}),
+    "n steps": (sb3.ReplayBuffer, {"n_steps": 2}),
+}
+
+
+@pytest.mark.parametrize("case", UNSAVED)
+def test_what_could_not_be_pickled_is_not_made(case, monkeypatch):
+    """By a library without files; rows alone need none."""
+    kind, settings = UNSAVED[case]
+    told = gpureplay.lib.gpur_build_info()
+    monkeypatch.setattr(_sb3_state, "lib", types.SimpleNamespace(
+        gpur_build_info=lambda: re.sub(b"\nfiles: .*", b"\nfiles: none, no saving and loading", told)))
+    with pytest.raises(gpureplay.Unavailable, match="save_replay_buffer.*apt install libcjson-dev libxxhash-dev"):
+        kind(10, BOX, TWO, device="cpu", **settings)
+    pickle.loads(pickle.dumps(sb3.ReplayBuffer(10, BOX, TWO, device="cpu")))
 
 
 class PrioritizedDQN(sb.DQN):

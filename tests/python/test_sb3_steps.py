@@ -221,6 +221,24 @@ def test_a_run_that_begins_anew_cuts_the_open_episodes(settings):
     assert (ends == 1 and 4 <= cut.sum() <= 6) or ends == 3
 
 
+@pytest.mark.parametrize("settings", [{"n_steps": 3}, {**ONCE, "n_steps": 3}])
+def test_who_is_broken_off_alone_is_cut(settings):
+    """CleanRL tells of ends that are no terminations by another obs alone: the other environments' episodes go on."""
+    buffer = sb3.ReplayBuffer(4000, BOX, TWO, device="cpu", n_envs=4, handle_timeout_termination=False, **settings)
+    obs = np.zeros((4, 3), np.float32)
+    obs[:, 0] = range(4)
+    for step in range(300):
+        next_obs = obs + np.float32([0, 1, 0])
+        buffer.add(obs, next_obs, np.zeros(4, int), np.ones(4), np.zeros(4, bool), [{}] * 4)
+        obs = next_obs.copy()
+        if step % 5 == 4:
+            obs[0] = 0, 1000 * step, 0
+    found = all_of(buffer)
+    lengths, env = (found.next_observations - found.observations)[:, 1], found.observations[:, 0]
+    assert set(lengths[env > 0].tolist()) == {3.0} and len(lengths[env > 0]) == 3 * 298
+    assert torch.bincount(lengths[env == 0].to(torch.int64)).tolist() == [0, 59, 59, 180]
+
+
 def test_a_pickle_goes_on_in_the_midst_of_episodes():
     for settings in (ONCE, {"n_steps": 3}, {**ONCE, "n_steps": 3}):
         ours = sb3.ReplayBuffer(200, *SPACES["box"], device="cpu", n_envs=2, **settings)

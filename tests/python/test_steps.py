@@ -39,27 +39,6 @@ def refused(buffer, error, text, **values):
     assert buffer.stats.appended == before
 
 
-@pytest.mark.parametrize("mode", MODES)
-def test_a_reset_without_a_word_is_refused(way, mode):
-    """Where episodes go on: who ended, begins with whatever comes."""
-    buffer, world = make(way, mode, num_envs=1)
-    with buffer:
-        give(buffer, world, 20)
-        while world.over[0]:
-            give(buffer, world, 1)
-        given = step_without(world)
-        refused(buffer, ValueError, "obs of environment 0 is not the next_obs that was given last, and its episode "
-                                    "has not ended; call `reset`", **{**given, "obs": given["obs"] + 1})
-        buffer.add(**given)
-        check(buffer, world)
-        for _ in range(3):  # the first finds nothing to end, or an episode without a step
-            buffer.reset()
-            world.reset()
-            check(buffer, world)
-        give(buffer, world, 30)
-        check(buffer, world)
-
-
 def test_an_array_that_the_environment_writes_into_is_found_out():
     """A vector that gives one array again and again: what was `obs` is `next_obs` by the time of `add`."""
     buffer, world = make(WAYS["n steps"], num_envs=1)

@@ -18,6 +18,9 @@ KINDS = {
     "trees": {"ours_priorities": "gpureplay", "cpprb_priorities": "cpprb", "torchrl_trees": "torchrl"},
     "frames": {"ours_frames": "gpureplay", "cpprb_frames": "cpprb", "sb3_buffer": "sb3", "torchrl_buffer": "torchrl",
                "flashbax_buffer": "flashbax"},
+    "returns": {"ours_returns": "gpureplay", "cpprb_returns": "cpprb"},
+    "drop-in": {"ours_sb3": "gpureplay", "sb3_buffer": "sb3"},
+    "once": {"ours_sb3_once": "gpureplay", "sb3_once": "sb3"},
     "files": {"ours_files": "gpureplay", "cpprb_files": "cpprb", "sb3_files": "sb3", "torchrl_files": "torchrl"},
 }
 NAMES = tuple(UNIFORM.values())

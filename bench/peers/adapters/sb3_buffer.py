@@ -29,8 +29,11 @@ class Sb3(Adapter):
     def __init__(self, schema: Schema, capacity: int, chunk: int, settings: Settings):
         super().__init__(schema, capacity, chunk, settings)
         np.random.seed(settings.seed)
-        actions = spaces.Discrete(2**31 - 1)
-        self._buffer = ReplayBuffer(capacity, _box(*schema.fields["obs"]), actions, settings.device, n_envs=chunk)
+        self._buffer = self.make(_box(*schema.fields["obs"]), spaces.Discrete(2**31 - 1))
+
+    def make(self, observations: spaces.Box, actions: spaces.Discrete) -> Any:
+        """The buffer."""
+        return ReplayBuffer(self.capacity, observations, actions, self.settings.device, n_envs=self.chunk)
 
     @classmethod
     def refusal(cls, schema: Schema) -> str:

@@ -11,14 +11,14 @@ from typing import Any
 
 import numpy as np
 
-from . import _files, _mirror, _reuse, _steps
+from . import _files, _inputs, _mirror, _reuse, _steps
 from ._accelerator import tried_in_c
 from ._batch import Batch, Layouts, Reference
 from ._device import Device, as_device
 from ._environment import environment_of
 from ._handle import Handle, start_work
 from ._library import FileError, check, lib
-from ._numbers import integer, stream_of
+from ._numbers import flag, integer, stream_of
 from ._priorities import Priorities
 from ._replay_config import SETTINGS, Plan, Stats, form_of
 from ._schema import fields_of
@@ -44,7 +44,7 @@ class ReplayBuffer(Priorities):
         "disabled"; a vector of one environment must say it, and `add` refuses its steps until it is said. `for_env`
         asks the environment.
     min_size: transitions before `can_sample`. max_batch: the largest batch; default 4,096, or half the capacity if
-        less.
+        less, and of layout "linked" that over frame_stack + n_step, or 2 frame_stack if less.
     gamma: discount per step, for a batch's `discount`. reward_clip: rewards are clipped to +- this; 0: not.
     distinct: no transition twice in a batch. seed: of the draws.
     update_size: transitions that are copied to the device at once. flush: "auto": a draw sees every transition that
@@ -53,7 +53,9 @@ class ReplayBuffer(Priorities):
 
     By priority [Schaul et al. 2016]:
     prioritized: True: in proportion to priority ** alpha, each row of a batch from its own part of the whole; "plain":
-        each row from the whole. alpha: default 0.6. priority_offset: added to each priority; default 1e-6.
+        each row from the whole. alpha: default 0.6; priority ** alpha is kept up to 4,096, which is a priority of 1.05
+        million at alpha 0.6 and of 4,096 at 1: larger ones count as that. priority_offset: added to each priority;
+        default 1e-6.
     beta: exponent of a batch's importance weights: a number, or (first, last, steps) or (first, last, steps, begin),
         which goes from first to last in so many draws; default 0.4. weight_norm: what weights are divided by: "batch":
         the batch's largest; "memory": the largest that any transition would have; "none".
@@ -67,7 +69,8 @@ class ReplayBuffer(Priorities):
     layout: "linked": each frame of an episode is stored once, and a batch's stacks are made of them; "packed".
     stack_axis: "first" or "last". stack_pad: an episode's first stacks begin with zeros ("zero", the default) or with
         copies of its first frame ("repeat").
-    frame_slack: frames kept beside one a transition; default capacity / 64.
+    frame_slack: frames kept beside one a transition, and how far back a transition may link; default capacity / 64, or
+        if more what num_envs environments, or 64, need for none of their frames to be stored twice.
     observations: "stacks": obs and next_obs are given as batches have them. "frames": the newest frame alone, and
         `fields` or the spaces describe that; in a batch it has one axis more.
 
@@ -93,7 +96,7 @@ class ReplayBuffer(Priorities):
         self._form = form_of(fields_of(fields, action_space), capacity, preset, settings)
         self._is_fed_by_steps = _steps.is_fed_by_steps(self._form)
         self._is_prioritized = bool(self._form.config.prioritized)
-        self.fields, self.check_nan = self._form.fields, check_nan
+        self.fields, self.check_nan = self._form.fields, flag("check_nan", check_nan)
         self.device = as_device(device)
         self.capacity: int = self._form.config.capacity
         self._waits = self.device._waits
@@ -106,7 +109,8 @@ class ReplayBuffer(Priorities):
         start_work()
         self.device._call(lib.gpur_replay_create, ctypes.addressof(self._form.config), ctypes.addressof(address))
         super().__init__(address.value, lib.gpur_replay_destroy)
-        self._writer = Writer(self, num_envs, autoreset)
+        self._autoreset, self._writer = autoreset, Writer(self, num_envs, autoreset)
+        self._writer._kind = "buffer"  # whoever has closed it closed the buffer
         self._rows, self._steps = self._writer._rows, self._writer._steps
         self.num_envs = self._writer.num_envs
 
@@ -139,14 +143,15 @@ class ReplayBuffer(Priorities):
         """The next draw sees all that was added. Under flush "auto" it does anyway."""
         self._writer.flush()
 
-    def reset(self) -> None:
-        """The environments were reset by the caller: the next step that is added begins new episodes. Transitions stay.
-        See `Writer.reset`."""
-        self._writer.reset()
+    def reset(self, envs: Any = None) -> None:
+        """The environments, or those that `envs` tells, were reset by the caller: the next step that is added begins
+        new episodes. Transitions stay. See `Writer.reset`."""
+        self._writer.reset(envs)
 
     def writer(self, num_envs: int = 1, autoreset: Any = None) -> Writer:
-        """One more source of transitions, for one more thread."""
-        writer = Writer(self, num_envs, autoreset)
+        """One more source of transitions, for one more thread. autoreset: None: what the buffer was told, by its own
+        `autoreset` or by `for_env`; where that was nothing, the default for num_envs as for a buffer's."""
+        writer = Writer(self, num_envs, self._autoreset if autoreset is None else autoreset)
         writer._buffer = self
         return writer
 
@@ -155,8 +160,10 @@ class ReplayBuffer(Priorities):
         prioritized buffer's alone. CUDA: `stream`, a cudaStream_t as an int, is made to wait for it; None: what reads
         the arrays sees to that. An earlier batch that nobody holds any more may be drawn into again.
 
-        TooFew: nothing is there, or fewer than batch_size of a distinct draw. InvalidArgument: beyond max_batch."""
+        TooFew: nothing is there, or fewer than batch_size of a distinct draw. InvalidArgument: beyond max_batch. Then
+        beta, too, is what it was."""
         if beta is not None:
+            self._refuse_draw(batch_size, stream)
             self.beta = beta
         if stream is not None:
             stream = stream_of(stream)
@@ -170,7 +177,7 @@ class ReplayBuffer(Priorities):
     def gather(self, ids: Sequence[int] | np.ndarray, *, stream: int | None = None) -> Batch:
         """The transitions of these ids, in their order; duplicates are allowed. InvalidArgument: one that is not
         there."""
-        wanted = ids_of(ids)
+        wanted = _inputs.ids(ids)
         return self._draw(lib.gpur_replay_gather, len(wanted), wanted.ctypes.data, stream_of(stream))
 
     def _draw(self, function: Any, count: int, *arguments: Any) -> Batch:
@@ -203,12 +210,17 @@ class ReplayBuffer(Priorities):
         _files.call(self, lib.gpur_replay_save, path, progress)
 
     def load(self, path: str | os.PathLike[str], progress: _files.Progress | None = None) -> None:
-        """Reads such a file into this buffer, of the same fields, capacity, gamma and reward_clip, in place of what it
-        holds. Draws go on as after the save when seed, distinct, update_size, flush and max_batch are the same, too.
-        The file is checked to the last bit before anything changes. Where `add` goes by steps, the episodes that were
-        open go on with the next one, whose `obs` must be where they stood: `reset` is to be called if the environments
-        were reset meanwhile. Else environments that reset themselves are taken to begin an episode with their next
-        step.
+        """Reads such a file into this buffer, in place of what it holds. The file is checked to the last bit before
+        anything changes. Must be as they were: fields, capacity, n_step, gamma, reward_clip, whether prioritized (and
+        then priority_offset), and layout; of layout "linked" frame_stack, stack_axis, stack_pad, frame_slack,
+        update_size and max_batch, too. Draws go on as after the save when also seed, distinct, "plain", weight_norm,
+        update_size, flush and max_batch are the same. alpha and beta, with its schedule, become the file's.
+
+        The file's writers go, in the order in which they were made, to those that there are and then to new ones; each
+        must have the num_envs of the file's, and where `add` goes by steps its autoreset and `observations`, too. There
+        the episodes that were open go on with the next step, whose `obs` must be where they stood: `reset` is to be
+        called if the environments were reset meanwhile. Else environments that reset themselves are taken to begin an
+        episode with their next step.
 
         InvalidArgument: a setting differs. FileError: it is no such file, or is damaged."""
         try:
@@ -233,8 +245,10 @@ class ReplayBuffer(Priorities):
 
     @property
     def is_full(self) -> bool:
-        """Adding more overwrites the oldest."""
-        return len(self) == self.capacity
+        """Adding more overwrites the oldest. Of layout "linked" that may begin before there are as many transitions as
+        `capacity`: when the room for frames is used up (see frame_slack)."""
+        size, is_linked = len(self), self._form.config.layout == _mirror.LINKED
+        return size == self.capacity or (is_linked and size > 0 and self.stats.evicted > 0)
 
     @property
     def can_sample(self) -> bool:
@@ -266,7 +280,7 @@ class ReplayBuffer(Priorities):
         address = self._shut()
         for user in list(self._users):
             user.close()
-            user._closed_by = "was closed with its buffer"
+            user._closed_by = "was closed" if user is self._writer else "was closed with its buffer"
         # The buffer itself last.
         for owned, destroy in sorted(self._owned.items(), key=lambda item: item[0] == address):
             if self._owned.pop(owned, None) is not None:
@@ -281,13 +295,3 @@ class ReplayBuffer(Priorities):
     def __repr__(self) -> str:
         state = "closed" if self.closed else f"{len(self)} of {self.capacity} transitions on {self.device.name}"
         return f"<gpureplay.ReplayBuffer, {state}>"
-
-
-def ids_of(ids: Any) -> np.ndarray:
-    """(count,) int64. Numbers that are none are not cut off."""
-    wanted = np.asarray(ids)
-    if wanted.ndim != 1:
-        raise ValueError(f"ids has shape {wanted.shape}; it must be (batch_size,)")
-    if wanted.dtype.kind not in "iu" and wanted.size:
-        raise TypeError(f"ids is {wanted.dtype}; it must be integers")
-    return np.ascontiguousarray(wanted, np.int64)

@@ -46,8 +46,8 @@ class Disabled:
     def done(self, ended: Any) -> None:
         """The step's transitions are in."""
 
-    def restart(self) -> None:
-        """Every environment was reset by the caller."""
+    def restart(self, envs: Any = slice(None)) -> None:
+        """These environments were reset by the caller."""
 
 
 class NextStep(Disabled):
@@ -68,8 +68,8 @@ class NextStep(Disabled):
     def done(self, ended: np.ndarray) -> None:
         self._ended = ended
 
-    def restart(self) -> None:
-        self._ended[:] = False
+    def restart(self, envs: Any = slice(None)) -> None:
+        self._ended[envs] = False
 
 
 class SameStep(Disabled):
@@ -93,6 +93,21 @@ def resets_of(given: Any, num_envs: int, fields: list[Field]) -> Disabled:
     if mode == "disabled" or not _flags(fields):
         return Disabled()
     return NextStep(num_envs, fields) if mode == "next_step" else SameStep(fields)
+
+
+def numbers_of(envs: Any, num_envs: int) -> np.ndarray:
+    """(count,) int64, of which environments are meant. None: all."""
+    given = np.arange(num_envs) if envs is None else np.asarray(envs)
+    if given.dtype.kind == "b":
+        if given.shape != (num_envs,):
+            raise ValueError(f"envs is a mask of shape {given.shape}; it must be ({num_envs},)")
+        given = np.flatnonzero(given)
+    if (given.dtype.kind not in "iu" and given.size) or given.ndim > 1:
+        raise TypeError(f"envs is {envs!r}; it must be None, a mask of ({num_envs},) bool, or numbers of environments")
+    numbers: np.ndarray = given.reshape(-1).astype(np.int64)
+    for env in numbers[(numbers < 0) | (numbers >= num_envs)]:
+        raise ValueError(f"envs has {env}; it must be 0 to {num_envs - 1}")
+    return numbers
 
 
 def is_unsaid(given: Any, num_envs: int, fields: list[Field]) -> bool:

@@ -46,15 +46,15 @@ def _of_dlpack(field: Field, value: Any, on_cuda: bool, stream: int | None) -> n
 
 def _refuse_gradient(name: str, value: Any) -> None:
     if getattr(value, "requires_grad", False):
-        raise ValueError(f"{name} is a tensor that needs a gradient; it must be one that does not, say {name}.detach()")
+        raise ValueError(f"{name} is a tensor that needs a gradient; it must be one that does not: {name}.detach()")
 
 
 def _not_read(field: Field, value: Any, error: Exception) -> Exception:
     """What its exporter says, with what was given: bfloat16, say, is no dtype of NumPy's."""
     kind = TypeError if isinstance(error, TypeError) else ValueError
-    return kind(f"{field.name} cannot be read as a DLPack array: {error}; it is a {type(value).__name__} of "
-                f"{getattr(value, 'dtype', 'no dtype')}, and must be {field.dtype}, dense, in the memory of the host or "
-                "of the buffer's device")
+    return kind(f"{field.name} cannot be read as a DLPack array: {str(error).rstrip('.')}; it is a "
+                f"{type(value).__name__} of {getattr(value, 'dtype', 'no dtype')}, and must be {field.dtype}, dense, "
+                "in the memory of the host or of the buffer's device")
 
 
 def _off_cuda(name: str) -> Exception:
@@ -147,3 +147,13 @@ def address(array: np.ndarray) -> int:
         return ctypes.addressof(ctypes.c_char.from_buffer(array))  # type: ignore[arg-type]
     except (TypeError, ValueError, BufferError):
         return int(array.__array_interface__["data"][0])
+
+
+def ids(given: Any) -> np.ndarray:
+    """(count,) int64. Numbers that are none are not cut off."""
+    wanted = np.asarray(given)
+    if wanted.ndim != 1:
+        raise ValueError(f"ids has shape {wanted.shape}; it must be (batch_size,)")
+    if wanted.dtype.kind not in "iu" and wanted.size:
+        raise TypeError(f"ids is {wanted.dtype}; it must be integers")
+    return np.ascontiguousarray(wanted, np.int64)

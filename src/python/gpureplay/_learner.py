@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from . import _files, _inputs, _mirror, _nan
-from ._buffer import ReplayBuffer, ids_of
+from ._buffer import ReplayBuffer
 from ._dlpack import DeviceArray
 from ._handle import Handle
 from ._learner_config import learner_config
@@ -125,7 +125,7 @@ class DQN(Handle):
 
     def train_on(self, ids: Any) -> None:
         """One train step on the transitions of these ids, (batch_size,). InvalidArgument: one that is not there."""
-        wanted = ids_of(ids)
+        wanted = _inputs.ids(ids)
         if wanted.shape != (self._batch_size,):
             raise ValueError(f"ids has shape {wanted.shape}; it must be ({self._batch_size},)")
         self._call(lib.gpur_learner_train_on, wanted.ctypes.data)

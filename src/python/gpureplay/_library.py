@@ -97,7 +97,7 @@ def failed(status: int) -> GpureplayError:
     """The exception for a status that is not OK."""
     text = last_error()
     if status == _mirror.UNAVAILABLE and "build again" in text:
-        text += f". The Python package: `{REBUILD}` in the folder of its sources does both"
+        text += f". The Python package: `{REBUILD}` in the folder of its sources configures and builds it"
     return _EXCEPTIONS.get(status, DeviceError)(text)
 
 

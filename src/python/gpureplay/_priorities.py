@@ -13,8 +13,9 @@ from ._accelerator import fast
 from ._device import Device
 from ._dlpack import DeviceArray
 from ._handle import Handle
-from ._library import InvalidArgument, lib
-from ._numbers import real, stream_of
+from ._library import InvalidArgument, TooFew, lib
+from ._numbers import integer, real, stream_of
+from ._replay_config import Form, most_of
 from ._schema import Field
 
 _INDICES, _PRIORITIES = Field("indices", (), np.dtype(np.int64)), Field("priorities", (), np.dtype(np.float32))
@@ -47,6 +48,7 @@ class Priorities(Handle):
     other it is refused, as InvalidArgument. Any thread; draws, training and updates take turns."""
 
     device: Device
+    _form: Form
     _is_prioritized: bool
 
     def _open_prioritized(self) -> None:
@@ -54,6 +56,17 @@ class Priorities(Handle):
         self._open_handle()
         if not self._is_prioritized:
             raise InvalidArgument("this buffer has no priorities; make it with prioritized=True or \"plain\"")
+
+    def _refuse_draw(self, batch_size: int, stream: int | None) -> None:
+        """What a draw would be refused for, told before beta is set: that ends a schedule, which cannot be undone."""
+        self._open_prioritized()
+        count, most = integer("batch_size", batch_size), most_of(self._form.config)
+        if not 1 <= count <= most:
+            raise InvalidArgument(f"batch_size is {count}; it must be 1 to max_batch = {most}")
+        if stream_of(stream) is not None and not self.device.is_cuda:
+            raise InvalidArgument(f"stream is {stream}; on the CPU it must be None")
+        if self._ask(lib.gpur_replay_size) == 0:
+            raise TooFew("the buffer is empty; a draw needs at least 1 transition")
 
     def update_priorities(self, indices: Any, priorities: Any, *, stream: int | None = None) -> None:
         """Gives transitions new priorities: how large their TD errors were, say. All later draws see them.
@@ -100,9 +113,9 @@ class Priorities(Handle):
 
     @property
     def alpha(self) -> float:
-        """A draw is in proportion to priority ** alpha, which is kept up to 4,096: priorities above 4,096 ** (1 / alpha)
-        count as that, 1.05 million at alpha 0.6 and 4,096 at 1. Assigning works all of them out anew, in one pass over
-        the buffer; asking costs as `priority_stats`."""
+        """A draw is in proportion to priority ** alpha, which is kept up to 4,096: priorities above 4,096 **
+        (1 / alpha) count as that, 1.05 million at alpha 0.6 and 4,096 at 1. Assigning works all of them out anew, in
+        one pass over the buffer; asking costs as `priority_stats`."""
         return self.priority_stats.alpha
 
     @alpha.setter

@@ -150,14 +150,20 @@ def _check_stack(fields: list[Field], config: _mirror.ReplayConfig) -> None:
                 "observations=\"frames\" where each is one frame")
 
 
-def _reach(config: _mirror.ReplayConfig, num_envs: Any) -> None:
+def _reach(config: _mirror.ReplayConfig, fields: list[Field], num_envs: Any) -> None:
     """frame_slack that was not given: of so many environments no frame is to be stored twice."""
     wanted = integer("num_envs", num_envs, 1, 2**31 - 1) * (config.frame_stack + 2 * config.n_step)
-    plan = _mirror.ReplayPlan()
-    if config.layout == _mirror.LINKED and config.frame_slack == 0:
+    plan, names = _mirror.ReplayPlan(), {field.name for field in fields}
+    if config.layout == _mirror.LINKED and config.frame_slack == 0 and {"obs", "next_obs"} <= names:
         check(lib.gpur_replay_plan_bytes(ctypes.addressof(config), ctypes.addressof(plan)))
         if plan.frame_reach < wanted:
             config.frame_slack = wanted
+
+
+def most_of(config: _mirror.ReplayConfig) -> int:
+    """The largest batch: max_batch, or what the library makes of a 0. include/gpureplay/replay.h has the rule."""
+    of_row = min(2 * config.frame_stack, config.frame_stack + config.n_step) if config.layout == _mirror.LINKED else 1
+    return int(config.max_batch) or min(4096, max(1, config.capacity // 2 // of_row))
 
 
 def form_of(given: list[Field], capacity: Any, preset: Any, settings: dict[str, Any]) -> Form:
@@ -174,5 +180,5 @@ def form_of(given: list[Field], capacity: Any, preset: Any, settings: dict[str, 
     if config.n_step > 1 and all(field.name != "discount" for field in fields):
         fields.append(Field("discount", (), np.dtype(np.float32)))
     config.fields, config.field_count = to_c(fields), len(fields)
-    _reach(config, settings.get("num_envs", 1))
+    _reach(config, fields, settings.get("num_envs", 1))
     return Form(config, fields, given, taken)

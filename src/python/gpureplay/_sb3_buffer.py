@@ -40,8 +40,9 @@ class ReplayBuffer:
     bootstrapped from; so it goes together with handle_timeout_termination, which the originals refuse. Episodes that
     are shorter than 64 steps on average leave room for fewer transitions than buffer_size. With it, or with n_steps
     above 1, a space of observations is no Dict; `add` follows episodes, and an obs that is not the next_obs given
-    before begins a new one: the old one counts as cut. With n_steps, the newest steps are not drawn before their return
-    is known; a VecNormalize scales, and clips, a sum of rewards as it would one; and there is no `_get_samples`.
+    before begins a new one of that environment: the old one counts as cut. With n_steps, the newest steps are not drawn
+    before their return is known; a VecNormalize scales, and clips, a sum of rewards as it would one; and there is no
+    `_get_samples`.
 
     Beside the methods below it has what the originals have under the names buffer_size (steps), observation_space,
     action_space, obs_shape, action_dim, device, n_envs, handle_timeout_termination; not their arrays (observations,

@@ -14,9 +14,9 @@ from ._library import Unavailable, lib
 if TYPE_CHECKING:
     from ._sb3_buffer import ReplayBuffer
 
-_NEEDED = ("optimize_memory_usage, n_steps above 1 and priorities are pickled, which `save_replay_buffer` does, as files "
-           "of the library, which was built without cJSON or xxHash: `sudo apt install libcjson-dev libxxhash-dev`, "
-           "then `pip install --force-reinstall --no-cache-dir .` in its sources")
+_NEEDED = ("optimize_memory_usage, n_steps above 1 and priorities are pickled, which `save_replay_buffer` does, as "
+           "files of the library, and this one was built without cJSON or xxHash: `sudo apt install libcjson-dev "
+           "libxxhash-dev`, then `pip install --force-reinstall --no-cache-dir .` in its sources")
 _KEYS = ("_transitions", "_file")
 # What a pickle of the first version does not have.
 OLD: dict[str, Any] = {"optimize_memory_usage": False, "n_steps": 1, "gamma": 0.99, "_by_steps": False}

@@ -21,20 +21,17 @@ def add(replay: ReplayBuffer, rows: dict[str, np.ndarray], cut: np.ndarray | Non
         "terminated": done & ~cut, "truncated": done & cut}
     obs = next(field for field in replay.fields if field.name == "obs")
     rows["obs"] = _inputs.host(rows["obs"], obs)
-    if not _follows(replay, rows["obs"]):
-        replay.reset()
+    _end_gaps(replay, rows["obs"])
     replay.add(**rows, **ends)
 
 
-def _follows(replay: ReplayBuffer, obs: np.ndarray) -> bool:
-    """Whether this is where the open episodes are: nobody tells a buffer of this kind that environments were reset."""
+def _end_gaps(replay: ReplayBuffer, obs: np.ndarray) -> None:
+    """Ends the open episodes that this is no part of: nobody tells a buffer of this kind that one was broken off."""
     steps = replay._writer._by_steps
     assert steps is not None
-    try:
-        steps._refuse_gap(obs)
-    except ValueError:
-        return False
-    return True
+    gaps = steps.gaps(obs)
+    if gaps:
+        replay.reset(gaps)
 
 
 class Dones:

@@ -145,14 +145,16 @@ class Steps:
         ended: np.ndarray = (terminated != 0) | (truncated != 0)
         return ended.reshape(-1)
 
-    def restart(self) -> None:
-        """Ends the open episodes, as if truncated: what the library is told to begin instead has no step."""
+    def restart(self, envs: np.ndarray) -> None:
+        """Ends the open episodes of these environments, as if truncated: what the library is told to begin instead has
+        no step."""
         self._know()
-        if self._state.has(_OPEN, _ENDED):
-            nothing = np.zeros_like(self._state.last)
-            self._writer._call(lib.gpur_writer_reset, -1, _inputs.address(nothing))
-        self._state.standing.fill(_NEW)
-        self._state.pending.fill(0)
+        state = self._state
+        nothing = np.zeros(state.last.shape[1:], state.last.dtype)
+        for env in envs[state.standing[envs] != _NEW]:
+            state.standing[env] = _UNKNOWN  # should Ctrl-C come when the library has done its part
+            self._writer._call(lib.gpur_writer_reset, int(env), _inputs.address(nothing))
+            state.standing[env], state.pending[env] = _NEW, 0
 
     def forget(self) -> None:
         """The library has open episodes of which nothing is known here."""
@@ -167,14 +169,18 @@ class Steps:
 
     def _refuse_gap(self, obs: np.ndarray) -> None:
         """An environment that was reset without a word would go on with an episode that is over."""
+        for env in self.gaps(obs):
+            raise ValueError(f"obs of environment {env} is not the next_obs that was given last, and its episode has "
+                             "not ended; call `reset` where the environments were reset")
+
+    def gaps(self, obs: np.ndarray) -> list[int]:
+        """The environments whose episodes are open, and that are elsewhere. obs: (num_envs, ...), as the field is."""
         self._know()
         last = self._state.last
         if _is_same(obs, last):
-            return
-        for env in np.flatnonzero(self._state.standing == _OPEN):
-            if not _is_same(obs[env:env + 1], last[env:env + 1]):
-                raise ValueError(f"obs of environment {env} is not the next_obs that was given last, and its episode "
-                                 "has not ended; call `reset` where the environments were reset")
+            return []
+        return [env for env in np.flatnonzero(self._state.standing == _OPEN).tolist()
+                if not _is_same(obs[env:env + 1], last[env:env + 1])]
 
     def _begin(self, obs: np.ndarray) -> None:
         """Should the step be refused, these are begun again; to an episode without a step that does nothing."""

@@ -13,7 +13,7 @@ from ._accelerator import fast, tried_in_c
 from ._columns import Arrays, Columns
 from ._dlpack import DeviceArray
 from ._handle import Handle
-from ._library import lib
+from ._library import InvalidArgument, lib
 from ._numbers import integer, stream_of
 from ._schema import Field
 from ._stage import Stage
@@ -128,16 +128,22 @@ class Writer(Handle):
         with self._turn:
             self._call(lib.gpur_writer_flush)
 
-    def reset(self) -> None:
+    def reset(self, envs: Any = None) -> None:
         """The environments were reset by the caller: the next step begins new episodes. To be called beside each
         `envs.reset()` but the first: else, under "next_step", of each environment whose last step ended an episode the
         next one is left out, as if it only reset. What was added stays. By steps: the open episodes end as if
-        truncated where they are, which with n_step above 1 completes their last transitions."""
+        truncated where they are, which with n_step above 1 completes their last transitions.
+
+        envs: the environments that were reset: a mask, (num_envs,) bool, as Gymnasium's options={"reset_mask": ...}
+            has it, or their numbers, 0 to num_envs - 1; None: all. The others' episodes go on.
+
+        TypeError, ValueError: `envs` is none of these; nothing was reset."""
         with self._turn:
             self._open_handle()
-            self._resets.restart()
+            which = _episodes.numbers_of(envs, self.num_envs)
+            self._resets.restart(which)
             if self._by_steps is not None:
-                self._by_steps.restart()
+                self._by_steps.restart(which)
 
     def _loaded(self, in_full: bool) -> None:
         """Whatever was known of episodes is not so any more; after a load that failed, it may be so or not."""
@@ -169,6 +175,14 @@ class Writer(Handle):
     def _append_at(self, places: list[int], count: int, stream: int | None) -> None:
         pointers = (ctypes.c_void_p * len(places))(*places)
         self._call(lib.gpur_writer_append_fields, count, ctypes.addressof(pointers), stream, None)
+
+    def _explain(self, error: Exception) -> Exception:
+        """A gap between stacks is often one between single frames."""
+        if self._handle is not None and isinstance(error, InvalidArgument) and "of its stack" in str(error):
+            return InvalidArgument(f"{error}; if obs is one frame and no stack, make the buffer with "
+                                   "observations=\"frames\", and if its last axis counts the frames, with "
+                                   "stack_axis=\"last\"")
+        return super()._explain(error)
 
     def _forget(self) -> None:
         super()._forget()
