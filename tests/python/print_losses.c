@@ -111,7 +111,8 @@ static gpur_replay *make_replay(gpur_device *device, int images)
         fields[at].dtype = image.dtype, memcpy(fields[at].shape, image.shape, sizeof image.shape);
     must(gpur_replay_config_init(&config, sizeof config));
     config.capacity = 400, config.fields = fields, config.field_count = 5, config.seed = 5, config.gamma = 0.9f;
-    config.prioritized = images, config.alpha = 0.7f;
+    if (images)
+        config.prioritized = 1, config.alpha = 0.7f;
     must(gpur_replay_create(device, &config, &replay));
     return replay;
 }
