@@ -96,6 +96,7 @@ BAD = {
     "no priorities": ({"prioritized": True}, gpureplay.InvalidArgument, "prioritized"),
     "no priorities, by preset": ({"preset": "apex-dqn"}, gpureplay.InvalidArgument, "prioritized"),
     "a word": ({"prioritized": "rank"}, ValueError, "prioritized is 'rank'; it must be True, False, \"plain\" or None"),
+    "a list": ({"prioritized": [1]}, ValueError, r"prioritized is \[1\]; it must be True, False, \"plain\" or None"),
     "both": ({"prioritized": "plain", "distinct": True}, ValueError, "distinct is True and prioritized 'plain'; a"),
 }
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Settings that are words, and settings that are schedules."""
+"""Settings that are words, settings that are schedules, and what a config begins with."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import ctypes
 from typing import Any
 
 from . import _mirror
+from ._library import check
 from ._numbers import put
 
 
@@ -37,3 +38,13 @@ def put_choice(choices: dict[str, int]) -> Any:
 
 def put_schedule(struct: ctypes.Structure, name: str, value: Any) -> None:
     setattr(struct, name, schedule(name, value))
+
+
+def begin(config: Any, init: Any, set_preset: Any, preset: Any) -> None:
+    """A preset's settings, or with None the defaults, by the library's functions for this struct."""
+    check(init(ctypes.addressof(config), ctypes.sizeof(config)))
+    if preset is None:
+        return
+    if not isinstance(preset, str):
+        raise TypeError(f"preset is {preset!r}; it must be a name, or None")
+    check(set_preset(ctypes.addressof(config), preset.encode()))

@@ -3,12 +3,12 @@
 
 from __future__ import annotations
 
-import ctypes
+from collections.abc import Hashable
 from typing import Any
 
 from . import _mirror
-from ._choices import choice, put_choice, put_schedule
-from ._library import check, lib
+from ._choices import begin, choice, put_choice, put_schedule
+from ._library import lib
 from ._numbers import put
 from ._trunk import ACTIVATIONS, set_trunk
 
@@ -59,7 +59,7 @@ SETTINGS = (*_NETWORK, *_OPTIMIZER, *_TOP, *_DRAWS)
 
 def _index_source(distinct: Any, prioritized: Any, of_buffer: int, of_preset: int) -> int:
     """How train steps draw: as told, else as the buffer does that has priorities, else as the preset wants it."""
-    if prioritized is not None and prioritized not in _PRIORITIZED:
+    if prioritized is not None and (not isinstance(prioritized, Hashable) or prioritized not in _PRIORITIZED):
         raise ValueError(f"prioritized is {prioritized!r}; it must be True, False, \"plain\" or None")
     if distinct and prioritized:
         raise ValueError(f"distinct is {distinct!r} and prioritized {prioritized!r}; a draw by priority may take a "
@@ -71,21 +71,10 @@ def _index_source(distinct: Any, prioritized: Any, of_buffer: int, of_preset: in
     return of_buffer if of_buffer in (_mirror.PRIORITIZED, _mirror.PRIORITIZED_PLAIN) else of_preset
 
 
-def _started(preset: str | None) -> _mirror.LearnerConfig:
-    """The preset's settings, or the defaults."""
-    config = _mirror.LearnerConfig()
-    address = ctypes.addressof(config)
-    check(lib.gpur_learner_config_init(address, ctypes.sizeof(config)))
-    if preset is not None:
-        if not isinstance(preset, str):
-            raise TypeError(f"preset is {preset!r}; it must be a name, or None")
-        check(lib.gpur_learner_config_preset(address, preset.encode()))
-    return config
-
-
 def learner_config(preset: str | None, settings: dict[str, Any], index_source: int) -> _mirror.LearnerConfig:
     """The preset's settings, or the defaults, and then these. index_source: the buffer's."""
-    config = _started(preset)
+    config = _mirror.LearnerConfig()
+    begin(config, lib.gpur_learner_config_init, lib.gpur_learner_config_preset, preset)
     for name, value in settings.items():
         for part, setters in ((config.network, _NETWORK), (config.optimizer, _OPTIMIZER), (config, _TOP)):
             if name in setters:

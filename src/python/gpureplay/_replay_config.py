@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from . import _mirror
-from ._choices import choice, put_choice, put_schedule
+from ._choices import begin, choice, put_choice, put_schedule
 from ._library import InvalidArgument, check, lib
 from ._numbers import flag, integer, put, put_some
 from ._schema import Field, to_c
@@ -95,21 +95,10 @@ def _set_source(config: _mirror.ReplayConfig, distinct: Any, prioritized: Any) -
     config.index_source = _mirror.UNIFORM_DISTINCT
 
 
-def _preset(name: Any) -> _mirror.ReplayConfig:
-    """Its settings, or with None the defaults."""
-    config = _mirror.ReplayConfig()
-    address = ctypes.addressof(config)
-    check(lib.gpur_replay_config_init(address, ctypes.sizeof(config)))
-    if name is not None:
-        if not isinstance(name, str):
-            raise TypeError(f"preset is {name!r}; it must be a name, or None")
-        check(lib.gpur_replay_config_preset(address, name.encode()))
-    return config
-
-
 def _configure(preset: Any, capacity: Any, settings: dict[str, Any]) -> _mirror.ReplayConfig:
     """`settings`: some of SETTINGS. None: the preset's, or the library's default."""
-    config = _preset(preset)
+    config = _mirror.ReplayConfig()
+    begin(config, lib.gpur_replay_config_init, lib.gpur_replay_config_preset, preset)
     if capacity is not None:
         config.capacity = integer("capacity", capacity)
     elif preset is None:
