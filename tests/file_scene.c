@@ -1,16 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 #include "file_scene.h"
 
+#include "base/status.h"
 #include "replay_kit.h"
 
 #include <string.h>
-
-#define TRY(call)                                                                                                      \
-    do {                                                                                                               \
-        const gpur_status status_ = (call);                                                                            \
-        if (status_ != GPUR_OK)                                                                                        \
-            return status_;                                                                                            \
-    } while (0)
 
 /* What the variants from 4 on have. */
 static int is_prioritized(int variant)
@@ -70,7 +64,7 @@ static gpur_status open_learner(file_scene *s, int variant)
 {
     static const int32_t acts[] = {GPUR_ACT_LATEST, GPUR_ACT_PREVIOUS, GPUR_ACT_TARGET, GPUR_ACT_LATEST};
     gpur_learner_config config;
-    TRY(gpur_learner_config_init(&config, sizeof config));
+    GPUR_TRY(gpur_learner_config_init(&config, sizeof config));
     config.network.trunk_count = 1;
     config.network.trunk[0].units = 16;
     config.network.head = variant % 2 ? GPUR_HEAD_DUELING : GPUR_HEAD_Q;
@@ -96,7 +90,7 @@ gpur_status scene_open(file_scene *s, gpur_device *device, int variant)
     s->device = device;
     s->variant = variant;
     s->stack = is_linked(variant) ? SCENE_STACK : 1;
-    TRY(open_replay(s, variant));
+    GPUR_TRY(open_replay(s, variant));
     return open_learner(s, variant);
 }
 
@@ -119,10 +113,10 @@ gpur_status scene_begin(file_scene *s, int resumed)
 {
     float obs[SCENE_ENVS * SCENE_FEATURES];
     gpur_writer_config config;
-    TRY(gpur_writer_config_init(&config, sizeof config));
+    GPUR_TRY(gpur_writer_config_init(&config, sizeof config));
     config.num_envs = SCENE_ENVS;
     config.input = is_linked(s->variant) ? GPUR_INPUT_FRAMES : GPUR_INPUT_STACKS;
-    TRY(gpur_writer_open(s->replay, &config, &s->writer));
+    GPUR_TRY(gpur_writer_open(s->replay, &config, &s->writer));
     for (int env = 0; env < SCENE_ENVS; env++)
         make_obs(-1, env, obs + env * SCENE_FEATURES);
     return resumed ? GPUR_OK : gpur_writer_reset(s->writer, -1, obs);
@@ -143,9 +137,9 @@ static gpur_status choose(file_scene *s, int step, int32_t *actions)
     float obs[SCENE_ENVS * SCENE_STACK * SCENE_FEATURES], q[3];
     for (int i = 0; i < SCENE_ENVS * s->stack; i++)
         make_obs(step + i / SCENE_ENVS, i % SCENE_ENVS, obs + i * SCENE_FEATURES);
-    TRY(gpur_learner_act(s->learner, SCENE_ENVS, obs, 0.5f, actions, NULL));
+    GPUR_TRY(gpur_learner_act(s->learner, SCENE_ENVS, obs, 0.5f, actions, NULL));
     leave_trace(s, actions, SCENE_ENVS * (int64_t)sizeof *actions);
-    TRY(gpur_learner_q_values(s->learner, 1, obs, q, NULL));
+    GPUR_TRY(gpur_learner_q_values(s->learner, 1, obs, q, NULL));
     leave_trace(s, q, sizeof q);
     return GPUR_OK;
 }
@@ -161,11 +155,11 @@ static gpur_status play(file_scene *s, int step)
         terminated[env] = (step + 3 * env) % 11 == 10;
         truncated[env] = !terminated[env] && (step + env) % 17 == 16;
     }
-    TRY(choose(s, step, actions));
-    TRY(gpur_writer_step(s->writer, actions, reward, obs, terminated, truncated));
+    GPUR_TRY(choose(s, step, actions));
+    GPUR_TRY(gpur_writer_step(s->writer, actions, reward, obs, terminated, truncated));
     for (int env = 0; env < SCENE_ENVS; env++)
         if (terminated[env] || truncated[env])
-            TRY(gpur_writer_reset(s->writer, env, obs + (env + 1) % SCENE_ENVS * SCENE_FEATURES));
+            GPUR_TRY(gpur_writer_reset(s->writer, env, obs + (env + 1) % SCENE_ENVS * SCENE_FEATURES));
     return GPUR_OK;
 }
 
@@ -175,7 +169,7 @@ static gpur_status leave_links(file_scene *s, gpur_batch *batch)
     int64_t previous[8];
     if (s->variant < 4)
         return GPUR_OK;
-    TRY(gpur_batch_read(batch, "previous", previous, sizeof previous));
+    GPUR_TRY(gpur_batch_read(batch, "previous", previous, sizeof previous));
     leave_trace(s, previous, sizeof previous);
     return GPUR_OK;
 }
@@ -186,7 +180,7 @@ static gpur_status draw(file_scene *s)
     int64_t ids[8];
     float obs[8 * SCENE_STACK * SCENE_FEATURES], weights[8], discounts[8];
     const int64_t obs_bytes = 8 * s->stack * SCENE_FEATURES * (int64_t)sizeof *obs;
-    TRY(gpur_replay_sample(s->replay, 8, NULL, &batch));
+    GPUR_TRY(gpur_replay_sample(s->replay, 8, NULL, &batch));
     gpur_status status = gpur_batch_read(batch, "id", ids, sizeof ids);
     if (status == GPUR_OK)
         status = gpur_batch_read(batch, "next_obs", obs, obs_bytes);
@@ -209,9 +203,9 @@ static gpur_status draw(file_scene *s)
 static gpur_status train(file_scene *s)
 {
     gpur_learner_stats stats = {.size = sizeof stats};
-    TRY(gpur_learner_train(s->learner, 2));
-    TRY(gpur_learner_sync(s->learner));
-    TRY(gpur_learner_get_stats(s->learner, &stats));
+    GPUR_TRY(gpur_learner_train(s->learner, 2));
+    GPUR_TRY(gpur_learner_sync(s->learner));
+    GPUR_TRY(gpur_learner_get_stats(s->learner, &stats));
     leave_trace(s, &stats.loss, sizeof stats.loss);
     leave_trace(s, &stats.gradient_norm, sizeof stats.gradient_norm);
     return GPUR_OK;
@@ -222,19 +216,19 @@ static gpur_status turn_knobs(file_scene *s, int step)
 {
     if (step != 20 || !is_prioritized(s->variant))
         return GPUR_OK;
-    TRY(gpur_replay_set_alpha(s->replay, 0.8f));
+    GPUR_TRY(gpur_replay_set_alpha(s->replay, 0.8f));
     return s->variant == 5 ? gpur_replay_set_beta(s->replay, 0.9f) : GPUR_OK;
 }
 
 gpur_status scene_run(file_scene *s, int first, int last)
 {
     for (int step = first; step < last; step++) {
-        TRY(turn_knobs(s, step));
-        TRY(play(s, step));
+        GPUR_TRY(turn_knobs(s, step));
+        GPUR_TRY(play(s, step));
         if (step >= 12 && step % 3 == 0)
-            TRY(train(s));
+            GPUR_TRY(train(s));
         if (step >= 12 && step % 4 == 0)
-            TRY(draw(s));
+            GPUR_TRY(draw(s));
     }
     return GPUR_OK;
 }
@@ -245,8 +239,8 @@ static gpur_status leave_priorities(file_scene *s)
     int64_t wrong = -1;
     if (!is_prioritized(s->variant))
         return GPUR_OK;
-    TRY(gpur_replay_get_priority_stats(s->replay, &stats));
-    TRY(gpur_replay_check_priorities(s->replay, &wrong));
+    GPUR_TRY(gpur_replay_get_priority_stats(s->replay, &stats));
+    GPUR_TRY(gpur_replay_check_priorities(s->replay, &wrong));
     leave_trace(s, &stats, sizeof stats);
     leave_trace(s, &wrong, sizeof wrong);
     return wrong == 0 ? GPUR_OK : GPUR_DEVICE_ERROR;
@@ -258,15 +252,15 @@ gpur_status scene_finish(file_scene *s)
         for (int32_t i = 0; i < gpur_learner_weight_count(s->learner); i++) {
             gpur_weight_info info = {.size = sizeof info};
             float values[256];
-            TRY(gpur_learner_weight(s->learner, i, &info));
-            TRY(gpur_learner_read_weights(s->learner, which, info.name, values, info.count));
+            GPUR_TRY(gpur_learner_weight(s->learner, i, &info));
+            GPUR_TRY(gpur_learner_read_weights(s->learner, which, info.name, values, info.count));
             leave_trace(s, values, info.count * (int64_t)sizeof *values);
         }
-    TRY(draw(s));
+    GPUR_TRY(draw(s));
     gpur_replay_stats stats = {.size = sizeof stats};
     gpur_learner_stats learned = {.size = sizeof learned};
-    TRY(gpur_replay_get_stats(s->replay, &stats));
-    TRY(gpur_learner_get_stats(s->learner, &learned));
+    GPUR_TRY(gpur_replay_get_stats(s->replay, &stats));
+    GPUR_TRY(gpur_learner_get_stats(s->learner, &learned));
     const int64_t counts[] = {stats.first_id, stats.visible, stats.appended, stats.published, stats.evicted,
                               stats.blocks, stats.episodes_cut, stats.draws, stats.frames_stored, learned.steps,
                               learned.steps_enqueued, learned.target_copies, learned.acts};

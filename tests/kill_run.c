@@ -1,18 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 #include "kill_run.h"
 
+#include "base/status.h"
 #include "replay_kit.h"
 
 #include <string.h>
 
 enum { ENVS = 3, FEATURES = 8, STACK = 2, DRAWN = 16, MANY = 15000, FEW = 1500 };
-
-#define TRY(call)                                                                                                      \
-    do {                                                                                                               \
-        const gpur_status status_ = (call);                                                                            \
-        if (status_ != GPUR_OK)                                                                                        \
-            return status_;                                                                                            \
-    } while (0)
 
 const char *const kill_names[KILL_KINDS] = {"packed", "prioritized", "n-step", "linked", "all together", "learner"};
 
@@ -56,7 +50,7 @@ static gpur_status open_replay(kill_run *run)
 static gpur_status open_writer(kill_run *run)
 {
     gpur_writer_config config;
-    TRY(gpur_writer_config_init(&config, sizeof config));
+    GPUR_TRY(gpur_writer_config_init(&config, sizeof config));
     config.num_envs = ENVS;
     config.input = is_linked(run->kind) ? GPUR_INPUT_FRAMES : GPUR_INPUT_STACKS;
     return gpur_writer_open(run->replay, &config, &run->writer);
@@ -65,7 +59,7 @@ static gpur_status open_writer(kill_run *run)
 static gpur_status open_learner(kill_run *run)
 {
     gpur_learner_config config;
-    TRY(gpur_learner_config_init(&config, sizeof config));
+    GPUR_TRY(gpur_learner_config_init(&config, sizeof config));
     config.network.outputs = 3;
     config.target_period = 7;
     config.seed = 11;
@@ -92,10 +86,10 @@ static gpur_status play(const kill_run *run, int64_t step)
         terminated[env] = (step + 3 * env) % 11 == 10;
         truncated[env] = !terminated[env] && (step + env) % 17 == 16;
     }
-    TRY(gpur_writer_step(run->writer, actions, reward, obs, terminated, truncated));
+    GPUR_TRY(gpur_writer_step(run->writer, actions, reward, obs, terminated, truncated));
     for (int32_t env = 0; env < ENVS; env++)
         if (terminated[env] || truncated[env])
-            TRY(gpur_writer_reset(run->writer, env, obs + (env + 1) % ENVS * FEATURES));
+            GPUR_TRY(gpur_writer_reset(run->writer, env, obs + (env + 1) % ENVS * FEATURES));
     return GPUR_OK;
 }
 
@@ -105,9 +99,9 @@ static gpur_status fill(const kill_run *run)
     const int64_t plays = capacity_of(run->kind) * 5 / 4 / ENVS;
     float obs[ENVS * FEATURES];
     make_obs(-plays - 1, obs);
-    TRY(gpur_writer_reset(run->writer, -1, obs));
+    GPUR_TRY(gpur_writer_reset(run->writer, -1, obs));
     for (int64_t step = -plays; step < 0; step++)
-        TRY(play(run, step));
+        GPUR_TRY(play(run, step));
     return GPUR_OK;
 }
 
@@ -116,11 +110,11 @@ gpur_status kill_run_open(kill_run *run, gpur_device *device, int kind)
     memset(run, 0, sizeof *run);
     run->device = device;
     run->kind = kind;
-    TRY(open_replay(run));
-    TRY(open_writer(run));
+    GPUR_TRY(open_replay(run));
+    GPUR_TRY(open_writer(run));
     if (kind != KILL_LEARNER)
         return GPUR_OK;
-    TRY(fill(run)); /* what it learns from is in no file */
+    GPUR_TRY(fill(run)); /* what it learns from is in no file */
     return open_learner(run);
 }
 
@@ -144,7 +138,7 @@ static gpur_status draw(const kill_run *run)
     float priorities[DRAWN];
     for (int i = 0; i < DRAWN; i++)
         priorities[i] = (float)((run->steps + i) % 13);
-    TRY(gpur_replay_sample(run->replay, DRAWN, NULL, &batch));
+    GPUR_TRY(gpur_replay_sample(run->replay, DRAWN, NULL, &batch));
     const gpur_status status = gpur_batch_read(batch, "id", ids, sizeof ids);
     gpur_batch_release(batch);
     if (status != GPUR_OK || (run->kind != KILL_PRIORITIZED && run->kind != KILL_ALL))
@@ -157,17 +151,17 @@ static gpur_status learn(const kill_run *run)
     float obs[ENVS * FEATURES];
     int32_t actions[ENVS];
     make_obs(run->steps, obs);
-    TRY(gpur_learner_train(run->learner, 1));
+    GPUR_TRY(gpur_learner_train(run->learner, 1));
     return gpur_learner_act(run->learner, ENVS, obs, 0.5f, actions, NULL);
 }
 
 gpur_status kill_run_step(kill_run *run)
 {
     if (run->kind == KILL_LEARNER) {
-        TRY(learn(run));
+        GPUR_TRY(learn(run));
     } else {
-        TRY(play(run, run->steps));
-        TRY(draw(run));
+        GPUR_TRY(play(run, run->steps));
+        GPUR_TRY(draw(run));
     }
     run->steps++;
     return GPUR_OK;
