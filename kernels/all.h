@@ -10,6 +10,7 @@
 #include "fold_back.h"
 #include "gather.h"
 #include "gather_frames.h"
+#include "gather_observed.h"
 #include "gradient_norm.h"
 #include "head.h"
 #include "layer_backward.h"

@@ -3,9 +3,13 @@
 #ifndef GPUR_ARGS_FRAMES_H
 #define GPUR_ARGS_FRAMES_H
 
+#include "args_conv.h"
+
 #include <stdint.h>
 
-#define GPUR_FRAMES_KERNEL_LIST(X) X(gather_frames)
+#define GPUR_FRAMES_KERNEL_LIST(X)                                                                                     \
+    X(gather_frames)                                                                                                   \
+    X(gather_observed)
 
 enum { GPUR_MOST_LINKS = 32 }; /* 2 K at most: the stacks' places are bits of a word */
 
@@ -33,5 +37,17 @@ typedef struct gpur_gather_frames_args {
     int32_t past;  /* 1: a CPU writes past its caches */
     uint32_t slots; /* S, less than 2^32 - 1 */
 } gpur_gather_frames_args;
+
+/*
+ * Both kernels in one, gather_frames and then `observe` of the 2 B stacks, with nothing stored between: the frames'
+ * bytes are read, and what the first layer reads is written. To the bit the same numbers as the two make.
+ */
+typedef struct gpur_gather_observed_args {
+    /* A unit is one number, whatever the axis of the stack: shift 0 (uint8) or 2 (float32). obs and next_obs are rows
+     * of x, multiples of its numbers apart, and both wanted. `past` is not read. */
+    gpur_gather_frames_args frames;
+    gpur_observe_args observe; /* but obs, x, count, and their pitches */
+    int32_t is_plane;          /* 1: a frame is one channel of the images, all of it */
+} gpur_gather_observed_args;
 
 #endif

@@ -41,26 +41,29 @@ GPUR_FN void gpur_stack_weave_4(unsigned char *to, const unsigned char *const *f
     }
 }
 
-/* Number by number: the stack is the last axis. */
+/* Number by number, of `bytes` each, the stack as the last axis. No frame (NULL) is zeros. */
+GPUR_FN void gpur_frames_weave(unsigned char *to, const unsigned char *const *frames, int32_t stack, int32_t units,
+                               int64_t bytes)
+{
+    int32_t there = 0;
+    for (int32_t p = 0; p < stack; p++)
+        there += frames[p] != 0;
+    if (there == 4 && stack == 4 && bytes == 1) {
+        gpur_stack_weave_4(to, frames, units);
+        return;
+    }
+    for (int32_t u = 0; u < units; u++)
+        for (int32_t p = 0; p < stack; p++)
+            for (int64_t i = 0; i < bytes; i++, to++)
+                *to = frames[p] ? frames[p][u * bytes + i] : 0;
+}
+
 GPUR_FN void gpur_stack_weave(const gpur_gather_frames_args *a, unsigned char *to, const uint32_t *links)
 {
     const unsigned char *frames[GPUR_MOST_LINKS];
-    const int64_t bytes = (int64_t)1 << a->shift;
-    int32_t there = 0;
-    for (int32_t p = 0; p < a->stack; p++) {
+    for (int32_t p = 0; p < a->stack; p++)
         frames[p] = gpur_frame_at(a, links[p]);
-        there += frames[p] != 0;
-    }
-    if (there == 4 && a->stack == 4 && bytes == 1) {
-        gpur_stack_weave_4(to, frames, a->units);
-        return;
-    }
-    for (int32_t u = 0; u < a->units; u++)
-        for (int32_t p = 0; p < a->stack; p++) {
-            unsigned char *const at = to + u * a->unit_step + p * a->place_step;
-            for (int64_t i = 0; i < bytes; i++)
-                at[i] = frames[p] ? frames[p][u * bytes + i] : 0;
-        }
+    gpur_frames_weave(to, frames, a->stack, a->units, (int64_t)1 << a->shift);
 }
 
 GPUR_FN void gpur_stack_make(const gpur_gather_frames_args *a, unsigned char *to, const uint32_t *links)

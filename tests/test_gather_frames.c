@@ -143,7 +143,7 @@ TEST(stacks_are_those_of_the_links_in_every_shape)
     CHECK_OK(open_desk(&d));
     for (size_t r = 0; r < sizeof requests / sizeof *requests; r++)
         for (int shape = 0; shape < 4 * sizes; shape++)
-            check(&d, &requests[r], (gpur_grid){blocks[shape % 4], threads[shape / 4]}, &random);
+            check(&d, &requests[r], (gpur_grid){blocks[shape % 4], threads[shape / 4], 0}, &random);
     close_desk(&d);
 }
 

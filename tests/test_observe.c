@@ -104,7 +104,7 @@ static void check_case(const observe_case *k, gpur_grid grid)
 TEST(every_layout_becomes_what_the_first_layer_reads_at_every_launch_shape)
 {
     static const int sizes[][4] = {{8, 12, 4, 4}, {6, 4, 3, 2}, {5, 7, 2, 1}, {1, 33, 1, 1}, {3, 3, 1, 3}};
-    static const gpur_grid grids[] = {{1, 32}, {3, 64}, {64, 96}};
+    static const gpur_grid grids[] = {{1, 32, 0}, {3, 64, 0}, {64, 96, 0}};
     for (int size = 0; size < 5; size++)
         for (int flags = 0; flags < 8; flags++)
             for (int grid = 0; grid < 3; grid++) {
@@ -127,7 +127,7 @@ enum { ROUNDINGS = sizeof roundings / sizeof *roundings };
 
 TEST(rounding_to_bfloat16_is_to_nearest_even_at_every_launch_shape)
 {
-    static const gpur_grid grids[] = {{1, 32}, {3, 64}, {64, 96}};
+    static const gpur_grid grids[] = {{1, 32, 0}, {3, 64, 0}, {64, 96, 0}};
     float from[ROUNDINGS];
     for (int i = 0; i < ROUNDINGS; i++)
         memcpy(&from[i], &roundings[i].from, 4);
@@ -170,7 +170,7 @@ static void check_widening(const float *bias, int activation, gpur_grid grid)
 
 TEST(widening_is_exact_and_takes_bias_and_activation_along_at_every_launch_shape)
 {
-    static const gpur_grid grids[] = {{1, 32}, {3, 64}, {64, 96}};
+    static const gpur_grid grids[] = {{1, 32, 0}, {3, 64, 0}, {64, 96, 0}};
     const float bias[3] = {0.5f, -0.25f, 1.0f};
     for (int g = 0; g < 3; g++) {
         check_widening(NULL, GPUR_LINEAR, grids[g]);

@@ -26,7 +26,7 @@ def defines(file, name):
     if file.suffix == ".py":
         return re.search(rf"^ *def {name}\(", text, flags=re.M) is not None
     text = re.sub(r"/\*.*?\*/|//[^\n]*", "", text, flags=re.S)
-    forms = (rf"^[A-Za-z_][\w *]*\b{name}\([^;{{}}]*\)\n\{{", rf"^(TEST|GPUR_KERNEL)\({name}\)\n\{{",
+    forms = (rf"^[A-Za-z_][\w *]*\b{name}\([^;{{}}]*\)\n\{{", rf"^(TEST|GPUR_KERNEL\w*)\({name}(, \w+)?\)\n\{{",
              rf"^#define {name}\b", rf"^(typedef )?struct {name} \{{")
     return any(re.search(form, text, flags=re.M) for form in forms)
 

@@ -18,6 +18,7 @@ gpur_status gpur_step_open(gpur_step *step, gpur_device *device, gpur_replay *re
     step->config = *config;
     step->fields = *fields;
     step->input = gpur_input_of(device, network, fields, config);
+    step->is_observed = !step->input.direct && gpur_replay_links(replay) > 0;
     const gpur_pass_options options = gpur_input_options(&step->input, config);
     GPUR_TRY(gpur_pass_open(&step->online, device, network, online_rows, pitch, &options));
     GPUR_TRY(gpur_pass_open(&step->target, device, network, batch, pitch, &options));
@@ -43,11 +44,17 @@ static int64_t workspace_bytes(const gpur_step *step)
     return most;
 }
 
+static int64_t raw_bytes(const gpur_step *step)
+{
+    const int is_used = !step->input.direct && (!step->is_observed || step->config.host_batches > 0);
+    return is_used ? 2 * step->config.batch_size * step->input.raw_pitch : 0;
+}
+
 static void place_batch(gpur_step *step, gpur_arena *arena)
 {
     const int64_t batch = step->config.batch_size;
     step->x = gpur_arena_floats(arena, 2 * batch * step->online.pitch[0]);
-    step->raw = step->input.direct ? NULL : gpur_arena_take(arena, 2 * batch * step->input.raw_pitch);
+    step->raw = raw_bytes(step) > 0 ? gpur_arena_take(arena, raw_bytes(step)) : NULL;
     step->action = gpur_arena_take(arena, batch * (step->fields.wide_action ? 8 : 4));
     step->reward = gpur_arena_floats(arena, batch);
     step->discount = gpur_arena_floats(arena, batch);
@@ -123,16 +130,20 @@ gpur_status gpur_step_connect(gpur_step *step)
 {
     const int64_t batch = step->config.batch_size, direct = step->input.direct;
     const int64_t pitch = direct ? step->online.pitch[0] * (int64_t)sizeof(float) : step->input.raw_pitch;
+    unsigned char *const next_raw = step->raw ? step->raw + batch * pitch : NULL;
     const gpur_draw_field fields[] = {
         {step->fields.obs, direct ? (void *)step->online.sheet[0] : step->raw, pitch},
-        {step->fields.next_obs, direct ? (void *)step->target.sheet[0] : step->raw + batch * pitch, pitch},
+        {step->fields.next_obs, direct ? (void *)step->target.sheet[0] : next_raw, pitch},
         {step->fields.action, step->action, step->fields.wide_action ? 8 : 4},
         {step->fields.reward, step->reward, sizeof(float)},
     };
+    const gpur_draw_observed observed = {&step->input.args, step->online.sheet[0], step->target.sheet[0]};
+    const int32_t all = sizeof fields / sizeof fields[0], made = step->is_observed ? 2 : 0; /* of frames: the first */
     gpur_draw_request request;
     connect_priorities(step);
     memset(&request, 0, sizeof request);
-    request.fields = fields, request.field_count = sizeof fields / sizeof fields[0];
+    request.fields = fields + made, request.field_count = all - made;
+    request.observed = step->is_observed ? &observed : NULL;
     request.source = step->by_priority ? GPUR_SOURCE_IDS : step->config.index_source;
     request.ids = step->id;
     request.rows = batch;
@@ -145,7 +156,22 @@ gpur_status gpur_step_connect(gpur_step *step)
     request.source = GPUR_SOURCE_IDS;
     request.ids = step->ids;
     GPUR_TRY(gpur_drawing_prepare(step->replay, &request, &step->injected));
+    if (!step->input.direct && !step->raw)
+        return GPUR_OK; /* nobody brings rows */
+    request.fields = fields, request.field_count = all;
     return gpur_draw_prepare_packed(step->replay, &request, &step->brought);
+}
+
+/* What lies in raw, for the first layer. */
+static gpur_status observe(const gpur_step *step, gpur_stream *stream)
+{
+    return gpur_input_run(&step->input, step->device, stream, 2 * step->config.batch_size, step->raw,
+                          step->input.raw_pitch, step->x);
+}
+
+static gpur_status observe_drawn(const gpur_step *step, gpur_stream *stream)
+{
+    return step->is_observed ? GPUR_OK : observe(step, stream);
 }
 
 static gpur_status draw_held(const gpur_step *step, gpur_stream *stream)
@@ -176,13 +202,12 @@ static gpur_status write_back(const gpur_step *step, gpur_stream *stream, const 
     return gpur_priorities_update(step->priorities, stream, step->config.batch_size, ids, step->td.td, 1);
 }
 
-/* Behind the gather. */
+/* x is there. */
 static gpur_status train(const gpur_step *step, gpur_stream *stream, const gpur_optimizer *optimizer,
                          const int64_t *new_priorities)
 {
     const int64_t batch = step->config.batch_size;
     const gpur_step_results results = {step->td.loss, step->td.q_taken, step->td.invalid, batch};
-    GPUR_TRY(gpur_input_run(&step->input, step->device, stream, 2 * batch, step->raw, step->input.raw_pitch, step->x));
     GPUR_TRY(gpur_pass_forward(&step->online, stream, step->online.rows, optimizer->weights, step->workspace));
     GPUR_TRY(gpur_pass_forward(&step->target, stream, batch, optimizer->target, step->workspace));
     GPUR_TRY(gpur_launch_td_error(stream, gpur_grid_elements(step->device, batch), &step->td));
@@ -194,6 +219,7 @@ static gpur_status train(const gpur_step *step, gpur_stream *stream, const gpur_
 gpur_status gpur_step_warm_up(const gpur_step *step, gpur_stream *stream)
 {
     GPUR_TRY(draw(step, stream));
+    GPUR_TRY(observe_drawn(step, stream));
     return train(step, stream, &step->optimizer, NULL);
 }
 
@@ -201,6 +227,7 @@ gpur_status gpur_step_record(void *context, gpur_stream *stream)
 {
     const gpur_step *const step = context;
     GPUR_TRY(draw(step, stream));
+    GPUR_TRY(observe_drawn(step, stream));
     return train(step, stream, &step->optimizer, step->by_priority ? step->id : NULL);
 }
 
@@ -209,6 +236,7 @@ gpur_status gpur_step_record_ids(void *context, gpur_stream *stream)
 {
     const gpur_step *const step = context;
     GPUR_TRY(gpur_drawing_launch_locked(step->replay, stream, &step->injected));
+    GPUR_TRY(observe_drawn(step, stream));
     return train(step, stream, &step->optimizer, step->priorities->device ? step->id : NULL);
 }
 
@@ -220,5 +248,6 @@ gpur_status gpur_step_record_rows(void *context, gpur_stream *stream)
     optimizer.window = rows->gather.window;
     const gpur_grid grid = gpur_draw_grid(rows->step->replay, rows->gather.batch);
     GPUR_TRY(gpur_launch_gather(stream, grid, &rows->gather));
+    GPUR_TRY(observe(rows->step, stream));
     return train(rows->step, stream, &optimizer, NULL);
 }

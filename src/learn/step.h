@@ -3,8 +3,8 @@
  * One train step of DQN as one recorded function. All that changes from step to step is read from device memory.
  *
  *   (draw by priority)
- *   gather -> x (2 B, features)  obs, then next_obs; rows padded to 16 bytes, the padding zero. By way of raw, and of
- *             what makes of it what the first layer reads, where that is not obs as the replay keeps it
+ *   gather -> x (2 B, features)  obs, then next_obs; rows padded to 16 bytes, the padding zero. Where the first layer
+ *             does not read obs as the replay keeps it: of a linked replay at once, else by way of raw
  *   (importance weights)
  *   online network on x (all of it for double DQN, else the first B rows); target network on the last B rows
  *   td_error -> loss and its gradient; (new priorities;) backward over the first B rows; optimiser; end of the step
@@ -27,7 +27,8 @@ typedef struct gpur_step {
     gpur_backward backward;
     gpur_optimizer optimizer;
     gpur_input input;
-    unsigned char *raw;                /* (2 B, obs), rows input.raw_pitch bytes apart; NULL: input.direct */
+    int32_t is_observed;               /* 1: draws make x, and raw is for rows that a caller brings */
+    unsigned char *raw;                /* (2 B, obs), rows input.raw_pitch bytes apart; NULL: nothing goes by it */
     float *x;                          /* (2 B, features), rows online.pitch[0] numbers apart */
     void *action;                      /* (B) int32 or int64 */
     float *reward, *discount, *weight; /* (B) */

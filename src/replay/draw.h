@@ -17,6 +17,12 @@ typedef struct gpur_draw_field {
     int64_t pitch; /* bytes from one row to the next; the field's own bytes at least */
 } gpur_draw_field;
 
+/* obs and next_obs of a linked replay as a first layer reads them: rows of its x, how->x_pitch numbers apart. */
+typedef struct gpur_draw_observed {
+    const gpur_observe_args *how; /* but obs, x, count and obs_pitch */
+    void *obs, *next_obs;
+} gpur_draw_observed;
+
 typedef struct gpur_draw_request {
     const gpur_draw_field *fields; /* (field_count) */
     int32_t field_count;           /* 0 to GPUR_MAX_FIELDS */
@@ -32,6 +38,7 @@ typedef struct gpur_draw_request {
     uint64_t seed;
     const uint64_t *step; /* (1) device memory, read when the gather runs; NULL: step_value */
     uint64_t step_value;
+    const gpur_draw_observed *observed; /* NULL, or in place of the fields obs and next_obs */
 } gpur_draw_request;
 
 /* May be launched any number of times between gpur_consumer_begin and gpur_consumer_end. */
