@@ -14,6 +14,7 @@
 #include "gradient_norm.h"
 #include "head.h"
 #include "layer_backward.h"
+#include "meet_probe.h"
 #include "observe.h"
 #include "round_bf16.h"
 #include "priority_draw.h"
@@ -28,3 +29,8 @@
 #include "widen_bf16.h"
 #include "scatter.h"
 #include "window_set.h"
+
+/* Does not compile when a kernel of the list of those that meet was opened by another macro. */
+#define GPUR_MEETS_LINE(name) gpur_##name##_meets +
+enum { GPUR_MEETING_KERNELS = GPUR_MEETING_KERNEL_LIST(GPUR_MEETS_LINE) 0 };
+#undef GPUR_MEETS_LINE

@@ -9,7 +9,8 @@
     X(window_set)                                                                                                      \
     X(gather)                                                                                                          \
     X(scatter)                                                                                                         \
-    X(collective_probe)
+    X(collective_probe)                                                                                                \
+    X(meet_probe)
 
 /* What a draw may see: `count` rows from slot `first_slot` on, round the ring, the oldest of which has id `first_id`.
  * It lives in device memory, so that a recorded step sees what was published since; the host keeps a mirror. */
@@ -93,5 +94,23 @@ typedef struct gpur_collective_probe_args {
     int32_t *first;      /* (n) first lane of the warp with in > 0, or -1 */
     float *lane_zero;    /* (n) in of the warp's lane 0 */
 } gpur_collective_probe_args;
+
+enum { GPUR_PROBE_SALTS = 640 };
+
+/*
+ * Rounds of reading what other blocks wrote, writing and meeting, for the tests and for timing gpur_meet: with n 0
+ * nothing is left but the meeting. Round r makes each number of one sheet from two of the other, modulo 2^32:
+ *
+ *   out[i] = 5 in[i] + 2 in[(i + reach) mod n] + salts[r mod GPUR_PROBE_SALTS]
+ *
+ * An odd number and an even one, so that a round can be undone and nothing that went wrong is forgotten. So many salts
+ * because a struct this large takes another way through a stream than a small one.
+ */
+typedef struct gpur_meet_probe_args {
+    uint32_t *sheets; /* (2, n) round r reads sheet r mod 2 and writes the other */
+    int64_t n, reach; /* reach: 0 to n - 1 */
+    int32_t rounds;
+    uint32_t salts[GPUR_PROBE_SALTS];
+} gpur_meet_probe_args;
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Entry file for CUDA: the only one nvcc sees. */
+/* Entry file for CUDA: the only one of the library that nvcc sees. */
 #include "all.h"
 #include "entries.h"
 

@@ -21,11 +21,21 @@
     GPUR_LEARN_KERNEL_LIST(X)                                                                                          \
     GPUR_CONV_KERNEL_LIST(X)
 
+/* Those of them whose blocks meet, opened by GPUR_KERNEL_TOGETHER: they are launched together and never otherwise. */
+#define GPUR_MEETING_KERNEL_LIST(X) X(meet_probe)
+
 #define GPUR_KERNEL_ID_LINE(name) GPUR_KERNEL_ID_##name,
 enum { GPUR_KERNEL_LIST(GPUR_KERNEL_ID_LINE) GPUR_KERNEL_COUNT };
 #undef GPUR_KERNEL_ID_LINE
 
-/* The largest argument struct; a stream of the CPU keeps a copy of it in each queued launch. */
-enum { GPUR_MAX_ARGS = 1024 };
+/* The largest argument struct: what CUDA takes on every GPU. */
+enum { GPUR_MAX_ARGS = 4096 };
+
+static inline int gpur_kernel_meets(int kernel)
+{
+#define GPUR_IS_KERNEL(name) kernel == GPUR_KERNEL_ID_##name ||
+    return GPUR_MEETING_KERNEL_LIST(GPUR_IS_KERNEL) 0;
+#undef GPUR_IS_KERNEL
+}
 
 #endif

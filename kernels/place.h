@@ -9,9 +9,16 @@
  * A target defines:
  *   GPUR_FN                       qualifier of every function a kernel calls
  *   GPUR_KERNEL(name)             opens a kernel: `at` is its place, `a` points to its gpur_NAME_args
+ *   GPUR_KERNEL_OF(name, most)    the same for one whose blocks have at most that many threads, a multiple of 32, so
+ *                                 that each may have more registers; launches of more are refused
+ *   GPUR_KERNEL_TOGETHER(name, most)
+ *                                 likewise, for one whose blocks meet: see gpur_meet
  *   GPUR_SHARED(type, name, n)    n numbers shared by the block; keep them few, they are on the stack on a CPU
  *   GPUR_WARP                     threads that exchange registers: 32, 1, 4
  *   gpur_barrier(at)              every thread of the block must come here
+ *   gpur_meet(at)                 every thread of every block of the launch must come here; what any of them wrote to
+ *                                 memory before, all of them see after. It is a gpur_barrier, too. Only in kernels of
+ *                                 GPUR_MEETING_KERNEL_LIST (kernels.h), whose blocks are launched together
  *   gpur_warp_get_u32(at, x, l)   the x of the warp's lane l (every thread of the warp must come here)
  *   gpur_warp_first(at, yes)      the first lane of the warp with yes != 0, or -1 (likewise)
  *   gpur_strided()                1: neighbours in the work go to neighbouring threads (GPU); 0: contiguous parts (CPU)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Target: the CPU. A block is one thread, so program order is the barrier and a warp is one lane. */
+/* Target: the CPU. A block is one thread, so program order is the barrier and a warp is one lane. Blocks that meet are
+ * one block, so program order is their meeting, too. */
 #ifndef GPUR_TARGET_CPU_H
 #define GPUR_TARGET_CPU_H
 
@@ -32,12 +33,20 @@ typedef struct gpur_place {
         gpur_##name(at, (const gpur_##name##_args *)args);                                                             \
     }                                                                                                                  \
     static inline void gpur_##name(gpur_place at, const gpur_##name##_args *a)
+#define GPUR_KERNEL_OF(name, most_threads) GPUR_KERNEL(name)
+#define GPUR_KERNEL_TOGETHER(name, most_threads)                                                                       \
+    enum { gpur_##name##_meets = 1 };                                                                                  \
+    GPUR_KERNEL(name)
 
 GPUR_FN int gpur_strided(void)
 {
     return 0;
 }
 GPUR_FN void gpur_barrier(gpur_place at)
+{
+    (void)at;
+}
+GPUR_FN void gpur_meet(gpur_place at)
 {
     (void)at;
 }

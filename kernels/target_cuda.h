@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* Target: CUDA, by nvcc. Random bits come from the toolkit's own Philox. */
+/* Target: CUDA, by nvcc. Random bits come from the toolkit's own Philox, barriers over blocks from its cooperative
+ * groups. */
 #ifndef GPUR_TARGET_CUDA_H
 #define GPUR_TARGET_CUDA_H
 
+#include <cooperative_groups.h>
 #include <curand_philox4x32_x.h>
 
 #define GPUR_FN static __device__ __forceinline__
@@ -14,18 +16,46 @@ typedef struct gpur_place {
     int thread, threads;
 } gpur_place;
 
+/*
+ * With dependent launches (gpur_device_dependent_launches) a kernel's blocks may be made ready while the kernel before
+ * it in its stream still runs. So every kernel begins by waiting until that one is over and its writes are seen. That
+ * one waited likewise before it could be over, so all that came before it is over, too: no kernel may leave the wait
+ * out. A kernel lets its own follower make ready at once. Those that meet do not: they run for long, and the follower's
+ * blocks would keep their place on a multiprocessor from other streams. In ordinary launches neither call does
+ * anything.
+ */
+GPUR_FN void gpur_let_follower_begin(void)
+{
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+    cudaTriggerProgrammaticLaunchCompletion();
+#endif
+}
+GPUR_FN void gpur_await_predecessor(void)
+{
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+    cudaGridDependencySynchronize();
+#endif
+}
+
 /* Any block up to the largest. The 1 must be said: left to itself, ptxas aims at several blocks a multiprocessor, and
  * for some architectures spills registers to get there. */
-#define GPUR_KERNEL(name)                                                                                              \
+#define GPUR_CUDA_ENTRY_(name, most_threads, begin)                                                                    \
     static __device__ __forceinline__ void gpur_##name(gpur_place at, const gpur_##name##_args *a);                    \
-    extern "C" __global__ void __launch_bounds__(1024, 1)                                                              \
+    extern "C" __global__ void __launch_bounds__(most_threads, 1)                                                      \
         gpur_##name##_cuda_entry(const __grid_constant__ gpur_##name##_args args)                                      \
     {                                                                                                                  \
         gpur_place at;                                                                                                 \
+        begin;                                                                                                         \
+        gpur_await_predecessor();                                                                                      \
         at.block = blockIdx.x, at.blocks = gridDim.x, at.thread = (int)threadIdx.x, at.threads = (int)blockDim.x;      \
         gpur_##name(at, &args);                                                                                        \
     }                                                                                                                  \
     static __device__ __forceinline__ void gpur_##name(gpur_place at, const gpur_##name##_args *a)
+#define GPUR_KERNEL_OF(name, most_threads) GPUR_CUDA_ENTRY_(name, most_threads, gpur_let_follower_begin())
+#define GPUR_KERNEL(name) GPUR_KERNEL_OF(name, 1024)
+#define GPUR_KERNEL_TOGETHER(name, most_threads)                                                                       \
+    enum { gpur_##name##_meets = 1 };                                                                                  \
+    GPUR_CUDA_ENTRY_(name, most_threads, (void)0)
 
 GPUR_FN int gpur_strided(void)
 {
@@ -35,6 +65,22 @@ GPUR_FN void gpur_barrier(gpur_place at)
 {
     (void)at;
     __syncthreads();
+}
+/* The launcher chooses between one cluster and a cooperative grid (together_cuda.c); the hardware knows which it is. A
+ * launch of one block may be neither. */
+GPUR_FN void gpur_meet(gpur_place at)
+{
+    if (at.blocks == 1) {
+        __syncthreads();
+        return;
+    }
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+    if (cooperative_groups::this_cluster().num_blocks() == at.blocks) {
+        cooperative_groups::this_cluster().sync();
+        return;
+    }
+#endif
+    cooperative_groups::this_grid().sync();
 }
 GPUR_FN uint32_t gpur_warp_get_u32(gpur_place at, uint32_t x, int lane)
 {

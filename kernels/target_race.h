@@ -2,6 +2,7 @@
 /*
  * Target: the race check. A block is several real threads, warps are 4 lanes wide, shared arrays lie in memory of the
  * block, and the barriers are pthread barriers: ThreadSanitizer then reports on the CPU what would race on a GPU.
+ * Blocks that meet all run at the same time, with one more barrier over all of their threads.
  */
 #ifndef GPUR_TARGET_RACE_H
 #define GPUR_TARGET_RACE_H
@@ -19,11 +20,13 @@
 typedef struct gpur_team {
     pthread_barrier_t *block_barrier;
     pthread_barrier_t *warp_barriers; /* (threads / GPUR_WARP) */
+    pthread_barrier_t *grid_barrier;  /* over all blocks of a launch of blocks together, else NULL */
     uint32_t *exchange;               /* (threads) one register of each lane, for gpur_warp_get */
     unsigned char *shared;            /* the block's shared memory */
     int64_t shared_bytes;
     int64_t shared_wanted; /* 0, or more than there is: the launch then fails, and says so */
-    jmp_buf *escapes;      /* (threads) the way out of such a kernel */
+    int met_alone;         /* 1: a kernel meets that was not launched together: likewise */
+    jmp_buf *escapes;      /* (threads) the way out of such kernels */
 } gpur_team;
 
 typedef struct gpur_place {
@@ -55,6 +58,10 @@ static inline void *gpur_team_take(gpur_place *at, int64_t bytes)
         gpur_##name(at, (const gpur_##name##_args *)args);                                                             \
     }                                                                                                                  \
     static inline void gpur_##name(gpur_place at, const gpur_##name##_args *a)
+#define GPUR_KERNEL_OF(name, most_threads) GPUR_KERNEL(name)
+#define GPUR_KERNEL_TOGETHER(name, most_threads)                                                                       \
+    enum { gpur_##name##_meets = 1 };                                                                                  \
+    GPUR_KERNEL(name)
 
 GPUR_FN int gpur_strided(void)
 {
@@ -63,6 +70,15 @@ GPUR_FN int gpur_strided(void)
 GPUR_FN void gpur_barrier(gpur_place at)
 {
     pthread_barrier_wait(at.team->block_barrier);
+}
+GPUR_FN void gpur_meet(gpur_place at)
+{
+    if (!at.team->grid_barrier) {
+        if (at.thread == 0)
+            at.team->met_alone = 1;
+        longjmp(at.team->escapes[at.thread], 1);
+    }
+    pthread_barrier_wait(at.team->grid_barrier);
 }
 GPUR_FN uint32_t gpur_warp_get_u32(gpur_place at, uint32_t x, int lane)
 {

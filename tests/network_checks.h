@@ -81,7 +81,7 @@ static void check_backward(learn_rig *rig)
 /* By patches all of it is ours; a product of a library is the same, as its shape is. */
 static void check_grids(learn_rig *rig)
 {
-    static const gpur_grid grids[] = {{1, 32}, {2, 64}, {7, 96}, {64, 256}};
+    static const gpur_grid grids[] = {{1, 32, 0}, {2, 64, 0}, {7, 96, 0}, {64, 256, 0}};
     static float z[2][CHECK_MOST_OUTPUTS], dz[CHECK_MOST_OUTPUTS], gradient[2][CHECK_MOST_PARAMETERS];
     const size_t bytes = (size_t)rig->network.params.count * sizeof(float);
     rig_random(98, dz, CHECK_MOST_OUTPUTS);
@@ -90,7 +90,7 @@ static void check_grids(learn_rig *rig)
         gpur_device_force_grid(rig->device, grids[i]);
         const gpur_status forward = rig_forward(rig, rig->rows, z[i > 0]);
         const gpur_status backward = rig_backward(rig, dz, gradient[i > 0]);
-        gpur_device_force_grid(rig->device, (gpur_grid){0, 0});
+        gpur_device_force_grid(rig->device, (gpur_grid){0, 0, 0});
         CHECK_OK(forward);
         CHECK_OK(backward);
         const size_t outputs = (size_t)(rig->rows * outputs_of(rig)) * sizeof(float);

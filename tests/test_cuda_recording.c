@@ -120,6 +120,50 @@ TEST(another_thread_may_copy_allocate_and_sync_while_one_records)
     close_work(&w);
 }
 
+/* Two pairs of kernels, with a copy between them. */
+static gpur_status record_pairs(void *context, gpur_stream *stream)
+{
+    const work *const w = (const work *)context;
+    const gpur_bias_activation_args args = {
+        .y = w->memory, .bias = w->memory + 1, .batch = 1, .features = 1, .pitch = 1};
+    for (int kernel = 0; kernel < 4; kernel++) {
+        GPUR_TRY(gpur_launch_bias_activation(stream, gpur_grid_elements(w->device, 1), &args));
+        if (kernel == 1)
+            GPUR_TRY(gpur_copy(stream, w->memory + 2, w->memory, sizeof(float)));
+    }
+    return GPUR_OK;
+}
+
+static void check_pairs(int on, int64_t wanted)
+{
+    work w;
+    gpur_recording *recording = NULL;
+    gpur_stream *stream = NULL;
+    int64_t edges = -1;
+    float y[3];
+    CHECK_OK(open_work(&w));
+    gpur_device_dependent_launches(w.device, on);
+    CHECK_OK(gpur_recording_create(w.device, record_pairs, &w, 2, &recording));
+    if (gpur_cuda_knows_dependents(w.device)) {
+        CHECK_OK(gpur_cuda_recording_dependents(recording, &edges));
+        CHECK_EQUAL(edges, wanted);
+    }
+    CHECK_OK(gpur_stream_create(w.device, &stream));
+    CHECK_OK(gpur_recording_replay(recording, stream, 5));
+    CHECK_OK(gpur_stream_sync(stream));
+    CHECK_OK(gpur_device_copy(w.device, y, w.memory, sizeof y));
+    CHECK(y[0] == 20.0f && y[2] == 18.0f);
+    gpur_stream_destroy(stream);
+    gpur_recording_destroy(recording);
+    close_work(&w);
+}
+
+TEST(a_kernel_follows_dependently_right_behind_another_and_nothing_else)
+{
+    check_pairs(0, 0);
+    check_pairs(1, 2);
+}
+
 int main(int argc, char **argv)
 {
     test_main_begin(argc, argv);
@@ -130,5 +174,6 @@ int main(int argc, char **argv)
     RUN(a_recording_holds_the_work_and_no_host_function);
     RUN(a_failed_recording_says_why_and_leaves_the_device_usable);
     RUN(another_thread_may_copy_allocate_and_sync_while_one_records);
+    RUN(a_kernel_follows_dependently_right_behind_another_and_nothing_else);
     return test_main_end();
 }

@@ -100,7 +100,7 @@ TEST(memory_of_another_gpu_is_refused_by_name)
 
 TEST(a_launch_shape_that_no_gpu_has_is_refused_with_its_numbers)
 {
-    static const gpur_grid bad[] = {{1, 31}, {1, 0}, {1, 1056}, {(int64_t)1 << 31, 32}};
+    static const gpur_grid bad[] = {{1, 31, 0}, {1, 0, 0}, {1, 1056, 0}, {(int64_t)1 << 31, 32, 0}};
     gpur_device *const device = test_device();
     gpur_stream *stream = NULL;
     const gpur_bias_activation_args nothing = {.batch = 0};
@@ -110,7 +110,7 @@ TEST(a_launch_shape_that_no_gpu_has_is_refused_with_its_numbers)
         CHECK_MESSAGE("bias_activation");
         CHECK_MESSAGE("wanted");
     }
-    CHECK_OK(gpur_launch_bias_activation(stream, (gpur_grid){1, 1024}, &nothing));
+    CHECK_OK(gpur_launch_bias_activation(stream, (gpur_grid){1, 1024, 0}, &nothing));
     CHECK_OK(gpur_stream_sync(stream));
     gpur_stream_destroy(stream);
     gpur_device_close(device);

@@ -102,7 +102,7 @@ static gpur_gather_args args_of(const desk *d, int64_t capacity)
 
 static void gather(desk *d, const gpur_gather_args *args, int64_t blocks)
 {
-    const gpur_grid grid = {blocks, 64};
+    const gpur_grid grid = {blocks, 64, 0};
     CHECK_OK(gpur_launch_gather(d->stream, grid, args));
     CHECK_OK(gpur_copy(d->stream, d->mark, d->memory + MARK, sizeof d->mark));
     CHECK_OK(gpur_copy(d->stream, d->id, d->memory + ID, sizeof d->id));

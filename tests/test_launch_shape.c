@@ -29,7 +29,7 @@ static gpur_status run_probe(gpur_device *device, gpur_stream *stream, int32_t t
                                              .prefix = on_device->prefix,
                                              .first = on_device->first,
                                              .lane_zero = on_device->lane_zero};
-    GPUR_TRY(gpur_launch_collective_probe(stream, (gpur_grid){1, threads}, &args));
+    GPUR_TRY(gpur_launch_collective_probe(stream, (gpur_grid){1, threads, 0}, &args));
     GPUR_TRY(gpur_copy(stream, p, on_device, sizeof *p));
     GPUR_TRY(gpur_stream_sync(stream));
     gpur_memory_free(device, on_device);
@@ -132,11 +132,11 @@ TEST(any_number_of_blocks_and_threads_gives_the_same_bits)
     const int32_t *const threads = block_sizes(&sizes);
     CHECK_OK(gpur_stream_create(device, &stream));
     for (int32_t activation = GPUR_ACTIVATION_LINEAR; activation <= GPUR_ACTIVATION_TANH; activation++) {
-        gpur_device_force_grid(device, (gpur_grid){0, 0});
+        gpur_device_force_grid(device, (gpur_grid){0, 0, 0});
         CHECK_OK(run_bias(device, stream, activation, first));
         check_bias(first, activation);
         for (int shape = 0; shape < 4 * sizes; shape++) {
-            gpur_device_force_grid(device, (gpur_grid){blocks[shape % 4], threads[shape / 4]});
+            gpur_device_force_grid(device, (gpur_grid){blocks[shape % 4], threads[shape / 4], 0});
             CHECK_OK(run_bias(device, stream, activation, y));
             CHECK(memcmp(first, y, sizeof y) == 0);
         }
@@ -149,12 +149,12 @@ TEST(a_forced_shape_holds_for_all_but_single_launches)
 {
     gpur_device *const device = test_device();
     const gpur_grid elements = gpur_grid_elements(device, 1 << 24);
-    gpur_device_force_grid(device, (gpur_grid){7, 64});
+    gpur_device_force_grid(device, (gpur_grid){7, 64, 0});
     CHECK_EQUAL(gpur_grid_elements(device, 1 << 24).blocks, 7);
     CHECK_EQUAL(gpur_grid_rows(device, 1000, 4, 256).blocks, 7);
     CHECK_EQUAL(gpur_grid_rows(device, 1000, 4, 256).threads, 64);
     CHECK_EQUAL(gpur_grid_single(device).blocks, 1);
-    gpur_device_force_grid(device, (gpur_grid){0, 0});
+    gpur_device_force_grid(device, (gpur_grid){0, 0, 0});
     CHECK_EQUAL(gpur_grid_elements(device, 1 << 24).blocks, elements.blocks);
     gpur_device_close(device);
 }

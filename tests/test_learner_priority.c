@@ -198,13 +198,13 @@ static int64_t weights_after(gpur_grid grid, int steps, float *values, float *pr
         count = world_weights(learner, GPUR_WEIGHTS_ONLINE, values, MOST);
     read_priorities(priorities);
     close_learner(learner);
-    gpur_device_force_grid(device, (gpur_grid){0, 0});
+    gpur_device_force_grid(device, (gpur_grid){0, 0, 0});
     return count;
 }
 
 TEST(the_same_seed_gives_the_same_bits_in_any_shape)
 {
-    static const gpur_grid grids[] = {{0, 0}, {1, 32}, {2, 64}, {7, 96}};
+    static const gpur_grid grids[] = {{0, 0, 0}, {1, 32, 0}, {2, 64, 0}, {7, 96, 0}};
     static float a[MOST], b[MOST], held_a[WORLD_ROWS], held_b[WORLD_ROWS];
     const int64_t count = weights_after(grids[0], 30, a, held_a);
     CHECK(count > 0);

@@ -202,16 +202,16 @@ static int64_t weights_under_grid(gpur_grid grid, float *values)
     if (learner && gpur_learner_train(learner, 12) == GPUR_OK)
         count = world_weights(learner, GPUR_WEIGHTS_ONLINE, values, MOST);
     gpur_learner_destroy(learner);
-    gpur_device_force_grid(device, (gpur_grid){0, 0});
+    gpur_device_force_grid(device, (gpur_grid){0, 0, 0});
     world_close(&world);
     return count;
 }
 
 TEST(no_launch_shape_changes_a_bit)
 {
-    static const gpur_grid grids[] = {{2, 64}, {7, 96}, {64, 256}};
+    static const gpur_grid grids[] = {{2, 64, 0}, {7, 96, 0}, {64, 256, 0}};
     static float a[MOST], b[MOST];
-    const int64_t count = weights_under_grid((gpur_grid){1, 32}, a);
+    const int64_t count = weights_under_grid((gpur_grid){1, 32, 0}, a);
     CHECK(count > 0);
     for (int i = 0; i < 3; i++) {
         CHECK_EQUAL(weights_under_grid(grids[i], b), count);

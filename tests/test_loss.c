@@ -266,14 +266,14 @@ TEST(an_action_that_there_is_not_trains_nothing_and_is_marked)
 
 TEST(no_launch_shape_changes_a_bit)
 {
-    static const gpur_grid grids[] = {{1, 32}, {3, 64}, {64, 256}};
+    static const gpur_grid grids[] = {{1, 32, 0}, {3, 64, 0}, {64, 256, 0}};
     static batch c;
     float dz[2][B * Z_PITCH], loss[2][B];
     batch_open(&c, GPUR_HEAD_DUELING, 5, 1, GPUR_LOSS_HUBER, 0);
     for (int i = 0; i < 3; i++) {
         gpur_device_force_grid(device, grids[i]);
         const gpur_status status = launch(&c);
-        gpur_device_force_grid(device, (gpur_grid){0, 0});
+        gpur_device_force_grid(device, (gpur_grid){0, 0, 0});
         CHECK_OK(status);
         CHECK_OK(fetch(dz[i > 0], c.args.dz, B * Z_PITCH));
         CHECK_OK(fetch(loss[i > 0], c.args.loss, B));

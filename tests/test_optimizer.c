@@ -143,7 +143,7 @@ TEST(the_gradient_norm_told_is_that_before_any_clipping)
 
 TEST(no_launch_shape_changes_a_bit)
 {
-    static const gpur_grid grids[] = {{1, 32}, {2, 64}, {7, 96}, {64, 256}};
+    static const gpur_grid grids[] = {{1, 32, 0}, {2, 64, 0}, {7, 96, 0}, {64, 256, 0}};
     static float w[P], g[P], got[2][P];
     gpur_learner_config config = optimizer_rig_config(GPUR_RMSPROP_TF, 1);
     config.optimizer.clip_norm = 1.0f;
@@ -157,7 +157,7 @@ TEST(no_launch_shape_changes_a_bit)
             optimizer_rig_gradient(t, g);
             status = optimizer_rig_step(&b, g);
         }
-        gpur_device_force_grid(device, (gpur_grid){0, 0});
+        gpur_device_force_grid(device, (gpur_grid){0, 0, 0});
         CHECK_OK(status);
         CHECK_OK(optimizer_rig_read(&b, b.optimizer.weights, got[i > 0]));
         optimizer_rig_close(&b);

@@ -7,7 +7,7 @@
 #include "tree_rig.h"
 
 enum { ROOM = 4096 };
-static const gpur_grid good = {0, 0};
+static const gpur_grid good = {0, 0, 0};
 
 /* The race check makes a thread of every lane: there the question is races, and counts are asked elsewhere. */
 static int64_t fewer(int64_t count)

@@ -123,7 +123,7 @@ TEST(racing_updates_keep_every_node_exact_and_the_largest_duplicate)
     static const int64_t blocks[] = {1, 2, 7, 64}, slots[] = {1, 5, 129, 300, SLOTS};
     const int32_t lanes = test_on_cuda() ? 32 : GPUR_WARP, sizes = lanes == 1 ? 1 : 3;
     for (int i = 0; i < 4 * sizes; i++) {
-        const gpur_grid grid = {blocks[i % 4], lanes * (1 + i / 4 * 3)};
+        const gpur_grid grid = {blocks[i % 4], lanes * (1 + i / 4 * 3), 0};
         for (size_t s = 0; s < sizeof slots / sizeof *slots; s++)
             check_shape(slots[s] / (slots[s] > 300 ? scale() : 1),
                         s % 2 ? GPUR_WEIGHT_NORM_MEMORY : GPUR_WEIGHT_NORM_BATCH, grid);
@@ -140,7 +140,7 @@ TEST(few_and_many_updates_come_out_alike)
     gpur_device *const device = test_device();
     memset(&r, 0, sizeof r);
     CHECK(tree_open(&rig, device, SLOTS, GPUR_WEIGHT_NORM_MEMORY, 0.6f, 0.0f, ROOM));
-    gpur_device_force_grid(device, (gpur_grid){3, test_on_cuda() ? 64 : GPUR_WARP});
+    gpur_device_force_grid(device, (gpur_grid){3, test_on_cuda() ? 64 : GPUR_WARP, 0});
     for (size_t i = 0; i < sizeof counts / sizeof *counts; i++) {
         r.count = counts[i];
         make_rush(&r, SLOTS, &random);

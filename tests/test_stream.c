@@ -114,7 +114,7 @@ TEST(sizes_and_shapes_out_of_range_are_refused)
     CHECK_STATUS(gpur_fill(p.a, &byte, 0, -2), GPUR_INVALID_ARGUMENT);
     CHECK_MESSAGE("-2 bytes");
     CHECK_OK(gpur_copy(p.a, NULL, NULL, 0));
-    CHECK_STATUS(gpur_launch_window_set(p.a, (gpur_grid){0, 32}, &args), GPUR_INVALID_ARGUMENT);
+    CHECK_STATUS(gpur_launch_window_set(p.a, (gpur_grid){0, 32, 0}, &args), GPUR_INVALID_ARGUMENT);
     CHECK_MESSAGE("0 blocks");
     gpur_stream_destroy(NULL);
     gpur_event_destroy(NULL);

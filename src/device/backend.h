@@ -44,6 +44,7 @@ typedef struct gpur_backend {
     gpur_grid (*grid_elements)(const gpur_device *device, int64_t n);
     gpur_grid (*grid_rows)(const gpur_device *device, int64_t n, int64_t rows_per_block, int64_t bytes);
     gpur_grid (*grid_single)(const gpur_device *device);
+    gpur_grid (*grid_together)(const gpur_device *device, int kernel, gpur_grid wanted); /* less where it must */
 
     gpur_status (*recording_create)(gpur_device *device, gpur_record_fn record, void *context, int unroll,
                                     gpur_recording **recording);
@@ -79,7 +80,8 @@ struct gpur_device {
     int32_t threads;
     gpur_ledger ledger;
     gpur_stream *copy_stream; /* of gpur_device_copy */
-    gpur_grid forced_grid;    /* tests only; {0, 0}: none */
+    gpur_grid forced_grid;    /* tests only; no blocks: none */
+    int dependent_launches;   /* gpur_device_dependent_launches */
     void *backend_data;       /* the backend's own, made by open, gone after close */
 };
 

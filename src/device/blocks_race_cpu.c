@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Blocks of a kernel in the race check: each is several real threads that share memory and meet at real barriers, and
- * several blocks run at once. ThreadSanitizer then sees what would race on a GPU. Slow, and meant to be.
+ * several blocks run at once: all of them where they meet. ThreadSanitizer then sees what would race on a GPU. Slow,
+ * and meant to be.
  */
 #include "device/blocks_race_cpu.h"
 
@@ -69,4 +70,14 @@ gpur_grid gpur_cpu_grid_single(const gpur_device *device)
 {
     (void)device;
     return (gpur_grid){.blocks = 1, .threads = DEFAULT_THREADS};
+}
+
+/* Shapes that are good for a GPU have more threads than show anything here; a test forces what it wants. */
+gpur_grid gpur_cpu_grid_together(const gpur_device *device, int kernel, gpur_grid wanted)
+{
+    const int32_t most = device->forced_grid.blocks > 0 ? GPUR_RACE_THREADS : DEFAULT_THREADS;
+    (void)kernel;
+    wanted.blocks = wanted.blocks < 1 ? 1 : wanted.blocks < GPUR_RACE_BLOCKS ? wanted.blocks : GPUR_RACE_BLOCKS;
+    wanted.threads = whole_warps(wanted.threads < most ? wanted.threads : most);
+    return wanted;
 }

@@ -30,6 +30,7 @@ typedef struct race_thread {
 
 struct gpur_race_pool {
     sem_t done;
+    pthread_barrier_t grid_barrier; /* where blocks are launched together */
     atomic_int running;
     int started;
     race_thread threads[GPUR_RACE_BLOCKS * GPUR_RACE_THREADS]; /* the first `started` are there */
@@ -60,7 +61,7 @@ void gpur_race_pool_destroy(gpur_device *device, gpur_race_pool *pool)
     gpur_host_free(device, pool, sizeof *pool);
 }
 
-/* A kernel that wants more shared memory than there is comes back by longjmp: see target_race.h. */
+/* A kernel that wants more shared memory than there is, or meets nobody, comes back by longjmp: see target_race.h. */
 static void run_entry(const race_thread *thread)
 {
     if (setjmp(thread->at.team->escapes[thread->at.thread]) == 0)
@@ -94,7 +95,7 @@ static gpur_status start_threads(gpur_race_pool *pool, int count)
 }
 
 /* Shared memory of a GPU holds anything at first: here bits that are NaN as a float and nonsense as an index. */
-static void open_block(race_block *block, int threads)
+static void open_block(race_block *block, int threads, pthread_barrier_t *grid_barrier)
 {
     memset(block->shared, 0xff, sizeof block->shared);
     pthread_barrier_init(&block->block_barrier, NULL, (unsigned)threads);
@@ -102,6 +103,7 @@ static void open_block(race_block *block, int threads)
         pthread_barrier_init(&block->warp_barriers[warp], NULL, GPUR_WARP);
     block->team = (gpur_team){.block_barrier = &block->block_barrier,
                               .warp_barriers = block->warp_barriers,
+                              .grid_barrier = grid_barrier,
                               .exchange = block->exchange,
                               .escapes = block->escapes,
                               .shared = block->shared,
@@ -115,12 +117,33 @@ static void close_block(race_block *block, int threads)
     pthread_barrier_destroy(&block->block_barrier);
 }
 
-static gpur_status check_shared(const gpur_race_pool *pool, int blocks)
+static gpur_status check_block(const gpur_team *team)
 {
-    for (int b = 0; b < blocks; b++)
-        if (pool->blocks[b].team.shared_wanted)
-            return gpur_fail(GPUR_DEVICE_ERROR, "a kernel takes %" PRId64 " bytes of shared memory; a block has %d",
-                             pool->blocks[b].team.shared_wanted, SHARED_BYTES);
+    if (team->shared_wanted)
+        return gpur_fail(GPUR_DEVICE_ERROR, "a kernel takes %" PRId64 " bytes of shared memory; a block has %d",
+                         team->shared_wanted, SHARED_BYTES);
+    if (team->met_alone)
+        return gpur_fail(GPUR_DEVICE_ERROR, "a kernel meets whose blocks were not launched together");
+    return GPUR_OK;
+}
+
+static void open_blocks(gpur_race_pool *pool, gpur_grid grid, int count)
+{
+    pthread_barrier_t *const grid_barrier = grid.together ? &pool->grid_barrier : NULL;
+    if (grid_barrier)
+        pthread_barrier_init(grid_barrier, NULL, (unsigned)(count * grid.threads));
+    for (int b = 0; b < count; b++)
+        open_block(&pool->blocks[b], grid.threads, grid_barrier);
+}
+
+static gpur_status close_blocks(gpur_race_pool *pool, gpur_grid grid, int count)
+{
+    if (grid.together)
+        pthread_barrier_destroy(&pool->grid_barrier);
+    for (int b = 0; b < count; b++)
+        close_block(&pool->blocks[b], grid.threads);
+    for (int b = 0; b < count; b++)
+        GPUR_TRY(check_block(&pool->blocks[b].team));
     return GPUR_OK;
 }
 
@@ -129,8 +152,7 @@ gpur_status gpur_race_pool_run(gpur_race_pool *pool, gpur_race_entry entry, cons
 {
     const int threads = grid.threads, all = count * threads;
     GPUR_TRY(start_threads(pool, all));
-    for (int b = 0; b < count; b++)
-        open_block(&pool->blocks[b], threads);
+    open_blocks(pool, grid, count);
     atomic_store(&pool->running, all);
     for (int i = 0; i < all; i++) {
         race_thread *const thread = &pool->threads[i];
@@ -143,7 +165,5 @@ gpur_status gpur_race_pool_run(gpur_race_pool *pool, gpur_race_entry entry, cons
         sem_post(&thread->start);
     }
     gpur_semaphore_wait(&pool->done);
-    for (int b = 0; b < count; b++)
-        close_block(&pool->blocks[b], threads);
-    return check_shared(pool, count);
+    return close_blocks(pool, grid, count);
 }

@@ -28,11 +28,18 @@ static inline gpur_cpu *gpur_cpu_of(const gpur_device *device)
  * waits for room and returns the memory for the operation's payload (GPUR_CPU_PAYLOAD bytes); `end` hands the operation
  * over and unlocks. What is done in between is done in the order of the stream. Inline, `end` carries it out; its
  * failure is then that of `end`, too.
+ *
+ * Arguments of more than GPUR_CPU_ARGS bytes do not fit a payload, and few kernels have so many. With the thread
+ * executor gpur_cpu_large, between `begin` and `end`, waits for one of the stream's few larger places, of GPUR_MAX_ARGS
+ * bytes; the operation gives it back when it has run, with gpur_cpu_large_done. Places are taken and given back in the
+ * order of the stream.
  */
-enum { GPUR_CPU_PAYLOAD = GPUR_MAX_ARGS + 64 };
+enum { GPUR_CPU_ARGS = 1024, GPUR_CPU_PAYLOAD = GPUR_CPU_ARGS + 64 };
 typedef gpur_status (*gpur_cpu_op)(gpur_stream *stream, void *payload);
 void *gpur_cpu_begin(gpur_stream *stream);
 gpur_status gpur_cpu_end(gpur_stream *stream, gpur_cpu_op run);
+void *gpur_cpu_large(gpur_stream *stream);
+void gpur_cpu_large_done(gpur_stream *stream);
 
 gpur_status gpur_cpu_stream_create(gpur_device *device, void *native, gpur_stream **stream);
 void gpur_cpu_stream_destroy(gpur_stream *stream);
@@ -73,6 +80,7 @@ void gpur_cpu_run_parts(const gpur_device *device, int64_t parts, gpur_cpu_entry
 gpur_grid gpur_cpu_grid_elements(const gpur_device *device, int64_t n);
 gpur_grid gpur_cpu_grid_rows(const gpur_device *device, int64_t n, int64_t rows_per_block, int64_t bytes);
 gpur_grid gpur_cpu_grid_single(const gpur_device *device);
+gpur_grid gpur_cpu_grid_together(const gpur_device *device, int kernel, gpur_grid wanted);
 
 gpur_status gpur_cpu_gemm_create(gpur_device *device, const gpur_gemm_shape *shape, gpur_gemm **gemm);
 void gpur_cpu_gemm_destroy(gpur_gemm *gemm);

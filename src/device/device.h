@@ -82,19 +82,42 @@ gpur_status gpur_fill(gpur_stream *stream, void *memory, int byte, int64_t bytes
  *   elements  n independent numbers
  *   rows      n rows that a block walks together, of about `bytes` each
  *   single    one block, for reductions in a fixed order
- * A test can force one shape on all but `single` launches with gpur_device_force_grid; {0, 0} ends that.
+ *   together  for kernels whose blocks meet (gpur_kernel_meets), and no others: as many blocks as were asked for, or as
+ *             many as can run at the same time where those are fewer; likewise threads. 1 block on the CPU
+ * A test can force one shape on all but `single` launches with gpur_device_force_grid, of which `together` takes what
+ * can run at the same time; {0, 0, 0} ends that.
  */
 typedef struct gpur_grid {
     int64_t blocks;
-    int32_t threads; /* a multiple of 32 on CUDA, ignored on the CPU */
+    int32_t threads;  /* a multiple of 32 on CUDA, ignored on the CPU */
+    int32_t together; /* 0, or GPUR_TOGETHER_... */
 } gpur_grid;
+
+enum {
+    GPUR_TOGETHER_BEST = 1, /* CUDA: as one cluster where the device can hold such a one, else as a cooperative grid */
+    GPUR_TOGETHER_GRID = 2, /* as a cooperative grid in any case: for measuring one against the other */
+};
 
 gpur_grid gpur_grid_elements(const gpur_device *device, int64_t n);
 gpur_grid gpur_grid_rows(const gpur_device *device, int64_t n, int64_t rows_per_block, int64_t bytes);
 gpur_grid gpur_grid_single(const gpur_device *device);
+gpur_grid gpur_grid_together(const gpur_device *device, int kernel, int64_t blocks, int32_t threads);
 void gpur_device_force_grid(gpur_device *device, gpur_grid grid);
 
-/* gpur_launch_NAME(stream, grid, &args) for every kernel of the list: the args are copied, the launch is checked. */
+/*
+ * With `on`, the blocks of a kernel that is enqueued right behind another one of ours may be made ready before that one
+ * is over: CUDA's programmatic dependent launch, on GPUs of compute capability 9.0 and later. The kernel's work begins
+ * after the other's end, as always, so nothing comes out different. Off at first; other devices take no notice. It
+ * holds for what is enqueued and recorded from then on. To be called while no other thread enqueues.
+ */
+void gpur_device_dependent_launches(gpur_device *device, int on);
+
+/*
+ * gpur_launch_NAME(stream, grid, &args) for every kernel of the list: the args are copied, the launch is checked.
+ *
+ *   GPUR_INVALID_ARGUMENT  a shape that the device or the kernel does not take; more blocks together than can run at
+ *                          the same time; a kernel that meets without `together`, or another one with it
+ */
 gpur_status gpur_launch(gpur_stream *stream, int kernel, gpur_grid grid, const void *args, size_t bytes);
 #define GPUR_DECLARE_LAUNCH(name)                                                                                      \
     static inline gpur_status gpur_launch_##name(gpur_stream *stream, gpur_grid grid, const gpur_##name##_args *args)  \

@@ -95,6 +95,7 @@ const gpur_backend gpur_backend_cpu = {
     .grid_elements = gpur_cpu_grid_elements,
     .grid_rows = gpur_cpu_grid_rows,
     .grid_single = gpur_cpu_grid_single,
+    .grid_together = gpur_cpu_grid_together,
     .recording_create = gpur_cpu_recording_create,
     .recording_destroy = gpur_cpu_recording_destroy,
     .recording_replay = gpur_cpu_recording_replay,

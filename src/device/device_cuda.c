@@ -73,6 +73,7 @@ static gpur_status describe(gpur_device *device)
         error = cudaStreamCreateWithFlags(&cuda->zeroing, cudaStreamNonBlocking);
     GPUR_TRY(gpur_cuda_leave(before, error, "opening a CUDA device"));
     cuda->multiprocessors = properties.multiProcessorCount;
+    cuda->has_clusters = properties.major >= 9;
     device->threads = properties.multiProcessorCount;
     snprintf(device->description, sizeof device->description,
              "%.64s, compute capability %d.%d, CUDA %d.%d, driver for %d.%d", properties.name, properties.major,
@@ -155,6 +156,7 @@ const gpur_backend gpur_backend_cuda = {
     .grid_elements = gpur_cuda_grid_elements,
     .grid_rows = gpur_cuda_grid_rows,
     .grid_single = gpur_cuda_grid_single,
+    .grid_together = gpur_cuda_grid_together,
     .recording_create = gpur_cuda_recording_create,
     .recording_destroy = gpur_cuda_recording_destroy,
     .recording_replay = gpur_cuda_recording_replay,

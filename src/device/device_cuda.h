@@ -25,14 +25,24 @@ typedef struct gpur_cuda_stream gpur_cuda_stream;
 struct gpur_cuda_stream {
     gpur_stream base;
     cudaStream_t native;
-    int owned;              /* 0: the caller's */
-    gpur_cuda_stream *next; /* in the device's list */
+    int owned;               /* 0: the caller's */
+    atomic_int after_kernel; /* 1: the last thing enqueued is a kernel of ours, which another may follow dependently */
+    gpur_cuda_stream *next;  /* in the device's list */
 };
+
+/* What a kernel may be launched with, found out when the device is opened. */
+typedef struct gpur_cuda_kernel {
+    int32_t most_threads;   /* of a block, a multiple of 32 */
+    uint32_t clusters;      /* of a kernel that meets: bit n when n blocks fit the device as one cluster */
+    int64_t blocks_at_once; /* likewise: as many run at the same time; 0: none but one alone */
+} gpur_cuda_kernel;
 
 /* device->backend_data */
 typedef struct gpur_cuda {
     int ordinal;
     int multiprocessors;
+    int has_clusters; /* and programmatic launches: compute capability 9.0 or later, and kernels compiled for it */
+    gpur_cuda_kernel kernels[GPUR_KERNEL_COUNT];
     pthread_mutex_t streams_mutex;
     gpur_cuda_stream *streams;  /* all that gpur_device_sync waits for, linked */
     cudaStream_t zeroing;       /* zeroes new memory; the legacy stream would wait for the caller's streams */
@@ -43,6 +53,7 @@ typedef struct gpur_cuda {
 } gpur_cuda;
 
 gpur_cuda *gpur_cuda_of(const gpur_device *device);
+/* Whoever asks for the native stream may enqueue anything: what comes next does not follow a kernel of ours. */
 cudaStream_t gpur_cuda_native(gpur_stream *stream);
 
 /* On failure nothing is to be put back, and `before` says so. */
@@ -92,6 +103,11 @@ gpur_status gpur_cuda_launch(gpur_stream *stream, int kernel, gpur_grid grid, co
 gpur_grid gpur_cuda_grid_elements(const gpur_device *device, int64_t n);
 gpur_grid gpur_cuda_grid_rows(const gpur_device *device, int64_t n, int64_t rows_per_block, int64_t bytes);
 gpur_grid gpur_cuda_grid_single(const gpur_device *device);
+
+/* together_cuda.c: prepares a kernel that meets; and the attribute that such a launch of several blocks needs. */
+cudaError_t gpur_cuda_prepare_together(gpur_device *device, int kernel);
+gpur_grid gpur_cuda_grid_together(const gpur_device *device, int kernel, gpur_grid wanted);
+cudaLaunchAttribute gpur_cuda_together(const gpur_device *device, int kernel, gpur_grid grid);
 
 /* recording_cuda.c */
 gpur_status gpur_cuda_recording_create(gpur_device *device, gpur_record_fn record, void *context, int unroll,

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Enqueuing: streams, events, copies, launches, recordings. Checks, and hands on to the backend. */
 #include "device/backend.h"
+#include "kernels/entries.h"
 
 #include <assert.h>
 #include <inttypes.h>
@@ -120,15 +121,53 @@ gpur_grid gpur_grid_single(const gpur_device *device)
     return device->backend->grid_single(device);
 }
 
+gpur_grid gpur_grid_together(const gpur_device *device, int kernel, int64_t blocks, int32_t threads)
+{
+    gpur_grid wanted = {.blocks = blocks, .threads = threads};
+    assert(gpur_kernel_meets(kernel));
+    if (is_forced(device))
+        wanted = device->forced_grid;
+    wanted.together = GPUR_TOGETHER_BEST;
+    return device->backend->grid_together(device, kernel, wanted);
+}
+
 void gpur_device_force_grid(gpur_device *device, gpur_grid grid)
 {
     device->forced_grid = grid;
 }
 
+void gpur_device_dependent_launches(gpur_device *device, int on)
+{
+    device->dependent_launches = on != 0;
+}
+
+/* Blocks that meet and do not all run at the same time would wait for each other for ever. */
+static gpur_status check_together(const gpur_device *device, int kernel, gpur_grid grid)
+{
+    const int meets = gpur_kernel_meets(kernel);
+    const char *const name = gpur_kernel_names[kernel];
+    GPUR_REQUIRE((grid.together != 0) == meets,
+                 "kernel %s: its blocks %s, and gpur_grid.together is %" PRId32 "; it must %sbe 0", name,
+                 meets ? "meet" : "do not meet", grid.together, meets ? "not " : "");
+    const int64_t most = meets ? device->backend->grid_together(device, kernel, grid).blocks : grid.blocks;
+    GPUR_REQUIRE(grid.blocks <= most,
+                 "kernel %s: %" PRId64 " blocks that meet; wanted at most %" PRId64
+                 ", since all must run at the same time",
+                 name, grid.blocks, most);
+    return GPUR_OK;
+}
+
+/* The arguments of each kernel fit wherever a launch is kept. */
+#define CHECK_ARGS(name)                                                                                               \
+    _Static_assert(sizeof(gpur_##name##_args) <= GPUR_MAX_ARGS, "gpur_" #name "_args is too large");
+GPUR_KERNEL_LIST(CHECK_ARGS)
+#undef CHECK_ARGS
+
 gpur_status gpur_launch(gpur_stream *stream, int kernel, gpur_grid grid, const void *args, size_t bytes)
 {
     assert(kernel >= 0 && kernel < GPUR_KERNEL_COUNT && bytes <= GPUR_MAX_ARGS);
     GPUR_REQUIRE(grid.blocks >= 1, "a launch of %" PRId64 " blocks; it must be at least 1", grid.blocks);
+    GPUR_TRY(check_together(stream->device, kernel, grid));
     return stream->device->backend->launch(stream, kernel, grid, args, bytes);
 }
 

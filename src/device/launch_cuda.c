@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Launches through the kernel table, and the launch shapes that suit a GPU. */
 #include "device/device_cuda.h"
+#include "device/recording_cuda.h"
 #include "kernels/entries.h"
 
 #include <inttypes.h>
@@ -10,15 +11,33 @@ enum { WARP = 32, MAX_THREADS = 1024, ELEMENT_THREADS = 256 };
 /* A grid this large keeps every multiprocessor busy for a few waves; more blocks would only cost their own start. */
 enum { BLOCKS_PER_MULTIPROCESSOR = 32 };
 
+/* Code compiled for an older architecture, and brought to this GPU from PTX, knows neither clusters nor dependent
+ * launches. */
+static cudaError_t load(gpur_device *device, int kernel)
+{
+    gpur_cuda *const cuda = gpur_cuda_of(device);
+    struct cudaFuncAttributes attributes;
+    const cudaError_t error = cudaFuncGetAttributes(&attributes, gpur_cuda_entries[kernel]);
+    if (error)
+        return error;
+    const int most = attributes.maxThreadsPerBlock < MAX_THREADS ? attributes.maxThreadsPerBlock : MAX_THREADS;
+    cuda->kernels[kernel].most_threads = most / WARP * WARP;
+    if (attributes.ptxVersion < 90)
+        cuda->has_clusters = 0;
+    return cudaSuccess;
+}
+
 /* Loads the code of every kernel now: a lazy load in the middle of a capture would break it, and a GPU that this build
  * has no code for is better refused at open than at the first launch. */
 gpur_status gpur_cuda_load_kernels(gpur_device *device)
 {
-    struct cudaFuncAttributes attributes;
     int before;
     cudaError_t error = gpur_cuda_enter(device, &before);
     for (int kernel = 0; !error && kernel < GPUR_KERNEL_COUNT; kernel++)
-        error = cudaFuncGetAttributes(&attributes, gpur_cuda_entries[kernel]);
+        error = load(device, kernel);
+    for (int kernel = 0; !error && kernel < GPUR_KERNEL_COUNT; kernel++)
+        if (gpur_kernel_meets(kernel))
+            error = gpur_cuda_prepare_together(device, kernel);
     const gpur_status status = gpur_cuda_leave(before, error, "loading the kernels");
     if (error == cudaErrorNoKernelImageForDevice || error == cudaErrorInvalidDeviceFunction)
         return gpur_fail(GPUR_UNAVAILABLE,
@@ -28,29 +47,64 @@ gpur_status gpur_cuda_load_kernels(gpur_device *device)
     return status;
 }
 
-static gpur_status check_grid(int kernel, gpur_grid grid)
+/* A shape that a test forces on every kernel is cut for those whose blocks are smaller. */
+static gpur_grid cut_forced(const gpur_device *device, int kernel, gpur_grid grid)
 {
+    const int32_t most = gpur_cuda_of(device)->kernels[kernel].most_threads;
+    if (device->forced_grid.blocks > 0 && grid.threads > most)
+        grid.threads = most;
+    return grid;
+}
+
+static gpur_status check_grid(const gpur_device *device, int kernel, gpur_grid grid)
+{
+    const int32_t most = gpur_cuda_of(device)->kernels[kernel].most_threads;
     GPUR_REQUIRE(grid.blocks >= 1 && grid.blocks <= INT32_MAX, "kernel %s: %" PRId64 " blocks; wanted 1 to %" PRId32,
                  gpur_kernel_names[kernel], grid.blocks, INT32_MAX);
-    GPUR_REQUIRE(grid.threads >= WARP && grid.threads <= MAX_THREADS && grid.threads % WARP == 0,
-                 "kernel %s: %" PRId32 " threads a block; wanted a multiple of %d up to %d", gpur_kernel_names[kernel],
-                 grid.threads, WARP, MAX_THREADS);
+    GPUR_REQUIRE(grid.threads >= WARP && grid.threads <= most && grid.threads % WARP == 0,
+                 "kernel %s: %" PRId32 " threads a block; wanted a multiple of %d up to %" PRId32,
+                 gpur_kernel_names[kernel], grid.threads, WARP, most);
     return GPUR_OK;
 }
 
+/*
+ * The launch's one attribute, if it has any. A kernel follows another dependently only on a stream of our own, right
+ * behind a kernel of ours that let it: behind a copy, an event or a library's kernels CUDA knows no such edge, or we do
+ * not know what they let. Blocks together are launched behind whatever was there, as a whole.
+ */
+static unsigned attribute_of(const gpur_cuda_stream *stream, int kernel, gpur_grid grid, cudaLaunchAttribute *attribute)
+{
+    const gpur_device *const device = stream->base.device;
+    if (grid.together) {
+        *attribute = gpur_cuda_together(device, kernel, grid);
+        return grid.blocks > 1;
+    }
+    attribute->id = cudaLaunchAttributeProgrammaticStreamSerialization;
+    attribute->val.programmaticStreamSerializationAllowed = 1;
+    return device->dependent_launches && gpur_cuda_knows_dependents(device) && stream->owned &&
+           atomic_load_explicit(&stream->after_kernel, memory_order_relaxed);
+}
+
 /* The one parameter of every entry is the struct itself, so the driver copies it and `args` may go at once. */
-gpur_status gpur_cuda_launch(gpur_stream *stream, int kernel, gpur_grid grid, const void *args, size_t bytes)
+gpur_status gpur_cuda_launch(gpur_stream *base, int kernel, gpur_grid grid, const void *args, size_t bytes)
 {
     (void)bytes;
-    GPUR_TRY(check_grid(kernel, grid));
-    cudaLaunchConfig_t config = {.gridDim = {(unsigned)grid.blocks, 1, 1},
-                                 .blockDim = {(unsigned)grid.threads, 1, 1},
-                                 .stream = gpur_cuda_native(stream)};
+    grid = cut_forced(base->device, kernel, grid);
+    GPUR_TRY(check_grid(base->device, kernel, grid));
+    gpur_cuda_stream *const stream = (gpur_cuda_stream *)base;
+    cudaLaunchAttribute attribute = {.id = cudaLaunchAttributeIgnore};
+    const unsigned attributes = attribute_of(stream, kernel, grid, &attribute);
+    const cudaLaunchConfig_t config = {.gridDim = {(unsigned)grid.blocks, 1, 1},
+                                       .blockDim = {(unsigned)grid.threads, 1, 1},
+                                       .stream = gpur_cuda_native(base),
+                                       .attrs = &attribute,
+                                       .numAttrs = attributes};
     void *parameters[] = {(void *)(uintptr_t)args}; /* read only, though the interface has no const */
     int before;
-    cudaError_t error = gpur_cuda_enter(stream->device, &before);
+    cudaError_t error = gpur_cuda_enter(base->device, &before);
     if (!error)
         error = cudaLaunchKernelExC(&config, gpur_cuda_entries[kernel], parameters);
+    atomic_store_explicit(&stream->after_kernel, !error && !grid.together, memory_order_relaxed);
     return gpur_cuda_leave(before, error, gpur_kernel_names[kernel]);
 }
 
@@ -67,7 +121,7 @@ static int64_t blocks_for(const gpur_device *device, int64_t n, int64_t each)
 
 gpur_grid gpur_cuda_grid_elements(const gpur_device *device, int64_t n)
 {
-    const gpur_grid grid = {blocks_for(device, n, ELEMENT_THREADS), ELEMENT_THREADS};
+    const gpur_grid grid = {blocks_for(device, n, ELEMENT_THREADS), ELEMENT_THREADS, 0};
     return grid;
 }
 
@@ -76,13 +130,13 @@ gpur_grid gpur_cuda_grid_rows(const gpur_device *device, int64_t n, int64_t rows
 {
     const int64_t each = rows_per_block < 1 ? 1 : rows_per_block;
     const int64_t warps = bytes < 1 ? 1 : at_most((bytes - 1) / (8 * WARP) + 1, ELEMENT_THREADS / WARP);
-    const gpur_grid grid = {blocks_for(device, n, each), (int32_t)(warps * WARP)};
+    const gpur_grid grid = {blocks_for(device, n, each), (int32_t)(warps * WARP), 0};
     return grid;
 }
 
 gpur_grid gpur_cuda_grid_single(const gpur_device *device)
 {
     (void)device;
-    const gpur_grid grid = {1, MAX_THREADS};
+    const gpur_grid grid = {1, MAX_THREADS, 0};
     return grid;
 }

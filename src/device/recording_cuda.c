@@ -58,7 +58,7 @@ static gpur_status build(cuda_recording *recording, gpur_stream *stream, gpur_re
     if (status == GPUR_OK)
         status = instantiate(stream, unrolled, &recording->long_launch);
     if (unrolled)
-        (void)cudaGraphDestroy(unrolled);
+        gpur_cuda_forget(cudaGraphDestroy(unrolled));
     return status;
 }
 
@@ -173,4 +173,48 @@ gpur_status gpur_cuda_recording_count(const gpur_recording *base, gpur_cuda_node
         error = count_node(list[i], nodes);
     free(list);
     return gpur_cuda_status(error, "cudaGraphNodeGetType");
+}
+
+/* Edges have had kinds since CUDA 12.3, and their calls other names until 13. */
+#if CUDART_VERSION >= 12030
+static cudaError_t get_edges(cudaGraph_t graph, cudaGraphNode_t *ends, cudaGraphEdgeData *data, size_t *count)
+{
+    cudaGraphNode_t *const to = ends ? ends + *count : NULL;
+#if CUDART_VERSION >= 13000
+    return cudaGraphGetEdges(graph, ends, to, data, count);
+#else
+    return cudaGraphGetEdges_v2(graph, ends, to, data, count);
+#endif
+}
+
+gpur_status gpur_cuda_recording_dependents(const gpur_recording *base, int64_t *edges)
+{
+    const cudaGraph_t graph = ((const cuda_recording *)base)->single;
+    size_t count = 0;
+    *edges = 0;
+    GPUR_TRY(gpur_cuda_status(get_edges(graph, NULL, NULL, &count), "cudaGraphGetEdges"));
+    if (count == 0)
+        return GPUR_OK;
+    cudaGraphNode_t *const ends = (cudaGraphNode_t *)calloc(2 * count, sizeof *ends);
+    cudaGraphEdgeData *const data = (cudaGraphEdgeData *)calloc(count, sizeof *data);
+    const cudaError_t error = ends && data ? get_edges(graph, ends, data, &count) : cudaErrorMemoryAllocation;
+    for (size_t i = 0; !error && i < count; i++)
+        *edges += data[i].type == cudaGraphDependencyTypeProgrammatic;
+    free(data);
+    free(ends);
+    return gpur_cuda_status(error, "cudaGraphGetEdges");
+}
+#else
+gpur_status gpur_cuda_recording_dependents(const gpur_recording *base, int64_t *edges)
+{
+    (void)base;
+    *edges = 0;
+    return gpur_fail(GPUR_UNAVAILABLE, "CUDA %d does not tell the kinds of a graph's edges; wanted 12030 or later",
+                     CUDART_VERSION);
+}
+#endif
+
+int gpur_cuda_knows_dependents(const gpur_device *device)
+{
+    return CUDART_VERSION >= 12030 && gpur_cuda_of(device)->has_clusters;
 }

@@ -17,23 +17,35 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { RING_LENGTH = 256, ERROR_BYTES = 512 };
+enum { RING_LENGTH = 256, LARGE_LENGTH = 16, ERROR_BYTES = 512 };
 
 typedef struct cpu_op {
     gpur_cpu_op run; /* NULL: the worker ends */
     alignas(max_align_t) unsigned char payload[GPUR_CPU_PAYLOAD];
 } cpu_op;
 
+typedef struct large_args {
+    alignas(max_align_t) unsigned char bytes[GPUR_MAX_ARGS];
+} large_args;
+
+/* Places of a ring: taken by whoever enqueues, given back by the worker. */
+typedef struct places {
+    int64_t length, taken;
+    int64_t room; /* places known to be free; there may be more */
+    sem_t freed;  /* given back, and not in `room` */
+} places;
+
 typedef struct cpu_stream {
     gpur_stream base;
     gpur_stream *next; /* in the device's list */
     int threaded, thread_made;
     gpur_fair_lock enqueuing;
-    cpu_op *ring; /* (length) */
-    int64_t length;
-    int64_t pushed;
-    int64_t room;       /* places known to be free; there may be more */
-    sem_t ready, freed; /* operations pushed and not taken; places freed and not in `room` */
+    cpu_op *ring; /* (places.length) */
+    places places;
+    cpu_op *op;         /* the one being enqueued */
+    large_args *larges; /* (large.length), NULL inline */
+    places large;
+    sem_t ready; /* counts operations that wait for the worker */
     pthread_t thread;
     void *blocks;
     gpur_status status; /* the first failure, and its text: written in the order of the stream */
@@ -55,45 +67,59 @@ static void *work(void *context)
     cpu_stream *const stream = (cpu_stream *)context;
     for (int64_t taken = 0;; taken++) {
         gpur_semaphore_wait(&stream->ready);
-        cpu_op *const op = &stream->ring[taken % stream->length];
+        cpu_op *const op = &stream->ring[taken % stream->places.length];
         if (!op->run)
             return NULL;
         (void)run_op(stream, op); /* kept in the stream until somebody syncs */
-        sem_post(&stream->freed);
+        sem_post(&stream->places.freed);
     }
 }
 
-static void wait_for_room(cpu_stream *stream)
+static void places_open(places *p, int64_t length)
 {
-    if (!stream->threaded || stream->room > 0)
-        return;
-    gpur_semaphore_wait(&stream->freed);
-    stream->room = 1;
-    while (sem_trywait(&stream->freed) == 0)
-        stream->room++;
+    p->length = p->room = length;
+    sem_init(&p->freed, 0, 0);
+}
+
+static int64_t places_take(places *p)
+{
+    if (p->room == 0) {
+        gpur_semaphore_wait(&p->freed);
+        for (p->room = 1; sem_trywait(&p->freed) == 0;)
+            p->room++;
+    }
+    p->room--;
+    return p->taken++ % p->length;
 }
 
 void *gpur_cpu_begin(gpur_stream *base)
 {
     cpu_stream *const stream = (cpu_stream *)base;
     gpur_fair_lock_take(&stream->enqueuing);
-    wait_for_room(stream);
-    return stream->ring[stream->pushed % stream->length].payload;
+    stream->op = &stream->ring[stream->threaded ? places_take(&stream->places) : 0];
+    return stream->op->payload;
+}
+
+void *gpur_cpu_large(gpur_stream *base)
+{
+    cpu_stream *const stream = (cpu_stream *)base;
+    return stream->larges[places_take(&stream->large)].bytes;
+}
+
+void gpur_cpu_large_done(gpur_stream *base)
+{
+    sem_post(&((cpu_stream *)base)->large.freed);
 }
 
 gpur_status gpur_cpu_end(gpur_stream *base, gpur_cpu_op run)
 {
     cpu_stream *const stream = (cpu_stream *)base;
-    cpu_op *const op = &stream->ring[stream->pushed % stream->length];
     gpur_status status = GPUR_OK;
-    op->run = run;
-    if (stream->threaded) {
-        stream->pushed++;
-        stream->room--;
+    stream->op->run = run;
+    if (stream->threaded)
         sem_post(&stream->ready);
-    } else {
-        status = run_op(stream, op);
-    }
+    else
+        status = run_op(stream, stream->op);
     gpur_fair_lock_give(&stream->enqueuing);
     return status;
 }
@@ -133,18 +159,27 @@ void **gpur_cpu_stream_blocks(gpur_stream *stream)
     return &((cpu_stream *)stream)->blocks;
 }
 
+static gpur_status alloc_rings(cpu_stream *stream)
+{
+    gpur_device *const device = stream->base.device;
+    const int64_t length = stream->places.length, large = stream->large.length;
+    stream->ring = (cpu_op *)gpur_host_alloc(device, (size_t)length * sizeof *stream->ring);
+    if (stream->threaded)
+        stream->larges = (large_args *)gpur_host_alloc(device, (size_t)large * sizeof *stream->larges);
+    if (!stream->ring || (stream->threaded && !stream->larges))
+        return gpur_fail(GPUR_OUT_OF_MEMORY, "no memory for a stream of %d operations", (int)length);
+    return GPUR_OK;
+}
+
 static gpur_status build(cpu_stream *stream)
 {
     gpur_device *const device = stream->base.device;
-    sem_init(&stream->ready, 0, 0);
-    sem_init(&stream->freed, 0, 0);
-    GPUR_TRY(gpur_fair_lock_open(&stream->enqueuing, "a stream"));
     stream->threaded = device->config.executor == GPUR_EXECUTOR_THREAD;
-    stream->length = stream->threaded ? RING_LENGTH : 1;
-    stream->room = stream->length;
-    stream->ring = (cpu_op *)gpur_host_alloc(device, (size_t)stream->length * sizeof *stream->ring);
-    if (!stream->ring)
-        return gpur_fail(GPUR_OUT_OF_MEMORY, "no memory for a stream of %d operations", (int)stream->length);
+    sem_init(&stream->ready, 0, 0);
+    places_open(&stream->places, stream->threaded ? RING_LENGTH : 1);
+    places_open(&stream->large, LARGE_LENGTH);
+    GPUR_TRY(gpur_fair_lock_open(&stream->enqueuing, "a stream"));
+    GPUR_TRY(alloc_rings(stream));
     if (stream->threaded)
         GPUR_TRY(gpur_thread_start(&stream->thread, work, stream, "a stream"));
     stream->thread_made = stream->threaded;
@@ -164,10 +199,12 @@ static void free_stream(cpu_stream *stream)
     if (stream->thread_made)
         stop_thread(stream);
     gpur_cpu_stream_blocks_close(&stream->base);
-    sem_destroy(&stream->freed);
+    sem_destroy(&stream->large.freed);
+    sem_destroy(&stream->places.freed);
     sem_destroy(&stream->ready);
     gpur_fair_lock_close(&stream->enqueuing);
-    gpur_host_free(device, stream->ring, (size_t)stream->length * sizeof *stream->ring);
+    gpur_host_free(device, stream->larges, (size_t)stream->large.length * sizeof *stream->larges);
+    gpur_host_free(device, stream->ring, (size_t)stream->places.length * sizeof *stream->ring);
     gpur_host_free(device, stream, sizeof *stream);
 }
 

@@ -2,9 +2,11 @@
 /* Streams: non-blocking ones of our own, or the caller's. */
 #include "device/device_cuda.h"
 
-cudaStream_t gpur_cuda_native(gpur_stream *stream)
+cudaStream_t gpur_cuda_native(gpur_stream *base)
 {
-    return ((gpur_cuda_stream *)stream)->native;
+    gpur_cuda_stream *const stream = (gpur_cuda_stream *)base;
+    atomic_store_explicit(&stream->after_kernel, 0, memory_order_relaxed);
+    return stream->native;
 }
 
 static void enlist(gpur_cuda_stream *stream)
@@ -133,7 +135,7 @@ static gpur_status order(gpur_device *device, cudaStream_t first, cudaStream_t t
     if (!error)
         error = cudaStreamWaitEvent(then, event, 0);
     if (event)
-        (void)cudaEventDestroy(event);
+        gpur_cuda_forget(cudaEventDestroy(event));
     return gpur_cuda_leave(before, error, "ordering a stream behind the caller's");
 }
 

@@ -70,22 +70,28 @@ gpur_status gpur_cpu_fill(gpur_stream *stream, void *memory, int byte, int64_t b
 typedef struct launch_op {
     gpur_grid grid;
     int kernel;
-    const void *args; /* the caller's where the launch is carried out before the call returns, else `copy` */
-    _Alignas(16) unsigned char copy[GPUR_MAX_ARGS];
+    const void *args; /* the caller's where the launch is carried out before the call returns, else a copy */
+    int large;        /* 1: it lies in one of the stream's larger places, 0: in `copy` */
+    _Alignas(16) unsigned char copy[GPUR_CPU_ARGS];
 } launch_op;
 _Static_assert(sizeof(launch_op) <= GPUR_CPU_PAYLOAD, "a launch must fit the payload of an operation");
 
 static gpur_status run_launch(gpur_stream *stream, void *payload)
 {
     const launch_op *const op = (const launch_op *)payload;
-    return gpur_cpu_run_kernel(stream, op->kernel, op->grid, op->args);
+    const gpur_status status = gpur_cpu_run_kernel(stream, op->kernel, op->grid, op->args);
+    if (op->large)
+        gpur_cpu_large_done(stream);
+    return status;
 }
 
 gpur_status gpur_cpu_launch(gpur_stream *stream, int kernel, gpur_grid grid, const void *args, size_t bytes)
 {
     launch_op *const op = (launch_op *)gpur_cpu_begin(stream);
     const int at_once = stream->device->config.executor == GPUR_EXECUTOR_INLINE;
-    op->grid = grid, op->kernel = kernel;
-    op->args = at_once ? args : memcpy(op->copy, args, bytes);
+    op->grid = grid, op->kernel = kernel, op->args = args;
+    op->large = !at_once && bytes > sizeof op->copy;
+    if (!at_once)
+        op->args = memcpy(op->large ? gpur_cpu_large(stream) : op->copy, args, bytes);
     return gpur_cpu_end(stream, run_launch);
 }

@@ -8,7 +8,7 @@
 enum { THREADS = 8, BLOCKS = 3, MOST = 65536 };
 
 typedef struct neighbour_args {
-    float out[BLOCKS * THREADS];
+    float out[BLOCKS * THREADS], cells[BLOCKS * THREADS];
 } neighbour_args;
 
 static void write_neighbour(gpur_place at, neighbour_args *a, int with_barrier)
@@ -36,6 +36,28 @@ static void one_slot_for_all_blocks(gpur_place at, const void *args)
         (*(neighbour_args *const *)args)->out[0] += 1.0f;
 }
 
+/* What the thread after the same one of the next block wrote, for which a barrier of the block is not enough. */
+static void write_next_block(gpur_place at, neighbour_args *a, int with_meeting)
+{
+    const int64_t mine = at.block * at.threads + at.thread, all = at.blocks * at.threads;
+    a->cells[mine] = (float)at.thread;
+    if (with_meeting)
+        gpur_meet(at);
+    else
+        gpur_barrier(at);
+    a->out[mine] = a->cells[(mine + at.threads + 1) % all];
+}
+
+static void meeting_kernel(gpur_place at, const void *args)
+{
+    write_next_block(at, *(neighbour_args *const *)args, 1);
+}
+
+static void no_meeting(gpur_place at, const void *args)
+{
+    write_next_block(at, *(neighbour_args *const *)args, 0);
+}
+
 static void greedy(gpur_place at, const void *args)
 {
     GPUR_SHARED(char, enough, MOST / 2);
@@ -54,8 +76,17 @@ static int is_right(const neighbour_args *a)
 
 static int run_case(gpur_stream *stream, const char *name)
 {
-    neighbour_args results = {{0}}, *const address = &results;
+    neighbour_args results = {{0}, {0}}, *const address = &results;
     const gpur_grid grid = {.blocks = BLOCKS, .threads = THREADS};
+    const gpur_grid together = {.blocks = BLOCKS, .threads = THREADS, .together = GPUR_TOGETHER_BEST};
+    if (strcmp(name, "right_meeting_refusal") == 0)
+        return gpur_race_run(stream, meeting_kernel, grid, &address) == GPUR_DEVICE_ERROR &&
+               strstr(gpur_last_error(), "a kernel meets whose blocks were not launched together") &&
+               gpur_race_run(stream, meeting_kernel, together, &address) == GPUR_OK && is_right(&results);
+    if (strcmp(name, "right_meeting") == 0)
+        return gpur_race_run(stream, meeting_kernel, together, &address) == GPUR_OK && is_right(&results);
+    if (strcmp(name, "no_meeting") == 0)
+        return gpur_race_run(stream, no_meeting, together, &address) == GPUR_OK;
     if (strcmp(name, "right_refusal") == 0)
         return gpur_race_run(stream, greedy, grid, &address) == GPUR_DEVICE_ERROR &&
                strstr(gpur_last_error(), "65600 bytes of shared memory; a block has 65536") &&

@@ -16,5 +16,6 @@ endfunction()
 add_teeth(teeth_stream stream.c right_order right_slowly no_written no_written_slowly no_written_at_last
     no_written_at_last_slowly no_read no_read_slowly no_read_at_last no_read_at_last_slowly)
 if(GPUREPLAY_RACE_CHECK)
-    add_teeth(teeth_block block.c right_kernel right_refusal no_barrier one_slot_for_all_blocks)
+    add_teeth(teeth_block block.c right_kernel right_refusal right_meeting right_meeting_refusal no_barrier
+        one_slot_for_all_blocks no_meeting)
 endif()

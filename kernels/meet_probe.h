@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: MIT */
+/* One meeting a round is enough: who writes a sheet again has met those who read it last. */
+#ifndef GPUR_MEET_PROBE_H
+#define GPUR_MEET_PROBE_H
+
+#include "args_replay.h"
+#include "place.h"
+
+GPUR_KERNEL_TOGETHER(meet_probe, 512)
+{
+    const gpur_span mine = gpur_grid_span(at, a->n);
+    for (int32_t round = 0; round < a->rounds; round++) {
+        const uint32_t *const in = a->sheets + round % 2 * a->n;
+        uint32_t *const out = a->sheets + (round + 1) % 2 * a->n;
+        const uint32_t salt = a->salts[round % GPUR_PROBE_SALTS];
+        for (int64_t i = mine.first; i < mine.last; i += mine.step) {
+            const int64_t other = i + a->reach < a->n ? i + a->reach : i + a->reach - a->n;
+            out[i] = 5 * in[i] + 2 * in[other] + salt;
+        }
+        gpur_meet(at);
+    }
+}
+
+#endif

@@ -1,0 +1,66 @@
+# SPDX-License-Identifier: MIT
+"""usage: test_cuda_entries.py KERNELS SCRATCH NVCC ARGUMENT...
+
+How the CUDA kernels begin, where a GPU may make them ready before the kernel ahead of them is over, and how those whose
+blocks meet read memory. Compiles kernels/cuda.cu to PTX for compute capability 9.0, with the build's flags, and reads
+each entry. Needs no GPU."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+WAIT, LET = "griddepcontrol.wait", "griddepcontrol.launch_dependents"
+
+
+def ptx_of(kernels, scratch, command):
+    words = [word for word, before in zip(command, ["", *command]) if "-gencode" not in (word, before)]
+    Path(scratch).parent.mkdir(parents=True, exist_ok=True)
+    subprocess.run([*words, "-arch=compute_90", "-ptx", f"{kernels}/cuda.cu", "-o", scratch], check=True)
+    text = Path(scratch).read_text(encoding="utf-8", errors="replace")
+    Path(scratch).unlink()
+    return text
+
+
+def kernels_that_meet(kernels):
+    text = (Path(kernels) / "kernels.h").read_text(encoding="utf-8").replace("\\\n", " ")
+    line = re.search(r"#define GPUR_MEETING_KERNEL_LIST\(X\)(.*)", text)
+    assert line, "kernels.h has no GPUR_MEETING_KERNEL_LIST"
+    return set(re.findall(r"X\((\w+)\)", line[1]))
+
+
+def instructions(body):
+    """The opcodes, and labels as they are."""
+    for line in body.splitlines():
+        code = re.sub(r"//.*", "", line).strip()
+        if re.match(r"[$\w]+:$", code):
+            yield code
+        elif code and not code.startswith((".", "{", "}", "(", ")")):
+            yield re.sub(r"^@!?%\w+\s+", "", code).split()[0].rstrip(";")
+
+
+def check_begin(kernel, opcodes, meets):
+    """Before the wait nothing is read or written, and no way leads past it."""
+    assert WAIT in opcodes, f"kernel {kernel} does not wait for what it follows"
+    before = opcodes[:opcodes.index(WAIT)]
+    strange = [code for code in before if not code.startswith(("mov.", "cvt.", "ld.param", LET))]
+    assert not strange, f"kernel {kernel} does more than to prepare before it waits: {strange}"
+    assert opcodes.count(LET) == (0 if meets else 1), f"kernel {kernel}: {opcodes.count(LET)} times {LET}"
+    assert meets or LET in before, f"kernel {kernel} waits before it lets its follower begin"
+
+
+def main():
+    kernels, scratch, *command = sys.argv[1:]
+    text, meeting = ptx_of(kernels, scratch, command), kernels_that_meet(kernels)
+    entries = re.findall(r"\.entry gpur_(\w+)_cuda_entry\((.*?)^\}", text, flags=re.M | re.S)
+    found = {kernel for kernel, _ in entries}
+    assert meeting and meeting <= found, f"of the kernels that meet, {sorted(meeting - found)} were not compiled"
+    for kernel, body in entries:
+        opcodes = list(instructions(body.partition("{")[2]))
+        check_begin(kernel, opcodes, kernel in meeting)
+        stale = [code for code in opcodes if ".nc" in code]
+        assert kernel not in meeting or not stale, f"kernel {kernel} meets, and reads past what others write: {stale}"
+    print(f"test_cuda_entries: {len(entries)} kernels, {len(meeting)} of which meet")
+
+
+main()
