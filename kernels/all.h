@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Every kernel, for the three entry files. */
+/* Every kernel, for the entry files. */
 #include "kernels.h"
 
 #include "bias_activation.h"
@@ -29,6 +29,13 @@
 #include "widen_bf16.h"
 #include "scatter.h"
 #include "window_set.h"
+
+/* Made of other kernels' bodies. */
+#ifdef __CUDACC__
+#include "learn_steps.h"
+#else
+#include "cpu_steps.h"
+#endif
 
 /* Does not compile when a kernel of the list of those that meet was opened by another macro. */
 #define GPUR_MEETS_LINE(name) gpur_##name##_meets +

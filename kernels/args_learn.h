@@ -6,6 +6,7 @@
 
 #include <stdint.h>
 
+#include "args_priority.h"
 #include "args_replay.h"
 
 #define GPUR_LEARN_KERNEL_LIST(X)                                                                                      \
@@ -17,7 +18,8 @@
     X(gradient_norm)                                                                                                   \
     X(update)                                                                                                          \
     X(finish_step)                                                                                                     \
-    X(explore)
+    X(explore)                                                                                                         \
+    X(learn_steps)
 
 /* Of a dense layer; the values are those of GPUR_LINEAR, GPUR_RELU, GPUR_TANH in the public header. */
 enum { GPUR_ACTIVATION_LINEAR = 0, GPUR_ACTIVATION_RELU = 1, GPUR_ACTIVATION_TANH = 2 };
@@ -162,5 +164,80 @@ typedef struct gpur_explore_args {
     uint64_t seed, counter; /* of this act: a pure function, so any launch shape explores alike */
     float epsilon;
 } gpur_explore_args;
+
+/* One side of a product: element (i, k) is x[i * row + k * step], or the sum of that in every part, in their order. */
+typedef struct gpur_factor {
+    const float *x;
+    const float *y; /* NULL; or, of the shape of one part, the sheet whose activation a gradient passes: times its slope
+                       at y */
+    int64_t row, step, part_step;
+    int32_t parts; /* 1 or more */
+    int32_t activation;
+} gpur_factor;
+
+/* C = A B^T, a tile of it and a part of k at a time: kernels/tile_product.h. */
+typedef struct gpur_product {
+    gpur_factor a, b;  /* (m, k), (n, k) */
+    float *c;          /* (parts, m, n) out, rows c_row floats apart, parts c_part: one sum for each part of k */
+    float *a_sums;     /* (parts, m) out, parts c_part floats apart: sums of a over its part of k; NULL: not wanted */
+    const float *bias; /* (n) C = activation(A B^T + bias); NULL: neither; else parts is 1 */
+    int64_t c_row, c_part;
+    int32_t m, n, k;
+    int32_t parts; /* of k, 1 to k */
+    int32_t activation;
+    int32_t large; /* 1: large tiles, fewer loads for each multiplication; 0: small ones, for more blocks */
+    int32_t stage; /* GPUR_STAGE_* in which it is computed */
+} gpur_product;
+
+/* The stages of a step in one kernel, in order. Between two of them all blocks meet. */
+enum {
+    GPUR_STAGE_DRAW = 0, /* ids by priority */
+    GPUR_STAGE_GATHER = 1,
+    GPUR_STAGE_FIRST = 2, /* forward: the first layer; importance weights */
+    GPUR_STAGE_HIDDEN = 3,
+    GPUR_STAGE_HEADS = 4,          /* by rows: last layers, TD error, gradient of the hidden sheet */
+    GPUR_STAGE_GRADIENTS = 5,      /* of all later weights, and parts of the first sheet's; new priorities */
+    GPUR_STAGE_FIRST_GRADIENT = 6, /* of the first layer's weights */
+    GPUR_STAGE_NORM = 7,
+    GPUR_STAGE_UPDATE = 8,
+    GPUR_STAGE_COUNT = 9,
+};
+
+/* The last layers, and the hidden sheet that they read: H numbers wide. */
+typedef struct gpur_last_layers {
+    const float *online, *target;        /* (B or 2 B, H), (B, H) the hidden sheets */
+    const float *weight, *target_weight; /* (Z, inputs) */
+    float *z, *z_target;                 /* (B or 2 B, Z), (B, Z) out: what td_error reads */
+    float *gradient;                     /* (B, H) out: of the loss by the hidden layer's sums, before its activation */
+    int64_t pitch;                       /* floats between rows of the hidden sheets */
+    int32_t width, inputs, outputs;      /* H; H or H / 2; Z */
+    int32_t split;                       /* outputs before it read the first `inputs` columns, the others the next */
+    int32_t activation;                  /* of the hidden layer */
+} gpur_last_layers;
+
+/* Two layers, one or two last layers, with all that their passes read and write. */
+enum { GPUR_MOST_PRODUCTS = 9 };
+
+/* `steps` whole train steps: learn_steps.h. */
+typedef struct gpur_learn_steps_args {
+    int64_t steps;
+    uint64_t *draw_step; /* (1) scratch: the number of the next draw, which `gather` and `draw` read */
+    gpur_gather_args gather;
+    gpur_priority_draw_args draw;       /* the next three are read where by_priority is 1 */
+    gpur_priority_weights_args weights;
+    gpur_priority_update_args priorities;
+    gpur_td_error_args td;
+    gpur_last_layers last;
+    gpur_gradient_norm_args norm;
+    gpur_update_args update;
+    gpur_finish_step_args finish;
+    const float *gradient_parts; /* (parts, P) whose sum is the gradient; NULL: it is there as it is */
+    float *gradient;             /* (P) */
+    int32_t parts;
+    int32_t by_priority;
+    int32_t updates_early; /* 1: the update waits for no norm, and goes with it */
+    int32_t product_count;
+    gpur_product products[GPUR_MOST_PRODUCTS];
+} gpur_learn_steps_args;
 
 #endif

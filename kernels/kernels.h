@@ -22,7 +22,7 @@
     GPUR_CONV_KERNEL_LIST(X)
 
 /* Those of them whose blocks meet, opened by GPUR_KERNEL_TOGETHER: they are launched together and never otherwise. */
-#define GPUR_MEETING_KERNEL_LIST(X) X(meet_probe)
+#define GPUR_MEETING_KERNEL_LIST(X) X(meet_probe) X(learn_steps)
 
 #define GPUR_KERNEL_ID_LINE(name) GPUR_KERNEL_ID_##name,
 enum { GPUR_KERNEL_LIST(GPUR_KERNEL_ID_LINE) GPUR_KERNEL_COUNT };

@@ -59,17 +59,22 @@ GPUR_FN void gpur_td_row(const gpur_td_error_args *a, int64_t b, const float *q,
     dq[action] = a->weight[b] * slope / (float)a->batch;
 }
 
+/* All that a row has, from the networks' outputs to the gradient of the loss by them. */
+GPUR_FN void gpur_td_error_row(const gpur_td_error_args *a, int64_t b)
+{
+    float *const q = a->q + b * a->outputs, *const dq = a->dq + b * a->outputs;
+    gpur_head_forward_row(a->head, a->outputs, a->z + b * a->z_pitch, a->bias, q);
+    for (int32_t k = 0; k < a->outputs; k++)
+        dq[k] = 0.0f;
+    gpur_td_row(a, b, q, dq);
+    gpur_head_backward_row(a->head, a->outputs, q, dq, a->dz + b * a->z_pitch);
+}
+
 GPUR_KERNEL(td_error)
 {
     const gpur_span s = gpur_grid_span(at, a->batch);
-    for (int64_t b = s.first; b < s.last; b += s.step) {
-        float *const q = a->q + b * a->outputs, *const dq = a->dq + b * a->outputs;
-        gpur_head_forward_row(a->head, a->outputs, a->z + b * a->z_pitch, a->bias, q);
-        for (int32_t k = 0; k < a->outputs; k++)
-            dq[k] = 0.0f;
-        gpur_td_row(a, b, q, dq);
-        gpur_head_backward_row(a->head, a->outputs, q, dq, a->dz + b * a->z_pitch);
-    }
+    for (int64_t b = s.first; b < s.last; b += s.step)
+        gpur_td_error_row(a, b);
 }
 
 #endif

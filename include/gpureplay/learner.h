@@ -38,6 +38,12 @@ enum {
                               [Daley & Amato 2021, concurrent training] */
 };
 
+/* How gpur_learner_train computes steps: with the same draws and state, losses agree but for the order of sums. One
+ * kernel for whole steps is for GPUs and small networks: two dense layers below the last, GPUR_MATH_FP32, a packed
+ * replay, obs of float32, input_scale 1; others are refused with what it wants. On the CPU it takes one core.
+ * GPUR_STEP_AUTO goes by libraries until a GPU has told which is faster; train_on and train_rows always do. */
+enum { GPUR_STEP_AUTO = 0, GPUR_STEP_LIBRARIES = 1, GPUR_STEP_ONE_KERNEL = 2 };
+
 /* Most batches in host memory that a learner keeps for gpur_learner_get_rows. */
 enum { GPUR_MAX_HOST_BATCHES = 16 };
 
@@ -70,6 +76,8 @@ typedef struct gpur_learner_config {
     int32_t deterministic;           /* CUDA: 1 keeps convolutions to ways that repeat their bits; 0: the fastest way */
     gpur_schedule beta;              /* exponent of the importance weights, by train step; 0 or more, default 0.4
                                         throughout. The replay's weight_norm says what they are divided by */
+    int32_t step_kernel;             /* GPUR_STEP_* */
+    int32_t reserved;                /* 0 */
 } gpur_learner_config;
 
 /*
@@ -108,7 +116,7 @@ GPUR_API gpur_status gpur_learner_config_preset(gpur_learner_config *config, con
  * is still over the whole batch, and gpur_learner_stats counts it; where priorities are written back, its error is 0.
  *
  *   GPUR_INVALID_ARGUMENT  a config out of range, a field that is missing or of another type, draws by priority from a
- *                          replay that has none, NULL
+ *                          replay that has none, GPUR_STEP_ONE_KERNEL for a learner that it is not for, NULL
  *   GPUR_OUT_OF_MEMORY     with the bytes wanted and free
  *   GPUR_UNAVAILABLE       CUDA: cuBLAS was not found; the message has the places searched
  */

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-# gpureplay_cpu_*: kernels/cpu.c, once for each instruction set the compiler knows, chosen when a device is opened.
+# gpureplay_cpu_*: kernels/cpu*.c, once for each instruction set the compiler knows, chosen when a device is opened.
 include(CheckCCompilerFlag)
 find_package(Threads REQUIRED)
 # ThreadSanitizer does not understand OpenMP's barriers, and the race check has threads of its own.
@@ -25,7 +25,7 @@ endif()
 
 set(gpureplay_objects)
 foreach(variant IN LISTS gpureplay_cpu_variants)
-    add_library(gpureplay_cpu_${variant} OBJECT kernels/cpu.c)
+    add_library(gpureplay_cpu_${variant} OBJECT kernels/cpu.c kernels/cpu_steps.c)
     target_link_libraries(gpureplay_cpu_${variant} PRIVATE gpureplay_options)
     target_compile_definitions(gpureplay_cpu_${variant} PRIVATE GPUR_VARIANT=${variant}
         $<$<BOOL:${GPUREPLAY_RACE_CHECK}>:GPUR_RACE_CHECK>)

@@ -79,6 +79,8 @@ gpur_status gpur_learner_config_check(const gpur_learner_config *config, const g
     GPUR_REQUIRE(config->unroll >= 1 && config->unroll <= MAX_UNROLL, "unroll is %" PRId32 "; it must be 1 to %d",
                  config->unroll, MAX_UNROLL);
     GPUR_TRY(check_flag(config->dense_graphs, "dense_graphs"));
+    GPUR_TRY(check_choice(config->step_kernel, GPUR_STEP_ONE_KERNEL, "step_kernel",
+                          "GPUR_STEP_AUTO, LIBRARIES or ONE_KERNEL (0 to 2)"));
     GPUR_REQUIRE(config->host_batches >= 0 && config->host_batches <= GPUR_MAX_HOST_BATCHES,
                  "host_batches is %" PRId32 "; it must be 0 to %d", config->host_batches, GPUR_MAX_HOST_BATCHES);
     return check_flag(config->deterministic, "deterministic");

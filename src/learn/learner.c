@@ -14,6 +14,7 @@ static gpur_status place_memory(gpur_learner *learner)
 {
     gpur_arena arena = {NULL, 0};
     gpur_step_place(&learner->step, &arena);
+    gpur_one_kernel_place(&learner->one, &arena);
     gpur_actor_place(&learner->actor, &arena);
     gpur_rows_place(&learner->rows, &arena);
     learner->memory_bytes = arena.used;
@@ -21,6 +22,7 @@ static gpur_status place_memory(gpur_learner *learner)
     arena.base = learner->memory;
     arena.used = 0;
     gpur_step_place(&learner->step, &arena);
+    gpur_one_kernel_place(&learner->one, &arena);
     gpur_actor_place(&learner->actor, &arena);
     gpur_rows_place(&learner->rows, &arena);
     return GPUR_OK;
@@ -32,6 +34,7 @@ static gpur_status open_parts(gpur_learner *learner, const gpur_learn_fields *fi
     const int64_t ids_bytes = config->batch_size * (int64_t)sizeof(int64_t);
     void *ids = NULL;
     GPUR_TRY(gpur_step_open(&learner->step, learner->device, learner->replay, &learner->network, config, fields));
+    GPUR_TRY(gpur_one_kernel_open(&learner->one, &learner->step));
     GPUR_TRY(gpur_actor_open(&learner->actor, learner->device, &learner->network, fields, config));
     GPUR_TRY(gpur_progress_open(&learner->progress, learner->device));
     GPUR_TRY(gpur_rows_open(&learner->rows, learner->device, config, gpur_replay_schema(learner->replay)));
@@ -85,6 +88,7 @@ static gpur_status build(gpur_learner *learner, gpur_replay *replay, const gpur_
     GPUR_TRY(open_parts(learner, &fields));
     GPUR_TRY(place_memory(learner));
     GPUR_TRY(gpur_step_connect(&learner->step));
+    gpur_one_kernel_connect(&learner->one);
     GPUR_TRY(gpur_consumer_begin(replay, 0, &learner->stream));
     GPUR_TRY(gpur_learner_end_turn(learner, warm_up(learner, learner->stream)));
     GPUR_TRY(gpur_recording_create(learner->device, gpur_step_record, &learner->step, config->unroll, &learner->train));
@@ -132,9 +136,16 @@ void gpur_learner_destroy(gpur_learner *learner)
     gpur_device_release(device);
 }
 
+static gpur_status enqueue_steps(gpur_learner *learner, gpur_stream *stream, gpur_recording *recording, int64_t steps)
+{
+    if (recording == learner->train && learner->one.step)
+        return gpur_one_kernel_enqueue(&learner->one, stream, steps);
+    return gpur_recording_replay(recording, stream, steps);
+}
+
 gpur_status gpur_learner_enqueue(gpur_learner *learner, gpur_stream *stream, gpur_recording *recording, int64_t steps)
 {
-    GPUR_TRY(gpur_recording_replay(recording, stream, steps));
+    GPUR_TRY(enqueue_steps(learner, stream, recording, steps));
     GPUR_TRY(gpur_actor_publish(&learner->actor, stream, gpur_learner_acting_weights(learner)));
     return gpur_progress_record(&learner->progress, stream, learner->step.optimizer.state, steps);
 }

@@ -4,6 +4,7 @@
 #define GPUR_LEARN_LEARNER_H
 
 #include "learn/actor.h"
+#include "learn/one_kernel.h"
 #include "learn/progress.h"
 #include "learn/rows.h"
 #include "learn/step.h"
@@ -14,6 +15,7 @@ struct gpur_learner {
     gpur_learner_config config;
     gpur_network network;
     gpur_step step;
+    gpur_one_kernel one;
     gpur_actor actor;
     gpur_progress progress;
     gpur_recording *train, *train_on;
@@ -25,7 +27,8 @@ struct gpur_learner {
     gpur_rows rows; /* in RAM */
 };
 
-/* Within the consumer's turn: `steps` repetitions of a recording, and what stands at the end of every launch. */
+/* Within the consumer's turn: `steps` repetitions of a recording, or for those of `train` the one kernel where the
+ * learner has it; and what stands at the end of every launch. */
 gpur_status gpur_learner_enqueue(gpur_learner *learner, gpur_stream *stream, gpur_recording *recording, int64_t steps);
 
 /* Ends the turn however the launch went, and tells the first failure. */

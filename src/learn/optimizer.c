@@ -142,7 +142,7 @@ gpur_status gpur_optimizer_reset(gpur_optimizer *optimizer, gpur_stream *stream,
     return fill_square(optimizer, stream, flavours[optimizer->config.kind].first_square);
 }
 
-static gpur_status enqueue_norm(const gpur_optimizer *optimizer, gpur_stream *stream)
+gpur_gradient_norm_args gpur_optimizer_norm(const gpur_optimizer *optimizer)
 {
     gpur_gradient_norm_args args;
     args.gradient = optimizer->gradient;
@@ -150,11 +150,10 @@ static gpur_status enqueue_norm(const gpur_optimizer *optimizer, gpur_stream *st
     args.clipped = optimizer->clipped;
     args.count = optimizer->count;
     args.clip_value = optimizer->config.clip_value;
-    const gpur_grid grid = gpur_grid_rows(optimizer->device, optimizer->partials, 1, GPUR_NORM_CHUNK * 4);
-    return gpur_launch_gradient_norm(stream, grid, &args);
+    return args;
 }
 
-static gpur_status enqueue_update(const gpur_optimizer *optimizer, gpur_stream *stream)
+gpur_update_args gpur_optimizer_update(const gpur_optimizer *optimizer)
 {
     const gpur_optimizer_config *const config = &optimizer->config;
     const flavour *const f = &flavours[config->kind];
@@ -173,15 +172,13 @@ static gpur_status enqueue_update(const gpur_optimizer *optimizer, gpur_stream *
     args.epsilon_inside = f->epsilon_inside ? config->epsilon : 0.0f;
     args.epsilon_outside = f->epsilon_inside ? 0.0f : config->epsilon;
     args.clip_value = config->clip_value, args.clip_norm = config->clip_norm;
-    return gpur_launch_update(stream, gpur_grid_elements(optimizer->device, args.count), &args);
+    return args;
 }
 
-gpur_status gpur_optimizer_step(const gpur_optimizer *optimizer, gpur_stream *stream, const gpur_step_results *results)
+gpur_finish_step_args gpur_optimizer_finish(const gpur_optimizer *optimizer, const gpur_step_results *results)
 {
     const gpur_schedule *const rate = &optimizer->config.learning_rate;
     gpur_finish_step_args args;
-    GPUR_TRY(enqueue_norm(optimizer, stream));
-    GPUR_TRY(enqueue_update(optimizer, stream));
     args.state = optimizer->state, args.window = optimizer->window;
     args.loss = results->loss, args.q_taken = results->q_taken, args.invalid = results->invalid;
     args.batch = results->batch;
@@ -190,5 +187,17 @@ gpur_status gpur_optimizer_step(const gpur_optimizer *optimizer, gpur_stream *st
     args.beta1 = optimizer->config.beta1, args.beta2 = optimizer->config.beta2;
     args.rate_first = rate->first, args.rate_last = rate->last;
     args.rate_begin = rate->begin, args.rate_steps = rate->steps;
-    return gpur_launch_finish_step(stream, gpur_grid_single(optimizer->device), &args);
+    return args;
+}
+
+gpur_status gpur_optimizer_step(const gpur_optimizer *optimizer, gpur_stream *stream, const gpur_step_results *results)
+{
+    gpur_device *const device = optimizer->device;
+    const gpur_gradient_norm_args norm = gpur_optimizer_norm(optimizer);
+    const gpur_update_args update = gpur_optimizer_update(optimizer);
+    const gpur_finish_step_args finish = gpur_optimizer_finish(optimizer, results);
+    const gpur_grid chunks = gpur_grid_rows(device, optimizer->partials, 1, GPUR_NORM_CHUNK * 4);
+    GPUR_TRY(gpur_launch_gradient_norm(stream, chunks, &norm));
+    GPUR_TRY(gpur_launch_update(stream, gpur_grid_elements(device, update.count), &update));
+    return gpur_launch_finish_step(stream, gpur_grid_single(device), &finish);
 }

@@ -36,6 +36,11 @@ typedef struct gpur_step_results {
     int64_t batch;
 } gpur_step_results;
 
+/* What its three kernels are told, in their order. */
+gpur_gradient_norm_args gpur_optimizer_norm(const gpur_optimizer *optimizer);
+gpur_update_args gpur_optimizer_update(const gpur_optimizer *optimizer);
+gpur_finish_step_args gpur_optimizer_finish(const gpur_optimizer *optimizer, const gpur_step_results *results);
+
 /* Enqueues the update, and then the end of the step. */
 gpur_status gpur_optimizer_step(const gpur_optimizer *optimizer, gpur_stream *stream, const gpur_step_results *results);
 

@@ -70,6 +70,10 @@ gpur_grid gpur_priorities_draw_grid(const gpur_priorities *priorities, int64_t r
 gpur_priority_weights_args gpur_priorities_weights(const gpur_priorities *priorities, int64_t rows, const int64_t *id,
                                                    const uint32_t *leaf, float *weight);
 
+/* New priorities by one block, as gpur_priorities_update enqueues them. */
+gpur_priority_update_args gpur_priorities_change(const gpur_priorities *priorities, int64_t count, const int64_t *ids,
+                                                 const float *values, int quiet);
+
 /* New priorities, by arrays that the device can read. `quiet`: see gpur_priority_update_args. */
 gpur_status gpur_priorities_update(const gpur_priorities *priorities, gpur_stream *stream, int64_t count,
                                    const int64_t *ids, const float *values, int quiet);

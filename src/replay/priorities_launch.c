@@ -145,13 +145,10 @@ gpur_priority_weights_args gpur_priorities_weights(const gpur_priorities *p, int
     return args;
 }
 
-/* Few rows by one block, which waits for all its threads between the parts; many in a launch a part. */
-gpur_status gpur_priorities_update(const gpur_priorities *p, gpur_stream *stream, int64_t count, const int64_t *ids,
-                                   const float *values, int quiet)
+gpur_priority_update_args gpur_priorities_change(const gpur_priorities *p, int64_t count, const int64_t *ids,
+                                                 const float *values, int quiet)
 {
-    const gpur_grid grid = gpur_grid_elements(p->device, count);
-    const int32_t levels = p->tree.least[0] ? p->tree.levels : 0;
-    gpur_priority_update_args args = {
+    const gpur_priority_update_args args = {
         .tree = p->tree,
         .window = p->window,
         .id = ids,
@@ -161,6 +158,16 @@ gpur_status gpur_priorities_update(const gpur_priorities *p, gpur_stream *stream
         .part = GPUR_UPDATE_ALL,
         .quiet = quiet,
     };
+    return args;
+}
+
+/* Few rows by one block, which waits for all its threads between the parts; many in a launch a part. */
+gpur_status gpur_priorities_update(const gpur_priorities *p, gpur_stream *stream, int64_t count, const int64_t *ids,
+                                   const float *values, int quiet)
+{
+    const gpur_grid grid = gpur_grid_elements(p->device, count);
+    const int32_t levels = p->tree.least[0] ? p->tree.levels : 0;
+    gpur_priority_update_args args = gpur_priorities_change(p, count, ids, values, quiet);
     if (count <= ONE_BLOCK || grid.blocks == 1)
         return gpur_launch_priority_update(stream, gpur_grid_single(p->device), &args);
     for (args.part = GPUR_UPDATE_CLEAR; args.part < GPUR_UPDATE_LEAST + levels; args.part++)

@@ -51,7 +51,8 @@ class DQN(Handle):
         trunk [128, (64, "tanh")], head "q" or "dueling", hidden 512, optimizer "adam" ..., learning_rate 1e-3 or
         (first, last, steps), exploration (1.0, 0.05, 10_000), loss "huber" or "squared", double_dqn, batch_size,
         target_period, act "latest", "previous" or "target", math "fp32", "tf32" or "bf16" (on CUDA), dense_graphs 1 for
-        dense layers by graphs of cuDNN's where math is "tf32" or "bf16" and cuDNN has them, seed.
+        dense layers by graphs of cuDNN's where math is "tf32" or "bf16" and cuDNN has them, step_kernel "auto",
+        "libraries" or "one_kernel" (whole train steps in one kernel, for small networks on a GPU), seed.
         Convolutions come first in trunk: ("conv", filters, kernel[, stride[, padding]][, activation]), or
         {"conv": 32, "kernel": 8, "stride": 4, "padding": 0, "activation": "relu"}; input_layout "chw" or "hwc" says how
         obs of three axes lies, and input_scale what it is multiplied by (1 / 255 for frames of uint8).

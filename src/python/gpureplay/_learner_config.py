@@ -24,6 +24,8 @@ _OPTIMIZERS = {
 }
 _ACTS = {"latest": _mirror.ACT_LATEST, "previous": _mirror.ACT_PREVIOUS, "target": _mirror.ACT_TARGET}
 _MATHS = {"fp32": _mirror.MATH_FP32, "tf32": _mirror.MATH_TF32, "bf16": _mirror.MATH_BF16}
+_STEP_KERNELS = {"auto": _mirror.STEP_AUTO, "libraries": _mirror.STEP_LIBRARIES,
+                 "one_kernel": _mirror.STEP_ONE_KERNEL}
 _LAYOUTS = {"chw": _mirror.CHW, "hwc": _mirror.HWC}
 _PRIORITIZED = {False: _mirror.UNIFORM, True: _mirror.PRIORITIZED, "plain": _mirror.PRIORITIZED_PLAIN}
 
@@ -50,6 +52,7 @@ _TOP = {
     "loss": put_choice(_LOSSES),
     "act": put_choice(_ACTS),
     "math": put_choice(_MATHS),
+    "step_kernel": put_choice(_STEP_KERNELS),
     **dict.fromkeys(("double_dqn", "huber_delta", "batch_size", "target_period", "target_copy_first", "max_act_batch",
                      "unroll", "dense_graphs", "seed", "host_batches", "deterministic"), put),
 }

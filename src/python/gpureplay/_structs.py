@@ -36,6 +36,7 @@ LOSS_HUBER, LOSS_SQUARED = 0, 1
 ADAM, RMSPROP_TF, RMSPROP_KERAS2, RMSPROP_TORCH, RMSPROP_DEEPMIND = 0, 1, 2, 3, 4
 MATH_FP32, MATH_TF32, MATH_BF16 = 0, 1, 2
 ACT_LATEST, ACT_PREVIOUS, ACT_TARGET = 0, 1, 2
+STEP_AUTO, STEP_LIBRARIES, STEP_ONE_KERNEL = 0, 1, 2
 WEIGHTS_ONLINE, WEIGHTS_TARGET, WEIGHTS_GRADIENT = 0, 1, 2
 
 
@@ -206,6 +207,7 @@ class LearnerConfig(Sized):
         ("seed", c_uint64),
         *_members(c_int32, "host_batches deterministic"),
         ("beta", Schedule),
+        *_members(c_int32, "step_kernel reserved"),
     ]
 
 
