@@ -3,9 +3,24 @@
 # and builds for, the GPU suite's dry run. Label "cuda-build".
 register(test_ptxas cuda-build ${CMAKE_COMMAND} -DREPORT=${GPUREPLAY_PTXAS_REPORT}
     -DKERNELS=${PROJECT_SOURCE_DIR}/kernels -P ${CMAKE_CURRENT_SOURCE_DIR}/ptxas.cmake)
+if(TARGET gpureplay_probes) # the benchmarks' own kernels
+    register(test_ptxas_probes cuda-build ${CMAKE_COMMAND} -DREPORT=${PROJECT_BINARY_DIR}/probes.ptxas.txt
+        -DKERNELS=${PROJECT_SOURCE_DIR}/bench/device -P ${CMAKE_CURRENT_SOURCE_DIR}/ptxas.cmake)
+endif()
 set(modules ${gpureplay_modules})
 list(TRANSFORM modules REPLACE "(.+)" "$<TARGET_FILE:\\1>")
 register(test_linkage cuda-build bash ${CMAKE_CURRENT_SOURCE_DIR}/test_linkage.sh $<TARGET_FILE:gpureplay> ${modules})
+
+if(Python3_Interpreter_FOUND)
+    register(test_cuda_philox cuda-build ${Python3_EXECUTABLE} ${CMAKE_CURRENT_SOURCE_DIR}/test_cuda_philox.py
+        ${PROJECT_SOURCE_DIR}/kernels ${CMAKE_CURRENT_BINARY_DIR}/cuda_philox.ptx ${GPUREPLAY_CURAND_INCLUDE_DIR}
+        ${nvcc_command})
+    register(test_cuda_entries cuda-build ${Python3_EXECUTABLE} ${CMAKE_CURRENT_SOURCE_DIR}/test_cuda_entries.py
+        ${PROJECT_SOURCE_DIR}/kernels ${CMAKE_CURRENT_BINARY_DIR}/cuda_entries.ptx ${nvcc_command})
+else()
+    register_skipped(test_cuda_entries "no Python 3 was found (Debian: apt install python3)")
+    register_skipped(test_cuda_philox "no Python 3 was found (Debian: apt install python3)")
+endif()
 
 foreach(part toolkit architectures)
     register(test_cuda_${part} cuda-build ${CMAKE_COMMAND} -DMODULES=${PROJECT_SOURCE_DIR}/src/cmake
@@ -15,6 +30,71 @@ endforeach()
 target_compile_definitions(test_cuda_search PRIVATE
     GPUR_INSTALLED_MODULE="${CMAKE_INSTALL_FULL_LIBDIR}/libgpureplay_cudamath.so")
 target_link_libraries(test_cuda_errors PRIVATE gpureplay_cuda) # it makes errors of CUDA's
+
+# It takes all memory of the GPU; and what follows a fault there is nobody else's concern, but takes the GPU's time.
+foreach(device IN LISTS GPUREPLAY_TEST_DEVICES)
+    if(device MATCHES "^cuda")
+        set_tests_properties(test_cuda_limits.${device} test_cuda_trap.${device} PROPERTIES RUN_SERIAL ON)
+    endif()
+endforeach()
+
+# Functions of the library, or of the CUDA runtime, that a test stands before: the linker gives their callers
+# __wrap_NAME in their place, and the test the function itself as __real_NAME.
+function(wrap target)
+    list(TRANSFORM ARGN PREPEND -Wl,--wrap= OUTPUT_VARIABLE wrapped)
+    target_link_options(${target} PRIVATE ${wrapped})
+endfunction()
+
+target_sources(test_cuda_step_nodes PRIVATE cuda/count_calls.c)
+target_link_libraries(test_cuda_step_nodes PRIVATE gpureplay_cuda)
+wrap(test_cuda_step_nodes gpur_recording_create gpur_cuda_gemm_run gpur_cuda_conv_run gpur_cuda_launch)
+
+# The CUDA runtime with faults, or only pretended: the names are those of cuda/runtime_list.h.
+file(READ cuda/runtime_list.h runtime_list)
+set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS cuda/runtime_list.h)
+string(REGEX MATCHALL "X\\(cuda[A-Za-z]+" runtime_calls "${runtime_list}")
+list(TRANSFORM runtime_calls REPLACE "X\\(" "")
+if(GPUREPLAY_CUDA_VERSION VERSION_LESS 13.0)
+    list(TRANSFORM runtime_calls REPLACE "^cudaGetDeviceProperties$" "cudaGetDeviceProperties_v2")
+endif()
+list(APPEND runtime_calls cudaStreamEndCapture cudaGetLastError gpur_math_library_open gpur_dnn_library_open)
+add_library(pretended_cuda OBJECT cuda/faults.c cuda/pretend_device.c cuda/pretend_streams.c cuda/pretend_products.c)
+target_link_libraries(pretended_cuda PUBLIC gpureplay_tested gpureplay_cuda)
+foreach(name test_cuda_faults test_cuda_pretended)
+    target_sources(${name} PRIVATE $<TARGET_OBJECTS:pretended_cuda>)
+    target_link_libraries(${name} PRIVATE gpureplay_cuda)
+    wrap(${name} ${runtime_calls})
+endforeach()
+
+# Programs that test a GPU, on a pretended one: what the library's CUDA files do, and what the tests expect of them, is
+# then known to fit before a GPU is there. Those whose subject is on the host: kernels are the CPU's here, and run
+# without warps; nor are the edges of graphs pretended.
+set(pretended_parts act act_modes batch batch_ends batch_hands checkpoint checkpoint_calls checkpoint_settings
+    checkpoint_threads copy_past cross cross_linked cuda_act cuda_limits cuda_streams dependent device
+    device_memory draw_rows intake large_rows learner learner_[a-z]+ linked linked_learner linked_threads meet
+    one_kernel_state priorities priority_threads random_curand replay_config replay_flight replay_gather replay_ids
+    replay_memory replay_order replay_threads sampler soak stream turns writer writer_[a-z_]+)
+list(JOIN pretended_parts "|" pretended_pattern)
+foreach(program IN LISTS test_programs)
+    get_filename_component(name ${program} NAME_WE)
+    if(NOT name MATCHES "^test_(${pretended_pattern})$")
+        continue()
+    endif()
+    add_executable(${name}.pretended $<TARGET_OBJECTS:${name}> $<TARGET_OBJECTS:pretended_cuda> cuda/pretend_always.c)
+    target_link_libraries(${name}.pretended PRIVATE ${test_libraries} gpureplay_cuda)
+    wrap(${name}.pretended ${runtime_calls})
+    register(${name}.pretended pretended ${name}.pretended cuda:0)
+endforeach()
+
+# The same of what measures a GPU's nodes. Its probes ask CUDA for more than is pretended, and are refused.
+if(TARGET bench_nodes AND Python3_Interpreter_FOUND)
+    add_executable(bench_nodes.pretended $<TARGET_OBJECTS:bench_nodes> $<TARGET_OBJECTS:pretended_cuda>
+        cuda/pretend_always.c)
+    target_link_libraries(bench_nodes.pretended PRIVATE gpureplay_probes gpureplay_tested gpureplay_cuda)
+    wrap(bench_nodes.pretended ${runtime_calls})
+    register(test_bench_nodes.pretended pretended ${Python3_EXECUTABLE} ${CMAKE_CURRENT_SOURCE_DIR}/test_bench_device.py
+        $<TARGET_FILE:bench_nodes.pretended> cuda:0)
+endif()
 
 # The module's own code, with cuBLASLt linked and its two calls that need a GPU answered by the test.
 if(TARGET gpureplay_cudamath)
@@ -34,14 +114,11 @@ if(TARGET gpureplay_cudadnn)
     add_executable(test_conv_plan module/test_conv_plan.c)
     target_include_directories(test_conv_plan SYSTEM PRIVATE ${GPUREPLAY_CUDNN_INCLUDE_DIR})
     target_link_libraries(test_conv_plan PRIVATE gpureplay_tested gpureplay_cuda ${GPUREPLAY_CUDNN})
-    register(test_conv_plan cuda-build test_conv_plan ${CMAKE_CURRENT_SOURCE_DIR}/module/h200.json)
 
     # What describes a GPU: the suite that has one prints it.
     add_executable(print_device module/print_device.c)
     target_include_directories(print_device SYSTEM PRIVATE ${GPUREPLAY_CUDNN_INCLUDE_DIR})
     target_link_libraries(print_device PRIVATE gpureplay_tested gpureplay_cuda ${GPUREPLAY_CUDNN})
-    register(test_device_json cuda-build ${CMAKE_COMMAND} -DPROGRAM=$<TARGET_FILE:print_device>
-        -DGIVEN=${CMAKE_CURRENT_SOURCE_DIR}/module/h200.json -P ${CMAKE_CURRENT_SOURCE_DIR}/module/device_json.cmake)
 
     # The engines of products are compiled when they are chosen, which wants a driver: one that runs nothing will do.
     add_library(pretended_driver SHARED module/driver.c)
@@ -52,10 +129,20 @@ if(TARGET gpureplay_cudadnn)
     target_link_libraries(test_product_plan PRIVATE gpureplay_tested gpureplay_cuda ${GPUREPLAY_CUDNN}
         ${CMAKE_DL_LIBS})
     add_dependencies(test_product_plan pretended_driver)
-    register(test_product_plan cuda-build test_product_plan ${CMAKE_CURRENT_SOURCE_DIR}/module/h200.json
-        $<TARGET_FILE:pretended_driver>)
+
+    # For every GPU that is described there: see module/described.h.
+    file(GLOB descriptions CONFIGURE_DEPENDS module/*.json)
+    foreach(description IN LISTS descriptions)
+        get_filename_component(name ${description} NAME_WE)
+        register(test_conv_plan.${name} cuda-build test_conv_plan ${description})
+        register(test_product_plan.${name} cuda-build test_product_plan ${description}
+            $<TARGET_FILE:pretended_driver>)
+        register(test_device_json.${name} cuda-build ${CMAKE_COMMAND} -DPROGRAM=$<TARGET_FILE:print_device>
+            -DGIVEN=${description} -P ${CMAKE_CURRENT_SOURCE_DIR}/module/device_json.cmake)
+    endforeach()
 endif()
 
 # The suite that needs a GPU, as far as it goes without one.
 register(gpu_dry_run cuda-build bash ${PROJECT_SOURCE_DIR}/bench/gpu_suite.sh --dry-run --built ${PROJECT_BINARY_DIR}
     --out ${CMAKE_CURRENT_BINARY_DIR}/gpu-dry-run)
+set_tests_properties(gpu_dry_run PROPERTIES TIMEOUT 300) # a minute where nobody else uses the cores

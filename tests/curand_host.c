@@ -50,11 +50,22 @@ static const char *generate(const curand_functions *f, uint64_t seed, uint32_t *
     return failed;
 }
 
+/* The loader's own, or the one of the toolkit that this was built with: pip keeps that where no loader looks. */
+static void *open_library(void)
+{
+    void *const library = dlopen("libcurand.so.10", RTLD_NOW);
+#ifdef CURAND_HOST_LIBRARY
+    return library ? library : dlopen(CURAND_HOST_LIBRARY, RTLD_NOW);
+#else
+    return library;
+#endif
+}
+
 int curand_host_philox(uint64_t seed, uint32_t *words, size_t count, char *why, size_t size)
 {
     curand_functions f;
     int answer = 0;
-    void *const library = dlopen("libcurand.so.10", RTLD_NOW);
+    void *const library = open_library();
     if (!library) {
         snprintf(why, size, "no cuRAND: %s", dlerror());
         return CURAND_HOST_NOT_HERE;

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: MIT
-# usage: cmake -DPROGRAM=print_device -DGIVEN=h200.json -P device_json.cmake
-# What cuDNN understands of a described GPU is what was described, and is understood again; a file that lacks
-# something is refused.
+# usage: cmake -DPROGRAM=print_device -DGIVEN=GPU.json -P device_json.cmake
+# What cuDNN understands of a described GPU is what was described, and is understood again, from the file that it was
+# written to; a file that lacks something is refused, and so is one that cannot be written.
 function(print_device from expected out)
-    execute_process(COMMAND ${PROGRAM} ${from} RESULT_VARIABLE status OUTPUT_VARIABLE printed ERROR_VARIABLE said)
+    execute_process(COMMAND ${PROGRAM} ${from} ${ARGN}
+        RESULT_VARIABLE status OUTPUT_VARIABLE printed ERROR_VARIABLE said)
     if(NOT status EQUAL ${expected})
         message(FATAL_ERROR "print_device ${from} ended with ${status}; wanted ${expected}: ${said}")
     endif()
@@ -11,8 +12,9 @@ function(print_device from expected out)
     set(${out} "${printed}" PARENT_SCOPE)
 endfunction()
 
-set(again ${CMAKE_CURRENT_BINARY_DIR}/device_again.json)
-print_device(${GIVEN} 0 first)
+get_filename_component(name ${GIVEN} NAME_WE)
+set(again ${CMAKE_CURRENT_BINARY_DIR}/device_again_${name}.json)
+print_device(${GIVEN} 0 first ${again})
 file(READ ${GIVEN} given)
 foreach(name deviceName deviceVer multiProcessorCount l2CacheSize sharedMemoryPerSM)
     string(JSON wanted GET "${given}" ${name})
@@ -21,7 +23,6 @@ foreach(name deviceName deviceVer multiProcessorCount l2CacheSize sharedMemoryPe
         message(FATAL_ERROR "${name} is ${got}; wanted ${wanted}")
     endif()
 endforeach()
-file(WRITE ${again} "${first}")
 print_device(${again} 0 second)
 if(NOT second STREQUAL first)
     message(FATAL_ERROR "what was printed is understood as\n${second}\nwanted\n${first}")
@@ -29,4 +30,5 @@ endif()
 file(WRITE ${again} "{\"deviceVer\":900}")
 print_device(${again} 1 nothing)
 print_device(${CMAKE_CURRENT_BINARY_DIR}/nowhere.json 1 nothing)
+print_device(${GIVEN} 1 nothing ${CMAKE_CURRENT_BINARY_DIR}/no/folder/out.json)
 file(REMOVE ${again})

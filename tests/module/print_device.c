@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * usage: print_device [cuda:N | FILE.json]
+ * usage: print_device [cuda:N | FILE.json [OUT.json]]
  * A GPU's properties as cuDNN's heuristics want them, as JSON: of the GPU cuda:N, or as cuDNN understands a file of
- * them, which needs no GPU. What a GPU prints here can take the place of h200.json, which was made by hand.
+ * them, which needs no GPU. Also writes them to OUT.json: copied into this folder, that file makes the tests of plans
+ * choose engines for that GPU wherever they run.
  */
 #include <cuda_runtime_api.h>
 #include <cudnn.h>
@@ -50,7 +51,21 @@ static int take_file(cudnnBackendDescriptor_t device, const char *path)
                "cudnnBackendSetAttribute of a device's JSON");
 }
 
-static int print(cudnnBackendDescriptor_t device)
+/* 0: written, whole. */
+static int write_file(const char *path, const char *json)
+{
+    FILE *const file = fopen(path, "w");
+    if (file) {
+        const int said = fprintf(file, "%s\n", json) < 0;
+        if (fclose(file) == 0 && !said)
+            return 0;
+    }
+    perror(path);
+    return 1;
+}
+
+/* `out` NULL: to nowhere else. */
+static int print(cudnnBackendDescriptor_t device, const char *out)
 {
     static char json[MOST];
     int64_t count = 0;
@@ -60,7 +75,7 @@ static int print(cudnnBackendDescriptor_t device)
             "cudnnBackendGetAttribute of a device's JSON"))
         return 1;
     puts(json);
-    return 0;
+    return out ? write_file(out, json) : 0;
 }
 
 int main(int argc, char **argv)
@@ -69,8 +84,8 @@ int main(int argc, char **argv)
     cudnnBackendDescriptor_t device = NULL;
     if (say(cudnnBackendCreateDescriptor(CUDNN_BACKEND_DEVICEPROP_DESCRIPTOR, &device), "cudnnBackendCreateDescriptor"))
         return 1;
-    const int failed =
-        (strncmp(from, "cuda:", 5) == 0 ? take_gpu(device, from) : take_file(device, from)) || print(device);
+    const int failed = (strncmp(from, "cuda:", 5) == 0 ? take_gpu(device, from) : take_file(device, from)) ||
+                       print(device, argc > 2 ? argv[2] : NULL);
     (void)cudnnBackendDestroyDescriptor(device);
     return failed;
 }
