@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* What a device takes for each thing a recorded step is made of, and for the step: the figures to plan a step with. */
+/* What a device takes for each thing a recorded step is made of, and for the step: the figures to plan a step with.
+ * What lies between them is bench_nodes's. */
 #include "bench.h"
 #include "device/parts.h"
 #include "setup.h"
@@ -9,8 +10,7 @@ int main(int argc, char **argv)
     bench_options options;
     bench_report report;
     char settings[256];
-    const int stop =
-        bench_parse(&options, argc, argv, "nodes, launches, copies, gathers, products and steps of a device");
+    const int stop = bench_parse(&options, argc, argv, "gathers, priorities, products and train steps of a device");
     if (stop)
         return stop - 1;
     gpur_device *const device = bench_open(options.device, 0);
@@ -18,12 +18,14 @@ int main(int argc, char **argv)
     bench_fill(replay, MELEE_CAPACITY);
     if (bench_begin(&report, &options, "device", bench_describe(device, settings, sizeof settings), 0))
         return 1;
-    bench_launches(&report, device);
-    bench_copies(&report, device);
     bench_gathers(&report, device, replay);
-    bench_products(&report, device);
+    bench_rows(&report, device);
+    bench_pixel_gathers(&report, device);
+    bench_priorities(&report, device);
     bench_steps(&report, device, replay);
+    bench_windows(&report, device, replay);
+    bench_products(&report, device);
     gpur_replay_destroy(replay);
     gpur_device_close(device);
-    return bench_end(&report);
+    return bench_end(&report) | (bench_unequal() > 0);
 }

@@ -3,8 +3,12 @@
  * Sample + gather of B transitions of 4 frames of 84 x 84 bytes, frames stored once, against a memcpy of as many bytes
  * as a batch's obs and next_obs have, from memory that no cache holds. Floor: a memcpy reads every byte of the two
  * stacks; a gather reads five frames of eight and writes all eight. One thread.
+ *
+ * And the draw of a learner whose network begins with a convolution, from frames to what that reads: in one kernel
+ * against two with the bytes between. One thread, and two.
  */
 #include "bench.h"
+#include "bench/device/observed.h"
 #include "setup.h"
 
 #include <string.h>
@@ -109,6 +113,39 @@ static void run_cases(bench_report *report, gpur_device *device, pixels_context 
     gpur_replay_destroy(c->replay);
 }
 
+static void run_observed(bench_report *report, gpur_replay *replay, int64_t rows, int threads)
+{
+    char name[80];
+    observed_draws *const draws = observed_open(replay, rows);
+    if (!draws)
+        bench_must(GPUR_OUT_OF_MEMORY, "draws for a first layer");
+    if (!observed_agree(draws))
+        bench_must(GPUR_DEVICE_ERROR, "one kernel and two that should make the same");
+    snprintf(name, sizeof name, "draw %lld for a first layer, %d thread%s", (long long)rows, threads,
+             threads > 1 ? "s" : "");
+    const bench_case draw = {.name = name,
+                             .baseline = "by way of the bytes",
+                             .items = (double)rows,
+                             .item = "row",
+                             .ours = observed_by_one,
+                             .bare = observed_by_two,
+                             .context = draws};
+    bench_run(report, &draw);
+    observed_close(draws);
+}
+
+/* The number of threads is a device's own. */
+static void run_first_layer(bench_report *report, const char *name, int threads)
+{
+    gpur_device *const device = bench_open(name, threads);
+    gpur_replay *const replay = make_replay(device, GPUR_STACK_FIRST);
+    fill(replay);
+    run_observed(report, replay, 32, threads);
+    run_observed(report, replay, MOST, threads);
+    gpur_replay_destroy(replay);
+    gpur_device_close(device);
+}
+
 int main(int argc, char **argv)
 {
     bench_options options;
@@ -123,12 +160,14 @@ int main(int argc, char **argv)
     bench_must(gpur_device_alloc(device, c.table_bytes, (void **)&c.table), "the baseline's memory");
     bench_must(gpur_device_alloc(device, (int64_t)MOST * ROW_BYTES, (void **)&c.out), "the baseline's memory");
     bench_describe(device, settings, sizeof settings);
-    if (bench_begin(&report, &options, "sample + gather of pixels", settings, 4))
+    if (bench_begin(&report, &options, "sample + gather of pixels", settings, c.on_cuda ? 6 : 8))
         return 1;
     run_cases(&report, device, &c, GPUR_STACK_FIRST);
     run_cases(&report, device, &c, GPUR_STACK_LAST);
     gpur_device_free(device, c.out);
     gpur_device_free(device, c.table);
     gpur_device_close(device);
+    for (int threads = 1; threads <= (c.on_cuda ? 1 : 2); threads++)
+        run_first_layer(&report, options.device, threads);
     return bench_end(&report);
 }

@@ -25,11 +25,13 @@ BELOW = {
 }
 # bench/ knows its parts, which see the internals or the examples' worlds, by these headers, which show none of them;
 # and Ctrl-C is one thing for examples and benchmarks. The benchmarks' arithmetic has a test.
-ALSO = {("bench/bench_device.c", "bench/device/parts.h"), ("bench/bench_conv.c", "bench/device/nature.h"),
+ALSO = {("bench/bench_device.c", "bench/device/parts.h"), ("bench/bench_nodes.c", "bench/device/parts.h"),
+        ("bench/bench_conv.c", "bench/device/nature.h"),
+        ("bench/bench_pixels.c", "bench/device/observed.h"),
         ("bench/bench_training.c", "bench/training/training.h"), ("bench/bench.c", "examples/interrupt.h"),
         ("tests/test_summary.c", "bench/summary.h"), ("tests/test_summary.c", "bench/times.h")}
 CUDA_NAMES = re.compile(r"#include [<\"](cuda|cublas|cudnn|curand)|\b(cuda|cublas|cudnn)[A-Z]\w+\(")
-CUDA_FILES = re.compile(r"_cuda\.[ch]$|^kernels/(cuda\.cu|target_cuda\.h)$")
+CUDA_FILES = re.compile(r"_cuda\.[ch]$|^kernels/(cuda\.cu|target_cuda\.h)$|^bench/device/probes\.cu$")
 SOURCES = (".c", ".h", ".cc", ".cu")
 SUFFIXES = (".c", ".h", ".cc", ".cu", ".py", ".sh", ".cmake", ".in")
 
@@ -66,7 +68,7 @@ def reached(here, by=()):
 def holds_kernels(here):
     """src/ sees argument structs and pure functions (Philox, schedules) of kernels/, but never a kernel."""
     text = (ROOT / here).read_text(encoding="utf-8")
-    return here == "kernels/all.h" or re.search(r"^GPUR_KERNEL\(", text, flags=re.M) is not None
+    return here == "kernels/all.h" or re.search(r"^GPUR_KERNEL(_OF|_TOGETHER)?\(", text, flags=re.M) is not None
 
 
 def floor_of(here):
@@ -86,7 +88,7 @@ def includes_go_downward(here):
 
 
 def cuda_stays_in_its_files():
-    for folder in ("src", "kernels", "include"):
+    for folder in ("src", "kernels", "include", "bench"):
         for path in files(folder):
             here = path.relative_to(ROOT).as_posix()
             if path.suffix in (".c", ".h", ".cu") and not CUDA_FILES.search(here):

@@ -66,7 +66,7 @@ static void measure_bus(bench_report *report, gpur_device *device, gpur_stream *
     measure(report, "device to pinned host, waited for", copy_and_wait, out, 1);
 }
 
-/* The largest is several times a GPU's L2 cache. */
+/* The largest, read and written, is several times a GPU's L2 cache. */
 static void measure_memory(bench_report *report, gpur_stream *stream, unsigned char *memory, int64_t most)
 {
     const int64_t sizes[] = {most, MB, 16 * MB};
@@ -78,9 +78,17 @@ static void measure_memory(bench_report *report, gpur_stream *stream, unsigned c
     }
 }
 
+static int64_t largest(gpur_device *device)
+{
+    int64_t total, available;
+    bench_must(gpur_memory_available(device, &total, &available), "memory");
+    const int is_large = gpur_device_is_cuda(device) && available > 1024 * (int64_t)MB;
+    return (is_large ? 240 : 64) * (int64_t)MB;
+}
+
 void bench_copies(bench_report *report, gpur_device *device)
 {
-    const int64_t most = (gpur_device_is_cuda(device) ? 512 : 64) * (int64_t)MB, host = 64 * (int64_t)MB;
+    const int64_t most = largest(device), host = 64 * (int64_t)MB;
     gpur_stream *stream = NULL;
     void *pinned = NULL, *memory = NULL;
     bench_must(gpur_stream_create(device, &stream), "stream");

@@ -1,38 +1,29 @@
 /* SPDX-License-Identifier: MIT */
 /* What a kernel costs that does nothing: in a recording, outside of one, and the cost of waiting for one another. */
+#include "bench/device/absent.h"
+#include "bench/device/chain.h"
 #include "bench/device/parts.h"
+#include "bench/device/probes.h"
 #include "bench/device/recorded.h"
 #include "bench/setup.h"
 
 enum { REPETITIONS = 32, LAUNCHES = 64 };
 
-/* y += 1, again and again: each kernel needs the one before. */
-typedef struct chain {
-    gpur_device *device;
-    float *memory; /* y, the bias 1 */
-    int length;
-} chain;
-
-static gpur_status record_chain(void *context, gpur_stream *stream)
+/* `dependent`: each kernel is launched while the one before still runs, and waits for its end by itself. */
+static void measure_chain(bench_report *report, chain *c, int unroll, int dependent)
 {
-    const chain *const c = context;
-    const gpur_bias_activation_args args = {
-        .y = c->memory, .bias = c->memory + 1, .batch = 1, .features = 1, .pitch = 1};
-    for (int i = 0; i < c->length; i++)
-        GPUR_TRY(gpur_launch_bias_activation(stream, gpur_grid_elements(c->device, 1), &args));
-    return GPUR_OK;
-}
-
-static void measure_chain(bench_report *report, chain *c, int unroll)
-{
-    char name[64];
-    recorded r;
-    snprintf(name, sizeof name, "recorded chain of %d, %d repetitions, unroll %d", c->length, REPETITIONS, unroll);
-    recorded_open(&r, c->device, record_chain, c, unroll, REPETITIONS);
-    const bench_figure figure = {
-        .name = name, .items = (double)c->length * REPETITIONS, .item = "node", .body = recorded_run, .context = &r};
-    bench_measure(report, &figure);
-    recorded_close(&r);
+    char name[96];
+    const recorded_work work = {chain_record, c, unroll, REPETITIONS};
+    snprintf(name, sizeof name, "recorded chain of %d, %d repetitions, unroll %d%s", c->length, REPETITIONS, unroll,
+             dependent ? ", dependent launches" : "");
+    const bench_figure figure = {.name = name, .items = (double)c->length * REPETITIONS, .item = "node"};
+    if (dependent && probe_needs_dependent_launches(c->device) != GPUR_OK) {
+        bench_absent(report, name, gpur_last_error());
+        return;
+    }
+    gpur_device_dependent_launches(c->device, dependent);
+    recorded_measure(report, c->device, figure, &work);
+    gpur_device_dependent_launches(c->device, 0);
 }
 
 /* A second stream and an event of each, to wait for one another with. */
@@ -46,7 +37,7 @@ static void launch(void *context, int64_t repeats)
 {
     pair *const p = context;
     for (int64_t i = 0; i < repeats; i++)
-        bench_must(record_chain(&p->chain, p->stream[0]), "launch");
+        bench_must(chain_record(&p->chain, p->stream[0]), "launch");
     bench_must(gpur_stream_sync(p->stream[0]), "sync");
 }
 
@@ -100,16 +91,14 @@ static void measure_pair(bench_report *report, const chain *c)
 void bench_launches(bench_report *report, gpur_device *device)
 {
     static const int lengths[] = {1, 8, 64, 512};
-    const float start[2] = {0.0f, 1.0f};
-    void *memory = NULL;
-    bench_must(gpur_device_alloc(device, sizeof start, &memory), "memory");
-    bench_must(gpur_device_copy(device, memory, start, sizeof start), "copy");
-    chain c = {device, memory, 0};
+    chain c;
+    chain_open(&c, device);
     for (int i = 0; i < 4; i++) {
         c.length = lengths[i];
-        measure_chain(report, &c, 1);
-        measure_chain(report, &c, 8);
+        measure_chain(report, &c, 1, 0);
+        measure_chain(report, &c, 8, 0);
+        measure_chain(report, &c, 8, 1);
     }
     measure_pair(report, &c);
-    gpur_device_free(device, memory);
+    chain_close(&c);
 }

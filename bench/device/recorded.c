@@ -1,28 +1,49 @@
 /* SPDX-License-Identifier: MIT */
 #include "bench/device/recorded.h"
+#include "bench/device/absent.h"
 #include "bench/setup.h"
 
-void recorded_open(recorded *r, gpur_device *device, gpur_record_fn record, void *context, int unroll,
-                   int64_t repetitions)
+typedef struct recorded {
+    gpur_stream *stream;
+    gpur_recording *recording;
+    int64_t repetitions;
+} recorded;
+
+/* The first run loads what libraries load at their first call, as a recording wants. */
+static gpur_status open_parts(recorded *r, gpur_device *device, const recorded_work *work)
 {
-    const recorded none = {NULL, NULL, repetitions};
-    *r = none;
-    bench_must(gpur_stream_create(device, &r->stream), "stream");
-    bench_must(record(context, r->stream), "first run of what is recorded");
-    bench_must(gpur_stream_sync(r->stream), "first run of what is recorded");
-    bench_must(gpur_recording_create(device, record, context, unroll, &r->recording), "recording");
+    r->repetitions = work->repetitions;
+    GPUR_TRY(gpur_stream_create(device, &r->stream));
+    GPUR_TRY(work->record(work->context, r->stream));
+    GPUR_TRY(gpur_stream_sync(r->stream));
+    return gpur_recording_create(device, work->record, work->context, work->unroll, &r->recording);
 }
 
-void recorded_close(recorded *r)
+static void close_parts(recorded *r)
 {
     gpur_recording_destroy(r->recording);
     gpur_stream_destroy(r->stream);
 }
 
-void recorded_run(void *context, int64_t repeats)
+static void replay(void *context, int64_t repeats)
 {
     const recorded *const r = context;
     for (int64_t i = 0; i < repeats; i++)
         bench_must(gpur_recording_replay(r->recording, r->stream, r->repetitions), "replay");
     bench_must(gpur_stream_sync(r->stream), "sync");
+}
+
+int recorded_measure(bench_report *report, gpur_device *device, bench_figure figure, const recorded_work *work)
+{
+    recorded r = {NULL, NULL, 0};
+    const gpur_status status = open_parts(&r, device, work);
+    if (status == GPUR_UNAVAILABLE) {
+        bench_absent(report, figure.name, gpur_last_error());
+    } else {
+        bench_must(status, figure.name);
+        figure.body = replay, figure.context = &r;
+        bench_measure(report, &figure);
+    }
+    close_parts(&r);
+    return status == GPUR_OK;
 }

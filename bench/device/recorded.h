@@ -1,22 +1,22 @@
 /* SPDX-License-Identifier: MIT */
-/* Work recorded once and replayed many times, as a bench_body. */
+/* Work recorded once and replayed many times between two waits, so that what is measured is the device's time. */
 #ifndef BENCH_DEVICE_RECORDED_H
 #define BENCH_DEVICE_RECORDED_H
 
+#include "bench/bench.h"
 #include "device/device.h"
 
-typedef struct recorded {
-    gpur_stream *stream;
-    gpur_recording *recording;
-    int64_t repetitions; /* of one repeat */
-} recorded;
+/* What `record` enqueues, `unroll` times in the long graph and `repetitions` times in one repeat of a sample. */
+typedef struct recorded_work {
+    gpur_record_fn record;
+    void *context;
+    int unroll;
+    int64_t repetitions;
+} recorded_work;
 
-/* Runs `record` once on the way, as a recording wants. Leaves the program, saying why, when something fails. */
-void recorded_open(recorded *r, gpur_device *device, gpur_record_fn record, void *context, int unroll,
-                   int64_t repetitions);
-void recorded_close(recorded *r);
-
-/* Replays, then waits. `context` is the recorded. */
-void recorded_run(void *context, int64_t repeats);
+/* `figure` has all but its body and context. Where the device has not what `record` wants (GPUR_UNAVAILABLE, before it
+ * has enqueued anything), the case is absent with the last error as the reason, and the result 0; else 1. Any other
+ * failure ends the program. */
+int recorded_measure(bench_report *report, gpur_device *device, bench_figure figure, const recorded_work *work);
 
 #endif

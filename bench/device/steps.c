@@ -1,54 +1,85 @@
 /* SPDX-License-Identifier: MIT */
-/* The whole train step of preset "melee-gpu", inside one call for many of them. */
+/* Whole train steps: of the small network on rows of numbers, and of the Nature network on linked frames. */
 #include "bench/device/parts.h"
+#include "bench/device/step_ways.h"
 #include "bench/setup.h"
+#include "device/device.h"
 
-typedef struct step_context {
-    gpur_learner *learner;
-    int64_t steps; /* of one call */
-} step_context;
+enum { SIDE = 84, FRAME = SIDE * SIDE, STACK = 4, FRAMES_CAPACITY = 20000, EPISODE = 500 };
 
-static void train(void *context, int64_t repeats)
+static void measure_small(bench_report *report, gpur_replay *replay, int64_t batch)
 {
-    const step_context *const c = context;
-    for (int64_t i = 0; i < repeats; i++)
-        bench_must(gpur_learner_train(c->learner, c->steps), "train");
-    bench_must(gpur_learner_sync(c->learner), "sync");
+    enum { FP32 = GPUR_MATH_FP32, TF32 = GPUR_MATH_TF32 };
+    static const step_how hows[] = {{FP32, 1, 0, 0, 0, 0},  {FP32, 8, 0, 0, 0, 0},  {FP32, 32, 0, 0, 0, 0},
+                                    {FP32, 8, 1, 0, 0, 0},  {FP32, 32, 1, 0, 0, 0}, {TF32, 8, 0, 0, 0, 0},
+                                    {TF32, 32, 1, 0, 0, 0}, {FP32, 8, 0, 1, 0, 0},  {FP32, 8, 0, 1, 8, 0},
+                                    {FP32, 8, 0, 1, 16, 0}, {FP32, 8, 0, 1, 16, 1}, {FP32, 8, 0, 1, 66, 1},
+                                    {FP32, 8, 0, 1, 132, 1}};
+    for (size_t i = 0; i < sizeof hows / sizeof *hows; i++) {
+        const step_way way = {"melee-gpu", batch, hows[i]};
+        measure_step_way(report, replay, &way);
+    }
 }
 
-/* 0 when the device has no matrix products; gpur_last_error says why. */
-static int measure_batch(bench_report *report, gpur_replay *replay, int64_t batch, int32_t math)
+static gpur_replay *frames_replay(gpur_device *device)
 {
-    char name[64];
-    gpur_learner_config config;
-    step_context c = {NULL, report->options->quick ? 100 : 1000};
-    bench_must(gpur_learner_config_init(&config, sizeof config), "learner config");
-    bench_must(gpur_learner_config_preset(&config, "melee-gpu"), "preset");
-    config.batch_size = batch;
-    config.math = math;
-    const gpur_status status = gpur_learner_create(replay, &config, &c.learner);
-    if (status == GPUR_UNAVAILABLE)
-        return 0;
-    bench_must(status, "learner");
-    snprintf(name, sizeof name, "melee-gpu step, batch %lld, %s, train(%lld)", (long long)batch,
-             math == GPUR_MATH_TF32 ? "tf32" : "fp32", (long long)c.steps);
-    const bench_figure figure = {
-        .name = name, .items = (double)c.steps, .item = "step", .body = train, .context = &c, .rounds = 7};
-    bench_measure(report, &figure);
-    gpur_learner_destroy(c.learner);
-    return 1;
+    static const gpur_field fields[] = {{"obs", GPUR_UINT8, {STACK, SIDE, SIDE}},
+                                        {"action", GPUR_INT32, {0}},
+                                        {"reward", GPUR_FLOAT32, {0}},
+                                        {"next_obs", GPUR_UINT8, {STACK, SIDE, SIDE}},
+                                        {"terminated", GPUR_BOOL, {0}}};
+    gpur_replay_config config;
+    gpur_replay *replay = NULL;
+    bench_must(gpur_replay_config_init(&config, sizeof config), "replay config");
+    config.capacity = FRAMES_CAPACITY, config.fields = fields, config.field_count = 5, config.max_batch = 512;
+    config.layout = GPUR_LINKED, config.frame_stack = STACK;
+    bench_must(gpur_replay_create(device, &config, &replay), "replay");
+    return replay;
+}
+
+/* Noise: frames of zeros would make products of zeros, which take another time. */
+static void fill(gpur_replay *replay)
+{
+    static unsigned char frame[FRAME];
+    gpur_writer_config config;
+    gpur_writer *writer = NULL;
+    uint64_t state = 3;
+    bench_must(gpur_writer_config_init(&config, sizeof config), "writer config");
+    config.input = GPUR_INPUT_FRAMES;
+    bench_must(gpur_writer_open(replay, &config, &writer), "writer");
+    for (int32_t t = 0; t < FRAMES_CAPACITY; t++) {
+        const uint8_t ends = t % EPISODE == EPISODE - 1;
+        const int32_t action = t % 4;
+        const float reward = (float)(t % 3) - 1.0f;
+        for (int i = 0; i < FRAME; i++, state = state * 6364136223846793005ull + 1442695040888963407ull)
+            frame[i] = (unsigned char)(state >> 56);
+        if (t % EPISODE == 0)
+            bench_must(gpur_writer_reset(writer, 0, frame), "reset");
+        bench_must(gpur_writer_step(writer, &action, &reward, frame, &ends, NULL), "step");
+    }
+    gpur_writer_destroy(writer);
+}
+
+/* One replay's frames are 143 MB, more than a GPU's L2 cache. */
+static void measure_nature(bench_report *report, gpur_device *device)
+{
+    static const int64_t batches[] = {32, 512};
+    gpur_replay *const replay = frames_replay(device);
+    if (gpur_device_is_cuda(device))
+        fill(replay);
+    for (int i = 0; i < 2; i++)
+        for (int32_t dependent = 0; dependent < 2; dependent++) {
+            const step_way way = {
+                "nature-dueling", batches[i], {.math = GPUR_MATH_BF16, .unroll = 8, .dependent = dependent}};
+            measure_step_way(report, replay, &way);
+        }
+    gpur_replay_destroy(replay);
 }
 
 void bench_steps(bench_report *report, gpur_device *device, gpur_replay *replay)
 {
-    static const int64_t batches[] = {32, 256, 16, 64, 128, 512, 1024};
-    const int count = report->options->quick ? 2 : 7;
-    gpur_device_info info = {.size = sizeof info};
-    bench_must(gpur_device_get_info(device, &info), "device info");
-    for (int i = 0; i < count; i++)
-        for (int32_t math = GPUR_MATH_FP32; math <= (info.is_cuda ? GPUR_MATH_TF32 : GPUR_MATH_FP32); math++)
-            if (!measure_batch(report, replay, batches[i], math)) {
-                printf("no train steps: %s\n", gpur_last_error());
-                return;
-            }
+    static const int64_t batches[] = {32, 256, 1024};
+    for (int i = 0; i < 3; i++)
+        measure_small(report, replay, batches[i]);
+    measure_nature(report, device);
 }
