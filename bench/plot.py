@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: MIT
 """Pictures of a folder of results: python3 bench/plot.py FOLDER [OUT]. PNG files go to OUT, which is FOLDER by default.
 
-Reads every JSON that the benchmarks wrote, and learning curves: JSON with "curves", or CSV with steps, seconds and
-return. Exits with 77 when matplotlib is not here, and with 2 when the folder holds nothing to draw.
+Reads every JSON that the benchmarks wrote, those beside other libraries too, and learning curves: JSON with "curves",
+or CSV with steps, seconds and return. Exits with 77 when matplotlib is not here, and with 2 when the folder holds
+nothing to draw.
 """
 
 import csv
@@ -10,6 +11,9 @@ import json
 import sys
 import textwrap
 from pathlib import Path
+
+import plot_peers
+from plot_axes import beside, finish, number_ticks, time_axis
 
 # What the paper published [Parr 2018]: TITAN X (Pascal), TensorFlow 1. Numbers of its figures are read off them.
 PAPER = "Parr 2018, TITAN X (Pascal)"
@@ -70,35 +74,13 @@ def with_interval(axes, points, name, value, low, high, **style):
     return axes.errorbar(x, y, yerr=(below, above), marker="o", capsize=3, label=name, color=COLOURS.get(name), **style)
 
 
-def beside(lines):
-    """(name, points) of each, those of one x moved apart a little, so that no interval hides another."""
-    for i, (name, points) in enumerate(lines.items()):
-        factor = 1.025 ** (i - (len(lines) - 1) / 2)
-        yield name, [(x * factor, entrant) for x, entrant in points]
-
-
 def with_times(axes, cases):
     for name, points in beside(by_entrant(cases)):
         with_interval(axes, points, name, lambda e: e["seconds"], lambda e: e["low"], lambda e: e["high"])
 
 
-def time_axis(axes):
-    """1, 2 and 5 of every decade, as "20 us"."""
-    from matplotlib.ticker import EngFormatter, LogLocator, NullLocator
-
-    axes.set_yscale("log")
-    axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
-    axes.yaxis.set_minor_locator(NullLocator())
-    axes.yaxis.set_major_formatter(EngFormatter(unit="s"))
-
-
 def from_paper(axes, points, label, marker):
     axes.plot(list(points), list(points.values()), linestyle="--", marker=marker, color="0.45", label=label)
-
-
-def number_ticks(axes, ticks):
-    axes.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
-    axes.minorticks_off()
 
 
 def batch_axis(axes, cases):
@@ -163,25 +145,6 @@ FIGURES = {
     "append.png": ("append", draw_append),
     "appending_threads.png": ("train step while threads append", draw_crowd),
 }
-
-
-def finish(figure, axes, caption, png):
-    """The legend goes below, where no line is; the caption below that."""
-    for a in axes:
-        a.grid(alpha=0.3)
-    named = {}
-    for a in axes:
-        for handle, label in zip(*a.get_legend_handles_labels()):
-            named.setdefault(label, handle)
-    rows, inch = -(-len(named) // 2), 1 / figure.get_figheight()
-    lines = caption.count("\n") + 1 if caption else 0
-    figure.text(0.01, 0.05 * inch, caption, fontsize=7, color="0.35", linespacing=1.2)
-    low = 0.13 * lines * inch + 0.1 * inch
-    figure.legend(named.values(), named.keys(), loc="lower center", bbox_to_anchor=(0.5, low), ncol=2,
-                  fontsize="small", frameon=False)
-    figure.tight_layout(rect=(0, low + (0.22 * rows + 0.1) * inch, 1, 1))
-    figure.savefig(png, dpi=120)
-    print(png)
 
 
 def caption_of(head):
@@ -253,7 +216,7 @@ def draw_all(pyplot, folder, out):
         draw_training(pyplot, training, out)
     if curves:
         draw_csv(pyplot, curves, out)
-    return made + bool(training) + bool(curves)
+    return made + bool(training) + bool(curves) + plot_peers.draw_all(pyplot, folder, out)
 
 
 def main():

@@ -4,13 +4,14 @@
 #
 # Builds the benchmarks and runs them one after the other: a table in the terminal; in --out JSON with every sample, and
 # pictures where matplotlib is there.
-#   --quick        under a minute after the build, three more with other libraries; also beside other work: OpenMP's
+#   --quick        under a minute after the build, five more with other libraries; also beside other work: OpenMP's
 #                  threads sleep where they would spin
 #   --device NAME  cpu (default), cuda:0, ...
 #   --out DIR      where the JSON and the pictures go (build/bench/results)
 #   --help         this text
 # Other replay libraries are compared with where they are: bash bench/peers/setup.sh makes an environment with them, and
-# with this repository as it is then, in build/peers (Python 3.11, gigabytes).
+# with this repository as it is then, in build/peers (Python 3.11, gigabytes). Train steps are compared with where there
+# is a Python with PyTorch, there or elsewhere.
 # Exit status: 2 when the build fails; that of a benchmark when one fails; 130 after Ctrl-C, when what was measured
 # until then is in --out.
 set -euo pipefail
@@ -57,11 +58,30 @@ measure_ours() {
     fi
 }
 
+python_with_torch() {
+    local python
+    for python in build/peers/bin/python python3; do
+        if have "$python" && "$python" -c 'import numpy, torch' 2>/dev/null; then
+            echo "$python"
+            return
+        fi
+    done
+    return 1
+}
+
+# A Python that was not made by setup.sh has no package of ours: it takes that of this folder, and this build.
 measure_peers() {
+    local python
     if [ -x build/peers/bin/python ]; then
         measure bench_peers build/peers/bin/python bench/peers/peers.py
     else
         echo "left out: other replay libraries are not here: bash bench/peers/setup.sh makes build/peers with them"
+    fi
+    if python=$(python_with_torch); then
+        measure bench_peers_steps env PYTHONPATH=src/python GPUREPLAY_LIBRARY=build/bench/libgpureplay.so \
+            "$python" bench/peers/steps/steps.py
+    else
+        echo "left out: train steps beside others: no Python here has PyTorch"
     fi
 }
 

@@ -21,8 +21,13 @@ def what_was_not_built_is_named_with_the_reason():
         expect("was not built: -- bench_absent wants an abacus" in printed, machine, printed)
 
 
+# Has matplotlib, and not PyTorch.
+DRAWS = '#!/bin/bash\n[ "$1" = -c ] && { [ "$2" = "import matplotlib" ]; exit; }\necho "python3 $*" >>"$FAKE_LOG"\n'
+
+
 def pictures_are_drawn_by_a_python_that_can():
     with Machine("bench/run.sh") as machine:
+        machine.add(machine.bin / "python3", DRAWS)
         status, printed = machine.run("--out", "there")
         expect(status == 0 and machine.calls("python3") == ["python3 bench/plot.py there"], machine, printed)
     with Machine("bench/run.sh", without=("matplotlib",)) as machine:
@@ -37,7 +42,7 @@ def other_libraries_are_compared_with_where_they_are():
         expect(status == 0 and "left out: other replay libraries are not here: bash bench/peers/setup.sh" in printed,
                machine, printed)
         python = machine.root / "build/peers/bin/python"
-        machine.add(python, '#!/bin/bash\necho "peers $*" >>"$FAKE_LOG"\n')
+        machine.add(python, '#!/bin/bash\n[ "$1" = -c ] && exit 1\necho "peers $*" >>"$FAKE_LOG"\n')
         status, printed = machine.run("--quick", "--out", "there")
         wanted = "peers bench/peers/peers.py --device cpu --json there/bench_peers.json --quick"
         expect(status == 0 and machine.calls("peers") == [wanted], machine, printed)
@@ -45,6 +50,30 @@ def other_libraries_are_compared_with_where_they_are():
         machine.add(python, "#!/bin/bash\nexit 1\n")
         status, printed = machine.run()
         expect(status == 1 and "bench_peers failed with status 1" in printed, machine, printed)
+
+
+def train_steps_are_compared_by_a_python_with_pytorch():
+    """On this build's library, by build/peers where that has it, and else by any Python."""
+    environment = 'echo "steps $PYTHONPATH $GPUREPLAY_LIBRARY $*" >>"$FAKE_LOG"'
+    asked = '[ "$2" = "import numpy, torch" ]; exit'
+    with Machine("bench/run.sh") as machine:
+        machine.add(machine.bin / "python3", f'#!/bin/bash\n[ "$1" = -c ] && {{ {asked}; }}\n{environment}\n')
+        wanted = ("steps src/python build/bench/libgpureplay.so bench/peers/steps/steps.py --device cuda:0 --json "
+                  "there/bench_peers_steps.json --quick")
+        status, printed = machine.run("--quick", "--device", "cuda:0", "--out", "there")
+        expect(status == 0 and machine.calls("steps") == [wanted], machine, printed)
+        expect("train steps beside others" not in printed, machine, printed)
+        python = machine.root / "build/peers/bin/python"
+        machine.add(python, '#!/bin/bash\n[ "$1" = -c ] || echo "peers $*" >>"$FAKE_LOG"\n')
+        status, printed = machine.run()
+        calls = [call.split()[1] for call in machine.calls("peers")]
+        expect(calls == ["bench/peers/peers.py", "bench/peers/steps/steps.py"], machine, printed)
+        expect(len(machine.calls("steps")) == 1, machine, printed)
+    with Machine("bench/run.sh") as machine:
+        machine.add(machine.bin / "python3", DRAWS)
+        status, printed = machine.run()
+        expect(status == 0 and "left out: train steps beside others: no Python here has PyTorch" in printed, machine,
+               printed)
 
 
 def a_benchmark_that_fails_is_named_and_its_status_kept():
@@ -75,6 +104,7 @@ run_tests([
     what_was_not_built_is_named_with_the_reason,
     pictures_are_drawn_by_a_python_that_can,
     other_libraries_are_compared_with_where_they_are,
+    train_steps_are_compared_by_a_python_with_pytorch,
     a_benchmark_that_fails_is_named_and_its_status_kept,
     ctrl_c_ends_it_and_says_what_is_there,
 ])

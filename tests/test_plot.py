@@ -16,6 +16,7 @@ PNG = b"\x89PNG\r\n\x1a\n"
 
 
 def load():
+    sys.path.insert(0, str(PLOT.parent))  # as for the program
     spec = importlib.util.spec_from_file_location("plot", PLOT)
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
@@ -47,8 +48,73 @@ def write_results(folder):
               {"contestant": "in-device", "batch": 128, "percent_faster": 99.9, "faster_by_slices": None}]  # too short
     training = {"curves": curves, "totals": totals, "return_by_chance": 1.5, "return_by_hand": 10}
     (folder / "bench_training.json").write_text(json.dumps(training))
+    write_peers(folder)
     (folder / "cartpole.csv").write_text("steps,seconds,train_return\n0,0.0,\n100,1.5,20\n200,2.5,30\n")
     (folder / "other.csv").write_text("a,b\n1,2\n")
+
+
+def timed(seconds):
+    return {"seconds": {"median": seconds, "low": 0.9 * seconds, "high": 1.25 * seconds}}
+
+
+def write_peers(folder):
+    """Reports beside other libraries: cases not in order, one that was refused, another arithmetic, small buffers."""
+    about = {"machine": {"cpu": "a CPU", "gpu": "a GPU", "commit": "abc"}, "interrupted": False, "left_out": [],
+             "settings": {"device": "cuda:0", "threads": 1, "rounds": 7},
+             "contestants": [{"name": "torch", "present": True}, {"name": "flashbax", "present": False}]}
+    torch_took = ((256, "fp32", "preset", timed(1e-3)), (32, "fp32", "preset", timed(5e-4)),
+                  (32, "bf16", "preset", {"no": "other losses"}), (32, "fp32", "adam", timed(2e-4)))
+    steps = [{"name": "n", "network": "melee-gpu", "batch": batch, "rows": 1000, "math": math, "optimizer": optimizer,
+              "draws": "uniform", "results": {"gpureplay": timed(batch * 1e-6), "torch": torch}}
+             for batch, math, optimizer, torch in torch_took]
+    titled = {**about, "title": "train steps beside each other", "cases": steps}
+    (folder / "bench_peers_steps.json").write_text(json.dumps(titled))
+    buffers = [{"name": "n", "fields": "obs", "capacity": capacity, "kind": kind, "operation": operation,
+                "count": count, "results": {"gpureplay": timed(count * 1e-8), "jax": timed(count * 2e-8)}}
+               for capacity, kind, operation, count in (
+                   (1000, "uniform", "sample", 32), (1000, "uniform", "sample", 64), (1000, "uniform", "add", 1),
+                   (10, "uniform", "sample", 32), (10, "uniform", "sample", 64), (1000, "prioritized", "turn", 32),
+                   (1000, "prioritized", "turn", 1024), (1000, "prioritized", "update", 32))]
+    titled = {**about, "title": "replay buffers beside each other", "cases": buffers}
+    (folder / "bench_peers.json").write_text(json.dumps(titled))
+
+
+def the_peers_are_read(peers, folder):
+    steps = peers.read(folder, peers.STEPS)
+    assert list(steps) == ["bench_peers_steps"], steps
+    panels = peers.panels_of(steps["bench_peers_steps"]["cases"], peers.steps_title)
+    wanted = ["melee-gpu, fp32\n1,000 rows", "melee-gpu, bf16\n1,000 rows", "melee-gpu, fp32, adam\n1,000 rows"]
+    assert list(panels) == wanted, panels
+    assert [x for x, _ in peers.lines_of(panels[wanted[0]], "batch")["torch"]] == [32, 256], "x goes up"
+    assert list(peers.lines_of(panels[wanted[1]], "batch")) == ["gpureplay"], "who was refused has no line"
+    document = peers.read(folder, peers.BUFFERS)["bench_peers"]
+    panels = peers.buffer_panels(document["cases"])
+    wanted = ["sample\nobs, 1,000 slots", "sample, then update, prioritized\nobs, 1,000 slots"]
+    assert list(panels) == wanted, "of the largest buffer, and where there is a line to draw"
+    caption = peers.caption_of(document, 100)
+    assert caption.startswith("a GPU; 7 rounds") and "Not compared: flashbax." in caption and "time" not in caption
+    late = peers.caption_of({**document, "left_out": ["a case"]}, 100)
+    assert "not all cases are here" in late and max(map(len, late.splitlines())) <= 100
+
+
+def what_peers_took_is_drawn(peers, folder):
+    cases = peers.read(folder, peers.STEPS)["bench_peers_steps"]["cases"]
+    drawn = lines_of(peers, peers.draw_steps, [case for case in cases if case["math"] == "fp32"][:2])
+    near(drawn["gpureplay"], [1e6 / 32, 1e6 / 256])
+    near(drawn["torch"], [1 / 5e-4, 1 / 1e-3])
+    cases = peers.read(folder, peers.BUFFERS)["bench_peers"]["cases"]
+    near(lines_of(peers, peers.draw_buffers, cases[:2])["jax"], [64e-8, 128e-8])
+    intervals_are_those_of_the_seconds(peers, cases[:2])
+
+
+def intervals_are_those_of_the_seconds(peers, cases):
+    from matplotlib import pyplot
+
+    axes = pyplot.subplots()[1]
+    peers.draw_lines(axes, cases, "count", lambda seconds: 1 / seconds)
+    for container, seconds in zip(axes.containers, (32e-8, 64e-8)):
+        low, high = container.lines[2][0].get_segments()[0][:, 1]
+        near([low, high], [1 / (1.25 * seconds), 1 / (0.9 * seconds)])
 
 
 def results_are_read(plot, folder):
@@ -137,7 +203,7 @@ def the_legend_lies_over_no_line(plot, folder):
     pyplot.subplots, real = lambda *a, **k: figures.append(real(*a, **k)) or figures[-1], pyplot.subplots
     plot.draw_all(pyplot, folder, folder)
     pyplot.subplots = real
-    assert len(figures) == 6
+    assert len(figures) == 8
     for figure, _ in figures:
         legend = figure.legends[0].get_window_extent()
         assert len(figure.legends[0].get_texts()) > 0
@@ -174,8 +240,8 @@ def pictures_are_made(folder):
     done = run(folder, folder / "out")
     assert done.returncode == 0, done.stderr
     names = sorted(path.name for path in (folder / "out").iterdir())
-    wanted = ["append.png", "appending_threads.png", "curves.png", "learning_curves.png", "speedup.png",
-              "train_step.png"]
+    wanted = ["append.png", "appending_threads.png", "bench_peers.png", "bench_peers_steps.png", "curves.png",
+              "learning_curves.png", "speedup.png", "train_step.png"]
     assert names == wanted, names
     for name in names:
         content = (folder / "out" / name).read_bytes()
@@ -199,6 +265,7 @@ def main():
         folder = Path(text)
         write_results(folder)
         results_are_read(plot, folder)
+        the_peers_are_read(plot.plot_peers, folder)
         the_papers_numbers_are_the_papers(plot)
         without_matplotlib_it_says_how_to_get_it(folder)
         bad_calls_are_refused(folder, has_matplotlib)
@@ -210,12 +277,13 @@ def main():
 
         matplotlib.use("Agg")
         what_is_drawn_is_what_was_measured(plot, folder)
+        what_peers_took_is_drawn(plot.plot_peers, folder)
         intervals_of_one_x_stand_beside_each_other(plot)
         what_is_no_difference_is_hollow(plot)
         a_training_tells_what_the_paper_found(plot, folder)
         the_legend_lies_over_no_line(plot, folder)
         pictures_are_made(folder)
-    print("test_plot: 6 pictures")
+    print("test_plot: 8 pictures")
     return 0
 
 

@@ -46,8 +46,12 @@ class Contest:
         key = one.kind, one.name, schema.name
         if key not in self._proven:
             self._progress.show(f"checking {one.name}, {schema.name}")
-            self._proven[key] = one.adapter.refusal(schema) or self._fault(one, schema)
+            self._proven[key] = self._unfit(one) or one.adapter.refusal(schema) or self._fault(one, schema)
         return self._proven[key]
+
+    def _unfit(self, one: Found) -> str:
+        kind = self._settings.device.partition(":")[0]
+        return "" if kind in one.adapter.devices else f"its draws lie on {' or '.join(one.adapter.devices)} alone"
 
     def _fault(self, one: Found, schema: Schema) -> str:
         for chunk in check.chunks(schema):

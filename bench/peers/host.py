@@ -67,6 +67,17 @@ def without_paths(text: str) -> str:
     return re.sub(r"(?<![\w./])(?:~|file:/)?/(?:[^\s/'\":,()]+/)+", "", text)
 
 
+def no_device(name: str) -> str:
+    """Why this device is not here, as our library has it; "" when it is. Imports it."""
+    import gpureplay
+
+    try:
+        gpureplay.Device(name).close()
+        return ""
+    except Exception as error:  # noqa: BLE001
+        return without_paths(str(error))
+
+
 def use_threads(threads: int, on_cuda: bool) -> int:
     """Before any contestant is imported: as many cores and threads for each. Returns how many cores that leaves. Under
     CUDA the process keeps its cores, since drivers have threads of their own."""
@@ -75,8 +86,9 @@ def use_threads(threads: int, on_cuda: bool) -> int:
         os.sched_setaffinity(0, cores)
     for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "RAYON_NUM_THREADS"):
         os.environ[name] = str(threads)
-    several = "true" if threads > 1 else "false"
-    os.environ["XLA_FLAGS"] = f"--xla_cpu_multi_thread_eigen={several} intra_op_parallelism_threads={threads}"
+    if not on_cuda:
+        several = "true" if threads > 1 else "false"
+        os.environ["XLA_FLAGS"] = f"--xla_cpu_multi_thread_eigen={several} intra_op_parallelism_threads={threads}"
     os.environ["XLA_PYTHON_CLIENT_PREALLOCATE"] = "false"
     os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"
     os.environ["JAX_PLATFORMS"] = "cuda,cpu" if on_cuda else "cpu"

@@ -5,17 +5,20 @@
     bash bench/peers/setup.sh && build/peers/bin/python bench/peers/peers.py --json peers.json
 
 A library that is not here is reported with its error, and so is what one cannot do. Before a buffer is timed, what it
-gives back is checked: rows that belong together, out of those that were added.
+gives back is checked: rows that belong together, out of those that were added. On a GPU a figure is the time of many
+calls between two waits for the device, over how many they are.
 """
 
 from __future__ import annotations
 
 import argparse
+import signal
 import sys
 from importlib import metadata
 from typing import Any
 
 import host
+import report
 import workloads
 
 ROUNDS, QUICK_ROUNDS = 51, 31
@@ -72,13 +75,13 @@ def _head(given: argparse.Namespace, cores: int, found: list[Any]) -> dict[str, 
     settings = {"device": given.device, "threads": given.threads, "cores": cores, "rounds": given.rounds,
                 "quick": given.quick, "seconds_a_sample": QUICK_SECONDS if given.quick else SECONDS,
                 "numpy": metadata.version("numpy")}
-    return {"title": "replay buffers beside each other", "machine": host.describe(), "settings": settings,
+    return {"title": report.BUFFERS, "machine": host.describe(), "settings": settings,
             "contestants": [_about(one) for one in found], "reduced": workloads.reduced(given.quick),
             "interrupted": False}
 
 
 def _run(given: argparse.Namespace, head: dict[str, Any], found: list[Any], outcomes: list[dict[str, Any]]) -> None:
-    """Adds to the outcomes as they come, so that Ctrl-C leaves those until then."""
+    """Adds to the outcomes, and to the report, as they come, so that Ctrl-C leaves those until then."""
     import table
     from adapters.base import Settings
     from contest import Contest
@@ -93,14 +96,16 @@ def _run(given: argparse.Namespace, head: dict[str, Any], found: list[Any], outc
         for group in groups:
             for outcome in contest.run(group):
                 outcomes.append(outcome)
+                report.write(given.json, head, outcomes)
     finally:
         progress.hide()
 
 
 def main(arguments: list[str]) -> int:
-    """Exit status: 1 when ours is not here, or not in every case; what the others do is a finding, not a failure. 130
-    after Ctrl-C, when the report has the cases until then."""
+    """Exit status: 1 when ours is not here, or not in every case; what the others do is a finding, not a failure. 77
+    when the device is not here. 130 after Ctrl-C or SIGTERM, when the report has the cases until then."""
     given = _options(arguments)
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # as Ctrl-C: what `timeout` sends
     cores = host.use_threads(given.threads, given.device.startswith("cuda"))
     import table
 
@@ -109,6 +114,10 @@ def main(arguments: list[str]) -> int:
     if found[0].adapter is None:
         print(f"peers.py: gpureplay is not here: {found[0].error}", file=sys.stderr)
         return 1
+    no = host.no_device(given.device)
+    if no:
+        print(f"peers.py: {given.device}: {no}", file=sys.stderr)
+        return 77
     outcomes: list[dict[str, Any]] = []
     try:
         _run(given, head, found, outcomes)
@@ -117,8 +126,7 @@ def main(arguments: list[str]) -> int:
         head["interrupted"] = True
         print(f"peers.py: interrupted; cases done: {len(outcomes)}{f'; report: {given.json}' if given.json else ''}",
               file=sys.stderr)
-    if given.json:
-        table.write(given.json, head, outcomes)
+    report.write(given.json, head, outcomes)
     if head["interrupted"]:
         return 130
     return int(any("no" in outcome["results"].get(found[0].name, {"no": ""}) for outcome in outcomes))

@@ -3,9 +3,7 @@
 
 from __future__ import annotations
 
-import json
 import sys
-from pathlib import Path
 from typing import Any
 
 from adapters import NAMES, OURS
@@ -59,17 +57,17 @@ def outcome(group: Group, case: Case, samples: dict[str, list[float]], no: dict[
 
 def _line(name: str, result: dict[str, Any], moved: int | None, with_memory: bool) -> str:
     if "no" in result:
-        return f"  {name:<10} no: {result['no']}"
+        return f"  {name:<12} no: {result['no']}"
     time = Summary(**result["seconds"])
     spread = f"{time_text(time.low)} to {time_text(time.high)}"
-    line = f"  {name:<10} {time_text(time.median):>10}   {spread:<24}"
+    line = f"  {name:<12} {time_text(time.median):>10}   {spread:<24}"
     if "ratio" in result:
         ratio = Summary(**result["ratio"])
         line += f" {ratio.median:6.2f}   {interval_text(ratio)}"
     if moved:
         line += f"   {moved / time.median / 1e9:.2f} GB/s"
     line = line.rstrip() + (f"   {result['memory'] / 2**20:,.0f} MiB" if with_memory else "")
-    return line + (f"\n{'':13}but its {result['but']}" if "but" in result else "")
+    return line + (f"\n{'':15}but its {result['but']}" if "but" in result else "")
 
 
 def print_case(found: dict[str, Any]) -> None:
@@ -106,7 +104,7 @@ def print_head(head: dict[str, Any]) -> None:
     print(f"device {settings['device']}, threads {settings['threads']}, {settings['rounds']} rounds in turn; times of "
           "one call: median, 95% interval of the median; ours / theirs, below 1: ours is faster")
     for peer in _once(head["contestants"]):
-        print(f"  {peer['name']:<10} {peer['version'] if peer['present'] else 'NOT HERE: ' + peer['error']}")
+        print(f"  {peer['name']:<12} {peer['version'] if peer['present'] else 'NOT HERE: ' + peer['error']}")
 
 
 def print_end(head: dict[str, Any], cases: list[dict[str, Any]]) -> None:
@@ -119,9 +117,3 @@ def print_end(head: dict[str, Any], cases: list[dict[str, Any]]) -> None:
     print(f"Not compared: {', '.join(absent)}." if absent else "Every contestant was present.")
     for text in head["reduced"]:
         print(text)
-
-
-def write(path: str, head: dict[str, Any], cases: list[dict[str, Any]]) -> None:
-    """All of it, with every sample."""
-    text = json.dumps({**head, "cases": cases}, indent=1, ensure_ascii=False)
-    Path(path).write_text(text + "\n", encoding="utf-8")

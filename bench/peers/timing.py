@@ -51,6 +51,8 @@ def _sampling(adapter: Adapter, count: int) -> Run:
     def run(repeats: int) -> None:
         for _ in range(repeats):
             batch = sample(count)  # the one before lives until here, as in a training loop  # noqa: F841
+        if adapter.on_cuda:
+            adapter.finish()
 
     return run
 

@@ -9,12 +9,13 @@ from typing import NamedTuple
 from .base import Adapter
 
 UNIFORM = {"ours": "gpureplay", "cpprb_buffer": "cpprb", "sb3_buffer": "sb3", "torchrl_buffer": "torchrl",
-           "rlox_buffer": "rlox", "flashbax_buffer": "flashbax"}
+           "rlox_buffer": "rlox", "flashbax_buffer": "flashbax", "torch_tensors": "torch", "torch_graph": "torch graph",
+           "jax_arrays": "jax", "cupy_arrays": "cupy"}
 # What is compared: the contestants' modules and names, ours first.
 KINDS = {
     "uniform": UNIFORM,
     "prioritized": {"ours_priorities": "gpureplay", "cpprb_priorities": "cpprb", "torchrl_priorities": "torchrl",
-                    "rlox_priorities": "rlox"},
+                    "rlox_priorities": "rlox", "flashbax_priorities": "flashbax", "torch_priorities": "torch"},
     "trees": {"ours_priorities": "gpureplay", "cpprb_priorities": "cpprb", "torchrl_trees": "torchrl"},
     "frames": {"ours_frames": "gpureplay", "cpprb_frames": "cpprb", "sb3_buffer": "sb3", "torchrl_buffer": "torchrl",
                "flashbax_buffer": "flashbax"},

@@ -22,6 +22,10 @@ class Settings(NamedTuple):
     threads: int
     seed: int = 1
 
+    @property
+    def on_cuda(self) -> bool:
+        return self.device.startswith("cuda")
+
 
 class Adapter(abc.ABC):
     """One buffer of a contestant, for transitions of a schema that come one by one or `chunk` at once.
@@ -32,12 +36,14 @@ class Adapter(abc.ABC):
     """
 
     package: str  # of PyPI
+    devices: tuple[str, ...] = ("cpu", "cuda")  # kinds that its draws can lie on
     as_used: str  # which of its classes and settings, and what it does otherwise than asked
     add: Callable[[Any], None]  # of a step: a method, or set when it is made
     extend: Callable[[Any], None]  # of many
 
     def __init__(self, schema: Schema, capacity: int, chunk: int, settings: Settings):
         self.schema, self.capacity, self.chunk, self.settings = schema, capacity, chunk, settings
+        self.on_cuda = settings.on_cuda
 
     @classmethod
     def version(cls) -> str:
@@ -58,11 +64,12 @@ class Adapter(abc.ABC):
         """All of the rows, for `extend`."""
 
     def finish(self) -> None:
-        """Returns when a draw would see all that was added."""
+        """Returns when a draw would see all that was added; on CUDA when all that was asked for is done."""
 
     @abc.abstractmethod
     def sample(self, count: int) -> Any:
-        """A uniform draw with replacement: the arrays of all fields, made, and ready on their device."""
+        """A uniform draw with replacement: the arrays of all fields, made, and ready. On CUDA they lie there, and are
+        ready behind `finish`."""
 
     @abc.abstractmethod
     def read(self, drawn: Any) -> Rows:

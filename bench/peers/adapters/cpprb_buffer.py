@@ -13,7 +13,7 @@ from .base import Adapter, Rows, Settings, add_by_keywords
 
 
 class Cpprb(Adapter):
-    package = "cpprb"
+    package, devices = "cpprb", ("cpu",)
     as_used = ("cpprb.ReplayBuffer(capacity, env_dict), without next_of and stack_compress, which save memory and "
                "not time; `add` by written-out keywords with what a Gymnasium environment's step returned, or with "
                "many; draws from NumPy's global generator. Always in host memory.")

@@ -17,9 +17,9 @@ from .base import Adapter, Rows, Settings
 class Flashbax(Adapter):
     package = "flashbax"
     as_used = ("make_item_buffer (a trajectory buffer of sequence 1 and period 1, which its README has for speed); "
-               "add and sample under jit, the state donated, the key split within; waited for after each draw, and "
-               "at the end of a run of adds. On the CPU what is added is JAX arrays, made before the clock runs; on "
-               "CUDA NumPy arrays.")
+               "add and sample under jit, the state donated, the key split within; waited for at the end of a "
+               "run of adds, and on the CPU after each draw. On the CPU what is added is JAX arrays, made before the "
+               "clock runs; on CUDA NumPy arrays.")
 
     def __init__(self, schema: Schema, capacity: int, chunk: int, settings: Settings):
         super().__init__(schema, capacity, chunk, settings)
@@ -54,7 +54,7 @@ class Flashbax(Adapter):
         self._state = self._extend(self._state, transitions)
 
     def finish(self) -> None:
-        jax.block_until_ready(self._state)
+        jax.block_until_ready((self._state, self._key))
 
     def _draw(self, count: int) -> Any:
         sample = self._buffer(count, False).sample
@@ -69,7 +69,8 @@ class Flashbax(Adapter):
     def sample(self, count: int) -> Any:
         draw = self._draws.get(count) or self._draws.setdefault(count, self._draw(count))
         self._key, drawn = draw(self._state, self._key)
-        jax.block_until_ready(drawn)
+        if not self.on_cuda:
+            jax.block_until_ready(drawn)
         return [drawn[name] for name in self._names]
 
     def read(self, drawn: Any) -> Rows:

@@ -16,7 +16,7 @@ class Ours(Adapter):
     package = "gpureplay"
     as_used = ("ReplayBuffer(capacity, fields, num_envs=..., device=...), all else by default; `add` is given what a "
                "Gymnasium environment's step returned, by written-out keywords, `extend` a dict of NumPy arrays; "
-               "`sample` gives NumPy arrays on the CPU, device arrays (waited for) on CUDA, where what is added comes "
+               "`sample` gives NumPy arrays on the CPU, device arrays on CUDA, where what is added comes "
                "from host memory.")
 
     def __init__(self, schema: Schema, capacity: int, chunk: int, settings: Settings):
@@ -24,7 +24,7 @@ class Ours(Adapter):
         self._device = gpureplay.Device(settings.device, threads=settings.threads)
         self._buffer = gpureplay.ReplayBuffer(capacity, dict(schema.fields), num_envs=schema.envs, device=self._device,
                                               seed=settings.seed, **self.options())
-        self._names, self._on_cuda = tuple(schema.fields), self._device.is_cuda
+        self._names = tuple(schema.fields)
         self.add = add_by_keywords(self._buffer, self._names)
 
     def options(self) -> dict[str, Any]:
@@ -50,10 +50,7 @@ class Ours(Adapter):
 
     def sample(self, count: int) -> Any:
         batch = self._buffer.sample(count)
-        arrays = [getattr(batch, name) for name in self._names]
-        if self._on_cuda:
-            batch.wait()
-        return arrays
+        return [getattr(batch, name) for name in self._names]
 
     def read(self, drawn: Any) -> Rows:
         return {name: np.asarray(array) for name, array in zip(self._names, drawn)}

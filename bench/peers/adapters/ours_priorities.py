@@ -29,10 +29,7 @@ class OursPriorities(Prioritized, Ours):
 
     def sample(self, count: int) -> Any:
         batch = self._buffer.sample(count)
-        arrays = [getattr(batch, name) for name in self._names], batch.weights, batch.indices
-        if self._on_cuda:
-            batch.wait()
-        return arrays
+        return [getattr(batch, name) for name in self._names], batch.weights, batch.indices
 
     def indices_of(self, drawn: Any) -> Any:
         return drawn[2]

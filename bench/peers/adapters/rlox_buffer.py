@@ -16,7 +16,7 @@ _NAMES = {"obs": "obs", "action": "actions", "reward": "rewards", "next_obs": "n
 
 
 class Rlox(Adapter):
-    package = "rlox"
+    package, devices = "rlox", ("cpu",)
     as_used = ("ReplayBuffer(capacity, obs_dim, act_dim=1); `push` for one transition, `push_batch` of flat arrays "
                "for many and for a step of several environments. It keeps actions as float32 and is given such, made "
                "before the clock runs; the flags of many as uint8. Each draw is given the next seed. Always "

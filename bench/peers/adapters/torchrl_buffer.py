@@ -26,7 +26,7 @@ class TorchRL(Adapter):
         torch.manual_seed(settings.seed)
         self._buffer = self.make()
         self._add = self._buffer.extend if schema.envs > 1 else self._buffer.add
-        self._names, self._on_cuda = tuple(schema.fields), settings.device.startswith("cuda")
+        self._names = tuple(schema.fields)
 
     def make(self) -> Any:
         """The buffer."""
@@ -47,14 +47,12 @@ class TorchRL(Adapter):
         self._buffer.extend(transitions)
 
     def finish(self) -> None:
-        if self._on_cuda:
+        if self.on_cuda:
             torch.cuda.synchronize()
 
     def sample(self, count: int) -> Any:
         drawn = self._buffer.sample(count)
-        arrays = [drawn[name] for name in self._names]
-        self.finish()
-        return arrays
+        return [drawn[name] for name in self._names]
 
     def read(self, drawn: Any) -> Rows:
         return {name: tensor.cpu().numpy() for name, tensor in zip(self._names, drawn)}

@@ -36,9 +36,7 @@ class TorchRLPriorities(Prioritized, TorchRL):
 
     def sample(self, count: int) -> Any:
         drawn, info = self._buffer.sample(count, return_info=True)
-        arrays = [drawn[name] for name in self._names], info["priority_weight"], info["index"]
-        self.finish()
-        return arrays
+        return [drawn[name] for name in self._names], info["priority_weight"], info["index"]
 
     def indices_of(self, drawn: Any) -> Any:
         return drawn[2]

@@ -15,7 +15,7 @@ from .priorities import ALPHA, BETA, INDEX, WEIGHT, Prioritized
 
 
 class TorchRLTrees(Prioritized):
-    package = "torchrl"
+    package, devices = "torchrl", ("cpu",)
     as_used = ("SumSegmentTreeFp32 and MinSegmentTreeFp32 of torchrl._torchrl with tensors, as PrioritizedSampler uses "
                "them, and no buffer around: `scan_lower_bound` of uniform numbers, `pow` for weights; `pow` and both "
                "trees' items for an update. Nothing is gathered: a row is its index. On the CPU.")

@@ -4,19 +4,54 @@
 from __future__ import annotations
 
 import gc
+import signal
 import sys
-from typing import Any
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, NamedTuple
 
 import host
-import numpy as np
 import same
 import timing
-from base import Settings, Steps
+from base import Steps
+from networks import BLOCK, Case
 from summary import Summary, ratios, summarise
 from table import interval_text, time_text
-from networks import BLOCK, Case
 
 OURS = "gpureplay"
+MARGIN = 1.2  # what took so long may take longer the next time
+AGAIN = 5.0  # seconds
+
+
+class Late(BaseException):
+    """The time is over; no Exception, which a contestant may catch."""
+
+
+@contextmanager
+def _alarm(seconds: float) -> Iterator[None]:
+    """Late comes after so long, in whatever is under way then, if it is Python's; again after a while, since what is
+    raised in a destructor is lost."""
+
+    def ring(number: int, frame: Any) -> None:
+        raise Late
+
+    if seconds == float("inf"):
+        yield
+        return
+    signal.signal(signal.SIGALRM, ring)
+    signal.setitimer(signal.ITIMER_REAL, max(seconds, 1e-3), AGAIN)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+
+
+class Entered(NamedTuple):
+    """Those whose losses are ours, ready to train; why there are no others."""
+
+    there: dict[str, Steps]
+    no: dict[str, str]
 
 
 def _run_of(contestant: Steps) -> timing.Run:
@@ -29,100 +64,152 @@ def _run_of(contestant: Steps) -> timing.Run:
 
 class Contest:
     """found: contestants by name, ours first, each with "" or why it does not take part; seconds: of one sample, at
-    least."""
+    least; limit: seconds for everything, beyond which nothing is begun that would not end."""
 
-    def __init__(self, found: dict[str, tuple[Any, str]], settings: Settings, rounds: int, seconds: float):
-        self._found, self._settings, self._rounds, self._seconds = found, settings, rounds, seconds
+    def __init__(self, found: dict[str, tuple[Any, str]], device: str, rounds: int, seconds: float,
+                 limit: float = float("inf"), clock: Callable[[], float] = time.monotonic):
+        self._found, self._device, self._rounds, self._seconds = found, device, rounds, seconds
+        self._clock, self._end = clock, clock() + limit
+        self._took: dict[str, float] = {}  # to make and check each, and to time all of them, the last time
 
-    def _enter(self, case: Case) -> tuple[dict[str, Steps], dict[str, str]]:
-        """Those whose losses are ours, ready to train, and why there are no others. Losses of ours come first."""
-        entered: dict[str, Steps] = {}
-        no: dict[str, str] = {}
+    def left_out(self, what: str) -> str:
+        """Why there is no time for it; "" when there is."""
+        left, took = self._end - self._clock(), self._took.get(what, 0.0)
+        if left > MARGIN * took:
+            return ""
+        return f"no time: {max(left, 0):.0f} s are left, and it took {took:.0f} s the last time"
+
+    def _timed(self, what: str, work: Callable[[], Any]) -> Any:
+        began = self._clock()
+        result = work()
+        self._took[what] = self._clock() - began
+        return result
+
+    def _enter(self, case: Case) -> Entered:
+        """Losses of ours come first."""
+        entered = Entered({}, {})
         wanted = None
         for name, (kind, reason) in self._found.items():
+            reason = reason or self.left_out(name)
             if not reason:
-                _show(f"{case.name}: checking {name}")
-                contestant, reason, losses = self._check(kind, case, wanted)
-                wanted = losses if wanted is None else wanted
+                show(f"{case.name}: checking {name}")
+                contestant, reason, found = self._timed(name, lambda: self._check(kind, case, wanted))  # noqa: B023
+                wanted = found if wanted is None else wanted
             if reason:
-                no[name] = reason
+                entered.no[name] = reason
             else:
-                entered[name] = contestant
+                entered.there[name] = contestant
             if wanted is None:
-                return {}, no
-        return entered, no
+                break
+        return entered
 
-    def _check(self, kind: type[Steps], case: Case, wanted: np.ndarray | None) -> tuple[Any, str, Any]:
+    def _check(self, kind: type[Steps], case: Case, wanted: same.Found | None) -> tuple[Any, str, Any]:
         """Another library may raise anything, and the rest must go on."""
         contestant = None
         try:
-            contestant = kind(case, self._settings)
-            losses = same.losses_of(contestant)
-            reason = same.fault(losses, losses if wanted is None else wanted, self._settings.math)
+            contestant = kind(case, self._device)
+            found = same.found_of(contestant)
+            reason = same.fault(found, found if wanted is None else wanted, case.math)
             if not reason:
                 _run_of(contestant)(1)
-                return contestant, "", losses
+                return contestant, "", found
         except Exception as error:  # noqa: BLE001
-            losses, reason = None, host.without_paths(f"it raised {type(error).__name__}: {error}")
+            found, reason = None, host.without_paths(f"it raised {type(error).__name__}: {error}")
         if contestant is not None:
             contestant.close()
-        return None, reason, losses
+        return None, reason, found
 
     def _samples(self, case: Case, runs: dict[str, timing.Run]) -> dict[str, list[float]]:
         if not runs:
             return {}
-        return timing.interleave(runs, self._rounds, self._seconds,
-                                 lambda part: _show(f"{case.name}: {100 * part:.0f} %"), 1)
+        show(f"{case.name}: timing {', '.join(runs)}")
+        return self._timed("timing", lambda: timing.interleave(
+            runs, self._rounds, self._seconds, lambda part: on_terminal(f"{case.name}: {100 * part:.0f} %"), 1))
 
-    def run(self, case: Case) -> dict[str, Any]:
-        """The case as the JSON has it: seconds of one step, and ours / theirs, round by round."""
-        entered, no = self._enter(case)
-        samples = self._samples(case, {name: _run_of(one) for name, one in entered.items()})
-        for one in entered.values():
-            one.close()
-        del entered
-        gc.collect()
-        _show("")
-        outcome = _outcome(case, {name: [s / BLOCK for s in seconds] for name, seconds in samples.items()}, no)
+    def run(self, case: Case) -> dict[str, Any] | str:
+        """The case as the JSON has it: seconds of one step, and ours / theirs, round by round. Or why there is no time
+        for it."""
+        no = self.left_out("timing")
+        if no:
+            return no
+        try:
+            with _alarm(self._end - self._clock()):
+                outcome = self._run(case)
+        except Late:
+            gc.collect()
+            return "no time: the limit came while it was under way"
         print_case(outcome)
         return outcome
 
+    def _run(self, case: Case) -> dict[str, Any]:
+        entered = self._enter(case)
+        samples = self._samples(case, {name: _run_of(one) for name, one in entered.there.items()})
+        remarks = {name: one.remark() for name, one in entered.there.items()}
+        for one in entered.there.values():
+            one.close()
+        entered.there.clear()
+        gc.collect()
+        found = {name: [s / BLOCK for s in seconds] for name, seconds in samples.items()}
+        alone = "there is nothing of ours to compare with"
+        return _outcome(case, {name: found.get(name, entered.no.get(name, alone)) for name in self._found}, remarks)
 
-def _outcome(case: Case, samples: dict[str, list[float]], no: dict[str, str]) -> dict[str, Any]:
-    results: dict[str, Any] = {name: {"no": reason} for name, reason in no.items()}
-    for name, seconds in samples.items():
-        results[name] = {"seconds": summarise(seconds)._asdict(), "samples": seconds}
-        if name != OURS and OURS in samples:
-            results[name]["ratio"] = summarise(ratios(samples[OURS], seconds))._asdict()
-    return {"name": case.name, "network": case.world.name, "batch": case.batch, "rows": case.rows, "results": results}
+
+def _result(given: str | list[float], ours: str | list[float], but: str) -> dict[str, Any]:
+    if isinstance(given, str):
+        return {"no": given}
+    result: dict[str, Any] = {"seconds": summarise(given)._asdict(), "samples": given}
+    if but:
+        result["but"] = but
+    if given is not ours and not isinstance(ours, str):
+        result["ratio"] = summarise(ratios(ours, given))._asdict()
+    return result
 
 
-def _show(text: str) -> None:
+def _outcome(case: Case, found: dict[str, str | list[float]], remarks: dict[str, str]) -> dict[str, Any]:
+    """found: by name seconds of each sample, or why there are none."""
+    results = {name: _result(given, found[OURS], remarks.get(name, "")) for name, given in found.items()}
+    return {"name": case.name, "network": case.world.name, "batch": case.batch, "rows": case.rows, "math": case.math,
+            "optimizer": case.optimizer, "draws": case.draws, "tolerance": same.TOLERANCES[case.math],
+            "results": results}
+
+
+def on_terminal(text: str) -> None:
+    """In place."""
     if sys.stderr.isatty():
         print(f"\r{text}\033[K", end="", file=sys.stderr, flush=True)
+
+
+def show(text: str) -> None:
+    """What is under way: on a terminal in place, else a line, since a compiler of theirs may take a minute."""
+    if sys.stderr.isatty():
+        on_terminal(text)
+    else:
+        print(f"... {text}", file=sys.stderr, flush=True)
 
 
 def print_head(head: dict[str, Any]) -> None:
     machine, settings = head["machine"], head["settings"]
     print(f"{machine['cpu']}, {machine['cores']} cores, {machine['memory_gib']} GiB; GPU: {machine['gpu']}; "
           f"{machine['system']}; Python {machine['python']}")
-    print(f"device {settings['device']}, threads {settings['threads']}, {settings['math']}, {settings['rounds']} "
-          "rounds in turn; times of one step: median, 95% interval of it; ours / theirs, below 1: ours is faster",
-          flush=True)
+    print(f"device {settings['device']}, threads {settings['threads']}, {settings['rounds']} rounds in turn; times of "
+          "one step: median, 95% interval of it; ours / theirs, below 1: ours is faster", flush=True)
     for peer in head["contestants"]:
-        print(f"  {peer['name']:<14} {peer['version']}  {peer['as_used'] if peer['present'] else peer['error']}")
+        print(f"  {peer['name']:<20} {peer['version']}  {peer['as_used'] if peer['present'] else peer['error']}")
+        if peer["present"] and peer["bf16"]:
+            print(f"  {'':<20} in BF16: {peer['bf16']}")
 
 
 def print_case(outcome: dict[str, Any]) -> None:
-    print(f"\n{outcome['name']}")
+    on_terminal("")
+    print(f"\n{outcome['name']}; losses within {outcome['tolerance']:g} of ours")
     for name, result in outcome["results"].items():
         if "no" in result:
-            print(f"  {name:<14} no: {result['no']}")
+            print(f"  {name:<20} no: {result['no']}")
             continue
-        time = Summary(**result["seconds"])
-        line = f"  {name:<14} {time_text(time.median):>10}   {time_text(time.low)} to {time_text(time.high):<12}"
+        took = Summary(**result["seconds"])
+        line = f"  {name:<20} {time_text(took.median):>10}   {time_text(took.low)} to {time_text(took.high):<12}"
         if "ratio" in result:
             ratio = Summary(**result["ratio"])
             line += f" {ratio.median:6.2f}   {interval_text(ratio)}"
-        print(line.rstrip())
+        print(line.rstrip() + (f"\n{'':23}but {result['but']}" if "but" in result else ""))
     sys.stdout.flush()

@@ -8,104 +8,113 @@ from typing import Any, NamedTuple
 
 import jax
 import numpy as np
-import optax
-from base import Settings, Steps
+from adapters.priorities import ALPHA, BETA
+from base import OFFSET, Steps
 from jax import numpy as jnp
-from networks import BLOCK, EPSILON, GAMMA, RATE, Case, World, channels_first, rows_of, weights_of
+from jax_network import Weights, errors, mean_huber
+from jax_optimizers import first_memory, updated
+from networks import BLOCK, GAMMA, Case, channels_first, rows_of, weights_of
 
-ADAM = optax.adam(RATE, eps=EPSILON)
-AXES = ("NCHW", "OIHW", "NCHW")
+PRECISIONS = {"fp32": "highest", "tf32": "tensorfloat32", "bf16": "default"}  # of all products but the heads'
 
 
 class State(NamedTuple):
-    online: dict[str, jax.Array]
-    target: dict[str, jax.Array]
-    adam: Any
+    """powers: of the rows' priorities, (rows), or None."""
+
+    online: Weights
+    target: Weights
+    memory: Any
+    powers: Any
 
 
-def _dense(weights: dict[str, jax.Array], name: str, x: jax.Array) -> jax.Array:
-    return x @ weights[f"{name}.weight"].T + weights[f"{name}.bias"]
+def _drawn(case: Case, powers: Any, key: jax.Array) -> tuple[jax.Array, Any]:
+    """ids (batch), and weights (batch) of draws by priority: a row from each of as many equal parts of the whole."""
+    if powers is None:
+        return jax.random.randint(key, (case.batch,), 0, case.rows), jnp.ones(case.batch)
+    sums = jnp.cumsum(powers)
+    points = (jnp.arange(case.batch) + jax.random.uniform(key, (case.batch,))) * (sums[-1] / case.batch)
+    ids = jnp.searchsorted(sums, points, side="right").clip(0, case.rows - 1)
+    return ids, (powers[ids] / powers[ids].min())**-BETA
 
 
-def _trunk(world: World, weights: dict[str, jax.Array], x: jax.Array) -> jax.Array:
-    if not world.is_image:
-        return jax.nn.relu(_dense(weights, "trunk.0", x))
-    x = x.astype(jnp.float32) * (1 / 255)
-    for layer in world.convolutions:
-        x = jax.lax.conv_general_dilated(x, weights[f"{layer.name}.weight"], (layer.stride, layer.stride), "VALID",
-                                         dimension_numbers=AXES)
-        x = jax.nn.relu(x + weights[f"{layer.name}.bias"][:, None, None])
-    return x.reshape(len(x), -1)
+def _step(case: Case, state: State, rows: Weights, ids: jax.Array, weight: jax.Array) -> tuple[State, jax.Array]:
+    """One step, without a copy to the target; its loss."""
+    batch = {name: array[ids] for name, array in rows.items()}
+    dtype = jnp.bfloat16 if case.math == "bf16" else jnp.float32
+
+    def loss_of(online: Weights) -> tuple[jax.Array, jax.Array]:
+        error = errors(case.world, case.recipe.double, dtype, online, state.target, batch)
+        return mean_huber(error, weight), error
+
+    (loss, error), gradients = jax.value_and_grad(loss_of, has_aux=True)(state.online)
+    online, memory = updated(case.recipe, state.online, state.memory, gradients)
+    powers = None if state.powers is None else state.powers.at[ids].set((jnp.abs(error) + OFFSET)**ALPHA)
+    return State(online, state.target, memory, powers), loss
 
 
-def _values(world: World, weights: dict[str, jax.Array], obs: jax.Array) -> jax.Array:
-    x = _trunk(world, weights, obs)
-    value, advantage = (_dense(weights, f"{stream}.out", jax.nn.relu(_dense(weights, f"{stream}.hidden", x)))
-                        for stream in ("value", "advantage"))
-    return value + advantage - advantage.mean(1, keepdims=True)
+def _copied(state: State) -> State:
+    return state._replace(target=jax.tree.map(jnp.copy, state.online))
 
 
-def _picked(q: jax.Array, action: jax.Array) -> jax.Array:
-    return jnp.take_along_axis(q, action[:, None], 1)[:, 0]
-
-
-def _loss(online: Any, target: Any, world: World, batch: dict[str, jax.Array]) -> jax.Array:
-    best = _values(world, online, batch["next_obs"]).argmax(1)
-    following = _picked(_values(world, target, batch["next_obs"]), best)
-    wanted = jax.lax.stop_gradient(batch["reward"] + batch["discount"] * following)
-    return optax.huber_loss(_picked(_values(world, online, batch["obs"]), batch["action"]), wanted).mean()
-
-
-def _block(world: World, state: State, rows: dict[str, jax.Array], ids: jax.Array) -> tuple[State, jax.Array]:
+def _given_block(case: Case, state: State, rows: Weights, ids: jax.Array) -> tuple[State, jax.Array]:
     """Steps on the rows `ids` (BLOCK, batch), and a copy to the target; the losses."""
-
-    def step(carried: tuple[Any, Any], chosen: jax.Array) -> tuple[tuple[Any, Any], jax.Array]:
-        online, adam = carried
-        batch = {name: array[chosen] for name, array in rows.items()}
-        loss, gradient = jax.value_and_grad(_loss)(online, state.target, world, batch)
-        change, adam = ADAM.update(gradient, adam)
-        return (optax.apply_updates(online, change), adam), loss
-
-    (online, adam), losses = jax.lax.scan(step, (state.online, state.adam), ids)
-    return State(online, jax.tree.map(jnp.copy, online), adam), losses
+    weight = jnp.ones(case.batch)
+    state, losses = jax.lax.scan(lambda state, chosen: _step(case, state, rows, chosen, weight), state, ids)
+    return _copied(state), losses
 
 
-def _drawn(world: World, batch: int, state: State, rows: dict[str, jax.Array], key: jax.Array) -> tuple[State, Any]:
+def _drawn_block(case: Case, state: State, rows: Weights, key: jax.Array) -> tuple[State, jax.Array]:
     """The same on rows drawn at random; the state, and the next key."""
+
+    def step(state: State, key: jax.Array) -> tuple[State, jax.Array]:
+        return _step(case, state, rows, *_drawn(case, state.powers, key))
+
     key, used = jax.random.split(key)
-    ids = jax.random.randint(used, (BLOCK, batch), 0, len(rows["reward"]))
-    return _block(world, state, rows, ids)[0], key
+    state, _ = jax.lax.scan(step, state, jax.random.split(used, BLOCK))
+    return _copied(state), key
 
 
 class Scan(Steps):
-    name, as_used = "jax", "jit of a scan over 16 steps: randint, gather, value_and_grad, optax.adam"
+    name, as_used = "jax", "jit of a scan over 16 steps: draw, gather, value_and_grad, the optimiser's formulas"
+    bf16 = "what a dense layer or its gradients' products make is rounded to bfloat16, too, and biases are"
 
-    def __init__(self, case: Case, settings: Settings):
-        super().__init__(case, settings)
-        jax.config.update("jax_default_matmul_precision", "highest" if settings.math == "fp32" else "tensorfloat32")
-        rows = rows_of(case.world, case.rows)
+    def __init__(self, case: Case, device: str):
+        super().__init__(case, device)
+        jax.config.update("jax_default_matmul_precision", PRECISIONS[case.math])
+        rows = dict(rows_of(case.world, case.rows))
         rows["discount"] = np.float32(GAMMA) * (1 - rows.pop("terminated").astype(np.float32))
-        kind, _, number = settings.device.partition(":")
-        device = jax.devices(kind)[int(number or 0)]
-        weights = channels_first(case.world, weights_of(case.world))
-        self._rows = jax.device_put(rows, device)
-        online, target = (jax.device_put(weights, device, may_alias=False) for _ in range(2))
-        self._state = State(online, target, ADAM.init(online))
-        self._key = jax.device_put(jax.random.key(3), device)
-        self._given = jax.jit(partial(_block, case.world), donate_argnums=0)
-        self._drawn = jax.jit(partial(_drawn, case.world, case.batch), donate_argnums=0)
+        kind, _, number = device.partition(":")
+        place = jax.devices(kind)[int(number or 0)]
+        self._rows = jax.device_put(rows, place)
+        with jax.default_device(place):
+            self._state, self._key = self._first_state(), jax.random.key(3)
+        self._given = jax.jit(partial(_given_block, case), donate_argnums=0)
+        self._train = jax.jit(partial(_drawn_block, case), donate_argnums=0)
+
+    def _first_state(self) -> State:
+        weights = channels_first(self.case.world, weights_of(self.case.world))
+        online, target = ({name: jnp.array(weight) for name, weight in weights.items()} for _ in range(2))
+        powers = jnp.ones(self.case.rows) if self.case.draws == "prioritized" else None
+        return State(online, target, first_memory(self.case.recipe, online), powers)
 
     @staticmethod
     def version() -> str:
-        return f"{jax.__version__}, optax {optax.__version__}"
+        return str(jax.__version__)
 
     def train_on(self, ids: np.ndarray) -> list[float]:
         self._state, losses = self._given(self._state, self._rows, ids.astype(np.int32))
         return np.asarray(losses).tolist()
 
+    def priorities(self, ids: np.ndarray) -> np.ndarray:
+        return np.asarray(self._state.powers[ids])**(1 / ALPHA)
+
+    def drawn(self) -> np.ndarray:
+        self._key, used = jax.random.split(self._key)
+        return np.asarray(_drawn(self.case, self._state.powers, used)[0])
+
     def train(self, blocks: int) -> None:
         for _ in range(blocks):
-            self._state, self._key = self._drawn(self._state, self._rows, self._key)
+            self._state, self._key = self._train(self._state, self._rows, self._key)
 
     def finish(self) -> None:
         jax.block_until_ready(self._state)

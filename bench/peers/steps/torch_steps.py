@@ -7,170 +7,221 @@ from collections.abc import Callable
 
 import numpy as np
 import torch
-from base import Settings, Steps
-from torch import nn
-from torch.nn import functional
-from networks import BLOCK, EPSILON, GAMMA, RATE, Case, World, channels_first, rows_of, weights_of
+from base import OFFSET, Steps
+from networks import BLOCK, GAMMA, Case, channels_first, rows_of, weights_of
+from torch_network import Weights, errors, mean_huber
+from torch_optimizers import optimizer_of
+from torch_ranks import Ranks
 
 Update = Callable[[], torch.Tensor]  # makes a step, and returns its loss
 
 
-class Network(nn.Module):
-    """Parameters by the names of ours, whose dots PyTorch does not allow in a module's name."""
+def _rows(case: Case, device: str) -> Weights:
+    rows = {name: torch.from_numpy(array) for name, array in rows_of(case.world, case.rows).items()}
+    rows["action"] = rows["action"].long()[:, None]
+    rows["discount"] = GAMMA * (1 - rows.pop("terminated").float())
+    return {name: array.to(device) for name, array in rows.items()}
 
-    def __init__(self, world: World):
-        super().__init__()
-        self._world = world
-        for name, value in channels_first(world, weights_of(world)).items():
-            self.register_parameter(name.replace(".", "_"), nn.Parameter(torch.from_numpy(value)))
 
-    def _dense(self, name: str, x: torch.Tensor) -> torch.Tensor:
-        return functional.linear(x, getattr(self, f"{name}_weight"), getattr(self, f"{name}_bias"))
-
-    def _trunk(self, x: torch.Tensor) -> torch.Tensor:
-        if not self._world.is_image:
-            return functional.relu(self._dense("trunk_0", x))
-        x = x.float() * (1 / 255)
-        for layer in self._world.convolutions:
-            name = layer.name.replace(".", "_")
-            x = functional.relu(functional.conv2d(x, getattr(self, f"{name}_weight"), getattr(self, f"{name}_bias"),
-                                                  layer.stride))
-        return x.flatten(1)
-
-    def forward(self, obs: torch.Tensor) -> torch.Tensor:
-        x = self._trunk(obs)
-        value, advantage = (self._dense(f"{stream}_out", functional.relu(self._dense(f"{stream}_hidden", x)))
-                            for stream in ("value", "advantage"))
-        return value + advantage - advantage.mean(1, keepdim=True)
+def _weights(case: Case, device: str, with_gradient: bool) -> Weights:
+    """Images and their filters with the channels last, which the tensor cores want."""
+    last = case.math != "fp32"
+    made = {}
+    for name, value in channels_first(case.world, weights_of(case.world)).items():
+        form = torch.channels_last if last and value.ndim == 4 else torch.contiguous_format
+        made[name] = torch.from_numpy(value).to(device, memory_format=form).clone().requires_grad_(with_gradient)
+    return made
 
 
 class Eager(Steps):
     name = "torch"
-    as_used = "eager: randint, index_select, backward, fused Adam"
+    as_used = ("eager: randint, index_select, autograd, fused Adam, or RMSProp by multi-tensor functions; filters with "
+               "channels last but in FP32")
+    bf16 = ("what a dense layer or its gradients' products make is rounded to bfloat16, too, and biases are; "
+            "convolutions round as ours")
+    is_compiled = False
 
-    def __init__(self, case: Case, settings: Settings):
-        super().__init__(case, settings)
-        torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = settings.math == "tf32"
+    def __init__(self, case: Case, device: str):
+        super().__init__(case, device)
+        if self.on_cuda:
+            torch.cuda.set_device(device)
+        torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = case.math == "tf32"
         torch.backends.cudnn.benchmark = True
-        rows = {name: torch.from_numpy(array) for name, array in rows_of(case.world, case.rows).items()}
-        rows["action"] = rows["action"].long()[:, None]
-        rows["discount"] = GAMMA * (1 - rows.pop("terminated").float())
-        self._rows = {name: array.to(settings.device) for name, array in rows.items()}
-        self._online, self._target = (Network(case.world).to(settings.device) for _ in range(2))
-        self._copies = list(self._target.parameters()), list(self._online.parameters())
-        self._adam = torch.optim.Adam(self._copies[1], RATE, eps=EPSILON, fused=True, capturable=settings.on_cuda)
-        self._ids = torch.zeros(case.batch, dtype=torch.int64, device=settings.device)
-        self._step = self._made(self._update)  # on the rows in _ids
-        self._drawn_step = self._draw_and_step
+        self._rows = _rows(case, device)
+        self._online = _weights(case, device, not self.is_compiled)
+        self._target = _weights(case, device, False)
+        self._leaves = list(self._online.values())
+        self._dtype = torch.bfloat16 if case.math == "bf16" else torch.float32
+        self._optimizer = optimizer_of(case.recipe, self._leaves, self.on_cuda, self.is_compiled)
+        self._ranks = Ranks(case.rows, device) if case.draws == "prioritized" else None
+        self._ids = torch.zeros(case.batch, dtype=torch.int64, device=device)  # that `train_on` is given
+        self.prepare()
+
+    def prepare(self) -> None:
+        """Before the first step."""
 
     @staticmethod
     def version() -> str:
         return torch.__version__
 
-    def _made(self, update: Update) -> Update:
-        """What does the same, as this contestant does it."""
-        return update
+    def _drawn(self) -> tuple[torch.Tensor, torch.Tensor | None]:
+        """ids, and weights where they are not all 1."""
+        if self._ranks:
+            return self._ranks.draw(self.case.batch)
+        return torch.randint(0, self.case.rows, (self.case.batch,), device=self.device), None
 
-    def _draw_and_step(self) -> torch.Tensor:
-        self._ids.random_(0, self.case.rows)
-        return self._step()
+    def _gradients(self, batch: Weights, weight: torch.Tensor | None) -> tuple[list[torch.Tensor], torch.Tensor,
+                                                                               torch.Tensor]:
+        """Of the loss by each weight; the loss; the errors."""
+        error = errors(self.case.world, self.case.recipe.double, self._dtype, self._online, self._target, batch)
+        loss = mean_huber(error, weight)
+        return list(torch.autograd.grad(loss, self._leaves)), loss.detach(), error.detach()
 
-    def _loss(self) -> torch.Tensor:
-        batch = {name: array.index_select(0, self._ids) for name, array in self._rows.items()}
-        q = self._online(batch["obs"]).gather(1, batch["action"])[:, 0]
+    def _update(self, ids: torch.Tensor, weight: torch.Tensor | None) -> torch.Tensor:
+        batch = {name: array.index_select(0, ids) for name, array in self._rows.items()}
+        gradients, loss, error = self._gradients(batch, weight)
         with torch.no_grad():
-            best = self._online(batch["next_obs"]).argmax(1, keepdim=True)
-            following = self._target(batch["next_obs"]).gather(1, best)[:, 0]
-            wanted = batch["reward"] + batch["discount"] * following
-        return functional.huber_loss(q, wanted)
+            self._optimizer(gradients)
+            if self._ranks:
+                self._ranks.update(ids, error.abs() + OFFSET)
+        return loss
 
-    def _update(self) -> torch.Tensor:
-        self._adam.zero_grad(set_to_none=True)
-        loss = self._loss()
-        loss.backward()
-        self._adam.step()
-        return loss.detach()
+    def _given_step(self) -> torch.Tensor:
+        return self._update(self._ids, None)
+
+    def _drawn_step(self) -> torch.Tensor:
+        return self._update(*self._drawn())
 
     def _copy(self) -> None:
         with torch.no_grad():
-            torch._foreach_copy_(*self._copies)
+            torch._foreach_copy_(list(self._target.values()), self._leaves)
+
+    def _block(self) -> None:
+        for _ in range(BLOCK):
+            self._drawn_step()
+        self._copy()
 
     def train_on(self, ids: np.ndarray) -> list[float]:
         losses = []
         for row in ids:
             self._ids.copy_(torch.from_numpy(row))
-            losses.append(self._step().item())
+            losses.append(self._given_step().item())
         self._copy()
         return losses
 
+    def priorities(self, ids: np.ndarray) -> np.ndarray:
+        assert self._ranks is not None
+        return self._ranks.of(torch.from_numpy(ids).to(self.device)).cpu().numpy()
+
+    def drawn(self) -> np.ndarray:
+        return self._drawn()[0].cpu().numpy()
+
     def train(self, blocks: int) -> None:
         for _ in range(blocks):
-            for _ in range(BLOCK):
-                self._drawn_step()
-            self._copy()
+            self._block()
 
     def finish(self) -> None:
-        if self.settings.on_cuda:
+        if self.on_cuda:
             torch.cuda.synchronize()
 
 
 class Compiled(Eager):
     name = "torch compiled"
-    as_used = 'torch.compile(mode="reduce-overhead") of the update, its backward pass and Adam included'
+    as_used = ('torch.compile(mode="reduce-overhead", fullgraph=True) of a whole step: draw, gather, gradients by '
+               "torch.func, the optimiser's formulas; the copy to the target eager")
+    is_compiled = True
 
-    def _made(self, update: Update) -> Update:
-        compiled = torch.compile(update, mode="reduce-overhead")
+    def prepare(self) -> None:
+        """One compiled function serves `train_on`, too, which costs a step one choice."""
+        self._is_given = torch.zeros((), dtype=torch.bool, device=self.device)
+        self._skips = _skips()
+        for tensor in (*self._rows.values(), *self._leaves, *self._target.values(), *self._optimizer.memory(),
+                       self._ids, self._is_given, *([self._ranks.powers] if self._ranks else [])):
+            torch._dynamo.mark_static_address(tensor)  # changed in place, as a module's parameters are
+        self._compiled = torch.compile(self._chosen_step, mode="reduce-overhead", fullgraph=True)
 
-        def step() -> torch.Tensor:
-            torch.compiler.cudagraph_mark_step_begin()
-            return compiled()
+    def _gradients(self, batch: Weights, weight: torch.Tensor | None) -> tuple[list[torch.Tensor], torch.Tensor,
+                                                                               torch.Tensor]:
+        def loss_of(online: Weights) -> tuple[torch.Tensor, torch.Tensor]:
+            error = errors(self.case.world, self.case.recipe.double, self._dtype, online, self._target, batch)
+            return mean_huber(error, weight), error
 
-        return step
+        gradients, (loss, error) = torch.func.grad_and_value(loss_of, has_aux=True)(self._online)
+        return list(gradients.values()), loss, error
+
+    def _chosen_step(self) -> torch.Tensor:
+        ids, weight = self._drawn()
+        ids = torch.where(self._is_given, self._ids, ids)
+        weight = None if weight is None else torch.where(self._is_given, torch.ones_like(weight), weight)
+        return self._update(ids, weight)
+
+    def _drawn_step(self) -> torch.Tensor:
+        torch.compiler.cudagraph_mark_step_begin()
+        return self._compiled()
+
+    def _given_step(self) -> torch.Tensor:
+        self._is_given.fill_(True)
+        loss = self._drawn_step().clone()
+        self._is_given.fill_(False)
+        return loss
+
+    def remark(self) -> str:
+        skipped = _skips() - self._skips
+        return f"{skipped} of its parts go without CUDA graphs" if self.on_cuda and skipped else ""
+
+    def close(self) -> None:
+        """A few compilations of one function are kept, and a further one would be refused."""
+        torch._dynamo.reset()
+
+
+def _skips() -> int:
+    return torch._dynamo.utils.counters["inductor"]["cudagraph_skips"]
 
 
 class Graph(Eager):
     name = "torch graph"
-    as_used = "a torch.cuda.CUDAGraph of draw, gather and update, replayed"
+    as_used = "a torch.cuda.CUDAGraph of 16 times draw, gather and update, and of the copy to the target, replayed"
     WARM = 3  # updates before the capture, as PyTorch's documentation wants
 
     @staticmethod
-    def refusal(settings: Settings) -> str:
-        return "" if settings.on_cuda else "a CUDA graph needs CUDA"
+    def refusal(device: str) -> str:
+        return "" if device.startswith("cuda") else "a CUDA graph needs CUDA"
 
-    def __init__(self, case: Case, settings: Settings):
-        super().__init__(case, settings)
-        self._drawn_step = self._captured(self._draw_and_step_bare)
+    def prepare(self) -> None:
+        self._warm_up()
+        self._replay_given, self._loss = self._captured(super()._given_step)
+        self._replay_block, _ = self._captured(super()._block)
 
-    def _draw_and_step_bare(self) -> torch.Tensor:
-        self._ids.random_(0, self.case.rows)
-        return self._update()
-
-    def _made(self, update: Update) -> Update:
-        """Warmed up first, which leaves weights and Adam's memory as they were."""
-        kept = [parameter.detach().clone() for parameter in self._copies[1]]
+    def _warm_up(self) -> None:
+        """Leaves weights, the optimiser's memory and priorities as they were."""
+        kept = [weight.detach().clone() for weight in self._leaves]
         stream = torch.cuda.Stream()
         stream.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(stream):
             for _ in range(self.WARM):
-                update()
+                super()._drawn_step()
         torch.cuda.current_stream().wait_stream(stream)
         with torch.no_grad():
-            torch._foreach_copy_(self._copies[1], kept)
-            for state in self._adam.state.values():
-                torch._foreach_zero_(list(state.values()))
-        return self._captured(update)
+            torch._foreach_copy_(self._leaves, kept)
+        self._optimizer.reset()
+        if self._ranks:
+            self._ranks.powers.fill_(1.0)
 
-    def _captured(self, update: Update) -> Update:
-        """A capture runs nothing."""
+    @staticmethod
+    def _captured(work: Callable[[], torch.Tensor | None]) -> tuple[Callable[[], None], torch.Tensor | None]:
+        """What does it, and what it returns, filled in anew each time. A capture runs nothing."""
         graph = torch.cuda.CUDAGraph()
         with torch.cuda.graph(graph):
-            loss = update()
+            result = work()
+        return graph.replay, result
 
-        def step() -> torch.Tensor:
-            graph.replay()
-            return loss
+    def _given_step(self) -> torch.Tensor:
+        self._replay_given()
+        assert self._loss is not None
+        return self._loss
 
-        return step
+    def _block(self) -> None:
+        self._replay_block()
 
 
 CONTESTANTS = (Eager, Compiled, Graph)
