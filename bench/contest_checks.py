@@ -2,8 +2,8 @@
 """What replay on a GPU must show, held against what bench_contest wrote: python3 bench/contest_checks.py JSON.
 
 Every check is a line that ends with "ok" or "NOT ok", and the figures below it. How many times as long as in-device:
-median and 95% interval of the ratios of neighbouring samples. Exits with 1 when a check is NOT ok, and with 2 when
-there is nothing to read.
+median and 95% interval of the ratios of neighbouring samples. Exits with 1 when a check is NOT ok, with 77 when there
+is no such file, and with 2 when it cannot be read.
 """
 
 import json
@@ -80,6 +80,9 @@ def main():
     try:
         with open(sys.argv[1], encoding="utf-8") as file:
             document = json.load(file)
+    except FileNotFoundError:
+        print(f"not measured: there is no {sys.argv[1]}", file=sys.stderr)
+        return 77
     except (IndexError, OSError, ValueError) as error:
         print(f"usage: contest_checks.py JSON, which bench_contest wrote: {error}", file=sys.stderr)
         return 2

@@ -1,32 +1,37 @@
-# shellcheck shell=bash disable=SC2154 # dry, device, gpu, build, out, report, log, work, deadline are gpu_suite.sh's
+# shellcheck shell=bash disable=SC2154 # dry, device, out, report, log, work, deadline, slots are gpu_suite.sh's
 # SPDX-License-Identifier: MIT
 # Stages of the GPU suite: commands with a name, a time limit and an outcome, one after the other or several at a time.
+# While the plan is made (gpu_plan.sh) none of them runs.
 
-rows=() stages=() failed=0 # of the table, and of the JSON
-running=()                 # what to tell of the stage that is under way
+rows=() failed=0 # of the table
+running=()       # what to tell of the stage that is under way
+refusing=""      # a command is to find no GPU, and to say so
 
 say() { printf '%s\n' "$*" | tee -a "$report"; }
-quoted() { printf '"%s"' "$(printf '%s' "$1" | tr -d '\000-\037' | sed 's/[\\"]/\\&/g')"; }
-cached() { sed -n "s/^$1:[A-Z]*=//p" "$build/CMakeCache.txt" 2>/dev/null; } # cached NAME: from the build's cache
 
-commit() {
-    local hash dirty=""
-    hash=$(git rev-parse HEAD 2>/dev/null) || { echo "${GPUREPLAY_COMMIT:-unknown: no git here}" && return; }
-    [ -z "$(git status --porcelain 2>/dev/null)" ] || dirty=", with changes"
-    echo "$hash$dirty"
-}
+# refused STATUS OUTPUT: whether a command that was run without a GPU said what it must: 77, or a failure in which the
+# library's own "no cuda:0: ..." stands. One that does not know its options says nothing of that.
+refused() { [ "$1" -eq 77 ] || { [ "$1" -ne 0 ] && grep -qF "no $device: " "$2"; }; }
 
-compilers() {
-    local nvcc
-    nvcc=$(cached GPUREPLAY_NVCC)
-    echo "$("$(cached CMAKE_C_COMPILER)" --version 2>/dev/null | head -n 1)," \
-        "nvcc $("${nvcc:-nvcc}" --version 2>/dev/null | sed -n 's/.*release //p')"
+# outcome_of STATUS OUTPUT
+outcome_of() {
+    if [ -e "$work/stopped" ] && [ "$1" -ne 0 ]; then
+        echo stopped
+    elif [ "$1" -eq 124 ] || [ "$1" -eq 137 ]; then
+        echo timeout
+    elif [ -n "$refusing" ]; then
+        if refused "$1" "$2"; then echo refused; else echo failed; fi
+    elif [ "$1" -eq 0 ]; then
+        echo passed
+    else
+        echo failed
+    fi
 }
 
 # run ID LIMIT COMMAND...: leaves ID.out, and "outcome seconds status" in ID.outcome. Skipped: the command is not here.
 # Late: no time was left for it. Stopped: interrupted. In a shell of its own, whose command's number is in ID.pid.
 run() {
-    local id=$work/$1 limit=$2 left=$((deadline - SECONDS)) began=$SECONDS status=0 outcome=passed
+    local id=$work/$1 limit=$2 left=$((deadline - SECONDS)) began=$SECONDS status=0
     shift 2
     trap : INT TERM # the suite answers them, and ends the command
     if [ ! -x "$(command -v "$1")" ]; then
@@ -44,9 +49,7 @@ run() {
     echo $! >"$id.pid"
     wait $! || status=$?
     while kill -0 $! 2>/dev/null; do wait $!; done # a signal ends a wait too
-    case $status in 0) ;; 124 | 137) outcome=timeout ;; *) outcome=failed ;; esac
-    [ -e "$work/stopped" ] && [ $status -ne 0 ] && outcome=stopped
-    echo "$outcome $((SECONDS - began)) $status" >"$id.outcome"
+    echo "$(outcome_of $status "$id.out") $((SECONDS - began)) $status" >"$id.outcome"
 }
 
 # begin ID LIMIT COMMAND...: run beside this shell, which hears an interrupt only while it waits. ID.pid is there until
@@ -61,35 +64,52 @@ findings() {
     grep -m 5 ' error: ' "$1" | sed 's/^/    /'
     sed -n 's/^=* *\([A-Z]* SUMMARY: .*\)/    \1/p' "$1"
     sed -n 's/.*Test *#[0-9]*: \([^ ]*\) .*\*\*\*Skipped.*/    skipped: \1/p' "$1"
-    sed -n 's/^\(.* tests passed, .* out of .*\)/    \1/p' "$1"
+    sed -n 's/^\(.* tests passed, .* out of .*\)/    \1/p; s/^\(Total Tests: .*\)/    \1/p' "$1"
+}
+
+# fell_short ID STATUS: counts it, and puts the end of what it said into the report.
+fell_short() {
+    failed=$((failed + 1))
+    say "    status $2; the last lines:"
+    [ -z "$refusing" ] || say "    a dry run's command must find no GPU: status 77, or \"no $device: ...\""
+    tail -n "${last_lines:-15}" "$work/$1.out" | sed 's/^/    | /' | tee -a "$report"
 }
 
 # tell ID NAME COMMAND...: one line of the report, one entry of the JSON; all output to the log, the end of a failure's
 # to the report.
 tell() {
-    local id=$work/$1 name=$2 outcome seconds status
+    local id=$1 name=$2 outcome seconds status
     shift 2
-    read -r outcome seconds status <"$id.outcome"
-    { printf '\n== %s: %s\n' "$name" "$*"; cat "$id.out"; } >>"$log"
-    rows+=("$(printf '%-28s %-8s %4d s' "$name" "$outcome" "$seconds")")
+    read -r outcome seconds status <"$work/$id.outcome"
+    { printf '\n== %s: %s\n' "$name" "$*"; cat "$work/$id.out"; } >>"$log"
+    rows+=("$(printf '%-32s %-8s %4d s' "$name" "$outcome" "$seconds")")
     say "${rows[-1]}"
-    stages+=("{\"name\": $(quoted "$name"), \"outcome\": $(quoted "$outcome"), \"seconds\": $seconds}")
-    findings "$id.out" | tee -a "$report"
+    findings "$work/$id.out" | tee -a "$report"
     case $outcome in
-    passed | stopped) ;;
-    skipped) say "    $(cat "$id.out")" ;;
+    passed | stopped | refused) ;;
+    skipped) say "    $(cat "$work/$id.out")" ;;
     late) failed=$((failed + 1)) ;;
-    *)
-        failed=$((failed + 1))
-        echo "    status $status; the last lines:" | tee -a "$report"
-        tail -n "${last_lines:-15}" "$id.out" | sed 's/^/    | /' | tee -a "$report"
-        ;;
+    *) fell_short "$id" "$status" ;;
     esac
+    add_to_json "$name" "$outcome" "$seconds"
+}
+
+# What an earlier call left where this command writes its results is kept, in $out/earlier/N.
+set_aside() {
+    while [ $# -gt 1 ]; do
+        if [ "$1" = --json ] && [ -e "$2" ]; then
+            mkdir -p "$earlier"
+            mv "$2" "$earlier/"
+        fi
+        shift
+    done
 }
 
 # stage NAME LIMIT COMMAND...: fails when the command does.
 stage() {
-    local name=$1 id=${#stages[@]}
+    local name=$1 id=${#rows[@]}
+    planned after "$1" "$2" && return
+    set_aside "${@:3}"
     running=("$id" "$name" "${@:3}")
     begin "$id" "$2" "${@:3}"
     wait $!
@@ -100,40 +120,71 @@ stage() {
 
 # told_stage: a stage whose whole output is worth a place in the report, whether it passed or not.
 told_stage() {
-    local id=${#stages[@]} last_lines=1000
-    stage "$@" && sed 's/^/    /' "$work/$id.out" | tee -a "$report"
+    local id=${#rows[@]} last_lines=1000
+    stage "$@" && ! planning && sed 's/^/    /' "$work/$id.out" | tee -a "$report"
 }
 
-would() { say "$(printf '%-28s would run (%d s): %s' "$1" "$2" "${*:3}")"; }
-
-# gpu_stage and gpu_told_stage: the same, or in a dry run the command.
+# gpu_stage and gpu_told_stage: the same; in a dry run the command must start, know its options and find no GPU.
 gpu_stage() {
-    if [ -n "$dry" ]; then would "$@"; else stage "$@"; fi
+    local refusing=$dry
+    stage "$@" || [ -n "$dry" ]
 }
 gpu_told_stage() {
-    if [ -n "$dry" ]; then would "$@"; else told_stage "$@"; fi
+    if [ -n "$dry" ]; then gpu_stage "$@"; else told_stage "$@"; fi
 }
 
-# gpu_job: gpu_stage, beside as many others as there is room for; told by end_jobs, in order.
+# spare_stage: of use, but no reason to end anything else early: left out where its limit is more than the time left.
+spare_stage() {
+    planned spare "$1" "$2" && return
+    if is_time_for "$1" "$2"; then gpu_told_stage "$@"; fi
+}
+is_time_for() {
+    local left=$((deadline - SECONDS))
+    [ $left -ge "$2" ] || { say "$1: left out, since $left s are left and it may take $2" && return 1; }
+}
+
+# job NAME LIMIT COMMAND...: beside as many others as there is room for; told by end_jobs, in order. told_job: all it
+# says. gpu_job: in a dry run the command must find no GPU.
 jobs_begun=() jobs_told=0
-gpu_job() {
+job() {
     local id=job${#jobs_begun[@]}
-    if [ -n "$dry" ]; then
-        would "$@"
-        return
-    fi
-    while [ "$(jobs -pr | wc -l)" -ge 6 ]; do wait -n; done
+    planned beside "$1" "$2" && return
+    while [ "$(jobs -pr | wc -l)" -ge "$slots" ]; do wait -n; done
     printf '%q ' "${@:3}" >"$work/$id.command"
+    [ -z "$told" ] || : >"$work/$id.told"
+    [ -z "$refusing" ] || : >"$work/$id.refusing"
     begin "$id" "$2" "${@:3}"
     jobs_begun+=("$1")
 }
+told=""
+told_job() {
+    local told=yes
+    job "$@"
+}
+gpu_job() {
+    local refusing=$dry
+    job "$@"
+}
+gpu_told_job() {
+    local told=yes
+    gpu_job "$@"
+}
+
+tell_job() {
+    local id=job$1 name=${jobs_begun[$1]} last_lines=15 refusing=""
+    [ -e "$work/$id.told" ] && last_lines=1000
+    [ -e "$work/$id.refusing" ] && refusing=yes
+    tell "$id" "$name" "$(cat "$work/$id.command")"
+    [ -e "$work/$id.told" ] && grep -q '^passed' "$work/$id.outcome" &&
+        sed 's/^/    /' "$work/$id.out" | tee -a "$report"
+}
 
 end_jobs() {
-    local i
+    planning && return
     wait
     while [ $jobs_told -lt ${#jobs_begun[@]} ]; do
-        i=$jobs_told jobs_told=$((jobs_told + 1))
-        tell "job$i" "${jobs_begun[i]}" "$(cat "$work/job$i.command")"
+        jobs_told=$((jobs_told + 1))
+        tell_job $((jobs_told - 1))
     done
 }
 
@@ -159,21 +210,5 @@ table() {
     say ""
     say "$(printf '%s\n' ${rows[@]+"${rows[@]}"})"
     say "$failed of ${#rows[@]} stages failed; $SECONDS s in all; $report"
-}
-
-write_json() {
-    local separator="" entry
-    {
-        printf '{\n  "gpu": %s,\n  "driver": %s,\n' "$(quoted "$gpu")" "$(quoted "$(asked driver_version)")"
-        printf '  "commit": %s,\n  "compiler": %s,\n' "$(quoted "$(commit)")" "$(quoted "$(compilers)")"
-        printf '  "when": "%s",\n  "version": %s,\n' "$(date -u +%Y-%m-%dT%H:%M:%SZ)" \
-            "$(quoted "$(cached CMAKE_PROJECT_VERSION)")"
-        printf '  "dry_run": %s,\n  "failed": %d,\n' "$([ -n "$dry" ] && echo true || echo false)" "$failed"
-        printf '  "stages": ['
-        for entry in ${stages[@]+"${stages[@]}"}; do
-            printf '%s\n    %s' "$separator" "$entry"
-            separator=,
-        done
-        printf '\n  ]\n}\n'
-    } >"$out/report.json"
+    [ -z "$dry" ] || say "A dry run: no GPU was used, nothing was measured, and nothing was shown of any GPU."
 }

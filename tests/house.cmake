@@ -27,15 +27,21 @@ add_python_test(test_docs test_docs.py $<TARGET_FILE_DIR:gpureplay>)
 add_python_test(test_floors test_floors.py)
 add_python_test(test_plot test_plot.py)
 add_python_test(test_contest_checks test_contest_checks.py)
+if(TARGET bench_device)
+    add_python_test(test_goals test_goals.py $<TARGET_FILE:bench_append> $<TARGET_FILE:bench_device>
+        $<TARGET_FILE:bench_nodes>)
+    set_tests_properties(test_goals PROPERTIES TIMEOUT 300) # half a minute where nobody else uses the cores
+endif()
 if(TARGET bench_contest)
-    foreach(name IN ITEMS append contest device sample train training)
+    foreach(name IN ITEMS append contest device nodes sample train training)
         if(TARGET bench_${name})
             list(APPEND benchmarks $<TARGET_FILE:bench_${name}>)
         endif()
     endforeach()
     add_python_test(test_bench test_bench.py ${benchmarks})
     add_python_test(test_contest test_contest.py $<TARGET_FILE:bench_contest>)
-    set_tests_properties(test_contest PROPERTIES TIMEOUT 300) # its samples grow long where others use the cores
+    add_python_test(test_bench_device test_bench_device.py $<TARGET_FILE:bench_nodes> $<TARGET_FILE:bench_device>)
+    set_tests_properties(test_contest test_bench_device PROPERTIES TIMEOUT 300) # long where cores are shared
 endif()
 if(TARGET gpureplay_examples_env)
     add_python_test(test_cartpole_gymnasium test_cartpole.py)
@@ -113,9 +119,10 @@ else()
 endif()
 
 # What no compiler changes, or costs minutes: tests/run.sh has it in its first configuration only.
-foreach(name IN ITEMS doxygen test_atari test_bench test_bench_run test_cartpole_gymnasium test_contest
-        test_contest_checks test_docs test_floors test_gpu_suite test_headers_alone test_headers_say test_learning
-        test_papers_md test_plot test_progress test_python test_quickstart test_scripts test_switches)
+foreach(name IN ITEMS doxygen test_atari test_bench test_bench_device test_bench_run test_cartpole_gymnasium
+        test_contest test_contest_checks test_docs test_floors test_goals test_gpu_suite test_headers_alone
+        test_headers_say test_learning test_papers_md test_plot test_progress test_python test_quickstart test_scripts
+        test_switches)
     if(TEST ${name})
         set_property(TEST ${name} APPEND PROPERTY LABELS once)
     endif()

@@ -92,9 +92,10 @@ def only_the_block_that_one_gets_counts_for_appends():
 
 
 def what_cannot_be_read_is_said():
-    for arguments in ((), ("/nowhere/bench_contest.json",), (str(CHECKS),)):
+    for arguments, status, words in (((), 2, "usage: contest_checks.py JSON"), ((str(CHECKS),), 2, "usage: "),
+                                     (("/nowhere/bench_contest.json",), 77, "not measured: there is no /nowhere/")):
         done = subprocess.run([sys.executable, CHECKS, *arguments], capture_output=True, text=True, check=False)
-        assert done.returncode == 2 and "usage: contest_checks.py JSON" in done.stderr and not done.stdout, done
+        assert done.returncode == status and words in done.stderr and not done.stdout, done
 
 
 def main():
