@@ -57,6 +57,7 @@ if(TARGET gpureplay_examples_env)
         register(test_own_learner.${device} "${device}" own_learner ${device} own_learner.${device}.safetensors)
         set_tests_properties(test_own_learner.${device} PROPERTIES SKIP_REGULAR_EXPRESSION GPUR_UNAVAILABLE)
         add_python_test(test_cartpole_dqn.${device} test_cartpole_dqn.py $<TARGET_FILE:cartpole_dqn> ${device})
+        set_property(TEST test_cartpole_dqn.${device} APPEND PROPERTY LABELS "${device}")
     endforeach()
 endif()
 
@@ -100,6 +101,9 @@ if(is_top_level)
     endforeach()
 endif()
 
+# Which files a build is made of, whatever it has.
+register(test_sources house ${CMAKE_COMMAND} -DSOURCE=${PROJECT_SOURCE_DIR} -P ${CMAKE_CURRENT_SOURCE_DIR}/sources.cmake)
+
 # The switches of the build, by configuring with good and bad values of them.
 register(test_switches house ${CMAKE_COMMAND} -DSOURCE=${PROJECT_SOURCE_DIR} -DCC=${CMAKE_C_COMPILER}
     -DGENERATOR=${CMAKE_GENERATOR} -DSCRATCH=${CMAKE_CURRENT_BINARY_DIR}/switches
@@ -122,7 +126,7 @@ endif()
 foreach(name IN ITEMS doxygen test_atari test_bench test_bench_device test_bench_run test_cartpole_gymnasium
         test_contest test_contest_checks test_docs test_floors test_goals test_gpu_suite test_headers_alone
         test_headers_say test_learning test_papers_md test_plot test_progress test_python test_quickstart test_scripts
-        test_switches)
+        test_sources test_switches)
     if(TEST ${name})
         set_property(TEST ${name} APPEND PROPERTY LABELS once)
     endif()

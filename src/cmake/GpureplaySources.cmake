@@ -1,0 +1,31 @@
+# SPDX-License-Identifier: MIT
+# gpureplay_sources: the files of src/ that this build has, of those that stand for each other one (GPUREPLAY_HAS_*,
+# GPUREPLAY_RACE_CHECK). Included by a test as well, with every combination: PROJECT_SOURCE_DIR is all it asks of CMake.
+file(GLOB gpureplay_sources ${gpureplay_depends} ${PROJECT_SOURCE_DIR}/src/base/*.c
+    ${PROJECT_SOURCE_DIR}/src/device/*.c ${PROJECT_SOURCE_DIR}/src/replay/*.c ${PROJECT_SOURCE_DIR}/src/learn/*.c)
+if(GPUREPLAY_HAS_CUDA)
+    list(FILTER gpureplay_sources EXCLUDE REGEX "/device_none\\.c$")
+else()
+    list(FILTER gpureplay_sources EXCLUDE REGEX "_cuda\\.c$")
+endif()
+list(FILTER gpureplay_sources EXCLUDE REGEX "/module_[a-z]+_cuda\\.c$") # not in the core: see GpureplayCuda
+if(GPUREPLAY_HAS_BLAS)
+    list(FILTER gpureplay_sources EXCLUDE REGEX "/gemm_plain_cpu\\.c$")
+else()
+    list(FILTER gpureplay_sources EXCLUDE REGEX "/gemm_blas_cpu\\.c$")
+endif()
+if(GPUREPLAY_HAS_FILES)
+    list(FILTER gpureplay_sources EXCLUDE REGEX "/tensors_none\\.c$")
+else()
+    list(FILTER gpureplay_sources EXCLUDE REGEX "/tensors_json\\.c$")
+endif()
+if(GPUREPLAY_HAS_DNNL)
+    list(FILTER gpureplay_sources EXCLUDE REGEX "/conv_plain_cpu\\.c$")
+else()
+    list(FILTER gpureplay_sources EXCLUDE REGEX "/conv_dnnl_[a-z_]*cpu\\.c$")
+endif()
+if(GPUREPLAY_RACE_CHECK)
+    list(FILTER gpureplay_sources EXCLUDE REGEX "/blocks_cpu\\.c$")
+else()
+    list(FILTER gpureplay_sources EXCLUDE REGEX "/blocks_race_[a-z_]*cpu\\.c$")
+endif()

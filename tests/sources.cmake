@@ -1,0 +1,28 @@
+# SPDX-License-Identifier: MIT
+# cmake -DSOURCE=folder -P sources.cmake
+# With every combination of what a build has, it has one file of each pair that stand for each other.
+cmake_minimum_required(VERSION 3.22)
+set(PROJECT_SOURCE_DIR ${SOURCE})
+set(switches GPUREPLAY_HAS_CUDA GPUREPLAY_HAS_BLAS GPUREPLAY_HAS_FILES GPUREPLAY_HAS_DNNL GPUREPLAY_RACE_CHECK)
+set(pairs device/device_none|device/device_cuda device/gemm_plain_cpu|device/gemm_blas_cpu
+    base/tensors_none|base/tensors_json device/conv_plain_cpu|device/conv_dnnl_cpu
+    device/blocks_cpu|device/blocks_race_cpu)
+
+foreach(combination RANGE 31)
+    foreach(i RANGE 4)
+        list(GET switches ${i} switch)
+        math(EXPR ${switch} "${combination} >> ${i} & 1")
+    endforeach()
+    include(${SOURCE}/src/cmake/GpureplaySources.cmake)
+    foreach(i RANGE 4)
+        list(GET switches ${i} switch)
+        list(GET pairs ${i} pair)
+        string(REPLACE "|" ";" files "${pair}")
+        list(GET files ${${switch}} wanted)
+        set(there ${gpureplay_sources})
+        list(FILTER there INCLUDE REGEX "/src/(${pair})\\.c$")
+        if(NOT there STREQUAL "${SOURCE}/src/${wanted}.c")
+            message(SEND_ERROR "${switch}=${${switch}}, combination ${combination}: wanted ${wanted}.c, got \"${there}\"")
+        endif()
+    endforeach()
+endforeach()
