@@ -36,4 +36,10 @@ GPUR_FN float gpur_bf16_widen(uint16_t x)
     return wide;
 }
 
+/* 1 where a thread is to move four numbers of two such arrays at a time. */
+GPUR_FN int gpur_bf16_in_quads(const float *wide, const uint16_t *narrow)
+{
+    return gpur_strided() && (uintptr_t)wide % 16 == 0 && (uintptr_t)narrow % 8 == 0;
+}
+
 #endif

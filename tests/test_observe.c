@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* From observations to what the first layer reads, and rounding to bfloat16, one kernel at a time. */
+/* From observations to what the first layer reads. */
 #include "test.h"
 
 #include "learn_rig.h"
@@ -114,71 +114,6 @@ TEST(every_layout_becomes_what_the_first_layer_reads_at_every_launch_shape)
             }
 }
 
-/* To the nearest of the two neighbours, and of equals to the one whose last bit is 0. */
-static const struct {
-    uint32_t from;
-    uint16_t to;
-} roundings[] = {
-    {0x3f800000, 0x3f80}, {0x3f808000, 0x3f80}, {0x3f808001, 0x3f81}, {0x3f818000, 0x3f82}, {0x3f817fff, 0x3f81},
-    {0x00000000, 0x0000}, {0x80000000, 0x8000}, {0x7f7fffff, 0x7f80}, {0xff800000, 0xff80}, {0x7f800001, 0x7fc0},
-    {0xffc12345, 0xffc1}, {0xbf80c000, 0xbf81}, {0x00008001, 0x0001},
-};
-enum { ROUNDINGS = sizeof roundings / sizeof *roundings };
-
-TEST(rounding_to_bfloat16_is_to_nearest_even_at_every_launch_shape)
-{
-    static const gpur_grid grids[] = {{1, 32, 0}, {3, 64, 0}, {64, 96, 0}};
-    float from[ROUNDINGS];
-    for (int i = 0; i < ROUNDINGS; i++)
-        memcpy(&from[i], &roundings[i].from, 4);
-    for (int g = 0; g < 3; g++) {
-        uint16_t to[ROUNDINGS] = {0};
-        gpur_round_bf16_args args = {rig_upload(device, from, sizeof from), rig_upload(device, to, sizeof to),
-                                     ROUNDINGS};
-        CHECK_OK(gpur_launch_round_bf16(stream, grids[g], &args));
-        CHECK_OK(gpur_stream_sync(stream));
-        CHECK_OK(gpur_device_copy(device, to, args.to, sizeof to));
-        gpur_device_free(device, (void *)(uintptr_t)args.from);
-        gpur_device_free(device, args.to);
-        for (int i = 0; i < ROUNDINGS; i++)
-            CHECK_EQUAL(to[i], roundings[i].to);
-    }
-}
-
-/* Exact; and with a bias of its column, through the activation. */
-static void check_widening(const float *bias, int activation, gpur_grid grid)
-{
-    enum { COLUMNS = 3, COUNT = 3 * COLUMNS };
-    const uint16_t from[COUNT] = {0x3f80, 0xbf80, 0x4000, 0xc000, 0x3e80, 0x4120, 0x8000, 0x0000, 0xc120};
-    const double values[COUNT] = {1, -1, 2, -2, 0.25, 10, 0, 0, -10};
-    float to[COUNT] = {0};
-    gpur_widen_bf16_args args = {.from = rig_upload(device, from, sizeof from),
-                                 .to = rig_upload(device, to, sizeof to)};
-    args.bias = bias ? rig_upload(device, bias, COLUMNS * 4) : NULL;
-    args.count = COUNT, args.features = COLUMNS, args.activation = activation;
-    CHECK_OK(gpur_launch_widen_bf16(stream, grid, &args));
-    CHECK_OK(gpur_stream_sync(stream));
-    CHECK_OK(gpur_device_copy(device, to, args.to, sizeof to));
-    gpur_device_free(device, (void *)(uintptr_t)args.from);
-    gpur_device_free(device, args.to);
-    gpur_device_free(device, (void *)(uintptr_t)args.bias);
-    for (int i = 0; i < COUNT; i++) {
-        const double x = values[i] + (bias ? bias[i % COLUMNS] : 0);
-        CHECK_NEAR(to[i], activation == GPUR_RELU && x < 0 ? 0 : x, 0);
-    }
-}
-
-TEST(widening_is_exact_and_takes_bias_and_activation_along_at_every_launch_shape)
-{
-    static const gpur_grid grids[] = {{1, 32, 0}, {3, 64, 0}, {64, 96, 0}};
-    const float bias[3] = {0.5f, -0.25f, 1.0f};
-    for (int g = 0; g < 3; g++) {
-        check_widening(NULL, GPUR_LINEAR, grids[g]);
-        check_widening(bias, GPUR_LINEAR, grids[g]);
-        check_widening(bias, GPUR_RELU, grids[g]);
-    }
-}
-
 int main(int argc, char **argv)
 {
     test_main_begin(argc, argv);
@@ -186,8 +121,6 @@ int main(int argc, char **argv)
     if (gpur_stream_create(device, &stream) != GPUR_OK)
         return 1;
     RUN(every_layout_becomes_what_the_first_layer_reads_at_every_launch_shape);
-    RUN(rounding_to_bfloat16_is_to_nearest_even_at_every_launch_shape);
-    RUN(widening_is_exact_and_takes_bias_and_activation_along_at_every_launch_shape);
     gpur_stream_destroy(stream);
     gpur_device_close(device);
     return test_main_end();
