@@ -74,6 +74,8 @@ static gpur_status open_learner(file_scene *s, int variant)
     config.target_period = 7;
     config.seed = 11;
     config.act = acts[variant % 4];
+    if (variant == 3 || variant == 5) /* by chance or by priority */
+        config.step_kernel = GPUR_STEP_ONE_KERNEL;
     if (is_prioritized(variant))
         config.index_source = variant % 2 ? GPUR_PRIORITIZED : GPUR_PRIORITIZED_PLAIN;
     if (variant == 2) {

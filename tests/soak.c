@@ -204,6 +204,7 @@ static gpur_status open_both(soak *s)
     learner.network.trunk[0].units = learner.network.trunk[1].units = 16;
     learner.network.outputs = SOAK_ACTIONS, learner.batch_size = SOAK_BATCH, learner.act = GPUR_ACT_PREVIOUS;
     learner.index_source = s->setting.source;
+    learner.step_kernel = s->setting.step_kernel;
     GPUR_TRY(s->setting.kind->configure(s, &replay, &learner));
     s->gamma = replay.gamma;
     GPUR_TRY(gpur_replay_create(s->device, &replay, &s->replay));

@@ -32,6 +32,7 @@ typedef struct soak_case {
     const soak_kind *kind;
     int32_t source; /* GPUR_UNIFORM*, GPUR_PRIORITIZED*: of the user's draws and the learner's */
     int32_t flush, feed;
+    int32_t step_kernel;
 } soak_case;
 
 /* What came of it. */

@@ -67,7 +67,9 @@ static void check_pair_of(const gpur_learner_config *config, int features, int s
 }
 
 #ifndef GPUR_RACE_CHECK
-/* Of so many steps one may find two actions that are worth the same but for rounding, and choose the other one. */
+/* Of so many steps one may find two actions that are worth the same but for rounding, and choose the other one. With the
+ * default seed melee-dqn comes near to that at step 65, on any machine; from the next one on the losses part by less than
+ * 4e-7. */
 static void check_preset(const char *name, int features, int steps)
 {
     const limits most = {1e-2, 1e-3};
@@ -75,6 +77,7 @@ static void check_preset(const char *name, int features, int steps)
     CHECK_OK(gpur_learner_config_init(&config, sizeof config));
     CHECK_OK(gpur_learner_config_preset(&config, name));
     config.target_period = 50;
+    config.seed++;
     check_within(&config, features, steps, most);
 }
 

@@ -7,14 +7,19 @@
 #include "test.h"
 
 static const soak_case packed[] = {
-    {"rows, uniform", &soak_packed, GPUR_UNIFORM, GPUR_FLUSH_AUTO, GPUR_FEED_COPY},
-    {"rows, distinct, by scatter", &soak_packed, GPUR_UNIFORM_DISTINCT, GPUR_FLUSH_MANUAL, GPUR_FEED_SCATTER},
-    {"rows, by priority, by scatter", &soak_packed, GPUR_PRIORITIZED, GPUR_FLUSH_AUTO, GPUR_FEED_SCATTER},
-    {"rows, by priority", &soak_packed, GPUR_PRIORITIZED_PLAIN, GPUR_FLUSH_MANUAL, GPUR_FEED_COPY},
+    {"rows, uniform", &soak_packed, GPUR_UNIFORM, GPUR_FLUSH_AUTO, GPUR_FEED_COPY, GPUR_STEP_AUTO},
+    {"rows, distinct, by scatter", &soak_packed, GPUR_UNIFORM_DISTINCT, GPUR_FLUSH_MANUAL, GPUR_FEED_SCATTER,
+     GPUR_STEP_AUTO},
+    {"rows, by priority, by scatter", &soak_packed, GPUR_PRIORITIZED, GPUR_FLUSH_AUTO, GPUR_FEED_SCATTER,
+     GPUR_STEP_AUTO},
+    {"rows, by priority", &soak_packed, GPUR_PRIORITIZED_PLAIN, GPUR_FLUSH_MANUAL, GPUR_FEED_COPY, GPUR_STEP_AUTO},
+    {"rows, uniform, one kernel", &soak_packed, GPUR_UNIFORM, GPUR_FLUSH_AUTO, GPUR_FEED_COPY, GPUR_STEP_ONE_KERNEL},
+    {"rows, by priority, one kernel", &soak_packed, GPUR_PRIORITIZED, GPUR_FLUSH_AUTO, GPUR_FEED_COPY,
+     GPUR_STEP_ONE_KERNEL},
 };
 static const soak_case linked[] = {
-    {"frames, uniform", &soak_linked, GPUR_UNIFORM, GPUR_FLUSH_AUTO, GPUR_FEED_COPY},
-    {"frames, by priority", &soak_linked, GPUR_PRIORITIZED, GPUR_FLUSH_MANUAL, GPUR_FEED_COPY},
+    {"frames, uniform", &soak_linked, GPUR_UNIFORM, GPUR_FLUSH_AUTO, GPUR_FEED_COPY, GPUR_STEP_AUTO},
+    {"frames, by priority", &soak_linked, GPUR_PRIORITIZED, GPUR_FLUSH_MANUAL, GPUR_FEED_COPY, GPUR_STEP_AUTO},
 };
 enum { CASES = (sizeof packed + sizeof linked) / sizeof(soak_case) };
 

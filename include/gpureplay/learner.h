@@ -40,8 +40,8 @@ enum {
 
 /* How gpur_learner_train computes steps: with the same draws and state, losses agree but for the order of sums. One
  * kernel for whole steps is for GPUs and small networks: two dense layers below the last, GPUR_MATH_FP32, a packed
- * replay, obs of float32, input_scale 1; others are refused with what it wants. On the CPU it takes one core.
- * GPUR_STEP_AUTO goes by libraries until a GPU has told which is faster; train_on and train_rows always do. */
+ * replay, obs of float32, input_scale 1; others are refused with what it wants. Acting may wait for a launch of it.
+ * GPUR_STEP_AUTO is the libraries until a GPU has told which is faster; train_on and train_rows always are. */
 enum { GPUR_STEP_AUTO = 0, GPUR_STEP_LIBRARIES = 1, GPUR_STEP_ONE_KERNEL = 2 };
 
 /* Most batches in host memory that a learner keeps for gpur_learner_get_rows. */
@@ -66,7 +66,7 @@ typedef struct gpur_learner_config {
     int32_t act;                     /* GPUR_ACT_* */
     int32_t max_act_batch;           /* most observations in one act or q_values call; default 64 */
     int32_t math;                    /* GPUR_MATH_* */
-    int32_t unroll;                  /* CUDA: steps in the long graph, 1 to 64; default 8 */
+    int32_t unroll;                  /* steps in CUDA's long graph, or in one kernel; 1 to 64, default 8 */
     int32_t dense_graphs;            /* CUDA, TF32 and BF16: 1 computes dense layers by graphs of cuDNN's, compiled
                                         at creation, where it has them; 0, the default, by cuBLASLt */
     gpur_schedule exploration;       /* epsilon by environment step, for gpur_learner_epsilon */

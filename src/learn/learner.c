@@ -75,6 +75,15 @@ gpur_status gpur_learner_end_turn(gpur_learner *learner, gpur_status status)
     return status != GPUR_OK ? status : ended;
 }
 
+/* What one kernel does needs no recording. */
+static gpur_status record(gpur_learner *learner)
+{
+    const int unroll = learner->config.unroll;
+    if (!learner->one.step)
+        GPUR_TRY(gpur_recording_create(learner->device, gpur_step_record, &learner->step, unroll, &learner->train));
+    return gpur_recording_create(learner->device, gpur_step_record_ids, &learner->step, 1, &learner->train_on);
+}
+
 static gpur_status build(gpur_learner *learner, gpur_replay *replay, const gpur_learner_config *given)
 {
     gpur_learn_fields fields;
@@ -91,8 +100,7 @@ static gpur_status build(gpur_learner *learner, gpur_replay *replay, const gpur_
     gpur_one_kernel_connect(&learner->one);
     GPUR_TRY(gpur_consumer_begin(replay, 0, &learner->stream));
     GPUR_TRY(gpur_learner_end_turn(learner, warm_up(learner, learner->stream)));
-    GPUR_TRY(gpur_recording_create(learner->device, gpur_step_record, &learner->step, config->unroll, &learner->train));
-    return gpur_recording_create(learner->device, gpur_step_record_ids, &learner->step, 1, &learner->train_on);
+    return record(learner);
 }
 
 gpur_status gpur_learner_create(gpur_replay *replay, const gpur_learner_config *config, gpur_learner **out)
@@ -138,7 +146,7 @@ void gpur_learner_destroy(gpur_learner *learner)
 
 static gpur_status enqueue_steps(gpur_learner *learner, gpur_stream *stream, gpur_recording *recording, int64_t steps)
 {
-    if (recording == learner->train && learner->one.step)
+    if (!recording)
         return gpur_one_kernel_enqueue(&learner->one, stream, steps);
     return gpur_recording_replay(recording, stream, steps);
 }

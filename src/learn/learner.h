@@ -18,7 +18,7 @@ struct gpur_learner {
     gpur_one_kernel one;
     gpur_actor actor;
     gpur_progress progress;
-    gpur_recording *train, *train_on;
+    gpur_recording *train, *train_on; /* train is NULL where `one` does it */
     gpur_stream *stream; /* the replay's consumer stream */
     void *memory;        /* device: all arrays of step and actor */
     int64_t memory_bytes;
@@ -27,8 +27,8 @@ struct gpur_learner {
     gpur_rows rows; /* in RAM */
 };
 
-/* Within the consumer's turn: `steps` repetitions of a recording, or for those of `train` the one kernel where the
- * learner has it; and what stands at the end of every launch. */
+/* Within the consumer's turn: `steps` repetitions of a recording, or, where that is NULL, by the one kernel; and what
+ * stands at the end of every launch. */
 gpur_status gpur_learner_enqueue(gpur_learner *learner, gpur_stream *stream, gpur_recording *recording, int64_t steps);
 
 /* Ends the turn however the launch went, and tells the first failure. */

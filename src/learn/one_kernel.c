@@ -18,7 +18,6 @@ enum {
     CLUSTER_BLOCKS = 16,
     MANY_BLOCKS = 1024, /* more than can run at the same time */
 };
-_Static_assert(sizeof(gpur_learn_steps_args) <= GPUR_MAX_ARGS, "a queued launch has room for its arguments");
 
 #define WHAT_IT_IS "step_kernel is GPUR_STEP_ONE_KERNEL (2), which takes "
 
@@ -243,12 +242,13 @@ static gpur_grid grid_of(const gpur_one_kernel *one)
     return grid;
 }
 
-/* Where work is done at once it is done under the stream's lock, for which appends wait: a step at a time there. */
+/* As many as a graph has: until a launch is over, acting may find no multiprocessor with room. On a CPU an append waits
+ * for a launch, so there it is one step. */
 static int64_t steps_a_launch(const gpur_one_kernel *one)
 {
     if (one->way.steps > 0)
         return one->way.steps;
-    return gpur_device_works_at_once(one->step->device) ? 1 : GPUR_LAUNCH_STEPS;
+    return gpur_device_is_cuda(one->step->device) ? one->step->config.unroll : 1;
 }
 
 gpur_status gpur_one_kernel_enqueue(const gpur_one_kernel *one, gpur_stream *stream, int64_t steps)

@@ -11,7 +11,6 @@
 _Static_assert((int)GPUR_SOURCE_UNIFORM == (int)GPUR_UNIFORM, "the kernels' sources are the public ones");
 _Static_assert((int)GPUR_SOURCE_DISTINCT == (int)GPUR_UNIFORM_DISTINCT, "the kernels' sources are the public ones");
 _Static_assert((int)GPUR_MAX_COPIES == (int)GPUR_MAX_FIELDS + 1, "every field, and a stored discount once more");
-_Static_assert(sizeof(gpur_gather_args) <= GPUR_MAX_ARGS, "a queued launch has room for its arguments");
 
 static gpur_status check(const gpur_replay *replay, const gpur_draw_request *r)
 {

@@ -5,7 +5,6 @@
 #include <string.h>
 
 _Static_assert((int)GPUR_MAX_LINKS == (int)GPUR_MOST_LINKS, "the kernels' most links are those of the largest stack");
-_Static_assert(sizeof(gpur_gather_observed_args) <= GPUR_MAX_ARGS, "a queued launch has room for its arguments");
 
 enum {
     WIDEST_SHIFT = 4,

@@ -8,7 +8,6 @@ enum {
     NODES_A_BLOCK = 4,
     DRAW_BYTES = 256, /* a warp a draw; a CPU's block is worth starting for a few hundred of them */
 };
-_Static_assert(sizeof(gpur_priority_draw_args) <= GPUR_MAX_ARGS, "a queued launch has room for its arguments");
 
 int gpur_source_has_priorities(int32_t index_source)
 {
