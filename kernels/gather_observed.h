@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * On a GPU a thread walks the frames' pixels in the order in which they lie there, so that a warp reads
- * neighbours, and stores 16 bytes of x at a time: a pixel's four channels, or those of two pixels as bfloat16. In blocks of
- * 4 x 4 pixels, neighbours store whole sectors of 32 bytes together. Nothing goes through shared memory: a byte of a
- * frame is wanted by one thread for obs, and mostly by the same one for next_obs, which finds it in the cache.
+ * On a GPU a thread walks the frames' pixels in the order in which they lie there, so that a warp reads neighbours,
+ * and stores 16 bytes of x at a time: a pixel's four channels, or those of two pixels as bfloat16. In blocks of 4 x 4
+ * pixels, neighbours store whole sectors of 32 bytes together. Nothing goes through shared memory: a byte of a frame is
+ * wanted by one thread for obs, and mostly by the same one for next_obs, which finds it in the cache.
  */
 #ifndef GPUR_GATHER_OBSERVED_H
 #define GPUR_GATHER_OBSERVED_H

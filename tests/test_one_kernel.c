@@ -67,9 +67,8 @@ static void check_pair_of(const gpur_learner_config *config, int features, int s
 }
 
 #ifndef GPUR_RACE_CHECK
-/* Of so many steps one may find two actions that are worth the same but for rounding, and choose the other one. With the
- * default seed melee-dqn comes near to that at step 65, on any machine; from the next one on the losses part by less than
- * 4e-7. */
+/* Of so many steps one may find two actions that are worth the same but for rounding, and choose the other one. With
+ * the default seed melee-dqn comes near to that at step 65; with the next ones the losses part by less than 4e-7. */
 static void check_preset(const char *name, int features, int steps)
 {
     const limits most = {1e-2, 1e-3};
