@@ -35,7 +35,8 @@ def _commit() -> str:
     commit = _asked("git", "rev-parse", "HEAD")
     if not commit:
         return "unknown: no git here"
-    return commit + (", with changes" if _asked("git", "status", "--porcelain") else "")
+    changes = _asked("git", "status", "--porcelain", "--", ":(top,exclude)bench/results")  # reports lie there
+    return commit + (", with changes" if changes else "")
 
 
 def describe() -> dict[str, object]:

@@ -8,7 +8,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import numpy as np
@@ -33,6 +32,7 @@ SMALL = {f"{network.name} {optimizer} {draws}": networks.Case(network, batch, ro
 # Compilers of others take their time, and nothing here depends on our extension module, with and without which all
 # tests are run.
 ONCE = pytest.mark.skipif(os.environ.get("GPUREPLAY_FAST", "off") != "off", reason="run without the extension module")
+pytestmark = ONCE
 FEW = networks.Case(networks.MELEE, 4, 100)
 RANKED = FEW._replace(draws="prioritized")
 
@@ -59,7 +59,6 @@ def contestant_of(name, case):
     return kind(case, "cpu")
 
 
-@ONCE
 @pytest.mark.parametrize("small", SMALL)
 @pytest.mark.parametrize("name", ["torch", "jax"])
 def test_a_contestant_has_our_losses_and_goes_on_training(wanted, name, small):
@@ -73,7 +72,6 @@ def test_a_contestant_has_our_losses_and_goes_on_training(wanted, name, small):
     contestant.close()
 
 
-@ONCE
 @pytest.mark.parametrize("name", ["torch", "jax"])
 @pytest.mark.parametrize("small", ["melee-gpu preset uniform", "nature-dueling preset uniform"])
 def test_bfloat16_is_used_and_is_near(wanted, name, small):
@@ -87,7 +85,6 @@ def test_bfloat16_is_used_and_is_near(wanted, name, small):
     contestant.close()
 
 
-@ONCE
 @pytest.mark.parametrize("name", ["torch", "jax"])
 def test_draws_of_others_follow_their_priorities(name):
     """Half of the rows have been given errors, the others the 1 that all begin with. Chi-square of 1 degree."""
@@ -183,13 +180,15 @@ def contest(found_, case=FEW, **options):
 def test_who_computes_other_losses_is_told_and_not_timed(capsys):
     there = {"gpureplay": (ours.Ours, ""), "torch": (NoCopy, ""), "jax": (Shifted, ""), "torch graph": (Raises, ""),
              "torch compiled": (None, "it is not here: ImportError: torch"), "gpureplay one kernel": (OtherDraws, "")}
-    results = contest(there)["results"]
+    outcome = contest(there)
+    results = outcome["results"]
     assert list(results) == list(there)
     assert len(results["gpureplay"]["samples"]) == 6 and results["gpureplay"]["seconds"]["median"] > 0
     step = int(results["torch"]["no"].split()[4])
     assert networks.BLOCK < step <= 2 * networks.BLOCK, "until the copy its losses are ours"
     assert results["jax"]["no"].startswith("its loss of step ")
     assert results["torch graph"]["no"] == "it raised KeyError: 'no such rows'"
+    assert outcome["apart"] == ["torch", "jax", "gpureplay one kernel"]
     assert results["torch compiled"]["no"] == "it is not here: ImportError: torch"
     assert results["gpureplay one kernel"]["no"].startswith("its mean loss of drawn block ")
     printed = capsys.readouterr().out
@@ -206,54 +205,6 @@ def test_ratios_are_of_ours_to_theirs_and_remarks_are_kept(capsys):
     result = contest({"gpureplay": (ours.Ours, ""), "torch": (Remarked, "")}, RANKED)["results"]["torch"]
     assert 0.1 < result["ratio"]["median"] < 10 and result["ratio"]["runs"] == 6
     assert result["but"] in capsys.readouterr().out and "CUDA graphs" in result["but"]
-
-
-class Clock:
-    """Goes on by so many seconds whenever it is read."""
-
-    def __init__(self, step):
-        self.now, self.step = 0.0, step
-
-    def __call__(self):
-        self.now += self.step
-        return self.now
-
-
-def test_what_would_not_end_in_time_is_left_out(capsys):
-    """A reading of the clock is 10 s later than the one before: making each takes 10 s, and so does timing."""
-    there = {"gpureplay": (ours.Ours, ""), "torch": (ours.Ours, "")}
-    short = contest_steps.Contest(there, "cpu", 6, 1e-4, 90.0, Clock(10.0))
-    assert "samples" in short.run(FEW)["results"]["torch"], "nothing is known of how long it takes"
-    assert short.run(FEW).startswith("no time: 0 s are left, and it took 10 s the last time")
-    longer = contest_steps.Contest(there, "cpu", 6, 1e-4, 250.0, Clock(10.0))
-    longer.run(FEW)
-    longer._took["torch"] = 100.0
-    results = longer.run(FEW)["results"]
-    assert "samples" in results["gpureplay"] and results["torch"]["no"].endswith("and it took 100 s the last time")
-    capsys.readouterr()
-
-
-class Sleeps(ours.Ours):
-    def train_on(self, ids):
-        try:
-            time.sleep(60)
-        except Exception:  # noqa: BLE001, S110  # as another library might
-            pass
-        raise AssertionError
-
-
-def test_the_limit_comes_into_what_is_under_way(capsys):
-    began = time.monotonic()
-    outcome = contest({"gpureplay": (ours.Ours, ""), "torch": (Sleeps, "")}, limit=1.0)
-    assert outcome == "no time: the limit came while it was under way" and time.monotonic() - began < 20
-    capsys.readouterr()
-
-
-def test_ours_must_be_right(monkeypatch):
-    monkeypatch.setattr(ours, "Ours", Raises)
-    monkeypatch.setattr(networks, "cases", lambda wanted: [FEW])
-    monkeypatch.setattr(steps.host, "use_threads", lambda threads, on_cuda: 1)
-    assert steps.main(["--only", "gpureplay"]) == 1
 
 
 @pytest.mark.parametrize(("arguments", "status", "interrupted"), [([], 0, False), (["--quick"], 130, True)])

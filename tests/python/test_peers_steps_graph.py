@@ -9,6 +9,8 @@ import numpy as np
 import pytest
 from test_peers_steps import ONCE, SMALL, contestant_of, same, steps, wanted  # noqa: F401
 
+pytestmark = ONCE
+
 
 def called_again(work):
     """As Graph._captured: `work` runs at each replay, and not before."""
@@ -23,7 +25,6 @@ def called_again(work):
     return replay, result
 
 
-@ONCE
 @pytest.mark.parametrize("small", [small for small in SMALL if small.startswith("melee")])
 def test_a_warm_up_leaves_nothing_behind(wanted, small, monkeypatch):  # noqa: F811
     torch = pytest.importorskip("torch")
@@ -40,7 +41,6 @@ def test_a_warm_up_leaves_nothing_behind(wanted, small, monkeypatch):  # noqa: F
     assert contestant.train_on(same.ids_of(SMALL[small])[0]) != before
 
 
-@ONCE
 @pytest.mark.parametrize("small", ["melee-gpu preset uniform", "melee-gpu adam prioritized"])
 def test_what_is_compiled_has_our_losses(wanted, small):  # noqa: F811
     """In one graph, or it is refused; a whole step, with its draws. Slow: a compiler works for a while."""

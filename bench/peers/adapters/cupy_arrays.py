@@ -14,14 +14,15 @@ from .base import Adapter, Rows, Settings
 
 class CupyArrays(Adapter):
     package, devices = "cupy", ("cuda",)
-    as_used = ("no replay library: an array a field, slices assigned; a draw is `random.randint` and `take` of each "
-               "field. What is added are NumPy arrays.")
+    as_used = ("no replay library: an array a field, slices assigned; a draw is `integers` of a "
+               "`random.default_rng`, which does not wait for the host, and `take` of each field. What is added are "
+               "NumPy arrays.")
 
     def __init__(self, schema: Schema, capacity: int, chunk: int, settings: Settings):
         super().__init__(schema, capacity, chunk, settings)
         self._device = cupy.cuda.Device(int(settings.device.partition(":")[2] or 0))
         self._device.use()
-        cupy.random.seed(settings.seed)
+        self._rng = cupy.random.default_rng(settings.seed)
         self._arrays = {name: cupy.zeros((capacity, *shape), dtype) for name, (shape, dtype) in schema.fields.items()}
         self._next = self._size = 0
 
@@ -53,7 +54,7 @@ class CupyArrays(Adapter):
         self._device.synchronize()
 
     def sample(self, count: int) -> Any:
-        ids = cupy.random.randint(0, self._size, count)
+        ids = self._rng.integers(0, self._size, count)
         return [cupy.take(array, ids, axis=0) for array in self._arrays.values()]
 
     def read(self, drawn: Any) -> Rows:

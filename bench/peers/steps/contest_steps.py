@@ -22,6 +22,10 @@ from table import interval_text, time_text
 OURS = "gpureplay"
 MARGIN = 1.2  # what took so long may take longer the next time
 AGAIN = 5.0  # seconds
+CALIBRATION = 4  # rounds, about, that finding how many blocks a sample has takes
+SPARE = 2.5  # seconds of closing who was late, and of what lies between two alarms
+NO_TIME = "no time"
+LATE = f"{NO_TIME}: the limit came while it was checked"
 
 
 class Late(BaseException):
@@ -48,10 +52,12 @@ def _alarm(seconds: float) -> Iterator[None]:
 
 
 class Entered(NamedTuple):
-    """Those whose losses are ours, ready to train; why there are no others."""
+    """Those whose losses are ours, ready to train; why there are no others, or not in time."""
 
     there: dict[str, Steps]
     no: dict[str, str]
+    apart: list[str]  # whose losses or priorities are not ours
+    blocks: list[float]  # seconds of a block of each that is there
 
 
 def _run_of(contestant: Steps) -> timing.Run:
@@ -64,20 +70,22 @@ def _run_of(contestant: Steps) -> timing.Run:
 
 class Contest:
     """found: contestants by name, ours first, each with "" or why it does not take part; seconds: of one sample, at
-    least; limit: seconds for everything, beyond which nothing is begun that would not end."""
+    least; limit: seconds for everything, beyond which nothing is begun that would not end, from when the clock was at
+    `began` on: now, without it."""
 
     def __init__(self, found: dict[str, tuple[Any, str]], device: str, rounds: int, seconds: float,
-                 limit: float = float("inf"), clock: Callable[[], float] = time.monotonic):
+                 limit: float = float("inf"), clock: Callable[[], float] = time.monotonic,
+                 began: float | None = None):
         self._found, self._device, self._rounds, self._seconds = found, device, rounds, seconds
-        self._clock, self._end = clock, clock() + limit
+        self._clock, self._end = clock, (clock() if began is None else began) + limit
         self._took: dict[str, float] = {}  # to make and check each, and to time all of them, the last time
 
-    def left_out(self, what: str) -> str:
-        """Why there is no time for it; "" when there is."""
-        left, took = self._end - self._clock(), self._took.get(what, 0.0)
+    def left_out(self, what: str, kept: float = 0.0) -> str:
+        """Why there is no time for it, beside what is kept for others; "" when there is."""
+        left, took = self._end - self._clock() - kept, self._took.get(what, 0.0)
         if left > MARGIN * took:
             return ""
-        return f"no time: {max(left, 0):.0f} s are left, and it took {took:.0f} s the last time"
+        return f"{NO_TIME}: {max(left, 0):.0f} s are left, and it took {took:.0f} s the last time"
 
     def _timed(self, what: str, work: Callable[[], Any]) -> Any:
         began = self._clock()
@@ -86,25 +94,51 @@ class Contest:
         return result
 
     def _enter(self, case: Case) -> Entered:
-        """Losses of ours come first."""
-        entered = Entered({}, {})
+        """Losses of ours come first. Time is kept for timing those that are there already."""
+        entered = Entered({}, {}, [], [])
         wanted = None
         for name, (kind, reason) in self._found.items():
-            reason = reason or self.left_out(name)
+            reason = reason or self.left_out(name, self._to_time(entered.blocks))
             if not reason:
-                show(f"{case.name}: checking {name}")
-                contestant, reason, found = self._timed(name, lambda: self._check(kind, case, wanted))  # noqa: B023
+                reason, found = self._enter_one(entered, name, kind, case, wanted)
                 wanted = found if wanted is None else wanted
             if reason:
                 entered.no[name] = reason
-            else:
-                entered.there[name] = contestant
-            if wanted is None:
+            if OURS not in entered.there:
                 break
         return entered
 
+    def _enter_one(self, entered: Entered, name: str, kind: type[Steps], case: Case,
+                   wanted: same.Found | None) -> tuple[str, Any]:
+        """Why not, and what was found."""
+        show(f"{case.name}: checking {name}")
+        try:
+            with _alarm(self._end - self._clock() - self._to_time(entered.blocks)):
+                contestant, reason, found = self._timed(name, lambda: self._check(kind, case, wanted))
+                block = 0.0 if reason else timing.clock(_run_of(contestant), 1)
+        except Late:
+            gc.collect()
+            return LATE, None
+        if reason:
+            entered.apart.extend([name] if found is not None else [])
+            return reason, found
+        wants, left = self._to_time([*entered.blocks, block]), self._end - self._clock()
+        if wants > left:
+            contestant.close()
+            return f"{NO_TIME}: {max(left, 0):.0f} s are left, and to time those here takes {wants:.0f} s", found
+        entered.there[name] = contestant
+        entered.blocks.append(block)
+        return "", found
+
+    def _to_time(self, blocks: list[float]) -> float:
+        """Seconds, about, of timing those whose block takes so long: each round has a block untimed before its sample,
+        and finding how many blocks a sample has takes some more."""
+        rounds = sum(block + max(block, self._seconds) for block in blocks)
+        return MARGIN * (self._rounds + CALIBRATION) * rounds + (SPARE if blocks else 0.0)
+
     def _check(self, kind: type[Steps], case: Case, wanted: same.Found | None) -> tuple[Any, str, Any]:
-        """Another library may raise anything, and the rest must go on."""
+        """The contestant, or why not; and what was found of it. Another library may raise anything, and the rest must
+        go on."""
         contestant = None
         try:
             contestant = kind(case, self._device)
@@ -115,6 +149,10 @@ class Contest:
                 return contestant, "", found
         except Exception as error:  # noqa: BLE001
             found, reason = None, host.without_paths(f"it raised {type(error).__name__}: {error}")
+        except Late:
+            if contestant is not None:
+                contestant.close()
+            raise
         if contestant is not None:
             contestant.close()
         return None, reason, found
@@ -132,26 +170,31 @@ class Contest:
         no = self.left_out("timing")
         if no:
             return no
+        entered = self._enter(case)
+        no = entered.no.get(OURS, "")
+        if no.startswith(NO_TIME):
+            return no
         try:
             with _alarm(self._end - self._clock()):
-                outcome = self._run(case)
+                samples = self._samples(case, {name: _run_of(one) for name, one in entered.there.items()})
+            remarks = {name: one.remark() for name, one in entered.there.items()}
         except Late:
+            return f"{NO_TIME}: the limit came while it was timed"
+        finally:
+            for one in entered.there.values():
+                one.close()
+            entered.there.clear()
             gc.collect()
-            return "no time: the limit came while it was under way"
+        outcome = self._outcome(case, entered, samples, remarks)
         print_case(outcome)
         return outcome
 
-    def _run(self, case: Case) -> dict[str, Any]:
-        entered = self._enter(case)
-        samples = self._samples(case, {name: _run_of(one) for name, one in entered.there.items()})
-        remarks = {name: one.remark() for name, one in entered.there.items()}
-        for one in entered.there.values():
-            one.close()
-        entered.there.clear()
-        gc.collect()
+    def _outcome(self, case: Case, entered: Entered, samples: dict[str, list[float]],
+                 remarks: dict[str, str]) -> dict[str, Any]:
         found = {name: [s / BLOCK for s in seconds] for name, seconds in samples.items()}
         alone = "there is nothing of ours to compare with"
-        return _outcome(case, {name: found.get(name, entered.no.get(name, alone)) for name in self._found}, remarks)
+        given = {name: found.get(name, entered.no.get(name, alone)) for name in self._found}
+        return {**_outcome(case, given, remarks), "apart": entered.apart}
 
 
 def _result(given: str | list[float], ours: str | list[float], but: str) -> dict[str, Any]:

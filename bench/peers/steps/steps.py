@@ -15,6 +15,7 @@ import argparse
 import importlib
 import signal
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -43,8 +44,9 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--rounds", type=int, help=f"samples of each, in turn; 6 or more ({ROUNDS})")
     parser.add_argument("--quick", action="store_true", help=f"fewer sizes, shorter samples, {QUICK_ROUNDS} rounds, "
                         f"and --limit {QUICK_LIMIT}")
-    parser.add_argument("--limit", type=float, metavar="SECONDS", help="ends then with the cases until then; who or "
-                        "what would not be done in time, as far as is known, is left out and told (none)")
+    parser.add_argument("--limit", type=float, metavar="SECONDS", help="ends then, starting included, with the cases "
+                        "until then; who or what would not be done in time, as far as is known, is left out and told "
+                        "(none)")
     named = "with commas between, of"
     parser.add_argument("--networks", metavar="NAMES", help=f"{named} {', '.join(networks.WORLDS)}; all, but with "
                         "--quick on the CPU no images")
@@ -102,12 +104,12 @@ def head_of(given: argparse.Namespace, cores: int, found: dict[str, tuple[Any, s
 
 
 def _run(given: argparse.Namespace, head: dict[str, Any], found: dict[str, tuple[Any, str]],
-         outcomes: list[dict[str, Any]]) -> None:
-    """Adds to the outcomes, and to the report, as they come."""
+         outcomes: list[dict[str, Any]], began: float) -> None:
+    """Adds to the outcomes, and to the report, as they come. began: by time.monotonic, from when the limit counts."""
     import contest_steps
 
     contest = contest_steps.Contest(found, given.device, given.rounds, head["settings"]["seconds_a_sample"],
-                                    given.limit)
+                                    given.limit, began=began)
     contest_steps.print_head(head)
     wanted = networks.Wanted(given.quick, given.device.startswith("cuda"), given.networks, given.math, given.optimizers,
                              given.draws)
@@ -121,9 +123,15 @@ def _run(given: argparse.Namespace, head: dict[str, Any], found: dict[str, tuple
         report.write(given.json, head, outcomes)
 
 
+def _failed(outcome: dict[str, Any]) -> bool:
+    return bool(outcome["apart"]) or "no" in outcome["results"]["gpureplay"]
+
+
 def main(arguments: list[str]) -> int:
-    """Exit status: 1 when ours is not here or fails; what others do is a finding. 77 when the device is not here. 130
-    after Ctrl-C or SIGTERM, when the report has the cases until then."""
+    """Exit status: 1 when ours is not here or fails, losses or priorities are apart from ours, since either may be
+    wrong, or no case was timed; what else others do is a finding, and so is a case that there was no time for. 77 when
+    the device is not here. 130 after Ctrl-C or SIGTERM, when the report has the cases until then."""
+    began = time.monotonic()
     given = options(arguments)
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # as Ctrl-C: what `timeout` sends
     cores = host.use_threads(given.threads, given.device.startswith("cuda"))
@@ -137,14 +145,14 @@ def main(arguments: list[str]) -> int:
         return 77
     head, outcomes = head_of(given, cores, found), []
     try:
-        _run(given, head, found, outcomes)
+        _run(given, head, found, outcomes, began)
     except KeyboardInterrupt:
         head["interrupted"] = True
         print(f"steps.py: interrupted; cases done: {len(outcomes)}", file=sys.stderr)
     report.write(given.json, head, outcomes)
     if head["interrupted"]:
         return 130
-    return int(any("no" in outcome["results"]["gpureplay"] for outcome in outcomes))
+    return int(not outcomes or any(_failed(outcome) for outcome in outcomes))
 
 
 if __name__ == "__main__":
