@@ -22,8 +22,10 @@ int bench_begin(bench_report *report, const bench_options *options, const char *
         perror(options->json);
         return 1;
     }
-    if (report->json)
+    if (report->json) {
         json_head(report->json, title, options->device, settings);
+        json_rest(report->json);
+    }
     printf("%s\n%s\n\n", title, settings);
     interrupt_watch();
     return 0;
@@ -66,6 +68,12 @@ void bench_json_name(bench_report *report, const char *name)
     json_string(report->json, name);
 }
 
+void bench_json_close(bench_report *report)
+{
+    fprintf(report->json, "}");
+    json_rest(report->json);
+}
+
 static void json_case(bench_report *report, const bench_case *c, const double *ours, const double *bare, int n,
                       bench_summary ratio)
 {
@@ -78,7 +86,7 @@ static void json_case(bench_report *report, const bench_case *c, const double *o
     json_string(report->json, c->item);
     json_samples(report->json, "ours_seconds", ours, n);
     json_samples(report->json, "bare_seconds", bare, n);
-    fprintf(report->json, "}");
+    bench_json_close(report);
 }
 
 /* At Ctrl-C, between two samples: what is finished is kept. The threads of what is not are left where they are. */
@@ -166,7 +174,7 @@ static void json_figure(bench_report *report, const bench_figure *f, const doubl
         json_string(report->json, f->unit);
     }
     json_samples(report->json, "samples", seconds, n);
-    fprintf(report->json, "}");
+    bench_json_close(report);
 }
 
 static void print_figure(const bench_figure *f, bench_summary time)

@@ -72,10 +72,11 @@ int bench_end(bench_report *report);
 double bench_now(void); /* seconds, monotonic */
 
 /* For what has a table of its own: seconds of one repeat; repeats that take so many seconds, which also warms up; the
- * beginning of a case in the JSON. */
+ * beginning of a case in the JSON, and its end, with which the file is whole until the next begins. */
 double bench_time(bench_body body, void *context, int64_t repeats);
 int64_t bench_calibrate(bench_body body, void *context, double seconds);
 void bench_json_name(bench_report *report, const char *name);
+void bench_json_close(bench_report *report);
 
 /* On a terminal: a bar, and what is under way, of which `part` (0 to 1) is done. Hidden before a line is printed. After
  * Ctrl-C it leaves the program with status 130 and the finished cases in the JSON: call it where no case is half

@@ -25,7 +25,8 @@ int main(int argc, char **argv)
     bench_steps(&report, device, replay);
     bench_windows(&report, device, replay);
     bench_products(&report, device);
+    bench_one_kernel(&report, replay); /* last: should a step never end, the others are in the file */
     gpur_replay_destroy(replay);
     gpur_device_close(device);
-    return bench_end(&report) | (bench_unequal() > 0);
+    return bench_end(&report) | (bench_unequal() > 0) | (bench_failed() > 0);
 }

@@ -23,5 +23,5 @@ int main(int argc, char **argv)
     bench_copies(&report, device);
     bench_pitched(&report, device);
     gpur_device_close(device);
-    return bench_end(&report) | (bench_unequal() > 0);
+    return bench_end(&report) | (bench_unequal() > 0) | (bench_failed() > 0);
 }

@@ -65,9 +65,7 @@ def device_here():
               ("frames to bytes", "bytes to bfloat16", "frames to bytes to bfloat16",
                "frames to bfloat16 in one kernel")),
         *each("{} {} of 1 M by priority, recorded", ("draw", "update"), rows),
-        *each("melee-gpu step, batch {}, fp32, unroll 8", (32, 256, 1024)),
-        "melee-gpu step, batch 32, fp32, one kernel",
-        *products(),
+        *STEPS, *products(),
     ]
 
 
@@ -88,7 +86,10 @@ def device_of_cuda():
     ]
 
 
-EQUAL = ["leaves of 1 M, here and on the CPU", "sums above them of 1 M, here and on the CPU",
+STEPS = [*each("melee-gpu step, batch {}, fp32, unroll 8", (32, 256, 1024)),
+         "melee-gpu step, batch 32, fp32, one kernel"]
+EQUAL = [*each("{}: steps, skipped, loss", STEPS),
+         "leaves of 1 M, here and on the CPU", "sums above them of 1 M, here and on the CPU",
          "draws of 1 M, here and on the CPU", "pixels, numbers of two kernels and of one"]
 
 
@@ -112,10 +113,12 @@ def cases_of(program, device):
         path = Path(folder) / "report.json"
         done = run(program, "--quick", "--rounds", "6", "--device", device, "--json", str(path))
         assert done.returncode == 0, f"{program}: status {done.returncode}\n{done.stdout}\n{done.stderr}"
-        cases = json.loads(path.read_text(encoding="utf-8"))["cases"]
+        report = json.loads(path.read_text(encoding="utf-8"))
+        cases = report["cases"]
+        assert report["interrupted"] == 0, f"{program}: not at its end"
     for case in cases:
         assert len(case.get("absent", "a reason")) > 3 and case["name"] in done.stdout, case
-        assert case.get("differ", 0) == 0 and case.get("of", 1) > 0, case
+        assert "failed" not in case and case.get("differ", 0) == 0 and case.get("of", 1) > 0, case
         if "seconds" in case:
             check_figure(case)
     return cases
@@ -144,6 +147,19 @@ def check_nodes_on(device):
     return len(cases)
 
 
+def a_killed_run_leaves_a_whole_file(program):
+    """Killed in the middle of a case: what was done before it is there, and that it did not end."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "report.json"
+        command = [program, "--quick", "--rounds", "6", "--device", "cpu", "--json", str(path)]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as running:
+            names = [line.split("  ")[0] for line in itertools.islice(running.stdout, 7)][4:]
+            running.kill()
+        report = json.loads(path.read_text(encoding="utf-8"))
+    found = [case["name"] for case in report["cases"]]
+    assert found[:3] == names and report["interrupted"] == 1, (names, found, report["interrupted"])
+
+
 def a_device_that_is_not_here_is_refused(program):
     done = run(program, "--quick", "--device", "cuda:99")
     assert done.returncode == 77 and "cuda:99" in done.stderr and not done.stdout, (done, done.stdout)
@@ -157,6 +173,7 @@ def main():
         count += check_on_cpu(SECOND, device_here(), device_of_cuda(), EQUAL)
         for program in (NODES, SECOND):
             a_device_that_is_not_here_is_refused(program)
+            a_killed_run_leaves_a_whole_file(program)
     print(f"test_bench_device: {count} cases")
 
 

@@ -62,7 +62,7 @@ static gpur_status last_node(const probe_graph *g, cudaGraphNode_t *node)
     GPUR_TRY(probe_status(cudaStreamGetCaptureInfo(graph_native(g), &status, NULL, NULL, &list, &edges, &count),
                           "cudaStreamGetCaptureInfo"));
     if (count != 1)
-        return gpur_fail(GPUR_UNAVAILABLE, "a chain ends in %zu nodes; wanted 1", count);
+        return gpur_fail(GPUR_DEVICE_ERROR, "a chain ends in %zu nodes; wanted 1", count);
     *node = list[0];
     return GPUR_OK;
 }

@@ -13,7 +13,7 @@ enum { TIMES = 32 };
 static void measure_graph(bench_report *report, bench_figure figure, gpur_status status, probe_graph *graph)
 {
     if (status != GPUR_OK) {
-        bench_absent(report, figure.name, gpur_last_error());
+        bench_missing(report, figure.name, status);
         return;
     }
     figure.body = probe_graph_run, figure.context = graph;

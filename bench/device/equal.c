@@ -10,12 +10,13 @@ static int unequal;
 void bench_equal(bench_report *report, const char *name, int64_t differ, int64_t of)
 {
     bench_hide();
-    printf("%-58s %14s  %" PRId64 " of %" PRId64 "\n", name, differ ? "DIFFERS" : "equal", differ ? differ : of, of);
-    fflush(stdout);
     if (report->json) {
         bench_json_name(report, name);
-        fprintf(report->json, ", \"differ\": %" PRId64 ", \"of\": %" PRId64 "}", differ, of);
+        fprintf(report->json, ", \"differ\": %" PRId64 ", \"of\": %" PRId64, differ, of);
+        bench_json_close(report);
     }
+    printf("%-58s %14s  %" PRId64 " of %" PRId64 "\n", name, differ ? "DIFFERS" : "equal", differ ? differ : of, of);
+    fflush(stdout);
     report->done++;
     unequal += differ != 0;
 }

@@ -23,10 +23,15 @@ void bench_rows(bench_report *report, gpur_device *device);          /* gathers 
 void bench_pixel_gathers(bench_report *report, gpur_device *device); /* stacks of frames */
 void bench_priorities(bench_report *report, gpur_device *device);    /* draws and updates of sum trees */
 void bench_products(bench_report *report, gpur_device *device);      /* matrix products of a train step */
-void bench_steps(bench_report *report, gpur_device *device, gpur_replay *replay);   /* whole train steps, each way */
+void bench_steps(bench_report *report, gpur_device *device,
+                 gpur_replay *replay);                            /* whole train steps by the libraries */
+void bench_one_kernel(bench_report *report, gpur_replay *replay); /* whole train steps, each in one kernel */
 void bench_windows(bench_report *report, gpur_device *device, gpur_replay *replay); /* a part of L2 set aside */
 
 /* How many cases compared two ways and found them unequal: the program must not end as if all were well. */
 int bench_unequal(void);
+
+/* How many cases failed: nor then. */
+int bench_failed(void);
 
 #endif

@@ -31,13 +31,25 @@ gpur_status probe_needs_cluster(gpur_device *device, int kernel, int32_t blocks)
     return gpur_fail(GPUR_UNAVAILABLE, "this GPU holds no cluster of %d of its blocks", (int)blocks);
 }
 
+/* What this GPU, its driver or this toolkit has not; any other error is a failure. */
+static int is_absence(cudaError_t error)
+{
+    static const cudaError_t absences[] = {cudaErrorNotSupported,       cudaErrorCooperativeLaunchTooLarge,
+                                           cudaErrorInvalidClusterSize, cudaErrorUnsupportedLimit,
+                                           cudaErrorInsufficientDriver, cudaErrorCallRequiresNewerDriver};
+    for (size_t i = 0; i < sizeof absences / sizeof *absences; i++)
+        if (error == absences[i])
+            return 1;
+    return 0;
+}
+
 gpur_status probe_status(cudaError_t error, const char *call)
 {
     if (error == cudaSuccess)
         return GPUR_OK;
     gpur_cuda_forget(error);
-    return gpur_fail(GPUR_UNAVAILABLE, "%s: %s (%s, %d)", call, cudaGetErrorString(error), cudaGetErrorName(error),
-                     (int)error);
+    return gpur_fail(is_absence(error) ? GPUR_UNAVAILABLE : GPUR_DEVICE_ERROR, "%s: %s (%s, %d)", call,
+                     cudaGetErrorString(error), cudaGetErrorName(error), (int)error);
 }
 
 gpur_status probe_leave(int before, cudaError_t error, const char *call)

@@ -12,8 +12,9 @@ extern const void *const probe_entries[PROBE_COUNT];
 /* GPUR_UNAVAILABLE where the device is no CUDA device. */
 gpur_status probe_needs_cuda(const gpur_device *device);
 
-/* GPUR_UNAVAILABLE with CUDA's words: whatever one probe fails on, the other figures are wanted all the same. An error
- * that the device does not recover from shows at the next call of the library. */
+/* With CUDA's words, GPUR_UNAVAILABLE for what is not there, else GPUR_DEVICE_ERROR: whatever one probe fails on, the
+ * other figures are wanted all the same. An error that the device does not recover from shows at the next call of the
+ * library. */
 gpur_status probe_status(cudaError_t error, const char *call);
 
 /* The same behind gpur_cuda_enter, with the caller's device put back. */

@@ -143,11 +143,10 @@ static void measure_product(bench_report *report, gpur_device *device, product_c
     const gpur_status status = plan_product(device, p, w, &c->gemm);
     name_product(name, sizeof name, p, w,
                  !gpur_device_is_cuda(device) ? NULL : w->by_graph ? "a graph" : "cuBLASLt");
-    if (status == GPUR_UNAVAILABLE) {
-        bench_absent(report, name, gpur_last_error());
+    if (status != GPUR_OK) {
+        bench_missing(report, name, status);
         return;
     }
-    bench_must(status, p->name);
     const int is_graph = strncmp(gpur_gemm_way(c->gemm), "cuDNN", 5) == 0;
     if (w->by_graph != is_graph)
         bench_absent(report, name, is_graph ? "cuBLASLt has it not, and a graph stands in for it" : "cuDNN has none");

@@ -15,8 +15,8 @@ typedef struct recorded_work {
 } recorded_work;
 
 /* `figure` has all but its body and context. Where the device has not what `record` wants (GPUR_UNAVAILABLE, before it
- * has enqueued anything), the case is absent with the last error as the reason, and the result 0; else 1. Any other
- * failure ends the program. */
+ * has enqueued anything), the case is absent with the last error as the reason, and with any other failure before the
+ * first sample it failed; the result is 0 then, else 1. */
 int recorded_measure(bench_report *report, gpur_device *device, bench_figure figure, const recorded_work *work);
 
 #endif

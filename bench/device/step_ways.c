@@ -1,13 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 #include "bench/device/step_ways.h"
 #include "bench/device/absent.h"
+#include "bench/device/equal.h"
 #include "bench/device/probes.h"
 #include "bench/setup.h"
 #include "device/device.h"
 #include "learn/learner.h"
 #include "replay/draw.h"
 
-enum { ROUNDS = 7, ON_CPU = 4, UNROLL_ON_CPU = 8, THREADS = 256 };
+#include <math.h>
+
+enum { ROUNDS = 7, ON_CPU = 4, UNROLL_ON_CPU = 8, THREADS = 256, CHECKED = 200 };
 
 typedef struct step_context {
     gpur_learner *learner;
@@ -82,16 +85,59 @@ static gpur_status shape(gpur_learner *learner, const step_way *w)
     return probe_needs_cluster(learner->device, GPUR_KERNEL_ID_learn_steps, w->how.blocks);
 }
 
-/* Made, and run once: of the ways of a device that nobody has tried before, one that fails is no reason to lose the
- * others. An error that the device does not recover from shows at the next of them, too. */
-static gpur_status try_way(gpur_replay *replay, const step_way *w, gpur_learner **learner)
+/* What the first steps, all from the same seed, come to. */
+static gpur_status run_checked(gpur_learner *learner, gpur_learner_stats *stats)
+{
+    stats->size = sizeof *stats;
+    GPUR_TRY(gpur_learner_train(learner, CHECKED));
+    GPUR_TRY(gpur_learner_sync(learner));
+    return gpur_learner_get_stats(learner, stats);
+}
+
+/* Made, and run for the steps that are checked: of the ways of a device that nobody has tried before, one that fails is
+ * no reason to lose the others. An error that the device does not recover from shows at the next of them, too. */
+static gpur_status try_way(gpur_replay *replay, const step_way *w, gpur_learner **learner, gpur_learner_stats *stats)
 {
     if (w->how.dependent)
         GPUR_TRY(probe_needs_dependent_launches(gpur_replay_device(replay)));
     GPUR_TRY(open_learner(replay, w, learner));
     GPUR_TRY(shape(*learner, w));
-    GPUR_TRY(gpur_learner_train(*learner, 1));
-    return gpur_learner_sync(*learner);
+    return run_checked(*learner, stats);
+}
+
+/* Mean loss of the library's float32 way of this batch, asked for once for the ways of a batch that follow one another;
+ * NAN where there is none. */
+static double wanted_loss(gpur_replay *replay, const step_way *w)
+{
+    static int64_t batch;
+    static double loss;
+    const step_way plain = {w->preset, w->batch, {.math = GPUR_MATH_FP32, .unroll = UNROLL_ON_CPU}};
+    gpur_learner *learner = NULL;
+    gpur_learner_stats stats;
+    if (w->how.math == GPUR_MATH_BF16) /* whose loss is another, and by how much nobody has said */
+        return NAN;
+    if (batch == w->batch)
+        return loss;
+    loss = try_way(replay, &plain, &learner, &stats) == GPUR_OK ? (double)stats.mean_loss : NAN;
+    batch = w->batch;
+    gpur_learner_destroy(learner);
+    return loss;
+}
+
+/* All steps done, none of them empty, and the loss, where it is known: as the time of steps that do nothing, or
+ * something else, would look as good. */
+static void check_way(bench_report *report, const char *way, const step_way *w, const gpur_learner_stats *s,
+                      double wanted)
+{
+    char name[128];
+    const double loss = (double)s->mean_loss, room = w->how.math == GPUR_MATH_TF32 ? 1e-2 : 1e-3;
+    const int is_near = isnan(wanted) ? isfinite(loss) : fabs(loss - wanted) <= room * fabs(wanted);
+    const int64_t differ = (s->steps != CHECKED) + (s->skipped != 0) + !is_near;
+    if (differ)
+        fprintf(stderr, "%s: %lld steps, %lld skipped, mean loss %.6g; wanted %d, 0, %.6g\n", way, (long long)s->steps,
+                (long long)s->skipped, loss, CHECKED, wanted);
+    snprintf(name, sizeof name, "%s: steps, skipped, loss", way);
+    bench_equal(report, name, differ, 3);
 }
 
 void measure_step_way(bench_report *report, gpur_replay *replay, const step_way *w)
@@ -99,16 +145,20 @@ void measure_step_way(bench_report *report, gpur_replay *replay, const step_way 
     char name[96];
     const int on_cuda = gpur_device_is_cuda(gpur_replay_device(replay));
     step_context c = {NULL, on_cuda ? GPUR_LAUNCH_STEPS : ON_CPU};
+    gpur_learner_stats stats;
     name_way(name, sizeof name, w);
     if (!on_cuda && needs_cuda(w)) {
         bench_absent(report, name, needs_cuda(w));
         return;
     }
-    if (try_way(replay, w, &c.learner) != GPUR_OK) {
-        bench_absent(report, name, gpur_last_error());
+    const double wanted = wanted_loss(replay, w);
+    const gpur_status status = try_way(replay, w, &c.learner, &stats);
+    if (status != GPUR_OK) {
+        bench_missing(report, name, status);
         gpur_learner_destroy(c.learner);
         return;
     }
+    check_way(report, name, w, &stats, wanted);
     const bench_figure figure = {.name = name,
                                  .items = (double)c.steps,
                                  .item = "step",

@@ -21,8 +21,9 @@ typedef struct step_way {
     step_how how;
 } step_way;
 
-/* Time of a step inside launches of many, one behind the other: the host is ahead, and not measured. What the device
- * has not, or what says nothing new there, is absent with its reason. */
+/* The first steps are compared with the library's own in float32, bfloat16's loss with none. Then the time of a step
+ * inside launches of many, one behind the other: the host is ahead, and not measured. What the device has not, or what
+ * says nothing new there, is absent with its reason. */
 void measure_step_way(bench_report *report, gpur_replay *replay, const step_way *way);
 
 #endif

@@ -7,18 +7,17 @@
 
 enum { SIDE = 84, FRAME = SIDE * SIDE, STACK = 4, FRAMES_CAPACITY = 20000, EPISODE = 500 };
 
-static void measure_small(bench_report *report, gpur_replay *replay, int64_t batch)
+enum { FP32 = GPUR_MATH_FP32, TF32 = GPUR_MATH_TF32, BATCHES = 3 };
+
+static const int64_t small_batches[BATCHES] = {32, 256, 1024};
+
+static void measure_small(bench_report *report, gpur_replay *replay, const step_how *hows, int count)
 {
-    enum { FP32 = GPUR_MATH_FP32, TF32 = GPUR_MATH_TF32 };
-    static const step_how hows[] = {{FP32, 1, 0, 0, 0, 0},  {FP32, 8, 0, 0, 0, 0},  {FP32, 32, 0, 0, 0, 0},
-                                    {FP32, 8, 1, 0, 0, 0},  {FP32, 32, 1, 0, 0, 0}, {TF32, 8, 0, 0, 0, 0},
-                                    {TF32, 32, 1, 0, 0, 0}, {FP32, 8, 0, 1, 0, 0},  {FP32, 8, 0, 1, 8, 0},
-                                    {FP32, 8, 0, 1, 16, 0}, {FP32, 8, 0, 1, 16, 1}, {FP32, 8, 0, 1, 66, 1},
-                                    {FP32, 8, 0, 1, 132, 1}};
-    for (size_t i = 0; i < sizeof hows / sizeof *hows; i++) {
-        const step_way way = {"melee-gpu", batch, hows[i]};
-        measure_step_way(report, replay, &way);
-    }
+    for (int b = 0; b < BATCHES; b++)
+        for (int i = 0; i < count; i++) {
+            const step_way way = {"melee-gpu", small_batches[b], hows[i]};
+            measure_step_way(report, replay, &way);
+        }
 }
 
 static gpur_replay *frames_replay(gpur_device *device)
@@ -78,8 +77,16 @@ static void measure_nature(bench_report *report, gpur_device *device)
 
 void bench_steps(bench_report *report, gpur_device *device, gpur_replay *replay)
 {
-    static const int64_t batches[] = {32, 256, 1024};
-    for (int i = 0; i < 3; i++)
-        measure_small(report, replay, batches[i]);
+    static const step_how hows[] = {{FP32, 1, 0, 0, 0, 0}, {FP32, 8, 0, 0, 0, 0},  {FP32, 32, 0, 0, 0, 0},
+                                    {FP32, 8, 1, 0, 0, 0}, {FP32, 32, 1, 0, 0, 0}, {TF32, 8, 0, 0, 0, 0},
+                                    {TF32, 32, 1, 0, 0, 0}};
+    measure_small(report, replay, hows, (int)(sizeof hows / sizeof *hows));
     measure_nature(report, device);
+}
+
+void bench_one_kernel(bench_report *report, gpur_replay *replay)
+{
+    static const step_how hows[] = {{FP32, 32, 0, 1, 0, 0},  {FP32, 32, 0, 1, 8, 0},  {FP32, 32, 0, 1, 16, 0},
+                                    {FP32, 32, 0, 1, 16, 1}, {FP32, 32, 0, 1, 66, 1}, {FP32, 32, 0, 1, 132, 1}};
+    measure_small(report, replay, hows, (int)(sizeof hows / sizeof *hows));
 }

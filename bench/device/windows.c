@@ -20,16 +20,21 @@ typedef struct kept_work {
     probe_window window;
 } kept_work;
 
+static void name_graph(char *name, size_t bytes, const char *work, int keep)
+{
+    snprintf(name, bytes, "%s, L2 %s", work, keep ? "window" : "as it is");
+}
+
 static void measure_graph(bench_report *report, gpur_device *device, const kept_work *work, int keep)
 {
     char name[128];
     const probe_window none = {NULL, 0};
     probe_graph *graph;
-    snprintf(name, sizeof name, "%s, L2 %s", work->name, keep ? "window" : "as it is");
+    name_graph(name, sizeof name, work->name, keep);
     const gpur_status status =
         probe_graph_window(device, work->record, work->context, UNROLL, keep ? work->window : none, &graph);
     if (status != GPUR_OK) {
-        bench_absent(report, name, gpur_last_error());
+        bench_missing(report, name, status);
         return;
     }
     const bench_figure figure = {
@@ -44,9 +49,19 @@ static void measure(bench_report *report, gpur_device *device, const kept_work *
     measure_graph(report, device, work, 1);
 }
 
+static void measure_none(bench_report *report, const char *work, gpur_status status)
+{
+    char name[128];
+    for (int keep = 0; keep <= 1; keep++) {
+        name_graph(name, sizeof name, work, keep);
+        bench_missing(report, name, status);
+    }
+}
+
 /* The learner has run its step once already, and nobody else has a turn while the graphs run. */
 static void measure_step(bench_report *report, gpur_device *device, gpur_replay *replay)
 {
+    static const char name[] = "melee-gpu step, batch 256, fp32";
     gpur_learner_config config;
     gpur_learner *learner = NULL;
     gpur_stream *stream = NULL;
@@ -54,14 +69,13 @@ static void measure_step(bench_report *report, gpur_device *device, gpur_replay 
     bench_must(gpur_learner_config_preset(&config, "melee-gpu"), "preset");
     config.batch_size = 256;
     const gpur_status status = gpur_learner_create(replay, &config, &learner);
-    if (status == GPUR_UNAVAILABLE) {
-        bench_absent(report, "melee-gpu step, batch 256, fp32, L2 window", gpur_last_error());
+    if (status != GPUR_OK) {
+        measure_none(report, name, status);
         return;
     }
-    bench_must(status, "learner");
     bench_must(gpur_consumer_begin(replay, config.batch_size, &stream), "a turn");
     bench_must(gpur_stream_sync(stream), "a turn");
-    const kept_work work = {.name = "melee-gpu step, batch 256, fp32",
+    const kept_work work = {.name = name,
                             .item = "step",
                             .items = 1,
                             .record = gpur_step_record,

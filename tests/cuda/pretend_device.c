@@ -218,7 +218,9 @@ cudaError_t pretend_cudaLaunchKernelExC(const cudaLaunchConfig_t *config, const 
 #define SIZE(name) sizeof(gpur_##name##_args),
     static const size_t sizes[GPUR_KERNEL_COUNT] = {GPUR_KERNEL_LIST(SIZE)};
     launch l = {.kernel = kernel_of(entry)};
-    if (l.kernel == GPUR_KERNEL_COUNT || config->blockDim.x == 0 || config->blockDim.x % 32 != 0)
+    if (l.kernel == GPUR_KERNEL_COUNT) /* none of the library's */
+        return cudaErrorNotSupported;
+    if (config->blockDim.x == 0 || config->blockDim.x % 32 != 0)
         return cudaErrorInvalidConfiguration;
     memcpy(l.args, arguments[0], sizes[l.kernel]);
     return pretend_enqueue(config->stream, cudaGraphNodeTypeKernel, run_launch, &l, sizeof l);
