@@ -5,7 +5,8 @@ usage: python3 bench/goals.py [FOLDER] [--json FILE] [--into DOCUMENT]
 
 FOLDER holds the benchmarks' JSON files; without it there is nothing, and all is "not measured". A time is what the
 device takes for one item of the case that is named, median and 95% interval. Of two ways one is said to be faster where
-their whole intervals lie apart. --into puts the tables into a document, between its two lines "<!-- goals".
+their whole intervals lie apart. --into puts the tables into a document, between its two lines "<!-- goals";
+FOLDER is then as seen from the repository's root.
 
 Exits with 1 when a first goal is not met or was not measured, with 77 when FOLDER holds nothing of a GPU, with 2 when
 it was called wrongly.
@@ -157,6 +158,9 @@ def main(arguments: list[str]) -> int:
     given = parser.parse_args(arguments)
     if given.folder and not Path(given.folder).is_dir():
         parser.error(f"the folder is \"{given.folder}\", which is none")
+    if given.into and Path(given.folder).is_absolute():
+        parser.error(f"the folder is \"{given.folder}\", which is a place of this machine; a document wants it as seen "
+                     "from the repository's root")
     results = Results(Path(given.folder) if given.folder else None)
     results, standings, rulings = judged(results)
     if given.into:

@@ -12,7 +12,8 @@ MET, NOT_MET, NOT_MEASURED = "met", "not met", "not measured"
 
 class Goal(NamedTuple):
     """ways: by each of these the operation may be done, and the fastest counts; of one way the slowest of its cases.
-    floor, expected: in words, as they stood before any run."""
+    floor, expected: in words, as they stood before any run. equal: cases that compare what was computed; each_equal:
+    how the name of the one that every timed case has ends. A goal whose results differ is not met, however fast."""
 
     operation: str
     first: float
@@ -20,6 +21,8 @@ class Goal(NamedTuple):
     floor: str
     expected: str
     ways: tuple[tuple[str, tuple[Case, ...]], ...]
+    equal: tuple[Case, ...] = ()
+    each_equal: str = ""
 
 
 class Standing(NamedTuple):
@@ -41,8 +44,16 @@ def slowest(found: list[Found]) -> Found:
     return missing[0] if missing else max((one for one in found if isinstance(one, Time)), key=lambda one: one.median)
 
 
+def found_equal(results: Results, case: Case, goal: Goal) -> Found:
+    """A time that counts: of results that were compared, by the goal's cases and by the timed case's own."""
+    found = results.find(case)
+    own = [Case(case.file, case.name + goal.each_equal)] if goal.each_equal else []
+    wrong = [why for why in map(results.unequal, (*goal.equal, *own)) if why]
+    return Missing(case, f"its results differ: {wrong[0]}") if wrong and isinstance(found, Time) else found
+
+
 def standing(results: Results, goal: Goal) -> Standing:
-    of_ways = [(way, slowest([results.find(case) for case in cases])) for way, cases in goal.ways]
+    of_ways = [(way, slowest([found_equal(results, case, goal) for case in cases])) for way, cases in goal.ways]
     timed = [(way, found) for way, found in of_ways if isinstance(found, Time)]
     way, time = min(timed, key=lambda one: one[1].median) if timed else of_ways[0]
     return Standing(goal, way, time)

@@ -57,6 +57,8 @@ def of_entry(case: Case, entry: dict[str, Any]) -> Found:
     """A figure that stands alone, ours beside the bare operation, or one entrant of several."""
     if "absent" in entry:
         return Missing(case, entry["absent"])
+    if "failed" in entry:
+        return Missing(case, f"it failed: {entry['failed']}")
     if case.entrant:
         for one in entry.get("entrants", []):
             if one["entrant"] == case.entrant:
@@ -94,10 +96,17 @@ class Results:
             except (ValueError, KeyError, TypeError) as error:
                 self.unread.append(f"{path.name} is no report of a benchmark: {type(error).__name__}: {error}")
 
+    def _head(self, file: str, key: str) -> str:
+        """The programs in Python tell of themselves one level lower: of the driver beside the GPU's name."""
+        document = self._documents.get(file, {})
+        machine, settings = document.get("machine", {}), document.get("settings", {})
+        if key == "driver" and "gpu" in machine:
+            return str(machine["gpu"]).rpartition(", ")[2]
+        return str(document.get(key) or settings.get(key) or machine.get(key) or "")
+
     def device(self, file: str) -> str:
         """"cuda:0", "cpu", or "" where there is no such file."""
-        document = self._documents.get(file, {})
-        return document.get("device") or document.get("settings", {}).get("device", "")
+        return self._head(file, "device")
 
     def of_a_gpu(self) -> list[str]:
         return [file for file in self._documents if self.device(file).startswith("cuda")]
@@ -105,7 +114,7 @@ class Results:
     def told(self) -> list[dict[str, str]]:
         """Which machine and sources each file is of."""
         keys = ("device", "driver", "commit", "when")
-        return [{"file": file, **{key: self._documents[file].get(key, "") for key in keys}} for file in self.of_a_gpu()]
+        return [{"file": file, **{key: self._head(file, key) for key in keys}} for file in self.of_a_gpu()]
 
     def names(self, file: str) -> list[str]:
         return list(self._documents.get(file, {}).get("cases", {}))
@@ -114,6 +123,13 @@ class Results:
         """Whether the file knows such a case, on whichever device, be it absent there."""
         entry = self._documents.get(case.file, {}).get("cases", {}).get(case.name)
         return entry is not None and (not case.entrant or isinstance(of_entry(case, entry), Time))
+
+    def unequal(self, case: Case) -> str:
+        """Why the results that a case compares are not known to be equal, or ""."""
+        entry = self._documents.get(case.file, {}).get("cases", {}).get(case.name)
+        if entry is None or "differ" not in entry:
+            return f"no comparison \"{case.name}\""
+        return f"{case.name}, {entry['differ']} of {entry['of']}" if entry["differ"] else ""
 
     def find(self, case: Case) -> Found:
         """Of a GPU alone: what a CPU takes says nothing here."""

@@ -6,23 +6,26 @@
 json() { echo "$([ -n "$dry" ] && echo "$work" || echo "$out")/$1.json"; }
 
 # A build that is of these very sources is not touched. One program that does not compile is a failure, and no reason to
-# waste the GPU: the rest is built and run.
+# waste the GPU: the rest is built and run. A configure and a build have 170 s together; a dry run wastes no GPU, so
+# that its build has all the time it takes.
 make_build() {
-    local keep_going=(-k) cuda=ON architecture of
-    planned after configure 20 && planned after build 150 && return
+    local keep_going=(-k) cuda=ON architecture of configure=60 both=170 began=$SECONDS
+    planned after configure $configure && planned after build $((both - configure)) && return
     of=$(sources)
+    [ -z "$of" ] || of="$of $tested"
     if [ -n "$of" ] && [ "$of" = "$(cat "$build/built-of" 2>/dev/null)" ]; then
         say "build:    $build, which is of these sources"
         return
     fi
-    [ -n "$dry" ] && cuda=AUTO
+    [ -z "$dry" ] || { cuda=AUTO configure=7200 both=7200 deadline=$((SECONDS + both)); }
     architecture=$(asked compute_cap | tr -d .)
     choose_generator "$build"
-    stage configure 20 cmake -S . -B "$build" "${generator[@]}" -DCMAKE_BUILD_TYPE=Release \
-        -DGPUREPLAY_CUDA=$cuda -DGPUREPLAY_CUDA_ARCHITECTURES="${architecture:-90}-real" || return
+    stage configure $configure cmake -S . -B "$build" "${generator[@]}" -DCMAKE_BUILD_TYPE=Release \
+        -DGPUREPLAY_CUDA=$cuda -DGPUREPLAY_CUDA_ARCHITECTURES="${architecture:-90}-real" \
+        -DGPUREPLAY_TEST_DEVICES="cpu;$tested" -DGPUREPLAY_TEST_TIMEOUT=45 || return
     [ "$(cached CMAKE_GENERATOR)" = Ninja ] && keep_going=(-k 0)
     rm -f "$build/built-of"
-    if stage build 150 cmake --build "$build" --parallel "$(nproc)" -- "${keep_going[@]}"; then
+    if stage build $((both - SECONDS + began)) cmake --build "$build" --parallel "$(nproc)" -- "${keep_going[@]}"; then
         [ -z "$of" ] || echo "$of" >"$build/built-of"
     else
         [ -f "$build/libgpureplay.a" ]
@@ -34,12 +37,13 @@ begin_part() {
     if [ -z "$built" ]; then
         make_build || { say "no build, so nothing to run"; exit 1; }
     fi
+    [ -z "$dry" ] || deadline=$((SECONDS + seconds))
     if ! planning; then
         say "compiler: $(compilers)"
         GPUREPLAY_CUDA_LIBS=$(dirname "$(cached GPUREPLAY_CUBLASLT)")
         export GPUREPLAY_CUDA_LIBS
     fi
-    gpu_stage "the device opens" 15 "$build/tests/test_cuda_open" "$device" ||
+    gpu_stage "the device opens" 60 "$build/tests/test_cuda_open" "$device" ||
         { say "no $device, so nothing to run on it"; exit 1; }
 }
 
@@ -59,13 +63,15 @@ compare_with_cpu() {
     told_job "the device as cuDNN has it" 30 "$build/tests/print_device" "$on" "$(json device)"
 }
 
+# With -N, --no-tests=error is no error.
+list_tests='told=$(ctest -N "$@") && echo "$told" && [[ $told != *"Total Tests: 0"* ]]'
 run_tests() {
     [ -n "$built" ] || job "ctest: build with CUDA" 40 ctest --test-dir "$build" -L '^cuda-build$' -E gpu_dry_run \
-        --output-on-failure
+        -j 4 --no-tests=error --output-on-failure
     if [ -n "$dry" ]; then
-        stage "ctest: tests on $device" 15 ctest --test-dir "$build" -N -L "^$device\$"
+        stage "ctest: tests on $tested" 15 bash -c "$list_tests" ctest --test-dir "$build" -L "^$tested\$"
     else
-        stage "ctest: $device" 125 ctest --test-dir "$build" -L "^$device\$" -j 8 --timeout 60 \
+        stage "ctest: $device" 125 ctest --test-dir "$build" -L "^$device\$" -j 8 --no-tests=error \
             --output-on-failure
     fi
 }
@@ -79,7 +85,7 @@ measure() {
 figures() {
     [ -z "$dry" ] || stage "bench_device cpu" 60 env OMP_NUM_THREADS=1 "$build/bench/bench_device" --quick --rounds 6 \
         --json "$(json bench_device_cpu)"
-    measure bench_device 100
+    measure bench_device 120
     measure bench_nodes 60
     measure bench_append 20
     measure bench_sample 25
@@ -91,7 +97,8 @@ figures() {
 
 # A whole training with each memory, and an agent that has to learn.
 trainings() {
-    measure bench_training 75 --batch 32 --steps 30000
+    spare_stage "bench_training $device" 75 "$build/bench/bench_training" --device "$device" \
+        --json "$(json bench_training)" --batch 32 --steps 30000
     spare_stage "cartpole_dqn $device" 100 "$build/examples/cartpole_dqn" --device "$device" --seed 1 --seconds 90 \
         --out "$out"
 }
@@ -113,8 +120,9 @@ python_with_torch() {
 # The learner's train step, and replay alone, beside those of PyTorch and JAX, by a Python that has PyTorch at least.
 # Compilers of theirs take their time: what was measured until a limit is in the JSON. in_python NAME LIMIT SCRIPT
 # OPTION...
+packages=src/python${PYTHONPATH:+:$PYTHONPATH}
 in_python() {
-    gpu_told_stage "$1" "$2" env PYTHONPATH=src/python GPUREPLAY_LIBRARY="$build/libgpureplay.so" "$python" "${@:3}" \
+    gpu_told_stage "$1" "$2" env PYTHONPATH="$packages" GPUREPLAY_LIBRARY="$build/libgpureplay.so" "$python" "${@:3}" \
         --device "$device"
 }
 peers() {
@@ -123,10 +131,10 @@ peers() {
         say "PyTorch and JAX are left out: no PyTorch is here (bash bench/peers/setup.sh)"
         return
     }
-    [ -z "$dry" ] || stage "train steps cpu" 60 env PYTHONPATH=src/python GPUREPLAY_LIBRARY="$build/libgpureplay.so" \
+    [ -z "$dry" ] || stage "train steps cpu" 60 env PYTHONPATH="$packages" GPUREPLAY_LIBRARY="$build/libgpureplay.so" \
         "$python" "$steps" --quick --device cpu --only gpureplay --networks melee-gpu --rounds 6 --limit 50
     in_python "train steps beside others" 120 "$steps" --quick --json "$(json bench_peers_steps)"
-    in_python "replay beside others" 110 bench/peers/peers.py --quick --kinds uniform,prioritized \
+    in_python "replay beside others" 105 bench/peers/peers.py --quick --kinds uniform,prioritized \
         --json "$(json bench_peers)"
 }
 
@@ -153,7 +161,7 @@ pictures() {
     if [ -n "$dry" ]; then
         stage "pictures of the CPU's results" 30 "$python" bench/plot.py bench/results/cpu-intel-xeon "$work/pictures"
     else
-        stage pictures 30 "$python" bench/plot.py "$out"
+        spare_stage pictures 30 "$python" bench/plot.py "$out"
     fi
 }
 

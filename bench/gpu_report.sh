@@ -11,7 +11,8 @@ asked() { nvidia-smi --id="${device#cuda:}" --query-gpu="$1" --format=csv,nohead
 commit() {
     local hash dirty=""
     hash=$(git rev-parse HEAD 2>/dev/null) || { echo "${GPUREPLAY_COMMIT:-unknown: no git here}" && return; }
-    [ -z "$(git status --porcelain 2>/dev/null)" ] || dirty=", with changes"
+    # The report itself lies in bench/results.
+    [ -z "$(git status --porcelain -- ':(top,exclude)bench/results' 2>/dev/null)" ] || dirty=", with changes"
     echo "$hash$dirty"
 }
 

@@ -4,6 +4,7 @@
 # While the plan is made (gpu_plan.sh) none of them runs.
 
 rows=() failed=0 # of the table
+slow=0           # tools that ended at their limits
 running=()       # what to tell of the stage that is under way
 refusing=""      # a command is to find no GPU, and to say so
 
@@ -28,6 +29,15 @@ outcome_of() {
     fi
 }
 
+# absent_is COMMAND: a dry run is to find every program but those that want optional packages: files, cuDNN, CUDA.
+absent_is() {
+    case ${dry:-no}:${1##*/} in
+    no:* | *:bench_checkpoint | *:print_device) echo skipped ;;
+    *:test_cuda_*) if [ -x "$(cached GPUREPLAY_NVCC)" ]; then echo missing; else echo skipped; fi ;;
+    *) echo missing ;;
+    esac
+}
+
 # run ID LIMIT COMMAND...: leaves ID.out, and "outcome seconds status" in ID.outcome. Skipped: the command is not here.
 # Late: no time was left for it. Stopped: interrupted. In a shell of its own, whose command's number is in ID.pid.
 run() {
@@ -36,7 +46,7 @@ run() {
     trap : INT TERM # the suite answers them, and ends the command
     if [ ! -x "$(command -v "$1")" ]; then
         echo "$1 was not built, or is not here" >"$id.out"
-        echo "skipped 0 0" >"$id.outcome"
+        echo "$(absent_is "$1") 0 127" >"$id.outcome"
         return
     fi
     if [ "$left" -lt 1 ]; then
@@ -75,6 +85,16 @@ fell_short() {
     tail -n "${last_lines:-15}" "$work/$1.out" | sed 's/^/    | /' | tee -a "$report"
 }
 
+# told_timeout ID NAME STATUS: a tool that is slow by nature is no failure, and has shown nothing.
+told_timeout() {
+    if slow_tool "$2"; then
+        slow=$((slow + 1))
+        say "    it ended at its limit: no failure, and nothing is shown"
+    else
+        fell_short "$1" "$3"
+    fi
+}
+
 # tell ID NAME COMMAND...: one line of the report, one entry of the JSON; all output to the log, the end of a failure's
 # to the report.
 tell() {
@@ -89,6 +109,7 @@ tell() {
     passed | stopped | refused) ;;
     skipped) say "    $(cat "$work/$id.out")" ;;
     late) failed=$((failed + 1)) ;;
+    timeout) told_timeout "$id" "$name" "$status" ;;
     *) fell_short "$id" "$status" ;;
     esac
     add_to_json "$name" "$outcome" "$seconds"
@@ -210,5 +231,6 @@ table() {
     say ""
     say "$(printf '%s\n' ${rows[@]+"${rows[@]}"})"
     say "$failed of ${#rows[@]} stages failed; $SECONDS s in all; $report"
+    [ "$slow" -eq 0 ] || say "$slow of NVIDIA's tools ended at their limits, and have shown nothing"
     [ -z "$dry" ] || say "A dry run: no GPU was used, nothing was measured, and nothing was shown of any GPU."
 }

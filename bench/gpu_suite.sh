@@ -17,7 +17,8 @@
 # Every stage has its time limit, and a failing one does not stop the rest. What replay on a GPU must show is a stage,
 # too: a figure that falls short fails it. Exits with 1 if any failed, and with 130 if it was interrupted; what it has
 # found until then is in the report.
-# GPUREPLAY_GPU_SECONDS: for the part. GPUREPLAY_GPU_DEVICE: cuda:0. GPUREPLAY_COMMIT: where there is no git.
+# GPUREPLAY_GPU_SECONDS: for the part. GPUREPLAY_GPU_DEVICE: cuda:0. GPUREPLAY_COMMIT: what the reports name as the
+# commit where there is no git. To take all of it away as one file: tar -czf results.tar.gz -C DIR .
 set -uo pipefail
 # shellcheck source-path=SCRIPTDIR source=../tests/shell.sh
 . "$(dirname "$0")/../tests/shell.sh"
@@ -48,7 +49,9 @@ done
 
 most=570 # seconds of a part, each of which may be one call of ten minutes
 slots=12 # jobs at a time; the machine this is for has 16 cores
-device=${GPUREPLAY_GPU_DEVICE:-cuda:0} build=$(realpath -m "${built:-build/gpu}")
+tested=${GPUREPLAY_GPU_DEVICE:-cuda:0}
+[[ $tested =~ ^cuda:[0-9]+$ ]] || refuse "GPUREPLAY_GPU_DEVICE is \"$tested\"; it must be cuda:0, cuda:1 ..."
+device=$tested build=$(realpath -m "${built:-build/gpu}")
 gpu=$(asked name) seconds=${GPUREPLAY_GPU_SECONDS:-$most}
 deadline=$((SECONDS + seconds))
 if [ -z "$out" ] && [ -n "$dry" ]; then

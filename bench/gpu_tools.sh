@@ -14,6 +14,9 @@ toolkit_program() {
     return 1
 }
 
+# slow_tool STAGE: whether it is one of these tools' own; one that ends at its limit has found nothing wrong.
+slow_tool() { [[ $1 =~ ^(memcheck|racecheck|synccheck|initcheck|counters)\  ]]; }
+
 # unable NAME OUTPUT PATTERN: says that a tool is left out where it said so itself.
 unable() {
     grep -qiE "$3" "$2" && say "$1 is left out: $(grep -iEm 1 "$3" "$2")"
@@ -23,10 +26,10 @@ unable() {
 # that not all threads reach, initcheck memory never written. Errors of CUDA calls are the tests' own subject. Several
 # at a time: nothing is timed any more.
 sanitized="launch_shape cross cross_ranked cross_linked stream cuda_recording loss optimizer cuda_streams"
-sanitized="$sanitized device_memory cuda_gemm meet gather_observed one_kernel_reference"
+sanitized="$sanitized device_memory cuda_gemm meet dependent gather_observed one_kernel_reference"
 sanitize() {
     local tool name checker options="--error-exitcode 9 --report-api-errors no"
-    planned beside "compute-sanitizer, a tool, a program" 40 $((4 * $(wc -w <<<"$sanitized"))) && return
+    planned beside "compute-sanitizer, a tool, a program" 30 $((4 * $(wc -w <<<"$sanitized"))) && return
     if [ -n "$dry" ]; then
         for name in $sanitized; do gpu_job "for the sanitizer: $name" 20 "$build/tests/test_$name" "$device"; done
         return
@@ -35,13 +38,13 @@ sanitize() {
         say "compute-sanitizer is left out: it is neither on the PATH nor in the toolkit"
         return
     }
-    begin sanitizer 40 "$checker" "$build/tests/test_cuda_open" "$device"
+    begin sanitizer 30 "$checker" "$build/tests/test_cuda_open" "$device"
     wait $!
     unable compute-sanitizer "$work/sanitizer.out" 'not supported' && return
     for name in $sanitized; do
         for tool in memcheck racecheck synccheck initcheck; do
             # shellcheck disable=SC2086 # options are words
-            gpu_job "$tool $name" 40 env GPUR_TEST_SMALL=1 "$checker" --tool "$tool" $options \
+            gpu_job "$tool $name" 30 env GPUR_TEST_SMALL=1 "$checker" --tool "$tool" $options \
                 "$build/tests/test_$name" "$device"
         done
     done

@@ -30,7 +30,7 @@ const char *machine_commit(char *text, size_t bytes)
     const char *const given = getenv("GPUREPLAY_COMMIT");
     if (!ask("git rev-parse HEAD 2>/dev/null", text, bytes))
         snprintf(text, bytes, "%s", given ? given : "unknown: no git here");
-    else if (ask("git status --porcelain 2>/dev/null", change, sizeof change))
+    else if (ask("git status --porcelain -- ':(top,exclude)bench/results' 2>/dev/null", change, sizeof change))
         snprintf(text + strlen(text), bytes - strlen(text), ", with changes");
     return text;
 }

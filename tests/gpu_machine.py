@@ -30,7 +30,8 @@ PYTHON = """#!/bin/bash
 case "$1:$FAKE_GPU" in bench/contest_checks.py: | bench/goals.py:) exit 77 ;; esac
 """ + PASSES.split("\n", 1)[1]
 TESTS = ("cuda_open", "soak", "cross", "cross_ranked", "cross_linked", "cross_losses", "cuda_step_nodes",
-         "launch_shape")
+         "launch_shape", "stream", "loss", "optimizer", "device_memory", "meet", "dependent", "gather_observed",
+         "one_kernel_reference")
 BENCHES = ("device", "nodes", "append", "sample", "priority", "pixels", "conv", "training", "contest")
 PARTS = ("prove", "measure", "peers")
 

@@ -102,7 +102,8 @@ if(is_top_level)
 endif()
 
 # Which files a build is made of, whatever it has.
-register(test_sources house ${CMAKE_COMMAND} -DSOURCE=${PROJECT_SOURCE_DIR} -P ${CMAKE_CURRENT_SOURCE_DIR}/sources.cmake)
+register(test_sources house ${CMAKE_COMMAND} -DSOURCE=${PROJECT_SOURCE_DIR}
+    -P ${CMAKE_CURRENT_SOURCE_DIR}/sources.cmake)
 
 # The switches of the build, by configuring with good and bad values of them.
 register(test_switches house ${CMAKE_COMMAND} -DSOURCE=${PROJECT_SOURCE_DIR} -DCC=${CMAKE_C_COMPILER}

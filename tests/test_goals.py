@@ -21,7 +21,7 @@ import goals  # noqa: E402
 from goals_decisions import CHOICES, FAMILIES, choices  # noqa: E402
 from goals_judge import Choice, Goal, ruling, standing  # noqa: E402
 from goals_read import Case, Missing, Results  # noqa: E402
-from goals_table import GOALS  # noqa: E402
+from goals_table import GOALS, STEPS_EQUAL  # noqa: E402
 
 A, B = Case("bench_a", "a"), Case("bench_a", "b")
 
@@ -37,14 +37,15 @@ def results_of(*cases, device="cuda:0", **more):
         return Results(Path(folder))
 
 
-def call(*arguments):
+def call(*arguments, within=None):
     command = [sys.executable, ROOT / "bench/goals.py", *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, check=False)
+    return subprocess.run(command, capture_output=True, text=True, check=False, cwd=within)
 
 
 def every_case_named():
     for goal in GOALS:
         yield from (case for _, cases in goal.ways for case in cases)
+        yield from goal.equal
     for choice in CHOICES:
         yield choice.one[1]
         yield choice.other[1]
@@ -69,6 +70,11 @@ def every_case_is_one_that_a_benchmark_has():
         assert call(folder).returncode == 77  # all of it is the CPU's
 
 
+def steps_are_compared_as_the_goals_want():
+    """Which ways a CPU has is its own affair: the source has the name."""
+    assert f'"%s{STEPS_EQUAL}"' in (ROOT / "bench/device/step_ways.c").read_text(encoding="utf-8")
+
+
 def products_are_named_as_the_family_wants():
     """They are CUDA's, so that no CPU shows the names of them; the source does."""
     source = (ROOT / "bench/device/products.c").read_text(encoding="utf-8")
@@ -91,6 +97,26 @@ def a_goal_is_met_by_the_fastest_way_and_the_slowest_case():
         one = standing(results, goal_of(*ways))
         got = (one.verdict(4e-6), one.verdict(2e-6), one.time.median)
         assert got == (first, then, at), got
+
+
+def a_goal_whose_results_differ_is_not_measured():
+    goal = goal_of(("one", (A,)))._replace(equal=(B,), each_equal=": own")
+    for compared, why in (([], 'no comparison "b"'), ([figure("b", 1e-6)], 'no comparison "b"'),
+                          ([{"name": "b", "differ": 2, "of": 9}], "b, 2 of 9"),
+                          ([{"name": "b", "differ": 0, "of": 9}], 'no comparison "a: own"'),
+                          ([{"name": "b", "differ": 0, "of": 9}, {"name": "a: own", "differ": 1, "of": 1}],
+                           "a: own, 1 of 1")):
+        one = standing(results_of(figure("a", 1e-6), *compared), goal)
+        assert one.verdict(4e-6) == "not measured" and one.time.why == f"its results differ: {why}", one
+    equal = [{"name": name, "differ": 0, "of": 9} for name in ("b", "a: own")]
+    assert standing(results_of(figure("a", 1e-6), *equal), goal).verdict(4e-6) == "met"
+
+
+def the_programs_in_python_tell_their_machine_too():
+    machine, settings = {"gpu": "NVIDIA X, 580.1", "commit": "c0ffee"}, {"device": "cuda:0"}
+    results = results_of(machine=machine, settings=settings, device="")
+    told = {"file": "bench_a", "device": "cuda:0", "driver": "580.1", "commit": "c0ffee", "when": ""}
+    assert results.told() == [told], results.told()
 
 
 def what_was_not_measured_says_why():
@@ -154,6 +180,9 @@ def all_goals_measured(folder, factor):
     for goal in GOALS:
         for case in [case for _, cases in goal.ways for case in cases]:
             files.setdefault(case.file, []).append(figure(case.name, factor * goal.first))
+        equal = [case.name for case in goal.equal]
+        equal += [case.name + goal.each_equal for _, cases in goal.ways for case in cases if goal.each_equal]
+        files.setdefault("bench_device", []).extend({"name": name, "differ": 0, "of": 9} for name in equal)
     for file, cases in files.items():
         document = {"device": "cuda:0", "commit": "c0ffee", "cases": cases}
         (Path(folder) / f"{file}.json").write_text(json.dumps(document))
@@ -181,11 +210,15 @@ def the_exit_status_is_that_of_the_first_goals():
 def tables_are_put_into_a_document():
     with tempfile.TemporaryDirectory() as folder:
         document = Path(folder) / "text.md"
+        (Path(folder) / "results").mkdir()
         document.write_text("before\n<!-- goals of: nothing -->\nold\n<!-- goals end -->\nafter\n")
-        all_goals_measured(folder, 0.5)
-        assert call(folder, "--into", document).returncode == 0
+        old = document.read_text()
+        all_goals_measured(f"{folder}/results", 0.5)
+        done = call(f"{folder}/results", "--into", document)
+        assert done.returncode == 2 and "a place of this machine" in done.stderr and document.read_text() == old, done
+        assert call("results", "--into", document, within=folder).returncode == 0
         filled = document.read_text()
-        assert filled.startswith(f"before\n<!-- goals of: {folder} -->\n| operation |"), filled
+        assert filled.startswith("before\n<!-- goals of: results -->\n| operation |"), filled
         assert filled.endswith("\n<!-- goals end -->\nafter\n") and "| met |" in filled and "old" not in filled, filled
         assert call("--into", document).returncode == 0
         assert "| not measured: no GPU has been there |" in document.read_text() and folder not in document.read_text()
@@ -202,8 +235,10 @@ def the_document_holds_what_its_results_say():
 
 
 def main():
-    tests = [every_case_is_one_that_a_benchmark_has, products_are_named_as_the_family_wants,
-             a_goal_is_met_by_the_fastest_way_and_the_slowest_case, what_was_not_measured_says_why,
+    tests = [every_case_is_one_that_a_benchmark_has, steps_are_compared_as_the_goals_want,
+             products_are_named_as_the_family_wants,
+             a_goal_is_met_by_the_fastest_way_and_the_slowest_case, a_goal_whose_results_differ_is_not_measured,
+             the_programs_in_python_tell_their_machine_too, what_was_not_measured_says_why,
              every_kind_of_case_is_read, one_is_faster_where_the_intervals_lie_apart,
              families_are_all_pairs_that_there_are, the_exit_status_is_that_of_the_first_goals,
              tables_are_put_into_a_document, the_document_holds_what_its_results_say]
