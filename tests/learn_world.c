@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "learn_world.h"
+#include "learn/learner.h"
 #include "learn_rig.h"
+#include "replay/consumer.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -148,6 +150,16 @@ gpur_learner_stats world_stats(gpur_learner *learner)
     if (gpur_learner_sync(learner) != GPUR_OK || gpur_learner_get_stats(learner, &stats) != GPUR_OK)
         stats.steps = -1;
     return stats;
+}
+
+gpur_status world_set_window(gpur_learner *learner, int64_t count)
+{
+    const gpur_window_set_args args = {(gpur_window *)(uintptr_t)learner->step.draw.rows.window, {0, 0, count}};
+    gpur_stream *stream = NULL;
+    GPUR_TRY(gpur_consumer_begin(learner->replay, 0, &stream));
+    const gpur_status status = gpur_launch_window_set(stream, gpur_grid_single(learner->device), &args);
+    const gpur_status ended = gpur_consumer_end(learner->replay);
+    return status != GPUR_OK ? status : ended;
 }
 
 void world_ids(int t, int count, int64_t *ids)

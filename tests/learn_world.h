@@ -45,6 +45,10 @@ int64_t world_weights(gpur_learner *learner, int32_t which, float *values, int64
 /* After all train steps enqueued; `steps` is -1 when they could not be had. */
 gpur_learner_stats world_stats(gpur_learner *learner);
 
+/* Leaves the device's window its first `count` rows, behind the replay's back: 0 makes steps empty, WORLD_ROWS is as
+ * before. */
+gpur_status world_set_window(gpur_learner *learner, int64_t count);
+
 /* The (count) ids of step t: a fixed walk through the rows, duplicates now and then. */
 void world_ids(int t, int count, int64_t *ids);
 

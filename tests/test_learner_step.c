@@ -4,7 +4,6 @@
 
 #include "learn/learner.h"
 #include "learn_world.h"
-#include "replay/consumer.h"
 #include "replay/replay.h"
 
 enum { BATCH = 16, PAPER_BATCH = 32, MOST = 4096 };
@@ -151,20 +150,6 @@ TEST(the_size_of_each_rows_error_stays_for_priorities)
     world_close(&world);
 }
 
-/* Makes the device's window empty behind the replay's back, and back again. */
-static gpur_status set_window(gpur_learner *learner, int64_t count)
-{
-    gpur_stream *stream = NULL;
-    gpur_window_set_args args;
-    GPUR_TRY(gpur_consumer_begin(learner->replay, 0, &stream));
-    args.window = (gpur_window *)(uintptr_t)learner->step.draw.rows.window;
-    args.value.first_id = args.value.first_slot = 0;
-    args.value.count = count;
-    const gpur_status status = gpur_launch_window_set(stream, gpur_grid_single(device), &args);
-    const gpur_status ended = gpur_consumer_end(learner->replay);
-    return status != GPUR_OK ? status : ended;
-}
-
 TEST(an_empty_window_makes_the_step_a_counted_nothing)
 {
     gpur_learner_config config = world_config(GPUR_HEAD_DUELING, 1);
@@ -176,11 +161,11 @@ TEST(an_empty_window_makes_the_step_a_counted_nothing)
     CHECK(learner);
     CHECK_OK(gpur_learner_train(learner, 3));
     const int64_t count = world_weights(learner, GPUR_WEIGHTS_ONLINE, a, MOST);
-    CHECK_OK(set_window(learner, 0));
+    CHECK_OK(world_set_window(learner, 0));
     CHECK_OK(gpur_learner_train(learner, 5));
     CHECK_EQUAL(world_weights(learner, GPUR_WEIGHTS_ONLINE, b, MOST), count);
     CHECK(memcmp(a, b, (size_t)count * sizeof *a) == 0);
-    CHECK_OK(set_window(learner, WORLD_ROWS));
+    CHECK_OK(world_set_window(learner, WORLD_ROWS));
     CHECK_OK(gpur_learner_train(learner, 1));
     CHECK_OK(gpur_learner_sync(learner));
     CHECK_OK(gpur_learner_get_stats(learner, &stats));

@@ -4,7 +4,6 @@
 
 #include "learn_rig.h"
 #include "learn_world.h"
-#include "replay/consumer.h"
 #include "replay/replay.h"
 #include "steps_pair.h"
 
@@ -20,20 +19,6 @@ static gpur_learner_config one_config(void)
     return config;
 }
 
-/* Makes the device's window empty behind the replay's back, and back again. */
-static gpur_status set_window(gpur_learner *learner, int64_t count)
-{
-    gpur_stream *stream = NULL;
-    gpur_window_set_args args;
-    GPUR_TRY(gpur_consumer_begin(learner->replay, 0, &stream));
-    args.window = (gpur_window *)(uintptr_t)learner->step.draw.rows.window;
-    args.value.first_id = args.value.first_slot = 0;
-    args.value.count = count;
-    const gpur_status status = gpur_launch_window_set(stream, gpur_grid_single(device), &args);
-    const gpur_status ended = gpur_consumer_end(learner->replay);
-    return status != GPUR_OK ? status : ended;
-}
-
 static void check_empty_window(int64_t steps_a_launch, float clip_norm)
 {
     gpur_learner_config config = one_config();
@@ -46,11 +31,11 @@ static void check_empty_window(int64_t steps_a_launch, float clip_norm)
     CHECK_OK(gpur_learner_train(learner, 3));
     const int64_t count = world_weights(learner, GPUR_WEIGHTS_ONLINE, a, MOST);
     CHECK(count > 0);
-    CHECK_OK(set_window(learner, 0));
+    CHECK_OK(world_set_window(learner, 0));
     CHECK_OK(gpur_learner_train(learner, 5));
     CHECK_EQUAL(world_weights(learner, GPUR_WEIGHTS_ONLINE, b, MOST), count);
     CHECK(memcmp(a, b, (size_t)count * sizeof *a) == 0);
-    CHECK_OK(set_window(learner, WORLD_ROWS));
+    CHECK_OK(world_set_window(learner, WORLD_ROWS));
     CHECK_OK(gpur_learner_train(learner, 1));
     const gpur_learner_stats stats = world_stats(learner);
     CHECK_EQUAL(stats.steps, 4);

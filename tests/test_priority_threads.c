@@ -3,7 +3,6 @@
  * tree is ever lost. */
 #include "learn/learner.h"
 #include "learn_world.h"
-#include "replay/consumer.h"
 #include "replay_kit.h"
 #include "test.h"
 
@@ -132,20 +131,6 @@ TEST(a_learner_trains_on_whole_batches_beside_appends)
     gpur_device_close(device);
 }
 
-/* Makes the device's window empty behind the replay's back, and back again. */
-static gpur_status set_window(gpur_learner *learner, int64_t count)
-{
-    gpur_stream *stream = NULL;
-    gpur_window_set_args args;
-    GPUR_TRY(gpur_consumer_begin(learner->replay, 0, &stream));
-    args.window = (gpur_window *)(uintptr_t)learner->step.draw.rows.window;
-    args.value.first_id = args.value.first_slot = 0;
-    args.value.count = count;
-    const gpur_status status = gpur_launch_window_set(stream, gpur_grid_single(learner->device), &args);
-    const gpur_status ended = gpur_consumer_end(learner->replay);
-    return status != GPUR_OK ? status : ended;
-}
-
 TEST(an_empty_window_makes_the_step_a_counted_nothing)
 {
     gpur_device *const device = test_device();
@@ -156,9 +141,9 @@ TEST(an_empty_window_makes_the_step_a_counted_nothing)
     CHECK_OK(world_open_prioritized(&world, device, WORLD_ROWS, GPUR_WEIGHT_NORM_BATCH));
     CHECK_OK(gpur_learner_create(world.replay, &config, &learner));
     CHECK_OK(gpur_learner_train(learner, 3));
-    CHECK_OK(set_window(learner, 0));
+    CHECK_OK(world_set_window(learner, 0));
     CHECK_OK(gpur_learner_train(learner, 5));
-    CHECK_OK(set_window(learner, WORLD_ROWS));
+    CHECK_OK(world_set_window(learner, WORLD_ROWS));
     const gpur_learner_stats learned = world_stats(learner);
     CHECK_EQUAL(learned.steps, 3);
     CHECK_EQUAL(learned.skipped, 5);

@@ -22,8 +22,8 @@ static gpur_status fail_no_gpu(const char *name)
                      visible ? "\"" : "", visible ? visible : "not set", visible ? "\"" : "");
 }
 
-/* Without a driver cudaGetDeviceCount answers 35 (InsufficientDriver) and not 100 (NoDevice); 34 is the stub libcuda
- * that the toolkit brings for linking. */
+/* Without a driver cudaGetDeviceCount answers 35 (InsufficientDriver) and not 100 (NoDevice); 34 is the libcuda
+ * that the toolkit brings for linking alone. */
 static gpur_status fail_no_driver(const char *name, cudaError_t error)
 {
     int driver = 0;
