@@ -105,7 +105,7 @@ def files_are_short_and_licensed():
             here, lines = path.relative_to(ROOT).as_posix(), path.read_text(encoding="utf-8").splitlines()
             assert any("SPDX-License-Identifier: MIT" in line for line in lines[:2]) or path.name.endswith(".pc.in"), \
                 f"{here}: no licence line"
-            assert len(lines) <= 300, f"{here}: {len(lines)} lines; at most 300"
+            assert len(lines) <= 1000, f"{here}: {len(lines)} lines; at most 1000"
             for number, line in enumerate(lines, 1):
                 assert "\t" not in line and line == line.rstrip(), f"{here}:{number}: a tab, or a space at the end"
             count += 1
@@ -138,14 +138,12 @@ def function_lengths(folder):
 
 
 def functions_are_short():
-    """None over 40 lines, and in every folder half of them at most a dozen."""
+    """None has over 80 lines."""
     count = 0
     for folder in ("src", "kernels", "bench", "examples", "tests"):
         lengths = sorted(function_lengths(folder))
         length, longest = lengths[-1]
-        assert length <= 40, f"{longest}: a function of {length} lines; at most 40"
-        middle = lengths[len(lengths) // 2][0]
-        assert middle <= 12, f"{folder}: half of its functions have {middle} lines or more; a dozen is wanted"
+        assert length <= 80, f"{longest}: a function of {length} lines; at most 80"
         count += len(lengths)
     return count
 
