@@ -79,6 +79,8 @@ add_executable(print_losses python/print_losses.c)
 target_link_libraries(print_losses PRIVATE gpureplay)
 add_python_test(test_python test_python.py $<TARGET_FILE:gpureplay> $<TARGET_FILE:print_losses>)
 set_tests_properties(test_python PROPERTIES TIMEOUT 600) # the whole suite, twice, and an installation
+string(REPLACE ";" "," devices "${GPUREPLAY_TEST_DEVICES}")
+set_property(TEST test_python APPEND PROPERTY ENVIRONMENT GPUR_TEST_DEVICES=${devices})
 add_python_test(test_atari test_atari.py $<TARGET_FILE:gpureplay>)
 set_tests_properties(test_atari PROPERTIES TIMEOUT 600) # a minute where nobody else uses the cores
 

@@ -18,12 +18,17 @@ if TYPE_CHECKING:
 
 
 class Layout(NamedTuple):
-    """Where an array lies in a batch of one size."""
+    """Where an array lies in a batch, and what it is made of."""
 
     name: str
     offset: int  # bytes from the batch's first array
-    shape: tuple[int, ...]  # (batch_size, ...)
+    shape: tuple[int, ...]  # of one transition
     dtype: np.dtype
+    is_attribute: bool  # of its batch; else an item alone
+
+    def bytes_of(self, count: int) -> int:
+        """Of so many transitions."""
+        return count * int(np.prod(self.shape, dtype=np.int64)) * self.dtype.itemsize
 
 
 class Array:
@@ -36,7 +41,7 @@ class Array:
 
     def __init__(self, batch: Batch, layout: Layout):
         self._batch, self._layout = batch, layout
-        self.shape, self.dtype = layout.shape, layout.dtype
+        self.shape, self.dtype = (len(batch), *layout.shape), layout.dtype
         self.device: str = batch.device
 
     @property
@@ -49,7 +54,7 @@ class Array:
 
     @property
     def nbytes(self) -> int:
-        return int(np.prod(self.shape, dtype=np.int64)) * self.dtype.itemsize
+        return self._layout.bytes_of(len(self))
 
     def numpy(self) -> np.ndarray:
         """A copy in host memory, waited for."""
@@ -59,10 +64,10 @@ class Array:
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
         converts = dtype is not None and np.dtype(dtype) != self.dtype
-        if copy is False and (self._batch._on_cuda or converts):
+        if copy is False and (self._batch._layouts.on_cuda or converts):
             raise ValueError(f"{self._layout.name} is {self.dtype} in the memory of {self.device}; as a NumPy array of "
                              f"{np.dtype(dtype) if converts else self.dtype} it is a copy")
-        array = self.numpy() if self._batch._on_cuda or copy else self._batch[self._layout.name]
+        array = self.numpy() if self._batch._layouts.on_cuda or copy else self._batch[self._layout.name]
         return array.astype(dtype) if converts else array
 
     def __dlpack_device__(self) -> tuple[int, int]:
@@ -78,14 +83,14 @@ class Array:
         if dl_device is not None and tuple(dl_device) != self.__dlpack_device__():
             raise BufferError(f"the array is on DLPack device {self.__dlpack_device__()}, wanted on {tuple(dl_device)}")
         if stream != -1:
-            self._batch.wait(LEGACY_STREAM if stream is None and self._batch._on_cuda else stream)
+            self._batch.wait(LEGACY_STREAM if stream is None and self._batch._layouts.on_cuda else stream)
         versioned, managed = max_version is not None and max_version[0] >= 1, ctypes.c_void_p()
         self._batch._call(lib.gpur_batch_to_dlpack, self._layout.name.encode(), versioned, ctypes.addressof(managed))
         return _dlpack.capsule(managed.value or 0, versioned)
 
     @property
     def __cuda_array_interface__(self) -> dict[str, Any]:
-        if not self._batch._on_cuda:
+        if not self._batch._layouts.on_cuda:
             raise AttributeError(f"{self._layout.name} is on \"{self.device}\"; it has no __cuda_array_interface__")
         self._batch.wait(LEGACY_STREAM)
         return {"shape": self.shape, "typestr": self.dtype.str, "data": (self.ptr, False), "strides": None,

@@ -14,10 +14,10 @@ from ._array import Array, Layout
 from ._handle import gone, refuse_to_pickle
 from ._library import Closed, check, lib
 from ._numbers import stream_of
-from ._schema import NUMPY
+from ._schema import NUMPY, Field
 
 if TYPE_CHECKING:
-    from ._buffer import ReplayBuffer
+    from ._device import Device
 
 ALIASES = {"weights": "weight", "indices": "id", "ids": "id"}
 
@@ -41,20 +41,50 @@ def _array_of(handle: int, name: str) -> tuple[int, _mirror.FieldInfo]:
 
 
 class Layouts(dict[str, Layout]):
-    """The arrays of the batches of one size: name to Layout, under their other names, too."""
+    """Where the arrays lie in batches whose memory is of one size: name to Layout, under their other names, too."""
 
-    def __init__(self, handle: int, names: list[str]):
-        self.count: int = lib.gpur_batch_count(handle)
+    def __init__(self, handle: int, names: list[str], start: int, kind: type[Batch], device: Device):
         self.names = names
-        start, _ = _array_of(handle, names[0])
+        self.device, self.on_cuda = device.name, device.is_cuda
         for name in names:
             address, info = _array_of(handle, name)
-            self[name] = Layout(name, address - start, (self.count, *info.shape[:info.dims]), NUMPY[info.dtype])
-        last = self[names[-1]]
-        # From the first array's start to the last one's end.
-        self.bytes = last.offset + int(np.prod(last.shape, dtype=np.int64)) * last.dtype.itemsize
+            shape, has_place = tuple(info.shape[:info.dims]), name in kind.__slots__
+            self[name] = Layout(name, address - start, shape, NUMPY[info.dtype], has_place)
+        self.in_order = list(self.values())
+        last = self.in_order[-1]
+        self.last_offset, self.last_row_bytes = last.offset, last.bytes_of(1)
         for alias, name in ALIASES.items():
             self.setdefault(alias, self[name])
+
+
+class LayoutsOfBuffer:
+    """The Layouts of a buffer's batches. A batch may lie in memory for more rows than it has, and how far its arrays
+    are apart depends on that memory alone. The distance from the first array to the last one tells it: it is the sum of
+    the sizes of all arrays but the last one, and no array takes less memory for more rows."""
+
+    def __init__(self, fields: list[Field], device: Device):
+        names = [field.name for field in fields]
+        names += [name for name in ("discount", "weight", "id") if name not in names]
+        self._names, self._device = names, device
+        self._first, self._last = names[0].encode(), names[-1].encode()
+        self._known: dict[int, Layouts] = {}  # by that distance; memory sizes are powers of two, so they are few
+        self._kind = _kind_of(tuple(names))
+
+    def batch(self, reference: Reference, count: int) -> Batch:
+        """The batch of `count` transitions that this is a reference to."""
+        handle, ends = reference.handle, _Ends()
+        at = ctypes.addressof(ends)
+        check(lib.gpur_batch_get_array(handle, self._first, at, None))
+        check(lib.gpur_batch_get_array(handle, self._last, at + _POINTER_BYTES, None))
+        start, end = ends[0] or 0, ends[1] or 0
+        layouts = self._known.get(end - start)
+        if layouts is None:
+            layouts = self._known[end - start] = Layouts(handle, self._names, start, self._kind, self._device)
+        return self._kind(reference, start, count, layouts)
+
+
+_Ends = ctypes.c_void_p * 2  # addresses of a batch's first and last array
+_POINTER_BYTES = ctypes.sizeof(ctypes.c_void_p)
 
 
 @functools.lru_cache(maxsize=64)
@@ -88,35 +118,32 @@ class Batch:
     same object with other contents. So a batch itself takes no weak references, and no attributes of yours.
     """
 
-    __slots__ = ("device", "_reference", "_handle", "_layouts", "_views", "_address", "_on_cuda", "_memory")
+    __slots__ = ("_reference", "_handle", "_layouts", "_views", "_address", "_count", "_memory")
 
-    device: str  # "cpu" or "cuda:0"
     _reference: Reference
     _handle: int
     _layouts: Layouts
     _views: list[tuple[np.ndarray, Layout]]
-    _address: int
-    _on_cuda: bool
+    _address: int  # of the first array
+    _count: int
     _memory: Any  # the CPU's alone: ctypes' bytes, of which the views are made
 
-    def __init__(self, buffer: ReplayBuffer, reference: Reference, layouts: Layouts):
-        first, address = layouts.names[0], ctypes.c_void_p()
-        check(lib.gpur_batch_get_array(reference.handle, first.encode(), ctypes.addressof(address), None))
+    def __init__(self, reference: Reference, start: int, count: int, layouts: Layouts):
         _set(self, "_reference", reference)
         _set(self, "_handle", reference.handle)
         _set(self, "_layouts", layouts)
         _set(self, "_views", [])
-        _set(self, "_address", address.value)
-        _set(self, "_on_cuda", buffer.device.is_cuda)
-        _set(self, "device", buffer.device.name)
-        if not self._on_cuda:
-            _set(self, "_memory", _memory_type(layouts.bytes).from_address(address.value))
+        _set(self, "_address", start)
+        _set(self, "_count", count)
+        if not layouts.on_cuda:
+            size = layouts.last_offset + count * layouts.last_row_bytes  # up to the last array's end
+            _set(self, "_memory", _memory_type(size).from_address(start))
             self._memory.owner = reference
 
-    @staticmethod
-    def of(buffer: ReplayBuffer, reference: Reference, layouts: Layouts) -> Batch:
-        """A batch whose arrays are found as attributes without a call."""
-        return _kind_of(tuple(layouts.names))(buffer, reference, layouts)
+    @property
+    def device(self) -> str:
+        """"cpu" or "cuda:0"."""
+        return self._layouts.device
 
     def __getattr__(self, name: str) -> Any:
         layouts = () if name == "_layouts" else self._layouts  # () only where it was not made to the end
@@ -127,13 +154,16 @@ class Batch:
     def __getitem__(self, name: str) -> Any:
         """Arrays of the CPU are made when first asked for, and kept: in _views, and as attributes."""
         layout = self._layout(name)
-        if self._on_cuda:
+        if self._layouts.on_cuda:
             return Array(self, layout)  # which holds the batch, so the batch must not hold it
         for view, of in self._views:
             if of is layout:
                 return view
-        view = np.ndarray(layout.shape, layout.dtype, self._memory, layout.offset)
-        if layout.name in type(self).__slots__:
+        return self._make_view(layout)
+
+    def _make_view(self, layout: Layout) -> np.ndarray:
+        view: np.ndarray = np.ndarray((self._count, *layout.shape), layout.dtype, self._memory, layout.offset)
+        if layout.is_attribute:
             _set(self, layout.name, view)
         self._views.append((view, layout))
         return view
@@ -153,9 +183,11 @@ class Batch:
 
     def _parts(self) -> tuple[Any, ...]:
         """Itself, its list of arrays, and on the CPU its memory and every array: what a user can hold of it."""
-        if self._on_cuda:
+        if self._layouts.on_cuda:
             return self, self._views
-        return self, self._views, self._memory, *(self[name] for name in self._layouts.names)
+        layouts = self._layouts
+        arrays = map(self.__getitem__, layouts.names) if self._views else map(self._make_view, layouts.in_order)
+        return self, self._views, self._memory, *arrays
 
     def keys(self) -> list[str]:
         """The names of the arrays: fields in the schema's order, then discount, weight, id."""
@@ -167,7 +199,7 @@ class Batch:
     __iter__ = None  # its length counts transitions, its keys are arrays
 
     def __len__(self) -> int:
-        return self._layouts.count
+        return self._count
 
     def array(self, name: str) -> Array:
         """An array with `__dlpack__`, on either device."""

@@ -13,7 +13,7 @@ import numpy as np
 
 from . import _files, _inputs, _mirror, _reuse, _steps
 from ._accelerator import tried_in_c
-from ._batch import Batch, Layouts, Reference
+from ._batch import Batch, LayoutsOfBuffer, Reference
 from ._device import Device, as_device
 from ._environment import environment_of
 from ._handle import Handle, start_work
@@ -100,9 +100,7 @@ class ReplayBuffer(Priorities):
         self.device = as_device(device)
         self.capacity: int = self._form.config.capacity
         self._waits = self.device._waits
-        self._array_names = [field.name for field in self.fields]
-        self._array_names += [name for name in ("discount", "weight", "id") if name not in self._array_names]
-        self._layouts: dict[int, Layouts] = {}
+        self._layouts = LayoutsOfBuffer(self.fields, self.device)
         self._spare: tuple[int, tuple[Any, ...]] = 0, ()  # watches of batches of one size, replaced as one
         self._users: weakref.WeakSet[Handle] = weakref.WeakSet()  # writers and learners, which end with the buffer
         address = ctypes.c_void_p()
@@ -178,15 +176,12 @@ class ReplayBuffer(Priorities):
         """The transitions of these ids, in their order; duplicates are allowed. InvalidArgument: one that is not
         there."""
         wanted = _inputs.ids(ids)
-        return self._draw(lib.gpur_replay_gather, len(wanted), wanted.ctypes.data, stream_of(stream))
+        return self._draw(lib.gpur_replay_gather, len(wanted), _inputs.address(wanted), stream_of(stream))
 
     def _draw(self, function: Any, count: int, *arguments: Any) -> Batch:
         address = ctypes.c_void_p()
         self._call(function, count, *arguments, ctypes.addressof(address))
-        reference = Reference(address.value or 0)
-        if count not in self._layouts:
-            self._layouts[count] = Layouts(reference.handle, self._array_names)
-        return self._ready(Batch.of(self, reference, self._layouts[count]))
+        return self._ready(self._layouts.batch(Reference(address.value or 0), count))
 
     def _ready(self, batch: Batch) -> Batch:
         """Filled in, or on CUDA ordered before whatever reads it."""
