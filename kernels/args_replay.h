@@ -36,7 +36,7 @@ typedef struct gpur_field_copy {
 } gpur_field_copy;
 
 enum {
-    GPUR_MAX_COPIES = 17, /* every field, and a stored discount once more */
+    GPUR_MAX_COPIES = 17, /* of one launch; a row of more fields is copied by several launches */
     GPUR_TILE = 16,       /* most rows that a block draws at a time */
     GPUR_TILE_BYTES = 4096, /* of a tile of several rows */
 };

@@ -96,7 +96,7 @@ static gpur_gather_args args_of(const desk *d, int64_t capacity)
                              .row_bytes = 5,
                              .copy_count = copies.count,
                              .units = copies.units};
-    memcpy(args.copies, copies.list, sizeof copies.list);
+    memcpy(args.copies, copies.list, sizeof args.copies);
     return args;
 }
 

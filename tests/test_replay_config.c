@@ -5,7 +5,7 @@
 
 #include <stddef.h>
 
-#define LONG_NAME "a_name_of_exactly_32_characters_"
+#define LONG_NAME "a_name_of_exactly_64_characters_a_name_of_exactly_64_characters_"
 
 typedef struct refusal {
     gpur_field fields[3];
@@ -18,11 +18,11 @@ static const gpur_field one_float = {"x", GPUR_FLOAT32, {0}};
 TEST(bad_schemas_are_refused_with_the_reason)
 {
     static const refusal refusals[] = {
-        {{{"x", GPUR_FLOAT32, {0}}}, 0, "field_count is 0; it must be 1 to 16"},
-        {{{"x", GPUR_FLOAT32, {0}}}, 17, "field_count is 17"},
+        {{{"x", GPUR_FLOAT32, {0}}}, 0, "field_count is 0; it must be 1 to 64"},
+        {{{"x", GPUR_FLOAT32, {0}}}, 65, "field_count is 65"},
         {{{NULL, GPUR_FLOAT32, {0}}}, 1, "field 0 has no name"},
-        {{{"", GPUR_FLOAT32, {0}}}, 1, "it must have 1 to 31"},
-        {{{LONG_NAME, GPUR_FLOAT32, {0}}}, 1, "32 or more characters"},
+        {{{"", GPUR_FLOAT32, {0}}}, 1, "it must have 1 to 63"},
+        {{{LONG_NAME, GPUR_FLOAT32, {0}}}, 1, "64 or more characters"},
         {{{"x", GPUR_FLOAT32, {0}}, {"y", GPUR_INT32, {0}}, {"x", GPUR_INT32, {0}}}, 3, "fields 0 and 2 are both"},
         {{{"id", GPUR_INT64, {0}}}, 1, "\"id\", which every batch has already"},
         {{{"weight", GPUR_FLOAT32, {0}}}, 1, "\"weight\", which every batch has already"},

@@ -86,7 +86,7 @@ static void set_args(bench_top *t, gpur_window window, int32_t source, int64_t r
         .units = copies.units,
     };
     t->args = args;
-    memcpy(t->args.copies, copies.list, sizeof copies.list);
+    memcpy(t->args.copies, copies.list, sizeof t->args.copies);
     CHECK_OK(gpur_device_copy(t->device, t->window, &window, sizeof window));
 }
 
@@ -203,7 +203,7 @@ static void check_scatter(int64_t first_slot, int64_t rows, gpur_grid grid)
                               .tile = gpur_tile_rows(PITCH),
                               .copy_count = copies.count,
                               .units = copies.units};
-    memcpy(args.copies, copies.list, sizeof copies.list);
+    memcpy(args.copies, copies.list, sizeof args.copies);
     uint64_t random = 6;
     for (size_t i = 0; i < sizeof t.got; i++)
         t.got[i] = (unsigned char)kit_random(&random);
@@ -238,7 +238,7 @@ static void check_scatter_of_rewards(int64_t first_slot, int64_t rows, gpur_grid
                               .tile = gpur_tile_rows(PITCH),
                               .copy_count = copies.count,
                               .units = copies.units};
-    memcpy(args.copies, copies.list, sizeof copies.list);
+    memcpy(args.copies, copies.list, sizeof args.copies);
     for (int i = 0; i < CAPACITY; i++)
         rewards[i] = (float)(i % 11) - 5;
     CHECK_OK(gpur_device_copy(t.device, t.extras, rewards, sizeof rewards));

@@ -43,7 +43,7 @@ enum {
 };
 
 /* Most fields in a schema, axes in a shape, and bytes in a name with its end. */
-enum { GPUR_MAX_FIELDS = 16, GPUR_MAX_DIMS = 6, GPUR_MAX_NAME = 32 };
+enum { GPUR_MAX_FIELDS = 64, GPUR_MAX_DIMS = 6, GPUR_MAX_NAME = 64 };
 
 /*
  * One field of a transition. The names obs, action, reward, next_obs, terminated and truncated mean what they mean in
@@ -51,7 +51,7 @@ enum { GPUR_MAX_FIELDS = 16, GPUR_MAX_DIMS = 6, GPUR_MAX_NAME = 32 };
  * previous (writer.h); any other field is carried along.
  */
 typedef struct gpur_field {
-    const char *name;             /* 1 to 31 characters, unique; copied */
+    const char *name;             /* 1 to 63 bytes, unique; copied */
     int32_t dtype;                /* GPUR_FLOAT32 ... */
     int32_t shape[GPUR_MAX_DIMS]; /* ends at the first 0; all 0: one number. {27}, {84, 84, 4} */
 } gpur_field;

@@ -18,7 +18,7 @@ static int32_t widest_shift(const void *array, int64_t pitch, int64_t offset, in
 void gpur_copies_add(gpur_copies *copies, const void *array, int64_t pitch, int64_t offset, int64_t bytes)
 {
     const int32_t shift = widest_shift(array, pitch, offset, bytes);
-    assert(copies->count < GPUR_MAX_COPIES);
+    assert(copies->count < GPUR_MOST_COPIES);
     const gpur_field_copy copy = {
         .array = (unsigned char *)(uintptr_t)array, /* a scatter only reads it */
         .array_pitch = pitch,
@@ -29,6 +29,23 @@ void gpur_copies_add(gpur_copies *copies, const void *array, int64_t pitch, int6
     };
     copies->list[copies->count++] = copy;
     copies->units += copy.units;
+}
+
+int32_t gpur_copies_parts(const gpur_copies *copies)
+{
+    return copies->count <= GPUR_MAX_COPIES ? 1 : (copies->count + GPUR_MAX_COPIES - 1) / GPUR_MAX_COPIES;
+}
+
+gpur_copies_range gpur_copies_part(const gpur_copies *copies, int32_t part, gpur_field_copy *to)
+{
+    const int32_t first = part * GPUR_MAX_COPIES, left = copies->count - first;
+    gpur_copies_range range = {.count = left < GPUR_MAX_COPIES ? left : GPUR_MAX_COPIES};
+    for (int32_t c = 0; c < range.count; c++) {
+        to[c] = copies->list[first + c];
+        to[c].first_unit = range.units;
+        range.units += to[c].units;
+    }
+    return range;
 }
 
 int32_t gpur_tile_rows(int64_t row_bytes)

@@ -6,11 +6,9 @@
 #include "replay/replay.h"
 
 #include <inttypes.h>
-#include <string.h>
 
 _Static_assert((int)GPUR_SOURCE_UNIFORM == (int)GPUR_UNIFORM, "the kernels' sources are the public ones");
 _Static_assert((int)GPUR_SOURCE_DISTINCT == (int)GPUR_UNIFORM_DISTINCT, "the kernels' sources are the public ones");
-_Static_assert((int)GPUR_MAX_COPIES == (int)GPUR_MAX_FIELDS + 1, "every field, and a stored discount once more");
 
 static gpur_status check(const gpur_replay *replay, const gpur_draw_request *r)
 {
@@ -41,22 +39,21 @@ typedef struct lay {
     int32_t links;         /* the field of the links, or -1 */
 } lay;
 
-static gpur_copies list_copies(const lay *l, const gpur_draw_request *r, int32_t stored_discount)
+static void list_copies(const lay *l, const gpur_draw_request *r, int32_t stored_discount, gpur_copies *copies)
 {
-    gpur_copies copies = {0};
+    copies->count = copies->units = 0;
     for (int32_t i = 0; i < r->field_count; i++) {
         const int32_t at = l->stored ? l->stored[r->fields[i].field] : r->fields[i].field;
         if (at >= 0)
-            gpur_copies_add(&copies, r->fields[i].to, r->fields[i].pitch, l->schema->fields[at].offset,
+            gpur_copies_add(copies, r->fields[i].to, r->fields[i].pitch, l->schema->fields[at].offset,
                             l->schema->fields[at].bytes);
     }
     if (r->discount && stored_discount >= 0)
-        gpur_copies_add(&copies, r->discount, sizeof(float), l->schema->fields[stored_discount].offset, sizeof(float));
+        gpur_copies_add(copies, r->discount, sizeof(float), l->schema->fields[stored_discount].offset, sizeof(float));
     if (l->links >= 0 && r->links) {
         const gpur_field_info *const links = &l->schema->fields[l->links];
-        gpur_copies_add(&copies, r->links, links->bytes, links->offset, links->bytes);
+        gpur_copies_add(copies, r->links, links->bytes, links->offset, links->bytes);
     }
-    return copies;
 }
 
 static uint32_t purpose_of(const gpur_draw_request *r)
@@ -67,14 +64,34 @@ static uint32_t purpose_of(const gpur_draw_request *r)
     return distinct ? GPUR_DRAW_DISTINCT : GPUR_DRAW_SAMPLE;
 }
 
-static gpur_status prepare(gpur_replay *replay, const gpur_draw_request *r, const lay *l, gpur_gather_args *args)
+/* Fills in the launches after the first, which copy what that one has no room for: they find its rows by their ids. */
+static void prepare_more(const gpur_copies *copies, const gpur_gather_args *first, gpur_more_gathers *more)
+{
+    for (int32_t part = 1; part < gpur_copies_parts(copies); part++) {
+        gpur_gather_args *const args = &more->list[more->count++];
+        *args = *first;
+        args->ids = first->id;
+        args->source = GPUR_SOURCE_IDS;
+        args->id = NULL, args->weight = NULL, args->discount = NULL;
+        args->terminated_offset = -1;
+        const gpur_copies_range range = gpur_copies_part(copies, part, args->copies);
+        args->copy_count = range.count, args->units = range.units;
+    }
+}
+
+/* `more` is NULL where one launch has to do. */
+static gpur_status prepare(gpur_replay *replay, const gpur_draw_request *r, const lay *l, gpur_gather_args *args,
+                           gpur_more_gathers *more)
 {
     GPUR_TRY(check(replay, r));
     const gpur_schema *const schema = l->schema;
     const int32_t terminated = gpur_schema_find(schema, "terminated");
     const int32_t stored_discount = gpur_schema_find(schema, "discount");
-    const gpur_copies copies = list_copies(l, r, stored_discount);
-    const gpur_gather_args filled = {
+    gpur_copies copies;
+    list_copies(l, r, stored_discount, &copies);
+    GPUR_REQUIRE(gpur_copies_parts(&copies) == 1 || (more && r->id),
+                 "a draw of %d fields takes several launches, and has no place for its ids", (int)r->field_count);
+    *args = (gpur_gather_args){
         .window = replay->intake.feed.window,
         .ring = replay->intake.feed.ring,
         .pitch = schema->pitch,
@@ -93,24 +110,30 @@ static gpur_status prepare(gpur_replay *replay, const gpur_draw_request *r, cons
         .terminated_offset = terminated >= 0 ? (int32_t)schema->fields[terminated].offset : -1,
         .tile = gpur_tile_rows(schema->pitch),
         .row_bytes = (int32_t)schema->row_bytes,
-        .copy_count = copies.count,
-        .units = copies.units,
     };
-    *args = filled;
-    memcpy(args->copies, copies.list, sizeof args->copies);
+    const gpur_copies_range range = gpur_copies_part(&copies, 0, args->copies);
+    args->copy_count = range.count, args->units = range.units;
+    if (more)
+        prepare_more(&copies, args, more);
     return GPUR_OK;
 }
 
 gpur_status gpur_draw_prepare(gpur_replay *replay, const gpur_draw_request *r, gpur_gather_args *args)
 {
+    return gpur_draw_prepare_all(replay, r, args, NULL);
+}
+
+gpur_status gpur_draw_prepare_all(gpur_replay *replay, const gpur_draw_request *r, gpur_gather_args *args,
+                                  gpur_more_gathers *more)
+{
     const lay l = {&replay->storage.rows, replay->storage.stored, replay->storage.links};
-    return prepare(replay, r, &l, args);
+    return prepare(replay, r, &l, args, more);
 }
 
 gpur_status gpur_draw_prepare_packed(gpur_replay *replay, const gpur_draw_request *r, gpur_gather_args *args)
 {
     const lay l = {&replay->schema, NULL, -1};
-    return prepare(replay, r, &l, args);
+    return prepare(replay, r, &l, args, NULL);
 }
 
 gpur_grid gpur_draw_grid(gpur_replay *replay, int64_t rows)

@@ -44,15 +44,19 @@ typedef struct gpur_draw_request {
 /* May be launched any number of times between gpur_consumer_begin and gpur_consumer_end. */
 gpur_status gpur_drawing_prepare(gpur_replay *replay, const gpur_draw_request *request, gpur_drawing *drawing);
 
-/* Enqueues the gathers on the consumer's stream. Of a linked replay under the intake's lock, which the caller must not
- * hold: between rows and frames no append may take the frames for gone. */
+/* Enqueues the gathers on the consumer's stream. Of a linked replay, or of rows that take several launches, under
+ * the intake's lock, which the caller must not hold: between them no append may take the rows or frames for gone. */
 gpur_status gpur_drawing_launch(gpur_replay *replay, gpur_stream *stream, const gpur_drawing *drawing);
 
 /* The same where the caller holds that lock. */
 gpur_status gpur_drawing_launch_locked(gpur_replay *replay, gpur_stream *stream, const gpur_drawing *drawing);
 
-/* The rows alone: the fields that a row of the ring holds. */
+/* The rows alone: the fields that a row of the ring holds. Refuses more of them than one launch copies. */
 gpur_status gpur_draw_prepare(gpur_replay *replay, const gpur_draw_request *request, gpur_gather_args *args);
+
+/* The same for any number of fields: `more`, whose count is 0, gets the launches that come after `args`. */
+gpur_status gpur_draw_prepare_all(gpur_replay *replay, const gpur_draw_request *request, gpur_gather_args *args,
+                                  gpur_more_gathers *more);
 
 /* As if the rows were packed, whatever the replay's layout: for rows that a caller brings. */
 gpur_status gpur_draw_prepare_packed(gpur_replay *replay, const gpur_draw_request *request, gpur_gather_args *args);

@@ -104,7 +104,8 @@ gpur_status gpur_drawing_prepare(gpur_replay *replay, const gpur_draw_request *r
 {
     memset(&drawing->frames, 0, sizeof drawing->frames);
     drawing->is_observed = request->observed != NULL;
-    GPUR_TRY(gpur_draw_prepare(replay, request, &drawing->rows));
+    drawing->more.count = 0;
+    GPUR_TRY(gpur_draw_prepare_all(replay, request, &drawing->rows, &drawing->more));
     GPUR_REQUIRE(!request->observed || gpur_replay_links(replay) > 0,
                  "a draw of stacks as a first layer reads them is from a packed replay; it must be from a linked one");
     if (gpur_replay_links(replay) == 0)
@@ -136,9 +137,21 @@ static gpur_status launch_observed(gpur_replay *replay, gpur_stream *stream, con
     return gpur_launch_gather_observed(stream, grid, &args);
 }
 
+static gpur_status launch_rows(gpur_replay *replay, gpur_stream *stream, const gpur_drawing *drawing)
+{
+    const int64_t batch = drawing->rows.batch;
+    GPUR_TRY(gpur_launch_gather(stream, gpur_draw_grid(replay, batch), &drawing->rows));
+    for (int32_t i = 0; i < drawing->more.count; i++) {
+        gpur_gather_args args = drawing->more.list[i];
+        args.batch = batch;
+        GPUR_TRY(gpur_launch_gather(stream, gpur_draw_grid(replay, batch), &args));
+    }
+    return GPUR_OK;
+}
+
 gpur_status gpur_drawing_launch_locked(gpur_replay *replay, gpur_stream *stream, const gpur_drawing *drawing)
 {
-    GPUR_TRY(gpur_launch_gather(stream, gpur_draw_grid(replay, drawing->rows.batch), &drawing->rows));
+    GPUR_TRY(launch_rows(replay, stream, drawing));
     if (drawing->frames.frames.batch == 0)
         return GPUR_OK;
     return (drawing->is_observed ? launch_observed : launch_frames)(replay, stream, drawing);
@@ -146,7 +159,7 @@ gpur_status gpur_drawing_launch_locked(gpur_replay *replay, gpur_stream *stream,
 
 gpur_status gpur_drawing_launch(gpur_replay *replay, gpur_stream *stream, const gpur_drawing *drawing)
 {
-    if (drawing->frames.frames.batch == 0)
+    if (drawing->frames.frames.batch == 0 && drawing->more.count == 0)
         return gpur_drawing_launch_locked(replay, stream, drawing);
     gpur_intake_lock(&replay->intake);
     const gpur_status status = gpur_drawing_launch_locked(replay, stream, drawing);

@@ -184,7 +184,8 @@ static gpur_status feed_scattered(gpur_feed *feed, const gpur_copies *copies, co
 
 gpur_status gpur_feed_packed(gpur_feed *feed, const void *rows, int64_t count)
 {
-    gpur_copies copies = {0};
+    gpur_copies copies;
+    copies.count = copies.units = 0;
     gpur_copies_add(&copies, rows, feed->schema->row_bytes, 0, feed->schema->row_bytes);
     return feed_scattered(feed, &copies, NULL, count);
 }
@@ -192,7 +193,8 @@ gpur_status gpur_feed_packed(gpur_feed *feed, const void *rows, int64_t count)
 gpur_status gpur_feed_arrays(gpur_feed *feed, const void *const *fields, int64_t count)
 {
     const gpur_schema *const schema = feed->schema;
-    gpur_copies copies = {0};
+    gpur_copies copies;
+    copies.count = copies.units = 0;
     for (int32_t i = 0; i < schema->count; i++)
         if (i != feed->clipped)
             gpur_copies_add(&copies, fields[i], schema->fields[i].bytes, schema->fields[i].offset,

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "replay/feed_copy.h"
 
-#include <string.h>
-
 enum { CACHED_RING_BYTES = 8 << 20 };
 enum { TEAM_BYTES = 8 << 20 }; /* rows that several threads take in so much sooner that waiting for busy cores pays */
 
@@ -25,6 +23,7 @@ gpur_status gpur_scatter_arrays(gpur_feed *feed, const gpur_copies *copies, cons
                                 int64_t count)
 {
     const int64_t pitch = feed->schema->pitch;
+    const int32_t parts = gpur_copies_parts(copies);
     gpur_scatter_args args = {
         .ring = feed->ring,
         .pitch = pitch,
@@ -34,14 +33,17 @@ gpur_status gpur_scatter_arrays(gpur_feed *feed, const gpur_copies *copies, cons
         .rewards = rewards,
         .reward_offset = rewards ? (int32_t)feed->schema->fields[feed->clipped].offset : 0,
         .reward_clip = feed->reward_clip,
-        /* a tile has no clipped ones */
-        .past = is_large(feed->capacity * pitch) && (!rewards || pitch > GPUR_TILE_BYTES),
+        /* a tile is written as a whole: it has no clipped ones, and all copies are in one launch */
+        .past = is_large(feed->capacity * pitch) && ((!rewards && parts == 1) || pitch > GPUR_TILE_BYTES),
         .tile = gpur_tile_rows(pitch),
-        .copy_count = copies->count,
-        .units = copies->units,
     };
-    memcpy(args.copies, copies->list, sizeof args.copies);
-    return gpur_launch_scatter(feed->copier, grid_of(feed, count, args.tile), &args);
+    for (int32_t part = 0; part < parts; part++) {
+        const gpur_copies_range range = gpur_copies_part(copies, part, args.copies);
+        args.copy_count = range.count, args.units = range.units;
+        GPUR_TRY(gpur_launch_scatter(feed->copier, grid_of(feed, count, args.tile), &args));
+        args.rewards = NULL;
+    }
+    return GPUR_OK;
 }
 
 /* A ring, and what comes into it. */
@@ -86,7 +88,8 @@ gpur_status gpur_copy_frames(gpur_feed *feed, const gpur_feed_part *part, int64_
 gpur_status gpur_scatter_rows(gpur_feed *feed, const unsigned char *rows, int64_t first_slot, int64_t count)
 {
     const int64_t pitch = feed->schema->pitch;
-    gpur_copies copies = {0};
+    gpur_copies copies;
+    copies.count = copies.units = 0;
     gpur_copies_add(&copies, feed->block, pitch, 0, pitch);
     GPUR_TRY(gpur_copy(feed->copier, feed->block, rows, count * pitch));
     return gpur_scatter_arrays(feed, &copies, NULL, first_slot, count);

@@ -48,7 +48,8 @@ static gpur_status check_name(const gpur_schema *schema, const char *name)
     GPUR_REQUIRE(name, "field %d has no name (NULL)", (int)place);
     const size_t length = strnlen(name, GPUR_MAX_NAME);
     GPUR_REQUIRE(length >= 1 && length < GPUR_MAX_NAME, "the name of field %d has %s characters; it must have 1 to %d",
-                 (int)place, length ? "32 or more" : "no", GPUR_MAX_NAME - 1);
+                 (int)place, length ? "64 or more" : "no", GPUR_MAX_NAME - 1);
+    _Static_assert(GPUR_MAX_NAME == 64, "the message says 64");
     GPUR_REQUIRE(gpur_schema_find(schema, name) < 0, "fields %d and %d are both named \"%s\"; names must be unique",
                  (int)gpur_schema_find(schema, name), (int)place, name);
     GPUR_REQUIRE(strcmp(name, "weight") != 0 && strcmp(name, "id") != 0,

@@ -60,7 +60,7 @@ static gpur_status begin(const fast_steps *self, gpur_writer *writer, const unsi
 gpur_status fast_steps_give(const fast_steps *self, gpur_writer *writer, const fast_block *given)
 {
     const void *const *const memories = given->memories, *extras[GPUR_MAX_FIELDS];
-    for (int field = 0; field < GPUR_MAX_FIELDS; field++)
+    for (int field = 0; field < self->extra_count; field++)
         extras[field] = self->extras[field] < 0 ? NULL : memories[self->extras[field]];
     const gpur_step_input input = {
         .size = sizeof input,

@@ -49,15 +49,14 @@ static int find_columns(fast_steps *self)
 
 static int take_extras(fast_steps *self, PyObject *extras)
 {
-    for (int field = 0; field < GPUR_MAX_FIELDS; field++)
-        self->extras[field] = -1;
+    self->extra_count = 0;
     for (Py_ssize_t field = 0; field < PyList_GET_SIZE(extras) && field < GPUR_MAX_FIELDS; field++) {
         const long at = PyLong_AsLong(PyList_GET_ITEM(extras, field));
         if (at < -1 || at >= self->rows->count || PyErr_Occurred()) {
             PyErr_Format(PyExc_ValueError, "extra %ld of %d fields", at, self->rows->count);
             return -1;
         }
-        self->extras[field] = (int)at;
+        self->extras[self->extra_count++] = (int)at;
     }
     return 0;
 }

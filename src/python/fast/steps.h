@@ -24,7 +24,8 @@ typedef struct fast_steps {
     int64_t num_envs, obs_bytes, n_step;
     int after; /* where an environment stands after an episode's end */
     fast_step_columns at;
-    int extras[GPUR_MAX_FIELDS]; /* of each field of the replay, the column that is given beside those, or -1 */
+    int extra_count;             /* fields of the replay */
+    int extras[GPUR_MAX_FIELDS]; /* (extra_count) of each, the column that is given beside those, or -1 */
 } fast_steps;
 
 /* How many transitions the step completed; NULL: with an exception, or nothing was done, and it is left to the package.
