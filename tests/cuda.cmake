@@ -105,9 +105,9 @@ if(TARGET gpureplay_cudamath)
 endif()
 
 # The core's side of that module, with the library's opening answered by the test.
-add_executable(test_dnn_missing module/test_dnn_missing.c)
-target_link_libraries(test_dnn_missing PRIVATE gpureplay_tested gpureplay_cuda)
-register(test_dnn_missing cuda-build test_dnn_missing)
+add_executable(test_dnn_plans module/test_dnn_plans.c)
+target_link_libraries(test_dnn_plans PRIVATE gpureplay_tested gpureplay_cuda)
+register(test_dnn_plans cuda-build test_dnn_plans)
 
 # The module's own code with cuDNN linked: graphs need no GPU, nor do engines for one that is described.
 if(TARGET gpureplay_cudadnn)

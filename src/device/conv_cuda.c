@@ -60,8 +60,10 @@ static gpur_status plan(cuda_conv *c)
 gpur_status gpur_cuda_conv_create(gpur_device *device, const gpur_conv_shape *shape, gpur_conv **out)
 {
     *out = NULL;
-    if (shape->x_bf16 && shape->math != GPUR_MATH_BF16)
+    if (shape->x_bf16 && shape->math != GPUR_MATH_BF16) {
+        gpur_cuda_log_once(device, "a convolution of a bfloat16 input in another arithmetic goes by patches");
         return gpur_fail(GPUR_UNAVAILABLE, "the input of this convolution is bfloat16, and its arithmetic is not");
+    }
     cuda_conv *const c = (cuda_conv *)gpur_host_alloc(device, sizeof *c);
     if (!c)
         return gpur_fail(GPUR_OUT_OF_MEMORY, "no host memory for a plan of %zu bytes", sizeof *c);
@@ -80,7 +82,7 @@ void gpur_cuda_conv_destroy(gpur_conv *base)
 {
     cuda_conv *const c = (cuda_conv *)base;
     gpur_device *const device = base->device;
-    gpur_cuda_dnn_plan_destroy(device, c->plan);
+    gpur_cuda_dnn_plan_release(device, c->plan);
     gpur_host_free(device, c, sizeof *c);
 }
 

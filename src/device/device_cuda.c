@@ -104,7 +104,16 @@ static gpur_status cuda_open(gpur_device *device, int ordinal)
     cuda->ordinal = ordinal;
     device->backend_data = cuda;
     GPUR_TRY(describe(device));
-    return gpur_cuda_load_kernels(device);
+    const int may_have_clusters = cuda->has_clusters;
+    GPUR_TRY(gpur_cuda_load_kernels(device));
+    if (may_have_clusters && !cuda->has_clusters)
+        gpur_cuda_log_once(
+            device,
+            "the kernels run without clusters and dependent launches, which this GPU has: their code was "
+            "compiled for an older architecture (%s); configure with "
+            "-DGPUREPLAY_CUDA_ARCHITECTURES=native or =release",
+            GPUR_CUDA_ARCHITECTURES);
+    return GPUR_OK;
 }
 
 static void cuda_close(gpur_device *device)
@@ -115,7 +124,7 @@ static void cuda_close(gpur_device *device)
         return;
     cudaError_t error = gpur_cuda_enter(device, &before);
     if (!error) {
-        gpur_cuda_library_close(&cuda->dnn);
+        gpur_cuda_dnn_close(device);
         gpur_cuda_library_close(&cuda->math);
         error = cuda->zeroing ? cudaStreamDestroy(cuda->zeroing) : cudaSuccess;
     }

@@ -37,6 +37,10 @@ typedef struct gpur_cuda_kernel {
     int64_t blocks_at_once; /* likewise: as many run at the same time; 0: none but one alone */
 } gpur_cuda_kernel;
 
+typedef struct gpur_cuda_dnn_entry gpur_cuda_dnn_entry;
+
+enum { GPUR_CUDA_LOGGED = 64 };
+
 /* device->backend_data */
 typedef struct gpur_cuda {
     int ordinal;
@@ -44,12 +48,14 @@ typedef struct gpur_cuda {
     int has_clusters; /* and programmatic launches: compute capability 9.0 or later, and kernels compiled for it */
     gpur_cuda_kernel kernels[GPUR_KERNEL_COUNT];
     pthread_mutex_t streams_mutex;
-    gpur_cuda_stream *streams;  /* all that gpur_device_sync waits for, linked */
-    cudaStream_t zeroing;       /* zeroes new memory; the legacy stream would wait for the caller's streams */
-    pthread_mutex_t math_mutex; /* guards what follows */
-    gpur_cuda_library math;     /* cuBLASLt, opened when the first product is planned */
-    gpur_cuda_library dnn;      /* cuDNN, opened when it is first asked for a plan; its handle is for one thread */
-    int dnn_missing;            /* 1: it was looked for in vain, and said so */
+    gpur_cuda_stream *streams;      /* all that gpur_device_sync waits for, linked */
+    cudaStream_t zeroing;           /* zeroes new memory; the legacy stream would wait for the caller's streams */
+    pthread_mutex_t math_mutex;     /* guards what follows */
+    gpur_cuda_library math;         /* cuBLASLt, opened when the first product is planned */
+    gpur_cuda_library dnn;          /* cuDNN, opened when it is first asked for a plan; its handle is for one thread */
+    int dnn_missing;                /* 1: it was looked for in vain, and said so */
+    gpur_cuda_dnn_entry *dnn_plans; /* linked, last used first */
+    _Atomic uint64_t logged[GPUR_CUDA_LOGGED]; /* hashes of what gpur_cuda_log_once has said; 0: free */
 } gpur_cuda;
 
 gpur_cuda *gpur_cuda_of(const gpur_device *device);
@@ -68,6 +74,10 @@ gpur_status gpur_cuda_status(cudaError_t error, const char *call);
 /* Clears CUDA's own copy of an error of ours, which the host program would find at its next check. An error of its own
  * that still waits there stays, since after a success there is nothing to clear. */
 void gpur_cuda_forget(cudaError_t error);
+
+/* To the caller's log, but each line only the first time: what a device has not, and what is done instead, is found out
+ * anew by every learner. */
+void gpur_cuda_log_once(const gpur_device *device, const char *format, ...) GPUR_PRINTF(2, 3);
 
 /* memory_cuda.c */
 gpur_status gpur_cuda_memory_alloc(gpur_device *device, int64_t bytes, void **memory);
@@ -131,11 +141,13 @@ gpur_status gpur_cuda_conv_run(gpur_conv *conv, gpur_stream *stream, int64_t ima
                                void *workspace);
 const char *gpur_cuda_conv_library(gpur_device *device);
 
-/* dnn_cuda.c: a plan of the convolution, or, where that is NULL, of the product. GPUR_UNAVAILABLE: cuDNN was not found
- * or has no engine for it; then there is no plan, which destroy takes. */
+/* dnn_cuda.c: a plan of the convolution, or, where that is NULL, of the product. Whoever asks for the same shape again
+ * gets the same plan; each gives it back once. GPUR_UNAVAILABLE: cuDNN was not found or has no engine for it, which was
+ * logged; then there is no plan, which release takes. Closing wants all plans given back. */
 gpur_status gpur_cuda_dnn_plan(gpur_device *device, const gpur_conv_shape *conv, const gpur_gemm_shape *product,
                                gpur_cudadnn_plan **plan);
-void gpur_cuda_dnn_plan_destroy(gpur_device *device, gpur_cudadnn_plan *plan);
+void gpur_cuda_dnn_plan_release(gpur_device *device, gpur_cudadnn_plan *plan);
+void gpur_cuda_dnn_close(gpur_device *device);
 int64_t gpur_cuda_dnn_workspace_bytes(const gpur_device *device, const gpur_cudadnn_plan *plan);
 gpur_status gpur_cuda_dnn_run(gpur_device *device, gpur_stream *stream, gpur_cudadnn_plan *plan,
                               const gpur_cudadnn_arrays *arrays);

@@ -4,9 +4,10 @@
  * products. The core finds the library and loads the module when the first one is planned; where there is none,
  * convolutions go by patches and products by cuBLASLt.
  *
- * The module exports one function, gpur_cudadnn_table. A plan reads and writes float32, but for convolutions under
- * GPUR_MATH_BF16, where all is bfloat16 and there are no epilogues: cuDNN has no engines that make float32 of it, nor
- * any with a bias.
+ * The module exports one function, gpur_cudadnn_table. A plan reads and writes float32, except a convolution under
+ * GPUR_MATH_BF16: all of its arrays are bfloat16, and it has no epilogue. That is what this module plans, not all that
+ * cuDNN has: with bias and ReLU it has many engines for bfloat16 if the bias is bfloat16, too. It is float32 results
+ * from bfloat16 factors that it lacks: none of the weights' gradient, and one slow fallback forward (cuDNN 9.19, sm_90).
  */
 #ifndef GPUR_DNN_CUDA_H
 #define GPUR_DNN_CUDA_H

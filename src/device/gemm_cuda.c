@@ -70,8 +70,13 @@ static gpur_status plan(cuda_gemm *gemm)
     gpur_status status = s->by_graph ? plan_by_graph(gemm) : plan_by_blas(gemm);
     if (status == GPUR_UNAVAILABLE && s->by_graph)
         status = plan_by_blas(gemm);
-    else if (status == GPUR_UNAVAILABLE && s->epilogue != GPUR_EPILOGUE_NONE)
+    else if (status == GPUR_UNAVAILABLE && s->epilogue != GPUR_EPILOGUE_NONE) {
+        gpur_cuda_log_once(gemm->base.device,
+                           "bias and activation of a matrix product go by cuDNN, or by a kernel of "
+                           "their own: %s",
+                           gpur_last_error());
         status = plan_by_graph(gemm);
+    }
     s->by_graph = gemm->graph != NULL;
     return status;
 }
@@ -99,7 +104,7 @@ void gpur_cuda_gemm_destroy(gpur_gemm *base)
     cuda_gemm *const gemm = (cuda_gemm *)base;
     gpur_device *const device = base->device;
     table_of(device)->plan_destroy(gemm->plan);
-    gpur_cuda_dnn_plan_destroy(device, gemm->graph);
+    gpur_cuda_dnn_plan_release(device, gemm->graph);
     gpur_host_free(device, gemm, sizeof *gemm);
 }
 

@@ -120,7 +120,7 @@ static inline gpur_status describe_conv(gpur_cudadnn_plan *plan, const void *sha
     name_conv(plan, s);
     plan->math = s->math, plan->deterministic = s->deterministic;
     if (s->math == GPUR_MATH_BF16 && s->epilogue != GPUR_EPILOGUE_NONE)
-        return plan->fail(GPUR_UNAVAILABLE, "cuDNN has no convolution of bfloat16 with a bias");
+        return plan->fail(GPUR_UNAVAILABLE, "no convolution of bfloat16 with a bias is planned by cuDNN here");
     GPUR_TRY(make_conv_arrays(plan, s, arrays, &y));
     GPUR_TRY(make_conv_operation(plan, s, arrays, &graph.list[0]));
     if (s->epilogue != GPUR_EPILOGUE_NONE) {

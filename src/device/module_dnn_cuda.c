@@ -13,18 +13,46 @@ static int64_t library_version(void)
     return (int64_t)cudnnGetVersion();
 }
 
-static gpur_status open_library(void **handle, gpur_fail_fn fail)
-{
-    cudnnHandle_t made = NULL;
-    const cudnnStatus_t status = cudnnCreate(&made);
-    *handle = (void *)made;
-    return check(status, fail, "cudnnCreate");
-}
-
 static void close_library(void *handle)
 {
-    if (handle)
-        (void)cudnnDestroy((cudnnHandle_t)handle);
+    device_source *const device = (device_source *)handle;
+    if (!device)
+        return;
+    if (device->properties)
+        (void)cudnnBackendDestroyDescriptor(device->properties);
+    if (device->handle)
+        (void)cudnnDestroy(device->handle);
+    free(device);
+}
+
+/* The properties of the handle's device; NULL where this cuDNN has no such descriptor. */
+static descriptor read_properties(cudnnHandle_t handle)
+{
+    descriptor made = NULL;
+    if (cudnnBackendCreateDescriptor(CUDNN_BACKEND_DEVICEPROP_DESCRIPTOR, &made) != CUDNN_STATUS_SUCCESS)
+        return NULL;
+    if (cudnnBackendSetAttribute(made, CUDNN_ATTR_DEVICEPROP_HANDLE, CUDNN_TYPE_HANDLE, 1, &handle) ==
+            CUDNN_STATUS_SUCCESS &&
+        cudnnBackendFinalize(made) == CUDNN_STATUS_SUCCESS)
+        return made;
+    (void)cudnnBackendDestroyDescriptor(made);
+    return NULL;
+}
+
+static gpur_status open_library(void **handle, gpur_fail_fn fail)
+{
+    *handle = NULL;
+    device_source *const device = (device_source *)calloc(1, sizeof *device);
+    if (!device)
+        return fail(GPUR_OUT_OF_MEMORY, "no host memory for a handle of cuDNN's: %zu bytes", sizeof *device);
+    const gpur_status status = check(cudnnCreate(&device->handle), fail, "cudnnCreate");
+    if (status != GPUR_OK) {
+        close_library(device);
+        return status;
+    }
+    device->properties = read_properties(device->handle);
+    *handle = device;
+    return GPUR_OK;
 }
 
 static void plan_destroy(gpur_cudadnn_plan *plan)
@@ -70,9 +98,8 @@ static gpur_status plan_product(const gpur_gemm_shape *shape, gpur_fail_fn fail,
 
 static gpur_status plan_choose(void *handle, gpur_cudadnn_plan *plan, gpur_fail_fn fail)
 {
-    const device_source device = {(cudnnHandle_t)handle, NULL};
     plan->fail = fail;
-    return choose(plan, &device);
+    return choose(plan, (const device_source *)handle);
 }
 
 static int64_t plan_workspace_bytes(const gpur_cudadnn_plan *plan)
@@ -95,12 +122,13 @@ static gpur_status execute(cudnnHandle_t handle, gpur_cudadnn_plan *plan, const 
 static gpur_status plan_run(void *handle, gpur_cudadnn_plan *plan, const gpur_cudadnn_arrays *arrays, void *stream,
                             gpur_fail_fn fail)
 {
+    const cudnnHandle_t native = ((const device_source *)handle)->handle;
     descriptor pack = NULL;
     plan->fail = fail;
-    GPUR_TRY(check(cudnnSetStream((cudnnHandle_t)handle, (cudaStream_t)stream), fail, "cudnnSetStream"));
+    GPUR_TRY(check(cudnnSetStream(native, (cudaStream_t)stream), fail, "cudnnSetStream"));
     GPUR_TRY(check(cudnnBackendCreateDescriptor(CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR, &pack), fail,
                    "cudnnBackendCreateDescriptor"));
-    const gpur_status status = execute((cudnnHandle_t)handle, plan, arrays, pack);
+    const gpur_status status = execute(native, plan, arrays, pack);
     (void)cudnnBackendDestroyDescriptor(pack);
     return status;
 }

@@ -8,6 +8,7 @@
 
 #include <cudnn.h>
 #include <stdbool.h>
+#include <string.h>
 
 typedef cudnnBackendDescriptor_t descriptor;
 
@@ -30,19 +31,33 @@ struct gpur_cudadnn_plan {
     descriptor graph;
     descriptor config, chosen; /* the engine with its settings, and what is executed */
     int64_t workspace_bytes;
+
+    /* What the heuristics gave, and why none of it was taken: for the text of a refusal. */
+    int64_t found, of_other_arithmetic, not_planned, too_large;
+    cudnnStatus_t last_failure; /* of asking the heuristics, or of making a plan */
 };
 
-/* Which device to choose for: that of a handle, or one that is only described, as by a test without a GPU. */
+/*
+ * The device that engines are chosen for. Heuristics know of no device unless they are told: they read its properties,
+ * or, before cuDNN 9.8 had properties, the handle that the operation graph was given. Told of neither they succeed, and
+ * find nothing. A test without a GPU has the properties of a described device, and no handle.
+ */
 typedef struct device_source {
     cudnnHandle_t handle;
-    descriptor properties; /* NULL: the handle's */
+    descriptor properties; /* NULL: this cuDNN has none */
 } device_source;
+
+static inline int is_out_of_memory(cudnnStatus_t status)
+{
+    return status == CUDNN_STATUS_INTERNAL_ERROR_HOST_ALLOCATION_FAILED ||
+           status == CUDNN_STATUS_INTERNAL_ERROR_DEVICE_ALLOCATION_FAILED;
+}
 
 static inline gpur_status check(cudnnStatus_t status, gpur_fail_fn fail, const char *call)
 {
     if (status == CUDNN_STATUS_SUCCESS)
         return GPUR_OK;
-    const gpur_status ours = status == CUDNN_STATUS_ALLOC_FAILED ? GPUR_OUT_OF_MEMORY
+    const gpur_status ours = is_out_of_memory(status) ? GPUR_OUT_OF_MEMORY
                              : status >= CUDNN_STATUS_NOT_SUPPORTED && status < CUDNN_STATUS_INTERNAL_ERROR
                                  ? GPUR_UNAVAILABLE
                                  : GPUR_DEVICE_ERROR;
@@ -106,12 +121,12 @@ static inline cudnnStatus_t make_execution(const device_source *device, descript
         return status;
     status = cudnnBackendSetAttribute(*out, CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1,
                                       &config);
-    if (status == CUDNN_STATUS_SUCCESS && device->properties)
-        status = cudnnBackendSetAttribute(*out, CUDNN_ATTR_EXECUTION_PLAN_DEVICEPROP, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1,
-                                          &device->properties);
-    else if (status == CUDNN_STATUS_SUCCESS)
+    if (status == CUDNN_STATUS_SUCCESS && device->handle)
         status =
             cudnnBackendSetAttribute(*out, CUDNN_ATTR_EXECUTION_PLAN_HANDLE, CUDNN_TYPE_HANDLE, 1, &device->handle);
+    else if (status == CUDNN_STATUS_SUCCESS)
+        status = cudnnBackendSetAttribute(*out, CUDNN_ATTR_EXECUTION_PLAN_DEVICEPROP, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1,
+                                          &device->properties);
     if (status == CUDNN_STATUS_SUCCESS)
         status = cudnnBackendFinalize(*out);
     if (status == CUDNN_STATUS_SUCCESS)
@@ -121,6 +136,14 @@ static inline cudnnStatus_t make_execution(const device_source *device, descript
     return status;
 }
 
+/* A plan that cannot be made is no failure; memory that ran out is. */
+static inline gpur_status pass_over(gpur_cudadnn_plan *plan, cudnnStatus_t status)
+{
+    plan->not_planned++;
+    plan->last_failure = status;
+    return is_out_of_memory(status) ? check(status, plan->fail, "making a plan of cuDNN's") : GPUR_OK;
+}
+
 /* Takes the config if it fits. One that cannot be made into a plan does not: the heuristics are not always right. */
 static inline gpur_status try_config(gpur_cudadnn_plan *plan, const device_source *device, descriptor config)
 {
@@ -128,24 +151,28 @@ static inline gpur_status try_config(gpur_cudadnn_plan *plan, const device_sourc
     int right = 0;
     descriptor made = NULL;
     GPUR_TRY(has_right_notes(plan, config, &right));
-    if (!right || make_execution(device, config, &made) != CUDNN_STATUS_SUCCESS)
+    plan->of_other_arithmetic += !right;
+    if (!right)
         return GPUR_OK;
-    const cudnnStatus_t status =
+    cudnnStatus_t status = make_execution(device, config, &made);
+    if (status != CUDNN_STATUS_SUCCESS)
+        return pass_over(plan, status);
+    status =
         cudnnBackendGetAttribute(made, CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE, CUDNN_TYPE_INT64, 1, &count, &bytes);
+    plan->too_large += status == CUDNN_STATUS_SUCCESS && bytes > workspace_limit;
     if (status != CUDNN_STATUS_SUCCESS || bytes > workspace_limit) {
         (void)cudnnBackendDestroyDescriptor(made);
-        return GPUR_OK;
+        return status == CUDNN_STATUS_SUCCESS ? GPUR_OK : pass_over(plan, status);
     }
     plan->chosen = made;
     plan->workspace_bytes = bytes;
     return GPUR_OK;
 }
 
-/* The configs, best first, into `configs`, where their descriptors wait; how many. None is no failure. */
-static inline int64_t ask(const gpur_cudadnn_plan *plan, const device_source *device, cudnnBackendHeurMode_t mode,
-                          descriptor heuristics, descriptor *configs)
+/* The configs, best first, into `configs`, where their descriptors wait; how many. */
+static inline cudnnStatus_t ask(const gpur_cudadnn_plan *plan, const device_source *device, cudnnBackendHeurMode_t mode,
+                                descriptor heuristics, descriptor *configs, int64_t *count)
 {
-    int64_t count = 0;
     cudnnStatus_t status = cudnnBackendSetAttribute(heuristics, CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH,
                                                     CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &plan->graph);
     if (status == CUDNN_STATUS_SUCCESS)
@@ -157,17 +184,35 @@ static inline int64_t ask(const gpur_cudadnn_plan *plan, const device_source *de
         status = cudnnBackendFinalize(heuristics);
     if (status == CUDNN_STATUS_SUCCESS)
         status = cudnnBackendGetAttribute(heuristics, CUDNN_ATTR_ENGINEHEUR_RESULTS, CUDNN_TYPE_BACKEND_DESCRIPTOR,
-                                          MOST_CONFIGS, &count, configs);
-    return status == CUDNN_STATUS_SUCCESS ? (count < MOST_CONFIGS ? count : MOST_CONFIGS) : 0;
+                                          MOST_CONFIGS, count, configs);
+    return status;
+}
+
+/* Heuristics that fail have found nothing, which is no failure of ours unless memory ran out. */
+static inline gpur_status ask_heuristics(gpur_cudadnn_plan *plan, const device_source *device,
+                                         cudnnBackendHeurMode_t mode, descriptor heuristics, descriptor *configs,
+                                         int64_t *count)
+{
+    const cudnnStatus_t status = ask(plan, device, mode, heuristics, configs, count);
+    if (status != CUDNN_STATUS_SUCCESS) {
+        *count = 0;
+        plan->last_failure = status;
+        return is_out_of_memory(status) ? check(status, plan->fail, "asking cuDNN's heuristics") : GPUR_OK;
+    }
+    *count = *count < MOST_CONFIGS ? *count : MOST_CONFIGS;
+    plan->found += *count;
+    return GPUR_OK;
 }
 
 static inline gpur_status choose_among(gpur_cudadnn_plan *plan, const device_source *device,
                                        cudnnBackendHeurMode_t mode, descriptor configs[MOST_CONFIGS])
 {
     descriptor heuristics = NULL;
+    int64_t count = 0;
     gpur_status status = check(cudnnBackendCreateDescriptor(CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR, &heuristics),
                                plan->fail, "cudnnBackendCreateDescriptor");
-    const int64_t count = status == GPUR_OK ? ask(plan, device, mode, heuristics, configs) : 0;
+    if (status == GPUR_OK)
+        status = ask_heuristics(plan, device, mode, heuristics, configs, &count);
     for (int64_t i = 0; i < count && status == GPUR_OK && !plan->chosen; i++) {
         status = try_config(plan, device, configs[i]);
         if (plan->chosen) {
@@ -195,17 +240,40 @@ static inline gpur_status choose_by(gpur_cudadnn_plan *plan, const device_source
     return status;
 }
 
+/* The last step of describing the graph, since before cuDNN 9.8 it is the graph that has the device. */
+static inline gpur_status finish_graph(gpur_cudadnn_plan *plan, const device_source *device)
+{
+    if (device->handle && !device->properties)
+        GPUR_TRY(set(plan, plan->graph, CUDNN_ATTR_OPERATIONGRAPH_HANDLE, CUDNN_TYPE_HANDLE, 1, &device->handle));
+    return finalize(plan, plan->graph);
+}
+
+/* cuDNN's own words are of its last failure, which need not be of this plan. */
+static inline gpur_status refuse_engines(const gpur_cudadnn_plan *plan)
+{
+    static const char *const arithmetic[] = {"FP32", "TF32", "BF16"};
+    char words[160] = "";
+    cudnnGetLastErrorString(words, sizeof words);
+    words[strcspn(words, "\n")] = '\0';
+    return plan->fail(
+        GPUR_UNAVAILABLE,
+        "cuDNN has no engine for %s, %s%s: its heuristics gave %d configurations, %d of another "
+        "arithmetic, %d that cannot be planned, %d that want more than %d MiB of workspace; last failure: %s%s%s",
+        plan->words, arithmetic[plan->math], plan->deterministic ? ", deterministic" : "", (int)plan->found,
+        (int)plan->of_other_arithmetic, (int)plan->not_planned, (int)plan->too_large, (int)(workspace_limit >> 20),
+        cudnnGetErrorString(plan->last_failure), *words ? ": " : "", words);
+}
+
 /* The first that fits, of those the heuristics think fast, then of those that always work. */
 static inline gpur_status choose(gpur_cudadnn_plan *plan, const device_source *device)
 {
-    static const char *const arithmetic[] = {"FP32", "TF32", "BF16"};
+    if (!device->handle && !device->properties)
+        return plan->fail(GPUR_DEVICE_ERROR, "an engine of cuDNN's was to be chosen without a device");
+    GPUR_TRY(finish_graph(plan, device));
     GPUR_TRY(choose_by(plan, device, CUDNN_HEUR_MODE_A));
     if (!plan->chosen)
         GPUR_TRY(choose_by(plan, device, CUDNN_HEUR_MODE_FALLBACK));
-    if (plan->chosen)
-        return GPUR_OK;
-    return plan->fail(GPUR_UNAVAILABLE, "cuDNN has no engine for %s, %s%s", plan->words, arithmetic[plan->math],
-                      plan->deterministic ? ", deterministic" : "");
+    return plan->chosen ? GPUR_OK : refuse_engines(plan);
 }
 
 #endif

@@ -73,12 +73,12 @@ static inline gpur_status make_epilogue(gpur_cudadnn_plan *plan, int32_t epilogu
     return make_pointwise(plan, CUDNN_POINTWISE_RELU_FWD, biased, NULL, out, &graph->list[graph->count++]);
 }
 
+/* Not finalized yet: finish_graph does that, when the device is known. */
 static inline gpur_status make_graph(gpur_cudadnn_plan *plan, const operations *graph)
 {
     GPUR_TRY(make(plan, CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR, &plan->graph));
-    GPUR_TRY(set(plan, plan->graph, CUDNN_ATTR_OPERATIONGRAPH_OPS, CUDNN_TYPE_BACKEND_DESCRIPTOR, graph->count,
-                 graph->list));
-    return finalize(plan, plan->graph);
+    return set(plan, plan->graph, CUDNN_ATTR_OPERATIONGRAPH_OPS, CUDNN_TYPE_BACKEND_DESCRIPTOR, graph->count,
+               graph->list);
 }
 
 #endif

@@ -2,6 +2,9 @@
 /* CUDA's errors in our words, and the caller's current device left as it was. */
 #include "device/device_cuda.h"
 
+#include <stdarg.h>
+#include <stdio.h>
+
 gpur_cuda *gpur_cuda_of(const gpur_device *device)
 {
     return (gpur_cuda *)device->backend_data;
@@ -48,4 +51,37 @@ void gpur_cuda_leave_quietly(int before, cudaError_t error)
 {
     const cudaError_t back = before < 0 ? cudaSuccess : cudaSetDevice(before);
     gpur_cuda_forget(error ? error : back);
+}
+
+/* FNV-1a; never 0. */
+static uint64_t hash_of(const char *text)
+{
+    uint64_t hash = 14695981039346656037u;
+    for (; *text; text++)
+        hash = (hash ^ (unsigned char)*text) * 1099511628211u;
+    return hash ? hash : 1;
+}
+
+/* Where all places are taken, everything is said: better twice than not at all. */
+static int is_new(gpur_cuda *cuda, uint64_t hash)
+{
+    for (int i = 0; i < GPUR_CUDA_LOGGED; i++) {
+        uint64_t there = 0;
+        if (atomic_compare_exchange_strong(&cuda->logged[i], &there, hash))
+            return 1;
+        if (there == hash)
+            return 0;
+    }
+    return 1;
+}
+
+void gpur_cuda_log_once(const gpur_device *device, const char *format, ...)
+{
+    char line[640];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(line, sizeof line, format, arguments);
+    va_end(arguments);
+    if (is_new(gpur_cuda_of(device), hash_of(line)))
+        gpur_log(device, "%s", line);
 }

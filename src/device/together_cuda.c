@@ -57,6 +57,13 @@ cudaError_t gpur_cuda_prepare_together(gpur_device *device, int kernel)
     k->blocks_at_once = (int64_t)blocks * cuda->multiprocessors;
     if (cuda->has_clusters && cooperative)
         k->clusters = clusters_that_fit(entry, k->most_threads);
+    if (blocks == 0)
+        gpur_cuda_log_once(device, "kernel %s runs as one block: %s", gpur_kernel_names[kernel],
+                           cooperative ? "none of its blocks fits a multiprocessor"
+                                       : "this GPU has no cooperative launches");
+    else if (cuda->has_clusters && k->clusters == 0)
+        gpur_cuda_log_once(device, "kernel %s runs without clusters: not even one of 2 of its blocks fits this GPU",
+                           gpur_kernel_names[kernel]);
     return cudaSuccess;
 }
 

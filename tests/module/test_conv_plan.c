@@ -4,10 +4,9 @@
  * The graphs of the module for convolutions, and the engines that cuDNN's heuristics find for them on a GPU that is
  * only described.
  */
-#include "device/module_dnn_cuda.c"
+#include "module/handle.h"
 
 #include "base/status.h"
-#include "module/described.h"
 
 /* The Nature network's convolutions, the first on blocks of 4 x 4 pixels; and an odd one. */
 static const gpur_conv_shape layers[] = {
@@ -17,6 +16,8 @@ static const gpur_conv_shape layers[] = {
     {.height = 13, .width = 11, .channels = 3, .filters = 5, .kernel = 5, .stride = 3, .padding = 2},
 };
 enum { LAYERS = sizeof layers / sizeof *layers, NATURE = 3 };
+
+static const device_source nobody = {NULL, NULL};
 
 static gpur_conv_shape shape_of(int layer, int64_t images, int pass, int math, int deterministic)
 {
@@ -35,7 +36,7 @@ TEST(every_graph_can_be_described_without_a_gpu)
                     gpur_conv_shape s = shape_of(layer, 7, pass, math, 0);
                     s.epilogue = epilogue;
                     CHECK_OK(plan_conv(&s, gpur_fail, &plan));
-                    CHECK(plan->graph);
+                    CHECK_OK(finish_graph(plan, &nobody));
                     plan_destroy(plan);
                 }
 }
@@ -109,6 +110,61 @@ TEST(what_an_engine_may_do_follows_from_the_arithmetic)
     CHECK(!is_forbidden(GPUR_MATH_BF16, 1, CUDNN_NUMERICAL_NOTE_TENSOR_CORE));
 }
 
+/* The heuristics find engines only for a device that they were told of. */
+TEST(the_handle_of_a_device_is_enough_to_find_an_engine)
+{
+    void *handle = NULL;
+    CHECK_OK(open_library(&handle, gpur_fail));
+    for (int pass = GPUR_CONV_FORWARD; pass <= GPUR_CONV_TO_WEIGHT; pass++) {
+        gpur_cudadnn_plan *plan = NULL;
+        const gpur_conv_shape s = shape_of(1, 32, pass, GPUR_MATH_TF32, 1);
+        CHECK_OK(plan_conv(&s, gpur_fail, &plan));
+        CHECK_OK(plan_choose(handle, plan, gpur_fail));
+        CHECK(plan->chosen != NULL);
+        plan_destroy(plan);
+    }
+    CHECK_EQUAL(graphs_told_the_handle, 0);
+    close_library(handle);
+    CHECK_EQUAL(handles_open, 0);
+}
+
+/* The graph tells an old cuDNN which device it is for. Here it learns of none, and says what came of that. */
+TEST(a_cudnn_without_descriptors_of_devices_is_told_by_the_graph)
+{
+    gpur_cudadnn_plan *plan = NULL;
+    const gpur_conv_shape s = shape_of(1, 32, GPUR_CONV_FORWARD, GPUR_MATH_TF32, 1);
+    is_old = 1, graphs_told_the_handle = 0;
+    void *handle = NULL;
+    CHECK_OK(open_library(&handle, gpur_fail));
+    CHECK_OK(plan_conv(&s, gpur_fail, &plan));
+    CHECK_STATUS(plan_choose(handle, plan, gpur_fail), GPUR_UNAVAILABLE);
+    CHECK_EQUAL(graphs_told_the_handle, 1);
+    CHECK_MESSAGE("cuDNN has no engine for a convolution forward of 32 x (20, 20, 32)");
+    CHECK_MESSAGE("its heuristics gave 0 configurations");
+    plan_destroy(plan);
+    close_library(handle);
+    CHECK_EQUAL(handles_open, 0);
+    is_old = 0;
+}
+
+TEST(no_engine_is_chosen_without_a_device)
+{
+    gpur_cudadnn_plan *plan = NULL;
+    const gpur_conv_shape s = shape_of(1, 32, GPUR_CONV_FORWARD, GPUR_MATH_TF32, 1);
+    CHECK_OK(plan_conv(&s, gpur_fail, &plan));
+    CHECK_STATUS(choose(plan, &nobody), GPUR_DEVICE_ERROR);
+    CHECK_MESSAGE("without a device");
+    plan_destroy(plan);
+}
+
+TEST(memory_that_ran_out_is_said_as_such)
+{
+    CHECK_STATUS(check(CUDNN_STATUS_INTERNAL_ERROR_DEVICE_ALLOCATION_FAILED, gpur_fail, "it"), GPUR_OUT_OF_MEMORY);
+    CHECK_STATUS(check(CUDNN_STATUS_INTERNAL_ERROR_HOST_ALLOCATION_FAILED, gpur_fail, "it"), GPUR_OUT_OF_MEMORY);
+    CHECK_STATUS(check(CUDNN_STATUS_NOT_SUPPORTED_SHAPE, gpur_fail, "it"), GPUR_UNAVAILABLE);
+    CHECK_STATUS(check(CUDNN_STATUS_EXECUTION_FAILED, gpur_fail, "it"), GPUR_DEVICE_ERROR);
+}
+
 int main(int argc, char **argv)
 {
     char *no_arguments[] = {argv[0], NULL};
@@ -116,9 +172,13 @@ int main(int argc, char **argv)
     RUN(every_graph_can_be_described_without_a_gpu);
     RUN(a_graph_that_cudnn_does_not_have_is_unavailable);
     RUN(what_an_engine_may_do_follows_from_the_arithmetic);
+    RUN(no_engine_is_chosen_without_a_device);
+    RUN(memory_that_ran_out_is_said_as_such);
     if (argc > 1 && describe_and_say(argv[1])) {
         RUN(every_convolution_of_the_nature_network_has_an_engine_of_its_arithmetic);
         RUN(bias_and_relu_ride_in_the_convolutions_of_float32);
+        RUN(the_handle_of_a_device_is_enough_to_find_an_engine);
+        RUN(a_cudnn_without_descriptors_of_devices_is_told_by_the_graph);
     }
     return test_main_end();
 }

@@ -22,6 +22,8 @@ static const gpur_gemm_shape products[] = {
 };
 enum { PRODUCTS = sizeof products / sizeof *products };
 
+static const device_source nobody = {NULL, NULL};
+
 static gpur_gemm_shape product(int i, int32_t math, int32_t epilogue)
 {
     gpur_gemm_shape s = products[i];
@@ -37,7 +39,8 @@ TEST(every_graph_can_be_described_without_a_gpu)
                 gpur_cudadnn_plan *plan = NULL;
                 const gpur_gemm_shape s = product(i, math, epilogue);
                 CHECK_OK(plan_product(&s, gpur_fail, &plan));
-                CHECK(plan->graph && plan->deterministic && plan->math == math);
+                CHECK_OK(finish_graph(plan, &nobody));
+                CHECK(plan->deterministic && plan->math == math);
                 CHECK_EQUAL(plan->has_bias, epilogue != GPUR_EPILOGUE_NONE);
                 plan_destroy(plan);
             }
@@ -116,6 +119,8 @@ TEST(no_engine_of_cudnn_sums_a_product_in_fp32)
     plan->math = GPUR_MATH_FP32;
     CHECK_STATUS(choose(plan, &device), GPUR_UNAVAILABLE);
     CHECK_MESSAGE("cuDNN has no engine for a product of (32, 3136) by (3136, 512)");
+    CHECK(plan->found > 0);
+    CHECK_EQUAL(plan->found, plan->of_other_arithmetic + plan->not_planned + plan->too_large);
     plan_destroy(plan);
 }
 
