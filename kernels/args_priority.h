@@ -34,7 +34,7 @@ typedef struct gpur_priority_state {
     uint32_t most;         /* bits of the largest priority so far: of floats from 0 on, the order is that of their
                               bits */
     uint32_t most_of_rows; /* the same of rows being published, until all of them have their leaves */
-    uint32_t reserved;
+    uint32_t lacking;      /* 1 while rows are being published of which some bring no good priority; else 0 */
     int64_t updates, stale, invalid;
 } gpur_priority_state;
 
@@ -115,9 +115,12 @@ typedef struct gpur_priority_update_args {
 
 /*
  * Leaves of the slots `first_slot` to first_slot + rows - 1, which do not go round the ring's end: to 0 as the rows
- * leave the window, or (`enter`) to the priority that lies in the row, plus the offset; or to the largest so far where
- * there is none, or no good one, which is counted. `settle`: no leaves, but what such rows brought becomes the largest
- * so far.
+ * leave the window, or (`enter`) to the priority that lies in the row, plus the offset; or to the largest before
+ * these rows where there is none, or no good one, which is counted.
+ *
+ * `settle`, behind the ranges of one publication: `rows` rows from `first_slot` on, round the ring's end. A row without
+ * a good priority of its own gets the largest that was given before it, by earlier rows of this publication, too; then
+ * what the rows brought becomes the largest so far.
  */
 typedef struct gpur_priority_range_args {
     gpur_tree tree;

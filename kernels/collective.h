@@ -56,6 +56,17 @@ GPUR_FN uint64_t gpur_warp_sum_u64(gpur_place at, uint64_t x)
     return x;
 }
 
+/* Inclusive prefix maximum: lane l gets the largest of lanes 0 to l. */
+GPUR_FN uint32_t gpur_warp_prefix_max_u32(gpur_place at, uint32_t x)
+{
+    for (int distance = 1; distance < GPUR_WARP; distance *= 2) {
+        const int from = gpur_lane(at) - distance;
+        const uint32_t other = gpur_warp_get_u32(at, x, from < 0 ? 0 : from);
+        x = other > x ? other : x;
+    }
+    return x;
+}
+
 GPUR_FN uint32_t gpur_warp_min_u32(gpur_place at, uint32_t x)
 {
     for (int distance = 1; distance < GPUR_WARP; distance *= 2) {

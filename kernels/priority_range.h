@@ -4,7 +4,7 @@
 
 #include "tree.h"
 
-/* What one thread has come to, and what its rows get that have no good priority of their own. */
+/* What one thread has come to, and what its rows get at first that have no good priority of their own. */
 typedef struct gpur_range_tally {
     float most;
     uint32_t most_leaf;
@@ -76,11 +76,60 @@ GPUR_FN void gpur_range_add(gpur_place at, const gpur_tree *tree, int64_t node, 
         gpur_atomic_add_u64(&tree->part[l][gpur_tree_part(slot, l)], change);
 }
 
-GPUR_FN void gpur_range_settle(gpur_place at, const gpur_tree *tree)
+/* The slot gets another priority than it has; by how much its leaf changes. */
+GPUR_FN uint64_t gpur_range_replace(const gpur_tree *tree, int64_t slot, uint32_t bits)
 {
-    gpur_priority_state *const state = tree->state;
-    if (at.block == 0 && at.thread == 0 && state->most_of_rows > state->most)
-        state->most = state->most_of_rows;
+    const float p = gpur_priority_of(bits);
+    const uint32_t leaf = gpur_leaf_of(p, tree->state->alpha);
+    const uint64_t change = (uint64_t)leaf - (uint64_t)tree->leaf[slot];
+    tree->leaf[slot] = leaf;
+    tree->raw[slot] = p;
+    if (change)
+        gpur_tree_add_above(tree, slot, change);
+    return change;
+}
+
+/*
+ * Gives rows without a good priority of their own the largest before them, in the order of the rows; `before` is that of
+ * the first row. One warp, a row a
+ * lane: it is needed only where one publication has both such rows and a priority above all that came before.
+ */
+GPUR_FN void gpur_range_fill(gpur_place at, const gpur_priority_range_args *a, uint32_t before)
+{
+    const gpur_tree *const tree = &a->tree;
+    uint64_t change = 0;
+    for (int64_t first = 0; first < a->rows; first += GPUR_WARP) {
+        const int64_t n = first + gpur_lane(at), at_slot = a->first_slot + n;
+        const int64_t slot = at_slot < tree->capacity ? at_slot : at_slot - tree->capacity;
+        float p = 0.0f;
+        if (n < a->rows)
+            memcpy(&p, a->ring + slot * a->pitch + a->priority_offset, sizeof p);
+        p = gpur_priority_with(p, a->offset);
+        const uint32_t most = gpur_warp_prefix_max_u32(at, p < 0.0f || n >= a->rows ? 0 : gpur_priority_bits(p));
+        const uint32_t earlier = gpur_warp_get_u32(at, most, gpur_lane(at) > 0 ? gpur_lane(at) - 1 : 0);
+        const uint32_t bits = gpur_lane(at) > 0 && earlier > before ? earlier : before;
+        if (p < 0.0f && n < a->rows)
+            change += gpur_range_replace(tree, slot, bits);
+        const uint32_t last = gpur_warp_get_u32(at, most, GPUR_WARP - 1);
+        before = last > before ? last : before;
+    }
+    gpur_tree_add_total(at, tree, change);
+}
+
+GPUR_FN void gpur_range_settle(gpur_place at, const gpur_priority_range_args *a)
+{
+    gpur_priority_state *const state = a->tree.state;
+    if (at.block != 0 || at.thread >= GPUR_WARP)
+        return;
+    const uint32_t most = gpur_warp_get_u32(at, state->most, 0); /* before lane 0 changes it */
+    const uint32_t most_of_rows = gpur_warp_get_u32(at, state->most_of_rows, 0);
+    const uint32_t lacking = gpur_warp_get_u32(at, state->lacking, 0);
+    if (most_of_rows > most && lacking)
+        gpur_range_fill(at, a, most);
+    if (at.thread != 0)
+        return;
+    state->most = most_of_rows > most ? most_of_rows : most;
+    state->lacking = 0;
 }
 
 /* A node of 128 leaves a block. */
@@ -99,8 +148,10 @@ GPUR_FN void gpur_range_set(gpur_place at, const gpur_priority_range_args *a)
         const uint64_t change = gpur_range_parts(at, a, first_node + n, &tally);
         gpur_range_add(at, &a->tree, first_node + n, change);
     }
-    if (tally.invalid)
+    if (tally.invalid) {
         gpur_atomic_add_u64((uint64_t *)&state->invalid, tally.invalid);
+        gpur_atomic_max_u32(&state->lacking, 1);
+    }
     if (tally.most_of_rows)
         gpur_atomic_max_u32(&state->most_of_rows, tally.most_of_rows);
 }
@@ -108,7 +159,7 @@ GPUR_FN void gpur_range_set(gpur_place at, const gpur_priority_range_args *a)
 GPUR_KERNEL(priority_range)
 {
     if (a->settle)
-        gpur_range_settle(at, &a->tree);
+        gpur_range_settle(at, a);
     else if (a->rows > 0)
         gpur_range_set(at, a);
 }

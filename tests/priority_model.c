@@ -43,18 +43,24 @@ static int is_good(float p)
     return p >= 0.0f && isfinite(p);
 }
 
+static void welcome(priority_model *model, int64_t id)
+{
+    const float own = kit_priority(id);
+    const int good = model->brings && is_good(own);
+    model->priority[id] = good ? own + model->offset : model->most;
+    model->invalid += model->brings && !good;
+    model->most = model->priority[id] > model->most ? model->priority[id] : model->most;
+}
+
+/* Rows that were visible and have left unseen come before those that are there. */
 void priority_model_welcome(priority_model *model)
 {
-    float most = model->most;
-    for (int64_t id = first_visible(model); is_visible(model, id); id++)
-        if (model->priority[id] < 0.0f) {
-            const float own = kit_priority(id);
-            const int good = model->brings && is_good(own);
-            model->priority[id] = good ? own + model->offset : model->most;
-            model->invalid += model->brings && !good;
-            most = model->priority[id] > most ? model->priority[id] : most;
-        }
-    model->most = most;
+    int64_t last = first_visible(model);
+    while (is_visible(model, last))
+        last++;
+    if (last > first_visible(model))
+        for (; model->next < last; model->next++)
+            welcome(model, model->next);
 }
 
 /* Whether row i is the first of its id in this update that counts. */

@@ -11,7 +11,8 @@
 
 typedef struct priority_model {
     const reference_replay *rows;
-    float *priority; /* by id; -1 before the row was in the device's window */
+    float *priority; /* by id; -1 before the row was visible */
+    int64_t next;    /* id of the first row that has none yet */
     float most, alpha, offset;
     int brings; /* rows bring a priority of their own: kit_priority */
     int64_t updates, stale, invalid;
@@ -22,7 +23,9 @@ void priority_model_begin(priority_model *model, const reference_replay *rows, c
                           int brings);
 void priority_model_end(priority_model *model);
 
-/* A launch, or another turn, finds what became visible since the one before: those rows get their first priorities. */
+/* What has become visible since the last call gets its first priorities, in the order of ids: a row's own, or where it
+ * brings none the largest given before it. Call it before every change of priorities; how often else makes no
+ * difference. */
 void priority_model_welcome(priority_model *model);
 
 void priority_model_update(priority_model *model, int64_t count, const int64_t *ids, const float *priorities);

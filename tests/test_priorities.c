@@ -71,7 +71,7 @@ static void check_own(kit_scene *s, int64_t first, int64_t last)
         float held = -1.0f;
         if (id >= first) {
             CHECK_OK(gpur_replay_get_priorities(s->replay, 1, &id, &held));
-            CHECK_NEAR(held, good ? p + 0.5f : id < UPDATE ? 1.0f : 7.5f, 0);
+            CHECK_NEAR(held, good ? p + 0.5f : most, 0);
         }
         most = good && p + 0.5f > most ? p + 0.5f : most;
     }
@@ -133,6 +133,81 @@ TEST(rows_bring_their_own_priority_by_every_way_in)
         CHECK(stats_of(s.replay).invalid > 0);
         kit_close(&s);
     }
+}
+
+/* Rows (tag, priority): a row that brings none gets the largest that any row before it brought, also where that row and
+ * it become visible together, where that row is overwritten unseen, and whoever looks in between. `look` says how often:
+ * after every so many appends; 0: never. `part`: rows of one append. */
+static void check_order(int look, int64_t part, int32_t flush, int32_t norm)
+{
+    enum { ROWS = 1000 };
+    static const gpur_field fields[] = {{"priority", GPUR_FLOAT32, {0}}};
+    static float given[ROWS];
+    gpur_replay_config config = config_of(fields, 1);
+    float most = 1.0f;
+    int64_t lacking = 0;
+    kit_scene s;
+    config.flush = flush;
+    config.weight_norm = norm;
+    CHECK(kit_open(&s, test_device(), &config, 1));
+    for (int64_t i = 0; i < ROWS; i++)
+        given[i] = i % 3 == 0 ? (float)((i * 37) % 101) * (float)(i + 1) / 128.0f : -1.0f;
+    for (int64_t i = 0, turn = 1; i < ROWS; i += part, turn++) {
+        const int64_t count = ROWS - i < part ? ROWS - i : part;
+        CHECK_OK(gpur_writer_append(s.writer, count, given + i, NULL));
+        if (look > 0 && turn % look == 0)
+            CHECK(stats_of(s.replay).updates == 0);
+    }
+    CHECK_OK(gpur_writer_flush(s.writer));
+    CHECK(stats_of(s.replay).updates == 0);
+    if (flush == GPUR_FLUSH_MANUAL) { /* a draw publishes */
+        gpur_batch *batch = NULL;
+        CHECK_OK(gpur_replay_sample(s.replay, 1, NULL, &batch));
+        gpur_batch_release(batch);
+    }
+    for (int64_t id = 0; id < ROWS; id++) {
+        if (id >= ROWS - CAPACITY)
+            check_held(&s, id, given[id] >= 0.0f ? given[id] + 0.5f : most);
+        lacking += given[id] < 0.0f;
+        most = given[id] + 0.5f > most ? given[id] + 0.5f : most;
+    }
+    const gpur_priority_stats stats = stats_of(s.replay); /* whose walk compares all sums, and the smallest leaves */
+    CHECK_NEAR(stats.max_priority, most, 0);
+    CHECK_EQUAL(stats.invalid, lacking);
+    CHECK_EQUAL(stats.updates, 0);
+    kit_close(&s);
+}
+
+TEST(a_row_without_a_priority_gets_the_largest_given_before_it_whoever_looks)
+{
+    static const int64_t parts[] = {1, 7, UPDATE, 33, 290, 1000};
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
+        for (int look = 0; look <= 4; look += look == 0 ? 1 : 3)
+            for (int32_t flush = GPUR_FLUSH_AUTO; flush <= GPUR_FLUSH_MANUAL; flush++)
+                check_order(look, parts[i], flush, (int32_t)(i % 3));
+}
+
+/* The same of two writers: ids say in which order their rows were published. */
+TEST(the_order_of_two_writers_is_that_of_ids)
+{
+    static const gpur_field fields[] = {{"priority", GPUR_FLOAT32, {0}}};
+    const gpur_replay_config config = config_of(fields, 1);
+    const float none = -1.0f;
+    gpur_writer *other = NULL;
+    kit_scene s;
+    CHECK(kit_open(&s, test_device(), &config, 1));
+    CHECK_OK(gpur_writer_create(s.replay, 1, &other));
+    CHECK_OK(gpur_writer_append(s.writer, 1, &none, NULL));
+    CHECK_OK(gpur_writer_append(other, 1, &(float){5}, NULL));
+    CHECK_OK(gpur_writer_append(s.writer, 1, &none, NULL));
+    CHECK_OK(gpur_replay_update_priorities(s.replay, 1, &(int64_t){0}, &(float){8}, NULL));
+    CHECK_OK(gpur_writer_append(other, 1, &none, NULL));
+    check_held(&s, 0, 8.5f);
+    check_held(&s, 1, 5.5f);
+    check_held(&s, 2, 5.5f);
+    check_held(&s, 3, 8.5f);
+    gpur_writer_destroy(other);
+    kit_close(&s);
 }
 
 TEST(rows_that_were_overwritten_are_stale_and_nothing_is_drawn_of_them)
@@ -238,6 +313,8 @@ int main(int argc, char **argv)
     RUN(rows_without_a_priority_get_the_largest_so_far);
     RUN(an_update_sees_what_a_draw_would);
     RUN(rows_bring_their_own_priority_by_every_way_in);
+    RUN(a_row_without_a_priority_gets_the_largest_given_before_it_whoever_looks);
+    RUN(the_order_of_two_writers_is_that_of_ids);
     RUN(rows_that_were_overwritten_are_stale_and_nothing_is_drawn_of_them);
     RUN(arrays_on_the_device_update_like_arrays_on_the_host);
     RUN(updates_may_follow_each_other_without_waiting);

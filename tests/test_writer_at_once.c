@@ -151,6 +151,32 @@ TEST(an_append_that_waits_for_nobody_waits_for_no_launch)
     check_amid_launch(4, GPUR_OK);
 }
 
+/* An append that answers GPUR_WOULD_BLOCK must succeed later, when nobody else is at work: what can never have room is
+ * refused by its count. Three blocks of 4, one of which has been flushed with a single row in it. */
+TEST(no_append_would_block_for_ever)
+{
+    static const gpur_field field = {"x", GPUR_FLOAT32, {0}};
+    static const float x[13];
+    gpur_replay_config config = kit_config(&field, 1, 64, 4, 4);
+    gpur_batch *batch = NULL;
+    kit_scene s;
+    config.staging_blocks = 3;
+    CHECK(kit_open(&s, test_device(), &config, 1));
+    CHECK_OK(gpur_writer_try_append_fields(s.writer, 1, (const void *[]){x}));
+    CHECK_OK(gpur_writer_flush(s.writer));
+    CHECK_OK(gpur_replay_sample(s.replay, 1, NULL, &batch));
+    CHECK_OK(gpur_batch_sync(batch));
+    gpur_batch_release(batch);
+    CHECK_OK(gpur_device_sync(s.device));
+    for (int64_t count = 13; count > 8; count--) {
+        CHECK_STATUS(gpur_writer_try_append_fields(s.writer, count, (const void *[]){x}), GPUR_INVALID_ARGUMENT);
+        CHECK_MESSAGE("at once it must be at most (staging_blocks - 1) x update_size = 8");
+    }
+    CHECK_OK(gpur_writer_try_append_fields(s.writer, 8, (const void *[]){x}));
+    CHECK_EQUAL(s.replay->intake.appended, 9);
+    kit_close(&s);
+}
+
 static int64_t most_parts;
 static gpur_cpu_entry real_scatter;
 
@@ -203,6 +229,7 @@ int main(int argc, char **argv)
     test_main_begin(argc, argv);
     RUN(an_append_that_waits_for_nobody_lets_nobody_in_between);
     RUN(an_append_that_waits_for_nobody_waits_for_no_launch);
+    RUN(no_append_would_block_for_ever);
     RUN(appends_are_carried_out_by_their_thread_until_a_team_pays);
     return test_main_end();
 }

@@ -5,9 +5,11 @@
  *
  * A transition's first priority is the one that it brings: a field "priority" of the schema, one float32, plus
  * priority_offset [Horgan et al. 2018, algorithm 1: actors know better than a constant]. Where the schema has no such
- * field, or the value is negative, NaN or infinite (counted), it is the largest priority so far, which begins at 1
- * [Schaul et al. 2016, algorithm 1, line 6]. It may be drawn as soon as it is visible, and no longer once it is
- * evicted.
+ * field, or the value is negative, NaN or infinite (counted), it is the largest priority given before it, or 1 if none
+ * was larger [Schaul et al. 2016, algorithm 1, line 6]. Priorities are given by transitions that bring their own, in the
+ * order of their ids, and by updates and train steps, which come after all transitions that were published before they
+ * were enqueued; evicted transitions count, too. When somebody looks (a draw, statistics, a save) makes no difference.
+ * A transition may be drawn as soon as it is visible, and no longer once it is evicted.
  *
  * p^alpha is kept as round(p^alpha 2^20), at least 1 and at most 2^32 - 1, in a tree of integers: sums are exact, and
  * what is 0 is never drawn. A p of 0 is 0 also for alpha = 0; priority_offset keeps p above that. When every
@@ -80,7 +82,7 @@ typedef struct gpur_priority_stats {
     float alpha;        /* of all priorities now */
     float beta;         /* of the next gpur_replay_sample; a learner has its own */
     double total;       /* sum of p^alpha over all visible transitions, as kept: a multiple of 2^-20 */
-    float max_priority; /* the largest given so far, or 1: what transitions get that bring none */
+    float max_priority; /* the largest given so far, or 1: what the next transition gets if it brings none */
     float min_priority; /* the smallest of those that can be drawn; 0 where none can */
     int64_t drawable;   /* transitions with a priority above 0 */
     int64_t updates;    /* priorities given since creation, by updates and train steps */

@@ -198,7 +198,8 @@ GPUR_API gpur_status gpur_writer_append_fields(gpur_writer *writer, int64_t coun
  *
  *   fields  (field_count) pointers, each to (count, ...) contiguous elements in host memory
  *
- *   GPUR_INVALID_ARGUMENT  count < 0 or more than staging_blocks x update_size, for which there is never room, or NULL
+ *   GPUR_INVALID_ARGUMENT  count < 0 or more than (staging_blocks - 1) x update_size, or NULL. One block may be
+ *                          partly filled until somebody flushes, so that more rows might never have room
  *   GPUR_WOULD_BLOCK       another thread is at it or amid a launch, or there is no room now; nothing was taken
  */
 GPUR_API gpur_status gpur_writer_try_append_fields(gpur_writer *writer, int64_t count, const void *const *fields);

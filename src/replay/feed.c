@@ -89,9 +89,21 @@ static gpur_status publish_soon(gpur_feed *feed)
     return GPUR_OK;
 }
 
+/* Rows that leave before the device has been told of them may have brought a priority above all before, and later rows
+ * get the largest, whoever has looked meanwhile. The copies that overwrite them must then wait for the reading. */
+static gpur_status count_unseen(gpur_feed *feed, int64_t count)
+{
+    const int64_t seen = feed->shown.first_id + feed->shown.count;
+    if (!gpur_priorities_brings(&feed->priorities) || feed->mirror.first_id + count <= seen)
+        return GPUR_OK;
+    feed->unread = 1;
+    return show(feed);
+}
+
 /* The `count` oldest rows leave the window. In the midst of a launch its later gathers must know, hence `show`. */
 static gpur_status evict(gpur_feed *feed, int64_t count)
 {
+    GPUR_TRY(count_unseen(feed, count));
     feed->mirror.first_id += count;
     feed->mirror.first_slot = feed->mirror.first_id % feed->capacity;
     feed->mirror.count -= count;

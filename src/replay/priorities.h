@@ -37,6 +37,12 @@ static inline int64_t gpur_tree_nodes(const gpur_tree *tree, int32_t level)
     return (tree->capacity + ((int64_t)1 << shift) - 1) >> shift;
 }
 
+/* 1 where rows bring priorities of their own. */
+static inline int gpur_priorities_brings(const gpur_priorities *priorities)
+{
+    return priorities->device && priorities->priority_offset >= 0;
+}
+
 /* What they take; 0 where config->prioritized is. */
 int64_t gpur_priorities_device_bytes(const gpur_replay_config *checked);
 int64_t gpur_priorities_pinned_bytes(const gpur_replay_config *checked);

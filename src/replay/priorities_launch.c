@@ -50,8 +50,7 @@ static gpur_status set_run(const gpur_priorities *p, gpur_stream *stream, int64_
     if (left)
         args.window = p->window, args.next = *left;
     const gpur_grid grid = gpur_grid_rows(p->device, rows / GPUR_TREE_FAN + 1, 1, NODE_BYTES);
-    GPUR_TRY(gpur_launch_priority_range(stream, grid, &args));
-    return refresh_least(p, stream, first_slot, rows);
+    return gpur_launch_priority_range(stream, grid, &args);
 }
 
 static gpur_status leave_run(const gpur_priorities *p, gpur_stream *stream, gpur_window *window, int64_t rows)
@@ -60,7 +59,8 @@ static gpur_status leave_run(const gpur_priorities *p, gpur_stream *stream, gpur
     window->first_id += rows;
     window->first_slot = window->first_id % p->tree.capacity;
     window->count -= rows;
-    return set_run(p, stream, first_slot, rows, window);
+    GPUR_TRY(set_run(p, stream, first_slot, rows, window));
+    return refresh_least(p, stream, first_slot, rows);
 }
 
 static int64_t smaller(int64_t a, int64_t b)
@@ -91,10 +91,20 @@ gpur_status gpur_priorities_leave(const gpur_priorities *p, gpur_stream *stream,
     return GPUR_OK;
 }
 
-static gpur_status settle(const gpur_priorities *p, gpur_stream *stream)
+/* Behind the runs of the rows `first` to `last` - 1: what depends on the rows before. */
+static gpur_status settle(const gpur_priorities *p, gpur_stream *stream, int64_t first, int64_t last)
 {
-    const gpur_priority_range_args args = {.tree = p->tree, .settle = 1};
-    return p->priority_offset < 0 ? GPUR_OK : gpur_launch_priority_range(stream, gpur_grid_single(p->device), &args);
+    const gpur_priority_range_args args = {
+        .tree = p->tree,
+        .ring = p->ring,
+        .pitch = p->pitch,
+        .first_slot = first % p->tree.capacity,
+        .rows = last - first,
+        .priority_offset = p->priority_offset,
+        .settle = 1,
+        .offset = p->offset,
+    };
+    return gpur_priorities_brings(p) ? gpur_launch_priority_range(stream, gpur_grid_single(p->device), &args) : GPUR_OK;
 }
 
 gpur_status gpur_priorities_enter(const gpur_priorities *p, gpur_stream *stream, const gpur_window *old,
@@ -107,7 +117,13 @@ gpur_status gpur_priorities_enter(const gpur_priorities *p, gpur_stream *stream,
         rows = run_of(p, id, last - id);
         GPUR_TRY(set_run(p, stream, id % p->tree.capacity, rows, NULL));
     }
-    return first < last ? settle(p, stream) : GPUR_OK;
+    if (first < last)
+        GPUR_TRY(settle(p, stream, first, last));
+    for (int64_t id = first, rows; id < last; id += rows) {
+        rows = run_of(p, id, last - id);
+        GPUR_TRY(refresh_least(p, stream, id % p->tree.capacity, rows));
+    }
+    return GPUR_OK;
 }
 
 gpur_priority_draw_args gpur_priorities_draw(const gpur_priorities *p, int32_t index_source, int64_t rows, int64_t *id,

@@ -237,14 +237,15 @@ static gpur_status try_append(gpur_replay *replay, int64_t count, const void *co
     return finish(&replay->intake, status, &clock, in.done, NULL);
 }
 
-/* What no waiting helps is no GPUR_WOULD_BLOCK. */
+/* A count that may never have room is refused, since GPUR_WOULD_BLOCK means that calling again will help. One block may
+ * be open and partly filled until somebody flushes, so that many rows are sure to have room only in the others. */
 static gpur_status check_at_once(const gpur_replay *replay, int64_t count, const void *const *fields)
 {
-    const int64_t most = replay->config.staging_blocks * replay->config.update_size;
+    const int64_t most = (replay->config.staging_blocks - 1) * replay->config.update_size;
     GPUR_TRY(check_packed(replay));
     GPUR_REQUIRE(count <= most,
-                 "count is %" PRId64 "; at once it must be at most staging_blocks x update_size = %" PRId64
-                 ", or gpur_writer_append_fields",
+                 "count is %" PRId64 "; at once it must be at most (staging_blocks - 1) x update_size = %" PRId64
+                 "; gpur_writer_append_fields takes any number",
                  count, most);
     for (int32_t f = 0; f < replay->schema.count && count > 0; f++)
         GPUR_REQUIRE(fields[f], "fields[%d], \"%s\", is NULL", (int)f, replay->schema.fields[f].name);
