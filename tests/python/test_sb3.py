@@ -19,6 +19,7 @@ from stable_baselines3.common.vec_env import DummyVecEnv, VecNormalize  # noqa: 
 
 import gpureplay  # noqa: E402
 from gpureplay import sb3  # noqa: E402
+from gpureplay._accelerator import fast  # noqa: E402
 
 OBS, DONES, REWARDS = 0, 3, 4  # in a batch
 BOX = spaces.Box(-1.0, 1.0, (3,), np.float32)
@@ -94,6 +95,30 @@ def test_the_same_positions_give_the_same_tensors(name, envs, steps):
     assert buffers[0].size() == buffers[1].size() == min(steps, 20)
     positions = np.arange(buffers[0].size())
     assert all(same(*both) for both in zip(*drawn(buffers, positions)))
+
+
+@pytest.mark.skipif(fast is None, reason="the extension module is not here, or is switched off")
+@pytest.mark.parametrize("envs", [1, 3])
+@pytest.mark.parametrize("once", [False, True])
+@pytest.mark.parametrize("name", SPACES)
+def test_an_ordinary_step_is_taken_by_the_extension(name, once, envs, monkeypatch):
+    """In the shapes in which Stable-Baselines3 has it, so that nothing is looked at, reshaped or copied in Python."""
+    space, action_space = SPACES[name]
+    if once and name == "dict":
+        pytest.skip("observations of a Dict space are not kept once")
+    buffer = sb3.ReplayBuffer(60, space, action_space, device="cpu", n_envs=envs, optimize_memory_usage=once)
+    obs = [seen(space, envs) for _ in range(12)]
+
+    def add(number, done=False):
+        buffer.add(obs[number], obs[number + 1], seen(action_space, envs), np.zeros(envs), np.full(envs, done),
+                   [{"other": 1}] * envs)
+
+    add(0)  # what each environment's episode is at is asked of the library once
+    monkeypatch.setattr(buffer, "_shaped", lambda name, value: pytest.fail(f"{name} was looked at in Python"))
+    for number in range(1, 11):
+        add(number, done=number == 5)
+    assert buffer.size() == 11
+    buffer.close()
 
 
 def test_without_timeouts_done_is_done():

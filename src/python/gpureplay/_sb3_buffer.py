@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from . import _buffer, _inputs, _sb3_fields, _sb3_state, _sb3_steps
+from ._accelerator import tried_in_c
 from ._batch import Batch
 from ._sb3_types import DictReplayBufferSamples, ReplayBufferSamples, joined, register, torch, torch_device
 
@@ -68,7 +69,7 @@ class ReplayBuffer:
         self._fields = _sb3_fields.fields_of(observation_space, action_space, self._by_steps)
         self._keys = [name[len("obs."):] for name in self._fields if name.startswith("obs.")]  # of a Dict space
         self._shapes = {name: (n_envs, *shape) for name, (shape, _) in self._fields.items()}  # of a step
-        self._shapes["done"] = self._shapes["reward"]
+        self._shapes["done"] = self._shapes["truncated"] = self._shapes["reward"]
         self._max_batch: int = max_batch or _sb3_fields.most_of(self.buffer_size * n_envs, update_size,
                                                                 self.optimize_memory_usage)
         self._settings: dict[str, Any] = {"update_size": update_size, "check_nan": check_nan, **self._more,
@@ -83,6 +84,7 @@ class ReplayBuffer:
         self._replay = _buffer.ReplayBuffer(self.buffer_size * self.n_envs, self._fields, device=str(self._device),
                                             num_envs=self.n_envs, autoreset="disabled", max_batch=self._max_batch,
                                             **self._settings)
+        self._in_c = _sb3_fields.in_c(self._replay, self.observation_space, self.action_space)
         self._steps = 0  # added in all
         self._first = 0  # step whose first transition has id 0 in the replay
         self._tensor = torch.from_numpy if self._device.type == "cpu" else torch.from_dlpack  # neither copies
@@ -131,15 +133,33 @@ class ReplayBuffer:
         handle_timeout_termination.
 
         ValueError, TypeError: another shape or dtype, or NaN; nothing was added."""
-        values = {**self._leaves("obs", obs), **self._leaves("next_obs", next_obs), "action": action, "reward": reward,
-                  "done": done}
-        rows = {name: self._shaped(name, value) for name, value in values.items()}
         cut = self._cut(infos) if self.handle_timeout_termination else None
         if self._by_steps:
-            _sb3_steps.add(self._replay, rows, cut)
+            ends = {"terminated": done} if cut is None else self._ends(done, cut)
+            self._give(obs=obs, action=action, reward=reward, next_obs=next_obs, **ends)
         else:
-            self._replay.add(**rows if cut is None else {**rows, "done": rows["done"] * ~cut[:, np.newaxis]})
+            if cut is not None:
+                done = self._shaped("done", done) * ~cut[:, np.newaxis]
+            if self._keys:
+                leaves = {**self._leaves("obs", obs), **self._leaves("next_obs", next_obs)}
+                self._give(**leaves, action=action, reward=reward, done=done)
+            else:
+                self._give(obs=obs, next_obs=next_obs, action=action, reward=reward, done=done)
         self._steps += 1
+
+    @tried_in_c("_in_c")
+    def _give(self, **values: Any) -> None:
+        """A step's arrays, of one shape or another, to the replay."""
+        rows = {name: self._shaped(name, value) for name, value in values.items()}
+        if self._by_steps:
+            _sb3_steps.add(self._replay, rows)
+        else:
+            self._replay.add(**rows)
+
+    def _ends(self, done: Any, cut: np.ndarray) -> dict[str, np.ndarray]:
+        """By steps: what was cut by the time limit is not terminated."""
+        over = self._shaped("done", done) != 0
+        return {"terminated": over & ~cut, "truncated": over & cut}
 
     def extend(self, *args: Sequence[Any]) -> None:
         """Steps, one after another: `add`'s arguments, each with one more axis in front."""
@@ -185,12 +205,11 @@ class ReplayBuffer:
         self._replay.close()
 
     def _leaves(self, name: str, value: Any) -> dict[str, Any]:
-        if not self._keys:
-            return {name: value}
         return {f"{name}.{key}": value[key] for key in self._keys}
 
     def _shaped(self, name: str, value: Any) -> np.ndarray:
         """(n_envs, ...) as the field is; one environment's may come without the axis, an action in its own shape."""
+        name = "done" if name == "terminated" else name
         _inputs.refuse_mask(name, value)
         array, wanted = np.asarray(value), self._shapes[name]
         if array.shape == wanted:
@@ -199,15 +218,22 @@ class ReplayBuffer:
             raise ValueError(f"{name} has shape {array.shape}; it must be {wanted}")
         return array.reshape(wanted)
 
-    def _cut(self, infos: Sequence[Mapping[str, Any]]) -> np.ndarray:
-        """(n_envs,) bool: whether the time limit ended the episode."""
+    def _cut(self, infos: Sequence[Mapping[str, Any]]) -> np.ndarray | None:
+        """(n_envs,) bool: whether the time limit ended the episode. None: nobody's."""
+        if type(infos) is not list or len(infos) != self.n_envs:
+            self._refuse_infos(infos)
+        for info in infos:
+            if info.get("TimeLimit.truncated"):
+                return np.array([bool(info.get("TimeLimit.truncated")) for info in infos])
+        return None
+
+    def _refuse_infos(self, infos: Any) -> None:
         if isinstance(infos, Mapping):
             raise TypeError("infos is a dict, as Gymnasium's vector environments give it; it must be a list of one "
                             "dict an environment, or pass handle_timeout_termination=False and as `done` the "
                             "terminations")
         if len(infos) != self.n_envs:
             raise ValueError(f"infos has {len(infos)} entries; it must have {self.n_envs}, one an environment")
-        return np.array([bool(info.get("TimeLimit.truncated", False)) for info in infos])
 
     def _stream(self) -> int | None:
         """PyTorch's current CUDA stream; its 0 is the legacy default one."""
@@ -278,7 +304,7 @@ class ReplayBuffer:
         return _sb3_steps.Dones(self)
 
     def __getstate__(self) -> dict[str, Any]:
-        own = {name: value for name, value in self.__dict__.items() if name not in ("_replay", "_tensor")}
+        own = {name: value for name, value in self.__dict__.items() if name not in ("_replay", "_in_c", "_tensor")}
         return {**own, **_sb3_state.contents(self)}
 
     def __setstate__(self, state: dict[str, Any]) -> None:

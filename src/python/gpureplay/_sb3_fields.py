@@ -11,8 +11,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from . import _schema
+from ._accelerator import fast
 
 if TYPE_CHECKING:
+    from ._buffer import ReplayBuffer as Buffer
     from ._sb3_buffer import ReplayBuffer
 
 _MOST = 4096  # transitions that are drawn at once
@@ -38,6 +40,21 @@ def fields_of(observation_space: Any, action_space: Any, by_steps: bool = False)
         raise TypeError(f"observation_space is {observation_space}; with optimize_memory_usage, or n_steps above 1, it "
                         "must be one Box, Discrete, MultiDiscrete or MultiBinary")
     return {**found, "reward": ((), np.dtype(np.float32)), "terminated": ((), np.dtype(np.bool_))}
+
+
+def in_c(replay: Buffer, observation_space: Any, action_space: Any) -> Any:
+    """What adds a step in C: the extension's Rows or Steps of the replay's writer, for arrays in the shapes in which
+    Stable-Baselines3 has them, (n_envs, ...) of the spaces' own. None: there is no extension."""
+    given = {name: shape for name, shape, _ in _schema.from_spaces(observation_space, action_space)}
+    given["done"] = ()
+    writer = replay._writer
+    if fast is None:
+        return None
+
+    def rows_of(fields: list[_schema.Field]) -> Any:
+        return writer._rows_of(replay.num_envs, [field._replace(shape=given[field.name]) for field in fields])
+
+    return rows_of(replay.fields) if writer._by_steps is None else writer._by_steps.in_c(rows_of)
 
 
 def settings_of(buffer: ReplayBuffer, frame_stack: int, stack_axis: str) -> dict[str, Any]:

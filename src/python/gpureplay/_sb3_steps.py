@@ -14,15 +14,13 @@ if TYPE_CHECKING:
     from . import _sb3_buffer
 
 
-def add(replay: ReplayBuffer, rows: dict[str, np.ndarray], cut: np.ndarray | None) -> None:
-    """One step of every environment; rows["done"] is told apart by whether the time limit cut the episode."""
-    done = rows.pop("done") != 0
-    ends = {"terminated": done, "truncated": np.zeros_like(done)} if cut is None else {
-        "terminated": done & ~cut, "truncated": done & cut}
+def add(replay: ReplayBuffer, rows: dict[str, np.ndarray]) -> None:
+    """One step of every environment."""
+    rows["terminated"] = rows["terminated"] != 0
     obs = next(field for field in replay.fields if field.name == "obs")
     rows["obs"] = _inputs.host(rows["obs"], obs)
     _end_gaps(replay, rows["obs"])
-    replay.add(**rows, **ends)
+    replay.add(**rows)
 
 
 def _end_gaps(replay: ReplayBuffer, obs: np.ndarray) -> None:
