@@ -259,9 +259,6 @@ TEST(other_settings_are_named)
     gpur_replay_config config = kit_config(fields, 6, 100, 8, 32);
     config.reward_clip = 1.5f;
     check_difference(&f, config, fields, 5, "fields is \"5\" in the file; this replay has \"6\"");
-    config.capacity = 101;
-    check_difference(&f, config, fields, 6, "capacity is \"101\" in the file; this replay has \"100\"");
-    config.capacity = 100;
     config.gamma = 0.5f;
     check_difference(&f, config, fields, 6, "gamma is \"0.5\" in the file; this replay has \"0.99");
     fields[3].shape[1] = 2;

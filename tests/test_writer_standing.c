@@ -185,6 +185,53 @@ TEST(a_loaded_writer_stands_where_the_saved_one_stood)
 }
 #endif
 
+/* Rows alone, of two environments of which one has ended: the note goes with the file, and to a writer that comes. */
+TEST(who_appends_rows_notes_what_has_ended)
+{
+#ifdef GPUR_HAS_FILES
+    gpur_replay_config plain = kit_plain_config(100, 7, 8, GPUR_FLUSH_AUTO);
+    gpur_episode_info info = {.size = sizeof info};
+    const char *const path = scene_path("ended");
+    const uint8_t ended[ENVS] = {0, 1}, wrong[ENVS] = {0, 2};
+    kit_scene s, to;
+    CHECK(kit_open(&s, test_device(), &plain, ENVS));
+    CHECK_STATUS(gpur_writer_set_ended(s.writer, NULL), GPUR_INVALID_ARGUMENT);
+    CHECK_STATUS(gpur_writer_set_ended(NULL, ended), GPUR_INVALID_ARGUMENT);
+    CHECK_OK(gpur_writer_set_ended(s.writer, ended));
+    CHECK_STATUS(gpur_writer_set_ended(s.writer, wrong), GPUR_INVALID_ARGUMENT);
+    CHECK_MESSAGE("ended[1] is 2; it must be 0 or 1");
+    CHECK_OK(kit_append_next(&s, 6));
+    CHECK_OK(gpur_replay_save(s.replay, path, NULL));
+    kit_close(&s);
+    for (int is_late = 0; is_late < 2; is_late++) {
+        CHECK(kit_open(&to, test_device(), &plain, ENVS));
+        if (is_late)
+            gpur_writer_destroy(to.writer);
+        CHECK_OK(gpur_replay_load(to.replay, path, NULL));
+        if (is_late)
+            CHECK_OK(gpur_writer_create(to.replay, ENVS, &to.writer));
+        CHECK(gpur_writer_get_episode(to.writer, 0, &info, NULL) == GPUR_OK && info.state == GPUR_EPISODE_NONE);
+        CHECK(gpur_writer_get_episode(to.writer, 1, &info, NULL) == GPUR_OK && info.state == GPUR_EPISODE_ENDED);
+        kit_close(&to);
+    }
+    scene_remove_folder();
+#endif
+}
+
+/* A writer that is given steps knows by itself. */
+TEST(an_open_episode_is_not_written_over)
+{
+    const float begins[ENVS] = {5, 6};
+    const uint8_t ended[ENVS] = {1, 1};
+    kit_scene s;
+    CHECK(open_mode(&s, GPUR_AUTORESET_NEXT_STEP, 1));
+    CHECK_OK(gpur_writer_reset(s.writer, -1, begins));
+    CHECK_STATUS(gpur_writer_set_ended(s.writer, ended), GPUR_INVALID_ARGUMENT);
+    CHECK_MESSAGE("environment 0 has an open episode");
+    CHECK(stands(&s, 0, GPUR_EPISODE_OPEN, 0, 0, 5));
+    kit_close(&s);
+}
+
 int main(int argc, char **argv)
 {
     test_main_begin(argc, argv);
@@ -195,5 +242,7 @@ int main(int argc, char **argv)
 #ifdef GPUR_HAS_FILES
     RUN(a_loaded_writer_stands_where_the_saved_one_stood);
 #endif
+    RUN(who_appends_rows_notes_what_has_ended);
+    RUN(an_open_episode_is_not_written_over);
     return test_main_end();
 }

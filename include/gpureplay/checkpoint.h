@@ -65,11 +65,12 @@ GPUR_API gpur_status gpur_checkpoint_options_init(gpur_checkpoint_options *optio
 GPUR_API gpur_status gpur_replay_save(gpur_replay *replay, const char *path, const gpur_checkpoint_options *options);
 
 /*
- * Reads such a file into a replay of the same fields, capacity, n_step, gamma, reward_clip, prioritized (and if it is,
- * priority_offset) and layout, in place of what it holds. Linked replays must have the same frame_stack, stack_axis,
- * stack_pad and frame_slack, too, and update_size and max_batch, which settle how frames lie. Ids go on from the
+ * Reads such a file into a replay of the same fields, n_step, gamma, reward_clip, prioritized (and if it is,
+ * priority_offset) and layout, in place of what it holds. The capacity may be another that has room for the file's
+ * transitions. Linked replays must have the same capacity, frame_stack, stack_axis, stack_pad and frame_slack, too, and
+ * update_size and max_batch, which settle how frames lie. Ids go on from the
  * file's; so do alpha and the schedule of beta. For a run to go on bit for bit, seed, index_source, weight_norm,
- * update_size, flush and max_batch have to be the same, too; they are not compared. Another device or feed makes no
+ * capacity, update_size, flush and max_batch have to be the same, too; they are not compared. Another device or feed makes no
  * difference.
  *
  * The file of a replay that holds rows or frames is read through once to be checked, by a few threads of the library's
@@ -83,8 +84,9 @@ GPUR_API gpur_status gpur_replay_save(gpur_replay *replay, const char *path, con
  *
  * Threads and waiting as gpur_replay_save.
  *
- *   GPUR_INVALID_ARGUMENT  a setting differs, or a writer's number of environments, autoreset or input: the message has
- *                          what the file has, and what the replay has. Or NULL. Nothing has changed
+ *   GPUR_INVALID_ARGUMENT  a setting differs, or a writer's number of environments, autoreset or input, or the file has
+ *                          more transitions than the replay has room for: the message has what the file has, and what
+ *                          the replay has. Or NULL. Nothing has changed
  *   GPUR_FILE_ERROR        as above, or the file says what no replay comes to (counts, priorities, episodes, or frames
  *                          that are linked). Only where the file changes, or cannot be read any more, between the two
  *                          readings (the same file: another put in its place does not count) is a replay that held rows

@@ -147,10 +147,22 @@ typedef struct gpur_episode_info {
  *   obs   (...) of one observation, as this writer is given them, stack or frame; the schema's dtype; host memory. Gets
  *         the observation last given, bit for bit, where the episode is open; else it stays as it is. May be NULL
  *
- *   GPUR_INVALID_ARGUMENT  env is not 0 to num_envs - 1, NULL, a bad size, or a schema that gpur_writer_step_with
- *                          cannot feed
+ *   GPUR_INVALID_ARGUMENT  env is not 0 to num_envs - 1, NULL, a bad size, or with `obs` a schema that
+ *                          gpur_writer_step_with cannot feed
  */
 GPUR_API gpur_status gpur_writer_get_episode(gpur_writer *writer, int32_t env, gpur_episode_info *info, void *obs);
+
+/*
+ * Notes which environments only reset in their next step, for a caller that appends rows of environments with
+ * GPUR_AUTORESET_NEXT_STEP and leaves such steps out itself. The library does nothing with it but to save it with the
+ * writer and to load it: gpur_writer_get_episode then tells GPUR_EPISODE_ENDED, and else GPUR_EPISODE_NONE.
+ *
+ *   ended   (num_envs) 0 or 1
+ *
+ *   GPUR_INVALID_ARGUMENT  an environment has an open episode, for the writer was given steps; a value is neither 0 nor
+ *                          1; or NULL. Nothing has changed
+ */
+GPUR_API gpur_status gpur_writer_set_ended(gpur_writer *writer, const uint8_t *ended);
 
 /*
  * Adds finished rows, packed as gpur_replay_get_field tells (an array of matching C structs will do). Rewards are

@@ -8,6 +8,7 @@
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 static gpur_status note_field(gpur_tensors *settings, int32_t index, const gpur_field_info *field)
 {
@@ -20,13 +21,19 @@ static gpur_status note_field(gpur_tensors *settings, int32_t index, const gpur_
     return gpur_tensors_note(settings, key, "%s %s%s", field->name, gpur_dtype_name(field->dtype), shape);
 }
 
-/* Links are slots of frames, and which rows leave for want of frames goes by reach and groups. */
+static gpur_status note_capacity(const gpur_replay *replay, gpur_tensors *tensors)
+{
+    return gpur_tensors_note(tensors, "capacity", "%" PRId64, replay->config.capacity);
+}
+
+/* Links are slots of frames, and which rows leave for want of frames goes by capacity, reach and groups. */
 static gpur_status note_linking(const gpur_replay *replay, gpur_tensors *settings)
 {
     const gpur_linking *const linking = &replay->storage.linking;
     GPUR_TRY(gpur_tensors_note(settings, "layout", "%s", linking->stack > 0 ? "linked" : "packed"));
     if (linking->stack == 0)
         return GPUR_OK;
+    GPUR_TRY(note_capacity(replay, settings));
     GPUR_TRY(gpur_tensors_note(settings, "frame_stack", "%d", (int)linking->stack));
     GPUR_TRY(gpur_tensors_note(settings, "stack_axis", "%s", linking->is_last ? "last" : "first"));
     GPUR_TRY(gpur_tensors_note(settings, "stack_pad", "%s", linking->repeats ? "repeat" : "zero"));
@@ -42,7 +49,6 @@ static gpur_status note_settings(const gpur_replay *replay, gpur_tensors *settin
     GPUR_TRY(gpur_tensors_note(settings, "fields", "%d", (int)replay->schema.count));
     for (int32_t i = 0; i < replay->schema.count; i++)
         GPUR_TRY(note_field(settings, i, &replay->schema.fields[i]));
-    GPUR_TRY(gpur_tensors_note(settings, "capacity", "%" PRId64, config->capacity));
     GPUR_TRY(gpur_tensors_note(settings, "n_step", "%d", (int)config->n_step));
     GPUR_TRY(note_linking(replay, settings));
     GPUR_TRY(gpur_tensors_note(settings, "prioritized", "%d", (int)config->prioritized));
@@ -59,6 +65,8 @@ static gpur_status save_state(gpur_replay *replay, gpur_stream *stream, gpur_rep
     GPUR_TRY(gpur_replay_state_look(replay, stream, state));
     GPUR_TRY(gpur_checkpoint_note_kind(tensors, "replay"));
     GPUR_TRY(note_settings(replay, tensors));
+    if (replay->storage.linking.stack == 0)
+        GPUR_TRY(note_capacity(replay, tensors));
     GPUR_TRY(gpur_replay_state_add_sections(replay, state, sections));
     GPUR_TRY(gpur_writers_add_sections(replay, tensors, sections, &state->counts.writers));
     return gpur_scalars_write(tensors, scalars, gpur_replay_state_scalars(state, scalars));
@@ -98,6 +106,19 @@ typedef struct loading {
     gpur_replay_state state;
 } loading;
 
+/* A packed replay may have another capacity than the file's: a row's slot follows from its id. */
+static gpur_status check_room(const loading *load, const gpur_replay *replay)
+{
+    const int64_t rows = load->state.counts.rows, capacity = replay->config.capacity;
+    const char *const note = gpur_tensors_find_note(&load->file.tensors, "capacity");
+    const int64_t theirs = note ? strtoll(note, NULL, 10) : 0;
+    if (rows > theirs)
+        return gpur_fail(GPUR_FILE_ERROR, "the file has %" PRId64 " rows; its capacity is %" PRId64, rows, theirs);
+    GPUR_REQUIRE(rows <= capacity, "the file has %" PRId64 " transitions; this replay's capacity is %" PRId64, rows,
+                 capacity);
+    return GPUR_OK;
+}
+
 /* What needs no turn. The settings come before the tensors: they say best what is wrong. An empty replay is likely to
  * be empty in its turn, too, and then there is no first pass. */
 static gpur_status look_through(loading *load, gpur_replay *replay, const gpur_checkpoint_options *options)
@@ -106,7 +127,8 @@ static gpur_status look_through(loading *load, gpur_replay *replay, const gpur_c
     const int32_t count = gpur_replay_state_scalars(&load->state, scalars);
     GPUR_TRY(note_settings(replay, &load->settings));
     GPUR_TRY(gpur_checkpoint_compare(&load->file, "replay", &load->settings, scalars, count));
-    GPUR_TRY(gpur_replay_state_check(replay, &load->state));
+    GPUR_TRY(gpur_replay_state_check(&load->state));
+    GPUR_TRY(check_room(load, replay));
     GPUR_TRY(gpur_replay_state_make_groups(replay, &load->state));
     return gpur_replay_size(replay) > 0 ? gpur_checkpoint_verify(&load->file, replay->device, options) : GPUR_OK;
 }

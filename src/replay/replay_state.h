@@ -35,7 +35,7 @@ void gpur_replay_state_free(const gpur_replay *replay, gpur_replay_state *state)
 int32_t gpur_replay_state_scalars(gpur_replay_state *state, gpur_scalar *scalars);
 
 /* A file whose checksums are right may still be somebody's forgery: refuses numbers that no replay has. */
-gpur_status gpur_replay_state_check(const gpur_replay *replay, const gpur_replay_state *state);
+gpur_status gpur_replay_state_check(const gpur_replay_state *state);
 
 /* Memory for the groups of a state that was read. */
 gpur_status gpur_replay_state_make_groups(const gpur_replay *replay, gpur_replay_state *state);

@@ -65,6 +65,7 @@ FUNCTIONS = {
     "gpur_writer_destroy": (None, [_P]),
     "gpur_writer_reset": (_STATUS, [_P, _I32, _P]),
     "gpur_writer_get_episode": (_STATUS, [_P, _I32, _P, _P]),
+    "gpur_writer_set_ended": (_STATUS, [_P, _P]),
     "gpur_writer_step_with": (_STATUS, [_P, _P]),
     "gpur_writer_step": (_STATUS, [_P, _P, _P, _P, _P, _P]),
     "gpur_writer_append": (_STATUS, [_P, _I64, _P, _P]),
