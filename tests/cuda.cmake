@@ -30,6 +30,7 @@ endforeach()
 target_compile_definitions(test_cuda_search PRIVATE
     GPUR_INSTALLED_MODULE="${CMAKE_INSTALL_FULL_LIBDIR}/libgpureplay_cudamath.so")
 target_link_libraries(test_cuda_errors PRIVATE gpureplay_cuda) # it makes errors of CUDA's
+target_link_libraries(test_cuda_streams PRIVATE gpureplay_cuda) # and it captures graphs
 
 # It takes all memory of the GPU; and what follows a fault there is nobody else's concern, but takes the GPU's time.
 foreach(device IN LISTS GPUREPLAY_TEST_DEVICES)
@@ -57,7 +58,7 @@ list(TRANSFORM runtime_calls REPLACE "X\\(" "")
 if(GPUREPLAY_CUDA_VERSION VERSION_LESS 13.0)
     list(TRANSFORM runtime_calls REPLACE "^cudaGetDeviceProperties$" "cudaGetDeviceProperties_v2")
 endif()
-list(APPEND runtime_calls cudaStreamEndCapture cudaGetLastError gpur_math_library_open gpur_dnn_library_open)
+list(APPEND runtime_calls cudaStreamEndCapture cudaGetLastError cudaPeekAtLastError gpur_math_library_open gpur_dnn_library_open)
 add_library(pretended_cuda OBJECT cuda/faults.c cuda/pretend_device.c cuda/pretend_streams.c cuda/pretend_products.c)
 target_link_libraries(pretended_cuda PUBLIC gpureplay_tested gpureplay_cuda)
 foreach(name test_cuda_faults test_cuda_pretended)

@@ -9,7 +9,9 @@
 #include "counting_alloc.h"
 #include "cuda/faults.h"
 #include "cuda/pretend.h"
+#include "device/device.h"
 #include "file_scene.h"
+#include "replay_kit.h"
 
 enum { STEPS = 32 };
 
@@ -96,6 +98,86 @@ TEST(host_memory_that_runs_out_anywhere_is_refused_and_leaves_nothing)
     }
 }
 
+enum { ROWS = 40 };
+
+static int open_replay(kit_scene *s)
+{
+    const gpur_replay_config config = kit_plain_config(1000, 100, 512, GPUR_FLUSH_AUTO);
+    gpur_device *device = NULL;
+    return gpur_device_open("cuda:0", NULL, &device) == GPUR_OK && kit_open(s, device, &config, 1) &&
+           kit_append_next(s, 600) == GPUR_OK;
+}
+
+/* PyTorch captures in the global mode: until it ends, CUDA refuses all threads what may wait for the device. */
+TEST(a_capture_of_the_host_programs_hinders_nothing)
+{
+    gpur_batch *batch = NULL;
+    kit_scene s;
+    pretend_global_capture(1);
+    CHECK(open_replay(&s));
+    for (int64_t count = 8; count <= 512; count *= 4) { /* memory that grows is allocated, and freed */
+        CHECK_OK(gpur_replay_sample(s.replay, count, NULL, &batch));
+        CHECK_EQUAL(kit_wrong_bytes(&s.kit, batch, NULL), 0);
+        gpur_batch_release(batch);
+    }
+    kit_close(&s);
+    pretend_global_capture(0);
+    CHECK_EQUAL(pretend_alive(), 0);
+}
+
+/* CUDA is asked of a stream before anything is enqueued behind it. What it says of one that is gone is no matter of
+ * the capture: the memory is given up, and nothing else happens. */
+TEST(a_batch_whose_stream_is_gone_is_given_up)
+{
+    gpur_batch *batch = NULL;
+    gpur_stream *theirs = NULL;
+    gpur_replay_stats stats = {.size = sizeof stats};
+    kit_scene s;
+    CHECK(open_replay(&s));
+    CHECK_OK(gpur_stream_create(s.device, &theirs));
+    for (int is_redrawn = 0; is_redrawn < 2; is_redrawn++) {
+        CHECK_OK(gpur_replay_sample(s.replay, ROWS, gpur_stream_native(theirs), &batch));
+        faults_begin("cudaStreamIsCapturing", 1, cudaErrorInvalidResourceHandle, 0);
+        if (is_redrawn) {
+            CHECK_STATUS(gpur_replay_resample(s.replay, NULL, batch), GPUR_WOULD_BLOCK);
+            CHECK_MESSAGE("is gone");
+        }
+        faults_begin("cudaStreamIsCapturing", 1, cudaErrorInvalidResourceHandle, 0);
+        gpur_batch_release(batch);
+        CHECK(faults.failed);
+        faults_end();
+        CHECK_OK(gpur_replay_sample(s.replay, ROWS, NULL, &batch));
+        CHECK_OK(gpur_replay_get_stats(s.replay, &stats));
+        CHECK_EQUAL(stats.batches_made, 2 + is_redrawn);
+        CHECK_EQUAL(kit_wrong_bytes(&s.kit, batch, NULL), 0);
+        gpur_batch_release(batch);
+    }
+    gpur_stream_destroy(theirs);
+    kit_close(&s);
+    CHECK_EQUAL(pretend_alive(), 0);
+}
+
+TEST(asking_an_event_leaves_an_error_of_the_host_programs)
+{
+    gpur_device *device = NULL;
+    gpur_event *event = NULL;
+    CHECK_OK(gpur_device_open("cuda:0", NULL, &device));
+    CHECK_OK(gpur_event_create(device, &event));
+    pretend_last_error = cudaErrorInvalidValue;
+    faults_begin("cudaEventQuery", 1, cudaErrorNotReady, 0);
+    (void)gpur_event_done(event);
+    faults_end();
+    CHECK_EQUAL(pretend_last_error, cudaErrorInvalidValue);
+    pretend_last_error = cudaSuccess;
+    faults_begin("cudaEventQuery", 1, cudaErrorNotReady, 0);
+    CHECK(!gpur_event_done(event));
+    faults_end();
+    CHECK_EQUAL(pretend_last_error, cudaSuccess);
+    CHECK(gpur_event_done(event));
+    gpur_event_destroy(event);
+    gpur_device_close(device);
+}
+
 int main(int argc, char **argv)
 {
     test_main_begin(argc, argv);
@@ -106,6 +188,9 @@ int main(int argc, char **argv)
     faults.pretend = 1;
     RUN(the_pretended_gpu_does_what_the_cpu_does);
     RUN(host_memory_that_runs_out_anywhere_is_refused_and_leaves_nothing);
+    RUN(a_capture_of_the_host_programs_hinders_nothing);
+    RUN(a_batch_whose_stream_is_gone_is_given_up);
+    RUN(asking_an_event_leaves_an_error_of_the_host_programs);
     scene_remove_folder();
     return test_main_end();
 }

@@ -1,8 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* What only CUDA has: the caller's own streams, memory that is not the host's, launch shapes that a GPU refuses. */
+/* What only CUDA has: the caller's own streams, also those under capture; memory that is not the host's; launch shapes
+ * that a GPU refuses. */
 #include "test.h"
 
 #include "device/device.h"
+#include "replay_kit.h"
+
+#include <cuda_runtime_api.h>
 
 enum { FLOATS = 1 << 20 };
 
@@ -116,6 +120,101 @@ TEST(a_launch_shape_that_no_gpu_has_is_refused_with_its_numbers)
     gpur_device_close(device);
 }
 
+static int64_t batches_made(gpur_replay *replay)
+{
+    gpur_replay_stats stats = {.size = sizeof stats};
+    return gpur_replay_get_stats(replay, &stats) == GPUR_OK ? stats.batches_made : -1;
+}
+
+enum { ROWS = 64 };
+
+static int open_replay(kit_scene *s)
+{
+    const gpur_replay_config config = kit_plain_config(1000, 100, ROWS, GPUR_FLUSH_AUTO);
+    return kit_open(s, test_device(), &config, 1) && kit_append_next(s, 500) == GPUR_OK;
+}
+
+/* A user's graph, which is none of the library's business, captured on a stream that a batch was drawn for. `last` is
+ * the batch's last reference, or NULL where it is drawn into anew. Nothing of ours may get into that graph. */
+static void capture_around(gpur_stream *theirs, kit_scene *s, gpur_batch *last, gpur_batch *kept)
+{
+    const cudaStream_t native = (cudaStream_t)gpur_stream_native(theirs);
+    gpur_batch *meanwhile = NULL;
+    cudaGraph_t graph = NULL;
+    size_t nodes = 1;
+    CHECK(cudaStreamBeginCapture(native, cudaStreamCaptureModeThreadLocal) == cudaSuccess);
+    gpur_batch_release(last);
+    if (kept)
+        CHECK_STATUS(gpur_replay_resample(s->replay, NULL, kept), GPUR_WOULD_BLOCK);
+    CHECK_OK(gpur_replay_sample(s->replay, ROWS, NULL, &meanwhile)); /* not from the memory that may be read */
+    CHECK(cudaStreamEndCapture(native, &graph) == cudaSuccess);
+    CHECK(cudaGraphGetNodes(graph, NULL, &nodes) == cudaSuccess);
+    CHECK_EQUAL(nodes, 0);
+    CHECK(cudaGraphDestroy(graph) == cudaSuccess);
+    CHECK_EQUAL(kit_wrong_bytes(&s->kit, meanwhile, NULL), 0);
+    gpur_batch_release(meanwhile);
+}
+
+TEST(a_batch_released_while_its_stream_is_captured_waits_for_the_end_of_the_capture)
+{
+    gpur_stream *theirs = NULL;
+    gpur_batch *first = NULL, *batches[2] = {NULL, NULL};
+    kit_scene s;
+    CHECK(open_replay(&s));
+    CHECK_OK(gpur_stream_create(s.device, &theirs));
+    void *const native = gpur_stream_native(theirs);
+    CHECK_OK(gpur_replay_sample(s.replay, ROWS, native, &first));
+    CHECK_EQUAL(batches_made(s.replay), 1);
+    capture_around(theirs, &s, first, NULL);
+    CHECK_EQUAL(batches_made(s.replay), 2);
+    for (int i = 0; i < 2; i++)
+        CHECK_OK(gpur_replay_sample(s.replay, ROWS, native, &batches[i]));
+    CHECK_EQUAL(batches_made(s.replay), 2); /* both are used again */
+    for (int i = 0; i < 2; i++) {
+        CHECK_EQUAL(kit_wrong_bytes(&s.kit, batches[i], NULL), 0);
+        gpur_batch_release(batches[i]);
+    }
+    gpur_stream_destroy(theirs);
+    kit_close(&s);
+}
+
+TEST(a_batch_is_not_drawn_into_anew_while_its_stream_is_captured)
+{
+    gpur_stream *theirs = NULL;
+    gpur_batch *batch = NULL;
+    kit_scene s;
+    CHECK(open_replay(&s));
+    CHECK_OK(gpur_stream_create(s.device, &theirs));
+    CHECK_OK(gpur_replay_sample(s.replay, ROWS, gpur_stream_native(theirs), &batch));
+    capture_around(theirs, &s, NULL, batch);
+    CHECK_OK(gpur_replay_resample(s.replay, NULL, batch));
+    CHECK_EQUAL(kit_wrong_bytes(&s.kit, batch, NULL), 0);
+    gpur_batch_release(batch);
+    gpur_stream_destroy(theirs);
+    kit_close(&s);
+}
+
+TEST(a_replay_closes_over_batches_whose_stream_is_captured)
+{
+    gpur_stream *theirs = NULL;
+    gpur_batch *batch = NULL;
+    cudaGraph_t graph = NULL;
+    kit_scene s;
+    CHECK(open_replay(&s));
+    gpur_device *const device = s.device;
+    gpur_device_hold(device);
+    CHECK_OK(gpur_stream_create(device, &theirs));
+    const cudaStream_t native = (cudaStream_t)gpur_stream_native(theirs);
+    CHECK_OK(gpur_replay_sample(s.replay, ROWS, native, &batch));
+    CHECK(cudaStreamBeginCapture(native, cudaStreamCaptureModeThreadLocal) == cudaSuccess);
+    gpur_batch_release(batch);
+    CHECK(cudaStreamEndCapture(native, &graph) == cudaSuccess);
+    CHECK(cudaGraphDestroy(graph) == cudaSuccess);
+    kit_close(&s);
+    gpur_stream_destroy(theirs);
+    gpur_device_release(device);
+}
+
 int main(int argc, char **argv)
 {
     test_main_begin(argc, argv);
@@ -128,5 +227,8 @@ int main(int argc, char **argv)
     RUN(host_memory_is_told_from_device_memory);
     RUN(memory_of_another_gpu_is_refused_by_name);
     RUN(a_launch_shape_that_no_gpu_has_is_refused_with_its_numbers);
+    RUN(a_batch_released_while_its_stream_is_captured_waits_for_the_end_of_the_capture);
+    RUN(a_batch_is_not_drawn_into_anew_while_its_stream_is_captured);
+    RUN(a_replay_closes_over_batches_whose_stream_is_captured);
     return test_main_end();
 }

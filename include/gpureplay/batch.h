@@ -31,8 +31,13 @@ GPUR_API gpur_status gpur_batch_read(gpur_batch *batch, const char *name, void *
 /* One more reference. Takes NULL. */
 GPUR_API void gpur_batch_retain(gpur_batch *batch);
 
-/* One reference less; the last gives the memory back to the pool, behind what the stream of the draw holds now: a CUDA
- * stream given to gpur_replay_sample or gpur_replay_gather must still live. Takes NULL. */
+/*
+ * One reference less; the last gives the memory back to the pool, to be used again behind what the streams that may
+ * read it hold now: the CUDA stream given to gpur_replay_sample, gpur_replay_resample or gpur_replay_gather, and those
+ * given to gpur_batch_wait. All of these must still live: destroy a stream only after the batches that were read on it.
+ * A stream that is being captured into a graph now is asked when a later batch is drawn and the capture has ended, and
+ * must live until then; the memory stays aside until it can be asked. Takes NULL. Any thread.
+ */
 GPUR_API void gpur_batch_release(gpur_batch *batch);
 
 /* Most CUDA streams that may read one batch. */
@@ -43,8 +48,8 @@ enum { GPUR_MAX_READERS = 8 };
  * release, only behind what that stream holds at the release. For a batch that is read on another stream than the one
  * it was drawn for. With NULL: waits on the host, as gpur_batch_sync. Any thread.
  *
- *   stream   a cudaStream_t (1 is the legacy default stream), which must live, and not be under capture into a graph,
- *            until the last reference has been released
+ *   stream   a cudaStream_t (1 is the legacy default stream), which must not be under capture into a graph now, and
+ *            must outlive the batch: see gpur_batch_release
  *
  *   GPUR_INVALID_ARGUMENT  a stream on the CPU, one under capture, 2 (the calling thread's own: the thread that
  *                          releases has another), more than GPUR_MAX_READERS streams, or NULL for the batch
@@ -67,7 +72,8 @@ GPUR_API gpur_status gpur_batch_to_dlpack(gpur_batch *batch, const char *name, i
  * gpur_replay_sample would do, in one call and in the same memory. Threads, draws and `stream` as gpur_replay_sample.
  *
  *   GPUR_INVALID_ARGUMENT  a batch of another replay, a stream on the CPU, or NULL
- *   GPUR_WOULD_BLOCK       somebody else holds a reference to the batch; nothing has changed
+ *   GPUR_WOULD_BLOCK       somebody else holds a reference to the batch, or a stream that may read it is being captured
+ *                          or is gone; nothing has changed
  *   GPUR_TOO_FEW           as gpur_replay_sample; nothing has changed
  */
 GPUR_API gpur_status gpur_replay_resample(gpur_replay *replay, void *stream, gpur_batch *batch);

@@ -225,7 +225,7 @@ GPUR_API int32_t gpur_replay_can_sample(gpur_replay *replay);
  *
  *   stream   NULL: read the batch after gpur_batch_sync. CUDA: a cudaStream_t (1 is the legacy default stream) that is
  *            made to wait for the batch, and behind whose work the batch's memory is reused after its release: the
- *            stream must live until the batch's last reference has been released
+ *            stream must outlive the batch (see gpur_batch_release)
  *   batch    one reference, the caller's: gpur_batch_release it
  *
  * The same seed, contents and sequence of draws give the same ids on the CPU and on a GPU. One thread at a time draws
@@ -243,7 +243,7 @@ GPUR_API gpur_status gpur_replay_sample(gpur_replay *replay, int64_t count, void
  * other threads append meanwhile may evict one before its turn, and the call is refused; a batch that comes is whole.
  *
  *   ids      (count) in host memory, free to change when the call returns
- *   stream   as for gpur_replay_sample: it must live until the batch's last reference has been released
+ *   stream   as for gpur_replay_sample: it must outlive the batch
  *
  *   GPUR_INVALID_ARGUMENT  an id that is not visible: the message has it and the visible range; or as
  *                          gpur_replay_sample

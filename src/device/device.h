@@ -59,7 +59,8 @@ void *gpur_stream_native(gpur_stream *stream);
  * one whose handle means another stream in each thread, if it is `kept` for when another thread may be calling. */
 gpur_status gpur_native_check(gpur_device *device, void *native, int kept);
 
-/* Makes `stream` wait for what the caller's native stream holds now, and the other way round. CPU: nothing to do. */
+/* Makes `stream` wait for what the caller's native stream holds now, and the other way round. CPU: nothing to do. The
+ * first is refused as GPUR_WOULD_BLOCK while the caller's stream is being captured. */
 gpur_status gpur_stream_wait_native(gpur_stream *stream, void *native);
 gpur_status gpur_native_wait_stream(void *native, gpur_stream *stream);
 

@@ -75,6 +75,14 @@ gpur_status gpur_cuda_status(cudaError_t error, const char *call);
  * that still waits there stays, since after a success there is nothing to clear. */
 void gpur_cuda_forget(cudaError_t error);
 
+/*
+ * While this thread captures a stream, or any thread captures one in the global mode, CUDA refuses what may wait for
+ * the whole device (allocating and freeing, asking an event, opening a library) and spoils the capture. What the
+ * library does so never touches the captured stream; between these two calls it is allowed.
+ */
+enum cudaStreamCaptureMode gpur_cuda_relax(void);
+void gpur_cuda_unrelax(enum cudaStreamCaptureMode before);
+
 /* To the caller's log, but each line only the first time: what a device has not, and what is done instead, is found out
  * anew by every learner. */
 void gpur_cuda_log_once(const gpur_device *device, const char *format, ...) GPUR_PRINTF(2, 3);

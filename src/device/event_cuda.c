@@ -70,12 +70,23 @@ gpur_status gpur_cuda_event_sync(gpur_event *event)
     return gpur_cuda_leave(before, error, "cudaEventSynchronize");
 }
 
+/* "Not ready" would take the place of an error that the host program has not noticed yet, and be cleared with it. So
+ * while there is one (and the host program shares our copy of the CUDA runtime) the event is waited for. */
+static cudaError_t query(gpur_event *event)
+{
+    const enum cudaStreamCaptureMode mode = gpur_cuda_relax();
+    const int is_pending = cudaPeekAtLastError() != cudaSuccess;
+    const cudaError_t error = (is_pending ? cudaEventSynchronize : cudaEventQuery)(native_of(event));
+    gpur_cuda_unrelax(mode);
+    return error;
+}
+
 int gpur_cuda_event_done(gpur_event *event)
 {
     int before;
     cudaError_t error = gpur_cuda_enter(event->device, &before);
     if (!error)
-        error = cudaEventQuery(native_of(event));
+        error = query(event);
     gpur_cuda_leave_quietly(before, error);
     return error == cudaSuccess;
 }

@@ -128,7 +128,10 @@ static gpur_status open_library(const wanted *w, gpur_cuda_library *l)
         return GPUR_OK;
     if (!l->table)
         GPUR_TRY(load(w, l));
-    GPUR_TRY(l->table->open(&l->handle, gpur_fail));
+    const enum cudaStreamCaptureMode mode = gpur_cuda_relax();
+    const gpur_status status = l->table->open(&l->handle, gpur_fail);
+    gpur_cuda_unrelax(mode);
+    GPUR_TRY(status);
     const int version = (int)l->table->library_version();
     snprintf(l->name, sizeof l->name, "%s %d.%d.%d", w->in_use, version / 10000, version / 100 % 100, version % 100);
     return GPUR_OK;
@@ -156,7 +159,10 @@ gpur_status gpur_dnn_library_open(gpur_cuda_library *library)
 
 void gpur_cuda_library_close(gpur_cuda_library *library)
 {
-    if (library->handle)
+    if (library->handle) {
+        const enum cudaStreamCaptureMode mode = gpur_cuda_relax(); /* closing waits for the device */
         library->table->close(library->handle);
+        gpur_cuda_unrelax(mode);
+    }
     unload(library);
 }

@@ -6,15 +6,11 @@
 
 /* What is larger than the device is refused here, so that no driver has to round it up. cudaMalloc aligns to at least
  * 256 bytes; cudaMemset would run on the legacy stream, which ours do not wait for. */
-gpur_status gpur_cuda_memory_alloc(gpur_device *device, int64_t bytes, void **memory)
+static cudaError_t allocate(int64_t bytes, cudaStream_t zeroing, void **memory)
 {
-    const cudaStream_t zeroing = gpur_cuda_of(device)->zeroing;
+    const enum cudaStreamCaptureMode mode = gpur_cuda_relax();
     size_t available, total;
-    int before;
-    cudaError_t error = gpur_cuda_enter(device, &before);
-    *memory = NULL;
-    if (!error)
-        error = cudaMemGetInfo(&available, &total);
+    cudaError_t error = cudaMemGetInfo(&available, &total);
     if (!error && (uint64_t)bytes > total)
         error = cudaErrorMemoryAllocation;
     if (!error)
@@ -27,6 +23,33 @@ gpur_status gpur_cuda_memory_alloc(gpur_device *device, int64_t bytes, void **me
         (void)cudaFree(*memory);
         *memory = NULL;
     }
+    gpur_cuda_unrelax(mode);
+    return error;
+}
+
+static cudaError_t allocate_pinned(int64_t bytes, void **memory)
+{
+    const enum cudaStreamCaptureMode mode = gpur_cuda_relax();
+    const cudaError_t error = cudaHostAlloc(memory, (size_t)bytes, cudaHostAllocPortable);
+    gpur_cuda_unrelax(mode);
+    return error;
+}
+
+static cudaError_t give_back(void *memory, int is_pinned)
+{
+    const enum cudaStreamCaptureMode mode = gpur_cuda_relax();
+    const cudaError_t error = is_pinned ? cudaFreeHost(memory) : cudaFree(memory);
+    gpur_cuda_unrelax(mode);
+    return error;
+}
+
+gpur_status gpur_cuda_memory_alloc(gpur_device *device, int64_t bytes, void **memory)
+{
+    int before;
+    cudaError_t error = gpur_cuda_enter(device, &before);
+    *memory = NULL;
+    if (!error)
+        error = allocate(bytes, gpur_cuda_of(device)->zeroing, memory);
     return gpur_cuda_leave(before, error, "allocating device memory");
 }
 
@@ -36,7 +59,7 @@ void gpur_cuda_memory_free(gpur_device *device, void *memory, int64_t bytes)
     (void)bytes;
     cudaError_t error = gpur_cuda_enter(device, &before);
     if (!error)
-        error = cudaFree(memory);
+        error = give_back(memory, 0);
     gpur_cuda_leave_quietly(before, error);
 }
 
@@ -46,7 +69,7 @@ gpur_status gpur_cuda_pinned_alloc(gpur_device *device, int64_t bytes, void **me
     cudaError_t error = gpur_cuda_enter(device, &before);
     *memory = NULL;
     if (!error)
-        error = cudaHostAlloc(memory, (size_t)bytes, cudaHostAllocPortable);
+        error = allocate_pinned(bytes, memory);
     if (!error)
         memset(*memory, 0, (size_t)bytes);
     return gpur_cuda_leave(before, error, "cudaHostAlloc");
@@ -58,7 +81,7 @@ void gpur_cuda_pinned_free(gpur_device *device, void *memory, int64_t bytes)
     (void)bytes;
     cudaError_t error = gpur_cuda_enter(device, &before);
     if (!error)
-        error = cudaFreeHost(memory);
+        error = give_back(memory, 1);
     gpur_cuda_leave_quietly(before, error);
 }
 

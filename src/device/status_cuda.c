@@ -53,6 +53,20 @@ void gpur_cuda_leave_quietly(int before, cudaError_t error)
     gpur_cuda_forget(error ? error : back);
 }
 
+/* Should the exchange fail, what follows is refused as it would have been, and the mode is what threads begin with. */
+enum cudaStreamCaptureMode gpur_cuda_relax(void)
+{
+    enum cudaStreamCaptureMode mode = cudaStreamCaptureModeRelaxed;
+    const cudaError_t error = cudaThreadExchangeStreamCaptureMode(&mode);
+    gpur_cuda_forget(error);
+    return error ? cudaStreamCaptureModeGlobal : mode;
+}
+
+void gpur_cuda_unrelax(enum cudaStreamCaptureMode before)
+{
+    gpur_cuda_forget(cudaThreadExchangeStreamCaptureMode(&before));
+}
+
 /* FNV-1a; never 0. */
 static uint64_t hash_of(const char *text)
 {

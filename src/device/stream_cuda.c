@@ -96,20 +96,19 @@ void *gpur_cuda_stream_native(gpur_stream *stream)
     return (void *)gpur_cuda_native(stream);
 }
 
-/* Ordering a stream under capture behind ours would draw ours into the caller's graph. */
-static gpur_status refuse_captured(gpur_device *device, cudaStream_t native)
+/* Ordering a stream under capture behind ours, or ours behind it, would draw ours into the caller's graph. */
+static gpur_status refuse_captured(gpur_device *device, cudaStream_t native, gpur_status refusal)
 {
     enum cudaStreamCaptureStatus capture = cudaStreamCaptureStatusNone;
     int before;
     cudaError_t error = gpur_cuda_enter(device, &before);
     if (!error)
         error = cudaStreamIsCapturing(native, &capture);
-    const int captured = error == cudaErrorStreamCaptureImplicit || capture != cudaStreamCaptureStatusNone;
-    if (captured)
-        gpur_cuda_leave_quietly(before, error);
-    GPUR_REQUIRE(!captured, "stream is %p, which is being captured into a graph; it must be one that is not",
-                 (void *)native);
-    return gpur_cuda_leave(before, error, "cudaStreamIsCapturing");
+    if (error != cudaErrorStreamCaptureImplicit && capture == cudaStreamCaptureStatusNone)
+        return gpur_cuda_leave(before, error, "cudaStreamIsCapturing");
+    gpur_cuda_leave_quietly(before, error);
+    return gpur_fail(refusal, "stream is %p, which is being captured into a graph; it must be one that is not",
+                     (void *)native);
 }
 
 gpur_status gpur_cuda_native_check(gpur_device *device, void *native, int kept)
@@ -118,7 +117,7 @@ gpur_status gpur_cuda_native_check(gpur_device *device, void *native, int kept)
                  "stream is %p, the calling thread's own, which is another one in the thread that releases the batch; "
                  "it must be a stream that every thread calls by the same name",
                  native);
-    return refuse_captured(device, (cudaStream_t)native);
+    return refuse_captured(device, (cudaStream_t)native, GPUR_INVALID_ARGUMENT);
 }
 
 /* An event of its own for each call, so that threads may order streams at the same time. Destroying one that still
@@ -139,8 +138,11 @@ static gpur_status order(gpur_device *device, cudaStream_t first, cudaStream_t t
     return gpur_cuda_leave(before, error, "ordering a stream behind the caller's");
 }
 
+/* Batches are released wherever their last holder goes, which may be amid a capture of the very stream they were read
+ * on; and the stream may be gone, which CUDA then says. */
 gpur_status gpur_cuda_stream_wait_native(gpur_stream *stream, void *native)
 {
+    GPUR_TRY(refuse_captured(stream->device, (cudaStream_t)native, GPUR_WOULD_BLOCK));
     return order(stream->device, (cudaStream_t)native, gpur_cuda_native(stream));
 }
 

@@ -50,17 +50,26 @@ gpur_status gpur_pool_create(gpur_device *device, const gpur_schema *schema, int
     return GPUR_OK;
 }
 
+/* Closed only when the lists are empty: who comes last destroys the pool. */
+static void destroy_all(gpur_pool *pool, gpur_batch **list)
+{
+    while (*list) {
+        gpur_batch *const batch = *list;
+        *list = batch->next;
+        pthread_mutex_unlock(&pool->lock);
+        batch_destroy(batch);
+        pthread_mutex_lock(&pool->lock);
+    }
+}
+
 void gpur_pool_close(gpur_pool *pool)
 {
     if (!pool)
         return;
     pthread_mutex_lock(&pool->lock);
-    while (pool->idle) { /* closed only then: who comes last destroys the pool */
-        gpur_batch *const idle = pool->idle;
-        pool->idle = idle->next;
-        pthread_mutex_unlock(&pool->lock);
-        batch_destroy(idle);
-        pthread_mutex_lock(&pool->lock);
+    while (pool->idle || pool->unasked) {
+        destroy_all(pool, &pool->idle);
+        destroy_all(pool, &pool->unasked);
     }
     pool->closed = 1;
     const int is_last = pool->alive == 0;
@@ -107,6 +116,45 @@ static gpur_status batch_create(gpur_pool *pool, int64_t rows, gpur_batch **out)
     return GPUR_OK;
 }
 
+/* What the users' streams hold now may still read the batch. GPUR_WOULD_BLOCK: one of them is being captured into a
+ * graph, so that it cannot be asked before the capture ends. The readers stay until all of them have been asked. */
+static gpur_status mark_returned(gpur_batch *batch)
+{
+    if (batch->reader_count == 0)
+        return GPUR_OK;
+    for (int32_t i = 0; i < batch->reader_count; i++)
+        GPUR_TRY(gpur_stream_wait_native(batch->pool->returns, batch->readers[i]));
+    GPUR_TRY(gpur_event_record(batch->returned, batch->pool->returns));
+    batch->reader_count = 0;
+    batch->was_handed_out = 1;
+    return GPUR_OK;
+}
+
+static void put(gpur_batch **list, gpur_batch *batch)
+{
+    batch->next = *list;
+    *list = batch;
+}
+
+/* Batches that were released amid a capture, and can be used again where it has ended. Any other failure is the
+ * device's, and comes out at the next call that can report it; the memory is given up. */
+static void ask_again(gpur_pool *pool)
+{
+    for (gpur_batch **link = &pool->unasked; *link;) {
+        gpur_batch *const batch = *link;
+        const gpur_status status = mark_returned(batch);
+        if (status == GPUR_WOULD_BLOCK) {
+            link = &batch->next;
+            continue;
+        }
+        *link = batch->next;
+        if (status == GPUR_OK)
+            put(&pool->idle, batch);
+        else
+            batch_destroy(batch);
+    }
+}
+
 /* The smallest idle batch that is large enough, the last one back among equals: its memory may still be in a cache. */
 static gpur_batch *take_idle(gpur_pool *pool, int64_t count)
 {
@@ -146,6 +194,7 @@ static gpur_status make(gpur_pool *pool, int64_t count, gpur_batch **batch)
 static gpur_status take_or_make(gpur_pool *pool, int64_t count, gpur_batch **batch)
 {
     pthread_mutex_lock(&pool->lock);
+    ask_again(pool);
     *batch = take_idle(pool, count);
     const gpur_status status = *batch ? GPUR_OK : make(pool, count, batch);
     pool->alive += status == GPUR_OK;
@@ -209,27 +258,15 @@ gpur_status gpur_pool_add_reader(gpur_batch *batch, void *native)
     return status;
 }
 
-/* What the users' streams hold now may still read the batch. A failure here is the device's, and comes out at the next
- * call that can report it; the memory is then not used again. */
-static gpur_status mark_returned(gpur_batch *batch)
-{
-    const int32_t readers = batch->reader_count;
-    batch->reader_count = 0;
-    if (readers == 0)
-        return GPUR_OK;
-    for (int32_t i = 0; i < readers; i++)
-        GPUR_TRY(gpur_stream_wait_native(batch->pool->returns, batch->readers[i]));
-    GPUR_TRY(gpur_event_record(batch->returned, batch->pool->returns));
-    batch->was_handed_out = 1;
-    return GPUR_OK;
-}
-
 gpur_status gpur_pool_take_again(gpur_batch *batch, gpur_stream *stream)
 {
     pthread_mutex_lock(&batch->pool->lock);
     const gpur_status status = mark_returned(batch);
     pthread_mutex_unlock(&batch->pool->lock);
-    return status == GPUR_OK ? wait_for_readers(batch, stream) : status;
+    if (status != GPUR_OK)
+        return gpur_fail(GPUR_WOULD_BLOCK,
+                         "a stream that may read the batch is being captured, or is gone; release it and draw another");
+    return wait_for_readers(batch, stream);
 }
 
 void gpur_batch_release(gpur_batch *batch)
@@ -238,12 +275,12 @@ void gpur_batch_release(gpur_batch *batch)
         return;
     gpur_pool *const pool = batch->pool;
     pthread_mutex_lock(&pool->lock);
-    const int keep = mark_returned(batch) == GPUR_OK && !pool->closed;
-    if (keep) {
-        batch->next = pool->idle;
-        pool->idle = batch;
-    }
-    if (!keep) { /* before it is counted as gone: it needs the pool and the device */
+    const gpur_status status = mark_returned(batch);
+    if (status == GPUR_OK && !pool->closed) {
+        put(&pool->idle, batch);
+    } else if (status == GPUR_WOULD_BLOCK && !pool->closed) {
+        put(&pool->unasked, batch);
+    } else { /* before it is counted as gone: it needs the pool and the device */
         pthread_mutex_unlock(&pool->lock);
         batch_destroy(batch);
         pthread_mutex_lock(&pool->lock);

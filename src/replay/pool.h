@@ -24,6 +24,7 @@ typedef struct gpur_pool {
     gpur_stream *reader;  /* for gpur_batch_read */
     gpur_stream *returns; /* CUDA: waits for the streams that batches were handed to */
     struct gpur_batch *idle;
+    struct gpur_batch *unasked; /* released while a stream that may read them was being captured */
     int64_t alive, made;
     int closed; /* the replay has gone: what comes back is freed */
 } gpur_pool;
@@ -52,7 +53,8 @@ void gpur_pool_close(gpur_pool *pool);
 /* A batch with one reference for `count` rows, to be filled on `stream`, which is made to wait for its last readers. */
 gpur_status gpur_pool_take(gpur_pool *pool, int64_t count, gpur_stream *stream, gpur_batch **batch);
 
-/* The same for a batch whose one reference is the caller's: it keeps its memory and its count. */
+/* The same for a batch whose one reference is the caller's: it keeps its memory and its count. GPUR_WOULD_BLOCK: one of
+ * the streams that may read it cannot be waited for. */
 gpur_status gpur_pool_take_again(gpur_batch *batch, gpur_stream *stream);
 
 /* From now on the user's stream may read the batch. Refuses one stream too many. */

@@ -85,6 +85,13 @@ cudaError_t __wrap_cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t *graph)
     return error;
 }
 
+cudaError_t __real_cudaPeekAtLastError(void);
+cudaError_t __wrap_cudaPeekAtLastError(void);
+cudaError_t __wrap_cudaPeekAtLastError(void)
+{
+    return faults.pretend ? pretend_last_error : __real_cudaPeekAtLastError();
+}
+
 cudaError_t __real_cudaGetLastError(void);
 cudaError_t __wrap_cudaGetLastError(void);
 cudaError_t __wrap_cudaGetLastError(void)

@@ -24,8 +24,11 @@ typedef void (*pretend_work)(const void *payload);
 cudaError_t pretend_enqueue(cudaStream_t stream, enum cudaGraphNodeType type, pretend_work work, const void *payload,
                             size_t bytes);
 
-/* 1: this thread is capturing a stream, so that what allocates is refused. */
-int pretend_is_capturing(void);
+/* 1: this thread is capturing a stream, or somebody does in the global mode, and this thread has not said that it may
+ * go on all the same (cudaThreadExchangeStreamCaptureMode): what allocates, frees or asks an event is refused. */
+int pretend_refuses_unsafe(void);
+/* As if a thread of the host program's captured a stream in the global mode: 1 from now on, 0 no more. */
+void pretend_global_capture(int on);
 void pretend_count(int change); /* of what is alive */
 
 #endif

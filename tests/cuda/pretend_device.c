@@ -24,7 +24,7 @@ static size_t used_bytes; /* of the device's */
 /* Not zeroed: the library must not take it for zero. */
 static cudaError_t take(void **memory, size_t bytes, enum cudaMemoryType type)
 {
-    if (pretend_is_capturing())
+    if (pretend_refuses_unsafe())
         return cudaErrorStreamCaptureUnsupported;
     if (type == cudaMemoryTypeDevice && bytes > total_bytes - used_bytes)
         return cudaErrorMemoryAllocation;
@@ -45,7 +45,7 @@ static cudaError_t give(void *memory, enum cudaMemoryType type)
     while (*link && (*link)->memory != memory)
         link = &(*link)->next;
     block *const b = *link;
-    if (pretend_is_capturing() || !memory)
+    if (pretend_refuses_unsafe() || !memory)
         return memory ? cudaErrorStreamCaptureUnsupported : cudaSuccess;
     if (!b || b->type != type)
         return cudaErrorInvalidValue;

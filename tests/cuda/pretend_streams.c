@@ -2,6 +2,7 @@
 /* Streams, events and graphs that are carried out at once. */
 #include "cuda/pretend.h"
 
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -24,6 +25,8 @@ typedef struct stream {
 
 _Thread_local cudaError_t pretend_last_error;
 static _Thread_local int captures; /* under way */
+static _Thread_local enum cudaStreamCaptureMode mode = cudaStreamCaptureModeGlobal;
+static atomic_int global_capture;
 static _Atomic int64_t alive;
 
 int64_t pretend_alive(void)
@@ -36,9 +39,22 @@ void pretend_count(int change)
     alive += change;
 }
 
-int pretend_is_capturing(void)
+int pretend_refuses_unsafe(void)
 {
-    return captures > 0;
+    return mode != cudaStreamCaptureModeRelaxed && (captures > 0 || global_capture);
+}
+
+void pretend_global_capture(int on)
+{
+    global_capture = on;
+}
+
+cudaError_t pretend_cudaThreadExchangeStreamCaptureMode(enum cudaStreamCaptureMode *given)
+{
+    const enum cudaStreamCaptureMode before = mode;
+    mode = *given;
+    *given = before;
+    return cudaSuccess;
 }
 
 static stream *stream_of(cudaStream_t handle)
@@ -143,13 +159,13 @@ cudaError_t pretend_cudaEventSynchronize(cudaEvent_t event)
 
 cudaError_t pretend_cudaEventQuery(cudaEvent_t event)
 {
-    return pretend_cudaEventSynchronize(event);
+    return pretend_refuses_unsafe() ? cudaErrorStreamCaptureUnsupported : pretend_cudaEventSynchronize(event);
 }
 
-cudaError_t pretend_cudaStreamBeginCapture(cudaStream_t handle, enum cudaStreamCaptureMode mode)
+cudaError_t pretend_cudaStreamBeginCapture(cudaStream_t handle, enum cudaStreamCaptureMode wanted)
 {
     stream *const s = stream_of(handle);
-    if (s->capture || mode != cudaStreamCaptureModeThreadLocal)
+    if (s->capture || wanted != cudaStreamCaptureModeThreadLocal)
         return cudaErrorIllegalState;
     s->capture = (graph *)calloc(1, sizeof *s->capture);
     s->capture->end = &s->capture->first;

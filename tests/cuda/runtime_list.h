@@ -50,6 +50,7 @@
     X(cudaEventQuery, (cudaEvent_t event), (event))
 
 #define RUNTIME_GRAPH_LIST(X)                                                                                          \
+    X(cudaThreadExchangeStreamCaptureMode, (enum cudaStreamCaptureMode * mode), (mode))                                \
     X(cudaStreamBeginCapture, (cudaStream_t stream, enum cudaStreamCaptureMode mode), (stream, mode))                  \
     X(cudaGraphInstantiate, (cudaGraphExec_t * exec, cudaGraph_t graph, unsigned long long flags),                     \
       (exec, graph, flags))                                                                                            \
