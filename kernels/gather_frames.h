@@ -31,26 +31,43 @@ GPUR_FN unsigned char *gpur_frames_target(const gpur_gather_frames_args *a, int6
     return array ? array + b * pitch + u * a->unit_step + p * a->place_step : (unsigned char *)0;
 }
 
+/* The frame whose units go to place j and to its other places, or NULL where there is nothing to read. */
+GPUR_FN const unsigned char *gpur_frames_source(const gpur_gather_frames_args *a, int32_t j, const uint32_t *links,
+                                                const uint32_t *places)
+{
+    return j < 2 * a->stack && places[j] != 0 ? gpur_frame_at(a, links[j]) : (const unsigned char *)0;
+}
+
+/* Places whose units a thread loads before it stores the first of them: all of two stacks of four. */
+enum { GPUR_FRAMES_AT_ONCE = 8 };
+
 /* Units of one type, in a register on the way: each size is code of its own, so that a unit is one move. */
 #define GPUR_FRAMES_UNITS(name, type)                                                                                  \
+    GPUR_FN void name##_put(const gpur_gather_frames_args *a, int64_t b, int32_t u, uint32_t places, type value)       \
+    {                                                                                                                  \
+        for (int32_t i = 0; places != 0; i++, places >>= 1) {                                                          \
+            unsigned char *const to = places & 1 ? gpur_frames_target(a, b, i, u) : (unsigned char *)0;                \
+            if (to)                                                                                                    \
+                memcpy(__builtin_assume_aligned(to, sizeof value), &value, sizeof value);                              \
+        }                                                                                                              \
+    }                                                                                                                  \
     GPUR_FN void name(gpur_place at, const gpur_gather_frames_args *a, int64_t b, gpur_span units,                     \
                       const uint32_t *links, const uint32_t *places)                                                   \
     {                                                                                                                  \
         for (int64_t u = units.first + at.thread; u < units.last; u += at.threads)                                     \
-            for (int32_t j = 0; j < 2 * a->stack; j++) {                                                               \
-                type value;                                                                                            \
-                const unsigned char *const frame = gpur_frame_at(a, links[j]);                                         \
-                if (places[j] == 0)                                                                                    \
-                    continue;                                                                                          \
-                memset(&value, 0, sizeof value);                                                                       \
-                if (frame)                                                                                             \
-                    memcpy(&value, __builtin_assume_aligned(frame + u * (int64_t)sizeof value, sizeof value),          \
-                           sizeof value);                                                                              \
-                for (int32_t i = j; i < 2 * a->stack; i++) {                                                           \
-                    unsigned char *const to = gpur_frames_target(a, b, i, (int32_t)u);                                 \
-                    if ((places[j] >> i & 1) && to)                                                                    \
-                        memcpy(__builtin_assume_aligned(to, sizeof value), &value, sizeof value);                      \
+            for (int32_t first = 0; first < 2 * a->stack; first += GPUR_FRAMES_AT_ONCE) {                              \
+                type values[GPUR_FRAMES_AT_ONCE];                                                                      \
+                memset(values, 0, sizeof values);                                                                      \
+                for (int n = 0; n < GPUR_FRAMES_AT_ONCE; n++) {                                                        \
+                    const unsigned char *const from = gpur_frames_source(a, first + n, links, places);                 \
+                    if (from)                                                                                          \
+                        memcpy(&values[n],                                                                             \
+                               __builtin_assume_aligned(from + u * (int64_t)sizeof *values, sizeof *values),           \
+                               sizeof *values);                                                                        \
                 }                                                                                                      \
+                for (int n = 0; n < GPUR_FRAMES_AT_ONCE; n++)                                                          \
+                    if (first + n < 2 * a->stack)                                                                      \
+                        name##_put(a, b, (int32_t)u, places[first + n], values[n]);                                    \
             }                                                                                                          \
     }
 GPUR_FRAMES_UNITS(gpur_frames_units_16, gpur_u32x4)
@@ -76,7 +93,7 @@ GPUR_FN void gpur_frames_band(gpur_place at, const gpur_gather_frames_args *a, i
 }
 
 /* A block has a band of a row at a time. */
-GPUR_KERNEL(gather_frames)
+GPUR_KERNEL_OF(gather_frames, 256)
 {
     GPUR_SHARED(uint32_t, links, GPUR_MOST_LINKS);
     GPUR_SHARED(uint32_t, places, GPUR_MOST_LINKS);

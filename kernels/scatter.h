@@ -8,24 +8,34 @@
 
 GPUR_FN void gpur_scatter_units(gpur_place at, const gpur_scatter_args *a, int64_t first, int32_t rows)
 {
-    for (int32_t t = at.thread; t < rows * a->units; t += at.threads) {
-        const int32_t i = t / a->units;
-        const gpur_unit_place unit = gpur_find_unit(a->copies, a->copy_count, t - i * a->units);
-        gpur_move_unit(gpur_scatter_row(a, first + i) + unit.copy->offset + unit.byte,
-                       unit.copy->array + (first + i) * unit.copy->array_pitch + unit.byte, unit.copy->shift);
+    for (int32_t t = at.thread; t < rows * a->units; t += GPUR_UNITS_AT_ONCE * at.threads) {
+        const gpur_tile_units units = gpur_find_units(a->copies, a->copy_count, a->units, rows, t, at.threads);
+        gpur_unit_move moves[GPUR_UNITS_AT_ONCE];
+        for (int n = 0; n < GPUR_UNITS_AT_ONCE; n++) {
+            const gpur_field_copy *const copy = &a->copies[units.copy[n]];
+            const int64_t row = first + units.row[n];
+            moves[n].shift = copy->shift;
+            moves[n].from = moves[n].to = (unsigned char *)0;
+            if (units.row[n] < 0)
+                continue;
+            moves[n].from = copy->array + row * copy->array_pitch + units.byte[n];
+            moves[n].to = gpur_scatter_row(a, row) + copy->offset + units.byte[n];
+        }
+        gpur_move_units(moves);
     }
 }
 
 GPUR_KERNEL(scatter)
 {
-    const gpur_span tiles = gpur_block_rows(at, (a->rows + a->tile - 1) / a->tile);
+    const int32_t height = gpur_rows_a_tile(at, a->rows, a->tile);
+    const gpur_span tiles = gpur_block_rows(at, (a->rows + height - 1) / height);
     if (!gpur_strided()) {
         gpur_scatter_alone(at, a);
         return;
     }
     for (int64_t tile = tiles.first; tile < tiles.last; tile += tiles.step) {
-        const int64_t first = tile * a->tile;
-        const int32_t rows = (int32_t)(a->rows - first < a->tile ? a->rows - first : a->tile);
+        const int64_t first = tile * height;
+        const int32_t rows = (int32_t)(a->rows - first < height ? a->rows - first : height);
         gpur_scatter_units(at, a, first, rows);
         for (int32_t i = at.thread; a->rewards && i < rows; i += at.threads)
             gpur_scatter_reward(a, first + i);

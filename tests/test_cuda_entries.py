@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
 """usage: test_cuda_entries.py KERNELS SCRATCH NVCC ARGUMENT...
 
-How the CUDA kernels begin, where a GPU may make them ready before the kernel ahead of them is over, and how those whose
-blocks meet read memory. Compiles kernels/cuda.cu to PTX for compute capability 9.0, with the build's flags, and reads
+How the CUDA kernels begin, where a GPU may make them ready before the kernel ahead of them is over, how those whose
+blocks meet read memory, and how many loads some have on their way before they store. Compiles kernels/cuda.cu to PTX for compute capability 9.0, with the build's flags, and reads
 each entry. Needs no GPU."""
 
 import re
@@ -11,6 +11,10 @@ import sys
 from pathlib import Path
 
 WAIT, LET = "griddepcontrol.wait", "griddepcontrol.launch_dependents"
+
+# A kernel that waits for each load takes a trip to memory for every few bytes. What these load before they store: four
+# units, each by the instruction for one of five sizes; a frame for each of eight places.
+LOADS_AT_ONCE = {"gather": 20, "scatter": 20, "gather_frames": 8}
 
 
 def ptx_of(kernels, scratch, command):
@@ -49,17 +53,32 @@ def check_begin(kernel, opcodes, meets):
     assert meets or LET in before, f"kernel {kernel} waits before it lets its follower begin"
 
 
+def loads_at_once(opcodes):
+    """The most loads from device memory that come one after another, with no store and no barrier between them."""
+    most = run = 0
+    for code in opcodes:
+        if code.startswith("ld.global"):
+            run += 1
+            most = max(most, run)
+        elif code.startswith(("st.global", "bar.", "barrier.")):
+            run = 0
+    return most
+
+
 def main():
     kernels, scratch, *command = sys.argv[1:]
     text, meeting = ptx_of(kernels, scratch, command), kernels_that_meet(kernels)
     entries = re.findall(r"\.entry gpur_(\w+)_cuda_entry\((.*?)^\}", text, flags=re.M | re.S)
     found = {kernel for kernel, _ in entries}
     assert meeting and meeting <= found, f"of the kernels that meet, {sorted(meeting - found)} were not compiled"
+    assert LOADS_AT_ONCE.keys() <= found, f"{sorted(LOADS_AT_ONCE.keys() - found)} were not compiled"
     for kernel, body in entries:
         opcodes = list(instructions(body.partition("{")[2]))
         check_begin(kernel, opcodes, kernel in meeting)
         stale = [code for code in opcodes if ".nc" in code]
         assert kernel not in meeting or not stale, f"kernel {kernel} meets, and reads past what others write: {stale}"
+        loads, wanted = loads_at_once(opcodes), LOADS_AT_ONCE.get(kernel, 0)
+        assert loads >= wanted, f"kernel {kernel} has {loads} loads on their way before it stores; wanted {wanted}"
     print(f"test_cuda_entries: {len(entries)} kernels, {len(meeting)} of which meet")
 
 

@@ -135,8 +135,8 @@ static const request requests[] = {
 TEST(stacks_are_those_of_the_links_in_every_shape)
 {
     static const int64_t blocks[] = {1, 2, 7, 64};
-    static const int32_t cpu[] = {1}, race[] = {4, 8, 12, 32}, cuda[] = {32, 64, 96, 256, 1024};
-    const int sizes = test_on_cuda() ? 5 : GPUR_WARP > 1 ? 4 : 1;
+    static const int32_t cpu[] = {1}, race[] = {4, 8, 12, 32}, cuda[] = {32, 64, 96, 256};
+    const int sizes = test_on_cuda() || GPUR_WARP > 1 ? 4 : 1;
     const int32_t *const threads = test_on_cuda() ? cuda : GPUR_WARP > 1 ? race : cpu;
     static desk d;
     uint64_t random = 5;

@@ -10,7 +10,7 @@ enum { CAPACITY = 37, PITCH = 192, ROWS = 75, FIELDS = 7, ARRAY = 9216 };
 
 /* Offsets and sizes of every width of move: 16, 8, 4, 2 and 1 bytes, odd tails, a value of 113 bytes. */
 static const int64_t offsets[FIELDS] = {0, 32, 40, 44, 46, 47, 50}, sizes[FIELDS] = {32, 8, 4, 2, 1, 3, 113};
-static const gpur_grid shapes[] = {{1, 32, 0}, {2, 32, 0}, {7, 64, 0}, {64, 256, 0}, {3, 1024, 0}, {5, 32, 0}};
+static const gpur_grid shapes[] = {{1, 32, 0}, {2, 32, 0}, {7, 64, 0}, {64, 256, 0}, {3, 512, 0}, {5, 32, 0}};
 
 typedef struct bench_top {
     gpur_device *device;

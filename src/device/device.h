@@ -81,7 +81,8 @@ gpur_status gpur_fill(gpur_stream *stream, void *memory, int byte, int64_t bytes
 /*
  * Launch shapes. A kernel is right for every shape; these are the good ones.
  *   elements  n independent numbers
- *   rows      n rows that a block walks together, of about `bytes` each
+ *   rows      n rows of about `bytes` each, of which a block walks up to `rows_per_block` together: fewer where that
+ *             gives every multiprocessor of a GPU some
  *   single    one block, for reductions in a fixed order
  *   together  for kernels whose blocks meet (gpur_kernel_meets), and no others: as many blocks as were asked for, or as
  *             many as can run at the same time where those are fewer; likewise threads. 1 block on the CPU
@@ -102,6 +103,7 @@ enum {
 gpur_grid gpur_grid_elements(const gpur_device *device, int64_t n);
 gpur_grid gpur_grid_rows(const gpur_device *device, int64_t n, int64_t rows_per_block, int64_t bytes);
 gpur_grid gpur_grid_single(const gpur_device *device);
+gpur_grid gpur_grid_of_threads(gpur_grid grid, int32_t most); /* the same, with at most so many threads in a block */
 gpur_grid gpur_grid_together(const gpur_device *device, int kernel, int64_t blocks, int32_t threads);
 void gpur_device_force_grid(gpur_device *device, gpur_grid grid);
 

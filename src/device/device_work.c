@@ -121,6 +121,12 @@ gpur_grid gpur_grid_single(const gpur_device *device)
     return device->backend->grid_single(device);
 }
 
+gpur_grid gpur_grid_of_threads(gpur_grid grid, int32_t most)
+{
+    grid.threads = grid.threads < most ? grid.threads : most;
+    return grid;
+}
+
 gpur_grid gpur_grid_together(const gpur_device *device, int kernel, int64_t blocks, int32_t threads)
 {
     gpur_grid wanted = {.blocks = blocks, .threads = threads};

@@ -6,10 +6,13 @@
 
 #include <inttypes.h>
 
-enum { WARP = 32, MAX_THREADS = 1024, ELEMENT_THREADS = 256 };
+enum { WARP = 32, MAX_THREADS = 1024, ELEMENT_THREADS = 256, ROW_THREADS = 512 };
 
 /* A grid this large keeps every multiprocessor busy for a few waves; more blocks would only cost their own start. */
 enum { BLOCKS_PER_MULTIPROCESSOR = 32 };
+
+/* A multiprocessor has its share of the work, and something to do while a block waits, from so many blocks on. */
+enum { SPREAD_BLOCKS = 2 };
 
 /* Code compiled for an older architecture, and brought to this GPU from PTX, knows neither clusters nor dependent
  * launches. */
@@ -125,11 +128,17 @@ gpur_grid gpur_cuda_grid_elements(const gpur_device *device, int64_t n)
     return grid;
 }
 
-/* A thread for each 8 bytes of a row, two floats, from one warp up: short rows then get many small blocks. */
+/*
+ * A thread for each 8 bytes of the rows that a block walks together, from one warp up: short rows then get many small
+ * blocks. Few rows are dealt out one by one first: a block takes several only where every multiprocessor has two blocks
+ * without that.
+ */
 gpur_grid gpur_cuda_grid_rows(const gpur_device *device, int64_t n, int64_t rows_per_block, int64_t bytes)
 {
-    const int64_t each = rows_per_block < 1 ? 1 : rows_per_block;
-    const int64_t warps = bytes < 1 ? 1 : at_most((bytes - 1) / (8 * WARP) + 1, ELEMENT_THREADS / WARP);
+    const int64_t blocks = (int64_t)SPREAD_BLOCKS * gpur_cuda_of(device)->multiprocessors;
+    const int64_t spread = n < 1 ? 1 : (n - 1) / blocks + 1;
+    const int64_t each = rows_per_block < 1 ? 1 : at_most(spread, rows_per_block);
+    const int64_t warps = bytes < 1 ? 1 : at_most((each * bytes - 1) / (8 * WARP) + 1, ROW_THREADS / WARP);
     const gpur_grid grid = {blocks_for(device, n, each), (int32_t)(warps * WARP), 0};
     return grid;
 }

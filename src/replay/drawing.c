@@ -10,6 +10,7 @@ enum {
     WIDEST_SHIFT = 4,
     BAND_UNITS = 160,  /* of a frame; a block of a GPU has fewer threads for one row than a frame has units */
     BAND_PIXELS = 512, /* of an observation: one or two turns of a block */
+    BAND_THREADS = 256,
     CACHED_BATCH_BYTES = 8 << 20, /* a larger one would push itself out of a CPU's caches */
 };
 
@@ -125,7 +126,7 @@ static gpur_status launch_frames(gpur_replay *replay, gpur_stream *stream, const
     const int64_t row_bytes = 2 * args.stack * args.frame_bytes;
     args.past = row_bytes * args.batch > CACHED_BATCH_BYTES;
     const gpur_grid grid = gpur_grid_rows(replay->device, args.batch * args.bands, 1, row_bytes / args.bands);
-    return gpur_launch_gather_frames(stream, grid, &args);
+    return gpur_launch_gather_frames(stream, gpur_grid_of_threads(grid, BAND_THREADS), &args);
 }
 
 static gpur_status launch_observed(gpur_replay *replay, gpur_stream *stream, const gpur_drawing *drawing)
@@ -134,7 +135,7 @@ static gpur_status launch_observed(gpur_replay *replay, gpur_stream *stream, con
     args.frames.batch = drawing->rows.batch;
     const int64_t row_bytes = 2 * args.frames.obs_pitch, bands = args.frames.bands;
     const gpur_grid grid = gpur_grid_rows(replay->device, args.frames.batch * bands, 1, row_bytes / bands);
-    return gpur_launch_gather_observed(stream, grid, &args);
+    return gpur_launch_gather_observed(stream, gpur_grid_of_threads(grid, BAND_THREADS), &args);
 }
 
 static gpur_status launch_rows(gpur_replay *replay, gpur_stream *stream, const gpur_drawing *drawing)

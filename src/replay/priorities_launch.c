@@ -6,6 +6,7 @@ enum {
     ONE_BLOCK = 4096, /* updates that one block does in one launch */
     NODE_BYTES = GPUR_TREE_FAN * 8,
     NODES_A_BLOCK = 4,
+    WARP = 32, /* threads of a GPU */
     DRAW_BYTES = 256, /* a warp a draw; a CPU's block is worth starting for a few hundred of them */
 };
 
@@ -17,7 +18,9 @@ int gpur_source_has_priorities(int32_t index_source)
 /* A node a warp. */
 static gpur_grid grid_of_nodes(const gpur_priorities *p, int64_t nodes)
 {
-    return gpur_grid_rows(p->device, nodes, NODES_A_BLOCK, NODE_BYTES);
+    const int64_t blocks = (nodes + NODES_A_BLOCK - 1) / NODES_A_BLOCK;
+    const gpur_grid grid = gpur_grid_rows(p->device, blocks, 1, NODES_A_BLOCK * NODE_BYTES);
+    return gpur_grid_of_threads(grid, NODES_A_BLOCK * WARP);
 }
 
 /* Smallest leaves above slots, level by level. */

@@ -197,6 +197,30 @@ TEST(nothing_follows_dependently_on_an_older_gpu_or_on_the_callers_stream)
     check_never_follows(h200, &theirs);
 }
 
+/* Short rows: each block has few, so that every multiprocessor has a block, and a thread for each 8 bytes of them. */
+TEST(short_rows_are_spread_over_the_multiprocessors)
+{
+    static const struct {
+        int64_t n, most, bytes, blocks;
+        int32_t threads;
+    } cases[] = {
+        {32, 16, 228, 32, 32},          {264, 16, 228, 264, 32},     {265, 16, 228, 133, 64},
+        {1024, 16, 228, 256, 128},      {4096, 16, 228, 256, 480},   {1000000, 16, 228, 4224, 480},
+        {32, 1, 28224, 32, 512},        {1024, 1, 28224, 1024, 512}, {1000000, 16, 8, 4224, 32},
+        {1000000, 16, 1024, 4224, 512}, {0, 16, 228, 1, 32},         {5, 0, 0, 5, 32},
+    };
+    scene s;
+    CHECK_OK(open_scene(&s, h200, NULL));
+    for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
+        const gpur_grid grid = gpur_grid_rows(s.device, cases[k].n, cases[k].most, cases[k].bytes);
+        CHECK_EQUAL(grid.blocks, cases[k].blocks);
+        CHECK_EQUAL(grid.threads, cases[k].threads);
+        CHECK_EQUAL(gpur_grid_of_threads(grid, 256).threads, grid.threads < 256 ? grid.threads : 256);
+        CHECK_EQUAL(gpur_grid_of_threads(grid, 256).blocks, grid.blocks);
+    }
+    close_scene(&s);
+}
+
 int main(int argc, char **argv)
 {
     (void)argc;
@@ -207,5 +231,6 @@ int main(int argc, char **argv)
     RUN(a_shape_that_does_not_fit_is_refused_and_a_forced_one_is_cut);
     RUN(a_kernel_follows_dependently_right_behind_another_of_ours);
     RUN(nothing_follows_dependently_on_an_older_gpu_or_on_the_callers_stream);
+    RUN(short_rows_are_spread_over_the_multiprocessors);
     return test_main_end();
 }
