@@ -21,6 +21,22 @@ GPUR_FN void gpur_move_unit(unsigned char *to, const unsigned char *from, int32_
         *to = *from;
 }
 
+/* The same of flags, up to four at a time: a byte other than 0 becomes 1. The bits of each byte are gathered in its
+ * lowest one; what comes over from the byte above stays in the others. */
+GPUR_FN void gpur_move_flag_unit(unsigned char *to, const unsigned char *from, int32_t shift)
+{
+    const int bytes = 1 << shift, step = bytes < 4 ? 1 : 4;
+    for (int i = 0; i < bytes; i += step) {
+        uint32_t x = 0;
+        memcpy(&x, from + i, (size_t)step);
+        x |= x >> 4;
+        x |= x >> 2;
+        x |= x >> 1;
+        x &= 0x01010101u;
+        memcpy(to + i, &x, (size_t)step);
+    }
+}
+
 GPUR_FN void gpur_zero_unit(unsigned char *to, int32_t shift)
 {
     for (int i = 0; i < 1 << shift; i++)

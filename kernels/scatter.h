@@ -11,8 +11,12 @@ GPUR_FN void gpur_scatter_units(gpur_place at, const gpur_scatter_args *a, int64
     for (int32_t t = at.thread; t < rows * a->units; t += at.threads) {
         const int32_t i = t / a->units;
         const gpur_unit_place unit = gpur_find_unit(a->copies, a->copy_count, t - i * a->units);
-        gpur_move_unit(gpur_scatter_row(a, first + i) + unit.copy->offset + unit.byte,
-                       unit.copy->array + (first + i) * unit.copy->array_pitch + unit.byte, unit.copy->shift);
+        unsigned char *const to = gpur_scatter_row(a, first + i) + unit.copy->offset + unit.byte;
+        const unsigned char *const from = unit.copy->array + (first + i) * unit.copy->array_pitch + unit.byte;
+        if (unit.copy->flags)
+            gpur_move_flag_unit(to, from, unit.copy->shift);
+        else
+            gpur_move_unit(to, from, unit.copy->shift);
     }
 }
 

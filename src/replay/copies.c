@@ -25,10 +25,16 @@ void gpur_copies_add(gpur_copies *copies, const void *array, int64_t pitch, int6
         .offset = (int32_t)offset,
         .units = (int32_t)(bytes >> shift),
         .first_unit = copies->units,
-        .shift = shift,
+        .shift = (int16_t)shift,
     };
     copies->list[copies->count++] = copy;
     copies->units += copy.units;
+}
+
+void gpur_copies_add_flags(gpur_copies *copies, const void *array, int64_t pitch, int64_t offset, int64_t bytes)
+{
+    gpur_copies_add(copies, array, pitch, offset, bytes);
+    copies->list[copies->count - 1].flags = 1;
 }
 
 int32_t gpur_tile_rows(int64_t row_bytes)

@@ -14,6 +14,9 @@ typedef struct gpur_copies {
  */
 void gpur_copies_add(gpur_copies *copies, const void *array, int64_t pitch, int64_t offset, int64_t bytes);
 
+/* The same for a scatter of flags, which become 0 and 1 on the way. */
+void gpur_copies_add_flags(gpur_copies *copies, const void *array, int64_t pitch, int64_t offset, int64_t bytes);
+
 /* How many rows of so many bytes a block should take at a time: few large ones, so that all blocks have work. */
 int32_t gpur_tile_rows(int64_t row_bytes);
 
