@@ -32,7 +32,8 @@ typedef struct gpur_field_copy {
     int32_t offset;     /* bytes from the start of a row of the ring */
     int32_t units;      /* in one value */
     int32_t first_unit; /* units of the copies before this one */
-    int32_t shift;      /* a unit is 1 << shift bytes */
+    int16_t shift;      /* a unit is 1 << shift bytes */
+    int16_t flags;      /* 1: a scatter makes every byte other than 0 a 1 */
 } gpur_field_copy;
 
 enum {

@@ -48,6 +48,20 @@ GPUR_FN void gpur_store_unit(unsigned char *to, gpur_u32x4 unit, int32_t shift)
         *to = (unsigned char)unit.v[0];
 }
 
+/* A unit of flags: a byte other than 0 becomes 1. The bits of each byte are gathered in its lowest one; what comes over
+ * from the byte above stays in the others, which are cleared. */
+GPUR_FN gpur_u32x4 gpur_unit_of_flags(gpur_u32x4 unit)
+{
+    for (int i = 0; i < 4; i++) {
+        uint32_t x = unit.v[i];
+        x |= x >> 4;
+        x |= x >> 2;
+        x |= x >> 1;
+        unit.v[i] = x & 0x01010101u;
+    }
+    return unit;
+}
+
 /* Where one unit goes, and where it comes from. */
 typedef struct gpur_unit_move {
     unsigned char *to;         /* NULL: there is no such unit */
@@ -55,11 +69,14 @@ typedef struct gpur_unit_move {
     int32_t shift;
 } gpur_unit_move;
 
-GPUR_FN void gpur_move_units(const gpur_unit_move *moves)
+GPUR_FN void gpur_load_units(gpur_u32x4 *units, const gpur_unit_move *moves)
 {
-    gpur_u32x4 units[GPUR_UNITS_AT_ONCE];
     for (int n = 0; n < GPUR_UNITS_AT_ONCE; n++)
         units[n] = gpur_load_unit(moves[n].from, moves[n].shift);
+}
+
+GPUR_FN void gpur_store_units(const gpur_unit_move *moves, const gpur_u32x4 *units)
+{
     for (int n = 0; n < GPUR_UNITS_AT_ONCE; n++)
         if (moves[n].to)
             gpur_store_unit(moves[n].to, units[n], moves[n].shift);

@@ -34,6 +34,7 @@ GPUR_FN void gpur_gather_units(gpur_place at, const gpur_gather_args *a, gpur_ga
     for (int32_t t = at.thread; t < tile.rows * a->units; t += GPUR_UNITS_AT_ONCE * at.threads) {
         const gpur_tile_units units = gpur_find_units(a->copies, a->copy_count, a->units, tile.rows, t, at.threads);
         gpur_unit_move moves[GPUR_UNITS_AT_ONCE];
+        gpur_u32x4 values[GPUR_UNITS_AT_ONCE];
         for (int n = 0; n < GPUR_UNITS_AT_ONCE; n++) {
             const gpur_field_copy *const copy = &a->copies[units.copy[n]];
             const int64_t slot = units.row[n] < 0 ? -1 : slots[units.row[n]];
@@ -44,7 +45,8 @@ GPUR_FN void gpur_gather_units(gpur_place at, const gpur_gather_args *a, gpur_ga
                               ? (unsigned char *)0
                               : copy->array + (tile.first + units.row[n]) * copy->array_pitch + units.byte[n];
         }
-        gpur_move_units(moves);
+        gpur_load_units(values, moves);
+        gpur_store_units(moves, values);
     }
 }
 

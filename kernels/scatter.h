@@ -11,6 +11,7 @@ GPUR_FN void gpur_scatter_units(gpur_place at, const gpur_scatter_args *a, int64
     for (int32_t t = at.thread; t < rows * a->units; t += GPUR_UNITS_AT_ONCE * at.threads) {
         const gpur_tile_units units = gpur_find_units(a->copies, a->copy_count, a->units, rows, t, at.threads);
         gpur_unit_move moves[GPUR_UNITS_AT_ONCE];
+        gpur_u32x4 values[GPUR_UNITS_AT_ONCE];
         for (int n = 0; n < GPUR_UNITS_AT_ONCE; n++) {
             const gpur_field_copy *const copy = &a->copies[units.copy[n]];
             const int64_t row = first + units.row[n];
@@ -21,7 +22,11 @@ GPUR_FN void gpur_scatter_units(gpur_place at, const gpur_scatter_args *a, int64
             moves[n].from = copy->array + row * copy->array_pitch + units.byte[n];
             moves[n].to = gpur_scatter_row(a, row) + copy->offset + units.byte[n];
         }
-        gpur_move_units(moves);
+        gpur_load_units(values, moves);
+        for (int n = 0; n < GPUR_UNITS_AT_ONCE; n++)
+            if (a->copies[units.copy[n]].flags)
+                values[n] = gpur_unit_of_flags(values[n]);
+        gpur_store_units(moves, values);
     }
 }
 

@@ -27,7 +27,10 @@ GPUR_FN void gpur_scatter_columns(const gpur_scatter_args *a, int64_t first, int
         column.to = row + copy->offset, column.to_pitch = a->pitch;
         column.from = copy->array + first * copy->array_pitch, column.from_pitch = copy->array_pitch;
         column.bytes = (int64_t)copy->units << copy->shift;
-        gpur_move_column(&column, rows);
+        if (copy->flags)
+            gpur_move_flags(&column, rows);
+        else
+            gpur_move_column(&column, rows);
     }
 }
 
@@ -70,7 +73,10 @@ GPUR_FN void gpur_scatter_long_row(const gpur_scatter_args *a, int64_t n)
         const gpur_field_copy *const copy = &a->copies[c];
         const int64_t bytes = (int64_t)copy->units << copy->shift;
         const unsigned char *const from = copy->array + n * copy->array_pitch;
-        if (bytes >= GPUR_LONG_VALUE)
+        const gpur_column flags = {row + copy->offset, from, 0, 0, bytes};
+        if (copy->flags)
+            gpur_move_flags(&flags, 1);
+        else if (bytes >= GPUR_LONG_VALUE)
             gpur_memcpy_past(row + copy->offset, from, bytes);
         else
             gpur_move_value(row + copy->offset, from, bytes);

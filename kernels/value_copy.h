@@ -76,4 +76,14 @@ GPUR_FN void gpur_move_column(const gpur_column *c, int64_t rows)
         gpur_move_values(c, c->bytes, rows);
 }
 
+/* The same of flags: bytes other than 0 become 1. */
+GPUR_FN void gpur_move_flags(const gpur_column *c, int64_t rows)
+{
+    unsigned char *to = c->to;
+    const unsigned char *from = c->from;
+    for (int64_t i = 0; i < rows; i++, to += c->to_pitch, from += c->from_pitch)
+        for (int64_t j = 0; j < c->bytes; j++)
+            to[j] = from[j] != 0;
+}
+
 #endif

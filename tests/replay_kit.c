@@ -66,8 +66,9 @@ static void fill(const kit *k, int32_t field, int64_t tag, unsigned char *value)
     }
     for (int64_t i = 0; i < info->bytes; i++)
         value[i] = tagged(tag, field, i);
-    if (strcmp(info->name, "terminated") == 0)
-        *value &= 1;
+    const int ends = strcmp(info->name, "terminated") == 0 || strcmp(info->name, "truncated") == 0;
+    for (int64_t i = 0; (ends || info->dtype == GPUR_BOOL) && i < info->bytes; i++)
+        value[i] &= 1;
 }
 
 unsigned char *kit_rows(const kit *k, int64_t first, int64_t count)

@@ -147,6 +147,49 @@ TEST(rewards_are_clipped_when_asked_and_nan_passes)
     kit_close(&s);
 }
 
+/* A step is refused by the same rule in all its bools: observations, actions and extras. */
+TEST(bools_of_a_step_that_are_not_0_or_1_are_refused)
+{
+    static const gpur_field fields[] = {{"obs", GPUR_BOOL, {3}},        {"action", GPUR_BOOL, {2}},
+                                        {"reward", GPUR_FLOAT32, {0}},  {"next_obs", GPUR_BOOL, {3}},
+                                        {"terminated", GPUR_BOOL, {0}}, {"mask", GPUR_BOOL, {2}}};
+    const gpur_replay_config config = kit_config(fields, 6, 100, 7, 8);
+    uint8_t obs[] = {0, 1, 0}, action[] = {1, 0}, mask[] = {0, 1}, last[] = {1, 1, 1}, ends = 0;
+    const float reward = 1;
+    const void *const extras[] = {NULL, NULL, NULL, NULL, NULL, mask};
+    gpur_writer_config writer_config = {.size = sizeof writer_config, .num_envs = 1};
+    writer_config.autoreset = GPUR_AUTORESET_SAME_STEP;
+    const gpur_step_input in = {.size = sizeof in, .action = action, .reward = &reward, .next_obs = obs,
+                                .terminated = &ends, .final_obs = last, .extras = extras};
+    gpur_writer *writer = NULL;
+    kit_scene s;
+    CHECK(kit_open(&s, test_device(), &config, 1));
+    CHECK_OK(gpur_writer_open(s.replay, &writer_config, &writer));
+    obs[2] = 9;
+    CHECK_STATUS(gpur_writer_reset(writer, 0, obs), GPUR_INVALID_ARGUMENT);
+    CHECK_MESSAGE("obs of environment 0 has 9 among its bools; they must be 0 or 1");
+    obs[2] = 1;
+    CHECK_OK(gpur_writer_reset(writer, 0, obs));
+    CHECK_OK(gpur_writer_step_with(writer, &in));
+    obs[0] = 2;
+    CHECK_STATUS(gpur_writer_step_with(writer, &in), GPUR_INVALID_ARGUMENT);
+    CHECK_MESSAGE("next_obs of environment 0 has 2");
+    obs[0] = 0, action[1] = 3;
+    CHECK_STATUS(gpur_writer_step_with(writer, &in), GPUR_INVALID_ARGUMENT);
+    CHECK_MESSAGE("action of environment 0 has 3");
+    action[1] = 1, mask[0] = 255;
+    CHECK_STATUS(gpur_writer_step_with(writer, &in), GPUR_INVALID_ARGUMENT);
+    CHECK_MESSAGE("mask of environment 0 has 255");
+    mask[0] = 1, last[1] = 4;
+    CHECK_OK(gpur_writer_step_with(writer, &in)); /* which does not end: final_obs is not read */
+    ends = 1;
+    CHECK_STATUS(gpur_writer_step_with(writer, &in), GPUR_INVALID_ARGUMENT);
+    CHECK_MESSAGE("final_obs of environment 0 has 4");
+    CHECK_EQUAL(appended(&s), 2);
+    gpur_writer_destroy(writer);
+    kit_close(&s);
+}
+
 TEST(refused_steps_take_nothing)
 {
     gpur_replay_config config = kit_config(full, 6, 100, 7, 8);
@@ -288,6 +331,7 @@ int main(int argc, char **argv)
     RUN(termination_ends_the_bootstrap_and_truncation_does_not);
     RUN(an_ended_environment_must_be_reset_before_its_next_step);
     RUN(rewards_are_clipped_when_asked_and_nan_passes);
+    RUN(bools_of_a_step_that_are_not_0_or_1_are_refused);
     RUN(refused_steps_take_nothing);
     RUN(steps_need_a_schema_made_for_them);
     RUN(episodes_still_open_at_the_end_are_counted_as_cut);

@@ -226,12 +226,128 @@ TEST(an_append_that_may_not_wait_leaves_exactly_the_rest)
     gate_destroy(&g);
 }
 
+enum { FLAG_ROWS = 600, MASK = 37 };
+
+/* Rows with fields of bools in their midst, at an odd place and at the end, as callers pack them. */
+typedef struct flagged {
+    int32_t a;
+    uint8_t terminated, truncated, mask[MASK];
+    int32_t b;
+    uint8_t last;
+} flagged;
+
+static const gpur_field flagged_fields[] = {
+    {"a", GPUR_INT32, {0}}, {"terminated", GPUR_BOOL, {0}}, {"truncated", GPUR_UINT8, {0}}, {"mask", GPUR_BOOL, {MASK}},
+    {"b", GPUR_INT32, {0}}, {"last", GPUR_BOOL, {0}}};
+
+static gpur_status append_flagged(kit_scene *s, int way, int64_t first, int64_t count, const flagged *rows,
+                                  const void *const *columns)
+{
+    static const int64_t bytes[] = {4, 1, 1, MASK, 4, 1};
+    const void *from[6];
+    for (int f = 0; f < 6; f++)
+        from[f] = (const unsigned char *)columns[f] + first * bytes[f];
+    if (way == 0)
+        return gpur_writer_append(s->writer, count, rows + first, NULL);
+    return way == 1 ? gpur_writer_append_fields(s->writer, count, from, NULL, NULL)
+                    : gpur_writer_try_append_fields(s->writer, count, from);
+}
+
+static void compare_flags(kit_scene *s, const flagged *rows)
+{
+    static uint8_t ends[FLAG_ROWS], cuts[FLAG_ROWS], masks[FLAG_ROWS][MASK], lasts[FLAG_ROWS];
+    static int32_t b[FLAG_ROWS];
+    int64_t ids[FLAG_ROWS], wrong = 0;
+    gpur_batch *batch = NULL;
+    for (int64_t i = 0; i < FLAG_ROWS; i++)
+        ids[i] = i;
+    CHECK_OK(gpur_replay_gather(s->replay, FLAG_ROWS, ids, NULL, &batch));
+    CHECK_OK(gpur_batch_read(batch, "terminated", ends, sizeof ends));
+    CHECK_OK(gpur_batch_read(batch, "truncated", cuts, sizeof cuts));
+    CHECK_OK(gpur_batch_read(batch, "mask", masks, sizeof masks));
+    CHECK_OK(gpur_batch_read(batch, "last", lasts, sizeof lasts));
+    CHECK_OK(gpur_batch_read(batch, "b", b, sizeof b));
+    gpur_batch_release(batch);
+    for (int64_t i = 0; i < FLAG_ROWS; i++) {
+        wrong += (ends[i] != (rows[i].terminated != 0)) + (cuts[i] != (rows[i].truncated != 0)) + (b[i] != rows[i].b);
+        wrong += lasts[i] != (rows[i].last != 0);
+        for (int m = 0; m < MASK; m++)
+            wrong += masks[i][m] != (rows[i].mask[m] != 0);
+    }
+    CHECK_EQUAL(wrong, 0);
+}
+
+/* By `part` rows at a time: few rows go to the block at hand, many straight to the ring, into a small one and, past the
+ * caches, into a large one. */
+static void check_flags(int way, int32_t feed, int64_t capacity, int64_t part)
+{
+    static flagged rows[FLAG_ROWS];
+    static uint8_t ends[FLAG_ROWS], cuts[FLAG_ROWS], masks[FLAG_ROWS][MASK], lasts[FLAG_ROWS];
+    static int32_t a[FLAG_ROWS], b[FLAG_ROWS];
+    gpur_replay_config config = kit_config(flagged_fields, 6, capacity, 600, FLAG_ROWS);
+    uint64_t random = 7;
+    kit_scene s;
+    config.feed = feed;
+    for (int64_t i = 0; i < FLAG_ROWS; i++) {
+        unsigned char *const bytes = (unsigned char *)&rows[i];
+        for (size_t j = 0; j < sizeof rows[i]; j++)
+            bytes[j] = kit_random(&random) % 3 == 0 ? 0 : (unsigned char)(kit_random(&random) >> 20);
+        a[i] = rows[i].a, b[i] = rows[i].b, ends[i] = rows[i].terminated, cuts[i] = rows[i].truncated;
+        memcpy(masks[i], rows[i].mask, MASK);
+        lasts[i] = rows[i].last;
+    }
+    CHECK(open_scene(&s, &config, 1));
+    for (int64_t i = 0; i < FLAG_ROWS; i += part)
+        CHECK_OK(append_flagged(&s, way, i, FLAG_ROWS - i < part ? FLAG_ROWS - i : part, rows,
+                                (const void *[]){a, ends, cuts, masks, b, lasts}));
+    compare_flags(&s, rows);
+    kit_close(&s);
+}
+
+TEST(every_flag_but_0_becomes_1_by_every_way_in)
+{
+    for (int way = 0; way < 3; way++)
+        for (int32_t feed = GPUR_FEED_COPY; feed <= GPUR_FEED_SCATTER; feed++) {
+            check_flags(way, feed, 2000, 3);
+            check_flags(way, feed, 2000, 590);
+            check_flags(way, feed, 200000, 600);
+        }
+}
+
+/* A row that no tile holds, with bools that are long values by themselves. */
+TEST(long_values_of_flags_become_0_and_1)
+{
+    enum { LONG = 5000 };
+    static const gpur_field field = {"mask", GPUR_BOOL, {LONG}};
+    static uint8_t mask[LONG], got[LONG];
+    const gpur_replay_config config = kit_config(&field, 1, 2000, 4, 4);
+    gpur_batch *batch = NULL;
+    kit_scene s;
+    for (int i = 0; i < LONG; i++)
+        mask[i] = (uint8_t)(i % 7 == 0 ? 0 : i);
+    CHECK(open_scene(&s, &config, 1));
+    CHECK_OK(gpur_writer_append_fields(s.writer, 1, (const void *[]){mask}, NULL, NULL));
+    CHECK_OK(gpur_writer_append(s.writer, 1, mask, NULL));
+    for (int64_t id = 0; id < 2; id++) {
+        int wrong = 0;
+        CHECK_OK(gpur_replay_gather(s.replay, 1, &id, NULL, &batch));
+        CHECK_OK(gpur_batch_read(batch, "mask", got, sizeof got));
+        gpur_batch_release(batch);
+        for (int i = 0; i < LONG; i++)
+            wrong += got[i] != (mask[i] != 0);
+        CHECK_EQUAL(wrong, 0);
+    }
+    kit_close(&s);
+}
+
 int main(int argc, char **argv)
 {
     test_main_begin(argc, argv);
     RUN(bad_writers_and_appends_are_refused);
     RUN(both_feeds_and_both_appends_leave_the_same_ring);
     RUN(rewards_of_rows_and_arrays_are_clipped_when_asked);
+    RUN(every_flag_but_0_becomes_1_by_every_way_in);
+    RUN(long_values_of_flags_become_0_and_1);
     RUN(a_reward_that_is_not_one_float32_is_left_alone);
     RUN(scattered_arrays_are_published_at_once_with_what_is_staged);
     RUN(an_append_that_may_not_wait_leaves_exactly_the_rest);

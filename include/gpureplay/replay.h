@@ -32,7 +32,7 @@ typedef struct gpur_replay gpur_replay;
  */
 typedef struct gpur_batch gpur_batch;
 
-/* Element types. A bool (terminated, truncated) is a uint8 of 0 or 1. */
+/* Element types. A bool is a byte of 0 or 1: appends make every other value 1, steps refuse it (writer.h). */
 enum {
     GPUR_FLOAT32 = 1,
     GPUR_FLOAT16 = 2,

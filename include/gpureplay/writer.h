@@ -80,7 +80,8 @@ GPUR_API void gpur_writer_destroy(gpur_writer *writer);
  *
  *   obs   (...) of one observation, or (num_envs, ...) with -1; the schema's dtype; host memory, copied
  *
- *   GPUR_INVALID_ARGUMENT  env is not -1 to num_envs - 1, NULL, or a schema that gpur_writer_step_with cannot feed
+ *   GPUR_INVALID_ARGUMENT  env is not -1 to num_envs - 1, NULL, an obs of GPUR_BOOL with a byte that is neither 0 nor
+ *                          1, or a schema that gpur_writer_step_with cannot feed
  *   GPUR_WOULD_BLOCK       no room for those transitions, under GPUR_WHEN_FULL_ERROR: none was taken, call again
  */
 GPUR_API gpur_status gpur_writer_reset(gpur_writer *writer, int32_t env, const void *obs);
@@ -113,7 +114,7 @@ typedef struct gpur_step_input {
  *   previous  one int64: id of the transition that this environment completed before, -1 if none in this episode
  *
  *   GPUR_INVALID_ARGUMENT  an environment was not reset, terminated and truncated are not 0 or 1 (both 0 in the step
- *                          by which GPUR_AUTORESET_NEXT_STEP resets), NULL where an array is wanted, a stack whose
+ *                          by which GPUR_AUTORESET_NEXT_STEP resets), another GPUR_BOOL has a byte that is neither, NULL where an array is wanted, a stack whose
  *                          older frames are not those given before (the message names environment and frame), or a
  *                          schema without obs, action, reward, next_obs and terminated, or with another type for one
  *   GPUR_WOULD_BLOCK       no room for all transitions, under GPUR_WHEN_FULL_ERROR: none was taken, call again
@@ -166,7 +167,8 @@ GPUR_API gpur_status gpur_writer_set_ended(gpur_writer *writer, const uint8_t *e
 
 /*
  * Adds finished rows, packed as gpur_replay_get_field tells (an array of matching C structs will do). Rewards are
- * clipped if the replay says so.
+ * clipped if the replay says so. In a field of GPUR_BOOL, and in terminated and truncated, every byte other than 0
+ * becomes 1.
  *
  *   rows       (count, row_bytes) host memory, free to reuse when the call returns
  *   appended   how many were taken, which is `count` unless the call fails; may be NULL
@@ -179,7 +181,7 @@ GPUR_API gpur_status gpur_writer_append(gpur_writer *writer, int64_t count, cons
 /*
  * Adds finished rows given field by field, in the schema's order, all in host memory or all in memory of the replay's
  * device. Device arrays do not visit the host: a scatter-update kernel writes them into the ring. Rewards are clipped
- * if the replay says so, wherever they lie.
+ * if the replay says so, and flags become 0 or 1 as in gpur_writer_append, wherever they lie.
  *
  * Host arrays are staged as rows are. Device arrays (on the CPU: any, where the replay has GPUR_FEED_SCATTER) are
  * blocks of their own: the call seals what is staged, so that ids follow the order of appends, and both go to the ring

@@ -25,7 +25,7 @@ void gpur_copies_add(gpur_copies *copies, const void *array, int64_t pitch, int6
         .offset = (int32_t)offset,
         .units = (int32_t)(bytes >> shift),
         .first_unit = copies->units,
-        .shift = shift,
+        .shift = (int16_t)shift,
     };
     copies->list[copies->count++] = copy;
     copies->units += copy.units;
@@ -46,6 +46,12 @@ gpur_copies_range gpur_copies_part(const gpur_copies *copies, int32_t part, gpur
         range.units += to[c].units;
     }
     return range;
+}
+
+void gpur_copies_add_flags(gpur_copies *copies, const void *array, int64_t pitch, int64_t offset, int64_t bytes)
+{
+    gpur_copies_add(copies, array, pitch, offset, bytes);
+    copies->list[copies->count - 1].flags = 1;
 }
 
 int32_t gpur_tile_rows(int64_t row_bytes)

@@ -32,6 +32,9 @@ int32_t gpur_copies_parts(const gpur_copies *copies);
 /* Writes what the launch `part` copies, and its units counted from 0, to `to`, of GPUR_MAX_COPIES. */
 gpur_copies_range gpur_copies_part(const gpur_copies *copies, int32_t part, gpur_field_copy *to);
 
+/* The same for a scatter of flags, which become 0 and 1 on the way. */
+void gpur_copies_add_flags(gpur_copies *copies, const void *array, int64_t pitch, int64_t offset, int64_t bytes);
+
 /* How many rows of so many bytes a block should take at a time: few large ones, so that all blocks have work. */
 int32_t gpur_tile_rows(int64_t row_bytes);
 

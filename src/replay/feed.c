@@ -194,11 +194,34 @@ static gpur_status feed_scattered(gpur_feed *feed, const gpur_copies *copies, co
     return fed(feed, count, to.late, feed->from_arrays);
 }
 
+/* Part of packed rows, from byte `begin` to before byte `end` of each. */
+static void add_part(gpur_copies *copies, const gpur_schema *schema, const unsigned char *rows, int64_t begin,
+                     int64_t end)
+{
+    if (begin < end)
+        gpur_copies_add(copies, rows + begin, schema->row_bytes, begin, end - begin);
+}
+
+/* In one piece but for the flags, and what lies between them. */
+static void add_packed(gpur_copies *copies, const gpur_schema *schema, const unsigned char *rows)
+{
+    int64_t done = 0;
+    for (int32_t f = 0; f < schema->count; f++) {
+        const gpur_field_info *const field = &schema->fields[f];
+        if (!schema->is_flag[f])
+            continue;
+        add_part(copies, schema, rows, done, field->offset);
+        gpur_copies_add_flags(copies, rows + field->offset, schema->row_bytes, field->offset, field->bytes);
+        done = field->offset + field->bytes;
+    }
+    add_part(copies, schema, rows, done, schema->row_bytes);
+}
+
 gpur_status gpur_feed_packed(gpur_feed *feed, const void *rows, int64_t count)
 {
     gpur_copies copies;
     copies.count = copies.units = 0;
-    gpur_copies_add(&copies, rows, feed->schema->row_bytes, 0, feed->schema->row_bytes);
+    add_packed(&copies, feed->schema, rows);
     return feed_scattered(feed, &copies, NULL, count);
 }
 
@@ -209,8 +232,8 @@ gpur_status gpur_feed_arrays(gpur_feed *feed, const void *const *fields, int64_t
     copies.count = copies.units = 0;
     for (int32_t i = 0; i < schema->count; i++)
         if (i != feed->clipped)
-            gpur_copies_add(&copies, fields[i], schema->fields[i].bytes, schema->fields[i].offset,
-                            schema->fields[i].bytes);
+            (schema->is_flag[i] ? gpur_copies_add_flags : gpur_copies_add)(
+                &copies, fields[i], schema->fields[i].bytes, schema->fields[i].offset, schema->fields[i].bytes);
     return feed_scattered(feed, &copies, feed->clipped < 0 ? NULL : fields[feed->clipped], count);
 }
 

@@ -89,6 +89,13 @@ static gpur_status check_meaning(const gpur_field_info *info)
     return GPUR_OK;
 }
 
+/* The two that steps and learners read as flags may be uint8. */
+static int is_flag(const gpur_field_info *info)
+{
+    const int ends = strcmp(info->name, "terminated") == 0 || strcmp(info->name, "truncated") == 0;
+    return info->dtype == GPUR_BOOL || (ends && info->bytes == 1);
+}
+
 static int64_t round_up(int64_t x, int64_t granule)
 {
     return (x + granule - 1) / granule * granule;
@@ -106,6 +113,8 @@ static gpur_status add_field(gpur_schema *schema, const gpur_field *field)
     GPUR_TRY(check_meaning(&info));
     info.offset = round_up(schema->row_bytes, gpur_dtype_bytes(info.dtype));
     schema->row_bytes = info.offset + info.bytes;
+    schema->is_flag[schema->count] = (unsigned char)is_flag(&info);
+    schema->flags += is_flag(&info);
     schema->fields[schema->count++] = info;
     return GPUR_OK;
 }

@@ -14,6 +14,8 @@ enum {
 typedef struct gpur_schema {
     gpur_field_info fields[GPUR_MAX_FIELDS]; /* (count) with offsets as in a C struct of these members */
     int32_t count;
+    unsigned char is_flag[GPUR_MAX_FIELDS]; /* (count) 1: bytes that are to be 0 or 1; where rows are packed */
+    int32_t flags;                          /* fields of which that is so */
     int64_t row_bytes; /* of a row as callers write it */
     int64_t pitch;     /* of the same row on the device and in staging */
 } gpur_schema;

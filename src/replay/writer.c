@@ -41,10 +41,19 @@ static gpur_row_places find_places(const gpur_storage *storage, const gpur_step_
     return places;
 }
 
+static int32_t count_bools(const gpur_schema *schema, const gpur_step_fields *fields)
+{
+    int32_t bools = 0;
+    for (int32_t f = 0; f < schema->count; f++)
+        bools += schema->is_flag[f] && f != fields->terminated && f != fields->truncated;
+    return bools;
+}
+
 static gpur_status writer_build(gpur_writer *writer)
 {
     gpur_replay *const replay = writer->replay;
     writer->fields = gpur_step_fields_find(&replay->schema);
+    writer->bools = count_bools(&replay->schema, &writer->fields);
     writer->places = find_places(&replay->storage, &writer->fields);
     GPUR_TRY(gpur_kept_build(&writer->kept, replay->device, writer->config.num_envs, replay->config.n_step,
                              &writer->fields, &replay->schema, &replay->storage));

@@ -18,6 +18,7 @@ struct gpur_writer {
     gpur_writer *next;   /* of the replay's writers */
     gpur_writer_config config;
     gpur_step_fields fields;
+    int32_t bools;    /* fields of bools beside terminated and truncated */
     int32_t can_step; /* the schema has been found to have what steps need */
     gpur_row_places places;
     gpur_kept kept;
@@ -39,6 +40,9 @@ static inline void gpur_writer_observe(gpur_writer *writer, int64_t env, const u
     else
         gpur_move_value(gpur_kept_obs(&writer->kept, env), obs, writer->kept.obs_bytes);
 }
+
+/* Refuses bools that are not 0 or 1 in the observation of an environment in an array as it is given. */
+gpur_status gpur_writer_check_obs(const gpur_writer *writer, const void *array, int64_t env, const char *name);
 
 /* Begins an episode of an environment with this observation. */
 void gpur_writer_begin(gpur_writer *writer, int64_t env, const unsigned char *obs);

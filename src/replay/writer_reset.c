@@ -55,6 +55,8 @@ gpur_status gpur_writer_reset(gpur_writer *writer, int32_t env, const void *obs)
     GPUR_REQUIRE(env >= -1 && env < num_envs, "env is %d; it must be 0 to %d, or -1 for all", (int)env,
                  (int)num_envs - 1);
     GPUR_TRY(gpur_step_fields_check(&writer->fields, &writer->replay->schema));
+    for (int64_t i = 0; i < (env < 0 ? num_envs : 1); i++)
+        GPUR_TRY(gpur_writer_check_obs(writer, obs, i, "obs"));
     gpur_intake *const intake = &writer->replay->intake;
     gpur_intake_lock(intake);
     gpur_intake_enter(intake);

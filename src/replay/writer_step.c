@@ -54,6 +54,42 @@ static gpur_status check_env(const gpur_writer *writer, const gpur_step_input *i
     return writer->history.newest ? check_stack(writer, in, env) : GPUR_OK;
 }
 
+static gpur_status check_flags(const unsigned char *flags, int64_t bytes, int64_t env, const char *name)
+{
+    for (int64_t i = 0; i < bytes; i++)
+        GPUR_REQUIRE(flags[i] <= 1, "%s of environment %" PRId64 " has %d among its bools; they must be 0 or 1", name,
+                     env, (int)flags[i]);
+    return GPUR_OK;
+}
+
+gpur_status gpur_writer_check_obs(const gpur_writer *writer, const void *array, int64_t env, const char *name)
+{
+    const int64_t linked = writer->history.input_bytes;
+    const gpur_schema *const schema = &writer->replay->schema;
+    if (!schema->is_flag[writer->fields.obs])
+        return GPUR_OK;
+    return check_flags(gpur_writer_obs(writer, array, env), linked > 0 ? linked : writer->kept.obs_bytes, env, name);
+}
+
+/* Bools of fields beside terminated and truncated. */
+static gpur_status check_bools(const gpur_writer *writer, const gpur_step_input *in, int64_t env)
+{
+    const gpur_schema *const schema = &writer->replay->schema;
+    const void *const last = last_obs(writer, in, env);
+    GPUR_TRY(gpur_writer_check_obs(writer, in->next_obs, env, "next_obs"));
+    if (last != in->next_obs)
+        GPUR_TRY(gpur_writer_check_obs(writer, last, env, "final_obs"));
+    for (int32_t f = 0; f < schema->count; f++) {
+        const int is_action = f == writer->fields.action, is_extra = gpur_step_fields_is_extra(&writer->fields, f);
+        const gpur_field_info *const field = &schema->fields[f];
+        if (!schema->is_flag[f] || !(is_action || is_extra))
+            continue;
+        const unsigned char *const values = is_action ? in->action : in->extras[f];
+        GPUR_TRY(check_flags(values + env * field->bytes, field->bytes, env, field->name));
+    }
+    return GPUR_OK;
+}
+
 static gpur_status check_extras(const gpur_writer *writer, const gpur_step_input *in)
 {
     const gpur_schema *const schema = &writer->replay->schema;
@@ -88,6 +124,8 @@ static gpur_status check(gpur_writer *writer, const gpur_step_input *in)
     GPUR_TRY(check_extras(writer, in));
     for (int32_t env = 0; env < writer->config.num_envs; env++)
         GPUR_TRY(check_env(writer, in, env));
+    for (int32_t env = 0; writer->bools > 0 && env < writer->config.num_envs; env++)
+        GPUR_TRY(check_bools(writer, in, env));
     return GPUR_OK;
 }
 
