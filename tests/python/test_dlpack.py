@@ -3,6 +3,7 @@
 
 import ctypes
 import gc
+import sys
 
 import gpureplay
 import numpy as np
@@ -58,10 +59,62 @@ def test_the_consumer_chooses_the_capsule(buffer, arguments, capsule):
     assert capsule in repr(buffer.sample(4).array("bool").__dlpack__(**arguments))
 
 
-@pytest.mark.parametrize("arguments", [{"copy": True}, {"dl_device": (2, 0)}])
-def test_what_cannot_be_given_is_refused(buffer, arguments):
-    with pytest.raises(BufferError, match="copy|device"):
-        buffer.sample(4).array("bool").__dlpack__(**arguments)
+def test_another_device_is_refused(buffer):
+    with pytest.raises(BufferError, match=r"is on DLPack device \(1, 0\), wanted on \(2, 0\)"):
+        buffer.sample(4).array("bool").__dlpack__(dl_device=(2, 0))
+
+
+@pytest.mark.parametrize("version", [None, (1, 0)])
+@pytest.mark.parametrize("name", NAMES)
+def test_a_copy_is_a_copy_and_holds_no_batch(buffer, name, version):
+    before, batch = alive(buffer), buffer.gather([5, 6, 7])
+    wanted = batch[name].copy()
+
+    class Copying:
+        def __dlpack__(self, **_):
+            return batch.array(name).__dlpack__(max_version=version, copy=True)
+
+        def __dlpack_device__(self):
+            return 1, 0
+
+    taken = np.from_dlpack(Copying())
+    assert not np.shares_memory(taken, batch[name]) and same(taken, wanted)
+    del batch
+    assert alive(buffer) == before and same(taken, wanted)
+
+
+@pytest.mark.skipif(np.lib.NumpyVersion(np.__version__) < "2.1.0", reason="this NumPy's from_dlpack has no copy")
+def test_numpy_copies_when_it_is_told_to(buffer):
+    batch = buffer.sample(16)
+    for array in (batch.float32, batch.array("float32")):
+        taken = np.from_dlpack(array, copy=True)
+        assert same(taken, batch.float32) and not np.shares_memory(taken, batch.float32) and taken.flags.writeable
+        assert np.shares_memory(np.from_dlpack(array, copy=False), batch.float32)
+        assert np.shares_memory(np.from_dlpack(array, device="cpu"), batch.float32)
+
+
+def test_items_are_the_arrays_by_name(buffer):
+    batch = buffer.sample(16)
+    assert [name for name, _ in batch.items()] == batch.keys() == NAMES
+    assert all(array is batch[name] for name, array in batch.items())
+
+
+def test_torch_is_asked_for_where_it_is_missing(buffer, monkeypatch):
+    monkeypatch.setitem(sys.modules, "torch", None)
+    with pytest.raises(ModuleNotFoundError, match="PyTorch is not installed; `pip install torch`"):
+        buffer.sample(4).torch()
+
+
+def test_a_batch_gives_tensors_of_its_memory(buffer):
+    torch = pytest.importorskip("torch", reason="PyTorch is not installed here")
+    batch = buffer.sample(16)
+    tensors, wanted = batch.torch(), {name: array.copy() for name, array in batch.items()}
+    assert list(tensors) == NAMES and tensors["bool"].dtype == torch.bool
+    assert all(tensor.data_ptr() == batch.array(name).ptr for name, tensor in tensors.items())
+    del batch
+    for _ in range(20):
+        buffer.sample(16).torch()["float32"].fill_(7)
+    assert all(same(tensor.numpy(), wanted[name]) for name, tensor in tensors.items())
 
 
 def test_no_stream_of_cuda_is_waited_for_on_the_cpu(buffer):

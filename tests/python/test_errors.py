@@ -87,6 +87,12 @@ DRAWS = {
     "id before": (lambda b: b.gather([-1]), gpureplay.InvalidArgument, "-1"),
     "ids of two axes": (lambda b: b.gather([[0]]), ValueError, r"ids has shape \(1, 1\); it must be \(batch_size,\)"),
     "ids of floats": (lambda b: b.gather([0.5]), TypeError, "ids is float64; it must be integers"),
+    "an id of 2^63": (lambda b: b.gather([0, 2**63]), gpureplay.InvalidArgument, f"ids.1. is {2**63}; no transition"),
+    "ids beyond": (lambda b: b.gather([-1, 2**63]), gpureplay.InvalidArgument, f"ids.1. is {2**63}; no transition"),
+    "an id of 2^64": (lambda b: b.gather([2**64 + 1]), gpureplay.InvalidArgument, f"ids.0. is {2**64 + 1}; no"),
+    "an id of uint64": (lambda b: b.gather(np.array([3, 2**64 - 1], np.uint64)), gpureplay.InvalidArgument,
+                        f"ids.1. is {2**64 - 1}; no transition"),
+    "ids of bools": (lambda b: b.gather([True]), TypeError, "ids is bool; it must be integers"),
     "no ids": (lambda b: b.gather([]), gpureplay.InvalidArgument, "0"),
 }
 

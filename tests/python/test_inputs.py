@@ -141,3 +141,78 @@ def test_a_missing_truncated_is_nowhere_truncated():
 def test_nothing_is_added_by_nothing(buffer):
     assert buffer.extend(**{name: values[:0] for name, values in plain().items()}) == 0
     assert len(buffer) == 0 == buffer.stats.appended
+
+
+def as_bools(bytes_of_them):
+    """A view of other memory, which NumPy takes for bools."""
+    return np.array(bytes_of_them, np.uint8).view(np.bool_)
+
+
+@pytest.mark.parametrize("way", ["add", "extend"])
+@pytest.mark.parametrize("form", ["arrays", "strided", "lists of the view", "DLPack"])
+def test_bools_of_any_byte_arrive_as_0_and_1(buffer, form, way):
+    """Also in fields of numbers that take bools, where they are 0 and 1 as NumPy has them."""
+    odd, wanted = [0, 1, 2, 255, 128, 0], [0, 1, 1, 1, 1, 0]
+    for name in ("flag", "u8", "f16", "f32"):
+        given = as_bools(np.repeat(odd, 3).reshape(ROWS, 3) if name == "f32" else odd)
+        given = list(given) if form == "lists of the view" else FORMS[form](given)
+        number = buffer.stats.appended
+        getattr(buffer, way)(**{**plain(), name: given})
+        found = buffer.gather(range(number, number + ROWS))[name]
+        assert found.reshape(ROWS, -1)[:, 0].tolist() == wanted, name
+        assert name != "flag" or found.tobytes() == bytes(wanted)
+
+
+@pytest.mark.parametrize("settings", [{"n_step": 2}, {"layout": "linked"}, {}], ids=["n_step", "linked", "plain"])
+def test_ends_of_any_byte_are_ends(settings):
+    fields = {"obs": ((2,), "float32"), "action": "int32", "reward": "float32", "next_obs": ((2,), "float32"),
+              "terminated": "bool", "truncated": "bool", "mark": ((3,), "bool")}
+    with gpureplay.ReplayBuffer(64, fields, device="cpu", num_envs=4, autoreset="disabled", max_batch=24,
+                                **settings) as buffer:
+        obs = np.zeros((4, 2), np.float32)
+        for step in range(6):
+            buffer.add(obs=obs, action=np.zeros(4, np.int32), reward=np.zeros(4, np.float32), next_obs=obs + 1,
+                       terminated=as_bools([0, 0, 2, 0]), truncated=as_bools([0, 4, 0, 0]),
+                       mark=as_bools([[0, 1, 7]] * 4))
+            obs = np.where(as_bools([0, 4, 2, 0])[:, None], 0, obs + 1).astype(np.float32)
+        batch = buffer.gather(range(len(buffer)))
+        for name in ("terminated", "truncated", "mark"):
+            assert set(batch[name].tobytes()) == {0, 1}, name
+        assert (batch.mark == [[0, 1, 1]]).all() and step == 5
+
+
+class Negative:
+    """A tensor of PyTorch's whose memory has minus its numbers, as of `z.conj().imag`."""
+
+    def __init__(self, memory, is_neg=True):
+        self._memory, self._is_neg = memory, is_neg
+
+    def is_neg(self):
+        return self._is_neg
+
+    def resolve_neg(self):
+        return Negative(-self._memory, False) if self._is_neg else self
+
+    def __dlpack__(self, **more):
+        return self._memory.__dlpack__(**more)
+
+    def __dlpack_device__(self):
+        return 1, 0
+
+
+def test_numbers_that_are_negated_when_read_arrive_negated(buffer):
+    given = plain()
+    buffer.extend(**{**given, "f32": Negative(given["f32"]), "i32": Negative(given["i32"])})
+    batch = buffer.gather(range(ROWS))
+    assert (batch.f32 == -given["f32"]).all() and (batch.i32 == -given["i32"]).all()
+
+
+def test_tensors_with_the_negative_bit_arrive_negated(buffer):
+    torch = pytest.importorskip("torch", reason="PyTorch is not installed here")
+    numbers = torch.complex(torch.zeros(ROWS, 3), torch.arange(3.0 * ROWS).reshape(ROWS, 3))
+    negative = numbers.conj().imag
+    assert negative.is_neg()
+    buffer.extend(**{**plain(), "f32": negative})
+    assert (buffer.gather(range(ROWS)).f32 == -np.arange(3 * ROWS).reshape(ROWS, 3)).all()
+    with pytest.raises((TypeError, ValueError), match="f32"):
+        buffer.extend(**{**plain(), "f32": numbers.conj()})

@@ -47,6 +47,13 @@ static void widen_signed(int64_t *out, int bytes, const void *in, int64_t count)
         WIDEN(int8_t);
 }
 
+/* A bool that is not 0 is 1: a view of other memory may have any byte. */
+static void widen_bools(int64_t *out, const void *in, int64_t count)
+{
+    for (int64_t at = 0; at < count; at++)
+        out[at] = ((const uint8_t *)in)[at] != 0;
+}
+
 static void widen_unsigned(int64_t *out, int bytes, const void *in, int64_t count)
 {
     if (bytes == 8)
@@ -92,7 +99,10 @@ static int cast_integers(fast_number to, unsigned char *out, fast_number from, c
     int64_t wide[AT_ONCE];
     for (int64_t n; count > 0; count -= n, out += n * to.bytes, in += n * from.bytes) {
         n = count < AT_ONCE ? count : AT_ONCE;
-        (from.kind == 'i' ? widen_signed : widen_unsigned)(wide, from.bytes, in, n);
+        if (from.kind == 'b')
+            widen_bools(wide, in, n);
+        else
+            (from.kind == 'i' ? widen_signed : widen_unsigned)(wide, from.bytes, in, n);
         if (!all_fit(to, from, wide, n))
             return 0;
         narrow(to, out, wide, n);

@@ -79,6 +79,17 @@ static const void *converted(const fast_column *column, const fast_array *array,
     return out && fast_cast(column->number, out, from->number, in, elements) ? out : NULL;
 }
 
+/* A bool array that is a view of other memory may hold any byte; the package makes those 0 and 1. */
+static int has_odd_bools(const fast_column *column, const fast_place *place)
+{
+    const uint8_t *const bytes = (const uint8_t *)place->memory;
+    const int64_t count = place->count * column->size;
+    uint8_t all = 0;
+    for (int64_t at = 0; column->number.kind == 'b' && at < count; at++)
+        all |= bytes[at];
+    return all > 1;
+}
+
 static int take(const fast_column *column, const fast_array *array, int64_t count, fast_scratch *scratch,
                 fast_place *place)
 {
@@ -86,7 +97,7 @@ static int take(const fast_column *column, const fast_array *array, int64_t coun
     place->count = count;
     place->memory = array->descr == column->dtype ? packed(array, column->number.bytes, elements, scratch)
                                                   : converted(column, array, elements, scratch);
-    return place->memory != NULL;
+    return place->memory && !has_odd_bools(column, place);
 }
 
 int fast_column_take(const fast_column *column, PyObject *value, fast_scratch *scratch, fast_place *place)

@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     from ._batch import Batch
 
 
+_HOST = (_dlpack.CPU, 0)
+
+
 class Layout(NamedTuple):
     """Where an array lies in a batch, and what it is made of."""
 
@@ -77,16 +80,31 @@ class Array:
     def __dlpack__(self, *, stream: int | None = None, max_version: tuple[int, int] | None = None,
                    dl_device: tuple[int, int] | None = None, copy: bool | None = None) -> Any:
         """A capsule. CUDA: work that is enqueued on `stream` from now on finds the batch filled in (None: the legacy
-        default stream; -1: the caller sees to it)."""
+        default stream; -1: the caller sees to it). copy: True: of a copy in the host's memory, which is a CUDA array's
+        with dl_device (1, 0) alone; False: never a copy.
+
+        BufferError: a copy in a CUDA device's memory, or another device than the array's or the host."""
+        own = self.__dlpack_device__()
+        wanted = own if dl_device is None else tuple(dl_device)
+        if wanted == _HOST and (copy or own != _HOST):
+            return self._copied(copy, max_version)
+        if wanted != own:
+            raise BufferError(f"the array is on DLPack device {own}, wanted on {wanted}")
         if copy:
-            raise BufferError("a batch's arrays are exported without a copy")
-        if dl_device is not None and tuple(dl_device) != self.__dlpack_device__():
-            raise BufferError(f"the array is on DLPack device {self.__dlpack_device__()}, wanted on {tuple(dl_device)}")
+            raise BufferError(f"{self._layout.name} is in the memory of {self.device}, where it is exported without a "
+                              "copy; make one of what you have then, as torch.from_dlpack(array).clone()")
         if stream != -1:
             self._batch.wait(LEGACY_STREAM if stream is None and self._batch._layouts.on_cuda else stream)
         versioned, managed = max_version is not None and max_version[0] >= 1, ctypes.c_void_p()
         self._batch._call(lib.gpur_batch_to_dlpack, self._layout.name.encode(), versioned, ctypes.addressof(managed))
         return _dlpack.capsule(managed.value or 0, versioned)
+
+    def _copied(self, copy: bool | None, max_version: tuple[int, int] | None) -> Any:
+        """A capsule of a copy in the host's memory."""
+        if copy is False:
+            raise BufferError(f"{self._layout.name} is in the memory of {self.device}; in the host's it is a copy, and "
+                              "copy is False")
+        return _dlpack.of_copy(np.asarray(self), max_version)
 
     @property
     def __cuda_array_interface__(self) -> dict[str, Any]:

@@ -193,6 +193,20 @@ class Batch:
         """The names of the arrays: fields in the schema's order, then discount, weight, id."""
         return list(self._layouts.names)
 
+    def items(self) -> list[tuple[str, Any]]:
+        """The arrays with their names, in the order of `keys`."""
+        return [(name, self[name]) for name in self._layouts.names]
+
+    def torch(self) -> dict[str, Any]:
+        """The arrays as PyTorch's tensors, by name: the batch's own memory, not copied, on its device. On CUDA they are
+        ready on PyTorch's current stream. ModuleNotFoundError: PyTorch is not installed."""
+        try:
+            from torch import from_dlpack, from_numpy
+        except ModuleNotFoundError as error:
+            raise ModuleNotFoundError("torch() makes PyTorch's tensors, and PyTorch is not installed; `pip install "
+                                      "torch`, or take the arrays as they are") from error
+        return {name: (from_dlpack if self._layouts.on_cuda else from_numpy)(array) for name, array in self.items()}
+
     def __contains__(self, name: object) -> bool:
         return name in self._layouts
 

@@ -21,6 +21,7 @@ class Columns:
     def __init__(self, fields: list[Field], num_envs: int, on_cuda: bool):
         self._fields, self._num_envs, self._on_cuda = fields, num_envs, on_cuda
         self._names = {field.name for field in fields}
+        self._bools = [at for at, field in enumerate(fields) if field.dtype.kind == "b"]
         self._steps = [(field, field.name, field.dtype, (num_envs, *field.shape)) for field in fields]
 
     def of_step(self, values: dict[str, Any]) -> Arrays:
@@ -32,6 +33,8 @@ class Columns:
                     or not value.flags.c_contiguous:
                 value = self._step(field, value, shape)
             found.append(value)
+        for at in self._bools:
+            found[at] = _inputs.bools(found[at])
         return found
 
     def of_block(self, values: dict[str, Any], stream: int | None) -> Arrays:
@@ -47,6 +50,9 @@ class Columns:
         for field, array in zip(self._fields, found):
             if type(array) is not kind or array.shape[0] != count:
                 self._refuse_beside(field, array, found[0])
+        if kind is np.ndarray:
+            for at in self._bools:
+                found[at] = _inputs.bools(found[at])
         return found
 
     def _in_order(self, values: dict[str, Any]) -> dict[str, Any]:

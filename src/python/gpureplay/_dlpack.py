@@ -65,6 +65,14 @@ def capsule(managed: int, versioned: bool) -> Any:
     return _new(managed, _NAMES[int(versioned)], ctypes.cast(_destructor, c_void_p))
 
 
+def of_copy(array: np.ndarray, max_version: tuple[int, int] | None) -> Any:
+    """A capsule of a copy of an array, which the copy lives as long as."""
+    try:
+        return array.__dlpack__(max_version=max_version, copy=True)
+    except TypeError:  # a NumPy before 2.1, whose capsules are of DLPack 0 and cannot say that they are of a copy
+        return array.copy().__dlpack__()
+
+
 class DeviceArray(NamedTuple):
     """A contiguous array in a CUDA device's memory, as an exporter describes it."""
 

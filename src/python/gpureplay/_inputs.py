@@ -11,6 +11,7 @@ import numpy as np
 
 from . import _dlpack
 from ._dlpack import LEGACY_STREAM, DeviceArray
+from ._library import InvalidArgument
 from ._schema import Field
 
 _TAKEN = {"f": "fiub", "i": "iu", "u": "iub", "b": "iu"}  # kinds of values for a field of a kind, if they fit
@@ -32,6 +33,7 @@ def _of_interface(name: str, value: Any) -> DeviceArray:
 
 def _of_dlpack(field: Field, value: Any, on_cuda: bool, stream: int | None) -> np.ndarray | DeviceArray:
     _refuse_gradient(field.name, value)
+    value = _negated(value)
     try:
         kind, _ = value.__dlpack_device__()
         if kind not in (_dlpack.CUDA, _dlpack.CUDA_MANAGED):
@@ -47,6 +49,13 @@ def _of_dlpack(field: Field, value: Any, on_cuda: bool, stream: int | None) -> n
 def _refuse_gradient(name: str, value: Any) -> None:
     if getattr(value, "requires_grad", False):
         raise ValueError(f"{name} is a tensor that needs a gradient; it must be one that does not: {name}.detach()")
+
+
+def _negated(value: Any) -> Any:
+    """A tensor of PyTorch's may have the negative bit, which says that its numbers are minus those in its memory, as
+    `z.conj().imag` has. DLPack does not say so: then a copy without that bit."""
+    is_negative = getattr(value, "is_neg", None)
+    return value.resolve_neg() if callable(is_negative) and is_negative() else value
 
 
 def _not_read(field: Field, value: Any, error: Exception) -> Exception:
@@ -115,7 +124,15 @@ def host(array: np.ndarray, field: Field) -> np.ndarray:
     """Contiguous, of the field's dtype. The array itself where it is that already."""
     if array.dtype != field.dtype:
         array = _cast(array, field)
+    elif array.dtype.kind == "b":
+        array = bools(array)
     return array if array.flags.c_contiguous else np.ascontiguousarray(array)
+
+
+def bools(array: np.ndarray) -> np.ndarray:
+    """An array of bool whose bytes are 0 and 1. The array itself where they are; a view of other memory may have any
+    byte, of which NumPy takes all but 0 for True."""
+    return array if not array.tobytes().strip(b"\0\1") else array.view(np.uint8) != 0
 
 
 def check_device(given: DeviceArray, field: Field) -> None:
@@ -154,6 +171,17 @@ def ids(given: Any) -> np.ndarray:
     wanted = np.asarray(given)
     if wanted.ndim != 1:
         raise ValueError(f"ids has shape {wanted.shape}; it must be (batch_size,)")
-    if wanted.dtype.kind not in "iu" and wanted.size:
-        raise TypeError(f"ids is {wanted.dtype}; it must be integers")
+    if wanted.size and wanted.dtype.kind != "i":
+        _refuse_ids(wanted, given)
     return np.ascontiguousarray(wanted, np.int64)
+
+
+def _refuse_ids(wanted: np.ndarray, given: Any) -> None:
+    """Those that are no integers, or beyond int64: of a list NumPy may have made floats then."""
+    if wanted.dtype.kind == "u" and wanted.max() < 2**63:
+        return
+    for at, one in enumerate(given):
+        if not isinstance(one, (int, np.integer)) or isinstance(one, bool):
+            raise TypeError(f"ids is {wanted.dtype}; it must be integers")
+        if not -2**63 <= int(one) < 2**63:
+            raise InvalidArgument(f"ids[{at}] is {one}; no transition has an id beyond 2**63 - 1")
