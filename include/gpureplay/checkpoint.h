@@ -68,10 +68,9 @@ GPUR_API gpur_status gpur_replay_save(gpur_replay *replay, const char *path, con
  * Reads such a file into a replay of the same fields, n_step, gamma, reward_clip, prioritized (and if it is,
  * priority_offset) and layout, in place of what it holds. The capacity may be another that has room for the file's
  * transitions. Linked replays must have the same capacity, frame_stack, stack_axis, stack_pad and frame_slack, too, and
- * update_size and max_batch, which settle how frames lie. Ids go on from the
- * file's; so do alpha and the schedule of beta. For a run to go on bit for bit, seed, index_source, weight_norm,
- * capacity, update_size, flush and max_batch have to be the same, too; they are not compared. Another device or feed makes no
- * difference.
+ * update_size and max_batch, which settle how frames lie. Ids go on from the file's; so do alpha and the schedule of
+ * beta. For a run to go on bit for bit, seed, index_source, weight_norm, capacity, update_size, flush and max_batch
+ * have to be the same, too; they are not compared. Another device or feed makes no difference.
  *
  * The file of a replay that holds rows or frames is read through once to be checked, by a few threads of the library's
  * own where there are processors for them, and once more to fill memory. A replay that holds none has nothing to lose,

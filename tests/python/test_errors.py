@@ -132,9 +132,9 @@ MAKERS = {
     "device": (lambda: make(device="gpu"), gpureplay.InvalidArgument, "gpu.*cpu"),
     "device of a number": (lambda: make(device=0), TypeError, "device is 0; it must be .*or a gpureplay.Device"),
     "Device of nothing": (lambda: gpureplay.Device(None), TypeError, "device is None; it must be"),
-    "no fields": (lambda: gpureplay.ReplayBuffer(10, {}, device="cpu"), gpureplay.InvalidArgument, "0.*1.*16"),
-    "17 fields": (lambda: fields({f"f{n}": "uint8" for n in range(17)}), gpureplay.InvalidArgument, "17.*16"),
-    "long name": (lambda: fields({"a" * 32: "uint8"}), gpureplay.InvalidArgument, "31"),
+    "no fields": (lambda: gpureplay.ReplayBuffer(10, {}, device="cpu"), gpureplay.InvalidArgument, "0.*1.*64"),
+    "65 fields": (lambda: fields({f"f{n}": "uint8" for n in range(65)}), gpureplay.InvalidArgument, "65.*64"),
+    "long name": (lambda: fields({"a" * 64: "uint8"}), gpureplay.InvalidArgument, "63"),
     "cut name": (lambda: fields({"a\0b": "uint8"}), TypeError, r"called 'a\\x00b'; it must be a str without NUL"),
     **{f"field called {name}": (lambda name=name: fields({name: "uint8"}), ValueError,
                                 f"field is called '{name}', as an argument of `add` or `extend`; choose another name")

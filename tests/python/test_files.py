@@ -128,10 +128,117 @@ def test_damage_and_difference_are_refused(buffer, tmp_path):
     with pytest.raises(OSError):
         buffer.load(tmp_path / "nowhere")
     buffer.save(path)
-    with ReplayBuffer(CAPACITY + 1, FIELDS, device="cpu", max_batch=32) as other:
-        with pytest.raises(gpureplay.InvalidArgument, match='capacity is "100" in the file; this replay has "101"'):
+    with ReplayBuffer(CAPACITY, FIELDS, device="cpu", max_batch=32, gamma=0.5) as other:
+        with pytest.raises(gpureplay.InvalidArgument, match='gamma is ".*" in the file; this replay has "0.5"'):
             other.load(path)
     assert len(buffer) == CAPACITY
+
+
+@pytest.mark.parametrize("prioritized", [False, True])
+@pytest.mark.parametrize("capacity", [CAPACITY + 57, CAPACITY])
+def test_a_buffer_of_another_capacity_takes_the_file(prioritized, capacity, tmp_path):
+    options = {"device": "cpu", "max_batch": 32, "prioritized": prioritized}
+    with ReplayBuffer(2 * CAPACITY, FIELDS, **options) as saved, ReplayBuffer(capacity, FIELDS, **options) as other:
+        saved.extend(**{name: value[:CAPACITY] for name, value in rows().items()})
+        if prioritized:
+            saved.update_priorities(range(8), np.arange(1, 9))
+        saved.save(tmp_path / "replay")
+        other.extend(**rows(7))
+        other.load(tmp_path / "replay")
+        assert len(other) == CAPACITY and other.capacity == capacity
+        batch = other.gather(range(32))
+        assert np.array_equal(batch.reward, rows()["reward"][:32])
+        if prioritized:
+            assert np.array_equal(other.get_priorities(range(32)), saved.get_priorities(range(32)))
+        more = other.extend(**rows(60))
+        assert other.stats.first_id == CAPACITY + more - len(other) and len(other) == capacity
+
+
+def test_a_buffer_without_room_refuses_the_file(buffer, tmp_path):
+    buffer.save(tmp_path / "replay")
+    with ReplayBuffer(CAPACITY - 1, FIELDS, device="cpu", max_batch=32) as other:
+        other.extend(**rows(5))
+        with pytest.raises(gpureplay.InvalidArgument, match="has 100 transitions; this replay's capacity is 99"):
+            other.load(tmp_path / "replay")
+        assert len(other) == 5
+
+
+def test_a_path_with_a_nul_is_refused(buffer, tmp_path):
+    agent, path = learner(buffer), str(tmp_path / "file") + "\0.old"
+    for call in (buffer.save, buffer.load, agent.save, agent.load, agent.save_weights, agent.load_weights,
+                 gpureplay.file_info, lambda path: buffer.save(path.encode())):
+        with pytest.raises(ValueError, match="path is .*; it must have no NUL"):
+            call(path)
+    assert list(tmp_path.iterdir()) == []
+    for call in (lambda: gpureplay.Device("cpu\0"), lambda: DQN(buffer, 3, preset="cartpole\0x"),
+                 lambda: ReplayBuffer(100, FIELDS, preset="apex-dqn\0", device="cpu")):
+        with pytest.raises(ValueError, match="it must have no NUL"):
+            call()
+
+
+class Walk:
+    """Environments that reset themselves in their next step, and end at random. An observation is the count of steps
+    of all time, and the environment."""
+
+    def __init__(self, num_envs, seed):
+        self.rng, self.over, self.at = np.random.default_rng(seed), np.zeros(num_envs, bool), 0
+
+    def step(self):
+        count = len(self.over)
+        ends = (self.rng.random(count) < 0.4) & ~self.over
+        obs = np.stack([np.full(count, self.at), np.arange(count)], 1).astype(np.float32)
+        self.at += 1
+        kept, self.over = ~self.over, ends
+        return {"obs": obs, "action": np.zeros(count, np.int32), "reward": np.where(kept, 1, 99).astype(np.float32),
+                "next_obs": obs, "terminated": ends, "truncated": np.zeros(count, bool)}
+
+
+WALKS = {**FIELDS, "obs": (2, "float32"), "next_obs": (2, "float32")}
+
+
+def walking(num_envs, **options):
+    return ReplayBuffer(1000, WALKS, device="cpu", num_envs=num_envs, autoreset="next_step", **options)
+
+
+def everything(buffer):
+    batch = buffer.gather(range(len(buffer)))
+    return {name: np.array(batch[name]) for name in WALKS}
+
+
+@pytest.mark.parametrize("num_envs", [1, 3])
+def test_a_packed_buffer_goes_on_from_its_file_as_from_memory(num_envs, tmp_path):
+    """Saved after each of 12 steps, of which some ended episodes: no step that only resets is a transition."""
+    seen = set()
+    for saved_at in range(12):
+        walk = Walk(num_envs, 3)
+        with walking(num_envs) as buffer:
+            for _ in range(saved_at):
+                buffer.add(**walk.step())
+            seen.add(int(walk.over.sum()))
+            buffer.save(tmp_path / "replay")
+            later = [walk.step() for _ in range(8)]
+            with walking(num_envs) as other, walking(num_envs) as emptied:
+                other.load(tmp_path / "replay")
+                emptied._writer.close()
+                emptied.load(tmp_path / "replay")  # its state waits for a writer
+                writer = emptied.writer(num_envs)
+                for step in later:
+                    assert buffer.add(**step) == other.add(**step) == writer.add(**step)
+                wanted = everything(buffer)
+                for went_on in (everything(other), everything(emptied)):
+                    assert all(np.array_equal(went_on[name], wanted[name]) for name in WALKS)
+                assert wanted["reward"].max() == 1
+    assert len(seen) > 1
+
+
+def test_loading_back_forgets_what_ended_since(tmp_path):
+    walk = Walk(3, 3)
+    with walking(3) as buffer:
+        buffer.add(**{**walk.step(), "terminated": np.array([0, 1, 0], bool)})
+        buffer.save(tmp_path / "replay")
+        buffer.add(**{**walk.step(), "terminated": np.array([1, 0, 1], bool)})
+        buffer.load(tmp_path / "replay")
+        assert buffer.add(**{**walk.step(), "terminated": np.zeros(3, bool)}) == 2
 
 
 def test_a_loaded_buffer_takes_no_step_for_a_reset(tmp_path):

@@ -99,6 +99,15 @@ static PyObject *bound_compare(PyObject *left, PyObject *right, int how)
     return PyBool_FromLong(is_same == (how == Py_EQ));
 }
 
+/* pydoc asks for it without tp_getattro, and would find what the type says of itself. */
+static PyObject *bound_doc(PyObject *object, void *closure)
+{
+    (void)closure;
+    return PyObject_GetAttrString(((bound *)(void *)object)->method->function, "__doc__");
+}
+
+static PyGetSetDef bound_members[] = {{"__doc__", bound_doc, NULL, NULL, NULL}, {NULL, NULL, NULL, NULL, NULL}};
+
 static Py_hash_t bound_hash(PyObject *object)
 {
     PyObject *plain = method_of((const bound *)(const void *)object);
@@ -165,6 +174,7 @@ PyTypeObject fast_bound_type = {
     .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC,
     .tp_call = bound_call,
     .tp_getattro = bound_get,
+    .tp_getset = bound_members,
     .tp_new = bound_make,
     .tp_weaklistoffset = offsetof(bound, weak),
     .tp_repr = bound_repr,
@@ -213,6 +223,14 @@ static PyObject *method_get(PyObject *object, PyObject *name)
     return PyObject_GetAttr(((method *)(void *)object)->function, name);
 }
 
+static PyObject *method_doc(PyObject *object, void *closure)
+{
+    (void)closure;
+    return PyObject_GetAttrString(((method *)(void *)object)->function, "__doc__");
+}
+
+static PyGetSetDef method_members[] = {{"__doc__", method_doc, NULL, NULL, NULL}, {NULL, NULL, NULL, NULL, NULL}};
+
 static PyObject *method_repr(PyObject *object)
 {
     return PyObject_Repr(((method *)(void *)object)->function);
@@ -241,6 +259,7 @@ PyTypeObject fast_method_type = {
     .tp_call = PyVectorcall_Call,
     .tp_descr_get = method_bind,
     .tp_getattro = method_get,
+    .tp_getset = method_members,
     .tp_repr = method_repr,
     .tp_new = method_new,
     .tp_dealloc = method_dealloc,

@@ -1,11 +1,42 @@
 # SPDX-License-Identifier: MIT
-"""Experience replay in the memory of the device that trains on it.
+"""Experience replay in the memory of the device that trains on it: a GPU (CUDA) or the CPU.
 
-    buffer = gpureplay.ReplayBuffer.for_env(1_000_000, envs)    # a Gymnasium Env, or a vector of them
-    buffer.add(obs=obs, action=action, reward=reward, next_obs=next_obs, terminated=terminated, truncated=truncated)
-    batch = buffer.sample(256)                       # batch.obs, batch.action, ...: no copies
-    agent = gpureplay.DQN(buffer, outputs=5, preset="melee-gpu")
-    agent.train(100)                                 # on the device, returns before it is done
+Transitions go to the device in blocks. Draws, n-step returns, frame stacks, priorities and, with the built-in learner,
+whole train steps are carried out there. Batches are NumPy arrays on the CPU and DLPack arrays on CUDA, without copies.
+
+    import gymnasium, gpureplay
+
+    envs = gymnasium.make_vec("CartPole-v1", num_envs=8)
+    buffer = gpureplay.ReplayBuffer.for_env(100_000, envs)
+    agent = gpureplay.DQN(buffer, preset="cartpole")
+    obs, info = envs.reset(seed=1)
+    for step in range(10_000):
+        action = agent.act(obs, epsilon=agent.epsilon(8 * step))
+        next_obs, reward, terminated, truncated, info = envs.step(action)
+        buffer.add(obs=obs, action=action, reward=reward, next_obs=next_obs, terminated=terminated, truncated=truncated)
+        obs = next_obs
+        if buffer.can_sample:
+            agent.train(4)                # enqueues four train steps
+
+A network of your own takes batches instead of the learner:
+
+    batch = buffer.sample(256)            # batch.obs, batch.action, ... batch.weight, batch.id
+    loss = my_loss(torch.from_dlpack(batch.obs), ...)
+
+The main names:
+
+    ReplayBuffer    the transitions: add, extend, sample, gather, update_priorities, save, load, config
+    DQN             the learner: act, train, stats, weights, save, load, config
+    Batch, Array    what a draw gives, and one of its arrays on CUDA
+    Writer          one more source of transitions, for one more thread
+    Device          an open device, to be shared or set up
+    preset          the settings of a published system
+    show_config     prints what was built in, which devices there are, and what is missing
+    file_info       what is in a file
+    gpureplay.sb3   replay buffers for Stable-Baselines3 and CleanRL
+
+Every exception that the library raises is a GpureplayError, and beside that the built-in one that fits (ValueError,
+MemoryError, LookupError, OSError, RuntimeError).
 """
 
 from ._array import Array
@@ -29,6 +60,7 @@ from ._library import (
 )
 from ._priorities import PriorityStats
 from ._replay_config import Plan, Stats
+from ._settings import Preset, preset
 from ._show import show_config
 from ._weights import Weights
 from ._writer import Writer
@@ -36,6 +68,7 @@ from ._writer import Writer
 __version__: str = lib.gpur_version().decode()
 __all__ = [
     "Array", "Batch", "Closed", "DQN", "Device", "DeviceError", "DeviceInfo", "FileError", "FileInfo",
-    "GpureplayError", "Interrupted", "InvalidArgument", "LearnerStats", "OutOfMemory", "Plan", "PriorityStats",
-    "ReplayBuffer", "Stats", "TooFew", "Unavailable", "Weights", "WouldBlock", "Writer", "file_info", "show_config",
+    "GpureplayError", "Interrupted", "InvalidArgument", "LearnerStats", "OutOfMemory", "Plan", "Preset",
+    "PriorityStats", "ReplayBuffer", "Stats", "TooFew", "Unavailable", "Weights", "WouldBlock", "Writer", "file_info",
+    "preset", "show_config",
 ]

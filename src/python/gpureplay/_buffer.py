@@ -3,21 +3,22 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import os
 import weakref
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
-from . import _files, _inputs, _mirror, _reuse, _steps
+from . import _files, _inputs, _mirror, _reuse, _settings, _steps
 from ._accelerator import tried_in_c
 from ._batch import Batch, LayoutsOfBuffer, Reference
-from ._device import Device, as_device
+from ._device import Device, TorchDevice, as_device
 from ._environment import environment_of
 from ._handle import Handle, start_work
-from ._library import FileError, check, lib
+from ._library import FileError, GpureplayError, check, lib
 from ._numbers import flag, integer, stream_of
 from ._priorities import Priorities
 from ._replay_config import SETTINGS, Plan, Stats, form_of
@@ -37,7 +38,7 @@ class ReplayBuffer(Priorities):
         float64 is kept as float32). dtypes: float32, float16, uint8, int32, int64, bool.
     preset: "nature-dqn", "nature-dueling", "apex-dqn", "melee-gpu", "melee-dqn", "melee-double": the settings of a
         published system. What else is given overrides them; None is the preset's, or the library's default.
-    device: "auto", "cpu", "cuda:N", or an open `Device`.
+    device: "auto", "cpu", "cuda:N", a torch.device, or an open `Device`.
     num_envs: environments that one `add` steps.
     autoreset: "disabled", "next_step" or "same_step", or Gymnasium's AutoresetMode; what `add` makes of environments
         that reset themselves. Default: "next_step" when num_envs > 1, as Gymnasium's vector environments do, else
@@ -83,17 +84,19 @@ class ReplayBuffer(Priorities):
     _kind = "buffer"
 
     def __init__(self, capacity: int | None, fields: Any, action_space: Any = None, *, preset: str | None = None,
-                 device: str | Device = "auto", num_envs: int = 1, autoreset: Any = None, min_size: int | None = None,
-                 max_batch: int | None = None, gamma: float | None = None, reward_clip: float | None = None,
-                 distinct: bool = False, seed: int | None = None, update_size: int | None = None,
-                 flush: str | None = None, check_nan: bool = True, prioritized: bool | str | None = None,
-                 alpha: float | None = None, beta: float | Sequence[float] | None = None,
-                 weight_norm: str | None = None, priority_offset: float | None = None, n_step: int | None = None,
-                 frame_stack: int | None = None, layout: str | None = None, stack_axis: str | None = None,
-                 stack_pad: str | None = None, frame_slack: int | None = None, observations: str = "stacks"):
+                 device: str | TorchDevice | Device = "auto", num_envs: int = 1, autoreset: Any = None,
+                 min_size: int | None = None, max_batch: int | None = None, gamma: float | None = None,
+                 reward_clip: float | None = None, distinct: bool = False, seed: int | None = None,
+                 update_size: int | None = None, flush: str | None = None, check_nan: bool = True,
+                 prioritized: bool | str | None = None, alpha: float | None = None,
+                 beta: float | Sequence[float] | None = None, weight_norm: str | None = None,
+                 priority_offset: float | None = None, n_step: int | None = None, frame_stack: int | None = None,
+                 layout: str | None = None, stack_axis: str | None = None, stack_pad: str | None = None,
+                 frame_slack: int | None = None, observations: str = "stacks"):
         given = locals()
         settings = {name: given[name] for name in SETTINGS}
         self._form = form_of(fields_of(fields, action_space), capacity, preset, settings)
+        self._action_space = action_space
         self._is_fed_by_steps = _steps.is_fed_by_steps(self._form)
         self._is_prioritized = bool(self._form.config.prioritized)
         self.fields, self.check_nan = self._form.fields, flag("check_nan", check_nan)
@@ -200,30 +203,44 @@ class ReplayBuffer(Priorities):
         new one, whole. Draws, training and adding wait meanwhile.
 
         progress: called with the bytes done and in all; False ends it, as an exception does. Must not use the buffer.
+        Ctrl-C ends it at once: the old file stays.
 
         FileError: it cannot be written. Unavailable: the library was built without cJSON or xxHash."""
-        _files.call(self, lib.gpur_replay_save, path, progress)
+        _files.call(self, lib.gpur_replay_save, path, progress, around=self._noted)
+
+    @contextlib.contextmanager
+    def _noted(self) -> Iterator[None]:
+        """The library knows which environments only reset in their next step, and none takes a step meanwhile."""
+        writers = [user for user in list(self._users) if isinstance(user, Writer)]
+        with contextlib.ExitStack() as turns:
+            for writer in sorted(writers, key=id):
+                turns.enter_context(writer._turn)
+                writer._note_ended()
+            yield
 
     def load(self, path: str | os.PathLike[str], progress: _files.Progress | None = None) -> None:
         """Reads such a file into this buffer, in place of what it holds. The file is checked to the last bit before
-        anything changes. Must be as they were: fields, capacity, n_step, gamma, reward_clip, whether prioritized (and
-        then priority_offset), and layout; of layout "linked" frame_stack, stack_axis, stack_pad, frame_slack,
-        update_size and max_batch, too. Draws go on as after the save when also seed, distinct, "plain", weight_norm,
-        update_size, flush and max_batch are the same. alpha and beta, with its schedule, become the file's.
+        anything changes. Must be as they were: fields, n_step, gamma, reward_clip, whether prioritized (and then
+        priority_offset), and layout; of layout "linked" capacity, frame_stack, stack_axis, stack_pad, frame_slack,
+        update_size and max_batch, too. Of layout "packed" the capacity may be any that has room for the file's
+        transitions, which keep their ids and priorities. Draws go on as after the save when also seed, capacity,
+        distinct, "plain", weight_norm, update_size, flush and max_batch are the same. alpha and beta, with its
+        schedule, become the file's.
 
         The file's writers go, in the order in which they were made, to those that there are and then to new ones; each
         must have the num_envs of the file's, and where `add` goes by steps its autoreset and `observations`, too. There
         the episodes that were open go on with the next step, whose `obs` must be where they stood: `reset` is to be
-        called if the environments were reset meanwhile. Else environments that reset themselves are taken to begin an
-        episode with their next step.
+        called if the environments were reset meanwhile. Where it does not go by steps, environments under "next_step"
+        go on where they stood, too.
 
-        InvalidArgument: a setting differs. FileError: it is no such file, or is damaged."""
-        try:
-            _files.call(self, lib.gpur_replay_load, path, progress)
-        except FileError:
-            self._loaded(in_full=False)
-            raise
-        self._loaded(in_full=True)
+        progress: as for `save`. Ctrl-C ends it before the first change; what has begun to change is loaded whole.
+
+        InvalidArgument: a setting differs, or there is no room. FileError: it is no such file, or is damaged."""
+        def ended(refusal: GpureplayError | None) -> None:
+            if refusal is None or isinstance(refusal, FileError):
+                self._loaded(in_full=refusal is None)
+
+        _files.call(self, lib.gpur_replay_load, path, progress, ended)
 
     def _loaded(self, in_full: bool) -> None:
         for user in list(self._users):
@@ -258,6 +275,13 @@ class ReplayBuffer(Priorities):
         self._call(lib.gpur_replay_get_stats, ctypes.addressof(got))
         return Stats(*(getattr(got, name) for name in Stats._fields))
 
+    @property
+    def config(self) -> dict[str, Any]:
+        """The settings that it was made with, by the constructor's names, with those of the preset and the library's
+        defaults filled in; None where a setting has no meaning here. A copy. alpha and beta may have changed since."""
+        return {**_settings.of_buffer(self._form), "device": self.device.name, "num_envs": self.num_envs,
+                "autoreset": self._writer.autoreset, "check_nan": self.check_nan}
+
     @staticmethod
     def plan(capacity: int | None, fields: Any, action_space: Any = None, *, preset: str | None = None,
              **settings: Any) -> Plan:
@@ -289,4 +313,6 @@ class ReplayBuffer(Priorities):
 
     def __repr__(self) -> str:
         state = "closed" if self.closed else f"{len(self)} of {self.capacity} transitions on {self.device.name}"
-        return f"<gpureplay.ReplayBuffer, {state}>"
+        fields = ", ".join(f"{field.name} {field.dtype}{list(field.shape) or ''}" for field in self._form.given)
+        names = "num_envs autoreset prioritized n_step layout gamma max_batch"
+        return f"<gpureplay.ReplayBuffer, {state}; {fields}; {_settings.shown(self.config, names)}>"

@@ -47,4 +47,6 @@ def begin(config: Any, init: Any, set_preset: Any, preset: Any) -> None:
         return
     if not isinstance(preset, str):
         raise TypeError(f"preset is {preset!r}; it must be a name, or None")
+    if "\0" in preset:
+        raise ValueError(f"preset is {preset!r}; it must have no NUL")
     check(set_preset(ctypes.addressof(config), preset.encode()))

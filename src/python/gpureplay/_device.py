@@ -7,7 +7,7 @@ import ctypes
 import logging
 import sys
 import warnings
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 from . import _mirror
 from ._handle import Handle, refuse_after_fork, start_work
@@ -49,8 +49,19 @@ class DeviceInfo(NamedTuple):
     memory_used: int
 
 
+class TorchDevice(Protocol):
+    """What is asked of a torch.device."""
+
+    @property
+    def type(self) -> str: ...
+
+    @property
+    def index(self) -> int | None: ...
+
+
 class Device(Handle):
-    """An open device: "cpu", "cuda:0", or "auto", which is "cuda:0" where that works and "cpu" elsewhere.
+    """An open device: "cpu", "cuda:0", or "auto", which is "cuda:0" where that works and "cpu" elsewhere. A
+    torch.device names one, too.
 
     threads: CPU threads for kernels and BLAS; 0: as many as OpenMP would use.
     executor: "inline" (in the calling thread, best for small batches) or "thread" (training overlaps with acting).
@@ -62,9 +73,10 @@ class Device(Handle):
 
     _kind = "device"
 
-    def __init__(self, name: str = "auto", *, threads: int = 0, executor: str = "inline", stream: int | None = None):
+    def __init__(self, name: str | TorchDevice = "auto", *, threads: int = 0, executor: str = "inline",
+                 stream: int | None = None):
         refuse_after_fork()
-        _check_name(name)
+        name = _name_of(name)
         address = ctypes.c_void_p()
         config = _config(threads, executor, stream)
         check(lib.gpur_device_open(name.encode(), ctypes.addressof(config), ctypes.addressof(address)))
@@ -95,9 +107,21 @@ class Device(Handle):
         return f"<gpureplay.Device {self.name}{', closed' if self.closed else ''}>"
 
 
-def _check_name(name: Any, more: str = "") -> None:
-    if not isinstance(name, str):
-        raise TypeError(f"device is {name!r}; it must be \"auto\", \"cpu\", \"cuda:N\"{more}")
+def _name_of(device: str | TorchDevice, more: str = "") -> str:
+    """Of a device's name, or of a torch.device: its name here."""
+    if isinstance(device, str):
+        if "\0" in device:
+            raise ValueError(f"device is {device!r}; it must have no NUL")
+        return device
+    kind, index = getattr(device, "type", None), getattr(device, "index", None)
+    if type(device).__name__ != "device" or kind not in ("cpu", "cuda"):
+        raise TypeError(f"device is {device!r}; it must be \"auto\", \"cpu\", \"cuda:N\", a torch.device of these"
+                        f"{more}")
+    if kind == "cpu":
+        return "cpu"
+    if index is None:  # PyTorch's current one
+        index = sys.modules[type(device).__module__].cuda.current_device()
+    return f"cuda:{index}"
 
 
 def _warn_once() -> None:
@@ -117,10 +141,9 @@ def _depth() -> int:
     return depth
 
 
-def as_device(device: str | Device) -> Device:
-    """A device to hold, from its name or from itself."""
+def as_device(device: str | TorchDevice | Device) -> Device:
+    """A device to hold, from its name, from a torch.device or from itself."""
     if isinstance(device, Device):
         device._open_handle()
         return device
-    _check_name(device, " or a gpureplay.Device")
-    return Device(device)
+    return Device(_name_of(device, " or a gpureplay.Device"))

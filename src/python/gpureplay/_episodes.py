@@ -65,6 +65,11 @@ class NextStep(Disabled):
             return arrays, ended
         return [array[~was_reset] for array in arrays], ended & ~was_reset
 
+    @property
+    def ended(self) -> np.ndarray:
+        """(num_envs,) bool: the environments whose next step only resets."""
+        return self._ended
+
     def done(self, ended: np.ndarray) -> None:
         self._ended = ended
 

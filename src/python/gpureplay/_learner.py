@@ -9,14 +9,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from . import _files, _inputs, _mirror, _nan
+from . import _files, _inputs, _mirror, _nan, _settings
 from ._buffer import ReplayBuffer
 from ._dlpack import DeviceArray
 from ._handle import Handle
 from ._learner_config import learner_config
-from ._library import lib
+from ._library import Interrupted, lib
 from ._numbers import integer, real, stream_of
-from ._schema import Field
+from ._schema import Field, outputs_of
 from ._weights import Weights
 
 
@@ -44,7 +44,8 @@ class DQN(Handle):
     on the device; nothing of it visits the host.
 
     buffer: with float32 or uint8 obs and next_obs, int32 or int64 action, float32 reward, bool terminated.
-    outputs: actions.
+    outputs: actions. None: as many as the buffer's action space has, if it was made from spaces or an environment; else
+        the preset's.
     preset: "melee-gpu", "melee-dqn", "melee-double", "nature-dqn", "nature-dueling", "apex-dqn", "cartpole", or None
         for the defaults of gpur_learner_config_init.
     settings: the members of gpur_learner_config by name (include/gpureplay/learner.h), with words for choices:
@@ -68,6 +69,7 @@ class DQN(Handle):
     def __init__(self, buffer: ReplayBuffer, outputs: int | None = None, preset: str | None = None, **settings: Any):
         if not isinstance(buffer, ReplayBuffer):
             raise TypeError(f"buffer is {buffer!r}; it must be a gpureplay.ReplayBuffer")
+        outputs = outputs_of(buffer._action_space, None if outputs is None else integer("outputs", outputs))
         if outputs is not None:
             settings["outputs"] = outputs
         config, address = learner_config(preset, settings, buffer._form.config.index_source), ctypes.c_void_p()
@@ -75,22 +77,27 @@ class DQN(Handle):
         super().__init__(address.value, lib.gpur_learner_destroy, buffer._owned)
         self._buffer = buffer  # which must outlive this
         buffer._users.add(self)
+        self._config = config
         self._outputs: int = config.network.outputs
         self._batch_size: int = config.batch_size
         obs = next(field for field in buffer.fields if field.name == "obs")
         self._obs = Field("obs", obs.shape, obs.dtype)
+        self._obs_bytes = int(np.prod(obs.shape, dtype=np.int64)) * obs.dtype.itemsize
+        self._most_acts: int = config.max_act_batch
 
     def act(self, obs: Any, epsilon: float = 0.0, *, stream: int | None = None) -> np.ndarray:
         """Actions for observations (count, ...) as the buffer keeps them, in host memory or the device's: with
         probability epsilon at random, else argmax Q. (count,) int32. One observation without the first axis will do,
-        too.
+        too. More than max_act_batch of them go in parts of that size, between which another thread may train.
 
         stream: observations in device memory, the cudaStream_t (an int) that made them.
 
         TypeError, ValueError: another dtype or shape, or NaN in the host's memory where the buffer has check_nan."""
         held, address, count, stream = self._observations(obs, stream)
-        actions = np.empty(count, np.int32)
-        self._call(lib.gpur_learner_act, count, address, real("epsilon", epsilon), actions.ctypes.data, stream)
+        actions, epsilon = np.empty(count, np.int32), real("epsilon", epsilon)
+        for first, part in self._parts(count):
+            self._call(lib.gpur_learner_act, part, address + first * self._obs_bytes, epsilon,
+                       actions.ctypes.data + first * actions.itemsize, stream)
         del held
         return actions
 
@@ -98,9 +105,17 @@ class DQN(Handle):
         """Q of every action: (count, outputs) float32. `obs` and `stream` as for `act`."""
         held, address, count, stream = self._observations(obs, stream)
         q = np.empty((count, self._outputs), np.float32)
-        self._call(lib.gpur_learner_q_values, count, address, q.ctypes.data, stream)
+        for first, part in self._parts(count):
+            self._call(lib.gpur_learner_q_values, part, address + first * self._obs_bytes,
+                       q.ctypes.data + first * q.strides[0], stream)
         del held
         return q
+
+    def _parts(self, count: int) -> list[tuple[int, int]]:
+        """Where each act of so many observations begins, and how many it takes. None at all is for the library to
+        refuse."""
+        most = self._most_acts
+        return [(first, min(most, count - first)) for first in range(0, count, most)] or [(0, 0)]
 
     def _observations(self, obs: Any, stream: int | None) -> tuple[Any, int, int, int | None]:
         """What holds them, where, how many, and the stream that makes them."""
@@ -120,9 +135,23 @@ class DQN(Handle):
             _nan.refuse([self._obs], [array.reshape(count, *self._obs.shape)])
         return array, address, count, stream
 
-    def train(self, steps: int = 1) -> None:
-        """Enqueues train steps and returns before the last is done. TooFew: nothing is there to train on."""
-        self._call(lib.gpur_learner_train, integer("steps", steps))
+    def train(self, steps: int = 1, progress: _files.Progress | None = None) -> None:
+        """Enqueues train steps and returns before the last is done. They go in launches of 256; Ctrl-C is heard
+        between two of them, and what was enqueued stays.
+
+        progress: called after each launch with the steps enqueued and in all; False ends it, as an exception does. May
+            use the buffer, and ask for `stats`.
+
+        TooFew: nothing is there to train on. Interrupted: the progress function ended it."""
+        left = steps = integer("steps", steps)
+        while True:
+            part = min(left, _mirror.LAUNCH_STEPS)
+            self._call(lib.gpur_learner_train, part)
+            left -= part
+            if progress is not None and progress(steps - left, steps) is False:
+                raise Interrupted(f"the progress function ended it after {steps - left} of {steps} train steps")
+            if left <= 0:
+                return
 
     def train_on(self, ids: Any) -> None:
         """One train step on the transitions of these ids, (batch_size,). InvalidArgument: one that is not there."""
@@ -167,6 +196,11 @@ class DQN(Handle):
         return LearnerStats(*(getattr(got, name) for name in LearnerStats._fields))
 
     @property
+    def config(self) -> dict[str, Any]:
+        """The settings that it was made with, by name, with those of the preset and the defaults filled in. A copy."""
+        return _settings.of_learner(self._config)
+
+    @property
     def weights(self) -> Weights:
         """The online network's tensors by name; assign to write one."""
         return Weights(self, _mirror.WEIGHTS_ONLINE)
@@ -187,4 +221,5 @@ class DQN(Handle):
 
     def __repr__(self) -> str:
         state = "closed" if self.closed else f"on {self._buffer.device.name}"
-        return f"<gpureplay.DQN, {self._outputs} actions, {state}>"
+        names = "trunk head hidden optimizer learning_rate loss double_dqn batch_size target_period prioritized"
+        return f"<gpureplay.DQN, {self._outputs} actions, {state}; {_settings.shown(self.config, names)}>"

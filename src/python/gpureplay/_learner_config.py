@@ -12,47 +12,47 @@ from ._library import lib
 from ._numbers import put
 from ._trunk import ACTIVATIONS, set_trunk
 
-_HEADS = {"q": _mirror.HEAD_Q, "dueling": _mirror.HEAD_DUELING}
-_INITS = {"fan_in": _mirror.INIT_FAN_IN, "glorot": _mirror.INIT_GLOROT, "normal": _mirror.INIT_NORMAL}
-_LOSSES = {"huber": _mirror.LOSS_HUBER, "squared": _mirror.LOSS_SQUARED}
-_OPTIMIZERS = {
+HEADS = {"q": _mirror.HEAD_Q, "dueling": _mirror.HEAD_DUELING}
+INITS = {"fan_in": _mirror.INIT_FAN_IN, "glorot": _mirror.INIT_GLOROT, "normal": _mirror.INIT_NORMAL}
+LOSSES = {"huber": _mirror.LOSS_HUBER, "squared": _mirror.LOSS_SQUARED}
+OPTIMIZERS = {
     "adam": _mirror.ADAM,
     "rmsprop_tf": _mirror.RMSPROP_TF,
     "rmsprop_keras2": _mirror.RMSPROP_KERAS2,
     "rmsprop_torch": _mirror.RMSPROP_TORCH,
     "rmsprop_deepmind": _mirror.RMSPROP_DEEPMIND,
 }
-_ACTS = {"latest": _mirror.ACT_LATEST, "previous": _mirror.ACT_PREVIOUS, "target": _mirror.ACT_TARGET}
-_MATHS = {"fp32": _mirror.MATH_FP32, "tf32": _mirror.MATH_TF32, "bf16": _mirror.MATH_BF16}
-_STEP_KERNELS = {"auto": _mirror.STEP_AUTO, "libraries": _mirror.STEP_LIBRARIES,
+ACTS = {"latest": _mirror.ACT_LATEST, "previous": _mirror.ACT_PREVIOUS, "target": _mirror.ACT_TARGET}
+MATHS = {"fp32": _mirror.MATH_FP32, "tf32": _mirror.MATH_TF32, "bf16": _mirror.MATH_BF16}
+STEP_KERNELS = {"auto": _mirror.STEP_AUTO, "libraries": _mirror.STEP_LIBRARIES,
                  "one_kernel": _mirror.STEP_ONE_KERNEL}
-_LAYOUTS = {"chw": _mirror.CHW, "hwc": _mirror.HWC}
-_PRIORITIZED = {False: _mirror.UNIFORM, True: _mirror.PRIORITIZED, "plain": _mirror.PRIORITIZED_PLAIN}
+LAYOUTS = {"chw": _mirror.CHW, "hwc": _mirror.HWC}
+PRIORITIZED = {False: _mirror.UNIFORM, True: _mirror.PRIORITIZED, "plain": _mirror.PRIORITIZED_PLAIN}
 
 # How each setting gets into which part of the struct. None is the struct itself.
 _NETWORK = {
     "trunk": lambda network, _, layers: set_trunk(network, layers),
-    "head": put_choice(_HEADS),
+    "head": put_choice(HEADS),
     "hidden": put,
     "hidden_activation": put_choice(ACTIVATIONS),
     "outputs": put,
-    "init": put_choice(_INITS),
+    "init": put_choice(INITS),
     "init_scale": put,
     "input_scale": put,
-    "input_layout": put_choice(_LAYOUTS),
+    "input_layout": put_choice(LAYOUTS),
 }
 _OPTIMIZER = {
-    "optimizer": lambda optimizer, name, kind: setattr(optimizer, "kind", choice(name, kind, _OPTIMIZERS)),
+    "optimizer": lambda optimizer, name, kind: setattr(optimizer, "kind", choice(name, kind, OPTIMIZERS)),
     "learning_rate": put_schedule,
     **dict.fromkeys(("centered", "beta1", "beta2", "decay", "momentum", "epsilon", "clip_norm", "clip_value"), put),
 }
 _TOP = {
     "exploration": put_schedule,
     "beta": put_schedule,
-    "loss": put_choice(_LOSSES),
-    "act": put_choice(_ACTS),
-    "math": put_choice(_MATHS),
-    "step_kernel": put_choice(_STEP_KERNELS),
+    "loss": put_choice(LOSSES),
+    "act": put_choice(ACTS),
+    "math": put_choice(MATHS),
+    "step_kernel": put_choice(STEP_KERNELS),
     **dict.fromkeys(("double_dqn", "huber_delta", "batch_size", "target_period", "target_copy_first", "max_act_batch",
                      "unroll", "dense_graphs", "seed", "host_batches", "deterministic"), put),
 }
@@ -62,7 +62,7 @@ SETTINGS = (*_NETWORK, *_OPTIMIZER, *_TOP, *_DRAWS)
 
 def _index_source(distinct: Any, prioritized: Any, of_buffer: int, of_preset: int) -> int:
     """How train steps draw: as told, else as the buffer does that has priorities, else as the preset wants it."""
-    if prioritized is not None and (not isinstance(prioritized, Hashable) or prioritized not in _PRIORITIZED):
+    if prioritized is not None and (not isinstance(prioritized, Hashable) or prioritized not in PRIORITIZED):
         raise ValueError(f"prioritized is {prioritized!r}; it must be True, False, \"plain\" or None")
     if distinct and prioritized:
         raise ValueError(f"distinct is {distinct!r} and prioritized {prioritized!r}; a draw by priority may take a "
@@ -70,7 +70,7 @@ def _index_source(distinct: Any, prioritized: Any, of_buffer: int, of_preset: in
     if distinct:
         return _mirror.UNIFORM_DISTINCT
     if prioritized is not None:
-        return _PRIORITIZED[prioritized]
+        return PRIORITIZED[prioritized]
     return of_buffer if of_buffer in (_mirror.PRIORITIZED, _mirror.PRIORITIZED_PLAIN) else of_preset
 
 

@@ -44,7 +44,7 @@ class FileError(GpureplayError, OSError):
 
 
 class Interrupted(GpureplayError, RuntimeError):
-    """The progress function ended it; nothing has changed."""
+    """The progress function ended it. A file, or what it was to be loaded into, is as it was."""
 
 
 class DeviceError(GpureplayError, RuntimeError):

@@ -14,15 +14,18 @@ from ._library import InvalidArgument, check, lib
 from ._numbers import flag, integer, put, put_some
 from ._schema import Field, to_c
 
-_SOURCES = {False: _mirror.UNIFORM, True: _mirror.PRIORITIZED, "plain": _mirror.PRIORITIZED_PLAIN}
+SOURCES = {False: _mirror.UNIFORM, True: _mirror.PRIORITIZED, "plain": _mirror.PRIORITIZED_PLAIN}
 _INPUTS = {"stacks": _mirror.INPUT_STACKS, "frames": _mirror.INPUT_FRAMES}
+CHOICES = {
+    "flush": {"auto": _mirror.FLUSH_AUTO, "manual": _mirror.FLUSH_MANUAL},
+    "weight_norm": {"batch": _mirror.WEIGHT_NORM_BATCH, "memory": _mirror.WEIGHT_NORM_MEMORY,
+                    "none": _mirror.WEIGHT_NORM_NONE},
+    "layout": {"packed": _mirror.PACKED, "linked": _mirror.LINKED},
+    "stack_axis": {"first": _mirror.STACK_FIRST, "last": _mirror.STACK_LAST},
+    "stack_pad": {"zero": _mirror.PAD_ZERO, "repeat": _mirror.PAD_REPEAT},
+}
 _MEMBERS = {
-    "flush": put_choice({"auto": _mirror.FLUSH_AUTO, "manual": _mirror.FLUSH_MANUAL}),
-    "weight_norm": put_choice({"batch": _mirror.WEIGHT_NORM_BATCH, "memory": _mirror.WEIGHT_NORM_MEMORY,
-                               "none": _mirror.WEIGHT_NORM_NONE}),
-    "layout": put_choice({"packed": _mirror.PACKED, "linked": _mirror.LINKED}),
-    "stack_axis": put_choice({"first": _mirror.STACK_FIRST, "last": _mirror.STACK_LAST}),
-    "stack_pad": put_choice({"zero": _mirror.PAD_ZERO, "repeat": _mirror.PAD_REPEAT}),
+    **{name: put_choice(choices) for name, choices in CHOICES.items()},
     "beta": put_schedule,
     **dict.fromkeys(("update_size", "max_batch", "frame_stack"), put_some),
     **dict.fromkeys(("min_size", "gamma", "reward_clip", "seed", "alpha", "priority_offset", "n_step", "frame_slack"),
@@ -84,9 +87,9 @@ class Form(NamedTuple):
 def _set_source(config: _mirror.ReplayConfig, distinct: Any, prioritized: Any) -> None:
     """None: the preset's."""
     if prioritized is not None:
-        if not isinstance(prioritized, (str, bool, np.bool_)) or prioritized not in _SOURCES:
+        if not isinstance(prioritized, (str, bool, np.bool_)) or prioritized not in SOURCES:
             raise ValueError(f"prioritized is {prioritized!r}; it must be True, False, \"plain\" or None")
-        config.index_source, config.prioritized = _SOURCES[prioritized], int(bool(prioritized))
+        config.index_source, config.prioritized = SOURCES[prioritized], int(bool(prioritized))
     if distinct is None or not flag("distinct", distinct):
         return
     if config.prioritized:
@@ -153,6 +156,17 @@ def most_of(config: _mirror.ReplayConfig) -> int:
     """The largest batch: max_batch, or what the library makes of a 0. include/gpureplay/replay.h has the rule."""
     of_row = min(2 * config.frame_stack, config.frame_stack + config.n_step) if config.layout == _mirror.LINKED else 1
     return int(config.max_batch) or min(4096, max(1, config.capacity // 2 // of_row))
+
+
+def block_of(config: _mirror.ReplayConfig) -> int:
+    """update_size, or what the library makes of a 0."""
+    part = 64 if config.layout == _mirror.LINKED else 16
+    return int(config.update_size) or min(2000, max(1, config.capacity // part))
+
+
+def slack_of(config: _mirror.ReplayConfig) -> int:
+    """frame_slack of layout "linked", or what the library makes of a 0."""
+    return int(config.frame_slack) or max(config.capacity // 64, 64 * (config.frame_stack + 2 * config.n_step))
 
 
 def form_of(given: list[Field], capacity: Any, preset: Any, settings: dict[str, Any]) -> Form:

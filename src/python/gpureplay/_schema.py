@@ -71,10 +71,10 @@ def _field(name: str, given: Any) -> Field:
 def _of_space(name: str, space: Any) -> list[Field]:
     """A space's fields: Dict and Tuple give one for each leaf, named `name.key`."""
     parts = getattr(space, "spaces", None)
-    if parts is not None:
+    if parts is not None and any(kind.__name__ in ("Dict", "Tuple") for kind in type(space).__mro__):
         items = parts.items() if isinstance(parts, Mapping) else enumerate(parts)
         return [field for key, part in items for field in _of_space(f"{name}.{key}", part)]
-    if getattr(space, "dtype", None) is None or getattr(space, "shape", None) is None:
+    if parts is not None or getattr(space, "dtype", None) is None or getattr(space, "shape", None) is None:
         raise TypeError(f"{name} is a {type(space).__name__}; it must be a Box, Discrete, MultiDiscrete, MultiBinary, "
                         "or a Dict or Tuple of them")
     kept = _KEPT_AS.get(np.dtype(space.dtype).name, space.dtype)
@@ -93,6 +93,22 @@ def from_spaces(observation: Any, action: Any) -> list[Field]:
         Field("terminated", (), np.dtype(np.bool_)),
         Field("truncated", (), np.dtype(np.bool_)),
     ]
+
+
+def outputs_of(action_space: Any, given: int | None) -> int | None:
+    """Outputs of a learner whose buffer has actions of this space: `given`, if it fits; None: as many as the space has
+    actions, or None where it does not say."""
+    if action_space is None or all(kind.__name__ != "Discrete" for kind in type(action_space).__mro__):
+        return given
+    count, start = int(action_space.n), int(getattr(action_space, "start", 0))
+    if start == 0 and given in (None, count):
+        return count
+    if start > 0 and given is not None and given >= start + count:
+        return given
+    if start != 0:
+        raise ValueError(f"the buffer's action space is {action_space!r}, whose first action is {start}; the learner's "
+                         f"are 0 to outputs - 1: make it Discrete({count}), and add {start} to what `act` gives")
+    raise ValueError(f"outputs is {given}; it must be {count}, since the buffer's action space is {action_space!r}")
 
 
 def fields_of(given: Any, action_space: Any = None) -> list[Field]:

@@ -59,6 +59,16 @@ def _set_layer(at: _mirror.Layer, layer: Any) -> None:
     at.activation = choice("activation in trunk", values["activation"], ACTIVATIONS)
 
 
+def trunk_of(network: _mirror.NetworkConfig) -> list[Any]:
+    """The layers as `set_trunk` takes them: (units, activation), and ("conv", filters, kernel, stride, padding,
+    activation)."""
+    words = {code: word for word, code in ACTIVATIONS.items()}
+    layers = network.trunk[:network.trunk_count]
+    return [(layer.units, words[layer.activation]) if layer.kind == _mirror.DENSE else
+            ("conv", layer.units, layer.kernel, layer.stride, layer.padding, words[layer.activation])
+            for layer in layers]
+
+
 def set_trunk(network: _mirror.NetworkConfig, layers: Sequence[Any]) -> None:
     """Units, (units, activation), ("conv", filters, kernel[, stride[, padding]][, activation]), or a dict, each. The
     activation is relu where none is said."""

@@ -3,17 +3,20 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import threading
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from . import _episodes, _inputs, _nan, _steps
+import numpy as np
+
+from . import _episodes, _inputs, _mirror, _nan, _steps
 from ._accelerator import fast, tried_in_c
 from ._columns import Arrays, Columns
 from ._dlpack import DeviceArray
 from ._handle import Handle
-from ._library import InvalidArgument, lib
+from ._library import Closed, InvalidArgument, lib
 from ._numbers import integer, stream_of
 from ._schema import Field
 from ._stage import Stage
@@ -44,6 +47,7 @@ class Writer(Handle):
         self._rows = self._rows_of(-1, buffer.fields)
         self._is_unsaid = _episodes.is_unsaid(autoreset, num_envs, buffer.fields)
         self._steps = self._steps_of()
+        self._know_ended()
 
     def _steps_of(self) -> Any:
         """What adds steps in C. Where they are transitions as they come, it keeps `_ended` as `settle` would."""
@@ -148,10 +152,29 @@ class Writer(Handle):
     def _loaded(self, in_full: bool) -> None:
         """Whatever was known of episodes is not so any more; after a load that failed, it may be so or not."""
         with self._turn:
-            if in_full:
-                self._resets.restart()
             if self._by_steps is not None:
                 self._by_steps.forget()
+            elif in_full:
+                self._know_ended()
+
+    def _note_ended(self) -> None:
+        """Tells the library which environments only reset in their next step, for a file; where it is given steps, it
+        knows. Inside the turn."""
+        ended = self._resets.ended if isinstance(self._resets, _episodes.NextStep) else None
+        if ended is not None and self._by_steps is None:
+            with contextlib.suppress(Closed):
+                self._call(lib.gpur_writer_set_ended, _inputs.address(ended))
+
+    def _know_ended(self) -> None:
+        """The other way, after a load, or where a file waited for this writer."""
+        if not isinstance(self._resets, _episodes.NextStep) or self._by_steps is not None:
+            return
+        info, ended = _mirror.EpisodeInfo(), np.zeros(self.num_envs, np.bool_)
+        with contextlib.suppress(Closed):
+            for env in range(self.num_envs):
+                self._call(lib.gpur_writer_get_episode, env, ctypes.addressof(info), None)
+                ended[env] = info.state == _mirror.EPISODE_ENDED
+        self._resets.done(ended)
 
     def _append(self, arrays: Arrays, stream: int | None) -> int:
         """How many transitions they are, once they are in."""
