@@ -3,6 +3,7 @@
 #ifndef GPUR_DEVICE_CPU_H
 #define GPUR_DEVICE_CPU_H
 
+#include "base/fork.h"
 #include "device/helpers_cpu.h"
 
 #include <pthread.h>
@@ -13,6 +14,7 @@ typedef struct gpur_cpu {
     gpur_helpers helpers;
     char blas[64];
     atomic_int blas_warned; /* once a device */
+    uint32_t forks; /* gpur_forks() when the device was opened */
     pthread_mutex_t streams_mutex;
     gpur_stream *streams; /* all there are, linked, for gpur_device_sync */
 } gpur_cpu;
@@ -67,6 +69,14 @@ gpur_status gpur_cpu_recording_create(gpur_device *device, gpur_record_fn record
                                       gpur_recording **recording);
 void gpur_cpu_recording_destroy(gpur_recording *recording);
 gpur_status gpur_cpu_recording_replay(gpur_recording *recording, gpur_stream *stream, int64_t repetitions);
+
+/* 1: this is a child of a fork, and the threads of the device's streams are its parent's alone. Nobody would carry out
+ * what is enqueued, so that it is refused: gpur_cpu_fail_without_threads. */
+static inline int gpur_cpu_threads_are_gone(const gpur_device *device)
+{
+    return device->config.executor == GPUR_EXECUTOR_THREAD && gpur_cpu_of(device)->forks != gpur_forks();
+}
+gpur_status gpur_cpu_fail_without_threads(void);
 
 /* 4, 3 or 1: the x86-64 level this processor has all instructions of; 1 on other processors. */
 int gpur_cpu_level(void);

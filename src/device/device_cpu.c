@@ -14,6 +14,8 @@ static gpur_status cpu_open(gpur_device *device, int ordinal)
         return gpur_fail(GPUR_OUT_OF_MEMORY, "no memory for the CPU device, %zu bytes", sizeof *cpu);
     device->backend_data = cpu;
     pthread_mutex_init(&cpu->streams_mutex, NULL);
+    GPUR_TRY(gpur_forks_watch());
+    cpu->forks = gpur_forks();
     GPUR_TRY(gpur_cpu_blocks_open(device));
     gpur_cpu_blas_name(cpu->blas, sizeof cpu->blas);
     char model[48];

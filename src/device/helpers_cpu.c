@@ -234,7 +234,6 @@ void gpur_helpers_run(gpur_helpers *h, int64_t pieces, gpur_cpu_entry run, const
 
 gpur_status gpur_helpers_open(gpur_helpers *h, gpur_device *device, int32_t threads)
 {
-    GPUR_TRY(gpur_forks_watch());
     h->device = device;
     h->limit = threads - 1;
     atomic_store(&h->owner, 2 * (uint64_t)gpur_forks());
