@@ -39,12 +39,6 @@
 #define FILES "none, no saving and loading; install libcjson-dev and libxxhash-dev and configure again"
 #endif
 
-#ifdef _OPENMP
-#define OPENMP TEXT(_OPENMP)
-#else
-#define OPENMP "off, the CPU device uses one core for kernels"
-#endif
-
 #if defined(GPUR_RACE_CHECK)
 #define KERNELS "race check"
 #elif defined(GPUR_HAS_CPU_VARIANTS)
@@ -61,6 +55,5 @@ const char *gpur_build_info(void)
            "blas: " BLAS "\n"
            "dnnl: " DNNL "\n"
            "files: " FILES "\n"
-           "openmp: " OPENMP "\n"
            "cpu kernels: " KERNELS "\n";
 }

@@ -5,13 +5,19 @@
 #include <signal.h>
 #include <string.h>
 
-gpur_status gpur_thread_start(pthread_t *thread, void *(*run)(void *), void *context, const char *what)
+int gpur_thread_create(pthread_t *thread, void *(*run)(void *), void *context)
 {
     sigset_t all, before;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before); /* the new thread inherits it */
     const int error = pthread_create(thread, NULL, run, context);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return error;
+}
+
+gpur_status gpur_thread_start(pthread_t *thread, void *(*run)(void *), void *context, const char *what)
+{
+    const int error = gpur_thread_create(thread, run, context);
     return error ? gpur_fail(GPUR_DEVICE_ERROR, "a thread for %s could not be started: %s", what, strerror(error))
                  : GPUR_OK;
 }

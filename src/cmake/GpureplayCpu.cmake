@@ -2,17 +2,6 @@
 # gpureplay_cpu_*: kernels/cpu*.c, once for each instruction set the compiler knows, chosen when a device is opened.
 include(CheckCCompilerFlag)
 find_package(Threads REQUIRED)
-# ThreadSanitizer does not understand OpenMP's barriers, and the race check has threads of its own.
-if(GPUREPLAY_RACE_CHECK OR GPUREPLAY_SANITIZE MATCHES "thread")
-    set(GPUREPLAY_OPENMP OFF)
-endif()
-if(GPUREPLAY_OPENMP)
-    find_package(OpenMP COMPONENTS C)
-    if(NOT OpenMP_C_FOUND)
-        message(STATUS "OpenMP was not found: the CPU device will use one core for kernels")
-    endif()
-endif()
-
 set(kernel_flags -O3 -fno-math-errno -fno-trapping-math)
 set(gpureplay_cpu_variants v1)
 if(NOT GPUREPLAY_RACE_CHECK AND CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")

@@ -1,19 +1,26 @@
 # SPDX-License-Identifier: MIT
 # oneDNN, if it is there, for convolutions on the CPU. GPUREPLAY_HAS_DNNL tells. Without it they go by patches and
-# matrix products. Its threads are OpenMP's, so it wants them; its version 3 has another interface.
+# matrix products. A build of it that has other threads than OpenMP's cannot be told to use one; its version 3 has
+# another interface.
 set(GPUREPLAY_HAS_DNNL OFF)
-if(NOT GPUREPLAY_DNNL STREQUAL "OFF")
+# ThreadSanitizer does not see what a library that was built without it reads and writes.
+if(GPUREPLAY_SANITIZE MATCHES "thread" AND GPUREPLAY_DNNL STREQUAL "AUTO")
+    message(STATUS "oneDNN: left out, so that ThreadSanitizer sees convolutions")
+elseif(NOT GPUREPLAY_DNNL STREQUAL "OFF")
     find_library(DNNL_LIBRARY NAMES dnnl)
     find_path(DNNL_INCLUDE_DIR NAMES oneapi/dnnl/dnnl_version.h)
     set(dnnl_missing "")
     if(NOT DNNL_LIBRARY OR NOT DNNL_INCLUDE_DIR)
         set(dnnl_missing "oneDNN was not found. Debian: apt install libdnnl-dev")
-    elseif(NOT OpenMP_C_FOUND OR NOT GPUREPLAY_OPENMP)
-        set(dnnl_missing "oneDNN is left out, as this build has no OpenMP")
     else()
         file(STRINGS ${DNNL_INCLUDE_DIR}/oneapi/dnnl/dnnl_version.h dnnl_major REGEX "define DNNL_VERSION_MAJOR")
         if(NOT dnnl_major MATCHES " 2$")
             set(dnnl_missing "oneDNN is left out: wanted version 2, found \"${dnnl_major}\"")
+        endif()
+        file(STRINGS ${DNNL_INCLUDE_DIR}/oneapi/dnnl/dnnl_config.h dnnl_threads
+            REGEX "define DNNL_CPU_THREADING_RUNTIME DNNL_RUNTIME_(OMP|SEQ)")
+        if(NOT dnnl_threads)
+            set(dnnl_missing "oneDNN is left out: its threads are neither OpenMP's nor none at all")
         endif()
     endif()
     if(NOT dnnl_missing)

@@ -45,7 +45,7 @@ foreach(switch GPUREPLAY_CUDA GPUREPLAY_BLAS GPUREPLAY_FILES GPUREPLAY_DNNL)
     gpureplay_check_switch(${switch} "AUTO, ON or OFF")
     set_property(CACHE ${switch} PROPERTY STRINGS AUTO ON OFF) # what cmake-gui and ccmake offer
 endforeach()
-foreach(switch OPENMP RACE_CHECK FUZZ WERROR TESTS EXAMPLES BENCH INSTALL)
+foreach(switch RACE_CHECK FUZZ WERROR TESTS EXAMPLES BENCH INSTALL)
     gpureplay_check_switch(GPUREPLAY_${switch} "ON or OFF")
 endforeach()
 gpureplay_check_sanitizers(GPUREPLAY_SANITIZE)

@@ -10,6 +10,8 @@
 
 #include <stdatomic.h>
 
+enum { GPUR_MOST_THREADS = 1024 }; /* of gpur_device_config */
+
 typedef struct gpur_backend {
     gpur_status (*open)(gpur_device *device, int ordinal); /* fills in description, threads, backend_data */
     void (*close)(gpur_device *device);                    /* tolerates a half-open device */

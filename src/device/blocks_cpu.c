@@ -1,25 +1,38 @@
 /* SPDX-License-Identifier: MIT */
-/* Blocks of a kernel on the CPU: each is one call, and OpenMP deals them out to the cores. */
+/* Blocks of a kernel on the CPU: each is one call, by the calling thread or one of its helpers. */
 #include "device/cpu.h"
 
-#ifdef _OPENMP
-#include <omp.h>
-#endif
+#include <sched.h>
+#include <stdlib.h>
+#include <unistd.h>
 
-/* Waking a team takes microseconds; less work than this is done sooner alone. */
+/* A block is some ten microseconds of work: less is done sooner alone. */
 enum { ELEMENTS_PER_BLOCK = 16384, BYTES_PER_BLOCK = 65536 };
+
+/* OMP_NUM_THREADS is where people say it once for every library; of a list, "4,2", the first counts. */
+static int32_t threads_of_environment(void)
+{
+    const char *const text = getenv("OMP_NUM_THREADS");
+    const long threads = text ? strtol(text, NULL, 10) : 0;
+    return threads > 0 && threads <= GPUR_MOST_THREADS ? (int32_t)threads : 0;
+}
+
+/* The processors that this process may run on. */
+static int32_t threads_of_machine(void)
+{
+    cpu_set_t set;
+    const long online = sysconf(_SC_NPROCESSORS_ONLN);
+    const long ours = sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : online; /* more than 1,024 */
+    return ours < 1 ? 1 : ours < GPUR_MOST_THREADS ? (int32_t)ours : GPUR_MOST_THREADS;
+}
 
 static int32_t threads_for(int32_t wanted)
 {
-#ifdef _OPENMP
-    return wanted > 0 ? wanted : omp_get_max_threads();
-#else
-    (void)wanted;
-    return 1;
-#endif
+    const int32_t of_environment = threads_of_environment();
+    return wanted > 0 ? wanted : of_environment > 0 ? of_environment : threads_of_machine();
 }
 
-void gpur_cpu_blocks_open(gpur_device *device)
+gpur_status gpur_cpu_blocks_open(gpur_device *device)
 {
     gpur_cpu *const cpu = gpur_cpu_of(device);
     device->threads = threads_for(device->config.threads);
@@ -32,26 +45,22 @@ void gpur_cpu_blocks_open(gpur_device *device)
     else if (level == 3)
         cpu->entries = gpur_cpu_entries_v3, cpu->kernels = "x86-64-v3";
 #endif
+    return gpur_helpers_open(&cpu->helpers, device, device->threads);
 }
 
-void gpur_cpu_run_parts(const gpur_device *device, int64_t parts, gpur_cpu_entry run, const void *args)
+void gpur_cpu_blocks_close(gpur_device *device)
 {
-    if (parts == 1) {
-        run(0, 1, args);
-        return;
-    }
-#ifdef _OPENMP
-#pragma omp parallel for num_threads(device->threads) schedule(static)
-#else
-    (void)device;
-#endif
-    for (int64_t part = 0; part < parts; part++)
-        run(part, parts, args);
+    gpur_helpers_close(&gpur_cpu_of(device)->helpers);
+}
+
+void gpur_cpu_run_parts(gpur_device *device, int64_t parts, gpur_cpu_entry run, const void *args)
+{
+    gpur_helpers_run(&gpur_cpu_of(device)->helpers, parts, run, args);
 }
 
 void gpur_cpu_stream_blocks_close(gpur_stream *stream)
 {
-    (void)stream; /* nothing is kept: OpenMP has its threads */
+    (void)stream; /* nothing is kept */
 }
 
 gpur_status gpur_cpu_run_kernel(gpur_stream *stream, int kernel, gpur_grid grid, const void *args)

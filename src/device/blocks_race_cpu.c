@@ -41,13 +41,19 @@ void gpur_cpu_stream_blocks_close(gpur_stream *stream)
     gpur_race_pool_destroy(stream->device, (gpur_race_pool *)*gpur_cpu_stream_blocks(stream));
 }
 
-void gpur_cpu_blocks_open(gpur_device *device)
+gpur_status gpur_cpu_blocks_open(gpur_device *device)
 {
     device->threads = 1;
     gpur_cpu_of(device)->kernels = "race check";
+    return GPUR_OK;
 }
 
-void gpur_cpu_run_parts(const gpur_device *device, int64_t parts, gpur_cpu_entry run, const void *args)
+void gpur_cpu_blocks_close(gpur_device *device)
+{
+    (void)device;
+}
+
+void gpur_cpu_run_parts(gpur_device *device, int64_t parts, gpur_cpu_entry run, const void *args)
 {
     (void)device;
     for (int64_t part = 0; part < parts; part++)

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* The CPU's convolutions by oneDNN, enqueued. Threads are those the device was opened with, for the length of the call;
- * the host program's count, which under OpenMP is the calling thread's, stays as found. */
+/* The CPU's convolutions by oneDNN, enqueued. oneDNN runs in the thread that calls it; pieces of the images run on the
+ * device's threads. */
 #include "device/conv_dnnl_cpu.h"
+#include "device/omp_cpu.h"
 
-#include <omp.h>
+#include <string.h>
 
 typedef struct conv_op {
     gpur_dnnl_conv *conv;
@@ -21,13 +22,12 @@ static void let_go(gpur_dnnl_conv *c)
     gpur_host_free(c->base.device, c, sizeof *c);
 }
 
-/* Its code is made for as many threads as OpenMP would then use, so the count must be ours there, too. */
-static gpur_status make_with_our_threads(gpur_dnnl_conv *c)
+/* Its code is made for as many threads as OpenMP would then use, so there must be one there, too. */
+static gpur_status make_for_one_thread(gpur_dnnl_conv *c)
 {
-    const int before = omp_get_max_threads();
-    omp_set_num_threads(c->base.device->threads);
+    const int before = gpur_omp_take_one_thread();
     const gpur_status status = gpur_dnnl_make(c);
-    omp_set_num_threads(before);
+    gpur_omp_give_back(before);
     return status;
 }
 
@@ -41,7 +41,7 @@ gpur_status gpur_cpu_conv_create(gpur_device *device, const gpur_conv_shape *sha
     c->base.device = device;
     c->base.shape = *shape;
     atomic_store(&c->holders, 1);
-    const gpur_status status = make_with_our_threads(c);
+    const gpur_status status = make_for_one_thread(c);
     if (status != GPUR_OK) {
         let_go(c);
         return status;
@@ -55,28 +55,65 @@ void gpur_cpu_conv_destroy(gpur_conv *conv)
     let_go((gpur_dnnl_conv *)conv);
 }
 
+/* Work memory: places of weights, then scratch of each piece. Forward and to the input, whole pieces have the first
+ * place and what is left behind them the second; to the weights, each piece has a place for its part of the gradient. */
+static int64_t w_places(const gpur_dnnl_conv *c)
+{
+    const int64_t pieces = gpur_dnnl_pieces(c, c->base.shape.images);
+    return c->base.shape.pass == GPUR_CONV_TO_WEIGHT ? pieces : 2;
+}
+
 int64_t gpur_cpu_conv_workspace_bytes(const gpur_conv *conv)
 {
     const gpur_dnnl_conv *const c = (const gpur_dnnl_conv *)conv;
-    int64_t most = 0;
-    for (int i = 0; i < c->count; i++) {
-        const int64_t bytes = c->sizes[i].w_bytes + c->sizes[i].scratch_bytes;
-        most = bytes > most ? bytes : most;
-    }
-    return most;
+    return w_places(c) * c->w_bytes + gpur_dnnl_pieces(c, c->base.shape.images) * c->scratch_bytes;
 }
 
-static dnnl_status_t place(const gpur_dnnl_conv *c, const gpur_dnnl_size *size, const conv_op *op)
+/* The run that pieces belong to. */
+typedef struct conv_run {
+    const gpur_dnnl_conv *conv;
+    const conv_op *op;
+    const gpur_dnnl_size *whole, *last; /* of whole pieces, and of the last piece */
+    int64_t pieces;
+    _Atomic dnnl_status_t failure; /* dnnl_success: none */
+} conv_run;
+
+static float *w_place(const conv_run *r, int64_t place)
 {
+    return (float *)((char *)r->op->workspace + place * r->conv->w_bytes);
+}
+
+/* Where a piece's weights lie as oneDNN wants them. */
+static float *w_of(const conv_run *r, const gpur_dnnl_size *size, int64_t piece)
+{
+    if (r->conv->base.shape.pass == GPUR_CONV_TO_WEIGHT)
+        return size->reorder || r->pieces > 1 ? w_place(r, piece) : r->op->arrays.w;
+    return size->reorder ? w_place(r, size != r->whole) : r->op->arrays.w;
+}
+
+static int64_t floats_x(const gpur_conv_shape *s)
+{
+    return s->height * s->width * s->channels;
+}
+
+static int64_t floats_y(const gpur_conv_shape *s)
+{
+    return gpur_conv_out(s->height, s->kernel, s->stride, s->padding) *
+           gpur_conv_out(s->width, s->kernel, s->stride, s->padding) * s->filters;
+}
+
+static dnnl_status_t place(const conv_run *r, const gpur_dnnl_size *size, const gpur_dnnl_piece *own, int64_t piece)
+{
+    const gpur_dnnl_conv *const c = r->conv;
+    const int64_t images = piece * c->piece;
+    char *const scratch = (char *)r->op->workspace + w_places(c) * c->w_bytes + piece * c->scratch_bytes;
     const struct {
         dnnl_memory_t memory;
         void *at;
-    } places[] = {{size->x, op->arrays.x},
-                  {size->y, op->arrays.y},
-                  {size->w, op->arrays.w},
-                  {size->w_inside, size->reorder ? op->workspace : (void *)op->arrays.w},
-                  {size->scratch, (char *)op->workspace + size->w_bytes},
-                  {c->bias, (void *)(uintptr_t)op->arrays.bias}};
+    } places[] = {{own->x, (float *)r->op->arrays.x + images * floats_x(&c->base.shape)},
+                  {own->y, r->op->arrays.y + images * floats_y(&c->base.shape)},
+                  {own->w, w_of(r, size, piece)},
+                  {own->scratch, scratch}};
     for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
         const dnnl_status_t status = dnnl_memory_set_data_handle(places[i].memory, places[i].at);
         if (status != dnnl_success)
@@ -85,51 +122,122 @@ static dnnl_status_t place(const gpur_dnnl_conv *c, const gpur_dnnl_size *size, 
     return dnnl_success;
 }
 
-static dnnl_status_t convolve(const gpur_dnnl_conv *c, const gpur_dnnl_size *size)
+static dnnl_status_t convolve(const conv_run *r, int64_t piece)
 {
-    const int32_t pass = c->base.shape.pass;
+    const gpur_conv_shape *const s = &r->conv->base.shape;
+    const gpur_dnnl_size *const size = piece == r->pieces - 1 ? r->last : r->whole;
+    const gpur_dnnl_piece *const own = &size->pieces[size == r->whole ? piece : 0];
     const dnnl_exec_arg_t arguments[] = {
-        {pass == GPUR_CONV_TO_INPUT ? DNNL_ARG_DIFF_SRC : DNNL_ARG_SRC, size->x},
-        {pass == GPUR_CONV_TO_WEIGHT ? DNNL_ARG_DIFF_WEIGHTS : DNNL_ARG_WEIGHTS, size->w_inside},
-        {pass == GPUR_CONV_FORWARD ? DNNL_ARG_DST : DNNL_ARG_DIFF_DST, size->y},
-        {DNNL_ARG_SCRATCHPAD, size->scratch},
-        {DNNL_ARG_BIAS, c->bias}, /* the last: not there without an epilogue */
+        {s->pass == GPUR_CONV_TO_INPUT ? DNNL_ARG_DIFF_SRC : DNNL_ARG_SRC, own->x},
+        {s->pass == GPUR_CONV_TO_WEIGHT ? DNNL_ARG_DIFF_WEIGHTS : DNNL_ARG_WEIGHTS, own->w},
+        {s->pass == GPUR_CONV_FORWARD ? DNNL_ARG_DST : DNNL_ARG_DIFF_DST, own->y},
+        {DNNL_ARG_SCRATCHPAD, own->scratch},
+        {DNNL_ARG_BIAS, r->conv->bias}, /* the last: not there without an epilogue */
     };
-    return dnnl_primitive_execute(size->conv, c->stream, c->base.shape.epilogue == GPUR_EPILOGUE_NONE ? 4 : 5,
-                                  arguments);
+    const dnnl_status_t status = place(r, size, own, piece);
+    return status == dnnl_success ? dnnl_primitive_execute(size->conv, own->stream,
+                                                           s->epilogue == GPUR_EPILOGUE_NONE ? 4 : 5, arguments)
+                                  : status;
 }
 
-static dnnl_status_t reorder(const gpur_dnnl_conv *c, const gpur_dnnl_size *size, int is_before)
+static void run_piece(int64_t piece, int64_t pieces, const void *args)
 {
-    const int to_weight = c->base.shape.pass == GPUR_CONV_TO_WEIGHT;
-    const dnnl_exec_arg_t arguments[] = {{DNNL_ARG_FROM, to_weight ? size->w_inside : size->w},
-                                         {DNNL_ARG_TO, to_weight ? size->w : size->w_inside}};
-    if (!size->reorder || is_before == to_weight)
-        return dnnl_success;
-    return dnnl_primitive_execute(size->reorder, c->stream, 2, arguments);
+    conv_run *const r = *(conv_run *const *)args;
+    (void)pieces;
+    const int before = gpur_omp_take_one_thread();
+    const dnnl_status_t status = convolve(r, piece);
+    gpur_omp_give_back(before);
+    if (status != dnnl_success)
+        atomic_store(&r->failure, status);
 }
 
-static gpur_status run(const gpur_dnnl_conv *c, const conv_op *op)
+static dnnl_status_t reorder(const conv_run *r, const gpur_dnnl_size *size, int64_t piece)
+{
+    const int to_weight = r->conv->base.shape.pass == GPUR_CONV_TO_WEIGHT;
+    const dnnl_exec_arg_t arguments[] = {{DNNL_ARG_FROM, to_weight ? size->w_inside : size->w_outside},
+                                         {DNNL_ARG_TO, to_weight ? size->w_outside : size->w_inside}};
+    if (!size->reorder)
+        return dnnl_success;
+    dnnl_status_t status = dnnl_memory_set_data_handle(size->w_outside, r->op->arrays.w);
+    if (status == dnnl_success)
+        status = dnnl_memory_set_data_handle(size->w_inside, w_of(r, size, piece));
+    return status == dnnl_success ? dnnl_primitive_execute(size->reorder, r->conv->stream, 2, arguments) : status;
+}
+
+typedef struct w_sum {
+    float *to; /* may be parts[0] */
+    const float *parts; /* (count, pitch) */
+    int64_t count, floats, pitch;
+} w_sum;
+
+/* In the order of the pieces, whoever adds. */
+static void add_parts(int64_t block, int64_t blocks, const void *args)
+{
+    const w_sum *const s = (const w_sum *)args;
+    const int64_t first = s->floats * block / blocks, last = s->floats * (block + 1) / blocks;
+    if (s->to != s->parts)
+        memcpy(s->to + first, s->parts + first, (size_t)(last - first) * sizeof *s->to);
+    for (int64_t part = 1; part < s->count; part++)
+        for (int64_t i = first; i < last; i++)
+            s->to[i] += s->parts[part * s->pitch + i];
+}
+
+/* What the pieces made of the weights' gradient becomes one: in the first place where it is still to be reordered. */
+static void sum_pieces(const conv_run *r)
+{
+    enum { FLOATS_A_BLOCK = 16384 };
+    const w_sum sum = {.to = r->whole->reorder ? w_place(r, 0) : r->op->arrays.w,
+                       .parts = w_place(r, 0),
+                       .count = r->pieces,
+                       .floats = r->conv->w_floats,
+                       .pitch = r->conv->w_bytes / (int64_t)sizeof(float)};
+    const int64_t blocks = sum.count * sum.floats / FLOATS_A_BLOCK, threads = r->conv->base.device->threads;
+    gpur_cpu_run_parts(r->conv->base.device, blocks < 1 ? 1 : blocks < threads ? blocks : threads, add_parts, &sum);
+}
+
+static dnnl_status_t run(conv_run *r)
+{
+    conv_run *const args = r;
+    const int to_weight = r->conv->base.shape.pass == GPUR_CONV_TO_WEIGHT;
+    dnnl_status_t status = dnnl_success;
+    if (!to_weight && (r->pieces > 1 || r->whole == r->last))
+        status = reorder(r, r->whole, 0);
+    if (status == dnnl_success && !to_weight && r->last != r->whole)
+        status = reorder(r, r->last, r->pieces - 1);
+    if (status != dnnl_success)
+        return status;
+    gpur_cpu_run_parts(r->conv->base.device, r->pieces, run_piece, &args);
+    if (atomic_load(&r->failure) != dnnl_success || !to_weight)
+        return atomic_load(&r->failure);
+    if (r->pieces > 1)
+        sum_pieces(r);
+    return reorder(r, r->whole, 0);
+}
+
+static const gpur_dnnl_size *size_for(const gpur_dnnl_conv *c, int64_t images)
 {
     const gpur_dnnl_size *size = c->sizes;
-    while (size->images < op->images)
+    while (size->images < images)
         size++;
-    GPUR_TRY_DNNL(place(c, size, op));
-    GPUR_TRY_DNNL(reorder(c, size, 1));
-    GPUR_TRY_DNNL(convolve(c, size));
-    return gpur_dnnl_check(reorder(c, size, 0), "dnnl_primitive_execute");
+    return size;
 }
 
-static gpur_status run_with_our_threads(gpur_stream *stream, void *payload)
+static gpur_status run_for_one_thread(gpur_stream *stream, void *payload)
 {
     const conv_op *const op = (const conv_op *)payload;
-    const int before = omp_get_max_threads();
+    const gpur_dnnl_conv *const c = op->conv;
+    const int64_t left = op->images % c->piece;
     (void)stream;
-    omp_set_num_threads(op->conv->base.device->threads);
-    const gpur_status status = run(op->conv, op);
-    omp_set_num_threads(before);
+    conv_run r = {.conv = c, .op = op, .pieces = gpur_dnnl_pieces(c, op->images), .failure = dnnl_success};
+    r.whole = &c->sizes[c->count - 1];
+    r.last = left > 0 ? size_for(c, left) : r.whole;
+    dnnl_status_t status = dnnl_memory_set_data_handle(c->bias, (void *)(uintptr_t)op->arrays.bias);
+    const int before = gpur_omp_take_one_thread();
+    if (status == dnnl_success)
+        status = run(&r);
+    gpur_omp_give_back(before);
     let_go(op->conv);
-    return status;
+    return gpur_dnnl_check(status, "dnnl_primitive_execute");
 }
 
 gpur_status gpur_cpu_conv_run(gpur_conv *conv, gpur_stream *stream, int64_t images, const gpur_conv_arrays *arrays,
@@ -138,7 +246,7 @@ gpur_status gpur_cpu_conv_run(gpur_conv *conv, gpur_stream *stream, int64_t imag
     conv_op *const op = (conv_op *)gpur_cpu_begin(stream);
     op->conv = (gpur_dnnl_conv *)conv, op->images = images, op->arrays = *arrays, op->workspace = workspace;
     atomic_fetch_add(&op->conv->holders, 1);
-    return gpur_cpu_end(stream, run_with_our_threads);
+    return gpur_cpu_end(stream, run_for_one_thread);
 }
 
 const char *gpur_cpu_conv_library(gpur_device *device)

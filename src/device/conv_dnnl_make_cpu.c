@@ -117,24 +117,59 @@ static const dnnl_memory_desc_t *layout_of(const_dnnl_primitive_desc_t pd, dnnl_
     return dnnl_primitive_desc_query_md(pd, what, 0);
 }
 
-static gpur_status make_parts(const gpur_dnnl_conv *c, const layouts *l, const_dnnl_primitive_desc_t pd,
-                              gpur_dnnl_size *size)
+static int64_t most(int64_t x, int64_t y)
+{
+    return x > y ? x : y;
+}
+
+static gpur_status make_piece(const gpur_dnnl_conv *c, const layouts *l, const dnnl_memory_desc_t *w,
+                              const dnnl_memory_desc_t *scratch, gpur_dnnl_piece *piece)
+{
+    GPUR_TRY_DNNL(dnnl_stream_create(&piece->stream, c->engine, dnnl_stream_default_flags));
+    GPUR_TRY(make_memory(c, &l->x, &piece->x));
+    GPUR_TRY(make_memory(c, &l->y, &piece->y));
+    GPUR_TRY(make_memory(c, w, &piece->w));
+    return make_memory(c, scratch, &piece->scratch);
+}
+
+static gpur_status make_pieces(gpur_dnnl_conv *c, const layouts *l, const dnnl_memory_desc_t *w,
+                               const dnnl_memory_desc_t *scratch, gpur_dnnl_size *size)
+{
+    const int64_t count = size->images == c->piece ? gpur_dnnl_pieces(c, c->base.shape.images) : 1;
+    const size_t bytes = (size_t)count * sizeof *size->pieces;
+    size->pieces = (gpur_dnnl_piece *)gpur_host_alloc(c->base.device, bytes);
+    if (!size->pieces)
+        return gpur_fail(GPUR_OUT_OF_MEMORY, "no memory for the pieces of a convolution, %zu bytes", bytes);
+    size->piece_count = count;
+    for (int64_t i = 0; i < count; i++)
+        GPUR_TRY(make_piece(c, l, w, scratch, &size->pieces[i]));
+    return GPUR_OK;
+}
+
+static int64_t whole_lines(int64_t bytes)
+{
+    return (bytes + 255) / 256 * 256;
+}
+
+static gpur_status make_parts(gpur_dnnl_conv *c, const layouts *l, const_dnnl_primitive_desc_t pd, gpur_dnnl_size *size)
 {
     const int to_weight = c->base.shape.pass == GPUR_CONV_TO_WEIGHT;
     const dnnl_memory_desc_t *const inside =
         layout_of(pd, to_weight ? dnnl_query_diff_weights_md : dnnl_query_weights_md);
     const dnnl_memory_desc_t *const scratch = layout_of(pd, dnnl_query_scratchpad_md);
+    const int64_t bytes = (int64_t)dnnl_memory_desc_get_size(inside);
+    const int as_wanted = dnnl_memory_desc_equal(inside, &l->w);
     GPUR_TRY(refuse_slow(pd));
     GPUR_TRY_DNNL(dnnl_primitive_create(&size->conv, pd));
-    GPUR_TRY(make_memory(c, &l->x, &size->x));
-    GPUR_TRY(make_memory(c, &l->y, &size->y));
-    GPUR_TRY(make_memory(c, &l->w, &size->w));
-    GPUR_TRY(make_memory(c, inside, &size->w_inside));
-    GPUR_TRY(make_memory(c, scratch, &size->scratch));
-    size->scratch_bytes = (int64_t)dnnl_memory_desc_get_size(scratch);
-    if (dnnl_memory_desc_equal(inside, &l->w))
+    GPUR_TRY(make_pieces(c, l, inside, scratch, size));
+    c->scratch_bytes = most(c->scratch_bytes, whole_lines((int64_t)dnnl_memory_desc_get_size(scratch)));
+    c->w_floats = most(c->w_floats, bytes / (int64_t)sizeof(float));
+    if (!as_wanted || (to_weight && size->piece_count > 1))
+        c->w_bytes = most(c->w_bytes, whole_lines(bytes));
+    if (as_wanted)
         return GPUR_OK;
-    size->w_bytes = ((int64_t)dnnl_memory_desc_get_size(inside) + 255) / 256 * 256;
+    GPUR_TRY(make_memory(c, &l->w, &size->w_outside));
+    GPUR_TRY(make_memory(c, inside, &size->w_inside));
     return to_weight ? make_reorder(c, inside, &l->w, &size->reorder) : make_reorder(c, &l->w, inside, &size->reorder);
 }
 
@@ -159,6 +194,27 @@ static gpur_status make_size(gpur_dnnl_conv *c, int64_t images)
     return status;
 }
 
+/* A piece is worth a helper from some 20 us on, and there are so many a thread, so that a helper who comes late finds
+ * some. */
+enum { PIECE_OPERATIONS = 2000000, PIECES_A_THREAD = 4 };
+
+static int64_t images_of_a_piece(const gpur_dnnl_conv *c)
+{
+    const gpur_conv_shape *const s = &c->base.shape;
+    const double outputs = (double)gpur_conv_out(s->height, s->kernel, s->stride, s->padding) *
+                           (double)gpur_conv_out(s->width, s->kernel, s->stride, s->padding) * (double)s->filters;
+    const double operations = 2.0 * outputs * (double)(s->kernel * s->kernel * s->channels);
+    const int64_t pieces = (int64_t)c->base.device->threads * PIECES_A_THREAD;
+    const int64_t allowed = pieces < GPUR_DNNL_MOST_PIECES ? pieces : GPUR_DNNL_MOST_PIECES;
+    const int64_t worth = operations < PIECE_OPERATIONS ? (int64_t)(PIECE_OPERATIONS / operations) : 1;
+    int64_t images = most((s->images + allowed - 1) / allowed, worth);
+    if (c->base.device->threads == 1 || images >= s->images)
+        return s->images;
+    while (s->pass != GPUR_CONV_FORWARD && s->images % images != 0)
+        images++; /* ends with all of them */
+    return images;
+}
+
 gpur_status gpur_dnnl_make(gpur_dnnl_conv *c)
 {
     const gpur_conv_shape *const s = &c->base.shape;
@@ -167,17 +223,41 @@ gpur_status gpur_dnnl_make(gpur_dnnl_conv *c)
     GPUR_TRY_DNNL(dnnl_stream_create(&c->stream, c->engine, dnnl_stream_default_flags));
     GPUR_TRY(describe(s, 1, &l));
     GPUR_TRY(make_memory(c, &l.bias, &c->bias));
-    for (int64_t images = 1; s->pass == GPUR_CONV_FORWARD && images < s->images; images *= 2)
+    c->piece = images_of_a_piece(c);
+    const int64_t left = s->images % c->piece;
+    for (int64_t images = 1; s->pass == GPUR_CONV_FORWARD && images < c->piece; images *= 2) {
+        if (left > images / 2 && left < images)
+            GPUR_TRY(make_size(c, left));
         GPUR_TRY(make_size(c, images));
-    return make_size(c, s->images);
+    }
+    if (left > 0 && c->sizes[c->count - 1].images < left)
+        GPUR_TRY(make_size(c, left));
+    return make_size(c, c->piece);
 }
 
-static void destroy_size(gpur_dnnl_size *size)
+static void destroy_memory(dnnl_memory_t memory)
 {
-    const dnnl_memory_t memories[] = {size->x, size->y, size->w, size->w_inside, size->scratch};
-    for (int i = 0; i < 5; i++)
-        if (memories[i])
-            (void)dnnl_memory_destroy(memories[i]);
+    if (memory)
+        (void)dnnl_memory_destroy(memory);
+}
+
+static void destroy_piece(gpur_dnnl_piece *piece)
+{
+    destroy_memory(piece->x);
+    destroy_memory(piece->y);
+    destroy_memory(piece->w);
+    destroy_memory(piece->scratch);
+    if (piece->stream)
+        (void)dnnl_stream_destroy(piece->stream);
+}
+
+static void destroy_size(const gpur_dnnl_conv *c, gpur_dnnl_size *size)
+{
+    for (int64_t i = 0; i < size->piece_count; i++)
+        destroy_piece(&size->pieces[i]);
+    gpur_host_free(c->base.device, size->pieces, (size_t)size->piece_count * sizeof *size->pieces);
+    destroy_memory(size->w_outside);
+    destroy_memory(size->w_inside);
     if (size->conv)
         (void)dnnl_primitive_destroy(size->conv);
     if (size->reorder)
@@ -187,9 +267,8 @@ static void destroy_size(gpur_dnnl_size *size)
 void gpur_dnnl_unmake(gpur_dnnl_conv *c)
 {
     for (int i = 0; i < c->count; i++)
-        destroy_size(&c->sizes[i]);
-    if (c->bias)
-        (void)dnnl_memory_destroy(c->bias);
+        destroy_size(c, &c->sizes[i]);
+    destroy_memory(c->bias);
     if (c->stream)
         (void)dnnl_stream_destroy(c->stream);
     if (c->engine)

@@ -3,17 +3,18 @@
 #ifndef GPUR_DEVICE_CPU_H
 #define GPUR_DEVICE_CPU_H
 
-#include "device/backend.h"
-#include "kernels/entries.h"
+#include "base/fork.h"
+#include "device/helpers_cpu.h"
 
 #include <pthread.h>
 
 typedef struct gpur_cpu {
     const gpur_cpu_entry *entries; /* (GPUR_KERNEL_COUNT) for this processor; NULL in the race check */
     const char *kernels;           /* their name */
+    gpur_helpers helpers;
     char blas[64];
-    atomic_int blas_warned;     /* once a device */
-    pthread_mutex_t blas_mutex; /* around BLAS thread counts that are the whole process's */
+    atomic_int blas_warned; /* once a device */
+    uint32_t forks; /* gpur_forks() when the device was opened */
     pthread_mutex_t streams_mutex;
     gpur_stream *streams; /* all there are, linked, for gpur_device_sync */
 } gpur_cpu;
@@ -69,14 +70,26 @@ gpur_status gpur_cpu_recording_create(gpur_device *device, gpur_record_fn record
 void gpur_cpu_recording_destroy(gpur_recording *recording);
 gpur_status gpur_cpu_recording_replay(gpur_recording *recording, gpur_stream *stream, int64_t repetitions);
 
+/* 1: this is a child of a fork, and the threads of the device's streams are its parent's alone. Nobody would carry out
+ * what is enqueued, so that it is refused: gpur_cpu_fail_without_threads. */
+static inline int gpur_cpu_threads_are_gone(const gpur_device *device)
+{
+    return device->config.executor == GPUR_EXECUTOR_THREAD && gpur_cpu_of(device)->forks != gpur_forks();
+}
+gpur_status gpur_cpu_fail_without_threads(void);
+
 /* 4, 3 or 1: the x86-64 level this processor has all instructions of; 1 on other processors. */
 int gpur_cpu_level(void);
 
-/* Blocks: blocks_cpu.c (a block is one thread, OpenMP deals them out), or blocks_race_cpu.c (several real threads). */
-void gpur_cpu_blocks_open(gpur_device *device); /* sets threads, entries and kernels */
+/* Blocks: blocks_cpu.c (a block is one call, by the caller or one of its helpers), or blocks_race_cpu.c (several real
+ * threads). gpur_cpu_blocks_open sets threads, entries and kernels. */
+gpur_status gpur_cpu_blocks_open(gpur_device *device);
+void gpur_cpu_blocks_close(gpur_device *device); /* takes a half-open device */
 void gpur_cpu_stream_blocks_close(gpur_stream *stream);
 gpur_status gpur_cpu_run_kernel(gpur_stream *stream, int kernel, gpur_grid grid, const void *args);
-void gpur_cpu_run_parts(const gpur_device *device, int64_t parts, gpur_cpu_entry run, const void *args);
+/* Each part once, by any thread; helpers take some if there are any. Parts are to be short, tens of microseconds: a helper
+ * that loses its core in the middle of one is waited for. */
+void gpur_cpu_run_parts(gpur_device *device, int64_t parts, gpur_cpu_entry run, const void *args);
 gpur_grid gpur_cpu_grid_elements(const gpur_device *device, int64_t n);
 gpur_grid gpur_cpu_grid_rows(const gpur_device *device, int64_t n, int64_t rows_per_block, int64_t bytes);
 gpur_grid gpur_cpu_grid_single(const gpur_device *device);

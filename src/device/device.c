@@ -7,8 +7,6 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-enum { MAX_THREADS = 1024 };
-
 gpur_status gpur_device_config_init(gpur_device_config *config, uint64_t size)
 {
     GPUR_REQUIRE(config, "gpur_device_config is NULL");
@@ -19,8 +17,8 @@ gpur_status gpur_device_config_init(gpur_device_config *config, uint64_t size)
 
 static gpur_status check_config(const gpur_device_config *config)
 {
-    GPUR_REQUIRE(config->threads >= 0 && config->threads <= MAX_THREADS,
-                 "gpur_device_config.threads is %d; it must be 0 (all) to %d", (int)config->threads, MAX_THREADS);
+    GPUR_REQUIRE(config->threads >= 0 && config->threads <= GPUR_MOST_THREADS,
+                 "gpur_device_config.threads is %d; it must be 0 (all) to %d", (int)config->threads, GPUR_MOST_THREADS);
     GPUR_REQUIRE(config->executor == GPUR_EXECUTOR_INLINE || config->executor == GPUR_EXECUTOR_THREAD,
                  "gpur_device_config.executor is %d; it must be GPUR_EXECUTOR_INLINE (%d) or GPUR_EXECUTOR_THREAD (%d)",
                  (int)config->executor, GPUR_EXECUTOR_INLINE, GPUR_EXECUTOR_THREAD);

@@ -13,9 +13,10 @@ static gpur_status cpu_open(gpur_device *device, int ordinal)
     if (!cpu)
         return gpur_fail(GPUR_OUT_OF_MEMORY, "no memory for the CPU device, %zu bytes", sizeof *cpu);
     device->backend_data = cpu;
-    pthread_mutex_init(&cpu->blas_mutex, NULL);
     pthread_mutex_init(&cpu->streams_mutex, NULL);
-    gpur_cpu_blocks_open(device);
+    GPUR_TRY(gpur_forks_watch());
+    cpu->forks = gpur_forks();
+    GPUR_TRY(gpur_cpu_blocks_open(device));
     gpur_cpu_blas_name(cpu->blas, sizeof cpu->blas);
     char model[48];
     gpur_cpu_model(model, sizeof model);
@@ -28,8 +29,8 @@ static void cpu_close(gpur_device *device)
     gpur_cpu *const cpu = gpur_cpu_of(device);
     if (!cpu)
         return;
+    gpur_cpu_blocks_close(device);
     pthread_mutex_destroy(&cpu->streams_mutex);
-    pthread_mutex_destroy(&cpu->blas_mutex);
     gpur_host_free(device, cpu, sizeof *cpu);
     device->backend_data = NULL;
 }

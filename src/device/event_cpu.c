@@ -29,8 +29,10 @@ static void let_go(cpu_event *event)
 {
     if (atomic_fetch_sub_explicit(&event->references, 1, memory_order_acq_rel) > 1)
         return;
-    pthread_cond_destroy(&event->moved);
-    pthread_mutex_destroy(&event->mutex);
+    if (!gpur_cpu_threads_are_gone(event->base.device)) { /* in a child of fork the parent's still seem to wait */
+        pthread_cond_destroy(&event->moved);
+        pthread_mutex_destroy(&event->mutex);
+    }
     gpur_host_free(event->base.device, event, sizeof *event);
 }
 
@@ -129,6 +131,8 @@ gpur_status gpur_cpu_event_sync(gpur_event *base)
 {
     cpu_event *const event = (cpu_event *)base;
     const int64_t number = latest(event);
+    if (gpur_cpu_threads_are_gone(base->device))
+        return gpur_cpu_fail_without_threads();
     pthread_mutex_lock(&event->mutex);
     wait_until_reached(event, number);
     pthread_mutex_unlock(&event->mutex);
@@ -138,6 +142,8 @@ gpur_status gpur_cpu_event_sync(gpur_event *base)
 int gpur_cpu_event_done(gpur_event *base)
 {
     cpu_event *const event = (cpu_event *)base;
+    if (gpur_cpu_threads_are_gone(base->device))
+        return 1;
     pthread_mutex_lock(&event->mutex);
     const int done = event->reached == latest(event);
     pthread_mutex_unlock(&event->mutex);

@@ -1,21 +1,20 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The CPU's matrix product by OpenBLAS. Its threads are those the device was opened with, for the length of the call;
- * the host program's counts stay as found. Under OpenMP a count belongs to the calling thread, so that is simple. In
- * OpenBLAS's pthread build it belongs to the process, so it is touched only for callers who named a thread count.
+ * The CPU's matrix product by OpenBLAS. OpenBLAS runs in the thread that calls it; a product that is worth it is cut into
+ * tiles of C, which the caller and its helpers compute. The host program's thread counts stay as found. In OpenBLAS's
+ * OpenMP build a count belongs to the calling thread. In its pthread build it belongs to the process: it is 1 while any
+ * product of ours is under way.
  */
 #include "device/cpu.h"
+#include "device/omp_cpu.h"
 
 #include <cblas.h>
 #include <stdio.h>
 #include <string.h>
 
-#ifdef _OPENMP
-#include <omp.h>
-static const int has_openmp = 1;
-#else
-static const int has_openmp = 0;
-#endif
+/* A tile of less work than this, some 20 us, is not worth a helper; and a product is cut into so many tiles a thread, so
+ * that a helper who comes late finds some. A tile narrower than LEAST_SIDE packs more than it multiplies. */
+enum { TILE_OPERATIONS = 2000000, TILES_A_THREAD = 4, LEAST_SIDE = 32, SIDE_STEP = 16 };
 
 static int is_parallel_by(int flavour)
 {
@@ -35,80 +34,98 @@ void gpur_cpu_blas_name(char *name, size_t size)
 
 const char *gpur_cpu_blas_warning(void)
 {
-    return has_openmp && is_parallel_by(OPENBLAS_THREAD)
-               ? "OpenBLAS is its pthread build, whose threads compete with OpenMP's for the cores and make training "
-                 "several times slower; libopenblas-openmp-dev has the one to use"
-               : NULL;
+    return NULL;
 }
 
-static void product(const gpur_gemm_shape *s, int64_t rows, const float *a, const float *b, float *c)
+/* Products under way in the whole process, and the count that the first found. */
+static pthread_mutex_t process_mutex = PTHREAD_MUTEX_INITIALIZER;
+static int64_t process_products;
+static int process_threads;
+
+static void take_process_thread(void)
 {
+    pthread_mutex_lock(&process_mutex);
+    if (process_products++ == 0) {
+        process_threads = openblas_get_num_threads();
+        openblas_set_num_threads(1);
+    }
+    pthread_mutex_unlock(&process_mutex);
+}
+
+static void give_process_threads(void)
+{
+    pthread_mutex_lock(&process_mutex);
+    if (--process_products == 0)
+        openblas_set_num_threads(process_threads);
+    pthread_mutex_unlock(&process_mutex);
+}
+
+/* One product; its tiles are `down` times `across`. */
+typedef struct product {
+    const gpur_gemm_shape *shape;
+    int64_t rows, down, across;
+    const float *a, *b;
+    float *c;
+} product;
+
+typedef struct side {
+    int64_t first, count;
+} side;
+
+/* Boundaries between tiles are where OpenBLAS's inner tiles end, too. */
+static side side_of(int64_t length, int64_t part, int64_t parts)
+{
+    const int64_t steps = (length + SIDE_STEP - 1) / SIDE_STEP;
+    const int64_t first = steps * part / parts * SIDE_STEP, last = steps * (part + 1) / parts * SIDE_STEP;
+    return (side){first, (last < length ? last : length) - first};
+}
+
+static void multiply_tile(const product *p, side rows, side columns)
+{
+    const gpur_gemm_shape *const s = p->shape;
+    const float *const a = p->a + (s->transpose_a ? rows.first : rows.first * s->lda);
+    const float *const b = p->b + (s->transpose_b ? columns.first * s->ldb : columns.first);
     cblas_sgemm(CblasRowMajor, s->transpose_a ? CblasTrans : CblasNoTrans, s->transpose_b ? CblasTrans : CblasNoTrans,
-                (blasint)rows, (blasint)s->n, (blasint)s->k, 1.0f, a, (blasint)s->lda, b, (blasint)s->ldb,
-                s->accumulate ? 1.0f : 0.0f, c, (blasint)s->ldc);
+                (blasint)rows.count, (blasint)columns.count, (blasint)s->k, 1.0f, a, (blasint)s->lda, b,
+                (blasint)s->ldb, s->accumulate ? 1.0f : 0.0f, p->c + rows.first * s->ldc + columns.first,
+                (blasint)s->ldc);
 }
 
-#ifdef _OPENMP
-/*
- * A product of less than 20 us gains a few by a second thread, and loses milliseconds where that thread has to wait for
- * its core, as OpenMP's barriers spin: small networks stay in the calling thread.
- */
-static int worth_sharing(const gpur_gemm_shape *s, int64_t rows)
+static void run_tile(int64_t tile, int64_t tiles, const void *args)
 {
-    return 2.0 * (double)rows * (double)s->n * (double)s->k >= 3e6;
+    const product *const p = (const product *)args;
+    const int of_process = is_parallel_by(OPENBLAS_THREAD);
+    (void)tiles;
+    const int before = gpur_omp_take_one_thread();
+    if (of_process)
+        take_process_thread();
+    multiply_tile(p, side_of(p->rows, tile / p->across, p->down), side_of(p->shape->n, tile % p->across, p->across));
+    if (of_process)
+        give_process_threads();
+    gpur_omp_give_back(before);
 }
 
-/* OpenBLAS takes the count from the calling thread at each product, and shows the last it took to whoever asks. */
-static void product_with_openmp_threads(int threads, const gpur_gemm_shape *s, int64_t rows, const float *a,
-                                        const float *b, float *c)
+/* Tiles are made by halving the longer side. How many depends on the product and the device's threads alone, and so do
+ * the bits of the result. */
+static void cut(product *p, int32_t threads)
 {
-    const int before = omp_get_max_threads(), shown_before = openblas_get_num_threads();
-    if (before != threads)
-        omp_set_num_threads(threads);
-    product(s, rows, a, b, c);
-    if (openblas_get_num_threads() != shown_before)
-        openblas_set_num_threads(shown_before); /* which sets the thread's, too */
-    if (omp_get_max_threads() != before)
-        omp_set_num_threads(before);
-}
-#endif
-
-/* The count is the process's: set and restored behind the device's mutex. */
-static void product_with_process_threads(gpur_device *device, int threads, const gpur_gemm_shape *s, int64_t rows,
-                                         const float *a, const float *b, float *c)
-{
-    gpur_cpu *const cpu = gpur_cpu_of(device);
-    pthread_mutex_lock(&cpu->blas_mutex);
-    const int before = openblas_get_num_threads();
-    openblas_set_num_threads(threads);
-    product(s, rows, a, b, c);
-    openblas_set_num_threads(before);
-    pthread_mutex_unlock(&cpu->blas_mutex);
-}
-
-/* The count of the process to run with; 0: as it stands. In the race check threads of BLAS would only be in the way. */
-static int process_threads(const gpur_device *device)
-{
-#ifdef GPUR_RACE_CHECK
-    (void)device;
-    return 1;
-#else
-    return device->config.threads;
-#endif
+    const double operations = 2.0 * (double)p->rows * (double)p->shape->n * (double)p->shape->k;
+    const double paid_for = operations / TILE_OPERATIONS;
+    const double most = (double)threads * TILES_A_THREAD;
+    p->down = p->across = 1;
+    while (threads > 1 && 2.0 * (double)(p->down * p->across) <= (paid_for < most ? paid_for : most)) {
+        const int64_t height = p->rows / p->down, width = p->shape->n / p->across;
+        int64_t *const longer = height > width ? &p->down : &p->across;
+        if ((height > width ? height : width) < 2 * LEAST_SIDE)
+            return;
+        *longer *= 2;
+    }
 }
 
 void gpur_cpu_sgemm(gpur_device *device, const gpur_gemm_shape *s, int64_t rows, const float *a, const float *b,
                     float *c)
 {
-#ifdef _OPENMP
-    if (is_parallel_by(OPENBLAS_OPENMP)) {
-        product_with_openmp_threads(worth_sharing(s, rows) ? device->threads : 1, s, rows, a, b, c);
-        return;
-    }
-#endif
-    const int threads = process_threads(device);
-    if (threads > 0)
-        product_with_process_threads(device, threads, s, rows, a, b, c);
-    else
-        product(s, rows, a, b, c);
+    product p = {.shape = s, .rows = rows, .a = a, .b = b, .c = c};
+    cut(&p, device->threads);
+    gpur_cpu_run_parts(device, p.down * p.across, run_tile, &p);
 }

@@ -92,9 +92,19 @@ static int64_t places_take(places *p)
     return p->taken++ % p->length;
 }
 
+gpur_status gpur_cpu_fail_without_threads(void)
+{
+    return gpur_fail(GPUR_DEVICE_ERROR, "this process is a child of fork, and the threads of this device's streams are its "
+                                        "parent's alone; open a device here, or use GPUR_EXECUTOR_INLINE");
+}
+
+/* Without the stream's thread there is no order to keep, and a lock may be held by a thread that is not here: what is
+ * enqueued goes nowhere. */
 void *gpur_cpu_begin(gpur_stream *base)
 {
     cpu_stream *const stream = (cpu_stream *)base;
+    if (gpur_cpu_threads_are_gone(base->device))
+        return stream->ring[0].payload;
     gpur_fair_lock_take(&stream->enqueuing);
     stream->op = &stream->ring[stream->threaded ? places_take(&stream->places) : 0];
     return stream->op->payload;
@@ -103,6 +113,8 @@ void *gpur_cpu_begin(gpur_stream *base)
 void *gpur_cpu_large(gpur_stream *base)
 {
     cpu_stream *const stream = (cpu_stream *)base;
+    if (gpur_cpu_threads_are_gone(base->device))
+        return stream->larges[0].bytes;
     return stream->larges[places_take(&stream->large)].bytes;
 }
 
@@ -115,6 +127,8 @@ gpur_status gpur_cpu_end(gpur_stream *base, gpur_cpu_op run)
 {
     cpu_stream *const stream = (cpu_stream *)base;
     gpur_status status = GPUR_OK;
+    if (gpur_cpu_threads_are_gone(base->device))
+        return gpur_cpu_fail_without_threads();
     stream->op->run = run;
     if (stream->threaded)
         sem_post(&stream->ready);
@@ -146,6 +160,8 @@ gpur_status gpur_cpu_stream_sync(gpur_stream *base)
 {
     waiter waits;
     waiter *const address = &waits;
+    if (gpur_cpu_threads_are_gone(base->device))
+        return gpur_cpu_fail_without_threads();
     sem_init(&waits.done, 0, 0);
     memcpy(gpur_cpu_begin(base), &address, sizeof address);
     (void)gpur_cpu_end(base, report);
@@ -193,9 +209,9 @@ static void stop_thread(cpu_stream *stream)
     pthread_join(stream->thread, NULL);
 }
 
-static void free_stream(cpu_stream *stream)
+/* Not in a child of fork, where others may still seem to wait. */
+static void end_work(cpu_stream *stream)
 {
-    gpur_device *const device = stream->base.device;
     if (stream->thread_made)
         stop_thread(stream);
     gpur_cpu_stream_blocks_close(&stream->base);
@@ -203,6 +219,13 @@ static void free_stream(cpu_stream *stream)
     sem_destroy(&stream->places.freed);
     sem_destroy(&stream->ready);
     gpur_fair_lock_close(&stream->enqueuing);
+}
+
+static void free_stream(cpu_stream *stream)
+{
+    gpur_device *const device = stream->base.device;
+    if (!gpur_cpu_threads_are_gone(device))
+        end_work(stream);
     gpur_host_free(device, stream->larges, (size_t)stream->large.length * sizeof *stream->larges);
     gpur_host_free(device, stream->ring, (size_t)stream->places.length * sizeof *stream->ring);
     gpur_host_free(device, stream, sizeof *stream);
@@ -248,6 +271,8 @@ gpur_status gpur_cpu_sync(gpur_device *device)
 {
     gpur_cpu *const cpu = gpur_cpu_of(device);
     gpur_status worst = GPUR_OK;
+    if (gpur_cpu_threads_are_gone(device))
+        return gpur_cpu_fail_without_threads();
     pthread_mutex_lock(&cpu->streams_mutex);
     for (gpur_stream *stream = cpu->streams; stream; stream = ((cpu_stream *)stream)->next) {
         const gpur_status status = gpur_cpu_stream_sync(stream);

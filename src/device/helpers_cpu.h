@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Helper threads of a CPU device. The calling thread carries out its work itself, piece by piece, and helpers take
+ * pieces while there are any. The caller waits for no helper that has not begun a piece: where other processes keep the
+ * cores busy and helpers come late or not at all, the caller has done the work. Where helpers turn out to be of no use,
+ * since they come late, run on the caller's own core, or lose their core in the middle of a piece, the caller works
+ * alone for some time before it asks them again, a hundred times as long as was lost.
+ *
+ * Which thread runs a piece, and when, must not matter to the result.
+ */
+#ifndef GPUR_DEVICE_HELPERS_CPU_H
+#define GPUR_DEVICE_HELPERS_CPU_H
+
+#include "device/backend.h"
+#include "kernels/entries.h"
+
+#include <semaphore.h>
+#include <stdalign.h>
+
+typedef struct gpur_helpers {
+    gpur_device *device;
+    pthread_t *threads; /* (limit), of which `started` run */
+    int32_t limit;      /* the most helpers there may be */
+    int32_t started;    /* read and written by who has `owner`, and at the end */
+    int cannot_start;   /* a thread could not be started; no other is tried */
+    atomic_int closing;
+    _Atomic uint64_t owner; /* 2 * gpur_forks() of the process whose helpers these are, + 1 while a caller has them */
+    gpur_cpu_entry run;     /* the work of that caller */
+    const void *args;
+    int64_t pieces;
+    atomic_int core;          /* on which the caller began */
+    int in_vain;              /* works in a row in which no helper was of use */
+    int64_t alone_until;      /* nanoseconds of the monotonic clock: until then callers do not ask helpers */
+    atomic_int useful;        /* 1: a helper on another core took a piece of this work */
+    sem_t finished_all;       /* wakes the caller */
+    sem_t work;               /* wakes helpers, one each */
+    alignas(64) _Atomic int64_t unclaimed; /* pieces of the work that nobody has begun */
+    alignas(64) _Atomic int64_t unwaited;  /* pieces that helpers have finished, less those the caller asked for */
+    alignas(64) _Atomic int32_t asleep;    /* helpers that sleep, or are about to, and are not being woken */
+} gpur_helpers;
+
+/* `threads` counts the caller. Helpers are started one by one, as work comes that they could share. A thread that
+ * cannot be started is done without. */
+gpur_status gpur_helpers_open(gpur_helpers *helpers, gpur_device *device, int32_t threads);
+void gpur_helpers_close(gpur_helpers *helpers); /* takes what is all zeros */
+
+/* Runs every piece once, by whichever thread, and returns when all are done. Any thread. One caller at a time has the
+ * helpers; another that comes meanwhile does its pieces alone. */
+void gpur_helpers_run(gpur_helpers *helpers, int64_t pieces, gpur_cpu_entry run, const void *args);
+
+#endif
