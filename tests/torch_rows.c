@@ -8,9 +8,9 @@
 
 enum { PIXELS = 4 * 84 * 84, TRANSITION = 2 * PIXELS + 16 };
 
-double torch_unit(uint32_t i, uint32_t seed)
+double torch_unit(uint32_t i, uint32_t sequence)
 {
-    uint32_t x = i * 2654435761u + seed * 40503u;
+    uint32_t x = i * 2654435761u + (sequence + 10000u * TORCH_SEED) * 40503u;
     x = (x ^ x >> 16) * 2246822519u;
     x = (x ^ x >> 13) * 3266489917u;
     return (x ^ x >> 16) * 0x1p-32;

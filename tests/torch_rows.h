@@ -5,8 +5,8 @@
 
 #include "gpureplay.h"
 
-/* Number i of sequence `seed`, in [0, 1). */
-double torch_unit(uint32_t i, uint32_t seed);
+/* Number i of a sequence, in [0, 1). */
+double torch_unit(uint32_t i, uint32_t sequence);
 
 /* A replay of TORCH_ROWS of them; `is_ranked` 1: with priorities, and a discount each. */
 gpur_status torch_replay(gpur_device *device, int is_ranked, gpur_replay **made);
