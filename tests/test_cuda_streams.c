@@ -46,6 +46,29 @@ TEST(a_stream_waits_for_the_callers_and_the_callers_for_it)
     gpur_device_close(device);
 }
 
+TEST(the_host_waits_for_the_callers_stream)
+{
+    gpur_device *const device = test_device();
+    gpur_stream *theirs = NULL, *ours = NULL;
+    float *a = NULL;
+    unsigned char last = 0;
+    CHECK_OK(gpur_stream_create(device, &theirs));
+    CHECK_OK(gpur_stream_create(device, &ours));
+    CHECK_OK(gpur_device_alloc(device, FLOATS * sizeof(float), (void **)&a));
+    CHECK_OK(fill_slowly(theirs, a, 7));
+    CHECK_OK(gpur_device_wait_stream(device, gpur_stream_native(theirs)));
+    CHECK_OK(gpur_copy(ours, &last, (unsigned char *)a + FLOATS * sizeof(float) - 1, 1));
+    CHECK_OK(gpur_stream_sync(ours));
+    CHECK_EQUAL(last, 7);
+    CHECK_OK(gpur_stream_sync(theirs)); /* it was left open */
+    CHECK_STATUS(gpur_device_wait_stream(device, NULL), GPUR_INVALID_ARGUMENT);
+    CHECK_STATUS(gpur_device_wait_stream(NULL, gpur_stream_native(theirs)), GPUR_INVALID_ARGUMENT);
+    gpur_device_free(device, a);
+    gpur_stream_destroy(ours);
+    gpur_stream_destroy(theirs);
+    gpur_device_close(device);
+}
+
 TEST(a_device_takes_the_callers_stream_and_leaves_it_open)
 {
     gpur_device *const owner = test_device();
@@ -223,6 +246,7 @@ int main(int argc, char **argv)
         return 77;
     }
     RUN(a_stream_waits_for_the_callers_and_the_callers_for_it);
+    RUN(the_host_waits_for_the_callers_stream);
     RUN(a_device_takes_the_callers_stream_and_leaves_it_open);
     RUN(host_memory_is_told_from_device_memory);
     RUN(memory_of_another_gpu_is_refused_by_name);

@@ -115,6 +115,11 @@ GPUR_API gpur_status gpur_device_copy(gpur_device *device, void *to, const void 
  * GPUR_INVALID_ARGUMENT: NULL. GPUR_DEVICE_ERROR: the device failed in it. */
 GPUR_API gpur_status gpur_device_sync(gpur_device *device);
 
+/* Waits until what a CUDA stream of the caller's holds now is done: for arrays that are made on it, before they are
+ * given to a call without a stream. 1 is the legacy default stream. Any thread.
+ * GPUR_INVALID_ARGUMENT: NULL, on the CPU any stream, or one under capture. GPUR_DEVICE_ERROR: the device failed. */
+GPUR_API gpur_status gpur_device_wait_stream(gpur_device *device, void *stream);
+
 #ifdef __cplusplus
 }
 #endif

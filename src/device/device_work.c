@@ -202,6 +202,18 @@ gpur_status gpur_device_sync(gpur_device *device)
     return device->backend->sync(device);
 }
 
+gpur_status gpur_device_wait_stream(gpur_device *device, void *stream)
+{
+    gpur_stream *known = NULL;
+    GPUR_REQUIRE(device, "device is NULL");
+    GPUR_REQUIRE(stream, "stream is NULL; it must be a cudaStream_t");
+    GPUR_TRY(gpur_native_check(device, stream, 0));
+    GPUR_TRY(device->backend->stream_create(device, stream, &known));
+    const gpur_status status = gpur_stream_sync(known);
+    gpur_stream_destroy(known);
+    return status;
+}
+
 gpur_status gpur_device_copy(gpur_device *device, void *to, const void *from, int64_t bytes)
 {
     GPUR_REQUIRE(device, "device is NULL");

@@ -6,8 +6,8 @@
  *
  * The module exports one function, gpur_cudadnn_table. A plan reads and writes float32, except a convolution under
  * GPUR_MATH_BF16: all of its arrays are bfloat16, and it has no epilogue. That is what this module plans, not all that
- * cuDNN has: with bias and ReLU it has many engines for bfloat16 if the bias is bfloat16, too. It is float32 results
- * from bfloat16 factors that it lacks: none of the weights' gradient, and one slow fallback forward (cuDNN 9.19, sm_90).
+ * cuDNN has: with bias and ReLU it has many engines for bfloat16 if the bias is bfloat16, too. What it lacks is float32
+ * results from bfloat16 factors: none of the weights' gradient, and one slow fallback forward (cuDNN 9.19, sm_90).
  */
 #ifndef GPUR_DNN_CUDA_H
 #define GPUR_DNN_CUDA_H

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 import numpy as np
 
 from . import _dlpack
-from ._dlpack import LEGACY_STREAM
 from ._handle import refuse_to_pickle
 from ._library import lib
+from ._numbers import LEGACY_STREAM
 
 if TYPE_CHECKING:
     from ._batch import Batch

@@ -23,10 +23,18 @@ ALIASES = {"weights": "weight", "indices": "id", "ids": "id"}
 
 
 class Reference:
-    """One reference to a batch of the library's, given back with the last object that holds this one."""
+    """One reference to a batch of the library's, given back with the last object that holds this one. Until then it
+    holds the stream objects that it was told of: the library asks these streams when the batch is given back."""
 
-    def __init__(self, handle: int):
+    def __init__(self, handle: int, stream: Any = None):
         self.handle = handle
+        self.streams: tuple[Any, ...] = ()
+        self.hold(stream)
+
+    def hold(self, stream: Any) -> None:
+        """Numbers are nobody's to hold."""
+        if stream is not None and not isinstance(stream, (int, np.integer)):
+            self.streams = stream, *(held for held in self.streams if held is not stream)
 
     def __del__(self, _gone: list[str] = gone, _release: Any = lib.gpur_batch_release) -> None:
         if not _gone:
@@ -113,6 +121,10 @@ class Batch:
     On the CPU these are NumPy arrays, on CUDA `Array`s; `array(name)` is an `Array` on either. None is a copy. The
     library never writes into them as long as the batch or any array of it, or made of it, is alive; you may, and the
     buffer's transitions stay as they are. A field that is called like a method is an item alone.
+
+    On CUDA the memory is used again behind whatever the streams hold that the batch was drawn for, was waited for on,
+    or went to by DLPack. So these streams must outlive the batch and all arrays made of it. PyTorch's do; of CuPy, keep
+    the stream. The batch keeps the stream objects that `sample`, `gather` and `wait` were given.
 
     When nobody holds anything of it any more, nor has a weak reference to an array, a later `sample` may return the
     same object with other contents. So a batch itself takes no weak references, and no attributes of yours.
@@ -219,9 +231,11 @@ class Batch:
         """An array with `__dlpack__`, on either device."""
         return Array(self, self._layout(name))
 
-    def wait(self, stream: int | None = None) -> None:
-        """Makes a CUDA stream wait until the batch is filled in; None: waits here."""
+    def wait(self, stream: Any = None) -> None:
+        """Makes a CUDA stream wait until the batch is filled in; None: waits here. stream: as for
+        `ReplayBuffer.sample`."""
         self._call(lib.gpur_batch_wait, stream_of(stream))
+        self._reference.hold(stream)
 
     def _call(self, function: Any, *arguments: Any) -> None:
         if gone:

@@ -136,7 +136,7 @@ class ReplayBuffer(Priorities):
         return added
 
     @tried_in_c("_rows")
-    def extend(self, *, stream: int | None = None, **values: Any) -> int:
+    def extend(self, *, stream: Any = None, **values: Any) -> int:
         """Finished transitions: each field of the schema by name, (count, ...). See `Writer.extend`. Returns count."""
         return self._writer._extend(values, stream)
 
@@ -156,35 +156,38 @@ class ReplayBuffer(Priorities):
         writer._buffer = self
         return writer
 
-    def sample(self, batch_size: int, *, beta: float | None = None, stream: int | None = None) -> Batch:
+    def sample(self, batch_size: int, *, beta: float | None = None, stream: Any = None) -> Batch:
         """Draws a batch: uniformly, or by priority. beta: of the importance weights of this and later draws; a
-        prioritized buffer's alone. CUDA: `stream`, a cudaStream_t as an int, is made to wait for it; None: what reads
-        the arrays sees to that. An earlier batch that nobody holds any more may be drawn into again.
+        prioritized buffer's alone. CUDA: `stream`, a cudaStream_t as an int, or a stream of PyTorch's or CuPy's, is
+        made to wait for it; None: what reads the arrays sees to that. The stream must outlive the batch: see `Batch`.
+        An earlier batch that nobody holds any more may be drawn into again.
 
         TooFew: nothing is there, or fewer than batch_size of a distinct draw. InvalidArgument: beyond max_batch. Then
         beta, too, is what it was."""
         if beta is not None:
             self._refuse_draw(batch_size, stream)
             self.beta = beta
-        if stream is not None:
-            stream = stream_of(stream)
+        address = None if stream is None else stream_of(stream)
         size, watches = self._spare
         if batch_size == size:
-            batch = _redraw(self, stream, watches)
+            batch = _redraw(self, address, watches)
             if batch is not None:
+                if stream is not None or batch._reference.streams:
+                    batch._reference.streams = ()
+                    batch._reference.hold(stream)
                 return self._ready(batch) if self._waits else batch
-        return self._keep(self._draw(lib.gpur_replay_sample, integer("batch_size", batch_size), stream))
+        return self._keep(self._draw(lib.gpur_replay_sample, stream, integer("batch_size", batch_size), address))
 
-    def gather(self, ids: Sequence[int] | np.ndarray, *, stream: int | None = None) -> Batch:
+    def gather(self, ids: Sequence[int] | np.ndarray, *, stream: Any = None) -> Batch:
         """The transitions of these ids, in their order; duplicates are allowed. InvalidArgument: one that is not
         there."""
         wanted = _inputs.ids(ids)
-        return self._draw(lib.gpur_replay_gather, len(wanted), _inputs.address(wanted), stream_of(stream))
+        return self._draw(lib.gpur_replay_gather, stream, len(wanted), _inputs.address(wanted), stream_of(stream))
 
-    def _draw(self, function: Any, count: int, *arguments: Any) -> Batch:
+    def _draw(self, function: Any, stream: Any, count: int, *arguments: Any) -> Batch:
         address = ctypes.c_void_p()
         self._call(function, count, *arguments, ctypes.addressof(address))
-        return self._ready(self._layouts.batch(Reference(address.value or 0), count))
+        return self._ready(self._layouts.batch(Reference(address.value or 0, stream), count))
 
     def _ready(self, batch: Batch) -> Batch:
         """Filled in, or on CUDA ordered before whatever reads it."""

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
@@ -12,14 +12,17 @@ from . import _inputs
 from ._dlpack import DeviceArray
 from ._schema import Field
 
+if TYPE_CHECKING:
+    from ._device import Device
+
 Arrays = list[Any]  # of np.ndarray or DeviceArray
 
 
 class Columns:
     """Knows the schema, how many environments there are, and whether device arrays may come."""
 
-    def __init__(self, fields: list[Field], num_envs: int, on_cuda: bool):
-        self._fields, self._num_envs, self._on_cuda = fields, num_envs, on_cuda
+    def __init__(self, fields: list[Field], num_envs: int, device: Device | None):
+        self._fields, self._num_envs, self._device = fields, num_envs, device
         self._names = {field.name for field in fields}
         self._bools = [at for at, field in enumerate(fields) if field.dtype.kind == "b"]
         self._steps = [(field, field.name, field.dtype, (num_envs, *field.shape)) for field in fields]
@@ -79,7 +82,7 @@ class Columns:
             flat[name] = value
 
     def _step(self, field: Field, value: Any, wanted: tuple[int, ...]) -> np.ndarray:
-        array = _inputs.located(field, value, self._on_cuda)
+        array = _inputs.located(field, value, self._device)
         if isinstance(array, DeviceArray):
             raise TypeError(f"{field.name} is in the memory of a CUDA device; `add` takes host arrays, `extend` both")
         array = _inputs.host(array, field)
@@ -91,7 +94,7 @@ class Columns:
                          + (f" or {field.shape}" if self._num_envs == 1 else ""))
 
     def _block(self, field: Field, value: Any, stream: int | None) -> np.ndarray | DeviceArray:
-        array = _inputs.located(field, value, self._on_cuda, stream)
+        array = _inputs.located(field, value, self._device, stream)
         if isinstance(array, DeviceArray):
             _inputs.check_device(array, field)
         else:

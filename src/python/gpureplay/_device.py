@@ -26,7 +26,7 @@ def _say(_user: Any, line: bytes) -> None:
 _log = _mirror.LOG_FN(_say)
 
 
-def _config(threads: int, executor: str, stream: int | None) -> _mirror.DeviceConfig:
+def _config(threads: int, executor: str, stream: Any) -> _mirror.DeviceConfig:
     if executor not in _EXECUTORS:
         raise ValueError(f"executor is {executor!r}; it must be one of {', '.join(map(repr, _EXECUTORS))}")
     config = _mirror.DeviceConfig()
@@ -65,7 +65,8 @@ class Device(Handle):
 
     threads: CPU threads for kernels and BLAS; 0: as many as OpenMP would use.
     executor: "inline" (in the calling thread, best for small batches) or "thread" (training overlaps with acting).
-    stream: CUDA, a cudaStream_t as an int to run on; None: a private one.
+    stream: CUDA, a stream to run on: a cudaStream_t as an int, or a stream of PyTorch's or CuPy's, which is then held;
+        None: a private one.
 
     What the library has to say goes to the logger "gpureplay". Serves any number of threads. Closing it gives up this
     hold; what lives on it goes on.
@@ -74,7 +75,7 @@ class Device(Handle):
     _kind = "device"
 
     def __init__(self, name: str | TorchDevice = "auto", *, threads: int = 0, executor: str = "inline",
-                 stream: int | None = None):
+                 stream: Any = None):
         refuse_after_fork()
         name = _name_of(name)
         address = ctypes.c_void_p()
@@ -82,6 +83,7 @@ class Device(Handle):
         check(lib.gpur_device_open(name.encode(), ctypes.addressof(config), ctypes.addressof(address)))
         super().__init__(address.value, lib.gpur_device_close)
         info = self.info
+        self._stream = stream
         self.name: str = info.name
         self.is_cuda: bool = info.is_cuda
         # NumPy reads a batch at once: on a CPU device with threads of its own, a draw must be waited for.
@@ -98,6 +100,17 @@ class Device(Handle):
         self._call(lib.gpur_device_get_info, ctypes.addressof(got))
         return DeviceInfo(got.name.decode(), got.description.decode("utf-8", "replace"), bool(got.is_cuda), got.threads,
                           got.memory_total, got.memory_free, got.memory_used)
+
+    @property
+    def _if_cuda(self) -> Device | None:
+        """Itself, if it is a CUDA device: arrays of other devices are refused."""
+        return self if self.is_cuda else None
+
+    def wait_stream(self, stream: Any) -> None:
+        """CUDA: waits until what another library has enqueued on this stream is done. stream: as for the
+        constructor."""
+        device = Device(self.name) if self.closed else self  # what lives on a closed one goes on, and may ask
+        device._call(lib.gpur_device_wait_stream, stream_of(stream))
 
     def sync(self) -> None:
         """Waits until all work enqueued through this device is done."""

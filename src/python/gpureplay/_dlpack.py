@@ -10,7 +10,6 @@ from typing import Any, NamedTuple
 import numpy as np
 
 CPU, CUDA, CUDA_MANAGED = 1, 2, 13
-LEGACY_STREAM = 1  # what CUDA calls its default stream
 _NAMES = {0: b"dltensor", 1: b"dltensor_versioned"}
 _CODES = {(0, 8): np.int8, (0, 16): np.int16, (0, 32): np.int32, (0, 64): np.int64, (1, 8): np.uint8,
           (2, 16): np.float16, (2, 32): np.float32, (2, 64): np.float64, (6, 8): np.bool_}
@@ -92,8 +91,8 @@ def _is_contiguous(tensor: _Tensor) -> bool:
     return True
 
 
-def describe(exported: Any, stream: int) -> DeviceArray:
-    """What a capsule of another library holds, ready on that stream. The capsule stays the owner."""
+def describe(exported: Any, stream: int | None) -> DeviceArray:
+    """What a capsule of another library holds, ready on that stream, or None: ready. The capsule stays the owner."""
     for version, name in _NAMES.items():
         if _is_valid(id(exported), name):
             tensor = _STRUCTS[version].from_address(_pointer(id(exported), name)).tensor

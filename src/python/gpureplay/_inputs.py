@@ -5,14 +5,19 @@ NumPy can make an array of."""
 from __future__ import annotations
 
 import ctypes
-from typing import Any
+import sys
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from . import _dlpack
-from ._dlpack import LEGACY_STREAM, DeviceArray
+from . import _dlpack, _numbers
+from ._dlpack import DeviceArray
 from ._library import InvalidArgument
+from ._numbers import LEGACY_STREAM
 from ._schema import Field
+
+if TYPE_CHECKING:
+    from ._device import Device
 
 _TAKEN = {"f": "fiub", "i": "iu", "u": "iub", "b": "iu"}  # kinds of values for a field of a kind, if they fit
 _EXACT = {np.dtype(np.float32): 2**24, np.dtype(np.float16): 2**11}  # integers that a float holds without loss
@@ -31,19 +36,40 @@ def _of_interface(name: str, value: Any) -> DeviceArray:
     return DeviceArray(given["data"][0], shape, dtype, given.get("stream", LEGACY_STREAM), value)
 
 
-def _of_dlpack(field: Field, value: Any, on_cuda: bool, stream: int | None) -> np.ndarray | DeviceArray:
+def _of_dlpack(field: Field, value: Any, device: Device | None, stream: int | None) -> np.ndarray | DeviceArray:
     _refuse_gradient(field.name, value)
     value = _negated(value)
     try:
         kind, _ = value.__dlpack_device__()
         if kind not in (_dlpack.CUDA, _dlpack.CUDA_MANAGED):
             return np.from_dlpack(value)
-        if on_cuda:
-            stream = LEGACY_STREAM if stream is None else stream
-            return _dlpack.describe(value.__dlpack__(stream=stream), stream)
+        if device is not None:
+            return _of_cuda(field.name, value, device, stream)
     except (BufferError, RuntimeError, ValueError, TypeError) as error:
         raise _not_read(field, value, error) from error
     raise _off_cuda(field.name)
+
+
+def _of_cuda(name: str, value: Any, device: Device, stream: int | None) -> DeviceArray:
+    """The memory of an array may be used again as soon as its last holder lets go of it, in the order of a stream that
+    its library chooses; so that stream must wait for the reading. PyTorch's is the current one, and the interface tells
+    one. Of any other library nobody knows it: the array is waited for here, and what reads it is waited for, too."""
+    if stream is None:
+        stream = _current_of_torch(value)
+    if stream is not None:
+        return _dlpack.describe(value.__dlpack__(stream=stream), stream)
+    if "stream" in getattr(value, "__cuda_array_interface__", ()):
+        return _of_interface(name, value)
+    exported = value.__dlpack__(stream=LEGACY_STREAM)
+    device.wait_stream(LEGACY_STREAM)
+    return _dlpack.describe(exported, None)
+
+
+def _current_of_torch(value: Any) -> int | None:
+    """PyTorch's current stream on a tensor's device. None: it is no tensor."""
+    torch: Any = sys.modules.get("torch")
+    is_tensor: bool = isinstance(value, getattr(torch, "Tensor", ()))
+    return _numbers.stream_of(torch.cuda.current_stream(value.device)) if is_tensor else None
 
 
 def _refuse_gradient(name: str, value: Any) -> None:
@@ -70,17 +96,17 @@ def _off_cuda(name: str) -> Exception:
     return TypeError(f"{name} is in the memory of a CUDA device; a buffer on \"cpu\" takes host arrays")
 
 
-def located(field: Field, value: Any, on_cuda: bool, stream: int | None = None) -> np.ndarray | DeviceArray:
+def located(field: Field, value: Any, device: Device | None, stream: int | None = None) -> np.ndarray | DeviceArray:
     """An array of the host's memory, or the description of one in a CUDA device's, ready on `stream`. Not converted:
-    `field` is what it is said to be wanted for."""
+    `field` is what it is said to be wanted for. device: the buffer's, if that is a CUDA device."""
     name = field.name
     if isinstance(value, np.ndarray):
         refuse_mask(name, value)
         return np.asarray(value)
     if hasattr(value, "__dlpack_device__"):
-        return _of_dlpack(field, value, on_cuda, stream)
+        return _of_dlpack(field, value, device, stream)
     if hasattr(value, "__cuda_array_interface__"):
-        if not on_cuda:
+        if device is None:
             raise _off_cuda(name)
         return _of_interface(name, value)
     try:

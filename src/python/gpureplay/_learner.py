@@ -85,12 +85,12 @@ class DQN(Handle):
         self._obs_bytes = int(np.prod(obs.shape, dtype=np.int64)) * obs.dtype.itemsize
         self._most_acts: int = config.max_act_batch
 
-    def act(self, obs: Any, epsilon: float = 0.0, *, stream: int | None = None) -> np.ndarray:
+    def act(self, obs: Any, epsilon: float = 0.0, *, stream: Any = None) -> np.ndarray:
         """Actions for observations (count, ...) as the buffer keeps them, in host memory or the device's: with
         probability epsilon at random, else argmax Q. (count,) int32. One observation without the first axis will do,
         too. More than max_act_batch of them go in parts of that size, between which another thread may train.
 
-        stream: observations in device memory, the cudaStream_t (an int) that made them.
+        stream: observations in device memory, the stream that made them, as for `ReplayBuffer.extend`.
 
         TypeError, ValueError: another dtype or shape, or NaN in the host's memory where the buffer has check_nan."""
         held, address, count, stream = self._observations(obs, stream)
@@ -101,7 +101,7 @@ class DQN(Handle):
         del held
         return actions
 
-    def q_values(self, obs: Any, *, stream: int | None = None) -> np.ndarray:
+    def q_values(self, obs: Any, *, stream: Any = None) -> np.ndarray:
         """Q of every action: (count, outputs) float32. `obs` and `stream` as for `act`."""
         held, address, count, stream = self._observations(obs, stream)
         q = np.empty((count, self._outputs), np.float32)
@@ -117,10 +117,10 @@ class DQN(Handle):
         most = self._most_acts
         return [(first, min(most, count - first)) for first in range(0, count, most)] or [(0, 0)]
 
-    def _observations(self, obs: Any, stream: int | None) -> tuple[Any, int, int, int | None]:
+    def _observations(self, obs: Any, stream: Any) -> tuple[Any, int, int, int | None]:
         """What holds them, where, how many, and the stream that makes them."""
         stream = stream_of(stream)
-        array = _inputs.located(self._obs, obs, self._buffer.device.is_cuda, stream)
+        array = _inputs.located(self._obs, obs, self._buffer.device._if_cuda, stream)
         if isinstance(array, DeviceArray):
             _inputs.check_device(array, self._obs)
             address, stream = array.address, _inputs.stream_of([array], stream)

@@ -33,6 +33,7 @@ FUNCTIONS = {
     "gpur_device_free": (None, [_P, _P]),
     "gpur_device_copy": (_STATUS, [_P, _P, _P, _I64]),
     "gpur_device_sync": (_STATUS, [_P]),
+    "gpur_device_wait_stream": (_STATUS, [_P, _P]),
     "gpur_replay_config_init": (_STATUS, [_P, _U64]),
     "gpur_replay_config_preset": (_STATUS, [_P, _TEXT]),
     "gpur_replay_plan_bytes": (_STATUS, [_P, _P]),

@@ -36,9 +36,19 @@ def real(name: str, value: Any) -> float:
         raise TypeError(f"{name} is {value!r}; it must be a number") from None
 
 
+LEGACY_STREAM = 1  # CUDA's default stream by name; as a cudaStream_t it is 0, which is no stream to the library
+
+
 def stream_of(value: Any) -> int | None:
-    """A cudaStream_t as an int, or None. ctypes would take a str for an address."""
-    return None if value is None else integer("stream", value, 0, 2**64 - 1)
+    """A cudaStream_t as an int, or None. From an int, or from a stream of PyTorch's, of CuPy's, or of whoever has
+    `__cuda_stream__` [CUDA stream protocol]. ctypes would take a str for an address."""
+    if value is None:
+        return None
+    if hasattr(value, "__cuda_stream__"):
+        value = value.__cuda_stream__()[1]
+    else:
+        value = getattr(value, "cuda_stream", getattr(value, "ptr", value))
+    return integer("stream", value, 0, 2**64 - 1) or LEGACY_STREAM
 
 
 def flag(name: str, value: Any) -> bool:

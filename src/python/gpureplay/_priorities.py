@@ -57,7 +57,7 @@ class Priorities(Handle):
         if not self._is_prioritized:
             raise InvalidArgument("this buffer has no priorities; make it with prioritized=True or \"plain\"")
 
-    def _refuse_draw(self, batch_size: int, stream: int | None) -> None:
+    def _refuse_draw(self, batch_size: int, stream: Any) -> None:
         """What a draw would be refused for, told before beta is set: that ends a schedule, which cannot be undone."""
         self._open_prioritized()
         count, most = integer("batch_size", batch_size), most_of(self._form.config)
@@ -68,15 +68,14 @@ class Priorities(Handle):
         if self._ask(lib.gpur_replay_size) == 0:
             raise TooFew("the buffer is empty; a draw needs at least 1 transition")
 
-    def update_priorities(self, indices: Any, priorities: Any, *, stream: int | None = None) -> None:
+    def update_priorities(self, indices: Any, priorities: Any, *, stream: Any = None) -> None:
         """Gives transitions new priorities: how large their TD errors were, say. All later draws see them.
 
         indices: (count,) integers, as `batch.indices` has them; of one that is given twice the larger priority counts.
         priorities: (count,), 0 or more; float32, or what fits in it; above 4,096 ** (1 / alpha), 1.05 million at alpha
             0.6, they count as that. Both in host memory, or both in the memory of the buffer's CUDA device (DLPack,
             __cuda_array_interface__; int64 and float32), from where nothing visits the host. count: at most max_batch.
-        stream: device arrays, the cudaStream_t (an int) that made them; None: the one that DLPack and the CUDA array
-            interface agree on.
+        stream: device arrays, the stream that made them, as for `ReplayBuffer.extend`.
 
         A transition that was overwritten meanwhile, and a priority that is negative, NaN or infinite, are passed over
         and counted in `priority_stats`.
@@ -86,10 +85,10 @@ class Priorities(Handle):
             self._open_prioritized()
         if stream is None and _updated(self, indices, priorities):
             return
-        stream, on_cuda = stream_of(stream), self.device.is_cuda
-        if stream is None and not on_cuda and _updated(self, _as_array(indices), _as_array(priorities)):
+        stream, device = stream_of(stream), self.device._if_cuda
+        if stream is None and device is None and _updated(self, _as_array(indices), _as_array(priorities)):
             return
-        given: list[Any] = [_inputs.located(field, value, on_cuda, stream)
+        given: list[Any] = [_inputs.located(field, value, device, stream)
                             for field, value in ((_INDICES, indices), (_PRIORITIES, priorities))]
         _refuse_shapes(given[0].shape, given[1].shape)
         if any(isinstance(array, DeviceArray) for array in given):

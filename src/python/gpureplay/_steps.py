@@ -101,7 +101,7 @@ class Steps:
         self._fields = [field for field in form.given if field.name not in _FILLED]
         if _TRUNCATED.name not in [field.name for field in self._fields]:
             self._fields.append(_TRUNCATED)  # it ends an episode, stored or not
-        self._columns = Columns(self._fields, num_envs, buffer.device.is_cuda)
+        self._columns = Columns(self._fields, num_envs, buffer.device._if_cuda)
         self._check_nan = buffer.check_nan
         filled = (*_WANTED, *_FILLED, _TRUNCATED.name)
         self._names = ["" if field.name in filled else field.name for field in form.fields]  # of the extras

@@ -60,7 +60,7 @@ class Weights(_Tensors):
     def _checked(self, name: str, value: Any) -> np.ndarray:
         shape = self._shape(name)
         field = Field(name, shape, _FLOAT32)
-        array = _inputs.host(np.asarray(_inputs.located(field, value, False)), field)
+        array = _inputs.host(np.asarray(_inputs.located(field, value, None)), field)
         if array.shape != shape:
             raise ValueError(f"{name} has shape {array.shape}; it must be {shape}")
         if self._learner._buffer.check_nan:

@@ -41,7 +41,7 @@ class Writer(Handle):
         self._buffer: ReplayBuffer | None = None  # held by a writer that is not the buffer's own
         self.num_envs, self.autoreset, self._resets = num_envs, resets.mode, resets
         self._fields, self._check_nan = buffer.fields, buffer.check_nan
-        self._columns = Columns(buffer.fields, num_envs, buffer.device.is_cuda)
+        self._columns = Columns(buffer.fields, num_envs, buffer.device._if_cuda)
         self._stage = Stage.of(buffer.fields, num_envs)
         self._turn = threading.RLock() if fast is None else fast.Turn(threading.RLock())
         self._rows = self._rows_of(-1, buffer.fields)
@@ -103,19 +103,21 @@ class Writer(Handle):
         return count
 
     @tried_in_c("_rows")
-    def extend(self, *, stream: int | None = None, **values: Any) -> int:
+    def extend(self, *, stream: Any = None, **values: Any) -> int:
         """Finished transitions: each field of the schema by name, (count, ...), all in host memory or all in the
         buffer's CUDA device. Autoreset does not look at them, and no episode goes on with them: "discount" and
         "previous" are given, too. Refused with layout "linked", which wants to know of episodes.
 
-        stream: device arrays, the cudaStream_t (an int) that made them; None: the one that DLPack and the CUDA array
-        interface agree on.
+        stream: device arrays, the stream that made them and that may use their memory again afterwards: a cudaStream_t
+        as an int, or a stream of PyTorch's or CuPy's. None: PyTorch's current stream for its tensors; the one that the
+        array's CUDA array interface tells; of other libraries' arrays (JAX) nobody knows it, so they are waited for,
+        until they are there and until they have been read.
 
         Returns count. TypeError, ValueError: as `add`, but device arrays are not searched for NaN; nothing was
         added."""
         return self._extend(values, stream)
 
-    def _extend(self, values: dict[str, Any], stream: int | None) -> int:
+    def _extend(self, values: dict[str, Any], stream: Any) -> int:
         with self._turn:
             if stream is None and self._rows is not None:
                 taken: int | None = self._rows.append(self, values)
