@@ -12,7 +12,7 @@ gpur_status gpur_thread_start(pthread_t *thread, void *(*run)(void *), void *con
     pthread_sigmask(SIG_SETMASK, &all, &before); /* the new thread inherits it */
     const int error = pthread_create(thread, NULL, run, context);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
-    return error ? gpur_fail(GPUR_DEVICE_ERROR, "a thread for %s could not be started: %s", what, strerror(error))
+    return error ? gpur_fail(GPUR_OUT_OF_MEMORY, "a thread for %s could not be started: %s", what, strerror(error))
                  : GPUR_OK;
 }
 

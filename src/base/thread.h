@@ -7,7 +7,8 @@
 #include <pthread.h>
 #include <semaphore.h>
 
-/* Starts a thread of the library's own. Signals are the host program's: none is ever delivered to it. */
+/* Starts a thread of the library's own. Signals are the host program's: none is ever delivered to it.
+ * GPUR_OUT_OF_MEMORY: the system has no more threads. */
 gpur_status gpur_thread_start(pthread_t *thread, void *(*run)(void *), void *context, const char *what);
 
 /* sem_wait that signals do not cut short. */
