@@ -109,15 +109,27 @@ static dnnl_status_t reorder(const gpur_dnnl_conv *c, const gpur_dnnl_size *size
     return dnnl_primitive_execute(size->reorder, c->stream, 2, arguments);
 }
 
-static gpur_status run(const gpur_dnnl_conv *c, const conv_op *op)
+static dnnl_status_t run_all(const gpur_dnnl_conv *c, const conv_op *op)
 {
     const gpur_dnnl_size *size = c->sizes;
     while (size->images < op->images)
         size++;
-    GPUR_TRY_DNNL(place(c, size, op));
-    GPUR_TRY_DNNL(reorder(c, size, 1));
-    GPUR_TRY_DNNL(convolve(c, size));
-    return gpur_dnnl_check(reorder(c, size, 0), "dnnl_primitive_execute");
+    dnnl_status_t status = place(c, size, op);
+    if (status == dnnl_success)
+        status = reorder(c, size, 1);
+    if (status == dnnl_success)
+        status = convolve(c, size);
+    return status == dnnl_success ? reorder(c, size, 0) : status;
+}
+
+/* Work that was enqueued cannot be refused any more: whatever happens now is the device's failure. */
+static gpur_status run(const gpur_dnnl_conv *c, const conv_op *op)
+{
+    const dnnl_status_t status = run_all(c, op);
+    if (status == dnnl_success)
+        return GPUR_OK;
+    return gpur_fail(GPUR_DEVICE_ERROR, "oneDNN could not run a convolution%s: status %d",
+                     status == dnnl_out_of_memory ? " for want of memory" : "", (int)status);
 }
 
 static gpur_status run_with_our_threads(gpur_stream *stream, void *payload)

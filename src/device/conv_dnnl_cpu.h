@@ -33,7 +33,8 @@ typedef struct gpur_dnnl_conv {
 gpur_status gpur_dnnl_make(gpur_dnnl_conv *conv);
 void gpur_dnnl_unmake(gpur_dnnl_conv *conv);
 
-/* "No such way" is GPUR_UNAVAILABLE, which lets the caller go by patches. */
+/* Of calls that make a plan. "No such way" is GPUR_UNAVAILABLE, which lets the caller go by patches; no memory is
+ * GPUR_OUT_OF_MEMORY. */
 gpur_status gpur_dnnl_check(dnnl_status_t status, const char *call);
 #define GPUR_TRY_DNNL(call) GPUR_TRY(gpur_dnnl_check(call, #call))
 
