@@ -71,6 +71,12 @@ gpur_status conv_read(gpur_learner *learner, ref_tensor *tensor, int32_t which, 
     return status;
 }
 
+gpur_status conv_replay_open(conv_scene *s, gpur_device *device, int32_t layout)
+{
+    memset(s, 0, sizeof *s);
+    return open_replay(device, layout, &s->replay);
+}
+
 gpur_status conv_scene_open(conv_scene *s, gpur_device *device, const gpur_learner_config *config)
 {
     memset(s, 0, sizeof *s);

@@ -30,6 +30,9 @@ typedef struct conv_scene {
 /* A small dueling network: the first convolution reads blocks of 2 x 2 pixels, the second has padding. */
 gpur_learner_config conv_config(int32_t layout);
 
+/* A replay of all rows and nothing else. Close it in any case. */
+gpur_status conv_replay_open(conv_scene *s, gpur_device *device, int32_t layout);
+
 /* A replay of all rows, the learner, and a reference with its weights in both copies. Close it in any case. */
 gpur_status conv_scene_open(conv_scene *s, gpur_device *device, const gpur_learner_config *config);
 void conv_scene_close(conv_scene *s);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Files that come into being whole or not at all, and what happens when there is no room. */
 #include "base/new_file.h"
+#include "faults.h"
 #include "file_scene.h"
 #include "replay_kit.h"
 #include "test.h"
@@ -77,6 +78,149 @@ TEST(two_do_not_write_one_file)
     CHECK_OK(gpur_new_file_open(&second, path, 3));
     gpur_new_file_abandon(&second);
     CHECK(holds(path, "1st"));
+}
+
+static mode_t mode_of(const char *path)
+{
+    struct stat there;
+    return stat(path, &there) == 0 ? there.st_mode & 07777 : 0;
+}
+
+/* A save of "new" over what is at the path, if anything is. */
+static gpur_status replace(const char *path)
+{
+    gpur_new_file file;
+    GPUR_TRY(gpur_new_file_open(&file, path, 3));
+    gpur_status status = gpur_new_file_write(&file, "new", 3, 0);
+    if (status == GPUR_OK)
+        status = gpur_new_file_commit(&file);
+    gpur_new_file_abandon(&file);
+    return status;
+}
+
+TEST(a_file_keeps_its_permissions)
+{
+    static const mode_t modes[] = {0600, 0640, 0644, 0666, 0400, 0755};
+    const char *const path = scene_path("modes"), *const part = scene_path("modes.part");
+    gpur_new_file file;
+    for (int left = 0; left < 2; left++)
+        for (int i = 0; i < 6; i++) {
+            CHECK(write_file(path, "old", 3) == 0);
+            CHECK(chmod(path, modes[i]) == 0);
+            if (left)
+                CHECK(write_file(part, "left by somebody", 16) == 0);
+            CHECK_OK(gpur_new_file_open(&file, path, 3));
+            CHECK_EQUAL(mode_of(part), modes[i]);
+            CHECK_OK(gpur_new_file_write(&file, "new", 3, 0));
+            CHECK_OK(gpur_new_file_commit(&file));
+            CHECK(holds(path, "new"));
+            CHECK_EQUAL(mode_of(path), modes[i]);
+        }
+    CHECK(unlink(path) == 0);
+    const mode_t mask = umask(027);
+    const gpur_status status = replace(path);
+    umask(mask);
+    CHECK_OK(status);
+    CHECK_EQUAL(mode_of(path), 0640); /* as the process wants new files */
+}
+
+TEST(a_file_keeps_its_owner)
+{
+    const char *const path = scene_path("owned");
+    struct stat there;
+    CHECK(write_file(path, "old", 3) == 0);
+    if (chown(path, 12345, 54321) != 0) {
+        printf("  a file could not be given away (not root): owners were not tried\n");
+        return;
+    }
+    CHECK(chmod(path, 0640) == 0);
+    CHECK_OK(replace(path));
+    CHECK(stat(path, &there) == 0);
+    CHECK_EQUAL(there.st_uid, 12345);
+    CHECK_EQUAL(there.st_gid, 54321);
+    CHECK_EQUAL(there.st_mode & 07777, 0640);
+}
+
+/* The nth call of the system fails, none with 0. The file is the new one, or the call says why it is still the old one,
+ * or none. Returns how many calls there were. */
+static int64_t replace_with_failure(const char *path, const char *old, int64_t nth, gpur_status *status)
+{
+    unlink(path);
+    if (old)
+        (void)write_file(path, old, (int64_t)strlen(old));
+    faults_begin(FAULT_FILE, nth, FAULT_ONCE);
+    *status = replace(path);
+    return faults_end();
+}
+
+static void check_failing_call(const char *path, const char *old, int64_t nth)
+{
+    gpur_status status = GPUR_OK;
+    (void)replace_with_failure(path, old, nth, &status);
+    const char *const wanted = status == GPUR_OK ? "new" : old;
+    char part[160];
+    snprintf(part, sizeof part, "%s.part", path);
+    if (status != GPUR_OK)
+        CHECK_STATUS(status, GPUR_FILE_ERROR);
+    if (strcmp(faults_name(), "unlink") == 0)
+        unlink(part); /* what could not be removed is used again by the next save */
+    TEST_REQUIRE(wanted ? holds(path, wanted) : access(path, F_OK) != 0 && access(part, F_OK) != 0,
+                 "%s failed (call %lld, %s): %s, and there is not \"%s\" alone", faults_name(), (long long)nth,
+                 old ? "over a file" : "no file", gpur_status_name(status), wanted ? wanted : "nothing");
+    CHECK_OK(replace(path));
+    CHECK(holds(path, "new"));
+}
+
+TEST(each_failing_call_leaves_the_old_file_or_the_new_one)
+{
+    char path[128];
+    snprintf(path, sizeof path, "%s", scene_path("calls"));
+    for (int over = 0; over < 2; over++) {
+        gpur_status status = GPUR_OK;
+        const char *const old = over ? "old" : NULL;
+        const int64_t calls = replace_with_failure(path, old, 0, &status);
+        CHECK_OK(status);
+        CHECK(calls >= 10);
+        for (int64_t nth = 1; nth <= calls; nth++)
+            check_failing_call(path, old, nth);
+    }
+}
+
+TEST(a_folder_that_cannot_be_synced_keeps_the_old_file)
+{
+    const char *const path = scene_path("synced");
+    CHECK(write_file(path, "old", 3) == 0);
+    faults_begin(FAULT_FSYNC, 2, FAULT_ALWAYS);
+    const gpur_status status = replace(path);
+    faults_end();
+    CHECK_STATUS(status, GPUR_FILE_ERROR);
+    CHECK_MESSAGE("its folder cannot be synced; the old file is in its place: Input/output error");
+    CHECK(holds(path, "old"));
+    CHECK(unlink(path) == 0);
+    faults_begin(FAULT_FSYNC, 2, FAULT_ALWAYS);
+    const gpur_status without = replace(path);
+    faults_end();
+    CHECK_STATUS(without, GPUR_FILE_ERROR);
+    CHECK(access(path, F_OK) != 0);
+}
+
+/* As on NFS: the folder's sync comes when there is no way back. */
+TEST(a_file_system_without_exchange_tells_what_it_left)
+{
+    const char *const path = scene_path("nfs");
+    CHECK(write_file(path, "old", 3) == 0);
+    faults_begin(FAULT_EXCHANGE, 1, FAULT_ALWAYS);
+    const gpur_status good = replace(path);
+    faults_end();
+    CHECK_OK(good);
+    CHECK(holds(path, "new"));
+    CHECK(write_file(path, "old", 3) == 0);
+    faults_begin(FAULT_EXCHANGE | FAULT_FSYNC, 2, FAULT_ALWAYS);
+    const gpur_status bad = replace(path);
+    faults_end();
+    CHECK_STATUS(bad, GPUR_FILE_ERROR);
+    CHECK_MESSAGE("the new file is in its place");
+    CHECK(holds(path, "new"));
 }
 
 enum { RIVALS = 4 };
@@ -244,6 +388,11 @@ int main(int argc, char **argv)
     RUN(an_abandoned_file_leaves_the_old_one);
     RUN(what_a_killed_program_left_is_written_over);
     RUN(two_do_not_write_one_file);
+    RUN(a_file_keeps_its_permissions);
+    RUN(a_file_keeps_its_owner);
+    RUN(each_failing_call_leaves_the_old_file_or_the_new_one);
+    RUN(a_folder_that_cannot_be_synced_keeps_the_old_file);
+    RUN(a_file_system_without_exchange_tells_what_it_left);
     RUN(rivals_leave_a_whole_file_at_any_time);
     RUN(a_limit_on_files_is_told_and_raises_no_signal);
     RUN(a_write_without_room_is_told);

@@ -7,9 +7,11 @@
  * of the data lie in a tensor of their own, "checksums". A weights file holds the network's tensors and no other, and
  * one checksum of the whole among its notes ("__metadata__").
  *
- * Saving writes PATH.part, syncs it, and renames it: at PATH is always the old file or the new one, whole, whenever the
- * program or the machine stops. A PATH.part that a killed program left is used again by the next save to PATH. A
- * symbolic link at PATH is refused, in saving and in loading. Nothing takes more memory than a few MiB and the file's
+ * Saving writes PATH.part, syncs it, exchanges the two names, syncs the folder, and removes the old file: at PATH is
+ * always the old file or the new one, whole, whenever the program or the machine stops, and the old one, or none where
+ * there was none, when the save fails. A PATH.part that a killed program left is used again by the next save to PATH. A
+ * file that is replaced passes on its permission bits, and its owner and group where the process may set them; access
+ * control lists it does not. A symbolic link at PATH is refused, in saving and in loading. Nothing takes more memory than a few MiB and the file's
  * header, but for the weights of a learner, which are held once more on the host while they are loaded.
  *
  * Every function but gpur_checkpoint_options_init may also answer
@@ -17,9 +19,12 @@
  *   GPUR_UNAVAILABLE   this build has no cJSON or no xxHash; the message names the packages
  *   GPUR_FILE_ERROR    a file cannot be written (with the bytes wanted and free when there is no room), or cannot be
  *                      read, is no such file, is cut short or has changed since it was written. A save leaves the old
- *                      file as it was, a load leaves the replay or the learner as it was, but for what
- *                      gpur_replay_load says
+ *                      file as it was. Only where the file system cannot exchange two names (NFS is one) and then
+ *                      fails to sync the folder is the new file at PATH; the message says so. A load leaves the replay
+ *                      or the learner as it was, but for what gpur_replay_load says
  *   GPUR_INTERRUPTED   the progress function said so; as with GPUR_FILE_ERROR nothing has changed
+ *   GPUR_OUT_OF_MEMORY no memory. Nothing has changed, but that a save or a load of a replay may have published what
+ *                      was appended, as gpur_writer_flush does
  */
 #ifndef GPUREPLAY_CHECKPOINT_H
 #define GPUREPLAY_CHECKPOINT_H

@@ -27,7 +27,8 @@ typedef int32_t gpur_status;
 enum {
     GPUR_OK = 0,
     GPUR_INVALID_ARGUMENT = 1, /* a value is out of its range; the message has the value and the range */
-    GPUR_OUT_OF_MEMORY = 2,    /* does not fit; the message has the bytes wanted and the bytes there are */
+    GPUR_OUT_OF_MEMORY = 2,    /* does not fit; the message has the bytes wanted and the bytes there are. Also: a lock
+                                  or a thread could not be had; the message has the system's words */
     GPUR_TOO_FEW = 3,          /* fewer transitions are visible than the call needs */
     GPUR_WOULD_BLOCK = 4,      /* every staging block is in use, and the caller asked not to wait; an append may have
                                   taken the first rows, and says how many */

@@ -58,35 +58,38 @@ static gpur_status open_folder(gpur_new_file *file)
 }
 
 /* What is there already may be a file, which will be replaced, and nothing else. */
-static gpur_status check_place(const gpur_new_file *file)
+static gpur_status check_place(gpur_new_file *file, struct stat *old)
 {
-    struct stat there;
-    if (lstat(file->path, &there) != 0)
+    if (lstat(file->path, old) != 0)
         return errno == ENOENT ? GPUR_OK : refuse(file, "cannot be looked at");
-    if (S_ISREG(there.st_mode))
+    file->replaces = 1;
+    if (S_ISREG(old->st_mode))
         return GPUR_OK;
     return gpur_fail(GPUR_FILE_ERROR, "%s is %s; a file is to be written there", file->path,
-                     S_ISDIR(there.st_mode)   ? "a folder"
-                     : S_ISLNK(there.st_mode) ? "a symbolic link, which would be replaced: name what it points to"
-                                              : "no ordinary file");
+                     S_ISDIR(old->st_mode)   ? "a folder"
+                     : S_ISLNK(old->st_mode) ? "a symbolic link, which would be replaced: name what it points to"
+                                             : "no ordinary file");
 }
 
-/* 1: it is ours. 0: its last owner renamed or removed it between our opening and our locking; try again. */
-static int is_same(const gpur_new_file *file)
+/* 1: the file that we write has this name. */
+static int has_name(const gpur_new_file *file, const char *name)
 {
     struct stat opened, there;
-    return fstat(file->descriptor, &opened) == 0 && lstat(file->part, &there) == 0 && opened.st_ino == there.st_ino &&
+    return fstat(file->descriptor, &opened) == 0 && lstat(name, &there) == 0 && opened.st_ino == there.st_ino &&
            opened.st_dev == there.st_dev;
 }
 
+/* Not done: its last owner renamed or removed it between our opening and our locking; try again. What replaces a file
+ * is nobody else's to read until it has that file's permissions. */
 static gpur_status try_to_lock(gpur_new_file *file, int *done)
 {
-    file->descriptor = open(file->part, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK, 0666);
+    const mode_t mode = file->replaces ? 0600 : 0666;
+    file->descriptor = open(file->part, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK, mode);
     if (file->descriptor < 0)
         return refuse(file, "a file beside it (.part) cannot be made");
     if (flock(file->descriptor, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK)
         return gpur_fail(GPUR_FILE_ERROR, "%s: somebody else is writing it: %s is locked", file->path, file->part);
-    *done = is_same(file);
+    *done = has_name(file, file->part);
     return GPUR_OK;
 }
 
@@ -105,6 +108,22 @@ static gpur_status lock_part(gpur_new_file *file)
     if (status == GPUR_OK && !done)
         return gpur_fail(GPUR_FILE_ERROR, "%s: others keep on writing it", file->path);
     return status;
+}
+
+/* Giving a file away is for root, and a group has to be one of the process's own; the permissions are its owner's to
+ * set, and not to be had otherwise. A change of owner takes some of them away, so they come last. */
+static gpur_status take_permissions(const gpur_new_file *file, const struct stat *old)
+{
+    struct stat ours;
+    if (fstat(file->descriptor, &ours) != 0)
+        return refuse(file, "a file beside it (.part) cannot be looked at");
+    if ((ours.st_uid != old->st_uid || ours.st_gid != old->st_gid) &&
+        fchown(file->descriptor, old->st_uid, old->st_gid) != 0 &&
+        fchown(file->descriptor, (uid_t)-1, old->st_gid) != 0)
+        errno = 0; /* they stay this process's */
+    if (fchmod(file->descriptor, old->st_mode & 0777) != 0 && (ours.st_mode ^ old->st_mode) & 0777)
+        return refuse(file, "a file beside it (.part) cannot be given its permissions");
+    return GPUR_OK;
 }
 
 /* A write beyond the limit would be answered with a signal, which by default ends the program. */
@@ -137,14 +156,17 @@ static gpur_status make_room(gpur_new_file *file)
 static gpur_status open_all(gpur_new_file *file)
 {
     const size_t length = strlen(file->path);
+    struct stat old;
     GPUR_REQUIRE(length > 0, "path is \"\"; it must be that of a file");
     file->part = malloc(length + sizeof ".part");
     if (!file->part)
         return gpur_fail(GPUR_OUT_OF_MEMORY, "no memory for the name of a file");
     snprintf(file->part, length + sizeof ".part", "%s.part", file->path);
     GPUR_TRY(open_folder(file));
-    GPUR_TRY(check_place(file));
+    GPUR_TRY(check_place(file, &old));
     GPUR_TRY(lock_part(file));
+    if (file->replaces)
+        GPUR_TRY(take_permissions(file, &old));
     return make_room(file);
 }
 
@@ -192,17 +214,92 @@ static int sync_fully(int descriptor)
     return result;
 }
 
+/* Some file systems sync no folders, and have no need to. */
+static int sync_folder(const gpur_new_file *file)
+{
+    return sync_fully(file->folder) != 0 && errno != EINVAL && errno != ENOTSUP ? -1 : 0;
+}
+
+/* The file that is at the path, locked: while it has the name of `part`, nobody must take it for one that was left. -1:
+ * there is none, or it is not ours to keep. */
+static int open_old(const gpur_new_file *file)
+{
+    struct stat there;
+    const int old = open(file->path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
+    if (old < 0)
+        return -1;
+    if (fstat(old, &there) == 0 && S_ISREG(there.st_mode) && flock(old, LOCK_EX | LOCK_NB) == 0)
+        return old;
+    close(old);
+    return -1;
+}
+
+static int exchange_names(const gpur_new_file *file)
+{
+    return renameat2(AT_FDCWD, file->part, AT_FDCWD, file->path, RENAME_EXCHANGE);
+}
+
+/* There is no `part` of ours any more that gpur_new_file_abandon could remove. The lock goes with the descriptor. */
+static void let_go(gpur_new_file *file)
+{
+    close(file->descriptor);
+    file->descriptor = -1;
+}
+
+static gpur_status refuse_late(const gpur_new_file *file, int error)
+{
+    errno = error;
+    return refuse(file, "the new file is in its place, but might not be there after a crash of the machine, as its "
+                        "folder cannot be synced");
+}
+
+/* The old file, which has the name of `part` now, goes when the folder has been synced, or else goes back. */
+static gpur_status end_exchange(gpur_new_file *file)
+{
+    const int error = sync_folder(file) == 0 ? 0 : errno;
+    if (error != 0 && exchange_names(file) == 0) {
+        errno = error;
+        return refuse(file, "its folder cannot be synced; the old file is in its place");
+    }
+    unlink(file->part);
+    let_go(file);
+    return error == 0 ? GPUR_OK : refuse_late(file, error);
+}
+
+/* Without a way back, but where there was no file. */
+static gpur_status end_rename(gpur_new_file *file)
+{
+    const int error = sync_folder(file) == 0 ? 0 : errno;
+    const int undone = error != 0 && !file->replaces && has_name(file, file->path) && unlink(file->path) == 0;
+    let_go(file);
+    if (error == 0)
+        return GPUR_OK;
+    if (!undone)
+        return refuse_late(file, error);
+    errno = error;
+    return refuse(file, "its folder cannot be synced");
+}
+
+static gpur_status put_in_place(gpur_new_file *file)
+{
+    const int old = open_old(file);
+    if (old >= 0 && exchange_names(file) == 0) {
+        const gpur_status status = end_exchange(file);
+        close(old);
+        return status;
+    }
+    if (old >= 0)
+        close(old);
+    if (rename(file->part, file->path) != 0)
+        return refuse(file, "cannot be put in its place");
+    return end_rename(file);
+}
+
 static gpur_status commit(gpur_new_file *file)
 {
     if (sync_fully(file->descriptor) != 0)
         return is_about_room(errno) ? refuse_room(file, strerror(errno)) : refuse(file, "cannot be synced");
-    if (rename(file->part, file->path) != 0)
-        return refuse(file, "cannot be put in its place");
-    close(file->descriptor); /* and with it the lock; there is no more `part` to remove */
-    file->descriptor = -1;
-    if (sync_fully(file->folder) != 0 && errno != EINVAL && errno != ENOTSUP)
-        return refuse(file, "is in its place, but its folder cannot be synced");
-    return GPUR_OK;
+    return put_in_place(file);
 }
 
 gpur_status gpur_new_file_commit(gpur_new_file *file)

@@ -1,7 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * A file that comes into being whole or not at all: written beside its place under another name, synced, renamed, and
- * its folder synced. Whatever happens before the rename, a file that was there stays as it was.
+ * its folder synced. A failure leaves the file that was there, or none where there was none. It has the permissions of
+ * the file that it replaces, and its owner and group where the process may set them.
+ *
+ * The two names are exchanged, so that the old file can be put back when the folder cannot be synced. Some file systems
+ * (NFS) cannot exchange names; there such a failure leaves the new file in its place, and its message says so.
  *
  * The other name is the path with ".part" behind it. It is locked while somebody writes, and one that a killed program
  * left is written over; so such files do not pile up.
@@ -16,6 +20,7 @@ typedef struct gpur_new_file {
     char *part;       /* path + ".part" */
     int descriptor;   /* -1: none is open */
     int folder;       /* descriptor of the folder; -1 */
+    int replaces;     /* 1: there was a file at `path` */
     int64_t bytes;    /* that it will have */
     int64_t begun;    /* up to where the disk was told to write already */
 } gpur_new_file;

@@ -4,6 +4,7 @@
 #include "base/tensors.h"
 
 #include <cjson/cJSON.h>
+#include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -143,9 +144,12 @@ gpur_status gpur_tensors_parse(gpur_tensors *tensors, const char *text, size_t l
     if (!is_text(text, length))
         return gpur_fail(GPUR_FILE_ERROR, "its header is not text in UTF-8");
     const char *end = NULL;
+    errno = 0; /* cJSON does not say why it failed; an allocator that has no memory does */
     cJSON *const json = length && text[0] == '{' ? cJSON_ParseWithLengthOpts(text, length, &end, 0) : NULL;
+    if (!json && errno == ENOMEM)
+        return gpur_fail(GPUR_OUT_OF_MEMORY, "no memory for a file's header of %zu bytes", length);
     if (!json)
-        return gpur_fail(GPUR_FILE_ERROR, "its header is not JSON, or there is no memory for it");
+        return gpur_fail(GPUR_FILE_ERROR, "its header is not JSON");
     while (end < text + length && *end == ' ')
         end++;
     const gpur_status status = end == text + length ? read_all(tensors, json)
@@ -154,16 +158,26 @@ gpur_status gpur_tensors_parse(gpur_tensors *tensors, const char *text, size_t l
     return status;
 }
 
+/* cJSON takes what it can add, and leaves the rest to its caller. */
+static int add_number(cJSON *array, int64_t value)
+{
+    cJSON *const number = cJSON_CreateNumber((double)value);
+    if (cJSON_AddItemToArray(array, number))
+        return 1;
+    cJSON_Delete(number);
+    return 0;
+}
+
 static int print_tensor(cJSON *json, const gpur_tensor_entry *entry)
 {
     cJSON *const item = cJSON_AddObjectToObject(json, entry->name);
     int good = cJSON_AddStringToObject(item, "dtype", gpur_tensor_types[entry->type].name) != NULL;
     cJSON *const shape = cJSON_AddArrayToObject(item, "shape");
     for (int32_t i = 0; i < entry->dims; i++)
-        good &= cJSON_AddItemToArray(shape, cJSON_CreateNumber((double)entry->shape[i]));
+        good &= add_number(shape, entry->shape[i]);
     cJSON *const offsets = cJSON_AddArrayToObject(item, "data_offsets");
-    good &= cJSON_AddItemToArray(offsets, cJSON_CreateNumber((double)entry->begin));
-    return good & cJSON_AddItemToArray(offsets, cJSON_CreateNumber((double)entry->end));
+    good &= add_number(offsets, entry->begin);
+    return good & add_number(offsets, entry->end);
 }
 
 static char *print_json(const gpur_tensors *tensors)

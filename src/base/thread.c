@@ -18,7 +18,7 @@ int gpur_thread_create(pthread_t *thread, void *(*run)(void *), void *context)
 gpur_status gpur_thread_start(pthread_t *thread, void *(*run)(void *), void *context, const char *what)
 {
     const int error = gpur_thread_create(thread, run, context);
-    return error ? gpur_fail(GPUR_DEVICE_ERROR, "a thread for %s could not be started: %s", what, strerror(error))
+    return error ? gpur_fail(GPUR_OUT_OF_MEMORY, "a thread for %s could not be started: %s", what, strerror(error))
                  : GPUR_OK;
 }
 

@@ -88,7 +88,11 @@ static gpur_status start_threads(gpur_race_pool *pool, int count)
         race_thread *const thread = &pool->threads[pool->started];
         thread->pool = pool;
         sem_init(&thread->start, 0, 0);
-        GPUR_TRY(gpur_thread_start(&thread->id, work, thread, "the race check"));
+        const gpur_status status = gpur_thread_start(&thread->id, work, thread, "the race check");
+        if (status != GPUR_OK) {
+            sem_destroy(&thread->start);
+            return status;
+        }
         pool->started++;
     }
     return GPUR_OK;

@@ -57,16 +57,18 @@ static gpur_status create_by_patches(gpur_device *device, const gpur_conv_shape 
     return GPUR_OK;
 }
 
-/* The library's convolution and a kernel behind it is better than patches that have the epilogue. */
-static int has_way_without_epilogue(gpur_device *device, const gpur_conv_shape *shape)
+/* The library's convolution and a kernel behind it is better than patches that have the epilogue. GPUR_UNAVAILABLE: the
+ * library does not have it without the epilogue either. */
+static gpur_status find_way_without_epilogue(gpur_device *device, const gpur_conv_shape *shape)
 {
     gpur_conv_shape bare = *shape;
     gpur_conv *conv = NULL;
     bare.epilogue = GPUR_EPILOGUE_NONE;
-    if (shape->epilogue == GPUR_EPILOGUE_NONE || device->backend->conv_create(device, &bare, &conv) != GPUR_OK)
-        return 0;
+    if (shape->epilogue == GPUR_EPILOGUE_NONE)
+        return GPUR_UNAVAILABLE;
+    GPUR_TRY(device->backend->conv_create(device, &bare, &conv));
     device->backend->conv_destroy(conv);
-    return 1;
+    return GPUR_OK;
 }
 
 gpur_status gpur_conv_create(gpur_device *device, const gpur_conv_shape *shape, gpur_conv **conv)
@@ -76,9 +78,12 @@ gpur_status gpur_conv_create(gpur_device *device, const gpur_conv_shape *shape, 
     if (shape->by_patches)
         return create_by_patches(device, shape, conv);
     const gpur_status status = device->backend->conv_create(device, shape, conv);
-    if (status != GPUR_UNAVAILABLE || has_way_without_epilogue(device, shape))
+    if (status != GPUR_UNAVAILABLE)
         return status;
-    return create_by_patches(device, shape, conv);
+    const gpur_status bare = find_way_without_epilogue(device, shape);
+    if (bare == GPUR_UNAVAILABLE)
+        return create_by_patches(device, shape, conv);
+    return bare == GPUR_OK ? status : bare;
 }
 
 void gpur_conv_destroy(gpur_conv *conv)

@@ -237,7 +237,11 @@ static gpur_status run_for_one_thread(gpur_stream *stream, void *payload)
         status = run(&r);
     gpur_omp_give_back(before);
     let_go(op->conv);
-    return gpur_dnnl_check(status, "dnnl_primitive_execute");
+    /* Work that was enqueued cannot be refused any more: whatever happens now is the device's failure. */
+    return status == dnnl_success
+               ? GPUR_OK
+               : gpur_fail(GPUR_DEVICE_ERROR, "oneDNN could not run a convolution%s: status %d",
+                           status == dnnl_out_of_memory ? " for want of memory" : "", (int)status);
 }
 
 gpur_status gpur_cpu_conv_run(gpur_conv *conv, gpur_stream *stream, int64_t images, const gpur_conv_arrays *arrays,

@@ -55,7 +55,8 @@ static inline int64_t gpur_dnnl_pieces(const gpur_dnnl_conv *conv, int64_t image
     return (images + conv->piece - 1) / conv->piece;
 }
 
-/* "No such way" is GPUR_UNAVAILABLE, which lets the caller go by patches. */
+/* Of calls that make a plan. "No such way" is GPUR_UNAVAILABLE, which lets the caller go by patches; no memory is
+ * GPUR_OUT_OF_MEMORY. */
 gpur_status gpur_dnnl_check(dnnl_status_t status, const char *call);
 #define GPUR_TRY_DNNL(call) GPUR_TRY(gpur_dnnl_check(call, #call))
 

@@ -46,6 +46,7 @@ static void destroy(gpur_device *device)
 
 static gpur_status build(gpur_device *device, int ordinal)
 {
+    GPUR_TRY(gpur_ledger_open(device));
     GPUR_TRY(device->backend->open(device, ordinal));
     return device->backend->stream_create(device, NULL, &device->copy_stream);
 }
@@ -60,7 +61,6 @@ static gpur_status open_on(const gpur_backend *backend, int ordinal, const gpur_
     device->backend = backend;
     device->config = *config;
     atomic_init(&device->holders, 1);
-    gpur_ledger_open(device);
     if (backend == &gpur_backend_cpu)
         snprintf(device->name, sizeof device->name, "cpu");
     else

@@ -13,7 +13,8 @@ static gpur_status cpu_open(gpur_device *device, int ordinal)
     if (!cpu)
         return gpur_fail(GPUR_OUT_OF_MEMORY, "no memory for the CPU device, %zu bytes", sizeof *cpu);
     device->backend_data = cpu;
-    pthread_mutex_init(&cpu->streams_mutex, NULL);
+    if (pthread_mutex_init(&cpu->streams_mutex, NULL) != 0)
+        return gpur_fail(GPUR_OUT_OF_MEMORY, "no lock for the CPU device: the system has no more of them");
     GPUR_TRY(gpur_forks_watch());
     cpu->forks = gpur_forks();
     GPUR_TRY(gpur_cpu_blocks_open(device));

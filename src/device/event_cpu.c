@@ -25,15 +25,19 @@ typedef struct event_op {
     int64_t number;
 } event_op;
 
-static void let_go(cpu_event *event)
+static void free_event(cpu_event *event)
 {
-    if (atomic_fetch_sub_explicit(&event->references, 1, memory_order_acq_rel) > 1)
-        return;
     if (!gpur_cpu_threads_are_gone(event->base.device)) { /* in a child of fork the parent's still seem to wait */
         pthread_cond_destroy(&event->moved);
         pthread_mutex_destroy(&event->mutex);
     }
     gpur_host_free(event->base.device, event, sizeof *event);
+}
+
+static void let_go(cpu_event *event)
+{
+    if (atomic_fetch_sub_explicit(&event->references, 1, memory_order_acq_rel) <= 1)
+        free_event(event);
 }
 
 /* For an operation that is being enqueued. */
@@ -97,8 +101,10 @@ gpur_status gpur_cpu_event_create(gpur_device *device, gpur_event **out)
     event->base.device = device;
     event->queued = device->config.executor == GPUR_EXECUTOR_THREAD;
     atomic_init(&event->references, 1);
-    pthread_mutex_init(&event->mutex, NULL);
-    pthread_cond_init(&event->moved, NULL);
+    if (pthread_mutex_init(&event->mutex, NULL) != 0 || pthread_cond_init(&event->moved, NULL) != 0) {
+        free_event(event); /* all zeros are destroyed like one that was made */
+        return gpur_fail(GPUR_OUT_OF_MEMORY, "no lock for an event: the system has no more of them");
+    }
     *out = &event->base;
     return GPUR_OK;
 }

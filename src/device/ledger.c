@@ -5,9 +5,11 @@
 
 #include <string.h>
 
-void gpur_ledger_open(gpur_device *device)
+gpur_status gpur_ledger_open(gpur_device *device)
 {
-    pthread_mutex_init(&device->ledger.mutex, NULL);
+    if (pthread_mutex_init(&device->ledger.mutex, NULL) != 0)
+        return gpur_fail(GPUR_OUT_OF_MEMORY, "no lock for %s: the system has no more of them", device->name);
+    return GPUR_OK;
 }
 
 void gpur_ledger_close(gpur_device *device)

@@ -22,8 +22,8 @@ typedef struct gpur_ledger {
     size_t count, room;
 } gpur_ledger;
 
-void gpur_ledger_open(struct gpur_device *device);
-void gpur_ledger_close(struct gpur_device *device);
+gpur_status gpur_ledger_open(struct gpur_device *device);
+void gpur_ledger_close(struct gpur_device *device); /* tolerates one that is all zeros */
 gpur_status gpur_ledger_add(struct gpur_device *device, gpur_allocation allocation);
 
 /* Finds memory by its address, or any with NULL, and strikes it off. 0 when there is none. */

@@ -57,6 +57,7 @@ typedef struct gpur_checkpoint {
     int64_t chunks;
     uint64_t *checksums; /* (chunks + 2) */
     uint64_t head;       /* checksum of the head, as it was read */
+    gpur_tensor_entry reals; /* whose numbers must be finite and 0 or more; no bytes: none */
     int verified;        /* the first pass is over */
 } gpur_checkpoint;
 
@@ -78,7 +79,11 @@ gpur_status gpur_checkpoint_blame(const gpur_checkpoint *checkpoint, gpur_status
 gpur_status gpur_checkpoint_compare(gpur_checkpoint *checkpoint, const char *kind, const gpur_tensors *settings,
                                     const gpur_scalar *scalars, int32_t count);
 
-/* Reads a chunk, bytes [begin, end) of the data, and compares its checksum. */
+/* From here on each chunk that is read is refused when a number of this tensor, if it is there and float32, is below 0,
+ * NaN or infinite. */
+gpur_status gpur_checkpoint_expect_reals(gpur_checkpoint *checkpoint, const char *name);
+
+/* Reads a chunk, bytes [begin, end) of the data, compares its checksum, and looks at what must be real numbers. */
 gpur_status gpur_checkpoint_read_chunk(const gpur_checkpoint *checkpoint, int64_t chunk, unsigned char *to,
                                        int64_t *begin, int64_t *end);
 
@@ -94,9 +99,6 @@ gpur_status gpur_checkpoint_match(const gpur_checkpoint *checkpoint, gpur_sectio
 
 /* Reads what has a place on the host, without looking at checksums: a look ahead, which the next call repeats. */
 gpur_status gpur_checkpoint_peek(const gpur_checkpoint *checkpoint, const gpur_sections *sections);
-
-/* Refuses a tensor of float32 that has a number below 0, or none that is finite. Takes a file without the tensor. */
-gpur_status gpur_checkpoint_check_reals(const gpur_checkpoint *checkpoint, gpur_device *device, const char *name);
 
 /* The second pass, or the only one: fills the sections, on `stream` what lies on the device, and waits. Compares each
  * chunk's checksum before it copies any of it; the chunks before have been copied then: `touched` is 1 once something

@@ -6,6 +6,35 @@
 #include <math.h>
 #include <string.h>
 
+/* Chunks begin at multiples of 4 bytes, and so must the tensor, or one of its numbers would lie in two chunks. */
+gpur_status gpur_checkpoint_expect_reals(gpur_checkpoint *checkpoint, const char *name)
+{
+    const gpur_tensor_entry *const entry = gpur_tensors_find(&checkpoint->tensors, name);
+    if (!entry || entry->type != GPUR_F32)
+        return GPUR_OK;
+    if (entry->begin < checkpoint->covered_at || (entry->begin - checkpoint->covered_at) % (int64_t)sizeof(float) != 0)
+        return gpur_checkpoint_blame(checkpoint, gpur_fail(GPUR_FILE_ERROR,
+                                                           "its %s begin at byte %" PRId64 " of its data; they must "
+                                                           "follow the checksums, at a multiple of 4 bytes",
+                                                           name, entry->begin));
+    checkpoint->reals = *entry;
+    return GPUR_OK;
+}
+
+/* `chunk` has bytes [begin, end) of the data. */
+static gpur_status check_reals(const gpur_tensor_entry *reals, const unsigned char *chunk, int64_t begin, int64_t end)
+{
+    const int64_t first = begin > reals->begin ? begin : reals->begin, last = end < reals->end ? end : reals->end;
+    for (int64_t at = first; at < last; at += (int64_t)sizeof(float)) {
+        float value;
+        memcpy(&value, chunk + (at - begin), sizeof value);
+        if (!(value >= 0.0f && value < INFINITY))
+            return gpur_fail(GPUR_FILE_ERROR, "number %" PRId64 " of its %s is %g; it must be finite, and 0 or more",
+                             (at - reals->begin) / (int64_t)sizeof value, reals->name, (double)value);
+    }
+    return GPUR_OK;
+}
+
 gpur_status gpur_checkpoint_read_chunk(const gpur_checkpoint *checkpoint, int64_t chunk, unsigned char *to,
                                        int64_t *begin, int64_t *end)
 {
@@ -13,7 +42,7 @@ gpur_status gpur_checkpoint_read_chunk(const gpur_checkpoint *checkpoint, int64_
     *end = *begin + GPUR_CHUNK < checkpoint->data_bytes ? *begin + GPUR_CHUNK : checkpoint->data_bytes;
     GPUR_TRY(gpur_old_file_read(&checkpoint->file, to, *end - *begin, checkpoint->data_at + *begin));
     if (gpur_checksum(to, *end - *begin) == checkpoint->checksums[chunk])
-        return GPUR_OK;
+        return check_reals(&checkpoint->reals, to, *begin, *end);
     return gpur_fail(GPUR_FILE_ERROR, "its bytes %" PRId64 " to %" PRId64 " are not what was written",
                      checkpoint->data_at + *begin, checkpoint->data_at + *end - 1);
 }
@@ -35,36 +64,6 @@ gpur_status gpur_checkpoint_peek(const gpur_checkpoint *checkpoint, const gpur_s
     gpur_status status = GPUR_OK;
     for (int32_t i = 0; i < sections->count && status == GPUR_OK; i++)
         status = peek_section(checkpoint, &sections->list[i]);
-    return gpur_checkpoint_blame(checkpoint, status);
-}
-
-static gpur_status check_reals(const gpur_checkpoint *checkpoint, const gpur_tensor_entry *entry, unsigned char *buffer)
-{
-    for (int64_t at = entry->begin; at < entry->end; at += GPUR_CHUNK) {
-        const int64_t bytes = entry->end - at < GPUR_CHUNK ? entry->end - at : GPUR_CHUNK;
-        GPUR_TRY(gpur_old_file_read(&checkpoint->file, buffer, bytes, checkpoint->data_at + at));
-        for (int64_t i = 0; i < bytes; i += (int64_t)sizeof(float)) {
-            float value;
-            memcpy(&value, buffer + i, sizeof value);
-            if (!(value >= 0.0f && value < INFINITY))
-                return gpur_fail(GPUR_FILE_ERROR,
-                                 "number %" PRId64 " of its %s is %g; it must be finite, and 0 or more",
-                                 (at - entry->begin + i) / (int64_t)sizeof value, entry->name, (double)value);
-        }
-    }
-    return GPUR_OK;
-}
-
-gpur_status gpur_checkpoint_check_reals(const gpur_checkpoint *checkpoint, gpur_device *device, const char *name)
-{
-    const gpur_tensor_entry *const entry = gpur_tensors_find(&checkpoint->tensors, name);
-    if (!entry || entry->type != GPUR_F32)
-        return GPUR_OK;
-    unsigned char *const buffer = gpur_host_alloc(device, GPUR_CHUNK);
-    if (!buffer)
-        return gpur_fail(GPUR_OUT_OF_MEMORY, "no memory for a buffer of %d bytes", GPUR_CHUNK);
-    const gpur_status status = check_reals(checkpoint, entry, buffer);
-    gpur_host_free(device, buffer, GPUR_CHUNK);
     return gpur_checkpoint_blame(checkpoint, status);
 }
 

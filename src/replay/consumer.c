@@ -24,14 +24,35 @@ static gpur_status begin(gpur_replay *replay, int64_t needed)
     return status;
 }
 
-gpur_status gpur_consumer_begin(gpur_replay *replay, int64_t needed, gpur_stream **stream)
+gpur_status gpur_consumer_begin_in_turn(gpur_replay *replay, int64_t needed, gpur_stream **stream)
 {
-    gpur_fair_lock_take(&replay->turn);
     const gpur_status status = begin(replay, needed);
     if (status != GPUR_OK)
         gpur_fair_lock_give(&replay->turn);
     *stream = replay->intake.feed.consumer;
     return status;
+}
+
+gpur_status gpur_consumer_begin(gpur_replay *replay, int64_t needed, gpur_stream **stream)
+{
+    gpur_fair_lock_take(&replay->turn);
+    return gpur_consumer_begin_in_turn(replay, needed, stream);
+}
+
+gpur_status gpur_consumer_take_turn(gpur_replay *replay, int64_t needed)
+{
+    gpur_fair_lock_take(&replay->turn);
+    gpur_intake_lock(&replay->intake);
+    const gpur_status status = gpur_intake_check_launch(&replay->intake, needed);
+    gpur_intake_unlock(&replay->intake);
+    if (status != GPUR_OK)
+        gpur_fair_lock_give(&replay->turn);
+    return status;
+}
+
+void gpur_consumer_give_turn(gpur_replay *replay)
+{
+    gpur_fair_lock_give(&replay->turn);
 }
 
 gpur_status gpur_consumer_begin_look(gpur_replay *replay, gpur_stream **stream)

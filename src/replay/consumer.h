@@ -26,6 +26,14 @@
  */
 gpur_status gpur_consumer_begin(gpur_replay *replay, int64_t needed, gpur_stream **stream);
 
+/*
+ * The same in two steps, for a launch that wants memory first: between them nothing has been published, so that a
+ * caller who finds no memory gives the turn back and has changed nothing. Each refuses as gpur_consumer_begin does.
+ */
+gpur_status gpur_consumer_take_turn(gpur_replay *replay, int64_t needed);
+gpur_status gpur_consumer_begin_in_turn(gpur_replay *replay, int64_t needed, gpur_stream **stream);
+void gpur_consumer_give_turn(gpur_replay *replay);
+
 /* The same for what is asked of rows by their ids and draws none: it finds what a draw made now would see, none
  * included. Under GPUR_FLUSH_AUTO it publishes, under GPUR_FLUSH_MANUAL nothing. */
 gpur_status gpur_consumer_begin_look(gpur_replay *replay, gpur_stream **stream);

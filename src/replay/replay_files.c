@@ -128,6 +128,7 @@ static gpur_status look_through(loading *load, gpur_replay *replay, const gpur_c
     GPUR_TRY(note_settings(replay, &load->settings));
     GPUR_TRY(gpur_checkpoint_compare(&load->file, "replay", &load->settings, scalars, count));
     GPUR_TRY(gpur_replay_state_check(&load->state));
+    GPUR_TRY(gpur_checkpoint_expect_reals(&load->file, "priorities"));
     GPUR_TRY(check_room(load, replay));
     GPUR_TRY(gpur_replay_state_make_groups(replay, &load->state));
     return gpur_replay_size(replay) > 0 ? gpur_checkpoint_verify(&load->file, replay->device, options) : GPUR_OK;
@@ -142,15 +143,15 @@ static gpur_status list_sections(loading *load, gpur_replay *replay)
     return gpur_checkpoint_match(&load->file, &load->sections, "this replay", 1);
 }
 
-/* Data whose checksums are right may still be somebody's forgery. */
+/* Data whose checksums are right may still be somebody's forgery. Takes no memory: it may be asked when the replay has
+ * changed already. */
 static gpur_status check_contents(const loading *load, const gpur_replay *replay)
 {
     const gpur_replay_counts *const counts = &load->state.counts;
     gpur_status status = gpur_replay_state_check_groups(replay, &load->state);
     if (status == GPUR_OK)
         status = gpur_writer_states_check(replay, load->states, counts->first_id + counts->rows, counts->frame_head);
-    GPUR_TRY(gpur_checkpoint_blame(&load->file, status));
-    return gpur_checkpoint_check_reals(&load->file, replay->device, "priorities");
+    return gpur_checkpoint_blame(&load->file, status);
 }
 
 /* Where there is nothing to lose, a failure half-way leaves nothing, too. Else all that can be refused is, before

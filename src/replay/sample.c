@@ -138,31 +138,39 @@ static void count_drawn(gpur_replay *replay, int64_t count)
     atomic_store_explicit(&replay->drawn, before + count, memory_order_relaxed); /* only the turn's holder writes it */
 }
 
-/* Within the consumer's turn. `ids` NULL: by the replay's index source. */
-static gpur_status fill(gpur_replay *replay, int64_t count, const int64_t *ids, gpur_stream *stream, void *native,
-                        gpur_batch **out)
+/* Begins a turn with a batch to fill. The batch comes first: where there is no memory for it, nothing was published. */
+static gpur_status begin(gpur_replay *replay, int64_t needed, int64_t count, gpur_stream **stream, gpur_batch **batch)
 {
-    gpur_batch *batch = NULL;
-    GPUR_TRY(gpur_pool_take(replay->pool, count, stream, &batch));
-    const gpur_status status =
-        ids ? draw_visible_ids(replay, batch, ids, stream, native) : draw(replay, batch, stream, native);
+    GPUR_TRY(gpur_consumer_take_turn(replay, needed));
+    gpur_status status = gpur_pool_take(replay->pool, count, replay->intake.feed.consumer, batch);
     if (status != GPUR_OK) {
-        gpur_batch_release(batch);
+        gpur_consumer_give_turn(replay);
         return status;
     }
-    count_drawn(replay, count);
-    *out = batch;
+    status = gpur_consumer_begin_in_turn(replay, needed, stream);
+    if (status != GPUR_OK)
+        gpur_batch_release(*batch);
+    return status;
+}
+
+/* Within the consumer's turn. `ids` NULL: by the replay's index source. */
+static gpur_status fill(gpur_replay *replay, gpur_batch *batch, const int64_t *ids, gpur_stream *stream, void *native)
+{
+    GPUR_TRY(ids ? draw_visible_ids(replay, batch, ids, stream, native) : draw(replay, batch, stream, native));
+    count_drawn(replay, batch->count);
     return GPUR_OK;
 }
 
-static gpur_status end(gpur_replay *replay, gpur_status status, gpur_batch **batch)
+/* Hands the batch out if it was filled. */
+static gpur_status end(gpur_replay *replay, gpur_status filled, gpur_batch *batch, gpur_batch **out)
 {
     const gpur_status ended = gpur_consumer_end(replay);
-    if (status == GPUR_OK && ended != GPUR_OK) {
-        gpur_batch_release(*batch);
-        *batch = NULL;
-    }
-    return status != GPUR_OK ? status : ended;
+    const gpur_status status = filled != GPUR_OK ? filled : ended;
+    if (status == GPUR_OK)
+        *out = batch;
+    else
+        gpur_batch_release(batch);
+    return status;
 }
 
 /* Visible transitions. */
@@ -171,12 +179,13 @@ static int64_t needed_for(const gpur_replay *replay, int64_t count)
     return replay->config.index_source == GPUR_UNIFORM_DISTINCT ? count : 1;
 }
 
-gpur_status gpur_replay_sample(gpur_replay *replay, int64_t count, void *native, gpur_batch **batch)
+gpur_status gpur_replay_sample(gpur_replay *replay, int64_t count, void *native, gpur_batch **out)
 {
     gpur_stream *stream = NULL;
-    GPUR_TRY(check(replay, count, native, batch));
-    GPUR_TRY(gpur_consumer_begin(replay, needed_for(replay, count), &stream));
-    return end(replay, fill(replay, count, NULL, stream, native, batch), batch);
+    gpur_batch *batch = NULL;
+    GPUR_TRY(check(replay, count, native, out));
+    GPUR_TRY(begin(replay, needed_for(replay, count), count, &stream, &batch));
+    return end(replay, fill(replay, batch, NULL, stream, native), batch, out);
 }
 
 static gpur_status check_again(const gpur_replay *replay, void *stream, gpur_batch *batch)
@@ -208,12 +217,13 @@ gpur_status gpur_replay_resample(gpur_replay *replay, void *native, gpur_batch *
     return status != GPUR_OK ? status : ended;
 }
 
-gpur_status gpur_replay_gather(gpur_replay *replay, int64_t count, const int64_t *ids, void *native, gpur_batch **batch)
+gpur_status gpur_replay_gather(gpur_replay *replay, int64_t count, const int64_t *ids, void *native, gpur_batch **out)
 {
     gpur_stream *stream = NULL;
-    GPUR_TRY(check(replay, count, native, batch));
+    gpur_batch *batch = NULL;
+    GPUR_TRY(check(replay, count, native, out));
     GPUR_REQUIRE(ids, "ids is NULL; it must be the ids of %" PRId64 " transitions", count);
     GPUR_TRY(gpur_consumer_refuse_ids(replay, count, ids));
-    GPUR_TRY(gpur_consumer_begin(replay, 1, &stream));
-    return end(replay, fill(replay, count, ids, stream, native, batch), batch);
+    GPUR_TRY(begin(replay, 1, count, &stream, &batch));
+    return end(replay, fill(replay, batch, ids, stream, native), batch, out);
 }
