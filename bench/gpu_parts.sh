@@ -6,10 +6,10 @@
 json() { echo "$([ -n "$dry" ] && echo "$work" || echo "$out")/$1.json"; }
 
 # A build that is of these very sources is not touched. One program that does not compile is a failure, and no reason to
-# waste the GPU: the rest is built and run. A configure and a build have 170 s together; a dry run wastes no GPU, so
+# waste the GPU: the rest is built and run. A configure and a build have 160 s together; a dry run wastes no GPU, so
 # that its build has all the time it takes.
 make_build() {
-    local keep_going=(-k) cuda=ON architecture of configure=60 both=170 began=$SECONDS
+    local keep_going=(-k) cuda=ON architecture of configure=60 both=160 began=$SECONDS
     planned after configure $configure && planned after build $((both - configure)) && return
     of=$(sources)
     [ -z "$of" ] || of="$of $tested"
@@ -71,9 +71,31 @@ run_tests() {
     if [ -n "$dry" ]; then
         stage "ctest: tests on $tested" 15 bash -c "$list_tests" ctest --test-dir "$build" -L "^$tested\$"
     else
-        stage "ctest: $device" 125 ctest --test-dir "$build" -L "^$device\$" -j 8 --no-tests=error \
+        # Not more at a time: programs that share one GPU take turns on it, and wait for each other's.
+        stage "ctest: $device" 125 ctest --test-dir "$build" -L "^$device\$" -j 4 --no-tests=error \
             --output-on-failure
     fi
+}
+
+# python_with PACKAGES: the first Python that has them all.
+python_with() {
+    local python
+    for python in build/peers/bin/python python3; do
+        "$python" -c "import $1" 2>/dev/null && echo "$python" && return
+    done
+    return 1
+}
+python_with_torch() { python_with "numpy, torch"; }
+
+# The Python package with the libraries that give it arrays and take them, as far as they are there.
+test_package() {
+    local python=python3
+    planning || python=$(python_with_torch || python_with numpy) || {
+        say "the Python package is left out: no Python here has NumPy"
+        return
+    }
+    gpu_told_job "the Python package on $device" 90 env PYTHONPATH="$packages" \
+        GPUREPLAY_LIBRARY="$build/libgpureplay.so" "$python" tests/python/test_on_device.py "$device"
 }
 
 # measure NAME LIMIT OPTION...: a benchmark on the device, and its figures.
@@ -109,13 +131,6 @@ contest() {
     gpu_told_stage "in-device ahead of in-RAM" 5 python3 bench/contest_checks.py "$(json bench_contest)"
 }
 
-python_with_torch() {
-    local python
-    for python in build/peers/bin/python python3; do
-        "$python" -c 'import numpy, torch' 2>/dev/null && echo "$python" && return
-    done
-    return 1
-}
 
 # The learner's train step, and replay alone, beside those of PyTorch and JAX, by a Python that has PyTorch at least.
 # Compilers of theirs take their time: what was measured until a limit is in the JSON. in_python NAME LIMIT SCRIPT
@@ -167,8 +182,10 @@ pictures() {
 
 prove_part() {
     begin_part
-    run_tests
     compare_with_cpu
+    test_package
+    end_jobs
+    run_tests
     sanitize
     end_jobs
 }
@@ -191,6 +208,7 @@ peers_part() {
 all_part() {
     begin_part
     compare_with_cpu
+    test_package
     end_jobs
     run_tests
     figures

@@ -30,6 +30,12 @@ sources() {
         LC_ALL=C sort | xargs -d '\n' cksum | cksum
 }
 
+# All results as one file among them, but for a dry run's, which are none.
+pack() {
+    [ -n "$dry" ] || ! have tar || { tar -czf "$work/results.tar.gz" -C "$out" --exclude=results.tar.gz . &&
+        mv "$work/results.tar.gz" "$out/"; }
+}
+
 # add_to_json NAME OUTCOME SECONDS: and writes it at once, in case nobody lets the suite end.
 stages=() head_of_json=""
 add_to_json() {

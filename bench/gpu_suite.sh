@@ -17,8 +17,9 @@
 # Every stage has its time limit, and a failing one does not stop the rest. What replay on a GPU must show is a stage,
 # too: a figure that falls short fails it. Exits with 1 if any failed, and with 130 if it was interrupted; what it has
 # found until then is in the report.
+# All that is in DIR is also in DIR/results.tar.gz, to be taken away as one file.
 # GPUREPLAY_GPU_SECONDS: for the part. GPUREPLAY_GPU_DEVICE: cuda:0. GPUREPLAY_COMMIT: what the reports name as the
-# commit where there is no git. To take all of it away as one file: tar -czf results.tar.gz -C DIR .
+# commit; must be given where there is no git.
 set -uo pipefail
 # shellcheck source-path=SCRIPTDIR source=../tests/shell.sh
 . "$(dirname "$0")/../tests/shell.sh"
@@ -60,6 +61,8 @@ elif [ -z "$out" ]; then
     out=bench/results/$(tr '[:upper:] ' '[:lower:]-' <<<"${gpu:-no gpu}")
 fi
 [ -z "$dry" ] || [ -z "$gpu" ] || device=cuda:99 # that nobody has: a dry run measures nothing
+[ -n "$dry" ] || [ -n "${GPUREPLAY_COMMIT:-}" ] || git rev-parse HEAD >/dev/null 2>&1 ||
+    refuse "there is no git here to name the commit that is measured; give it as GPUREPLAY_COMMIT"
 mkdir -p "$out" || exit 2
 out=$(realpath "$out")
 
@@ -70,7 +73,7 @@ report=$out/report$suffix.txt json_report=$out/report$suffix.json log=$out/log$s
 for file in "$report" "$json_report" "$log"; do set_aside --json "$file"; done
 : >"$report"
 : >"$log"
-trap 'write_json; rm -rf "$work"' EXIT
+trap 'write_json; pack; rm -rf "$work"' EXIT
 trap interrupted INT TERM
 
 # pip's CUDA libraries lie in the environment of python3, which is not always an activated one.

@@ -39,8 +39,8 @@ PARTS = ("prove", "measure", "peers")
 def machine_with(gpu=True, **made):
     """One whose programs pass, but for those given: {"bench_append": FAILS}."""
     machine = Machine("bench/gpu_suite.sh")
-    machine.environment["FAKE_GPU"] = "yes" if gpu else ""
-    for tool in ("mv", "readlink"):
+    machine.environment.update(FAKE_GPU="yes" if gpu else "", GPUREPLAY_COMMIT="a commit")
+    for tool in ("mv", "readlink", "tar", "gzip"):
         (machine.bin / tool).symlink_to(shutil.which(tool))
     names = [f"tests/test_{name}" for name in TESTS] + [f"bench/bench_{name}" for name in BENCHES]
     for name in (*names, "tests/print_device", "examples/cartpole_dqn"):

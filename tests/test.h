@@ -108,13 +108,15 @@ static inline int test_is_long(void)
     return text && strcmp(text, "1") == 0;
 }
 
-/* So many rounds of a random schedule: ten times as many with the long form, fewer where each one is slower, by stream
- * threads and sanitizers. */
+/* So many rounds of a random schedule: ten times as many with the long form, fewer where each one is slower: by stream
+ * threads, under sanitizers, and on CUDA, where each call that waits for the device takes microseconds. */
 static inline uint64_t test_rounds(uint64_t rounds)
 {
     rounds = test_is_long() ? 10 * rounds : rounds;
     if (test_executor() == GPUR_EXECUTOR_THREAD)
         rounds /= 10;
+    if (test_on_cuda())
+        rounds /= 20;
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
     rounds /= 10;
 #endif

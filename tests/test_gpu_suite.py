@@ -8,6 +8,7 @@ import os
 import re
 import signal
 import subprocess
+import tarfile
 import time
 from pathlib import Path
 
@@ -95,6 +96,17 @@ def each_part_does_its_own_and_keeps_what_others_left():
             expect((machine.root / f"out/report-{part}.txt").exists(), machine, printed)
         for name in ("append", "contest"):
             expect((machine.root / f"out/bench_{name}.json").exists(), machine, printed)
+        packed = tarfile.open(machine.root / "out/results.tar.gz").getnames()
+        expect("./report-prove.json" in packed and "./bench_contest.json" in packed, machine, printed)
+        expect("./results.tar.gz" not in packed and "./log.txt" in packed, machine, printed)
+
+
+def a_commit_must_be_known():
+    with machine_with() as machine:
+        machine.environment["GPUREPLAY_COMMIT"] = ""
+        status, printed = machine.run("--built", "made", "--out", "out")
+        expect(status == 2 and "give it as GPUREPLAY_COMMIT" in printed, machine, printed)
+        expect(not (machine.root / "out").exists(), machine, printed)
 
 
 def a_second_call_keeps_what_the_first_one_found():
@@ -284,6 +296,7 @@ def a_build_that_fails_for_one_program_is_used_and_not_kept():
 
 run_tests([
     each_part_does_its_own_and_keeps_what_others_left,
+    a_commit_must_be_known,
     a_second_call_keeps_what_the_first_one_found,
     what_a_gpu_must_show_is_a_stage,
     a_failing_stage_is_told_and_the_rest_goes_on,
