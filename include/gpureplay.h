@@ -23,6 +23,11 @@
  * Every `destroy` takes NULL. A config struct begins with its own size and is filled in by its `_init` function, so
  * programs compiled against an older header keep working.
  * A CUDA stream that a caller names must not be under capture into a graph: it would take our streams along.
+ * NaN and infinite numbers. Rows are stored as they are given, NaN included: nobody searches them. A priority that is
+ * NaN, infinite or negative is refused and counted (priority.h). Weights that a caller gives, from memory or from a
+ * file, must be finite; others are refused, with the tensor and how many. What a train step makes of a transition with
+ * a NaN or an infinity in it is not defined. Weights may become NaN, and statistics need not show it: the loss of later
+ * steps may look right, while mean_loss may stay NaN. Such a learner can be saved, but its file cannot be loaded.
  * Shapes are written (batch, features), row-major; an axis of a field's shape comes after the batch axis.
  * C99, C++ and ctypes can read these headers; no CUDA header is needed.
  */

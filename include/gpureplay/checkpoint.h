@@ -11,8 +11,9 @@
  * always the old file or the new one, whole, whenever the program or the machine stops, and the old one, or none where
  * there was none, when the save fails. A PATH.part that a killed program left is used again by the next save to PATH. A
  * file that is replaced passes on its permission bits, and its owner and group where the process may set them; access
- * control lists it does not. A symbolic link at PATH is refused, in saving and in loading. Nothing takes more memory than a few MiB and the file's
- * header, but for the weights of a learner, which are held once more on the host while they are loaded.
+ * control lists it does not. A symbolic link at PATH is refused, in saving and in loading. Nothing takes more memory
+ * than a few MiB and the file's header, but for the weights of a learner, which are held once more on the host while
+ * they are loaded.
  *
  * Every function but gpur_checkpoint_options_init may also answer
  *
@@ -119,7 +120,9 @@ GPUR_API gpur_status gpur_learner_save(gpur_learner *learner, const char *path, 
  * By the thread that trains, or while none does; other threads may act.
  *
  *   GPUR_INVALID_ARGUMENT  the network or the optimiser differs; or NULL. Nothing has changed
- *   GPUR_OUT_OF_MEMORY     no host memory for the weights
+ *   GPUR_FILE_ERROR        as above, or weights that are NaN or infinite, or a NaN in an array of the optimiser's: the
+ *                          message has the array and how many. Nothing has changed
+ *   GPUR_OUT_OF_MEMORY     no host memory for the weights. Nothing has changed
  */
 GPUR_API gpur_status gpur_learner_load(gpur_learner *learner, const char *path, const gpur_checkpoint_options *options);
 
@@ -140,6 +143,7 @@ GPUR_API gpur_status gpur_learner_save_weights(gpur_learner *learner, const char
  * gpur_learner_load.
  *
  *   GPUR_INVALID_ARGUMENT  a tensor is missing, is one too many, or has another type or shape; or NULL
+ *   GPUR_FILE_ERROR        as above, or weights that are NaN or infinite: the message has the tensor and how many
  *   GPUR_OUT_OF_MEMORY     no host memory for the file
  */
 GPUR_API gpur_status gpur_learner_load_weights(gpur_learner *learner, const char *path,

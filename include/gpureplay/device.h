@@ -56,7 +56,7 @@ GPUR_API gpur_status gpur_device_config_init(gpur_device_config *config, uint64_
  * (CUDA_VISIBLE_DEVICES), or call cudaSetDevice(1) in each thread first.
  *
  *   GPUR_INVALID_ARGUMENT  no such name, a config with a value out of range, or NULL
- *   GPUR_OUT_OF_MEMORY     no host memory for the handle
+ *   GPUR_OUT_OF_MEMORY     no host memory for the handle, or no thread for GPUR_EXECUTOR_THREAD
  *   GPUR_UNAVAILABLE       no CUDA in this build, no driver, or no such ordinal: the message says which, and what helps
  *   GPUR_DEVICE_ERROR      CUDA is there and failed
  */

@@ -281,15 +281,16 @@ GPUR_API gpur_status gpur_learner_weight(gpur_learner *learner, int32_t index, g
  *   values   (count) float32; count must be the tensor's
  *
  *   GPUR_INVALID_ARGUMENT  no such name, `which` or count, or NULL
+ *   GPUR_OUT_OF_MEMORY     no host memory for one tensor more
  */
 GPUR_API gpur_status gpur_learner_read_weights(gpur_learner *learner, int32_t which, const char *name, float *values,
                                                int64_t count);
 
 /*
  * The other way, between two train steps, waited for; gradients cannot be written. Any thread, and errors as
- * gpur_learner_read_weights. gpur_learner_act uses the new ones at once where they are those it follows: the target's
- * under GPUR_ACT_TARGET, else the online ones. Writing the online weights leaves the target's as they are until the
- * next copy.
+ * gpur_learner_read_weights; GPUR_INVALID_ARGUMENT also for values that are NaN or infinite, with how many they are.
+ * gpur_learner_act uses the new ones at once where they are those it follows: the target's under GPUR_ACT_TARGET, else
+ * the online ones. Writing the online weights leaves the target's as they are until the next copy.
  */
 GPUR_API gpur_status gpur_learner_write_weights(gpur_learner *learner, int32_t which, const char *name,
                                                 const float *values, int64_t count);

@@ -6,6 +6,7 @@
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <string.h>
 
 /* An array of all parameters, padding included. The padding is zero everywhere, and not in the file. */
 typedef struct array {
@@ -169,6 +170,30 @@ static gpur_status prepare(loading *load, gpur_learner *learner)
     return gpur_checkpoint_match(&load->file, &load->sections, "this learner", 1);
 }
 
+/* Weights are finite, also those to act with. What the optimiser keeps may have overflowed; NaN would spoil the weights
+ * at the next step. */
+static gpur_status check_array(const gpur_params *params, const array *a, const float *values)
+{
+    char before[32];
+    snprintf(before, sizeof before, "%s.", a->name);
+    const int is_optimizers = strncmp(a->name, "optimizer.", sizeof "optimizer." - 1) == 0;
+    for (int32_t i = 0; i < params->tensor_count; i++)
+        GPUR_TRY(gpur_tensor_check_numbers(&params->tensor[i], before, values + params->tensor[i].offset, is_optimizers,
+                                           GPUR_FILE_ERROR));
+    return GPUR_OK;
+}
+
+static gpur_status check_arrays(const loading *load, const gpur_learner *learner)
+{
+    const gpur_params *const params = &learner->network.params;
+    array arrays[MOST_ARRAYS];
+    gpur_status status = GPUR_OK;
+    const int32_t count = list_arrays(learner, arrays);
+    for (int32_t i = 0; i < count && status == GPUR_OK; i++)
+        status = check_array(params, &arrays[i], load->host + i * params->count);
+    return gpur_checkpoint_blame(&load->file, status);
+}
+
 /* The older copy to act with comes by way of the older weights' place: publishing replaces the older of the two. */
 static gpur_status upload(const loading *load, gpur_learner *learner, gpur_stream *stream)
 {
@@ -195,6 +220,8 @@ static gpur_status load_opened(loading *load, gpur_learner *learner, const gpur_
     gpur_status status = gpur_stream_sync(stream);
     if (status == GPUR_OK)
         status = gpur_checkpoint_fill(&load->file, learner->device, stream, &load->sections, options, &touched);
+    if (status == GPUR_OK)
+        status = check_arrays(load, learner);
     if (status == GPUR_OK)
         status = upload(load, learner, stream);
     return gpur_learner_end_turn(learner, status);

@@ -2,6 +2,8 @@
 #include "learn/params.h"
 
 #include <assert.h>
+#include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -70,6 +72,20 @@ int64_t gpur_tensor_place(const gpur_tensor *tensor, int64_t i)
     const int64_t filter = i / (k * k * c), y = i / (k * c) % k, x = i / c % k;
     const int64_t outside = (filter * (k / b) + y / b) * (k / b) + x / b;
     return ((outside * b + y % b) * b + x % b) * c + i % c;
+}
+
+gpur_status gpur_tensor_check_numbers(const gpur_tensor *tensor, const char *array, const float *values,
+                                      int takes_infinite, gpur_status refusal)
+{
+    const int64_t count = gpur_tensor_count(tensor);
+    int64_t bad = 0;
+    for (int64_t i = 0; i < count; i++)
+        bad += takes_infinite ? isnan(values[i]) : !isfinite(values[i]);
+    if (bad == 0)
+        return GPUR_OK;
+    return gpur_fail(refusal, "%" PRId64 " of the %" PRId64 " numbers of \"%s%s\" are %s; they must %s", bad, count,
+                     array, tensor->name, takes_infinite ? "NaN" : "NaN or infinite",
+                     takes_infinite ? "be numbers" : "be finite");
 }
 
 int64_t gpur_params_weights(const gpur_params *params)

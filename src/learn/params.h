@@ -50,6 +50,11 @@ int64_t gpur_tensor_count(const gpur_tensor *tensor);
  * that reads blocks of pixels (kernels/observe.h): (F, K, K, C) is kept as (F, K / b, K / b, b, b, C). */
 int64_t gpur_tensor_place(const gpur_tensor *tensor, int64_t i);
 
+/* Refuses, with `refusal`, numbers of a tensor that are NaN, or infinite unless `takes_infinite`. They may be in any
+ * order. `array` says which array of all parameters it is, "target."; "" where that goes without saying. */
+gpur_status gpur_tensor_check_numbers(const gpur_tensor *tensor, const char *array, const float *values,
+                                      int takes_infinite, gpur_status refusal);
+
 /* The number of weights, without padding. */
 int64_t gpur_params_weights(const gpur_params *params);
 

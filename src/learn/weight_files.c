@@ -201,6 +201,14 @@ static gpur_status read_image(image *im, const gpur_checkpoint *file, const gpur
     return check_image(im, file);
 }
 
+static gpur_status check_weights(const gpur_params *params, const float *weights)
+{
+    for (int32_t i = 0; i < params->tensor_count; i++)
+        GPUR_TRY(gpur_tensor_check_numbers(&params->tensor[i], "", weights + params->tensor[i].offset, 0,
+                                           GPUR_FILE_ERROR));
+    return GPUR_OK;
+}
+
 /* The tensors of the file to their places among the parameters, (P) in host memory. */
 static gpur_status take_tensors(const image *im, const gpur_checkpoint *file, const gpur_params *params, float *weights)
 {
@@ -248,6 +256,8 @@ static gpur_status load_image(gpur_learner *learner, const image *im, const gpur
     if (!weights)
         return gpur_fail(GPUR_OUT_OF_MEMORY, "no host memory for %zu bytes of weights", bytes);
     gpur_status status = take_tensors(im, file, &learner->network.params, weights);
+    if (status == GPUR_OK)
+        status = gpur_checkpoint_blame(file, check_weights(&learner->network.params, weights));
     if (status == GPUR_OK)
         status = upload(learner, weights);
     gpur_host_free(learner->device, weights, bytes);

@@ -124,6 +124,7 @@ gpur_status gpur_learner_write_weights(gpur_learner *learner, int32_t which, con
     GPUR_TRY(find(learner, name, values, count, &tensor));
     GPUR_REQUIRE(which == GPUR_WEIGHTS_ONLINE || which == GPUR_WEIGHTS_TARGET,
                  "which is %" PRId32 "; GPUR_WEIGHTS_ONLINE (0) and TARGET (1) can be written", which);
+    GPUR_TRY(gpur_tensor_check_numbers(tensor, "", values, 0, GPUR_INVALID_ARGUMENT));
     float *const array = array_of(learner, which);
     const float *const acting = gpur_learner_acting_weights(learner);
     float *kept = NULL;

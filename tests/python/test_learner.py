@@ -157,7 +157,7 @@ def test_nan_is_refused_unless_the_buffer_says_otherwise(buffer):
                        (lambda: learner.act(bad[1]), "obs has NaN, first in row 0 of 1"),
                        (lambda: learner.q_values(bad.tolist()), "obs has NaN, first in row 1 of 3"),
                        (lambda: learner.weights.load({name: values * np.nan for name, values in before.items()}),
-                        "trunk.0.weight has NaN, first in row 0")):
+                        "numbers of trunk.0.weight are NaN or infinite")):
         with pytest.raises(ValueError, match=text):
             call()
     assert learner.stats.acts == 0 and all((learner.weights[name] == values).all() for name, values in before.items())

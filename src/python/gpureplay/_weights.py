@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from . import _inputs, _mirror, _nan
+from . import _inputs, _mirror
 from ._library import InvalidArgument, check, lib
 from ._schema import Field
 
@@ -63,8 +63,9 @@ class Weights(_Tensors):
         array = _inputs.host(np.asarray(_inputs.located(field, value, None)), field)
         if array.shape != shape:
             raise ValueError(f"{name} has shape {array.shape}; it must be {shape}")
-        if self._learner._buffer.check_nan:
-            _nan.refuse([field], [array])
+        bad = array.size - int(np.count_nonzero(np.isfinite(array)))
+        if bad:
+            raise ValueError(f"{bad} of the {array.size} numbers of {name} are NaN or infinite; they must be finite")
         return array
 
     def _write(self, name: str, array: np.ndarray) -> None:
