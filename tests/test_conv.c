@@ -11,7 +11,8 @@ void omp_set_num_threads(int) __attribute__((weak));
 static gpur_device *device;
 
 /* Images, height, width; channels, filters, kernel, stride, padding. The first three are the Nature network's, smaller,
- * the fourth its first layer as blocks of 4 x 4 pixels; the last has more patches than are made at a time. */
+ * the fourth its first layer as blocks of 4 x 4 pixels; the last but two has more patches than are made at a time; the
+ * last two are enough work for several threads. */
 typedef struct conv_case {
     int images, height, width;
     int numbers[5];
@@ -23,7 +24,7 @@ static const conv_case cases[] = {
     {3, 8, 10, {16, 16, 4, 4, 3}}, {2, 9, 9, {3, 17, 6, 1, 5}},    {1, 10, 21, {8, 4, 7, 4, 0}},
     {2, 16, 16, {4, 8, 8, 3, 1}},  {7, 4, 4, {10, 33, 4, 1, 0}},   {13, 3, 5, {2, 3, 2, 1, 1}},
     {64, 6, 6, {8, 16, 3, 2, 1}},  {33, 12, 12, {4, 16, 4, 2, 0}}, {97, 21, 3, {16, 32, 2, 1, 0}},
-    {12, 16, 16, {8, 8, 5, 1, 2}},
+    {12, 16, 16, {8, 8, 5, 1, 2}}, {33, 20, 20, {4, 32, 8, 4, 0}}, {24, 9, 9, {32, 64, 4, 2, 0}},
 };
 enum { CASES = sizeof cases / sizeof *cases };
 
@@ -113,18 +114,18 @@ TEST(bfloat16_input_agrees_with_the_definition)
 }
 
 /* One past those asked for may be computed, and those asked for are the same. */
-static void check_fewer(int way, int64_t images)
+static void check_fewer(int way, int64_t images, int64_t planned, const int numbers[5])
 {
     conv_problem all, few;
     const char *name = "";
-    gpur_conv_shape shape = conv_shape_of(GPUR_CONV_FORWARD, 12, 9, 8, (const int[5]){4, 16, 3, 2, 1});
+    gpur_conv_shape shape = conv_shape_of(GPUR_CONV_FORWARD, (int)planned, 9, 8, numbers);
     shape.by_patches = way;
     conv_problem_open(&all, &shape);
     conv_problem_open(&few, &shape);
-    const gpur_status first = conv_problem_run(&all, device, 12, &name);
+    const gpur_status first = conv_problem_run(&all, device, planned, &name);
     const gpur_status second = conv_problem_run(&few, device, images, &name);
     int64_t different = 0;
-    for (int64_t i = 0; i < images * all.y_count / 12; i++)
+    for (int64_t i = 0; i < images * all.y_count / planned; i++)
         different += fabsf(all.y[i] - few.y[i]) > 1e-5f;
     conv_problem_close(&all);
     conv_problem_close(&few);
@@ -135,9 +136,14 @@ static void check_fewer(int way, int64_t images)
 
 TEST(fewer_images_than_planned_are_right)
 {
-    for (int64_t images = 1; images <= 12; images++)
-        for (int way = 0; way < 2; way++)
-            check_fewer(way, images);
+    static const int small[5] = {4, 16, 3, 2, 1}, large[5] = {32, 64, 4, 2, 0};
+    for (int way = 0; way < 2; way++) {
+        for (int64_t images = 1; images <= 12; images++)
+            check_fewer(way, images, 12, small);
+        for (int64_t planned = 13; planned <= 16; planned++)
+            for (int64_t images = 1; images <= planned; images++)
+                check_fewer(way, images, planned, large);
+    }
 }
 
 TEST(shapes_out_of_range_are_refused_with_their_values)

@@ -220,7 +220,7 @@ TEST(appends_are_carried_out_by_their_thread_until_a_team_pays)
     CHECK(kit_open(&s, device, &config, 1));
     CHECK_EQUAL(parts_of(&s, 16, x), 1);
     CHECK_EQUAL(parts_of(&s, MOST - 1, x), 1);
-    CHECK_EQUAL(parts_of(&s, MOST, x), device->threads); /* 1 without OpenMP */
+    CHECK(parts_of(&s, MOST, x) >= device->threads);
     kit_close(&s);
 }
 

@@ -6,8 +6,9 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-/* A block is some ten microseconds of work: less is done sooner alone. */
-enum { ELEMENTS_PER_BLOCK = 16384, BYTES_PER_BLOCK = 65536 };
+/* A block is some ten microseconds of work: less is done sooner alone. More blocks than threads: one that comes late finds
+ * some, and one that loses its core has not much in hand. */
+enum { ELEMENTS_PER_BLOCK = 16384, BYTES_PER_BLOCK = 65536, BLOCKS_A_THREAD = 4 };
 
 /* OMP_NUM_THREADS is where people say it once for every library; of a list, "4,2", the first counts. */
 static int32_t threads_of_environment(void)
@@ -69,22 +70,23 @@ gpur_status gpur_cpu_run_kernel(gpur_stream *stream, int kernel, gpur_grid grid,
     return GPUR_OK;
 }
 
-static gpur_grid blocks_between(int64_t wanted, int64_t most)
+static gpur_grid blocks_for(const gpur_device *device, int64_t wanted)
 {
+    const int64_t most = device->threads == 1 ? 1 : (int64_t)device->threads * BLOCKS_A_THREAD;
     const int64_t blocks = wanted < most ? wanted : most;
     return (gpur_grid){.blocks = blocks > 1 ? blocks : 1, .threads = 1};
 }
 
 gpur_grid gpur_cpu_grid_elements(const gpur_device *device, int64_t n)
 {
-    return blocks_between(n / ELEMENTS_PER_BLOCK, device->threads);
+    return blocks_for(device, n / ELEMENTS_PER_BLOCK);
 }
 
 gpur_grid gpur_cpu_grid_rows(const gpur_device *device, int64_t n, int64_t rows_per_block, int64_t bytes)
 {
     (void)rows_per_block; /* a warp's worth on a GPU */
     const int64_t by_bytes = (int64_t)((double)n * (double)bytes / BYTES_PER_BLOCK);
-    return blocks_between(by_bytes < n ? by_bytes : n, device->threads);
+    return blocks_for(device, by_bytes < n ? by_bytes : n);
 }
 
 gpur_grid gpur_cpu_grid_single(const gpur_device *device)

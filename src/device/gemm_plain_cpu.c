@@ -8,7 +8,8 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { PANEL_K = 64, PANEL_N = 64, LEAST_ROWS = 8 };
+/* A part has enough rows to be worth its panels, and enough operations, some 20 us, to be worth a helper. */
+enum { PANEL_K = 64, PANEL_N = 64, LEAST_ROWS = 8, LEAST_OPERATIONS = 400000 };
 
 typedef struct plain_product {
     const gpur_gemm_shape *shape;
@@ -93,6 +94,7 @@ void gpur_cpu_sgemm(gpur_device *device, const gpur_gemm_shape *s, int64_t rows,
                     float *c)
 {
     const plain_product p = {.shape = s, .rows = rows, .a = a, .b = b, .c = c};
-    const int64_t parts = least(device->threads, rows / LEAST_ROWS);
+    const int64_t worth = (int64_t)(2.0 * (double)rows * (double)s->n * (double)s->k / LEAST_OPERATIONS);
+    const int64_t parts = least(device->threads, least(rows / LEAST_ROWS, worth));
     gpur_cpu_run_parts(device, parts > 1 ? parts : 1, run_part, &p);
 }
