@@ -27,11 +27,6 @@ def network():
                                torch.nn.Linear(128, 2))
 
 
-def tensors(batch):
-    """Every array of a batch by its name; nothing is copied."""
-    return {name: torch.from_dlpack(batch[name]) for name in batch.keys()}
-
-
 def loss_of(batch, online, target):
     """Double DQN; `discount` is gamma, and 0 where the episode terminated."""
     with torch.no_grad():
@@ -64,7 +59,7 @@ def train(args, curve):
             continue
         for _ in range(ENVS):
             optimizer.zero_grad()
-            loss_of(tensors(buffer.sample(BATCH)), online, target).backward()
+            loss_of(buffer.sample(BATCH).torch(), online, target).backward()
             optimizer.step()
         if step % 128 == 0:
             target.load_state_dict(online.state_dict())

@@ -163,6 +163,17 @@ def test_bools_of_any_byte_arrive_as_0_and_1(buffer, form, way):
         assert name != "flag" or found.tobytes() == bytes(wanted)
 
 
+@pytest.mark.parametrize("count", [2000, 20_000])
+def test_a_single_odd_bool_of_many_is_found(count):
+    for at in (0, count // 2, count - 1):
+        with gpureplay.ReplayBuffer(20_000, {"flag": "bool"}, device="cpu", max_batch=10_000) as buffer:
+            given = np.zeros(count, np.uint8)
+            given[at] = 64
+            buffer.extend(flag=given.view(np.bool_))
+            first = max(at - 5, 0)
+            assert buffer.gather(range(first, at + 1)).flag.tobytes() == bytes(at - first) + b"\1"
+
+
 @pytest.mark.parametrize("settings", [{"n_step": 2}, {"layout": "linked"}, {}], ids=["n_step", "linked", "plain"])
 def test_ends_of_any_byte_are_ends(settings):
     fields = {"obs": ((2,), "float32"), "action": "int32", "reward": "float32", "next_obs": ((2,), "float32"),

@@ -64,3 +64,11 @@ def test_the_search_can_be_left_out(way):
         given["x"][1] = NAN
         assert getattr(buffer, way)(**given) == 3
         assert np.isnan(buffer.gather([1]).x).all()
+
+
+def test_the_search_is_settled_when_the_buffer_is_made():
+    """Writers remember it."""
+    with make(3, check_nan=False) as buffer:
+        assert buffer.check_nan is False
+        with pytest.raises(AttributeError):
+            buffer.check_nan = True

@@ -175,7 +175,8 @@ def test_a_batch_has_no_place_for_what_would_come_back_with_it(buffer):
         batch.__class__ = type("Other", (type(batch),), {})
 
 
-@pytest.mark.parametrize("name", ["obs.left", "device", "_views", "__name", "keys", "class", "é", "of"])
+@pytest.mark.parametrize("name", ["obs.left", "device", "_views", "__name", "keys", "items", "torch", "class", "é",
+                                  "of"])
 def test_a_field_may_have_any_name(name):
     with gpureplay.ReplayBuffer(64, {name: "float32"}, device="cpu") as buffer:
         buffer.extend(**{name: np.arange(64)})

@@ -85,7 +85,9 @@ static int has_odd_bools(const fast_column *column, const fast_place *place)
     const uint8_t *const bytes = (const uint8_t *)place->memory;
     const int64_t count = place->count * column->size;
     uint8_t all = 0;
-    for (int64_t at = 0; column->number.kind == 'b' && at < count; at++)
+    if (column->number.kind != 'b')
+        return 0;
+    for (int64_t at = 0; at < count; at++)
         all |= bytes[at];
     return all > 1;
 }

@@ -99,7 +99,7 @@ class ReplayBuffer(Priorities):
         self._action_space = action_space
         self._is_fed_by_steps = _steps.is_fed_by_steps(self._form)
         self._is_prioritized = bool(self._form.config.prioritized)
-        self.fields, self.check_nan = self._form.fields, flag("check_nan", check_nan)
+        self.fields, self._check_nan = self._form.fields, flag("check_nan", check_nan)
         self.device = as_device(device)
         self.capacity: int = self._form.config.capacity
         self._waits = self.device._waits
@@ -257,6 +257,11 @@ class ReplayBuffer(Priorities):
     def __bool__(self) -> bool:
         """A buffer is something, even without a transition."""
         return True
+
+    @property
+    def check_nan(self) -> bool:
+        """Whether what comes from the host's memory is searched for NaN, as the buffer was made."""
+        return self._check_nan
 
     @property
     def is_full(self) -> bool:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from ._device import Device
 
 _TAKEN = {"f": "fiub", "i": "iu", "u": "iub", "b": "iu"}  # kinds of values for a field of a kind, if they fit
+_FEW_BYTES = 2048  # in which a method of bytes finds one sooner than a reduction of NumPy's
 _EXACT = {np.dtype(np.float32): 2**24, np.dtype(np.float16): 2**11}  # integers that a float holds without loss
 
 
@@ -158,7 +159,11 @@ def host(array: np.ndarray, field: Field) -> np.ndarray:
 def bools(array: np.ndarray) -> np.ndarray:
     """An array of bool whose bytes are 0 and 1. The array itself where they are; a view of other memory may have any
     byte, of which NumPy takes all but 0 for True."""
-    return array if not array.tobytes().strip(b"\0\1") else array.view(np.uint8) != 0
+    if array.size <= _FEW_BYTES:
+        is_odd = array.tobytes().translate(None, b"\0\1") != b""
+    else:
+        is_odd = array.view(np.uint8).max() > 1
+    return array.view(np.uint8) != 0 if is_odd else array
 
 
 def check_device(given: DeviceArray, field: Field) -> None:
