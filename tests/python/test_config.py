@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from gpureplay import _mirror
 from gpureplay._learner_config import learner_config
+from gpureplay._settings import of_learner
 
 NUMBERS = {"obs": ((4,), "float32"), "action": ((), "int32"), "reward": ((), "float32"), "next_obs": ((4,), "float32"),
            "terminated": ((), "bool"), "truncated": ((), "bool")}
@@ -90,7 +91,7 @@ def test_a_presets_values_make_what_its_name_makes(name):
             with gpureplay.ReplayBuffer(**{**found.buffer, **small}) as other:
                 assert one.config == other.config
     for source in (_mirror.UNIFORM, _mirror.PRIORITIZED):
-        assert bytes(learner_config(None, found.agent, source)) == bytes(learner_config(name, {}, source))
+        assert of_learner(learner_config(None, found.agent, source)) == of_learner(learner_config(name, {}, source))
 
 
 def test_presets_tell_what_was_published():
@@ -111,7 +112,7 @@ def test_their_repr_shows_the_main_settings():
         agent = gpureplay.DQN(buffer, 3, trunk=[8], batch_size=16)
         text = repr(agent)
         assert text.startswith("<gpureplay.DQN, 3 actions, on cpu; trunk=[(8, 'relu')]") and "batch_size=16" in text
-    assert repr(buffer).startswith("<gpureplay.ReplayBuffer, closed") and "closed" in repr(agent)
+    assert repr(buffer) == "<gpureplay.ReplayBuffer, closed>" and repr(agent) == "<gpureplay.DQN, 3 actions, closed>"
     assert buffer.config["capacity"] == 100 and agent.config["batch_size"] == 16
 
 

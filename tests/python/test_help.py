@@ -35,6 +35,16 @@ def test_help_of_the_package_is_a_page():
         assert name in begin, name
 
 
+def test_the_example_in_it_runs():
+    pytest.importorskip("gymnasium")
+    text = inspect.getdoc(gpureplay)
+    example = inspect.cleandoc("    " + text[text.index("import gymnasium"):text.index("A network of your own")])
+    assert "range(10_000)" in example
+    names = {}
+    exec(example.replace("10_000", "50"), names)
+    assert len(names["buffer"]) >= 300 and names["agent"].stats.steps_enqueued > 0
+
+
 def test_all_names_are_there_once_and_documented():
     assert sorted(gpureplay.__all__) == sorted(set(gpureplay.__all__))
     for name in gpureplay.__all__:

@@ -320,7 +320,9 @@ class ReplayBuffer(Priorities):
         self.close()
 
     def __repr__(self) -> str:
-        state = "closed" if self.closed else f"{len(self)} of {self.capacity} transitions on {self.device.name}"
+        if self.closed:
+            return "<gpureplay.ReplayBuffer, closed>"
+        state = f"{len(self)} of {self.capacity} transitions on {self.device.name}"
         fields = ", ".join(f"{field.name} {field.dtype}{list(field.shape) or ''}" for field in self._form.given)
         names = "num_envs autoreset prioritized n_step layout gamma max_batch"
         return f"<gpureplay.ReplayBuffer, {state}; {fields}; {_settings.shown(self.config, names)}>"

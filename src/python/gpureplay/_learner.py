@@ -220,6 +220,8 @@ class DQN(Handle):
         super().close()
 
     def __repr__(self) -> str:
-        state = "closed" if self.closed else f"on {self._buffer.device.name}"
+        if self.closed:
+            return f"<gpureplay.DQN, {self._outputs} actions, closed>"
         names = "trunk head hidden optimizer learning_rate loss double_dqn batch_size target_period prioritized"
-        return f"<gpureplay.DQN, {self._outputs} actions, {state}; {_settings.shown(self.config, names)}>"
+        state = f"{self._outputs} actions, on {self._buffer.device.name}"
+        return f"<gpureplay.DQN, {state}; {_settings.shown(self.config, names)}>"
