@@ -56,7 +56,7 @@ typedef struct gpur_fold_back_args {
 } gpur_fold_back_args;
 
 /* Rows whose sum is one number of `partial`, whatever the launch shape. */
-enum { GPUR_CHANNEL_ROWS = 512 };
+enum { GPUR_CHANNEL_ROWS = 128 };
 
 /* As gpur_layer_backward_args where there are many rows of few features, the pixels of all images: dy *=
  * activation'(y), and the sums of dy over each run of GPUR_CHANNEL_ROWS rows. */

@@ -5,12 +5,17 @@
 #include "args_conv.h"
 #include "layer_backward.h"
 
-/* A run of rows is a batch of its own for the columns of layer_backward.h, all of which one block takes. */
-GPUR_KERNEL(channel_backward)
+/* A run of rows is a batch of its own for the columns of layer_backward.h; a block takes a tile of columns of a run. */
+GPUR_KERNEL_OF(channel_backward, 512)
 {
-    const gpur_span runs = gpur_block_rows(at, (a->rows + GPUR_CHANNEL_ROWS - 1) / GPUR_CHANNEL_ROWS);
-    for (int64_t run = runs.first; run < runs.last; run += runs.step) {
+    const int64_t runs = (a->rows + GPUR_CHANNEL_ROWS - 1) / GPUR_CHANNEL_ROWS;
+    const int64_t tiles = gpur_column_tiles(at, a->features);
+    const gpur_span work = gpur_block_rows(at, runs * tiles);
+    for (int64_t i = work.first; i < work.last; i += work.step) {
         gpur_layer_backward_args part;
+        const int64_t run = i / tiles;
+        gpur_span tile;
+        tile.first = i - run * tiles, tile.last = tile.first + 1, tile.step = 1;
         const int64_t first = run * GPUR_CHANNEL_ROWS, left = a->rows - first;
         part.dy = a->dy + first * a->features;
         part.y = a->y + first * a->features;
@@ -18,7 +23,7 @@ GPUR_KERNEL(channel_backward)
         part.batch = left < GPUR_CHANNEL_ROWS ? left : GPUR_CHANNEL_ROWS;
         part.features = part.dy_pitch = part.y_pitch = a->features;
         part.activation = a->activation;
-        gpur_columns_backward(at, &part, gpur_part_of(gpur_column_tiles(at, a->features), 0, 1));
+        gpur_columns_backward(at, &part, tile);
     }
 }
 

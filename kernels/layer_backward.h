@@ -15,6 +15,7 @@ enum {
     GPUR_COLUMN_RUN = GPUR_WARP == 1 ? 128 : 1, /* columns a thread walks */
     GPUR_COLUMN_TILE = GPUR_WARP == 1 ? 128 : 32,
     GPUR_COLUMN_PARTS = GPUR_BATCH_PARTS * GPUR_COLUMN_TILE,
+    GPUR_COLUMN_ROWS = 8, /* rows of a column that a thread loads at a time */
 };
 
 /* activation'(x), from y = activation(x). */
@@ -26,8 +27,8 @@ GPUR_FN float gpur_activation_slope(float y, int32_t activation)
 }
 
 /* Rows `rows` of `n` columns from column f on: dy *= slope, sum += dy. */
-GPUR_FN void gpur_layer_backward_part(const gpur_layer_backward_args *a, gpur_span rows, int64_t f, int64_t n,
-                                      float *sum)
+GPUR_FN void gpur_layer_backward_run(const gpur_layer_backward_args *a, gpur_span rows, int64_t f, int64_t n,
+                                     float *sum)
 {
     for (int64_t i = 0; i < n; i++)
         sum[i] = 0.0f;
@@ -44,6 +45,43 @@ GPUR_FN void gpur_layer_backward_part(const gpur_layer_backward_args *a, gpur_sp
             }
         }
     }
+}
+
+/* The same of one column: several rows are loaded before the first of them is stored. */
+GPUR_FN float gpur_layer_backward_column(const gpur_layer_backward_args *a, gpur_span rows, int64_t f)
+{
+    const int is_linear = a->activation == GPUR_ACTIVATION_LINEAR;
+    float sum = 0.0f;
+    for (int64_t b = rows.first; b < rows.last; b += GPUR_COLUMN_ROWS) {
+        float *const to = a->dy + b * a->dy_pitch + f;
+        const int64_t n = rows.last - b;
+        float dy[GPUR_COLUMN_ROWS], y[GPUR_COLUMN_ROWS];
+        for (int r = 0; r < GPUR_COLUMN_ROWS; r++) {
+            dy[r] = r < n ? to[r * a->dy_pitch] : 0.0f;
+            y[r] = r < n && !is_linear ? a->y[(b + r) * a->y_pitch + f] : 0.0f;
+        }
+        for (int r = 0; r < GPUR_COLUMN_ROWS && r < n; r++) {
+            if (!is_linear)
+                to[r * a->dy_pitch] = dy[r] *= gpur_activation_slope(y[r], a->activation);
+            sum += dy[r];
+        }
+    }
+    return sum;
+}
+
+/* Rows `rows` of `n` columns from column f on, of which a GPU's thread has at most one. The usual widths of
+ * convolutions are code of their own: a CPU's sums then stay in registers. */
+GPUR_FN void gpur_layer_backward_part(const gpur_layer_backward_args *a, gpur_span rows, int64_t f, int64_t n,
+                                      float *sum)
+{
+    if (GPUR_COLUMN_RUN > 1 && n == 32)
+        gpur_layer_backward_run(a, rows, f, 32, sum);
+    else if (GPUR_COLUMN_RUN > 1 && n == 64)
+        gpur_layer_backward_run(a, rows, f, 64, sum);
+    else if (GPUR_COLUMN_RUN > 1)
+        gpur_layer_backward_run(a, rows, f, n, sum);
+    else if (n > 0)
+        sum[0] = gpur_layer_backward_column(a, rows, f);
 }
 
 /* The parts (GPUR_BATCH_PARTS, n), rows `width` apart, added in their order. */
@@ -69,11 +107,13 @@ GPUR_FN void gpur_columns_backward(gpur_place at, const gpur_layer_backward_args
     const int64_t lane = at.thread * GPUR_COLUMN_RUN % width;
     for (int64_t tile = tiles.first; tile < tiles.last; tile += tiles.step) {
         const int64_t f = tile * width + lane, left = a->features - f;
-        const int64_t n = left < 0 ? 0 : left < GPUR_COLUMN_RUN ? left : GPUR_COLUMN_RUN;
+        const int64_t n = GPUR_COLUMN_RUN == 1     ? left > 0
+                          : left < 0               ? 0
+                          : left < GPUR_COLUMN_RUN ? left
+                                                   : GPUR_COLUMN_RUN;
         for (int64_t part = worker; part < GPUR_BATCH_PARTS && worker < workers; part += workers) {
-            gpur_layer_backward_part(a, gpur_part_of(a->batch, part, GPUR_BATCH_PARTS), f, n, sum);
-            for (int64_t i = 0; i < n; i++)
-                parts[part * width + lane + i] = sum[i];
+            const gpur_span rows = gpur_part_of(a->batch, part, GPUR_BATCH_PARTS);
+            gpur_layer_backward_part(a, rows, f, n, parts + part * width + lane);
         }
         gpur_barrier(at);
         if (worker == 0)
@@ -89,7 +129,7 @@ GPUR_FN int64_t gpur_column_tiles(gpur_place at, int64_t features)
     return (features + width - 1) / width;
 }
 
-GPUR_KERNEL(layer_backward)
+GPUR_KERNEL_OF(layer_backward, 512)
 {
     gpur_columns_backward(at, a, gpur_block_rows(at, gpur_column_tiles(at, a->features)));
 }

@@ -13,8 +13,8 @@ from pathlib import Path
 WAIT, LET = "griddepcontrol.wait", "griddepcontrol.launch_dependents"
 
 # A kernel that waits for each load takes a trip to memory for every few bytes. What these load before they store: four
-# units, each by the instruction for one of five sizes; a frame for each of eight places.
-LOADS_AT_ONCE = {"gather": 20, "scatter": 20, "gather_frames": 8}
+# units, each by the instruction for one of five sizes; a frame for each of eight places; eight rows of dy and y.
+LOADS_AT_ONCE = {"gather": 20, "scatter": 20, "gather_frames": 8, "layer_backward": 16, "channel_backward": 16}
 
 
 def ptx_of(kernels, scratch, command):

@@ -82,8 +82,9 @@ static gpur_status through_activation(const gpur_backward *backward, gpur_stream
     args.rows = pixels_of(backward, i);
     args.features = c->filters;
     args.activation = c->activation;
-    const int64_t bytes = GPUR_CHANNEL_ROWS * args.features * 2 * (int64_t)sizeof(float);
-    const gpur_grid grid = gpur_grid_rows(backward->pass->device, runs_of(backward, i), 1, bytes);
+    const int64_t tiles = runs_of(backward, i) * ((args.features + 31) / 32);
+    const int64_t bytes = GPUR_CHANNEL_ROWS * 32 * 2 * (int64_t)sizeof(float);
+    const gpur_grid grid = gpur_grid_rows(backward->pass->device, tiles, 1, bytes);
     GPUR_TRY(gpur_launch_channel_backward(stream, grid, &args));
     return sum_runs(backward, stream, i, bias_gradient);
 }
