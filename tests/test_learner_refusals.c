@@ -50,16 +50,17 @@ TEST(a_config_out_of_range_is_refused_with_its_value)
     world_close(&world);
 }
 
+/* They must be in range, so that the kind alone can be changed, and make no difference. */
 TEST(constants_of_another_optimizer_are_not_read)
 {
     gpur_learner_config c = world_config(GPUR_HEAD_Q, 1);
     gpur_learner *learner = NULL;
     CHECK_OK(world_open(&world, device, 0));
-    c.optimizer.decay = 7, c.optimizer.momentum = -3, c.optimizer.centered = 9;
+    c.optimizer.decay = 0.5f, c.optimizer.momentum = 0.3f, c.optimizer.centered = 1;
     CHECK_OK(gpur_learner_create(world.replay, &c, &learner));
     gpur_learner_destroy(learner);
     c = world_config(GPUR_HEAD_Q, 1), c.optimizer.kind = GPUR_RMSPROP_KERAS2;
-    c.optimizer.beta1 = 7, c.optimizer.beta2 = -3, c.optimizer.momentum = 9;
+    c.optimizer.beta1 = 0.7f, c.optimizer.beta2 = 0, c.optimizer.momentum = 0.9f;
     CHECK_OK(gpur_learner_create(world.replay, &c, &learner));
     gpur_learner_destroy(learner);
     world_close(&world);

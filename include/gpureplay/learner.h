@@ -74,7 +74,7 @@ typedef struct gpur_learner_config {
     int32_t host_batches;            /* buffers of batch_size packed rows in host memory, pinned on CUDA, for
                                         gpur_learner_get_rows; 0 to GPUR_MAX_HOST_BATCHES; default 0 */
     int32_t deterministic;           /* CUDA: 1 keeps convolutions to ways that repeat their bits; 0: the fastest way */
-    gpur_schedule beta;              /* exponent of the importance weights, by train step; 0 or more, default 0.4
+    gpur_schedule beta;              /* exponent of the importance weights, by train step; 0 to 10, default 0.4
                                         throughout. The replay's weight_norm says what they are divided by */
     int32_t step_kernel;             /* GPUR_STEP_* */
     int32_t reserved;                /* 0 */

@@ -6,8 +6,8 @@
  * A transition's first priority is the one that it brings: a field "priority" of the schema, one float32, plus
  * priority_offset [Horgan et al. 2018, algorithm 1: actors know better than a constant]. Where the schema has no such
  * field, or the value is negative, NaN or infinite (counted), it is the largest priority given before it, or 1 if none
- * was larger [Schaul et al. 2016, algorithm 1, line 6]. Priorities are given by transitions that bring their own, in the
- * order of their ids, and by updates and train steps, which come after all transitions that were published before they
+ * was larger [Schaul et al. 2016, algorithm 1, line 6]. Priorities are given by transitions that bring their own, in
+ * the order of their ids, and by updates and train steps, which come after all transitions that were published before they
  * were enqueued; evicted transitions count, too. When somebody looks (a draw, statistics, a save) makes no difference.
  * A transition may be drawn as soon as it is visible, and no longer once it is evicted.
  *
@@ -68,7 +68,7 @@ GPUR_API gpur_status gpur_replay_get_priorities(gpur_replay *replay, int64_t cou
  * Sets alpha, and works out p^alpha of all transitions anew from the priorities as given: a pass over all of them. Seen
  * by all draws that come later. Publishes as gpur_replay_update_priorities does. Any thread.
  *
- *   GPUR_INVALID_ARGUMENT  alpha is negative, NaN or infinite, a replay that is not prioritized, or NULL
+ *   GPUR_INVALID_ARGUMENT  alpha is not 0 to 10, a replay that is not prioritized, or NULL
  */
 GPUR_API gpur_status gpur_replay_set_alpha(gpur_replay *replay, float alpha);
 

@@ -36,7 +36,7 @@ static void set_nature(gpur_replay_config *config)
  * 0.6, beta 0.4 throughout. The offset is that of public code. */
 static void set_apex(gpur_replay_config *config)
 {
-    const gpur_schedule beta = {0.4f, 0.4f, 0, 0};
+    const gpur_schedule beta = {.first = 0.4f, .last = 0.4f};
     set_nature(config);
     config->capacity = 2000000;
     config->n_step = 3;

@@ -96,7 +96,7 @@ class FieldInfo(Sized):
 
 class Schedule(Struct):
     c_name = "gpur_schedule"
-    _fields_ = [*_members(c_float, "first last"), *_members(c_int64, "begin steps")]
+    _fields_ = [*_members(c_float, "first last"), *_members(c_int64, "begin steps"), ("reserved", c_int64 * 2)]
 
 
 class ReplayConfig(Sized):
@@ -170,7 +170,7 @@ class EpisodeInfo(Sized):
 
 class Layer(Struct):
     c_name = "gpur_layer"
-    _fields_ = _members(c_int32, "kind units activation kernel stride padding")
+    _fields_ = [*_members(c_int32, "kind units activation kernel stride padding"), ("reserved", c_int64 * 2)]
 
 
 class NetworkConfig(Struct):
@@ -180,6 +180,7 @@ class NetworkConfig(Struct):
         *_members(c_int32, "trunk_count head hidden hidden_activation outputs init"),
         *_members(c_float, "init_scale input_scale"),
         ("input_layout", c_int32),
+        ("reserved", c_int64 * 4),
     ]
 
 
@@ -189,6 +190,7 @@ class OptimizerConfig(Struct):
         *_members(c_int32, "kind centered"),
         ("learning_rate", Schedule),
         *_members(c_float, "beta1 beta2 decay momentum epsilon clip_norm clip_value"),
+        ("reserved", c_int64 * 4),
     ]
 
 
