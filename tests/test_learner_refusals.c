@@ -35,7 +35,7 @@ TEST(a_config_out_of_range_is_refused_with_its_value)
     c = good, c.double_dqn = 2, check_refused(&c, "double_dqn is 2; it must be 0 or 1");
     c = good, c.loss = 5, check_refused(&c, "loss is 5");
     c = good, c.huber_delta = 0, check_refused(&c, "huber_delta is 0; it must be above 0");
-    c = good, c.index_source = 2, check_refused(&c, "index_source is 2");
+    c = good, c.index_source = 5, check_refused(&c, "index_source is 5");
     c = good, c.batch_size = 257, check_refused(&c, "batch_size is 257; it must be 1 to the replay's max_batch, 256");
     c = good, c.batch_size = 0, check_refused(&c, "batch_size is 0");
     c = good, c.target_period = 0, check_refused(&c, "target_period is 0");

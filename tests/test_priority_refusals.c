@@ -36,8 +36,8 @@ TEST(bad_settings_are_refused)
     const gpur_replay_config good = config_of(plain, 2);
     gpur_replay_config c = good;
     c.prioritized = 2, refuse(&c, "prioritized is 2"), c = good;
-    c.prioritized = 0, refuse(&c, "that needs prioritized = 1"), c = good;
-    c.index_source = 2, refuse(&c, "index_source is 2"), c = good;
+    c.prioritized = 0, refuse(&c, "index_source is 3, by priority, and prioritized is 0; set prioritized"), c = good;
+    c.index_source = -1, refuse(&c, "index_source is -1"), c = good;
     c.index_source = 5, refuse(&c, "index_source is 5"), c = good;
     c.weight_norm = 3, refuse(&c, "weight_norm is 3"), c = good;
     c.alpha = -0.5f, refuse(&c, "alpha is -0.5"), c = good;

@@ -48,17 +48,15 @@ static gpur_status check_acting(const gpur_learner_config *config)
 static gpur_status check_source(const gpur_learner_config *config, const gpur_replay_config *replay)
 {
     const int by_priority = gpur_source_has_priorities(config->index_source);
-    GPUR_REQUIRE(by_priority || config->index_source == GPUR_UNIFORM || config->index_source == GPUR_UNIFORM_DISTINCT,
-                 "index_source is %" PRId32 "; it must be GPUR_UNIFORM, GPUR_UNIFORM_DISTINCT, GPUR_PRIORITIZED or "
-                 "GPUR_PRIORITIZED_PLAIN (0, 1, 3, 4)",
-                 config->index_source);
+    GPUR_TRY(gpur_index_source_check(config->index_source, "index_source"));
     GPUR_REQUIRE(!by_priority || replay->prioritized,
-                 "index_source is %" PRId32 ", by priority; the replay was made with prioritized 0",
+                 "index_source is %" PRId32 ", by priority, and the replay's prioritized is 0; it must be 1, or "
+                 "index_source GPUR_SOURCE_AUTO (0)",
                  config->index_source);
     return gpur_schedule_check(&config->beta, GPUR_MAX_EXPONENT, "beta");
 }
 
-gpur_status gpur_learner_config_check(const gpur_learner_config *config, const gpur_replay_config *replay)
+gpur_status gpur_learner_config_check(gpur_learner_config *config, const gpur_replay_config *replay)
 {
     const int32_t head = config->network.head;
     GPUR_REQUIRE(head == GPUR_HEAD_Q || head == GPUR_HEAD_DUELING,
@@ -66,6 +64,8 @@ gpur_status gpur_learner_config_check(const gpur_learner_config *config, const g
     GPUR_TRY(gpur_optimizer_check(&config->optimizer));
     GPUR_TRY(check_training(config, replay->max_batch));
     GPUR_TRY(check_source(config, replay));
+    if (config->index_source == GPUR_SOURCE_AUTO)
+        config->index_source = replay->index_source;
     GPUR_TRY(check_acting(config));
     GPUR_TRY(check_choice(config->math, GPUR_MATH_BF16, "math", "GPUR_MATH_FP32, TF32 or BF16 (0 to 2)"));
     GPUR_REQUIRE(config->unroll >= 1 && config->unroll <= MAX_UNROLL, "unroll is %" PRId32 "; it must be 1 to %d",

@@ -59,7 +59,7 @@ static void set_defaults(gpur_learner_config *config)
     config->optimizer = adam(1e-3f);
     config->double_dqn = 1;
     set_huber(config);
-    config->index_source = GPUR_UNIFORM;
+    config->index_source = GPUR_SOURCE_AUTO;
     config->batch_size = 32;
     config->target_period = 10000;
     config->act = GPUR_ACT_LATEST;

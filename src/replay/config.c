@@ -29,13 +29,18 @@ gpur_status gpur_replay_config_init(gpur_replay_config *config, uint64_t size)
     return gpur_sized_write(config, &defaults, sizeof defaults, "gpur_replay_config");
 }
 
+gpur_status gpur_index_source_check(int32_t index_source, const char *name)
+{
+    GPUR_REQUIRE(index_source >= GPUR_SOURCE_AUTO && index_source <= GPUR_PRIORITIZED_PLAIN,
+                 "%s is %d; it must be GPUR_SOURCE_AUTO, GPUR_UNIFORM, GPUR_UNIFORM_DISTINCT, GPUR_PRIORITIZED or "
+                 "GPUR_PRIORITIZED_PLAIN (0 to 4)",
+                 name, (int)index_source);
+    return GPUR_OK;
+}
+
 static gpur_status check_choices(const gpur_replay_config *c)
 {
-    GPUR_REQUIRE(c->index_source == GPUR_UNIFORM || c->index_source == GPUR_UNIFORM_DISTINCT ||
-                     c->index_source == GPUR_PRIORITIZED || c->index_source == GPUR_PRIORITIZED_PLAIN,
-                 "gpur_replay_config.index_source is %d; it must be GPUR_UNIFORM (0), GPUR_UNIFORM_DISTINCT (1), "
-                 "GPUR_PRIORITIZED (3) or GPUR_PRIORITIZED_PLAIN (4)",
-                 (int)c->index_source);
+    GPUR_TRY(gpur_index_source_check(c->index_source, "gpur_replay_config.index_source"));
     GPUR_REQUIRE(c->feed == GPUR_FEED_COPY || c->feed == GPUR_FEED_SCATTER,
                  "gpur_replay_config.feed is %d; it must be GPUR_FEED_COPY (0) or GPUR_FEED_SCATTER (1)", (int)c->feed);
     GPUR_REQUIRE(c->flush == GPUR_FLUSH_AUTO || c->flush == GPUR_FLUSH_MANUAL,
@@ -155,7 +160,8 @@ static gpur_status check_priorities(const gpur_replay_config *c, const gpur_sche
     GPUR_REQUIRE(c->prioritized == 0 || c->prioritized == 1, "gpur_replay_config.prioritized is %d; it must be 0 or 1",
                  (int)c->prioritized);
     GPUR_REQUIRE(c->prioritized || !gpur_source_has_priorities(c->index_source),
-                 "gpur_replay_config.index_source is %d, by priority; that needs prioritized = 1",
+                 "gpur_replay_config.index_source is %d, by priority, and prioritized is 0; set prioritized to 1, or "
+                 "index_source to GPUR_SOURCE_AUTO (0)",
                  (int)c->index_source);
     GPUR_REQUIRE(c->weight_norm >= GPUR_WEIGHT_NORM_BATCH && c->weight_norm <= GPUR_WEIGHT_NORM_NONE,
                  "gpur_replay_config.weight_norm is %d; it must be GPUR_WEIGHT_NORM_BATCH, MEMORY or NONE (0 to 2)",
@@ -196,6 +202,8 @@ gpur_status gpur_replay_config_check(const gpur_replay_config *given, gpur_repla
     GPUR_TRY(check_sizes(&c));
     GPUR_TRY(gpur_storage_check(&c, schema));
     GPUR_TRY(check_priorities(&c, schema));
+    if (c.index_source == GPUR_SOURCE_AUTO)
+        c.index_source = c.prioritized ? GPUR_PRIORITIZED : GPUR_UNIFORM;
     c.size = sizeof c;
     c.fields = NULL;
     *checked = c;

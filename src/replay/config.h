@@ -13,6 +13,9 @@ gpur_status gpur_replay_config_check(const gpur_replay_config *given, gpur_repla
 /* The field that reward_clip is for, a reward of one float32; -1: rewards are not to be clipped. */
 int32_t gpur_clipped_field(const gpur_replay_config *checked, const gpur_schema *schema);
 
+/* Refuses what is none of the public sources of draws. */
+gpur_status gpur_index_source_check(int32_t index_source, const char *name);
+
 /* The largest exponents and the largest priority_offset: beyond them all priorities are drawn alike, or but one. */
 #define GPUR_MAX_EXPONENT 10.0f
 #define GPUR_MAX_PRIORITY_OFFSET 4096.0f

@@ -41,7 +41,6 @@ static void set_apex(gpur_replay_config *config)
     config->capacity = 2000000;
     config->n_step = 3;
     config->prioritized = 1;
-    config->index_source = GPUR_PRIORITIZED;
     config->alpha = 0.6f;
     config->priority_offset = 1e-6f;
     config->beta = beta;
