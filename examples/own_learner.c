@@ -37,7 +37,7 @@ static gpur_replay *make_replay(gpur_device *device)
     config.layout = GPUR_LINKED, config.frame_stack = STACK, config.stack_pad = GPUR_PAD_ZERO;
     config.frame_slack = 1000; /* short games: an episode has one frame more than it has transitions */
     config.n_step = 3, config.gamma = 0.9f;
-    config.prioritized = 1, config.index_source = GPUR_PRIORITIZED;
+    config.prioritized = 1;
     config.beta.first = 0.4f, config.beta.last = 1.0f, config.beta.steps = 2 * STEPS; /* of draws */
     gpur_replay *replay;
     must(gpur_replay_create(device, &config, &replay));

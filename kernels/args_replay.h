@@ -42,8 +42,9 @@ enum {
     GPUR_TILE_BYTES = 4096, /* of a tile of several rows */
 };
 
-/* Where a draw's rows come from; the first two are GPUR_UNIFORM and GPUR_UNIFORM_DISTINCT of the public header. */
-enum { GPUR_SOURCE_UNIFORM = 0, GPUR_SOURCE_DISTINCT = 1, GPUR_SOURCE_IDS = 2 };
+/* Where a gather's rows come from; the first two are GPUR_UNIFORM and GPUR_UNIFORM_DISTINCT of the public header, and
+ * the third is none of its values. */
+enum { GPUR_SOURCE_UNIFORM = 1, GPUR_SOURCE_DISTINCT = 2, GPUR_SOURCE_IDS = 5 };
 
 /*
  * Draws B rows of the window and copies the wanted fields of each to arrays of their own. A pure function of (seed,

@@ -46,7 +46,7 @@ static gpur_status open_replay(gpur_device *device, int32_t layout, gpur_replay 
 gpur_learner_config conv_config(int32_t layout)
 {
     gpur_learner_config config;
-    const gpur_layer layers[] = {{GPUR_CONV, 6, GPUR_RELU, 4, 2, 0}, {GPUR_CONV, 5, GPUR_TANH, 3, 1, 1}};
+    const gpur_layer layers[] = {{GPUR_CONV, 6, GPUR_RELU, 4, 2, 0, {0}}, {GPUR_CONV, 5, GPUR_TANH, 3, 1, 1, {0}}};
     (void)gpur_learner_config_init(&config, sizeof config);
     config.network = rig_network(0, 0, GPUR_RELU, GPUR_HEAD_DUELING, 9, ACTIONS);
     memcpy(config.network.trunk, layers, sizeof layers);

@@ -77,7 +77,6 @@ static void to_one_step(gpur_replay_config *config)
 static void to_packed(gpur_replay_config *config)
 {
     config->layout = GPUR_PACKED;
-    config->frame_stack = 0;
     config->frame_slack = 0;
 }
 static void to_last_axis(gpur_replay_config *config)

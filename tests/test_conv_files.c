@@ -115,9 +115,11 @@ static void check_refused(gpur_device *device, const char *path, const gpur_lear
 /* The first layer's order on the device goes by kernel and stride, so a file is for one network alone. */
 TEST(a_learner_of_another_trunk_is_refused)
 {
-    static const gpur_layer layers[] = {{GPUR_CONV, 6, GPUR_TANH, 4, 2, 0}, {GPUR_CONV, 7, GPUR_RELU, 4, 2, 0},
-                                        {GPUR_CONV, 6, GPUR_RELU, 2, 2, 0}, {GPUR_CONV, 6, GPUR_RELU, 4, 1, 0},
-                                        {GPUR_CONV, 6, GPUR_RELU, 4, 2, 1}};
+    static const gpur_layer layers[] = {{GPUR_CONV, 6, GPUR_TANH, 4, 2, 0, {0}},
+                                        {GPUR_CONV, 7, GPUR_RELU, 4, 2, 0, {0}},
+                                        {GPUR_CONV, 6, GPUR_RELU, 2, 2, 0, {0}},
+                                        {GPUR_CONV, 6, GPUR_RELU, 4, 1, 0, {0}},
+                                        {GPUR_CONV, 6, GPUR_RELU, 4, 2, 1, {0}}};
     gpur_device *const device = test_device();
     const char *const whole = scene_path("learner");
     conv_scene s;
@@ -130,7 +132,7 @@ TEST(a_learner_of_another_trunk_is_refused)
                       "layer.0 is \"convolution 6 of 4, stride 2, padding 0, activation 1\" in the file; this learner");
     }
     gpur_learner_config config = conv_config(GPUR_CHW);
-    config.network.trunk[config.network.trunk_count++] = (gpur_layer){GPUR_DENSE, 8, GPUR_RELU, 0, 0, 0};
+    config.network.trunk[config.network.trunk_count++] = (gpur_layer){GPUR_DENSE, 8, GPUR_RELU, 0, 0, 0, {0}};
     check_refused(device, whole, &config, "layer.2 is \"\" in the file; this learner has \"dense 8, activation 1\"");
     config.network.trunk_count = 1;
     check_refused(device, whole, &config, "layers is \"2\" in the file; this learner has \"1\"");

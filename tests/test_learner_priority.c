@@ -215,16 +215,60 @@ TEST(the_same_seed_gives_the_same_bits_in_any_shape)
     }
 }
 
+/* `prioritized` = 1 and nothing else: a user's draws and a learner's train steps are by priority. */
+TEST(one_setting_makes_all_draws_by_priority)
+{
+    enum { ROWS = 64, ONLY = 9 };
+    gpur_field fields[] = {{"obs", GPUR_FLOAT32, {2}},      {"action", GPUR_INT32, {0}},
+                           {"reward", GPUR_FLOAT32, {0}},   {"next_obs", GPUR_FLOAT32, {2}},
+                           {"terminated", GPUR_BOOL, {0}},  {"priority", GPUR_FLOAT32, {0}}};
+    static float obs[ROWS][2], rewards[ROWS], priorities[ROWS];
+    static int32_t actions[ROWS];
+    static uint8_t ends[ROWS];
+    gpur_replay_config config;
+    gpur_learner_config learner_config;
+    gpur_priority_stats stats = {.size = sizeof stats};
+    gpur_replay *replay = NULL;
+    gpur_writer *writer = NULL;
+    gpur_learner *learner = NULL;
+    gpur_batch *batch = NULL;
+    int64_t ids[32], others = 0;
+    CHECK_OK(gpur_replay_config_init(&config, sizeof config));
+    config.fields = fields, config.field_count = 6, config.capacity = 256;
+    config.prioritized = 1, config.priority_offset = 0;
+    CHECK_OK(gpur_replay_create(device, &config, &replay));
+    CHECK_OK(gpur_writer_create(replay, 1, &writer));
+    priorities[ONLY] = 1; /* of the others nothing can be drawn */
+    const void *const columns[] = {obs, actions, rewards, obs, ends, priorities};
+    CHECK_OK(gpur_writer_append_fields(writer, ROWS, columns, NULL, NULL));
+    CHECK_OK(gpur_replay_sample(replay, 32, NULL, &batch));
+    CHECK_OK(gpur_batch_read(batch, "id", ids, sizeof ids));
+    gpur_batch_release(batch);
+    for (int i = 0; i < 32; i++)
+        others += ids[i] != ONLY;
+    CHECK_EQUAL(others, 0);
+    CHECK_OK(gpur_learner_config_init(&learner_config, sizeof learner_config));
+    learner_config.network.outputs = 3;
+    CHECK_OK(gpur_learner_create(replay, &learner_config, &learner));
+    CHECK_OK(gpur_learner_train(learner, 3));
+    CHECK_OK(gpur_learner_sync(learner));
+    CHECK_OK(gpur_replay_get_priority_stats(replay, &stats));
+    CHECK_EQUAL(stats.updates, 3 * learner_config.batch_size);
+    gpur_learner_destroy(learner);
+    gpur_writer_destroy(writer);
+    gpur_replay_destroy(replay);
+}
+
 TEST(draws_by_priority_need_a_prioritized_replay)
 {
     gpur_learner_config config = config_of(GPUR_PRIORITIZED);
     gpur_learner *learner = NULL;
     CHECK_OK(world_open(&world, device, WORLD_ROWS));
     CHECK_STATUS(gpur_learner_create(world.replay, &config, &learner), GPUR_INVALID_ARGUMENT);
-    CHECK_MESSAGE("the replay was made with prioritized 0");
-    config.index_source = 2;
+    CHECK_MESSAGE("index_source is 3, by priority, and the replay's prioritized is 0");
+    config.index_source = 5;
     CHECK_STATUS(gpur_learner_create(world.replay, &config, &learner), GPUR_INVALID_ARGUMENT);
-    CHECK_MESSAGE("index_source is 2");
+    CHECK_MESSAGE("index_source is 5");
     config.index_source = GPUR_UNIFORM, config.beta.last = NAN;
     CHECK_STATUS(gpur_learner_create(world.replay, &config, &learner), GPUR_INVALID_ARGUMENT);
     CHECK_MESSAGE("beta goes from 0.4 to nan");
@@ -239,6 +283,7 @@ int main(int argc, char **argv)
     RUN(making_a_learner_changes_no_priority);
     RUN(uniform_draws_leave_priorities_alone_and_steps_on_ids_do_not);
     RUN(the_same_seed_gives_the_same_bits_in_any_shape);
+    RUN(one_setting_makes_all_draws_by_priority);
     RUN(draws_by_priority_need_a_prioritized_replay);
     gpur_device_close(device);
     return test_main_end();

@@ -35,7 +35,7 @@ TEST(a_config_out_of_range_is_refused_with_its_value)
     c = good, c.double_dqn = 2, check_refused(&c, "double_dqn is 2; it must be 0 or 1");
     c = good, c.loss = 5, check_refused(&c, "loss is 5");
     c = good, c.huber_delta = 0, check_refused(&c, "huber_delta is 0; it must be above 0");
-    c = good, c.index_source = 2, check_refused(&c, "index_source is 2");
+    c = good, c.index_source = 5, check_refused(&c, "index_source is 5");
     c = good, c.batch_size = 257, check_refused(&c, "batch_size is 257; it must be 1 to the replay's max_batch, 256");
     c = good, c.batch_size = 0, check_refused(&c, "batch_size is 0");
     c = good, c.target_period = 0, check_refused(&c, "target_period is 0");
@@ -50,16 +50,17 @@ TEST(a_config_out_of_range_is_refused_with_its_value)
     world_close(&world);
 }
 
+/* They must be in range, so that the kind alone can be changed, and make no difference. */
 TEST(constants_of_another_optimizer_are_not_read)
 {
     gpur_learner_config c = world_config(GPUR_HEAD_Q, 1);
     gpur_learner *learner = NULL;
     CHECK_OK(world_open(&world, device, 0));
-    c.optimizer.decay = 7, c.optimizer.momentum = -3, c.optimizer.centered = 9;
+    c.optimizer.decay = 0.5f, c.optimizer.momentum = 0.3f, c.optimizer.centered = 1;
     CHECK_OK(gpur_learner_create(world.replay, &c, &learner));
     gpur_learner_destroy(learner);
     c = world_config(GPUR_HEAD_Q, 1), c.optimizer.kind = GPUR_RMSPROP_KERAS2;
-    c.optimizer.beta1 = 7, c.optimizer.beta2 = -3, c.optimizer.momentum = 9;
+    c.optimizer.beta1 = 0.7f, c.optimizer.beta2 = 0, c.optimizer.momentum = 0.9f;
     CHECK_OK(gpur_learner_create(world.replay, &c, &learner));
     gpur_learner_destroy(learner);
     world_close(&world);

@@ -99,7 +99,7 @@ static gpur_status fill(side *s, const kind *k)
 static gpur_learner_config config_of(const kind *k)
 {
     const int stride = k->width < 8 ? 2 : 4;
-    const gpur_layer conv = {GPUR_CONV, 6, GPUR_RELU, 2 * stride, stride, 0};
+    const gpur_layer conv = {GPUR_CONV, 6, GPUR_RELU, 2 * stride, stride, 0, {0}};
     gpur_learner_config config = world_config(GPUR_HEAD_DUELING, 1);
     config.network = rig_network(k->is_dense ? 10 : 0, 0, GPUR_RELU, GPUR_HEAD_DUELING, 9, 3);
     if (!k->is_dense)

@@ -12,7 +12,7 @@ enum { ROUNDS = 1800, OPERATIONS = 300 };
 static linked_setting setting_of(uint64_t seed, uint64_t *random)
 {
     linked_setting s = {
-        .shape = {1 + (int32_t)kit_below(random, 5), (int32_t)kit_below(random, 2)},
+        .shape = {1 + (int32_t)kit_below(random, 5), GPUR_UNIFORM + (int32_t)kit_below(random, 2)},
         .writers = 1 + (int32_t)kit_below(random, LINKED_WRITERS),
         .envs = seed % 3 ? 1 + (int32_t)kit_below(random, PLAY_ENVS) : 1,
         .autoreset = (int32_t)kit_below(random, 3),

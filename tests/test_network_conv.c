@@ -31,10 +31,11 @@ static gpur_network_config config_of(const conv_net *n)
     gpur_network_config config = rig_network(0, 0, n->activation, n->head, n->hidden, 3);
     config.input_layout = GPUR_HWC;
     for (int i = 0; i < 3 && n->conv[i][0]; i++) {
-        const gpur_layer layer = {GPUR_CONV, n->conv[i][0], n->activation, n->conv[i][1], n->conv[i][2], n->conv[i][3]};
+        const gpur_layer layer = {GPUR_CONV,     n->conv[i][0], n->activation, n->conv[i][1],
+                                  n->conv[i][2], n->conv[i][3], {0}};
         config.trunk[config.trunk_count++] = layer;
     }
-    const gpur_layer dense = {GPUR_DENSE, n->dense, n->activation, 0, 0, 0};
+    const gpur_layer dense = {GPUR_DENSE, n->dense, n->activation, 0, 0, 0, {0}};
     if (n->dense)
         config.trunk[config.trunk_count++] = dense;
     return config;
@@ -92,10 +93,10 @@ TEST(sizes_follow_the_kernels)
 {
     gpur_network network;
     gpur_network_config config = rig_network(0, 0, GPUR_RELU, GPUR_HEAD_Q, 0, 18);
-    const gpur_layer layers[] = {{GPUR_CONV, 32, GPUR_RELU, 8, 4, 0},
-                                 {GPUR_CONV, 64, GPUR_RELU, 4, 2, 0},
-                                 {GPUR_CONV, 64, GPUR_RELU, 3, 1, 0},
-                                 {GPUR_DENSE, 512, GPUR_RELU, 0, 0, 0}};
+    const gpur_layer layers[] = {{GPUR_CONV, 32, GPUR_RELU, 8, 4, 0, {0}},
+                                 {GPUR_CONV, 64, GPUR_RELU, 4, 2, 0, {0}},
+                                 {GPUR_CONV, 64, GPUR_RELU, 3, 1, 0, {0}},
+                                 {GPUR_DENSE, 512, GPUR_RELU, 0, 0, 0, {0}}};
     const gpur_scene scene = {84 * 84 * 4, 84, 84, 4};
     memcpy(config.trunk, layers, sizeof layers);
     config.trunk_count = 4;
@@ -121,10 +122,10 @@ static void check_refused(gpur_layer first, gpur_layer second, gpur_scene scene,
 
 TEST(layers_that_do_not_fit_are_refused_with_their_values)
 {
-    const gpur_layer conv = {GPUR_CONV, 4, GPUR_RELU, 3, 1, 0}, dense = {GPUR_DENSE, 4, GPUR_RELU, 0, 0, 0};
-    const gpur_layer large = {GPUR_CONV, 4, GPUR_RELU, 5, 1, 1}, flat = {GPUR_CONV, 4, GPUR_RELU, 0, 1, 0};
-    const gpur_layer still = {GPUR_CONV, 4, GPUR_RELU, 3, 0, 0}, wide = {GPUR_CONV, 4, GPUR_RELU, 3, 1, 3};
-    const gpur_layer odd = {2, 4, GPUR_RELU, 0, 0, 0}, stray = {GPUR_DENSE, 4, GPUR_RELU, 0, 2, 0};
+    const gpur_layer conv = {GPUR_CONV, 4, GPUR_RELU, 3, 1, 0, {0}}, dense = {GPUR_DENSE, 4, GPUR_RELU, 0, 0, 0, {0}};
+    const gpur_layer large = {GPUR_CONV, 4, GPUR_RELU, 5, 1, 1, {0}}, flat = {GPUR_CONV, 4, GPUR_RELU, 0, 1, 0, {0}};
+    const gpur_layer still = {GPUR_CONV, 4, GPUR_RELU, 3, 0, 0, {0}}, wide = {GPUR_CONV, 4, GPUR_RELU, 3, 1, 3, {0}};
+    const gpur_layer odd = {2, 4, GPUR_RELU, 0, 0, 0, {0}}, stray = {GPUR_DENSE, 4, GPUR_RELU, 0, 2, 0, {0}};
     const gpur_scene image = {48, 4, 4, 3}, none = {48, 0, 0, 0};
     check_refused(conv, dense, none, "obs is no image");
     check_refused(dense, conv, image, "trunk[1] is a convolution behind a dense layer");
@@ -139,7 +140,7 @@ TEST(layers_that_do_not_fit_are_refused_with_their_values)
 /* A stack of frames as the last axis, under a preset's GPUR_CHW; and the other way. */
 TEST(an_image_that_lies_otherwise_is_refused_with_its_shape)
 {
-    const gpur_layer first = {GPUR_CONV, 32, GPUR_RELU, 8, 4, 0}, dense = {GPUR_DENSE, 4, GPUR_RELU, 0, 0, 0};
+    const gpur_layer first = {GPUR_CONV, 32, GPUR_RELU, 8, 4, 0, {0}}, dense = {GPUR_DENSE, 4, GPUR_RELU, 0, 0, 0, {0}};
     const gpur_scene as_planes = {84 * 84 * 4, 84, 4, 84}, as_pixels = {84 * 84 * 4, 4, 84, 84};
     gpur_network_config config = rig_network(0, 0, GPUR_RELU, GPUR_HEAD_Q, 0, 2);
     gpur_network network;

@@ -198,7 +198,7 @@ TEST(the_replays_of_the_atari_presets_hold_what_the_papers_say)
         CHECK_EQUAL(c.stack_pad, GPUR_PAD_ZERO);
         CHECK_EQUAL(c.n_step, i == 2 ? 3 : 1);
         CHECK_EQUAL(c.prioritized, i == 2);
-        CHECK_EQUAL(c.index_source, i == 2 ? GPUR_PRIORITIZED : GPUR_UNIFORM);
+        CHECK_EQUAL(c.index_source, GPUR_SOURCE_AUTO);
     }
 }
 

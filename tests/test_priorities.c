@@ -135,8 +135,8 @@ TEST(rows_bring_their_own_priority_by_every_way_in)
     }
 }
 
-/* Rows (tag, priority): a row that brings none gets the largest that any row before it brought, also where that row and
- * it become visible together, where that row is overwritten unseen, and whoever looks in between. `look` says how often:
+/* A row that brings no priority gets the largest that any row before it brought, also where both become visible
+ * together, where the other is overwritten unseen, and whoever looks in between. `look` says how often somebody does:
  * after every so many appends; 0: never. `part`: rows of one append. */
 static void check_order(int look, int64_t part, int32_t flush, int32_t norm)
 {

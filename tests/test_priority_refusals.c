@@ -36,19 +36,19 @@ TEST(bad_settings_are_refused)
     const gpur_replay_config good = config_of(plain, 2);
     gpur_replay_config c = good;
     c.prioritized = 2, refuse(&c, "prioritized is 2"), c = good;
-    c.prioritized = 0, refuse(&c, "that needs prioritized = 1"), c = good;
-    c.index_source = 2, refuse(&c, "index_source is 2"), c = good;
+    c.prioritized = 0, refuse(&c, "index_source is 3, by priority, and prioritized is 0; set prioritized"), c = good;
+    c.index_source = -1, refuse(&c, "index_source is -1"), c = good;
     c.index_source = 5, refuse(&c, "index_source is 5"), c = good;
     c.weight_norm = 3, refuse(&c, "weight_norm is 3"), c = good;
     c.alpha = -0.5f, refuse(&c, "alpha is -0.5"), c = good;
-    c.alpha = NAN, refuse(&c, "alpha is nan; it must be 0 or more, and finite"), c = good;
-    c.alpha = INFINITY, refuse(&c, "alpha is inf; it must be 0 or more, and finite"), c = good;
+    c.alpha = NAN, refuse(&c, "alpha is nan; it must be 0 to 10"), c = good;
+    c.alpha = INFINITY, refuse(&c, "alpha is inf; it must be 0 to 10"), c = good;
     c.priority_offset = -1.0f, refuse(&c, "priority_offset is -1"), c = good;
-    c.priority_offset = INFINITY, refuse(&c, "priority_offset is inf; it must be 0 or more, and finite"), c = good;
+    c.priority_offset = INFINITY, refuse(&c, "priority_offset is inf; it must be 0 to 4096"), c = good;
     c.beta.last = -1.0f, refuse(&c, "beta goes from 0.4 to -1"), c = good;
     c.beta.first = NAN, refuse(&c, "beta goes from nan to 0.4"), c = good;
-    c.beta.first = NAN, refuse(&c, "all of them must be 0 or more, and finite"), c = good;
-    c.beta.steps = -1, refuse(&c, "over -1 draws"), c = good;
+    c.beta.first = NAN, refuse(&c, "it must stay within 0 to 10, and begin and steps must be 0 or more"), c = good;
+    c.beta.steps = -1, refuse(&c, "over -1 steps"), c = good;
     c.capacity = (int64_t)1 << 31, refuse(&c, "at most 2147483647"), c = good;
     c.fields = wide, refuse(&c, "\"priority\" is float32 of 8 bytes");
 }
@@ -63,7 +63,7 @@ TEST(settings_of_priorities_are_refused_without_priorities)
     c.priority_offset = 0.5f, refuse(&c, "priority_offset is 0.5 and prioritized 0"), c = good;
     c.beta.last = 1.0f, refuse(&c, "beta goes from 0.4 to 1 and prioritized is 0; without"), c = good;
     CHECK_OK(gpur_replay_config_preset(&c, "apex-dqn"));
-    c.layout = GPUR_PACKED, c.n_step = 1, c.prioritized = 0, c.index_source = GPUR_UNIFORM;
+    c.layout = GPUR_PACKED, c.n_step = 1, c.prioritized = 0, c.index_source = GPUR_UNIFORM, c.reward_clip = 0;
     CHECK_OK(gpur_replay_plan_bytes(&c, &plan));
 }
 

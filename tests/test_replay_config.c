@@ -72,7 +72,7 @@ TEST(bad_settings_are_refused_with_value_and_range)
         {AT(min_size), -1, 8, "min_size is -1"},
         {AT(staging_blocks), 1, 4, "staging_blocks is 1; it must be 2 to 64"},
         {AT(staging_blocks), 65, 4, "staging_blocks is 65"},
-        {AT(index_source), 2, 4, "index_source is 2"},
+        {AT(index_source), 5, 4, "index_source is 5"},
         {AT(feed), 2, 4, "feed is 2"},
         {AT(flush), -1, 4, "flush is -1"},
         {AT(when_full), 2, 4, "when_full is 2"},

@@ -14,7 +14,8 @@ static gpur_optimizer_config defaults(void)
 
 TEST(schedules_move_linearly_between_their_ends)
 {
-    const gpur_schedule s = {1.0f, 0.1f, 100, 900}, flat = {0.5f, 0.1f, 10, 0};
+    const gpur_schedule s = {.first = 1.0f, .last = 0.1f, .begin = 100, .steps = 900};
+    const gpur_schedule flat = {.first = 0.5f, .last = 0.1f, .begin = 10};
     CHECK_NEAR(gpur_schedule_at(&s, 0), 1, 0);
     CHECK_NEAR(gpur_schedule_at(&s, 100), 1, 0);
     CHECK_NEAR(gpur_schedule_at(&s, 550), 0.55, 1e-7);

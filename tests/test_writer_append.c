@@ -33,7 +33,7 @@ TEST(bad_writers_and_appends_are_refused)
     kit_scene s;
     CHECK(open_scene(&s, &config, ENVS));
     CHECK_STATUS(gpur_writer_create(s.replay, 0, &writer), GPUR_INVALID_ARGUMENT);
-    CHECK_MESSAGE("num_envs is 0; it must be 1 or more");
+    CHECK_MESSAGE("num_envs is 0; it must be 1 to 1048576");
     CHECK_STATUS(gpur_writer_create(NULL, 1, &writer), GPUR_INVALID_ARGUMENT);
     CHECK_STATUS(gpur_writer_create(s.replay, 1, NULL), GPUR_INVALID_ARGUMENT);
     CHECK_STATUS(gpur_writer_append(s.writer, -1, numbers, &taken), GPUR_INVALID_ARGUMENT);
@@ -146,24 +146,28 @@ TEST(rewards_of_rows_and_arrays_are_clipped_when_asked)
         }
 }
 
-TEST(a_reward_that_is_not_one_float32_is_left_alone)
+TEST(a_limit_for_a_reward_that_is_not_one_float32_is_refused)
 {
-    static const gpur_field fields[] = {{"reward", GPUR_FLOAT32, {2}}};
-    static const float pair[2] = {5, -5};
-    gpur_replay_config config = kit_config(fields, 1, 100, 3, 20);
-    config.reward_clip = 1, config.feed = GPUR_FEED_SCATTER;
-    float got[4];
-    gpur_batch *batch = NULL;
-    kit_scene s;
-    CHECK(open_scene(&s, &config, 1));
-    CHECK_OK(gpur_writer_append(s.writer, 1, pair, NULL));
-    CHECK_OK(gpur_writer_append_fields(s.writer, 1, (const void *[]){pair}, NULL, NULL));
-    CHECK_OK(gpur_replay_gather(s.replay, 2, (const int64_t[]){0, 1}, NULL, &batch));
-    CHECK_OK(gpur_batch_read(batch, "reward", got, sizeof got));
-    gpur_batch_release(batch);
-    for (int i = 0; i < 4; i++)
-        CHECK(got[i] == pair[i % 2]);
-    kit_close(&s);
+    static const struct {
+        gpur_field field;
+        const char *message;
+    } cases[] = {
+        {{"reward", GPUR_FLOAT32, {2}}, "reward_clip is 1 and field \"reward\" is float32 of 8 bytes; only one"},
+        {{"reward", GPUR_INT32, {0}}, "reward_clip is 1 and field \"reward\" is int32 of 4 bytes; only one"},
+        {{"score", GPUR_FLOAT32, {0}}, "reward_clip is 1 and the schema has no field \"reward\"; it must be 0"},
+    };
+    gpur_device *const device = test_device();
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        gpur_replay_config config = kit_config(&cases[i].field, 1, 100, 3, 20);
+        gpur_replay *replay = NULL;
+        config.reward_clip = 1;
+        CHECK_STATUS(gpur_replay_create(device, &config, &replay), GPUR_INVALID_ARGUMENT);
+        CHECK_MESSAGE(cases[i].message);
+        config.reward_clip = 0;
+        CHECK_OK(gpur_replay_create(device, &config, &replay));
+        gpur_replay_destroy(replay);
+    }
+    gpur_device_close(device);
 }
 
 /* As the header says: they count as device arrays on the CPU, and are blocks of their own. */
@@ -348,7 +352,7 @@ int main(int argc, char **argv)
     RUN(rewards_of_rows_and_arrays_are_clipped_when_asked);
     RUN(every_flag_but_0_becomes_1_by_every_way_in);
     RUN(long_values_of_flags_become_0_and_1);
-    RUN(a_reward_that_is_not_one_float32_is_left_alone);
+    RUN(a_limit_for_a_reward_that_is_not_one_float32_is_refused);
     RUN(scattered_arrays_are_published_at_once_with_what_is_staged);
     RUN(an_append_that_may_not_wait_leaves_exactly_the_rest);
     return test_main_end();

@@ -110,7 +110,7 @@ TEST(a_mode_that_is_none_is_refused)
     CHECK_MESSAGE("autoreset is 3");
     writer.autoreset = 0, writer.num_envs = 0;
     CHECK_STATUS(gpur_writer_open(s.replay, &writer, &made), GPUR_INVALID_ARGUMENT);
-    CHECK_MESSAGE("num_envs is 0; it must be 1 or more");
+    CHECK_MESSAGE("num_envs is 0; it must be 1 to 1048576");
     CHECK(made == NULL);
     CHECK_STATUS(gpur_writer_step_with(s.writer, NULL), GPUR_INVALID_ARGUMENT);
     kit_close(&s);

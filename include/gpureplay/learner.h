@@ -56,9 +56,10 @@ typedef struct gpur_learner_config {
                                         2016, eq. 4]; 0: y = r + discount max_a Q_target(s', a) [Mnih et al. 2015] */
     int32_t loss;                    /* GPUR_LOSS_*; the mean over the batch */
     float huber_delta;               /* Huber: squared up to this, linear beyond; default 1 */
-    int32_t index_source;            /* GPUR_UNIFORM*; or GPUR_PRIORITIZED* over a prioritized replay, and each step
-                                        then gives its transitions their |TD error| + priority_offset as priorities, and
-                                        weighs their losses [Schaul et al. 2016, algorithm 1] */
+    int32_t index_source;            /* GPUR_SOURCE_AUTO, the default: as the replay draws, by priority where it is
+                                        prioritized. Or GPUR_UNIFORM*, or over a prioritized replay GPUR_PRIORITIZED*.
+                                        By priority, each step gives its transitions their |TD error| + priority_offset
+                                        as priorities, and weighs their losses [Schaul et al. 2016, algorithm 1] */
     int64_t batch_size;              /* default 32 */
     int64_t target_period;           /* train steps between hard target copies; default 10,000 */
     int32_t target_copy_first;       /* 0: copies after steps period, 2 period, ...; 1: after steps 1, period + 1,
@@ -74,7 +75,7 @@ typedef struct gpur_learner_config {
     int32_t host_batches;            /* buffers of batch_size packed rows in host memory, pinned on CUDA, for
                                         gpur_learner_get_rows; 0 to GPUR_MAX_HOST_BATCHES; default 0 */
     int32_t deterministic;           /* CUDA: 1 keeps convolutions to ways that repeat their bits; 0: the fastest way */
-    gpur_schedule beta;              /* exponent of the importance weights, by train step; 0 or more, default 0.4
+    gpur_schedule beta;              /* exponent of the importance weights, by train step; 0 to 10, default 0.4
                                         throughout. The replay's weight_norm says what they are divided by */
     int32_t step_kernel;             /* GPUR_STEP_* */
     int32_t reserved;                /* 0 */

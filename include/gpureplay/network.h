@@ -28,6 +28,7 @@ typedef struct gpur_layer {
     int32_t kernel;     /* GPUR_CONV: side of the square kernel, 1 or more; else 0 */
     int32_t stride;     /* GPUR_CONV: 1 or more; else 0 */
     int32_t padding;    /* GPUR_CONV: zeros on each side, 0 to kernel - 1; else 0 */
+    int64_t reserved[2]; /* 0 */
 } gpur_layer;
 
 /* How an image lies in the replay's three-axis obs: planes, as frames stacked (4, 84, 84), or pixels, as (84, 84, 4).
@@ -57,9 +58,10 @@ typedef struct gpur_network_config {
     int32_t hidden_activation; /* GPUR_LINEAR, GPUR_RELU, GPUR_TANH */
     int32_t outputs;           /* actions */
     int32_t init;              /* GPUR_INIT_* */
-    float init_scale;          /* GPUR_INIT_NORMAL: its standard deviation */
+    float init_scale;          /* GPUR_INIT_NORMAL: its standard deviation; 0 to 1e6 */
     float input_scale;         /* the first layer reads obs x this: 1/255 for frames; default 1 */
     int32_t input_layout;      /* GPUR_CHW, GPUR_HWC: of obs, where the first layer is a convolution */
+    int64_t reserved[4];       /* 0 */
 } gpur_network_config;
 
 /* Initial weights. Biases are 0, except under FAN_IN. A dense layer's `inputs` are its inputs, and `outputs` its units;

@@ -27,18 +27,19 @@ enum {
     GPUR_RMSPROP_DEEPMIND = 4,
 };
 
-/* An optimiser's constants; those of another kind are not read. */
+/* An optimiser's constants. Those of another kind make no difference, and must be in range, too. */
 typedef struct gpur_optimizer_config {
     int32_t kind;                /* GPUR_ADAM ... */
     int32_t centered;            /* RMSPROP_*: 1 or 0 */
     gpur_schedule learning_rate; /* by train step */
-    float beta1;                 /* ADAM */
-    float beta2;                 /* ADAM */
-    float decay;                 /* RMSPROP_*: d */
-    float momentum;              /* RMSPROP_TF, RMSPROP_TORCH */
-    float epsilon;               /* where the formulas above have eps */
+    float beta1;                 /* ADAM; 0 or more, below 1 */
+    float beta2;                 /* ADAM; 0 or more, below 1 */
+    float decay;                 /* RMSPROP_*: d; 0 or more, below 1 */
+    float momentum;              /* RMSPROP_TF, RMSPROP_TORCH; 0 or more, below 1 */
+    float epsilon;               /* where the formulas above have eps; above 0 */
     float clip_norm;             /* > 0: gradients are scaled so that their global norm is at most this */
     float clip_value;            /* > 0: each gradient component is clipped to +- this, before clip_norm looks at it */
+    int64_t reserved[4];         /* 0 */
 } gpur_optimizer_config;
 
 #ifdef __cplusplus

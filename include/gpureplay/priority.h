@@ -6,16 +6,19 @@
  * A transition's first priority is the one that it brings: a field "priority" of the schema, one float32, plus
  * priority_offset [Horgan et al. 2018, algorithm 1: actors know better than a constant]. Where the schema has no such
  * field, or the value is negative, NaN or infinite (counted), it is the largest priority given before it, or 1 if none
- * was larger [Schaul et al. 2016, algorithm 1, line 6]. Priorities are given by transitions that bring their own, in the
- * order of their ids, and by updates and train steps, which come after all transitions that were published before they
- * were enqueued; evicted transitions count, too. When somebody looks (a draw, statistics, a save) makes no difference.
- * A transition may be drawn as soon as it is visible, and no longer once it is evicted.
+ * was larger [Schaul et al. 2016, algorithm 1, line 6]. Priorities are given by transitions that bring their own, in
+ * the order of their ids, and by updates and train steps, which come after all transitions that were published before
+ * they were enqueued; evicted transitions count, too. When somebody looks (a draw, statistics, a save) makes no
+ * difference. A transition may be drawn as soon as it is visible, and no longer once it is evicted.
  *
  * p^alpha is kept as round(p^alpha 2^20), at least 1 and at most 2^32 - 1, in a tree of integers: sums are exact, and
  * what is 0 is never drawn. A p of 0 is 0 also for alpha = 0; priority_offset keeps p above that. When every
  * visible transition has priority 0, a draw is uniform, and its weights are 1.
  *
- * A learner whose index_source is GPUR_PRIORITIZED or GPUR_PRIORITIZED_PLAIN writes |TD error| + priority_offset back
+ * `prioritized` = 1 is all that has to be set: draws, and the train steps of learners, are then by priority unless
+ * their index_source says GPUR_UNIFORM or GPUR_UNIFORM_DISTINCT. An index_source by priority without it is refused.
+ *
+ * A learner that draws by priority writes |TD error| + priority_offset back
  * in its train step; who trains a network of their own calls gpur_replay_update_priorities.
  */
 #ifndef GPUREPLAY_PRIORITY_H
@@ -68,7 +71,7 @@ GPUR_API gpur_status gpur_replay_get_priorities(gpur_replay *replay, int64_t cou
  * Sets alpha, and works out p^alpha of all transitions anew from the priorities as given: a pass over all of them. Seen
  * by all draws that come later. Publishes as gpur_replay_update_priorities does. Any thread.
  *
- *   GPUR_INVALID_ARGUMENT  alpha is negative, NaN or infinite, a replay that is not prioritized, or NULL
+ *   GPUR_INVALID_ARGUMENT  alpha is not 0 to 10, a replay that is not prioritized, or NULL
  */
 GPUR_API gpur_status gpur_replay_set_alpha(gpur_replay *replay, float alpha);
 

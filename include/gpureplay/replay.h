@@ -58,9 +58,10 @@ typedef struct gpur_field {
 
 /* Where a draw gets its transitions from. */
 enum {
-    GPUR_UNIFORM = 0,          /* with replacement [Parr 2018, section 4] */
-    GPUR_UNIFORM_DISTINCT = 1, /* no transition twice in one batch */
-    /* 2 is taken: by ids */
+    GPUR_SOURCE_AUTO = 0,      /* the default. Of a replay: GPUR_PRIORITIZED where `prioritized` is 1, else
+                                  GPUR_UNIFORM. Of a learner: what its replay draws by */
+    GPUR_UNIFORM = 1,          /* with replacement [Parr 2018, section 4] */
+    GPUR_UNIFORM_DISTINCT = 2, /* no transition twice in one batch */
     GPUR_PRIORITIZED = 3,       /* by priority, stratified: row i from the i-th of `count` equal parts of all priorities
                                    [Schaul et al. 2016, appendix B.2.1] */
     GPUR_PRIORITIZED_PLAIN = 4, /* by priority, each row by itself [ibid., eq. 1] */
@@ -126,8 +127,8 @@ typedef struct gpur_replay_config {
     int64_t capacity;         /* transitions kept, 2 or more; the oldest are overwritten. Default 1,000,000 */
     const gpur_field *fields; /* (field_count); the caller's, copied */
     int32_t field_count;      /* 1 to GPUR_MAX_FIELDS */
-    int32_t index_source;     /* of gpur_replay_sample: GPUR_UNIFORM*, or with `prioritized` GPUR_PRIORITIZED*; a
-                                 learner has its own setting */
+    int32_t index_source;     /* of gpur_replay_sample: GPUR_SOURCE_AUTO, GPUR_UNIFORM*, or with `prioritized`
+                                 GPUR_PRIORITIZED*; a learner has its own setting, which follows this one by default */
     int64_t update_size;      /* rows a staging block holds; 0: 2,000 [Parr 2018, section 5], or if less capacity / 16,
                                  with GPUR_LINKED capacity / 64, and 1 at least */
     int32_t staging_blocks;   /* blocks in the pinned queue, 2 to 64; default 4 */
@@ -140,20 +141,24 @@ typedef struct gpur_replay_config {
                                  are the most frames that one transition may have */
     float gamma;              /* discount per step, 0 to 1; default 0.99 */
     float reward_clip;        /* a field "reward" of one float32 is clipped to [-reward_clip, reward_clip], however it
-                                 comes: by step, by rows, by host arrays, by device arrays; 0: not. Default 0 */
+                                 comes: by step, by rows, by host arrays, by device arrays; 0: not. Default 0. Refused
+                                 without such a field */
     uint64_t seed;            /* of the draws; default 0 */
-    int32_t prioritized;      /* 1: every transition has a priority, see priority.h; default 0. The capacity may then be
-                                 2^31 - 1 at most */
+    int32_t prioritized;      /* 1: every transition has a priority, and draws are by priority where index_source does
+                                 not say otherwise: see priority.h; default 0. The capacity may then be 2^31 - 1 at
+                                 most */
     int32_t weight_norm;      /* GPUR_WEIGHT_NORM_*. Without `prioritized`, this and the next three are refused but for
                                  their defaults */
-    float alpha;              /* a draw is in proportion to priority^alpha; 0 or more, default 0.6 */
-    float priority_offset;    /* added to every priority given and to a learner's |TD error|; 0 or more, default 1e-6 */
+    float alpha;              /* a draw is in proportion to priority^alpha; 0 to 10, default 0.6 */
+    float priority_offset;    /* added to every priority given and to a learner's |TD error|; 0 to 4,096, default
+                                 1e-6 */
     gpur_schedule beta;       /* exponent of the importance weights of gpur_replay_sample, by its number of draws so far
-                                 (batches); 0 or more, default 0.4 throughout */
+                                 (batches); 0 to 10, default 0.4 throughout */
     int32_t n_step;           /* steps that gpur_writer_step folds into a transition, 1 to GPUR_MAX_N_STEP; default 1.
                                  Above 1 the schema must have a float32 "discount" */
-    int32_t layout;           /* GPUR_PACKED or GPUR_LINKED; default PACKED. The next five are for LINKED and not read
-                                 with PACKED, so that the layout alone can be changed, a preset's or one's own */
+    int32_t layout;           /* GPUR_PACKED or GPUR_LINKED; default PACKED. The next four and
+                                 frame_slack are for LINKED; with PACKED they must be in range and make no difference,
+                                 so that the layout alone can be changed, a preset's or one's own */
     int32_t frame_stack;      /* frames in an observation, 1 to GPUR_MAX_STACK; default 1 */
     int32_t stack_axis;       /* GPUR_STACK_* */
     int32_t stack_pad;        /* GPUR_PAD_* */

@@ -39,7 +39,7 @@ enum {
 /* Settings of gpur_writer_open; gpur_writer_config_init fills in the defaults. */
 typedef struct gpur_writer_config {
     uint64_t size;     /* sizeof(gpur_writer_config), as the caller was compiled */
-    int32_t num_envs;  /* environments, 1 or more; default 1 */
+    int32_t num_envs;  /* environments, 1 to 1,048,576; default 1 */
     int32_t autoreset; /* GPUR_AUTORESET_*; default DISABLED. The first episodes are begun by gpur_writer_reset */
     int32_t input;     /* GPUR_INPUT_*; default STACKS. Of obs, next_obs and final_obs */
     int32_t reserved;  /* 0 */
@@ -114,9 +114,10 @@ typedef struct gpur_step_input {
  *   previous  one int64: id of the transition that this environment completed before, -1 if none in this episode
  *
  *   GPUR_INVALID_ARGUMENT  an environment was not reset, terminated and truncated are not 0 or 1 (both 0 in the step
- *                          by which GPUR_AUTORESET_NEXT_STEP resets), another GPUR_BOOL has a byte that is neither, NULL where an array is wanted, a stack whose
- *                          older frames are not those given before (the message names environment and frame), or a
- *                          schema without obs, action, reward, next_obs and terminated, or with another type for one
+ *                          by which GPUR_AUTORESET_NEXT_STEP resets), another GPUR_BOOL has a byte that is neither,
+ *                          NULL where an array is wanted, a stack whose older frames are not those given before (the
+ *                          message names environment and frame), or a schema without obs, action, reward, next_obs and
+ *                          terminated, or with another type for one
  *   GPUR_WOULD_BLOCK       no room for all transitions, under GPUR_WHEN_FULL_ERROR: none was taken, call again
  */
 GPUR_API gpur_status gpur_writer_step_with(gpur_writer *writer, const gpur_step_input *input);

@@ -51,3 +51,13 @@ gpur_status gpur_sized_write(void *given, const void *source, uint64_t known, co
         memset((unsigned char *)given + known, 0, size - known);
     return GPUR_OK;
 }
+
+gpur_status gpur_reserved_check(const int64_t *reserved, int32_t count, const char *owner)
+{
+    for (int32_t i = 0; i < count; i++)
+        GPUR_REQUIRE(reserved[i] == 0,
+                     "%s.reserved is %" PRId64 " in word %d; it must be 0, as this version of the library (%s) has no "
+                     "setting there: was the struct initialised?",
+                     owner, reserved[i], (int)i, gpur_version());
+    return GPUR_OK;
+}

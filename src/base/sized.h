@@ -15,4 +15,8 @@ gpur_status gpur_sized_check(const void *given, const char *type);
 /* Copies `source` (known bytes long) into the caller's struct, as far as its size says; keeps that size. */
 gpur_status gpur_sized_write(void *given, const void *source, uint64_t known, const char *type);
 
+/* Refuses words that are kept for the settings of later versions where they are not 0: (count) of a member `reserved`
+ * of this owner, as "gpur_replay_config.beta". */
+gpur_status gpur_reserved_check(const int64_t *reserved, int32_t count, const char *owner);
+
 #endif

@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 #include "learn/config.h"
+
+#include "base/sized.h"
 #include "learn/optimizer.h"
+#include "replay/config.h"
 #include "replay/priorities.h"
 
 #include <inttypes.h>
@@ -24,7 +27,8 @@ static gpur_status check_training(const gpur_learner_config *config, int64_t max
 {
     GPUR_TRY(check_flag(config->double_dqn, "double_dqn"));
     GPUR_TRY(check_choice(config->loss, GPUR_LOSS_SQUARED, "loss", "GPUR_LOSS_HUBER or GPUR_LOSS_SQUARED (0, 1)"));
-    GPUR_REQUIRE(config->huber_delta > 0.0f, "huber_delta is %g; it must be above 0", (double)config->huber_delta);
+    GPUR_REQUIRE(config->huber_delta > 0.0f && config->huber_delta < INFINITY,
+                 "huber_delta is %g; it must be above 0, and finite", (double)config->huber_delta);
     GPUR_REQUIRE(config->batch_size >= 1 && config->batch_size <= max_batch,
                  "batch_size is %" PRId64 "; it must be 1 to the replay's max_batch, %" PRId64, config->batch_size,
                  max_batch);
@@ -35,38 +39,24 @@ static gpur_status check_training(const gpur_learner_config *config, int64_t max
 
 static gpur_status check_acting(const gpur_learner_config *config)
 {
-    const gpur_schedule *const e = &config->exploration;
     GPUR_TRY(check_choice(config->act, GPUR_ACT_TARGET, "act", "GPUR_ACT_LATEST, PREVIOUS or TARGET (0 to 2)"));
     GPUR_REQUIRE(config->max_act_batch >= 1 && config->max_act_batch <= MAX_ACT_BATCH,
                  "max_act_batch is %" PRId32 "; it must be 1 to %d", config->max_act_batch, MAX_ACT_BATCH);
-    GPUR_REQUIRE(e->first >= 0.0f && e->first <= 1.0f && e->last >= 0.0f && e->last <= 1.0f &&
-                     e->begin >= 0 && e->steps >= 0,
-                 "exploration goes from %g to %g, from step %" PRId64 " on and over %" PRId64
-                 " steps; it must stay within 0 to 1, and begin and steps must be 0 or more",
-                 (double)e->first, (double)e->last, e->begin, e->steps);
-    return GPUR_OK;
+    return gpur_schedule_check(&config->exploration, 1.0f, "exploration");
 }
 
 static gpur_status check_source(const gpur_learner_config *config, const gpur_replay_config *replay)
 {
-    const gpur_schedule *const beta = &config->beta;
     const int by_priority = gpur_source_has_priorities(config->index_source);
-    GPUR_REQUIRE(by_priority || config->index_source == GPUR_UNIFORM || config->index_source == GPUR_UNIFORM_DISTINCT,
-                 "index_source is %" PRId32 "; it must be GPUR_UNIFORM, GPUR_UNIFORM_DISTINCT, GPUR_PRIORITIZED or "
-                 "GPUR_PRIORITIZED_PLAIN (0, 1, 3, 4)",
-                 config->index_source);
+    GPUR_TRY(gpur_index_source_check(config->index_source, "index_source"));
     GPUR_REQUIRE(!by_priority || replay->prioritized,
-                 "index_source is %" PRId32 ", by priority; the replay was made with prioritized 0",
+                 "index_source is %" PRId32 ", by priority, and the replay's prioritized is 0; it must be 1, or "
+                 "index_source GPUR_SOURCE_AUTO (0)",
                  config->index_source);
-    GPUR_REQUIRE(beta->first >= 0.0f && beta->first < INFINITY && beta->last >= 0.0f && beta->last < INFINITY &&
-                     beta->begin >= 0 && beta->steps >= 0,
-                 "beta goes from %g to %g, from step %" PRId64 " on and over %" PRId64
-                 " steps; none of them may be below 0, or infinite",
-                 (double)beta->first, (double)beta->last, beta->begin, beta->steps);
-    return GPUR_OK;
+    return gpur_schedule_check(&config->beta, GPUR_MAX_EXPONENT, "beta");
 }
 
-gpur_status gpur_learner_config_check(const gpur_learner_config *config, const gpur_replay_config *replay)
+gpur_status gpur_learner_config_check(gpur_learner_config *config, const gpur_replay_config *replay)
 {
     const int32_t head = config->network.head;
     GPUR_REQUIRE(head == GPUR_HEAD_Q || head == GPUR_HEAD_DUELING,
@@ -74,6 +64,8 @@ gpur_status gpur_learner_config_check(const gpur_learner_config *config, const g
     GPUR_TRY(gpur_optimizer_check(&config->optimizer));
     GPUR_TRY(check_training(config, replay->max_batch));
     GPUR_TRY(check_source(config, replay));
+    if (config->index_source == GPUR_SOURCE_AUTO)
+        config->index_source = replay->index_source;
     GPUR_TRY(check_acting(config));
     GPUR_TRY(check_choice(config->math, GPUR_MATH_BF16, "math", "GPUR_MATH_FP32, TF32 or BF16 (0 to 2)"));
     GPUR_REQUIRE(config->unroll >= 1 && config->unroll <= MAX_UNROLL, "unroll is %" PRId32 "; it must be 1 to %d",
@@ -83,5 +75,6 @@ gpur_status gpur_learner_config_check(const gpur_learner_config *config, const g
                           "GPUR_STEP_AUTO, LIBRARIES or ONE_KERNEL (0 to 2)"));
     GPUR_REQUIRE(config->host_batches >= 0 && config->host_batches <= GPUR_MAX_HOST_BATCHES,
                  "host_batches is %" PRId32 "; it must be 0 to %d", config->host_batches, GPUR_MAX_HOST_BATCHES);
+    GPUR_TRY(gpur_reserved_check(&(const int64_t){config->reserved}, 1, "gpur_learner_config"));
     return check_flag(config->deterministic, "deterministic");
 }

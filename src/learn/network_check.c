@@ -2,9 +2,12 @@
 /* What a network's config may say. */
 #include "learn/network_check.h"
 
+#include "base/sized.h"
+
 #include <inttypes.h>
 #include <math.h>
 
+#define MAX_INIT_SCALE 1e6f
 enum { MAX_UNITS = 65536, MAX_FEATURES = 1 << 24, MAX_KERNEL = 64, LAST_HEAD = GPUR_HEAD_TANH_ACTION };
 
 static gpur_status check_activation(int32_t activation, const char *where)
@@ -47,6 +50,7 @@ static gpur_status check_layer(const gpur_network_config *config, int32_t i)
     GPUR_REQUIRE(layer->units >= 1 && layer->units <= MAX_UNITS,
                  "network.trunk[%" PRId32 "].units is %" PRId32 "; it must be 1 to %d", i, layer->units, MAX_UNITS);
     GPUR_TRY(check_activation(layer->activation, "trunk[].activation"));
+    GPUR_TRY(gpur_reserved_check(layer->reserved, 2, "network.trunk[]"));
     return layer->kind == GPUR_DENSE ? check_dense(layer, i) : check_conv(layer, i);
 }
 
@@ -91,10 +95,9 @@ gpur_status gpur_network_check(const gpur_network_config *config, const gpur_sce
     GPUR_TRY(check_head(config));
     GPUR_REQUIRE(config->init >= GPUR_INIT_FAN_IN && config->init <= GPUR_INIT_NORMAL,
                  "network.init is %" PRId32 "; it must be GPUR_INIT_FAN_IN, GLOROT or NORMAL (0 to 2)", config->init);
-    GPUR_REQUIRE(config->init != GPUR_INIT_NORMAL || (config->init_scale >= 0 && config->init_scale < 1e6f),
-                 "network.init_scale is %g; the standard deviation of the weights must be 0 or more",
-                 (double)config->init_scale);
-    return GPUR_OK;
+    GPUR_REQUIRE(config->init_scale >= 0.0f && config->init_scale <= MAX_INIT_SCALE,
+                 "network.init_scale is %g; it must be 0 to %g", (double)config->init_scale, (double)MAX_INIT_SCALE);
+    return gpur_reserved_check(config->reserved, 4, "network");
 }
 
 static int32_t most_kernel(const gpur_layer *layer, const gpur_scene *seen)

@@ -1,6 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 #include "learn/optimizer.h"
 
+#include "base/sized.h"
+#include "replay/config.h"
+
+#include <float.h>
 #include <inttypes.h>
 #include <math.h>
 #include <string.h>
@@ -32,40 +36,31 @@ static gpur_status check_decay(float value, const char *name)
 
 static gpur_status check_limit(float value, const char *name)
 {
-    GPUR_REQUIRE(value >= 0.0f, "optimizer.%s is %g; it must be above 0, or 0 for none", name, (double)value);
+    GPUR_REQUIRE(value >= 0.0f && value < INFINITY,
+                 "optimizer.%s is %g; it must be above 0, or 0 for none, and finite", name, (double)value);
     return GPUR_OK;
 }
 
-static gpur_status check_rate(const gpur_schedule *rate)
-{
-    GPUR_REQUIRE(rate->first >= 0.0f && rate->last >= 0.0f && isfinite(rate->first) && isfinite(rate->last) &&
-                     rate->begin >= 0 && rate->steps >= 0,
-                 "optimizer.learning_rate goes from %g to %g, from step %" PRId64 " on and over %" PRId64
-                 " steps; all must be finite and 0 or more",
-                 (double)rate->first, (double)rate->last, rate->begin, rate->steps);
-    return GPUR_OK;
-}
-
-/* Of this kind alone. */
+/* Those of another kind, too, which are not read: what is out of range is a mistake there as well. */
 static gpur_status check_constants(const gpur_optimizer_config *config)
 {
-    if (config->kind == GPUR_ADAM) {
-        GPUR_TRY(check_decay(config->beta1, "beta1"));
-        return check_decay(config->beta2, "beta2");
-    }
+    GPUR_TRY(check_decay(config->beta1, "beta1"));
+    GPUR_TRY(check_decay(config->beta2, "beta2"));
     GPUR_REQUIRE(config->centered == 0 || config->centered == 1, "optimizer.centered is %" PRId32 "; it must be 0 or 1",
                  config->centered);
     GPUR_TRY(check_decay(config->decay, "decay"));
-    return flavours[config->kind].momentum ? check_decay(config->momentum, "momentum") : GPUR_OK;
+    return check_decay(config->momentum, "momentum");
 }
 
 gpur_status gpur_optimizer_check(const gpur_optimizer_config *config)
 {
     GPUR_REQUIRE(config->kind >= GPUR_ADAM && config->kind <= GPUR_RMSPROP_DEEPMIND,
                  "optimizer.kind is %" PRId32 "; it must be 0 to 4 (GPUR_ADAM, GPUR_RMSPROP_*)", config->kind);
-    GPUR_TRY(check_rate(&config->learning_rate));
+    GPUR_TRY(gpur_schedule_check(&config->learning_rate, FLT_MAX, "optimizer.learning_rate"));
     GPUR_TRY(check_constants(config));
-    GPUR_REQUIRE(config->epsilon > 0.0f, "optimizer.epsilon is %g; it must be above 0", (double)config->epsilon);
+    GPUR_REQUIRE(config->epsilon > 0.0f && config->epsilon < INFINITY,
+                 "optimizer.epsilon is %g; it must be above 0, and finite", (double)config->epsilon);
+    GPUR_TRY(gpur_reserved_check(config->reserved, 4, "optimizer"));
     GPUR_TRY(check_limit(config->clip_norm, "clip_norm"));
     return check_limit(config->clip_value, "clip_value");
 }

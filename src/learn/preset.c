@@ -59,7 +59,7 @@ static void set_defaults(gpur_learner_config *config)
     config->optimizer = adam(1e-3f);
     config->double_dqn = 1;
     set_huber(config);
-    config->index_source = GPUR_UNIFORM;
+    config->index_source = GPUR_SOURCE_AUTO;
     config->batch_size = 32;
     config->target_period = 10000;
     config->act = GPUR_ACT_LATEST;
@@ -129,7 +129,8 @@ static void set_cartpole(gpur_learner_config *config)
 
 static gpur_layer convolution(int32_t filters, int32_t kernel, int32_t stride)
 {
-    const gpur_layer layer = {GPUR_CONV, filters, GPUR_RELU, kernel, stride, 0};
+    const gpur_layer layer = {
+        .kind = GPUR_CONV, .units = filters, .activation = GPUR_RELU, .kernel = kernel, .stride = stride};
     return layer;
 }
 
@@ -167,7 +168,7 @@ static gpur_optimizer_config deepmind_rmsprop(float rate, float epsilon)
  * timesteps, so a target lives for 2,500 train steps; epsilon falls from 1 to 0.1 over the first million. */
 static void set_nature_dqn(gpur_learner_config *config)
 {
-    const gpur_layer dense = {GPUR_DENSE, 512, GPUR_RELU, 0, 0, 0};
+    const gpur_layer dense = {.kind = GPUR_DENSE, .units = 512, .activation = GPUR_RELU};
     config->network = nature_network();
     config->network.trunk[config->network.trunk_count++] = dense;
     config->network.head = GPUR_HEAD_Q;

@@ -17,7 +17,7 @@ static const gpur_replay_config defaults = {
     .gamma = 0.99f,
     .alpha = 0.6f,
     .priority_offset = 1e-6f,
-    .beta = {0.4f, 0.4f, 0, 0},
+    .beta = {.first = 0.4f, .last = 0.4f},
     .n_step = 1,
     .frame_stack = 1,
 };
@@ -29,13 +29,18 @@ gpur_status gpur_replay_config_init(gpur_replay_config *config, uint64_t size)
     return gpur_sized_write(config, &defaults, sizeof defaults, "gpur_replay_config");
 }
 
+gpur_status gpur_index_source_check(int32_t index_source, const char *name)
+{
+    GPUR_REQUIRE(index_source >= GPUR_SOURCE_AUTO && index_source <= GPUR_PRIORITIZED_PLAIN,
+                 "%s is %d; it must be GPUR_SOURCE_AUTO, GPUR_UNIFORM, GPUR_UNIFORM_DISTINCT, GPUR_PRIORITIZED or "
+                 "GPUR_PRIORITIZED_PLAIN (0 to 4)",
+                 name, (int)index_source);
+    return GPUR_OK;
+}
+
 static gpur_status check_choices(const gpur_replay_config *c)
 {
-    GPUR_REQUIRE(c->index_source == GPUR_UNIFORM || c->index_source == GPUR_UNIFORM_DISTINCT ||
-                     c->index_source == GPUR_PRIORITIZED || c->index_source == GPUR_PRIORITIZED_PLAIN,
-                 "gpur_replay_config.index_source is %d; it must be GPUR_UNIFORM (0), GPUR_UNIFORM_DISTINCT (1), "
-                 "GPUR_PRIORITIZED (3) or GPUR_PRIORITIZED_PLAIN (4)",
-                 (int)c->index_source);
+    GPUR_TRY(gpur_index_source_check(c->index_source, "gpur_replay_config.index_source"));
     GPUR_REQUIRE(c->feed == GPUR_FEED_COPY || c->feed == GPUR_FEED_SCATTER,
                  "gpur_replay_config.feed is %d; it must be GPUR_FEED_COPY (0) or GPUR_FEED_SCATTER (1)", (int)c->feed);
     GPUR_REQUIRE(c->flush == GPUR_FLUSH_AUTO || c->flush == GPUR_FLUSH_MANUAL,
@@ -46,9 +51,10 @@ static gpur_status check_choices(const gpur_replay_config *c)
                  (int)c->when_full);
     GPUR_REQUIRE(c->gamma >= 0.0f && c->gamma <= 1.0f, "gpur_replay_config.gamma is %g; it must be 0 to 1",
                  (double)c->gamma);
-    GPUR_REQUIRE(c->reward_clip >= 0.0f, "gpur_replay_config.reward_clip is %g; it must be 0 (not clipped) or more",
+    GPUR_REQUIRE(c->reward_clip >= 0.0f && c->reward_clip < INFINITY,
+                 "gpur_replay_config.reward_clip is %g; it must be 0 (not clipped) or more, and finite",
                  (double)c->reward_clip);
-    return GPUR_OK;
+    return gpur_reserved_check(&(const int64_t){c->reserved}, 1, "gpur_replay_config");
 }
 
 static gpur_status check_capacity(const gpur_replay_config *c, int64_t pitch)
@@ -85,13 +91,35 @@ static gpur_status check_sizes(const gpur_replay_config *c)
     return GPUR_OK;
 }
 
-static gpur_status check_beta(const gpur_schedule *beta)
+gpur_status gpur_exponent_check(float value, const char *name)
 {
-    GPUR_REQUIRE(beta->first >= 0.0f && beta->first < INFINITY && beta->last >= 0.0f && beta->last < INFINITY &&
-                     beta->begin >= 0 && beta->steps >= 0,
-                 "gpur_replay_config.beta goes from %g to %g, from draw %" PRId64 " on and over %" PRId64
-                 " draws; all of them must be 0 or more, and finite",
-                 (double)beta->first, (double)beta->last, beta->begin, beta->steps);
+    GPUR_REQUIRE(value >= 0.0f && value <= GPUR_MAX_EXPONENT, "%s is %g; it must be 0 to %g", name, (double)value,
+                 (double)GPUR_MAX_EXPONENT);
+    return GPUR_OK;
+}
+
+gpur_status gpur_schedule_check(const gpur_schedule *s, float most, const char *name)
+{
+    GPUR_REQUIRE(s->first >= 0.0f && s->first <= most && s->last >= 0.0f && s->last <= most && s->begin >= 0 &&
+                     s->steps >= 0,
+                 "%s goes from %g to %g, from step %" PRId64 " on and over %" PRId64
+                 " steps; it must stay within 0 to %g, and begin and steps must be 0 or more",
+                 name, (double)s->first, (double)s->last, s->begin, s->steps, (double)most);
+    return gpur_reserved_check(s->reserved, 2, name);
+}
+
+/* A limit that nothing is held to would only seem to be one. */
+static gpur_status check_clipping(const gpur_replay_config *c, const gpur_schema *schema)
+{
+    const int32_t reward = gpur_schema_find(schema, "reward");
+    const gpur_field_info *const field = &schema->fields[reward < 0 ? 0 : reward];
+    GPUR_REQUIRE(c->reward_clip == 0.0f || reward >= 0,
+                 "gpur_replay_config.reward_clip is %g and the schema has no field \"reward\"; it must be 0",
+                 (double)c->reward_clip);
+    GPUR_REQUIRE(c->reward_clip == 0.0f || (field->dtype == GPUR_FLOAT32 && field->bytes == sizeof(float)),
+                 "gpur_replay_config.reward_clip is %g and field \"reward\" is %s of %" PRId64
+                 " bytes; only one float32 can be clipped: set reward_clip to 0",
+                 (double)c->reward_clip, gpur_dtype_name(field->dtype), field->bytes);
     return GPUR_OK;
 }
 
@@ -132,20 +160,20 @@ static gpur_status check_priorities(const gpur_replay_config *c, const gpur_sche
     GPUR_REQUIRE(c->prioritized == 0 || c->prioritized == 1, "gpur_replay_config.prioritized is %d; it must be 0 or 1",
                  (int)c->prioritized);
     GPUR_REQUIRE(c->prioritized || !gpur_source_has_priorities(c->index_source),
-                 "gpur_replay_config.index_source is %d, by priority; that needs prioritized = 1",
+                 "gpur_replay_config.index_source is %d, by priority, and prioritized is 0; set prioritized to 1, or "
+                 "index_source to GPUR_SOURCE_AUTO (0)",
                  (int)c->index_source);
     GPUR_REQUIRE(c->weight_norm >= GPUR_WEIGHT_NORM_BATCH && c->weight_norm <= GPUR_WEIGHT_NORM_NONE,
                  "gpur_replay_config.weight_norm is %d; it must be GPUR_WEIGHT_NORM_BATCH, MEMORY or NONE (0 to 2)",
                  (int)c->weight_norm);
-    GPUR_REQUIRE(c->alpha >= 0.0f && c->alpha < INFINITY,
-                 "gpur_replay_config.alpha is %g; it must be 0 or more, and finite", (double)c->alpha);
-    GPUR_REQUIRE(c->priority_offset >= 0.0f && c->priority_offset < INFINITY,
-                 "gpur_replay_config.priority_offset is %g; it must be 0 or more, and finite",
-                 (double)c->priority_offset);
+    GPUR_TRY(gpur_exponent_check(c->alpha, "gpur_replay_config.alpha"));
+    GPUR_REQUIRE(c->priority_offset >= 0.0f && c->priority_offset <= GPUR_MAX_PRIORITY_OFFSET,
+                 "gpur_replay_config.priority_offset is %g; it must be 0 to %g", (double)c->priority_offset,
+                 (double)GPUR_MAX_PRIORITY_OFFSET);
     GPUR_REQUIRE(!c->prioritized || c->capacity <= INT32_MAX,
                  "gpur_replay_config.capacity is %" PRId64 "; with priorities it must be at most %d", c->capacity,
                  INT32_MAX);
-    GPUR_TRY(check_beta(&c->beta));
+    GPUR_TRY(gpur_schedule_check(&c->beta, GPUR_MAX_EXPONENT, "gpur_replay_config.beta"));
     return c->prioritized ? check_priority_field(schema) : check_unprioritized(c);
 }
 
@@ -169,10 +197,13 @@ gpur_status gpur_replay_config_check(const gpur_replay_config *given, gpur_repla
     GPUR_TRY(check_choices(&c));
     GPUR_TRY(check_capacity(&c, schema->pitch));
     GPUR_TRY(check_n_step(&c, schema));
+    GPUR_TRY(check_clipping(&c, schema));
     GPUR_TRY(gpur_storage_resolve(&c, schema));
     GPUR_TRY(check_sizes(&c));
     GPUR_TRY(gpur_storage_check(&c, schema));
     GPUR_TRY(check_priorities(&c, schema));
+    if (c.index_source == GPUR_SOURCE_AUTO)
+        c.index_source = c.prioritized ? GPUR_PRIORITIZED : GPUR_UNIFORM;
     c.size = sizeof c;
     c.fields = NULL;
     *checked = c;
@@ -181,9 +212,5 @@ gpur_status gpur_replay_config_check(const gpur_replay_config *given, gpur_repla
 
 int32_t gpur_clipped_field(const gpur_replay_config *checked, const gpur_schema *schema)
 {
-    const int32_t reward = gpur_schema_find(schema, "reward");
-    if (checked->reward_clip <= 0.0f || reward < 0)
-        return -1;
-    const gpur_field_info *const field = &schema->fields[reward];
-    return field->dtype == GPUR_FLOAT32 && field->bytes == sizeof(float) ? reward : -1;
+    return checked->reward_clip > 0.0f ? gpur_schema_find(schema, "reward") : -1;
 }

@@ -15,8 +15,8 @@ static gpur_status check(const gpur_replay *replay, const gpur_draw_request *r)
     GPUR_REQUIRE(r->rows >= 1 && r->rows <= replay->config.max_batch,
                  "a draw of %" PRId64 " transitions; it must be 1 to max_batch = %" PRId64, r->rows,
                  replay->config.max_batch);
-    GPUR_REQUIRE(r->source >= GPUR_SOURCE_UNIFORM && r->source <= GPUR_SOURCE_IDS,
-                 "the index source is %d; it must be GPUR_UNIFORM (0), GPUR_UNIFORM_DISTINCT (1) or ids (2)",
+    GPUR_REQUIRE(r->source == GPUR_SOURCE_UNIFORM || r->source == GPUR_SOURCE_DISTINCT || r->source == GPUR_SOURCE_IDS,
+                 "the source of a gather is %d; it must be GPUR_UNIFORM (1), GPUR_UNIFORM_DISTINCT (2) or ids (5)",
                  (int)r->source);
     GPUR_REQUIRE(r->source != GPUR_SOURCE_IDS || r->ids, "a draw by ids has no ids (NULL)");
     GPUR_REQUIRE(r->field_count >= 0 && r->field_count <= GPUR_MAX_FIELDS, "a draw of %d fields; at most %d",

@@ -36,12 +36,11 @@ static void set_nature(gpur_replay_config *config)
  * 0.6, beta 0.4 throughout. The offset is that of public code. */
 static void set_apex(gpur_replay_config *config)
 {
-    const gpur_schedule beta = {0.4f, 0.4f, 0, 0};
+    const gpur_schedule beta = {.first = 0.4f, .last = 0.4f};
     set_nature(config);
     config->capacity = 2000000;
     config->n_step = 3;
     config->prioritized = 1;
-    config->index_source = GPUR_PRIORITIZED;
     config->alpha = 0.6f;
     config->priority_offset = 1e-6f;
     config->beta = beta;

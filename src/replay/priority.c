@@ -4,12 +4,12 @@
 
 #include "base/sized.h"
 #include "kernels/schedule.h"
+#include "replay/config.h"
 #include "replay/consumer.h"
 #include "replay/draw.h"
 #include "replay/replay.h"
 
 #include <inttypes.h>
-#include <math.h>
 #include <string.h>
 
 static gpur_status check(const gpur_replay *replay)
@@ -161,17 +161,11 @@ gpur_status gpur_replay_get_priorities(gpur_replay *replay, int64_t count, const
     return end(replay, read(replay, stream, count, ids, priorities));
 }
 
-static gpur_status check_exponent(float x, const char *name)
-{
-    GPUR_REQUIRE(x >= 0.0f && x < INFINITY, "%s is %g; it must be 0 or more, and finite", name, (double)x);
-    return GPUR_OK;
-}
-
 gpur_status gpur_replay_set_alpha(gpur_replay *replay, float alpha)
 {
     gpur_stream *stream = NULL;
     GPUR_TRY(check(replay));
-    GPUR_TRY(check_exponent(alpha, "alpha"));
+    GPUR_TRY(gpur_exponent_check(alpha, "alpha"));
     GPUR_TRY(gpur_consumer_begin_look(replay, &stream));
     gpur_consumer_hold(replay);
     const gpur_status status = gpur_priorities_rebuild(gpur_replay_priorities(replay), stream, alpha);
@@ -181,9 +175,9 @@ gpur_status gpur_replay_set_alpha(gpur_replay *replay, float alpha)
 
 gpur_status gpur_replay_set_beta(gpur_replay *replay, float beta)
 {
-    const gpur_schedule fixed = {beta, beta, 0, 0};
+    const gpur_schedule fixed = {.first = beta, .last = beta};
     GPUR_TRY(check(replay));
-    GPUR_TRY(check_exponent(beta, "beta"));
+    GPUR_TRY(gpur_exponent_check(beta, "beta"));
     gpur_fair_lock_take(&replay->turn);
     replay->config.beta = fixed;
     gpur_fair_lock_give(&replay->turn);

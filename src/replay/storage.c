@@ -26,8 +26,6 @@ static gpur_status check_choices(const gpur_replay_config *c)
 {
     GPUR_REQUIRE(c->layout == GPUR_PACKED || c->layout == GPUR_LINKED,
                  "gpur_replay_config.layout is %d; it must be GPUR_PACKED (0) or GPUR_LINKED (1)", (int)c->layout);
-    if (c->layout == GPUR_PACKED)
-        return GPUR_OK;
     GPUR_REQUIRE(c->frame_stack >= 1 && c->frame_stack <= GPUR_MAX_STACK,
                  "gpur_replay_config.frame_stack is %d; it must be 1 to %d", (int)c->frame_stack, GPUR_MAX_STACK);
     GPUR_REQUIRE(c->stack_axis == GPUR_STACK_FIRST || c->stack_axis == GPUR_STACK_LAST,
@@ -38,7 +36,7 @@ static gpur_status check_choices(const gpur_replay_config *c)
                  (int)c->stack_pad);
     GPUR_REQUIRE(c->frame_slack >= 0 && c->frame_slack <= UINT32_MAX,
                  "gpur_replay_config.frame_slack is %" PRId64 "; it must be 0 to %" PRIu32, c->frame_slack, UINT32_MAX);
-    GPUR_REQUIRE(c->feed == GPUR_FEED_COPY,
+    GPUR_REQUIRE(c->layout == GPUR_PACKED || c->feed == GPUR_FEED_COPY,
                  "gpur_replay_config.feed is GPUR_FEED_SCATTER and its layout GPUR_LINKED; a linked replay is fed by "
                  "copies alone: set feed to GPUR_FEED_COPY");
     return GPUR_OK;

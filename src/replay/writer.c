@@ -8,6 +8,8 @@
 #include <inttypes.h>
 #include <stdio.h>
 
+enum { MAX_ENVS = 1 << 20 }; /* so that bytes of what is kept of all of them can be counted */
+
 static const gpur_writer_config defaults = {
     .size = sizeof(gpur_writer_config),
     .num_envs = 1,
@@ -68,7 +70,8 @@ static gpur_status check_envs(const gpur_replay *replay, int64_t num_envs)
     const gpur_replay_config *const c = &replay->config;
     const int64_t room = (c->staging_blocks - 1) * gpur_staging_block_room(&replay->intake.staging);
     const int64_t n_step = c->n_step;
-    GPUR_REQUIRE(num_envs >= 1, "num_envs is %" PRId64 "; it must be 1 or more", num_envs);
+    GPUR_REQUIRE(num_envs >= 1 && num_envs <= MAX_ENVS, "num_envs is %" PRId64 "; it must be 1 to %d", num_envs,
+                 MAX_ENVS);
     GPUR_REQUIRE(c->when_full == GPUR_WHEN_FULL_WAIT || num_envs * n_step <= room,
                  "num_envs is %" PRId64 "; under GPUR_WHEN_FULL_ERROR a step of all must fit in %" PRId64
                  " rows, %s, and may take n_step = %" PRId64 " of each",
@@ -81,6 +84,7 @@ static gpur_status check_envs(const gpur_replay *replay, int64_t num_envs)
 
 static gpur_status check(const gpur_replay *replay, const gpur_writer_config *config)
 {
+    GPUR_TRY(gpur_reserved_check(&(const int64_t){config->reserved}, 1, "gpur_writer_config"));
     GPUR_TRY(check_envs(replay, config->num_envs));
     GPUR_REQUIRE(config->autoreset >= GPUR_AUTORESET_DISABLED && config->autoreset <= GPUR_AUTORESET_SAME_STEP,
                  "gpur_writer_config.autoreset is %d; it must be GPUR_AUTORESET_DISABLED (0), NEXT_STEP (1) or "

@@ -72,7 +72,7 @@ static void make_dense(gpur_learner_config *config)
     config->network.trunk[0] = (gpur_layer){.units = 24, .activation = GPUR_TANH};
     config->network.trunk[1] = (gpur_layer){.units = 20, .activation = GPUR_RELU};
     config->optimizer.kind = GPUR_RMSPROP_TORCH;
-    config->optimizer.learning_rate = (gpur_schedule){3e-3f, 1e-3f, 10, 80};
+    config->optimizer.learning_rate = (gpur_schedule){.first = 3e-3f, .last = 1e-3f, .begin = 10, .steps = 80};
     config->index_source = GPUR_UNIFORM_DISTINCT;
 }
 
@@ -80,10 +80,10 @@ static void make_convolutions(gpur_learner_config *config)
 {
     config->network.trunk_count = 3, config->network.input_layout = GPUR_HWC;
     config->network.input_scale = 1.0f / 255.0f;
-    config->network.trunk[0] = (gpur_layer){GPUR_CONV, 6, GPUR_RELU, 3, 2, 1};
-    config->network.trunk[1] = (gpur_layer){GPUR_CONV, 4, GPUR_TANH, 2, 1, 0};
+    config->network.trunk[0] = (gpur_layer){GPUR_CONV, 6, GPUR_RELU, 3, 2, 1, {0}};
+    config->network.trunk[1] = (gpur_layer){GPUR_CONV, 4, GPUR_TANH, 2, 1, 0, {0}};
     config->network.trunk[2] = (gpur_layer){.units = 20, .activation = GPUR_RELU};
-    config->beta = (gpur_schedule){0.4f, 1.0f, 5, 60};
+    config->beta = (gpur_schedule){.first = 0.4f, .last = 1.0f, .begin = 5, .steps = 60};
     config->index_source = GPUR_PRIORITIZED;
 }
 

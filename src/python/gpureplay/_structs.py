@@ -16,7 +16,7 @@ OK, INVALID_ARGUMENT, OUT_OF_MEMORY, TOO_FEW, WOULD_BLOCK, UNAVAILABLE, DEVICE_E
 FILE_ERROR, INTERRUPTED = 6, 7
 EXECUTOR_INLINE, EXECUTOR_THREAD = 0, 1
 FLOAT32, FLOAT16, UINT8, INT32, INT64, BOOL = 1, 2, 3, 4, 5, 6
-UNIFORM, UNIFORM_DISTINCT, PRIORITIZED, PRIORITIZED_PLAIN = 0, 1, 3, 4
+SOURCE_AUTO, UNIFORM, UNIFORM_DISTINCT, PRIORITIZED, PRIORITIZED_PLAIN = 0, 1, 2, 3, 4
 WEIGHT_NORM_BATCH, WEIGHT_NORM_MEMORY, WEIGHT_NORM_NONE = 0, 1, 2
 FEED_COPY, FEED_SCATTER = 0, 1
 FLUSH_AUTO, FLUSH_MANUAL = 0, 1
@@ -96,7 +96,7 @@ class FieldInfo(Sized):
 
 class Schedule(Struct):
     c_name = "gpur_schedule"
-    _fields_ = [*_members(c_float, "first last"), *_members(c_int64, "begin steps")]
+    _fields_ = [*_members(c_float, "first last"), *_members(c_int64, "begin steps"), ("reserved", c_int64 * 2)]
 
 
 class ReplayConfig(Sized):
@@ -170,7 +170,7 @@ class EpisodeInfo(Sized):
 
 class Layer(Struct):
     c_name = "gpur_layer"
-    _fields_ = _members(c_int32, "kind units activation kernel stride padding")
+    _fields_ = [*_members(c_int32, "kind units activation kernel stride padding"), ("reserved", c_int64 * 2)]
 
 
 class NetworkConfig(Struct):
@@ -180,6 +180,7 @@ class NetworkConfig(Struct):
         *_members(c_int32, "trunk_count head hidden hidden_activation outputs init"),
         *_members(c_float, "init_scale input_scale"),
         ("input_layout", c_int32),
+        ("reserved", c_int64 * 4),
     ]
 
 
@@ -189,6 +190,7 @@ class OptimizerConfig(Struct):
         *_members(c_int32, "kind centered"),
         ("learning_rate", Schedule),
         *_members(c_float, "beta1 beta2 decay momentum epsilon clip_norm clip_value"),
+        ("reserved", c_int64 * 4),
     ]
 
 
