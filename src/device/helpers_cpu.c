@@ -12,7 +12,7 @@ enum { SPIN_NANOSECONDS = 20000, LOOKS_A_TIME = 16 };
 
 /* Waking a helper in vain costs the caller some 25 us. One that was asleep comes late for a short work, but is awake for
  * the next: it is given a few. */
-enum { TRIES = 4, NANOSECONDS_IN_VAIN = TRIES * 25000, LONG_WAIT = 100000, ALONE_FOR = 100 };
+enum { TRIES = 4, NANOSECONDS_IN_VAIN = TRIES * 25000, LONG_WAIT = 500000, LONGEST_ALONE = 500000000, ALONE_FOR = 100 };
 
 /* A helper that was awake begins 100 to 200 ns after it was called where cores share a cache, and after 350 to 700 where
  * they do not; one that slept, after microseconds. While helpers are far it is tried now and then whether they still are:
@@ -203,7 +203,7 @@ static void judge(gpur_helpers *h, int64_t began, int64_t waited_from, int64_t e
 {
     const int64_t waited = ended - waited_from;
     if (waited > LONG_WAIT && waited > waited_from - began)
-        h->alone_until = ended + ALONE_FOR * waited;
+        h->alone_until = ended + (waited < LONGEST_ALONE / ALONE_FOR ? ALONE_FOR * waited : LONGEST_ALONE);
     h->in_vain = atomic_load_explicit(&h->useful, memory_order_relaxed) ? 0 : h->in_vain + 1;
     if (h->in_vain < TRIES)
         return;
