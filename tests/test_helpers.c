@@ -89,7 +89,7 @@ static void count(int64_t piece, int64_t pieces, const void *args)
     if (t->inner) {
         tally inner = {.pieces = 5};
         tally *const of_inner = &inner;
-        gpur_helpers_run(t->inner, 5, add_one, &of_inner);
+        gpur_helpers_run(t->inner, 5, GPUR_IN_CACHE, add_one, &of_inner);
         for (int i = 0; i < 5; i++)
             t->runs[piece] += inner.runs[i] != 1;
     }
@@ -106,7 +106,7 @@ static int64_t count_wrong(gpur_helpers *helpers, int works, uint32_t seed, int 
         seed = seed * 1664525u + 1013904223u;
         t->pieces = 1 + (int64_t)(seed >> 8) % MOST_PIECES;
         t->inner = is_nested ? helpers : NULL;
-        gpur_helpers_run(helpers, t->pieces, count, &t);
+        gpur_helpers_run(helpers, t->pieces, work % 2 ? GPUR_IN_CACHE : GPUR_IN_MEMORY, count, &t);
         for (int64_t i = 0; i < MOST_PIECES; i++)
             wrong += t->runs[i] != (i < t->pieces);
     }
@@ -241,7 +241,7 @@ TEST(a_helper_that_keeps_the_caller_waiting_is_not_asked_for_a_while)
     meeting m = {.caller = pthread_self()};
     meeting *const args = &m;
     CHECK(helpers);
-    gpur_helpers_run(helpers, 2, meet, &args);
+    gpur_helpers_run(helpers, 2, GPUR_IN_MEMORY, meet, &args);
     const int64_t alone_until = helpers->alone_until;
     close_helpers(helpers);
     gpur_device_close(device);

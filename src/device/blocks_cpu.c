@@ -54,9 +54,9 @@ void gpur_cpu_blocks_close(gpur_device *device)
     gpur_helpers_close(&gpur_cpu_of(device)->helpers);
 }
 
-void gpur_cpu_run_parts(gpur_device *device, int64_t parts, gpur_cpu_entry run, const void *args)
+void gpur_cpu_run_parts(gpur_device *device, int64_t parts, int where, gpur_cpu_entry run, const void *args)
 {
-    gpur_helpers_run(&gpur_cpu_of(device)->helpers, parts, run, args);
+    gpur_helpers_run(&gpur_cpu_of(device)->helpers, parts, where, run, args);
 }
 
 void gpur_cpu_stream_blocks_close(gpur_stream *stream)
@@ -64,9 +64,24 @@ void gpur_cpu_stream_blocks_close(gpur_stream *stream)
     (void)stream; /* nothing is kept */
 }
 
+/* A replay is memory that nobody has touched lately; what a learner computes with was just computed. */
+static int where_of(int kernel)
+{
+#define CASE(name) case GPUR_KERNEL_ID_##name:
+    switch (kernel) {
+        GPUR_LEARN_KERNEL_LIST(CASE)
+        GPUR_CONV_KERNEL_LIST(CASE)
+        return GPUR_IN_CACHE;
+    default:
+        return GPUR_IN_MEMORY;
+    }
+#undef CASE
+}
+
 gpur_status gpur_cpu_run_kernel(gpur_stream *stream, int kernel, gpur_grid grid, const void *args)
 {
-    gpur_cpu_run_parts(stream->device, grid.blocks, gpur_cpu_of(stream->device)->entries[kernel], args);
+    const gpur_cpu_entry run = gpur_cpu_of(stream->device)->entries[kernel];
+    gpur_cpu_run_parts(stream->device, grid.blocks, where_of(kernel), run, args);
     return GPUR_OK;
 }
 

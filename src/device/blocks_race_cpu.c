@@ -53,9 +53,9 @@ void gpur_cpu_blocks_close(gpur_device *device)
     (void)device;
 }
 
-void gpur_cpu_run_parts(gpur_device *device, int64_t parts, gpur_cpu_entry run, const void *args)
+void gpur_cpu_run_parts(gpur_device *device, int64_t parts, int where, gpur_cpu_entry run, const void *args)
 {
-    (void)device;
+    (void)device, (void)where;
     for (int64_t part = 0; part < parts; part++)
         run(part, parts, args);
 }

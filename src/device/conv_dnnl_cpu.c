@@ -192,7 +192,7 @@ static void sum_pieces(const conv_run *r)
                        .floats = r->conv->w_floats,
                        .pitch = r->conv->w_bytes / (int64_t)sizeof(float)};
     const int64_t blocks = sum.count * sum.floats / FLOATS_A_BLOCK, threads = r->conv->base.device->threads;
-    gpur_cpu_run_parts(r->conv->base.device, blocks < 1 ? 1 : blocks < threads ? blocks : threads, add_parts, &sum);
+    gpur_cpu_run_parts(r->conv->base.device, blocks < 1 ? 1 : blocks < threads ? blocks : threads, GPUR_IN_MEMORY, add_parts, &sum);
 }
 
 static dnnl_status_t run(conv_run *r)
@@ -206,7 +206,7 @@ static dnnl_status_t run(conv_run *r)
         status = reorder(r, r->last, r->pieces - 1);
     if (status != dnnl_success)
         return status;
-    gpur_cpu_run_parts(r->conv->base.device, r->pieces, run_piece, &args);
+    gpur_cpu_run_parts(r->conv->base.device, r->pieces, GPUR_IN_MEMORY, run_piece, &args);
     if (atomic_load(&r->failure) != dnnl_success || !to_weight)
         return atomic_load(&r->failure);
     if (r->pieces > 1)

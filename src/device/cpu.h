@@ -89,7 +89,7 @@ void gpur_cpu_stream_blocks_close(gpur_stream *stream);
 gpur_status gpur_cpu_run_kernel(gpur_stream *stream, int kernel, gpur_grid grid, const void *args);
 /* Each part once, by any thread; helpers take some if there are any. Parts are to be short, tens of microseconds: a helper
  * that loses its core in the middle of one is waited for. */
-void gpur_cpu_run_parts(gpur_device *device, int64_t parts, gpur_cpu_entry run, const void *args);
+void gpur_cpu_run_parts(gpur_device *device, int64_t parts, int where, gpur_cpu_entry run, const void *args);
 gpur_grid gpur_cpu_grid_elements(const gpur_device *device, int64_t n);
 gpur_grid gpur_cpu_grid_rows(const gpur_device *device, int64_t n, int64_t rows_per_block, int64_t bytes);
 gpur_grid gpur_cpu_grid_single(const gpur_device *device);

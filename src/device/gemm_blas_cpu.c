@@ -14,7 +14,7 @@
 
 /* A tile of less work than this, some 20 us, is not worth a helper; and a product is cut into so many tiles a thread, so
  * that a helper who comes late finds some. A tile narrower than LEAST_SIDE packs more than it multiplies. */
-enum { TILE_OPERATIONS = 2000000, TILES_A_THREAD = 4, LEAST_SIDE = 32, SIDE_STEP = 16 };
+enum { TILE_OPERATIONS = 2000000, TILES_A_THREAD = 2, LEAST_SIDE = 32, SIDE_STEP = 16 };
 
 static int is_parallel_by(int flavour)
 {
@@ -105,12 +105,25 @@ static void run_tile(int64_t tile, int64_t tiles, const void *args)
     gpur_omp_give_back(before);
 }
 
+static double operations_of(const product *p)
+{
+    return 2.0 * (double)p->rows * (double)p->shape->n * (double)p->shape->k;
+}
+
+/* With less than that for each byte, a far core takes longer to get a byte than to use it. */
+static int where_of(const product *p)
+{
+    enum { OPERATIONS_A_BYTE = 64 };
+    const double m = (double)p->rows, n = (double)p->shape->n, k = (double)p->shape->k;
+    const double bytes = (m * k + k * n + m * n) * (double)sizeof(float);
+    return operations_of(p) < OPERATIONS_A_BYTE * bytes ? GPUR_IN_CACHE : GPUR_IN_MEMORY;
+}
+
 /* Tiles are made by halving the longer side. How many depends on the product and the device's threads alone, and so do
  * the bits of the result. */
 static void cut(product *p, int32_t threads)
 {
-    const double operations = 2.0 * (double)p->rows * (double)p->shape->n * (double)p->shape->k;
-    const double paid_for = operations / TILE_OPERATIONS;
+    const double paid_for = operations_of(p) / TILE_OPERATIONS;
     const double most = (double)threads * TILES_A_THREAD;
     p->down = p->across = 1;
     while (threads > 1 && 2.0 * (double)(p->down * p->across) <= (paid_for < most ? paid_for : most)) {
@@ -127,5 +140,5 @@ void gpur_cpu_sgemm(gpur_device *device, const gpur_gemm_shape *s, int64_t rows,
 {
     product p = {.shape = s, .rows = rows, .a = a, .b = b, .c = c};
     cut(&p, device->threads);
-    gpur_cpu_run_parts(device, p.down * p.across, run_tile, &p);
+    gpur_cpu_run_parts(device, p.down * p.across, where_of(&p), run_tile, &p);
 }

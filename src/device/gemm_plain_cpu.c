@@ -96,5 +96,5 @@ void gpur_cpu_sgemm(gpur_device *device, const gpur_gemm_shape *s, int64_t rows,
     const plain_product p = {.shape = s, .rows = rows, .a = a, .b = b, .c = c};
     const int64_t worth = (int64_t)(2.0 * (double)rows * (double)s->n * (double)s->k / LEAST_OPERATIONS);
     const int64_t parts = least(device->threads, least(rows / LEAST_ROWS, worth));
-    gpur_cpu_run_parts(device, parts > 1 ? parts : 1, run_part, &p);
+    gpur_cpu_run_parts(device, parts > 1 ? parts : 1, GPUR_IN_MEMORY, run_part, &p);
 }

@@ -12,7 +12,12 @@ enum { SPIN_NANOSECONDS = 20000, LOOKS_A_TIME = 16 };
 
 /* Waking a helper in vain costs the caller some 25 us. One that was asleep comes late for a short work, but is awake for
  * the next: it is given a few. */
-enum { TRIES = 4, NANOSECONDS_IN_VAIN = TRIES * 25000, LONG_WAIT = 100000, ALONE_FOR = 100 };
+enum { TRIES = 4, NANOSECONDS_IN_VAIN = TRIES * 25000, LONG_WAIT = 500000, LONGEST_ALONE = 500000000, ALONE_FOR = 100 };
+
+/* A helper that was awake begins 100 to 200 ns after it was called where cores share a cache, and after 350 to 700 where
+ * they do not; one that slept, after microseconds. While helpers are far it is tried now and then whether they still are:
+ * a hypervisor moves them. */
+enum { FAR_NANOSECONDS = 300, AWAKE_NANOSECONDS = 2000, FAR_TRIES = 8, FAR_FOR = 20000000 };
 
 static int64_t now_ns(void)
 {
@@ -102,11 +107,19 @@ static int is_on_callers_core(gpur_helpers *h)
     return sched_getcpu() == atomic_load_explicit(&h->core, memory_order_relaxed);
 }
 
+static void note_distance(gpur_helpers *h)
+{
+    const int64_t took = now_ns() - h->began, before = atomic_load_explicit(&h->distance, memory_order_relaxed);
+    if (took < AWAKE_NANOSECONDS)
+        atomic_store_explicit(&h->distance, before ? (3 * before + took) / 4 : took, memory_order_relaxed);
+}
+
 static void help_out(gpur_helpers *h)
 {
     int64_t piece = claim(h), done = 0;
     if (piece < 0)
         return;
+    note_distance(h);
     if (!is_on_callers_core(h))
         atomic_store_explicit(&h->useful, 1, memory_order_relaxed);
     for (; piece >= 0; piece = claim(h), done++)
@@ -133,7 +146,9 @@ static void begin_anew(gpur_helpers *h)
 {
     h->started = 0;
     h->cannot_start = h->in_vain = 0;
-    h->alone_until = 0;
+    h->alone_until = h->far_until = 0;
+    h->far_tries = 0;
+    atomic_store(&h->distance, 0);
     atomic_store(&h->unclaimed, 0);
     atomic_store(&h->unwaited, 0);
     atomic_store(&h->asleep, 0);
@@ -188,7 +203,7 @@ static void judge(gpur_helpers *h, int64_t began, int64_t waited_from, int64_t e
 {
     const int64_t waited = ended - waited_from;
     if (waited > LONG_WAIT && waited > waited_from - began)
-        h->alone_until = ended + ALONE_FOR * waited;
+        h->alone_until = ended + (waited < LONGEST_ALONE / ALONE_FOR ? ALONE_FOR * waited : LONGEST_ALONE);
     h->in_vain = atomic_load_explicit(&h->useful, memory_order_relaxed) ? 0 : h->in_vain + 1;
     if (h->in_vain < TRIES)
         return;
@@ -202,16 +217,25 @@ static void run_alone(int64_t pieces, gpur_cpu_entry run, const void *args)
         run(piece, pieces, args);
 }
 
-static void run_with_helpers(gpur_helpers *h, int64_t pieces, gpur_cpu_entry run, const void *args)
+static int is_too_far(gpur_helpers *h, int64_t now)
+{
+    if (atomic_load_explicit(&h->distance, memory_order_relaxed) <= FAR_NANOSECONDS)
+        return 0;
+    if (now >= h->far_until && ++h->far_tries > FAR_TRIES)
+        h->far_until = now + FAR_FOR, h->far_tries = 0;
+    return now < h->far_until;
+}
+
+static void run_with_helpers(gpur_helpers *h, int64_t pieces, int where, gpur_cpu_entry run, const void *args)
 {
     const int64_t began = now_ns();
-    if (began < h->alone_until) {
+    if (began < h->alone_until || (where == GPUR_IN_CACHE && is_too_far(h, began))) {
         run_alone(pieces, run, args);
         return;
     }
     if (h->started < h->limit && h->started < pieces - 1 && !h->cannot_start)
         start_one(h);
-    h->run = run, h->args = args, h->pieces = pieces;
+    h->run = run, h->args = args, h->pieces = pieces, h->began = began;
     atomic_store_explicit(&h->useful, 0, memory_order_relaxed);
     atomic_store_explicit(&h->core, sched_getcpu(), memory_order_relaxed);
     atomic_store(&h->unclaimed, pieces);
@@ -222,13 +246,13 @@ static void run_with_helpers(gpur_helpers *h, int64_t pieces, gpur_cpu_entry run
     judge(h, began, waited_from, of_helpers > 0 ? now_ns() : waited_from);
 }
 
-void gpur_helpers_run(gpur_helpers *h, int64_t pieces, gpur_cpu_entry run, const void *args)
+void gpur_helpers_run(gpur_helpers *h, int64_t pieces, int where, gpur_cpu_entry run, const void *args)
 {
     if (pieces == 1 || h->limit == 0 || !take_helpers(h)) {
         run_alone(pieces, run, args);
         return;
     }
-    run_with_helpers(h, pieces, run, args);
+    run_with_helpers(h, pieces, where, run, args);
     give_helpers(h);
 }
 

@@ -4,7 +4,11 @@
  * pieces while there are any. The caller waits for no helper that has not begun a piece: where other processes keep the
  * cores busy and helpers come late or not at all, the caller has done the work. Where helpers turn out to be of no use,
  * since they come late, run on the caller's own core, or lose their core in the middle of a piece, the caller works
- * alone for some time before it asks them again, a hundred times as long as was lost.
+ * alone for some time before it asks them again, a hundred times as long as was lost and half a second at most.
+ *
+ * Cores may be near each other or far: on another socket, or where a hypervisor has put them. What a core has in its
+ * cache takes several times as long to a far one, and products of a small network took twice as long with a far helper
+ * as without. How far helpers are is seen in how long a handing over takes.
  *
  * Which thread runs a piece, and when, must not matter to the result.
  */
@@ -31,6 +35,10 @@ typedef struct gpur_helpers {
     atomic_int core;          /* on which the caller began */
     int in_vain;              /* works in a row in which no helper was of use */
     int64_t alone_until;      /* nanoseconds of the monotonic clock: until then callers do not ask helpers */
+    int64_t far_until;       /* until then not with works of GPUR_IN_CACHE, since helpers are far */
+    int far_tries;            /* such works since then, to see whether they still are */
+    int64_t began;            /* when this work was handed over */
+    _Atomic int64_t distance; /* nanoseconds until a helper that is awake has begun, averaged; 0: not known */
     atomic_int useful;        /* 1: a helper on another core took a piece of this work */
     sem_t finished_all;       /* wakes the caller */
     sem_t work;               /* wakes helpers, one each */
@@ -44,8 +52,14 @@ typedef struct gpur_helpers {
 gpur_status gpur_helpers_open(gpur_helpers *helpers, gpur_device *device, int32_t threads);
 void gpur_helpers_close(gpur_helpers *helpers); /* takes what is all zeros */
 
+/* Where the work's operands are likely to be, which a helper on a far core has to fetch. */
+enum {
+    GPUR_IN_MEMORY = 0, /* or there are many operations for each of their bytes */
+    GPUR_IN_CACHE = 1,  /* in that of the calling thread's core */
+};
+
 /* Runs every piece once, by whichever thread, and returns when all are done. Any thread. One caller at a time has the
  * helpers; another that comes meanwhile does its pieces alone. */
-void gpur_helpers_run(gpur_helpers *helpers, int64_t pieces, gpur_cpu_entry run, const void *args);
+void gpur_helpers_run(gpur_helpers *helpers, int64_t pieces, int where, gpur_cpu_entry run, const void *args);
 
 #endif
