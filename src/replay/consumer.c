@@ -35,18 +35,20 @@ gpur_status gpur_consumer_begin_in_turn(gpur_replay *replay, int64_t needed, gpu
 
 gpur_status gpur_consumer_begin(gpur_replay *replay, int64_t needed, gpur_stream **stream)
 {
-    gpur_fair_lock_take(&replay->turn);
+    gpur_consumer_take_turn(replay);
     return gpur_consumer_begin_in_turn(replay, needed, stream);
 }
 
-gpur_status gpur_consumer_take_turn(gpur_replay *replay, int64_t needed)
+void gpur_consumer_take_turn(gpur_replay *replay)
 {
     gpur_fair_lock_take(&replay->turn);
+}
+
+gpur_status gpur_consumer_check(gpur_replay *replay, int64_t needed)
+{
     gpur_intake_lock(&replay->intake);
     const gpur_status status = gpur_intake_check_launch(&replay->intake, needed);
     gpur_intake_unlock(&replay->intake);
-    if (status != GPUR_OK)
-        gpur_fair_lock_give(&replay->turn);
     return status;
 }
 

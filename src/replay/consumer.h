@@ -28,9 +28,11 @@ gpur_status gpur_consumer_begin(gpur_replay *replay, int64_t needed, gpur_stream
 
 /*
  * The same in two steps, for a launch that wants memory first: between them nothing has been published, so that a
- * caller who finds no memory gives the turn back and has changed nothing. Each refuses as gpur_consumer_begin does.
+ * caller who finds no memory gives the turn back and has changed nothing. gpur_consumer_check refuses between them what
+ * gpur_consumer_begin_in_turn would refuse.
  */
-gpur_status gpur_consumer_take_turn(gpur_replay *replay, int64_t needed);
+void gpur_consumer_take_turn(gpur_replay *replay);
+gpur_status gpur_consumer_check(gpur_replay *replay, int64_t needed);
 gpur_status gpur_consumer_begin_in_turn(gpur_replay *replay, int64_t needed, gpur_stream **stream);
 void gpur_consumer_give_turn(gpur_replay *replay);
 

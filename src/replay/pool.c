@@ -210,10 +210,9 @@ static gpur_status wait_for_readers(gpur_batch *batch, gpur_stream *stream)
     return gpur_stream_wait(stream, batch->returned);
 }
 
-gpur_status gpur_pool_take(gpur_pool *pool, int64_t count, gpur_stream *stream, gpur_batch **out)
+/* For its taker, with one reference. */
+static gpur_status hand_out(gpur_batch *batch, int64_t count, gpur_stream *stream, gpur_batch **out)
 {
-    gpur_batch *batch = NULL;
-    GPUR_TRY(take_or_make(pool, count, &batch));
     batch->count = count;
     atomic_store_explicit(&batch->references, 1, memory_order_relaxed); /* nobody else knows of it yet */
     const gpur_status status = wait_for_readers(batch, stream);
@@ -223,6 +222,24 @@ gpur_status gpur_pool_take(gpur_pool *pool, int64_t count, gpur_stream *stream, 
     }
     *out = batch;
     return GPUR_OK;
+}
+
+gpur_status gpur_pool_take(gpur_pool *pool, int64_t count, gpur_stream *stream, gpur_batch **out)
+{
+    gpur_batch *batch = NULL;
+    GPUR_TRY(take_or_make(pool, count, &batch));
+    return hand_out(batch, count, stream, out);
+}
+
+gpur_status gpur_pool_take_idle(gpur_pool *pool, int64_t count, gpur_stream *stream, gpur_batch **out)
+{
+    pthread_mutex_lock(&pool->lock);
+    ask_again(pool);
+    gpur_batch *const batch = take_idle(pool, count);
+    pool->alive += batch != NULL;
+    pthread_mutex_unlock(&pool->lock);
+    *out = NULL;
+    return batch ? hand_out(batch, count, stream, out) : GPUR_OK;
 }
 
 void gpur_pool_count(gpur_pool *pool, int64_t *alive, int64_t *made)

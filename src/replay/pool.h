@@ -53,6 +53,9 @@ void gpur_pool_close(gpur_pool *pool);
 /* A batch with one reference for `count` rows, to be filled on `stream`, which is made to wait for its last readers. */
 gpur_status gpur_pool_take(gpur_pool *pool, int64_t count, gpur_stream *stream, gpur_batch **batch);
 
+/* The same without taking memory: the batch is NULL where none is idle that is large enough. */
+gpur_status gpur_pool_take_idle(gpur_pool *pool, int64_t count, gpur_stream *stream, gpur_batch **batch);
+
 /* The same for a batch whose one reference is the caller's: it keeps its memory and its count. GPUR_WOULD_BLOCK: one of
  * the streams that may read it cannot be waited for. */
 gpur_status gpur_pool_take_again(gpur_batch *batch, gpur_stream *stream);

@@ -138,11 +138,22 @@ static void count_drawn(gpur_replay *replay, int64_t count)
     atomic_store_explicit(&replay->drawn, before + count, memory_order_relaxed); /* only the turn's holder writes it */
 }
 
+/* A draw that will be refused makes no batch. */
+static gpur_status take_batch(gpur_replay *replay, int64_t needed, int64_t count, gpur_batch **batch)
+{
+    gpur_stream *const stream = replay->intake.feed.consumer;
+    GPUR_TRY(gpur_pool_take_idle(replay->pool, count, stream, batch));
+    if (*batch)
+        return GPUR_OK;
+    GPUR_TRY(gpur_consumer_check(replay, needed));
+    return gpur_pool_take(replay->pool, count, stream, batch);
+}
+
 /* Begins a turn with a batch to fill. The batch comes first: where there is no memory for it, nothing was published. */
 static gpur_status begin(gpur_replay *replay, int64_t needed, int64_t count, gpur_stream **stream, gpur_batch **batch)
 {
-    GPUR_TRY(gpur_consumer_take_turn(replay, needed));
-    gpur_status status = gpur_pool_take(replay->pool, count, replay->intake.feed.consumer, batch);
+    gpur_consumer_take_turn(replay);
+    gpur_status status = take_batch(replay, needed, count, batch);
     if (status != GPUR_OK) {
         gpur_consumer_give_turn(replay);
         return status;
