@@ -175,7 +175,7 @@ gpur_status gpur_replay_sample(gpur_replay *replay, int64_t count, void *native,
 {
     gpur_stream *stream = NULL;
     GPUR_TRY(check(replay, count, native, batch));
-    GPUR_TRY(gpur_consumer_begin(replay, needed_for(replay, count), &stream));
+    GPUR_TRY(gpur_consumer_begin_draw(replay, needed_for(replay, count), &stream));
     return end(replay, fill(replay, count, NULL, stream, native, batch), batch);
 }
 
@@ -203,7 +203,7 @@ gpur_status gpur_replay_resample(gpur_replay *replay, void *native, gpur_batch *
 {
     gpur_stream *stream = NULL;
     GPUR_TRY(check_again(replay, native, batch));
-    GPUR_TRY(gpur_consumer_begin(replay, needed_for(replay, batch->count), &stream));
+    GPUR_TRY(gpur_consumer_begin_draw(replay, needed_for(replay, batch->count), &stream));
     const gpur_status status = refill(replay, batch, stream, native), ended = gpur_consumer_end(replay);
     return status != GPUR_OK ? status : ended;
 }

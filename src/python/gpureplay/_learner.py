@@ -121,11 +121,13 @@ class DQN(Handle):
         return array, address, count, stream
 
     def train(self, steps: int = 1) -> None:
-        """Enqueues train steps and returns before the last is done. TooFew: nothing is there to train on."""
+        """Enqueues train steps and returns before the last is done. TooFew: nothing is there to train on, or
+        fewer transitions than the buffer's min_size have been there."""
         self._call(lib.gpur_learner_train, integer("steps", steps))
 
     def train_on(self, ids: Any) -> None:
-        """One train step on the transitions of these ids, (batch_size,). InvalidArgument: one that is not there."""
+        """One train step on the transitions of these ids, (batch_size,). Evicted: one that was overwritten.
+        InvalidArgument: one that is not there yet."""
         wanted = _inputs.ids(ids)
         if wanted.shape != (self._batch_size,):
             raise ValueError(f"ids has shape {wanted.shape}; it must be ({self._batch_size},)")
