@@ -107,7 +107,7 @@ def test_presets():
     assert names == [*ATARI, "discount"]
     config, names = config_of(ATARI, preset="apex-dqn", prioritized=False, n_step=1, layout="packed", reward_clip=0,
                               gamma=0.5)
-    assert (config.layout, config.n_step, config.prioritized, config.index_source) == (0, 1, 0, 0)
+    assert (config.layout, config.n_step, config.prioritized, config.index_source) == (0, 1, 0, 1)
     assert (config.reward_clip, config.gamma, names) == (0, 0.5, list(ATARI))
     config, _ = config_of(FRAMES, preset="nature-dqn", observations="frames")
     assert config.frame_stack == 4
