@@ -100,22 +100,24 @@ static float *values_of(table *t, const uint8_t *stack)
     return t->q[before ? before - stack : LAMPS][now - (stack + LAMPS)];
 }
 
-/* Reads what a batch has to the host. gpur_batch_get_array and gpur_batch_to_dlpack give it where it lies. */
-static void learn(table *t, gpur_replay *replay)
+/* A learner on the device reads a batch where it lies; the table is on the host, and so the arrays are copied there. */
+static void learn(table *t, gpur_replay *replay, gpur_device *device)
 {
     uint8_t obs[BATCH][STACK * LAMPS], next_obs[BATCH][STACK * LAMPS];
     int32_t action[BATCH];
     int64_t id[BATCH];
     float reward[BATCH], discount[BATCH], weight[BATCH], error[BATCH];
+    gpur_batch_view at = {.size = sizeof at};
     gpur_batch *batch;
     must(gpur_replay_sample(replay, BATCH, NULL, &batch));
-    must(gpur_batch_read(batch, "obs", obs, sizeof obs));
-    must(gpur_batch_read(batch, "next_obs", next_obs, sizeof next_obs));
-    must(gpur_batch_read(batch, "action", action, sizeof action));
-    must(gpur_batch_read(batch, "reward", reward, sizeof reward));       /* r0 + gamma r1 + gamma^2 r2 */
-    must(gpur_batch_read(batch, "discount", discount, sizeof discount)); /* gamma^3; 0 where the game has ended */
-    must(gpur_batch_read(batch, "weight", weight, sizeof weight));
-    must(gpur_batch_read(batch, "id", id, sizeof id));
+    must(gpur_batch_get_view(batch, &at));
+    must(gpur_device_copy(device, obs, at.obs, sizeof obs)); /* once the batch is there */
+    must(gpur_device_copy(device, next_obs, at.next_obs, sizeof next_obs));
+    must(gpur_device_copy(device, action, at.action, sizeof action));
+    must(gpur_device_copy(device, reward, at.reward, sizeof reward));       /* r0 + gamma r1 + gamma^2 r2 */
+    must(gpur_device_copy(device, discount, at.discount, sizeof discount)); /* gamma^3; 0 where the game has ended */
+    must(gpur_device_copy(device, weight, at.weight, sizeof weight));
+    must(gpur_device_copy(device, id, at.id, sizeof id));
     gpur_batch_release(batch);
     for (int i = 0; i < BATCH; i++) {
         const float *const next = values_of(t, next_obs[i]);
@@ -156,7 +158,7 @@ static float train(table *t, gpur_device *device, const char *file, int resumes)
         for (int i = 0; i < GAMES; i++)
             right += g.reward[i];
         if (gpur_replay_can_sample(replay))
-            learn(t, replay);
+            learn(t, replay, device);
     }
     must(gpur_replay_save(replay, file, NULL));
     gpur_writer_destroy(writer);

@@ -103,7 +103,7 @@ static gpur_batch *draw(soak *s, int64_t i)
         ids[b] = before.first_id + (b * 7 + i) % before.visible;
     const gpur_status status = i % 2 ? gpur_replay_gather(s->replay, SOAK_BATCH, ids, NULL, &batch)
                                      : gpur_replay_sample(s->replay, 1 + i / 2 % SOAK_BATCH, NULL, &batch);
-    if (i % 2 && status == GPUR_INVALID_ARGUMENT)
+    if (i % 2 && status == GPUR_EVICTED)
         return NULL;
     if (!soak_ok(s, status, i % 2 ? "gpur_replay_gather" : "gpur_replay_sample"))
         return NULL;

@@ -4,6 +4,7 @@
 #include "test.h"
 
 #include <pthread.h>
+#include <stddef.h>
 
 enum { CAPACITY = 200, COUNT = 33 };
 
@@ -243,6 +244,47 @@ TEST(references_may_be_dropped_on_any_thread)
     kit_close(&s);
 }
 
+/* One call tells where the arrays lie that learners read, and what the schema does not have is NULL. */
+TEST(a_view_has_the_addresses_of_all_usual_arrays)
+{
+    static const gpur_field all[] = {{"obs", GPUR_FLOAT32, {3}},     {"action", GPUR_INT32, {0}},
+                                     {"reward", GPUR_FLOAT32, {0}},  {"next_obs", GPUR_FLOAT32, {3}},
+                                     {"terminated", GPUR_BOOL, {0}}, {"truncated", GPUR_BOOL, {0}},
+                                     {"discount", GPUR_FLOAT32, {0}}};
+    static const gpur_field one = {"x", GPUR_FLOAT32, {0}};
+    for (int has_all = 0; has_all < 2; has_all++) {
+        const gpur_replay_config config = kit_config(has_all ? all : &one, has_all ? 7 : 1, CAPACITY, 20, 128);
+        gpur_batch_view view = {.size = sizeof view}, brief = {.size = offsetof(gpur_batch_view, obs)};
+        gpur_batch *batch = NULL;
+        kit_scene s;
+        CHECK(kit_open(&s, test_device(), &config, 1));
+        CHECK_OK(kit_append_next(&s, CAPACITY));
+        CHECK_OK(gpur_replay_sample(s.replay, COUNT, NULL, &batch));
+        CHECK_OK(gpur_batch_get_view(batch, &view));
+        const void *const seen[] = {view.obs,       view.action,   view.reward, view.next_obs, view.terminated,
+                                    view.truncated, view.discount, view.weight, view.id};
+        static const char *const names[] = {"obs",       "action",   "reward", "next_obs", "terminated",
+                                            "truncated", "discount", "weight", "id"};
+        CHECK_EQUAL(view.count, COUNT);
+        for (int i = 0; i < 9; i++) {
+            void *at = NULL;
+            const gpur_status status = gpur_batch_get_array(batch, names[i], &at, NULL);
+            CHECK_STATUS(status, has_all || i > 5 ? GPUR_OK : GPUR_INVALID_ARGUMENT);
+            CHECK(seen[i] == at);
+        }
+        brief.obs = &s;
+        CHECK_OK(gpur_batch_get_view(batch, &brief));
+        CHECK(brief.count == COUNT && brief.obs == &s);
+        view.size = 0;
+        CHECK_STATUS(gpur_batch_get_view(batch, &view), GPUR_INVALID_ARGUMENT);
+        CHECK_MESSAGE("gpur_batch_view.size is 0");
+        CHECK_STATUS(gpur_batch_get_view(batch, NULL), GPUR_INVALID_ARGUMENT);
+        CHECK_STATUS(gpur_batch_get_view(NULL, &brief), GPUR_INVALID_ARGUMENT);
+        gpur_batch_release(batch);
+        kit_close(&s);
+    }
+}
+
 int main(int argc, char **argv)
 {
     test_main_begin(argc, argv);
@@ -254,6 +296,7 @@ int main(int argc, char **argv)
     RUN(a_raw_array_holds_what_a_read_gives);
     RUN(a_stored_discount_is_the_batchs_discount);
     RUN(wrong_questions_get_answers_with_numbers);
+    RUN(a_view_has_the_addresses_of_all_usual_arrays);
     RUN(references_may_be_dropped_on_any_thread);
     return test_main_end();
 }

@@ -135,6 +135,41 @@ TEST(training_waits_for_enough_transitions)
     world_close(&world);
 }
 
+/* A train step by the replay's min_size, as a draw; by ids it draws nothing. */
+TEST(training_waits_for_the_burn_in)
+{
+    const gpur_field fields[] = {{"obs", GPUR_FLOAT32, {2}},      {"action", GPUR_INT32, {0}},
+                                 {"reward", GPUR_FLOAT32, {0}},   {"next_obs", GPUR_FLOAT32, {2}},
+                                 {"terminated", GPUR_BOOL, {0}}};
+    static const char rows[40][24];
+    gpur_learner_config learner_config = world_config(GPUR_HEAD_Q, 1);
+    gpur_learner_stats stats = {.size = sizeof stats};
+    gpur_replay_config config;
+    gpur_replay *replay = NULL;
+    gpur_writer *writer = NULL;
+    gpur_learner *learner = NULL;
+    int64_t ids[16] = {0};
+    CHECK_OK(gpur_replay_config_init(&config, sizeof config));
+    config.capacity = 256, config.fields = fields, config.field_count = 5, config.min_size = 40;
+    CHECK_OK(gpur_replay_create(device, &config, &replay));
+    CHECK_OK(gpur_writer_create(replay, 1, &writer));
+    CHECK_OK(gpur_learner_create(replay, &learner_config, &learner));
+    CHECK_OK(gpur_writer_append(writer, 39, rows, NULL));
+    CHECK_EQUAL(gpur_replay_can_sample(replay), 0);
+    CHECK_STATUS(gpur_learner_train(learner, 1), GPUR_TOO_FEW);
+    CHECK_MESSAGE("39 transitions have become visible so far; draws wait for min_size = 40");
+    CHECK_OK(gpur_learner_train_on(learner, ids));
+    CHECK_OK(gpur_writer_append(writer, 1, rows, NULL));
+    CHECK_EQUAL(gpur_replay_can_sample(replay), 1);
+    CHECK_OK(gpur_learner_train(learner, 1));
+    CHECK_OK(gpur_learner_sync(learner));
+    CHECK_OK(gpur_learner_get_stats(learner, &stats));
+    CHECK_EQUAL(stats.steps, 2);
+    gpur_learner_destroy(learner);
+    gpur_writer_destroy(writer);
+    gpur_replay_destroy(replay);
+}
+
 TEST(ids_that_are_not_visible_are_refused_and_nothing_is_trained)
 {
     gpur_learner *learner = NULL;
@@ -218,6 +253,7 @@ int main(int argc, char **argv)
     RUN(constants_of_another_optimizer_are_not_read);
     RUN(a_schema_that_cannot_be_learned_from_is_refused);
     RUN(training_waits_for_enough_transitions);
+    RUN(training_waits_for_the_burn_in);
     RUN(ids_that_are_not_visible_are_refused_and_nothing_is_trained);
     RUN(weights_that_do_not_exist_are_refused);
     RUN(nulls_are_refused);

@@ -64,8 +64,8 @@ TEST(rows_that_leave_in_the_midst_of_a_launch_are_gone_for_its_rest)
             CHECK_OK(kit_append_next(&s, 5));
     }
     CHECK_OK(gpur_stream_sync(stream));
-    CHECK_STATUS(gpur_consumer_hold_ids(s.replay, COUNT, wanted), GPUR_INVALID_ARGUMENT);
-    CHECK_MESSAGE("ids[0] is 0; the visible transitions are 4 to 11");
+    CHECK_STATUS(gpur_consumer_hold_ids(s.replay, COUNT, wanted), GPUR_EVICTED);
+    CHECK_MESSAGE("ids[0] is 0, and has been overwritten; the visible transitions are 4 to 11");
     CHECK_OK(gpur_consumer_end(s.replay));
     for (int64_t i = 0; i < COUNT; i++) {
         CHECK_EQUAL(got[0][i], i);

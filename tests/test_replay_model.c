@@ -194,7 +194,11 @@ static void gather(world *w)
     if (slip)
         ids[count - 1] = kit_below(&w->random, 2) ? first - 1 : last + 1;
     const gpur_status status = gpur_replay_gather(w->replay, count, ids, NULL, &batch);
-    CHECK_STATUS(status, size == 0 ? GPUR_TOO_FEW : slip ? GPUR_INVALID_ARGUMENT : GPUR_OK);
+    const int was_there = slip && ids[count - 1] >= 0 && ids[count - 1] < first;
+    CHECK_STATUS(status, size == 0   ? GPUR_TOO_FEW
+                         : was_there ? GPUR_EVICTED
+                         : slip      ? GPUR_INVALID_ARGUMENT
+                                     : GPUR_OK);
     if (status != GPUR_OK)
         return;
     launch(w);

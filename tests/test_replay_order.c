@@ -74,12 +74,15 @@ TEST(the_papers_blocks_fall_where_its_tests_say)
     check_slots(&s, after_9, 6);
     CHECK_STATUS(kit_gather(&s, 1, (const int64_t[]){8}), GPUR_INVALID_ARGUMENT); /* staged */
     CHECK_MESSAGE("ids[0] is 8; the visible transitions are 2 to 7");
+    CHECK_STATUS(kit_gather(&s, 2, (const int64_t[]){2, 1}), GPUR_EVICTED);
+    CHECK_MESSAGE("ids[1] is 1, and has been overwritten; the visible transitions are 2 to 7");
+    CHECK_STATUS(kit_gather(&s, 1, (const int64_t[]){-1}), GPUR_INVALID_ARGUMENT);
     append_singly(&s, 26);
     launch(&s), launch(&s);
     CHECK_OK(kit_gather(&s, 3, (const int64_t[]){28, 33, 30}));
     check_slots(&s, after_35, 6);
     CHECK_STATUS(kit_gather(&s, 1, (const int64_t[]){34}), GPUR_INVALID_ARGUMENT);
-    CHECK_STATUS(kit_gather(&s, 1, (const int64_t[]){27}), GPUR_INVALID_ARGUMENT);
+    CHECK_STATUS(kit_gather(&s, 1, (const int64_t[]){27}), GPUR_EVICTED);
     CHECK_OK(gpur_writer_flush(s.writer));
     CHECK_OK(kit_gather(&s, 1, (const int64_t[]){34}));
     kit_close(&s);
@@ -165,7 +168,7 @@ TEST(manual_blocks_that_overwrite_are_seen_one_launch_later_unless_flushed)
     CHECK_OK(gpur_writer_flush(s.writer));
     CHECK_EQUAL(gpur_replay_size(s.replay), 20);
     CHECK_OK(kit_gather(&s, 2, (const int64_t[]){10, 29}));
-    CHECK_STATUS(kit_gather(&s, 1, (const int64_t[]){9}), GPUR_INVALID_ARGUMENT);
+    CHECK_STATUS(kit_gather(&s, 1, (const int64_t[]){9}), GPUR_EVICTED);
     kit_close(&s);
 }
 
@@ -178,7 +181,7 @@ static void check_statistics(kit_scene *s, int64_t first, int64_t count)
     CHECK_EQUAL(stats.visible, count);
     CHECK_EQUAL(gpur_replay_size(s->replay), count);
     const int64_t last = first + count - 1, after = last + 1, before = first - 1;
-    CHECK_STATUS(kit_gather(s, 1, &before), GPUR_INVALID_ARGUMENT);
+    CHECK_STATUS(kit_gather(s, 1, &before), before < 0 ? GPUR_INVALID_ARGUMENT : GPUR_EVICTED);
     CHECK_STATUS(kit_gather(s, 1, &after), GPUR_INVALID_ARGUMENT);
     CHECK_OK(kit_gather(s, 2, (const int64_t[]){first, last}));
 }
@@ -203,12 +206,19 @@ TEST(burn_in_counts_what_has_become_visible)
 {
     gpur_replay_config config = settings(20, 4, 4, GPUR_FLUSH_MANUAL);
     config.min_size = 8;
+    gpur_batch *batch = NULL;
     kit_scene s;
     CHECK(open_scene(&s, &config));
     append(&s, 7);
     CHECK_EQUAL(gpur_replay_can_sample(s.replay), 0);
+    CHECK_STATUS(gpur_replay_sample(s.replay, 1, NULL, &batch), GPUR_TOO_FEW);
+    CHECK_MESSAGE("4 transitions have become visible so far; draws wait for min_size = 8");
+    CHECK_OK(kit_gather(&s, 2, (const int64_t[]){3, 0})); /* is no draw */
     append(&s, 1);
     CHECK_EQUAL(gpur_replay_can_sample(s.replay), 1);
+    CHECK_OK(gpur_replay_sample(s.replay, 1, NULL, &batch));
+    CHECK_OK(gpur_replay_resample(s.replay, NULL, batch));
+    gpur_batch_release(batch);
     append(&s, 100);
     CHECK_EQUAL(gpur_replay_can_sample(s.replay), 1);
     kit_close(&s);
@@ -222,7 +232,7 @@ TEST(a_distinct_draw_needs_as_many_rows)
     kit_scene s;
     CHECK(open_scene(&s, &config));
     append(&s, 15);
-    CHECK_EQUAL(gpur_replay_can_sample(s.replay), 0);
+    CHECK_EQUAL(gpur_replay_can_sample(s.replay), 1); /* min_size alone: it knows of no batch */
     CHECK_STATUS(gpur_replay_sample(s.replay, 16, NULL, &batch), GPUR_TOO_FEW);
     CHECK_MESSAGE("15 transitions are visible; this draw needs 16");
     CHECK_OK(gpur_replay_sample(s.replay, 15, NULL, &batch));

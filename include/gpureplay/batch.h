@@ -21,6 +21,33 @@ GPUR_API int64_t gpur_batch_count(const gpur_batch *batch);
 GPUR_API gpur_status gpur_batch_get_array(gpur_batch *batch, const char *name, void **device_memory,
                                           gpur_field_info *info);
 
+/*
+ * Where the arrays of a batch lie that most learners read, in memory of its device. NULL where the schema has no such
+ * field. Shapes and types are the schema's, as gpur_batch_get_array tells, which other fields are asked of, too.
+ */
+typedef struct gpur_batch_view {
+    uint64_t size;       /* sizeof(gpur_batch_view), as the caller was compiled: set it before the call */
+    int64_t count;       /* transitions */
+    void *obs;           /* (count, ...) */
+    void *action;        /* (count, ...) */
+    void *reward;        /* (count, ...) */
+    void *next_obs;      /* (count, ...) */
+    uint8_t *terminated; /* (count) 0 or 1 */
+    void *truncated;     /* (count, ...) */
+    float *discount;     /* (count) never NULL, as the next two */
+    float *weight;       /* (count) */
+    int64_t *id;         /* (count) */
+} gpur_batch_view;
+
+/*
+ * Fills in all of that. The memory is the batch's: it stays where it is until the last reference is released, also
+ * through gpur_replay_resample, and is filled in behind the stream given to gpur_replay_sample, or after
+ * gpur_batch_sync. Any thread.
+ *
+ *   GPUR_INVALID_ARGUMENT  NULL, or `view->size` was not set
+ */
+GPUR_API gpur_status gpur_batch_get_view(gpur_batch *batch, gpur_batch_view *view);
+
 /* Waits until the batch is filled in. GPUR_INVALID_ARGUMENT: NULL. GPUR_DEVICE_ERROR: the device failed. */
 GPUR_API gpur_status gpur_batch_sync(gpur_batch *batch);
 

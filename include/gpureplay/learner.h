@@ -137,17 +137,19 @@ enum { GPUR_LAUNCH_STEPS = 256 };
  * flight. One thread at a time. Writers, gpur_learner_act and the calls that only ask go on meanwhile.
  *
  *   GPUR_INVALID_ARGUMENT  steps below 0, or NULL
- *   GPUR_TOO_FEW           nothing is visible, or fewer than batch_size for a distinct draw; nothing is trained
+ *   GPUR_TOO_FEW           nothing is visible, fewer than batch_size for a distinct draw, or fewer than the replay's
+ *                          min_size have become visible so far (the message has the counts); nothing is trained
  */
 GPUR_API gpur_status gpur_learner_train(gpur_learner *learner, int64_t steps);
 
 /*
  * One train step on the transitions of these ids: (batch_size) in host memory, free to reuse when the call returns.
- * Their weights are 1; in a prioritized replay they get new priorities, whatever index_source is. By
- * the thread that trains. An append waits while the step is enqueued (with GPUR_EXECUTOR_INLINE: carried out), so that
- * it overwrites none of them.
+ * Their weights are 1; in a prioritized replay they get new priorities, whatever index_source is. By the thread that
+ * trains; it does not wait for min_size. An append waits while the step is enqueued (with GPUR_EXECUTOR_INLINE: carried
+ * out), so that it overwrites none of them.
  *
- *   GPUR_INVALID_ARGUMENT  an id that is not visible, or NULL; nothing is trained
+ *   GPUR_EVICTED           a transition that has been overwritten; nothing is trained
+ *   GPUR_INVALID_ARGUMENT  an id that is not visible yet, or NULL; nothing is trained
  *   GPUR_TOO_FEW           nothing is visible
  */
 GPUR_API gpur_status gpur_learner_train_on(gpur_learner *learner, const int64_t *ids);

@@ -44,9 +44,10 @@ extern "C" {
  *               after it; else NULL. NULL with arrays in device memory: they are ready now, and have been read on
  *               return
  *
- * An id that is not visible when its turn comes is stale: refused and counted, and no error, since another thread's
- * appends may have overwritten the transition since it was drawn. A priority that is negative, NaN or infinite is
- * refused and counted likewise; the old one stays. One thread at a time draws, trains or updates; others take turns.
+ * An id that is not visible when its turn comes is stale: refused and counted, and no error (nor GPUR_EVICTED), since
+ * another thread's appends may have overwritten the transition since it was drawn. A priority that is negative, NaN or
+ * infinite is refused and counted likewise; the old one stays. One thread at a time draws, trains or updates; others
+ * take turns.
  *
  *   GPUR_INVALID_ARGUMENT  count out of range, arrays in different places, a stream on the CPU, a replay that is not
  *                          prioritized, or NULL; nothing is updated
@@ -61,7 +62,8 @@ GPUR_API gpur_status gpur_replay_update_priorities(gpur_replay *replay, int64_t 
  *   ids         (count) in host memory; count 1 to max_batch
  *   priorities  (count) float32, host memory; filled in when the call returns
  *
- *   GPUR_INVALID_ARGUMENT  an id that is not visible, count out of range, a replay that is not prioritized, or NULL
+ *   GPUR_EVICTED           a transition that has been overwritten
+ *   GPUR_INVALID_ARGUMENT  an id that is not visible yet, count out of range, a replay that is not prioritized, or NULL
  *   GPUR_TOO_FEW           nothing is visible
  */
 GPUR_API gpur_status gpur_replay_get_priorities(gpur_replay *replay, int64_t count, const int64_t *ids,

@@ -135,7 +135,8 @@ typedef struct gpur_replay_config {
     int32_t feed;             /* GPUR_FEED_* */
     int32_t flush;            /* GPUR_FLUSH_* */
     int32_t when_full;        /* GPUR_WHEN_FULL_* */
-    int64_t min_size;         /* transitions before gpur_replay_can_sample says yes (burn-in); default 1 */
+    int64_t min_size;         /* burn-in: until so many transitions have become visible, evicted ones included, draws
+                                 and gpur_learner_train answer GPUR_TOO_FEW; 0 to capacity, default 1 */
     int64_t max_batch;        /* largest batch that will be drawn; 0: 4,096, or if less capacity / 2, with GPUR_LINKED
                                  capacity / 2 / F, and 1 at least: F = frame_stack + n_step, or 2 frame_stack if less,
                                  are the most frames that one transition may have */
@@ -221,8 +222,9 @@ GPUR_API gpur_status gpur_replay_get_field(gpur_replay *replay, int32_t index, g
  * gives 0. */
 GPUR_API int64_t gpur_replay_size(gpur_replay *replay);
 
-/* 1 when at least min_size transitions have become visible so far and that size is at least 1 (under UNIFORM_DISTINCT:
- * at least max_batch), else 0. NULL gives 0. */
+/* 1 when at least min_size transitions have become visible so far and gpur_replay_size is at least 1, else 0: whether a
+ * draw of one transition would succeed. Under GPUR_UNIFORM_DISTINCT a larger one may still answer GPUR_TOO_FEW, with
+ * the counts. NULL gives 0. */
 GPUR_API int32_t gpur_replay_can_sample(gpur_replay *replay);
 
 /*
@@ -238,7 +240,8 @@ GPUR_API int32_t gpur_replay_can_sample(gpur_replay *replay);
  * meanwhile.
  *
  *   GPUR_INVALID_ARGUMENT  count < 1 or above max_batch, NULL, or a stream on the CPU
- *   GPUR_TOO_FEW           nothing is visible, or fewer than `count` for a distinct draw
+ *   GPUR_TOO_FEW           nothing is visible, fewer than `count` for a distinct draw, or fewer than min_size have
+ *                          become visible so far; the message has the counts
  *   GPUR_OUT_OF_MEMORY     no released batch is large enough, and the device has no memory for one more
  */
 GPUR_API gpur_status gpur_replay_sample(gpur_replay *replay, int64_t count, void *stream, gpur_batch **batch);
@@ -246,12 +249,15 @@ GPUR_API gpur_status gpur_replay_sample(gpur_replay *replay, int64_t count, void
 /*
  * Like gpur_replay_sample, but gathers the transitions of the given ids, in their order, duplicates allowed. What
  * other threads append meanwhile may evict one before its turn, and the call is refused; a batch that comes is whole.
+ * It does not wait for min_size.
  *
  *   ids      (count) in host memory, free to change when the call returns
  *   stream   as for gpur_replay_sample: it must outlive the batch
  *
- *   GPUR_INVALID_ARGUMENT  an id that is not visible: the message has it and the visible range; or as
- *                          gpur_replay_sample
+ *   GPUR_EVICTED           a transition that was visible once and has been overwritten: the message has its id and the
+ *                          visible range
+ *   GPUR_INVALID_ARGUMENT  an id that no transition has had yet, or whose transition is not visible yet: the message
+ *                          has it and the visible range; or as gpur_replay_sample
  *   GPUR_TOO_FEW           nothing is visible, so that there is no range
  */
 GPUR_API gpur_status gpur_replay_gather(gpur_replay *replay, int64_t count, const int64_t *ids, void *stream,

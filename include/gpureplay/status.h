@@ -35,6 +35,8 @@ enum {
     GPUR_UNAVAILABLE = 5,      /* not in this build or not on this machine; the message says how to get it */
     GPUR_FILE_ERROR = 6,       /* a file cannot be read or written, or is not what was written; the message has why */
     GPUR_INTERRUPTED = 7,      /* the caller's progress function said so */
+    GPUR_EVICTED = 8,          /* a transition of this id was there and has been overwritten; the message has the ids
+                                  that are visible. An id that was never given is a GPUR_INVALID_ARGUMENT */
     GPUR_DEVICE_ERROR = -1,    /* the device or one of its libraries failed; the message has its words */
 };
 

@@ -39,6 +39,8 @@ const char *gpur_status_name(gpur_status status)
         return "GPUR_FILE_ERROR";
     case GPUR_INTERRUPTED:
         return "GPUR_INTERRUPTED";
+    case GPUR_EVICTED:
+        return "GPUR_EVICTED";
     case GPUR_DEVICE_ERROR:
         return "GPUR_DEVICE_ERROR";
     default:

@@ -13,7 +13,7 @@ int64_t gpur_struct_size(const char *name)
         size_t size;
     } known[] = {
         STRUCT(gpur_device_config), STRUCT(gpur_device_info), STRUCT(gpur_field),
-        STRUCT(gpur_field_info), STRUCT(gpur_replay_config), STRUCT(gpur_replay_plan),
+        STRUCT(gpur_field_info), STRUCT(gpur_batch_view), STRUCT(gpur_replay_config), STRUCT(gpur_replay_plan),
         STRUCT(gpur_replay_stats), STRUCT(gpur_layer), STRUCT(gpur_network_config),
         STRUCT(gpur_schedule), STRUCT(gpur_optimizer_config), STRUCT(gpur_learner_config),
         STRUCT(gpur_learner_stats), STRUCT(gpur_weight_info), STRUCT(gpur_priority_stats),

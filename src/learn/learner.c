@@ -166,7 +166,7 @@ gpur_status gpur_learner_train(gpur_learner *learner, int64_t steps)
     for (int64_t done = 0; done < steps; done += GPUR_LAUNCH_STEPS) {
         const int64_t part = steps - done < GPUR_LAUNCH_STEPS ? steps - done : GPUR_LAUNCH_STEPS;
         gpur_stream *stream = NULL;
-        GPUR_TRY(gpur_consumer_begin(learner->replay, needed, &stream));
+        GPUR_TRY(gpur_consumer_begin_draw(learner->replay, needed, &stream));
         GPUR_TRY(gpur_learner_end_turn(learner, gpur_learner_enqueue(learner, stream, learner->train, part)));
     }
     return GPUR_OK;

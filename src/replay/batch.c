@@ -38,6 +38,32 @@ gpur_status gpur_batch_get_array(gpur_batch *batch, const char *name, void **dev
     return GPUR_OK;
 }
 
+/* NULL where the schema has no such field. */
+static void *field_of(const gpur_batch *batch, const char *name)
+{
+    const int32_t field = gpur_schema_find(&batch->pool->schema, name);
+    return field < 0 ? NULL : gpur_batch_array(batch, field);
+}
+
+gpur_status gpur_batch_get_view(gpur_batch *batch, gpur_batch_view *given)
+{
+    GPUR_REQUIRE(batch, "batch is NULL");
+    const gpur_batch_view view = {
+        .size = sizeof view,
+        .count = batch->count,
+        .obs = field_of(batch, "obs"),
+        .action = field_of(batch, "action"),
+        .reward = field_of(batch, "reward"),
+        .next_obs = field_of(batch, "next_obs"),
+        .terminated = field_of(batch, "terminated"),
+        .truncated = field_of(batch, "truncated"),
+        .discount = gpur_batch_array(batch, batch->layout.discount),
+        .weight = gpur_batch_array(batch, batch->layout.weight),
+        .id = gpur_batch_array(batch, batch->layout.id),
+    };
+    return gpur_sized_write(given, &view, sizeof view, "gpur_batch_view");
+}
+
 gpur_status gpur_batch_sync(gpur_batch *batch)
 {
     GPUR_REQUIRE(batch, "batch is NULL");

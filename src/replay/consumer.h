@@ -26,14 +26,18 @@
  */
 gpur_status gpur_consumer_begin(gpur_replay *replay, int64_t needed, gpur_stream **stream);
 
+/* The same for a draw, which also waits for the replay's burn-in. GPUR_TOO_FEW: fewer than min_size rows have become
+ * visible so far. */
+gpur_status gpur_consumer_begin_draw(gpur_replay *replay, int64_t needed, gpur_stream **stream);
+
 /*
  * The same in two steps, for a launch that wants memory first: between them nothing has been published, so that a
  * caller who finds no memory gives the turn back and has changed nothing. gpur_consumer_check refuses between them what
- * gpur_consumer_begin_in_turn would refuse.
+ * gpur_consumer_begin_in_turn would refuse. `burn_in`: rows that must have become visible so far.
  */
 void gpur_consumer_take_turn(gpur_replay *replay);
-gpur_status gpur_consumer_check(gpur_replay *replay, int64_t needed);
-gpur_status gpur_consumer_begin_in_turn(gpur_replay *replay, int64_t needed, gpur_stream **stream);
+gpur_status gpur_consumer_check(gpur_replay *replay, int64_t needed, int64_t burn_in);
+gpur_status gpur_consumer_begin_in_turn(gpur_replay *replay, int64_t needed, int64_t burn_in, gpur_stream **stream);
 void gpur_consumer_give_turn(gpur_replay *replay);
 
 /* The same for what is asked of rows by their ids and draws none: it finds what a draw made now would see, none
@@ -51,7 +55,8 @@ gpur_status gpur_consumer_end(gpur_replay *replay);
 gpur_status gpur_consumer_freeze(gpur_replay *replay, gpur_stream **stream);
 gpur_status gpur_consumer_thaw(gpur_replay *replay);
 
-/* Refuses ids that a launch begun now could not see, with the id and the range. Before begin, so that a refused call
+/* Refuses ids that a launch begun now could not see, with the id and the range: GPUR_EVICTED for one that was visible
+ * once, GPUR_INVALID_ARGUMENT for any other. Before begin, so that a refused call
  * publishes nothing; on an empty replay, which begin refuses, it says nothing. */
 gpur_status gpur_consumer_refuse_ids(gpur_replay *replay, int64_t count, const int64_t *ids);
 

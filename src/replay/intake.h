@@ -140,10 +140,11 @@ gpur_window gpur_intake_visible(const gpur_intake *intake);
  * GPUR_FLUSH_MANUAL it sees what the last draw saw, since what the next one sees is for that one to publish. */
 gpur_status gpur_intake_begin_look(gpur_intake *intake);
 
-/* GPUR_TOO_FEW: a launch begun now would not see `needed` rows, 1 or more. */
-gpur_status gpur_intake_check_launch(const gpur_intake *intake, int64_t needed);
+/* GPUR_TOO_FEW: a launch begun now would not see `needed` rows, 1 or more, or fewer than `burn_in` rows have become
+ * visible in all, evicted ones included. */
+gpur_status gpur_intake_check_launch(const gpur_intake *intake, int64_t needed, int64_t burn_in);
 
-/* Publishes by the flush mode and begins a launch that needs `needed` rows, 1 or more. */
-gpur_status gpur_intake_begin_launch(gpur_intake *intake, int64_t needed);
+/* Checks the same, publishes by the flush mode and begins a launch. */
+gpur_status gpur_intake_begin_launch(gpur_intake *intake, int64_t needed, int64_t burn_in);
 
 #endif

@@ -27,19 +27,23 @@ gpur_status gpur_intake_begin_look(gpur_intake *intake)
     return gpur_feed_begin_look(&intake->feed);
 }
 
-gpur_status gpur_intake_check_launch(const gpur_intake *intake, int64_t needed)
+gpur_status gpur_intake_check_launch(const gpur_intake *intake, int64_t needed, int64_t burn_in)
 {
-    const int64_t size = gpur_intake_visible(intake).count;
+    const int64_t size = gpur_intake_visible(intake).count, ever = intake->feed.evicted + size;
     if (size == 0)
         return gpur_fail(GPUR_TOO_FEW, "the replay is empty; a draw needs at least 1 transition");
+    if (ever < burn_in)
+        return gpur_fail(GPUR_TOO_FEW,
+                         "%" PRId64 " transitions have become visible so far; draws wait for min_size = %" PRId64, ever,
+                         burn_in);
     if (size < needed)
         return gpur_fail(GPUR_TOO_FEW, "%" PRId64 " transitions are visible; this draw needs %" PRId64, size, needed);
     return GPUR_OK;
 }
 
-gpur_status gpur_intake_begin_launch(gpur_intake *intake, int64_t needed)
+gpur_status gpur_intake_begin_launch(gpur_intake *intake, int64_t needed, int64_t burn_in)
 {
-    GPUR_TRY(gpur_intake_check_launch(intake, needed));
+    GPUR_TRY(gpur_intake_check_launch(intake, needed, burn_in));
     if (intake->flush == GPUR_FLUSH_AUTO) {
         GPUR_TRY(gpur_intake_seal(intake));
         gpur_feed_hasten(&intake->feed);

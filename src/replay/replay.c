@@ -88,12 +88,11 @@ int32_t gpur_replay_can_sample(gpur_replay *replay)
     if (!replay)
         return 0;
     const gpur_replay_config *const config = &replay->config;
-    const int64_t needed = config->index_source == GPUR_UNIFORM_DISTINCT ? config->max_batch : 1;
     gpur_intake_lock(&replay->intake);
     const int64_t size = gpur_intake_visible(&replay->intake).count;
     const int64_t ever = replay->intake.feed.evicted + size;
     gpur_intake_unlock(&replay->intake);
-    return size >= needed && ever >= config->min_size;
+    return size >= 1 && ever >= config->min_size;
 }
 
 gpur_status gpur_replay_get_stats(gpur_replay *replay, gpur_replay_stats *given)

@@ -139,26 +139,27 @@ static void count_drawn(gpur_replay *replay, int64_t count)
 }
 
 /* A draw that will be refused makes no batch. */
-static gpur_status take_batch(gpur_replay *replay, int64_t needed, int64_t count, gpur_batch **batch)
+static gpur_status take_batch(gpur_replay *replay, int64_t needed, int64_t burn_in, int64_t count, gpur_batch **batch)
 {
     gpur_stream *const stream = replay->intake.feed.consumer;
     GPUR_TRY(gpur_pool_take_idle(replay->pool, count, stream, batch));
     if (*batch)
         return GPUR_OK;
-    GPUR_TRY(gpur_consumer_check(replay, needed));
+    GPUR_TRY(gpur_consumer_check(replay, needed, burn_in));
     return gpur_pool_take(replay->pool, count, stream, batch);
 }
 
 /* Begins a turn with a batch to fill. The batch comes first: where there is no memory for it, nothing was published. */
-static gpur_status begin(gpur_replay *replay, int64_t needed, int64_t count, gpur_stream **stream, gpur_batch **batch)
+static gpur_status begin(gpur_replay *replay, int64_t needed, int64_t burn_in, int64_t count, gpur_stream **stream,
+                         gpur_batch **batch)
 {
     gpur_consumer_take_turn(replay);
-    gpur_status status = take_batch(replay, needed, count, batch);
+    gpur_status status = take_batch(replay, needed, burn_in, count, batch);
     if (status != GPUR_OK) {
         gpur_consumer_give_turn(replay);
         return status;
     }
-    status = gpur_consumer_begin_in_turn(replay, needed, stream);
+    status = gpur_consumer_begin_in_turn(replay, needed, burn_in, stream);
     if (status != GPUR_OK)
         gpur_batch_release(*batch);
     return status;
@@ -195,7 +196,7 @@ gpur_status gpur_replay_sample(gpur_replay *replay, int64_t count, void *native,
     gpur_stream *stream = NULL;
     gpur_batch *batch = NULL;
     GPUR_TRY(check(replay, count, native, out));
-    GPUR_TRY(begin(replay, needed_for(replay, count), count, &stream, &batch));
+    GPUR_TRY(begin(replay, needed_for(replay, count), replay->config.min_size, count, &stream, &batch));
     return end(replay, fill(replay, batch, NULL, stream, native), batch, out);
 }
 
@@ -223,7 +224,7 @@ gpur_status gpur_replay_resample(gpur_replay *replay, void *native, gpur_batch *
 {
     gpur_stream *stream = NULL;
     GPUR_TRY(check_again(replay, native, batch));
-    GPUR_TRY(gpur_consumer_begin(replay, needed_for(replay, batch->count), &stream));
+    GPUR_TRY(gpur_consumer_begin_draw(replay, needed_for(replay, batch->count), &stream));
     const gpur_status status = refill(replay, batch, stream, native), ended = gpur_consumer_end(replay);
     return status != GPUR_OK ? status : ended;
 }
@@ -235,6 +236,6 @@ gpur_status gpur_replay_gather(gpur_replay *replay, int64_t count, const int64_t
     GPUR_TRY(check(replay, count, native, out));
     GPUR_REQUIRE(ids, "ids is NULL; it must be the ids of %" PRId64 " transitions", count);
     GPUR_TRY(gpur_consumer_refuse_ids(replay, count, ids));
-    GPUR_TRY(begin(replay, 1, count, &stream, &batch));
+    GPUR_TRY(begin(replay, 1, 0, count, &stream, &batch));
     return end(replay, fill(replay, batch, ids, stream, native), batch, out);
 }

@@ -113,6 +113,32 @@ def test_an_empty_buffer_cannot_be_drawn_from():
         assert not buffer.can_sample and len(buffer) == 0 and not buffer.is_full
         buffer.extend(**block(TRANSITION, 0, 4))
         assert not buffer.can_sample
+        with pytest.raises(gpureplay.TooFew, match="4 transitions.*min_size = 5"):
+            buffer.sample(1)
+        assert (buffer.gather([3]).id == 3).all()  # is no draw
+        buffer.extend(**block(TRANSITION, 4, 1))
+        assert buffer.can_sample and len(buffer.sample(8).id) == 8
+
+
+def test_an_overwritten_transition_has_an_exception_of_its_own():
+    with gpureplay.ReplayBuffer(8, TRANSITION, device="cpu", update_size=2, max_batch=4) as buffer:
+        buffer.extend(**block(TRANSITION, 0, 20))
+        oldest = buffer.stats.first_id
+        for ids in ([0], [oldest, oldest - 1]):
+            with pytest.raises(gpureplay.Evicted, match="overwritten; the visible transitions are"):
+                buffer.gather(ids)
+        with pytest.raises(gpureplay.InvalidArgument, match="20; the visible"):
+            buffer.gather([20])
+
+
+@pytest.mark.parametrize("prioritized", [True, "plain"])
+def test_beta_stays_where_the_burn_in_refuses_the_draw(prioritized):
+    with gpureplay.ReplayBuffer(100, TRANSITION, device="cpu", min_size=5, prioritized=prioritized) as buffer:
+        buffer.extend(**block(TRANSITION, 0, 4))
+        before = buffer.beta
+        with pytest.raises(gpureplay.TooFew, match="min_size = 5"):
+            buffer.sample(1, beta=0.9)
+        assert buffer.beta == before
 
 
 MAKERS = {

@@ -32,7 +32,7 @@ REFUSED = {
     "alpha alone": ({"alpha": 0.5}, ValueError, "alpha is 0.5 and the buffer is not prioritized; it needs "
                     "prioritized=True"),
     "beta alone": ({"beta": 0.5}, ValueError, "beta is 0.5 and the buffer is not prioritized"),
-    "alpha below 0": ({"prioritized": True, "alpha": -1}, ValueError, "alpha is -1; it must be 0 or more"),
+    "alpha below 0": ({"prioritized": True, "alpha": -1}, ValueError, "alpha is -1; it must be 0 to 10"),
     "alpha as text": ({"prioritized": True, "alpha": "a"}, TypeError, "alpha is 'a'; it must be a number"),
     "beta of two": ({"prioritized": True, "beta": (0.4, 1)}, ValueError, r"beta is \(0.4, 1\); it must be a number, "
                     r"\(first, last, steps\)"),
@@ -103,11 +103,11 @@ def test_presets():
     assert (config.layout, config.frame_stack, config.n_step, config.prioritized, config.reward_clip) == (1, 4, 1, 0, 1)
     assert names == list(ATARI)
     config, names = config_of(ATARI, preset="apex-dqn")
-    assert (config.layout, config.n_step, config.prioritized, config.index_source) == (1, 3, 1, 3)
+    assert (config.layout, config.n_step, config.prioritized, config.index_source) == (1, 3, 1, 0)
     assert names == [*ATARI, "discount"]
     config, names = config_of(ATARI, preset="apex-dqn", prioritized=False, n_step=1, layout="packed", reward_clip=0,
                               gamma=0.5)
-    assert (config.layout, config.n_step, config.prioritized, config.index_source) == (0, 1, 0, 0)
+    assert (config.layout, config.n_step, config.prioritized, config.index_source) == (0, 1, 0, 1)
     assert (config.reward_clip, config.gamma, names) == (0, 0.5, list(ATARI))
     config, _ = config_of(FRAMES, preset="nature-dqn", observations="frames")
     assert config.frame_stack == 4

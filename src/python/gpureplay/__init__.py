@@ -48,6 +48,7 @@ from ._learner import DQN, LearnerStats
 from ._library import (
     Closed,
     DeviceError,
+    Evicted,
     FileError,
     GpureplayError,
     Interrupted,
@@ -67,7 +68,7 @@ from ._writer import Writer
 
 __version__: str = lib.gpur_version().decode()
 __all__ = [
-    "Array", "Batch", "Closed", "DQN", "Device", "DeviceError", "DeviceInfo", "FileError", "FileInfo",
+    "Array", "Batch", "Closed", "DQN", "Device", "DeviceError", "DeviceInfo", "Evicted", "FileError", "FileInfo",
     "GpureplayError", "Interrupted", "InvalidArgument", "LearnerStats", "OutOfMemory", "Plan", "Preset",
     "PriorityStats", "ReplayBuffer", "Stats", "TooFew", "Unavailable", "Weights", "WouldBlock", "Writer", "file_info",
     "preset", "show_config",

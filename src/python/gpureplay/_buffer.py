@@ -44,8 +44,9 @@ class ReplayBuffer(Priorities):
         that reset themselves. Default: "next_step" when num_envs > 1, as Gymnasium's vector environments do, else
         "disabled"; a vector of one environment must say it, and `add` refuses its steps until it is said. `for_env`
         asks the environment.
-    min_size: transitions before `can_sample`. max_batch: the largest batch; default 4,096, or half the capacity if
-        less, and of layout "linked" that over frame_stack + n_step, or 2 frame_stack if less.
+    min_size: transitions before `sample` and `DQN.train` begin; until then they raise TooFew. max_batch: the largest
+        batch; default 4,096, or half the capacity if less, and of layout "linked" that over frame_stack + n_step, or 2
+        frame_stack if less.
     gamma: discount per step, for a batch's `discount`. reward_clip: rewards are clipped to +- this; 0: not.
     distinct: no transition twice in a batch. seed: of the draws.
     update_size: transitions that are copied to the device at once. flush: "auto": a draw sees every transition that
@@ -162,8 +163,8 @@ class ReplayBuffer(Priorities):
         made to wait for it; None: what reads the arrays sees to that. The stream must outlive the batch: see `Batch`.
         An earlier batch that nobody holds any more may be drawn into again.
 
-        TooFew: nothing is there, or fewer than batch_size of a distinct draw. InvalidArgument: beyond max_batch. Then
-        beta, too, is what it was."""
+        TooFew: nothing is there, fewer than batch_size of a distinct draw, or fewer than min_size so far.
+        InvalidArgument: beyond max_batch. Then beta, too, is what it was."""
         if beta is not None:
             self._refuse_draw(batch_size, stream)
             self.beta = beta
@@ -179,8 +180,8 @@ class ReplayBuffer(Priorities):
         return self._keep(self._draw(lib.gpur_replay_sample, stream, integer("batch_size", batch_size), address))
 
     def gather(self, ids: Sequence[int] | np.ndarray, *, stream: Any = None) -> Batch:
-        """The transitions of these ids, in their order; duplicates are allowed. InvalidArgument: one that is not
-        there."""
+        """The transitions of these ids, in their order; duplicates are allowed. Evicted: one that was overwritten.
+        InvalidArgument: one that is not there yet."""
         wanted = _inputs.ids(ids)
         return self._draw(lib.gpur_replay_gather, stream, len(wanted), _inputs.address(wanted), stream_of(stream))
 
@@ -272,7 +273,8 @@ class ReplayBuffer(Priorities):
 
     @property
     def can_sample(self) -> bool:
-        """True when min_size transitions have been there, and a draw would find enough."""
+        """True when min_size transitions have been there: a draw of one would succeed. A larger batch of a distinct
+        buffer may still be TooFew."""
         self._open_handle()
         return bool(self._ask(lib.gpur_replay_can_sample))
 

@@ -142,7 +142,8 @@ class DQN(Handle):
         progress: called after each launch with the steps enqueued and in all; False ends it, as an exception does. May
             use the buffer, and ask for `stats`.
 
-        TooFew: nothing is there to train on. Interrupted: the progress function ended it."""
+        TooFew: nothing is there to train on, or fewer transitions than the buffer's min_size have been there.
+        Interrupted: the progress function ended it."""
         left = steps = integer("steps", steps)
         while True:
             part = min(left, _mirror.LAUNCH_STEPS)
@@ -154,7 +155,8 @@ class DQN(Handle):
                 return
 
     def train_on(self, ids: Any) -> None:
-        """One train step on the transitions of these ids, (batch_size,). InvalidArgument: one that is not there."""
+        """One train step on the transitions of these ids, (batch_size,). Evicted: one that was overwritten.
+        InvalidArgument: one that is not there yet."""
         wanted = _inputs.ids(ids)
         if wanted.shape != (self._batch_size,):
             raise ValueError(f"ids has shape {wanted.shape}; it must be ({self._batch_size},)")

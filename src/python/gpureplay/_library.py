@@ -31,6 +31,10 @@ class TooFew(GpureplayError, LookupError):
     """Fewer transitions are there than the draw needs. Nothing has changed."""
 
 
+class Evicted(GpureplayError, LookupError):
+    """A transition of this id was there and has been overwritten. Nothing has changed."""
+
+
 class WouldBlock(GpureplayError):
     """Every staging block is in use, or someone else holds the batch, and the caller asked not to wait."""
 
@@ -63,6 +67,7 @@ _EXCEPTIONS = {
     _mirror.UNAVAILABLE: Unavailable,
     _mirror.FILE_ERROR: FileError,
     _mirror.INTERRUPTED: Interrupted,
+    _mirror.EVICTED: Evicted,
 }
 
 

@@ -54,6 +54,7 @@ FUNCTIONS = {
     "gpur_replay_check_priorities": (_STATUS, [_P, _P]),
     "gpur_batch_count": (_I64, [_P]),
     "gpur_batch_get_array": (_STATUS, [_P, _TEXT, _P, _P]),
+    "gpur_batch_get_view": (_STATUS, [_P, _P]),
     "gpur_batch_sync": (_STATUS, [_P]),
     "gpur_batch_wait": (_STATUS, [_P, _P]),
     "gpur_batch_read": (_STATUS, [_P, _TEXT, _P, _I64]),

@@ -67,6 +67,8 @@ class Priorities(Handle):
             raise InvalidArgument(f"stream is {stream}; on the CPU it must be None")
         if self._ask(lib.gpur_replay_size) == 0:
             raise TooFew("the buffer is empty; a draw needs at least 1 transition")
+        if not self._ask(lib.gpur_replay_can_sample):
+            raise TooFew(f"fewer transitions have become visible so far than min_size = {self._form.config.min_size}")
 
     def update_priorities(self, indices: Any, priorities: Any, *, stream: Any = None) -> None:
         """Gives transitions new priorities: how large their TD errors were, say. All later draws see them.
@@ -101,7 +103,7 @@ class Priorities(Handle):
         """The priorities of these transitions, as last given, with the buffer's priority_offset, without alpha:
         (count,) float32, on the host, waited for. count: 1 to max_batch.
 
-        InvalidArgument: a transition that is not there."""
+        Evicted: a transition that was overwritten. InvalidArgument: one that is not there yet."""
         self._open_prioritized()
         wanted = _converted(np.asarray(indices), _INDICES)
         if wanted.ndim != 1:

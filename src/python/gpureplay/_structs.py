@@ -13,7 +13,7 @@ MAX_FIELDS, MAX_DIMS, MAX_NAME, MAX_LAYERS, MAX_READERS, MAX_HOST_BATCHES = 64, 
 LAUNCH_STEPS, MAX_N_STEP, MAX_STACK = 256, 64, 16
 
 OK, INVALID_ARGUMENT, OUT_OF_MEMORY, TOO_FEW, WOULD_BLOCK, UNAVAILABLE, DEVICE_ERROR = 0, 1, 2, 3, 4, 5, -1
-FILE_ERROR, INTERRUPTED = 6, 7
+FILE_ERROR, INTERRUPTED, EVICTED = 6, 7, 8
 EXECUTOR_INLINE, EXECUTOR_THREAD = 0, 1
 FLOAT32, FLOAT16, UINT8, INT32, INT64, BOOL = 1, 2, 3, 4, 5, 6
 SOURCE_AUTO, UNIFORM, UNIFORM_DISTINCT, PRIORITIZED, PRIORITIZED_PLAIN = 0, 1, 2, 3, 4
@@ -91,6 +91,15 @@ class FieldInfo(Sized):
         *_members(c_int32, "dtype dims"),
         ("shape", c_int32 * MAX_DIMS),
         *_members(c_int64, "offset bytes"),
+    ]
+
+
+class BatchView(Sized):
+    c_name = "gpur_batch_view"
+    _fields_ = [
+        ("size", c_uint64),
+        ("count", c_int64),
+        *_members(c_void_p, "obs action reward next_obs terminated truncated discount weight id"),
     ]
 
 
@@ -252,7 +261,7 @@ class CheckpointInfo(Sized):
 
 
 STRUCTS: list[type[Struct]] = [
-    DeviceConfig, DeviceInfo, Field, FieldInfo, ReplayConfig, ReplayPlan, ReplayStats, PriorityStats, WriterConfig,
-    StepInput, EpisodeInfo, Layer, Schedule, NetworkConfig, OptimizerConfig, LearnerConfig, LearnerStats, WeightInfo,
-    CheckpointOptions, CheckpointInfo,
+    DeviceConfig, DeviceInfo, Field, FieldInfo, BatchView, ReplayConfig, ReplayPlan, ReplayStats, PriorityStats,
+    WriterConfig, StepInput, EpisodeInfo, Layer, Schedule, NetworkConfig, OptimizerConfig, LearnerConfig, LearnerStats,
+    WeightInfo, CheckpointOptions, CheckpointInfo,
 ]
