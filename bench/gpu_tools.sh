@@ -31,21 +31,23 @@ sanitize() {
     local tool name checker options="--error-exitcode 9 --report-api-errors no"
     planned beside "compute-sanitizer, a tool, a program" 30 $((4 * $(wc -w <<<"$sanitized"))) && return
     if [ -n "$dry" ]; then
-        for name in $sanitized; do gpu_job "for the sanitizer: $name" 20 "$build/tests/test_$name" "$device"; done
+        for name in $sanitized; do
+            gpu_job "for the sanitizer: $name" 20 "$build/tests/all_tests" "test_$name" "$device"
+        done
         return
     fi
     checker=$(toolkit_program compute-sanitizer bin compute-sanitizer extras/compute-sanitizer) || {
         say "compute-sanitizer is left out: it is neither on the PATH nor in the toolkit"
         return
     }
-    begin sanitizer 30 "$checker" "$build/tests/test_cuda_open" "$device"
+    begin sanitizer 30 "$checker" "$build/tests/all_tests" test_cuda_open "$device"
     wait $!
     unable compute-sanitizer "$work/sanitizer.out" 'not supported' && return
     for name in $sanitized; do
         for tool in memcheck racecheck synccheck initcheck; do
             # shellcheck disable=SC2086 # options are words
             gpu_job "$tool $name" 30 env GPUR_TEST_SMALL=1 "$checker" --tool "$tool" $options \
-                "$build/tests/test_$name" "$device"
+                "$build/tests/all_tests" "test_$name" "$device"
         done
     done
 }

@@ -76,7 +76,7 @@ finish() {
 }
 
 if [ -z "$program" ]; then
-    build build/quickstart cartpole_dqn -DGPUREPLAY_BENCH=OFF
+    build build/quickstart cartpole_dqn
     program=build/quickstart/examples/cartpole_dqn
 fi
 mkdir -p "$out"

@@ -34,7 +34,7 @@ done
 if [ ${#quick[@]} -gt 0 ]; then export OMP_WAIT_POLICY=${OMP_WAIT_POLICY:-passive}; fi
 
 status=0 left_out=()
-build build/bench all -DGPUREPLAY_EXAMPLES=OFF
+build build/bench all -DGPUREPLAY_BENCH=ON -DGPUREPLAY_EXAMPLES=OFF
 mkdir -p "$out"
 
 # measure NAME COMMAND...: a benchmark hears Ctrl-C itself, writes what it has and ends with 130; bash would go on.

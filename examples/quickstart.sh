@@ -148,7 +148,7 @@ done
 
 install_what_is_missing
 say "Building in $folder"
-build "$folder" cartpole_dqn -DGPUREPLAY_BENCH=OFF
+build "$folder" cartpole_dqn
 train
 if [ "$status" -ne 2 ]; then draw_curve; fi
 exit "$status"

@@ -27,10 +27,9 @@ foreach(part toolkit architectures)
         -DSCRATCH=${CMAKE_CURRENT_BINARY_DIR}/cuda_${part} -P ${CMAKE_CURRENT_SOURCE_DIR}/cuda_${part}.cmake)
 endforeach()
 
-target_compile_definitions(test_cuda_search PRIVATE
+set_property(SOURCE test_cuda_search.c APPEND PROPERTY COMPILE_DEFINITIONS
     GPUR_INSTALLED_MODULE="${CMAKE_INSTALL_FULL_LIBDIR}/libgpureplay_cudamath.so")
-target_link_libraries(test_cuda_errors PRIVATE gpureplay_cuda) # it makes errors of CUDA's
-target_link_libraries(test_cuda_streams PRIVATE gpureplay_cuda) # and it captures graphs
+target_link_libraries(test_programs PRIVATE gpureplay_cuda) # tests make errors of CUDA's, and capture graphs
 
 # It takes all memory of the GPU; and what follows a fault there is nobody else's concern, but takes the GPU's time.
 foreach(device IN LISTS GPUREPLAY_TEST_DEVICES)
@@ -80,26 +79,16 @@ set(pretended_parts act act_modes batch batch_ends batch_hands checkpoint checkp
     one_kernel_state priorities priority_threads random_curand replay_config replay_flight replay_gather replay_ids
     replay_memory replay_order replay_threads sampler soak stream turns writer writer_[a-z_]+)
 list(JOIN pretended_parts "|" pretended_pattern)
-foreach(program IN LISTS test_programs)
+add_executable(all_tests.pretended $<TARGET_OBJECTS:test_programs> $<TARGET_OBJECTS:pretended_cuda>
+    cuda/pretend_always.c)
+target_link_libraries(all_tests.pretended PRIVATE ${test_libraries} gpureplay_cuda)
+wrap(all_tests.pretended ${runtime_calls})
+foreach(program IN LISTS programs_together)
     get_filename_component(name ${program} NAME_WE)
-    if(NOT name MATCHES "^test_(${pretended_pattern})$")
-        continue()
+    if(name MATCHES "^test_(${pretended_pattern})$")
+        register(${name}.pretended pretended all_tests.pretended ${name} cuda:0)
     endif()
-    add_executable(${name}.pretended $<TARGET_OBJECTS:${name}> $<TARGET_OBJECTS:pretended_cuda> cuda/pretend_always.c)
-    target_link_libraries(${name}.pretended PRIVATE ${test_libraries} gpureplay_cuda)
-    wrap(${name}.pretended ${runtime_calls})
-    register(${name}.pretended pretended ${name}.pretended cuda:0)
 endforeach()
-
-# The same of what measures a GPU's nodes. Its probes ask CUDA for more than is pretended, and are refused.
-if(TARGET bench_nodes AND Python3_Interpreter_FOUND)
-    add_executable(bench_nodes.pretended $<TARGET_OBJECTS:bench_nodes> $<TARGET_OBJECTS:pretended_cuda>
-        cuda/pretend_always.c)
-    target_link_libraries(bench_nodes.pretended PRIVATE gpureplay_probes gpureplay_tested gpureplay_cuda)
-    wrap(bench_nodes.pretended ${runtime_calls})
-    register(test_bench_nodes.pretended pretended ${Python3_EXECUTABLE} ${CMAKE_CURRENT_SOURCE_DIR}/test_bench_device.py
-        $<TARGET_FILE:bench_nodes.pretended> cuda:0)
-endif()
 
 # The module's own code, with cuBLASLt linked and its two calls that need a GPU answered by the test.
 if(TARGET gpureplay_cudamath)
@@ -150,4 +139,3 @@ endif()
 # The suite that needs a GPU, as far as it goes without one.
 register(gpu_dry_run cuda-build bash ${PROJECT_SOURCE_DIR}/bench/gpu_suite.sh --dry-run --built ${PROJECT_BINARY_DIR}
     --out ${CMAKE_CURRENT_BINARY_DIR}/gpu-dry-run)
-set_tests_properties(gpu_dry_run PROPERTIES TIMEOUT 300) # a minute where nobody else uses the cores

@@ -38,18 +38,15 @@ function(wants_flags want)
     endif()
 endfunction()
 
-built_for(AUTO 13 "" "90")
-wants_flags("-gencode;arch=compute_90,code=sm_90;-gencode;arch=compute_90,code=compute_90")
+set(no_gpu_flags "-gencode;arch=compute_90,code=sm_90;-gencode;arch=compute_90,code=compute_90")
+list(APPEND no_gpu_flags -gencode arch=compute_75,code=compute_75)
+built_for(AUTO 13 "" "90 75-virtual")
+wants_flags("${no_gpu_flags}")
 built_for(AUTO 13 "8.6" "86-real")
 wants_flags("-gencode;arch=compute_86,code=sm_86")
 built_for(AUTO 13 "9.0;9.0;12.0" "90-real 120-real")
-built_for(AUTO 12 "8.6;12.0" "90") # newer than nvcc: PTX, which the driver compiles
-set(GPUREPLAY_PYTHON ON) # a wheel may go to another machine
-built_for(AUTO 13 "" "75-real 80-real 86-real 89-real 90-real 100-real 120-real 120-virtual")
-built_for(AUTO 12 "8.6;12.0" "75-real 80-real 86-real 89-real 90-real 90-virtual")
-built_for(AUTO 13 "8.6" "86-real")
+built_for(AUTO 12 "8.6;12.0" "90 75-virtual") # newer than nvcc: PTX, which the driver compiles
 built_for("90" 13 "" "90")
-set(GPUREPLAY_PYTHON OFF)
 built_for(native 13 "8.9" "89-real")
 built_for(native 13 "" "")
 wants_flags("")

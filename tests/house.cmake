@@ -25,32 +25,22 @@ add_python_test(test_symbols test_symbols.py $<TARGET_FILE:gpureplay>)
 add_python_test(test_papers_md test_papers_md.py)
 add_python_test(test_docs test_docs.py $<TARGET_FILE_DIR:gpureplay>)
 add_python_test(test_floors test_floors.py)
-add_python_test(test_plot test_plot.py)
-add_python_test(test_contest_checks test_contest_checks.py)
-if(TARGET bench_device)
-    add_python_test(test_goals test_goals.py $<TARGET_FILE:bench_append> $<TARGET_FILE:bench_device>
-        $<TARGET_FILE:bench_nodes>)
-    set_tests_properties(test_goals PROPERTIES TIMEOUT 300) # half a minute where nobody else uses the cores
-endif()
-if(TARGET bench_contest)
-    foreach(name IN ITEMS append contest device nodes sample train training)
+if(GPUREPLAY_BENCH)
+    set(benchmarks append checkpoint contest conv nodes pixels priority sample train training)
+    if(NOT GPUREPLAY_HAS_CUDA) # else gpu_dry_run has it, which takes a quarter of a minute
+        list(APPEND benchmarks device)
+    endif()
+    set(benchmark_files "")
+    foreach(name IN LISTS benchmarks)
         if(TARGET bench_${name})
-            list(APPEND benchmarks $<TARGET_FILE:bench_${name}>)
+            list(APPEND benchmark_files $<TARGET_FILE:bench_${name}>)
         endif()
     endforeach()
-    add_python_test(test_bench test_bench.py ${benchmarks})
-    add_python_test(test_contest test_contest.py $<TARGET_FILE:bench_contest>)
-    add_python_test(test_bench_device test_bench_device.py $<TARGET_FILE:bench_nodes> $<TARGET_FILE:bench_device>)
-    set_tests_properties(test_contest test_bench_device PROPERTIES TIMEOUT 300) # long where cores are shared
+    add_python_test(test_bench test_bench.py ${benchmark_files})
 endif()
 if(TARGET gpureplay_examples_env)
     add_python_test(test_cartpole_gymnasium test_cartpole.py)
-    add_python_test(test_quickstart test_quickstart.py)
-    add_python_test(test_learning test_learning.py)
-    add_python_test(test_scripts test_scripts.py)
-    add_python_test(test_gpu_suite test_gpu_suite.py)
-    add_python_test(test_bench_run test_bench_run.py)
-    add_python_test(test_progress test_progress.py $<TARGET_FILE:cartpole_dqn>)
+    add_python_test(test_scripts test_scripts.py $<TARGET_FILE:cartpole_dqn>)
     foreach(device IN LISTS GPUREPLAY_TEST_DEVICES)
         register(test_minimal.${device} "${device}" minimal ${device})
         set_tests_properties(test_minimal.${device} PROPERTIES SKIP_REGULAR_EXPRESSION GPUR_UNAVAILABLE)
@@ -77,12 +67,12 @@ add_python_test(test_ctypes test_ctypes.py $<TARGET_FILE:gpureplay> ${print_layo
 # The Python package, and a program whose losses it must repeat.
 add_executable(print_losses python/print_losses.c)
 target_link_libraries(print_losses PRIVATE gpureplay)
-add_python_test(test_python test_python.py $<TARGET_FILE:gpureplay> $<TARGET_FILE:print_losses>)
-set_tests_properties(test_python PROPERTIES TIMEOUT 600) # the whole suite, twice, and an installation
+add_python_test(test_python test_python.py $<TARGET_FILE:gpureplay> $<TARGET_FILE:print_losses> fast)
+add_python_test(test_python_without_fast test_python.py $<TARGET_FILE:gpureplay> $<TARGET_FILE:print_losses> off)
+set_tests_properties(test_python test_python_without_fast PROPERTIES TIMEOUT 7200) # the longest, many tests in one
 string(REPLACE ";" "," devices "${GPUREPLAY_TEST_DEVICES}")
-set_property(TEST test_python APPEND PROPERTY ENVIRONMENT GPUR_TEST_DEVICES=${devices})
+set_property(TEST test_python test_python_without_fast APPEND PROPERTY ENVIRONMENT GPUR_TEST_DEVICES=${devices})
 add_python_test(test_atari test_atari.py $<TARGET_FILE:gpureplay>)
-set_tests_properties(test_atari PROPERTIES TIMEOUT 600) # a minute where nobody else uses the cores
 
 # An installed copy, and what finds it, in both languages. Installing needs every target, so these come in builds of
 # everything.
@@ -94,13 +84,13 @@ function(add_install_test way language)
     endif()
     register(${name} house bash ${CMAKE_CURRENT_SOURCE_DIR}/install/run.sh ${way} ${language} ${PROJECT_BINARY_DIR}
         ${CMAKE_C_COMPILER} ${CMAKE_${language}_COMPILER})
-    set_tests_properties(${name} PROPERTIES TIMEOUT 600)
 endfunction()
 if(is_top_level)
-    foreach(way IN ITEMS find_package pkg_config add_subdirectory)
+    foreach(way IN ITEMS find_package pkg_config)
         add_install_test(${way} C)
         add_install_test(${way} CXX)
     endforeach()
+    add_install_test(add_subdirectory CXX) # builds the library: once, in a project of another language than its own
 endif()
 
 # Which files a build is made of, whatever it has.
@@ -126,11 +116,19 @@ else()
 endif()
 
 # What no compiler changes, or costs minutes: tests/run.sh has it in its first configuration only.
-foreach(name IN ITEMS doxygen test_atari test_bench test_bench_device test_bench_run test_cartpole_gymnasium
-        test_contest test_contest_checks test_docs test_floors test_goals test_gpu_suite test_headers_alone
-        test_headers_say test_learning test_papers_md test_plot test_progress test_python test_quickstart test_scripts
-        test_sources test_switches)
+foreach(name IN ITEMS doxygen shellcheck test_atari test_bench test_cartpole_gymnasium test_docs test_floors
+        test_headers_alone test_headers_say test_install_add_subdirectory_CXX test_papers_md test_python
+        test_python_without_fast test_scripts test_sources test_switches)
     if(TEST ${name})
         set_property(TEST ${name} APPEND PROPERTY LABELS once)
+    endif()
+endforeach()
+
+# The long ones first: what begins last ends last.
+set(cost 0)
+foreach(name IN ITEMS test_install_add_subdirectory_CXX test_bench test_atari test_python_without_fast test_python)
+    math(EXPR cost "${cost} + 1000")
+    if(TEST ${name})
+        set_tests_properties(${name} PROPERTIES COST ${cost})
     endif()
 endforeach()

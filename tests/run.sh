@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
-# usage: bash tests/run.sh [--quick] [--only NAME] [--long] [--device DEVICES] [--no-install]
+# usage: bash tests/run.sh [--all] [--only NAME] [--long] [--device DEVICES] [--no-install]
 #
-# Installs what is missing, builds the library in each configuration below, with warnings as errors, and runs the tests.
-#   --quick        only the first configuration
-#   --only NAME    only this one; may be given several times
+# Installs what is missing, builds the library as most people have it, with warnings as errors, and runs the tests: some
+# minutes on two cores.
+#   --all          every configuration: other compilers, no optional package, sanitizers; less than half an hour
+#   --only NAME    only this configuration; may be given several times
 #   --long         full counts in the randomised tests (GPUR_TEST_LONG=1)
 #   --device D     devices to test, separated by semicolons; default "cpu;cuda:0"
 #   --no-install   install nothing, neither Debian nor Python packages
@@ -14,30 +15,29 @@ set -uo pipefail
 # shellcheck source-path=SCRIPTDIR source=shell.sh
 . "$(dirname "$0")/shell.sh"
 
-configurations=(gcc clang bare asan tsan race fuzz)
+configurations=(gcc clang bare asan race-asan tsan race fuzz)
 describe() {
     case $1 in
-    gcc) echo "gcc, Release, every optional package, the CUDA device where there is nvcc" ;;
+    gcc) echo "gcc, Release, every optional package, benchmarks, the CUDA device where there is nvcc" ;;
     clang) echo "clang, Release, without CUDA" ;;
     bare) echo "gcc, Release, without OpenBLAS, OpenMP and CUDA" ;;
     asan) echo "gcc, AddressSanitizer and UndefinedBehaviorSanitizer" ;;
+    race-asan) echo "gcc, the same, and kernels in the form that a GPU runs: a thread for every thread of a block" ;;
     tsan) echo "gcc, ThreadSanitizer" ;;
-    race) echo "gcc, ThreadSanitizer, a thread for every thread of a kernel's block" ;;
+    race) echo "gcc, ThreadSanitizer, and kernels in the form that a GPU runs" ;;
     fuzz) echo "clang, libFuzzer with AddressSanitizer and UndefinedBehaviorSanitizer, 20 s (--long: 600)" ;;
     *) return 1 ;;
     esac
 }
 flags_of() {
     case $1 in
-    gcc) echo "-DCMAKE_C_COMPILER=gcc" ;;
-    clang) echo "-DCMAKE_C_COMPILER=clang -DCMAKE_CXX_COMPILER=clang++ -DGPUREPLAY_CUDA=OFF" ;;
+    gcc) echo "-DCMAKE_C_COMPILER=gcc -DGPUREPLAY_BENCH=ON" ;;
+    clang) echo "-DCMAKE_C_COMPILER=clang -DCMAKE_CXX_COMPILER=clang++ $lean" ;;
     bare) echo "-DCMAKE_C_COMPILER=gcc -DGPUREPLAY_BLAS=OFF -DGPUREPLAY_DNNL=OFF -DGPUREPLAY_OPENMP=OFF $lean" ;;
     asan) echo "-DCMAKE_C_COMPILER=gcc -DGPUREPLAY_SANITIZE=address,undefined -DCMAKE_C_FLAGS_RELEASE=-O1 $lean" ;;
     tsan) echo "-DCMAKE_C_COMPILER=gcc -DGPUREPLAY_SANITIZE=thread -DCMAKE_C_FLAGS_RELEASE=-O1 $lean" ;;
-    race)
-        echo "-DCMAKE_C_COMPILER=gcc -DGPUREPLAY_SANITIZE=thread -DGPUREPLAY_RACE_CHECK=ON -DGPUREPLAY_BLAS=OFF" \
-            "-DCMAKE_C_FLAGS_RELEASE=-O1 $lean"
-        ;;
+    race-asan) echo "-DGPUREPLAY_SANITIZE=address,undefined $strided" ;;
+    race) echo "-DGPUREPLAY_SANITIZE=thread $strided" ;;
     fuzz)
         echo "-DCMAKE_C_COMPILER=clang -DGPUREPLAY_FUZZ=ON -DGPUREPLAY_SANITIZE=address,undefined" \
             "-DGPUREPLAY_OPENMP=OFF -DGPUREPLAY_EXAMPLES=OFF -DGPUREPLAY_FILES=ON -DCMAKE_C_FLAGS_RELEASE=-O1" \
@@ -46,12 +46,13 @@ flags_of() {
     esac
 }
 lean="-DGPUREPLAY_CUDA=OFF -DGPUREPLAY_BENCH=OFF"
+strided="-DCMAKE_C_COMPILER=gcc -DGPUREPLAY_RACE_CHECK=ON -DGPUREPLAY_BLAS=OFF -DCMAKE_C_FLAGS_RELEASE=-O1 $lean"
 
 fuzz_seconds=20
 chosen=() devices="cpu;cuda:0" install=yes
 while [ $# -gt 0 ]; do
     case $1 in
-    --quick) chosen=("${configurations[0]}") ;;
+    --all) chosen=("${configurations[@]}") ;;
     --only)
         known=${configurations[*]}
         wants "one of $known" "${known// /|}" "${@:1:2}"
@@ -68,7 +69,7 @@ while [ $# -gt 0 ]; do
     esac
     shift
 done
-[ ${#chosen[@]} -gt 0 ] || chosen=("${configurations[@]}")
+[ ${#chosen[@]} -gt 0 ] || chosen=("${configurations[0]}")
 
 out=$PWD/build/tests
 mkdir -p "$out"
@@ -99,14 +100,13 @@ plain_layout() { if setarch "$(uname -m)" -R true 2>/dev/null; then setarch "$(u
 
 # configure NAME DIR
 configure() {
-    local here=cpu timeout=300
+    local here=cpu hangs=()
     [ "$1" = gcc ] && here=$devices
-    [ "${GPUR_TEST_LONG:-}" = 1 ] && timeout=3600
+    [ "${GPUR_TEST_LONG:-}" = 1 ] && hangs=(-DGPUREPLAY_TEST_TIMEOUT=14400)
     choose_generator "$2"
     # shellcheck disable=SC2046 # flags are words
-    cmake -S . -B "$2" "${generator[@]}" -DCMAKE_BUILD_TYPE=Release -DGPUREPLAY_WERROR=ON \
-        -DGPUREPLAY_TEST_DEVICES="$here" -DGPUREPLAY_TEST_TIMEOUT=$timeout \
-        -DPython3_EXECUTABLE="$(command -v "$python")" $(flags_of "$1")
+    cmake -S . -B "$2" "${generator[@]}" -DCMAKE_BUILD_TYPE=Release -DGPUREPLAY_WERROR=ON -DGPUREPLAY_TESTS=ON \
+        -DGPUREPLAY_TEST_DEVICES="$here" "${hangs[@]}" -DPython3_EXECUTABLE="$(command -v "$python")" $(flags_of "$1")
 }
 
 # build_and_test NAME: leaves {configure,build,test}.log and summary.txt in build/tests/NAME; fails when a step does.
@@ -145,13 +145,13 @@ for name in "${chosen[@]}"; do
     reason=$(why_not "$name")
     if [ -n "$reason" ]; then
         echo "   skipped: $reason"
-        table+=("$(printf '%-6s skipped  %s' "$name" "$reason")")
+        table+=("$(printf '%-9s skipped  %s' "$name" "$reason")")
         continue
     fi
     begin=$SECONDS verdict=green
     build_and_test "$name" || { verdict=RED && failed=1; }
     seconds=$((SECONDS - begin))
-    table+=("$(printf '%-6s %-7s %5d s %s' "$name" $verdict $seconds "$(tail -n 1 "$out/$name/summary.txt")")")
+    table+=("$(printf '%-9s %-7s %5d s %s' "$name" $verdict $seconds "$(tail -n 1 "$out/$name/summary.txt")")")
 done
 
 echo

@@ -76,7 +76,7 @@ show_steps() {
 configure_and_build() {
     local folder=$1 target=$2
     choose_generator "$folder"
-    cmake -S . -B "$folder" "${generator[@]}" -DCMAKE_BUILD_TYPE=Release -DGPUREPLAY_TESTS=OFF "${@:3}" \
+    cmake -S . -B "$folder" "${generator[@]}" -DCMAKE_BUILD_TYPE=Release "${@:3}" \
         >"$folder/log" 2>&1 || return
     cmake --build "$folder" --parallel "$(nproc)" --target "$target" 2>&1 | tee -a "$folder/log" | show_steps
 }

@@ -11,7 +11,7 @@
 #include <string.h>
 #include <time.h>
 
-enum { ROUNDS = 4, LEAST_BATCHES = 20, LEAST_STEPS = 40, HELD = 3, PATIENCE = 90 };
+enum { ROUNDS = 4, LEAST_BATCHES = 20, LEAST_STEPS = 40, HELD = 3, PATIENCE = 1200 };
 
 void soak_fail(soak *s, const char *format, ...)
 {

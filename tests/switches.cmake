@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 # cmake -DSOURCE=folder -DSCRATCH=folder -DGENERATOR=... -DCC=... -P switches.cmake
 # Configures with values of the switches that are good, and that are not: each good one is understood, each bad one
-# refused with the value that was given and those that are wanted.
+# refused with the value that was given and those that are wanted. Without any, the library and the examples are made.
 cmake_minimum_required(VERSION 3.22)
 set(booleans OPENMP RACE_CHECK WERROR TESTS EXAMPLES BENCH INSTALL)
 list(TRANSFORM booleans REPLACE "(.+)" "-DGPUREPLAY_\\1=OFF" OUTPUT_VARIABLE plain)
@@ -72,4 +72,16 @@ foreach(bad adress address,thread on)
 endforeach()
 foreach(bad sm_90 90-rael "")
     refuses(GPUREPLAY_CUDA_ARCHITECTURES "${bad}" "AUTO, native, release, or a list")
+endforeach()
+
+# What most people want, and no more: no tests, no benchmarks.
+execute_process(COMMAND ${CMAKE_COMMAND} -S ${SOURCE} -B ${SCRATCH}/default -G ${GENERATOR} -DCMAKE_C_COMPILER=${CC}
+    RESULT_VARIABLE result OUTPUT_VARIABLE out ERROR_VARIABLE err)
+if(NOT result EQUAL 0 OR NOT EXISTS ${SCRATCH}/default/examples)
+    message(SEND_ERROR "without switches: exit ${result}; wanted 0 and the examples:\n${out}${err}")
+endif()
+foreach(part tests bench)
+    if(EXISTS ${SCRATCH}/default/${part})
+        message(SEND_ERROR "without switches ${part}/ is built too; wanted the library and the examples")
+    endif()
 endforeach()

@@ -1,74 +1,69 @@
 # SPDX-License-Identifier: MIT
-"""What the benchmarks share: --help, options that are refused, Ctrl-C. argv: the programs.
+"""One short run of each benchmark on the CPU, and of the scripts that read what benchmarks write: all end well, every
+figure is a time, and a picture is drawn. What they find out is not looked at.
 
-bench_training has a test of its own, beside which only its help is looked at here."""
+usage: test_bench.py PROGRAM...
+"""
 
 import json
-import signal
+import math
 import subprocess
 import sys
 import tempfile
 from pathlib import Path
 
-PROGRAMS = sys.argv[1:]
+BENCH = Path(__file__).resolve().parent.parent / "bench"
+SHORT = {"bench_training": ("--steps", "1000", "--batch", "8")}
 
 
-def expect(holds, result):
-    assert holds, f"{result.args}: status {result.returncode}\n{result.stdout}\n{result.stderr}"
+def run(*command, statuses=(0,)):
+    done = subprocess.run([str(word) for word in command], capture_output=True, text=True, check=False)
+    assert done.returncode in statuses, f"{command}: status {done.returncode}\n{done.stdout}\n{done.stderr}"
+    assert "Traceback" not in done.stderr, done.stderr
+    return done.stdout
 
 
-def run(*command):
-    return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+def figures(report):
+    """All numbers of seconds, wherever they stand in a report."""
+    if isinstance(report, list):
+        return [x for part in report for x in figures(part)]
+    if not isinstance(report, dict):
+        return []
+    own = [x for key, value in report.items() if key.endswith("seconds")
+           for x in (value if isinstance(value, list) else [value]) if x is not None]
+    return own + [x for part in report.values() for x in figures(part)]
 
 
-def helps_name_every_option(program):
-    for word in ("--help", "-h"):
-        result = run(program, word)
-        expect(result.returncode == 0 and not result.stderr, result)
-        for option in ("--device NAME", "--json FILE", "--quick", "--help", "Ctrl-C"):
-            expect(option in result.stdout, result)
+def measure(program, folder):
+    path = folder / f"{program.name}.json"
+    run(program, "--json", path, *SHORT.get(program.name, ("--quick", "--rounds", "6")))
+    report = json.loads(path.read_text())
+    times = figures(report)
+    assert report["interrupted"] == 0 and times, program
+    assert all(math.isfinite(x) and x >= 0 for x in times) and any(times), program
+    run(program, "--sede", "3", statuses=(2,))
 
 
-def wrong_options_are_refused_with_what_is_wanted(program):
-    for options, words in (
-        (("--rounds", "5"), ('--rounds is "5"', "a whole number from 6 to 512")),
-        (("--rounds", "513"), ('--rounds is "513"',)),
-        (("--rounds", "7x"), ('--rounds is "7x"',)),
-        (("--rounds",), ('"--rounds"', "no value")),
-        (("--sede", "3"), ('"--sede" is no option', "--rounds N")),
-    ):
-        result = run(program, *options)
-        expect(result.returncode == 2 and all(word in result.stderr for word in words), result)
-
-
-def ctrl_c_keeps_the_finished_cases(program, first):
-    """`first`: how the line of the first case begins, after which others follow for seconds."""
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "report.json"
-        with subprocess.Popen([program, "--json", str(path)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-                              preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL)) as process:
-            for line in process.stdout:
-                if line.startswith(first):
-                    process.send_signal(signal.SIGINT)
-                    break
-            said = process.communicate(timeout=60)
-        report = json.loads(path.read_text())
-        assert process.returncode == 130, (process.returncode, said)
-        assert report["interrupted"] == 1 and report["cases"][0]["name"].startswith(first), report
-        count = len(report["cases"])
-        assert count and said[1].startswith(f"interrupted: {count} case") and str(path) in said[1], said
+def python_with_matplotlib():
+    for python in (sys.executable, "/usr/bin/python3"):
+        if subprocess.run([python, "-c", "import matplotlib"], capture_output=True, check=False).returncode == 0:
+            return python
+    return None
 
 
 def main():
-    for program in PROGRAMS:
-        helps_name_every_option(program)
-        if Path(program).name != "bench_training":
-            wrong_options_are_refused_with_what_is_wanted(program)
-        first = {"bench_append": "append ", "bench_contest": "ceiling: "}.get(Path(program).name)
-        if first:
-            ctrl_c_keeps_the_finished_cases(program, first)
-    assert len(PROGRAMS) > 2
-    print(f"test_bench: {len(PROGRAMS)} programs")
+    programs = [Path(name) for name in sys.argv[1:]]
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        for program in programs:
+            measure(program, folder)
+        run(sys.executable, BENCH / "goals.py", folder, statuses=(77,))  # goals are a GPU's
+        run(sys.executable, BENCH / "contest_checks.py", folder / "bench_contest.json", statuses=(0, 1))
+        python = python_with_matplotlib()
+        if python:
+            run(python, BENCH / "plot.py", folder)
+            assert any(path.read_bytes().startswith(b"\x89PNG") for path in folder.glob("*.png"))
+    print(f"test_bench: {len(programs)} programs{'' if python else ', no pictures: no Python here has matplotlib'}")
 
 
 main()

@@ -40,7 +40,7 @@ def compile_and_run(where, code, library):
         done = subprocess.run(command, capture_output=True, text=True)
         assert done.returncode == 0, f"{where} does not compile:\n{done.stderr}"
         if has_main:
-            done = subprocess.run([str(program)], capture_output=True, text=True, timeout=100, cwd=folder)
+            done = subprocess.run([str(program)], capture_output=True, text=True, timeout=1000, cwd=folder)
             assert done.returncode == 0, f"{where} exits with {done.returncode}:\n{done.stdout}{done.stderr}"
 
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""The tests in tests/python, by pytest, on a library and a program of this build: with the extension module that lies
-beside the library, if one for this Python does, and without.
+"""The tests in tests/python, by pytest, on a library and a program of this build: "fast" with the extension module that
+lies beside the library, "off" without it.
 
-usage: test_python.py libgpureplay.so print_losses [pytest's arguments]
+usage: test_python.py libgpureplay.so print_losses fast|off [pytest's arguments]
 """
 
 import importlib.util
@@ -21,24 +21,15 @@ def main():
     if missing:
         print(f"skipped: {sys.executable} has no {', '.join(missing)}; tests/run.sh makes an environment that has them")
         return 77
-    failures = 0
-    for fast in ways(Path(sys.argv[1])):
-        print(f"== GPUREPLAY_FAST={fast}", flush=True)
-        failures += run(fast) != 0
-    return failures
-
-
-def ways(library):
-    """Values of GPUREPLAY_FAST: the extension module of this Python beside the library, and "off"."""
-    module = library.resolve().with_name("_fast" + sysconfig.get_config_var("EXT_SUFFIX"))
-    return [str(module), "off"] if module.is_file() else ["off"]
-
-
-def run(fast):
-    """pytest's exit status."""
-    environment = {**os.environ, "GPUREPLAY_LIBRARY": sys.argv[1], "GPUREPLAY_PRINT_LOSSES": sys.argv[2],
-                   "GPUREPLAY_FAST": fast, "PYTHONDONTWRITEBYTECODE": "1"}
-    command = [sys.executable, "-m", "pytest", "-q", "-rs", "-p", "no:cacheprovider", TESTS, *sys.argv[3:]]
+    library, print_losses, fast = sys.argv[1:4]
+    if fast == "fast":
+        fast = Path(library).resolve().with_name("_fast" + sysconfig.get_config_var("EXT_SUFFIX"))
+        if not fast.is_file():
+            print(f"skipped: {fast.name} was not built (Debian: apt install python3-dev)")
+            return 77
+    environment = {**os.environ, "GPUREPLAY_LIBRARY": library, "GPUREPLAY_PRINT_LOSSES": print_losses,
+                   "GPUREPLAY_FAST": str(fast), "PYTHONDONTWRITEBYTECODE": "1"}
+    command = [sys.executable, "-m", "pytest", "-q", "-rs", "-p", "no:cacheprovider", TESTS, *sys.argv[4:]]
     return subprocess.run(command, env=environment, check=False).returncode
 
 

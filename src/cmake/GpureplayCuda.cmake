@@ -53,7 +53,8 @@ if(NOT GPUREPLAY_NVCC_TRIED STREQUAL "${nvcc_command}")
 endif()
 
 set(GPUREPLAY_HAS_CUDA ON)
-message(STATUS "CUDA: ${GPUREPLAY_CUDA_VERSION} (${GPUREPLAY_NVCC}), for ${GPUREPLAY_CUDA_BUILT_FOR}")
+message(STATUS "CUDA: ${GPUREPLAY_CUDA_VERSION} (${GPUREPLAY_NVCC}), for ${GPUREPLAY_CUDA_BUILT_FOR}: "
+    "${cuda_built_because}")
 set(cuda_object ${PROJECT_BINARY_DIR}/kernels_cuda${CMAKE_C_OUTPUT_EXTENSION})
 set(GPUREPLAY_PTXAS_REPORT ${PROJECT_BINARY_DIR}/kernels.ptxas.txt)
 file(GLOB kernel_headers CONFIGURE_DEPENDS kernels/*.h)

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: MIT
-# From GPUREPLAY_CUDA_ARCHITECTURES to nvcc: leaves architecture_flags, and GPUREPLAY_CUDA_BUILT_FOR in words; both are
-# empty when nothing is left to build for.
+# From GPUREPLAY_CUDA_ARCHITECTURES to nvcc: leaves architecture_flags, GPUREPLAY_CUDA_BUILT_FOR in words, and
+# cuda_built_because: why these; the first two are empty when nothing is left to build for.
 #   90        machine code and PTX; 90-real: machine code alone; 90-virtual: PTX alone
 #   native    machine code for the GPUs that are here
-#   AUTO      native where nvcc knows every GPU that is here, else 90: PTX runs on newer GPUs. For a wheel, which may go
-#             to another machine, and no older GPU runs it: else release
-#   release   all that a release carries, and PTX of the newest that this nvcc knows
+#   AUTO      native where nvcc knows every GPU that is here, else 90 and 75-virtual: machine code for one, and PTX that
+#             the driver compiles when it first loads it, for all others from Turing on
+#   release   machine code for all that a release carries, and PTX of the newest that this nvcc knows
 execute_process(COMMAND ${GPUREPLAY_NVCC} --list-gpu-arch OUTPUT_VARIABLE known_architectures ERROR_QUIET)
 
 # "9.0" to "90-real", each once; nothing where there is no driver, or one too old to be asked.
@@ -33,20 +33,22 @@ function(is_known architecture out)
 endfunction()
 
 set(architectures ${GPUREPLAY_CUDA_ARCHITECTURES})
+set(cuda_built_because "as GPUREPLAY_CUDA_ARCHITECTURES=${GPUREPLAY_CUDA_ARCHITECTURES} asks for")
 if(architectures STREQUAL "AUTO")
-    set(elsewhere 90)
-    if(GPUREPLAY_PYTHON)
-        set(elsewhere release)
-    endif()
+    set(elsewhere 90 75-virtual)
     set(architectures ${native_architectures})
+    set(cuda_built_because "the GPU that is here; other machines want GPUREPLAY_CUDA_ARCHITECTURES=release")
     foreach(architecture IN LISTS native_architectures)
         is_known(${architecture} known)
         if(NOT known)
             set(architectures ${elsewhere})
+            set(cuda_built_because "and PTX for all others, as this nvcc does not know the GPU that is here")
         endif()
     endforeach()
     if(NOT architectures)
         set(architectures ${elsewhere})
+        string(CONCAT cuda_built_because "and PTX for all others, as no GPU is here; "
+            "GPUREPLAY_CUDA_ARCHITECTURES=release builds for all, GPUREPLAY_CUDA=OFF for none")
     endif()
 elseif(architectures STREQUAL "native")
     set(architectures ${native_architectures})

@@ -4,7 +4,7 @@ set(GPUREPLAY_FUZZ_SECONDS 20 CACHE STRING "Seconds that each fuzz target runs i
 add_executable(fuzz_checkpoint fuzz/fuzz_checkpoint.c file_forge.c file_kit.c file_scene.c replay_kit.c)
 target_link_libraries(fuzz_checkpoint PRIVATE gpureplay_tested)
 target_link_options(fuzz_checkpoint PRIVATE -fsanitize=fuzzer)
-math(EXPR patience "${GPUREPLAY_FUZZ_SECONDS} + 120")
+math(EXPR patience "${GPUREPLAY_FUZZ_SECONDS} + ${GPUREPLAY_TEST_TIMEOUT}")
 register(fuzz_checkpoint cpu bash ${CMAKE_CURRENT_SOURCE_DIR}/fuzz/run.sh $<TARGET_FILE:fuzz_checkpoint>
     ${GPUREPLAY_FUZZ_SECONDS})
 set_tests_properties(fuzz_checkpoint PROPERTIES TIMEOUT ${patience})

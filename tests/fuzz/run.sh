@@ -6,7 +6,7 @@
 # in fuzz/ in the current folder. Exit status: the target's.
 set -uo pipefail
 rm -rf fuzz && mkdir -p fuzz/inputs && cd fuzz || exit 1
-"$1" -max_len=16384 -timeout=20 -rss_limit_mb=2048 -print_final_stats=1 -max_total_time="$2" inputs >log 2>&1
+"$1" -max_len=16384 -timeout=300 -rss_limit_mb=2048 -print_final_stats=1 -max_total_time="$2" inputs >log 2>&1
 status=$?
 grep -E "ERROR|SUMMARY|runtime error|^stat::" log | head -n 30
 exit $status

@@ -55,8 +55,9 @@ pkg_config)
     compile_consumer
     ;;
 add_subdirectory)
-    # In C++ it is a project in another language than the library's own.
-    cmake_consumer -DGPUREPLAY_SOURCE="$here/../.." -DCMAKE_C_COMPILER="$cc" -DGPUREPLAY_CUDA=OFF
+    # Without what takes long to compile: CUDA, and the kernels for more than one instruction set.
+    cmake_consumer -DGPUREPLAY_SOURCE="$here/../.." -DCMAKE_C_COMPILER="$cc" -DGPUREPLAY_CUDA=OFF \
+        -DGPUREPLAY_HAS_X86_64_V4=OFF
     ;;
 *)
     echo "unknown way: $way" >&2

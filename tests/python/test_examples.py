@@ -34,7 +34,7 @@ def example(name, *arguments, code=None, **more):
     path, folder = str(FOLDER / name), str(FOLDER)
     start = [path] if code is None else ["-c", f"{code}; import runpy; sys.path.insert(0, {folder!r}); "
                                                f"runpy.run_path({path!r}, run_name='__main__')"]
-    return subprocess.run([sys.executable, *start, *arguments], capture_output=True, text=True, timeout=240,
+    return subprocess.run([sys.executable, *start, *arguments], capture_output=True, text=True, timeout=1200,
                           env=environment(**more))
 
 
@@ -66,7 +66,7 @@ def test_ctrl_c_ends_an_agent_with_a_word(tmp_path, name):
     try:
         assert "steps" in "".join(run.stdout.read(1) for _ in range(60))  # the first progress line
         run.send_signal(signal.SIGINT)
-        out, err = run.communicate(timeout=60)
+        out, err = run.communicate(timeout=600)
     finally:
         run.kill()
     assert run.returncode == 1 and "interrupted" in out and "Traceback" not in err, err
@@ -102,7 +102,7 @@ def test_ctrl_c_ends_bare_ctypes_without_a_word():
     try:
         assert "[" in run.stdout.read(30)  # the progress line
         run.send_signal(signal.SIGINT)
-        _, err = run.communicate(timeout=60)
+        _, err = run.communicate(timeout=600)
     finally:
         run.kill()
     assert run.returncode == -signal.SIGINT and err == ""

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
 """What `pip install .` installs, by what pip itself calls: a wheel that was built from nothing but the source archive,
-and the editable form. Without CUDA and optimisation, which take longest."""
+and the editable form. Without CUDA, optimization and kernels for more than one instruction set, which take longest."""
 
 import os
 import subprocess
@@ -32,7 +32,7 @@ def clean():
 def build(hook, source, out):
     """The file that a hook of the build backend makes of a source folder, in `out`. What was compiled is kept."""
     settings = {"build-dir": str(source.parent / "build"), "cmake.define.GPUREPLAY_CUDA": "OFF",
-                "cmake.build-type": "Debug"}
+                "cmake.define.GPUREPLAY_HAS_X86_64_V4": "OFF", "cmake.build-type": "Debug"}
     given = {} if hook == "build_sdist" else settings
     code = f"import scikit_build_core.build as b; print(b.{hook}({str(out)!r}, {given!r}))"
     made = subprocess.run([sys.executable, "-c", code], cwd=source, env=clean(), capture_output=True, text=True)

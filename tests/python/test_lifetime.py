@@ -132,7 +132,7 @@ def test_closing_waits_for_calls_of_other_threads():
         buffer.close()
         stop.set()
         for thread in threads:
-            thread.join(30)
+            thread.join(600)
             assert not thread.is_alive()
         assert not wrong, wrong
 

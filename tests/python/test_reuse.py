@@ -192,7 +192,7 @@ def test_another_thread_holds_as_well(buffer):
     batch, seen, go = buffer.sample(SIZE), [], threading.Event()
 
     def hold(held):
-        go.wait(30)
+        go.wait(600)
         seen.append((held.id.tolist(), held.obs.tolist()))
 
     wanted = batch.id.tolist(), batch.obs.tolist()

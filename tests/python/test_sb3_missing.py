@@ -11,7 +11,7 @@ import pytest
 
 def python(text):
     """Runs it with the search path of this process."""
-    return subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, timeout=120,
+    return subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, timeout=1200,
                           env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))})
 
 

@@ -45,7 +45,7 @@ class Work:
 
     def join(self):
         for thread in self.threads:
-            thread.join(120)
+            thread.join(600)
             assert not thread.is_alive()
         assert not self.errors, self.errors
 
@@ -154,5 +154,5 @@ def test_a_flush_waits_for_its_turn(call):
             thread.start()
             thread.join(0.2)
             assert thread.is_alive()
-        thread.join(60)
+        thread.join(600)
         assert not thread.is_alive()
