@@ -19,7 +19,7 @@ describe() {
     case $1 in
     gcc) echo "gcc, Release, every optional package, the CUDA device where there is nvcc" ;;
     clang) echo "clang, Release, without CUDA" ;;
-    bare) echo "gcc, Release, without OpenBLAS, OpenMP and CUDA" ;;
+    bare) echo "gcc, Release, without OpenBLAS, oneDNN and CUDA" ;;
     asan) echo "gcc, AddressSanitizer and UndefinedBehaviorSanitizer" ;;
     tsan) echo "gcc, ThreadSanitizer" ;;
     race) echo "gcc, ThreadSanitizer, a thread for every thread of a kernel's block" ;;
@@ -31,7 +31,7 @@ flags_of() {
     case $1 in
     gcc) echo "-DCMAKE_C_COMPILER=gcc" ;;
     clang) echo "-DCMAKE_C_COMPILER=clang -DCMAKE_CXX_COMPILER=clang++ -DGPUREPLAY_CUDA=OFF" ;;
-    bare) echo "-DCMAKE_C_COMPILER=gcc -DGPUREPLAY_BLAS=OFF -DGPUREPLAY_DNNL=OFF -DGPUREPLAY_OPENMP=OFF $lean" ;;
+    bare) echo "-DCMAKE_C_COMPILER=gcc -DGPUREPLAY_BLAS=OFF -DGPUREPLAY_DNNL=OFF $lean" ;;
     asan) echo "-DCMAKE_C_COMPILER=gcc -DGPUREPLAY_SANITIZE=address,undefined -DCMAKE_C_FLAGS_RELEASE=-O1 $lean" ;;
     tsan) echo "-DCMAKE_C_COMPILER=gcc -DGPUREPLAY_SANITIZE=thread -DCMAKE_C_FLAGS_RELEASE=-O1 $lean" ;;
     race)
@@ -40,7 +40,7 @@ flags_of() {
         ;;
     fuzz)
         echo "-DCMAKE_C_COMPILER=clang -DGPUREPLAY_FUZZ=ON -DGPUREPLAY_SANITIZE=address,undefined" \
-            "-DGPUREPLAY_OPENMP=OFF -DGPUREPLAY_EXAMPLES=OFF -DGPUREPLAY_FILES=ON -DCMAKE_C_FLAGS_RELEASE=-O1" \
+            "-DGPUREPLAY_EXAMPLES=OFF -DGPUREPLAY_FILES=ON -DCMAKE_C_FLAGS_RELEASE=-O1" \
             "-DGPUREPLAY_FUZZ_SECONDS=$fuzz_seconds $lean"
         ;;
     esac

@@ -59,12 +59,37 @@ def ctrl_c_keeps_the_finished_cases(program, first):
         assert count and said[1].startswith(f"interrupted: {count} case") and str(path) in said[1], said
 
 
+def default_threads_are_compared_with_one_beside_busy_processes(program):
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "report.json"
+        result = subprocess.run([program, "--quick", "--rounds", "6", "--json", str(path)], capture_output=True, text=True,
+                                timeout=250, check=False)
+        rows = [line.split("|") for line in result.stdout.splitlines() if line.startswith("| ")][1:]
+        expect(result.returncode == 0 and len(rows) == 8 and {row[2].strip() for row in rows} == {"0", "1"}, result)
+        expect(all(float(row[5]) > 0 and int(row[8]) == 300 for row in rows), result)
+        cases = json.loads(path.read_text())["cases"]
+        expect([len(case["ours_seconds"]) for case in cases] == [6] * 8, result)
+
+
+def busy_processes_end_with_the_program(program):
+    """However it ends: they have its output open, so that the reader would wait for them."""
+    with subprocess.Popen([program, "--quick"], stdout=subprocess.PIPE, text=True) as process:
+        for line in process.stdout:
+            if line.startswith("| append"):
+                process.kill()
+                break
+        process.communicate(timeout=60)
+
+
 def main():
     for program in PROGRAMS:
         helps_name_every_option(program)
         if Path(program).name != "bench_training":
             wrong_options_are_refused_with_what_is_wanted(program)
         first = {"bench_append": "append ", "bench_contest": "ceiling: "}.get(Path(program).name)
+        if Path(program).name == "bench_busy":
+            default_threads_are_compared_with_one_beside_busy_processes(program)
+            busy_processes_end_with_the_program(program)
         if first:
             ctrl_c_keeps_the_finished_cases(program, first)
     assert len(PROGRAMS) > 2

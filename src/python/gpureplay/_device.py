@@ -52,7 +52,7 @@ class DeviceInfo(NamedTuple):
 class Device(Handle):
     """An open device: "cpu", "cuda:0", or "auto", which is "cuda:0" where that works and "cpu" elsewhere.
 
-    threads: CPU threads for kernels and BLAS; 0: as many as OpenMP would use.
+    threads: CPU threads for kernels and BLAS; 0: OMP_NUM_THREADS, or as many as the process has cores.
     executor: "inline" (in the calling thread, best for small batches) or "thread" (training overlaps with acting).
     stream: CUDA, a cudaStream_t as an int to run on; None: a private one.
 
