@@ -81,7 +81,6 @@ if [ -z "${VIRTUAL_ENV:-}" ] && command -v python3 >/dev/null; then
     VIRTUAL_ENV=$(python3 -c 'import sys; print(sys.prefix if sys.prefix != sys.base_prefix else "")')
     export VIRTUAL_ENV
 fi
-export OMP_WAIT_POLICY=passive # threads that spin would starve each other where tests run side by side
 export GPUREPLAY_MODULE_DIR=$build
 
 if [ -n "$dry" ]; then

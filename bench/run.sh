@@ -4,8 +4,7 @@
 #
 # Builds the benchmarks and runs them one after the other: a table in the terminal; in --out JSON with every sample, and
 # pictures where matplotlib is there.
-#   --quick        under a minute after the build, five more with other libraries; also beside other work: OpenMP's
-#                  threads sleep where they would spin
+#   --quick        under a minute after the build, five more with other libraries; also beside other work
 #   --device NAME  cpu (default), cuda:0, ...
 #   --out DIR      where the JSON and the pictures go (build/bench/results)
 #   --help         this text
@@ -29,9 +28,6 @@ while [ $# -gt 0 ]; do
     esac
     shift
 done
-
-# A thread that spins takes the core from the one that it waits for where others want the cores, too: minutes, not one.
-if [ ${#quick[@]} -gt 0 ]; then export OMP_WAIT_POLICY=${OMP_WAIT_POLICY:-passive}; fi
 
 status=0 left_out=()
 build build/bench all -DGPUREPLAY_BENCH=ON -DGPUREPLAY_EXAMPLES=OFF

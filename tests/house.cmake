@@ -26,7 +26,7 @@ add_python_test(test_papers_md test_papers_md.py)
 add_python_test(test_docs test_docs.py $<TARGET_FILE_DIR:gpureplay>)
 add_python_test(test_floors test_floors.py)
 if(GPUREPLAY_BENCH)
-    set(benchmarks append checkpoint contest conv nodes pixels priority sample train training)
+    set(benchmarks append busy checkpoint contest conv nodes pixels priority sample train training)
     if(NOT GPUREPLAY_HAS_CUDA) # else gpu_dry_run has it, which takes a quarter of a minute
         list(APPEND benchmarks device)
     endif()

@@ -5,7 +5,7 @@
 
 # "package:proof", where a proof is a command or a file that the package brings.
 needed_packages=(gcc:gcc cmake:cmake ninja-build:/ninja-or-make)
-useful_packages=(g++:g++ clang:clang libomp-dev:/clang-openmp pkg-config:pkg-config python3:python3
+useful_packages=(g++:g++ clang:clang pkg-config:pkg-config python3:python3
     python3-venv:/python3-venv libopenblas-openmp-dev:/openblas libdnnl-dev:/usr/include/oneapi/dnnl/dnnl.h
     libcjson-dev:/usr/include/cjson/cJSON.h libxxhash-dev:/usr/include/xxhash.h
     librandom123-dev:/usr/include/Random123/philox.h
@@ -15,10 +15,6 @@ lean_packages=(python3-matplotlib:/matplotlib) # without what they recommend: Sc
 is_here() {
     case $1 in
     /ninja-or-make) have ninja || have make ;;
-    /clang-openmp)
-        clang -fopenmp -x c -o /dev/null - <<<'int omp_get_level(void); int main(void) { return omp_get_level(); }' \
-            2>/dev/null
-        ;;
     /matplotlib) python_with_matplotlib >/dev/null ;;
     /libfuzzer)
         clang -fsanitize=fuzzer -x c -o /dev/null - 2>/dev/null \

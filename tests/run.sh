@@ -20,7 +20,7 @@ describe() {
     case $1 in
     gcc) echo "gcc, Release, every optional package, benchmarks, the CUDA device where there is nvcc" ;;
     clang) echo "clang, Release, without CUDA" ;;
-    bare) echo "gcc, Release, without OpenBLAS, OpenMP and CUDA" ;;
+    bare) echo "gcc, Release, without OpenBLAS, oneDNN and CUDA" ;;
     asan) echo "gcc, AddressSanitizer and UndefinedBehaviorSanitizer" ;;
     race-asan) echo "gcc, the same, and kernels in the form that a GPU runs: a thread for every thread of a block" ;;
     tsan) echo "gcc, ThreadSanitizer" ;;
@@ -33,14 +33,14 @@ flags_of() {
     case $1 in
     gcc) echo "-DCMAKE_C_COMPILER=gcc -DGPUREPLAY_BENCH=ON" ;;
     clang) echo "-DCMAKE_C_COMPILER=clang -DCMAKE_CXX_COMPILER=clang++ $lean" ;;
-    bare) echo "-DCMAKE_C_COMPILER=gcc -DGPUREPLAY_BLAS=OFF -DGPUREPLAY_DNNL=OFF -DGPUREPLAY_OPENMP=OFF $lean" ;;
+    bare) echo "-DCMAKE_C_COMPILER=gcc -DGPUREPLAY_BLAS=OFF -DGPUREPLAY_DNNL=OFF $lean" ;;
     asan) echo "-DCMAKE_C_COMPILER=gcc -DGPUREPLAY_SANITIZE=address,undefined -DCMAKE_C_FLAGS_RELEASE=-O1 $lean" ;;
     tsan) echo "-DCMAKE_C_COMPILER=gcc -DGPUREPLAY_SANITIZE=thread -DCMAKE_C_FLAGS_RELEASE=-O1 $lean" ;;
     race-asan) echo "-DGPUREPLAY_SANITIZE=address,undefined $strided" ;;
     race) echo "-DGPUREPLAY_SANITIZE=thread $strided" ;;
     fuzz)
         echo "-DCMAKE_C_COMPILER=clang -DGPUREPLAY_FUZZ=ON -DGPUREPLAY_SANITIZE=address,undefined" \
-            "-DGPUREPLAY_OPENMP=OFF -DGPUREPLAY_EXAMPLES=OFF -DGPUREPLAY_FILES=ON -DCMAKE_C_FLAGS_RELEASE=-O1" \
+            "-DGPUREPLAY_EXAMPLES=OFF -DGPUREPLAY_FILES=ON -DCMAKE_C_FLAGS_RELEASE=-O1" \
             "-DGPUREPLAY_FUZZ_SECONDS=$fuzz_seconds $lean"
         ;;
     esac

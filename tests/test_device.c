@@ -170,8 +170,8 @@ TEST(a_device_lives_until_its_last_holder_lets_go)
 
 TEST(the_build_info_has_a_line_for_each_part)
 {
-    static const char *const keys[] = {"version: ", "compiler: ", "cuda: ",   "blas: ",
-                                       "dnnl: ",    "files: ",    "cpu kernels: "};
+    static const char *const keys[] = {
+        "version: ", "compiler: ", "cuda: ", "blas: ", "dnnl: ", "files: ", "cpu kernels: "};
     const char *line = gpur_build_info();
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
         CHECK(line && strncmp(line, keys[i], strlen(keys[i])) == 0);

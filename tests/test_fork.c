@@ -40,8 +40,8 @@ static gpur_status scene_open(scene *s)
     replay.capacity = ROWS, replay.fields = fields, replay.field_count = 5, replay.max_batch = BATCH;
     GPUR_TRY(gpur_replay_create(s->device, &replay, &s->replay));
     GPUR_TRY(gpur_writer_create(s->replay, 1, &s->writer));
-    GPUR_TRY(gpur_writer_append_fields(s->writer, ROWS, (const void *[]){obs, action, reward, obs, terminated}, NULL,
-                                       NULL));
+    GPUR_TRY(
+        gpur_writer_append_fields(s->writer, ROWS, (const void *[]){obs, action, reward, obs, terminated}, NULL, NULL));
     GPUR_TRY(gpur_learner_config_init(&learner, sizeof learner));
     learner.network.outputs = 3, learner.batch_size = 256;
     return gpur_learner_create(s->replay, &learner, &s->learner);

@@ -15,9 +15,7 @@ typedef struct gpur_device gpur_device;
 /* How work on the CPU device is carried out. Ignored on CUDA, whose streams are the driver's. */
 enum {
     GPUR_EXECUTOR_INLINE = 0, /* in the calling thread, before the call returns: best for small batches */
-    GPUR_EXECUTOR_THREAD = 1, /* one thread a stream, so that training overlaps with acting. After a fork these threads
-                                 are the parent's alone: a child that uses the device, or destroys what is on it,
-                                 hangs */
+    GPUR_EXECUTOR_THREAD = 1, /* one thread a stream, so that training overlaps with acting */
 };
 
 /* Receives one line worth knowing, without a newline. May be called from any thread that calls the library. */
@@ -31,7 +29,8 @@ typedef void (*gpur_release_fn)(void *user, void *memory, size_t bytes);
 /* Settings of gpur_device_open; gpur_device_config_init fills in the defaults. */
 typedef struct gpur_device_config {
     uint64_t size;           /* sizeof(gpur_device_config), as the caller was compiled */
-    int32_t threads;         /* CPU threads for kernels and BLAS; 0: as many as OpenMP would use */
+    int32_t threads;         /* CPU: most threads of one call, the calling thread included; 0: OMP_NUM_THREADS where
+                                the environment has it, else as many as the cores that this process may run on */
     int32_t executor;        /* GPUR_EXECUTOR_*; default inline */
     void *stream;            /* CUDA: a cudaStream_t to run sampling and training on, the caller's to keep alive;
                                 NULL: a private one. Must be NULL on the CPU */
@@ -45,6 +44,32 @@ typedef struct gpur_device_config {
 /* Sets every member to its default; `size` is sizeof(gpur_device_config). Any thread. GPUR_INVALID_ARGUMENT: NULL or a
  * bad size. */
 GPUR_API gpur_status gpur_device_config_init(gpur_device_config *config, uint64_t size);
+
+/*
+ * Threads of the CPU device. With the inline executor the calling thread carries out its call itself. A call that is
+ * worth it (a draw of some hundred rows, a matrix product of some million operations) is cut into pieces, and up to
+ * `threads` - 1 helper threads take pieces beside the caller. They are started at the first such calls, sleep when
+ * there is no work, and end with the device. A thread that cannot be started is done without. With the thread executor
+ * each stream of a replay, a learner and the device has a thread besides, which then is the caller. OpenBLAS and oneDNN
+ * are called with one thread.
+ *
+ * Busy machines: a caller never waits for a helper that has not begun a piece. A helper that loses its core in the
+ * middle of a piece is waited for, and helpers are then not asked for up to half a second. So calls take hardly longer
+ * than with `threads` = 1 where other processes keep all cores busy [docs/performance.md].
+ *
+ * Results: with the same `threads` the same calls give the same bits, whatever else the machine does. With another
+ * number of threads the sums of matrix products and convolutions may differ in their last bits; draws do not.
+ *
+ * Forks: with the inline executor a child goes on with what its parent had, in memory of its own, as long as no other
+ * thread of the parent was in a call at the fork; its helpers are started anew. With the thread executor the threads
+ * are the parent's alone: in the child, calls that need them answer GPUR_DEVICE_ERROR, and destroying works. Either
+ * child may open devices of its own. CUDA does not work in the child of a process that has used it.
+ *
+ * Memory: where the library finds none, it answers GPUR_OUT_OF_MEMORY. What it cannot answer for is oneDNN, which
+ * convolves on the CPU: where it finds none, an exception of C++ leaves it, which ends a program that does not catch
+ * it. Nor OpenMP's runtime, which comes with OpenBLAS and oneDNN: it ends the program where a thread's first call finds
+ * no memory for some hundred bytes. Train steps without convolutions take no memory.
+ */
 
 /*
  * Opens a device by name: "cpu"; "cuda" or "cuda:N"; "auto" is "cuda:0" where that works and "cpu" elsewhere. `config`

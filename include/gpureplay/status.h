@@ -53,7 +53,7 @@ GPUR_API const char *gpur_version(void);
 
 /*
  * What was built in, one "key: value" per line: version, compiler, CUDA toolkit and the architectures it was built for
- * (or how to build it), BLAS, what reads and writes files, OpenMP, CPU kernel variants. Static storage. Any thread.
+ * (or how to build it), BLAS, oneDNN, what reads and writes files, CPU kernel variants. Static storage. Any thread.
  */
 GPUR_API const char *gpur_build_info(void);
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-# OpenBLAS, if it is there. GPUREPLAY_HAS_BLAS tells. Debian's pthread build competes with OpenMP for the cores (a train
-# step took 4.3x its bare products with it, 1.4x with the OpenMP build), so the two are told apart.
+# OpenBLAS, if it is there. GPUREPLAY_HAS_BLAS tells. Its OpenMP build is preferred: its thread count belongs to the
+# calling thread, that of the pthread build to the whole process.
 set(GPUREPLAY_HAS_BLAS OFF)
 # ThreadSanitizer does not see what a library that was built without it reads and writes; our own product it does see.
 if(GPUREPLAY_SANITIZE MATCHES "thread" AND GPUREPLAY_BLAS STREQUAL "AUTO")

@@ -6,8 +6,8 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-/* A block is some ten microseconds of work: less is done sooner alone. More blocks than threads: one that comes late finds
- * some, and one that loses its core has not much in hand. */
+/* A block is some ten microseconds of work: less is done sooner alone. There are more blocks than threads: a helper
+ * that comes late finds some, and one that loses its core has not much in hand. */
 enum { ELEMENTS_PER_BLOCK = 16384, BYTES_PER_BLOCK = 65536, BLOCKS_A_THREAD = 4 };
 
 /* OMP_NUM_THREADS is where people say it once for every library; of a list, "4,2", the first counts. */

@@ -56,7 +56,8 @@ void gpur_cpu_conv_destroy(gpur_conv *conv)
 }
 
 /* Work memory: places of weights, then scratch of each piece. Forward and to the input, whole pieces have the first
- * place and what is left behind them the second; to the weights, each piece has a place for its part of the gradient. */
+ * place and what is left behind them the second; to the weights, each piece has a place for its part of the
+ * gradient. */
 static int64_t w_places(const gpur_dnnl_conv *c)
 {
     const int64_t pieces = gpur_dnnl_pieces(c, c->base.shape.images);
@@ -135,9 +136,9 @@ static dnnl_status_t convolve(const conv_run *r, int64_t piece)
         {DNNL_ARG_BIAS, r->conv->bias}, /* the last: not there without an epilogue */
     };
     const dnnl_status_t status = place(r, size, own, piece);
-    return status == dnnl_success ? dnnl_primitive_execute(size->conv, own->stream,
-                                                           s->epilogue == GPUR_EPILOGUE_NONE ? 4 : 5, arguments)
-                                  : status;
+    return status == dnnl_success
+               ? dnnl_primitive_execute(size->conv, own->stream, s->epilogue == GPUR_EPILOGUE_NONE ? 4 : 5, arguments)
+               : status;
 }
 
 static void run_piece(int64_t piece, int64_t pieces, const void *args)
@@ -165,7 +166,7 @@ static dnnl_status_t reorder(const conv_run *r, const gpur_dnnl_size *size, int6
 }
 
 typedef struct w_sum {
-    float *to; /* may be parts[0] */
+    float *to;          /* may be parts[0] */
     const float *parts; /* (count, pitch) */
     int64_t count, floats, pitch;
 } w_sum;
@@ -192,7 +193,8 @@ static void sum_pieces(const conv_run *r)
                        .floats = r->conv->w_floats,
                        .pitch = r->conv->w_bytes / (int64_t)sizeof(float)};
     const int64_t blocks = sum.count * sum.floats / FLOATS_A_BLOCK, threads = r->conv->base.device->threads;
-    gpur_cpu_run_parts(r->conv->base.device, blocks < 1 ? 1 : blocks < threads ? blocks : threads, GPUR_IN_MEMORY, add_parts, &sum);
+    const int64_t shared = blocks < threads ? blocks : threads;
+    gpur_cpu_run_parts(r->conv->base.device, shared > 1 ? shared : 1, GPUR_IN_MEMORY, add_parts, &sum);
 }
 
 static dnnl_status_t run(conv_run *r)

@@ -14,7 +14,7 @@ typedef struct gpur_cpu {
     gpur_helpers helpers;
     char blas[64];
     atomic_int blas_warned; /* once a device */
-    uint32_t forks; /* gpur_forks() when the device was opened */
+    uint32_t forks;         /* gpur_forks() when the device was opened */
     pthread_mutex_t streams_mutex;
     gpur_stream *streams; /* all there are, linked, for gpur_device_sync */
 } gpur_cpu;
@@ -87,8 +87,8 @@ gpur_status gpur_cpu_blocks_open(gpur_device *device);
 void gpur_cpu_blocks_close(gpur_device *device); /* takes a half-open device */
 void gpur_cpu_stream_blocks_close(gpur_stream *stream);
 gpur_status gpur_cpu_run_kernel(gpur_stream *stream, int kernel, gpur_grid grid, const void *args);
-/* Each part once, by any thread; helpers take some if there are any. Parts are to be short, tens of microseconds: a helper
- * that loses its core in the middle of one is waited for. */
+/* Each part once, by any thread; helpers take some if there are any. Parts are to be short, tens of microseconds: a
+ * helper that loses its core in the middle of one is waited for. */
 void gpur_cpu_run_parts(gpur_device *device, int64_t parts, int where, gpur_cpu_entry run, const void *args);
 gpur_grid gpur_cpu_grid_elements(const gpur_device *device, int64_t n);
 gpur_grid gpur_cpu_grid_rows(const gpur_device *device, int64_t n, int64_t rows_per_block, int64_t bytes);

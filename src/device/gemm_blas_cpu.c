@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The CPU's matrix product by OpenBLAS. OpenBLAS runs in the thread that calls it; a product that is worth it is cut into
- * tiles of C, which the caller and its helpers compute. The host program's thread counts stay as found. In OpenBLAS's
- * OpenMP build a count belongs to the calling thread. In its pthread build it belongs to the process: it is 1 while any
- * product of ours is under way.
+ * The CPU's matrix product by OpenBLAS. OpenBLAS runs in the thread that calls it; a product that is worth it is cut
+ * into tiles of C, which the caller and its helpers compute. The host program's thread counts stay as found. In
+ * OpenBLAS's OpenMP build a count belongs to the calling thread. In its pthread build it belongs to the process: it is
+ * 1 while any product of ours is under way.
  */
 #include "device/cpu.h"
 #include "device/omp_cpu.h"
@@ -12,8 +12,8 @@
 #include <stdio.h>
 #include <string.h>
 
-/* A tile of less work than this, some 20 us, is not worth a helper; and a product is cut into so many tiles a thread, so
- * that a helper who comes late finds some. A tile narrower than LEAST_SIDE packs more than it multiplies. */
+/* A tile of less work than this, some 20 us, is not worth a helper. A product is cut into several tiles a thread, so
+ * that a helper that comes late finds some. A tile narrower than LEAST_SIDE packs more than it multiplies. */
 enum { TILE_OPERATIONS = 2000000, TILES_A_THREAD = 2, LEAST_SIDE = 32, SIDE_STEP = 16 };
 
 static int is_parallel_by(int flavour)

@@ -10,13 +10,13 @@
 /* A helper without work looks for more so long before it sleeps, and a caller for a helper's last piece. */
 enum { SPIN_NANOSECONDS = 20000, LOOKS_A_TIME = 16 };
 
-/* Waking a helper in vain costs the caller some 25 us. One that was asleep comes late for a short work, but is awake for
- * the next: it is given a few. */
+/* Waking a helper in vain costs the caller some 25 us. One that was asleep comes late for a short work, but is awake
+ * for the next: it is given a few. */
 enum { TRIES = 4, NANOSECONDS_IN_VAIN = TRIES * 25000, LONG_WAIT = 500000, LONGEST_ALONE = 500000000, ALONE_FOR = 100 };
 
-/* A helper that was awake begins 100 to 200 ns after it was called where cores share a cache, and after 350 to 700 where
- * they do not; one that slept, after microseconds. While helpers are far it is tried now and then whether they still are:
- * a hypervisor moves them. */
+/* A helper that was awake begins 100 to 200 ns after it was called where cores share a cache, and after 350 to 700
+ * where they do not; one that slept, after microseconds. While helpers are far it is tried now and then whether they
+ * still are: a hypervisor moves them. */
 enum { FAR_NANOSECONDS = 300, AWAKE_NANOSECONDS = 2000, FAR_TRIES = 8, FAR_FOR = 20000000 };
 
 static int64_t now_ns(void)
@@ -54,7 +54,6 @@ static int64_t run_what_is_unclaimed(gpur_helpers *h)
         h->run(piece, h->pieces, h->args);
     return done;
 }
-
 
 /* One fewer is asleep. 0: none was. */
 static int take_sleeper(gpur_helpers *h)

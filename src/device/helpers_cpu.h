@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Helper threads of a CPU device. The calling thread carries out its work itself, piece by piece, and helpers take
- * pieces while there are any. The caller waits for no helper that has not begun a piece: where other processes keep the
- * cores busy and helpers come late or not at all, the caller has done the work. Where helpers turn out to be of no use,
- * since they come late, run on the caller's own core, or lose their core in the middle of a piece, the caller works
- * alone for some time before it asks them again, a hundred times as long as was lost and half a second at most.
+ * pieces while there are any. The caller waits for no helper that has not begun a piece: where other processes keep
+ * the cores busy and helpers come late or not at all, the caller has done the work. Where helpers turn out to be of no
+ * use, since they come late, run on the caller's own core, or lose their core in the middle of a piece, the caller
+ * works alone for some time before it asks them again, a hundred times as long as was lost and half a second at most.
  *
  * Cores may be near each other or far: on another socket, or where a hypervisor has put them. What a core has in its
  * cache takes several times as long to a far one, and products of a small network took twice as long with a far helper
@@ -35,7 +35,7 @@ typedef struct gpur_helpers {
     atomic_int core;          /* on which the caller began */
     int in_vain;              /* works in a row in which no helper was of use */
     int64_t alone_until;      /* nanoseconds of the monotonic clock: until then callers do not ask helpers */
-    int64_t far_until;       /* until then not with works of GPUR_IN_CACHE, since helpers are far */
+    int64_t far_until;        /* until then not with works of GPUR_IN_CACHE, since helpers are far */
     int far_tries;            /* such works since then, to see whether they still are */
     int64_t began;            /* when this work was handed over */
     _Atomic int64_t distance; /* nanoseconds until a helper that is awake has begun, averaged; 0: not known */

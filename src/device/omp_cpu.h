@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * OpenBLAS and oneDNN may come with OpenMP and start a team for a call, whose every member is waited for. They are asked
- * for one thread, and several calls run beside each other on the device's own threads (helpers_cpu.h). The count is the
- * calling thread's, and is given back as it was found.
+ * OpenBLAS and oneDNN may come with OpenMP and start a team for a call, whose every member is waited for. They are
+ * asked for one thread, and several calls run beside each other on the device's own threads (helpers_cpu.h). The count
+ * is the calling thread's, and is given back as it was found.
  */
 #ifndef GPUR_DEVICE_OMP_CPU_H
 #define GPUR_DEVICE_OMP_CPU_H

@@ -94,8 +94,9 @@ static int64_t places_take(places *p)
 
 gpur_status gpur_cpu_fail_without_threads(void)
 {
-    return gpur_fail(GPUR_DEVICE_ERROR, "this process is a child of fork, and the threads of this device's streams are its "
-                                        "parent's alone; open a device here, or use GPUR_EXECUTOR_INLINE");
+    return gpur_fail(GPUR_DEVICE_ERROR,
+                     "this process is a child of fork, and the threads of this device's streams are its "
+                     "parent's alone; open a device here, or use GPUR_EXECUTOR_INLINE");
 }
 
 /* Without the stream's thread there is no order to keep, and a lock may be held by a thread that is not here: what is

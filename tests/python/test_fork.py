@@ -71,7 +71,7 @@ fork(lambda: make())
 
 
 def test_what_was_closed_before_the_fork_counts_as_used():
-    """Its threads (OpenMP's, BLAS's) are still the parent's."""
+    """Its threads (helpers', BLAS's) are still the parent's."""
     out, _ = run(FORK + """
 buffer = make()
 buffer.close()

@@ -63,7 +63,7 @@ class Device(Handle):
     """An open device: "cpu", "cuda:0", or "auto", which is "cuda:0" where that works and "cpu" elsewhere. A
     torch.device names one, too.
 
-    threads: CPU threads for kernels and BLAS; 0: as many as OpenMP would use.
+    threads: CPU threads for kernels and BLAS; 0: OMP_NUM_THREADS, or as many as the process has cores.
     executor: "inline" (in the calling thread, best for small batches) or "thread" (training overlaps with acting).
     stream: CUDA, a stream to run on: a cudaStream_t as an int, or a stream of PyTorch's or CuPy's, which is then held;
         None: a private one.

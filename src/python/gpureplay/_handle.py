@@ -112,7 +112,7 @@ def refuse_to_pickle(what: str) -> NoReturn:
 
 
 def start_work() -> None:
-    """From now on this process may have threads of the library's (OpenMP, BLAS, CUDA)."""
+    """From now on this process may have threads of the library's (helpers, BLAS, CUDA)."""
     _at_work.append("")
 
 
