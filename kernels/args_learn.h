@@ -86,7 +86,7 @@ typedef struct gpur_td_error_args {
     float *q_taken;           /* (B) out: Q(s, a) */
     float *invalid;           /* (B) out: 1 where the action is none of 0 ... A - 1, and nothing is trained; else 0 */
     int64_t batch, z_pitch;
-    int32_t head, outputs;
+    int32_t head, outputs; /* head: Q or DUELING */
     int32_t wide_action, double_dqn;
     int32_t squared; /* 1: delta^2 / 2; 0: Huber */
     float huber_delta;

@@ -14,7 +14,7 @@ GPUR_KERNEL(explore)
     for (int64_t b = s.first; b < s.last; b += s.step) {
         float *const q = a->q + b * a->outputs;
         const gpur_u32x4 bits = gpur_random_bits(a->seed, GPUR_DRAW_EXPLORE, a->counter, (uint32_t)b);
-        gpur_head_forward_row(a->head, a->outputs, a->z + b * a->z_pitch, a->bias, q);
+        gpur_values_forward_row(a->head, a->outputs, a->z + b * a->z_pitch, a->bias, q);
         a->action[b] = gpur_random_unit(bits.v[2]) < a->epsilon ? (int32_t)gpur_random_below(bits, (uint64_t)a->outputs)
                                                                 : gpur_head_best(a->outputs, q);
     }

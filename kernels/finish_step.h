@@ -7,27 +7,51 @@
 #include "place.h"
 #include "schedule.h"
 
-/* What the step left behind, and what the next one will find. One block; thread 0 writes. */
+/* The sums that a step ends with, each as gpur_fixed_sum has it. */
+enum {
+    GPUR_END_LOSS = 0,
+    GPUR_END_Q = 1,
+    GPUR_END_NORM = 2,
+    GPUR_END_INVALID = 3,
+    GPUR_END_SUMS = 4,
+    GPUR_END_LANES = GPUR_END_SUMS * GPUR_SUM_LANES,
+};
+
+GPUR_FN float gpur_end_lane(const gpur_finish_step_args *a, int which, int lane)
+{
+    const float *const x = which == GPUR_END_LOSS   ? a->loss
+                           : which == GPUR_END_Q    ? a->q_taken
+                           : which == GPUR_END_NORM ? a->partial
+                                                    : a->invalid;
+    return gpur_lane_sum(x, which == GPUR_END_NORM ? a->partials : a->batch, lane);
+}
+
+/* What the step left behind, and what the next one will find. One block: its threads add all sums at the same time, and
+ * thread 0 writes. */
 GPUR_KERNEL(finish_step)
 {
+    GPUR_SHARED(float, lanes, GPUR_END_LANES);
+    float sums[GPUR_END_SUMS] = {0};
     gpur_train_state *const state = a->state;
-    const float loss = gpur_fixed_sum(at, a->loss, a->batch) / (float)a->batch;
-    const float q = gpur_fixed_sum(at, a->q_taken, a->batch) / (float)a->batch;
-    const float norm = sqrtf(gpur_fixed_sum(at, a->partial, a->partials));
-    const float invalid = gpur_fixed_sum(at, a->invalid, a->batch);
+    for (int i = at.thread; i < GPUR_END_LANES; i += at.threads)
+        lanes[i] = gpur_end_lane(a, i / GPUR_SUM_LANES, i % GPUR_SUM_LANES);
+    gpur_barrier(at);
+    for (int which = 0; which < GPUR_END_SUMS && at.thread == 0; which++)
+        sums[which] = gpur_lanes_total(lanes + which * GPUR_SUM_LANES);
+    gpur_barrier(at);
     if (at.block != 0 || at.thread != 0)
         return;
     if (a->window->count == 0) {
         state->skipped++;
         return;
     }
-    state->loss = loss;
-    state->loss_sum += (double)loss;
-    state->mean_q = q;
-    state->gradient_norm = norm;
+    state->loss = sums[GPUR_END_LOSS] / (float)a->batch;
+    state->loss_sum += (double)state->loss;
+    state->mean_q = sums[GPUR_END_Q] / (float)a->batch;
+    state->gradient_norm = sqrtf(sums[GPUR_END_NORM]);
     state->learning_rate = state->next_learning_rate;
     state->target_copies += state->copy_due;
-    state->invalid_actions += (int64_t)invalid;
+    state->invalid_actions += (int64_t)sums[GPUR_END_INVALID];
     state->step++;
     state->beta1_power *= (double)a->beta1;
     state->beta2_power *= (double)a->beta2;

@@ -12,23 +12,8 @@ GPUR_FN int32_t gpur_head_width(int32_t head, int32_t outputs)
     return head == GPUR_STAND_SOFTMAX_VALUE ? outputs + 1 : outputs;
 }
 
-/* Q(s, a) = V(s) + A(s, a) - mean_a A(s, a) [Wang et al. 2016, eq. 9]; the mean is over the actions of this row alone.
- */
-GPUR_FN void gpur_dueling_forward(int32_t outputs, const float *z, const float *bias, float *y)
-{
-    const float value = z[0] + bias[0];
-    float sum = 0.0f;
-    for (int32_t k = 0; k < outputs; k++) {
-        y[k] = z[1 + k] + bias[1 + k];
-        sum += y[k];
-    }
-    const float rest = value - sum / (float)outputs;
-    for (int32_t k = 0; k < outputs; k++)
-        y[k] += rest;
-}
-
 /* dV = sum dQ, dA_k = dQ_k - mean dQ. */
-GPUR_FN void gpur_dueling_backward(int32_t outputs, const float *dy, float *dz)
+GPUR_FN void gpur_dueling_backward(int32_t outputs, const float *__restrict__ dy, float *__restrict__ dz)
 {
     float sum = 0.0f;
     for (int32_t k = 0; k < outputs; k++)
@@ -65,26 +50,59 @@ GPUR_FN void gpur_softmax_backward(int32_t outputs, const float *y, const float 
     dz[outputs] = dy[outputs];
 }
 
-GPUR_FN void gpur_head_forward_row(int32_t head, int32_t outputs, const float *z, const float *bias, float *y)
+/*
+ * Action values, of a Q or a dueling head: all that a DQN has. Where it is known to be one of these, a kernel need not
+ * hold the code of the others.
+ *
+ * Dueling: Q(s, a) = V(s) + A(s, a) - mean_a A(s, a) [Wang et al. 2016, eq. 9]; the mean is over the actions of this
+ * row alone.
+ */
+GPUR_FN void gpur_values_forward_row(int32_t head, int32_t outputs, const float *__restrict__ z,
+                                     const float *__restrict__ bias, float *__restrict__ y)
+{
+    const int32_t first = head == GPUR_STAND_DUELING ? 1 : 0;
+    float sum = 0.0f;
+    for (int32_t k = 0; k < outputs; k++)
+        y[k] = z[first + k] + bias[first + k];
+    if (head != GPUR_STAND_DUELING)
+        return;
+    for (int32_t k = 0; k < outputs; k++)
+        sum += y[k];
+    const float rest = z[0] + bias[0] - sum / (float)outputs;
+    for (int32_t k = 0; k < outputs; k++)
+        y[k] += rest;
+}
+
+GPUR_FN void gpur_values_backward_row(int32_t head, int32_t outputs, const float *__restrict__ dy,
+                                      float *__restrict__ dz)
 {
     if (head == GPUR_STAND_DUELING)
-        gpur_dueling_forward(outputs, z, bias, y);
-    else if (head == GPUR_STAND_SOFTMAX_VALUE)
-        gpur_softmax_forward(outputs, z, bias, y);
+        gpur_dueling_backward(outputs, dy, dz);
     else
         for (int32_t k = 0; k < outputs; k++)
-            y[k] = head == GPUR_STAND_TANH_ACTION ? tanhf(z[k] + bias[k]) : z[k] + bias[k];
+            dz[k] = dy[k];
+}
+
+GPUR_FN void gpur_head_forward_row(int32_t head, int32_t outputs, const float *z, const float *bias, float *y)
+{
+    if (head == GPUR_STAND_SOFTMAX_VALUE)
+        gpur_softmax_forward(outputs, z, bias, y);
+    else if (head == GPUR_STAND_TANH_ACTION)
+        for (int32_t k = 0; k < outputs; k++)
+            y[k] = tanhf(z[k] + bias[k]);
+    else
+        gpur_values_forward_row(head, outputs, z, bias, y);
 }
 
 GPUR_FN void gpur_head_backward_row(int32_t head, int32_t outputs, const float *y, const float *dy, float *dz)
 {
-    if (head == GPUR_STAND_DUELING)
-        gpur_dueling_backward(outputs, dy, dz);
-    else if (head == GPUR_STAND_SOFTMAX_VALUE)
+    if (head == GPUR_STAND_SOFTMAX_VALUE)
         gpur_softmax_backward(outputs, y, dy, dz);
-    else
+    else if (head == GPUR_STAND_TANH_ACTION)
         for (int32_t k = 0; k < outputs; k++)
-            dz[k] = head == GPUR_STAND_TANH_ACTION ? dy[k] * (1.0f - y[k] * y[k]) : dy[k];
+            dz[k] = dy[k] * (1.0f - y[k] * y[k]);
+    else
+        gpur_values_backward_row(head, outputs, dy, dz);
 }
 
 /* argmax_k y_k, the first of equals. */

@@ -6,6 +6,9 @@
  *
  * A step's end goes with the draw of the step behind it, which needs nothing of it but its number; that is counted in
  * `draw_step`.
+ *
+ * Each of those bodies is called at one place: a GPU gets it inlined, and goes through most of the code once a step, so
+ * what is there twice is fetched twice.
  */
 #ifndef GPUR_LEARN_STEPS_H
 #define GPUR_LEARN_STEPS_H
@@ -87,8 +90,12 @@ GPUR_FN void gpur_stage_norm(gpur_place at, const gpur_learn_steps_args *a)
     if (a->gradient_parts)
         gpur_sum_gradient(at, a);
     gpur_gradient_norm(at, &a->norm);
-    if (a->updates_early)
-        gpur_update(at, &a->update);
+}
+
+/* The update waits for the norm only where it reads it. */
+GPUR_FN int gpur_stage_updates(const gpur_learn_steps_args *a, int stage)
+{
+    return stage == (a->updates_early ? GPUR_STAGE_NORM : GPUR_STAGE_UPDATE);
 }
 
 /* What else than products a stage has, or had for the step before. */
@@ -106,7 +113,7 @@ GPUR_FN void gpur_stage_body(gpur_place at, const gpur_learn_steps_args *a, int 
         gpur_priority_update(gpur_as_only(at), &a->priorities);
     else if (stage == GPUR_STAGE_NORM)
         gpur_stage_norm(at, a);
-    else if (stage == GPUR_STAGE_UPDATE)
+    if (gpur_stage_updates(a, stage))
         gpur_update(at, &a->update);
 }
 
@@ -135,16 +142,13 @@ GPUR_KERNEL_TOGETHER(learn_steps, 256)
     if (at.block == 0 && at.thread == 0)
         *a->draw_step = a->finish.state->step;
     gpur_meet(at);
-    for (int64_t step = 0; step < a->steps; step++)
-        for (int stage = first_stage; stage < GPUR_STAGE_COUNT; stage++) {
-            if (!gpur_stage_is_there(a, stage))
-                continue;
-            if (stage == first_stage && step > 0 && gpur_is_last_block(at))
-                gpur_finish_step(gpur_as_only(at), &a->finish);
-            gpur_learn_stage(at, a, stage);
-        }
-    if (a->steps > 0 && gpur_is_last_block(at))
-        gpur_finish_step(gpur_as_only(at), &a->finish);
+    for (int64_t step = 0; step <= a->steps; step++) {
+        if (step > 0 && gpur_is_last_block(at))
+            gpur_finish_step(gpur_as_only(at), &a->finish);
+        for (int stage = first_stage; stage < GPUR_STAGE_COUNT && step < a->steps; stage++)
+            if (gpur_stage_is_there(a, stage))
+                gpur_learn_stage(at, a, stage);
+    }
 }
 
 #endif

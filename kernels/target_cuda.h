@@ -66,6 +66,19 @@ GPUR_FN void gpur_barrier(gpur_place at)
     (void)at;
     __syncthreads();
 }
+/* The blocks of a cluster, at the hardware's barrier. One thread's fence is enough for what its block wrote, since the
+ * block's barrier comes before it: the arrivals themselves need no order then. */
+GPUR_FN void gpur_meet_cluster(void)
+{
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+    __syncthreads();
+    if (threadIdx.x == 0)
+        __threadfence();
+    __syncwarp();
+    asm volatile("barrier.cluster.arrive.relaxed.aligned;" ::: "memory");
+    asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory");
+#endif
+}
 /* The launcher chooses between one cluster and a cooperative grid (together_cuda.c); the hardware knows which it is. A
  * launch of one block may be neither. */
 GPUR_FN void gpur_meet(gpur_place at)
@@ -76,7 +89,7 @@ GPUR_FN void gpur_meet(gpur_place at)
     }
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
     if (cooperative_groups::this_cluster().num_blocks() == at.blocks) {
-        cooperative_groups::this_cluster().sync();
+        gpur_meet_cluster();
         return;
     }
 #endif

@@ -14,9 +14,9 @@ GPUR_FN float gpur_td_target(const gpur_td_error_args *a, int64_t b)
 {
     float *const q_target = a->q_target + b * a->outputs;
     float *const q_next = a->double_dqn ? a->q + (a->batch + b) * a->outputs : q_target;
-    gpur_head_forward_row(a->head, a->outputs, a->z_target + b * a->z_pitch, a->bias_target, q_target);
+    gpur_values_forward_row(a->head, a->outputs, a->z_target + b * a->z_pitch, a->bias_target, q_target);
     if (a->double_dqn)
-        gpur_head_forward_row(a->head, a->outputs, a->z + (a->batch + b) * a->z_pitch, a->bias, q_next);
+        gpur_values_forward_row(a->head, a->outputs, a->z + (a->batch + b) * a->z_pitch, a->bias, q_next);
     /* A transition that ended its task has nothing behind it: not even an infinite Q may come through. */
     if (a->discount[b] == 0.0f)
         return a->reward[b];
@@ -63,11 +63,11 @@ GPUR_FN void gpur_td_row(const gpur_td_error_args *a, int64_t b, const float *q,
 GPUR_FN void gpur_td_error_row(const gpur_td_error_args *a, int64_t b)
 {
     float *const q = a->q + b * a->outputs, *const dq = a->dq + b * a->outputs;
-    gpur_head_forward_row(a->head, a->outputs, a->z + b * a->z_pitch, a->bias, q);
+    gpur_values_forward_row(a->head, a->outputs, a->z + b * a->z_pitch, a->bias, q);
     for (int32_t k = 0; k < a->outputs; k++)
         dq[k] = 0.0f;
     gpur_td_row(a, b, q, dq);
-    gpur_head_backward_row(a->head, a->outputs, q, dq, a->dz + b * a->z_pitch);
+    gpur_values_backward_row(a->head, a->outputs, dq, a->dz + b * a->z_pitch);
 }
 
 GPUR_KERNEL(td_error)

@@ -14,8 +14,6 @@ enum {
     LARGE_TILE = 64,   /* side of a large tile on a GPU */
     LARGE_FROM = 256,  /* so many large tiles keep every multiprocessor busy */
     THREADS = 256,     /* in a block: the most that the kernel takes */
-    SMALL_BATCH = 64,  /* up to this one cluster is taken, whose blocks meet faster than a grid's */
-    CLUSTER_BLOCKS = 16,
     MANY_BLOCKS = 1024, /* more than can run at the same time */
 };
 
@@ -229,12 +227,12 @@ void gpur_one_kernel_connect(gpur_one_kernel *one)
     choose_tiles(one);
 }
 
-/* Not measured: how many blocks are best is for a GPU to say. */
+/* Not measured on a GPU. As many blocks as can run, as a grid: the blocks of one cluster meet faster, but they are 16 at
+ * most, and a step has more tiles than those take at a time even for a batch of 32. */
 static gpur_grid grid_of(const gpur_one_kernel *one)
 {
     const gpur_one_kernel_way *const way = &one->way;
-    const int64_t rule = one->step->config.batch_size <= SMALL_BATCH ? CLUSTER_BLOCKS : MANY_BLOCKS;
-    const int64_t blocks = way->blocks > 0 ? way->blocks : rule;
+    const int64_t blocks = way->blocks > 0 ? way->blocks : MANY_BLOCKS;
     gpur_grid grid = gpur_grid_together(one->step->device, GPUR_KERNEL_ID_learn_steps, blocks,
                                         way->threads > 0 ? way->threads : THREADS);
     if (way->as_grid)

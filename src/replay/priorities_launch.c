@@ -3,7 +3,7 @@
 #include "replay/priorities.h"
 
 enum {
-    ONE_BLOCK = 4096, /* updates that one block does in one launch */
+    ONE_BLOCK = 1024, /* updates that one block does in one launch: one for each of its threads */
     NODE_BYTES = GPUR_TREE_FAN * 8,
     NODES_A_BLOCK = 4,
     WARP = 32, /* threads of a GPU */
@@ -188,8 +188,10 @@ gpur_status gpur_priorities_update(const gpur_priorities *p, gpur_stream *stream
     gpur_priority_update_args args = gpur_priorities_change(p, count, ids, values, quiet);
     if (count <= ONE_BLOCK || grid.blocks == 1)
         return gpur_launch_priority_update(stream, gpur_grid_single(p->device), &args);
-    for (args.part = GPUR_UPDATE_CLEAR; args.part < GPUR_UPDATE_LEAST + levels; args.part++)
+    for (args.part = GPUR_UPDATE_CLEAR; args.part < GPUR_UPDATE_LEAST; args.part++)
         GPUR_TRY(gpur_launch_priority_update(stream, grid, &args));
+    for (; args.part < GPUR_UPDATE_LEAST + levels; args.part++)
+        GPUR_TRY(gpur_launch_priority_update(stream, grid_of_nodes(p, count), &args));
     return GPUR_OK;
 }
 

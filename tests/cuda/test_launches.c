@@ -4,6 +4,7 @@
 #include "test.h"
 
 #include "cuda/answers.h"
+#include "replay/priorities.h"
 
 enum { MEET = GPUR_KERNEL_ID_meet_probe };
 
@@ -221,6 +222,23 @@ TEST(short_rows_are_spread_over_the_multiprocessors)
     close_scene(&s);
 }
 
+/* Up to 1,024 new priorities are one block's, a thread each; more are dealt to many, in a launch a part. */
+TEST(many_priorities_are_updated_by_many_blocks)
+{
+    static uint32_t least;
+    scene s;
+    CHECK_OK(open_scene(&s, h200, NULL));
+    gpur_priorities p = {.device = s.device, .tree = {.capacity = 1 << 20, .levels = 3}};
+    CHECK_OK(gpur_priorities_update(&p, s.stream, 1024, NULL, NULL, 0));
+    CHECK(launched.blocks == 1 && launched.threads == 1024);
+    CHECK_OK(gpur_priorities_update(&p, s.stream, 4096, NULL, NULL, 0));
+    CHECK(launched.blocks == 16 && launched.threads == 256);
+    p.tree.least[0] = &least; /* a warp then looks at the node above each row */
+    CHECK_OK(gpur_priorities_update(&p, s.stream, 4096, NULL, NULL, 0));
+    CHECK(launched.blocks == 1024 && launched.threads == 128);
+    close_scene(&s);
+}
+
 int main(int argc, char **argv)
 {
     (void)argc;
@@ -232,5 +250,6 @@ int main(int argc, char **argv)
     RUN(a_kernel_follows_dependently_right_behind_another_of_ours);
     RUN(nothing_follows_dependently_on_an_older_gpu_or_on_the_callers_stream);
     RUN(short_rows_are_spread_over_the_multiprocessors);
+    RUN(many_priorities_are_updated_by_many_blocks);
     return test_main_end();
 }
