@@ -131,8 +131,7 @@ enum {
     GPUR_PAD_REPEAT = 1, /* copies of the episode's first frame, as Gymnasium's FrameStackObservation has them */
 };
 
-/* Settings of gpur_replay_create. gpur_replay_config_init fills in the defaults; capacity and fields remain to be set.
- */
+/* Settings of gpur_replay_create. gpur_replay_config_init fills in the defaults; the fields remain to be set. */
 typedef struct gpur_replay_config {
     uint64_t size;            /* sizeof(gpur_replay_config), as the caller was compiled */
     int64_t capacity;         /* transitions kept; 2 or more; default 1,000,000 */
