@@ -1,8 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Learner: a network, a loss, an optimiser and a target rule over a replay. A train step (draw, gather, forward,
- * target, loss, backward, update, target copy, new priorities) is recorded once and replayed on the device, with no
- * host round trip.
+ * Learners: a network, a loss, an optimizer and a target network, trained on a replay with DQN.
+ *
+ * A train step draws and gathers a batch, runs the networks forward, computes targets and loss, runs backward, updates
+ * the weights, copies them to the target network when that is due, and writes priorities back in a prioritized replay.
+ * It is recorded once and then replayed on the device, without a round trip to the host. Train steps are enqueued in
+ * "launches" of at most GPUR_LAUNCH_STEPS steps; a call of gpur_learner_train_on or gpur_learner_train_rows is a
+ * launch, too.
+ *
+ * A loss or weights that become NaN or infinite are not refused: training goes on with them, and they show in
+ * gpur_learner_stats.
  */
 #ifndef GPUREPLAY_LEARNER_H
 #define GPUREPLAY_LEARNER_H
@@ -16,201 +23,239 @@
 extern "C" {
 #endif
 
-/* A network that trains on a replay. One thread trains; any number, this one too, act and ask at the same time. */
+/*
+ * A learner. One thread at a time trains it; another thread may take over once the calls of the first have returned.
+ * Any number of threads, the training one included, act and ask for statistics and weights at the same time.
+ *
+ * Several learners may train on one replay, each by a thread of its own: their launches, and the draws of other
+ * threads, take turns in the order in which they were called, and run one after another on the device. Over a
+ * prioritized replay all of them write to the same priorities.
+ */
 typedef struct gpur_learner gpur_learner;
 
-/* Of the TD error d: d^2 / 2, or Huber's, which is that up to delta and delta (|d| - delta / 2) beyond [Huber 1964]. */
+/* The loss as a function of the TD error d: d^2 / 2 for GPUR_LOSS_SQUARED; for GPUR_LOSS_HUBER the same up to |d| =
+ * delta, and delta (|d| - delta / 2) beyond [Huber 1964]. */
 enum { GPUR_LOSS_HUBER = 0, GPUR_LOSS_SQUARED = 1 };
 
-/* Arithmetic of the matrix products and convolutions. Master weights, sums, the head's layer, targets and losses are
- * float32 throughout. The CPU computes float32 whatever is asked for. */
+/* The arithmetic of matrix products and convolutions on CUDA. Weights, sums, the last layer, targets and losses are
+ * float32 in any case. The CPU always computes in float32. */
 enum {
     GPUR_MATH_FP32 = 0,
-    GPUR_MATH_TF32 = 1, /* CUDA: tensor cores with 10-bit mantissas */
-    GPUR_MATH_BF16 = 2, /* CUDA: tensor cores on factors rounded to bfloat16, 7-bit mantissas */
+    GPUR_MATH_TF32 = 1, /* tensor cores, factors with 10-bit mantissas */
+    GPUR_MATH_BF16 = 2, /* tensor cores, factors rounded to bfloat16 with 7-bit mantissas */
 };
 
-/* Which weights gpur_learner_act uses. A launch is at most GPUR_LAUNCH_STEPS train steps: see gpur_learner_train. */
+/* The weights that gpur_learner_act uses. */
 enum {
-    GPUR_ACT_LATEST = 0,   /* as after the last launch enqueued, waiting for it */
-    GPUR_ACT_PREVIOUS = 1, /* as after the launch before, so that acting overlaps training */
-    GPUR_ACT_TARGET = 2,   /* the target network as the last launch enqueued finds it, so that acting overlaps training
-                              [Daley & Amato 2021, concurrent training] */
+    GPUR_ACT_LATEST = 0,   /* those after the last launch enqueued; acting waits for that launch */
+    GPUR_ACT_PREVIOUS = 1, /* those after the launch before it, so that acting overlaps with training */
+    GPUR_ACT_TARGET = 2,   /* those of the target network when the last launch enqueued begins, so that acting overlaps
+                              with training [Daley & Amato 2021, concurrent training] */
 };
 
-/* How gpur_learner_train computes steps: with the same draws and state, losses agree but for the order of sums. One
- * kernel for whole steps is for GPUs and small networks: two dense layers below the last, GPUR_MATH_FP32, a packed
- * replay, obs of float32, input_scale 1; others are refused with what it wants. Acting may wait for a launch of it.
- * GPUR_STEP_AUTO is the libraries until a GPU has told which is faster; train_on and train_rows always are. */
+/*
+ * How gpur_learner_train computes its steps. Draws and state are the same; losses agree except for the order of sums.
+ *
+ *   GPUR_STEP_LIBRARIES   by the matrix products and convolutions of libraries
+ *   GPUR_STEP_ONE_KERNEL  whole steps in one kernel, for small networks on a GPU. It needs two dense layers below the
+ *                         last one, GPUR_MATH_FP32, a replay of GPUR_PACKED, obs of float32 and input_scale 1; other
+ *                         learners are refused with what is missing. Acting may wait for such a launch
+ *   GPUR_STEP_AUTO        the default; for now the same as GPUR_STEP_LIBRARIES
+ *
+ * gpur_learner_train_on and gpur_learner_train_rows always use the libraries.
+ */
 enum { GPUR_STEP_AUTO = 0, GPUR_STEP_LIBRARIES = 1, GPUR_STEP_ONE_KERNEL = 2 };
 
-/* Most batches in host memory that a learner keeps for gpur_learner_get_rows. */
+/* The most host buffers of a learner; see gpur_learner_get_rows. */
 enum { GPUR_MAX_HOST_BATCHES = 16 };
 
-/* Settings of gpur_learner_create; gpur_learner_config_init fills in the defaults. */
+/* Settings of gpur_learner_create. gpur_learner_config_init fills in the defaults; network.outputs remains to be set.
+ */
 typedef struct gpur_learner_config {
     uint64_t size;                   /* sizeof(gpur_learner_config), as the caller was compiled */
-    gpur_network_config network;     /* acts on `obs` of the replay: an image before a convolution, else flattened */
-    gpur_optimizer_config optimizer; /* of every weight */
-    int32_t double_dqn;              /* 1: a* = argmax_a Q(s', a), y = r + discount Q_target(s', a*) [van Hasselt et al.
-                                        2016, eq. 4]; 0: y = r + discount max_a Q_target(s', a) [Mnih et al. 2015] */
-    int32_t loss;                    /* GPUR_LOSS_*; the mean over the batch */
-    float huber_delta;               /* Huber: squared up to this, linear beyond; default 1 */
-    int32_t index_source;            /* GPUR_SOURCE_AUTO, the default: as the replay draws, by priority where it is
-                                        prioritized. Or GPUR_UNIFORM*, or over a prioritized replay GPUR_PRIORITIZED*.
-                                        By priority, each step gives its transitions their |TD error| + priority_offset
-                                        as priorities, and weighs their losses [Schaul et al. 2016, algorithm 1] */
-    int64_t batch_size;              /* default 32 */
-    int64_t target_period;           /* train steps between hard target copies; default 10,000 */
-    int32_t target_copy_first;       /* 0: copies after steps period, 2 period, ...; 1: after steps 1, period + 1,
-                                        2 period + 1, ..., as Parr's code does, which counts its steps from 0 */
-    int32_t act;                     /* GPUR_ACT_* */
-    int32_t max_act_batch;           /* most observations in one act or q_values call; default 64 */
-    int32_t math;                    /* GPUR_MATH_* */
-    int32_t unroll;                  /* steps in CUDA's long graph, or in one kernel; 1 to 64, default 8 */
-    int32_t dense_graphs;            /* CUDA, TF32 and BF16: 1 computes dense layers by graphs of cuDNN's, compiled
-                                        at creation, where it has them; 0, the default, by cuBLASLt */
-    gpur_schedule exploration;       /* epsilon by environment step, for gpur_learner_epsilon */
-    uint64_t seed;                   /* of initial weights, draws and exploration */
-    int32_t host_batches;            /* buffers of batch_size packed rows in host memory, pinned on CUDA, for
-                                        gpur_learner_get_rows; 0 to GPUR_MAX_HOST_BATCHES; default 0 */
-    int32_t deterministic;           /* CUDA: 1 keeps convolutions to ways that repeat their bits; 0: the fastest way */
-    gpur_schedule beta;              /* exponent of the importance weights, by train step; 0 to 10, default 0.4
-                                        throughout. The replay's weight_norm says what they are divided by */
-    int32_t step_kernel;             /* GPUR_STEP_* */
-    int32_t reserved;                /* 0 */
+    gpur_network_config network;     /* reads `obs` of the replay: an image if it begins with a convolution, else
+                                        flattened */
+    gpur_optimizer_config optimizer; /* of all weights */
+    int32_t double_dqn;        /* 1, the default: y = r + discount Q_target(s', a*) with a* = argmax_a Q(s', a) [van
+                                  Hasselt et al. 2016, eq. 4]. 0: y = r + discount max_a Q_target(s', a) [Mnih et
+                                  al. 2015] */
+    int32_t loss;              /* GPUR_LOSS_*; the mean over the batch */
+    float huber_delta;         /* delta of GPUR_LOSS_HUBER; above 0, default 1 */
+    int32_t index_source;      /* how train steps draw: GPUR_SOURCE_AUTO, the default (as the replay does),
+                                  GPUR_UNIFORM* or, over a prioritized replay, GPUR_PRIORITIZED*. By priority, each
+                                  step weighs its losses by importance, and gives its transitions their
+                                  |TD error| + priority_offset as new priorities [Schaul et al. 2016, algorithm 1] */
+    int64_t batch_size;        /* 1 to the replay's max_batch; default 32 */
+    int64_t target_period;     /* train steps between copies to the target network, 1 or more; default 10,000 */
+    int32_t target_copy_first; /* 0, the default: copies after steps period, 2 period, ... 1: after steps 1,
+                                  period + 1, 2 period + 1, ..., as the code of Parr 2018 does */
+    int32_t act;               /* GPUR_ACT_*; default LATEST */
+    int32_t max_act_batch;     /* the most observations in one call of act or q_values; 1 to 1,048,576, default 64 */
+    int32_t math;              /* GPUR_MATH_*; default FP32 */
+    int32_t unroll;            /* train steps in CUDA's long graph, or in one kernel; 1 to 64, default 8 */
+    int32_t dense_graphs;      /* CUDA with TF32 or BF16. 1: dense layers by graphs of cuDNN's, compiled at creation,
+                                  where it has them. 0, the default: by cuBLASLt */
+    gpur_schedule exploration; /* epsilon by environment step, for gpur_learner_epsilon; within 0 to 1 */
+    uint64_t seed;             /* of initial weights, draws and exploration; default 0 */
+    int32_t host_batches;      /* host buffers for gpur_learner_get_rows, each of batch_size packed rows, pinned on
+                                  CUDA; 0 to GPUR_MAX_HOST_BATCHES, default 0 */
+    int32_t deterministic;     /* CUDA. 1: only algorithms for convolutions that repeat their bits from run to run.
+                                  0, the default: the fastest */
+    gpur_schedule beta;        /* exponent of the importance weights, by train step; 0 to 10, default 0.4 throughout.
+                                  They are divided as the replay's weight_norm says */
+    int32_t step_kernel;       /* GPUR_STEP_*; default AUTO */
+    int32_t reserved;          /* 0 */
 } gpur_learner_config;
 
 /*
- * Defaults: Q head on two dense layers of 128, Adam at 1e-3, double DQN, Huber. `outputs` must still be set. Any
- * thread. GPUR_INVALID_ARGUMENT: NULL or a bad size.
+ * Sets every member to its default: a Q head on two dense layers of 128, Adam at 1e-3, double DQN, Huber loss. `size`
+ * is sizeof(gpur_learner_config). network.outputs has no default and must be set. Any thread.
+ *
+ *   GPUR_INVALID_ARGUMENT  NULL or a bad size
  */
 GPUR_API gpur_status gpur_learner_config_init(gpur_learner_config *config, uint64_t size);
 
 /*
- * A published system's network, loss, optimiser, batch and target period, with every constant.
- *   "melee-gpu"     dueling DQN of in-GPU replay [Parr 2018, section 4.2]: 128, then two streams of 512; RMSProp; A = 5
- *   "melee-dqn"     128-256-A [Parr, Dilipkumar & Liu 2017], plain DQN: the target network picks and values the action
- *   "melee-double"  the same network, double DQN
- *   "nature-dqn"    three convolutions and 512 on four frames of 84 x 84 [Mnih et al. 2015], as the baseline of
- *                   Daley & Amato 2021 has it: centred RMSProp, Glorot weights, a target copy every C / F = 10,000 / 4
- *                   train steps; A = 18, every action of an Atari console: set `outputs` to the game's own
- *   "nature-dueling"  the same, but two streams of 512, double DQN and gradients clipped to norm 10 [Wang et al. 2016];
- *                   these gradients are not scaled by 1 / sqrt(2) where the streams meet
- *   "apex-dqn"      that network with the learner of Ape-X [Horgan et al. 2018]: batches of 512, drawn by priority from
- *                   a replay that has them, squared loss, norm 40. Its epsilon is the first actor's, 0.4, as actor i of
- *                   N acts with 0.4^(1 + 7 i / (N - 1))
- *   "cartpole"      ours: dueling double DQN, two layers of 128; solves CartPole-v1 in under a minute on two CPU cores
- * The melee presets' epsilon falls from 1 to 0.1 over the first fifth of training, whose length only the caller knows:
- * set exploration.steps to it, or epsilon stays 1. What a preset does not name (seed, act, math, ...) stays as it was.
- * Any thread. GPUR_INVALID_ARGUMENT: no such name, NULL, or a config that was not initialised; it stays as it was.
+ * Sets the network, loss, optimizer, batch size, target period and exploration of a published system, with every
+ * constant. Members that the system does not name (seed, act, math, ...) stay as they are. Any thread.
+ *
+ *   "melee-gpu"       dueling DQN of in-GPU replay [Parr 2018, section 4.2]: 128, then two streams of 512; RMSProp; 5
+ *                     actions
+ *   "melee-dqn"       128-256-A [Parr, Dilipkumar & Liu 2017]: plain DQN; 5 actions
+ *   "melee-double"    the same network with double DQN
+ *   "nature-dqn"      three convolutions and 512 units on four frames of 84 x 84 [Mnih et al. 2015], in the version
+ *                     that is the baseline of Daley & Amato 2021: centered RMSProp, Glorot weights, a target copy every
+ *                     C / F = 10,000 / 4 train steps. 18 actions, all of an Atari console: set `outputs` to those of
+ *                     the game
+ *   "nature-dueling"  the same with two streams of 512, double DQN and gradients clipped to norm 10 [Wang et al. 2016];
+ *                     gradients are not scaled by 1 / sqrt(2) where the streams meet
+ *   "apex-dqn"        that network with the learner of Ape-X [Horgan et al. 2018]: batches of 512 drawn by priority (the
+ *                     replay must be prioritized), squared loss, norm 40. Its epsilon is that of the first actor, 0.4;
+ *                     actor i of N acts with 0.4^(1 + 7 i / (N - 1))
+ *   "cartpole"        our own: dueling double DQN on two layers of 128; solves CartPole-v1 in under a minute on two CPU
+ *                     cores
+ *
+ * Epsilon of the melee presets falls from 1 to 0.1 over the first fifth of training. Only the caller knows its length:
+ * set exploration.steps, or epsilon stays 1.
+ *
+ *   GPUR_INVALID_ARGUMENT  no such name, NULL, or a config that was not initialized; the config is unchanged
  */
 GPUR_API gpur_status gpur_learner_config_preset(gpur_learner_config *config, const char *name);
 
 /*
- * Makes a learner over `replay`, whose schema must have obs and next_obs of one shape, both float32 or both uint8,
- * int32 or int64 action, float32 reward and a one-byte terminated. A network that begins with a convolution wants obs
- * of three axes, as network.input_layout says; others read any obs flattened. The replay must outlive it. All memory is
- * taken here. Any thread, also while others use the replay.
+ * Makes a learner on `replay`, which must outlive it. All of its memory is allocated here. Any thread, also while
+ * others use the replay.
  *
- * A transition whose action is none of 0 ... outputs - 1 trains nothing: its loss and its gradient are zero, the mean
- * is still over the whole batch, and gpur_learner_stats counts it; where priorities are written back, its error is 0.
+ * The schema must have obs and next_obs of the same shape, both float32 or both uint8; action, one int32 or int64;
+ * reward, one float32; and a one-byte terminated. For a network that begins with a convolution obs must have three
+ * axes, in the order of network.input_layout. Other networks read any obs, flattened.
  *
- *   GPUR_INVALID_ARGUMENT  a config out of range, a field that is missing or of another type, draws by priority from a
- *                          replay that has none, GPUR_STEP_ONE_KERNEL for a learner that it is not for, NULL
- *   GPUR_OUT_OF_MEMORY     with the bytes wanted and free
- *   GPUR_UNAVAILABLE       CUDA: cuBLAS was not found; the message has the places searched
+ * A transition whose action is not 0 to outputs - 1 does not train anything: its loss and gradient are 0, while the
+ * mean is still over the whole batch. gpur_learner_stats counts it. Where priorities are written back, its error is 0.
+ *
+ *   learner  gets the handle, or NULL if the call fails
+ *
+ *   GPUR_INVALID_ARGUMENT  a value out of its range, a field that is missing or has another type, draws by priority
+ *                          from a replay that is not prioritized, GPUR_STEP_ONE_KERNEL for a learner that it cannot
+ *                          compute, or NULL
+ *   GPUR_OUT_OF_MEMORY     not enough memory; the message has the bytes needed and available
+ *   GPUR_UNAVAILABLE       CUDA: cuBLAS was not found; the message has the places that were searched
  */
 GPUR_API gpur_status gpur_learner_create(gpur_replay *replay, const gpur_learner_config *config,
                                          gpur_learner **learner);
-/* Waits for its work and frees it, when no other thread is in a call on it. The replay stays. Takes NULL. */
+/* Waits for the learner's work and frees it. No other thread may be in a call with it. The replay stays. NULL does
+ * nothing. */
 GPUR_API void gpur_learner_destroy(gpur_learner *learner);
 
-/* Most train steps in one launch: enough to pay for it, few enough that an append, which may wait for two launches,
- * does not wait long. */
+/* The most train steps in one launch. An append may have to wait for two launches. */
 enum { GPUR_LAUNCH_STEPS = 256 };
 
 /*
- * Enqueues `steps` train steps and returns before the last is done. They are carried out in launches of at most
- * GPUR_LAUNCH_STEPS steps, all but the last full; `launch` elsewhere in this header means one of them, and a call of
- * gpur_learner_train_on or gpur_learner_train_rows is one too. Waits only to keep at most two launches in
- * flight. One thread at a time. Writers, gpur_learner_act and the calls that only ask go on meanwhile.
+ * Enqueues `steps` train steps, and returns before the last one is done. They go in launches of GPUR_LAUNCH_STEPS steps
+ * each, the last of which may have fewer. The call waits only so that at most two launches are in flight. By the thread
+ * that trains; writers, gpur_learner_act and calls that only ask continue meanwhile.
+ *
+ *   steps  0 or more
  *
  *   GPUR_INVALID_ARGUMENT  steps below 0, or NULL
- *   GPUR_TOO_FEW           nothing is visible, fewer than batch_size for a distinct draw, or fewer than the replay's
- *                          min_size have become visible so far (the message has the counts); nothing is trained
+ *   GPUR_TOO_FEW           the replay is empty; or fewer than its min_size transitions have become visible so far; or,
+ *                          with GPUR_UNIFORM_DISTINCT, there are fewer than batch_size. The message has the counts. The
+ *                          launches enqueued before by this call stay enqueued
  */
 GPUR_API gpur_status gpur_learner_train(gpur_learner *learner, int64_t steps);
 
 /*
- * One train step on the transitions of these ids: (batch_size) in host memory, free to reuse when the call returns.
- * Their weights are 1; in a prioritized replay they get new priorities, whatever index_source is. By the thread that
- * trains; it does not wait for min_size. An append waits while the step is enqueued (with GPUR_EXECUTOR_INLINE: carried
- * out), so that it overwrites none of them.
+ * Enqueues one train step on the transitions with the given ids. Their importance weights are 1. In a prioritized
+ * replay they get new priorities, whatever index_source is. It does not wait for the replay's min_size. By the thread
+ * that trains. Appends wait while the step is enqueued (with GPUR_EXECUTOR_INLINE: carried out), so that none of the
+ * transitions is overwritten.
  *
- *   GPUR_EVICTED           a transition that has been overwritten; nothing is trained
+ *   ids  (batch_size) in host memory, read before the call returns
+ *
+ *   GPUR_EVICTED           one of the transitions has been overwritten; nothing is trained
  *   GPUR_INVALID_ARGUMENT  an id that is not visible yet, or NULL; nothing is trained
- *   GPUR_TOO_FEW           nothing is visible
+ *   GPUR_TOO_FEW           the replay is empty
  */
 GPUR_API gpur_status gpur_learner_train_on(gpur_learner *learner, const int64_t *ids);
 
 /*
- * Hands out a buffer for one batch that is kept in RAM: the next in turn of config.host_batches, once what was last
- * trained on from it has been copied up. Write the rows there, then give it back with gpur_learner_train_rows, or with
- * gpur_learner_return_rows; the buffer stays the learner's.
+ * Hands out one of the learner's host buffers, to be filled with a batch that the caller keeps in host memory. The next
+ * buffer in turn is handed out, once the batch that was last in it has been copied to the device. Fill it, then give it
+ * back with gpur_learner_train_rows or gpur_learner_return_rows. The memory belongs to the learner.
  *
- *   rows    (batch_size, row_bytes), packed as gpur_replay_get_field tells; host memory aligned to 256 bytes, pinned
- *           on CUDA. It holds whatever was in it
+ * Any thread, so that one thread can prefetch while another trains; buffers may be filled and trained on in any order.
+ * With two buffers, one is filled while the other is copied. A prefetching thread needs one more, and one for each
+ * batch that it is to be ahead.
  *
- * Any thread, and so one that prefetches while another trains: buffers may be filled and trained on in any order. With
- * two, one is filled while the other is copied up; a prefetching thread wants one more, and one for each batch that it
- * is to be ahead.
+ *   rows    gets the buffer: (batch_size, row_bytes) of packed rows as in gpur_writer_append, in host memory aligned to
+ *           256 bytes, pinned on CUDA. Its contents are undefined
  *
- *   GPUR_WOULD_BLOCK       all of them are out; `rows` is NULL
- *   GPUR_INVALID_ARGUMENT  the learner was made with host_batches 0, or NULL
+ *   GPUR_WOULD_BLOCK       all buffers are handed out; `rows` is NULL
+ *   GPUR_INVALID_ARGUMENT  the learner has host_batches 0, or NULL
  */
 GPUR_API gpur_status gpur_learner_get_rows(gpur_learner *learner, void **rows);
 
 /*
- * Gives a buffer of gpur_learner_get_rows back that is not to be trained on after all, as by a prefetching thread that
- * ends. Any thread.
+ * Gives a buffer of gpur_learner_get_rows back without training on it. Any thread.
  *
- *   GPUR_INVALID_ARGUMENT  `rows` is no buffer that is out, the learner was made with host_batches 0, or NULL
+ *   GPUR_INVALID_ARGUMENT  `rows` is not a buffer that is handed out, the learner has host_batches 0, or NULL
  */
 GPUR_API gpur_status gpur_learner_return_rows(gpur_learner *learner, void *rows);
 
 /*
- * One train step on rows in RAM. Enqueues it and returns before it is done; it waits only to keep at most two launches
- * in flight, of which it is one, and the copy up overlaps with the step before. The loss is, bit for bit, that of
- * gpur_learner_train_on with the same transitions. The replay lends its schema, its gamma and its turn, and is not
- * read: it may be empty. Rewards are taken as they are, whatever the replay's reward_clip. By the thread that trains.
+ * Enqueues one train step on rows in host memory, and returns before it is done. It waits only so that at most two
+ * launches are in flight; the copy to the device overlaps with the step before. The loss is, bit for bit, that of
+ * gpur_learner_train_on for the same transitions. The replay is not read, only its schema and gamma are used: it may be
+ * empty. Rewards are taken as they are, whatever the replay's reward_clip. By the thread that trains.
  *
- *   rows    a buffer of gpur_learner_get_rows, which is copied up straight from there and given back: do not touch it
- *           any more. Or (batch_size, row_bytes) in any other host memory, which the call copies into the next buffer
- *           first: free to reuse when the call returns
+ *   rows    a buffer of gpur_learner_get_rows: it is copied to the device from where it lies and given back, and must
+ *           not be touched any more. Or (batch_size, row_bytes) in any other host memory: it is copied to the next free
+ *           buffer first, and may be changed when the call returns
  *
- *   GPUR_WOULD_BLOCK       rows of the caller's own, and all buffers are out; nothing is trained
- *   GPUR_INVALID_ARGUMENT  a place inside a buffer, a buffer that is not out, memory of the device on CUDA,
- *                          host_batches 0, or NULL; nothing is trained
+ *   GPUR_WOULD_BLOCK       memory of the caller's own, and all buffers are handed out; nothing is trained
+ *   GPUR_INVALID_ARGUMENT  an address inside of a buffer, a buffer that is not handed out, device memory on CUDA, a
+ *                          learner with host_batches 0, or NULL; nothing is trained
  */
 GPUR_API gpur_status gpur_learner_train_rows(gpur_learner *learner, const void *rows);
 
-/* Waits for all train steps enqueued. Any thread. GPUR_INVALID_ARGUMENT: NULL. */
+/* Waits until all train steps that have been enqueued are done. Any thread. GPUR_INVALID_ARGUMENT: NULL. */
 GPUR_API gpur_status gpur_learner_sync(gpur_learner *learner);
 
 /*
- * Chooses actions: with probability epsilon uniformly at random, else argmax_a Q(obs, a), the first of equals.
+ * Chooses an action for each observation: with probability epsilon uniformly at random, otherwise argmax_a Q(obs, a),
+ * the first if several are equal. Which weights are used is set by `act` in the config.
  *
  *   count    1 to max_act_batch
- *   obs      (count, ...) of the schema's obs, float32 or uint8; host memory or memory of the learner's device. With
- *            GPUR_LINKED whole stacks, which the caller keeps where its writer is given frames: see GPUR_INPUT_FRAMES
+ *   obs      (count, ...) of the schema's obs, in host memory or device memory. For a replay of GPUR_LINKED: whole
+ *            stacks, which the caller keeps if the writer is given frames (see GPUR_INPUT_FRAMES)
  *   epsilon  0 to 1
- *   actions  (count) int32, host memory; filled in when the call returns
- *   stream   CUDA, obs in device memory: the cudaStream_t that made them, which is ordered before the reading and after
- *            it; else NULL. NULL with obs in device memory: they are ready now. They have been read on return
+ *   actions  (count) int32 in host memory; filled in when the call returns
+ *   stream   CUDA, obs in device memory: the cudaStream_t that wrote them. Reading waits for it, and later work on it
+ *            waits for the reading. NULL: the observations are complete now, and have been read when the call returns.
+ *            For obs in host memory, and on the CPU: NULL
  *
- * Any number of threads, beside the one that trains; they take turns, and training does not wait for them. Random
- * actions follow from the seed and the number of acts before.
+ * Any number of threads at the same time as the one that trains. They take turns; training does not wait for them.
+ * Random actions depend only on the seed and on the number of actions chosen before.
  *
  *   GPUR_INVALID_ARGUMENT  count or epsilon out of range, a stream on the CPU, memory of another GPU, or NULL
  */
@@ -218,56 +263,58 @@ GPUR_API gpur_status gpur_learner_act(gpur_learner *learner, int64_t count, cons
                                       int32_t *actions, void *stream);
 
 /*
- * The Q values behind it: (count, outputs) float32, host memory; filled in when the call returns. The rest, errors and
- * threads too, as gpur_learner_act.
+ * Computes the Q values of observations. Like gpur_learner_act in all else: threads, errors and the other arguments.
+ *
+ *   q  (count, outputs) float32 in host memory; filled in when the call returns
  */
 GPUR_API gpur_status gpur_learner_q_values(gpur_learner *learner, int64_t count, const void *obs, float *q,
                                            void *stream);
 
-/* The exploration schedule at environment step `step`. Any thread. NULL gives 0. */
+/* The value of the exploration schedule at environment step `step`. Any thread. NULL gives 0. */
 GPUR_API float gpur_learner_epsilon(gpur_learner *learner, int64_t step);
 
-/* What gpur_learner_get_stats tells. */
+/* What gpur_learner_get_stats reports. "Since the last call" means since the previous call by any thread. */
 typedef struct gpur_learner_stats {
-    uint64_t size;            /* sizeof(gpur_learner_stats), as the caller was compiled: set it before the call */
-    int64_t steps;            /* train steps finished */
-    int64_t steps_enqueued;   /* asked for since creation */
-    int64_t skipped;          /* steps that found an empty window and changed nothing */
-    int64_t target_copies;    /* hard copies of the online weights to the target network */
-    float loss;               /* of the last finished step */
-    float mean_loss;          /* over the steps finished since the stats before */
-    float mean_q;             /* of the last finished step: mean over the batch of Q(s, a) */
-    float gradient_norm;      /* of the last finished step, before any clipping */
-    float learning_rate;      /* that the last finished step used */
-    float reserved;           /* 0 */
-    double steps_per_second;  /* since the stats before */
-    int64_t device_bytes;     /* of the device's memory, held by this learner */
-    int64_t acts;             /* actions chosen */
-    int64_t invalid_actions;  /* transitions that trained nothing: their action was none of 0 ... outputs - 1 */
-    int64_t pinned_bytes;     /* of host memory, pinned on CUDA, held by this learner */
+    uint64_t size;           /* sizeof(gpur_learner_stats), as the caller was compiled: set it before the call */
+    int64_t steps;           /* train steps done */
+    int64_t steps_enqueued;  /* train steps enqueued */
+    int64_t skipped;         /* steps that found the replay empty and changed nothing */
+    int64_t target_copies;   /* copies of the weights to the target network */
+    float loss;              /* of the last step done */
+    float mean_loss;         /* mean over the steps done since the last call */
+    float mean_q;            /* of the last step done: the mean over the batch of Q(s, a) */
+    float gradient_norm;     /* of the last step done, before clipping */
+    float learning_rate;     /* of the last step done */
+    float reserved;          /* 0 */
+    double steps_per_second; /* since the last call */
+    int64_t device_bytes;    /* device memory held by this learner */
+    int64_t acts;            /* actions chosen */
+    int64_t invalid_actions; /* transitions that trained nothing since their action was not 0 to outputs - 1 */
+    int64_t pinned_bytes;    /* host memory held by this learner, pinned on CUDA */
 } gpur_learner_stats;
 
 /*
- * As of the last finished launch; call gpur_learner_sync first for all of them. Does not wait. Any thread; the stats
- * before are those of any thread. GPUR_INVALID_ARGUMENT: NULL, or `stats->size` was not set.
+ * Reads the statistics, as of the last launch that is done. Does not wait; call gpur_learner_sync first to have all
+ * steps in them. Any thread. GPUR_INVALID_ARGUMENT: NULL, or `stats->size` was not set.
  */
 GPUR_API gpur_status gpur_learner_get_stats(gpur_learner *learner, gpur_learner_stats *stats);
 
-/* Which copy of the weights. */
+/* Sets of numbers, one for each weight: the network that is trained, the target network, and the last gradient. */
 enum { GPUR_WEIGHTS_ONLINE = 0, GPUR_WEIGHTS_TARGET = 1, GPUR_WEIGHTS_GRADIENT = 2 };
 
-/* One tensor of the network. */
+/* Describes one tensor of the network. */
 typedef struct gpur_weight_info {
-    uint64_t size;           /* sizeof(gpur_weight_info), as the caller was compiled: set it before the call */
-    char name[64];           /* "trunk.0.weight", "value.hidden.bias", "advantage.out.weight", ... */
-    int32_t dims;            /* 1, 2 or 4 */
-    int32_t shape[4];        /* weight (units, inputs), or of a convolution (filters, kernel, kernel, channels): rows,
-                                columns; the inputs of a dense layer behind one are its (H, W, C); bias (units) */
-    int32_t reserved;        /* 0 */
-    int64_t count;           /* float32 numbers */
+    uint64_t size;    /* sizeof(gpur_weight_info), as the caller was compiled: set it before the call */
+    char name[64];    /* "trunk.0.weight", "value.hidden.bias", "advantage.out.weight", ... */
+    int32_t dims;     /* 1, 2 or 4 */
+    int32_t shape[4]; /* bias: (units). Weight of a dense layer: (units, inputs); behind a convolution the inputs are in
+                         the order height, width, channels. Weight of a convolution: (filters, kernel rows, kernel
+                         columns, channels) */
+    int32_t reserved; /* 0 */
+    int64_t count;    /* float32 numbers */
 } gpur_weight_info;
 
-/* How many tensors the network has. Any thread. NULL gives 0. */
+/* The number of tensors of the network. Any thread. NULL gives 0. */
 GPUR_API int32_t gpur_learner_weight_count(gpur_learner *learner);
 
 /*
@@ -277,23 +324,25 @@ GPUR_API int32_t gpur_learner_weight_count(gpur_learner *learner);
 GPUR_API gpur_status gpur_learner_weight(gpur_learner *learner, int32_t index, gpur_weight_info *info);
 
 /*
- * Copies one tensor to host memory, as it is behind the last train step enqueued, which is waited for. Any thread.
+ * Copies one tensor to host memory, as it is after the last train step enqueued, which the call waits for. Any thread.
  *
  *   which    GPUR_WEIGHTS_*
- *   name     as gpur_learner_weight tells
- *   values   (count) float32; count must be the tensor's
+ *   name     as in gpur_weight_info
+ *   values   (count) float32 in host memory
+ *   count    the tensor's
  *
- *   GPUR_INVALID_ARGUMENT  no such name, `which` or count, or NULL
- *   GPUR_OUT_OF_MEMORY     no host memory for one tensor more
+ *   GPUR_INVALID_ARGUMENT  an unknown name or `which`, another count, or NULL
+ *   GPUR_OUT_OF_MEMORY     there is no host memory for a copy of the tensor
  */
 GPUR_API gpur_status gpur_learner_read_weights(gpur_learner *learner, int32_t which, const char *name, float *values,
                                                int64_t count);
 
 /*
- * The other way, between two train steps, waited for; gradients cannot be written. Any thread, and errors as
- * gpur_learner_read_weights; GPUR_INVALID_ARGUMENT also for values that are NaN or infinite, with how many they are.
- * gpur_learner_act uses the new ones at once where they are those it follows: the target's under GPUR_ACT_TARGET, else
- * the online ones. Writing the online weights leaves the target's as they are until the next copy.
+ * Sets one tensor from host memory, between two train steps, and waits until it is set. Gradients cannot be set.
+ * gpur_learner_act uses the new weights at once, if they are those that it acts with: the target network's under
+ * GPUR_ACT_TARGET, otherwise the online ones. Setting online weights does not change the target network's until the
+ * next copy. Threads, arguments and errors as gpur_learner_read_weights;
+ * GPUR_INVALID_ARGUMENT also for values that are NaN or infinite, with how many there are.
  */
 GPUR_API gpur_status gpur_learner_write_weights(gpur_learner *learner, int32_t which, const char *name,
                                                 const float *values, int64_t count);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* A network as data: layers, heads, initial weights. */
+/* The description of a network: layers, heads and initial weights. A learner (learner.h) makes one from it. */
 #ifndef GPUREPLAY_NETWORK_H
 #define GPUREPLAY_NETWORK_H
 
@@ -9,63 +9,72 @@
 extern "C" {
 #endif
 
-/* Activations, by name. */
+/* Activation functions. GPUR_LINEAR is the identity. */
 enum { GPUR_LINEAR = 0, GPUR_RELU = 1, GPUR_TANH = 2 };
 
-/* Kinds of layers. Convolutions come before dense layers. */
-enum {
-    GPUR_DENSE = 0, /* y = activation(x W^T + b), W (units, inputs), b (units); an image is read as H, W, C flattened */
-    GPUR_CONV = 1,  /* y = activation(x * W + b), x (H, W, C), W (filters, kernel, kernel, C), b (filters): a
-                       cross-correlation, as in every deep learning library; y (H', W', filters) with
-                       H' = (H + 2 padding - kernel) / stride + 1, rounded down, and W' likewise */
-};
+/*
+ * Kinds of layers. All convolutions of a network come before its dense layers.
+ *
+ *   GPUR_DENSE  y = activation(x W^T + b) with W (units, inputs) and b (units). Behind a convolution, x is its output
+ *               flattened in the order height, width, channels
+ *   GPUR_CONV   y = activation(x * W + b) with x (height, width, channels), W (filters, kernel, kernel, channels) and b
+ *               (filters), where * is the cross-correlation that deep learning libraries call convolution. The output
+ *               has height (height + 2 padding - kernel) / stride + 1, rounded down, and its width likewise
+ */
+enum { GPUR_DENSE = 0, GPUR_CONV = 1 };
 
-/* A layer of a trunk. */
+/* One layer of the trunk. */
 typedef struct gpur_layer {
-    int32_t kind;       /* GPUR_DENSE, GPUR_CONV */
-    int32_t units;      /* 1 or more; of a convolution: its filters */
-    int32_t activation; /* GPUR_LINEAR, GPUR_RELU, GPUR_TANH */
-    int32_t kernel;     /* GPUR_CONV: side of the square kernel, 1 or more; else 0 */
-    int32_t stride;     /* GPUR_CONV: 1 or more; else 0 */
-    int32_t padding;    /* GPUR_CONV: zeros on each side, 0 to kernel - 1; else 0 */
-    int64_t reserved[2]; /* 0 */
+    int32_t kind;        /* GPUR_DENSE or GPUR_CONV */
+    int32_t units;       /* outputs of a dense layer, filters of a convolution; 1 to 65,536 */
+    int32_t activation;  /* GPUR_LINEAR, GPUR_RELU or GPUR_TANH */
+    int32_t kernel;      /* GPUR_CONV: height and width of the kernel, 1 to 64. GPUR_DENSE: 0 */
+    int32_t stride;      /* GPUR_CONV: 1 to 64. GPUR_DENSE: 0 */
+    int32_t padding;     /* GPUR_CONV: zeros added on each side, 0 to kernel - 1. GPUR_DENSE: 0 */
+    int64_t reserved[2]; /* 0; see gpur_schedule */
 } gpur_layer;
 
-/* How an image lies in the replay's three-axis obs: planes, as frames stacked (4, 84, 84), or pixels, as (84, 84, 4).
- */
+/* The order of the axes of obs where the network begins with a convolution: (4, 84, 84), say, or (84, 84, 4). */
 enum {
     GPUR_CHW = 0, /* (channels, height, width) */
     GPUR_HWC = 1, /* (height, width, channels) */
 };
 
-/* What stands on the trunk. Each output stream has `hidden` units of its own first, or none with 0. */
+/*
+ * The head: what the network computes from the trunk's output. Each of its streams (one for GPUR_HEAD_Q, value and
+ * advantage for GPUR_HEAD_DUELING) may begin with a dense layer of its own, of `hidden` units. The DQN learner takes
+ * the first two.
+ */
 enum {
     GPUR_HEAD_Q = 0,             /* Q(s, a) */
-    GPUR_HEAD_DUELING = 1,       /* Q(s, a) = V(s) + A(s, a) - mean_a A(s, a) [Wang et al. 2016, eq. 9], mean by row */
-    GPUR_HEAD_SOFTMAX_VALUE = 2, /* policy and value; for actor-critic learners */
-    GPUR_HEAD_TANH_ACTION = 3,   /* action in (-1, 1); for deterministic policy gradients */
+    GPUR_HEAD_DUELING = 1,       /* Q(s, a) = V(s) + A(s, a) - mean over a' of A(s, a') [Wang et al. 2016, eq. 9] */
+    GPUR_HEAD_SOFTMAX_VALUE = 2, /* a policy and a value, for actor-critic learners */
+    GPUR_HEAD_TANH_ACTION = 3,   /* an action in (-1, 1), for deterministic policy gradients */
 };
 
-/* Most layers in a trunk. */
+/* The most layers that a trunk can have. */
 enum { GPUR_MAX_LAYERS = 8 };
 
-/* A network as data: a trunk of layers, and a head on it. */
+/* A network: a trunk of layers, then a head. */
 typedef struct gpur_network_config {
-    gpur_layer trunk[GPUR_MAX_LAYERS]; /* (trunk_count) from the observation on */
-    int32_t trunk_count;       /* 0 to GPUR_MAX_LAYERS */
-    int32_t head;              /* GPUR_HEAD_* */
-    int32_t hidden;            /* units of each stream's own hidden layer; 0: none */
-    int32_t hidden_activation; /* GPUR_LINEAR, GPUR_RELU, GPUR_TANH */
-    int32_t outputs;           /* actions */
-    int32_t init;              /* GPUR_INIT_* */
-    float init_scale;          /* GPUR_INIT_NORMAL: its standard deviation; 0 to 1e6 */
-    float input_scale;         /* the first layer reads obs x this: 1/255 for frames; default 1 */
-    int32_t input_layout;      /* GPUR_CHW, GPUR_HWC: of obs, where the first layer is a convolution */
-    int64_t reserved[4];       /* 0 */
+    gpur_layer trunk[GPUR_MAX_LAYERS]; /* (trunk_count), the layer that reads the observation first */
+    int32_t trunk_count;               /* 0 to GPUR_MAX_LAYERS */
+    int32_t head;                      /* GPUR_HEAD_* */
+    int32_t hidden;                    /* units of each stream's hidden layer, up to 65,536; 0: no hidden layer */
+    int32_t hidden_activation;         /* GPUR_LINEAR, GPUR_RELU or GPUR_TANH */
+    int32_t outputs;                   /* number of actions, 1 to 65,536 */
+    int32_t init;                      /* GPUR_INIT_* */
+    float init_scale;                  /* GPUR_INIT_NORMAL: the standard deviation; 0 to 1,000,000. Otherwise unused */
+    float input_scale;                 /* obs is multiplied by this; 1/255 for frames of bytes; not 0; default 1 */
+    int32_t input_layout;              /* GPUR_CHW or GPUR_HWC. Only used where the first layer is a convolution */
+    int64_t reserved[4];               /* 0; see gpur_schedule */
 } gpur_network_config;
 
-/* Initial weights. Biases are 0, except under FAN_IN. A dense layer's `inputs` are its inputs, and `outputs` its units;
- * a convolution's are kernel x kernel x channels, and kernel x kernel x filters. */
+/*
+ * How weights are initialized. Biases begin at 0, except with GPUR_INIT_FAN_IN. In these formulas `inputs` and
+ * `outputs` of a dense layer are the numbers of its inputs and units; of a convolution they are kernel x kernel x
+ * channels and kernel x kernel x filters.
+ */
 enum {
     GPUR_INIT_FAN_IN = 0, /* U(-1/sqrt(inputs), 1/sqrt(inputs)) for weights and biases: PyTorch's Linear and Conv2d */
     GPUR_INIT_GLOROT = 1, /* U(-l, l), l = sqrt(6 / (inputs + outputs)) [Glorot & Bengio 2010, eq. 16] */

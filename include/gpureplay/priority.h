@@ -1,25 +1,30 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Priorities of a replay made with `prioritized` = 1 [Schaul et al. 2016]: transition i is drawn with probability
- * P(i) = p_i^alpha / sum_k p_k^alpha [eq. 1], and weighs (N P(i))^-beta [section 3.4] in a batch's "weight".
+ * Prioritized replay [Schaul et al. 2016].
  *
- * A transition's first priority is the one that it brings: a field "priority" of the schema, one float32, plus
- * priority_offset [Horgan et al. 2018, algorithm 1: actors know better than a constant]. Where the schema has no such
- * field, or the value is negative, NaN or infinite (counted), it is the largest priority given before it, or 1 if none
- * was larger [Schaul et al. 2016, algorithm 1, line 6]. Priorities are given by transitions that bring their own, in
- * the order of their ids, and by updates and train steps, which come after all transitions that were published before
- * they were enqueued; evicted transitions count, too. When somebody looks (a draw, statistics, a save) makes no
- * difference. A transition may be drawn as soon as it is visible, and no longer once it is evicted.
+ * In a replay that was created with `prioritized` = 1, every transition i has a priority p_i. A draw takes transition i
+ * with probability P(i) = p_i^alpha / sum over k of p_k^alpha [eq. 1], and a batch's "weight" has its importance weight
+ * (N P(i))^-beta [section 3.4], where N is the number of visible transitions, divided as the replay's weight_norm says.
+ * Nothing else has to be set: draws of the replay and train steps of its learners are by priority unless their
+ * index_source asks for a uniform draw.
  *
- * p^alpha is kept as round(p^alpha 2^20), at least 1 and at most 2^32 - 1, in a tree of integers: sums are exact, and
- * what is 0 is never drawn. A p of 0 is 0 also for alpha = 0; priority_offset keeps p above that. When every
- * visible transition has priority 0, a draw is uniform, and its weights are 1.
+ * The first priority of a transition. If the schema has a field "priority" of one float32, it is that value plus
+ * priority_offset [Horgan et al. 2018, algorithm 1]. If the schema has none, or the value is negative, NaN or infinite
+ * (which is counted), it is the largest priority given so far, and at least 1 [Schaul et al. 2016, algorithm
+ * 1, line 6]: the largest of
+ *   - the priorities of all transitions with a smaller id, also of those that have been evicted
+ *   - the priorities given by updates and train steps that were enqueued before the transition was published (see
+ *     GPUR_FLUSH_AUTO and GPUR_FLUSH_MANUAL)
+ * It makes no difference whether somebody draws, saves or asks for statistics in between.
  *
- * `prioritized` = 1 is all that has to be set: draws, and the train steps of learners, are then by priority unless
- * their index_source says GPUR_UNIFORM or GPUR_UNIFORM_DISTINCT. An index_source by priority without it is refused.
+ * Later priorities. A learner that draws by priority writes |TD error| + priority_offset back in each train step. Who
+ * trains a network of their own calls gpur_replay_update_priorities. A transition can be drawn as soon as it is
+ * visible, and not any more once it is evicted.
  *
- * A learner that draws by priority writes |TD error| + priority_offset back
- * in its train step; who trains a network of their own calls gpur_replay_update_priorities.
+ * Precision. p^alpha is kept as the integer round(p^alpha x 2^20), at least 1 and at most 2^32 - 1, in a tree of
+ * integer sums. Sums are therefore exact, and do not depend on the order of updates. A transition with p = 0 is never
+ * drawn, also with alpha = 0; priority_offset keeps p above 0. If all visible transitions have priority 0, draws are
+ * uniform and all weights are 1.
  */
 #ifndef GPUREPLAY_PRIORITY_H
 #define GPUREPLAY_PRIORITY_H
@@ -31,81 +36,90 @@ extern "C" {
 #endif
 
 /*
- * Gives transitions new priorities, `priorities` + priority_offset. Enqueued behind the draws and launches before, and
- * seen by all that come later. Under GPUR_FLUSH_AUTO it first publishes what this thread's earlier calls completed, as
- * a draw does, so that what gpur_replay_get_stats calls visible can be updated; under GPUR_FLUSH_MANUAL it publishes
- * nothing.
+ * Gives transitions new priorities: `priorities` + priority_offset. The update is enqueued after the draws and train
+ * steps that were enqueued before; all later ones see it. Under GPUR_FLUSH_AUTO the call first publishes the
+ * transitions that this thread has appended, as a draw does; under GPUR_FLUSH_MANUAL it publishes nothing. Any thread;
+ * draws, train steps and updates take turns.
  *
- *   ids         (count) int64, as a batch has them; duplicates allowed: of theirs the largest counts, in any order
- *   priorities  (count) float32: how large the TD errors were, say. Both in host memory, which is free when the call
- *               returns, or both in memory of the replay's device
+ *   ids         (count) int64, as in a batch's "id". If an id is given twice, the larger priority counts
+ *   priorities  (count) float32: the absolute TD errors, for example. `ids` and `priorities` both lie in host memory,
+ *               and may be changed when the call returns, or both in device memory
  *   count       0 to max_batch
- *   stream      CUDA, arrays in device memory: the cudaStream_t that made them, which is ordered before the reading and
- *               after it; else NULL. NULL with arrays in device memory: they are ready now, and have been read on
- *               return
+ *   stream      CUDA, arrays in device memory: the cudaStream_t that wrote them. The update waits for it, and it waits
+ *               for the update. NULL: the arrays are complete now, and have been read when the call returns. For arrays
+ *               in host memory, and on the CPU: NULL
  *
- * An id that is not visible when its turn comes is stale: refused and counted, and no error (nor GPUR_EVICTED), since
- * another thread's appends may have overwritten the transition since it was drawn. A priority that is negative, NaN or
- * infinite is refused and counted likewise; the old one stays. One thread at a time draws, trains or updates; others
- * take turns.
+ * A transition that is not visible when the update runs is skipped and counted as stale, since other threads may have
+ * overwritten it in the meantime; this is no error, and not GPUR_EVICTED. A priority that is negative, NaN or infinite
+ * is skipped and counted as invalid.
  *
- *   GPUR_INVALID_ARGUMENT  count out of range, arrays in different places, a stream on the CPU, a replay that is not
- *                          prioritized, or NULL; nothing is updated
+ *   GPUR_INVALID_ARGUMENT  count out of range, one array in host and one in device memory, a stream on the CPU, a
+ *                          replay that is not prioritized, or NULL; nothing is updated
  */
 GPUR_API gpur_status gpur_replay_update_priorities(gpur_replay *replay, int64_t count, const int64_t *ids,
                                                    const float *priorities, void *stream);
 
 /*
- * The priorities of the transitions of these ids, as last given, with the offset and without alpha. Waits for them;
- * publishes as a draw does. Any thread; they take turns with those that draw.
+ * Reads the priorities of transitions: with priority_offset, and not raised to alpha. Waits for the updates and train
+ * steps enqueued before. Publishes as a draw does. Any thread; takes its turn with those that draw.
  *
- *   ids         (count) in host memory; count 1 to max_batch
- *   priorities  (count) float32, host memory; filled in when the call returns
+ *   ids         (count) in host memory
+ *   priorities  (count) float32 in host memory; filled in when the call returns
+ *   count       1 to max_batch
  *
  *   GPUR_EVICTED           a transition that has been overwritten
  *   GPUR_INVALID_ARGUMENT  an id that is not visible yet, count out of range, a replay that is not prioritized, or NULL
- *   GPUR_TOO_FEW           nothing is visible
+ *   GPUR_TOO_FEW           the replay is empty
  */
 GPUR_API gpur_status gpur_replay_get_priorities(gpur_replay *replay, int64_t count, const int64_t *ids,
                                                 float *priorities);
 
 /*
- * Sets alpha, and works out p^alpha of all transitions anew from the priorities as given: a pass over all of them. Seen
- * by all draws that come later. Publishes as gpur_replay_update_priorities does. Any thread.
+ * Sets alpha. All p^alpha are computed anew from the priorities: one pass over the whole tree on the device. All later
+ * draws see it. Publishes as gpur_replay_update_priorities does. Any thread.
  *
  *   GPUR_INVALID_ARGUMENT  alpha is not 0 to 10, a replay that is not prioritized, or NULL
  */
 GPUR_API gpur_status gpur_replay_set_alpha(gpur_replay *replay, float alpha);
 
-/* Sets beta of gpur_replay_sample for all draws that come later, and ends its schedule. Any thread; errors as
- * gpur_replay_set_alpha. */
+/*
+ * Sets beta for all later draws of gpur_replay_sample. It ends the schedule of the config. Learners have a beta of
+ * their own. Any thread.
+ *
+ *   GPUR_INVALID_ARGUMENT  beta is not 0 to 10, a replay that is not prioritized, or NULL
+ */
 GPUR_API gpur_status gpur_replay_set_beta(gpur_replay *replay, float beta);
 
-/* What gpur_replay_get_priority_stats tells. */
+/* What gpur_replay_get_priority_stats reports. Counts are since creation, and go on from a loaded file's. */
 typedef struct gpur_priority_stats {
-    uint64_t size;      /* sizeof(gpur_priority_stats), as the caller was compiled: set it before the call */
-    float alpha;        /* of all priorities now */
-    float beta;         /* of the next gpur_replay_sample; a learner has its own */
-    double total;       /* sum of p^alpha over all visible transitions, as kept: a multiple of 2^-20 */
-    float max_priority; /* the largest given so far, or 1: what the next transition gets if it brings none */
-    float min_priority; /* the smallest of those that can be drawn; 0 where none can */
-    int64_t drawable;   /* transitions with a priority above 0 */
-    int64_t updates;    /* priorities given since creation, by updates and train steps */
-    int64_t stale;      /* refused: their transitions were not visible */
-    int64_t invalid;    /* refused: negative, NaN or infinite; of updates, train steps and rows that brought one */
+    uint64_t size; /* sizeof(gpur_priority_stats), as the caller was compiled: set it before the call */
+    float alpha;   /* the exponent of all priorities now */
+    float beta;    /* the exponent of the weights in the next gpur_replay_sample */
+    double total;  /* the sum of p^alpha over all visible transitions, as kept: a multiple of 2^-20 */
+    float
+        max_priority; /* the largest priority given so far, at least 1: the next transition gets it if it brings none */
+    float min_priority; /* the smallest priority of a transition that can be drawn; 0 if there is none */
+    int64_t drawable;   /* visible transitions with a priority above 0 */
+    int64_t updates;    /* priorities written by updates and train steps */
+    int64_t stale;      /* priorities skipped since their transitions were not visible */
+    int64_t invalid;    /* priorities skipped since they were negative, NaN or infinite: in updates, train steps and
+                           appended transitions */
 } gpur_priority_stats;
 
-/* A walk over all priorities behind the work enqueued before, which is waited for: milliseconds for millions. Publishes
- * as gpur_replay_update_priorities does. Any thread. GPUR_INVALID_ARGUMENT: a replay that is not prioritized, NULL, or
- * `stats->size` was not set. */
+/*
+ * Walks over all priorities on the device, after the work enqueued before, and waits for that: milliseconds for
+ * millions of transitions. Publishes as gpur_replay_update_priorities does. Any thread.
+ *
+ *   GPUR_INVALID_ARGUMENT  a replay that is not prioritized, NULL, or `stats->size` was not set
+ */
 GPUR_API gpur_status gpur_replay_get_priority_stats(gpur_replay *replay, gpur_priority_stats *stats);
 
 /*
- * Checks the tree: every node is the sum of its children, every leaf what its priority makes it, and nothing has one
- * that is not visible. Costs and publishes as gpur_replay_get_priority_stats. Any
- * thread.
+ * Checks the tree of priorities: every node is the sum of its children, every leaf is what its priority makes it, and
+ * only visible transitions have one. Costs and publishes as gpur_replay_get_priority_stats. Any thread.
  *
- *   wrong   how many nodes are not so; 0 unless something wrote over the device's memory, or this library is wrong
+ *   wrong   gets the number of wrong nodes. Other than 0 means that something overwrote device memory, or a bug in this
+ *           library
  *
  *   GPUR_INVALID_ARGUMENT  a replay that is not prioritized, or NULL
  */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What changes while training goes on: learning rates, exploration, importance weights. */
+/* Schedules: settings that change during training, as learning rates, exploration and importance weights do. */
 #ifndef GPUREPLAY_SCHEDULE_H
 #define GPUREPLAY_SCHEDULE_H
 
@@ -10,17 +10,19 @@ extern "C" {
 #endif
 
 /*
- * Moves linearly from `first` to `last` over steps begin ... begin + steps, and stays. steps = 0: always `first`.
+ * A value that moves linearly from `first` to `last` between step `begin` and step begin + steps. It is `first` before
+ * and `last` after. With steps = 0 it is always `first`. What a step is depends on the setting: a train step, an
+ * environment step or a draw.
  *
- * Structs that are members of others by value (this one, gpur_layer, gpur_network_config, gpur_optimizer_config) have
- * no `size` of their own. They end in reserved words, which later versions may turn into settings; 0 will then mean the
- * default. A config with any other value there is refused.
+ * Structs that are nested in a config by value (gpur_schedule, gpur_layer, gpur_network_config, gpur_optimizer_config)
+ * have no `size` member. They end in reserved words instead, which later versions may use for new settings, with 0 as
+ * the default. Set them to 0, as the init functions do; other values are refused with GPUR_INVALID_ARGUMENT.
  */
 typedef struct gpur_schedule {
-    float first;   /* value up to step `begin` */
-    float last;    /* value from step begin + steps on */
-    int64_t begin; /* 0 or more */
-    int64_t steps; /* 0 or more */
+    float first;         /* the value up to step `begin` */
+    float last;          /* the value from step begin + steps on */
+    int64_t begin;       /* 0 or more */
+    int64_t steps;       /* 0 or more */
     int64_t reserved[2]; /* 0 */
 } gpur_schedule;
 

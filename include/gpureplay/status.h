@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Results, error texts, version. */
+/* Status codes, error messages and versions. */
 #ifndef GPUREPLAY_STATUS_H
 #define GPUREPLAY_STATUS_H
 
@@ -22,44 +22,52 @@
 extern "C" {
 #endif
 
-/* Above zero: refused, nothing changed. Below zero: the device failed, destroy what lives on it. */
+/*
+ * What a call returns. GPUR_OK is 0.
+ *
+ * A status above 0 means that the call was refused and has changed nothing, except where its own comment says
+ * otherwise. A status below 0 means that the device failed: the objects on it can only be destroyed.
+ *
+ * After any status but GPUR_OK, gpur_last_error has a message with the value that was given and the values that are
+ * allowed.
+ */
 typedef int32_t gpur_status;
 enum {
     GPUR_OK = 0,
-    GPUR_INVALID_ARGUMENT = 1, /* a value is out of its range; the message has the value and the range */
-    GPUR_OUT_OF_MEMORY = 2,    /* does not fit; the message has the bytes wanted and the bytes there are. Also: a lock
-                                  or a thread could not be had; the message has the system's words */
-    GPUR_TOO_FEW = 3,          /* fewer transitions are visible than the call needs */
-    GPUR_WOULD_BLOCK = 4,      /* every staging block is in use, and the caller asked not to wait; an append may have
-                                  taken the first rows, and says how many */
-    GPUR_UNAVAILABLE = 5,      /* not in this build or not on this machine; the message says how to get it */
-    GPUR_FILE_ERROR = 6,       /* a file cannot be read or written, or is not what was written; the message has why */
-    GPUR_INTERRUPTED = 7,      /* the caller's progress function said so */
-    GPUR_EVICTED = 8,          /* a transition of this id was there and has been overwritten; the message has the ids
-                                  that are visible. An id that was never given is a GPUR_INVALID_ARGUMENT */
-    GPUR_DEVICE_ERROR = -1,    /* the device or one of its libraries failed; the message has its words */
+    GPUR_INVALID_ARGUMENT = 1, /* an argument is outside of its range, or NULL where that is not allowed */
+    GPUR_OUT_OF_MEMORY = 2,    /* there is not enough memory; the message has the bytes needed and available. Also: the
+                                  system has no more locks or threads; the message has its words */
+    GPUR_TOO_FEW = 3,       /* fewer transitions are in the replay than the call needs; the message has both counts */
+    GPUR_WOULD_BLOCK = 4,   /* the call would have to wait, and was asked not to; calling again later can succeed. An
+                               append may have taken some of the rows, and reports how many */
+    GPUR_UNAVAILABLE = 5,   /* not in this build, or not on this machine; the message says how to get it */
+    GPUR_FILE_ERROR = 6,    /* a file cannot be read or written, or its contents are damaged */
+    GPUR_INTERRUPTED = 7,   /* the caller's progress function asked to stop */
+    GPUR_EVICTED = 8,       /* the transition with this id has been overwritten; the message has the range of ids that
+                               are still there. An id that no transition has had yet is GPUR_INVALID_ARGUMENT */
+    GPUR_DEVICE_ERROR = -1, /* the device or one of its libraries failed; the message has that library's words */
 };
 
 /* The name of a status as written above, "GPUR_OK" and so on; "unknown status" for any other number. Any thread. */
 GPUR_API const char *gpur_status_name(gpur_status status);
 
-/* Why this thread's last failing call failed; each thread has a text of its own. Never NULL, "" if none has failed;
- * valid until the thread's next call. */
+/* The message of the last call that failed on this thread; each thread has its own. Never NULL; "" if no call has
+ * failed. The text is valid until the thread's next call of this library. */
 GPUR_API const char *gpur_last_error(void);
 
-/* "0.1.0": the version of the library that is running, which may be newer than the header's GPUR_VERSION_* numbers. Any
- * thread. */
+/* The version of the library that is loaded, as "0.1.0". It may be newer than the GPUR_VERSION_* numbers of the header
+ * that the caller was compiled with. Static storage. Any thread. */
 GPUR_API const char *gpur_version(void);
 
 /*
- * What was built in, one "key: value" per line: version, compiler, CUDA toolkit and the architectures it was built for
- * (or how to build it), BLAS, oneDNN, what reads and writes files, CPU kernel variants. Static storage. Any thread.
+ * How the library was built, as lines of "key: value": version, compiler, CUDA toolkit and architectures (or how to
+ * build with CUDA), BLAS, oneDNN, libraries for files, CPU kernel variants. Static storage. Any thread.
  */
 GPUR_API const char *gpur_build_info(void);
 
 /*
- * sizeof a public struct, by its name ("gpur_replay_config"), in the library that is running; -1 for any other name and
- * for NULL. For bindings that mirror the structs and want to know that they do. Any thread.
+ * The size in bytes that a public struct ("gpur_replay_config", say) has in the library that is loaded; -1 for any
+ * other name and for NULL. Bindings for other languages use it to check their copies of the structs. Any thread.
  */
 GPUR_API int64_t gpur_struct_size(const char *name);
 
