@@ -92,12 +92,11 @@ GPUR_API gpur_status gpur_replay_set_beta(gpur_replay *replay, float beta);
 
 /* What gpur_replay_get_priority_stats reports. Counts are since creation, and go on from a loaded file's. */
 typedef struct gpur_priority_stats {
-    uint64_t size; /* sizeof(gpur_priority_stats), as the caller was compiled: set it before the call */
-    float alpha;   /* the exponent of all priorities now */
-    float beta;    /* the exponent of the weights in the next gpur_replay_sample */
-    double total;  /* the sum of p^alpha over all visible transitions, as kept: a multiple of 2^-20 */
-    float
-        max_priority; /* the largest priority given so far, at least 1: the next transition gets it if it brings none */
+    uint64_t size;      /* sizeof(gpur_priority_stats), as the caller was compiled: set it before the call */
+    float alpha;        /* the exponent of all priorities now */
+    float beta;         /* the exponent of the weights in the next gpur_replay_sample */
+    double total;       /* the sum of p^alpha over all visible transitions, as kept: a multiple of 2^-20 */
+    float max_priority; /* the largest priority given so far, or 1: that of the next transition if it brings none */
     float min_priority; /* the smallest priority of a transition that can be drawn; 0 if there is none */
     int64_t drawable;   /* visible transitions with a priority above 0 */
     int64_t updates;    /* priorities written by updates and train steps */
