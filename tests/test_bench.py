@@ -62,8 +62,8 @@ def ctrl_c_keeps_the_finished_cases(program, first):
 def default_threads_are_compared_with_one_beside_busy_processes(program):
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "report.json"
-        result = subprocess.run([program, "--quick", "--rounds", "6", "--json", str(path)], capture_output=True, text=True,
-                                timeout=250, check=False)
+        command = [program, "--quick", "--rounds", "6", "--json", str(path)]
+        result = subprocess.run(command, capture_output=True, text=True, timeout=250, check=False)
         rows = [line.split("|") for line in result.stdout.splitlines() if line.startswith("| ")][1:]
         expect(result.returncode == 0 and len(rows) == 8 and {row[2].strip() for row in rows} == {"0", "1"}, result)
         expect(all(float(row[5]) > 0 and int(row[8]) == 300 for row in rows), result)
