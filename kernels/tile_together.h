@@ -19,7 +19,7 @@ enum {
     GPUR_TILE_WORKERS = GPUR_LARGE_SIDE * GPUR_LARGE_SIDE / 16,
     GPUR_TILE_SUMS = GPUR_LARGE_SIDE * GPUR_LARGE_SIDE, /* of a large tile, or of all groups of a small one */
     GPUR_TILE_LOADS = 4,                                /* of A, and of B, that a thread has on their way */
-    GPUR_ROW_PADDING = 4, /* numbers: threads that turn a chunk then write to different banks */
+    GPUR_ROW_PADDING = 4, /* numbers: the threads of a warp that turns a chunk then write to different banks */
     GPUR_CHUNK_QUADS = GPUR_SMALL_DEPTH * (GPUR_SMALL_SIDE + GPUR_ROW_PADDING) / 4, /* more than a large tile's */
 };
 
@@ -67,14 +67,24 @@ GPUR_FN gpur_chunk gpur_chunk_of(const gpur_tile *tile, int is_b, int32_t done)
     return chunk;
 }
 
+/* Where k is what lies side by side in memory, a warp takes runs of 8 k from 4 rows: whole sectors, whose 32 numbers go
+ * to 32 banks of shared memory when they are turned. The race check's warps are 4 lanes. */
+enum { GPUR_TURN_K = GPUR_WARP == 32 ? 3 : 2, GPUR_TURN_ROWS = GPUR_WARP == 32 ? 2 : 0 };
+
 /* Element e of a chunk, dealt so that neighbouring threads read neighbouring numbers. */
 GPUR_FN int32_t gpur_chunk_row(const gpur_chunk *chunk, gpur_tile_shape shape, int32_t e)
 {
-    return chunk->factor->step == 1 ? e >> shape.depth_shift : e & (shape.side - 1);
+    const int32_t low = e >> GPUR_TURN_K & ((1 << GPUR_TURN_ROWS) - 1);
+    if (chunk->factor->step != 1)
+        return e & (shape.side - 1);
+    return e >> (shape.depth_shift + GPUR_TURN_ROWS) << GPUR_TURN_ROWS | low;
 }
 GPUR_FN int32_t gpur_chunk_k(const gpur_chunk *chunk, gpur_tile_shape shape, int32_t e)
 {
-    return chunk->factor->step == 1 ? e & (shape.depth - 1) : e >> shape.side_shift;
+    const int32_t low = e & ((1 << GPUR_TURN_K) - 1);
+    if (chunk->factor->step != 1)
+        return e >> shape.side_shift;
+    return (e >> (GPUR_TURN_K + GPUR_TURN_ROWS) << GPUR_TURN_K & (shape.depth - 1)) | low;
 }
 
 /* Whether element e, at row i and k of the chunk, is a number of the factor. */

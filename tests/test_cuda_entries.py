@@ -2,8 +2,8 @@
 """usage: test_cuda_entries.py KERNELS SCRATCH NVCC ARGUMENT...
 
 How the CUDA kernels begin, where a GPU may make them ready before the kernel ahead of them is over, how those whose
-blocks meet read memory, and how many loads some have on their way before they store. Compiles kernels/cuda.cu to PTX for compute capability 9.0, with the build's flags, and reads
-each entry. Needs no GPU."""
+blocks meet do so and read memory, and how many loads some have on their way before they store. Compiles kernels/cuda.cu
+to PTX for compute capability 9.0, with the build's flags, and reads each entry. Needs no GPU."""
 
 import re
 import subprocess

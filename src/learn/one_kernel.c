@@ -227,7 +227,7 @@ void gpur_one_kernel_connect(gpur_one_kernel *one)
     choose_tiles(one);
 }
 
-/* Not measured on a GPU. As many blocks as can run, as a grid: the blocks of one cluster meet faster, but they are 16 at
+/* Not measured on a GPU. As many blocks as can run, as a grid: the blocks of a cluster meet faster, but they are 16 at
  * most, and a step has more tiles than those take at a time even for a batch of 32. */
 static gpur_grid grid_of(const gpur_one_kernel *one)
 {
