@@ -16,6 +16,7 @@ from ._handle import Handle
 from ._learner_config import learner_config
 from ._library import Interrupted, lib
 from ._numbers import integer, real, stream_of
+from ._replay_config import source_of
 from ._schema import Field, outputs_of
 from ._weights import Weights
 
@@ -72,7 +73,7 @@ class DQN(Handle):
         outputs = outputs_of(buffer._action_space, None if outputs is None else integer("outputs", outputs))
         if outputs is not None:
             settings["outputs"] = outputs
-        config, address = learner_config(preset, settings, buffer._form.config.index_source), ctypes.c_void_p()
+        config, address = learner_config(preset, settings, source_of(buffer._form.config)), ctypes.c_void_p()
         buffer._call(lib.gpur_learner_create, ctypes.addressof(config), ctypes.addressof(address))
         super().__init__(address.value, lib.gpur_learner_destroy, buffer._owned)
         self._buffer = buffer  # which must outlive this

@@ -71,7 +71,7 @@ def _index_source(distinct: Any, prioritized: Any, of_buffer: int, of_preset: in
         return _mirror.UNIFORM_DISTINCT
     if prioritized is not None:
         return PRIORITIZED[prioritized]
-    return of_buffer if of_buffer in (_mirror.PRIORITIZED, _mirror.PRIORITIZED_PLAIN) else of_preset
+    return of_buffer if of_buffer in (_mirror.PRIORITIZED, _mirror.PRIORITIZED_PLAIN) else of_preset or of_buffer
 
 
 def learner_config(preset: str | None, settings: dict[str, Any], index_source: int) -> _mirror.LearnerConfig:

@@ -158,6 +158,11 @@ def most_of(config: _mirror.ReplayConfig) -> int:
     return int(config.max_batch) or min(4096, max(1, config.capacity // 2 // of_row))
 
 
+def source_of(config: _mirror.ReplayConfig) -> int:
+    """index_source, or what the library makes of SOURCE_AUTO."""
+    return int(config.index_source) or (_mirror.PRIORITIZED if config.prioritized else _mirror.UNIFORM)
+
+
 def block_of(config: _mirror.ReplayConfig) -> int:
     """update_size, or what the library makes of a 0."""
     part = 64 if config.layout == _mirror.LINKED else 16

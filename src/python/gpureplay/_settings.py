@@ -12,7 +12,7 @@ from . import _mirror
 from ._choices import begin
 from ._learner_config import ACTS, HEADS, INITS, LAYOUTS, LOSSES, MATHS, OPTIMIZERS, PRIORITIZED, STEP_KERNELS
 from ._library import InvalidArgument, lib
-from ._replay_config import CHOICES, SOURCES, Form, block_of, most_of, slack_of
+from ._replay_config import CHOICES, SOURCES, Form, block_of, most_of, slack_of, source_of
 from ._trunk import ACTIVATIONS, trunk_of
 
 Settings = dict[str, Any]
@@ -55,7 +55,7 @@ def of_replay(config: _mirror.ReplayConfig) -> Settings:
         **_all(config, "capacity min_size gamma reward_clip"),
         "max_batch": most_of(config), "update_size": block_of(config), "flush": words["flush"],
         "distinct": config.index_source == _mirror.UNIFORM_DISTINCT, "seed": config.seed,
-        "prioritized": _word(SOURCES, config.index_source) if by_priority else False,
+        "prioritized": _word(SOURCES, source_of(config)) if by_priority else False,
         **_all(config, "alpha beta"), "weight_norm": words["weight_norm"], **_all(config, "priority_offset n_step"),
         "layout": words["layout"], "frame_stack": config.frame_stack, "stack_axis": words["stack_axis"],
         "stack_pad": words["stack_pad"], "frame_slack": slack_of(config),
@@ -86,7 +86,7 @@ def of_learner(config: _mirror.LearnerConfig) -> Settings:
         **_all(optimizer, "learning_rate centered beta1 beta2 decay momentum epsilon clip_norm clip_value"),
         "loss": _word(LOSSES, config.loss),
         **_all(config, "huber_delta double_dqn batch_size target_period target_copy_first exploration"),
-        "prioritized": False if source == _mirror.UNIFORM_DISTINCT else _word(PRIORITIZED, source),
+        "prioritized": _word(PRIORITIZED, source) if source in PRIORITIZED.values() else False,
         "distinct": source == _mirror.UNIFORM_DISTINCT, **_all(config, "beta seed"), "act": _word(ACTS, config.act),
         "math": _word(MATHS, config.math), "step_kernel": _word(STEP_KERNELS, config.step_kernel),
         **_all(config, "max_act_batch unroll dense_graphs host_batches deterministic"),
