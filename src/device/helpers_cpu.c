@@ -10,9 +10,9 @@
 /* A helper without work looks for more so long before it sleeps, and a caller for a helper's last piece. */
 enum { SPIN_NANOSECONDS = 20000, LOOKS_A_TIME = 16 };
 
-/* Waking a helper in vain costs the caller some 25 us. One that was asleep comes late for a short work, but is awake
- * for the next: it is given a few. */
-enum { TRIES = 4, NANOSECONDS_IN_VAIN = TRIES * 25000, LONG_WAIT = 500000, LONGEST_ALONE = 500000000, ALONE_FOR = 100 };
+/* A helper that sleeps on a core that sleeps takes some 100 us to come: too late for a short work, but it is then awake
+ * for the next. Callers have patience for so long before they go on alone. */
+enum { PATIENCE = 400000, LONG_WAIT = 500000, LONGEST_ALONE = 500000000, ALONE_FOR = 100 };
 
 /* A helper that was awake begins 100 to 200 ns after it was called where cores share a cache, and after 350 to 700
  * where they do not; one that slept, after microseconds. While helpers are far it is tried now and then whether they
@@ -144,8 +144,8 @@ static void *help(void *context)
 static void begin_anew(gpur_helpers *h)
 {
     h->started = 0;
-    h->cannot_start = h->in_vain = 0;
-    h->alone_until = h->far_until = 0;
+    h->cannot_start = 0;
+    h->in_vain_since = h->alone_until = h->far_until = 0;
     h->far_tries = 0;
     atomic_store(&h->distance, 0);
     atomic_store(&h->unclaimed, 0);
@@ -197,17 +197,26 @@ static void wait_for(gpur_helpers *h, int64_t pieces, int64_t now)
         gpur_semaphore_wait(&h->finished_all);
 }
 
-/* A helper that lost its core kept the caller waiting for longer than all of its own part took. */
+static void go_alone(gpur_helpers *h, int64_t now, int64_t lost)
+{
+    h->alone_until = now + (lost < LONGEST_ALONE / ALONE_FOR ? ALONE_FOR * lost : LONGEST_ALONE);
+    h->in_vain_since = 0;
+}
+
+/* Works in a row in which no helper was of use; and a helper that lost its core, and kept the caller waiting for longer
+ * than all of its own part took. */
 static void judge(gpur_helpers *h, int64_t began, int64_t waited_from, int64_t ended)
 {
     const int64_t waited = ended - waited_from;
+    const int is_useful = atomic_load_explicit(&h->useful, memory_order_relaxed);
+    if (is_useful)
+        h->in_vain_since = 0;
+    else if (h->in_vain_since == 0)
+        h->in_vain_since = began;
     if (waited > LONG_WAIT && waited > waited_from - began)
-        h->alone_until = ended + (waited < LONGEST_ALONE / ALONE_FOR ? ALONE_FOR * waited : LONGEST_ALONE);
-    h->in_vain = atomic_load_explicit(&h->useful, memory_order_relaxed) ? 0 : h->in_vain + 1;
-    if (h->in_vain < TRIES)
-        return;
-    h->in_vain = 0;
-    h->alone_until = ended + ALONE_FOR * (int64_t)NANOSECONDS_IN_VAIN;
+        go_alone(h, ended, waited);
+    else if (!is_useful && ended - h->in_vain_since > PATIENCE)
+        go_alone(h, ended, PATIENCE);
 }
 
 static void run_alone(int64_t pieces, gpur_cpu_entry run, const void *args)

@@ -33,7 +33,7 @@ typedef struct gpur_helpers {
     const void *args;
     int64_t pieces;
     atomic_int core;          /* on which the caller began */
-    int in_vain;              /* works in a row in which no helper was of use */
+    int64_t in_vain_since;    /* when the first of the works in a row began in which no helper was of use; 0: none */
     int64_t alone_until;      /* nanoseconds of the monotonic clock: until then callers do not ask helpers */
     int64_t far_until;        /* until then not with works of GPUR_IN_CACHE, since helpers are far */
     int far_tries;            /* such works since then, to see whether they still are */
