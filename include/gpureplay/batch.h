@@ -78,9 +78,9 @@ GPUR_API void gpur_batch_retain(gpur_batch *batch);
 /*
  * Releases one reference. The last release gives the memory back to the pool, which uses it again only after the work
  * that is enqueued now on the stream of the draw and on the streams given to gpur_batch_wait. Those CUDA streams must
- * therefore still exist: destroy a stream only after the batches that were read on it. If such a stream is being captured
- * into a graph now, the pool sets the memory aside until a later draw finds that the capture has ended; the stream must
- * exist until then. NULL does nothing. Any thread.
+ * therefore still exist: destroy a stream only after the batches that were read on it. If such a stream is being
+ * captured into a graph now, the pool sets the memory aside until a later draw finds that the capture has ended; the
+ * stream must exist until then. NULL does nothing. Any thread.
  */
 GPUR_API void gpur_batch_release(gpur_batch *batch);
 

@@ -1,31 +1,31 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Files: a replay or a learner as it is, to go on from later, and a network's weights for anybody to read.
+ * Files: a replay or a learner, to continue from later; and the weights of a network.
  *
- * All are safetensors files: 8 bytes with the length of a JSON header, the header, the data; safetensors' own Python
- * package opens them. The first two are checked to the last bit when they are read: XXH3 of the header and of each MiB
- * of the data lie in a tensor of their own, "checksums". A weights file holds the network's tensors and no other, and
- * one checksum of the whole among its notes ("__metadata__").
+ * Each is a safetensors file: 8 bytes with the length of a JSON header, the header, and the data. The safetensors
+ * package for Python opens them. The files of replays and learners hold XXH3 checksums of the header and of each MiB of
+ * data, in a tensor "checksums"; reading compares every one of them. A weights file holds the network's tensors alone,
+ * and one checksum of them all in its "__metadata__".
  *
- * Saving writes PATH.part, syncs it, exchanges the two names, syncs the folder, and removes the old file: at PATH is
- * always the old file or the new one, whole, whenever the program or the machine stops, and the old one, or none where
- * there was none, when the save fails. A PATH.part that a killed program left is used again by the next save to PATH. A
- * file that is replaced passes on its permission bits, and its owner and group where the process may set them; access
- * control lists it does not. A symbolic link at PATH is refused, in saving and in loading. Nothing takes more memory
- * than a few MiB and the file's header, but for the weights of a learner, which are held once more on the host while
- * they are loaded.
+ * Saving writes PATH.part, syncs it to disk, exchanges the two names, syncs the folder and removes the old file. If the
+ * program is killed or the machine stops, PATH is either the old file or the new one, complete. If a save fails, PATH
+ * is the old file, or there is none if there was none. The next save to PATH overwrites a PATH.part that was left
+ * behind. A new file gets the permission bits of the file that it replaces, and its owner and group if the process may
+ * set them; access control lists are not copied. A symbolic link at PATH is refused in saving and in loading. Saving
+ * and loading take a few MiB of memory and the size of the header; loading a learner takes its weights once more in
+ * host memory.
  *
- * Every function but gpur_checkpoint_options_init may also answer
+ * Every function except gpur_checkpoint_options_init may also return
  *
- *   GPUR_UNAVAILABLE   this build has no cJSON or no xxHash; the message names the packages
- *   GPUR_FILE_ERROR    a file cannot be written (with the bytes wanted and free when there is no room), or cannot be
- *                      read, is no such file, is cut short or has changed since it was written. A save leaves the old
- *                      file as it was. Only where the file system cannot exchange two names (NFS is one) and then
- *                      fails to sync the folder is the new file at PATH; the message says so. A load leaves the replay
- *                      or the learner as it was, but for what gpur_replay_load says
- *   GPUR_INTERRUPTED   the progress function said so; as with GPUR_FILE_ERROR nothing has changed
- *   GPUR_OUT_OF_MEMORY no memory. Nothing has changed, but that a save or a load of a replay may have published what
- *                      was appended, as gpur_writer_flush does
+ *   GPUR_UNAVAILABLE    this build has no cJSON or no xxHash; the message names the packages
+ *   GPUR_FILE_ERROR     a file cannot be written (if the disk is full, the message has the bytes needed and available),
+ *                       or cannot be read, is not such a file, is cut short or damaged. A failed save leaves the old
+ *                       file, with one exception: a file system that cannot exchange two names (NFS, for one) and then
+ *                       fails to sync the folder leaves the new file, and the message says so. A failed load leaves the
+ *                       replay or the learner as it was; gpur_replay_load documents one exception
+ *   GPUR_INTERRUPTED    the progress function asked to stop; files and objects are as after GPUR_FILE_ERROR
+ *   GPUR_OUT_OF_MEMORY  there is not enough memory. Nothing has changed, except that saving or loading a replay may
+ *                       have published rows that were appended, as gpur_writer_flush does
  */
 #ifndef GPUREPLAY_CHECKPOINT_H
 #define GPUREPLAY_CHECKPOINT_H
@@ -37,32 +37,32 @@
 extern "C" {
 #endif
 
-/* Hears how far a save or a load is, some times a second or more often, on the thread that called it. Other than 0 ends
- * it with GPUR_INTERRUPTED; a load that has begun to overwrite rows goes on. Must not call the library with the same
- * replay or learner, nor one of its writers or learners. */
+/* Reports the progress of a save or a load several times a second, in the calling thread. A return value other than 0
+ * ends the call with GPUR_INTERRUPTED; a load that has begun to overwrite rows ignores it and continues. The function
+ * must not call the library with the same replay or learner, or with its writers or learners. */
 typedef int32_t (*gpur_progress_fn)(void *user, int64_t bytes_done, int64_t bytes_in_all);
 
-/* Options of all that is here; gpur_checkpoint_options_init fills in the defaults. Where it is asked for, NULL does. */
+/* Options of saving and loading; gpur_checkpoint_options_init sets the defaults. NULL in place of it: the defaults. */
 typedef struct gpur_checkpoint_options {
     uint64_t size;             /* sizeof(gpur_checkpoint_options), as the caller was compiled */
-    gpur_progress_fn progress; /* NULL: nobody wants to hear. A load that reads its file twice counts both */
-    void *progress_user;       /* handed to `progress` */
+    gpur_progress_fn progress; /* NULL: none. A load that reads its file twice reports the bytes of both passes */
+    void *progress_user;       /* the first argument of `progress` */
 } gpur_checkpoint_options;
 
-/* Sets every member to its default; `size` is sizeof(gpur_checkpoint_options). Any thread. GPUR_INVALID_ARGUMENT: NULL
- * or a bad size. */
+/* Sets every member to its default; `size` is sizeof(gpur_checkpoint_options). Any thread. GPUR_INVALID_ARGUMENT: NULL,
+ * or not a size that this struct has had. */
 GPUR_API gpur_status gpur_checkpoint_options_init(gpur_checkpoint_options *options, uint64_t size);
 
 /*
- * Writes all that the replay holds: rows, frames, priorities, ids, counters of the draws, statistics, and each writer's
- * open episodes with the steps that wait for their n-step return.
- * Publishes everything that was appended, partly filled blocks included, whatever the flush mode. A run that goes on
- * from the file is, bit for bit, the one that goes on after the save.
+ * Writes the contents of a replay: transitions, frames, priorities, ids, counters of draws, statistics, and the open
+ * episodes of each writer, with the steps that wait for their n-step return. It first publishes everything that was
+ * appended, in any flush mode. A run that continues from the file gives the same bits as one that continues after the
+ * save.
  *
- * Any thread. Takes a turn like a draw: draws and training wait for it. Appends, and making and destroying writers,
- * wait as well, once those that are under way have ended; calls that only ask do not.
+ * Any thread. The call takes a turn like a draw: draws and train steps wait until it ends. So do appends, and creating
+ * and destroying writers; it waits for those that have begun. Functions that only report do not wait.
  *
- *   path      ends at a NUL; UTF-8 or whatever the file system takes; its folder must be there
+ *   path      a string that the file system accepts as a name, in an existing folder
  *   options   may be NULL
  *
  *   GPUR_INVALID_ARGUMENT  NULL
@@ -71,42 +71,44 @@ GPUR_API gpur_status gpur_checkpoint_options_init(gpur_checkpoint_options *optio
 GPUR_API gpur_status gpur_replay_save(gpur_replay *replay, const char *path, const gpur_checkpoint_options *options);
 
 /*
- * Reads such a file into a replay of the same fields, n_step, gamma, reward_clip, prioritized (and if it is,
- * priority_offset) and layout, in place of what it holds. The capacity may be another that has room for the file's
- * transitions. Linked replays must have the same capacity, frame_stack, stack_axis, stack_pad and frame_slack, too, and
- * update_size and max_batch, which settle how frames lie. Ids go on from the file's; so do alpha and the schedule of
- * beta. For a run to go on bit for bit, seed, index_source, weight_norm, capacity, update_size, flush and max_batch
- * have to be the same, too; they are not compared. Another device or feed makes no difference.
+ * Replaces the contents of a replay by those of a file. These settings must be the same as when the file was saved: the
+ * fields, n_step, gamma, reward_clip, prioritized (and then priority_offset) and layout. A packed replay may have
+ * another capacity, if the file's transitions fit into it. A linked replay must also have the same capacity,
+ * frame_stack, stack_axis, stack_pad, frame_slack, update_size and max_batch, which determine where frames lie. Ids
+ * continue from the file's. alpha and the schedule of beta become the file's. To continue with the same bits, seed,
+ * index_source, weight_norm, capacity, update_size, flush and max_batch must be the same, too; the call does not
+ * compare them. The device and the feed may differ.
  *
- * The file of a replay that holds rows or frames is read through once to be checked, by a few threads of the library's
- * own where there are processors for them, and once more to fill memory. A replay that holds none has nothing to lose,
- * and its file is read once: a failure leaves it without any, whatever had been filled in.
+ * If the replay holds transitions, the file is read twice: once to check all of it, by several threads if there are
+ * cores for them, and once to fill memory. If the replay is empty, the file is read once, and a failure leaves the
+ * replay empty.
  *
- * The file's writers are those that there were, in the order in which they were made. The first writer of this replay
- * that there is gets the state of the file's first, and so on; what is left waits for writers to come: each new writer
- * of as many environments as the one that is waiting longest, with its autoreset and input, gets its state. Writers
- * beyond those of the file have no open episodes then.
+ * The file also has the state of the writers, in the order in which they were created. The first existing writer of
+ * this replay gets the first state, and so on. States that are left are kept for new writers: a new writer gets the
+ * oldest of them if it has the same number of environments, autoreset and input. A writer for which there is no state
+ * has no open episodes afterwards.
  *
  * Threads and waiting as gpur_replay_save.
  *
  *   GPUR_INVALID_ARGUMENT  a setting differs, or a writer's number of environments, autoreset or input, or the file has
- *                          more transitions than the replay has room for: the message has what the file has, and what
- *                          the replay has. Or NULL. Nothing has changed
- *   GPUR_FILE_ERROR        as above, or the file says what no replay comes to (counts, priorities, episodes, or frames
- *                          that are linked). Only where the file changes, or cannot be read any more, between the two
- *                          readings (the same file: another put in its place does not count) is a replay that held rows
- *                          empty then. It can be used, and loaded again: ids go on, writers go on in their episodes,
- *                          those of a linked replay store their frames anew, and states that wait for its writers are
- *                          dropped
- *   GPUR_OUT_OF_MEMORY     no memory for the buffers, the header or what writers keep. Nothing has changed
+ *                          more transitions than the capacity; the message has the value of the file and that of the
+ *                          replay. Or NULL. Nothing has changed
+ *   GPUR_FILE_ERROR        as above, or the file has counts, priorities, episodes or links that no replay can have. One
+ *                          case changes the replay: if the file itself changes or becomes unreadable between the two
+ *                          passes, a replay that held transitions is empty afterwards. It can be used and loaded again:
+ *                          ids continue, writers continue their episodes, writers of a linked replay store their frames
+ *                          again, and states that were kept for new writers are dropped
+ *   GPUR_OUT_OF_MEMORY     no memory for the buffers, the header or the writers' state. Nothing has changed
  */
 GPUR_API gpur_status gpur_replay_load(gpur_replay *replay, const char *path, const gpur_checkpoint_options *options);
 
 /*
- * Writes the learner: weights, target, optimiser, counters of steps and acts, and the copies that it acts with. With
- * the replay saved at the same point, training and acting go on from both files bit for bit. The replay is not in it.
+ * Writes a learner: online and target weights, the state of the optimizer, the counters of train steps and actions, and
+ * the copies of the weights that it acts with. The replay is not in the file. A run that continues from this file and
+ * from the replay's file, saved at the same point, gives the same bits.
  *
- * By the thread that trains, or while none does. Waits for the train steps enqueued; acting goes on.
+ * By the thread that trains, or while none does. The call waits for the train steps that are enqueued; other threads
+ * may act.
  *
  *   GPUR_INVALID_ARGUMENT  NULL
  *   GPUR_OUT_OF_MEMORY     no memory for the buffer or the header
@@ -114,21 +116,21 @@ GPUR_API gpur_status gpur_replay_load(gpur_replay *replay, const char *path, con
 GPUR_API gpur_status gpur_learner_save(gpur_learner *learner, const char *path, const gpur_checkpoint_options *options);
 
 /*
- * Reads such a file into a learner with the same network, kind of optimiser and arrays of the optimiser. Learning rate,
- * batch size, schedules and the like are this learner's own; to go on bit for bit they have to be the same.
+ * Reads such a file into a learner with the same network and kind of optimizer. Other settings, such as the learning
+ * rate, the batch size and schedules, stay this learner's; to continue with the same bits they must be the same.
  *
  * By the thread that trains, or while none does; other threads may act.
  *
- *   GPUR_INVALID_ARGUMENT  the network or the optimiser differs; or NULL. Nothing has changed
- *   GPUR_FILE_ERROR        as above, or weights that are NaN or infinite, or a NaN in an array of the optimiser's: the
- *                          message has the array and how many. Nothing has changed
+ *   GPUR_INVALID_ARGUMENT  the network or the optimizer differs; or NULL. Nothing has changed
+ *   GPUR_FILE_ERROR        as above, or weights are NaN or infinite, or the optimizer's state has a NaN; the message
+ *                          has the array and how many values. Nothing has changed
  *   GPUR_OUT_OF_MEMORY     no host memory for the weights. Nothing has changed
  */
 GPUR_API gpur_status gpur_learner_load(gpur_learner *learner, const char *path, const gpur_checkpoint_options *options);
 
 /*
- * Writes the online network's tensors by their names (gpur_learner_weight), float32: a plain safetensors file. Threads
- * as gpur_learner_save.
+ * Writes the online network's tensors in float32, under the names that gpur_learner_weight reports. Threads as
+ * gpur_learner_save.
  *
  *   GPUR_INVALID_ARGUMENT  NULL
  *   GPUR_OUT_OF_MEMORY     no host memory for the weights
@@ -137,39 +139,39 @@ GPUR_API gpur_status gpur_learner_save_weights(gpur_learner *learner, const char
                                                const gpur_checkpoint_options *options);
 
 /*
- * Reads a safetensors file of this network's tensors, float32 of the same shapes, and no others, whoever made it, into
- * the online network and the target; what acts follows at once. The optimiser and the counters stay. A file of
- * gpur_learner_save_weights is checked to the last bit, another one for what its header says. Threads as
- * gpur_learner_load.
+ * Sets the weights of the online and the target network from a safetensors file, which any program may have written. It
+ * must have this network's tensors, in float32 and of the same shapes, and no others. Actions use the new weights at
+ * once. The state of the optimizer and the counters do not change. The checksum of a file from
+ * gpur_learner_save_weights is compared; other files have none. Threads as gpur_learner_load.
  *
- *   GPUR_INVALID_ARGUMENT  a tensor is missing, is one too many, or has another type or shape; or NULL
- *   GPUR_FILE_ERROR        as above, or weights that are NaN or infinite: the message has the tensor and how many
+ *   GPUR_INVALID_ARGUMENT  a tensor is missing, is not this network's, or has another type or shape; or NULL
+ *   GPUR_FILE_ERROR        as above, or weights are NaN or infinite; the message has the tensor and how many values
  *   GPUR_OUT_OF_MEMORY     no host memory for the file
  */
 GPUR_API gpur_status gpur_learner_load_weights(gpur_learner *learner, const char *path,
                                                const gpur_checkpoint_options *options);
 
-/* What gpur_checkpoint_get_info tells. What a file of its kind does not have is -1. */
+/* The result of gpur_checkpoint_get_info. A number that does not apply to the kind of file is -1. */
 typedef struct gpur_checkpoint_info {
     uint64_t size;     /* sizeof(gpur_checkpoint_info), as the caller was compiled: set it before the call */
-    char kind[16];     /* "replay", "learner", "weights"; "safetensors" for a file of somebody else's */
-    char version[16];  /* of the library that wrote it; "" for somebody else's */
+    char kind[16];     /* "replay", "learner", "weights"; "safetensors" for another program's file */
+    char version[16];  /* of the library that wrote it; "" for another program's file */
     int64_t bytes;     /* of the file */
-    int64_t tensors;   /* in it, "checksums" included */
+    int64_t tensors;   /* number of tensors, "checksums" included */
     int64_t rows;      /* replay: transitions */
     int64_t capacity;  /* replay */
     int64_t first_id;  /* replay: id of the oldest transition */
-    int64_t writers;   /* replay: whose open episodes are in it */
+    int64_t writers;   /* replay: number of writers whose state is in the file */
     int64_t steps;     /* learner: train steps done */
-    int64_t weights;   /* learner, weights: numbers in the network */
+    int64_t weights;   /* learner, weights: number of weights in the network */
 } gpur_checkpoint_info;
 
 /*
- * Reads a file's header, and says what is in it. The data are not read, so their checksums are not compared. Any
- * thread.
+ * Reads the header of a file and reports what the file has. It does not read the data, so it compares no checksums of
+ * them. Any thread.
  *
  *   GPUR_INVALID_ARGUMENT  NULL, or `info->size` was not set
- *   GPUR_FILE_ERROR        it cannot be read, or is no safetensors file
+ *   GPUR_FILE_ERROR        the file cannot be read, or is not a safetensors file
  */
 GPUR_API gpur_status gpur_checkpoint_get_info(const char *path, gpur_checkpoint_info *info);
 

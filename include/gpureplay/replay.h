@@ -48,7 +48,7 @@ enum {
     GPUR_BOOL = 6,
 };
 
-/* The most fields in a schema, the most axes of a field, and the most bytes of a field's name with its terminating 0. */
+/* The most fields in a schema, the most axes of a field, and the most bytes of a field's name, its final 0 included. */
 enum { GPUR_MAX_FIELDS = 64, GPUR_MAX_DIMS = 6, GPUR_MAX_NAME = 64 };
 
 /*

@@ -184,8 +184,8 @@ GPUR_API gpur_status gpur_writer_get_episode(gpur_writer *writer, int32_t env, g
  *
  *   ended   (num_envs) 0 or 1
  *
- *   GPUR_INVALID_ARGUMENT  an environment has an open episode since the writer was given steps; a value is neither 0 nor
- *                          1; or NULL. Nothing has changed
+ *   GPUR_INVALID_ARGUMENT  an environment has an open episode since the writer was given steps; a value is neither 0
+ *                          nor 1; or NULL. Nothing has changed
  */
 GPUR_API gpur_status gpur_writer_set_ended(gpur_writer *writer, const uint8_t *ended);
 
