@@ -15,7 +15,7 @@ from pathlib import Path
 TESTS = Path(__file__).resolve().parent / "python"
 NEEDED = ("pytest", "hypothesis", "numpy", "gymnasium")
 # What the extension module is no part of: tested once, with it.
-ALIKE = ("atari", "examples", "fork", "learner_images", "peers", "readme", "sb3_missing")
+ALIKE = ("atari", "examples", "learner_images", "peers", "readme", "sb3_missing")
 
 
 def main():
