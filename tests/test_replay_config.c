@@ -3,6 +3,8 @@
 #include "replay_kit.h"
 #include "test.h"
 
+#include "base/red_zone.h"
+
 #include <stddef.h>
 
 #define LONG_NAME "a_name_of_exactly_64_characters_a_name_of_exactly_64_characters_"
@@ -184,7 +186,7 @@ TEST(the_plan_of_the_papers_replay_is_exact)
     CHECK_EQUAL(plan.ring_bytes, 256000000);
     CHECK_EQUAL(plan.feed_bytes, 256);
     CHECK_EQUAL(plan.pinned_bytes, 4 * 2000 * 256 + 2 * 4096 * 8);
-    CHECK_EQUAL(plan.batch_bytes, 4096 * (2 * 108 + 4 + 4 + 1 + 4 + 4 + 8));
+    CHECK_EQUAL(plan.batch_bytes, 4096 * (2 * 108 + 4 + 4 + 1 + 4 + 4 + 8) + 9 * GPUR_RED_ZONE);
     CHECK_EQUAL(plan.device_bytes, 256000256);
     config.feed = GPUR_FEED_SCATTER;
     CHECK_OK(gpur_replay_plan_bytes(&config, &plan));

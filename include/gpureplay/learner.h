@@ -130,8 +130,8 @@ GPUR_API gpur_status gpur_learner_config_init(gpur_learner_config *config, uint6
  *   "nature-dueling"  the same with two streams of 512, double DQN and gradients clipped to norm 10 [Wang et al. 2016];
  *                     gradients are not scaled by 1 / sqrt(2) where the streams meet
  *   "apex-dqn"        that network with the learner of Ape-X [Horgan et al. 2018]: batches of 512 drawn by priority (so
- *                     the replay must be prioritized), squared loss, norm 40. Its epsilon is that of the first actor, 0.4;
- *                     actor i of N acts with 0.4^(1 + 7 i / (N - 1))
+ *                     the replay must be prioritized), squared loss, norm 40. Its epsilon is that of the first actor,
+ *                     0.4; actor i of N acts with 0.4^(1 + 7 i / (N - 1))
  *   "cartpole"        our own: dueling double DQN on two layers of 128; solves CartPole-v1 in under a minute on two CPU
  *                     cores
  *

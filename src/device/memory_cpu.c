@@ -2,6 +2,8 @@
 /* Memory of the CPU device: the host's, from the caller's allocator where there is one. */
 #include "device/cpu.h"
 
+#include "base/red_zone.h"
+
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -30,6 +32,7 @@ gpur_status gpur_cpu_memory_alloc(gpur_device *device, int64_t bytes, void **mem
         return gpur_fail(GPUR_OUT_OF_MEMORY, "no memory for %" PRId64 " bytes", bytes);
     unsigned char *const aligned = raw + (DEVICE_ALIGNMENT - (uintptr_t)raw % DEVICE_ALIGNMENT);
     memcpy(aligned - sizeof raw, &raw, sizeof raw);
+    gpur_red_zone_set(aligned + bytes, raw + DEVICE_ALIGNMENT - aligned);
     *memory = aligned;
     return GPUR_OK;
 }
@@ -38,6 +41,7 @@ void gpur_cpu_memory_free(gpur_device *device, void *memory, int64_t bytes)
 {
     void *raw = NULL;
     memcpy(&raw, (unsigned char *)memory - sizeof raw, sizeof raw);
+    gpur_red_zone_lift(raw, bytes + DEVICE_ALIGNMENT);
     gpur_host_free(device, raw, (size_t)bytes + DEVICE_ALIGNMENT);
 }
 

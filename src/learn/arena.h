@@ -3,6 +3,8 @@
 #ifndef GPUR_LEARN_ARENA_H
 #define GPUR_LEARN_ARENA_H
 
+#include "base/red_zone.h"
+
 #include <stdint.h>
 
 typedef struct gpur_arena {
@@ -13,8 +15,11 @@ typedef struct gpur_arena {
 /* Aligned to 256 bytes; NULL while counting. */
 static inline void *gpur_arena_take(gpur_arena *arena, int64_t bytes)
 {
-    void *const taken = arena->base ? arena->base + arena->used : (void *)0;
-    arena->used += (bytes + 255) / 256 * 256;
+    unsigned char *const taken = arena->base ? arena->base + arena->used : (unsigned char *)0;
+    const int64_t taken_bytes = (bytes + 255) / 256 * 256 + GPUR_RED_ZONE;
+    if (taken)
+        gpur_red_zone_set(taken + bytes, taken_bytes - bytes);
+    arena->used += taken_bytes;
     return taken;
 }
 

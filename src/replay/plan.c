@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "replay/plan.h"
 
+#include "base/red_zone.h"
 #include "base/sized.h"
 #include "replay/config.h"
 #include "replay/priorities.h"
@@ -14,7 +15,7 @@ enum { ARRAY_ALIGNMENT = 256 };
 static int64_t add_bytes(gpur_batch_layout *layout, int64_t bytes)
 {
     const int64_t at = layout->bytes;
-    layout->bytes += (bytes + ARRAY_ALIGNMENT - 1) / ARRAY_ALIGNMENT * ARRAY_ALIGNMENT;
+    layout->bytes += (bytes + ARRAY_ALIGNMENT - 1) / ARRAY_ALIGNMENT * ARRAY_ALIGNMENT + GPUR_RED_ZONE;
     return at;
 }
 

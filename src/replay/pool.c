@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "replay/pool.h"
 
+#include "base/red_zone.h"
+
 enum { SMALLEST_BATCH = 64, SMALLEST_BYTES = 1 << 20 };
 
 static gpur_status pool_build(gpur_pool *pool)
@@ -89,6 +91,17 @@ static int64_t rows_for(const gpur_pool *pool, int64_t count)
     return rows < pool->max_batch ? rows : pool->max_batch;
 }
 
+/* Behind each array of a batch, up to the next one. */
+static void set_red_zones(const gpur_batch *batch)
+{
+    const gpur_batch_layout *const l = &batch->layout;
+    for (int32_t i = 0; GPUR_RED_ZONE && i < l->count; i++) {
+        const int64_t end = l->arrays[i].offset + l->arrays[i].bytes * batch->rows;
+        const int64_t next = i + 1 < l->count ? l->arrays[i + 1].offset : l->links;
+        gpur_red_zone_set(batch->memory + end, next - end);
+    }
+}
+
 static gpur_status batch_build(gpur_batch *batch, gpur_pool *pool, int64_t rows)
 {
     void *memory = NULL;
@@ -97,6 +110,7 @@ static gpur_status batch_build(gpur_batch *batch, gpur_pool *pool, int64_t rows)
     batch->layout = gpur_batch_lay_out(&pool->schema, pool->links, rows);
     GPUR_TRY(gpur_memory_alloc(pool->device, batch->layout.bytes, "a batch", &memory));
     batch->memory = memory;
+    set_red_zones(batch);
     GPUR_TRY(gpur_event_create(pool->device, &batch->filled));
     return gpur_event_create(pool->device, &batch->returned);
 }

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "replay/priorities.h"
 
+#include "base/red_zone.h"
+
 #include <string.h>
 
 enum {
@@ -12,8 +14,11 @@ _Static_assert(sizeof(gpur_priority_state) + sizeof(gpur_priority_found) + sizeo
 /* Takes the next array; with base NULL only counts. */
 static void *take(unsigned char *base, int64_t *used, int64_t bytes)
 {
-    void *const memory = base ? base + *used : NULL;
-    *used += (bytes + GRANULE - 1) / GRANULE * GRANULE;
+    unsigned char *const memory = base ? base + *used : NULL;
+    const int64_t taken = (bytes + GRANULE - 1) / GRANULE * GRANULE + GPUR_RED_ZONE;
+    if (memory)
+        gpur_red_zone_set(memory + bytes, taken - bytes);
+    *used += taken;
     return memory;
 }
 

@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Bytes that nobody may touch, behind each array that shares an allocation with others. AddressSanitizer knows where an
+ * allocation ends, and not where an array within it does; in a build with it, a red zone makes it report who goes past
+ * that end. In other builds there are none.
+ */
+#ifndef GPUR_BASE_RED_ZONE_H
+#define GPUR_BASE_RED_ZONE_H
+
+#include <stdint.h>
+
+#if defined(__SANITIZE_ADDRESS__)
+#define GPUR_HAS_RED_ZONES 1
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define GPUR_HAS_RED_ZONES 1
+#endif
+#endif
+
+#ifdef GPUR_HAS_RED_ZONES
+#include <sanitizer/asan_interface.h>
+
+enum { GPUR_RED_ZONE = 256 }; /* bytes to leave free; keeps every alignment that we use */
+
+/* Nobody may touch these bytes, until gpur_red_zone_lift. Exact where they end at a multiple of 8. */
+static inline void gpur_red_zone_set(const void *first, int64_t bytes)
+{
+    __asan_poison_memory_region(first, (size_t)bytes);
+}
+static inline void gpur_red_zone_lift(const void *first, int64_t bytes)
+{
+    __asan_unpoison_memory_region(first, (size_t)bytes);
+}
+#else
+enum { GPUR_RED_ZONE = 0 };
+
+static inline void gpur_red_zone_set(const void *first, int64_t bytes)
+{
+    (void)first, (void)bytes;
+}
+static inline void gpur_red_zone_lift(const void *first, int64_t bytes)
+{
+    (void)first, (void)bytes;
+}
+#endif
+
+#endif

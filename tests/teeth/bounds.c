@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: MIT */
+/* Does AddressSanitizer see an access past an array that shares its allocation, and past the device's allocations? */
+#include "device/device.h"
+#include "learn/arena.h"
+#include "test.h"
+
+/* Reads number `at` of an array of 7 between two others. */
+static float read_number(gpur_device *device, int at)
+{
+    gpur_arena arena = {0};
+    void *memory = NULL;
+    for (int taken = 0; taken < 3; taken++)
+        (void)gpur_arena_floats(&arena, 7);
+    if (gpur_memory_alloc(device, arena.used, "a test", &memory) != GPUR_OK)
+        return -1;
+    arena = (gpur_arena){.base = memory};
+    (void)gpur_arena_floats(&arena, 7);
+    float *const middle = gpur_arena_floats(&arena, 7);
+    (void)gpur_arena_floats(&arena, 7);
+    for (int i = 0; i < 7; i++)
+        middle[i] = 1;
+    const float got = *(const volatile float *)&middle[at];
+    gpur_memory_free(device, memory);
+    return got;
+}
+
+/* Reads byte `at` of an allocation of 100. */
+static int read_byte(gpur_device *device, int at)
+{
+    unsigned char *memory = NULL;
+    if (gpur_memory_alloc(device, 100, "a test", (void **)&memory) != GPUR_OK)
+        return -1;
+    memset(memory, 1, 100);
+    const int got = *(const volatile unsigned char *)&memory[at];
+    gpur_memory_free(device, memory);
+    return got;
+}
+
+int main(int argc, char **argv)
+{
+    const char *const name = argc > 1 ? argv[1] : "";
+    gpur_device *device = NULL;
+    float got = 0;
+    if (gpur_device_open("cpu", NULL, &device) != GPUR_OK)
+        return 1;
+    if (strcmp(name, "right_bounds") == 0)
+        got = read_number(device, 6) * (float)read_byte(device, 99);
+    else if (strcmp(name, "past_array") == 0)
+        got = read_number(device, 7);
+    else if (strcmp(name, "past_allocation") == 0)
+        got = (float)read_byte(device, 100);
+    gpur_device_close(device);
+    return got == 1 ? 0 : 1;
+}
