@@ -5,7 +5,7 @@
 #include "counting_alloc.h"
 #include "replay_kit.h"
 
-enum { FEW_ENVS = 5, MANY_ENVS = 205, HANDLE = 2048, FRAME_BYTES = 21, EXTRA_BYTES = 17, ACTION_BYTES = 4 };
+enum { FEW_ENVS = 5, MANY_ENVS = 205, HANDLE = 3072, FRAME_BYTES = 21, EXTRA_BYTES = 17, ACTION_BYTES = 4 };
 
 typedef struct setting {
     int32_t layout, stack, n_step, input;
