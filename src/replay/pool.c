@@ -95,7 +95,7 @@ static int64_t rows_for(const gpur_pool *pool, int64_t count)
 static void set_red_zones(const gpur_batch *batch)
 {
     const gpur_batch_layout *const l = &batch->layout;
-    for (int32_t i = 0; GPUR_RED_ZONE && i < l->count; i++) {
+    for (int32_t i = 0; GPUR_RED_ZONE > 0 && i < l->count; i++) {
         const int64_t end = l->arrays[i].offset + l->arrays[i].bytes * batch->rows;
         const int64_t next = i + 1 < l->count ? l->arrays[i + 1].offset : l->links;
         gpur_red_zone_set(batch->memory + end, next - end);
