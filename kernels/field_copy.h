@@ -48,8 +48,8 @@ GPUR_FN void gpur_store_unit(unsigned char *to, gpur_u32x4 unit, int32_t shift)
         *to = (unsigned char)unit.v[0];
 }
 
-/* A unit of flags: a byte other than 0 becomes 1. The bits of each byte are gathered in its lowest one; what comes over
- * from the byte above stays in the others, which are cleared. */
+/* Makes every byte other than 0 a 1. Each shift ORs the upper bits of a byte into its lower ones, until bit 0 is the OR
+ * of all eight. Bits that the shifts move over from the next byte reach only bits 1 to 7, which are then cleared. */
 GPUR_FN gpur_u32x4 gpur_unit_of_flags(gpur_u32x4 unit)
 {
     for (int i = 0; i < 4; i++) {

@@ -51,8 +51,8 @@ GPUR_FN void gpur_softmax_backward(int32_t outputs, const float *y, const float 
 }
 
 /*
- * Action values, of a Q or a dueling head: all that a DQN has. Where it is known to be one of these, a kernel need not
- * hold the code of the others.
+ * Action values of a Q head or a dueling head, the two heads that a DQN can have. A kernel for DQN calls this function
+ * and so does not contain the code of the other heads.
  *
  * Dueling: Q(s, a) = V(s) + A(s, a) - mean_a A(s, a) [Wang et al. 2016, eq. 9]; the mean is over the actions of this
  * row alone.

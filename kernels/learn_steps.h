@@ -7,8 +7,8 @@
  * A step's end goes with the draw of the step behind it, which needs nothing of it but its number; that is counted in
  * `draw_step`.
  *
- * Each of those bodies is called at one place: a GPU gets it inlined, and goes through most of the code once a step, so
- * what is there twice is fetched twice.
+ * Each body is called at one place only. The compiler inlines it there, and a second call would add a second copy of
+ * its instructions, which each multiprocessor would have to fetch in every step.
  */
 #ifndef GPUR_LEARN_STEPS_H
 #define GPUR_LEARN_STEPS_H

@@ -90,9 +90,9 @@ GPUR_FN uint64_t gpur_range_replace(const gpur_tree *tree, int64_t slot, uint32_
 }
 
 /*
- * Gives rows without a good priority of their own the largest before them, in the order of the rows; `before` is that
- * of the first row. One warp, a row a
- * lane: it is needed only where one publication has both such rows and a priority above all that came before.
+ * Gives each row without a valid priority of its own the largest priority given before it, in the order of the rows;
+ * `before` is the largest before the first row. One warp does it, a lane for each row: it runs only if a publication
+ * has such rows and also a priority larger than all earlier ones.
  */
 GPUR_FN void gpur_range_fill(gpur_place at, const gpur_priority_range_args *a, uint32_t before)
 {

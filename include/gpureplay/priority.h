@@ -15,7 +15,7 @@
  *   - the priorities of all transitions with a smaller id, also of those that have been evicted
  *   - the priorities given by updates and train steps that were enqueued before the transition was published (see
  *     GPUR_FLUSH_AUTO and GPUR_FLUSH_MANUAL)
- * It makes no difference whether somebody draws, saves or asks for statistics in between.
+ * Draws, saves and requests for statistics in between do not change it.
  *
  * Later priorities. A learner that draws by priority writes |TD error| + priority_offset back in each train step. Who
  * trains a network of their own calls gpur_replay_update_priorities. A transition can be drawn as soon as it is

@@ -286,9 +286,9 @@ GPUR_API gpur_status gpur_replay_gather(gpur_replay *replay, int64_t count, cons
 /*
  * What gpur_replay_get_stats reports. Counts are since creation, and go on from a loaded file's.
  *
- * All that this thread's calls have completed is included. While other threads work, the members from first_id to
- * bytes_fed are those of one moment, except for draws and batches_*, which are read shortly after. Rows that another
- * thread is just about to finish may be in `visible` and not yet in `appended`.
+ * The counts include every call of this thread that has returned. While other threads work, the members from first_id
+ * to bytes_fed are read at one moment, except draws and batches_*, which are read shortly afterwards. `visible` may
+ * already have rows of an append that another thread has not finished, while `appended` does not have them yet.
  */
 typedef struct gpur_replay_stats {
     uint64_t size;         /* sizeof(gpur_replay_stats), as the caller was compiled: set it before the call */

@@ -238,8 +238,8 @@ GPUR_API gpur_status gpur_writer_append_fields(gpur_writer *writer, int64_t coun
  * enqueuing waits for the device. Under GPUR_FEED_SCATTER, too, the arrays go through the staging blocks.
  *
  *   fields  (field_count) pointers in the order of the schema, each to (count, ...) contiguous elements in host memory
- *   count   0 to (staging_blocks - 1) x update_size. One block may be partly filled until somebody flushes, so that
- *           more might never fit
+ *   count   0 to (staging_blocks - 1) x update_size. A partly filled block may stay in use until the next flush, so
+ *           only the other blocks are sure to have room
  *
  *   GPUR_INVALID_ARGUMENT  count out of range, or NULL
  *   GPUR_WOULD_BLOCK       another thread is in the way, or there is no room now. Nothing was taken; call again later
