@@ -21,14 +21,17 @@
  * value that was given and the value that was wanted. A status above zero is a refusal: nothing has changed (an append
  * that would block tells how much it took). A status below zero means that the device failed: destroy what lives on it.
  * Every `destroy` takes NULL. A config struct begins with its own size and is filled in by its `_init` function, so
- * programs compiled against an older header keep working. A CUDA stream that a caller names must not be under capture
- * into a graph: it would take our streams along. NaN and infinite numbers. The library stores transitions as given and
- * does not look for NaN in them. A priority that is NaN, infinite or negative is refused and counted (priority.h).
- * Weights that a caller gives, from memory or from a file, must be finite; others are refused, with the tensor and how
- * many. What a train step makes of a transition with a NaN or an infinity in it is not defined. Weights may become NaN,
- * and statistics need not show it: the loss of later steps may look right, while mean_loss may stay NaN. Such a learner
- * can be saved, but its file cannot be loaded. Shapes are written (batch, features), row-major; an axis of a field's
- * shape comes after the batch axis. C99, C++ and ctypes can read these headers; no CUDA header is needed.
+ * programs compiled against an older header keep working. Shapes are written (batch, features), row-major; an axis of a
+ * field's shape comes after the batch axis. C99, C++ and ctypes can read these headers; no CUDA header is needed.
+ *
+ * CUDA streams. A stream that is given to the library must not be captured into a graph at that time: the capture would
+ * take in the library's own streams.
+ *
+ * NaN and infinite numbers. The library stores transitions as given and does not look for NaN in them. A priority that
+ * is NaN, infinite or negative is refused and counted (priority.h). Weights that a caller gives, from memory or from a
+ * file, must be finite; others are refused, with the tensor and how many. The result of a train step on a transition
+ * with a NaN or an infinity is undefined: weights may become NaN while the loss of later steps looks normal, and
+ * mean_loss may stay NaN. Such a learner can be saved, but its file cannot be loaded.
  */
 #ifndef GPUREPLAY_H
 #define GPUREPLAY_H
