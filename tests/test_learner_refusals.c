@@ -138,10 +138,17 @@ TEST(training_waits_for_enough_transitions)
 /* A train step by the replay's min_size, as a draw; by ids it draws nothing. */
 TEST(training_waits_for_the_burn_in)
 {
-    const gpur_field fields[] = {{"obs", GPUR_FLOAT32, {2}},      {"action", GPUR_INT32, {0}},
-                                 {"reward", GPUR_FLOAT32, {0}},   {"next_obs", GPUR_FLOAT32, {2}},
+    const gpur_field fields[] = {{"obs", GPUR_FLOAT32, {2}},
+                                 {"action", GPUR_INT32, {0}},
+                                 {"reward", GPUR_FLOAT32, {0}},
+                                 {"next_obs", GPUR_FLOAT32, {2}},
                                  {"terminated", GPUR_BOOL, {0}}};
-    static const char rows[40][24];
+    static const struct {
+        float obs[2];
+        int32_t action;
+        float reward, next_obs[2];
+        _Bool terminated;
+    } rows[39]; /* zeros */
     gpur_learner_config learner_config = world_config(GPUR_HEAD_Q, 1);
     gpur_learner_stats stats = {.size = sizeof stats};
     gpur_replay_config config;
