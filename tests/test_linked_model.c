@@ -7,12 +7,12 @@
 #include "replay_kit.h"
 #include "test.h"
 
-enum { ROUNDS = 1800, OPERATIONS = 300 };
+enum { ROUNDS = 900, OPERATIONS = 300 };
 
 static linked_setting setting_of(uint64_t seed, uint64_t *random)
 {
     linked_setting s = {
-        .shape = {1 + (int32_t)kit_below(random, 5), GPUR_UNIFORM + (int32_t)kit_below(random, 2)},
+        .shape = {1 + (int32_t)kit_below(random, 5), (int32_t)kit_below(random, 2)},
         .writers = 1 + (int32_t)kit_below(random, LINKED_WRITERS),
         .envs = seed % 3 ? 1 + (int32_t)kit_below(random, PLAY_ENVS) : 1,
         .autoreset = (int32_t)kit_below(random, 3),
@@ -22,7 +22,7 @@ static linked_setting setting_of(uint64_t seed, uint64_t *random)
         .n_step = seed % 2 ? 1 : 1 + (int32_t)kit_below(random, 6),
         .flush = (int32_t)kit_below(random, 2),
         .staging_blocks = 2 + (int32_t)kit_below(random, 3),
-        .index_source = (int32_t)kit_below(random, 2),
+        .index_source = GPUR_UNIFORM + (int32_t)kit_below(random, 2),
     };
     s.update_size = 1 + kit_below(random, s.capacity / 2);
     s.max_batch = 1 + kit_below(random, s.capacity - s.update_size < 32 ? s.capacity - s.update_size : 32);
@@ -68,7 +68,7 @@ static void round_of(uint64_t seed, int64_t *steps)
     linked_close(&w);
 }
 
-/* A million steps, ten with the long form; fewer where each one is slower. */
+/* Half a million steps, ten times as many with the long form; fewer where each one is slower. */
 TEST(packed_and_linked_replays_agree_with_the_history)
 {
     const uint64_t rounds = test_rounds(ROUNDS);
@@ -79,7 +79,7 @@ TEST(packed_and_linked_replays_agree_with_the_history)
             fprintf(stderr, "seed %d\n", (int)seed);
         CHECK(!failed());
     }
-    CHECK(steps >= (int64_t)rounds * 1000000 / ROUNDS);
+    CHECK(steps >= (int64_t)rounds * 500000 / ROUNDS);
 }
 
 int main(int argc, char **argv)
