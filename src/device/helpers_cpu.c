@@ -12,12 +12,12 @@ enum { SPIN_NANOSECONDS = 20000, LOOKS_A_TIME = 16 };
 
 /* A helper that sleeps on a core that sleeps takes some 100 us to come: too late for a short work, but it is then awake
  * for the next. Callers have patience for so long before they go on alone. */
-enum { PATIENCE = 400000, LONG_WAIT = 500000, LONGEST_ALONE = 500000000, ALONE_FOR = 100 };
+enum { PATIENCE = 400000, LONG_WAIT = 500000, LONGEST_ALONE = 500000000, ALONE_FOR = 10 };
 
 /* A helper that was awake begins 100 to 200 ns after it was called where cores share a cache, and after 350 to 700
  * where they do not; one that slept, after microseconds. While helpers are far it is tried now and then whether they
  * still are: a hypervisor moves them. */
-enum { FAR_NANOSECONDS = 300, AWAKE_NANOSECONDS = 2000, FAR_TRIES = 8, FAR_FOR = 20000000 };
+enum { FAR_NANOSECONDS = 300, AWAKE_NANOSECONDS = 2000, MEDIAN_STEP = 10, FAR_TRIES = 8, FAR_FOR = 20000000 };
 
 static int64_t now_ns(void)
 {
@@ -106,11 +106,13 @@ static int is_on_callers_core(gpur_helpers *h)
     return sched_getcpu() == atomic_load_explicit(&h->core, memory_order_relaxed);
 }
 
+/* Follows the median: it moves by a fixed step, so that one helper that comes late does not count for many. */
 static void note_distance(gpur_helpers *h)
 {
-    const int64_t took = now_ns() - h->began, before = atomic_load_explicit(&h->distance, memory_order_relaxed);
+    const int64_t took = now_ns() - h->began, median = atomic_load_explicit(&h->distance, memory_order_relaxed);
     if (took < AWAKE_NANOSECONDS)
-        atomic_store_explicit(&h->distance, before ? (3 * before + took) / 4 : took, memory_order_relaxed);
+        atomic_store_explicit(&h->distance, median + (took > median ? MEDIAN_STEP : -MEDIAN_STEP),
+                              memory_order_relaxed);
 }
 
 static void help_out(gpur_helpers *h)
@@ -145,7 +147,7 @@ static void begin_anew(gpur_helpers *h)
 {
     h->started = 0;
     h->cannot_start = 0;
-    h->in_vain_since = h->alone_until = h->far_until = 0;
+    h->in_vain_since = h->alone_until = h->alone_for = h->far_until = 0;
     h->far_tries = 0;
     atomic_store(&h->distance, 0);
     atomic_store(&h->unclaimed, 0);
@@ -197,9 +199,13 @@ static void wait_for(gpur_helpers *h, int64_t pieces, int64_t now)
         gpur_semaphore_wait(&h->finished_all);
 }
 
+/* For ten times as long as was lost; for twice as long as the last time where that has not been over for as long. */
 static void go_alone(gpur_helpers *h, int64_t now, int64_t lost)
 {
-    h->alone_until = now + (lost < LONGEST_ALONE / ALONE_FOR ? ALONE_FOR * lost : LONGEST_ALONE);
+    const int64_t last = h->alone_for, fresh = ALONE_FOR * lost;
+    const int64_t wanted = now - h->alone_until < last && 2 * last > fresh ? 2 * last : fresh;
+    h->alone_for = wanted < LONGEST_ALONE ? wanted : LONGEST_ALONE;
+    h->alone_until = now + h->alone_for;
     h->in_vain_since = 0;
 }
 

@@ -4,7 +4,8 @@
  * pieces while there are any. The caller waits for no helper that has not begun a piece: where other processes keep
  * the cores busy and helpers come late or not at all, the caller has done the work. Where helpers turn out to be of no
  * use, since they come late, run on the caller's own core, or lose their core in the middle of a piece, the caller
- * works alone for some time before it asks them again, a hundred times as long as was lost and half a second at most.
+ * works alone for some time before it asks them again: ten times as long as was lost, twice as long at each failure that
+ * follows soon, and half a second at most.
  *
  * Cores may be near each other or far: on another socket, or where a hypervisor has put them. What a core has in its
  * cache takes several times as long to a far one, and products of a small network took twice as long with a far helper
@@ -35,10 +36,11 @@ typedef struct gpur_helpers {
     atomic_int core;          /* on which the caller began */
     int64_t in_vain_since;    /* when the first of the works in a row began in which no helper was of use; 0: none */
     int64_t alone_until;      /* nanoseconds of the monotonic clock: until then callers do not ask helpers */
+    int64_t alone_for;        /* how long that was */
     int64_t far_until;        /* until then not with works of GPUR_IN_CACHE, since helpers are far */
     int far_tries;            /* such works since then, to see whether they still are */
     int64_t began;            /* when this work was handed over */
-    _Atomic int64_t distance; /* nanoseconds until a helper that is awake has begun, averaged; 0: not known */
+    _Atomic int64_t distance; /* nanoseconds until a helper that is awake has begun: the median, from 0 on */
     atomic_int useful;        /* 1: a helper on another core took a piece of this work */
     sem_t finished_all;       /* wakes the caller */
     sem_t work;               /* wakes helpers, one each */
