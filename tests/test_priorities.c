@@ -99,8 +99,45 @@ TEST(an_update_sees_what_a_draw_would)
         CHECK_EQUAL(stats.drawable, sees ? 15 : 0);
         if (sees)
             check_held(&s, 9, 7.5f);
+        CHECK_OK(gpur_writer_flush(s.writer));
+        CHECK_OK(gpur_replay_update_priorities(s.replay, 3, ids, up, NULL));
+        CHECK_EQUAL(stats_of(s.replay).updates, sees ? 6 : 3);
+        CHECK_EQUAL(stats_of(s.replay).drawable, 15);
+        check_held(&s, 9, 7.5f);
         kit_close(&s);
     }
+}
+
+/* Two replays under manual flush get the same rows and updates; statistics of one are asked for now and then. */
+TEST(what_a_draw_sees_does_not_depend_on_who_looked)
+{
+    gpur_replay_config config = config_of(plain, 2);
+    config.flush = GPUR_FLUSH_MANUAL, config.capacity = 120, config.update_size = 20, config.max_batch = 40;
+    uint64_t random = 5;
+    kit_scene s[2];
+    CHECK(kit_open(&s[0], test_device(), &config, 1) && kit_open(&s[1], test_device(), &config, 1));
+    for (int turn = 0; turn < 1000; turn++) {
+        const int64_t rows = kit_below(&random, 60), flushes = kit_below(&random, 3), looks = kit_below(&random, 2);
+        const int64_t draws = kit_below(&random, 3);
+        int64_t id[2][32] = {{0}};
+        for (int i = 0; i < 2; i++) {
+            gpur_batch *batch = NULL;
+            CHECK_OK(kit_append_next(&s[i], rows));
+            if (flushes == 0)
+                CHECK_OK(gpur_writer_flush(s[i].writer));
+            if (i == 1 && looks)
+                CHECK(stats_of(s[i].replay).updates >= 0);
+            if (draws > 0 || gpur_replay_size(s[i].replay) == 0)
+                continue;
+            CHECK_OK(gpur_replay_sample(s[i].replay, 32, NULL, &batch));
+            CHECK_OK(gpur_batch_read(batch, "id", id[i], sizeof id[i]));
+            gpur_batch_release(batch);
+        }
+        CHECK_EQUAL(gpur_replay_size(s[0].replay), gpur_replay_size(s[1].replay));
+        CHECK(memcmp(id[0], id[1], sizeof id[0]) == 0);
+    }
+    kit_close(&s[0]);
+    kit_close(&s[1]);
 }
 
 TEST(rows_bring_their_own_priority_by_every_way_in)
@@ -312,6 +349,7 @@ int main(int argc, char **argv)
     test_main_begin(argc, argv);
     RUN(rows_without_a_priority_get_the_largest_so_far);
     RUN(an_update_sees_what_a_draw_would);
+    RUN(what_a_draw_sees_does_not_depend_on_who_looked);
     RUN(rows_bring_their_own_priority_by_every_way_in);
     RUN(a_row_without_a_priority_gets_the_largest_given_before_it_whoever_looks);
     RUN(the_order_of_two_writers_is_that_of_ids);

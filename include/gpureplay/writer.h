@@ -247,7 +247,8 @@ GPUR_API gpur_status gpur_writer_append_fields(gpur_writer *writer, int64_t coun
 GPUR_API gpur_status gpur_writer_try_append_fields(gpur_writer *writer, int64_t count, const void *const *fields);
 
 /*
- * Publishes what has been appended, with other writers' rows that are in the same staging block: the next draw sees it.
+ * Publishes what has been appended, with other writers' rows that are in the same staging block: the next draw, update
+ * of priorities or request for their statistics sees it.
  * Waits for threads that are writing rows into that block. Not needed under GPUR_FLUSH_AUTO. GPUR_INVALID_ARGUMENT:
  * NULL.
  */

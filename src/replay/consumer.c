@@ -92,7 +92,7 @@ static gpur_status freeze(gpur_replay *replay)
     gpur_intake_lock(intake);
     gpur_status status = gpur_intake_freeze(intake);
     if (status == GPUR_OK)
-        status = gpur_feed_begin_look(&intake->feed);
+        status = gpur_feed_begin_look(&intake->feed, 1);
     gpur_intake_unlock(intake);
     return status == GPUR_OK ? gpur_stream_sync(intake->feed.consumer) : status;
 }

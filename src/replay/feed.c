@@ -79,12 +79,14 @@ void gpur_feed_hasten(gpur_feed *feed)
 
 static gpur_status publish_soon(gpur_feed *feed)
 {
-    if (feed->soon == 0)
+    if (feed->soon == 0) {
+        feed->looked = 0;
         return GPUR_OK;
+    }
     GPUR_TRY(gpur_stream_wait(feed->consumer, feed->soon_copied));
     feed->mirror.count += feed->soon;
     feed->published += feed->soon;
-    feed->soon = 0;
+    feed->soon = feed->looked = 0;
     feed->stale = 1;
     return GPUR_OK;
 }
@@ -135,7 +137,7 @@ typedef struct place {
 /* Rows that are not in the window yet would not leave it max_batch rows. */
 static int is_crowded(const gpur_feed *feed, int64_t count)
 {
-    return feed->soon + feed->late + count + feed->max_batch > feed->secure;
+    return feed->soon + feed->looked + feed->late + count + feed->max_batch > feed->secure;
 }
 
 int gpur_feed_meets_launch(const gpur_feed *feed, int64_t count)
@@ -253,10 +255,13 @@ gpur_status gpur_feed_begin_launch(gpur_feed *feed)
     return GPUR_OK;
 }
 
-gpur_status gpur_feed_begin_look(gpur_feed *feed)
+gpur_status gpur_feed_begin_look(gpur_feed *feed, int hasten)
 {
-    gpur_feed_hasten(feed);
+    if (hasten)
+        gpur_feed_hasten(feed);
+    const int64_t looked = feed->looked + feed->soon;
     GPUR_TRY(publish_soon(feed));
+    feed->looked = hasten ? 0 : looked;
     return gpur_feed_begin_turn(feed);
 }
 

@@ -44,6 +44,7 @@ typedef struct gpur_feed {
     gpur_window mirror; /* what the next launch sees; told to the device when that launch begins */
     gpur_window shown;  /* what the device has been told */
     int64_t soon, late; /* rows copied, to be published before the next launch, before the one after it */
+    int64_t looked;     /* rows of `soon` that a look has published since the last launch began */
     gpur_event *soon_copied, *late_copied; /* borrowed */
     int64_t launches;                      /* begun */
     int launching;                         /* a launch is being enqueued */
@@ -94,8 +95,9 @@ gpur_status gpur_feed_begin_launch(gpur_feed *feed);
 /* The same without publishing, for work that is no draw of anybody's but may read the window, as a warm-up does. */
 gpur_status gpur_feed_begin_turn(gpur_feed *feed);
 
-/* The same with all that was fed published, for who is to see it and draws nothing. It counts as no launch. */
-gpur_status gpur_feed_begin_look(gpur_feed *feed);
+/* Publishes what the next launch would see and sets the device's window, for calls that read rows and draw nothing. It
+ * counts as no launch: what later launches see does not depend on it. `hasten`: 1 where that is all that was fed. */
+gpur_status gpur_feed_begin_look(gpur_feed *feed, int hasten);
 
 /* Within it: the ring now holds the rows first_id to first_id + count - 1, in their slots. Their priorities are
  * somebody else's to set: gpur_priorities_restore. */

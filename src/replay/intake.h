@@ -136,8 +136,7 @@ gpur_status gpur_intake_seal(gpur_intake *intake);
 /* What a launch begun now would see. */
 gpur_window gpur_intake_visible(const gpur_intake *intake);
 
-/* Publishes under GPUR_FLUSH_AUTO alone, and begins a turn that is no draw: it sees what a draw made now would. Under
- * GPUR_FLUSH_MANUAL it sees what the last draw saw, since what the next one sees is for that one to publish. */
+/* Publishes what a draw made now would publish, and begins a turn that is no draw. */
 gpur_status gpur_intake_begin_look(gpur_intake *intake);
 
 /* GPUR_TOO_FEW: a launch begun now would not see `needed` rows, 1 or more, or fewer than `burn_in` rows have become

@@ -21,17 +21,18 @@ gpur_window gpur_intake_visible(const gpur_intake *intake)
 
 gpur_status gpur_intake_begin_look(gpur_intake *intake)
 {
-    if (intake->flush == GPUR_FLUSH_MANUAL)
-        return gpur_feed_begin_turn(&intake->feed);
-    GPUR_TRY(gpur_intake_seal(intake));
-    return gpur_feed_begin_look(&intake->feed);
+    const int is_auto = intake->flush == GPUR_FLUSH_AUTO;
+    if (is_auto)
+        GPUR_TRY(gpur_intake_seal(intake));
+    return gpur_feed_begin_look(&intake->feed, is_auto);
 }
 
 gpur_status gpur_intake_check_launch(const gpur_intake *intake, int64_t needed, int64_t burn_in)
 {
     const int64_t size = gpur_intake_visible(intake).count, ever = intake->feed.evicted + size;
     if (size == 0)
-        return gpur_fail(GPUR_TOO_FEW, "the replay is empty; a draw needs at least 1 transition");
+        return gpur_fail(GPUR_TOO_FEW, "the replay is empty; a draw needs at least %" PRId64 " transition%s",
+                         burn_in > needed ? burn_in : needed > 1 ? needed : 1, burn_in > 1 || needed > 1 ? "s" : "");
     if (ever < burn_in)
         return gpur_fail(GPUR_TOO_FEW,
                          "%" PRId64 " transitions have become visible so far; draws wait for min_size = %" PRId64, ever,
