@@ -149,6 +149,35 @@ TEST(the_first_of_equal_actions_is_taken)
     rig_close_learner(&world, learner);
 }
 
+/* A larger call takes memory for its observations. Rows of 1, 65, 200 and 3,000 observations are answered alike. */
+TEST(a_larger_call_grows_the_buffers)
+{
+    enum { MOST = 3000 };
+    static const int64_t counts[] = {65, 1, 200, 66, MOST};
+    static float obs[MOST * WORLD_FEATURES], q[MOST * WORLD_ACTIONS], alone[WORLD_ACTIONS];
+    static int32_t actions[MOST];
+    gpur_learner_stats stats = {.size = sizeof stats};
+    gpur_learner *const learner = rig_open_learner(&world, device, world_config(GPUR_HEAD_DUELING, 1));
+    CHECK(learner);
+    rig_random(4, obs, MOST * WORLD_FEATURES);
+    CHECK_OK(gpur_learner_get_stats(learner, &stats));
+    const int64_t pinned = stats.pinned_bytes, bytes = stats.device_bytes;
+    for (size_t c = 0; c < sizeof counts / sizeof *counts; c++) {
+        CHECK_OK(gpur_learner_q_values(learner, counts[c], obs, q, NULL));
+        CHECK_OK(gpur_learner_act(learner, counts[c], obs, 0.0f, actions, NULL));
+        for (int64_t i = 0; i < counts[c]; i += 1 + counts[c] / 7) {
+            CHECK_OK(gpur_learner_q_values(learner, 1, obs + i * WORLD_FEATURES, alone, NULL));
+            for (int k = 0; k < WORLD_ACTIONS; k++)
+                CHECK_NEAR(q[i * WORLD_ACTIONS + k], alone[k], 1e-5 * (1 + fabsf(alone[k])));
+            CHECK_EQUAL(actions[i], best_of(q + i * WORLD_ACTIONS));
+        }
+        CHECK_OK(gpur_learner_train(learner, 1));
+    }
+    CHECK_OK(gpur_learner_get_stats(learner, &stats));
+    CHECK(stats.pinned_bytes > pinned && stats.device_bytes > bytes);
+    rig_close_learner(&world, learner);
+}
+
 TEST(observations_may_lie_in_device_memory)
 {
     float obs[ACTS * WORLD_FEATURES];
@@ -175,8 +204,8 @@ TEST(bad_acts_are_refused_with_their_value)
     gpur_learner *const learner = rig_open_learner(&world, device, world_config(GPUR_HEAD_Q, 1));
     CHECK(learner);
     CHECK_STATUS(gpur_learner_act(learner, 0, obs, 0, &action, NULL), GPUR_INVALID_ARGUMENT);
-    CHECK_MESSAGE("count is 0; it must be 1 to max_act_batch, 64");
-    CHECK_STATUS(gpur_learner_act(learner, 65, obs, 0, &action, NULL), GPUR_INVALID_ARGUMENT);
+    CHECK_MESSAGE("count is 0; it must be 1 to 1048576");
+    CHECK_STATUS(gpur_learner_act(learner, 1048577, obs, 0, &action, NULL), GPUR_INVALID_ARGUMENT);
     CHECK_STATUS(gpur_learner_act(learner, INT64_MAX, obs, 0, &action, NULL), GPUR_INVALID_ARGUMENT);
     CHECK_MESSAGE("count is 9223372036854775807");
     CHECK_STATUS(gpur_learner_act(learner, INT64_MIN, obs, 0, &action, NULL), GPUR_INVALID_ARGUMENT);
@@ -187,7 +216,7 @@ TEST(bad_acts_are_refused_with_their_value)
     CHECK_MESSAGE("epsilon is 1.5; it must be 0 to 1");
     CHECK_STATUS(gpur_learner_act(learner, 1, obs, NAN, &action, NULL), GPUR_INVALID_ARGUMENT);
     CHECK_STATUS(gpur_learner_act(NULL, 1, obs, 0, &action, NULL), GPUR_INVALID_ARGUMENT);
-    CHECK_STATUS(gpur_learner_q_values(learner, 65, obs, q, NULL), GPUR_INVALID_ARGUMENT);
+    CHECK_STATUS(gpur_learner_q_values(learner, 1048577, obs, q, NULL), GPUR_INVALID_ARGUMENT);
     CHECK_STATUS(gpur_learner_q_values(learner, 1, obs, NULL, NULL), GPUR_INVALID_ARGUMENT);
     CHECK_EQUAL(action, 77);
     if (!test_on_cuda()) {
@@ -209,6 +238,7 @@ int main(int argc, char **argv)
     RUN(epsilon_is_the_share_of_random_actions);
     RUN(exploration_follows_the_seed_alone);
     RUN(the_first_of_equal_actions_is_taken);
+    RUN(a_larger_call_grows_the_buffers);
     RUN(observations_may_lie_in_device_memory);
     RUN(bad_acts_are_refused_with_their_value);
     gpur_device_close(device);

@@ -471,6 +471,14 @@ static gpur_status call_play(world *w)
     return scene_run(&w->scene, PLAYED, PLAYED + 13);
 }
 
+/* More observations than any before. */
+static gpur_status call_large_act(world *w)
+{
+    static const float obs[1 << 16];
+    int32_t actions[300];
+    return gpur_learner_act(w->learner, 300, obs, 0.0f, actions, NULL);
+}
+
 static gpur_status call_priorities(world *w)
 {
     const int64_t ids[] = {PLAYED + 1, PLAYED + 20, PLAYED + 33};
@@ -540,6 +548,7 @@ static const subject subjects[] = {
     {"gpur_checkpoint_get_info", 9, prepare_info, call_get_info, NULL, NULL, EVERYTHING},
     {"playing, acting, training, drawing", 1, NULL, call_play, NULL, NULL, 0},
     {"playing, acting, training, drawing", 9, NULL, call_play, NULL, NULL, 0},
+    {"gpur_learner_act of more than before", 0, NULL, call_large_act, NULL, NULL, EVERYTHING},
     {"the calls on priorities", 5, NULL, call_priorities, NULL, NULL, 0},
     {"the calls on rows in RAM", CONV_SCENE, NULL, call_rows, NULL, NULL, 0},
 };

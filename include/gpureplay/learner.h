@@ -90,7 +90,8 @@ typedef struct gpur_learner_config {
     int32_t target_copy_first; /* 0, the default: copies after steps period, 2 period, ... 1: after steps 1,
                                   period + 1, 2 period + 1, ..., as the code of Parr 2018 does */
     int32_t act;               /* GPUR_ACT_*; default LATEST */
-    int32_t max_act_batch;     /* the most observations in one call of act or q_values; 1 to 1,048,576, default 64 */
+    int32_t max_act_batch;     /* observations that memory is taken for at first, for calls of act and q_values; a call
+                                  with more takes more memory; 1 to 1,048,576, default 64 */
     int32_t math;              /* GPUR_MATH_*; default FP32 */
     int32_t unroll;            /* train steps in CUDA's long graph, or in one kernel; 1 to 64, default 8 */
     int32_t dense_graphs;      /* CUDA with TF32 or BF16. 1: dense layers by graphs of cuDNN's, compiled at creation,
@@ -245,7 +246,8 @@ GPUR_API gpur_status gpur_learner_sync(gpur_learner *learner);
  * Chooses an action for each observation: with probability epsilon uniformly at random, otherwise argmax_a Q(obs, a),
  * the first if several are equal. Which weights are used is set by `act` in the config.
  *
- *   count    1 to max_act_batch
+ *   count    1 to 1,048,576. With more than ever before, and than max_act_batch, the call takes memory for them; all
+ *            are answered by the same weights
  *   obs      (count, ...) of the schema's obs, in host memory or device memory. For a replay of GPUR_LINKED: whole
  *            stacks, which the caller keeps if the writer is given frames (see GPUR_INPUT_FRAMES)
  *   epsilon  0 to 1
@@ -258,6 +260,7 @@ GPUR_API gpur_status gpur_learner_sync(gpur_learner *learner);
  * Random actions depend only on the seed and on the number of actions chosen before.
  *
  *   GPUR_INVALID_ARGUMENT  count or epsilon out of range, a stream on the CPU, memory of another GPU, or NULL
+ *   GPUR_OUT_OF_MEMORY     no memory for so many observations; smaller calls go on as before
  */
 GPUR_API gpur_status gpur_learner_act(gpur_learner *learner, int64_t count, const void *obs, float epsilon,
                                       int32_t *actions, void *stream);

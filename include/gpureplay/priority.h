@@ -38,8 +38,8 @@ extern "C" {
 /*
  * Gives transitions new priorities: `priorities` + priority_offset. The update is enqueued after the draws and train
  * steps that were enqueued before; all later ones see it. The call first publishes what a draw in its place would
- * publish: under GPUR_FLUSH_AUTO the transitions that this thread has appended, under GPUR_FLUSH_MANUAL those of full and
- * of flushed staging blocks. Any thread; draws, train steps and updates take turns.
+ * publish: under GPUR_FLUSH_AUTO the transitions that this thread has appended, under GPUR_FLUSH_MANUAL those of full
+ * and of flushed staging blocks. Any thread; draws, train steps and updates take turns.
  *
  *   ids         (count) int64, as in a batch's "id". If an id is given twice, the larger priority counts
  *   priorities  (count) float32: the absolute TD errors, for example. `ids` and `priorities` both lie in host memory,

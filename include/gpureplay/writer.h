@@ -61,10 +61,10 @@ GPUR_API gpur_status gpur_writer_config_init(gpur_writer_config *config, uint64_
 /*
  * Makes a writer. Any thread, at any time in the life of the replay, which must outlive the writer.
  *
- * A writer takes host memory that gpur_replay_plan does not count. With P(x) for the smallest power of two above x,
- * each environment takes 24 bytes, and P(n_step) times the sum of 4 bytes, the action, each field that a step does not
- * fill in itself and, with GPUR_PACKED, obs; each of these fields is rounded up to 16 bytes. GPUR_LINKED adds 8 bytes
- * and P(frame_stack + n_step - 1) times (frame_bytes + 24). The writer itself takes at most 3 KiB.
+ * A writer takes host memory that gpur_replay_plan does not count. With P(x) for the smallest power of two that is
+ * larger than x, each environment takes 24 bytes, and P(n_step) times the sum of 4 bytes, the action, each field that a
+ * step does not fill in itself and, with GPUR_PACKED, obs; each of these fields is rounded up to 16 bytes. GPUR_LINKED
+ * adds 8 bytes and P(frame_stack + n_step - 1) times (frame_bytes + 24). The writer itself takes at most 3 KiB.
  *
  *   writer  gets the handle, or NULL if the call fails
  *

@@ -4,8 +4,8 @@
  * pieces while there are any. The caller waits for no helper that has not begun a piece: where other processes keep
  * the cores busy and helpers come late or not at all, the caller has done the work. Where helpers turn out to be of no
  * use, since they come late, run on the caller's own core, or lose their core in the middle of a piece, the caller
- * works alone for some time before it asks them again: ten times as long as was lost, twice as long at each failure that
- * follows soon, and half a second at most.
+ * works alone for some time before it asks them again: ten times as long as was lost, twice as long at each failure
+ * that follows soon, and half a second at most.
  *
  * Cores may be near each other or far: on another socket, or where a hypervisor has put them. What a core has in its
  * cache takes several times as long to a far one, and products of a small network took twice as long with a far helper

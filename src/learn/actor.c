@@ -1,21 +1,49 @@
 /* SPDX-License-Identifier: MIT */
 #include "learn/actor.h"
 
+#include "learn/config.h"
+
 #include <inttypes.h>
 #include <string.h>
 
-static gpur_status open_pinned(gpur_actor *actor)
+static gpur_status open_pinned(const gpur_actor *actor, gpur_act_buffers *b)
 {
     for (int placing = 0; placing < 2; placing++) {
-        gpur_arena arena = {actor->pinned, 0};
-        actor->host_obs = gpur_arena_take(&arena, actor->most * actor->input.row_bytes);
-        actor->host_q = gpur_arena_floats(&arena, actor->most * actor->network->outputs);
-        actor->host_action = gpur_arena_take(&arena, actor->most * (int64_t)sizeof(int32_t));
-        actor->pinned_bytes = arena.used;
+        gpur_arena arena = {b->pinned, 0};
+        b->host_obs = gpur_arena_take(&arena, b->most * actor->input.row_bytes);
+        b->host_q = gpur_arena_floats(&arena, b->most * actor->network->outputs);
+        b->host_action = gpur_arena_take(&arena, b->most * (int64_t)sizeof(int32_t));
+        b->pinned_bytes = arena.used;
         if (!placing)
-            GPUR_TRY(gpur_pinned_alloc(actor->device, arena.used, "the observations to act on", &actor->pinned));
+            GPUR_TRY(gpur_pinned_alloc(actor->device, arena.used, "the observations to act on", &b->pinned));
     }
     return GPUR_OK;
+}
+
+/* All but the device memory. A failure leaves what close_buffers takes. */
+static gpur_status open_buffers(const gpur_actor *actor, int64_t most, gpur_act_buffers *b)
+{
+    *b = (gpur_act_buffers){.most = most};
+    const int64_t width = actor->network->width[0]; /* no gaps: direct observations come in one copy */
+    GPUR_TRY(gpur_pass_open(&b->pass, actor->device, actor->network, most, width, &actor->options));
+    return open_pinned(actor, b);
+}
+
+static void close_buffers(const gpur_actor *actor, gpur_act_buffers *b)
+{
+    gpur_pass_close(&b->pass);
+    gpur_pinned_free(actor->device, b->pinned);
+    gpur_memory_free(actor->device, b->memory);
+}
+
+static void place_buffers(const gpur_actor *actor, gpur_act_buffers *b, gpur_arena *arena)
+{
+    b->pass.sheet[0] = gpur_arena_floats(arena, b->most * actor->network->width[0]);
+    b->raw = actor->input.direct ? (void *)b->pass.sheet[0] : gpur_arena_take(arena, b->most * actor->input.row_bytes);
+    gpur_pass_place(&b->pass, arena);
+    b->q = gpur_arena_floats(arena, b->most * actor->network->outputs);
+    b->action = gpur_arena_take(arena, b->most * (int64_t)sizeof(int32_t));
+    b->workspace = gpur_arena_take(arena, gpur_pass_workspace(&b->pass));
 }
 
 static gpur_status open_mutex(pthread_mutex_t *mutex, int *is_open)
@@ -30,7 +58,6 @@ gpur_status gpur_actor_open(gpur_actor *actor, gpur_device *device, const gpur_n
     actor->device = device;
     actor->network = network;
     actor->mode = config->act;
-    actor->most = config->max_act_batch;
     actor->seed = config->seed;
     GPUR_TRY(open_mutex(&actor->turn, &actor->has_turn));
     GPUR_TRY(open_mutex(&actor->mutex, &actor->has_mutex));
@@ -40,17 +67,17 @@ gpur_status gpur_actor_open(gpur_actor *actor, gpur_device *device, const gpur_n
         GPUR_TRY(gpur_event_create(device, &actor->read[i]));
     }
     actor->input = gpur_input_of(device, network, fields, config);
-    const gpur_pass_options options = gpur_input_options(&actor->input, config);
-    actor->input.args.x_pitch = network->width[0]; /* no gaps: direct observations come in one copy */
-    GPUR_TRY(gpur_pass_open(&actor->pass, device, network, actor->most, network->width[0], &options));
-    return open_pinned(actor);
+    actor->options = gpur_input_options(&actor->input, config);
+    actor->input.args.x_pitch = network->width[0];
+    GPUR_TRY(open_buffers(actor, config->max_act_batch, &actor->buffers));
+    atomic_init(&actor->pinned_bytes, actor->buffers.pinned_bytes);
+    return GPUR_OK;
 }
 
 void gpur_actor_close(gpur_actor *actor)
 {
     gpur_stream_destroy(actor->stream);
-    gpur_pass_close(&actor->pass);
-    gpur_pinned_free(actor->device, actor->pinned);
+    close_buffers(actor, &actor->buffers);
     for (int i = 0; i < 2; i++) {
         gpur_event_destroy(actor->written[i]);
         gpur_event_destroy(actor->read[i]);
@@ -65,13 +92,7 @@ void gpur_actor_place(gpur_actor *actor, gpur_arena *arena)
 {
     for (int i = 0; i < 2; i++)
         actor->copy[i] = gpur_arena_floats(arena, actor->network->params.count);
-    actor->pass.sheet[0] = gpur_arena_floats(arena, actor->most * actor->network->width[0]);
-    actor->raw = actor->input.direct ? (void *)actor->pass.sheet[0]
-                                     : gpur_arena_take(arena, actor->most * actor->input.row_bytes);
-    gpur_pass_place(&actor->pass, arena);
-    actor->q = gpur_arena_floats(arena, actor->most * actor->network->outputs);
-    actor->action = gpur_arena_take(arena, actor->most * (int64_t)sizeof(int32_t));
-    actor->workspace = gpur_arena_take(arena, gpur_pass_workspace(&actor->pass));
+    place_buffers(actor, &actor->buffers, arena);
 }
 
 static gpur_status overwrite(gpur_actor *actor, gpur_stream *stream, int copy, const float *weights, int64_t offset,
@@ -125,12 +146,12 @@ void gpur_actor_set_counters(gpur_actor *actor, uint64_t counter, int64_t chosen
 static gpur_status enqueue_observations(gpur_actor *actor, const gpur_sight *sight)
 {
     const int64_t bytes = sight->count * actor->input.row_bytes;
-    void *const to = actor->raw;
+    void *const to = actor->buffers.raw;
     int on_device = 0;
     GPUR_TRY(gpur_memory_locate(actor->device, sight->obs, &on_device));
     if (!on_device) {
-        memcpy(actor->host_obs, sight->obs, (size_t)bytes);
-        return gpur_copy(actor->stream, to, actor->host_obs, bytes);
+        memcpy(actor->buffers.host_obs, sight->obs, (size_t)bytes);
+        return gpur_copy(actor->stream, to, actor->buffers.host_obs, bytes);
     }
     if (!sight->native)
         return gpur_copy(actor->stream, to, sight->obs, bytes);
@@ -144,23 +165,56 @@ static gpur_status enqueue_choice(gpur_actor *actor, int64_t count, float epsilo
 {
     const int copy = actor->mode == GPUR_ACT_LATEST ? actor->latest : 1 - actor->latest;
     const int32_t last = actor->network->sheet_count - 1;
+    const gpur_act_buffers *const b = &actor->buffers;
     gpur_explore_args args;
     GPUR_TRY(gpur_stream_wait(actor->stream, actor->written[copy]));
-    GPUR_TRY(gpur_pass_forward(&actor->pass, actor->stream, count, actor->copy[copy], actor->workspace));
-    args.z = actor->pass.sheet[last], args.z_pitch = actor->pass.pitch[last];
+    GPUR_TRY(gpur_pass_forward(&b->pass, actor->stream, count, actor->copy[copy], b->workspace));
+    args.z = b->pass.sheet[last], args.z_pitch = b->pass.pitch[last];
     args.bias = actor->copy[copy] + actor->network->head_bias;
-    args.q = actor->q, args.action = actor->action, args.batch = count;
+    args.q = b->q, args.action = b->action, args.batch = count;
     args.head = actor->network->head, args.outputs = actor->network->outputs;
     args.seed = actor->seed, args.counter = actor->counter, args.epsilon = epsilon;
     GPUR_TRY(gpur_launch_explore(actor->stream, gpur_grid_elements(actor->device, count), &args));
     return gpur_event_record(actor->read[copy], actor->stream);
 }
 
+/* Twice as much as before, or as much as is wanted: who acts for one more each time does not pay for it each time. */
+static int64_t room_for(const gpur_actor *actor, int64_t count)
+{
+    const int64_t twice = 2 * actor->buffers.most;
+    return count > twice ? count : twice < GPUR_MAX_ACT_BATCH ? twice : GPUR_MAX_ACT_BATCH;
+}
+
+/* An act waits for its results, so that nothing uses the buffers that are exchanged here. */
+static gpur_status grow(gpur_actor *actor, int64_t most)
+{
+    gpur_act_buffers grown;
+    gpur_arena arena = {NULL, 0};
+    gpur_status status = open_buffers(actor, most, &grown);
+    if (status == GPUR_OK) {
+        place_buffers(actor, &grown, &arena);
+        status = gpur_memory_alloc(actor->device, arena.used, "more observations to act on", &grown.memory);
+    }
+    if (status != GPUR_OK) {
+        close_buffers(actor, &grown);
+        return status;
+    }
+    arena = (gpur_arena){grown.memory, 0};
+    place_buffers(actor, &grown, &arena);
+    close_buffers(actor, &actor->buffers);
+    actor->buffers = grown;
+    atomic_store(&actor->pinned_bytes, grown.pinned_bytes);
+    atomic_store(&actor->grown_bytes, arena.used);
+    return GPUR_OK;
+}
+
 static gpur_status enqueue(gpur_actor *actor, const gpur_sight *sight, float epsilon)
 {
+    if (sight->count > actor->buffers.most)
+        GPUR_TRY(grow(actor, room_for(actor, sight->count)));
     GPUR_TRY(enqueue_observations(actor, sight));
-    GPUR_TRY(gpur_input_run(&actor->input, actor->device, actor->stream, sight->count, actor->raw,
-                            actor->input.row_bytes, actor->pass.sheet[0]));
+    GPUR_TRY(gpur_input_run(&actor->input, actor->device, actor->stream, sight->count, actor->buffers.raw,
+                            actor->input.row_bytes, actor->buffers.pass.sheet[0]));
     pthread_mutex_lock(&actor->mutex);
     const gpur_status status = enqueue_choice(actor, sight->count, epsilon);
     pthread_mutex_unlock(&actor->mutex);
@@ -182,8 +236,8 @@ static gpur_status bring(gpur_actor *actor, gpur_status enqueued, void *to, void
 static gpur_status check(const gpur_actor *actor, const gpur_sight *sight, const void *to)
 {
     GPUR_REQUIRE(sight->obs && to, "obs and the place for the results must not be NULL");
-    GPUR_REQUIRE(sight->count >= 1 && sight->count <= actor->most,
-                 "count is %" PRId64 "; it must be 1 to max_act_batch, %" PRId64, sight->count, actor->most);
+    GPUR_REQUIRE(sight->count >= 1 && sight->count <= GPUR_MAX_ACT_BATCH,
+                 "count is %" PRId64 "; it must be 1 to %d", sight->count, GPUR_MAX_ACT_BATCH);
     GPUR_TRY(gpur_native_check(actor->device, sight->native, 0));
     return GPUR_OK;
 }
@@ -195,7 +249,7 @@ gpur_status gpur_actor_choose(gpur_actor *actor, const gpur_sight *sight, float 
     const int64_t bytes = sight->count * (int64_t)sizeof *actions;
     pthread_mutex_lock(&actor->turn);
     gpur_status status = enqueue(actor, sight, epsilon);
-    status = bring(actor, status, actions, actor->host_action, actor->action, bytes);
+    status = bring(actor, status, actions, actor->buffers.host_action, actor->buffers.action, bytes);
     actor->counter += status == GPUR_OK;
     pthread_mutex_unlock(&actor->turn);
     if (status == GPUR_OK)
@@ -209,7 +263,7 @@ gpur_status gpur_actor_values(gpur_actor *actor, const gpur_sight *sight, float 
     const int64_t bytes = sight->count * actor->network->outputs * (int64_t)sizeof *q;
     pthread_mutex_lock(&actor->turn);
     gpur_status status = enqueue(actor, sight, 0.0f);
-    status = bring(actor, status, q, actor->host_q, actor->q, bytes);
+    status = bring(actor, status, q, actor->buffers.host_q, actor->buffers.q, bytes);
     pthread_mutex_unlock(&actor->turn);
     return status;
 }

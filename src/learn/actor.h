@@ -15,11 +15,26 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
+/* What an act of up to `most` observations needs. It grows with the first act that needs more. */
+typedef struct gpur_act_buffers {
+    int64_t most;
+    gpur_pass pass;
+    void *raw;       /* (most, obs) on the device, without gaps; sheet 0 where the input is direct */
+    float *q;        /* (most, A) */
+    int32_t *action; /* (most) */
+    void *workspace;
+    void *memory; /* device memory of all these; NULL: part of the learner's */
+    void *pinned;
+    int64_t pinned_bytes;
+    void *host_obs;       /* pinned: (most, obs) */
+    float *host_q;        /* pinned: (most, A) */
+    int32_t *host_action; /* pinned: (most) */
+} gpur_act_buffers;
+
 typedef struct gpur_actor {
     gpur_device *device;
     const gpur_network *network;
     int32_t mode;           /* GPUR_ACT_* */
-    int64_t most;           /* observations at once */
     uint64_t seed, counter; /* of the exploration; one act, one count */
     _Atomic int64_t chosen;
     gpur_stream *stream;
@@ -29,17 +44,11 @@ typedef struct gpur_actor {
     int latest;     /* copy written by the last launch enqueued */
     float *copy[2]; /* (P) weights */
     gpur_event *written[2], *read[2];
-    gpur_pass pass;
     gpur_input input;
-    void *raw;       /* (most, obs) on the device, without gaps; sheet 0 where the input is direct */
-    float *q;        /* (most, A) */
-    int32_t *action; /* (most) */
-    void *workspace;
-    void *pinned;
-    int64_t pinned_bytes;
-    void *host_obs;  /* pinned: (most, obs) */
-    float *host_q;   /* pinned: (most, A) */
-    int32_t *host_action;     /* pinned: (most) */
+    gpur_pass_options options;
+    gpur_act_buffers buffers;      /* under `turn` */
+    _Atomic int64_t pinned_bytes; /* of the buffers */
+    _Atomic int64_t grown_bytes;  /* device memory of the buffers, beside the learner's */
 } gpur_actor;
 
 /* A failure leaves what gpur_actor_close takes. */
@@ -66,7 +75,8 @@ typedef struct gpur_sight {
     void *native;     /* CUDA, obs on the device: the stream that made them; NULL: they are ready */
 } gpur_sight;
 
-/* Results are in host memory when the call returns. Any number of threads; they take turns. */
+/* Results are in host memory when the call returns. Any number of threads; they take turns. GPUR_OUT_OF_MEMORY: the
+ * buffers could not grow, and are as before. */
 gpur_status gpur_actor_choose(gpur_actor *actor, const gpur_sight *sight, float epsilon, int32_t *actions);
 gpur_status gpur_actor_values(gpur_actor *actor, const gpur_sight *sight, float *q);
 

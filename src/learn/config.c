@@ -9,7 +9,7 @@
 #include <inttypes.h>
 #include <math.h>
 
-enum { MAX_ACT_BATCH = 1 << 20, MAX_UNROLL = 64 };
+enum { MAX_UNROLL = 64 };
 
 static gpur_status check_flag(int32_t value, const char *name)
 {
@@ -30,8 +30,9 @@ static gpur_status check_training(const gpur_learner_config *config, int64_t max
     GPUR_REQUIRE(config->huber_delta > 0.0f && config->huber_delta < INFINITY,
                  "huber_delta is %g; it must be above 0, and finite", (double)config->huber_delta);
     GPUR_REQUIRE(config->batch_size >= 1 && config->batch_size <= max_batch,
-                 "batch_size is %" PRId64 "; it must be 1 to the replay's max_batch, %" PRId64, config->batch_size,
-                 max_batch);
+                 "batch_size is %" PRId64 "; it must be 1 to the replay's max_batch, %" PRId64 " (a setting of the "
+                 "replay)",
+                 config->batch_size, max_batch);
     GPUR_REQUIRE(config->target_period >= 1, "target_period is %" PRId64 "; it must be at least 1 train step",
                  config->target_period);
     return check_flag(config->target_copy_first, "target_copy_first");
@@ -40,8 +41,8 @@ static gpur_status check_training(const gpur_learner_config *config, int64_t max
 static gpur_status check_acting(const gpur_learner_config *config)
 {
     GPUR_TRY(check_choice(config->act, GPUR_ACT_TARGET, "act", "GPUR_ACT_LATEST, PREVIOUS or TARGET (0 to 2)"));
-    GPUR_REQUIRE(config->max_act_batch >= 1 && config->max_act_batch <= MAX_ACT_BATCH,
-                 "max_act_batch is %" PRId32 "; it must be 1 to %d", config->max_act_batch, MAX_ACT_BATCH);
+    GPUR_REQUIRE(config->max_act_batch >= 1 && config->max_act_batch <= GPUR_MAX_ACT_BATCH,
+                 "max_act_batch is %" PRId32 "; it must be 1 to %d", config->max_act_batch, GPUR_MAX_ACT_BATCH);
     return gpur_schedule_check(&config->exploration, 1.0f, "exploration");
 }
 

@@ -41,8 +41,9 @@ static gpur_status find_obs(const gpur_schema *schema, const char *name, int32_t
 {
     GPUR_TRY(find(schema, name, index));
     const int32_t dtype = schema->fields[*index].dtype;
-    GPUR_REQUIRE(dtype == GPUR_FLOAT32 || dtype == GPUR_UINT8, "field \"%s\" is %s; a learner needs float32 or uint8",
-                 name, gpur_dtype_name(dtype));
+    GPUR_REQUIRE(dtype == GPUR_FLOAT32 || dtype == GPUR_UINT8,
+                 "field \"%s\" is %s; a learner needs float32 or uint8 (for discrete observations: one-hot)", name,
+                 gpur_dtype_name(dtype));
     return GPUR_OK;
 }
 

@@ -229,7 +229,7 @@ float gpur_learner_epsilon(gpur_learner *learner, int64_t step)
 static int64_t pinned_bytes(const gpur_learner *learner)
 {
     const int64_t ids = learner->config.batch_size * (int64_t)sizeof *learner->host_ids;
-    return ids + learner->actor.pinned_bytes + GPUR_PROGRESS_SLOTS * (int64_t)sizeof(gpur_train_state) +
+    return ids + atomic_load(&learner->actor.pinned_bytes) + GPUR_PROGRESS_SLOTS * (int64_t)sizeof(gpur_train_state) +
            gpur_rows_pinned_bytes(&learner->rows);
 }
 
@@ -252,7 +252,7 @@ gpur_status gpur_learner_get_stats(gpur_learner *learner, gpur_learner_stats *st
     known.gradient_norm = view.state.gradient_norm;
     known.learning_rate = view.state.learning_rate;
     known.steps_per_second = view.steps_per_second;
-    known.device_bytes = learner->memory_bytes;
+    known.device_bytes = learner->memory_bytes + atomic_load(&learner->actor.grown_bytes);
     known.pinned_bytes = pinned_bytes(learner);
     known.acts = atomic_load(&learner->actor.chosen);
     return gpur_sized_write(stats, &known, sizeof known, "gpur_learner_stats");

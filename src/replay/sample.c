@@ -14,7 +14,8 @@ static gpur_status check(const gpur_replay *replay, int64_t count, void *stream,
     *batch = NULL;
     GPUR_REQUIRE(replay, "replay is NULL");
     GPUR_REQUIRE(count >= 1 && count <= replay->config.max_batch,
-                 "count is %" PRId64 "; it must be 1 to max_batch = %" PRId64, count, replay->config.max_batch);
+                 "count is %" PRId64 "; it must be 1 to max_batch = %" PRId64 " (a setting of the replay)", count,
+                 replay->config.max_batch);
     return gpur_native_check(replay->device, stream, 1);
 }
 

@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: MIT
 """Settings read back: of buffers, learners and presets; and outputs taken from the action space."""
 
+import re
+import threading
+
 import gpureplay
 import gymnasium
 import numpy as np
@@ -53,7 +56,7 @@ def most(buffer):
     """The largest batch that is drawn, by trying."""
     with pytest.raises(gpureplay.InvalidArgument) as refused:
         buffer.sample(2**40)
-    return int(str(refused.value).rpartition("max_batch = ")[2])
+    return int(re.search(r"max_batch = (\d+)", str(refused.value))[1])
 
 
 def test_the_defaults_are_the_librarys_at_any_capacity():
@@ -155,6 +158,16 @@ def test_more_observations_than_max_act_batch_are_acted_on():
         for count in (1, 6, 7, 8, 14, 100):
             assert np.array_equal(small.act(obs[:count]), large.act(obs[:count])), count
             assert np.allclose(small.q_values(obs[:count]), large.q_values(obs[:count]), atol=1e-6), count
+        stop, equal = threading.Event(), np.tile(obs[0], (1024, 1))
+        trainer = threading.Thread(target=lambda: [large.train() for _ in iter(stop.is_set, True)])
+        buffer.extend(obs=obs, action=np.zeros(100, np.int32), reward=np.zeros(100, np.float32), next_obs=obs,
+                      terminated=np.zeros(100, bool))
+        trainer.start()
+        for _ in range(30):  # one call is answered by one network, while another thread trains
+            answered = large.q_values(equal)
+            assert np.ptp(answered, axis=0).max() < 1e-6
+        stop.set()
+        trainer.join()
         random = small.act(np.zeros((3000, 4)), epsilon=1.0)
         assert random.shape == (3000,) and (np.bincount(random, minlength=3) > 800).all()
         assert small.stats.acts == 136 + 3000

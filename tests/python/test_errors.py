@@ -108,7 +108,7 @@ def test_a_bad_draw_is_refused(buffer, case):
 
 def test_an_empty_buffer_cannot_be_drawn_from():
     with gpureplay.ReplayBuffer(100, TRANSITION, device="cpu", min_size=5) as buffer:
-        with pytest.raises(gpureplay.TooFew, match="empty.*at least 1"):
+        with pytest.raises(gpureplay.TooFew, match="empty.*at least 5 transitions"):
             buffer.sample(4)
         assert not buffer.can_sample and len(buffer) == 0 and not buffer.is_full
         buffer.extend(**block(TRANSITION, 0, 4))

@@ -60,7 +60,7 @@ def call(handle: Handle, function: Any, path: str | os.PathLike[str], progress: 
 
         def tell(_: int | None, done: int, in_all: int) -> int:
             try:
-                stop = progress is not None and progress(done, in_all) is False
+                stop = progress is not None and _signals.says_stop(progress(done, in_all))
             except BaseException as error:
                 raised.append(error)
                 stop = True

@@ -212,7 +212,7 @@ def _refuse_ids(wanted: np.ndarray, given: Any) -> None:
     if wanted.dtype.kind == "u" and wanted.max() < 2**63:
         return
     for at, one in enumerate(given):
-        if not isinstance(one, (int, np.integer)) or isinstance(one, bool):
+        if wanted.dtype.kind != "u" and (not isinstance(one, (int, np.integer)) or isinstance(one, bool)):
             raise TypeError(f"ids is {wanted.dtype}; it must be integers")
         if not -2**63 <= int(one) < 2**63:
             raise InvalidArgument(f"ids[{at}] is {one}; no transition has an id beyond 2**63 - 1")

@@ -14,10 +14,11 @@ from ._buffer import ReplayBuffer
 from ._dlpack import DeviceArray
 from ._handle import Handle
 from ._learner_config import learner_config
-from ._library import Interrupted, lib
+from ._library import Interrupted, InvalidArgument, lib
 from ._numbers import integer, real, stream_of
 from ._replay_config import source_of
 from ._schema import Field, outputs_of
+from ._signals import says_stop
 from ._weights import Weights
 
 
@@ -73,6 +74,9 @@ class DQN(Handle):
         outputs = outputs_of(buffer._action_space, None if outputs is None else integer("outputs", outputs))
         if outputs is not None:
             settings["outputs"] = outputs
+        elif preset is None:
+            raise InvalidArgument("outputs is None, and the buffer has no Discrete action space; it must be the number "
+                                  "of actions")
         config, address = learner_config(preset, settings, source_of(buffer._form.config)), ctypes.c_void_p()
         buffer._call(lib.gpur_learner_create, ctypes.addressof(config), ctypes.addressof(address))
         super().__init__(address.value, lib.gpur_learner_destroy, buffer._owned)
@@ -83,22 +87,18 @@ class DQN(Handle):
         self._batch_size: int = config.batch_size
         obs = next(field for field in buffer.fields if field.name == "obs")
         self._obs = Field("obs", obs.shape, obs.dtype)
-        self._obs_bytes = int(np.prod(obs.shape, dtype=np.int64)) * obs.dtype.itemsize
-        self._most_acts: int = config.max_act_batch
 
     def act(self, obs: Any, epsilon: float = 0.0, *, stream: Any = None) -> np.ndarray:
         """Actions for observations (count, ...) as the buffer keeps them, in host memory or the device's: with
         probability epsilon at random, else argmax Q. (count,) int32. One observation without the first axis will do,
-        too. More than max_act_batch of them go in parts of that size, between which another thread may train.
+        too. All are answered by the same weights. Memory is taken for max_act_batch at first, and more when more come.
 
         stream: observations in device memory, the stream that made them, as for `ReplayBuffer.extend`.
 
         TypeError, ValueError: another dtype or shape, or NaN in the host's memory where the buffer has check_nan."""
         held, address, count, stream = self._observations(obs, stream)
         actions, epsilon = np.empty(count, np.int32), real("epsilon", epsilon)
-        for first, part in self._parts(count):
-            self._call(lib.gpur_learner_act, part, address + first * self._obs_bytes, epsilon,
-                       actions.ctypes.data + first * actions.itemsize, stream)
+        self._call(lib.gpur_learner_act, count, address, epsilon, actions.ctypes.data, stream)
         del held
         return actions
 
@@ -106,17 +106,9 @@ class DQN(Handle):
         """Q of every action: (count, outputs) float32. `obs` and `stream` as for `act`."""
         held, address, count, stream = self._observations(obs, stream)
         q = np.empty((count, self._outputs), np.float32)
-        for first, part in self._parts(count):
-            self._call(lib.gpur_learner_q_values, part, address + first * self._obs_bytes,
-                       q.ctypes.data + first * q.strides[0], stream)
+        self._call(lib.gpur_learner_q_values, count, address, q.ctypes.data, stream)
         del held
         return q
-
-    def _parts(self, count: int) -> list[tuple[int, int]]:
-        """Where each act of so many observations begins, and how many it takes. None at all is for the library to
-        refuse."""
-        most = self._most_acts
-        return [(first, min(most, count - first)) for first in range(0, count, most)] or [(0, 0)]
 
     def _observations(self, obs: Any, stream: Any) -> tuple[Any, int, int, int | None]:
         """What holds them, where, how many, and the stream that makes them."""
@@ -150,7 +142,7 @@ class DQN(Handle):
             part = min(left, _mirror.LAUNCH_STEPS)
             self._call(lib.gpur_learner_train, part)
             left -= part
-            if progress is not None and progress(steps - left, steps) is False:
+            if progress is not None and says_stop(progress(steps - left, steps)):
                 raise Interrupted(f"the progress function ended it after {steps - left} of {steps} train steps")
             if left <= 0:
                 return
