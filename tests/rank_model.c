@@ -145,10 +145,12 @@ static const char *rows_differ(rank_model *m, gpur_replay *replay, int64_t most)
 const char *rank_differs(rank_model *m, gpur_replay *replay, int64_t most)
 {
     int64_t wrong = -1;
+    if (rank_look(m, replay) != GPUR_OK)
+        return "the window cannot be read";
     const char *differs = stats_differ(m, replay);
     if (gpur_replay_check_priorities(replay, &wrong) != GPUR_OK || wrong != 0)
         return "the tree is not whole";
-    if (!differs && rank_look(m, replay) == GPUR_OK)
+    if (!differs)
         differs = rows_differ(m, replay, most);
     return differs;
 }

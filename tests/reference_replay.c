@@ -46,8 +46,9 @@ static void move_all(reference_replay *model, int from, int to)
 /* Reserve and copy the oldest `count` staged rows. */
 static void feed(reference_replay *model, int64_t count)
 {
-    const int64_t in_flight = reference_count(model, ROW_SOON) + reference_count(model, ROW_LATE);
+    const int64_t in_flight = reference_count(model, ROW_SOON) + model->looked + reference_count(model, ROW_LATE);
     if (in_flight + count + model->max_batch > model->capacity) {
+        model->looked = 0;
         move_all(model, ROW_SOON, ROW_VISIBLE);
         move_all(model, ROW_LATE, ROW_VISIBLE);
     }
@@ -116,14 +117,16 @@ void reference_launch(reference_replay *model)
         reference_flush(model);
     move_all(model, ROW_SOON, ROW_VISIBLE);
     move_all(model, ROW_LATE, ROW_SOON);
+    model->looked = 0;
     model->launches++;
 }
 
 void reference_look(reference_replay *model)
 {
-    if (model->flush != GPUR_FLUSH_AUTO)
-        return;
-    reference_flush(model);
+    if (model->flush == GPUR_FLUSH_AUTO)
+        reference_flush(model);
+    else
+        model->looked += reference_count(model, ROW_SOON);
     move_all(model, ROW_SOON, ROW_VISIBLE);
 }
 

@@ -21,6 +21,7 @@ typedef struct reference_replay {
     int64_t count, room;
     int64_t block_filled; /* rows in the open block, fed ones included */
     int64_t straight;     /* an append of as many rows that finds nothing staged is fed at once; 0: none is */
+    int64_t looked;       /* rows that looks have published since the last launch */
     int64_t launches;
 } reference_replay;
 

@@ -85,7 +85,6 @@ static float random_priority(uint64_t *random)
     return (float)kit_below(random, 256) / 64.0f;
 }
 
-/* Behind a draw, so that the window is the one that was drawn from. */
 static void update(ranked *k, int r)
 {
     linked_world *const w = &k->world;
@@ -93,6 +92,7 @@ static void update(ranked *k, int r)
     const int64_t count = 1 + kit_below(&w->random, w->setting.max_batch);
     int64_t ids[MOST];
     float priorities[MOST];
+    CHECK_OK(rank_look(m, w->replays[r]));
     for (int64_t i = 0; i < count; i++) {
         ids[i] = m->first - 3 + kit_below(&w->random, m->count + 6);
         priorities[i] = random_priority(&w->random);
