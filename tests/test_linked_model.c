@@ -79,7 +79,7 @@ TEST(packed_and_linked_replays_agree_with_the_history)
             fprintf(stderr, "seed %d\n", (int)seed);
         CHECK(!failed());
     }
-    CHECK(steps >= (int64_t)rounds * 500000 / ROUNDS);
+    CHECK(rounds < 50 || steps >= (int64_t)rounds * 500000 / ROUNDS); /* of few rounds, all may be short ones */
 }
 
 int main(int argc, char **argv)

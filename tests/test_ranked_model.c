@@ -153,17 +153,10 @@ static void round_of(uint64_t seed, int64_t *steps)
     linked_close(&k.world);
 }
 
-/* The race check makes threads of every block of every kernel. */
-#if defined(__SANITIZE_THREAD__)
-enum { SHARE = 6 };
-#else
-enum { SHARE = 1 };
-#endif
-
 /* Half a million steps, ten times as many with the long form; fewer where each one is slower. */
 TEST(rows_frames_and_priorities_agree_with_the_history)
 {
-    const uint64_t rounds = test_rounds(ROUNDS) / SHARE;
+    const uint64_t rounds = test_rounds(ROUNDS);
     int64_t steps = 0;
     for (uint64_t seed = 0; seed < rounds; seed++) {
         round_of(seed, &steps);
@@ -172,7 +165,7 @@ TEST(rows_frames_and_priorities_agree_with_the_history)
         CHECK(!failed());
     }
     printf("  %lld steps\n", (long long)steps);
-    CHECK(steps >= (int64_t)rounds * 500000 / ROUNDS);
+    CHECK(rounds < 50 || steps >= (int64_t)rounds * 500000 / ROUNDS); /* of few rounds, all may be short ones */
 }
 
 int main(int argc, char **argv)
