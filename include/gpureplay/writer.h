@@ -248,9 +248,8 @@ GPUR_API gpur_status gpur_writer_try_append_fields(gpur_writer *writer, int64_t 
 
 /*
  * Publishes what has been appended, with other writers' rows that are in the same staging block: the next draw, update
- * of priorities or request for their statistics sees it.
- * Waits for threads that are writing rows into that block. Not needed under GPUR_FLUSH_AUTO. GPUR_INVALID_ARGUMENT:
- * NULL.
+ * of priorities or request for their statistics sees it. Waits for threads that are writing rows into that block. Not
+ * needed under GPUR_FLUSH_AUTO. GPUR_INVALID_ARGUMENT: NULL.
  */
 GPUR_API gpur_status gpur_writer_flush(gpur_writer *writer);
 

@@ -79,14 +79,13 @@ void gpur_feed_hasten(gpur_feed *feed)
 
 static gpur_status publish_soon(gpur_feed *feed)
 {
-    if (feed->soon == 0) {
-        feed->looked = 0;
+    feed->looked = 0;
+    if (feed->soon == 0)
         return GPUR_OK;
-    }
     GPUR_TRY(gpur_stream_wait(feed->consumer, feed->soon_copied));
     feed->mirror.count += feed->soon;
     feed->published += feed->soon;
-    feed->soon = feed->looked = 0;
+    feed->soon = 0;
     feed->stale = 1;
     return GPUR_OK;
 }

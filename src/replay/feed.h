@@ -44,7 +44,7 @@ typedef struct gpur_feed {
     gpur_window mirror; /* what the next launch sees; told to the device when that launch begins */
     gpur_window shown;  /* what the device has been told */
     int64_t soon, late; /* rows copied, to be published before the next launch, before the one after it */
-    int64_t looked;     /* rows of `soon` that a look has published since the last launch began */
+    int64_t looked;     /* rows that gpur_feed_begin_look has published since the last launch began */
     gpur_event *soon_copied, *late_copied; /* borrowed */
     int64_t launches;                      /* begun */
     int launching;                         /* a launch is being enqueued */
@@ -96,7 +96,8 @@ gpur_status gpur_feed_begin_launch(gpur_feed *feed);
 gpur_status gpur_feed_begin_turn(gpur_feed *feed);
 
 /* Publishes what the next launch would see and sets the device's window, for calls that read rows and draw nothing. It
- * counts as no launch: what later launches see does not depend on it. `hasten`: 1 where that is all that was fed. */
+ * counts as no launch: later launches see the same rows with and without it. `hasten` 1 calls gpur_feed_hasten first.
+ */
 gpur_status gpur_feed_begin_look(gpur_feed *feed, int hasten);
 
 /* Within it: the ring now holds the rows first_id to first_id + count - 1, in their slots. Their priorities are

@@ -30,9 +30,10 @@ gpur_status gpur_intake_begin_look(gpur_intake *intake)
 gpur_status gpur_intake_check_launch(const gpur_intake *intake, int64_t needed, int64_t burn_in)
 {
     const int64_t size = gpur_intake_visible(intake).count, ever = intake->feed.evicted + size;
+    const int64_t least = burn_in > needed ? burn_in : needed;
     if (size == 0)
-        return gpur_fail(GPUR_TOO_FEW, "the replay is empty; a draw needs at least %" PRId64 " transition%s",
-                         burn_in > needed ? burn_in : needed > 1 ? needed : 1, burn_in > 1 || needed > 1 ? "s" : "");
+        return gpur_fail(GPUR_TOO_FEW, "the replay is empty; a draw needs at least %" PRId64 " transition%s", least,
+                         least > 1 ? "s" : "");
     if (ever < burn_in)
         return gpur_fail(GPUR_TOO_FEW,
                          "%" PRId64 " transitions have become visible so far; draws wait for min_size = %" PRId64, ever,

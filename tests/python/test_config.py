@@ -163,11 +163,13 @@ def test_more_observations_than_max_act_batch_are_acted_on():
         buffer.extend(obs=obs, action=np.zeros(100, np.int32), reward=np.zeros(100, np.float32), next_obs=obs,
                       terminated=np.zeros(100, bool))
         trainer.start()
-        for _ in range(30):  # one call is answered by one network, while another thread trains
-            answered = large.q_values(equal)
-            assert np.ptp(answered, axis=0).max() < 1e-6
-        stop.set()
-        trainer.join()
+        try:
+            for _ in range(30):  # one call is answered by one network, while another thread trains
+                answered = large.q_values(equal)
+                assert np.ptp(answered, axis=0).max() < 1e-6
+        finally:
+            stop.set()
+            trainer.join()
         random = small.act(np.zeros((3000, 4)), epsilon=1.0)
         assert random.shape == (3000,) and (np.bincount(random, minlength=3) > 800).all()
         assert small.stats.acts == 136 + 3000

@@ -13,12 +13,12 @@ from collections.abc import Callable
 from types import FrameType, TracebackType
 from typing import Any
 
+_Handler = Callable[[int, "FrameType | None"], Any]
+
+
 def says_stop(answer: Any) -> bool:
     """Whether a progress function's answer ends the call: False does, also as NumPy's; None does not."""
     return answer is not None and not answer
-
-
-_Handler = Callable[[int, "FrameType | None"], Any]
 
 
 class Kept:
