@@ -116,7 +116,7 @@ TEST(what_a_draw_sees_does_not_depend_on_who_looked)
     uint64_t random = 5;
     kit_scene s[2];
     CHECK(kit_open(&s[0], test_device(), &config, 1) && kit_open(&s[1], test_device(), &config, 1));
-    for (int turn = 0; turn < 1000; turn++) {
+    for (int turn = 0; turn < 200; turn++) {
         const int64_t rows = kit_below(&random, 60), flushes = kit_below(&random, 3), looks = kit_below(&random, 2);
         const int64_t draws = kit_below(&random, 3);
         int64_t id[2][32] = {{0}};
