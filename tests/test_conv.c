@@ -117,28 +117,30 @@ TEST(bfloat16_input_agrees_with_the_definition)
         }
 }
 
-/* One past those asked for may be computed, and those asked for are the same but for rounding: a product of fewer rows
- * may add in another order. */
-static void check_fewer(int way, int64_t images, int64_t planned, const int numbers[5])
+/* Every count of images that a plan for `planned` may be run with. Images past those asked for may be computed, and
+ * those asked for are the same but for rounding: a product of fewer rows may add in another order. */
+static void check_fewer(int way, int64_t planned, const int numbers[5])
 {
-    conv_problem all, few;
+    conv_problem all;
     const char *name = "";
     double *size = NULL;
     gpur_conv_shape shape = conv_shape_of(GPUR_CONV_FORWARD, (int)planned, 9, 8, numbers);
     shape.by_patches = way;
     conv_problem_open(&all, &shape);
-    conv_problem_open(&few, &shape);
     free(conv_problem_expected(&all, &size));
-    const gpur_status first = conv_problem_run(&all, device, planned, &name);
-    const gpur_status second = conv_problem_run(&few, device, images, &name);
+    gpur_status status = conv_problem_run(&all, device, planned, &name);
     int64_t different = 0;
-    for (int64_t i = 0; i < images * all.y_count / planned; i++)
-        different += fabs((double)all.y[i] - few.y[i]) > 2e-6 + 2e-6 * size[i];
+    for (int64_t images = 1; images <= planned && status == GPUR_OK; images++) {
+        conv_problem few;
+        conv_problem_open(&few, &shape);
+        status = conv_problem_run(&few, device, images, &name);
+        for (int64_t i = 0; i < images * all.y_count / planned; i++)
+            different += fabs((double)all.y[i] - few.y[i]) > 2e-6 + 2e-6 * size[i];
+        conv_problem_close(&few);
+    }
     conv_problem_close(&all);
-    conv_problem_close(&few);
     free(size);
-    CHECK_OK(first);
-    CHECK_OK(second);
+    CHECK_OK(status);
     CHECK_EQUAL(different, 0);
 }
 
@@ -146,11 +148,9 @@ TEST(fewer_images_than_planned_are_right)
 {
     static const int small[5] = {4, 16, 3, 2, 1}, large[5] = {32, 64, 4, 2, 0};
     for (int way = 0; way < 2; way++) {
-        for (int64_t images = 1; images <= 12; images++)
-            check_fewer(way, images, 12, small);
+        check_fewer(way, 12, small);
         for (int64_t planned = 13; planned <= 16; planned++)
-            for (int64_t images = 1; images <= planned; images++)
-                check_fewer(way, images, planned, large);
+            check_fewer(way, planned, large);
     }
 }
 
