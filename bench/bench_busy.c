@@ -34,13 +34,13 @@ enum {
     ACTORS = 16,
     MOST_DRAWN = 4096
 };
-static const double most_seconds = 20;
+static const double most_seconds = 240;
 
 /* All that operations work on; one with the default threads, one with one thread. */
 typedef struct side {
     gpur_device *device;
     gpur_replay *melee, *ranked, *linked, *small;
-    gpur_writer *writer; /* of melee */
+    gpur_writer *writer, *actors; /* of melee: one environment; ACTORS of them */
     gpur_learner *melee_32, *melee_256, *cartpole, *nature;
     const melee_row *rows; /* (BLOCK) */
 } side;
@@ -54,6 +54,14 @@ typedef struct operation {
 static void append(side *s)
 {
     bench_must(gpur_writer_append(s->writer, BLOCK, s->rows, NULL), "append");
+}
+
+static void step(side *s)
+{
+    static const float obs[ACTORS][MELEE_OBS], rewards[ACTORS];
+    static const int32_t actions[ACTORS];
+    static const uint8_t terminated[ACTORS];
+    bench_must(gpur_writer_step(s->actors, actions, rewards, obs, terminated, NULL), "step");
 }
 
 static void draw(gpur_replay *replay, int64_t count)
@@ -84,15 +92,38 @@ static void draw_ranked(side *s)
     draw(s->ranked, UPDATED);
 }
 
+static uint64_t next_random(void)
+{
+    static uint64_t state = 1;
+    return (state = state * 6364136223846793005ull + 1442695040888963407ull) >> 33;
+}
+
+/* Ids of newer rows of the replay, which what is staged cannot overwrite. */
+static const int64_t *draw_ids(gpur_replay *replay)
+{
+    static int64_t ids[UPDATED];
+    gpur_replay_stats stats = {.size = sizeof stats};
+    bench_must(gpur_replay_get_stats(replay, &stats), "stats");
+    for (int i = 0; i < UPDATED; i++)
+        ids[i] = stats.first_id + stats.visible - 1 - (int64_t)(next_random() % (ROWS / 2));
+    return ids;
+}
+
+static void gather(side *s)
+{
+    gpur_batch *batch = NULL;
+    bench_must(gpur_replay_gather(s->melee, UPDATED, draw_ids(s->melee), NULL, &batch), "gather");
+    bench_must(gpur_batch_sync(batch), "sync");
+    gpur_batch_release(batch);
+}
+
 static void update_priorities(side *s)
 {
     static int64_t ids[UPDATED];
     static float errors[UPDATED];
-    static uint64_t state = 1;
     for (int i = 0; i < UPDATED; i++) {
-        state = state * 6364136223846793005ull + 1442695040888963407ull;
-        ids[i] = (int64_t)(state >> 33) % ROWS;
-        errors[i] = (float)(state >> 40) * 0x1p-24f;
+        ids[i] = (int64_t)(next_random() % ROWS);
+        errors[i] = (float)next_random() * 0x1p-31f;
     }
     bench_must(gpur_replay_update_priorities(s->ranked, UPDATED, ids, errors, NULL), "update");
 }
@@ -123,6 +154,12 @@ static void train_melee_256(side *s)
     train(s->melee_256);
 }
 
+static void train_ids(side *s)
+{
+    bench_must(gpur_learner_train_on(s->melee_256, draw_ids(s->melee)), "train on ids");
+    bench_must(gpur_learner_sync(s->melee_256), "sync");
+}
+
 static void train_nature(side *s)
 {
     train(s->nature);
@@ -144,15 +181,18 @@ static void act_nature(side *s)
 
 static const operation operations[] = {
     {"append 2,000 rows of 228 bytes", append, 1},
+    {"step of 16 environments", step, 0},
     {"sample 32", sample_32, 0},
     {"sample 512", sample_512, 1},
     {"sample 4,096", sample_4096, 0},
     {"draw 256 by priority", draw_ranked, 0},
+    {"gather 256 by id", gather, 0},
     {"update 256 priorities", update_priorities, 0},
     {"sample 32 stacks of 4 frames", sample_frames, 1},
     {"train step, cartpole", train_cartpole, 0},
     {"train step, melee-gpu, batch 32", train_melee_32, 1},
     {"train step, melee-gpu, batch 256", train_melee_256, 0},
+    {"train step on given ids, melee-gpu, batch 256", train_ids, 0},
     {"train step, nature-dueling, batch 4", train_nature, 0},
     {"act for 16, melee-gpu", act, 0},
     {"act for 16, nature-dueling", act_nature, 0},
@@ -248,6 +288,9 @@ static void open_side(side *s, const char *device, int threads, const melee_row 
     s->melee = bench_melee_replay(s->device, ROWS);
     bench_fill(s->melee, ROWS);
     bench_must(gpur_writer_create(s->melee, 1, &s->writer), "writer");
+    bench_must(gpur_writer_create(s->melee, ACTORS, &s->actors), "writer");
+    for (int i = 0; i < ACTORS; i++)
+        bench_must(gpur_writer_reset(s->actors, i, (const float[MELEE_OBS]){0}), "reset");
     s->melee_32 = open_learner(s->melee, "melee-gpu", MELEE_ACTIONS, 32);
     s->linked = open_linked(s->device);
     if (quick)
@@ -266,6 +309,7 @@ static void close_side(side *s)
     for (int i = 0; i < 4; i++)
         gpur_learner_destroy(learners[i]);
     gpur_writer_destroy(s->writer);
+    gpur_writer_destroy(s->actors);
     for (int i = 0; i < 4; i++)
         gpur_replay_destroy(replays[i]);
     gpur_device_close(s->device);
