@@ -141,6 +141,9 @@ TEST(a_batch_whose_stream_is_gone_is_given_up)
         if (is_redrawn) {
             CHECK_STATUS(gpur_replay_resample(s.replay, NULL, batch), GPUR_WOULD_BLOCK);
             CHECK_MESSAGE("is gone");
+            faults_begin("cudaStreamIsCapturing", 1, cudaErrorLaunchFailure, 0); /* the device itself failed */
+            CHECK_STATUS(gpur_replay_resample(s.replay, NULL, batch), GPUR_DEVICE_ERROR);
+            CHECK_MESSAGE("cudaStreamIsCapturing");
         }
         faults_begin("cudaStreamIsCapturing", 1, cudaErrorInvalidResourceHandle, 0);
         gpur_batch_release(batch);

@@ -127,14 +127,24 @@ static size_t character_length(const unsigned char *at, size_t left)
     return code < least[length] || code > 0x10FFFF || (code >= 0xD800 && code < 0xE000) ? 0 : length;
 }
 
-/* cJSON does not look. */
+static int is_space(char byte)
+{
+    return byte == ' ' || byte == '\t' || byte == '\n' || byte == '\r';
+}
+
+/* cJSON does not look. Outside of its strings JSON may have line ends and tabs [RFC 8259, section 2]. */
 static int is_text(const char *text, size_t length)
 {
+    int is_string = 0;
     size_t step = 1;
     for (size_t at = 0; at < length; at += step) {
-        step = character_length((const unsigned char *)text + at, length - at);
+        step = !is_string && is_space(text[at]) ? 1 : character_length((const unsigned char *)text + at, length - at);
         if (step == 0)
             return 0;
+        if (is_string && text[at] == '\\' && at + 1 < length && (text[at + 1] == '"' || text[at + 1] == '\\'))
+            step = 2;
+        else if (text[at] == '"')
+            is_string = !is_string;
     }
     return 1;
 }
@@ -150,7 +160,7 @@ gpur_status gpur_tensors_parse(gpur_tensors *tensors, const char *text, size_t l
         return gpur_fail(GPUR_OUT_OF_MEMORY, "no memory for a file's header of %zu bytes", length);
     if (!json)
         return gpur_fail(GPUR_FILE_ERROR, "its header is not JSON");
-    while (end < text + length && *end == ' ')
+    while (end < text + length && is_space(*end))
         end++;
     const gpur_status status = end == text + length ? read_all(tensors, json)
                                                     : gpur_fail(GPUR_FILE_ERROR, "something follows its header's JSON");

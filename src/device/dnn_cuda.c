@@ -27,9 +27,11 @@ static gpur_status open_once(gpur_device *device, const gpur_conv_shape *conv)
     const gpur_status status = gpur_dnn_library_open(&cuda->dnn);
     if (status == GPUR_OK)
         return GPUR_OK;
+    if (status == GPUR_OUT_OF_MEMORY)
+        return status; /* the next caller may find memory */
     cuda->dnn_missing = 1;
     gpur_log(device, "convolutions go by patches, and all matrix products by cuBLASLt: %s", gpur_last_error());
-    return status == GPUR_OUT_OF_MEMORY ? status : refuse(conv);
+    return refuse(conv);
 }
 
 /*

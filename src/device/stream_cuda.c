@@ -96,7 +96,8 @@ void *gpur_cuda_stream_native(gpur_stream *stream)
     return (void *)gpur_cuda_native(stream);
 }
 
-/* Ordering a stream under capture behind ours, or ours behind it, would draw ours into the caller's graph. */
+/* Refuses a stream that CUDA does not know, and with `refusal` one that is being captured: ordering it behind ours, or
+ * ours behind it, would draw ours into the caller's graph. */
 static gpur_status refuse_captured(gpur_device *device, cudaStream_t native, gpur_status refusal)
 {
     enum cudaStreamCaptureStatus capture = cudaStreamCaptureStatusNone;
@@ -104,6 +105,11 @@ static gpur_status refuse_captured(gpur_device *device, cudaStream_t native, gpu
     cudaError_t error = gpur_cuda_enter(device, &before);
     if (!error)
         error = cudaStreamIsCapturing(native, &capture);
+    if (error == cudaErrorInvalidResourceHandle) {
+        gpur_cuda_leave_quietly(before, error);
+        return gpur_fail(GPUR_INVALID_ARGUMENT, "stream is %p, which is no stream of CUDA's, or no longer one",
+                         (void *)native);
+    }
     if (error != cudaErrorStreamCaptureImplicit && capture == cudaStreamCaptureStatusNone)
         return gpur_cuda_leave(before, error, "cudaStreamIsCapturing");
     gpur_cuda_leave_quietly(before, error);

@@ -57,6 +57,18 @@ static void describe_obs(gpur_learn_fields *fields, const gpur_field_info *obs)
         fields->shape[i] = obs->dims == 3 ? obs->shape[i] : 0;
 }
 
+/* A convolution reads both by the axes of obs. */
+static gpur_status check_axes(const gpur_field_info *obs, const gpur_field_info *next_obs)
+{
+    GPUR_REQUIRE(obs->dims == next_obs->dims, "obs has %d axes and next_obs %d; they must be of the same shape",
+                 (int)obs->dims, (int)next_obs->dims);
+    for (int i = 0; i < obs->dims; i++)
+        GPUR_REQUIRE(obs->shape[i] == next_obs->shape[i],
+                     "axis %d of obs has %" PRId32 " and of next_obs %" PRId32 "; they must be of the same shape", i,
+                     obs->shape[i], next_obs->shape[i]);
+    return GPUR_OK;
+}
+
 gpur_status gpur_learn_fields_find(gpur_learn_fields *fields, const gpur_schema *schema)
 {
     int32_t terminated;
@@ -73,5 +85,5 @@ gpur_status gpur_learn_fields_find(gpur_learn_fields *fields, const gpur_schema 
                  gpur_dtype_name(schema->fields[fields->obs].dtype), gpur_dtype_name(after->dtype));
     GPUR_REQUIRE(next == fields->features, "obs has %" PRId64 " numbers and next_obs %" PRId64 "; they must be as many",
                  fields->features, next);
-    return GPUR_OK;
+    return check_axes(&schema->fields[fields->obs], after);
 }

@@ -105,7 +105,7 @@ static gpur_status build(gpur_learner *learner, gpur_replay *replay, const gpur_
 
 gpur_status gpur_learner_create(gpur_replay *replay, const gpur_learner_config *config, gpur_learner **out)
 {
-    GPUR_REQUIRE(out, "the place for the learner is NULL");
+    GPUR_REQUIRE(out, "learner, which gets the handle, is NULL");
     *out = NULL;
     GPUR_REQUIRE(replay, "replay is NULL");
     gpur_device *const device = gpur_replay_device(replay);

@@ -14,7 +14,7 @@ static gpur_status check(const gpur_learner *learner)
 gpur_status gpur_learner_get_rows(gpur_learner *learner, void **rows)
 {
     int32_t index = 0;
-    GPUR_REQUIRE(rows, "the place for the rows is NULL");
+    GPUR_REQUIRE(rows, "rows, which gets the buffer, is NULL");
     *rows = NULL;
     GPUR_TRY(check(learner));
     GPUR_TRY(gpur_rows_take(&learner->rows, &index));

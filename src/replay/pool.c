@@ -294,9 +294,10 @@ gpur_status gpur_pool_take_again(gpur_batch *batch, gpur_stream *stream)
     pthread_mutex_lock(&batch->pool->lock);
     const gpur_status status = mark_returned(batch);
     pthread_mutex_unlock(&batch->pool->lock);
-    if (status != GPUR_OK)
+    if (status == GPUR_WOULD_BLOCK || status == GPUR_INVALID_ARGUMENT)
         return gpur_fail(GPUR_WOULD_BLOCK,
                          "a stream that may read the batch is being captured, or is gone; release it and draw another");
+    GPUR_TRY(status);
     return wait_for_readers(batch, stream);
 }
 

@@ -166,12 +166,19 @@ TEST(it_is_looked_for_and_logged_once_for_both)
     pthread_mutex_destroy(&cuda.math_mutex);
 }
 
-TEST(no_memory_is_said_as_it_is)
+/* A lack of memory passes: it is not logged as a missing library, and the next caller finds cuDNN. */
+TEST(no_memory_is_said_as_it_is_and_tried_again)
 {
     begin();
     opened = GPUR_OUT_OF_MEMORY;
-    CHECK_STATUS(ask(0), GPUR_OUT_OF_MEMORY);
-    pthread_mutex_destroy(&cuda.math_mutex);
+    for (int i = 0; i < 2; i++)
+        CHECK_STATUS(ask(i), GPUR_OUT_OF_MEMORY);
+    CHECK_EQUAL(opens, 2);
+    CHECK_EQUAL(lines, 0);
+    opened = GPUR_OK;
+    CHECK_OK(ask(1));
+    CHECK_EQUAL(opens, 3);
+    end();
 }
 
 static gpur_cudadnn_plan *plan_of(const gpur_conv_shape *conv, const gpur_gemm_shape *product)
@@ -306,7 +313,7 @@ int main(int argc, char **argv)
     test_main_begin(argc, argv);
     RUN(each_is_told_how_its_own_work_goes);
     RUN(it_is_looked_for_and_logged_once_for_both);
-    RUN(no_memory_is_said_as_it_is);
+    RUN(no_memory_is_said_as_it_is_and_tried_again);
     RUN(a_shape_is_planned_once_for_all_who_want_it);
     RUN(shapes_that_differ_in_any_member_have_plans_of_their_own);
     RUN(plans_that_nobody_uses_are_kept_but_not_for_ever);
