@@ -60,7 +60,7 @@ compare_with_cpu() {
         told_job "$name $on" 40 "$build/tests/all_tests" "$name" "$on"
     done
     planning || set_aside --json "$(json device)"
-    [ -n "$dry" ] && on=tests/module/h200-by-hand.json
+    [ -n "$dry" ] && on=tests/device/cuda/modules/h200-by-hand.json
     told_job "the device as cuDNN has it" 30 "$build/tests/print_device" "$on" "$(json device)"
 }
 

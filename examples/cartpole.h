@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* CartPole-v1: keep a pole upright on a cart by pushing left (action 0) or right (1). tests/test_cartpole.py proves it.
- */
+/* CartPole-v1: keep a pole upright on a cart by pushing left (action 0) or right (1).
+ * tests/examples/test_cartpole.py compares it with Gymnasium's. */
 #ifndef EXAMPLES_CARTPOLE_H
 #define EXAMPLES_CARTPOLE_H
 

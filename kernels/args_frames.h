@@ -3,7 +3,7 @@
 #ifndef GPUR_ARGS_FRAMES_H
 #define GPUR_ARGS_FRAMES_H
 
-#include "args_conv.h"
+#include "kernels/args_conv.h"
 
 #include <stdint.h>
 

@@ -6,8 +6,8 @@
 
 #include <stdint.h>
 
-#include "args_priority.h"
-#include "args_replay.h"
+#include "kernels/args_priority.h"
+#include "kernels/args_replay.h"
 
 #define GPUR_LEARN_KERNEL_LIST(X)                                                                                      \
     X(bias_activation)                                                                                                 \
@@ -175,7 +175,7 @@ typedef struct gpur_factor {
     int32_t activation;
 } gpur_factor;
 
-/* C = A B^T, a tile of it and a part of k at a time: kernels/tile_product.h. */
+/* C = A B^T, a tile of it and a part of k at a time: kernels/fused/tile_product.h. */
 typedef struct gpur_product {
     gpur_factor a, b;  /* (m, k), (n, k) */
     float *c;          /* (parts, m, n) out, rows c_row floats apart, parts c_part: one sum for each part of k */

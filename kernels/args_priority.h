@@ -5,7 +5,7 @@
 
 #include <stdint.h>
 
-#include "args_replay.h"
+#include "kernels/args_replay.h"
 
 #define GPUR_PRIORITY_KERNEL_LIST(X)                                                                                   \
     X(priority_draw)                                                                                                   \

@@ -2,8 +2,8 @@
 #ifndef GPUR_COLLECTIVE_PROBE_H
 #define GPUR_COLLECTIVE_PROBE_H
 
-#include "args_replay.h"
-#include "collective.h"
+#include "kernels/args_replay.h"
+#include "kernels/lib/collective.h"
 
 GPUR_KERNEL(collective_probe)
 {

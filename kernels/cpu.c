@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Entry file for the CPU: compiled once for each instruction set (GPUR_VARIANT), or once for the race check. */
-#include "all.h"
-#include "entries.h"
+#include "kernels/all.h"
+#include "kernels/entries.h"
 
 #ifdef GPUR_RACE_CHECK
 #define ENTRY(name) gpur_##name##_race_entry,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Entry file for CUDA: the only one of the library that nvcc sees. */
-#include "all.h"
-#include "entries.h"
+#include "kernels/all.h"
+#include "kernels/entries.h"
 
 #define ENTRY(name) (const void *)gpur_##name##_cuda_entry,
 extern "C" const void *const gpur_cuda_entries[GPUR_KERNEL_COUNT] = {GPUR_KERNEL_LIST(ENTRY)};

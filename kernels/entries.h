@@ -3,7 +3,7 @@
 #ifndef GPUR_ENTRIES_H
 #define GPUR_ENTRIES_H
 
-#include "kernels.h"
+#include "kernels/kernels.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -21,7 +21,7 @@ extern const gpur_cpu_entry gpur_cpu_entries_v4[GPUR_KERNEL_COUNT]; /* x86-64-v4
 extern const void *const gpur_cuda_entries[GPUR_KERNEL_COUNT];
 
 #ifdef GPUR_RACE_CHECK
-#include "place.h"
+#include "kernels/target/thread.h"
 /* One thread of one block of a kernel in the race check. */
 typedef void (*gpur_race_entry)(gpur_place at, const void *args);
 extern const gpur_race_entry gpur_race_entries[GPUR_KERNEL_COUNT];

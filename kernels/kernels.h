@@ -8,11 +8,11 @@
 #ifndef GPUR_KERNELS_H
 #define GPUR_KERNELS_H
 
-#include "args_conv.h"
-#include "args_frames.h"
-#include "args_learn.h"
-#include "args_priority.h"
-#include "args_replay.h"
+#include "kernels/args_conv.h"
+#include "kernels/args_frames.h"
+#include "kernels/args_learn.h"
+#include "kernels/args_priority.h"
+#include "kernels/args_replay.h"
 
 #define GPUR_KERNEL_LIST(X)                                                                                            \
     GPUR_REPLAY_KERNEL_LIST(X)                                                                                         \

@@ -3,8 +3,8 @@
 #ifndef GPUR_MEET_PROBE_H
 #define GPUR_MEET_PROBE_H
 
-#include "args_replay.h"
-#include "place.h"
+#include "kernels/args_replay.h"
+#include "kernels/target/thread.h"
 
 GPUR_KERNEL_TOGETHER(meet_probe, 512)
 {

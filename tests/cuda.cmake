@@ -2,20 +2,21 @@
 # Tests of a build with CUDA that need no GPU: what ptxas said of the kernels, what the libraries link, what CMake finds
 # and builds for, the GPU suite's dry run. Label "cuda-build".
 register(test_ptxas cuda-build ${CMAKE_COMMAND} -DREPORT=${GPUREPLAY_PTXAS_REPORT}
-    -DKERNELS=${PROJECT_SOURCE_DIR}/kernels -P ${CMAKE_CURRENT_SOURCE_DIR}/ptxas.cmake)
+    -DKERNELS=${PROJECT_SOURCE_DIR}/kernels -P ${here}/device/cuda/ptxas.cmake)
 if(TARGET gpureplay_probes) # the benchmarks' own kernels
     register(test_ptxas_probes cuda-build ${CMAKE_COMMAND} -DREPORT=${PROJECT_BINARY_DIR}/probes.ptxas.txt
-        -DKERNELS=${PROJECT_SOURCE_DIR}/bench/device -P ${CMAKE_CURRENT_SOURCE_DIR}/ptxas.cmake)
+        -DKERNELS=${PROJECT_SOURCE_DIR}/bench/device -P ${here}/device/cuda/ptxas.cmake)
 endif()
+set(here ${CMAKE_CURRENT_SOURCE_DIR})
 set(modules ${gpureplay_modules})
 list(TRANSFORM modules REPLACE "(.+)" "$<TARGET_FILE:\\1>")
-register(test_linkage cuda-build bash ${CMAKE_CURRENT_SOURCE_DIR}/test_linkage.sh $<TARGET_FILE:gpureplay> ${modules})
+register(test_linkage cuda-build bash ${here}/package/test_linkage.sh $<TARGET_FILE:gpureplay> ${modules})
 
 if(Python3_Interpreter_FOUND)
-    register(test_cuda_philox cuda-build ${Python3_EXECUTABLE} ${CMAKE_CURRENT_SOURCE_DIR}/test_cuda_philox.py
+    register(test_cuda_philox cuda-build ${Python3_EXECUTABLE} ${here}/device/cuda/test_cuda_philox.py
         ${PROJECT_SOURCE_DIR}/kernels ${CMAKE_CURRENT_BINARY_DIR}/cuda_philox.ptx ${GPUREPLAY_CURAND_INCLUDE_DIR}
         ${nvcc_command})
-    register(test_cuda_entries cuda-build ${Python3_EXECUTABLE} ${CMAKE_CURRENT_SOURCE_DIR}/test_cuda_entries.py
+    register(test_cuda_entries cuda-build ${Python3_EXECUTABLE} ${here}/device/cuda/test_cuda_entries.py
         ${PROJECT_SOURCE_DIR}/kernels ${CMAKE_CURRENT_BINARY_DIR}/cuda_entries.ptx ${nvcc_command})
 else()
     register_skipped(test_cuda_entries "no Python 3 was found (Debian: apt install python3)")
@@ -24,10 +25,10 @@ endif()
 
 foreach(part toolkit architectures)
     register(test_cuda_${part} cuda-build ${CMAKE_COMMAND} -DMODULES=${PROJECT_SOURCE_DIR}/src/cmake
-        -DSCRATCH=${CMAKE_CURRENT_BINARY_DIR}/cuda_${part} -P ${CMAKE_CURRENT_SOURCE_DIR}/cuda_${part}.cmake)
+        -DSCRATCH=${CMAKE_CURRENT_BINARY_DIR}/cuda_${part} -P ${here}/device/cuda/cuda_${part}.cmake)
 endforeach()
 
-set_property(SOURCE test_cuda_search.c APPEND PROPERTY COMPILE_DEFINITIONS
+set_property(SOURCE device/cuda/test_cuda_search.c APPEND PROPERTY COMPILE_DEFINITIONS
     GPUR_INSTALLED_MODULE="${CMAKE_INSTALL_FULL_LIBDIR}/libgpureplay_cudamath.so")
 target_link_libraries(test_programs PRIVATE gpureplay_cuda) # tests make errors of CUDA's, and capture graphs
 
@@ -48,13 +49,13 @@ function(wrap target)
     target_link_options(${target} PRIVATE ${wrapped})
 endfunction()
 
-target_sources(test_cuda_step_nodes PRIVATE cuda/count_calls.c)
+target_sources(test_cuda_step_nodes PRIVATE device/cuda/pretend/count_calls.c)
 target_link_libraries(test_cuda_step_nodes PRIVATE gpureplay_cuda)
 wrap(test_cuda_step_nodes gpur_recording_create gpur_cuda_gemm_run gpur_cuda_conv_run gpur_cuda_launch)
 
-# The CUDA runtime with faults, or only pretended: the names are those of cuda/runtime_list.h.
-file(READ cuda/runtime_list.h runtime_list)
-set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS cuda/runtime_list.h)
+# The CUDA runtime with faults, or only pretended: the names are those of device/cuda/pretend/runtime_list.h.
+file(READ device/cuda/pretend/runtime_list.h runtime_list)
+set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS device/cuda/pretend/runtime_list.h)
 string(REGEX MATCHALL "X\\(cuda[A-Za-z]+" runtime_calls "${runtime_list}")
 list(TRANSFORM runtime_calls REPLACE "X\\(" "")
 if(GPUREPLAY_CUDA_VERSION VERSION_LESS 13.0)
@@ -62,7 +63,9 @@ if(GPUREPLAY_CUDA_VERSION VERSION_LESS 13.0)
 endif()
 list(APPEND runtime_calls cudaStreamEndCapture cudaGetLastError cudaPeekAtLastError)
 list(APPEND runtime_calls gpur_math_library_open gpur_dnn_library_open)
-add_library(pretended_cuda OBJECT cuda/faults.c cuda/pretend_device.c cuda/pretend_streams.c cuda/pretend_products.c)
+set(pretend device/cuda/pretend)
+add_library(pretended_cuda OBJECT ${pretend}/faults.c ${pretend}/pretend_device.c ${pretend}/pretend_streams.c
+    ${pretend}/pretend_products.c)
 target_link_libraries(pretended_cuda PUBLIC gpureplay_tested gpureplay_cuda)
 foreach(name test_cuda_faults test_cuda_pretended)
     target_sources(${name} PRIVATE $<TARGET_OBJECTS:pretended_cuda>)
@@ -80,7 +83,7 @@ set(pretended_parts act act_modes batch batch_ends batch_hands checkpoint checkp
     replay_memory replay_order replay_threads sampler soak stream turns writer writer_[a-z_]+)
 list(JOIN pretended_parts "|" pretended_pattern)
 add_executable(all_tests.pretended $<TARGET_OBJECTS:test_programs> $<TARGET_OBJECTS:pretended_cuda>
-    cuda/pretend_always.c)
+    device/cuda/pretend/pretend_always.c)
 target_link_libraries(all_tests.pretended PRIVATE ${test_libraries} gpureplay_cuda)
 wrap(all_tests.pretended ${runtime_calls})
 foreach(program IN LISTS programs_together)
@@ -92,47 +95,47 @@ endforeach()
 
 # The module's own code, with cuBLASLt linked and its two calls that need a GPU answered by the test.
 if(TARGET gpureplay_cudamath)
-    add_executable(test_plan module/test_plan.c)
+    add_executable(test_plan device/cuda/modules/test_plan.c)
     target_include_directories(test_plan SYSTEM PRIVATE ${GPUREPLAY_CUBLASLT_INCLUDE_DIR})
     target_link_libraries(test_plan PRIVATE gpureplay_tested gpureplay_cuda ${GPUREPLAY_CUBLASLT})
     register(test_plan cuda-build test_plan)
 endif()
 
 # The core's side of that module, with the library's opening answered by the test.
-add_executable(test_dnn_plans module/test_dnn_plans.c)
+add_executable(test_dnn_plans device/cuda/modules/test_dnn_plans.c)
 target_link_libraries(test_dnn_plans PRIVATE gpureplay_tested gpureplay_cuda)
 register(test_dnn_plans cuda-build test_dnn_plans)
 
 # The module's own code with cuDNN linked: graphs need no GPU, nor do engines for one that is described.
 if(TARGET gpureplay_cudadnn)
-    add_executable(test_conv_plan module/test_conv_plan.c)
+    add_executable(test_conv_plan device/cuda/modules/test_conv_plan.c)
     target_include_directories(test_conv_plan SYSTEM PRIVATE ${GPUREPLAY_CUDNN_INCLUDE_DIR})
     target_link_libraries(test_conv_plan PRIVATE gpureplay_tested gpureplay_cuda ${GPUREPLAY_CUDNN})
 
     # What describes a GPU: the suite that has one prints it.
-    add_executable(print_device module/print_device.c)
+    add_executable(print_device device/cuda/modules/print_device.c)
     target_include_directories(print_device SYSTEM PRIVATE ${GPUREPLAY_CUDNN_INCLUDE_DIR})
     target_link_libraries(print_device PRIVATE gpureplay_tested gpureplay_cuda ${GPUREPLAY_CUDNN})
 
     # The engines of products are compiled when they are chosen, which wants a driver: one that runs nothing will do.
-    add_library(pretended_driver SHARED module/driver.c)
+    add_library(pretended_driver SHARED device/cuda/modules/driver.c)
     set_target_properties(pretended_driver PROPERTIES OUTPUT_NAME cuda SOVERSION 1
         LIBRARY_OUTPUT_DIRECTORY ${CMAKE_CURRENT_BINARY_DIR}/module)
-    add_executable(test_product_plan module/test_product_plan.c)
+    add_executable(test_product_plan device/cuda/modules/test_product_plan.c)
     target_include_directories(test_product_plan SYSTEM PRIVATE ${GPUREPLAY_CUDNN_INCLUDE_DIR})
     target_link_libraries(test_product_plan PRIVATE gpureplay_tested gpureplay_cuda ${GPUREPLAY_CUDNN}
         ${CMAKE_DL_LIBS})
     add_dependencies(test_product_plan pretended_driver)
 
-    # For every GPU that is described there: see module/described.h.
-    file(GLOB descriptions CONFIGURE_DEPENDS module/*.json)
+    # For every GPU that is described there: see device/cuda/modules/described.h.
+    file(GLOB descriptions CONFIGURE_DEPENDS device/cuda/modules/*.json)
     foreach(description IN LISTS descriptions)
         get_filename_component(name ${description} NAME_WE)
         register(test_conv_plan.${name} cuda-build test_conv_plan ${description})
         register(test_product_plan.${name} cuda-build test_product_plan ${description}
             $<TARGET_FILE:pretended_driver>)
         register(test_device_json.${name} cuda-build ${CMAKE_COMMAND} -DPROGRAM=$<TARGET_FILE:print_device>
-            -DGIVEN=${description} -P ${CMAKE_CURRENT_SOURCE_DIR}/module/device_json.cmake)
+            -DGIVEN=${description} -P ${here}/device/cuda/modules/device_json.cmake)
     endforeach()
 endif()
 

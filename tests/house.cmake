@@ -2,14 +2,14 @@
 # Tests of what a user gets: headers, symbols, version, ctypes, an installed copy, the documents, the scripts.
 set(no_cxx "no C++ compiler was found (Debian: apt install g++)")
 foreach(name test_header test_version)
-    add_executable(${name} ${name}.c)
+    add_executable(${name} package/${name}.c)
     target_link_libraries(${name} PRIVATE gpureplay)
     target_compile_options(${name} PRIVATE -Wall -Wextra -Wpedantic -Werror)
     set_target_properties(${name} PROPERTIES C_STANDARD 99 C_STANDARD_REQUIRED ON C_EXTENSIONS OFF)
     register(${name} house ${name} ${PROJECT_VERSION})
 endforeach()
 if(CMAKE_CXX_COMPILER)
-    add_executable(test_header_cxx test_header.cc)
+    add_executable(test_header_cxx package/test_header.cc)
     target_link_libraries(test_header_cxx PRIVATE gpureplay)
     target_compile_options(test_header_cxx PRIVATE -Wall -Wextra -Wpedantic -Werror)
     set_target_properties(test_header_cxx PROPERTIES CXX_STANDARD 17 CXX_STANDARD_REQUIRED ON CXX_EXTENSIONS OFF)
@@ -18,13 +18,13 @@ else()
     register_skipped(test_header_cxx "${no_cxx}")
 endif()
 
-add_python_test(test_headers_alone test_headers_alone.py)
-add_python_test(test_headers_say test_headers_say.py)
-add_python_test(test_prefetch test_prefetch.py ${CMAKE_C_COMPILER})
-add_python_test(test_symbols test_symbols.py $<TARGET_FILE:gpureplay>)
-add_python_test(test_papers_md test_papers_md.py)
-add_python_test(test_docs test_docs.py $<TARGET_FILE_DIR:gpureplay>)
-add_python_test(test_floors test_floors.py)
+add_python_test(test_headers_alone package/test_headers_alone.py)
+add_python_test(test_headers_say package/test_headers_say.py)
+add_python_test(test_prefetch package/test_prefetch.py ${CMAKE_C_COMPILER})
+add_python_test(test_symbols package/test_symbols.py $<TARGET_FILE:gpureplay>)
+add_python_test(test_papers_md package/test_papers_md.py)
+add_python_test(test_docs package/test_docs.py $<TARGET_FILE_DIR:gpureplay>)
+add_python_test(test_floors package/test_floors.py)
 if(GPUREPLAY_BENCH)
     set(benchmarks append busy checkpoint contest conv nodes pixels priority sample train training)
     if(NOT GPUREPLAY_HAS_CUDA) # else gpu_dry_run has it, which takes a quarter of a minute
@@ -36,17 +36,17 @@ if(GPUREPLAY_BENCH)
             list(APPEND benchmark_files $<TARGET_FILE:bench_${name}>)
         endif()
     endforeach()
-    add_python_test(test_bench test_bench.py ${benchmark_files})
+    add_python_test(test_bench package/test_bench.py ${benchmark_files})
 endif()
 if(TARGET gpureplay_examples_env)
-    add_python_test(test_cartpole_gymnasium test_cartpole.py)
-    add_python_test(test_scripts test_scripts.py $<TARGET_FILE:cartpole_dqn>)
+    add_python_test(test_cartpole_gymnasium examples/test_cartpole.py)
+    add_python_test(test_scripts package/test_scripts.py $<TARGET_FILE:cartpole_dqn>)
     foreach(device IN LISTS GPUREPLAY_TEST_DEVICES)
         register(test_minimal.${device} "${device}" minimal ${device})
         set_tests_properties(test_minimal.${device} PROPERTIES SKIP_REGULAR_EXPRESSION GPUR_UNAVAILABLE)
         register(test_own_learner.${device} "${device}" own_learner ${device} own_learner.${device}.safetensors)
         set_tests_properties(test_own_learner.${device} PROPERTIES SKIP_REGULAR_EXPRESSION GPUR_UNAVAILABLE)
-        add_python_test(test_cartpole_dqn.${device} test_cartpole_dqn.py $<TARGET_FILE:cartpole_dqn> ${device})
+        add_python_test(test_cartpole_dqn.${device} examples/test_cartpole_dqn.py $<TARGET_FILE:cartpole_dqn> ${device})
         set_property(TEST test_cartpole_dqn.${device} APPEND PROPERTY LABELS "${device}")
     endforeach()
 endif()
@@ -56,23 +56,23 @@ set(print_layout "")
 if(Python3_Interpreter_FOUND)
     set(layout ${CMAKE_CURRENT_BINARY_DIR}/layout.c)
     set(mirror ${PROJECT_SOURCE_DIR}/src/python/gpureplay)
-    add_custom_command(OUTPUT ${layout} DEPENDS ctypes_mirror.py ${mirror}/_mirror.py ${mirror}/_structs.py
-        COMMAND ${Python3_EXECUTABLE} ${CMAKE_CURRENT_SOURCE_DIR}/ctypes_mirror.py ${layout})
+    add_custom_command(OUTPUT ${layout} DEPENDS package/ctypes_mirror.py ${mirror}/_mirror.py ${mirror}/_structs.py
+        COMMAND ${Python3_EXECUTABLE} ${CMAKE_CURRENT_SOURCE_DIR}/package/ctypes_mirror.py ${layout})
     add_executable(print_layout ${layout})
     target_include_directories(print_layout PRIVATE ${PROJECT_SOURCE_DIR}/include)
     set(print_layout $<TARGET_FILE:print_layout>)
 endif()
-add_python_test(test_ctypes test_ctypes.py $<TARGET_FILE:gpureplay> ${print_layout})
+add_python_test(test_ctypes package/test_ctypes.py $<TARGET_FILE:gpureplay> ${print_layout})
 
 # The Python package, and a program whose losses it must repeat.
 add_executable(print_losses python/print_losses.c)
 target_link_libraries(print_losses PRIVATE gpureplay)
-add_python_test(test_python test_python.py $<TARGET_FILE:gpureplay> $<TARGET_FILE:print_losses> fast)
-add_python_test(test_python_without_fast test_python.py $<TARGET_FILE:gpureplay> $<TARGET_FILE:print_losses> off)
+add_python_test(test_python python/run_tests.py $<TARGET_FILE:gpureplay> $<TARGET_FILE:print_losses> fast)
+add_python_test(test_python_without_fast python/run_tests.py $<TARGET_FILE:gpureplay> $<TARGET_FILE:print_losses> off)
 set_tests_properties(test_python test_python_without_fast PROPERTIES TIMEOUT 7200) # the longest, many tests in one
 string(REPLACE ";" "," devices "${GPUREPLAY_TEST_DEVICES}")
 set_property(TEST test_python test_python_without_fast APPEND PROPERTY ENVIRONMENT GPUR_TEST_DEVICES=${devices})
-add_python_test(test_atari test_atari.py $<TARGET_FILE:gpureplay>)
+add_python_test(test_atari examples/test_atari.py $<TARGET_FILE:gpureplay>)
 
 # An installed copy, and what finds it, in both languages. Installing needs every target, so these come in builds of
 # everything.
@@ -95,12 +95,12 @@ endif()
 
 # Which files a build is made of, whatever it has.
 register(test_sources house ${CMAKE_COMMAND} -DSOURCE=${PROJECT_SOURCE_DIR}
-    -P ${CMAKE_CURRENT_SOURCE_DIR}/sources.cmake)
+    -P ${CMAKE_CURRENT_SOURCE_DIR}/package/sources.cmake)
 
 # The switches of the build, by configuring with good and bad values of them.
 register(test_switches house ${CMAKE_COMMAND} -DSOURCE=${PROJECT_SOURCE_DIR} -DCC=${CMAKE_C_COMPILER}
     -DGENERATOR=${CMAKE_GENERATOR} -DSCRATCH=${CMAKE_CURRENT_BINARY_DIR}/switches
-    -P ${CMAKE_CURRENT_SOURCE_DIR}/switches.cmake)
+    -P ${CMAKE_CURRENT_SOURCE_DIR}/package/switches.cmake)
 
 # The reference, made from the public headers: every declaration has its comment.
 register(doxygen house bash ${CMAKE_CURRENT_SOURCE_DIR}/doxygen/run.sh ${PROJECT_SOURCE_DIR}

@@ -5,9 +5,9 @@
 #include "bench/device/parts.h"
 #include "bench/device/recorded.h"
 #include "bench/setup.h"
-#include "kernels/random.h"
-#include "replay/consumer.h"
-#include "replay/draw.h"
+#include "kernels/lib/random.h"
+#include "replay/sampler/consumer.h"
+#include "replay/sampler/gather.h"
 
 enum { GATHERS = 32, MOST = 4096, PITCH = (MELEE_OBS + 3) / 4 * 4 };
 

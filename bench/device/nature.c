@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "nature.h"
-
-#include "learn/pass.h"
+#include "learn/network/pass.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "bench/device/observed.h"
 #include "bench/setup.h"
-#include "replay/consumer.h"
-#include "replay/draw.h"
+#include "replay/sampler/consumer.h"
+#include "replay/sampler/gather.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -82,7 +82,7 @@ void observed_close(observed_draws *d)
     free(d);
 }
 
-/* As src/learn/input.c launches it. */
+/* As src/learn/network/input.c launches it. */
 static gpur_status observe(const observed_draws *d, gpur_stream *stream)
 {
     const gpur_grid grid = gpur_grid_rows(d->device, d->how.count * SIDE, 1, SIDE * STACK * 4);

@@ -28,7 +28,7 @@ typedef struct pixels_context {
     int way;
 } pixels_context;
 
-/* Units of 16 bytes, bands of 160 at most: as src/replay/drawing.c divides frames for this and the next. */
+/* Units of 16 bytes, bands of 160 at most: as src/replay/sampler/gather.c divides frames for this and the next. */
 static gpur_status gather(const pixels_context *c, gpur_stream *stream, const uint32_t *links)
 {
     const int32_t units = FRAME / 16, bands = (units + 159) / 160;
@@ -91,7 +91,7 @@ static gpur_status gather_observed(const pixels_context *c, gpur_stream *stream,
     return gpur_launch_gather_observed(stream, grid, &args);
 }
 
-/* As src/learn/input.c launches it, obs and next_obs at once. */
+/* As src/learn/network/input.c launches it, obs and next_obs at once. */
 static gpur_status observe(const pixels_context *c, gpur_stream *stream)
 {
     gpur_observe_args args = look();

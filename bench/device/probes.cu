@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 // The probes: see args_probes.h. The only file beside kernels/cuda.cu that nvcc sees.
 #include "bench/device/args_probes.h"
-#include "kernels/bf16.h"
-#include "kernels/random.h"
+#include "kernels/lib/bf16.h"
+#include "kernels/lib/random.h"
 
 #include <cooperative_groups.h>
 #include <cuda_runtime_api.h>

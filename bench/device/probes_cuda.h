@@ -4,7 +4,7 @@
 #define BENCH_DEVICE_PROBES_CUDA_H
 
 #include "bench/device/probes.h"
-#include "device/device_cuda.h"
+#include "device/cuda/cuda.h"
 
 /* __global__ functions, in the order of PROBE_LIST. */
 extern const void *const probe_entries[PROBE_COUNT];

@@ -7,8 +7,8 @@
 #include "bench/device/probes.h"
 #include "bench/device/recorded.h"
 #include "bench/setup.h"
-#include "kernels/random.h"
-#include "replay/copies.h"
+#include "kernels/lib/random.h"
+#include "replay/storage/copies.h"
 
 #include <stdlib.h>
 

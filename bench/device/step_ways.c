@@ -6,7 +6,7 @@
 #include "bench/setup.h"
 #include "device/device.h"
 #include "learn/learner.h"
-#include "replay/draw.h"
+#include "replay/sampler/gather.h"
 
 #include <math.h>
 

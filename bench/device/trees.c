@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "bench/device/trees.h"
 #include "bench/setup.h"
-#include "kernels/random.h"
+#include "kernels/lib/random.h"
 
 #include <stdlib.h>
 

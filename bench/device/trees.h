@@ -4,7 +4,7 @@
 #define BENCH_DEVICE_TREES_H
 
 #include "bench/device/counter.h"
-#include "replay/priorities.h"
+#include "replay/priority/sum_tree.h"
 
 enum { TREE_DRAWS = 32, TREE_MOST = 4096 };
 

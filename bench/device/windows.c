@@ -7,7 +7,7 @@
 #include "bench/device/trees.h"
 #include "bench/setup.h"
 #include "learn/learner.h"
-#include "replay/consumer.h"
+#include "replay/sampler/consumer.h"
 
 enum { UNROLL = 8, ENTRIES = 16000000 };
 

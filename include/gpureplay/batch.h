@@ -122,7 +122,6 @@ GPUR_API gpur_status gpur_batch_to_dlpack(gpur_batch *batch, const char *name, i
  *   GPUR_INVALID_ARGUMENT  a batch of another replay, a stream where the device is the CPU, or NULL
  *   GPUR_WOULD_BLOCK       there is another reference to the batch, or a stream that may read it is being captured into
  *                          a graph or no longer exists; the batch is unchanged
- *   GPUR_DEVICE_ERROR      CUDA failed; the batch is unchanged
  *   GPUR_TOO_FEW           as gpur_replay_sample; the batch is unchanged
  */
 GPUR_API gpur_status gpur_replay_resample(gpur_replay *replay, void *stream, gpur_batch *batch);

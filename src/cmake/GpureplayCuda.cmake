@@ -34,7 +34,7 @@ endif()
 
 # The four -fno flags keep libstdc++ out of the library. -lineinfo costs nothing and gives the tools source lines.
 set(nvcc_command ${GPUREPLAY_NVCC} -O3 -std=c++17 -lineinfo ${architecture_flags} -I${GPUREPLAY_CUDA_INCLUDE_DIR}
-    -I${GPUREPLAY_CURAND_INCLUDE_DIR}
+    -I${GPUREPLAY_CURAND_INCLUDE_DIR} -I${PROJECT_SOURCE_DIR}
     -Xcompiler -fPIC,-fvisibility=hidden,-fno-exceptions,-fno-rtti,-fno-threadsafe-statics)
 if(DEFINED ENV{CUDAHOSTCXX})
     list(APPEND nvcc_command -ccbin $ENV{CUDAHOSTCXX})
@@ -57,7 +57,7 @@ message(STATUS "CUDA: ${GPUREPLAY_CUDA_VERSION} (${GPUREPLAY_NVCC}), for ${GPURE
     "${cuda_built_because}")
 set(cuda_object ${PROJECT_BINARY_DIR}/kernels_cuda${CMAKE_C_OUTPUT_EXTENSION})
 set(GPUREPLAY_PTXAS_REPORT ${PROJECT_BINARY_DIR}/kernels.ptxas.txt)
-file(GLOB kernel_headers CONFIGURE_DEPENDS kernels/*.h)
+file(GLOB_RECURSE kernel_headers CONFIGURE_DEPENDS kernels/*.h)
 add_custom_command(OUTPUT ${cuda_object} BYPRODUCTS ${GPUREPLAY_PTXAS_REPORT}
     COMMAND ${CMAKE_COMMAND} -DREPORT=${GPUREPLAY_PTXAS_REPORT} -P ${CMAKE_CURRENT_LIST_DIR}/GpureplayNvcc.cmake --
         ${nvcc_command} -Xptxas -v -c ${PROJECT_SOURCE_DIR}/kernels/cuda.cu -o ${cuda_object}
@@ -66,7 +66,7 @@ add_custom_command(OUTPUT ${cuda_object} BYPRODUCTS ${GPUREPLAY_PTXAS_REPORT}
 add_custom_target(gpureplay_cuda_kernels DEPENDS ${cuda_object}) # one maker for both libraries, also under make
 list(APPEND gpureplay_objects ${cuda_object})
 
-# The module that links cuBLASLt, for matrix products: see src/device/math_cuda.h.
+# The module that links cuBLASLt, for matrix products: see src/device/cuda/modules/cublaslt.h.
 set(cublaslt_folder "")
 if(GPUREPLAY_CUBLASLT AND GPUREPLAY_CUBLASLT_INCLUDE_DIR)
     get_filename_component(cublaslt_folder ${GPUREPLAY_CUBLASLT} DIRECTORY)
@@ -75,7 +75,7 @@ else()
     message(STATUS "cuBLASLt was not found: the CUDA device will have a replay and no learner (pip: nvidia-cublas)")
 endif()
 
-# The module that links cuDNN, for convolutions: see src/device/dnn_cuda.h.
+# The module that links cuDNN, for convolutions: see src/device/cuda/modules/cudnn.h.
 set(cudnn_folder "")
 if(GPUREPLAY_CUDNN AND GPUREPLAY_CUDNN_INCLUDE_DIR)
     get_filename_component(cudnn_folder ${GPUREPLAY_CUDNN} DIRECTORY)
@@ -103,10 +103,10 @@ function(gpureplay_add_module name source headers library)
     set(gpureplay_modules ${gpureplay_modules} ${name} PARENT_SCOPE)
 endfunction()
 if(cublaslt_folder)
-    gpureplay_add_module(gpureplay_cudamath src/device/module_math_cuda.c ${GPUREPLAY_CUBLASLT_INCLUDE_DIR}
+    gpureplay_add_module(gpureplay_cudamath src/device/cuda/modules/cublaslt.c ${GPUREPLAY_CUBLASLT_INCLUDE_DIR}
         ${GPUREPLAY_CUBLASLT})
 endif()
 if(cudnn_folder)
-    gpureplay_add_module(gpureplay_cudadnn src/device/module_dnn_cuda.c ${GPUREPLAY_CUDNN_INCLUDE_DIR}
+    gpureplay_add_module(gpureplay_cudadnn src/device/cuda/modules/cudnn.c ${GPUREPLAY_CUDNN_INCLUDE_DIR}
         ${GPUREPLAY_CUDNN})
 endif()

@@ -1,31 +1,24 @@
 # SPDX-License-Identifier: MIT
-# gpureplay_sources: the files of src/ that this build has, of those that stand for each other one (GPUREPLAY_HAS_*,
-# GPUREPLAY_RACE_CHECK). Included by a test as well, with every combination: PROJECT_SOURCE_DIR is all it asks of CMake.
-file(GLOB gpureplay_sources ${gpureplay_depends} ${PROJECT_SOURCE_DIR}/src/base/*.c
-    ${PROJECT_SOURCE_DIR}/src/device/*.c ${PROJECT_SOURCE_DIR}/src/replay/*.c ${PROJECT_SOURCE_DIR}/src/learn/*.c)
+# gpureplay_sources: the source files of this build. Every file of a folder is part of it, except where two files are
+# alternatives. A test includes this file, too, with every combination of switches.
+set(folders base file device device/cpu replay replay/priority replay/storage replay/writer replay/sampler
+    replay/checkpoint learn learn/network learn/fused)
 if(GPUREPLAY_HAS_CUDA)
-    list(FILTER gpureplay_sources EXCLUDE REGEX "/device_none\\.c$")
-else()
-    list(FILTER gpureplay_sources EXCLUDE REGEX "_cuda\\.c$")
+    list(APPEND folders device/cuda)
 endif()
-list(FILTER gpureplay_sources EXCLUDE REGEX "/module_[a-z]+_cuda\\.c$") # not in the core: see GpureplayCuda
-if(GPUREPLAY_HAS_BLAS)
-    list(FILTER gpureplay_sources EXCLUDE REGEX "/gemm_plain_cpu\\.c$")
-else()
-    list(FILTER gpureplay_sources EXCLUDE REGEX "/gemm_blas_cpu\\.c$")
-endif()
-if(GPUREPLAY_HAS_FILES)
-    list(FILTER gpureplay_sources EXCLUDE REGEX "/tensors_none\\.c$")
-else()
-    list(FILTER gpureplay_sources EXCLUDE REGEX "/tensors_json\\.c$")
-endif()
-if(GPUREPLAY_HAS_DNNL)
-    list(FILTER gpureplay_sources EXCLUDE REGEX "/conv_plain_cpu\\.c$")
-else()
-    list(FILTER gpureplay_sources EXCLUDE REGEX "/conv_dnnl_[a-z_]*cpu\\.c$")
-endif()
-if(GPUREPLAY_RACE_CHECK)
-    list(FILTER gpureplay_sources EXCLUDE REGEX "/blocks_cpu\\.c$")
-else()
-    list(FILTER gpureplay_sources EXCLUDE REGEX "/blocks_race_[a-z_]*cpu\\.c$")
-endif()
+list(TRANSFORM folders REPLACE "(.+)" "${PROJECT_SOURCE_DIR}/src/\\1/*.c" OUTPUT_VARIABLE globs)
+file(GLOB gpureplay_sources ${gpureplay_depends} ${globs})
+
+# gpureplay_choose(SWITCH WITH WITHOUT): the file WITH where the switch is on, WITHOUT where it is off.
+function(gpureplay_choose switch with without)
+    if(${switch})
+        set(with ${without})
+    endif()
+    list(REMOVE_ITEM gpureplay_sources ${PROJECT_SOURCE_DIR}/src/${with})
+    set(gpureplay_sources ${gpureplay_sources} PARENT_SCOPE)
+endfunction()
+gpureplay_choose(GPUREPLAY_HAS_CUDA device/cuda/device.c device/none.c)
+gpureplay_choose(GPUREPLAY_HAS_BLAS device/cpu/gemm_openblas.c device/cpu/gemm_plain.c)
+gpureplay_choose(GPUREPLAY_HAS_DNNL device/cpu/conv_dnnl.c device/cpu/conv_none.c)
+gpureplay_choose(GPUREPLAY_HAS_FILES file/safetensors_json.c file/safetensors_none.c)
+gpureplay_choose(GPUREPLAY_RACE_CHECK device/cpu/launch_race.c device/cpu/launch.c)

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* Convolutions: checks that every device wants, and the choice between its library and patches. */
 #include "device/conv.h"
+
 #include "device/backend.h"
-#include "device/conv_patches.h"
+#include "device/conv_im2col.h"
 #include "gpureplay/learner.h"
 
 #include <inttypes.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Convolutions and their gradients, by the library of the device: cuDNN on CUDA, oneDNN on the CPU; where it is not
- * there, or has no way to do it, as patches (kernels/unfold.h) and matrix products of gemm.h, on either device. A plan
+ * Convolutions and their gradients, by the library of the device: cuDNN on CUDA, oneDNN on the CPU. Where the library
+ * is missing or cannot do it, as im2col (kernels/conv/im2col.h) and matrix products of gemm.h, on either device. A plan
  * is made once and run many times.
  *
  * Axes: N images, H x W pixels of C channels in, H' x W' pixels of F filters out, K the side of the kernel. All arrays

@@ -6,8 +6,8 @@
  * two executors behind the same calls (inline and one thread a stream), so code that is right with the thread executor
  * under ThreadSanitizer has ordered its work with events and not by luck.
  */
-#ifndef GPUR_DEVICE_H
-#define GPUR_DEVICE_H
+#ifndef GPUR_DEVICE_DEVICE_H
+#define GPUR_DEVICE_DEVICE_H
 
 #include "base/status.h"
 #include "gpureplay/device.h"

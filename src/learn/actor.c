@@ -233,10 +233,9 @@ static gpur_status bring(gpur_actor *actor, gpur_status enqueued, void *to, void
     return GPUR_OK;
 }
 
-static gpur_status check(const gpur_actor *actor, const gpur_sight *sight, const char *name, const void *to)
+static gpur_status check(const gpur_actor *actor, const gpur_sight *sight, const void *to)
 {
-    GPUR_REQUIRE(sight->obs, "obs is NULL");
-    GPUR_REQUIRE(to, "%s, which gets the results, is NULL", name);
+    GPUR_REQUIRE(sight->obs && to, "obs and the place for the results must not be NULL");
     GPUR_REQUIRE(sight->count >= 1 && sight->count <= GPUR_MAX_ACT_BATCH,
                  "count is %" PRId64 "; it must be 1 to %d", sight->count, GPUR_MAX_ACT_BATCH);
     GPUR_TRY(gpur_native_check(actor->device, sight->native, 0));
@@ -245,7 +244,7 @@ static gpur_status check(const gpur_actor *actor, const gpur_sight *sight, const
 
 gpur_status gpur_actor_choose(gpur_actor *actor, const gpur_sight *sight, float epsilon, int32_t *actions)
 {
-    GPUR_TRY(check(actor, sight, "actions", actions));
+    GPUR_TRY(check(actor, sight, actions));
     GPUR_REQUIRE(epsilon >= 0.0f && epsilon <= 1.0f, "epsilon is %g; it must be 0 to 1", (double)epsilon);
     const int64_t bytes = sight->count * (int64_t)sizeof *actions;
     pthread_mutex_lock(&actor->turn);
@@ -260,7 +259,7 @@ gpur_status gpur_actor_choose(gpur_actor *actor, const gpur_sight *sight, float 
 
 gpur_status gpur_actor_values(gpur_actor *actor, const gpur_sight *sight, float *q)
 {
-    GPUR_TRY(check(actor, sight, "q", q));
+    GPUR_TRY(check(actor, sight, q));
     const int64_t bytes = sight->count * actor->network->outputs * (int64_t)sizeof *q;
     pthread_mutex_lock(&actor->turn);
     gpur_status status = enqueue(actor, sight, 0.0f);

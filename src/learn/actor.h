@@ -10,7 +10,7 @@
 #ifndef GPUR_LEARN_ACTOR_H
 #define GPUR_LEARN_ACTOR_H
 
-#include "learn/input.h"
+#include "learn/network/input.h"
 
 #include <pthread.h>
 #include <stdatomic.h>

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /* The public learner: made, trained, asked. */
 #include "learn/learner.h"
+
 #include "base/sized.h"
 #include "learn/config.h"
-#include "learn/init.h"
-#include "replay/consumer.h"
-#include "replay/draw.h"
+#include "learn/network/init.h"
+#include "replay/sampler/consumer.h"
+#include "replay/sampler/gather.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -105,7 +106,7 @@ static gpur_status build(gpur_learner *learner, gpur_replay *replay, const gpur_
 
 gpur_status gpur_learner_create(gpur_replay *replay, const gpur_learner_config *config, gpur_learner **out)
 {
-    GPUR_REQUIRE(out, "learner, which gets the handle, is NULL");
+    GPUR_REQUIRE(out, "the place for the learner is NULL");
     *out = NULL;
     GPUR_REQUIRE(replay, "replay is NULL");
     gpur_device *const device = gpur_replay_device(replay);
@@ -256,4 +257,64 @@ gpur_status gpur_learner_get_stats(gpur_learner *learner, gpur_learner_stats *st
     known.pinned_bytes = pinned_bytes(learner);
     known.acts = atomic_load(&learner->actor.chosen);
     return gpur_sized_write(stats, &known, sizeof known, "gpur_learner_stats");
+}
+
+/* Training on batches that the caller keeps in RAM. */
+
+static gpur_status check(const gpur_learner *learner)
+{
+    GPUR_REQUIRE(learner, "learner is NULL");
+    GPUR_REQUIRE(learner->rows.count > 0, "the learner was made with host_batches 0; rows in RAM need 1 to %d of them",
+                 GPUR_MAX_HOST_BATCHES);
+    return GPUR_OK;
+}
+
+gpur_status gpur_learner_get_rows(gpur_learner *learner, void **rows)
+{
+    int32_t index = 0;
+    GPUR_REQUIRE(rows, "rows, which gets the buffer, is NULL");
+    *rows = NULL;
+    GPUR_TRY(check(learner));
+    GPUR_TRY(gpur_rows_take(&learner->rows, &index));
+    *rows = gpur_rows_buffer(&learner->rows, index);
+    return GPUR_OK;
+}
+
+gpur_status gpur_learner_return_rows(gpur_learner *learner, void *rows)
+{
+    int32_t index = 0;
+    GPUR_TRY(check(learner));
+    GPUR_REQUIRE(rows, "rows is NULL; it must be a buffer of gpur_learner_get_rows");
+    GPUR_TRY(gpur_rows_find(&learner->rows, rows, &index));
+    GPUR_REQUIRE(index >= 0, "rows is %p, which is none of the host batches", rows);
+    gpur_rows_give(&learner->rows, index);
+    return GPUR_OK;
+}
+
+static gpur_status enqueue(gpur_learner *learner, gpur_stream *stream, int32_t index)
+{
+    gpur_recording *recording = NULL;
+    GPUR_TRY(gpur_rows_bring(&learner->rows, index, stream, &recording));
+    return gpur_learner_enqueue(learner, stream, recording, 1);
+}
+
+/* A turn of no rows: what the replay holds does not matter. */
+static gpur_status train(gpur_learner *learner, int32_t index)
+{
+    gpur_stream *stream = NULL;
+    GPUR_TRY(gpur_consumer_begin(learner->replay, 0, &stream));
+    return gpur_learner_end_turn(learner, enqueue(learner, stream, index));
+}
+
+gpur_status gpur_learner_train_rows(gpur_learner *learner, const void *rows)
+{
+    int32_t index = 0;
+    GPUR_TRY(check(learner));
+    GPUR_REQUIRE(rows, "rows is NULL; it must be (batch_size, row_bytes) in host memory");
+    GPUR_TRY(gpur_rows_find(&learner->rows, rows, &index));
+    if (index < 0)
+        GPUR_TRY(gpur_rows_copy(&learner->rows, rows, &index));
+    const gpur_status status = train(learner, index);
+    gpur_rows_give(&learner->rows, index);
+    return status;
 }

@@ -4,10 +4,10 @@
 #define GPUR_LEARN_LEARNER_H
 
 #include "learn/actor.h"
-#include "learn/one_kernel.h"
-#include "learn/progress.h"
-#include "learn/rows.h"
-#include "learn/step.h"
+#include "learn/fused/fused_step.h"
+#include "learn/stats.h"
+#include "learn/host_batches.h"
+#include "learn/train_step.h"
 
 struct gpur_learner {
     gpur_device *device;

@@ -5,7 +5,7 @@
 
 #include "device/device.h"
 #include "gpureplay/learner.h"
-#include "learn/arena.h"
+#include "base/arena.h"
 
 typedef struct gpur_optimizer {
     gpur_device *device;

@@ -2,9 +2,12 @@
 /* Weights by name, to and from the host, in a turn of their own between two launches. */
 #include "base/sized.h"
 #include "learn/learner.h"
-#include "replay/consumer.h"
+#include "replay/sampler/consumer.h"
+#include "file/checkpoint_file.h"
 
 #include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 int32_t gpur_learner_weight_count(gpur_learner *learner)
@@ -71,17 +74,18 @@ static gpur_status copy_in_turn(gpur_learner *learner, float *to, const float *f
     return status != GPUR_OK ? status : ended;
 }
 
-/* Values in the order of the tensor's shape, from or to those in the order of the device. */
-static void put_in_order(const gpur_tensor *tensor, float *in_order, const float *kept)
+/* Copies a tensor's values from the order of the device into the order of its shape. `in_order` need not be aligned. */
+static void put_in_order(const gpur_tensor *tensor, void *in_order, const float *kept)
 {
     for (int64_t i = 0; i < gpur_tensor_count(tensor); i++)
-        in_order[i] = kept[gpur_tensor_place(tensor, i)];
+        memcpy((char *)in_order + i * (int64_t)sizeof *kept, &kept[gpur_tensor_place(tensor, i)], sizeof *kept);
 }
 
-static void take_in_order(const gpur_tensor *tensor, const float *in_order, float *kept)
+/* The reverse of put_in_order. */
+static void take_in_order(const gpur_tensor *tensor, const void *in_order, float *kept)
 {
     for (int64_t i = 0; i < gpur_tensor_count(tensor); i++)
-        kept[gpur_tensor_place(tensor, i)] = in_order[i];
+        memcpy(&kept[gpur_tensor_place(tensor, i)], (const char *)in_order + i * (int64_t)sizeof *kept, sizeof *kept);
 }
 
 /* Host memory for a tensor that the device keeps in another order; NULL with GPUR_OK for the others. */
@@ -134,5 +138,270 @@ gpur_status gpur_learner_write_weights(gpur_learner *learner, int32_t which, con
     const gpur_status status =
         copy_in_turn(learner, array + tensor->offset, kept ? kept : values, tensor, array == acting ? array : NULL);
     close_kept(learner, tensor, kept);
+    return status;
+}
+
+/*
+ * The online network's tensors as a plain safetensors file, and back. Small enough to be put together in memory; its
+ * checksum is a note of 16 hexadecimal digits, and that of the file with 16 zeros in their place.
+ */
+
+#define NO_CHECKSUM "0000000000000000"
+enum { DIGITS = sizeof NO_CHECKSUM - 1 };
+
+static gpur_tensor_entry entry_of(const gpur_tensor *tensor)
+{
+    gpur_tensor_entry entry = {.type = GPUR_F32, .dims = tensor->is_bias ? 1 : tensor->kernel ? 4 : 2};
+    entry.shape[0] = tensor->units;
+    entry.shape[1] = tensor->is_bias ? 0 : tensor->kernel ? tensor->kernel : tensor->inputs;
+    entry.shape[2] = entry.dims == 4 ? tensor->kernel : 0;
+    entry.shape[3] = entry.dims == 4 ? tensor->channels : 0;
+    snprintf(entry.name, sizeof entry.name, "%s", tensor->name);
+    return entry;
+}
+
+static gpur_status describe(const gpur_params *params, gpur_tensors *tensors)
+{
+    int64_t at = 0;
+    GPUR_TRY(gpur_checkpoint_note_kind(tensors, "weights"));
+    GPUR_TRY(gpur_tensors_note(tensors, "weights", "%" PRId64, gpur_params_weights(params)));
+    GPUR_TRY(gpur_tensors_note(tensors, "gpureplay.about",
+                               "the checksum is XXH3 (64 bits) of the whole file with zeros in place of the checksum"));
+    GPUR_TRY(gpur_tensors_note(tensors, "gpureplay.checksum", "%s", NO_CHECKSUM));
+    for (int32_t i = 0; i < params->tensor_count; i++) {
+        gpur_tensor_entry entry = entry_of(&params->tensor[i]);
+        entry.begin = at;
+        entry.end = at += gpur_tensor_bytes(&entry);
+        GPUR_TRY(gpur_tensors_add(tensors, &entry));
+    }
+    return GPUR_OK;
+}
+
+/* Where the digits of the checksum are in a file's header; NULL: nowhere. */
+static unsigned char *find_digits(unsigned char *file, int64_t head_bytes, const char *digits)
+{
+    static const char key[] = "\"gpureplay.checksum\":\"";
+    unsigned char *const found = memmem(file, (size_t)head_bytes, key, sizeof key - 1);
+    unsigned char *const at = found ? found + sizeof key - 1 : NULL;
+    return at && file + head_bytes - at >= DIGITS && memcmp(at, digits, DIGITS) == 0 ? at : NULL;
+}
+
+static uint64_t checksum_without(unsigned char *file, int64_t bytes, unsigned char *digits)
+{
+    memcpy(digits, NO_CHECKSUM, DIGITS);
+    return gpur_checksum(file, bytes);
+}
+
+/* A file that is put together. */
+typedef struct image {
+    gpur_device *device;
+    unsigned char *memory; /* (bytes) head, then data */
+    int64_t bytes, head_bytes;
+} image;
+
+static gpur_status make_image(image *im, int64_t bytes)
+{
+    im->bytes = bytes;
+    im->memory = gpur_host_alloc(im->device, (size_t)bytes);
+    return im->memory ? GPUR_OK
+                      : gpur_fail(GPUR_OUT_OF_MEMORY, "no host memory for a weights file of %" PRId64 " bytes", bytes);
+}
+
+static void free_image(image *im)
+{
+    gpur_host_free(im->device, im->memory, (size_t)im->bytes);
+}
+
+static gpur_status download(gpur_learner *learner, unsigned char *to)
+{
+    const gpur_params *const params = &learner->network.params;
+    gpur_stream *stream = NULL;
+    gpur_status status = gpur_consumer_begin(learner->replay, 0, &stream);
+    GPUR_TRY(status);
+    for (int32_t i = 0; i < params->tensor_count && status == GPUR_OK; i++) {
+        const int64_t bytes = gpur_tensor_count(&params->tensor[i]) * (int64_t)sizeof(float);
+        status = gpur_copy(stream, to, learner->step.optimizer.weights + params->tensor[i].offset, bytes);
+        to += bytes;
+    }
+    const gpur_status done = gpur_stream_sync(stream);
+    return gpur_learner_end_turn(learner, status == GPUR_OK ? done : status);
+}
+
+/* Brings values from the order of the device into the order of the tensor's shape, in place. */
+static gpur_status reorder(gpur_learner *learner, unsigned char *values, const gpur_tensor *tensor)
+{
+    const int64_t count = gpur_tensor_count(tensor);
+    const size_t bytes = (size_t)count * sizeof(float);
+    float *const kept = gpur_host_alloc(learner->device, bytes);
+    if (!kept)
+        return gpur_fail(GPUR_OUT_OF_MEMORY, "no host memory for %zu bytes of \"%s\"", bytes, tensor->name);
+    memcpy(kept, values, bytes);
+    put_in_order(tensor, values, kept);
+    gpur_host_free(learner->device, kept, bytes);
+    return GPUR_OK;
+}
+
+static gpur_status put_all_in_order(gpur_learner *learner, unsigned char *values)
+{
+    const gpur_params *const params = &learner->network.params;
+    for (int32_t i = 0; i < params->tensor_count; i++) {
+        if (params->tensor[i].block > 1)
+            GPUR_TRY(reorder(learner, values, &params->tensor[i]));
+        values += gpur_tensor_count(&params->tensor[i]) * (int64_t)sizeof(float);
+    }
+    return GPUR_OK;
+}
+
+static gpur_status put_together(image *im, gpur_learner *learner)
+{
+    const int64_t data = gpur_params_weights(&learner->network.params) * (int64_t)sizeof(float);
+    char digits[DIGITS + 1];
+    gpur_tensors tensors = {0};
+    unsigned char *head = NULL;
+    gpur_status status = describe(&learner->network.params, &tensors);
+    if (status == GPUR_OK)
+        status = gpur_tensors_print(&tensors, &head, &im->head_bytes);
+    if (status == GPUR_OK)
+        status = make_image(im, im->head_bytes + data);
+    if (status == GPUR_OK)
+        memcpy(im->memory, head, (size_t)im->head_bytes);
+    free(head);
+    gpur_tensors_free(&tensors);
+    GPUR_TRY(status);
+    GPUR_TRY(download(learner, im->memory + im->head_bytes));
+    GPUR_TRY(put_all_in_order(learner, im->memory + im->head_bytes));
+    unsigned char *const place = find_digits(im->memory, im->head_bytes, NO_CHECKSUM);
+    snprintf(digits, sizeof digits, "%016" PRIx64, checksum_without(im->memory, im->bytes, place));
+    memcpy(place, digits, DIGITS);
+    return GPUR_OK;
+}
+
+static gpur_status write_image(const image *im, const char *path, const gpur_checkpoint_options *options)
+{
+    gpur_new_file file;
+    GPUR_TRY(gpur_new_file_open(&file, path, im->bytes));
+    gpur_status status = gpur_new_file_write(&file, im->memory, im->bytes, 0);
+    if (status == GPUR_OK)
+        status = gpur_checkpoint_tell(options, im->bytes, im->bytes);
+    if (status == GPUR_OK)
+        status = gpur_new_file_commit(&file);
+    gpur_new_file_abandon(&file);
+    return status;
+}
+
+gpur_status gpur_learner_save_weights(gpur_learner *learner, const char *path, const gpur_checkpoint_options *given)
+{
+    gpur_checkpoint_options options;
+    GPUR_TRY(gpur_checkpoint_check_call(learner, "learner", path, given, &options));
+    image im = {.device = learner->device};
+    gpur_status status = put_together(&im, learner);
+    if (status == GPUR_OK)
+        status = write_image(&im, path, &options);
+    free_image(&im);
+    return status;
+}
+
+/* Somebody else's file has no checksum, and is not asked for one. */
+static gpur_status check_image(const image *im, const gpur_checkpoint *file)
+{
+    const char *const digits = gpur_tensors_find_note(&file->tensors, "gpureplay.checksum");
+    if (!gpur_checkpoint_is_ours(file))
+        return GPUR_OK;
+    GPUR_TRY(gpur_checkpoint_check_kind(file, "weights"));
+    unsigned char *const place =
+        digits && strlen(digits) == DIGITS ? find_digits(im->memory, im->head_bytes, digits) : NULL;
+    char wanted[DIGITS + 1] = "";
+    if (place)
+        snprintf(wanted, sizeof wanted, "%016" PRIx64, checksum_without(im->memory, im->bytes, place));
+    if (!place || strcmp(wanted, digits) != 0)
+        return gpur_fail(GPUR_FILE_ERROR, "%s is not what was written: its checksum differs", file->file.path);
+    return GPUR_OK;
+}
+
+static gpur_status read_image(image *im, const gpur_checkpoint *file, const gpur_checkpoint_options *options)
+{
+    im->head_bytes = file->data_at;
+    GPUR_TRY(make_image(im, file->file.bytes));
+    if (gpur_old_file_read(&file->file, im->memory, im->bytes, 0) != GPUR_OK)
+        return gpur_fail(GPUR_FILE_ERROR, "%s: it cannot be read, or has become shorter", file->file.path);
+    GPUR_TRY(gpur_checkpoint_tell(options, im->bytes, im->bytes));
+    return check_image(im, file);
+}
+
+static gpur_status check_weights(const gpur_params *params, const float *weights)
+{
+    for (int32_t i = 0; i < params->tensor_count; i++)
+        GPUR_TRY(gpur_tensor_check_numbers(&params->tensor[i], "", weights + params->tensor[i].offset, 0,
+                                           GPUR_FILE_ERROR));
+    return GPUR_OK;
+}
+
+/* The tensors of the file to their places among the parameters, (P) in host memory. */
+static gpur_status take_tensors(const image *im, const gpur_checkpoint *file, const gpur_params *params, float *weights)
+{
+    gpur_sections sections = {0};
+    gpur_section *added = NULL;
+    gpur_status status = GPUR_OK;
+    for (int32_t i = 0; i < params->tensor_count && status == GPUR_OK; i++) {
+        const gpur_tensor_entry entry = entry_of(&params->tensor[i]);
+        status = gpur_sections_add_entry(&sections, &entry, &added);
+    }
+    if (status == GPUR_OK)
+        status = gpur_checkpoint_match(file, &sections, "this network", 0);
+    for (int32_t i = 0; i < params->tensor_count && status == GPUR_OK; i++) {
+        const gpur_tensor *const tensor = &params->tensor[i];
+        const unsigned char *const values = im->memory + im->head_bytes + sections.list[i].entry.begin;
+        if (tensor->block > 1)
+            take_in_order(tensor, values, weights + tensor->offset);
+        else
+            memcpy(weights + tensor->offset, values, (size_t)gpur_tensor_count(tensor) * sizeof *weights);
+    }
+    gpur_sections_free(&sections);
+    return status;
+}
+
+static gpur_status upload(gpur_learner *learner, const float *weights)
+{
+    const gpur_optimizer *const optimizer = &learner->step.optimizer;
+    const int64_t bytes = optimizer->count * (int64_t)sizeof(float);
+    gpur_stream *stream = NULL;
+    gpur_status status = gpur_consumer_begin(learner->replay, 0, &stream);
+    GPUR_TRY(status);
+    status = gpur_copy(stream, optimizer->weights, weights, bytes);
+    if (status == GPUR_OK)
+        status = gpur_copy(stream, optimizer->target, weights, bytes);
+    if (status == GPUR_OK)
+        status = gpur_actor_patch(&learner->actor, stream, weights, 0, optimizer->count);
+    const gpur_status done = gpur_stream_sync(stream);
+    return gpur_learner_end_turn(learner, status == GPUR_OK ? done : status);
+}
+
+static gpur_status load_image(gpur_learner *learner, const image *im, const gpur_checkpoint *file)
+{
+    const size_t bytes = (size_t)learner->network.params.count * sizeof(float);
+    float *const weights = gpur_host_alloc(learner->device, bytes);
+    if (!weights)
+        return gpur_fail(GPUR_OUT_OF_MEMORY, "no host memory for %zu bytes of weights", bytes);
+    gpur_status status = take_tensors(im, file, &learner->network.params, weights);
+    if (status == GPUR_OK)
+        status = gpur_checkpoint_blame(file, check_weights(&learner->network.params, weights));
+    if (status == GPUR_OK)
+        status = upload(learner, weights);
+    gpur_host_free(learner->device, weights, bytes);
+    return status;
+}
+
+gpur_status gpur_learner_load_weights(gpur_learner *learner, const char *path, const gpur_checkpoint_options *given)
+{
+    gpur_checkpoint_options options;
+    gpur_checkpoint file;
+    GPUR_TRY(gpur_checkpoint_check_call(learner, "learner", path, given, &options));
+    GPUR_TRY(gpur_checkpoint_open(&file, path));
+    image im = {.device = learner->device};
+    gpur_status status = read_image(&im, &file, &options);
+    if (status == GPUR_OK)
+        status = load_image(learner, &im, &file);
+    free_image(&im);
+    gpur_checkpoint_close(&file);
     return status;
 }

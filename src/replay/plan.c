@@ -4,7 +4,7 @@
 #include "base/red_zone.h"
 #include "base/sized.h"
 #include "replay/config.h"
-#include "replay/priorities.h"
+#include "replay/priority/sum_tree.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -5,7 +5,7 @@
 
 #include "device/device.h"
 #include "gpureplay/plan.h"
-#include "replay/storage.h"
+#include "replay/storage/layout.h"
 
 enum {
     GPUR_WINDOW_BYTES = 256, /* the visible window has an allocation's granule to itself */

@@ -3,7 +3,7 @@
 #include "replay/replay.h"
 
 #include "base/sized.h"
-#include "replay/writer_state.h"
+#include "replay/checkpoint/writers.h"
 
 #include <inttypes.h>
 

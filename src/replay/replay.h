@@ -3,10 +3,10 @@
 #ifndef GPUR_REPLAY_REPLAY_H
 #define GPUR_REPLAY_REPLAY_H
 
-#include "base/fair_lock.h"
+#include "base/ticket_lock.h"
 #include "gpureplay/writer.h"
-#include "replay/intake.h"
-#include "replay/pool.h"
+#include "replay/storage/ingest.h"
+#include "replay/sampler/batch.h"
 
 struct gpur_replay {
     gpur_device *device; /* held */

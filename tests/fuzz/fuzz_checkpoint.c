@@ -5,9 +5,9 @@
  * that is linked, prioritized and of n steps, and whatever happens, they must stay ones that can be drawn from and
  * stepped into. Writes the files to begin with into the folder named last on the command line.
  */
-#include "file_forge.h"
-#include "file_scene.h"
-#include "replay/checkpoint.h"
+#include "support/file_forge.h"
+#include "support/file_scene.h"
+#include "file/checkpoint_file.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Kernels with a mistake in them, and one without: ThreadSanitizer must tell them apart. */
-#include "device/blocks_race_cpu.h"
-#include "kernels/collective.h"
+#include "device/cpu/launch_race.h"
+#include "kernels/lib/collective.h"
 
 #include <stdio.h>
 

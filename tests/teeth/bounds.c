@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Does AddressSanitizer see an access past an array that shares its allocation, and past the device's allocations? */
 #include "device/device.h"
-#include "learn/arena.h"
+#include "base/arena.h"
 #include "test.h"
 
 /* Reads number `at` of an array of 7 between two others. */

@@ -22,7 +22,7 @@ class Recipe(NamedTuple):
 
 BETAS = 0.9, 0.999
 ADAM = Recipe("adam", 6.25e-5, 1.5e-4, double=True)  # as Hessel et al. 2018 have it, table 1
-PRESETS = {  # as src/learn/preset.c has them
+PRESETS = {  # as src/learn/config.c has them
     "melee-gpu": Recipe("rmsprop_tf", 2.5e-4, 0.01, double=False, decay=0.95, momentum=0.95, first=1.0),
     "nature-dueling": Recipe("rmsprop_deepmind", 2.5e-4, 0.01, double=True, decay=0.95, clip_norm=10.0),
 }

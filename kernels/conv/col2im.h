@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef GPUR_KERNELS_CONV_COL2IM_H
+#define GPUR_KERNELS_CONV_COL2IM_H
+
+#include "kernels/args_conv.h"
+#include "kernels/target/thread.h"
+
+/* The places of the kernel, along one axis, whose patches hold position `i` of the image, and how far into the kernel:
+ * place o holds it at i + padding - o stride. */
+GPUR_FN gpur_span gpur_fold_places(int64_t i, const gpur_patches *p, int64_t out)
+{
+    gpur_span s;
+    const int64_t reach = i + p->padding - p->kernel + 1;
+    s.first = reach <= 0 ? 0 : (reach + p->stride - 1) / p->stride;
+    s.last = (i + p->padding) / p->stride + 1;
+    s.last = s.last < out ? s.last : out;
+    s.step = 1;
+    return s;
+}
+
+/* The first of the C numbers that pixel (y, x) has in the patch of place (n, oy, ox). */
+GPUR_FN const float *gpur_fold_source(const gpur_fold_back_args *a, int64_t n, int64_t oy, int64_t ox, int64_t y,
+                                      int64_t x)
+{
+    const gpur_patches *const p = &a->at;
+    const int64_t row = (n * p->out_height + oy) * p->out_width + ox;
+    const int64_t ky = y + p->padding - oy * p->stride, kx = x + p->padding - ox * p->stride;
+    return a->patch + ((row * p->kernel + ky) * p->kernel + kx) * p->channels;
+}
+
+/* Channels first, first + step, ... of pixel `i` of all images. */
+GPUR_FN void gpur_fold_pixel(const gpur_fold_back_args *a, int64_t i, gpur_span channels)
+{
+    const gpur_patches *const p = &a->at;
+    const int64_t line = i / p->width, n = line / p->height, x = i - line * p->width, y = line - n * p->height;
+    const gpur_span rows = gpur_fold_places(y, p, p->out_height), columns = gpur_fold_places(x, p, p->out_width);
+    float *const to = a->x + i * p->channels;
+    for (int64_t c = channels.first; c < channels.last; c += channels.step)
+        to[c] = 0.0f;
+    for (int64_t oy = rows.first; oy < rows.last; oy++)
+        for (int64_t ox = columns.first; ox < columns.last; ox++) {
+            const float *const from = gpur_fold_source(a, n, oy, ox, y, x);
+            for (int64_t c = channels.first; c < channels.last; c += channels.step)
+                to[c] += from[c];
+        }
+}
+
+/* A pixel to each run of C threads of a GPU; a CPU's thread walks pixels. */
+GPUR_KERNEL(fold_back)
+{
+    const int64_t pixels = a->at.images * a->at.height * a->at.width, channels = a->at.channels;
+    gpur_span all;
+    all.first = 0, all.last = channels, all.step = 1;
+    const gpur_span s = gpur_grid_span(at, gpur_strided() ? pixels * channels : pixels);
+    for (int64_t i = s.first; i < s.last; i += s.step) {
+        const int64_t pixel = gpur_strided() ? i / channels : i;
+        if (gpur_strided()) {
+            all.first = i - pixel * channels;
+            all.last = all.first + 1;
+        }
+        gpur_fold_pixel(a, pixel, all);
+    }
+}
+
+#endif

@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef GPUR_KERNELS_CONV_CONV_BIAS_BACKWARD_H
+#define GPUR_KERNELS_CONV_CONV_BIAS_BACKWARD_H
+
+#include "kernels/args_conv.h"
+#include "kernels/learn/layer_backward.h"
+
+/* A run of rows is a batch of its own for the columns of layer_backward.h; a block takes a tile of columns of a run. */
+GPUR_KERNEL_OF(channel_backward, 512)
+{
+    const int64_t runs = (a->rows + GPUR_CHANNEL_ROWS - 1) / GPUR_CHANNEL_ROWS;
+    const int64_t tiles = gpur_column_tiles(at, a->features);
+    const gpur_span work = gpur_block_rows(at, runs * tiles);
+    for (int64_t i = work.first; i < work.last; i += work.step) {
+        gpur_layer_backward_args part;
+        const int64_t run = i / tiles;
+        gpur_span tile;
+        tile.first = i - run * tiles, tile.last = tile.first + 1, tile.step = 1;
+        const int64_t first = run * GPUR_CHANNEL_ROWS, left = a->rows - first;
+        part.dy = a->dy + first * a->features;
+        part.y = a->y + first * a->features;
+        part.bias_gradient = a->partial + run * a->features;
+        part.batch = left < GPUR_CHANNEL_ROWS ? left : GPUR_CHANNEL_ROWS;
+        part.features = part.dy_pitch = part.y_pitch = a->features;
+        part.activation = a->activation;
+        gpur_columns_backward(at, &part, tile);
+    }
+}
+
+#endif

@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef GPUR_KERNELS_CONV_IM2COL_H
+#define GPUR_KERNELS_CONV_IM2COL_H
+
+#include "kernels/args_conv.h"
+#include "kernels/lib/bf16.h"
+
+/* Row `ky` of the kernel at one place: `run` = K C numbers, neighbours in the image too, of which those from `first`
+ * to `last` are there and the others padding. */
+typedef struct gpur_patch_run {
+    int64_t from; /* of the run's first number in the image, which may lie before the image */
+    int64_t first, last;
+} gpur_patch_run;
+
+GPUR_FN gpur_patch_run gpur_patch_run_of(const gpur_patches *p, int64_t row, int64_t ky)
+{
+    gpur_patch_run run;
+    const int64_t line = row / p->out_width, n = line / p->out_height;
+    const int64_t y = (line - n * p->out_height) * p->stride - p->padding + ky;
+    const int64_t x = (row - line * p->out_width) * p->stride - p->padding;
+    const int64_t left = p->width - x;
+    run.from = ((n * p->height + y) * p->width + x) * p->channels;
+    run.first = (x < 0 ? -x : 0) * p->channels;
+    run.last = (left < 0 ? 0 : left < p->kernel ? left : p->kernel) * p->channels;
+    if (y < 0 || y >= p->height)
+        run.last = run.first;
+    return run;
+}
+
+GPUR_FN float gpur_unfold_read(const gpur_unfold_args *a, const gpur_patch_run *run, int64_t j)
+{
+    if (j < run->first || j >= run->last)
+        return 0.0f;
+    return a->bf16 ? gpur_bf16_widen(((const uint16_t *)a->x)[run->from + j]) : ((const float *)a->x)[run->from + j];
+}
+
+/* A CPU's thread: whole runs. */
+GPUR_FN void gpur_unfold_rows(const gpur_unfold_args *a, gpur_span rows)
+{
+    const int64_t run_length = a->at.kernel * a->at.channels;
+    float *to = a->patch + rows.first * a->at.kernel * run_length;
+    for (int64_t row = rows.first; row < rows.last; row++)
+        for (int64_t ky = 0; ky < a->at.kernel; ky++, to += run_length) {
+            const gpur_patch_run run = gpur_patch_run_of(&a->at, row, ky);
+            if (!a->bf16 && run.first == 0 && run.last == run_length)
+                memcpy(to, (const float *)a->x + run.from, (size_t)run_length * sizeof *to);
+            else
+                for (int64_t j = 0; j < run_length; j++)
+                    to[j] = gpur_unfold_read(a, &run, j);
+        }
+}
+
+GPUR_KERNEL(unfold)
+{
+    const int64_t run_length = a->at.kernel * a->at.channels, width = a->at.kernel * run_length;
+    const int64_t rows = a->at.images * a->at.out_height * a->at.out_width;
+    if (!gpur_strided()) {
+        gpur_unfold_rows(a, gpur_block_rows(at, rows));
+        return;
+    }
+    const gpur_span s = gpur_grid_span(at, rows * width);
+    for (int64_t i = s.first; i < s.last; i += s.step) {
+        const int64_t row = i / width, within = i - row * width, ky = within / run_length;
+        const gpur_patch_run run = gpur_patch_run_of(&a->at, row, ky);
+        a->patch[i] = gpur_unfold_read(a, &run, within - ky * run_length);
+    }
+}
+
+#endif

@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef GPUR_KERNELS_CONV_ROUND_BF16_H
+#define GPUR_KERNELS_CONV_ROUND_BF16_H
+
+#include "kernels/args_conv.h"
+#include "kernels/lib/bf16.h"
+
+GPUR_FN void gpur_round_quad(const float *from, uint16_t *to)
+{
+    float x[4];
+    uint16_t rounded[4];
+    memcpy(x, __builtin_assume_aligned((const unsigned char *)from, sizeof x), sizeof x);
+    for (int k = 0; k < 4; k++)
+        rounded[k] = gpur_bf16_round(x[k]);
+    memcpy(__builtin_assume_aligned((unsigned char *)to, sizeof rounded), rounded, sizeof rounded);
+}
+
+/* On a GPU four numbers are one load and one store of a thread; what is left over goes one by one, as all does where
+ * the arrays lie badly, and on a CPU, whose compiler makes vectors of it. */
+GPUR_KERNEL(round_bf16)
+{
+    const int64_t quads = gpur_bf16_in_quads(a->from, a->to) ? a->count / 4 : 0;
+    const gpur_span s = gpur_grid_span(at, quads), rest = gpur_grid_span(at, a->count - 4 * quads);
+    for (int64_t i = s.first; i < s.last; i += s.step)
+        gpur_round_quad(a->from + 4 * i, a->to + 4 * i);
+    for (int64_t i = 4 * quads + rest.first; i < 4 * quads + rest.last; i += rest.step)
+        a->to[i] = gpur_bf16_round(a->from[i]);
+}
+
+#endif

@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef GPUR_KERNELS_CONV_WIDEN_BF16_H
+#define GPUR_KERNELS_CONV_WIDEN_BF16_H
+
+#include "kernels/args_conv.h"
+#include "kernels/lib/bf16.h"
+#include "kernels/learn/bias_activation.h"
+
+/* A number of column f. */
+GPUR_FN float gpur_widened(const gpur_widen_bf16_args *a, uint16_t number, int64_t f)
+{
+    const float x = gpur_bf16_widen(number);
+    return a->bias ? gpur_activate(x + a->bias[f], a->activation) : x;
+}
+
+/* Numbers i to i + 3, of columns f to f + 3. */
+GPUR_FN void gpur_widen_quad(const gpur_widen_bf16_args *a, int64_t i, int64_t f)
+{
+    uint16_t numbers[4];
+    float x[4];
+    memcpy(numbers, __builtin_assume_aligned((const unsigned char *)(a->from + i), sizeof numbers), sizeof numbers);
+    for (int k = 0; k < 4; k++)
+        x[k] = gpur_widened(a, numbers[k], f + k);
+    memcpy(__builtin_assume_aligned((unsigned char *)(a->to + i), sizeof x), x, sizeof x);
+}
+
+/* The span's pieces of `wide` numbers, 4 or 1, from number `first` on. Columns are counted on, as a remainder for every
+ * number would take a GPU longer than the number does. */
+GPUR_FN void gpur_widen_span(const gpur_widen_bf16_args *a, gpur_span s, int64_t first, int64_t wide)
+{
+    const int64_t step = wide * s.step % a->features;
+    int64_t f = (first + wide * s.first) % a->features;
+    for (int64_t i = s.first; i < s.last; i += s.step) {
+        const int64_t n = first + wide * i;
+        if (wide == 4)
+            gpur_widen_quad(a, n, f);
+        else
+            a->to[n] = gpur_widened(a, a->from[n], f);
+        f += step;
+        f -= f < a->features ? 0 : a->features;
+    }
+}
+
+/* By fours as round_bf16.h, where four numbers are of one row. */
+GPUR_KERNEL(widen_bf16)
+{
+    const int whole = a->features % 4 == 0 && gpur_bf16_in_quads(a->to, a->from);
+    const int64_t quads = whole ? a->count / 4 : 0;
+    gpur_widen_span(a, gpur_grid_span(at, quads), 0, 4);
+    gpur_widen_span(a, gpur_grid_span(at, a->count - 4 * quads), 4 * quads, 1);
+}
+
+#endif

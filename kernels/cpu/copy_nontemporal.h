@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A CPU's copies that leave the target out of the caches: lines that are overwritten as a whole need not be fetched
+ * first. The sanitizers do not see such stores, so there, and where a processor has none, it is a memcpy.
+ */
+#ifndef GPUR_KERNELS_CPU_COPY_NONTEMPORAL_H
+#define GPUR_KERNELS_CPU_COPY_NONTEMPORAL_H
+
+#include "kernels/target/thread.h"
+
+#if defined(__has_feature)
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
+#define GPUR_STORES_ARE_WATCHED
+#endif
+#endif
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define GPUR_STORES_ARE_WATCHED
+#endif
+
+#if defined(__SSE2__) && !defined(__CUDACC__) && !defined(GPUR_STORES_ARE_WATCHED)
+#include <emmintrin.h>
+
+enum { GPUR_PAST_LINE = 64 };
+
+/* Such stores are in no order with others until this. */
+GPUR_FN void gpur_past_fence(void)
+{
+    _mm_sfence();
+}
+
+/* Whole lines of `to`, which begins one. Wants a fence behind it. */
+GPUR_FN void gpur_copy_lines_past(unsigned char *to, const unsigned char *from, int64_t bytes)
+{
+    for (int64_t line = 0; line < bytes; line += GPUR_PAST_LINE)
+        for (int64_t i = line; i < line + GPUR_PAST_LINE; i += (int64_t)sizeof(__m128i))
+            _mm_stream_si128((__m128i *)(void *)(to + i), _mm_loadu_si128((const __m128i *)(const void *)(from + i)));
+}
+
+GPUR_FN void gpur_memcpy_past(unsigned char *to, const unsigned char *from, int64_t bytes)
+{
+    const int64_t to_line = -(int64_t)(uintptr_t)to & (GPUR_PAST_LINE - 1), head = to_line < bytes ? to_line : bytes;
+    const int64_t lines = (bytes - head) / GPUR_PAST_LINE * GPUR_PAST_LINE;
+    memcpy(to, from, (size_t)head);
+    gpur_copy_lines_past(to + head, from + head, lines);
+    memcpy(to + head + lines, from + head + lines, (size_t)(bytes - head - lines));
+    gpur_past_fence();
+}
+#else
+GPUR_FN void gpur_past_fence(void)
+{
+}
+
+GPUR_FN void gpur_copy_lines_past(unsigned char *to, const unsigned char *from, int64_t bytes)
+{
+    memcpy(to, from, (size_t)bytes);
+}
+
+GPUR_FN void gpur_memcpy_past(unsigned char *to, const unsigned char *from, int64_t bytes)
+{
+    memcpy(to, from, (size_t)bytes);
+}
+#endif
+
+#endif

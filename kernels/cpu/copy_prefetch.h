@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A CPU's copy of a long value, while the value that comes after it is asked for. Asking for a large row before copying
+ * another would fill the nearest cache with it twice over, and keep as many lines on their way as there are to ask for
+ * and no store beside them.
+ */
+#ifndef GPUR_KERNELS_CPU_COPY_PREFETCH_H
+#define GPUR_KERNELS_CPU_COPY_PREFETCH_H
+
+#include "kernels/cpu/copy_nontemporal.h"
+
+enum { GPUR_AHEAD_LINE = 64 };
+
+/* A line in one store where the processor has such: what waits for its lines to be overwritten is counted in stores. */
+#if defined(__GNUC__) && !defined(__CUDACC__)
+typedef uint64_t gpur_ahead_line __attribute__((vector_size(GPUR_AHEAD_LINE)));
+#else
+typedef struct gpur_ahead_line {
+    uint64_t words[GPUR_AHEAD_LINE / sizeof(uint64_t)];
+} gpur_ahead_line;
+#endif
+
+/* Of any alignment. `next` is as many bytes that may be read, or `from` itself. */
+GPUR_FN void gpur_copy_ahead(unsigned char *to, const unsigned char *from, const unsigned char *next, int64_t bytes)
+{
+    const int64_t lines = bytes / GPUR_AHEAD_LINE * GPUR_AHEAD_LINE;
+    for (int64_t i = 0; i < lines; i += GPUR_AHEAD_LINE) {
+        gpur_ahead_line line;
+        gpur_prefetch_far(next + i);
+        memcpy(&line, from + i, sizeof line);
+        memcpy(to + i, &line, sizeof line);
+    }
+    memcpy(to + lines, from + lines, (size_t)(bytes - lines));
+}
+
+/* The same past the caches. Wants a fence behind it. */
+GPUR_FN void gpur_copy_ahead_past(unsigned char *to, const unsigned char *from, const unsigned char *next,
+                                  int64_t bytes)
+{
+    const int64_t to_line = -(int64_t)(uintptr_t)to & (GPUR_AHEAD_LINE - 1), head = to_line < bytes ? to_line : bytes;
+    const int64_t last = head + (bytes - head) / GPUR_AHEAD_LINE * GPUR_AHEAD_LINE;
+    memcpy(to, from, (size_t)head);
+    for (int64_t i = head; i < last; i += GPUR_AHEAD_LINE) {
+        gpur_prefetch_far(next + i);
+        gpur_copy_lines_past(to + i, from + i, GPUR_AHEAD_LINE);
+    }
+    memcpy(to + last, from + last, (size_t)(bytes - last));
+}
+
+#endif

@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Moving values of a field for one thread, of any alignment. Every move has a size that the compiler knows: the call of
+ * a memcpy of unknown length takes as long as moving several short values.
+ */
+#ifndef GPUR_KERNELS_CPU_COPY_VALUE_H
+#define GPUR_KERNELS_CPU_COPY_VALUE_H
+
+#include "kernels/target/thread.h"
+
+/* n to 2 n bytes in moves of n: the second, where there is one, may overlap the first. */
+GPUR_FN void gpur_move_ends(unsigned char *to, const unsigned char *from, int64_t bytes, size_t n)
+{
+    memcpy(to, from, n);
+    if (bytes > (int64_t)n)
+        memcpy(to + bytes - n, from + bytes - n, n);
+}
+
+enum { GPUR_LONG_VALUE = 512 };
+
+/* 32 bytes or more; the last move may overlap the one before it. */
+GPUR_FN void gpur_move_long(unsigned char *to, const unsigned char *from, int64_t bytes)
+{
+    if (bytes >= GPUR_LONG_VALUE) {
+        memcpy(to, from, (size_t)bytes);
+        return;
+    }
+    for (int64_t i = 0; i + 32 < bytes; i += 32)
+        memcpy(to + i, from + i, 32);
+    memcpy(to + bytes - 32, from + bytes - 32, 32);
+}
+
+GPUR_FN void gpur_move_value(unsigned char *to, const unsigned char *from, int64_t bytes)
+{
+    if (bytes >= 32)
+        gpur_move_long(to, from, bytes);
+    else if (bytes >= 16)
+        gpur_move_ends(to, from, bytes, 16);
+    else if (bytes >= 8)
+        gpur_move_ends(to, from, bytes, 8);
+    else if (bytes >= 4)
+        gpur_move_ends(to, from, bytes, 4);
+    else if (bytes >= 2)
+        gpur_move_ends(to, from, bytes, 2);
+    else
+        *to = *from;
+}
+
+/* One field of `rows` rows: values of `bytes` bytes, as far apart as each side says. */
+typedef struct gpur_column {
+    unsigned char *to;
+    const unsigned char *from;
+    int64_t to_pitch, from_pitch, bytes;
+} gpur_column;
+
+GPUR_FN void gpur_move_values(const gpur_column *c, int64_t bytes, int64_t rows)
+{
+    unsigned char *to = c->to;
+    const unsigned char *from = c->from;
+    for (int64_t i = 0; i < rows; i++, to += c->to_pitch, from += c->from_pitch)
+        gpur_move_value(to, from, bytes);
+}
+
+/* The commonest sizes are single moves. */
+GPUR_FN void gpur_move_column(const gpur_column *c, int64_t rows)
+{
+    if (c->bytes == 1)
+        gpur_move_values(c, 1, rows);
+    else if (c->bytes == 4)
+        gpur_move_values(c, 4, rows);
+    else if (c->bytes == 8)
+        gpur_move_values(c, 8, rows);
+    else if (c->bytes == 16)
+        gpur_move_values(c, 16, rows);
+    else
+        gpur_move_values(c, c->bytes, rows);
+}
+
+/* The same of flags: bytes other than 0 become 1. */
+GPUR_FN void gpur_move_flags(const gpur_column *c, int64_t rows)
+{
+    unsigned char *to = c->to;
+    const unsigned char *from = c->from;
+    for (int64_t i = 0; i < rows; i++, to += c->to_pitch, from += c->from_pitch)
+        for (int64_t j = 0; j < c->bytes; j++)
+            to[j] = from[j] != 0;
+}
+
+#endif

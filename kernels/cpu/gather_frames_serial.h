@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: MIT */
+/* Rebuilding stacks for one thread: a frame at a time, which stays in the nearest cache for its second place. */
+#ifndef GPUR_KERNELS_CPU_GATHER_FRAMES_SERIAL_H
+#define GPUR_KERNELS_CPU_GATHER_FRAMES_SERIAL_H
+
+#include "kernels/args_frames.h"
+#include "kernels/cpu/copy_nontemporal.h"
+
+/* NULL for no frame: 0 less 1 is more than there are. */
+GPUR_FN const unsigned char *gpur_frame_at(const gpur_gather_frames_args *a, uint32_t link)
+{
+    return link - 1 >= a->slots ? (const unsigned char *)0 : a->frames + (int64_t)(link - 1) * a->pitch;
+}
+
+/* Frame after frame: the stack is the first axis. */
+GPUR_FN void gpur_frame_put(const gpur_gather_frames_args *a, unsigned char *to, const unsigned char *frame)
+{
+    if (!frame)
+        memset(to, 0, (size_t)a->frame_bytes);
+    else if (a->past)
+        gpur_memcpy_past(to, frame, a->frame_bytes);
+    else
+        memcpy(to, frame, (size_t)a->frame_bytes);
+}
+
+GPUR_FN void gpur_stack_put(const gpur_gather_frames_args *a, unsigned char *to, const uint32_t *links)
+{
+    for (int32_t p = 0; p < a->stack; p++)
+        gpur_frame_put(a, to + p * a->place_step, gpur_frame_at(a, links[p]));
+}
+
+/* Four frames of bytes, number by number: as wide as the compiler can. */
+GPUR_FN void gpur_stack_weave_4(unsigned char *to, const unsigned char *const *frames, int32_t units)
+{
+    const unsigned char *const f0 = frames[0], *const f1 = frames[1], *const f2 = frames[2], *const f3 = frames[3];
+    for (int32_t u = 0; u < units; u++) {
+        to[4 * (int64_t)u] = f0[u];
+        to[4 * (int64_t)u + 1] = f1[u];
+        to[4 * (int64_t)u + 2] = f2[u];
+        to[4 * (int64_t)u + 3] = f3[u];
+    }
+}
+
+/* Number by number, of `bytes` each, the stack as the last axis. No frame (NULL) is zeros. */
+GPUR_FN void gpur_frames_weave(unsigned char *to, const unsigned char *const *frames, int32_t stack, int32_t units,
+                               int64_t bytes)
+{
+    int32_t there = 0;
+    for (int32_t p = 0; p < stack; p++)
+        there += frames[p] != 0;
+    if (there == 4 && stack == 4 && bytes == 1) {
+        gpur_stack_weave_4(to, frames, units);
+        return;
+    }
+    for (int32_t u = 0; u < units; u++)
+        for (int32_t p = 0; p < stack; p++)
+            for (int64_t i = 0; i < bytes; i++, to++)
+                *to = frames[p] ? frames[p][u * bytes + i] : 0;
+}
+
+GPUR_FN void gpur_stack_weave(const gpur_gather_frames_args *a, unsigned char *to, const uint32_t *links)
+{
+    const unsigned char *frames[GPUR_MOST_LINKS];
+    for (int32_t p = 0; p < a->stack; p++)
+        frames[p] = gpur_frame_at(a, links[p]);
+    gpur_frames_weave(to, frames, a->stack, a->units, (int64_t)1 << a->shift);
+}
+
+GPUR_FN void gpur_stack_make(const gpur_gather_frames_args *a, unsigned char *to, const uint32_t *links)
+{
+    if (a->unit_step == (int64_t)1 << a->shift)
+        gpur_stack_put(a, to, links);
+    else
+        gpur_stack_weave(a, to, links);
+}
+
+/* A frame that both stacks have is written to both while it is near: stack p of next_obs is mostly stack p + 1 of obs.
+ */
+GPUR_FN void gpur_frames_alone(const gpur_gather_frames_args *a, int64_t b)
+{
+    const uint32_t *const links = a->links + b * 2 * a->stack;
+    if (a->obs)
+        gpur_stack_make(a, a->obs + b * a->obs_pitch, links);
+    if (a->next_obs)
+        gpur_stack_make(a, a->next_obs + b * a->next_pitch, links + a->stack);
+}
+
+#endif

@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The scatter for one thread, a tile of rows at a time, field by field. Into a small ring straight; a tile for a large
+ * one is put together in the nearest cache and written past the others, so that the ring's lines are not fetched first;
+ * of rows that are longer than a tile, long values go there as they are.
+ */
+#ifndef GPUR_KERNELS_CPU_SCATTER_SERIAL_H
+#define GPUR_KERNELS_CPU_SCATTER_SERIAL_H
+
+#include "kernels/lib/clip.h"
+#include "kernels/cpu/copy_nontemporal.h"
+#include "kernels/cpu/copy_value.h"
+
+/* The ring's row for row n of the block. */
+GPUR_FN unsigned char *gpur_scatter_row(const gpur_scatter_args *a, int64_t n)
+{
+    const int64_t slot = a->first_slot + n;
+    return a->ring + (slot < a->capacity ? slot : slot - a->capacity) * a->pitch;
+}
+
+/* All fields of rows that lie in one piece from `row` on. */
+GPUR_FN void gpur_scatter_columns(const gpur_scatter_args *a, int64_t first, int64_t rows, unsigned char *row)
+{
+    for (int32_t c = 0; c < a->copy_count; c++) {
+        const gpur_field_copy *const copy = &a->copies[c];
+        gpur_column column;
+        column.to = row + copy->offset, column.to_pitch = a->pitch;
+        column.from = copy->array + first * copy->array_pitch, column.from_pitch = copy->array_pitch;
+        column.bytes = (int64_t)copy->units << copy->shift;
+        if (copy->flags)
+            gpur_move_flags(&column, rows);
+        else
+            gpur_move_column(&column, rows);
+    }
+}
+
+/* How many of `rows` rows from `first` on come before the ring's end. */
+GPUR_FN int64_t gpur_scatter_run(const gpur_scatter_args *a, int64_t first, int64_t rows)
+{
+    const int64_t to_end = a->capacity - a->first_slot - first;
+    return to_end > 0 && to_end < rows ? to_end : rows;
+}
+
+/* Rows of several lines go one by one, so that the ring is written from line to line. */
+GPUR_FN void gpur_scatter_straight(const gpur_scatter_args *a, int64_t first, int64_t last)
+{
+    const int64_t most = a->pitch < 256 ? a->tile : 1;
+    for (int64_t n; first < last; first += n) {
+        n = gpur_scatter_run(a, first, most < last - first ? most : last - first);
+        gpur_scatter_columns(a, first, n, gpur_scatter_row(a, first));
+    }
+}
+
+/* What no field covers stays zero. */
+GPUR_FN void gpur_scatter_past(const gpur_scatter_args *a, int64_t first, int64_t last)
+{
+    uint64_t tile[GPUR_TILE_BYTES / sizeof(uint64_t)];
+    const int64_t rows = last - first < a->tile ? last - first : a->tile;
+    memset(tile, 0, (size_t)(rows * a->pitch));
+    for (int64_t n; first < last; first += n) {
+        n = gpur_scatter_run(a, first, rows < last - first ? rows : last - first);
+        gpur_scatter_columns(a, first, n, (unsigned char *)tile);
+        gpur_copy_lines_past(gpur_scatter_row(a, first), (const unsigned char *)tile, n * a->pitch);
+    }
+    gpur_past_fence();
+}
+
+/* A row that no tile holds: its long values go past the caches one by one. */
+GPUR_FN void gpur_scatter_long_row(const gpur_scatter_args *a, int64_t n)
+{
+    unsigned char *const row = gpur_scatter_row(a, n);
+    for (int32_t c = 0; c < a->copy_count; c++) {
+        const gpur_field_copy *const copy = &a->copies[c];
+        const int64_t bytes = (int64_t)copy->units << copy->shift;
+        const unsigned char *const from = copy->array + n * copy->array_pitch;
+        const gpur_column flags = {row + copy->offset, from, 0, 0, bytes};
+        if (copy->flags)
+            gpur_move_flags(&flags, 1);
+        else if (bytes >= GPUR_LONG_VALUE)
+            gpur_memcpy_past(row + copy->offset, from, bytes);
+        else
+            gpur_move_value(row + copy->offset, from, bytes);
+    }
+}
+
+/* Row n of the block, clipped. */
+GPUR_FN void gpur_scatter_reward(const gpur_scatter_args *a, int64_t n)
+{
+    float reward;
+    memcpy(&reward, a->rewards + n * (int64_t)sizeof reward, sizeof reward);
+    reward = gpur_clip(reward, a->reward_clip);
+    memcpy(gpur_scatter_row(a, n) + a->reward_offset, &reward, sizeof reward);
+}
+
+/* My part of the block. */
+GPUR_FN void gpur_scatter_alone(gpur_place at, const gpur_scatter_args *a)
+{
+    const gpur_span span = gpur_block_rows(at, a->rows);
+    if (!a->past)
+        gpur_scatter_straight(a, span.first, span.last);
+    else if (a->pitch <= GPUR_TILE_BYTES)
+        gpur_scatter_past(a, span.first, span.last);
+    else
+        for (int64_t n = span.first; n < span.last; n++)
+            gpur_scatter_long_row(a, n);
+    for (int64_t n = span.first; a->rewards && n < span.last; n++)
+        gpur_scatter_reward(a, n);
+}
+
+#endif

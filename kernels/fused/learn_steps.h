@@ -1,0 +1,154 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Whole train steps in one kernel, for a network of two layers below its last: what else is a graph of some twenty
+ * kernels and library calls, as stages with meetings between them. The stages are those kernels' own bodies, but for
+ * the matrix products, which are tiles dealt to the blocks.
+ *
+ * A step's end goes with the draw of the step behind it, which needs nothing of it but its number; that is counted in
+ * `draw_step`.
+ *
+ * Each body is called at one place only. The compiler inlines it there, and a second call would add a second copy of
+ * its instructions, which each multiprocessor would have to fetch in every step.
+ */
+#ifndef GPUR_KERNELS_FUSED_LEARN_STEPS_H
+#define GPUR_KERNELS_FUSED_LEARN_STEPS_H
+
+#include "kernels/learn/finish_step.h"
+#include "kernels/replay/gather.h"
+#include "kernels/learn/gradient_norm.h"
+#include "kernels/fused/learn_heads.h"
+#include "kernels/priority/priority_draw.h"
+#include "kernels/priority/priority_update.h"
+#include "kernels/priority/priority_weights.h"
+#include "kernels/fused/tile_serial.h"
+#include "kernels/fused/tile_block.h"
+#include "kernels/learn/update.h"
+
+/* From so many blocks on, one of them may be kept for work that only one can do. */
+enum { GPUR_MANY_BLOCKS = 4 };
+
+GPUR_FN int gpur_is_last_block(gpur_place at)
+{
+    return at.block == at.blocks - 1;
+}
+
+/* This block, for a body that is a launch of one block. */
+GPUR_FN gpur_place gpur_as_only(gpur_place at)
+{
+    at.block = 0, at.blocks = 1;
+    return at;
+}
+
+/* All tiles of all products of a stage. */
+GPUR_FN void gpur_stage_products(gpur_place at, const gpur_learn_steps_args *a, int stage)
+{
+    int64_t tasks = 0;
+    for (int32_t p = 0; p < a->product_count; p++)
+        tasks += a->products[p].stage == stage ? gpur_product_tasks(&a->products[p]) : 0;
+    const gpur_span mine = gpur_block_rows(at, tasks);
+    for (int64_t task = mine.first; task < mine.last; task += mine.step) {
+        int64_t place = task;
+        int32_t p = 0;
+        for (; a->products[p].stage != stage || place >= gpur_product_tasks(&a->products[p]); p++)
+            place -= a->products[p].stage == stage ? gpur_product_tasks(&a->products[p]) : 0;
+        const gpur_tile tile = gpur_tile_of(&a->products[p], place);
+        if (gpur_strided())
+            gpur_tile_together(at, &tile);
+        else
+            gpur_tile_alone(&tile);
+    }
+}
+
+/* Products that go beside a stage's work for one block, which is then the last one's. */
+GPUR_FN gpur_place gpur_beside_last(gpur_place at, int kept)
+{
+    if (kept && at.blocks >= GPUR_MANY_BLOCKS)
+        at.blocks--;
+    return at;
+}
+
+/* The gradient from its parts, where it is in parts: the chunks of numbers that gradient_norm gives this block. */
+GPUR_FN void gpur_sum_gradient(gpur_place at, const gpur_learn_steps_args *a)
+{
+    const int64_t count = a->norm.count;
+    const gpur_span chunks = gpur_block_rows(at, (count + GPUR_NORM_CHUNK - 1) / GPUR_NORM_CHUNK);
+    for (int64_t chunk = chunks.first; chunk < chunks.last; chunk += chunks.step) {
+        const int64_t first = chunk * GPUR_NORM_CHUNK, end = first + GPUR_NORM_CHUNK;
+        const int64_t last = end < count ? end : count;
+        for (int64_t i = first + at.thread; i < last; i += at.threads) {
+            float sum = a->gradient_parts[i];
+            for (int32_t part = 1; part < a->parts; part++)
+                sum += a->gradient_parts[part * count + i];
+            a->gradient[i] = sum;
+        }
+    }
+    gpur_barrier(at);
+}
+
+GPUR_FN void gpur_stage_norm(gpur_place at, const gpur_learn_steps_args *a)
+{
+    if (a->gradient_parts)
+        gpur_sum_gradient(at, a);
+    gpur_gradient_norm(at, &a->norm);
+}
+
+/* The update waits for the norm only where it reads it. */
+GPUR_FN int gpur_stage_updates(const gpur_learn_steps_args *a, int stage)
+{
+    return stage == (a->updates_early ? GPUR_STAGE_NORM : GPUR_STAGE_UPDATE);
+}
+
+/* What else than products a stage has, or had for the step before. */
+GPUR_FN void gpur_stage_body(gpur_place at, const gpur_learn_steps_args *a, int stage)
+{
+    if (stage == GPUR_STAGE_DRAW)
+        gpur_priority_draw(at, &a->draw);
+    else if (stage == GPUR_STAGE_GATHER)
+        gpur_gather(at, &a->gather);
+    else if (stage == GPUR_STAGE_FIRST && a->by_priority)
+        gpur_priority_weights(at, &a->weights);
+    else if (stage == GPUR_STAGE_HEADS)
+        gpur_learn_heads(at, a);
+    else if (stage == GPUR_STAGE_GRADIENTS && a->by_priority && gpur_is_last_block(at))
+        gpur_priority_update(gpur_as_only(at), &a->priorities);
+    else if (stage == GPUR_STAGE_NORM)
+        gpur_stage_norm(at, a);
+    if (gpur_stage_updates(a, stage))
+        gpur_update(at, &a->update);
+}
+
+GPUR_FN int gpur_stage_is_there(const gpur_learn_steps_args *a, int stage)
+{
+    if (stage == GPUR_STAGE_DRAW)
+        return a->by_priority;
+    return stage != GPUR_STAGE_UPDATE || !a->updates_early;
+}
+
+GPUR_FN void gpur_learn_stage(gpur_place at, const gpur_learn_steps_args *a, int stage)
+{
+    const int kept = stage == GPUR_STAGE_GRADIENTS && a->by_priority;
+    const gpur_place shared = gpur_beside_last(at, kept);
+    gpur_stage_body(at, a, stage);
+    if (at.block < shared.blocks)
+        gpur_stage_products(shared, a, stage);
+    if (stage == GPUR_STAGE_FIRST && at.block == 0 && at.thread == 0)
+        ++*a->draw_step;
+    gpur_meet(at);
+}
+
+GPUR_KERNEL_TOGETHER(learn_steps, 256)
+{
+    const int first_stage = a->by_priority ? GPUR_STAGE_DRAW : GPUR_STAGE_GATHER;
+    if (at.block == 0 && at.thread == 0)
+        *a->draw_step = a->finish.state->step;
+    gpur_meet(at);
+    for (int64_t step = 0; step <= a->steps; step++) {
+        if (step > 0 && gpur_is_last_block(at))
+            gpur_finish_step(gpur_as_only(at), &a->finish);
+        for (int stage = first_stage; stage < GPUR_STAGE_COUNT && step < a->steps; stage++)
+            if (gpur_stage_is_there(a, stage))
+                gpur_learn_stage(at, a, stage);
+    }
+}
+
+#endif

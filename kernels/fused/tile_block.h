@@ -1,0 +1,303 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A tile by a block. Chunks of A and B go through shared memory, turned so that k comes first; while one chunk is
+ * multiplied, the numbers of the next are on their way from memory into registers. A worker has 4 x 4 sums. Of a small
+ * tile, whose workers would be few, several groups share the k of each chunk, and their sums are added in the end, in
+ * the order of the groups.
+ *
+ * A block of fewer threads than workers goes over k once for every set of workers that it can be.
+ */
+#ifndef GPUR_KERNELS_FUSED_TILE_BLOCK_H
+#define GPUR_KERNELS_FUSED_TILE_BLOCK_H
+
+#include "kernels/fused/tile_product.h"
+
+enum {
+    GPUR_LARGE_SHIFT = GPUR_LARGE_SIDE == 64 ? 6 : GPUR_LARGE_SIDE == 32 ? 5 : 4, /* 1 << 6 is 64 */
+    GPUR_SMALL_DEPTH = GPUR_LARGE_SIDE / 2, /* k of a chunk; of a large tile half as many */
+    GPUR_SMALL_GROUPS = 4,
+    GPUR_TILE_WORKERS = GPUR_LARGE_SIDE * GPUR_LARGE_SIDE / 16,
+    GPUR_TILE_SUMS = GPUR_LARGE_SIDE * GPUR_LARGE_SIDE, /* of a large tile, or of all groups of a small one */
+    GPUR_TILE_LOADS = 4,                                /* of A, and of B, that a thread has on their way */
+    GPUR_ROW_PADDING = 4, /* numbers: the threads of a warp that turns a chunk then write to different banks */
+    GPUR_CHUNK_QUADS = GPUR_SMALL_DEPTH * (GPUR_SMALL_SIDE + GPUR_ROW_PADDING) / 4, /* more than a large tile's */
+};
+
+/* Four numbers that are moved at once. */
+typedef struct gpur_quad {
+    float v[4];
+} __attribute__((aligned(16))) gpur_quad;
+
+/* A kind of tile: powers of two. One code for both kinds, as a step has much of it that is run once. */
+typedef struct gpur_tile_shape {
+    int32_t side, side_shift, depth, depth_shift, groups;
+} gpur_tile_shape;
+
+GPUR_FN gpur_tile_shape gpur_tile_shape_of(const gpur_product *p)
+{
+    gpur_tile_shape shape;
+    shape.side_shift = p->large ? GPUR_LARGE_SHIFT : GPUR_LARGE_SHIFT - 1;
+    shape.depth_shift = p->large ? GPUR_LARGE_SHIFT - 2 : GPUR_LARGE_SHIFT - 1;
+    shape.side = 1 << shape.side_shift;
+    shape.depth = 1 << shape.depth_shift;
+    shape.groups = p->large ? 1 : GPUR_SMALL_GROUPS;
+    return shape;
+}
+
+/* The block's memory: chunks (2, A and B, GPUR_CHUNK_QUADS), sums (groups, side, side), a_sums (side). */
+typedef struct gpur_tile_memory {
+    gpur_quad *chunks, *sums;
+    float *a_sums;
+} gpur_tile_memory;
+
+/* What part of a factor a chunk holds: so many rows and so many k are there, the rest of the chunk is zero. */
+typedef struct gpur_chunk {
+    const gpur_factor *factor;
+    int32_t row, rows, k, k_count;
+} gpur_chunk;
+
+GPUR_FN gpur_chunk gpur_chunk_of(const gpur_tile *tile, int is_b, int32_t done)
+{
+    gpur_chunk chunk;
+    chunk.factor = is_b ? &tile->product->b : &tile->product->a;
+    chunk.row = is_b ? tile->column : tile->row;
+    chunk.rows = is_b ? tile->columns : tile->rows;
+    chunk.k = tile->k + done;
+    chunk.k_count = tile->k_count - done;
+    return chunk;
+}
+
+/* Where k is what lies side by side in memory, a warp takes runs of 8 k from 4 rows: whole sectors, whose 32 numbers go
+ * to 32 banks of shared memory when they are turned. The race check's warps are 4 lanes. */
+enum { GPUR_TURN_K = GPUR_WARP == 32 ? 3 : 2, GPUR_TURN_ROWS = GPUR_WARP == 32 ? 2 : 0 };
+
+/* Element e of a chunk, dealt so that neighbouring threads read neighbouring numbers. */
+GPUR_FN int32_t gpur_chunk_row(const gpur_chunk *chunk, gpur_tile_shape shape, int32_t e)
+{
+    const int32_t low = e >> GPUR_TURN_K & ((1 << GPUR_TURN_ROWS) - 1);
+    if (chunk->factor->step != 1)
+        return e & (shape.side - 1);
+    return e >> (shape.depth_shift + GPUR_TURN_ROWS) << GPUR_TURN_ROWS | low;
+}
+GPUR_FN int32_t gpur_chunk_k(const gpur_chunk *chunk, gpur_tile_shape shape, int32_t e)
+{
+    const int32_t low = e & ((1 << GPUR_TURN_K) - 1);
+    if (chunk->factor->step != 1)
+        return e >> shape.side_shift;
+    return (e >> (GPUR_TURN_K + GPUR_TURN_ROWS) << GPUR_TURN_K & (shape.depth - 1)) | low;
+}
+
+/* Whether element e, at row i and k of the chunk, is a number of the factor. */
+GPUR_FN int gpur_chunk_has(const gpur_chunk *chunk, gpur_tile_shape shape, int32_t e, int32_t i, int32_t k)
+{
+    return i < chunk->rows && k < chunk->k_count && e < shape.side * shape.depth;
+}
+
+/* My elements first + thread, + threads, ...: loads that are on their way together, and that nothing waits for here,
+ * unless they are parts of a sum. Where there is nothing to load, the chunk's first number is. */
+GPUR_FN void gpur_chunk_fetch(gpur_place at, const gpur_chunk *chunk, gpur_tile_shape shape, int32_t first,
+                              float *values)
+{
+    const gpur_factor *const f = chunk->factor;
+    const int64_t begin = chunk->row * f->row + chunk->k * f->step;
+    int64_t from[GPUR_TILE_LOADS];
+    for (int n = 0; n < GPUR_TILE_LOADS; n++) {
+        const int32_t e = first + n * at.threads + at.thread;
+        const int32_t i = gpur_chunk_row(chunk, shape, e), k = gpur_chunk_k(chunk, shape, e);
+        from[n] = begin + (gpur_chunk_has(chunk, shape, e, i, k) ? i * f->row + k * f->step : 0);
+    }
+    for (int n = 0; n < GPUR_TILE_LOADS; n++)
+        values[n] = f->x[from[n]];
+    for (int32_t part = 1; part < f->parts; part++)
+        for (int n = 0; n < GPUR_TILE_LOADS; n++)
+            values[n] += f->x[part * f->part_step + from[n]];
+    for (int n = 0; f->y && n < GPUR_TILE_LOADS; n++)
+        values[n] *= gpur_activation_slope(f->y[from[n]], f->activation);
+}
+
+/* ... into shared memory, and zeros where there was nothing. */
+GPUR_FN void gpur_chunk_keep(gpur_place at, const gpur_chunk *chunk, gpur_tile_shape shape, int32_t first,
+                             const float *values, gpur_quad *to)
+{
+    float *const numbers = (float *)to;
+    for (int n = 0; n < GPUR_TILE_LOADS; n++) {
+        const int32_t e = first + n * at.threads + at.thread;
+        const int32_t i = gpur_chunk_row(chunk, shape, e), k = gpur_chunk_k(chunk, shape, e);
+        if (e < shape.side * shape.depth)
+            numbers[k * (shape.side + GPUR_ROW_PADDING) + i] =
+                gpur_chunk_has(chunk, shape, e, i, k) ? values[n] : 0.0f;
+    }
+}
+
+/* The chunks of A and B that come next, and what of them is on its way. */
+typedef struct gpur_coming {
+    gpur_chunk a, b;
+    float a_values[GPUR_TILE_LOADS], b_values[GPUR_TILE_LOADS];
+} gpur_coming;
+
+GPUR_FN void gpur_coming_begin(const gpur_tile *tile, int32_t done, gpur_coming *coming)
+{
+    coming->a = gpur_chunk_of(tile, 0, done);
+    coming->b = gpur_chunk_of(tile, 1, done);
+    for (int n = 0; n < GPUR_TILE_LOADS; n++)
+        coming->a_values[n] = coming->b_values[n] = 0.0f;
+}
+
+GPUR_FN void gpur_coming_fetch(gpur_place at, gpur_tile_shape shape, int32_t first, gpur_coming *coming)
+{
+    gpur_chunk_fetch(at, &coming->a, shape, first, coming->a_values);
+    gpur_chunk_fetch(at, &coming->b, shape, first, coming->b_values);
+}
+
+GPUR_FN void gpur_coming_keep(gpur_place at, gpur_tile_shape shape, int32_t first, const gpur_coming *coming,
+                              gpur_quad *to)
+{
+    gpur_chunk_keep(at, &coming->a, shape, first, coming->a_values, to);
+    gpur_chunk_keep(at, &coming->b, shape, first, coming->b_values, to + GPUR_CHUNK_QUADS);
+}
+
+/* A worker's part of the depth, and its 4 x 4 of the tile. */
+typedef struct gpur_worker {
+    int32_t group, row, column; /* row, column: in fours */
+} gpur_worker;
+
+GPUR_FN gpur_worker gpur_worker_of(gpur_tile_shape shape, int32_t worker)
+{
+    const int32_t shift = shape.side_shift - 2; /* of the workers across */
+    gpur_worker w;
+    w.group = worker >> 2 * shift;
+    w.row = (worker >> shift) & ((1 << shift) - 1);
+    w.column = worker & ((1 << shift) - 1);
+    return w;
+}
+
+/* Its sums, plus what a chunk adds to them. */
+GPUR_FN void gpur_worker_add(const gpur_quad *chunks, gpur_tile_shape shape, gpur_worker w, float *sum)
+{
+    const int32_t pitch = (shape.side + GPUR_ROW_PADDING) / 4, share = shape.depth / shape.groups;
+    const gpur_quad *a = chunks + w.group * share * pitch + w.row;
+    const gpur_quad *b = chunks + GPUR_CHUNK_QUADS + w.group * share * pitch + w.column;
+    for (int32_t k = 0; k < share; k++, a += pitch, b += pitch) {
+        const gpur_quad x = *a, y = *b;
+        for (int i = 0; i < 4; i++)
+            for (int j = 0; j < 4; j++)
+                sum[4 * i + j] += x.v[i] * y.v[j];
+    }
+}
+
+/* ... and to where the tile's sums are put together. */
+GPUR_FN void gpur_worker_keep(gpur_quad *sums, gpur_tile_shape shape, gpur_worker w, const float *sum)
+{
+    const int32_t across = shape.side / 4;
+    gpur_quad *const to = sums + (w.group * shape.side + 4 * w.row) * across + w.column;
+    for (int i = 0; i < 4; i++) {
+        gpur_quad row;
+        for (int j = 0; j < 4; j++)
+            row.v[j] = sum[4 * i + j];
+        to[i * across] = row;
+    }
+}
+
+/* A row's sum of a belongs to one thread throughout, so it needs no barrier of its own. */
+GPUR_FN void gpur_chunk_sums(gpur_place at, const gpur_quad *chunk, gpur_tile_shape shape, float *a_sums)
+{
+    const float *const numbers = (const float *)chunk;
+    for (int32_t i = at.thread; i < shape.side; i += at.threads)
+        for (int32_t k = 0; k < shape.depth; k++)
+            a_sums[i] += numbers[k * (shape.side + GPUR_ROW_PADDING) + i];
+}
+
+/* What a thread does in one pass over the k of a tile. */
+typedef struct gpur_pass_state {
+    gpur_tile_shape shape;
+    gpur_worker worker;
+    int works;     /* 0: there are fewer workers than threads */
+    float *a_sums; /* NULL: not wanted, or done */
+    float sum[16];
+} gpur_pass_state;
+
+GPUR_FN void gpur_chunk_add(gpur_place at, const gpur_quad *chunks, gpur_pass_state *state)
+{
+    if (state->works)
+        gpur_worker_add(chunks, state->shape, state->worker, state->sum);
+    if (state->a_sums)
+        gpur_chunk_sums(at, chunks, state->shape, state->a_sums);
+}
+
+/* The chunks behind the first `done` k, if there are such, come into `then`; those in `now`, if there are, are added
+ * while the first loads are on their way. With fewer threads than workers there are more loads than those. */
+GPUR_FN void gpur_chunks_next(gpur_place at, const gpur_tile *tile, int32_t done, const gpur_quad *now, gpur_quad *then,
+                              gpur_pass_state *state)
+{
+    const int more = done < tile->k_count;
+    int32_t first = 0;
+    gpur_coming coming;
+    gpur_coming_begin(tile, done, &coming);
+    do {
+        if (more)
+            gpur_coming_fetch(at, state->shape, first, &coming);
+        if (done > 0 && first == 0)
+            gpur_chunk_add(at, now, state);
+        if (more)
+            gpur_coming_keep(at, state->shape, first, &coming, then);
+        first += GPUR_TILE_LOADS * at.threads;
+    } while (more && first < state->shape.side * state->shape.depth);
+    gpur_barrier(at);
+}
+
+/* Over all k of the tile. */
+GPUR_FN void gpur_tile_pass(gpur_place at, const gpur_tile *tile, gpur_tile_memory memory, gpur_pass_state *state)
+{
+    const int32_t depth = state->shape.depth;
+    gpur_quad *now = memory.chunks, *then = memory.chunks + 2 * GPUR_CHUNK_QUADS;
+    for (int i = 0; i < 16; i++)
+        state->sum[i] = 0.0f;
+    for (int32_t done = 0; done < tile->k_count + depth; done += depth) {
+        gpur_chunks_next(at, tile, done, now, then, state);
+        gpur_quad *const read = now;
+        now = then, then = read;
+    }
+    if (state->works)
+        gpur_worker_keep(memory.sums, state->shape, state->worker, state->sum);
+}
+
+GPUR_FN void gpur_tile_end(gpur_place at, const gpur_tile *tile, gpur_tile_shape shape, gpur_tile_memory memory)
+{
+    const float *const sums = (const float *)memory.sums;
+    const int32_t numbers = shape.side * shape.side;
+    for (int32_t e = at.thread; e < numbers; e += at.threads) {
+        const int32_t i = e >> shape.side_shift, j = e & (shape.side - 1);
+        float sum = sums[e];
+        for (int32_t group = 1; group < shape.groups; group++)
+            sum += sums[group * numbers + e];
+        if (i < tile->rows && j < tile->columns)
+            gpur_tile_put(tile, i, j, sum);
+    }
+    for (int32_t i = at.thread; gpur_tile_has_sums(tile) && i < tile->rows; i += at.threads)
+        gpur_tile_put_sum(tile, i, memory.a_sums[i]);
+}
+
+/* Every pass ends with chunks that nobody reads any more, and the next tile's begins with a barrier before it keeps
+ * sums: so there is one barrier here, between the sums kept and the sums read. */
+GPUR_FN void gpur_tile_together(gpur_place at, const gpur_tile *tile)
+{
+    GPUR_SHARED(gpur_quad, chunks, 4 * GPUR_CHUNK_QUADS);
+    GPUR_SHARED(gpur_quad, sums, GPUR_TILE_SUMS / 4);
+    GPUR_SHARED(float, a_sums, GPUR_LARGE_SIDE);
+    gpur_tile_memory memory;
+    gpur_pass_state state;
+    memory.chunks = chunks, memory.sums = sums, memory.a_sums = a_sums;
+    state.shape = gpur_tile_shape_of(tile->product);
+    for (int32_t i = at.thread; i < state.shape.side; i += at.threads)
+        a_sums[i] = 0.0f;
+    for (int32_t first = 0; first < GPUR_TILE_WORKERS; first += at.threads) {
+        state.works = first + at.thread < GPUR_TILE_WORKERS;
+        state.worker = gpur_worker_of(state.shape, first + at.thread);
+        state.a_sums = first == 0 && gpur_tile_has_sums(tile) ? a_sums : (float *)0;
+        gpur_tile_pass(at, tile, memory, &state);
+    }
+    gpur_barrier(at);
+    gpur_tile_end(at, tile, state.shape, memory);
+}
+
+#endif

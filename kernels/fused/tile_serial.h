@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A tile by one thread. B goes through a panel that stays in the first cache, whichever way it is stored, and the
+ * innermost loop is a row of independent sums, which vectorises.
+ */
+#ifndef GPUR_KERNELS_FUSED_TILE_SERIAL_H
+#define GPUR_KERNELS_FUSED_TILE_SERIAL_H
+
+#include "kernels/fused/tile_product.h"
+
+enum { GPUR_PANEL_DEPTH = 64, GPUR_PANEL_WIDTH = GPUR_SMALL_SIDE };
+
+/* So many k of B from `first` on (counted from the product's), as rows of the tile's columns; zeros behind the last. */
+typedef struct gpur_panel {
+    int32_t first, count;
+    float b[GPUR_PANEL_DEPTH][GPUR_PANEL_WIDTH];
+} gpur_panel;
+
+GPUR_FN void gpur_panel_fill(const gpur_tile *tile, int32_t done, gpur_panel *panel)
+{
+    const gpur_factor *const b = &tile->product->b;
+    panel->first = tile->k + done;
+    panel->count = gpur_at_most(tile->k_count - done, GPUR_PANEL_DEPTH);
+    for (int32_t k = 0; k < panel->count; k++)
+        for (int32_t j = 0; j < GPUR_PANEL_WIDTH; j++)
+            panel->b[k][j] = j < tile->columns ? gpur_factor_at(b, tile->column + j, panel->first + k) : 0.0f;
+}
+
+/* `a`: (count) the k of the panel of one row of A. */
+GPUR_FN void gpur_panel_add(const gpur_panel *panel, const float *a, float *sums)
+{
+    float row[GPUR_PANEL_WIDTH];
+    for (int j = 0; j < GPUR_PANEL_WIDTH; j++)
+        row[j] = sums[j];
+    for (int32_t k = 0; k < panel->count; k++)
+        for (int j = 0; j < GPUR_PANEL_WIDTH; j++)
+            row[j] += a[k] * panel->b[k][j];
+    for (int j = 0; j < GPUR_PANEL_WIDTH; j++)
+        sums[j] = row[j];
+}
+
+/* What a tile has come to. */
+typedef struct gpur_alone_sums {
+    float c[GPUR_ALONE_ROWS][GPUR_PANEL_WIDTH];
+    float a[GPUR_ALONE_ROWS];
+} gpur_alone_sums;
+
+GPUR_FN void gpur_panel_rows(const gpur_tile *tile, const gpur_panel *panel, gpur_alone_sums *sums)
+{
+    float a[GPUR_PANEL_DEPTH];
+    for (int32_t i = 0; i < tile->rows; i++) {
+        for (int32_t k = 0; k < panel->count; k++)
+            a[k] = gpur_factor_at(&tile->product->a, tile->row + i, panel->first + k);
+        for (int32_t k = 0; k < panel->count && gpur_tile_has_sums(tile); k++)
+            sums->a[i] += a[k];
+        gpur_panel_add(panel, a, sums->c[i]);
+    }
+}
+
+GPUR_FN void gpur_tile_alone(const gpur_tile *tile)
+{
+    gpur_panel panel;
+    gpur_alone_sums sums;
+    memset(&sums, 0, sizeof sums);
+    for (int32_t done = 0; done < tile->k_count; done += GPUR_PANEL_DEPTH) {
+        gpur_panel_fill(tile, done, &panel);
+        gpur_panel_rows(tile, &panel, &sums);
+    }
+    for (int32_t i = 0; i < tile->rows; i++) {
+        for (int32_t j = 0; j < tile->columns; j++)
+            gpur_tile_put(tile, i, j, sums.c[i][j]);
+        if (gpur_tile_has_sums(tile))
+            gpur_tile_put_sum(tile, i, sums.a[i]);
+    }
+}
+
+#endif

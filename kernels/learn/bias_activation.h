@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef GPUR_KERNELS_LEARN_BIAS_ACTIVATION_H
+#define GPUR_KERNELS_LEARN_BIAS_ACTIVATION_H
+
+#include "kernels/args_learn.h"
+#include "kernels/target/thread.h"
+
+GPUR_FN float gpur_activate(float x, int32_t activation)
+{
+    if (activation == GPUR_ACTIVATION_RELU)
+        return x > 0.0f ? x : 0.0f;
+    return activation == GPUR_ACTIVATION_TANH ? tanhf(x) : x;
+}
+
+GPUR_KERNEL(bias_activation)
+{
+    const gpur_span rows = gpur_block_rows(at, a->batch);
+    const gpur_span columns = gpur_block_span(at, a->features);
+    for (int64_t b = rows.first; b < rows.last; b += rows.step) {
+        float *const y = a->y + b * a->pitch;
+        for (int64_t f = columns.first; f < columns.last; f += columns.step)
+            y[f] = gpur_activate(y[f] + a->bias[f], a->activation);
+    }
+}
+
+#endif

@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef GPUR_KERNELS_LEARN_FINISH_STEP_H
+#define GPUR_KERNELS_LEARN_FINISH_STEP_H
+
+#include "kernels/args_learn.h"
+#include "kernels/lib/fixed_sum.h"
+#include "kernels/target/thread.h"
+#include "kernels/lib/schedule.h"
+
+/* The sums that a step ends with, each as gpur_fixed_sum has it. */
+enum {
+    GPUR_END_LOSS = 0,
+    GPUR_END_Q = 1,
+    GPUR_END_NORM = 2,
+    GPUR_END_INVALID = 3,
+    GPUR_END_SUMS = 4,
+    GPUR_END_LANES = GPUR_END_SUMS * GPUR_SUM_LANES,
+};
+
+GPUR_FN float gpur_end_lane(const gpur_finish_step_args *a, int which, int lane)
+{
+    const float *const x = which == GPUR_END_LOSS   ? a->loss
+                           : which == GPUR_END_Q    ? a->q_taken
+                           : which == GPUR_END_NORM ? a->partial
+                                                    : a->invalid;
+    return gpur_lane_sum(x, which == GPUR_END_NORM ? a->partials : a->batch, lane);
+}
+
+/* What the step left behind, and what the next one will find. One block: its threads add all sums at the same time, and
+ * thread 0 writes. */
+GPUR_KERNEL(finish_step)
+{
+    GPUR_SHARED(float, lanes, GPUR_END_LANES);
+    float sums[GPUR_END_SUMS] = {0};
+    gpur_train_state *const state = a->state;
+    for (int i = at.thread; i < GPUR_END_LANES; i += at.threads)
+        lanes[i] = gpur_end_lane(a, i / GPUR_SUM_LANES, i % GPUR_SUM_LANES);
+    gpur_barrier(at);
+    for (int which = 0; which < GPUR_END_SUMS && at.thread == 0; which++)
+        sums[which] = gpur_lanes_total(lanes + which * GPUR_SUM_LANES);
+    gpur_barrier(at);
+    if (at.block != 0 || at.thread != 0)
+        return;
+    if (a->window->count == 0) {
+        state->skipped++;
+        return;
+    }
+    state->loss = sums[GPUR_END_LOSS] / (float)a->batch;
+    state->loss_sum += (double)state->loss;
+    state->mean_q = sums[GPUR_END_Q] / (float)a->batch;
+    state->gradient_norm = sqrtf(sums[GPUR_END_NORM]);
+    state->learning_rate = state->next_learning_rate;
+    state->target_copies += state->copy_due;
+    state->invalid_actions += (int64_t)sums[GPUR_END_INVALID];
+    state->step++;
+    state->beta1_power *= (double)a->beta1;
+    state->beta2_power *= (double)a->beta2;
+    state->copy_due = ((int64_t)state->step + 1) % a->target_period == a->target_phase;
+    state->next_learning_rate =
+        gpur_schedule_value(a->rate_first, a->rate_last, a->rate_begin, a->rate_steps, (int64_t)state->step);
+}
+
+#endif

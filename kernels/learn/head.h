@@ -1,0 +1,134 @@
+/* SPDX-License-Identifier: MIT */
+/* What stands on a network: one row forward, one row backward, and their kernels. */
+#ifndef GPUR_KERNELS_LEARN_HEAD_H
+#define GPUR_KERNELS_LEARN_HEAD_H
+
+#include "kernels/args_learn.h"
+#include "kernels/target/thread.h"
+
+/* Columns of a head's result. */
+GPUR_FN int32_t gpur_head_width(int32_t head, int32_t outputs)
+{
+    return head == GPUR_STAND_SOFTMAX_VALUE ? outputs + 1 : outputs;
+}
+
+/* dV = sum dQ, dA_k = dQ_k - mean dQ. */
+GPUR_FN void gpur_dueling_backward(int32_t outputs, const float *__restrict__ dy, float *__restrict__ dz)
+{
+    float sum = 0.0f;
+    for (int32_t k = 0; k < outputs; k++)
+        sum += dy[k];
+    const float mean = sum / (float)outputs;
+    dz[0] = sum;
+    for (int32_t k = 0; k < outputs; k++)
+        dz[1 + k] = dy[k] - mean;
+}
+
+/* Probabilities with the largest logit taken off, so that no exponential overflows; then the value as it is. */
+GPUR_FN void gpur_softmax_forward(int32_t outputs, const float *z, const float *bias, float *y)
+{
+    float largest = z[0] + bias[0], sum = 0.0f;
+    for (int32_t k = 1; k < outputs; k++)
+        largest = z[k] + bias[k] > largest ? z[k] + bias[k] : largest;
+    for (int32_t k = 0; k < outputs; k++) {
+        y[k] = expf(z[k] + bias[k] - largest);
+        sum += y[k];
+    }
+    for (int32_t k = 0; k < outputs; k++)
+        y[k] /= sum;
+    y[outputs] = z[outputs] + bias[outputs];
+}
+
+/* dz_k = p_k (dp_k - sum_j p_j dp_j). */
+GPUR_FN void gpur_softmax_backward(int32_t outputs, const float *y, const float *dy, float *dz)
+{
+    float sum = 0.0f;
+    for (int32_t k = 0; k < outputs; k++)
+        sum += y[k] * dy[k];
+    for (int32_t k = 0; k < outputs; k++)
+        dz[k] = y[k] * (dy[k] - sum);
+    dz[outputs] = dy[outputs];
+}
+
+/*
+ * Action values of a Q head or a dueling head, the two heads that a DQN can have. A kernel for DQN calls this function
+ * and so does not contain the code of the other heads.
+ *
+ * Dueling: Q(s, a) = V(s) + A(s, a) - mean_a A(s, a) [Wang et al. 2016, eq. 9]; the mean is over the actions of this
+ * row alone.
+ */
+GPUR_FN void gpur_values_forward_row(int32_t head, int32_t outputs, const float *__restrict__ z,
+                                     const float *__restrict__ bias, float *__restrict__ y)
+{
+    const int32_t first = head == GPUR_STAND_DUELING ? 1 : 0;
+    float sum = 0.0f;
+    for (int32_t k = 0; k < outputs; k++)
+        y[k] = z[first + k] + bias[first + k];
+    if (head != GPUR_STAND_DUELING)
+        return;
+    for (int32_t k = 0; k < outputs; k++)
+        sum += y[k];
+    const float rest = z[0] + bias[0] - sum / (float)outputs;
+    for (int32_t k = 0; k < outputs; k++)
+        y[k] += rest;
+}
+
+GPUR_FN void gpur_values_backward_row(int32_t head, int32_t outputs, const float *__restrict__ dy,
+                                      float *__restrict__ dz)
+{
+    if (head == GPUR_STAND_DUELING)
+        gpur_dueling_backward(outputs, dy, dz);
+    else
+        for (int32_t k = 0; k < outputs; k++)
+            dz[k] = dy[k];
+}
+
+GPUR_FN void gpur_head_forward_row(int32_t head, int32_t outputs, const float *z, const float *bias, float *y)
+{
+    if (head == GPUR_STAND_SOFTMAX_VALUE)
+        gpur_softmax_forward(outputs, z, bias, y);
+    else if (head == GPUR_STAND_TANH_ACTION)
+        for (int32_t k = 0; k < outputs; k++)
+            y[k] = tanhf(z[k] + bias[k]);
+    else
+        gpur_values_forward_row(head, outputs, z, bias, y);
+}
+
+GPUR_FN void gpur_head_backward_row(int32_t head, int32_t outputs, const float *y, const float *dy, float *dz)
+{
+    if (head == GPUR_STAND_SOFTMAX_VALUE)
+        gpur_softmax_backward(outputs, y, dy, dz);
+    else if (head == GPUR_STAND_TANH_ACTION)
+        for (int32_t k = 0; k < outputs; k++)
+            dz[k] = dy[k] * (1.0f - y[k] * y[k]);
+    else
+        gpur_values_backward_row(head, outputs, dy, dz);
+}
+
+/* argmax_k y_k, the first of equals. */
+GPUR_FN int32_t gpur_head_best(int32_t outputs, const float *y)
+{
+    int32_t best = 0;
+    for (int32_t k = 1; k < outputs; k++)
+        if (y[k] > y[best])
+            best = k;
+    return best;
+}
+
+GPUR_KERNEL(head_forward)
+{
+    const gpur_span s = gpur_grid_span(at, a->batch);
+    const int64_t width = gpur_head_width(a->head, a->outputs);
+    for (int64_t b = s.first; b < s.last; b += s.step)
+        gpur_head_forward_row(a->head, a->outputs, a->z + b * a->z_pitch, a->bias, a->y + b * width);
+}
+
+GPUR_KERNEL(head_backward)
+{
+    const gpur_span s = gpur_grid_span(at, a->batch);
+    const int64_t width = gpur_head_width(a->head, a->outputs);
+    for (int64_t b = s.first; b < s.last; b += s.step)
+        gpur_head_backward_row(a->head, a->outputs, a->y + b * width, a->dy + b * width, a->dz + b * a->dz_pitch);
+}
+
+#endif

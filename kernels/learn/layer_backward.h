@@ -1,0 +1,137 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef GPUR_KERNELS_LEARN_LAYER_BACKWARD_H
+#define GPUR_KERNELS_LEARN_LAYER_BACKWARD_H
+
+#include "kernels/args_learn.h"
+#include "kernels/target/thread.h"
+
+/*
+ * A block takes a tile of columns; its threads form workers that take the parts of the batch. A CPU's one thread walks
+ * a whole run of columns, so that its inner loop is contiguous; a GPU's thread walks one, beside its neighbours. The
+ * batch is always summed in the same parts, and the parts in the same order, so no launch shape changes a bit.
+ */
+enum {
+    GPUR_BATCH_PARTS = 16,
+    GPUR_COLUMN_RUN = GPUR_WARP == 1 ? 128 : 1, /* columns a thread walks */
+    GPUR_COLUMN_TILE = GPUR_WARP == 1 ? 128 : 32,
+    GPUR_COLUMN_PARTS = GPUR_BATCH_PARTS * GPUR_COLUMN_TILE,
+    GPUR_COLUMN_ROWS = 8, /* rows of a column that a thread loads at a time */
+};
+
+/* activation'(x), from y = activation(x). */
+GPUR_FN float gpur_activation_slope(float y, int32_t activation)
+{
+    if (activation == GPUR_ACTIVATION_RELU)
+        return y > 0.0f ? 1.0f : 0.0f;
+    return activation == GPUR_ACTIVATION_TANH ? 1.0f - y * y : 1.0f;
+}
+
+/* Rows `rows` of `n` columns from column f on: dy *= slope, sum += dy. */
+GPUR_FN void gpur_layer_backward_run(const gpur_layer_backward_args *a, gpur_span rows, int64_t f, int64_t n,
+                                     float *sum)
+{
+    for (int64_t i = 0; i < n; i++)
+        sum[i] = 0.0f;
+    for (int64_t b = rows.first; b < rows.last; b++) {
+        float *__restrict__ const dy = a->dy + b * a->dy_pitch + f;
+        const float *__restrict__ const y = a->y + b * a->y_pitch + f;
+        if (a->activation == GPUR_ACTIVATION_LINEAR) {
+            for (int64_t i = 0; i < n; i++)
+                sum[i] += dy[i];
+        } else {
+            for (int64_t i = 0; i < n; i++) {
+                dy[i] *= gpur_activation_slope(y[i], a->activation);
+                sum[i] += dy[i];
+            }
+        }
+    }
+}
+
+/* The same of one column: several rows are loaded before the first of them is stored. */
+GPUR_FN float gpur_layer_backward_column(const gpur_layer_backward_args *a, gpur_span rows, int64_t f)
+{
+    const int is_linear = a->activation == GPUR_ACTIVATION_LINEAR;
+    float sum = 0.0f;
+    for (int64_t b = rows.first; b < rows.last; b += GPUR_COLUMN_ROWS) {
+        float *const to = a->dy + b * a->dy_pitch + f;
+        const int64_t n = rows.last - b;
+        float dy[GPUR_COLUMN_ROWS], y[GPUR_COLUMN_ROWS];
+        for (int r = 0; r < GPUR_COLUMN_ROWS; r++) {
+            dy[r] = r < n ? to[r * a->dy_pitch] : 0.0f;
+            y[r] = r < n && !is_linear ? a->y[(b + r) * a->y_pitch + f] : 0.0f;
+        }
+        for (int r = 0; r < GPUR_COLUMN_ROWS && r < n; r++) {
+            if (!is_linear)
+                to[r * a->dy_pitch] = dy[r] *= gpur_activation_slope(y[r], a->activation);
+            sum += dy[r];
+        }
+    }
+    return sum;
+}
+
+/* Rows `rows` of `n` columns from column f on, of which a GPU's thread has at most one. The usual widths of
+ * convolutions are code of their own: a CPU's sums then stay in registers. */
+GPUR_FN void gpur_layer_backward_part(const gpur_layer_backward_args *a, gpur_span rows, int64_t f, int64_t n,
+                                      float *sum)
+{
+    if (GPUR_COLUMN_RUN > 1 && n == 32)
+        gpur_layer_backward_run(a, rows, f, 32, sum);
+    else if (GPUR_COLUMN_RUN > 1 && n == 64)
+        gpur_layer_backward_run(a, rows, f, 64, sum);
+    else if (GPUR_COLUMN_RUN > 1)
+        gpur_layer_backward_run(a, rows, f, n, sum);
+    else if (n > 0)
+        sum[0] = gpur_layer_backward_column(a, rows, f);
+}
+
+/* The parts (GPUR_BATCH_PARTS, n), rows `width` apart, added in their order. */
+GPUR_FN void gpur_layer_backward_total(const float *parts, int64_t width, int64_t n, float *sum, float *total)
+{
+    for (int64_t i = 0; i < n; i++)
+        sum[i] = 0.0f;
+    for (int64_t part = 0; part < GPUR_BATCH_PARTS; part++)
+        for (int64_t i = 0; i < n; i++)
+            sum[i] += parts[part * width + i];
+    for (int64_t i = 0; i < n; i++)
+        total[i] = sum[i];
+}
+
+/* These tiles of columns, by the whole block. */
+GPUR_FN void gpur_columns_backward(gpur_place at, const gpur_layer_backward_args *a, gpur_span tiles)
+{
+    GPUR_SHARED(float, parts, GPUR_COLUMN_PARTS);
+    float sum[GPUR_COLUMN_RUN] = {0};
+    const int64_t lanes = at.threads * GPUR_COLUMN_RUN;
+    const int64_t width = lanes < GPUR_COLUMN_TILE ? lanes : GPUR_COLUMN_TILE;
+    const int64_t workers = lanes / width, worker = at.thread * GPUR_COLUMN_RUN / width;
+    const int64_t lane = at.thread * GPUR_COLUMN_RUN % width;
+    for (int64_t tile = tiles.first; tile < tiles.last; tile += tiles.step) {
+        const int64_t f = tile * width + lane, left = a->features - f;
+        const int64_t n = GPUR_COLUMN_RUN == 1     ? left > 0
+                          : left < 0               ? 0
+                          : left < GPUR_COLUMN_RUN ? left
+                                                   : GPUR_COLUMN_RUN;
+        for (int64_t part = worker; part < GPUR_BATCH_PARTS && worker < workers; part += workers) {
+            const gpur_span rows = gpur_part_of(a->batch, part, GPUR_BATCH_PARTS);
+            gpur_layer_backward_part(a, rows, f, n, parts + part * width + lane);
+        }
+        gpur_barrier(at);
+        if (worker == 0)
+            gpur_layer_backward_total(parts + lane, width, n, sum, a->bias_gradient + f);
+        gpur_barrier(at);
+    }
+}
+
+/* Tiles of so many columns. */
+GPUR_FN int64_t gpur_column_tiles(gpur_place at, int64_t features)
+{
+    const int64_t lanes = at.threads * GPUR_COLUMN_RUN, width = lanes < GPUR_COLUMN_TILE ? lanes : GPUR_COLUMN_TILE;
+    return (features + width - 1) / width;
+}
+
+GPUR_KERNEL_OF(layer_backward, 512)
+{
+    gpur_columns_backward(at, a, gpur_block_rows(at, gpur_column_tiles(at, a->features)));
+}
+
+#endif

@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef GPUR_KERNELS_LEARN_TD_ERROR_H
+#define GPUR_KERNELS_LEARN_TD_ERROR_H
+
+#include "kernels/args_learn.h"
+#include "kernels/learn/head.h"
+#include "kernels/target/thread.h"
+
+/*
+ * y = r + discount Q_target(s', a*), with a* = argmax_a Q(s', a) [van Hasselt, Guez & Silver 2016, eq. 4], or
+ * a* = argmax_a Q_target(s', a) [Mnih et al. 2015, algorithm 1].
+ */
+GPUR_FN float gpur_td_target(const gpur_td_error_args *a, int64_t b)
+{
+    float *const q_target = a->q_target + b * a->outputs;
+    float *const q_next = a->double_dqn ? a->q + (a->batch + b) * a->outputs : q_target;
+    gpur_values_forward_row(a->head, a->outputs, a->z_target + b * a->z_pitch, a->bias_target, q_target);
+    if (a->double_dqn)
+        gpur_values_forward_row(a->head, a->outputs, a->z + (a->batch + b) * a->z_pitch, a->bias, q_next);
+    /* A transition that ended its task has nothing behind it: not even an infinite Q may come through. */
+    if (a->discount[b] == 0.0f)
+        return a->reward[b];
+    return a->reward[b] + a->discount[b] * q_target[gpur_head_best(a->outputs, q_next)];
+}
+
+/* Loss of an error d = Q - y, and its slope. Huber: d^2 / 2 up to delta, delta (|d| - delta / 2) beyond [Huber 1964].
+ */
+GPUR_FN float gpur_td_loss(const gpur_td_error_args *a, float d, float *slope)
+{
+    const float size = fabsf(d), delta = a->huber_delta;
+    *slope = d;
+    if (a->squared || size <= delta)
+        return 0.5f * d * d;
+    *slope = d > 0.0f ? delta : -delta;
+    return delta * (size - 0.5f * delta);
+}
+
+/* The row's action; -1 where it is none of the network's. */
+GPUR_FN int64_t gpur_td_action(const gpur_td_error_args *a, int64_t b)
+{
+    const int64_t k = a->wide_action ? ((const int64_t *)a->action)[b] : ((const int32_t *)a->action)[b];
+    return k >= 0 && k < a->outputs ? k : -1;
+}
+
+/* Loss of row b, and its gradient by q (A), of which dq (A) holds zeros. */
+GPUR_FN void gpur_td_row(const gpur_td_error_args *a, int64_t b, const float *q, float *dq)
+{
+    const int64_t action = gpur_td_action(a, b);
+    const float y = gpur_td_target(a, b);
+    a->invalid[b] = action < 0 ? 1.0f : 0.0f;
+    a->loss[b] = a->td[b] = a->q_taken[b] = 0.0f;
+    if (action < 0)
+        return;
+    float slope;
+    const float d = q[action] - y;
+    a->loss[b] = a->weight[b] * gpur_td_loss(a, d, &slope);
+    a->td[b] = fabsf(d);
+    a->q_taken[b] = q[action];
+    dq[action] = a->weight[b] * slope / (float)a->batch;
+}
+
+/* All that a row has, from the networks' outputs to the gradient of the loss by them. */
+GPUR_FN void gpur_td_error_row(const gpur_td_error_args *a, int64_t b)
+{
+    float *const q = a->q + b * a->outputs, *const dq = a->dq + b * a->outputs;
+    gpur_values_forward_row(a->head, a->outputs, a->z + b * a->z_pitch, a->bias, q);
+    for (int32_t k = 0; k < a->outputs; k++)
+        dq[k] = 0.0f;
+    gpur_td_row(a, b, q, dq);
+    gpur_values_backward_row(a->head, a->outputs, dq, a->dz + b * a->z_pitch);
+}
+
+GPUR_KERNEL(td_error)
+{
+    const gpur_span s = gpur_grid_span(at, a->batch);
+    for (int64_t b = s.first; b < s.last; b += s.step)
+        gpur_td_error_row(a, b);
+}
+
+#endif

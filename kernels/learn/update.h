@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef GPUR_KERNELS_LEARN_UPDATE_H
+#define GPUR_KERNELS_LEARN_UPDATE_H
+
+#include "kernels/args_learn.h"
+#include "kernels/lib/fixed_sum.h"
+#include "kernels/learn/gradient_norm.h"
+#include "kernels/target/thread.h"
+
+/* The numbers that are the same for every weight of this step. */
+typedef struct gpur_update_rates {
+    float limit;                  /* of a gradient component */
+    float scale;                  /* brings the clipped gradient's global norm down to clip_norm */
+    float mean_part, square_part; /* 1 - decay */
+    float inner, outer;           /* learning rate: on what enters the velocity, on the weight */
+    float root_scale;             /* ADAM: 1 / sqrt(1 - beta2^t) */
+} gpur_update_rates;
+
+GPUR_FN gpur_update_rates gpur_update_prepare(gpur_place at, const gpur_update_args *a)
+{
+    const gpur_train_state *const state = a->state;
+    const float rate = state->next_learning_rate;
+    gpur_update_rates r;
+    r.limit = a->clip_value > 0.0f ? a->clip_value : INFINITY;
+    r.scale = 1.0f;
+    if (a->clip_norm > 0.0f) {
+        const float norm = sqrtf(gpur_fixed_sum(at, a->partial, a->partials));
+        r.scale = norm > a->clip_norm ? a->clip_norm / norm : 1.0f;
+    }
+    r.mean_part = 1.0f - a->mean_decay;
+    r.square_part = 1.0f - a->square_decay;
+    r.inner = a->rate_on_weight ? 1.0f : rate;
+    r.outer = a->rate_on_weight ? rate : 1.0f;
+    r.root_scale = 1.0f;
+    if (a->adam) {
+        r.outer = (float)((double)rate / (1.0 - state->beta1_power));
+        r.root_scale = (float)(1.0 / sqrt(1.0 - state->beta2_power));
+    }
+    return r;
+}
+
+/* w -= lr m^ / (sqrt(v^) + eps), m^ = m / (1 - beta1^t), v^ = v / (1 - beta2^t) [Kingma & Ba 2015, algorithm 1]. */
+GPUR_FN void gpur_update_adam(const gpur_update_args *a, gpur_span s, gpur_update_rates r)
+{
+    float *__restrict__ const w = a->weights, *__restrict__ const mean = a->mean;
+    float *__restrict__ const square = a->square;
+    const float *__restrict__ const gradient = a->gradient;
+    const float mean_decay = a->mean_decay, square_decay = a->square_decay, epsilon = a->epsilon_outside;
+    for (int64_t i = s.first; i < s.last; i += s.step) {
+        const float g = gpur_clip(gradient[i], r.limit) * r.scale;
+        const float m = mean_decay * mean[i] + r.mean_part * g;
+        const float v = square_decay * square[i] + r.square_part * g * g;
+        mean[i] = m;
+        square[i] = v;
+        w[i] -= r.outer * m / (sqrtf(v) * r.root_scale + epsilon);
+    }
+}
+
+/* v - m^2 is a variance, which rounding must not make negative. `mean` and `velocity` are NULL where they have no part.
+ */
+GPUR_FN void gpur_update_rmsprop(const gpur_update_args *a, gpur_span s, gpur_update_rates r)
+{
+    float *__restrict__ const w = a->weights, *__restrict__ const mean = a->mean;
+    float *__restrict__ const square = a->square, *__restrict__ const velocity = a->velocity;
+    const float *__restrict__ const gradient = a->gradient;
+    const float decay = a->square_decay, momentum = a->momentum;
+    const float inside = a->epsilon_inside, outside = a->epsilon_outside;
+    for (int64_t i = s.first; i < s.last; i += s.step) {
+        const float g = gpur_clip(gradient[i], r.limit) * r.scale;
+        float v = decay * square[i] + r.square_part * g * g;
+        square[i] = v;
+        if (mean) {
+            const float m = decay * mean[i] + r.square_part * g;
+            mean[i] = m;
+            v -= m * m;
+            v = v > 0.0f ? v : 0.0f;
+        }
+        float u = r.inner * g / (sqrtf(v + inside) + outside);
+        if (velocity) {
+            u += momentum * velocity[i];
+            velocity[i] = u;
+        }
+        w[i] -= r.outer * u;
+    }
+}
+
+/* The optimiser over all weights, and the hard target copy of the steps that end in one [Mnih et al. 2015]. */
+GPUR_KERNEL(update)
+{
+    if (a->window->count == 0)
+        return;
+    const gpur_span s = gpur_grid_span(at, a->count);
+    const gpur_update_rates rates = gpur_update_prepare(at, a);
+    if (a->adam)
+        gpur_update_adam(a, s, rates);
+    else
+        gpur_update_rmsprop(a, s, rates);
+    if (a->state->copy_due)
+        for (int64_t i = s.first; i < s.last; i += s.step)
+            a->target[i] = a->weights[i];
+}
+
+#endif

@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: MIT */
+/* bfloat16: the upper half of a float32's bits. */
+#ifndef GPUR_KERNELS_LIB_BF16_H
+#define GPUR_KERNELS_LIB_BF16_H
+
+#include "kernels/target/thread.h"
+
+/* To the nearest, ties to even. A NaN keeps its sign and stays one. */
+GPUR_FN uint16_t gpur_bf16_round(float x)
+{
+    uint32_t bits;
+    memcpy(&bits, &x, sizeof bits);
+    if ((bits & 0x7fffffffu) > 0x7f800000u)
+        return (uint16_t)(bits >> 16 | 0x40u);
+    return (uint16_t)((bits + 0x7fffu + (bits >> 16 & 1u)) >> 16);
+}
+
+/* The same of two that are no NaN, the first in the lower half. Newer GPUs have one instruction for it, which makes
+ * another NaN of a NaN. */
+GPUR_FN uint32_t gpur_bf16_pair(float first, float second)
+{
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
+    uint32_t pair;
+    asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(pair) : "f"(second), "f"(first));
+    return pair;
+#else
+    return gpur_bf16_round(first) | (uint32_t)gpur_bf16_round(second) << 16;
+#endif
+}
+
+GPUR_FN float gpur_bf16_widen(uint16_t x)
+{
+    const uint32_t bits = (uint32_t)x << 16;
+    float wide;
+    memcpy(&wide, &bits, sizeof wide);
+    return wide;
+}
+
+/* 1 where a thread is to move four numbers of two such arrays at a time. */
+GPUR_FN int gpur_bf16_in_quads(const float *wide, const uint16_t *narrow)
+{
+    return gpur_strided() && (uintptr_t)wide % 16 == 0 && (uintptr_t)narrow % 8 == 0;
+}
+
+#endif

@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: MIT */
+/* What the threads of a warp or a block work out together. Identities where there is one thread. */
+#ifndef GPUR_KERNELS_LIB_COLLECTIVE_H
+#define GPUR_KERNELS_LIB_COLLECTIVE_H
+
+#include "kernels/target/thread.h"
+
+enum { GPUR_MAX_WARPS = 1024 / GPUR_WARP };
+
+GPUR_FN int gpur_lane(gpur_place at)
+{
+    return at.thread % GPUR_WARP;
+}
+
+GPUR_FN float gpur_warp_get_f32(gpur_place at, float x, int lane)
+{
+    uint32_t bits;
+    memcpy(&bits, &x, sizeof bits);
+    bits = gpur_warp_get_u32(at, bits, lane);
+    memcpy(&x, &bits, sizeof x);
+    return x;
+}
+
+GPUR_FN uint64_t gpur_warp_get_u64(gpur_place at, uint64_t x, int lane)
+{
+    const uint32_t low = gpur_warp_get_u32(at, (uint32_t)x, lane);
+    const uint32_t high = gpur_warp_get_u32(at, (uint32_t)(x >> 32), lane);
+    return (uint64_t)high << 32 | low;
+}
+
+/* Sum over the warp, in every lane. A butterfly: the order of additions is fixed by GPUR_WARP alone. */
+GPUR_FN float gpur_warp_sum_f32(gpur_place at, float x)
+{
+    for (int distance = 1; distance < GPUR_WARP; distance *= 2)
+        x += gpur_warp_get_f32(at, x, gpur_lane(at) ^ distance);
+    return x;
+}
+
+/* Inclusive prefix sum: lane l gets the sum of lanes 0 to l. */
+GPUR_FN uint64_t gpur_warp_prefix_u64(gpur_place at, uint64_t x)
+{
+    for (int distance = 1; distance < GPUR_WARP; distance *= 2) {
+        const int from = gpur_lane(at) - distance;
+        const uint64_t other = gpur_warp_get_u64(at, x, from < 0 ? 0 : from);
+        if (from >= 0)
+            x += other;
+    }
+    return x;
+}
+
+/* Sum over the warp, in every lane. */
+GPUR_FN uint64_t gpur_warp_sum_u64(gpur_place at, uint64_t x)
+{
+    for (int distance = 1; distance < GPUR_WARP; distance *= 2)
+        x += gpur_warp_get_u64(at, x, gpur_lane(at) ^ distance);
+    return x;
+}
+
+/* Inclusive prefix maximum: lane l gets the largest of lanes 0 to l. */
+GPUR_FN uint32_t gpur_warp_prefix_max_u32(gpur_place at, uint32_t x)
+{
+    for (int distance = 1; distance < GPUR_WARP; distance *= 2) {
+        const int from = gpur_lane(at) - distance;
+        const uint32_t other = gpur_warp_get_u32(at, x, from < 0 ? 0 : from);
+        x = other > x ? other : x;
+    }
+    return x;
+}
+
+GPUR_FN uint32_t gpur_warp_min_u32(gpur_place at, uint32_t x)
+{
+    for (int distance = 1; distance < GPUR_WARP; distance *= 2) {
+        const uint32_t other = gpur_warp_get_u32(at, x, gpur_lane(at) ^ distance);
+        x = other < x ? other : x;
+    }
+    return x;
+}
+
+/* Smallest over the block, in every thread. Ends in a barrier, so it may be repeated. */
+GPUR_FN uint32_t gpur_block_min_u32(gpur_place at, uint32_t x)
+{
+    GPUR_SHARED(uint32_t, least, GPUR_MAX_WARPS);
+    const int warps = (at.threads + GPUR_WARP - 1) / GPUR_WARP;
+    x = gpur_warp_min_u32(at, x);
+    if (at.threads <= GPUR_WARP)
+        return x;
+    if (gpur_lane(at) == 0)
+        least[at.thread / GPUR_WARP] = x;
+    gpur_barrier(at);
+    for (int warp = 0; warp < warps; warp++)
+        x = least[warp] < x ? least[warp] : x;
+    gpur_barrier(at);
+    return x;
+}
+
+/* Sum over the block, in every thread, in an order fixed by its size. Ends in a barrier, so it may be repeated. */
+GPUR_FN float gpur_block_sum_f32(gpur_place at, float x)
+{
+    GPUR_SHARED(float, sums, GPUR_MAX_WARPS);
+    const int warps = (at.threads + GPUR_WARP - 1) / GPUR_WARP;
+    float total = 0.0f;
+    x = gpur_warp_sum_f32(at, x);
+    if (at.threads <= GPUR_WARP)
+        return x;
+    if (gpur_lane(at) == 0)
+        sums[at.thread / GPUR_WARP] = x;
+    gpur_barrier(at);
+    for (int warp = 0; warp < warps; warp++)
+        total += sums[warp];
+    gpur_barrier(at);
+    return total;
+}
+
+#endif

@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Random numbers without state: a pure function of (seed, purpose, step, lane), so the launch shape does not matter and
+ * the CPU and a GPU draw the same.
+ */
+#ifndef GPUR_KERNELS_LIB_RANDOM_H
+#define GPUR_KERNELS_LIB_RANDOM_H
+
+#include "kernels/target/thread.h"
+
+/* What a draw is for; streams of different purposes do not overlap. Values are part of what a seed means: append only.
+ */
+enum {
+    GPUR_DRAW_SAMPLE = 1,         /* a user's batch: uniform with replacement */
+    GPUR_DRAW_DISTINCT = 2,       /* ... keys of a permutation */
+    GPUR_DRAW_WEIGHTS = 3,        /* initial weights */
+    GPUR_DRAW_EXPLORE = 4,        /* epsilon-greedy */
+    GPUR_DRAW_LEARN = 5,          /* a learner's batch: uniform with replacement */
+    GPUR_DRAW_LEARN_DISTINCT = 6, /* ... keys of a permutation */
+    GPUR_DRAW_PRIORITY = 7,       /* a user's batch: by priority */
+    GPUR_DRAW_LEARN_PRIORITY = 8, /* a learner's batch: by priority */
+};
+
+GPUR_FN gpur_u32x4 gpur_random_bits(uint64_t seed, uint32_t purpose, uint64_t step, uint32_t lane)
+{
+    gpur_u32x4 counter;
+    counter.v[0] = lane;
+    counter.v[1] = purpose;
+    counter.v[2] = (uint32_t)step;
+    counter.v[3] = (uint32_t)(step >> 32);
+    return gpur_philox4x32_10(counter, seed);
+}
+
+/* Uniform over 0 ... n - 1 by multiplication: no rejection, and a bias of at most n / 2^64. */
+GPUR_FN uint64_t gpur_random_below(gpur_u32x4 bits, uint64_t n)
+{
+    return gpur_mulhi_u64((uint64_t)bits.v[1] << 32 | bits.v[0], n);
+}
+
+/* Uniform over [0, 1): 24 bits, so that every value is exact in float32. */
+GPUR_FN float gpur_random_unit(uint32_t bits)
+{
+    return (float)(bits >> 8) * 5.9604644775390625e-8f;
+}
+
+#endif

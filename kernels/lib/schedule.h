@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef GPUR_KERNELS_LIB_SCHEDULE_H
+#define GPUR_KERNELS_LIB_SCHEDULE_H
+
+#include "kernels/target/thread.h"
+
+/* Linear from `first` to `last` over begin ... begin + steps, flat outside; steps = 0: `first` throughout. */
+GPUR_FN float gpur_schedule_value(float first, float last, int64_t begin, int64_t steps, int64_t step)
+{
+    if (steps <= 0 || step <= begin)
+        return first;
+    if (step - begin >= steps)
+        return last;
+    return (float)((double)first + ((double)last - (double)first) * ((double)(step - begin) / (double)steps));
+}
+
+#endif

@@ -1,0 +1,265 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef GPUR_KERNELS_PRIORITY_PRIORITY_UPDATE_H
+#define GPUR_KERNELS_PRIORITY_PRIORITY_UPDATE_H
+
+#include "kernels/priority/tree.h"
+
+/* What one thread has come to. */
+typedef struct gpur_update_tally {
+    uint64_t total; /* change of the tree's total */
+    uint64_t updates, stale, invalid;
+    uint32_t most;
+} gpur_update_tally;
+
+GPUR_FN gpur_update_tally gpur_update_begin(void)
+{
+    gpur_update_tally tally;
+    memset(&tally, 0, sizeof tally);
+    return tally;
+}
+
+/* Every thread must come here. */
+GPUR_FN void gpur_update_end(gpur_place at, const gpur_priority_update_args *a, const gpur_update_tally *tally)
+{
+    gpur_priority_state *const state = a->tree.state;
+    gpur_tree_add_total(at, &a->tree, tally->total);
+    if (tally->updates)
+        gpur_atomic_add_u64((uint64_t *)&state->updates, tally->updates);
+    if (tally->stale)
+        gpur_atomic_add_u64((uint64_t *)&state->stale, tally->stale);
+    if (tally->invalid)
+        gpur_atomic_add_u64((uint64_t *)&state->invalid, tally->invalid);
+    if (tally->most)
+        gpur_atomic_max_u32(&state->most, tally->most);
+}
+
+/* The slot of row i and its new priority; -1: refused. */
+GPUR_FN int64_t gpur_update_row(const gpur_priority_update_args *a, const gpur_window *window, int64_t i, float *p)
+{
+    const int64_t slot = gpur_tree_slot(&a->tree, window, a->id[i]);
+    *p = gpur_priority_with(a->priority[i], a->offset);
+    return *p < 0.0f ? -1 : slot;
+}
+
+/* The leaf goes to 0, and with it out of all sums: once, however often the row is there. */
+GPUR_FN void gpur_update_clear(gpur_place at, const gpur_priority_update_args *a)
+{
+    const gpur_span span = gpur_grid_span(at, a->count);
+    const gpur_window window = *a->window;
+    gpur_update_tally tally = gpur_update_begin();
+    for (int64_t i = span.first; i < span.last; i += span.step) {
+        float p;
+        const int64_t slot = gpur_update_row(a, &window, i, &p);
+        if (slot < 0)
+            continue;
+        const uint64_t change = 0 - (uint64_t)gpur_atomic_exchange_u32(&a->tree.leaf[slot], 0);
+        gpur_atomic_exchange_u32((uint32_t *)&a->tree.raw[slot], 0);
+        tally.total += change;
+        if (change)
+            gpur_tree_add_above(&a->tree, slot, change);
+    }
+    gpur_update_end(at, a, &tally);
+}
+
+/* The largest of a row's new priorities stays: each that raises the leaf adds what it raises it by. */
+GPUR_FN void gpur_update_raise(gpur_place at, const gpur_priority_update_args *a)
+{
+    const gpur_span span = gpur_grid_span(at, a->count);
+    const gpur_window window = *a->window;
+    const float alpha = a->tree.state->alpha;
+    gpur_update_tally tally = gpur_update_begin();
+    for (int64_t i = span.first; i < span.last; i += span.step) {
+        float p;
+        const int64_t slot = gpur_update_row(a, &window, i, &p);
+        tally.invalid += p < 0.0f;
+        tally.stale += p >= 0.0f && slot < 0;
+        if (slot < 0)
+            continue;
+        const uint32_t bits = gpur_priority_bits(p), leaf = gpur_leaf_of(p, alpha);
+        gpur_atomic_max_u32((uint32_t *)&a->tree.raw[slot], bits);
+        const uint32_t before = gpur_atomic_max_u32(&a->tree.leaf[slot], leaf);
+        const uint64_t change = leaf > before ? leaf - before : 0;
+        if (change)
+            gpur_tree_add_above(&a->tree, slot, change);
+        tally.total += change;
+        tally.most = bits > tally.most ? bits : tally.most;
+        tally.updates++;
+    }
+    gpur_update_end(at, a, &tally);
+}
+
+/* The smallest leaves of the nodes of a level above the rows, a row a warp. The same node may be worked out several
+ * times, each time alike. */
+GPUR_FN void gpur_update_least(gpur_place at, const gpur_priority_update_args *a, int32_t level)
+{
+    const gpur_span rows = gpur_warp_rows(at, a->count);
+    const gpur_window window = *a->window;
+    int64_t last = -1;
+    for (int64_t i = rows.first; i < rows.last; i += rows.step) {
+        const int64_t slot = gpur_tree_slot(&a->tree, &window, a->id[i]);
+        const int64_t node = slot >> (level + 1) * GPUR_TREE_SHIFT;
+        if (slot < 0 || node == last)
+            continue;
+        const uint32_t least = gpur_tree_node_least(at, &a->tree, level, node);
+        if (gpur_lane(at) == 0)
+            gpur_atomic_exchange_u32(&a->tree.least[level][node], least);
+        last = node;
+    }
+}
+
+/*
+ * The first two parts for one thread that nobody else disturbs, in one pass: a row that has had its first new priority
+ * is marked by the sign of what is kept, until the end. While a tile of rows is carried out, the lines of the next one
+ * are asked for, and its leaves worked out, a few at a time, while those lines come.
+ */
+enum { GPUR_UPDATE_TILE = 32, GPUR_UPDATE_FEW = 8 };
+#define GPUR_MARK 0x80000000u
+
+typedef struct gpur_update_tile {
+    int64_t slot[GPUR_UPDATE_TILE]; /* -1: refused */
+    float p[GPUR_UPDATE_TILE];      /* some number behind the last row, too: leaves are made in whole groups */
+    uint32_t leaf[GPUR_UPDATE_TILE];
+    int32_t rows;
+} gpur_update_tile;
+
+/* The next rows, which may be none: their slots, and what is to be counted. */
+GPUR_FN void gpur_update_tile_begin(const gpur_priority_update_args *a, const gpur_window *window, int64_t first,
+                                    gpur_update_tile *tile, gpur_update_tally *tally)
+{
+    const int64_t left = a->count - first;
+    tile->rows = (int32_t)(left < 0 ? 0 : left < GPUR_UPDATE_TILE ? left : GPUR_UPDATE_TILE);
+    for (int32_t i = 0; i < tile->rows; i++) {
+        tile->slot[i] = gpur_tree_slot(&a->tree, window, a->id[first + i]);
+        tile->p[i] = gpur_priority_with(a->priority[first + i], a->offset);
+    }
+    for (int32_t i = 0; i < tile->rows; i++) {
+        const int good = tile->p[i] >= 0.0f, there = tile->slot[i] >= 0;
+        tally->invalid += !good, tally->stale += good && !there, tally->updates += good && there;
+        tile->slot[i] = good ? tile->slot[i] : -1;
+    }
+}
+
+/* Of a few rows: a count that is known makes them vectors. */
+GPUR_FN void gpur_update_few_leaves(gpur_update_tile *tile, int32_t first, float alpha)
+{
+    for (int32_t i = first; i < first + GPUR_UPDATE_FEW; i++)
+        tile->leaf[i] = gpur_leaf_of(tile->p[i], alpha);
+}
+
+/* Into the second cache, which in a large tree was measured to be faster than into the first. */
+GPUR_FN void gpur_update_prefetch_slot(const gpur_tree *tree, int64_t slot)
+{
+    const int64_t at = slot < 0 ? 0 : slot;
+    gpur_prefetch_far(&tree->leaf[at]);
+    gpur_prefetch_far(&tree->raw[at]);
+    gpur_prefetch_far(&tree->part[0][gpur_tree_part(at, 0)]);
+}
+
+GPUR_FN void gpur_update_run_row(const gpur_tree *tree, const gpur_update_tile *tile, int32_t i,
+                                 gpur_update_tally *tally)
+{
+    uint32_t *const raw = (uint32_t *)tree->raw;
+    const int64_t slot = tile->slot[i];
+    const uint32_t bits = gpur_priority_bits(tile->p[i]);
+    if (slot < 0 || (raw[slot] & GPUR_MARK && bits <= (raw[slot] & ~GPUR_MARK)))
+        return;
+    const uint64_t change = (uint64_t)tile->leaf[i] - (uint64_t)tree->leaf[slot];
+    tree->leaf[slot] = tile->leaf[i];
+    raw[slot] = bits | GPUR_MARK;
+    for (int l = 0; l + 1 < tree->levels; l++) {
+        tree->part[l][gpur_tree_part(slot, l)] += change;
+        tree->sum[l][slot >> (l + 1) * GPUR_TREE_SHIFT] += change;
+    }
+    tally->total += change;
+    tally->most = bits > tally->most ? bits : tally->most;
+}
+
+/* Asks for a row's lines between any two rows of the tile before: all at once they would wait for each other. */
+GPUR_FN void gpur_update_run_few(const gpur_tree *tree, const gpur_update_tile *tile, const gpur_update_tile *next,
+                                 int32_t first, gpur_update_tally *tally)
+{
+    for (int32_t i = first; i < first + GPUR_UPDATE_FEW; i++) {
+        if (i < next->rows)
+            gpur_update_prefetch_slot(tree, next->slot[i]);
+        if (i < tile->rows)
+            gpur_update_run_row(tree, tile, i, tally);
+    }
+}
+
+GPUR_FN void gpur_update_tile_run(const gpur_tree *tree, const gpur_update_tile *tile, gpur_update_tile *next,
+                                  gpur_update_tally *tally)
+{
+    const float alpha = tree->state->alpha;
+    for (int32_t first = 0; first < tile->rows || first < next->rows; first += GPUR_UPDATE_FEW) {
+        gpur_update_run_few(tree, tile, next, first, tally);
+        if (first < next->rows)
+            gpur_update_few_leaves(next, first, alpha);
+    }
+}
+
+GPUR_FN void gpur_update_unmark(const gpur_priority_update_args *a, const gpur_window *window)
+{
+    uint32_t *const raw = (uint32_t *)a->tree.raw;
+    for (int64_t i = 0; i < a->count; i++) {
+        const int64_t slot = gpur_tree_slot(&a->tree, window, a->id[i]);
+        if (slot >= 0)
+            raw[slot] &= ~GPUR_MARK;
+    }
+}
+
+GPUR_FN void gpur_update_alone(gpur_place at, const gpur_priority_update_args *a)
+{
+    const gpur_window window = *a->window;
+    gpur_update_tally tally = gpur_update_begin();
+    gpur_update_tile tiles[2];
+    int now = 0;
+    memset(tiles[0].p, 0, sizeof tiles[0].p);
+    memset(tiles[1].p, 0, sizeof tiles[1].p);
+    tiles[now].rows = 0;
+    for (int64_t first = 0; first < a->count || tiles[now].rows > 0; first += GPUR_UPDATE_TILE) {
+        gpur_update_tile *const next = &tiles[1 - now];
+        gpur_update_tile_begin(a, &window, first, next, &tally);
+        gpur_update_tile_run(&a->tree, &tiles[now], next, &tally);
+        now = 1 - now;
+    }
+    gpur_update_unmark(a, &window);
+    gpur_update_end(at, a, &tally);
+}
+
+GPUR_FN void gpur_update_all(gpur_place at, const gpur_priority_update_args *a)
+{
+    if (gpur_strided()) {
+        gpur_update_clear(at, a);
+        gpur_barrier(at);
+        gpur_update_raise(at, a);
+    } else {
+        gpur_update_alone(at, a);
+    }
+    for (int32_t level = 0; a->tree.least[0] && level < a->tree.levels; level++) {
+        gpur_barrier(at);
+        gpur_update_least(at, a, level);
+    }
+}
+
+/* As if this block were the only one. */
+GPUR_FN gpur_place gpur_alone(gpur_place at)
+{
+    at.blocks = 1;
+    return at;
+}
+
+GPUR_KERNEL(priority_update)
+{
+    if (a->quiet && a->window->count == 0)
+        return;
+    if (a->part == GPUR_UPDATE_CLEAR)
+        gpur_update_clear(at, a);
+    else if (a->part == GPUR_UPDATE_RAISE)
+        gpur_update_raise(at, a);
+    else if (a->part >= GPUR_UPDATE_LEAST)
+        gpur_update_least(at, a, a->part - GPUR_UPDATE_LEAST);
+    else if (at.block == 0)
+        gpur_update_all(gpur_alone(at), a);
+}
+
+#endif

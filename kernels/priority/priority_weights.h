@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef GPUR_KERNELS_PRIORITY_PRIORITY_WEIGHTS_H
+#define GPUR_KERNELS_PRIORITY_PRIORITY_WEIGHTS_H
+
+#include "kernels/lib/schedule.h"
+#include "kernels/priority/tree.h"
+
+/* The smallest leaf of the batch above 0, less 1: that row has the largest weight. */
+GPUR_FN uint32_t gpur_batch_least(gpur_place at, const gpur_priority_weights_args *a)
+{
+    const gpur_span span = gpur_block_span(at, a->batch);
+    uint32_t least = UINT32_MAX;
+    for (int64_t b = span.first; b < span.last; b += span.step) {
+        const uint32_t x = a->leaf[b] - 1;
+        least = x < least ? x : least;
+    }
+    return gpur_block_min_u32(at, least);
+}
+
+/*
+ * What a leaf is divided into, before the power of beta: w / max w = (min P / P)^beta, or, of all rows alike,
+ * w = (T / N / leaf)^beta.
+ */
+GPUR_FN double gpur_weight_unit(gpur_place at, const gpur_priority_weights_args *a)
+{
+    if (a->norm == GPUR_NORM_BATCH)
+        return (double)gpur_batch_least(at, a) + 1.0;
+    if (a->norm == GPUR_NORM_MEMORY)
+        return (double)a->tree.least[a->tree.levels - 1][0] + 1.0;
+    return a->window->count > 0 ? (double)gpur_tree_total(&a->tree) / (double)a->window->count : 0.0;
+}
+
+GPUR_KERNEL(priority_weights)
+{
+    const gpur_span span = gpur_grid_span(at, a->batch);
+    const double unit = gpur_weight_unit(at, a);
+    const int64_t step = (int64_t)(a->step ? *a->step : a->step_value);
+    const float beta = gpur_schedule_value(a->beta_first, a->beta_last, a->beta_begin, a->beta_steps, step);
+    for (int64_t b = span.first; b < span.last; b += span.step) {
+        const uint32_t leaf = a->leaf[b];
+        const float weight = leaf == 0 ? 1.0f : (float)gpur_power(unit / (double)(leaf == 0 ? 1 : leaf), (double)beta);
+        a->weight[b] = a->id[b] < 0 ? 0.0f : weight;
+    }
+}
+
+#endif

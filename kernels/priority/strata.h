@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * B parts of a total T that tile it without a gap: part i is [floor(T i / B), floor(T (i + 1) / B)). With
+ * T = quotient B + rest nothing exceeds 64 bits.
+ */
+#ifndef GPUR_KERNELS_PRIORITY_STRATA_H
+#define GPUR_KERNELS_PRIORITY_STRATA_H
+
+#include "kernels/target/thread.h"
+
+typedef struct gpur_strata {
+    uint64_t total, parts, quotient, rest;
+} gpur_strata;
+
+/* parts: 1 to 2^31 */
+GPUR_FN gpur_strata gpur_strata_of(uint64_t total, int64_t parts)
+{
+    gpur_strata s;
+    s.total = total;
+    s.parts = (uint64_t)parts;
+    s.quotient = total / s.parts;
+    s.rest = total % s.parts;
+    return s;
+}
+
+/* Where part i begins; i is 0 to `parts`. */
+GPUR_FN uint64_t gpur_stratum(const gpur_strata *s, int64_t i)
+{
+    return s->quotient * (uint64_t)i + s->rest * (uint64_t)i / s->parts;
+}
+
+/* The unit of part i for 64 random bits: each alike, but for one in 2^64. A part of no units (a total below `parts`)
+ * gives the unit at which it begins. */
+GPUR_FN uint64_t gpur_stratum_unit(const gpur_strata *s, int64_t i, uint64_t bits)
+{
+    const uint64_t first = gpur_stratum(s, i);
+    return first + gpur_mulhi_u64(bits, gpur_stratum(s, i + 1) - first);
+}
+
+/* The same for part after part, without a division each. */
+typedef struct gpur_strata_walk {
+    uint64_t first; /* where the part that comes next begins */
+    uint64_t carry;
+} gpur_strata_walk;
+
+GPUR_FN gpur_strata_walk gpur_strata_walk_from(const gpur_strata *s, int64_t i)
+{
+    gpur_strata_walk walk;
+    walk.first = gpur_stratum(s, i);
+    walk.carry = s->rest * (uint64_t)i % s->parts;
+    return walk;
+}
+
+GPUR_FN uint64_t gpur_strata_walk_unit(const gpur_strata *s, gpur_strata_walk *walk, uint64_t bits)
+{
+    const uint64_t first = walk->first, carry = walk->carry + s->rest, more = carry >= s->parts;
+    const uint64_t width = s->quotient + more;
+    walk->carry = carry - (more ? s->parts : 0);
+    walk->first = first + width;
+    return first + gpur_mulhi_u64(bits, width);
+}
+
+#endif

@@ -1,0 +1,141 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The sum tree of prioritized replay, of integers and 128 children a node: exact, with no drift, and no level waits for
+ * another in an update.
+ */
+#ifndef GPUR_KERNELS_PRIORITY_TREE_H
+#define GPUR_KERNELS_PRIORITY_TREE_H
+
+#include "kernels/args_priority.h"
+#include "kernels/lib/collective.h"
+#include "kernels/lib/power.h"
+
+/* Children of a node that one lane looks at. */
+enum { GPUR_LANE_CHILDREN = GPUR_TREE_FAN / GPUR_WARP };
+
+GPUR_FN uint64_t gpur_tree_total(const gpur_tree *tree)
+{
+    return tree->sum[tree->levels - 1][0];
+}
+
+/* p as its bits, which are in the order of p for p from 0 on. */
+GPUR_FN uint32_t gpur_priority_bits(float p)
+{
+    uint32_t bits;
+    memcpy(&bits, &p, sizeof bits);
+    return bits;
+}
+
+GPUR_FN float gpur_priority_of(uint32_t bits)
+{
+    float p;
+    memcpy(&p, &bits, sizeof p);
+    return p;
+}
+
+/* p + offset where that is a priority: a number from 0 on, and finite. Else -1. */
+GPUR_FN float gpur_priority_with(float p, float offset)
+{
+    const float sum = p + offset;
+    return p >= 0.0f && sum < INFINITY ? sum : -1.0f;
+}
+
+/* p^alpha 2^20 to the nearest whole number, 1 to 2^32 - 1; 0 for p = 0, whatever alpha: 0^0 is 0 here. Without
+ * branches: a loop of these becomes vectors. */
+GPUR_FN uint32_t gpur_leaf_of(float p, float alpha)
+{
+    const double x = gpur_power(p > 0.0f ? (double)p : 1.0, (double)alpha) * GPUR_LEAF_ONE;
+    const double within = x < 1.0 ? 1.0 : x > 4294967295.0 ? 4294967295.0 : x;
+    const uint32_t leaf = (uint32_t)gpur_bits_of(within + 4503599627370496.0); /* 2^52 */
+    return p > 0.0f ? leaf : 0;
+}
+
+/* The slot of the row with this id, or -1 where the window has none. */
+GPUR_FN int64_t gpur_tree_slot(const gpur_tree *tree, const gpur_window *window, int64_t id)
+{
+    const int64_t first_id = window->first_id;
+    if (id < first_id || id - first_id >= window->count)
+        return -1;
+    const int64_t slot = window->first_slot + (id - first_id);
+    return slot < tree->capacity ? slot : slot - tree->capacity;
+}
+
+/* The other way, for a slot of the window. */
+GPUR_FN int64_t gpur_tree_id(const gpur_tree *tree, const gpur_window *window, int64_t slot)
+{
+    const int64_t offset = slot - window->first_slot;
+    return window->first_id + (offset < 0 ? offset + tree->capacity : offset);
+}
+
+/* The part of a node of this level in which a slot is. */
+GPUR_FN int64_t gpur_tree_part(int64_t slot, int32_t level)
+{
+    return slot >> (level * GPUR_TREE_SHIFT + GPUR_PART_SHIFT);
+}
+
+/* Whether nodes of this level have sums of their parts: for descents by one thread, and below the root, which is read
+ * as a whole. A warp reads whole nodes, and would write parts for nobody. */
+GPUR_FN int gpur_tree_has_parts(const gpur_tree *tree, int32_t level)
+{
+    return !gpur_strided() && level + 1 < tree->levels;
+}
+
+/* Adds to the nodes above a leaf, and to their parts, but for the total. */
+GPUR_FN void gpur_tree_add_above(const gpur_tree *tree, int64_t slot, uint64_t x)
+{
+    for (int l = 0; l + 1 < tree->levels; l++) {
+        if (gpur_tree_has_parts(tree, l))
+            gpur_atomic_add_u64(&tree->part[l][gpur_tree_part(slot, l)], x);
+        gpur_atomic_add_u64(&tree->sum[l][slot >> (l + 1) * GPUR_TREE_SHIFT], x);
+    }
+}
+
+/* Adds what all threads have for the total; every one must come here. */
+GPUR_FN void gpur_tree_add_total(gpur_place at, const gpur_tree *tree, uint64_t x)
+{
+    x = gpur_warp_sum_u64(at, x);
+    if (gpur_lane(at) == 0 && x != 0)
+        gpur_atomic_add_u64(&tree->sum[tree->levels - 1][0], x);
+}
+
+/* Of 16 children, by a warp, in every lane: their sum. */
+GPUR_FN uint64_t gpur_tree_part_sum(gpur_place at, const gpur_tree *tree, int32_t level, int64_t part)
+{
+    const int64_t first = part * GPUR_TREE_PART;
+    uint64_t sum = 0;
+    if (level == 0)
+        for (int i = gpur_lane(at); i < GPUR_TREE_PART; i += GPUR_WARP)
+            sum += tree->leaf[first + i];
+    else
+        for (int i = gpur_lane(at); i < GPUR_TREE_PART; i += GPUR_WARP)
+            sum += tree->sum[level - 1][first + i];
+    return gpur_warp_sum_u64(at, sum);
+}
+
+/* Of one node: its smallest leaf above 0, less 1; with that, 0 comes out as the largest number. */
+GPUR_FN uint32_t gpur_tree_node_least(gpur_place at, const gpur_tree *tree, int32_t level, int64_t node)
+{
+    const int64_t first = node * GPUR_TREE_FAN;
+    const uint32_t *const child = (level == 0 ? tree->leaf : tree->least[level - 1]) + first;
+    const uint32_t less = level == 0 ? 1 : 0;
+    uint32_t least = UINT32_MAX;
+    for (int i = gpur_lane(at); i < GPUR_TREE_FAN; i += GPUR_WARP) {
+        const uint32_t x = child[i] - less;
+        least = x < least ? x : least;
+    }
+    return gpur_warp_min_u32(at, least);
+}
+
+/* My warp's place among all warps of the grid, for work that is dealt to warps. */
+GPUR_FN gpur_span gpur_warp_rows(gpur_place at, int64_t n)
+{
+    gpur_span s;
+    if (!gpur_strided())
+        return gpur_part_of(n, at.block, at.blocks);
+    s.step = at.blocks * (at.threads / GPUR_WARP);
+    s.first = at.block * (at.threads / GPUR_WARP) + at.thread / GPUR_WARP;
+    s.last = n;
+    return s;
+}
+
+#endif

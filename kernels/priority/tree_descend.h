@@ -1,0 +1,129 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * One level of a descent: the child in which the u-th unit of a node lies, and how far into that child it is. The child
+ * is the first whose prefix sum exceeds u, and so never one of 0.
+ */
+#ifndef GPUR_KERNELS_PRIORITY_TREE_DESCEND_H
+#define GPUR_KERNELS_PRIORITY_TREE_DESCEND_H
+
+#include "kernels/priority/tree.h"
+
+/* By a warp. `own` are this lane's children, `first` their place in the node. */
+GPUR_FN int64_t gpur_warp_pick(gpur_place at, const uint64_t *own, uint64_t *u)
+{
+    uint64_t sum = 0;
+    for (int i = 0; i < GPUR_LANE_CHILDREN; i++)
+        sum += own[i];
+    const uint64_t prefix = gpur_warp_prefix_u64(at, sum);
+    const int first = gpur_warp_first(at, prefix > *u), lane = first < 0 ? GPUR_WARP - 1 : first;
+    uint64_t below = prefix - sum, into = *u - below;
+    uint32_t child = 0;
+    for (int i = 0; i + 1 < GPUR_LANE_CHILDREN; i++) {
+        const int past = into >= own[i] && child == (uint32_t)i;
+        into -= past ? own[i] : 0;
+        child += (uint32_t)past;
+    }
+    *u = gpur_warp_get_u64(at, into, lane);
+    return lane * GPUR_LANE_CHILDREN + (int64_t)gpur_warp_get_u32(at, child, lane);
+}
+
+GPUR_FN int64_t gpur_warp_pick_node(gpur_place at, const uint64_t *node, uint64_t *u)
+{
+    const uint64_t *const from = node + gpur_lane(at) * GPUR_LANE_CHILDREN;
+    uint64_t own[GPUR_LANE_CHILDREN];
+    for (int i = 0; i < GPUR_LANE_CHILDREN; i++)
+        own[i] = from[i];
+    return gpur_warp_pick(at, own, u);
+}
+
+GPUR_FN int64_t gpur_warp_pick_leaf(gpur_place at, const uint32_t *leaf, uint64_t *u)
+{
+    const uint32_t *const from = leaf + gpur_lane(at) * GPUR_LANE_CHILDREN;
+    uint64_t own[GPUR_LANE_CHILDREN];
+    for (int i = 0; i < GPUR_LANE_CHILDREN; i++)
+        own[i] = from[i];
+    return gpur_warp_pick(at, own, u);
+}
+
+/* The slot of the u-th unit of the whole tree, by a warp; u is below the total. */
+GPUR_FN int64_t gpur_warp_find(gpur_place at, const gpur_tree *tree, uint64_t u)
+{
+    int64_t node = 0;
+    for (int l = tree->levels - 2; l >= 0; l--)
+        node = node * GPUR_TREE_FAN + gpur_warp_pick_node(at, tree->sum[l] + node * GPUR_TREE_FAN, &u);
+    return node * GPUR_TREE_FAN + gpur_warp_pick_leaf(at, tree->leaf + node * GPUR_TREE_FAN, &u);
+}
+
+/*
+ * By one thread, without a branch, so that several descents overlap: first among the 8 parts of a node, which are one
+ * line, then among the 16 children of one part.
+ */
+
+/* The first of 8 numbers whose prefix sum exceeds u, which loses what is before it. */
+GPUR_FN int64_t gpur_pick_of_eight(const uint64_t *x, uint64_t *u)
+{
+    const uint64_t wanted = *u;
+    uint64_t sum = 0, below = 0;
+    int64_t found = 0;
+    for (int i = 0; i + 1 < 8; i++) {
+        sum += x[i];
+        found += sum <= wanted;
+        below = sum <= wanted ? sum : below;
+    }
+    *u = wanted - below;
+    return found;
+}
+
+/* Goes to the second half of 16 where u is not in the first, whose sum is `sum`. */
+GPUR_FN int64_t gpur_pick_half(uint64_t sum, uint64_t *u)
+{
+    const int past = sum <= *u;
+    *u -= past ? sum : 0;
+    return past ? GPUR_TREE_PART / 2 : 0;
+}
+
+GPUR_FN int64_t gpur_pick_node(const uint64_t *part, uint64_t *u)
+{
+    uint64_t sum = 0;
+    for (int i = 0; i < GPUR_TREE_PART / 2; i++)
+        sum += part[i];
+    const int64_t first = gpur_pick_half(sum, u);
+    return first + gpur_pick_of_eight(part + first, u);
+}
+
+GPUR_FN int64_t gpur_pick_leaf(const uint32_t *part, uint64_t *u)
+{
+    uint64_t sum = 0, half[GPUR_TREE_PART / 2];
+    for (int i = 0; i < GPUR_TREE_PART / 2; i++)
+        sum += part[i];
+    const int64_t first = gpur_pick_half(sum, u);
+    for (int i = 0; i < GPUR_TREE_PART / 2; i++)
+        half[i] = part[first + i];
+    return first + gpur_pick_of_eight(half, u);
+}
+
+/* The children of the root, from which every descent begins, as prefix sums: worked out once for many descents. */
+typedef struct gpur_pick_top {
+    uint64_t before[GPUR_TREE_FAN]; /* sum of the children before each */
+} gpur_pick_top;
+
+GPUR_FN void gpur_pick_top_of(const gpur_tree *tree, gpur_pick_top *top)
+{
+    uint64_t sum = 0;
+    for (int i = 0; i < GPUR_TREE_FAN; i++) {
+        top->before[i] = sum;
+        sum += tree->levels > 1 ? tree->sum[tree->levels - 2][i] : tree->leaf[i];
+    }
+}
+
+/* The last child with no more than u before it; of those, the others are 0. */
+GPUR_FN int64_t gpur_pick_from_top(const gpur_pick_top *top, uint64_t *u)
+{
+    int64_t first = 0;
+    for (int half = GPUR_TREE_FAN / 2; half > 0; half /= 2)
+        first += top->before[first + half] <= *u ? half : 0;
+    *u -= top->before[first];
+    return first;
+}
+
+#endif

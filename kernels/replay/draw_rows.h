@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: MIT */
+/* Which rows of the window a batch is made of, and what comes with each. */
+#ifndef GPUR_KERNELS_REPLAY_DRAW_ROWS_H
+#define GPUR_KERNELS_REPLAY_DRAW_ROWS_H
+
+#include "kernels/args_replay.h"
+#include "kernels/lib/permutation.h"
+
+/* What all rows of one draw share. */
+typedef struct gpur_draw {
+    gpur_window window;
+    uint64_t step;
+    gpur_permutation permutation;
+} gpur_draw;
+
+GPUR_FN void gpur_draw_begin(gpur_draw *draw, const gpur_gather_args *a)
+{
+    draw->window = *a->window;
+    draw->step = a->step ? *a->step : a->step_value;
+    memset(&draw->permutation, 0, sizeof draw->permutation);
+    if (a->source == GPUR_SOURCE_DISTINCT && draw->window.count > 0)
+        draw->permutation = gpur_permutation_of(a->seed, a->purpose, draw->step, (uint64_t)draw->window.count);
+}
+
+GPUR_FN int64_t gpur_draw_slot(const gpur_draw *draw, const gpur_gather_args *a, int64_t offset)
+{
+    const int64_t slot = draw->window.first_slot + offset;
+    return slot < a->capacity ? slot : slot - a->capacity;
+}
+
+/* The slot of row b of the batch, or -1. */
+GPUR_FN int64_t gpur_draw_row(const gpur_draw *draw, const gpur_gather_args *a, int64_t b)
+{
+    const int64_t first_id = draw->window.first_id, count = draw->window.count;
+    if (a->source == GPUR_SOURCE_IDS) {
+        const int64_t id = a->ids[b];
+        return id >= first_id && id - first_id < count ? gpur_draw_slot(draw, a, id - first_id) : -1;
+    }
+    if (b >= count && (count == 0 || a->source == GPUR_SOURCE_DISTINCT))
+        return -1;
+    if (a->source == GPUR_SOURCE_DISTINCT)
+        return gpur_draw_slot(draw, a, (int64_t)gpur_permute(&draw->permutation, (uint64_t)b));
+    const gpur_u32x4 bits = gpur_random_bits(a->seed, a->purpose, draw->step, (uint32_t)b);
+    return gpur_draw_slot(draw, a, (int64_t)gpur_random_below(bits, (uint64_t)count));
+}
+
+/* What a batch has beside its fields. */
+GPUR_FN void gpur_gather_extras(const gpur_draw *draw, const gpur_gather_args *a, int64_t b, int64_t slot)
+{
+    const int64_t offset = slot - draw->window.first_slot;
+    if (a->id)
+        a->id[b] = slot < 0 ? -1 : draw->window.first_id + (offset < 0 ? offset + a->capacity : offset);
+    if (a->weight)
+        a->weight[b] = slot < 0 ? 0.0f : 1.0f;
+    if (a->discount) {
+        const int ends = slot >= 0 && a->terminated_offset >= 0 && a->ring[slot * a->pitch + a->terminated_offset] != 0;
+        a->discount[b] = slot < 0 || ends ? 0.0f : a->gamma;
+    }
+}
+
+#endif

@@ -1,0 +1,121 @@
+/* SPDX-License-Identifier: MIT */
+/* Moving fields between rows and arrays: a GPU's block shares the units of a tile of rows, a CPU moves value by value.
+ */
+#ifndef GPUR_KERNELS_REPLAY_FIELD_COPY_H
+#define GPUR_KERNELS_REPLAY_FIELD_COPY_H
+
+#include "kernels/args_replay.h"
+#include "kernels/target/thread.h"
+
+/* Units that a thread copies at a time: all of them are loaded before the first is stored. */
+enum { GPUR_UNITS_AT_ONCE = 4 };
+
+/* A unit of 1 << shift bytes, from the first register on; zeros where there is nothing to read. Each size is loaded as
+ * the register that it ends up in, since a conversion would wait for the load. */
+GPUR_FN gpur_u32x4 gpur_load_unit(const unsigned char *from, int32_t shift)
+{
+    gpur_u32x4 unit = {{0, 0, 0, 0}};
+    uint16_t half;
+    if (!from)
+        return unit;
+    if (shift == 4) {
+        memcpy(&unit, __builtin_assume_aligned(from, 16), 16);
+    } else if (shift == 3) {
+        memcpy(&unit, __builtin_assume_aligned(from, 8), 8);
+    } else if (shift == 2) {
+        memcpy(&unit, __builtin_assume_aligned(from, 4), 4);
+    } else if (shift == 1) {
+        memcpy(&half, __builtin_assume_aligned(from, 2), 2);
+        unit.v[0] = half;
+    } else {
+        unit.v[0] = *from;
+    }
+    return unit;
+}
+
+GPUR_FN void gpur_store_unit(unsigned char *to, gpur_u32x4 unit, int32_t shift)
+{
+    const uint16_t half = (uint16_t)unit.v[0];
+    if (shift == 4)
+        memcpy(__builtin_assume_aligned(to, 16), &unit, 16);
+    else if (shift == 3)
+        memcpy(__builtin_assume_aligned(to, 8), &unit, 8);
+    else if (shift == 2)
+        memcpy(__builtin_assume_aligned(to, 4), &unit, 4);
+    else if (shift == 1)
+        memcpy(__builtin_assume_aligned(to, 2), &half, 2);
+    else
+        *to = (unsigned char)unit.v[0];
+}
+
+/* Makes every byte other than 0 a 1. Each shift ORs the upper bits of a byte into its lower ones, until bit 0 is the OR
+ * of all eight. Bits that the shifts move over from the next byte reach only bits 1 to 7, which are then cleared. */
+GPUR_FN gpur_u32x4 gpur_unit_of_flags(gpur_u32x4 unit)
+{
+    for (int i = 0; i < 4; i++) {
+        uint32_t x = unit.v[i];
+        x |= x >> 4;
+        x |= x >> 2;
+        x |= x >> 1;
+        unit.v[i] = x & 0x01010101u;
+    }
+    return unit;
+}
+
+/* Where one unit goes, and where it comes from. */
+typedef struct gpur_unit_move {
+    unsigned char *to;         /* NULL: there is no such unit */
+    const unsigned char *from; /* NULL: zeros */
+    int32_t shift;
+} gpur_unit_move;
+
+GPUR_FN void gpur_load_units(gpur_u32x4 *units, const gpur_unit_move *moves)
+{
+    for (int n = 0; n < GPUR_UNITS_AT_ONCE; n++)
+        units[n] = gpur_load_unit(moves[n].from, moves[n].shift);
+}
+
+GPUR_FN void gpur_store_units(const gpur_unit_move *moves, const gpur_u32x4 *units)
+{
+    for (int n = 0; n < GPUR_UNITS_AT_ONCE; n++)
+        if (moves[n].to)
+            gpur_store_unit(moves[n].to, units[n], moves[n].shift);
+}
+
+/* Units of a tile of rows: each is a unit of one row's value of one field. */
+typedef struct gpur_tile_units {
+    int32_t row[GPUR_UNITS_AT_ONCE];  /* in the tile; -1: the tile has no such unit */
+    int32_t copy[GPUR_UNITS_AT_ONCE]; /* the field's index in the list of copies */
+    int64_t byte[GPUR_UNITS_AT_ONCE]; /* in the value */
+} gpur_tile_units;
+
+/* Units first, first + step, ... of a tile of `rows` rows with `row_units` units each. */
+GPUR_FN gpur_tile_units gpur_find_units(const gpur_field_copy *copies, int32_t copy_count, int32_t row_units,
+                                        int32_t rows, int32_t first, int32_t step)
+{
+    gpur_tile_units found;
+    int32_t unit[GPUR_UNITS_AT_ONCE];
+    for (int n = 0; n < GPUR_UNITS_AT_ONCE; n++) {
+        const int32_t t = first + n * step, row = t / row_units;
+        found.row[n] = row < rows ? row : -1;
+        found.copy[n] = 0;
+        unit[n] = t - row * row_units;
+    }
+    for (int32_t c = 1; c < copy_count; c++)
+        for (int n = 0; n < GPUR_UNITS_AT_ONCE; n++)
+            found.copy[n] += unit[n] >= copies[c].first_unit;
+    for (int n = 0; n < GPUR_UNITS_AT_ONCE; n++) {
+        const gpur_field_copy *const copy = &copies[found.copy[n]];
+        found.byte[n] = (int64_t)(unit[n] - copy->first_unit) << copy->shift;
+    }
+    return found;
+}
+
+/* Rows that a block takes at a time: at most `most`, and fewer where every block then has some. */
+GPUR_FN int32_t gpur_rows_a_tile(gpur_place at, int64_t rows, int32_t most)
+{
+    const int64_t even = (rows + at.blocks - 1) / at.blocks;
+    return even < most ? (int32_t)even : most;
+}
+
+#endif

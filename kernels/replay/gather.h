@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef GPUR_KERNELS_REPLAY_GATHER_H
+#define GPUR_KERNELS_REPLAY_GATHER_H
+
+#include "kernels/replay/draw_rows.h"
+#include "kernels/replay/field_copy.h"
+#include "kernels/cpu/gather_serial.h"
+
+/* A tile of the batch: rows that a block draws and copies together. */
+typedef struct gpur_gather_tile {
+    int64_t first;
+    int32_t rows;
+} gpur_gather_tile;
+
+GPUR_FN gpur_gather_tile gpur_gather_tile_of(const gpur_gather_args *a, int64_t tile, int32_t height)
+{
+    gpur_gather_tile t;
+    const int64_t left = a->batch - tile * height;
+    t.first = tile * height;
+    t.rows = (int32_t)(left < height ? left : height);
+    return t;
+}
+
+/* Draws the tile's rows into `slots`. */
+GPUR_FN void gpur_draw_tile(gpur_place at, const gpur_draw *draw, const gpur_gather_args *a, gpur_gather_tile tile,
+                            int64_t *slots)
+{
+    for (int32_t i = at.thread; i < tile.rows; i += at.threads)
+        slots[i] = gpur_draw_row(draw, a, tile.first + i);
+}
+
+GPUR_FN void gpur_gather_units(gpur_place at, const gpur_gather_args *a, gpur_gather_tile tile, const int64_t *slots)
+{
+    for (int32_t t = at.thread; t < tile.rows * a->units; t += GPUR_UNITS_AT_ONCE * at.threads) {
+        const gpur_tile_units units = gpur_find_units(a->copies, a->copy_count, a->units, tile.rows, t, at.threads);
+        gpur_unit_move moves[GPUR_UNITS_AT_ONCE];
+        gpur_u32x4 values[GPUR_UNITS_AT_ONCE];
+        for (int n = 0; n < GPUR_UNITS_AT_ONCE; n++) {
+            const gpur_field_copy *const copy = &a->copies[units.copy[n]];
+            const int64_t slot = units.row[n] < 0 ? -1 : slots[units.row[n]];
+            moves[n].shift = copy->shift;
+            moves[n].from =
+                slot < 0 ? (const unsigned char *)0 : a->ring + slot * a->pitch + copy->offset + units.byte[n];
+            moves[n].to = units.row[n] < 0
+                              ? (unsigned char *)0
+                              : copy->array + (tile.first + units.row[n]) * copy->array_pitch + units.byte[n];
+        }
+        gpur_load_units(values, moves);
+        gpur_store_units(moves, values);
+    }
+}
+
+/* The fields first: what the extras read of a row has come near with them. */
+GPUR_FN void gpur_gather_rows(gpur_place at, const gpur_draw *draw, const gpur_gather_args *a, gpur_gather_tile tile,
+                              const int64_t *slots)
+{
+    gpur_gather_units(at, a, tile, slots);
+    for (int32_t i = at.thread; i < tile.rows; i += at.threads)
+        gpur_gather_extras(draw, a, tile.first + i, slots[i]);
+}
+
+/* On a GPU, slots are drawn one tile ahead, into the other half of `slots`, so that a tile needs one barrier. */
+GPUR_KERNEL_OF(gather, 512)
+{
+    GPUR_SHARED(int64_t, slots, 2 * GPUR_TILE);
+    const int32_t height = gpur_rows_a_tile(at, a->batch, a->tile);
+    const gpur_span tiles = gpur_block_rows(at, (a->batch + height - 1) / height);
+    gpur_draw draw;
+    int64_t *mine = slots, *next = slots + GPUR_TILE;
+    gpur_draw_begin(&draw, a);
+    if (!gpur_strided()) {
+        gpur_gather_alone(at, &draw, a);
+        return;
+    }
+    for (int64_t tile = tiles.first - tiles.step; tile < tiles.last; tile += tiles.step) {
+        if (tile + tiles.step < tiles.last)
+            gpur_draw_tile(at, &draw, a, gpur_gather_tile_of(a, tile + tiles.step, height), next);
+        if (tile >= tiles.first)
+            gpur_gather_rows(at, &draw, a, gpur_gather_tile_of(a, tile, height), mine);
+        gpur_barrier(at);
+        int64_t *const drawn = next;
+        next = mine, mine = drawn;
+    }
+}
+
+#endif

@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef GPUR_KERNELS_REPLAY_GATHER_FRAMES_H
+#define GPUR_KERNELS_REPLAY_GATHER_FRAMES_H
+
+#include "kernels/cpu/gather_frames_serial.h"
+#include "kernels/target/thread.h"
+
+/* The links of a row, and for the first place of each the places that have the same frame, as bits; 0 for others. */
+GPUR_FN void gpur_frames_sort(gpur_place at, const gpur_gather_frames_args *a, int64_t b, uint32_t *links,
+                              uint32_t *places)
+{
+    const int32_t count = 2 * a->stack;
+    for (int32_t j = at.thread; j < count; j += at.threads)
+        links[j] = a->links[b * count + j];
+    gpur_barrier(at);
+    for (int32_t j = at.thread; j < count; j += at.threads) {
+        uint32_t same = 0;
+        for (int32_t i = 0; i < count; i++)
+            same |= (uint32_t)(links[i] == links[j]) << i;
+        places[j] = (same & ((1u << j) - 1)) == 0 ? same : 0;
+    }
+    gpur_barrier(at);
+}
+
+/* Where unit u of place j of a row goes, or NULL. */
+GPUR_FN unsigned char *gpur_frames_target(const gpur_gather_frames_args *a, int64_t b, int32_t j, int32_t u)
+{
+    const int32_t p = j < a->stack ? j : j - a->stack;
+    unsigned char *const array = j < a->stack ? a->obs : a->next_obs;
+    const int64_t pitch = j < a->stack ? a->obs_pitch : a->next_pitch;
+    return array ? array + b * pitch + u * a->unit_step + p * a->place_step : (unsigned char *)0;
+}
+
+/* The frame whose units go to place j and to its other places, or NULL where there is nothing to read. */
+GPUR_FN const unsigned char *gpur_frames_source(const gpur_gather_frames_args *a, int32_t j, const uint32_t *links,
+                                                const uint32_t *places)
+{
+    return j < 2 * a->stack && places[j] != 0 ? gpur_frame_at(a, links[j]) : (const unsigned char *)0;
+}
+
+/* Places whose units a thread loads before it stores the first of them: all of two stacks of four. */
+enum { GPUR_FRAMES_AT_ONCE = 8 };
+
+/* Units of one type, in a register on the way: each size is code of its own, so that a unit is one move. */
+#define GPUR_FRAMES_UNITS(name, type)                                                                                  \
+    GPUR_FN void name##_put(const gpur_gather_frames_args *a, int64_t b, int32_t u, uint32_t places, type value)       \
+    {                                                                                                                  \
+        for (int32_t i = 0; places != 0; i++, places >>= 1) {                                                          \
+            unsigned char *const to = places & 1 ? gpur_frames_target(a, b, i, u) : (unsigned char *)0;                \
+            if (to)                                                                                                    \
+                memcpy(__builtin_assume_aligned(to, sizeof value), &value, sizeof value);                              \
+        }                                                                                                              \
+    }                                                                                                                  \
+    GPUR_FN void name(gpur_place at, const gpur_gather_frames_args *a, int64_t b, gpur_span units,                     \
+                      const uint32_t *links, const uint32_t *places)                                                   \
+    {                                                                                                                  \
+        for (int64_t u = units.first + at.thread; u < units.last; u += at.threads)                                     \
+            for (int32_t first = 0; first < 2 * a->stack; first += GPUR_FRAMES_AT_ONCE) {                              \
+                type values[GPUR_FRAMES_AT_ONCE];                                                                      \
+                memset(values, 0, sizeof values);                                                                      \
+                for (int n = 0; n < GPUR_FRAMES_AT_ONCE; n++) {                                                        \
+                    const unsigned char *const from = gpur_frames_source(a, first + n, links, places);                 \
+                    if (from)                                                                                          \
+                        memcpy(&values[n],                                                                             \
+                               __builtin_assume_aligned(from + u * (int64_t)sizeof *values, sizeof *values),           \
+                               sizeof *values);                                                                        \
+                }                                                                                                      \
+                for (int n = 0; n < GPUR_FRAMES_AT_ONCE; n++)                                                          \
+                    if (first + n < 2 * a->stack)                                                                      \
+                        name##_put(a, b, (int32_t)u, places[first + n], values[n]);                                    \
+            }                                                                                                          \
+    }
+GPUR_FRAMES_UNITS(gpur_frames_units_16, gpur_u32x4)
+GPUR_FRAMES_UNITS(gpur_frames_units_8, uint64_t)
+GPUR_FRAMES_UNITS(gpur_frames_units_4, uint32_t)
+GPUR_FRAMES_UNITS(gpur_frames_units_2, uint16_t)
+GPUR_FRAMES_UNITS(gpur_frames_units_1, uint8_t)
+
+GPUR_FN void gpur_frames_band(gpur_place at, const gpur_gather_frames_args *a, int64_t b, int64_t band,
+                              const uint32_t *links, const uint32_t *places)
+{
+    const gpur_span units = gpur_part_of(a->units, band, a->bands);
+    if (a->shift == 4)
+        gpur_frames_units_16(at, a, b, units, links, places);
+    else if (a->shift == 3)
+        gpur_frames_units_8(at, a, b, units, links, places);
+    else if (a->shift == 2)
+        gpur_frames_units_4(at, a, b, units, links, places);
+    else if (a->shift == 1)
+        gpur_frames_units_2(at, a, b, units, links, places);
+    else
+        gpur_frames_units_1(at, a, b, units, links, places);
+}
+
+/* A block has a band of a row at a time. */
+GPUR_KERNEL_OF(gather_frames, 256)
+{
+    GPUR_SHARED(uint32_t, links, GPUR_MOST_LINKS);
+    GPUR_SHARED(uint32_t, places, GPUR_MOST_LINKS);
+    const gpur_span work = gpur_block_rows(at, gpur_strided() ? a->batch * a->bands : a->batch);
+    if (!gpur_strided()) {
+        for (int64_t b = work.first; b < work.last; b++)
+            gpur_frames_alone(a, b);
+        return;
+    }
+    for (int64_t i = work.first; i < work.last; i += work.step) {
+        const int64_t b = i / a->bands;
+        gpur_frames_sort(at, a, b, links, places);
+        gpur_frames_band(at, a, b, i - b * a->bands, links, places);
+        gpur_barrier(at);
+    }
+}
+
+#endif

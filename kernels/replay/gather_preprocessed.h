@@ -1,0 +1,150 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * On a GPU a thread walks the frames' pixels in the order in which they lie there, so that a warp reads neighbours,
+ * and stores 16 bytes of x at a time: a pixel's four channels, or those of two pixels as bfloat16. In blocks of 4 x 4
+ * pixels, neighbours store whole sectors of 32 bytes together. Nothing goes through shared memory: a byte of a frame is
+ * wanted by one thread for obs, and mostly by the same one for next_obs, which finds it in the cache.
+ */
+#ifndef GPUR_KERNELS_REPLAY_GATHER_PREPROCESSED_H
+#define GPUR_KERNELS_REPLAY_GATHER_PREPROCESSED_H
+
+#include "kernels/cpu/gather_preprocessed_serial.h"
+
+/* The frames of a row's eight links: 1 when all of them are there. */
+GPUR_FN int gpur_observed_find(const gpur_gather_frames_args *f, int64_t b, const unsigned char **frames)
+{
+    int is_whole = 1;
+    for (int j = 0; j < 8; j++) {
+        frames[j] = gpur_frame_at(f, f->links[b * 8 + j]);
+        is_whole &= frames[j] != 0;
+    }
+    return is_whole;
+}
+
+/* What each of them has at pixel i, and with it, of a pair, at pixel i + 1, which is odd: in the upper byte. */
+GPUR_FN void gpur_observed_read(const unsigned char *const *frames, uint32_t i, int is_pair, int is_whole,
+                                uint32_t *bytes)
+{
+    for (int j = 0; j < 8; j++) {
+        uint16_t two = 0;
+        if (is_pair && (is_whole || frames[j]))
+            memcpy(&two, __builtin_assume_aligned(frames[j] + i, sizeof two), sizeof two);
+        else if (is_whole || frames[j])
+            two = frames[j][i];
+        bytes[j] = two;
+    }
+}
+
+/* The four channels of a pixel. */
+GPUR_FN gpur_u32x4 gpur_observed_floats(const uint32_t *bytes, float scale)
+{
+    gpur_u32x4 out;
+    for (int c = 0; c < 4; c++) {
+        const float x = gpur_observe_value((float)bytes[c], scale);
+        memcpy(&out.v[c], &x, sizeof x);
+    }
+    return out;
+}
+
+/* Those of two. A byte times a scale, which is finite, is no NaN. */
+GPUR_FN gpur_u32x4 gpur_observed_halves(const uint32_t *bytes, float scale)
+{
+    gpur_u32x4 out;
+    for (int i = 0; i < 4; i++) {
+        const uint32_t first = bytes[i % 2 * 2] >> i / 2 * 8 & 255, second = bytes[i % 2 * 2 + 1] >> i / 2 * 8 & 255;
+        out.v[i] = gpur_bf16_pair(gpur_observe_value((float)first, scale), gpur_observe_value((float)second, scale));
+    }
+    return out;
+}
+
+/* 16 bytes hold the same numbers of pixels on every line, and no two of another line of a block. */
+GPUR_FN int gpur_observed_in_quads(const gpur_gather_observed_args *a)
+{
+    const gpur_gather_frames_args *const f = &a->frames;
+    const gpur_observe_args *const o = &a->observe;
+    const uint64_t all = (uint64_t)(uintptr_t)f->obs | (uint64_t)(uintptr_t)f->next_obs | (uint64_t)f->obs_pitch |
+                         (uint64_t)f->next_pitch;
+    const int pairs = o->width % 2 == 0 && (o->block == 1 || o->block % 2 == 0);
+    return a->is_plane && f->stack == 4 && !o->floats && (pairs || !o->bf16) && all % 16 == 0;
+}
+
+GPUR_FN gpur_u32x4 gpur_observed_quad(const uint32_t *bytes, int is_pair, float scale)
+{
+    return is_pair ? gpur_observed_halves(bytes, scale) : gpur_observed_floats(bytes, scale);
+}
+
+/* Both stacks of a row: all that is to be read is asked for before anything is stored. Where the last three arguments
+ * are constants, there is little to work out and nothing to ask on the way. */
+GPUR_FN void gpur_observed_quads(gpur_place at, const gpur_gather_observed_args *a, int64_t b, gpur_span quads,
+                                 const unsigned char *const *frames, uint32_t block, int is_pair, int is_whole)
+{
+    const gpur_observe_args *const o = &a->observe;
+    const uint32_t width = (uint32_t)o->width;
+    unsigned char *const obs = a->frames.obs + b * a->frames.obs_pitch;
+    unsigned char *const next = a->frames.next_obs + b * a->frames.next_pitch;
+    for (int64_t i = quads.first + at.thread; i < quads.last; i += at.threads) {
+        const uint32_t pixel = (uint32_t)i * (is_pair ? 2 : 1), y = pixel / width;
+        const int64_t byte = gpur_observe_place(o, block, y, pixel - y * width) * (is_pair ? 2 : 4);
+        uint32_t bytes[8];
+        gpur_observed_read(frames, pixel, is_pair, is_whole, bytes);
+        const gpur_u32x4 first = gpur_observed_quad(bytes, is_pair, o->scale);
+        const gpur_u32x4 second = gpur_observed_quad(bytes + 4, is_pair, o->scale);
+        memcpy(__builtin_assume_aligned(obs + byte, sizeof first), &first, sizeof first);
+        memcpy(__builtin_assume_aligned(next + byte, sizeof second), &second, sizeof second);
+    }
+}
+
+/* The usual blocks and rows are code of their own. */
+GPUR_FN void gpur_observed_row(gpur_place at, const gpur_gather_observed_args *a, int64_t b, gpur_span quads)
+{
+    const gpur_observe_args *const o = &a->observe;
+    const unsigned char *frames[8];
+    const int is_usual = gpur_observed_find(&a->frames, b, frames) && o->block == 4;
+    if (is_usual && o->bf16)
+        gpur_observed_quads(at, a, b, quads, frames, 4, 1, 1);
+    else if (is_usual)
+        gpur_observed_quads(at, a, b, quads, frames, 4, 0, 1);
+    else
+        gpur_observed_quads(at, a, b, quads, frames, (uint32_t)o->block, o->bf16, 0);
+}
+
+/* Whatever the shape, a pixel a thread. */
+GPUR_FN void gpur_observed_pixels(gpur_place at, const gpur_gather_observed_args *a, int64_t b, gpur_span pixels)
+{
+    const gpur_gather_frames_args *const f = &a->frames;
+    const uint32_t *const links = f->links + b * 2 * f->stack;
+    const uint32_t width = (uint32_t)a->observe.width;
+    for (int64_t i = pixels.first + at.thread; i < pixels.last; i += at.threads) {
+        const uint32_t y = (uint32_t)i / width, x = (uint32_t)i - y * width;
+        gpur_observed_pixel(a, f->obs + b * f->obs_pitch, links, y, x);
+        gpur_observed_pixel(a, f->next_obs + b * f->next_pitch, links + f->stack, y, x);
+    }
+}
+
+GPUR_FN void gpur_observed_band(gpur_place at, const gpur_gather_observed_args *a, int64_t b, int64_t band)
+{
+    const gpur_observe_args *const o = &a->observe;
+    const int in_quads = gpur_observed_in_quads(a);
+    const int64_t items = o->height * o->width / (in_quads && o->bf16 ? 2 : 1);
+    const gpur_span mine = gpur_part_of(items, band, a->frames.bands);
+    if (in_quads)
+        gpur_observed_row(at, a, b, mine);
+    else
+        gpur_observed_pixels(at, a, b, mine);
+}
+
+/* A block has a band of a row at a time. */
+GPUR_KERNEL_OF(gather_observed, 256)
+{
+    const int64_t bands = gpur_strided() ? a->frames.bands : 1;
+    const gpur_span work = gpur_block_rows(at, a->frames.batch * bands);
+    for (int64_t i = work.first; i < work.last; i += work.step) {
+        const int64_t b = i / bands;
+        if (gpur_strided())
+            gpur_observed_band(at, a, b, i - b * bands);
+        else
+            gpur_observed_alone(a, b);
+    }
+}
+
+#endif

@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef GPUR_KERNELS_REPLAY_SCATTER_H
+#define GPUR_KERNELS_REPLAY_SCATTER_H
+
+#include "kernels/args_replay.h"
+#include "kernels/replay/field_copy.h"
+#include "kernels/cpu/scatter_serial.h"
+
+GPUR_FN void gpur_scatter_units(gpur_place at, const gpur_scatter_args *a, int64_t first, int32_t rows)
+{
+    for (int32_t t = at.thread; t < rows * a->units; t += GPUR_UNITS_AT_ONCE * at.threads) {
+        const gpur_tile_units units = gpur_find_units(a->copies, a->copy_count, a->units, rows, t, at.threads);
+        gpur_unit_move moves[GPUR_UNITS_AT_ONCE];
+        gpur_u32x4 values[GPUR_UNITS_AT_ONCE];
+        for (int n = 0; n < GPUR_UNITS_AT_ONCE; n++) {
+            const gpur_field_copy *const copy = &a->copies[units.copy[n]];
+            const int64_t row = first + units.row[n];
+            moves[n].shift = copy->shift;
+            moves[n].from = moves[n].to = (unsigned char *)0;
+            if (units.row[n] < 0)
+                continue;
+            moves[n].from = copy->array + row * copy->array_pitch + units.byte[n];
+            moves[n].to = gpur_scatter_row(a, row) + copy->offset + units.byte[n];
+        }
+        gpur_load_units(values, moves);
+        for (int n = 0; n < GPUR_UNITS_AT_ONCE; n++)
+            if (a->copies[units.copy[n]].flags)
+                values[n] = gpur_unit_of_flags(values[n]);
+        gpur_store_units(moves, values);
+    }
+}
+
+GPUR_KERNEL(scatter)
+{
+    const int32_t height = gpur_rows_a_tile(at, a->rows, a->tile);
+    const gpur_span tiles = gpur_block_rows(at, (a->rows + height - 1) / height);
+    if (!gpur_strided()) {
+        gpur_scatter_alone(at, a);
+        return;
+    }
+    for (int64_t tile = tiles.first; tile < tiles.last; tile += tiles.step) {
+        const int64_t first = tile * height;
+        const int32_t rows = (int32_t)(a->rows - first < height ? a->rows - first : height);
+        gpur_scatter_units(at, a, first, rows);
+        for (int32_t i = at.thread; a->rewards && i < rows; i += at.threads)
+            gpur_scatter_reward(a, first + i);
+    }
+}
+
+#endif

@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: MIT */
+/* Target: the CPU. A block is one thread, so program order is the barrier and a warp is one lane. Blocks that meet are
+ * one block, so program order is their meeting, too. */
+#ifndef GPUR_KERNELS_TARGET_CPU_H
+#define GPUR_KERNELS_TARGET_CPU_H
+
+#define GPUR_FN static inline
+#define GPUR_WARP 1
+#define GPUR_SHARED(type, name, n) type name[n]
+
+#include "kernels/target/host_atomic.h"
+#include "kernels/target/host_math.h"
+
+typedef struct gpur_place {
+    int64_t block, blocks;
+    int thread, threads;
+} gpur_place;
+
+/* cpu.c is compiled once for each instruction set, each time with another GPUR_VARIANT in its symbols. */
+#ifndef GPUR_VARIANT
+#define GPUR_VARIANT v1
+#endif
+#define GPUR_GLUE3_(a, b, c) a##b##c
+#define GPUR_GLUE3(a, b, c) GPUR_GLUE3_(a, b, c)
+#define GPUR_CPU_ENTRY(name) GPUR_GLUE3(gpur_##name##_, GPUR_VARIANT, _entry)
+
+#define GPUR_KERNEL(name)                                                                                              \
+    static inline void gpur_##name(gpur_place at, const gpur_##name##_args *a);                                        \
+    static void GPUR_CPU_ENTRY(name)(int64_t block, int64_t blocks, const void *args)                                  \
+    {                                                                                                                  \
+        gpur_place at;                                                                                                 \
+        at.block = block, at.blocks = blocks, at.thread = 0, at.threads = 1;                                           \
+        gpur_##name(at, (const gpur_##name##_args *)args);                                                             \
+    }                                                                                                                  \
+    static inline void gpur_##name(gpur_place at, const gpur_##name##_args *a)
+#define GPUR_KERNEL_OF(name, most_threads) GPUR_KERNEL(name)
+#define GPUR_KERNEL_TOGETHER(name, most_threads)                                                                       \
+    enum { gpur_##name##_meets = 1 };                                                                                  \
+    GPUR_KERNEL(name)
+
+GPUR_FN int gpur_strided(void)
+{
+    return 0;
+}
+GPUR_FN void gpur_barrier(gpur_place at)
+{
+    (void)at;
+}
+GPUR_FN void gpur_meet(gpur_place at)
+{
+    (void)at;
+}
+GPUR_FN uint32_t gpur_warp_get_u32(gpur_place at, uint32_t x, int lane)
+{
+    (void)at, (void)lane;
+    return x;
+}
+GPUR_FN int gpur_warp_first(gpur_place at, int yes)
+{
+    (void)at;
+    return yes ? 0 : -1;
+}
+/* The empty statement is there because gcc takes a function that does nothing but prefetch for one without effect, and
+ * drops calls of it that it does not inline. */
+#define gpur_prefetch(address) gpur_prefetch_(address, 3)
+#define gpur_prefetch_far(address) gpur_prefetch_(address, 2)
+#define gpur_prefetch_(address, nearness)                                                                              \
+    do {                                                                                                               \
+        __builtin_prefetch(address, 0, nearness);                                                                      \
+        __asm__ volatile("");                                                                                          \
+    } while (0)
+
+#endif

@@ -1,0 +1,139 @@
+/* SPDX-License-Identifier: MIT */
+/* Target: CUDA, by nvcc. Random bits come from the toolkit's own Philox, barriers over blocks from its cooperative
+ * groups. */
+#ifndef GPUR_KERNELS_TARGET_CUDA_H
+#define GPUR_KERNELS_TARGET_CUDA_H
+
+#include <cooperative_groups.h>
+#include <curand_philox4x32_x.h>
+
+#define GPUR_FN static __device__ __forceinline__
+#define GPUR_WARP 32
+#define GPUR_SHARED(type, name, n) __shared__ type name[n]
+
+typedef struct gpur_place {
+    int64_t block, blocks;
+    int thread, threads;
+} gpur_place;
+
+/*
+ * With dependent launches (gpur_device_dependent_launches) a kernel's blocks may be made ready while the kernel before
+ * it in its stream still runs. So every kernel begins by waiting until that one is over and its writes are seen. That
+ * one waited likewise before it could be over, so all that came before it is over, too: no kernel may leave the wait
+ * out. A kernel lets its own follower make ready at once. Those that meet do not: they run for long, and the follower's
+ * blocks would keep their place on a multiprocessor from other streams. In ordinary launches neither call does
+ * anything.
+ */
+GPUR_FN void gpur_let_follower_begin(void)
+{
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+    cudaTriggerProgrammaticLaunchCompletion();
+#endif
+}
+GPUR_FN void gpur_await_predecessor(void)
+{
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+    cudaGridDependencySynchronize();
+#endif
+}
+
+/* Any block up to the largest. The 1 must be said: left to itself, ptxas aims at several blocks a multiprocessor, and
+ * for some architectures spills registers to get there. */
+#define GPUR_CUDA_ENTRY_(name, most_threads, begin)                                                                    \
+    static __device__ __forceinline__ void gpur_##name(gpur_place at, const gpur_##name##_args *a);                    \
+    extern "C" __global__ void __launch_bounds__(most_threads, 1)                                                      \
+        gpur_##name##_cuda_entry(const __grid_constant__ gpur_##name##_args args)                                      \
+    {                                                                                                                  \
+        gpur_place at;                                                                                                 \
+        begin;                                                                                                         \
+        gpur_await_predecessor();                                                                                      \
+        at.block = blockIdx.x, at.blocks = gridDim.x, at.thread = (int)threadIdx.x, at.threads = (int)blockDim.x;      \
+        gpur_##name(at, &args);                                                                                        \
+    }                                                                                                                  \
+    static __device__ __forceinline__ void gpur_##name(gpur_place at, const gpur_##name##_args *a)
+#define GPUR_KERNEL_OF(name, most_threads) GPUR_CUDA_ENTRY_(name, most_threads, gpur_let_follower_begin())
+#define GPUR_KERNEL(name) GPUR_KERNEL_OF(name, 1024)
+#define GPUR_KERNEL_TOGETHER(name, most_threads)                                                                       \
+    enum { gpur_##name##_meets = 1 };                                                                                  \
+    GPUR_CUDA_ENTRY_(name, most_threads, (void)0)
+
+GPUR_FN int gpur_strided(void)
+{
+    return 1;
+}
+GPUR_FN void gpur_barrier(gpur_place at)
+{
+    (void)at;
+    __syncthreads();
+}
+/* The blocks of a cluster, at the hardware's barrier. One thread's fence is enough for what its block wrote, since the
+ * block's barrier comes before it: the arrivals themselves need no order then. */
+GPUR_FN void gpur_meet_cluster(void)
+{
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+    __syncthreads();
+    if (threadIdx.x == 0)
+        __threadfence();
+    __syncwarp();
+    asm volatile("barrier.cluster.arrive.relaxed.aligned;" ::: "memory");
+    asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory");
+#endif
+}
+/* The launcher chooses between one cluster and a cooperative grid (together_cuda.c); the hardware knows which it is. A
+ * launch of one block may be neither. */
+GPUR_FN void gpur_meet(gpur_place at)
+{
+    if (at.blocks == 1) {
+        __syncthreads();
+        return;
+    }
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+    if (cooperative_groups::this_cluster().num_blocks() == at.blocks) {
+        gpur_meet_cluster();
+        return;
+    }
+#endif
+    cooperative_groups::this_grid().sync();
+}
+GPUR_FN uint32_t gpur_warp_get_u32(gpur_place at, uint32_t x, int lane)
+{
+    (void)at;
+    return __shfl_sync(0xffffffffu, x, lane);
+}
+GPUR_FN int gpur_warp_first(gpur_place at, int yes)
+{
+    (void)at;
+    return __ffs((int)__ballot_sync(0xffffffffu, yes)) - 1;
+}
+GPUR_FN gpur_u32x4 gpur_philox4x32_10(gpur_u32x4 counter, uint64_t key)
+{
+    const uint4 bits = curand_Philox4x32_10(make_uint4(counter.v[0], counter.v[1], counter.v[2], counter.v[3]),
+                                            make_uint2((uint32_t)key, (uint32_t)(key >> 32)));
+    gpur_u32x4 out;
+    out.v[0] = bits.x, out.v[1] = bits.y, out.v[2] = bits.z, out.v[3] = bits.w;
+    return out;
+}
+GPUR_FN uint64_t gpur_mulhi_u64(uint64_t a, uint64_t b)
+{
+    return __umul64hi(a, b);
+}
+GPUR_FN void gpur_atomic_add_u64(uint64_t *to, uint64_t x)
+{
+    atomicAdd((unsigned long long *)to, (unsigned long long)x);
+}
+GPUR_FN uint32_t gpur_atomic_exchange_u32(uint32_t *to, uint32_t x)
+{
+    return atomicExch(to, x);
+}
+GPUR_FN uint32_t gpur_atomic_max_u32(uint32_t *to, uint32_t x)
+{
+    return atomicMax(to, x);
+}
+GPUR_FN uint32_t gpur_atomic_min_u32(uint32_t *to, uint32_t x)
+{
+    return atomicMin(to, x);
+}
+#define gpur_prefetch(address) ((void)(address))
+#define gpur_prefetch_far(address) ((void)(address))
+
+#endif

@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: MIT */
+/* Atomic operations on a CPU: what one thread does comes to the others in no particular order, as on a GPU. */
+#ifndef GPUR_KERNELS_TARGET_HOST_ATOMIC_H
+#define GPUR_KERNELS_TARGET_HOST_ATOMIC_H
+
+GPUR_FN void gpur_atomic_add_u64(uint64_t *to, uint64_t x)
+{
+    __atomic_fetch_add(to, x, __ATOMIC_RELAXED);
+}
+GPUR_FN uint32_t gpur_atomic_exchange_u32(uint32_t *to, uint32_t x)
+{
+    return __atomic_exchange_n(to, x, __ATOMIC_RELAXED);
+}
+
+/* The value before. */
+GPUR_FN uint32_t gpur_atomic_max_u32(uint32_t *to, uint32_t x)
+{
+    uint32_t before = __atomic_load_n(to, __ATOMIC_RELAXED);
+    while (before < x && !__atomic_compare_exchange_n(to, &before, x, 1, __ATOMIC_RELAXED, __ATOMIC_RELAXED))
+        continue;
+    return before;
+}
+GPUR_FN uint32_t gpur_atomic_min_u32(uint32_t *to, uint32_t x)
+{
+    uint32_t before = __atomic_load_n(to, __ATOMIC_RELAXED);
+    while (before > x && !__atomic_compare_exchange_n(to, &before, x, 1, __ATOMIC_RELAXED, __ATOMIC_RELAXED))
+        continue;
+    return before;
+}
+
+#endif

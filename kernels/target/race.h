@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Target: the race check. A block is several real threads, warps are 4 lanes wide, shared arrays lie in memory of the
+ * block, and the barriers are pthread barriers: ThreadSanitizer then reports on the CPU what would race on a GPU.
+ * Blocks that meet all run at the same time, with one more barrier over all of their threads.
+ */
+#ifndef GPUR_KERNELS_TARGET_RACE_H
+#define GPUR_KERNELS_TARGET_RACE_H
+
+#include <pthread.h>
+#include <setjmp.h>
+
+#define GPUR_FN static inline
+#define GPUR_WARP 4
+
+#include "kernels/target/host_atomic.h"
+#include "kernels/target/host_math.h"
+
+/* What the threads of one block share. Made by the launcher, src/device/cpu/launch_race.c. */
+typedef struct gpur_team {
+    pthread_barrier_t *block_barrier;
+    pthread_barrier_t *warp_barriers; /* (threads / GPUR_WARP) */
+    pthread_barrier_t *grid_barrier;  /* over all blocks of a launch of blocks together, else NULL */
+    uint32_t *exchange;               /* (threads) one register of each lane, for gpur_warp_get */
+    unsigned char *shared;            /* the block's shared memory */
+    int64_t shared_bytes;
+    int64_t shared_wanted; /* 0, or more than there is: the launch then fails, and says so */
+    int met_alone;         /* 1: a kernel meets that was not launched together: likewise */
+    jmp_buf *escapes;      /* (threads) the way out of such kernels */
+} gpur_team;
+
+typedef struct gpur_place {
+    int64_t block, blocks;
+    int thread, threads;
+    gpur_team *team;
+    int64_t shared_used; /* by the arrays declared so far, the same in every thread of the block */
+} gpur_place;
+
+/* Every thread declares the same arrays in the same order, so each array lies at the same offset for all of them, and
+ * all of them leave the kernel here when it does not fit. */
+static inline void *gpur_team_take(gpur_place *at, int64_t bytes)
+{
+    void *const memory = at->team->shared + at->shared_used;
+    at->shared_used += (bytes + 63) / 64 * 64;
+    if (at->shared_used > at->team->shared_bytes) {
+        if (at->thread == 0)
+            at->team->shared_wanted = at->shared_used;
+        longjmp(at->team->escapes[at->thread], 1);
+    }
+    return memory;
+}
+#define GPUR_SHARED(type, name, n) type *const name = (type *)gpur_team_take(&at, (int64_t)sizeof(type) * (n))
+
+#define GPUR_KERNEL(name)                                                                                              \
+    static inline void gpur_##name(gpur_place at, const gpur_##name##_args *a);                                        \
+    static void gpur_##name##_race_entry(gpur_place at, const void *args)                                              \
+    {                                                                                                                  \
+        gpur_##name(at, (const gpur_##name##_args *)args);                                                             \
+    }                                                                                                                  \
+    static inline void gpur_##name(gpur_place at, const gpur_##name##_args *a)
+#define GPUR_KERNEL_OF(name, most_threads) GPUR_KERNEL(name)
+#define GPUR_KERNEL_TOGETHER(name, most_threads)                                                                       \
+    enum { gpur_##name##_meets = 1 };                                                                                  \
+    GPUR_KERNEL(name)
+
+GPUR_FN int gpur_strided(void)
+{
+    return 1;
+}
+GPUR_FN void gpur_barrier(gpur_place at)
+{
+    pthread_barrier_wait(at.team->block_barrier);
+}
+GPUR_FN void gpur_meet(gpur_place at)
+{
+    if (!at.team->grid_barrier) {
+        if (at.thread == 0)
+            at.team->met_alone = 1;
+        longjmp(at.team->escapes[at.thread], 1);
+    }
+    pthread_barrier_wait(at.team->grid_barrier);
+}
+GPUR_FN uint32_t gpur_warp_get_u32(gpur_place at, uint32_t x, int lane)
+{
+    const int warp = at.thread / GPUR_WARP;
+    at.team->exchange[at.thread] = x;
+    pthread_barrier_wait(&at.team->warp_barriers[warp]);
+    const uint32_t got = at.team->exchange[warp * GPUR_WARP + lane];
+    pthread_barrier_wait(&at.team->warp_barriers[warp]);
+    return got;
+}
+GPUR_FN int gpur_warp_first(gpur_place at, int yes)
+{
+    int first = -1;
+    for (int lane = GPUR_WARP - 1; lane >= 0; lane--)
+        if (gpur_warp_get_u32(at, (uint32_t)(yes != 0), lane))
+            first = lane;
+    return first;
+}
+#define gpur_prefetch(address) ((void)(address))
+#define gpur_prefetch_far(address) ((void)(address))
+
+#endif

@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: MIT */
+/* One allocation for many arrays: the same code takes them twice, first to learn how much, then for good. */
+#ifndef GPUR_BASE_ARENA_H
+#define GPUR_BASE_ARENA_H
+
+#include "base/red_zone.h"
+
+#include <stdint.h>
+
+typedef struct gpur_arena {
+    unsigned char *base; /* NULL: only counting */
+    int64_t used;
+} gpur_arena;
+
+/* Aligned to 256 bytes; NULL while counting. */
+static inline void *gpur_arena_take(gpur_arena *arena, int64_t bytes)
+{
+    unsigned char *const taken = arena->base ? arena->base + arena->used : (unsigned char *)0;
+    const int64_t taken_bytes = (bytes + 255) / 256 * 256 + GPUR_RED_ZONE;
+    if (taken)
+        gpur_red_zone_set(taken + bytes, taken_bytes - bytes);
+    arena->used += taken_bytes;
+    return taken;
+}
+
+static inline float *gpur_arena_floats(gpur_arena *arena, int64_t count)
+{
+    return gpur_arena_take(arena, count * (int64_t)sizeof(float));
+}
+
+#endif

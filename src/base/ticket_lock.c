@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: MIT */
+#include "base/ticket_lock.h"
+
+#include "base/mutex.h"
+
+gpur_status gpur_fair_lock_open(gpur_fair_lock *lock, const char *what)
+{
+    if (pthread_mutex_init(&lock->mutex, NULL) != 0 || pthread_cond_init(&lock->moved, NULL) != 0)
+        return gpur_fail(GPUR_OUT_OF_MEMORY, "no lock for %s: the system has no more of them", what);
+    return GPUR_OK;
+}
+
+void gpur_fair_lock_close(gpur_fair_lock *lock)
+{
+    pthread_cond_destroy(&lock->moved);
+    pthread_mutex_destroy(&lock->mutex);
+}
+
+/* For the only thread there is. */
+static void count_alone(_Atomic uint64_t *counter)
+{
+    atomic_store_explicit(counter, atomic_load_explicit(counter, memory_order_relaxed) + 1, memory_order_relaxed);
+}
+
+static void sleep_until_served(gpur_fair_lock *lock, uint64_t ticket)
+{
+    pthread_mutex_lock(&lock->mutex);
+    while (atomic_load(&lock->serving) != ticket)
+        pthread_cond_wait(&lock->moved, &lock->mutex);
+    pthread_mutex_unlock(&lock->mutex);
+}
+
+void gpur_fair_lock_take(gpur_fair_lock *lock)
+{
+    if (GPUR_IS_ALONE) {
+        count_alone(&lock->next);
+        return;
+    }
+    const uint64_t ticket = atomic_fetch_add(&lock->next, 1);
+    if (atomic_load(&lock->serving) != ticket)
+        sleep_until_served(lock, ticket);
+}
+
+/* Either this sees the ticket of one who is about to sleep, and wakes him, or he sees that it is his turn: both sides
+ * write before they read, in the one order of sequential consistency. */
+void gpur_fair_lock_give(gpur_fair_lock *lock)
+{
+    if (GPUR_IS_ALONE) {
+        count_alone(&lock->serving);
+        return;
+    }
+    const uint64_t following = atomic_fetch_add(&lock->serving, 1) + 1;
+    if (atomic_load(&lock->next) == following)
+        return;
+    pthread_mutex_lock(&lock->mutex);
+    pthread_cond_broadcast(&lock->moved);
+    pthread_mutex_unlock(&lock->mutex);
+}
+
+int64_t gpur_fair_lock_users(gpur_fair_lock *lock)
+{
+    const uint64_t served = atomic_load(&lock->serving);
+    return (int64_t)(atomic_load(&lock->next) - served);
+}

@@ -1,0 +1,593 @@
+/* SPDX-License-Identifier: MIT */
+/* What the two files of oneDNN's convolutions share: conv_dnnl_make_cpu.c makes plans, conv_dnnl_cpu.c runs them. They
+ * alone know oneDNN, version 2: what 3 changed is in the one that makes. */
+#include "device/cpu/cpu.h"
+#include "device/cpu/openmp.h"
+
+#include <oneapi/dnnl/dnnl.h>
+#include <string.h>
+
+/*
+ * A run is cut into pieces of images, which the device's threads convolve beside each other. Forward there are plans of
+ * 1, 2, 4, ... images up to a piece, as acting asks for few of many, and one of what is left of all images behind the
+ * last whole piece. A gradient's pieces are equal. How many pieces there are depends on the shape and on the device's
+ * threads alone; with one thread there is one.
+ */
+enum { GPUR_DNNL_SIZES = 32, GPUR_DNNL_MOST_PIECES = 256 };
+
+/* What one piece works on. Pieces run at the same time, so each has its own. */
+typedef struct gpur_dnnl_piece {
+    dnnl_stream_t stream;
+    dnnl_memory_t x, y, w, scratch;
+} gpur_dnnl_piece;
+
+/* The way for one number of images. */
+typedef struct gpur_dnnl_size {
+    int64_t images;
+    dnnl_primitive_t conv, reorder;    /* reorder: NULL where the weights lie as wanted */
+    dnnl_memory_t w_outside, w_inside; /* of the reorder */
+    gpur_dnnl_piece *pieces;           /* (piece_count) */
+    int64_t piece_count;
+} gpur_dnnl_size;
+
+typedef struct gpur_dnnl_conv {
+    gpur_conv base;
+    atomic_int holders; /* the handle, and each run under way: the plan may go before the work is done */
+    dnnl_engine_t engine;
+    dnnl_stream_t stream; /* of the reorders */
+    dnnl_memory_t bias;
+    gpur_dnnl_size sizes[GPUR_DNNL_SIZES]; /* (count), smallest first */
+    int count;
+    int64_t piece;         /* images of a whole piece */
+    int64_t w_floats;      /* of the weights as oneDNN wants them, the most of any size */
+    int64_t w_bytes;       /* of a place for them in work memory; 0: none wants one */
+    int64_t scratch_bytes; /* of a piece's, the most of any size */
+} gpur_dnnl_conv;
+
+/* A failure leaves what gpur_dnnl_unmake takes. Both with one thread to OpenMP. */
+gpur_status gpur_dnnl_make(gpur_dnnl_conv *conv);
+void gpur_dnnl_unmake(gpur_dnnl_conv *conv);
+
+/* Pieces of a run of so many images: whole ones, and one of what is left. */
+static inline int64_t gpur_dnnl_pieces(const gpur_dnnl_conv *conv, int64_t images)
+{
+    return (images + conv->piece - 1) / conv->piece;
+}
+
+/* Of calls that make a plan. "No such way" is GPUR_UNAVAILABLE, which lets the caller go by patches; no memory is
+ * GPUR_OUT_OF_MEMORY. */
+gpur_status gpur_dnnl_check(dnnl_status_t status, const char *call);
+#define GPUR_TRY_DNNL(call) GPUR_TRY(gpur_dnnl_check(call, #call))
+
+/*
+ * Plans of convolutions by oneDNN 2. Images stay (N, H, W, C); weights go into the order that its code for this
+ * processor wants, and gradients of weights back, by a reorder of each run. Work memory is the caller's.
+ */
+
+gpur_status gpur_dnnl_check(dnnl_status_t status, const char *call)
+{
+    if (status == dnnl_success)
+        return GPUR_OK;
+    const gpur_status ours = status == dnnl_unimplemented   ? GPUR_UNAVAILABLE
+                             : status == dnnl_out_of_memory ? GPUR_OUT_OF_MEMORY
+                                                            : GPUR_DEVICE_ERROR;
+    return gpur_fail(ours, "%s: oneDNN status %d", call, (int)status);
+}
+
+/* The four arrays as oneDNN names them: its axes are N, C, H, W and F, C, K, K whatever the order in memory. */
+typedef struct layouts {
+    dnnl_memory_desc_t x, w, w_any, bias, y;
+} layouts;
+
+static gpur_status describe(const gpur_conv_shape *s, int64_t images, layouts *l)
+{
+    const dnnl_dims_t x = {images, s->channels, s->height, s->width};
+    const dnnl_dims_t w = {s->filters, s->channels, s->kernel, s->kernel};
+    const dnnl_dims_t y = {images, s->filters, gpur_conv_out(s->height, s->kernel, s->stride, s->padding),
+                           gpur_conv_out(s->width, s->kernel, s->stride, s->padding)};
+    const dnnl_dims_t bias = {s->filters};
+    GPUR_TRY_DNNL(dnnl_memory_desc_init_by_tag(&l->x, 4, x, dnnl_f32, dnnl_nhwc));
+    GPUR_TRY_DNNL(dnnl_memory_desc_init_by_tag(&l->w, 4, w, dnnl_f32, dnnl_ohwi));
+    GPUR_TRY_DNNL(dnnl_memory_desc_init_by_tag(&l->w_any, 4, w, dnnl_f32, dnnl_format_tag_any));
+    GPUR_TRY_DNNL(dnnl_memory_desc_init_by_tag(&l->bias, 1, bias, dnnl_f32, dnnl_a));
+    return gpur_dnnl_check(dnnl_memory_desc_init_by_tag(&l->y, 4, y, dnnl_f32, dnnl_nhwc),
+                           "dnnl_memory_desc_init_by_tag");
+}
+
+static gpur_status make_attributes(const gpur_conv_shape *s, dnnl_primitive_attr_t *attributes)
+{
+    dnnl_post_ops_t after = NULL;
+    GPUR_TRY_DNNL(dnnl_primitive_attr_create(attributes));
+    GPUR_TRY_DNNL(dnnl_primitive_attr_set_scratchpad_mode(*attributes, dnnl_scratchpad_mode_user));
+    if (s->epilogue != GPUR_EPILOGUE_BIAS_RELU)
+        return GPUR_OK;
+    GPUR_TRY_DNNL(dnnl_post_ops_create(&after));
+    gpur_status status =
+        gpur_dnnl_check(dnnl_post_ops_append_eltwise(after, 1.0f, dnnl_eltwise_relu, 0.0f, 0.0f), "ReLU");
+    if (status == GPUR_OK)
+        status =
+            gpur_dnnl_check(dnnl_primitive_attr_set_post_ops(*attributes, after), "dnnl_primitive_attr_set_post_ops");
+    (void)dnnl_post_ops_destroy(after);
+    return status;
+}
+
+static gpur_status describe_forward(const gpur_dnnl_conv *c, const layouts *l, dnnl_primitive_attr_t attributes,
+                                    dnnl_primitive_desc_t *out)
+{
+    const gpur_conv_shape *const s = &c->base.shape;
+    const dnnl_dims_t strides = {s->stride, s->stride}, padding = {s->padding, s->padding};
+    const dnnl_memory_desc_t *const bias = s->epilogue == GPUR_EPILOGUE_NONE ? NULL : &l->bias;
+    dnnl_convolution_desc_t d;
+    GPUR_TRY_DNNL(dnnl_convolution_forward_desc_init(&d, dnnl_forward_training, dnnl_convolution_direct, &l->x,
+                                                     &l->w_any, bias, &l->y, strides, padding, padding));
+    return gpur_dnnl_check(dnnl_primitive_desc_create(out, &d, attributes, c->engine, NULL),
+                           "dnnl_primitive_desc_create");
+}
+
+/* A gradient is described beside the forward pass it belongs to. */
+static gpur_status describe_backward(const gpur_dnnl_conv *c, const layouts *l, dnnl_primitive_attr_t attributes,
+                                     dnnl_primitive_desc_t *out)
+{
+    const gpur_conv_shape *const s = &c->base.shape;
+    const dnnl_dims_t strides = {s->stride, s->stride}, padding = {s->padding, s->padding};
+    dnnl_primitive_desc_t forward = NULL;
+    dnnl_convolution_desc_t d;
+    if (s->pass == GPUR_CONV_TO_INPUT)
+        GPUR_TRY_DNNL(dnnl_convolution_backward_data_desc_init(&d, dnnl_convolution_direct, &l->x, &l->w_any, &l->y,
+                                                               strides, padding, padding));
+    else
+        GPUR_TRY_DNNL(dnnl_convolution_backward_weights_desc_init(&d, dnnl_convolution_direct, &l->x, &l->w_any, NULL,
+                                                                  &l->y, strides, padding, padding));
+    GPUR_TRY(describe_forward(c, l, NULL, &forward));
+    const gpur_status status = gpur_dnnl_check(dnnl_primitive_desc_create(out, &d, attributes, c->engine, forward),
+                                               "dnnl_primitive_desc_create");
+    (void)dnnl_primitive_desc_destroy(forward);
+    return status;
+}
+
+/* Its reference code is many times slower than patches. */
+static gpur_status refuse_slow(const_dnnl_primitive_desc_t pd)
+{
+    const char *name = "";
+    GPUR_TRY_DNNL(dnnl_primitive_desc_query(pd, dnnl_query_impl_info_str, 0, (void *)&name));
+    return strncmp(name, "ref", 3) == 0 ? gpur_fail(GPUR_UNAVAILABLE, "oneDNN has only its reference code here")
+                                        : GPUR_OK;
+}
+
+static gpur_status make_memory(const gpur_dnnl_conv *c, const dnnl_memory_desc_t *layout, dnnl_memory_t *memory)
+{
+    return gpur_dnnl_check(dnnl_memory_create(memory, layout, c->engine, DNNL_MEMORY_NONE), "dnnl_memory_create");
+}
+
+static gpur_status make_reorder(const gpur_dnnl_conv *c, const dnnl_memory_desc_t *from, const dnnl_memory_desc_t *to,
+                                dnnl_primitive_t *reorder)
+{
+    dnnl_primitive_desc_t pd = NULL;
+    GPUR_TRY_DNNL(dnnl_reorder_primitive_desc_create(&pd, from, c->engine, to, c->engine, NULL));
+    const gpur_status status = gpur_dnnl_check(dnnl_primitive_create(reorder, pd), "dnnl_primitive_create");
+    (void)dnnl_primitive_desc_destroy(pd);
+    return status;
+}
+
+static const dnnl_memory_desc_t *layout_of(const_dnnl_primitive_desc_t pd, dnnl_query_t what)
+{
+    return dnnl_primitive_desc_query_md(pd, what, 0);
+}
+
+static int64_t most(int64_t x, int64_t y)
+{
+    return x > y ? x : y;
+}
+
+static gpur_status make_piece(const gpur_dnnl_conv *c, const layouts *l, const dnnl_memory_desc_t *w,
+                              const dnnl_memory_desc_t *scratch, gpur_dnnl_piece *piece)
+{
+    GPUR_TRY_DNNL(dnnl_stream_create(&piece->stream, c->engine, dnnl_stream_default_flags));
+    GPUR_TRY(make_memory(c, &l->x, &piece->x));
+    GPUR_TRY(make_memory(c, &l->y, &piece->y));
+    GPUR_TRY(make_memory(c, w, &piece->w));
+    return make_memory(c, scratch, &piece->scratch);
+}
+
+static gpur_status make_pieces(gpur_dnnl_conv *c, const layouts *l, const dnnl_memory_desc_t *w,
+                               const dnnl_memory_desc_t *scratch, gpur_dnnl_size *size)
+{
+    const int64_t count = size->images == c->piece ? gpur_dnnl_pieces(c, c->base.shape.images) : 1;
+    const size_t bytes = (size_t)count * sizeof *size->pieces;
+    size->pieces = (gpur_dnnl_piece *)gpur_host_alloc(c->base.device, bytes);
+    if (!size->pieces)
+        return gpur_fail(GPUR_OUT_OF_MEMORY, "no memory for the pieces of a convolution, %zu bytes", bytes);
+    size->piece_count = count;
+    for (int64_t i = 0; i < count; i++)
+        GPUR_TRY(make_piece(c, l, w, scratch, &size->pieces[i]));
+    return GPUR_OK;
+}
+
+static int64_t whole_lines(int64_t bytes)
+{
+    return (bytes + 255) / 256 * 256;
+}
+
+static gpur_status make_parts(gpur_dnnl_conv *c, const layouts *l, const_dnnl_primitive_desc_t pd, gpur_dnnl_size *size)
+{
+    const int to_weight = c->base.shape.pass == GPUR_CONV_TO_WEIGHT;
+    const dnnl_memory_desc_t *const inside =
+        layout_of(pd, to_weight ? dnnl_query_diff_weights_md : dnnl_query_weights_md);
+    const dnnl_memory_desc_t *const scratch = layout_of(pd, dnnl_query_scratchpad_md);
+    const int64_t bytes = (int64_t)dnnl_memory_desc_get_size(inside);
+    const int as_wanted = dnnl_memory_desc_equal(inside, &l->w);
+    GPUR_TRY(refuse_slow(pd));
+    GPUR_TRY_DNNL(dnnl_primitive_create(&size->conv, pd));
+    GPUR_TRY(make_pieces(c, l, inside, scratch, size));
+    c->scratch_bytes = most(c->scratch_bytes, whole_lines((int64_t)dnnl_memory_desc_get_size(scratch)));
+    c->w_floats = most(c->w_floats, bytes / (int64_t)sizeof(float));
+    if (!as_wanted || (to_weight && size->piece_count > 1))
+        c->w_bytes = most(c->w_bytes, whole_lines(bytes));
+    if (as_wanted)
+        return GPUR_OK;
+    GPUR_TRY(make_memory(c, &l->w, &size->w_outside));
+    GPUR_TRY(make_memory(c, inside, &size->w_inside));
+    return to_weight ? make_reorder(c, inside, &l->w, &size->reorder) : make_reorder(c, &l->w, inside, &size->reorder);
+}
+
+static gpur_status make_size(gpur_dnnl_conv *c, int64_t images)
+{
+    layouts l;
+    gpur_dnnl_size *const size = &c->sizes[c->count++];
+    dnnl_primitive_attr_t attributes = NULL;
+    dnnl_primitive_desc_t pd = NULL;
+    size->images = images;
+    GPUR_TRY(describe(&c->base.shape, images, &l));
+    gpur_status status = make_attributes(&c->base.shape, &attributes);
+    if (status == GPUR_OK)
+        status = c->base.shape.pass == GPUR_CONV_FORWARD ? describe_forward(c, &l, attributes, &pd)
+                                                         : describe_backward(c, &l, attributes, &pd);
+    if (status == GPUR_OK)
+        status = make_parts(c, &l, pd, size);
+    if (pd)
+        (void)dnnl_primitive_desc_destroy(pd);
+    if (attributes)
+        (void)dnnl_primitive_attr_destroy(attributes);
+    return status;
+}
+
+/* A piece is worth a helper from some 20 us on, and there are so many a thread, so that a helper who comes late finds
+ * some. */
+enum { PIECE_OPERATIONS = 2000000, PIECES_A_THREAD = 4 };
+
+static int64_t images_of_a_piece(const gpur_dnnl_conv *c)
+{
+    const gpur_conv_shape *const s = &c->base.shape;
+    const double outputs = (double)gpur_conv_out(s->height, s->kernel, s->stride, s->padding) *
+                           (double)gpur_conv_out(s->width, s->kernel, s->stride, s->padding) * (double)s->filters;
+    const double operations = 2.0 * outputs * (double)(s->kernel * s->kernel * s->channels);
+    const int64_t pieces = (int64_t)c->base.device->threads * PIECES_A_THREAD;
+    const int64_t allowed = pieces < GPUR_DNNL_MOST_PIECES ? pieces : GPUR_DNNL_MOST_PIECES;
+    const int64_t worth = operations < PIECE_OPERATIONS ? (int64_t)(PIECE_OPERATIONS / operations) : 1;
+    int64_t images = most((s->images + allowed - 1) / allowed, worth);
+    if (c->base.device->threads == 1 || images >= s->images)
+        return s->images;
+    while (s->pass != GPUR_CONV_FORWARD && s->images % images != 0)
+        images++; /* ends with all of them */
+    return images;
+}
+
+gpur_status gpur_dnnl_make(gpur_dnnl_conv *c)
+{
+    const gpur_conv_shape *const s = &c->base.shape;
+    layouts l;
+    GPUR_TRY_DNNL(dnnl_engine_create(&c->engine, dnnl_cpu, 0));
+    GPUR_TRY_DNNL(dnnl_stream_create(&c->stream, c->engine, dnnl_stream_default_flags));
+    GPUR_TRY(describe(s, 1, &l));
+    GPUR_TRY(make_memory(c, &l.bias, &c->bias));
+    c->piece = images_of_a_piece(c);
+    const int64_t left = s->images % c->piece;
+    for (int64_t images = 1; s->pass == GPUR_CONV_FORWARD && images < c->piece; images *= 2) {
+        if (left > images / 2 && left < images)
+            GPUR_TRY(make_size(c, left));
+        GPUR_TRY(make_size(c, images));
+    }
+    if (left > 0 && c->sizes[c->count - 1].images < left)
+        GPUR_TRY(make_size(c, left));
+    return make_size(c, c->piece);
+}
+
+static void destroy_memory(dnnl_memory_t memory)
+{
+    if (memory)
+        (void)dnnl_memory_destroy(memory);
+}
+
+static void destroy_piece(gpur_dnnl_piece *piece)
+{
+    destroy_memory(piece->x);
+    destroy_memory(piece->y);
+    destroy_memory(piece->w);
+    destroy_memory(piece->scratch);
+    if (piece->stream)
+        (void)dnnl_stream_destroy(piece->stream);
+}
+
+static void destroy_size(const gpur_dnnl_conv *c, gpur_dnnl_size *size)
+{
+    for (int64_t i = 0; i < size->piece_count; i++)
+        destroy_piece(&size->pieces[i]);
+    gpur_host_free(c->base.device, size->pieces, (size_t)size->piece_count * sizeof *size->pieces);
+    destroy_memory(size->w_outside);
+    destroy_memory(size->w_inside);
+    if (size->conv)
+        (void)dnnl_primitive_destroy(size->conv);
+    if (size->reorder)
+        (void)dnnl_primitive_destroy(size->reorder);
+}
+
+void gpur_dnnl_unmake(gpur_dnnl_conv *c)
+{
+    for (int i = 0; i < c->count; i++)
+        destroy_size(c, &c->sizes[i]);
+    destroy_memory(c->bias);
+    if (c->stream)
+        (void)dnnl_stream_destroy(c->stream);
+    if (c->engine)
+        (void)dnnl_engine_destroy(c->engine);
+}
+
+/* The CPU's convolutions by oneDNN, enqueued. oneDNN runs in the thread that calls it; pieces of the images run on the
+ * device's threads. */
+
+typedef struct conv_op {
+    gpur_dnnl_conv *conv;
+    int64_t images;
+    gpur_conv_arrays arrays;
+    void *workspace;
+} conv_op;
+_Static_assert(sizeof(conv_op) <= GPUR_CPU_PAYLOAD, "a convolution must fit the payload of an operation");
+
+static void let_go(gpur_dnnl_conv *c)
+{
+    if (atomic_fetch_sub(&c->holders, 1) > 1)
+        return;
+    gpur_dnnl_unmake(c);
+    gpur_host_free(c->base.device, c, sizeof *c);
+}
+
+/* Its code is made for as many threads as OpenMP would then use, so there must be one there, too. */
+static gpur_status make_for_one_thread(gpur_dnnl_conv *c)
+{
+    const int before = gpur_omp_take_one_thread();
+    const gpur_status status = gpur_dnnl_make(c);
+    gpur_omp_give_back(before);
+    return status;
+}
+
+gpur_status gpur_cpu_conv_create(gpur_device *device, const gpur_conv_shape *shape, gpur_conv **out)
+{
+    if (shape->x_bf16)
+        return gpur_fail(GPUR_UNAVAILABLE, "the CPU's library convolves float32; the input is bfloat16");
+    gpur_dnnl_conv *const c = (gpur_dnnl_conv *)gpur_host_alloc(device, sizeof *c);
+    if (!c)
+        return gpur_fail(GPUR_OUT_OF_MEMORY, "no memory for a convolution's plan of %zu bytes", sizeof *c);
+    c->base.device = device;
+    c->base.shape = *shape;
+    atomic_store(&c->holders, 1);
+    const gpur_status status = make_for_one_thread(c);
+    if (status != GPUR_OK) {
+        let_go(c);
+        return status;
+    }
+    *out = &c->base;
+    return GPUR_OK;
+}
+
+void gpur_cpu_conv_destroy(gpur_conv *conv)
+{
+    let_go((gpur_dnnl_conv *)conv);
+}
+
+/* Work memory: places of weights, then scratch of each piece. Forward and to the input, whole pieces have the first
+ * place and what is left behind them the second; to the weights, each piece has a place for its part of the
+ * gradient. */
+static int64_t w_places(const gpur_dnnl_conv *c)
+{
+    const int64_t pieces = gpur_dnnl_pieces(c, c->base.shape.images);
+    return c->base.shape.pass == GPUR_CONV_TO_WEIGHT ? pieces : 2;
+}
+
+int64_t gpur_cpu_conv_workspace_bytes(const gpur_conv *conv)
+{
+    const gpur_dnnl_conv *const c = (const gpur_dnnl_conv *)conv;
+    return w_places(c) * c->w_bytes + gpur_dnnl_pieces(c, c->base.shape.images) * c->scratch_bytes;
+}
+
+/* The run that pieces belong to. */
+typedef struct conv_run {
+    const gpur_dnnl_conv *conv;
+    const conv_op *op;
+    const gpur_dnnl_size *whole, *last; /* of whole pieces, and of the last piece */
+    int64_t pieces;
+    _Atomic dnnl_status_t failure; /* dnnl_success: none */
+} conv_run;
+
+static float *w_place(const conv_run *r, int64_t place)
+{
+    return (float *)((char *)r->op->workspace + place * r->conv->w_bytes);
+}
+
+/* Where a piece's weights lie as oneDNN wants them. */
+static float *w_of(const conv_run *r, const gpur_dnnl_size *size, int64_t piece)
+{
+    if (r->conv->base.shape.pass == GPUR_CONV_TO_WEIGHT)
+        return size->reorder || r->pieces > 1 ? w_place(r, piece) : r->op->arrays.w;
+    return size->reorder ? w_place(r, size != r->whole) : r->op->arrays.w;
+}
+
+static int64_t floats_x(const gpur_conv_shape *s)
+{
+    return s->height * s->width * s->channels;
+}
+
+static int64_t floats_y(const gpur_conv_shape *s)
+{
+    return gpur_conv_out(s->height, s->kernel, s->stride, s->padding) *
+           gpur_conv_out(s->width, s->kernel, s->stride, s->padding) * s->filters;
+}
+
+static dnnl_status_t place(const conv_run *r, const gpur_dnnl_size *size, const gpur_dnnl_piece *own, int64_t piece)
+{
+    const gpur_dnnl_conv *const c = r->conv;
+    const int64_t images = piece * c->piece;
+    char *const scratch = (char *)r->op->workspace + w_places(c) * c->w_bytes + piece * c->scratch_bytes;
+    const struct {
+        dnnl_memory_t memory;
+        void *at;
+    } places[] = {{own->x, (float *)r->op->arrays.x + images * floats_x(&c->base.shape)},
+                  {own->y, r->op->arrays.y + images * floats_y(&c->base.shape)},
+                  {own->w, w_of(r, size, piece)},
+                  {own->scratch, scratch}};
+    for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
+        const dnnl_status_t status = dnnl_memory_set_data_handle(places[i].memory, places[i].at);
+        if (status != dnnl_success)
+            return status;
+    }
+    return dnnl_success;
+}
+
+static dnnl_status_t convolve(const conv_run *r, int64_t piece)
+{
+    const gpur_conv_shape *const s = &r->conv->base.shape;
+    const gpur_dnnl_size *const size = piece == r->pieces - 1 ? r->last : r->whole;
+    const gpur_dnnl_piece *const own = &size->pieces[size == r->whole ? piece : 0];
+    const dnnl_exec_arg_t arguments[] = {
+        {s->pass == GPUR_CONV_TO_INPUT ? DNNL_ARG_DIFF_SRC : DNNL_ARG_SRC, own->x},
+        {s->pass == GPUR_CONV_TO_WEIGHT ? DNNL_ARG_DIFF_WEIGHTS : DNNL_ARG_WEIGHTS, own->w},
+        {s->pass == GPUR_CONV_FORWARD ? DNNL_ARG_DST : DNNL_ARG_DIFF_DST, own->y},
+        {DNNL_ARG_SCRATCHPAD, own->scratch},
+        {DNNL_ARG_BIAS, r->conv->bias}, /* the last: not there without an epilogue */
+    };
+    const dnnl_status_t status = place(r, size, own, piece);
+    return status == dnnl_success
+               ? dnnl_primitive_execute(size->conv, own->stream, s->epilogue == GPUR_EPILOGUE_NONE ? 4 : 5, arguments)
+               : status;
+}
+
+static void run_piece(int64_t piece, int64_t pieces, const void *args)
+{
+    conv_run *const r = *(conv_run *const *)args;
+    (void)pieces;
+    const int before = gpur_omp_take_one_thread();
+    const dnnl_status_t status = convolve(r, piece);
+    gpur_omp_give_back(before);
+    if (status != dnnl_success)
+        atomic_store(&r->failure, status);
+}
+
+static dnnl_status_t reorder(const conv_run *r, const gpur_dnnl_size *size, int64_t piece)
+{
+    const int to_weight = r->conv->base.shape.pass == GPUR_CONV_TO_WEIGHT;
+    const dnnl_exec_arg_t arguments[] = {{DNNL_ARG_FROM, to_weight ? size->w_inside : size->w_outside},
+                                         {DNNL_ARG_TO, to_weight ? size->w_outside : size->w_inside}};
+    if (!size->reorder)
+        return dnnl_success;
+    dnnl_status_t status = dnnl_memory_set_data_handle(size->w_outside, r->op->arrays.w);
+    if (status == dnnl_success)
+        status = dnnl_memory_set_data_handle(size->w_inside, w_of(r, size, piece));
+    return status == dnnl_success ? dnnl_primitive_execute(size->reorder, r->conv->stream, 2, arguments) : status;
+}
+
+typedef struct w_sum {
+    float *to;          /* may be parts[0] */
+    const float *parts; /* (count, pitch) */
+    int64_t count, floats, pitch;
+} w_sum;
+
+/* In the order of the pieces, whoever adds. */
+static void add_parts(int64_t block, int64_t blocks, const void *args)
+{
+    const w_sum *const s = (const w_sum *)args;
+    const int64_t first = s->floats * block / blocks, last = s->floats * (block + 1) / blocks;
+    if (s->to != s->parts)
+        memcpy(s->to + first, s->parts + first, (size_t)(last - first) * sizeof *s->to);
+    for (int64_t part = 1; part < s->count; part++)
+        for (int64_t i = first; i < last; i++)
+            s->to[i] += s->parts[part * s->pitch + i];
+}
+
+/* What the pieces made of the weights' gradient becomes one: in the first place where it is still to be reordered. */
+static void sum_pieces(const conv_run *r)
+{
+    enum { FLOATS_A_BLOCK = 16384 };
+    const w_sum sum = {.to = r->whole->reorder ? w_place(r, 0) : r->op->arrays.w,
+                       .parts = w_place(r, 0),
+                       .count = r->pieces,
+                       .floats = r->conv->w_floats,
+                       .pitch = r->conv->w_bytes / (int64_t)sizeof(float)};
+    const int64_t blocks = sum.count * sum.floats / FLOATS_A_BLOCK, threads = r->conv->base.device->threads;
+    const int64_t shared = blocks < threads ? blocks : threads;
+    gpur_cpu_run_parts(r->conv->base.device, shared > 1 ? shared : 1, GPUR_IN_MEMORY, add_parts, &sum);
+}
+
+static dnnl_status_t run(conv_run *r)
+{
+    conv_run *const args = r;
+    const int to_weight = r->conv->base.shape.pass == GPUR_CONV_TO_WEIGHT;
+    dnnl_status_t status = dnnl_success;
+    if (!to_weight && (r->pieces > 1 || r->whole == r->last))
+        status = reorder(r, r->whole, 0);
+    if (status == dnnl_success && !to_weight && r->last != r->whole)
+        status = reorder(r, r->last, r->pieces - 1);
+    if (status != dnnl_success)
+        return status;
+    gpur_cpu_run_parts(r->conv->base.device, r->pieces, GPUR_IN_MEMORY, run_piece, &args);
+    if (atomic_load(&r->failure) != dnnl_success || !to_weight)
+        return atomic_load(&r->failure);
+    if (r->pieces > 1)
+        sum_pieces(r);
+    return reorder(r, r->whole, 0);
+}
+
+static const gpur_dnnl_size *size_for(const gpur_dnnl_conv *c, int64_t images)
+{
+    const gpur_dnnl_size *size = c->sizes;
+    while (size->images < images)
+        size++;
+    return size;
+}
+
+static gpur_status run_for_one_thread(gpur_stream *stream, void *payload)
+{
+    const conv_op *const op = (const conv_op *)payload;
+    const gpur_dnnl_conv *const c = op->conv;
+    const int64_t left = op->images % c->piece;
+    (void)stream;
+    conv_run r = {.conv = c, .op = op, .pieces = gpur_dnnl_pieces(c, op->images), .failure = dnnl_success};
+    r.whole = &c->sizes[c->count - 1];
+    r.last = left > 0 ? size_for(c, left) : r.whole;
+    dnnl_status_t status = dnnl_memory_set_data_handle(c->bias, (void *)(uintptr_t)op->arrays.bias);
+    const int before = gpur_omp_take_one_thread();
+    if (status == dnnl_success)
+        status = run(&r);
+    gpur_omp_give_back(before);
+    let_go(op->conv);
+    /* Work that was enqueued cannot be refused any more: whatever happens now is the device's failure. */
+    return status == dnnl_success
+               ? GPUR_OK
+               : gpur_fail(GPUR_DEVICE_ERROR, "oneDNN could not run a convolution%s: status %d",
+                           status == dnnl_out_of_memory ? " for want of memory" : "", (int)status);
+}
+
+gpur_status gpur_cpu_conv_run(gpur_conv *conv, gpur_stream *stream, int64_t images, const gpur_conv_arrays *arrays,
+                              void *workspace)
+{
+    conv_op *const op = (conv_op *)gpur_cpu_begin(stream);
+    op->conv = (gpur_dnnl_conv *)conv, op->images = images, op->arrays = *arrays, op->workspace = workspace;
+    atomic_fetch_add(&op->conv->holders, 1);
+    return gpur_cpu_end(stream, run_for_one_thread);
+}
+
+const char *gpur_cpu_conv_library(gpur_device *device)
+{
+    (void)device;
+#define TEXT_(x) #x
+#define TEXT(x) TEXT_(x)
+    return "oneDNN " TEXT(DNNL_VERSION_MAJOR) "." TEXT(DNNL_VERSION_MINOR) "." TEXT(DNNL_VERSION_PATCH);
+}

@@ -1,0 +1,147 @@
+/* SPDX-License-Identifier: MIT */
+/* The CPU device: opening, closing, and the table of what it can do. */
+#include "device/cpu/cpu.h"
+
+#include <stdio.h>
+
+static gpur_status cpu_open(gpur_device *device, int ordinal)
+{
+    (void)ordinal;
+    GPUR_REQUIRE(!device->config.stream, "gpur_device_config.stream is %p; on the CPU it must be NULL",
+                 device->config.stream);
+    gpur_cpu *const cpu = (gpur_cpu *)gpur_host_alloc(device, sizeof *cpu);
+    if (!cpu)
+        return gpur_fail(GPUR_OUT_OF_MEMORY, "no memory for the CPU device, %zu bytes", sizeof *cpu);
+    device->backend_data = cpu;
+    if (pthread_mutex_init(&cpu->streams_mutex, NULL) != 0)
+        return gpur_fail(GPUR_OUT_OF_MEMORY, "no lock for the CPU device: the system has no more of them");
+    GPUR_TRY(gpur_forks_watch());
+    cpu->forks = gpur_forks();
+    GPUR_TRY(gpur_cpu_blocks_open(device));
+    gpur_cpu_blas_name(cpu->blas, sizeof cpu->blas);
+    char model[48];
+    gpur_cpu_model(model, sizeof model);
+    snprintf(device->description, sizeof device->description, "%s, kernels %s, %s", model, cpu->kernels, cpu->blas);
+    return GPUR_OK;
+}
+
+static void cpu_close(gpur_device *device)
+{
+    gpur_cpu *const cpu = gpur_cpu_of(device);
+    if (!cpu)
+        return;
+    gpur_cpu_blocks_close(device);
+    pthread_mutex_destroy(&cpu->streams_mutex);
+    gpur_host_free(device, cpu, sizeof *cpu);
+    device->backend_data = NULL;
+}
+
+static gpur_status memory_locate(gpur_device *device, const void *memory, int *on_device)
+{
+    (void)device, (void)memory;
+    *on_device = 1;
+    return GPUR_OK;
+}
+
+static void *stream_native(gpur_stream *stream)
+{
+    (void)stream;
+    return NULL;
+}
+
+/* Nobody else has streams on the CPU, so there is nothing to wait for, and a handle is a mistake. */
+static gpur_status native_check(gpur_device *device, void *native, int kept)
+{
+    (void)device, (void)kept;
+    GPUR_REQUIRE(!native, "stream is %p; on the CPU it must be NULL", native);
+    return GPUR_OK;
+}
+
+static gpur_status stream_wait_native(gpur_stream *stream, void *native)
+{
+    return native_check(stream->device, native, 0);
+}
+
+static gpur_status native_wait_stream(void *native, gpur_stream *stream)
+{
+    return native_check(stream->device, native, 0);
+}
+
+const gpur_backend gpur_backend_cpu = {
+    .open = cpu_open,
+    .close = cpu_close,
+    .memory_alloc = gpur_cpu_memory_alloc,
+    .memory_free = gpur_cpu_memory_free,
+    .pinned_alloc = gpur_cpu_memory_alloc,
+    .pinned_free = gpur_cpu_memory_free,
+    .memory_available = gpur_cpu_memory_available,
+    .memory_locate = memory_locate,
+    .sync = gpur_cpu_sync,
+    .stream_create = gpur_cpu_stream_create,
+    .stream_destroy = gpur_cpu_stream_destroy,
+    .stream_sync = gpur_cpu_stream_sync,
+    .stream_native = stream_native,
+    .native_check = native_check,
+    .stream_wait_native = stream_wait_native,
+    .native_wait_stream = native_wait_stream,
+    .event_create = gpur_cpu_event_create,
+    .event_destroy = gpur_cpu_event_destroy,
+    .event_record = gpur_cpu_event_record,
+    .event_wait = gpur_cpu_event_wait,
+    .event_sync = gpur_cpu_event_sync,
+    .event_done = gpur_cpu_event_done,
+    .copy = gpur_cpu_copy,
+    .copy_past = gpur_cpu_copy_past,
+    .fill = gpur_cpu_fill,
+    .launch = gpur_cpu_launch,
+    .grid_elements = gpur_cpu_grid_elements,
+    .grid_rows = gpur_cpu_grid_rows,
+    .grid_single = gpur_cpu_grid_single,
+    .grid_together = gpur_cpu_grid_together,
+    .recording_create = gpur_cpu_recording_create,
+    .recording_destroy = gpur_cpu_recording_destroy,
+    .recording_replay = gpur_cpu_recording_replay,
+    .gemm_create = gpur_cpu_gemm_create,
+    .gemm_destroy = gpur_cpu_gemm_destroy,
+    .gemm_workspace_bytes = gpur_cpu_gemm_workspace_bytes,
+    .gemm_run = gpur_cpu_gemm_run,
+    .gemm_library = gpur_cpu_gemm_library,
+    .conv_create = gpur_cpu_conv_create,
+    .conv_destroy = gpur_cpu_conv_destroy,
+    .conv_workspace_bytes = gpur_cpu_conv_workspace_bytes,
+    .conv_run = gpur_cpu_conv_run,
+    .conv_library = gpur_cpu_conv_library,
+};
+
+/* Which level of the x86-64 psABI this processor has [x86-64 psABI, table 3.1]. */
+
+#if defined(__x86_64__)
+#include <cpuid.h>
+
+/* The three of level 3 that __builtin_cpu_supports does not know in every compiler. */
+static int has_f16c_movbe_lzcnt(void)
+{
+    unsigned eax = 0, ebx = 0, ecx = 0, edx = 0;
+    const unsigned f16c = 1u << 29, movbe = 1u << 22, lzcnt = 1u << 5;
+    if (!__get_cpuid(1, &eax, &ebx, &ecx, &edx) || (ecx & f16c) == 0 || (ecx & movbe) == 0)
+        return 0;
+    return __get_cpuid(0x80000001u, &eax, &ebx, &ecx, &edx) && (ecx & lzcnt) != 0;
+}
+
+int gpur_cpu_level(void)
+{
+    __builtin_cpu_init();
+    if (!__builtin_cpu_supports("avx2") || !__builtin_cpu_supports("fma") || !__builtin_cpu_supports("bmi") ||
+        !__builtin_cpu_supports("bmi2") || !__builtin_cpu_supports("popcnt") || !has_f16c_movbe_lzcnt())
+        return 1;
+    const int has_v4 = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+                       __builtin_cpu_supports("avx512cd") && __builtin_cpu_supports("avx512dq") &&
+                       __builtin_cpu_supports("avx512vl");
+    return has_v4 ? 4 : 3;
+}
+#else
+int gpur_cpu_level(void)
+{
+    return 1;
+}
+#endif

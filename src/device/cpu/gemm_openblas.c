@@ -1,0 +1,144 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The CPU's matrix product by OpenBLAS. OpenBLAS runs in the thread that calls it; a product that is worth it is cut
+ * into tiles of C, which the caller and its helpers compute. The host program's thread counts stay as found. In
+ * OpenBLAS's OpenMP build a count belongs to the calling thread. In its pthread build it belongs to the process: it is
+ * 1 while any product of ours is under way.
+ */
+#include "device/cpu/cpu.h"
+#include "device/cpu/openmp.h"
+
+#include <cblas.h>
+#include <stdio.h>
+#include <string.h>
+
+/* A tile of less work than this, some 20 us, is not worth a helper. A product is cut into several tiles a thread, so
+ * that a helper that comes late finds some. A tile narrower than LEAST_SIDE packs more than it multiplies. */
+enum { TILE_OPERATIONS = 2000000, TILES_A_THREAD = 2, LEAST_SIDE = 32, SIDE_STEP = 16 };
+
+static int is_parallel_by(int flavour)
+{
+    return openblas_get_parallel() == flavour;
+}
+
+void gpur_cpu_blas_name(char *name, size_t size)
+{
+    const char *const config = openblas_get_config(); /* "OpenBLAS 0.3.21 NO_AFFINITY ..." */
+    const size_t first = strcspn(config, " ");
+    const size_t both = config[first] ? first + 1 + strcspn(config + first + 1, " ") : first;
+    const char *const flavour = is_parallel_by(OPENBLAS_OPENMP)   ? "openmp"
+                                : is_parallel_by(OPENBLAS_THREAD) ? "pthread"
+                                                                  : "serial";
+    snprintf(name, size, "%.*s (%s)", (int)both, config, flavour);
+}
+
+const char *gpur_cpu_blas_warning(void)
+{
+    return NULL;
+}
+
+/* Products under way in the whole process, and the count that the first found. */
+static pthread_mutex_t process_mutex = PTHREAD_MUTEX_INITIALIZER;
+static int64_t process_products;
+static int process_threads;
+
+static void take_process_thread(void)
+{
+    pthread_mutex_lock(&process_mutex);
+    if (process_products++ == 0) {
+        process_threads = openblas_get_num_threads();
+        openblas_set_num_threads(1);
+    }
+    pthread_mutex_unlock(&process_mutex);
+}
+
+static void give_process_threads(void)
+{
+    pthread_mutex_lock(&process_mutex);
+    if (--process_products == 0)
+        openblas_set_num_threads(process_threads);
+    pthread_mutex_unlock(&process_mutex);
+}
+
+/* One product; its tiles are `down` times `across`. */
+typedef struct product {
+    const gpur_gemm_shape *shape;
+    int64_t rows, down, across;
+    const float *a, *b;
+    float *c;
+} product;
+
+typedef struct side {
+    int64_t first, count;
+} side;
+
+/* Boundaries between tiles are where OpenBLAS's inner tiles end, too. */
+static side side_of(int64_t length, int64_t part, int64_t parts)
+{
+    const int64_t steps = (length + SIDE_STEP - 1) / SIDE_STEP;
+    const int64_t first = steps * part / parts * SIDE_STEP, last = steps * (part + 1) / parts * SIDE_STEP;
+    return (side){first, (last < length ? last : length) - first};
+}
+
+static void multiply_tile(const product *p, side rows, side columns)
+{
+    const gpur_gemm_shape *const s = p->shape;
+    const float *const a = p->a + (s->transpose_a ? rows.first : rows.first * s->lda);
+    const float *const b = p->b + (s->transpose_b ? columns.first * s->ldb : columns.first);
+    cblas_sgemm(CblasRowMajor, s->transpose_a ? CblasTrans : CblasNoTrans, s->transpose_b ? CblasTrans : CblasNoTrans,
+                (blasint)rows.count, (blasint)columns.count, (blasint)s->k, 1.0f, a, (blasint)s->lda, b,
+                (blasint)s->ldb, s->accumulate ? 1.0f : 0.0f, p->c + rows.first * s->ldc + columns.first,
+                (blasint)s->ldc);
+}
+
+static void run_tile(int64_t tile, int64_t tiles, const void *args)
+{
+    const product *const p = (const product *)args;
+    const int of_process = is_parallel_by(OPENBLAS_THREAD);
+    (void)tiles;
+    const int before = gpur_omp_take_one_thread();
+    if (of_process)
+        take_process_thread();
+    multiply_tile(p, side_of(p->rows, tile / p->across, p->down), side_of(p->shape->n, tile % p->across, p->across));
+    if (of_process)
+        give_process_threads();
+    gpur_omp_give_back(before);
+}
+
+static double operations_of(const product *p)
+{
+    return 2.0 * (double)p->rows * (double)p->shape->n * (double)p->shape->k;
+}
+
+/* With less than that for each byte, a far core takes longer to get a byte than to use it. */
+static int where_of(const product *p)
+{
+    enum { OPERATIONS_A_BYTE = 64 };
+    const double m = (double)p->rows, n = (double)p->shape->n, k = (double)p->shape->k;
+    const double bytes = (m * k + k * n + m * n) * (double)sizeof(float);
+    return operations_of(p) < OPERATIONS_A_BYTE * bytes ? GPUR_IN_CACHE : GPUR_IN_MEMORY;
+}
+
+/* Tiles are made by halving the longer side. How many depends on the product and the device's threads alone, and so do
+ * the bits of the result. */
+static void cut(product *p, int32_t threads)
+{
+    const double paid_for = operations_of(p) / TILE_OPERATIONS;
+    const double most = (double)threads * TILES_A_THREAD;
+    p->down = p->across = 1;
+    while (threads > 1 && 2.0 * (double)(p->down * p->across) <= (paid_for < most ? paid_for : most)) {
+        const int64_t height = p->rows / p->down, width = p->shape->n / p->across;
+        int64_t *const longer = height > width ? &p->down : &p->across;
+        if ((height > width ? height : width) < 2 * LEAST_SIDE)
+            return;
+        *longer *= 2;
+    }
+}
+
+void gpur_cpu_sgemm(gpur_device *device, const gpur_gemm_shape *s, int64_t rows, const float *a, const float *b,
+                    float *c)
+{
+    product p = {.shape = s, .rows = rows, .a = a, .b = b, .c = c};
+    cut(&p, device->threads);
+    gpur_cpu_run_parts(device, p.down * p.across, where_of(&p), run_tile, &p);
+}

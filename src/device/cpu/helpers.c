@@ -1,0 +1,300 @@
+/* SPDX-License-Identifier: MIT */
+#include "device/cpu/helpers.h"
+
+#include "base/fork.h"
+#include "base/thread.h"
+
+#include <sched.h>
+#include <time.h>
+
+/* A helper without work looks for more so long before it sleeps, and a caller for a helper's last piece. */
+enum { SPIN_NANOSECONDS = 20000, LOOKS_A_TIME = 16 };
+
+/* A helper that sleeps on a core that sleeps takes some 100 us to come: too late for a short work, but it is then awake
+ * for the next. Callers have patience for so long before they go on alone. */
+enum { PATIENCE = 400000, LONG_WAIT = 500000, LONGEST_ALONE = 500000000, ALONE_FOR = 10 };
+
+/* A helper that was awake begins 100 to 200 ns after it was called where cores share a cache, and after 350 to 700
+ * where they do not; one that slept, after microseconds. While helpers are far it is tried now and then whether they
+ * still are: a hypervisor moves them. */
+enum { FAR_NANOSECONDS = 300, AWAKE_NANOSECONDS = 2000, MEDIAN_STEP = 10, FAR_TRIES = 8, FAR_FOR = 20000000 };
+
+static int64_t now_ns(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+}
+
+static inline void relax(void)
+{
+#if defined(__x86_64__) || defined(__i386__)
+    __builtin_ia32_pause();
+#elif defined(__aarch64__)
+    __asm__ volatile("yield");
+#endif
+}
+
+/* Its number, or -1 when all have been begun. Whoever has claimed a piece keeps the work from ending, so that the rest
+ * of `helpers` is this work's from here on. */
+static int64_t claim(gpur_helpers *h)
+{
+    int64_t left = atomic_load_explicit(&h->unclaimed, memory_order_relaxed);
+    while (left > 0)
+        if (atomic_compare_exchange_weak_explicit(&h->unclaimed, &left, left - 1, memory_order_acquire,
+                                                  memory_order_relaxed))
+            return h->pieces - left;
+    return -1;
+}
+
+static int64_t run_what_is_unclaimed(gpur_helpers *h)
+{
+    int64_t done = 0;
+    for (int64_t piece = claim(h); piece >= 0; piece = claim(h), done++)
+        h->run(piece, h->pieces, h->args);
+    return done;
+}
+
+/* One fewer is asleep. 0: none was. */
+static int take_sleeper(gpur_helpers *h)
+{
+    int32_t asleep = atomic_load(&h->asleep);
+    while (asleep > 0)
+        if (atomic_compare_exchange_weak(&h->asleep, &asleep, asleep - 1))
+            return 1;
+    return 0;
+}
+
+static void wake_one(gpur_helpers *h)
+{
+    if (take_sleeper(h))
+        sem_post(&h->work);
+}
+
+static int has_news(gpur_helpers *h)
+{
+    return atomic_load(&h->unclaimed) > 0 || atomic_load(&h->closing);
+}
+
+static void look_for_news(gpur_helpers *h)
+{
+    const int64_t until = now_ns() + SPIN_NANOSECONDS;
+    do
+        for (int i = 0; i < LOOKS_A_TIME; i++) {
+            if (has_news(h))
+                return;
+            relax();
+        }
+    while (now_ns() < until);
+}
+
+/* Either the caller sees that one is asleep and wakes it, or that one sees the work before it sleeps: both write before
+ * they read, in the one order of sequential consistency. */
+static void sleep_until_news(gpur_helpers *h)
+{
+    atomic_fetch_add(&h->asleep, 1);
+    if (has_news(h) && take_sleeper(h))
+        return;
+    gpur_semaphore_wait(&h->work);
+    for (int64_t left = 2; left <= 3 && atomic_load(&h->unclaimed) >= left; left++)
+        wake_one(h); /* the caller woke one alone: each is a system call, and time of its own work */
+}
+
+/* There a helper only takes the caller's time. */
+static int is_on_callers_core(gpur_helpers *h)
+{
+    return sched_getcpu() == atomic_load_explicit(&h->core, memory_order_relaxed);
+}
+
+/* Follows the median: it moves by a fixed step, so that one helper that comes late does not count for many. */
+static void note_distance(gpur_helpers *h)
+{
+    const int64_t took = now_ns() - h->began, median = atomic_load_explicit(&h->distance, memory_order_relaxed);
+    if (took < AWAKE_NANOSECONDS)
+        atomic_store_explicit(&h->distance, median + (took > median ? MEDIAN_STEP : -MEDIAN_STEP),
+                              memory_order_relaxed);
+}
+
+static void help_out(gpur_helpers *h)
+{
+    int64_t piece = claim(h), done = 0;
+    if (piece < 0)
+        return;
+    note_distance(h);
+    if (!is_on_callers_core(h))
+        atomic_store_explicit(&h->useful, 1, memory_order_relaxed);
+    for (; piece >= 0; piece = claim(h), done++)
+        h->run(piece, h->pieces, h->args);
+    if (atomic_fetch_add(&h->unwaited, done) + done == 0)
+        sem_post(&h->finished_all);
+}
+
+static void *help(void *context)
+{
+    gpur_helpers *const h = (gpur_helpers *)context;
+    while (!atomic_load(&h->closing)) {
+        help_out(h);
+        if (!is_on_callers_core(h))
+            look_for_news(h);
+        if (!has_news(h))
+            sleep_until_news(h);
+    }
+    return NULL;
+}
+
+/* In the child of a fork the helpers are the parent's: what they left is put in order, and others will be started. */
+static void begin_anew(gpur_helpers *h)
+{
+    h->started = 0;
+    h->cannot_start = 0;
+    h->in_vain_since = h->alone_until = h->alone_for = h->far_until = 0;
+    h->far_tries = 0;
+    atomic_store(&h->distance, 0);
+    atomic_store(&h->unclaimed, 0);
+    atomic_store(&h->unwaited, 0);
+    atomic_store(&h->asleep, 0);
+    sem_init(&h->finished_all, 0, 0);
+    sem_init(&h->work, 0, 0);
+}
+
+static int take_helpers(gpur_helpers *h)
+{
+    const uint64_t ours = 2 * (uint64_t)gpur_forks();
+    uint64_t owner = atomic_load_explicit(&h->owner, memory_order_relaxed);
+    if (owner == ours + 1 || !atomic_compare_exchange_strong(&h->owner, &owner, ours + 1))
+        return 0;
+    if (owner != ours)
+        begin_anew(h);
+    return 1;
+}
+
+static void give_helpers(gpur_helpers *h)
+{
+    atomic_store(&h->owner, 2 * (uint64_t)gpur_forks());
+}
+
+/* One more at a time: each is some ten microseconds of its caller's. */
+static void start_one(gpur_helpers *h)
+{
+    if (gpur_thread_create(&h->threads[h->started], help, h) == 0)
+        h->started++;
+    else
+        h->cannot_start = 1;
+}
+
+/* Until helpers have finished what they have begun. */
+static void wait_for(gpur_helpers *h, int64_t pieces, int64_t now)
+{
+    const int64_t until = now + SPIN_NANOSECONDS;
+    do
+        for (int i = 0; i < LOOKS_A_TIME; i++) {
+            if (atomic_load_explicit(&h->unwaited, memory_order_acquire) == pieces) {
+                atomic_store_explicit(&h->unwaited, 0, memory_order_relaxed);
+                return;
+            }
+            relax();
+        }
+    while (now_ns() < until);
+    if (atomic_fetch_sub(&h->unwaited, pieces) != pieces)
+        gpur_semaphore_wait(&h->finished_all);
+}
+
+/* For ten times as long as was lost; for twice as long as the last time where that has not been over for as long. */
+static void go_alone(gpur_helpers *h, int64_t now, int64_t lost)
+{
+    const int64_t last = h->alone_for, fresh = ALONE_FOR * lost;
+    const int64_t wanted = now - h->alone_until < last && 2 * last > fresh ? 2 * last : fresh;
+    h->alone_for = wanted < LONGEST_ALONE ? wanted : LONGEST_ALONE;
+    h->alone_until = now + h->alone_for;
+    h->in_vain_since = 0;
+}
+
+/* Works in a row in which no helper was of use; and a helper that lost its core, and kept the caller waiting for longer
+ * than all of its own part took. */
+static void judge(gpur_helpers *h, int64_t began, int64_t waited_from, int64_t ended)
+{
+    const int64_t waited = ended - waited_from;
+    const int is_useful = atomic_load_explicit(&h->useful, memory_order_relaxed);
+    if (is_useful)
+        h->in_vain_since = 0;
+    else if (h->in_vain_since == 0)
+        h->in_vain_since = began;
+    if (waited > LONG_WAIT && waited > waited_from - began)
+        go_alone(h, ended, waited);
+    else if (!is_useful && ended - h->in_vain_since > PATIENCE)
+        go_alone(h, ended, PATIENCE);
+}
+
+static void run_alone(int64_t pieces, gpur_cpu_entry run, const void *args)
+{
+    for (int64_t piece = 0; piece < pieces; piece++)
+        run(piece, pieces, args);
+}
+
+static int is_too_far(gpur_helpers *h, int64_t now)
+{
+    if (atomic_load_explicit(&h->distance, memory_order_relaxed) <= FAR_NANOSECONDS)
+        return 0;
+    if (now >= h->far_until && ++h->far_tries > FAR_TRIES)
+        h->far_until = now + FAR_FOR, h->far_tries = 0;
+    return now < h->far_until;
+}
+
+static void run_with_helpers(gpur_helpers *h, int64_t pieces, int where, gpur_cpu_entry run, const void *args)
+{
+    const int64_t began = now_ns();
+    if (began < h->alone_until || (where == GPUR_IN_CACHE && is_too_far(h, began))) {
+        run_alone(pieces, run, args);
+        return;
+    }
+    if (h->started < h->limit && h->started < pieces - 1 && !h->cannot_start)
+        start_one(h);
+    h->run = run, h->args = args, h->pieces = pieces, h->began = began;
+    atomic_store_explicit(&h->useful, 0, memory_order_relaxed);
+    atomic_store_explicit(&h->core, sched_getcpu(), memory_order_relaxed);
+    atomic_store(&h->unclaimed, pieces);
+    wake_one(h);
+    const int64_t of_helpers = pieces - run_what_is_unclaimed(h), waited_from = now_ns();
+    if (of_helpers > 0)
+        wait_for(h, of_helpers, waited_from);
+    judge(h, began, waited_from, of_helpers > 0 ? now_ns() : waited_from);
+}
+
+void gpur_helpers_run(gpur_helpers *h, int64_t pieces, int where, gpur_cpu_entry run, const void *args)
+{
+    if (pieces == 1 || h->limit == 0 || !take_helpers(h)) {
+        run_alone(pieces, run, args);
+        return;
+    }
+    run_with_helpers(h, pieces, where, run, args);
+    give_helpers(h);
+}
+
+gpur_status gpur_helpers_open(gpur_helpers *h, gpur_device *device, int32_t threads)
+{
+    h->device = device;
+    h->limit = threads - 1;
+    atomic_store(&h->owner, 2 * (uint64_t)gpur_forks());
+    begin_anew(h);
+    if (h->limit == 0)
+        return GPUR_OK;
+    h->threads = (pthread_t *)gpur_host_alloc(device, (size_t)h->limit * sizeof *h->threads);
+    return h->threads ? GPUR_OK : gpur_fail(GPUR_OUT_OF_MEMORY, "no memory for %d helper threads", (int)h->limit);
+}
+
+void gpur_helpers_close(gpur_helpers *h)
+{
+    if (!h->device)
+        return;
+    const int is_ours = atomic_load(&h->owner) >> 1 == gpur_forks();
+    atomic_store(&h->closing, 1);
+    for (int32_t i = 0; is_ours && i < h->started; i++)
+        wake_one(h);
+    for (int32_t i = 0; is_ours && i < h->started; i++)
+        pthread_join(h->threads[i], NULL);
+    if (is_ours) {
+        sem_destroy(&h->work);
+        sem_destroy(&h->finished_all);
+    }
+    gpur_host_free(h->device, h->threads, (size_t)h->limit * sizeof *h->threads);
+}

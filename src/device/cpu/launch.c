@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: MIT */
+/* Blocks of a kernel on the CPU: each is one call, by the calling thread or one of its helpers. */
+#include "device/cpu/cpu.h"
+
+#include <sched.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+/* A block is some ten microseconds of work: less is done sooner alone. There are more blocks than threads: a helper
+ * that comes late finds some, and one that loses its core has not much in hand. */
+enum { ELEMENTS_PER_BLOCK = 16384, BYTES_PER_BLOCK = 65536, BLOCKS_A_THREAD = 4 };
+
+/* OMP_NUM_THREADS is where people say it once for every library; of a list, "4,2", the first counts. */
+static int32_t threads_of_environment(void)
+{
+    const char *const text = getenv("OMP_NUM_THREADS");
+    const long threads = text ? strtol(text, NULL, 10) : 0;
+    return threads > 0 && threads <= GPUR_MOST_THREADS ? (int32_t)threads : 0;
+}
+
+/* The processors that this process may run on. */
+static int32_t threads_of_machine(void)
+{
+    cpu_set_t set;
+    const long online = sysconf(_SC_NPROCESSORS_ONLN);
+    const long ours = sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : online; /* more than 1,024 */
+    return ours < 1 ? 1 : ours < GPUR_MOST_THREADS ? (int32_t)ours : GPUR_MOST_THREADS;
+}
+
+static int32_t threads_for(int32_t wanted)
+{
+    const int32_t of_environment = threads_of_environment();
+    return wanted > 0 ? wanted : of_environment > 0 ? of_environment : threads_of_machine();
+}
+
+gpur_status gpur_cpu_blocks_open(gpur_device *device)
+{
+    gpur_cpu *const cpu = gpur_cpu_of(device);
+    device->threads = threads_for(device->config.threads);
+    cpu->entries = gpur_cpu_entries_v1;
+    cpu->kernels = "baseline";
+#ifdef GPUR_HAS_CPU_VARIANTS
+    const int level = gpur_cpu_level();
+    if (level == 4)
+        cpu->entries = gpur_cpu_entries_v4, cpu->kernels = "x86-64-v4";
+    else if (level == 3)
+        cpu->entries = gpur_cpu_entries_v3, cpu->kernels = "x86-64-v3";
+#endif
+    return gpur_helpers_open(&cpu->helpers, device, device->threads);
+}
+
+void gpur_cpu_blocks_close(gpur_device *device)
+{
+    gpur_helpers_close(&gpur_cpu_of(device)->helpers);
+}
+
+void gpur_cpu_run_parts(gpur_device *device, int64_t parts, int where, gpur_cpu_entry run, const void *args)
+{
+    gpur_helpers_run(&gpur_cpu_of(device)->helpers, parts, where, run, args);
+}
+
+void gpur_cpu_stream_blocks_close(gpur_stream *stream)
+{
+    (void)stream; /* nothing is kept */
+}
+
+/* A replay is memory that nobody has touched lately; what a learner computes with was just computed. */
+static int where_of(int kernel)
+{
+#define CASE(name) case GPUR_KERNEL_ID_##name:
+    switch (kernel) {
+        GPUR_LEARN_KERNEL_LIST(CASE)
+        GPUR_CONV_KERNEL_LIST(CASE)
+        return GPUR_IN_CACHE;
+    default:
+        return GPUR_IN_MEMORY;
+    }
+#undef CASE
+}
+
+gpur_status gpur_cpu_run_kernel(gpur_stream *stream, int kernel, gpur_grid grid, const void *args)
+{
+    const gpur_cpu_entry run = gpur_cpu_of(stream->device)->entries[kernel];
+    gpur_cpu_run_parts(stream->device, grid.blocks, where_of(kernel), run, args);
+    return GPUR_OK;
+}
+
+static gpur_grid blocks_for(const gpur_device *device, int64_t wanted)
+{
+    const int64_t most = device->threads == 1 ? 1 : (int64_t)device->threads * BLOCKS_A_THREAD;
+    const int64_t blocks = wanted < most ? wanted : most;
+    return (gpur_grid){.blocks = blocks > 1 ? blocks : 1, .threads = 1};
+}
+
+gpur_grid gpur_cpu_grid_elements(const gpur_device *device, int64_t n)
+{
+    return blocks_for(device, n / ELEMENTS_PER_BLOCK);
+}
+
+gpur_grid gpur_cpu_grid_rows(const gpur_device *device, int64_t n, int64_t rows_per_block, int64_t bytes)
+{
+    (void)rows_per_block; /* a warp's worth on a GPU */
+    const int64_t by_bytes = (int64_t)((double)n * (double)bytes / BYTES_PER_BLOCK);
+    return blocks_for(device, by_bytes < n ? by_bytes : n);
+}
+
+gpur_grid gpur_cpu_grid_single(const gpur_device *device)
+{
+    (void)device;
+    return (gpur_grid){.blocks = 1, .threads = 1};
+}
+
+/* One block meets nobody, and is what target_cpu.h counts on. */
+gpur_grid gpur_cpu_grid_together(const gpur_device *device, int kernel, gpur_grid wanted)
+{
+    (void)device, (void)kernel;
+    return (gpur_grid){.blocks = 1, .threads = 1, .together = wanted.together};
+}

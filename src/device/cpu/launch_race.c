@@ -1,0 +1,260 @@
+/* SPDX-License-Identifier: MIT */
+/* The race check's threads, kept from launch to launch: starting them anew took most of the time. */
+#include "device/cpu/launch_race.h"
+
+#include "base/thread.h"
+#include "device/cpu/cpu.h"
+
+#include <inttypes.h>
+#include <stdatomic.h>
+#include <string.h>
+
+enum { MAX_WARPS = GPUR_RACE_THREADS / GPUR_WARP, SHARED_BYTES = 65536 };
+
+typedef struct race_block {
+    gpur_team team;
+    pthread_barrier_t block_barrier;
+    pthread_barrier_t warp_barriers[MAX_WARPS];
+    jmp_buf escapes[GPUR_RACE_THREADS];
+    uint32_t exchange[GPUR_RACE_THREADS];
+    _Alignas(64) unsigned char shared[SHARED_BYTES];
+} race_block;
+
+typedef struct race_thread {
+    gpur_race_pool *pool;
+    sem_t start;
+    gpur_race_entry entry; /* NULL: end */
+    const void *args;
+    gpur_place at;
+    pthread_t id;
+} race_thread;
+
+struct gpur_race_pool {
+    sem_t done;
+    pthread_barrier_t grid_barrier; /* where blocks are launched together */
+    atomic_int running;
+    int started;
+    race_thread threads[GPUR_RACE_BLOCKS * GPUR_RACE_THREADS]; /* the first `started` are there */
+    race_block blocks[GPUR_RACE_BLOCKS];
+};
+
+gpur_status gpur_race_pool_create(gpur_device *device, gpur_race_pool **out)
+{
+    gpur_race_pool *const pool = (gpur_race_pool *)gpur_host_alloc(device, sizeof *pool);
+    if (!pool)
+        return gpur_fail(GPUR_OUT_OF_MEMORY, "no memory for the threads of the race check, %zu bytes", sizeof *pool);
+    sem_init(&pool->done, 0, 0);
+    *out = pool;
+    return GPUR_OK;
+}
+
+void gpur_race_pool_destroy(gpur_device *device, gpur_race_pool *pool)
+{
+    if (!pool)
+        return;
+    for (int i = 0; i < pool->started; i++) {
+        pool->threads[i].entry = NULL;
+        sem_post(&pool->threads[i].start);
+        pthread_join(pool->threads[i].id, NULL);
+        sem_destroy(&pool->threads[i].start);
+    }
+    sem_destroy(&pool->done);
+    gpur_host_free(device, pool, sizeof *pool);
+}
+
+/* A kernel that wants more shared memory than there is, or meets nobody, comes back by longjmp: see target_race.h. */
+static void run_entry(const race_thread *thread)
+{
+    if (setjmp(thread->at.team->escapes[thread->at.thread]) == 0)
+        thread->entry(thread->at, thread->args);
+}
+
+static void *work(void *context)
+{
+    race_thread *const thread = (race_thread *)context;
+    for (;;) {
+        gpur_semaphore_wait(&thread->start);
+        if (!thread->entry)
+            return NULL;
+        run_entry(thread);
+        if (atomic_fetch_sub(&thread->pool->running, 1) == 1)
+            sem_post(&thread->pool->done);
+    }
+}
+
+/* All threads of a launch are there before the first of them begins: half a block would wait at its barriers. */
+static gpur_status start_threads(gpur_race_pool *pool, int count)
+{
+    while (pool->started < count) {
+        race_thread *const thread = &pool->threads[pool->started];
+        thread->pool = pool;
+        sem_init(&thread->start, 0, 0);
+        const gpur_status status = gpur_thread_start(&thread->id, work, thread, "the race check");
+        if (status != GPUR_OK) {
+            sem_destroy(&thread->start);
+            return status;
+        }
+        pool->started++;
+    }
+    return GPUR_OK;
+}
+
+/* Shared memory of a GPU holds anything at first: here bits that are NaN as a float and nonsense as an index. */
+static void open_block(race_block *block, int threads, pthread_barrier_t *grid_barrier)
+{
+    memset(block->shared, 0xff, sizeof block->shared);
+    pthread_barrier_init(&block->block_barrier, NULL, (unsigned)threads);
+    for (int warp = 0; warp < threads / GPUR_WARP; warp++)
+        pthread_barrier_init(&block->warp_barriers[warp], NULL, GPUR_WARP);
+    block->team = (gpur_team){.block_barrier = &block->block_barrier,
+                              .warp_barriers = block->warp_barriers,
+                              .grid_barrier = grid_barrier,
+                              .exchange = block->exchange,
+                              .escapes = block->escapes,
+                              .shared = block->shared,
+                              .shared_bytes = SHARED_BYTES};
+}
+
+static void close_block(race_block *block, int threads)
+{
+    for (int warp = 0; warp < threads / GPUR_WARP; warp++)
+        pthread_barrier_destroy(&block->warp_barriers[warp]);
+    pthread_barrier_destroy(&block->block_barrier);
+}
+
+static gpur_status check_block(const gpur_team *team)
+{
+    if (team->shared_wanted)
+        return gpur_fail(GPUR_DEVICE_ERROR, "a kernel takes %" PRId64 " bytes of shared memory; a block has %d",
+                         team->shared_wanted, SHARED_BYTES);
+    if (team->met_alone)
+        return gpur_fail(GPUR_DEVICE_ERROR, "a kernel meets whose blocks were not launched together");
+    return GPUR_OK;
+}
+
+static void open_blocks(gpur_race_pool *pool, gpur_grid grid, int count)
+{
+    pthread_barrier_t *const grid_barrier = grid.together ? &pool->grid_barrier : NULL;
+    if (grid_barrier)
+        pthread_barrier_init(grid_barrier, NULL, (unsigned)(count * grid.threads));
+    for (int b = 0; b < count; b++)
+        open_block(&pool->blocks[b], grid.threads, grid_barrier);
+}
+
+static gpur_status close_blocks(gpur_race_pool *pool, gpur_grid grid, int count)
+{
+    if (grid.together)
+        pthread_barrier_destroy(&pool->grid_barrier);
+    for (int b = 0; b < count; b++)
+        close_block(&pool->blocks[b], grid.threads);
+    for (int b = 0; b < count; b++)
+        GPUR_TRY(check_block(&pool->blocks[b].team));
+    return GPUR_OK;
+}
+
+gpur_status gpur_race_pool_run(gpur_race_pool *pool, gpur_race_entry entry, const void *args, gpur_grid grid,
+                               int64_t first, int count)
+{
+    const int threads = grid.threads, all = count * threads;
+    GPUR_TRY(start_threads(pool, all));
+    open_blocks(pool, grid, count);
+    atomic_store(&pool->running, all);
+    for (int i = 0; i < all; i++) {
+        race_thread *const thread = &pool->threads[i];
+        const gpur_place at = {.block = first + i / threads,
+                               .blocks = grid.blocks,
+                               .thread = i % threads,
+                               .threads = threads,
+                               .team = &pool->blocks[i / threads].team};
+        thread->entry = entry, thread->args = args, thread->at = at;
+        sem_post(&thread->start);
+    }
+    gpur_semaphore_wait(&pool->done);
+    return close_blocks(pool, grid, count);
+}
+
+/*
+ * Blocks of a kernel in the race check: each is several real threads that share memory and meet at real barriers, and
+ * several blocks run at once: all of them where they meet. ThreadSanitizer then sees what would race on a GPU. Slow,
+ * and meant to be.
+ */
+
+/* An odd number of blocks and several warps, so that no span comes out even. */
+enum { DEFAULT_BLOCKS = 3, DEFAULT_THREADS = 2 * GPUR_WARP };
+
+static int32_t whole_warps(int32_t threads)
+{
+    const int32_t wanted = threads < 1 ? DEFAULT_THREADS : threads < GPUR_RACE_THREADS ? threads : GPUR_RACE_THREADS;
+    return (wanted + GPUR_WARP - 1) / GPUR_WARP * GPUR_WARP;
+}
+
+gpur_status gpur_race_run(gpur_stream *stream, gpur_race_entry entry, gpur_grid grid, const void *args)
+{
+    void **const own = gpur_cpu_stream_blocks(stream);
+    grid.threads = whole_warps(grid.threads);
+    if (!*own)
+        GPUR_TRY(gpur_race_pool_create(stream->device, (gpur_race_pool **)own));
+    for (int64_t first = 0; first < grid.blocks; first += GPUR_RACE_BLOCKS) {
+        const int64_t left = grid.blocks - first;
+        GPUR_TRY(gpur_race_pool_run((gpur_race_pool *)*own, entry, args, grid, first,
+                                    left < GPUR_RACE_BLOCKS ? (int)left : GPUR_RACE_BLOCKS));
+    }
+    return GPUR_OK;
+}
+
+gpur_status gpur_cpu_run_kernel(gpur_stream *stream, int kernel, gpur_grid grid, const void *args)
+{
+    return gpur_race_run(stream, gpur_race_entries[kernel], grid, args);
+}
+
+void gpur_cpu_stream_blocks_close(gpur_stream *stream)
+{
+    gpur_race_pool_destroy(stream->device, (gpur_race_pool *)*gpur_cpu_stream_blocks(stream));
+}
+
+gpur_status gpur_cpu_blocks_open(gpur_device *device)
+{
+    device->threads = 1;
+    gpur_cpu_of(device)->kernels = "race check";
+    return GPUR_OK;
+}
+
+void gpur_cpu_blocks_close(gpur_device *device)
+{
+    (void)device;
+}
+
+void gpur_cpu_run_parts(gpur_device *device, int64_t parts, int where, gpur_cpu_entry run, const void *args)
+{
+    (void)device, (void)where;
+    for (int64_t part = 0; part < parts; part++)
+        run(part, parts, args);
+}
+
+gpur_grid gpur_cpu_grid_elements(const gpur_device *device, int64_t n)
+{
+    (void)device, (void)n;
+    return (gpur_grid){.blocks = DEFAULT_BLOCKS, .threads = DEFAULT_THREADS};
+}
+
+gpur_grid gpur_cpu_grid_rows(const gpur_device *device, int64_t n, int64_t rows_per_block, int64_t bytes)
+{
+    (void)rows_per_block, (void)bytes;
+    return gpur_cpu_grid_elements(device, n);
+}
+
+gpur_grid gpur_cpu_grid_single(const gpur_device *device)
+{
+    (void)device;
+    return (gpur_grid){.blocks = 1, .threads = DEFAULT_THREADS};
+}
+
+/* Shapes that are good for a GPU have more threads than show anything here; a test forces what it wants. */
+gpur_grid gpur_cpu_grid_together(const gpur_device *device, int kernel, gpur_grid wanted)
+{
+    const int32_t most = device->forced_grid.blocks > 0 ? GPUR_RACE_THREADS : DEFAULT_THREADS;
+    (void)kernel;
+    wanted.blocks = wanted.blocks < 1 ? 1 : wanted.blocks < GPUR_RACE_BLOCKS ? wanted.blocks : GPUR_RACE_BLOCKS;
+    wanted.threads = whole_warps(wanted.threads < most ? wanted.threads : most);
+    return wanted;
+}

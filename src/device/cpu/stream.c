@@ -1,0 +1,570 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Streams of the CPU. Inline, an operation runs in the caller, under the stream's lock. With a thread, operations go
+ * through a bounded ring to the stream's worker. The lock is a fair one: a caller waits for the operations of those who
+ * asked before, and not for one who enqueues in a loop.
+ *
+ * The ring is built so that enqueuing orders the caller before the worker and never the worker before the caller: two
+ * semaphores, and room that is asked for only when the known room is used up. With one mutex on both sides, the caller
+ * would learn of finished work by enqueuing more, and carry that to the next stream it enqueues on, where
+ * ThreadSanitizer would take it for the event that somebody forgot.
+ */
+#include "base/ticket_lock.h"
+#include "base/thread.h"
+#include "device/cpu/cpu.h"
+#include "kernels/cpu/copy_nontemporal.h"
+
+#include <stdalign.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { RING_LENGTH = 256, LARGE_LENGTH = 16, ERROR_BYTES = 512 };
+
+typedef struct cpu_op {
+    gpur_cpu_op run; /* NULL: the worker ends */
+    alignas(max_align_t) unsigned char payload[GPUR_CPU_PAYLOAD];
+} cpu_op;
+
+typedef struct large_args {
+    alignas(max_align_t) unsigned char bytes[GPUR_MAX_ARGS];
+} large_args;
+
+/* Places of a ring: taken by whoever enqueues, given back by the worker. */
+typedef struct places {
+    int64_t length, taken;
+    int64_t room; /* places known to be free; there may be more */
+    sem_t freed;  /* given back, and not in `room` */
+} places;
+
+typedef struct cpu_stream {
+    gpur_stream base;
+    gpur_stream *next; /* in the device's list */
+    int threaded, thread_made;
+    gpur_fair_lock enqueuing;
+    cpu_op *ring; /* (places.length) */
+    places places;
+    cpu_op *op;         /* the one being enqueued */
+    large_args *larges; /* (large.length), NULL inline */
+    places large;
+    sem_t ready; /* counts operations that wait for the worker */
+    pthread_t thread;
+    void *blocks;
+    gpur_status status; /* the first failure, and its text: written in the order of the stream */
+    char error[ERROR_BYTES];
+} cpu_stream;
+
+static gpur_status run_op(cpu_stream *stream, cpu_op *op)
+{
+    const gpur_status status = op->run(&stream->base, op->payload);
+    if (status != GPUR_OK && stream->status == GPUR_OK) {
+        stream->status = status;
+        snprintf(stream->error, sizeof stream->error, "%s", gpur_last_error());
+    }
+    return status;
+}
+
+static void *work(void *context)
+{
+    cpu_stream *const stream = (cpu_stream *)context;
+    for (int64_t taken = 0;; taken++) {
+        gpur_semaphore_wait(&stream->ready);
+        cpu_op *const op = &stream->ring[taken % stream->places.length];
+        if (!op->run)
+            return NULL;
+        (void)run_op(stream, op); /* kept in the stream until somebody syncs */
+        sem_post(&stream->places.freed);
+    }
+}
+
+static void places_open(places *p, int64_t length)
+{
+    p->length = p->room = length;
+    sem_init(&p->freed, 0, 0);
+}
+
+static int64_t places_take(places *p)
+{
+    if (p->room == 0) {
+        gpur_semaphore_wait(&p->freed);
+        for (p->room = 1; sem_trywait(&p->freed) == 0;)
+            p->room++;
+    }
+    p->room--;
+    return p->taken++ % p->length;
+}
+
+gpur_status gpur_cpu_fail_without_threads(void)
+{
+    return gpur_fail(GPUR_DEVICE_ERROR,
+                     "this process is a child of fork, and the threads of this device's streams are its "
+                     "parent's alone; open a device here, or use GPUR_EXECUTOR_INLINE");
+}
+
+/* Without the stream's thread there is no order to keep, and a lock may be held by a thread that is not here: what is
+ * enqueued goes nowhere. */
+void *gpur_cpu_begin(gpur_stream *base)
+{
+    cpu_stream *const stream = (cpu_stream *)base;
+    if (gpur_cpu_threads_are_gone(base->device))
+        return stream->ring[0].payload;
+    gpur_fair_lock_take(&stream->enqueuing);
+    stream->op = &stream->ring[stream->threaded ? places_take(&stream->places) : 0];
+    return stream->op->payload;
+}
+
+void *gpur_cpu_large(gpur_stream *base)
+{
+    cpu_stream *const stream = (cpu_stream *)base;
+    if (gpur_cpu_threads_are_gone(base->device))
+        return stream->larges[0].bytes;
+    return stream->larges[places_take(&stream->large)].bytes;
+}
+
+void gpur_cpu_large_done(gpur_stream *base)
+{
+    sem_post(&((cpu_stream *)base)->large.freed);
+}
+
+gpur_status gpur_cpu_end(gpur_stream *base, gpur_cpu_op run)
+{
+    cpu_stream *const stream = (cpu_stream *)base;
+    gpur_status status = GPUR_OK;
+    if (gpur_cpu_threads_are_gone(base->device))
+        return gpur_cpu_fail_without_threads();
+    stream->op->run = run;
+    if (stream->threaded)
+        sem_post(&stream->ready);
+    else
+        status = run_op(stream, stream->op);
+    gpur_fair_lock_give(&stream->enqueuing);
+    return status;
+}
+
+/* Travels through the stream as an operation, and takes the stream's state along. */
+typedef struct waiter {
+    sem_t done;
+    gpur_status status;
+    char error[ERROR_BYTES];
+} waiter;
+
+static gpur_status report(gpur_stream *base, void *payload)
+{
+    const cpu_stream *const stream = (const cpu_stream *)base;
+    waiter *waits = NULL;
+    memcpy(&waits, payload, sizeof waits);
+    waits->status = stream->status;
+    memcpy(waits->error, stream->error, sizeof waits->error);
+    sem_post(&waits->done);
+    return GPUR_OK;
+}
+
+gpur_status gpur_cpu_stream_sync(gpur_stream *base)
+{
+    waiter waits;
+    waiter *const address = &waits;
+    if (gpur_cpu_threads_are_gone(base->device))
+        return gpur_cpu_fail_without_threads();
+    sem_init(&waits.done, 0, 0);
+    memcpy(gpur_cpu_begin(base), &address, sizeof address);
+    (void)gpur_cpu_end(base, report);
+    gpur_semaphore_wait(&waits.done);
+    sem_destroy(&waits.done);
+    return waits.status == GPUR_OK ? GPUR_OK : gpur_fail(waits.status, "%s", waits.error);
+}
+
+void **gpur_cpu_stream_blocks(gpur_stream *stream)
+{
+    return &((cpu_stream *)stream)->blocks;
+}
+
+static gpur_status alloc_rings(cpu_stream *stream)
+{
+    gpur_device *const device = stream->base.device;
+    const int64_t length = stream->places.length, large = stream->large.length;
+    stream->ring = (cpu_op *)gpur_host_alloc(device, (size_t)length * sizeof *stream->ring);
+    if (stream->threaded)
+        stream->larges = (large_args *)gpur_host_alloc(device, (size_t)large * sizeof *stream->larges);
+    if (!stream->ring || (stream->threaded && !stream->larges))
+        return gpur_fail(GPUR_OUT_OF_MEMORY, "no memory for a stream of %d operations", (int)length);
+    return GPUR_OK;
+}
+
+static gpur_status build(cpu_stream *stream)
+{
+    gpur_device *const device = stream->base.device;
+    stream->threaded = device->config.executor == GPUR_EXECUTOR_THREAD;
+    sem_init(&stream->ready, 0, 0);
+    places_open(&stream->places, stream->threaded ? RING_LENGTH : 1);
+    places_open(&stream->large, LARGE_LENGTH);
+    GPUR_TRY(gpur_fair_lock_open(&stream->enqueuing, "a stream"));
+    GPUR_TRY(alloc_rings(stream));
+    if (stream->threaded)
+        GPUR_TRY(gpur_thread_start(&stream->thread, work, stream, "a stream"));
+    stream->thread_made = stream->threaded;
+    return GPUR_OK;
+}
+
+static void stop_thread(cpu_stream *stream)
+{
+    (void)gpur_cpu_begin(&stream->base);
+    (void)gpur_cpu_end(&stream->base, NULL); /* comes after all that was enqueued */
+    pthread_join(stream->thread, NULL);
+}
+
+/* Not in a child of fork, where others may still seem to wait. */
+static void end_work(cpu_stream *stream)
+{
+    if (stream->thread_made)
+        stop_thread(stream);
+    gpur_cpu_stream_blocks_close(&stream->base);
+    sem_destroy(&stream->large.freed);
+    sem_destroy(&stream->places.freed);
+    sem_destroy(&stream->ready);
+    gpur_fair_lock_close(&stream->enqueuing);
+}
+
+static void free_stream(cpu_stream *stream)
+{
+    gpur_device *const device = stream->base.device;
+    if (!gpur_cpu_threads_are_gone(device))
+        end_work(stream);
+    gpur_host_free(device, stream->larges, (size_t)stream->large.length * sizeof *stream->larges);
+    gpur_host_free(device, stream->ring, (size_t)stream->places.length * sizeof *stream->ring);
+    gpur_host_free(device, stream, sizeof *stream);
+}
+
+gpur_status gpur_cpu_stream_create(gpur_device *device, void *native, gpur_stream **out)
+{
+    gpur_cpu *const cpu = gpur_cpu_of(device);
+    *out = NULL;
+    GPUR_REQUIRE(!native, "the stream is %p; on the CPU it must be NULL", native);
+    cpu_stream *const stream = (cpu_stream *)gpur_host_alloc(device, sizeof *stream);
+    if (!stream)
+        return gpur_fail(GPUR_OUT_OF_MEMORY, "no memory for a stream of %zu bytes", sizeof *stream);
+    stream->base.device = device;
+    const gpur_status status = build(stream);
+    if (status != GPUR_OK) {
+        free_stream(stream);
+        return status;
+    }
+    pthread_mutex_lock(&cpu->streams_mutex);
+    stream->next = cpu->streams;
+    cpu->streams = &stream->base;
+    pthread_mutex_unlock(&cpu->streams_mutex);
+    *out = &stream->base;
+    return GPUR_OK;
+}
+
+void gpur_cpu_stream_destroy(gpur_stream *base)
+{
+    gpur_cpu *const cpu = gpur_cpu_of(base->device);
+    cpu_stream *const stream = (cpu_stream *)base;
+    gpur_stream **link = &cpu->streams;
+    pthread_mutex_lock(&cpu->streams_mutex);
+    while (*link != base)
+        link = &((cpu_stream *)*link)->next;
+    *link = stream->next;
+    pthread_mutex_unlock(&cpu->streams_mutex);
+    free_stream(stream);
+}
+
+/* Waits for every stream, and reports the first failure found. */
+gpur_status gpur_cpu_sync(gpur_device *device)
+{
+    gpur_cpu *const cpu = gpur_cpu_of(device);
+    gpur_status worst = GPUR_OK;
+    if (gpur_cpu_threads_are_gone(device))
+        return gpur_cpu_fail_without_threads();
+    pthread_mutex_lock(&cpu->streams_mutex);
+    for (gpur_stream *stream = cpu->streams; stream; stream = ((cpu_stream *)stream)->next) {
+        const gpur_status status = gpur_cpu_stream_sync(stream);
+        worst = worst == GPUR_OK ? status : worst;
+    }
+    pthread_mutex_unlock(&cpu->streams_mutex);
+    return worst;
+}
+
+/* Copies, fills and launches on the CPU. */
+
+typedef struct copy_op {
+    void *to;
+    const void *from;
+    int64_t bytes;
+} copy_op;
+
+static gpur_status run_copy(gpur_stream *stream, void *payload)
+{
+    const copy_op *const op = (const copy_op *)payload;
+    (void)stream;
+    memcpy(op->to, op->from, (size_t)op->bytes);
+    return GPUR_OK;
+}
+
+static gpur_status run_copy_past(gpur_stream *stream, void *payload)
+{
+    const copy_op *const op = (const copy_op *)payload;
+    (void)stream;
+    gpur_memcpy_past(op->to, op->from, op->bytes);
+    return GPUR_OK;
+}
+
+static copy_op *begin_copy(gpur_stream *stream, void *to, const void *from, int64_t bytes)
+{
+    copy_op *const op = (copy_op *)gpur_cpu_begin(stream);
+    op->to = to, op->from = from, op->bytes = bytes;
+    return op;
+}
+
+gpur_status gpur_cpu_copy(gpur_stream *stream, void *to, const void *from, int64_t bytes)
+{
+    begin_copy(stream, to, from, bytes);
+    return gpur_cpu_end(stream, run_copy);
+}
+
+gpur_status gpur_cpu_copy_past(gpur_stream *stream, void *to, const void *from, int64_t bytes)
+{
+    begin_copy(stream, to, from, bytes);
+    return gpur_cpu_end(stream, run_copy_past);
+}
+
+typedef struct fill_op {
+    void *memory;
+    int64_t bytes;
+    int byte;
+} fill_op;
+
+static gpur_status run_fill(gpur_stream *stream, void *payload)
+{
+    const fill_op *const op = (const fill_op *)payload;
+    (void)stream;
+    memset(op->memory, op->byte, (size_t)op->bytes);
+    return GPUR_OK;
+}
+
+gpur_status gpur_cpu_fill(gpur_stream *stream, void *memory, int byte, int64_t bytes)
+{
+    fill_op *const op = (fill_op *)gpur_cpu_begin(stream);
+    op->memory = memory, op->byte = byte, op->bytes = bytes;
+    return gpur_cpu_end(stream, run_fill);
+}
+
+typedef struct launch_op {
+    gpur_grid grid;
+    int kernel;
+    const void *args; /* the caller's where the launch is carried out before the call returns, else a copy */
+    int large;        /* 1: it lies in one of the stream's larger places, 0: in `copy` */
+    _Alignas(16) unsigned char copy[GPUR_CPU_ARGS];
+} launch_op;
+_Static_assert(sizeof(launch_op) <= GPUR_CPU_PAYLOAD, "a launch must fit the payload of an operation");
+
+static gpur_status run_launch(gpur_stream *stream, void *payload)
+{
+    const launch_op *const op = (const launch_op *)payload;
+    const gpur_status status = gpur_cpu_run_kernel(stream, op->kernel, op->grid, op->args);
+    if (op->large)
+        gpur_cpu_large_done(stream);
+    return status;
+}
+
+gpur_status gpur_cpu_launch(gpur_stream *stream, int kernel, gpur_grid grid, const void *args, size_t bytes)
+{
+    launch_op *const op = (launch_op *)gpur_cpu_begin(stream);
+    const int at_once = stream->device->config.executor == GPUR_EXECUTOR_INLINE;
+    op->grid = grid, op->kernel = kernel, op->args = args;
+    op->large = !at_once && bytes > sizeof op->copy;
+    if (!at_once)
+        op->args = memcpy(op->large ? gpur_cpu_large(stream) : op->copy, args, bytes);
+    return gpur_cpu_end(stream, run_launch);
+}
+
+/*
+ * Events of the CPU. Each record gets the event's next number when it is enqueued, and its stream sets that number as
+ * reached; a wait is for the number that was the latest when it was enqueued, so recording anew does not disturb it.
+ * Numbers are reached in order, even when they were recorded on different streams. A wait only ever depends on what was
+ * enqueued before it, so waits cannot form a ring.
+ *
+ * The mutex is taken by those who reach a number and those who wait for it, and not by callers who enqueue: see
+ * stream_cpu.c.
+ */
+
+typedef struct cpu_event {
+    gpur_event base;
+    int queued;              /* operations wait in a queue, perhaps until after the owner has let go */
+    atomic_int references;   /* the owner's, and one for each operation in a queue */
+    _Atomic int64_t records; /* enqueued */
+    pthread_mutex_t mutex;
+    pthread_cond_t moved;
+    int64_t reached;
+} cpu_event;
+
+typedef struct event_op {
+    cpu_event *event;
+    int64_t number;
+} event_op;
+
+static void free_event(cpu_event *event)
+{
+    if (!gpur_cpu_threads_are_gone(event->base.device)) { /* in a child of fork the parent's still seem to wait */
+        pthread_cond_destroy(&event->moved);
+        pthread_mutex_destroy(&event->mutex);
+    }
+    gpur_host_free(event->base.device, event, sizeof *event);
+}
+
+static void let_go(cpu_event *event)
+{
+    if (atomic_fetch_sub_explicit(&event->references, 1, memory_order_acq_rel) <= 1)
+        free_event(event);
+}
+
+/* For an operation that is being enqueued. */
+static event_op *begin_op(gpur_stream *stream, cpu_event *event)
+{
+    event_op *const op = (event_op *)gpur_cpu_begin(stream);
+    if (event->queued)
+        atomic_fetch_add_explicit(&event->references, 1, memory_order_relaxed);
+    op->event = event;
+    return op;
+}
+
+static void end_op(cpu_event *event)
+{
+    if (event->queued)
+        let_go(event);
+}
+
+static void wait_until_reached(cpu_event *event, int64_t number)
+{
+    while (event->reached < number)
+        pthread_cond_wait(&event->moved, &event->mutex);
+}
+
+static gpur_status reach(gpur_stream *stream, void *payload)
+{
+    const event_op *const op = (const event_op *)payload;
+    cpu_event *const event = op->event;
+    (void)stream;
+    pthread_mutex_lock(&event->mutex);
+    wait_until_reached(event, op->number - 1);
+    event->reached = op->number;
+    pthread_cond_broadcast(&event->moved);
+    pthread_mutex_unlock(&event->mutex);
+    end_op(event);
+    return GPUR_OK;
+}
+
+static gpur_status wait_for_number(gpur_stream *stream, void *payload)
+{
+    const event_op *const op = (const event_op *)payload;
+    (void)stream;
+    pthread_mutex_lock(&op->event->mutex);
+    wait_until_reached(op->event, op->number);
+    pthread_mutex_unlock(&op->event->mutex);
+    end_op(op->event);
+    return GPUR_OK;
+}
+
+static int64_t latest(cpu_event *event)
+{
+    return atomic_load_explicit(&event->records, memory_order_relaxed);
+}
+
+gpur_status gpur_cpu_event_create(gpur_device *device, gpur_event **out)
+{
+    *out = NULL;
+    cpu_event *const event = (cpu_event *)gpur_host_alloc(device, sizeof *event);
+    if (!event)
+        return gpur_fail(GPUR_OUT_OF_MEMORY, "no memory for an event of %zu bytes", sizeof *event);
+    event->base.device = device;
+    event->queued = device->config.executor == GPUR_EXECUTOR_THREAD;
+    atomic_init(&event->references, 1);
+    if (pthread_mutex_init(&event->mutex, NULL) != 0 || pthread_cond_init(&event->moved, NULL) != 0) {
+        free_event(event); /* all zeros are destroyed like one that was made */
+        return gpur_fail(GPUR_OUT_OF_MEMORY, "no lock for an event: the system has no more of them");
+    }
+    *out = &event->base;
+    return GPUR_OK;
+}
+
+void gpur_cpu_event_destroy(gpur_event *event)
+{
+    let_go((cpu_event *)event);
+}
+
+/* The number is taken while the stream is locked, so that no wait for it can get ahead of it on the same stream. */
+gpur_status gpur_cpu_event_record(gpur_event *base, gpur_stream *stream)
+{
+    cpu_event *const event = (cpu_event *)base;
+    event_op *const op = begin_op(stream, event);
+    op->number = 1 + atomic_fetch_add_explicit(&event->records, 1, memory_order_relaxed);
+    return gpur_cpu_end(stream, reach);
+}
+
+gpur_status gpur_cpu_event_wait(gpur_stream *stream, gpur_event *base)
+{
+    cpu_event *const event = (cpu_event *)base;
+    const int64_t number = latest(event);
+    if (number == 0)
+        return GPUR_OK;
+    begin_op(stream, event)->number = number;
+    return gpur_cpu_end(stream, wait_for_number);
+}
+
+gpur_status gpur_cpu_event_sync(gpur_event *base)
+{
+    cpu_event *const event = (cpu_event *)base;
+    const int64_t number = latest(event);
+    if (gpur_cpu_threads_are_gone(base->device))
+        return gpur_cpu_fail_without_threads();
+    pthread_mutex_lock(&event->mutex);
+    wait_until_reached(event, number);
+    pthread_mutex_unlock(&event->mutex);
+    return GPUR_OK;
+}
+
+int gpur_cpu_event_done(gpur_event *base)
+{
+    cpu_event *const event = (cpu_event *)base;
+    if (gpur_cpu_threads_are_gone(base->device))
+        return 1;
+    pthread_mutex_lock(&event->mutex);
+    const int done = event->reached == latest(event);
+    pthread_mutex_unlock(&event->mutex);
+    return done;
+}
+
+/* A recording of the CPU is the function that makes it: calling it again costs less than keeping what it did. */
+
+typedef struct cpu_recording {
+    gpur_recording base;
+    gpur_record_fn record;
+    void *context;
+} cpu_recording;
+
+gpur_status gpur_cpu_recording_create(gpur_device *device, gpur_record_fn record, void *context, int unroll,
+                                      gpur_recording **out)
+{
+    (void)unroll;
+    *out = NULL;
+    cpu_recording *const recording = (cpu_recording *)gpur_host_alloc(device, sizeof *recording);
+    if (!recording)
+        return gpur_fail(GPUR_OUT_OF_MEMORY, "no memory for a recording of %zu bytes", sizeof *recording);
+    recording->base.device = device;
+    recording->record = record;
+    recording->context = context;
+    *out = &recording->base;
+    return GPUR_OK;
+}
+
+void gpur_cpu_recording_destroy(gpur_recording *recording)
+{
+    gpur_host_free(recording->device, recording, sizeof(cpu_recording));
+}
+
+gpur_status gpur_cpu_recording_replay(gpur_recording *base, gpur_stream *stream, int64_t repetitions)
+{
+    const cpu_recording *const recording = (const cpu_recording *)base;
+    for (int64_t i = 0; i < repetitions; i++)
+        GPUR_TRY(recording->record(recording->context, stream));
+    return GPUR_OK;
+}

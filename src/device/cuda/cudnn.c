@@ -1,0 +1,244 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * cuDNN of a device: one handle, loaded when the first plan is made, and for one thread at a time; and the plans that
+ * were made, each once. math_mutex guards all of it.
+ */
+#include "device/cuda/cuda.h"
+
+static const gpur_cudadnn *table_of(const gpur_device *device)
+{
+    return (const gpur_cudadnn *)gpur_cuda_of(device)->dnn.table;
+}
+
+/* To whoever asks for a convolution, or else for a product: how it goes instead. */
+static gpur_status refuse(const gpur_conv_shape *conv)
+{
+    return gpur_fail(GPUR_UNAVAILABLE, "cuDNN cannot be used; %s",
+                     conv ? "convolutions go by patches and matrix products" : "matrix products go by cuBLASLt alone");
+}
+
+/* With the mutex held and the device current. Not found once is not found for good, and said once, so that this word is
+ * for both that may be asked for. */
+static gpur_status open_once(gpur_device *device, const gpur_conv_shape *conv)
+{
+    gpur_cuda *const cuda = gpur_cuda_of(device);
+    if (cuda->dnn_missing)
+        return refuse(conv);
+    const gpur_status status = gpur_dnn_library_open(&cuda->dnn);
+    if (status == GPUR_OK)
+        return GPUR_OK;
+    cuda->dnn_missing = 1;
+    gpur_log(device, "convolutions go by patches, and all matrix products by cuBLASLt: %s", gpur_last_error());
+    return status == GPUR_OUT_OF_MEMORY ? status : refuse(conv);
+}
+
+/*
+ * A plan and what it is a plan of. Choosing an engine may mean compiling one, which takes seconds, and the online
+ * network, the target network and every new learner want the same plans; so the device keeps them. A plan holds no
+ * state of a run: any number of users may have it, on any streams.
+ */
+struct gpur_cuda_dnn_entry {
+    gpur_cuda_dnn_entry *next;
+    gpur_cudadnn_plan *plan;
+    int64_t users;
+    int is_conv;
+    gpur_conv_shape conv;    /* where it is one */
+    gpur_gemm_shape product; /* else */
+};
+
+/* Plans that nobody uses any more wait for the next learner, so many at most. */
+enum { MOST_UNUSED = 64 };
+
+/* All of a shape's members: there are gaps between them, so not byte by byte. */
+static int is_same_conv(const gpur_conv_shape *a, const gpur_conv_shape *b)
+{
+    return a->pass == b->pass && a->images == b->images && a->height == b->height && a->width == b->width &&
+           a->channels == b->channels && a->filters == b->filters && a->kernel == b->kernel && a->stride == b->stride &&
+           a->padding == b->padding && a->epilogue == b->epilogue && a->math == b->math && a->x_bf16 == b->x_bf16 &&
+           a->deterministic == b->deterministic && a->by_patches == b->by_patches;
+}
+
+static int is_same_product(const gpur_gemm_shape *a, const gpur_gemm_shape *b)
+{
+    return a->m == b->m && a->n == b->n && a->k == b->k && a->lda == b->lda && a->ldb == b->ldb && a->ldc == b->ldc &&
+           a->transpose_a == b->transpose_a && a->transpose_b == b->transpose_b && a->accumulate == b->accumulate &&
+           a->epilogue == b->epilogue && a->math == b->math && a->by_graph == b->by_graph && a->aligned == b->aligned;
+}
+
+static int is_plan_of(const gpur_cuda_dnn_entry *entry, const gpur_conv_shape *conv, const gpur_gemm_shape *product)
+{
+    if (entry->is_conv != (conv != NULL))
+        return 0;
+    return conv ? is_same_conv(&entry->conv, conv) : is_same_product(&entry->product, product);
+}
+
+/* The link to the entry, which is NULL at the list's end where there is none. */
+static gpur_cuda_dnn_entry **find_shape(gpur_cuda *cuda, const gpur_conv_shape *conv, const gpur_gemm_shape *product)
+{
+    gpur_cuda_dnn_entry **link = &cuda->dnn_plans;
+    while (*link && !is_plan_of(*link, conv, product))
+        link = &(*link)->next;
+    return link;
+}
+
+static void move_to_front(gpur_cuda *cuda, gpur_cuda_dnn_entry **link)
+{
+    gpur_cuda_dnn_entry *const entry = *link;
+    *link = entry->next;
+    entry->next = cuda->dnn_plans;
+    cuda->dnn_plans = entry;
+}
+
+static void destroy_entry(gpur_device *device, gpur_cuda_dnn_entry **link)
+{
+    gpur_cuda_dnn_entry *const entry = *link;
+    *link = entry->next;
+    table_of(device)->plan_destroy(entry->plan);
+    gpur_host_free(device, entry, sizeof *entry);
+}
+
+/* The list is in the order of last use. */
+static void destroy_longest_unused(gpur_device *device)
+{
+    gpur_cuda *const cuda = gpur_cuda_of(device);
+    gpur_cuda_dnn_entry **last = NULL;
+    int unused = 0;
+    for (gpur_cuda_dnn_entry **link = &cuda->dnn_plans; *link; link = &(*link)->next)
+        if ((*link)->users == 0) {
+            unused++;
+            last = link;
+        }
+    if (unused > MOST_UNUSED)
+        destroy_entry(device, last);
+}
+
+static gpur_status plan_with(gpur_device *device, const gpur_conv_shape *conv, const gpur_gemm_shape *product,
+                             gpur_cudadnn_plan **out)
+{
+    const gpur_cudadnn *const table = table_of(device);
+    GPUR_TRY(conv ? table->plan_conv(conv, gpur_fail, out) : table->plan_product(product, gpur_fail, out));
+    const gpur_status status = table->plan_choose(gpur_cuda_of(device)->dnn.handle, *out, gpur_fail);
+    if (status == GPUR_OK)
+        return GPUR_OK;
+    table->plan_destroy(*out);
+    *out = NULL;
+    return status;
+}
+
+/* At the front of the list. A failure leaves none. */
+static gpur_status make_entry(gpur_device *device, const gpur_conv_shape *conv, const gpur_gemm_shape *product)
+{
+    gpur_cuda *const cuda = gpur_cuda_of(device);
+    gpur_cuda_dnn_entry *const entry = (gpur_cuda_dnn_entry *)gpur_host_alloc(device, sizeof *entry);
+    if (!entry)
+        return gpur_fail(GPUR_OUT_OF_MEMORY, "no host memory for a plan of %zu bytes", sizeof *entry);
+    const gpur_status status = plan_with(device, conv, product, &entry->plan);
+    if (status != GPUR_OK) {
+        gpur_host_free(device, entry, sizeof *entry);
+        return status;
+    }
+    entry->is_conv = conv != NULL;
+    if (conv)
+        entry->conv = *conv;
+    else
+        entry->product = *product;
+    entry->next = cuda->dnn_plans;
+    cuda->dnn_plans = entry;
+    return GPUR_OK;
+}
+
+/* What is done instead is its caller's to choose; it is told to whoever wonders why a step is slow. */
+static void log_refusal(const gpur_device *device, const gpur_conv_shape *conv)
+{
+    if (!conv)
+        gpur_cuda_log_once(device, "a matrix product goes without a graph of cuDNN's: %s", gpur_last_error());
+    else if (conv->epilogue != GPUR_EPILOGUE_NONE)
+        gpur_cuda_log_once(device,
+                           "bias and activation of a convolution go by a kernel of their own, or by patches: %s",
+                           gpur_last_error());
+    else
+        gpur_cuda_log_once(device, "a convolution goes by patches: %s", gpur_last_error());
+}
+
+static gpur_status use_plan(gpur_device *device, const gpur_conv_shape *conv, const gpur_gemm_shape *product,
+                            gpur_cudadnn_plan **out)
+{
+    gpur_cuda *const cuda = gpur_cuda_of(device);
+    GPUR_TRY(open_once(device, conv));
+    gpur_cuda_dnn_entry **const found = find_shape(cuda, conv, product);
+    if (*found) {
+        move_to_front(cuda, found);
+    } else {
+        const gpur_status status = make_entry(device, conv, product);
+        if (status == GPUR_UNAVAILABLE)
+            log_refusal(device, conv);
+        GPUR_TRY(status);
+    }
+    cuda->dnn_plans->users++;
+    *out = cuda->dnn_plans->plan;
+    return GPUR_OK;
+}
+
+gpur_status gpur_cuda_dnn_plan(gpur_device *device, const gpur_conv_shape *conv, const gpur_gemm_shape *product,
+                               gpur_cudadnn_plan **out)
+{
+    gpur_cuda *const cuda = gpur_cuda_of(device);
+    int before;
+    *out = NULL;
+    const cudaError_t error = gpur_cuda_enter(device, &before);
+    gpur_status status = gpur_cuda_status(error, "cudaSetDevice");
+    if (status == GPUR_OK) {
+        pthread_mutex_lock(&cuda->math_mutex);
+        status = use_plan(device, conv, product, out);
+        pthread_mutex_unlock(&cuda->math_mutex);
+    }
+    gpur_cuda_leave_quietly(before, error);
+    return status;
+}
+
+void gpur_cuda_dnn_plan_release(gpur_device *device, gpur_cudadnn_plan *plan)
+{
+    gpur_cuda *const cuda = gpur_cuda_of(device);
+    int before;
+    if (!plan)
+        return;
+    const cudaError_t error = gpur_cuda_enter(device, &before);
+    pthread_mutex_lock(&cuda->math_mutex);
+    gpur_cuda_dnn_entry **link = &cuda->dnn_plans;
+    while ((*link)->plan != plan)
+        link = &(*link)->next;
+    (*link)->users--;
+    destroy_longest_unused(device);
+    pthread_mutex_unlock(&cuda->math_mutex);
+    gpur_cuda_leave_quietly(before, error);
+}
+
+void gpur_cuda_dnn_close(gpur_device *device)
+{
+    gpur_cuda *const cuda = gpur_cuda_of(device);
+    while (cuda->dnn_plans)
+        destroy_entry(device, &cuda->dnn_plans);
+    gpur_cuda_library_close(&cuda->dnn);
+}
+
+int64_t gpur_cuda_dnn_workspace_bytes(const gpur_device *device, const gpur_cudadnn_plan *plan)
+{
+    return table_of(device)->plan_workspace_bytes(plan);
+}
+
+gpur_status gpur_cuda_dnn_run(gpur_device *device, gpur_stream *stream, gpur_cudadnn_plan *plan,
+                              const gpur_cudadnn_arrays *arrays)
+{
+    gpur_cuda *const cuda = gpur_cuda_of(device);
+    int before;
+    const cudaError_t error = gpur_cuda_enter(device, &before);
+    gpur_status status = gpur_cuda_status(error, "cudaSetDevice");
+    if (status == GPUR_OK) {
+        pthread_mutex_lock(&cuda->math_mutex); /* the handle has one stream, which each run sets */
+        status =
+            table_of(device)->plan_run(cuda->dnn.handle, plan, arrays, (void *)gpur_cuda_native(stream), gpur_fail);
+        pthread_mutex_unlock(&cuda->math_mutex);
+    }
+    gpur_cuda_leave_quietly(before, error);
+    return status;
+}

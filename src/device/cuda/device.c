@@ -1,0 +1,182 @@
+/* SPDX-License-Identifier: MIT */
+/* Opening and closing a CUDA device, and its table. */
+#include "device/cuda/cuda.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+/* The driver reports versions as 1000 major + 10 minor. */
+static int major_of(int version)
+{
+    return version / 1000;
+}
+static int minor_of(int version)
+{
+    return version % 1000 / 10;
+}
+
+static gpur_status fail_no_gpu(const char *name)
+{
+    const char *const visible = getenv("CUDA_VISIBLE_DEVICES");
+    return gpur_fail(GPUR_UNAVAILABLE, "no %s: the NVIDIA driver shows no GPU (CUDA_VISIBLE_DEVICES is %s%s%s)", name,
+                     visible ? "\"" : "", visible ? visible : "not set", visible ? "\"" : "");
+}
+
+/* Without a driver cudaGetDeviceCount answers 35 (InsufficientDriver) and not 100 (NoDevice); 34 is the libcuda
+ * that the toolkit brings for linking alone. */
+static gpur_status fail_no_driver(const char *name, cudaError_t error)
+{
+    int driver = 0;
+    (void)cudaGetLastError();
+    const int has_version = cudaDriverGetVersion(&driver) == cudaSuccess && driver > 0;
+    (void)cudaGetLastError();
+    if (error == cudaErrorNoDevice)
+        return fail_no_gpu(name);
+    if (has_version && driver < CUDART_VERSION)
+        return gpur_fail(GPUR_UNAVAILABLE,
+                         "no %s: the NVIDIA driver is too old: it knows CUDA %d.%d, and this build needs %d.%d (%s); "
+                         "update the driver, or open \"cpu\"",
+                         name, major_of(driver), minor_of(driver), major_of(CUDART_VERSION), minor_of(CUDART_VERSION),
+                         cudaGetErrorString(error));
+    return gpur_fail(GPUR_UNAVAILABLE,
+                     "no %s: %s (cudaGetDeviceCount: %s, %d); this build needs a driver for CUDA %d.%d or later; "
+                     "\"cpu\" works everywhere",
+                     name, has_version ? "the NVIDIA driver does not answer" : "no NVIDIA driver was found",
+                     cudaGetErrorString(error), (int)error, major_of(CUDART_VERSION), minor_of(CUDART_VERSION));
+}
+
+static gpur_status check_ordinal(const char *name, int ordinal)
+{
+    int count = 0;
+    const cudaError_t error = cudaGetDeviceCount(&count);
+    if (error != cudaSuccess)
+        return fail_no_driver(name, error);
+    if (count < 1)
+        return fail_no_gpu(name);
+    if (ordinal >= count)
+        return gpur_fail(GPUR_UNAVAILABLE, "no %s: this machine has %d CUDA device%s, cuda:0 to cuda:%d", name, count,
+                         count == 1 ? "" : "s", count - 1);
+    return GPUR_OK;
+}
+
+static gpur_status describe(gpur_device *device)
+{
+    gpur_cuda *const cuda = gpur_cuda_of(device);
+    struct cudaDeviceProp properties;
+    int driver = 0, before;
+    cudaError_t error = gpur_cuda_enter(device, &before);
+    if (!error)
+        error = cudaGetDeviceProperties(&properties, cuda->ordinal);
+    if (!error)
+        error = cudaDriverGetVersion(&driver);
+    if (!error)
+        error = cudaStreamCreateWithFlags(&cuda->zeroing, cudaStreamNonBlocking);
+    GPUR_TRY(gpur_cuda_leave(before, error, "opening a CUDA device"));
+    cuda->multiprocessors = properties.multiProcessorCount;
+    cuda->has_clusters = properties.major >= 9;
+    device->threads = properties.multiProcessorCount;
+    snprintf(device->description, sizeof device->description,
+             "%.64s, compute capability %d.%d, CUDA %d.%d, driver for %d.%d", properties.name, properties.major,
+             properties.minor, major_of(CUDART_VERSION), minor_of(CUDART_VERSION), major_of(driver), minor_of(driver));
+    return GPUR_OK;
+}
+
+static int init_mutexes(gpur_cuda *cuda)
+{
+    if (pthread_mutex_init(&cuda->math_mutex, NULL) != 0)
+        return 0;
+    if (pthread_mutex_init(&cuda->streams_mutex, NULL) == 0)
+        return 1;
+    pthread_mutex_destroy(&cuda->math_mutex);
+    return 0;
+}
+
+static gpur_status cuda_open(gpur_device *device, int ordinal)
+{
+    GPUR_TRY(check_ordinal(device->name, ordinal));
+    gpur_cuda *const cuda = (gpur_cuda *)gpur_host_alloc(device, sizeof *cuda);
+    if (!cuda)
+        return gpur_fail(GPUR_OUT_OF_MEMORY, "no host memory for a CUDA device: %zu bytes", sizeof *cuda);
+    if (!init_mutexes(cuda)) {
+        gpur_host_free(device, cuda, sizeof *cuda);
+        return gpur_fail(GPUR_OUT_OF_MEMORY, "no mutex for a CUDA device");
+    }
+    cuda->ordinal = ordinal;
+    device->backend_data = cuda;
+    GPUR_TRY(describe(device));
+    const int may_have_clusters = cuda->has_clusters;
+    GPUR_TRY(gpur_cuda_load_kernels(device));
+    if (may_have_clusters && !cuda->has_clusters)
+        gpur_cuda_log_once(
+            device,
+            "the kernels run without clusters and dependent launches, which this GPU has: their code was "
+            "compiled for an older architecture (%s); configure with "
+            "-DGPUREPLAY_CUDA_ARCHITECTURES=native or =release",
+            GPUR_CUDA_ARCHITECTURES);
+    return GPUR_OK;
+}
+
+static void cuda_close(gpur_device *device)
+{
+    gpur_cuda *const cuda = gpur_cuda_of(device);
+    int before;
+    if (!cuda)
+        return;
+    cudaError_t error = gpur_cuda_enter(device, &before);
+    if (!error) {
+        gpur_cuda_dnn_close(device);
+        gpur_cuda_library_close(&cuda->math);
+        error = cuda->zeroing ? cudaStreamDestroy(cuda->zeroing) : cudaSuccess;
+    }
+    gpur_cuda_leave_quietly(before, error);
+    pthread_mutex_destroy(&cuda->streams_mutex);
+    pthread_mutex_destroy(&cuda->math_mutex);
+    gpur_host_free(device, cuda, sizeof *cuda);
+    device->backend_data = NULL;
+}
+
+const gpur_backend gpur_backend_cuda = {
+    .open = cuda_open,
+    .close = cuda_close,
+    .memory_alloc = gpur_cuda_memory_alloc,
+    .memory_free = gpur_cuda_memory_free,
+    .pinned_alloc = gpur_cuda_pinned_alloc,
+    .pinned_free = gpur_cuda_pinned_free,
+    .memory_available = gpur_cuda_memory_available,
+    .memory_locate = gpur_cuda_memory_locate,
+    .sync = gpur_cuda_sync,
+    .stream_create = gpur_cuda_stream_create,
+    .stream_destroy = gpur_cuda_stream_destroy,
+    .stream_sync = gpur_cuda_stream_sync,
+    .stream_native = gpur_cuda_stream_native,
+    .native_check = gpur_cuda_native_check,
+    .stream_wait_native = gpur_cuda_stream_wait_native,
+    .native_wait_stream = gpur_cuda_native_wait_stream,
+    .event_create = gpur_cuda_event_create,
+    .event_destroy = gpur_cuda_event_destroy,
+    .event_record = gpur_cuda_event_record,
+    .event_wait = gpur_cuda_event_wait,
+    .event_sync = gpur_cuda_event_sync,
+    .event_done = gpur_cuda_event_done,
+    .copy = gpur_cuda_copy,
+    .copy_past = gpur_cuda_copy,
+    .fill = gpur_cuda_fill,
+    .launch = gpur_cuda_launch,
+    .grid_elements = gpur_cuda_grid_elements,
+    .grid_rows = gpur_cuda_grid_rows,
+    .grid_single = gpur_cuda_grid_single,
+    .grid_together = gpur_cuda_grid_together,
+    .recording_create = gpur_cuda_recording_create,
+    .recording_destroy = gpur_cuda_recording_destroy,
+    .recording_replay = gpur_cuda_recording_replay,
+    .gemm_create = gpur_cuda_gemm_create,
+    .gemm_destroy = gpur_cuda_gemm_destroy,
+    .gemm_workspace_bytes = gpur_cuda_gemm_workspace_bytes,
+    .gemm_run = gpur_cuda_gemm_run,
+    .gemm_library = gpur_cuda_gemm_library,
+    .conv_create = gpur_cuda_conv_create,
+    .conv_destroy = gpur_cuda_conv_destroy,
+    .conv_workspace_bytes = gpur_cuda_conv_workspace_bytes,
+    .conv_run = gpur_cuda_conv_run,
+    .conv_library = gpur_cuda_conv_library,
+};

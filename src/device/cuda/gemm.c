@@ -1,0 +1,158 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Matrix products on CUDA, by cuBLASLt or by a graph of cuDNN's. By cuBLASLt, but by a graph where the shape asks for
+ * one, or where cuBLASLt has not the epilogue that is wanted; by cuBLASLt after all where cuDNN has no such graph.
+ * Which way depends on nothing but the shape and the libraries, so that a run can be repeated bit for bit: nothing is
+ * timed here. Of FP32, and of products that are added to what is there, there are no graphs (module_dense_cuda.h).
+ */
+#include "device/cuda/cuda.h"
+#include "gpureplay/learner.h"
+
+#include <inttypes.h>
+
+typedef struct cuda_gemm {
+    gpur_gemm base;
+    gpur_cudamath_plan *plan;
+    gpur_cudadnn_plan *graph; /* one of the two is NULL; base.shape.by_graph says which */
+} cuda_gemm;
+
+static const gpur_cudamath *table_of(const gpur_device *device)
+{
+    return (const gpur_cudamath *)gpur_cuda_of(device)->math.table;
+}
+
+/* A failure is tried again at the next plan. */
+static gpur_status open_once(gpur_device *device)
+{
+    gpur_cuda *const cuda = gpur_cuda_of(device);
+    int before;
+    const cudaError_t error = gpur_cuda_enter(device, &before);
+    gpur_status status = gpur_cuda_status(error, "cudaSetDevice");
+    if (status == GPUR_OK) {
+        pthread_mutex_lock(&cuda->math_mutex);
+        status = gpur_math_library_open(&cuda->math);
+        pthread_mutex_unlock(&cuda->math_mutex);
+    }
+    gpur_cuda_leave_quietly(before, error);
+    return status;
+}
+
+static gpur_status plan_by_blas(cuda_gemm *gemm)
+{
+    gpur_device *const device = gemm->base.device;
+    const gpur_cudamath *const math = table_of(device);
+    int before;
+    const cudaError_t error = gpur_cuda_enter(device, &before);
+    gpur_status status = gpur_cuda_status(error, "cudaSetDevice");
+    if (status == GPUR_OK)
+        status = math->plan_describe(&gemm->base.shape, gpur_fail, &gemm->plan);
+    if (status == GPUR_OK)
+        status = math->plan_choose(gpur_cuda_of(device)->math.handle, gemm->plan, gpur_fail);
+    gpur_cuda_leave_quietly(before, error);
+    if (status == GPUR_OK)
+        return GPUR_OK;
+    math->plan_destroy(gemm->plan);
+    gemm->plan = NULL;
+    return status;
+}
+
+static gpur_status plan_by_graph(cuda_gemm *gemm)
+{
+    const gpur_gemm_shape *const s = &gemm->base.shape;
+    if (s->math == GPUR_MATH_FP32 || s->accumulate)
+        return gpur_fail(GPUR_UNAVAILABLE, "there are no graphs for matrix products of FP32, nor for sums of them");
+    return gpur_cuda_dnn_plan(gemm->base.device, NULL, s, &gemm->graph);
+}
+
+static gpur_status plan(cuda_gemm *gemm)
+{
+    gpur_gemm_shape *const s = &gemm->base.shape;
+    gpur_status status = s->by_graph ? plan_by_graph(gemm) : plan_by_blas(gemm);
+    if (status == GPUR_UNAVAILABLE && s->by_graph)
+        status = plan_by_blas(gemm);
+    else if (status == GPUR_UNAVAILABLE && s->epilogue != GPUR_EPILOGUE_NONE) {
+        gpur_cuda_log_once(gemm->base.device,
+                           "bias and activation of a matrix product go by cuDNN, or by a kernel of "
+                           "their own: %s",
+                           gpur_last_error());
+        status = plan_by_graph(gemm);
+    }
+    s->by_graph = gemm->graph != NULL;
+    return status;
+}
+
+gpur_status gpur_cuda_gemm_create(gpur_device *device, const gpur_gemm_shape *shape, gpur_gemm **out)
+{
+    *out = NULL;
+    GPUR_TRY(open_once(device));
+    cuda_gemm *const gemm = (cuda_gemm *)gpur_host_alloc(device, sizeof *gemm);
+    if (!gemm)
+        return gpur_fail(GPUR_OUT_OF_MEMORY, "no host memory for a plan of %zu bytes", sizeof *gemm);
+    gemm->base.device = device;
+    gemm->base.shape = *shape;
+    const gpur_status status = plan(gemm);
+    if (status != GPUR_OK) {
+        gpur_cuda_gemm_destroy(&gemm->base);
+        return status;
+    }
+    *out = &gemm->base;
+    return GPUR_OK;
+}
+
+void gpur_cuda_gemm_destroy(gpur_gemm *base)
+{
+    cuda_gemm *const gemm = (cuda_gemm *)base;
+    gpur_device *const device = base->device;
+    table_of(device)->plan_destroy(gemm->plan);
+    gpur_cuda_dnn_plan_release(device, gemm->graph);
+    gpur_host_free(device, gemm, sizeof *gemm);
+}
+
+int64_t gpur_cuda_gemm_workspace_bytes(const gpur_gemm *base)
+{
+    const cuda_gemm *const gemm = (const cuda_gemm *)base;
+    return gemm->graph ? gpur_cuda_dnn_workspace_bytes(base->device, gemm->graph)
+                       : table_of(base->device)->plan_workspace_bytes(gemm->plan);
+}
+
+static gpur_status run_by_blas(const cuda_gemm *gemm, gpur_stream *stream, const gpur_cudamath_product *product)
+{
+    gpur_device *const device = gemm->base.device;
+    int before;
+    const cudaError_t error = gpur_cuda_enter(device, &before);
+    gpur_status status = gpur_cuda_status(error, "cudaSetDevice");
+    if (status == GPUR_OK)
+        status = table_of(device)->plan_run(gpur_cuda_of(device)->math.handle, gemm->plan, product,
+                                            (void *)gpur_cuda_native(stream), gpur_fail);
+    gpur_cuda_leave_quietly(before, error);
+    return status;
+}
+
+static gpur_status run_by_graph(const cuda_gemm *gemm, gpur_stream *stream, const gpur_cudamath_product *p)
+{
+    const gpur_cudadnn_arrays arrays = {(void *)(uintptr_t)p->a, (void *)(uintptr_t)p->b, p->c,
+                                        (void *)(uintptr_t)p->bias, p->workspace};
+    const uintptr_t bits = (uintptr_t)p->a | (uintptr_t)p->b | (uintptr_t)p->c | (uintptr_t)p->bias;
+    GPUR_REQUIRE(!gemm->base.shape.aligned || bits % 16 == 0,
+                 "A, B, C and the bias of a matrix product are at %p, %p, %p, %p; it was planned for multiples of 16",
+                 (const void *)p->a, (const void *)p->b, (const void *)p->c, (const void *)p->bias);
+    return gpur_cuda_dnn_run(gemm->base.device, stream, gemm->graph, &arrays);
+}
+
+/* All planned rows are computed, whatever `rows` asks for: a plan has one algorithm, and the memory is there. */
+gpur_status gpur_cuda_gemm_run(gpur_gemm *base, gpur_stream *stream, int64_t rows, const float *a, const float *b,
+                               float *c, const float *bias, void *workspace)
+{
+    const cuda_gemm *const gemm = (const cuda_gemm *)base;
+    const gpur_cudamath_product product = {a, b, bias, c, workspace};
+    const int64_t bytes = gpur_cuda_gemm_workspace_bytes(base);
+    (void)rows;
+    GPUR_REQUIRE((workspace && (uintptr_t)workspace % 256 == 0) || bytes == 0,
+                 "the workspace of a matrix product is %p; wanted %" PRId64 " bytes, aligned to 256", workspace, bytes);
+    return gemm->graph ? run_by_graph(gemm, stream, &product) : run_by_blas(gemm, stream, &product);
+}
+
+const char *gpur_cuda_gemm_library(gpur_device *device)
+{
+    return open_once(device) == GPUR_OK ? gpur_cuda_of(device)->math.name : "none (cuBLASLt was not found)";
+}

@@ -1,0 +1,218 @@
+/* SPDX-License-Identifier: MIT */
+/* Recordings: two graphs, a long one of `unroll` repetitions and one of a single repetition for what remains. */
+#include "device/cuda/cuda.h"
+
+#include <stdlib.h>
+
+typedef struct cuda_recording {
+    gpur_recording base;
+    int unroll;
+    cudaGraph_t single;          /* kept to be counted */
+    cudaGraphExec_t long_launch; /* NULL with an unroll of 1 */
+    cudaGraphExec_t single_launch;
+} cuda_recording;
+
+static gpur_status record_repetitions(gpur_stream *stream, gpur_record_fn record, void *context, int repetitions)
+{
+    for (int i = 0; i < repetitions; i++)
+        GPUR_TRY(record(context, stream));
+    return GPUR_OK;
+}
+
+/* Ends the capture whatever `record` said, since a stream left capturing is lost; and what `record` said comes first.
+ * The capture is thread-local, so other threads may go on with every call of CUDA's but cudaDeviceSynchronize and its
+ * like, which wait for this stream, too, and are refused while it captures. None of ours makes them. */
+static gpur_status capture(gpur_stream *stream, gpur_record_fn record, void *context, int repetitions,
+                           cudaGraph_t *graph)
+{
+    const cudaStream_t native = gpur_cuda_native(stream);
+    *graph = NULL;
+    GPUR_TRY(
+        gpur_cuda_status(cudaStreamBeginCapture(native, cudaStreamCaptureModeThreadLocal), "cudaStreamBeginCapture"));
+    const gpur_status status = record_repetitions(stream, record, context, repetitions);
+    const cudaError_t error = cudaStreamEndCapture(native, graph);
+    if (status != GPUR_OK) {
+        gpur_cuda_forget(error);
+        return status;
+    }
+    return gpur_cuda_status(error, "cudaStreamEndCapture");
+}
+
+static gpur_status instantiate(gpur_stream *stream, cudaGraph_t graph, cudaGraphExec_t *launch)
+{
+    GPUR_TRY(gpur_cuda_status(cudaGraphInstantiate(launch, graph, 0), "cudaGraphInstantiate"));
+    GPUR_TRY(gpur_cuda_status(cudaGraphUpload(*launch, gpur_cuda_native(stream)), "cudaGraphUpload"));
+    return gpur_cuda_status(cudaStreamSynchronize(gpur_cuda_native(stream)), "cudaGraphUpload");
+}
+
+static gpur_status build(cuda_recording *recording, gpur_stream *stream, gpur_record_fn record, void *context)
+{
+    GPUR_TRY(capture(stream, record, context, 1, &recording->single));
+    GPUR_TRY(instantiate(stream, recording->single, &recording->single_launch));
+    if (recording->unroll == 1)
+        return GPUR_OK;
+    cudaGraph_t unrolled = NULL;
+    gpur_status status = capture(stream, record, context, recording->unroll, &unrolled);
+    if (status == GPUR_OK)
+        status = instantiate(stream, unrolled, &recording->long_launch);
+    if (unrolled)
+        gpur_cuda_forget(cudaGraphDestroy(unrolled));
+    return status;
+}
+
+/* Not in the device's list of streams: gpur_device_sync on another thread must not wait for one that captures. */
+static gpur_status build_on_private_stream(cuda_recording *recording, gpur_record_fn record, void *context)
+{
+    gpur_device *const device = recording->base.device;
+    gpur_cuda_stream stream = {.base = {device}, .owned = 1};
+    int before;
+    cudaError_t error = gpur_cuda_enter(device, &before);
+    if (!error)
+        error = cudaStreamCreateWithFlags(&stream.native, cudaStreamNonBlocking);
+    gpur_status status = gpur_cuda_status(error, "cudaStreamCreateWithFlags");
+    if (status == GPUR_OK) {
+        status = build(recording, &stream.base, record, context);
+        error = cudaStreamDestroy(stream.native);
+    }
+    gpur_cuda_leave_quietly(before, error);
+    return status;
+}
+
+gpur_status gpur_cuda_recording_create(gpur_device *device, gpur_record_fn record, void *context, int unroll,
+                                       gpur_recording **out)
+{
+    *out = NULL;
+    cuda_recording *const recording = (cuda_recording *)gpur_host_alloc(device, sizeof *recording);
+    if (!recording)
+        return gpur_fail(GPUR_OUT_OF_MEMORY, "no host memory for a recording: %zu bytes", sizeof *recording);
+    recording->base.device = device;
+    recording->unroll = unroll;
+    const gpur_status status = build_on_private_stream(recording, record, context);
+    if (status != GPUR_OK) {
+        gpur_cuda_recording_destroy(&recording->base);
+        return status;
+    }
+    *out = &recording->base;
+    return GPUR_OK;
+}
+
+/* A launch that still runs may be destroyed: CUDA lets it finish first. */
+void gpur_cuda_recording_destroy(gpur_recording *base)
+{
+    cuda_recording *const recording = (cuda_recording *)base;
+    gpur_device *const device = base->device;
+    int before;
+    cudaError_t error = gpur_cuda_enter(device, &before);
+    if (!error && recording->long_launch)
+        error = cudaGraphExecDestroy(recording->long_launch);
+    if (!error && recording->single_launch)
+        error = cudaGraphExecDestroy(recording->single_launch);
+    if (!error && recording->single)
+        error = cudaGraphDestroy(recording->single);
+    gpur_cuda_leave_quietly(before, error);
+    gpur_host_free(device, recording, sizeof *recording);
+}
+
+static cudaError_t launch_times(cudaGraphExec_t launch, cudaStream_t stream, int64_t times)
+{
+    cudaError_t error = cudaSuccess;
+    for (int64_t i = 0; !error && i < times; i++)
+        error = cudaGraphLaunch(launch, stream);
+    return error;
+}
+
+gpur_status gpur_cuda_recording_replay(gpur_recording *base, gpur_stream *stream, int64_t repetitions)
+{
+    const cuda_recording *const recording = (const cuda_recording *)base;
+    const int64_t long_launches = recording->long_launch ? repetitions / recording->unroll : 0;
+    const cudaStream_t native = gpur_cuda_native(stream);
+    int before;
+    cudaError_t error = gpur_cuda_enter(base->device, &before);
+    if (!error)
+        error = launch_times(recording->long_launch, native, long_launches);
+    if (!error)
+        error = launch_times(recording->single_launch, native, repetitions - long_launches * recording->unroll);
+    return gpur_cuda_leave(before, error, "cudaGraphLaunch");
+}
+
+static cudaError_t count_node(cudaGraphNode_t node, gpur_cuda_nodes *nodes)
+{
+    enum cudaGraphNodeType type;
+    const cudaError_t error = cudaGraphNodeGetType(node, &type);
+    if (error)
+        return error;
+    if (type == cudaGraphNodeTypeKernel)
+        nodes->kernels++;
+    else if (type == cudaGraphNodeTypeMemcpy)
+        nodes->copies++;
+    else if (type == cudaGraphNodeTypeMemset)
+        nodes->fills++;
+    else if (type == cudaGraphNodeTypeHost)
+        nodes->hosts++;
+    else
+        nodes->others++;
+    return cudaSuccess;
+}
+
+gpur_status gpur_cuda_recording_count(const gpur_recording *base, gpur_cuda_nodes *nodes)
+{
+    const cuda_recording *const recording = (const cuda_recording *)base;
+    const gpur_cuda_nodes none = {0, 0, 0, 0, 0};
+    size_t count = 0;
+    *nodes = none;
+    GPUR_TRY(gpur_cuda_status(cudaGraphGetNodes(recording->single, NULL, &count), "cudaGraphGetNodes"));
+    if (count == 0)
+        return GPUR_OK;
+    cudaGraphNode_t *const list = (cudaGraphNode_t *)calloc(count, sizeof *list);
+    if (!list)
+        return gpur_fail(GPUR_OUT_OF_MEMORY, "no host memory for a list of %zu graph nodes", count);
+    cudaError_t error = cudaGraphGetNodes(recording->single, list, &count);
+    for (size_t i = 0; !error && i < count; i++)
+        error = count_node(list[i], nodes);
+    free(list);
+    return gpur_cuda_status(error, "cudaGraphNodeGetType");
+}
+
+/* Edges have had kinds since CUDA 12.3, and their calls other names until 13. */
+#if CUDART_VERSION >= 12030
+static cudaError_t get_edges(cudaGraph_t graph, cudaGraphNode_t *ends, cudaGraphEdgeData *data, size_t *count)
+{
+    cudaGraphNode_t *const to = ends ? ends + *count : NULL;
+#if CUDART_VERSION >= 13000
+    return cudaGraphGetEdges(graph, ends, to, data, count);
+#else
+    return cudaGraphGetEdges_v2(graph, ends, to, data, count);
+#endif
+}
+
+gpur_status gpur_cuda_recording_dependents(const gpur_recording *base, int64_t *edges)
+{
+    const cudaGraph_t graph = ((const cuda_recording *)base)->single;
+    size_t count = 0;
+    *edges = 0;
+    GPUR_TRY(gpur_cuda_status(get_edges(graph, NULL, NULL, &count), "cudaGraphGetEdges"));
+    if (count == 0)
+        return GPUR_OK;
+    cudaGraphNode_t *const ends = (cudaGraphNode_t *)calloc(2 * count, sizeof *ends);
+    cudaGraphEdgeData *const data = (cudaGraphEdgeData *)calloc(count, sizeof *data);
+    const cudaError_t error = ends && data ? get_edges(graph, ends, data, &count) : cudaErrorMemoryAllocation;
+    for (size_t i = 0; !error && i < count; i++)
+        *edges += data[i].type == cudaGraphDependencyTypeProgrammatic;
+    free(data);
+    free(ends);
+    return gpur_cuda_status(error, "cudaGraphGetEdges");
+}
+#else
+gpur_status gpur_cuda_recording_dependents(const gpur_recording *base, int64_t *edges)
+{
+    (void)base;
+    *edges = 0;
+    return gpur_fail(GPUR_UNAVAILABLE, "CUDA %d does not tell the kinds of a graph's edges; wanted 12030 or later",
+                     CUDART_VERSION);
+}
+#endif
+
+int gpur_cuda_knows_dependents(const gpur_device *device)
+{
+    return CUDART_VERSION >= 12030 && gpur_cuda_of(device)->has_clusters;
+}

@@ -1,0 +1,239 @@
+/* SPDX-License-Identifier: MIT */
+/* Launches through the kernel table, and the launch shapes that suit a GPU. */
+#include "device/cuda/cuda.h"
+#include "kernels/entries.h"
+
+#include <inttypes.h>
+
+enum { WARP = 32, MAX_THREADS = 1024, ELEMENT_THREADS = 256, ROW_THREADS = 512 };
+
+/* A grid this large keeps every multiprocessor busy for a few waves; more blocks would only cost their own start. */
+enum { BLOCKS_PER_MULTIPROCESSOR = 32 };
+
+/* A multiprocessor has its share of the work, and something to do while a block waits, from so many blocks on. */
+enum { SPREAD_BLOCKS = 2 };
+
+/* Code compiled for an older architecture, and brought to this GPU from PTX, knows neither clusters nor dependent
+ * launches. */
+static cudaError_t load(gpur_device *device, int kernel)
+{
+    gpur_cuda *const cuda = gpur_cuda_of(device);
+    struct cudaFuncAttributes attributes;
+    const cudaError_t error = cudaFuncGetAttributes(&attributes, gpur_cuda_entries[kernel]);
+    if (error)
+        return error;
+    const int most = attributes.maxThreadsPerBlock < MAX_THREADS ? attributes.maxThreadsPerBlock : MAX_THREADS;
+    cuda->kernels[kernel].most_threads = most / WARP * WARP;
+    if (attributes.ptxVersion < 90)
+        cuda->has_clusters = 0;
+    return cudaSuccess;
+}
+
+/* Loads the code of every kernel now: a lazy load in the middle of a capture would break it, and a GPU that this build
+ * has no code for is better refused at open than at the first launch. */
+gpur_status gpur_cuda_load_kernels(gpur_device *device)
+{
+    int before;
+    cudaError_t error = gpur_cuda_enter(device, &before);
+    for (int kernel = 0; !error && kernel < GPUR_KERNEL_COUNT; kernel++)
+        error = load(device, kernel);
+    for (int kernel = 0; !error && kernel < GPUR_KERNEL_COUNT; kernel++)
+        if (gpur_kernel_meets(kernel))
+            error = gpur_cuda_prepare_together(device, kernel);
+    const gpur_status status = gpur_cuda_leave(before, error, "loading the kernels");
+    if (error == cudaErrorNoKernelImageForDevice || error == cudaErrorInvalidDeviceFunction)
+        return gpur_fail(GPUR_UNAVAILABLE,
+                         "%s (%s) cannot run this build's kernels, which were built for %s; configure with "
+                         "-DGPUREPLAY_CUDA_ARCHITECTURES=native or =release",
+                         device->name, device->description, GPUR_CUDA_ARCHITECTURES);
+    return status;
+}
+
+/* A shape that a test forces on every kernel is cut for those whose blocks are smaller. */
+static gpur_grid cut_forced(const gpur_device *device, int kernel, gpur_grid grid)
+{
+    const int32_t most = gpur_cuda_of(device)->kernels[kernel].most_threads;
+    if (device->forced_grid.blocks > 0 && grid.threads > most)
+        grid.threads = most;
+    return grid;
+}
+
+static gpur_status check_grid(const gpur_device *device, int kernel, gpur_grid grid)
+{
+    const int32_t most = gpur_cuda_of(device)->kernels[kernel].most_threads;
+    GPUR_REQUIRE(grid.blocks >= 1 && grid.blocks <= INT32_MAX, "kernel %s: %" PRId64 " blocks; wanted 1 to %" PRId32,
+                 gpur_kernel_names[kernel], grid.blocks, INT32_MAX);
+    GPUR_REQUIRE(grid.threads >= WARP && grid.threads <= most && grid.threads % WARP == 0,
+                 "kernel %s: %" PRId32 " threads a block; wanted a multiple of %d up to %" PRId32,
+                 gpur_kernel_names[kernel], grid.threads, WARP, most);
+    return GPUR_OK;
+}
+
+/*
+ * The launch's one attribute, if it has any. A kernel follows another dependently only on a stream of our own, right
+ * behind a kernel of ours that let it: behind a copy, an event or a library's kernels CUDA knows no such edge, or we do
+ * not know what they let. Blocks together are launched behind whatever was there, as a whole.
+ */
+static unsigned attribute_of(const gpur_cuda_stream *stream, int kernel, gpur_grid grid, cudaLaunchAttribute *attribute)
+{
+    const gpur_device *const device = stream->base.device;
+    if (grid.together) {
+        *attribute = gpur_cuda_together(device, kernel, grid);
+        return grid.blocks > 1;
+    }
+    attribute->id = cudaLaunchAttributeProgrammaticStreamSerialization;
+    attribute->val.programmaticStreamSerializationAllowed = 1;
+    return device->dependent_launches && gpur_cuda_knows_dependents(device) && stream->owned &&
+           atomic_load_explicit(&stream->after_kernel, memory_order_relaxed);
+}
+
+/* The one parameter of every entry is the struct itself, so the driver copies it and `args` may go at once. */
+gpur_status gpur_cuda_launch(gpur_stream *base, int kernel, gpur_grid grid, const void *args, size_t bytes)
+{
+    (void)bytes;
+    grid = cut_forced(base->device, kernel, grid);
+    GPUR_TRY(check_grid(base->device, kernel, grid));
+    gpur_cuda_stream *const stream = (gpur_cuda_stream *)base;
+    cudaLaunchAttribute attribute = {.id = cudaLaunchAttributeIgnore};
+    const unsigned attributes = attribute_of(stream, kernel, grid, &attribute);
+    const cudaLaunchConfig_t config = {.gridDim = {(unsigned)grid.blocks, 1, 1},
+                                       .blockDim = {(unsigned)grid.threads, 1, 1},
+                                       .stream = gpur_cuda_native(base),
+                                       .attrs = &attribute,
+                                       .numAttrs = attributes};
+    void *parameters[] = {(void *)(uintptr_t)args}; /* read only, though the interface has no const */
+    int before;
+    cudaError_t error = gpur_cuda_enter(base->device, &before);
+    if (!error)
+        error = cudaLaunchKernelExC(&config, gpur_cuda_entries[kernel], parameters);
+    atomic_store_explicit(&stream->after_kernel, !error && !grid.together, memory_order_relaxed);
+    return gpur_cuda_leave(before, error, gpur_kernel_names[kernel]);
+}
+
+static int64_t at_most(int64_t x, int64_t limit)
+{
+    return x < limit ? x : limit;
+}
+
+static int64_t blocks_for(const gpur_device *device, int64_t n, int64_t each)
+{
+    const int64_t wanted = n < 1 ? 1 : (n - 1) / each + 1;
+    return at_most(wanted, (int64_t)BLOCKS_PER_MULTIPROCESSOR * gpur_cuda_of(device)->multiprocessors);
+}
+
+gpur_grid gpur_cuda_grid_elements(const gpur_device *device, int64_t n)
+{
+    const gpur_grid grid = {blocks_for(device, n, ELEMENT_THREADS), ELEMENT_THREADS, 0};
+    return grid;
+}
+
+/*
+ * A thread for each 8 bytes of the rows that a block walks together, from one warp up: short rows then get many small
+ * blocks. Few rows are dealt out one by one first: a block takes several only where every multiprocessor has two blocks
+ * without that.
+ */
+gpur_grid gpur_cuda_grid_rows(const gpur_device *device, int64_t n, int64_t rows_per_block, int64_t bytes)
+{
+    const int64_t blocks = (int64_t)SPREAD_BLOCKS * gpur_cuda_of(device)->multiprocessors;
+    const int64_t spread = n < 1 ? 1 : (n - 1) / blocks + 1;
+    const int64_t each = rows_per_block < 1 ? 1 : at_most(spread, rows_per_block);
+    const int64_t warps = bytes < 1 ? 1 : at_most((each * bytes - 1) / (8 * WARP) + 1, ROW_THREADS / WARP);
+    const gpur_grid grid = {blocks_for(device, n, each), (int32_t)(warps * WARP), 0};
+    return grid;
+}
+
+gpur_grid gpur_cuda_grid_single(const gpur_device *device)
+{
+    (void)device;
+    const gpur_grid grid = {1, MAX_THREADS, 0};
+    return grid;
+}
+
+/*
+ * Launches whose blocks all run at the same time, so that they can meet: as one cluster, which the hardware starts as a
+ * whole and gives a barrier, or as a cooperative grid, which the driver starts when all of it fits. gpur_meet of
+ * target_cuda.h finds out which of the two it is in.
+ */
+
+enum { MOST_IN_CLUSTER = 16 };
+
+static const gpur_cuda_kernel *kernel_of(const gpur_device *device, int kernel)
+{
+    return &gpur_cuda_of(device)->kernels[kernel];
+}
+
+static cudaLaunchAttribute cluster_of(int64_t blocks)
+{
+    cudaLaunchAttribute attribute = {.id = cudaLaunchAttributeClusterDimension};
+    attribute.val.clusterDim.x = (unsigned)blocks;
+    attribute.val.clusterDim.y = attribute.val.clusterDim.z = 1;
+    return attribute;
+}
+
+/* Bit n: the device holds a cluster of n of the kernel's largest blocks. More than 8 must be allowed first, and a size
+ * that CUDA will not hear of, then or now, is one that does not fit. */
+static uint32_t clusters_that_fit(const void *entry, int32_t threads)
+{
+    uint32_t fit = 0;
+    gpur_cuda_forget(cudaFuncSetAttribute(entry, cudaFuncAttributeNonPortableClusterSizeAllowed, 1));
+    for (int blocks = 2; blocks <= MOST_IN_CLUSTER; blocks++) {
+        cudaLaunchAttribute cluster = cluster_of(blocks);
+        const cudaLaunchConfig_t config = {.gridDim = {(unsigned)blocks, 1, 1},
+                                           .blockDim = {(unsigned)threads, 1, 1},
+                                           .attrs = &cluster,
+                                           .numAttrs = 1};
+        int clusters = 0;
+        const cudaError_t error = cudaOccupancyMaxActiveClusters(&clusters, entry, &config);
+        gpur_cuda_forget(error);
+        if (!error && clusters >= 1)
+            fit |= (uint32_t)1 << blocks;
+    }
+    return fit;
+}
+
+cudaError_t gpur_cuda_prepare_together(gpur_device *device, int kernel)
+{
+    gpur_cuda *const cuda = gpur_cuda_of(device);
+    gpur_cuda_kernel *const k = &cuda->kernels[kernel];
+    const void *const entry = gpur_cuda_entries[kernel];
+    int cooperative = 0, blocks = 0;
+    cudaError_t error = cudaDeviceGetAttribute(&cooperative, cudaDevAttrCooperativeLaunch, cuda->ordinal);
+    if (!error && cooperative)
+        error = cudaOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, entry, k->most_threads, 0);
+    if (error)
+        return error;
+    k->blocks_at_once = (int64_t)blocks * cuda->multiprocessors;
+    if (cuda->has_clusters && cooperative)
+        k->clusters = clusters_that_fit(entry, k->most_threads);
+    if (blocks == 0)
+        gpur_cuda_log_once(device, "kernel %s runs as one block: %s", gpur_kernel_names[kernel],
+                           cooperative ? "none of its blocks fits a multiprocessor"
+                                       : "this GPU has no cooperative launches");
+    else if (cuda->has_clusters && k->clusters == 0)
+        gpur_cuda_log_once(device, "kernel %s runs without clusters: not even one of 2 of its blocks fits this GPU",
+                           gpur_kernel_names[kernel]);
+    return cudaSuccess;
+}
+
+gpur_grid gpur_cuda_grid_together(const gpur_device *device, int kernel, gpur_grid wanted)
+{
+    const gpur_cuda_kernel *const k = kernel_of(device, kernel);
+    if (wanted.blocks > k->blocks_at_once)
+        wanted.blocks = k->blocks_at_once;
+    if (wanted.blocks < 1)
+        wanted.blocks = 1;
+    wanted.threads = wanted.threads < k->most_threads ? wanted.threads / WARP * WARP : k->most_threads;
+    if (wanted.threads < WARP)
+        wanted.threads = WARP;
+    return wanted;
+}
+
+cudaLaunchAttribute gpur_cuda_together(const gpur_device *device, int kernel, gpur_grid grid)
+{
+    const uint32_t clusters = grid.together == GPUR_TOGETHER_GRID ? 0 : kernel_of(device, kernel)->clusters;
+    if (grid.blocks <= MOST_IN_CLUSTER && (clusters >> grid.blocks & 1))
+        return cluster_of(grid.blocks);
+    cudaLaunchAttribute attribute = {.id = cudaLaunchAttributeCooperative};
+    attribute.val.cooperative = 1;
+    return attribute;
+}

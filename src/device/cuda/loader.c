@@ -1,0 +1,294 @@
+/* SPDX-License-Identifier: MIT */
+#include "device/cuda/loader.h"
+
+#include "device/cuda/cuda.h"
+
+#include <dlfcn.h>
+#include <glob.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { CUDA_MAJOR = CUDART_VERSION / 1000 };
+
+static void note(gpur_cuda_search *s, const char *place)
+{
+    const size_t used = strlen(s->places), room = sizeof s->places - used;
+    const int length = snprintf(s->places + used, room, "%s%s", used ? ", " : "", place);
+    if (length >= (int)room)
+        memcpy(s->places + sizeof s->places - sizeof "...", "...", sizeof "...");
+}
+
+/* Nothing that has CUDA state may be unloaded while the process lives, so RTLD_NODELETE. */
+static void *open_file(const char *path)
+{
+    return dlopen(path, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
+}
+
+static void *open_in(gpur_cuda_search *s, const char *directory)
+{
+    char path[PATH_MAX];
+    const int length = snprintf(path, sizeof path, "%s/%s", directory, s->file);
+    note(s, directory);
+    return length > 0 && length < (int)sizeof path ? open_file(path) : NULL;
+}
+
+static void *open_in_variable(gpur_cuda_search *s, const char *variable)
+{
+    const char *const directory = getenv(variable);
+    char place[64];
+    if (directory && *directory)
+        return open_in(s, directory);
+    snprintf(place, sizeof place, "%s (not set)", variable);
+    note(s, place);
+    return NULL;
+}
+
+/* `pattern` names a folder with wild cards, as python3* in an environment whose version we do not know. */
+static void *open_in_matching(gpur_cuda_search *s, const char *pattern)
+{
+    glob_t found;
+    void *library = NULL;
+    if (glob(pattern, 0, NULL, &found) != 0) {
+        note(s, pattern);
+        return NULL;
+    }
+    for (size_t i = 0; !library && i < found.gl_pathc; i++)
+        library = open_in(s, found.gl_pathv[i]);
+    globfree(&found);
+    return library;
+}
+
+/* pip's layout: nvidia/cu13/lib from CUDA 13 on, nvidia/cublas/lib and the like before, and for some libraries still.
+ */
+static void *open_in_site_packages(gpur_cuda_search *s, const char *site_packages)
+{
+    char pattern[PATH_MAX];
+    void *library = NULL;
+    if (snprintf(pattern, sizeof pattern, "%s/nvidia/cu%d/lib", site_packages, CUDA_MAJOR) < (int)sizeof pattern)
+        library = open_in_matching(s, pattern);
+    if (library)
+        return library;
+    const int length = snprintf(pattern, sizeof pattern, "%s/nvidia/%s/lib", site_packages, s->package);
+    return length < (int)sizeof pattern ? open_in_matching(s, pattern) : NULL;
+}
+
+/* The folder of the library, or of the program, that this code was linked into; 0 when it cannot be told. */
+static int own_folder(char folder[PATH_MAX])
+{
+    Dl_info here;
+    if (!dladdr((const void *)&gpur_backend_cuda, &here) || !here.dli_fname || !realpath(here.dli_fname, folder))
+        return 0;
+    *strrchr(folder, '/') = '\0';
+    return 1;
+}
+
+/* Wheels in a virtual environment; in a conda environment wheels, or conda's own package in its lib. */
+static void *open_in_environment(gpur_cuda_search *s, const char *variable)
+{
+    char folder[PATH_MAX];
+    const char *const environment = getenv(variable);
+    if (!environment || !*environment || strlen(environment) > sizeof folder - sizeof "/lib/python3*/site-packages")
+        return NULL;
+    snprintf(folder, sizeof folder, "%s/lib/python3*/site-packages", environment);
+    void *const library = open_in_site_packages(s, folder);
+    snprintf(folder, sizeof folder, "%s/lib", environment);
+    return library ? library : open_in(s, folder);
+}
+
+static void *open_beside_package(gpur_cuda_search *s)
+{
+    char site_packages[PATH_MAX + sizeof "/.."], own[PATH_MAX];
+    if (!own_folder(own)) /* site-packages/gpureplay/libgpureplay.so */
+        return NULL;
+    snprintf(site_packages, sizeof site_packages, "%s/..", own);
+    return open_in_site_packages(s, site_packages);
+}
+
+void *gpur_cuda_find_library(gpur_cuda_search *s, const char *seen)
+{
+    void *library = dlopen(s->file, RTLD_NOW | RTLD_NOLOAD | RTLD_NODELETE);
+    if (!library)
+        library = open_in_variable(s, "GPUREPLAY_CUDA_LIBS");
+    if (!library)
+        library = open_in_environment(s, "VIRTUAL_ENV");
+    if (!library)
+        library = open_in_environment(s, "CONDA_PREFIX");
+    if (!library)
+        library = open_beside_package(s);
+    if (!library)
+        library = open_file(s->file);
+    return library ? library : open_in(s, seen);
+}
+
+void *gpur_cuda_find_module(gpur_cuda_search *s)
+{
+    char own[PATH_MAX];
+    void *module = open_in_variable(s, "GPUREPLAY_MODULE_DIR");
+    if (!module && own_folder(own))
+        module = open_in(s, own);
+    return module ? module : open_in(s, GPUR_MODULE_DIR);
+}
+
+/* cuBLASLt and cuDNN, and the modules that link them: each library first, then its module, then the module's table. */
+
+enum { CUDNN_MAJOR = 9 };
+
+/* A library of NVIDIA's, our module that links it, and what they are for. */
+typedef struct wanted {
+    const char *library; /* without its major version */
+    int major;
+    const char *package; /* pip's folder */
+    const char *seen;    /* where it was when this library was configured; "": nowhere, so there is no module */
+    const char *name, *subject, *pip, *in_use;
+    const char *module, *symbol;
+    int version; /* of the module's table */
+} wanted;
+
+static const wanted blas = {"libcublasLt.so",
+                            CUDA_MAJOR,
+                            "cublas",
+                            GPUR_CUBLASLT_DIR,
+                            "cuBLAS",
+                            "matrix products",
+                            "nvidia-cublas",
+                            "cuBLASLt",
+                            "libgpureplay_cudamath.so",
+                            GPUR_CUDAMATH_SYMBOL,
+                            GPUR_CUDAMATH_VERSION};
+static const wanted dnn = {"libcudnn.so",
+                           CUDNN_MAJOR,
+                           "cudnn",
+                           GPUR_CUDNN_DIR,
+                           "cuDNN",
+                           "convolutions",
+                           "nvidia-cudnn",
+                           "cuDNN",
+                           "libgpureplay_cudadnn.so",
+                           GPUR_CUDADNN_SYMBOL,
+                           GPUR_CUDADNN_VERSION};
+
+static gpur_status load_library(const wanted *w, gpur_cuda_library *l)
+{
+    char file[32];
+    gpur_cuda_search s = {.file = file, .package = w->package};
+    snprintf(file, sizeof file, "%s.%d", w->library, w->major);
+    l->library = gpur_cuda_find_library(&s, w->seen);
+    if (l->library)
+        return GPUR_OK;
+    const char *const words = dlerror();
+    return gpur_fail(GPUR_UNAVAILABLE,
+                     "%s was not found. Searched for %s in %s and the loader's own path (%.96s). Install CUDA %d's "
+                     "%s, or set GPUREPLAY_CUDA_LIBS to its folder",
+                     w->name, file, s.places, words ? words : "no reason given", CUDA_MAJOR, w->name);
+}
+
+static gpur_status load_module(const wanted *w, gpur_cuda_library *l)
+{
+    gpur_cuda_search s = {.file = w->module};
+    l->module = gpur_cuda_find_module(&s);
+    if (l->module)
+        return GPUR_OK;
+    const char *const words = dlerror();
+    return gpur_fail(GPUR_UNAVAILABLE,
+                     "the module for %s was not found. Searched for %s in %s (%.96s). It is installed beside "
+                     "libgpureplay.so; GPUREPLAY_MODULE_DIR can name another folder",
+                     w->subject, s.file, s.places, words ? words : "no reason given");
+}
+
+/* A build that had no such library has made no module, and no search would find one. */
+static gpur_status check_build(const wanted *w)
+{
+    if (*w->seen)
+        return GPUR_OK;
+    return gpur_fail(GPUR_UNAVAILABLE,
+                     "this build has no %s by %s on CUDA, since %s was not found when it was configured: install CUDA "
+                     "%d's %s (pip: %s), configure with -DGPUREPLAY_CUDA=ON and build again; \"cpu\" trains everywhere",
+                     w->subject, w->name, w->in_use, CUDA_MAJOR, w->name, w->pip);
+}
+
+typedef const gpur_cuda_module *(*table_fn)(void);
+
+static gpur_status find_table(const wanted *w, gpur_cuda_library *l)
+{
+    table_fn get = NULL;
+    void *const symbol = dlsym(l->module, w->symbol);
+    memcpy(&get, &symbol, sizeof get); /* POSIX has object and function pointers alike; C has no cast for it */
+    const gpur_cuda_module *const table = get ? get() : NULL;
+    if (!table || table->version != w->version)
+        return gpur_fail(GPUR_UNAVAILABLE, "%s is of interface %d; wanted %d: install it and libgpureplay.so together",
+                         w->module, table ? (int)table->version : 0, w->version);
+    l->table = table;
+    return GPUR_OK;
+}
+
+static void unload(gpur_cuda_library *l)
+{
+    if (l->module)
+        dlclose(l->module);
+    if (l->library)
+        dlclose(l->library);
+    memset(l, 0, sizeof *l);
+}
+
+static gpur_status load(const wanted *w, gpur_cuda_library *l)
+{
+    memset(l, 0, sizeof *l);
+    gpur_status status = check_build(w);
+    if (status == GPUR_OK)
+        status = load_library(w, l);
+    if (status == GPUR_OK)
+        status = load_module(w, l);
+    if (status == GPUR_OK)
+        status = find_table(w, l);
+    if (status != GPUR_OK)
+        unload(l);
+    return status;
+}
+
+/* A library that was loaded and not opened stays loaded. */
+static gpur_status open_library(const wanted *w, gpur_cuda_library *l)
+{
+    if (l->handle)
+        return GPUR_OK;
+    if (!l->table)
+        GPUR_TRY(load(w, l));
+    const enum cudaStreamCaptureMode mode = gpur_cuda_relax();
+    const gpur_status status = l->table->open(&l->handle, gpur_fail);
+    gpur_cuda_unrelax(mode);
+    GPUR_TRY(status);
+    const int version = (int)l->table->library_version();
+    snprintf(l->name, sizeof l->name, "%s %d.%d.%d", w->in_use, version / 10000, version / 100 % 100, version % 100);
+    return GPUR_OK;
+}
+
+gpur_status gpur_math_library_load(gpur_cuda_library *library)
+{
+    return load(&blas, library);
+}
+
+gpur_status gpur_dnn_library_load(gpur_cuda_library *library)
+{
+    return load(&dnn, library);
+}
+
+gpur_status gpur_math_library_open(gpur_cuda_library *library)
+{
+    return open_library(&blas, library);
+}
+
+gpur_status gpur_dnn_library_open(gpur_cuda_library *library)
+{
+    return open_library(&dnn, library);
+}
+
+void gpur_cuda_library_close(gpur_cuda_library *library)
+{
+    if (library->handle) {
+        const enum cudaStreamCaptureMode mode = gpur_cuda_relax(); /* closing waits for the device */
+        library->table->close(library->handle);
+        gpur_cuda_unrelax(mode);
+    }
+    unload(library);
+}

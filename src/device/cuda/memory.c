@@ -1,0 +1,133 @@
+/* SPDX-License-Identifier: MIT */
+/* Device memory, pinned host memory, copies and fills. */
+#include "device/cuda/cuda.h"
+
+#include <string.h>
+
+/* What is larger than the device is refused here, so that no driver has to round it up. cudaMalloc aligns to at least
+ * 256 bytes; cudaMemset would run on the legacy stream, which ours do not wait for. */
+static cudaError_t allocate(int64_t bytes, cudaStream_t zeroing, void **memory)
+{
+    const enum cudaStreamCaptureMode mode = gpur_cuda_relax();
+    size_t available, total;
+    cudaError_t error = cudaMemGetInfo(&available, &total);
+    if (!error && (uint64_t)bytes > total)
+        error = cudaErrorMemoryAllocation;
+    if (!error)
+        error = cudaMalloc(memory, (size_t)bytes);
+    if (!error)
+        error = cudaMemsetAsync(*memory, 0, (size_t)bytes, zeroing);
+    if (!error)
+        error = cudaStreamSynchronize(zeroing);
+    if (error && *memory) {
+        (void)cudaFree(*memory);
+        *memory = NULL;
+    }
+    gpur_cuda_unrelax(mode);
+    return error;
+}
+
+static cudaError_t allocate_pinned(int64_t bytes, void **memory)
+{
+    const enum cudaStreamCaptureMode mode = gpur_cuda_relax();
+    const cudaError_t error = cudaHostAlloc(memory, (size_t)bytes, cudaHostAllocPortable);
+    gpur_cuda_unrelax(mode);
+    return error;
+}
+
+static cudaError_t give_back(void *memory, int is_pinned)
+{
+    const enum cudaStreamCaptureMode mode = gpur_cuda_relax();
+    const cudaError_t error = is_pinned ? cudaFreeHost(memory) : cudaFree(memory);
+    gpur_cuda_unrelax(mode);
+    return error;
+}
+
+gpur_status gpur_cuda_memory_alloc(gpur_device *device, int64_t bytes, void **memory)
+{
+    int before;
+    cudaError_t error = gpur_cuda_enter(device, &before);
+    *memory = NULL;
+    if (!error)
+        error = allocate(bytes, gpur_cuda_of(device)->zeroing, memory);
+    return gpur_cuda_leave(before, error, "allocating device memory");
+}
+
+void gpur_cuda_memory_free(gpur_device *device, void *memory, int64_t bytes)
+{
+    int before;
+    (void)bytes;
+    cudaError_t error = gpur_cuda_enter(device, &before);
+    if (!error)
+        error = give_back(memory, 0);
+    gpur_cuda_leave_quietly(before, error);
+}
+
+gpur_status gpur_cuda_pinned_alloc(gpur_device *device, int64_t bytes, void **memory)
+{
+    int before;
+    cudaError_t error = gpur_cuda_enter(device, &before);
+    *memory = NULL;
+    if (!error)
+        error = allocate_pinned(bytes, memory);
+    if (!error)
+        memset(*memory, 0, (size_t)bytes);
+    return gpur_cuda_leave(before, error, "cudaHostAlloc");
+}
+
+void gpur_cuda_pinned_free(gpur_device *device, void *memory, int64_t bytes)
+{
+    int before;
+    (void)bytes;
+    cudaError_t error = gpur_cuda_enter(device, &before);
+    if (!error)
+        error = give_back(memory, 1);
+    gpur_cuda_leave_quietly(before, error);
+}
+
+gpur_status gpur_cuda_memory_available(gpur_device *device, int64_t *total, int64_t *available)
+{
+    size_t all = 0, free_now = 0;
+    int before;
+    cudaError_t error = gpur_cuda_enter(device, &before);
+    if (!error)
+        error = cudaMemGetInfo(&free_now, &all);
+    *total = (int64_t)all;
+    *available = (int64_t)free_now;
+    return gpur_cuda_leave(before, error, "cudaMemGetInfo");
+}
+
+/* Managed memory can be read from any device; another GPU's own only with peer access, which is not ours to set. */
+gpur_status gpur_cuda_memory_locate(gpur_device *device, const void *memory, int *on_device)
+{
+    struct cudaPointerAttributes attributes;
+    int before;
+    cudaError_t error = gpur_cuda_enter(device, &before);
+    if (!error)
+        error = cudaPointerGetAttributes(&attributes, memory);
+    GPUR_TRY(gpur_cuda_leave(before, error, "cudaPointerGetAttributes"));
+    GPUR_REQUIRE(attributes.type != cudaMemoryTypeDevice || attributes.device == gpur_cuda_of(device)->ordinal,
+                 "%p is memory of cuda:%d; it must be memory of %s or of the host", memory, attributes.device,
+                 device->name);
+    *on_device = attributes.type == cudaMemoryTypeDevice || attributes.type == cudaMemoryTypeManaged;
+    return GPUR_OK;
+}
+
+/* Unified addressing tells the direction. Pageable host memory is staged by the driver, and not asynchronous. */
+gpur_status gpur_cuda_copy(gpur_stream *stream, void *to, const void *from, int64_t bytes)
+{
+    int before;
+    cudaError_t error = gpur_cuda_enter(stream->device, &before);
+    if (!error)
+        error = cudaMemcpyAsync(to, from, (size_t)bytes, cudaMemcpyDefault, gpur_cuda_native(stream));
+    return gpur_cuda_leave(before, error, "cudaMemcpyAsync");
+}
+
+gpur_status gpur_cuda_fill(gpur_stream *stream, void *memory, int byte, int64_t bytes)
+{
+    int before;
+    cudaError_t error = gpur_cuda_enter(stream->device, &before);
+    if (!error)
+        error = cudaMemsetAsync(memory, byte, (size_t)bytes, gpur_cuda_native(stream));
+    return gpur_cuda_leave(before, error, "cudaMemsetAsync");
+}

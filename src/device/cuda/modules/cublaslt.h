@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Between the core and the module that links cuBLASLt (half a gigabyte on disk). The core finds the library and loads
+ * the module when the first product is planned, so who only keeps a replay never needs it.
+ *
+ * The module exports one function, gpur_cudamath_table. It knows nothing of the core but this header: handles are
+ * pointers, streams are cudaStream_t as void *, and failures go through the `fail` it is given. The device must be
+ * current in every call that has a handle or a stream.
+ */
+#ifndef GPUR_DEVICE_CUDA_MODULES_CUBLASLT_H
+#define GPUR_DEVICE_CUDA_MODULES_CUBLASLT_H
+
+#include "device/gemm.h"
+#include "device/cuda/modules/module.h"
+
+enum { GPUR_CUDAMATH_VERSION = 2 }; /* of this table; the core refuses a module of another one */
+#define GPUR_CUDAMATH_SYMBOL "gpur_cudamath_table"
+
+typedef struct gpur_cudamath_plan gpur_cudamath_plan;
+
+typedef struct gpur_cudamath_product {
+    const float *a, *b, *bias;
+    float *c;
+    void *workspace; /* as many bytes as workspace_bytes says, aligned to 256 */
+} gpur_cudamath_product;
+
+typedef struct gpur_cudamath {
+    gpur_cuda_module module;
+
+    /* A plan is described first (no GPU is needed for that) and then gets an algorithm of the current device. */
+    gpur_status (*plan_describe)(const gpur_gemm_shape *shape, gpur_fail_fn fail, gpur_cudamath_plan **plan);
+    gpur_status (*plan_choose)(void *handle, gpur_cudamath_plan *plan, gpur_fail_fn fail);
+    void (*plan_destroy)(gpur_cudamath_plan *plan);
+    int64_t (*plan_workspace_bytes)(const gpur_cudamath_plan *plan);
+    gpur_status (*plan_run)(void *handle, gpur_cudamath_plan *plan, const gpur_cudamath_product *product, void *stream,
+                            gpur_fail_fn fail);
+} gpur_cudamath;
+
+typedef const gpur_cudamath *(*gpur_cudamath_table_fn)(void);
+
+#endif

@@ -1,0 +1,719 @@
+/* SPDX-License-Identifier: MIT */
+/* A plan of the module libgpureplay_cudadnn: what it is made of, and the choice of the engine that runs its graph. */
+#include "device/cuda/modules/cudnn.h"
+
+#include "gpureplay/learner.h"
+
+#include <cudnn.h>
+#include <inttypes.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef cudnnBackendDescriptor_t descriptor;
+
+/* Names of arrays in a graph, from ID_VIRTUAL on of those that only pass from one operation to the next. */
+enum { ID_X = 1, ID_W = 2, ID_Y = 3, ID_BIAS = 4, ID_VIRTUAL = 10 };
+
+enum { MOST_DESCRIPTORS = 24, MOST_CONFIGS = 24, MOST_NOTES = CUDNN_NUMERICAL_NOTE_TYPE_COUNT };
+
+/* Bytes of workspace that an engine may want. */
+static const int64_t workspace_limit = (int64_t)256 << 20;
+
+struct gpur_cudadnn_plan {
+    char words[240];                   /* what it computes, for an error's text */
+    int32_t math;                      /* GPUR_MATH_* */
+    int32_t deterministic;             /* 1: only engines that repeat their bits */
+    int32_t has_bias;                  /* 1: the graph reads one */
+    gpur_fail_fn fail;                 /* of the call under way */
+    descriptor made[MOST_DESCRIPTORS]; /* (count) in the order in which they were made */
+    int count;
+    descriptor graph;
+    descriptor config, chosen; /* the engine with its settings, and what is executed */
+    int64_t workspace_bytes;
+
+    /* What the heuristics gave, and why none of it was taken: for the text of a refusal. */
+    int64_t found, of_other_arithmetic, not_planned, too_large;
+    cudnnStatus_t last_failure; /* of asking the heuristics, or of making a plan */
+};
+
+/*
+ * The device that engines are chosen for. Heuristics know of no device unless they are told: they read its properties,
+ * or, before cuDNN 9.8 had properties, the handle that the operation graph was given. Told of neither they succeed, and
+ * find nothing. A test without a GPU has the properties of a described device, and no handle.
+ */
+typedef struct device_source {
+    cudnnHandle_t handle;
+    descriptor properties; /* NULL: this cuDNN has none */
+} device_source;
+
+static inline int is_out_of_memory(cudnnStatus_t status)
+{
+    return status == CUDNN_STATUS_INTERNAL_ERROR_HOST_ALLOCATION_FAILED ||
+           status == CUDNN_STATUS_INTERNAL_ERROR_DEVICE_ALLOCATION_FAILED;
+}
+
+static inline gpur_status check(cudnnStatus_t status, gpur_fail_fn fail, const char *call)
+{
+    if (status == CUDNN_STATUS_SUCCESS)
+        return GPUR_OK;
+    const gpur_status ours = is_out_of_memory(status) ? GPUR_OUT_OF_MEMORY
+                             : status >= CUDNN_STATUS_NOT_SUPPORTED && status < CUDNN_STATUS_INTERNAL_ERROR
+                                 ? GPUR_UNAVAILABLE
+                                 : GPUR_DEVICE_ERROR;
+    return fail(ours, "%s: %s (%d)", call, cudnnGetErrorString(status), (int)status);
+}
+
+static inline gpur_status make(gpur_cudadnn_plan *plan, cudnnBackendDescriptorType_t kind, descriptor *out)
+{
+    *out = NULL;
+    if (plan->count == MOST_DESCRIPTORS)
+        return plan->fail(GPUR_DEVICE_ERROR, "a graph of cuDNN's has more than %d parts", MOST_DESCRIPTORS);
+    GPUR_TRY(check(cudnnBackendCreateDescriptor(kind, out), plan->fail, "cudnnBackendCreateDescriptor"));
+    plan->made[plan->count++] = *out;
+    return GPUR_OK;
+}
+
+static inline gpur_status set(gpur_cudadnn_plan *plan, descriptor d, cudnnBackendAttributeName_t name,
+                              cudnnBackendAttributeType_t type, int64_t count, const void *values)
+{
+    return check(cudnnBackendSetAttribute(d, name, type, count, values), plan->fail, "cudnnBackendSetAttribute");
+}
+
+static inline gpur_status finalize(gpur_cudadnn_plan *plan, descriptor d)
+{
+    return check(cudnnBackendFinalize(d), plan->fail, "cudnnBackendFinalize");
+}
+
+/* What an engine's note forbids: float32 means its own mantissa and its own sums, and repeated bits a fixed order. */
+static inline int is_forbidden(int32_t math, int32_t deterministic, cudnnBackendNumericalNote_t note)
+{
+    if (note == CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC)
+        return deterministic;
+    const int exact = note == CUDNN_NUMERICAL_NOTE_STRICT_NAN_PROP;
+    return math == GPUR_MATH_FP32 && !exact;
+}
+
+static inline gpur_status has_right_notes(const gpur_cudadnn_plan *plan, descriptor config, int *right)
+{
+    descriptor engine = NULL;
+    cudnnBackendNumericalNote_t notes[MOST_NOTES];
+    int64_t count = 0;
+    GPUR_TRY(check(cudnnBackendCreateDescriptor(CUDNN_BACKEND_ENGINE_DESCRIPTOR, &engine), plan->fail,
+                   "cudnnBackendCreateDescriptor"));
+    cudnnStatus_t status = cudnnBackendGetAttribute(config, CUDNN_ATTR_ENGINECFG_ENGINE, CUDNN_TYPE_BACKEND_DESCRIPTOR,
+                                                    1, &count, &engine);
+    if (status == CUDNN_STATUS_SUCCESS)
+        status = cudnnBackendGetAttribute(engine, CUDNN_ATTR_ENGINE_NUMERICAL_NOTE, CUDNN_TYPE_NUMERICAL_NOTE,
+                                          MOST_NOTES, &count, notes);
+    *right = 1;
+    for (int64_t i = 0; status == CUDNN_STATUS_SUCCESS && i < count && i < MOST_NOTES; i++)
+        *right = *right && !is_forbidden(plan->math, plan->deterministic, notes[i]);
+    (void)cudnnBackendDestroyDescriptor(engine);
+    return check(status, plan->fail, "cudnnBackendGetAttribute");
+}
+
+/* An execution plan of the config, finalized; a failure leaves none. */
+static inline cudnnStatus_t make_execution(const device_source *device, descriptor config, descriptor *out)
+{
+    cudnnStatus_t status = cudnnBackendCreateDescriptor(CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR, out);
+    if (status != CUDNN_STATUS_SUCCESS)
+        return status;
+    status = cudnnBackendSetAttribute(*out, CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1,
+                                      &config);
+    if (status == CUDNN_STATUS_SUCCESS && device->handle)
+        status =
+            cudnnBackendSetAttribute(*out, CUDNN_ATTR_EXECUTION_PLAN_HANDLE, CUDNN_TYPE_HANDLE, 1, &device->handle);
+    else if (status == CUDNN_STATUS_SUCCESS)
+        status = cudnnBackendSetAttribute(*out, CUDNN_ATTR_EXECUTION_PLAN_DEVICEPROP, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1,
+                                          &device->properties);
+    if (status == CUDNN_STATUS_SUCCESS)
+        status = cudnnBackendFinalize(*out);
+    if (status == CUDNN_STATUS_SUCCESS)
+        return status;
+    (void)cudnnBackendDestroyDescriptor(*out);
+    *out = NULL;
+    return status;
+}
+
+/* A plan that cannot be made is no failure; memory that ran out is. */
+static inline gpur_status pass_over(gpur_cudadnn_plan *plan, cudnnStatus_t status)
+{
+    plan->not_planned++;
+    plan->last_failure = status;
+    return is_out_of_memory(status) ? check(status, plan->fail, "making a plan of cuDNN's") : GPUR_OK;
+}
+
+/* Takes the config if it fits. One that cannot be made into a plan does not: the heuristics are not always right. */
+static inline gpur_status try_config(gpur_cudadnn_plan *plan, const device_source *device, descriptor config)
+{
+    int64_t bytes = 0, count = 0;
+    int right = 0;
+    descriptor made = NULL;
+    GPUR_TRY(has_right_notes(plan, config, &right));
+    plan->of_other_arithmetic += !right;
+    if (!right)
+        return GPUR_OK;
+    cudnnStatus_t status = make_execution(device, config, &made);
+    if (status != CUDNN_STATUS_SUCCESS)
+        return pass_over(plan, status);
+    status =
+        cudnnBackendGetAttribute(made, CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE, CUDNN_TYPE_INT64, 1, &count, &bytes);
+    plan->too_large += status == CUDNN_STATUS_SUCCESS && bytes > workspace_limit;
+    if (status != CUDNN_STATUS_SUCCESS || bytes > workspace_limit) {
+        (void)cudnnBackendDestroyDescriptor(made);
+        return status == CUDNN_STATUS_SUCCESS ? GPUR_OK : pass_over(plan, status);
+    }
+    plan->chosen = made;
+    plan->workspace_bytes = bytes;
+    return GPUR_OK;
+}
+
+/* The configs, best first, into `configs`, where their descriptors wait; how many. */
+static inline cudnnStatus_t ask(const gpur_cudadnn_plan *plan, const device_source *device, cudnnBackendHeurMode_t mode,
+                                descriptor heuristics, descriptor *configs, int64_t *count)
+{
+    cudnnStatus_t status = cudnnBackendSetAttribute(heuristics, CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH,
+                                                    CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &plan->graph);
+    if (status == CUDNN_STATUS_SUCCESS)
+        status = cudnnBackendSetAttribute(heuristics, CUDNN_ATTR_ENGINEHEUR_MODE, CUDNN_TYPE_HEUR_MODE, 1, &mode);
+    if (status == CUDNN_STATUS_SUCCESS && device->properties)
+        status = cudnnBackendSetAttribute(heuristics, CUDNN_ATTR_ENGINEHEUR_DEVICEPROP, CUDNN_TYPE_BACKEND_DESCRIPTOR,
+                                          1, &device->properties);
+    if (status == CUDNN_STATUS_SUCCESS)
+        status = cudnnBackendFinalize(heuristics);
+    if (status == CUDNN_STATUS_SUCCESS)
+        status = cudnnBackendGetAttribute(heuristics, CUDNN_ATTR_ENGINEHEUR_RESULTS, CUDNN_TYPE_BACKEND_DESCRIPTOR,
+                                          MOST_CONFIGS, count, configs);
+    return status;
+}
+
+/* Heuristics that fail have found nothing, which is no failure of ours unless memory ran out. */
+static inline gpur_status ask_heuristics(gpur_cudadnn_plan *plan, const device_source *device,
+                                         cudnnBackendHeurMode_t mode, descriptor heuristics, descriptor *configs,
+                                         int64_t *count)
+{
+    const cudnnStatus_t status = ask(plan, device, mode, heuristics, configs, count);
+    if (status != CUDNN_STATUS_SUCCESS) {
+        *count = 0;
+        plan->last_failure = status;
+        return is_out_of_memory(status) ? check(status, plan->fail, "asking cuDNN's heuristics") : GPUR_OK;
+    }
+    *count = *count < MOST_CONFIGS ? *count : MOST_CONFIGS;
+    plan->found += *count;
+    return GPUR_OK;
+}
+
+static inline gpur_status choose_among(gpur_cudadnn_plan *plan, const device_source *device,
+                                       cudnnBackendHeurMode_t mode, descriptor configs[MOST_CONFIGS])
+{
+    descriptor heuristics = NULL;
+    int64_t count = 0;
+    gpur_status status = check(cudnnBackendCreateDescriptor(CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR, &heuristics),
+                               plan->fail, "cudnnBackendCreateDescriptor");
+    if (status == GPUR_OK)
+        status = ask_heuristics(plan, device, mode, heuristics, configs, &count);
+    for (int64_t i = 0; i < count && status == GPUR_OK && !plan->chosen; i++) {
+        status = try_config(plan, device, configs[i]);
+        if (plan->chosen) {
+            plan->config = configs[i];
+            configs[i] = NULL;
+        }
+    }
+    if (heuristics)
+        (void)cudnnBackendDestroyDescriptor(heuristics);
+    return status;
+}
+
+static inline gpur_status choose_by(gpur_cudadnn_plan *plan, const device_source *device, cudnnBackendHeurMode_t mode)
+{
+    descriptor configs[MOST_CONFIGS] = {NULL};
+    gpur_status status = GPUR_OK;
+    for (int i = 0; i < MOST_CONFIGS && status == GPUR_OK; i++)
+        status = check(cudnnBackendCreateDescriptor(CUDNN_BACKEND_ENGINECFG_DESCRIPTOR, &configs[i]), plan->fail,
+                       "cudnnBackendCreateDescriptor");
+    if (status == GPUR_OK)
+        status = choose_among(plan, device, mode, configs);
+    for (int i = 0; i < MOST_CONFIGS; i++)
+        if (configs[i])
+            (void)cudnnBackendDestroyDescriptor(configs[i]);
+    return status;
+}
+
+/* The last step of describing the graph, since before cuDNN 9.8 it is the graph that has the device. */
+static inline gpur_status finish_graph(gpur_cudadnn_plan *plan, const device_source *device)
+{
+    if (device->handle && !device->properties)
+        GPUR_TRY(set(plan, plan->graph, CUDNN_ATTR_OPERATIONGRAPH_HANDLE, CUDNN_TYPE_HANDLE, 1, &device->handle));
+    return finalize(plan, plan->graph);
+}
+
+/* cuDNN's own words are of its last failure, which need not be of this plan. */
+static inline gpur_status refuse_engines(const gpur_cudadnn_plan *plan)
+{
+    static const char *const arithmetic[] = {"FP32", "TF32", "BF16"};
+    char words[160] = "";
+    cudnnGetLastErrorString(words, sizeof words);
+    words[strcspn(words, "\n")] = '\0';
+    return plan->fail(
+        GPUR_UNAVAILABLE,
+        "cuDNN has no engine for %s, %s%s: its heuristics gave %d configurations, %d of another "
+        "arithmetic, %d that cannot be planned, %d that want more than %d MiB of workspace; last failure: %s%s%s",
+        plan->words, arithmetic[plan->math], plan->deterministic ? ", deterministic" : "", (int)plan->found,
+        (int)plan->of_other_arithmetic, (int)plan->not_planned, (int)plan->too_large, (int)(workspace_limit >> 20),
+        cudnnGetErrorString(plan->last_failure), *words ? ": " : "", words);
+}
+
+/* The first that fits, of those the heuristics think fast, then of those that always work. */
+static inline gpur_status choose(gpur_cudadnn_plan *plan, const device_source *device)
+{
+    if (!device->handle && !device->properties)
+        return plan->fail(GPUR_DEVICE_ERROR, "an engine of cuDNN's was to be chosen without a device");
+    GPUR_TRY(finish_graph(plan, device));
+    GPUR_TRY(choose_by(plan, device, CUDNN_HEUR_MODE_A));
+    if (!plan->chosen)
+        GPUR_TRY(choose_by(plan, device, CUDNN_HEUR_MODE_FALLBACK));
+    return plan->chosen ? GPUR_OK : refuse_engines(plan);
+}
+
+/* The parts of which the graphs of the module libgpureplay_cudadnn are made, whatever they compute. */
+
+enum { MOST_AXES = 4, MOST_OPERATIONS = 6 };
+
+typedef struct tensor_kind {
+    int64_t id;
+    cudnnDataType_t type;
+    int64_t axes;
+    int64_t dims[MOST_AXES], strides[MOST_AXES];
+    int64_t alignment; /* bytes, of its first number */
+} tensor_kind;
+
+/* The operations of a graph, in the order in which they follow from each other. */
+typedef struct operations {
+    descriptor list[MOST_OPERATIONS];
+    int64_t count;
+} operations;
+
+static inline gpur_status make_tensor(gpur_cudadnn_plan *plan, const tensor_kind *kind, descriptor *out)
+{
+    const bool is_virtual = kind->id >= ID_VIRTUAL;
+    GPUR_TRY(make(plan, CUDNN_BACKEND_TENSOR_DESCRIPTOR, out));
+    GPUR_TRY(set(plan, *out, CUDNN_ATTR_TENSOR_DATA_TYPE, CUDNN_TYPE_DATA_TYPE, 1, &kind->type));
+    GPUR_TRY(set(plan, *out, CUDNN_ATTR_TENSOR_DIMENSIONS, CUDNN_TYPE_INT64, kind->axes, kind->dims));
+    GPUR_TRY(set(plan, *out, CUDNN_ATTR_TENSOR_STRIDES, CUDNN_TYPE_INT64, kind->axes, kind->strides));
+    GPUR_TRY(set(plan, *out, CUDNN_ATTR_TENSOR_UNIQUE_ID, CUDNN_TYPE_INT64, 1, &kind->id));
+    GPUR_TRY(set(plan, *out, CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT, CUDNN_TYPE_INT64, 1, &kind->alignment));
+    GPUR_TRY(set(plan, *out, CUDNN_ATTR_TENSOR_IS_VIRTUAL, CUDNN_TYPE_BOOLEAN, 1, &is_virtual));
+    return finalize(plan, *out);
+}
+
+/* `b` is NULL for an operation of one input. */
+static inline gpur_status make_pointwise(gpur_cudadnn_plan *plan, cudnnPointwiseMode_t mode, descriptor x, descriptor b,
+                                         descriptor y, descriptor *out)
+{
+    const cudnnDataType_t type = CUDNN_DATA_FLOAT;
+    descriptor pointwise = NULL;
+    GPUR_TRY(make(plan, CUDNN_BACKEND_POINTWISE_DESCRIPTOR, &pointwise));
+    GPUR_TRY(set(plan, pointwise, CUDNN_ATTR_POINTWISE_MODE, CUDNN_TYPE_POINTWISE_MODE, 1, &mode));
+    GPUR_TRY(set(plan, pointwise, CUDNN_ATTR_POINTWISE_MATH_PREC, CUDNN_TYPE_DATA_TYPE, 1, &type));
+    GPUR_TRY(finalize(plan, pointwise));
+    GPUR_TRY(make(plan, CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR, out));
+    GPUR_TRY(
+        set(plan, *out, CUDNN_ATTR_OPERATION_POINTWISE_PW_DESCRIPTOR, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &pointwise));
+    GPUR_TRY(set(plan, *out, CUDNN_ATTR_OPERATION_POINTWISE_XDESC, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &x));
+    if (b)
+        GPUR_TRY(set(plan, *out, CUDNN_ATTR_OPERATION_POINTWISE_BDESC, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &b));
+    GPUR_TRY(set(plan, *out, CUDNN_ATTR_OPERATION_POINTWISE_YDESC, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &y));
+    return finalize(plan, *out);
+}
+
+/* Bias and ReLU behind it, as far as `epilogue` has them, from the virtual `y` of this kind to what is stored. */
+static inline gpur_status make_epilogue(gpur_cudadnn_plan *plan, int32_t epilogue, const tensor_kind *bias_kind,
+                                        const tensor_kind *y_kind, descriptor y, operations *graph)
+{
+    const int has_relu = epilogue == GPUR_EPILOGUE_BIAS_RELU;
+    tensor_kind kind = *y_kind;
+    descriptor bias = NULL, biased = NULL, out = NULL;
+    plan->has_bias = 1;
+    GPUR_TRY(make_tensor(plan, bias_kind, &bias));
+    kind.id = has_relu ? ID_VIRTUAL + 1 : ID_Y;
+    GPUR_TRY(make_tensor(plan, &kind, &biased));
+    GPUR_TRY(make_pointwise(plan, CUDNN_POINTWISE_ADD, y, bias, biased, &graph->list[graph->count++]));
+    if (!has_relu)
+        return GPUR_OK;
+    kind.id = ID_Y;
+    GPUR_TRY(make_tensor(plan, &kind, &out));
+    return make_pointwise(plan, CUDNN_POINTWISE_RELU_FWD, biased, NULL, out, &graph->list[graph->count++]);
+}
+
+/* Not finalized yet: finish_graph does that, when the device is known. */
+static inline gpur_status make_graph(gpur_cudadnn_plan *plan, const operations *graph)
+{
+    GPUR_TRY(make(plan, CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR, &plan->graph));
+    return set(plan, plan->graph, CUDNN_ATTR_OPERATIONGRAPH_OPS, CUDNN_TYPE_BACKEND_DESCRIPTOR, graph->count,
+               graph->list);
+}
+
+/* The graph of a convolution, or of one of its gradients. */
+
+static inline int64_t greatest_alignment(int64_t bytes)
+{
+    return bytes % 16 == 0 ? 16 : bytes % 8 == 0 ? 8 : bytes % 4 == 0 ? 4 : 2;
+}
+
+/* Four axes as cuDNN names them, N, C, H, W or F, C, K, K, with the second one last in memory. A batch may begin behind
+ * another one, so images are as aligned as their size; all else is at the start of a block. */
+static inline tensor_kind image_kind(int64_t id, cudnnDataType_t type, int64_t n, int64_t c, int64_t h, int64_t w)
+{
+    const int64_t size = type == CUDNN_DATA_BFLOAT16 ? 2 : 4;
+    const tensor_kind kind = {.id = id,
+                              .type = type,
+                              .axes = 4,
+                              .dims = {n, c, h, w},
+                              .strides = {c * h * w, 1, c * w, c},
+                              .alignment = id == ID_X ? greatest_alignment(c * h * w * size) : 16};
+    return kind;
+}
+
+static inline gpur_status make_convolution(gpur_cudadnn_plan *plan, const gpur_conv_shape *s, descriptor *out)
+{
+    const int64_t two = 2, strides[2] = {s->stride, s->stride}, padding[2] = {s->padding, s->padding};
+    const int64_t dilations[2] = {1, 1};
+    const cudnnDataType_t type = CUDNN_DATA_FLOAT;
+    const cudnnConvolutionMode_t mode = CUDNN_CROSS_CORRELATION;
+    GPUR_TRY(make(plan, CUDNN_BACKEND_CONVOLUTION_DESCRIPTOR, out));
+    GPUR_TRY(set(plan, *out, CUDNN_ATTR_CONVOLUTION_SPATIAL_DIMS, CUDNN_TYPE_INT64, 1, &two));
+    GPUR_TRY(set(plan, *out, CUDNN_ATTR_CONVOLUTION_COMP_TYPE, CUDNN_TYPE_DATA_TYPE, 1, &type));
+    GPUR_TRY(set(plan, *out, CUDNN_ATTR_CONVOLUTION_CONV_MODE, CUDNN_TYPE_CONVOLUTION_MODE, 1, &mode));
+    GPUR_TRY(set(plan, *out, CUDNN_ATTR_CONVOLUTION_PRE_PADDINGS, CUDNN_TYPE_INT64, 2, padding));
+    GPUR_TRY(set(plan, *out, CUDNN_ATTR_CONVOLUTION_POST_PADDINGS, CUDNN_TYPE_INT64, 2, padding));
+    GPUR_TRY(set(plan, *out, CUDNN_ATTR_CONVOLUTION_DILATIONS, CUDNN_TYPE_INT64, 2, dilations));
+    GPUR_TRY(set(plan, *out, CUDNN_ATTR_CONVOLUTION_FILTER_STRIDES, CUDNN_TYPE_INT64, 2, strides));
+    return finalize(plan, *out);
+}
+
+/* How an operation of each pass names what it is made of. */
+typedef struct pass_names {
+    cudnnBackendDescriptorType_t kind;
+    cudnnBackendAttributeName_t conv, x, w, y, alpha, beta;
+} pass_names;
+
+static const pass_names passes[] = {
+    [GPUR_CONV_FORWARD] = {CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR,
+                           CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_CONV_DESC,
+                           CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_X, CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_W,
+                           CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_Y, CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_ALPHA,
+                           CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_BETA},
+    [GPUR_CONV_TO_INPUT] = {CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_DATA_DESCRIPTOR,
+                            CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_CONV_DESC,
+                            CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DX, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_W,
+                            CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DY,
+                            CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_ALPHA,
+                            CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_BETA},
+    [GPUR_CONV_TO_WEIGHT] = {CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_FILTER_DESCRIPTOR,
+                             CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_CONV_DESC,
+                             CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_X,
+                             CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DW,
+                             CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DY,
+                             CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_ALPHA,
+                             CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_BETA},
+};
+
+static inline gpur_status make_conv_operation(gpur_cudadnn_plan *plan, const gpur_conv_shape *s,
+                                              const descriptor arrays[3], descriptor *out)
+{
+    const pass_names *const p = &passes[s->pass];
+    const float one = 1.0f, none = 0.0f;
+    descriptor conv = NULL;
+    GPUR_TRY(make_convolution(plan, s, &conv));
+    GPUR_TRY(make(plan, p->kind, out));
+    GPUR_TRY(set(plan, *out, p->conv, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &conv));
+    GPUR_TRY(set(plan, *out, p->x, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &arrays[0]));
+    GPUR_TRY(set(plan, *out, p->w, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &arrays[1]));
+    GPUR_TRY(set(plan, *out, p->y, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &arrays[2]));
+    GPUR_TRY(set(plan, *out, p->alpha, CUDNN_TYPE_FLOAT, 1, &one));
+    GPUR_TRY(set(plan, *out, p->beta, CUDNN_TYPE_FLOAT, 1, &none));
+    return finalize(plan, *out);
+}
+
+/* x, w and y. A y before its epilogue is virtual: nobody stores it. */
+static inline gpur_status make_conv_arrays(gpur_cudadnn_plan *plan, const gpur_conv_shape *s, descriptor arrays[3],
+                                           tensor_kind *y)
+{
+    const cudnnDataType_t type = s->math == GPUR_MATH_BF16 ? CUDNN_DATA_BFLOAT16 : CUDNN_DATA_FLOAT;
+    const tensor_kind x = image_kind(ID_X, type, s->images, s->channels, s->height, s->width);
+    const tensor_kind w = image_kind(ID_W, type, s->filters, s->channels, s->kernel, s->kernel);
+    *y = image_kind(s->epilogue ? ID_VIRTUAL : ID_Y, type, s->images, s->filters,
+                    gpur_conv_out(s->height, s->kernel, s->stride, s->padding),
+                    gpur_conv_out(s->width, s->kernel, s->stride, s->padding));
+    GPUR_TRY(make_tensor(plan, &x, &arrays[0]));
+    GPUR_TRY(make_tensor(plan, &w, &arrays[1]));
+    return make_tensor(plan, y, &arrays[2]);
+}
+
+static inline void name_conv(gpur_cudadnn_plan *plan, const gpur_conv_shape *s)
+{
+    static const char *const names[] = {"forward", "to input", "to weight"};
+    snprintf(plan->words, sizeof plan->words,
+             "a convolution %s of %d x (%d, %d, %d) by %d filters, kernel %d, stride %d, padding %d, epilogue %d",
+             names[s->pass], (int)s->images, (int)s->height, (int)s->width, (int)s->channels, (int)s->filters,
+             (int)s->kernel, (int)s->stride, (int)s->padding, (int)s->epilogue);
+}
+
+static inline gpur_status describe_conv(gpur_cudadnn_plan *plan, const void *shape)
+{
+    const gpur_conv_shape *const s = (const gpur_conv_shape *)shape;
+    descriptor arrays[3] = {NULL};
+    tensor_kind y;
+    operations graph = {{NULL}, 1};
+    name_conv(plan, s);
+    plan->math = s->math, plan->deterministic = s->deterministic;
+    if (s->math == GPUR_MATH_BF16 && s->epilogue != GPUR_EPILOGUE_NONE)
+        return plan->fail(GPUR_UNAVAILABLE, "no convolution of bfloat16 with a bias is planned by cuDNN here");
+    GPUR_TRY(make_conv_arrays(plan, s, arrays, &y));
+    GPUR_TRY(make_conv_operation(plan, s, arrays, &graph.list[0]));
+    if (s->epilogue != GPUR_EPILOGUE_NONE) {
+        const tensor_kind bias = image_kind(ID_BIAS, CUDNN_DATA_FLOAT, 1, s->filters, 1, 1);
+        GPUR_TRY(make_epilogue(plan, s->epilogue, &bias, &y, arrays[2], &graph));
+    }
+    return make_graph(plan, &graph);
+}
+
+/*
+ * The graph of a dense layer's product, forward or either gradient, with its bias and its ReLU.
+ *
+ * cuDNN 9 sums float32 products without tensor cores by one engine only, which is cuBLASLt behind another door; so
+ * products of FP32 are not for graphs. Under BF16 the factors are rounded inside the graph, to nearest, ties to even.
+ */
+
+/* (rows, columns) as an operand of the product: a transposed one lies the other way round in memory. */
+static inline tensor_kind matrix_kind(const gpur_gemm_shape *s, int64_t id, int64_t rows, int64_t columns,
+                                      int64_t pitch, int transposed)
+{
+    const tensor_kind kind = {
+        .id = id,
+        .type = CUDNN_DATA_FLOAT,
+        .axes = 3,
+        .dims = {1, rows, columns},
+        .strides = {pitch * (transposed ? columns : rows), transposed ? 1 : pitch, transposed ? pitch : 1},
+        .alignment = s->aligned ? 16 : (int64_t)sizeof(float),
+    };
+    return kind;
+}
+
+/* A factor, and under BF16 its rounded copy, which is virtual. */
+static inline gpur_status make_factor(gpur_cudadnn_plan *plan, const tensor_kind *kind, operations *graph,
+                                      descriptor *out)
+{
+    tensor_kind rounded = *kind;
+    descriptor stored = NULL;
+    rounded.id = kind->id + 2 * ID_VIRTUAL;
+    rounded.type = CUDNN_DATA_BFLOAT16;
+    if (plan->math != GPUR_MATH_BF16)
+        return make_tensor(plan, kind, out);
+    GPUR_TRY(make_tensor(plan, kind, &stored));
+    GPUR_TRY(make_tensor(plan, &rounded, out));
+    return make_pointwise(plan, CUDNN_POINTWISE_IDENTITY, stored, NULL, *out, &graph->list[graph->count++]);
+}
+
+static inline gpur_status make_product(gpur_cudadnn_plan *plan, descriptor a, descriptor b, descriptor c,
+                                       descriptor *out)
+{
+    const cudnnDataType_t type = CUDNN_DATA_FLOAT;
+    descriptor product = NULL;
+    GPUR_TRY(make(plan, CUDNN_BACKEND_MATMUL_DESCRIPTOR, &product));
+    GPUR_TRY(set(plan, product, CUDNN_ATTR_MATMUL_COMP_TYPE, CUDNN_TYPE_DATA_TYPE, 1, &type));
+    GPUR_TRY(finalize(plan, product));
+    GPUR_TRY(make(plan, CUDNN_BACKEND_OPERATION_MATMUL_DESCRIPTOR, out));
+    GPUR_TRY(set(plan, *out, CUDNN_ATTR_OPERATION_MATMUL_DESC, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &product));
+    GPUR_TRY(set(plan, *out, CUDNN_ATTR_OPERATION_MATMUL_ADESC, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &a));
+    GPUR_TRY(set(plan, *out, CUDNN_ATTR_OPERATION_MATMUL_BDESC, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &b));
+    GPUR_TRY(set(plan, *out, CUDNN_ATTR_OPERATION_MATMUL_CDESC, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &c));
+    return finalize(plan, *out);
+}
+
+static inline void name_product(gpur_cudadnn_plan *plan, const gpur_gemm_shape *s)
+{
+    snprintf(plan->words, sizeof plan->words,
+             "a product of (%" PRId64 ", %" PRId64 ") by (%" PRId64 ", %" PRId64 ") with rows %" PRId64 ", %" PRId64
+             ", %" PRId64 " apart, transposed %d %d, epilogue %d",
+             s->m, s->k, s->k, s->n, s->lda, s->ldb, s->ldc, (int)s->transpose_a, (int)s->transpose_b,
+             (int)s->epilogue);
+}
+
+static inline gpur_status refuse_product(const gpur_cudadnn_plan *plan, const gpur_gemm_shape *s)
+{
+    if (s->math == GPUR_MATH_FP32)
+        return plan->fail(GPUR_UNAVAILABLE, "cuDNN has no engine of its own for %s, FP32", plan->words);
+    if (s->accumulate)
+        return plan->fail(GPUR_UNAVAILABLE, "%s that is added to what is there is no graph of cuDNN's", plan->words);
+    return GPUR_OK;
+}
+
+/* Always of engines that repeat their bits, as cuBLASLt's products do. */
+static inline gpur_status describe_product(gpur_cudadnn_plan *plan, const void *shape)
+{
+    const gpur_gemm_shape *const s = (const gpur_gemm_shape *)shape;
+    const tensor_kind kind_a = matrix_kind(s, ID_X, s->m, s->k, s->lda, s->transpose_a);
+    const tensor_kind kind_b = matrix_kind(s, ID_W, s->k, s->n, s->ldb, s->transpose_b);
+    const tensor_kind kind_c = matrix_kind(s, s->epilogue ? ID_VIRTUAL : ID_Y, s->m, s->n, s->ldc, 0);
+    const tensor_kind bias = matrix_kind(s, ID_BIAS, 1, s->n, s->n, 0);
+    descriptor a = NULL, b = NULL, c = NULL;
+    operations graph = {{NULL}, 0};
+    name_product(plan, s);
+    plan->math = s->math, plan->deterministic = 1;
+    GPUR_TRY(refuse_product(plan, s));
+    GPUR_TRY(make_factor(plan, &kind_a, &graph, &a));
+    GPUR_TRY(make_factor(plan, &kind_b, &graph, &b));
+    GPUR_TRY(make_tensor(plan, &kind_c, &c));
+    GPUR_TRY(make_product(plan, a, b, c, &graph.list[graph.count++]));
+    if (s->epilogue != GPUR_EPILOGUE_NONE)
+        GPUR_TRY(make_epilogue(plan, s->epilogue, &bias, &kind_c, c, &graph));
+    return make_graph(plan, &graph);
+}
+
+/*
+ * The module libgpureplay_cudadnn: convolutions and dense layers by cuDNN's backend graphs, and library calls only.
+ * module_conv_cuda.h and module_dense_cuda.h describe a plan's graph, module_engine_cuda.h chooses its engine.
+ */
+
+static int64_t library_version(void)
+{
+    return (int64_t)cudnnGetVersion();
+}
+
+static void close_library(void *handle)
+{
+    device_source *const device = (device_source *)handle;
+    if (!device)
+        return;
+    if (device->properties)
+        (void)cudnnBackendDestroyDescriptor(device->properties);
+    if (device->handle)
+        (void)cudnnDestroy(device->handle);
+    free(device);
+}
+
+/* The properties of the handle's device; NULL where this cuDNN has no such descriptor. */
+static descriptor read_properties(cudnnHandle_t handle)
+{
+    descriptor made = NULL;
+    if (cudnnBackendCreateDescriptor(CUDNN_BACKEND_DEVICEPROP_DESCRIPTOR, &made) != CUDNN_STATUS_SUCCESS)
+        return NULL;
+    if (cudnnBackendSetAttribute(made, CUDNN_ATTR_DEVICEPROP_HANDLE, CUDNN_TYPE_HANDLE, 1, &handle) ==
+            CUDNN_STATUS_SUCCESS &&
+        cudnnBackendFinalize(made) == CUDNN_STATUS_SUCCESS)
+        return made;
+    (void)cudnnBackendDestroyDescriptor(made);
+    return NULL;
+}
+
+static gpur_status open_library(void **handle, gpur_fail_fn fail)
+{
+    *handle = NULL;
+    device_source *const device = (device_source *)calloc(1, sizeof *device);
+    if (!device)
+        return fail(GPUR_OUT_OF_MEMORY, "no host memory for a handle of cuDNN's: %zu bytes", sizeof *device);
+    const gpur_status status = check(cudnnCreate(&device->handle), fail, "cudnnCreate");
+    if (status != GPUR_OK) {
+        close_library(device);
+        return status;
+    }
+    device->properties = read_properties(device->handle);
+    *handle = device;
+    return GPUR_OK;
+}
+
+static void plan_destroy(gpur_cudadnn_plan *plan)
+{
+    if (!plan)
+        return;
+    if (plan->chosen)
+        (void)cudnnBackendDestroyDescriptor(plan->chosen);
+    if (plan->config)
+        (void)cudnnBackendDestroyDescriptor(plan->config);
+    while (plan->count > 0)
+        (void)cudnnBackendDestroyDescriptor(plan->made[--plan->count]);
+    free(plan);
+}
+
+/* A failure leaves no plan. */
+static gpur_status make_plan(const void *shape, gpur_status (*describe)(gpur_cudadnn_plan *plan, const void *shape),
+                             gpur_fail_fn fail, gpur_cudadnn_plan **out)
+{
+    *out = NULL;
+    gpur_cudadnn_plan *const plan = (gpur_cudadnn_plan *)calloc(1, sizeof *plan);
+    if (!plan)
+        return fail(GPUR_OUT_OF_MEMORY, "no host memory for a plan of %zu bytes", sizeof *plan);
+    plan->fail = fail;
+    const gpur_status status = describe(plan, shape);
+    if (status != GPUR_OK) {
+        plan_destroy(plan);
+        return status;
+    }
+    *out = plan;
+    return GPUR_OK;
+}
+
+static gpur_status plan_conv(const gpur_conv_shape *shape, gpur_fail_fn fail, gpur_cudadnn_plan **out)
+{
+    return make_plan(shape, describe_conv, fail, out);
+}
+
+static gpur_status plan_product(const gpur_gemm_shape *shape, gpur_fail_fn fail, gpur_cudadnn_plan **out)
+{
+    return make_plan(shape, describe_product, fail, out);
+}
+
+static gpur_status plan_choose(void *handle, gpur_cudadnn_plan *plan, gpur_fail_fn fail)
+{
+    plan->fail = fail;
+    return choose(plan, (const device_source *)handle);
+}
+
+static int64_t plan_workspace_bytes(const gpur_cudadnn_plan *plan)
+{
+    return plan->workspace_bytes;
+}
+
+static gpur_status execute(cudnnHandle_t handle, gpur_cudadnn_plan *plan, const gpur_cudadnn_arrays *a, descriptor pack)
+{
+    int64_t ids[4] = {ID_X, ID_W, ID_Y, ID_BIAS};
+    void *pointers[4] = {a->x, a->w, a->y, a->bias};
+    const int64_t count = plan->has_bias ? 4 : 3;
+    GPUR_TRY(set(plan, pack, CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS, CUDNN_TYPE_INT64, count, ids));
+    GPUR_TRY(set(plan, pack, CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS, CUDNN_TYPE_VOID_PTR, count, pointers));
+    GPUR_TRY(set(plan, pack, CUDNN_ATTR_VARIANT_PACK_WORKSPACE, CUDNN_TYPE_VOID_PTR, 1, &a->workspace));
+    GPUR_TRY(finalize(plan, pack));
+    return check(cudnnBackendExecute(handle, plan->chosen, pack), plan->fail, "cudnnBackendExecute");
+}
+
+static gpur_status plan_run(void *handle, gpur_cudadnn_plan *plan, const gpur_cudadnn_arrays *arrays, void *stream,
+                            gpur_fail_fn fail)
+{
+    const cudnnHandle_t native = ((const device_source *)handle)->handle;
+    descriptor pack = NULL;
+    plan->fail = fail;
+    GPUR_TRY(check(cudnnSetStream(native, (cudaStream_t)stream), fail, "cudnnSetStream"));
+    GPUR_TRY(check(cudnnBackendCreateDescriptor(CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR, &pack), fail,
+                   "cudnnBackendCreateDescriptor"));
+    const gpur_status status = execute(native, plan, arrays, pack);
+    (void)cudnnBackendDestroyDescriptor(pack);
+    return status;
+}
+
+GPUR_API const gpur_cudadnn *gpur_cudadnn_table(void);
+const gpur_cudadnn *gpur_cudadnn_table(void)
+{
+    static const gpur_cudadnn table = {
+        .module = {GPUR_CUDADNN_VERSION, library_version, open_library, close_library},
+        .plan_conv = plan_conv,
+        .plan_product = plan_product,
+        .plan_choose = plan_choose,
+        .plan_destroy = plan_destroy,
+        .plan_workspace_bytes = plan_workspace_bytes,
+        .plan_run = plan_run,
+    };
+    return &table;
+}

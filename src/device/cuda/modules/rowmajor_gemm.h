@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A row-major product as cuBLASLt, which counts columns first, sees it. No CUDA in here: the tests multiply by it.
+ *
+ * Memory of a row-major (r, c) matrix is that of the column-major (c, r) transposed one, so C = op(A) op(B) is computed
+ * as C^T = op(B)^T op(A)^T: our B is the left operand and our A the right one, none of them moved.
+ *
+ *   left   column-major memory of B: (n, k), or (k, n) and then transposed if B is     as an operand (n, k)
+ *   right  column-major memory of A: (k, m), or (m, k) and then transposed if A is     as an operand (k, m)
+ *   out    column-major memory of C: (n, m)
+ *
+ * Bias: cuBLASLt adds one number to each row of `out`: n of them, one an output feature.
+ */
+#ifndef GPUR_DEVICE_CUDA_MODULES_ROWMAJOR_GEMM_H
+#define GPUR_DEVICE_CUDA_MODULES_ROWMAJOR_GEMM_H
+
+#include "device/gemm.h"
+
+typedef struct gpur_columns {
+    int64_t rows, columns; /* as stored */
+    int64_t pitch;         /* from column to column */
+    int transpose;
+} gpur_columns;
+
+typedef struct gpur_columns_product {
+    gpur_columns left, right, out;
+} gpur_columns_product;
+
+static inline gpur_columns_product gpur_columns_of(const gpur_gemm_shape *s)
+{
+    const gpur_columns_product product = {
+        .left = {s->transpose_b ? s->k : s->n, s->transpose_b ? s->n : s->k, s->ldb, s->transpose_b},
+        .right = {s->transpose_a ? s->m : s->k, s->transpose_a ? s->k : s->m, s->lda, s->transpose_a},
+        .out = {s->n, s->m, s->ldc, 0},
+    };
+    return product;
+}
+
+#endif

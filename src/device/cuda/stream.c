@@ -1,0 +1,243 @@
+/* SPDX-License-Identifier: MIT */
+/* Streams: non-blocking ones of our own, or the caller's. */
+#include "device/cuda/cuda.h"
+
+cudaStream_t gpur_cuda_native(gpur_stream *base)
+{
+    gpur_cuda_stream *const stream = (gpur_cuda_stream *)base;
+    atomic_store_explicit(&stream->after_kernel, 0, memory_order_relaxed);
+    return stream->native;
+}
+
+static void enlist(gpur_cuda_stream *stream)
+{
+    gpur_cuda *const cuda = gpur_cuda_of(stream->base.device);
+    pthread_mutex_lock(&cuda->streams_mutex);
+    stream->next = cuda->streams;
+    cuda->streams = stream;
+    pthread_mutex_unlock(&cuda->streams_mutex);
+}
+
+static void strike_off(gpur_cuda_stream *stream)
+{
+    gpur_cuda *const cuda = gpur_cuda_of(stream->base.device);
+    gpur_cuda_stream **link = &cuda->streams;
+    pthread_mutex_lock(&cuda->streams_mutex);
+    while (*link != stream)
+        link = &(*link)->next;
+    *link = stream->next;
+    pthread_mutex_unlock(&cuda->streams_mutex);
+}
+
+gpur_status gpur_cuda_stream_create(gpur_device *device, void *native, gpur_stream **out)
+{
+    *out = NULL;
+    gpur_cuda_stream *const stream = (gpur_cuda_stream *)gpur_host_alloc(device, sizeof *stream);
+    if (!stream)
+        return gpur_fail(GPUR_OUT_OF_MEMORY, "no host memory for a stream: %zu bytes", sizeof *stream);
+    stream->base.device = device;
+    stream->native = (cudaStream_t)native;
+    stream->owned = native == NULL;
+    int before;
+    cudaError_t error = gpur_cuda_enter(device, &before);
+    if (!error && stream->owned)
+        error = cudaStreamCreateWithFlags(&stream->native, cudaStreamNonBlocking);
+    const gpur_status status = gpur_cuda_leave(before, error, "cudaStreamCreateWithFlags");
+    if (status != GPUR_OK) {
+        gpur_host_free(device, stream, sizeof *stream);
+        return status;
+    }
+    enlist(stream);
+    *out = &stream->base;
+    return GPUR_OK;
+}
+
+void gpur_cuda_stream_destroy(gpur_stream *base)
+{
+    gpur_cuda_stream *const stream = (gpur_cuda_stream *)base;
+    gpur_device *const device = base->device;
+    int before;
+    strike_off(stream);
+    cudaError_t error = gpur_cuda_enter(device, &before);
+    if (!error) {
+        error = cudaStreamSynchronize(stream->native);
+        const cudaError_t end = stream->owned ? cudaStreamDestroy(stream->native) : cudaSuccess;
+        error = error ? error : end;
+    }
+    gpur_cuda_leave_quietly(before, error);
+    gpur_host_free(device, stream, sizeof *stream);
+}
+
+gpur_status gpur_cuda_stream_sync(gpur_stream *stream)
+{
+    int before;
+    cudaError_t error = gpur_cuda_enter(stream->device, &before);
+    if (!error)
+        error = cudaStreamSynchronize(gpur_cuda_native(stream));
+    return gpur_cuda_leave(before, error, "cudaStreamSynchronize");
+}
+
+/* Stream by stream: cudaDeviceSynchronize would wait for the host program's, too, and CUDA refuses it while any stream
+ * of the process captures. Reports the first failure found. */
+gpur_status gpur_cuda_sync(gpur_device *device)
+{
+    gpur_cuda *const cuda = gpur_cuda_of(device);
+    int before;
+    cudaError_t error = gpur_cuda_enter(device, &before);
+    pthread_mutex_lock(&cuda->streams_mutex);
+    for (const gpur_cuda_stream *stream = cuda->streams; !error && stream; stream = stream->next)
+        error = cudaStreamSynchronize(stream->native);
+    pthread_mutex_unlock(&cuda->streams_mutex);
+    return gpur_cuda_leave(before, error, "cudaStreamSynchronize");
+}
+
+void *gpur_cuda_stream_native(gpur_stream *stream)
+{
+    return (void *)gpur_cuda_native(stream);
+}
+
+/* Ordering a stream under capture behind ours, or ours behind it, would draw ours into the caller's graph. */
+static gpur_status refuse_captured(gpur_device *device, cudaStream_t native, gpur_status refusal)
+{
+    enum cudaStreamCaptureStatus capture = cudaStreamCaptureStatusNone;
+    int before;
+    cudaError_t error = gpur_cuda_enter(device, &before);
+    if (!error)
+        error = cudaStreamIsCapturing(native, &capture);
+    if (error != cudaErrorStreamCaptureImplicit && capture == cudaStreamCaptureStatusNone)
+        return gpur_cuda_leave(before, error, "cudaStreamIsCapturing");
+    gpur_cuda_leave_quietly(before, error);
+    return gpur_fail(refusal, "stream is %p, which is being captured into a graph; it must be one that is not",
+                     (void *)native);
+}
+
+gpur_status gpur_cuda_native_check(gpur_device *device, void *native, int kept)
+{
+    GPUR_REQUIRE(!kept || native != (void *)cudaStreamPerThread,
+                 "stream is %p, the calling thread's own, which is another one in the thread that releases the batch; "
+                 "it must be a stream that every thread calls by the same name",
+                 native);
+    return refuse_captured(device, (cudaStream_t)native, GPUR_INVALID_ARGUMENT);
+}
+
+/* An event of its own for each call, so that threads may order streams at the same time. Destroying one that still
+ * waits is allowed: it goes when it is done. */
+static gpur_status order(gpur_device *device, cudaStream_t first, cudaStream_t then)
+{
+    cudaEvent_t event = NULL;
+    int before;
+    cudaError_t error = gpur_cuda_enter(device, &before);
+    if (!error)
+        error = cudaEventCreateWithFlags(&event, cudaEventDisableTiming);
+    if (!error)
+        error = cudaEventRecord(event, first);
+    if (!error)
+        error = cudaStreamWaitEvent(then, event, 0);
+    if (event)
+        gpur_cuda_forget(cudaEventDestroy(event));
+    return gpur_cuda_leave(before, error, "ordering a stream behind the caller's");
+}
+
+/* Batches are released wherever their last holder goes, which may be amid a capture of the very stream they were read
+ * on; and the stream may be gone, which CUDA then says. */
+gpur_status gpur_cuda_stream_wait_native(gpur_stream *stream, void *native)
+{
+    GPUR_TRY(refuse_captured(stream->device, (cudaStream_t)native, GPUR_WOULD_BLOCK));
+    return order(stream->device, (cudaStream_t)native, gpur_cuda_native(stream));
+}
+
+gpur_status gpur_cuda_native_wait_stream(void *native, gpur_stream *stream)
+{
+    return order(stream->device, gpur_cuda_native(stream), (cudaStream_t)native);
+}
+
+/* Events. */
+
+typedef struct cuda_event {
+    gpur_event base;
+    cudaEvent_t native;
+} cuda_event;
+
+static cudaEvent_t native_of(gpur_event *event)
+{
+    return ((cuda_event *)event)->native;
+}
+
+gpur_status gpur_cuda_event_create(gpur_device *device, gpur_event **out)
+{
+    *out = NULL;
+    cuda_event *const event = (cuda_event *)gpur_host_alloc(device, sizeof *event);
+    if (!event)
+        return gpur_fail(GPUR_OUT_OF_MEMORY, "no host memory for an event: %zu bytes", sizeof *event);
+    event->base.device = device;
+    int before;
+    cudaError_t error = gpur_cuda_enter(device, &before);
+    if (!error)
+        error = cudaEventCreateWithFlags(&event->native, cudaEventDisableTiming);
+    const gpur_status status = gpur_cuda_leave(before, error, "cudaEventCreateWithFlags");
+    if (status != GPUR_OK) {
+        gpur_host_free(device, event, sizeof *event);
+        return status;
+    }
+    *out = &event->base;
+    return GPUR_OK;
+}
+
+void gpur_cuda_event_destroy(gpur_event *event)
+{
+    gpur_device *const device = event->device;
+    int before;
+    cudaError_t error = gpur_cuda_enter(device, &before);
+    if (!error)
+        error = cudaEventDestroy(native_of(event));
+    gpur_cuda_leave_quietly(before, error);
+    gpur_host_free(device, event, sizeof(cuda_event));
+}
+
+gpur_status gpur_cuda_event_record(gpur_event *event, gpur_stream *stream)
+{
+    int before;
+    cudaError_t error = gpur_cuda_enter(stream->device, &before);
+    if (!error)
+        error = cudaEventRecord(native_of(event), gpur_cuda_native(stream));
+    return gpur_cuda_leave(before, error, "cudaEventRecord");
+}
+
+gpur_status gpur_cuda_event_wait(gpur_stream *stream, gpur_event *event)
+{
+    int before;
+    cudaError_t error = gpur_cuda_enter(stream->device, &before);
+    if (!error)
+        error = cudaStreamWaitEvent(gpur_cuda_native(stream), native_of(event), 0);
+    return gpur_cuda_leave(before, error, "cudaStreamWaitEvent");
+}
+
+gpur_status gpur_cuda_event_sync(gpur_event *event)
+{
+    int before;
+    cudaError_t error = gpur_cuda_enter(event->device, &before);
+    if (!error)
+        error = cudaEventSynchronize(native_of(event));
+    return gpur_cuda_leave(before, error, "cudaEventSynchronize");
+}
+
+/* "Not ready" would take the place of an error that the host program has not noticed yet, and be cleared with it. So
+ * while there is one (and the host program shares our copy of the CUDA runtime) the event is waited for. */
+static cudaError_t query(gpur_event *event)
+{
+    const enum cudaStreamCaptureMode mode = gpur_cuda_relax();
+    const int is_pending = cudaPeekAtLastError() != cudaSuccess;
+    const cudaError_t error = (is_pending ? cudaEventSynchronize : cudaEventQuery)(native_of(event));
+    gpur_cuda_unrelax(mode);
+    return error;
+}
+
+int gpur_cuda_event_done(gpur_event *event)
+{
+    int before;
+    cudaError_t error = gpur_cuda_enter(event->device, &before);
+    if (!error)
+        error = query(event);
+    gpur_cuda_leave_quietly(before, error);
+    return error == cudaSuccess;
+}

@@ -1,0 +1,322 @@
+/* SPDX-License-Identifier: MIT */
+#include "file/atomic_file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+enum {
+    TRIES = 100,           /* to lock a file that others rename meanwhile */
+    EARLY_BYTES = 8 << 20, /* written before the disk is told to begin */
+};
+
+static gpur_status refuse(const gpur_new_file *file, const char *what)
+{
+    return gpur_fail(GPUR_FILE_ERROR, "%s: %s: %s", file->path, what, strerror(errno));
+}
+
+static gpur_status refuse_room(const gpur_new_file *file, const char *why)
+{
+    struct statvfs room;
+    if (fstatvfs(file->folder, &room) != 0)
+        return gpur_fail(GPUR_FILE_ERROR, "%s: no room for its %" PRId64 " bytes: %s", file->path, file->bytes, why);
+    return gpur_fail(GPUR_FILE_ERROR,
+                     "%s: no room for its %" PRId64 " bytes: %s; %" PRIu64 " bytes are free on that file system",
+                     file->path, file->bytes, why, (uint64_t)room.f_bavail * room.f_frsize);
+}
+
+static int is_about_room(int error)
+{
+    return error == ENOSPC || error == EDQUOT || error == EFBIG;
+}
+
+/* Its length up to and with the last slash; 0: the current folder. */
+static size_t folder_length(const char *path)
+{
+    const char *const slash = strrchr(path, '/');
+    return slash ? (size_t)(slash - path) + 1 : 0;
+}
+
+static gpur_status open_folder(gpur_new_file *file)
+{
+    const size_t length = folder_length(file->path);
+    char *const name = length ? strndup(file->path, length) : strdup(".");
+    if (!name)
+        return gpur_fail(GPUR_OUT_OF_MEMORY, "no memory for the name of a folder");
+    file->folder = open(name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    const gpur_status status = file->folder >= 0 ? GPUR_OK : refuse(file, "its folder cannot be opened");
+    free(name);
+    return status;
+}
+
+/* What is there already may be a file, which will be replaced, and nothing else. */
+static gpur_status check_place(gpur_new_file *file, struct stat *old)
+{
+    if (lstat(file->path, old) != 0)
+        return errno == ENOENT ? GPUR_OK : refuse(file, "cannot be looked at");
+    file->replaces = 1;
+    if (S_ISREG(old->st_mode))
+        return GPUR_OK;
+    return gpur_fail(GPUR_FILE_ERROR, "%s is %s; a file is to be written there", file->path,
+                     S_ISDIR(old->st_mode)   ? "a folder"
+                     : S_ISLNK(old->st_mode) ? "a symbolic link, which would be replaced: name what it points to"
+                                             : "no ordinary file");
+}
+
+/* 1: the file that we write has this name. */
+static int has_name(const gpur_new_file *file, const char *name)
+{
+    struct stat opened, there;
+    return fstat(file->descriptor, &opened) == 0 && lstat(name, &there) == 0 && opened.st_ino == there.st_ino &&
+           opened.st_dev == there.st_dev;
+}
+
+/* Not done: its last owner renamed or removed it between our opening and our locking; try again. What replaces a file
+ * is nobody else's to read until it has that file's permissions. */
+static gpur_status try_to_lock(gpur_new_file *file, int *done)
+{
+    const mode_t mode = file->replaces ? 0600 : 0666;
+    file->descriptor = open(file->part, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK, mode);
+    if (file->descriptor < 0)
+        return refuse(file, "a file beside it (.part) cannot be made");
+    if (flock(file->descriptor, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK)
+        return gpur_fail(GPUR_FILE_ERROR, "%s: somebody else is writing it: %s is locked", file->path, file->part);
+    *done = has_name(file, file->part);
+    return GPUR_OK;
+}
+
+/* Only the owner of `part` may remove it: hence a failure before the lock closes the descriptor and no more. */
+static gpur_status lock_part(gpur_new_file *file)
+{
+    gpur_status status = GPUR_OK;
+    int done = 0;
+    for (int i = 0; i < TRIES && status == GPUR_OK && !done; i++) {
+        status = try_to_lock(file, &done);
+        if (!done && file->descriptor >= 0) {
+            close(file->descriptor);
+            file->descriptor = -1;
+        }
+    }
+    if (status == GPUR_OK && !done)
+        return gpur_fail(GPUR_FILE_ERROR, "%s: others keep on writing it", file->path);
+    return status;
+}
+
+/* Giving a file away is for root, and a group has to be one of the process's own; the permissions are its owner's to
+ * set, and not to be had otherwise. A change of owner takes some of them away, so they come last. */
+static gpur_status take_permissions(const gpur_new_file *file, const struct stat *old)
+{
+    struct stat ours;
+    if (fstat(file->descriptor, &ours) != 0)
+        return refuse(file, "a file beside it (.part) cannot be looked at");
+    if ((ours.st_uid != old->st_uid || ours.st_gid != old->st_gid) &&
+        fchown(file->descriptor, old->st_uid, old->st_gid) != 0 &&
+        fchown(file->descriptor, (uid_t)-1, old->st_gid) != 0)
+        errno = 0; /* they stay this process's */
+    if (fchmod(file->descriptor, old->st_mode & 0777) != 0 && (ours.st_mode ^ old->st_mode) & 0777)
+        return refuse(file, "a file beside it (.part) cannot be given its permissions");
+    return GPUR_OK;
+}
+
+/* A write beyond the limit would be answered with a signal, which by default ends the program. */
+static gpur_status check_limit(const gpur_new_file *file)
+{
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_FSIZE, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY ||
+        limit.rlim_cur >= (rlim_t)file->bytes)
+        return GPUR_OK;
+    return gpur_fail(GPUR_FILE_ERROR,
+                     "%s: no room for its %" PRId64 " bytes: this process may write files of %" PRIu64
+                     " bytes (RLIMIT_FSIZE)",
+                     file->path, file->bytes, (uint64_t)limit.rlim_cur);
+}
+
+static gpur_status make_room(gpur_new_file *file)
+{
+    int result;
+    if (ftruncate(file->descriptor, 0) != 0)
+        return refuse(file, "cannot be emptied");
+    GPUR_TRY(check_limit(file));
+    do
+        result = fallocate(file->descriptor, 0, 0, file->bytes);
+    while (result != 0 && errno == EINTR);
+    if (result != 0 && is_about_room(errno))
+        return refuse_room(file, strerror(errno));
+    return GPUR_OK; /* a file system that cannot tell now does so when it is written to */
+}
+
+static gpur_status open_all(gpur_new_file *file)
+{
+    const size_t length = strlen(file->path);
+    struct stat old;
+    GPUR_REQUIRE(length > 0, "path is \"\"; it must be that of a file");
+    file->part = malloc(length + sizeof ".part");
+    if (!file->part)
+        return gpur_fail(GPUR_OUT_OF_MEMORY, "no memory for the name of a file");
+    snprintf(file->part, length + sizeof ".part", "%s.part", file->path);
+    GPUR_TRY(open_folder(file));
+    GPUR_TRY(check_place(file, &old));
+    GPUR_TRY(lock_part(file));
+    if (file->replaces)
+        GPUR_TRY(take_permissions(file, &old));
+    return make_room(file);
+}
+
+gpur_status gpur_new_file_open(gpur_new_file *file, const char *path, int64_t bytes)
+{
+    *file = (gpur_new_file){.path = path, .descriptor = -1, .folder = -1, .bytes = bytes};
+    const gpur_status status = open_all(file);
+    if (status != GPUR_OK)
+        gpur_new_file_abandon(file);
+    return status;
+}
+
+/* The disk begins with what has come, so that less is left for the sync at the end. A hint: nobody minds a refusal. */
+static void start_writing(gpur_new_file *file, int64_t end)
+{
+    if (end - file->begun < EARLY_BYTES)
+        return;
+    (void)sync_file_range(file->descriptor, (off_t)file->begun, (off_t)(end - file->begun), SYNC_FILE_RANGE_WRITE);
+    file->begun = end;
+}
+
+gpur_status gpur_new_file_write(gpur_new_file *file, const void *data, int64_t bytes, int64_t offset)
+{
+    const unsigned char *from = data;
+    while (bytes > 0) {
+        const ssize_t written = pwrite(file->descriptor, from, (size_t)bytes, (off_t)offset);
+        if (written < 0 && errno == EINTR)
+            continue;
+        if (written < 0 && is_about_room(errno))
+            return refuse_room(file, strerror(errno));
+        if (written <= 0)
+            return refuse(file, "cannot be written");
+        from += written, offset += written, bytes -= written;
+    }
+    start_writing(file, offset);
+    return GPUR_OK;
+}
+
+static int sync_fully(int descriptor)
+{
+    int result;
+    do
+        result = fsync(descriptor);
+    while (result != 0 && errno == EINTR);
+    return result;
+}
+
+/* Some file systems sync no folders, and have no need to. */
+static int sync_folder(const gpur_new_file *file)
+{
+    return sync_fully(file->folder) != 0 && errno != EINVAL && errno != ENOTSUP ? -1 : 0;
+}
+
+/* The file that is at the path, locked: while it has the name of `part`, nobody must take it for one that was left. -1:
+ * there is none, or it is not ours to keep. */
+static int open_old(const gpur_new_file *file)
+{
+    struct stat there;
+    const int old = open(file->path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
+    if (old < 0)
+        return -1;
+    if (fstat(old, &there) == 0 && S_ISREG(there.st_mode) && flock(old, LOCK_EX | LOCK_NB) == 0)
+        return old;
+    close(old);
+    return -1;
+}
+
+static int exchange_names(const gpur_new_file *file)
+{
+    return renameat2(AT_FDCWD, file->part, AT_FDCWD, file->path, RENAME_EXCHANGE);
+}
+
+/* There is no `part` of ours any more that gpur_new_file_abandon could remove. The lock goes with the descriptor. */
+static void let_go(gpur_new_file *file)
+{
+    close(file->descriptor);
+    file->descriptor = -1;
+}
+
+static gpur_status refuse_late(const gpur_new_file *file, int error)
+{
+    errno = error;
+    return refuse(file, "the new file is in its place, but might not be there after a crash of the machine, as its "
+                        "folder cannot be synced");
+}
+
+/* The old file, which has the name of `part` now, goes when the folder has been synced, or else goes back. */
+static gpur_status end_exchange(gpur_new_file *file)
+{
+    const int error = sync_folder(file) == 0 ? 0 : errno;
+    if (error != 0 && exchange_names(file) == 0) {
+        errno = error;
+        return refuse(file, "its folder cannot be synced; the old file is in its place");
+    }
+    unlink(file->part);
+    let_go(file);
+    return error == 0 ? GPUR_OK : refuse_late(file, error);
+}
+
+/* Without a way back, but where there was no file. */
+static gpur_status end_rename(gpur_new_file *file)
+{
+    const int error = sync_folder(file) == 0 ? 0 : errno;
+    const int undone = error != 0 && !file->replaces && has_name(file, file->path) && unlink(file->path) == 0;
+    let_go(file);
+    if (error == 0)
+        return GPUR_OK;
+    if (!undone)
+        return refuse_late(file, error);
+    errno = error;
+    return refuse(file, "its folder cannot be synced");
+}
+
+static gpur_status put_in_place(gpur_new_file *file)
+{
+    const int old = open_old(file);
+    if (old >= 0 && exchange_names(file) == 0) {
+        const gpur_status status = end_exchange(file);
+        close(old);
+        return status;
+    }
+    if (old >= 0)
+        close(old);
+    if (rename(file->part, file->path) != 0)
+        return refuse(file, "cannot be put in its place");
+    return end_rename(file);
+}
+
+static gpur_status commit(gpur_new_file *file)
+{
+    if (sync_fully(file->descriptor) != 0)
+        return is_about_room(errno) ? refuse_room(file, strerror(errno)) : refuse(file, "cannot be synced");
+    return put_in_place(file);
+}
+
+gpur_status gpur_new_file_commit(gpur_new_file *file)
+{
+    const gpur_status status = commit(file);
+    gpur_new_file_abandon(file);
+    return status;
+}
+
+void gpur_new_file_abandon(gpur_new_file *file)
+{
+    if (file->descriptor >= 0) {
+        unlink(file->part);
+        close(file->descriptor);
+    }
+    if (file->folder >= 0)
+        close(file->folder);
+    free(file->part);
+    *file = (gpur_new_file){.descriptor = -1, .folder = -1};
+}

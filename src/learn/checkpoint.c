@@ -1,0 +1,242 @@
+/* SPDX-License-Identifier: MIT */
+/* A learner to a file and back: the arrays of the optimiser by the names of their tensors, and its counters. */
+#include "learn/learner.h"
+#include "file/checkpoint_file.h"
+#include "replay/sampler/consumer.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+/* An array of all parameters, padding included. The padding is zero everywhere, and not in the file. */
+typedef struct array {
+    const char *name; /* before the tensors' names */
+    float *memory;    /* (P) */
+} array;
+enum { MOST_ARRAYS = 6 };
+
+/* The copy of the weights that the launch before last left is the only one that cannot be had from the others. */
+static int32_t list_arrays(const gpur_learner *learner, array *arrays)
+{
+    const gpur_optimizer *const optimizer = &learner->step.optimizer;
+    const array all[MOST_ARRAYS] = {
+        {"online", optimizer->weights},          {"target", optimizer->target},
+        {"optimizer.square", optimizer->square}, {"optimizer.mean", optimizer->mean},
+        {"optimizer.velocity", optimizer->velocity}, {"acting", learner->actor.copy[1 - learner->actor.latest]},
+    };
+    int32_t count = 0;
+    for (int32_t i = 0; i < MOST_ARRAYS; i++)
+        if (all[i].memory)
+            arrays[count++] = all[i];
+    return count;
+}
+
+/* `memory` (P) stands for the array's own, and is the host's. */
+static gpur_status add_array(const gpur_learner *learner, const array *a, float *memory, gpur_sections *sections)
+{
+    const gpur_params *const params = &learner->network.params;
+    char name[GPUR_TENSOR_NAME];
+    for (int32_t i = 0; i < params->tensor_count; i++) {
+        const gpur_tensor *const tensor = &params->tensor[i];
+        float *const at = (memory ? memory : a->memory) + tensor->offset;
+        const gpur_piece piece = {at, gpur_tensor_count(tensor) * (int64_t)sizeof(float), !memory};
+        snprintf(name, sizeof name, "%s.%s", a->name, tensor->name);
+        GPUR_TRY(gpur_sections_add(sections, name, GPUR_F32, tensor->units, tensor->is_bias ? 0 : tensor->inputs,
+                                   piece));
+    }
+    return GPUR_OK;
+}
+
+/* `host` (arrays, P) stands for all of them. NULL: the device's own. */
+static gpur_status add_sections(const gpur_learner *learner, float *host, gpur_sections *sections)
+{
+    array arrays[MOST_ARRAYS];
+    const int32_t count = list_arrays(learner, arrays);
+    for (int32_t i = 0; i < count; i++)
+        GPUR_TRY(add_array(learner, &arrays[i], host ? host + i * learner->network.params.count : NULL, sections));
+    return GPUR_OK;
+}
+
+typedef struct learner_state {
+    gpur_train_state train;
+    uint64_t act_counter;
+    int64_t acts, steps_enqueued;
+} learner_state;
+
+#define SCALAR(state, name, type) {#name, GPUR_SCALAR_##type, &(state)->name}
+#define STATE_SCALARS(state)                                                                                           \
+    {                                                                                                                  \
+        SCALAR(&(state)->train, step, U64), SCALAR(&(state)->train, skipped, I64),                                     \
+            SCALAR(&(state)->train, target_copies, I64), SCALAR(&(state)->train, invalid_actions, I64),                \
+            SCALAR(&(state)->train, beta1_power, F64), SCALAR(&(state)->train, beta2_power, F64),                      \
+            SCALAR(&(state)->train, loss_sum, F64), SCALAR(&(state)->train, next_learning_rate, F32),                  \
+            SCALAR(&(state)->train, copy_due, I32), SCALAR(&(state)->train, loss, F32),                                \
+            SCALAR(&(state)->train, mean_q, F32), SCALAR(&(state)->train, gradient_norm, F32),                         \
+            SCALAR(&(state)->train, learning_rate, F32), SCALAR(state, act_counter, U64), SCALAR(state, acts, I64),    \
+            SCALAR(state, steps_enqueued, I64),                                                                        \
+    }
+
+static gpur_status note_layer(gpur_tensors *settings, int32_t index, const gpur_layer *layer)
+{
+    char key[32];
+    snprintf(key, sizeof key, "layer.%d", (int)index);
+    if (layer->kind == GPUR_DENSE)
+        return gpur_tensors_note(settings, key, "dense %d, activation %d", (int)layer->units, (int)layer->activation);
+    return gpur_tensors_note(settings, key, "convolution %d of %d, stride %d, padding %d, activation %d",
+                             (int)layer->units, (int)layer->kernel, (int)layer->stride, (int)layer->padding,
+                             (int)layer->activation);
+}
+
+/* The arrays have the order in which the device keeps them, which is of the network. */
+static gpur_status note_network(const gpur_learner *learner, gpur_tensors *settings)
+{
+    const gpur_network_config *const network = &learner->config.network;
+    for (int32_t i = 0; i < network->trunk_count; i++)
+        GPUR_TRY(note_layer(settings, i, &network->trunk[i]));
+    GPUR_TRY(gpur_tensors_note(settings, "layers", "%d", (int)network->trunk_count));
+    GPUR_TRY(gpur_tensors_note(settings, "head", "%d", (int)network->head));
+    return gpur_tensors_note(settings, "input_layout", "%d", (int)network->input_layout);
+}
+
+static gpur_status note_settings(const gpur_learner *learner, gpur_tensors *settings)
+{
+    static const char *const kinds[] = {"adam", "rmsprop-tf", "rmsprop-keras2", "rmsprop-torch", "rmsprop-deepmind"};
+    GPUR_TRY(gpur_tensors_note(settings, "optimizer", "%s", kinds[learner->config.optimizer.kind]));
+    GPUR_TRY(note_network(learner, settings));
+    return gpur_tensors_note(settings, "weights", "%" PRId64, gpur_params_weights(&learner->network.params));
+}
+
+/* Behind the last launch, and waited for. */
+static gpur_status look(gpur_learner *learner, gpur_stream *stream, learner_state *state)
+{
+    GPUR_TRY(gpur_copy(stream, &state->train, learner->step.optimizer.state, sizeof state->train));
+    GPUR_TRY(gpur_stream_sync(stream));
+    state->steps_enqueued = (int64_t)state->train.step + state->train.skipped;
+    gpur_actor_get_counters(&learner->actor, &state->act_counter, &state->acts);
+    return GPUR_OK;
+}
+
+static gpur_status save(gpur_learner *learner, gpur_stream *stream, gpur_tensors *tensors, gpur_sections *sections,
+                        const char *path, const gpur_checkpoint_options *options)
+{
+    learner_state state;
+    const gpur_scalar scalars[] = STATE_SCALARS(&state);
+    GPUR_TRY(look(learner, stream, &state));
+    GPUR_TRY(add_sections(learner, NULL, sections));
+    GPUR_TRY(gpur_checkpoint_note_kind(tensors, "learner"));
+    GPUR_TRY(note_settings(learner, tensors));
+    GPUR_TRY(gpur_scalars_write(tensors, scalars, sizeof scalars / sizeof *scalars));
+    return gpur_checkpoint_write(learner->device, stream, sections, tensors, path, options);
+}
+
+gpur_status gpur_learner_save(gpur_learner *learner, const char *path, const gpur_checkpoint_options *given)
+{
+    gpur_checkpoint_options options;
+    gpur_stream *stream = NULL;
+    gpur_tensors tensors = {0};
+    gpur_sections sections = {0};
+    GPUR_TRY(gpur_checkpoint_check_call(learner, "learner", path, given, &options));
+    GPUR_TRY(gpur_consumer_begin(learner->replay, 0, &stream));
+    const gpur_status status = save(learner, stream, &tensors, &sections, path, &options);
+    const gpur_status ended = gpur_learner_end_turn(learner, status);
+    gpur_sections_free(&sections);
+    gpur_tensors_free(&tensors);
+    return ended;
+}
+
+typedef struct loading {
+    gpur_checkpoint file;
+    gpur_tensors settings;
+    gpur_sections sections;
+    learner_state state;
+    float *host; /* (arrays, P) */
+    size_t bytes;
+} loading;
+
+/* Where the arrays wait until all of the file has been read and found right, so that a failure changes nothing. */
+static gpur_status prepare(loading *load, gpur_learner *learner)
+{
+    array arrays[MOST_ARRAYS];
+    const gpur_scalar scalars[] = STATE_SCALARS(&load->state);
+    GPUR_TRY(note_settings(learner, &load->settings));
+    GPUR_TRY(gpur_checkpoint_compare(&load->file, "learner", &load->settings, scalars,
+                                     sizeof scalars / sizeof *scalars));
+    const int32_t count = list_arrays(learner, arrays);
+    load->bytes = (size_t)(count * learner->network.params.count) * sizeof(float);
+    load->host = gpur_host_alloc(learner->device, load->bytes);
+    if (!load->host)
+        return gpur_fail(GPUR_OUT_OF_MEMORY, "no host memory for %zu bytes of a learner's file", load->bytes);
+    GPUR_TRY(add_sections(learner, load->host, &load->sections));
+    return gpur_checkpoint_match(&load->file, &load->sections, "this learner", 1);
+}
+
+/* Weights are finite, also those to act with. What the optimiser keeps may have overflowed; NaN would spoil the weights
+ * at the next step. */
+static gpur_status check_array(const gpur_params *params, const array *a, const float *values)
+{
+    char before[32];
+    snprintf(before, sizeof before, "%s.", a->name);
+    const int is_optimizers = strncmp(a->name, "optimizer.", sizeof "optimizer." - 1) == 0;
+    for (int32_t i = 0; i < params->tensor_count; i++)
+        GPUR_TRY(gpur_tensor_check_numbers(&params->tensor[i], before, values + params->tensor[i].offset, is_optimizers,
+                                           GPUR_FILE_ERROR));
+    return GPUR_OK;
+}
+
+static gpur_status check_arrays(const loading *load, const gpur_learner *learner)
+{
+    const gpur_params *const params = &learner->network.params;
+    array arrays[MOST_ARRAYS];
+    gpur_status status = GPUR_OK;
+    const int32_t count = list_arrays(learner, arrays);
+    for (int32_t i = 0; i < count && status == GPUR_OK; i++)
+        status = check_array(params, &arrays[i], load->host + i * params->count);
+    return gpur_checkpoint_blame(&load->file, status);
+}
+
+/* The older copy to act with comes by way of the older weights' place: publishing replaces the older of the two. */
+static gpur_status upload(const loading *load, gpur_learner *learner, gpur_stream *stream)
+{
+    array arrays[MOST_ARRAYS];
+    const int32_t count = list_arrays(learner, arrays);
+    const int64_t weights = learner->network.params.count;
+    for (int32_t i = 0; i < count - 1; i++)
+        GPUR_TRY(gpur_copy(stream, arrays[i].memory, load->host + i * weights, weights * (int64_t)sizeof(float)));
+    GPUR_TRY(gpur_actor_publish(&learner->actor, stream, load->host + (count - 1) * weights));
+    GPUR_TRY(gpur_actor_publish(&learner->actor, stream, gpur_learner_acting_weights(learner)));
+    GPUR_TRY(gpur_copy(stream, learner->step.optimizer.state, &load->state.train, sizeof load->state.train));
+    GPUR_TRY(gpur_stream_sync(stream));
+    gpur_progress_restore(&learner->progress, &load->state.train, load->state.steps_enqueued);
+    gpur_actor_set_counters(&learner->actor, load->state.act_counter, load->state.acts);
+    return GPUR_OK;
+}
+
+static gpur_status load_opened(loading *load, gpur_learner *learner, const gpur_checkpoint_options *options)
+{
+    gpur_stream *stream = NULL;
+    int touched = 0;
+    GPUR_TRY(prepare(load, learner));
+    GPUR_TRY(gpur_consumer_begin(learner->replay, 0, &stream));
+    gpur_status status = gpur_stream_sync(stream);
+    if (status == GPUR_OK)
+        status = gpur_checkpoint_fill(&load->file, learner->device, stream, &load->sections, options, &touched);
+    if (status == GPUR_OK)
+        status = check_arrays(load, learner);
+    if (status == GPUR_OK)
+        status = upload(load, learner, stream);
+    return gpur_learner_end_turn(learner, status);
+}
+
+gpur_status gpur_learner_load(gpur_learner *learner, const char *path, const gpur_checkpoint_options *given)
+{
+    gpur_checkpoint_options options;
+    loading load = {0};
+    GPUR_TRY(gpur_checkpoint_check_call(learner, "learner", path, given, &options));
+    GPUR_TRY(gpur_checkpoint_open(&load.file, path));
+    const gpur_status status = load_opened(&load, learner, &options);
+    gpur_host_free(learner->device, load.host, load.bytes);
+    gpur_sections_free(&load.sections);
+    gpur_tensors_free(&load.settings);
+    gpur_checkpoint_close(&load.file);
+    return status;
+}

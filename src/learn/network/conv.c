@@ -1,0 +1,203 @@
+/* SPDX-License-Identifier: MIT */
+#include "learn/network/pass.h"
+
+#include <string.h>
+
+gpur_conv_shape gpur_conv_shape_of(const gpur_pass *pass, int32_t i, int32_t direction, int64_t rows)
+{
+    const gpur_convolution *const c = &pass->network->conv[i];
+    gpur_conv_shape shape;
+    memset(&shape, 0, sizeof shape);
+    shape.pass = direction;
+    shape.images = rows;
+    shape.height = c->height, shape.width = c->width, shape.channels = c->channels, shape.filters = c->filters;
+    shape.kernel = c->kernel, shape.stride = c->stride, shape.padding = c->padding;
+    shape.math = pass->options.math;
+    shape.x_bf16 = i == 0 && pass->options.input_bf16;
+    shape.deterministic = pass->options.deterministic;
+    shape.by_patches = pass->options.by_patches;
+    return shape;
+}
+
+static int32_t wanted_epilogue(const gpur_pass *pass, int32_t i)
+{
+    const int32_t activation = pass->network->conv[i].activation;
+    if (!pass->options.fuse || activation == GPUR_TANH)
+        return GPUR_EPILOGUE_NONE;
+    return activation == GPUR_RELU ? GPUR_EPILOGUE_BIAS_RELU : GPUR_EPILOGUE_BIAS;
+}
+
+static gpur_status open_conv(gpur_pass *pass, int32_t i)
+{
+    gpur_conv_shape shape = gpur_conv_shape_of(pass, i, GPUR_CONV_FORWARD, pass->rows);
+    shape.epilogue = wanted_epilogue(pass, i);
+    gpur_status status = gpur_conv_create(pass->device, &shape, &pass->conv[i]);
+    if (status == GPUR_UNAVAILABLE && shape.epilogue != GPUR_EPILOGUE_NONE) {
+        shape.epilogue = GPUR_EPILOGUE_NONE;
+        status = gpur_conv_create(pass->device, &shape, &pass->conv[i]);
+    }
+    pass->conv_epilogue[i] = shape.epilogue;
+    return status;
+}
+
+gpur_status gpur_conv_pass_open(gpur_pass *pass)
+{
+    for (int32_t i = 0; i < pass->network->conv_count; i++)
+        GPUR_TRY(open_conv(pass, i));
+    return GPUR_OK;
+}
+
+void gpur_conv_pass_close(gpur_pass *pass)
+{
+    for (int32_t i = 0; i < GPUR_MAX_LAYERS; i++)
+        gpur_conv_destroy(pass->conv[i]);
+}
+
+int64_t gpur_conv_pass_workspace(const gpur_pass *pass)
+{
+    int64_t most = 0;
+    for (int32_t i = 0; i < pass->network->conv_count; i++) {
+        const int64_t bytes = gpur_conv_workspace_bytes(pass->conv[i]);
+        most = bytes > most ? bytes : most;
+    }
+    return most;
+}
+
+/* Pixels are rows, filters columns. */
+static gpur_status add_bias(const gpur_pass *pass, gpur_stream *stream, int64_t rows, int32_t i, const float *bias)
+{
+    const gpur_convolution *const c = &pass->network->conv[i];
+    gpur_bias_activation_args args;
+    args.y = pass->sheet[i + 1];
+    args.bias = bias;
+    args.batch = rows * c->out_height * c->out_width;
+    args.features = args.pitch = c->filters;
+    args.activation = c->activation;
+    const gpur_grid grid = gpur_grid_rows(pass->device, args.batch, 1, args.features * (int64_t)sizeof(float));
+    return gpur_launch_bias_activation(stream, grid, &args);
+}
+
+gpur_status gpur_conv_pass_forward(const gpur_pass *pass, gpur_stream *stream, int64_t rows, const float *weights,
+                                   void *workspace)
+{
+    for (int32_t i = 0; i < pass->network->conv_count; i++) {
+        const gpur_convolution *const c = &pass->network->conv[i];
+        const int fused = pass->conv_epilogue[i] != GPUR_EPILOGUE_NONE;
+        const gpur_conv_arrays arrays = {pass->sheet[i], (float *)(uintptr_t)(weights + c->weight), pass->sheet[i + 1],
+                                         fused ? weights + c->bias : NULL};
+        GPUR_TRY(gpur_conv_run(pass->conv[i], stream, rows, &arrays, workspace));
+        if (!fused)
+            GPUR_TRY(add_bias(pass, stream, rows, i, weights + c->bias));
+    }
+    return GPUR_OK;
+}
+
+gpur_status gpur_conv_backward_open(gpur_backward *backward)
+{
+    const gpur_pass *const pass = backward->pass;
+    for (int32_t i = 0; i < pass->network->conv_count; i++) {
+        const gpur_conv_shape to_weight = gpur_conv_shape_of(pass, i, GPUR_CONV_TO_WEIGHT, backward->rows);
+        gpur_conv_shape to_input = gpur_conv_shape_of(pass, i, GPUR_CONV_TO_INPUT, backward->rows);
+        to_input.x_bf16 = 0;
+        GPUR_TRY(gpur_conv_create(pass->device, &to_weight, &backward->conv_to_weight[i]));
+        if (i > 0)
+            GPUR_TRY(gpur_conv_create(pass->device, &to_input, &backward->conv_to_input[i]));
+    }
+    return GPUR_OK;
+}
+
+void gpur_conv_backward_close(gpur_backward *backward)
+{
+    for (int32_t i = 0; i < GPUR_MAX_LAYERS; i++) {
+        gpur_conv_destroy(backward->conv_to_weight[i]);
+        gpur_conv_destroy(backward->conv_to_input[i]);
+    }
+}
+
+static int64_t pixels_of(const gpur_backward *backward, int32_t i)
+{
+    const gpur_convolution *const c = &backward->pass->network->conv[i];
+    return backward->rows * c->out_height * c->out_width;
+}
+
+static int64_t runs_of(const gpur_backward *backward, int32_t i)
+{
+    return (pixels_of(backward, i) + GPUR_CHANNEL_ROWS - 1) / GPUR_CHANNEL_ROWS;
+}
+
+void gpur_conv_backward_place(gpur_backward *backward, gpur_arena *arena)
+{
+    int64_t most = 0;
+    for (int32_t i = 0; i < backward->pass->network->conv_count; i++) {
+        const int64_t count = runs_of(backward, i) * backward->pass->network->conv[i].filters;
+        most = count > most ? count : most;
+    }
+    backward->partial = gpur_arena_floats(arena, most);
+}
+
+int64_t gpur_conv_backward_workspace(const gpur_backward *backward)
+{
+    int64_t most = 0;
+    for (int32_t i = 0; i < backward->pass->network->conv_count; i++) {
+        const int64_t weight = gpur_conv_workspace_bytes(backward->conv_to_weight[i]);
+        const int64_t input = backward->conv_to_input[i] ? gpur_conv_workspace_bytes(backward->conv_to_input[i]) : 0;
+        most = weight > most ? weight : most;
+        most = input > most ? input : most;
+    }
+    return most;
+}
+
+/* The sums of runs, each as a row of a batch whose activation is linear. */
+static gpur_status sum_runs(const gpur_backward *backward, gpur_stream *stream, int32_t i, float *bias_gradient)
+{
+    gpur_layer_backward_args args;
+    args.dy = backward->partial;
+    args.y = NULL;
+    args.bias_gradient = bias_gradient;
+    args.batch = runs_of(backward, i);
+    args.features = args.dy_pitch = args.y_pitch = backward->pass->network->conv[i].filters;
+    args.activation = GPUR_LINEAR;
+    const gpur_grid grid = gpur_grid_rows(backward->pass->device, (args.features + 31) / 32, 1, args.batch * 32 * 4);
+    return gpur_launch_layer_backward(stream, grid, &args);
+}
+
+/* Through the activation of convolution i, and on to its bias. */
+static gpur_status through_activation(const gpur_backward *backward, gpur_stream *stream, int32_t i,
+                                      float *bias_gradient)
+{
+    const gpur_convolution *const c = &backward->pass->network->conv[i];
+    gpur_channel_backward_args args;
+    args.dy = backward->sheet[i + 1];
+    args.y = backward->pass->sheet[i + 1];
+    args.partial = backward->partial;
+    args.rows = pixels_of(backward, i);
+    args.features = c->filters;
+    args.activation = c->activation;
+    const int64_t tiles = runs_of(backward, i) * ((args.features + 31) / 32);
+    const int64_t bytes = GPUR_CHANNEL_ROWS * 32 * 2 * (int64_t)sizeof(float);
+    const gpur_grid grid = gpur_grid_rows(backward->pass->device, tiles, 1, bytes);
+    GPUR_TRY(gpur_launch_channel_backward(stream, grid, &args));
+    return sum_runs(backward, stream, i, bias_gradient);
+}
+
+static gpur_status conv_backward(const gpur_backward *backward, gpur_stream *stream, int32_t i, const float *weights,
+                                 float *gradient, void *workspace)
+{
+    const gpur_convolution *const c = &backward->pass->network->conv[i];
+    const gpur_conv_arrays to_weight = {backward->pass->sheet[i], gradient + c->weight, backward->sheet[i + 1], NULL};
+    GPUR_TRY(through_activation(backward, stream, i, gradient + c->bias));
+    GPUR_TRY(gpur_conv_run(backward->conv_to_weight[i], stream, backward->rows, &to_weight, workspace));
+    if (!backward->conv_to_input[i])
+        return GPUR_OK;
+    const gpur_conv_arrays to_input = {backward->sheet[i], (float *)(uintptr_t)(weights + c->weight),
+                                       backward->sheet[i + 1], NULL};
+    return gpur_conv_run(backward->conv_to_input[i], stream, backward->rows, &to_input, workspace);
+}
+
+gpur_status gpur_conv_backward_run(const gpur_backward *backward, gpur_stream *stream, const float *weights,
+                                   float *gradient, void *workspace)
+{
+    for (int32_t i = backward->pass->network->conv_count - 1; i >= 0; i--)
+        GPUR_TRY(conv_backward(backward, stream, i, weights, gradient, workspace));
+    return GPUR_OK;
+}

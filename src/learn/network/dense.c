@@ -1,0 +1,217 @@
+/* SPDX-License-Identifier: MIT */
+#include "learn/network/pass.h"
+
+#include <string.h>
+
+/* Y (rows, units) = X (rows, inputs) W^T. */
+static gpur_gemm_shape forward_shape(const gpur_pass *pass, const gpur_dense *d)
+{
+    gpur_gemm_shape shape;
+    memset(&shape, 0, sizeof shape);
+    shape.m = pass->rows, shape.n = d->units, shape.k = d->inputs;
+    shape.lda = pass->pitch[d->from], shape.ldb = d->inputs, shape.ldc = pass->pitch[d->to];
+    shape.transpose_b = 1;
+    gpur_dense_arithmetic(d, &pass->options, &shape);
+    return shape;
+}
+
+static int32_t wanted_epilogue(const gpur_dense *d, int32_t fuse)
+{
+    if (!fuse || d->bias < 0 || d->activation == GPUR_TANH)
+        return GPUR_EPILOGUE_NONE;
+    return d->activation == GPUR_RELU ? GPUR_EPILOGUE_BIAS_RELU : GPUR_EPILOGUE_BIAS;
+}
+
+static gpur_status open_product(gpur_pass *pass, int32_t i)
+{
+    gpur_gemm_shape shape = forward_shape(pass, &pass->network->dense[i]);
+    shape.epilogue = wanted_epilogue(&pass->network->dense[i], pass->options.fuse);
+    gpur_status status = gpur_gemm_create(pass->device, &shape, &pass->product[i]);
+    if (status == GPUR_UNAVAILABLE && shape.epilogue != GPUR_EPILOGUE_NONE) {
+        shape.epilogue = GPUR_EPILOGUE_NONE;
+        status = gpur_gemm_create(pass->device, &shape, &pass->product[i]);
+    }
+    pass->epilogue[i] = shape.epilogue;
+    return status;
+}
+
+gpur_status gpur_pass_open(gpur_pass *pass, gpur_device *device, const gpur_network *network, int64_t rows,
+                           int64_t input_pitch, const gpur_pass_options *options)
+{
+    memset(pass, 0, sizeof *pass);
+    pass->device = device;
+    pass->network = network;
+    pass->options = *options;
+    pass->rows = rows;
+    for (int32_t s = 0; s < network->sheet_count; s++)
+        pass->pitch[s] = s == 0                     ? input_pitch
+                         : s <= network->conv_count ? network->width[s] /* images, with nothing between them */
+                                                    : gpur_sheet_pitch(network->width[s]);
+    for (int32_t i = 0; i < network->dense_count; i++)
+        GPUR_TRY(open_product(pass, i));
+    return gpur_conv_pass_open(pass);
+}
+
+void gpur_pass_close(gpur_pass *pass)
+{
+    for (int32_t i = 0; i < GPUR_MAX_DENSE; i++)
+        gpur_gemm_destroy(pass->product[i]);
+    gpur_conv_pass_close(pass);
+}
+
+void gpur_pass_place(gpur_pass *pass, gpur_arena *arena)
+{
+    for (int32_t s = 1; s < pass->network->sheet_count; s++)
+        pass->sheet[s] = gpur_arena_floats(arena, pass->rows * pass->pitch[s]);
+}
+
+int64_t gpur_pass_workspace(const gpur_pass *pass)
+{
+    int64_t most = gpur_conv_pass_workspace(pass);
+    for (int32_t i = 0; i < pass->network->dense_count; i++) {
+        const int64_t bytes = gpur_gemm_workspace_bytes(pass->product[i]);
+        most = bytes > most ? bytes : most;
+    }
+    return most;
+}
+
+static gpur_status add_bias(const gpur_pass *pass, gpur_stream *stream, int64_t rows, const gpur_dense *d, float *y,
+                            const float *bias)
+{
+    gpur_bias_activation_args args;
+    args.y = y;
+    args.bias = bias;
+    args.batch = rows;
+    args.features = d->units;
+    args.pitch = pass->pitch[d->to];
+    args.activation = d->activation;
+    const gpur_grid grid = gpur_grid_rows(pass->device, rows, 1, (int64_t)d->units * (int64_t)sizeof(float));
+    return gpur_launch_bias_activation(stream, grid, &args);
+}
+
+gpur_status gpur_pass_forward(const gpur_pass *pass, gpur_stream *stream, int64_t rows, const float *weights,
+                              void *workspace)
+{
+    GPUR_TRY(gpur_conv_pass_forward(pass, stream, rows, weights, workspace));
+    for (int32_t i = 0; i < pass->network->dense_count; i++) {
+        const gpur_dense *const d = &pass->network->dense[i];
+        float *const y = pass->sheet[d->to] + d->to_column;
+        const int32_t fused = pass->epilogue[i] != GPUR_EPILOGUE_NONE;
+        const float *const bias = fused ? weights + d->bias : NULL;
+        GPUR_TRY(gpur_gemm_run(pass->product[i], stream, rows, pass->sheet[d->from] + d->from_column,
+                               weights + d->weight, y, bias, workspace));
+        if (!fused && d->bias >= 0)
+            GPUR_TRY(add_bias(pass, stream, rows, d, y, weights + d->bias));
+    }
+    return GPUR_OK;
+}
+
+/* dW (units, inputs) = dY^T X. */
+static gpur_gemm_shape weight_shape(const gpur_backward *backward, const gpur_dense *d)
+{
+    gpur_gemm_shape shape;
+    memset(&shape, 0, sizeof shape);
+    shape.m = d->units, shape.n = d->inputs, shape.k = backward->rows;
+    shape.lda = backward->pass->pitch[d->to], shape.ldb = backward->pass->pitch[d->from], shape.ldc = d->inputs;
+    shape.transpose_a = 1;
+    gpur_dense_arithmetic(d, &backward->pass->options, &shape);
+    return shape;
+}
+
+/* dX (rows, inputs) = dY W. */
+static gpur_gemm_shape input_shape(const gpur_backward *backward, const gpur_dense *d)
+{
+    gpur_gemm_shape shape;
+    memset(&shape, 0, sizeof shape);
+    shape.m = backward->rows, shape.n = d->inputs, shape.k = d->units;
+    shape.lda = backward->pass->pitch[d->to], shape.ldb = d->inputs, shape.ldc = backward->pass->pitch[d->from];
+    gpur_dense_arithmetic(d, &backward->pass->options, &shape);
+    return shape;
+}
+
+gpur_status gpur_backward_open(gpur_backward *backward, const gpur_pass *pass, int64_t rows)
+{
+    memset(backward, 0, sizeof *backward);
+    backward->pass = pass;
+    backward->rows = rows;
+    for (int32_t i = 0; i < pass->network->dense_count; i++) {
+        const gpur_dense *const d = &pass->network->dense[i];
+        const gpur_gemm_shape to_weight = weight_shape(backward, d), to_input = input_shape(backward, d);
+        GPUR_TRY(gpur_gemm_create(pass->device, &to_weight, &backward->to_weight[i]));
+        if (d->from > 0)
+            GPUR_TRY(gpur_gemm_create(pass->device, &to_input, &backward->to_input[i]));
+    }
+    return gpur_conv_backward_open(backward);
+}
+
+void gpur_backward_close(gpur_backward *backward)
+{
+    for (int32_t i = 0; i < GPUR_MAX_DENSE; i++) {
+        gpur_gemm_destroy(backward->to_weight[i]);
+        gpur_gemm_destroy(backward->to_input[i]);
+    }
+    gpur_conv_backward_close(backward);
+}
+
+void gpur_backward_place(gpur_backward *backward, gpur_arena *arena)
+{
+    for (int32_t s = 1; s < backward->pass->network->sheet_count; s++)
+        backward->sheet[s] = gpur_arena_floats(arena, backward->rows * backward->pass->pitch[s]);
+    gpur_conv_backward_place(backward, arena);
+}
+
+int64_t gpur_backward_workspace(const gpur_backward *backward)
+{
+    int64_t most = gpur_conv_backward_workspace(backward);
+    for (int32_t i = 0; i < backward->pass->network->dense_count; i++) {
+        const int64_t weight = gpur_gemm_workspace_bytes(backward->to_weight[i]);
+        const int64_t input = backward->to_input[i] ? gpur_gemm_workspace_bytes(backward->to_input[i]) : 0;
+        most = weight > most ? weight : most;
+        most = input > most ? input : most;
+    }
+    return most;
+}
+
+/* Through the activation of the layer that made sheet s, and on to its bias. The last sheet has none: the head is next.
+ */
+static gpur_status through_activation(const gpur_backward *backward, gpur_stream *stream, int32_t s, int32_t activation,
+                                      float *bias_gradient)
+{
+    const gpur_pass *const pass = backward->pass;
+    gpur_layer_backward_args args;
+    args.dy = backward->sheet[s];
+    args.y = pass->sheet[s];
+    args.bias_gradient = bias_gradient;
+    args.batch = backward->rows;
+    args.features = pass->network->width[s];
+    args.dy_pitch = args.y_pitch = pass->pitch[s];
+    args.activation = activation;
+    const gpur_grid grid = gpur_grid_rows(pass->device, (args.features + 31) / 32, 1, args.batch * 32 * 4);
+    return gpur_launch_layer_backward(stream, grid, &args);
+}
+
+static gpur_status dense_backward(const gpur_backward *backward, gpur_stream *stream, int32_t i, const float *weights,
+                                  float *gradient, void *workspace)
+{
+    const gpur_dense *const d = &backward->pass->network->dense[i];
+    const float *const dy = backward->sheet[d->to] + d->to_column;
+    const float *const x = backward->pass->sheet[d->from] + d->from_column;
+    if (d->bias >= 0)
+        GPUR_TRY(through_activation(backward, stream, d->to, d->activation, gradient + d->bias));
+    GPUR_TRY(gpur_gemm_run(backward->to_weight[i], stream, d->units, dy, x, gradient + d->weight, NULL, workspace));
+    if (!backward->to_input[i])
+        return GPUR_OK;
+    float *const dx = backward->sheet[d->from] + d->from_column;
+    return gpur_gemm_run(backward->to_input[i], stream, backward->rows, dy, weights + d->weight, dx, NULL, workspace);
+}
+
+gpur_status gpur_backward_run(const gpur_backward *backward, gpur_stream *stream, const float *weights, float *gradient,
+                              void *workspace)
+{
+    const gpur_network *const network = backward->pass->network;
+    GPUR_TRY(
+        through_activation(backward, stream, network->sheet_count - 1, GPUR_LINEAR, gradient + network->head_bias));
+    for (int32_t i = network->dense_count - 1; i >= 0; i--)
+        GPUR_TRY(dense_backward(backward, stream, i, weights, gradient, workspace));
+    return gpur_conv_backward_run(backward, stream, weights, gradient, workspace);
+}

@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: MIT */
+#include "learn/network/input.h"
+
+#include <string.h>
+
+gpur_scene gpur_input_scene(const gpur_learn_fields *fields, const gpur_network_config *config)
+{
+    gpur_scene scene = gpur_scene_of(fields->features);
+    if (config->trunk_count < 1 || config->trunk[0].kind != GPUR_CONV || fields->dims != 3)
+        return scene;
+    const int planes = config->input_layout == GPUR_CHW;
+    scene.channels = fields->shape[planes ? 0 : 2];
+    scene.height = fields->shape[planes ? 1 : 0];
+    scene.width = fields->shape[planes ? 2 : 1];
+    return scene;
+}
+
+static gpur_observe_args args_of(const gpur_input *input, const gpur_network *network, const gpur_learn_fields *fields,
+                                 const gpur_network_config *config)
+{
+    const gpur_scene *const scene = &network->scene;
+    const int is_image = network->conv_count > 0;
+    gpur_observe_args args;
+    memset(&args, 0, sizeof args);
+    args.x_pitch = gpur_input_pitch(network);
+    args.height = is_image ? scene->height : 1;
+    args.width = is_image ? scene->width : scene->features;
+    args.channels = is_image ? scene->channels : 1;
+    args.floats = fields->obs_floats;
+    args.planes = config->input_layout == GPUR_CHW;
+    args.block = is_image ? network->block : 1;
+    args.bf16 = input->bf16;
+    args.scale = config->input_scale;
+    return args;
+}
+
+gpur_input gpur_input_of(gpur_device *device, const gpur_network *network, const gpur_learn_fields *fields,
+                         const gpur_learner_config *config)
+{
+    const int is_image = network->conv_count > 0;
+    gpur_input input;
+    memset(&input, 0, sizeof input);
+    input.direct = !is_image && fields->obs_floats && config->network.input_scale == 1.0f;
+    input.bf16 = is_image && config->math == GPUR_MATH_BF16 && gpur_device_is_cuda(device);
+    input.row_bytes = fields->obs_bytes;
+    input.raw_pitch = input.direct ? 0 : (fields->obs_bytes + 15) / 16 * 16;
+    input.args = args_of(&input, network, fields, &config->network);
+    return input;
+}
+
+gpur_pass_options gpur_input_options(const gpur_input *input, const gpur_learner_config *config)
+{
+    gpur_pass_options options;
+    memset(&options, 0, sizeof options);
+    options.math = config->math;
+    options.fuse = 1;
+    options.deterministic = config->deterministic;
+    options.dense_graphs = config->dense_graphs;
+    options.input_bf16 = input->bf16;
+    return options;
+}
+
+float *gpur_input_row(const gpur_input *input, float *sheet, int64_t row, int64_t pitch)
+{
+    return (float *)(void *)((char *)sheet + row * pitch * (input->bf16 ? 2 : 4));
+}
+
+gpur_status gpur_input_run(const gpur_input *input, gpur_device *device, gpur_stream *stream, int64_t rows,
+                           const void *raw, int64_t raw_pitch, float *sheet)
+{
+    gpur_observe_args args = input->args;
+    if (input->direct)
+        return GPUR_OK;
+    args.obs = raw;
+    args.obs_pitch = raw_pitch;
+    args.x = sheet;
+    args.count = rows;
+    const gpur_grid grid = gpur_grid_rows(device, rows * args.height, 1, args.width * args.channels * 4);
+    return gpur_launch_observe(stream, grid, &args);
+}

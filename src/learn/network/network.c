@@ -1,0 +1,321 @@
+/* SPDX-License-Identifier: MIT */
+/* What a network's config may say. */
+#include "learn/network/network.h"
+
+#include "base/sized.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#define MAX_INIT_SCALE 1e6f
+enum { MAX_UNITS = 65536, MAX_FEATURES = 1 << 24, MAX_KERNEL = 64, LAST_HEAD = GPUR_HEAD_TANH_ACTION };
+
+static gpur_status check_activation(int32_t activation, const char *where)
+{
+    GPUR_REQUIRE(activation >= GPUR_LINEAR && activation <= GPUR_TANH,
+                 "network.%s is %" PRId32 "; it must be GPUR_LINEAR, GPUR_RELU or GPUR_TANH (0 to 2)", where,
+                 activation);
+    return GPUR_OK;
+}
+
+static gpur_status check_dense(const gpur_layer *layer, int32_t i)
+{
+    GPUR_REQUIRE(layer->kernel == 0 && layer->stride == 0 && layer->padding == 0,
+                 "network.trunk[%" PRId32 "] is dense, with kernel %" PRId32 ", stride %" PRId32 ", padding %" PRId32
+                 "; they must be 0",
+                 i, layer->kernel, layer->stride, layer->padding);
+    return GPUR_OK;
+}
+
+static gpur_status check_conv(const gpur_layer *layer, int32_t i)
+{
+    GPUR_REQUIRE(layer->kernel >= 1 && layer->kernel <= MAX_KERNEL,
+                 "network.trunk[%" PRId32 "].kernel is %" PRId32 "; it must be 1 to %d", i, layer->kernel, MAX_KERNEL);
+    GPUR_REQUIRE(layer->stride >= 1 && layer->stride <= MAX_KERNEL,
+                 "network.trunk[%" PRId32 "].stride is %" PRId32 "; it must be 1 to %d", i, layer->stride, MAX_KERNEL);
+    GPUR_REQUIRE(layer->padding >= 0 && layer->padding < layer->kernel,
+                 "network.trunk[%" PRId32 "].padding is %" PRId32 "; it must be 0 to kernel - 1, %" PRId32, i,
+                 layer->padding, layer->kernel - 1);
+    return GPUR_OK;
+}
+
+static gpur_status check_layer(const gpur_network_config *config, int32_t i)
+{
+    const gpur_layer *const layer = &config->trunk[i];
+    GPUR_REQUIRE(layer->kind == GPUR_DENSE || layer->kind == GPUR_CONV,
+                 "network.trunk[%" PRId32 "].kind is %" PRId32 "; it must be GPUR_DENSE or GPUR_CONV (0, 1)", i,
+                 layer->kind);
+    GPUR_REQUIRE(layer->kind == GPUR_DENSE || i == 0 || config->trunk[i - 1].kind == GPUR_CONV,
+                 "network.trunk[%" PRId32 "] is a convolution behind a dense layer; convolutions come first", i);
+    GPUR_REQUIRE(layer->units >= 1 && layer->units <= MAX_UNITS,
+                 "network.trunk[%" PRId32 "].units is %" PRId32 "; it must be 1 to %d", i, layer->units, MAX_UNITS);
+    GPUR_TRY(check_activation(layer->activation, "trunk[].activation"));
+    GPUR_TRY(gpur_reserved_check(layer->reserved, 2, "network.trunk[]"));
+    return layer->kind == GPUR_DENSE ? check_dense(layer, i) : check_conv(layer, i);
+}
+
+static gpur_status check_trunk(const gpur_network_config *config)
+{
+    GPUR_REQUIRE(config->trunk_count >= 0 && config->trunk_count <= GPUR_MAX_LAYERS,
+                 "network.trunk_count is %" PRId32 "; it must be 0 to %d", config->trunk_count, GPUR_MAX_LAYERS);
+    for (int32_t i = 0; i < config->trunk_count; i++)
+        GPUR_TRY(check_layer(config, i));
+    return GPUR_OK;
+}
+
+static gpur_status check_head(const gpur_network_config *config)
+{
+    GPUR_REQUIRE(config->head >= 0 && config->head <= LAST_HEAD,
+                 "network.head is %" PRId32 "; it must be 0 to %d (GPUR_HEAD_*)", config->head, LAST_HEAD);
+    GPUR_REQUIRE(config->hidden >= 0 && config->hidden <= MAX_UNITS,
+                 "network.hidden is %" PRId32 "; it must be 0 (none) to %d", config->hidden, MAX_UNITS);
+    GPUR_TRY(check_activation(config->hidden_activation, "hidden_activation"));
+    GPUR_REQUIRE(config->outputs >= 1 && config->outputs <= MAX_UNITS,
+                 "network.outputs is %" PRId32 "; it must be the number of actions, 1 to %d", config->outputs,
+                 MAX_UNITS);
+    return GPUR_OK;
+}
+
+static gpur_status check_input(const gpur_network_config *config, const gpur_scene *scene)
+{
+    GPUR_REQUIRE(scene->features >= 1 && scene->features <= MAX_FEATURES,
+                 "an observation has %" PRId64 " numbers; a network takes 1 to %d", scene->features, MAX_FEATURES);
+    GPUR_REQUIRE(isfinite(config->input_scale) && config->input_scale != 0.0f,
+                 "network.input_scale is %g; it must be finite and not 0: was the config initialised?",
+                 (double)config->input_scale);
+    GPUR_REQUIRE(config->input_layout == GPUR_CHW || config->input_layout == GPUR_HWC,
+                 "network.input_layout is %" PRId32 "; it must be GPUR_CHW or GPUR_HWC (0, 1)", config->input_layout);
+    return GPUR_OK;
+}
+
+gpur_status gpur_network_check(const gpur_network_config *config, const gpur_scene *scene)
+{
+    GPUR_TRY(check_input(config, scene));
+    GPUR_TRY(check_trunk(config));
+    GPUR_TRY(check_head(config));
+    GPUR_REQUIRE(config->init >= GPUR_INIT_FAN_IN && config->init <= GPUR_INIT_NORMAL,
+                 "network.init is %" PRId32 "; it must be GPUR_INIT_FAN_IN, GLOROT or NORMAL (0 to 2)", config->init);
+    GPUR_REQUIRE(config->init_scale >= 0.0f && config->init_scale <= MAX_INIT_SCALE,
+                 "network.init_scale is %g; it must be 0 to %g", (double)config->init_scale, (double)MAX_INIT_SCALE);
+    return gpur_reserved_check(config->reserved, 4, "network");
+}
+
+static int32_t most_kernel(const gpur_layer *layer, const gpur_scene *seen)
+{
+    return (seen->height < seen->width ? seen->height : seen->width) + 2 * layer->padding;
+}
+
+/* The first layer's image is obs itself, which is misread where its channels are along another axis than one thinks. */
+static gpur_status check_image(const gpur_network_config *config, const gpur_scene *seen)
+{
+    const gpur_layer *const layer = &config->trunk[0];
+    const int planes = config->input_layout == GPUR_CHW;
+    const int32_t shape[] = {planes ? seen->channels : seen->height, planes ? seen->height : seen->width,
+                             planes ? seen->width : seen->channels};
+    GPUR_REQUIRE(seen->height >= 1,
+                 "network.trunk[0] is a convolution, and obs is no image: it needs three axes, as input_layout says");
+    GPUR_REQUIRE(layer->kernel <= most_kernel(layer, seen),
+                 "network.trunk[0].kernel is %" PRId32 "; it must be at most %" PRId32 ", as an image of %" PRId32
+                 " x %" PRId32 " comes in with padding %" PRId32 ": network.input_layout %s takes obs of (%" PRId32
+                 ", %" PRId32 ", %" PRId32 ") as %s",
+                 layer->kernel, most_kernel(layer, seen), seen->height, seen->width, layer->padding,
+                 planes ? "GPUR_CHW" : "GPUR_HWC", shape[0], shape[1], shape[2],
+                 planes ? "(channels, height, width); GPUR_HWC takes it as (height, width, channels)"
+                        : "(height, width, channels); GPUR_CHW takes it as (channels, height, width)");
+    return GPUR_OK;
+}
+
+static gpur_status check_size(const gpur_layer *layer, int32_t i, const gpur_scene *seen)
+{
+    GPUR_REQUIRE(layer->kernel <= most_kernel(layer, seen),
+                 "network.trunk[%" PRId32 "].kernel is %" PRId32 "; it must be at most %" PRId32
+                 ", as an image of %" PRId32 " x %" PRId32 " comes in with padding %" PRId32,
+                 i, layer->kernel, most_kernel(layer, seen), seen->height, seen->width, layer->padding);
+    return GPUR_OK;
+}
+
+gpur_status gpur_network_check_conv(const gpur_network_config *config, int32_t i, const gpur_scene *seen)
+{
+    const gpur_layer *const layer = &config->trunk[i];
+    GPUR_TRY(i == 0 ? check_image(config, seen) : check_size(layer, i, seen));
+    const int64_t rows = (seen->height + 2 * layer->padding - layer->kernel) / layer->stride + 1;
+    const int64_t columns = (seen->width + 2 * layer->padding - layer->kernel) / layer->stride + 1;
+    GPUR_REQUIRE(rows * columns * layer->units <= MAX_FEATURES,
+                 "network.trunk[%" PRId32 "] makes (%" PRId64 ", %" PRId64 ", %" PRId32 "); at most %d numbers", i,
+                 rows, columns, layer->units, MAX_FEATURES);
+    return GPUR_OK;
+}
+
+enum { MAX_STREAMS = 2 };
+
+/* A head's streams, in the order of their columns. `outputs` 0 stands for the config's. */
+typedef struct stream {
+    const char *name;
+    int32_t outputs;
+} stream;
+
+typedef struct head_entry {
+    stream streams[MAX_STREAMS];
+    int32_t stream_count;
+} head_entry;
+
+static const head_entry heads[] = {
+    [GPUR_HEAD_Q] = {{{"q", 0}}, 1},
+    [GPUR_HEAD_DUELING] = {{{"value", 1}, {"advantage", 0}}, 2},
+    [GPUR_HEAD_SOFTMAX_VALUE] = {{{"policy", 0}, {"value", 1}}, 2},
+    [GPUR_HEAD_TANH_ACTION] = {{{"action", 0}}, 1},
+};
+
+static gpur_dense *add_dense(gpur_network *network, int32_t from, int32_t to, int32_t inputs, int32_t units)
+{
+    gpur_dense *const dense = &network->dense[network->dense_count++];
+    dense->from = from;
+    dense->to = to;
+    dense->inputs = inputs;
+    dense->units = units;
+    return dense;
+}
+
+/* A new sheet, and a layer that reads all of the one before it. */
+static gpur_dense *add_layer(gpur_network *network, int32_t units, int32_t activation)
+{
+    const int32_t from = network->sheet_count - 1;
+    gpur_dense *const dense = add_dense(network, from, from + 1, network->width[from], units);
+    network->width[network->sheet_count++] = units;
+    dense->activation = activation;
+    dense->weight = gpur_params_block(&network->params, (int64_t)units * dense->inputs);
+    dense->bias = gpur_params_block(&network->params, units);
+    return dense;
+}
+
+/*
+ * A kernel of 2 s and stride s, as the first of the Nature network (8 and 4), reads each number of the image four times
+ * and few channels at a time; of blocks of s x s pixels as one pixel it is a kernel of 2 and stride 1, the same sums on
+ * many channels, which every library is made for.
+ */
+static int32_t block_of(const gpur_layer *first, const gpur_scene *scene)
+{
+    const int32_t s = first->stride;
+    const int fits = first->kernel % s == 0 && first->padding == 0 && scene->height % s == 0 && scene->width % s == 0;
+    return s > 1 && fits ? s : 1;
+}
+
+static gpur_convolution conv_of(const gpur_layer *layer, const gpur_scene *seen, int32_t block)
+{
+    const gpur_convolution conv = {
+        .height = seen->height / block,
+        .width = seen->width / block,
+        .channels = seen->channels * block * block,
+        .out_height = (seen->height + 2 * layer->padding - layer->kernel) / layer->stride + 1,
+        .out_width = (seen->width + 2 * layer->padding - layer->kernel) / layer->stride + 1,
+        .filters = layer->units,
+        .kernel = layer->kernel / block,
+        .stride = layer->stride / block,
+        .padding = layer->padding,
+        .activation = layer->activation,
+    };
+    return conv;
+}
+
+static gpur_scene scene_behind(const gpur_convolution *conv)
+{
+    const int64_t features = (int64_t)conv->out_height * conv->out_width * conv->filters;
+    const gpur_scene scene = {features, conv->out_height, conv->out_width, conv->filters};
+    return scene;
+}
+
+static void add_conv(gpur_network *network, const gpur_layer *layer, int32_t i, gpur_scene *seen)
+{
+    char name[32];
+    gpur_convolution *const conv = &network->conv[network->conv_count++];
+    const int32_t block = i == 0 ? network->block : 1;
+    const gpur_conv_weight weight = {layer->units, layer->kernel, seen->channels, block};
+    *conv = conv_of(layer, seen, block);
+    conv->weight =
+        gpur_params_block(&network->params, (int64_t)layer->units * layer->kernel * layer->kernel * seen->channels);
+    conv->bias = gpur_params_block(&network->params, layer->units);
+    snprintf(name, sizeof name, "trunk.%d", (int)i);
+    gpur_params_name_conv(&network->params, name, conv->weight, conv->bias, &weight);
+    *seen = scene_behind(conv);
+    network->width[network->sheet_count++] = (int32_t)seen->features;
+}
+
+static gpur_status build_convs(gpur_network *network, const gpur_network_config *config)
+{
+    gpur_scene seen = network->scene;
+    network->block = 1;
+    for (int32_t i = 0; i < config->trunk_count && config->trunk[i].kind == GPUR_CONV; i++) {
+        GPUR_TRY(gpur_network_check_conv(config, i, &seen));
+        if (i == 0)
+            network->block = block_of(&config->trunk[0], &seen);
+        add_conv(network, &config->trunk[i], i, &seen);
+    }
+    return GPUR_OK;
+}
+
+static void build_trunk(gpur_network *network, const gpur_network_config *config)
+{
+    char name[32];
+    for (int32_t i = network->conv_count; i < config->trunk_count; i++) {
+        const gpur_dense *const d = add_layer(network, config->trunk[i].units, config->trunk[i].activation);
+        snprintf(name, sizeof name, "trunk.%d", (int)i);
+        gpur_params_name(&network->params, name, d->weight, d->bias, 0, d->units, d->inputs);
+    }
+}
+
+/* All streams' hidden layers as one layer; each stream's name covers its rows. */
+static void build_hidden(gpur_network *network, const gpur_network_config *config, const head_entry *head)
+{
+    char name[32];
+    const gpur_dense *const d = add_layer(network, head->stream_count * config->hidden, config->hidden_activation);
+    for (int32_t s = 0; s < head->stream_count; s++) {
+        snprintf(name, sizeof name, "%s.hidden", head->streams[s].name);
+        gpur_params_name(&network->params, name, d->weight, d->bias, s * config->hidden, config->hidden, d->inputs);
+    }
+}
+
+/* The streams' last layers: one weight block and one bias block for all, as all have the same number of inputs. */
+static void build_outputs(gpur_network *network, const gpur_network_config *config, const head_entry *head)
+{
+    char name[32];
+    const int32_t from = network->sheet_count - 1, to = from + 1;
+    const int32_t inputs = config->hidden ? config->hidden : network->width[from];
+    int32_t width = 0;
+    for (int32_t s = 0; s < head->stream_count; s++)
+        width += head->streams[s].outputs ? head->streams[s].outputs : config->outputs;
+    const int64_t weight = gpur_params_block(&network->params, (int64_t)width * inputs);
+    network->head_bias = gpur_params_block(&network->params, width);
+    network->width[network->sheet_count++] = width;
+    for (int32_t s = 0, first = 0; s < head->stream_count; s++) {
+        const int32_t units = head->streams[s].outputs ? head->streams[s].outputs : config->outputs;
+        snprintf(name, sizeof name, "%s.out", head->streams[s].name);
+        gpur_params_name(&network->params, name, weight, network->head_bias, first, units, inputs);
+        if (config->hidden || s == 0) {
+            gpur_dense *const d = add_dense(network, from, to, inputs, config->hidden ? units : width);
+            d->from_column = config->hidden ? s * config->hidden : 0;
+            d->to_column = first;
+            d->weight = weight + (int64_t)first * inputs;
+            d->bias = -1;
+        }
+        first += units;
+    }
+}
+
+gpur_status gpur_network_build(gpur_network *network, const gpur_network_config *config, const gpur_scene *scene)
+{
+    GPUR_TRY(gpur_network_check(config, scene));
+    const head_entry *const head = &heads[config->head];
+    memset(network, 0, sizeof *network);
+    network->head = config->head;
+    network->outputs = config->outputs;
+    network->scene = *scene;
+    network->width[network->sheet_count++] = (int32_t)scene->features;
+    GPUR_TRY(build_convs(network, config));
+    build_trunk(network, config);
+    if (config->hidden)
+        build_hidden(network, config, head);
+    build_outputs(network, config, head);
+    return GPUR_OK;
+}

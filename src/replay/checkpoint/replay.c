@@ -1,0 +1,497 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What a replay's file has but writers: the numbers that make a replay go on as it would have, those that it tells, and
+ * the parts of memory that hold rows. What is kept for a row besides is a section more here.
+ */
+#include "replay/replay.h"
+#include "file/checkpoint_file.h"
+#include "replay/sampler/gather.h"
+#include "replay/sampler/consumer.h"
+#include "replay/checkpoint/writers.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Counts: 0 or more all of them. */
+typedef struct gpur_replay_counts {
+    int64_t first_id, rows, writers;
+    int64_t draws, drawn, launches; /* random numbers; which blocks wait for a launch */
+    int64_t appended, published, evicted, blocks, bytes_fed, episodes_cut;
+    int64_t frame_head;              /* GPUR_LINKED: frames stored */
+    int64_t updates, stale, invalid; /* of priorities */
+} gpur_replay_counts;
+
+typedef struct gpur_replay_state {
+    gpur_replay_counts counts;
+    float alpha, most; /* of priorities; the largest so far */
+    gpur_schedule beta;
+    gpur_frame_group *groups; /* (group_count) GPUR_LINKED: which frames the rows link to */
+    int64_t group_count;
+} gpur_replay_state;
+
+/* Of a frozen replay, all but the writers. `stream` is waited for. A failure leaves what gpur_replay_state_free
+ * takes. */
+gpur_status gpur_replay_state_look(gpur_replay *replay, gpur_stream *stream, gpur_replay_state *state);
+void gpur_replay_state_free(const gpur_replay *replay, gpur_replay_state *state);
+
+/* The scalars of a file, to be written or read; at most GPUR_MAX_SCALARS. Returns how many. */
+int32_t gpur_replay_state_scalars(gpur_replay_state *state, gpur_scalar *scalars);
+
+/* A file whose checksums are right may still be somebody's forgery: refuses numbers that no replay has. */
+gpur_status gpur_replay_state_check(const gpur_replay_state *state);
+
+/* Memory for the groups of a state that was read. */
+gpur_status gpur_replay_state_make_groups(const gpur_replay *replay, gpur_replay_state *state);
+
+/* Rows in the order of their ids, their priorities, frames in the order of their slots. */
+gpur_status gpur_replay_state_add_sections(gpur_replay *replay, gpur_replay_state *state, gpur_sections *sections);
+
+/* Once these are filled in: refuses groups that no replay has. */
+gpur_status gpur_replay_state_check_groups(const gpur_replay *replay, const gpur_replay_state *state);
+
+/* Once that was checked. Under the intake's lock. */
+gpur_status gpur_replay_state_set(gpur_replay *replay, const gpur_replay_state *state);
+
+/* Once they were filled in partly: no rows, and the next ids as before. Under the intake's lock. */
+gpur_status gpur_replay_state_empty(gpur_replay *replay);
+
+static void look_at_priorities(const gpur_priorities *priorities, gpur_replay_state *state)
+{
+    if (!priorities->device)
+        return;
+    const gpur_priority_state *const now = priorities->host_state;
+    state->alpha = now->alpha;
+    memcpy(&state->most, &now->most, sizeof state->most);
+    state->counts.updates = now->updates;
+    state->counts.stale = now->stale;
+    state->counts.invalid = now->invalid;
+}
+
+static gpur_replay_counts counts_of(const gpur_replay *replay)
+{
+    const gpur_intake *const intake = &replay->intake;
+    const gpur_feed *const feed = &intake->feed;
+    const gpur_replay_counts counts = {
+        .first_id = feed->mirror.first_id,
+        .rows = feed->mirror.count,
+        .draws = replay->draws,
+        .drawn = atomic_load(&replay->drawn),
+        .launches = feed->launches,
+        .appended = intake->appended,
+        .published = feed->published,
+        .evicted = feed->evicted,
+        .blocks = feed->blocks,
+        .bytes_fed = feed->bytes,
+        .episodes_cut = intake->episodes_cut,
+        .frame_head = feed->frame_head,
+    };
+    return counts;
+}
+
+gpur_status gpur_replay_state_look(gpur_replay *replay, gpur_stream *stream, gpur_replay_state *state)
+{
+    GPUR_TRY(gpur_priorities_look(gpur_replay_priorities(replay), stream));
+    state->counts = counts_of(replay);
+    state->beta = replay->config.beta;
+    look_at_priorities(gpur_replay_priorities(replay), state);
+    GPUR_TRY(gpur_replay_state_make_groups(replay, state));
+    if (state->groups)
+        gpur_frame_log_get(&replay->intake.frames, state->counts.first_id, state->groups);
+    return GPUR_OK;
+}
+
+static size_t bytes_of_groups(const gpur_replay_state *state)
+{
+    return (size_t)(state->group_count + 1) * sizeof *state->groups; /* none are memory, too */
+}
+
+gpur_status gpur_replay_state_make_groups(const gpur_replay *replay, gpur_replay_state *state)
+{
+    const gpur_frame_log *const log = &replay->intake.frames;
+    if (!log->groups)
+        return GPUR_OK;
+    const int64_t first = state->counts.first_id;
+    state->group_count = gpur_frame_log_count(log, first, first + state->counts.rows);
+    state->groups = gpur_host_alloc(replay->device, bytes_of_groups(state));
+    return state->groups ? GPUR_OK
+                         : gpur_fail(GPUR_OUT_OF_MEMORY, "no memory for %zu bytes of what is linked",
+                                     bytes_of_groups(state));
+}
+
+void gpur_replay_state_free(const gpur_replay *replay, gpur_replay_state *state)
+{
+    if (state->groups)
+        gpur_host_free(replay->device, state->groups, bytes_of_groups(state));
+    state->groups = NULL;
+}
+
+#define COUNT(name) {#name, GPUR_SCALAR_I64, &state->counts.name}
+
+int32_t gpur_replay_state_scalars(gpur_replay_state *state, gpur_scalar *scalars)
+{
+    const gpur_scalar all[] = {
+        COUNT(first_id),
+        COUNT(rows),
+        COUNT(writers),
+        COUNT(draws),
+        COUNT(drawn),
+        COUNT(launches),
+        COUNT(appended),
+        COUNT(published),
+        COUNT(evicted),
+        COUNT(blocks),
+        COUNT(bytes_fed),
+        COUNT(episodes_cut),
+        COUNT(frame_head),
+        COUNT(updates),
+        COUNT(stale),
+        COUNT(invalid),
+        {"alpha", GPUR_SCALAR_F32, &state->alpha},
+        {"most", GPUR_SCALAR_F32, &state->most},
+        {"beta_first", GPUR_SCALAR_F32, &state->beta.first},
+        {"beta_last", GPUR_SCALAR_F32, &state->beta.last},
+        {"beta_begin", GPUR_SCALAR_I64, &state->beta.begin},
+        {"beta_steps", GPUR_SCALAR_I64, &state->beta.steps},
+    };
+    _Static_assert(sizeof all / sizeof *all <= GPUR_MAX_SCALARS, "room for them");
+    memcpy(scalars, all, sizeof all);
+    return sizeof all / sizeof *all;
+}
+
+static gpur_status check_reals(const gpur_replay_state *state)
+{
+    const float reals[] = {state->alpha, state->most, state->beta.first, state->beta.last};
+    for (size_t i = 0; i < sizeof reals / sizeof *reals; i++)
+        if (!(reals[i] >= 0.0f && reals[i] < INFINITY))
+            return gpur_fail(GPUR_FILE_ERROR, "the file has an alpha, beta or priority of %g; it must be 0 or more",
+                             (double)reals[i]);
+    if (state->beta.begin < 0 || state->beta.steps < 0)
+        return gpur_fail(GPUR_FILE_ERROR, "the file has a schedule of beta that begins before 0");
+    return GPUR_OK;
+}
+
+gpur_status gpur_replay_state_check(const gpur_replay_state *state)
+{
+    const int64_t *const numbers = &state->counts.first_id;
+    for (size_t i = 0; i < sizeof state->counts / sizeof *numbers; i++)
+        if (numbers[i] < 0 || numbers[i] > INT64_MAX / 4)
+            return gpur_fail(GPUR_FILE_ERROR, "the file has a count of %" PRId64 "; it must be 0 to 2^61", numbers[i]);
+    return check_reals(state);
+}
+
+/* A ring's items in the order of their ids: one run of slots, or two where they go round its end. */
+static gpur_status add_ring(const gpur_replay *replay, const gpur_replay_state *state, gpur_sections *sections,
+                            const char *name, void *ring, int64_t item_bytes)
+{
+    const int64_t capacity = replay->config.capacity, rows = state->counts.rows;
+    const int64_t slot = state->counts.first_id % capacity;
+    const int64_t to_end = capacity - slot, head = rows < to_end ? rows : to_end;
+    const gpur_piece first = {(unsigned char *)ring + slot * item_bytes, head * item_bytes, 1};
+    const gpur_piece second = {ring, (rows - head) * item_bytes, 1};
+    const int is_float = item_bytes == sizeof(float);
+    GPUR_TRY(gpur_sections_add(sections, name, is_float ? GPUR_F32 : GPUR_U8, rows, is_float ? 0 : item_bytes, first));
+    gpur_sections_continue(sections, second);
+    return GPUR_OK;
+}
+
+static gpur_status add_frames(gpur_replay *replay, const gpur_replay_state *state, gpur_sections *sections)
+{
+    const gpur_feed *const feed = &replay->intake.feed;
+    const int64_t head = state->counts.frame_head, frames = head < feed->frame_slots ? head : feed->frame_slots;
+    const gpur_piece ring = {feed->frames, frames * feed->frame_pitch, 1};
+    const gpur_piece groups = {state->groups, state->group_count * (int64_t)sizeof *state->groups, 0};
+    GPUR_TRY(gpur_sections_add(sections, "frames", GPUR_U8, frames, feed->frame_pitch, ring));
+    return gpur_sections_add(sections, "frame_groups", GPUR_I64, state->group_count, 2, groups);
+}
+
+gpur_status gpur_replay_state_add_sections(gpur_replay *replay, gpur_replay_state *state, gpur_sections *sections)
+{
+    const gpur_feed *const feed = &replay->intake.feed;
+    GPUR_TRY(add_ring(replay, state, sections, "rows", feed->ring, feed->schema->pitch));
+    if (feed->priorities.device)
+        GPUR_TRY(add_ring(replay, state, sections, "priorities", feed->priorities.tree.raw, sizeof(float)));
+    return feed->frames ? add_frames(replay, state, sections) : GPUR_OK;
+}
+
+static void set_counts(gpur_replay *replay, const gpur_replay_counts *counts)
+{
+    gpur_intake *const intake = &replay->intake;
+    gpur_feed *const feed = &intake->feed;
+    replay->draws = counts->draws;
+    atomic_store(&replay->drawn, counts->drawn);
+    feed->launches = counts->launches;
+    intake->appended = counts->appended;
+    feed->published = counts->published;
+    feed->evicted = counts->evicted;
+    feed->blocks = counts->blocks;
+    feed->bytes = counts->bytes_fed;
+    intake->episodes_cut = counts->episodes_cut;
+    intake->ids = counts->first_id + counts->rows;
+    feed->frame_head = counts->frame_head;
+}
+
+static void set_priority_state(const gpur_priorities *priorities, const gpur_replay_state *state)
+{
+    if (!priorities->device)
+        return;
+    gpur_priority_state *const to = priorities->host_state;
+    memset(to, 0, sizeof *to);
+    to->alpha = state->alpha;
+    memcpy(&to->most, &state->most, sizeof to->most);
+    to->updates = state->counts.updates;
+    to->stale = state->counts.stale;
+    to->invalid = state->counts.invalid;
+}
+
+gpur_status gpur_replay_state_check_groups(const gpur_replay *replay, const gpur_replay_state *state)
+{
+    const gpur_replay_counts *const counts = &state->counts;
+    if (state->groups && !gpur_frame_log_is_good(&replay->intake.frames, counts->first_id,
+                                                 counts->first_id + counts->rows, counts->frame_head, state->groups))
+        return gpur_fail(GPUR_FILE_ERROR, "the file's rows link to frames that it cannot have");
+    return GPUR_OK;
+}
+
+gpur_status gpur_replay_state_set(gpur_replay *replay, const gpur_replay_state *state)
+{
+    gpur_feed *const feed = &replay->intake.feed;
+    const gpur_replay_counts *const counts = &state->counts;
+    const int64_t first = counts->first_id, next = first + counts->rows;
+    if (state->groups)
+        gpur_frame_log_set(&replay->intake.frames, first, next, counts->frame_head, state->groups);
+    set_counts(replay, counts);
+    replay->config.beta = state->beta;
+    set_priority_state(&feed->priorities, state);
+    GPUR_TRY(gpur_feed_set_window(feed, first, counts->rows));
+    return gpur_priorities_restore(&feed->priorities, feed->consumer, &feed->mirror);
+}
+
+gpur_status gpur_replay_state_empty(gpur_replay *replay)
+{
+    gpur_feed *const feed = &replay->intake.feed;
+    GPUR_TRY(gpur_feed_set_window(feed, replay->intake.ids, 0));
+    return gpur_priorities_restore(&feed->priorities, feed->consumer, &feed->mirror);
+}
+
+/* A replay to a file and back: which sections, scalars and settings make it up. */
+
+static gpur_status note_field(gpur_tensors *settings, int32_t index, const gpur_field_info *field)
+{
+    char key[32], shape[80] = "";
+    int length = 0;
+    for (int32_t i = 0; i < field->dims; i++)
+        length += snprintf(shape + length, sizeof shape - (size_t)length, "%s%d", i ? " x " : " of ",
+                           (int)field->shape[i]);
+    snprintf(key, sizeof key, "field.%d", (int)index);
+    return gpur_tensors_note(settings, key, "%s %s%s", field->name, gpur_dtype_name(field->dtype), shape);
+}
+
+static gpur_status note_capacity(const gpur_replay *replay, gpur_tensors *tensors)
+{
+    return gpur_tensors_note(tensors, "capacity", "%" PRId64, replay->config.capacity);
+}
+
+/* Links are slots of frames, and which rows leave for want of frames goes by capacity, reach and groups. */
+static gpur_status note_linking(const gpur_replay *replay, gpur_tensors *settings)
+{
+    const gpur_linking *const linking = &replay->storage.linking;
+    GPUR_TRY(gpur_tensors_note(settings, "layout", "%s", linking->stack > 0 ? "linked" : "packed"));
+    if (linking->stack == 0)
+        return GPUR_OK;
+    GPUR_TRY(note_capacity(replay, settings));
+    GPUR_TRY(gpur_tensors_note(settings, "frame_stack", "%d", (int)linking->stack));
+    GPUR_TRY(gpur_tensors_note(settings, "stack_axis", "%s", linking->is_last ? "last" : "first"));
+    GPUR_TRY(gpur_tensors_note(settings, "stack_pad", "%s", linking->repeats ? "repeat" : "zero"));
+    GPUR_TRY(gpur_tensors_note(settings, "frame_slots", "%" PRId64, linking->frames));
+    GPUR_TRY(gpur_tensors_note(settings, "frame_reach", "%" PRId64, linking->reach));
+    return gpur_tensors_note(settings, "group_rows", "%" PRId64, linking->group_rows);
+}
+
+/* What has to be the same for the rows to mean the same. */
+static gpur_status note_settings(const gpur_replay *replay, gpur_tensors *settings)
+{
+    const gpur_replay_config *const config = &replay->config;
+    GPUR_TRY(gpur_tensors_note(settings, "fields", "%d", (int)replay->schema.count));
+    for (int32_t i = 0; i < replay->schema.count; i++)
+        GPUR_TRY(note_field(settings, i, &replay->schema.fields[i]));
+    GPUR_TRY(gpur_tensors_note(settings, "n_step", "%d", (int)config->n_step));
+    GPUR_TRY(note_linking(replay, settings));
+    GPUR_TRY(gpur_tensors_note(settings, "prioritized", "%d", (int)config->prioritized));
+    if (config->prioritized)
+        GPUR_TRY(gpur_settings_note_real(settings, "priority_offset", (double)config->priority_offset));
+    GPUR_TRY(gpur_settings_note_real(settings, "gamma", (double)config->gamma));
+    return gpur_settings_note_real(settings, "reward_clip", (double)config->reward_clip);
+}
+
+static gpur_status save_state(gpur_replay *replay, gpur_stream *stream, gpur_replay_state *state,
+                              gpur_tensors *tensors, gpur_sections *sections)
+{
+    gpur_scalar scalars[GPUR_MAX_SCALARS];
+    GPUR_TRY(gpur_replay_state_look(replay, stream, state));
+    GPUR_TRY(gpur_checkpoint_note_kind(tensors, "replay"));
+    GPUR_TRY(note_settings(replay, tensors));
+    if (replay->storage.linking.stack == 0)
+        GPUR_TRY(note_capacity(replay, tensors));
+    GPUR_TRY(gpur_replay_state_add_sections(replay, state, sections));
+    GPUR_TRY(gpur_writers_add_sections(replay, tensors, sections, &state->counts.writers));
+    return gpur_scalars_write(tensors, scalars, gpur_replay_state_scalars(state, scalars));
+}
+
+static gpur_status save(gpur_replay *replay, gpur_stream *stream, gpur_tensors *tensors, gpur_sections *sections,
+                        const char *path, const gpur_checkpoint_options *options)
+{
+    gpur_replay_state state = {0};
+    gpur_status status = save_state(replay, stream, &state, tensors, sections);
+    if (status == GPUR_OK)
+        status = gpur_checkpoint_write(replay->device, stream, sections, tensors, path, options);
+    gpur_replay_state_free(replay, &state);
+    return status;
+}
+
+gpur_status gpur_replay_save(gpur_replay *replay, const char *path, const gpur_checkpoint_options *given)
+{
+    gpur_checkpoint_options options;
+    gpur_stream *stream = NULL;
+    gpur_tensors tensors = {0};
+    gpur_sections sections = {0};
+    GPUR_TRY(gpur_checkpoint_check_call(replay, "replay", path, given, &options));
+    GPUR_TRY(gpur_consumer_freeze(replay, &stream));
+    const gpur_status status = save(replay, stream, &tensors, &sections, path, &options);
+    const gpur_status ended = gpur_consumer_thaw(replay);
+    gpur_sections_free(&sections);
+    gpur_tensors_free(&tensors);
+    return status != GPUR_OK ? status : ended;
+}
+
+typedef struct loading {
+    gpur_checkpoint file;
+    gpur_tensors settings;
+    gpur_sections sections;
+    gpur_writer_state *states;
+    gpur_replay_state state;
+} loading;
+
+/* A packed replay may have another capacity than the file's: a row's slot follows from its id. */
+static gpur_status check_room(const loading *load, const gpur_replay *replay)
+{
+    const int64_t rows = load->state.counts.rows, capacity = replay->config.capacity;
+    const char *const note = gpur_tensors_find_note(&load->file.tensors, "capacity");
+    const int64_t theirs = note ? strtoll(note, NULL, 10) : 0;
+    if (rows > theirs)
+        return gpur_fail(GPUR_FILE_ERROR, "the file has %" PRId64 " rows; its capacity is %" PRId64, rows, theirs);
+    GPUR_REQUIRE(rows <= capacity, "the file has %" PRId64 " transitions; this replay's capacity is %" PRId64, rows,
+                 capacity);
+    return GPUR_OK;
+}
+
+/* What needs no turn. The settings come before the tensors: they say best what is wrong. An empty replay is likely to
+ * be empty in its turn, too, and then there is no first pass. */
+static gpur_status look_through(loading *load, gpur_replay *replay, const gpur_checkpoint_options *options)
+{
+    gpur_scalar scalars[GPUR_MAX_SCALARS];
+    const int32_t count = gpur_replay_state_scalars(&load->state, scalars);
+    GPUR_TRY(note_settings(replay, &load->settings));
+    GPUR_TRY(gpur_checkpoint_compare(&load->file, "replay", &load->settings, scalars, count));
+    GPUR_TRY(gpur_replay_state_check(&load->state));
+    GPUR_TRY(gpur_checkpoint_expect_reals(&load->file, "priorities"));
+    GPUR_TRY(check_room(load, replay));
+    GPUR_TRY(gpur_replay_state_make_groups(replay, &load->state));
+    return gpur_replay_size(replay) > 0 ? gpur_checkpoint_verify(&load->file, replay->device, options) : GPUR_OK;
+}
+
+/* What can be compared before the data are read. */
+static gpur_status list_sections(loading *load, gpur_replay *replay)
+{
+    GPUR_TRY(gpur_replay_state_add_sections(replay, &load->state, &load->sections));
+    GPUR_TRY(gpur_writer_states_add_sections(replay, &load->file.tensors, load->state.counts.writers, &load->sections,
+                                             &load->states));
+    return gpur_checkpoint_match(&load->file, &load->sections, "this replay", 1);
+}
+
+/* Data whose checksums are right may still be somebody's forgery. Takes no memory: it may be asked when the replay has
+ * changed already. */
+static gpur_status check_contents(const loading *load, const gpur_replay *replay)
+{
+    const gpur_replay_counts *const counts = &load->state.counts;
+    gpur_status status = gpur_replay_state_check_groups(replay, &load->state);
+    if (status == GPUR_OK)
+        status = gpur_writer_states_check(replay, load->states, counts->first_id + counts->rows, counts->frame_head);
+    return gpur_checkpoint_blame(&load->file, status);
+}
+
+/* Where there is nothing to lose, a failure half-way leaves nothing, too. Else all that can be refused is, before
+ * anything is changed. */
+static gpur_status look_ahead(loading *load, gpur_replay *replay, const gpur_checkpoint_options *options)
+{
+    const gpur_feed *const feed = &replay->intake.feed;
+    if (!load->file.verified && feed->mirror.count == 0 && feed->frame_head == 0)
+        return GPUR_OK;
+    if (!load->file.verified)
+        GPUR_TRY(gpur_checkpoint_verify(&load->file, replay->device, options));
+    GPUR_TRY(gpur_checkpoint_peek(&load->file, &load->sections));
+    return check_contents(load, replay);
+}
+
+static gpur_status set_all(loading *load, gpur_replay *replay)
+{
+    GPUR_TRY(gpur_replay_state_set(replay, &load->state));
+    gpur_writer_states_take(replay, load->states);
+    load->states = NULL;
+    return GPUR_OK;
+}
+
+/* A failure to empty it is the device's, and is told of by whatever comes next. */
+static gpur_status settle(loading *load, gpur_replay *replay, gpur_status filled, int touched)
+{
+    gpur_intake_lock(&replay->intake);
+    if (filled == GPUR_OK)
+        filled = set_all(load, replay);
+    if (filled != GPUR_OK && touched) {
+        if (load->file.verified) /* there may have been frames */
+            gpur_writers_forget_frames(replay);
+        gpur_replay_state_empty(replay);
+    }
+    gpur_intake_unlock(&replay->intake);
+    return filled;
+}
+
+static gpur_status load_in_turn(loading *load, gpur_replay *replay, gpur_stream *stream,
+                                const gpur_checkpoint_options *options)
+{
+    int touched = 0;
+    GPUR_TRY(list_sections(load, replay));
+    GPUR_TRY(look_ahead(load, replay, options));
+    GPUR_TRY(gpur_priorities_look(gpur_replay_priorities(replay), stream));
+    gpur_status filled = gpur_checkpoint_fill(&load->file, replay->device, stream, &load->sections, options, &touched);
+    if (filled == GPUR_OK)
+        filled = check_contents(load, replay);
+    return settle(load, replay, filled, touched);
+}
+
+static gpur_status load_opened(loading *load, gpur_replay *replay, const gpur_checkpoint_options *options)
+{
+    gpur_stream *stream = NULL;
+    GPUR_TRY(look_through(load, replay, options));
+    GPUR_TRY(gpur_consumer_freeze(replay, &stream));
+    const gpur_status status = load_in_turn(load, replay, stream, options);
+    const gpur_status ended = gpur_consumer_thaw(replay);
+    return status != GPUR_OK ? status : ended;
+}
+
+gpur_status gpur_replay_load(gpur_replay *replay, const char *path, const gpur_checkpoint_options *given)
+{
+    gpur_checkpoint_options options;
+    loading load = {0};
+    GPUR_TRY(gpur_checkpoint_check_call(replay, "replay", path, given, &options));
+    GPUR_TRY(gpur_checkpoint_open(&load.file, path));
+    const gpur_status status = load_opened(&load, replay, &options);
+    gpur_writer_states_free(replay, load.states);
+    gpur_replay_state_free(replay, &load.state);
+    gpur_sections_free(&load.sections);
+    gpur_tensors_free(&load.settings);
+    gpur_checkpoint_close(&load.file);
+    return status;
+}

@@ -1,0 +1,330 @@
+/* SPDX-License-Identifier: MIT */
+/* Whether a writer can have come to what a file says of its environments. What rows and rewards are is anybody's. */
+#include "replay/checkpoint/writers.h"
+
+#include "replay/writer/frame_history.h"
+#include "replay/writer/env_state.h"
+#include "replay/replay.h"
+#include "replay/writer/writer.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+/* An environment of a state, and how far the replay is. */
+typedef struct stand {
+    const gpur_linking *linking;
+    int32_t n_step;
+    int64_t room;                /* frames kept; 0: packed */
+    int64_t next, frame_head;    /* ids of the next row and frame */
+    gpur_episode episode;
+    int64_t newest;              /* frame */
+    const unsigned char *places; /* (room) */
+} stand;
+
+static int is_good_episode(const stand *s)
+{
+    const gpur_episode *const e = &s->episode;
+    return e->state >= GPUR_EPISODE_NONE && e->state <= GPUR_EPISODE_ENDED && e->pending >= 0 &&
+           e->pending < s->n_step && e->steps >= e->pending && e->steps < INT64_MAX / 4 && e->previous >= -1 &&
+           (e->previous < s->next || e->steps == 0);
+}
+
+static int is_good_place(const stand *s, int64_t frame)
+{
+    gpur_frame_place place;
+    memcpy(&place, s->places + (frame & (s->room - 1)) * (int64_t)sizeof place, sizeof place);
+    if (place.id < -1 || place.id >= s->frame_head)
+        return 0;
+    if (place.id >= 0 && place.link != place.id % s->linking->frames + 1)
+        return 0;
+    return place.same == GPUR_FRAME_NONE || (place.same >= frame && place.same <= s->newest);
+}
+
+/* Those that its next row may link to. Without an episode none does. */
+static int are_good_frames(const stand *s)
+{
+    if (s->room == 0 || s->episode.state == GPUR_EPISODE_NONE)
+        return 1;
+    if (s->newest != s->episode.steps + s->linking->stack - 1)
+        return 0;
+    for (int64_t frame = s->newest; frame >= 0 && frame > s->newest - s->room; frame--)
+        if (!is_good_place(s, frame))
+            return 0;
+    return 1;
+}
+
+static int is_good(const gpur_replay *replay, const gpur_writer_state *state, stand *s)
+{
+    const unsigned char *const episodes = gpur_writer_state_array(replay, state, "episodes");
+    const unsigned char *const newest = gpur_writer_state_array(replay, state, "newest");
+    const unsigned char *const places = gpur_writer_state_array(replay, state, "places");
+    for (int64_t env = 0; env < state->num_envs; env++) {
+        memcpy(&s->episode, episodes + env * (int64_t)sizeof s->episode, sizeof s->episode);
+        if (newest)
+            memcpy(&s->newest, newest + env * (int64_t)sizeof s->newest, sizeof s->newest);
+        s->places = places ? places + env * s->room * (int64_t)sizeof(gpur_frame_place) : NULL;
+        if (!is_good_episode(s) || !are_good_frames(s))
+            return 0;
+    }
+    return 1;
+}
+
+gpur_status gpur_writer_states_check(const gpur_replay *replay, const gpur_writer_state *states, int64_t next,
+                                     int64_t frame_head)
+{
+    gpur_history history = {0};
+    gpur_history_plan(&history, &replay->storage, 1, GPUR_INPUT_STACKS, replay->config.n_step);
+    stand s = {.linking = &replay->storage.linking, .n_step = replay->config.n_step, .room = history.room,
+               .next = next, .frame_head = frame_head};
+    for (const gpur_writer_state *state = states; state; state = state->next)
+        if (!is_good(replay, state, &s))
+            return gpur_fail(GPUR_FILE_ERROR, "the file has an episode that no writer comes to");
+    return GPUR_OK;
+}
+
+/* An array of a writer's, (num_envs, bytes). All zeros must mean that no episode is open. */
+typedef struct array {
+    const char *name;
+    int64_t bytes;         /* of one environment */
+    unsigned char *memory; /* NULL without a writer */
+} array;
+enum { MOST_ARRAYS = 8 };
+
+/* All that a writer of this replay keeps. What comes to writers later is one more line here. */
+static int32_t list_arrays(const gpur_replay *replay, const gpur_writer *writer, array *arrays)
+{
+    const gpur_step_fields fields = gpur_step_fields_find(&replay->schema);
+    gpur_kept kept = {0};
+    gpur_history history = {0};
+    gpur_kept_plan(&kept, 1, replay->config.n_step, &fields, &replay->schema, &replay->storage);
+    gpur_history_plan(&history, &replay->storage, 1, GPUR_INPUT_STACKS, replay->config.n_step);
+    if (writer)
+        kept = writer->kept, history = writer->history;
+    const array all[] = {
+        {"episodes", sizeof *kept.episodes, (unsigned char *)kept.episodes},
+        {"rewards", kept.room * (int64_t)sizeof *kept.rewards, (unsigned char *)kept.rewards},
+        {"steps", kept.room * kept.step_bytes, kept.values},
+        {"newest", history.room > 0 ? (int64_t)sizeof *history.newest : 0, (unsigned char *)history.newest},
+        {"places", history.room * (int64_t)sizeof *history.places, (unsigned char *)history.places},
+        {"frames", history.room * replay->storage.linking.frame_bytes, history.frames},
+    };
+    int32_t count = 0;
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        if (all[i].bytes > 0)
+            arrays[count++] = all[i];
+    return count;
+}
+
+/* Autoreset says what an ended episode waits for, and which observation ends it; input, where padding comes from. */
+static void tell_way(const gpur_writer_config *config, char *way)
+{
+    static const char *const autoresets[] = {"disabled", "next_step", "same_step"};
+    snprintf(way, GPUR_WRITER_WAY, "autoreset %s, input %s", autoresets[config->autoreset],
+             config->input == GPUR_INPUT_FRAMES ? "frames" : "stacks");
+}
+
+/* Between a writer's arrays and their copies one behind the other. NULL: zeros. */
+static void restore(gpur_writer *writer, const unsigned char *from)
+{
+    array arrays[MOST_ARRAYS];
+    const int32_t count = list_arrays(writer->replay, writer, arrays);
+    for (int32_t i = 0; i < count; i++) {
+        const size_t bytes = (size_t)(writer->config.num_envs * arrays[i].bytes);
+        if (from)
+            memcpy(arrays[i].memory, from, bytes), from += bytes;
+        else
+            memset(arrays[i].memory, 0, bytes);
+    }
+}
+
+static void free_state(gpur_replay *replay, gpur_writer_state *state)
+{
+    gpur_host_free(replay->device, state, sizeof *state + state->bytes);
+}
+
+void gpur_writer_states_free(gpur_replay *replay, gpur_writer_state *states)
+{
+    while (states) {
+        gpur_writer_state *const next = states->next;
+        free_state(replay, states);
+        states = next;
+    }
+}
+
+void gpur_writer_join(gpur_writer *writer)
+{
+    gpur_replay *const replay = writer->replay;
+    gpur_writer **last = &replay->writers;
+    while (*last)
+        last = &(*last)->next;
+    *last = writer;
+    gpur_writer_state *const waiting = replay->waiting;
+    char way[GPUR_WRITER_WAY];
+    tell_way(&writer->config, way);
+    if (!waiting || waiting->num_envs != writer->config.num_envs || strcmp(waiting->way, way) != 0)
+        return;
+    restore(writer, waiting->memory);
+    replay->waiting = waiting->next;
+    free_state(replay, waiting);
+}
+
+void gpur_writer_part(gpur_writer *writer)
+{
+    gpur_writer **place = &writer->replay->writers;
+    while (*place != writer)
+        place = &(*place)->next;
+    *place = writer->next;
+}
+
+static gpur_status add_sections(const gpur_replay *replay, const gpur_writer *writer, int64_t index, int32_t num_envs,
+                                unsigned char *memory, gpur_sections *sections)
+{
+    array arrays[MOST_ARRAYS];
+    char name[GPUR_TENSOR_NAME];
+    const int32_t count = list_arrays(replay, writer, arrays);
+    for (int32_t i = 0; i < count; i++) {
+        const int64_t bytes = num_envs * arrays[i].bytes;
+        const gpur_piece piece = {writer ? arrays[i].memory : memory, bytes, 0};
+        snprintf(name, sizeof name, "writer.%" PRId64 ".%s", index, arrays[i].name);
+        GPUR_TRY(gpur_sections_add(sections, name, GPUR_U8, num_envs, arrays[i].bytes, piece));
+        if (memory)
+            memory += bytes;
+    }
+    return GPUR_OK;
+}
+
+static gpur_status note_way(gpur_tensors *tensors, int64_t index, const char *way)
+{
+    char key[GPUR_NOTE_KEY];
+    snprintf(key, sizeof key, "writer.%" PRId64, index);
+    return gpur_tensors_note(tensors, key, "%s", way);
+}
+
+/* The writers that there are, and behind them the states that still wait for theirs. */
+gpur_status gpur_writers_add_sections(gpur_replay *replay, gpur_tensors *tensors, gpur_sections *sections,
+                                      int64_t *writers)
+{
+    char way[GPUR_WRITER_WAY];
+    *writers = 0;
+    for (const gpur_writer *writer = replay->writers; writer; writer = writer->next) {
+        tell_way(&writer->config, way);
+        GPUR_TRY(note_way(tensors, *writers, way));
+        GPUR_TRY(add_sections(replay, writer, (*writers)++, writer->config.num_envs, NULL, sections));
+    }
+    for (const gpur_writer_state *state = replay->waiting; state; state = state->next) {
+        GPUR_TRY(note_way(tensors, *writers, state->way));
+        GPUR_TRY(add_sections(replay, NULL, (*writers)++, state->num_envs, state->memory, sections));
+    }
+    return GPUR_OK;
+}
+
+/* Environments of a writer of the file. Its tensors' sizes have been compared with the file's. */
+static gpur_status count_envs(const gpur_tensors *file, int64_t index, int32_t *num_envs)
+{
+    char name[GPUR_TENSOR_NAME];
+    snprintf(name, sizeof name, "writer.%" PRId64 ".episodes", index);
+    const gpur_tensor_entry *const entry = gpur_tensors_find(file, name);
+    if (!entry || entry->shape[0] < 1 || entry->shape[0] > INT32_MAX)
+        return gpur_fail(GPUR_FILE_ERROR, "the file has no environments of its writer %" PRId64, index);
+    *num_envs = (int32_t)entry->shape[0];
+    return GPUR_OK;
+}
+
+static gpur_status find_way(const gpur_tensors *file, int64_t index, const char **way)
+{
+    char key[GPUR_NOTE_KEY];
+    snprintf(key, sizeof key, "writer.%" PRId64, index);
+    *way = gpur_tensors_find_note(file, key);
+    if (!*way || strlen(*way) >= GPUR_WRITER_WAY)
+        return gpur_fail(GPUR_FILE_ERROR, "the file does not say how its writer %" PRId64 " takes its steps", index);
+    return GPUR_OK;
+}
+
+/* A writer that is here gets the state of one of the file's: it must be of its like. */
+static gpur_status compare(const gpur_writer *here, int64_t index, int32_t num_envs, const char *way)
+{
+    char ours[GPUR_WRITER_WAY];
+    GPUR_REQUIRE(here->config.num_envs == num_envs,
+                 "the file's writer %" PRId64 " has %d environments; this replay's has %d", index, (int)num_envs,
+                 (int)here->config.num_envs);
+    tell_way(&here->config, ours);
+    GPUR_REQUIRE(strcmp(ours, way) == 0, "the file's writer %" PRId64 " has %s; this replay's has %s", index, way,
+                 ours);
+    return GPUR_OK;
+}
+
+static gpur_status make_state(const gpur_replay *replay, int32_t num_envs, const char *way, gpur_writer_state **state)
+{
+    array arrays[MOST_ARRAYS];
+    const int32_t count = list_arrays(replay, NULL, arrays);
+    int64_t bytes = 0;
+    for (int32_t i = 0; i < count; i++)
+        bytes += num_envs * arrays[i].bytes;
+    *state = gpur_host_alloc(replay->device, sizeof **state + (size_t)bytes);
+    if (!*state)
+        return gpur_fail(GPUR_OUT_OF_MEMORY, "no memory for the %" PRId64 " bytes that a writer keeps", bytes);
+    **state = (gpur_writer_state){.num_envs = num_envs, .bytes = (size_t)bytes};
+    snprintf((*state)->way, sizeof (*state)->way, "%s", way);
+    (*state)->memory = (unsigned char *)(*state + 1);
+    return GPUR_OK;
+}
+
+gpur_status gpur_writer_states_add_sections(gpur_replay *replay, const gpur_tensors *file, int64_t writers,
+                                            gpur_sections *sections, gpur_writer_state **states)
+{
+    const gpur_writer *here = replay->writers;
+    gpur_writer_state **last = states;
+    *states = NULL;
+    for (int64_t i = 0; i < writers; i++) {
+        int32_t num_envs = 0;
+        const char *way = NULL;
+        GPUR_TRY(count_envs(file, i, &num_envs));
+        GPUR_TRY(find_way(file, i, &way));
+        if (here)
+            GPUR_TRY(compare(here, i, num_envs, way));
+        GPUR_TRY(make_state(replay, num_envs, way, last));
+        GPUR_TRY(add_sections(replay, NULL, i, num_envs, (*last)->memory, sections));
+        last = &(*last)->next;
+        here = here ? here->next : NULL;
+    }
+    return GPUR_OK;
+}
+
+void gpur_writer_states_take(gpur_replay *replay, gpur_writer_state *states)
+{
+    gpur_writer_states_free(replay, replay->waiting);
+    for (gpur_writer *writer = replay->writers; writer; writer = writer->next) {
+        gpur_writer_state *const state = states;
+        restore(writer, state ? state->memory : NULL);
+        if (!state)
+            continue;
+        states = state->next;
+        free_state(replay, state);
+    }
+    replay->waiting = states;
+}
+
+const unsigned char *gpur_writer_state_array(const gpur_replay *replay, const gpur_writer_state *state,
+                                             const char *name)
+{
+    array arrays[MOST_ARRAYS];
+    const int32_t count = list_arrays(replay, NULL, arrays);
+    const unsigned char *memory = state->memory;
+    for (int32_t i = 0; i < count; i++) {
+        if (strcmp(arrays[i].name, name) == 0)
+            return memory;
+        memory += state->num_envs * arrays[i].bytes;
+    }
+    return NULL;
+}
+
+void gpur_writers_forget_frames(gpur_replay *replay)
+{
+    if (replay->storage.linking.stack == 0)
+        return;
+    for (gpur_writer *writer = replay->writers; writer; writer = writer->next)
+        gpur_history_forget(&writer->history);
+    gpur_writer_states_free(replay, replay->waiting);
+    replay->waiting = NULL;
+}

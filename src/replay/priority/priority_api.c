@@ -1,0 +1,252 @@
+/* SPDX-License-Identifier: MIT */
+/* What users ask of priorities. */
+#include "gpureplay/priority.h"
+#include "base/sized.h"
+#include "kernels/lib/schedule.h"
+#include "replay/config.h"
+#include "replay/sampler/consumer.h"
+#include "replay/sampler/gather.h"
+#include "replay/replay.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+static gpur_status check(const gpur_replay *replay)
+{
+    GPUR_REQUIRE(replay, "replay is NULL");
+    GPUR_REQUIRE(replay->config.prioritized,
+                 "the replay has no priorities; gpur_replay_config.prioritized is 0, and must be 1");
+    return GPUR_OK;
+}
+
+static gpur_status check_count(const gpur_replay *replay, int64_t count, int64_t least)
+{
+    GPUR_REQUIRE(count >= least && count <= replay->config.max_batch,
+                 "count is %" PRId64 "; it must be %" PRId64 " to max_batch = %" PRId64, count, least,
+                 replay->config.max_batch);
+    return GPUR_OK;
+}
+
+/* What a turn's launch passes through; the launch before last, which used it too, is over. */
+static int64_t *pinned_ids(const gpur_replay *replay)
+{
+    return replay->ids + replay->launches % 2 * replay->config.max_batch;
+}
+
+static float *pinned_values(gpur_replay *replay)
+{
+    return gpur_replay_priorities(replay)->host_values + replay->launches % 2 * replay->config.max_batch;
+}
+
+static gpur_status bring_ids(gpur_replay *replay, gpur_stream *stream, int64_t count, const int64_t *ids)
+{
+    const int64_t bytes = count * (int64_t)sizeof *ids;
+    memcpy(pinned_ids(replay), ids, (size_t)bytes);
+    return gpur_copy(stream, gpur_replay_priorities(replay)->ids, pinned_ids(replay), bytes);
+}
+
+static gpur_status bring_values(gpur_replay *replay, gpur_stream *stream, int64_t count, const float *values)
+{
+    const int64_t bytes = count * (int64_t)sizeof *values;
+    memcpy(pinned_values(replay), values, (size_t)bytes);
+    return gpur_copy(stream, gpur_replay_priorities(replay)->values, pinned_values(replay), bytes);
+}
+
+/* One update: its arrays, and where they lie. */
+typedef struct update_request {
+    int64_t count;
+    const int64_t *ids;
+    const float *priorities;
+    void *native; /* the caller's stream, for arrays on the device */
+    int on_device;
+} update_request;
+
+/* On the CPU everything is the host's; what is read before the call returns needs no copy. */
+static gpur_status locate(gpur_device *device, update_request *r)
+{
+    int ids_there = 0, priorities_there = 0;
+    if (!gpur_device_is_cuda(device) || r->count == 0)
+        return GPUR_OK;
+    GPUR_TRY(gpur_memory_locate(device, r->ids, &ids_there));
+    GPUR_TRY(gpur_memory_locate(device, r->priorities, &priorities_there));
+    GPUR_REQUIRE(ids_there == priorities_there,
+                 "ids is in %s memory and priorities in %s memory; both must be in the same",
+                 ids_there ? "device" : "host", priorities_there ? "device" : "host");
+    r->on_device = ids_there;
+    return GPUR_OK;
+}
+
+/* The window stays as it is between the launches of one update. */
+static gpur_status launch(gpur_replay *replay, gpur_stream *stream, int64_t count, const int64_t *ids,
+                          const float *values)
+{
+    gpur_consumer_hold(replay);
+    const gpur_status status = gpur_priorities_update(gpur_replay_priorities(replay), stream, count, ids, values, 0);
+    gpur_consumer_let_go(replay);
+    return status;
+}
+
+static gpur_status update_from_host(gpur_replay *replay, gpur_stream *stream, const update_request *r)
+{
+    const gpur_priorities *const priorities = gpur_replay_priorities(replay);
+    if (gpur_device_works_at_once(replay->device))
+        return launch(replay, stream, r->count, r->ids, r->priorities);
+    GPUR_TRY(bring_ids(replay, stream, r->count, r->ids));
+    GPUR_TRY(bring_values(replay, stream, r->count, r->priorities));
+    return launch(replay, stream, r->count, priorities->ids, priorities->values);
+}
+
+static gpur_status update_from_device(gpur_replay *replay, gpur_stream *stream, const update_request *r)
+{
+    if (r->native)
+        GPUR_TRY(gpur_stream_wait_native(stream, r->native));
+    GPUR_TRY(launch(replay, stream, r->count, r->ids, r->priorities));
+    return r->native ? gpur_native_wait_stream(r->native, stream) : gpur_stream_sync(stream);
+}
+
+static gpur_status end(gpur_replay *replay, gpur_status status)
+{
+    const gpur_status ended = gpur_consumer_end(replay);
+    return status != GPUR_OK ? status : ended;
+}
+
+gpur_status gpur_replay_update_priorities(gpur_replay *replay, int64_t count, const int64_t *ids,
+                                          const float *priorities, void *native)
+{
+    update_request request = {count, ids, priorities, native, 0};
+    gpur_stream *stream = NULL;
+    GPUR_TRY(check(replay));
+    GPUR_TRY(check_count(replay, count, 0));
+    GPUR_REQUIRE((ids && priorities) || count == 0, "%s is NULL; it must be %" PRId64 " numbers",
+                 ids ? "priorities" : "ids", count);
+    GPUR_TRY(gpur_native_check(replay->device, native, 0));
+    GPUR_TRY(locate(replay->device, &request));
+    if (count == 0)
+        return GPUR_OK;
+    GPUR_TRY(gpur_consumer_begin_look(replay, &stream));
+    return end(replay, (request.on_device ? update_from_device : update_from_host)(replay, stream, &request));
+}
+
+/* Until the lock is let go of, the rows stay. */
+static gpur_status read_held(gpur_replay *replay, gpur_stream *stream, int64_t count)
+{
+    const gpur_priorities *const p = gpur_replay_priorities(replay);
+    const gpur_priority_read_args args = {
+        .tree = p->tree, .window = p->window, .id = p->ids, .priority = p->values, .count = count};
+    GPUR_TRY(gpur_launch_priority_read(stream, gpur_grid_elements(replay->device, count), &args));
+    return gpur_copy(stream, pinned_values(replay), p->values, count * (int64_t)sizeof *p->values);
+}
+
+static gpur_status read(gpur_replay *replay, gpur_stream *stream, int64_t count, const int64_t *ids, float *priorities)
+{
+    GPUR_TRY(bring_ids(replay, stream, count, ids));
+    GPUR_TRY(gpur_consumer_hold_ids(replay, count, ids));
+    const gpur_status status = read_held(replay, stream, count);
+    gpur_consumer_let_go(replay);
+    GPUR_TRY(status);
+    GPUR_TRY(gpur_stream_sync(stream));
+    memcpy(priorities, pinned_values(replay), (size_t)count * sizeof *priorities);
+    return GPUR_OK;
+}
+
+gpur_status gpur_replay_get_priorities(gpur_replay *replay, int64_t count, const int64_t *ids, float *priorities)
+{
+    gpur_stream *stream = NULL;
+    GPUR_TRY(check(replay));
+    GPUR_TRY(check_count(replay, count, 1));
+    GPUR_REQUIRE(ids && priorities, "%s is NULL; it must be %" PRId64 " numbers", ids ? "priorities" : "ids", count);
+    GPUR_TRY(gpur_consumer_refuse_ids(replay, count, ids));
+    GPUR_TRY(gpur_consumer_begin(replay, 1, &stream));
+    return end(replay, read(replay, stream, count, ids, priorities));
+}
+
+gpur_status gpur_replay_set_alpha(gpur_replay *replay, float alpha)
+{
+    gpur_stream *stream = NULL;
+    GPUR_TRY(check(replay));
+    GPUR_TRY(gpur_exponent_check(alpha, "alpha"));
+    GPUR_TRY(gpur_consumer_begin_look(replay, &stream));
+    gpur_consumer_hold(replay);
+    const gpur_status status = gpur_priorities_rebuild(gpur_replay_priorities(replay), stream, alpha);
+    gpur_consumer_let_go(replay);
+    return end(replay, status);
+}
+
+gpur_status gpur_replay_set_beta(gpur_replay *replay, float beta)
+{
+    const gpur_schedule fixed = {.first = beta, .last = beta};
+    GPUR_TRY(check(replay));
+    GPUR_TRY(gpur_exponent_check(beta, "beta"));
+    gpur_fair_lock_take(&replay->turn);
+    replay->config.beta = fixed;
+    gpur_fair_lock_give(&replay->turn);
+    return GPUR_OK;
+}
+
+static gpur_status survey_held(gpur_replay *replay, gpur_stream *stream)
+{
+    gpur_consumer_hold(replay);
+    const gpur_status status = gpur_priorities_survey(gpur_replay_priorities(replay), stream);
+    gpur_consumer_let_go(replay);
+    return status != GPUR_OK ? status : gpur_stream_sync(stream);
+}
+
+static float number_of(uint32_t bits)
+{
+    float x;
+    memcpy(&x, &bits, sizeof x);
+    return x;
+}
+
+static gpur_priority_stats stats_of(const gpur_replay *replay, const gpur_priorities *p)
+{
+    const gpur_schedule *const beta = &replay->config.beta;
+    const gpur_priority_stats stats = {
+        .size = sizeof stats,
+        .alpha = p->host_state->alpha,
+        .beta = gpur_schedule_value(beta->first, beta->last, beta->begin, beta->steps, replay->draws),
+        .total = (double)*p->host_total / GPUR_LEAF_ONE,
+        .max_priority = number_of(p->host_state->most),
+        .min_priority = p->host_found->drawable > 0 ? number_of(p->host_found->least) : 0.0f,
+        .drawable = p->host_found->drawable,
+        .updates = p->host_state->updates,
+        .stale = p->host_state->stale,
+        .invalid = p->host_state->invalid,
+    };
+    return stats;
+}
+
+/* Within one turn, so that nobody else's walk comes between. */
+static gpur_status survey(gpur_replay *replay, gpur_priority_stats *stats, int64_t *wrong)
+{
+    const gpur_priorities *const priorities = gpur_replay_priorities(replay);
+    gpur_stream *stream = NULL;
+    GPUR_TRY(gpur_consumer_begin_look(replay, &stream));
+    const gpur_status status = survey_held(replay, stream);
+    if (status == GPUR_OK) {
+        *stats = stats_of(replay, priorities);
+        *wrong = priorities->host_found->wrong;
+    }
+    return end(replay, status);
+}
+
+gpur_status gpur_replay_get_priority_stats(gpur_replay *replay, gpur_priority_stats *given)
+{
+    gpur_priority_stats stats;
+    int64_t wrong = 0;
+    GPUR_TRY(check(replay));
+    GPUR_TRY(gpur_sized_check(given, "gpur_priority_stats"));
+    GPUR_TRY(survey(replay, &stats, &wrong));
+    return gpur_sized_write(given, &stats, sizeof stats, "gpur_priority_stats");
+}
+
+gpur_status gpur_replay_check_priorities(gpur_replay *replay, int64_t *wrong)
+{
+    gpur_priority_stats stats;
+    int64_t found = 0;
+    GPUR_TRY(check(replay));
+    GPUR_REQUIRE(wrong, "wrong is NULL; it must be where the number goes");
+    GPUR_TRY(survey(replay, &stats, &found));
+    *wrong = found;
+    return GPUR_OK;
+}

@@ -1,0 +1,379 @@
+/* SPDX-License-Identifier: MIT */
+#include "replay/priority/sum_tree.h"
+
+#include "base/red_zone.h"
+
+#include <string.h>
+
+enum {
+    GRANULE = 256, /* of every array */
+    RESULTS = 256, /* bytes: state, findings and total on the host */
+};
+_Static_assert(sizeof(gpur_priority_state) + sizeof(gpur_priority_found) + sizeof(uint64_t) <= RESULTS, "room");
+
+/* Takes the next array; with base NULL only counts. */
+static void *take(unsigned char *base, int64_t *used, int64_t bytes)
+{
+    unsigned char *const memory = base ? base + *used : NULL;
+    const int64_t taken = (bytes + GRANULE - 1) / GRANULE * GRANULE + GPUR_RED_ZONE;
+    if (memory)
+        gpur_red_zone_set(memory + bytes, taken - bytes);
+    *used += taken;
+    return memory;
+}
+
+static int64_t whole_nodes(int64_t count)
+{
+    return (count + GPUR_TREE_FAN - 1) / GPUR_TREE_FAN * GPUR_TREE_FAN;
+}
+
+static int32_t levels_for(int64_t capacity)
+{
+    int32_t levels = 1;
+    for (int64_t reach = GPUR_TREE_FAN; reach < capacity; reach *= GPUR_TREE_FAN)
+        levels++;
+    return levels;
+}
+
+/* Every level is whole nodes, so that nobody has to ask where it ends; what is beyond its end stays empty. */
+static int64_t lay_out_tree(gpur_tree *tree, int64_t capacity, int least, unsigned char *base)
+{
+    int64_t used = 0;
+    memset(tree, 0, sizeof *tree);
+    tree->capacity = capacity;
+    tree->levels = levels_for(capacity);
+    tree->state = take(base, &used, sizeof *tree->state);
+    tree->leaf = take(base, &used, whole_nodes(capacity) * (int64_t)sizeof *tree->leaf);
+    tree->raw = take(base, &used, whole_nodes(capacity) * (int64_t)sizeof *tree->raw);
+    for (int32_t l = 0; l < tree->levels; l++)
+        tree->sum[l] = take(base, &used, whole_nodes(gpur_tree_nodes(tree, l)) * (int64_t)sizeof *tree->sum[l]);
+    for (int32_t l = 0; l == 0 || l + 1 < tree->levels; l++)
+        tree->part[l] = take(base, &used, GPUR_NODE_PARTS * gpur_tree_nodes(tree, l) * (int64_t)sizeof *tree->part[l]);
+    for (int32_t l = 0; least && l < tree->levels; l++)
+        tree->least[l] = take(base, &used, whole_nodes(gpur_tree_nodes(tree, l)) * (int64_t)sizeof *tree->least[l]);
+    return used;
+}
+
+static int64_t lay_out(gpur_priorities *p, const gpur_replay_config *c, unsigned char *base)
+{
+    int64_t used = lay_out_tree(&p->tree, c->capacity, c->weight_norm == GPUR_WEIGHT_NORM_MEMORY, base);
+    p->ids = take(base, &used, c->max_batch * (int64_t)sizeof *p->ids);
+    p->values = take(base, &used, c->max_batch * (int64_t)sizeof *p->values);
+    p->leaf = take(base, &used, c->max_batch * (int64_t)sizeof *p->leaf);
+    p->found = take(base, &used, sizeof *p->found);
+    return used;
+}
+
+int64_t gpur_priorities_device_bytes(const gpur_replay_config *checked)
+{
+    gpur_priorities unused;
+    return checked->prioritized ? lay_out(&unused, checked, NULL) : 0;
+}
+
+int64_t gpur_priorities_pinned_bytes(const gpur_replay_config *checked)
+{
+    return checked->prioritized ? RESULTS + 2 * checked->max_batch * (int64_t)sizeof(float) : 0;
+}
+
+static gpur_status set_first(gpur_priorities *p, gpur_stream *stream, float alpha)
+{
+    const float most = 1.0f; /* p_1 = 1 [Schaul et al. 2016, algorithm 1] */
+    memset(p->host_state, 0, sizeof *p->host_state);
+    p->host_state->alpha = alpha;
+    memcpy(&p->host_state->most, &most, sizeof most);
+    GPUR_TRY(gpur_copy(stream, p->tree.state, p->host_state, sizeof *p->host_state));
+    for (int32_t l = 0; p->tree.least[0] && l < p->tree.levels; l++)
+        GPUR_TRY(gpur_fill(stream, p->tree.least[l], 0xFF,
+                           whole_nodes(gpur_tree_nodes(&p->tree, l)) * (int64_t)sizeof *p->tree.least[l]));
+    return gpur_stream_sync(stream);
+}
+
+gpur_status gpur_priorities_build(gpur_priorities *p, gpur_device *device, const gpur_replay_config *checked,
+                                  const gpur_schema *schema, const void *ring, gpur_window *window, gpur_stream *stream)
+{
+    const int32_t field = gpur_schema_find(schema, "priority");
+    if (!checked->prioritized)
+        return GPUR_OK;
+    p->device = device;
+    p->window = window;
+    p->ring = ring;
+    p->pitch = schema->pitch;
+    p->priority_offset = field >= 0 ? (int32_t)schema->fields[field].offset : -1;
+    p->norm = checked->weight_norm;
+    p->offset = checked->priority_offset;
+    GPUR_TRY(gpur_memory_alloc(device, gpur_priorities_device_bytes(checked), "the priorities", (void **)&p->memory));
+    lay_out(p, checked, p->memory);
+    GPUR_TRY(gpur_pinned_alloc(device, gpur_priorities_pinned_bytes(checked), "priorities on their way",
+                               (void **)&p->pinned));
+    p->host_total = (uint64_t *)(void *)p->pinned;
+    p->host_state = (gpur_priority_state *)(void *)(p->host_total + 1);
+    p->host_found = (gpur_priority_found *)(void *)(p->host_state + 1);
+    p->host_values = (float *)(void *)(p->pinned + RESULTS);
+    return set_first(p, stream, checked->alpha);
+}
+
+void gpur_priorities_destroy(gpur_priorities *p)
+{
+    gpur_device *const device = p->device;
+    if (!device)
+        return;
+    gpur_pinned_free(device, p->pinned);
+    gpur_memory_free(device, p->memory);
+}
+
+/* Each of the tree's kernels, in its good shape. */
+
+enum {
+    ONE_BLOCK = 1024, /* updates that one block does in one launch: one for each of its threads */
+    NODE_BYTES = GPUR_TREE_FAN * 8,
+    NODES_A_BLOCK = 4,
+    WARP = 32, /* threads of a GPU */
+    DRAW_BYTES = 256, /* a warp a draw; a CPU's block is worth starting for a few hundred of them */
+};
+
+int gpur_source_has_priorities(int32_t index_source)
+{
+    return index_source == GPUR_PRIORITIZED || index_source == GPUR_PRIORITIZED_PLAIN;
+}
+
+/* A node a warp. */
+static gpur_grid grid_of_nodes(const gpur_priorities *p, int64_t nodes)
+{
+    const int64_t blocks = (nodes + NODES_A_BLOCK - 1) / NODES_A_BLOCK;
+    const gpur_grid grid = gpur_grid_rows(p->device, blocks, 1, NODES_A_BLOCK * NODE_BYTES);
+    return gpur_grid_of_threads(grid, NODES_A_BLOCK * WARP);
+}
+
+/* Smallest leaves above slots, level by level. */
+static gpur_status refresh_least(const gpur_priorities *p, gpur_stream *stream, int64_t first_slot, int64_t rows)
+{
+    for (int32_t l = 0; p->tree.least[0] && l < p->tree.levels; l++) {
+        const int shift = (l + 1) * GPUR_TREE_SHIFT;
+        const int64_t first = first_slot >> shift, count = ((first_slot + rows - 1) >> shift) - first + 1;
+        const gpur_priority_rebuild_args args = {
+            .tree = p->tree, .first = first, .count = count, .level = l, .only_least = 1};
+        GPUR_TRY(gpur_launch_priority_rebuild(stream, grid_of_nodes(p, count), &args));
+    }
+    return GPUR_OK;
+}
+
+/* `left` NULL: the rows enter; else what the window is without them. */
+static gpur_status set_run(const gpur_priorities *p, gpur_stream *stream, int64_t first_slot, int64_t rows,
+                           const gpur_window *left)
+{
+    gpur_priority_range_args args = {
+        .tree = p->tree,
+        .ring = p->ring,
+        .pitch = p->pitch,
+        .first_slot = first_slot,
+        .rows = rows,
+        .priority_offset = p->priority_offset,
+        .enter = !left,
+        .offset = p->offset,
+    };
+    if (left)
+        args.window = p->window, args.next = *left;
+    const gpur_grid grid = gpur_grid_rows(p->device, rows / GPUR_TREE_FAN + 1, 1, NODE_BYTES);
+    return gpur_launch_priority_range(stream, grid, &args);
+}
+
+static gpur_status leave_run(const gpur_priorities *p, gpur_stream *stream, gpur_window *window, int64_t rows)
+{
+    const int64_t first_slot = window->first_slot;
+    window->first_id += rows;
+    window->first_slot = window->first_id % p->tree.capacity;
+    window->count -= rows;
+    GPUR_TRY(set_run(p, stream, first_slot, rows, window));
+    return refresh_least(p, stream, first_slot, rows);
+}
+
+static int64_t smaller(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+static int64_t larger(int64_t a, int64_t b)
+{
+    return a > b ? a : b;
+}
+
+/* In one run of slots, or in two at the ring's end. */
+static int64_t run_of(const gpur_priorities *p, int64_t first_id, int64_t rows)
+{
+    return smaller(rows, p->tree.capacity - first_id % p->tree.capacity);
+}
+
+gpur_status gpur_priorities_leave(const gpur_priorities *p, gpur_stream *stream, const gpur_window *old,
+                                  const gpur_window *next)
+{
+    gpur_window window = *old;
+    if (!p->device)
+        return GPUR_OK;
+    const int64_t last = smaller(next->first_id, old->first_id + old->count);
+    while (window.first_id < last)
+        GPUR_TRY(leave_run(p, stream, &window, run_of(p, window.first_id, last - window.first_id)));
+    return GPUR_OK;
+}
+
+/* Behind the runs of the rows `first` to `last` - 1: what depends on the rows before. */
+static gpur_status settle(const gpur_priorities *p, gpur_stream *stream, int64_t first, int64_t last)
+{
+    const gpur_priority_range_args args = {
+        .tree = p->tree,
+        .ring = p->ring,
+        .pitch = p->pitch,
+        .first_slot = first % p->tree.capacity,
+        .rows = last - first,
+        .priority_offset = p->priority_offset,
+        .settle = 1,
+        .offset = p->offset,
+    };
+    return gpur_priorities_brings(p) ? gpur_launch_priority_range(stream, gpur_grid_single(p->device), &args) : GPUR_OK;
+}
+
+gpur_status gpur_priorities_enter(const gpur_priorities *p, gpur_stream *stream, const gpur_window *old,
+                                  const gpur_window *next)
+{
+    if (!p->device)
+        return GPUR_OK;
+    const int64_t first = larger(old->first_id + old->count, next->first_id), last = next->first_id + next->count;
+    for (int64_t id = first, rows; id < last; id += rows) {
+        rows = run_of(p, id, last - id);
+        GPUR_TRY(set_run(p, stream, id % p->tree.capacity, rows, NULL));
+    }
+    if (first < last)
+        GPUR_TRY(settle(p, stream, first, last));
+    for (int64_t id = first, rows; id < last; id += rows) {
+        rows = run_of(p, id, last - id);
+        GPUR_TRY(refresh_least(p, stream, id % p->tree.capacity, rows));
+    }
+    return GPUR_OK;
+}
+
+gpur_priority_draw_args gpur_priorities_draw(const gpur_priorities *p, int32_t index_source, int64_t rows, int64_t *id,
+                                             uint32_t *leaf)
+{
+    const gpur_priority_draw_args args = {
+        .tree = p->tree,
+        .window = p->window,
+        .id = id,
+        .leaf = leaf,
+        .batch = rows,
+        .stratified = index_source == GPUR_PRIORITIZED,
+    };
+    return args;
+}
+
+gpur_grid gpur_priorities_draw_grid(const gpur_priorities *p, int64_t rows)
+{
+    return gpur_grid_rows(p->device, rows, 1, DRAW_BYTES);
+}
+
+gpur_priority_weights_args gpur_priorities_weights(const gpur_priorities *p, int64_t rows, const int64_t *id,
+                                                   const uint32_t *leaf, float *weight)
+{
+    const gpur_priority_weights_args args = {
+        .tree = p->tree,
+        .window = p->window,
+        .id = id,
+        .leaf = leaf,
+        .weight = weight,
+        .batch = rows,
+        .norm = p->norm,
+    };
+    return args;
+}
+
+gpur_priority_update_args gpur_priorities_change(const gpur_priorities *p, int64_t count, const int64_t *ids,
+                                                 const float *values, int quiet)
+{
+    const gpur_priority_update_args args = {
+        .tree = p->tree,
+        .window = p->window,
+        .id = ids,
+        .priority = values,
+        .count = count,
+        .offset = p->offset,
+        .part = GPUR_UPDATE_ALL,
+        .quiet = quiet,
+    };
+    return args;
+}
+
+/* Few rows by one block, which waits for all its threads between the parts; many in a launch a part. */
+gpur_status gpur_priorities_update(const gpur_priorities *p, gpur_stream *stream, int64_t count, const int64_t *ids,
+                                   const float *values, int quiet)
+{
+    const gpur_grid grid = gpur_grid_elements(p->device, count);
+    const int32_t levels = p->tree.least[0] ? p->tree.levels : 0;
+    gpur_priority_update_args args = gpur_priorities_change(p, count, ids, values, quiet);
+    if (count <= ONE_BLOCK || grid.blocks == 1)
+        return gpur_launch_priority_update(stream, gpur_grid_single(p->device), &args);
+    for (args.part = GPUR_UPDATE_CLEAR; args.part < GPUR_UPDATE_LEAST; args.part++)
+        GPUR_TRY(gpur_launch_priority_update(stream, grid, &args));
+    for (; args.part < GPUR_UPDATE_LEAST + levels; args.part++)
+        GPUR_TRY(gpur_launch_priority_update(stream, grid_of_nodes(p, count), &args));
+    return GPUR_OK;
+}
+
+static gpur_grid grid_of_level(const gpur_priorities *p, int32_t level)
+{
+    const int64_t count = gpur_tree_nodes(&p->tree, level);
+    return level < 0 ? gpur_grid_elements(p->device, count) : grid_of_nodes(p, count);
+}
+
+gpur_status gpur_priorities_rebuild(const gpur_priorities *p, gpur_stream *stream, float alpha)
+{
+    gpur_priority_rebuild_args args = {.tree = p->tree, .alpha = alpha};
+    for (args.level = -1; args.level < p->tree.levels; args.level++) {
+        args.count = gpur_tree_nodes(&p->tree, args.level);
+        GPUR_TRY(gpur_launch_priority_rebuild(stream, grid_of_level(p, args.level), &args));
+    }
+    return GPUR_OK;
+}
+
+gpur_status gpur_priorities_look(const gpur_priorities *p, gpur_stream *stream)
+{
+    if (!p->device)
+        return GPUR_OK;
+    GPUR_TRY(gpur_copy(stream, p->host_state, p->tree.state, sizeof *p->host_state));
+    return gpur_stream_sync(stream);
+}
+
+static gpur_status clear_slots(const gpur_priorities *p, gpur_stream *stream, int64_t first, int64_t last)
+{
+    const int64_t bytes = (last - first) * (int64_t)sizeof *p->tree.raw;
+    return bytes > 0 ? gpur_fill(stream, p->tree.raw + first, 0, bytes) : GPUR_OK;
+}
+
+gpur_status gpur_priorities_restore(const gpur_priorities *p, gpur_stream *stream, const gpur_window *window)
+{
+    const int64_t capacity = p->tree.capacity, end = window->first_slot + window->count;
+    if (!p->device)
+        return GPUR_OK;
+    GPUR_TRY(clear_slots(p, stream, end > capacity ? end - capacity : 0, window->first_slot));
+    GPUR_TRY(clear_slots(p, stream, end, capacity));
+    GPUR_TRY(gpur_copy(stream, p->tree.state, p->host_state, sizeof *p->host_state));
+    return gpur_priorities_rebuild(p, stream, p->host_state->alpha);
+}
+
+static gpur_status walk(const gpur_priorities *p, gpur_stream *stream)
+{
+    gpur_priority_survey_args args = {.tree = p->tree, .window = p->window, .found = p->found};
+    for (args.level = -1; args.level < p->tree.levels; args.level++) {
+        args.count = gpur_tree_nodes(&p->tree, args.level);
+        GPUR_TRY(gpur_launch_priority_survey(stream, grid_of_level(p, args.level), &args));
+    }
+    return GPUR_OK;
+}
+
+gpur_status gpur_priorities_survey(const gpur_priorities *p, gpur_stream *stream)
+{
+    const gpur_priority_found nothing = {.least = UINT32_MAX};
+    *p->host_found = nothing;
+    GPUR_TRY(gpur_copy(stream, p->found, p->host_found, sizeof nothing));
+    GPUR_TRY(walk(p, stream));
+    GPUR_TRY(gpur_copy(stream, p->host_found, p->found, sizeof nothing));
+    GPUR_TRY(gpur_copy(stream, p->host_state, p->tree.state, sizeof *p->host_state));
+    return gpur_copy(stream, p->host_total, p->tree.sum[p->tree.levels - 1], sizeof *p->host_total);
+}

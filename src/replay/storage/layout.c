@@ -1,0 +1,166 @@
+/* SPDX-License-Identifier: MIT */
+#include "replay/storage/layout.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { DEFAULT_UPDATE_SIZE = 2000, DEFAULT_MAX_BATCH = 4096, SLACK_PART = 64, SLACK_ENVS = 64, GROUP_ROWS = 32 };
+
+static int64_t smaller(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+static int64_t larger(int64_t a, int64_t b)
+{
+    return a > b ? a : b;
+}
+
+static int64_t round_up(int64_t x, int64_t granule)
+{
+    return (x + granule - 1) / granule * granule;
+}
+
+static gpur_status check_choices(const gpur_replay_config *c)
+{
+    GPUR_REQUIRE(c->layout == GPUR_PACKED || c->layout == GPUR_LINKED,
+                 "gpur_replay_config.layout is %d; it must be GPUR_PACKED (0) or GPUR_LINKED (1)", (int)c->layout);
+    GPUR_REQUIRE(c->frame_stack >= 1 && c->frame_stack <= GPUR_MAX_STACK,
+                 "gpur_replay_config.frame_stack is %d; it must be 1 to %d", (int)c->frame_stack, GPUR_MAX_STACK);
+    GPUR_REQUIRE(c->stack_axis == GPUR_STACK_FIRST || c->stack_axis == GPUR_STACK_LAST,
+                 "gpur_replay_config.stack_axis is %d; it must be GPUR_STACK_FIRST (0) or GPUR_STACK_LAST (1)",
+                 (int)c->stack_axis);
+    GPUR_REQUIRE(c->stack_pad == GPUR_PAD_ZERO || c->stack_pad == GPUR_PAD_REPEAT,
+                 "gpur_replay_config.stack_pad is %d; it must be GPUR_PAD_ZERO (0) or GPUR_PAD_REPEAT (1)",
+                 (int)c->stack_pad);
+    GPUR_REQUIRE(c->frame_slack >= 0 && c->frame_slack <= UINT32_MAX,
+                 "gpur_replay_config.frame_slack is %" PRId64 "; it must be 0 to %" PRIu32, c->frame_slack, UINT32_MAX);
+    GPUR_REQUIRE(c->layout == GPUR_PACKED || c->feed == GPUR_FEED_COPY,
+                 "gpur_replay_config.feed is GPUR_FEED_SCATTER and its layout GPUR_LINKED; a linked replay is fed by "
+                 "copies alone: set feed to GPUR_FEED_COPY");
+    return GPUR_OK;
+}
+
+static gpur_status check_observations(const gpur_replay_config *c, const gpur_schema *schema)
+{
+    const int32_t at = gpur_schema_find(schema, "obs"), next = gpur_schema_find(schema, "next_obs");
+    GPUR_REQUIRE(at >= 0 && next >= 0,
+                 "the schema has no field \"%s\"; the layout GPUR_LINKED is for frames of obs and next_obs",
+                 at < 0 ? "obs" : "next_obs");
+    const gpur_field_info *const obs = &schema->fields[at], *const other = &schema->fields[next];
+    GPUR_REQUIRE(obs->dtype == other->dtype && memcmp(obs->shape, other->shape, sizeof obs->shape) == 0,
+                 "fields \"obs\" and \"next_obs\" differ in type or shape; the layout GPUR_LINKED needs them alike");
+    const int32_t axis = c->stack_axis == GPUR_STACK_FIRST ? 0 : obs->dims - 1;
+    const int32_t length = obs->dims > 0 ? obs->shape[axis] : 1;
+    GPUR_REQUIRE(c->frame_stack == 1 || length == c->frame_stack,
+                 "gpur_replay_config.frame_stack is %d and the %s axis of \"obs\" is %d long; they must be the same",
+                 (int)c->frame_stack, c->stack_axis == GPUR_STACK_FIRST ? "first" : "last", (int)length);
+    return GPUR_OK;
+}
+
+/* Most frames of a row: two stacks, which have frames in common where n_step is less than a stack. */
+static int32_t frames_of_row(const gpur_replay_config *c)
+{
+    return (int32_t)smaller(2 * c->frame_stack, c->frame_stack + c->n_step);
+}
+
+/* The defaults leave a linked replay room for the worst rows within the frames that its usual rows need. */
+gpur_status gpur_storage_resolve(gpur_replay_config *c, const gpur_schema *schema)
+{
+    GPUR_TRY(check_choices(c));
+    const int is_linked = c->layout == GPUR_LINKED;
+    if (is_linked)
+        GPUR_TRY(check_observations(c, schema));
+    if (c->update_size == 0)
+        c->update_size = smaller(DEFAULT_UPDATE_SIZE, larger(1, c->capacity / (is_linked ? 64 : 16)));
+    if (c->max_batch == 0)
+        c->max_batch = smaller(DEFAULT_MAX_BATCH, larger(1, c->capacity / 2 / (is_linked ? frames_of_row(c) : 1)));
+    return GPUR_OK;
+}
+
+static void store(gpur_storage *s, gpur_field_info info, int64_t element)
+{
+    gpur_schema *const rows = &s->rows;
+    info.offset = round_up(rows->row_bytes, element);
+    rows->row_bytes = info.offset + info.bytes;
+    rows->fields[rows->count++] = info;
+}
+
+/* Links first: whole 16-byte units for stacks of two and more. */
+static void store_links(gpur_storage *s, const gpur_schema *schema)
+{
+    gpur_field_info links = {.size = sizeof links, .dtype = GPUR_INT32, .dims = 1};
+    snprintf(links.name, sizeof links.name, "(links)"); /* no user's field: a stored schema is never shown */
+    links.shape[0] = 2 * s->linking.stack;
+    links.bytes = links.shape[0] * (int64_t)sizeof(uint32_t);
+    store(s, links, sizeof(uint32_t));
+    for (int32_t f = 0; f < schema->count; f++) {
+        const gpur_field_info *const info = &schema->fields[f];
+        s->stored[f] = -1;
+        if (strcmp(info->name, "obs") == 0 || strcmp(info->name, "next_obs") == 0)
+            continue;
+        s->stored[f] = s->rows.count;
+        store(s, *info, gpur_dtype_bytes(info->dtype));
+    }
+    s->rows.pitch = round_up(s->rows.row_bytes, GPUR_LINKED_ROW_GRANULE);
+}
+
+int64_t gpur_frames_of_env(const gpur_replay_config *c)
+{
+    return c->frame_stack + 2 * c->n_step;
+}
+
+/* As long as small replays of usual numbers of environments need, too. */
+static int64_t slack_of(const gpur_replay_config *c)
+{
+    return c->frame_slack > 0 ? c->frame_slack : larger(c->capacity / SLACK_PART, SLACK_ENVS * gpur_frames_of_env(c));
+}
+
+/* Rows that leave in groups keep the frames of a group longer than their own, and take those of a group with them: so
+ * two groups more. */
+static gpur_linking link_up(const gpur_replay_config *c, const gpur_field_info *obs)
+{
+    gpur_linking l = {
+        .stack = c->frame_stack,
+        .is_last = c->stack_axis == GPUR_STACK_LAST && c->frame_stack > 1,
+        .repeats = c->stack_pad == GPUR_PAD_REPEAT,
+        .per_row = frames_of_row(c),
+        .element = gpur_dtype_bytes(obs->dtype),
+        .frame_bytes = obs->bytes / c->frame_stack,
+        .group_rows = smaller(GROUP_ROWS, c->update_size),
+    };
+    const int64_t slack = slack_of(c);
+    l.pitch = round_up(l.frame_bytes, GPUR_FRAME_GRANULE);
+    l.block_frames = c->update_size + c->update_size / SLACK_PART + 2 * l.per_row;
+    l.reach = larger(l.block_frames, slack);
+    l.frames = larger(c->capacity + slack, (c->max_batch + c->update_size + 2 * l.group_rows) * l.per_row + l.reach);
+    return l;
+}
+
+gpur_storage gpur_storage_of(const gpur_replay_config *c, const gpur_schema *schema)
+{
+    gpur_storage s = {.links = -1, .secure = c->capacity};
+    if (c->layout == GPUR_PACKED) {
+        s.rows = *schema;
+        for (int32_t f = 0; f < schema->count; f++)
+            s.stored[f] = f;
+        return s;
+    }
+    s.links = 0;
+    s.linking = link_up(c, &schema->fields[gpur_schema_find(schema, "obs")]);
+    store_links(&s, schema);
+    s.secure =
+        smaller(c->capacity, (s.linking.frames - s.linking.reach) / s.linking.per_row - 2 * s.linking.group_rows);
+    return s;
+}
+
+gpur_status gpur_storage_check(const gpur_replay_config *checked, const gpur_schema *schema)
+{
+    const int64_t frames = gpur_storage_of(checked, schema).linking.frames;
+    GPUR_REQUIRE(frames < UINT32_MAX,
+                 "gpur_replay_config.capacity = %" PRId64 " and frame_slack = %" PRId64 " make %" PRId64
+                 " frames; a link of 32 bits tells %" PRIu32 " apart",
+                 checked->capacity, checked->frame_slack, frames, UINT32_MAX - 1);
+    return GPUR_OK;
+}

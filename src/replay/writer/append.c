@@ -1,0 +1,354 @@
+/* SPDX-License-Identifier: MIT */
+/* The two forms in which callers hand over finished rows, and the two ways from there: into a staging block, or, where
+ * work is done before the call returns, straight into the ring. */
+#include "replay/storage/ring.h"
+#include "kernels/cpu/copy_value.h"
+#include "replay/writer/writer.h"
+#include "kernels/lib/clip.h"
+#include "replay/storage/ingest.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+typedef struct gpur_rows_source {
+    /* Rows first ... first + count - 1 into `to`, (count, pitch). */
+    void (*fill)(const void *data, const gpur_schema *schema, int64_t first, int64_t count, unsigned char *to);
+    /* The same rows to the feed; at most a block of them. */
+    gpur_status (*feed)(gpur_feed *feed, const void *data, int64_t first, int64_t count);
+    int clips; /* `feed` clips rewards */
+} gpur_rows_source;
+
+extern const gpur_rows_source gpur_source_packed; /* data: (count, row_bytes) */
+extern const gpur_rows_source gpur_source_fields; /* data: (field_count) pointers to (count, ...) */
+
+enum { TILE_ROWS = 64 };
+
+static void move_packed(const gpur_schema *schema, const unsigned char *from, int64_t count, unsigned char *to)
+{
+    const gpur_column rows = {to, from, schema->pitch, schema->row_bytes, schema->row_bytes};
+    if (schema->row_bytes == schema->pitch)
+        memcpy(to, from, (size_t)(count * schema->pitch));
+    else
+        gpur_move_column(&rows, count);
+}
+
+/* Rows that are there already: their flags become 0 and 1. */
+static void settle_flags(const gpur_schema *schema, int64_t count, unsigned char *rows)
+{
+    for (int32_t f = 0; f < schema->count; f++) {
+        unsigned char *const at = rows + schema->fields[f].offset;
+        const gpur_column column = {at, at, schema->pitch, schema->pitch, schema->fields[f].bytes};
+        if (schema->is_flag[f])
+            gpur_move_flags(&column, count);
+    }
+}
+
+/* Packed rows into rows `pitch` bytes apart. */
+static void fill_packed(const void *data, const gpur_schema *schema, int64_t first, int64_t count, unsigned char *to)
+{
+    const unsigned char *const from = (const unsigned char *)data + first * schema->row_bytes;
+    const int64_t most = schema->flags > 0 ? TILE_ROWS : count;
+    for (int64_t done = 0, rows; done < count; done += rows) {
+        rows = count - done < most ? count - done : most;
+        move_packed(schema, from + done * schema->row_bytes, rows, to + done * schema->pitch);
+        if (schema->flags > 0)
+            settle_flags(schema, rows, to + done * schema->pitch);
+    }
+}
+
+/* A tile of rows at a time: lines of small rows are still in the nearest cache when the next field comes to them. */
+static void fill_fields(const void *data, const gpur_schema *schema, int64_t first, int64_t count, unsigned char *to)
+{
+    const void *const *const fields = data;
+    for (int64_t done = 0; done < count; done += TILE_ROWS)
+        for (int32_t f = 0; f < schema->count; f++) {
+            const gpur_field_info *const field = &schema->fields[f];
+            const gpur_column column = {to + done * schema->pitch + field->offset,
+                                        (const unsigned char *)fields[f] + (first + done) * field->bytes, schema->pitch,
+                                        field->bytes, field->bytes};
+            const int64_t rows = count - done < TILE_ROWS ? count - done : TILE_ROWS;
+            if (schema->is_flag[f])
+                gpur_move_flags(&column, rows);
+            else
+                gpur_move_column(&column, rows);
+        }
+}
+
+static gpur_status feed_packed(gpur_feed *feed, const void *data, int64_t first, int64_t count)
+{
+    return gpur_feed_packed(feed, (const unsigned char *)data + first * feed->schema->row_bytes, count);
+}
+
+static gpur_status feed_fields(gpur_feed *feed, const void *data, int64_t first, int64_t count)
+{
+    const gpur_schema *const schema = feed->schema;
+    const void *const *const fields = data;
+    const void *at[GPUR_MAX_FIELDS];
+    for (int32_t f = 0; f < schema->count; f++)
+        at[f] = (const unsigned char *)fields[f] + first * schema->fields[f].bytes;
+    return gpur_feed_arrays(feed, at, count);
+}
+
+const gpur_rows_source gpur_source_packed = {fill_packed, feed_packed, 0};
+const gpur_rows_source gpur_source_fields = {fill_fields, feed_fields, 1};
+
+/* Finished rows: appended as they are, or field by field. */
+
+enum { SMALL_BYTES = 4096 };    /* copied sooner than the lock is let go of and taken again */
+enum { STRAIGHT_BYTES = 8192 }; /* copied twice, they take longer than a feed of their own */
+
+static void clip_rewards(const gpur_replay *replay, unsigned char *rows, int64_t count)
+{
+    const int32_t field = replay->intake.feed.clipped;
+    if (field < 0)
+        return;
+    unsigned char *const column = rows + replay->schema.fields[field].offset;
+    for (int64_t i = 0; i < count; i++) {
+        float reward;
+        memcpy(&reward, column + i * replay->schema.pitch, sizeof reward);
+        reward = gpur_clip(reward, replay->config.reward_clip);
+        memcpy(column + i * replay->schema.pitch, &reward, sizeof reward);
+    }
+}
+
+/* What is appended, and how far it is. */
+typedef struct rows_in {
+    const gpur_rows_source *source;
+    const void *data;
+    int64_t count, done;
+    int keep_lock; /* nobody is to come in between */
+} rows_in;
+
+/* One claim: fill it (a lot: without the lock), commit. */
+static gpur_status append_staged(gpur_replay *replay, rows_in *in)
+{
+    gpur_intake *const intake = &replay->intake;
+    gpur_claim claim;
+    GPUR_TRY(gpur_intake_claim(intake, in->count - in->done, gpur_intake_waits(intake), &claim));
+    const int keep = in->keep_lock || claim.count * replay->schema.pitch <= SMALL_BYTES;
+    if (!keep)
+        gpur_intake_unlock(intake);
+    in->source->fill(in->data, &replay->schema, in->done, claim.count, claim.rows);
+    clip_rewards(replay, claim.rows, claim.count);
+    if (!keep)
+        gpur_intake_lock(intake);
+    in->done += claim.count;
+    return gpur_intake_commit(intake, &claim);
+}
+
+/* Rows that would be fed as one anyway need no staging where they have been read when the call returns: those that fill
+ * a block, or many that the next draw is to see. */
+static int may_go_straight(const gpur_replay *replay, const rows_in *in)
+{
+    const gpur_feed *const feed = &replay->intake.feed;
+    const int64_t left = in->count - in->done;
+    const int many = replay->config.flush == GPUR_FLUSH_AUTO && left > (STRAIGHT_BYTES - 1) / replay->schema.pitch;
+    return (many || left >= feed->block_rows) && gpur_device_works_at_once(replay->device) &&
+           replay->config.feed == GPUR_FEED_COPY && (in->source->clips || feed->clipped < 0) &&
+           gpur_intake_is_clear(&replay->intake);
+}
+
+static gpur_status append_straight(gpur_replay *replay, rows_in *in)
+{
+    gpur_intake *const intake = &replay->intake;
+    const int64_t left = in->count - in->done, most = intake->feed.block_rows, rows = left < most ? left : most;
+    GPUR_TRY(in->source->feed(&intake->feed, in->data, in->done, rows));
+    intake->feed.bytes += rows * replay->schema.pitch;
+    gpur_intake_count_fed(intake, rows);
+    in->done += rows;
+    return GPUR_OK;
+}
+
+/* A few rows into the block at hand: 1 when they are in. */
+static inline int append_few(gpur_replay *replay, rows_in *in)
+{
+    unsigned char *rows = NULL;
+    if (in->count > 0 && in->count <= SMALL_BYTES / replay->schema.pitch)
+        rows = gpur_intake_take(&replay->intake, in->count);
+    if (!rows)
+        return 0;
+    in->source->fill(in->data, &replay->schema, 0, in->count, rows);
+    clip_rewards(replay, rows, in->count);
+    in->done = in->count;
+    return 1;
+}
+
+/* Until all is in or a claim is refused. Called and left with the lock held. */
+static gpur_status append_many(gpur_replay *replay, rows_in *in)
+{
+    while (in->done < in->count)
+        GPUR_TRY((may_go_straight(replay, in) ? append_straight : append_staged)(replay, in));
+    return GPUR_OK;
+}
+
+static inline gpur_status append_host(gpur_replay *replay, rows_in *in)
+{
+    return append_few(replay, in) ? GPUR_OK : append_many(replay, in);
+}
+
+/* Straight from device memory. What is staged goes first, so that ids follow the order of appends. */
+static gpur_status append_arrays(gpur_replay *replay, int64_t count, const void *const *fields, int64_t *done)
+{
+    gpur_intake *const intake = &replay->intake;
+    GPUR_TRY(gpur_intake_seal(intake));
+    while (*done < count) {
+        const int64_t left = count - *done, most = intake->feed.block_rows;
+        const int64_t rows = left < most ? left : most;
+        GPUR_TRY(gpur_source_fields.feed(&intake->feed, fields, *done, rows));
+        gpur_intake_count_fed(intake, rows);
+        *done += rows;
+    }
+    return GPUR_OK;
+}
+
+/* The caller may use the arrays again once they have been read. Nobody else has to wait for that, so the lock is let go
+ * of meanwhile. */
+static gpur_status wait_for_reading(gpur_intake *intake)
+{
+    gpur_intake_unlock(intake);
+    const gpur_status status = gpur_event_sync(intake->feed.from_arrays);
+    gpur_intake_lock(intake);
+    return status;
+}
+
+/* Between the caller's stream and ours; without a stream the arrays are ready, and must be free on return. Called and
+ * left with the lock held. */
+static gpur_status append_device(gpur_replay *replay, int64_t count, const void *const *fields, void *stream,
+                                 int64_t *done)
+{
+    gpur_feed *const feed = &replay->intake.feed;
+    if (stream)
+        GPUR_TRY(gpur_stream_wait_native(feed->copier, stream));
+    GPUR_TRY(append_arrays(replay, count, fields, done));
+    return stream ? gpur_native_wait_stream(stream, feed->copier) : wait_for_reading(&replay->intake);
+}
+
+static gpur_status finish(gpur_intake *intake, gpur_status status, const gpur_append_clock *clock, int64_t done,
+                          int64_t *appended)
+{
+    gpur_append_clock_end(clock, intake);
+    gpur_intake_leave(intake);
+    gpur_intake_unlock(intake);
+    if (appended)
+        *appended = done;
+    return status;
+}
+
+/* Finished rows have no history, so that nobody could tell which of their frames are stored already. */
+static gpur_status check_packed(const gpur_replay *replay)
+{
+    GPUR_REQUIRE(replay->config.layout == GPUR_PACKED,
+                 "the replay's layout is GPUR_LINKED, which stores each frame of an episode once, and finished rows do "
+                 "not tell to which episode they belong: use gpur_writer_reset and gpur_writer_step_with, or "
+                 "GPUR_PACKED");
+    return GPUR_OK;
+}
+
+gpur_status gpur_writer_append(gpur_writer *writer, int64_t count, const void *rows, int64_t *appended)
+{
+    rows_in in = {&gpur_source_packed, rows, count, 0, 0};
+    if (appended)
+        *appended = 0;
+    GPUR_REQUIRE(writer, "writer is NULL");
+    GPUR_REQUIRE(count >= 0, "count is %" PRId64 "; it must be 0 or more", count);
+    GPUR_REQUIRE(rows || count == 0, "rows is NULL; it must be %" PRId64 " packed rows", count);
+    gpur_replay *const replay = writer->replay;
+    GPUR_TRY(check_packed(replay));
+    gpur_intake_lock(&replay->intake);
+    gpur_intake_enter(&replay->intake);
+    const gpur_append_clock clock = gpur_append_clock_begin(&replay->intake, count);
+    const gpur_status status = append_host(replay, &in);
+    return finish(&replay->intake, status, &clock, in.done, appended);
+}
+
+/* Where the arrays lie. On the CPU a kernel can read anything, and the replay's feed decides who does the copying. */
+static gpur_status place_of(const gpur_replay *replay, int64_t count, const void *const *fields, int *on_device)
+{
+    gpur_device *const device = replay->device;
+    for (int32_t f = 0; f < replay->schema.count && count > 0; f++) {
+        GPUR_REQUIRE(fields[f], "fields[%d], \"%s\", is NULL", (int)f, replay->schema.fields[f].name);
+        int here = replay->config.feed == GPUR_FEED_SCATTER;
+        if (gpur_device_is_cuda(device))
+            GPUR_TRY(gpur_memory_locate(device, fields[f], &here));
+        GPUR_REQUIRE(f == 0 || here == *on_device,
+                     "fields[0], \"%s\", is in %s memory and fields[%d], \"%s\", in %s "
+                     "memory; all must be in the same",
+                     replay->schema.fields[0].name, *on_device ? "device" : "host", (int)f,
+                     replay->schema.fields[f].name, here ? "device" : "host");
+        *on_device = here;
+    }
+    return GPUR_OK;
+}
+
+gpur_status gpur_writer_append_fields(gpur_writer *writer, int64_t count, const void *const *fields, void *stream,
+                                      int64_t *appended)
+{
+    rows_in in = {&gpur_source_fields, fields, count, 0, 0};
+    int on_device = 0;
+    if (appended)
+        *appended = 0;
+    GPUR_REQUIRE(writer, "writer is NULL");
+    GPUR_REQUIRE(count >= 0, "count is %" PRId64 "; it must be 0 or more", count);
+    GPUR_REQUIRE(fields || count == 0, "fields is NULL; it must be %d pointers", (int)writer->replay->schema.count);
+    gpur_replay *const replay = writer->replay;
+    GPUR_TRY(check_packed(replay));
+    GPUR_TRY(gpur_native_check(replay->device, stream, 0));
+    GPUR_TRY(place_of(replay, count, fields, &on_device));
+    gpur_intake_lock(&replay->intake);
+    gpur_intake_enter(&replay->intake);
+    const gpur_append_clock clock = gpur_append_clock_begin(&replay->intake, count);
+    const gpur_status status = on_device ? append_device(replay, count, fields, stream, &in.done)
+                                         : append_host(replay, &in);
+    return finish(&replay->intake, status, &clock, in.done, appended);
+}
+
+/* Without waiting: not for room, and not for a launch that another thread is in the midst of, where rows that it may
+ * read are to be overwritten. No launch begins while the lock is held. */
+static int goes_at_once(const gpur_replay *replay, const rows_in *in)
+{
+    const gpur_intake *const intake = &replay->intake;
+    const int feeds = may_go_straight(replay, in) || gpur_intake_fills_block(intake, in->count);
+    return gpur_intake_has_room(intake, in->count) &&
+           !(feeds && gpur_feed_meets_launch(&intake->feed, intake->staged + in->count));
+}
+
+static gpur_status try_append(gpur_replay *replay, int64_t count, const void *const *fields)
+{
+    rows_in in = {&gpur_source_fields, fields, count, 0, 1};
+    const gpur_append_clock clock = gpur_append_clock_begin(&replay->intake, count);
+    gpur_status status = GPUR_OK;
+    if (!append_few(replay, &in))
+        status = goes_at_once(replay, &in) ? append_many(replay, &in) : GPUR_WOULD_BLOCK;
+    return finish(&replay->intake, status, &clock, in.done, NULL);
+}
+
+/* A count that may never have room is refused, since GPUR_WOULD_BLOCK means that calling again will help. One block may
+ * be open and partly filled until somebody flushes, so that many rows are sure to have room only in the others. */
+static gpur_status check_at_once(const gpur_replay *replay, int64_t count, const void *const *fields)
+{
+    const int64_t most = (replay->config.staging_blocks - 1) * replay->config.update_size;
+    GPUR_TRY(check_packed(replay));
+    GPUR_REQUIRE(count <= most,
+                 "count is %" PRId64 "; at once it must be at most (staging_blocks - 1) x update_size = %" PRId64
+                 "; gpur_writer_append_fields takes any number",
+                 count, most);
+    for (int32_t f = 0; f < replay->schema.count && count > 0; f++)
+        GPUR_REQUIRE(fields[f], "fields[%d], \"%s\", is NULL", (int)f, replay->schema.fields[f].name);
+    return GPUR_OK;
+}
+
+gpur_status gpur_writer_try_append_fields(gpur_writer *writer, int64_t count, const void *const *fields)
+{
+    GPUR_REQUIRE(writer, "writer is NULL");
+    GPUR_REQUIRE(count >= 0, "count is %" PRId64 "; it must be 0 or more", count);
+    GPUR_REQUIRE(fields || count == 0, "fields is NULL; it must be %d pointers", (int)writer->replay->schema.count);
+    gpur_replay *const replay = writer->replay;
+    GPUR_TRY(check_at_once(replay, count, fields));
+    gpur_status status = GPUR_WOULD_BLOCK;
+    if (gpur_intake_try_enter(&replay->intake))
+        status = try_append(replay, count, fields);
+    if (status == GPUR_WOULD_BLOCK)
+        return gpur_fail(status, "%" PRId64 " transitions would have to wait; call again later, or "
+                                 "gpur_writer_append_fields", count);
+    return status;
+}

@@ -1,0 +1,146 @@
+/* SPDX-License-Identifier: MIT */
+#include "replay/writer/env_state.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+int gpur_step_fields_is_extra(const gpur_step_fields *f, int32_t field)
+{
+    const int32_t filled[] = {f->obs,        f->action,    f->reward,   f->next_obs,
+                              f->terminated, f->truncated, f->discount, f->previous};
+    for (size_t i = 0; i < sizeof filled / sizeof *filled; i++)
+        if (filled[i] == field)
+            return 0;
+    return 1;
+}
+
+gpur_step_fields gpur_step_fields_find(const gpur_schema *schema)
+{
+    gpur_step_fields fields = {
+        .obs = gpur_schema_find(schema, "obs"),
+        .action = gpur_schema_find(schema, "action"),
+        .reward = gpur_schema_find(schema, "reward"),
+        .next_obs = gpur_schema_find(schema, "next_obs"),
+        .terminated = gpur_schema_find(schema, "terminated"),
+        .truncated = gpur_schema_find(schema, "truncated"),
+        .discount = gpur_schema_find(schema, "discount"),
+        .previous = gpur_schema_find(schema, "previous"),
+        .extra = -1,
+    };
+    for (int32_t field = schema->count - 1; field >= 0; field--)
+        if (gpur_step_fields_is_extra(&fields, field))
+            fields.extra = field;
+    return fields;
+}
+
+static gpur_status check_there(const gpur_step_fields *f)
+{
+    GPUR_REQUIRE(f->obs >= 0 && f->action >= 0 && f->reward >= 0 && f->next_obs >= 0 && f->terminated >= 0,
+                 "the schema has no field \"%s\"; gpur_writer_step needs obs, action, reward, next_obs and terminated",
+                 f->obs < 0        ? "obs"
+                 : f->action < 0   ? "action"
+                 : f->reward < 0   ? "reward"
+                 : f->next_obs < 0 ? "next_obs"
+                                   : "terminated");
+    return GPUR_OK;
+}
+
+/* The schema itself has seen to terminated and discount. */
+gpur_status gpur_step_fields_check(const gpur_step_fields *f, const gpur_schema *schema)
+{
+    GPUR_TRY(check_there(f));
+    const gpur_field_info *const obs = &schema->fields[f->obs], *const next = &schema->fields[f->next_obs];
+    GPUR_REQUIRE(obs->dtype == next->dtype && memcmp(obs->shape, next->shape, sizeof obs->shape) == 0,
+                 "fields \"obs\" and \"next_obs\" differ in type or shape; gpur_writer_step needs them alike");
+    const gpur_field_info *const reward = &schema->fields[f->reward];
+    GPUR_REQUIRE(reward->dtype == GPUR_FLOAT32 && reward->bytes == 4,
+                 "field \"reward\" is %s of %" PRId64 " bytes; gpur_writer_step needs one float32",
+                 gpur_dtype_name(reward->dtype), reward->bytes);
+    GPUR_REQUIRE(f->truncated < 0 || schema->fields[f->truncated].bytes == 1,
+                 "field \"truncated\" has %" PRId64 " bytes; gpur_writer_step needs one bool or uint8",
+                 schema->fields[f->truncated].bytes);
+    const gpur_field_info *const previous = f->previous < 0 ? NULL : &schema->fields[f->previous];
+    GPUR_REQUIRE(!previous || (previous->dtype == GPUR_INT64 && previous->bytes == 8),
+                 "field \"previous\" is %s of %" PRId64 " bytes; gpur_writer_step needs one int64",
+                 gpur_dtype_name(previous->dtype), previous->bytes);
+    return GPUR_OK;
+}
+
+enum { ALIGNMENT = 16 };
+
+int64_t gpur_power_above(int64_t x)
+{
+    int64_t power = 1;
+    while (power <= x)
+        power *= 2;
+    return power;
+}
+
+static int64_t round_up(int64_t bytes)
+{
+    return (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+}
+
+static void keep_field(gpur_kept *kept, const gpur_schema *schema, const gpur_storage *storage, int32_t field)
+{
+    const int32_t stored = storage->stored[field];
+    if (stored < 0)
+        return;
+    const int64_t bytes = schema->fields[field].bytes;
+    const gpur_kept_field kept_field = {field, kept->step_bytes, storage->rows.fields[stored].offset, bytes};
+    kept->fields[kept->count++] = kept_field;
+    kept->step_bytes += round_up(bytes);
+}
+
+static void keep_fields(gpur_kept *kept, const gpur_step_fields *fields, const gpur_schema *schema,
+                        const gpur_storage *storage)
+{
+    if (fields->obs >= 0)
+        keep_field(kept, schema, storage, fields->obs);
+    kept->obs_bytes = kept->count > 0 ? kept->fields[0].bytes : 0;
+    if (fields->action >= 0)
+        keep_field(kept, schema, storage, fields->action);
+    for (int32_t field = 0; field < schema->count; field++)
+        if (gpur_step_fields_is_extra(fields, field))
+            keep_field(kept, schema, storage, field);
+}
+
+void gpur_kept_plan(gpur_kept *kept, int32_t num_envs, int32_t n_step, const gpur_step_fields *fields,
+                    const gpur_schema *schema, const gpur_storage *storage)
+{
+    kept->num_envs = num_envs;
+    kept->n_step = n_step;
+    kept->room = gpur_power_above(n_step);
+    keep_fields(kept, fields, schema, storage);
+}
+
+gpur_status gpur_kept_build(gpur_kept *kept, gpur_device *device, int32_t num_envs, int32_t n_step,
+                            const gpur_step_fields *fields, const gpur_schema *schema, const gpur_storage *storage)
+{
+    kept->device = device;
+    gpur_kept_plan(kept, num_envs, n_step, fields, schema, storage);
+    const int64_t steps = num_envs * kept->room;
+    const int64_t episodes = round_up(num_envs * (int64_t)sizeof *kept->episodes);
+    const int64_t rewards = round_up(steps * (int64_t)sizeof *kept->rewards);
+    kept->bytes = (size_t)(episodes + rewards + steps * kept->step_bytes);
+    unsigned char *const memory = gpur_host_alloc(device, kept->bytes);
+    if (!memory)
+        return gpur_fail(GPUR_OUT_OF_MEMORY, "no memory for the last steps of %d environments, %zu bytes",
+                         (int)num_envs, kept->bytes);
+    kept->episodes = (gpur_episode *)(void *)memory;
+    kept->rewards = (float *)(void *)(memory + episodes);
+    kept->values = memory + episodes + rewards;
+    return GPUR_OK;
+}
+
+void gpur_kept_destroy(gpur_kept *kept)
+{
+    if (kept->episodes)
+        gpur_host_free(kept->device, kept->episodes, kept->bytes);
+}
+
+void gpur_kept_begin(gpur_kept *kept, int64_t env)
+{
+    const gpur_episode begun = {.previous = -1, .state = GPUR_EPISODE_OPEN};
+    kept->episodes[env] = begun;
+}

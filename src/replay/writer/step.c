@@ -1,0 +1,284 @@
+/* SPDX-License-Identifier: MIT */
+/* One step of every environment. */
+#include "replay/writer/n_step.h"
+#include "base/sized.h"
+#include "kernels/lib/clip.h"
+#include "replay/storage/ingest.h"
+#include "replay/writer/env_state.h"
+
+#include <inttypes.h>
+
+static int is_truncated(const gpur_step_input *in, int64_t env)
+{
+    return in->truncated && in->truncated[env];
+}
+
+static int ends(const gpur_step_input *in, int64_t env)
+{
+    return in->terminated[env] || is_truncated(in, env);
+}
+
+/* The array that has the observation after the environment's step. */
+static const void *last_obs(const gpur_writer *writer, const gpur_step_input *in, int64_t env)
+{
+    return ends(in, env) && writer->config.autoreset == GPUR_AUTORESET_SAME_STEP ? in->final_obs : in->next_obs;
+}
+
+static gpur_status check_stack(const gpur_writer *writer, const gpur_step_input *in, int64_t env)
+{
+    const void *const array = last_obs(writer, in, env);
+    if (writer->kept.episodes[env].state != GPUR_EPISODE_OPEN)
+        return GPUR_OK;
+    return gpur_history_check(&writer->history, env, gpur_writer_obs(writer, array, env),
+                              array == in->final_obs ? "final_obs" : "next_obs");
+}
+
+static gpur_status check_env(const gpur_writer *writer, const gpur_step_input *in, int32_t env)
+{
+    const int32_t state = writer->kept.episodes[env].state;
+    GPUR_REQUIRE(state != GPUR_EPISODE_NONE,
+                 "environment %d has no open episode: it must be reset before its next step", (int)env);
+    GPUR_REQUIRE(in->terminated[env] <= 1, "terminated[%d] is %d; it must be 0 or 1", (int)env,
+                 (int)in->terminated[env]);
+    GPUR_REQUIRE(!in->truncated || in->truncated[env] <= 1, "truncated[%d] is %d; it must be 0 or 1", (int)env,
+                 (int)in->truncated[env]);
+    GPUR_REQUIRE(state == GPUR_EPISODE_OPEN || !ends(in, env),
+                 "environment %d ended in the step before, so that this one only resets it, and it ends again; "
+                 "terminated and truncated must be 0: is its autoreset GPUR_AUTORESET_NEXT_STEP?",
+                 (int)env);
+    GPUR_REQUIRE(writer->config.autoreset != GPUR_AUTORESET_SAME_STEP || in->final_obs || !ends(in, env),
+                 "final_obs is NULL and environment %d ended; under GPUR_AUTORESET_SAME_STEP it must have the last "
+                 "observation of each episode that ended",
+                 (int)env);
+    return writer->history.newest ? check_stack(writer, in, env) : GPUR_OK;
+}
+
+static gpur_status check_flags(const unsigned char *flags, int64_t bytes, int64_t env, const char *name)
+{
+    for (int64_t i = 0; i < bytes; i++)
+        GPUR_REQUIRE(flags[i] <= 1, "%s of environment %" PRId64 " has %d among its bools; they must be 0 or 1", name,
+                     env, (int)flags[i]);
+    return GPUR_OK;
+}
+
+gpur_status gpur_writer_check_obs(const gpur_writer *writer, const void *array, int64_t env, const char *name)
+{
+    const int64_t linked = writer->history.input_bytes;
+    const gpur_schema *const schema = &writer->replay->schema;
+    if (!schema->is_flag[writer->fields.obs])
+        return GPUR_OK;
+    return check_flags(gpur_writer_obs(writer, array, env), linked > 0 ? linked : writer->kept.obs_bytes, env, name);
+}
+
+/* Bools of fields beside terminated and truncated. */
+static gpur_status check_bools(const gpur_writer *writer, const gpur_step_input *in, int64_t env)
+{
+    const gpur_schema *const schema = &writer->replay->schema;
+    const void *const last = last_obs(writer, in, env);
+    GPUR_TRY(gpur_writer_check_obs(writer, in->next_obs, env, "next_obs"));
+    if (last != in->next_obs)
+        GPUR_TRY(gpur_writer_check_obs(writer, last, env, "final_obs"));
+    for (int32_t f = 0; f < schema->count; f++) {
+        const int is_action = f == writer->fields.action, is_extra = gpur_step_fields_is_extra(&writer->fields, f);
+        const gpur_field_info *const field = &schema->fields[f];
+        if (!schema->is_flag[f] || !(is_action || is_extra))
+            continue;
+        const unsigned char *const values = is_action ? in->action : in->extras[f];
+        GPUR_TRY(check_flags(values + env * field->bytes, field->bytes, env, field->name));
+    }
+    return GPUR_OK;
+}
+
+static gpur_status check_extras(const gpur_writer *writer, const gpur_step_input *in)
+{
+    const gpur_schema *const schema = &writer->replay->schema;
+    const int32_t first = writer->fields.extra;
+    GPUR_REQUIRE(first < 0 || in->extras,
+                 "field \"%s\" is none that a step fills in: give it in the extras of gpur_writer_step_with, or use "
+                 "gpur_writer_append_fields",
+                 schema->fields[first].name);
+    for (int32_t f = first; f >= 0 && f < schema->count; f++)
+        GPUR_REQUIRE(!gpur_step_fields_is_extra(&writer->fields, f) || in->extras[f],
+                     "extras[%d], field \"%s\", is NULL", (int)f, schema->fields[f].name);
+    return GPUR_OK;
+}
+
+/* Found once, since a schema stays what it is. */
+static gpur_status check_schema(gpur_writer *writer)
+{
+    if (!writer->can_step)
+        GPUR_TRY(gpur_step_fields_check(&writer->fields, &writer->replay->schema));
+    writer->can_step = 1;
+    return GPUR_OK;
+}
+
+static gpur_status check(gpur_writer *writer, const gpur_step_input *in)
+{
+    GPUR_REQUIRE(in->action && in->reward && in->next_obs && in->terminated, "%s is NULL; only truncated may be",
+                 !in->action     ? "action"
+                 : !in->reward   ? "reward"
+                 : !in->next_obs ? "next_obs"
+                                 : "terminated");
+    GPUR_TRY(check_schema(writer));
+    GPUR_TRY(check_extras(writer, in));
+    for (int32_t env = 0; env < writer->config.num_envs; env++)
+        GPUR_TRY(check_env(writer, in, env));
+    for (int32_t env = 0; writer->bools > 0 && env < writer->config.num_envs; env++)
+        GPUR_TRY(check_bools(writer, in, env));
+    return GPUR_OK;
+}
+
+/* The transitions that the step completes. */
+static int32_t due_of(const gpur_writer *writer, const gpur_step_input *in, int64_t env)
+{
+    const gpur_episode *const episode = &writer->kept.episodes[env];
+    if (episode->state != GPUR_EPISODE_OPEN)
+        return 0;
+    return gpur_fold_due(episode->pending + 1, writer->kept.n_step, ends(in, env));
+}
+
+static float clipped_reward(const gpur_writer *writer, const gpur_step_input *in, int64_t env)
+{
+    const float limit = writer->replay->config.reward_clip;
+    return limit > 0.0f ? gpur_clip(in->reward[env], limit) : in->reward[env];
+}
+
+/* A field that comes with the step. */
+static const unsigned char *given(const gpur_writer *writer, const gpur_step_input *in, const gpur_kept_field *field,
+                                  int64_t env)
+{
+    const void *const array = field->field == writer->fields.action ? in->action : in->extras[field->field];
+    return (const unsigned char *)array + env * field->bytes;
+}
+
+/* The step is now pending, the last of them. */
+static void keep(gpur_writer *writer, const gpur_step_input *in, int64_t env)
+{
+    gpur_kept *const kept = &writer->kept;
+    gpur_episode *const episode = &kept->episodes[env];
+    unsigned char *const values = gpur_kept_step(kept, env, episode->steps);
+    for (int32_t i = kept->obs_bytes > 0; i < kept->count; i++) {
+        const gpur_kept_field *const field = &kept->fields[i];
+        gpur_move_value(values + field->offset, given(writer, in, field, env), field->bytes);
+    }
+    kept->rewards[env * kept->room + (episode->steps & (kept->room - 1))] = clipped_reward(writer, in, env);
+    episode->steps++;
+    episode->pending++;
+}
+
+/* A packed step with n_step 1 is a transition by itself. Its row is written from what is given and the observation that
+ * was kept, and all that is kept of it is the next one. */
+static int is_alone(const gpur_writer *writer)
+{
+    return writer->kept.n_step == 1 && writer->places.links < 0;
+}
+
+static gpur_status make_alone(gpur_writer *writer, gpur_maker *maker, const gpur_step_input *in, int64_t env,
+                              const gpur_ending *ending)
+{
+    const gpur_kept *const kept = &writer->kept;
+    gpur_episode *const episode = &kept->episodes[env];
+    const unsigned char *const next_obs = gpur_writer_obs(writer, last_obs(writer, in, env), env);
+    const gpur_fold fold = {clipped_reward(writer, in, env), writer->replay->config.gamma};
+    unsigned char *row = NULL;
+    int64_t id = 0;
+    GPUR_TRY(gpur_maker_next(maker, &row, &id));
+    gpur_move_value(row + kept->fields[0].row_offset, gpur_kept_obs(kept, env), kept->obs_bytes);
+    for (int32_t i = 1; i < kept->count; i++)
+        gpur_move_value(row + kept->fields[i].row_offset, given(writer, in, &kept->fields[i], env),
+                        kept->fields[i].bytes);
+    gpur_move_value(row + writer->places.next_obs, next_obs, kept->obs_bytes);
+    gpur_put_outcome(&writer->places, row, fold, ending, episode->previous);
+    episode->previous = id;
+    episode->steps++;
+    gpur_writer_observe(writer, env, next_obs);
+    return GPUR_OK;
+}
+
+static gpur_status keep_and_make(gpur_writer *writer, gpur_maker *maker, const gpur_step_input *in, int64_t env,
+                                 const gpur_ending *ending)
+{
+    const int32_t due = due_of(writer, in, env);
+    keep(writer, in, env);
+    gpur_writer_observe(writer, env, gpur_writer_obs(writer, last_obs(writer, in, env), env));
+    return gpur_maker_make(maker, env, due, ending);
+}
+
+static void end(gpur_writer *writer, const gpur_step_input *in, int64_t env)
+{
+    const int32_t autoreset = writer->config.autoreset;
+    gpur_episode *const episode = &writer->kept.episodes[env];
+    if (autoreset == GPUR_AUTORESET_SAME_STEP)
+        gpur_writer_begin(writer, env, gpur_writer_obs(writer, in->next_obs, env));
+    else
+        episode->state = autoreset == GPUR_AUTORESET_NEXT_STEP ? GPUR_EPISODE_ENDED : GPUR_EPISODE_NONE;
+}
+
+static gpur_status step_env(gpur_writer *writer, gpur_maker *maker, const gpur_step_input *in, int64_t env)
+{
+    const gpur_ending ending = {in->terminated[env], (uint8_t)is_truncated(in, env)};
+    if (writer->kept.episodes[env].state != GPUR_EPISODE_OPEN) {
+        gpur_writer_begin(writer, env, gpur_writer_obs(writer, in->next_obs, env));
+        return GPUR_OK;
+    }
+    GPUR_TRY((is_alone(writer) ? make_alone : keep_and_make)(writer, maker, in, env, &ending));
+    if (ends(in, env))
+        end(writer, in, env);
+    return GPUR_OK;
+}
+
+/* With the lock held. */
+static gpur_status take(gpur_writer *writer, const gpur_step_input *in, int64_t rows)
+{
+    GPUR_TRY(gpur_maker_check_room(writer, rows, "step"));
+    gpur_maker maker = gpur_maker_begin(writer, rows, gpur_intake_waits(&writer->replay->intake));
+    for (int64_t env = 0; env < writer->config.num_envs; env++)
+        GPUR_TRY(step_env(writer, &maker, in, env));
+    return gpur_maker_end(&maker);
+}
+
+/* What environments stand at is looked at inside, where no load can change it. */
+static gpur_status step_inside(gpur_writer *writer, const gpur_step_input *in)
+{
+    gpur_intake *const intake = &writer->replay->intake;
+    int64_t rows = 0;
+    GPUR_TRY(check(writer, in));
+    for (int32_t env = 0; env < writer->config.num_envs; env++)
+        rows += due_of(writer, in, env);
+    const gpur_append_clock clock = gpur_append_clock_begin(intake, rows);
+    const gpur_status status = take(writer, in, rows);
+    gpur_append_clock_end(&clock, intake);
+    return status;
+}
+
+static gpur_status step(gpur_writer *writer, const gpur_step_input *in)
+{
+    gpur_intake *const intake = &writer->replay->intake;
+    gpur_intake_lock(intake);
+    gpur_intake_enter(intake);
+    const gpur_status status = step_inside(writer, in);
+    gpur_intake_leave(intake);
+    gpur_intake_unlock(intake);
+    return status;
+}
+
+gpur_status gpur_writer_step_with(gpur_writer *writer, const gpur_step_input *input)
+{
+    gpur_step_input in = {.size = sizeof in};
+    GPUR_REQUIRE(writer, "writer is NULL");
+    GPUR_TRY(gpur_sized_read(&in, sizeof in, input, "gpur_step_input"));
+    return step(writer, &in);
+}
+
+gpur_status gpur_writer_step(gpur_writer *writer, const void *action, const float *reward, const void *next_obs,
+                             const uint8_t *terminated, const uint8_t *truncated)
+{
+    const gpur_step_input in = {.size = sizeof in,
+                                .action = action,
+                                .reward = reward,
+                                .next_obs = next_obs,
+                                .terminated = terminated,
+                                .truncated = truncated};
+    GPUR_REQUIRE(writer, "writer is NULL");
+    return step(writer, &in);
+}

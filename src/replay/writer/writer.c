@@ -1,0 +1,359 @@
+/* SPDX-License-Identifier: MIT */
+/* The handle: making, flushing, destroying. */
+#include "replay/writer/writer.h"
+
+#include "base/sized.h"
+#include "replay/checkpoint/writers.h"
+#include "replay/writer/n_step.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { MAX_ENVS = 1 << 20 }; /* so that bytes of what is kept of all of them can be counted */
+
+static const gpur_writer_config defaults = {
+    .size = sizeof(gpur_writer_config),
+    .num_envs = 1,
+};
+
+gpur_status gpur_writer_config_init(gpur_writer_config *config, uint64_t size)
+{
+    GPUR_REQUIRE(config, "gpur_writer_config is NULL");
+    config->size = size;
+    return gpur_sized_write(config, &defaults, sizeof defaults, "gpur_writer_config");
+}
+
+/* Of a field of the schema. */
+static int64_t place_of(const gpur_storage *storage, int32_t field)
+{
+    const int32_t stored = field < 0 ? -1 : storage->stored[field];
+    return stored < 0 ? -1 : storage->rows.fields[stored].offset;
+}
+
+static gpur_row_places find_places(const gpur_storage *storage, const gpur_step_fields *f)
+{
+    const gpur_row_places places = {
+        .reward = place_of(storage, f->reward),
+        .next_obs = place_of(storage, f->next_obs),
+        .terminated = place_of(storage, f->terminated),
+        .truncated = place_of(storage, f->truncated),
+        .discount = place_of(storage, f->discount),
+        .previous = place_of(storage, f->previous),
+        .links = storage->links < 0 ? -1 : storage->rows.fields[storage->links].offset,
+    };
+    return places;
+}
+
+static int32_t count_bools(const gpur_schema *schema, const gpur_step_fields *fields)
+{
+    int32_t bools = 0;
+    for (int32_t f = 0; f < schema->count; f++)
+        bools += schema->is_flag[f] && f != fields->terminated && f != fields->truncated;
+    return bools;
+}
+
+static gpur_status writer_build(gpur_writer *writer)
+{
+    gpur_replay *const replay = writer->replay;
+    writer->fields = gpur_step_fields_find(&replay->schema);
+    writer->bools = count_bools(&replay->schema, &writer->fields);
+    writer->places = find_places(&replay->storage, &writer->fields);
+    GPUR_TRY(gpur_kept_build(&writer->kept, replay->device, writer->config.num_envs, replay->config.n_step,
+                             &writer->fields, &replay->schema, &replay->storage));
+    return gpur_history_build(&writer->history, replay->device, &replay->storage, writer->config.num_envs,
+                              writer->config.input, replay->config.n_step);
+}
+
+/* A step under GPUR_WHEN_FULL_ERROR takes all rows or none, and must not wait for room that can never be there: of
+ * n_step steps of each environment, all may begin a transition that ends now. */
+static gpur_status check_envs(const gpur_replay *replay, int64_t num_envs)
+{
+    const gpur_replay_config *const c = &replay->config;
+    const int64_t room = (c->staging_blocks - 1) * gpur_staging_block_room(&replay->intake.staging);
+    const int64_t n_step = c->n_step;
+    GPUR_REQUIRE(num_envs >= 1 && num_envs <= MAX_ENVS, "num_envs is %" PRId64 "; it must be 1 to %d", num_envs,
+                 MAX_ENVS);
+    GPUR_REQUIRE(c->when_full == GPUR_WHEN_FULL_WAIT || num_envs * n_step <= room,
+                 "num_envs is %" PRId64 "; under GPUR_WHEN_FULL_ERROR a step of all must fit in %" PRId64
+                 " rows, %s, and may take n_step = %" PRId64 " of each",
+                 num_envs, room,
+                 c->layout == GPUR_PACKED ? "(staging_blocks - 1) x update_size"
+                                          : "those of staging_blocks - 1 blocks without a frame in common",
+                 n_step);
+    return GPUR_OK;
+}
+
+static gpur_status check(const gpur_replay *replay, const gpur_writer_config *config)
+{
+    GPUR_TRY(gpur_reserved_check(&(const int64_t){config->reserved}, 1, "gpur_writer_config"));
+    GPUR_TRY(check_envs(replay, config->num_envs));
+    GPUR_REQUIRE(config->autoreset >= GPUR_AUTORESET_DISABLED && config->autoreset <= GPUR_AUTORESET_SAME_STEP,
+                 "gpur_writer_config.autoreset is %d; it must be GPUR_AUTORESET_DISABLED (0), NEXT_STEP (1) or "
+                 "SAME_STEP (2)",
+                 (int)config->autoreset);
+    GPUR_REQUIRE(config->input == GPUR_INPUT_STACKS || config->input == GPUR_INPUT_FRAMES,
+                 "gpur_writer_config.input is %d; it must be GPUR_INPUT_STACKS (0) or GPUR_INPUT_FRAMES (1)",
+                 (int)config->input);
+    GPUR_REQUIRE(
+        config->input == GPUR_INPUT_STACKS || replay->config.layout == GPUR_LINKED,
+        "gpur_writer_config.input is GPUR_INPUT_FRAMES and the replay's layout GPUR_PACKED; stacks are made of "
+        "frames by the layout GPUR_LINKED alone");
+    return GPUR_OK;
+}
+
+static int64_t envs_of(const gpur_writer *writers)
+{
+    int64_t envs = 0;
+    for (; writers; writers = writers->next)
+        envs += writers->config.num_envs;
+    return envs;
+}
+
+/* Frames that other environments have pushed out of reach are stored again, and transitions leave for want of room for
+ * them. Who set frame_slack has decided, and is told in the log. */
+static gpur_status tell_reach(const gpur_writer *writer, int64_t others)
+{
+    const gpur_replay *const replay = writer->replay;
+    const int64_t each = gpur_frames_of_env(&replay->config), envs = writer->config.num_envs + others;
+    char text[400];
+    snprintf(text, sizeof text,
+             "num_envs is %d, and other writers have %" PRId64 "; the last %" PRId64
+             " frames of each must be in reach, or they are stored again and again, and the linked replay reaches back "
+             "%" PRId64 ": set gpur_replay_config.frame_slack to %" PRId64 " or more",
+             (int)writer->config.num_envs, others, each, replay->storage.linking.reach, envs * each);
+    if (replay->config.frame_slack == 0)
+        return gpur_fail(GPUR_INVALID_ARGUMENT, "%s", text);
+    gpur_log(replay->device, "%s", text);
+    return GPUR_OK;
+}
+
+static int is_in_reach(const gpur_replay *replay, int64_t envs)
+{
+    return replay->config.layout == GPUR_PACKED ||
+           envs * gpur_frames_of_env(&replay->config) <= replay->storage.linking.reach;
+}
+
+static gpur_status join(gpur_writer *writer)
+{
+    gpur_replay *const replay = writer->replay;
+    gpur_intake *const intake = &replay->intake;
+    gpur_intake_lock(intake);
+    gpur_intake_enter(intake);
+    const int64_t others = envs_of(replay->writers);
+    const int fits = is_in_reach(replay, others + writer->config.num_envs);
+    if (fits || replay->config.frame_slack > 0)
+        gpur_writer_join(writer);
+    gpur_intake_leave(intake);
+    gpur_intake_unlock(intake);
+    return fits ? GPUR_OK : tell_reach(writer, others);
+}
+
+static void writer_free(gpur_writer *writer)
+{
+    gpur_device *const device = writer->replay->device;
+    gpur_history_destroy(&writer->history);
+    gpur_kept_destroy(&writer->kept);
+    gpur_host_free(device, writer, sizeof *writer);
+}
+
+gpur_status gpur_writer_open(gpur_replay *replay, const gpur_writer_config *given, gpur_writer **out)
+{
+    gpur_writer_config config = defaults;
+    GPUR_REQUIRE(out, "writer is NULL; it must be where the handle goes");
+    *out = NULL;
+    GPUR_REQUIRE(replay, "replay is NULL");
+    GPUR_TRY(gpur_sized_read(&config, sizeof config, given, "gpur_writer_config"));
+    GPUR_TRY(check(replay, &config));
+    gpur_writer *const writer = gpur_host_alloc(replay->device, sizeof *writer);
+    if (!writer)
+        return gpur_fail(GPUR_OUT_OF_MEMORY, "no memory for a writer handle of %zu bytes", sizeof *writer);
+    writer->replay = replay;
+    writer->config = config;
+    gpur_status status = writer_build(writer);
+    if (status == GPUR_OK)
+        status = join(writer);
+    if (status != GPUR_OK) {
+        writer_free(writer);
+        return status;
+    }
+    *out = writer;
+    return GPUR_OK;
+}
+
+gpur_status gpur_writer_create(gpur_replay *replay, int32_t num_envs, gpur_writer **writer)
+{
+    gpur_writer_config config = defaults;
+    config.num_envs = num_envs;
+    return gpur_writer_open(replay, &config, writer);
+}
+
+static gpur_status flush(gpur_intake *intake)
+{
+    GPUR_TRY(gpur_intake_seal(intake));
+    gpur_feed_hasten(&intake->feed);
+    return GPUR_OK;
+}
+
+gpur_status gpur_writer_flush(gpur_writer *writer)
+{
+    GPUR_REQUIRE(writer, "writer is NULL");
+    gpur_intake_lock(&writer->replay->intake);
+    const gpur_status status = flush(&writer->replay->intake);
+    gpur_intake_unlock(&writer->replay->intake);
+    return status;
+}
+
+/* A failing device tells so at the next call that can. What is pending waits for room whatever appends do: it could not
+ * be given a second time. */
+void gpur_writer_destroy(gpur_writer *writer)
+{
+    if (!writer)
+        return;
+    gpur_intake *const intake = &writer->replay->intake;
+    const int32_t num_envs = writer->config.num_envs;
+    gpur_intake_lock(intake);
+    gpur_intake_enter(intake);
+    for (int32_t env = 0; env < num_envs; env++)
+        intake->episodes_cut += writer->kept.episodes[env].state == GPUR_EPISODE_OPEN;
+    gpur_writer_cut(writer, 0, num_envs, 1);
+    flush(intake);
+    gpur_writer_part(writer);
+    gpur_intake_leave(intake);
+    gpur_intake_unlock(intake);
+    writer_free(writer);
+}
+
+/* Beginning episodes, and ending those that are given up. */
+
+void gpur_writer_begin(gpur_writer *writer, int64_t env, const unsigned char *obs)
+{
+    gpur_kept_begin(&writer->kept, env);
+    if (writer->history.newest)
+        gpur_history_begin(&writer->history, env, obs);
+    else
+        gpur_writer_observe(writer, env, obs);
+}
+
+int64_t gpur_writer_pending(const gpur_writer *writer, int64_t first, int64_t last)
+{
+    int64_t rows = 0;
+    for (int64_t env = first; env < last; env++)
+        rows += writer->kept.episodes[env].pending;
+    return rows;
+}
+
+gpur_status gpur_writer_cut(gpur_writer *writer, int64_t first, int64_t last, int waits)
+{
+    gpur_maker maker = gpur_maker_begin(writer, gpur_writer_pending(writer, first, last), waits);
+    for (int64_t env = first; env < last; env++) {
+        const gpur_ending ending = {0, 1};
+        GPUR_TRY(gpur_maker_make(&maker, env, writer->kept.episodes[env].pending, &ending));
+    }
+    return gpur_maker_end(&maker);
+}
+
+/* With the lock held. */
+static gpur_status give_up(gpur_writer *writer, int64_t first, int64_t last)
+{
+    const int64_t rows = gpur_writer_pending(writer, first, last);
+    GPUR_TRY(gpur_maker_check_room(writer, rows, "reset of open episodes"));
+    return gpur_writer_cut(writer, first, last, gpur_intake_waits(&writer->replay->intake));
+}
+
+static gpur_status begin(gpur_writer *writer, int64_t first, int64_t last, const void *obs)
+{
+    if (gpur_writer_pending(writer, first, last) > 0)
+        GPUR_TRY(give_up(writer, first, last));
+    for (int64_t env = first; env < last; env++)
+        gpur_writer_begin(writer, env, gpur_writer_obs(writer, obs, env - first));
+    return GPUR_OK;
+}
+
+gpur_status gpur_writer_reset(gpur_writer *writer, int32_t env, const void *obs)
+{
+    GPUR_REQUIRE(writer, "writer is NULL");
+    const int32_t num_envs = writer->config.num_envs;
+    GPUR_REQUIRE(obs, "obs is NULL; it must be the first observation of %s",
+                 env == -1 ? "every episode" : "the episode");
+    GPUR_REQUIRE(env >= -1 && env < num_envs, "env is %d; it must be 0 to %d, or -1 for all", (int)env,
+                 (int)num_envs - 1);
+    GPUR_TRY(gpur_step_fields_check(&writer->fields, &writer->replay->schema));
+    for (int64_t i = 0; i < (env < 0 ? num_envs : 1); i++)
+        GPUR_TRY(gpur_writer_check_obs(writer, obs, i, "obs"));
+    gpur_intake *const intake = &writer->replay->intake;
+    gpur_intake_lock(intake);
+    gpur_intake_enter(intake);
+    const gpur_status status = begin(writer, env < 0 ? 0 : env, env < 0 ? num_envs : env + 1, obs);
+    gpur_intake_leave(intake);
+    gpur_intake_unlock(intake);
+    return status;
+}
+
+/* Telling where an environment stands, and being told by who follows episodes without steps. */
+
+static void read_obs(const gpur_writer *writer, int64_t env, void *obs)
+{
+    if (writer->history.newest)
+        gpur_history_get(&writer->history, env, obs);
+    else
+        memcpy(obs, gpur_kept_obs(&writer->kept, env), (size_t)writer->kept.obs_bytes);
+}
+
+static gpur_status read_episode(const gpur_writer *writer, int64_t env, gpur_episode_info *info, void *obs)
+{
+    const gpur_episode *const episode = &writer->kept.episodes[env];
+    const int is_open = episode->state == GPUR_EPISODE_OPEN;
+    const gpur_episode_info found = {
+        .size = info->size,
+        .steps = is_open ? episode->steps : 0,
+        .state = episode->state,
+        .pending = episode->pending,
+    };
+    GPUR_TRY(gpur_sized_write(info, &found, sizeof found, "gpur_episode_info"));
+    if (obs && is_open)
+        read_obs(writer, env, obs);
+    return GPUR_OK;
+}
+
+gpur_status gpur_writer_get_episode(gpur_writer *writer, int32_t env, gpur_episode_info *info, void *obs)
+{
+    GPUR_REQUIRE(writer, "writer is NULL");
+    const int32_t num_envs = writer->config.num_envs;
+    GPUR_REQUIRE(info, "gpur_episode_info is NULL");
+    GPUR_REQUIRE(env >= 0 && env < num_envs, "env is %d; it must be 0 to %d", (int)env, (int)num_envs - 1);
+    if (obs)
+        GPUR_TRY(gpur_step_fields_check(&writer->fields, &writer->replay->schema));
+    gpur_intake *const intake = &writer->replay->intake;
+    gpur_intake_lock(intake);
+    gpur_intake_enter(intake);
+    const gpur_status status = read_episode(writer, env, info, obs);
+    gpur_intake_leave(intake);
+    gpur_intake_unlock(intake);
+    return status;
+}
+
+static gpur_status set_ended(gpur_writer *writer, const uint8_t *ended)
+{
+    gpur_episode *const episodes = writer->kept.episodes;
+    for (int32_t env = 0; env < writer->config.num_envs; env++) {
+        GPUR_REQUIRE(episodes[env].state != GPUR_EPISODE_OPEN,
+                     "environment %d has an open episode, which this writer follows by its steps", (int)env);
+        GPUR_REQUIRE(ended[env] <= 1, "ended[%d] is %d; it must be 0 or 1", (int)env, (int)ended[env]);
+    }
+    for (int32_t env = 0; env < writer->config.num_envs; env++)
+        episodes[env].state = ended[env] ? GPUR_EPISODE_ENDED : GPUR_EPISODE_NONE;
+    return GPUR_OK;
+}
+
+gpur_status gpur_writer_set_ended(gpur_writer *writer, const uint8_t *ended)
+{
+    GPUR_REQUIRE(writer && ended, "writer and ended must not be NULL");
+    gpur_intake *const intake = &writer->replay->intake;
+    gpur_intake_lock(intake);
+    gpur_intake_enter(intake);
+    const gpur_status status = set_ended(writer, ended);
+    gpur_intake_leave(intake);
+    gpur_intake_unlock(intake);
+    return status;
+}

@@ -1,0 +1,160 @@
+/* SPDX-License-Identifier: MIT */
+/* A child of fork: with the inline executor it goes on with all that its parent had; with the thread executor it is
+ * refused, since the threads are its parent's alone. It never hangs, and the parent goes on. */
+#include "test.h"
+#include "base/status.h"
+
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { FEATURES = 64, ROWS = 4096, BATCH = 2048, THREADS = 3, SECONDS = 100 };
+
+typedef struct scene {
+    gpur_device *device;
+    gpur_replay *replay;
+    gpur_writer *writer;
+    gpur_learner *learner;
+} scene;
+
+static const gpur_field fields[] = {{"obs", GPUR_FLOAT32, {FEATURES}},
+                                    {"action", GPUR_INT32, {0}},
+                                    {"reward", GPUR_FLOAT32, {0}},
+                                    {"next_obs", GPUR_FLOAT32, {FEATURES}},
+                                    {"terminated", GPUR_BOOL, {0}}};
+
+/* Large enough for helpers: a draw of BATCH rows is 1 MB, a train step's products are millions of operations. */
+static gpur_status scene_open(scene *s)
+{
+    static float obs[ROWS][FEATURES], reward[ROWS];
+    static int32_t action[ROWS];
+    static uint8_t terminated[ROWS];
+    gpur_device_config device = test_device_config();
+    gpur_replay_config replay;
+    gpur_learner_config learner;
+    for (int i = 0; i < ROWS; i++)
+        obs[i][i % FEATURES] = 1, reward[i] = (float)(i % 3);
+    device.threads = THREADS;
+    GPUR_TRY(gpur_device_open(test_device_name(), &device, &s->device));
+    GPUR_TRY(gpur_replay_config_init(&replay, sizeof replay));
+    replay.capacity = ROWS, replay.fields = fields, replay.field_count = 5, replay.max_batch = BATCH;
+    GPUR_TRY(gpur_replay_create(s->device, &replay, &s->replay));
+    GPUR_TRY(gpur_writer_create(s->replay, 1, &s->writer));
+    GPUR_TRY(
+        gpur_writer_append_fields(s->writer, ROWS, (const void *[]){obs, action, reward, obs, terminated}, NULL, NULL));
+    GPUR_TRY(gpur_learner_config_init(&learner, sizeof learner));
+    learner.network.outputs = 3, learner.batch_size = 256;
+    return gpur_learner_create(s->replay, &learner, &s->learner);
+}
+
+static void scene_close(scene *s)
+{
+    gpur_learner_destroy(s->learner);
+    gpur_writer_destroy(s->writer);
+    gpur_replay_destroy(s->replay);
+    gpur_device_close(s->device);
+}
+
+static gpur_status use(scene *s)
+{
+    gpur_batch *batch = NULL;
+    GPUR_TRY(gpur_replay_sample(s->replay, BATCH, NULL, &batch));
+    const gpur_status status = gpur_batch_sync(batch);
+    gpur_batch_release(batch);
+    GPUR_TRY(status);
+    GPUR_TRY(gpur_learner_train(s->learner, 5));
+    return gpur_learner_sync(s->learner);
+}
+
+static int is_refusal(gpur_status status)
+{
+    return status == GPUR_DEVICE_ERROR && strstr(gpur_last_error(), "child of fork");
+}
+
+/* 0: all as promised; else the number of the call that was not. */
+static int child_of_threads(scene *s)
+{
+    gpur_batch *batch = NULL;
+    if (!is_refusal(gpur_replay_sample(s->replay, BATCH, NULL, &batch)) || batch)
+        return 1;
+    if (!is_refusal(gpur_learner_train(s->learner, 1)))
+        return 2;
+    if (!is_refusal(gpur_learner_sync(s->learner)))
+        return 3;
+    if (!is_refusal(gpur_device_sync(s->device)))
+        return 4;
+    for (int i = 0; i < 1000; i++) /* more than a stream has room for */
+        if (!is_refusal(gpur_replay_sample(s->replay, 1, NULL, &batch)))
+            return 5;
+    scene_close(s);
+    scene own = {0};
+    const int fine = scene_open(&own) == GPUR_OK && use(&own) == GPUR_OK;
+    scene_close(&own);
+    return fine ? 0 : 6;
+}
+
+static int child_of_inline(scene *s)
+{
+    for (int i = 0; i < 5; i++)
+        if (use(s) != GPUR_OK)
+            return 1;
+    scene_close(s);
+    return 0;
+}
+
+/* What the child returned; -1 when it did not end by itself. */
+static int fork_and_wait(int (*child)(scene *), scene *s)
+{
+    int how = 0;
+    fflush(NULL);
+    const pid_t pid = fork();
+    if (pid == 0) {
+        alarm(SECONDS); /* ends a child that hangs */
+        _exit(child(s));
+    }
+    return pid > 0 && waitpid(pid, &how, 0) == pid && WIFEXITED(how) ? WEXITSTATUS(how) : -1;
+}
+
+TEST(a_child_works_or_is_refused_and_the_parent_goes_on)
+{
+    scene s = {0};
+    int (*const child)(scene *) = test_executor() == GPUR_EXECUTOR_THREAD ? child_of_threads : child_of_inline;
+    CHECK_OK(scene_open(&s));
+    for (int i = 0; i < 5; i++)
+        CHECK_OK(use(&s));
+    for (int i = 0; i < 3; i++) {
+        CHECK_EQUAL(fork_and_wait(child, &s), 0);
+        CHECK_OK(use(&s));
+    }
+    scene_close(&s);
+}
+
+static int grandchild(scene *s)
+{
+    return use(s) == GPUR_OK && fork_and_wait(child_of_inline, s) == 0 && child_of_inline(s) == 0 ? 0 : 1;
+}
+
+TEST(a_child_of_a_child_works)
+{
+    scene s = {0};
+    if (test_executor() == GPUR_EXECUTOR_THREAD)
+        return;
+    CHECK_OK(scene_open(&s));
+    CHECK_OK(use(&s));
+    CHECK_EQUAL(fork_and_wait(grandchild, &s), 0);
+    CHECK_OK(use(&s));
+    scene_close(&s);
+}
+
+int main(int argc, char **argv)
+{
+    test_main_begin(argc, argv);
+#ifdef __SANITIZE_THREAD__
+    printf("skipped: ThreadSanitizer ends a child of a process with threads that starts threads\n");
+    return 77;
+#endif
+    if (test_on_cuda())
+        return 77; /* CUDA does not work in a child, whatever we do */
+    RUN(a_child_works_or_is_refused_and_the_parent_goes_on);
+    RUN(a_child_of_a_child_works);
+    return test_main_end();
+}

@@ -1,0 +1,316 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The core's side of cuDNN, on a device that is only pretended: what is said where it cannot be used, to who asks for a
+ * convolution and to who asks for a product; which plans are made, kept and given up; what is logged.
+ */
+#include "device/cuda/cuda.h"
+#include "test.h"
+
+#include <stddef.h>
+
+static gpur_status opened = GPUR_UNAVAILABLE;
+static int opens;
+
+static const gpur_cudadnn pretended;
+
+static gpur_status pretend_open(gpur_cuda_library *library)
+{
+    opens++;
+    if (opened == GPUR_OK) {
+        library->table = &pretended.module;
+        return GPUR_OK;
+    }
+    return gpur_fail(opened, "cuDNN was not found. Searched for libcudnn.so.9");
+}
+
+static cudaError_t pretend_enter(const gpur_device *device, int *before)
+{
+    (void)device;
+    *before = 0;
+    return cudaSuccess;
+}
+
+static void pretend_leave(int before, cudaError_t error)
+{
+    (void)before, (void)error;
+}
+
+static int closed;
+static void pretend_close(gpur_cuda_library *library)
+{
+    closed++;
+    memset(library, 0, sizeof *library);
+}
+
+#define gpur_dnn_library_open pretend_open
+#define gpur_cuda_library_close pretend_close
+#define gpur_cuda_enter pretend_enter
+#define gpur_cuda_leave_quietly pretend_leave
+#include "device/cuda/cudnn.c"
+
+struct gpur_cudadnn_plan {
+    int number;
+};
+static int described, chosen, alive; /* plans, since begin */
+static const char *no_engine;        /* why none can be chosen; NULL: one can */
+
+static gpur_status describe(gpur_cudadnn_plan **plan)
+{
+    *plan = (gpur_cudadnn_plan *)calloc(1, sizeof **plan);
+    (*plan)->number = ++described;
+    alive++;
+    return GPUR_OK;
+}
+
+static gpur_status describe_conv(const gpur_conv_shape *shape, gpur_fail_fn fail, gpur_cudadnn_plan **plan)
+{
+    (void)shape, (void)fail;
+    return describe(plan);
+}
+
+static gpur_status describe_product(const gpur_gemm_shape *shape, gpur_fail_fn fail, gpur_cudadnn_plan **plan)
+{
+    (void)shape, (void)fail;
+    return describe(plan);
+}
+
+static gpur_status choose(void *handle, gpur_cudadnn_plan *plan, gpur_fail_fn fail)
+{
+    (void)handle, (void)plan;
+    chosen++;
+    return no_engine ? fail(GPUR_UNAVAILABLE, "%s", no_engine) : GPUR_OK;
+}
+
+static void destroy(gpur_cudadnn_plan *plan)
+{
+    alive--;
+    free(plan);
+}
+
+static const gpur_cudadnn pretended = {
+    .plan_conv = describe_conv, .plan_product = describe_product, .plan_choose = choose, .plan_destroy = destroy};
+
+static char said[640];
+static int lines;
+
+static void hear(void *user, const char *line)
+{
+    (void)user;
+    lines++;
+    snprintf(said, sizeof said, "%s", line);
+}
+
+static gpur_cuda cuda;
+static gpur_device device;
+
+static void begin(void)
+{
+    memset(&cuda, 0, sizeof cuda);
+    memset(&device, 0, sizeof device);
+    pthread_mutex_init(&cuda.math_mutex, NULL);
+    device.backend_data = &cuda;
+    device.config.log = hear;
+    opens = lines = closed = described = chosen = alive = 0;
+    opened = GPUR_UNAVAILABLE;
+    no_engine = NULL;
+    said[0] = '\0';
+}
+
+/* With a cuDNN. */
+static void begin_with_cudnn(void)
+{
+    begin();
+    opened = GPUR_OK;
+}
+
+static void end(void)
+{
+    gpur_cuda_dnn_close(&device);
+    CHECK_EQUAL(alive, 0);
+    CHECK_EQUAL(closed, 1);
+    CHECK(!cuda.dnn_plans);
+    pthread_mutex_destroy(&cuda.math_mutex);
+}
+
+static gpur_status ask(int for_conv)
+{
+    const gpur_conv_shape conv = {0};
+    const gpur_gemm_shape product = {0};
+    gpur_cudadnn_plan *plan = NULL;
+    return gpur_cuda_dnn_plan(&device, for_conv ? &conv : NULL, for_conv ? NULL : &product, &plan);
+}
+
+TEST(each_is_told_how_its_own_work_goes)
+{
+    for (int first = 0; first < 2; first++) {
+        begin();
+        for (int i = 0; i < 4; i++) {
+            const int for_conv = (first + i) % 2;
+            CHECK_STATUS(ask(for_conv), GPUR_UNAVAILABLE);
+            CHECK_MESSAGE("cuDNN cannot be used; ");
+            CHECK_MESSAGE(for_conv ? "convolutions go by patches and matrix products" : "go by cuBLASLt alone");
+        }
+        pthread_mutex_destroy(&cuda.math_mutex);
+    }
+}
+
+TEST(it_is_looked_for_and_logged_once_for_both)
+{
+    begin();
+    for (int i = 0; i < 4; i++)
+        CHECK_STATUS(ask(i % 2), GPUR_UNAVAILABLE);
+    CHECK_EQUAL(opens, 1);
+    CHECK_EQUAL(lines, 1);
+    CHECK(strstr(said, "convolutions go by patches, and all matrix products by cuBLASLt: ") != NULL);
+    CHECK(strstr(said, "cuDNN was not found. Searched for libcudnn.so.9") != NULL);
+    pthread_mutex_destroy(&cuda.math_mutex);
+}
+
+TEST(no_memory_is_said_as_it_is)
+{
+    begin();
+    opened = GPUR_OUT_OF_MEMORY;
+    CHECK_STATUS(ask(0), GPUR_OUT_OF_MEMORY);
+    pthread_mutex_destroy(&cuda.math_mutex);
+}
+
+static gpur_cudadnn_plan *plan_of(const gpur_conv_shape *conv, const gpur_gemm_shape *product)
+{
+    gpur_cudadnn_plan *plan = NULL;
+    return gpur_cuda_dnn_plan(&device, conv, product, &plan) == GPUR_OK ? plan : NULL;
+}
+
+/* The online network, the target network and the next learner. */
+TEST(a_shape_is_planned_once_for_all_who_want_it)
+{
+    const gpur_conv_shape conv = {.images = 32, .height = 9};
+    const gpur_gemm_shape product = {.m = 32, .n = 512};
+    begin_with_cudnn();
+    for (int learner = 0; learner < 3; learner++) {
+        gpur_cudadnn_plan *const plans[4] = {plan_of(&conv, NULL), plan_of(NULL, &product), plan_of(&conv, NULL),
+                                             plan_of(NULL, &product)};
+        CHECK(plans[0] && plans[0] == plans[2]);
+        CHECK(plans[1] && plans[1] == plans[3] && plans[1] != plans[0]);
+        for (int i = 0; i < 4; i++)
+            gpur_cuda_dnn_plan_release(&device, plans[i]);
+    }
+    CHECK_EQUAL(chosen, 2);
+    CHECK_EQUAL(alive, 2);
+    CHECK_EQUAL(opens, 12);
+    gpur_cuda_dnn_plan_release(&device, NULL);
+    end();
+}
+
+/* Each byte of a shape but those between its members. */
+static int is_gap(size_t byte, const size_t gaps[][2])
+{
+    for (int i = 0; gaps[i][1]; i++)
+        if (byte >= gaps[i][0] && byte < gaps[i][1])
+            return 1;
+    return 0;
+}
+
+TEST(shapes_that_differ_in_any_member_have_plans_of_their_own)
+{
+    enum { CONV_END = offsetof(gpur_conv_shape, by_patches) + sizeof(int32_t) };
+    static const size_t conv_gaps[][2] = {
+        {sizeof(int32_t), offsetof(gpur_conv_shape, images)}, {CONV_END, sizeof(gpur_conv_shape)}, {0, 0}};
+    enum { PRODUCT_END = offsetof(gpur_gemm_shape, aligned) + sizeof(int32_t) };
+    static const size_t product_gaps[][2] = {{PRODUCT_END, sizeof(gpur_gemm_shape)}, {0, 0}};
+    gpur_conv_shape conv;
+    gpur_gemm_shape product;
+    memset(&conv, 0, sizeof conv);
+    memset(&product, 0, sizeof product);
+    begin_with_cudnn();
+    CHECK(plan_of(&conv, NULL) && plan_of(NULL, &product));
+    for (size_t byte = 0; byte < sizeof conv; byte++) {
+        ((unsigned char *)&conv)[byte] ^= 1;
+        const int before = chosen;
+        CHECK(plan_of(&conv, NULL) && plan_of(&conv, NULL));
+        CHECK_EQUAL(chosen - before, !is_gap(byte, conv_gaps));
+        ((unsigned char *)&conv)[byte] ^= 1;
+    }
+    for (size_t byte = 0; byte < sizeof product; byte++) {
+        ((unsigned char *)&product)[byte] ^= 1;
+        const int before = chosen;
+        CHECK(plan_of(NULL, &product) && plan_of(NULL, &product));
+        CHECK_EQUAL(chosen - before, !is_gap(byte, product_gaps));
+        ((unsigned char *)&product)[byte] ^= 1;
+    }
+    end();
+}
+
+TEST(plans_that_nobody_uses_are_kept_but_not_for_ever)
+{
+    enum { SHAPES = 3 * MOST_UNUSED };
+    gpur_cudadnn_plan *plans[SHAPES];
+    gpur_conv_shape s = {0};
+    begin_with_cudnn();
+    for (s.images = 0; s.images < SHAPES; s.images++)
+        plans[s.images] = plan_of(&s, NULL);
+    CHECK_EQUAL(alive, SHAPES);
+    for (int i = 1; i < SHAPES; i++) /* the first stays in use */
+        gpur_cuda_dnn_plan_release(&device, plans[i]);
+    CHECK_EQUAL(alive, MOST_UNUSED + 1);
+    s.images = 0;
+    CHECK(plan_of(&s, NULL) == plans[0]);
+    s.images = SHAPES - 1;
+    CHECK(plan_of(&s, NULL) == plans[SHAPES - 1]);
+    CHECK_EQUAL(chosen, SHAPES);
+    s.images = 1;
+    CHECK(plan_of(&s, NULL) != NULL);
+    CHECK_EQUAL(chosen, SHAPES + 1);
+    end();
+}
+
+/* Silence here would hide for good that every step goes the slow way. */
+TEST(what_cudnn_has_no_engine_for_is_logged_once_with_the_reason)
+{
+    const gpur_conv_shape conv = {0}, with_bias = {.epilogue = GPUR_EPILOGUE_BIAS};
+    const gpur_gemm_shape product = {0};
+    begin_with_cudnn();
+    no_engine = "no engine for this one";
+    for (int i = 0; i < 3; i++)
+        CHECK(!plan_of(&conv, NULL));
+    CHECK_EQUAL(lines, 1);
+    CHECK(strcmp(said, "a convolution goes by patches: no engine for this one") == 0);
+    for (int i = 0; i < 3; i++)
+        CHECK(!plan_of(&with_bias, NULL));
+    CHECK_EQUAL(lines, 2);
+    CHECK(strcmp(said, "bias and activation of a convolution go by a kernel of their own, or by patches: "
+                       "no engine for this one") == 0);
+    for (int i = 0; i < 3; i++)
+        CHECK(!plan_of(NULL, &product));
+    CHECK_EQUAL(lines, 3);
+    CHECK(strcmp(said, "a matrix product goes without a graph of cuDNN's: no engine for this one") == 0);
+    no_engine = "another reason";
+    CHECK(!plan_of(&conv, NULL));
+    CHECK_EQUAL(lines, 4);
+    CHECK_EQUAL(alive, 0);
+    end();
+}
+
+TEST(more_reasons_than_are_remembered_are_all_said)
+{
+    begin();
+    for (int i = 0; i < 2 * GPUR_CUDA_LOGGED; i++)
+        gpur_cuda_log_once(&device, "reason %d", i);
+    CHECK_EQUAL(lines, 2 * GPUR_CUDA_LOGGED);
+    gpur_cuda_log_once(&device, "reason %d", 0);
+    CHECK_EQUAL(lines, 2 * GPUR_CUDA_LOGGED);
+    pthread_mutex_destroy(&cuda.math_mutex);
+}
+
+int main(int argc, char **argv)
+{
+    test_main_begin(argc, argv);
+    RUN(each_is_told_how_its_own_work_goes);
+    RUN(it_is_looked_for_and_logged_once_for_both);
+    RUN(no_memory_is_said_as_it_is);
+    RUN(a_shape_is_planned_once_for_all_who_want_it);
+    RUN(shapes_that_differ_in_any_member_have_plans_of_their_own);
+    RUN(plans_that_nobody_uses_are_kept_but_not_for_ever);
+    RUN(what_cudnn_has_no_engine_for_is_logged_once_with_the_reason);
+    RUN(more_reasons_than_are_remembered_are_all_said);
+    return test_main_end();
+}

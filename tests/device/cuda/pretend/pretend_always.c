@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: MIT */
+/* Linked to a test program, this makes every CUDA device of it a pretended one, of which nothing may be left. */
+#include "device/cuda/pretend/faults.h"
+#include "device/cuda/pretend/pretend.h"
+
+#include <stdio.h>
+#include <unistd.h>
+
+__attribute__((constructor)) static void pretend(void)
+{
+    faults.pretend = 1;
+}
+
+__attribute__((destructor)) static void look_for_leaks(void)
+{
+    if (pretend_alive() == 0)
+        return;
+    fprintf(stderr, "%lld objects of CUDA's are left\n", (long long)pretend_alive());
+    fflush(NULL);
+    _exit(1);
+}

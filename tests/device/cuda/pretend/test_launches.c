@@ -1,0 +1,254 @@
+/* SPDX-License-Identifier: MIT */
+/* What a launch asks of CUDA, on GPUs of several kinds that are not here: how blocks are launched together, and what a
+ * kernel may follow dependently. */
+#include "test.h"
+#include "device/cuda/pretend/answers.h"
+#include "replay/priority/sum_tree.h"
+
+enum { MEET = GPUR_KERNEL_ID_meet_probe };
+
+static const gpu_kind h200 = {9, 132, 1, 16, 1, 2, 90};
+
+typedef struct scene {
+    gpur_device *device;
+    gpur_stream *stream;
+} scene;
+
+static gpur_status open_scene(scene *s, gpu_kind what, void *callers_stream)
+{
+    gpur_device_config config = test_device_config();
+    answer_as(what);
+    config.stream = callers_stream;
+    GPUR_TRY(gpur_device_open("cuda:0", &config, &s->device));
+    return gpur_stream_create_main(s->device, &s->stream);
+}
+
+static void close_scene(scene *s)
+{
+    gpur_stream_destroy(s->stream);
+    gpur_device_close(s->device);
+}
+
+static gpur_status meet(const scene *s, int64_t blocks, int32_t together)
+{
+    static gpur_meet_probe_args args;
+    gpur_grid grid = gpur_grid_together(s->device, MEET, blocks, 256);
+    grid.together = together;
+    return gpur_launch_meet_probe(s->stream, grid, &args);
+}
+
+/* The size of the cluster that the last launch was, or 0. */
+static int cluster(void)
+{
+    const int is_cluster = launched.attributes && launched.attribute.id == cudaLaunchAttributeClusterDimension;
+    return is_cluster && launched.attribute.val.clusterDim.y == 1 && launched.attribute.val.clusterDim.z == 1
+               ? (int)launched.attribute.val.clusterDim.x
+               : 0;
+}
+
+static int cooperative(void)
+{
+    return launched.attributes && launched.attribute.id == cudaLaunchAttributeCooperative &&
+           launched.attribute.val.cooperative == 1;
+}
+
+/* Blocks together, asked for and launched, and of them in a cluster: 0, and they are a cooperative grid. */
+static void check_meeting(const scene *s, int64_t blocks, unsigned are, int in_cluster)
+{
+    CHECK_OK(meet(s, blocks, GPUR_TOGETHER_BEST));
+    CHECK_EQUAL(launched.blocks, are);
+    CHECK_EQUAL(launched.threads, 256);
+    CHECK_EQUAL(cluster(), in_cluster);
+    CHECK_EQUAL(cooperative(), are > 1 && !in_cluster);
+    CHECK_EQUAL(launched.attributes, are > 1);
+    CHECK_OK(meet(s, blocks, GPUR_TOGETHER_GRID));
+    CHECK_EQUAL(launched.blocks, are);
+    CHECK_EQUAL(cooperative(), are > 1);
+}
+
+TEST(blocks_that_meet_are_one_cluster_where_it_fits_and_else_a_cooperative_grid)
+{
+    scene s;
+    CHECK_OK(open_scene(&s, h200, NULL));
+    check_meeting(&s, 1, 1, 0);
+    check_meeting(&s, 2, 2, 2);
+    check_meeting(&s, 11, 11, 11);
+    check_meeting(&s, 16, 16, 16);
+    check_meeting(&s, 17, 17, 0);
+    check_meeting(&s, 264, 264, 0);
+    check_meeting(&s, 1000000, 264, 0);
+    check_meeting(&s, -5, 1, 0);
+    close_scene(&s);
+}
+
+TEST(a_device_has_the_clusters_that_it_can_hold)
+{
+    static const struct {
+        gpu_kind gpu;
+        int largest;
+    } cases[] = {{{9, 132, 1, 16, 0, 2, 90}, 8},   {{9, 132, 1, 4, 1, 2, 90}, 4},  {{12, 36, 1, 8, 0, 1, 120}, 8},
+                 {{9, 132, 1, 16, 1, 2, 80}, 0},   {{8, 108, 1, 16, 1, 2, 80}, 0}, {{8, 108, 1, 16, 1, 2, 90}, 0},
+                 {{10, 148, 1, 16, 1, 1, 100}, 16}};
+    for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
+        scene s;
+        CHECK_OK(open_scene(&s, cases[k].gpu, NULL));
+        for (int blocks = 2; blocks <= 16; blocks++)
+            check_meeting(&s, blocks, (unsigned)blocks, blocks <= cases[k].largest ? blocks : 0);
+        check_meeting(&s, INT64_MAX, (unsigned)(cases[k].gpu.multiprocessors * cases[k].gpu.blocks_each), 0);
+        close_scene(&s);
+    }
+}
+
+TEST(a_device_that_launches_nothing_together_gets_one_block)
+{
+    gpu_kind old = h200;
+    scene s;
+    old.cooperative = 0;
+    CHECK_OK(open_scene(&s, old, NULL));
+    check_meeting(&s, 16, 1, 0);
+    check_meeting(&s, 132, 1, 0);
+    close_scene(&s);
+}
+
+TEST(a_shape_that_does_not_fit_is_refused_and_a_forced_one_is_cut)
+{
+    static gpur_meet_probe_args args;
+    scene s;
+    CHECK_OK(open_scene(&s, h200, NULL));
+    gpur_grid grid = {265, 256, GPUR_TOGETHER_BEST};
+    CHECK_STATUS(gpur_launch_meet_probe(s.stream, grid, &args), GPUR_INVALID_ARGUMENT);
+    CHECK_MESSAGE("kernel meet_probe: 265 blocks that meet; wanted at most 264");
+    grid = (gpur_grid){16, 544, GPUR_TOGETHER_BEST};
+    CHECK_STATUS(gpur_launch_meet_probe(s.stream, grid, &args), GPUR_INVALID_ARGUMENT);
+    CHECK_MESSAGE("kernel meet_probe: 544 threads a block; wanted a multiple of 32 up to 512");
+    CHECK_EQUAL(gpur_grid_together(s.device, MEET, 16, 1024).threads, ANSWERS_MEET_THREADS);
+    CHECK_EQUAL(gpur_grid_together(s.device, MEET, 16, 100).threads, 96);
+    CHECK_EQUAL(gpur_grid_together(s.device, MEET, 16, 0).threads, 32);
+    const gpur_window_set_args small = {.window = NULL};
+    grid = (gpur_grid){1, 160, 0};
+    CHECK_STATUS(gpur_launch_window_set(s.stream, grid, &small), GPUR_INVALID_ARGUMENT);
+    CHECK_MESSAGE("kernel window_set: 160 threads a block; wanted a multiple of 32 up to 128");
+    gpur_device_force_grid(s.device, (gpur_grid){300, 1024, 0});
+    CHECK_OK(gpur_launch_window_set(s.stream, gpur_grid_elements(s.device, 1), &small));
+    CHECK(launched.blocks == 300 && launched.threads == ANSWERS_SMALL_THREADS);
+    grid = gpur_grid_together(s.device, MEET, 16, 64);
+    CHECK(grid.blocks == 264 && grid.threads == ANSWERS_MEET_THREADS && grid.together == GPUR_TOGETHER_BEST);
+    close_scene(&s);
+}
+
+/* A kernel of ours: was it launched to follow dependently? */
+static int follows(const scene *s)
+{
+    static float number[2];
+    const gpur_bias_activation_args args = {.y = number, .bias = number + 1, .batch = 1, .features = 1, .pitch = 1};
+    launched.attributes = 99;
+    if (gpur_launch_bias_activation(s->stream, (gpur_grid){1, 32, 0}, &args) != GPUR_OK)
+        return -1;
+    return launched.attributes == 0 ? 0
+           : launched.attributes == 1 && launched.attribute.id == cudaLaunchAttributeProgrammaticStreamSerialization &&
+                   launched.attribute.val.programmaticStreamSerializationAllowed == 1
+               ? 1
+               : -1;
+}
+
+TEST(a_kernel_follows_dependently_right_behind_another_of_ours)
+{
+    static char bytes[8];
+    scene s;
+    gpur_event *event = NULL;
+    CHECK_OK(open_scene(&s, h200, NULL));
+    CHECK_OK(gpur_event_create(s.device, &event));
+    CHECK(follows(&s) == 0 && follows(&s) == 0); /* off at first */
+    gpur_device_dependent_launches(s.device, 1);
+    CHECK(follows(&s) == 1 && follows(&s) == 1);
+    CHECK_OK(gpur_copy(s.stream, bytes, bytes + 4, 4));
+    CHECK(follows(&s) == 0 && follows(&s) == 1);
+    CHECK_OK(gpur_fill(s.stream, bytes, 0, 4));
+    CHECK(follows(&s) == 0 && follows(&s) == 1);
+    CHECK_OK(gpur_event_record(event, s.stream));
+    CHECK(follows(&s) == 0 && follows(&s) == 1);
+    CHECK_OK(gpur_stream_wait(s.stream, event));
+    CHECK(follows(&s) == 0 && follows(&s) == 1);
+    CHECK(gpur_stream_native(s.stream) != NULL); /* whoever has it may enqueue a library's work */
+    CHECK(follows(&s) == 0 && follows(&s) == 1);
+    check_meeting(&s, 132, 132, 0); /* these do not follow so, nor does anything follow them so */
+    CHECK(follows(&s) == 0 && follows(&s) == 1);
+    gpur_device_dependent_launches(s.device, 0);
+    CHECK(follows(&s) == 0);
+    gpur_event_destroy(event);
+    close_scene(&s);
+}
+
+static void check_never_follows(gpu_kind what, void *callers_stream)
+{
+    scene s;
+    CHECK_OK(open_scene(&s, what, callers_stream));
+    gpur_device_dependent_launches(s.device, 1);
+    CHECK(follows(&s) == 0 && follows(&s) == 0);
+    close_scene(&s);
+}
+
+TEST(nothing_follows_dependently_on_an_older_gpu_or_on_the_callers_stream)
+{
+    const gpu_kind ampere = {8, 108, 1, 0, 0, 2, 80}, by_ptx = {9, 132, 1, 16, 1, 2, 80};
+    static char theirs;
+    check_never_follows(ampere, NULL);
+    check_never_follows(by_ptx, NULL);
+    check_never_follows(h200, &theirs);
+}
+
+/* Short rows: each block has few, so that every multiprocessor has a block, and a thread for each 8 bytes of them. */
+TEST(short_rows_are_spread_over_the_multiprocessors)
+{
+    static const struct {
+        int64_t n, most, bytes, blocks;
+        int32_t threads;
+    } cases[] = {
+        {32, 16, 228, 32, 32},          {264, 16, 228, 264, 32},     {265, 16, 228, 133, 64},
+        {1024, 16, 228, 256, 128},      {4096, 16, 228, 256, 480},   {1000000, 16, 228, 4224, 480},
+        {32, 1, 28224, 32, 512},        {1024, 1, 28224, 1024, 512}, {1000000, 16, 8, 4224, 32},
+        {1000000, 16, 1024, 4224, 512}, {0, 16, 228, 1, 32},         {5, 0, 0, 5, 32},
+    };
+    scene s;
+    CHECK_OK(open_scene(&s, h200, NULL));
+    for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
+        const gpur_grid grid = gpur_grid_rows(s.device, cases[k].n, cases[k].most, cases[k].bytes);
+        CHECK_EQUAL(grid.blocks, cases[k].blocks);
+        CHECK_EQUAL(grid.threads, cases[k].threads);
+        CHECK_EQUAL(gpur_grid_of_threads(grid, 256).threads, grid.threads < 256 ? grid.threads : 256);
+        CHECK_EQUAL(gpur_grid_of_threads(grid, 256).blocks, grid.blocks);
+    }
+    close_scene(&s);
+}
+
+/* Up to 1,024 new priorities are one block's, a thread each; more are dealt to many, in a launch a part. */
+TEST(many_priorities_are_updated_by_many_blocks)
+{
+    static uint32_t least;
+    scene s;
+    CHECK_OK(open_scene(&s, h200, NULL));
+    gpur_priorities p = {.device = s.device, .tree = {.capacity = 1 << 20, .levels = 3}};
+    CHECK_OK(gpur_priorities_update(&p, s.stream, 1024, NULL, NULL, 0));
+    CHECK(launched.blocks == 1 && launched.threads == 1024);
+    CHECK_OK(gpur_priorities_update(&p, s.stream, 4096, NULL, NULL, 0));
+    CHECK(launched.blocks == 16 && launched.threads == 256);
+    p.tree.least[0] = &least; /* a warp then looks at the node above each row */
+    CHECK_OK(gpur_priorities_update(&p, s.stream, 4096, NULL, NULL, 0));
+    CHECK(launched.blocks == 1024 && launched.threads == 128);
+    close_scene(&s);
+}
+
+int main(int argc, char **argv)
+{
+    (void)argc;
+    test_main_begin(1, argv);
+    RUN(blocks_that_meet_are_one_cluster_where_it_fits_and_else_a_cooperative_grid);
+    RUN(a_device_has_the_clusters_that_it_can_hold);
+    RUN(a_device_that_launches_nothing_together_gets_one_block);
+    RUN(a_shape_that_does_not_fit_is_refused_and_a_forced_one_is_cut);
+    RUN(a_kernel_follows_dependently_right_behind_another_of_ours);
+    RUN(nothing_follows_dependently_on_an_older_gpu_or_on_the_callers_stream);
+    RUN(short_rows_are_spread_over_the_multiprocessors);
+    RUN(many_priorities_are_updated_by_many_blocks);
+    return test_main_end();
+}

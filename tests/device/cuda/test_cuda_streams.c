@@ -1,0 +1,257 @@
+/* SPDX-License-Identifier: MIT */
+/* What only CUDA has: the caller's own streams, also those under capture; memory that is not the host's; launch shapes
+ * that a GPU refuses. */
+#include "test.h"
+#include "device/device.h"
+#include "support/replay_kit.h"
+
+#include <cuda_runtime_api.h>
+
+enum { FLOATS = 1 << 20 };
+
+static gpur_status fill_slowly(gpur_stream *stream, float *memory, int byte)
+{
+    for (int i = 0; i < 200; i++)
+        GPUR_TRY(gpur_fill(stream, memory, i % 2, FLOATS * sizeof(float)));
+    return gpur_fill(stream, memory, byte, FLOATS * sizeof(float));
+}
+
+/* The host program's stream is played by a second one of ours, known to the first by its cudaStream_t alone. */
+TEST(a_stream_waits_for_the_callers_and_the_callers_for_it)
+{
+    gpur_device *const device = test_device();
+    gpur_stream *ours = NULL, *theirs = NULL;
+    float *a = NULL, *b = NULL;
+    unsigned char last[2] = {0, 0};
+    CHECK_OK(gpur_stream_create(device, &ours));
+    CHECK_OK(gpur_stream_create(device, &theirs));
+    CHECK_OK(gpur_device_alloc(device, FLOATS * sizeof(float), (void **)&a));
+    CHECK_OK(gpur_device_alloc(device, FLOATS * sizeof(float), (void **)&b));
+    void *const native = gpur_stream_native(theirs);
+    CHECK(native != NULL && native != gpur_stream_native(ours));
+    CHECK_OK(fill_slowly(theirs, a, 7));
+    CHECK_OK(gpur_stream_wait_native(ours, native));
+    CHECK_OK(gpur_copy(ours, b, a, FLOATS * sizeof(float)));
+    CHECK_OK(gpur_native_wait_stream(native, ours));
+    CHECK_OK(gpur_fill(theirs, a, 9, FLOATS * sizeof(float)));
+    CHECK_OK(gpur_device_copy(device, &last[0], (unsigned char *)b + FLOATS * sizeof(float) - 1, 1));
+    CHECK_OK(gpur_device_copy(device, &last[1], (unsigned char *)a + FLOATS * sizeof(float) - 1, 1));
+    CHECK_EQUAL(last[0], 7);
+    CHECK_EQUAL(last[1], 9);
+    gpur_device_free(device, a);
+    gpur_device_free(device, b);
+    gpur_stream_destroy(theirs);
+    gpur_stream_destroy(ours);
+    gpur_device_close(device);
+}
+
+TEST(the_host_waits_for_the_callers_stream)
+{
+    gpur_device *const device = test_device();
+    gpur_stream *theirs = NULL, *ours = NULL;
+    float *a = NULL;
+    unsigned char last = 0;
+    CHECK_OK(gpur_stream_create(device, &theirs));
+    CHECK_OK(gpur_stream_create(device, &ours));
+    CHECK_OK(gpur_device_alloc(device, FLOATS * sizeof(float), (void **)&a));
+    CHECK_OK(fill_slowly(theirs, a, 7));
+    CHECK_OK(gpur_device_wait_stream(device, gpur_stream_native(theirs)));
+    CHECK_OK(gpur_copy(ours, &last, (unsigned char *)a + FLOATS * sizeof(float) - 1, 1));
+    CHECK_OK(gpur_stream_sync(ours));
+    CHECK_EQUAL(last, 7);
+    CHECK_OK(gpur_stream_sync(theirs)); /* it was left open */
+    CHECK_STATUS(gpur_device_wait_stream(device, NULL), GPUR_INVALID_ARGUMENT);
+    CHECK_STATUS(gpur_device_wait_stream(NULL, gpur_stream_native(theirs)), GPUR_INVALID_ARGUMENT);
+    gpur_device_free(device, a);
+    gpur_stream_destroy(ours);
+    gpur_stream_destroy(theirs);
+    gpur_device_close(device);
+}
+
+TEST(a_device_takes_the_callers_stream_and_leaves_it_open)
+{
+    gpur_device *const owner = test_device();
+    gpur_device_config config = test_device_config();
+    gpur_stream *theirs = NULL, *wrapped = NULL;
+    gpur_device *device = NULL;
+    CHECK_OK(gpur_stream_create(owner, &theirs));
+    config.stream = gpur_stream_native(theirs);
+    CHECK_OK(gpur_device_open(test_device_name(), &config, &device));
+    CHECK_OK(gpur_stream_create_main(device, &wrapped));
+    CHECK(gpur_stream_native(wrapped) == gpur_stream_native(theirs));
+    gpur_stream_destroy(wrapped);
+    gpur_device_close(device);
+    CHECK_OK(gpur_stream_sync(theirs));
+    gpur_stream_destroy(theirs);
+    gpur_device_close(owner);
+}
+
+TEST(host_memory_is_told_from_device_memory)
+{
+    gpur_device *const device = test_device();
+    void *on_device = NULL, *pinned = NULL;
+    int on_stack = 0, answer = -1;
+    CHECK_OK(gpur_device_alloc(device, 4096, &on_device));
+    CHECK_OK(gpur_pinned_alloc(device, 4096, "the test", &pinned));
+    CHECK_OK(gpur_memory_locate(device, on_device, &answer));
+    CHECK_EQUAL(answer, 1);
+    CHECK_OK(gpur_memory_locate(device, pinned, &answer));
+    CHECK_EQUAL(answer, 0);
+    CHECK_OK(gpur_memory_locate(device, (unsigned char *)on_device + 4095, &answer));
+    CHECK_EQUAL(answer, 1);
+    CHECK_OK(gpur_memory_locate(device, &on_stack, &answer));
+    CHECK_EQUAL(answer, 0);
+    gpur_pinned_free(device, pinned);
+    gpur_device_free(device, on_device);
+    gpur_device_close(device);
+}
+
+/* Copying an array of another GPU's on the host would be a fault; only machines with two GPUs can show it. */
+TEST(memory_of_another_gpu_is_refused_by_name)
+{
+    gpur_device *const device = test_device();
+    gpur_device *other = NULL;
+    void *theirs = NULL;
+    int answer = -1;
+    if (gpur_device_open("cuda:1", NULL, &other) == GPUR_OK) {
+        CHECK_OK(gpur_device_alloc(other, 4096, &theirs));
+        CHECK_STATUS(gpur_memory_locate(device, theirs, &answer), GPUR_INVALID_ARGUMENT);
+        CHECK_MESSAGE("memory of cuda:1");
+        CHECK_MESSAGE(test_device_name());
+        gpur_device_free(other, theirs);
+        gpur_device_close(other);
+    }
+    gpur_device_close(device);
+}
+
+TEST(a_launch_shape_that_no_gpu_has_is_refused_with_its_numbers)
+{
+    static const gpur_grid bad[] = {{1, 31, 0}, {1, 0, 0}, {1, 1056, 0}, {(int64_t)1 << 31, 32, 0}};
+    gpur_device *const device = test_device();
+    gpur_stream *stream = NULL;
+    const gpur_bias_activation_args nothing = {.batch = 0};
+    CHECK_OK(gpur_stream_create(device, &stream));
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        CHECK_STATUS(gpur_launch_bias_activation(stream, bad[i], &nothing), GPUR_INVALID_ARGUMENT);
+        CHECK_MESSAGE("bias_activation");
+        CHECK_MESSAGE("wanted");
+    }
+    CHECK_OK(gpur_launch_bias_activation(stream, (gpur_grid){1, 1024, 0}, &nothing));
+    CHECK_OK(gpur_stream_sync(stream));
+    gpur_stream_destroy(stream);
+    gpur_device_close(device);
+}
+
+static int64_t batches_made(gpur_replay *replay)
+{
+    gpur_replay_stats stats = {.size = sizeof stats};
+    return gpur_replay_get_stats(replay, &stats) == GPUR_OK ? stats.batches_made : -1;
+}
+
+enum { ROWS = 64 };
+
+static int open_replay(kit_scene *s)
+{
+    const gpur_replay_config config = kit_plain_config(1000, 100, ROWS, GPUR_FLUSH_AUTO);
+    return kit_open(s, test_device(), &config, 1) && kit_append_next(s, 500) == GPUR_OK;
+}
+
+/* A user's graph, which is none of the library's business, captured on a stream that a batch was drawn for. `last` is
+ * the batch's last reference, or NULL where it is drawn into anew. Nothing of ours may get into that graph. */
+static void capture_around(gpur_stream *theirs, kit_scene *s, gpur_batch *last, gpur_batch *kept)
+{
+    const cudaStream_t native = (cudaStream_t)gpur_stream_native(theirs);
+    gpur_batch *meanwhile = NULL;
+    cudaGraph_t graph = NULL;
+    size_t nodes = 1;
+    CHECK(cudaStreamBeginCapture(native, cudaStreamCaptureModeThreadLocal) == cudaSuccess);
+    gpur_batch_release(last);
+    if (kept)
+        CHECK_STATUS(gpur_replay_resample(s->replay, NULL, kept), GPUR_WOULD_BLOCK);
+    CHECK_OK(gpur_replay_sample(s->replay, ROWS, NULL, &meanwhile)); /* not from the memory that may be read */
+    CHECK(cudaStreamEndCapture(native, &graph) == cudaSuccess);
+    CHECK(cudaGraphGetNodes(graph, NULL, &nodes) == cudaSuccess);
+    CHECK_EQUAL(nodes, 0);
+    CHECK(cudaGraphDestroy(graph) == cudaSuccess);
+    CHECK_EQUAL(kit_wrong_bytes(&s->kit, meanwhile, NULL), 0);
+    gpur_batch_release(meanwhile);
+}
+
+TEST(a_batch_released_while_its_stream_is_captured_waits_for_the_end_of_the_capture)
+{
+    gpur_stream *theirs = NULL;
+    gpur_batch *first = NULL, *batches[2] = {NULL, NULL};
+    kit_scene s;
+    CHECK(open_replay(&s));
+    CHECK_OK(gpur_stream_create(s.device, &theirs));
+    void *const native = gpur_stream_native(theirs);
+    CHECK_OK(gpur_replay_sample(s.replay, ROWS, native, &first));
+    CHECK_EQUAL(batches_made(s.replay), 1);
+    capture_around(theirs, &s, first, NULL);
+    CHECK_EQUAL(batches_made(s.replay), 2);
+    for (int i = 0; i < 2; i++)
+        CHECK_OK(gpur_replay_sample(s.replay, ROWS, native, &batches[i]));
+    CHECK_EQUAL(batches_made(s.replay), 2); /* both are used again */
+    for (int i = 0; i < 2; i++) {
+        CHECK_EQUAL(kit_wrong_bytes(&s.kit, batches[i], NULL), 0);
+        gpur_batch_release(batches[i]);
+    }
+    gpur_stream_destroy(theirs);
+    kit_close(&s);
+}
+
+TEST(a_batch_is_not_drawn_into_anew_while_its_stream_is_captured)
+{
+    gpur_stream *theirs = NULL;
+    gpur_batch *batch = NULL;
+    kit_scene s;
+    CHECK(open_replay(&s));
+    CHECK_OK(gpur_stream_create(s.device, &theirs));
+    CHECK_OK(gpur_replay_sample(s.replay, ROWS, gpur_stream_native(theirs), &batch));
+    capture_around(theirs, &s, NULL, batch);
+    CHECK_OK(gpur_replay_resample(s.replay, NULL, batch));
+    CHECK_EQUAL(kit_wrong_bytes(&s.kit, batch, NULL), 0);
+    gpur_batch_release(batch);
+    gpur_stream_destroy(theirs);
+    kit_close(&s);
+}
+
+TEST(a_replay_closes_over_batches_whose_stream_is_captured)
+{
+    gpur_stream *theirs = NULL;
+    gpur_batch *batch = NULL;
+    cudaGraph_t graph = NULL;
+    kit_scene s;
+    CHECK(open_replay(&s));
+    gpur_device *const device = s.device;
+    gpur_device_hold(device);
+    CHECK_OK(gpur_stream_create(device, &theirs));
+    const cudaStream_t native = (cudaStream_t)gpur_stream_native(theirs);
+    CHECK_OK(gpur_replay_sample(s.replay, ROWS, native, &batch));
+    CHECK(cudaStreamBeginCapture(native, cudaStreamCaptureModeThreadLocal) == cudaSuccess);
+    gpur_batch_release(batch);
+    CHECK(cudaStreamEndCapture(native, &graph) == cudaSuccess);
+    CHECK(cudaGraphDestroy(graph) == cudaSuccess);
+    kit_close(&s);
+    gpur_stream_destroy(theirs);
+    gpur_device_release(device);
+}
+
+int main(int argc, char **argv)
+{
+    test_main_begin(argc, argv);
+    if (!test_on_cuda()) {
+        printf("test_cuda_streams: %s is not a CUDA device\n", test_device_name());
+        return 77;
+    }
+    RUN(a_stream_waits_for_the_callers_and_the_callers_for_it);
+    RUN(the_host_waits_for_the_callers_stream);
+    RUN(a_device_takes_the_callers_stream_and_leaves_it_open);
+    RUN(host_memory_is_told_from_device_memory);
+    RUN(memory_of_another_gpu_is_refused_by_name);
+    RUN(a_launch_shape_that_no_gpu_has_is_refused_with_its_numbers);
+    RUN(a_batch_released_while_its_stream_is_captured_waits_for_the_end_of_the_capture);
+    RUN(a_batch_is_not_drawn_into_anew_while_its_stream_is_captured);
+    RUN(a_replay_closes_over_batches_whose_stream_is_captured);
+    return test_main_end();
+}

@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * How blocks that meet are launched on this GPU: what fits together as one cluster, and as a grid. Where a GPU has
+ * clusters, eight blocks are one: without it a cluster would be a grid, and nothing else would tell.
+ */
+#include "test.h"
+#include "device/cuda/cuda.h"
+#include "kernels/entries.h"
+
+enum { PORTABLE = 8 }; /* blocks of a cluster that every GPU with clusters holds */
+
+static int largest_cluster(const gpur_cuda_kernel *kernel)
+{
+    int largest = 0;
+    for (int blocks = 2; blocks < 32; blocks++)
+        if (kernel->clusters >> blocks & 1)
+            largest = blocks;
+    return largest;
+}
+
+TEST(blocks_that_meet_are_a_cluster_where_there_are_clusters)
+{
+    gpur_device *const device = test_device();
+    const gpur_cuda *const cuda = gpur_cuda_of(device);
+    for (int kernel = 0; kernel < GPUR_KERNEL_COUNT; kernel++) {
+        const gpur_cuda_kernel *const k = &cuda->kernels[kernel];
+        if (!gpur_kernel_meets(kernel))
+            continue;
+        printf("  %s: at most %lld blocks together, as one cluster %d\n", gpur_kernel_names[kernel],
+               (long long)k->blocks_at_once, largest_cluster(k));
+        CHECK(k->blocks_at_once >= 1);
+        CHECK(!cuda->has_clusters || largest_cluster(k) >= PORTABLE);
+    }
+    gpur_device_close(device);
+}
+
+int main(int argc, char **argv)
+{
+    test_main_begin(argc, argv);
+    if (!test_on_cuda()) {
+        printf("test_cuda_together: %s has no clusters\n", test_device_name());
+        return 77;
+    }
+    RUN(blocks_that_meet_are_a_cluster_where_there_are_clusters);
+    return test_main_end();
+}

@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A kernel that reads and writes where there is no memory: CUDA ends the process's work on that GPU for good. It is
+ * told by every call from then on, everything can be destroyed, and the process goes on with the CPU. By a program of
+ * its own, since nothing else of it would see a GPU any more.
+ */
+#include "learn/learner.h"
+#include "support/learn_world.h"
+#include "replay/sampler/consumer.h"
+#include "test.h"
+
+/* The window set somewhere else. */
+static gpur_status trap(gpur_learner *learner)
+{
+    gpur_stream *stream = NULL;
+    gpur_window_set_args args = {.window = (gpur_window *)(uintptr_t)4096};
+    GPUR_TRY(gpur_consumer_begin(learner->replay, 0, &stream));
+    const gpur_status status = gpur_launch_window_set(stream, gpur_grid_single(learner->device), &args);
+    const gpur_status ended = gpur_consumer_end(learner->replay);
+    GPUR_TRY(status);
+    GPUR_TRY(ended);
+    return gpur_stream_sync(stream);
+}
+
+#define CHECK_DEAD(call)                                                                                               \
+    do {                                                                                                               \
+        CHECK_STATUS(call, GPUR_DEVICE_ERROR);                                                                         \
+        CHECK_MESSAGE("cudaError");                                                                                    \
+    } while (0)
+
+static void check_dead(gpur_device *device, learn_world *world, gpur_learner *learner)
+{
+    const float obs[WORLD_FEATURES] = {0};
+    gpur_device_info info = {.size = sizeof info};
+    gpur_batch *batch = NULL;
+    void *memory = NULL;
+    int32_t action = -1;
+    CHECK_DEAD(trap(learner));
+    CHECK_DEAD(gpur_device_sync(device));
+    CHECK_DEAD(gpur_device_alloc(device, 100, &memory));
+    CHECK_DEAD(gpur_device_get_info(device, &info));
+    CHECK_DEAD(gpur_replay_sample(world->replay, 16, NULL, &batch));
+    CHECK(!batch);
+    CHECK_DEAD(gpur_learner_sync(learner));
+    CHECK_DEAD(gpur_learner_act(learner, 1, obs, 0.0f, &action, NULL));
+    for (int i = 0; i < 3; i++) /* at most two launches are enqueued before one is waited for */
+        if (gpur_learner_train(learner, 1) != GPUR_OK)
+            break;
+    CHECK_DEAD(gpur_learner_train(learner, 1));
+}
+
+static gpur_status train_on(gpur_device *device, learn_world *world, gpur_learner **learner)
+{
+    const gpur_learner_config config = world_config(GPUR_HEAD_DUELING, 1);
+    GPUR_TRY(world_open(world, device, WORLD_ROWS));
+    GPUR_TRY(gpur_learner_create(world->replay, &config, learner));
+    GPUR_TRY(gpur_learner_train(*learner, 20));
+    return gpur_learner_sync(*learner);
+}
+
+TEST(a_kernel_that_faults_is_told_by_every_call_and_the_cpu_goes_on)
+{
+    static learn_world world;
+    const char *const names[] = {test_device_name(), "cpu"};
+    for (int i = 0; i < 2; i++) {
+        gpur_device *device = NULL;
+        gpur_learner *learner = NULL;
+        CHECK_OK(gpur_device_open(names[i], NULL, &device));
+        CHECK_OK(train_on(device, &world, &learner));
+        if (i == 0)
+            check_dead(device, &world, learner);
+        gpur_learner_destroy(learner);
+        world_close(&world);
+        gpur_device_close(device);
+    }
+    gpur_device *again = NULL;
+    CHECK(gpur_device_open(names[0], NULL, &again) != GPUR_OK);
+    CHECK(!again && gpur_last_error()[0]);
+}
+
+int main(int argc, char **argv)
+{
+    test_main_begin(argc, argv);
+    if (!test_on_cuda()) {
+        printf("test_cuda_trap: on %s a stray address ends the process\n", test_device_name());
+        return 77;
+    }
+    RUN(a_kernel_that_faults_is_told_by_every_call_and_the_cpu_goes_on);
+    return test_main_end();
+}

@@ -1,0 +1,288 @@
+/* SPDX-License-Identifier: MIT */
+/* Matrix products against their definition: every transpose, odd sizes, pitches, accumulation, fewer rows. */
+#include "test.h"
+#include "device/cpu/cpu.h"
+#include "reference/reference_gemm.h"
+
+#ifdef GPUR_HAS_BLAS
+#include <cblas.h>
+#endif
+
+/* OpenMP's, where OpenBLAS brought it. */
+int omp_get_max_threads(void) __attribute__((weak));
+
+void plain_sgemm(gpur_device *device, const gpur_gemm_shape *shape, int64_t rows, const float *a, const float *b,
+                 float *c);
+
+/* Host copies of the matrices; A is stored (a_rows, lda), B (b_rows, ldb), C (m, ldc). */
+typedef struct problem {
+    gpur_gemm_shape shape;
+    int64_t a_count, b_count, c_count;
+    float *a, *b, *c, *bias, *before; /* `before` is C as it was */
+} problem;
+
+static float next_float(uint32_t *state)
+{
+    *state = *state * 1664525u + 1013904223u;
+    return (float)(*state >> 8) / 8388608.0f - 1.0f;
+}
+
+static void open_problem(problem *p, gpur_gemm_shape s)
+{
+    uint32_t state = (uint32_t)(s.m * 31 + s.n * 7 + s.k);
+    p->shape = s;
+    p->a_count = (s.transpose_a ? s.k : s.m) * s.lda;
+    p->b_count = (s.transpose_b ? s.n : s.k) * s.ldb;
+    p->c_count = s.m * s.ldc;
+    float *const all = (float *)malloc((size_t)(p->a_count + p->b_count + 2 * p->c_count + s.n) * sizeof *all);
+    p->a = all, p->b = p->a + p->a_count, p->c = p->b + p->b_count, p->bias = p->c + p->c_count;
+    p->before = p->bias + s.n;
+    for (float *x = all; x < p->before; x++)
+        *x = next_float(&state);
+    memcpy(p->before, p->c, (size_t)p->c_count * sizeof *p->c);
+}
+
+static double activated(const problem *p, double x, int64_t column)
+{
+    if (p->shape.epilogue != GPUR_EPILOGUE_NONE)
+        x += p->bias[column];
+    return p->shape.epilogue == GPUR_EPILOGUE_BIAS_RELU && x < 0.0 ? 0.0 : x;
+}
+
+/* The first `rows` rows are the product, what lies between rows and beyond them is as it was. */
+static void check_product(const problem *p, int64_t rows)
+{
+    const gpur_gemm_shape *const s = &p->shape;
+    for (int64_t i = 0; i < s->m; i++)
+        for (int64_t j = 0; j < s->ldc; j++) {
+            const float got = p->c[i * s->ldc + j];
+            if (j >= s->n || (i >= rows && !test_on_cuda())) {
+                CHECK(got == p->before[i * s->ldc + j]);
+            } else if (i < rows) {
+                double size = 0.0;
+                const double want = activated(p, reference_gemm(s, p->a, p->b, p->before, i, j, &size), j);
+                CHECK_NEAR(got, want, 1e-6 + 4e-7 * size);
+            }
+        }
+}
+
+/* By the device's library, through memory of the device. The status is that of making the plan, if that fails. */
+static gpur_status run_on_device(gpur_device *device, problem *p, int64_t rows)
+{
+    gpur_gemm *gemm = NULL;
+    gpur_stream *stream = NULL;
+    float *a = NULL, *b = NULL, *c = NULL, *bias = NULL;
+    void *workspace = NULL;
+    const int64_t bias_bytes = p->shape.n * 4;
+    GPUR_TRY(gpur_gemm_create(device, &p->shape, &gemm));
+    GPUR_TRY(gpur_stream_create(device, &stream));
+    GPUR_TRY(gpur_memory_alloc(device, p->a_count * 4, "A", (void **)&a));
+    GPUR_TRY(gpur_memory_alloc(device, p->b_count * 4, "B", (void **)&b));
+    GPUR_TRY(gpur_memory_alloc(device, p->c_count * 4, "C", (void **)&c));
+    GPUR_TRY(gpur_memory_alloc(device, bias_bytes, "the bias", (void **)&bias));
+    if (gpur_gemm_workspace_bytes(gemm))
+        GPUR_TRY(gpur_memory_alloc(device, gpur_gemm_workspace_bytes(gemm), "the workspace", &workspace));
+    GPUR_TRY(gpur_copy(stream, a, p->a, p->a_count * 4));
+    GPUR_TRY(gpur_copy(stream, b, p->b, p->b_count * 4));
+    GPUR_TRY(gpur_copy(stream, c, p->c, p->c_count * 4));
+    GPUR_TRY(gpur_copy(stream, bias, p->bias, bias_bytes));
+    GPUR_TRY(gpur_gemm_run(gemm, stream, rows, a, b, c, bias, workspace));
+    GPUR_TRY(gpur_copy(stream, p->c, c, p->c_count * 4));
+    GPUR_TRY(gpur_stream_sync(stream));
+    gpur_memory_free(device, workspace), gpur_memory_free(device, bias), gpur_memory_free(device, c);
+    gpur_memory_free(device, b), gpur_memory_free(device, a);
+    gpur_stream_destroy(stream);
+    gpur_gemm_destroy(gemm);
+    return GPUR_OK;
+}
+
+static const int64_t sizes[][3] = {{1, 1, 1},    {1, 5, 3},    {2, 64, 64},   {7, 1, 130},   {32, 128, 27},
+                                   {33, 65, 67}, {64, 512, 8}, {100, 3, 129}, {128, 63, 32}, {17, 127, 1}};
+enum { SIZES = sizeof sizes / sizeof *sizes, VARIANTS = 8 };
+
+static void check_on_device(gpur_device *device, gpur_gemm_shape shape, int64_t rows)
+{
+    problem p;
+    open_problem(&p, shape);
+    CHECK_OK(run_on_device(device, &p, rows));
+    check_product(&p, rows);
+    free(p.a);
+}
+
+TEST(every_transpose_size_and_pitch_agrees_with_the_definition)
+{
+    gpur_device *const device = test_device();
+    for (int size = 0; size < SIZES; size++)
+        for (int variant = 0; variant < VARIANTS; variant++)
+            for (int64_t pad = 0; pad < 2; pad++) {
+                const gpur_gemm_shape s =
+                    reference_gemm_shape(sizes[size][0], sizes[size][1], sizes[size][2], variant, pad);
+                check_on_device(device, s, s.m);
+            }
+    gpur_device_close(device);
+}
+
+/* The same product again, on a device that is in use: the bits do not depend on which thread was there in time. */
+static void check_bits(gpur_device *device, const problem *first)
+{
+    problem again;
+    open_problem(&again, first->shape);
+    CHECK_OK(run_on_device(device, &again, first->shape.m));
+    const int same = memcmp(again.c, first->c, (size_t)first->c_count * sizeof *first->c) == 0;
+    free(again.a);
+    CHECK(same || test_on_cuda());
+}
+
+TEST(a_product_that_several_threads_share_agrees_with_the_definition)
+{
+    static const int64_t large[][3] = {{200, 333, 150}, {32, 1030, 130}, {1030, 33, 129}, {64, 64, 2500}};
+    for (int32_t threads = 2; threads <= 5; threads++)
+        for (int i = 0; i < 4; i++)
+            for (int variant = 0; variant < VARIANTS; variant++) {
+                gpur_device_config config = test_device_config();
+                gpur_device *device = NULL;
+                problem p;
+                config.threads = threads;
+                CHECK_OK(gpur_device_open(test_device_name(), &config, &device));
+                open_problem(&p, reference_gemm_shape(large[i][0], large[i][1], large[i][2], variant, variant & 1));
+                CHECK_OK(run_on_device(device, &p, p.shape.m));
+                check_product(&p, p.shape.m);
+                for (int again = 0; again < 3; again++)
+                    check_bits(device, &p);
+                free(p.a);
+                gpur_device_close(device);
+            }
+}
+
+TEST(fewer_rows_than_planned_leave_the_others_alone)
+{
+    gpur_device *const device = test_device();
+    for (int variant = 0; variant < VARIANTS; variant += 2) /* A as it is */
+        for (int64_t rows = 1; rows <= 33; rows += 8)
+            check_on_device(device, reference_gemm_shape(33, 20, 40, variant, 1), rows);
+    gpur_device_close(device);
+}
+
+TEST(an_epilogue_is_right_or_unavailable)
+{
+    gpur_device *const device = test_device();
+    for (int32_t epilogue = GPUR_EPILOGUE_BIAS; epilogue <= GPUR_EPILOGUE_BIAS_RELU; epilogue++) {
+        problem p;
+        gpur_gemm_shape s = reference_gemm_shape(32, 64, 28, 2, 0); /* a layer forward, X (32, 28) W^T */
+        s.epilogue = epilogue;
+        open_problem(&p, s);
+        const gpur_status status = run_on_device(device, &p, s.m);
+        CHECK(status == GPUR_OK || status == GPUR_UNAVAILABLE);
+        if (status == GPUR_OK)
+            check_product(&p, s.m);
+        CHECK(status == GPUR_UNAVAILABLE || test_on_cuda());
+        free(p.a);
+    }
+    gpur_device_close(device);
+}
+
+TEST(the_plain_product_agrees_with_the_definition)
+{
+    gpur_device *device = NULL;
+    gpur_device_config config = test_device_config();
+    config.threads = 3;
+    CHECK_OK(gpur_device_open("cpu", &config, &device));
+    for (int size = 0; size < SIZES; size++)
+        for (int variant = 0; variant < VARIANTS; variant++)
+            for (int64_t pad = 0; pad < 2; pad++) {
+                problem p;
+                open_problem(&p, reference_gemm_shape(sizes[size][0], sizes[size][1], sizes[size][2], variant, pad));
+                const int64_t rows = p.shape.transpose_a ? p.shape.m : (p.shape.m + 1) / 2;
+                plain_sgemm(device, &p.shape, rows, p.a, p.b, p.c);
+                check_product(&p, rows);
+                free(p.a);
+            }
+    gpur_device_close(device);
+}
+
+TEST(a_plan_may_go_while_its_product_is_under_way)
+{
+    gpur_device *const device = test_device();
+    const gpur_gemm_shape s = reference_gemm_shape(64, 64, 64, 0, 0);
+    gpur_gemm *gemm = NULL;
+    gpur_stream *stream = NULL;
+    float *memory = NULL, first = -1.0f;
+    CHECK_OK(gpur_gemm_create(device, &s, &gemm));
+    const int64_t workspace = gpur_gemm_workspace_bytes(gemm);
+    CHECK_OK(gpur_stream_create(device, &stream));
+    CHECK_OK(gpur_memory_alloc(device, 3 * 64 * 64 * 4 + 256 + workspace, "the test", (void **)&memory));
+    CHECK_OK(gpur_gemm_run(gemm, stream, 64, memory, memory + 64 * 64, memory + 2 * 64 * 64, NULL,
+                           memory + 3 * 64 * 64 + 64 - 3 * 64 * 64 % 64));
+    gpur_gemm_destroy(gemm);
+    CHECK_OK(gpur_device_copy(device, &first, memory + 2 * 64 * 64, 4));
+    CHECK(first == 0.0f);
+    gpur_stream_destroy(stream);
+    gpur_memory_free(device, memory);
+    gpur_device_close(device);
+}
+
+static int host_threads(int *blas)
+{
+    *blas = 0;
+#ifdef GPUR_HAS_BLAS
+    *blas = openblas_get_num_threads();
+#endif
+    return omp_get_max_threads ? omp_get_max_threads() : 0;
+}
+
+TEST(the_host_programs_thread_counts_stay_as_found)
+{
+    for (int32_t threads = 0; threads <= 3; threads++) {
+        gpur_device *device = NULL;
+        gpur_device_config config = test_device_config();
+        int blas_before = 0, blas_after = 0;
+        const int before = host_threads(&blas_before);
+        config.threads = threads;
+        CHECK_OK(gpur_device_open(test_device_name(), &config, &device));
+        check_on_device(device, reference_gemm_shape(256, 256, 256, 0, 0), 256);
+        CHECK_EQUAL(host_threads(&blas_after), before);
+        CHECK_EQUAL(blas_after, blas_before);
+        gpur_device_close(device);
+    }
+}
+
+static void count_lines(void *user, const char *line)
+{
+    *(int *)user += strstr(line, "libopenblas-openmp-dev") != NULL;
+}
+
+TEST(the_library_has_a_name_and_a_slow_one_is_told_once)
+{
+    gpur_device *device = NULL;
+    gpur_device_config config = test_device_config();
+    int lines = 0;
+    config.log = count_lines;
+    config.log_user = &lines;
+    CHECK_OK(gpur_device_open(test_device_name(), &config, &device));
+    check_on_device(device, reference_gemm_shape(4, 5, 6, 0, 0), 4);
+    check_on_device(device, reference_gemm_shape(4, 5, 6, 0, 0), 4);
+    const char *const name = gpur_gemm_library(device);
+    gpur_gemm_shape shape = reference_gemm_shape(4, 5, 6, 0, 0);
+    gpur_gemm *gemm = NULL;
+    shape.by_graph = 1; /* of FP32 there is none */
+    CHECK_OK(gpur_gemm_create(device, &shape, &gemm));
+    CHECK(strcmp(gpur_gemm_way(gemm), name) == 0);
+    gpur_gemm_destroy(gemm);
+    CHECK(strstr(name, "OpenBLAS ") || strstr(name, "cuBLAS") || strstr(name, "plain"));
+    CHECK_EQUAL(lines, strstr(name, "plain") ? 1 : 0);
+    gpur_device_close(device);
+}
+
+int main(int argc, char **argv)
+{
+    test_main_begin(argc, argv);
+    RUN(every_transpose_size_and_pitch_agrees_with_the_definition);
+    RUN(a_product_that_several_threads_share_agrees_with_the_definition);
+    RUN(fewer_rows_than_planned_leave_the_others_alone);
+    RUN(an_epilogue_is_right_or_unavailable);
+    RUN(the_plain_product_agrees_with_the_definition);
+    RUN(a_plan_may_go_while_its_product_is_under_way);
+    RUN(the_host_programs_thread_counts_stay_as_found);
+    RUN(the_library_has_a_name_and_a_slow_one_is_told_once);
+    return test_main_end();
+}

@@ -1,0 +1,261 @@
+/* SPDX-License-Identifier: MIT */
+/* Helper threads of a CPU device: each piece is run once, the caller never waits for a helper that has not begun one,
+ * and what goes wrong with threads costs speed alone. */
+#include "test.h"
+#include "device/cpu/helpers.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <pthread.h>
+#include <time.h>
+
+/* How pthread_create behaves from here on: as ever, not at all, or with a thread that comes to life at open_threads. */
+enum { STARTS, REFUSES, HOLDS };
+static atomic_int threads_now, threads_asked;
+static sem_t held;
+
+typedef struct held_start {
+    void *(*run)(void *);
+    void *context;
+} held_start;
+
+static void *start_when_let(void *context)
+{
+    const held_start start = *(held_start *)context;
+    free(context);
+    while (sem_wait(&held) != 0)
+        ;
+    return start.run(start.context);
+}
+
+/* Stands before the C library's. */
+int pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*run)(void *), void *context)
+{
+    int (*real)(pthread_t *, const pthread_attr_t *, void *(*)(void *), void *) = NULL;
+    void *const found = dlsym(RTLD_NEXT, "pthread_create");
+    memcpy(&real, &found, sizeof real);
+    atomic_fetch_add(&threads_asked, 1);
+    if (atomic_load(&threads_now) == REFUSES || !real)
+        return EAGAIN;
+    if (atomic_load(&threads_now) == STARTS)
+        return real(thread, attributes, run, context);
+    held_start *const start = malloc(sizeof *start);
+    if (!start)
+        return EAGAIN;
+    start->run = run, start->context = context;
+    return real(thread, attributes, start_when_let, start);
+}
+
+static gpur_helpers *open_helpers(gpur_device *device, int32_t threads)
+{
+    gpur_helpers *const helpers = aligned_alloc(alignof(gpur_helpers), sizeof *helpers);
+    if (!helpers)
+        return NULL;
+    memset(helpers, 0, sizeof *helpers);
+    if (gpur_helpers_open(helpers, device, threads) == GPUR_OK)
+        return helpers;
+    free(helpers);
+    return NULL;
+}
+
+static void close_helpers(gpur_helpers *helpers)
+{
+    gpur_helpers_close(helpers);
+    free(helpers);
+}
+
+enum { MOST_PIECES = 300 };
+
+/* Plain memory: ThreadSanitizer sees whether the caller may read what helpers wrote. */
+typedef struct tally {
+    int runs[MOST_PIECES];
+    int64_t pieces;
+    gpur_helpers *inner; /* each piece does a work of its own with them; NULL: none */
+} tally;
+
+static void add_one(int64_t piece, int64_t pieces, const void *args)
+{
+    tally *const t = *(tally *const *)args;
+    t->runs[piece] += pieces == t->pieces;
+}
+
+static void count(int64_t piece, int64_t pieces, const void *args)
+{
+    tally *const t = *(tally *const *)args;
+    volatile uint32_t x = 0;
+    for (int i = 0; i < (int)(piece * 37 % 500); i++)
+        x = x * 5 + 1;
+    if (t->inner) {
+        tally inner = {.pieces = 5};
+        tally *const of_inner = &inner;
+        gpur_helpers_run(t->inner, 5, GPUR_IN_CACHE, add_one, &of_inner);
+        for (int i = 0; i < 5; i++)
+            t->runs[piece] += inner.runs[i] != 1;
+    }
+    t->runs[piece] += pieces == t->pieces;
+}
+
+/* Works of random numbers of pieces; how many were not run exactly once. */
+static int64_t count_wrong(gpur_helpers *helpers, int works, uint32_t seed, int is_nested)
+{
+    int64_t wrong = 0;
+    tally *const t = malloc(sizeof *t);
+    for (int work = 0; t && work < works; work++) {
+        memset(t, 0, sizeof *t);
+        seed = seed * 1664525u + 1013904223u;
+        t->pieces = 1 + (int64_t)(seed >> 8) % MOST_PIECES;
+        t->inner = is_nested ? helpers : NULL;
+        gpur_helpers_run(helpers, t->pieces, work % 2 ? GPUR_IN_CACHE : GPUR_IN_MEMORY, count, &t);
+        for (int64_t i = 0; i < MOST_PIECES; i++)
+            wrong += t->runs[i] != (i < t->pieces);
+    }
+    wrong += !t;
+    free(t);
+    return wrong;
+}
+
+TEST(each_piece_is_run_once)
+{
+    gpur_device *const device = test_device();
+    for (int32_t threads = 1; threads <= 5; threads++) {
+        gpur_helpers *const helpers = open_helpers(device, threads);
+        CHECK(helpers);
+        const int64_t wrong = count_wrong(helpers, 300, (uint32_t)threads, 0);
+        const int32_t started = helpers->started;
+        close_helpers(helpers);
+        CHECK_EQUAL(wrong, 0);
+        CHECK(started <= threads - 1);
+    }
+    gpur_device_close(device);
+}
+
+TEST(closing_ends_helpers_that_sleep_and_helpers_that_look_for_work)
+{
+    gpur_device *const device = test_device();
+    for (int i = 0; i < 60; i++) {
+        gpur_helpers *const helpers = open_helpers(device, 4);
+        CHECK(helpers);
+        const int64_t wrong = count_wrong(helpers, i % 6, (uint32_t)i, 0);
+        if (i % 3 == 2)
+            nanosleep(&(struct timespec){.tv_nsec = 200000}, NULL);
+        close_helpers(helpers);
+        CHECK_EQUAL(wrong, 0);
+    }
+    gpur_device_close(device);
+}
+
+typedef struct caller {
+    pthread_t thread;
+    gpur_helpers *helpers;
+    uint32_t seed;
+    int64_t wrong;
+} caller;
+
+static void *call(void *context)
+{
+    caller *const c = context;
+    c->wrong = count_wrong(c->helpers, 150, c->seed, 1);
+    return NULL;
+}
+
+TEST(callers_at_once_and_pieces_that_call_again_are_served)
+{
+    enum { CALLERS = 3 };
+    gpur_device *const device = test_device();
+    caller callers[CALLERS];
+    gpur_helpers *const helpers = open_helpers(device, 3);
+    CHECK(helpers);
+    for (int i = 0; i < CALLERS; i++) {
+        callers[i] = (caller){.helpers = helpers, .seed = 100 + (uint32_t)i};
+        CHECK_EQUAL(pthread_create(&callers[i].thread, NULL, call, &callers[i]), 0);
+    }
+    for (int i = 0; i < CALLERS; i++)
+        pthread_join(callers[i].thread, NULL);
+    close_helpers(helpers);
+    gpur_device_close(device);
+    for (int i = 0; i < CALLERS; i++)
+        CHECK_EQUAL(callers[i].wrong, 0);
+}
+
+TEST(the_caller_does_not_wait_for_a_helper_that_has_not_begun)
+{
+    gpur_device *const device = test_device();
+    gpur_helpers *const helpers = open_helpers(device, 2);
+    CHECK(helpers);
+    sem_init(&held, 0, 0);
+    atomic_store(&threads_now, HOLDS);
+    const int64_t wrong = count_wrong(helpers, 10, 9, 0); /* hangs if it waits */
+    const int32_t started = helpers->started;
+    atomic_store(&threads_now, STARTS);
+    sem_post(&held);
+    close_helpers(helpers);
+    sem_destroy(&held);
+    gpur_device_close(device);
+    CHECK_EQUAL(wrong, 0);
+    CHECK_EQUAL(started, 1);
+}
+
+TEST(where_no_thread_can_be_started_the_caller_does_all)
+{
+    gpur_device *const device = test_device();
+    gpur_helpers *const helpers = open_helpers(device, 4);
+    CHECK(helpers);
+    CHECK_STATUS(gpur_device_sync(NULL), GPUR_INVALID_ARGUMENT);
+    atomic_store(&threads_now, REFUSES);
+    atomic_store(&threads_asked, 0);
+    const int64_t wrong = count_wrong(helpers, 50, 3, 0);
+    const int asked = atomic_load(&threads_asked);
+    atomic_store(&threads_now, STARTS);
+    CHECK_MESSAGE("device is NULL"); /* no failure of the caller's */
+    close_helpers(helpers);
+    gpur_device_close(device);
+    CHECK_EQUAL(wrong, 0);
+    CHECK_EQUAL(asked, 1);
+}
+
+/* Two pieces that must be on two threads: each waits until the other has begun. The second to begin stays long. */
+typedef struct meeting {
+    atomic_int begun;
+    pthread_t caller;
+    int by_helper;
+} meeting;
+
+static void meet(int64_t piece, int64_t pieces, const void *args)
+{
+    meeting *const m = *(meeting *const *)args;
+    (void)piece, (void)pieces;
+    atomic_fetch_add(&m->begun, 1);
+    while (atomic_load(&m->begun) < 2)
+        nanosleep(&(struct timespec){.tv_nsec = 10000}, NULL);
+    if (!pthread_equal(pthread_self(), m->caller)) {
+        nanosleep(&(struct timespec){.tv_nsec = 30000000}, NULL); /* as one that lost its core */
+        m->by_helper++;
+    }
+}
+
+TEST(a_helper_that_keeps_the_caller_waiting_is_not_asked_for_a_while)
+{
+    gpur_device *const device = test_device();
+    gpur_helpers *const helpers = open_helpers(device, 2);
+    meeting m = {.caller = pthread_self()};
+    meeting *const args = &m;
+    CHECK(helpers);
+    gpur_helpers_run(helpers, 2, GPUR_IN_MEMORY, meet, &args);
+    const int64_t alone_until = helpers->alone_until;
+    close_helpers(helpers);
+    gpur_device_close(device);
+    CHECK_EQUAL(m.by_helper, 1);
+    CHECK(alone_until > 0);
+}
+
+int main(int argc, char **argv)
+{
+    test_main_begin(argc, argv);
+    RUN(each_piece_is_run_once);
+    RUN(closing_ends_helpers_that_sleep_and_helpers_that_look_for_work);
+    RUN(callers_at_once_and_pieces_that_call_again_are_served);
+    RUN(the_caller_does_not_wait_for_a_helper_that_has_not_begun);
+    RUN(where_no_thread_can_be_started_the_caller_does_all);
+    RUN(a_helper_that_keeps_the_caller_waiting_is_not_asked_for_a_while);
+    return test_main_end();
+}

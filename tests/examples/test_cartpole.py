@@ -1,0 +1,188 @@
+# SPDX-License-Identifier: MIT
+"""examples/cartpole.c against Gymnasium's CartPole-v1, step by step. Exits 77 where Gymnasium is not installed."""
+
+import ctypes
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+try:
+    import gymnasium
+    import numpy
+except ImportError as missing:
+    print(f"skipped: {missing}")
+    sys.exit(77)
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+class Field(ctypes.Structure):
+    _fields_ = [("name", ctypes.c_char_p), ("dtype", ctypes.c_int32), ("shape", ctypes.c_int32 * 6)]
+
+
+class Outcome(ctypes.Structure):
+    _fields_ = [("reward", ctypes.c_float), ("terminated", ctypes.c_uint8), ("truncated", ctypes.c_uint8)]
+
+
+class Pole(ctypes.Structure):
+    _fields_ = [("state", ctypes.c_double * 4), ("random", ctypes.c_uint64), ("steps", ctypes.c_int32)]
+
+
+class Kind(ctypes.Structure):
+    """env_kind of examples/env.h."""
+
+    _fields_ = [
+        ("name", ctypes.c_char_p),
+        ("obs", Field),
+        ("obs_low", ctypes.POINTER(ctypes.c_float)),
+        ("obs_high", ctypes.POINTER(ctypes.c_float)),
+        ("action", Field),
+        ("actions", ctypes.c_int32),
+        ("max_steps", ctypes.c_int32),
+        ("solved_return", ctypes.c_float),
+        ("state_bytes", ctypes.c_int64),
+        ("init", ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_uint64)),
+        ("reset", ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p)),
+        ("step", ctypes.CFUNCTYPE(Outcome, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p)),
+        ("close", ctypes.c_void_p),
+    ]
+
+
+def load_kind(folder):
+    """Compiles cartpole.c as it stands and returns its cartpole_kind. The library stays loaded with the object."""
+    library = Path(folder) / "cartpole.so"
+    compiler = os.environ.get("CC", "cc").split()
+    subprocess.run(
+        [*compiler, "-std=c11", "-O2", "-shared", "-fPIC", f"-I{ROOT / 'include'}", str(ROOT / "examples/cartpole.c"),
+         "-o", str(library), "-lm"],
+        check=True,
+    )
+    return Kind.in_dll(ctypes.CDLL(str(library)), "cartpole_kind")
+
+
+class Port:
+    """Our CartPole, driven through its table."""
+
+    def __init__(self, kind, seed):
+        self.kind, self.pole, self.obs = kind, Pole(), (ctypes.c_float * 4)()
+        assert kind.state_bytes == ctypes.sizeof(Pole), (kind.state_bytes, ctypes.sizeof(Pole))
+        assert kind.init(ctypes.addressof(self.pole), seed) == 0
+
+    def reset(self):
+        self.kind.reset(ctypes.addressof(self.pole), ctypes.addressof(self.obs))
+        return numpy.array(self.obs, dtype=numpy.float32)
+
+    def step(self, action):
+        action = ctypes.c_int32(action)
+        outcome = self.kind.step(ctypes.addressof(self.pole), ctypes.addressof(action), ctypes.addressof(self.obs))
+        obs = numpy.array(self.obs, dtype=numpy.float32)
+        return obs, outcome.reward, bool(outcome.terminated), bool(outcome.truncated)
+
+    @property
+    def state(self):
+        return numpy.array(self.pole.state)
+
+    @state.setter
+    def state(self, values):
+        self.pole.state[:] = [float(v) for v in values]
+
+
+def gymnasium_at(env, state):
+    """Begins an episode of Gymnasium's in the given state, and returns its observation."""
+    env.reset()
+    env.unwrapped.state = numpy.array(state, dtype=numpy.float64)
+    return numpy.array(state, dtype=numpy.float32)
+
+
+def same_step(port, env, action, tolerance):
+    """Steps both; asserts that they agree; returns whether the episode ended."""
+    obs, reward, terminated, truncated, _ = env.step(action)
+    ours = port.step(action)
+    wanted = env.unwrapped.state
+    off = numpy.max(numpy.abs(port.state - wanted) / numpy.maximum(1.0, numpy.abs(wanted)))
+    assert off <= tolerance, f"state is off by {off}: {port.state}, wanted {wanted}"
+    assert numpy.allclose(ours[0], obs, rtol=2e-7, atol=1e-12), f"observation {ours[0]}, wanted {obs}"
+    assert ours[1:] == (reward, terminated, truncated), f"{ours[1:]}, wanted {(reward, terminated, truncated)}"
+    return terminated or truncated
+
+
+def describes_the_same_spaces(kind, env):
+    space = env.observation_space
+    assert kind.name.decode() == env.spec.id
+    assert tuple(n for n in kind.obs.shape if n) == space.shape
+    assert list(kind.obs_low[:4]) == list(space.low), (list(kind.obs_low[:4]), space.low)
+    assert list(kind.obs_high[:4]) == list(space.high)
+    assert kind.actions == env.action_space.n
+    assert kind.max_steps == env.spec.max_episode_steps
+    assert kind.solved_return == env.spec.reward_threshold
+
+
+def random_play_agrees_from_start_to_end(kind, env, steps):
+    """Free-running: our state is never corrected within an episode. An error of 1 ulp grows about e^(4 t)."""
+    random = numpy.random.default_rng(1)
+    port, done, episodes = Port(kind, 1), True, 0
+    for _ in range(steps):
+        if done:
+            assert numpy.array_equal(port.reset(), gymnasium_at(env, port.state))
+            episodes += 1
+        done = same_step(port, env, int(random.integers(2)), 1e-12)
+    assert episodes > steps / 50, episodes
+
+
+def balanced_episodes_are_truncated_alike(kind, env, episodes):
+    """A balancing policy reaches step 500. Over 10 s the last bit of sin would grow to anything, so each step begins in
+    Gymnasium's own state."""
+    port = Port(kind, 2)
+    for _ in range(episodes):
+        gymnasium_at(env, (port.reset(), port.state)[1])
+        steps, done = 0, False
+        while not done:
+            x, x_dot, theta, theta_dot = env.unwrapped.state
+            port.state = (x, x_dot, theta, theta_dot)
+            done = same_step(port, env, int(theta + 0.5 * theta_dot + 0.02 * x + 0.05 * x_dot > 0), 1e-14)
+            steps += 1
+        assert steps == 500, steps
+
+
+def single_steps_agree_from_anywhere(kind, env, count):
+    """States far beyond where an episode can get, so that every term of the equations matters."""
+    random = numpy.random.default_rng(3)
+    port = Port(kind, 3)
+    for _ in range(count):
+        state = random.uniform(-1, 1, 4) * (3.0, 5.0, 1.5, 8.0)
+        port.reset()
+        port.state = state
+        gymnasium_at(env, state)
+        same_step(port, env, int(random.integers(2)), 1e-14)
+
+
+def starts_are_uniform(kind, count):
+    """Mean and variance of U(-0.05, 0.05), each within 5 of its standard errors, and the bounds: in 20,000 draws the
+    largest is below 0.0499 with probability 2e-9."""
+    port = Port(kind, 4)
+    states = numpy.array([(port.reset(), port.state)[1] for _ in range(count)])
+    variance, fourth = 0.05**2 / 3, 0.05**4 / 5
+    assert numpy.all(numpy.abs(states) <= 0.05)
+    assert numpy.all(states.max(0) > 0.0499) and numpy.all(states.min(0) < -0.0499)
+    assert numpy.all(numpy.abs(states.mean(0)) < 5 * numpy.sqrt(variance / count))
+    assert numpy.all(numpy.abs((states**2).mean(0) - variance) < 5 * numpy.sqrt((fourth - variance**2) / count))
+    assert numpy.all(numpy.abs(numpy.corrcoef(states.T) - numpy.eye(4)) < 5 / numpy.sqrt(count))
+
+
+def main():
+    steps = 200_000 if os.environ.get("GPUR_TEST_LONG") == "1" else 20_000
+    env = gymnasium.make("CartPole-v1")
+    env.reset(seed=0)
+    with tempfile.TemporaryDirectory() as folder:
+        kind = load_kind(folder)
+        describes_the_same_spaces(kind, env)
+        random_play_agrees_from_start_to_end(kind, env, steps)
+        balanced_episodes_are_truncated_alike(kind, env, steps // 5_000)
+        single_steps_agree_from_anywhere(kind, env, steps // 4)
+        starts_are_uniform(kind, steps)
+    print(f"test_cartpole: {steps} steps agree with Gymnasium {gymnasium.__version__}")
+
+
+main()

@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: MIT */
+/* Schedules, and what an optimiser's settings may be. */
+#include "test.h"
+#include "learn/optimizer.h"
+#include "reference/reference_learn.h"
+
+static gpur_optimizer_config defaults(void)
+{
+    gpur_learner_config config;
+    (void)gpur_learner_config_init(&config, sizeof config);
+    return config.optimizer;
+}
+
+TEST(schedules_move_linearly_between_their_ends)
+{
+    const gpur_schedule s = {.first = 1.0f, .last = 0.1f, .begin = 100, .steps = 900};
+    const gpur_schedule flat = {.first = 0.5f, .last = 0.1f, .begin = 10};
+    CHECK_NEAR(gpur_schedule_at(&s, 0), 1, 0);
+    CHECK_NEAR(gpur_schedule_at(&s, 100), 1, 0);
+    CHECK_NEAR(gpur_schedule_at(&s, 550), 0.55, 1e-7);
+    CHECK_NEAR(gpur_schedule_at(&s, 1000), 0.1, 1e-8);
+    CHECK_NEAR(gpur_schedule_at(&s, 1000000), 0.1, 1e-8);
+    CHECK_NEAR(gpur_schedule_at(&flat, 5), 0.5, 0);
+    CHECK_NEAR(gpur_schedule_at(&flat, 5000), 0.5, 0);
+    for (int64_t step = 0; step < 1200; step += 7)
+        CHECK_NEAR(gpur_schedule_at(&s, step), ref_schedule(&s, (double)step), 1e-7);
+}
+
+static void check_refusal(gpur_optimizer_config config, const char *message)
+{
+    CHECK_STATUS(gpur_optimizer_check(&config), GPUR_INVALID_ARGUMENT);
+    CHECK_MESSAGE(message);
+}
+
+TEST(settings_out_of_range_are_refused_with_their_value)
+{
+    const gpur_optimizer_config good = defaults();
+    gpur_optimizer_config c = good;
+    CHECK_OK(gpur_optimizer_check(&c));
+    c.kind = 5, check_refusal(c, "kind is 5");
+    c = good, c.kind = GPUR_RMSPROP_TORCH, c.centered = 2, check_refusal(c, "centered is 2");
+    c = good, c.learning_rate.last = -1, check_refusal(c, "to -1, from step 0 on");
+    c = good, c.beta1 = 1, check_refusal(c, "beta1 is 1; it must be at least 0 and below 1");
+    c = good, c.kind = GPUR_RMSPROP_TF, c.decay = NAN, check_refusal(c, "decay is nan");
+    c = good, c.epsilon = 0, check_refusal(c, "epsilon is 0");
+    c = good, c.clip_norm = -2, check_refusal(c, "clip_norm is -2");
+}
+
+int main(int argc, char **argv)
+{
+    test_main_begin(argc, argv);
+    RUN(schedules_move_linearly_between_their_ends);
+    RUN(settings_out_of_range_are_refused_with_their_value);
+    return test_main_end();
+}

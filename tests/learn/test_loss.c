@@ -1,0 +1,298 @@
+/* SPDX-License-Identifier: MIT */
+/* The kernel from two networks' outputs to the loss and its gradient, against reference and finite differences. */
+#include "test.h"
+#include "device/device.h"
+#include "support/learn_rig.h"
+
+enum { B = 37, MOST_A = 18, Z_PITCH = 20 };
+
+static gpur_device *device;
+static gpur_stream *stream;
+
+/* A batch of made-up network outputs, on host and device. */
+typedef struct batch {
+    int head, actions, columns; /* columns of z */
+    float z[2 * B * Z_PITCH], z_target[B * Z_PITCH], bias[MOST_A + 1], bias_target[MOST_A + 1];
+    int64_t action[B];
+    float reward[B], discount[B], weight[B];
+    gpur_td_error_args args;
+    void *held[16];
+    int holds;
+} batch;
+
+static void *hold(batch *c, const void *host, int64_t bytes)
+{
+    return c->held[c->holds++] = rig_upload(device, host, bytes);
+}
+
+static void *hold_empty(batch *c, int64_t floats)
+{
+    void *memory = NULL;
+    (void)gpur_device_alloc(device, floats * (int64_t)sizeof(float), &memory);
+    return c->held[c->holds++] = memory;
+}
+
+static void make_numbers(batch *c)
+{
+    rig_random(1, c->z, 2 * B * Z_PITCH);
+    rig_random(2, c->z_target, B * Z_PITCH);
+    rig_random(3, c->bias, MOST_A + 1);
+    rig_random(4, c->bias_target, MOST_A + 1);
+    rig_random(6, c->reward, B);
+    rig_random(7, c->weight, B);
+    for (int b = 0; b < B; b++) {
+        c->action[b] = (b * 7 + 3) % c->actions;
+        c->discount[b] = b % 5 == 0 ? 0.0f : 0.97f;
+        c->reward[b] *= 3; /* errors on both sides of Huber's delta */
+        c->weight[b] = 0.5f + 0.4f * c->weight[b];
+    }
+}
+
+static void place(batch *c)
+{
+    int32_t narrow[B];
+    gpur_td_error_args *const a = &c->args;
+    for (int b = 0; b < B; b++)
+        narrow[b] = (int32_t)c->action[b];
+    a->z = hold(c, c->z, sizeof c->z);
+    a->z_target = hold(c, c->z_target, sizeof c->z_target);
+    a->bias = hold(c, c->bias, sizeof c->bias);
+    a->bias_target = hold(c, c->bias_target, sizeof c->bias_target);
+    a->action = a->wide_action ? hold(c, c->action, sizeof c->action) : hold(c, narrow, sizeof narrow);
+    a->reward = hold(c, c->reward, sizeof c->reward);
+    a->discount = hold(c, c->discount, sizeof c->discount);
+    a->weight = hold(c, c->weight, sizeof c->weight);
+    a->q = hold_empty(c, 2 * B * MOST_A);
+    a->q_target = hold_empty(c, B * MOST_A);
+    a->dq = hold_empty(c, B * MOST_A);
+    a->dz = hold_empty(c, B * Z_PITCH);
+    a->td = hold_empty(c, B);
+    a->loss = hold_empty(c, B);
+    a->q_taken = hold_empty(c, B);
+    a->invalid = hold_empty(c, B);
+}
+
+static void batch_open(batch *c, int head, int actions, int double_dqn, int loss, int wide)
+{
+    memset(c, 0, sizeof *c);
+    c->head = head, c->actions = actions;
+    c->columns = actions + (head == GPUR_HEAD_DUELING);
+    c->args.batch = B, c->args.z_pitch = Z_PITCH;
+    c->args.head = head, c->args.outputs = actions;
+    c->args.wide_action = wide, c->args.double_dqn = double_dqn;
+    c->args.squared = loss == GPUR_LOSS_SQUARED, c->args.huber_delta = 0.75f;
+    make_numbers(c);
+    place(c);
+}
+
+static void batch_close(batch *c)
+{
+    for (int i = 0; i < c->holds; i++)
+        gpur_device_free(device, c->held[i]);
+}
+
+static gpur_status launch(const batch *c)
+{
+    GPUR_TRY(gpur_launch_td_error(stream, gpur_grid_elements(device, B), &c->args));
+    return gpur_stream_sync(stream);
+}
+
+static gpur_status fetch(void *to, const void *from, int64_t floats)
+{
+    return gpur_device_copy(device, to, from, floats * (int64_t)sizeof(float));
+}
+
+static void head_of(const batch *c, const float *z, const float *bias, double *y)
+{
+    double sum[MOST_A + 1];
+    for (int k = 0; k < c->columns; k++)
+        sum[k] = (double)z[k] + (double)bias[k];
+    ref_head(c->head, c->actions, sum, y);
+}
+
+static int best_of(const double *y, int count)
+{
+    int best = 0;
+    for (int k = 1; k < count; k++)
+        best = y[k] > y[best] ? k : best;
+    return best;
+}
+
+static double target_of(const batch *c, int b)
+{
+    double online[MOST_A], target[MOST_A];
+    head_of(c, c->z + (B + b) * Z_PITCH, c->bias, online);
+    head_of(c, c->z_target + b * Z_PITCH, c->bias_target, target);
+    const int best = best_of(c->args.double_dqn ? online : target, c->actions);
+    return c->reward[b] + (c->discount[b] > 0 ? (double)c->discount[b] * target[best] : 0);
+}
+
+/* Weighted loss of row b as a function of its z, the target held still; the parts of it, if wanted. */
+static double loss_of(const batch *c, int b, const float *z, double *error, double *taken)
+{
+    double y[MOST_A];
+    head_of(c, z, c->bias, y);
+    const double d = y[c->action[b]] - target_of(c, b);
+    if (error)
+        *error = d, *taken = y[c->action[b]];
+    return c->weight[b] * ref_loss(c->args.squared ? GPUR_LOSS_SQUARED : GPUR_LOSS_HUBER, c->args.huber_delta, d);
+}
+
+static void check_gradient(const batch *c, int b, const float *dz)
+{
+    const float h = 0x1p-12f;
+    float z[Z_PITCH];
+    memcpy(z, c->z + b * Z_PITCH, sizeof z);
+    for (int k = 0; k < c->columns; k++) {
+        const float at = z[k], up = at + h, down = at - h;
+        z[k] = up;
+        const double above = loss_of(c, b, z, NULL, NULL);
+        z[k] = down;
+        const double below = loss_of(c, b, z, NULL, NULL);
+        z[k] = at;
+        CHECK_NEAR(dz[b * Z_PITCH + k], (above - below) / ((double)up - (double)down) / B, 1e-5);
+    }
+}
+
+static void check_batch(const batch *c)
+{
+    float loss[B], td[B], taken[B], dz[B * Z_PITCH];
+    CHECK_OK(launch(c));
+    CHECK_OK(fetch(loss, c->args.loss, B));
+    CHECK_OK(fetch(td, c->args.td, B));
+    CHECK_OK(fetch(taken, c->args.q_taken, B));
+    CHECK_OK(fetch(dz, c->args.dz, B * Z_PITCH));
+    for (int b = 0; b < B; b++) {
+        double error, q;
+        const double want = loss_of(c, b, c->z + b * Z_PITCH, &error, &q);
+        CHECK_NEAR(loss[b], want, 2e-6);
+        CHECK_NEAR(td[b], fabs(error), 2e-6);
+        CHECK_NEAR(taken[b], q, 1e-6);
+        check_gradient(c, b, dz);
+    }
+}
+
+TEST(targets_losses_and_gradients_agree_with_the_reference)
+{
+    for (int variant = 0; variant < 32; variant++) {
+        static batch c;
+        batch_open(&c, variant & 1 ? GPUR_HEAD_DUELING : GPUR_HEAD_Q, variant & 16 ? MOST_A : 3, variant >> 1 & 1,
+                   variant >> 2 & 1, variant >> 3 & 1);
+        check_batch(&c);
+        batch_close(&c);
+    }
+}
+
+TEST(what_lies_behind_a_terminal_step_never_comes_through)
+{
+    static batch c;
+    float loss[B];
+    batch_open(&c, GPUR_HEAD_DUELING, 4, 1, GPUR_LOSS_HUBER, 0);
+    for (int k = 0; k < Z_PITCH; k++)
+        c.z_target[k] = k % 2 ? INFINITY : NAN; /* row 0 has discount 0 */
+    CHECK_OK(gpur_device_copy(device, c.held[1], c.z_target, sizeof c.z_target));
+    CHECK_OK(launch(&c));
+    CHECK_OK(fetch(loss, c.args.loss, B));
+    CHECK_NEAR(loss[0], loss_of(&c, 0, c.z, NULL, NULL), 2e-6);
+    batch_close(&c);
+}
+
+TEST(the_first_of_equal_actions_is_the_best)
+{
+    static batch c;
+    float loss[B];
+    batch_open(&c, GPUR_HEAD_Q, 4, 1, GPUR_LOSS_SQUARED, 0);
+    for (int k = 0; k < Z_PITCH; k++)
+        c.z[(B + 1) * Z_PITCH + k] = -c.bias[k % (MOST_A + 1)]; /* row 1: online values of next_obs all 0 */
+    CHECK_OK(gpur_device_copy(device, c.held[0], c.z, sizeof c.z));
+    CHECK_OK(launch(&c));
+    CHECK_OK(fetch(loss, c.args.loss, B));
+    const double y = (double)c.reward[1] + 0.97 * ((double)c.z_target[Z_PITCH] + (double)c.bias_target[0]);
+    const double d = (double)c.z[Z_PITCH + c.action[1]] + (double)c.bias[c.action[1]] - y;
+    CHECK_NEAR(loss[1], c.weight[1] * d * d / 2, 2e-6);
+    batch_close(&c);
+}
+
+/* Row b of a batch whose action is none: nothing is made of it. */
+static void check_nothing(int b, const float *loss, const float *td, const float *taken, const float *dz, int columns)
+{
+    CHECK_NEAR(loss[b], 0, 0);
+    CHECK_NEAR(td[b], 0, 0);
+    CHECK_NEAR(taken[b], 0, 0);
+    for (int k = 0; k < columns; k++)
+        CHECK_NEAR(dz[b * Z_PITCH + k], 0, 0);
+}
+
+/* Every third row has an action that there is not; the others are as ever. */
+static void check_actions_that_are_none(int head, int wide)
+{
+    static const int64_t none[] = {3, -1, INT32_MAX, INT32_MIN};
+    static const int64_t none_wide[] = {3, -1, INT64_MAX, INT64_MIN, (int64_t)1 << 32};
+    static batch c;
+    float loss[B], td[B], taken[B], invalid[B], dz[B * Z_PITCH];
+    int32_t narrow[B];
+    batch_open(&c, head, 3, 1, GPUR_LOSS_HUBER, wide);
+    for (int b = 0; b < B; b += 3)
+        c.action[b] = wide ? none_wide[b / 3 % 5] : none[b / 3 % 4];
+    for (int b = 0; b < B; b++)
+        narrow[b] = (int32_t)c.action[b];
+    CHECK_OK(gpur_device_copy(device, c.held[4], wide ? (const void *)c.action : narrow, wide ? B * 8 : B * 4));
+    CHECK_OK(launch(&c));
+    CHECK_OK(fetch(loss, c.args.loss, B));
+    CHECK_OK(fetch(td, c.args.td, B));
+    CHECK_OK(fetch(taken, c.args.q_taken, B));
+    CHECK_OK(fetch(invalid, c.args.invalid, B));
+    CHECK_OK(fetch(dz, c.args.dz, B * Z_PITCH));
+    for (int b = 0; b < B; b++) {
+        CHECK_NEAR(invalid[b], b % 3 == 0, 0);
+        if (b % 3 == 0) {
+            check_nothing(b, loss, td, taken, dz, c.columns);
+            continue;
+        }
+        CHECK_NEAR(loss[b], loss_of(&c, b, c.z + b * Z_PITCH, NULL, NULL), 2e-6);
+        check_gradient(&c, b, dz);
+    }
+    batch_close(&c);
+}
+
+TEST(an_action_that_there_is_not_trains_nothing_and_is_marked)
+{
+    for (int wide = 0; wide < 2; wide++) {
+        check_actions_that_are_none(GPUR_HEAD_Q, wide);
+        check_actions_that_are_none(GPUR_HEAD_DUELING, wide);
+    }
+}
+
+TEST(no_launch_shape_changes_a_bit)
+{
+    static const gpur_grid grids[] = {{1, 32, 0}, {3, 64, 0}, {64, 256, 0}};
+    static batch c;
+    float dz[2][B * Z_PITCH], loss[2][B];
+    batch_open(&c, GPUR_HEAD_DUELING, 5, 1, GPUR_LOSS_HUBER, 0);
+    for (int i = 0; i < 3; i++) {
+        gpur_device_force_grid(device, grids[i]);
+        const gpur_status status = launch(&c);
+        gpur_device_force_grid(device, (gpur_grid){0, 0, 0});
+        CHECK_OK(status);
+        CHECK_OK(fetch(dz[i > 0], c.args.dz, B * Z_PITCH));
+        CHECK_OK(fetch(loss[i > 0], c.args.loss, B));
+        CHECK(i == 0 || (memcmp(dz[0], dz[1], sizeof dz[0]) == 0 && memcmp(loss[0], loss[1], sizeof loss[0]) == 0));
+    }
+    batch_close(&c);
+}
+
+int main(int argc, char **argv)
+{
+    test_main_begin(argc, argv);
+    device = test_device();
+    if (gpur_stream_create(device, &stream) != GPUR_OK)
+        return 1;
+    RUN(targets_losses_and_gradients_agree_with_the_reference);
+    RUN(what_lies_behind_a_terminal_step_never_comes_through);
+    RUN(the_first_of_equal_actions_is_the_best);
+    RUN(an_action_that_there_is_not_trains_nothing_and_is_marked);
+    RUN(no_launch_shape_changes_a_bit);
+    gpur_stream_destroy(stream);
+    gpur_device_close(device);
+    return test_main_end();
+}

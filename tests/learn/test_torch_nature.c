@@ -1,0 +1,245 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The first train steps of the Nature network against PyTorch's own (torch_nature.py made torch_nature.h): every loss,
+ * and the first step's gradient of every tensor. Weights and transitions follow from one hash on both sides.
+ */
+#include "test.h"
+#include "base/status.h"
+#include "support/torch_nature.h"
+#include "support/torch_rows.h"
+
+static gpur_device *device;
+static gpur_replay *replay, *ranked; /* the same rows; in the other one with priorities and a discount each */
+
+/* The layer's inputs and outputs, as Glorot counts them. */
+static double limit_of(const gpur_weight_info *weight)
+{
+    const int *const s = weight->shape;
+    const double window = weight->dims == 4 ? s[1] * s[2] : 1, inputs = weight->dims == 4 ? s[3] : s[1];
+    return sqrt(6.0 / ((inputs + s[0]) * window));
+}
+
+/* In PyTorch's order of layers, a weight's sequence is even and its bias's the next. */
+static gpur_status write_tensor(gpur_learner *learner, const char *name, uint32_t seed, double limit, int64_t count)
+{
+    float *const values = malloc((size_t)count * sizeof *values);
+    for (int64_t i = 0; i < count; i++)
+        values[i] = (float)(limit * (2 * torch_unit((uint32_t)i, seed) - 1));
+    gpur_status status = gpur_learner_write_weights(learner, GPUR_WEIGHTS_ONLINE, name, values, count);
+    if (status == GPUR_OK)
+        status = gpur_learner_write_weights(learner, GPUR_WEIGHTS_TARGET, name, values, count);
+    free(values);
+    return status;
+}
+
+static gpur_status find_info(gpur_learner *learner, const char *name, gpur_weight_info *info)
+{
+    for (int32_t i = 0; i < gpur_learner_weight_count(learner); i++) {
+        info->size = sizeof *info;
+        GPUR_TRY(gpur_learner_weight(learner, i, info));
+        if (strcmp(info->name, name) == 0)
+            return GPUR_OK;
+    }
+    return GPUR_INVALID_ARGUMENT;
+}
+
+/* `pinned` lists the tensors in PyTorch's order: weight and bias, layer by layer. */
+static gpur_status write_weights(gpur_learner *learner, const torch_gradient *pinned, int tensors)
+{
+    double limit = 0;
+    for (int t = 0; t < tensors; t++) {
+        gpur_weight_info info;
+        GPUR_TRY(find_info(learner, pinned[t].name, &info));
+        if (t % 2 == 0)
+            limit = limit_of(&info);
+        GPUR_TRY(write_tensor(learner, info.name, (uint32_t)(10 + t), limit, info.count));
+    }
+    return GPUR_OK;
+}
+
+static double norm_of(const float *x, int64_t count)
+{
+    double sum = 0;
+    for (int64_t i = 0; i < count; i++)
+        sum += (double)x[i] * x[i];
+    return sqrt(sum);
+}
+
+/* Its norm and four of its numbers; these are small where their terms cancel, so what counts is the tensor's size. */
+static void check_gradient(const torch_gradient *want, const float *got, int64_t count, double tolerance)
+{
+    const double norm = norm_of(got, count), typical = want->norm / sqrt((double)count);
+    TEST_REQUIRE(fabs(norm - want->norm) <= tolerance * want->norm,
+                 "the norm of the gradient of %s is %.9g; wanted %.9g", want->name, norm, want->norm);
+    for (int k = 0; k < 4; k++) {
+        const int64_t at = count * k / 4;
+        const double by = tolerance * (typical + fabs(want->numbers[k]));
+        TEST_REQUIRE(fabs(got[at] - want->numbers[k]) <= by, "number %d of the gradient of %s is %.9g; wanted %.9g",
+                     (int)at, want->name, (double)got[at], want->numbers[k]);
+    }
+}
+
+static void check_gradients(gpur_learner *learner, const torch_gradient *pinned, int tensors, double tolerance)
+{
+    for (int t = 0; t < tensors; t++) {
+        gpur_weight_info info;
+        CHECK_OK(find_info(learner, pinned[t].name, &info));
+        float *const got = malloc((size_t)info.count * sizeof *got);
+        const gpur_status status =
+            gpur_learner_read_weights(learner, GPUR_WEIGHTS_GRADIENT, info.name, got, info.count);
+        if (status == GPUR_OK)
+            check_gradient(&pinned[t], got, info.count, tolerance);
+        free(got);
+        CHECK_OK(status);
+    }
+}
+
+typedef struct pinned_run {
+    const char *preset;
+    const torch_gradient *gradients;
+    int tensors;
+    const double *losses, *gaps; /* (TORCH_STEPS) each */
+    int is_ranked;               /* 1: draws by priority, and its own discounts */
+} pinned_run;
+
+/* Gives 16 rows the priorities 1, 2, 3, 1, 2, 3, ..., 2, which add up to the batch, and 0 to all others; one row comes
+ * from each of as many equal parts of their sum, so that a draw has each row as often as its priority says. */
+static gpur_status draw_by_priority(gpur_learner *learner, int step)
+{
+    int64_t ids[TORCH_ROWS];
+    float priorities[TORCH_ROWS];
+    for (int j = 0; j < TORCH_ROWS; j++) {
+        ids[j] = (step * 11 + j * 5) % TORCH_ROWS; /* 5 and 48 have no common factor: every row, once */
+        priorities[j] = j < TORCH_DRAWN - 1 ? (float)(1 + j % 3) : j < TORCH_DRAWN ? 2.0f : 0.0f;
+    }
+    GPUR_TRY(gpur_replay_update_priorities(ranked, TORCH_ROWS, ids, priorities, NULL));
+    return gpur_learner_train(learner, 1);
+}
+
+static gpur_status draw_by_id(gpur_learner *learner, int step)
+{
+    int64_t ids[TORCH_BATCH];
+    for (int b = 0; b < TORCH_BATCH; b++)
+        ids[b] = (step * 11 + b * 5) % TORCH_ROWS;
+    return gpur_learner_train_on(learner, ids);
+}
+
+/* The steps before the first whose best action may be another one in this arithmetic: a choice between two actions is
+ * certain where their difference is larger than the errors of both. The first step always counts. In float32 it is all
+ * of them, for torch_nature.py chose the data accordingly. */
+static int decided_steps(const pinned_run *run, double tolerance)
+{
+    int steps = 1;
+    while (steps < TORCH_STEPS && run->gaps[steps] > 2 * tolerance)
+        steps++;
+    return steps;
+}
+
+static void check_steps(gpur_learner *learner, const pinned_run *run, double tolerance)
+{
+    const int steps = decided_steps(run, tolerance);
+    for (int step = 0; step < steps; step++) {
+        gpur_learner_stats stats = {.size = sizeof stats};
+        CHECK_OK(run->is_ranked ? draw_by_priority(learner, step) : draw_by_id(learner, step));
+        CHECK_OK(gpur_learner_sync(learner));
+        CHECK_OK(gpur_learner_get_stats(learner, &stats));
+        TEST_REQUIRE(fabs(stats.loss - run->losses[step]) <= tolerance * run->losses[step],
+                     "the loss of step %d is %.9g; wanted %.9g +- %g of it", step + 1, (double)stats.loss,
+                     run->losses[step], tolerance);
+        if (step == 0)
+            check_gradients(learner, run->gradients, run->tensors, 10 * tolerance);
+    }
+}
+
+/* PyTorch has no RMSProp with epsilon inside the root; all else is the preset's, or the comparison's own size. */
+static gpur_learner_config config_of(const pinned_run *run, int32_t math)
+{
+    gpur_learner_config config;
+    (void)gpur_learner_config_init(&config, sizeof config);
+    (void)gpur_learner_config_preset(&config, run->preset);
+    config.network.outputs = TORCH_ACTIONS;
+    config.target_period = TORCH_PERIOD;
+    config.max_act_batch = 1;
+    config.math = math;
+    config.deterministic = 1;
+    config.batch_size = TORCH_BATCH;
+    if (run->is_ranked) {
+        config.optimizer.kind = GPUR_RMSPROP_TORCH;
+        config.optimizer.learning_rate.first = 6.25e-6f;
+        config.optimizer.epsilon = 0.01f;
+    } else if (config.network.head == GPUR_HEAD_DUELING) {
+        config.optimizer.kind = GPUR_ADAM;
+        config.optimizer.learning_rate.first = 3e-5f;
+        config.optimizer.epsilon = 1e-8f;
+        config.optimizer.clip_norm = 0.05f;
+    } else {
+        config.optimizer.kind = GPUR_RMSPROP_TORCH;
+        config.optimizer.learning_rate.first = 2.5e-5f;
+    }
+    return config;
+}
+
+static void check_run(const pinned_run *run, int32_t math, double tolerance)
+{
+    gpur_learner *learner = NULL;
+    const gpur_learner_config config = config_of(run, math);
+    CHECK_OK(gpur_learner_create(run->is_ranked ? ranked : replay, &config, &learner));
+    const gpur_status status = write_weights(learner, run->gradients, run->tensors);
+    if (status == GPUR_OK)
+        check_steps(learner, run, tolerance);
+    gpur_learner_destroy(learner);
+    CHECK_OK(status);
+}
+
+static const pinned_run dqn = {"nature-dqn", dqn_gradients, sizeof dqn_gradients / sizeof *dqn_gradients,
+                               dqn_losses,   dqn_gaps,      0};
+static const pinned_run dueling = {
+    "nature-dueling", dueling_gradients, sizeof dueling_gradients / sizeof *dueling_gradients,
+    dueling_losses,   dueling_gaps,      0};
+static const pinned_run apex = {"apex-dqn",  apex_gradients, sizeof apex_gradients / sizeof *apex_gradients,
+                                apex_losses, apex_gaps,      1};
+
+/* Each arithmetic within its tolerance of float32 [docs/numerics.md]; the CPU has one alone. */
+static void check_every_arithmetic(const pinned_run *run)
+{
+    static const double tolerances[] = {1e-4, 2e-3, 2e-2};
+    CHECK_EQUAL(decided_steps(run, tolerances[GPUR_MATH_FP32]), TORCH_STEPS);
+    for (int32_t math = GPUR_MATH_FP32; math <= (test_on_cuda() ? GPUR_MATH_BF16 : GPUR_MATH_FP32); math++)
+        check_run(run, math, tolerances[math]);
+}
+
+TEST(the_nature_network_trains_as_pytorchs)
+{
+    check_every_arithmetic(&dqn);
+}
+
+TEST(the_dueling_network_trains_as_pytorchs)
+{
+    check_every_arithmetic(&dueling);
+}
+
+TEST(apex_weighs_its_squared_errors_and_discounts_its_steps_as_pytorch_does)
+{
+    check_every_arithmetic(&apex);
+}
+
+int main(int argc, char **argv)
+{
+#ifdef __SANITIZE_THREAD__
+    printf("test_torch_nature: too long where every thread is watched\n");
+    return 77;
+#endif
+    test_main_begin(argc, argv);
+    device = test_device();
+    if (torch_replay(device, 0, &replay) != GPUR_OK || torch_replay(device, 1, &ranked) != GPUR_OK) {
+        fprintf(stderr, "%s\n", gpur_last_error());
+        return 1;
+    }
+    RUN(the_nature_network_trains_as_pytorchs);
+    RUN(the_dueling_network_trains_as_pytorchs);
+    RUN(apex_weighs_its_squared_errors_and_discounts_its_steps_as_pytorch_does);
+    gpur_replay_destroy(ranked);
+    gpur_replay_destroy(replay);
+    gpur_device_close(device);
+    return test_main_end();
+}

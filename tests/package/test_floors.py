@@ -1,0 +1,162 @@
+# SPDX-License-Identifier: MIT
+"""The house: which floor may include which, where CUDA may be named, how long files, functions and lines may be."""
+
+import functools
+import re
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+TOPS = ("src", "kernels", "include", "tests", "bench", "examples")
+SRC = ["src/base", "src/device", "src/file", "src/replay", "src/learn"]
+# A floor, and all that it may reach by includes, itself included. bench/device is no part of the floor bench.
+BELOW = {
+    "kernels": ["kernels"],
+    "src/base": ["src/base", "include"],
+    "src/device": ["src/device", "src/base", "include", "kernels"],
+    "src/file": ["src/file", "src/device", "src/base", "include", "kernels"],
+    "src/replay": ["src/replay", "src/file", "src/device", "src/base", "include", "kernels"],
+    "src/learn": ["src/learn", "src/replay", "src/file", "src/device", "src/base", "include", "kernels"],
+    "src/python": ["src/python", "include"],
+    "include": ["include"],
+    "examples": ["examples", "include"],
+    "bench": ["bench", "include"],
+    "bench/training": ["bench/training", "bench", "examples", "include"],
+    "bench/device": ["bench/device", "bench", *SRC, "include", "kernels"],
+    "tests": ["tests", "examples", *SRC, "include", "kernels"],
+}
+# bench/ knows its parts, which see the internals or the examples' worlds, by these headers, which show none of them;
+# and Ctrl-C is one thing for examples and benchmarks. The benchmarks' arithmetic has a test.
+ALSO = {("bench/bench_device.c", "bench/device/parts.h"), ("bench/bench_nodes.c", "bench/device/parts.h"),
+        ("bench/bench_conv.c", "bench/device/nature.h"),
+        ("bench/bench_pixels.c", "bench/device/observed.h"),
+        ("bench/bench_training.c", "bench/training/training.h"), ("bench/bench.c", "examples/interrupt.h"),
+        ("tests/bench/test_summary.c", "bench/summary.h"), ("tests/bench/test_summary.c", "bench/times.h")}
+CUDA_NAMES = re.compile(r"#include [<\"](cuda|cublas|cudnn|curand)|\b(cuda|cublas|cudnn)[A-Z]\w+\(")
+CUDA_FILES = re.compile(r"^src/device/cuda/|_cuda\.[ch]$|^kernels/(cuda\.cu|target/cuda\.h)$|^bench/device/probes\.cu$")
+SOURCES = (".c", ".h", ".cc", ".cu")
+SUFFIXES = (".c", ".h", ".cc", ".cu", ".py", ".sh", ".cmake", ".in")
+
+
+def files(folder):
+    return [path for path in sorted((ROOT / folder).rglob("*")) if path.is_file() and "__pycache__" not in path.parts]
+
+
+def found_include(path, quote, name):
+    """The file of ours that an include means, or None. Standard and system headers, in angle brackets, are nobody's."""
+    beside = [path.parent, ROOT / "tests", ROOT / "tests/support", ROOT / "tests/reference"] if quote == '"' else []
+    for base in (*beside, ROOT / "src", ROOT / "include", ROOT):
+        if (base / name).is_file():
+            return (base / name).resolve().relative_to(ROOT).as_posix()
+    assert quote == "<", f"{path.relative_to(ROOT)}: includes \"{name}\", which is no file of ours"
+    return None
+
+
+@functools.cache
+def includes(here):
+    path = ROOT / here
+    found = re.findall(r'^[ \t]*#[ \t]*include[ \t]*(["<])([^">]+)[">]', path.read_text(encoding="utf-8"), flags=re.M)
+    return [there for there in (found_include(path, *one) for one in found) if there]
+
+
+def reached(here, by=()):
+    """(file, way to it) of all that a file includes, and what that includes."""
+    for there in includes(here):
+        if there not in by:
+            yield there, (*by, here)
+            yield from reached(there, (*by, here))
+
+
+def holds_kernels(here):
+    """src/ sees argument structs and pure functions (Philox, schedules) of kernels/, but never a kernel."""
+    text = (ROOT / here).read_text(encoding="utf-8")
+    return here == "kernels/all.h" or re.search(r"^GPUR_KERNEL(_OF|_TOGETHER)?\(", text, flags=re.M) is not None
+
+
+def floor_of(here):
+    """The innermost floor that a file lies on."""
+    floors = [floor for floor in BELOW if here.startswith(floor + "/")]
+    assert floors, f"{here}: lies on no floor; those are {', '.join(BELOW)}"
+    return max(floors, key=len)
+
+
+def includes_go_downward(here):
+    floor = floor_of(here)
+    for there, way in reached(here):
+        words = " -> ".join((*way, there))
+        assert floor_of(there) in BELOW[floor] or (way[-1], there) in ALSO, f"{words}: not for {floor} to see"
+        if there.startswith("kernels/") and floor.startswith(("src/", "bench/device")):
+            assert not holds_kernels(there), f"{words}: {floor} must not see kernels"
+
+
+def cuda_stays_in_its_files():
+    for folder in ("src", "kernels", "include", "bench"):
+        for path in files(folder):
+            here = path.relative_to(ROOT).as_posix()
+            if path.suffix in (".c", ".h", ".cu") and not CUDA_FILES.search(here):
+                code = re.sub(r"/\*.*?\*/|//.*", "", path.read_text(encoding="utf-8"), flags=re.S)
+                assert not CUDA_NAMES.search(code), f"{here}: names CUDA"
+
+
+def files_are_short_and_licensed():
+    count = 0
+    for folder in TOPS:
+        for path in files(folder):
+            if not path.name.endswith(SUFFIXES) and path.name != "CMakeLists.txt":
+                continue
+            here, lines = path.relative_to(ROOT).as_posix(), path.read_text(encoding="utf-8").splitlines()
+            assert any("SPDX-License-Identifier: MIT" in line for line in lines[:2]) or path.name.endswith(".pc.in"), \
+                f"{here}: no licence line"
+            assert len(lines) <= 1000, f"{here}: {len(lines)} lines; at most 1000"
+            for number, line in enumerate(lines, 1):
+                assert "\t" not in line and line == line.rstrip(), f"{here}:{number}: a tab, or a space at the end"
+            count += 1
+    return count
+
+
+def lines_fit():
+    """At most 120 columns, counted in characters, in all that somebody writes: results are written by programs."""
+    wide = []
+    for folder in (*TOPS, "CMakeLists.txt"):
+        for path in files(folder) if (ROOT / folder).is_dir() else [ROOT / folder]:
+            if not path.name.endswith((*SUFFIXES, ".txt", ".md", ".sed", ".toml")):
+                continue
+            lines = enumerate(path.read_text(encoding="utf-8").splitlines(), 1)
+            wide += [f"{path.relative_to(ROOT)}:{number}: {len(line)}" for number, line in lines if len(line) > 120]
+    assert not wide, "columns, of which there may be 120:\n" + "\n".join(wide)
+
+
+def function_lengths(folder):
+    """Lines of each function, from that of the opening brace to that of the closing one."""
+    for path in files(folder):
+        if path.suffix in SOURCES:
+            opened = 0
+            for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+                if line == "{":
+                    opened = number
+                elif line == "}" and opened:
+                    yield number - opened + 1, f"{path.relative_to(ROOT)}:{opened}"
+                    opened = 0
+
+
+def functions_are_short():
+    """None has over 80 lines."""
+    count = 0
+    for folder in ("src", "kernels", "bench", "examples", "tests"):
+        lengths = sorted(function_lengths(folder))
+        length, longest = lengths[-1]
+        assert length <= 80, f"{longest}: a function of {length} lines; at most 80"
+        count += len(lengths)
+    return count
+
+
+def main():
+    for folder in TOPS:
+        for path in files(folder):
+            if path.suffix in SOURCES:
+                includes_go_downward(path.relative_to(ROOT).as_posix())
+    cuda_stays_in_its_files()
+    lines_fit()
+    print(f"test_floors: {files_are_short_and_licensed()} files in their place, {functions_are_short()} functions")
+
+
+main()

@@ -1,0 +1,42 @@
+# SPDX-License-Identifier: MIT
+"""The shared library exports what the public headers declare, all of it, and nothing else.
+
+usage: test_symbols.py libgpureplay.so
+"""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+HEADERS = Path(__file__).resolve().parents[2] / "include/gpureplay"
+
+
+def run(*command):
+    return subprocess.run(command, check=True, capture_output=True, text=True).stdout
+
+
+def declared():
+    text = "".join(header.read_text(encoding="utf-8") for header in HEADERS.glob("*.h"))
+    text = re.sub(r"/\*.*?\*/", "", text, flags=re.S)
+    return set(re.findall(r"GPUR_API[^;(]*?\b(gpur_\w+)\(", text))
+
+
+def exported(library):
+    """Global symbols the library defines, without the version nodes and marks that the linker itself puts there."""
+    symbols = (line.split() for line in run("nm", "-D", "--defined-only", library).splitlines())
+    return {symbol[-1] for symbol in symbols if symbol[-1] not in ("_init", "_fini")}
+
+
+def main():
+    library = sys.argv[1]
+    wanted, found = declared(), exported(library)
+    assert len(wanted) > 40, f"only {len(wanted)} declarations were found"
+    assert not found - wanted, f"exported and not declared: {sorted(found - wanted)}"
+    assert not wanted - found, f"declared and not exported: {sorted(wanted - found)}"
+    soname = re.findall(r"\(SONAME\).*\[(.*)\]", run("readelf", "-d", library))
+    assert soname == ["libgpureplay.so.0"], soname
+    print(f"test_symbols: {len(found)} symbols, all declared; {soname[0]}")
+
+
+main()

@@ -1,0 +1,42 @@
+# SPDX-License-Identifier: MIT
+"""The tests in tests/python, by pytest, on a library and a program of this build: "fast" with the extension module that
+lies beside the library, "off" without it.
+
+usage: test_python.py libgpureplay.so print_losses fast|off [pytest's arguments]
+"""
+
+import importlib.util
+import os
+import subprocess
+import sys
+import sysconfig
+from pathlib import Path
+
+TESTS = Path(__file__).resolve().parent
+NEEDED = ("pytest", "hypothesis", "numpy", "gymnasium")
+# What has a way of its own where the extension module is missing, or wants to be without it.
+WITHOUT = ("batch_schedules", "episodes", "errors", "inputs", "install", "losses", "nan", "priorities",
+           "priority_calls", "reuse", "roundtrip", "steps", "steps_model", "steps_reset", "types",
+           "unseen_priorities", "writers")
+
+
+def main():
+    missing = [name for name in NEEDED if importlib.util.find_spec(name) is None]
+    if missing:
+        print(f"skipped: {sys.executable} has no {', '.join(missing)}; tests/run.sh makes an environment that has them")
+        return 77
+    library, print_losses, fast = sys.argv[1:4]
+    if fast == "fast":
+        fast = Path(library).resolve().with_name("_fast" + sysconfig.get_config_var("EXT_SUFFIX"))
+        if not fast.is_file():
+            print(f"skipped: {fast.name} was not built (Debian: apt install python3-dev)")
+            return 77
+    environment = {**os.environ, "GPUREPLAY_LIBRARY": library, "GPUREPLAY_PRINT_LOSSES": print_losses,
+                   "GPUREPLAY_FAST": str(fast), "PYTHONDONTWRITEBYTECODE": "1"}
+    tests = [TESTS / f"test_{name}.py" for name in WITHOUT] if fast == "off" else [TESTS]
+    command = [sys.executable, "-m", "pytest", "-q", "-rs", "-p", "no:cacheprovider", *tests, *sys.argv[4:]]
+    return subprocess.run(command, env=environment, check=False).returncode
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,149 @@
+/* SPDX-License-Identifier: MIT */
+/* Losses, optimisers and the DQN step of reference_learn.h. */
+#include "reference/reference_learn.h"
+
+#include <math.h>
+
+/* Huber (1964): quadratic in the middle, linear outside, continuous with its slope. */
+double ref_loss(int kind, double delta, double error)
+{
+    const double size = fabs(error);
+    if (kind == GPUR_LOSS_SQUARED || size <= delta)
+        return error * error / 2;
+    return delta * size - delta * delta / 2;
+}
+
+double ref_loss_slope(int kind, double delta, double error)
+{
+    return kind == GPUR_LOSS_SQUARED ? error : fmax(-delta, fmin(delta, error));
+}
+
+double ref_schedule(const gpur_schedule *schedule, double step)
+{
+    const double first = schedule->first, last = schedule->last;
+    if (schedule->steps == 0)
+        return first;
+    const double part = fmin(1, fmax(0, (step - (double)schedule->begin) / (double)schedule->steps));
+    return first + (last - first) * part;
+}
+
+void ref_optimizer_begin(const gpur_optimizer_config *config, int count, double *m, double *v, double *u)
+{
+    for (int i = 0; i < count; i++) {
+        m[i] = u[i] = 0;
+        v[i] = config->kind == GPUR_RMSPROP_TF; /* TensorFlow 1 starts its mean square at ones */
+    }
+}
+
+/* The table in gpureplay/learner.h, a line an optimiser. */
+static double one_weight(const gpur_optimizer_config *c, int64_t t, double g, double *m, double *v, double *u)
+{
+    const double rate = ref_schedule(&c->learning_rate, (double)t - 1), eps = c->epsilon, d = c->decay;
+    if (c->kind == GPUR_ADAM) {
+        *m = c->beta1 * *m + (1 - (double)c->beta1) * g;
+        *v = c->beta2 * *v + (1 - (double)c->beta2) * g * g;
+        const double m_hat = *m / (1 - pow(c->beta1, (double)t)), v_hat = *v / (1 - pow(c->beta2, (double)t));
+        return rate * m_hat / (sqrt(v_hat) + eps);
+    }
+    *m = d * *m + (1 - d) * g;
+    *v = d * *v + (1 - d) * g * g;
+    const double spread = c->centered || c->kind == GPUR_RMSPROP_DEEPMIND ? *v - *m * *m : *v;
+    switch (c->kind) {
+    case GPUR_RMSPROP_TF:
+        return *u = c->momentum * *u + rate * g / sqrt(spread + eps);
+    case GPUR_RMSPROP_TORCH:
+        *u = c->momentum * *u + g / (sqrt(spread) + eps);
+        return rate * *u;
+    case GPUR_RMSPROP_DEEPMIND:
+        return rate * g / sqrt(spread + eps);
+    default:
+        return rate * g / (sqrt(spread) + eps);
+    }
+}
+
+void ref_optimizer_step(const gpur_optimizer_config *config, int64_t t, int count, double *w, const double *g,
+                        double *m, double *v, double *u)
+{
+    for (int i = 0; i < count; i++)
+        w[i] -= one_weight(config, t, g[i], &m[i], &v[i], &u[i]);
+}
+
+static int best_of(const double *y, int count)
+{
+    int best = 0;
+    for (int k = 1; k < count; k++)
+        if (y[k] > y[best])
+            best = k;
+    return best;
+}
+
+static double target_of(ref_net *net, const gpur_learner_config *config, double gamma, const ref_row *row)
+{
+    static _Thread_local ref_tape online, target;
+    const int actions = net->config.outputs;
+    if (row->terminated)
+        return row->reward;
+    ref_forward(net, 1, row->next_obs, &target);
+    ref_forward(net, 0, row->next_obs, &online);
+    return row->reward + gamma * target.y[best_of(config->double_dqn ? online.y : target.y, actions)];
+}
+
+double ref_dqn_loss(ref_net *net, const gpur_learner_config *config, double gamma, const ref_row *rows, int batch,
+                    double *mean_q)
+{
+    static _Thread_local ref_tape tape;
+    static _Thread_local double dy[REF_WIDTH];
+    double loss = 0, q = 0;
+    ref_net_zero_gradient(net);
+    for (int b = 0; b < batch; b++) {
+        if (rows[b].action < 0 || rows[b].action >= net->config.outputs)
+            continue;
+        const double y = target_of(net, config, gamma, &rows[b]);
+        ref_forward(net, 0, rows[b].obs, &tape);
+        const double error = tape.y[rows[b].action] - y;
+        loss += rows[b].weight * ref_loss(config->loss, config->huber_delta, error) / batch;
+        q += tape.y[rows[b].action] / batch;
+        for (int k = 0; k < net->config.outputs; k++)
+            dy[k] = 0;
+        dy[rows[b].action] = rows[b].weight * ref_loss_slope(config->loss, config->huber_delta, error) / batch;
+        ref_backward(net, &tape, dy);
+    }
+    if (mean_q)
+        *mean_q = q;
+    return loss;
+}
+
+static double norm_of(const ref_net *net)
+{
+    double squares = 0;
+    for (int i = 0; i < net->tensors; i++)
+        for (int j = 0; j < net->tensor[i].count; j++)
+            squares += net->tensor[i].g[j] * net->tensor[i].g[j];
+    return sqrt(squares);
+}
+
+/* Parr's trainer counts its steps from 0 and copies behind every step that the period divides; others count from 1. */
+int ref_copies_target(const gpur_learner_config *config, int64_t t)
+{
+    const int64_t counted = config->target_copy_first ? t - 1 : t;
+    return counted % config->target_period == 0;
+}
+
+double ref_dqn_update(ref_net *net, const gpur_learner_config *config, int64_t t)
+{
+    const double limit = config->optimizer.clip_value, most = config->optimizer.clip_norm;
+    const double raw = norm_of(net);
+    for (int i = 0; i < net->tensors && limit > 0; i++)
+        for (int j = 0; j < net->tensor[i].count; j++)
+            net->tensor[i].g[j] = fmax(-limit, fmin(limit, net->tensor[i].g[j]));
+    const double norm = norm_of(net), scale = most > 0 && norm > most ? most / norm : 1;
+    for (int i = 0; i < net->tensors; i++) {
+        ref_tensor *const r = &net->tensor[i];
+        for (int j = 0; j < r->count; j++)
+            r->g[j] *= scale;
+        ref_optimizer_step(&config->optimizer, t, r->count, r->w, r->g, r->m, r->v, r->u);
+    }
+    if (ref_copies_target(config, t))
+        ref_net_copy_target(net);
+    return raw;
+}

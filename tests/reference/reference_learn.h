@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The learner's formulas again, naive, in double, from the papers: networks of convolutions and dense layers, heads,
+ * losses, optimisers and a whole DQN step. Shares no code with kernels/ or src/.
+ */
+#ifndef GPUR_REFERENCE_REFERENCE_LEARN_H
+#define GPUR_REFERENCE_REFERENCE_LEARN_H
+
+#include "gpureplay.h"
+#include "reference/reference_conv.h"
+
+enum { REF_TENSORS = 32, REF_WIDTH = 1600, REF_DEPTH = 12 };
+
+/* A weight (units, inputs) or bias (units), with its gradient, its target copy and the optimiser's slots. */
+typedef struct ref_tensor {
+    char name[64];
+    int units, inputs; /* inputs 0: a bias */
+    int count;
+    double *w, *target, *g, *m, *v, *u; /* (count) */
+} ref_tensor;
+
+typedef struct ref_net {
+    gpur_network_config config;
+    int features, width; /* width: of the head's result */
+    int height, columns, channels; /* of the image that an observation is; height 0: it is none */
+    ref_conv conv[REF_DEPTH];      /* (convs) */
+    int convs;
+    ref_tensor tensor[REF_TENSORS];
+    int tensors;
+} ref_net;
+
+/* What one row left behind in each layer. */
+typedef struct ref_tape {
+    double x[REF_WIDTH];                /* (features) scaled, an image as (H, W, C) */
+    double trunk[REF_DEPTH][REF_WIDTH]; /* after each trunk layer */
+    double hidden[2][REF_WIDTH];        /* of each stream */
+    double z[REF_WIDTH], y[REF_WIDTH];  /* before and after the head */
+} ref_tape;
+
+ref_net *ref_net_create(const gpur_network_config *config, int features);
+/* On images; at most REF_WIDTH numbers each, in every layer. */
+ref_net *ref_net_create_image(const gpur_network_config *config, int height, int width, int channels);
+void ref_net_destroy(ref_net *net);
+ref_tensor *ref_net_find(ref_net *net, const char *name); /* NULL: no such name */
+void ref_net_copy_target(ref_net *net);
+void ref_net_zero_gradient(ref_net *net);
+
+/* One row: fills in the tape. `target` != 0 uses the target copy. */
+void ref_forward(ref_net *net, int target, const float *x, ref_tape *tape);
+
+/* Adds the gradient of sum_k dy[k] y[k] for the row on the tape to every tensor's g. */
+void ref_backward(ref_net *net, const ref_tape *tape, const double *dy);
+
+/* Head alone: y from z, dz from y and dy. Columns as in gpureplay/learner.h: value first for dueling, last for softmax.
+ */
+void ref_head(int head, int outputs, const double *z, double *y);
+void ref_head_backward(int head, int outputs, const double *y, const double *dy, double *dz);
+
+double ref_loss(int kind, double delta, double error);
+double ref_loss_slope(int kind, double delta, double error);
+double ref_schedule(const gpur_schedule *schedule, double step);
+
+/* Slots as before step 1, for `count` weights. */
+void ref_optimizer_begin(const gpur_optimizer_config *config, int count, double *m, double *v, double *u);
+
+/* Step t = 1, 2, ... on clipped, scaled gradients g. */
+void ref_optimizer_step(const gpur_optimizer_config *config, int64_t t, int count, double *w, const double *g,
+                        double *m, double *v, double *u);
+
+/* A transition as the replay under test stores it. */
+typedef struct ref_row {
+    const float *obs, *next_obs;
+    int action;
+    float reward, weight;
+    int terminated;
+} ref_row;
+
+/* Mean loss of a batch, to which a row with an action that there is not adds nothing; leaves its gradient in g (zeroed
+ * first), and the mean Q(s, a) in *mean_q if not NULL. */
+double ref_dqn_loss(ref_net *net, const gpur_learner_config *config, double gamma, const ref_row *rows, int batch,
+                    double *mean_q);
+
+/* 1: step t = 1, 2, ... ends in a copy of the online weights to the target. */
+int ref_copies_target(const gpur_learner_config *config, int64_t t);
+
+/* Step t = 1, 2, ...: clips, updates, copies the target if it is time to. The norm of the gradient as it came. */
+double ref_dqn_update(ref_net *net, const gpur_learner_config *config, int64_t t);
+
+#endif

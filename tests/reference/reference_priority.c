@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: MIT */
+#include "reference/reference_priority.h"
+
+#include "reference/reference_replay.h"
+
+#include <math.h>
+
+__extension__ typedef unsigned __int128 wide;
+
+double reference_leaf(double p, double alpha)
+{
+    if (p == 0.0)
+        return 0.0;
+    const double whole = floor(pow(p, alpha) * 1048576.0 + 0.5);
+    return whole < 1.0 ? 1.0 : whole > 4294967295.0 ? 4294967295.0 : whole;
+}
+
+static double sum_of(const double *leaves, int64_t count)
+{
+    double sum = 0.0;
+    for (int64_t i = 0; i < count; i++)
+        sum += leaves[i];
+    return sum;
+}
+
+double reference_probability(const double *leaves, int64_t count, int64_t i)
+{
+    return leaves[i] / sum_of(leaves, count);
+}
+
+static double weight_of(const double *leaves, int64_t count, int64_t i, double beta)
+{
+    return pow((double)count * reference_probability(leaves, count, i), -beta);
+}
+
+static double largest_weight(const double *leaves, int64_t count, double beta)
+{
+    double largest = 0.0;
+    for (int64_t i = 0; i < count; i++)
+        if (leaves[i] > 0.0)
+            largest = fmax(largest, weight_of(leaves, count, i, beta));
+    return largest;
+}
+
+void reference_weights(const double *leaves, int64_t count, const int64_t *drawn, int64_t batch, double beta, int norm,
+                       double *weights)
+{
+    const int flat = sum_of(leaves, count) == 0.0;
+    double largest = 0.0;
+    for (int64_t b = 0; b < batch; b++) {
+        weights[b] = flat ? 1.0 : weight_of(leaves, count, drawn[b], beta);
+        largest = fmax(largest, weights[b]);
+    }
+    if (norm == REFERENCE_NORM_MEMORY && !flat)
+        largest = largest_weight(leaves, count, beta);
+    for (int64_t b = 0; b < batch && norm != REFERENCE_NORM_NONE; b++)
+        weights[b] /= largest;
+}
+
+static int64_t find(const double *leaves, int64_t count, uint64_t u)
+{
+    uint64_t below = 0;
+    for (int64_t i = 0; i < count; i++) {
+        below += (uint64_t)leaves[i];
+        if (u < below)
+            return i;
+    }
+    return -1;
+}
+
+int64_t reference_draw_by_priority(const double *leaves, int64_t count, uint64_t seed, uint32_t purpose, uint64_t draw,
+                                   int64_t b, int64_t batch, int stratified)
+{
+    const uint32_t counter[4] = {(uint32_t)b, purpose, (uint32_t)draw, (uint32_t)(draw >> 32)};
+    uint32_t out[4];
+    uint64_t total = 0;
+    reference_philox(counter, seed, out);
+    const wide bits = (uint64_t)out[1] << 32 | out[0];
+    for (int64_t i = 0; i < count; i++)
+        total += (uint64_t)leaves[i];
+    if (total == 0)
+        return (int64_t)(bits * (uint64_t)count >> 64);
+    if (!stratified)
+        return find(leaves, count, (uint64_t)(bits * total >> 64));
+    const uint64_t parts = (uint64_t)batch, i = (uint64_t)b;
+    const uint64_t first = (uint64_t)((wide)total * i / parts), end = (uint64_t)((wide)total * (i + 1) / parts);
+    return find(leaves, count, first + (uint64_t)(bits * (end - first) >> 64));
+}

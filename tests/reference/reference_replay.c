@@ -1,0 +1,172 @@
+/* SPDX-License-Identifier: MIT */
+#include "reference/reference_replay.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+void reference_begin(reference_replay *model, const gpur_replay_config *settings, int64_t room)
+{
+    memset(model, 0, sizeof *model);
+    model->capacity = settings->capacity;
+    model->update_size = settings->update_size;
+    model->max_batch = settings->max_batch;
+    model->flush = settings->flush;
+    model->rows = malloc((size_t)room);
+    model->room = room;
+}
+
+void reference_end(reference_replay *model)
+{
+    free(model->rows);
+}
+
+int64_t reference_count(const reference_replay *model, int where)
+{
+    int64_t count = 0;
+    for (int64_t id = 0; id < model->count; id++)
+        count += model->rows[id] == where;
+    return count;
+}
+
+int64_t reference_first(const reference_replay *model, int where)
+{
+    for (int64_t id = 0; id < model->count; id++)
+        if (model->rows[id] == where)
+            return id;
+    return -1;
+}
+
+static void move_all(reference_replay *model, int from, int to)
+{
+    for (int64_t id = 0; id < model->count; id++)
+        if (model->rows[id] == from)
+            model->rows[id] = (unsigned char)to;
+}
+
+/* Reserve and copy the oldest `count` staged rows. */
+static void feed(reference_replay *model, int64_t count)
+{
+    const int64_t in_flight = reference_count(model, ROW_SOON) + model->looked + reference_count(model, ROW_LATE);
+    if (in_flight + count + model->max_batch > model->capacity) {
+        model->looked = 0;
+        move_all(model, ROW_SOON, ROW_VISIBLE);
+        move_all(model, ROW_LATE, ROW_VISIBLE);
+    }
+    int64_t held = count;
+    for (int where = ROW_LATE; where <= ROW_VISIBLE; where++)
+        held += reference_count(model, where);
+    const int evicts = held > model->capacity;
+    for (; held > model->capacity; held--)
+        model->rows[reference_first(model, ROW_VISIBLE)] = ROW_GONE;
+    const int late = reference_count(model, ROW_LATE) > 0 || (evicts && model->launches > 0);
+    for (; count > 0; count--)
+        model->rows[reference_first(model, ROW_STAGED)] = late ? ROW_LATE : ROW_SOON;
+}
+
+static void feed_staged(reference_replay *model)
+{
+    const int64_t staged = reference_count(model, ROW_STAGED);
+    if (staged > 0)
+        feed(model, staged);
+}
+
+static int goes_straight(const reference_replay *model, int64_t count)
+{
+    return model->straight > 0 && count >= model->straight && model->block_filled == 0 &&
+           reference_count(model, ROW_STAGED) == 0;
+}
+
+void reference_append(reference_replay *model, int64_t count)
+{
+    for (; count > 0; count--) {
+        if (goes_straight(model, count)) {
+            const int64_t rows = count < model->update_size ? count : model->update_size;
+            reference_append_arrays(model, rows);
+            count -= rows - 1;
+            continue;
+        }
+        model->rows[model->count++] = ROW_STAGED;
+        if (++model->block_filled == model->update_size) {
+            feed_staged(model);
+            model->block_filled = 0;
+        }
+    }
+}
+
+void reference_append_arrays(reference_replay *model, int64_t count)
+{
+    feed_staged(model);
+    while (count > 0) {
+        const int64_t rows = count < model->update_size ? count : model->update_size;
+        for (int64_t i = 0; i < rows; i++)
+            model->rows[model->count++] = ROW_STAGED;
+        feed(model, rows);
+        count -= rows;
+    }
+}
+
+void reference_flush(reference_replay *model)
+{
+    feed_staged(model);
+    move_all(model, ROW_LATE, ROW_SOON);
+}
+
+void reference_launch(reference_replay *model)
+{
+    if (model->flush == GPUR_FLUSH_AUTO)
+        reference_flush(model);
+    move_all(model, ROW_SOON, ROW_VISIBLE);
+    move_all(model, ROW_LATE, ROW_SOON);
+    model->looked = 0;
+    model->launches++;
+}
+
+void reference_look(reference_replay *model)
+{
+    if (model->flush == GPUR_FLUSH_AUTO)
+        reference_flush(model);
+    else
+        model->looked += reference_count(model, ROW_SOON);
+    move_all(model, ROW_SOON, ROW_VISIBLE);
+}
+
+int64_t reference_size(const reference_replay *model)
+{
+    int64_t size = reference_count(model, ROW_VISIBLE) + reference_count(model, ROW_SOON);
+    if (model->flush == GPUR_FLUSH_AUTO)
+        size += reference_count(model, ROW_LATE) + reference_count(model, ROW_STAGED);
+    return size < model->capacity ? size : model->capacity;
+}
+
+void reference_philox(const uint32_t counter[4], uint64_t key, uint32_t out[4])
+{
+    uint32_t key_low = (uint32_t)(key & 0xffffffffu), key_high = (uint32_t)(key >> 32);
+    memcpy(out, counter, 4 * sizeof *out);
+    for (int round = 0; round < 10; round++) {
+        const uint64_t left = 3528531795u * (uint64_t)out[0], right = 3449720151u * (uint64_t)out[2];
+        const uint32_t next[4] = {(uint32_t)(right >> 32) ^ out[1] ^ key_low, (uint32_t)right,
+                                  (uint32_t)(left >> 32) ^ out[3] ^ key_high, (uint32_t)left};
+        memcpy(out, next, sizeof next);
+        key_low += 2654435769u;
+        key_high += 3144134277u;
+    }
+}
+
+/* floor(bits * n / 2^64) by schoolbook multiplication of 32-bit halves. */
+static uint64_t scaled(uint64_t bits, uint64_t n)
+{
+    const uint64_t low = (bits & 0xffffffffu) * (n & 0xffffffffu);
+    const uint64_t cross = (bits >> 32) * (n & 0xffffffffu) + (low >> 32);
+    const uint64_t other = (bits & 0xffffffffu) * (n >> 32) + (cross & 0xffffffffu);
+    return (bits >> 32) * (n >> 32) + (cross >> 32) + (other >> 32);
+}
+
+int64_t reference_draw(const reference_replay *model, uint64_t seed, uint64_t draw, int64_t b)
+{
+    const uint32_t counter[4] = {(uint32_t)b, 1, (uint32_t)draw, (uint32_t)(draw >> 32)};
+    uint32_t out[4];
+    reference_philox(counter, seed, out);
+    const uint64_t bits = (uint64_t)out[1] << 32 | out[0];
+    const uint64_t place = scaled(bits, (uint64_t)reference_count(model, ROW_VISIBLE));
+    return reference_first(model, ROW_VISIBLE) + (int64_t)place;
+}

@@ -1,0 +1,133 @@
+/* SPDX-License-Identifier: MIT */
+/* Which rows must leave for frames: the log of groups beside a walk through all rows. */
+#include "replay/storage/frame_index.h"
+#include "support/replay_kit.h"
+#include "test.h"
+
+#include <string.h>
+
+enum { ROWS = 3000, ROUNDS = 60 };
+
+typedef struct row {
+    int64_t head, oldest; /* frames stored before it; the oldest that it links to */
+} row;
+
+/* The first row that may stay: behind the last group, from that of `first` on, with a row that links to a lost frame.
+ */
+static int64_t keep(const row *rows, int64_t count, int64_t first, int64_t lost, int64_t group)
+{
+    int64_t kept = first;
+    for (int64_t id = first / group * group; id < count; id++)
+        if (rows[id].oldest < lost)
+            kept = (id / group + 1) * group;
+    return kept;
+}
+
+static void play_log(uint64_t seed, gpur_device *device)
+{
+    static row rows[ROWS];
+    uint64_t random = seed + 1;
+    gpur_frame_log log = {0};
+    const gpur_linking linking = {.stack = 1,
+                                  .group_rows = 1 + kit_below(&random, 32),
+                                  .frames = 200 + kit_below(&random, 200),
+                                  .reach = 1 + kit_below(&random, 100)};
+    const int64_t per_row = 1 + kit_below(&random, 4), window = linking.frames / per_row;
+    CHECK_OK(gpur_frame_log_build(&log, device, &linking, ROWS / 2));
+    for (int64_t id = 0; id < ROWS; id++) {
+        const int64_t reach = linking.reach < log.head ? linking.reach : log.head;
+        rows[id].head = log.head;
+        rows[id].oldest = log.head - kit_below(&random, reach + 1);
+        gpur_frame_log_note(&log, rows[id].head, rows[id].oldest);
+        log.head += kit_below(&random, per_row + 1);
+        const int64_t first = id > window ? id - kit_below(&random, window) : kit_below(&random, id + 1);
+        const int64_t head = log.head - kit_below(&random, 5);
+        CHECK_EQUAL(gpur_frame_log_keep(&log, first, head),
+                    keep(rows, id + 1, first, head - linking.frames, linking.group_rows));
+    }
+    gpur_frame_log_destroy(&log);
+}
+
+TEST(the_rows_that_may_stay_are_those_behind_the_last_group_that_lost_a_frame)
+{
+    gpur_device *const device = test_device();
+    for (uint64_t seed = 0; seed < ROUNDS; seed++)
+        play_log(seed, device);
+    gpur_device_close(device);
+}
+
+enum { COPIED = 205, GROUP = 8, LAST = 30 };
+
+static const gpur_linking small = {.stack = 1, .per_row = 2, .group_rows = GROUP, .frames = 300, .reach = 20};
+
+/* A log of COPIED rows, each with a frame and a link to the one before. */
+static void fill(gpur_frame_log *log, gpur_device *device)
+{
+    CHECK_OK(gpur_frame_log_build(log, device, &small, 150));
+    for (int64_t id = 0; id < COPIED; id++, log->head++)
+        gpur_frame_log_note(log, log->head, id > 0 ? log->head - 1 : 0);
+}
+
+TEST(groups_go_to_a_log_of_another_size_and_it_goes_on)
+{
+    gpur_device *const device = test_device();
+    gpur_frame_log log = {0}, other = {0};
+    gpur_frame_group groups[32];
+    const int64_t first = 61;
+    fill(&log, device);
+    CHECK_EQUAL(gpur_frame_log_count(&log, first, COPIED), 19);
+    gpur_frame_log_get(&log, first, groups);
+    CHECK(gpur_frame_log_is_good(&log, first, COPIED, log.head, groups));
+    CHECK_OK(gpur_frame_log_build(&other, device, &small, 190));
+    gpur_frame_log_set(&other, first, COPIED, log.head, groups);
+    for (int64_t i = 0; i < 100; i++, log.head++, other.head++) {
+        gpur_frame_log_note(&log, log.head, log.head - 1);
+        gpur_frame_log_note(&other, other.head, other.head - 1);
+        CHECK_EQUAL(other.head, log.head);
+        CHECK_EQUAL(gpur_frame_log_keep(&other, 160, log.head + LAST), gpur_frame_log_keep(&log, 160, log.head + LAST));
+    }
+    gpur_frame_log_destroy(&other);
+    gpur_frame_log_destroy(&log);
+    gpur_device_close(device);
+}
+
+TEST(groups_that_no_log_has_are_told)
+{
+    gpur_device *const device = test_device();
+    gpur_frame_log log = {0};
+    gpur_frame_group good[32];
+    const int64_t first = 61;
+    fill(&log, device);
+    gpur_frame_log_get(&log, first, good);
+    static const struct {
+        int64_t oldest, first; /* of group 3, added */
+    } wrong[] = {{-1000, 0}, {-21, 0}, {10, 0}, {1000, 0}, {0, -1000}, {0, -20}, {0, 17}, {0, 1000}};
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        gpur_frame_group bad[32];
+        memcpy(bad, good, sizeof bad);
+        bad[3].oldest += wrong[i].oldest, bad[3].first += wrong[i].first;
+        TEST_REQUIRE(!gpur_frame_log_is_good(&log, first, COPIED, log.head, bad), "case %d is taken", (int)i);
+    }
+    CHECK(!gpur_frame_log_is_good(&log, first, COPIED, log.head + 1000, good)); /* its last rows never had so many */
+    gpur_frame_log_destroy(&log);
+    gpur_device_close(device);
+}
+
+TEST(a_packed_replay_loses_no_row_for_frames)
+{
+    gpur_frame_log log = {0};
+    const gpur_linking packed = {0};
+    CHECK_OK(gpur_frame_log_build(&log, NULL, &packed, 100));
+    CHECK_EQUAL(gpur_frame_log_keep(&log, 7, 1000000), 7);
+    gpur_frame_log_destroy(&log);
+}
+
+int main(int argc, char **argv)
+{
+    test_main_begin(argc, argv);
+    RUN(the_rows_that_may_stay_are_those_behind_the_last_group_that_lost_a_frame);
+    RUN(groups_go_to_a_log_of_another_size_and_it_goes_on);
+    RUN(groups_that_no_log_has_are_told);
+    RUN(a_packed_replay_loses_no_row_for_frames);
+    return test_main_end();
+}

@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What the replay's tests share: rows whose every byte follows from a tag, so that a torn, stale or misplaced row
+ * shows. The tag is the row's field "tag" where the schema has one, and else its id.
+ */
+#ifndef GPUR_SUPPORT_REPLAY_KIT_H
+#define GPUR_SUPPORT_REPLAY_KIT_H
+
+#include "gpureplay.h"
+
+/* A config with these fields and sizes; the rest is default. */
+gpur_replay_config kit_config(const gpur_field *fields, int32_t field_count, int64_t capacity, int64_t update_size,
+                              int64_t max_batch);
+
+typedef struct kit {
+    gpur_field_info fields[GPUR_MAX_FIELDS]; /* (count) */
+    int32_t count;
+    int64_t row_bytes;
+    float gamma;
+} kit;
+
+/* Learns the schema from the replay. */
+kit kit_of(gpur_replay *replay, float gamma);
+
+/* What a field "priority" of the row with this tag holds: good ones, and some that are none. */
+float kit_priority(int64_t tag);
+
+/* Packed rows with tags first, first + 1, ...: malloc'ed, (count, row_bytes). */
+unsigned char *kit_rows(const kit *k, int64_t first, int64_t count);
+
+/* The same as one malloc'ed array a field. Free each. */
+void kit_arrays(const kit *k, int64_t first, int64_t count, void **arrays);
+
+/* Appends rows with these tags; returns the status, or -100 when not all were taken. */
+gpur_status kit_append(const kit *k, gpur_writer *writer, int64_t first, int64_t count);
+
+/* How many bytes of the batch are not as the tags say, its discounts and weights included; -1 on a failing call. `ids`
+ * (count) gets the ids, if not NULL. */
+int64_t kit_wrong_bytes(const kit *k, gpur_batch *batch, int64_t *ids);
+
+/* 1 when gpur_replay_create refuses the config for want of memory, the capacity that it says would fit is planned to
+ * fit in what it says is free, and one of 1 % more is not. */
+int kit_says_what_fits(gpur_device *device, const gpur_replay_config *config);
+
+/* A replay with one writer, and the tag of the row that comes next. */
+typedef struct kit_scene {
+    gpur_device *device;
+    gpur_replay *replay;
+    gpur_writer *writer;
+    kit kit;
+    int64_t next;
+} kit_scene;
+
+/* 1 when all of it could be made. The device handle is the scene's from here on. */
+int kit_open(kit_scene *s, gpur_device *device, const gpur_replay_config *config, int32_t num_envs);
+void kit_close(kit_scene *s);
+gpur_status kit_append_next(kit_scene *s, int64_t count);
+
+/* GPUR_OK when a batch of exactly these ids (at most 64) comes out right; -100 when it comes out wrong. */
+gpur_status kit_gather(kit_scene *s, int64_t count, const int64_t *ids);
+
+/* A cheap generator for schedules: xorshift64* [Vigna 2016]. Uniform below n, well enough. */
+uint64_t kit_random(uint64_t *state);
+int64_t kit_below(uint64_t *state, int64_t n);
+
+/* P(X >= x) of a chi-square distribution with `freedom` degrees, by the recurrence over freedom [Abramowitz & Stegun
+ * 26.4.4 and 26.4.5]. A test that asks for at least 1e-6 raises a false alarm for one seed in a million. */
+double kit_chi_square_tail(double x, int64_t freedom);
+
+/* The statistic of `counts` (cells) against equal expectations. */
+double kit_chi_square(const int64_t *counts, int64_t cells);
+
+/* A config of three fields, float32 a (5), bool terminated and int64 b, of these sizes and this way of flushing. */
+gpur_replay_config kit_plain_config(int64_t capacity, int64_t update_size, int64_t max_batch, int32_t flush);
+
+/* From how many rows on an append that finds nothing staged is fed at once: where work is done before the call returns,
+ * 8 KiB or more that the next draw is to see anyway need no staging. 0: none is. */
+int64_t kit_straight_rows(gpur_device *device, const gpur_replay_config *config, int64_t row_bytes);
+
+#endif
