@@ -1,19 +1,15 @@
+#!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Pictures of a folder of results: python3 bench/plot.py FOLDER [OUT]. PNG files go to OUT, which is FOLDER by default.
+"""Draws the paper's experiments from the results of a folder: python3 bench/plot.py FOLDER [OUT].
 
-Reads every JSON that the benchmarks wrote, those beside other libraries too, and learning curves: JSON with "curves",
-or CSV with steps, seconds and return. Exits with 77 when matplotlib is not here, and with 2 when the folder holds
-nothing to draw.
+Reads what bench_compare and bench_training wrote. PNG files go to OUT, which is FOLDER by default. Exits with 77 when
+matplotlib is not here, and with 2 when there is nothing to draw.
 """
 
-import csv
 import json
 import sys
 import textwrap
 from pathlib import Path
-
-import plot_peers
-from plot_axes import beside, finish, number_ticks, time_axis
 
 # What the paper published [Parr 2018]: TITAN X (Pascal), TensorFlow 1. Numbers of its figures are read off them.
 PAPER = "Parr 2018, TITAN X (Pascal)"
@@ -25,58 +21,48 @@ PAPER_STEP = {  # figure 4, seconds
 PAPER_APPEND = {250: 363e-6, 500: 129e-6, 1000: 62e-6, 2000: 37.5e-6, 4000: 30e-6}  # figure 3, seconds
 PAPER_APPEND_RAM = 1.4e-6
 PAPER_TRAINING = {32: 57.8, 128: 104.3}  # section 5, percent that the whole training was faster
-COLOURS = {"in-RAM, as in the paper": "tab:red", "in-RAM, done well": "tab:orange",
-           "in-device, a call a step": "tab:cyan", "in-device, 16 a call": "tab:cyan", "in-device": "tab:blue"}
+COLORS = {"in-RAM, as in the paper": "tab:red", "in-RAM, done well": "tab:orange",
+          "in-device, a call a step": "tab:cyan", "in-device, 16 a call": "tab:cyan", "in-device": "tab:blue"}
 
 
-def read_results(folder):
-    """(head, {figure: [case]}) of the file that has matches, the report of a whole training, and curves from CSV."""
-    head, figures, training = {}, {}, None
-    for path in sorted(folder.glob("*.json")):
-        document = json.loads(path.read_text(encoding="utf-8"))
-        if not isinstance(document, dict):
-            continue
-        if document.get("curves"):
-            training = document
-        for case in document.get("cases", []):
-            if "figure" in case:
-                head = document
-                figures.setdefault(case["figure"], []).append(case)
-    return head, figures, training, [curve for path in sorted(folder.glob("*.csv")) for curve in read_curves(path)]
+def number_ticks(axes, ticks):
+    axes.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
+    axes.minorticks_off()
 
 
-def read_curves(path):
-    """A CSV of a training as a curve; none when it has other columns. An empty cell is left out."""
-    with open(path, newline="", encoding="utf-8") as file:
-        rows = list(csv.DictReader(file))
-    column = next((name for name in ("return", "train_return") if rows and name in rows[0]), None)
-    if column is None or not {"steps", "seconds"} <= set(rows[0]):
-        return []
-    rows = [row for row in rows if row[column]]
-    return [{"label": path.stem, "steps": [float(row["steps"]) for row in rows],
-             "seconds": [float(row["seconds"]) for row in rows], "return": [float(row[column]) for row in rows]}]
+def time_axis(axes):
+    """1, 2 and 5 of every decade, as "20 us"."""
+    from matplotlib.ticker import EngFormatter, LogLocator, NullLocator
+
+    axes.set_yscale("log")
+    axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+    axes.yaxis.set_minor_locator(NullLocator())
+    axes.yaxis.set_major_formatter(EngFormatter(unit="s"))
 
 
-def by_entrant(cases):
-    """{entrant: [(x, what was measured)]}, x ascending."""
+def lines_of(cases):
+    """(name, [(x, what was measured)]) of each variant. Points of one x lie side by side, so that no interval hides
+    another."""
     lines = {}
     for case in sorted(cases, key=lambda case: case["x"]):
-        for entrant in case["entrants"]:
-            lines.setdefault(entrant["entrant"], []).append((case["x"], entrant))
-    return lines
+        for one in case["variants"]:
+            lines.setdefault(one["name"], []).append((case["x"], one))
+    for i, (name, points) in enumerate(lines.items()):
+        factor = 1.025 ** (i - (len(lines) - 1) / 2)
+        yield name, [(x * factor, one) for x, one in points]
 
 
-def with_interval(axes, points, name, value, low, high, **style):
-    x, entrants = zip(*points)
-    y = [value(e) for e in entrants]
-    below = [max(0, v - low(e)) for v, e in zip(y, entrants)]
-    above = [max(0, high(e) - v) for v, e in zip(y, entrants)]
-    return axes.errorbar(x, y, yerr=(below, above), marker="o", capsize=3, label=name, color=COLOURS.get(name), **style)
+def with_interval(axes, points, name, value, low, high):
+    x, ones = zip(*points)
+    y = [value(one) for one in ones]
+    below = [max(0, v - low(one)) for v, one in zip(y, ones)]
+    above = [max(0, high(one) - v) for v, one in zip(y, ones)]
+    return axes.errorbar(x, y, yerr=(below, above), marker="o", capsize=3, label=name, color=COLORS.get(name))
 
 
 def with_times(axes, cases):
-    for name, points in beside(by_entrant(cases)):
-        with_interval(axes, points, name, lambda e: e["seconds"], lambda e: e["low"], lambda e: e["high"])
+    for name, points in lines_of(cases):
+        with_interval(axes, points, name, lambda one: one["seconds"], lambda one: one["low"], lambda one: one["high"])
 
 
 def from_paper(axes, points, label, marker):
@@ -84,25 +70,22 @@ def from_paper(axes, points, label, marker):
 
 
 def batch_axis(axes, cases):
-    ticks = sorted({case["x"] for case in cases} | set(PAPER_SPEEDUP))
     axes.set_xscale("log", base=2)
-    number_ticks(axes, ticks)
+    number_ticks(axes, sorted({case["x"] for case in cases} | set(PAPER_SPEEDUP)))
     axes.set_xlabel("batch size")
 
 
-def hollow(axes, points, colour):
-    """White where the interval of the speed-up includes zero."""
-    level = [(x, 100 * (e["ratio"] - 1)) for x, e in points if e["ratio_low"] <= 1 <= e["ratio_high"]]
-    if level:
-        axes.plot(*zip(*level), "o", color=colour, markerfacecolor="white", zorder=5)
-
-
 def draw_speedup(axes, cases):
-    lines = by_entrant(cases)
-    for name, points in beside({name: points for name, points in lines.items() if name != cases[0]["reference"]}):
-        drawn = with_interval(axes, points, name, lambda e: 100 * (e["ratio"] - 1),
-                              lambda e: 100 * (e["ratio_low"] - 1), lambda e: 100 * (e["ratio_high"] - 1))
-        hollow(axes, points, drawn.lines[0].get_color())
+    def percent(key):
+        return lambda one: 100 * (one[key] - 1)
+
+    for name, points in lines_of(cases):
+        if name == cases[0]["reference"]:
+            continue
+        drawn = with_interval(axes, points, name, percent("ratio"), percent("ratio_low"), percent("ratio_high"))
+        level = [(x, 100 * (one["ratio"] - 1)) for x, one in points if one["ratio_low"] <= 1 <= one["ratio_high"]]
+        if level:
+            axes.plot(*zip(*level), "o", color=drawn.lines[0].get_color(), markerfacecolor="white", zorder=5)
     axes.plot([], [], "o", color="black", markerfacecolor="white", label="hollow: the interval includes 0")
     from_paper(axes, PAPER_SPEEDUP, f"{PAPER}: over its in-RAM replay", "s")
     axes.axhline(0, color="black", linewidth=0.8)
@@ -130,118 +113,103 @@ def draw_append(axes, cases):
     time_axis(axes)
 
 
-def draw_crowd(axes, cases):
-    for name, points in beside(by_entrant(cases)):
-        with_interval(axes, points, name, lambda e: 1 / e["seconds"], lambda e: 1 / e["high"], lambda e: 1 / e["low"])
-    axes.set(xscale="log", xlabel="threads that append", ylabel="train steps per second",
-             title="Training while threads append")
-    axes.set_ylim(bottom=0)
-    number_ticks(axes, sorted({case["x"] for case in cases}))
-
-
 FIGURES = {
     "speedup.png": ("train step", draw_speedup),
     "train_step.png": ("train step", draw_step),
     "append.png": ("append", draw_append),
-    "appending_threads.png": ("train step while threads append", draw_crowd),
 }
 
 
-def caption_of(head):
-    lines = [head.get("settings", ""), f"commit {head.get('commit', 'unknown')}, {head.get('when', '')}"]
-    if head.get("interrupted"):
+def caption_of(report):
+    lines = [report.get("settings", ""), f"commit {report.get('commit', 'unknown')}, {report.get('when', '')}"]
+    if report.get("interrupted"):
         lines.append("Interrupted: not all cases are here.")
-    if head.get("device") == "cpu":
+    if report.get("device") == "cpu":
         lines.append("No GPU: host and device are the same memory, so the gain of a GPU does not show here.")
     return "\n".join(textwrap.fill(line, 150) for line in lines)
 
 
-def draw_curve_pair(pair, curves):
-    """Return by steps, and by seconds."""
-    for curve in curves:
-        style = {"label": curve.get("contestant", curve["label"]), "color": COLOURS.get(curve.get("contestant"))}
-        pair[0].plot(curve["steps"], curve["return"], **style)
-        pair[1].plot(curve["seconds"], curve["return"], **style)
-    pair[0].set(xlabel="environment steps", ylabel="return")
-    pair[1].set(xlabel="seconds")
+def finish(figure, axes, caption, png):
+    """The legend goes below the axes, the caption below that."""
+    named = {}
+    for a in axes:
+        a.grid(alpha=0.3)
+        for handle, label in zip(*a.get_legend_handles_labels()):
+            named.setdefault(label, handle)
+    rows, inch = -(-len(named) // 2), 1 / figure.get_figheight()
+    figure.text(0.01, 0.05 * inch, caption, fontsize=7, color="0.35", linespacing=1.2)
+    low = 0.13 * (caption.count("\n") + 1) * inch + 0.1 * inch
+    figure.legend(named.values(), named.keys(), loc="lower center", bbox_to_anchor=(0.5, low), ncol=2,
+                  fontsize="small", frameon=False)
+    figure.tight_layout(rect=(0, low + (0.22 * rows + 0.1) * inch, 1, 1))
+    figure.savefig(png, dpi=100)
+    print(png)
 
 
-def training_title(training, batch):
-    """How much faster it was, slice by slice, where there are enough for an interval; and in the paper."""
-    faster = {total["contestant"]: total.get("faster_by_slices") for total in training.get("totals", [])
-              if total["batch"] == batch}
-    ours, paper = faster.get("in-device"), PAPER_TRAINING.get(batch)
-    title = f"One training each, batch {batch}"
-    if ours:
-        level = ": may be none" if ours["low"] <= 0 <= ours["high"] else ""
-        title += (f": speed-up of in-device over in-RAM, as in the paper: {ours['median']:+.1f} % "
-                  f"({ours['low']:+.1f} to {ours['high']:+.1f}{level})")
+def training_title(total):
+    """How much faster it was, slice by slice; and in the paper."""
+    ours = next(one for one in total["variants"] if one["name"] == "in-device")
+    title = f"Batch {total['batch']:g}, {total['seeds']:g} seed{'s' if total['seeds'] > 1 else ''}"
+    if ours["percent_faster_low"] is not None:
+        title += (f": in-device faster than {total['reference']} by {ours['percent_faster']:+.1f} % "
+                  f"({ours['percent_faster_low']:+.1f} to {ours['percent_faster_high']:+.1f})")
+    paper = PAPER_TRAINING.get(total["batch"])
     return title + (f"\n{PAPER}, its own game: {paper:+.1f} %" if paper else "")
 
 
-def draw_training(pyplot, training, out):
-    """A row a batch size. Play by chance and by hand are what the returns lie between."""
-    batches = sorted({curve["batch"] for curve in training["curves"]})
-    figure, axes = pyplot.subplots(len(batches), 2, sharey="row", squeeze=False, figsize=(11, 3.4 * len(batches) + 1.4))
-    for pair, batch in zip(axes, batches):
-        draw_curve_pair(pair, [curve for curve in training["curves"] if curve["batch"] == batch])
-        pair[0].set_title(training_title(training, batch), loc="left", fontsize="medium")
+def draw_training(pyplot, report, out):
+    """A row a batch size: return by steps, and by seconds; a line a seed. Play by chance and by hand are the bounds."""
+    totals = [case for case in report["cases"] if case.get("figure") == "training"]
+    figure, axes = pyplot.subplots(len(totals), 2, sharey="row", squeeze=False, figsize=(11, 3.4 * len(totals) + 1.4))
+    for pair, total in zip(axes, totals):
+        for curve in report["cases"]:
+            if curve.get("figure") == "training curve" and curve["batch"] == total["batch"]:
+                style = {"label": curve["variant"], "color": COLORS.get(curve["variant"]), "linewidth": 1}
+                pair[0].plot(curve["steps"], curve["return"], **style)
+                pair[1].plot(curve["seconds"], curve["return"], **style)
+        pair[0].set(xlabel="environment steps", ylabel="return")
+        pair[1].set(xlabel="seconds")
+        pair[0].set_title(training_title(total), loc="left", fontsize="medium")
         for a in pair:
-            for name, words, style in (("return_by_chance", "by chance", ":"), ("return_by_hand", "by hand", "-.")):
-                if name in training:
-                    a.axhline(training[name], color="0.45", linestyle=style, label=f"play {words}")
-    caption = caption_of(training)
-    if training.get("quick"):
-        caption += "\n--quick: too few steps to learn anything."
-    finish(figure, list(axes.flat), caption, out / "learning_curves.png")
-
-
-def draw_csv(pyplot, curves, out):
-    figure, axes = pyplot.subplots(1, 2, sharey=True, figsize=(11, 4.5))
-    draw_curve_pair(axes, curves)
-    finish(figure, axes, "", out / "curves.png")
+            a.axhline(total["return_by_chance"], color="0.45", linestyle=":", label="play by chance")
+            a.axhline(total["return_by_hand"], color="0.45", linestyle="-.", label="play by hand")
+    finish(figure, list(axes.flat), caption_of(report), out / "learning_curves.png")
 
 
 def draw_all(pyplot, folder, out):
     """How many pictures were made."""
-    head, figures, training, curves = read_results(folder)
     made = 0
-    for name, (wanted, draw) in FIGURES.items():
-        if figures.get(wanted):
-            figure, axes = pyplot.subplots(figsize=(8, 6))
-            draw(axes, figures[wanted])
-            finish(figure, [axes], caption_of(head), out / name)
+    for path in sorted(folder.glob("*.json")):
+        report = json.loads(path.read_text(encoding="utf-8"))
+        cases = report.get("cases", []) if isinstance(report, dict) else []
+        if any(case.get("figure") == "training" for case in cases):
+            draw_training(pyplot, report, out)
             made += 1
-    if training:
-        draw_training(pyplot, training, out)
-    if curves:
-        draw_csv(pyplot, curves, out)
-    return made + bool(training) + bool(curves) + plot_peers.draw_all(pyplot, folder, out)
+        for name, (wanted, draw) in FIGURES.items():
+            found = [case for case in cases if case.get("figure") == wanted]
+            if found:
+                figure, axes = pyplot.subplots(figsize=(8, 6))
+                draw(axes, found)
+                finish(figure, [axes], caption_of(report), out / name)
+                made += 1
+    return made
 
 
 def main():
-    if sys.argv[1:] in (["--help"], ["-h"]):
-        print(__doc__)
-        return 0
     if len(sys.argv) not in (2, 3) or not Path(sys.argv[1]).is_dir():
-        print("usage: plot.py FOLDER [OUT]: FOLDER holds the JSON that the benchmarks wrote", file=sys.stderr)
+        print(__doc__, file=sys.stderr)
         return 2
     try:
         import matplotlib
     except ImportError:
-        print("plot.py draws with matplotlib, which is not here: pip install matplotlib, or apt install "
-              "python3-matplotlib", file=sys.stderr)
+        print("plot.py draws with matplotlib, which is not here (Debian: python3-matplotlib)", file=sys.stderr)
         return 77
     matplotlib.use("Agg")
     from matplotlib import pyplot
 
-    folder = Path(sys.argv[1])
-    out = Path(sys.argv[2]) if len(sys.argv) == 3 else folder
+    out = Path(sys.argv[-1])
     out.mkdir(parents=True, exist_ok=True)
-    if draw_all(pyplot, folder, out) == 0:
-        print(f"{folder} holds no results to draw: bash bench/run.sh --out {folder}", file=sys.stderr)
-        return 2
-    return 0
+    return 0 if draw_all(pyplot, Path(sys.argv[1]), out) else 2
 
 
 if __name__ == "__main__":

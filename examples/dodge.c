@@ -47,7 +47,7 @@ static void dodge_reset(void *env, void *obs)
     dodge_observe(game, obs);
 }
 
-/* Clamped to the arena; `move` becomes what is left of it. */
+/* Moves a body, clamped to the arena. body->move becomes the distance that it really moved. */
 static void move_by(dodge_body *body, dodge_vector move)
 {
     const dodge_vector from = body->place;
@@ -56,7 +56,7 @@ static void move_by(dodge_body *body, dodge_vector move)
     body->move = dodge_minus(body->place, from);
 }
 
-/* From the opponent to the player, of length 1; to the right when both are at one place. */
+/* Unit vector from the opponent to the player; to the right if both have the same position. */
 static dodge_vector towards_player(const dodge *game)
 {
     const dodge_vector way = dodge_minus(game->player.place, game->opponent.place);
@@ -64,7 +64,7 @@ static dodge_vector towards_player(const dodge *game)
     return length > 0.0 ? dodge_times(way, 1.0 / length) : (dodge_vector){1.0, 0.0};
 }
 
-/* One frame less of what it does. */
+/* Counts one frame of the opponent's phase, and begins the next phase after the last frame. */
 static void end_phase_when_due(dodge *game)
 {
     static const dodge_phase next[DODGE_PHASES] = {
@@ -76,7 +76,8 @@ static void end_phase_when_due(dodge *game)
         game->aim = (dodge_vector){0.0, 0.0};
 }
 
-/* Once near enough it aims, from the next frame on, at where the player is now. */
+/* Moves the opponent by one frame. If it is then near enough to strike, it aims from the next frame on, at the player's
+ * present position. */
 static void move_opponent(dodge *game)
 {
     dodge_vector move = {0.0, 0.0};
@@ -92,7 +93,8 @@ static void move_opponent(dodge *game)
     game->aim = towards_player(game);
 }
 
-/* A throw that comes when the opponent is near or not pursuing, or has no ball left, is lost. */
+/* When a throw is due, throws a ball and schedules the next throw. The throw is skipped if the opponent is too near or
+ * not pursuing, or if all balls are flying. */
 static void throw_when_due(dodge *game)
 {
     if (--game->throw_after > 0)
@@ -129,7 +131,7 @@ static int is_hit(const dodge *game)
     return hit;
 }
 
-/* One frame. Returns 1 when the player is hit in it. */
+/* Plays one frame. Returns 1 if the player is hit. */
 static int play_frame(dodge *game, dodge_vector move)
 {
     move_by(&game->player, move);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Looks a few frames ahead along each of the five ways, and takes the one on which nothing comes near. */
+/* A hand-written policy for dodge: predicts ten frames for each of the five actions, and takes the one that keeps the
+ * opponent and the balls farthest away. */
 #include "dodge_rules.h"
 
 enum { AHEAD = 10 };
@@ -14,7 +15,7 @@ static double inside(double x)
     return fmin(fmax(x, -1.0), 1.0);
 }
 
-/* Where the player is after `frames` along `way`. */
+/* Predicts the player's position after `frames` frames in direction `way`. */
 static dodge_vector player_at(const float *obs, dodge_vector way, int frames)
 {
     const dodge_vector place = read_vector(obs, 1.0);
@@ -22,7 +23,7 @@ static dodge_vector player_at(const float *obs, dodge_vector way, int frames)
     return (dodge_vector){inside(place.x + run * way.x), inside(place.y + run * way.y)};
 }
 
-/* Where the opponent is then: on its dash, or on its way to where the player is now. */
+/* Predicts the opponent's position after `frames` frames: on its dash, or on its way to where the player is now. */
 static dodge_vector opponent_at(const float *obs, int frames)
 {
     const dodge_vector gap = read_vector(obs + 4, 2.0), place = dodge_plus(read_vector(obs, 1.0), gap);
@@ -37,7 +38,7 @@ static dodge_vector opponent_at(const float *obs, int frames)
     return dodge_minus(place, dodge_times(gap, fmin(walk / fmax(distance, 1e-9), 1.0)));
 }
 
-/* The least room that is left to any ball `frames` from now; 1 at the most. */
+/* The smallest margin to a hit by any ball after `frames` frames; at most 1. */
 static double ball_room(const float *obs, dodge_vector player, int frames)
 {
     double room = 1.0;
@@ -50,7 +51,8 @@ static double ball_room(const float *obs, dodge_vector player, int frames)
     return room;
 }
 
-/* Two tenths of room are enough; beyond that it likes to be far from the opponent, and far from the walls. */
+/* The value of an action: mainly the smallest margin to a hit in the next AHEAD frames, of which more than 0.2 is not
+ * better; then the final distance from the opponent, and from the walls. */
 static double worth(const float *obs, int32_t action)
 {
     const dodge_vector way = dodge_direction(action);

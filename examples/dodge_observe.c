@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "dodge_rules.h"
 
-/* Writes a vector by a unit, and tells where the next number goes. */
+/* Writes a vector divided by `unit`. Returns the address of the next number. */
 static float *put(float *at, dodge_vector vector, double unit)
 {
     at[0] = (float)(vector.x / unit);
@@ -18,7 +18,7 @@ static float *put_phase(float *at, const dodge *game)
     return at + DODGE_PHASES + 1;
 }
 
-/* A ball that is not there is shown in the far corner, at rest. */
+/* A ball that is not in the arena is (1, 1) away and at rest. */
 static float *put_ball(float *at, const dodge *game, int ball)
 {
     static const dodge_vector far = {1.0, 1.0}, rest = {0.0, 0.0};

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Dodge's numbers, and the little geometry that its files share. Half the arena is 1; speeds are of a frame. */
+/* The constants of dodge, and the geometry that its files share. Half the side of the arena is 1; speeds are per
+ * frame. */
 #ifndef EXAMPLES_DODGE_RULES_H
 #define EXAMPLES_DODGE_RULES_H
 
@@ -11,13 +12,13 @@ static const double dodge_player_speed = 0.06;
 static const double dodge_pursuit_speed = 0.03;
 static const double dodge_dash_speed = 0.09;
 static const double dodge_ball_speed = 0.05;
-static const double dodge_opponent_touch = 0.12; /* between the centres: nearer is a hit */
+static const double dodge_opponent_touch = 0.12; /* smaller distances between the centers are hits */
 static const double dodge_ball_touch = 0.10;
-static const double dodge_strike_range = 0.40; /* it aims from here on */
-static const double dodge_throw_range = 0.60;  /* and throws no nearer than this */
-static const double dodge_start_apart = 0.80;
-static const double dodge_throw_first = 24.0; /* frames from one throw to the next: at least, */
-static const double dodge_throw_last = 48.0;  /* and fewer than */
+static const double dodge_strike_range = 0.40; /* the opponent aims at this distance or less */
+static const double dodge_throw_range = 0.60;  /* the opponent throws at this distance or more */
+static const double dodge_start_apart = 0.80;  /* minimum distance at the start of an episode */
+static const double dodge_throw_first = 24.0; /* frames from one throw to the next: at least this, */
+static const double dodge_throw_last = 48.0;  /* and fewer than this */
 
 static inline dodge_vector dodge_plus(dodge_vector a, dodge_vector b)
 {
@@ -44,7 +45,7 @@ static inline double dodge_distance(dodge_vector a, dodge_vector b)
     return dodge_length(dodge_minus(a, b));
 }
 
-/* Where an action leads, of length 1; 0 for staying. */
+/* The direction of an action as a unit vector; 0 for staying. */
 static inline dodge_vector dodge_direction(int32_t action)
 {
     static const dodge_vector ways[DODGE_ACTIONS] = {{0, 0}, {-1, 0}, {1, 0}, {0, -1}, {0, 1}};

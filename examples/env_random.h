@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Randomness of environments: SplitMix64 [Steele, Lea & Flood 2014]. One 64-bit word of state, any seed. */
+/* Random numbers for environments: SplitMix64 [Steele, Lea & Flood 2014]. Its state is 64 bits; any seed will do. */
 #ifndef EXAMPLES_ENV_RANDOM_H
 #define EXAMPLES_ENV_RANDOM_H
 

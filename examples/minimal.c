@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The library in one page: four walkers in a corridor of ten cells learn that the reward is at its right end. */
+/* The library on one page: four walkers in a corridor of ten cells learn that the reward is at the right end. */
 #include <gpureplay.h>
 
 #include <stdio.h>
@@ -7,7 +7,7 @@
 
 enum { WALKERS = 4, CELLS = 10, LONGEST = 50, STEPS = 4000 };
 
-/* Ends the program with the library's words for what went wrong. */
+/* Ends the program with the library's error message if a call failed. */
 static void must(gpur_status status)
 {
     if (status == GPUR_OK)
@@ -44,7 +44,7 @@ static gpur_learner *make_learner(gpur_replay *replay)
     return learner;
 }
 
-/* Where the walkers are, and where their last step led. */
+/* The state of the walkers, and the results of their last step. */
 typedef struct corridor {
     int32_t cell[WALKERS], age[WALKERS], action[WALKERS]; /* 0: left, 1: right */
     float obs[WALKERS], next_obs[WALKERS], reward[WALKERS];
@@ -62,7 +62,7 @@ static void walk(corridor *c)
     }
 }
 
-/* Hands the step to the replay, and takes those who have arrived, or walked for too long, back to the left end. */
+/* Writes the step to the replay. Walkers that arrived, or walked for too long, start again at the left end. */
 static void remember(corridor *c, gpur_writer *writer)
 {
     must(gpur_writer_step(writer, c->action, c->reward, c->next_obs, c->terminated, c->truncated));
@@ -75,7 +75,7 @@ static void remember(corridor *c, gpur_writer *writer)
     }
 }
 
-/* In how many cells the greedy action is the right one. */
+/* The number of cells in which the greedy action goes right. */
 static int cells_leading_right(gpur_learner *learner)
 {
     int right = 0;
@@ -104,7 +104,7 @@ int main(int argc, char **argv)
         walk(&c);
         remember(&c, writer);
         if (gpur_replay_can_sample(replay))
-            must(gpur_learner_train(learner, 1)); /* on a GPU this returns before it is done */
+            must(gpur_learner_train(learner, 1)); /* on a GPU this returns before the step is done */
     }
 
     const int right = cells_leading_right(learner);

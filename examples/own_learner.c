@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A learner of your own on a replay that does the rest: frames kept once and drawn as stacks, returns of three steps,
- * draws by priority, and a file to go on from.
+ * A learner of your own, with a replay that does the rest: frames that are stored once and sampled as stacks, 3-step
+ * returns, prioritized sampling, and a file from which training continues.
  *
- * A light moves along ten lamps and turns at the ends. Who guesses where it goes next (0: left, 1: right) gets 1; a
- * wrong guess ends the game. One frame does not tell: it takes two.
+ * The game: a light moves along ten lamps and turns back at the ends. The action is a guess where it goes next (0:
+ * left, 1: right). A right guess has reward 1; a wrong guess ends the game. One frame does not show the direction; two
+ * do.
  */
 #include <gpureplay.h>
 
@@ -15,7 +16,7 @@
 
 enum { GAMES = 4, LAMPS = 10, STACK = 2, LONGEST = 50, STEPS = 3000, BATCH = 32 };
 
-/* Ends the program with the library's words for what went wrong. */
+/* Ends the program with the library's error message if a call failed. */
 static void must(gpur_status status)
 {
     if (status == GPUR_OK)
@@ -35,17 +36,17 @@ static gpur_replay *make_replay(gpur_device *device)
     must(gpur_replay_config_init(&config, sizeof config));
     config.capacity = 5000, config.min_size = 200, config.fields = fields, config.field_count = 7;
     config.layout = GPUR_LINKED, config.frame_stack = STACK, config.stack_pad = GPUR_PAD_ZERO;
-    config.frame_slack = 1000; /* short games: an episode has one frame more than it has transitions */
+    config.frame_slack = 1000; /* games are short, and an episode has one frame more than it has transitions */
     config.n_step = 3, config.gamma = 0.9f;
     config.prioritized = 1;
-    config.beta.first = 0.4f, config.beta.last = 1.0f, config.beta.steps = 2 * STEPS; /* of draws */
+    config.beta.first = 0.4f, config.beta.last = 1.0f, config.beta.steps = 2 * STEPS; /* counted in samples */
     gpur_replay *replay;
     must(gpur_replay_create(device, &config, &replay));
     return replay;
 }
 
-/* The writer is given the newest frame alone and keeps no stack to act on: `seen` is the player's own, padded as the
- * replay pads (stack_pad). */
+/* The writer gets only the newest frame, and offers no stack to act on. So the games build the stacks themselves, in
+ * `seen`, padded in the same way as in the replay (stack_pad): with zeros. */
 typedef struct games {
     int32_t lamp[GAMES], way[GAMES], age[GAMES], action[GAMES]; /* way: -1 or 1 */
     uint8_t seen[GAMES][STACK][LAMPS], frame[GAMES][LAMPS], terminated[GAMES], truncated[GAMES];
@@ -89,7 +90,8 @@ static void step(games *g, gpur_writer *writer)
             begin(g, i, writer);
 }
 
-/* The learner: a table by the lamp that was lit before (LAMPS: none) and the one that is. Yours is a network. */
+/* The learner: a table of action values by the lamp that was lit before (LAMPS: none) and the lamp that is lit now.
+ * Yours would be a network. */
 typedef struct table {
     float q[LAMPS + 1][LAMPS][2];
 } table;
@@ -100,7 +102,8 @@ static float *values_of(table *t, const uint8_t *stack)
     return t->q[before ? before - stack : LAMPS][now - (stack + LAMPS)];
 }
 
-/* A learner on the device reads a batch where it lies; the table is on the host, and so the arrays are copied there. */
+/* One train step. A learner on the device would read the batch in place; the table is in host memory, so the arrays are
+ * copied there. */
 static void learn(table *t, gpur_replay *replay, gpur_device *device)
 {
     uint8_t obs[BATCH][STACK * LAMPS], next_obs[BATCH][STACK * LAMPS];
@@ -111,11 +114,11 @@ static void learn(table *t, gpur_replay *replay, gpur_device *device)
     gpur_batch *batch;
     must(gpur_replay_sample(replay, BATCH, NULL, &batch));
     must(gpur_batch_get_view(batch, &at));
-    must(gpur_device_copy(device, obs, at.obs, sizeof obs)); /* once the batch is there */
+    must(gpur_device_copy(device, obs, at.obs, sizeof obs)); /* waits until the batch is complete */
     must(gpur_device_copy(device, next_obs, at.next_obs, sizeof next_obs));
     must(gpur_device_copy(device, action, at.action, sizeof action));
     must(gpur_device_copy(device, reward, at.reward, sizeof reward));       /* r0 + gamma r1 + gamma^2 r2 */
-    must(gpur_device_copy(device, discount, at.discount, sizeof discount)); /* gamma^3; 0 where the game has ended */
+    must(gpur_device_copy(device, discount, at.discount, sizeof discount)); /* gamma^3; 0 if the game ended */
     must(gpur_device_copy(device, weight, at.weight, sizeof weight));
     must(gpur_device_copy(device, id, at.id, sizeof id));
     gpur_batch_release(batch);
@@ -129,7 +132,7 @@ static void learn(table *t, gpur_replay *replay, gpur_device *device)
     must(gpur_replay_update_priorities(replay, BATCH, id, error, NULL));
 }
 
-/* Chooses an action in each game: one in four at random, else the better one. */
+/* Chooses an action in each game: with probability 1/4 at random, else the better one. */
 static void choose(table *t, games *g)
 {
     for (int i = 0; i < GAMES; i++) {
@@ -138,7 +141,8 @@ static void choose(table *t, games *g)
     }
 }
 
-/* Plays and learns, on from the file if it resumes, and writes it at the end. The share of guesses that were right. */
+/* Plays and learns, and saves the replay to the file at the end. If `resumes` is 1, loads the file first. Returns the
+ * share of right guesses. */
 static float train(table *t, gpur_device *device, const char *file, int resumes)
 {
     games g = {0};
@@ -148,10 +152,10 @@ static float train(table *t, gpur_device *device, const char *file, int resumes)
     const gpur_writer_config config = {.size = sizeof config, .num_envs = GAMES, .input = GPUR_INPUT_FRAMES};
     must(gpur_writer_open(replay, &config, &writer));
     if (resumes)
-        must(gpur_replay_load(replay, file, NULL)); /* transitions, priorities, counters, episodes amid n-step */
+        must(gpur_replay_load(replay, file, NULL)); /* transitions, priorities, counters, open n-step returns */
     printf("%lld transitions to begin with\n", (long long)gpur_replay_size(replay));
     for (int i = 0; i < GAMES; i++)
-        begin(&g, i, writer); /* the games are in no file: episodes that were open end as if truncated */
+        begin(&g, i, writer); /* games are not saved: the loaded open episodes end as if truncated */
     for (int s = 0; s < STEPS; s++) {
         choose(t, &g);
         step(&g, writer);
@@ -166,7 +170,7 @@ static float train(table *t, gpur_device *device, const char *file, int resumes)
     return right / (GAMES * STEPS);
 }
 
-/* Of how many pairs of frames the guess is right. */
+/* The number of possible pairs of frames, and for how many of them the greedy guess is right. */
 static int right_guesses(const table *t, int *pairs)
 {
     int right = 0;
@@ -189,7 +193,7 @@ int main(int argc, char **argv)
     int pairs;
     must(gpur_device_open(argc > 1 ? argv[1] : "auto", NULL, &device));
     train(&t, device, file, 0);
-    const float share = train(&t, device, file, 1); /* first frames, and one choice in four, are guessed blindly */
+    const float share = train(&t, device, file, 1); /* below 1: the first frame shows no direction, and 1/4 is random */
     const int right = right_guesses(&t, &pairs);
     printf("%d of %d pairs of frames are guessed right, and in play %.0f%%\n", right, pairs, 100.0f * share);
     gpur_device_close(device);

@@ -12,11 +12,8 @@
 # Of the training:
 #   --device NAME   auto, cpu or cuda:N
 #   --seed N        the same seed trains alike
-#   --envs N        environments stepped together
 #   --steps N       give up after so many environment steps
-#   --seconds N     give up after so many seconds
-#   --out FOLDER    where the learning curve, its picture, and the agent go
-#   --resume FOLDER  go on from the agent that a run left there
+#   --out FOLDER    where the learning curve, its picture, and the learner go (runs/cartpole)
 #
 # On a terminal it asks before it installs. Elsewhere it installs only as root, and else names what to install.
 set -euo pipefail
@@ -28,13 +25,12 @@ folder=build/quickstart
 take_training_option() {
     case $1 in
     --device) wants "auto, cpu or cuda:N" "$a_word" "$@" ;;
-    --seed | --envs | --steps | --seconds) wants "a whole number" "$a_number" "$@" ;;
-    --out | --resume) wants "a folder" "$a_word" "$@" ;;
+    --seed | --steps) wants "a whole number" "$a_number" "$@" ;;
+    --out) wants "a folder" "$a_word" "$@" ;;
     *) refuse_unknown "$1" ;;
     esac
     case $1 in
     --out) out=$(from_here "$2") ;;
-    --resume) options+=("$1" "$(from_here "$2")") ;;
     *) options+=("$1" "$2") ;;
     esac
 }
@@ -114,10 +110,10 @@ install_what_is_missing() {
     fi
 }
 
-# At Ctrl-C the program ends cleanly with status 130. It was not killed by the signal, so bash goes on, to the picture.
 train() {
     say "Training"
     status=0
+    mkdir -p "$out"
     "$folder/examples/cartpole_dqn" --out "$out" "${options[@]}" || status=$?
 }
 

@@ -1,37 +1,42 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * libgpureplay: experience replay in the memory of the device that trains on it.
+ * libgpureplay: experience replay in the memory of the device that trains.
  *
- * The whole public API, in the order in which a program meets it:
+ * The whole public API, in the order in which a program needs it:
  *
- *   gpureplay/status.h     results, error texts, version
- *   gpureplay/device.h     open "auto", "cpu" or "cuda:0"
- *   gpureplay/schedule.h   what changes while training goes on
- *   gpureplay/replay.h     a ring of transitions on that device, and minibatches drawn from it
- *   gpureplay/plan.h       how many bytes that takes
- *   gpureplay/priority.h   which of them are drawn more often than others
- *   gpureplay/batch.h      those minibatches: their arrays, and the way to other streams and libraries
- *   gpureplay/writer.h     what puts transitions in
- *   gpureplay/network.h    what a network is made of
- *   gpureplay/optimizer.h  what an optimiser computes, and with which constants
- *   gpureplay/learner.h    a DQN learner that trains on the replay with no host round trip, or on rows in RAM
- *   gpureplay/checkpoint.h files: a replay and a learner to go on from, and weights
+ *   gpureplay/status.h      status codes, error messages, versions
+ *   gpureplay/device.h      a device: the CPU or a GPU
+ *   gpureplay/schedule.h    settings that change during training
+ *   gpureplay/replay.h      a ring of transitions, and sampling from it; defines the terms used here
+ *   gpureplay/plan.h        how much memory a replay takes
+ *   gpureplay/priority.h    prioritized replay
+ *   gpureplay/batch.h       the arrays of a batch, and how other streams and libraries read them
+ *   gpureplay/writer.h      how transitions get into a replay
+ *   gpureplay/network.h     the layers of a network
+ *   gpureplay/optimizer.h   optimizers and their settings
+ *   gpureplay/learner.h     a DQN learner, which trains on a replay or on batches in host memory
+ *   gpureplay/checkpoint.h  saving and loading of replays, learners and weights
  *
- * Conventions. Every function that can fail returns a gpur_status; gpur_last_error() then has the reason, with the
- * value that was given and the value that was wanted. A status above zero is a refusal: nothing has changed (an append
- * that would block tells how much it took). A status below zero means that the device failed: destroy what lives on it.
- * Every `destroy` takes NULL. A config struct begins with its own size and is filled in by its `_init` function, so
- * programs compiled against an older header keep working. Shapes are written (batch, features), row-major; an axis of a
- * field's shape comes after the batch axis. C99, C++ and ctypes can read these headers; no CUDA header is needed.
+ * Errors. Every function that can fail returns a gpur_status. After a failure gpur_last_error() gives the reason, with
+ * the value that was given and the values that are allowed. A status above 0 is a refusal: nothing has changed, except
+ * that an append that would block may have taken some of its rows and reports how many. A status below 0 means that the
+ * device failed; its objects can then only be destroyed. Every function that destroys, closes or releases accepts NULL.
  *
- * CUDA streams. A stream that is given to the library must not be captured into a graph at that time: the capture would
- * take in the library's own streams.
+ * Structs. A config or info struct begins with its own size, and its `_init` function sets the defaults. A program that
+ * was compiled against an older header keeps working: settings that it does not know have their defaults. A config from
+ * a newer header is accepted if the settings that the loaded library does not know are 0.
  *
- * NaN and infinite numbers. The library stores transitions as given and does not look for NaN in them. A priority that
- * is NaN, infinite or negative is refused and counted (priority.h). Weights that a caller gives, from memory or from a
- * file, must be finite; others are refused, with the tensor and how many. The result of a train step on a transition
- * with a NaN or an infinity is undefined: weights may become NaN while the loss of later steps looks normal, and
- * mean_loss may stay NaN. Such a learner can be saved, but its file cannot be loaded.
+ * Shapes are written (batch, features), in row-major order. The shape of a field does not include the batch axis, which
+ * always comes first. C99, C++ and ctypes can read these headers; no CUDA header is needed.
+ *
+ * CUDA streams. A stream given to the library must not be under capture into a graph during that call, since the
+ * capture would include the library's own streams.
+ *
+ * NaN and infinite numbers. The library stores transitions as given and does not check them for NaN. Priorities that
+ * are NaN, infinite or negative are skipped and counted (priority.h). Weights given by a caller, in memory or in a
+ * file, must be finite; otherwise they are refused, and the message has the tensor and the number of bad values. The
+ * result of a train step on a transition with a NaN or an infinity is undefined: weights may become NaN while the loss
+ * of later steps looks normal, and mean_loss may stay NaN. Such a learner can be saved, but its file cannot be loaded.
  */
 #ifndef GPUREPLAY_H
 #define GPUREPLAY_H

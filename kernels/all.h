@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Every kernel, for the entry files. */
+/* Includes every kernel, for the entry files. */
 #include "kernels/kernels.h"
 
 #include "kernels/learn/bias_activation.h"
@@ -30,14 +30,16 @@
 #include "kernels/replay/scatter.h"
 #include "kernels/replay/window_set.h"
 
-/* Made of other kernels' bodies. */
+/* learn_steps calls the bodies of other kernels. A CPU compiles it as a file of its own: see
+ * kernels/fused/cpu_steps.h. */
 #ifdef __CUDACC__
 #include "kernels/fused/learn_steps.h"
 #else
 #include "kernels/fused/cpu_steps.h"
 #endif
 
-/* Does not compile when a kernel of the list of those that meet was opened by another macro. */
+/* Checks at compile time that GPUR_KERNEL_TOGETHER opened every kernel of GPUR_MEETING_KERNEL_LIST: the other macros
+ * do not define the constant that is used here. */
 #define GPUR_MEETS_LINE(name) gpur_##name##_meets +
 enum { GPUR_MEETING_KERNELS = GPUR_MEETING_KERNEL_LIST(GPUR_MEETS_LINE) 0 };
 #undef GPUR_MEETS_LINE

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Kernels of convolutional networks. Axes: N images, H x W pixels, C channels; H' x W' pixels of what a convolution
- * makes, F filters, K side of the kernel. Images are (N, H, W, C). */
+/* Argument structs of the kernels of convolutional networks. Axes: N images, H x W pixels, C channels; H' x W' output
+ * pixels of a convolution, F filters, K side of a filter. Images are stored as (N, H, W, C). */
 #ifndef GPUR_ARGS_CONV_H
 #define GPUR_ARGS_CONV_H
 
@@ -15,32 +15,36 @@
     X(widen_bf16)
 
 /*
- * Observations as the replay keeps them to what the first layer reads: x = obs * scale, pixels last to first in memory
- * as C, W, H. With `block` b > 1 the b x b pixels of a block become one pixel of b b C channels (row, column, channel
- * of the block), so that a convolution of kernel 2 b and stride b becomes one of kernel 2 and stride 1. An observation
- * that is no image is (1, features, 1).
+ * Preprocessing: converts observations as the replay stores them to the first layer's input, x = obs * scale. Within
+ * an image of x the channels of a pixel are contiguous, then come the pixels of a row, then the rows.
+ *
+ * Space-to-depth, for b > 1: each block of b x b pixels becomes one pixel of b b C channels, ordered by row, column
+ * and channel in the block. A convolution of kernel 2 b and stride b then becomes one of kernel 2 and stride 1.
+ *
+ * An observation that is not an image has height 1, one channel, and its features as the width.
  */
 typedef struct gpur_observe_args {
     const void *obs;   /* (N) uint8 or float32 images, `obs_pitch` bytes apart */
-    void *x;           /* (N) float32 or bfloat16 images, `x_pitch` numbers apart */
+    void *x;           /* (N) out: float32 or bfloat16 images, `x_pitch` numbers apart */
     int64_t count;     /* N */
     int64_t obs_pitch, x_pitch;
-    int64_t height, width, channels; /* of obs; multiples of `block` */
+    int64_t height, width, channels; /* of obs; height and width are multiples of b */
     int32_t floats;    /* 1: obs is float32; 0: uint8 */
     int32_t planes;    /* 1: obs is (C, H, W); 0: (H, W, C) */
-    int32_t block;     /* 1: as it is */
+    int32_t block;     /* b; 1: no space-to-depth */
     int32_t bf16;      /* 1: x is bfloat16; 0: float32 */
     float scale;
 } gpur_observe_args;
 
-/* Where a convolution's kernel stands: shared by both ways between an image and its patches. */
+/* Geometry of a convolution, for im2col and col2im. */
 typedef struct gpur_patches {
     int64_t images, height, width, channels; /* N, H, W, C */
     int64_t out_height, out_width;           /* H', W' */
     int64_t kernel, stride, padding;
 } gpur_patches;
 
-/* Row (n, y, x) of `patch` is what the kernel sees there, zeros in the padding. */
+/* im2col: row (n, y, x) of the result holds the K x K x C inputs of output pixel (y, x) of image n; inputs in the
+ * padding are 0. */
 typedef struct gpur_unfold_args {
     gpur_patches at;
     const void *x; /* (N, H, W, C) float32, or bfloat16 */
@@ -48,18 +52,20 @@ typedef struct gpur_unfold_args {
     int32_t bf16;
 } gpur_unfold_args;
 
-/* Each number of the image gets the sum of the patches' numbers that were taken from it, in a fixed order. */
+/* col2im, the adjoint of im2col: each number of the image becomes the sum of the numbers that im2col would copy it
+ * to. The order of the additions is fixed. */
 typedef struct gpur_fold_back_args {
     gpur_patches at;
     const float *patch; /* (N H' W', K K C) */
     float *x;           /* (N, H, W, C) out */
 } gpur_fold_back_args;
 
-/* Rows whose sum is one number of `partial`, whatever the launch shape. */
+/* Rows in one partial sum, whatever the launch shape. */
 enum { GPUR_CHANNEL_ROWS = 128 };
 
-/* As gpur_layer_backward_args where there are many rows of few features, the pixels of all images: dy *=
- * activation'(y), and the sums of dy over each run of GPUR_CHANNEL_ROWS rows. */
+/* Like gpur_layer_backward_args, for many rows of few features: the pixels of all images. dy *= activation'(y); each
+ * partial sum adds up dy over a run of GPUR_CHANNEL_ROWS rows. The caller adds the partial sums to the bias gradient.
+ */
 typedef struct gpur_channel_backward_args {
     float *dy;      /* (rows, F) */
     const float *y; /* (rows, F); not read when linear */
@@ -68,17 +74,18 @@ typedef struct gpur_channel_backward_args {
     int32_t activation;
 } gpur_channel_backward_args;
 
+/* Converts float32 to bfloat16. */
 typedef struct gpur_round_bf16_args {
     const float *from; /* (n) */
     uint16_t *to;      /* (n) bfloat16, rounded to nearest, ties to even */
     int64_t count;     /* n */
 } gpur_round_bf16_args;
 
-/* The other way, exact; with a bias, activation(x + bias). */
+/* Converts bfloat16 to float32, which is exact. With a bias, it also computes activation(x + bias). */
 typedef struct gpur_widen_bf16_args {
     const uint16_t *from; /* (n) bfloat16, n a multiple of F */
     float *to;            /* (n) */
-    const float *bias;    /* (F), added to each run of F; NULL: none, and no activation */
+    const float *bias;    /* (F), added to each run of F numbers; NULL: no bias and no activation */
     int64_t count;        /* n */
     int64_t features;     /* F */
     int32_t activation;

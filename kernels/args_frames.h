@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Kernels of frames. Axes: B batch, K frames of a stack, S slots of the ring of frames. */
+/* Argument structs of the kernels that rebuild stacks of frames. Axes: B batch, K frames of a stack, S slots of the
+ * ring of frames. */
 #ifndef GPUR_ARGS_FRAMES_H
 #define GPUR_ARGS_FRAMES_H
 
@@ -11,21 +12,21 @@
     X(gather_frames)                                                                                                   \
     X(gather_observed)
 
-enum { GPUR_MOST_LINKS = 32 }; /* 2 K at most: the stacks' places are bits of a word */
+enum { GPUR_MOST_LINKS = 32 }; /* links of a row, at most: 2 K; a kernel has a bit of a 32-bit word for each */
 
 /*
- * Rebuilds the stacks of B rows from their frames: K links of obs, then K of next_obs, the oldest frame first. A link
- * is 1 + the slot of a frame; 0, and what is beyond the slots (a forged file may have it), is no frame: zeros. A frame
- * that a row links to several times is read once.
+ * Rebuilds the stacks of B rows from their frames. A row has K links for obs, then K for next_obs, the oldest frame
+ * first. A link is 1 + the slot of a frame. Link 0 means "no frame" and gives zeros; so does a link beyond the slots,
+ * which a forged file may hold. A frame that a row links to several times is read from memory once.
  *
- * A unit u of a frame goes to byte u x unit_step + p x place_step of a stack, for place p in it: units of 1, 2, 4, 8 or
- * 16 bytes, or, where the stack is the last axis, of one number.
+ * A frame is copied in units of 1, 2, 4, 8 or 16 bytes; where the stack is the last axis, a unit is one number. Unit
+ * u of the frame at position p of a stack goes to byte u * unit_step + p * place_step of that stack.
  */
 typedef struct gpur_gather_frames_args {
-    const unsigned char *frames; /* (S) frames, `pitch` bytes apart, which are multiples of 16 */
+    const unsigned char *frames; /* (S) frames, `pitch` bytes apart; a multiple of 16 */
     const uint32_t *links;       /* (B, 2 K) */
-    unsigned char *obs;          /* (B) stacks, `obs_pitch` bytes apart; NULL: not wanted */
-    unsigned char *next_obs;     /* (B) likewise */
+    unsigned char *obs;          /* (B) out: stacks, `obs_pitch` bytes apart; NULL: not wanted */
+    unsigned char *next_obs;     /* (B) out: stacks, `next_pitch` bytes apart; NULL: not wanted */
     int64_t pitch, frame_bytes;
     int64_t obs_pitch, next_pitch;
     int64_t batch;
@@ -33,21 +34,21 @@ typedef struct gpur_gather_frames_args {
     int32_t stack; /* K */
     int32_t units; /* in a frame */
     int32_t shift; /* a unit is 1 << shift bytes */
-    int32_t bands; /* parts of a frame that are blocks' work of their own */
-    int32_t past;  /* 1: a CPU writes past its caches */
+    int32_t bands; /* shares of a frame; a GPU's block copies one share of one row at a time */
+    int32_t past;  /* 1: a CPU uses non-temporal stores */
     uint32_t slots; /* S, less than 2^32 - 1 */
 } gpur_gather_frames_args;
 
-/*
- * Both kernels in one, gather_frames and then `observe` of the 2 B stacks, with nothing stored between: the frames'
- * bytes are read, and what the first layer reads is written. To the bit the same numbers as the two make.
- */
+/* gather_frames followed by the preprocessing of the 2 B stacks (kernels/conv/preprocess.h) as one kernel: it reads
+ * the frames and writes the first layer's input, and no stack is stored in between. The result equals that of the two
+ * kernels bit for bit. */
 typedef struct gpur_gather_observed_args {
-    /* A unit is one number, whatever the axis of the stack: shift 0 (uint8) or 2 (float32). obs and next_obs are rows
-     * of x, multiples of its numbers apart, and both wanted. `past` is not read. */
+    /* A unit is one number, whichever axis the stack is: shift is 0 (uint8) or 2 (float32). obs and next_obs are both
+     * wanted and receive rows of x; their pitches are multiples of the size of x's numbers. The stores are never
+     * non-temporal. */
     gpur_gather_frames_args frames;
-    gpur_observe_args observe; /* but obs, x, count, and their pitches */
-    int32_t is_plane;          /* 1: a frame is one channel of the images, all of it */
+    gpur_observe_args observe; /* obs, x, count and both pitches are not read */
+    int32_t is_plane;          /* 1: each frame is exactly one channel of an image */
 } gpur_gather_observed_args;
 
 #endif

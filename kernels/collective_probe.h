@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* A test kernel that calls every collective: see gpur_collective_probe_args. */
 #ifndef GPUR_COLLECTIVE_PROBE_H
 #define GPUR_COLLECTIVE_PROBE_H
 

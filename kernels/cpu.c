@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Entry file for the CPU: compiled once for each instruction set (GPUR_VARIANT), or once for the race check. */
+/* Entry file of the CPU kernels. It is compiled once for each instruction set (GPUR_VARIANT), or once for the race
+ * check. */
 #include "kernels/all.h"
 #include "kernels/entries.h"
 

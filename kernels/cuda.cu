@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Entry file for CUDA: the only one of the library that nvcc sees. */
+/* Entry file of the CUDA kernels, the only file of the library that nvcc compiles. */
 #include "kernels/all.h"
 #include "kernels/entries.h"
 

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * All that src/ may see of kernels/: the argument structs and the list of kernels.
+ * The interface between kernels/ and src/: the kernels' argument structs and the list of all kernels.
  *
- * To add a kernel NAME: its header NAME.h, its struct gpur_NAME_args with shapes, one line in a list below. The list
- * makes its launch function, its table entries on every target, and its place in the tests of launch shapes.
+ * To add a kernel NAME, write its header NAME.h, its struct gpur_NAME_args with the shape of every array, one line
+ * X(NAME) in the list beside that struct, and an #include in kernels/all.h. The list generates the kernel's launch
+ * function, its identifier and its entry in every target's table.
  */
 #ifndef GPUR_KERNELS_H
 #define GPUR_KERNELS_H
@@ -21,16 +22,17 @@
     GPUR_LEARN_KERNEL_LIST(X)                                                                                          \
     GPUR_CONV_KERNEL_LIST(X)
 
-/* Those of them whose blocks meet, opened by GPUR_KERNEL_TOGETHER: they are launched together and never otherwise. */
+/* Kernels that call gpur_meet. They are opened by GPUR_KERNEL_TOGETHER, and every launch of them is cooperative. */
 #define GPUR_MEETING_KERNEL_LIST(X) X(meet_probe) X(learn_steps)
 
 #define GPUR_KERNEL_ID_LINE(name) GPUR_KERNEL_ID_##name,
 enum { GPUR_KERNEL_LIST(GPUR_KERNEL_ID_LINE) GPUR_KERNEL_COUNT };
 #undef GPUR_KERNEL_ID_LINE
 
-/* The largest argument struct: what CUDA takes on every GPU. */
+/* Largest argument struct in bytes: the limit of kernel parameters that holds on every GPU. */
 enum { GPUR_MAX_ARGS = 4096 };
 
+/* 1 if this kernel needs cooperative launches, else 0. */
 static inline int gpur_kernel_meets(int kernel)
 {
 #define GPUR_IS_KERNEL(name) kernel == GPUR_KERNEL_ID_##name ||

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* One meeting a round is enough: who writes a sheet again has met those who read it last. */
+/* A test kernel for gpur_meet: see gpur_meet_probe_args. One grid sync a round is enough: a buffer that is read in
+ * one round is overwritten in the next, after the sync in between. */
 #ifndef GPUR_MEET_PROBE_H
 #define GPUR_MEET_PROBE_H
 

@@ -1,13 +1,9 @@
 # SPDX-License-Identifier: MIT
 # Tests of a build with CUDA that need no GPU: what ptxas said of the kernels, what the libraries link, what CMake finds
-# and builds for, the GPU suite's dry run. Label "cuda-build".
+# and builds for. Label "cuda-build".
+set(here ${CMAKE_CURRENT_SOURCE_DIR})
 register(test_ptxas cuda-build ${CMAKE_COMMAND} -DREPORT=${GPUREPLAY_PTXAS_REPORT}
     -DKERNELS=${PROJECT_SOURCE_DIR}/kernels -P ${here}/device/cuda/ptxas.cmake)
-if(TARGET gpureplay_probes) # the benchmarks' own kernels
-    register(test_ptxas_probes cuda-build ${CMAKE_COMMAND} -DREPORT=${PROJECT_BINARY_DIR}/probes.ptxas.txt
-        -DKERNELS=${PROJECT_SOURCE_DIR}/bench/device -P ${here}/device/cuda/ptxas.cmake)
-endif()
-set(here ${CMAKE_CURRENT_SOURCE_DIR})
 set(modules ${gpureplay_modules})
 list(TRANSFORM modules REPLACE "(.+)" "$<TARGET_FILE:\\1>")
 register(test_linkage cuda-build bash ${here}/package/test_linkage.sh $<TARGET_FILE:gpureplay> ${modules})
@@ -138,7 +134,3 @@ if(TARGET gpureplay_cudadnn)
             -DGIVEN=${description} -P ${here}/device/cuda/modules/device_json.cmake)
     endforeach()
 endif()
-
-# The suite that needs a GPU, as far as it goes without one.
-register(gpu_dry_run cuda-build bash ${PROJECT_SOURCE_DIR}/bench/gpu_suite.sh --dry-run --built ${PROJECT_BINARY_DIR}
-    --out ${CMAKE_CURRENT_BINARY_DIR}/gpu-dry-run)

@@ -1,33 +1,33 @@
 /* SPDX-License-Identifier: MIT */
-/* Draw and gather inside a recording, as a train step has them: what the device takes, without the host. Uniformly, and
- * by priority with importance weights. */
-#include "bench/device/counter.h"
+/* Draw and gather as a train step records them, uniformly and by priority with importance weights, each beside a copy
+ * of as many bytes within the device; and updates of priorities. */
 #include "bench/device/parts.h"
-#include "bench/device/recorded.h"
-#include "bench/setup.h"
+
 #include "kernels/lib/random.h"
-#include "replay/sampler/consumer.h"
 #include "replay/sampler/gather.h"
 
-enum { GATHERS = 32, MOST = 4096, PITCH = (MELEE_OBS + 3) / 4 * 4 };
+#include <stdlib.h>
 
-/* Where the rows go: as a learner has them, observations padded to whole 16-byte moves. */
-typedef struct sink {
-    float obs[MOST * PITCH], next_obs[MOST * PITCH];
-    float reward[MOST], weight[MOST], discount[MOST];
-    int32_t action[MOST];
-    int64_t id[MOST];
-    uint32_t leaf[MOST];
-} sink;
+enum { GATHERS = 32, MAX_ROWS = 4096, PITCH = (MELEE_OBS + 3) / 4 * 4 };
 
-/* The gathers have seeds of their own and one step counter, so that what is not gather is one node in 33. */
+/* Where the rows go, as a learner has it: observations padded to whole 16-byte moves. */
+typedef struct destination {
+    float obs[MAX_ROWS * PITCH], next_obs[MAX_ROWS * PITCH];
+    float reward[MAX_ROWS], weight[MAX_ROWS], discount[MAX_ROWS];
+    int32_t action[MAX_ROWS];
+    int64_t id[MAX_ROWS];
+    uint32_t leaf[MAX_ROWS];
+} destination;
+
+/* All gathers have seeds of their own and one step counter, which is one node in 33. */
 typedef struct gather_context {
     gpur_replay *replay;
-    sink *to;
+    int64_t capacity;
+    destination *to; /* on the device */
     step_counter counter;
     gpur_gather_args args[GATHERS];
     gpur_grid grid;
-    int by_priority; /* and then, in front of a gather and behind it: */
+    int by_priority; /* then also, before and after a gather: */
     gpur_priority_draw_args draw;
     gpur_grid draw_grid;
     gpur_priority_weights_args weigh;
@@ -43,12 +43,12 @@ static gpur_status gather_by_priority(const gather_context *c, gpur_stream *stre
     return gpur_launch_priority_weights(stream, rows, &c->weigh);
 }
 
-static gpur_status record(void *context, gpur_stream *stream)
+static gpur_status record_gathers(void *context, gpur_stream *stream)
 {
     const gather_context *const c = context;
     for (int i = 0; i < GATHERS; i++)
         GPUR_TRY(c->by_priority ? gather_by_priority(c, stream, i) : gpur_launch_gather(stream, c->grid, &c->args[i]));
-    return counter_move(&c->counter, stream);
+    return count_step(&c->counter, stream);
 }
 
 static int32_t field_of(gpur_replay *replay, const char *name)
@@ -58,7 +58,7 @@ static int32_t field_of(gpur_replay *replay, const char *name)
 
 static void prepare_gathers(gather_context *c, int64_t rows)
 {
-    sink *const to = c->to;
+    destination *const to = c->to;
     const gpur_draw_field fields[] = {
         {field_of(c->replay, "obs"), to->obs, PITCH * (int64_t)sizeof(float)},
         {field_of(c->replay, "next_obs"), to->next_obs, PITCH * (int64_t)sizeof(float)},
@@ -73,7 +73,7 @@ static void prepare_gathers(gather_context *c, int64_t rows)
                                  .id = to->id,
                                  .weight = to->weight,
                                  .discount = to->discount,
-                                 .step = counter_step(&c->counter)};
+                                 .step = step_counter_value(&c->counter)};
     for (int i = 0; i < GATHERS; i++) {
         request.seed = (uint64_t)i + 1;
         bench_must(gpur_draw_prepare(c->replay, &request, &c->args[i]), "gather");
@@ -87,75 +87,124 @@ static void prepare_draws(gather_context *c, int64_t rows)
     const gpur_priorities *const priorities = gpur_replay_priorities(c->replay);
     c->draw = gpur_priorities_draw(priorities, GPUR_PRIORITIZED, rows, c->to->id, c->to->leaf);
     c->draw.purpose = GPUR_DRAW_PRIORITY;
-    c->draw.step = counter_step(&c->counter);
+    c->draw.step = step_counter_value(&c->counter);
     c->draw_grid = gpur_priorities_draw_grid(priorities, rows);
     c->weigh = gpur_priorities_weights(priorities, rows, c->to->id, c->to->leaf, c->to->weight);
     c->weigh.beta_first = c->weigh.beta_last = 0.4f;
 }
 
-static void measure(bench_report *report, gpur_device *device, gather_context *c, int64_t rows)
+static void run_gather(bench_report *report, gpur_device *device, gather_context *c, int64_t rows)
 {
-    char name[64];
-    const recorded_work work = {record, c, 1, 1};
+    char name[80];
+    recorded gathers, copies;
+    device_copy copy = device_copy_open(device, rows * (int64_t)sizeof(melee_row));
     prepare_gathers(c, rows);
     if (c->by_priority)
         prepare_draws(c, rows);
-    snprintf(name, sizeof name, "draw + gather %lld rows of 1,000,000%s, recorded", (long long)rows,
+    snprintf(name, sizeof name, "draw + gather %lld rows of %lld%s", (long long)rows, (long long)c->capacity,
              c->by_priority ? " by priority" : "");
-    const bench_figure figure = {
-        .name = name, .items = GATHERS, .item = "gather", .work = (double)rows * 2 * sizeof(melee_row), .unit = "B"};
-    recorded_measure(report, device, figure, &work);
+    bench_must(recorded_open(&gathers, device, record_gathers, c, 1, 1), name);
+    bench_must(recorded_open(&copies, device, device_copy_record, &copy, 1, 1), name);
+    bench_case one =
+        bench_versus(name, "gather", GATHERS, recorded_run, "copy within the device", recorded_run, &gathers);
+    one.work = 2.0 * (double)rows * sizeof(melee_row), one.unit = "B";
+    one.variants[1].context = &copies, one.variants[1].items = (double)copy.count;
+    bench_run(report, &one);
+    recorded_close(&copies);
+    recorded_close(&gathers);
+    device_copy_close(&copy);
 }
 
-/* A turn in which nothing is launched publishes what was appended, so that the window is there. */
-static void publish(gpur_replay *replay)
-{
-    gpur_stream *stream = NULL;
-    bench_must(gpur_consumer_begin(replay, MOST, &stream), "publish");
-    bench_must(gpur_consumer_end(replay), "publish");
-    bench_must(gpur_stream_sync(stream), "publish");
-}
+static const int64_t batches[] = {32, 1024, 4096, 64, 128, 256, 512, 2048};
+enum { BATCHES = sizeof batches / sizeof *batches, QUICK_BATCHES = 3 };
 
-static void measure_all(bench_report *report, gpur_device *device, gather_context *c)
+static void run_gathers(bench_report *report, gpur_device *device, gather_context *c)
 {
-    static const int64_t batches[] = {32, 1024, 4096, 64, 128, 256, 512, 2048};
-    const int count = report->options->quick ? 3 : 8;
-    publish(c->replay);
+    const int count = report->options->quick ? QUICK_BATCHES : BATCHES;
+    publish_rows(c->replay, MAX_ROWS);
     for (int i = 0; i < count; i++)
-        measure(report, device, c, batches[i]);
+        run_gather(report, device, c, batches[i]);
 }
 
-/* The same rows, with random priorities for an eighth of them. */
-static gpur_replay *ranked_replay(gpur_device *device)
+/* Updates of different rows each, with random ids and priorities that lie on the device. */
+typedef struct update_context {
+    gpur_device *device;
+    const gpur_priorities *priorities;
+    int64_t capacity, batch;
+    int64_t *ids;  /* (GATHERS, MAX_ROWS) */
+    float *values; /* (GATHERS, MAX_ROWS) */
+} update_context;
+
+static gpur_status record_updates(void *context, gpur_stream *stream)
 {
-    static int64_t ids[MOST];
-    static float priorities[MOST];
+    const update_context *const c = context;
+    for (int64_t i = 0; i < GATHERS; i++)
+        GPUR_TRY(gpur_priorities_update(c->priorities, stream, c->batch, c->ids + i * MAX_ROWS,
+                                        c->values + i * MAX_ROWS, 0));
+    return GPUR_OK;
+}
+
+static void fill_updates(update_context *c)
+{
+    enum { COUNT = GATHERS * MAX_ROWS };
+    int64_t *const ids = bench_allocate(COUNT * sizeof *ids);
+    float *const values = bench_allocate(COUNT * sizeof *values);
     uint64_t state = 7;
-    gpur_replay_config config;
-    gpur_replay *replay = NULL;
-    bench_melee_config(&config, MELEE_CAPACITY);
-    config.prioritized = 1, config.index_source = GPUR_PRIORITIZED, config.max_batch = MOST;
-    bench_must(gpur_replay_create(device, &config, &replay), "replay");
-    bench_fill(replay, MELEE_CAPACITY);
-    for (int turn = 0; turn < 32; turn++) {
-        for (int i = 0; i < MOST; i++, state = state * 6364136223846793005ull + 1442695040888963407ull)
-            ids[i] = (int64_t)((state >> 32) % MELEE_CAPACITY), priorities[i] = (float)(state >> 44) * 0x1p-20f;
-        bench_must(gpur_replay_update_priorities(replay, MOST, ids, priorities, NULL), "priorities");
+    for (int i = 0; i < COUNT; i++) {
+        ids[i] = bench_random_below(&state, c->capacity);
+        values[i] = bench_random_unit(&state) + 1e-3f;
     }
+    bench_must(gpur_device_alloc(c->device, COUNT * (int64_t)sizeof *ids, (void **)&c->ids), "ids");
+    bench_must(gpur_device_alloc(c->device, COUNT * (int64_t)sizeof *values, (void **)&c->values), "priorities");
+    bench_must(gpur_device_copy(c->device, c->ids, ids, COUNT * (int64_t)sizeof *ids), "ids");
+    bench_must(gpur_device_copy(c->device, c->values, values, COUNT * (int64_t)sizeof *values), "priorities");
+    free(values);
+    free(ids);
+}
+
+static void run_updates(bench_report *report, update_context *c)
+{
+    const int count = report->options->quick ? QUICK_BATCHES : BATCHES;
+    for (int i = 0; i < count; i++) {
+        char name[64];
+        recorded updates;
+        c->batch = batches[i];
+        snprintf(name, sizeof name, "update %lld priorities of %lld", (long long)c->batch, (long long)c->capacity);
+        bench_must(recorded_open(&updates, c->device, record_updates, c, 1, 1), name);
+        const bench_case one = bench_alone(name, "update", GATHERS, "update", recorded_run, &updates);
+        bench_run(report, &one);
+        recorded_close(&updates);
+    }
+}
+
+/* The same rows with priorities. */
+static gpur_replay *open_prioritized(gpur_device *device, int64_t capacity)
+{
+    gpur_replay_config config;
+    bench_melee_config(&config, capacity);
+    config.prioritized = 1, config.index_source = GPUR_PRIORITIZED, config.max_batch = MAX_ROWS;
+    gpur_replay *const replay = bench_create(device, &config);
+    bench_melee_fill(replay, capacity);
     return replay;
 }
 
-void bench_gathers(bench_report *report, gpur_device *device, gpur_replay *replay)
+void bench_gathers(bench_report *report, gpur_device *device, gpur_replay *replay, int64_t rows)
 {
     static gather_context c;
-    void *to = NULL;
-    bench_must(gpur_device_alloc(device, sizeof(sink), &to), "memory");
-    counter_open(&c.counter, device);
-    c.to = to, c.replay = replay;
-    measure_all(report, device, &c);
-    c.replay = ranked_replay(device), c.by_priority = 1;
-    measure_all(report, device, &c);
+    update_context updates = {.device = device, .capacity = rows};
+    bench_must(gpur_device_alloc(device, sizeof(destination), (void **)&c.to), "memory");
+    step_counter_open(&c.counter, device);
+    c.replay = replay, c.capacity = rows;
+    run_gathers(report, device, &c);
+    c.replay = open_prioritized(device, rows), c.by_priority = 1;
+    publish_rows(c.replay, MAX_ROWS);
+    updates.priorities = gpur_replay_priorities(c.replay);
+    fill_updates(&updates);
+    run_updates(report, &updates); /* leaves random priorities for the draws */
+    run_gathers(report, device, &c);
+    gpur_device_free(device, updates.values);
+    gpur_device_free(device, updates.ids);
     gpur_replay_destroy(c.replay);
-    counter_close(&c.counter);
-    gpur_device_free(device, to);
+    step_counter_close(&c.counter);
+    gpur_device_free(device, c.to);
 }

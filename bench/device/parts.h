@@ -1,37 +1,60 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The parts of bench_nodes and bench_device. They time what a device does below the public header, through
- * src/device/device.h: the figures that say what a recorded step is made of. None of them names CUDA; what only CUDA
- * can be asked is asked through probes.h, and absent elsewhere.
+ * The parts of bench_device. They time what a device does below the public header: the kernels and library calls that a
+ * recorded step is made of, and recordings of whole steps. Work is recorded once and replayed many times between two
+ * waits, so that a time is the device's, without the host.
  */
 #ifndef BENCH_DEVICE_PARTS_H
 #define BENCH_DEVICE_PARTS_H
 
-#include "bench/bench.h"
-#include "gpureplay.h"
+#include "bench/lib/bench.h"
+#include "bench/lib/setup.h"
+#include "device/device.h"
 
-/* bench_nodes */
-void bench_launches(bench_report *report, gpur_device *device);   /* chains of tiny kernels, recorded or not; events */
-void bench_conditions(bench_report *report, gpur_device *device); /* WHILE against unrolled, IF not taken */
-void bench_barriers(bench_report *report, gpur_device *device);   /* of clusters and of whole grids */
-void bench_copies(bench_report *report, gpur_device *device);     /* to, from and within the device; fills */
-void bench_pitched(bench_report *report, gpur_device *device);    /* of rows, and of many pieces */
+/* `replay` is bench_melee_replay's, full of `rows`. */
+void bench_gathers(bench_report *report, gpur_device *device, gpur_replay *replay, int64_t rows); /* and priorities */
+void bench_pixels(bench_report *report, gpur_device *device);   /* frames to what a first convolution reads */
+void bench_products(bench_report *report, gpur_device *device); /* matrix products of a train step */
+void bench_steps(bench_report *report, gpur_device *device, gpur_replay *replay); /* and nodes of a graph */
 
-/* bench_device: `replay` is bench_melee_replay's, full */
-void bench_gathers(bench_report *report, gpur_device *device, gpur_replay *replay);
-void bench_rows(bench_report *report, gpur_device *device);          /* gathers by how far apart rows lie */
-void bench_pixel_gathers(bench_report *report, gpur_device *device); /* stacks of frames */
-void bench_priorities(bench_report *report, gpur_device *device);    /* draws and updates of sum trees */
-void bench_products(bench_report *report, gpur_device *device);      /* matrix products of a train step */
-void bench_steps(bench_report *report, gpur_device *device,
-                 gpur_replay *replay);                            /* whole train steps by the libraries */
-void bench_one_kernel(bench_report *report, gpur_replay *replay); /* whole train steps, each in one kernel */
-void bench_windows(bench_report *report, gpur_device *device, gpur_replay *replay); /* a part of L2 set aside */
+typedef struct recorded {
+    gpur_stream *stream;
+    gpur_recording *recording;
+    int64_t repetitions; /* of one repeat of a sample */
+} recorded;
 
-/* How many cases compared two ways and found them unequal: the program must not end as if all were well. */
-int bench_unequal(void);
+/* Runs `record` once, so that libraries load their code, and records it `unroll` times a graph. On any status
+ * recorded_close takes what was opened. */
+gpur_status recorded_open(recorded *r, gpur_device *device, gpur_record_fn record, void *context, int unroll,
+                          int64_t repetitions);
+void recorded_close(recorded *r);
+void recorded_run(void *context, int64_t repeats); /* a bench_body; `context` is the recorded */
 
-/* How many cases failed: nor then. */
-int bench_failed(void);
+/* Copies of `bytes` within the device, to compare kernels with: `count` of them, each from memory of its own, of up to
+ * 256 MB in all, so that large ones do not find their source in a cache. */
+typedef struct device_copy {
+    gpur_device *device;
+    unsigned char *memory; /* (count + 1, bytes) */
+    int64_t bytes, count;
+} device_copy;
+
+device_copy device_copy_open(gpur_device *device, int64_t bytes);
+void device_copy_close(device_copy *c);
+gpur_status device_copy_record(void *context, gpur_stream *stream); /* a gpur_record_fn */
+
+/* A step counter in device memory, as a learner has one. Recorded draws read it, and count_step behind them adds 1, so
+ * that no replay draws the rows of the one before, which would lie in the caches. */
+typedef struct step_counter {
+    gpur_device *device;
+    struct counted *memory; /* on the device */
+} step_counter;
+
+void step_counter_open(step_counter *c, gpur_device *device);
+void step_counter_close(step_counter *c);
+const uint64_t *step_counter_value(const step_counter *c); /* (1) in device memory */
+gpur_status count_step(const step_counter *c, gpur_stream *stream);
+
+/* Publishes what was appended, so that recorded draws see it. */
+void publish_rows(gpur_replay *replay, int64_t batch);
 
 #endif

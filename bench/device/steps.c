@@ -1,92 +1,212 @@
 /* SPDX-License-Identifier: MIT */
-/* Whole train steps: of the small network on rows of numbers, and of the Nature network on linked frames. */
+/*
+ * Whole train steps, from the draw to the last kernel. A case compares the variants of one decision: how many steps a
+ * graph holds, dependent launches, arithmetic, a graph of kernels or one kernel. The first steps of each variant are
+ * compared with the float32 graph of the same seed. Also what a node of a graph costs that does nothing.
+ */
 #include "bench/device/parts.h"
-#include "bench/device/step_ways.h"
-#include "bench/setup.h"
-#include "device/device.h"
 
-enum { SIDE = 84, FRAME = SIDE * SIDE, STACK = 4, FRAMES_CAPACITY = 20000, EPISODE = 500 };
+#include "learn/learner.h"
+#include "replay/sampler/gather.h"
 
-enum { FP32 = GPUR_MATH_FP32, TF32 = GPUR_MATH_TF32, BATCHES = 3 };
+#include <math.h>
+#include <string.h>
 
-static const int64_t small_batches[BATCHES] = {32, 256, 1024};
+enum { CHECKED = 200, THREADS = 256, ROUNDS = 15, CHAIN = 64, CHAIN_REPETITIONS = 32, FRAMES = 20000 };
 
-static void measure_small(bench_report *report, gpur_replay *replay, const step_how *hows, int count)
+/* How train steps are done. */
+typedef struct step_variant {
+    const char *name;
+    int32_t math;          /* GPUR_MATH_... */
+    int32_t unroll;        /* steps of the long graph */
+    int32_t is_dependent;  /* 1: dependent launches */
+    int32_t in_one_kernel; /* 1: whole steps are one kernel */
+    int32_t blocks;        /* of that kernel; 0: as the library chooses */
+    int32_t as_grid;       /* 1: as a cooperative grid, 0: as a cluster where the device can hold it */
+} step_variant;
+
+enum { FP32 = GPUR_MATH_FP32, TF32 = GPUR_MATH_TF32, BF16 = GPUR_MATH_BF16 };
+
+/* A case; its first variant is the reference. */
+typedef struct decision {
+    const char *name, *preset;
+    int64_t batch;
+    step_variant variants[BENCH_MAX_VARIANTS]; /* up to the first without a name */
+} decision;
+
+typedef struct step_context {
+    gpur_learner *learner;
+    int64_t steps; /* of one repeat */
+    float loss;    /* mean of the first CHECKED steps */
+} step_context;
+
+static void train(void *context, int64_t repeats)
 {
-    for (int b = 0; b < BATCHES; b++)
-        for (int i = 0; i < count; i++) {
-            const step_way way = {"melee-gpu", small_batches[b], hows[i]};
-            measure_step_way(report, replay, &way);
+    const step_context *const c = context;
+    for (int64_t i = 0; i < repeats; i++)
+        bench_must(gpur_learner_train(c->learner, c->steps), "train");
+    bench_must(gpur_learner_sync(c->learner), "sync");
+}
+
+/* Launches the one kernel in this shape, or is GPUR_UNAVAILABLE. */
+static gpur_status set_shape(gpur_learner *learner, const step_variant *w)
+{
+    const gpur_grid grid = gpur_grid_together(learner->device, GPUR_KERNEL_ID_learn_steps, w->blocks, THREADS);
+    if (grid.blocks < w->blocks)
+        return gpur_fail(GPUR_UNAVAILABLE, "%d of its blocks run at the same time at most; it must be %d",
+                         (int)grid.blocks, (int)w->blocks);
+    learner->one.way.blocks = w->blocks, learner->one.way.threads = THREADS, learner->one.way.as_grid = w->as_grid;
+    return GPUR_OK;
+}
+
+static gpur_status open_variant(gpur_replay *replay, const decision *d, const step_variant *w, step_context *c)
+{
+    gpur_device *const device = gpur_replay_device(replay);
+    gpur_learner_config config;
+    bench_must(gpur_learner_config_init(&config, sizeof config), "learner config");
+    bench_must(gpur_learner_config_preset(&config, d->preset), "preset");
+    config.batch_size = d->batch;
+    config.math = w->math;
+    config.unroll = w->unroll;
+    config.step_kernel = w->in_one_kernel ? GPUR_STEP_ONE_KERNEL : GPUR_STEP_LIBRARIES;
+    gpur_device_dependent_launches(device, w->is_dependent); /* for what is recorded from here on */
+    const gpur_status status = gpur_learner_create(replay, &config, &c->learner);
+    gpur_device_dependent_launches(device, 0);
+    if (status == GPUR_OK && w->blocks > 0)
+        return set_shape(c->learner, w);
+    return status;
+}
+
+/* Trains the first steps: all must be done, none skipped, and the loss near the reference's, since steps that do
+ * nothing or something else would look fast. BF16 is not compared: how far off its loss may be is not known. */
+static gpur_status check_variant(bench_report *report, const char *name, const step_variant *w, step_context *c,
+                                 float wanted)
+{
+    char text[192];
+    gpur_learner_stats s = {.size = sizeof s};
+    GPUR_TRY(gpur_learner_train(c->learner, CHECKED));
+    GPUR_TRY(gpur_learner_sync(c->learner));
+    GPUR_TRY(gpur_learner_get_stats(c->learner, &s));
+    const float tolerance = w->math == TF32 ? 1e-2f : 1e-3f;
+    const int is_near = w->math == BF16 ? isfinite(s.mean_loss) : fabsf(s.mean_loss - wanted) <= tolerance * wanted;
+    c->loss = s.mean_loss;
+    snprintf(text, sizeof text, "%s, %s: steps, skipped, loss", name, w->name);
+    bench_check(report, text, (s.steps != CHECKED) + (s.skipped != 0) + !(is_near || wanted == 0), 3);
+    return GPUR_OK;
+}
+
+static void run_decision(bench_report *report, gpur_replay *replay, const decision *d)
+{
+    step_context contexts[BENCH_MAX_VARIANTS] = {{NULL}};
+    char name[96];
+    snprintf(name, sizeof name, "%s step, batch %lld: %s", d->preset, (long long)d->batch, d->name);
+    bench_case one = {.name = name, .item = "step", .items = GPUR_LAUNCH_STEPS, .rounds = ROUNDS};
+    for (int i = 0; i < BENCH_MAX_VARIANTS && d->variants[i].name; i++) {
+        const step_variant *const w = &d->variants[i];
+        step_context *const c = &contexts[i];
+        c->steps = GPUR_LAUNCH_STEPS;
+        gpur_status status = open_variant(replay, d, w, c);
+        if (status == GPUR_OK)
+            status = check_variant(report, name, w, c, i ? contexts[0].loss : 0);
+        if (status == GPUR_OK) {
+            one.variants[one.count++] = (bench_variant){.name = w->name, .body = train, .context = c};
+            continue;
         }
-}
-
-static gpur_replay *frames_replay(gpur_device *device)
-{
-    static const gpur_field fields[] = {{"obs", GPUR_UINT8, {STACK, SIDE, SIDE}},
-                                        {"action", GPUR_INT32, {0}},
-                                        {"reward", GPUR_FLOAT32, {0}},
-                                        {"next_obs", GPUR_UINT8, {STACK, SIDE, SIDE}},
-                                        {"terminated", GPUR_BOOL, {0}}};
-    gpur_replay_config config;
-    gpur_replay *replay = NULL;
-    bench_must(gpur_replay_config_init(&config, sizeof config), "replay config");
-    config.capacity = FRAMES_CAPACITY, config.fields = fields, config.field_count = 5, config.max_batch = 512;
-    config.layout = GPUR_LINKED, config.frame_stack = STACK;
-    bench_must(gpur_replay_create(device, &config, &replay), "replay");
-    return replay;
-}
-
-/* Noise: frames of zeros would make products of zeros, which take another time. */
-static void fill(gpur_replay *replay)
-{
-    static unsigned char frame[FRAME];
-    gpur_writer_config config;
-    gpur_writer *writer = NULL;
-    uint64_t state = 3;
-    bench_must(gpur_writer_config_init(&config, sizeof config), "writer config");
-    config.input = GPUR_INPUT_FRAMES;
-    bench_must(gpur_writer_open(replay, &config, &writer), "writer");
-    for (int32_t t = 0; t < FRAMES_CAPACITY; t++) {
-        const uint8_t ends = t % EPISODE == EPISODE - 1;
-        const int32_t action = t % 4;
-        const float reward = (float)(t % 3) - 1.0f;
-        for (int i = 0; i < FRAME; i++, state = state * 6364136223846793005ull + 1442695040888963407ull)
-            frame[i] = (unsigned char)(state >> 56);
-        if (t % EPISODE == 0)
-            bench_must(gpur_writer_reset(writer, 0, frame), "reset");
-        bench_must(gpur_writer_step(writer, &action, &reward, frame, &ends, NULL), "step");
+        char text[192];
+        snprintf(text, sizeof text, "%s, %s", name, w->name);
+        bench_absent(report, text, status);
+        if (i == 0)
+            break; /* nothing to compare the others with */
     }
-    gpur_writer_destroy(writer);
+    if (one.count > 0)
+        bench_run(report, &one);
+    for (int i = 0; i < BENCH_MAX_VARIANTS; i++)
+        gpur_learner_destroy(contexts[i].learner);
 }
 
-/* One replay's frames are 143 MB, more than a GPU's L2 cache. */
-static void measure_nature(bench_report *report, gpur_device *device)
+static const decision small_decisions[] = {
+    {"steps in a graph",
+     "melee-gpu",
+     0,
+     {{"graph of 8", FP32, 8, 0, 0, 0, 0}, {"graph of 1", FP32, 1, 0, 0, 0, 0}, {"graph of 32", FP32, 32, 0, 0, 0, 0}}},
+    {"dependent launches", "melee-gpu", 0, {{"off", FP32, 32, 0, 0, 0, 0}, {"on", FP32, 32, 1, 0, 0, 0}}},
+    {"arithmetic", "melee-gpu", 0, {{"FP32", FP32, 32, 0, 0, 0, 0}, {"TF32", TF32, 32, 0, 0, 0, 0}}},
+    {"graph or one kernel",
+     "melee-gpu",
+     0,
+     {{"graph of 32", FP32, 32, 0, 0, 0, 0},
+      {"one kernel", FP32, 32, 0, 1, 0, 0},
+      {"one kernel, cluster of 16", FP32, 32, 0, 1, 16, 0},
+      {"one kernel, grid of 132", FP32, 32, 0, 1, 132, 1}}},
+};
+static const decision nature_decision = {
+    "dependent launches", "nature-dueling", 0, {{"off", BF16, 8, 0, 0, 0, 0}, {"on", BF16, 8, 1, 0, 0, 0}}};
+
+/* A chain of kernels y += 1, each of which needs the one before: what a node costs that does nothing. */
+typedef struct chain {
+    gpur_device *device;
+    float *memory; /* y, and the bias 1 */
+} chain;
+
+static gpur_status record_chain(void *context, gpur_stream *stream)
 {
-    static const int64_t batches[] = {32, 512};
-    gpur_replay *const replay = frames_replay(device);
-    if (gpur_device_is_cuda(device))
-        fill(replay);
-    for (int i = 0; i < 2; i++)
-        for (int32_t dependent = 0; dependent < 2; dependent++) {
-            const step_way way = {
-                "nature-dueling", batches[i], {.math = GPUR_MATH_BF16, .unroll = 8, .dependent = dependent}};
-            measure_step_way(report, replay, &way);
-        }
-    gpur_replay_destroy(replay);
+    const chain *const c = context;
+    const gpur_bias_activation_args args = {
+        .y = c->memory, .bias = c->memory + 1, .batch = 1, .features = 1, .pitch = 1};
+    for (int i = 0; i < CHAIN; i++)
+        GPUR_TRY(gpur_launch_bias_activation(stream, gpur_grid_elements(c->device, 1), &args));
+    return GPUR_OK;
+}
+
+static void run_chain(bench_report *report, gpur_device *device)
+{
+    const float start[2] = {0.0f, 1.0f};
+    chain c = {.device = device};
+    recorded plain, dependent;
+    bench_must(gpur_device_alloc(device, sizeof start, (void **)&c.memory), "memory");
+    bench_must(gpur_device_copy(device, c.memory, start, sizeof start), "copy");
+    bench_must(recorded_open(&plain, device, record_chain, &c, 8, CHAIN_REPETITIONS), "a chain of kernels");
+    gpur_device_dependent_launches(device, 1);
+    bench_must(recorded_open(&dependent, device, record_chain, &c, 8, CHAIN_REPETITIONS), "a chain of kernels");
+    gpur_device_dependent_launches(device, 0);
+    bench_case one = bench_versus("a chain of 64 kernels that do nothing", "node", CHAIN * CHAIN_REPETITIONS,
+                                  recorded_run, "dependent launches off", recorded_run, &dependent);
+    one.variants[0].name = "dependent launches on";
+    one.variants[1].context = &plain;
+    bench_run(report, &one);
+    recorded_close(&plain);
+    recorded_close(&dependent);
+    gpur_device_free(device, c.memory);
+}
+
+/* A CPU has nothing to decide: its recording is called again for every step. */
+static void run_on_cpu(bench_report *report, gpur_replay *replay)
+{
+    step_context c = {.learner = bench_learner(replay, "melee-gpu", 32, 0), .steps = 4};
+    const bench_case one = bench_alone("melee-gpu step, batch 32", "step", 4, "gpureplay", train, &c);
+    bench_run(report, &one);
+    gpur_learner_destroy(c.learner);
 }
 
 void bench_steps(bench_report *report, gpur_device *device, gpur_replay *replay)
 {
-    static const step_how hows[] = {{FP32, 1, 0, 0, 0, 0}, {FP32, 8, 0, 0, 0, 0},  {FP32, 32, 0, 0, 0, 0},
-                                    {FP32, 8, 1, 0, 0, 0}, {FP32, 32, 1, 0, 0, 0}, {TF32, 8, 0, 0, 0, 0},
-                                    {TF32, 32, 1, 0, 0, 0}};
-    measure_small(report, replay, hows, (int)(sizeof hows / sizeof *hows));
-    measure_nature(report, device);
-}
-
-void bench_one_kernel(bench_report *report, gpur_replay *replay)
-{
-    static const step_how hows[] = {{FP32, 32, 0, 1, 0, 0},  {FP32, 32, 0, 1, 8, 0},  {FP32, 32, 0, 1, 16, 0},
-                                    {FP32, 32, 0, 1, 16, 1}, {FP32, 32, 0, 1, 66, 1}, {FP32, 32, 0, 1, 132, 1}};
-    measure_small(report, replay, hows, (int)(sizeof hows / sizeof *hows));
+    static const int64_t batches[] = {32, 256, 1024}, nature_batches[] = {32, 512};
+    run_chain(report, device);
+    if (!gpur_device_is_cuda(device)) {
+        run_on_cpu(report, replay);
+        return;
+    }
+    gpur_replay *const frames = bench_frames_replay(device, FRAMES, GPUR_STACK_FIRST);
+    for (int b = 0; b < 2; b++) {
+        decision d = nature_decision;
+        d.batch = nature_batches[b];
+        run_decision(report, frames, &d);
+    }
+    gpur_replay_destroy(frames);
+    for (size_t i = 0; i < sizeof small_decisions / sizeof *small_decisions; i++)
+        for (int b = 0; b < 3; b++) {
+            decision d = small_decisions[i];
+            d.batch = batches[b];
+            run_decision(report, replay, &d);
+        }
 }

@@ -1,18 +1,19 @@
 # SPDX-License-Identifier: MIT
-"""Whether a contestant does what is timed: rows that belong together, out of those that are there, old and new."""
+"""Whether a library does what is timed: rows that belong together, out of those that are there; draws that follow
+priorities, weights that make up for it, indices that name their rows."""
 
 from __future__ import annotations
 
 import numpy as np
-import check_priorities
-from adapters.base import Adapter, Rows, Settings
-from adapters.priorities import Prioritized
-from adapters.saving import Saving
+from adapters.base import ALPHA, BETA, INDEX, WEIGHT, Adapter, Prioritized, Rows, Saving, Settings
 from workloads import FRAME_BYTES, Schema, rows_of, tags_of
 
 DRAWS, DRAWN = 8, 64
-CHUNK, CAPACITY = 64, 256  # of the small buffer that `prove` fills
+CHUNK, CAPACITY = 64, 256  # of the small buffer that `check_small` fills
 BLOCK, FRAME_BLOCK = 80_000, 512  # transitions that are made at once: multiples of every chunk that comes with them
+PRIORITY_DRAWS, AT_ONCE = 65_536, 128
+BINS, MAX_CHI_SQUARE = 16, 60.0  # of 15 degrees of freedom: above 60 with a probability of 2e-7
+MAX_WEIGHT_RATIO = 1.01  # of weights to the formula's: some libraries add a little to each priority
 
 
 def wrong_rows(rows: Rows, adapter: Adapter, first: int, last: int) -> str:
@@ -29,8 +30,8 @@ def wrong_rows(rows: Rows, adapter: Adapter, first: int, last: int) -> str:
     return ""
 
 
-def verify(adapter: Adapter, last: int) -> str:
-    """Of a full buffer to which transitions 0 to `last` - 1 were given in order."""
+def check_rows(adapter: Adapter, last: int) -> str:
+    """What is wrong with a full buffer to which transitions 0 to `last` - 1 were given in order."""
     adapter.finish()
     first, newer = last - adapter.capacity, 0
     for _ in range(DRAWS):
@@ -43,9 +44,52 @@ def verify(adapter: Adapter, last: int) -> str:
     return "" if abs(newer - total / 2) < 90 else f"{newer} of {total} draws are of the newer half"
 
 
-def verify_priorities(adapter: Adapter) -> check_priorities.Found:
-    """Of a buffer that was verified."""
-    return check_priorities.verify(adapter) if isinstance(adapter, Prioritized) else check_priorities.Found("", "")
+def _set_priorities(adapter: Prioritized) -> np.ndarray:
+    """Gives every row a random priority; (capacity,) float32, by slot."""
+    priorities = np.random.default_rng(3).random(adapter.capacity, np.float32) + np.float32(0.05)
+    for first in range(0, adapter.capacity, adapter.max_rows):
+        slots = np.arange(first, min(first + adapter.max_rows, adapter.capacity))
+        adapter.update(adapter.indices_as(adapter.indices_of_slots(slots)), adapter.priorities_as(priorities[slots]))
+    adapter.finish()
+    return priorities
+
+
+def _wrong_batch(adapter: Prioritized, priorities: np.ndarray, slots: np.ndarray, read: Rows) -> str:
+    indices = adapter.indices_of_slots(slots)
+    if not np.array_equal(indices, np.asarray(read[INDEX]).reshape(-1)):
+        return f"index {np.asarray(read[INDEX]).reshape(-1)[:4]} came with the rows of {indices[:4]}"
+    scaled = np.asarray(read[WEIGHT], np.float64).reshape(-1) * priorities[slots].astype(np.float64)**(ALPHA * BETA)
+    if not (scaled.min() > 0 and scaled.max() / scaled.min() < MAX_WEIGHT_RATIO):
+        return f"weights differ from (N P)^-{BETA} by a factor from {scaled.min():.4g} to {scaled.max():.4g}"
+    return ""
+
+
+def _chi_square(priorities: np.ndarray, drawn: np.ndarray) -> float:
+    """Of BINS bins of rows, by their priorities; drawn: (capacity,) counts."""
+    mass = priorities.astype(np.float64)**ALPHA
+    order = np.argsort(priorities, kind="stable")
+    wanted = np.array([part.sum() for part in np.array_split(mass[order], BINS)]) / mass.sum() * drawn.sum()
+    found = np.array([part.sum() for part in np.array_split(drawn[order], BINS)])
+    return float(((found - wanted)**2 / wanted).sum())
+
+
+def check_priorities(adapter: Adapter) -> tuple[str, str]:
+    """What is wrong with rows, weights or indices, and how draws deviate from priorities. Leaves random priorities."""
+    if not isinstance(adapter, Prioritized):
+        return "", ""
+    priorities = _set_priorities(adapter)
+    drawn = np.zeros(adapter.capacity, np.int64)
+    for _ in range(PRIORITY_DRAWS // AT_ONCE):
+        read = adapter.read(adapter.sample(AT_ONCE))
+        slots = tags_of(adapter.schema, read) % adapter.capacity
+        wrong = _wrong_batch(adapter, priorities, slots, read)
+        if wrong:
+            return wrong, ""
+        np.add.at(drawn, slots, 1)
+    chi_square = _chi_square(priorities, drawn)
+    if chi_square <= MAX_CHI_SQUARE:
+        return "", ""
+    return "", f"draws do not follow priorities: chi-square {chi_square:.0f} with {BINS - 1} degrees of freedom"
 
 
 def fill(adapter: Adapter) -> int:
@@ -57,7 +101,7 @@ def fill(adapter: Adapter) -> int:
     return last
 
 
-def _given(adapter: Adapter) -> int:
+def _fill_small(adapter: Adapter) -> int:
     envs = adapter.schema.envs
     for start in range(0, 2 * CAPACITY, CHUNK):
         rows = rows_of(adapter.schema, np.arange(start, start + CHUNK))
@@ -69,31 +113,29 @@ def _given(adapter: Adapter) -> int:
     return 2 * CAPACITY
 
 
-def chunks(schema: Schema) -> tuple[int, ...]:
-    """The ways in that `prove` is to go: step by step, and many at once where a step stands alone."""
-    if schema.envs > 1 or schema.episode:
-        return (schema.envs,)
-    return (1, CHUNK)
-
-
-def prove(contestant: type[Adapter], schema: Schema, chunk: int, settings: Settings) -> str:
-    """Adds step by step (`chunk` is as many as there are environments) or 64 at once to a small buffer, and draws."""
-    adapter = contestant(schema, CAPACITY, chunk, settings)
-    try:
-        last = _given(adapter)
-        wrong = verify(adapter, last) or "".join(verify_priorities(adapter))
-        return _reload(adapter, last) if isinstance(adapter, Saving) and not wrong else wrong
-    finally:
-        adapter.close()
-
-
-def _reload(adapter: Saving, last: int) -> str:
+def _check_reload(adapter: Saving, last: int) -> str:
     """Whether another buffer has the same rows once it has loaded what this one saved."""
     adapter.save()
     other = type(adapter)(adapter.schema, adapter.capacity, adapter.chunk, adapter.settings)
     try:
         other.load(adapter.folder)
-        wrong = verify(other, last)
+        wrong = check_rows(other, last)
         return f"loaded: {wrong}" if wrong else ""
     finally:
         other.close()
+
+
+def check_small(kind: type[Adapter], schema: Schema, settings: Settings) -> str:
+    """What is wrong with a small buffer of it, filled step by step, and many at once where a step stands alone."""
+    for chunk in (schema.envs,) if schema.envs > 1 or schema.episode else (1, CHUNK):
+        adapter = kind(schema, CAPACITY, chunk, settings)
+        try:
+            last = _fill_small(adapter)
+            wrong = check_rows(adapter, last) or "".join(check_priorities(adapter))
+            if isinstance(adapter, Saving) and not wrong:
+                wrong = _check_reload(adapter, last)
+        finally:
+            adapter.close()
+        if wrong:
+            return wrong
+    return ""

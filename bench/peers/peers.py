@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""This repository's replay buffer beside those of others: same transitions, same machine, same threads, in turn.
+"""This repository's replay buffer beside those of other libraries: same transitions, same machine, same threads.
 
-    bash bench/peers/setup.sh && build/peers/bin/python bench/peers/peers.py --json peers.json
+    build/peers/bin/python bench/peers/peers.py --json bench_peers.json
 
 A library that is not here is reported with its error, and so is what one cannot do. Before a buffer is timed, what it
 gives back is checked: rows that belong together, out of those that were added. On a GPU a figure is the time of many
-calls between two waits for the device, over how many they are.
+calls between two waits for the device, divided by their number.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from __future__ import annotations
 import argparse
 import signal
 import sys
+from collections.abc import Callable, Iterator
 from importlib import metadata
 from typing import Any
 
-import host
-import report
-import workloads
+import common
+from common import OURS
 
-ROUNDS, QUICK_ROUNDS = 51, 31
+ROUNDS, QUICK_ROUNDS, FILE_ROUNDS = 51, 31, 7
 SECONDS, QUICK_SECONDS = 5e-3, 1e-3  # of one sample, at least
 
 
@@ -29,25 +29,24 @@ def _options(arguments: list[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n", maxsplit=1)[0])
     parser.add_argument("--device", default="cpu", help="cpu (default) or cuda:N, for those that keep their rows there")
     parser.add_argument("--threads", type=int, default=1, help="CPU threads for each, and cores for the process (1)")
-    parser.add_argument("--rounds", type=int, help=f"samples of each, in turn; 30 or more ({ROUNDS})")
+    parser.add_argument("--rounds", type=int, help=f"samples of each, in turn; 6 or more ({ROUNDS})")
     parser.add_argument("--quick", action="store_true", help=f"fewer sizes, shorter samples, {QUICK_ROUNDS} rounds")
-    parser.add_argument("--kinds", metavar="NAMES", help="what is compared, with commas between: uniform, prioritized, "
-                        "trees (priorities without rows), frames (stacks kept once), returns (3 steps, by priority), "
-                        "drop-in (gpureplay.sb3 in place of sb3's), once (the same with optimize_memory_usage), files; "
-                        "all of them")
-    parser.add_argument("--only", metavar="NAMES", help="contestants, with commas between; gpureplay is always one")
-    parser.add_argument("--json", metavar="OUT", help="where to write the report with every sample")
+    parser.add_argument("--kinds", help="kinds of cases, separated by commas: uniform, prioritized, trees (priorities "
+                        "without rows), frames (stacks stored once), returns (3 steps, by priority), drop-in "
+                        "(gpureplay.sb3 in place of sb3's), once (the same with optimize_memory_usage), files; all")
+    parser.add_argument("--only", help="libraries, separated by commas; gpureplay is always one")
+    parser.add_argument("--json", help="file for the report with every sample")
     given = parser.parse_args(arguments)
     given.rounds = given.rounds or (QUICK_ROUNDS if given.quick else ROUNDS)
     if given.threads < 1:
         parser.error(f"--threads is {given.threads}; it must be 1 or more")
-    if given.rounds < 30:
-        parser.error(f"--rounds is {given.rounds}; it must be 30 or more")
+    if given.rounds < 6:
+        parser.error(f"--rounds is {given.rounds}; it must be 6 or more")
     return given
 
 
 def _named(option: str, given: str | None, there: tuple[str, ...]) -> tuple[str, ...]:
-    """Those of them that an option gives, in their order; all without it."""
+    """Those that an option gives, in our order; all without it."""
     wanted = given.split(",") if given else there
     unknown = sorted(set(wanted) - set(there))
     if unknown:
@@ -55,81 +54,151 @@ def _named(option: str, given: str | None, there: tuple[str, ...]) -> tuple[str,
     return tuple(name for name in there if name in wanted)
 
 
-def _contestants(only: str | None, kinds: str | None) -> list[Any]:
-    """Of every kind that is wanted. Imported now, when the number of threads is set. Ours first."""
-    import adapters
-
-    wanted = {*_named("--only", only, adapters.NAMES), adapters.OURS}
-    return [adapters.find(module, kind) for kind in _named("--kinds", kinds, tuple(adapters.KINDS))
-            for module, name in adapters.KINDS[kind].items() if name in wanted]
-
-
-def _about(found: Any) -> dict[str, Any]:
-    adapter = found.adapter
-    return {"name": found.name, "kind": found.kind, "present": adapter is not None,
-            "error": host.without_paths(found.error), "version": adapter.version() if adapter else "",
-            "as_used": adapter.as_used if adapter else ""}
-
-
-def _head(given: argparse.Namespace, cores: int, found: list[Any]) -> dict[str, Any]:
-    settings = {"device": given.device, "threads": given.threads, "cores": cores, "rounds": given.rounds,
-                "quick": given.quick, "seconds_a_sample": QUICK_SECONDS if given.quick else SECONDS,
-                "numpy": metadata.version("numpy")}
-    return {"title": report.BUFFERS, "machine": host.describe(), "settings": settings,
-            "contestants": [_about(one) for one in found], "reduced": workloads.reduced(given.quick),
-            "interrupted": False}
-
-
-def _run(given: argparse.Namespace, head: dict[str, Any], found: list[Any], outcomes: list[dict[str, Any]]) -> None:
-    """Adds to the outcomes, and to the report, as they come, so that Ctrl-C leaves those until then."""
-    import table
-    from adapters.base import Settings
-    from contest import Contest
-
-    groups = workloads.groups(given.quick, tuple({one.kind for one in found}))
-    progress = table.Progress(sum(len(group.cases) for group in groups))
-    present = [one for one in found if one.adapter]
-    contest = Contest(present, Settings(given.device, given.threads), given.rounds,
-                      head["settings"]["seconds_a_sample"], progress)
-    table.print_head(head)
+def _guarded(action: Callable[[], str]) -> str:
+    """What it returns, or what it raised: another library may raise anything, and the rest must go on."""
     try:
-        for group in groups:
-            for outcome in contest.run(group):
-                outcomes.append(outcome)
-                report.write(given.json, head, outcomes)
-    finally:
-        progress.hide()
+        return action()
+    except Exception as error:  # noqa: BLE001
+        return f"it raised {common.error_text(error)}"
+
+
+class Runner:
+    """Takes all adapters through all cases. seconds: of one sample, at least."""
+
+    def __init__(self, kinds: list[Any], settings: Any, rounds: int, seconds: float):
+        self._kinds, self._settings, self._rounds, self._seconds = kinds, settings, rounds, seconds
+        self._refusals: dict[tuple[Any, str], str] = {}
+
+    def _refusal(self, kind: Any, schema: Any) -> str:
+        """Why it does not take part with such transitions. Asked once: a small buffer of it is checked."""
+        import check  # here, as below: after the number of threads is set
+
+        key = kind, schema.name
+        if key not in self._refusals:
+            common.show(f"checking {kind.name}, {schema.name}")
+            is_here = self._settings.device.partition(":")[0] in kind.devices
+            reason = kind.refusal(schema) if is_here else f"its batches are only on {' or '.join(kind.devices)}"
+            fault = "" if reason else _guarded(lambda: check.check_small(kind, schema, self._settings))
+            self._refusals[key] = f"it failed its check: {fault}" if fault else reason
+        return self._refusals[key]
+
+    def _open(self, kind: Any, group: Any) -> tuple[Any, dict[str, Any]]:
+        """A filled and checked buffer, or None; and what is known of it: "absent", "memory", "but"."""
+        import check
+
+        made: list[Any] = []
+        about: dict[str, Any] = {}
+
+        def build() -> str:
+            made.append(kind(group.schema, group.capacity, group.chunk, self._settings))
+            wrong, skewed = check.check_rows(made[0], check.fill(made[0])), ""
+            if not wrong:
+                wrong, skewed = check.check_priorities(made[0])
+            if skewed:
+                about["but"] = f"its {skewed}"
+            return wrong
+
+        reason, before = self._refusal(kind, group.schema), common.resident_bytes()
+        common.show(f"filling {kind.name}, {group.name}")
+        reason = reason or _guarded(build)
+        if group.kind == "frames":
+            about["memory"] = max(common.resident_bytes() - before, 0)
+        if reason and made:
+            made[0].close()
+        return (None, {"absent": reason}) if reason else (made[0], about)
+
+    def run(self, group: Any) -> Iterator[dict[str, Any]]:
+        """The result of each of the group's cases, as soon as it is there."""
+        import timing
+
+        opened = {kind.name: self._open(kind, group) for kind in self._kinds if kind.kind == group.kind}
+        for case in group.cases:
+            runs: dict[str, Any] = {}
+            absent = {name: about["absent"] for name, (adapter, about) in opened.items() if adapter is None}
+            for name, (adapter, _) in opened.items():
+
+                def prepare(name: str = name, adapter: Any = adapter) -> str:
+                    runs[name] = timing.run_of(adapter, case)
+                    runs[name](1)
+                    return ""
+
+                reason = _guarded(prepare) if adapter else ""
+                if reason:
+                    absent[name] = reason
+                    runs.pop(name, None)
+            common.show(f"{case.name}: {group.name}")
+            rounds, untimed = (FILE_ROUNDS, 0) if case.is_file else (self._rounds, timing.UNTIMED)
+            found = common.variants(timing.interleave(runs, rounds, self._seconds, untimed), absent)
+            yield {"name": f"{case.name}: {group.name}", "kind": group.kind, "fields": group.schema.name,
+                   "capacity": group.capacity, "operation": case.operation, "count": case.count,
+                   "bytes": case.count * group.schema.row_bytes if case.is_file else None,
+                   "variants": [{**opened[one["name"]][1], **one} if "seconds" in one else one for one in found]}
+        for adapter, _ in opened.values():
+            if adapter:
+                adapter.close()
+
+
+def _head(given: argparse.Namespace, cores: int, kinds: list[Any], absent: dict[str, str]) -> dict[str, Any]:
+    about = [{"name": kind.name, "kind": kind.kind, "version": kind.version(), "as_used": kind.as_used}
+             for kind in kinds]
+    return {"title": "replay buffers of several libraries", "machine": common.describe_machine(),
+            "settings": {"device": given.device, "threads": given.threads, "cores": cores, "rounds": given.rounds,
+                         "quick": given.quick, "numpy": metadata.version("numpy")},
+            "libraries": about, "absent": absent, "interrupted": False}
+
+
+def _print_head(head: dict[str, Any]) -> None:
+    print(f"{head['machine']}\n{head['settings']}\nTimes of one call: median, 95% interval of the median; ours / "
+          "theirs, below 1: ours is faster.")
+    for name, version in {one["name"]: one["version"] for one in head["libraries"]}.items():
+        print(f"  {name:<12} {version}")
+    for name, error in head["absent"].items():
+        print(f"  {name:<12} NOT HERE: {error}")
 
 
 def main(arguments: list[str]) -> int:
-    """Exit status: 1 when ours is not here, or not in every case; what the others do is a finding, not a failure. 77
-    when the device is not here. 130 after Ctrl-C or SIGTERM, when the report has the cases until then."""
+    """Exit status: 1 when ours is not here or fails in a case; what the others do is a finding. 77 when the device is
+    not here. 130 after Ctrl-C or SIGTERM, when the report has the cases until then."""
     given = _options(arguments)
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # as Ctrl-C: what `timeout` sends
-    cores = host.use_threads(given.threads, given.device.startswith("cuda"))
-    import table
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # what `timeout` sends
+    cores = common.use_threads(given.threads, given.device.startswith("cuda"))
+    import workloads
+    from adapters import KINDS, LIBRARIES, adapters_of
+    from adapters.base import Settings
 
-    found = _contestants(given.only, given.kinds)
-    head = _head(given, cores, found)
-    if found[0].adapter is None:
-        print(f"peers.py: gpureplay is not here: {found[0].error}", file=sys.stderr)
+    kinds, absent = [], {}
+    for library in _named("--only", f"{given.only},{OURS}" if given.only else None, tuple(LIBRARIES)):
+        found, error = adapters_of(library)
+        kinds += found
+        if error:
+            absent[library] = error
+    wanted = _named("--kinds", given.kinds, tuple(KINDS))
+    kinds = [kind for kind in kinds if kind.kind in wanted]
+    if OURS in absent:
+        print(f"peers.py: gpureplay is not here: {absent[OURS]}", file=sys.stderr)
         return 1
-    no = host.no_device(given.device)
-    if no:
-        print(f"peers.py: {given.device}: {no}", file=sys.stderr)
+    error = common.device_error(given.device)
+    if error:
+        print(f"peers.py: {given.device}: {error}", file=sys.stderr)
         return 77
-    outcomes: list[dict[str, Any]] = []
+    head, cases = _head(given, cores, kinds, absent), []
+    runner = Runner(kinds, Settings(given.device, given.threads), given.rounds,
+                    QUICK_SECONDS if given.quick else SECONDS)
+    _print_head(head)
     try:
-        _run(given, head, found, outcomes)
-        table.print_end(head, outcomes)
+        for group in workloads.groups(given.quick, tuple({kind.kind for kind in kinds})):
+            for case in runner.run(group):
+                cases.append(case)
+                common.show("")
+                common.print_case(case)
+                common.write_report(given.json, head, cases)
     except KeyboardInterrupt:
         head["interrupted"] = True
-        print(f"peers.py: interrupted; cases done: {len(outcomes)}{f'; report: {given.json}' if given.json else ''}",
-              file=sys.stderr)
-    report.write(given.json, head, outcomes)
-    if head["interrupted"]:
-        return 130
-    return int(any("no" in outcome["results"].get(found[0].name, {"no": ""}) for outcome in outcomes))
+        print(f"peers.py: interrupted; cases done: {len(cases)}", file=sys.stderr)
+    common.write_report(given.json, head, cases)
+    failed = [case["name"] for case in cases if not any(one["name"] == OURS and "seconds" in one
+                                                         for one in case["variants"])]
+    return 130 if head["interrupted"] else int(bool(failed))
 
 
 if __name__ == "__main__":

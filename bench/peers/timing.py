@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Contestants in turn, A B C A B C ..., so that a machine that slows down slows all of them."""
+"""Libraries in turn, A B C A B C ..., so that a machine that slows down slows all of them."""
 
 from __future__ import annotations
 
@@ -10,16 +10,13 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from adapters.base import Adapter
-from adapters.priorities import Prioritized
-from adapters.saving import Saving
+from adapters.base import Adapter, Prioritized, Saving
 from workloads import Case, rows_of
 
 Run = Callable[[int], None]  # does an operation so many times
-MOST_REPEATS = 1_000_000
+MAX_REPEATS = 1_000_000
 UPDATED = 2**20  # rows that updates go through before they begin anew
-FILE_ROUNDS = 7  # of a save or a load
-UNTIMED = 2  # before each sample: a batch's memory is then as warm as it stays, and not as others left it
+UNTIMED = 2  # repeats before each sample, so that caches are as this library leaves them
 
 
 def _adding(adapter: Adapter, add: Callable[[Any], None], transitions: Any) -> Run:
@@ -32,7 +29,8 @@ def _adding(adapter: Adapter, add: Callable[[Any], None], transitions: Any) -> R
 
 
 def _following(adapter: Adapter) -> Run:
-    """Adds an episode's steps, one after another, and then again: who follows episodes refuses a step twice."""
+    """Adds an episode's steps, one after another, and then again: a buffer that follows episodes refuses a step twice.
+    """
     tags = np.arange(adapter.schema.episode)
     steps = [adapter.one(rows_of(adapter.schema, tags[at:at + 1])) for at in tags]
     add, coming = adapter.add, itertools.cycle(steps)
@@ -58,34 +56,34 @@ def _sampling(adapter: Adapter, count: int) -> Run:
 
 
 def _updates(adapter: Prioritized, count: int) -> list[tuple[Any, Any]]:
-    """Rows by chance and new priorities, as `update` takes them: so many that none is still in the cache when it comes
+    """Random rows and new priorities, as `update` takes them: so many that none is still in the cache when it comes
     again."""
     rng = np.random.default_rng(2)
     slots = rng.integers(0, adapter.capacity, UPDATED)
     values = rng.random(UPDATED, np.float32) + np.float32(0.05)
-    indices, priorities = adapter.indices_as(adapter.places(slots)), adapter.priorities_as(values)
+    indices, priorities = adapter.indices_as(adapter.indices_of_slots(slots)), adapter.priorities_as(values)
     return [(indices[at:at + count], priorities[at:at + count]) for at in range(0, UPDATED - count + 1, count)]
 
 
 def _updating(adapter: Prioritized, count: int) -> Run:
-    update, chances = adapter.update, itertools.cycle(_updates(adapter, count))
+    update, coming = adapter.update, itertools.cycle(_updates(adapter, count))
 
     def run(repeats: int) -> None:
-        for indices, priorities in itertools.islice(chances, repeats):
+        for indices, priorities in itertools.islice(coming, repeats):
             update(indices, priorities)
         adapter.finish()
 
     return run
 
 
-def _turning(adapter: Prioritized, count: int) -> Run:
-    sample, indices_of, update = adapter.sample, adapter.indices_of, adapter.update
-    chances = itertools.cycle([priorities for _, priorities in _updates(adapter, count)])
+def _sampling_and_updating(adapter: Prioritized, count: int) -> Run:
+    sample, drawn_indices, update = adapter.sample, adapter.drawn_indices, adapter.update
+    coming = itertools.cycle([priorities for _, priorities in _updates(adapter, count)])
 
     def run(repeats: int) -> None:
-        for priorities in itertools.islice(chances, repeats):
+        for priorities in itertools.islice(coming, repeats):
             batch = sample(count)
-            update(indices_of(batch), priorities)
+            update(drawn_indices(batch), priorities)
         adapter.finish()
 
     return run
@@ -110,8 +108,9 @@ def _loading(adapter: Saving, _: int) -> Run:
     return run
 
 
-_RUNS: dict[str, Callable[[Any, int], Run]] = {"sample": _sampling, "update": _updating, "turn": _turning,
-                                               "save": _saving, "load": _loading}
+_RUNS: dict[str, Callable[[Any, int], Run]] = {"sample": _sampling, "update": _updating,
+                                               "sample + update": _sampling_and_updating, "save": _saving,
+                                               "load": _loading}
 
 
 def run_of(adapter: Adapter, case: Case) -> Run:
@@ -134,29 +133,27 @@ def clock(run: Run, repeats: int) -> float:
 
 
 def calibrate(run: Run, seconds: float) -> int:
-    """Repeats that take about so long. Warms up, too: it compiles what is compiled at the first call."""
+    """Repeats that take about so long. The first run warms up, and compiles what is compiled at the first call."""
     run(1)
     repeats = 1
-    while repeats < MOST_REPEATS:
+    while repeats < MAX_REPEATS:
         took = clock(run, repeats) * repeats
         if took >= seconds:
             break
-        repeats = min(max(2 * repeats, int(repeats * 1.2 * seconds / max(took, 1e-9))), 10 * repeats, MOST_REPEATS)
+        repeats = min(max(2 * repeats, int(repeats * 1.2 * seconds / max(took, 1e-9))), 10 * repeats, MAX_REPEATS)
     return repeats
 
 
-def interleave(runs: dict[str, Run], rounds: int, seconds: float,
-               show: Callable[[float], None], untimed: int = UNTIMED) -> dict[str, list[float]]:
-    """Seconds of one repeat, a sample a round of each. Every round begins with another contestant, so that none always
-    comes after the same one, and is repeated untimed first. Python's collector of cycles rests, as in `timeit`."""
+def interleave(runs: dict[str, Run], rounds: int, seconds: float, untimed: int = UNTIMED) -> dict[str, list[float]]:
+    """Seconds of one repeat, a sample a round of each. Every round begins with another library, so that none always
+    comes after the same one. Python's garbage collector is off, as in `timeit`."""
     repeats = {name: calibrate(run, seconds) for name, run in runs.items()}
     samples: dict[str, list[float]] = {name: [] for name in runs}
     order = list(runs)
     gc.collect()
     gc.disable()
     try:
-        for number in range(rounds):
-            show(number / rounds)
+        for _ in range(rounds):
             for name in order:
                 runs[name](untimed)
                 samples[name].append(clock(runs[name], repeats[name]))

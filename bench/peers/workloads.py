@@ -1,28 +1,32 @@
 # SPDX-License-Identifier: MIT
-"""What every contestant is made to do, and the transitions it does it with.
+"""What every library is made to do, and the transitions it does it with.
 
 Transition number i is a function of i alone, its tag, in every number of every field: so a row that was drawn shows
 whether its fields belong together, and which transition it is.
+
+Some sizes are smaller than in the workloads that others publish, since all libraries hold their buffers at once: frames
+of (84, 84, 4) have 10,000 slots and not 1,000,000, images of (32, 32, 3) 10,000 and not 500,000, vectors 1,000,000 at
+most. Slices and sequences are left out, as not every library has them.
 """
 
 from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-import history
 import numpy as np
 
-FRAME_BYTES = 1000  # from here on a row is pixels, and fewer are added at once
-FRAMES_KEPT, QUICK_FRAMES = 10_000, 1_000
-WIDE_KEPT = 1_000  # rows of 226 kB
-STACKS_KEPT = 50_000  # rows of 56 kB, which some keep whole
+STACK = (84, 84, 4)
+FRAME_BYTES = 1000  # rows of more bytes are pixels, and fewer are added at once
+FRAMES_SLOTS, QUICK_FRAMES_SLOTS = 10_000, 1_000
+WIDE_SLOTS = 1_000  # rows of 226 kB
+STACKS_SLOTS = 50_000  # rows of 56 kB, which some libraries store whole
 
 
 class Schema(NamedTuple):
-    """The fields of a transition: name: (shape, dtype). `tag` is a float field that tells the transition. `envs`: how
-    many environments a step is of; with more than one no episode ends, so that none of their rows is a reset's.
-    `reward`: the type that one environment's step gives it. `episode`: steps of each episode, where an
-    observation is the successor of the step before (history.py): images are stacks of the newest frames. Else 0."""
+    """The fields of a transition: name: (shape, dtype). `tag` is a float field that identifies the transition. `envs`:
+    how many environments a step is of; with more than one no episode ends, so that none of their rows is a reset's.
+    `reward`: the type that one environment's step gives it. `episode`: steps of each episode where an observation is
+    the successor of the step before, in which images are stacks of the newest frames; else 0."""
 
     name: str
     fields: dict[str, tuple[tuple[int, ...], np.dtype]]
@@ -38,14 +42,14 @@ class Schema(NamedTuple):
 
 class Case(NamedTuple):
     """One figure: `operation` is "add" (one transition), "step" (of `count` environments), "extend", "sample", "update"
-    (priorities) or "turn" (a draw, then new priorities for what was drawn), each of `count`; "save" or "load" (all)."""
+    (priorities) or "sample + update" (a draw, then new priorities for what was drawn), each of `count`; "save" or
+    "load" (all)."""
 
     operation: str
     count: int
 
     @property
     def is_file(self) -> bool:
-        """A matter of seconds, not of microseconds."""
         return self.operation in ("save", "load")
 
     @property
@@ -54,12 +58,12 @@ class Case(NamedTuple):
             return f"add 1 step of {self.count} environments"
         if self.operation == "add" or self.is_file:
             return "add 1" if self.operation == "add" else self.operation
-        return f"{'sample + update' if self.operation == 'turn' else self.operation} {self.count:,}"
+        return f"{self.operation} {self.count:,}"
 
 
 class Group(NamedTuple):
-    """Cases that one filled buffer of each contestant serves. `chunk`: how many transitions come at once. `kind`: what
-    is compared, of adapters.KINDS."""
+    """Cases that one filled buffer of each library serves. `chunk`: how many transitions come at once. `kind`: of
+    adapters.KINDS."""
 
     schema: Schema
     capacity: int
@@ -69,12 +73,12 @@ class Group(NamedTuple):
 
     @property
     def name(self) -> str:
-        made = {"prioritized": ", by priority", "trees": ", priorities alone", "files": ", a file", "returns": ", by "
-                "priority, returns of 3 steps", "once": ", kept once"}.get(self.kind, "")
-        return f"{self.schema.name}, {self.capacity:,} slots{made}"
+        words = {"prioritized": ", by priority", "trees": ", priorities alone", "files": ", a file", "returns": ", by "
+                 "priority, returns of 3 steps", "once": ", stored once"}.get(self.kind, "")
+        return f"{self.schema.name}, {self.capacity:,} slots{words}"
 
 
-def transition(name: str, shape: tuple[int, ...], dtype: type, envs: int = 1, reward: type = float) -> Schema:
+def _transition(name: str, shape: tuple[int, ...], dtype: type, envs: int = 1, reward: type = float) -> Schema:
     """Gymnasium's six fields around observations of this shape; actions as its Discrete spaces draw them."""
     obs, flag = (shape, np.dtype(dtype)), ((), np.dtype(np.bool_))
     fields = {"obs": obs, "action": ((), np.dtype(np.int64)), "reward": ((), np.dtype(np.float32)), "next_obs": obs,
@@ -82,95 +86,56 @@ def transition(name: str, shape: tuple[int, ...], dtype: type, envs: int = 1, re
     return Schema(name, fields, envs=envs, reward=reward)
 
 
-OBS4 = transition("obs (4) float32", (4,), np.float32)
-OBS4_OF_8 = transition("obs (4) float32, 8 at a time", (4,), np.float32, envs=8)
-OBS27 = transition("obs (27) float32", (27,), np.float32, reward=np.float64)
-WIDE = transition("obs (28,224) float32", (28_224,), np.float32)
-IMAGES = transition("obs (32, 32, 3) uint8", (32, 32, 3), np.uint8)
-FRAMES = transition("obs (84, 84, 4) uint8", (84, 84, 4), np.uint8)
+OBS4 = _transition("obs (4) float32", (4,), np.float32)
+OBS4_OF_8 = _transition("obs (4) float32, 8 at a time", (4,), np.float32, envs=8)
+OBS27 = _transition("obs (27) float32", (27,), np.float32, reward=np.float64)
+WIDE = _transition("obs (28,224) float32", (28_224,), np.float32)
+IMAGES = _transition("obs (32, 32, 3) uint8", (32, 32, 3), np.uint8)
+FRAMES = _transition("obs (84, 84, 4) uint8", STACK, np.uint8)
 MIXED = Schema("{(5) float32, (3, 32, 32) uint8}", {"state": ((5,), np.dtype(np.float32)),
                                                     "pixels": ((3, 32, 32), np.dtype(np.uint8))}, "state")
-SCHEMAS = (OBS4, OBS4_OF_8, OBS27, WIDE, MIXED, IMAGES, FRAMES)
 STACKS = FRAMES._replace(name="stacks of 4 frames (84, 84) uint8", episode=128)
 FOLLOWING = OBS27._replace(name="obs (27) float32 of episodes", tag="obs", episode=128)
 NUMBER = Schema("1 number", {"number": ((), np.dtype(np.float32))}, "number")
+
 
 def _samples(*counts: int) -> tuple[Case, ...]:
     return tuple(Case("sample", count) for count in counts)
 
 
-def _vectors(schema: Schema, capacity: int, samples: tuple[int, ...], extends: tuple[int, ...]) -> list[Group]:
-    one = Group(schema, capacity, 1, (Case("add", 1), *_samples(*samples)))
-    return [one, *(Group(schema, capacity, count, (Case("extend", count),)) for count in extends)]
-
-
-def _wide() -> list[Group]:
-    return [Group(OBS4_OF_8, 100_000, 8, (Case("step", 8),)),
-            Group(WIDE, WIDE_KEPT, 1, (Case("add", 1), *_samples(32)))]
-
-
-def _pixels(slots: int) -> list[Group]:
-    return [Group(MIXED, slots, 1, _samples(256)),
+def _uniform(quick: bool) -> list[Group]:
+    found, slots = [], QUICK_FRAMES_SLOTS if quick else FRAMES_SLOTS
+    for schema in (OBS4, OBS27):
+        for capacity in (100_000,) if quick else (100_000, 1_000_000):
+            draws = _samples(*((32, 256) if quick else (32, 64, 256, 1024)))
+            found.append(Group(schema, capacity, 1, (Case("add", 1), *draws)))
+            found += [Group(schema, capacity, count, (Case("extend", count),)) for count in (128, 10_000)]
+    return [*found, Group(OBS4_OF_8, 100_000, 8, (Case("step", 8),)),
+            Group(WIDE, WIDE_SLOTS, 1, (Case("add", 1), *_samples(32))),
+            Group(MIXED, slots, 1, _samples(256)),
             Group(IMAGES, slots, 1, (Case("add", 1), *_samples(256))),
             Group(IMAGES, slots, 128, (Case("extend", 128),)),
             Group(FRAMES, slots, 1, (Case("add", 1), *_samples(32, 256))),
-            Group(FRAMES, QUICK_FRAMES, 128, (Case("extend", 128),))]
-
-
-def _priorities(schema: Schema, capacity: int, chunk: int, counts: tuple[int, ...], kind: str) -> Group:
-    cases = tuple(Case(operation, count) for count in counts for operation in ("sample", "update", "turn"))
-    return Group(schema, capacity, chunk, cases, kind)
+            Group(FRAMES, QUICK_FRAMES_SLOTS, 128, (Case("extend", 128),))]
 
 
 def _prioritized(quick: bool) -> list[Group]:
     rows, trees = (100_000, (100_000,)) if quick else (1_000_000, (1_000_000, 10_000_000))
     counts = (32, 1024) if quick else (32, 256, 1024, 65_536)
-    return [_priorities(OBS27, rows, 128, counts, "prioritized"),
-            *(_priorities(NUMBER, slots, 10_000, counts, "trees") for slots in trees)]
+    cases = tuple(Case(operation, count) for count in counts for operation in ("sample", "update", "sample + update"))
+    return [Group(OBS27, rows, 128, cases, "prioritized"),
+            *(Group(NUMBER, slots, 10_000, cases, "trees") for slots in trees)]
 
 
-def _frames(quick: bool) -> list[Group]:
-    samples = _samples(*((32,) if quick else (32, 512)))
-    return [Group(STACKS, QUICK_FRAMES if quick else STACKS_KEPT, 1, (*samples, Case("add", 1)), "frames")]
-
-
-def _steps(quick: bool) -> list[Group]:
-    """Where episodes are followed."""
-    slots, cases = 100_000 if quick else 1_000_000, (Case("add", 1), *_samples(*((32,) if quick else (32, 256))))
-    return [Group(FOLLOWING, slots, 1, cases, kind) for kind in ("returns", "drop-in", "once")]
-
-
-def _files(quick: bool) -> list[Group]:
-    slots = 100_000 if quick else 1_000_000
-    return [Group(OBS27, slots, 10_000, (Case("save", slots), Case("load", slots)), "files")]
-
-
-def groups(quick: bool, kinds: tuple[str, ...] = ("uniform",)) -> list[Group]:
-    """All that is run of these kinds (adapters.KINDS), in order."""
-    found = (_uniform(quick) if "uniform" in kinds else []) + _prioritized(quick) + _frames(quick)
-    found += _steps(quick) + _files(quick)
+def groups(quick: bool, kinds: tuple[str, ...]) -> list[Group]:
+    """All that is run of these kinds, in order."""
+    slots, draws = 100_000 if quick else 1_000_000, _samples(*((32,) if quick else (32, 256)))
+    found = _uniform(quick) + _prioritized(quick)
+    found.append(Group(STACKS, QUICK_FRAMES_SLOTS if quick else STACKS_SLOTS, 1,
+                       (*_samples(*((32,) if quick else (32, 512))), Case("add", 1)), "frames"))
+    found += [Group(FOLLOWING, slots, 1, (Case("add", 1), *draws), kind) for kind in ("returns", "drop-in", "once")]
+    found.append(Group(OBS27, slots, 10_000, (Case("save", slots), Case("load", slots)), "files"))
     return [group for group in found if group.kind in kinds]
-
-
-def _uniform(quick: bool) -> list[Group]:
-    found = []
-    for schema in (OBS4, OBS27):
-        for capacity in (100_000,) if quick else (100_000, 1_000_000):
-            found += _vectors(schema, capacity, (32, 256) if quick else (32, 64, 256, 1024), (128, 10_000))
-    return [*found, *_wide(), *_pixels(QUICK_FRAMES if quick else FRAMES_KEPT)]
-
-
-def reduced(quick: bool) -> list[str]:
-    """What is smaller than in the workloads that others publish, and why."""
-    slots = QUICK_FRAMES if quick else FRAMES_KEPT
-    lines = [f"Frames of (84, 84, 4): {slots:,} slots, not 1,000,000: with next_obs a million is 56 GB for each "
-             f"contestant, and all hold theirs at once; {QUICK_FRAMES:,} where blocks of 128 are added. Images of "
-             f"(32, 32, 3): {slots:,}, not 500,000. Observations of 28,224 numbers: {WIDE_KEPT:,} slots.",
-             "Vectors: at most 1,000,000 slots; those of 10 and 346 million that others publish are left out, as are "
-             "slices and sequences, which not every contestant has. Priorities: 10 million for the trees alone, beside "
-             f"one number a row. Stacks of frames: {QUICK_FRAMES if quick else STACKS_KEPT:,}."]
-    short = "--quick: 100,000 slots alone, two sizes of draw, fewer frames, shorter samples: figures for orientation."
-    return [*lines, short] if quick else lines
 
 
 def _bytes_of(tags: np.ndarray, count: int) -> np.ndarray:
@@ -179,15 +144,11 @@ def _bytes_of(tags: np.ndarray, count: int) -> np.ndarray:
     return np.tile(low, -(-count // 3))[:, :count]
 
 
-def _flag(name: str, tags: np.ndarray) -> np.ndarray:
-    return tags % 7 == 3 if name == "truncated" else tags % 5 == 0
-
-
 def _field(name: str, shape: tuple[int, ...], dtype: np.dtype, tags: np.ndarray) -> np.ndarray:
     """(len(tags), *shape). A successor differs from its observation in every number."""
     count, is_next = int(np.prod(shape)), name == "next_obs"
     if dtype.kind == "b":
-        values = _flag(name, tags)
+        values = tags % 7 == 3 if name == "truncated" else tags % 5 == 0
     elif dtype.kind == "u":
         values = _bytes_of(tags, count) ^ np.uint8(255 if is_next else 0)
     else:
@@ -195,13 +156,35 @@ def _field(name: str, shape: tuple[int, ...], dtype: np.dtype, tags: np.ndarray)
     return np.ascontiguousarray(values.reshape(len(tags), *shape).astype(dtype))
 
 
+def _stacks(episode: int, tags: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """obs and next_obs: stacks of the newest frames, the newest last, as Gymnasium's FrameStackObservation makes them,
+    padded with an episode's first frame. No frame is like another."""
+    height, width, stack = STACK
+    number, step = np.divmod(tags, episode)
+
+    def seen(newest: np.ndarray) -> np.ndarray:
+        in_episode = np.maximum(newest[:, np.newaxis] + np.arange(-stack + 1, 1), 0)
+        frames = _bytes_of((number[:, np.newaxis] * (episode + 1) + in_episode).ravel(), height * width)
+        stacked = np.moveaxis(frames.reshape(len(tags), stack, height * width), -2, -1)
+        return np.ascontiguousarray(stacked.reshape(len(tags), *STACK))
+
+    return seen(step), seen(step + 1)
+
+
+def _successors(shape: tuple[int, ...], tags: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """obs and next_obs: (len(tags), *shape) float32, of which the first number is the transition's."""
+    obs = (tags[:, np.newaxis] + np.arange(int(np.prod(shape)))).reshape(len(tags), *shape).astype(np.float32)
+    return obs, obs + np.float32(1)
+
+
 def rows_of(schema: Schema, tags: np.ndarray) -> dict[str, np.ndarray]:
     """The transitions of these tags, (len(tags), ...) each field. Exact for tags below 2^23."""
     rows = {name: _field(name, shape, dtype, tags) for name, (shape, dtype) in schema.fields.items()}
     if schema.episode:
         shape, dtype = schema.fields["obs"]
-        make = history.stacks if dtype.kind == "u" else history.numbers
-        rows.update(make(shape, schema.episode, tags))
+        rows["obs"], rows["next_obs"] = _stacks(schema.episode, tags) if dtype.kind == "u" else _successors(shape, tags)
+        rows["terminated"] = tags % schema.episode == schema.episode - 1
+        rows["truncated"] = np.zeros(len(tags), np.bool_)
     if schema.envs > 1:
         rows.update((name, np.zeros(len(tags), np.bool_)) for name in ("terminated", "truncated"))
     return rows

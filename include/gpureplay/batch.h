@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Minibatches: their arrays, references to them, and how other CUDA streams and other libraries read them.
+ * Batches: their arrays, references to them, and how other CUDA streams and other libraries read them.
  *
  * A batch and its memory belong to the replay's pool. gpur_replay_sample and gpur_replay_gather (replay.h) give the
- * caller one reference; gpur_batch_release gives it back, and the pool reuses the memory when the last one has been
- * given back. "Device memory" is the memory of the replay's device: ordinary host memory where that is the CPU.
+ * caller one reference, which gpur_batch_release releases. When the last reference has been released, the pool reuses
+ * the memory. "Device memory" is the memory of the replay's device, which is ordinary host memory where that is the
+ * CPU.
  */
 #ifndef GPUREPLAY_BATCH_H
 #define GPUREPLAY_BATCH_H
@@ -15,17 +16,18 @@
 extern "C" {
 #endif
 
-/* The number of transitions in the batch. NULL gives 0. */
+/* Returns the number of transitions in the batch. NULL gives 0. Any thread. */
 GPUR_API int64_t gpur_batch_count(const gpur_batch *batch);
 
 /*
- * Finds one array of the batch: a field of the schema, "discount", "weight" or "id" (see gpur_batch in replay.h).
+ * Finds one array of the batch. Any thread.
  *
- *   device_memory  gets the address of the array in device memory: (count, ...) elements, contiguous, aligned to 256
- *                  bytes. It belongs to the batch, and stays where it is until the last reference is released. The
- *                  contents are there after gpur_batch_sync, or for work enqueued later on the stream that was given
- *                  to gpur_replay_sample
- *   info           gets the array's type and shape; may be NULL
+ *   name           a field of the schema, "discount", "weight" or "id" (see gpur_batch in replay.h)
+ *   device_memory  receives the address of the array in device memory: (count, ...) elements, contiguous, aligned to
+ *                  256 bytes. The array belongs to the batch, and stays at this address until the last reference is
+ *                  released. It is filled when gpur_batch_sync has returned, and for all work that is enqueued later on
+ *                  the stream given to gpur_replay_sample
+ *   info           `size` is set by the caller; receives the array's type and shape. May be NULL
  *
  *   GPUR_INVALID_ARGUMENT  no array has this name, NULL, or `info->size` was not set
  */
@@ -33,8 +35,8 @@ GPUR_API gpur_status gpur_batch_get_array(gpur_batch *batch, const char *name, v
                                           gpur_field_info *info);
 
 /*
- * The addresses of the arrays that most learners read, in device memory. A field that the schema does not have is NULL.
- * Shapes and types are those of the schema. For any other field, call gpur_batch_get_array.
+ * The addresses of the arrays that most learners read, in device memory. Types and shapes are those of the schema. A
+ * field that the schema does not have is NULL. For any other field, call gpur_batch_get_array.
  */
 typedef struct gpur_batch_view {
     uint64_t size;       /* sizeof(gpur_batch_view), as the caller was compiled: set it before the call */
@@ -52,61 +54,72 @@ typedef struct gpur_batch_view {
 
 /*
  * Fills in a view of the batch. The addresses stay valid until the last reference is released, also when
- * gpur_replay_resample draws into the batch anew. When the contents are there: see gpur_batch_get_array. Any thread.
+ * gpur_replay_resample samples into the batch. For when the arrays are filled, see gpur_batch_get_array. Any thread.
+ *
+ *   view  `size` is set by the caller; the other members are filled in
  *
  *   GPUR_INVALID_ARGUMENT  NULL, or `view->size` was not set
  */
 GPUR_API gpur_status gpur_batch_get_view(gpur_batch *batch, gpur_batch_view *view);
 
-/* Waits on the host until the contents of the batch are there. GPUR_INVALID_ARGUMENT: NULL. GPUR_DEVICE_ERROR: the
- * device failed. */
+/* Waits on the host until the batch is filled. Any thread. GPUR_INVALID_ARGUMENT: NULL. GPUR_DEVICE_ERROR: the device
+ * failed. */
 GPUR_API gpur_status gpur_batch_sync(gpur_batch *batch);
 
 /*
- * Copies one array to host memory, and returns when it is there. Needs no gpur_batch_sync before.
+ * Waits until the batch is filled, copies one array to host memory, and waits for the copy. Any thread.
  *
- *   host   (count, ...) elements as in the array
- *   bytes  the size of `host`, which must be that of the array
+ *   name   as in gpur_batch_get_array
+ *   host   (count, ...) elements in host memory, of the array's type
+ *   bytes  the size of `host`, which must be the size of the array
  *
  *   GPUR_INVALID_ARGUMENT  no array has this name, `bytes` is not its size, or NULL
+ *   GPUR_DEVICE_ERROR      the device failed
  */
 GPUR_API gpur_status gpur_batch_read(gpur_batch *batch, const char *name, void *host, int64_t bytes);
 
-/* Adds a reference, which must be released, too. NULL does nothing. */
+/* Adds a reference, which must be released with gpur_batch_release, too. NULL does nothing. Any thread. */
 GPUR_API void gpur_batch_retain(gpur_batch *batch);
 
 /*
- * Releases one reference. The last release gives the memory back to the pool, which uses it again only after the work
- * that is enqueued now on the stream of the draw and on the streams given to gpur_batch_wait. Those CUDA streams must
- * therefore still exist: destroy a stream only after the batches that were read on it. If such a stream is being
- * captured into a graph now, the pool sets the memory aside until a later draw finds that the capture has ended; the
- * stream must exist until then. NULL does nothing. Any thread.
+ * Releases one reference. The last release returns the memory to the pool; if the replay has been destroyed, it frees
+ * the memory. Any thread. NULL does nothing.
+ *
+ * The pool reuses the memory only after the work that is, at the last release, on the stream given to
+ * gpur_replay_sample and on the streams given to gpur_batch_wait. Those CUDA streams must therefore still exist:
+ * destroy a stream only after the batches that were read on it. If such a stream is under capture at the last release,
+ * the pool sets the memory aside until a later sample or gather call finds that the capture has ended; the stream must
+ * exist until then.
  */
 GPUR_API void gpur_batch_release(gpur_batch *batch);
 
-/* The most CUDA streams that can be given to gpur_batch_wait for one batch. */
+/* The most CUDA streams that can read one batch: the one given to gpur_replay_sample, and those of gpur_batch_wait. */
 enum { GPUR_MAX_READERS = 8 };
 
 /*
- * Lets another CUDA stream read the batch than the one that it was drawn for: work enqueued on `stream` from now on
- * waits until the contents are there, and the memory is reused only after the work that this stream holds at the last
- * release. With a NULL stream it waits on the host, as gpur_batch_sync does. Any thread.
+ * Lets one more CUDA stream read the batch. Work enqueued on `stream` after the call waits until the batch is filled,
+ * and the memory is reused only after the work that is on this stream at the last release. Any thread.
  *
- *   stream   a cudaStream_t (1 is the legacy default stream). It must not be captured into a graph now, and it must
- *            exist until the last reference has been released (see gpur_batch_release)
+ *   stream   a cudaStream_t (1 is the legacy default stream). It must not be under capture now, and must exist until
+ *            the last reference has been released (see gpur_batch_release). NULL: waits on the host, like
+ *            gpur_batch_sync
  *
- *   GPUR_INVALID_ARGUMENT  a stream where the device is the CPU, one that is being captured, the value 2 (the
- *                          per-thread default stream, which is another one in the thread that releases), more than
- *                          GPUR_MAX_READERS streams, or NULL for the batch
+ *   GPUR_INVALID_ARGUMENT  NULL for the batch, a stream on the CPU, a stream under capture, more than GPUR_MAX_READERS
+ *                          streams, or the stream 2 (cudaStreamPerThread), which means another stream in each thread,
+ *                          so that the thread of the last release could not wait for it
+ *   GPUR_DEVICE_ERROR      the device failed
  */
 GPUR_API gpur_status gpur_batch_wait(gpur_batch *batch, void *stream);
 
 /*
  * Wraps an array of the batch as a DLPack tensor, without a copy. The tensor holds a reference of its own to the batch
- * until its deleter is called, which any thread may do. The call orders no streams: call gpur_batch_wait with the
- * stream of the reader first. A GPUR_BOOL becomes DLPack's type bool. Any thread.
+ * until its deleter is called, by any thread. The call orders no streams: call gpur_batch_wait with the stream of the
+ * reader first. A GPUR_BOOL becomes DLPack's type bool. In the child process of a fork the deleter does nothing. Any
+ * thread.
  *
- *   versioned  0: `managed` gets a DLManagedTensor; 1: a DLManagedTensorVersioned of DLPack 1.0
+ *   name       as in gpur_batch_get_array
+ *   versioned  0: `managed` receives a DLManagedTensor; otherwise a DLManagedTensorVersioned of DLPack 1.0
+ *   managed    receives the tensor, which the caller owns and ends by calling its deleter
  *
  *   GPUR_INVALID_ARGUMENT  no array has this name, or NULL
  *   GPUR_OUT_OF_MEMORY     no host memory for the descriptor
@@ -114,15 +127,17 @@ GPUR_API gpur_status gpur_batch_wait(gpur_batch *batch, void *stream);
 GPUR_API gpur_status gpur_batch_to_dlpack(gpur_batch *batch, const char *name, int32_t versioned, void **managed);
 
 /*
- * Draws a new batch of the same size into the memory of an old one. It does what gpur_batch_release and
- * gpur_replay_sample would do, in one call. The rules for threads, draws and `stream` are those of gpur_replay_sample.
+ * Samples again, into the memory of an existing batch and with the same count. Like gpur_replay_sample after
+ * gpur_batch_release, in one call and without a new batch. The addresses of the arrays do not change. Any thread.
  *
- *   batch  a batch of this replay, to which the caller holds the only reference
+ *   stream  as in gpur_replay_sample; it replaces all streams that could read the batch so far
+ *   batch   a batch of this replay, to which the caller holds the only reference
  *
- *   GPUR_INVALID_ARGUMENT  a batch of another replay, a stream where the device is the CPU, or NULL
- *   GPUR_WOULD_BLOCK       there is another reference to the batch, or a stream that may read it is being captured into
- *                          a graph or no longer exists; the batch is unchanged
- *   GPUR_TOO_FEW           as gpur_replay_sample; the batch is unchanged
+ *   GPUR_INVALID_ARGUMENT  a batch of another replay, a stream that gpur_replay_sample refuses, or NULL
+ *   GPUR_WOULD_BLOCK       there is another reference to the batch, or a stream that may read it is under capture or no
+ *                          longer exists; the batch is unchanged
+ *   GPUR_DEVICE_ERROR      CUDA failed; the batch is unchanged
+ *   GPUR_TOO_FEW           as in gpur_replay_sample; the batch is unchanged
  */
 GPUR_API gpur_status gpur_replay_resample(gpur_replay *replay, void *stream, gpur_batch *batch);
 

@@ -1,15 +1,18 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Learners: a network, a loss, an optimizer and a target network, trained on a replay with DQN.
+ * Learners: a network, a loss, an optimizer and a target network, which train on a replay with DQN [Mnih et al. 2015,
+ * algorithm 1].
  *
- * A train step draws and gathers a batch, runs the networks forward, computes targets and loss, runs backward, updates
- * the weights, copies them to the target network when that is due, and writes priorities back in a prioritized replay.
- * It is recorded once and then replayed on the device, without a round trip to the host. Train steps are enqueued in
- * "launches" of at most GPUR_LAUNCH_STEPS steps; a call of gpur_learner_train_on or gpur_learner_train_rows is a
- * launch, too.
+ * A train step samples and gathers a batch, runs the forward passes, computes targets and loss, runs the backward pass,
+ * updates the weights, copies them to the target network every target_period steps, and, in a prioritized replay,
+ * writes the new priorities back. The step is recorded once (on CUDA as a graph) and then runs on the device without a
+ * round trip to the host.
  *
- * A loss or weights that become NaN or infinite are not refused: training goes on with them, and they show in
- * gpur_learner_stats.
+ * Train steps are enqueued in launches of at most GPUR_LAUNCH_STEPS steps. A call of gpur_learner_train_on or
+ * gpur_learner_train_rows is a launch of one step.
+ *
+ * A loss or weights that become NaN or infinite are not an error: training continues with them, and gpur_learner_stats
+ * shows them. Any call that uses the device can also return GPUR_DEVICE_ERROR; the learner can then only be destroyed.
  */
 #ifndef GPUREPLAY_LEARNER_H
 #define GPUREPLAY_LEARNER_H
@@ -24,256 +27,269 @@ extern "C" {
 #endif
 
 /*
- * A learner. One thread at a time trains it; another thread may take over once the calls of the first have returned.
- * Any number of threads, the training one included, act and ask for statistics and weights at the same time.
+ * A learner. One thread at a time trains it; another thread may train it once the calls of the first have returned. Any
+ * number of threads, including the one that trains, may act, and read statistics and weights, at the same time.
  *
- * Several learners may train on one replay, each by a thread of its own: their launches, and the draws of other
- * threads, take turns in the order in which they were called, and run one after another on the device. Over a
- * prioritized replay all of them write to the same priorities.
+ * Several learners may train on one replay, each with a thread of its own. Their launches, and the sample calls of
+ * other threads, run one after another on the device, in the order in which they were called. All learners on a
+ * prioritized replay write to the same priorities.
  */
 typedef struct gpur_learner gpur_learner;
 
-/* The loss as a function of the TD error d: d^2 / 2 for GPUR_LOSS_SQUARED; for GPUR_LOSS_HUBER the same up to |d| =
- * delta, and delta (|d| - delta / 2) beyond [Huber 1964]. */
+/* The loss as a function of the TD error d. GPUR_LOSS_SQUARED: d^2 / 2. GPUR_LOSS_HUBER: d^2 / 2 if |d| is at most
+ * delta, otherwise delta (|d| - delta / 2) [Huber 1964]. */
 enum { GPUR_LOSS_HUBER = 0, GPUR_LOSS_SQUARED = 1 };
 
-/* The arithmetic of matrix products and convolutions on CUDA. Weights, sums, the last layer, targets and losses are
- * float32 in any case. The CPU always computes in float32. */
+/* The arithmetic of matrix products and convolutions on CUDA. Weights, sums, the output layer, targets and losses are
+ * always float32. The CPU always computes in float32. */
 enum {
     GPUR_MATH_FP32 = 0,
-    GPUR_MATH_TF32 = 1, /* tensor cores, factors with 10-bit mantissas */
-    GPUR_MATH_BF16 = 2, /* tensor cores, factors rounded to bfloat16 with 7-bit mantissas */
+    GPUR_MATH_TF32 = 1, /* tensor cores, operands with 10-bit mantissas */
+    GPUR_MATH_BF16 = 2, /* tensor cores, operands rounded to bfloat16 with 7-bit mantissas */
 };
 
 /* The weights that gpur_learner_act uses. */
 enum {
     GPUR_ACT_LATEST = 0,   /* those after the last launch enqueued; acting waits for that launch */
-    GPUR_ACT_PREVIOUS = 1, /* those after the launch before it, so that acting overlaps with training */
-    GPUR_ACT_TARGET = 2,   /* those of the target network when the last launch enqueued begins, so that acting overlaps
+    GPUR_ACT_PREVIOUS = 1, /* those from before the last launch enqueued, so that acting overlaps with training */
+    GPUR_ACT_TARGET = 2,   /* those of the target network from before the last launch enqueued, so that acting overlaps
                               with training [Daley & Amato 2021, concurrent training] */
 };
 
 /*
- * How gpur_learner_train computes its steps. Draws and state are the same; losses agree except for the order of sums.
+ * How gpur_learner_train computes its steps. Both ways sample the same transitions, and their losses agree except for
+ * the order of sums.
  *
- *   GPUR_STEP_LIBRARIES   by the matrix products and convolutions of libraries
- *   GPUR_STEP_ONE_KERNEL  whole steps in one kernel, for small networks on a GPU. It needs two dense layers below the
- *                         last one, GPUR_MATH_FP32, a replay of GPUR_PACKED, obs of float32 and input_scale 1; other
- *                         learners are refused with what is missing. Acting may wait for such a launch
- *   GPUR_STEP_AUTO        the default; for now the same as GPUR_STEP_LIBRARIES
+ *   GPUR_STEP_LIBRARIES   with matrix products and convolutions from libraries
+ *   GPUR_STEP_ONE_KERNEL  whole steps in one kernel, for small networks on a GPU. Acting may have to wait for such a
+ *                         launch. It requires two dense layers before the output layer (the head's hidden layer
+ *                         counts), GPUR_MATH_FP32, a replay of GPUR_PACKED, obs of float32, and input_scale 1. Other
+ *                         learners are refused, and the message says what is required
+ *   GPUR_STEP_AUTO        the default; at present the same as GPUR_STEP_LIBRARIES
  *
  * gpur_learner_train_on and gpur_learner_train_rows always use the libraries.
  */
 enum { GPUR_STEP_AUTO = 0, GPUR_STEP_LIBRARIES = 1, GPUR_STEP_ONE_KERNEL = 2 };
 
-/* The most host buffers of a learner; see gpur_learner_get_rows. */
+/* The most host batches of a learner; see gpur_learner_get_rows. */
 enum { GPUR_MAX_HOST_BATCHES = 16 };
 
-/* Settings of gpur_learner_create. gpur_learner_config_init fills in the defaults; network.outputs remains to be set.
- */
+/* Settings of gpur_learner_create. gpur_learner_config_init sets the defaults; network.outputs must then be set. */
 typedef struct gpur_learner_config {
     uint64_t size;                   /* sizeof(gpur_learner_config), as the caller was compiled */
-    gpur_network_config network;     /* reads `obs` of the replay: an image if it begins with a convolution, else
-                                        flattened */
+    gpur_network_config network;     /* its input is the replay's `obs`: an image if the first layer is a convolution,
+                                        otherwise flattened */
     gpur_optimizer_config optimizer; /* of all weights */
     int32_t double_dqn;        /* 1, the default: y = r + discount Q_target(s', a*) with a* = argmax_a Q(s', a) [van
                                   Hasselt et al. 2016, eq. 4]. 0: y = r + discount max_a Q_target(s', a) [Mnih et
                                   al. 2015] */
-    int32_t loss;              /* GPUR_LOSS_*; the mean over the batch */
+    int32_t loss;              /* GPUR_LOSS_*, averaged over the batch; default HUBER */
     float huber_delta;         /* delta of GPUR_LOSS_HUBER; above 0, default 1 */
-    int32_t index_source;      /* how train steps draw: GPUR_SOURCE_AUTO, the default (as the replay does),
-                                  GPUR_UNIFORM* or, over a prioritized replay, GPUR_PRIORITIZED*. By priority, each
-                                  step weighs its losses by importance, and gives its transitions their
-                                  |TD error| + priority_offset as new priorities [Schaul et al. 2016, algorithm 1] */
+    int32_t index_source;      /* how train steps sample: GPUR_SOURCE_AUTO, the default (as the replay does),
+                                  GPUR_UNIFORM* or, on a prioritized replay, GPUR_PRIORITIZED*. By priority, each step
+                                  multiplies its losses by the importance weights, and gives its transitions the new
+                                  priorities |TD error| + priority_offset [Schaul et al. 2016, algorithm 1] */
     int64_t batch_size;        /* 1 to the replay's max_batch; default 32 */
     int64_t target_period;     /* train steps between copies to the target network, 1 or more; default 10,000 */
     int32_t target_copy_first; /* 0, the default: copies after steps period, 2 period, ... 1: after steps 1,
-                                  period + 1, 2 period + 1, ..., as the code of Parr 2018 does */
+                                  period + 1, 2 period + 1, ..., as in the code of Parr 2018 */
     int32_t act;               /* GPUR_ACT_*; default LATEST */
-    int32_t max_act_batch;     /* observations that memory is taken for at first, for calls of act and q_values; a call
-                                  with more takes more memory; 1 to 1,048,576, default 64 */
+    int32_t max_act_batch;     /* observations of one gpur_learner_act or gpur_learner_q_values for which memory is
+                                  allocated at creation; a larger call allocates more; 1 to 1,048,576, default 64 */
     int32_t math;              /* GPUR_MATH_*; default FP32 */
-    int32_t unroll;            /* train steps in CUDA's long graph, or in one kernel; 1 to 64, default 8 */
-    int32_t dense_graphs;      /* CUDA with TF32 or BF16. 1: dense layers by graphs of cuDNN's, compiled at creation,
-                                  where it has them. 0, the default: by cuBLASLt */
+    int32_t unroll;            /* CUDA: train steps in one graph, or in one launch of the kernel of
+                                  GPUR_STEP_ONE_KERNEL; 1 to 64, default 8 */
+    int32_t dense_graphs;      /* CUDA with TF32 or BF16. 1: dense layers with cuDNN's graphs, compiled at creation,
+                                  where cuDNN supports them. 0, the default: with cuBLASLt */
     gpur_schedule exploration; /* epsilon by environment step, for gpur_learner_epsilon; within 0 to 1 */
-    uint64_t seed;             /* of initial weights, draws and exploration; default 0 */
-    int32_t host_batches;      /* host buffers for gpur_learner_get_rows, each of batch_size packed rows, pinned on
-                                  CUDA; 0 to GPUR_MAX_HOST_BATCHES, default 0 */
-    int32_t deterministic;     /* CUDA. 1: only algorithms for convolutions that repeat their bits from run to run.
+    uint64_t seed;             /* of initial weights, sampling and exploration; default 0 */
+    int32_t host_batches;      /* host batches for gpur_learner_get_rows, each with room for batch_size packed rows,
+                                  pinned on CUDA; 0 to GPUR_MAX_HOST_BATCHES, default 0 */
+    int32_t deterministic;     /* CUDA. 1: only convolution algorithms that give the same bits in each run.
                                   0, the default: the fastest */
-    gpur_schedule beta;        /* exponent of the importance weights, by train step; 0 to 10, default 0.4 throughout.
-                                  They are divided as the replay's weight_norm says */
+    gpur_schedule beta;        /* exponent of the importance weights by train step; 0 to 10, default 0.4 throughout. The
+                                  weights are divided as the replay's weight_norm says */
     int32_t step_kernel;       /* GPUR_STEP_*; default AUTO */
     int32_t reserved;          /* 0 */
 } gpur_learner_config;
 
 /*
- * Sets every member to its default: a Q head on two dense layers of 128, Adam at 1e-3, double DQN, Huber loss. `size`
- * is sizeof(gpur_learner_config). network.outputs has no default and must be set. Any thread.
+ * Sets every member to its default: a Q head on two dense layers of 128 units, Adam with learning rate 1e-3, double
+ * DQN, Huber loss. `size` is sizeof(gpur_learner_config). network.outputs has no default and must be set. Any thread.
  *
- *   GPUR_INVALID_ARGUMENT  NULL or a bad size
+ *   GPUR_INVALID_ARGUMENT  NULL, or a size below 8 or above 65,536
  */
 GPUR_API gpur_status gpur_learner_config_init(gpur_learner_config *config, uint64_t size);
 
 /*
- * Sets the network, loss, optimizer, batch size, target period and exploration of a published system, with every
- * constant. Members that the system does not name (seed, act, math, ...) stay as they are. Any thread.
+ * Sets the network, loss, optimizer, batch size, target period and exploration of a published system, with all of its
+ * constants. Members that the system does not specify (seed, act, math, ...) keep their values. Any thread.
  *
- *   "melee-gpu"       dueling DQN of in-GPU replay [Parr 2018, section 4.2]: 128, then two streams of 512; RMSProp; 5
+ *   "melee-gpu"       dueling DQN of in-GPU replay [Parr 2018, section 4.2]: 128, then two branches of 512; RMSProp; 5
  *                     actions
  *   "melee-dqn"       128-256-A [Parr, Dilipkumar & Liu 2017]: plain DQN; 5 actions
  *   "melee-double"    the same network with double DQN
- *   "nature-dqn"      three convolutions and 512 units on four frames of 84 x 84 [Mnih et al. 2015], in the version
- *                     that is the baseline of Daley & Amato 2021: centered RMSProp, Glorot weights, a target copy every
- *                     C / F = 10,000 / 4 train steps. 18 actions, all of an Atari console: set `outputs` to those of
- *                     the game
- *   "nature-dueling"  the same with two streams of 512, double DQN and gradients clipped to norm 10 [Wang et al. 2016];
- *                     gradients are not scaled by 1 / sqrt(2) where the streams meet
- *   "apex-dqn"        that network with the learner of Ape-X [Horgan et al. 2018]: batches of 512 drawn by priority (so
- *                     the replay must be prioritized), squared loss, norm 40. Its epsilon is that of the first actor,
- *                     0.4; actor i of N acts with 0.4^(1 + 7 i / (N - 1))
- *   "cartpole"        our own: dueling double DQN on two layers of 128; solves CartPole-v1 in under a minute on two CPU
- *                     cores
+ *   "nature-dqn"      three convolutions and 512 units on four frames of 84 x 84 [Mnih et al. 2015], in the version of
+ *                     the baseline of Daley & Amato 2021: centered RMSProp, Glorot weights, a target copy every
+ *                     C / F = 10,000 / 4 = 2,500 train steps. 18 actions, all of an Atari console: set
+ *                     `outputs` to those of the game
+ *   "nature-dueling"  the same with two branches of 512, double DQN and gradients clipped to norm 10 [Wang et al.
+ *                     2016]. Unlike in the paper, the gradient that enters the last convolution is not scaled by
+ *                     1 / sqrt(2)
+ *   "apex-dqn"        that network with the learner of Ape-X [Horgan et al. 2018]: batches of 512 sampled by priority
+ *                     (so the replay must be prioritized), squared loss, norm 40. Its epsilon is that of the first
+ *                     actor, 0.4; actor i of N acts with 0.4^(1 + 7 i / (N - 1))
+ *   "cartpole"        this library's own: dueling double DQN on two layers of 128; solves CartPole-v1 in under a minute
+ *                     on two CPU cores
  *
- * Epsilon of the melee presets falls from 1 to 0.1 over the first fifth of training. Only the caller knows its length:
- * set exploration.steps, or epsilon stays 1.
+ * Epsilon of the melee presets falls from 1 to 0.1 over the first fifth of training. Only the caller knows how long
+ * training is: set exploration.steps, otherwise epsilon stays 1.
  *
- *   GPUR_INVALID_ARGUMENT  no such name, NULL, or a config that was not initialized; the config is unchanged
+ *   GPUR_INVALID_ARGUMENT  no such name, NULL, or `config->size` was not set; the config is unchanged
  */
 GPUR_API gpur_status gpur_learner_config_preset(gpur_learner_config *config, const char *name);
 
 /*
- * Makes a learner on `replay`, which must outlive it. All of its memory is allocated here. Any thread, also while
- * others use the replay.
+ * Creates a learner on `replay`, which must outlive it. All of its memory is allocated here, except for acting on more
+ * than max_act_batch observations at once. Any thread, also while others use the replay.
  *
  * The schema must have obs and next_obs of the same shape, both float32 or both uint8; action, one int32 or int64;
- * reward, one float32; and a one-byte terminated. For a network that begins with a convolution obs must have three
+ * reward, one float32; and terminated, one byte. For a network that begins with a convolution, obs must have three
  * axes, in the order of network.input_layout. Other networks read any obs, flattened.
  *
- * A transition whose action is not 0 to outputs - 1 does not train anything: its loss and gradient are 0, while the
- * mean is still over the whole batch. gpur_learner_stats counts it. Where priorities are written back, its error is 0.
+ * A transition whose action is not 0 to outputs - 1 does not train anything: its loss and gradient are 0, but it counts
+ * in the mean over the batch. gpur_learner_stats counts such transitions. If priorities are written back, its TD error
+ * is 0.
  *
- *   learner  gets the handle, or NULL if the call fails
+ *   config   settings; read before the call returns
+ *   learner  receives the handle, or NULL if the call fails; destroy it with gpur_learner_destroy
  *
- *   GPUR_INVALID_ARGUMENT  a value out of its range, a field that is missing or has another type, draws by priority
+ *   GPUR_INVALID_ARGUMENT  a value out of its range, a field that is missing or has another type, sampling by priority
  *                          from a replay that is not prioritized, GPUR_STEP_ONE_KERNEL for a learner that it cannot
  *                          compute, or NULL
  *   GPUR_OUT_OF_MEMORY     not enough memory; the message has the bytes needed and available
- *   GPUR_UNAVAILABLE       CUDA: cuBLAS was not found; the message has the places that were searched
+ *   GPUR_UNAVAILABLE       CUDA: cuBLAS was not found; the message has the folders that were searched
+ *   GPUR_DEVICE_ERROR      the device failed
  */
 GPUR_API gpur_status gpur_learner_create(gpur_replay *replay, const gpur_learner_config *config,
                                          gpur_learner **learner);
-/* Waits for the learner's work and frees it. No other thread may be in a call with it. The replay stays. NULL does
- * nothing. */
+/* Waits for the learner's work, and then frees the learner. Call it from any thread, but not while another thread is
+ * inside of a call with it. The replay stays. NULL does nothing. */
 GPUR_API void gpur_learner_destroy(gpur_learner *learner);
 
-/* The most train steps in one launch. An append may have to wait for two launches. */
+/* The most train steps in one launch. An append that overwrites transitions may have to wait for two launches. */
 enum { GPUR_LAUNCH_STEPS = 256 };
 
 /*
- * Enqueues `steps` train steps, and returns before the last one is done. They go in launches of GPUR_LAUNCH_STEPS steps
- * each, the last of which may have fewer. The call waits only so that at most two launches are in flight. By the thread
- * that trains; writers, gpur_learner_act and calls that only ask continue meanwhile.
+ * Enqueues `steps` train steps [Mnih et al. 2015, algorithm 1], and returns before the last one is done. They run in
+ * launches of GPUR_LAUNCH_STEPS steps, the last of which may have fewer. The call waits so that at most two
+ * launches are in flight, and for calls of other threads that sample or train and were called before. Only in the
+ * thread that trains; writers, gpur_learner_act and calls that read statistics continue meanwhile.
  *
  *   steps  0 or more
  *
  *   GPUR_INVALID_ARGUMENT  steps below 0, or NULL
  *   GPUR_TOO_FEW           the replay is empty; or fewer than its min_size transitions have become visible so far; or,
- *                          with GPUR_UNIFORM_DISTINCT, there are fewer than batch_size. The message has the counts. The
- *                          launches enqueued before by this call stay enqueued
+ *                          with GPUR_UNIFORM_DISTINCT, fewer than batch_size are visible. The message has the counts.
+ *                          Launches that this call has enqueued before stay enqueued
  */
 GPUR_API gpur_status gpur_learner_train(gpur_learner *learner, int64_t steps);
 
 /*
  * Enqueues one train step on the transitions with the given ids. Their importance weights are 1. In a prioritized
- * replay they get new priorities, whatever index_source is. It does not wait for the replay's min_size. By the thread
- * that trains. Appends wait while the step is enqueued (with GPUR_EXECUTOR_INLINE: carried out), so that none of the
- * transitions is overwritten.
+ * replay they get new priorities, whatever index_source is. The call does not wait for the replay's min_size. Only in
+ * the thread that trains. Appends wait while the step is enqueued (with GPUR_EXECUTOR_INLINE: carried out), so that
+ * none of the transitions is overwritten.
  *
- *   ids  (batch_size) in host memory, read before the call returns
+ *   ids  (batch_size) in host memory, read before the call returns; an id may occur several times
  *
- *   GPUR_EVICTED           one of the transitions has been overwritten; nothing is trained
+ *   GPUR_EVICTED           one of the transitions was overwritten; nothing is trained
  *   GPUR_INVALID_ARGUMENT  an id that is not visible yet, or NULL; nothing is trained
  *   GPUR_TOO_FEW           the replay is empty
  */
 GPUR_API gpur_status gpur_learner_train_on(gpur_learner *learner, const int64_t *ids);
 
 /*
- * Hands out one of the learner's host buffers, to be filled with a batch that the caller keeps in host memory. The next
- * buffer in turn is handed out, once the batch that was last in it has been copied to the device. Fill it, then give it
- * back with gpur_learner_train_rows or gpur_learner_return_rows. The memory belongs to the learner.
+ * Acquires one of the learner's host batches: a buffer in host memory that the caller fills with transitions of its
+ * own. The buffers are used in rotation; the call waits until the previous contents of its buffer have been copied to
+ * the device. Then fill the buffer, and pass it to gpur_learner_train_rows or gpur_learner_return_rows. The memory
+ * belongs to the learner.
  *
  * Any thread, so that one thread can prefetch while another trains; buffers may be filled and trained on in any order.
- * With two buffers, one is filled while the other is copied. A prefetching thread needs one more, and one for each
- * batch that it is to be ahead.
+ * Two buffers are enough to fill one while the other is copied. A thread that prefetches needs a third one, and one
+ * more for each batch that it is to be ahead.
  *
- *   rows    gets the buffer: (batch_size, row_bytes) of packed rows as in gpur_writer_append, in host memory aligned to
- *           256 bytes, pinned on CUDA. Its contents are undefined
+ *   rows    receives the buffer, or NULL if the call fails: (batch_size, row_bytes), packed rows as in
+ *           gpur_writer_append, in host memory aligned to 256 bytes, pinned on CUDA. Its contents are undefined
  *
- *   GPUR_WOULD_BLOCK       all buffers are handed out; `rows` is NULL
+ *   GPUR_WOULD_BLOCK       all buffers are acquired
  *   GPUR_INVALID_ARGUMENT  the learner has host_batches 0, or NULL
  */
 GPUR_API gpur_status gpur_learner_get_rows(gpur_learner *learner, void **rows);
 
 /*
- * Gives a buffer of gpur_learner_get_rows back without training on it. Any thread.
+ * Releases a buffer of gpur_learner_get_rows without training on it. Any thread.
  *
- *   GPUR_INVALID_ARGUMENT  `rows` is not a buffer that is handed out, the learner has host_batches 0, or NULL
+ *   GPUR_INVALID_ARGUMENT  `rows` is not a buffer that is acquired, the learner has host_batches 0, or NULL
  */
 GPUR_API gpur_status gpur_learner_return_rows(gpur_learner *learner, void *rows);
 
 /*
- * Enqueues one train step on rows in host memory, and returns before it is done. It waits only so that at most two
- * launches are in flight; the copy to the device overlaps with the step before. The loss is, bit for bit, that of
- * gpur_learner_train_on for the same transitions. The replay is not read, only its schema and gamma are used: it may be
- * empty. Rewards are taken as they are, whatever the replay's reward_clip. By the thread that trains.
+ * Enqueues one train step on rows in host memory, and returns before it is done. The call waits so that at most two
+ * launches are in flight, and for calls of other threads that sample or train and were called before; the copy to the
+ * device overlaps with the step before. The loss is, bit for bit, that of gpur_learner_train_on for the same
+ * transitions. The replay is not read, and may be empty: only its schema and gamma are used. Rewards are not clipped by
+ * the replay's reward_clip, and no priorities are written. Only in the thread that trains.
  *
- *   rows    a buffer of gpur_learner_get_rows: it is copied to the device from where it lies and given back, and must
- *           not be touched any more. Or (batch_size, row_bytes) in any other host memory: it is copied to the next free
- *           buffer first, and may be changed when the call returns
+ *   rows    a buffer of gpur_learner_get_rows: it is copied to the device from there and released, so do not use it any
+ *           more. Or (batch_size, row_bytes) in any other host memory: it is copied to the next free buffer first, and
+ *           may be changed when the call returns
  *
- *   GPUR_WOULD_BLOCK       memory of the caller's own, and all buffers are handed out; nothing is trained
- *   GPUR_INVALID_ARGUMENT  an address inside of a buffer, a buffer that is not handed out, device memory on CUDA, a
+ *   GPUR_WOULD_BLOCK       `rows` is the caller's own memory, and all buffers are acquired; nothing is trained
+ *   GPUR_INVALID_ARGUMENT  an address inside of a buffer, a buffer that is not acquired, device memory on CUDA, a
  *                          learner with host_batches 0, or NULL; nothing is trained
  */
 GPUR_API gpur_status gpur_learner_train_rows(gpur_learner *learner, const void *rows);
 
-/* Waits until all train steps that have been enqueued are done. Any thread. GPUR_INVALID_ARGUMENT: NULL. */
+/* Waits until all train steps that have been enqueued are done. Any thread. GPUR_INVALID_ARGUMENT: NULL.
+ * GPUR_DEVICE_ERROR: the device failed in one of them. */
 GPUR_API gpur_status gpur_learner_sync(gpur_learner *learner);
 
 /*
- * Chooses an action for each observation: with probability epsilon uniformly at random, otherwise argmax_a Q(obs, a),
- * the first if several are equal. Which weights are used is set by `act` in the config.
+ * Chooses an action for each observation, epsilon-greedily [Mnih et al. 2015, algorithm 1]: with probability epsilon
+ * uniformly at random, otherwise argmax_a Q(obs, a), the first if several are equal. The weights are those that `act`
+ * of the config selects, the same for all observations of a call.
  *
- *   count    1 to 1,048,576. With more than ever before, and than max_act_batch, the call takes memory for them; all
- *            are answered by the same weights
- *   obs      (count, ...) of the schema's obs, in host memory or device memory. For a replay of GPUR_LINKED: whole
- *            stacks, which the caller keeps if the writer is given frames (see GPUR_INPUT_FRAMES)
+ *   count    1 to 1,048,576. A call with more than max_act_batch, and more than any call before, allocates memory
+ *   obs      (count, ...) of the schema's obs, in host memory or in device memory. For a replay of GPUR_LINKED: whole
+ *            stacks, which the caller keeps if the writer receives frames (see GPUR_INPUT_FRAMES)
  *   epsilon  0 to 1
  *   actions  (count) int32 in host memory; filled in when the call returns
- *   stream   CUDA, obs in device memory: the cudaStream_t that wrote them. Reading waits for it, and later work on it
- *            waits for the reading. NULL: the observations are complete now, and have been read when the call returns.
- *            For obs in host memory, and on the CPU: NULL
+ *   stream   CUDA, obs in device memory: the cudaStream_t that wrote them. Reading waits for the work that is on it
+ *            now, and later work on it waits for the reading. NULL: the observations are complete now, and have been
+ *            read when the call returns. For obs in host memory, and on the CPU: NULL
  *
- * Any number of threads at the same time as the one that trains. They take turns; training does not wait for them.
- * Random actions depend only on the seed and on the number of actions chosen before.
+ * Any number of threads, at the same time as the one that trains. Their calls run one at a time; training does not wait
+ * for them. Random actions depend only on the seed, on the number of calls of gpur_learner_act that succeeded before,
+ * and on the observation's index in the call.
  *
- *   GPUR_INVALID_ARGUMENT  count or epsilon out of range, a stream on the CPU, memory of another GPU, or NULL
- *   GPUR_OUT_OF_MEMORY     no memory for so many observations; smaller calls go on as before
+ *   GPUR_INVALID_ARGUMENT  count or epsilon out of range, a stream on the CPU, a stream under capture, memory of
+ *                          another GPU, or NULL
+ *   GPUR_OUT_OF_MEMORY     no memory for so many observations; smaller calls still work
  */
 GPUR_API gpur_status gpur_learner_act(gpur_learner *learner, int64_t count, const void *obs, float epsilon,
                                       int32_t *actions, void *stream);
 
 /*
- * Computes the Q values of observations. Like gpur_learner_act in all else: threads, errors and the other arguments.
+ * Computes the Q values of observations. Like gpur_learner_act otherwise: threads, weights, errors and the other
+ * arguments.
  *
  *   q  (count, outputs) float32 in host memory; filled in when the call returns
  */
 GPUR_API gpur_status gpur_learner_q_values(gpur_learner *learner, int64_t count, const void *obs, float *q,
                                            void *stream);
 
-/* The value of the exploration schedule at environment step `step`. Any thread. NULL gives 0. */
+/* Returns the value of the config's exploration schedule at environment step `step`. Any thread. NULL gives 0. */
 GPUR_API float gpur_learner_epsilon(gpur_learner *learner, int64_t step);
 
 /* What gpur_learner_get_stats reports. "Since the last call" means since the previous call by any thread. */
@@ -286,23 +302,27 @@ typedef struct gpur_learner_stats {
     float loss;              /* of the last step done */
     float mean_loss;         /* mean over the steps done since the last call */
     float mean_q;            /* of the last step done: the mean over the batch of Q(s, a) */
-    float gradient_norm;     /* of the last step done, before clipping */
+    float gradient_norm;     /* of the last step done, before any clipping */
     float learning_rate;     /* of the last step done */
     float reserved;          /* 0 */
     double steps_per_second; /* since the last call */
-    int64_t device_bytes;    /* device memory held by this learner */
+    int64_t device_bytes;    /* device memory of this learner */
     int64_t acts;            /* actions chosen */
-    int64_t invalid_actions; /* transitions that trained nothing since their action was not 0 to outputs - 1 */
-    int64_t pinned_bytes;    /* host memory held by this learner, pinned on CUDA */
+    int64_t invalid_actions; /* transitions that trained nothing because their action was not 0 to outputs - 1 */
+    int64_t pinned_bytes;    /* host memory of this learner, pinned on CUDA */
 } gpur_learner_stats;
 
 /*
- * Reads the statistics, as of the last launch that is done. Does not wait; call gpur_learner_sync first to have all
- * steps in them. Any thread. GPUR_INVALID_ARGUMENT: NULL, or `stats->size` was not set.
+ * Reads the statistics as of the last launch that is done. Does not wait; call gpur_learner_sync first to include all
+ * steps. Any thread.
+ *
+ *   stats  `size` is set by the caller; the other members are filled in
+ *
+ *   GPUR_INVALID_ARGUMENT  NULL, or `stats->size` was not set
  */
 GPUR_API gpur_status gpur_learner_get_stats(gpur_learner *learner, gpur_learner_stats *stats);
 
-/* Sets of numbers, one for each weight: the network that is trained, the target network, and the last gradient. */
+/* The arrays with one number for each weight: the network that is trained, the target network, the last gradient. */
 enum { GPUR_WEIGHTS_ONLINE = 0, GPUR_WEIGHTS_TARGET = 1, GPUR_WEIGHTS_GRADIENT = 2 };
 
 /* Describes one tensor of the network. */
@@ -310,19 +330,23 @@ typedef struct gpur_weight_info {
     uint64_t size;    /* sizeof(gpur_weight_info), as the caller was compiled: set it before the call */
     char name[64];    /* "trunk.0.weight", "value.hidden.bias", "advantage.out.weight", ... */
     int32_t dims;     /* 1, 2 or 4 */
-    int32_t shape[4]; /* bias: (units). Weight of a dense layer: (units, inputs); behind a convolution the inputs are in
+    int32_t shape[4]; /* bias: (units). Weight of a dense layer: (units, inputs), with the inputs after a convolution in
                          the order height, width, channels. Weight of a convolution: (filters, kernel rows, kernel
                          columns, channels) */
     int32_t reserved; /* 0 */
     int64_t count;    /* float32 numbers */
 } gpur_weight_info;
 
-/* The number of tensors of the network. Any thread. NULL gives 0. */
+/* Returns the number of tensors of the network. Any thread. NULL gives 0. */
 GPUR_API int32_t gpur_learner_weight_count(gpur_learner *learner);
 
 /*
- * Describes tensor `index`, 0 to gpur_learner_weight_count - 1. Any thread. GPUR_INVALID_ARGUMENT: no such index, NULL,
- * or `info->size` was not set.
+ * Describes one tensor. Any thread.
+ *
+ *   index  0 to gpur_learner_weight_count - 1
+ *   info   `size` is set by the caller; the other members are filled in
+ *
+ *   GPUR_INVALID_ARGUMENT  no such index, NULL, or `info->size` was not set
  */
 GPUR_API gpur_status gpur_learner_weight(gpur_learner *learner, int32_t index, gpur_weight_info *info);
 
@@ -331,21 +355,21 @@ GPUR_API gpur_status gpur_learner_weight(gpur_learner *learner, int32_t index, g
  *
  *   which    GPUR_WEIGHTS_*
  *   name     as in gpur_weight_info
- *   values   (count) float32 in host memory
- *   count    the tensor's
+ *   values   (count) float32 in host memory, in the order of the tensor's shape; filled in when the call returns
+ *   count    the count of gpur_weight_info
  *
  *   GPUR_INVALID_ARGUMENT  an unknown name or `which`, another count, or NULL
- *   GPUR_OUT_OF_MEMORY     there is no host memory for a copy of the tensor
+ *   GPUR_OUT_OF_MEMORY     no host memory for a copy of the tensor
  */
 GPUR_API gpur_status gpur_learner_read_weights(gpur_learner *learner, int32_t which, const char *name, float *values,
                                                int64_t count);
 
 /*
- * Sets one tensor from host memory, between two train steps, and waits until it is set. Gradients cannot be set.
- * gpur_learner_act uses the new weights at once, if they are those that it acts with: the target network's under
- * GPUR_ACT_TARGET, otherwise the online ones. Setting online weights does not change the target network's until the
- * next copy. Threads, arguments and errors as gpur_learner_read_weights;
- * GPUR_INVALID_ARGUMENT also for values that are NaN or infinite, with how many there are.
+ * Sets one tensor from host memory, between two launches, and waits until it is set. Gradients cannot be set.
+ * gpur_learner_act uses the new weights from then on if it acts with this network: the target network under
+ * GPUR_ACT_TARGET, otherwise the online network. Setting online weights does not change the target network before the
+ * next copy. Threads, arguments and errors are those of gpur_learner_read_weights; values that are NaN or infinite are
+ * GPUR_INVALID_ARGUMENT, too, and the message has how many there are.
  */
 GPUR_API gpur_status gpur_learner_write_weights(gpur_learner *learner, int32_t which, const char *name,
                                                 const float *values, int64_t count);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The description of a network: layers, heads and initial weights. A learner (learner.h) makes one from it. */
+/* The description of a network: layers, head and initial weights. A learner (learner.h) creates the network. */
 #ifndef GPUREPLAY_NETWORK_H
 #define GPUREPLAY_NETWORK_H
 
@@ -15,11 +15,11 @@ enum { GPUR_LINEAR = 0, GPUR_RELU = 1, GPUR_TANH = 2 };
 /*
  * Kinds of layers. All convolutions of a network come before its dense layers.
  *
- *   GPUR_DENSE  y = activation(x W^T + b) with W (units, inputs) and b (units). Behind a convolution, x is its output
+ *   GPUR_DENSE  y = activation(x W^T + b) with W (units, inputs) and b (units). After a convolution, x is its output
  *               flattened in the order height, width, channels
  *   GPUR_CONV   y = activation(x * W + b) with x (height, width, channels), W (filters, kernel, kernel, channels) and b
  *               (filters), where * is the cross-correlation that deep learning libraries call convolution. The output
- *               has height (height + 2 padding - kernel) / stride + 1, rounded down, and its width likewise
+ *               has height (height + 2 padding - kernel) / stride + 1, rounded down; its width is computed likewise
  */
 enum { GPUR_DENSE = 0, GPUR_CONV = 1 };
 
@@ -34,16 +34,16 @@ typedef struct gpur_layer {
     int64_t reserved[2]; /* 0; see gpur_schedule */
 } gpur_layer;
 
-/* The order of the axes of obs where the network begins with a convolution: (4, 84, 84), say, or (84, 84, 4). */
+/* The order of the axes of obs if the network begins with a convolution: (4, 84, 84) or (84, 84, 4), for example. */
 enum {
     GPUR_CHW = 0, /* (channels, height, width) */
     GPUR_HWC = 1, /* (height, width, channels) */
 };
 
 /*
- * The head: what the network computes from the trunk's output. Each of its streams (one for GPUR_HEAD_Q, value and
- * advantage for GPUR_HEAD_DUELING) may begin with a dense layer of its own, of `hidden` units. The DQN learner takes
- * the first two.
+ * The head: what the network computes from the output of the trunk. It has one branch, or two for GPUR_HEAD_DUELING
+ * (value and advantage) and GPUR_HEAD_SOFTMAX_VALUE (policy and value). With `hidden` above 0, each branch begins with
+ * a dense layer of `hidden` units. The DQN learner accepts GPUR_HEAD_Q and GPUR_HEAD_DUELING.
  */
 enum {
     GPUR_HEAD_Q = 0,             /* Q(s, a) */
@@ -52,28 +52,28 @@ enum {
     GPUR_HEAD_TANH_ACTION = 3,   /* an action in (-1, 1), for deterministic policy gradients */
 };
 
-/* The most layers that a trunk can have. */
+/* The most layers of a trunk. */
 enum { GPUR_MAX_LAYERS = 8 };
 
 /* A network: a trunk of layers, then a head. */
 typedef struct gpur_network_config {
-    gpur_layer trunk[GPUR_MAX_LAYERS]; /* (trunk_count), the layer that reads the observation first */
+    gpur_layer trunk[GPUR_MAX_LAYERS]; /* (trunk_count), beginning with the layer that reads the observation */
     int32_t trunk_count;               /* 0 to GPUR_MAX_LAYERS */
     int32_t head;                      /* GPUR_HEAD_* */
-    int32_t hidden;                    /* units of each stream's hidden layer, up to 65,536; 0: no hidden layer */
+    int32_t hidden;                    /* units of each branch's hidden layer, up to 65,536; 0: no hidden layer */
     int32_t hidden_activation;         /* GPUR_LINEAR, GPUR_RELU or GPUR_TANH */
     int32_t outputs;                   /* number of actions, 1 to 65,536 */
     int32_t init;                      /* GPUR_INIT_* */
-    float init_scale;                  /* GPUR_INIT_NORMAL: the standard deviation; 0 to 1,000,000. Otherwise unused */
-    float input_scale;                 /* obs is multiplied by this; 1/255 for frames of bytes; not 0; default 1 */
-    int32_t input_layout;              /* GPUR_CHW or GPUR_HWC. Only used where the first layer is a convolution */
+    float init_scale;                  /* GPUR_INIT_NORMAL: the standard deviation, 0 to 1,000,000 */
+    float input_scale;                 /* obs is multiplied by this: 1/255 for frames of bytes; not 0; default 1 */
+    int32_t input_layout;              /* GPUR_CHW or GPUR_HWC. Only used if the first layer is a convolution */
     int64_t reserved[4];               /* 0; see gpur_schedule */
 } gpur_network_config;
 
 /*
  * How weights are initialized. Biases begin at 0, except with GPUR_INIT_FAN_IN. In these formulas `inputs` and
- * `outputs` of a dense layer are the numbers of its inputs and units; of a convolution they are kernel x kernel x
- * channels and kernel x kernel x filters.
+ * `outputs` are the numbers of inputs and units of a dense layer; for a convolution they are kernel x kernel x channels
+ * and kernel x kernel x filters.
  */
 enum {
     GPUR_INIT_FAN_IN = 0, /* U(-1/sqrt(inputs), 1/sqrt(inputs)) for weights and biases: PyTorch's Linear and Conv2d */

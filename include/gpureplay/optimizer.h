@@ -11,15 +11,18 @@ extern "C" {
 
 /*
  * Kinds of optimizers. Each computes what the framework in its name computes. g is the gradient, w the weight, lr the
- * learning rate, d `decay`, eps `epsilon`; m, v and u are kept per weight, m and u from 0.
- *   ADAM              m, v with bias correction; w -= lr m^ / (sqrt(v^) + eps)      [Kingma & Ba 2015, algorithm 1]
+ * learning rate, d is `decay` and eps is `epsilon`. m, v and u are stored for each weight; m and u begin at 0, and v
+ * begins at the number given with its formula. m^ and v^ are m and v with Adam's bias correction.
+ *
+ *   ADAM              m, v with bias correction; w -= lr m^ / (sqrt(v^) + eps)        [Kingma & Ba 2015, algorithm 1]
  *   RMSPROP_TF        v = d v + (1-d) g^2, from 1; u = momentum u + lr g / sqrt(v + eps); w -= u
  *   RMSPROP_KERAS2    v = d v + (1-d) g^2, from 0; w -= lr g / (sqrt(v) + eps)
  *   RMSPROP_TORCH     v = d v + (1-d) g^2, from 0; u = momentum u + g / (sqrt(v) + eps); w -= lr u
- *   RMSPROP_DEEPMIND  m = d m + (1-d) g, v = d v + (1-d) g^2, from 0; w -= lr g / sqrt(v-m^2+eps) [Mnih et al. 2015]
- * "from 0" and "from 1" tell where v begins. m^ and v^ are m and v with Adam's bias correction. With `centered`, each
- * RMSPROP divides by the root of v - m^2 in place of v; DEEPMIND always does. KERAS2 is Keras 2.1; Keras 3 computes
- * RMSPROP_TF with v from 0, which none of these does.
+ *   RMSPROP_DEEPMIND  m = d m + (1-d) g, v = d v + (1-d) g^2, from 0; w -= lr g / sqrt(v - m^2 + eps)
+ *                                                                                     [Mnih et al. 2015]
+ *
+ * With `centered`, the other RMSPROP_* use v - m^2 in place of v under the root, too. KERAS2 is Keras 2.1; Keras 3
+ * computes RMSPROP_TF with v from 0, which none of these does.
  */
 enum {
     GPUR_ADAM = 0,
@@ -29,7 +32,7 @@ enum {
     GPUR_RMSPROP_DEEPMIND = 4,
 };
 
-/* The settings of an optimizer. All must be finite and in range; those that the kind does not use have no effect. */
+/* The settings of an optimizer. All must be finite and in range, also those that the kind does not use. */
 typedef struct gpur_optimizer_config {
     int32_t kind;                /* GPUR_ADAM, GPUR_RMSPROP_* */
     int32_t centered;            /* 1 or 0; RMSPROP_* */
@@ -40,7 +43,7 @@ typedef struct gpur_optimizer_config {
     float momentum;              /* RMSPROP_TF and RMSPROP_TORCH; 0 or more, below 1 */
     float epsilon;               /* above 0 */
     float clip_norm;     /* above 0: gradients are scaled down so that their global norm is at most this. 0: off */
-    float clip_value;    /* above 0: each gradient component is first clipped to [-clip_value, clip_value]. 0: off */
+    float clip_value;    /* above 0: each gradient component is clipped to [-clip_value, clip_value] first. 0: off */
     int64_t reserved[4]; /* 0; see gpur_schedule */
 } gpur_optimizer_config;
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Schedules: settings that change during training, as learning rates, exploration and importance weights do. */
+/* Schedules: settings that change during training, such as learning rates, exploration and importance weights. */
 #ifndef GPUREPLAY_SCHEDULE_H
 #define GPUREPLAY_SCHEDULE_H
 
@@ -10,13 +10,13 @@ extern "C" {
 #endif
 
 /*
- * A value that moves linearly from `first` to `last` between step `begin` and step begin + steps. It is `first` before
- * and `last` after. With steps = 0 it is always `first`. What a step is depends on the setting: a train step, an
- * environment step or a draw.
+ * A value that changes linearly from `first` at step `begin` to `last` at step begin + steps. It is `first` before that
+ * and `last` after it. With steps = 0 it is always `first`. What a step is depends on the setting: a train step, an
+ * environment step, or a call of gpur_replay_sample.
  *
- * Structs that are nested in a config by value (gpur_schedule, gpur_layer, gpur_network_config, gpur_optimizer_config)
- * have no `size` member. They end in reserved words instead, which later versions may use for new settings, with 0 as
- * the default. Set them to 0, as the init functions do; other values are refused with GPUR_INVALID_ARGUMENT.
+ * Structs that are members of a config (gpur_schedule, gpur_layer, gpur_network_config, gpur_optimizer_config) have no
+ * `size` member. They end in reserved words instead, which later versions may use for new settings with 0 as the
+ * default. Set them to 0, as the init functions do; other values are refused with GPUR_INVALID_ARGUMENT.
  */
 typedef struct gpur_schedule {
     float first;         /* the value up to step `begin` */
@@ -26,7 +26,7 @@ typedef struct gpur_schedule {
     int64_t reserved[2]; /* 0 */
 } gpur_schedule;
 
-/* The schedule's value at `step`. Any thread. NULL gives 0. */
+/* Returns the schedule's value at `step`, 0 for NULL. Any thread. */
 GPUR_API float gpur_schedule_at(const gpur_schedule *schedule, int64_t step);
 
 #ifdef __cplusplus

@@ -11,7 +11,7 @@
 #define GPUR_VERSION_MINOR 1
 #define GPUR_VERSION_PATCH 0
 
-/* Marks what the shared library exports. */
+/* Exports a function from the shared library. */
 #if defined(__GNUC__)
 #define GPUR_API __attribute__((visibility("default")))
 #else
@@ -23,51 +23,54 @@ extern "C" {
 #endif
 
 /*
- * What a call returns. GPUR_OK is 0.
+ * The result of a call. GPUR_OK is 0.
  *
- * A status above 0 means that the call was refused and has changed nothing, except where its own comment says
+ * A status above 0 means that the call was refused and has changed nothing, except where the function's comment says
  * otherwise. A status below 0 means that the device failed: the objects on it can only be destroyed.
  *
- * After any status but GPUR_OK, gpur_last_error has a message with the value that was given and the values that are
- * allowed.
+ * After every status except GPUR_OK, gpur_last_error returns a message with the value that was given and the values
+ * that are allowed.
  */
 typedef int32_t gpur_status;
 enum {
     GPUR_OK = 0,
-    GPUR_INVALID_ARGUMENT = 1, /* an argument is outside of its range, or NULL where that is not allowed */
-    GPUR_OUT_OF_MEMORY = 2,    /* there is not enough memory; the message has the bytes needed and available. Also: the
-                                  system has no more locks or threads; the message has its words */
-    GPUR_TOO_FEW = 3,       /* fewer transitions are in the replay than the call needs; the message has both counts */
+    GPUR_INVALID_ARGUMENT = 1, /* an argument is out of range, or NULL where that is not allowed */
+    GPUR_OUT_OF_MEMORY = 2,    /* not enough memory; the message has the bytes needed and available. Also: the system
+                                  has no more locks or threads; the message has the system's words */
+    GPUR_TOO_FEW = 3,       /* the replay holds fewer transitions than the call needs; the message has both counts */
     GPUR_WOULD_BLOCK = 4,   /* the call would have to wait, and was asked not to; calling again later can succeed. An
                                append may have taken some of the rows, and reports how many */
     GPUR_UNAVAILABLE = 5,   /* not in this build, or not on this machine; the message says how to get it */
     GPUR_FILE_ERROR = 6,    /* a file cannot be read or written, or its contents are damaged */
     GPUR_INTERRUPTED = 7,   /* the caller's progress function asked to stop */
-    GPUR_EVICTED = 8,       /* the transition with this id has been overwritten; the message has the range of ids that
-                               are still there. An id that no transition has had yet is GPUR_INVALID_ARGUMENT */
+    GPUR_EVICTED = 8,       /* the transition with this id was overwritten; the message has the ids that are visible. An
+                               id that is not in use yet is GPUR_INVALID_ARGUMENT */
     GPUR_DEVICE_ERROR = -1, /* the device or one of its libraries failed; the message has that library's words */
 };
 
-/* The name of a status as written above, "GPUR_OK" and so on; "unknown status" for any other number. Any thread. */
+/* Returns the name of a status, "GPUR_OK" and so on, and "unknown status" for any other number. The string has static
+ * storage. Any thread. */
 GPUR_API const char *gpur_status_name(gpur_status status);
 
-/* The message of the last call that failed on this thread; each thread has its own. Never NULL; "" if no call has
- * failed. The text is valid until the thread's next call of this library. */
+/* Returns the message of the last call that failed on the calling thread: each thread has its own message. Never NULL;
+ * "" if no call has failed. The string is valid until the thread's next call of this library. */
 GPUR_API const char *gpur_last_error(void);
 
-/* The version of the library that is loaded, as "0.1.0". It may be newer than the GPUR_VERSION_* numbers of the header
- * that the caller was compiled with. Static storage. Any thread. */
+/* Returns the version of the loaded library, for example "0.1.0". It can differ from the GPUR_VERSION_* numbers of the
+ * header that the caller was compiled with. The string has static storage. Any thread. */
 GPUR_API const char *gpur_version(void);
 
 /*
- * How the library was built, as lines of "key: value": version, compiler, CUDA toolkit and architectures (or how to
- * build with CUDA), BLAS, oneDNN, libraries for files, CPU kernel variants. Static storage. Any thread.
+ * Describes how the library was built, in lines of "key: value": version, compiler, CUDA toolkit and architectures (or
+ * how to build with CUDA), BLAS, oneDNN, libraries for files, CPU kernel variants. The string has static storage. Any
+ * thread.
  */
 GPUR_API const char *gpur_build_info(void);
 
 /*
- * The size in bytes that a public struct ("gpur_replay_config", say) has in the library that is loaded; -1 for any
- * other name and for NULL. Bindings for other languages use it to check their copies of the structs. Any thread.
+ * Returns the size in bytes of a public struct in the loaded library, given its name ("gpur_replay_config"); -1 for
+ * NULL and for a name that is not a public struct. Bindings for other languages use it to check their declarations of
+ * the structs. Any thread.
  */
 GPUR_API int64_t gpur_struct_size(const char *name);
 

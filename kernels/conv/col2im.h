@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: MIT */
+/* col2im, the adjoint of im2col: each number of an image is the sum of the patches' numbers that im2col copies it to.
+ * It turns the gradient of the patches into that of a convolution's input. Arguments and shapes: gpur_fold_back_args.
+ * A CPU's thread computes whole pixels. */
 #ifndef GPUR_KERNELS_CONV_COL2IM_H
 #define GPUR_KERNELS_CONV_COL2IM_H
 
 #include "kernels/args_conv.h"
 #include "kernels/target/thread.h"
 
-/* The places of the kernel, along one axis, whose patches hold position `i` of the image, and how far into the kernel:
- * place o holds it at i + padding - o stride. */
+/* Along one axis: the output positions whose patch holds position `i` of the image. In the patch of output position o
+ * it is at offset i + padding - o * stride. */
 GPUR_FN gpur_span gpur_fold_places(int64_t i, const gpur_patches *p, int64_t out)
 {
     gpur_span s;
@@ -18,7 +21,7 @@ GPUR_FN gpur_span gpur_fold_places(int64_t i, const gpur_patches *p, int64_t out
     return s;
 }
 
-/* The first of the C numbers that pixel (y, x) has in the patch of place (n, oy, ox). */
+/* The first of the C numbers that pixel (y, x) has in the patch of output position (n, oy, ox). */
 GPUR_FN const float *gpur_fold_source(const gpur_fold_back_args *a, int64_t n, int64_t oy, int64_t ox, int64_t y,
                                       int64_t x)
 {
@@ -28,7 +31,7 @@ GPUR_FN const float *gpur_fold_source(const gpur_fold_back_args *a, int64_t n, i
     return a->patch + ((row * p->kernel + ky) * p->kernel + kx) * p->channels;
 }
 
-/* Channels first, first + step, ... of pixel `i` of all images. */
+/* Computes these channels of pixel `i`, counted over all images. */
 GPUR_FN void gpur_fold_pixel(const gpur_fold_back_args *a, int64_t i, gpur_span channels)
 {
     const gpur_patches *const p = &a->at;
@@ -45,7 +48,8 @@ GPUR_FN void gpur_fold_pixel(const gpur_fold_back_args *a, int64_t i, gpur_span 
         }
 }
 
-/* A pixel to each run of C threads of a GPU; a CPU's thread walks pixels. */
+/* On a GPU a thread computes one channel of a pixel, so C neighboring threads share a pixel. On a CPU a thread
+ * computes all channels of its pixels. */
 GPUR_KERNEL(fold_back)
 {
     const int64_t pixels = a->at.images * a->at.height * a->at.width, channels = a->at.channels;

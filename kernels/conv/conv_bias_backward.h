@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: MIT */
+/* Backward pass through a convolution's activation and bias: dy *= activation'(y), in place, and sums of dy over runs
+ * of GPUR_CHANNEL_ROWS rows, in a fixed order. Arguments and shapes: gpur_channel_backward_args. */
 #ifndef GPUR_KERNELS_CONV_CONV_BIAS_BACKWARD_H
 #define GPUR_KERNELS_CONV_CONV_BIAS_BACKWARD_H
 
 #include "kernels/args_conv.h"
 #include "kernels/learn/layer_backward.h"
 
-/* A run of rows is a batch of its own for the columns of layer_backward.h; a block takes a tile of columns of a run. */
+/* Each run of rows is a batch of its own for layer_backward.h. A block takes one tile of columns of one run at a
+ * time. */
 GPUR_KERNEL_OF(channel_backward, 512)
 {
     const int64_t runs = (a->rows + GPUR_CHANNEL_ROWS - 1) / GPUR_CHANNEL_ROWS;

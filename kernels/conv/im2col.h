@@ -1,14 +1,17 @@
 /* SPDX-License-Identifier: MIT */
+/* im2col: row (n, y, x) of the result is the K x K x C inputs of one output pixel of a convolution, with zeros in the
+ * padding. The convolution then is a matrix product with the filters. Arguments and shapes: gpur_unfold_args. A CPU's
+ * thread copies whole runs. */
 #ifndef GPUR_KERNELS_CONV_IM2COL_H
 #define GPUR_KERNELS_CONV_IM2COL_H
 
 #include "kernels/args_conv.h"
 #include "kernels/lib/bf16.h"
 
-/* Row `ky` of the kernel at one place: `run` = K C numbers, neighbours in the image too, of which those from `first`
- * to `last` are there and the others padding. */
+/* Row `ky` of the filter at one output position: a run of K C numbers that are contiguous in the image. Numbers
+ * `first` to last - 1 of it are in the image, the others in the padding. */
 typedef struct gpur_patch_run {
-    int64_t from; /* of the run's first number in the image, which may lie before the image */
+    int64_t from; /* index in the image of the run's first number; may lie before the image */
     int64_t first, last;
 } gpur_patch_run;
 
@@ -34,7 +37,7 @@ GPUR_FN float gpur_unfold_read(const gpur_unfold_args *a, const gpur_patch_run *
     return a->bf16 ? gpur_bf16_widen(((const uint16_t *)a->x)[run->from + j]) : ((const float *)a->x)[run->from + j];
 }
 
-/* A CPU's thread: whole runs. */
+/* The serial body: copies whole runs. */
 GPUR_FN void gpur_unfold_rows(const gpur_unfold_args *a, gpur_span rows)
 {
     const int64_t run_length = a->at.kernel * a->at.channels;

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: MIT */
+/* Preprocessing of observations for the first layer: x = obs * scale, as (H, W, C), with space-to-depth blocks.
+ * Arguments, shapes and layouts: gpur_observe_args. */
 #ifndef GPUR_KERNELS_CONV_PREPROCESS_H
 #define GPUR_KERNELS_CONV_PREPROCESS_H
 
 #include "kernels/args_conv.h"
 #include "kernels/lib/bf16.h"
 
-/* Numbers of an image between channels and between pixels of a row, as the replay keeps it. */
+/* Strides of an image as the replay stores it, in numbers: between channels, and between pixels of a row. */
 typedef struct gpur_observe_steps {
     int64_t channel, pixel;
 } gpur_observe_steps;
@@ -40,14 +42,15 @@ GPUR_FN void gpur_observe_write(const gpur_observe_args *a, void *x, int64_t i, 
         ((float *)x)[i] = value;
 }
 
-/* Where pixel (y, x) goes: the first of its channels. `b` is a->block, which a caller may know as a constant. */
+/* The index in an image of x of the first channel of pixel (y, x). `b` is the side of a space-to-depth block. It is
+ * an argument so that a caller can pass a constant. */
 GPUR_FN int64_t gpur_observe_place(const gpur_observe_args *a, uint32_t b, uint32_t y, uint32_t x)
 {
     const uint32_t row = y / b, column = x / b, inside = (y - row * b) * b + (x - column * b);
     return (((int64_t)row * ((uint32_t)a->width / b) + column) * b * b + inside) * a->channels;
 }
 
-/* All channels of pixel (y, x) of image n. */
+/* Converts all channels of pixel (y, x) of image n. */
 GPUR_FN void gpur_observe_pixel(const gpur_observe_args *a, int64_t n, int64_t y, int64_t x)
 {
     const gpur_observe_steps steps = gpur_observe_steps_of(a);

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* Rounds float32 to bfloat16, to the nearest, ties to even. Arguments and shapes: gpur_round_bf16_args. */
 #ifndef GPUR_KERNELS_CONV_ROUND_BF16_H
 #define GPUR_KERNELS_CONV_ROUND_BF16_H
 
@@ -15,8 +16,8 @@ GPUR_FN void gpur_round_quad(const float *from, uint16_t *to)
     memcpy(__builtin_assume_aligned((unsigned char *)to, sizeof rounded), rounded, sizeof rounded);
 }
 
-/* On a GPU four numbers are one load and one store of a thread; what is left over goes one by one, as all does where
- * the arrays lie badly, and on a CPU, whose compiler makes vectors of it. */
+/* On a GPU a thread loads and stores four numbers at a time. The rest is converted one by one; so is everything if
+ * the arrays are not aligned, and on a CPU, whose compiler vectorizes that loop. */
 GPUR_KERNEL(round_bf16)
 {
     const int64_t quads = gpur_bf16_in_quads(a->from, a->to) ? a->count / 4 : 0;

@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: MIT */
+/* Converts bfloat16 to float32, which is exact; with a bias, computes activation(x + bias). Arguments and shapes:
+ * gpur_widen_bf16_args. */
 #ifndef GPUR_KERNELS_CONV_WIDEN_BF16_H
 #define GPUR_KERNELS_CONV_WIDEN_BF16_H
 
@@ -6,14 +8,14 @@
 #include "kernels/lib/bf16.h"
 #include "kernels/learn/bias_activation.h"
 
-/* A number of column f. */
+/* Converts a number of column f. */
 GPUR_FN float gpur_widened(const gpur_widen_bf16_args *a, uint16_t number, int64_t f)
 {
     const float x = gpur_bf16_widen(number);
     return a->bias ? gpur_activate(x + a->bias[f], a->activation) : x;
 }
 
-/* Numbers i to i + 3, of columns f to f + 3. */
+/* Converts numbers i to i + 3, which are of columns f to f + 3. */
 GPUR_FN void gpur_widen_quad(const gpur_widen_bf16_args *a, int64_t i, int64_t f)
 {
     uint16_t numbers[4];
@@ -24,8 +26,8 @@ GPUR_FN void gpur_widen_quad(const gpur_widen_bf16_args *a, int64_t i, int64_t f
     memcpy(__builtin_assume_aligned((unsigned char *)(a->to + i), sizeof x), x, sizeof x);
 }
 
-/* The span's pieces of `wide` numbers, 4 or 1, from number `first` on. Columns are counted on, as a remainder for every
- * number would take a GPU longer than the number does. */
+/* Converts the span's groups of `wide` numbers (4 or 1), counted from number `first` on. The column is advanced by an
+ * addition: a remainder for every number would take a GPU longer than the conversion. */
 GPUR_FN void gpur_widen_span(const gpur_widen_bf16_args *a, gpur_span s, int64_t first, int64_t wide)
 {
     const int64_t step = wide * s.step % a->features;
@@ -41,7 +43,7 @@ GPUR_FN void gpur_widen_span(const gpur_widen_bf16_args *a, gpur_span s, int64_t
     }
 }
 
-/* By fours as round_bf16.h, where four numbers are of one row. */
+/* Four numbers at a time, as in round_bf16.h, if they always are of one row. */
 GPUR_KERNEL(widen_bf16)
 {
     const int whole = a->features % 4 == 0 && gpur_bf16_in_quads(a->to, a->from);

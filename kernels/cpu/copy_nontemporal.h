@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * A CPU's copies that leave the target out of the caches: lines that are overwritten as a whole need not be fetched
- * first. The sanitizers do not see such stores, so there, and where a processor has none, it is a memcpy.
- */
+/* Non-temporal copies of a CPU: they bypass the caches, so that lines which are overwritten as a whole are not
+ * fetched first. Sanitizers do not see such stores. In their builds, and on processors without such stores, a copy is
+ * a memcpy. */
 #ifndef GPUR_KERNELS_CPU_COPY_NONTEMPORAL_H
 #define GPUR_KERNELS_CPU_COPY_NONTEMPORAL_H
 
@@ -22,13 +21,13 @@
 
 enum { GPUR_PAST_LINE = 64 };
 
-/* Such stores are in no order with others until this. */
+/* Orders the non-temporal stores before it before all later stores. */
 GPUR_FN void gpur_past_fence(void)
 {
     _mm_sfence();
 }
 
-/* Whole lines of `to`, which begins one. Wants a fence behind it. */
+/* Copies whole cache lines; `to` begins a line. The caller must call gpur_past_fence afterwards. */
 GPUR_FN void gpur_copy_lines_past(unsigned char *to, const unsigned char *from, int64_t bytes)
 {
     for (int64_t line = 0; line < bytes; line += GPUR_PAST_LINE)

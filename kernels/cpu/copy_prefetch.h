@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * A CPU's copy of a long value, while the value that comes after it is asked for. Asking for a large row before copying
- * another would fill the nearest cache with it twice over, and keep as many lines on their way as there are to ask for
- * and no store beside them.
- */
+/* Copies one long value on a CPU while prefetching the next, line by line. Prefetching a whole large row before
+ * copying another would fill the first-level cache twice over and saturate the line-fill buffers, so that stores
+ * would wait. */
 #ifndef GPUR_KERNELS_CPU_COPY_PREFETCH_H
 #define GPUR_KERNELS_CPU_COPY_PREFETCH_H
 
@@ -11,7 +9,8 @@
 
 enum { GPUR_AHEAD_LINE = 64 };
 
-/* A line in one store where the processor has such: what waits for its lines to be overwritten is counted in stores. */
+/* A cache line, copied by one store if the processor has such wide ones: the buffer of stores that wait for their
+ * lines is limited by the number of stores. */
 #if defined(__GNUC__) && !defined(__CUDACC__)
 typedef uint64_t gpur_ahead_line __attribute__((vector_size(GPUR_AHEAD_LINE)));
 #else
@@ -20,7 +19,8 @@ typedef struct gpur_ahead_line {
 } gpur_ahead_line;
 #endif
 
-/* Of any alignment. `next` is as many bytes that may be read, or `from` itself. */
+/* Copies `bytes` bytes of any alignment and prefetches as many from `next`, which must be readable; `next` may be
+ * `from`. */
 GPUR_FN void gpur_copy_ahead(unsigned char *to, const unsigned char *from, const unsigned char *next, int64_t bytes)
 {
     const int64_t lines = bytes / GPUR_AHEAD_LINE * GPUR_AHEAD_LINE;
@@ -33,7 +33,7 @@ GPUR_FN void gpur_copy_ahead(unsigned char *to, const unsigned char *from, const
     memcpy(to + lines, from + lines, (size_t)(bytes - lines));
 }
 
-/* The same past the caches. Wants a fence behind it. */
+/* The same with non-temporal stores. The caller must call gpur_past_fence afterwards. */
 GPUR_FN void gpur_copy_ahead_past(unsigned char *to, const unsigned char *from, const unsigned char *next,
                                   int64_t bytes)
 {

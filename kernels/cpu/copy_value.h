@@ -1,14 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * Moving values of a field for one thread, of any alignment. Every move has a size that the compiler knows: the call of
- * a memcpy of unknown length takes as long as moving several short values.
- */
+/* Copies values of a field by one thread, of any alignment. Every copy has a size that the compiler knows: a call of
+ * memcpy with an unknown length takes as long as copying several short values. */
 #ifndef GPUR_KERNELS_CPU_COPY_VALUE_H
 #define GPUR_KERNELS_CPU_COPY_VALUE_H
 
 #include "kernels/target/thread.h"
 
-/* n to 2 n bytes in moves of n: the second, where there is one, may overlap the first. */
+/* Copies n to 2 n bytes in at most two copies of n bytes, which may overlap. */
 GPUR_FN void gpur_move_ends(unsigned char *to, const unsigned char *from, int64_t bytes, size_t n)
 {
     memcpy(to, from, n);
@@ -18,7 +16,7 @@ GPUR_FN void gpur_move_ends(unsigned char *to, const unsigned char *from, int64_
 
 enum { GPUR_LONG_VALUE = 512 };
 
-/* 32 bytes or more; the last move may overlap the one before it. */
+/* Copies 32 bytes or more. The last copy of 32 bytes may overlap the one before it. */
 GPUR_FN void gpur_move_long(unsigned char *to, const unsigned char *from, int64_t bytes)
 {
     if (bytes >= GPUR_LONG_VALUE) {
@@ -46,7 +44,7 @@ GPUR_FN void gpur_move_value(unsigned char *to, const unsigned char *from, int64
         *to = *from;
 }
 
-/* One field of `rows` rows: values of `bytes` bytes, as far apart as each side says. */
+/* One field of several rows: values of `bytes` bytes, with a pitch for each side. */
 typedef struct gpur_column {
     unsigned char *to;
     const unsigned char *from;
@@ -61,7 +59,7 @@ GPUR_FN void gpur_move_values(const gpur_column *c, int64_t bytes, int64_t rows)
         gpur_move_value(to, from, bytes);
 }
 
-/* The commonest sizes are single moves. */
+/* The most common sizes are constants, so each value is a single copy. */
 GPUR_FN void gpur_move_column(const gpur_column *c, int64_t rows)
 {
     if (c->bytes == 1)
@@ -76,7 +74,7 @@ GPUR_FN void gpur_move_column(const gpur_column *c, int64_t rows)
         gpur_move_values(c, c->bytes, rows);
 }
 
-/* The same of flags: bytes other than 0 become 1. */
+/* The same for flags: a byte other than 0 becomes 1. */
 GPUR_FN void gpur_move_flags(const gpur_column *c, int64_t rows)
 {
     unsigned char *to = c->to;

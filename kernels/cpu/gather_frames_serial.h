@@ -1,18 +1,19 @@
 /* SPDX-License-Identifier: MIT */
-/* Rebuilding stacks for one thread: a frame at a time, which stays in the nearest cache for its second place. */
+/* Serial version of gather_frames. A row's stacks are rebuilt one after the other, so a frame that both hold is still
+ * in the nearest cache for the second. */
 #ifndef GPUR_KERNELS_CPU_GATHER_FRAMES_SERIAL_H
 #define GPUR_KERNELS_CPU_GATHER_FRAMES_SERIAL_H
 
 #include "kernels/args_frames.h"
 #include "kernels/cpu/copy_nontemporal.h"
 
-/* NULL for no frame: 0 less 1 is more than there are. */
+/* The frame of a link; NULL: no frame. For link 0, link - 1 wraps around to more than the number of slots. */
 GPUR_FN const unsigned char *gpur_frame_at(const gpur_gather_frames_args *a, uint32_t link)
 {
     return link - 1 >= a->slots ? (const unsigned char *)0 : a->frames + (int64_t)(link - 1) * a->pitch;
 }
 
-/* Frame after frame: the stack is the first axis. */
+/* Copies one frame of a stack whose first axis is the stack, or writes zeros. */
 GPUR_FN void gpur_frame_put(const gpur_gather_frames_args *a, unsigned char *to, const unsigned char *frame)
 {
     if (!frame)
@@ -29,7 +30,7 @@ GPUR_FN void gpur_stack_put(const gpur_gather_frames_args *a, unsigned char *to,
         gpur_frame_put(a, to + p * a->place_step, gpur_frame_at(a, links[p]));
 }
 
-/* Four frames of bytes, number by number: as wide as the compiler can. */
+/* Interleaves four frames of bytes. The compiler vectorizes it. */
 GPUR_FN void gpur_stack_weave_4(unsigned char *to, const unsigned char *const *frames, int32_t units)
 {
     const unsigned char *const f0 = frames[0], *const f1 = frames[1], *const f2 = frames[2], *const f3 = frames[3];
@@ -41,7 +42,8 @@ GPUR_FN void gpur_stack_weave_4(unsigned char *to, const unsigned char *const *f
     }
 }
 
-/* Number by number, of `bytes` each, the stack as the last axis. No frame (NULL) is zeros. */
+/* Interleaves the numbers of a stack's frames, `bytes` bytes each, for a stack that is the last axis. A missing frame
+ * (NULL) gives zeros. */
 GPUR_FN void gpur_frames_weave(unsigned char *to, const unsigned char *const *frames, int32_t stack, int32_t units,
                                int64_t bytes)
 {
@@ -74,8 +76,7 @@ GPUR_FN void gpur_stack_make(const gpur_gather_frames_args *a, unsigned char *to
         gpur_stack_weave(a, to, links);
 }
 
-/* A frame that both stacks have is written to both while it is near: stack p of next_obs is mostly stack p + 1 of obs.
- */
+/* Rebuilds the stacks of row b. Frame p of next_obs mostly is frame p + 1 of obs, which is still in the cache. */
 GPUR_FN void gpur_frames_alone(const gpur_gather_frames_args *a, int64_t b)
 {
     const uint32_t *const links = a->links + b * 2 * a->stack;

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: MIT */
-/* From frames to what the first layer reads, for one thread: a row of blocks at a time, woven in the nearest cache. */
+/* Serial version of gather_observed. It interleaves the frames of one row of space-to-depth blocks in the first-level
+ * cache and converts them from there. */
 #ifndef GPUR_KERNELS_CPU_GATHER_PREPROCESSED_SERIAL_H
 #define GPUR_KERNELS_CPU_GATHER_PREPROCESSED_SERIAL_H
 
 #include "kernels/cpu/gather_frames_serial.h"
 #include "kernels/conv/preprocess.h"
 
-enum { GPUR_WOVEN_BYTES = 16384 }; /* most of a row of blocks */
+enum { GPUR_WOVEN_BYTES = 16384 }; /* bytes of a row of blocks, at most */
 
-/* Number i of the stack of these links. */
+/* Number i of the stack of these links, scaled. */
 GPUR_FN float gpur_observed_number(const gpur_gather_observed_args *a, const uint32_t *links, int64_t i)
 {
     const gpur_gather_frames_args *const f = &a->frames;
@@ -18,7 +19,7 @@ GPUR_FN float gpur_observed_number(const gpur_gather_observed_args *a, const uin
     return frame ? gpur_observe_read(&a->observe, frame, is_last ? q : r) : gpur_observe_value(0, a->observe.scale);
 }
 
-/* All channels of pixel (y, x) of the stack of these links. */
+/* Converts all channels of pixel (y, x) of the stack of these links. */
 GPUR_FN void gpur_observed_pixel(const gpur_gather_observed_args *a, void *image, const uint32_t *links, uint32_t y,
                                  uint32_t x)
 {
@@ -30,7 +31,7 @@ GPUR_FN void gpur_observed_pixel(const gpur_gather_observed_args *a, void *image
         gpur_observe_write(o, image, to + c, gpur_observed_number(a, links, from + c * steps.channel));
 }
 
-/* A row of blocks, whose lines lie one behind the other in `woven`. */
+/* Converts a row of blocks. `woven` holds its lines of pixels one after the other. */
 GPUR_FN void gpur_observed_blocks(float *x, const unsigned char *woven, int64_t columns, int64_t block,
                                   int64_t channels, float scale)
 {
@@ -41,7 +42,8 @@ GPUR_FN void gpur_observed_blocks(float *x, const unsigned char *woven, int64_t 
                 x[i] = gpur_observe_value((float)woven[y * line + column * run + i], scale);
 }
 
-/* A whole image of such frames. The usual shape is code of its own, in which a line of a block is a few vectors. */
+/* Converts a whole image, row of blocks by row of blocks. In the usual shape the sizes are constants, and a line of a
+ * block is a few vectors. */
 GPUR_FN void gpur_observed_image(const gpur_gather_observed_args *a, float *image, const uint32_t *links)
 {
     const gpur_observe_args *const o = &a->observe;

@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * The gather for one thread: a handful of rows is drawn, and their lines asked for, while the handful before is copied,
- * field by field. Large rows come in small hands, since only so many lines can be on their way at a time, and the
- * largest ask for the lines of the row that comes after them as they are copied.
- */
+/* Serial gather, software-pipelined: it samples and prefetches one row tile while it copies the previous tile field
+ * by field. Large rows have smaller tiles, because the number of outstanding cache lines is limited. The largest rows
+ * prefetch the next row while they are copied. */
 #ifndef GPUR_KERNELS_CPU_GATHER_SERIAL_H
 #define GPUR_KERNELS_CPU_GATHER_SERIAL_H
 
@@ -15,15 +13,15 @@
 enum {
     GPUR_LINE = 64,
     GPUR_LARGE_ROW = 1024,
-    GPUR_LARGE_BATCH = 6 << 20, /* bytes that the nearer caches do not hold until somebody reads them */
+    GPUR_LARGE_BATCH = 6 << 20, /* bytes of a batch that leave the nearer caches before they are read */
 };
 
-/* GPUR_TILE is a multiple of GPUR_LANES, so there is room for whole vectors. */
+/* A row tile. GPUR_TILE is a multiple of GPUR_LANES, so there is room for whole vectors. */
 typedef struct gpur_hand {
-    int64_t first; /* of its rows in the batch */
+    int64_t first; /* number of its first row in the batch */
     int32_t rows, missing;
-    int64_t slots[GPUR_TILE]; /* (rows) or -1 */
-    int64_t at[GPUR_TILE];    /* (rows) bytes from the start of the ring; any where the slot is -1 */
+    int64_t slots[GPUR_TILE]; /* (rows) -1: the row is missing */
+    int64_t at[GPUR_TILE];    /* (rows) bytes from the start of the ring; meaningless for a missing row */
 } gpur_hand;
 
 GPUR_FN int64_t gpur_copy_bytes(const gpur_field_copy *copy)
@@ -31,8 +29,8 @@ GPUR_FN int64_t gpur_copy_bytes(const gpur_field_copy *copy)
     return (int64_t)copy->units << copy->shift;
 }
 
-/* From random bits to slots and to where they lie, a vector at a time: the offset in the window is floor(bits x count /
- * 2^64), which is gpur_random_below. Slots must fit in 32 bits. */
+/* Converts random bits to slots and to offsets in the ring, a vector at a time. The offset in the window is
+ * floor(bits x count / 2^64), as in gpur_random_below. Slots must fit in 32 bits. */
 GPUR_FN void gpur_hand_place(const gpur_draw *draw, const gpur_gather_args *a, int64_t *slots, int64_t *at)
 {
     const uint64_t capacity = (uint64_t)a->capacity, first_slot = (uint64_t)draw->window.first_slot;
@@ -41,13 +39,13 @@ GPUR_FN void gpur_hand_place(const gpur_draw *draw, const gpur_gather_args *a, i
     memcpy(&bits, slots, sizeof bits);
     slot = first_slot + ((gpur_lanes_multiply(bits >> 32, count) + (gpur_lanes_multiply(bits, count) >> 32)) >> 32);
     slot -= capacity;
-    slot += capacity & (zero - (slot >> 63)); /* back again where that went below 0 */
+    slot += capacity & (zero - (slot >> 63)); /* adds it back where the slot is below 0 */
     memcpy(slots, &slot, sizeof slot);
     slot = gpur_lanes_multiply(slot, zero + (uint64_t)a->pitch);
     memcpy(at, &slot, sizeof slot);
 }
 
-/* Whole vectors, however few of their lanes the last rows need. */
+/* Computes whole vectors, even where the last rows need only some of their lanes. */
 GPUR_FN void gpur_hand_draw_uniform(const gpur_draw *draw, const gpur_gather_args *a, gpur_hand *hand)
 {
     const int fits = a->capacity <= INT32_MAX;
@@ -77,18 +75,20 @@ GPUR_FN void gpur_hand_draw(const gpur_draw *draw, const gpur_gather_args *a, gp
     }
 }
 
-/* Whether the long values of a row are asked for as those of the row before are copied. */
+/* Whether rows are so large that the long values of a row are prefetched while the row before is copied. */
 GPUR_FN int gpur_asks_ahead(const gpur_gather_args *a)
 {
     return a->row_bytes > GPUR_LARGE_ROW;
 }
 
-/* Whether their copies are better not fetched into the caches: somebody will read the batch, too. */
+/* Whether to use non-temporal stores. They pay only if the batch is so large that it leaves the nearer caches before
+ * it is read. */
 GPUR_FN int gpur_gathers_past(const gpur_gather_args *a)
 {
     return gpur_asks_ahead(a) && a->batch * a->row_bytes > GPUR_LARGE_BATCH;
 }
 
+/* Prefetches all rows of a tile. */
 GPUR_FN void gpur_hand_ask(const gpur_hand *hand, const gpur_gather_args *a)
 {
     for (int32_t i = 0; i < hand->rows; i++)
@@ -96,7 +96,9 @@ GPUR_FN void gpur_hand_ask(const gpur_hand *hand, const gpur_gather_args *a)
             gpur_prefetch(a->ring + hand->at[i] + line);
 }
 
-/* Of a large row only its short values, and the last line of each long one: a value may begin anywhere in a line. */
+/* Prefetches the short values of a large row, and the last line of each long one. While the row before is copied, a
+ * long value is prefetched in steps of a line from its first byte, which may be anywhere in a line: that can miss the
+ * last line. */
 GPUR_FN void gpur_ask_for_short(const gpur_gather_args *a, const unsigned char *row)
 {
     for (int32_t c = 0; c < a->copy_count; c++) {
@@ -110,7 +112,7 @@ GPUR_FN void gpur_ask_for_short(const gpur_gather_args *a, const unsigned char *
         gpur_prefetch(row + a->terminated_offset);
 }
 
-/* Draws the rows from `first` on, no more than up to `last`. */
+/* Samples and prefetches the next tile: rows from `first` on, up to `last` at most. */
 GPUR_FN void gpur_hand_take(const gpur_draw *draw, const gpur_gather_args *a, int64_t first, int64_t last,
                             gpur_hand *hand)
 {
@@ -124,7 +126,7 @@ GPUR_FN void gpur_hand_take(const gpur_draw *draw, const gpur_gather_args *a, in
         gpur_hand_ask(hand, a);
 }
 
-/* One field of rows that are all there. */
+/* Copies one field of a tile that has no missing rows. */
 GPUR_FN void gpur_hand_field(const gpur_hand *hand, const unsigned char *ring, const gpur_field_copy *copy,
                              int64_t bytes)
 {
@@ -136,7 +138,7 @@ GPUR_FN void gpur_hand_field(const gpur_hand *hand, const unsigned char *ring, c
         gpur_move_value(to, from + hand->at[i], bytes);
 }
 
-/* The commonest sizes are single moves. */
+/* The most common sizes are constants, so each value is a single copy. */
 GPUR_FN void gpur_hand_fields(const gpur_hand *hand, const gpur_gather_args *a)
 {
     for (int32_t c = 0; c < a->copy_count; c++) {
@@ -155,7 +157,7 @@ GPUR_FN void gpur_hand_fields(const gpur_hand *hand, const gpur_gather_args *a)
     }
 }
 
-/* Of large rows: the long values of `next` are asked for on the way. */
+/* Copies large rows and prefetches the long values of `next` meanwhile. */
 GPUR_FN void gpur_hand_fields_ahead(const gpur_hand *hand, const gpur_hand *next, const gpur_gather_args *a)
 {
     const int past = gpur_gathers_past(a);
@@ -212,7 +214,7 @@ GPUR_FN void gpur_hand_extras(const gpur_hand *hand, const gpur_draw *draw, cons
         gpur_hand_discounts(hand, a, a->discount + hand->first);
 }
 
-/* Row by row, where some are not there. */
+/* Copies a tile with missing rows, row by row; a missing row becomes zeros. */
 GPUR_FN void gpur_hand_copy_some(const gpur_hand *hand, const gpur_draw *draw, const gpur_gather_args *a)
 {
     for (int32_t i = 0; i < hand->rows; i++) {
@@ -229,7 +231,7 @@ GPUR_FN void gpur_hand_copy_some(const gpur_hand *hand, const gpur_draw *draw, c
     }
 }
 
-/* `next` comes after it; the last one is its own. */
+/* Copies a tile and prefetches `next`, the tile after it; the last tile is given as its own `next`. */
 GPUR_FN void gpur_hand_copy(const gpur_hand *hand, const gpur_hand *next, const gpur_draw *draw,
                             const gpur_gather_args *a)
 {
@@ -244,7 +246,7 @@ GPUR_FN void gpur_hand_copy(const gpur_hand *hand, const gpur_hand *next, const 
         gpur_hand_fields(hand, a);
 }
 
-/* My part of the batch. */
+/* The serial body: gathers this block's share of the batch. Two tiles alternate. */
 GPUR_FN void gpur_gather_alone(gpur_place at, const gpur_draw *draw, const gpur_gather_args *a)
 {
     const gpur_span span = gpur_block_rows(at, a->batch);

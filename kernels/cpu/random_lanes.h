@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Philox for a CPU, as many lanes at a time as its vectors hold. A lane's 32-bit words lie in the lower halves of
- * 64-bit ones, since the multiplication wanted, 32 x 32 bits to 64, reads those and no others; what is in the upper
- * halves does not matter until the end. Compilers find that instruction in no plain loop, which takes two to four times
- * as long.
+ * Philox for a CPU, for as many lanes at a time as its vectors hold. Each 32-bit word of a lane is in the lower half
+ * of a 64-bit element, since the multiplication that it needs, 32 x 32 bits to 64, reads only those; what is in the
+ * upper halves does not matter until the end. Compilers do not find that instruction in a plain loop, which takes two
+ * to four times as long.
  */
 #ifndef GPUR_KERNELS_CPU_RANDOM_LANES_H
 #define GPUR_KERNELS_CPU_RANDOM_LANES_H
@@ -14,7 +14,7 @@
 #include <immintrin.h>
 #endif
 
-/* gpur_lanes_multiply(a, b): the products of the lower halves. */
+/* gpur_lanes_multiply(a, b) returns the products of the lower halves. */
 #if defined(__AVX512F__) && !defined(__CUDACC__)
 typedef uint64_t gpur_lanes __attribute__((vector_size(64)));
 GPUR_FN gpur_lanes gpur_lanes_multiply(gpur_lanes a, gpur_lanes b)
@@ -43,10 +43,11 @@ GPUR_FN gpur_lanes gpur_lanes_multiply(gpur_lanes a, gpur_lanes b)
 
 enum { GPUR_LANES = sizeof(gpur_lanes) / sizeof(uint64_t) };
 
-/* The first 64 of the bits of GPUR_LANES lanes from `first` on: the same as gpur_random_bits has for each. */
+/* The first 64 random bits of GPUR_LANES lanes from `first` on: for each lane the same as gpur_random_bits gives. */
 GPUR_FN void gpur_random_lanes(uint64_t seed, uint32_t purpose, uint64_t step, uint32_t first, uint64_t *words)
 {
-    /* Loaded, not made in `words`: a vector cannot be read back at once from numbers that were stored one by one. */
+    /* Loaded from a constant array: a vector that is read back from numbers just stored one by one would have to wait
+     * for them. */
     static const uint64_t numbers[8] = {0, 1, 2, 3, 4, 5, 6, 7};
     const gpur_lanes zero = {0}, m0 = zero + 0xD2511F53u, m1 = zero + 0xCD9E8D57u;
     gpur_lanes v0, v1 = zero + purpose, v2 = zero + step, v3 = zero + (step >> 32);

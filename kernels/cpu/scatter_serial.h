@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The scatter for one thread, a tile of rows at a time, field by field. Into a small ring straight; a tile for a large
- * one is put together in the nearest cache and written past the others, so that the ring's lines are not fetched first;
- * of rows that are longer than a tile, long values go there as they are.
+ * Serial scatter: it writes a row tile at a time, field by field. A small ring is written directly. For a large ring
+ * a tile is assembled in the first-level cache and then written with non-temporal stores, so that the ring's lines
+ * are not fetched first. If a row is longer than a tile, its long values are written directly, with non-temporal
+ * stores.
  */
 #ifndef GPUR_KERNELS_CPU_SCATTER_SERIAL_H
 #define GPUR_KERNELS_CPU_SCATTER_SERIAL_H
@@ -11,14 +12,14 @@
 #include "kernels/cpu/copy_nontemporal.h"
 #include "kernels/cpu/copy_value.h"
 
-/* The ring's row for row n of the block. */
+/* The row of the ring for row n of the arrays. */
 GPUR_FN unsigned char *gpur_scatter_row(const gpur_scatter_args *a, int64_t n)
 {
     const int64_t slot = a->first_slot + n;
     return a->ring + (slot < a->capacity ? slot : slot - a->capacity) * a->pitch;
 }
 
-/* All fields of rows that lie in one piece from `row` on. */
+/* Copies all fields of `rows` rows of the arrays, from row `first` on, to contiguous rows from `row` on. */
 GPUR_FN void gpur_scatter_columns(const gpur_scatter_args *a, int64_t first, int64_t rows, unsigned char *row)
 {
     for (int32_t c = 0; c < a->copy_count; c++) {
@@ -34,14 +35,15 @@ GPUR_FN void gpur_scatter_columns(const gpur_scatter_args *a, int64_t first, int
     }
 }
 
-/* How many of `rows` rows from `first` on come before the ring's end. */
+/* How many of `rows` rows from `first` on are contiguous in the ring. */
 GPUR_FN int64_t gpur_scatter_run(const gpur_scatter_args *a, int64_t first, int64_t rows)
 {
     const int64_t to_end = a->capacity - a->first_slot - first;
     return to_end > 0 && to_end < rows ? to_end : rows;
 }
 
-/* Rows of several lines go one by one, so that the ring is written from line to line. */
+/* Writes directly into the ring. Rows of several cache lines are copied one by one, so that the ring's lines are
+ * written in order. */
 GPUR_FN void gpur_scatter_straight(const gpur_scatter_args *a, int64_t first, int64_t last)
 {
     const int64_t most = a->pitch < 256 ? a->tile : 1;
@@ -51,7 +53,7 @@ GPUR_FN void gpur_scatter_straight(const gpur_scatter_args *a, int64_t first, in
     }
 }
 
-/* What no field covers stays zero. */
+/* Writes by way of a tile. Bytes of a row that no field covers are written as zeros. */
 GPUR_FN void gpur_scatter_past(const gpur_scatter_args *a, int64_t first, int64_t last)
 {
     uint64_t tile[GPUR_TILE_BYTES / sizeof(uint64_t)];
@@ -65,7 +67,7 @@ GPUR_FN void gpur_scatter_past(const gpur_scatter_args *a, int64_t first, int64_
     gpur_past_fence();
 }
 
-/* A row that no tile holds: its long values go past the caches one by one. */
+/* Writes one row that is longer than a tile. Its long values are copied with non-temporal stores, one by one. */
 GPUR_FN void gpur_scatter_long_row(const gpur_scatter_args *a, int64_t n)
 {
     unsigned char *const row = gpur_scatter_row(a, n);
@@ -83,7 +85,7 @@ GPUR_FN void gpur_scatter_long_row(const gpur_scatter_args *a, int64_t n)
     }
 }
 
-/* Row n of the block, clipped. */
+/* Writes the clipped reward of row n. */
 GPUR_FN void gpur_scatter_reward(const gpur_scatter_args *a, int64_t n)
 {
     float reward;
@@ -92,7 +94,7 @@ GPUR_FN void gpur_scatter_reward(const gpur_scatter_args *a, int64_t n)
     memcpy(gpur_scatter_row(a, n) + a->reward_offset, &reward, sizeof reward);
 }
 
-/* My part of the block. */
+/* The serial body: writes this block's share of the rows. */
 GPUR_FN void gpur_scatter_alone(gpur_place at, const gpur_scatter_args *a)
 {
     const gpur_span span = gpur_block_rows(at, a->rows);

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * learn_steps for the tables of cpu.c. It is compiled in cpu_steps.c: it calls the bodies of other kernels, and where
- * such a body has a second caller a host compiler no longer takes it whole into its own entry, with all that is
- * constant there.
+ * Defines the entry of learn_steps for the tables of cpu.c. The kernel itself is compiled in
+ * kernels/fused/cpu_steps.c, because it calls the bodies of other kernels: with a second caller in the same file, a
+ * host compiler would no longer inline such a body into the entry of its own kernel, where many of its values are
+ * constants.
  */
 #ifndef GPUR_KERNELS_FUSED_CPU_STEPS_H
 #define GPUR_KERNELS_FUSED_CPU_STEPS_H

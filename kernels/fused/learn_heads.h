@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * The last layers of a step in one kernel, by tiles of rows that are a block's own: their outputs, TD error, and the
- * gradient of the hidden sheet. Nothing of it waits for another block.
- */
+/* The stage GPUR_STAGE_HEADS: the last layers' outputs, the TD error, and the gradient of the hidden layer. Each
+ * block processes row tiles of its own, so nothing here waits for another block. */
 #ifndef GPUR_KERNELS_FUSED_LEARN_HEADS_H
 #define GPUR_KERNELS_FUSED_LEARN_HEADS_H
 
@@ -11,11 +9,11 @@
 #include "kernels/learn/td_error.h"
 
 enum {
-    GPUR_HEAD_ROWS = 8,                      /* most that a block takes together */
-    GPUR_DOT_RUN = GPUR_WARP == 1 ? 16 : 1,  /* neighbouring products that one lane sums, each by itself */
+    GPUR_HEAD_ROWS = 8,                      /* rows of a row tile, at most */
+    GPUR_DOT_RUN = GPUR_WARP == 1 ? 16 : 1,  /* accumulators of a lane, for neighboring products */
 };
 
-/* Sum of x y (n), by a warp, in every lane. The order of additions is fixed by GPUR_WARP alone. */
+/* Dot product of x (n) and y (n), by a warp, in every lane. GPUR_WARP alone fixes the order of additions. */
 GPUR_FN float gpur_warp_dot(gpur_place at, const float *x, const float *y, int64_t n)
 {
     float sums[GPUR_DOT_RUN] = {0.0f}, sum = 0.0f;
@@ -30,10 +28,10 @@ GPUR_FN float gpur_warp_dot(gpur_place at, const float *x, const float *y, int64
     return gpur_warp_sum_f32(at, sum);
 }
 
-/* Which of the networks' outputs. */
+/* Which outputs: of the online network on obs, of the target network on next_obs, of the online network on next_obs. */
 enum { GPUR_OF_OBS = 0, GPUR_OF_TARGET = 1, GPUR_OF_NEXT_OBS = 2 };
 
-/* Output k of row b of the batch, without its bias, by a warp. */
+/* Computes output k of row b of the batch, without bias, by a warp. */
 GPUR_FN void gpur_last_output(gpur_place at, const gpur_learn_steps_args *a, int32_t which, int64_t b, int32_t k)
 {
     const gpur_last_layers *const last = &a->last;
@@ -47,7 +45,7 @@ GPUR_FN void gpur_last_output(gpur_place at, const gpur_learn_steps_args *a, int
         (target ? last->z_target : last->z)[row * a->td.z_pitch + k] = sum;
 }
 
-/* Every output of rows `first` to first + rows - 1, an output a warp. */
+/* Computes every output of rows `first` to first + rows - 1, with a warp for each output. */
 GPUR_FN void gpur_last_outputs(gpur_place at, const gpur_learn_steps_args *a, int64_t first, int32_t rows)
 {
     const int32_t networks = a->td.double_dqn ? 3 : 2, outputs = a->last.outputs;
@@ -58,7 +56,7 @@ GPUR_FN void gpur_last_outputs(gpur_place at, const gpur_learn_steps_args *a, in
     }
 }
 
-/* dh = activation'(h) sum_k dz_k W_k for number i of a row, over the outputs that read it. */
+/* dh = activation'(h) sum_k dz_k W_k for number i of a row, over the outputs k that read it. */
 GPUR_FN float gpur_hidden_slope(const gpur_last_layers *last, const float *dz, const float *h, int32_t i)
 {
     const int behind = last->split < last->outputs && i >= last->inputs;

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Whole train steps in one kernel, for a network of two layers below its last: what else is a graph of some twenty
- * kernels and library calls, as stages with meetings between them. The stages are those kernels' own bodies, but for
- * the matrix products, which are tiles dealt to the blocks.
+ * Whole train steps in one cooperative kernel, for a network of two layers below its last. It replaces a graph of
+ * some twenty kernels and library calls by stages with grid syncs between them. The stages call the bodies of those
+ * same kernels, except for the matrix products, whose tiles are shared out among the blocks. Arguments and shapes:
+ * gpur_learn_steps_args.
  *
- * A step's end goes with the draw of the step behind it, which needs nothing of it but its number; that is counted in
- * `draw_step`.
+ * The last block ends a step at the beginning of the next step's first stage, without a grid sync in between. That
+ * stage needs only the number of its own step, which is counted apart from the state, in `draw_step`.
  *
  * Each body is called at one place only. The compiler inlines it there, and a second call would add a second copy of
  * its instructions, which each multiprocessor would have to fetch in every step.
@@ -24,7 +25,7 @@
 #include "kernels/fused/tile_block.h"
 #include "kernels/learn/update.h"
 
-/* From so many blocks on, one of them may be kept for work that only one can do. */
+/* With this many blocks or more, one of them may be reserved for work that only a single block can do. */
 enum { GPUR_MANY_BLOCKS = 4 };
 
 GPUR_FN int gpur_is_last_block(gpur_place at)
@@ -32,14 +33,14 @@ GPUR_FN int gpur_is_last_block(gpur_place at)
     return at.block == at.blocks - 1;
 }
 
-/* This block, for a body that is a launch of one block. */
+/* Returns `at` as if this block were the only one, for a body that is written for a launch of one block. */
 GPUR_FN gpur_place gpur_as_only(gpur_place at)
 {
     at.block = 0, at.blocks = 1;
     return at;
 }
 
-/* All tiles of all products of a stage. */
+/* Computes this block's share of the tiles of all products of a stage. */
 GPUR_FN void gpur_stage_products(gpur_place at, const gpur_learn_steps_args *a, int stage)
 {
     int64_t tasks = 0;
@@ -59,7 +60,7 @@ GPUR_FN void gpur_stage_products(gpur_place at, const gpur_learn_steps_args *a, 
     }
 }
 
-/* Products that go beside a stage's work for one block, which is then the last one's. */
+/* Reserves the last block for work that only a single block can do; the others share the products. */
 GPUR_FN gpur_place gpur_beside_last(gpur_place at, int kept)
 {
     if (kept && at.blocks >= GPUR_MANY_BLOCKS)
@@ -67,7 +68,8 @@ GPUR_FN gpur_place gpur_beside_last(gpur_place at, int kept)
     return at;
 }
 
-/* The gradient from its parts, where it is in parts: the chunks of numbers that gradient_norm gives this block. */
+/* Adds up the splits of the gradient. A block does so for the chunks that gradient_norm gives it, so that no grid
+ * sync is needed in between. */
 GPUR_FN void gpur_sum_gradient(gpur_place at, const gpur_learn_steps_args *a)
 {
     const int64_t count = a->norm.count;
@@ -92,13 +94,13 @@ GPUR_FN void gpur_stage_norm(gpur_place at, const gpur_learn_steps_args *a)
     gpur_gradient_norm(at, &a->norm);
 }
 
-/* The update waits for the norm only where it reads it. */
+/* Whether the weight update runs in this stage. It waits for the norm only if it reads it. */
 GPUR_FN int gpur_stage_updates(const gpur_learn_steps_args *a, int stage)
 {
     return stage == (a->updates_early ? GPUR_STAGE_NORM : GPUR_STAGE_UPDATE);
 }
 
-/* What else than products a stage has, or had for the step before. */
+/* The work of a stage other than matrix products. */
 GPUR_FN void gpur_stage_body(gpur_place at, const gpur_learn_steps_args *a, int stage)
 {
     if (stage == GPUR_STAGE_DRAW)

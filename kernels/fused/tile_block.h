@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A tile by a block. Chunks of A and B go through shared memory, turned so that k comes first; while one chunk is
- * multiplied, the numbers of the next are on their way from memory into registers. A worker has 4 x 4 sums. Of a small
- * tile, whose workers would be few, several groups share the k of each chunk, and their sums are added in the end, in
- * the order of the groups.
+ * The parallel body of a task: a block computes one tile. Chunks of A and B go through shared memory, transposed so
+ * that k comes first. While one chunk is multiplied, the loads of the next one into registers are in flight. A worker
+ * is a thread with 4 x 4 sums. A small tile has few workers, so several groups of workers share the k of each chunk;
+ * their sums are added at the end, in the order of the groups.
  *
- * A block of fewer threads than workers goes over k once for every set of workers that it can be.
+ * A block with fewer threads than workers goes over k several times, each time with as many workers as it has
+ * threads.
  */
 #ifndef GPUR_KERNELS_FUSED_TILE_BLOCK_H
 #define GPUR_KERNELS_FUSED_TILE_BLOCK_H
@@ -14,21 +15,22 @@
 
 enum {
     GPUR_LARGE_SHIFT = GPUR_LARGE_SIDE == 64 ? 6 : GPUR_LARGE_SIDE == 32 ? 5 : 4, /* 1 << 6 is 64 */
-    GPUR_SMALL_DEPTH = GPUR_LARGE_SIDE / 2, /* k of a chunk; of a large tile half as many */
+    GPUR_SMALL_DEPTH = GPUR_LARGE_SIDE / 2, /* k of a small tile's chunk; a large tile's has half as many */
     GPUR_SMALL_GROUPS = 4,
     GPUR_TILE_WORKERS = GPUR_LARGE_SIDE * GPUR_LARGE_SIDE / 16,
     GPUR_TILE_SUMS = GPUR_LARGE_SIDE * GPUR_LARGE_SIDE, /* of a large tile, or of all groups of a small one */
-    GPUR_TILE_LOADS = 4,                                /* of A, and of B, that a thread has on their way */
-    GPUR_ROW_PADDING = 4, /* numbers: the threads of a warp that turns a chunk then write to different banks */
-    GPUR_CHUNK_QUADS = GPUR_SMALL_DEPTH * (GPUR_SMALL_SIDE + GPUR_ROW_PADDING) / 4, /* more than a large tile's */
+    GPUR_TILE_LOADS = 4,                                /* loads that a thread has in flight, of A and of B each */
+    GPUR_ROW_PADDING = 4, /* numbers; with them a warp that transposes a chunk writes to different banks */
+    GPUR_CHUNK_QUADS = GPUR_SMALL_DEPTH * (GPUR_SMALL_SIDE + GPUR_ROW_PADDING) / 4, /* a large tile's is smaller */
 };
 
-/* Four numbers that are moved at once. */
+/* Four numbers that are copied at once. */
 typedef struct gpur_quad {
     float v[4];
 } __attribute__((aligned(16))) gpur_quad;
 
-/* A kind of tile: powers of two. One code for both kinds, as a step has much of it that is run once. */
+/* The sizes of small or large tiles, all powers of two. Both kinds share one code path, since a step runs much of its
+ * code only once and has to fetch all of it. */
 typedef struct gpur_tile_shape {
     int32_t side, side_shift, depth, depth_shift, groups;
 } gpur_tile_shape;
@@ -44,13 +46,14 @@ GPUR_FN gpur_tile_shape gpur_tile_shape_of(const gpur_product *p)
     return shape;
 }
 
-/* The block's memory: chunks (2, A and B, GPUR_CHUNK_QUADS), sums (groups, side, side), a_sums (side). */
+/* The block's shared memory: chunks (2, A and B, GPUR_CHUNK_QUADS), sums (groups, side, side), a_sums (side). */
 typedef struct gpur_tile_memory {
     gpur_quad *chunks, *sums;
     float *a_sums;
 } gpur_tile_memory;
 
-/* What part of a factor a chunk holds: so many rows and so many k are there, the rest of the chunk is zero. */
+/* The part of an operand that a chunk holds. `rows` rows from `row` on and `k_count` numbers k from `k` on exist; the
+ * rest of the chunk is zero. */
 typedef struct gpur_chunk {
     const gpur_factor *factor;
     int32_t row, rows, k, k_count;
@@ -67,11 +70,11 @@ GPUR_FN gpur_chunk gpur_chunk_of(const gpur_tile *tile, int is_b, int32_t done)
     return chunk;
 }
 
-/* Where k is what lies side by side in memory, a warp takes runs of 8 k from 4 rows: whole sectors, whose 32 numbers go
- * to 32 banks of shared memory when they are turned. The race check's warps are 4 lanes. */
+/* If k is contiguous in memory, a warp loads runs of 8 k from 4 rows: whole sectors of 32 bytes. Transposed, their 32
+ * numbers go to 32 different banks of shared memory. In the race check a warp has 4 lanes. */
 enum { GPUR_TURN_K = GPUR_WARP == 32 ? 3 : 2, GPUR_TURN_ROWS = GPUR_WARP == 32 ? 2 : 0 };
 
-/* Element e of a chunk, dealt so that neighbouring threads read neighbouring numbers. */
+/* Row, and k, of element e of a chunk. Elements are numbered so that neighboring threads read neighboring numbers. */
 GPUR_FN int32_t gpur_chunk_row(const gpur_chunk *chunk, gpur_tile_shape shape, int32_t e)
 {
     const int32_t low = e >> GPUR_TURN_K & ((1 << GPUR_TURN_ROWS) - 1);
@@ -87,14 +90,15 @@ GPUR_FN int32_t gpur_chunk_k(const gpur_chunk *chunk, gpur_tile_shape shape, int
     return (e >> (GPUR_TURN_K + GPUR_TURN_ROWS) << GPUR_TURN_K & (shape.depth - 1)) | low;
 }
 
-/* Whether element e, at row i and k of the chunk, is a number of the factor. */
+/* Whether element e, at row i and k of the chunk, exists in the operand. */
 GPUR_FN int gpur_chunk_has(const gpur_chunk *chunk, gpur_tile_shape shape, int32_t e, int32_t i, int32_t k)
 {
     return i < chunk->rows && k < chunk->k_count && e < shape.side * shape.depth;
 }
 
-/* My elements first + thread, + threads, ...: loads that are on their way together, and that nothing waits for here,
- * unless they are parts of a sum. Where there is nothing to load, the chunk's first number is. */
+/* Loads this thread's elements first + thread, first + thread + threads, ... The loads are in flight together, and
+ * nothing here waits for them unless they are added to other splits or multiplied by a derivative. For an element
+ * that does not exist, the chunk's first number is loaded. */
 GPUR_FN void gpur_chunk_fetch(gpur_place at, const gpur_chunk *chunk, gpur_tile_shape shape, int32_t first,
                               float *values)
 {
@@ -115,7 +119,7 @@ GPUR_FN void gpur_chunk_fetch(gpur_place at, const gpur_chunk *chunk, gpur_tile_
         values[n] *= gpur_activation_slope(f->y[from[n]], f->activation);
 }
 
-/* ... into shared memory, and zeros where there was nothing. */
+/* Stores the loaded numbers in shared memory, and zeros for elements that do not exist. */
 GPUR_FN void gpur_chunk_keep(gpur_place at, const gpur_chunk *chunk, gpur_tile_shape shape, int32_t first,
                              const float *values, gpur_quad *to)
 {
@@ -129,7 +133,7 @@ GPUR_FN void gpur_chunk_keep(gpur_place at, const gpur_chunk *chunk, gpur_tile_s
     }
 }
 
-/* The chunks of A and B that come next, and what of them is on its way. */
+/* The next chunks of A and B, and their numbers that are in flight. */
 typedef struct gpur_coming {
     gpur_chunk a, b;
     float a_values[GPUR_TILE_LOADS], b_values[GPUR_TILE_LOADS];
@@ -156,14 +160,14 @@ GPUR_FN void gpur_coming_keep(gpur_place at, gpur_tile_shape shape, int32_t firs
     gpur_chunk_keep(at, &coming->b, shape, first, coming->b_values, to + GPUR_CHUNK_QUADS);
 }
 
-/* A worker's part of the depth, and its 4 x 4 of the tile. */
+/* The group of a worker, which is its share of the depth, and the position of its 4 x 4 sums in the tile. */
 typedef struct gpur_worker {
-    int32_t group, row, column; /* row, column: in fours */
+    int32_t group, row, column; /* row, column: in units of 4 */
 } gpur_worker;
 
 GPUR_FN gpur_worker gpur_worker_of(gpur_tile_shape shape, int32_t worker)
 {
-    const int32_t shift = shape.side_shift - 2; /* of the workers across */
+    const int32_t shift = shape.side_shift - 2; /* of the number of workers across the tile */
     gpur_worker w;
     w.group = worker >> 2 * shift;
     w.row = (worker >> shift) & ((1 << shift) - 1);
@@ -171,7 +175,7 @@ GPUR_FN gpur_worker gpur_worker_of(gpur_tile_shape shape, int32_t worker)
     return w;
 }
 
-/* Its sums, plus what a chunk adds to them. */
+/* Adds the products of a chunk to a worker's sums. */
 GPUR_FN void gpur_worker_add(const gpur_quad *chunks, gpur_tile_shape shape, gpur_worker w, float *sum)
 {
     const int32_t pitch = (shape.side + GPUR_ROW_PADDING) / 4, share = shape.depth / shape.groups;
@@ -185,7 +189,7 @@ GPUR_FN void gpur_worker_add(const gpur_quad *chunks, gpur_tile_shape shape, gpu
     }
 }
 
-/* ... and to where the tile's sums are put together. */
+/* Stores a worker's sums in shared memory. */
 GPUR_FN void gpur_worker_keep(gpur_quad *sums, gpur_tile_shape shape, gpur_worker w, const float *sum)
 {
     const int32_t across = shape.side / 4;
@@ -198,7 +202,8 @@ GPUR_FN void gpur_worker_keep(gpur_quad *sums, gpur_tile_shape shape, gpur_worke
     }
 }
 
-/* A row's sum of a belongs to one thread throughout, so it needs no barrier of its own. */
+/* Adds a chunk of A to the sums of its rows. The sum of a row belongs to the same thread throughout, so it needs no
+ * barrier. */
 GPUR_FN void gpur_chunk_sums(gpur_place at, const gpur_quad *chunk, gpur_tile_shape shape, float *a_sums)
 {
     const float *const numbers = (const float *)chunk;
@@ -207,12 +212,12 @@ GPUR_FN void gpur_chunk_sums(gpur_place at, const gpur_quad *chunk, gpur_tile_sh
             a_sums[i] += numbers[k * (shape.side + GPUR_ROW_PADDING) + i];
 }
 
-/* What a thread does in one pass over the k of a tile. */
+/* State of a thread in one pass over the k of a tile. */
 typedef struct gpur_pass_state {
     gpur_tile_shape shape;
     gpur_worker worker;
-    int works;     /* 0: there are fewer workers than threads */
-    float *a_sums; /* NULL: not wanted, or done */
+    int works;     /* 0: this thread has no worker, since there are fewer workers than threads */
+    float *a_sums; /* NULL: not wanted, or computed in an earlier pass */
     float sum[16];
 } gpur_pass_state;
 
@@ -224,8 +229,9 @@ GPUR_FN void gpur_chunk_add(gpur_place at, const gpur_quad *chunks, gpur_pass_st
         gpur_chunk_sums(at, chunks, state->shape, state->a_sums);
 }
 
-/* The chunks behind the first `done` k, if there are such, come into `then`; those in `now`, if there are, are added
- * while the first loads are on their way. With fewer threads than workers there are more loads than those. */
+/* Loads the chunks after the first `done` k into `then`, if there are any, and adds the chunks in `now`, if there are
+ * any, while the first loads are in flight. With fewer threads than workers, a chunk takes further loads after these.
+ */
 GPUR_FN void gpur_chunks_next(gpur_place at, const gpur_tile *tile, int32_t done, const gpur_quad *now, gpur_quad *then,
                               gpur_pass_state *state)
 {
@@ -245,7 +251,7 @@ GPUR_FN void gpur_chunks_next(gpur_place at, const gpur_tile *tile, int32_t done
     gpur_barrier(at);
 }
 
-/* Over all k of the tile. */
+/* One pass over all k of the tile: leaves the workers' sums in shared memory. */
 GPUR_FN void gpur_tile_pass(gpur_place at, const gpur_tile *tile, gpur_tile_memory memory, gpur_pass_state *state)
 {
     const int32_t depth = state->shape.depth;
@@ -261,6 +267,7 @@ GPUR_FN void gpur_tile_pass(gpur_place at, const gpur_tile *tile, gpur_tile_memo
         gpur_worker_keep(memory.sums, state->shape, state->worker, state->sum);
 }
 
+/* Adds the groups' sums, and stores the tile in C. */
 GPUR_FN void gpur_tile_end(gpur_place at, const gpur_tile *tile, gpur_tile_shape shape, gpur_tile_memory memory)
 {
     const float *const sums = (const float *)memory.sums;
@@ -277,8 +284,8 @@ GPUR_FN void gpur_tile_end(gpur_place at, const gpur_tile *tile, gpur_tile_shape
         gpur_tile_put_sum(tile, i, memory.a_sums[i]);
 }
 
-/* Every pass ends with chunks that nobody reads any more, and the next tile's begins with a barrier before it keeps
- * sums: so there is one barrier here, between the sums kept and the sums read. */
+/* Computes one tile. Only the barrier between storing the sums and reading them is needed here: a pass ends when no
+ * thread reads its chunks any more, and the pass of the next tile has a barrier before it stores sums. */
 GPUR_FN void gpur_tile_together(gpur_place at, const gpur_tile *tile)
 {
     GPUR_SHARED(gpur_quad, chunks, 4 * GPUR_CHUNK_QUADS);

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Products of matrices as tiles of C, for kernels that compute several of them between other things. A task is one tile
- * and one part of k. In which order a number's terms are added depends on the product alone, so no launch shape changes
- * a bit, and neither do the tiles that a block takes.
+ * Matrix products by tiles of C, for kernels that compute several products between other work. A task is one tile of
+ * C and one split of k. The order in which the terms of a number are added depends on the product alone. So no launch
+ * shape changes a bit, and neither does the choice of the tiles that a block computes.
  *
- * A block shares a tile (tile_together.h); a thread that is a block by itself has a way of its own (tile_alone.h).
+ * The threads of a block compute a tile together (tile_block.h). A thread that is a block by itself has a serial body
+ * (tile_serial.h).
  */
 #ifndef GPUR_KERNELS_FUSED_TILE_PRODUCT_H
 #define GPUR_KERNELS_FUSED_TILE_PRODUCT_H
@@ -14,19 +15,19 @@
 #include "kernels/learn/layer_backward.h"
 #include "kernels/target/thread.h"
 
-/* Rows and columns of a tile. One thread takes tall ones: it turns a panel of B for each. */
+/* Sides of a tile. The serial body has tall tiles, since it transposes a panel of B for each of them. */
 enum {
     GPUR_LARGE_SIDE = GPUR_WARP == 32 ? 64 : GPUR_WARP == 1 ? 32 : 16,
     GPUR_SMALL_SIDE = GPUR_WARP == 1 ? 32 : GPUR_LARGE_SIDE / 2,
     GPUR_ALONE_ROWS = 128,
 };
 
-/* One task of a product. */
+/* One task of a matrix product. */
 typedef struct gpur_tile {
     const gpur_product *product;
-    int32_t row, column;      /* of C, where it begins */
-    int32_t rows, columns;    /* that are in C: at most its sides */
-    int32_t part, k, k_count; /* of k, where its part begins, and how long that is */
+    int32_t row, column;      /* where it begins in C */
+    int32_t rows, columns;    /* its size within C: at most the tile's sides */
+    int32_t part, k, k_count; /* which split of k, where it begins, and its length */
 } gpur_tile;
 
 GPUR_FN int32_t gpur_tile_side(const gpur_product *p)
@@ -59,7 +60,7 @@ GPUR_FN int32_t gpur_at_most(int32_t x, int32_t most)
     return x < most ? x : most;
 }
 
-/* Task `task` of a product. */
+/* Task number `task` of a product. */
 GPUR_FN gpur_tile gpur_tile_of(const gpur_product *p, int64_t task)
 {
     const int32_t across = gpur_tiles_across(p), tiles = gpur_tiles_down(p) * across;
@@ -77,6 +78,7 @@ GPUR_FN gpur_tile gpur_tile_of(const gpur_product *p, int64_t task)
     return tile;
 }
 
+/* Element (i, k) of an operand. */
 GPUR_FN float gpur_factor_at(const gpur_factor *f, int64_t i, int64_t k)
 {
     const int64_t at = i * f->row + k * f->step;
@@ -86,7 +88,7 @@ GPUR_FN float gpur_factor_at(const gpur_factor *f, int64_t i, int64_t k)
     return f->y ? x * gpur_activation_slope(f->y[at], f->activation) : x;
 }
 
-/* A sum of the tile, done: row i, column j of it. */
+/* Stores a finished sum: row i, column j of the tile. Adds the bias and applies the activation, if there are any. */
 GPUR_FN void gpur_tile_put(const gpur_tile *tile, int32_t i, int32_t j, float sum)
 {
     const gpur_product *const p = tile->product;
@@ -95,7 +97,7 @@ GPUR_FN void gpur_tile_put(const gpur_tile *tile, int32_t i, int32_t j, float su
     p->c[tile->part * p->c_part + row * p->c_row + column] = x;
 }
 
-/* Row i's sum of a over the tile's part of k. The first tile of a row of tiles has them. */
+/* Whether this tile also computes the sums of a's rows over its split of k: the first of a row of tiles does. */
 GPUR_FN int gpur_tile_has_sums(const gpur_tile *tile)
 {
     return tile->product->a_sums && tile->column == 0;

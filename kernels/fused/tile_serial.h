@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * A tile by one thread. B goes through a panel that stays in the first cache, whichever way it is stored, and the
- * innermost loop is a row of independent sums, which vectorises.
- */
+/* The serial body of a task: one thread computes one tile. It copies B into a panel that stays in the first-level
+ * cache, whatever B's layout, and its innermost loop is a row of independent sums, which vectorizes. */
 #ifndef GPUR_KERNELS_FUSED_TILE_SERIAL_H
 #define GPUR_KERNELS_FUSED_TILE_SERIAL_H
 
@@ -10,7 +8,8 @@
 
 enum { GPUR_PANEL_DEPTH = 64, GPUR_PANEL_WIDTH = GPUR_SMALL_SIDE };
 
-/* So many k of B from `first` on (counted from the product's), as rows of the tile's columns; zeros behind the last. */
+/* `count` k of B from `first` on (counted over the whole product). Each k is a row with the tile's columns; columns
+ * after the tile's last are zeros. */
 typedef struct gpur_panel {
     int32_t first, count;
     float b[GPUR_PANEL_DEPTH][GPUR_PANEL_WIDTH];
@@ -26,7 +25,7 @@ GPUR_FN void gpur_panel_fill(const gpur_tile *tile, int32_t done, gpur_panel *pa
             panel->b[k][j] = j < tile->columns ? gpur_factor_at(b, tile->column + j, panel->first + k) : 0.0f;
 }
 
-/* `a`: (count) the k of the panel of one row of A. */
+/* Adds the products of one row of A to that row's sums. `a`: (count) the row's numbers at the panel's k. */
 GPUR_FN void gpur_panel_add(const gpur_panel *panel, const float *a, float *sums)
 {
     float row[GPUR_PANEL_WIDTH];
@@ -39,7 +38,7 @@ GPUR_FN void gpur_panel_add(const gpur_panel *panel, const float *a, float *sums
         sums[j] = row[j];
 }
 
-/* What a tile has come to. */
+/* The sums of a tile. */
 typedef struct gpur_alone_sums {
     float c[GPUR_ALONE_ROWS][GPUR_PANEL_WIDTH];
     float a[GPUR_ALONE_ROWS];

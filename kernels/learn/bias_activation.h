@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* y = activation(y + bias), in place. Arguments and shapes: gpur_bias_activation_args. */
 #ifndef GPUR_KERNELS_LEARN_BIAS_ACTIVATION_H
 #define GPUR_KERNELS_LEARN_BIAS_ACTIVATION_H
 

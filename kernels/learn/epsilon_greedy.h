@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* Epsilon-greedy actions [Mnih et al. 2015, algorithm 1]. Arguments and shapes: gpur_explore_args. */
 #ifndef GPUR_KERNELS_LEARN_EPSILON_GREEDY_H
 #define GPUR_KERNELS_LEARN_EPSILON_GREEDY_H
 
@@ -7,7 +8,7 @@
 #include "kernels/target/thread.h"
 #include "kernels/lib/random.h"
 
-/* With probability epsilon an action uniformly at random, else the first of the best. */
+/* With probability epsilon an action is uniformly random, else it is the first of those with the largest value. */
 GPUR_KERNEL(explore)
 {
     const gpur_span s = gpur_grid_span(at, a->batch);

@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: MIT */
+/* Ends a train step: writes its mean loss, mean Q and gradient norm to the state and advances the state to the next
+ * step. Arguments and shapes: gpur_finish_step_args. */
 #ifndef GPUR_KERNELS_LEARN_FINISH_STEP_H
 #define GPUR_KERNELS_LEARN_FINISH_STEP_H
 
@@ -7,7 +9,7 @@
 #include "kernels/target/thread.h"
 #include "kernels/lib/schedule.h"
 
-/* The sums that a step ends with, each as gpur_fixed_sum has it. */
+/* The sums at the end of a step. The order of each is that of gpur_fixed_sum. */
 enum {
     GPUR_END_LOSS = 0,
     GPUR_END_Q = 1,
@@ -26,8 +28,8 @@ GPUR_FN float gpur_end_lane(const gpur_finish_step_args *a, int which, int lane)
     return gpur_lane_sum(x, which == GPUR_END_NORM ? a->partials : a->batch, lane);
 }
 
-/* What the step left behind, and what the next one will find. One block: its threads add all sums at the same time, and
- * thread 0 writes. */
+/* One block: its threads compute all sums at the same time, and thread 0 writes the state. If the window is empty,
+ * only `skipped` changes. */
 GPUR_KERNEL(finish_step)
 {
     GPUR_SHARED(float, lanes, GPUR_END_LANES);

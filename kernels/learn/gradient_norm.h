@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: MIT */
+/* Partial sums of the gradient's squares, each over GPUR_NORM_CHUNK numbers, in an order that no launch shape
+ * changes. Arguments and shapes: gpur_gradient_norm_args. */
 #ifndef GPUR_KERNELS_LEARN_GRADIENT_NORM_H
 #define GPUR_KERNELS_LEARN_GRADIENT_NORM_H
 
@@ -6,9 +8,10 @@
 #include "kernels/lib/clip.h"
 #include "kernels/target/thread.h"
 
-enum { GPUR_NORM_RUN = GPUR_WARP == 1 ? GPUR_NORM_LANES : 1 }; /* neighbouring lanes that one thread sums */
+enum { GPUR_NORM_RUN = GPUR_WARP == 1 ? GPUR_NORM_LANES : 1 }; /* neighboring lanes that one thread sums */
 
-/* Squares of x (n) into the lanes: element i goes to lane i % GPUR_NORM_LANES, of which this thread has a run. */
+/* Adds the squares of x (n) to the lanes: element i goes to lane i % GPUR_NORM_LANES, and this thread has a run of
+ * lanes. */
 GPUR_FN void gpur_norm_lanes(const float *x, int64_t n, float limit, float *sum)
 {
     for (int i = 0; i < GPUR_NORM_RUN; i++)
@@ -45,7 +48,7 @@ GPUR_FN void gpur_norm_chunk(gpur_place at, const float *x, int64_t n, float lim
     gpur_barrier(at);
 }
 
-/* A chunk is read from memory once: the second sum finds it in the first cache. */
+/* A chunk is read from memory once: the second sum finds it in the first-level cache. */
 GPUR_KERNEL(gradient_norm)
 {
     const gpur_span chunks = gpur_block_rows(at, (a->count + GPUR_NORM_CHUNK - 1) / GPUR_NORM_CHUNK);

@@ -1,18 +1,19 @@
 /* SPDX-License-Identifier: MIT */
-/* What stands on a network: one row forward, one row backward, and their kernels. */
+/* The heads of a network: the formulas forward and backward for one row, and their kernels. Arguments and shapes:
+ * gpur_head_forward_args, gpur_head_backward_args. */
 #ifndef GPUR_KERNELS_LEARN_HEAD_H
 #define GPUR_KERNELS_LEARN_HEAD_H
 
 #include "kernels/args_learn.h"
 #include "kernels/target/thread.h"
 
-/* Columns of a head's result. */
+/* Columns of a head's output. */
 GPUR_FN int32_t gpur_head_width(int32_t head, int32_t outputs)
 {
     return head == GPUR_STAND_SOFTMAX_VALUE ? outputs + 1 : outputs;
 }
 
-/* dV = sum dQ, dA_k = dQ_k - mean dQ. */
+/* Gradient of the dueling head: dV = sum dQ, dA_k = dQ_k - mean dQ. */
 GPUR_FN void gpur_dueling_backward(int32_t outputs, const float *__restrict__ dy, float *__restrict__ dz)
 {
     float sum = 0.0f;
@@ -24,7 +25,7 @@ GPUR_FN void gpur_dueling_backward(int32_t outputs, const float *__restrict__ dy
         dz[1 + k] = dy[k] - mean;
 }
 
-/* Probabilities with the largest logit taken off, so that no exponential overflows; then the value as it is. */
+/* Probabilities, and the value as it is. The largest logit is subtracted first, so that no exponential overflows. */
 GPUR_FN void gpur_softmax_forward(int32_t outputs, const float *z, const float *bias, float *y)
 {
     float largest = z[0] + bias[0], sum = 0.0f;
@@ -39,7 +40,7 @@ GPUR_FN void gpur_softmax_forward(int32_t outputs, const float *z, const float *
     y[outputs] = z[outputs] + bias[outputs];
 }
 
-/* dz_k = p_k (dp_k - sum_j p_j dp_j). */
+/* Gradient of the softmax: dz_k = p_k (dp_k - sum_j p_j dp_j). The gradient of the value is copied. */
 GPUR_FN void gpur_softmax_backward(int32_t outputs, const float *y, const float *dy, float *dz)
 {
     float sum = 0.0f;
@@ -105,7 +106,7 @@ GPUR_FN void gpur_head_backward_row(int32_t head, int32_t outputs, const float *
         gpur_values_backward_row(head, outputs, dy, dz);
 }
 
-/* argmax_k y_k, the first of equals. */
+/* argmax_k y_k, the first of several equal ones. */
 GPUR_FN int32_t gpur_head_best(int32_t outputs, const float *y)
 {
     int32_t best = 0;

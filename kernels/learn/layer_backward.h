@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: MIT */
+/* Backward pass through a dense layer's activation and bias: dy *= activation'(y), db = the sum of dy over the batch.
+ * Arguments and shapes: gpur_layer_backward_args. */
 #ifndef GPUR_KERNELS_LEARN_LAYER_BACKWARD_H
 #define GPUR_KERNELS_LEARN_LAYER_BACKWARD_H
 
@@ -6,19 +8,20 @@
 #include "kernels/target/thread.h"
 
 /*
- * A block takes a tile of columns; its threads form workers that take the parts of the batch. A CPU's one thread walks
- * a whole run of columns, so that its inner loop is contiguous; a GPU's thread walks one, beside its neighbours. The
- * batch is always summed in the same parts, and the parts in the same order, so no launch shape changes a bit.
+ * A block takes a tile of columns. Its threads form workers, and a worker takes shares of the batch. A CPU's single
+ * thread processes a run of columns, so that its inner loop is contiguous; a GPU's thread processes one column,
+ * beside its neighbors. The batch always has the same shares, and they are added in the same order, so no launch
+ * shape changes a bit.
  */
 enum {
     GPUR_BATCH_PARTS = 16,
-    GPUR_COLUMN_RUN = GPUR_WARP == 1 ? 128 : 1, /* columns a thread walks */
+    GPUR_COLUMN_RUN = GPUR_WARP == 1 ? 128 : 1, /* columns that a thread processes at a time */
     GPUR_COLUMN_TILE = GPUR_WARP == 1 ? 128 : 32,
     GPUR_COLUMN_PARTS = GPUR_BATCH_PARTS * GPUR_COLUMN_TILE,
-    GPUR_COLUMN_ROWS = 8, /* rows of a column that a thread loads at a time */
+    GPUR_COLUMN_ROWS = 8, /* rows of a column that a thread loads before it stores */
 };
 
-/* activation'(x), from y = activation(x). */
+/* activation'(x), computed from y = activation(x). */
 GPUR_FN float gpur_activation_slope(float y, int32_t activation)
 {
     if (activation == GPUR_ACTIVATION_RELU)
@@ -26,7 +29,7 @@ GPUR_FN float gpur_activation_slope(float y, int32_t activation)
     return activation == GPUR_ACTIVATION_TANH ? 1.0f - y * y : 1.0f;
 }
 
-/* Rows `rows` of `n` columns from column f on: dy *= slope, sum += dy. */
+/* For rows `rows` and `n` columns from column f on: dy *= activation'(y), sum += dy. */
 GPUR_FN void gpur_layer_backward_run(const gpur_layer_backward_args *a, gpur_span rows, int64_t f, int64_t n,
                                      float *sum)
 {
@@ -47,7 +50,7 @@ GPUR_FN void gpur_layer_backward_run(const gpur_layer_backward_args *a, gpur_spa
     }
 }
 
-/* The same of one column: several rows are loaded before the first of them is stored. */
+/* The same for one column. Several rows are loaded before the first of them is stored. */
 GPUR_FN float gpur_layer_backward_column(const gpur_layer_backward_args *a, gpur_span rows, int64_t f)
 {
     const int is_linear = a->activation == GPUR_ACTIVATION_LINEAR;
@@ -69,8 +72,8 @@ GPUR_FN float gpur_layer_backward_column(const gpur_layer_backward_args *a, gpur
     return sum;
 }
 
-/* Rows `rows` of `n` columns from column f on, of which a GPU's thread has at most one. The usual widths of
- * convolutions are code of their own: a CPU's sums then stay in registers. */
+/* The same for one share of the batch. A GPU's thread has one column at most. The usual widths of convolutions are
+ * constants, so that a CPU's sums stay in registers. */
 GPUR_FN void gpur_layer_backward_part(const gpur_layer_backward_args *a, gpur_span rows, int64_t f, int64_t n,
                                       float *sum)
 {
@@ -84,7 +87,7 @@ GPUR_FN void gpur_layer_backward_part(const gpur_layer_backward_args *a, gpur_sp
         sum[0] = gpur_layer_backward_column(a, rows, f);
 }
 
-/* The parts (GPUR_BATCH_PARTS, n), rows `width` apart, added in their order. */
+/* Adds the shares' sums (GPUR_BATCH_PARTS, n), rows `width` apart, in their order. */
 GPUR_FN void gpur_layer_backward_total(const float *parts, int64_t width, int64_t n, float *sum, float *total)
 {
     for (int64_t i = 0; i < n; i++)
@@ -96,7 +99,7 @@ GPUR_FN void gpur_layer_backward_total(const float *parts, int64_t width, int64_
         total[i] = sum[i];
 }
 
-/* These tiles of columns, by the whole block. */
+/* Processes these tiles of columns, by the whole block. */
 GPUR_FN void gpur_columns_backward(gpur_place at, const gpur_layer_backward_args *a, gpur_span tiles)
 {
     GPUR_SHARED(float, parts, GPUR_COLUMN_PARTS);
@@ -122,7 +125,7 @@ GPUR_FN void gpur_columns_backward(gpur_place at, const gpur_layer_backward_args
     }
 }
 
-/* Tiles of so many columns. */
+/* How many tiles of columns there are. */
 GPUR_FN int64_t gpur_column_tiles(gpur_place at, int64_t features)
 {
     const int64_t lanes = at.threads * GPUR_COLUMN_RUN, width = lanes < GPUR_COLUMN_TILE ? lanes : GPUR_COLUMN_TILE;

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* TD error, loss and gradient of DQN, row by row. Arguments and shapes: gpur_td_error_args. */
 #ifndef GPUR_KERNELS_LEARN_TD_ERROR_H
 #define GPUR_KERNELS_LEARN_TD_ERROR_H
 
@@ -6,10 +7,8 @@
 #include "kernels/learn/head.h"
 #include "kernels/target/thread.h"
 
-/*
- * y = r + discount Q_target(s', a*), with a* = argmax_a Q(s', a) [van Hasselt, Guez & Silver 2016, eq. 4], or
- * a* = argmax_a Q_target(s', a) [Mnih et al. 2015, algorithm 1].
- */
+/* The target y = r + discount Q_target(s', a*), with a* = argmax_a Q(s', a) [van Hasselt, Guez & Silver 2016, eq. 4],
+ * or a* = argmax_a Q_target(s', a) [Mnih et al. 2015, algorithm 1]. */
 GPUR_FN float gpur_td_target(const gpur_td_error_args *a, int64_t b)
 {
     float *const q_target = a->q_target + b * a->outputs;
@@ -17,14 +16,15 @@ GPUR_FN float gpur_td_target(const gpur_td_error_args *a, int64_t b)
     gpur_values_forward_row(a->head, a->outputs, a->z_target + b * a->z_pitch, a->bias_target, q_target);
     if (a->double_dqn)
         gpur_values_forward_row(a->head, a->outputs, a->z + (a->batch + b) * a->z_pitch, a->bias, q_next);
-    /* A transition that ended its task has nothing behind it: not even an infinite Q may come through. */
+    /* Discount 0 means no bootstrap, as after a terminal transition. Return without the product: 0 times an infinite
+     * Q is NaN. */
     if (a->discount[b] == 0.0f)
         return a->reward[b];
     return a->reward[b] + a->discount[b] * q_target[gpur_head_best(a->outputs, q_next)];
 }
 
-/* Loss of an error d = Q - y, and its slope. Huber: d^2 / 2 up to delta, delta (|d| - delta / 2) beyond [Huber 1964].
- */
+/* Loss of an error d = Q - y, and its derivative. Huber: d^2 / 2 up to delta, delta (|d| - delta / 2) beyond [Huber
+ * 1964]. */
 GPUR_FN float gpur_td_loss(const gpur_td_error_args *a, float d, float *slope)
 {
     const float size = fabsf(d), delta = a->huber_delta;
@@ -35,14 +35,14 @@ GPUR_FN float gpur_td_loss(const gpur_td_error_args *a, float d, float *slope)
     return delta * (size - 0.5f * delta);
 }
 
-/* The row's action; -1 where it is none of the network's. */
+/* The row's action, or -1 if the network has no such action. */
 GPUR_FN int64_t gpur_td_action(const gpur_td_error_args *a, int64_t b)
 {
     const int64_t k = a->wide_action ? ((const int64_t *)a->action)[b] : ((const int32_t *)a->action)[b];
     return k >= 0 && k < a->outputs ? k : -1;
 }
 
-/* Loss of row b, and its gradient by q (A), of which dq (A) holds zeros. */
+/* Loss of row b, and its gradient with respect to q (A); dq (A) holds zeros before. */
 GPUR_FN void gpur_td_row(const gpur_td_error_args *a, int64_t b, const float *q, float *dq)
 {
     const int64_t action = gpur_td_action(a, b);
@@ -59,7 +59,7 @@ GPUR_FN void gpur_td_row(const gpur_td_error_args *a, int64_t b, const float *q,
     dq[action] = a->weight[b] * slope / (float)a->batch;
 }
 
-/* All that a row has, from the networks' outputs to the gradient of the loss by them. */
+/* Everything for row b, from the networks' outputs to the gradient of the loss with respect to them. */
 GPUR_FN void gpur_td_error_row(const gpur_td_error_args *a, int64_t b)
 {
     float *const q = a->q + b * a->outputs, *const dq = a->dq + b * a->outputs;

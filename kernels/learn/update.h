@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: MIT */
+/* The optimizer's update of all weights, by Adam or RMSProp, with clipping; and the target copy. Arguments and
+ * shapes: gpur_update_args. */
 #ifndef GPUR_KERNELS_LEARN_UPDATE_H
 #define GPUR_KERNELS_LEARN_UPDATE_H
 
@@ -7,12 +9,12 @@
 #include "kernels/learn/gradient_norm.h"
 #include "kernels/target/thread.h"
 
-/* The numbers that are the same for every weight of this step. */
+/* Numbers that are the same for every weight in this step. */
 typedef struct gpur_update_rates {
-    float limit;                  /* of a gradient component */
-    float scale;                  /* brings the clipped gradient's global norm down to clip_norm */
+    float limit;                  /* of a gradient component: clipping by value */
+    float scale;                  /* of the gradient, so that its global norm is at most clip_norm */
     float mean_part, square_part; /* 1 - decay */
-    float inner, outer;           /* learning rate: on what enters the velocity, on the weight */
+    float inner, outer;           /* learning rate: on what is added to the velocity, on the weight */
     float root_scale;             /* ADAM: 1 / sqrt(1 - beta2^t) */
 } gpur_update_rates;
 
@@ -56,8 +58,8 @@ GPUR_FN void gpur_update_adam(const gpur_update_args *a, gpur_span s, gpur_updat
     }
 }
 
-/* v - m^2 is a variance, which rounding must not make negative. `mean` and `velocity` are NULL where they have no part.
- */
+/* RMSProp. The formula of each kind is in gpureplay/optimizer.h. If it is centered, v - m^2 takes the place of v; it
+ * is a variance, which rounding must not make negative. `mean` and `velocity` are NULL if they are not used. */
 GPUR_FN void gpur_update_rmsprop(const gpur_update_args *a, gpur_span s, gpur_update_rates r)
 {
     float *__restrict__ const w = a->weights, *__restrict__ const mean = a->mean;
@@ -84,7 +86,8 @@ GPUR_FN void gpur_update_rmsprop(const gpur_update_args *a, gpur_span s, gpur_up
     }
 }
 
-/* The optimiser over all weights, and the hard target copy of the steps that end in one [Mnih et al. 2015]. */
+/* An empty window changes nothing. In the steps that end with one, the hard target copy follows the update [Mnih et
+ * al. 2015]. */
 GPUR_KERNEL(update)
 {
     if (a->window->count == 0)

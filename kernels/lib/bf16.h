@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* bfloat16: the upper half of a float32's bits. */
+/* bfloat16 numbers: the upper half of a float32's bits. */
 #ifndef GPUR_KERNELS_LIB_BF16_H
 #define GPUR_KERNELS_LIB_BF16_H
 
 #include "kernels/target/thread.h"
 
-/* To the nearest, ties to even. A NaN keeps its sign and stays one. */
+/* Rounds to the nearest, ties to even. A NaN stays a NaN of the same sign. */
 GPUR_FN uint16_t gpur_bf16_round(float x)
 {
     uint32_t bits;
@@ -15,8 +15,8 @@ GPUR_FN uint16_t gpur_bf16_round(float x)
     return (uint16_t)((bits + 0x7fffu + (bits >> 16 & 1u)) >> 16);
 }
 
-/* The same of two that are no NaN, the first in the lower half. Newer GPUs have one instruction for it, which makes
- * another NaN of a NaN. */
+/* Rounds two numbers, neither of which may be NaN, the first into the lower half. GPUs of compute capability 8.0 and
+ * later have an instruction for it, which returns another NaN than gpur_bf16_round. */
 GPUR_FN uint32_t gpur_bf16_pair(float first, float second)
 {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
@@ -36,7 +36,7 @@ GPUR_FN float gpur_bf16_widen(uint16_t x)
     return wide;
 }
 
-/* 1 where a thread is to move four numbers of two such arrays at a time. */
+/* 1: a thread should convert four numbers at a time, since the target is a GPU and both arrays are aligned for it. */
 GPUR_FN int gpur_bf16_in_quads(const float *wide, const uint16_t *narrow)
 {
     return gpur_strided() && (uintptr_t)wide % 16 == 0 && (uintptr_t)narrow % 8 == 0;

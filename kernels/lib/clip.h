@@ -4,7 +4,7 @@
 
 #include "kernels/target/thread.h"
 
-/* NaN stays NaN. */
+/* Clips x to [-limit, limit]. NaN stays NaN. */
 GPUR_FN float gpur_clip(float x, float limit)
 {
     return x > limit ? limit : x < -limit ? -limit : x;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What the threads of a warp or a block work out together. Identities where there is one thread. */
+/* Operations that the threads of a warp or a block compute together. With one thread they are identities. */
 #ifndef GPUR_KERNELS_LIB_COLLECTIVE_H
 #define GPUR_KERNELS_LIB_COLLECTIVE_H
 
@@ -28,7 +28,7 @@ GPUR_FN uint64_t gpur_warp_get_u64(gpur_place at, uint64_t x, int lane)
     return (uint64_t)high << 32 | low;
 }
 
-/* Sum over the warp, in every lane. A butterfly: the order of additions is fixed by GPUR_WARP alone. */
+/* Sum over the warp, in every lane. It is a butterfly, so GPUR_WARP alone fixes the order of additions. */
 GPUR_FN float gpur_warp_sum_f32(gpur_place at, float x)
 {
     for (int distance = 1; distance < GPUR_WARP; distance *= 2)
@@ -76,7 +76,7 @@ GPUR_FN uint32_t gpur_warp_min_u32(gpur_place at, uint32_t x)
     return x;
 }
 
-/* Smallest over the block, in every thread. Ends in a barrier, so it may be repeated. */
+/* Minimum over the block, in every thread. It ends with a barrier, so it may be called again at once. */
 GPUR_FN uint32_t gpur_block_min_u32(gpur_place at, uint32_t x)
 {
     GPUR_SHARED(uint32_t, least, GPUR_MAX_WARPS);
@@ -93,7 +93,8 @@ GPUR_FN uint32_t gpur_block_min_u32(gpur_place at, uint32_t x)
     return x;
 }
 
-/* Sum over the block, in every thread, in an order fixed by its size. Ends in a barrier, so it may be repeated. */
+/* Sum over the block, in every thread, in an order fixed by the block's size. It ends with a barrier, so it may be
+ * called again at once. */
 GPUR_FN float gpur_block_sum_f32(gpur_place at, float x)
 {
     GPUR_SHARED(float, sums, GPUR_MAX_WARPS);

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* Sums of floats in an order that no launch shape changes: 32 lanes first, then the lanes in their order. */
 #ifndef GPUR_KERNELS_LIB_FIXED_SUM_H
 #define GPUR_KERNELS_LIB_FIXED_SUM_H
 
@@ -6,7 +7,7 @@
 
 enum { GPUR_SUM_LANES = 32 };
 
-/* What one lane adds up of x (n). */
+/* Sum of the elements `lane`, lane + 32, ... of x (n). */
 GPUR_FN float gpur_lane_sum(const float *x, int64_t n, int lane)
 {
     float sum = 0.0f;
@@ -23,7 +24,7 @@ GPUR_FN float gpur_lanes_total(const float *lanes)
     return total;
 }
 
-/* Sum of x (n), in every thread of the block: 32 lanes and then their sum, in an order that no launch shape changes. */
+/* Sum of x (n), in every thread of the block. Every thread must call it. */
 GPUR_FN float gpur_fixed_sum(gpur_place at, const float *x, int64_t n)
 {
     GPUR_SHARED(float, lanes, GPUR_SUM_LANES);

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A keyed permutation of 0 ... n - 1 without memory: row i of a distinct draw is element perm(i) of the window.
- * A Feistel network over the next power of two [Luby & Rackoff 1988], walked until it lands below n [Black & Rogaway
- * 2002, cycle walking], then turned by a random amount, which makes each row's marginal exactly uniform.
+ * A keyed permutation of 0 ... n - 1 that needs no memory: row i of a distinct sample is element perm(i) of the
+ * window. It is a Feistel network over the next power of two [Luby & Rackoff 1988], applied until the result is below
+ * n (cycle walking) [Black & Rogaway 2002], and then a rotation by a random amount, which makes the marginal
+ * distribution of each row exactly uniform.
  *
- * The rounds are for pairs of rows. Two that differ in one half keep that difference when every second round happens to
- * give both the same bits, which has a chance of 2^(-rounds / 2 x bits / 2), whatever the mixing. Over 8 and 9 bits six
- * rounds so leave neighbours 3% and 6% too often beside each other in the window; eight leave 0.2% and 0.4% (counted in
- * 800 million draws, +- 0.05%), and less over more bits.
+ * The number of rounds matters for pairs of rows. Two rows that differ in just one half keep that difference if every
+ * second round happens to give both the same bits. That has a chance of 2^(-rounds / 2 x bits / 2), however well the
+ * rounds mix. With 8 and 9 bits, six rounds leave neighbors 3% and 6% too often beside each other in the window;
+ * eight rounds leave 0.2% and 0.4% (counted in 800 million samples, +- 0.05%), and less with more bits.
  */
 #ifndef GPUR_KERNELS_LIB_PERMUTATION_H
 #define GPUR_KERNELS_LIB_PERMUTATION_H
@@ -16,7 +17,7 @@
 
 enum {
     GPUR_FEISTEL_ROUNDS = 8,
-    GPUR_FEISTEL_BITS = 8, /* at least */
+    GPUR_FEISTEL_BITS = 8, /* at least, for small n */
 };
 
 typedef struct gpur_permutation {
@@ -26,7 +27,7 @@ typedef struct gpur_permutation {
     uint32_t keys[GPUR_FEISTEL_ROUNDS];
 } gpur_permutation;
 
-/* A function of (seed, purpose, step, n). */
+/* The permutation is a pure function of (seed, purpose, step, n). */
 GPUR_FN gpur_permutation gpur_permutation_of(uint64_t seed, uint32_t purpose, uint64_t step, uint64_t n)
 {
     const gpur_u32x4 first = gpur_random_bits(seed, purpose, step, 0);
@@ -52,7 +53,7 @@ GPUR_FN uint32_t gpur_feistel_mix(uint64_t x, uint32_t key)
     return folded ^ folded >> 16;
 }
 
-/* perm(i) for i < n. A walk ends: it stays on the cycle of i, which holds i itself. */
+/* perm(i) for i < n. The loop ends, since it follows the cycle of i, which holds i itself. */
 GPUR_FN uint64_t gpur_permute(const gpur_permutation *p, uint64_t i)
 {
     do {

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * x^a in plain arithmetic, for x > 0 and finite, to about 1e-12 of it: loops over it become vectors, which no call of
- * powf does, and it is the same function on every device, but for what multiply-adds round.
+/* x^a for finite x > 0 with a relative error of about 1e-12, in plain arithmetic. Loops over it vectorize, which
+ * loops that call powf do not, and it is the same function on every device up to the rounding of fused multiply-adds.
  */
 #ifndef GPUR_KERNELS_LIB_POWER_H
 #define GPUR_KERNELS_LIB_POWER_H
@@ -22,8 +21,8 @@ GPUR_FN uint64_t gpur_bits_of(double x)
     return bits;
 }
 
-/* x = 2^k z with z from sqrt(1/2) to sqrt(2), and log2 z = 2 / ln 2 artanh((z - 1) / (z + 1)) by its series. Integers
- * get into doubles and out of them by way of a large power of two, of which they are the last bits. */
+/* x = 2^k z with z in [sqrt(1/2), sqrt(2)), and log2 z = 2 / ln 2 artanh((z - 1) / (z + 1)), computed by its series.
+ * Integers become doubles, and doubles integers, as the last bits of a large power of two. */
 GPUR_FN double gpur_log2(double x)
 {
     const uint64_t bits = gpur_bits_of(x), above = bits - 0x3FE6A09E667F3BCDu + ((uint64_t)1024 << 52);
@@ -42,7 +41,8 @@ GPUR_FN double gpur_log2(double x)
     return k + 2.8853900817779268 * s * sum;
 }
 
-/* 2^y = 2^n e^(f ln 2) with f from -1/2 to 1/2; y beyond +-150 counts as that. */
+/* 2^y = 2^n e^(f ln 2) with f in [-1/2, 1/2], by the series of e^x. A y outside [-150, 150] counts as the nearer end.
+ */
 GPUR_FN double gpur_exp2(double y)
 {
     const double within = y < -150.0 ? -150.0 : y > 150.0 ? 150.0 : y;

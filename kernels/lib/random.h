@@ -1,22 +1,20 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * Random numbers without state: a pure function of (seed, purpose, step, lane), so the launch shape does not matter and
- * the CPU and a GPU draw the same.
- */
+/* Random numbers without state [Philox: Salmon et al. 2011]. They are a pure function of (seed, purpose, step, lane),
+ * so they do not depend on the launch shape, and the CPU and a GPU compute the same. */
 #ifndef GPUR_KERNELS_LIB_RANDOM_H
 #define GPUR_KERNELS_LIB_RANDOM_H
 
 #include "kernels/target/thread.h"
 
-/* What a draw is for; streams of different purposes do not overlap. Values are part of what a seed means: append only.
- */
+/* Purposes of random numbers; different purposes never get the same ones. The values are part of what a seed means:
+ * append new ones, never change them. */
 enum {
     GPUR_DRAW_SAMPLE = 1,         /* a user's batch: uniform with replacement */
-    GPUR_DRAW_DISTINCT = 2,       /* ... keys of a permutation */
+    GPUR_DRAW_DISTINCT = 2,       /* a user's batch: keys of a permutation, for distinct rows */
     GPUR_DRAW_WEIGHTS = 3,        /* initial weights */
     GPUR_DRAW_EXPLORE = 4,        /* epsilon-greedy */
     GPUR_DRAW_LEARN = 5,          /* a learner's batch: uniform with replacement */
-    GPUR_DRAW_LEARN_DISTINCT = 6, /* ... keys of a permutation */
+    GPUR_DRAW_LEARN_DISTINCT = 6, /* a learner's batch: keys of a permutation, for distinct rows */
     GPUR_DRAW_PRIORITY = 7,       /* a user's batch: by priority */
     GPUR_DRAW_LEARN_PRIORITY = 8, /* a learner's batch: by priority */
 };
@@ -31,7 +29,7 @@ GPUR_FN gpur_u32x4 gpur_random_bits(uint64_t seed, uint32_t purpose, uint64_t st
     return gpur_philox4x32_10(counter, seed);
 }
 
-/* Uniform over 0 ... n - 1 by multiplication: no rejection, and a bias of at most n / 2^64. */
+/* Uniform over 0 ... n - 1. It multiplies and does not reject: the bias is at most n / 2^64. */
 GPUR_FN uint64_t gpur_random_below(gpur_u32x4 bits, uint64_t n)
 {
     return gpur_mulhi_u64((uint64_t)bits.v[1] << 32 | bits.v[0], n);

@@ -4,7 +4,8 @@
 
 #include "kernels/target/thread.h"
 
-/* Linear from `first` to `last` over begin ... begin + steps, flat outside; steps = 0: `first` throughout. */
+/* Linear from `first` to `last` over the steps begin ... begin + steps, constant outside. With steps = 0 it is
+ * `first` throughout. */
 GPUR_FN float gpur_schedule_value(float first, float last, int64_t begin, int64_t steps, int64_t step)
 {
     if (steps <= 0 || step <= begin)

@@ -1,4 +1,12 @@
 /* SPDX-License-Identifier: MIT */
+/*
+ * Samples rows by priority [Schaul et al. 2016, eq. 1]: row i has probability leaf_i / total, with leaf_i =
+ * round(p_i^alpha 2^20). Stratified sampling: section 3.3 and appendix B.2.1. Arguments and shapes:
+ * gpur_priority_draw_args. Each row of the batch gets a "mass", a number below the total, and the descent finds the
+ * leaf that holds it.
+ *
+ * The parallel body gives each row a warp. The serial body takes row tiles down the tree and prefetches.
+ */
 #ifndef GPUR_KERNELS_PRIORITY_PRIORITY_DRAW_H
 #define GPUR_KERNELS_PRIORITY_PRIORITY_DRAW_H
 
@@ -7,7 +15,7 @@
 #include "kernels/priority/strata.h"
 #include "kernels/priority/tree_descend.h"
 
-/* What all rows of one draw share. */
+/* State that all rows of one sample share. */
 typedef struct gpur_priority_draw_of {
     gpur_window window;
     uint64_t step;
@@ -29,7 +37,7 @@ GPUR_FN uint64_t gpur_priority_random(const gpur_priority_draw_of *draw, const g
     return (uint64_t)bits.v[1] << 32 | bits.v[0];
 }
 
-/* Where nothing has a priority, or nothing is there. */
+/* Samples uniformly, since no row has a priority, or none is in the window: ids are then -1. */
 GPUR_FN void gpur_priority_draw_uniform(gpur_place at, const gpur_priority_draw_of *draw,
                                         const gpur_priority_draw_args *a)
 {
@@ -42,7 +50,7 @@ GPUR_FN void gpur_priority_draw_uniform(gpur_place at, const gpur_priority_draw_
     }
 }
 
-/* The unit of the total that row b is. */
+/* The mass of row b, a number below the total. */
 GPUR_FN uint64_t gpur_priority_unit(const gpur_priority_draw_of *draw, const gpur_priority_draw_args *a, int64_t b)
 {
     if (a->unit)
@@ -58,7 +66,7 @@ GPUR_FN void gpur_priority_put(const gpur_priority_draw_of *draw, const gpur_pri
     a->leaf[b] = a->tree.leaf[slot];
 }
 
-/* A row a warp. */
+/* The parallel body: a warp for each row. */
 GPUR_FN void gpur_priority_draw_together(gpur_place at, const gpur_priority_draw_of *draw,
                                          const gpur_priority_draw_args *a)
 {
@@ -71,8 +79,8 @@ GPUR_FN void gpur_priority_draw_together(gpur_place at, const gpur_priority_draw
     }
 }
 
-/* Rows that one thread takes down the tree together, a level at a time, so that what they read comes at the same time.
- */
+/* Rows of a row tile. The serial body takes a tile down the tree one level at a time, so that the memory accesses of
+ * its rows overlap. */
 enum { GPUR_DRAW_HAND = 32 };
 
 typedef struct gpur_draw_hand {
@@ -102,14 +110,14 @@ GPUR_FN void gpur_draw_hand_units(const gpur_priority_draw_of *draw, const gpur_
                                    : gpur_mulhi_u64(hand->u[i], draw->strata.total);
 }
 
-/* The parts of a node of this level, soon to be read; of level -1, a leaf: nothing. */
+/* Prefetches the segment sums of a node of this level. Level -1 means a leaf, which has none. */
 GPUR_FN void gpur_prefetch_parts(const gpur_tree *tree, int32_t level, int64_t node)
 {
     if (level >= 0)
         gpur_prefetch(tree->part[level] + node * GPUR_NODE_PARTS);
 }
 
-/* The children of a part, soon to be read. */
+/* Prefetches the children of a segment: 64 bytes of leaves, or 128 bytes of sums. */
 GPUR_FN void gpur_prefetch_children(const gpur_tree *tree, int32_t level, int64_t first)
 {
     if (level == 0) {
@@ -128,7 +136,7 @@ GPUR_FN void gpur_draw_hand_begin(const gpur_tree *tree, const gpur_pick_top *to
     }
 }
 
-/* From a node of this level to the first child of a part. */
+/* Descends from each row's node of this level to the first child of a segment. */
 GPUR_FN void gpur_draw_hand_part(const gpur_tree *tree, int32_t level, gpur_draw_hand *hand)
 {
     for (int32_t i = 0; i < hand->rows; i++) {
@@ -138,7 +146,7 @@ GPUR_FN void gpur_draw_hand_part(const gpur_tree *tree, int32_t level, gpur_draw
     }
 }
 
-/* ... and from there to the child. */
+/* Descends from each row's segment to the child. */
 GPUR_FN void gpur_draw_hand_child(const gpur_tree *tree, int32_t level, gpur_draw_hand *hand)
 {
     for (int32_t i = 0; i < hand->rows; i++) {
@@ -156,6 +164,7 @@ GPUR_FN void gpur_draw_hand_end(const gpur_priority_draw_of *draw, const gpur_pr
         gpur_priority_put(draw, a, hand->first + i, hand->node[i]);
 }
 
+/* The serial body: this block's share of the rows. */
 GPUR_FN void gpur_priority_draw_alone(gpur_place at, const gpur_priority_draw_of *draw,
                                       const gpur_priority_draw_args *a)
 {

@@ -1,10 +1,14 @@
 /* SPDX-License-Identifier: MIT */
+/* Gives leaves to rows that enter the window and takes them from rows that leave it: the three modes of
+ * gpur_priority_range_args. A row without a priority of its own gets the largest so far [Schaul et al. 2016,
+ * algorithm 1]. A block handles a node of 128 leaves at a time, a warp a segment of 16. */
 #ifndef GPUR_KERNELS_PRIORITY_PRIORITY_RANGE_H
 #define GPUR_KERNELS_PRIORITY_PRIORITY_RANGE_H
 
 #include "kernels/priority/tree.h"
 
-/* What one thread has come to, and what its rows get at first that have no good priority of their own. */
+/* One thread's counters, and the default for rows without a valid priority: the largest priority so far, and its
+ * leaf. */
 typedef struct gpur_range_tally {
     float most;
     uint32_t most_leaf;
@@ -12,7 +16,8 @@ typedef struct gpur_range_tally {
     uint32_t most_of_rows;
 } gpur_range_tally;
 
-/* The priority that the row in this slot brings, and its leaf. */
+/* Returns the priority stored in the row of this slot, and its leaf; or the default, if the row has no valid
+ * priority. */
 GPUR_FN float gpur_range_priority(const gpur_priority_range_args *a, int64_t slot, gpur_range_tally *tally,
                                   uint32_t *leaf)
 {
@@ -32,7 +37,7 @@ GPUR_FN float gpur_range_priority(const gpur_priority_range_args *a, int64_t slo
     return p;
 }
 
-/* My slots of one part of a node; by how much its leaves change in all. */
+/* Sets this lane's slots of one segment. Returns the change of the sum of the warp's slots. */
 GPUR_FN uint64_t gpur_range_slots(gpur_place at, const gpur_priority_range_args *a, int64_t first, int64_t last,
                                   gpur_range_tally *tally)
 {
@@ -47,7 +52,7 @@ GPUR_FN uint64_t gpur_range_slots(gpur_place at, const gpur_priority_range_args 
     return gpur_warp_sum_u64(at, change);
 }
 
-/* Part after part of one node, dealt to the block's warps; what my warp's parts change by in all. */
+/* Sets the segments of one node that are this warp's. Returns the change of their sum. */
 GPUR_FN uint64_t gpur_range_parts(gpur_place at, const gpur_priority_range_args *a, int64_t node,
                                   gpur_range_tally *tally)
 {
@@ -64,7 +69,7 @@ GPUR_FN uint64_t gpur_range_parts(gpur_place at, const gpur_priority_range_args 
     return all;
 }
 
-/* Adds what the leaves of one node come to to all above them, once a warp. */
+/* Lane 0 adds the change of its warp's leaves of one node to all sums above them. */
 GPUR_FN void gpur_range_add(gpur_place at, const gpur_tree *tree, int64_t node, uint64_t change)
 {
     const int64_t slot = node * GPUR_TREE_FAN;
@@ -76,7 +81,7 @@ GPUR_FN void gpur_range_add(gpur_place at, const gpur_tree *tree, int64_t node, 
         gpur_atomic_add_u64(&tree->part[l][gpur_tree_part(slot, l)], change);
 }
 
-/* The slot gets another priority than it has; by how much its leaf changes. */
+/* Gives the slot another priority. Returns the change of its leaf. */
 GPUR_FN uint64_t gpur_range_replace(const gpur_tree *tree, int64_t slot, uint32_t bits)
 {
     const float p = gpur_priority_of(bits);
@@ -89,11 +94,9 @@ GPUR_FN uint64_t gpur_range_replace(const gpur_tree *tree, int64_t slot, uint32_
     return change;
 }
 
-/*
- * Gives each row without a valid priority of its own the largest priority given before it, in the order of the rows;
- * `before` is the largest before the first row. One warp does it, a lane for each row: it runs only if a publication
- * has such rows and also a priority larger than all earlier ones.
- */
+/* Gives each row without a valid priority of its own the largest priority given before it, in the order of the rows;
+ * `before` is the largest before the first row. One warp does it, with a lane for each row. It runs only if a
+ * publication has such rows and also a priority larger than all earlier ones. */
 GPUR_FN void gpur_range_fill(gpur_place at, const gpur_priority_range_args *a, uint32_t before)
 {
     const gpur_tree *const tree = &a->tree;
@@ -116,12 +119,13 @@ GPUR_FN void gpur_range_fill(gpur_place at, const gpur_priority_range_args *a, u
     gpur_tree_add_total(at, tree, change);
 }
 
+/* Commits the maximum. The first warp of the first block does it. */
 GPUR_FN void gpur_range_settle(gpur_place at, const gpur_priority_range_args *a)
 {
     gpur_priority_state *const state = a->tree.state;
     if (at.block != 0 || at.thread >= GPUR_WARP)
         return;
-    const uint32_t most = gpur_warp_get_u32(at, state->most, 0); /* before lane 0 changes it */
+    const uint32_t most = gpur_warp_get_u32(at, state->most, 0); /* all lanes read it before lane 0 changes it */
     const uint32_t most_of_rows = gpur_warp_get_u32(at, state->most_of_rows, 0);
     const uint32_t lacking = gpur_warp_get_u32(at, state->lacking, 0);
     if (most_of_rows > most && lacking)
@@ -132,7 +136,7 @@ GPUR_FN void gpur_range_settle(gpur_place at, const gpur_priority_range_args *a)
     state->lacking = 0;
 }
 
-/* A node of 128 leaves a block. */
+/* Inserts or evicts rows: a block takes a node of 128 leaves at a time. */
 GPUR_FN void gpur_range_set(gpur_place at, const gpur_priority_range_args *a)
 {
     gpur_priority_state *const state = a->tree.state;

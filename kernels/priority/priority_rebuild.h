@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: MIT */
+/* Recomputes a level of the sum tree from the level below, or the leaves from the priorities: when alpha changes,
+ * when a file is loaded, and, minima only, when rows are inserted or evicted. See gpur_priority_rebuild_args. */
 #ifndef GPUR_KERNELS_PRIORITY_PRIORITY_REBUILD_H
 #define GPUR_KERNELS_PRIORITY_PRIORITY_REBUILD_H
 
@@ -13,7 +15,7 @@ GPUR_FN void gpur_rebuild_leaves(gpur_place at, const gpur_priority_rebuild_args
         a->tree.state->alpha = a->alpha;
 }
 
-/* The sum of a node, and those of its parts. */
+/* Recomputes the sum of a node and its segment sums. */
 GPUR_FN void gpur_rebuild_sums(gpur_place at, const gpur_tree *tree, int32_t level, int64_t node)
 {
     const int64_t first = node * GPUR_NODE_PARTS;
@@ -28,7 +30,7 @@ GPUR_FN void gpur_rebuild_sums(gpur_place at, const gpur_tree *tree, int32_t lev
         tree->sum[level][node] = sum;
 }
 
-/* A node a warp. */
+/* A warp for each node. */
 GPUR_FN void gpur_rebuild_nodes(gpur_place at, const gpur_priority_rebuild_args *a)
 {
     const gpur_span rows = gpur_warp_rows(at, a->count);

@@ -1,10 +1,16 @@
 /* SPDX-License-Identifier: MIT */
+/*
+ * Sets new priorities of rows by id [Schaul et al. 2016, algorithm 1]. Arguments and shapes:
+ * gpur_priority_update_args. Of several priorities for one row the largest counts, in any order of threads. The
+ * parallel body therefore takes the phases CLEAR and RAISE one after the other: the first sets the leaves to 0, the
+ * second raises them. The serial body does both in one pass over row tiles, with prefetching.
+ */
 #ifndef GPUR_KERNELS_PRIORITY_PRIORITY_UPDATE_H
 #define GPUR_KERNELS_PRIORITY_PRIORITY_UPDATE_H
 
 #include "kernels/priority/tree.h"
 
-/* What one thread has come to. */
+/* One thread's counters. */
 typedef struct gpur_update_tally {
     uint64_t total; /* change of the tree's total */
     uint64_t updates, stale, invalid;
@@ -18,7 +24,7 @@ GPUR_FN gpur_update_tally gpur_update_begin(void)
     return tally;
 }
 
-/* Every thread must come here. */
+/* Adds the counters to the tree's total and state. Every thread must call it. */
 GPUR_FN void gpur_update_end(gpur_place at, const gpur_priority_update_args *a, const gpur_update_tally *tally)
 {
     gpur_priority_state *const state = a->tree.state;
@@ -33,7 +39,8 @@ GPUR_FN void gpur_update_end(gpur_place at, const gpur_priority_update_args *a, 
         gpur_atomic_max_u32(&state->most, tally->most);
 }
 
-/* The slot of row i and its new priority; -1: refused. */
+/* Returns the slot of row i, or -1 if its id is stale or its priority invalid. `p` becomes the new priority; -1:
+ * invalid. */
 GPUR_FN int64_t gpur_update_row(const gpur_priority_update_args *a, const gpur_window *window, int64_t i, float *p)
 {
     const int64_t slot = gpur_tree_slot(&a->tree, window, a->id[i]);
@@ -41,7 +48,7 @@ GPUR_FN int64_t gpur_update_row(const gpur_priority_update_args *a, const gpur_w
     return *p < 0.0f ? -1 : slot;
 }
 
-/* The leaf goes to 0, and with it out of all sums: once, however often the row is there. */
+/* CLEAR: sets the rows' leaves to 0 and subtracts each from all sums, once even if its row is given several times. */
 GPUR_FN void gpur_update_clear(gpur_place at, const gpur_priority_update_args *a)
 {
     const gpur_span span = gpur_grid_span(at, a->count);
@@ -61,7 +68,8 @@ GPUR_FN void gpur_update_clear(gpur_place at, const gpur_priority_update_args *a
     gpur_update_end(at, a, &tally);
 }
 
-/* The largest of a row's new priorities stays: each that raises the leaf adds what it raises it by. */
+/* RAISE: a row keeps the largest of its new priorities. Each priority that raises the leaf adds the difference to the
+ * sums. */
 GPUR_FN void gpur_update_raise(gpur_place at, const gpur_priority_update_args *a)
 {
     const gpur_span span = gpur_grid_span(at, a->count);
@@ -88,8 +96,8 @@ GPUR_FN void gpur_update_raise(gpur_place at, const gpur_priority_update_args *a
     gpur_update_end(at, a, &tally);
 }
 
-/* The smallest leaves of the nodes of a level above the rows, a row a warp. The same node may be worked out several
- * times, each time alike. */
+/* Recomputes the minima of one level's nodes above the rows, with a warp for each row. Several warps may compute the
+ * same node, all with the same result. */
 GPUR_FN void gpur_update_least(gpur_place at, const gpur_priority_update_args *a, int32_t level)
 {
     const gpur_span rows = gpur_warp_rows(at, a->count);
@@ -107,22 +115,20 @@ GPUR_FN void gpur_update_least(gpur_place at, const gpur_priority_update_args *a
     }
 }
 
-/*
- * The first two parts for one thread that nobody else disturbs, in one pass: a row that has had its first new priority
- * is marked by the sign of what is kept, until the end. While a tile of rows is carried out, the lines of the next one
- * are asked for, and its leaves worked out, a few at a time, while those lines come.
- */
+/* The serial version of CLEAR and RAISE, in one pass by a single thread. The sign bit of a stored priority marks rows
+ * that are already updated (duplicates); it is cleared at the end. While one tile of rows is updated, the cache lines
+ * of the next tile are prefetched, and its leaves are computed in groups meanwhile. */
 enum { GPUR_UPDATE_TILE = 32, GPUR_UPDATE_FEW = 8 };
 #define GPUR_MARK 0x80000000u
 
 typedef struct gpur_update_tile {
-    int64_t slot[GPUR_UPDATE_TILE]; /* -1: refused */
-    float p[GPUR_UPDATE_TILE];      /* some number behind the last row, too: leaves are made in whole groups */
+    int64_t slot[GPUR_UPDATE_TILE]; /* -1: stale or invalid */
+    float p[GPUR_UPDATE_TILE];      /* initialized after the last row, too: leaves are computed in whole groups */
     uint32_t leaf[GPUR_UPDATE_TILE];
     int32_t rows;
 } gpur_update_tile;
 
-/* The next rows, which may be none: their slots, and what is to be counted. */
+/* Finds the slots of the next tile, which may be empty, and counts its rows. */
 GPUR_FN void gpur_update_tile_begin(const gpur_priority_update_args *a, const gpur_window *window, int64_t first,
                                     gpur_update_tile *tile, gpur_update_tally *tally)
 {
@@ -139,14 +145,14 @@ GPUR_FN void gpur_update_tile_begin(const gpur_priority_update_args *a, const gp
     }
 }
 
-/* Of a few rows: a count that is known makes them vectors. */
+/* Computes the leaves of one group. The group's size is a constant, so the loop vectorizes. */
 GPUR_FN void gpur_update_few_leaves(gpur_update_tile *tile, int32_t first, float alpha)
 {
     for (int32_t i = first; i < first + GPUR_UPDATE_FEW; i++)
         tile->leaf[i] = gpur_leaf_of(tile->p[i], alpha);
 }
 
-/* Into the second cache, which in a large tree was measured to be faster than into the first. */
+/* Prefetches into the second-level cache, which in a large tree was measured to be faster than the first. */
 GPUR_FN void gpur_update_prefetch_slot(const gpur_tree *tree, int64_t slot)
 {
     const int64_t at = slot < 0 ? 0 : slot;
@@ -174,7 +180,8 @@ GPUR_FN void gpur_update_run_row(const gpur_tree *tree, const gpur_update_tile *
     tally->most = bits > tally->most ? bits : tally->most;
 }
 
-/* Asks for a row's lines between any two rows of the tile before: all at once they would wait for each other. */
+/* Prefetches one row of the next tile before each row of this one: prefetches that are issued all at once wait for
+ * each other. */
 GPUR_FN void gpur_update_run_few(const gpur_tree *tree, const gpur_update_tile *tile, const gpur_update_tile *next,
                                  int32_t first, gpur_update_tally *tally)
 {
@@ -197,6 +204,7 @@ GPUR_FN void gpur_update_tile_run(const gpur_tree *tree, const gpur_update_tile 
     }
 }
 
+/* Clears the mark of every row. */
 GPUR_FN void gpur_update_unmark(const gpur_priority_update_args *a, const gpur_window *window)
 {
     uint32_t *const raw = (uint32_t *)a->tree.raw;
@@ -207,6 +215,7 @@ GPUR_FN void gpur_update_unmark(const gpur_priority_update_args *a, const gpur_w
     }
 }
 
+/* The serial body. Two tiles alternate: one is updated while the next is prepared. */
 GPUR_FN void gpur_update_alone(gpur_place at, const gpur_priority_update_args *a)
 {
     const gpur_window window = *a->window;
@@ -226,6 +235,7 @@ GPUR_FN void gpur_update_alone(gpur_place at, const gpur_priority_update_args *a
     gpur_update_end(at, a, &tally);
 }
 
+/* All phases, by one block. */
 GPUR_FN void gpur_update_all(gpur_place at, const gpur_priority_update_args *a)
 {
     if (gpur_strided()) {
@@ -241,7 +251,7 @@ GPUR_FN void gpur_update_all(gpur_place at, const gpur_priority_update_args *a)
     }
 }
 
-/* As if this block were the only one. */
+/* Returns `at` as if this block were the only one. */
 GPUR_FN gpur_place gpur_alone(gpur_place at)
 {
     at.blocks = 1;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Asking the tree, and whether it is whole. */
+/* Validates the sum tree: every leaf must follow from its priority, every node from its children. Also reads
+ * priorities by id. */
 #ifndef GPUR_KERNELS_PRIORITY_PRIORITY_VALIDATE_H
 #define GPUR_KERNELS_PRIORITY_PRIORITY_VALIDATE_H
 
@@ -10,7 +11,7 @@ GPUR_FN int gpur_slot_is_visible(const gpur_tree *tree, const gpur_window *windo
     return gpur_tree_id(tree, window, slot) - window->first_id < window->count;
 }
 
-/* A leaf is what its priority makes it, and both are 0 outside of the window. */
+/* A leaf must follow from its priority; outside the window both must be 0. */
 GPUR_FN void gpur_survey_leaves(gpur_place at, const gpur_priority_survey_args *a)
 {
     const gpur_span span = gpur_grid_span(at, a->count);
@@ -34,7 +35,7 @@ GPUR_FN void gpur_survey_leaves(gpur_place at, const gpur_priority_survey_args *
     gpur_atomic_min_u32(&a->found->least, least);
 }
 
-/* How many sums of a node are wrong: its own, and those of its parts. */
+/* Counts the wrong sums of a node: its own, and those of its segments. */
 GPUR_FN uint64_t gpur_survey_sums(gpur_place at, const gpur_tree *tree, int32_t level, int64_t node)
 {
     const int64_t first = node * GPUR_NODE_PARTS;
@@ -47,7 +48,7 @@ GPUR_FN uint64_t gpur_survey_sums(gpur_place at, const gpur_tree *tree, int32_t 
     return wrong + (tree->sum[level][node] != sum);
 }
 
-/* A node a warp. */
+/* A warp for each node. */
 GPUR_FN void gpur_survey_nodes(gpur_place at, const gpur_priority_survey_args *a)
 {
     const gpur_span nodes = gpur_warp_rows(at, a->count);

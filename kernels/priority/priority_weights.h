@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: MIT */
+/* Importance weights w = (N P)^-beta with P = leaf / total, normalized [Schaul et al. 2016, section 3.4]. Arguments
+ * and shapes: gpur_priority_weights_args. */
 #ifndef GPUR_KERNELS_PRIORITY_PRIORITY_WEIGHTS_H
 #define GPUR_KERNELS_PRIORITY_PRIORITY_WEIGHTS_H
 
 #include "kernels/lib/schedule.h"
 #include "kernels/priority/tree.h"
 
-/* The smallest leaf of the batch above 0, less 1: that row has the largest weight. */
+/* Minimum over the batch's non-zero leaves, minus 1; UINT32_MAX if all are 0. That leaf's row has the largest weight.
+ */
 GPUR_FN uint32_t gpur_batch_least(gpur_place at, const gpur_priority_weights_args *a)
 {
     const gpur_span span = gpur_block_span(at, a->batch);
@@ -17,10 +20,8 @@ GPUR_FN uint32_t gpur_batch_least(gpur_place at, const gpur_priority_weights_arg
     return gpur_block_min_u32(at, least);
 }
 
-/*
- * What a leaf is divided into, before the power of beta: w / max w = (min P / P)^beta, or, of all rows alike,
- * w = (T / N / leaf)^beta.
- */
+/* The numerator of w = (numerator / leaf)^beta: the smallest non-zero leaf of the batch or of the memory, so that the
+ * largest w is 1; without normalization total / N. */
 GPUR_FN double gpur_weight_unit(gpur_place at, const gpur_priority_weights_args *a)
 {
     if (a->norm == GPUR_NORM_BATCH)

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * B parts of a total T that tile it without a gap: part i is [floor(T i / B), floor(T (i + 1) / B)). With
- * T = quotient B + rest nothing exceeds 64 bits.
- */
+/* Divides a total T into B strata without gaps: stratum i is [floor(T i / B), floor(T (i + 1) / B)). With T =
+ * quotient B + rest, no intermediate result exceeds 64 bits. */
 #ifndef GPUR_KERNELS_PRIORITY_STRATA_H
 #define GPUR_KERNELS_PRIORITY_STRATA_H
 
@@ -12,7 +10,7 @@ typedef struct gpur_strata {
     uint64_t total, parts, quotient, rest;
 } gpur_strata;
 
-/* parts: 1 to 2^31 */
+/* `parts`: 1 to 2^31 */
 GPUR_FN gpur_strata gpur_strata_of(uint64_t total, int64_t parts)
 {
     gpur_strata s;
@@ -23,23 +21,23 @@ GPUR_FN gpur_strata gpur_strata_of(uint64_t total, int64_t parts)
     return s;
 }
 
-/* Where part i begins; i is 0 to `parts`. */
+/* Where stratum i begins; i is 0 to `parts`. */
 GPUR_FN uint64_t gpur_stratum(const gpur_strata *s, int64_t i)
 {
     return s->quotient * (uint64_t)i + s->rest * (uint64_t)i / s->parts;
 }
 
-/* The unit of part i for 64 random bits: each alike, but for one in 2^64. A part of no units (a total below `parts`)
- * gives the unit at which it begins. */
+/* Maps 64 random bits to a mass in stratum i. All masses of a stratum have the same probability, up to 2^-64. An
+ * empty stratum (the total is below `parts`) gives the mass at which it begins. */
 GPUR_FN uint64_t gpur_stratum_unit(const gpur_strata *s, int64_t i, uint64_t bits)
 {
     const uint64_t first = gpur_stratum(s, i);
     return first + gpur_mulhi_u64(bits, gpur_stratum(s, i + 1) - first);
 }
 
-/* The same for part after part, without a division each. */
+/* The same for one stratum after the other, without a division for each. */
 typedef struct gpur_strata_walk {
-    uint64_t first; /* where the part that comes next begins */
+    uint64_t first; /* where the next stratum begins */
     uint64_t carry;
 } gpur_strata_walk;
 

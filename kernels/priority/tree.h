@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * The sum tree of prioritized replay, of integers and 128 children a node: exact, with no drift, and no level waits for
- * another in an update.
- */
+/* The sum tree of prioritized replay, with integers and 128 children a node. Integer sums are exact and do not drift,
+ * and an update changes the levels independently of each other: none waits for another. */
 #ifndef GPUR_KERNELS_PRIORITY_TREE_H
 #define GPUR_KERNELS_PRIORITY_TREE_H
 
@@ -10,7 +8,7 @@
 #include "kernels/lib/collective.h"
 #include "kernels/lib/power.h"
 
-/* Children of a node that one lane looks at. */
+/* Children of a node that one lane reads. */
 enum { GPUR_LANE_CHILDREN = GPUR_TREE_FAN / GPUR_WARP };
 
 GPUR_FN uint64_t gpur_tree_total(const gpur_tree *tree)
@@ -18,7 +16,7 @@ GPUR_FN uint64_t gpur_tree_total(const gpur_tree *tree)
     return tree->sum[tree->levels - 1][0];
 }
 
-/* p as its bits, which are in the order of p for p from 0 on. */
+/* The bits of p. For p from 0 on they have the order of p. */
 GPUR_FN uint32_t gpur_priority_bits(float p)
 {
     uint32_t bits;
@@ -33,24 +31,24 @@ GPUR_FN float gpur_priority_of(uint32_t bits)
     return p;
 }
 
-/* p + offset where that is a priority: a number from 0 on, and finite. Else -1. */
+/* p + offset if that is a priority: p is 0 or more and not NaN, and the sum is finite. Else -1. */
 GPUR_FN float gpur_priority_with(float p, float offset)
 {
     const float sum = p + offset;
     return p >= 0.0f && sum < INFINITY ? sum : -1.0f;
 }
 
-/* p^alpha 2^20 to the nearest whole number, 1 to 2^32 - 1; 0 for p = 0, whatever alpha: 0^0 is 0 here. Without
- * branches: a loop of these becomes vectors. */
+/* p^alpha 2^20, rounded to the nearest integer and limited to 1 ... 2^32 - 1; 0 for p = 0, whatever alpha is (0^0 is
+ * 0 here). It has no branches, so loops over it vectorize. */
 GPUR_FN uint32_t gpur_leaf_of(float p, float alpha)
 {
     const double x = gpur_power(p > 0.0f ? (double)p : 1.0, (double)alpha) * GPUR_LEAF_ONE;
     const double within = x < 1.0 ? 1.0 : x > 4294967295.0 ? 4294967295.0 : x;
-    const uint32_t leaf = (uint32_t)gpur_bits_of(within + 4503599627370496.0); /* 2^52 */
+    const uint32_t leaf = (uint32_t)gpur_bits_of(within + 4503599627370496.0); /* 2^52: rounds to an integer */
     return p > 0.0f ? leaf : 0;
 }
 
-/* The slot of the row with this id, or -1 where the window has none. */
+/* The slot of the row with this id, or -1 if the id is not in the window. */
 GPUR_FN int64_t gpur_tree_slot(const gpur_tree *tree, const gpur_window *window, int64_t id)
 {
     const int64_t first_id = window->first_id;
@@ -60,27 +58,27 @@ GPUR_FN int64_t gpur_tree_slot(const gpur_tree *tree, const gpur_window *window,
     return slot < tree->capacity ? slot : slot - tree->capacity;
 }
 
-/* The other way, for a slot of the window. */
+/* The id of the row in a slot of the window. For another slot it is an id after the window's last. */
 GPUR_FN int64_t gpur_tree_id(const gpur_tree *tree, const gpur_window *window, int64_t slot)
 {
     const int64_t offset = slot - window->first_slot;
     return window->first_id + (offset < 0 ? offset + tree->capacity : offset);
 }
 
-/* The part of a node of this level in which a slot is. */
+/* The segment, counted over the whole level, that a slot belongs to. */
 GPUR_FN int64_t gpur_tree_part(int64_t slot, int32_t level)
 {
     return slot >> (level * GPUR_TREE_SHIFT + GPUR_PART_SHIFT);
 }
 
-/* Whether nodes of this level have sums of their parts: for descents by one thread, and below the root, which is read
- * as a whole. A warp reads whole nodes, and would write parts for nobody. */
+/* Whether this level stores segment sums, one for each 16 children. They speed up serial descents only: a warp reads
+ * whole nodes, so GPUs do without them. The root has none, since its children are all read. */
 GPUR_FN int gpur_tree_has_parts(const gpur_tree *tree, int32_t level)
 {
     return !gpur_strided() && level + 1 < tree->levels;
 }
 
-/* Adds to the nodes above a leaf, and to their parts, but for the total. */
+/* Adds x to all nodes above a leaf, and to their segments, except for the total. */
 GPUR_FN void gpur_tree_add_above(const gpur_tree *tree, int64_t slot, uint64_t x)
 {
     for (int l = 0; l + 1 < tree->levels; l++) {
@@ -90,7 +88,7 @@ GPUR_FN void gpur_tree_add_above(const gpur_tree *tree, int64_t slot, uint64_t x
     }
 }
 
-/* Adds what all threads have for the total; every one must come here. */
+/* Adds every thread's x to the total. Every thread must call it. */
 GPUR_FN void gpur_tree_add_total(gpur_place at, const gpur_tree *tree, uint64_t x)
 {
     x = gpur_warp_sum_u64(at, x);
@@ -98,7 +96,7 @@ GPUR_FN void gpur_tree_add_total(gpur_place at, const gpur_tree *tree, uint64_t 
         gpur_atomic_add_u64(&tree->sum[tree->levels - 1][0], x);
 }
 
-/* Of 16 children, by a warp, in every lane: their sum. */
+/* The sum of a segment's 16 children, computed by a warp, in every lane. */
 GPUR_FN uint64_t gpur_tree_part_sum(gpur_place at, const gpur_tree *tree, int32_t level, int64_t part)
 {
     const int64_t first = part * GPUR_TREE_PART;
@@ -112,7 +110,8 @@ GPUR_FN uint64_t gpur_tree_part_sum(gpur_place at, const gpur_tree *tree, int32_
     return gpur_warp_sum_u64(at, sum);
 }
 
-/* Of one node: its smallest leaf above 0, less 1; with that, 0 comes out as the largest number. */
+/* Minimum over the non-zero leaves below one node, minus 1, computed by a warp. Subtracting 1 turns a leaf of 0 into
+ * UINT32_MAX, so it never is the minimum. */
 GPUR_FN uint32_t gpur_tree_node_least(gpur_place at, const gpur_tree *tree, int32_t level, int64_t node)
 {
     const int64_t first = node * GPUR_TREE_FAN;
@@ -126,7 +125,7 @@ GPUR_FN uint32_t gpur_tree_node_least(gpur_place at, const gpur_tree *tree, int3
     return gpur_warp_min_u32(at, least);
 }
 
-/* My warp's place among all warps of the grid, for work that is dealt to warps. */
+/* This warp's share of n rows that are divided among all warps of the grid. */
 GPUR_FN gpur_span gpur_warp_rows(gpur_place at, int64_t n)
 {
     gpur_span s;

@@ -1,14 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * One level of a descent: the child in which the u-th unit of a node lies, and how far into that child it is. The child
- * is the first whose prefix sum exceeds u, and so never one of 0.
- */
+/* One level of a descent: finds the child of a node that holds mass u, and subtracts the sums of the children before
+ * it from u. That child is the first whose prefix sum exceeds u, so it never is a child of 0. */
 #ifndef GPUR_KERNELS_PRIORITY_TREE_DESCEND_H
 #define GPUR_KERNELS_PRIORITY_TREE_DESCEND_H
 
 #include "kernels/priority/tree.h"
 
-/* By a warp. `own` are this lane's children, `first` their place in the node. */
+/* One level, by a warp. `own` are this lane's children. */
 GPUR_FN int64_t gpur_warp_pick(gpur_place at, const uint64_t *own, uint64_t *u)
 {
     uint64_t sum = 0;
@@ -45,7 +43,7 @@ GPUR_FN int64_t gpur_warp_pick_leaf(gpur_place at, const uint32_t *leaf, uint64_
     return gpur_warp_pick(at, own, u);
 }
 
-/* The slot of the u-th unit of the whole tree, by a warp; u is below the total. */
+/* The slot that holds mass u, which is below the total. The whole descent, by a warp. */
 GPUR_FN int64_t gpur_warp_find(gpur_place at, const gpur_tree *tree, uint64_t u)
 {
     int64_t node = 0;
@@ -54,12 +52,10 @@ GPUR_FN int64_t gpur_warp_find(gpur_place at, const gpur_tree *tree, uint64_t u)
     return node * GPUR_TREE_FAN + gpur_warp_pick_leaf(at, tree->leaf + node * GPUR_TREE_FAN, &u);
 }
 
-/*
- * By one thread, without a branch, so that several descents overlap: first among the 8 parts of a node, which are one
- * line, then among the 16 children of one part.
- */
+/* Descents by one thread, without branches, so that several of them overlap. Each level is two choices: among the 8
+ * segments of a node, which are one cache line, and among the 16 children of a segment. */
 
-/* The first of 8 numbers whose prefix sum exceeds u, which loses what is before it. */
+/* Returns the first of 8 numbers whose prefix sum exceeds u, and subtracts the numbers before it from u. */
 GPUR_FN int64_t gpur_pick_of_eight(const uint64_t *x, uint64_t *u)
 {
     const uint64_t wanted = *u;
@@ -74,7 +70,8 @@ GPUR_FN int64_t gpur_pick_of_eight(const uint64_t *x, uint64_t *u)
     return found;
 }
 
-/* Goes to the second half of 16 where u is not in the first, whose sum is `sum`. */
+/* Returns the first child of that half of a segment that holds u, and makes u relative to it; `sum` is the sum of the
+ * first half. */
 GPUR_FN int64_t gpur_pick_half(uint64_t sum, uint64_t *u)
 {
     const int past = sum <= *u;
@@ -102,7 +99,7 @@ GPUR_FN int64_t gpur_pick_leaf(const uint32_t *part, uint64_t *u)
     return first + gpur_pick_of_eight(half, u);
 }
 
-/* The children of the root, from which every descent begins, as prefix sums: worked out once for many descents. */
+/* Prefix sums of the root's children. Every descent begins there, so they are computed once for many descents. */
 typedef struct gpur_pick_top {
     uint64_t before[GPUR_TREE_FAN]; /* sum of the children before each */
 } gpur_pick_top;
@@ -116,7 +113,8 @@ GPUR_FN void gpur_pick_top_of(const gpur_tree *tree, gpur_pick_top *top)
     }
 }
 
-/* The last child with no more than u before it; of those, the others are 0. */
+/* Returns the last child with a sum of at most u before it, by a binary search, and makes u relative to that child.
+ * Children of 0 are never the last: the child after them has the same sum before it. */
 GPUR_FN int64_t gpur_pick_from_top(const gpur_pick_top *top, uint64_t *u)
 {
     int64_t first = 0;

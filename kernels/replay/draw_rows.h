@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: MIT */
-/* Which rows of the window a batch is made of, and what comes with each. */
+/* Chooses the rows of a batch (uniform with replacement, distinct, or by given ids), and fills in the id, weight and
+ * discount of each. Arguments and shapes: gpur_gather_args. */
 #ifndef GPUR_KERNELS_REPLAY_DRAW_ROWS_H
 #define GPUR_KERNELS_REPLAY_DRAW_ROWS_H
 
 #include "kernels/args_replay.h"
 #include "kernels/lib/permutation.h"
 
-/* What all rows of one draw share. */
+/* State that all rows of one sample share. */
 typedef struct gpur_draw {
     gpur_window window;
     uint64_t step;
@@ -22,13 +23,14 @@ GPUR_FN void gpur_draw_begin(gpur_draw *draw, const gpur_gather_args *a)
         draw->permutation = gpur_permutation_of(a->seed, a->purpose, draw->step, (uint64_t)draw->window.count);
 }
 
+/* The slot at this offset in the window, around the ring's end. */
 GPUR_FN int64_t gpur_draw_slot(const gpur_draw *draw, const gpur_gather_args *a, int64_t offset)
 {
     const int64_t slot = draw->window.first_slot + offset;
     return slot < a->capacity ? slot : slot - a->capacity;
 }
 
-/* The slot of row b of the batch, or -1. */
+/* The slot of row b of the batch; -1: the row is missing. */
 GPUR_FN int64_t gpur_draw_row(const gpur_draw *draw, const gpur_gather_args *a, int64_t b)
 {
     const int64_t first_id = draw->window.first_id, count = draw->window.count;
@@ -44,7 +46,7 @@ GPUR_FN int64_t gpur_draw_row(const gpur_draw *draw, const gpur_gather_args *a, 
     return gpur_draw_slot(draw, a, (int64_t)gpur_random_below(bits, (uint64_t)count));
 }
 
-/* What a batch has beside its fields. */
+/* Writes the id, weight and discount of row b, if they are wanted. A missing row has slot -1. */
 GPUR_FN void gpur_gather_extras(const gpur_draw *draw, const gpur_gather_args *a, int64_t b, int64_t slot)
 {
     const int64_t offset = slot - draw->window.first_slot;

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: MIT */
-/* Moving fields between rows and arrays: a GPU's block shares the units of a tile of rows, a CPU moves value by value.
- */
+/* Copies fields between rows and arrays. On a GPU the threads of a block share the units of a row tile; the serial
+ * bodies in kernels/cpu/ copy value by value. */
 #ifndef GPUR_KERNELS_REPLAY_FIELD_COPY_H
 #define GPUR_KERNELS_REPLAY_FIELD_COPY_H
 
 #include "kernels/args_replay.h"
 #include "kernels/target/thread.h"
 
-/* Units that a thread copies at a time: all of them are loaded before the first is stored. */
+/* Units that a thread copies at a time: it loads all of them before it stores the first. */
 enum { GPUR_UNITS_AT_ONCE = 4 };
 
-/* A unit of 1 << shift bytes, from the first register on; zeros where there is nothing to read. Each size is loaded as
- * the register that it ends up in, since a conversion would wait for the load. */
+/* Loads a unit of 1 << shift bytes into the first bytes of the result; zeros if there is nothing to read. Each size
+ * is loaded as the register that it ends up in, since a conversion would wait for the load. */
 GPUR_FN gpur_u32x4 gpur_load_unit(const unsigned char *from, int32_t shift)
 {
     gpur_u32x4 unit = {{0, 0, 0, 0}};
@@ -48,8 +48,8 @@ GPUR_FN void gpur_store_unit(unsigned char *to, gpur_u32x4 unit, int32_t shift)
         *to = (unsigned char)unit.v[0];
 }
 
-/* Makes every byte other than 0 a 1. Each shift ORs the upper bits of a byte into its lower ones, until bit 0 is the OR
- * of all eight. Bits that the shifts move over from the next byte reach only bits 1 to 7, which are then cleared. */
+/* Makes every byte other than 0 a 1. Each shift ORs the upper bits of a byte into its lower ones, until bit 0 is the
+ * OR of all eight. Bits that the shifts move over from the next byte reach only bits 1 to 7, which are then cleared. */
 GPUR_FN gpur_u32x4 gpur_unit_of_flags(gpur_u32x4 unit)
 {
     for (int i = 0; i < 4; i++) {
@@ -62,7 +62,7 @@ GPUR_FN gpur_u32x4 gpur_unit_of_flags(gpur_u32x4 unit)
     return unit;
 }
 
-/* Where one unit goes, and where it comes from. */
+/* Destination and source of one unit. */
 typedef struct gpur_unit_move {
     unsigned char *to;         /* NULL: there is no such unit */
     const unsigned char *from; /* NULL: zeros */
@@ -82,14 +82,14 @@ GPUR_FN void gpur_store_units(const gpur_unit_move *moves, const gpur_u32x4 *uni
             gpur_store_unit(moves[n].to, units[n], moves[n].shift);
 }
 
-/* Units of a tile of rows: each is a unit of one row's value of one field. */
+/* Units of a row tile: each is a unit of one row's value of one field. */
 typedef struct gpur_tile_units {
     int32_t row[GPUR_UNITS_AT_ONCE];  /* in the tile; -1: the tile has no such unit */
     int32_t copy[GPUR_UNITS_AT_ONCE]; /* the field's index in the list of copies */
     int64_t byte[GPUR_UNITS_AT_ONCE]; /* in the value */
 } gpur_tile_units;
 
-/* Units first, first + step, ... of a tile of `rows` rows with `row_units` units each. */
+/* Finds units first, first + step, ... of a tile of `rows` rows with `row_units` units each. */
 GPUR_FN gpur_tile_units gpur_find_units(const gpur_field_copy *copies, int32_t copy_count, int32_t row_units,
                                         int32_t rows, int32_t first, int32_t step)
 {
@@ -111,7 +111,7 @@ GPUR_FN gpur_tile_units gpur_find_units(const gpur_field_copy *copies, int32_t c
     return found;
 }
 
-/* Rows that a block takes at a time: at most `most`, and fewer where every block then has some. */
+/* Rows of a row tile: at most `most`, and fewer if every block then gets some. */
 GPUR_FN int32_t gpur_rows_a_tile(gpur_place at, int64_t rows, int32_t most)
 {
     const int64_t even = (rows + at.blocks - 1) / at.blocks;

@@ -1,4 +1,7 @@
 /* SPDX-License-Identifier: MIT */
+/* Samples rows of the window and copies their fields into a batch [Parr 2018], or gathers rows by id. Arguments and
+ * shapes: gpur_gather_args. A GPU's block copies a row tile at a time; the serial body is in
+ * kernels/cpu/gather_serial.h. */
 #ifndef GPUR_KERNELS_REPLAY_GATHER_H
 #define GPUR_KERNELS_REPLAY_GATHER_H
 
@@ -6,7 +9,7 @@
 #include "kernels/replay/field_copy.h"
 #include "kernels/cpu/gather_serial.h"
 
-/* A tile of the batch: rows that a block draws and copies together. */
+/* A row tile: rows of the batch that a block samples and copies together. */
 typedef struct gpur_gather_tile {
     int64_t first;
     int32_t rows;
@@ -21,7 +24,7 @@ GPUR_FN gpur_gather_tile gpur_gather_tile_of(const gpur_gather_args *a, int64_t 
     return t;
 }
 
-/* Draws the tile's rows into `slots`. */
+/* Samples the tile's rows: writes their slots, or -1. */
 GPUR_FN void gpur_draw_tile(gpur_place at, const gpur_draw *draw, const gpur_gather_args *a, gpur_gather_tile tile,
                             int64_t *slots)
 {
@@ -50,7 +53,7 @@ GPUR_FN void gpur_gather_units(gpur_place at, const gpur_gather_args *a, gpur_ga
     }
 }
 
-/* The fields first: what the extras read of a row has come near with them. */
+/* Fields first: they bring into the cache what gpur_gather_extras reads of a row. */
 GPUR_FN void gpur_gather_rows(gpur_place at, const gpur_draw *draw, const gpur_gather_args *a, gpur_gather_tile tile,
                               const int64_t *slots)
 {
@@ -59,7 +62,8 @@ GPUR_FN void gpur_gather_rows(gpur_place at, const gpur_draw *draw, const gpur_g
         gpur_gather_extras(draw, a, tile.first + i, slots[i]);
 }
 
-/* On a GPU, slots are drawn one tile ahead, into the other half of `slots`, so that a tile needs one barrier. */
+/* The parallel body samples the slots of the next tile into the other half of `slots` while it copies a tile, so that
+ * a tile needs a single barrier. */
 GPUR_KERNEL_OF(gather, 512)
 {
     GPUR_SHARED(int64_t, slots, 2 * GPUR_TILE);

@@ -1,11 +1,15 @@
 /* SPDX-License-Identifier: MIT */
+/* Rebuilds stacks of observations from frames that are stored once. Arguments, shapes and layouts:
+ * gpur_gather_frames_args. A GPU's block copies a share of a row at a time; the serial body is in
+ * kernels/cpu/gather_frames_serial.h. */
 #ifndef GPUR_KERNELS_REPLAY_GATHER_FRAMES_H
 #define GPUR_KERNELS_REPLAY_GATHER_FRAMES_H
 
 #include "kernels/cpu/gather_frames_serial.h"
 #include "kernels/target/thread.h"
 
-/* The links of a row, and for the first place of each the places that have the same frame, as bits; 0 for others. */
+/* Loads the links of a row. Entry j of `places` becomes the set of all positions with the same frame as position j,
+ * as bits, if j is the first of them; else 0. */
 GPUR_FN void gpur_frames_sort(gpur_place at, const gpur_gather_frames_args *a, int64_t b, uint32_t *links,
                               uint32_t *places)
 {
@@ -22,7 +26,7 @@ GPUR_FN void gpur_frames_sort(gpur_place at, const gpur_gather_frames_args *a, i
     gpur_barrier(at);
 }
 
-/* Where unit u of place j of a row goes, or NULL. */
+/* Where unit u at position j of a row is stored; NULL: that stack is not wanted. The positions of obs come first. */
 GPUR_FN unsigned char *gpur_frames_target(const gpur_gather_frames_args *a, int64_t b, int32_t j, int32_t u)
 {
     const int32_t p = j < a->stack ? j : j - a->stack;
@@ -31,17 +35,18 @@ GPUR_FN unsigned char *gpur_frames_target(const gpur_gather_frames_args *a, int6
     return array ? array + b * pitch + u * a->unit_step + p * a->place_step : (unsigned char *)0;
 }
 
-/* The frame whose units go to place j and to its other places, or NULL where there is nothing to read. */
+/* The frame to be read for position j and all positions that share it; NULL: there is none to be read. */
 GPUR_FN const unsigned char *gpur_frames_source(const gpur_gather_frames_args *a, int32_t j, const uint32_t *links,
                                                 const uint32_t *places)
 {
     return j < 2 * a->stack && places[j] != 0 ? gpur_frame_at(a, links[j]) : (const unsigned char *)0;
 }
 
-/* Places whose units a thread loads before it stores the first of them: all of two stacks of four. */
+/* Positions whose units a thread loads before it stores the first of them: all of two stacks of four. */
 enum { GPUR_FRAMES_AT_ONCE = 8 };
 
-/* Units of one type, in a register on the way: each size is code of its own, so that a unit is one move. */
+/* Copies units of one type by way of registers. Each size is code of its own, so that a unit is one load and one
+ * store. */
 #define GPUR_FRAMES_UNITS(name, type)                                                                                  \
     GPUR_FN void name##_put(const gpur_gather_frames_args *a, int64_t b, int32_t u, uint32_t places, type value)       \
     {                                                                                                                  \
@@ -92,7 +97,7 @@ GPUR_FN void gpur_frames_band(gpur_place at, const gpur_gather_frames_args *a, i
         gpur_frames_units_1(at, a, b, units, links, places);
 }
 
-/* A block has a band of a row at a time. */
+/* The parallel body: a block takes one band of a row at a time. */
 GPUR_KERNEL_OF(gather_frames, 256)
 {
     GPUR_SHARED(uint32_t, links, GPUR_MOST_LINKS);

@@ -1,16 +1,21 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * On a GPU a thread walks the frames' pixels in the order in which they lie there, so that a warp reads neighbours,
- * and stores 16 bytes of x at a time: a pixel's four channels, or those of two pixels as bfloat16. In blocks of 4 x 4
- * pixels, neighbours store whole sectors of 32 bytes together. Nothing goes through shared memory: a byte of a frame is
- * wanted by one thread for obs, and mostly by the same one for next_obs, which finds it in the cache.
+ * gather_frames and preprocessing in one kernel: rebuilds stacks from frames directly as the first layer's input.
+ * Arguments, shapes and layouts: gpur_gather_observed_args. The serial body is in
+ * kernels/cpu/gather_preprocessed_serial.h.
+ *
+ * On a GPU a thread takes the frames' pixels in the order of memory, so that a warp reads neighboring bytes, and
+ * stores 16 bytes of x at a time: the four channels of a pixel, or of two pixels as bfloat16. With space-to-depth
+ * blocks of 4 x 4 pixels, neighboring threads together store whole sectors of 32 bytes. Shared memory is not used: a
+ * byte of a frame is read by one thread for obs, and mostly by the same one for next_obs, which finds it in the
+ * cache.
  */
 #ifndef GPUR_KERNELS_REPLAY_GATHER_PREPROCESSED_H
 #define GPUR_KERNELS_REPLAY_GATHER_PREPROCESSED_H
 
 #include "kernels/cpu/gather_preprocessed_serial.h"
 
-/* The frames of a row's eight links: 1 when all of them are there. */
+/* Finds the frames of a row's eight links. Returns 1 if all of them exist. */
 GPUR_FN int gpur_observed_find(const gpur_gather_frames_args *f, int64_t b, const unsigned char **frames)
 {
     int is_whole = 1;
@@ -21,7 +26,8 @@ GPUR_FN int gpur_observed_find(const gpur_gather_frames_args *f, int64_t b, cons
     return is_whole;
 }
 
-/* What each of them has at pixel i, and with it, of a pair, at pixel i + 1, which is odd: in the upper byte. */
+/* Reads pixel i of each frame. If `is_pair`, i is even, and pixel i + 1 is read into the upper byte. A frame that
+ * does not exist gives zeros. */
 GPUR_FN void gpur_observed_read(const unsigned char *const *frames, uint32_t i, int is_pair, int is_whole,
                                 uint32_t *bytes)
 {
@@ -35,7 +41,7 @@ GPUR_FN void gpur_observed_read(const unsigned char *const *frames, uint32_t i, 
     }
 }
 
-/* The four channels of a pixel. */
+/* The four channels of one pixel. */
 GPUR_FN gpur_u32x4 gpur_observed_floats(const uint32_t *bytes, float scale)
 {
     gpur_u32x4 out;
@@ -46,7 +52,7 @@ GPUR_FN gpur_u32x4 gpur_observed_floats(const uint32_t *bytes, float scale)
     return out;
 }
 
-/* Those of two. A byte times a scale, which is finite, is no NaN. */
+/* The four channels of two pixels. A byte times a scale, which is finite, is not NaN. */
 GPUR_FN gpur_u32x4 gpur_observed_halves(const uint32_t *bytes, float scale)
 {
     gpur_u32x4 out;
@@ -57,7 +63,8 @@ GPUR_FN gpur_u32x4 gpur_observed_halves(const uint32_t *bytes, float scale)
     return out;
 }
 
-/* 16 bytes hold the same numbers of pixels on every line, and no two of another line of a block. */
+/* Whether gpur_observed_quads may be used: every 16 bytes of x are one pixel, or two pixels of the same line of the
+ * same space-to-depth block. */
 GPUR_FN int gpur_observed_in_quads(const gpur_gather_observed_args *a)
 {
     const gpur_gather_frames_args *const f = &a->frames;
@@ -73,8 +80,8 @@ GPUR_FN gpur_u32x4 gpur_observed_quad(const uint32_t *bytes, int is_pair, float 
     return is_pair ? gpur_observed_halves(bytes, scale) : gpur_observed_floats(bytes, scale);
 }
 
-/* Both stacks of a row: all that is to be read is asked for before anything is stored. Where the last three arguments
- * are constants, there is little to work out and nothing to ask on the way. */
+/* Converts both stacks of a row. All loads are issued before the first store. If the last three arguments are
+ * constants, the loop has little arithmetic and no branches. */
 GPUR_FN void gpur_observed_quads(gpur_place at, const gpur_gather_observed_args *a, int64_t b, gpur_span quads,
                                  const unsigned char *const *frames, uint32_t block, int is_pair, int is_whole)
 {
@@ -94,7 +101,7 @@ GPUR_FN void gpur_observed_quads(gpur_place at, const gpur_gather_observed_args 
     }
 }
 
-/* The usual blocks and rows are code of their own. */
+/* For the usual block size and rows without missing frames, the arguments are constants. */
 GPUR_FN void gpur_observed_row(gpur_place at, const gpur_gather_observed_args *a, int64_t b, gpur_span quads)
 {
     const gpur_observe_args *const o = &a->observe;
@@ -108,7 +115,7 @@ GPUR_FN void gpur_observed_row(gpur_place at, const gpur_gather_observed_args *a
         gpur_observed_quads(at, a, b, quads, frames, (uint32_t)o->block, o->bf16, 0);
 }
 
-/* Whatever the shape, a pixel a thread. */
+/* For any shape: a thread for each pixel. */
 GPUR_FN void gpur_observed_pixels(gpur_place at, const gpur_gather_observed_args *a, int64_t b, gpur_span pixels)
 {
     const gpur_gather_frames_args *const f = &a->frames;
@@ -133,7 +140,7 @@ GPUR_FN void gpur_observed_band(gpur_place at, const gpur_gather_observed_args *
         gpur_observed_pixels(at, a, b, mine);
 }
 
-/* A block has a band of a row at a time. */
+/* A GPU's block takes one band of a row at a time, a CPU's thread a whole row. */
 GPUR_KERNEL_OF(gather_observed, 256)
 {
     const int64_t bands = gpur_strided() ? a->frames.bands : 1;

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* Sets the window of rows that can be sampled. Arguments: gpur_window_set_args. */
 #ifndef GPUR_KERNELS_REPLAY_WINDOW_SET_H
 #define GPUR_KERNELS_REPLAY_WINDOW_SET_H
 

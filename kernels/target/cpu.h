@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Target: the CPU. A block is one thread, so program order is the barrier and a warp is one lane. Blocks that meet are
- * one block, so program order is their meeting, too. */
+/* Target: the CPU. A block is one thread, so program order is the barrier, and a warp is one lane. A cooperative
+ * launch is a single block, so program order is the grid sync, too. */
 #ifndef GPUR_KERNELS_TARGET_CPU_H
 #define GPUR_KERNELS_TARGET_CPU_H
 
@@ -16,7 +16,7 @@ typedef struct gpur_place {
     int thread, threads;
 } gpur_place;
 
-/* cpu.c is compiled once for each instruction set, each time with another GPUR_VARIANT in its symbols. */
+/* cpu.c is compiled once for each instruction set. GPUR_VARIANT is a part of its symbols and differs each time. */
 #ifndef GPUR_VARIANT
 #define GPUR_VARIANT v1
 #endif
@@ -60,8 +60,8 @@ GPUR_FN int gpur_warp_first(gpur_place at, int yes)
     (void)at;
     return yes ? 0 : -1;
 }
-/* The empty statement is there because gcc takes a function that does nothing but prefetch for one without effect, and
- * drops calls of it that it does not inline. */
+/* gcc takes a function that only prefetches for one without effect, and drops calls of it that it does not inline.
+ * The empty asm statement prevents this. */
 #define gpur_prefetch(address) gpur_prefetch_(address, 3)
 #define gpur_prefetch_far(address) gpur_prefetch_(address, 2)
 #define gpur_prefetch_(address, nearness)                                                                              \

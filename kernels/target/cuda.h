@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Target: CUDA, by nvcc. Random bits come from the toolkit's own Philox, barriers over blocks from its cooperative
- * groups. */
+/* Target: CUDA, compiled by nvcc. Random bits come from the toolkit's own Philox, the sync of a cooperative grid from
+ * its cooperative groups. */
 #ifndef GPUR_KERNELS_TARGET_CUDA_H
 #define GPUR_KERNELS_TARGET_CUDA_H
 
@@ -17,12 +17,14 @@ typedef struct gpur_place {
 } gpur_place;
 
 /*
- * With dependent launches (gpur_device_dependent_launches) a kernel's blocks may be made ready while the kernel before
- * it in its stream still runs. So every kernel begins by waiting until that one is over and its writes are seen. That
- * one waited likewise before it could be over, so all that came before it is over, too: no kernel may leave the wait
- * out. A kernel lets its own follower make ready at once. Those that meet do not: they run for long, and the follower's
- * blocks would keep their place on a multiprocessor from other streams. In ordinary launches neither call does
- * anything.
+ * Programmatic dependent launch. With gpur_device_dependent_launches, the blocks of a kernel may become resident
+ * while the kernel before it in the stream, its primary, still runs. Every kernel therefore begins by waiting until
+ * its primary has finished and its writes are visible. The primary did the same before it finished, so all earlier
+ * kernels have finished, too. This holds only if no kernel omits the wait.
+ *
+ * An ordinary kernel allows its dependent to become resident at once. A cooperative kernel does not: it runs for
+ * long, and the resident blocks of its dependent would take room on the multiprocessors from other streams. In
+ * ordinary launches neither call has an effect.
  */
 GPUR_FN void gpur_let_follower_begin(void)
 {
@@ -37,8 +39,8 @@ GPUR_FN void gpur_await_predecessor(void)
 #endif
 }
 
-/* Any block up to the largest. The 1 must be said: left to itself, ptxas aims at several blocks a multiprocessor, and
- * for some architectures spills registers to get there. */
+/* Defines the entry of a kernel for blocks of up to `most_threads` threads. The 1 for the blocks on a multiprocessor
+ * is needed: without it ptxas aims at several, and for some architectures spills registers to get there. */
 #define GPUR_CUDA_ENTRY_(name, most_threads, begin)                                                                    \
     static __device__ __forceinline__ void gpur_##name(gpur_place at, const gpur_##name##_args *a);                    \
     extern "C" __global__ void __launch_bounds__(most_threads, 1)                                                      \
@@ -66,8 +68,8 @@ GPUR_FN void gpur_barrier(gpur_place at)
     (void)at;
     __syncthreads();
 }
-/* The blocks of a cluster, at the hardware's barrier. One thread's fence is enough for what its block wrote, since the
- * block's barrier comes before it: the arrivals themselves need no order then. */
+/* Syncs the blocks of a cluster with the hardware's barrier. One thread's fence covers the writes of its whole block,
+ * since the block's barrier comes before it; the arrivals can therefore be relaxed. */
 GPUR_FN void gpur_meet_cluster(void)
 {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
@@ -79,8 +81,8 @@ GPUR_FN void gpur_meet_cluster(void)
     asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory");
 #endif
 }
-/* The launcher chooses between one cluster and a cooperative grid (together_cuda.c); the hardware knows which it is. A
- * launch of one block may be neither. */
+/* Grid sync. The launcher (src/device/cuda/launch.c) chooses one cluster or a cooperative grid; the kernel reads from
+ * the hardware which of them it runs in. A launch of one block may be neither. */
 GPUR_FN void gpur_meet(gpur_place at)
 {
     if (at.blocks == 1) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Atomic operations on a CPU: what one thread does comes to the others in no particular order, as on a GPU. */
+/* Atomic operations of the CPU targets. They are relaxed: as on a GPU, they do not order any other memory access. */
 #ifndef GPUR_KERNELS_TARGET_HOST_ATOMIC_H
 #define GPUR_KERNELS_TARGET_HOST_ATOMIC_H
 
@@ -12,7 +12,7 @@ GPUR_FN uint32_t gpur_atomic_exchange_u32(uint32_t *to, uint32_t x)
     return __atomic_exchange_n(to, x, __ATOMIC_RELAXED);
 }
 
-/* The value before. */
+/* These two return the previous value. */
 GPUR_FN uint32_t gpur_atomic_max_u32(uint32_t *to, uint32_t x)
 {
     uint32_t before = __atomic_load_n(to, __ATOMIC_RELAXED);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What CUDA has built in and a CPU target needs from us. */
+/* Functions that CUDA provides and the CPU targets implement here. */
 #ifndef GPUR_KERNELS_TARGET_HOST_MATH_H
 #define GPUR_KERNELS_TARGET_HOST_MATH_H
 

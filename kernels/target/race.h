@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * Target: the race check. A block is several real threads, warps are 4 lanes wide, shared arrays lie in memory of the
- * block, and the barriers are pthread barriers: ThreadSanitizer then reports on the CPU what would race on a GPU.
- * Blocks that meet all run at the same time, with one more barrier over all of their threads.
- */
+/* Target: the race check. A block is several real threads, a warp has 4 lanes, shared arrays are in memory of the
+ * block, and barriers are pthread barriers. ThreadSanitizer then reports on the CPU what would race on a GPU. In a
+ * cooperative launch all blocks run at the same time, with one more barrier over all of their threads. */
 #ifndef GPUR_KERNELS_TARGET_RACE_H
 #define GPUR_KERNELS_TARGET_RACE_H
 
@@ -16,28 +14,28 @@
 #include "kernels/target/host_atomic.h"
 #include "kernels/target/host_math.h"
 
-/* What the threads of one block share. Made by the launcher, src/device/cpu/launch_race.c. */
+/* State that the threads of one block share. The launcher creates it: src/device/cpu/launch_race.c. */
 typedef struct gpur_team {
     pthread_barrier_t *block_barrier;
     pthread_barrier_t *warp_barriers; /* (threads / GPUR_WARP) */
-    pthread_barrier_t *grid_barrier;  /* over all blocks of a launch of blocks together, else NULL */
-    uint32_t *exchange;               /* (threads) one register of each lane, for gpur_warp_get */
+    pthread_barrier_t *grid_barrier;  /* of all threads of a cooperative launch; else NULL */
+    uint32_t *exchange;               /* (threads) one register of each thread, for gpur_warp_get_u32 */
     unsigned char *shared;            /* the block's shared memory */
     int64_t shared_bytes;
-    int64_t shared_wanted; /* 0, or more than there is: the launch then fails, and says so */
-    int met_alone;         /* 1: a kernel meets that was not launched together: likewise */
-    jmp_buf *escapes;      /* (threads) the way out of such kernels */
+    int64_t shared_wanted; /* 0, or the bytes that a kernel needs, if more than shared_bytes: the launch then fails */
+    int met_alone;         /* 1: a kernel called gpur_meet in a launch that is not cooperative: it fails, too */
+    jmp_buf *escapes;      /* (threads) where a thread continues after leaving such a kernel */
 } gpur_team;
 
 typedef struct gpur_place {
     int64_t block, blocks;
     int thread, threads;
     gpur_team *team;
-    int64_t shared_used; /* by the arrays declared so far, the same in every thread of the block */
+    int64_t shared_used; /* bytes of the arrays declared so far, the same in every thread of the block */
 } gpur_place;
 
-/* Every thread declares the same arrays in the same order, so each array lies at the same offset for all of them, and
- * all of them leave the kernel here when it does not fit. */
+/* Allocates a shared array. Every thread declares the same arrays in the same order, so an array has the same offset
+ * in all threads of a block. If it does not fit, all of them leave the kernel here. */
 static inline void *gpur_team_take(gpur_place *at, int64_t bytes)
 {
     void *const memory = at->team->shared + at->shared_used;

@@ -1,33 +1,35 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Where a thread is, and which part of the work is its own.
+ * A thread's coordinates, its share of the work, and what kernels need of a target.
  *
- * A kernel is written once and compiled for three targets, each of which is one file: target_cuda.h (nvcc),
- * target_cpu.h (one thread a block; barriers are program order) and target_race.h (a block is several real threads, so
- * that ThreadSanitizer sees what a GPU would). A kernel never asks which; it is right for every block count and size.
+ * A kernel is written once and compiled for three targets, each of which is one file of this folder: cuda.h (nvcc),
+ * cpu.h (a block is one thread, so program order is its barrier) and race.h (a block is several real threads, so that
+ * ThreadSanitizer sees what a GPU would do). A kernel does not ask for its target. It is right for every number and
+ * size of blocks.
  *
  * A target defines:
- *   GPUR_FN                       qualifier of every function a kernel calls
- *   GPUR_KERNEL(name)             opens a kernel: `at` is its place, `a` points to its gpur_NAME_args
- *   GPUR_KERNEL_OF(name, most)    the same for one whose blocks have at most that many threads, a multiple of 32, so
- *                                 that each may have more registers; launches of more are refused
+ *   GPUR_FN                       qualifier of every function that a kernel calls
+ *   GPUR_KERNEL(name)             opens a kernel: `at` is the thread's coordinates, `a` points to its gpur_NAME_args
+ *   GPUR_KERNEL_OF(name, most)    the same with blocks of at most `most` threads, a multiple of 32, so that a thread
+ *                                 may have more registers; launches of larger blocks are refused
  *   GPUR_KERNEL_TOGETHER(name, most)
- *                                 likewise, for one whose blocks meet: see gpur_meet
- *   GPUR_SHARED(type, name, n)    n numbers shared by the block; keep them few, they are on the stack on a CPU
- *   GPUR_WARP                     threads that exchange registers: 32, 1, 4
- *   gpur_barrier(at)              every thread of the block must come here
- *   gpur_meet(at)                 every thread of every block of the launch must come here; what any of them wrote to
- *                                 memory before, all of them see after. It is a gpur_barrier, too. Only in kernels of
- *                                 GPUR_MEETING_KERNEL_LIST (kernels.h), whose blocks are launched together
- *   gpur_warp_get_u32(at, x, l)   the x of the warp's lane l (every thread of the warp must come here)
- *   gpur_warp_first(at, yes)      the first lane of the warp with yes != 0, or -1 (likewise)
- *   gpur_strided()                1: neighbours in the work go to neighbouring threads (GPU); 0: contiguous parts (CPU)
+ *                                 the same for a kernel that calls gpur_meet
+ *   GPUR_SHARED(type, name, n)    an array of n numbers shared by the block; keep it small: a CPU has it on the stack
+ *   GPUR_WARP                     threads of a warp: 32 (CUDA), 1 (CPU), 4 (race check)
+ *   gpur_barrier(at)              barrier of the block; every thread of the block must call it
+ *   gpur_meet(at)                 grid sync, and a gpur_barrier, too; every thread of every block must call it. What
+ *                                 any thread wrote to memory before it, all threads see after it. Only in kernels of
+ *                                 GPUR_MEETING_KERNEL_LIST (kernels/kernels.h), whose launches are cooperative
+ *   gpur_warp_get_u32(at, x, l)   the x of lane l of the warp; every thread of it must call it
+ *   gpur_warp_first(at, yes)      the first lane of the warp with yes != 0, or -1; every thread of it must call it
+ *   gpur_strided()                1: neighboring threads get neighboring work (GPU, race check: parallel bodies);
+ *                                 0: each thread gets a contiguous share (CPU: serial bodies)
  *   gpur_philox4x32_10(c, k)      128 random bits from a 128-bit counter and a 64-bit key
  *   gpur_mulhi_u64(a, b)          the upper 64 bits of the product
- *   gpur_prefetch(p)              a hint that p will be read soon
- *   gpur_prefetch_far(p)          the same for what is too much for the nearest cache
+ *   gpur_prefetch(p)              a hint: on a CPU it prefetches p into the first-level cache
+ *   gpur_prefetch_far(p)          the same for the second-level cache, if the data is too much for the first one
  *   gpur_atomic_add_u64(p, x), gpur_atomic_exchange_u32, gpur_atomic_max_u32, gpur_atomic_min_u32
- *                                 the last three give the value before
+ *                                 the last three return the previous value
  */
 #ifndef GPUR_KERNELS_TARGET_THREAD_H
 #define GPUR_KERNELS_TARGET_THREAD_H
@@ -36,7 +38,7 @@
 #include <stdint.h>
 #include <string.h>
 
-/* 128 random bits, or the counter they come from. */
+/* 128 random bits, or the counter that they are computed from. */
 typedef struct gpur_u32x4 {
     uint32_t v[4];
 } gpur_u32x4;
@@ -49,11 +51,12 @@ typedef struct gpur_u32x4 {
 #include "kernels/target/cpu.h"
 #endif
 
+/* A thread's share of a loop: for (i = first; i < last; i += step). */
 typedef struct gpur_span {
     int64_t first, last, step;
 } gpur_span;
 
-/* Part `part` of `parts` of n elements, contiguous. */
+/* Share number `part` of `parts` contiguous shares of n elements. */
 GPUR_FN gpur_span gpur_part_of(int64_t n, int64_t part, int64_t parts)
 {
     gpur_span s;
@@ -63,7 +66,7 @@ GPUR_FN gpur_span gpur_part_of(int64_t n, int64_t part, int64_t parts)
     return s;
 }
 
-/* My share of n elements dealt to the whole grid. */
+/* This thread's share of n elements that are divided among all threads of the grid. */
 GPUR_FN gpur_span gpur_grid_span(gpur_place at, int64_t n)
 {
     gpur_span s;
@@ -75,7 +78,7 @@ GPUR_FN gpur_span gpur_grid_span(gpur_place at, int64_t n)
     return s;
 }
 
-/* My block's share of n rows, the same for each of its threads. */
+/* This block's share of n rows, the same for each of its threads. */
 GPUR_FN gpur_span gpur_block_rows(gpur_place at, int64_t n)
 {
     gpur_span s;
@@ -87,7 +90,7 @@ GPUR_FN gpur_span gpur_block_rows(gpur_place at, int64_t n)
     return s;
 }
 
-/* My share of n columns that my block walks together. */
+/* This thread's share of n columns that are divided among the threads of its block. */
 GPUR_FN gpur_span gpur_block_span(gpur_place at, int64_t n)
 {
     gpur_span s;

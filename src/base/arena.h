@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* One allocation for many arrays: the same code takes them twice, first to learn how much, then for good. */
+/* Bump allocator that gives many arrays one allocation. The same code runs twice: with `base` NULL to measure the bytes
+ * needed, then with memory to assign addresses. */
 #ifndef GPUR_BASE_ARENA_H
 #define GPUR_BASE_ARENA_H
 
@@ -8,11 +9,11 @@
 #include <stdint.h>
 
 typedef struct gpur_arena {
-    unsigned char *base; /* NULL: only counting */
+    unsigned char *base; /* NULL: only measures */
     int64_t used;
 } gpur_arena;
 
-/* Aligned to 256 bytes; NULL while counting. */
+/* Returns an address aligned to 256 bytes, or NULL while measuring. */
 static inline void *gpur_arena_take(gpur_arena *arena, int64_t bytes)
 {
     unsigned char *const taken = arena->base ? arena->base + arena->used : (unsigned char *)0;

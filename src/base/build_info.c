@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* What was built in: one text, put together by the compiler. GpureplayLibrary.cmake has the values. */
+/* gpur_build_info: what this library was built with, as one text that the preprocessor assembles.
+ * GpureplayLibrary.cmake defines the values. */
 #include "base/status.h"
 
 #define TEXT_OF(x) #x

@@ -14,7 +14,8 @@ static void count_fork(void)
     atomic_fetch_add(&forks, 1);
 }
 
-/* A fork while another thread is here would leave the mutex locked in the child for good. */
+/* The fork handler holds the mutex during a fork: had another thread locked it at that moment, it would stay locked in
+ * the child forever. */
 static void before_fork(void)
 {
     pthread_mutex_lock(&mutex);

@@ -21,8 +21,9 @@ static int is_wanted_and_given(gpur_quick_lock *lock)
     return atomic_exchange_explicit(&lock->state, GPUR_LOCK_WANTED, memory_order_acquire) == GPUR_LOCK_FREE;
 }
 
-/* It is marked under the mutex, and a giver that sees the mark takes the mutex before it wakes: by then the one who
- * made it sleeps. Whoever has slept keeps the mark, since others may sleep, too. */
+/* A waiter sets GPUR_LOCK_WANTED while it holds `mutex`, and an unlocker that sees WANTED locks `mutex` before it
+ * signals. So the waiter is already asleep by then, and no wake-up is lost. A thread that has waited takes the lock as
+ * WANTED, because other threads may still be waiting. */
 void gpur_quick_lock_take_late(gpur_quick_lock *lock)
 {
     pthread_mutex_lock(&lock->mutex);
@@ -38,7 +39,8 @@ void gpur_quick_lock_wake_next(gpur_quick_lock *lock)
     pthread_mutex_unlock(&lock->mutex);
 }
 
-/* Who tells of a change holds the lock, and so comes after this has begun to wait. */
+/* A notifier holds the lock, and this thread releases the lock only with `mutex` held. So a notification comes after
+ * pthread_cond_wait has begun, and is not lost. */
 void gpur_quick_lock_sleep(gpur_quick_lock *lock)
 {
     lock->sleepers++;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Bytes that nobody may touch, behind each array that shares an allocation with others. AddressSanitizer knows where an
- * allocation ends, and not where an array within it does; in a build with it, a red zone makes it report who goes past
- * that end. In other builds there are none.
+ * Red zones: guard bytes behind each array that shares an allocation with others. AddressSanitizer knows where an
+ * allocation ends, but not where an array within it ends; red zones make it report an access past the end of an array.
+ * Builds without AddressSanitizer have no red zones.
  */
 #ifndef GPUR_BASE_RED_ZONE_H
 #define GPUR_BASE_RED_ZONE_H
@@ -20,9 +20,10 @@
 #ifdef GPUR_HAS_RED_ZONES
 #include <sanitizer/asan_interface.h>
 
-enum { GPUR_RED_ZONE = 256 }; /* bytes to leave free; keeps every alignment that we use */
+enum { GPUR_RED_ZONE = 256 }; /* bytes to leave free; a multiple of every alignment in use */
 
-/* Nobody may touch these bytes, until gpur_red_zone_lift. Exact where they end at a multiple of 8. */
+/* Makes AddressSanitizer report any access to these bytes until gpur_red_zone_lift. Byte-exact if they end at a
+ * multiple of 8. */
 static inline void gpur_red_zone_set(const void *first, int64_t bytes)
 {
     __asan_poison_memory_region(first, (size_t)bytes);

@@ -64,7 +64,7 @@ gpur_status gpur_reserved_check(const int64_t *reserved, int32_t count, const ch
     return GPUR_OK;
 }
 
-/* What the compiler of this library makes of the public structs, for bindings that mirror them. */
+/* Sizes of the public structs as this library was compiled, so that language bindings can check their mirrors. */
 
 #define STRUCT(name) {#name, sizeof(name)}
 

@@ -4,7 +4,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-static _Thread_local char last_error[512]; /* the library's only global */
+static _Thread_local char last_error[512]; /* one text per thread */
 
 gpur_status gpur_fail(gpur_status status, const char *format, ...)
 {

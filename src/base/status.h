@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Failing with a message: every refusal of the library goes through gpur_fail. */
+/* Errors with a message: every refusal of the library goes through gpur_fail. */
 #ifndef GPUR_BASE_STATUS_H
 #define GPUR_BASE_STATUS_H
 
@@ -11,10 +11,12 @@
 #define GPUR_PRINTF(text, first)
 #endif
 
-/* Keeps the text for this thread's gpur_last_error and returns `status`, so that `return gpur_fail(...)` reads well. */
+/* Stores the text for gpur_last_error of this thread and returns `status`, so that a caller can write `return
+ * gpur_fail(...)`. */
 gpur_status gpur_fail(gpur_status status, const char *format, ...) GPUR_PRINTF(2, 3);
 
-/* Hands a failure on to the caller. The caller of a half-built object owns its one clean-up path, so nothing leaks. */
+/* Returns a failure to the caller. The caller of a half-built object owns its single clean-up path, so nothing
+ * leaks. */
 #define GPUR_TRY(call)                                                                                                 \
     do {                                                                                                               \
         const gpur_status gpur_try_status_ = (call);                                                                   \
@@ -22,7 +24,7 @@ gpur_status gpur_fail(gpur_status status, const char *format, ...) GPUR_PRINTF(2
             return gpur_try_status_;                                                                                   \
     } while (0)
 
-/* Refuses unless the condition holds; the rest is the message. */
+/* Refuses with GPUR_INVALID_ARGUMENT unless the condition holds; the remaining arguments are the message. */
 #define GPUR_REQUIRE(condition, ...)                                                                                   \
     do {                                                                                                               \
         if (!(condition))                                                                                              \

@@ -9,7 +9,7 @@ int gpur_thread_create(pthread_t *thread, void *(*run)(void *), void *context)
 {
     sigset_t all, before;
     sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before); /* the new thread inherits it */
+    pthread_sigmask(SIG_SETMASK, &all, &before); /* the new thread inherits the mask */
     const int error = pthread_create(thread, NULL, run, context);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     return error;

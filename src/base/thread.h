@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* Starting threads of the library, and waiting on semaphores. */
 #ifndef GPUR_BASE_THREAD_H
 #define GPUR_BASE_THREAD_H
 
@@ -7,13 +8,13 @@
 #include <pthread.h>
 #include <semaphore.h>
 
-/* Starts a thread of the library's own. Signals are the host program's: none is ever delivered to it. The first answers
- * as pthread_create does, and leaves the text of the caller's last error alone. GPUR_OUT_OF_MEMORY: the system has no
- * more threads. */
+/* Start a thread of the library. It blocks all signals, because signals belong to the host program. gpur_thread_create
+ * returns what pthread_create returns and leaves the thread-local error text unchanged; gpur_thread_start returns
+ * GPUR_OUT_OF_MEMORY if the system has no more threads. */
 int gpur_thread_create(pthread_t *thread, void *(*run)(void *), void *context);
 gpur_status gpur_thread_start(pthread_t *thread, void *(*run)(void *), void *context, const char *what);
 
-/* sem_wait that signals do not cut short. */
+/* sem_wait that goes on after an interruption by a signal. */
 void gpur_semaphore_wait(sem_t *semaphore);
 
 #endif

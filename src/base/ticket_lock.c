@@ -16,7 +16,7 @@ void gpur_fair_lock_close(gpur_fair_lock *lock)
     pthread_mutex_destroy(&lock->mutex);
 }
 
-/* For the only thread there is. */
+/* Plain increment, for a process with only one thread. */
 static void count_alone(_Atomic uint64_t *counter)
 {
     atomic_store_explicit(counter, atomic_load_explicit(counter, memory_order_relaxed) + 1, memory_order_relaxed);
@@ -41,8 +41,8 @@ void gpur_fair_lock_take(gpur_fair_lock *lock)
         sleep_until_served(lock, ticket);
 }
 
-/* Either this sees the ticket of one who is about to sleep, and wakes him, or he sees that it is his turn: both sides
- * write before they read, in the one order of sequential consistency. */
+/* The unlocker either sees the ticket of a thread that is about to sleep, and wakes it, or that thread sees that it is
+ * being served. Both sides write before they read, all sequentially consistent (as in Dekker's algorithm). */
 void gpur_fair_lock_give(gpur_fair_lock *lock)
 {
     if (GPUR_IS_ALONE) {

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: MIT
-# OpenBLAS, if it is there. GPUREPLAY_HAS_BLAS tells. Its OpenMP build is preferred: its thread count belongs to the
-# calling thread, that of the pthread build to the whole process.
+# Finds OpenBLAS and sets GPUREPLAY_HAS_BLAS to ON or OFF. Its OpenMP build is preferred: there the thread count
+# belongs to the calling thread, in the pthread build to the whole process.
 set(GPUREPLAY_HAS_BLAS OFF)
-# ThreadSanitizer does not see what a library that was built without it reads and writes; our own product it does see.
+# ThreadSanitizer does not see the memory accesses of a library that was built without it. It sees those of this
+# library's own matrix product.
 if(GPUREPLAY_SANITIZE MATCHES "thread" AND GPUREPLAY_BLAS STREQUAL "AUTO")
     message(STATUS "OpenBLAS: left out, so that ThreadSanitizer sees matrix products")
 elseif(NOT GPUREPLAY_BLAS STREQUAL "OFF")

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
-# gpureplay_cpu_*: kernels/cpu*.c, once for each instruction set the compiler knows, chosen when a device is opened.
+# Compiles the kernels of the CPU as gpureplay_cpu_*, once for each instruction set that the compiler knows. Opening a
+# device chooses one of them.
 include(CheckCCompilerFlag)
 find_package(Threads REQUIRED)
 set(kernel_flags -O3 -fno-math-errno -fno-trapping-math)

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: MIT
-# The CUDA device. GPUREPLAY_HAS_CUDA tells whether it is built; without it device_none.c explains how to get it.
+# Builds the CUDA device and sets GPUREPLAY_HAS_CUDA to ON or OFF. Without it, src/device/none.c takes its place, and
+# its error says how to get it.
 #
-# nvcc sees one file, kernels/cuda.cu, and is called directly: as a CMake language, CUDA would make every program that
-# links the static library a CUDA program, linked by a C++ compiler. All the rest is C.
+# nvcc compiles a single file, kernels/cuda.cu, and is called directly. If CUDA were a CMake language here, every
+# program that links the static library would become a CUDA program, linked by a C++ compiler. All other files are C.
 set(GPUREPLAY_HAS_CUDA OFF)
 if(GPUREPLAY_CUDA STREQUAL "OFF")
     return()
@@ -32,7 +33,7 @@ ${GPUREPLAY_CUDA_VERSION} builds for none of it (nvidia-smi shows \"${native_arc
     return()
 endif()
 
-# The four -fno flags keep libstdc++ out of the library. -lineinfo costs nothing and gives the tools source lines.
+# The -fno flags keep libstdc++ out of the library. -lineinfo costs nothing and gives profilers source lines.
 set(nvcc_command ${GPUREPLAY_NVCC} -O3 -std=c++17 -lineinfo ${architecture_flags} -I${GPUREPLAY_CUDA_INCLUDE_DIR}
     -I${GPUREPLAY_CURAND_INCLUDE_DIR} -I${PROJECT_SOURCE_DIR}
     -Xcompiler -fPIC,-fvisibility=hidden,-fno-exceptions,-fno-rtti,-fno-threadsafe-statics)
@@ -40,7 +41,8 @@ if(DEFINED ENV{CUDAHOSTCXX})
     list(APPEND nvcc_command -ccbin $ENV{CUDAHOSTCXX})
 endif()
 
-# A host compiler that is missing or too new for this nvcc is better found now than in the middle of a build.
+# Compiles a trial file now, since a host compiler that is missing or too new for this nvcc would otherwise fail in
+# the middle of a build.
 if(NOT GPUREPLAY_NVCC_TRIED STREQUAL "${nvcc_command}")
     set(trial ${PROJECT_BINARY_DIR}/nvcc_trial.cu)
     file(WRITE ${trial} "#include <curand_philox4x32_x.h>\n__global__ void trial(void) {}\n")
@@ -63,7 +65,7 @@ add_custom_command(OUTPUT ${cuda_object} BYPRODUCTS ${GPUREPLAY_PTXAS_REPORT}
         ${nvcc_command} -Xptxas -v -c ${PROJECT_SOURCE_DIR}/kernels/cuda.cu -o ${cuda_object}
     DEPENDS kernels/cuda.cu ${kernel_headers} ${CMAKE_CURRENT_LIST_DIR}/GpureplayNvcc.cmake
     COMMENT "nvcc kernels/cuda.cu" VERBATIM)
-add_custom_target(gpureplay_cuda_kernels DEPENDS ${cuda_object}) # one maker for both libraries, also under make
+add_custom_target(gpureplay_cuda_kernels DEPENDS ${cuda_object}) # one for both libraries: make then runs nvcc once
 list(APPEND gpureplay_objects ${cuda_object})
 
 # The module that links cuBLASLt, for matrix products: see src/device/cuda/modules/cublaslt.h.
@@ -85,8 +87,9 @@ else()
                    "(pip: nvidia-cudnn)")
 endif()
 
-# For the C files that name CUDA. libcuda is never linked, so a machine without a driver can load the library. The
-# loader looks last where cuBLASLt was found now; without that folder it says that there is no module to look for.
+# Options of the C files that use CUDA. libcuda is never linked, so a machine without a driver can load the library.
+# The last folders in which src/device/cuda/loader.c searches for cuBLASLt and cuDNN are those where they were found
+# now. An empty path tells it that the module was not built.
 add_library(gpureplay_cuda INTERFACE)
 target_include_directories(gpureplay_cuda SYSTEM INTERFACE ${GPUREPLAY_CUDA_INCLUDE_DIR})
 target_compile_definitions(gpureplay_cuda INTERFACE GPUR_CUDA_ARCHITECTURES="${GPUREPLAY_CUDA_BUILT_FOR}"

@@ -1,14 +1,16 @@
 # SPDX-License-Identifier: MIT
-# From GPUREPLAY_CUDA_ARCHITECTURES to nvcc: leaves architecture_flags, GPUREPLAY_CUDA_BUILT_FOR in words, and
-# cuda_built_because: why these; the first two are empty when nothing is left to build for.
+# Turns GPUREPLAY_CUDA_ARCHITECTURES into options of nvcc. Sets architecture_flags, GPUREPLAY_CUDA_BUILT_FOR (the
+# architectures as text) and cuda_built_because (the reason). The first two are empty if nvcc knows none of the
+# architectures. Values:
 #   90        machine code and PTX; 90-real: machine code alone; 90-virtual: PTX alone
-#   native    machine code for the GPUs that are here
-#   AUTO      native where nvcc knows every GPU that is here, else 90 and 75-virtual: machine code for one, and PTX that
-#             the driver compiles when it first loads it, for all others from Turing on
-#   release   machine code for all that a release carries, and PTX of the newest that this nvcc knows
+#   native    machine code for the GPUs of this machine
+#   AUTO      native, if nvcc knows every GPU of this machine; else 90 and 75-virtual: machine code for one, and PTX
+#             for all others from Turing on, which the driver compiles when it first loads it
+#   release   machine code for all architectures of a release, and PTX for the newest of them that this nvcc knows
 execute_process(COMMAND ${GPUREPLAY_NVCC} --list-gpu-arch OUTPUT_VARIABLE known_architectures ERROR_QUIET)
 
-# "9.0" to "90-real", each once; nothing where there is no driver, or one too old to be asked.
+# The GPUs of this machine, each kind once, with "9.0" as "90-real". Empty without a driver, or if it is too old to
+# tell.
 find_program(GPUREPLAY_NVIDIA_SMI nvidia-smi PATHS /usr/lib/wsl/lib DOC "Tells which GPUs are here")
 mark_as_advanced(GPUREPLAY_NVIDIA_SMI)
 set(native_architectures)

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: MIT
-# Finds nvcc and what it needs: the toolkit's own folder (CUDAToolkit_ROOT, CUDA_HOME, PATH, /usr/local/cuda), Debian's
-# packages, or pip's nvidia-* wheels, which may hold all of it or only what a toolkit lacks. FindCUDAToolkit knows only
-# the first.
-# Leaves GPUREPLAY_CUDA_MISSING empty when CUDA can be built, or saying what is missing.
+# Finds nvcc and its headers and libraries in the folder of a toolkit (CUDAToolkit_ROOT, CUDA_HOME, PATH,
+# /usr/local/cuda), in Debian's packages, or in pip's nvidia-* wheels, which may hold all of it or only what a toolkit
+# lacks. FindCUDAToolkit searches only the first.
+# Sets GPUREPLAY_CUDA_MISSING to what is missing; it is empty if CUDA can be built.
 
-# Where wheels are: in the environments that are active, and where each Python on PATH keeps its packages.
+# Folders of wheels: those of the active environments, and those of the packages of each Python on PATH.
 set(site_packages)
 string(REPLACE ":" ";" program_folders "$ENV{PATH}")
 foreach(folder IN LISTS program_folders)
@@ -19,7 +19,7 @@ file(GLOB wheels LIST_DIRECTORIES true $ENV{VIRTUAL_ENV}/lib/python3*/site-packa
     $ENV{CONDA_PREFIX}/lib/python3*/site-packages/nvidia)
 list(APPEND wheels ${wheels_of_pythons})
 
-list(TRANSFORM wheels APPEND "/cu1[0-9]" OUTPUT_VARIABLE nvcc_patterns) # CUDA 13; CUDA 12 has cuda_nvcc
+list(TRANSFORM wheels APPEND "/cu1[0-9]" OUTPUT_VARIABLE nvcc_patterns) # of CUDA 13; CUDA 12 has cuda_nvcc
 file(GLOB wheel_roots LIST_DIRECTORIES true ${nvcc_patterns})
 list(TRANSFORM wheels APPEND /cuda_nvcc OUTPUT_VARIABLE wheel_nvccs)
 find_program(GPUREPLAY_NVCC nvcc DOC "CUDA compiler"
@@ -43,7 +43,7 @@ get_filename_component(cuda_root ${GPUREPLAY_NVCC} REALPATH)
 get_filename_component(cuda_root ${cuda_root} DIRECTORY)
 get_filename_component(cuda_root ${cuda_root} DIRECTORY)
 set(roots ${cuda_root})
-foreach(wheel IN LISTS wheels ITEMS ${cuda_root}/..) # the last: nvcc itself is in a wheel
+foreach(wheel IN LISTS wheels ITEMS ${cuda_root}/..) # the last one, if nvcc itself is in a wheel
     list(APPEND roots ${wheel}/cu${cuda_major} ${wheel}/cuda_runtime ${wheel}/curand ${wheel}/cublas
         ${wheel}/cudnn)
 endforeach()

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: MIT
-# oneDNN, if it is there, for convolutions on the CPU. GPUREPLAY_HAS_DNNL tells. Without it they go by patches and
-# matrix products. A build of it that has other threads than OpenMP's cannot be told to use one; its version 3 has
-# another interface.
+# Finds oneDNN, for convolutions on the CPU, and sets GPUREPLAY_HAS_DNNL to ON or OFF. Without it, convolutions are
+# computed by im2col and matrix products. Builds of oneDNN with other threads than OpenMP's are not used, since they
+# cannot be told to use a single thread; nor is version 3, which has another interface.
 set(GPUREPLAY_HAS_DNNL OFF)
-# ThreadSanitizer does not see what a library that was built without it reads and writes.
+# ThreadSanitizer does not see the memory accesses of a library that was built without it.
 if(GPUREPLAY_SANITIZE MATCHES "thread" AND GPUREPLAY_DNNL STREQUAL "AUTO")
     message(STATUS "oneDNN: left out, so that ThreadSanitizer sees convolutions")
 elseif(NOT GPUREPLAY_DNNL STREQUAL "OFF")

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-# cJSON and xxHash, for checkpoints, if both are there. GPUREPLAY_HAS_FILES tells. Of xxHash the header is enough: its
-# functions are compiled into ours.
+# Finds cJSON and xxHash, for checkpoints, and sets GPUREPLAY_HAS_FILES to ON if both are found, else to OFF. Of
+# xxHash only the header is needed: its functions are compiled into this library.
 set(GPUREPLAY_HAS_FILES OFF)
 if(NOT GPUREPLAY_FILES STREQUAL "OFF")
     find_library(CJSON_LIBRARY NAMES cjson)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-# cmake --install, find_package(gpureplay) and pkg-config.
+# Rules for cmake --install, find_package(gpureplay) and pkg-config.
 if(NOT GPUREPLAY_INSTALL)
     return()
 endif()
@@ -8,7 +8,7 @@ include(CMakePackageConfigHelpers)
 install(TARGETS gpureplay gpureplay_static EXPORT gpureplayTargets
     LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
 if(gpureplay_modules)
-    install(TARGETS ${gpureplay_modules} LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}) # found beside the library
+    install(TARGETS ${gpureplay_modules} LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}) # the library looks beside itself
 endif()
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/ DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} FILES_MATCHING PATTERN "*.h")
 install(FILES ${PROJECT_SOURCE_DIR}/LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR})
@@ -26,11 +26,11 @@ install(FILES ${PROJECT_BINARY_DIR}/gpureplayConfig.cmake ${PROJECT_BINARY_DIR}/
     DESTINATION ${package_dir})
 install(EXPORT gpureplayTargets NAMESPACE gpureplay:: DESTINATION ${package_dir})
 
-# pkg-config: found relative to the file itself, so that an installed tree can be moved.
+# pkg-config: paths are relative to the .pc file, so that an installed tree can be moved.
 set(pc_libs_private "")
 foreach(library IN LISTS GPUREPLAY_STATIC_NEEDS)
     if(IS_ABSOLUTE "${library}")
-        string(APPEND pc_libs_private " ${library}") # the static cudart lies where no linker looks
+        string(APPEND pc_libs_private " ${library}") # no linker searches the folder of the static cudart
     else()
         string(APPEND pc_libs_private " -l${library}")
     endif()

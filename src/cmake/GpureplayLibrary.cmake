@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-# gpureplay (shared) and gpureplay_static, from the same objects.
+# Builds gpureplay (shared) and gpureplay_static from the same objects.
 set(gpureplay_depends CONFIGURE_DEPENDS)
 include(GpureplaySources)
 
@@ -30,8 +30,8 @@ endif()
 set_target_properties(gpureplay_objects PROPERTIES POSITION_INDEPENDENT_CODE ON C_VISIBILITY_PRESET hidden)
 list(APPEND gpureplay_objects $<TARGET_OBJECTS:gpureplay_objects>)
 
-# What the objects need when they are linked: found by path here, asked for by name (_NEEDS) by an installed static
-# copy.
+# Libraries that the objects need when they are linked: by path in this build, by name (GPUREPLAY_STATIC_NEEDS) for
+# the installed static library.
 set(gpureplay_link_libraries Threads::Threads m ${CMAKE_DL_LIBS})
 set(GPUREPLAY_STATIC_NEEDS pthread m ${CMAKE_DL_LIBS})
 if(GPUREPLAY_HAS_BLAS)
@@ -63,7 +63,7 @@ function(gpureplay_add_library name type)
     endif()
 endfunction()
 gpureplay_add_library(gpureplay SHARED)
-if(NOT GPUREPLAY_SANITIZE) # whose runtime is the program's
+if(NOT GPUREPLAY_SANITIZE) # the program brings the sanitizer's runtime
     target_link_options(gpureplay PRIVATE LINKER:--no-undefined)
 endif()
 gpureplay_add_library(gpureplay_static STATIC)
@@ -71,7 +71,7 @@ foreach(need IN LISTS GPUREPLAY_STATIC_NEEDS)
     target_link_libraries(gpureplay_static PRIVATE $<INSTALL_INTERFACE:${need}>)
 endforeach()
 if(GPUREPLAY_HAS_BLAS)
-    target_link_libraries(gpureplay_static PRIVATE $<INSTALL_INTERFACE:gpureplay::openblas>) # the config file makes it
+    target_link_libraries(gpureplay_static PRIVATE $<INSTALL_INTERFACE:gpureplay::openblas>) # of the config file
 endif()
 add_library(gpureplay::gpureplay ALIAS gpureplay)
 add_library(gpureplay::gpureplay_static ALIAS gpureplay_static)

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 # cmake -DREPORT=FILE -P GpureplayNvcc.cmake -- nvcc ARGUMENT...
-# Runs nvcc and keeps what ptxas says of each kernel: registers, stack, spills. The kernels are compiled once for both.
+# Runs nvcc and writes to FILE what ptxas reports of each kernel: registers, stack, spills. One compilation gives both
+# the object and the report.
 set(command)
 foreach(i RANGE ${CMAKE_ARGC})
     if(seen AND DEFINED CMAKE_ARGV${i})

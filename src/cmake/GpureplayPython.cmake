@@ -1,14 +1,15 @@
 # SPDX-License-Identifier: MIT
-# What `pip install .` puts beside the Python package's modules: the shared library under one plain name, the module
-# that it loads from its own folder, and the extension module _fast where Python's headers are. The tests of the package
-# want that module, too; it lies beside the library in the build.
+# Files that `pip install .` puts beside the Python package's modules: the shared library under one plain name, the
+# CUDA modules that it loads from its own folder, and, if Python's headers are found, the extension module _fast. The
+# tests of the package need _fast, too; in a build it is in the library's folder.
 option(GPUREPLAY_PYTHON "Make the rules that pip installs by" OFF)
 gpureplay_check_switch(GPUREPLAY_PYTHON "ON or OFF")
 if(NOT GPUREPLAY_PYTHON AND NOT GPUREPLAY_TESTS)
     return()
 endif()
 
-# The interpreter that runs the tests, if somebody named one. A sanitizer's module could not be loaded by it.
+# Builds _fast for the interpreter that runs the tests, if one is named. That interpreter cannot load a module that is
+# built with a sanitizer.
 if(Python3_EXECUTABLE AND NOT Python_EXECUTABLE)
     set(Python_EXECUTABLE ${Python3_EXECUTABLE})
 endif()

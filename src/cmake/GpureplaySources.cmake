@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-# gpureplay_sources: the source files of this build. Every file of a folder is part of it, except where two files are
-# alternatives. A test includes this file, too, with every combination of switches.
+# Sets gpureplay_sources, the source files of this build: all files of these folders, except that of two alternatives
+# only one is used. A test includes this file, too, with every combination of switches.
 set(folders base file device device/cpu replay replay/priority replay/storage replay/writer replay/sampler
     replay/checkpoint learn learn/network learn/fused)
 if(GPUREPLAY_HAS_CUDA)
@@ -9,7 +9,7 @@ endif()
 list(TRANSFORM folders REPLACE "(.+)" "${PROJECT_SOURCE_DIR}/src/\\1/*.c" OUTPUT_VARIABLE globs)
 file(GLOB gpureplay_sources ${gpureplay_depends} ${globs})
 
-# gpureplay_choose(SWITCH WITH WITHOUT): the file WITH where the switch is on, WITHOUT where it is off.
+# gpureplay_choose(SWITCH WITH WITHOUT) uses the file WITH if the switch is on, WITHOUT if it is off.
 function(gpureplay_choose switch with without)
     if(${switch})
         set(with ${without})

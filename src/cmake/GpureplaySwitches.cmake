@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: MIT
-# Each switch is one of its words, in capitals or not, or configuring stops: a misspelt one would be taken for another.
-# Leaves it as the rest of the build compares it: ON, OFF or AUTO; sanitizers in small letters, "" for none.
+# Checks that each switch has one of its words, in upper or lower case, and stops configuring if not: a misspelled
+# word would otherwise count as another. Sets each switch to the form that the rest of the build compares: ON, OFF or
+# AUTO; sanitizers in lower case, "" for none.
 
-# gpureplay_check_switch(NAME "AUTO, ON or OFF") or (NAME "ON or OFF"), whose words may be any of CMake's booleans.
+# gpureplay_check_switch(NAME "AUTO, ON or OFF") or (NAME "ON or OFF"). ON and OFF may be any of CMake's booleans.
 function(gpureplay_check_switch name wanted)
     string(TOUPPER "${${name}}" word)
     if(word MATCHES "^(ON|YES|TRUE|Y|1)$")
@@ -43,7 +44,7 @@ endfunction()
 
 foreach(switch GPUREPLAY_CUDA GPUREPLAY_BLAS GPUREPLAY_FILES GPUREPLAY_DNNL)
     gpureplay_check_switch(${switch} "AUTO, ON or OFF")
-    set_property(CACHE ${switch} PROPERTY STRINGS AUTO ON OFF) # what cmake-gui and ccmake offer
+    set_property(CACHE ${switch} PROPERTY STRINGS AUTO ON OFF) # the values that cmake-gui and ccmake offer
 endforeach()
 foreach(switch RACE_CHECK FUZZ WERROR TESTS EXAMPLES BENCH INSTALL)
     gpureplay_check_switch(GPUREPLAY_${switch} "ON or OFF")

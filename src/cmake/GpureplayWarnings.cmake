@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-# gpureplay_options: what every file of ours is compiled with, and nothing that a user of the library inherits.
+# gpureplay_options: compile options of every file of this project. Users of the library do not inherit them.
 add_library(gpureplay_options INTERFACE)
 target_compile_features(gpureplay_options INTERFACE c_std_11)
 target_compile_definitions(gpureplay_options INTERFACE _GNU_SOURCE)
@@ -11,7 +11,7 @@ if(GPUREPLAY_SANITIZE)
         $<$<COMPILE_LANGUAGE:C>:-fsanitize=${GPUREPLAY_SANITIZE} -fno-omit-frame-pointer -g>)
     target_link_options(gpureplay_options INTERFACE -fsanitize=${GPUREPLAY_SANITIZE})
 endif()
-if(GPUREPLAY_FUZZ) # counts what an input reaches
+if(GPUREPLAY_FUZZ) # instruments the code for the fuzzer, which counts what an input reaches
     target_compile_options(gpureplay_options INTERFACE $<$<COMPILE_LANGUAGE:C>:-fsanitize=fuzzer-no-link>)
     target_link_options(gpureplay_options INTERFACE -fsanitize=fuzzer-no-link)
 endif()

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Which memory a device has given out, and how much of it: CUDA memory has no room for a header in front, and what its
- * owner never freed goes with the device. */
+/* Internals of a device: its table of live allocations, the table of functions that a backend fills in, and the structs
+ * that backends extend. */
 #ifndef GPUR_DEVICE_BACKEND_H
 #define GPUR_DEVICE_BACKEND_H
 
@@ -14,6 +14,8 @@
 
 struct gpur_device;
 
+/* Table of live allocations and their sizes, since CUDA memory has no room for a header in front of an allocation. An
+ * allocation that its owner never frees is freed with the device. */
 typedef struct gpur_allocation {
     void *memory;
     int64_t bytes;
@@ -22,24 +24,24 @@ typedef struct gpur_allocation {
 
 typedef struct gpur_ledger {
     pthread_mutex_t mutex;
-    gpur_allocation *entries; /* (count of room), newest last: what is freed soon is found soon */
+    gpur_allocation *entries; /* (count of room), newest last: short-lived allocations are found first */
     size_t count, room;
 } gpur_ledger;
 
 gpur_status gpur_ledger_open(struct gpur_device *device);
-void gpur_ledger_close(struct gpur_device *device); /* tolerates one that is all zeros */
+void gpur_ledger_close(struct gpur_device *device); /* accepts a zeroed one */
 gpur_status gpur_ledger_add(struct gpur_device *device, gpur_allocation allocation);
 
-/* Finds memory by its address, or any with NULL, and strikes it off. 0 when there is none. */
+/* Removes the entry with this address, or any entry if `memory` is NULL. Returns 0 if there is none. */
 int gpur_ledger_take(struct gpur_device *device, const void *memory, gpur_allocation *allocation);
 
-/* The table a backend fills in. device.c checks arguments and counts; a backend only does the work. */
+/* The functions of a backend. device.c, enqueue.c, gemm.c and conv.c check arguments; a backend only does the work. */
 
-enum { GPUR_MOST_THREADS = 1024 }; /* of gpur_device_config */
+enum { GPUR_MOST_THREADS = 1024 }; /* most that gpur_device_config allows */
 
 typedef struct gpur_backend {
     gpur_status (*open)(gpur_device *device, int ordinal); /* fills in description, threads, backend_data */
-    void (*close)(gpur_device *device);                    /* tolerates a half-open device */
+    void (*close)(gpur_device *device);                    /* accepts a half-open device */
 
     gpur_status (*memory_alloc)(gpur_device *device, int64_t bytes, void **memory); /* zeroed, 256-byte aligned */
     void (*memory_free)(gpur_device *device, void *memory, int64_t bytes);
@@ -71,7 +73,7 @@ typedef struct gpur_backend {
     gpur_grid (*grid_elements)(const gpur_device *device, int64_t n);
     gpur_grid (*grid_rows)(const gpur_device *device, int64_t n, int64_t rows_per_block, int64_t bytes);
     gpur_grid (*grid_single)(const gpur_device *device);
-    gpur_grid (*grid_together)(const gpur_device *device, int kernel, gpur_grid wanted); /* less where it must */
+    gpur_grid (*grid_together)(const gpur_device *device, int kernel, gpur_grid wanted); /* clamps `wanted` */
 
     gpur_status (*recording_create)(gpur_device *device, gpur_record_fn record, void *context, int unroll,
                                     gpur_recording **recording);
@@ -85,7 +87,7 @@ typedef struct gpur_backend {
                             float *c, const float *bias, void *workspace);
     const char *(*gemm_library)(gpur_device *device);
 
-    /* GPUR_UNAVAILABLE where its library is not there, or has no such plan. */
+    /* GPUR_UNAVAILABLE if the backend's library is missing or has no such algorithm. */
     gpur_status (*conv_create)(gpur_device *device, const gpur_conv_shape *shape, gpur_conv **conv);
     void (*conv_destroy)(gpur_conv *conv);
     int64_t (*conv_workspace_bytes)(const gpur_conv *conv);
@@ -95,24 +97,24 @@ typedef struct gpur_backend {
 } gpur_backend;
 
 extern const gpur_backend gpur_backend_cpu;
-extern const gpur_backend gpur_backend_cuda; /* device_cuda.c, or device_none.c, whose open explains what is missing */
+extern const gpur_backend gpur_backend_cuda; /* cuda/device.c, or none.c, whose open says what is missing */
 
 struct gpur_device {
     const gpur_backend *backend;
     gpur_device_config config;
     atomic_int holders;
-    _Atomic int64_t memory_used; /* bytes on the device */
+    _Atomic int64_t memory_used; /* bytes of device memory allocated */
     char name[32];
     char description[128];
     int32_t threads;
     gpur_ledger ledger;
     gpur_stream *copy_stream; /* of gpur_device_copy */
-    gpur_grid forced_grid;    /* tests only; no blocks: none */
+    gpur_grid forced_grid;    /* for tests; 0 blocks: not forced */
     int dependent_launches;   /* gpur_device_dependent_launches */
-    void *backend_data;       /* the backend's own, made by open, gone after close */
+    void *backend_data;       /* owned by the backend from open to close */
 };
 
-/* Each backend's stream, event, recording, gemm and conv begin with these. */
+/* Every backend's stream, event, graph, GEMM and convolution struct begins with one of these. */
 struct gpur_stream {
     gpur_device *device;
 };
@@ -124,12 +126,12 @@ struct gpur_recording {
 };
 struct gpur_gemm {
     gpur_device *device;
-    gpur_gemm_shape shape; /* its by_graph is 1 where it goes by a graph, whatever was asked for */
+    gpur_gemm_shape shape; /* by_graph is 1 if the plan runs as a cuDNN graph, whatever was requested */
 };
 struct gpur_conv {
     gpur_device *device;
     gpur_conv_shape shape;
-    struct gpur_patch_conv *patches; /* NULL: a plan of the backend's */
+    struct gpur_patch_conv *patches; /* the im2col plan; NULL: a plan of the backend */
 };
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Convolutions: checks that every device wants, and the choice between its library and patches. */
+/* Convolutions: checks arguments, and chooses between the device's library and im2col. */
 #include "device/conv.h"
 
 #include "device/backend.h"
@@ -41,7 +41,7 @@ static gpur_status check_shape(const gpur_conv_shape *s)
     return GPUR_OK;
 }
 
-/* The backend's plans begin with a gpur_conv, too: `patches` is NULL there. */
+/* Plans of the backend also begin with a gpur_conv; their `patches` is NULL. */
 static gpur_status create_by_patches(gpur_device *device, const gpur_conv_shape *shape, gpur_conv **out)
 {
     gpur_conv *const conv = (gpur_conv *)gpur_host_alloc(device, sizeof *conv);
@@ -58,8 +58,8 @@ static gpur_status create_by_patches(gpur_device *device, const gpur_conv_shape 
     return GPUR_OK;
 }
 
-/* The library's convolution and a kernel behind it is better than patches that have the epilogue. GPUR_UNAVAILABLE: the
- * library does not have it without the epilogue either. */
+/* The library's convolution followed by an epilogue kernel is faster than im2col with a fused epilogue. So this asks
+ * whether the library has the convolution without its epilogue. GPUR_UNAVAILABLE: it has not. */
 static gpur_status find_way_without_epilogue(gpur_device *device, const gpur_conv_shape *shape)
 {
     gpur_conv_shape bare = *shape;

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * With P = N H' W' places of the kernel and patches (P, K K C):
- *   forward    y (P, F) = patches(x) w^T
- *   to weight  dw (F, K K C) = dy^T patches(x)
- *   to input   dpatches (P, K K C) = dy w, and each pixel of dx is the sum of what was taken from it
+ * Runs a convolution as im2col and GEMM. With P = N H' W' kernel positions and columns = im2col(x), a (P, K K C)
+ * matrix:
+ *   forward    y (P, F) = columns w^T
+ *   to weight  dw (F, K K C) = dy^T columns
+ *   to input   dcolumns (P, K K C) = dy w, and dx = col2im(dcolumns): each pixel is the sum of its copies' gradients
  *
- * Patches are many times the image, so they are made for some images at a time. Those are a divisor of N, since a
- * product on CUDA computes all the rows it was planned for.
+ * The columns take many times the memory of the images, so they are made for a chunk of images at a time. The size of a
+ * chunk divides N, because a GEMM on CUDA always computes all the rows it was planned for.
  */
 #include "device/conv_im2col.h"
 
@@ -14,15 +15,15 @@
 
 #include <string.h>
 
-/* Bytes of patches at a time: a GPU wants much work a launch, a CPU what its caches hold. */
+/* Bytes of columns at a time: a GPU needs much work per launch, a CPU what fits its caches. */
 static const int64_t cuda_bytes = (int64_t)64 << 20, cpu_bytes = (int64_t)1 << 20;
 
 struct gpur_patch_conv {
     gpur_device *device;
     gpur_conv_shape shape;
-    gpur_patches patches; /* of the images at a time */
-    gpur_gemm *product;   /* of the first images; of all, where nothing is summed over images */
-    gpur_gemm *more;      /* to weight: adds those of further images */
+    gpur_patches patches; /* geometry of one chunk of images */
+    gpur_gemm *product;   /* for the first chunk; for all chunks if the pass does not sum over images */
+    gpur_gemm *more;      /* to weight: adds the gradient of a further chunk */
 };
 
 static int64_t places(const gpur_patch_conv *c)
@@ -40,7 +41,7 @@ static int64_t patch_bytes(const gpur_patch_conv *c)
     return places(c) * patch_width(&c->shape) * (int64_t)sizeof(float);
 }
 
-/* The largest divisor of the images whose patches stay within the limit. */
+/* Chooses the largest divisor of N whose columns stay within the limit. */
 static void choose_images(gpur_patch_conv *c)
 {
     const int64_t limit = gpur_device_is_cuda(c->device) ? cuda_bytes : cpu_bytes;
@@ -132,11 +133,11 @@ int64_t gpur_patch_conv_workspace_bytes(const gpur_patch_conv *c)
     return aligned(patch_bytes(c)) + (first > more ? first : more);
 }
 
-/* One turn: the images from `first` on. */
+/* One chunk of `images` images, from `first` on. */
 typedef struct turn {
     gpur_stream *stream;
     const gpur_conv_arrays *arrays;
-    void *workspace; /* patches, and behind them what products want */
+    void *workspace; /* the columns, then the GEMMs' workspace */
     int64_t first, images;
 } turn;
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Convolutions as patches and matrix products, on either device: what is there when no library is. */
+/* Convolutions as im2col and GEMM, on either device, for cases that no library handles. */
 #ifndef GPUR_DEVICE_CONV_IM2COL_H
 #define GPUR_DEVICE_CONV_IM2COL_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Names of devices: "auto", "cpu", "cuda", "cuda:N". */
+/* A device: its name, opening and closing, the table of allocations, and memory. */
 #include "base/status.h"
 #include "device/backend.h"
 #include "base/sized.h"
@@ -14,12 +14,12 @@
 
 enum { GPUR_NAMED_AUTO, GPUR_NAMED_CPU, GPUR_NAMED_CUDA };
 
-/* Ordinal 0 where the name has none. */
+/* Parses "auto", "cpu", "cuda" or "cuda:N". *ordinal is 0 if the name has none. */
 gpur_status gpur_device_name_parse(const char *name, int *kind, int *ordinal);
 
 enum { MAX_ORDINAL = 9999 };
 
-/* Digits and nothing else: strtol would take "cuda: 1" and "cuda:+1". */
+/* Accepts digits only; strtol would accept "cuda: 1" and "cuda:+1". */
 static int parse_ordinal(const char *text, int *ordinal)
 {
     int number = 0;
@@ -90,7 +90,7 @@ static size_t find(const gpur_ledger *ledger, const void *memory)
     size_t i = ledger->count;
     while (i > 0 && memory && ledger->entries[i - 1].memory != memory)
         i--;
-    return i; /* one past the entry, 0: none */
+    return i; /* index of the entry + 1; 0: not found */
 }
 
 int gpur_ledger_take(gpur_device *device, const void *memory, gpur_allocation *allocation)
@@ -108,7 +108,7 @@ int gpur_ledger_take(gpur_device *device, const void *memory, gpur_allocation *a
     return found != 0;
 }
 
-/* Opening, holding and describing a device. */
+/* Opening a device, its references and its description. */
 
 gpur_status gpur_device_config_init(gpur_device_config *config, uint64_t size)
 {
@@ -130,7 +130,7 @@ static gpur_status check_config(const gpur_device_config *config)
     return GPUR_OK;
 }
 
-/* Takes half-open devices: what `open` did not reach is still zero. */
+/* Accepts half-open devices: members that `build` did not reach are still zero. */
 static void destroy(gpur_device *device)
 {
     gpur_allocation forgotten;
@@ -143,7 +143,7 @@ static void destroy(gpur_device *device)
             device->backend->memory_free(device, forgotten.memory, forgotten.bytes);
     device->backend->close(device);
     gpur_ledger_close(device);
-    gpur_device self = *device; /* whose allocator outlives it by one call */
+    gpur_device self = *device; /* a copy, because freeing the handle still needs the allocator */
     gpur_host_free(&self, device, sizeof *device);
 }
 
@@ -177,7 +177,8 @@ static gpur_status open_on(const gpur_backend *backend, int ordinal, const gpur_
     return GPUR_OK;
 }
 
-/* Falls back where there is no CUDA; a CUDA device that is there and fails is an error that must be seen. */
+/* Falls back to the CPU only if CUDA is unavailable. A CUDA device that exists but fails is an error the caller must
+ * see. */
 static gpur_status open_auto(const gpur_device_config *config, gpur_device **out)
 {
     const gpur_status status = open_on(&gpur_backend_cuda, 0, config, out);
@@ -261,13 +262,13 @@ void gpur_log(const gpur_device *device, const char *format, ...)
     device->config.log(device->config.log_user, line);
 }
 
-/* Memory of the host and of the device: taken, counted, given back. */
+/* Host and device memory: allocating, counting, freeing. */
 
 enum { HOST_ALIGNMENT = 64 };
 static const size_t huge_page = (size_t)2 << 20;
 
-/* Large blocks are rings and batches, which 4 KiB pages would make wait for the page tables. A last page that is used
- * by half is a huge one, too. */
+/* Uses huge pages for blocks of 1 MiB or more: rings and batches would lose time to page-table walks with pages of 4
+ * KiB. The last page is a huge one, too, if at least half of it is used. */
 static void *default_alloc(size_t bytes)
 {
     const size_t in_huge = (bytes / huge_page + (bytes % huge_page >= huge_page / 2)) * huge_page;
@@ -275,7 +276,7 @@ static void *default_alloc(size_t bytes)
     if (posix_memalign(&memory, in_huge ? huge_page : HOST_ALIGNMENT, bytes > in_huge ? bytes : in_huge) != 0)
         return NULL;
     if (in_huge)
-        madvise(memory, in_huge, MADV_HUGEPAGE); /* advice: a kernel without them is fine */
+        madvise(memory, in_huge, MADV_HUGEPAGE); /* only advice: a kernel without huge pages ignores it */
     return memory;
 }
 
@@ -402,16 +403,16 @@ gpur_status gpur_device_alloc(gpur_device *device, int64_t bytes, void **memory)
     return gpur_memory_alloc(device, bytes, "gpur_device_alloc", memory);
 }
 
-/* Work that still uses the memory is waited for, as cudaFree does. */
+/* Waits for work that may still use the memory, as cudaFree does. */
 void gpur_device_free(gpur_device *device, void *memory)
 {
     if (!device || !memory)
         return;
-    (void)gpur_device_sync(device); /* a failure will come out of the call whose work it was */
+    (void)gpur_device_sync(device); /* later calls report an error of that work */
     gpur_memory_free(device, memory);
 }
 
-/* The kernels' names, in the order of their numbers, for messages and tests. */
+/* The kernels' names, in the order of their ids, for messages and tests. */
 
 #define NAME(name) #name,
 const char *const gpur_kernel_names[GPUR_KERNEL_COUNT] = {GPUR_KERNEL_LIST(NAME)};

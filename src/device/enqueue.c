@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Enqueuing: streams, events, copies, launches, recordings. Checks, and hands on to the backend. */
+/* Streams, events, copies, launches and graphs: checks arguments and calls the backend. */
 #include "device/backend.h"
 #include "kernels/entries.h"
 
@@ -147,7 +147,7 @@ void gpur_device_dependent_launches(gpur_device *device, int on)
     device->dependent_launches = on != 0;
 }
 
-/* Blocks that meet and do not all run at the same time would wait for each other for ever. */
+/* Blocks that wait for each other at a grid sync but cannot all run at the same time would deadlock. */
 static gpur_status check_together(const gpur_device *device, int kernel, gpur_grid grid)
 {
     const int meets = gpur_kernel_meets(kernel);
@@ -163,7 +163,7 @@ static gpur_status check_together(const gpur_device *device, int kernel, gpur_gr
     return GPUR_OK;
 }
 
-/* The arguments of each kernel fit wherever a launch is kept. */
+/* Every kernel's arguments fit into the memory that a launch reserves for them. */
 #define CHECK_ARGS(name)                                                                                               \
     _Static_assert(sizeof(gpur_##name##_args) <= GPUR_MAX_ARGS, "gpur_" #name "_args is too large");
 GPUR_KERNEL_LIST(CHECK_ARGS)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Matrix products: checks that every device wants, and the way to its library. */
+/* Matrix products: checks arguments and calls the backend. */
 #include "device/gemm.h"
 
 #include "device/backend.h"

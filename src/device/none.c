@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Stands in for the CUDA device in builds without it. `open` always fails, so nothing else is ever called. */
+/* Replaces the CUDA device in builds without CUDA. `open` always fails, so no other function is ever called. */
 #include "device/backend.h"
 
 static gpur_status none_open(gpur_device *device, int ordinal)

@@ -14,8 +14,8 @@
 #include <unistd.h>
 
 enum {
-    TRIES = 100,           /* to lock a file that others rename meanwhile */
-    EARLY_BYTES = 8 << 20, /* written before the disk is told to begin */
+    TRIES = 100,           /* to lock a file that other processes rename at the same time */
+    EARLY_BYTES = 8 << 20, /* bytes to collect before write-back is started */
 };
 
 static gpur_status refuse(const gpur_new_file *file, const char *what)
@@ -38,7 +38,7 @@ static int is_about_room(int error)
     return error == ENOSPC || error == EDQUOT || error == EFBIG;
 }
 
-/* Its length up to and with the last slash; 0: the current folder. */
+/* Returns the length of the folder part of `path`, including the last slash; 0 means the current folder. */
 static size_t folder_length(const char *path)
 {
     const char *const slash = strrchr(path, '/');
@@ -57,7 +57,7 @@ static gpur_status open_folder(gpur_new_file *file)
     return status;
 }
 
-/* What is there already may be a file, which will be replaced, and nothing else. */
+/* Only an ordinary file may be replaced. */
 static gpur_status check_place(gpur_new_file *file, struct stat *old)
 {
     if (lstat(file->path, old) != 0)
@@ -71,7 +71,7 @@ static gpur_status check_place(gpur_new_file *file, struct stat *old)
                                              : "no ordinary file");
 }
 
-/* 1: the file that we write has this name. */
+/* Returns 1 if the open file has this name. */
 static int has_name(const gpur_new_file *file, const char *name)
 {
     struct stat opened, there;
@@ -79,8 +79,9 @@ static int has_name(const gpur_new_file *file, const char *name)
            opened.st_dev == there.st_dev;
 }
 
-/* Not done: its last owner renamed or removed it between our opening and our locking; try again. What replaces a file
- * is nobody else's to read until it has that file's permissions. */
+/* Leaves *done 0 if the previous owner renamed or removed the file between our open and our lock; the caller then tries
+ * again. A file that replaces another one starts with mode 0600, so that no other user can read it before it has the
+ * permissions of the old one. */
 static gpur_status try_to_lock(gpur_new_file *file, int *done)
 {
     const mode_t mode = file->replaces ? 0600 : 0666;
@@ -93,7 +94,7 @@ static gpur_status try_to_lock(gpur_new_file *file, int *done)
     return GPUR_OK;
 }
 
-/* Only the owner of `part` may remove it: hence a failure before the lock closes the descriptor and no more. */
+/* Only the process that has locked `part` may remove it. So a failure before the lock only closes the descriptor. */
 static gpur_status lock_part(gpur_new_file *file)
 {
     gpur_status status = GPUR_OK;
@@ -110,8 +111,9 @@ static gpur_status lock_part(gpur_new_file *file)
     return status;
 }
 
-/* Giving a file away is for root, and a group has to be one of the process's own; the permissions are its owner's to
- * set, and not to be had otherwise. A change of owner takes some of them away, so they come last. */
+/* Copies the owner, group and permissions of the old file. Only root may change the owner, and the group must be one of
+ * the process's own, so failing to set these is not an error; failing to set the permissions is. The permissions are
+ * set last because chown clears some of them. */
 static gpur_status take_permissions(const gpur_new_file *file, const struct stat *old)
 {
     struct stat ours;
@@ -120,13 +122,13 @@ static gpur_status take_permissions(const gpur_new_file *file, const struct stat
     if ((ours.st_uid != old->st_uid || ours.st_gid != old->st_gid) &&
         fchown(file->descriptor, old->st_uid, old->st_gid) != 0 &&
         fchown(file->descriptor, (uid_t)-1, old->st_gid) != 0)
-        errno = 0; /* they stay this process's */
+        errno = 0; /* owner and group stay those of this process */
     if (fchmod(file->descriptor, old->st_mode & 0777) != 0 && (ours.st_mode ^ old->st_mode) & 0777)
         return refuse(file, "a file beside it (.part) cannot be given its permissions");
     return GPUR_OK;
 }
 
-/* A write beyond the limit would be answered with a signal, which by default ends the program. */
+/* A write beyond RLIMIT_FSIZE raises a signal that by default ends the program, so check the limit first. */
 static gpur_status check_limit(const gpur_new_file *file)
 {
     struct rlimit limit;
@@ -150,7 +152,7 @@ static gpur_status make_room(gpur_new_file *file)
     while (result != 0 && errno == EINTR);
     if (result != 0 && is_about_room(errno))
         return refuse_room(file, strerror(errno));
-    return GPUR_OK; /* a file system that cannot tell now does so when it is written to */
+    return GPUR_OK; /* a file system that cannot reserve space reports a lack of it when data is written */
 }
 
 static gpur_status open_all(gpur_new_file *file)
@@ -179,7 +181,8 @@ gpur_status gpur_new_file_open(gpur_new_file *file, const char *path, int64_t by
     return status;
 }
 
-/* The disk begins with what has come, so that less is left for the sync at the end. A hint: nobody minds a refusal. */
+/* Starts write-back of the data written so far, to leave less work for the final sync. This is only a hint, so errors
+ * are ignored. */
 static void start_writing(gpur_new_file *file, int64_t end)
 {
     if (end - file->begun < EARLY_BYTES)
@@ -214,14 +217,14 @@ static int sync_fully(int descriptor)
     return result;
 }
 
-/* Some file systems sync no folders, and have no need to. */
+/* Some file systems do not support syncing a folder, and do not need it. */
 static int sync_folder(const gpur_new_file *file)
 {
     return sync_fully(file->folder) != 0 && errno != EINVAL && errno != ENOTSUP ? -1 : 0;
 }
 
-/* The file that is at the path, locked: while it has the name of `part`, nobody must take it for one that was left. -1:
- * there is none, or it is not ours to keep. */
+/* Opens and locks the file at `path`. While it has the name of `part`, the lock prevents other processes from taking it
+ * for an abandoned temporary file. Returns -1 if there is no such file or it cannot be opened or locked. */
 static int open_old(const gpur_new_file *file)
 {
     struct stat there;
@@ -239,7 +242,8 @@ static int exchange_names(const gpur_new_file *file)
     return renameat2(AT_FDCWD, file->part, AT_FDCWD, file->path, RENAME_EXCHANGE);
 }
 
-/* There is no `part` of ours any more that gpur_new_file_abandon could remove. The lock goes with the descriptor. */
+/* Closes the file, which releases its lock. There is no temporary file any more that gpur_new_file_abandon could
+ * remove. */
 static void let_go(gpur_new_file *file)
 {
     close(file->descriptor);
@@ -253,7 +257,7 @@ static gpur_status refuse_late(const gpur_new_file *file, int error)
                         "folder cannot be synced");
 }
 
-/* The old file, which has the name of `part` now, goes when the folder has been synced, or else goes back. */
+/* The old file has the name `part` now. Removes it once the folder is synced, or else exchanges the names back. */
 static gpur_status end_exchange(gpur_new_file *file)
 {
     const int error = sync_folder(file) == 0 ? 0 : errno;
@@ -266,7 +270,7 @@ static gpur_status end_exchange(gpur_new_file *file)
     return error == 0 ? GPUR_OK : refuse_late(file, error);
 }
 
-/* Without a way back, but where there was no file. */
+/* After a plain rename. If the folder cannot be synced, this can be undone only where there was no old file. */
 static gpur_status end_rename(gpur_new_file *file)
 {
     const int error = sync_folder(file) == 0 ? 0 : errno;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What saving and loading share: options, notes of the kind, and the way between sections and chunks. */
+/* Saves and loads checkpoint files: options, metadata, and the copies between sections and chunks of the file. */
 #include "file/checkpoint_file.h"
 
 #include "base/sized.h"
@@ -65,7 +65,8 @@ void gpur_chunks_close(gpur_chunks *chunks)
     gpur_pinned_free(chunks->device, chunks->pinned);
 }
 
-/* Between `at`, which is byte `begin` of the data, and a piece, which is bytes [first, first + bytes). */
+/* Copies between `at`, which holds bytes [begin, end) of the data, and a piece, which holds bytes [first, first +
+ * piece->bytes). */
 static gpur_status copy_piece(gpur_chunks *chunks, unsigned char *at, int64_t begin, int64_t end,
                               const gpur_piece *piece, int64_t first, int to_sections)
 {
@@ -76,7 +77,7 @@ static gpur_status copy_piece(gpur_chunks *chunks, unsigned char *at, int64_t be
     unsigned char *const ours = at + (low - begin), *const theirs = (unsigned char *)piece->memory + (low - first);
     void *const to = to_sections ? theirs : ours;
     const void *const from = to_sections ? ours : theirs;
-    if (piece->on_device) /* a ring is not read again soon, a buffer is */
+    if (piece->on_device) /* non-temporal into a ring, which is not read again soon; the buffer of a save is */
         return (to_sections ? gpur_copy_past : gpur_copy)(chunks->stream, to, from, high - low);
     memcpy(to, from, (size_t)(high - low));
     return GPUR_OK;
@@ -141,7 +142,7 @@ static const size_t sizes[] = {sizeof(int64_t), sizeof(uint64_t), sizeof(int32_t
 static uint64_t bits_of(const gpur_scalar *scalar)
 {
     uint64_t bits = 0;
-    memcpy(&bits, scalar->value, sizes[scalar->type]); /* little-endian, as the files are */
+    memcpy(&bits, scalar->value, sizes[scalar->type]); /* little-endian, like the file */
     return bits;
 }
 
@@ -163,7 +164,7 @@ gpur_status gpur_scalars_write(gpur_tensors *tensors, const gpur_scalar *scalars
     return status;
 }
 
-/* Signed numbers, unsigned ones, and the bits of a float are whole numbers all. */
+/* Signed and unsigned integers and the bits of floats are all parsed as integers. */
 static gpur_status parse(const gpur_scalar *scalar, const char *text, uint64_t *bits)
 {
     const int is_signed = scalar->type == GPUR_SCALAR_I64 || scalar->type == GPUR_SCALAR_I32;
@@ -213,7 +214,7 @@ gpur_status gpur_settings_compare(const gpur_tensors *file, const gpur_tensors *
     return GPUR_OK;
 }
 
-/* What a file says of itself. */
+/* gpur_checkpoint_get_info: what a file says about itself. */
 
 static int64_t number_of(const gpur_tensors *tensors, const char *key)
 {
@@ -254,7 +255,7 @@ gpur_status gpur_checkpoint_get_info(const char *path, gpur_checkpoint_info *inf
     return gpur_sized_write(info, &known, sizeof known, "gpur_checkpoint_info");
 }
 
-/* Sections to a file, a chunk after the other: while one is written, the next comes from the device. */
+/* Saving, chunk by chunk: one chunk is written while the next is copied from the device. */
 
 typedef struct writing {
     gpur_new_file file;
@@ -264,7 +265,7 @@ typedef struct writing {
     unsigned char *head;
     uint64_t *checksums;  /* (count + 2) */
     int64_t head_bytes, count;
-    int64_t covered_at;   /* bytes of the data that the checksums take */
+    int64_t covered_at;   /* bytes of the data before the first chunk, which are the checksums */
     int64_t data_bytes;
 } writing;
 
@@ -273,7 +274,7 @@ static int width_of(const gpur_section *section)
     return gpur_tensor_types[section->entry.type].bytes;
 }
 
-/* Wide types first; an insertion sort, which keeps the order of equals. */
+/* Wide types first. An insertion sort, because it is stable. */
 static void sort_by_width(gpur_sections *sections)
 {
     for (int32_t i = 1; i < sections->count; i++) {
@@ -285,7 +286,7 @@ static void sort_by_width(gpur_sections *sections)
     }
 }
 
-/* Places of all tensors, and the head that tells them. */
+/* Assigns offsets to all tensors and prints the head that lists them. */
 static gpur_status lay_out(writing *w, gpur_sections *sections, gpur_tensors *tensors)
 {
     int64_t covered = 0;
@@ -314,7 +315,7 @@ static int64_t end_of(const writing *w, int64_t chunk)
     return end < w->data_bytes ? end : w->data_bytes;
 }
 
-/* Enqueues the way of a chunk into its half, which was written to the file before. */
+/* Enqueues the copy of a chunk into its half of the buffer, whose previous chunk is already in the file. */
 static gpur_status bring(writing *w, int64_t chunk)
 {
     if (chunk >= w->count)
@@ -369,7 +370,7 @@ gpur_status gpur_checkpoint_write(gpur_device *device, gpur_stream *stream, gpur
     return status;
 }
 
-/* What a file says of itself, and whether it is what was written and what is wanted. */
+/* Opening a file: reads its header and checks that it is undamaged and matches the object that loads it. */
 
 gpur_status gpur_checkpoint_blame(const gpur_checkpoint *checkpoint, gpur_status status)
 {
@@ -458,7 +459,8 @@ gpur_status gpur_checkpoint_check_kind(const gpur_checkpoint *checkpoint, const 
                      ours && theirs ? theirs : "safetensors", ours ? "" : " of another program", kind);
 }
 
-/* They lie first, cover the rest, and are whole: the last of them is that of all before it. */
+/* The checksums are the first tensor and cover all other data. The last one is the checksum of all others, so it
+ * verifies them. */
 static gpur_status read_checksums(gpur_checkpoint *checkpoint)
 {
     const gpur_tensor_entry *const entry = gpur_tensors_find(&checkpoint->tensors, "checksums");
@@ -516,15 +518,15 @@ gpur_status gpur_checkpoint_match(const gpur_checkpoint *checkpoint, gpur_sectio
     return GPUR_OK;
 }
 
-/* The first pass over a file. Chunks are checked one by one, so that several threads can. */
+/* The first pass over a file. Chunks are verified independently, so several threads can share the work. */
 
 enum { MOST_HELPERS = 3, CHUNKS_A_HELPER = 2 };
 
 typedef struct verifying {
     const gpur_checkpoint *checkpoint;
-    atomic_llong next;  /* chunk that nobody has taken */
-    atomic_llong done;  /* chunks that are what was written */
-    atomic_llong wrong; /* a chunk that a helper could not read so, or -1 */
+    atomic_llong next;  /* first chunk that no thread has claimed */
+    atomic_llong done;  /* chunks verified so far */
+    atomic_llong wrong; /* a chunk that a helper failed to read or verify, or -1 */
 } verifying;
 
 typedef struct helper {
@@ -533,7 +535,7 @@ typedef struct helper {
     pthread_t thread;
 } helper;
 
-/* -1: there is no more. */
+/* Claims the next chunk; -1 if there is none. */
 static int64_t take(verifying *v)
 {
     const int64_t chunk = atomic_fetch_add(&v->next, 1);
@@ -564,7 +566,7 @@ static void *help(void *context)
     return NULL;
 }
 
-/* Of what has been found right, as if it lay first. */
+/* Chunks are verified out of order; reports as if the verified ones were the first of the file. */
 static gpur_status report_verified(const verifying *v, const gpur_checkpoint_options *options)
 {
     const gpur_checkpoint *const c = v->checkpoint;
@@ -590,7 +592,7 @@ static int32_t count_helpers(const gpur_checkpoint *checkpoint)
     return useful < most ? (int32_t)useful : most;
 }
 
-/* A helper's message is its thread's own: what it found wrong is read again for it. */
+/* Error texts are thread-local, so a helper's message is lost. This reads the helper's bad chunk again to obtain it. */
 static gpur_status find_wrong(verifying *v, unsigned char *buffer)
 {
     const int64_t wrong = atomic_load(&v->wrong);
@@ -600,7 +602,7 @@ static gpur_status find_wrong(verifying *v, unsigned char *buffer)
     return gpur_fail(GPUR_FILE_ERROR, "it changes while it is read");
 }
 
-/* `buffer` (1 + count, GPUR_CHUNK). A thread that cannot be had is done without. */
+/* `buffer` is (1 + count, GPUR_CHUNK). A thread that cannot be started is left out. */
 static gpur_status verify(verifying *v, unsigned char *buffer, int32_t count, const gpur_checkpoint_options *options)
 {
     helper helpers[MOST_HELPERS];
@@ -633,9 +635,9 @@ gpur_status gpur_checkpoint_verify(gpur_checkpoint *checkpoint, gpur_device *dev
     return gpur_checkpoint_blame(checkpoint, status);
 }
 
-/* Files to sections, a chunk after the other: while one goes to the device, the next is read. */
+/* Loading, chunk by chunk: while one chunk is copied to the device, the next is read. */
 
-/* Chunks begin at multiples of 4 bytes, and so must the tensor, or one of its numbers would lie in two chunks. */
+/* Chunks begin at multiples of 4 bytes. The tensor must, too, or one of its values could straddle two chunks. */
 gpur_status gpur_checkpoint_expect_reals(gpur_checkpoint *checkpoint, const char *name)
 {
     const gpur_tensor_entry *const entry = gpur_tensors_find(&checkpoint->tensors, name);
@@ -650,7 +652,7 @@ gpur_status gpur_checkpoint_expect_reals(gpur_checkpoint *checkpoint, const char
     return GPUR_OK;
 }
 
-/* `chunk` has bytes [begin, end) of the data. */
+/* `chunk` holds bytes [begin, end) of the data. */
 static gpur_status check_reals(const gpur_tensor_entry *reals, const unsigned char *chunk, int64_t begin, int64_t end)
 {
     const int64_t first = begin > reals->begin ? begin : reals->begin, last = end < reals->end ? end : reals->end;
@@ -696,7 +698,8 @@ gpur_status gpur_checkpoint_peek(const gpur_checkpoint *checkpoint, const gpur_s
     return gpur_checkpoint_blame(checkpoint, status);
 }
 
-/* Once memory changes that the first pass has found a file for, it is too late to be interrupted. */
+/* After the first pass, loading overwrites memory and can no longer be canceled; the answer of the progress function is
+ * ignored then. */
 static gpur_status report_filled(const gpur_checkpoint *checkpoint, const gpur_checkpoint_options *options, int64_t end)
 {
     const int64_t done = checkpoint->data_at + end, bytes = checkpoint->file.bytes;

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What a checkpoint is made of: sections, which are arrays that lie in host or device memory now and will be tensors in
- * a file; scalars, which are notes; and settings, notes that have to be the same in the file and in the object that it
- * is read into. Who has something to keep adds an entry to one of these lists; the same list serves saving and loading.
+ * Checkpoint files. An object describes its state as three lists: sections, which are arrays in host or device memory
+ * that become tensors of the file; scalars, which become metadata entries; and settings, metadata entries that must be
+ * equal in the file and in the object that loads it. To save more state, add an entry to one of these lists; the same
+ * list serves saving and loading.
  */
 #ifndef GPUR_FILE_CHECKPOINT_FILE_H
 #define GPUR_FILE_CHECKPOINT_FILE_H
@@ -15,15 +16,15 @@
 
 enum { GPUR_MAX_PIECES = 2, GPUR_MAX_SCALARS = 32 };
 
-/* Contiguous memory; the pieces of a section follow one another in the file. */
+/* Contiguous memory. The pieces of a section follow one another in the file. */
 typedef struct gpur_piece {
     void *memory;
-    int64_t bytes; /* 0: none */
+    int64_t bytes; /* 0: unused */
     int on_device;
 } gpur_piece;
 
 typedef struct gpur_section {
-    gpur_tensor_entry entry; /* name, type, shape; the place is the file's */
+    gpur_tensor_entry entry; /* name, type and shape; begin and end are its place in the file */
     gpur_piece pieces[GPUR_MAX_PIECES];
 } gpur_section;
 
@@ -32,20 +33,20 @@ typedef struct gpur_sections {
     int32_t count, room;
 } gpur_sections;
 
-/* All zeros is an empty list. */
+/* A zeroed gpur_sections is an empty list. Frees the list and leaves it empty. */
 void gpur_sections_free(gpur_sections *sections);
 
-/* Adds an array of `rows` rows of `columns` (0: one axis) elements. */
+/* Adds an array of `rows` x `columns` elements (columns 0: a one-dimensional array of `rows`). */
 gpur_status gpur_sections_add(gpur_sections *sections, const char *name, int32_t type, int64_t rows, int64_t columns,
                               gpur_piece piece);
 
-/* The last one goes on elsewhere. */
+/* Sets the second piece of the section added last. */
 void gpur_sections_continue(gpur_sections *sections, gpur_piece piece);
 
-/* One more of this shape, without a place in memory, which the caller fills in. */
+/* Adds a section of this type and shape. Its pieces are empty; the caller fills them in. */
 gpur_status gpur_sections_add_entry(gpur_sections *sections, const gpur_tensor_entry *entry, gpur_section **added);
 
-/* A float is written as its bits, so that any value comes back as it was, in any locale. */
+/* A float is written as its bits, so that every value is restored exactly, in any locale. */
 enum { GPUR_SCALAR_I64, GPUR_SCALAR_U64, GPUR_SCALAR_I32, GPUR_SCALAR_F32, GPUR_SCALAR_F64 };
 
 typedef struct gpur_scalar {
@@ -56,52 +57,54 @@ typedef struct gpur_scalar {
 
 gpur_status gpur_scalars_write(gpur_tensors *tensors, const gpur_scalar *scalars, int32_t count);
 
-/* At most GPUR_MAX_SCALARS. GPUR_FILE_ERROR: one is not there, or is no number of its type. All or none are filled in.
- */
+/* Reads at most GPUR_MAX_SCALARS scalars; fills in all of them or none. GPUR_FILE_ERROR: one is missing, or is not a
+ * number of its type. */
 gpur_status gpur_scalars_read(const gpur_tensors *tensors, const gpur_scalar *scalars, int32_t count);
 
-/* Settings are notes, too. Refuses a file in which one of `wanted` differs, with both values; `what` is "this replay".
- */
+/* Settings are metadata entries, too. gpur_settings_compare refuses a file in which one of `wanted` has another value
+ * and states both values; `what` names the object, as in "this replay". */
 gpur_status gpur_settings_note_real(gpur_tensors *settings, const char *key, double value);
 gpur_status gpur_settings_compare(const gpur_tensors *file, const gpur_tensors *wanted, const char *what);
 
 /*
- * Files of sections, whatever they mean. The data begin with the tensor "checksums", (chunks + 2) int64: XXH3 of each
- * chunk of a MiB of what follows it, then of the head (length and header), then of the checksums before this last one.
- * So every bit of the file is covered. Of the other tensors those of wide types come first, so that all are aligned.
+ * The file format, independent of what the sections mean. The data begin with the tensor "checksums", (chunks + 2)
+ * int64: the XXH3 of each 1 MiB chunk of the data after this tensor, then that of the head (length and header), then
+ * that of all checksums before this last one. So every bit of the file is covered. The other tensors are ordered by
+ * element size, widest first, so that all are aligned.
  */
 
 enum { GPUR_CHUNK = 1 << 20, GPUR_HEAD_LENGTH = 8 };
 
-/* Begins every call with a file: refuses NULL for `object`, which is a "replay" or "learner", or path, and a build that
- * has no files; reads the caller's options, NULL included. */
+/* Common prologue of save and load. Refuses NULL for `object` (`kind` is "replay" or "learner") or `path`, and returns
+ * GPUR_UNAVAILABLE in a build without file support. Reads the caller's options, which may be NULL. */
 gpur_status gpur_checkpoint_check_call(const void *object, const char *kind, const char *path,
                                        const gpur_checkpoint_options *given, gpur_checkpoint_options *options);
 
-/* GPUR_INTERRUPTED when the caller's function says so. */
+/* Calls the caller's progress function. GPUR_INTERRUPTED: it asked to stop. */
 gpur_status gpur_checkpoint_tell(const gpur_checkpoint_options *options, int64_t done, int64_t all);
 
-/* Two chunks of pinned memory, so that one is copied between host and device while the other is on its way from or to
+/* Double-buffered pinned memory: one chunk is copied between host and device while the other is read from or written to
  * the file. */
 typedef struct gpur_chunks {
     gpur_device *device;
     gpur_stream *stream;
     unsigned char *pinned;  /* (2, GPUR_CHUNK) */
-    gpur_event *copied[2];  /* the device is done with it */
+    gpur_event *copied[2];  /* the copies of this half are done */
 } gpur_chunks;
 gpur_status gpur_chunks_open(gpur_chunks *chunks, gpur_device *device, gpur_stream *stream);
-void gpur_chunks_close(gpur_chunks *chunks); /* tolerates half-built; waits for what was enqueued */
+void gpur_chunks_close(gpur_chunks *chunks); /* accepts a half-built one; waits for enqueued copies */
 
-/* Enqueues the copies between a half and bytes [begin, end) of the data, as far as the sections have them. */
+/* Enqueues the copies between one half of the buffer and bytes [begin, end) of the data, as far as sections cover
+ * them. */
 gpur_status gpur_chunks_copy(gpur_chunks *chunks, int half, const gpur_sections *sections, int64_t begin, int64_t end,
                              int to_sections);
 
-/* A kind ("replay") as its notes have it. */
+/* Adds the metadata entries that identify a file of this kind ("replay", "learner"). */
 gpur_status gpur_checkpoint_note_kind(gpur_tensors *tensors, const char *kind);
 
 /*
- * Writes the sections, with the notes of `tensors`, which has no entries. What is on the device is read on `stream`,
- * behind what is enqueued there. Sorts the sections.
+ * Writes the sections and the metadata of `tensors`, which must have no entries yet. Device memory is read on `stream`,
+ * after the work that is already enqueued there. Sorts the sections.
  */
 gpur_status gpur_checkpoint_write(gpur_device *device, gpur_stream *stream, gpur_sections *sections,
                                   gpur_tensors *tensors, const char *path, const gpur_checkpoint_options *options);
@@ -109,58 +112,61 @@ gpur_status gpur_checkpoint_write(gpur_device *device, gpur_stream *stream, gpur
 typedef struct gpur_checkpoint {
     gpur_old_file file;
     gpur_tensors tensors;
-    int64_t data_at;     /* bytes of the file before the data */
+    int64_t data_at;     /* offset of the data in the file */
     int64_t data_bytes;
-    int64_t covered_at;  /* bytes of the data before what the chunks cover */
+    int64_t covered_at;  /* offset within the data of the first chunk */
     int64_t chunks;
     uint64_t *checksums; /* (chunks + 2) */
-    uint64_t head;       /* checksum of the head, as it was read */
-    gpur_tensor_entry reals; /* whose numbers must be finite and 0 or more; no bytes: none */
-    int verified;        /* the first pass is over */
+    uint64_t head;       /* checksum of the head as read */
+    gpur_tensor_entry reals; /* tensor whose values must be finite and >= 0; empty: none */
+    int verified;        /* gpur_checkpoint_verify has succeeded */
 } gpur_checkpoint;
 
-/* Opens a file and reads its header, which may be somebody else's. A failure leaves nothing open. */
+/* Opens a file and reads its header. The file may come from another program. A failure leaves nothing open. */
 gpur_status gpur_checkpoint_open(gpur_checkpoint *checkpoint, const char *path);
 void gpur_checkpoint_close(gpur_checkpoint *checkpoint);
 
-/* 1 when any of the notes that we write is there: one that is damaged does not make it somebody else's. */
+/* Returns 1 if any metadata key begins with "gpureplay". One damaged key thus does not make it a file of another
+ * program. */
 int gpur_checkpoint_is_ours(const gpur_checkpoint *checkpoint);
 
 /* Refuses a file of another kind. */
 gpur_status gpur_checkpoint_check_kind(const gpur_checkpoint *checkpoint, const char *kind);
 
-/* Puts the file's name before what was found to be wrong with it. */
+/* Prefixes the current error message with the file's path. */
 gpur_status gpur_checkpoint_blame(const gpur_checkpoint *checkpoint, gpur_status status);
 
-/* Refuses a file of another kind, one whose header or checksums are not what was written, other settings, and scalars
- * that are not there; fills in the scalars. Comes before all that follows here. */
+/* Refuses a file of another kind, a damaged header or damaged checksums, different settings, and missing scalars; fills
+ * in the scalars. Call it before the functions below. */
 gpur_status gpur_checkpoint_compare(gpur_checkpoint *checkpoint, const char *kind, const gpur_tensors *settings,
                                     const gpur_scalar *scalars, int32_t count);
 
-/* From here on each chunk that is read is refused when a number of this tensor, if it is there and float32, is below 0,
- * NaN or infinite. */
+/* From now on every chunk that is read is refused if it holds a value of this tensor that is negative, NaN or infinite.
+ * Has no effect if the file has no such tensor of float32. */
 gpur_status gpur_checkpoint_expect_reals(gpur_checkpoint *checkpoint, const char *name);
 
-/* Reads a chunk, bytes [begin, end) of the data, compares its checksum, and looks at what must be real numbers. */
+/* Reads a chunk, bytes [begin, end) of the data, verifies its checksum, and checks the values of the tensor given to
+ * gpur_checkpoint_expect_reals. */
 gpur_status gpur_checkpoint_read_chunk(const gpur_checkpoint *checkpoint, int64_t chunk, unsigned char *to,
                                        int64_t *begin, int64_t *end);
 
-/* The first pass, for those who would lose something by a second that fails: every chunk, by a few threads where there
- * are processors for them. */
+/* The first of two passes, for objects that would lose their content if loading failed midway: verifies every chunk,
+ * with a few threads if there are processors for them. */
 gpur_status gpur_checkpoint_verify(gpur_checkpoint *checkpoint, gpur_device *device,
                                    const gpur_checkpoint_options *options);
 
-/* Gives the sections their places in the file; refuses a file that lacks one, has it otherwise, or has more than these
- * and `extra`. */
+/* Copies the tensors' offsets in the file into the sections. Refuses a file that lacks a section, has it with another
+ * type or shape, or does not have exactly `extra` tensors more than these. */
 gpur_status gpur_checkpoint_match(const gpur_checkpoint *checkpoint, gpur_sections *sections, const char *what,
                                   int32_t extra);
 
-/* Reads what has a place on the host, without looking at checksums: a look ahead, which the next call repeats. */
+/* Reads the pieces in host memory without verifying checksums, so that the caller can inspect them early.
+ * gpur_checkpoint_fill reads them again. */
 gpur_status gpur_checkpoint_peek(const gpur_checkpoint *checkpoint, const gpur_sections *sections);
 
-/* The second pass, or the only one: fills the sections, on `stream` what lies on the device, and waits. Compares each
- * chunk's checksum before it copies any of it; the chunks before have been copied then: `touched` is 1 once something
- * was, also when this fails. The progress function may end an only pass. */
+/* The second pass, or the only one: fills the sections, those in device memory on `stream`, and waits. Verifies each
+ * chunk's checksum before it copies any of the chunk. *touched becomes 1 once anything was copied, also if a later
+ * chunk fails. The progress function can cancel this only if gpur_checkpoint_verify did not come before it. */
 gpur_status gpur_checkpoint_fill(gpur_checkpoint *checkpoint, gpur_device *device, gpur_stream *stream,
                                  const gpur_sections *sections, const gpur_checkpoint_options *options, int *touched);
 

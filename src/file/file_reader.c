@@ -8,7 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* A pipe that nobody writes to must not keep the caller waiting: hence O_NONBLOCK, which means nothing to a file. */
+/* O_NONBLOCK: opening a pipe that has no writer would block. It has no effect on ordinary files. */
 static gpur_status open_it(gpur_old_file *file)
 {
     struct stat there;

@@ -28,7 +28,7 @@ void gpur_tensors_free(gpur_tensors *tensors)
     *tensors = (gpur_tensors){0};
 }
 
-/* Room for one more of `size` bytes. */
+/* Makes room for one more element of `size` bytes. */
 static gpur_status grow(void **list, int32_t count, int32_t *room, size_t size)
 {
     if (count < *room)

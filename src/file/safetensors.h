@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The header of a safetensors file: which tensors there are, where their bytes lie, and notes ("__metadata__"). The
- * file is 8 bytes with the header's length, the header as JSON, and the data.
+ * The header of a safetensors file: the tensors, the positions of their bytes, and metadata entries ("__metadata__").
+ * The file consists of 8 bytes with the header's length, the header as JSON, and the data.
  *
- * JSON by cJSON and checksums by xxHash; a build without them refuses, with the names of the packages.
+ * JSON is handled by cJSON and checksums by xxHash. A build without them returns GPUR_UNAVAILABLE with the names of the
+ * packages.
  */
 #ifndef GPUR_FILE_SAFETENSORS_H
 #define GPUR_FILE_SAFETENSORS_H
@@ -16,10 +17,10 @@ enum {
     GPUR_NOTE_KEY = 64,
     GPUR_NOTE_VALUE = 192,
     GPUR_MAX_NOTES = 4096,
-    GPUR_MAX_HEADER = 16 << 20, /* bytes of JSON that are read at all */
+    GPUR_MAX_HEADER = 16 << 20, /* bytes of JSON; larger headers are refused */
 };
 
-/* Element types, in the order of gpur_tensor_types. Those that we write come first. */
+/* Element types, in the order of gpur_tensor_types. Those that this library writes come first. */
 enum { GPUR_U8 = 0, GPUR_I32, GPUR_I64, GPUR_F32 };
 
 typedef struct gpur_tensor_type {
@@ -27,13 +28,13 @@ typedef struct gpur_tensor_type {
     int32_t bytes;
 } gpur_tensor_type;
 extern const gpur_tensor_type gpur_tensor_types[];
-int32_t gpur_tensor_type_find(const char *name); /* -1: there is no such type */
+int32_t gpur_tensor_type_find(const char *name); /* -1: no such type */
 
 typedef struct gpur_tensor_entry {
     char name[GPUR_TENSOR_NAME];
     int32_t type, dims;
     int64_t shape[GPUR_TENSOR_DIMS]; /* (dims) */
-    int64_t begin, end;              /* bytes from the start of the data */
+    int64_t begin, end;              /* byte offsets from the start of the data */
 } gpur_tensor_entry;
 
 typedef struct gpur_note {
@@ -46,35 +47,37 @@ typedef struct gpur_tensors {
     int32_t count, room, note_count, note_room;
 } gpur_tensors;
 
-/* All zeros is an empty one. */
+/* A zeroed gpur_tensors is empty. Frees everything and leaves it empty. */
 void gpur_tensors_free(gpur_tensors *tensors);
 gpur_status gpur_tensors_add(gpur_tensors *tensors, const gpur_tensor_entry *entry);
 
-/* GPUR_FILE_ERROR: there are GPUR_MAX_NOTES already. */
+/* Adds a metadata entry. GPUR_FILE_ERROR: there are GPUR_MAX_NOTES already. */
 gpur_status gpur_tensors_note(gpur_tensors *tensors, const char *key, const char *format, ...) GPUR_PRINTF(3, 4);
 
-/* NULL: there is none. */
+/* Return NULL if there is no such tensor or metadata key. */
 const gpur_tensor_entry *gpur_tensors_find(const gpur_tensors *tensors, const char *name);
 const char *gpur_tensors_find_note(const gpur_tensors *tensors, const char *key);
 
-/* Bytes by type and shape; -1 when there are too many for an int64_t. */
+/* Returns the bytes that type and shape imply; -1 if their number overflows int64_t. */
 int64_t gpur_tensor_bytes(const gpur_tensor_entry *entry);
 
-/* Sorts the entries by their place, and refuses names that are there twice, sizes that are not those of type and shape,
- * holes, overlaps, and another end than `data_bytes`. */
+/* Sorts the entries by their offset. Refuses duplicate names, sizes that contradict type and shape, gaps, overlaps, and
+ * an end other than `data_bytes`. */
 gpur_status gpur_tensors_check(gpur_tensors *tensors, int64_t data_bytes);
 
-/* GPUR_OK, or GPUR_UNAVAILABLE with the packages that this build lacks. */
+/* Returns GPUR_OK, or GPUR_UNAVAILABLE with the packages that this build lacks. */
 gpur_status gpur_tensors_available(void);
 
-/* Fills in `tensors`, which is empty, from `length` bytes of JSON; notes that are too long for us are left out.
- * gpur_tensors_free it in any case. GPUR_FILE_ERROR: it is no such header. */
+/* Fills in `tensors`, which must be empty, from `length` bytes of JSON; skips metadata entries with a key or value that
+ * is too long. The caller calls gpur_tensors_free whatever this returns. GPUR_FILE_ERROR: this is not a valid
+ * header. */
 gpur_status gpur_tensors_parse(gpur_tensors *tensors, const char *text, size_t length);
 
-/* The head of a file: length and JSON, padded to a multiple of 64 bytes. free() it. */
+/* Makes the head of a file: the length and the JSON, padded to a multiple of 64 bytes. The caller frees it with
+ * free(). */
 gpur_status gpur_tensors_print(const gpur_tensors *tensors, unsigned char **head, int64_t *bytes);
 
-/* XXH3, 64 bits. */
+/* 64-bit XXH3. */
 uint64_t gpur_checksum(const void *data, int64_t bytes);
 
 #endif

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The header as JSON, by cJSON, and checksums, by xxHash's header. tensors_none.c stands in where they are not. */
+/* Parses and prints the JSON header with cJSON, and computes checksums with xxHash (header only). safetensors_none.c
+ * replaces this file in builds without them. */
 #define XXH_INLINE_ALL
 #include "file/safetensors.h"
 
@@ -11,7 +12,7 @@
 #include <xxhash.h>
 
 enum { HEAD_ALIGNMENT = 64, LENGTH_BYTES = 8 };
-static const double most_bytes = 281474976710656.0; /* 2^48: what a double holds, and cJSON prints, to the last digit */
+static const double most_bytes = 281474976710656.0; /* 2^48: doubles are exact up to it, and cJSON prints all digits */
 
 gpur_status gpur_tensors_available(void)
 {
@@ -28,7 +29,7 @@ static gpur_status refuse(const char *name, const char *why)
     return gpur_fail(GPUR_FILE_ERROR, "the header's \"%.64s\" %s", name, why);
 }
 
-/* A whole number from 0 to 2^48. */
+/* Reads an integer from 0 to 2^48. Returns 0 if the item is anything else. */
 static int read_number(const cJSON *item, int64_t *value)
 {
     if (!cJSON_IsNumber(item) || !(item->valuedouble >= 0.0 && item->valuedouble <= most_bytes))
@@ -111,7 +112,8 @@ static gpur_status read_all(gpur_tensors *tensors, const cJSON *json)
     return GPUR_OK;
 }
 
-/* Bytes of the UTF-8 character [RFC 3629] at `at`; 0: it is none, or one of those that JSON wants escaped. */
+/* Returns the length in bytes of the UTF-8 character [RFC 3629] at `at`; 0 if it is invalid, or a control character,
+ * which JSON wants escaped. */
 static size_t character_length(const unsigned char *at, size_t left)
 {
     static const uint32_t least[] = {0, 0x20, 0x80, 0x800, 0x10000};
@@ -127,14 +129,25 @@ static size_t character_length(const unsigned char *at, size_t left)
     return code < least[length] || code > 0x10FFFF || (code >= 0xD800 && code < 0xE000) ? 0 : length;
 }
 
-/* cJSON does not look. */
+static int is_space(char byte)
+{
+    return byte == ' ' || byte == '\t' || byte == '\n' || byte == '\r';
+}
+
+/* Returns 1 if all of `text` is valid UTF-8 without control characters, except line ends and tabs outside of JSON's
+ * strings [RFC 8259, section 2]. cJSON does not check this. */
 static int is_text(const char *text, size_t length)
 {
+    int is_string = 0;
     size_t step = 1;
     for (size_t at = 0; at < length; at += step) {
-        step = character_length((const unsigned char *)text + at, length - at);
+        step = !is_string && is_space(text[at]) ? 1 : character_length((const unsigned char *)text + at, length - at);
         if (step == 0)
             return 0;
+        if (is_string && text[at] == '\\' && at + 1 < length && (text[at + 1] == '"' || text[at + 1] == '\\'))
+            step = 2;
+        else if (text[at] == '"')
+            is_string = !is_string;
     }
     return 1;
 }
@@ -144,13 +157,13 @@ gpur_status gpur_tensors_parse(gpur_tensors *tensors, const char *text, size_t l
     if (!is_text(text, length))
         return gpur_fail(GPUR_FILE_ERROR, "its header is not text in UTF-8");
     const char *end = NULL;
-    errno = 0; /* cJSON does not say why it failed; an allocator that has no memory does */
+    errno = 0; /* cJSON gives no reason for a failure, but an allocator that fails sets errno */
     cJSON *const json = length && text[0] == '{' ? cJSON_ParseWithLengthOpts(text, length, &end, 0) : NULL;
     if (!json && errno == ENOMEM)
         return gpur_fail(GPUR_OUT_OF_MEMORY, "no memory for a file's header of %zu bytes", length);
     if (!json)
         return gpur_fail(GPUR_FILE_ERROR, "its header is not JSON");
-    while (end < text + length && *end == ' ')
+    while (end < text + length && is_space(*end))
         end++;
     const gpur_status status = end == text + length ? read_all(tensors, json)
                                                     : gpur_fail(GPUR_FILE_ERROR, "something follows its header's JSON");
@@ -158,7 +171,7 @@ gpur_status gpur_tensors_parse(gpur_tensors *tensors, const char *text, size_t l
     return status;
 }
 
-/* cJSON takes what it can add, and leaves the rest to its caller. */
+/* cJSON owns the number only if it could be added; otherwise the caller must delete it. */
 static int add_number(cJSON *array, int64_t value)
 {
     cJSON *const number = cJSON_CreateNumber((double)value);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Stands in for tensors_json.c in a build without cJSON or xxHash. */
+/* Replaces safetensors_json.c in a build without cJSON or xxHash. */
 #include "file/safetensors.h"
 
 gpur_status gpur_tensors_available(void)

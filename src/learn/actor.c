@@ -20,11 +20,11 @@ static gpur_status open_pinned(const gpur_actor *actor, gpur_act_buffers *b)
     return GPUR_OK;
 }
 
-/* All but the device memory. A failure leaves what close_buffers takes. */
+/* Creates the buffers, except their device memory. After a failure call close_buffers. */
 static gpur_status open_buffers(const gpur_actor *actor, int64_t most, gpur_act_buffers *b)
 {
     *b = (gpur_act_buffers){.most = most};
-    const int64_t width = actor->network->width[0]; /* no gaps: direct observations come in one copy */
+    const int64_t width = actor->network->width[0]; /* contiguous: direct observations are one copy */
     GPUR_TRY(gpur_pass_open(&b->pass, actor->device, actor->network, most, width, &actor->options));
     return open_pinned(actor, b);
 }
@@ -142,7 +142,8 @@ void gpur_actor_set_counters(gpur_actor *actor, uint64_t counter, int64_t chosen
     pthread_mutex_unlock(&actor->turn);
 }
 
-/* Between the caller's stream and ours, if one made them. Those of the host wait in pinned memory for their copy. */
+/* Copies the observations to the device: those in host memory through pinned memory; those in device memory after the
+ * caller's stream has written them, and before it goes on. */
 static gpur_status enqueue_observations(gpur_actor *actor, const gpur_sight *sight)
 {
     const int64_t bytes = sight->count * actor->input.row_bytes;
@@ -160,7 +161,8 @@ static gpur_status enqueue_observations(gpur_actor *actor, const gpur_sight *sig
     return gpur_native_wait_stream(sight->native, actor->stream);
 }
 
-/* Everything that reads the copy stands between the wait for its writer and the event its next writer waits for. */
+/* All reads of the acting copy are enqueued after the wait for its last write and before the event that its next write
+ * waits for. */
 static gpur_status enqueue_choice(gpur_actor *actor, int64_t count, float epsilon)
 {
     const int copy = actor->mode == GPUR_ACT_LATEST ? actor->latest : 1 - actor->latest;
@@ -178,14 +180,15 @@ static gpur_status enqueue_choice(gpur_actor *actor, int64_t count, float epsilo
     return gpur_event_record(actor->read[copy], actor->stream);
 }
 
-/* Twice as much as before, or as much as is wanted: who acts for one more each time does not pay for it each time. */
+/* The larger of `count` and twice the present size, so that a caller who adds one observation at a time does not
+ * reallocate each time. */
 static int64_t room_for(const gpur_actor *actor, int64_t count)
 {
     const int64_t twice = 2 * actor->buffers.most;
     return count > twice ? count : twice < GPUR_MAX_ACT_BATCH ? twice : GPUR_MAX_ACT_BATCH;
 }
 
-/* An act waits for its results, so that nothing uses the buffers that are exchanged here. */
+/* Replaces the buffers by larger ones. No enqueued work uses the old ones, because every act waits for its results. */
 static gpur_status grow(gpur_actor *actor, int64_t most)
 {
     gpur_act_buffers grown;
@@ -221,7 +224,8 @@ static gpur_status enqueue(gpur_actor *actor, const gpur_sight *sight, float eps
     return status;
 }
 
-/* From the device by way of `pinned` to the caller. Waits in any case: what was enqueued uses the pinned memory. */
+/* Copies results from the device through `pinned` to the caller. Waits even after a failure, because enqueued work uses
+ * the pinned memory. */
 static gpur_status bring(gpur_actor *actor, gpur_status enqueued, void *to, void *pinned, const void *from,
                          int64_t bytes)
 {
@@ -233,9 +237,10 @@ static gpur_status bring(gpur_actor *actor, gpur_status enqueued, void *to, void
     return GPUR_OK;
 }
 
-static gpur_status check(const gpur_actor *actor, const gpur_sight *sight, const void *to)
+static gpur_status check(const gpur_actor *actor, const gpur_sight *sight, const char *name, const void *to)
 {
-    GPUR_REQUIRE(sight->obs && to, "obs and the place for the results must not be NULL");
+    GPUR_REQUIRE(sight->obs, "obs is NULL");
+    GPUR_REQUIRE(to, "%s, which gets the results, is NULL", name);
     GPUR_REQUIRE(sight->count >= 1 && sight->count <= GPUR_MAX_ACT_BATCH,
                  "count is %" PRId64 "; it must be 1 to %d", sight->count, GPUR_MAX_ACT_BATCH);
     GPUR_TRY(gpur_native_check(actor->device, sight->native, 0));
@@ -244,7 +249,7 @@ static gpur_status check(const gpur_actor *actor, const gpur_sight *sight, const
 
 gpur_status gpur_actor_choose(gpur_actor *actor, const gpur_sight *sight, float epsilon, int32_t *actions)
 {
-    GPUR_TRY(check(actor, sight, actions));
+    GPUR_TRY(check(actor, sight, "actions", actions));
     GPUR_REQUIRE(epsilon >= 0.0f && epsilon <= 1.0f, "epsilon is %g; it must be 0 to 1", (double)epsilon);
     const int64_t bytes = sight->count * (int64_t)sizeof *actions;
     pthread_mutex_lock(&actor->turn);
@@ -259,7 +264,7 @@ gpur_status gpur_actor_choose(gpur_actor *actor, const gpur_sight *sight, float 
 
 gpur_status gpur_actor_values(gpur_actor *actor, const gpur_sight *sight, float *q)
 {
-    GPUR_TRY(check(actor, sight, q));
+    GPUR_TRY(check(actor, sight, "q", q));
     const int64_t bytes = sight->count * actor->network->outputs * (int64_t)sizeof *q;
     pthread_mutex_lock(&actor->turn);
     gpur_status status = enqueue(actor, sight, 0.0f);

@@ -2,10 +2,10 @@
 /*
  * Acting: a forward pass and an epsilon-greedy choice on a stream of its own, from copies of the weights.
  *
- * There are two copies. A launch of training writes one at its end, the next launch the other. So the copy "after the
- * last launch enqueued" and the copy "after the launch before" are both there, and which of them an act reads follows
- * from the order of calls alone. Events order an act behind the launch that writes its copy, and the copy's next
- * overwriting behind the acts that read it.
+ * There are two acting copies, which launches of training write alternately, each at its end. So the weights after the
+ * last enqueued launch and those after the launch before it are both available, and which of them an act reads follows
+ * from the order of calls alone. Events make an act wait for the launch that writes its copy, and make the next write
+ * of that copy wait for the acts that read it.
  */
 #ifndef GPUR_LEARN_ACTOR_H
 #define GPUR_LEARN_ACTOR_H
@@ -15,68 +15,69 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-/* What an act of up to `most` observations needs. It grows with the first act that needs more. */
+/* Buffers for acts of up to N observations. An act of more observations replaces them by larger ones. */
 typedef struct gpur_act_buffers {
-    int64_t most;
+    int64_t most; /* N */
     gpur_pass pass;
-    void *raw;       /* (most, obs) on the device, without gaps; sheet 0 where the input is direct */
-    float *q;        /* (most, A) */
-    int32_t *action; /* (most) */
+    void *raw;       /* (N, obs) device, contiguous; if the input is direct, the network's input itself */
+    float *q;        /* (N, A) */
+    int32_t *action; /* (N) */
     void *workspace;
-    void *memory; /* device memory of all these; NULL: part of the learner's */
+    void *memory; /* device memory of all the above; NULL: it is in the learner's */
     void *pinned;
     int64_t pinned_bytes;
-    void *host_obs;       /* pinned: (most, obs) */
-    float *host_q;        /* pinned: (most, A) */
-    int32_t *host_action; /* pinned: (most) */
+    void *host_obs;       /* pinned: (N, obs) */
+    float *host_q;        /* pinned: (N, A) */
+    int32_t *host_action; /* pinned: (N) */
 } gpur_act_buffers;
 
 typedef struct gpur_actor {
     gpur_device *device;
     const gpur_network *network;
     int32_t mode;           /* GPUR_ACT_* */
-    uint64_t seed, counter; /* of the exploration; one act, one count */
-    _Atomic int64_t chosen;
+    uint64_t seed, counter; /* of the exploration; the counter grows by 1 per act */
+    _Atomic int64_t chosen; /* actions */
     gpur_stream *stream;
-    pthread_mutex_t turn;  /* held through a whole act: of the stream, the sheets, the pinned memory, the counter */
-    pthread_mutex_t mutex; /* held while enqueuing what touches a copy: training never waits for an act */
+    pthread_mutex_t turn;  /* held during a whole act; protects the stream, the buffers and the counter */
+    pthread_mutex_t mutex; /* held only while work on an acting copy is enqueued, so training waits for no act */
     int has_turn, has_mutex;
-    int latest;     /* copy written by the last launch enqueued */
-    float *copy[2]; /* (P) weights */
-    gpur_event *written[2], *read[2];
+    int latest;                       /* index of the copy that the last enqueued launch writes */
+    float *copy[2];                   /* (P) weights */
+    gpur_event *written[2], *read[2]; /* recorded after the last write and the last read of each copy */
     gpur_input input;
     gpur_pass_options options;
-    gpur_act_buffers buffers;      /* under `turn` */
+    gpur_act_buffers buffers;     /* protected by `turn` */
     _Atomic int64_t pinned_bytes; /* of the buffers */
-    _Atomic int64_t grown_bytes;  /* device memory of the buffers, beside the learner's */
+    _Atomic int64_t grown_bytes;  /* device memory of the buffers, outside the learner's */
 } gpur_actor;
 
-/* A failure leaves what gpur_actor_close takes. */
+/* After a failure call gpur_actor_close. */
 gpur_status gpur_actor_open(gpur_actor *actor, gpur_device *device, const gpur_network *network,
                             const gpur_learn_fields *fields, const gpur_learner_config *config);
 void gpur_actor_close(gpur_actor *actor);
 void gpur_actor_place(gpur_actor *actor, gpur_arena *arena);
 
-/* Enqueues on `stream`, at the end of a launch: the older copy becomes the latest. */
+/* Enqueues on `stream`, at the end of a launch, a copy of the weights over the older acting copy, which becomes the
+ * latest. */
 gpur_status gpur_actor_publish(gpur_actor *actor, gpur_stream *stream, const float *weights);
 
-/* Enqueues on `stream`: `count` weights from `offset` on, in both copies. */
+/* Enqueues on `stream` a copy of `count` weights, from `offset` on, to both acting copies. */
 gpur_status gpur_actor_patch(gpur_actor *actor, gpur_stream *stream, const float *weights, int64_t offset,
                              int64_t count);
 
-/* The random numbers' place and the count of actions, which any act moves on. */
+/* The counter of the random numbers and the number of actions; gpur_actor_choose increases both. */
 void gpur_actor_get_counters(gpur_actor *actor, uint64_t *counter, int64_t *chosen);
 void gpur_actor_set_counters(gpur_actor *actor, uint64_t counter, int64_t chosen);
 
-/* What to act on. */
+/* Observations to act on. */
 typedef struct gpur_sight {
     int64_t count;
-    const void *obs; /* (count, obs) on either side */
-    void *native;     /* CUDA, obs on the device: the stream that made them; NULL: they are ready */
+    const void *obs; /* (count, obs) in host or device memory */
+    void *native;    /* CUDA, obs in device memory: the stream that writes them; NULL: they are complete */
 } gpur_sight;
 
-/* Results are in host memory when the call returns. Any number of threads; they take turns. GPUR_OUT_OF_MEMORY: the
- * buffers could not grow, and are as before. */
+/* The results are in host memory when the call returns. Any thread; a mutex serializes the calls. GPUR_OUT_OF_MEMORY:
+ * the buffers could not grow, and are unchanged. */
 gpur_status gpur_actor_choose(gpur_actor *actor, const gpur_sight *sight, float epsilon, int32_t *actions);
 gpur_status gpur_actor_values(gpur_actor *actor, const gpur_sight *sight, float *q);
 

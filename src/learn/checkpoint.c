@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* A learner to a file and back: the arrays of the optimiser by the names of their tensors, and its counters. */
+/* Saves and loads a learner: the arrays of the optimizer, tensor by tensor, the older acting copy, and the counters. */
 #include "learn/learner.h"
 #include "file/checkpoint_file.h"
 #include "replay/sampler/consumer.h"
@@ -8,14 +8,14 @@
 #include <stdio.h>
 #include <string.h>
 
-/* An array of all parameters, padding included. The padding is zero everywhere, and not in the file. */
+/* An array of all parameters, padding included. The padding is always zero and not in the file. */
 typedef struct array {
-    const char *name; /* before the tensors' names */
+    const char *name; /* prefix of the tensors' names */
     float *memory;    /* (P) */
 } array;
 enum { MOST_ARRAYS = 6 };
 
-/* The copy of the weights that the launch before last left is the only one that cannot be had from the others. */
+/* The arrays of a file. Of the acting copies only the older one is saved; the latest equals the weights for acting. */
 static int32_t list_arrays(const gpur_learner *learner, array *arrays)
 {
     const gpur_optimizer *const optimizer = &learner->step.optimizer;
@@ -31,7 +31,8 @@ static int32_t list_arrays(const gpur_learner *learner, array *arrays)
     return count;
 }
 
-/* `memory` (P) stands for the array's own, and is the host's. */
+/* Adds a section for each tensor of an array. `memory`, (P) in host memory, replaces the array's own; NULL: the
+ * array's. */
 static gpur_status add_array(const gpur_learner *learner, const array *a, float *memory, gpur_sections *sections)
 {
     const gpur_params *const params = &learner->network.params;
@@ -47,7 +48,7 @@ static gpur_status add_array(const gpur_learner *learner, const array *a, float 
     return GPUR_OK;
 }
 
-/* `host` (arrays, P) stands for all of them. NULL: the device's own. */
+/* Adds the sections of all arrays. `host`, (arrays, P), replaces their memory; NULL: their own, on the device. */
 static gpur_status add_sections(const gpur_learner *learner, float *host, gpur_sections *sections)
 {
     array arrays[MOST_ARRAYS];
@@ -87,7 +88,7 @@ static gpur_status note_layer(gpur_tensors *settings, int32_t index, const gpur_
                              (int)layer->activation);
 }
 
-/* The arrays have the order in which the device keeps them, which is of the network. */
+/* Arrays are saved in the device's order, which depends on the layers, so these settings must match. */
 static gpur_status note_network(const gpur_learner *learner, gpur_tensors *settings)
 {
     const gpur_network_config *const network = &learner->config.network;
@@ -106,7 +107,7 @@ static gpur_status note_settings(const gpur_learner *learner, gpur_tensors *sett
     return gpur_tensors_note(settings, "weights", "%" PRId64, gpur_params_weights(&learner->network.params));
 }
 
-/* Behind the last launch, and waited for. */
+/* Reads the state after the last launch. Waits for it. */
 static gpur_status look(gpur_learner *learner, gpur_stream *stream, learner_state *state)
 {
     GPUR_TRY(gpur_copy(stream, &state->train, learner->step.optimizer.state, sizeof state->train));
@@ -153,7 +154,8 @@ typedef struct loading {
     size_t bytes;
 } loading;
 
-/* Where the arrays wait until all of the file has been read and found right, so that a failure changes nothing. */
+/* Compares the settings, and allocates host memory into which the whole file is read. It is checked there before the
+ * learner is changed, so a failure changes nothing. */
 static gpur_status prepare(loading *load, gpur_learner *learner)
 {
     array arrays[MOST_ARRAYS];
@@ -170,8 +172,8 @@ static gpur_status prepare(loading *load, gpur_learner *learner)
     return gpur_checkpoint_match(&load->file, &load->sections, "this learner", 1);
 }
 
-/* Weights are finite, also those to act with. What the optimiser keeps may have overflowed; NaN would spoil the weights
- * at the next step. */
+/* Weights, those for acting included, must be finite. The optimizer's moments may be infinite after an overflow, but
+ * not NaN, which would spoil the weights at the next step. */
 static gpur_status check_array(const gpur_params *params, const array *a, const float *values)
 {
     char before[32];
@@ -194,7 +196,8 @@ static gpur_status check_arrays(const loading *load, const gpur_learner *learner
     return gpur_checkpoint_blame(&load->file, status);
 }
 
-/* The older copy to act with comes by way of the older weights' place: publishing replaces the older of the two. */
+/* Publishing overwrites the older acting copy. So the file's older copy is published first, and becomes the older one
+ * when the current weights are published. */
 static gpur_status upload(const loading *load, gpur_learner *learner, gpur_stream *stream)
 {
     array arrays[MOST_ARRAYS];

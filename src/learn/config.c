@@ -86,7 +86,7 @@ gpur_status gpur_learn_fields_find(gpur_learn_fields *fields, const gpur_schema 
     GPUR_TRY(find_float(schema, "reward", &fields->reward));
     GPUR_TRY(check_one(schema, "reward", fields->reward));
     GPUR_TRY(find_action(fields, schema));
-    GPUR_TRY(find(schema, "terminated", &terminated)); /* one byte: the replay has seen to that */
+    GPUR_TRY(find(schema, "terminated", &terminated)); /* the replay has checked that it is one byte */
     describe_obs(fields, &schema->fields[fields->obs]);
     const gpur_field_info *const after = &schema->fields[fields->next_obs];
     const int64_t next = gpur_field_elements(after);
@@ -168,7 +168,7 @@ gpur_status gpur_learner_config_check(gpur_learner_config *config, const gpur_re
     return check_flag(config->deterministic, "deterministic");
 }
 
-/* The published systems' learners, with every constant; and the defaults. */
+/* The defaults, and presets with the constants of published systems. */
 
 static gpur_network_config dense_network(int32_t first, int32_t second)
 {
@@ -185,7 +185,7 @@ static gpur_network_config dense_network(int32_t first, int32_t second)
     return network;
 }
 
-/* From `first` to `last` in so many steps, the first of them step 0. */
+/* From `first` to `last` over `steps` steps, starting at step 0. */
 static gpur_schedule schedule(float first, float last, int64_t steps)
 {
     gpur_schedule s;
@@ -209,7 +209,7 @@ static gpur_optimizer_config adam(float rate)
     return optimizer;
 }
 
-/* The loss of all but apex-dqn. */
+/* The loss of all presets except apex-dqn. */
 static void set_huber(gpur_learner_config *config)
 {
     config->loss = GPUR_LOSS_HUBER;
@@ -234,8 +234,9 @@ static void set_defaults(gpur_learner_config *config)
     config->exploration = schedule(1.0f, 0.1f, 0);
 }
 
-/* What all three have in common [Parr 2018, section 4.2, and the public code of its trainer]. The published epsilon
- * falls over the first fifth of training, whose length only the caller knows: exploration.steps stays 0 until set. */
+/* What the three Melee presets share [Parr 2018, section 4.2, and the public code of its trainer]. The published
+ * epsilon falls over the first fifth of training. Only the caller knows its length, so exploration.steps is 0 until the
+ * caller sets it. */
 static void set_melee(gpur_learner_config *config)
 {
     config->network.outputs = 5;
@@ -275,7 +276,7 @@ static void set_melee_double(gpur_learner_config *config)
     config->double_dqn = 1;
 }
 
-/* Ours, for CartPole-v1: 4 numbers, 2 actions. */
+/* Our own, for CartPole-v1: observations of 4 numbers, 2 actions. */
 static void set_cartpole(gpur_learner_config *config)
 {
     config->network = dense_network(128, 128);
@@ -298,8 +299,8 @@ static gpur_layer convolution(int32_t filters, int32_t kernel, int32_t stride)
     return layer;
 }
 
-/* 84 x 84 x 4 to 20 x 20 x 32, 9 x 9 x 64, 7 x 7 x 64 [Mnih et al. 2015, Methods]; Glorot weights are Keras's, in the
- * code of Daley & Amato 2021. The caller adds what stands on it. */
+/* Three convolutions, from 84 x 84 x 4 to 20 x 20 x 32, 9 x 9 x 64 and 7 x 7 x 64 [Mnih et al. 2015, Methods]. The code
+ * of Daley & Amato 2021 has the Glorot weights of Keras. The caller adds the dense layers and the head. */
 static gpur_network_config nature_network(void)
 {
     gpur_network_config network;
@@ -316,8 +317,8 @@ static gpur_network_config nature_network(void)
     return network;
 }
 
-/* Centred, and with epsilon inside the root, as DeepMind's own; Daley & Amato's code has Keras 2.1's, which is
- * GPUR_RMSPROP_KERAS2 and `centered`. */
+/* Centered, with epsilon inside the root, as in DeepMind's own code. The code of Daley & Amato 2021 has that of Keras
+ * 2.1, which is GPUR_RMSPROP_KERAS2 with `centered` 1. */
 static gpur_optimizer_config deepmind_rmsprop(float rate, float epsilon)
 {
     gpur_optimizer_config optimizer = adam(rate);
@@ -328,8 +329,9 @@ static gpur_optimizer_config deepmind_rmsprop(float rate, float epsilon)
     return optimizer;
 }
 
-/* Mnih et al. 2015, extended data table 1, as Daley & Amato 2021, appendix B, has it: C = 10,000 and F = 4 count
- * timesteps, so a target lives for 2,500 train steps; epsilon falls from 1 to 0.1 over the first million. */
+/* Mnih et al. 2015, extended data table 1, as in Daley & Amato 2021, appendix B: C = 10,000 and F = 4 count time steps,
+ * so the target network is copied every 2,500 train steps. Epsilon falls from 1 to 0.1 over the first million time
+ * steps. */
 static void set_nature_dqn(gpur_learner_config *config)
 {
     const gpur_layer dense = {.kind = GPUR_DENSE, .units = 512, .activation = GPUR_RELU};
@@ -345,7 +347,8 @@ static void set_nature_dqn(gpur_learner_config *config)
     config->exploration = schedule(1.0f, 0.1f, 1000000);
 }
 
-/* Two streams of 512, double DQN and the norm are Wang et al.'s, 2016, section 4.2; the rest is as before. */
+/* Two branches of 512 units, double DQN and gradients clipped to norm 10 [Wang et al. 2016, section 4.2]; the rest is
+ * as in nature-dqn. */
 static void set_nature_dueling(gpur_learner_config *config)
 {
     set_nature_dqn(config);
@@ -356,9 +359,9 @@ static void set_nature_dueling(gpur_learner_config *config)
     config->double_dqn = 1;
 }
 
-/* Horgan et al. 2018, section 4.1 and appendix C: centred RMSProp at 0.00025 / 4, no momentum, epsilon 1.5e-7, norm 40;
- * half the squared error; a target copy every 2,500 batches of 512, drawn by priority with beta 0.4. The sizes of the
- * network are those of public code. */
+/* Horgan et al. 2018, section 4.1 and appendix C: centered RMSProp with learning rate 0.00025 / 4, no momentum, epsilon
+ * 1.5e-7, gradient norm 40; half the squared error; a target copy every 2,500 batches of 512, sampled by priority with
+ * beta 0.4. The sizes of the network are those of public code. */
 static void set_apex_dqn(gpur_learner_config *config)
 {
     set_nature_dueling(config);

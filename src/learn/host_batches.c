@@ -58,8 +58,8 @@ void gpur_rows_place(gpur_rows *rows, gpur_arena *arena)
         rows->block[i].rows = gpur_arena_take(arena, batch_bytes(rows));
 }
 
-/* The rows of a ring start on multiples of 64 bytes, packed ones only on multiples of their own size: what was to be
- * copied in units of 16 bytes may have to go in smaller ones. */
+/* Rows of the ring start at multiples of 64 bytes, packed rows only at multiples of their size: copies that were
+ * planned in units of 16 bytes may need smaller ones. */
 static void fit_units(gpur_gather_args *gather)
 {
     gather->units = 0;
@@ -72,7 +72,7 @@ static void fit_units(gpur_gather_args *gather)
     }
 }
 
-/* A block is a ring of B rows, of which the ids 0 to B - 1 are drawn. */
+/* Creates the graph of a device batch. The batch serves as a ring of B rows, whose ids 0 to B - 1 are gathered. */
 static gpur_status record_block(gpur_rows *rows, gpur_row_block *block, const gpur_step *step)
 {
     gpur_gather_args *const gather = &block->context.gather;
@@ -107,7 +107,7 @@ gpur_status gpur_rows_connect(gpur_rows *rows, const gpur_step *step, gpur_strea
     return GPUR_OK;
 }
 
-/* -1: none. */
+/* Acquires a free buffer; -1 if there is none. */
 static int32_t take_free(gpur_rows *rows)
 {
     int32_t found = -1;

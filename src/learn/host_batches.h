@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Batches that a caller keeps in RAM: pinned buffers on the host, two blocks on the device, and the recorded step over
- * each block. A copy up runs on a stream of its own, so that it overlaps with the step before.
+ * Host batches: batches that a caller keeps in host memory. There are pinned buffers on the host, two batches in device
+ * memory, and a graph of a train step for each of these. A copy to the device runs on a stream of its own, so that it
+ * overlaps with the previous step.
  *
- *   buffer   free -> out (gpur_rows_take) -> free (gpur_rows_give); whoever takes it waits until it has been copied up
- *   block    read behind the copy to it. The copy need not wait for the step that read the block before: as many steps
- *            may be in flight as there are blocks, and the turn has waited for the one that is too many
+ *   buffer         free -> acquired (gpur_rows_take) -> free (gpur_rows_give). gpur_rows_take waits until the last copy
+ *                  from the buffer is done
+ *   device batch   read by a step, after the copy to it. The copy need not wait for the step that read the device
+ *                  batch before: gpur_consumer_begin allows no more launches in flight than there are device batches
  */
 #ifndef GPUR_LEARN_HOST_BATCHES_H
 #define GPUR_LEARN_HOST_BATCHES_H
@@ -14,57 +16,60 @@
 
 #include <pthread.h>
 
-enum { GPUR_ROW_BLOCKS = 2 }; /* launches in flight: see gpur_consumer_begin */
+enum { GPUR_ROW_BLOCKS = 2 }; /* device batches: the launches in flight, see gpur_consumer_begin */
 
-/* Where the rows of one step lie on the device. */
+/* A device batch: the rows of one step, and the graph that trains on them. */
 typedef struct gpur_row_block {
     unsigned char *rows;    /* (B, row_bytes) */
-    gpur_step_rows context; /* of the recording */
+    gpur_step_rows context; /* the graph's record function gets it */
     gpur_recording *train;
 } gpur_row_block;
 
 typedef struct gpur_rows {
     gpur_device *device;
-    int32_t count; /* buffers; 0: no such batches, and nothing else is there */
+    int32_t count; /* buffers; 0: there are no host batches, and no other member is used */
     int64_t batch, row_bytes;
-    int64_t pitch; /* bytes from buffer to buffer */
+    int64_t pitch; /* bytes from one buffer to the next */
     gpur_stream *copier;
-    pthread_mutex_t mutex; /* of `next` and `is_out` */
+    pthread_mutex_t mutex; /* protects `next` and `is_out` */
     int has_mutex;
-    int32_t next; /* in turn */
-    int32_t is_out[GPUR_MAX_HOST_BATCHES];
+    int32_t next; /* buffer that is tried first, round-robin */
+    int32_t is_out[GPUR_MAX_HOST_BATCHES]; /* 1: acquired */
     unsigned char *pinned; /* (count, pitch) */
     gpur_event *copied[GPUR_MAX_HOST_BATCHES];
     gpur_window *window; /* (1) device: rows 0 to B - 1 */
     int64_t *ids;        /* (B) device: 0 to B - 1 */
     gpur_row_block block[GPUR_ROW_BLOCKS];
-    int64_t steps; /* enqueued: their blocks alternate */
+    int64_t steps; /* enqueued; they use the device batches alternately */
 } gpur_rows;
 
-/* Does nothing when `config` asks for no buffers. A failure leaves what gpur_rows_close takes. */
+/* Does nothing if `config` asks for no buffers. After a failure call gpur_rows_close. */
 gpur_status gpur_rows_open(gpur_rows *rows, gpur_device *device, const gpur_learner_config *config,
                            const gpur_schema *schema);
 void gpur_rows_close(gpur_rows *rows);
 void gpur_rows_place(gpur_rows *rows, gpur_arena *arena);
 
-/* Once placed, and once `step` has run: fills in what is constant, and records. Waits for `stream`; `scratch` (B) is
- * pinned memory to use meanwhile. */
+/* To be called after gpur_rows_place, and after `step` has run once: fills in the constants and creates the graphs.
+ * Waits for `stream`. `scratch`: (B) pinned, used meanwhile. */
 gpur_status gpur_rows_connect(gpur_rows *rows, const gpur_step *step, gpur_stream *stream, int64_t *scratch);
 
 int64_t gpur_rows_pinned_bytes(const gpur_rows *rows);
 
-/* The next buffer in turn that is free, now out. GPUR_WOULD_BLOCK: none is. Any thread. */
+/* Acquires the next free buffer, round-robin; gpur_rows_give releases it. GPUR_WOULD_BLOCK: none is free. Any
+ * thread. */
 gpur_status gpur_rows_take(gpur_rows *rows, int32_t *index);
 void gpur_rows_give(gpur_rows *rows, int32_t index);
 void *gpur_rows_buffer(const gpur_rows *rows, int32_t index);
 
-/* Which buffer is at `given`; refused, or -1 for a place that is in none of them, when it is not one that is out. */
+/* Finds the buffer that starts at `given`; -1 if `given` is in no buffer. Refuses an address in a buffer that is not
+ * its start, and a buffer that is not acquired. */
 gpur_status gpur_rows_find(gpur_rows *rows, const void *given, int32_t *index);
 
-/* The next buffer, with a copy of what is at `given`. */
+/* Acquires the next free buffer and copies a batch in host memory into it. */
 gpur_status gpur_rows_copy(gpur_rows *rows, const void *given, int32_t *index);
 
-/* In a turn of its own: enqueues the copy up, and makes `stream` wait for it. What it should replay now. */
+/* Requires the consumer lock. Enqueues the copy of a buffer to the device, and makes `stream` wait for it. `train` gets
+ * the graph to be launched on `stream` then. */
 gpur_status gpur_rows_bring(gpur_rows *rows, int32_t index, gpur_stream *stream, gpur_recording **train);
 
 #endif

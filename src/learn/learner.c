@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The public learner: made, trained, asked. */
+/* The public learner: create, destroy, train, act, statistics. */
 #include "learn/learner.h"
 
 #include "base/sized.h"
@@ -45,7 +45,8 @@ static gpur_status open_parts(gpur_learner *learner, const gpur_learn_fields *fi
     return GPUR_OK;
 }
 
-/* Weights, slots and counters as before the first step, in every place that holds them. */
+/* Sets the initial weights in the optimizer, the target network and both acting copies, and resets moments and
+ * counters. */
 static gpur_status set_first_weights(gpur_learner *learner, gpur_stream *stream)
 {
     const size_t bytes = (size_t)learner->network.params.count * sizeof(float);
@@ -60,8 +61,8 @@ static gpur_status set_first_weights(gpur_learner *learner, gpur_stream *stream)
     return status;
 }
 
-/* One step runs before the weights are set, as libraries load what they need at their first call, and a recording must
- * not begin with that. */
+/* Runs one step before it sets the initial weights: cuBLAS and cuDNN load their code at their first call, which is not
+ * allowed during graph capture. */
 static gpur_status warm_up(gpur_learner *learner, gpur_stream *stream)
 {
     GPUR_TRY(gpur_step_warm_up(&learner->step, stream));
@@ -76,7 +77,7 @@ gpur_status gpur_learner_end_turn(gpur_learner *learner, gpur_status status)
     return status != GPUR_OK ? status : ended;
 }
 
-/* What one kernel does needs no recording. */
+/* Creates the graphs. The fused step needs none. */
 static gpur_status record(gpur_learner *learner)
 {
     const int unroll = learner->config.unroll;
@@ -106,7 +107,7 @@ static gpur_status build(gpur_learner *learner, gpur_replay *replay, const gpur_
 
 gpur_status gpur_learner_create(gpur_replay *replay, const gpur_learner_config *config, gpur_learner **out)
 {
-    GPUR_REQUIRE(out, "the place for the learner is NULL");
+    GPUR_REQUIRE(out, "learner, which gets the handle, is NULL");
     *out = NULL;
     GPUR_REQUIRE(replay, "replay is NULL");
     gpur_device *const device = gpur_replay_device(replay);
@@ -184,7 +185,7 @@ static gpur_status enqueue_on(gpur_learner *learner, gpur_stream *stream)
 static gpur_status train_on(gpur_learner *learner, gpur_stream *stream, const int64_t *ids)
 {
     const int64_t count = learner->config.batch_size;
-    GPUR_TRY(gpur_event_sync(learner->ids_copied)); /* of the call before: its ids have left the pinned memory */
+    GPUR_TRY(gpur_event_sync(learner->ids_copied)); /* the ids of the call before have left the pinned memory */
     memcpy(learner->host_ids, ids, (size_t)count * sizeof *ids);
     GPUR_TRY(gpur_consumer_hold_ids(learner->replay, count, ids));
     const gpur_status status = enqueue_on(learner, stream);
@@ -239,7 +240,7 @@ gpur_status gpur_learner_get_stats(gpur_learner *learner, gpur_learner_stats *st
     gpur_progress_view view;
     gpur_learner_stats known;
     GPUR_REQUIRE(learner && stats, "learner and stats must not be NULL");
-    GPUR_TRY(gpur_sized_check(stats, "gpur_learner_stats")); /* looking begins the next mean */
+    GPUR_TRY(gpur_sized_check(stats, "gpur_learner_stats")); /* first, because reading them begins the next mean */
     memset(&known, 0, sizeof known);
     gpur_progress_look(&learner->progress, &view);
     known.steps = (int64_t)view.state.step;
@@ -259,7 +260,7 @@ gpur_status gpur_learner_get_stats(gpur_learner *learner, gpur_learner_stats *st
     return gpur_sized_write(stats, &known, sizeof known, "gpur_learner_stats");
 }
 
-/* Training on batches that the caller keeps in RAM. */
+/* Training on batches in host memory. */
 
 static gpur_status check(const gpur_learner *learner)
 {
@@ -298,7 +299,7 @@ static gpur_status enqueue(gpur_learner *learner, gpur_stream *stream, int32_t i
     return gpur_learner_enqueue(learner, stream, recording, 1);
 }
 
-/* A turn of no rows: what the replay holds does not matter. */
+/* The launch needs no visible rows: the contents of the replay do not matter. */
 static gpur_status train(gpur_learner *learner, int32_t index)
 {
     gpur_stream *stream = NULL;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What the files of the public learner share. */
+/* The learner handle, shared by the files that implement the public learner. */
 #ifndef GPUR_LEARN_LEARNER_H
 #define GPUR_LEARN_LEARNER_H
 
@@ -18,23 +18,23 @@ struct gpur_learner {
     gpur_one_kernel one;
     gpur_actor actor;
     gpur_progress progress;
-    gpur_recording *train, *train_on; /* train is NULL where `one` does it */
-    gpur_stream *stream; /* the replay's consumer stream */
-    void *memory;        /* device: all arrays of step and actor */
+    gpur_recording *train, *train_on; /* train: on samples, NULL if the fused step does it; train_on: on given ids */
+    gpur_stream *stream;              /* the replay's consumer stream */
+    void *memory;                     /* device: the arrays of train step, fused step, actor and host batches */
     int64_t memory_bytes;
-    int64_t *host_ids; /* (batch_size) pinned, on their way to the device */
+    int64_t *host_ids; /* (batch_size) pinned: ids on their way to the device */
     gpur_event *ids_copied;
-    gpur_rows rows; /* in RAM */
+    gpur_rows rows; /* host batches */
 };
 
-/* Within the consumer's turn: `steps` repetitions of a recording, or, where that is NULL, by the one kernel; and what
- * stands at the end of every launch. */
+/* Requires the consumer lock. Enqueues `steps` train steps, by a graph or, if that is NULL, by the fused step, and then
+ * what ends every launch: the weights for acting, and the statistics. */
 gpur_status gpur_learner_enqueue(gpur_learner *learner, gpur_stream *stream, gpur_recording *recording, int64_t steps);
 
-/* Ends the turn however the launch went, and tells the first failure. */
+/* Ends the launch and releases the consumer lock, whatever `status` is. Returns the first failure. */
 gpur_status gpur_learner_end_turn(gpur_learner *learner, gpur_status status);
 
-/* The weights that acting follows: the target's or the online network's. */
+/* The weights that acting uses: those of the target or of the online network. */
 static inline const float *gpur_learner_acting_weights(const gpur_learner *learner)
 {
     const gpur_optimizer *const optimizer = &learner->step.optimizer;

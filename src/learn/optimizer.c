@@ -9,14 +9,14 @@
 #include <math.h>
 #include <string.h>
 
-/* What a flavour is, in numbers. */
+/* An optimizer kind as coefficients of the formulas in kernels/learn/update.h. */
 typedef struct flavour {
-    int32_t adam;
-    int32_t rate_on_weight; /* the learning rate multiplies the velocity, not what enters it */
-    int32_t epsilon_inside; /* of the root */
-    int32_t centered;       /* whether the config says so or not */
-    int32_t momentum;       /* it has some, if the config says so */
-    float first_square;     /* the running mean of g^2 starts at */
+    int32_t adam;           /* 1: Adam; 0: RMSProp */
+    int32_t rate_on_weight; /* 1: the learning rate multiplies the velocity; 0: what is added to the velocity */
+    int32_t epsilon_inside; /* 1: epsilon is inside the root; 0: outside */
+    int32_t centered;       /* 1: always has the running mean of g; 0: if config.centered is 1 */
+    int32_t momentum;       /* 1: uses config.momentum; 0: ignores it */
+    float first_square;     /* initial value of the running mean of g^2 */
 } flavour;
 
 static const flavour flavours[] = {
@@ -41,7 +41,8 @@ static gpur_status check_limit(float value, const char *name)
     return GPUR_OK;
 }
 
-/* Those of another kind, too, which are not read: what is out of range is a mistake there as well. */
+/* Checks the constants of all kinds, also those that the chosen kind does not read: a value out of range is a mistake
+ * in any case. */
 static gpur_status check_constants(const gpur_optimizer_config *config)
 {
     GPUR_TRY(check_decay(config->beta1, "beta1"));

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Gradient to weights: clipping, the optimiser, the target copy, and the state that moves on with each step. */
+/* Applies a gradient to the weights: clipping, optimizer, target copy, and the training state of the next step. */
 #ifndef GPUR_LEARN_OPTIMIZER_H
 #define GPUR_LEARN_OPTIMIZER_H
 
@@ -11,15 +11,15 @@ typedef struct gpur_optimizer {
     gpur_device *device;
     gpur_optimizer_config config;
     int64_t target_period;
-    int64_t target_phase;               /* of the period; the steps at it end in a copy */
+    int64_t target_phase;               /* step n, from 1 on, ends in a target copy if n % target_period is this */
     int64_t count;                      /* P: weights, padding included */
-    int64_t partials;                   /* sums of squares that the norm is made of */
+    int64_t partials;                   /* number of partial sums of squares: one per GPUR_NORM_CHUNK weights */
     float *weights, *target, *gradient; /* (P) */
     float *mean, *square, *velocity;    /* (P) or NULL */
-    float *partial;                     /* (partials) of the gradient */
-    float *clipped;                     /* (partials) of the gradient clipped by value; NULL: it is not */
+    float *partial;                     /* (partials) sums of squares of the gradient */
+    float *clipped;                     /* (partials) the same after clipping by value; NULL: no clip_value */
     gpur_train_state *state;            /* (1) device memory */
-    const gpur_window *window;          /* (1) device memory; empty: a step changes nothing */
+    const gpur_window *window;          /* (1) device memory; if it is empty, a step changes nothing */
 } gpur_optimizer;
 
 gpur_status gpur_optimizer_check(const gpur_optimizer_config *config);
@@ -27,21 +27,22 @@ void gpur_optimizer_open(gpur_optimizer *optimizer, gpur_device *device, const g
                          int64_t count);
 void gpur_optimizer_place(gpur_optimizer *optimizer, gpur_arena *arena);
 
-/* Slots, counters and target as before the first step, from the weights (P) in host memory. Waits. */
+/* Copies `weights`, (P) in host memory, to the weights and the target, and resets moments, gradient and counters to
+ * what they are before the first step. Waits. */
 gpur_status gpur_optimizer_reset(gpur_optimizer *optimizer, gpur_stream *stream, const float *weights);
 
-/* What td_error left behind, a number a row (batch): averaged or counted at the end of the step. */
+/* Outputs of td_error, (batch) each. The end of the step averages `loss` and `q_taken`, and counts `invalid`. */
 typedef struct gpur_step_results {
     const float *loss, *q_taken, *invalid;
     int64_t batch;
 } gpur_step_results;
 
-/* What its three kernels are told, in their order. */
+/* The arguments of its three kernels, in launch order. */
 gpur_gradient_norm_args gpur_optimizer_norm(const gpur_optimizer *optimizer);
 gpur_update_args gpur_optimizer_update(const gpur_optimizer *optimizer);
 gpur_finish_step_args gpur_optimizer_finish(const gpur_optimizer *optimizer, const gpur_step_results *results);
 
-/* Enqueues the update, and then the end of the step. */
+/* Enqueues the three kernels: gradient norm, weight update, end of the step. */
 gpur_status gpur_optimizer_step(const gpur_optimizer *optimizer, gpur_stream *stream, const gpur_step_results *results);
 
 #endif

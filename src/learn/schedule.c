@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "gpureplay/schedule.h"
-#include "kernels/lib/schedule.h" /* the formula the device follows, once */
+#include "kernels/lib/schedule.h" /* the formula, shared with the kernels */
 
 float gpur_schedule_at(const gpur_schedule *schedule, int64_t step)
 {

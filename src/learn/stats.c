@@ -44,7 +44,8 @@ gpur_status gpur_progress_record(gpur_progress *progress, gpur_stream *stream, c
     return status;
 }
 
-/* The newest slot whose copy is done. A slot being overwritten is not: its event was recorded anew. */
+/* The newest state whose copy is done. A state that is being overwritten is not, because its event was recorded
+ * again. */
 static gpur_train_state newest(const gpur_progress *progress)
 {
     const int64_t last = progress->launches - 1;

@@ -67,7 +67,7 @@ static void place_batch(gpur_step *step, gpur_arena *arena)
         step->leaf = gpur_arena_take(arena, batch * 4);
 }
 
-/* The last sheets of both passes have the same pitch, as they are as wide. */
+/* The last activations of both passes have the same pitch, because they have the same width. */
 static void place_td_error(gpur_step *step, gpur_arena *arena)
 {
     const int32_t last = step->network->sheet_count - 1;
@@ -107,7 +107,7 @@ void gpur_step_place(gpur_step *step, gpur_arena *arena)
     step->td.bias_target = step->optimizer.target + step->network->head_bias;
 }
 
-/* What is drawn goes where the gather of its ids looks for them. */
+/* Sampling writes the ids to the array from which the gather reads them. */
 static void connect_priorities(gpur_step *step)
 {
     const int64_t batch = step->config.batch_size;
@@ -139,7 +139,8 @@ gpur_status gpur_step_connect(gpur_step *step)
         {step->fields.reward, step->reward, sizeof(float)},
     };
     const gpur_draw_observed observed = {&step->input.args, step->online.sheet[0], step->target.sheet[0]};
-    const int32_t all = sizeof fields / sizeof fields[0], made = step->is_observed ? 2 : 0; /* of frames: the first */
+    /* If is_observed, the gather preprocesses the first two fields through `observed` instead of copying them. */
+    const int32_t all = sizeof fields / sizeof fields[0], made = step->is_observed ? 2 : 0;
     gpur_draw_request request;
     connect_priorities(step);
     memset(&request, 0, sizeof request);
@@ -158,12 +159,12 @@ gpur_status gpur_step_connect(gpur_step *step)
     request.ids = step->ids;
     GPUR_TRY(gpur_drawing_prepare(step->replay, &request, &step->injected));
     if (!step->input.direct && !step->raw)
-        return GPUR_OK; /* nobody brings rows */
+        return GPUR_OK; /* there are no host batches */
     request.fields = fields, request.field_count = all;
     return gpur_draw_prepare_packed(step->replay, &request, &step->brought);
 }
 
-/* What lies in raw, for the first layer. */
+/* Preprocesses the raw observations for the first layer. */
 static gpur_status observe(const gpur_step *step, gpur_stream *stream)
 {
     return gpur_input_run(&step->input, step->device, stream, 2 * step->config.batch_size, step->raw,
@@ -184,7 +185,8 @@ static gpur_status draw_held(const gpur_step *step, gpur_stream *stream)
     return gpur_launch_priority_weights(stream, gpur_grid_elements(step->device, batch), &step->weigh);
 }
 
-/* In a graph nothing comes between a draw and its gather; where the function is called again, an append could. */
+/* In a CUDA graph nothing comes between a sample and its gather. On the CPU this function runs again for each step, and
+ * an append could come between; so it holds the window lock. */
 static gpur_status draw(const gpur_step *step, gpur_stream *stream)
 {
     if (!step->by_priority)
@@ -195,7 +197,7 @@ static gpur_status draw(const gpur_step *step, gpur_stream *stream)
     return status;
 }
 
-/* `ids` NULL: nobody gets a new priority. */
+/* Writes the TD errors back as new priorities, unless `ids` is NULL. */
 static gpur_status write_back(const gpur_step *step, gpur_stream *stream, const int64_t *ids)
 {
     if (!ids)
@@ -203,7 +205,7 @@ static gpur_status write_back(const gpur_step *step, gpur_stream *stream, const 
     return gpur_priorities_update(step->priorities, stream, step->config.batch_size, ids, step->td.td, 1);
 }
 
-/* x is there. */
+/* Trains on x, which has been written. */
 static gpur_status train(const gpur_step *step, gpur_stream *stream, const gpur_optimizer *optimizer,
                          const int64_t *new_priorities)
 {
@@ -232,7 +234,7 @@ gpur_status gpur_step_record(void *context, gpur_stream *stream)
     return train(step, stream, &step->optimizer, step->by_priority ? step->id : NULL);
 }
 
-/* The ids are held, and with them the intake's lock. */
+/* The caller holds the window lock (gpur_consumer_hold_ids). */
 gpur_status gpur_step_record_ids(void *context, gpur_stream *stream)
 {
     const gpur_step *const step = context;
@@ -241,7 +243,8 @@ gpur_status gpur_step_record_ids(void *context, gpur_stream *stream)
     return train(step, stream, &step->optimizer, step->priorities->device ? step->id : NULL);
 }
 
-/* The rows are there, however empty the replay is. */
+/* The rows are the caller's: the optimizer must not skip the step if the replay is empty, so it gets the rows' own
+ * window. */
 gpur_status gpur_step_record_rows(void *context, gpur_stream *stream)
 {
     const gpur_step_rows *const rows = context;

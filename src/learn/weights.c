@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Weights by name, to and from the host, in a turn of their own between two launches. */
+/* Weights by name: reads and writes single tensors, and saves and loads the online network as a file. Each call holds
+ * the consumer lock, so it comes between two launches. */
 #include "base/sized.h"
 #include "learn/learner.h"
 #include "replay/sampler/consumer.h"
@@ -58,7 +59,8 @@ static float *array_of(gpur_learner *learner, int32_t which)
     return which == GPUR_WEIGHTS_TARGET ? optimizer->target : optimizer->weights;
 }
 
-/* Both directions: enqueued behind the last launch, and waited for, in one turn of the consumer. */
+/* Copies a tensor in either direction, holding the consumer lock: enqueues the copy after the last launch and waits for
+ * it. `patched`: (P) array from which the acting copies get the same tensor; NULL: they are left alone. */
 static gpur_status copy_in_turn(gpur_learner *learner, float *to, const float *from, const gpur_tensor *tensor,
                                 const float *patched)
 {
@@ -74,7 +76,7 @@ static gpur_status copy_in_turn(gpur_learner *learner, float *to, const float *f
     return status != GPUR_OK ? status : ended;
 }
 
-/* Copies a tensor's values from the order of the device into the order of its shape. `in_order` need not be aligned. */
+/* Copies a tensor's values from the device's order (`kept`) to the order of its shape. `in_order` may be unaligned. */
 static void put_in_order(const gpur_tensor *tensor, void *in_order, const float *kept)
 {
     for (int64_t i = 0; i < gpur_tensor_count(tensor); i++)
@@ -88,7 +90,8 @@ static void take_in_order(const gpur_tensor *tensor, const void *in_order, float
         memcpy(&kept[gpur_tensor_place(tensor, i)], (const char *)in_order + i * (int64_t)sizeof *kept, sizeof *kept);
 }
 
-/* Host memory for a tensor that the device keeps in another order; NULL with GPUR_OK for the others. */
+/* Allocates host memory for a tensor whose order on the device is not that of its shape. Other tensors need none, and
+ * *kept is NULL. */
 static gpur_status open_kept(gpur_learner *learner, const gpur_tensor *tensor, float **kept)
 {
     const size_t bytes = (size_t)gpur_tensor_count(tensor) * sizeof **kept;
@@ -142,8 +145,8 @@ gpur_status gpur_learner_write_weights(gpur_learner *learner, int32_t which, con
 }
 
 /*
- * The online network's tensors as a plain safetensors file, and back. Small enough to be put together in memory; its
- * checksum is a note of 16 hexadecimal digits, and that of the file with 16 zeros in their place.
+ * Saves the online network's tensors as a plain safetensors file, and loads them. The file is small enough to be built
+ * in memory. Its checksum, 16 hexadecimal digits in the metadata, is that of the file with 16 zeros in their place.
  */
 
 #define NO_CHECKSUM "0000000000000000"
@@ -177,7 +180,7 @@ static gpur_status describe(const gpur_params *params, gpur_tensors *tensors)
     return GPUR_OK;
 }
 
-/* Where the digits of the checksum are in a file's header; NULL: nowhere. */
+/* Finds the digits of the checksum in a file's header; NULL if they are not there. */
 static unsigned char *find_digits(unsigned char *file, int64_t head_bytes, const char *digits)
 {
     static const char key[] = "\"gpureplay.checksum\":\"";
@@ -192,7 +195,7 @@ static uint64_t checksum_without(unsigned char *file, int64_t bytes, unsigned ch
     return gpur_checksum(file, bytes);
 }
 
-/* A file that is put together. */
+/* A whole file in host memory. */
 typedef struct image {
     gpur_device *device;
     unsigned char *memory; /* (bytes) head, then data */
@@ -227,7 +230,7 @@ static gpur_status download(gpur_learner *learner, unsigned char *to)
     return gpur_learner_end_turn(learner, status == GPUR_OK ? done : status);
 }
 
-/* Brings values from the order of the device into the order of the tensor's shape, in place. */
+/* Reorders a tensor's values in place, from the device's order to that of its shape. */
 static gpur_status reorder(gpur_learner *learner, unsigned char *values, const gpur_tensor *tensor)
 {
     const int64_t count = gpur_tensor_count(tensor);
@@ -301,7 +304,7 @@ gpur_status gpur_learner_save_weights(gpur_learner *learner, const char *path, c
     return status;
 }
 
-/* Somebody else's file has no checksum, and is not asked for one. */
+/* Verifies the checksum of a file that this library wrote. Files of other programs need none. */
 static gpur_status check_image(const image *im, const gpur_checkpoint *file)
 {
     const char *const digits = gpur_tensors_find_note(&file->tensors, "gpureplay.checksum");
@@ -336,7 +339,7 @@ static gpur_status check_weights(const gpur_params *params, const float *weights
     return GPUR_OK;
 }
 
-/* The tensors of the file to their places among the parameters, (P) in host memory. */
+/* Copies the file's tensors to their offsets in `weights`, (P) in host memory, in the device's order. */
 static gpur_status take_tensors(const image *im, const gpur_checkpoint *file, const gpur_params *params, float *weights)
 {
     gpur_sections sections = {0};

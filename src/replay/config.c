@@ -77,7 +77,8 @@ static gpur_status check_capacity(const gpur_replay_config *c, int64_t pitch)
     return GPUR_OK;
 }
 
-/* A block in flight hides as many rows as it has, and a draw must still find max_batch of them. */
+/* While a full ring receives a block, the rows that the block overwrites are evicted and its own are not visible yet. A
+ * sample must still find max_batch rows. */
 static gpur_status check_sizes(const gpur_replay_config *c)
 {
     GPUR_REQUIRE(c->update_size < c->capacity && c->max_batch <= c->capacity - c->update_size,
@@ -110,7 +111,7 @@ gpur_status gpur_schedule_check(const gpur_schedule *s, float most, const char *
     return gpur_reserved_check(s->reserved, 2, name);
 }
 
-/* A limit that nothing is held to would only seem to be one. */
+/* Refuses a reward_clip that could have no effect: it needs a field "reward" of one float32. */
 static gpur_status check_clipping(const gpur_replay_config *c, const gpur_schema *schema)
 {
     const int32_t reward = gpur_schema_find(schema, "reward");
@@ -125,7 +126,7 @@ static gpur_status check_clipping(const gpur_replay_config *c, const gpur_schema
     return GPUR_OK;
 }
 
-/* A row's own priority, where it brings one. */
+/* The field "priority", with a row's first priority, must be one float32 if the schema has it. */
 static gpur_status check_priority_field(const gpur_schema *schema)
 {
     const int32_t index = gpur_schema_find(schema, "priority");
@@ -136,7 +137,8 @@ static gpur_status check_priority_field(const gpur_schema *schema)
     return GPUR_OK;
 }
 
-/* What would be without effect is refused, but for what a preset sets. */
+/* Without priorities, refuses settings of priorities that differ from their defaults, since they would have no effect.
+ * The values that presets set equal the defaults, so `prioritized` may be cleared after a preset. */
 static gpur_status check_unprioritized(const gpur_replay_config *c)
 {
     const gpur_schedule *const beta = &c->beta, *const plain = &defaults.beta;
@@ -179,7 +181,8 @@ static gpur_status check_priorities(const gpur_replay_config *c, const gpur_sche
     return c->prioritized ? check_priority_field(schema) : check_unprioritized(c);
 }
 
-/* Without it nobody could tell by which power of gamma to bootstrap: tails are shorter than n steps. */
+/* With n_step above 1 every row must store its discount: transitions at the end of an episode have fewer steps, so the
+ * power of gamma to bootstrap with differs from row to row. */
 static gpur_status check_n_step(const gpur_replay_config *c, const gpur_schema *schema)
 {
     GPUR_REQUIRE(c->n_step >= 1 && c->n_step <= GPUR_MAX_N_STEP, "gpur_replay_config.n_step is %d; it must be 1 to %d",
@@ -217,10 +220,10 @@ int32_t gpur_clipped_field(const gpur_replay_config *checked, const gpur_schema 
     return checked->reward_clip > 0.0f ? gpur_schema_find(schema, "reward") : -1;
 }
 
-/* The published systems' replays, with every constant. */
+/* Presets: the replay settings of published systems. */
 
-/* The three agents for Melee share their replay [Parr 2018, sections 4 and 5; its code clips rewards to [-1, 1]]. Its
- * burn-in is 125 files of workers, whose length is not told: here it is the first whole block. */
+/* The replay of all three Melee agents [Parr 2018, sections 4 and 5; its code clips rewards to [-1, 1]]. The published
+ * burn-in is 125 files of workers, of unpublished length; here it is one full staging block. */
 static void set_melee(gpur_replay_config *config)
 {
     config->capacity = 1000000;
@@ -230,9 +233,10 @@ static void set_melee(gpur_replay_config *config)
     config->min_size = 2000;
 }
 
-/* Mnih et al. 2015, extended data table 1: the last million, of which 50,000 are there before training begins. Its
- * rewards become their signs, which for Atari's whole numbers is the same as clipping. Four frames of an observation,
- * each stored once, and an episode's first stack begins with zeros, as in the code of Daley & Amato 2021. */
+/* Mnih et al. 2015, extended data table 1: the last million transitions, and training starts after 50,000. The paper
+ * replaces rewards by their signs; Atari's rewards are integers, so clipping to [-1, 1] does the same. Observations are
+ * stacks of four frames, each frame is stored once, and the first stack of an episode is padded with zeros, as in the
+ * code of Daley & Amato 2021. */
 static void set_nature(gpur_replay_config *config)
 {
     config->layout = GPUR_LINKED;
@@ -245,8 +249,8 @@ static void set_nature(gpur_replay_config *config)
     config->min_size = 50000;
 }
 
-/* Horgan et al. 2018, section 4.1 and appendix C: two million, of which 50,000 before learning begins; 3 steps, alpha
- * 0.6, beta 0.4 throughout. The offset is that of public code. */
+/* Horgan et al. 2018, section 4.1 and appendix C: two million transitions, and learning starts after 50,000; 3-step
+ * returns, alpha 0.6, beta 0.4 throughout. priority_offset is taken from public code. */
 static void set_apex(gpur_replay_config *config)
 {
     const gpur_schedule beta = {.first = 0.4f, .last = 0.4f};

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* A replay's settings, checked and complete. */
+/* Checks a replay's config and resolves its defaults. */
 #ifndef GPUR_REPLAY_CONFIG_H
 #define GPUR_REPLAY_CONFIG_H
 
@@ -7,23 +7,25 @@
 
 enum { GPUR_MIN_STAGING_BLOCKS = 2, GPUR_MAX_STAGING_BLOCKS = 64 };
 
-/* Reads the caller's config, of whatever version; `checked` has every default resolved and no pointer in it. */
+/* Reads the caller's config, whatever version of the struct it has. `checked` gets it with every default resolved and
+ * `fields` NULL, and `schema` gets the fields. */
 gpur_status gpur_replay_config_check(const gpur_replay_config *given, gpur_replay_config *checked, gpur_schema *schema);
 
-/* The field that reward_clip is for, a reward of one float32; -1: rewards are not to be clipped. */
+/* Index of the field that reward_clip applies to, "reward" of one float32; -1 if rewards are not clipped. */
 int32_t gpur_clipped_field(const gpur_replay_config *checked, const gpur_schema *schema);
 
-/* Refuses what is none of the public sources of draws. */
+/* Refuses a value that is not a public index source. `name` names the setting in the message. */
 gpur_status gpur_index_source_check(int32_t index_source, const char *name);
 
-/* The largest exponents and the largest priority_offset: beyond them all priorities are drawn alike, or but one. */
+/* Limits of alpha, beta and priority_offset. Beyond them sampling degenerates: a larger offset makes all priorities
+ * practically equal, a larger exponent leaves practically one row. */
 #define GPUR_MAX_EXPONENT 10.0f
 #define GPUR_MAX_PRIORITY_OFFSET 4096.0f
 
-/* Refuses an exponent of priorities or of weights: alpha, beta. */
+/* Refuses an exponent (alpha or beta) that is not 0 to GPUR_MAX_EXPONENT. */
 gpur_status gpur_exponent_check(float value, const char *name);
 
-/* Refuses values outside of 0 to `most`, and a begin or steps below 0. */
+/* Refuses values that are not 0 to `most`, a negative begin or steps, and reserved words other than 0. */
 gpur_status gpur_schedule_check(const gpur_schedule *schedule, float most, const char *name);
 
 #endif

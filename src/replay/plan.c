@@ -11,7 +11,7 @@
 
 enum { ARRAY_ALIGNMENT = 256 };
 
-/* Returns where they begin. */
+/* Appends `bytes` bytes to the layout and returns their offset. */
 static int64_t add_bytes(gpur_batch_layout *layout, int64_t bytes)
 {
     const int64_t at = layout->bytes;
@@ -71,11 +71,11 @@ gpur_replay_plan gpur_plan(const gpur_replay_config *checked, const gpur_schema 
     return plan;
 }
 
-/* What is asked to fit where. */
+/* Asks whether a replay with these settings, but any capacity, fits into a device's memory. */
 typedef struct fitting {
     const gpur_replay_config *checked;
     const gpur_schema *schema;
-    int staging_is_there; /* pinned memory is the device's, too */
+    int staging_is_there; /* 1: pinned memory counts as device memory, too (CPU) */
 } fitting;
 
 static gpur_replay_plan plan_with(const fitting *f, int64_t capacity)
@@ -102,7 +102,7 @@ static int fits_in(const fitting *f, int64_t capacity, int64_t available)
     return rings_of(&plan) <= available - beside_rings(f, &plan);
 }
 
-/* The largest capacity that does. One of `least` does and the one that is asked for does not. */
+/* The largest capacity that fits, by bisection. `least` must fit, and the requested capacity must not. */
 static int64_t most_that_fits(const fitting *f, int64_t least, int64_t available)
 {
     int64_t fits = least, does_not = f->checked->capacity;

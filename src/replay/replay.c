@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The handle: making, asking, destroying. */
+/* The replay handle: create, destroy, and functions that only read it. */
 #include "replay/replay.h"
 
 #include "base/sized.h"
@@ -53,7 +53,7 @@ void gpur_replay_destroy(gpur_replay *replay)
         return;
     gpur_device *const device = replay->device;
     if (replay->intake.feed.device)
-        gpur_intake_destroy(&replay->intake); /* first: its streams hold what uses the rest */
+        gpur_intake_destroy(&replay->intake); /* first: waits for enqueued work that uses the rest */
     gpur_writer_states_free(replay, replay->waiting);
     gpur_pool_close(replay->pool);
     gpur_pinned_free(device, replay->ids);
@@ -82,7 +82,8 @@ int64_t gpur_replay_size(gpur_replay *replay)
     return size;
 }
 
-/* Rows in flight count for the burn-in: it has happened, whatever a draw made now would see of it. */
+/* The burn-in counts evicted rows, too: once it is reached it stays reached, although the window is smaller while a
+ * block is being copied. */
 int32_t gpur_replay_can_sample(gpur_replay *replay)
 {
     if (!replay)

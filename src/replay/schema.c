@@ -76,7 +76,7 @@ static gpur_status read_shape(gpur_field_info *info, const int32_t *shape)
     return GPUR_OK;
 }
 
-/* The library itself reads these two in a row, to say how much of the next value counts. */
+/* The library itself reads "terminated" and "discount" of stored rows to compute a batch's discount. */
 static gpur_status check_meaning(const gpur_field_info *info)
 {
     const int one_byte = info->bytes == 1, one_float = info->dtype == GPUR_FLOAT32 && info->bytes == 4;
@@ -89,7 +89,7 @@ static gpur_status check_meaning(const gpur_field_info *info)
     return GPUR_OK;
 }
 
-/* The two that steps and learners read as flags may be uint8. */
+/* "terminated" and "truncated" are flags even if they are uint8, because steps and learners read them as flags. */
 static int is_flag(const gpur_field_info *info)
 {
     const int ends = strcmp(info->name, "terminated") == 0 || strcmp(info->name, "truncated") == 0;

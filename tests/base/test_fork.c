@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* A child of fork: with the inline executor it goes on with all that its parent had; with the thread executor it is
- * refused, since the threads are its parent's alone. It never hangs, and the parent goes on. */
+/* Child processes made by fork. With the inline executor a child can go on using all objects of its parent. With the
+ * thread executor every call in the child is refused, because the threads exist only in the parent. The child never
+ * hangs, and the parent goes on in both cases. */
 #include "test.h"
 #include "base/status.h"
 
@@ -22,7 +23,8 @@ static const gpur_field fields[] = {{"obs", GPUR_FLOAT32, {FEATURES}},
                                     {"next_obs", GPUR_FLOAT32, {FEATURES}},
                                     {"terminated", GPUR_BOOL, {0}}};
 
-/* Large enough for helpers: a draw of BATCH rows is 1 MB, a train step's products are millions of operations. */
+/* Large enough for helper threads: a batch of BATCH rows is 1 MB, and the GEMMs of a train step are millions of
+ * operations. */
 static gpur_status scene_open(scene *s)
 {
     static float obs[ROWS][FEATURES], reward[ROWS];
@@ -70,7 +72,7 @@ static int is_refusal(gpur_status status)
     return status == GPUR_DEVICE_ERROR && strstr(gpur_last_error(), "child of fork");
 }
 
-/* 0: all as promised; else the number of the call that was not. */
+/* Returns 0 if all calls behave as documented, else the number of the first that does not. */
 static int child_of_threads(scene *s)
 {
     gpur_batch *batch = NULL;
@@ -82,7 +84,7 @@ static int child_of_threads(scene *s)
         return 3;
     if (!is_refusal(gpur_device_sync(s->device)))
         return 4;
-    for (int i = 0; i < 1000; i++) /* more than a stream has room for */
+    for (int i = 0; i < 1000; i++) /* more than a stream's ring has slots */
         if (!is_refusal(gpur_replay_sample(s->replay, 1, NULL, &batch)))
             return 5;
     scene_close(s);
@@ -101,14 +103,14 @@ static int child_of_inline(scene *s)
     return 0;
 }
 
-/* What the child returned; -1 when it did not end by itself. */
+/* Returns the exit status of the child; -1 if it did not exit normally. */
 static int fork_and_wait(int (*child)(scene *), scene *s)
 {
     int how = 0;
     fflush(NULL);
     const pid_t pid = fork();
     if (pid == 0) {
-        alarm(SECONDS); /* ends a child that hangs */
+        alarm(SECONDS); /* kills a child that hangs */
         _exit(child(s));
     }
     return pid > 0 && waitpid(pid, &how, 0) == pid && WIFEXITED(how) ? WEXITSTATUS(how) : -1;
@@ -153,7 +155,7 @@ int main(int argc, char **argv)
     return 77;
 #endif
     if (test_on_cuda())
-        return 77; /* CUDA does not work in a child, whatever we do */
+        return 77; /* CUDA does not work in a forked child */
     RUN(a_child_works_or_is_refused_and_the_parent_goes_on);
     RUN(a_child_of_a_child_works);
     return test_main_end();

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The lock of the intake, beside as many threads as want it at once: one at a time has it, nobody who sleeps for it or
- * for a change is forgotten. A thread that were forgotten would never end, and the test not either. */
+/* The ingest lock, contended by several threads: one thread at a time holds it, and no thread that waits for the lock
+ * or for a notification is forgotten. A forgotten thread would never end, and the test would hang. */
 #include "base/mutex.h"
 #include "test.h"
 
@@ -11,14 +11,14 @@ enum { THREADS = 6, TURNS = 20000, CHANGES = 2000 };
 
 typedef struct world {
     gpur_quick_lock lock;
-    int64_t count; /* under the lock */
+    int64_t count; /* protected by the lock */
 } world;
 
 static void count_up(world *w)
 {
     const int64_t before = w->count;
     if (before % 64 == 0)
-        sched_yield(); /* so that others meet a lock that is held, also on a single core */
+        sched_yield(); /* so that other threads find the lock held, even on a single core */
     w->count = before + 1;
     gpur_quick_lock_give(&w->lock);
 }
@@ -62,7 +62,8 @@ TEST(one_thread_at_a_time_has_the_lock)
     gpur_quick_lock_close(&w.lock);
 }
 
-/* Each waits for its number, counts on, and tells the others, of which one goes on. */
+/* Each thread waits until the count modulo THREADS is its number, increments the count and notifies the others, one of
+ * which then continues. */
 typedef struct runner {
     world *w;
     int64_t number;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Every numeric setting of every public config: what is no number, infinite or out of its range is refused with the
- * setting's name, its value and the values that are wanted; the ends of the range are not. A line a setting. */
+/* Every numeric setting of every public config: NaN, infinite and out-of-range values are refused, and the message
+ * states the setting's name, the value given and the values allowed; the ends of the range are accepted. One line per
+ * setting. */
 #include "support/learn_world.h"
 #include "support/replay_kit.h"
 #include "test.h"
@@ -8,19 +9,20 @@
 #include <float.h>
 #include <stddef.h>
 
-/* Whose settings they are. */
+/* The struct that a setting belongs to. */
 typedef enum owner { DEVICE, REPLAY, WRITER, LEARNER } owner;
 
-/* `least` and `most` may be set, but for an end that is open. An integer without an end of its own has its type's. */
+/* The allowed values are `least` to `most`, except an end that is open. An integer without a limit of its own has its
+ * type's. */
 typedef struct range {
-    const char *name; /* as the message has it */
+    const char *name; /* as in the error message */
     size_t offset;
     char type; /* 'f' float, 'i' int32_t, 'l' int64_t */
     double least, most;
-    int is_open; /* 1: not `least` itself, 2: not `most` itself */
+    int is_open; /* 1: `least` itself is refused, 2: `most` itself is refused */
 } range;
 
-static const double no_end = 9223372036854775807.0; /* INT64_MAX, or as near as a double comes */
+static const double no_end = 9223372036854775807.0; /* INT64_MAX, or the nearest double */
 
 #define IN(struct_name, member) #member, offsetof(struct_name, member)
 #define OF_DEVICE(member) IN(gpur_device_config, member)
@@ -140,7 +142,7 @@ static gpur_device *device;
 static learn_world world;
 static kit_scene scene;
 
-/* A config that is accepted: a copy of it is what a case sets its setting in. */
+/* `good` is accepted; each case sets its setting in the copy `given`. */
 static union {
     gpur_device_config device;
     gpur_replay_config replay;
@@ -274,7 +276,7 @@ TEST(settings_of_a_learner_out_of_range_are_refused)
     world_close(&world);
 }
 
-/* Each of a setting's two ends, where a replay can be planned so. */
+/* Both ends of each range, as far as a replay can be planned with them. */
 TEST(the_ends_of_the_ranges_of_a_replay_are_accepted)
 {
     memset(&good, 0, sizeof good);
@@ -283,7 +285,7 @@ TEST(the_ends_of_the_ranges_of_a_replay_are_accepted)
     for (size_t i = 0; i < sizeof of_replay / sizeof *of_replay; i++) {
         const range *const r = &of_replay[i];
         put(r, r->least, (int64_t)r->least);
-        const int is_off = given.replay.prioritized == 0; /* which alpha and others must not be left with */
+        const int is_off = given.replay.prioritized == 0; /* alpha and others are refused then */
         CHECK_OK(is_off ? GPUR_OK : use(REPLAY));
         put(r, r->most, r->most < no_end ? (int64_t)r->most : 1000);
         CHECK_OK(use(REPLAY));

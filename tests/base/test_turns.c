@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Draws and launches take turns in the order of asking. What is counted is turns, never time: each test sees one thread
- * wait for the turn before the other asks again, and so knows who must come next however the threads are scheduled.
+ * The consumer lock is a ticket lock: sampling and training get it in the order in which they ask. The tests count
+ * turns and never measure time: each makes sure that one thread waits for the lock before the other asks again, and so
+ * knows which must be served next, however the threads are scheduled.
  */
 #include "support/learn_world.h"
 #include "replay/sampler/consumer.h"
@@ -82,10 +83,11 @@ static int64_t draws_of(rivals *r)
     return gpur_replay_get_stats(r->world.replay, &stats) == GPUR_OK ? stats.draws : -1;
 }
 
-/* A turn of ours until the other waits for his, and then training at once, which a plain mutex would let go first. */
+/* Holds the consumer lock until the sampler waits for it, then releases it and trains at once. A plain mutex would let
+ * the training go first; here the sampler must have drawn its 16 rows when the training returns. */
 static void train_in_a_loop(rivals *r)
 {
-    const int rounds = test_on_cuda() ? ROUNDS / 10 : ROUNDS; /* there each round waits for the device many times */
+    const int rounds = test_on_cuda() ? ROUNDS / 10 : ROUNDS; /* on CUDA each round waits for the device many times */
     for (int i = 0; i < rounds; i++) {
         gpur_stream *stream = NULL;
         CHECK_OK(gpur_consumer_begin(r->world.replay, 0, &stream));

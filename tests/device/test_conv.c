@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: MIT */
-/* Convolutions and both their gradients against their definition: by the device's library and by patches. */
+/* Convolutions and both gradients against their definition: by the device's library and by im2col. */
 #include "test.h"
 #include "support/conv_problem.h"
 
-/* OpenMP's, where the library brought it. */
+/* OpenMP's, if the library is linked with it. */
 int omp_get_max_threads(void) __attribute__((weak));
 void omp_set_num_threads(int) __attribute__((weak));
 
 static gpur_device *device;
 
-/* Images, height, width; channels, filters, kernel, stride, padding. The first three are the Nature network's, smaller,
- * the fourth its first layer as blocks of 4 x 4 pixels; the last but two has more patches than are made at a time; the
- * last two are enough work for several threads. */
+/* Images, height, width; channels, filters, kernel, stride, padding. The first three are the Nature network's layers,
+ * smaller; the fourth is its first layer as blocks of 4 x 4 pixels. The last but two needs several chunks of im2col.
+ * The last two are enough work for several threads. */
 typedef struct conv_case {
     int images, height, width;
     int numbers[5];
@@ -25,13 +25,13 @@ static const conv_case cases[] = {
     {64, 6, 6, {8, 16, 3, 2, 1}},  {33, 12, 12, {4, 16, 4, 2, 0}}, {97, 21, 3, {16, 32, 2, 1, 0}},
     {12, 16, 16, {8, 8, 5, 1, 2}}, {33, 20, 20, {4, 32, 8, 4, 0}}, {24, 9, 9, {32, 64, 4, 2, 0}},
 };
-#if defined(GPUR_RACE_CHECK) && defined(__SANITIZE_THREAD__) /* a thread for every thread of a block, each watched */
+#if defined(GPUR_RACE_CHECK) && defined(__SANITIZE_THREAD__) /* slow: every GPU thread is a real, instrumented thread */
 enum { CASES = sizeof cases / sizeof *cases / 2 };
 #else
 enum { CASES = sizeof cases / sizeof *cases };
 #endif
 
-/* Rounding grows with the sum of the magnitudes of what was added. */
+/* Rounding errors grow with the sum of the magnitudes of the terms. */
 static void check_result(const conv_problem *p, const char *way, const double *want, const double *size)
 {
     const float *const got = conv_problem_result(p);
@@ -43,7 +43,7 @@ static void check_result(const conv_problem *p, const char *way, const double *w
             p->one.stride, p->one.padding, (int)i, (double)got[i], want[i]);
 }
 
-/* Either way must be right; an epilogue may be unavailable. Counts the runs that were by patches. */
+/* The library and im2col must both be correct; an epilogue may be unavailable. Counts the runs by im2col. */
 static void check_shape(const gpur_conv_shape *shape, int *by_patches)
 {
     conv_problem p;
@@ -116,8 +116,8 @@ TEST(bfloat16_input_agrees_with_the_definition)
         }
 }
 
-/* Every count of images that a plan for `planned` may be run with. Images past those asked for may be computed, and
- * those asked for are the same but for rounding: a product of fewer rows may add in another order. */
+/* Runs a plan for `planned` images with every smaller number, too. More images may be computed than asked for; those
+ * asked for differ only in rounding, since a GEMM of fewer rows may sum in another order. */
 static void check_fewer(int way, int64_t planned, const int numbers[5])
 {
     conv_problem all;
@@ -189,7 +189,8 @@ TEST(the_host_programs_thread_count_stays_as_found)
     }
 }
 
-/* The same plan, run again: the bits of the weights' gradient, whose sum several threads share. */
+/* Runs the same shape twice: also the weights' gradient, to whose sum several threads contribute, must have the same
+ * bits. */
 TEST(a_repeated_run_gives_the_same_bits)
 {
     for (int pass = GPUR_CONV_FORWARD; pass <= GPUR_CONV_TO_WEIGHT; pass++) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Kernels that may be made ready while the one before them runs compute what they compute otherwise. */
+/* Programmatic dependent launches change no result. */
 #include "test.h"
 #include "device/device.h"
 #include "support/learn_world.h"
@@ -8,12 +8,12 @@ enum { BATCH = 32, FEATURES = 500, COUNT = BATCH * FEATURES, LINKS = 60, MOST = 
 
 typedef struct chain {
     gpur_device *device;
-    float *y, *copy, *one; /* (COUNT), (COUNT), (FEATURES) of the device */
-    int64_t link;          /* counts through all repetitions */
+    float *y, *copy, *one; /* (COUNT), (COUNT) and (FEATURES) in device memory */
+    int64_t link;          /* counted over all repetitions */
 } chain;
 
-/* Kernels of changing shapes, so that a number is seldom changed twice by the same thread; now and then a copy comes
- * between them, and a fill. */
+/* Kernels of changing launch shapes, so that different threads change an element in turn; some copies and fills in
+ * between. */
 static gpur_status enqueue_links(void *context, gpur_stream *stream)
 {
     static const gpur_grid grids[] = {{1, 1024, 0}, {64, 256, 0}, {7, 96, 0}, {33, 32, 0}};
@@ -52,8 +52,8 @@ static void close_chain(chain *c)
     gpur_device_close(c->device);
 }
 
-/* Once on an ordinary stream, and three times recorded: one was added for each link, and the copy is of link 49 of the
- * last round but for its first number, which was filled after it. */
+/* Runs the chain once on an ordinary stream and three times as a graph. Every link adds one to each element of y. The
+ * copy is the one after link 49 of the last run, except its first element, which was filled afterwards. */
 static void check_chain(int on)
 {
     static float y[COUNT], copy[COUNT];

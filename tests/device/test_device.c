@@ -121,7 +121,7 @@ TEST(a_config_of_another_version_is_read_as_far_as_it_is_known)
     CHECK_MESSAGE("does not know");
 
     gpur_device_config older = {.size = 12, .threads = 1}; /* size and threads only */
-    older.executor = 99;                                   /* beyond what the caller says it has */
+    older.executor = 99;                                   /* beyond the size that the caller states */
     CHECK_OK(gpur_device_open("cpu", &older, &device));
     gpur_device_close(device);
     older.size = 0;
@@ -162,7 +162,7 @@ TEST(a_device_lives_until_its_last_holder_lets_go)
     int64_t total = 0, available = 0;
     gpur_device_hold(device);
     gpur_device_close(device);
-    CHECK_OK(gpur_memory_available(device, &total, &available)); /* under ASan: it is still there */
+    CHECK_OK(gpur_memory_available(device, &total, &available)); /* under AddressSanitizer: the device still exists */
     CHECK(strcmp(gpur_device_name(device), "") != 0);
     gpur_device_release(device);
 }

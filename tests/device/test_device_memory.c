@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Memory of a device: aligned, zeroed, counted, given back, and refused with numbers. */
+/* Memory of a device: aligned, zeroed, counted and freed; refusals state the numbers. */
 #include "test.h"
 #include "support/counting_alloc.h"
 #include "device/device.h"
@@ -117,7 +117,7 @@ static gpur_device_config config_counted_by(counting_alloc *counts)
     return config;
 }
 
-/* Makes one of everything; stops at the first refusal. */
+/* Makes one of everything; stops at the first failure. */
 static gpur_status make_one_of_each(gpur_device *device, gpur_stream **stream, gpur_event **event, gpur_gemm **gemm)
 {
     const gpur_gemm_shape shape = {.m = 2, .n = 2, .k = 2, .lda = 2, .ldb = 2, .ldc = 2};
@@ -127,7 +127,7 @@ static gpur_status make_one_of_each(gpur_device *device, gpur_stream **stream, g
     GPUR_TRY(gpur_gemm_create(device, &shape, gemm));
     GPUR_TRY(gpur_memory_alloc(device, 1000, "the test", &memory));
     GPUR_TRY(gpur_pinned_alloc(device, 1000, "the test", &pinned));
-    for (int i = 0; i < 100; i++) /* never freed: they go with the device */
+    for (int i = 0; i < 100; i++) /* never freed: they are freed with the device */
         GPUR_TRY(gpur_memory_alloc(device, 10, "the test", &memory));
     GPUR_TRY(gpur_fill(*stream, memory, 1, 10));
     GPUR_TRY(gpur_event_record(*event, *stream));

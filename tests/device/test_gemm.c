@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Matrix products against their definition: every transpose, odd sizes, pitches, accumulation, fewer rows. */
+/* GEMMs against their definition: every transpose, odd sizes, pitches, accumulation, fewer rows than planned. */
 #include "test.h"
 #include "device/cpu/cpu.h"
 #include "reference/reference_gemm.h"
@@ -8,17 +8,17 @@
 #include <cblas.h>
 #endif
 
-/* OpenMP's, where OpenBLAS brought it. */
+/* OpenMP's, if OpenBLAS is linked with it. */
 int omp_get_max_threads(void) __attribute__((weak));
 
 void plain_sgemm(gpur_device *device, const gpur_gemm_shape *shape, int64_t rows, const float *a, const float *b,
                  float *c);
 
-/* Host copies of the matrices; A is stored (a_rows, lda), B (b_rows, ldb), C (m, ldc). */
+/* Host copies of the matrices. A is stored as (a_rows, lda), B as (b_rows, ldb), C as (m, ldc). */
 typedef struct problem {
     gpur_gemm_shape shape;
     int64_t a_count, b_count, c_count;
-    float *a, *b, *c, *bias, *before; /* `before` is C as it was */
+    float *a, *b, *c, *bias, *before; /* `before` is C before the run */
 } problem;
 
 static float next_float(uint32_t *state)
@@ -49,7 +49,8 @@ static double activated(const problem *p, double x, int64_t column)
     return p->shape.epilogue == GPUR_EPILOGUE_BIAS_RELU && x < 0.0 ? 0.0 : x;
 }
 
-/* The first `rows` rows are the product, what lies between rows and beyond them is as it was. */
+/* The first `rows` rows must be the product. The padding of rows, and on the CPU the rows beyond `rows`, must be
+ * unchanged. */
 static void check_product(const problem *p, int64_t rows)
 {
     const gpur_gemm_shape *const s = &p->shape;
@@ -66,7 +67,7 @@ static void check_product(const problem *p, int64_t rows)
         }
 }
 
-/* By the device's library, through memory of the device. The status is that of making the plan, if that fails. */
+/* Runs the GEMM by the device's library on device memory. Returns the status of the first call that fails. */
 static gpur_status run_on_device(gpur_device *device, problem *p, int64_t rows)
 {
     gpur_gemm *gemm = NULL;
@@ -122,7 +123,7 @@ TEST(every_transpose_size_and_pitch_agrees_with_the_definition)
     gpur_device_close(device);
 }
 
-/* The same product again, on a device that is in use: the bits do not depend on which thread was there in time. */
+/* Repeats the GEMM while helpers are running: its bits must not depend on which thread ran which piece. */
 static void check_bits(gpur_device *device, const problem *first)
 {
     problem again;
@@ -157,7 +158,7 @@ TEST(a_product_that_several_threads_share_agrees_with_the_definition)
 TEST(fewer_rows_than_planned_leave_the_others_alone)
 {
     gpur_device *const device = test_device();
-    for (int variant = 0; variant < VARIANTS; variant += 2) /* A as it is */
+    for (int variant = 0; variant < VARIANTS; variant += 2) /* A is not transposed */
         for (int64_t rows = 1; rows <= 33; rows += 8)
             check_on_device(device, reference_gemm_shape(33, 20, 40, variant, 1), rows);
     gpur_device_close(device);
@@ -168,7 +169,7 @@ TEST(an_epilogue_is_right_or_unavailable)
     gpur_device *const device = test_device();
     for (int32_t epilogue = GPUR_EPILOGUE_BIAS; epilogue <= GPUR_EPILOGUE_BIAS_RELU; epilogue++) {
         problem p;
-        gpur_gemm_shape s = reference_gemm_shape(32, 64, 28, 2, 0); /* a layer forward, X (32, 28) W^T */
+        gpur_gemm_shape s = reference_gemm_shape(32, 64, 28, 2, 0); /* the forward pass of a layer: X (32, 28) W^T */
         s.epilogue = epilogue;
         open_problem(&p, s);
         const gpur_status status = run_on_device(device, &p, s.m);
@@ -264,7 +265,7 @@ TEST(the_library_has_a_name_and_a_slow_one_is_told_once)
     const char *const name = gpur_gemm_library(device);
     gpur_gemm_shape shape = reference_gemm_shape(4, 5, 6, 0, 0);
     gpur_gemm *gemm = NULL;
-    shape.by_graph = 1; /* of FP32 there is none */
+    shape.by_graph = 1; /* there are no graphs for FP32 */
     CHECK_OK(gpur_gemm_create(device, &shape, &gemm));
     CHECK(strcmp(gpur_gemm_way(gemm), name) == 0);
     gpur_gemm_destroy(gemm);

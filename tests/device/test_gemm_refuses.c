@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Matrix products that make no sense are refused, with the numbers. */
+/* Impossible GEMMs are refused with a message that states the numbers. */
 #include "test.h"
 #include "reference/reference_gemm.h"
 

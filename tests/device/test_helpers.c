@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Helper threads of a CPU device: each piece is run once, the caller never waits for a helper that has not begun one,
- * and what goes wrong with threads costs speed alone. */
+/* Helper threads of a CPU device: each piece is run exactly once, the caller never waits for a helper that has not
+ * begun a piece, and failures with threads only cost speed. */
 #include "test.h"
 #include "device/cpu/helpers.h"
 
@@ -9,7 +9,7 @@
 #include <pthread.h>
 #include <time.h>
 
-/* How pthread_create behaves from here on: as ever, not at all, or with a thread that comes to life at open_threads. */
+/* What pthread_create does from now on: it works as usual, fails, or starts threads that wait for `held`. */
 enum { STARTS, REFUSES, HOLDS };
 static atomic_int threads_now, threads_asked;
 static sem_t held;
@@ -28,7 +28,7 @@ static void *start_when_let(void *context)
     return start.run(start.context);
 }
 
-/* Stands before the C library's. */
+/* Overrides the C library's function. */
 int pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*run)(void *), void *context)
 {
     int (*real)(pthread_t *, const pthread_attr_t *, void *(*)(void *), void *) = NULL;
@@ -66,11 +66,11 @@ static void close_helpers(gpur_helpers *helpers)
 
 enum { MOST_PIECES = 300 };
 
-/* Plain memory: ThreadSanitizer sees whether the caller may read what helpers wrote. */
+/* Plain memory, so that ThreadSanitizer checks whether the caller may read what helpers wrote. */
 typedef struct tally {
     int runs[MOST_PIECES];
     int64_t pieces;
-    gpur_helpers *inner; /* each piece does a work of its own with them; NULL: none */
+    gpur_helpers *inner; /* each piece runs a job of its own with them; NULL: it does not */
 } tally;
 
 static void add_one(int64_t piece, int64_t pieces, const void *args)
@@ -95,7 +95,7 @@ static void count(int64_t piece, int64_t pieces, const void *args)
     t->runs[piece] += pieces == t->pieces;
 }
 
-/* Works of random numbers of pieces; how many were not run exactly once. */
+/* Runs jobs with random numbers of pieces; returns how many pieces were not run exactly once. */
 static int64_t count_wrong(gpur_helpers *helpers, int works, uint32_t seed, int is_nested)
 {
     int64_t wrong = 0;
@@ -206,14 +206,14 @@ TEST(where_no_thread_can_be_started_the_caller_does_all)
     const int64_t wrong = count_wrong(helpers, 50, 3, 0);
     const int asked = atomic_load(&threads_asked);
     atomic_store(&threads_now, STARTS);
-    CHECK_MESSAGE("device is NULL"); /* no failure of the caller's */
+    CHECK_MESSAGE("device is NULL"); /* still the caller's own last error */
     close_helpers(helpers);
     gpur_device_close(device);
     CHECK_EQUAL(wrong, 0);
     CHECK_EQUAL(asked, 1);
 }
 
-/* Two pieces that must be on two threads: each waits until the other has begun. The second to begin stays long. */
+/* Two pieces that must run on two threads: each waits until the other has begun. The helper's piece then takes long. */
 typedef struct meeting {
     atomic_int begun;
     pthread_t caller;
@@ -228,7 +228,7 @@ static void meet(int64_t piece, int64_t pieces, const void *args)
     while (atomic_load(&m->begun) < 2)
         nanosleep(&(struct timespec){.tv_nsec = 10000}, NULL);
     if (!pthread_equal(pthread_self(), m->caller)) {
-        nanosleep(&(struct timespec){.tv_nsec = 30000000}, NULL); /* as one that lost its core */
+        nanosleep(&(struct timespec){.tv_nsec = 30000000}, NULL); /* like a helper that lost its core */
         m->by_helper++;
     }
 }

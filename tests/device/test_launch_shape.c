@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* The same kernel in any shape gives the same result, and what a block works out together is right. */
+/* A kernel gives the same result in every launch shape, and the collectives of a block and a warp are correct. */
 #include "test.h"
 #include "device/device.h"
 #include "kernels/lib/collective.h"
 
-/* Lanes of a warp on the device under test. */
+/* Returns the lanes of a warp on the device under test. */
 static int warp(void)
 {
     return test_on_cuda() ? 32 : GPUR_WARP;
@@ -75,7 +75,7 @@ TEST(what_a_block_works_out_together_is_right)
     CHECK_OK(gpur_stream_create(device, &stream));
     for (int size = 0; size < sizes; size++)
         for (int64_t n = threads[size]; n >= 1; n = n * 2 / 3) {
-            for (int64_t i = 0; i < n; i++) /* some warps have no positive number */
+            for (int64_t i = 0; i < n; i++) /* some warps have no positive value */
                 p.in[i] = (float)((i * 37 + 11) % 23) * (i / warp() % 3 == 1 ? -0.25f : i % 4 == 2 ? 0.5f : -0.125f);
             CHECK_OK(run_probe(device, stream, threads[size], n, &p));
             check_probe(&p, n);

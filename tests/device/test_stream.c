@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Streams, events and recordings, as any device must have them. */
+/* Streams, events and graphs: what every device must provide. */
 #include "test.h"
 #include "device/device.h"
 
@@ -29,7 +29,7 @@ static void close_pair(pair *p)
 
 TEST(work_runs_in_the_order_it_was_enqueued)
 {
-    enum { STEPS = 2000 }; /* several times what a stream of the CPU holds */
+    enum { STEPS = 2000 }; /* several times the slots of a CPU stream */
     pair p;
     unsigned char *memory = NULL, seen[STEPS];
     CHECK_OK(open_pair(&p));

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What the CPU's own streams promise beyond any device's. On CUDA, whose streams are the driver's, all is skipped. */
+/* Guarantees of the CPU's own streams beyond those of any device. Skipped on CUDA, whose streams are the driver's. */
 #include "test.h"
 #include "device/cpu/cpu.h"
 #include "support/gate_cpu.h"
@@ -78,8 +78,8 @@ TEST(recording_anew_does_not_disturb_an_earlier_wait)
     CHECK_OK(gpur_event_record(g.event, g.a));
     CHECK_OK(gpur_stream_wait(g.b, g.event));
     CHECK_OK(gate_close(&g.gate, g.a));
-    CHECK_OK(gpur_event_record(g.event, g.a)); /* behind the gate */
-    CHECK_OK(gpur_stream_sync(g.b));           /* hangs if the wait is for the second record */
+    CHECK_OK(gpur_event_record(g.event, g.a)); /* enqueued behind the gate */
+    CHECK_OK(gpur_stream_sync(g.b));           /* hangs if it waits for the second record */
     CHECK(!gpur_event_done(g.event));
     gate_open(&g.gate);
     CHECK_OK(gpur_event_sync(g.event));
@@ -119,7 +119,7 @@ TEST(an_event_may_go_while_work_refers_to_it)
 }
 
 typedef struct counter {
-    int64_t count; /* not atomic: the stream's order is what protects it */
+    int64_t count; /* not atomic: protected only by the order of the stream */
 } counter;
 
 static gpur_status count_one(gpur_stream *stream, void *payload)
@@ -226,7 +226,7 @@ TEST(the_first_failure_comes_out_at_every_sync_with_its_text)
     CHECK_OK(gpur_stream_create(device, &stream));
     for (int number = 1; number <= 2; number++) {
         memcpy(gpur_cpu_begin(stream), &number, sizeof number);
-        (void)gpur_cpu_end(stream, fail_with_number); /* inline tells at once, a thread later */
+        (void)gpur_cpu_end(stream, fail_with_number); /* fails here if inline, else only at the sync */
     }
     CHECK_STATUS(gpur_stream_sync(stream), GPUR_DEVICE_ERROR);
     CHECK_MESSAGE("operation 1 failed");
@@ -246,7 +246,7 @@ TEST(no_thread_of_ours_takes_a_signal)
     CHECK_OK(gpur_stream_create(device, &stream));
     sigemptyset(&usr1);
     sigaddset(&usr1, SIGUSR1);
-    pthread_sigmask(SIG_BLOCK, &usr1, NULL); /* so a thread that had it open would die of it */
+    pthread_sigmask(SIG_BLOCK, &usr1, NULL); /* a thread that does not block it would be killed by it */
     CHECK(kill(getpid(), SIGUSR1) == 0);
     CHECK_OK(gpur_stream_sync(stream));
     CHECK(sigpending(&pending) == 0 && sigismember(&pending, SIGUSR1));

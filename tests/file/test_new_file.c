@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Files that come into being whole or not at all, and what happens when there is no room. */
+/* gpur_new_file: a file is written completely or not at all, also when the disk is full. */
 #include "file/atomic_file.h"
 #include "support/faults.h"
 #include "support/file_scene.h"
@@ -14,7 +14,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* 1 when the file at `path` holds this text and nothing is beside it. */
+/* Returns 1 if the file at `path` holds this text and no temporary file is left. */
 static int holds(const char *path, const char *text)
 {
     char part[160];
@@ -86,7 +86,7 @@ static mode_t mode_of(const char *path)
     return stat(path, &there) == 0 ? there.st_mode & 07777 : 0;
 }
 
-/* A save of "new" over what is at the path, if anything is. */
+/* Replaces the file at `path`, if there is one, by "new". */
 static gpur_status replace(const char *path)
 {
     gpur_new_file file;
@@ -121,7 +121,7 @@ TEST(a_file_keeps_its_permissions)
     const gpur_status status = replace(path);
     umask(mask);
     CHECK_OK(status);
-    CHECK_EQUAL(mode_of(path), 0640); /* as the process wants new files */
+    CHECK_EQUAL(mode_of(path), 0640); /* the process's umask applies to new files */
 }
 
 TEST(a_file_keeps_its_owner)
@@ -141,8 +141,8 @@ TEST(a_file_keeps_its_owner)
     CHECK_EQUAL(there.st_mode & 07777, 0640);
 }
 
-/* The nth call of the system fails, none with 0. The file is the new one, or the call says why it is still the old one,
- * or none. Returns how many calls there were. */
+/* Replaces a file while the nth system call fails (0: none). Afterwards either the file is the new one, or the call
+ * reports why the old one (or none) is still there. Returns the number of system calls. */
 static int64_t replace_with_failure(const char *path, const char *old, int64_t nth, gpur_status *status)
 {
     unlink(path);
@@ -163,7 +163,7 @@ static void check_failing_call(const char *path, const char *old, int64_t nth)
     if (status != GPUR_OK)
         CHECK_STATUS(status, GPUR_FILE_ERROR);
     if (strcmp(faults_name(), "unlink") == 0)
-        unlink(part); /* what could not be removed is used again by the next save */
+        unlink(part); /* a temporary file that could not be removed is reused by the next save */
     TEST_REQUIRE(wanted ? holds(path, wanted) : access(path, F_OK) != 0 && access(part, F_OK) != 0,
                  "%s failed (call %lld, %s): %s, and there is not \"%s\" alone", faults_name(), (long long)nth,
                  old ? "over a file" : "no file", gpur_status_name(status), wanted ? wanted : "nothing");
@@ -204,7 +204,7 @@ TEST(a_folder_that_cannot_be_synced_keeps_the_old_file)
     CHECK(access(path, F_OK) != 0);
 }
 
-/* As on NFS: the folder's sync comes when there is no way back. */
+/* As on NFS, which cannot exchange names: the folder is synced when the rename can no longer be undone. */
 TEST(a_file_system_without_exchange_tells_what_it_left)
 {
     const char *const path = scene_path("nfs");
@@ -230,7 +230,7 @@ typedef struct rival {
     int64_t wanted, written, other;
 } rival;
 
-/* Files of 3000 times one letter, each when nobody else is at it. */
+/* Writes files of 3000 times one letter, whenever no other thread is writing. */
 static void *write_often(void *context)
 {
     rival *const r = context;
@@ -249,7 +249,7 @@ static void *write_often(void *context)
     return NULL;
 }
 
-/* 1 when the file is 3000 times one letter. */
+/* Returns 1 if the file is 3000 times one letter. */
 static int is_whole(const char *path)
 {
     int64_t bytes = 0, same = 0;
@@ -266,7 +266,7 @@ TEST(rivals_leave_a_whole_file_at_any_time)
     pthread_t threads[RIVALS];
     rival rivals[RIVALS];
     int64_t written = 0, other = 0, torn = 0;
-    /* In memory, if there is such a folder: they then meet more often. */
+    /* On a file system in memory, if there is one: the threads then collide more often. */
     snprintf(path, sizeof path, "/dev/shm/gpureplay-rivals-%d", (int)getpid());
     if (access("/dev/shm", W_OK) != 0)
         snprintf(path, sizeof path, "%s", scene_path("rivals"));
@@ -308,7 +308,7 @@ TEST(a_limit_on_files_is_told_and_raises_no_signal)
     CHECK(holds(path, "old"));
 }
 
-/* As on a file system that cannot make room ahead: the write itself fails. */
+/* As on a file system that cannot reserve space: the write itself fails. */
 TEST(a_write_without_room_is_told)
 {
     const char *const path = scene_path("file");
@@ -334,7 +334,7 @@ TEST(a_write_without_room_is_told)
 
 #ifdef GPUR_HAS_FILES
 
-/* A file system of 256 KiB, which root may make. */
+/* Mounts a file system of 256 KiB, which requires root. */
 static int mount_small(const char *folder)
 {
     return mkdir(folder, 0700) == 0 && mount("none", folder, "tmpfs", 0, "size=256k") == 0;

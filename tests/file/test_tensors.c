@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Headers of safetensors files that somebody made: the good ones are read, the others refused with what is wrong. */
+/* Headers of safetensors files: valid ones are read, and invalid ones are refused with a message that states what is
+ * wrong. */
 #include "support/file_scene.h"
 #include "test.h"
 
@@ -14,7 +15,7 @@ int main(int argc, char **argv)
 
 #else
 
-/* What gpur_checkpoint_get_info says of a file with this header and so many bytes of data. */
+/* Calls gpur_checkpoint_get_info for a file with this header, this length field and `data` bytes of data. */
 static gpur_status ask(const char *header, uint64_t length, int64_t data, gpur_checkpoint_info *info)
 {
     static unsigned char file[4096];
@@ -39,6 +40,7 @@ TEST(good_headers_are_read)
     } good[] = {
         {"{}", 0, 0},
         {"{}      ", 0, 0},
+        {"{\r\n\t" T("a\\\"\\\\", "U8", "[1]", 0, 1) "\n}\n", 1, 1},
         {"{" T("a", "F32", "[2,3]", 0, 24) "}", 24, 1},
         {"{" T("b", "U8", "[5]", 24, 29) "," T("a", "F32", "[2,3]", 0, 24) "}", 29, 2},
         {"{\"__metadata__\":{\"format\":\"pt\"}," T("a", "BF16", "[]", 0, 2) "}", 2, 1},
@@ -85,6 +87,8 @@ static const struct {
     {"{\"\xff\":1}", 0, "UTF-8"},
     {"{\"\xc0\x80\":1}", 0, "UTF-8"},
     {"{\"\x01\":1}", 0, "UTF-8"},
+    {"{\"\\\"\n\":1}", 0, "UTF-8"},
+    {"{\"\\\\\":1}\n\v", 0, "UTF-8"},
     {"{\"\xed\xa0\x80\":1}", 0, "UTF-8"},
 };
 

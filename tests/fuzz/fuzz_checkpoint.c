@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Any bytes at all as a file, for libFuzzer. The first byte of an input says what reads the rest, and whether its
- * checksums are put right first, so that what lies behind them is reached. There are two replays, a packed one and one
- * that is linked, prioritized and of n steps, and whatever happens, they must stay ones that can be drawn from and
- * stepped into. Writes the files to begin with into the folder named last on the command line.
+ * libFuzzer target: arbitrary bytes as a file. The first byte of an input selects the function that reads the rest, and
+ * whether the checksums are corrected first, so that the code behind their check is reached. There are two replays: one
+ * with layout rows, and one with layout frames, prioritized and with n-step returns. Whatever an input does, both must
+ * stay usable for sampling and stepping. Writes the initial inputs into the folder named last on the command line.
  */
 #include "support/file_forge.h"
 #include "support/file_scene.h"
@@ -27,7 +27,7 @@ static void must(int holds, const char *what)
     abort();
 }
 
-/* An input made of the file that lies at `path`. */
+/* Makes an input from the file at `path`. */
 static void add_seed(const char *folder, const char *name, int reader, int is_foreign)
 {
     char seed[512];
@@ -79,7 +79,7 @@ int LLVMFuzzerInitialize(int *argc, char ***argv)
     return 0;
 }
 
-/* Where the header can be read and has room for them. */
+/* Corrects the checksums, if the header can be read and has room for them. */
 static void repair(unsigned char *file, int64_t bytes)
 {
     gpur_checkpoint read;
@@ -90,7 +90,7 @@ static void repair(unsigned char *file, int64_t bytes)
     must(write_file(path, file, bytes) == 0, "an input cannot be written");
 }
 
-/* A draw of what there is. */
+/* Samples from the replay unless it is empty. */
 static void draw(gpur_replay *replay)
 {
     gpur_batch *batch = NULL;
@@ -102,7 +102,8 @@ static void draw(gpur_replay *replay)
     gpur_batch_release(batch);
 }
 
-/* Whatever episodes and frames were loaded, they go on: only those that are over, or have none, are refused. */
+/* Whatever episodes and frames were loaded, stepping them works; it is refused only if an episode is over or none is
+ * open. */
 static void step(void)
 {
     const float obs[SCENE_ENVS * SCENE_FEATURES] = {1}, reward[SCENE_ENVS] = {0};

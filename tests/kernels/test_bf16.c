@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* Rounding to bfloat16, and widening, which takes a bias and an activation along. */
+/* The kernels round_bf16, to bfloat16, and widen_bf16, back to float32 with optional bias and activation. */
 #include "test.h"
 #include "support/learn_rig.h"
 
 static gpur_device *device;
 static gpur_stream *stream;
 
-/* To the nearest of the two neighbours, and of equals to the one whose last bit is 0. */
+/* Round to nearest, ties to even. */
 static const struct {
     uint32_t from;
     uint16_t to;
@@ -37,7 +37,7 @@ TEST(rounding_to_bfloat16_is_to_nearest_even_at_every_launch_shape)
     }
 }
 
-/* Exact; and with a bias of its column, through the activation. */
+/* Widening is exact; with a bias it adds the bias of the column and applies the activation. */
 static void check_widening(const float *bias, int activation, gpur_grid grid)
 {
     enum { COLUMNS = 3, COUNT = 3 * COLUMNS };
@@ -71,7 +71,7 @@ TEST(widening_is_exact_and_takes_bias_and_activation_along_at_every_launch_shape
     }
 }
 
-/* ROWS rows of `columns` numbers, in arrays that begin `shift` numbers behind a multiple of 256 bytes. */
+/* ROWS rows of `columns` values, in arrays that start `shift` elements after a multiple of 256 bytes. */
 enum { ROWS = 37, MOST = 40 * 33, MOST_COLUMNS = 32 };
 
 typedef struct rows_case {
@@ -92,7 +92,7 @@ static void fill(rows_arrays *a)
         a->bias[f] = 0.0625f * (float)f;
 }
 
-/* Widened, and rounded back from there. */
+/* Widens `narrow` to `wide`, and rounds `wide` back to `again`. */
 static void run(const rows_case *c, rows_arrays *a, gpur_grid grid)
 {
     rows_arrays *const there = rig_upload(device, a, sizeof *a);
@@ -107,7 +107,7 @@ static void run(const rows_case *c, rows_arrays *a, gpur_grid grid)
     gpur_device_free(device, there);
 }
 
-/* Nothing beside the rows is written. */
+/* Checks the rows, and that nothing around them was written. */
 static void check_rows(const rows_case *c, gpur_grid grid)
 {
     static rows_arrays a;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Copies that leave the target out of the caches: every alignment, and a ring large enough to be fed by them. */
+/* Copies with non-temporal stores: every alignment, and a ring that is large enough for them to be used. */
 #include "device/device.h"
 #include "support/replay_kit.h"
 #include "test.h"
@@ -12,7 +12,7 @@ typedef struct top {
     unsigned char *to;
 } top;
 
-/* Bytes of `to` that are not as a copy of `bytes` to `at` leaves them. */
+/* Returns the number of bytes of `to` that differ from what a copy of `bytes` to `at` must leave. */
 static int wrong(const unsigned char *to, const unsigned char *from, int64_t at, int64_t bytes)
 {
     int found = 0;
@@ -49,7 +49,7 @@ TEST(every_alignment_and_length_is_copied_and_nothing_else)
     gpur_device_close(t.device);
 }
 
-/* The same rows field by field. */
+/* Appends the next rows field by field. */
 static void append_fields(kit_scene *s, int64_t count)
 {
     void *arrays[GPUR_MAX_FIELDS];
@@ -62,7 +62,7 @@ static void append_fields(kit_scene *s, int64_t count)
 
 enum { LARGE = 40000, LOOKS = 64 };
 
-/* The rows round the ring's end, and some that a draw gives: every byte follows from the id. */
+/* Checks the rows around the ring's end and a sample: every byte follows from the row's id. */
 static void check_ring(kit_scene *s)
 {
     int64_t ids[LOOKS], count = 0;
@@ -78,8 +78,9 @@ static void check_ring(kit_scene *s)
     gpur_batch_release(batch);
 }
 
-/* 40,000 rows of 256 bytes: more than the caches are asked to keep. Whole blocks, which need no staging where the
- * executor is inline, and parts of blocks; the ring ends within a whole one, field by field and packed. */
+/* 40,000 rows of 256 bytes: more than the limit for ring copies through the caches. Whole staging blocks (which need no
+ * staging with the inline executor) and parts of blocks, field by field and packed; the ring ends within a whole
+ * block. */
 TEST(a_large_ring_holds_what_was_appended)
 {
     static const int64_t counts[] = {1400, 2100, 1, 699};

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Blocks that meet see what the others wrote before, in every shape and however they were launched. */
+/* Grid sync: after it, every block sees what the others wrote before it, in every launch shape and for every kind of
+ * cooperative launch. */
 #include "test.h"
 #include "device/device.h"
 #include "kernels/target/thread.h"
@@ -9,7 +10,7 @@ enum { MOST = 5003, ROUNDS = 37 };
 typedef struct scene {
     gpur_device *device;
     gpur_stream *stream;
-    uint32_t *sheets; /* (2, MOST) of the device */
+    uint32_t *sheets; /* (2, MOST) in device memory */
 } scene;
 
 static gpur_status open_scene(scene *s)
@@ -40,7 +41,7 @@ static void begin(uint32_t *x, int64_t n)
         x[i] = (uint32_t)(i * i) + 17u;
 }
 
-/* What the probe makes of x, by its formula: args_replay.h. */
+/* Applies the formula of the probe to x: kernels/args_replay.h. */
 static void expect(const gpur_meet_probe_args *args, uint32_t *x)
 {
     static uint32_t out[MOST];
@@ -59,7 +60,7 @@ static int64_t first_wrong(const uint32_t *got, const uint32_t *want, int64_t n)
     return -1;
 }
 
-/* After an even number of rounds the result lies in the first sheet, after an odd one in the second. */
+/* After an even number of rounds the result is in the first sheet, after an odd number in the second. */
 static gpur_status run(const scene *s, gpur_grid grid, const gpur_meet_probe_args *args, uint32_t *x)
 {
     const int64_t bytes = args->n * (int64_t)sizeof *x;
@@ -84,7 +85,8 @@ static void check_shape(const scene *s, gpur_grid grid)
     }
 }
 
-/* As many blocks as can run at once, those that make a cluster on a GPU and those that do not, and one. */
+/* As many blocks as can run at the same time; numbers of blocks that form a cluster on a GPU and numbers that do not;
+ * and one block. */
 TEST(what_was_written_before_a_meeting_is_seen_after_it)
 {
     static const int64_t blocks[] = {1, 2, 3, 4, 5, 8, 16, 17, 66, 100000};
@@ -94,11 +96,11 @@ TEST(what_was_written_before_a_meeting_is_seen_after_it)
     for (int k = 0; k < 30; k++) {
         gpur_grid grid = gpur_grid_together(s.device, GPUR_KERNEL_ID_meet_probe, blocks[k / 3], threads[k % 3]);
         if (grid.blocks < blocks[k / 3] && k < 27)
-            continue; /* it can be had once, at the end */
+            continue; /* clamped shapes are tested once, at the end */
         CHECK(grid.together == GPUR_TOGETHER_BEST && grid.blocks >= 1 && grid.blocks <= blocks[k / 3]);
         check_shape(&s, grid);
         grid.together = GPUR_TOGETHER_GRID;
-        if (test_on_cuda()) /* elsewhere that is the same */
+        if (test_on_cuda()) /* the CPU makes no difference between the two */
             check_shape(&s, grid);
     }
     close_scene(&s);
@@ -110,7 +112,7 @@ TEST(a_forced_shape_is_cut_to_what_runs_at_once)
     scene s;
     CHECK_OK(open_scene(&s));
     const int64_t most = gpur_grid_together(s.device, GPUR_KERNEL_ID_meet_probe, INT64_MAX, 32).blocks;
-    CHECK(GPUR_WARP > 1 ? most > 1 : test_on_cuda() || most == 1); /* in the race check several blocks meet */
+    CHECK(GPUR_WARP > 1 ? most > 1 : test_on_cuda() || most == 1); /* in the race check several blocks run */
     for (int k = 0; k < 4; k++) {
         gpur_device_force_grid(s.device, forced[k]);
         const gpur_grid grid = gpur_grid_together(s.device, GPUR_KERNEL_ID_meet_probe, 2, 64);
@@ -139,7 +141,7 @@ TEST(a_launch_that_cannot_meet_is_refused)
     grid.together = GPUR_TOGETHER_BEST;
     CHECK_STATUS(gpur_launch_window_set(s.stream, grid, &other), GPUR_INVALID_ARGUMENT);
     CHECK_MESSAGE("kernel window_set: its blocks do not meet, and gpur_grid.together is 1; it must be 0");
-    check_shape(&s, good); /* nothing was harmed */
+    check_shape(&s, good); /* the refusals changed nothing */
     close_scene(&s);
 }
 
@@ -149,8 +151,8 @@ static void salt(gpur_meet_probe_args *args, int launch)
         args->salts[i] = (i + 1) * (uint32_t)(launch + 1);
 }
 
-/* A struct of 2.6 KB is copied by the call, like any other, however many launches are queued: more than a stream has
- * places for. */
+/* A struct of 2.6 KB is copied by the call, like any other, however many launches are queued; here more than a stream
+ * has overflow slots. */
 TEST(large_arguments_belong_to_the_launch)
 {
     enum { LAUNCHES = 100, N = 61 };
@@ -189,7 +191,7 @@ static gpur_status record(void *context, gpur_stream *stream)
     return gpur_launch_meet_probe(stream, r->grid, &r->args);
 }
 
-/* As one cluster, and as a grid, where a GPU has a choice. */
+/* As a cluster and as a cooperative grid, if a GPU supports both. */
 TEST(blocks_meet_in_a_recording_too)
 {
     static uint32_t got[MOST], want[MOST];

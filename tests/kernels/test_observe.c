@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* From observations to what the first layer reads. */
+/* The kernel `observe` (preprocessing): observations become the input of the first layer. */
 #include "test.h"
 #include "support/learn_rig.h"
 
@@ -12,13 +12,13 @@ typedef struct observe_case {
     int height, width, channels, block, floats, planes, bf16;
 } observe_case;
 
-/* Number (n, y, x, c) of the case's observations, which are small whole numbers. */
+/* Value (n, y, x, c) of the case's observations, a small integer. */
 static int value_of(int n, int y, int x, int c)
 {
     return (n * 89 + y * 31 + x * 7 + c * 3) % 251;
 }
 
-/* Observations as a replay keeps them, `pitch` bytes apart. */
+/* Observations as a replay stores them, `pitch` bytes apart. */
 static unsigned char *make_observations(const observe_case *k, int64_t pitch)
 {
     unsigned char *const obs = calloc(IMAGES, (size_t)pitch);
@@ -51,7 +51,7 @@ static double read_number(const observe_case *k, const unsigned char *x, int64_t
     return wide;
 }
 
-/* Blocks follow each other by rows, in a block its pixels by rows, and in a pixel its channels. */
+/* Pixel blocks are in row-major order, so are the pixels of a block; a pixel's channels are contiguous. */
 static void check_numbers(const observe_case *k, const unsigned char *x, int64_t x_pitch)
 {
     const int b = k->block;
@@ -62,7 +62,7 @@ static void check_numbers(const observe_case *k, const unsigned char *x, int64_t
                 for (int i = 0; i < b * b * k->channels; i++, at++) {
                     const int pixel = i / k->channels, c = i % k->channels;
                     const double want = 0.25 * value_of(n, top + pixel / b, left + pixel % b, c);
-                    CHECK_NEAR(read_number(k, x, at), want, 0); /* 8 bits: exact in bfloat16 */
+                    CHECK_NEAR(read_number(k, x, at), want, 0); /* at most 8 significant bits, so exact in bfloat16 */
                 }
         for (int gap = 0; gap < GAP; gap++, at++)
             CHECK_NEAR(read_number(k, x, at), 0, 0);

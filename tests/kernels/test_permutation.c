@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The permutation behind distinct draws, by itself: test_sampler.c draws with it, and here are the questions that need
- * more draws, or a look at its parts. Every tail must be at least 1e-6, and the seeds are fixed.
+ * The permutation behind sampling without replacement, tested by itself. test_sampler.c samples with it; the tests here
+ * need more samples, or access to its parts. Every tail probability must be at least 1e-6, and the seeds are fixed.
  */
 #include "kernels/lib/permutation.h"
 #include "support/replay_kit.h"
@@ -11,13 +11,13 @@ enum { PURPOSE = 2, MOST = 512 };
 static const double alarm = 1e-6;
 
 #ifdef GPUR_RACE_CHECK
-enum { DRAWS = 100000 }; /* there the question is races */
+enum { DRAWS = 100000 }; /* the race check looks for races, not for bias */
 #else
-enum { DRAWS = 5000000 }; /* long runs take as many: twenty times that would find the 0.4% that eight rounds leave */
+enum { DRAWS = 5000000 }; /* also in long runs: 20 times more would detect the 0.4% bias that eight rounds leave */
 #endif
 
-/* How far row `other` of a draw lies behind its row 0 in the window, around its end: 1 to n - 1. The turn moves both
- * alike, so it hides nothing here. */
+/* Counts the distance in the window, modulo n, from row 0 of a sample to its row `other`: 1 to n - 1. The rotation
+ * moves both rows by the same amount, so it does not affect the distance. */
 static void count_distances(uint64_t n, uint64_t other, int64_t *counts)
 {
     for (uint64_t step = 0; step < DRAWS; step++) {
@@ -28,7 +28,7 @@ static void count_distances(uint64_t n, uint64_t other, int64_t *counts)
     }
 }
 
-/* All distances alike, and above all not more often the one that the rows have in the draw. */
+/* All distances must be equally likely, above all the distance that the two rows have within the sample. */
 static void check_pairs(uint64_t n, uint64_t other)
 {
     int64_t counts[MOST] = {0};
@@ -40,9 +40,9 @@ static void check_pairs(uint64_t n, uint64_t other)
 }
 
 /*
- * Six rounds fail each line, and four do: over 255 and 256 rows by all distances (the statistic is then expected 13
- * standard deviations too high, the alarm being at some 5), over 512 rows by the rows' own distance, which six rounds
- * give 6% too often (8 standard deviations; 2 in 1,000 seeds would not raise the alarm).
+ * With six rounds, or four, every line below fails: over 255 and 256 rows by the distribution of all distances (the
+ * statistic is then expected 13 standard deviations too high; the alarm is at about 5), over 512 rows by the rows' own
+ * distance, which six rounds give 6% too often (8 standard deviations; 2 in 1,000 seeds would not raise the alarm).
  */
 TEST(rows_of_a_draw_lie_apart_in_the_window_as_chance_has_it)
 {
@@ -52,7 +52,8 @@ TEST(rows_of_a_draw_lie_apart_in_the_window_as_chance_has_it)
     check_pairs(512, 16);
 }
 
-/* Without it no row's marginal would be exactly uniform; how far from it is too little to be counted. */
+/* Without the rotation no row's marginal distribution would be exactly uniform, although the difference is too small to
+ * count. */
 TEST(the_turn_moves_every_row_by_as_much)
 {
     static const uint64_t sizes[] = {1, 2, 7, 200, 256, 1000003};

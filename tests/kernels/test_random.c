@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Random numbers: Philox4x32-10 against its authors' vectors, and what is made of its bits. */
+/* Random numbers: Philox4x32-10 against its authors' test vectors, and the numbers made from its bits. */
 #include "test.h"
 #include "kernels/lib/random.h"
 
@@ -14,7 +14,7 @@ static int equal(gpur_u32x4 x, gpur_u32x4 y)
     return memcmp(x.v, y.v, sizeof x.v) == 0;
 }
 
-/* Random123's kat_vectors: philox 4x32 10. */
+/* From Random123's kat_vectors: philox 4x32 10. */
 TEST(philox_gives_its_authors_vectors)
 {
     const uint32_t ones = 0xffffffffu;
@@ -52,7 +52,7 @@ TEST(the_ends_of_the_bits_are_the_ends_of_the_range)
     CHECK(gpur_random_unit(0x80000000u) == 0.5f);
 }
 
-/* Chi-square of `draws` draws below n, as standard deviations from its mean; beyond 5 once in two million tests. */
+/* Chi-square of `draws` numbers below n, in standard deviations from its mean; exceeds 5 once in two million tests. */
 static double deviation_below(uint64_t n, int64_t draws)
 {
     static int64_t counts[1000];
@@ -73,7 +73,7 @@ TEST(bounded_draws_are_uniform)
         CHECK_NEAR(deviation_below(ranges[i], 1000000), 0.0, 5.0);
 }
 
-/* Mean 1/2, variance 1/12; of a million the mean is off by more than 5 x 2.9e-4 once in two million tests. */
+/* Mean 1/2, variance 1/12. The mean of a million numbers is off by more than 5 x 2.9e-4 once in two million tests. */
 TEST(unit_draws_have_the_mean_and_variance_of_the_uniform)
 {
     enum { DRAWS = 1000000 };

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Philox4x32-10 against cuRAND's own generator, which runs on the host: the function, as the host compiles it, and the
- * words that the draws of this device are made of.
+ * Philox4x32-10 against cuRAND's generator, which runs on the host: first the function as the host compiles it, then
+ * the random words that sampling on this device uses.
  */
 #include "test.h"
 #include "support/curand_host.h"
@@ -47,8 +47,8 @@ static void close_drawer(drawer *d)
     gpur_device_close(d->device);
 }
 
-/* Draw t of rows without fields: nothing but which. The counter is {lane, purpose, step}, so that with purpose 0 it is
- * one of cuRAND's. */
+/* Samples LANES rows without gathering any field. The counter is {lane, purpose, step}, so with purpose 0 it is one of
+ * cuRAND's. */
 static gpur_status draw(const drawer *d, int64_t t)
 {
     gpur_gather_args args;
@@ -61,7 +61,7 @@ static gpur_status draw(const drawer *d, int64_t t)
     return gpur_launch_gather(d->stream, gpur_grid_rows(d->device, LANES, args.tile, 8), &args);
 }
 
-/* Of 2^62 rows, a uniform draw takes the one that the upper 62 of its 64 random bits say. */
+/* Of 2^62 rows, uniform sampling takes the row given by the upper 62 of its 64 random bits. */
 TEST(draws_are_made_of_curands_words)
 {
     const gpur_window all = {0, 0, (int64_t)1 << 62};

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Philox4x32-10 against Random123, its authors' own, where that is. */
+/* Philox4x32-10 against Random123, the implementation of its authors, if that is installed. */
 #include "test.h"
 #include "kernels/lib/random.h"
 
@@ -24,7 +24,7 @@ TEST(philox_equals_random123)
         const philox4x32_ctr_t c = {{counter.v[0], counter.v[1], counter.v[2], counter.v[3]}};
         const philox4x32_key_t k = {{(uint32_t)key, (uint32_t)(key >> 32)}};
         const philox4x32_ctr_t want = philox4x32(c, k);
-        counter = gpur_philox4x32_10(counter, key); /* the next input, so inputs are random */
+        counter = gpur_philox4x32_10(counter, key); /* the output is the next input, so inputs are random */
         key = key * 6364136223846793005u + counter.v[0];
         CHECK(memcmp(counter.v, want.v, sizeof want.v) == 0);
     }

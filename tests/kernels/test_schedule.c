@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Schedules, and what an optimiser's settings may be. */
+/* Schedules, and the checks of an optimizer's settings. */
 #include "test.h"
 #include "learn/optimizer.h"
 #include "reference/reference_learn.h"

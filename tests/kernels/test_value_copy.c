@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Values of every size moved for one thread, and the appends by field that are made of it. */
+/* Copying values of every size on one CPU thread, and gpur_writer_append_fields, which uses it. */
 #include "kernels/cpu/copy_value.h"
 #include "replay/replay.h"
 #include "support/replay_kit.h"
@@ -51,7 +51,7 @@ static const gpur_field fields[] = {{"obs", GPUR_FLOAT32, {4}},      {"action", 
 
 enum { CAPACITY = 700, EACH = 150, CALLS = 7, PITCH = 704 };
 
-/* More rows a call than a tile has, and blocks that end within one. */
+/* Each call appends more rows than a tile has, and blocks end within a tile. */
 static gpur_status fill_ring(int32_t feed, int by_fields, unsigned char *ring)
 {
     gpur_replay_config config = kit_config(fields, 7, CAPACITY, 170, 8);
@@ -77,7 +77,7 @@ static gpur_status fill_ring(int32_t feed, int by_fields, unsigned char *ring)
     return status;
 }
 
-/* A row ends after 642 bytes, padded to 644; what lies behind it nobody reads. */
+/* A row has 642 bytes, padded to 644; nothing reads the padding. */
 TEST(many_rows_by_field_leave_the_ring_that_rows_leave)
 {
     static unsigned char by_rows[CAPACITY * PITCH], by_fields[CAPACITY * PITCH];

@@ -96,6 +96,7 @@ TEST(a_schema_that_cannot_be_learned_from_is_refused)
         {0, {"obs", GPUR_FLOAT16, {5}}, "field \"obs\" is float16; a learner needs float32 or uint8"},
         {0, {"obs", GPUR_UINT8, {5}}, "obs is uint8 and next_obs float32; they must be alike"},
         {0, {"obs", GPUR_FLOAT32, {2, 3}}, "obs has 6 numbers and next_obs 5"},
+        {0, {"obs", GPUR_FLOAT32, {5, 1}}, "obs has 2 axes and next_obs 1; they must be of the same shape"},
         {1, {"action", GPUR_FLOAT32, {0}}, "needs int32 or int64"},
         {1, {"action", GPUR_INT32, {2}}, "field \"action\" has 2 numbers"},
         {2, {"reward", GPUR_FLOAT16, {0}}, "field \"reward\" is float16"},
@@ -109,6 +110,11 @@ TEST(a_schema_that_cannot_be_learned_from_is_refused)
         fields[cases[i].index] = cases[i].field;
         check_schema(fields, 5, cases[i].message);
     }
+    gpur_field turned[5];
+    memcpy(turned, good, sizeof turned);
+    turned[0] = (gpur_field){"obs", GPUR_UINT8, {2, 3, 4}};
+    turned[3] = (gpur_field){"next_obs", GPUR_UINT8, {2, 4, 3}};
+    check_schema(turned, 5, "axis 1 of obs has 3 and of next_obs 4; they must be of the same shape");
 }
 
 TEST(training_waits_for_enough_transitions)

@@ -8,7 +8,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 TOPS = ("src", "kernels", "include", "tests", "bench", "examples")
 SRC = ["src/base", "src/device", "src/file", "src/replay", "src/learn"]
-# A floor, and all that it may reach by includes, itself included. bench/device is no part of the floor bench.
+# A floor, and all that it may reach by includes, itself included.
 BELOW = {
     "kernels": ["kernels"],
     "src/base": ["src/base", "include"],
@@ -19,20 +19,17 @@ BELOW = {
     "src/python": ["src/python", "include"],
     "include": ["include"],
     "examples": ["examples", "include"],
-    "bench": ["bench", "include"],
-    "bench/training": ["bench/training", "bench", "examples", "include"],
-    "bench/device": ["bench/device", "bench", *SRC, "include", "kernels"],
+    "bench/lib": ["bench/lib", "include"],
+    "bench/replay": ["bench/replay", "bench/lib", "include"],
+    "bench/compare": ["bench/compare", "bench/lib", "include"],
+    "bench/train": ["bench/train", "bench/compare", "bench/lib", "examples", "include"],
+    "bench/device": ["bench/device", "bench/lib", *SRC, "include", "kernels"],
     "tests": ["tests", "examples", *SRC, "include", "kernels"],
 }
-# bench/ knows its parts, which see the internals or the examples' worlds, by these headers, which show none of them;
-# and Ctrl-C is one thing for examples and benchmarks. The benchmarks' arithmetic has a test.
-ALSO = {("bench/bench_device.c", "bench/device/parts.h"), ("bench/bench_nodes.c", "bench/device/parts.h"),
-        ("bench/bench_conv.c", "bench/device/nature.h"),
-        ("bench/bench_pixels.c", "bench/device/observed.h"),
-        ("bench/bench_training.c", "bench/training/training.h"), ("bench/bench.c", "examples/interrupt.h"),
-        ("tests/bench/test_summary.c", "bench/summary.h"), ("tests/bench/test_summary.c", "bench/times.h")}
+# The header of the bare convolutions shows no internals. The benchmarks' arithmetic has a test.
+ALSO = {("bench/train/conv.c", "bench/device/convolutions.h"), ("tests/bench/test_summary.c", "bench/lib/summary.h")}
 CUDA_NAMES = re.compile(r"#include [<\"](cuda|cublas|cudnn|curand)|\b(cuda|cublas|cudnn)[A-Z]\w+\(")
-CUDA_FILES = re.compile(r"^src/device/cuda/|_cuda\.[ch]$|^kernels/(cuda\.cu|target/cuda\.h)$|^bench/device/probes\.cu$")
+CUDA_FILES = re.compile(r"^src/device/cuda/|^kernels/(cuda\.cu|target/cuda\.h)$")
 SOURCES = (".c", ".h", ".cc", ".cu")
 SUFFIXES = (".c", ".h", ".cc", ".cu", ".py", ".sh", ".cmake", ".in")
 

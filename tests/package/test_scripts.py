@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""The scripts: each has its help and refuses what it does not know, and the two that train are run for a moment with a
-program that is already built.
+"""The scripts: each has its help and refuses what it does not know, and the quickstart builds and trains, for a moment
+and with a program that is already built.
 
 usage: test_scripts.py cartpole_dqn
 """
@@ -13,8 +13,7 @@ import tempfile
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-SCRIPTS = ("tests/run.sh", "bench/run.sh", "bench/learning.sh", "bench/gpu_suite.sh", "bench/peers/setup.sh",
-           "examples/quickstart.sh")
+SCRIPTS = ("tests/run.sh", "bench/run.sh", "bench/run_gpu.sh", "examples/quickstart.sh")
 
 
 def run(*command, status, **environment):
@@ -29,11 +28,9 @@ def a_script_has_a_help_and_refuses_what_it_does_not_know(script):
     assert '"--nonsense"' in run(ROOT / script, "--nonsense", status=2).stderr, script
 
 
-def seeds_are_trained_and_counted(program, folder):
-    """In no time, so that none is solved."""
-    out = folder / "learning"
-    run(ROOT / "bench/learning.sh", "--program", program, "--seeds", "1", "--seconds", "1", "--out", out, status=1)
-    assert '"solved": false' in (out / "learning.json").read_text()
+def every_part_of_the_gpu_run_has_commands():
+    commands = run(ROOT / "bench/run_gpu.sh", "--dry-run", status=0).stdout
+    assert commands.count("part ") == 8 and "racecheck" in commands and "bench_device" in commands, commands
 
 
 def the_quickstart_builds_and_trains(program, folder):
@@ -58,8 +55,8 @@ def main():
     program = Path(sys.argv[1]).resolve()
     for script in SCRIPTS:
         a_script_has_a_help_and_refuses_what_it_does_not_know(script)
+    every_part_of_the_gpu_run_has_commands()
     with tempfile.TemporaryDirectory() as name:
-        seeds_are_trained_and_counted(program, Path(name))
         the_quickstart_builds_and_trains(program, Path(name))
     print(f"test_scripts: {len(SCRIPTS)} scripts")
 

@@ -13,23 +13,15 @@ ROOT = Path(__file__).resolve().parents[2]
 pytestmark = pytest.mark.skipif(os.environ.get("GPUREPLAY_FAST") == "off", reason="once is enough: with _fast")
 
 
-def run(tmp_path, script, *options):
-    """Its report."""
+@pytest.mark.parametrize("command", ["peers.py --kinds uniform,prioritized,files", "steps/steps.py"])
+def test_a_short_run_reports_times(tmp_path, command):
     path = tmp_path / "report.json"
-    command = [sys.executable, str(ROOT / "bench/peers" / script), "--quick", "--only", "gpureplay", "--json",
-               str(path), *options]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=1200, check=False,
+    script, *options = command.split()
+    words = [sys.executable, str(ROOT / "bench/peers" / script), "--quick", "--only", "gpureplay", "--rounds", "6",
+             "--json", str(path), *options]
+    done = subprocess.run(words, capture_output=True, text=True, timeout=1200, check=False,
                           env={**os.environ, "PYTHONPATH": str(ROOT / "src/python")})
     assert done.returncode == 0, done.stdout + done.stderr
-    return json.loads(path.read_text())
-
-
-def test_replay_beside_others(tmp_path):
-    report = run(tmp_path, "peers.py", "--kinds", "uniform,prioritized", "--rounds", "30")
+    report = json.loads(path.read_text())
     assert not report["interrupted"] and report["cases"]
-    assert all(case["results"]["gpureplay"]["seconds"]["median"] > 0 for case in report["cases"])
-
-
-def test_train_steps_beside_others(tmp_path):
-    report = run(tmp_path, "steps/steps.py", "--networks", "melee-gpu", "--rounds", "6")
-    assert not report["interrupted"] and report["cases"]
+    assert all(case["variants"][0]["seconds"] > 0 for case in report["cases"])

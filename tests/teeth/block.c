@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Kernels with a mistake in them, and one without: ThreadSanitizer must tell them apart. */
+/* Kernels with a deliberate race, and correct ones: ThreadSanitizer must report the former only. */
 #include "device/cpu/launch_race.h"
 #include "kernels/lib/collective.h"
 
@@ -36,7 +36,7 @@ static void one_slot_for_all_blocks(gpur_place at, const void *args)
         (*(neighbour_args *const *)args)->out[0] += 1.0f;
 }
 
-/* What the thread after the same one of the next block wrote, for which a barrier of the block is not enough. */
+/* Each thread reads what a thread of the next block wrote, so a block barrier is not enough. */
 static void write_next_block(gpur_place at, neighbour_args *a, int with_meeting)
 {
     const int64_t mine = at.block * at.threads + at.thread, all = at.blocks * at.threads;

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* Does AddressSanitizer see an access past an array that shares its allocation, and past the device's allocations? */
+/* Checks that AddressSanitizer reports an access past the end of an array that shares its allocation with others, and
+ * past the end of an allocation of the device. */
 #include "device/device.h"
 #include "base/arena.h"
 #include "test.h"
 
-/* Reads number `at` of an array of 7 between two others. */
+/* Reads element `at` of an array of 7 between two others. */
 static float read_number(gpur_device *device, int at)
 {
     gpur_arena arena = {0};
@@ -24,7 +25,7 @@ static float read_number(gpur_device *device, int at)
     return got;
 }
 
-/* Reads byte `at` of an allocation of 100. */
+/* Reads byte `at` of an allocation of 100 bytes. */
 static int read_byte(gpur_device *device, int at)
 {
     unsigned char *memory = NULL;

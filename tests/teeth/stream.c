@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* One stream writes a buffer and another one reads it: with an event between them, and with the event forgotten. */
+/* One stream writes a buffer and another reads it: once with events between them, and once with an event forgotten,
+ * which ThreadSanitizer must report. */
 #include "device/device.h"
 
 #include <stdio.h>
@@ -14,7 +15,7 @@ typedef struct scene {
     gpur_event *written, *read;
     char *shared, out[BYTES];
     int forget_written, forget_read; /* from this turn on */
-    int slowly; /* each piece of work is done before the next is enqueued: luck, which must not pass for order */
+    int slowly; /* each operation ends before the next is enqueued: order by luck, which must be reported as well */
 } scene;
 
 static gpur_status open_scene(scene *s)

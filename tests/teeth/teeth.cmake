@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-# Do the checkers bite? Each mistake must be reported by the sanitizer, and the same program without it must be clean.
+# Self-tests of the sanitizers: each deliberate mistake must be reported, and the same program without it must be clean.
 # add_teeth(NAME FILE REPORT CASE...)
 function(add_teeth name file report)
     add_executable(${name} ${CMAKE_CURRENT_SOURCE_DIR}/teeth/${file})

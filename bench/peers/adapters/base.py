@@ -1,22 +1,29 @@
 # SPDX-License-Identifier: MIT
-"""What a contestant has to do."""
+"""What an adapter of a library has to do."""
 
 from __future__ import annotations
 
 import abc
+import os
+import tempfile
 from collections.abc import Callable
 from importlib import metadata
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-
-from workloads import Schema
+from workloads import Schema, rows_of, tags_of
 
 Rows = dict[str, np.ndarray]  # (count, ...) each
 
+ALPHA, BETA = 0.6, 0.4
+MAX_ROWS = 65_536  # of a draw or an update by priority
+WEIGHT, INDEX = "a row's weight", "a row's index"  # beside the fields, in what `read` gives
+STEPS, GAMMA = 3, 0.5  # of returns; with this gamma sums of whole numbers are exact
+
 
 class Settings(NamedTuple):
-    """The same for all. device: "cpu" or "cuda:N"; who has no such device stays in host memory."""
+    """The same for all. device: "cpu" or "cuda:N"; a library without such a device keeps its rows in host memory."""
 
     device: str
     threads: int
@@ -28,16 +35,17 @@ class Settings(NamedTuple):
 
 
 class Adapter(abc.ABC):
-    """One buffer of a contestant, for transitions of a schema that come one by one or `chunk` at once.
+    """One buffer of a library, for transitions of a schema that come one by one or `chunk` at once.
 
-    What is timed is `add`, `extend`, `finish` and `sample`; what they are given was made by `one` and `many` before:
-    what Gymnasium's `step` returns (workloads.step_of) where the contestant takes that, else the form that it takes,
-    the making of which is not timed.
+    `add`, `extend`, `finish` and `sample` are timed; what they are given was made by `one` and `many` before: what
+    Gymnasium's `step` returns (workloads.step_of) where the library takes that, else the form that it takes.
     """
 
+    name: str  # in the report
+    kind: str = "uniform"  # of adapters.KINDS
     package: str  # of PyPI
     devices: tuple[str, ...] = ("cpu", "cuda")  # kinds that its draws can lie on
-    as_used: str  # which of its classes and settings, and what it does otherwise than asked
+    as_used: str  # which of its classes and settings, and what differs from what was asked
     add: Callable[[Any], None]  # of a step: a method, or set when it is made
     extend: Callable[[Any], None]  # of many
 
@@ -47,7 +55,6 @@ class Adapter(abc.ABC):
 
     @classmethod
     def version(cls) -> str:
-        """Of the package."""
         return metadata.version(cls.package)
 
     @classmethod
@@ -64,19 +71,18 @@ class Adapter(abc.ABC):
         """All of the rows, for `extend`."""
 
     def finish(self) -> None:
-        """Returns when a draw would see all that was added; on CUDA when all that was asked for is done."""
+        """Returns when a draw would see all that was added; on CUDA when all enqueued work is done."""
 
     @abc.abstractmethod
     def sample(self, count: int) -> Any:
-        """A uniform draw with replacement: the arrays of all fields, made, and ready. On CUDA they lie there, and are
-        ready behind `finish`."""
+        """A draw with replacement: the arrays of all fields. On CUDA they lie there, and are ready after `finish`."""
 
     @abc.abstractmethod
     def read(self, drawn: Any) -> Rows:
         """What `sample` gave, by our names, in host memory."""
 
     def fill(self, rows: Rows) -> None:
-        """Puts rows in, however that goes fastest."""
+        """Adds rows, however that is fastest."""
         self.extend(self.many(rows))
 
     def expected(self, rows: Rows) -> Rows:
@@ -87,12 +93,91 @@ class Adapter(abc.ABC):
         """Gives its memory back."""
 
 
-STEP = ("obs", "action", "reward", "next_obs", "terminated", "truncated")
+class Prioritized(Adapter):
+    """`sample` gives fields, weights, and the indices that `update` takes; `read` of that also WEIGHT and INDEX.
+    `update` is timed; what it is given was made by `indices_as` and `priorities_as` before, or drawn."""
+
+    kind = "prioritized"
+
+    @property
+    def max_rows(self) -> int:
+        return min(MAX_ROWS, self.capacity // 2)
+
+    def indices_of_slots(self, slots: np.ndarray) -> np.ndarray:
+        """Row i of all that were added lies in slot i % capacity."""
+        return slots
+
+    def indices_as(self, indices: np.ndarray) -> Any:
+        """As `update` takes them, which is as `sample` gives them."""
+        return indices
+
+    def priorities_as(self, priorities: np.ndarray) -> Any:
+        """As `update` takes them, of float32."""
+        return priorities
+
+    @abc.abstractmethod
+    def update(self, indices: Any, priorities: Any) -> None:
+        """Gives rows new priorities, of which draws use the power ALPHA."""
+
+    @abc.abstractmethod
+    def drawn_indices(self, drawn: Any) -> Any:
+        """Those of what `sample` gave, for `update`."""
+
+
+class Returns(Adapter):
+    """`add` is given steps, `sample` gives transitions of STEPS of them, or of fewer at an episode's end: the first
+    one's obs and action, the last one's next_obs and terminated, and the sum of rewards discounted by GAMMA."""
+
+    kind = "returns"
+
+    def expected(self, rows: Rows) -> Rows:
+        tags = tags_of(self.schema, rows)
+        steps = np.minimum(self.schema.episode - tags % self.schema.episode, STEPS)
+        reward = sum(np.where(step < steps, GAMMA**step * (tags + step), 0) for step in range(STEPS))
+        last = rows_of(self.schema, tags + steps - 1)
+        return {**rows, "reward": np.float32(reward), "next_obs": last["next_obs"], "terminated": last["terminated"]}
+
+    def fill(self, rows: Rows) -> None:
+        for row in range(len(rows["reward"])):
+            self.add(tuple(array[row] for array in rows.values()))
+
+
+class Saving(Adapter):
+    """`save` and `load` are timed: all rows, to files in `folder`, which goes when the adapter is closed."""
+
+    kind = "files"
+
+    def __init__(self, schema: Schema, capacity: int, chunk: int, settings: Settings):
+        super().__init__(schema, capacity, chunk, settings)
+        self._folder = tempfile.TemporaryDirectory()
+
+    @property
+    def folder(self) -> Path:
+        return Path(self._folder.name)
+
+    def flush(self) -> None:
+        """Makes sure that what was saved is on the disk, for those that do not do so themselves."""
+        for path in self.folder.rglob("*"):
+            if path.is_file():
+                with path.open("rb") as file:
+                    os.fsync(file.fileno())
+
+    @abc.abstractmethod
+    def save(self) -> None:
+        """Over what was saved before."""
+
+    @abc.abstractmethod
+    def load(self, folder: Path) -> None:
+        """What such an adapter saved in its folder, in place of the rows that are there."""
+
+    def close(self) -> None:
+        super().close()
+        self._folder.cleanup()
 
 
 def add_by_keywords(buffer: Any, names: tuple[str, ...]) -> Callable[[tuple[Any, ...]], None]:
-    """`buffer.add` by written-out keywords, as a training loop has it, given the values in the order of the names: the
-    same for every contestant that takes keywords."""
+    """`buffer.add` with written-out keywords, as a training loop has it, given the values in the order of the names:
+    the same for every library that takes keywords."""
 
     def step(values: tuple[Any, ...]) -> None:
         obs, action, reward, next_obs, terminated, truncated = values
@@ -106,4 +191,4 @@ def add_by_keywords(buffer: Any, names: tuple[str, ...]) -> Callable[[tuple[Any,
         (value,) = values
         buffer.add(number=value)
 
-    return {STEP: step, ("state", "pixels"): pixels, ("number",): number}[names]
+    return {6: step, 2: pixels, 1: number}[len(names)]

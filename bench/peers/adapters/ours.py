@@ -3,17 +3,21 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import gpureplay
 import numpy as np
-from workloads import Schema, step_of
+from workloads import STACK, Schema, step_of
 
-from .base import Adapter, Rows, Settings, add_by_keywords
+from .base import (ALPHA, BETA, GAMMA, INDEX, STEPS, WEIGHT, Adapter, Prioritized, Returns, Rows, Saving, Settings,
+                   add_by_keywords)
+
+MAX_FRAMES = 512  # rows of a draw of stacks
 
 
 class Ours(Adapter):
-    package = "gpureplay"
+    name = package = "gpureplay"
     as_used = ("ReplayBuffer(capacity, fields, num_envs=..., device=...), all else by default; `add` is given what a "
                "Gymnasium environment's step returned, by written-out keywords, `extend` a dict of NumPy arrays; "
                "`sample` gives NumPy arrays on the CPU, device arrays on CUDA, where what is added comes "
@@ -60,4 +64,110 @@ class Ours(Adapter):
         self._device.close()
 
 
-CONTESTANT = Ours
+class OursPriorities(Prioritized, Ours):
+    as_used = ("ReplayBuffer(capacity, fields, prioritized=True, alpha=0.6, beta=0.4, max_batch=65536), stratified, "
+               "weights by the batch's largest; `update_priorities` is given the ids that a draw gave and float32; on "
+               "CUDA tensors of PyTorch's on the device.")
+
+    def options(self) -> dict[str, Any]:
+        return {"prioritized": True, "alpha": ALPHA, "beta": BETA, "max_batch": self.max_rows}
+
+    def indices_of_slots(self, slots: np.ndarray) -> np.ndarray:
+        """Ids: the newest of each slot."""
+        newest = self._buffer.stats.appended - 1
+        return newest - (newest - slots) % self.capacity
+
+    def _on_device(self, array: np.ndarray) -> Any:
+        """An update takes indices and priorities from one memory, and a draw's ids lie on the device."""
+        if not self.on_cuda:
+            return array
+        import torch
+
+        return torch.from_numpy(array).to(self.settings.device)
+
+    def indices_as(self, indices: np.ndarray) -> Any:
+        return self._on_device(indices.astype(np.int64))
+
+    def priorities_as(self, priorities: np.ndarray) -> Any:
+        return self._on_device(priorities)
+
+    def update(self, indices: Any, priorities: Any) -> None:
+        self._buffer.update_priorities(indices, priorities)
+
+    def sample(self, count: int) -> Any:
+        batch = self._buffer.sample(count)
+        return [getattr(batch, name) for name in self._names], batch.weights, batch.indices
+
+    def drawn_indices(self, drawn: Any) -> Any:
+        return drawn[2]
+
+    def read(self, drawn: Any) -> Rows:
+        fields, weights, indices = drawn
+        return {**super().read(fields), WEIGHT: np.asarray(weights), INDEX: np.asarray(indices)}
+
+
+class OursTrees(OursPriorities):
+    kind = "trees"
+
+
+class OursReturns(Returns, OursPriorities):
+    as_used = ("ReplayBuffer(capacity, fields, prioritized=True, alpha=0.6, beta=0.4, max_batch=65536, n_step=3, "
+               "gamma=0.5): each step is checked to follow the one before.")
+
+    def options(self) -> dict[str, Any]:
+        return {**super().options(), "n_step": STEPS, "gamma": GAMMA}
+
+
+class OursFrames(Ours):
+    kind = "frames"
+    as_used = ("ReplayBuffer(capacity, fields, layout=\"linked\", frame_stack=4, stack_axis=\"last\", "
+               "stack_pad=\"repeat\"); `add` is given whole stacks, obs and next_obs.")
+
+    def options(self) -> dict[str, Any]:
+        return {"layout": "linked", "frame_stack": 4, "stack_axis": "last", "stack_pad": "repeat",
+                "max_batch": min(MAX_FRAMES, self.capacity // 2)}
+
+    def fill(self, rows: Rows) -> None:
+        for i in range(len(rows["reward"])):
+            self._buffer.add(**{name: array[i] for name, array in rows.items()})
+
+
+class OursFiles(Saving, Ours):
+    as_used = ("`save` and `load`: one file with checksums, written beside the old one, flushed to the disk (fsync) "
+               "and renamed; with the state of the draws; read twice, to be checked before anything changes.")
+
+    def save(self) -> None:
+        self._buffer.save(self.folder / "replay.safetensors")
+
+    def load(self, folder: Path) -> None:
+        self._buffer.load(folder / "replay.safetensors")
+
+
+class Loop:
+    """Of loops.py."""
+
+    def __init__(self, case: Any):
+        images = case.shape == STACK
+        obs = (case.shape, "uint8" if images else "float32")
+        fields = {"obs": obs, "action": "int64", "reward": "float32", "next_obs": obs, "terminated": "bool",
+                  "truncated": "bool"}
+        options: dict[str, Any] = {"prioritized": True} if case.prioritized else {}
+        if images:
+            options.update(frame_stack=4, layout="linked", stack_axis="last", stack_pad="repeat")
+        self._buffer = gpureplay.ReplayBuffer(case.capacity, fields, num_envs=case.envs, device="cpu",
+                                              autoreset="disabled", **options)
+
+    def add(self, step: Rows) -> None:
+        self._buffer.add(**step)
+        if step["terminated"][0]:
+            self._buffer.reset()
+
+    def sample(self, batch: int) -> Any:
+        drawn = self._buffer.sample(batch)
+        return drawn.torch(), drawn.indices
+
+    def update(self, indices: Any, priorities: Any) -> None:
+        self._buffer.update_priorities(indices, priorities)
+
+
+ADAPTERS = (Ours, OursPriorities, OursTrees, OursFrames, OursReturns, OursFiles)

@@ -1,18 +1,19 @@
 # SPDX-License-Identifier: MIT
-"""Plain PyTorch: a tensor a field on the device, and an index: what anybody could write in a page."""
+"""Plain PyTorch, without a replay library: a tensor a field on the device, and an index."""
 
 from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import torch
 from workloads import Schema, step_of
 
-from .base import Adapter, Rows, Settings
+from .base import ALPHA, BETA, INDEX, WEIGHT, Adapter, Prioritized, Rows, Settings
 
 
 class Tensors(Adapter):
-    package = "torch"
+    name = package = "torch"
     as_used = ("no replay library: a tensor a field, `tensor[i] = value` for one transition and `copy_` of slices for "
                "many; a draw is `randint` on the device and `index_select` of each field.")
 
@@ -38,7 +39,7 @@ class Tensors(Adapter):
             return
         for tensor, value in zip(self._tensors.values(), transition):
             tensor[self._next] = torch.as_tensor(value)
-        self._went_on(1)
+        self._advance(1)
 
     def extend(self, transitions: Any) -> None:
         count, first = len(transitions[0]), 0
@@ -46,10 +47,10 @@ class Tensors(Adapter):
             part = min(count - first, self.capacity - self._next)
             for tensor, values in zip(self._tensors.values(), transitions):
                 tensor[self._next:self._next + part].copy_(values[first:first + part])
-            self._went_on(part)
+            self._advance(part)
             first += part
 
-    def _went_on(self, count: int) -> None:
+    def _advance(self, count: int) -> None:
         self._next = (self._next + count) % self.capacity
         self._size = min(self._size + count, self.capacity)
 
@@ -67,4 +68,67 @@ class Tensors(Adapter):
         return {name: tensor.cpu().numpy() for name, tensor in zip(self._tensors, drawn)}
 
 
-CONTESTANT = Tensors
+class TensorsGraph(Tensors):
+    name, devices = "torch graph", ("cuda",)
+    as_used = ("the same tensors; a draw is a torch.cuda.CUDAGraph of `randint` and `index_select`, replayed. Its "
+               "arrays are always the same ones: the next draw overwrites them, as in no other library.")
+
+    def __init__(self, schema: Schema, capacity: int, chunk: int, settings: Settings):
+        super().__init__(schema, capacity, chunk, settings)
+        self._graphs: dict[tuple[int, int], tuple[Any, Any]] = {}
+
+    def _captured(self, count: int) -> tuple[Any, Any]:
+        """Warmed up on a stream of its own first, as PyTorch's documentation wants."""
+        stream = torch.cuda.Stream()
+        stream.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(stream):
+            super().sample(count)
+        torch.cuda.current_stream().wait_stream(stream)
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            arrays = super().sample(count)
+        return graph, arrays
+
+    def sample(self, count: int) -> Any:
+        """The number of rows is a constant of the graph."""
+        key = count, self._size
+        graph, arrays = self._graphs.get(key) or self._graphs.setdefault(key, self._captured(count))
+        graph.replay()
+        return arrays
+
+
+class TensorsPriorities(Prioritized, Tensors):
+    as_used = ("no replay library: the same tensors, and one of priorities: a draw is `cumsum` in float64 of "
+               "all, `searchsorted` of a point from each of as many equal parts, and `index_select`; an update "
+               "`index_put_`. What it costs grows with the capacity. New transitions have priority 1.")
+
+    def __init__(self, schema: Schema, capacity: int, chunk: int, settings: Settings):
+        super().__init__(schema, capacity, chunk, settings)
+        self._powers = torch.ones(capacity, device=settings.device)  # priority^ALPHA
+
+    def indices_as(self, indices: np.ndarray) -> Any:
+        return torch.from_numpy(indices).to(self.settings.device)
+
+    def priorities_as(self, priorities: np.ndarray) -> Any:
+        return torch.from_numpy(priorities).to(self.settings.device)
+
+    def update(self, indices: Any, priorities: Any) -> None:
+        self._powers.index_put_((indices,), priorities**ALPHA)
+
+    def sample(self, count: int) -> Any:
+        sums = self._powers.cumsum(0, dtype=torch.float64)
+        points = torch.arange(count, dtype=torch.float64, device=sums.device)
+        points = (points + torch.rand_like(points)) * (sums[-1] / count)
+        ids = torch.searchsorted(sums, points, right=True).clamp_max(len(sums) - 1)
+        powers = self._powers[ids]
+        return self._gathered(ids), (powers / powers.min())**-BETA, ids
+
+    def drawn_indices(self, drawn: Any) -> Any:
+        return drawn[2]
+
+    def read(self, drawn: Any) -> Rows:
+        fields, weights, ids = drawn
+        return {**super().read(fields), WEIGHT: weights.cpu().numpy(), INDEX: ids.cpu().numpy()}
+
+
+ADAPTERS = (Tensors, TensorsGraph, TensorsPriorities)

@@ -1,20 +1,21 @@
 # SPDX-License-Identifier: MIT
-"""What is trained on: two networks of the presets, rows and weights that follow from a seed, and how steps go."""
+"""What is trained, and what an implementation of it has to do: two networks of the presets, trained with Adam, which
+every library has in its fastest form; rows and first weights follow from a seed."""
 
 from __future__ import annotations
 
 import functools
-from typing import NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
-from recipes import Recipe, recipe_of
 
 BLOCK = 16  # train steps between two copies to the target, and in one call that is timed
 GAMMA = 0.99
+RATE, EPSILON, BETAS = 6.25e-5, 1.5e-4, (0.9, 0.999)  # Adam's of Hessel et al. 2018, table 1; with double DQN
 
 
 class Convolution(NamedTuple):
-    """No padding."""
+    """Without padding."""
 
     name: str
     filters: int
@@ -22,7 +23,7 @@ class Convolution(NamedTuple):
     stride: int
 
 
-class World(NamedTuple):
+class Network(NamedTuple):
     """A dueling network on observations `obs`: convolutions or a dense layer, and two streams of `hidden`."""
 
     name: str  # of the preset, too
@@ -38,150 +39,130 @@ class World(NamedTuple):
         return len(self.obs) == 3
 
     @property
-    def sides(self) -> list[int]:
-        """The image's, and what each convolution makes of it."""
-        sides = [self.obs[-1]]
+    def side(self) -> int:
+        """Of what the last convolution makes of an image."""
+        side = self.obs[-1]
         for layer in self.convolutions:
-            sides.append((sides[-1] - layer.kernel) // layer.stride + 1)
-        return sides
+            side = (side - layer.kernel) // layer.stride + 1
+        return side
 
     @property
     def features(self) -> int:
         """Numbers that the two streams read."""
-        return self.convolutions[-1].filters * self.sides[-1]**2 if self.convolutions else self.dense
+        return self.convolutions[-1].filters * self.side**2 if self.convolutions else self.dense
 
 
-MELEE = World("melee-gpu", (27,), (), 128, 512, 5)
-NATURE = World("nature-dueling", (4, 84, 84),
-               (Convolution("trunk.0", 32, 8, 4), Convolution("trunk.1", 64, 4, 2), Convolution("trunk.2", 64, 3, 1)),
-               0, 512, 18)
-WORLDS = {world.name: world for world in (MELEE, NATURE)}
-
-
-class Case(NamedTuple):
-    """rows: transitions in the replay. math: "fp32", "tf32" or "bf16", of products and convolutions; weights and losses
-    are float32 whichever. optimizer: of recipes.OPTIMIZERS. draws: of DRAWS."""
-
-    world: World
-    batch: int
-    rows: int
-    math: str = "fp32"
-    optimizer: str = "preset"
-    draws: str = "uniform"
-
-    @property
-    def name(self) -> str:
-        named = f"{self.world.name}, batch {self.batch}, {self.rows:,} rows, {self.math}"
-        named += "" if self.optimizer == "preset" else f", {self.optimizer}"
-        return named if self.draws == "uniform" else f"{named}, {self.draws}"
-
-    @property
-    def recipe(self) -> Recipe:
-        return recipe_of(self.world.name, self.optimizer)
-
-
-DRAWS = ("uniform", "prioritized")
+MELEE = Network("melee-gpu", (27,), (), 128, 512, 5)
+NATURE = Network("nature-dueling", (4, 84, 84),
+                 (Convolution("trunk.0", 32, 8, 4), Convolution("trunk.1", 64, 4, 2), Convolution("trunk.2", 64, 3, 1)),
+                 0, 512, 18)
+NETWORKS = {network.name: network for network in (MELEE, NATURE)}
 MATHS = ("fp32", "tf32", "bf16")
 
 
-class Wanted(NamedTuple):
-    """Which cases; of networks and maths none given: those that are worth it here."""
+class Case(NamedTuple):
+    """rows: transitions in the replay. math: of products and convolutions; weights and losses are float32."""
 
-    quick: bool
-    on_cuda: bool
-    networks: tuple[str, ...] = ()
-    maths: tuple[str, ...] = ()
-    optimizers: tuple[str, ...] = ("preset", "adam")
-    draws: tuple[str, ...] = DRAWS
+    network: Network
+    batch: int
+    rows: int
+    math: str = "fp32"
 
-
-def _sizes(wanted: Wanted, network: str) -> tuple[tuple[int, ...], int]:
-    """Batches, and rows. Small enough for the machine: frames are 56 kB a row, and a CPU takes 0.1 s and more for a
-    step on them."""
-    if network == "melee-gpu":
-        return ((32, 256) if wanted.quick else (32, 256, 1024)), 100_000 if wanted.quick else 1_000_000
-    if wanted.on_cuda:
-        return (32, 512), 5_000 if wanted.quick else 20_000
-    return (32,), 1024
+    @property
+    def name(self) -> str:
+        return f"{self.network.name}, batch {self.batch}, {self.rows:,} rows, {self.math}"
 
 
-def _maths(wanted: Wanted, network: str) -> tuple[str, ...]:
-    if wanted.maths or not wanted.on_cuda:
-        return wanted.maths or ("fp32",)
-    return ("bf16" if network == "nature-dueling" else "fp32",) if wanted.quick else MATHS
+def cases(quick: bool, on_cuda: bool) -> list[Case]:
+    """The most informative cases come first. A CPU takes 0.1 s and more for a step on images, and has only FP32."""
+    rows = 100_000 if quick else 1_000_000
+    found = [Case(MELEE, batch, rows) for batch in ((32, 256) if quick else (32, 256, 1024))]
+    if not on_cuda:
+        return found if quick else [*found, Case(NATURE, 32, 1024)]
+    frames = 5_000 if quick else 20_000
+    found += [Case(NATURE, batch, frames, "bf16") for batch in (32, 512)]
+    if quick:
+        return found
+    return found + [Case(MELEE, batch, rows, math) for math in ("tf32", "bf16") for batch in (32, 256, 1024)] \
+        + [Case(NATURE, batch, frames, math) for math in ("fp32", "tf32") for batch in (32, 512)]
 
 
-def _of_network(wanted: Wanted, network: str) -> list[tuple[tuple[int, ...], Case]]:
-    """Each with its place in the order. Adam and draws by priority are tried at the smallest batch in FP32 alone, and
-    on images where a step is no matter of a second."""
-    batches, rows = _sizes(wanted, network)
-    maths, found = _maths(wanted, network), []
-    tries_beside = wanted.on_cuda or not WORLDS[network].is_image
-    for size, batch in enumerate(batches):
-        for kind, math in enumerate(maths):
-            for optimizer in wanted.optimizers:
-                for draws in wanted.draws:
-                    beside = (optimizer != wanted.optimizers[0]) + (draws != wanted.draws[0])
-                    if beside == 0 or (beside == 1 and size == kind == 0 and tries_beside):
-                        case = Case(WORLDS[network], batch, rows, "fp32" if beside else math, optimizer, draws)
-                        found.append(((beside, kind, size), case))
-    return found
+class Steps:
+    """DQN on rows that lie on the device, with Huber loss; the target is copied every BLOCK steps. It also has
 
+    train_on(ids)  steps on these rows, (BLOCK, batch), and a copy to the target; returns the loss of each
+    train(blocks)  enqueues so many times BLOCK steps, each on rows drawn at random on the device, and a copy
+    finish()       waits for all of it
+    version()      of its library
+    """
 
-def cases(wanted: Wanted) -> list[Case]:
-    """What tells most comes first, for whoever has little time."""
-    worth = ("melee-gpu",) if wanted.quick and not wanted.on_cuda else tuple(WORLDS)
-    found = [one for network in wanted.networks or worth for one in _of_network(wanted, network)]
-    return [case for _, case in sorted(found, key=lambda one: one[0])]
+    name: ClassVar[str]
+    as_used: ClassVar[str]  # which calls are timed, for the report
+
+    def __init__(self, case: Case, device: str):
+        """Puts the rows on the device, "cpu" or "cuda:N", and makes the network, with weights_of the network as both
+        networks' weights."""
+        self.case, self.device, self.on_cuda = case, device, device.startswith("cuda")
+
+    @staticmethod
+    def refusal(device: str) -> str:
+        """Why it does not take part there; "" when it does."""
+        return ""
+
+    def remark(self) -> str:
+        """What must be known about its figures; "" when nothing."""
+        return ""
+
+    def close(self) -> None:
+        """Gives its memory back."""
 
 
 @functools.lru_cache(maxsize=1)
-def rows_of(world: World, count: int) -> dict[str, np.ndarray]:
-    """Transitions by the names of ours. Kept, gigabytes as they may be, for the contestants of a case: not to be
-    written into."""
+def rows_of(network: Network, count: int) -> dict[str, np.ndarray]:
+    """Transitions by the names of ours; not to be written into."""
     rng = np.random.default_rng(1)
-    if world.is_image:
-        obs, next_obs = (rng.integers(0, 256, (count, *world.obs), np.uint8) for _ in range(2))
+    if network.is_image:
+        obs, next_obs = (rng.integers(0, 256, (count, *network.obs), np.uint8) for _ in range(2))
     else:
-        obs, next_obs = (rng.standard_normal((count, *world.obs), np.float32) for _ in range(2))
-    return {"obs": obs, "next_obs": next_obs, "action": rng.integers(0, world.actions, count, np.int32),
+        obs, next_obs = (rng.standard_normal((count, *network.obs), np.float32) for _ in range(2))
+    return {"obs": obs, "next_obs": next_obs, "action": rng.integers(0, network.actions, count, np.int32),
             "reward": rng.standard_normal(count, np.float32), "terminated": rng.random(count) < 0.1}
 
 
-def _shapes(world: World) -> dict[str, tuple[int, ...]]:
+def _shapes(network: Network) -> dict[str, tuple[int, ...]]:
     """Of the weights, as ours has them: (filters, kernel, kernel, channels) and (units, inputs)."""
     shapes: dict[str, tuple[int, ...]] = {}
-    channels = world.obs[0]
-    for layer in world.convolutions:
+    channels = network.obs[0]
+    for layer in network.convolutions:
         shapes[layer.name] = (layer.filters, layer.kernel, layer.kernel, channels)
         channels = layer.filters
-    if world.dense:
-        shapes["trunk.0"] = (world.dense, world.obs[0])
-    for stream, outputs in (("value", 1), ("advantage", world.actions)):
-        shapes[f"{stream}.hidden"] = (world.hidden, world.features)
-        shapes[f"{stream}.out"] = (outputs, world.hidden)
+    if network.dense:
+        shapes["trunk.0"] = (network.dense, network.obs[0])
+    for stream, outputs in (("value", 1), ("advantage", network.actions)):
+        shapes[f"{stream}.hidden"] = (network.hidden, network.features)
+        shapes[f"{stream}.out"] = (outputs, network.hidden)
     return shapes
 
 
-def weights_of(world: World) -> dict[str, np.ndarray]:
-    """The same first weights for all; biases too, since zeros would hide them."""
+def weights_of(network: Network) -> dict[str, np.ndarray]:
+    """The same first weights for all; random biases too, since zeros would hide a mistake."""
     rng, weights = np.random.default_rng(2), {}
-    for name, shape in _shapes(world).items():
+    for name, shape in _shapes(network).items():
         limit = (3.0 / np.prod(shape[1:]))**0.5
         weights[f"{name}.weight"] = rng.uniform(-limit, limit, shape).astype(np.float32)
         weights[f"{name}.bias"] = rng.uniform(-limit, limit, shape[0]).astype(np.float32)
     return weights
 
 
-def channels_first(world: World, weights: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """The same network for libraries that have (filters, channels, kernel, kernel), and so read a dense layer's inputs
+def channels_first(network: Network) -> dict[str, np.ndarray]:
+    """weights_of for libraries that have (filters, channels, kernel, kernel), and so read a dense layer's inputs
     channel by channel: it costs them nothing in a step."""
-    turned = {}
-    for name, value in weights.items():
+    found: dict[str, Any] = {}
+    for name, value in weights_of(network).items():
         if value.ndim == 4:
             value = value.transpose(0, 3, 1, 2)
-        elif world.convolutions and name.endswith("hidden.weight"):
-            side, filters = world.sides[-1], world.convolutions[-1].filters
+        elif network.convolutions and name.endswith("hidden.weight"):
+            side, filters = network.side, network.convolutions[-1].filters
             value = value.reshape(-1, side, side, filters).transpose(0, 3, 1, 2).reshape(value.shape)
-        turned[name] = np.ascontiguousarray(value)
-    return turned
+        found[name] = np.ascontiguousarray(value)
+    return found

@@ -1,158 +1,177 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Train steps of this repository's learner beside those of PyTorch and JAX: same network, rows, batch and optimiser.
+"""Train steps of this repository's learner beside those of PyTorch: same network, rows, batch and optimizer.
 
-    bash bench/peers/setup.sh && build/peers/bin/python bench/peers/steps/steps.py --device cuda:0 --json steps.json
+    build/peers/bin/python bench/peers/steps/steps.py --device cuda:0 --json steps.json
 
-A step draws its rows at random from a replay on the device, gathers them, and trains a dueling DQN on them with the
-optimiser of the network's preset, or Adam, and Huber loss; every 16 steps the target is copied. Before a contestant is
-timed, its losses on given rows are compared with ours, step by step: who computes others is reported and not timed.
+A step draws its rows at random from a replay on the device, gathers them, and trains a dueling double DQN on them with
+Adam and Huber loss; every 16 steps the target is copied. Before an implementation is timed, its losses on given rows
+are compared with ours, step by step: one that computes others is reported and not timed.
 """
 
 from __future__ import annotations
 
 import argparse
+import gc
 import importlib
 import signal
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-import host  # noqa: E402
+import common  # noqa: E402
 import networks  # noqa: E402
-import recipes  # noqa: E402
-import report  # noqa: E402
+import numpy as np  # noqa: E402
+import timing  # noqa: E402
+from common import OURS  # noqa: E402
+from networks import BLOCK  # noqa: E402
 
 ROUNDS, QUICK_ROUNDS = 31, 7
 SECONDS, QUICK_SECONDS = 0.1, 0.02  # of one sample, at least
-QUICK_LIMIT = 110  # seconds in all
-MODULES = {"gpureplay": ("ours", "Ours"), "torch graph": ("torch_steps", "Graph"), "torch": ("torch_steps", "Eager"),
-           "jax": ("jax_steps", "Scan"), "gpureplay one kernel": ("ours", "OneKernel"),
-           "gpureplay unroll 1": ("ours", "OneStepGraph"), "gpureplay unroll 16": ("ours", "LongGraph"),
-           "gpureplay cuDNN": ("ours", "DenseGraphs"), "torch compiled": ("torch_steps", "Compiled")}
-LISTS = {"only": MODULES, "networks": networks.WORLDS, "math": networks.MATHS, "optimizers": recipes.OPTIMIZERS,
-         "draws": networks.DRAWS}
+MODULES = ("ours", "torch_steps")
+CHECKED_BLOCKS = 2  # after more steps float32's own rounding exceeds the tolerances
+TOLERANCES = {"fp32": 1e-3, "tf32": 1e-2, "bf16": 3e-2}  # of a loss, relative
 
 
-def _parser() -> argparse.ArgumentParser:
+def _options(arguments: list[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n", maxsplit=1)[0])
     parser.add_argument("--device", default="cpu", help="cpu (default) or cuda:N, for all of them")
     parser.add_argument("--threads", type=int, default=1, help="CPU threads for each, and cores for the process (1)")
     parser.add_argument("--rounds", type=int, help=f"samples of each, in turn; 6 or more ({ROUNDS})")
-    parser.add_argument("--quick", action="store_true", help=f"fewer sizes, shorter samples, {QUICK_ROUNDS} rounds, "
-                        f"and --limit {QUICK_LIMIT}")
-    parser.add_argument("--limit", type=float, metavar="SECONDS", help="ends then, starting included, with the cases "
-                        "until then; who or what would not be done in time, as far as is known, is left out and told "
-                        "(none)")
-    named = "with commas between, of"
-    parser.add_argument("--networks", metavar="NAMES", help=f"{named} {', '.join(networks.WORLDS)}; all, but with "
-                        "--quick on the CPU no images")
-    parser.add_argument("--math", metavar="NAMES", help=f"arithmetic of products, {named} {', '.join(networks.MATHS)}; "
-                        "fp32 on the CPU; on CUDA all, or with --quick fp32, and bf16 for images")
-    parser.add_argument("--optimizers", metavar="NAMES", help=f"{named} {', '.join(recipes.OPTIMIZERS)}; both")
-    parser.add_argument("--draws", metavar="NAMES", help=f"{named} {', '.join(networks.DRAWS)}; both")
-    parser.add_argument("--only", metavar="NAMES", help=f"contestants, {named} {', '.join(MODULES)}; gpureplay is "
-                        "always one")
-    parser.add_argument("--json", metavar="OUT", help="where to write the report with every sample")
-    return parser
-
-
-def options(arguments: list[str]) -> argparse.Namespace:
-    parser = _parser()
+    parser.add_argument("--quick", action="store_true", help=f"fewer sizes, shorter samples, {QUICK_ROUNDS} rounds")
+    parser.add_argument("--only", help="implementations, separated by commas; gpureplay is always one")
+    parser.add_argument("--json", help="file for the report with every sample")
     given = parser.parse_args(arguments)
     given.rounds = given.rounds or (QUICK_ROUNDS if given.quick else ROUNDS)
-    given.limit = given.limit or (QUICK_LIMIT if given.quick else float("inf"))
-    for name, there in LISTS.items():
-        words = getattr(given, name)
-        setattr(given, name, tuple(words.split(",")) if words else () if name in ("math", "networks") else tuple(there))
-        unknown = [word for word in getattr(given, name) if word not in there]
-        if unknown:
-            parser.error(f"--{name} has {', '.join(unknown)}; there are {', '.join(there)}")
-    for name, least in (("threads", 1), ("rounds", 6), ("limit", 1)):
+    for name, least in (("threads", 1), ("rounds", 6)):
         if getattr(given, name) < least:
             parser.error(f"--{name} is {getattr(given, name)}; it must be {least} or more")
-    if set(given.math) - {"fp32"} and not given.device.startswith("cuda"):
-        parser.error(f"--math is {','.join(given.math)}, and --device {given.device}; it must be cuda:N, where there "
-                     "are such units")
     return given
 
 
-def find(name: str, device: str) -> tuple[Any, str]:
-    """The contestant, or why it does not take part: a library that does not load may raise anything."""
-    module, kind = MODULES[name]
-    try:
-        contestant = getattr(importlib.import_module(module), kind)
-        return contestant, contestant.refusal(device)
-    except Exception as error:  # noqa: BLE001
-        return None, host.without_paths(f"it is not here: {type(error).__name__}: {error}")
+def _implementations(given: argparse.Namespace) -> tuple[list[Any], dict[str, str]]:
+    """Those that take part, and why others do not. A library that does not load may raise anything."""
+    found, absent = [], {}
+    wanted = {OURS, *given.only.split(",")} if given.only else None
+    for module in MODULES:
+        try:
+            kinds = importlib.import_module(module).IMPLEMENTATIONS
+        except Exception as error:  # noqa: BLE001
+            absent[module] = common.error_text(error)
+            continue
+        for kind in kinds:
+            if wanted is not None and kind.name not in wanted:
+                continue
+            refusal = kind.refusal(given.device)
+            if refusal:
+                absent[kind.name] = refusal
+            else:
+                found.append(kind)
+    return found, absent
 
 
-def head_of(given: argparse.Namespace, cores: int, found: dict[str, tuple[Any, str]]) -> dict[str, Any]:
-    seconds = QUICK_SECONDS if given.quick else SECONDS
-    about = [{"name": name, "present": not no, "error": no, "version": kind.version() if kind else "",
-              "as_used": kind.as_used if kind else "", "bf16": kind.bf16 if kind else ""}
-             for name, (kind, no) in found.items()]
-    limit = given.limit if given.limit < float("inf") else None
-    return {"title": report.STEPS, "machine": host.describe(),
-            "settings": {"device": given.device, "threads": given.threads, "cores": cores, "rounds": given.rounds,
-                         "quick": given.quick, "limit": limit, "seconds_a_sample": seconds,
-                         "steps_a_call": networks.BLOCK},
-            "contestants": about, "interrupted": False, "left_out": []}
+def _losses(steps: Any) -> np.ndarray:
+    """On the same random rows for all, past a copy to the target."""
+    ids = np.random.default_rng(4).integers(0, steps.case.rows, (CHECKED_BLOCKS, BLOCK, steps.case.batch))
+    return np.concatenate([steps.train_on(block) for block in ids])
 
 
-def _run(given: argparse.Namespace, head: dict[str, Any], found: dict[str, tuple[Any, str]],
-         outcomes: list[dict[str, Any]], began: float) -> None:
-    """Adds to the outcomes, and to the report, as they come. began: by time.monotonic, from when the limit counts."""
-    import contest_steps
-
-    contest = contest_steps.Contest(found, given.device, given.rounds, head["settings"]["seconds_a_sample"],
-                                    given.limit, began=began)
-    contest_steps.print_head(head)
-    wanted = networks.Wanted(given.quick, given.device.startswith("cuda"), given.networks, given.math, given.optimizers,
-                             given.draws)
-    for case in networks.cases(wanted):
-        outcome = contest.run(case)
-        if isinstance(outcome, str):
-            head["left_out"].append(f"{case.name}: {outcome}")
-            print(f"\nleft out: {head['left_out'][-1]}", flush=True)
-        else:
-            outcomes.append(outcome)
-        report.write(given.json, head, outcomes)
+def _fault(losses: np.ndarray, wanted: np.ndarray, math: str) -> str:
+    """"" when they agree and vary: losses that do not change would agree for anybody."""
+    if len(set(wanted.tolist())) < len(wanted) // 2:
+        return "the losses of ours hardly differ from each other"
+    wrong = np.flatnonzero(~(np.abs(losses - wanted) <= TOLERANCES[math] * np.abs(wanted)))  # NaN is wrong
+    if not wrong.size:
+        return ""
+    at = wrong[0]
+    return f"its loss of step {at + 1} is {losses[at]:.7g}; that of ours is {wanted[at]:.7g}"
 
 
-def _failed(outcome: dict[str, Any]) -> bool:
-    return bool(outcome["apart"]) or "no" in outcome["results"]["gpureplay"]
+def _run_of(steps: Any) -> timing.Run:
+    def run(repeats: int) -> None:
+        steps.train(repeats)
+        steps.finish()
+
+    return run
+
+
+def _measure(case: networks.Case, kinds: list[Any], given: argparse.Namespace) -> dict[str, Any]:
+    """Seconds of one step, and ours / theirs."""
+    opened: dict[str, Any] = {}
+    absent: dict[str, str] = {}
+    wanted = None
+    for kind in kinds:
+        common.show(f"{case.name}: checking {kind.name}")
+        steps = None
+        try:
+            steps = kind(case, given.device)
+            losses = _losses(steps)
+            wanted = losses if wanted is None else wanted
+            fault = _fault(losses, wanted, case.math)
+        except Exception as error:  # noqa: BLE001  another library may raise anything, and the rest must go on
+            fault = f"it raised {common.error_text(error)}"
+        if not fault:
+            opened[kind.name] = steps
+            continue
+        absent[kind.name] = fault
+        if steps is not None:
+            steps.close()
+        if kind.name == OURS:
+            break
+    common.show(f"{case.name}: timing {', '.join(opened)}")
+    samples = timing.interleave({name: _run_of(steps) for name, steps in opened.items()}, given.rounds,
+                                QUICK_SECONDS if given.quick else SECONDS, 1)
+    found = common.variants({name: [s / BLOCK for s in seconds] for name, seconds in samples.items()}, absent)
+    for one in found:
+        if one["name"] in opened and opened[one["name"]].remark():
+            one["but"] = opened[one["name"]].remark()
+    for steps in opened.values():
+        steps.close()
+    opened.clear()
+    gc.collect()
+    return {"name": case.name, "network": case.network.name, "batch": case.batch, "rows": case.rows, "math": case.math,
+            "tolerance": TOLERANCES[case.math], "variants": found}
 
 
 def main(arguments: list[str]) -> int:
-    """Exit status: 1 when ours is not here or fails, losses or priorities are apart from ours, since either may be
-    wrong, or no case was timed; what else others do is a finding, and so is a case that there was no time for. 77 when
-    the device is not here. 130 after Ctrl-C or SIGTERM, when the report has the cases until then."""
-    began = time.monotonic()
-    given = options(arguments)
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # as Ctrl-C: what `timeout` sends
-    cores = host.use_threads(given.threads, given.device.startswith("cuda"))
-    found = {name: find(name, given.device) for name in MODULES if name in given.only or name == "gpureplay"}
-    if found["gpureplay"][1]:
-        print(f"steps.py: gpureplay: {found['gpureplay'][1]}", file=sys.stderr)
+    """Exit status: 1 when ours is not here or was not timed, or the losses of another differ; 77 when the device is not
+    here; 130 after Ctrl-C or SIGTERM, when the report has the cases until then."""
+    given = _options(arguments)
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # what `timeout` sends
+    cores = common.use_threads(given.threads, given.device.startswith("cuda"))
+    kinds, absent = _implementations(given)
+    if not kinds or kinds[0].name != OURS:
+        print(f"steps.py: gpureplay is not here: {absent}", file=sys.stderr)
         return 1
-    no = host.no_device(given.device)
-    if no:
-        print(f"steps.py: {given.device}: {no}", file=sys.stderr)
+    error = common.device_error(given.device)
+    if error:
+        print(f"steps.py: {given.device}: {error}", file=sys.stderr)
         return 77
-    head, outcomes = head_of(given, cores, found), []
+    head = {"title": "train steps of several libraries", "machine": common.describe_machine(),
+            "settings": {"device": given.device, "threads": given.threads, "cores": cores, "rounds": given.rounds,
+                         "quick": given.quick, "steps_a_call": BLOCK},
+            "libraries": [{"name": kind.name, "version": kind.version(), "as_used": kind.as_used} for kind in kinds],
+            "absent": absent, "interrupted": False}
+    cases: list[dict[str, Any]] = []
+    print(f"{head['machine']}\n{head['settings']}\nTimes of one step; ours / theirs, below 1: ours is faster.")
+    for name, reason in absent.items():
+        print(f"  {name}: {reason}")
     try:
-        _run(given, head, found, outcomes, began)
+        for case in networks.cases(given.quick, given.device.startswith("cuda")):
+            cases.append(_measure(case, kinds, given))
+            common.print_case(cases[-1])
+            common.write_report(given.json, head, cases)
     except KeyboardInterrupt:
         head["interrupted"] = True
-        print(f"steps.py: interrupted; cases done: {len(outcomes)}", file=sys.stderr)
-    report.write(given.json, head, outcomes)
+        print(f"steps.py: interrupted; cases done: {len(cases)}", file=sys.stderr)
+    common.write_report(given.json, head, cases)
     if head["interrupted"]:
         return 130
-    return int(not outcomes or any(_failed(outcome) for outcome in outcomes))
+    failed = [one for case in cases for one in case["variants"] if "its loss" in one.get("absent", "")]
+    timed = all("seconds" in case["variants"][0] for case in cases)
+    return int(bool(failed) or not timed)
 
 
 if __name__ == "__main__":

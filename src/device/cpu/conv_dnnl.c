@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* What the two files of oneDNN's convolutions share: conv_dnnl_make_cpu.c makes plans, conv_dnnl_cpu.c runs them. They
- * alone know oneDNN, version 2: what 3 changed is in the one that makes. */
+/* Convolutions on the CPU by oneDNN 2: first plans, then running them. Version 3 changed only the interface for making
+ * plans. */
 #include "device/cpu/cpu.h"
 #include "device/cpu/openmp.h"
 
@@ -8,60 +8,61 @@
 #include <string.h>
 
 /*
- * A run is cut into pieces of images, which the device's threads convolve beside each other. Forward there are plans of
- * 1, 2, 4, ... images up to a piece, as acting asks for few of many, and one of what is left of all images behind the
- * last whole piece. A gradient's pieces are equal. How many pieces there are depends on the shape and on the device's
- * threads alone; with one thread there is one.
+ * A run is cut into pieces of consecutive images, which the device's threads convolve in parallel. For the forward pass
+ * a plan has primitives for 1, 2, 4, ... images up to a whole piece, because acting may run it with fewer images than
+ * it was made for, and one for the images that remain after the last whole piece of all N. Backward, all pieces are
+ * equal. The number of pieces depends only on the shape and on the device's threads; with one thread there is one
+ * piece.
  */
 enum { GPUR_DNNL_SIZES = 32, GPUR_DNNL_MOST_PIECES = 256 };
 
-/* What one piece works on. Pieces run at the same time, so each has its own. */
+/* Objects of one piece. Pieces run at the same time, so each has its own. */
 typedef struct gpur_dnnl_piece {
     dnnl_stream_t stream;
     dnnl_memory_t x, y, w, scratch;
 } gpur_dnnl_piece;
 
-/* The way for one number of images. */
+/* Objects for one number of images. */
 typedef struct gpur_dnnl_size {
     int64_t images;
-    dnnl_primitive_t conv, reorder;    /* reorder: NULL where the weights lie as wanted */
-    dnnl_memory_t w_outside, w_inside; /* of the reorder */
+    dnnl_primitive_t conv, reorder;    /* reorder: NULL if the weights need none */
+    dnnl_memory_t w_outside, w_inside; /* arguments of the reorder */
     gpur_dnnl_piece *pieces;           /* (piece_count) */
     int64_t piece_count;
 } gpur_dnnl_size;
 
 typedef struct gpur_dnnl_conv {
     gpur_conv base;
-    atomic_int holders; /* the handle, and each run under way: the plan may go before the work is done */
+    atomic_int holders; /* the handle's, and one per run under way: the plan may be destroyed before a run ends */
     dnnl_engine_t engine;
-    dnnl_stream_t stream; /* of the reorders */
+    dnnl_stream_t stream; /* for the reorders */
     dnnl_memory_t bias;
     gpur_dnnl_size sizes[GPUR_DNNL_SIZES]; /* (count), smallest first */
     int count;
     int64_t piece;         /* images of a whole piece */
-    int64_t w_floats;      /* of the weights as oneDNN wants them, the most of any size */
-    int64_t w_bytes;       /* of a place for them in work memory; 0: none wants one */
-    int64_t scratch_bytes; /* of a piece's, the most of any size */
+    int64_t w_floats;      /* weights in oneDNN's layout, maximum over the sizes */
+    int64_t w_bytes;       /* bytes of a weight slot in the workspace; 0: no size needs one */
+    int64_t scratch_bytes; /* bytes of a piece's scratchpad, maximum over the sizes */
 } gpur_dnnl_conv;
 
-/* A failure leaves what gpur_dnnl_unmake takes. Both with one thread to OpenMP. */
+/* After a failure of gpur_dnnl_make, call gpur_dnnl_unmake. gpur_dnnl_make requires OpenMP's thread count to be 1. */
 gpur_status gpur_dnnl_make(gpur_dnnl_conv *conv);
 void gpur_dnnl_unmake(gpur_dnnl_conv *conv);
 
-/* Pieces of a run of so many images: whole ones, and one of what is left. */
+/* Returns the number of pieces of a run of this many images: whole pieces, and one for the remainder. */
 static inline int64_t gpur_dnnl_pieces(const gpur_dnnl_conv *conv, int64_t images)
 {
     return (images + conv->piece - 1) / conv->piece;
 }
 
-/* Of calls that make a plan. "No such way" is GPUR_UNAVAILABLE, which lets the caller go by patches; no memory is
- * GPUR_OUT_OF_MEMORY. */
+/* For calls that make a plan. An unimplemented case is GPUR_UNAVAILABLE, which lets the caller use im2col; lack of
+ * memory is GPUR_OUT_OF_MEMORY. */
 gpur_status gpur_dnnl_check(dnnl_status_t status, const char *call);
 #define GPUR_TRY_DNNL(call) GPUR_TRY(gpur_dnnl_check(call, #call))
 
 /*
- * Plans of convolutions by oneDNN 2. Images stay (N, H, W, C); weights go into the order that its code for this
- * processor wants, and gradients of weights back, by a reorder of each run. Work memory is the caller's.
+ * Making plans. Images stay in (N, H, W, C). Every run reorders the weights into the layout that oneDNN's code for this
+ * processor wants, and the weights' gradient back. The workspace is the caller's.
  */
 
 gpur_status gpur_dnnl_check(dnnl_status_t status, const char *call)
@@ -74,7 +75,8 @@ gpur_status gpur_dnnl_check(dnnl_status_t status, const char *call)
     return gpur_fail(ours, "%s: oneDNN status %d", call, (int)status);
 }
 
-/* The four arrays as oneDNN names them: its axes are N, C, H, W and F, C, K, K whatever the order in memory. */
+/* The arrays as oneDNN names them: its axes are N, C, H, W and F, C, K, K whatever the order in memory. w is the
+ * caller's layout; w_any lets oneDNN choose. */
 typedef struct layouts {
     dnnl_memory_desc_t x, w, w_any, bias, y;
 } layouts;
@@ -124,7 +126,7 @@ static gpur_status describe_forward(const gpur_dnnl_conv *c, const layouts *l, d
                            "dnnl_primitive_desc_create");
 }
 
-/* A gradient is described beside the forward pass it belongs to. */
+/* oneDNN requires the forward pass as a hint when a gradient is described. */
 static gpur_status describe_backward(const gpur_dnnl_conv *c, const layouts *l, dnnl_primitive_attr_t attributes,
                                      dnnl_primitive_desc_t *out)
 {
@@ -145,7 +147,7 @@ static gpur_status describe_backward(const gpur_dnnl_conv *c, const layouts *l, 
     return status;
 }
 
-/* Its reference code is many times slower than patches. */
+/* oneDNN's reference code is many times slower than im2col. */
 static gpur_status refuse_slow(const_dnnl_primitive_desc_t pd)
 {
     const char *name = "";
@@ -251,8 +253,8 @@ static gpur_status make_size(gpur_dnnl_conv *c, int64_t images)
     return status;
 }
 
-/* A piece is worth a helper from some 20 us on, and there are so many a thread, so that a helper who comes late finds
- * some. */
+/* A piece is worth a helper if it takes at least about 20 us. There are several pieces per thread, so that a helper
+ * that starts late still finds some. */
 enum { PIECE_OPERATIONS = 2000000, PIECES_A_THREAD = 4 };
 
 static int64_t images_of_a_piece(const gpur_dnnl_conv *c)
@@ -268,7 +270,7 @@ static int64_t images_of_a_piece(const gpur_dnnl_conv *c)
     if (c->base.device->threads == 1 || images >= s->images)
         return s->images;
     while (s->pass != GPUR_CONV_FORWARD && s->images % images != 0)
-        images++; /* ends with all of them */
+        images++; /* ends at s->images at the latest */
     return images;
 }
 
@@ -332,8 +334,7 @@ void gpur_dnnl_unmake(gpur_dnnl_conv *c)
         (void)dnnl_engine_destroy(c->engine);
 }
 
-/* The CPU's convolutions by oneDNN, enqueued. oneDNN runs in the thread that calls it; pieces of the images run on the
- * device's threads. */
+/* Running plans. oneDNN runs on the thread that calls it; pieces of the images run on the device's threads. */
 
 typedef struct conv_op {
     gpur_dnnl_conv *conv;
@@ -351,7 +352,7 @@ static void let_go(gpur_dnnl_conv *c)
     gpur_host_free(c->base.device, c, sizeof *c);
 }
 
-/* Its code is made for as many threads as OpenMP would then use, so there must be one there, too. */
+/* oneDNN generates code for the number of threads that OpenMP has when the plan is made, so it must be 1 then, too. */
 static gpur_status make_for_one_thread(gpur_dnnl_conv *c)
 {
     const int before = gpur_omp_take_one_thread();
@@ -384,9 +385,8 @@ void gpur_cpu_conv_destroy(gpur_conv *conv)
     let_go((gpur_dnnl_conv *)conv);
 }
 
-/* Work memory: places of weights, then scratch of each piece. Forward and to the input, whole pieces have the first
- * place and what is left behind them the second; to the weights, each piece has a place for its part of the
- * gradient. */
+/* The workspace: weight slots, then a scratchpad for each piece. Forward and to the input, whole pieces use the first
+ * slot and the remainder the second; to the weights, each piece has a slot for its share of the gradient. */
 static int64_t w_places(const gpur_dnnl_conv *c)
 {
     const int64_t pieces = gpur_dnnl_pieces(c, c->base.shape.images);
@@ -399,11 +399,11 @@ int64_t gpur_cpu_conv_workspace_bytes(const gpur_conv *conv)
     return w_places(c) * c->w_bytes + gpur_dnnl_pieces(c, c->base.shape.images) * c->scratch_bytes;
 }
 
-/* The run that pieces belong to. */
+/* One run, which its pieces share. */
 typedef struct conv_run {
     const gpur_dnnl_conv *conv;
     const conv_op *op;
-    const gpur_dnnl_size *whole, *last; /* of whole pieces, and of the last piece */
+    const gpur_dnnl_size *whole, *last; /* for whole pieces; for the last piece */
     int64_t pieces;
     _Atomic dnnl_status_t failure; /* dnnl_success: none */
 } conv_run;
@@ -413,7 +413,7 @@ static float *w_place(const conv_run *r, int64_t place)
     return (float *)((char *)r->op->workspace + place * r->conv->w_bytes);
 }
 
-/* Where a piece's weights lie as oneDNN wants them. */
+/* Returns the address of a piece's weights in oneDNN's layout. */
 static float *w_of(const conv_run *r, const gpur_dnnl_size *size, int64_t piece)
 {
     if (r->conv->base.shape.pass == GPUR_CONV_TO_WEIGHT)
@@ -462,7 +462,7 @@ static dnnl_status_t convolve(const conv_run *r, int64_t piece)
         {s->pass == GPUR_CONV_TO_WEIGHT ? DNNL_ARG_DIFF_WEIGHTS : DNNL_ARG_WEIGHTS, own->w},
         {s->pass == GPUR_CONV_FORWARD ? DNNL_ARG_DST : DNNL_ARG_DIFF_DST, own->y},
         {DNNL_ARG_SCRATCHPAD, own->scratch},
-        {DNNL_ARG_BIAS, r->conv->bias}, /* the last: not there without an epilogue */
+        {DNNL_ARG_BIAS, r->conv->bias}, /* last, because it is absent without an epilogue */
     };
     const dnnl_status_t status = place(r, size, own, piece);
     return status == dnnl_success
@@ -495,12 +495,12 @@ static dnnl_status_t reorder(const conv_run *r, const gpur_dnnl_size *size, int6
 }
 
 typedef struct w_sum {
-    float *to;          /* may be parts[0] */
+    float *to;          /* may be `parts`, the first of them */
     const float *parts; /* (count, pitch) */
     int64_t count, floats, pitch;
 } w_sum;
 
-/* In the order of the pieces, whoever adds. */
+/* Adds the gradients in the order of their pieces, whichever thread adds, so that the sums are bitwise repeatable. */
 static void add_parts(int64_t block, int64_t blocks, const void *args)
 {
     const w_sum *const s = (const w_sum *)args;
@@ -512,7 +512,8 @@ static void add_parts(int64_t block, int64_t blocks, const void *args)
             s->to[i] += s->parts[part * s->pitch + i];
 }
 
-/* What the pieces made of the weights' gradient becomes one: in the first place where it is still to be reordered. */
+/* Sums the pieces' shares of the weights' gradient: into the first slot if a reorder follows, else into the caller's
+ * array. */
 static void sum_pieces(const conv_run *r)
 {
     enum { FLOATS_A_BLOCK = 16384 };
@@ -568,7 +569,7 @@ static gpur_status run_for_one_thread(gpur_stream *stream, void *payload)
         status = run(&r);
     gpur_omp_give_back(before);
     let_go(op->conv);
-    /* Work that was enqueued cannot be refused any more: whatever happens now is the device's failure. */
+    /* Enqueued work cannot be refused any more: any failure now is a failure of the device. */
     return status == dnnl_success
                ? GPUR_OK
                : gpur_fail(GPUR_DEVICE_ERROR, "oneDNN could not run a convolution%s: status %d",

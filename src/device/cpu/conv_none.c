@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The CPU without oneDNN: every convolution goes by patches. */
+/* Replaces conv_dnnl.c in a build without oneDNN: every convolution runs as im2col. */
 #include "device/cpu/cpu.h"
 
 gpur_status gpur_cpu_conv_create(gpur_device *device, const gpur_conv_shape *shape, gpur_conv **conv)
@@ -8,7 +8,7 @@ gpur_status gpur_cpu_conv_create(gpur_device *device, const gpur_conv_shape *sha
     return gpur_fail(GPUR_UNAVAILABLE, "no oneDNN in this build: install libdnnl-dev and build again");
 }
 
-/* No plan was ever made. */
+/* Never called: no plan was ever created. */
 void gpur_cpu_conv_destroy(gpur_conv *conv)
 {
     (void)conv;

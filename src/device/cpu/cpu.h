@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What the files of the CPU device share. */
+/* Shared declarations of the CPU device. */
 #ifndef GPUR_DEVICE_CPU_CPU_H
 #define GPUR_DEVICE_CPU_CPU_H
 
@@ -9,14 +9,14 @@
 #include <pthread.h>
 
 typedef struct gpur_cpu {
-    const gpur_cpu_entry *entries; /* (GPUR_KERNEL_COUNT) for this processor; NULL in the race check */
-    const char *kernels;           /* their name */
+    const gpur_cpu_entry *entries; /* (GPUR_KERNEL_COUNT) compiled for this processor; NULL in the race check */
+    const char *kernels;           /* name of that variant */
     gpur_helpers helpers;
     char blas[64];
-    atomic_int blas_warned; /* once a device */
+    atomic_int blas_warned; /* 1: logged, once per device */
     uint32_t forks;         /* gpur_forks() when the device was opened */
     pthread_mutex_t streams_mutex;
-    gpur_stream *streams; /* all there are, linked, for gpur_device_sync */
+    gpur_stream *streams; /* linked list of all streams, for gpur_device_sync */
 } gpur_cpu;
 
 static inline gpur_cpu *gpur_cpu_of(const gpur_device *device)
@@ -25,15 +25,15 @@ static inline gpur_cpu *gpur_cpu_of(const gpur_device *device)
 }
 
 /*
- * Enqueuing, in two steps: `begin` locks the stream against other callers, who follow in the order in which they came,
- * waits for room and returns the memory for the operation's payload (GPUR_CPU_PAYLOAD bytes); `end` hands the operation
- * over and unlocks. What is done in between is done in the order of the stream. Inline, `end` carries it out; its
- * failure is then that of `end`, too.
+ * Enqueuing takes two steps. gpur_cpu_begin locks the stream (callers get it in the order in which they came), waits
+ * for a free slot, and returns the slot's memory for the operation's payload (GPUR_CPU_PAYLOAD bytes). gpur_cpu_end
+ * enqueues the operation and unlocks. What the caller does in between happens in the order of the stream. With the
+ * inline executor gpur_cpu_end runs the operation and returns its status.
  *
- * Arguments of more than GPUR_CPU_ARGS bytes do not fit a payload, and few kernels have so many. With the thread
- * executor gpur_cpu_large, between `begin` and `end`, waits for one of the stream's few larger places, of GPUR_MAX_ARGS
- * bytes; the operation gives it back when it has run, with gpur_cpu_large_done. Places are taken and given back in the
- * order of the stream.
+ * The few kernels with more than GPUR_CPU_ARGS bytes of arguments do not fit a payload. With the thread executor
+ * gpur_cpu_large, called between begin and end, waits for one of the stream's few overflow slots of GPUR_MAX_ARGS
+ * bytes; the operation frees it with gpur_cpu_large_done when it has run. Slots are taken and freed in the order of the
+ * stream.
  */
 enum { GPUR_CPU_ARGS = 1024, GPUR_CPU_PAYLOAD = GPUR_CPU_ARGS + 64 };
 typedef gpur_status (*gpur_cpu_op)(gpur_stream *stream, void *payload);
@@ -46,7 +46,7 @@ gpur_status gpur_cpu_stream_create(gpur_device *device, void *native, gpur_strea
 void gpur_cpu_stream_destroy(gpur_stream *stream);
 gpur_status gpur_cpu_stream_sync(gpur_stream *stream);
 gpur_status gpur_cpu_sync(gpur_device *device);
-void **gpur_cpu_stream_blocks(gpur_stream *stream); /* a place for what blocks_*.c keeps with a stream, NULL at first */
+void **gpur_cpu_stream_blocks(gpur_stream *stream); /* the launcher's own state, NULL at first; for launch_race.c */
 
 gpur_status gpur_cpu_event_create(gpur_device *device, gpur_event **event);
 void gpur_cpu_event_destroy(gpur_event *event);
@@ -70,25 +70,26 @@ gpur_status gpur_cpu_recording_create(gpur_device *device, gpur_record_fn record
 void gpur_cpu_recording_destroy(gpur_recording *recording);
 gpur_status gpur_cpu_recording_replay(gpur_recording *recording, gpur_stream *stream, int64_t repetitions);
 
-/* 1: this is a child of a fork, and the threads of the device's streams are its parent's alone. Nobody would carry out
- * what is enqueued, so that it is refused: gpur_cpu_fail_without_threads. */
+/* Returns 1 in a forked child if the threads of the device's streams exist only in its parent. Nothing enqueued would
+ * ever run, so every call is refused with gpur_cpu_fail_without_threads. */
 static inline int gpur_cpu_threads_are_gone(const gpur_device *device)
 {
     return device->config.executor == GPUR_EXECUTOR_THREAD && gpur_cpu_of(device)->forks != gpur_forks();
 }
 gpur_status gpur_cpu_fail_without_threads(void);
 
-/* 4, 3 or 1: the x86-64 level this processor has all instructions of; 1 on other processors. */
+/* Returns the highest x86-64 level that this processor supports completely: 4, 3 or 1; 1 on other processors. */
 int gpur_cpu_level(void);
 
-/* Blocks: blocks_cpu.c (a block is one call, by the caller or one of its helpers), or blocks_race_cpu.c (several real
- * threads). gpur_cpu_blocks_open sets threads, entries and kernels. */
+/* The launcher: launch.c (a block is one call, by the caller or one of its helpers) or, in the race check,
+ * launch_race.c (a block is several real threads). gpur_cpu_blocks_open sets the device's threads, entries and
+ * kernels. */
 gpur_status gpur_cpu_blocks_open(gpur_device *device);
-void gpur_cpu_blocks_close(gpur_device *device); /* takes a half-open device */
+void gpur_cpu_blocks_close(gpur_device *device); /* accepts a half-open device */
 void gpur_cpu_stream_blocks_close(gpur_stream *stream);
 gpur_status gpur_cpu_run_kernel(gpur_stream *stream, int kernel, gpur_grid grid, const void *args);
-/* Each part once, by any thread; helpers take some if there are any. Parts are to be short, tens of microseconds: a
- * helper that loses its core in the middle of one is waited for. */
+/* Runs each piece once, on any thread; helpers share the work if there are any. Pieces should be short, tens of
+ * microseconds: the caller waits for a helper that loses its core in the middle of one. */
 void gpur_cpu_run_parts(gpur_device *device, int64_t parts, int where, gpur_cpu_entry run, const void *args);
 gpur_grid gpur_cpu_grid_elements(const gpur_device *device, int64_t n);
 gpur_grid gpur_cpu_grid_rows(const gpur_device *device, int64_t n, int64_t rows_per_block, int64_t bytes);
@@ -102,13 +103,13 @@ gpur_status gpur_cpu_gemm_run(gpur_gemm *gemm, gpur_stream *stream, int64_t rows
                               float *c, const float *bias, void *workspace);
 const char *gpur_cpu_gemm_library(gpur_device *device);
 
-/* The product itself: gemm_blas_cpu.c, or gemm_plain_cpu.c where there is no BLAS. */
+/* The GEMM itself: gemm_openblas.c, or gemm_plain.c if there is no BLAS. */
 void gpur_cpu_blas_name(char *name, size_t size);
-const char *gpur_cpu_blas_warning(void); /* NULL: all is well */
+const char *gpur_cpu_blas_warning(void); /* NULL: no warning */
 void gpur_cpu_sgemm(gpur_device *device, const gpur_gemm_shape *shape, int64_t rows, const float *a, const float *b,
                     float *c);
 
-/* conv_dnnl_cpu.c, or conv_plain_cpu.c where there is no oneDNN. */
+/* conv_dnnl.c, or conv_none.c if there is no oneDNN. */
 gpur_status gpur_cpu_conv_create(gpur_device *device, const gpur_conv_shape *shape, gpur_conv **conv);
 void gpur_cpu_conv_destroy(gpur_conv *conv);
 int64_t gpur_cpu_conv_workspace_bytes(const gpur_conv *conv);

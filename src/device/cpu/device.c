@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The CPU device: opening, closing, and the table of what it can do. */
+/* Opens and closes the CPU device; its backend table. */
 #include "device/cpu/cpu.h"
 
 #include <stdio.h>
@@ -49,7 +49,7 @@ static void *stream_native(gpur_stream *stream)
     return NULL;
 }
 
-/* Nobody else has streams on the CPU, so there is nothing to wait for, and a handle is a mistake. */
+/* On the CPU no other program has streams: NULL needs no ordering, and any handle is an error. */
 static gpur_status native_check(gpur_device *device, void *native, int kept)
 {
     (void)device, (void)kept;
@@ -113,12 +113,12 @@ const gpur_backend gpur_backend_cpu = {
     .conv_library = gpur_cpu_conv_library,
 };
 
-/* Which level of the x86-64 psABI this processor has [x86-64 psABI, table 3.1]. */
+/* The level of the x86-64 psABI that this processor supports [x86-64 psABI, table 3.1]. */
 
 #if defined(__x86_64__)
 #include <cpuid.h>
 
-/* The three of level 3 that __builtin_cpu_supports does not know in every compiler. */
+/* The three features of level 3 that __builtin_cpu_supports does not know in every compiler. */
 static int has_f16c_movbe_lzcnt(void)
 {
     unsigned eax = 0, ebx = 0, ecx = 0, edx = 0;

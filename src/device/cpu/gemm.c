@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* Matrix products on the CPU, enqueued. No library here has epilogues: bias and activation are a kernel after it. */
+/* Matrix products on the CPU: enqueues them. None of the libraries has epilogues; bias and activation are a separate
+ * kernel. */
 #include "device/cpu/cpu.h"
 
 typedef struct gemm_op {
-    gpur_gemm_shape shape; /* a copy: the plan may go before the work is done, as it may on CUDA */
+    gpur_gemm_shape shape; /* a copy: the plan may be destroyed before the GEMM runs, as on CUDA */
     int64_t rows;
     const float *a, *b;
     float *c;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The CPU's matrix product by OpenBLAS. OpenBLAS runs in the thread that calls it; a product that is worth it is cut
- * into tiles of C, which the caller and its helpers compute. The host program's thread counts stay as found. In
- * OpenBLAS's OpenMP build a count belongs to the calling thread. In its pthread build it belongs to the process: it is
- * 1 while any product of ours is under way.
+ * The CPU's GEMM by OpenBLAS. OpenBLAS runs on the thread that calls it; a large enough GEMM is cut into tiles of C,
+ * which the caller and its helpers compute. The host program's thread counts are restored. In OpenBLAS's OpenMP build
+ * the thread count belongs to the calling thread. In its pthread build it belongs to the process: it is 1 while any
+ * GEMM of this library runs.
  */
 #include "device/cpu/cpu.h"
 #include "device/cpu/openmp.h"
@@ -12,8 +12,9 @@
 #include <stdio.h>
 #include <string.h>
 
-/* A tile of less work than this, some 20 us, is not worth a helper. A product is cut into several tiles a thread, so
- * that a helper that comes late finds some. A tile narrower than LEAST_SIDE packs more than it multiplies. */
+/* A tile with less work than TILE_OPERATIONS, about 20 us, is not worth a helper. There are several tiles per thread,
+ * so that a helper that starts late still finds some. A tile narrower than LEAST_SIDE spends more time packing than
+ * multiplying. */
 enum { TILE_OPERATIONS = 2000000, TILES_A_THREAD = 2, LEAST_SIDE = 32, SIDE_STEP = 16 };
 
 static int is_parallel_by(int flavour)
@@ -37,7 +38,7 @@ const char *gpur_cpu_blas_warning(void)
     return NULL;
 }
 
-/* Products under way in the whole process, and the count that the first found. */
+/* Number of GEMMs now running in the whole process, and the thread count before the first of them. */
 static pthread_mutex_t process_mutex = PTHREAD_MUTEX_INITIALIZER;
 static int64_t process_products;
 static int process_threads;
@@ -60,7 +61,7 @@ static void give_process_threads(void)
     pthread_mutex_unlock(&process_mutex);
 }
 
-/* One product; its tiles are `down` times `across`. */
+/* One GEMM, cut into `down` times `across` tiles. */
 typedef struct product {
     const gpur_gemm_shape *shape;
     int64_t rows, down, across;
@@ -72,7 +73,7 @@ typedef struct side {
     int64_t first, count;
 } side;
 
-/* Boundaries between tiles are where OpenBLAS's inner tiles end, too. */
+/* Tile boundaries coincide with those of OpenBLAS's inner tiles. */
 static side side_of(int64_t length, int64_t part, int64_t parts)
 {
     const int64_t steps = (length + SIDE_STEP - 1) / SIDE_STEP;
@@ -110,7 +111,7 @@ static double operations_of(const product *p)
     return 2.0 * (double)p->rows * (double)p->shape->n * (double)p->shape->k;
 }
 
-/* With less than that for each byte, a far core takes longer to get a byte than to use it. */
+/* With fewer operations per byte, a far core takes longer to fetch a byte than to use it. */
 static int where_of(const product *p)
 {
     enum { OPERATIONS_A_BYTE = 64 };
@@ -119,8 +120,8 @@ static int where_of(const product *p)
     return operations_of(p) < OPERATIONS_A_BYTE * bytes ? GPUR_IN_CACHE : GPUR_IN_MEMORY;
 }
 
-/* Tiles are made by halving the longer side. How many depends on the product and the device's threads alone, and so do
- * the bits of the result. */
+/* Chooses the tiles by halving their longer side again and again. Their number depends only on the GEMM and the
+ * device's threads, and so do the bits of the result. */
 static void cut(product *p, int32_t threads)
 {
     const double paid_for = operations_of(p) / TILE_OPERATIONS;

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The CPU's matrix product where there is no BLAS. A part of it is some rows of C. B goes through a panel that stays in
- * the first-level cache, whichever way B is stored, and the innermost loop is n independent sums, which vectorises.
+ * The CPU's GEMM without a BLAS. A piece of the job is some rows of C. B is copied into a panel that stays in the L1
+ * cache, whichever way B is stored; the innermost loop computes n independent sums, so the compiler vectorizes it.
  */
 #include "device/cpu/cpu.h"
 
 #include <stdio.h>
 #include <string.h>
 
-/* A part has enough rows to be worth its panels, and enough operations, some 20 us, to be worth a helper. */
+/* A piece has enough rows to be worth filling the panels, and enough operations (about 20 us) to be worth a helper. */
 enum { PANEL_K = 64, PANEL_N = 64, LEAST_ROWS = 8, LEAST_OPERATIONS = 400000 };
 
 typedef struct plain_product {
@@ -18,7 +18,7 @@ typedef struct plain_product {
     float *c;
 } plain_product;
 
-/* B's elements (k0 ... k0 + kn, n0 ... n0 + nn), zero-padded in n to the panel's width. */
+/* Elements of B, rows k0 to k0 + kn and columns n0 to n0 + nn, zero-padded to PANEL_N columns. */
 typedef struct plain_panel {
     int64_t k0, kn, n0, nn;
     float b[PANEL_K][PANEL_N];

@@ -7,16 +7,18 @@
 #include <sched.h>
 #include <time.h>
 
-/* A helper without work looks for more so long before it sleeps, and a caller for a helper's last piece. */
+/* How long a helper without work spins before it sleeps, and a caller waits for a helper's last piece before it sleeps,
+ * in ns; and how often they check between two reads of the clock. */
 enum { SPIN_NANOSECONDS = 20000, LOOKS_A_TIME = 16 };
 
-/* A helper that sleeps on a core that sleeps takes some 100 us to come: too late for a short work, but it is then awake
- * for the next. Callers have patience for so long before they go on alone. */
+/* A helper that sleeps on a sleeping core takes some 100 us to start: too late for a short job, but then it is awake
+ * for the next one. PATIENCE is how long callers accept useless helpers before they work alone. In nanoseconds, except
+ * ALONE_FOR. */
 enum { PATIENCE = 400000, LONG_WAIT = 500000, LONGEST_ALONE = 500000000, ALONE_FOR = 10 };
 
-/* A helper that was awake begins 100 to 200 ns after it was called where cores share a cache, and after 350 to 700
- * where they do not; one that slept, after microseconds. While helpers are far it is tried now and then whether they
- * still are: a hypervisor moves them. */
+/* An awake helper begins 100 to 200 ns after the job was handed over if the cores share a cache, and 350 to 700 ns
+ * after if they do not; one that slept begins after microseconds. While helpers are far, this is measured again now and
+ * then, because a hypervisor may move them. */
 enum { FAR_NANOSECONDS = 300, AWAKE_NANOSECONDS = 2000, MEDIAN_STEP = 10, FAR_TRIES = 8, FAR_FOR = 20000000 };
 
 static int64_t now_ns(void)
@@ -35,8 +37,8 @@ static inline void relax(void)
 #endif
 }
 
-/* Its number, or -1 when all have been begun. Whoever has claimed a piece keeps the work from ending, so that the rest
- * of `helpers` is this work's from here on. */
+/* Claims the next piece: returns its number, or -1 if all have been claimed. The caller cannot end this job before a
+ * claimed piece is finished, so `run`, `args` and `pieces` stay those of this job. */
 static int64_t claim(gpur_helpers *h)
 {
     int64_t left = atomic_load_explicit(&h->unclaimed, memory_order_relaxed);
@@ -55,7 +57,7 @@ static int64_t run_what_is_unclaimed(gpur_helpers *h)
     return done;
 }
 
-/* One fewer is asleep. 0: none was. */
+/* Claims one sleeping helper. Returns 0 if none is asleep. */
 static int take_sleeper(gpur_helpers *h)
 {
     int32_t asleep = atomic_load(&h->asleep);
@@ -88,8 +90,8 @@ static void look_for_news(gpur_helpers *h)
     while (now_ns() < until);
 }
 
-/* Either the caller sees that one is asleep and wakes it, or that one sees the work before it sleeps: both write before
- * they read, in the one order of sequential consistency. */
+/* Either the caller sees that this helper is asleep and wakes it, or the helper sees the job before it sleeps: both
+ * sides write before they read, all sequentially consistent (as in Dekker's algorithm). */
 static void sleep_until_news(gpur_helpers *h)
 {
     atomic_fetch_add(&h->asleep, 1);
@@ -97,16 +99,16 @@ static void sleep_until_news(gpur_helpers *h)
         return;
     gpur_semaphore_wait(&h->work);
     for (int64_t left = 2; left <= 3 && atomic_load(&h->unclaimed) >= left; left++)
-        wake_one(h); /* the caller woke one alone: each is a system call, and time of its own work */
+        wake_one(h); /* the caller woke only one helper, since each wake-up is a system call and delays its own work */
 }
 
-/* There a helper only takes the caller's time. */
+/* A helper on the caller's core only takes time from the caller. */
 static int is_on_callers_core(gpur_helpers *h)
 {
     return sched_getcpu() == atomic_load_explicit(&h->core, memory_order_relaxed);
 }
 
-/* Follows the median: it moves by a fixed step, so that one helper that comes late does not count for many. */
+/* Moves the running median by a fixed step, so that a single helper that starts late has little weight. */
 static void note_distance(gpur_helpers *h)
 {
     const int64_t took = now_ns() - h->began, median = atomic_load_explicit(&h->distance, memory_order_relaxed);
@@ -142,7 +144,7 @@ static void *help(void *context)
     return NULL;
 }
 
-/* In the child of a fork the helpers are the parent's: what they left is put in order, and others will be started. */
+/* In a forked child the helpers exist only in the parent: resets their state, so that new ones will be started. */
 static void begin_anew(gpur_helpers *h)
 {
     h->started = 0;
@@ -173,7 +175,7 @@ static void give_helpers(gpur_helpers *h)
     atomic_store(&h->owner, 2 * (uint64_t)gpur_forks());
 }
 
-/* One more at a time: each is some ten microseconds of its caller's. */
+/* Only one helper is started per job, because starting a thread takes the caller some ten microseconds. */
 static void start_one(gpur_helpers *h)
 {
     if (gpur_thread_create(&h->threads[h->started], help, h) == 0)
@@ -182,7 +184,7 @@ static void start_one(gpur_helpers *h)
         h->cannot_start = 1;
 }
 
-/* Until helpers have finished what they have begun. */
+/* Waits until helpers have finished the pieces they have begun. */
 static void wait_for(gpur_helpers *h, int64_t pieces, int64_t now)
 {
     const int64_t until = now + SPIN_NANOSECONDS;
@@ -199,7 +201,8 @@ static void wait_for(gpur_helpers *h, int64_t pieces, int64_t now)
         gpur_semaphore_wait(&h->finished_all);
 }
 
-/* For ten times as long as was lost; for twice as long as the last time where that has not been over for as long. */
+/* Disables helpers for ten times the time lost. If the last backoff ended less than its own length ago, disables them
+ * for twice that length, if that is longer. */
 static void go_alone(gpur_helpers *h, int64_t now, int64_t lost)
 {
     const int64_t last = h->alone_for, fresh = ALONE_FOR * lost;
@@ -209,8 +212,8 @@ static void go_alone(gpur_helpers *h, int64_t now, int64_t lost)
     h->in_vain_since = 0;
 }
 
-/* Works in a row in which no helper was of use; and a helper that lost its core, and kept the caller waiting for longer
- * than all of its own part took. */
+/* Disables helpers after jobs in a row in which none was useful, or if the caller waited for a helper that had lost its
+ * core for longer than it worked itself. */
 static void judge(gpur_helpers *h, int64_t began, int64_t waited_from, int64_t ended)
 {
     const int64_t waited = ended - waited_from;

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: MIT */
-/* Blocks of a kernel on the CPU: each is one call, by the calling thread or one of its helpers. */
+/* Launches on the CPU: a block of a kernel is one call, by the calling thread or one of its helpers. */
 #include "device/cpu/cpu.h"
 
 #include <sched.h>
 #include <stdlib.h>
 #include <unistd.h>
 
-/* A block is some ten microseconds of work: less is done sooner alone. There are more blocks than threads: a helper
- * that comes late finds some, and one that loses its core has not much in hand. */
+/* A block is about ten microseconds of work: for less, a helper does not pay. There are more blocks than threads, so
+ * that a helper that starts late still finds some, and one that loses its core delays only a small block. */
 enum { ELEMENTS_PER_BLOCK = 16384, BYTES_PER_BLOCK = 65536, BLOCKS_A_THREAD = 4 };
 
-/* OMP_NUM_THREADS is where people say it once for every library; of a list, "4,2", the first counts. */
+/* OMP_NUM_THREADS is the usual setting for all libraries; of a list such as "4,2" the first number counts. */
 static int32_t threads_of_environment(void)
 {
     const char *const text = getenv("OMP_NUM_THREADS");
@@ -18,12 +18,12 @@ static int32_t threads_of_environment(void)
     return threads > 0 && threads <= GPUR_MOST_THREADS ? (int32_t)threads : 0;
 }
 
-/* The processors that this process may run on. */
+/* Returns the number of processors that this process may run on. */
 static int32_t threads_of_machine(void)
 {
     cpu_set_t set;
     const long online = sysconf(_SC_NPROCESSORS_ONLN);
-    const long ours = sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : online; /* more than 1,024 */
+    const long ours = sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : online; /* fails > 1,024 CPUs */
     return ours < 1 ? 1 : ours < GPUR_MOST_THREADS ? (int32_t)ours : GPUR_MOST_THREADS;
 }
 
@@ -61,10 +61,10 @@ void gpur_cpu_run_parts(gpur_device *device, int64_t parts, int where, gpur_cpu_
 
 void gpur_cpu_stream_blocks_close(gpur_stream *stream)
 {
-    (void)stream; /* nothing is kept */
+    (void)stream; /* the launcher stores nothing in a stream */
 }
 
-/* A replay is memory that nobody has touched lately; what a learner computes with was just computed. */
+/* Rows of a replay are memory that nobody has touched recently; a learner's operands were just computed. */
 static int where_of(int kernel)
 {
 #define CASE(name) case GPUR_KERNEL_ID_##name:
@@ -99,7 +99,7 @@ gpur_grid gpur_cpu_grid_elements(const gpur_device *device, int64_t n)
 
 gpur_grid gpur_cpu_grid_rows(const gpur_device *device, int64_t n, int64_t rows_per_block, int64_t bytes)
 {
-    (void)rows_per_block; /* a warp's worth on a GPU */
+    (void)rows_per_block; /* used on GPUs only */
     const int64_t by_bytes = (int64_t)((double)n * (double)bytes / BYTES_PER_BLOCK);
     return blocks_for(device, by_bytes < n ? by_bytes : n);
 }
@@ -110,7 +110,7 @@ gpur_grid gpur_cpu_grid_single(const gpur_device *device)
     return (gpur_grid){.blocks = 1, .threads = 1};
 }
 
-/* One block meets nobody, and is what target_cpu.h counts on. */
+/* A grid sync over one block needs no synchronization; kernels/target/cpu.h relies on that. */
 gpur_grid gpur_cpu_grid_together(const gpur_device *device, int kernel, gpur_grid wanted)
 {
     (void)device, (void)kernel;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The race check's threads, kept from launch to launch: starting them anew took most of the time. */
+/* The launcher of the race check. Its threads are reused for all launches of a stream: starting them for each launch
+ * took most of the time. */
 #include "device/cpu/launch_race.h"
 
 #include "base/thread.h"
@@ -23,7 +24,7 @@ typedef struct race_block {
 typedef struct race_thread {
     gpur_race_pool *pool;
     sem_t start;
-    gpur_race_entry entry; /* NULL: end */
+    gpur_race_entry entry; /* NULL: the thread ends */
     const void *args;
     gpur_place at;
     pthread_t id;
@@ -31,10 +32,10 @@ typedef struct race_thread {
 
 struct gpur_race_pool {
     sem_t done;
-    pthread_barrier_t grid_barrier; /* where blocks are launched together */
+    pthread_barrier_t grid_barrier; /* for cooperative launches */
     atomic_int running;
     int started;
-    race_thread threads[GPUR_RACE_BLOCKS * GPUR_RACE_THREADS]; /* the first `started` are there */
+    race_thread threads[GPUR_RACE_BLOCKS * GPUR_RACE_THREADS]; /* the first `started` exist */
     race_block blocks[GPUR_RACE_BLOCKS];
 };
 
@@ -62,7 +63,8 @@ void gpur_race_pool_destroy(gpur_device *device, gpur_race_pool *pool)
     gpur_host_free(device, pool, sizeof *pool);
 }
 
-/* A kernel that wants more shared memory than there is, or meets nobody, comes back by longjmp: see target_race.h. */
+/* A kernel that needs too much shared memory, or calls a grid sync in a launch that is not cooperative, returns here by
+ * longjmp: see kernels/target/race.h. */
 static void run_entry(const race_thread *thread)
 {
     if (setjmp(thread->at.team->escapes[thread->at.thread]) == 0)
@@ -82,7 +84,8 @@ static void *work(void *context)
     }
 }
 
-/* All threads of a launch are there before the first of them begins: half a block would wait at its barriers. */
+/* Starts all threads of a launch before any of them runs it: a block with too few threads would hang at its
+ * barriers. */
 static gpur_status start_threads(gpur_race_pool *pool, int count)
 {
     while (pool->started < count) {
@@ -99,7 +102,8 @@ static gpur_status start_threads(gpur_race_pool *pool, int count)
     return GPUR_OK;
 }
 
-/* Shared memory of a GPU holds anything at first: here bits that are NaN as a float and nonsense as an index. */
+/* On a GPU, shared memory is uninitialized at first. Here it is filled with bits that are NaN as a float and nonsense
+ * as an index. */
 static void open_block(race_block *block, int threads, pthread_barrier_t *grid_barrier)
 {
     memset(block->shared, 0xff, sizeof block->shared);
@@ -174,12 +178,12 @@ gpur_status gpur_race_pool_run(gpur_race_pool *pool, gpur_race_entry entry, cons
 }
 
 /*
- * Blocks of a kernel in the race check: each is several real threads that share memory and meet at real barriers, and
- * several blocks run at once: all of them where they meet. ThreadSanitizer then sees what would race on a GPU. Slow,
- * and meant to be.
+ * Blocks of a kernel in the race check: a block is several real threads with shared memory and real barriers, and
+ * several blocks run at the same time (all blocks of a cooperative launch). ThreadSanitizer then reports what would be
+ * a race on a GPU. This is slow by design.
  */
 
-/* An odd number of blocks and several warps, so that no span comes out even. */
+/* An odd number of blocks and several warps, so that spans have different lengths. */
 enum { DEFAULT_BLOCKS = 3, DEFAULT_THREADS = 2 * GPUR_WARP };
 
 static int32_t whole_warps(int32_t threads)
@@ -249,7 +253,7 @@ gpur_grid gpur_cpu_grid_single(const gpur_device *device)
     return (gpur_grid){.blocks = 1, .threads = DEFAULT_THREADS};
 }
 
-/* Shapes that are good for a GPU have more threads than show anything here; a test forces what it wants. */
+/* Launch shapes that are fast on a GPU have more threads than are useful here. A test may force more. */
 gpur_grid gpur_cpu_grid_together(const gpur_device *device, int kernel, gpur_grid wanted)
 {
     const int32_t most = device->forced_grid.blocks > 0 ? GPUR_RACE_THREADS : DEFAULT_THREADS;

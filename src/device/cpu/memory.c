@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Memory of the CPU device: the host's, from the caller's allocator where there is one. */
+/* Memory of the CPU device: host memory, from the caller's allocator if there is one. */
 #include "device/cpu/cpu.h"
 #include "base/red_zone.h"
 
@@ -9,9 +9,9 @@
 #include <unistd.h>
 
 enum { DEVICE_ALIGNMENT = 256 };
-static const int64_t always_fits = (int64_t)16 << 20; /* not worth asking the kernel about */
+static const int64_t always_fits = (int64_t)16 << 20; /* smaller sizes are not checked */
 
-/* Linux promises memory it does not have and kills who touches it, so large wishes are checked first. */
+/* Linux overcommits memory and kills the process that touches too much, so large sizes are checked first. */
 static int fits(gpur_device *device, int64_t bytes)
 {
     int64_t total = 0, available = 0;
@@ -20,8 +20,8 @@ static int fits(gpur_device *device, int64_t bytes)
     return gpur_cpu_memory_available(device, &total, &available) == GPUR_OK && bytes <= available;
 }
 
-/* An allocator owes 64 bytes of alignment. So the block begins 64 to 256 bytes further on, and before it stands where
- * the allocation began. */
+/* Allocators guarantee an alignment of 64 bytes. So the block starts 64 to 256 bytes into the allocation, and the
+ * address of the allocation is stored just before the block. */
 gpur_status gpur_cpu_memory_alloc(gpur_device *device, int64_t bytes, void **memory)
 {
     unsigned char *raw = NULL;
@@ -44,7 +44,7 @@ void gpur_cpu_memory_free(gpur_device *device, void *memory, int64_t bytes)
     gpur_host_free(device, raw, (size_t)bytes + DEVICE_ALIGNMENT);
 }
 
-/* Finds the line that begins with `key` and copies what follows it. */
+/* Finds the first line that begins with `key` and copies the rest of it. Returns 0 if there is none. */
 static int read_line_of(const char *path, const char *key, char *value, size_t size)
 {
     char line[256];
@@ -72,11 +72,11 @@ static int64_t lesser(int64_t x, int64_t y)
     return x < y ? x : y;
 }
 
-/* A container may have less than the machine: its control group (v2) kills whoever goes beyond memory.max. File pages
- * that nobody uses count as free. */
+/* A container may have less memory than the machine: its control group (v2) kills processes that exceed memory.max.
+ * Inactive file pages count as free. */
 static void apply_container_limit(int64_t *total, int64_t *available)
 {
-    const int64_t most = read_number("/sys/fs/cgroup/memory.max", "", INT64_MAX); /* "max" is no number */
+    const int64_t most = read_number("/sys/fs/cgroup/memory.max", "", INT64_MAX); /* "max" is not a number */
     const int64_t used = read_number("/sys/fs/cgroup/memory.current", "", 0);
     const int64_t idle = read_number("/sys/fs/cgroup/memory.stat", "inactive_file ", 0);
     if (most == INT64_MAX)

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Streams of the CPU. Inline, an operation runs in the caller, under the stream's lock. With a thread, operations go
- * through a bounded ring to the stream's worker. The lock is a fair one: a caller waits for the operations of those who
- * asked before, and not for one who enqueues in a loop.
+ * Streams of the CPU. With the inline executor an operation runs on the caller's thread, under the stream's lock. With
+ * the thread executor, operations pass through a bounded ring to the stream's worker. The lock is a ticket lock: a
+ * caller waits only for the operations of callers who asked before it, not for one who enqueues in a loop.
  *
- * The ring is built so that enqueuing orders the caller before the worker and never the worker before the caller: two
- * semaphores, and room that is asked for only when the known room is used up. With one mutex on both sides, the caller
- * would learn of finished work by enqueuing more, and carry that to the next stream it enqueues on, where
- * ThreadSanitizer would take it for the event that somebody forgot.
+ * Enqueuing orders the caller before the worker (happens-before), but never the worker before the caller: hence two
+ * semaphores, and the caller looks for free slots only when the slots it knows are used up. With one mutex on both
+ * sides a caller would synchronize with finished work whenever it enqueues more, and carry that order to the next
+ * stream it enqueues on; ThreadSanitizer would then miss a forgotten event.
  */
 #include "base/ticket_lock.h"
 #include "base/thread.h"
@@ -29,27 +29,27 @@ typedef struct large_args {
     alignas(max_align_t) unsigned char bytes[GPUR_MAX_ARGS];
 } large_args;
 
-/* Places of a ring: taken by whoever enqueues, given back by the worker. */
+/* Slots of a ring: taken by callers, freed by the worker. */
 typedef struct places {
     int64_t length, taken;
-    int64_t room; /* places known to be free; there may be more */
-    sem_t freed;  /* given back, and not in `room` */
+    int64_t room; /* slots known to be free; there may be more */
+    sem_t freed;  /* counts slots that were freed and are not yet in `room` */
 } places;
 
 typedef struct cpu_stream {
     gpur_stream base;
-    gpur_stream *next; /* in the device's list */
+    gpur_stream *next; /* in the device's list of streams */
     int threaded, thread_made;
     gpur_fair_lock enqueuing;
     cpu_op *ring; /* (places.length) */
     places places;
-    cpu_op *op;         /* the one being enqueued */
-    large_args *larges; /* (large.length), NULL inline */
+    cpu_op *op;         /* the operation being enqueued */
+    large_args *larges; /* (large.length); NULL with the inline executor */
     places large;
     sem_t ready; /* counts operations that wait for the worker */
     pthread_t thread;
     void *blocks;
-    gpur_status status; /* the first failure, and its text: written in the order of the stream */
+    gpur_status status; /* the first failure and its message, written in the order of the stream */
     char error[ERROR_BYTES];
 } cpu_stream;
 
@@ -71,7 +71,7 @@ static void *work(void *context)
         cpu_op *const op = &stream->ring[taken % stream->places.length];
         if (!op->run)
             return NULL;
-        (void)run_op(stream, op); /* kept in the stream until somebody syncs */
+        (void)run_op(stream, op); /* stored in the stream until a sync */
         sem_post(&stream->places.freed);
     }
 }
@@ -100,8 +100,8 @@ gpur_status gpur_cpu_fail_without_threads(void)
                      "parent's alone; open a device here, or use GPUR_EXECUTOR_INLINE");
 }
 
-/* Without the stream's thread there is no order to keep, and a lock may be held by a thread that is not here: what is
- * enqueued goes nowhere. */
+/* In a forked child the stream has no worker, and another thread of the parent may have held the lock during the fork.
+ * So neither is used, and what is written to this payload is ignored. */
 void *gpur_cpu_begin(gpur_stream *base)
 {
     cpu_stream *const stream = (cpu_stream *)base;
@@ -140,7 +140,7 @@ gpur_status gpur_cpu_end(gpur_stream *base, gpur_cpu_op run)
     return status;
 }
 
-/* Travels through the stream as an operation, and takes the stream's state along. */
+/* Sync marker: when the stream reaches it, it copies the stream's status to the waiting thread. */
 typedef struct waiter {
     sem_t done;
     gpur_status status;
@@ -207,11 +207,11 @@ static gpur_status build(cpu_stream *stream)
 static void stop_thread(cpu_stream *stream)
 {
     (void)gpur_cpu_begin(&stream->base);
-    (void)gpur_cpu_end(&stream->base, NULL); /* comes after all that was enqueued */
+    (void)gpur_cpu_end(&stream->base, NULL); /* runs after everything enqueued before */
     pthread_join(stream->thread, NULL);
 }
 
-/* Not in a child of fork, where others may still seem to wait. */
+/* Not called in a forked child, where other threads still seem to wait on these objects. */
 static void end_work(cpu_stream *stream)
 {
     if (stream->thread_made)
@@ -268,7 +268,7 @@ void gpur_cpu_stream_destroy(gpur_stream *base)
     free_stream(stream);
 }
 
-/* Waits for every stream, and reports the first failure found. */
+/* Waits for every stream; returns the first failure. */
 gpur_status gpur_cpu_sync(gpur_device *device)
 {
     gpur_cpu *const cpu = gpur_cpu_of(device);
@@ -351,8 +351,8 @@ gpur_status gpur_cpu_fill(gpur_stream *stream, void *memory, int byte, int64_t b
 typedef struct launch_op {
     gpur_grid grid;
     int kernel;
-    const void *args; /* the caller's where the launch is carried out before the call returns, else a copy */
-    int large;        /* 1: it lies in one of the stream's larger places, 0: in `copy` */
+    const void *args; /* the caller's arguments if inline, else a copy */
+    int large;        /* 1: the copy is in an overflow slot, 0: in `copy` */
     _Alignas(16) unsigned char copy[GPUR_CPU_ARGS];
 } launch_op;
 _Static_assert(sizeof(launch_op) <= GPUR_CPU_PAYLOAD, "a launch must fit the payload of an operation");
@@ -378,20 +378,20 @@ gpur_status gpur_cpu_launch(gpur_stream *stream, int kernel, gpur_grid grid, con
 }
 
 /*
- * Events of the CPU. Each record gets the event's next number when it is enqueued, and its stream sets that number as
- * reached; a wait is for the number that was the latest when it was enqueued, so recording anew does not disturb it.
- * Numbers are reached in order, even when they were recorded on different streams. A wait only ever depends on what was
- * enqueued before it, so waits cannot form a ring.
+ * Events of the CPU. Every record gets the next number of its event when it is enqueued; when the stream runs the
+ * record, it sets `reached` to that number. A wait is for the number that was the latest when the wait was enqueued, so
+ * a later record does not affect it. Numbers are reached in order, even if they were recorded on different streams. A
+ * wait depends only on operations enqueued before it, so waits cannot form a cycle.
  *
- * The mutex is taken by those who reach a number and those who wait for it, and not by callers who enqueue: see
- * stream_cpu.c.
+ * Threads lock the mutex when they reach a number or wait for one, but not when they enqueue, for the reason given at
+ * the top of this file.
  */
 
 typedef struct cpu_event {
     gpur_event base;
-    int queued;              /* operations wait in a queue, perhaps until after the owner has let go */
-    atomic_int references;   /* the owner's, and one for each operation in a queue */
-    _Atomic int64_t records; /* enqueued */
+    int queued;              /* thread executor: operations may run after the owner has destroyed the event */
+    atomic_int references;   /* one for the owner, and one for each enqueued operation */
+    _Atomic int64_t records; /* records enqueued so far */
     pthread_mutex_t mutex;
     pthread_cond_t moved;
     int64_t reached;
@@ -404,7 +404,7 @@ typedef struct event_op {
 
 static void free_event(cpu_event *event)
 {
-    if (!gpur_cpu_threads_are_gone(event->base.device)) { /* in a child of fork the parent's still seem to wait */
+    if (!gpur_cpu_threads_are_gone(event->base.device)) { /* in a forked child the parent's threads seem to wait */
         pthread_cond_destroy(&event->moved);
         pthread_mutex_destroy(&event->mutex);
     }
@@ -417,7 +417,7 @@ static void let_go(cpu_event *event)
         free_event(event);
 }
 
-/* For an operation that is being enqueued. */
+/* Begins an operation that holds a reference to the event. */
 static event_op *begin_op(gpur_stream *stream, cpu_event *event)
 {
     event_op *const op = (event_op *)gpur_cpu_begin(stream);
@@ -479,7 +479,7 @@ gpur_status gpur_cpu_event_create(gpur_device *device, gpur_event **out)
     event->queued = device->config.executor == GPUR_EXECUTOR_THREAD;
     atomic_init(&event->references, 1);
     if (pthread_mutex_init(&event->mutex, NULL) != 0 || pthread_cond_init(&event->moved, NULL) != 0) {
-        free_event(event); /* all zeros are destroyed like one that was made */
+        free_event(event); /* a zeroed mutex and condition may be destroyed, too */
         return gpur_fail(GPUR_OUT_OF_MEMORY, "no lock for an event: the system has no more of them");
     }
     *out = &event->base;
@@ -491,7 +491,8 @@ void gpur_cpu_event_destroy(gpur_event *event)
     let_go((cpu_event *)event);
 }
 
-/* The number is taken while the stream is locked, so that no wait for it can get ahead of it on the same stream. */
+/* The number is assigned while the stream is locked, so that no wait for it can precede the record on the same
+ * stream. */
 gpur_status gpur_cpu_event_record(gpur_event *base, gpur_stream *stream)
 {
     cpu_event *const event = (cpu_event *)base;
@@ -533,7 +534,7 @@ int gpur_cpu_event_done(gpur_event *base)
     return done;
 }
 
-/* A recording of the CPU is the function that makes it: calling it again costs less than keeping what it did. */
+/* A gpur_recording on the CPU is the function itself: calling it again costs less than storing what it enqueued. */
 
 typedef struct cpu_recording {
     gpur_recording base;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Convolutions on CUDA, by cuDNN. Where it is not there, or has no engine, the plan is refused as unavailable, and the
- * caller goes by patches.
+ * Convolutions on CUDA, by cuDNN. Without cuDNN, or if it has no engine for the shape, creating a plan returns
+ * GPUR_UNAVAILABLE, and the caller uses im2col.
  *
- * Under GPUR_MATH_BF16 the arrays of the caller stay float32 (x may be bfloat16 already) and copies of them, rounded,
- * lie in the workspace: behind what cuDNN wants, those of x, w and y.
+ * Under GPUR_MATH_BF16 the caller's arrays stay float32 (x may be bfloat16 already), and their copies rounded to
+ * bfloat16 lie in the workspace: after cuDNN's own workspace come those of x, w and y.
  */
 #include "device/cuda/cuda.h"
 #include "gpureplay/learner.h"
@@ -16,9 +16,9 @@ enum { X, W, Y, ARRAYS };
 typedef struct cuda_conv {
     gpur_conv base;
     gpur_cudadnn_plan *plan;
-    int64_t counts[ARRAYS];  /* numbers in each */
-    int64_t offsets[ARRAYS]; /* of its copy in the workspace; -1: it is used as it is */
-    int64_t bytes;           /* of workspace */
+    int64_t counts[ARRAYS];  /* elements of each array */
+    int64_t offsets[ARRAYS]; /* offset of its bfloat16 copy in the workspace; -1: the caller's array is used */
+    int64_t bytes;           /* size of the workspace */
 } cuda_conv;
 
 static void count_numbers(cuda_conv *c)
@@ -51,7 +51,7 @@ static gpur_status plan(cuda_conv *c)
 {
     gpur_conv_shape shape = c->base.shape;
     if (shape.math == GPUR_MATH_BF16)
-        shape.epilogue = GPUR_EPILOGUE_NONE; /* it rides in the widening */
+        shape.epilogue = GPUR_EPILOGUE_NONE; /* widen_array applies it */
     GPUR_TRY(gpur_cuda_dnn_plan(c->base.device, &shape, NULL, &c->plan));
     lay_out_workspace(c);
     return GPUR_OK;
@@ -91,7 +91,7 @@ int64_t gpur_cuda_conv_workspace_bytes(const gpur_conv *base)
     return ((const cuda_conv *)base)->bytes;
 }
 
-/* Where cuDNN is to find array `i`, which is at `given`. */
+/* Returns the address of array `i` for cuDNN: the caller's, `given`, or its copy in the workspace. */
 static void *place_of(const cuda_conv *c, int i, void *given, void *workspace)
 {
     return c->offsets[i] < 0 ? given : (char *)workspace + c->offsets[i];
@@ -107,7 +107,7 @@ static gpur_status round_array(const cuda_conv *c, gpur_stream *stream, int i, c
                              : gpur_launch_round_bf16(stream, gpur_grid_elements(c->base.device, args.count), &args);
 }
 
-/* The bias, where there is one, rides here. */
+/* Converts the result to float32, and applies the epilogue if there is one. */
 static gpur_status widen_array(const cuda_conv *c, gpur_stream *stream, int i, const gpur_conv_arrays *arrays,
                                void *workspace)
 {
@@ -123,7 +123,7 @@ static gpur_status widen_array(const cuda_conv *c, gpur_stream *stream, int i, c
                              : gpur_launch_widen_bf16(stream, gpur_grid_elements(c->base.device, args.count), &args);
 }
 
-/* All planned images are computed, whatever `images` asks for: a plan has one engine, and the memory is there. */
+/* Computes all planned images whatever `images` is: a plan has one engine, and the arrays hold all images. */
 gpur_status gpur_cuda_conv_run(gpur_conv *base, gpur_stream *stream, int64_t images, const gpur_conv_arrays *arrays,
                                void *workspace)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What the files of the CUDA device share. Every CUDA call stands between enter and leave, which make our device the
- * calling thread's current one and then put back what was there:
+ * Shared declarations of the CUDA device. Every CUDA call stands between gpur_cuda_enter and gpur_cuda_leave, which
+ * make our device current for the calling thread and then restore the device that was current before:
  *
  *   int before;
  *   cudaError_t error = gpur_cuda_enter(device, &before);
@@ -9,7 +9,7 @@
  *       error = cudaMalloc(&memory, size);
  *   return gpur_cuda_leave(before, error, "cudaMalloc");
  *
- * Where the caller's device is ours already (one GPU: always) this costs one read of a thread-local number.
+ * If our device is current already (with one GPU: always) this costs one read of a thread-local number.
  */
 #ifndef GPUR_DEVICE_CUDA_CUDA_H
 #define GPUR_DEVICE_CUDA_CUDA_H
@@ -26,16 +26,16 @@ typedef struct gpur_cuda_stream gpur_cuda_stream;
 struct gpur_cuda_stream {
     gpur_stream base;
     cudaStream_t native;
-    int owned;               /* 0: the caller's */
-    atomic_int after_kernel; /* 1: the last thing enqueued is a kernel of ours, which another may follow dependently */
-    gpur_cuda_stream *next;  /* in the device's list */
+    int owned;               /* 0: the caller's stream */
+    atomic_int after_kernel; /* 1: the last operation is a kernel of ours, which a dependent launch may follow */
+    gpur_cuda_stream *next;  /* in the device's list of streams */
 };
 
-/* What a kernel may be launched with, found out when the device is opened. */
+/* Launch limits of a kernel, determined when the device is opened. */
 typedef struct gpur_cuda_kernel {
-    int32_t most_threads;   /* of a block, a multiple of 32 */
-    uint32_t clusters;      /* of a kernel that meets: bit n when n blocks fit the device as one cluster */
-    int64_t blocks_at_once; /* likewise: as many run at the same time; 0: none but one alone */
+    int32_t most_threads;   /* per block; a multiple of 32 */
+    uint32_t clusters;      /* for kernels with a grid sync: bit n is set if a cluster of n blocks fits the device */
+    int64_t blocks_at_once; /* likewise: blocks that can run at the same time; 0: only single-block launches */
 } gpur_cuda_kernel;
 
 typedef struct gpur_cuda_dnn_entry gpur_cuda_dnn_entry;
@@ -46,49 +46,50 @@ enum { GPUR_CUDA_LOGGED = 64 };
 typedef struct gpur_cuda {
     int ordinal;
     int multiprocessors;
-    int has_clusters; /* and programmatic launches: compute capability 9.0 or later, and kernels compiled for it */
+    int has_clusters; /* clusters and dependent launches work: compute capability >= 9.0, kernels built for it */
     gpur_cuda_kernel kernels[GPUR_KERNEL_COUNT];
     pthread_mutex_t streams_mutex;
-    gpur_cuda_stream *streams;      /* all that gpur_device_sync waits for, linked */
+    gpur_cuda_stream *streams;      /* linked list of the streams that gpur_device_sync waits for */
     cudaStream_t zeroing;           /* zeroes new memory; the legacy stream would wait for the caller's streams */
-    pthread_mutex_t math_mutex;     /* guards what follows */
-    gpur_cuda_library math;         /* cuBLASLt, opened when the first product is planned */
-    gpur_cuda_library dnn;          /* cuDNN, opened when it is first asked for a plan; its handle is for one thread */
-    int dnn_missing;                /* 1: it was looked for in vain, and said so */
-    gpur_cuda_dnn_entry *dnn_plans; /* linked, last used first */
-    _Atomic uint64_t logged[GPUR_CUDA_LOGGED]; /* hashes of what gpur_cuda_log_once has said; 0: free */
+    pthread_mutex_t math_mutex;     /* protects the members below, except `logged` */
+    gpur_cuda_library math;         /* cuBLASLt, opened when the first GEMM is planned */
+    gpur_cuda_library dnn;          /* cuDNN, opened for the first plan; its handle is for one thread at a time */
+    int dnn_missing;                /* 1: opening cuDNN failed; that was logged, and it is not tried again */
+    gpur_cuda_dnn_entry *dnn_plans; /* linked list, most recently used first */
+    _Atomic uint64_t logged[GPUR_CUDA_LOGGED]; /* hashes of the lines that gpur_cuda_log_once has logged; 0: free */
 } gpur_cuda;
 
 gpur_cuda *gpur_cuda_of(const gpur_device *device);
-/* Whoever asks for the native stream may enqueue anything: what comes next does not follow a kernel of ours. */
+/* Returns the cudaStream_t and clears after_kernel: the caller may enqueue anything, so the next kernel must not use a
+ * dependent launch. */
 cudaStream_t gpur_cuda_native(gpur_stream *stream);
 
-/* On failure nothing is to be put back, and `before` says so. */
+/* Makes our device current. On failure *before is -1, so that gpur_cuda_leave restores nothing. */
 cudaError_t gpur_cuda_enter(const gpur_device *device, int *before);
-/* Puts the caller's device back, and turns `error` of `call` into a status with CUDA's words. */
+/* Restores the caller's device, and turns the `error` of `call` into a status with CUDA's error text. */
 gpur_status gpur_cuda_leave(int before, cudaError_t error, const char *call);
-/* The same for functions that cannot fail: leaves the last error's text alone. */
+/* Like gpur_cuda_leave, for void functions: leaves the thread's last error text unchanged. */
 void gpur_cuda_leave_quietly(int before, cudaError_t error);
 
-/* GPUR_OUT_OF_MEMORY for cudaErrorMemoryAllocation, else GPUR_DEVICE_ERROR. Forgets the error. */
+/* GPUR_OUT_OF_MEMORY for cudaErrorMemoryAllocation, else GPUR_DEVICE_ERROR. Calls gpur_cuda_forget. */
 gpur_status gpur_cuda_status(cudaError_t error, const char *call);
-/* Clears CUDA's own copy of an error of ours, which the host program would find at its next check. An error of its own
- * that still waits there stays, since after a success there is nothing to clear. */
+/* If `error` is one, clears CUDA's last error, where the host program would find ours at its next check. After a
+ * success nothing is cleared, so a pending error of the host program stays. */
 void gpur_cuda_forget(cudaError_t error);
 
 /*
- * While this thread captures a stream, or any thread captures one in the global mode, CUDA refuses what may wait for
- * the whole device (allocating and freeing, asking an event, opening a library) and spoils the capture. What the
- * library does so never touches the captured stream; between these two calls it is allowed.
+ * While this thread captures a stream, or any thread captures one in the global mode, CUDA refuses calls that may wait
+ * for the whole device (allocating, freeing, querying an event, opening a library), and such a call invalidates the
+ * capture. Such calls of ours never concern the captured stream; between gpur_cuda_relax and gpur_cuda_unrelax they are
+ * allowed.
  */
 enum cudaStreamCaptureMode gpur_cuda_relax(void);
 void gpur_cuda_unrelax(enum cudaStreamCaptureMode before);
 
-/* To the caller's log, but each line only the first time: what a device has not, and what is done instead, is found out
- * anew by every learner. */
+/* Logs each distinct line only once per device: every new learner finds the same things missing again. */
 void gpur_cuda_log_once(const gpur_device *device, const char *format, ...) GPUR_PRINTF(2, 3);
 
-/* memory_cuda.c */
+/* memory.c */
 gpur_status gpur_cuda_memory_alloc(gpur_device *device, int64_t bytes, void **memory);
 void gpur_cuda_memory_free(gpur_device *device, void *memory, int64_t bytes);
 gpur_status gpur_cuda_pinned_alloc(gpur_device *device, int64_t bytes, void **memory);
@@ -98,7 +99,7 @@ gpur_status gpur_cuda_memory_locate(gpur_device *device, const void *memory, int
 gpur_status gpur_cuda_copy(gpur_stream *stream, void *to, const void *from, int64_t bytes);
 gpur_status gpur_cuda_fill(gpur_stream *stream, void *memory, int byte, int64_t bytes);
 
-/* stream_cuda.c */
+/* stream.c */
 gpur_status gpur_cuda_stream_create(gpur_device *device, void *native, gpur_stream **stream);
 void gpur_cuda_stream_destroy(gpur_stream *stream);
 gpur_status gpur_cuda_stream_sync(gpur_stream *stream);
@@ -108,7 +109,7 @@ gpur_status gpur_cuda_native_check(gpur_device *device, void *native, int kept);
 gpur_status gpur_cuda_stream_wait_native(gpur_stream *stream, void *native);
 gpur_status gpur_cuda_native_wait_stream(void *native, gpur_stream *stream);
 
-/* event_cuda.c */
+/* stream.c */
 gpur_status gpur_cuda_event_create(gpur_device *device, gpur_event **event);
 void gpur_cuda_event_destroy(gpur_event *event);
 gpur_status gpur_cuda_event_record(gpur_event *event, gpur_stream *stream);
@@ -116,25 +117,26 @@ gpur_status gpur_cuda_event_wait(gpur_stream *stream, gpur_event *event);
 gpur_status gpur_cuda_event_sync(gpur_event *event);
 int gpur_cuda_event_done(gpur_event *event);
 
-/* launch_cuda.c */
+/* launch.c */
 gpur_status gpur_cuda_load_kernels(gpur_device *device);
 gpur_status gpur_cuda_launch(gpur_stream *stream, int kernel, gpur_grid grid, const void *args, size_t bytes);
 gpur_grid gpur_cuda_grid_elements(const gpur_device *device, int64_t n);
 gpur_grid gpur_cuda_grid_rows(const gpur_device *device, int64_t n, int64_t rows_per_block, int64_t bytes);
 gpur_grid gpur_cuda_grid_single(const gpur_device *device);
 
-/* together_cuda.c: prepares a kernel that meets; and the attribute that such a launch of several blocks needs. */
+/* launch.c, cooperative launches: determines the limits of a kernel with a grid sync when the device is opened; clamps
+ * a launch shape to them; returns the launch attribute that more than one block needs. */
 cudaError_t gpur_cuda_prepare_together(gpur_device *device, int kernel);
 gpur_grid gpur_cuda_grid_together(const gpur_device *device, int kernel, gpur_grid wanted);
 cudaLaunchAttribute gpur_cuda_together(const gpur_device *device, int kernel, gpur_grid grid);
 
-/* recording_cuda.c */
+/* graph.c */
 gpur_status gpur_cuda_recording_create(gpur_device *device, gpur_record_fn record, void *context, int unroll,
                                        gpur_recording **recording);
 void gpur_cuda_recording_destroy(gpur_recording *recording);
 gpur_status gpur_cuda_recording_replay(gpur_recording *recording, gpur_stream *stream, int64_t repetitions);
 
-/* gemm_cuda.c */
+/* gemm.c */
 gpur_status gpur_cuda_gemm_create(gpur_device *device, const gpur_gemm_shape *shape, gpur_gemm **gemm);
 void gpur_cuda_gemm_destroy(gpur_gemm *gemm);
 int64_t gpur_cuda_gemm_workspace_bytes(const gpur_gemm *gemm);
@@ -142,7 +144,7 @@ gpur_status gpur_cuda_gemm_run(gpur_gemm *gemm, gpur_stream *stream, int64_t row
                                float *c, const float *bias, void *workspace);
 const char *gpur_cuda_gemm_library(gpur_device *device);
 
-/* conv_cuda.c */
+/* conv.c */
 gpur_status gpur_cuda_conv_create(gpur_device *device, const gpur_conv_shape *shape, gpur_conv **conv);
 void gpur_cuda_conv_destroy(gpur_conv *conv);
 int64_t gpur_cuda_conv_workspace_bytes(const gpur_conv *conv);
@@ -150,9 +152,10 @@ gpur_status gpur_cuda_conv_run(gpur_conv *conv, gpur_stream *stream, int64_t ima
                                void *workspace);
 const char *gpur_cuda_conv_library(gpur_device *device);
 
-/* dnn_cuda.c: a plan of the convolution, or, where that is NULL, of the product. Whoever asks for the same shape again
- * gets the same plan; each gives it back once. GPUR_UNAVAILABLE: cuDNN was not found or has no engine for it, which was
- * logged; then there is no plan, which release takes. Closing wants all plans given back. */
+/* cudnn.c. gpur_cuda_dnn_plan returns a plan of the convolution, or of the GEMM `product` if `conv` is NULL. Equal
+ * shapes share one plan; each user releases it once. GPUR_UNAVAILABLE: cuDNN was not found or has no engine for the
+ * shape, which was logged; *plan is then NULL, which gpur_cuda_dnn_plan_release accepts. Closing requires that all
+ * plans were released. */
 gpur_status gpur_cuda_dnn_plan(gpur_device *device, const gpur_conv_shape *conv, const gpur_gemm_shape *product,
                                gpur_cudadnn_plan **plan);
 void gpur_cuda_dnn_plan_release(gpur_device *device, gpur_cudadnn_plan *plan);
@@ -161,22 +164,22 @@ int64_t gpur_cuda_dnn_workspace_bytes(const gpur_device *device, const gpur_cuda
 gpur_status gpur_cuda_dnn_run(gpur_device *device, gpur_stream *stream, gpur_cudadnn_plan *plan,
                               const gpur_cudadnn_arrays *arrays);
 
-/* What a recording holds, by kind of graph node: a step must need no host function and allocate nothing. And how its
- * kernels follow each other. */
+/* Contents of a captured graph, for tests: the number of nodes of each kind (a train step must need no host function
+ * and allocate nothing), and how its kernels depend on each other. */
 
 typedef struct gpur_cuda_nodes {
     int64_t kernels, copies, fills, hosts, others;
 } gpur_cuda_nodes;
 
-/* Of the graph of one repetition. The recording must be of a CUDA device. */
+/* Counts the nodes of the graph of one repetition. `recording` must belong to a CUDA device. */
 gpur_status gpur_cuda_recording_count(const gpur_recording *recording, gpur_cuda_nodes *nodes);
 
-/* Of the same graph: edges by which a kernel follows another dependently (gpur_device_dependent_launches).
- * GPUR_UNAVAILABLE: built with a CUDA older than 12.3, which cannot be asked. */
+/* Counts the programmatic edges of the same graph, which dependent launches make (gpur_device_dependent_launches).
+ * GPUR_UNAVAILABLE: built with a CUDA older than 12.3, which cannot tell the type of an edge. */
 gpur_status gpur_cuda_recording_dependents(const gpur_recording *recording, int64_t *edges);
 
-/* 1 where gpur_device_dependent_launches changes anything: compute capability 9.0 or later, and a CUDA that can record
- * such launches. The device must be a CUDA one. */
+/* Returns 1 if gpur_device_dependent_launches has an effect: compute capability 9.0 or later, and a CUDA that can
+ * capture dependent launches. The device must be a CUDA device. */
 int gpur_cuda_knows_dependents(const gpur_device *device);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * cuDNN of a device: one handle, loaded when the first plan is made, and for one thread at a time; and the plans that
- * were made, each once. math_mutex guards all of it.
+ * cuDNN of a device: one handle, opened when the first plan is made and used by one thread at a time, and a cache of
+ * plans. math_mutex protects all of it.
  */
 #include "device/cuda/cuda.h"
 
@@ -10,15 +10,15 @@ static const gpur_cudadnn *table_of(const gpur_device *device)
     return (const gpur_cudadnn *)gpur_cuda_of(device)->dnn.table;
 }
 
-/* To whoever asks for a convolution, or else for a product: how it goes instead. */
+/* Fails with what is used instead: for a convolution if `conv` is not NULL, else for a GEMM. */
 static gpur_status refuse(const gpur_conv_shape *conv)
 {
     return gpur_fail(GPUR_UNAVAILABLE, "cuDNN cannot be used; %s",
                      conv ? "convolutions go by patches and matrix products" : "matrix products go by cuBLASLt alone");
 }
 
-/* With the mutex held and the device current. Not found once is not found for good, and said once, so that this word is
- * for both that may be asked for. */
+/* Requires math_mutex and the current device. After a failed attempt cuDNN is not searched for again. That is logged
+ * once, so the line covers convolutions and GEMMs. */
 static gpur_status open_once(gpur_device *device, const gpur_conv_shape *conv)
 {
     gpur_cuda *const cuda = gpur_cuda_of(device);
@@ -27,29 +27,31 @@ static gpur_status open_once(gpur_device *device, const gpur_conv_shape *conv)
     const gpur_status status = gpur_dnn_library_open(&cuda->dnn);
     if (status == GPUR_OK)
         return GPUR_OK;
+    if (status == GPUR_OUT_OF_MEMORY)
+        return status; /* the next caller may find memory */
     cuda->dnn_missing = 1;
     gpur_log(device, "convolutions go by patches, and all matrix products by cuBLASLt: %s", gpur_last_error());
-    return status == GPUR_OUT_OF_MEMORY ? status : refuse(conv);
+    return refuse(conv);
 }
 
 /*
- * A plan and what it is a plan of. Choosing an engine may mean compiling one, which takes seconds, and the online
- * network, the target network and every new learner want the same plans; so the device keeps them. A plan holds no
- * state of a run: any number of users may have it, on any streams.
+ * A cached plan and its shape. Choosing an engine may mean compiling one, which takes seconds, and the online network,
+ * the target network and every new learner need the same plans; so the device caches them. A plan holds no state of a
+ * run: any number of users may share it, on any streams.
  */
 struct gpur_cuda_dnn_entry {
     gpur_cuda_dnn_entry *next;
     gpur_cudadnn_plan *plan;
     int64_t users;
     int is_conv;
-    gpur_conv_shape conv;    /* where it is one */
-    gpur_gemm_shape product; /* else */
+    gpur_conv_shape conv;    /* if is_conv */
+    gpur_gemm_shape product; /* otherwise */
 };
 
-/* Plans that nobody uses any more wait for the next learner, so many at most. */
+/* At most this many plans without users stay in the cache for the next learner. */
 enum { MOST_UNUSED = 64 };
 
-/* All of a shape's members: there are gaps between them, so not byte by byte. */
+/* Compares member by member, because the structs have padding. */
 static int is_same_conv(const gpur_conv_shape *a, const gpur_conv_shape *b)
 {
     return a->pass == b->pass && a->images == b->images && a->height == b->height && a->width == b->width &&
@@ -72,7 +74,7 @@ static int is_plan_of(const gpur_cuda_dnn_entry *entry, const gpur_conv_shape *c
     return conv ? is_same_conv(&entry->conv, conv) : is_same_product(&entry->product, product);
 }
 
-/* The link to the entry, which is NULL at the list's end where there is none. */
+/* Returns the link to the entry; if there is none, the link at the end of the list, which is NULL. */
 static gpur_cuda_dnn_entry **find_shape(gpur_cuda *cuda, const gpur_conv_shape *conv, const gpur_gemm_shape *product)
 {
     gpur_cuda_dnn_entry **link = &cuda->dnn_plans;
@@ -97,7 +99,7 @@ static void destroy_entry(gpur_device *device, gpur_cuda_dnn_entry **link)
     gpur_host_free(device, entry, sizeof *entry);
 }
 
-/* The list is in the order of last use. */
+/* If there are more than MOST_UNUSED plans without users, destroys the least recently used of them. */
 static void destroy_longest_unused(gpur_device *device)
 {
     gpur_cuda *const cuda = gpur_cuda_of(device);
@@ -125,7 +127,7 @@ static gpur_status plan_with(gpur_device *device, const gpur_conv_shape *conv, c
     return status;
 }
 
-/* At the front of the list. A failure leaves none. */
+/* Adds an entry at the front of the list; a failure adds none. */
 static gpur_status make_entry(gpur_device *device, const gpur_conv_shape *conv, const gpur_gemm_shape *product)
 {
     gpur_cuda *const cuda = gpur_cuda_of(device);
@@ -147,7 +149,7 @@ static gpur_status make_entry(gpur_device *device, const gpur_conv_shape *conv, 
     return GPUR_OK;
 }
 
-/* What is done instead is its caller's to choose; it is told to whoever wonders why a step is slow. */
+/* The caller chooses what to do instead. The log line tells the user why a step is slow. */
 static void log_refusal(const gpur_device *device, const gpur_conv_shape *conv)
 {
     if (!conv)
@@ -234,7 +236,7 @@ gpur_status gpur_cuda_dnn_run(gpur_device *device, gpur_stream *stream, gpur_cud
     const cudaError_t error = gpur_cuda_enter(device, &before);
     gpur_status status = gpur_cuda_status(error, "cudaSetDevice");
     if (status == GPUR_OK) {
-        pthread_mutex_lock(&cuda->math_mutex); /* the handle has one stream, which each run sets */
+        pthread_mutex_lock(&cuda->math_mutex); /* the handle has one stream, which every run sets */
         status =
             table_of(device)->plan_run(cuda->dnn.handle, plan, arrays, (void *)gpur_cuda_native(stream), gpur_fail);
         pthread_mutex_unlock(&cuda->math_mutex);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Opening and closing a CUDA device, and its table. */
+/* Opens and closes a CUDA device; its backend table. */
 #include "device/cuda/cuda.h"
 
 #include <stdio.h>
@@ -22,8 +22,8 @@ static gpur_status fail_no_gpu(const char *name)
                      visible ? "\"" : "", visible ? visible : "not set", visible ? "\"" : "");
 }
 
-/* Without a driver cudaGetDeviceCount answers 35 (InsufficientDriver) and not 100 (NoDevice); 34 is the libcuda
- * that the toolkit brings for linking alone. */
+/* Without a driver cudaGetDeviceCount returns 35 (cudaErrorInsufficientDriver), not 100 (cudaErrorNoDevice); 34
+ * (cudaErrorStubLibrary) comes from the libcuda stub that the toolkit ships for linking only. */
 static gpur_status fail_no_driver(const char *name, cudaError_t error)
 {
     int driver = 0;

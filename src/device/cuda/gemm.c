@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Matrix products on CUDA, by cuBLASLt or by a graph of cuDNN's. By cuBLASLt, but by a graph where the shape asks for
- * one, or where cuBLASLt has not the epilogue that is wanted; by cuBLASLt after all where cuDNN has no such graph.
- * Which way depends on nothing but the shape and the libraries, so that a run can be repeated bit for bit: nothing is
- * timed here. Of FP32, and of products that are added to what is there, there are no graphs (module_dense_cuda.h).
+ * Matrix products on CUDA, by cuBLASLt or by a cuDNN graph. cuBLASLt is the default. A cuDNN graph is used if the shape
+ * asks for one (by_graph), or if cuBLASLt lacks the epilogue; if cuDNN has no graph for a shape that asks for one,
+ * cuBLASLt is used after all. The choice depends only on the shape and the libraries, and nothing is timed here, so
+ * runs are bitwise repeatable. There are no graphs for FP32 nor for accumulation into C (modules/cudnn.c says why).
  */
 #include "device/cuda/cuda.h"
 #include "gpureplay/learner.h"
@@ -13,7 +13,7 @@
 typedef struct cuda_gemm {
     gpur_gemm base;
     gpur_cudamath_plan *plan;
-    gpur_cudadnn_plan *graph; /* one of the two is NULL; base.shape.by_graph says which */
+    gpur_cudadnn_plan *graph; /* one of the two is NULL; base.shape.by_graph tells which */
 } cuda_gemm;
 
 static const gpur_cudamath *table_of(const gpur_device *device)
@@ -21,7 +21,7 @@ static const gpur_cudamath *table_of(const gpur_device *device)
     return (const gpur_cudamath *)gpur_cuda_of(device)->math.table;
 }
 
-/* A failure is tried again at the next plan. */
+/* After a failure the next plan tries again. */
 static gpur_status open_once(gpur_device *device)
 {
     gpur_cuda *const cuda = gpur_cuda_of(device);
@@ -139,7 +139,7 @@ static gpur_status run_by_graph(const cuda_gemm *gemm, gpur_stream *stream, cons
     return gpur_cuda_dnn_run(gemm->base.device, stream, gemm->graph, &arrays);
 }
 
-/* All planned rows are computed, whatever `rows` asks for: a plan has one algorithm, and the memory is there. */
+/* Computes all planned rows whatever `rows` is: a plan has one algorithm, and the arrays hold all rows. */
 gpur_status gpur_cuda_gemm_run(gpur_gemm *base, gpur_stream *stream, int64_t rows, const float *a, const float *b,
                                float *c, const float *bias, void *workspace)
 {

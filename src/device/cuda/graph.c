@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Recordings: two graphs, a long one of `unroll` repetitions and one of a single repetition for what remains. */
+/* A gpur_recording on CUDA: two CUDA graphs, one of `unroll` repetitions and one of a single repetition for the
+ * remainder. */
 #include "device/cuda/cuda.h"
 
 #include <stdlib.h>
@@ -7,8 +8,8 @@
 typedef struct cuda_recording {
     gpur_recording base;
     int unroll;
-    cudaGraph_t single;          /* kept to be counted */
-    cudaGraphExec_t long_launch; /* NULL with an unroll of 1 */
+    cudaGraph_t single;          /* stored so that its nodes can be counted */
+    cudaGraphExec_t long_launch; /* NULL if unroll is 1 */
     cudaGraphExec_t single_launch;
 } cuda_recording;
 
@@ -19,9 +20,10 @@ static gpur_status record_repetitions(gpur_stream *stream, gpur_record_fn record
     return GPUR_OK;
 }
 
-/* Ends the capture whatever `record` said, since a stream left capturing is lost; and what `record` said comes first.
- * The capture is thread-local, so other threads may go on with every call of CUDA's but cudaDeviceSynchronize and its
- * like, which wait for this stream, too, and are refused while it captures. None of ours makes them. */
+/* Ends the capture even if `record` fails, because a stream left capturing is unusable; the status of `record` takes
+ * precedence. The capture mode is thread-local, so other threads may make any CUDA call except cudaDeviceSynchronize
+ * and similar calls, which would also wait for this stream and are refused during its capture. This library makes
+ * none. */
 static gpur_status capture(gpur_stream *stream, gpur_record_fn record, void *context, int repetitions,
                            cudaGraph_t *graph)
 {
@@ -60,7 +62,8 @@ static gpur_status build(cuda_recording *recording, gpur_stream *stream, gpur_re
     return status;
 }
 
-/* Not in the device's list of streams: gpur_device_sync on another thread must not wait for one that captures. */
+/* The private stream is not in the device's list: gpur_device_sync on another thread must not wait for a stream that is
+ * being captured. */
 static gpur_status build_on_private_stream(cuda_recording *recording, gpur_record_fn record, void *context)
 {
     gpur_device *const device = recording->base.device;
@@ -96,7 +99,7 @@ gpur_status gpur_cuda_recording_create(gpur_device *device, gpur_record_fn recor
     return GPUR_OK;
 }
 
-/* A launch that still runs may be destroyed: CUDA lets it finish first. */
+/* A graph may be destroyed while a launch of it still runs: CUDA lets the launch finish first. */
 void gpur_cuda_recording_destroy(gpur_recording *base)
 {
     cuda_recording *const recording = (cuda_recording *)base;
@@ -173,7 +176,7 @@ gpur_status gpur_cuda_recording_count(const gpur_recording *base, gpur_cuda_node
     return gpur_cuda_status(error, "cudaGraphNodeGetType");
 }
 
-/* Edges have had kinds since CUDA 12.3, and their calls other names until 13. */
+/* Graph edges have types since CUDA 12.3; the functions for them had other names before CUDA 13. */
 #if CUDART_VERSION >= 12030
 static cudaError_t get_edges(cudaGraph_t graph, cudaGraphNode_t *ends, cudaGraphEdgeData *data, size_t *count)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Launches through the kernel table, and the launch shapes that suit a GPU. */
+/* Launches kernels, and chooses launch shapes for a GPU. */
 #include "device/cuda/cuda.h"
 #include "kernels/entries.h"
 
@@ -7,14 +7,16 @@
 
 enum { WARP = 32, MAX_THREADS = 1024, ELEMENT_THREADS = 256, ROW_THREADS = 512 };
 
-/* A grid this large keeps every multiprocessor busy for a few waves; more blocks would only cost their own start. */
+/* A grid this large keeps every multiprocessor busy for a few waves; more blocks would only add their own start-up
+ * cost. */
 enum { BLOCKS_PER_MULTIPROCESSOR = 32 };
 
-/* A multiprocessor has its share of the work, and something to do while a block waits, from so many blocks on. */
+/* With this many blocks per multiprocessor, each has its share of the work, and something to do while one block
+ * waits. */
 enum { SPREAD_BLOCKS = 2 };
 
-/* Code compiled for an older architecture, and brought to this GPU from PTX, knows neither clusters nor dependent
- * launches. */
+/* Determines the kernel's thread limit. Code that was compiled for an older architecture and reaches this GPU as PTX
+ * supports neither clusters nor dependent launches. */
 static cudaError_t load(gpur_device *device, int kernel)
 {
     gpur_cuda *const cuda = gpur_cuda_of(device);
@@ -29,8 +31,8 @@ static cudaError_t load(gpur_device *device, int kernel)
     return cudaSuccess;
 }
 
-/* Loads the code of every kernel now: a lazy load in the middle of a capture would break it, and a GPU that this build
- * has no code for is better refused at open than at the first launch. */
+/* Loads the code of every kernel when the device is opened: lazy loading during a capture would break the capture, and
+ * a GPU that this build has no code for should be refused at open, not at the first launch. */
 gpur_status gpur_cuda_load_kernels(gpur_device *device)
 {
     int before;
@@ -49,7 +51,7 @@ gpur_status gpur_cuda_load_kernels(gpur_device *device)
     return status;
 }
 
-/* A shape that a test forces on every kernel is cut for those whose blocks are smaller. */
+/* A shape that a test forces on all kernels is reduced to what this kernel allows. */
 static gpur_grid cut_forced(const gpur_device *device, int kernel, gpur_grid grid)
 {
     const int32_t most = gpur_cuda_of(device)->kernels[kernel].most_threads;
@@ -70,9 +72,10 @@ static gpur_status check_grid(const gpur_device *device, int kernel, gpur_grid g
 }
 
 /*
- * The launch's one attribute, if it has any. A kernel follows another dependently only on a stream of our own, right
- * behind a kernel of ours that let it: behind a copy, an event or a library's kernels CUDA knows no such edge, or we do
- * not know what they let. Blocks together are launched behind whatever was there, as a whole.
+ * Sets the launch's attribute and returns how many there are, 0 or 1. A dependent launch is used only on a stream that
+ * we own, directly after a kernel of ours: after a copy or an event CUDA has no such edge, and after a library's kernel
+ * it is unknown whether that kernel allows dependents. A cooperative launch starts only after all earlier work of the
+ * stream.
  */
 static unsigned attribute_of(const gpur_cuda_stream *stream, int kernel, gpur_grid grid, cudaLaunchAttribute *attribute)
 {
@@ -87,7 +90,8 @@ static unsigned attribute_of(const gpur_cuda_stream *stream, int kernel, gpur_gr
            atomic_load_explicit(&stream->after_kernel, memory_order_relaxed);
 }
 
-/* The one parameter of every entry is the struct itself, so the driver copies it and `args` may go at once. */
+/* The single parameter of every entry is the argument struct itself, so the driver copies it, and `args` may be freed
+ * after the call. */
 gpur_status gpur_cuda_launch(gpur_stream *base, int kernel, gpur_grid grid, const void *args, size_t bytes)
 {
     (void)bytes;
@@ -101,7 +105,7 @@ gpur_status gpur_cuda_launch(gpur_stream *base, int kernel, gpur_grid grid, cons
                                        .stream = gpur_cuda_native(base),
                                        .attrs = &attribute,
                                        .numAttrs = attributes};
-    void *parameters[] = {(void *)(uintptr_t)args}; /* read only, though the interface has no const */
+    void *parameters[] = {(void *)(uintptr_t)args}; /* read only, although CUDA's parameter is not const */
     int before;
     cudaError_t error = gpur_cuda_enter(base->device, &before);
     if (!error)
@@ -128,9 +132,8 @@ gpur_grid gpur_cuda_grid_elements(const gpur_device *device, int64_t n)
 }
 
 /*
- * A thread for each 8 bytes of the rows that a block walks together, from one warp up: short rows then get many small
- * blocks. Few rows are dealt out one by one first: a block takes several only where every multiprocessor has two blocks
- * without that.
+ * Uses one thread for every 8 bytes of the rows that a block handles at a time, at least one warp: short rows then get
+ * many small blocks. A block handles several rows at a time only if every multiprocessor gets two blocks all the same.
  */
 gpur_grid gpur_cuda_grid_rows(const gpur_device *device, int64_t n, int64_t rows_per_block, int64_t bytes)
 {
@@ -150,9 +153,9 @@ gpur_grid gpur_cuda_grid_single(const gpur_device *device)
 }
 
 /*
- * Launches whose blocks all run at the same time, so that they can meet: as one cluster, which the hardware starts as a
- * whole and gives a barrier, or as a cooperative grid, which the driver starts when all of it fits. gpur_meet of
- * target_cuda.h finds out which of the two it is in.
+ * Cooperative launches, whose blocks all run at the same time and can therefore execute a grid sync: as one thread
+ * block cluster, which the hardware starts as a whole and gives a barrier, or as a cooperative grid, which the driver
+ * starts when all of it fits. gpur_meet in kernels/target/cuda.h detects at run time which of the two it is in.
  */
 
 enum { MOST_IN_CLUSTER = 16 };
@@ -170,8 +173,8 @@ static cudaLaunchAttribute cluster_of(int64_t blocks)
     return attribute;
 }
 
-/* Bit n: the device holds a cluster of n of the kernel's largest blocks. More than 8 must be allowed first, and a size
- * that CUDA will not hear of, then or now, is one that does not fit. */
+/* Returns a bit mask: bit n is set if the device can hold a cluster of n blocks of the kernel's largest size. Clusters
+ * of more than 8 blocks must be enabled first. A size that CUDA rejects, when enabling or here, does not fit. */
 static uint32_t clusters_that_fit(const void *entry, int32_t threads)
 {
     uint32_t fit = 0;

@@ -20,7 +20,7 @@ static void note(gpur_cuda_search *s, const char *place)
         memcpy(s->places + sizeof s->places - sizeof "...", "...", sizeof "...");
 }
 
-/* Nothing that has CUDA state may be unloaded while the process lives, so RTLD_NODELETE. */
+/* RTLD_NODELETE: a library that has CUDA state must not be unloaded while the process lives. */
 static void *open_file(const char *path)
 {
     return dlopen(path, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
@@ -45,7 +45,7 @@ static void *open_in_variable(gpur_cuda_search *s, const char *variable)
     return NULL;
 }
 
-/* `pattern` names a folder with wild cards, as python3* in an environment whose version we do not know. */
+/* `pattern` is a folder with wild cards, such as python3*, because the environment's Python version is unknown. */
 static void *open_in_matching(gpur_cuda_search *s, const char *pattern)
 {
     glob_t found;
@@ -60,8 +60,8 @@ static void *open_in_matching(gpur_cuda_search *s, const char *pattern)
     return library;
 }
 
-/* pip's layout: nvidia/cu13/lib from CUDA 13 on, nvidia/cublas/lib and the like before, and for some libraries still.
- */
+/* pip's layout: nvidia/cu13/lib from CUDA 13 on; nvidia/cublas/lib and the like before, and for some libraries
+ * still. */
 static void *open_in_site_packages(gpur_cuda_search *s, const char *site_packages)
 {
     char pattern[PATH_MAX];
@@ -74,7 +74,7 @@ static void *open_in_site_packages(gpur_cuda_search *s, const char *site_package
     return length < (int)sizeof pattern ? open_in_matching(s, pattern) : NULL;
 }
 
-/* The folder of the library, or of the program, that this code was linked into; 0 when it cannot be told. */
+/* Finds the folder of the shared library or program that contains this code. Returns 0 if it cannot be determined. */
 static int own_folder(char folder[PATH_MAX])
 {
     Dl_info here;
@@ -84,7 +84,7 @@ static int own_folder(char folder[PATH_MAX])
     return 1;
 }
 
-/* Wheels in a virtual environment; in a conda environment wheels, or conda's own package in its lib. */
+/* Looks for wheels in a virtual or conda environment, then for conda's own package in the environment's lib folder. */
 static void *open_in_environment(gpur_cuda_search *s, const char *variable)
 {
     char folder[PATH_MAX];
@@ -100,7 +100,7 @@ static void *open_in_environment(gpur_cuda_search *s, const char *variable)
 static void *open_beside_package(gpur_cuda_search *s)
 {
     char site_packages[PATH_MAX + sizeof "/.."], own[PATH_MAX];
-    if (!own_folder(own)) /* site-packages/gpureplay/libgpureplay.so */
+    if (!own_folder(own)) /* own is site-packages/gpureplay, with libgpureplay.so */
         return NULL;
     snprintf(site_packages, sizeof site_packages, "%s/..", own);
     return open_in_site_packages(s, site_packages);
@@ -131,19 +131,19 @@ void *gpur_cuda_find_module(gpur_cuda_search *s)
     return module ? module : open_in(s, GPUR_MODULE_DIR);
 }
 
-/* cuBLASLt and cuDNN, and the modules that link them: each library first, then its module, then the module's table. */
+/* cuBLASLt, cuDNN and the modules that link them: loads the library first, then its module, then the module's table. */
 
 enum { CUDNN_MAJOR = 9 };
 
-/* A library of NVIDIA's, our module that links it, and what they are for. */
+/* One of NVIDIA's libraries, our module that links it, and the words for error messages. */
 typedef struct wanted {
     const char *library; /* without its major version */
     int major;
     const char *package; /* pip's folder */
-    const char *seen;    /* where it was when this library was configured; "": nowhere, so there is no module */
+    const char *seen;    /* its folder at configure time; "": not found, so the module was not built */
     const char *name, *subject, *pip, *in_use;
     const char *module, *symbol;
-    int version; /* of the module's table */
+    int version; /* required version of the module's table */
 } wanted;
 
 static const wanted blas = {"libcublasLt.so",
@@ -197,7 +197,7 @@ static gpur_status load_module(const wanted *w, gpur_cuda_library *l)
                      w->subject, s.file, s.places, words ? words : "no reason given");
 }
 
-/* A build that had no such library has made no module, and no search would find one. */
+/* If the library was not found at configure time, the module was not built, and searching for it is pointless. */
 static gpur_status check_build(const wanted *w)
 {
     if (*w->seen)
@@ -214,7 +214,7 @@ static gpur_status find_table(const wanted *w, gpur_cuda_library *l)
 {
     table_fn get = NULL;
     void *const symbol = dlsym(l->module, w->symbol);
-    memcpy(&get, &symbol, sizeof get); /* POSIX has object and function pointers alike; C has no cast for it */
+    memcpy(&get, &symbol, sizeof get); /* POSIX: both kinds of pointer look the same; C has no cast between them */
     const gpur_cuda_module *const table = get ? get() : NULL;
     if (!table || table->version != w->version)
         return gpur_fail(GPUR_UNAVAILABLE, "%s is of interface %d; wanted %d: install it and libgpureplay.so together",
@@ -247,7 +247,7 @@ static gpur_status load(const wanted *w, gpur_cuda_library *l)
     return status;
 }
 
-/* A library that was loaded and not opened stays loaded. */
+/* If the library is loaded but cannot be opened, it stays loaded for the next try. */
 static gpur_status open_library(const wanted *w, gpur_cuda_library *l)
 {
     if (l->handle)
@@ -286,7 +286,7 @@ gpur_status gpur_dnn_library_open(gpur_cuda_library *library)
 void gpur_cuda_library_close(gpur_cuda_library *library)
 {
     if (library->handle) {
-        const enum cudaStreamCaptureMode mode = gpur_cuda_relax(); /* closing waits for the device */
+        const enum cudaStreamCaptureMode mode = gpur_cuda_relax(); /* closing the library waits for the device */
         library->table->close(library->handle);
         gpur_cuda_unrelax(mode);
     }

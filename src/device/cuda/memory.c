@@ -4,8 +4,9 @@
 
 #include <string.h>
 
-/* What is larger than the device is refused here, so that no driver has to round it up. cudaMalloc aligns to at least
- * 256 bytes; cudaMemset would run on the legacy stream, which ours do not wait for. */
+/* Refuses sizes larger than the device before cudaMalloc sees them, so that no driver has to round them up. cudaMalloc
+ * aligns to at least 256 bytes. cudaMemset would run on the legacy stream, which our non-blocking streams do not wait
+ * for. */
 static cudaError_t allocate(int64_t bytes, cudaStream_t zeroing, void **memory)
 {
     const enum cudaStreamCaptureMode mode = gpur_cuda_relax();
@@ -97,7 +98,8 @@ gpur_status gpur_cuda_memory_available(gpur_device *device, int64_t *total, int6
     return gpur_cuda_leave(before, error, "cudaMemGetInfo");
 }
 
-/* Managed memory can be read from any device; another GPU's own only with peer access, which is not ours to set. */
+/* Managed memory can be read from any device; memory of another GPU only with peer access, which is the host program's
+ * choice. */
 gpur_status gpur_cuda_memory_locate(gpur_device *device, const void *memory, int *on_device)
 {
     struct cudaPointerAttributes attributes;
@@ -113,7 +115,8 @@ gpur_status gpur_cuda_memory_locate(gpur_device *device, const void *memory, int
     return GPUR_OK;
 }
 
-/* Unified addressing tells the direction. Pageable host memory is staged by the driver, and not asynchronous. */
+/* With unified addressing CUDA infers the direction. Copies from or to pageable host memory are staged by the driver
+ * and are not asynchronous. */
 gpur_status gpur_cuda_copy(gpur_stream *stream, void *to, const void *from, int64_t bytes)
 {
     int before;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* CUDA's errors in our words, and the caller's current device left as it was. */
+/* CUDA errors as statuses, switching to our device and back, capture modes, and lines logged once. */
 #include "device/cuda/cuda.h"
 
 #include <stdarg.h>
@@ -25,8 +25,8 @@ gpur_status gpur_cuda_status(cudaError_t error, const char *call)
                      call, cudaGetErrorString(error), cudaGetErrorName(error), (int)error);
 }
 
-/* A thread that never chose a device has device 0; putting that back makes CUDA 12 and later open its context. Leaving
- * ours in its place would be worse: the host program's next allocation would land on our GPU. */
+/* A thread that never chose a device has device 0 current; restoring that makes CUDA 12 and later create a context on
+ * it. Leaving our device current would be worse: the host program's next allocation would land on our GPU. */
 cudaError_t gpur_cuda_enter(const gpur_device *device, int *before)
 {
     const int ordinal = gpur_cuda_of(device)->ordinal;
@@ -53,7 +53,8 @@ void gpur_cuda_leave_quietly(int before, cudaError_t error)
     gpur_cuda_forget(error ? error : back);
 }
 
-/* Should the exchange fail, what follows is refused as it would have been, and the mode is what threads begin with. */
+/* If the exchange fails, later calls are refused as they would have been, and the mode to restore is the default of
+ * threads. */
 enum cudaStreamCaptureMode gpur_cuda_relax(void)
 {
     enum cudaStreamCaptureMode mode = cudaStreamCaptureModeRelaxed;
@@ -67,7 +68,7 @@ void gpur_cuda_unrelax(enum cudaStreamCaptureMode before)
     gpur_cuda_forget(cudaThreadExchangeStreamCaptureMode(&before));
 }
 
-/* FNV-1a; never 0. */
+/* FNV-1a, never 0. */
 static uint64_t hash_of(const char *text)
 {
     uint64_t hash = 14695981039346656037u;
@@ -76,7 +77,7 @@ static uint64_t hash_of(const char *text)
     return hash ? hash : 1;
 }
 
-/* Where all places are taken, everything is said: better twice than not at all. */
+/* If the table is full, every line counts as new: better logged twice than not at all. */
 static int is_new(gpur_cuda *cuda, uint64_t hash)
 {
     for (int i = 0; i < GPUR_CUDA_LOGGED; i++) {

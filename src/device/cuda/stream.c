@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Streams: non-blocking ones of our own, or the caller's. */
+/* Streams: non-blocking streams of our own, or wrappers of the caller's; and events. */
 #include "device/cuda/cuda.h"
 
 cudaStream_t gpur_cuda_native(gpur_stream *base)
@@ -77,8 +77,8 @@ gpur_status gpur_cuda_stream_sync(gpur_stream *stream)
     return gpur_cuda_leave(before, error, "cudaStreamSynchronize");
 }
 
-/* Stream by stream: cudaDeviceSynchronize would wait for the host program's, too, and CUDA refuses it while any stream
- * of the process captures. Reports the first failure found. */
+/* Synchronizes stream by stream: cudaDeviceSynchronize would also wait for the host program's streams, and CUDA refuses
+ * it while any stream of the process is being captured. Returns the first failure. */
 gpur_status gpur_cuda_sync(gpur_device *device)
 {
     gpur_cuda *const cuda = gpur_cuda_of(device);
@@ -96,7 +96,8 @@ void *gpur_cuda_stream_native(gpur_stream *stream)
     return (void *)gpur_cuda_native(stream);
 }
 
-/* Ordering a stream under capture behind ours, or ours behind it, would draw ours into the caller's graph. */
+/* Refuses a stream that CUDA does not know, and, with the status `refusal`, one that is being captured: ordering it
+ * behind our stream, or ours behind it, would pull our stream into the caller's graph. */
 static gpur_status refuse_captured(gpur_device *device, cudaStream_t native, gpur_status refusal)
 {
     enum cudaStreamCaptureStatus capture = cudaStreamCaptureStatusNone;
@@ -104,6 +105,11 @@ static gpur_status refuse_captured(gpur_device *device, cudaStream_t native, gpu
     cudaError_t error = gpur_cuda_enter(device, &before);
     if (!error)
         error = cudaStreamIsCapturing(native, &capture);
+    if (error == cudaErrorInvalidResourceHandle) {
+        gpur_cuda_leave_quietly(before, error);
+        return gpur_fail(GPUR_INVALID_ARGUMENT, "stream is %p, which is no stream of CUDA's, or no longer one",
+                         (void *)native);
+    }
     if (error != cudaErrorStreamCaptureImplicit && capture == cudaStreamCaptureStatusNone)
         return gpur_cuda_leave(before, error, "cudaStreamIsCapturing");
     gpur_cuda_leave_quietly(before, error);
@@ -120,8 +126,8 @@ gpur_status gpur_cuda_native_check(gpur_device *device, void *native, int kept)
     return refuse_captured(device, (cudaStream_t)native, GPUR_INVALID_ARGUMENT);
 }
 
-/* An event of its own for each call, so that threads may order streams at the same time. Destroying one that still
- * waits is allowed: it goes when it is done. */
+/* Each call has its own event, so threads may order streams at the same time. An event may be destroyed while a stream
+ * still waits for it: CUDA frees it afterwards. */
 static gpur_status order(gpur_device *device, cudaStream_t first, cudaStream_t then)
 {
     cudaEvent_t event = NULL;
@@ -138,8 +144,8 @@ static gpur_status order(gpur_device *device, cudaStream_t first, cudaStream_t t
     return gpur_cuda_leave(before, error, "ordering a stream behind the caller's");
 }
 
-/* Batches are released wherever their last holder goes, which may be amid a capture of the very stream they were read
- * on; and the stream may be gone, which CUDA then says. */
+/* A batch is released wherever its last reference is dropped, maybe during a capture of the very stream it was read on;
+ * hence GPUR_WOULD_BLOCK. If the stream no longer exists, CUDA's error is returned. */
 gpur_status gpur_cuda_stream_wait_native(gpur_stream *stream, void *native)
 {
     GPUR_TRY(refuse_captured(stream->device, (cudaStream_t)native, GPUR_WOULD_BLOCK));
@@ -221,8 +227,9 @@ gpur_status gpur_cuda_event_sync(gpur_event *event)
     return gpur_cuda_leave(before, error, "cudaEventSynchronize");
 }
 
-/* "Not ready" would take the place of an error that the host program has not noticed yet, and be cleared with it. So
- * while there is one (and the host program shares our copy of the CUDA runtime) the event is waited for. */
+/* cudaEventQuery returns cudaErrorNotReady, which would replace an error that the host program has not checked yet, and
+ * clearing it would lose that error. So while an error is pending (possible only if the host program shares our copy of
+ * the CUDA runtime) this waits for the event instead. */
 static cudaError_t query(gpur_event *event)
 {
     const enum cudaStreamCaptureMode mode = gpur_cuda_relax();

@@ -8,14 +8,14 @@
 
 enum {
     SHEETS = 4,        /* observations, first layer, hidden layer, outputs */
-    FIRST_PART = 128,  /* hidden numbers whose part of the first sheet's gradient is one sum; twice as many where */
-    WIDE_BATCH = 256,  /* that many rows make tiles enough */
-    BATCH_PART = 256,  /* rows whose part of a weight's gradient is one sum */
-    MOST_PARTS = 16,
+    FIRST_PART = 128,  /* hidden units per split of the sums that are the gradient of the first layer's activations */
+    WIDE_BATCH = 256,  /* from this many rows on a split has twice as many units: there are enough tiles */
+    BATCH_PART = 256,  /* rows per split of a weight's gradient */
+    MOST_PARTS = 16,   /* maximum number of splits */
     LARGE_TILE = 64,   /* side of a large tile on a GPU */
-    LARGE_FROM = 256,  /* so many large tiles keep every multiprocessor busy */
-    THREADS = 256,     /* in a block: the most that the kernel takes */
-    MANY_BLOCKS = 1024, /* more than can run at the same time */
+    LARGE_FROM = 256,  /* number of large tiles that keeps every multiprocessor busy */
+    THREADS = 256,     /* per block: the maximum of the kernel */
+    MANY_BLOCKS = 1024, /* more than can be resident at the same time */
 };
 
 #define WHAT_IT_IS "step_kernel is GPUR_STEP_ONE_KERNEL (2), which takes "
@@ -72,7 +72,7 @@ void gpur_one_kernel_place(gpur_one_kernel *one, gpur_arena *arena)
     one->args.draw_step = gpur_arena_take(arena, sizeof *one->args.draw_step);
 }
 
-/* Numbers of a matrix: `row` floats from one of its rows to the next, `step` from one number of a row to the next. */
+/* A GEMM operand: element (i, k) is x[i * row + k * step]. */
 static gpur_factor factor_of(const float *x, int64_t row, int64_t step)
 {
     const gpur_factor factor = {.x = x, .row = row, .step = step, .parts = 1};
@@ -100,7 +100,7 @@ static void add_forward(gpur_one_kernel *one, int32_t stage, const gpur_pass *pa
     p->activation = d->activation;
 }
 
-/* dW = dY^T X, and db, the sums of dY. */
+/* dW = dY^T X, and db, the sums of dY over the rows. */
 static void add_to_weight(gpur_one_kernel *one, int32_t stage, const gpur_dense *d, gpur_factor dy)
 {
     const gpur_step *const step = one->step;
@@ -115,13 +115,13 @@ static void add_to_weight(gpur_one_kernel *one, int32_t stage, const gpur_dense 
     p->parts = one->args.parts, p->c_part = step->optimizer.count;
 }
 
-/* Of a gradient sheet, turned. */
+/* dY^T: the layer's columns of the gradient activations, transposed. */
 static gpur_factor gradient_of(const gpur_step *step, const gpur_dense *d)
 {
     return factor_of(step->backward.sheet[d->to] + d->to_column, 1, step->online.pitch[d->to]);
 }
 
-/* dX = dY W, in parts of the hidden layer's width. */
+/* dX = dY W, where the sum over the hidden units is split into first_parts partial sums. */
 static void add_to_first(gpur_one_kernel *one, const gpur_dense *d)
 {
     const gpur_step *const step = one->step;
@@ -133,7 +133,8 @@ static void add_to_first(gpur_one_kernel *one, const gpur_dense *d)
     p->parts = one->first_parts, p->c_part = batch * p->c_row;
 }
 
-/* ... whose sum, by the slope of the first layer, is the gradient of what that layer computes. */
+/* dY^T of the first layer: the total of the partial sums of add_to_first, times the derivative of the layer's
+ * activation. */
 static gpur_factor first_gradient(const gpur_one_kernel *one, const gpur_dense *d)
 {
     gpur_factor factor = factor_of(one->first, 1, one->step->online.pitch[d->to]);
@@ -161,7 +162,8 @@ static void add_products(gpur_one_kernel *one)
     add_to_weight(one, GPUR_STAGE_FIRST_GRADIENT, first, first_gradient(one, first));
 }
 
-/* By the product alone, as the kind of tile is part of the order of its sums. */
+/* Chooses the size of tiles from the shape of each GEMM only, never from the launch configuration: the size determines
+ * the order of the sums, and with it their bits. */
 static void choose_tiles(gpur_one_kernel *one)
 {
     for (int32_t i = 0; i < one->args.product_count; i++) {
@@ -228,8 +230,9 @@ void gpur_one_kernel_connect(gpur_one_kernel *one)
     choose_tiles(one);
 }
 
-/* Not measured on a GPU. As many blocks as can run, as a grid: the blocks of a cluster meet faster, but they are 16 at
- * most, and a step has more tiles than those take at a time even for a batch of 32. */
+/* Not measured on a GPU. By default asks for more blocks than can be resident, and so gets a cooperative grid of all
+ * that can. A cluster synchronizes faster, but has at most 16 blocks, and even with a batch of 32 a step has more tiles
+ * than 16 blocks can compute at a time. */
 static gpur_grid grid_of(const gpur_one_kernel *one)
 {
     const gpur_one_kernel_way *const way = &one->way;
@@ -241,8 +244,8 @@ static gpur_grid grid_of(const gpur_one_kernel *one)
     return grid;
 }
 
-/* As many as a graph has: until a launch is over, acting may find no multiprocessor with room. On a CPU an append waits
- * for a launch, so there it is one step. */
+/* Steps per kernel launch. On a GPU as many as a graph has, not more, because acting may find no free multiprocessor
+ * until the kernel ends. On a CPU one, because an append waits until the kernel ends. */
 static int64_t steps_a_launch(const gpur_one_kernel *one)
 {
     if (one->way.steps > 0)

@@ -1,42 +1,45 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The other way to do train steps: whole steps in one kernel (kernels/fused/learn_steps.h), many of them a launch. It
- * works on the arrays of the recorded step (learn/train_step.h), samples the same rows and continues from the same
- * state, so a learner may change from one to the other between any two steps. Losses agree up to the order of sums.
+ * The fused step: one kernel that runs many whole train steps (kernels/fused/learn_steps.h). It works on the arrays of
+ * the recorded step (learn/train_step.h), samples the same rows and continues from the same state, so a learner may
+ * change from one to the other between any two steps. Losses agree up to the order of sums.
  *
- * For small networks of two dense layers below the last, on which a GPU takes longer to begin a kernel than to do it.
+ * For small networks with two dense layers below the output layer: on a GPU, launching their kernels takes longer than
+ * running them.
  */
 #ifndef GPUR_LEARN_FUSED_FUSED_STEP_H
 #define GPUR_LEARN_FUSED_FUSED_STEP_H
 
 #include "learn/train_step.h"
 
-/* How it is launched; 0 is a rule's choice. Benchmarks and tests may set it between two steps: it changes no bit. */
+/* Launch configuration; 0: chosen automatically. Benchmarks and tests may change it between two steps. It never changes
+ * a result, not even by one bit. */
 typedef struct gpur_one_kernel_way {
     int64_t blocks;
     int32_t threads; /* in a block */
-    int32_t as_grid; /* 1: never as one cluster */
-    int64_t steps;   /* most in a launch */
+    int32_t as_grid; /* 1: a cooperative grid, never one thread block cluster */
+    int64_t steps;   /* maximum per kernel launch */
 } gpur_one_kernel_way;
 
 typedef struct gpur_one_kernel {
-    const gpur_step *step; /* NULL: this learner has no such kernel, and nothing else here is set */
+    const gpur_step *step; /* NULL: the learner has no fused step, and no other member is set */
     gpur_learn_steps_args args;
     gpur_one_kernel_way way;
-    int32_t first_parts; /* of the gradient of the first sheet */
-    float *first;        /* (first_parts, B, units) those parts, rows as far apart as the sheet's */
-    float *parts;        /* (args.parts, P) of the gradient; NULL: there is one part */
+    int32_t first_parts; /* splits of the sum (split-K) that is the gradient of the first layer's activations */
+    float *first;        /* (first_parts, B, units) these partial sums, with the row pitch of the activations */
+    float *parts;        /* (args.parts, P) partial sums of the weights' gradient; NULL if args.parts is 1 */
 } gpur_one_kernel;
 
-/* For a step whose config asks for it; for another nothing, as in all that follows. Refuses one that cannot have it.
- * `step` must stay where it is. */
+/* Opens the fused step if the config asks for it (GPUR_STEP_ONE_KERNEL); if not, this function and the next two do
+ * nothing. Refuses a step that the kernel cannot run. `step` must not move. */
 gpur_status gpur_one_kernel_open(gpur_one_kernel *one, const gpur_step *step);
 void gpur_one_kernel_place(gpur_one_kernel *one, gpur_arena *arena);
 
-/* Once the step is connected. */
+/* To be called after gpur_step_connect. */
 void gpur_one_kernel_connect(gpur_one_kernel *one);
 
-/* Enqueues `steps` train steps, in the consumer's turn. Between two steps of one launch nothing comes to the ring. */
+/* Requires the consumer lock. Enqueues `steps` train steps. The ring does not change between the steps of one kernel
+ * launch. */
 gpur_status gpur_one_kernel_enqueue(const gpur_one_kernel *one, gpur_stream *stream, int64_t steps);
 
 #endif

@@ -63,7 +63,7 @@ int64_t gpur_conv_pass_workspace(const gpur_pass *pass)
     return most;
 }
 
-/* Pixels are rows, filters columns. */
+/* Adds the bias and applies the activation; to the kernel, pixels are rows and filters are columns. */
 static gpur_status add_bias(const gpur_pass *pass, gpur_stream *stream, int64_t rows, int32_t i, const float *bias)
 {
     const gpur_convolution *const c = &pass->network->conv[i];
@@ -147,7 +147,8 @@ int64_t gpur_conv_backward_workspace(const gpur_backward *backward)
     return most;
 }
 
-/* The sums of runs, each as a row of a batch whose activation is linear. */
+/* Adds up the partial sums of all runs of pixels, by the kernel for dense layers: each run is a row of a batch, and the
+ * activation is linear. */
 static gpur_status sum_runs(const gpur_backward *backward, gpur_stream *stream, int32_t i, float *bias_gradient)
 {
     gpur_layer_backward_args args;
@@ -161,7 +162,8 @@ static gpur_status sum_runs(const gpur_backward *backward, gpur_stream *stream, 
     return gpur_launch_layer_backward(stream, grid, &args);
 }
 
-/* Through the activation of convolution i, and on to its bias. */
+/* Multiplies the gradient of convolution i's output by the derivative of the activation function, in place, and
+ * computes the bias gradient from it. */
 static gpur_status through_activation(const gpur_backward *backward, gpur_stream *stream, int32_t i,
                                       float *bias_gradient)
 {

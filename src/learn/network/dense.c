@@ -45,7 +45,7 @@ gpur_status gpur_pass_open(gpur_pass *pass, gpur_device *device, const gpur_netw
     pass->rows = rows;
     for (int32_t s = 0; s < network->sheet_count; s++)
         pass->pitch[s] = s == 0                     ? input_pitch
-                         : s <= network->conv_count ? network->width[s] /* images, with nothing between them */
+                         : s <= network->conv_count ? network->width[s] /* images, without padding */
                                                     : gpur_sheet_pitch(network->width[s]);
     for (int32_t i = 0; i < network->dense_count; i++)
         GPUR_TRY(open_product(pass, i));
@@ -172,8 +172,8 @@ int64_t gpur_backward_workspace(const gpur_backward *backward)
     return most;
 }
 
-/* Through the activation of the layer that made sheet s, and on to its bias. The last sheet has none: the head is next.
- */
+/* Multiplies the gradient of activations s by the derivative of the activation function, in place, and computes the
+ * bias gradient from it. The last activations have no activation function (GPUR_LINEAR). */
 static gpur_status through_activation(const gpur_backward *backward, gpur_stream *stream, int32_t s, int32_t activation,
                                       float *bias_gradient)
 {

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 #include "learn/network/init.h"
 
-/* The one Philox of the kernels, as the host compiler sees it: weights follow from the seed like every other draw. */
+/* The kernels' random numbers (Philox), so that weights depend on the seed only, like everything random. */
 #include "kernels/lib/random.h"
 
 #include <math.h>
 
-/* Four uniform numbers in [0, 1) with 32 bits each, for elements 4 i ... 4 i + 3 of tensor t. */
+/* Returns 4 x 32 random bits, for elements 4 i to 4 i + 3 of a tensor. */
 static gpur_u32x4 quad(uint64_t seed, int32_t tensor, int64_t i)
 {
     return gpur_random_bits(seed, GPUR_DRAW_WEIGHTS, (uint64_t)tensor, (uint32_t)i);

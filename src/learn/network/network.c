@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What a network's config may say. */
+/* Checks a network's config, and builds the network's table from it. */
 #include "learn/network/network.h"
 
 #include "base/sized.h"
@@ -107,7 +107,8 @@ static int32_t most_kernel(const gpur_layer *layer, const gpur_scene *seen)
     return (seen->height < seen->width ? seen->height : seen->width) + 2 * layer->padding;
 }
 
-/* The first layer's image is obs itself, which is misread where its channels are along another axis than one thinks. */
+/* The input of the first layer is obs. A wrong input_layout takes another axis for the channels, so the message states
+ * how the shape was read. */
 static gpur_status check_image(const gpur_network_config *config, const gpur_scene *seen)
 {
     const gpur_layer *const layer = &config->trunk[0];
@@ -150,14 +151,14 @@ gpur_status gpur_network_check_conv(const gpur_network_config *config, int32_t i
 
 enum { MAX_STREAMS = 2 };
 
-/* A head's streams, in the order of their columns. `outputs` 0 stands for the config's. */
+/* A branch of a head. */
 typedef struct stream {
     const char *name;
-    int32_t outputs;
+    int32_t outputs; /* 0: config.outputs */
 } stream;
 
 typedef struct head_entry {
-    stream streams[MAX_STREAMS];
+    stream streams[MAX_STREAMS]; /* (stream_count) in the order of their columns */
     int32_t stream_count;
 } head_entry;
 
@@ -178,7 +179,7 @@ static gpur_dense *add_dense(gpur_network *network, int32_t from, int32_t to, in
     return dense;
 }
 
-/* A new sheet, and a layer that reads all of the one before it. */
+/* Adds an array of activations, and the dense layer that computes it from the whole previous array. */
 static gpur_dense *add_layer(gpur_network *network, int32_t units, int32_t activation)
 {
     const int32_t from = network->sheet_count - 1;
@@ -191,9 +192,10 @@ static gpur_dense *add_layer(gpur_network *network, int32_t units, int32_t activ
 }
 
 /*
- * A kernel of 2 s and stride s, as the first of the Nature network (8 and 4), reads each number of the image four times
- * and few channels at a time; of blocks of s x s pixels as one pixel it is a kernel of 2 and stride 1, the same sums on
- * many channels, which every library is made for.
+ * Returns the side s of the first convolution's space-to-depth blocks; 1 if it cannot use them. A convolution with
+ * kernel 2 s and stride s, such as the first of the Nature network (8 and 4), reads each number of the image four times
+ * and has few channels. With s x s pixels taken as one it has kernel 2, stride 1 and s^2 times the channels: the same
+ * sums, in a shape that every library handles well.
  */
 static int32_t block_of(const gpur_layer *first, const gpur_scene *scene)
 {
@@ -265,7 +267,7 @@ static void build_trunk(gpur_network *network, const gpur_network_config *config
     }
 }
 
-/* All streams' hidden layers as one layer; each stream's name covers its rows. */
+/* Adds the hidden layers of all branches as one layer; each branch's tensors are its rows of the weight and bias. */
 static void build_hidden(gpur_network *network, const gpur_network_config *config, const head_entry *head)
 {
     char name[32];
@@ -276,7 +278,8 @@ static void build_hidden(gpur_network *network, const gpur_network_config *confi
     }
 }
 
-/* The streams' last layers: one weight block and one bias block for all, as all have the same number of inputs. */
+/* Adds the output layers of all branches. They have the same number of inputs, so all weights are one group, and all
+ * biases another. */
 static void build_outputs(gpur_network *network, const gpur_network_config *config, const head_entry *head)
 {
     char name[32];

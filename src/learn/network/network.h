@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A network as data: which layer reads which columns of which sheet of activations, and where its weights lie. What
- * walks the table (pass.h, conv_pass.h) knows no architecture.
+ * A network as a table: which layer reads which columns of which activations, and where its weights are. The code
+ * that runs a network (pass.h) reads only this table, and knows no architecture.
  *
- *   sheet 0   the observations          (rows, features), images as (rows, H, W, C)
- *   sheet i   after trunk layer i       (rows, units), or (rows, H', W', filters)
- *   hidden    all streams side by side, (rows, streams * hidden): one product, e.g. 128 -> [value 512 | advantage 512]
- *   last      what the head reads       (rows, outputs [+ 1]): one product a stream, on its columns
+ *   activations 0   the input, i.e. the observations: (rows, features), images as (rows, H, W, C)
+ *   activations i   of trunk layer i: (rows, units), or (rows, H', W', filters)
+ *   hidden          of the hidden layers of all branches, side by side: (rows, branches * hidden). One GEMM, e.g.
+ *                   128 -> [value 512 | advantage 512]. Missing if config.hidden is 0
+ *   last            of the output layers, read by the head: (rows, outputs [+ 1]). One GEMM per branch, on the branch's
+ *                   columns of the hidden activations; without hidden layers one GEMM for all branches
  */
 #ifndef GPUR_LEARN_NETWORK_NETWORK_H
 #define GPUR_LEARN_NETWORK_NETWORK_H
@@ -17,19 +19,19 @@
 
 enum { GPUR_MAX_DENSE = GPUR_MAX_LAYERS + 3, GPUR_MAX_SHEETS = GPUR_MAX_LAYERS + 3 };
 
-/* y = activation(x W^T + b), x and y column ranges of two sheets. */
+/* A dense layer: y = activation(x W^T + b). x and y are column ranges of two arrays of activations. */
 typedef struct gpur_dense {
-    int32_t from, to;               /* sheets */
-    int32_t from_column, to_column; /* first columns */
+    int32_t from, to;               /* indices of the activations of x and y */
+    int32_t from_column, to_column; /* the first columns of x and y */
     int32_t inputs, units;
     int32_t activation;
     int64_t weight; /* offset of W (units, inputs) in the parameters */
-    int64_t bias;   /* offset of b (units); -1: the head adds it */
+    int64_t bias;   /* offset of b (units); -1: an output layer, whose bias the head adds */
 } gpur_dense;
 
-/* y = activation(x * W + b), from one whole sheet to the next. */
+/* A convolution: y = activation(x * W + b). x and y are two whole arrays of activations. */
 typedef struct gpur_convolution {
-    int32_t height, width, channels; /* of what it reads */
+    int32_t height, width, channels; /* of x */
     int32_t out_height, out_width, filters;
     int32_t kernel, stride, padding;
     int32_t activation;
@@ -37,7 +39,7 @@ typedef struct gpur_convolution {
     int64_t bias;   /* offset of b (filters) */
 } gpur_convolution;
 
-/* What a network looks at: so many numbers, and as an image where it is one (height 0: it is none). */
+/* Input shape: the number of values, and for images height x width x channels (else height is 0). */
 typedef struct gpur_scene {
     int64_t features;
     int32_t height, width, channels;
@@ -45,32 +47,32 @@ typedef struct gpur_scene {
 
 typedef struct gpur_network {
     gpur_scene scene;
-    gpur_convolution conv[GPUR_MAX_LAYERS]; /* (conv_count) layer i reads sheet i and makes sheet i + 1 */
+    gpur_convolution conv[GPUR_MAX_LAYERS]; /* (conv_count) layer i reads activations i and writes activations i + 1 */
     int32_t conv_count;
-    int32_t block; /* side of the blocks of pixels that the first convolution reads as one pixel; 1: it does not */
+    int32_t block; /* space-to-depth: the first convolution reads block x block pixels as one pixel; 1: it does not */
     gpur_dense dense[GPUR_MAX_DENSE];
     int32_t dense_count;
-    int32_t width[GPUR_MAX_SHEETS]; /* columns of each sheet */
+    int32_t width[GPUR_MAX_SHEETS]; /* columns of each array of activations */
     int32_t sheet_count;
     int32_t head, outputs;
-    int64_t head_bias; /* offset of the last layers' biases (width of the last sheet) */
+    int64_t head_bias; /* offset of the output layers' biases (width of the last activations) */
     gpur_params params;
 } gpur_network;
 
-/* Refuses a config out of range, or that does not fit the scene. */
+/* Refuses a config that is out of range or does not fit the input shape. */
 gpur_status gpur_network_build(gpur_network *network, const gpur_network_config *config, const gpur_scene *scene);
 
-/* A scene of numbers that are no image. */
+/* The shape of an input that is no image. */
 static inline gpur_scene gpur_scene_of(int64_t features)
 {
     const gpur_scene scene = {features, 0, 0, 0};
     return scene;
 }
 
-/* All that can be told without the sizes that come in and out of each layer. */
+/* Checks everything in a config that does not depend on the size of a layer's input. */
 gpur_status gpur_network_check(const gpur_network_config *config, const gpur_scene *scene);
 
-/* That convolution i fits the image it sees. */
+/* Checks that convolution i fits its input `seen`, and that its output is not too large. */
 gpur_status gpur_network_check_conv(const gpur_network_config *config, int32_t i, const gpur_scene *seen);
 
 #endif

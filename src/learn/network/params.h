@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * All weights of a network in one array of float32. A block is what one matrix product reads; it starts on 256 bytes,
- * and the padding between blocks stays zero, so the optimiser may run over the whole array. A tensor is what has a
- * name: contiguous, and sometimes a range of rows of a block (both streams of a dueling network are one product).
+ * All parameters of a network, in one array of float32. A group is a weight or bias that one GEMM or convolution reads.
+ * It starts at a multiple of 256 bytes, and the padding between groups stays zero, so the optimizer can run over the
+ * whole array. A tensor is a named, contiguous range of the array: a whole group, or some rows of a group (the hidden
+ * layers of both branches of a dueling network are one GEMM).
  */
 #ifndef GPUR_LEARN_NETWORK_PARAMS_H
 #define GPUR_LEARN_NETWORK_PARAMS_H
@@ -14,44 +15,47 @@ enum { GPUR_MAX_TENSORS = 32 };
 typedef struct gpur_tensor {
     char name[64];
     int64_t offset;  /* floats from the start of the array */
-    int32_t units;   /* rows of a weight, length of a bias; filters of a convolution */
+    int32_t units;   /* rows of a weight, elements of a bias; filters of a convolution */
     int32_t inputs;  /* of its layer: columns of a weight; kernel x kernel x channels of a convolution */
     int32_t outputs; /* of that layer: units; kernel x kernel x filters of a convolution */
     int32_t is_bias;
     int32_t kernel, channels; /* of a convolution's weight; else 0 */
-    int32_t block;            /* of a convolution's weight: see gpur_tensor_place */
+    int32_t block;            /* of a convolution's weight: the side b of gpur_tensor_place; else 0 */
 } gpur_tensor;
 
 typedef struct gpur_params {
     gpur_tensor tensor[GPUR_MAX_TENSORS];
     int32_t tensor_count;
-    int64_t count; /* floats in all, padding included */
+    int64_t count; /* floats of the array, padding included */
 } gpur_params;
 
-/* Makes room for a block; gives its offset in floats. */
+/* Adds a group of `count` floats, and returns its offset in floats. */
 int64_t gpur_params_block(gpur_params *params, int64_t count);
 
-/* What a convolution's weight is, for gpur_params_name_conv: `kernel` and `channels` as its config says, and the side
- * of the blocks of pixels that are one pixel to it (1: none). */
+/* The shape of a convolution's weight: `kernel` and `channels` as in its config, and `block`, the side of the
+ * space-to-depth blocks that it reads (1: none). */
 typedef struct gpur_conv_weight {
     int32_t filters, kernel, channels, block;
 } gpur_conv_weight;
+
+/* Names the weight and the bias of a convolution: "NAME.weight", "NAME.bias". */
 void gpur_params_name_conv(gpur_params *params, const char *name, int64_t weight, int64_t bias,
                            const gpur_conv_weight *shape);
 
-/* Names `units` rows of a weight block from row `first` on, and the same elements of its bias: "NAME.weight",
- * "NAME.bias". */
+/* Names `units` rows of a dense layer's weight, from row `first` on, and the same elements of its bias: "NAME.weight",
+ * "NAME.bias". `weight` and `bias` are the offsets of the groups. */
 void gpur_params_name(gpur_params *params, const char *name, int64_t weight, int64_t bias, int32_t first, int32_t units,
                       int32_t inputs);
 
 int64_t gpur_tensor_count(const gpur_tensor *tensor);
 
-/* Where number `i` of a tensor, in the order of its shape, lies behind its offset. `i` itself, but for a convolution
- * that reads blocks of pixels (kernels/conv/preprocess.h): (F, K, K, C) is kept as (F, K / b, K / b, b, b, C). */
+/* Returns the index, from the tensor's offset on, of element `i` in the order of the tensor's shape. That is `i`,
+ * except for a convolution that reads space-to-depth blocks of side b (kernels/conv/preprocess.h): its weight
+ * (F, K, K, C) is stored as (F, K / b, K / b, b, b, C). */
 int64_t gpur_tensor_place(const gpur_tensor *tensor, int64_t i);
 
-/* Refuses, with `refusal`, numbers of a tensor that are NaN, or infinite unless `takes_infinite`. They may be in any
- * order. `array` says which array of all parameters it is, "target."; "" where that goes without saying. */
+/* Refuses, with status `refusal`, values of a tensor that are NaN, or infinite unless `takes_infinite`. They may be in
+ * any order. `array` precedes the tensor's name in the message, such as "target."; "" for the online weights. */
 gpur_status gpur_tensor_check_numbers(const gpur_tensor *tensor, const char *array, const float *values,
                                       int takes_infinite, gpur_status refusal);
 

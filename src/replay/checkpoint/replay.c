@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What a replay's file has but writers: the numbers that make a replay go on as it would have, those that it tells, and
- * the parts of memory that hold rows. What is kept for a row besides is a section more here.
+ * Saves and loads a replay: the counters that it continues from or reports, and the memory of rows, priorities and
+ * frames. The state of writers is in writers.h. To save another array of the rows, add a section here.
  */
 #include "replay/replay.h"
 #include "file/checkpoint_file.h"
@@ -15,10 +15,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Counts: 0 or more all of them. */
+/* Counters, all 0 or more. The members are named as in files. */
 typedef struct gpur_replay_counts {
     int64_t first_id, rows, writers;
-    int64_t draws, drawn, launches; /* random numbers; which blocks wait for a launch */
+    int64_t draws, drawn, launches; /* draws: for random numbers; launches: decides which uploads wait for one */
     int64_t appended, published, evicted, blocks, bytes_fed, episodes_cut;
     int64_t frame_head;              /* GPUR_LINKED: frames stored */
     int64_t updates, stale, invalid; /* of priorities */
@@ -26,36 +26,37 @@ typedef struct gpur_replay_counts {
 
 typedef struct gpur_replay_state {
     gpur_replay_counts counts;
-    float alpha, most; /* of priorities; the largest so far */
+    float alpha, most; /* alpha of the priorities; the largest priority so far */
     gpur_schedule beta;
     gpur_frame_group *groups; /* (group_count) GPUR_LINKED: which frames the rows link to */
     int64_t group_count;
 } gpur_replay_state;
 
-/* Of a frozen replay, all but the writers. `stream` is waited for. A failure leaves what gpur_replay_state_free
- * takes. */
+/* Reads the state of a paused replay (gpur_consumer_freeze), without the writers. Waits for `stream`. After a failure,
+ * too, call gpur_replay_state_free. */
 gpur_status gpur_replay_state_look(gpur_replay *replay, gpur_stream *stream, gpur_replay_state *state);
 void gpur_replay_state_free(const gpur_replay *replay, gpur_replay_state *state);
 
-/* The scalars of a file, to be written or read; at most GPUR_MAX_SCALARS. Returns how many. */
+/* Lists the scalars of a file, to be written or read; returns their number, at most GPUR_MAX_SCALARS. */
 int32_t gpur_replay_state_scalars(gpur_replay_state *state, gpur_scalar *scalars);
 
-/* A file whose checksums are right may still be somebody's forgery: refuses numbers that no replay has. */
+/* Valid checksums do not make a file trustworthy: refuses counters that no replay can have. */
 gpur_status gpur_replay_state_check(const gpur_replay_state *state);
 
-/* Memory for the groups of a state that was read. */
+/* Allocates the groups of a state whose counters are known. */
 gpur_status gpur_replay_state_make_groups(const gpur_replay *replay, gpur_replay_state *state);
 
-/* Rows in the order of their ids, their priorities, frames in the order of their slots. */
+/* Adds the sections: rows and priorities in the order of the rows' ids, frames in the order of their slots. */
 gpur_status gpur_replay_state_add_sections(gpur_replay *replay, gpur_replay_state *state, gpur_sections *sections);
 
-/* Once these are filled in: refuses groups that no replay has. */
+/* After the sections are filled: refuses groups that no replay can have. */
 gpur_status gpur_replay_state_check_groups(const gpur_replay *replay, const gpur_replay_state *state);
 
-/* Once that was checked. Under the intake's lock. */
+/* Makes the replay continue from a checked state. Requires the ingest lock. */
 gpur_status gpur_replay_state_set(gpur_replay *replay, const gpur_replay_state *state);
 
-/* Once they were filled in partly: no rows, and the next ids as before. Under the intake's lock. */
+/* Empties the replay after some of its memory was overwritten; the next ids stay as they were. Requires the ingest
+ * lock. */
 gpur_status gpur_replay_state_empty(gpur_replay *replay);
 
 static void look_at_priorities(const gpur_priorities *priorities, gpur_replay_state *state)
@@ -105,7 +106,7 @@ gpur_status gpur_replay_state_look(gpur_replay *replay, gpur_stream *stream, gpu
 
 static size_t bytes_of_groups(const gpur_replay_state *state)
 {
-    return (size_t)(state->group_count + 1) * sizeof *state->groups; /* none are memory, too */
+    return (size_t)(state->group_count + 1) * sizeof *state->groups; /* + 1: an empty list is not NULL */
 }
 
 gpur_status gpur_replay_state_make_groups(const gpur_replay *replay, gpur_replay_state *state)
@@ -182,7 +183,7 @@ gpur_status gpur_replay_state_check(const gpur_replay_state *state)
     return check_reals(state);
 }
 
-/* A ring's items in the order of their ids: one run of slots, or two where they go round its end. */
+/* Adds a ring's items in the order of their ids: one contiguous piece, or two if the slots go around the ring's end. */
 static gpur_status add_ring(const gpur_replay *replay, const gpur_replay_state *state, gpur_sections *sections,
                             const char *name, void *ring, int64_t item_bytes)
 {
@@ -276,7 +277,7 @@ gpur_status gpur_replay_state_empty(gpur_replay *replay)
     return gpur_priorities_restore(&feed->priorities, feed->consumer, &feed->mirror);
 }
 
-/* A replay to a file and back: which sections, scalars and settings make it up. */
+/* Saving and loading: the sections, scalars and settings of a replay's file. */
 
 static gpur_status note_field(gpur_tensors *settings, int32_t index, const gpur_field_info *field)
 {
@@ -294,7 +295,8 @@ static gpur_status note_capacity(const gpur_replay *replay, gpur_tensors *tensor
     return gpur_tensors_note(tensors, "capacity", "%" PRId64, replay->config.capacity);
 }
 
-/* Links are slots of frames, and which rows leave for want of frames goes by capacity, reach and groups. */
+/* Settings of GPUR_LINKED that must match: links are slots of frames, and capacity, reach and groups decide which rows
+ * are evicted for frames. */
 static gpur_status note_linking(const gpur_replay *replay, gpur_tensors *settings)
 {
     const gpur_linking *const linking = &replay->storage.linking;
@@ -310,7 +312,7 @@ static gpur_status note_linking(const gpur_replay *replay, gpur_tensors *setting
     return gpur_tensors_note(settings, "group_rows", "%" PRId64, linking->group_rows);
 }
 
-/* What has to be the same for the rows to mean the same. */
+/* Settings that must match, so that the rows mean the same. */
 static gpur_status note_settings(const gpur_replay *replay, gpur_tensors *settings)
 {
     const gpur_replay_config *const config = &replay->config;
@@ -374,7 +376,7 @@ typedef struct loading {
     gpur_replay_state state;
 } loading;
 
-/* A packed replay may have another capacity than the file's: a row's slot follows from its id. */
+/* With GPUR_PACKED the capacity need not be the file's, because a row's slot follows from its id. */
 static gpur_status check_room(const loading *load, const gpur_replay *replay)
 {
     const int64_t rows = load->state.counts.rows, capacity = replay->config.capacity;
@@ -387,8 +389,9 @@ static gpur_status check_room(const loading *load, const gpur_replay *replay)
     return GPUR_OK;
 }
 
-/* What needs no turn. The settings come before the tensors: they say best what is wrong. An empty replay is likely to
- * be empty in its turn, too, and then there is no first pass. */
+/* The checks that need no lock. Settings come before tensors, because their messages say best what is wrong. If the
+ * replay is empty now, it will probably be empty under the lock, too, and then the pass that verifies the file is not
+ * needed. */
 static gpur_status look_through(loading *load, gpur_replay *replay, const gpur_checkpoint_options *options)
 {
     gpur_scalar scalars[GPUR_MAX_SCALARS];
@@ -402,7 +405,7 @@ static gpur_status look_through(loading *load, gpur_replay *replay, const gpur_c
     return gpur_replay_size(replay) > 0 ? gpur_checkpoint_verify(&load->file, replay->device, options) : GPUR_OK;
 }
 
-/* What can be compared before the data are read. */
+/* Lists the sections, and compares them with the file's before any data are read. */
 static gpur_status list_sections(loading *load, gpur_replay *replay)
 {
     GPUR_TRY(gpur_replay_state_add_sections(replay, &load->state, &load->sections));
@@ -411,8 +414,8 @@ static gpur_status list_sections(loading *load, gpur_replay *replay)
     return gpur_checkpoint_match(&load->file, &load->sections, "this replay", 1);
 }
 
-/* Data whose checksums are right may still be somebody's forgery. Takes no memory: it may be asked when the replay has
- * changed already. */
+/* Valid checksums do not make data trustworthy: refuses groups and states of writers that cannot be. Allocates nothing,
+ * because it also runs after the replay has been changed. */
 static gpur_status check_contents(const loading *load, const gpur_replay *replay)
 {
     const gpur_replay_counts *const counts = &load->state.counts;
@@ -422,8 +425,8 @@ static gpur_status check_contents(const loading *load, const gpur_replay *replay
     return gpur_checkpoint_blame(&load->file, status);
 }
 
-/* Where there is nothing to lose, a failure half-way leaves nothing, too. Else all that can be refused is, before
- * anything is changed. */
+/* If the replay has rows or frames, refuses everything that can be refused before anything is changed. An empty replay
+ * has nothing to lose: after a failure it is empty again, so it needs only one pass over the file. */
 static gpur_status look_ahead(loading *load, gpur_replay *replay, const gpur_checkpoint_options *options)
 {
     const gpur_feed *const feed = &replay->intake.feed;
@@ -443,14 +446,15 @@ static gpur_status set_all(loading *load, gpur_replay *replay)
     return GPUR_OK;
 }
 
-/* A failure to empty it is the device's, and is told of by whatever comes next. */
+/* Ends a load: sets the state or, if that failed after memory was overwritten, empties the replay. If emptying fails,
+ * the device has failed, and the next call reports that. */
 static gpur_status settle(loading *load, gpur_replay *replay, gpur_status filled, int touched)
 {
     gpur_intake_lock(&replay->intake);
     if (filled == GPUR_OK)
         filled = set_all(load, replay);
     if (filled != GPUR_OK && touched) {
-        if (load->file.verified) /* there may have been frames */
+        if (load->file.verified) /* the replay may have had frames, now overwritten */
             gpur_writers_forget_frames(replay);
         gpur_replay_state_empty(replay);
     }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Whether a writer can have come to what a file says of its environments. What rows and rewards are is anybody's. */
+/* The state of writers in checkpoints. State from a file is checked: could a writer have reached it? The contents of
+ * rows and rewards are not checked. */
 #include "replay/checkpoint/writers.h"
 
 #include "replay/writer/frame_history.h"
@@ -11,15 +12,15 @@
 #include <stdio.h>
 #include <string.h>
 
-/* An environment of a state, and how far the replay is. */
+/* An environment of a state to be checked, and the replay's next ids. */
 typedef struct stand {
     const gpur_linking *linking;
     int32_t n_step;
-    int64_t room;                /* frames kept; 0: packed */
+    int64_t room;                /* entries of the frame history; 0: GPUR_PACKED */
     int64_t next, frame_head;    /* ids of the next row and frame */
     gpur_episode episode;
-    int64_t newest;              /* frame */
-    const unsigned char *places; /* (room) */
+    int64_t newest;              /* number of the last frame */
+    const unsigned char *places; /* (room) entries of the frame history */
 } stand;
 
 static int is_good_episode(const stand *s)
@@ -41,7 +42,7 @@ static int is_good_place(const stand *s, int64_t frame)
     return place.same == GPUR_FRAME_NONE || (place.same >= frame && place.same <= s->newest);
 }
 
-/* Those that its next row may link to. Without an episode none does. */
+/* Checks the frames that the environment's next row may link to. Without an episode there are none. */
 static int are_good_frames(const stand *s)
 {
     if (s->room == 0 || s->episode.state == GPUR_EPISODE_NONE)
@@ -83,15 +84,16 @@ gpur_status gpur_writer_states_check(const gpur_replay *replay, const gpur_write
     return GPUR_OK;
 }
 
-/* An array of a writer's, (num_envs, bytes). All zeros must mean that no episode is open. */
+/* An array of a writer's state, (num_envs, bytes). All zeros must mean that no episode is open. */
 typedef struct array {
     const char *name;
-    int64_t bytes;         /* of one environment */
-    unsigned char *memory; /* NULL without a writer */
+    int64_t bytes;         /* per environment */
+    unsigned char *memory; /* NULL if there is no writer */
 } array;
 enum { MOST_ARRAYS = 8 };
 
-/* All that a writer of this replay keeps. What comes to writers later is one more line here. */
+/* The arrays that make up the state of a writer of this replay. To save another array, add a line here. `writer` NULL:
+ * sizes only. */
 static int32_t list_arrays(const gpur_replay *replay, const gpur_writer *writer, array *arrays)
 {
     const gpur_step_fields fields = gpur_step_fields_find(&replay->schema);
@@ -116,7 +118,8 @@ static int32_t list_arrays(const gpur_replay *replay, const gpur_writer *writer,
     return count;
 }
 
-/* Autoreset says what an ended episode waits for, and which observation ends it; input, where padding comes from. */
+/* The text of a writer's autoreset and input. Autoreset decides what an ended episode waits for, and which observation
+ * ends it; input decides where padding comes from. */
 static void tell_way(const gpur_writer_config *config, char *way)
 {
     static const char *const autoresets[] = {"disabled", "next_step", "same_step"};
@@ -124,7 +127,7 @@ static void tell_way(const gpur_writer_config *config, char *way)
              config->input == GPUR_INPUT_FRAMES ? "frames" : "stacks");
 }
 
-/* Between a writer's arrays and their copies one behind the other. NULL: zeros. */
+/* Copies arrays, one behind the other in memory, to those of a writer. NULL: zeros. */
 static void restore(gpur_writer *writer, const unsigned char *from)
 {
     array arrays[MOST_ARRAYS];
@@ -201,7 +204,7 @@ static gpur_status note_way(gpur_tensors *tensors, int64_t index, const char *wa
     return gpur_tensors_note(tensors, key, "%s", way);
 }
 
-/* The writers that there are, and behind them the states that still wait for theirs. */
+/* The existing writers come first, then the states that wait for writers to be created. */
 gpur_status gpur_writers_add_sections(gpur_replay *replay, gpur_tensors *tensors, gpur_sections *sections,
                                       int64_t *writers)
 {
@@ -219,7 +222,8 @@ gpur_status gpur_writers_add_sections(gpur_replay *replay, gpur_tensors *tensors
     return GPUR_OK;
 }
 
-/* Environments of a writer of the file. Its tensors' sizes have been compared with the file's. */
+/* Number of environments of a writer of the file. The sizes of tensors have been checked against the size of the
+ * file. */
 static gpur_status count_envs(const gpur_tensors *file, int64_t index, int32_t *num_envs)
 {
     char name[GPUR_TENSOR_NAME];
@@ -241,7 +245,8 @@ static gpur_status find_way(const gpur_tensors *file, int64_t index, const char 
     return GPUR_OK;
 }
 
-/* A writer that is here gets the state of one of the file's: it must be of its like. */
+/* Refuses to give an existing writer the state of a writer of the file that differs in environments, autoreset or
+ * input. */
 static gpur_status compare(const gpur_writer *here, int64_t index, int32_t num_envs, const char *way)
 {
     char ours[GPUR_WRITER_WAY];

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What writers keep between their calls, for checkpoints: the writers that there are, in the order in which they were
- * made, and the states of a loaded file that wait for writers to come. Under the intake's lock, and frozen or inside.
+ * The state of writers in checkpoints: of the existing writers, in the order of their creation, and of writers of a
+ * loaded file that are still to be created. The functions run during a pause (gpur_consumer_freeze), or with the ingest
+ * lock between gpur_intake_enter and gpur_intake_leave.
  */
 #ifndef GPUR_REPLAY_CHECKPOINT_WRITERS_H
 #define GPUR_REPLAY_CHECKPOINT_WRITERS_H
@@ -14,41 +15,45 @@ enum { GPUR_WRITER_WAY = 64 };
 typedef struct gpur_writer_state {
     struct gpur_writer_state *next;
     int32_t num_envs;
-    char way[GPUR_WRITER_WAY]; /* in which the writer takes its steps, in words: what its state means goes by it */
-    size_t bytes;          /* of the memory, (num_envs, ...) of one array after the other */
-    unsigned char *memory; /* behind this struct */
+    char way[GPUR_WRITER_WAY]; /* autoreset and input as text; only a writer with the same may take the state */
+    size_t bytes;          /* size of the memory: one array after the other, each (num_envs, ...) */
+    unsigned char *memory; /* behind this struct, in the same allocation */
 } gpur_writer_state;
 
-/* Adds a new writer to its replay's; it takes the state that waits longest if that has as many environments, and is of
- * a writer that takes its steps the same way. */
+/* Adds a new writer to the replay's list, and removes it again. A new writer takes the state that has waited longest,
+ * if that is for as many environments, and for the same autoreset and input. */
 void gpur_writer_join(gpur_writer *writer);
 void gpur_writer_part(gpur_writer *writer);
 
-/* One note of every writer, and one section of each of its arrays; `writers` is how many there are. */
+/* Adds a metadata entry for each writer and a section for each of its arrays. `writers` gets the number of writers,
+ * those still to be created included. */
 gpur_status gpur_writers_add_sections(gpur_replay *replay, gpur_tensors *tensors, gpur_sections *sections,
                                       int64_t *writers);
 
 /*
- * The same for the writers of a file, to be filled in memory of their own, a list that gpur_writer_states_free takes.
- * Refuses a writer of the file that has not the environments, or not the way, of the one that is here.
+ * Adds the sections of a file's writers, to be filled into `states`: a new list, which the caller frees with
+ * gpur_writer_states_free. Refuses a writer of the file if the existing writer in its position has another number of
+ * environments, another autoreset or another input.
  */
 gpur_status gpur_writer_states_add_sections(gpur_replay *replay, const gpur_tensors *file, int64_t writers,
                                             gpur_sections *sections, gpur_writer_state **states);
 void gpur_writer_states_free(gpur_replay *replay, gpur_writer_state *states);
 
-/* A state's array by its name; NULL: this replay's writers have no such array. */
+/* An array of a state, by its name; NULL if writers of this replay have no such array. */
 const unsigned char *gpur_writer_state_array(const gpur_replay *replay, const gpur_writer_state *state,
                                              const char *name);
 
-/* Refuses states that no writer comes to, in a replay whose next row has id `next`, and its next frame `frame_head`. */
+/* Refuses states that no writer can reach in a replay whose next row has id `next` and whose next frame has id
+ * `frame_head`. */
 gpur_status gpur_writer_states_check(const gpur_replay *replay, const gpur_writer_state *states, int64_t next,
                                      int64_t frame_head);
 
-/* The frames that were stored are no longer where they were: writers store theirs again, and what waits for writers,
- * who could not, is dropped. Does nothing for a packed replay. */
+/* To be called when stored frames have been overwritten: existing writers will store their frames again, and states of
+ * writers that are still to be created are dropped. Does nothing with GPUR_PACKED. */
 void gpur_writers_forget_frames(gpur_replay *replay);
 
-/* Gives the states to the writers, what is left to those that come, and takes all else from both. */
+/* Gives the states to the existing writers in order; the rest wait for new writers. Clears writers that get none, and
+ * drops states that waited before. Takes ownership of `states`. */
 void gpur_writer_states_take(gpur_replay *replay, gpur_writer_state *states);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What users ask of priorities. */
+/* The public functions of gpureplay/priority.h. */
 #include "gpureplay/priority.h"
 #include "base/sized.h"
 #include "kernels/lib/schedule.h"
@@ -27,7 +27,8 @@ static gpur_status check_count(const gpur_replay *replay, int64_t count, int64_t
     return GPUR_OK;
 }
 
-/* What a turn's launch passes through; the launch before last, which used it too, is over. */
+/* Double-buffered pinned staging: launch n uses row n % 2. gpur_consumer_begin has waited for launch n - 2, its
+ * previous user. */
 static int64_t *pinned_ids(const gpur_replay *replay)
 {
     return replay->ids + replay->launches % 2 * replay->config.max_batch;
@@ -52,7 +53,7 @@ static gpur_status bring_values(gpur_replay *replay, gpur_stream *stream, int64_
     return gpur_copy(stream, gpur_replay_priorities(replay)->values, pinned_values(replay), bytes);
 }
 
-/* One update: its arrays, and where they lie. */
+/* An update of priorities: its arrays, and the memory they are in. */
 typedef struct update_request {
     int64_t count;
     const int64_t *ids;
@@ -61,7 +62,7 @@ typedef struct update_request {
     int on_device;
 } update_request;
 
-/* On the CPU everything is the host's; what is read before the call returns needs no copy. */
+/* Finds out whether the arrays are in device memory. On the CPU they count as host arrays. */
 static gpur_status locate(gpur_device *device, update_request *r)
 {
     int ids_there = 0, priorities_there = 0;
@@ -76,7 +77,7 @@ static gpur_status locate(gpur_device *device, update_request *r)
     return GPUR_OK;
 }
 
-/* The window stays as it is between the launches of one update. */
+/* Holds the window lock, so that the window does not change between the kernel launches of one update. */
 static gpur_status launch(gpur_replay *replay, gpur_stream *stream, int64_t count, const int64_t *ids,
                           const float *values)
 {
@@ -86,6 +87,7 @@ static gpur_status launch(gpur_replay *replay, gpur_stream *stream, int64_t coun
     return status;
 }
 
+/* Work that is executed before the call returns reads the caller's arrays in place. */
 static gpur_status update_from_host(gpur_replay *replay, gpur_stream *stream, const update_request *r)
 {
     const gpur_priorities *const priorities = gpur_replay_priorities(replay);
@@ -127,7 +129,7 @@ gpur_status gpur_replay_update_priorities(gpur_replay *replay, int64_t count, co
     return end(replay, (request.on_device ? update_from_device : update_from_host)(replay, stream, &request));
 }
 
-/* Until the lock is let go of, the rows stay. */
+/* Requires the window lock, so that the rows are not evicted. */
 static gpur_status read_held(gpur_replay *replay, gpur_stream *stream, int64_t count)
 {
     const gpur_priorities *const p = gpur_replay_priorities(replay);
@@ -216,7 +218,7 @@ static gpur_priority_stats stats_of(const gpur_replay *replay, const gpur_priori
     return stats;
 }
 
-/* Within one turn, so that nobody else's walk comes between. */
+/* Holds the consumer lock until the results have been read: another validation would overwrite them. */
 static gpur_status survey(gpur_replay *replay, gpur_priority_stats *stats, int64_t *wrong)
 {
     const gpur_priorities *const priorities = gpur_replay_priorities(replay);

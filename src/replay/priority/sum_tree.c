@@ -6,12 +6,12 @@
 #include <string.h>
 
 enum {
-    GRANULE = 256, /* of every array */
-    RESULTS = 256, /* bytes: state, findings and total on the host */
+    GRANULE = 256, /* bytes; every array is aligned to it */
+    RESULTS = 256, /* bytes for state, report and total on the host */
 };
 _Static_assert(sizeof(gpur_priority_state) + sizeof(gpur_priority_found) + sizeof(uint64_t) <= RESULTS, "room");
 
-/* Takes the next array; with base NULL only counts. */
+/* Assigns the next array; with base NULL it only counts bytes. */
 static void *take(unsigned char *base, int64_t *used, int64_t bytes)
 {
     unsigned char *const memory = base ? base + *used : NULL;
@@ -35,7 +35,7 @@ static int32_t levels_for(int64_t capacity)
     return levels;
 }
 
-/* Every level is whole nodes, so that nobody has to ask where it ends; what is beyond its end stays empty. */
+/* Every level is padded to whole nodes, so that kernels need not check where it ends; the padding stays empty. */
 static int64_t lay_out_tree(gpur_tree *tree, int64_t capacity, int least, unsigned char *base)
 {
     int64_t used = 0;
@@ -121,14 +121,14 @@ void gpur_priorities_destroy(gpur_priorities *p)
     gpur_memory_free(device, p->memory);
 }
 
-/* Each of the tree's kernels, in its good shape. */
+/* Launches of the tree's kernels. */
 
 enum {
-    ONE_BLOCK = 1024, /* updates that one block does in one launch: one for each of its threads */
+    ONE_BLOCK = 1024, /* the most rows that one block updates in one kernel launch: one per thread */
     NODE_BYTES = GPUR_TREE_FAN * 8,
     NODES_A_BLOCK = 4,
-    WARP = 32, /* threads of a GPU */
-    DRAW_BYTES = 256, /* a warp a draw; a CPU's block is worth starting for a few hundred of them */
+    WARP = 32, /* threads in a warp of a GPU */
+    DRAW_BYTES = 256, /* per sampled row: a warp of a GPU; a block of the CPU for every few hundred rows */
 };
 
 int gpur_source_has_priorities(int32_t index_source)
@@ -136,7 +136,7 @@ int gpur_source_has_priorities(int32_t index_source)
     return index_source == GPUR_PRIORITIZED || index_source == GPUR_PRIORITIZED_PLAIN;
 }
 
-/* A node a warp. */
+/* One node per warp. */
 static gpur_grid grid_of_nodes(const gpur_priorities *p, int64_t nodes)
 {
     const int64_t blocks = (nodes + NODES_A_BLOCK - 1) / NODES_A_BLOCK;
@@ -144,7 +144,7 @@ static gpur_grid grid_of_nodes(const gpur_priorities *p, int64_t nodes)
     return gpur_grid_of_threads(grid, NODES_A_BLOCK * WARP);
 }
 
-/* Smallest leaves above slots, level by level. */
+/* Recomputes the smallest leaves of the nodes above these slots, level by level, if the tree stores them. */
 static gpur_status refresh_least(const gpur_priorities *p, gpur_stream *stream, int64_t first_slot, int64_t rows)
 {
     for (int32_t l = 0; p->tree.least[0] && l < p->tree.levels; l++) {
@@ -157,7 +157,7 @@ static gpur_status refresh_least(const gpur_priorities *p, gpur_stream *stream, 
     return GPUR_OK;
 }
 
-/* `left` NULL: the rows enter; else what the window is without them. */
+/* Launches the change of contiguous slots. `left`: the window after the eviction of these rows; NULL: inserts them. */
 static gpur_status set_run(const gpur_priorities *p, gpur_stream *stream, int64_t first_slot, int64_t rows,
                            const gpur_window *left)
 {
@@ -197,7 +197,7 @@ static int64_t larger(int64_t a, int64_t b)
     return a > b ? a : b;
 }
 
-/* In one run of slots, or in two at the ring's end. */
+/* How many of `rows` rows, from `first_id` on, have contiguous slots: all, or those before the ring's end. */
 static int64_t run_of(const gpur_priorities *p, int64_t first_id, int64_t rows)
 {
     return smaller(rows, p->tree.capacity - first_id % p->tree.capacity);
@@ -215,7 +215,8 @@ gpur_status gpur_priorities_leave(const gpur_priorities *p, gpur_stream *stream,
     return GPUR_OK;
 }
 
-/* Behind the runs of the rows `first` to `last` - 1: what depends on the rows before. */
+/* After rows `first` to last - 1 have been inserted: gives rows without a valid priority the largest one before them,
+ * and commits the largest priority so far. */
 static gpur_status settle(const gpur_priorities *p, gpur_stream *stream, int64_t first, int64_t last)
 {
     const gpur_priority_range_args args = {
@@ -300,7 +301,8 @@ gpur_priority_update_args gpur_priorities_change(const gpur_priorities *p, int64
     return args;
 }
 
-/* Few rows by one block, which waits for all its threads between the parts; many in a launch a part. */
+/* Up to ONE_BLOCK rows by one block, with block barriers between the phases; more rows with one kernel launch per
+ * phase. */
 gpur_status gpur_priorities_update(const gpur_priorities *p, gpur_stream *stream, int64_t count, const int64_t *ids,
                                    const float *values, int quiet)
 {

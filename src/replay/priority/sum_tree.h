@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The priorities of a replay's rows, on the device. Everything is enqueued on the consumer stream, so it keeps the
- * order of the window: a row has a leaf from its publishing to its leaving, and never otherwise. Nothing is read back
- * to decide anything. Not locked: the feed's users are, or have the consumer's turn.
+ * The priorities of a replay's rows: a sum tree in device memory, and the launches of its kernels. All work is enqueued
+ * on the consumer stream, in the order in which the window changes: a row has a leaf from when it is published until it
+ * is evicted, and at no other time. No decision needs a value from the device. Callers hold the ingest lock or the
+ * consumer lock.
  */
 #ifndef GPUR_REPLAY_PRIORITY_SUM_TREE_H
 #define GPUR_REPLAY_PRIORITY_SUM_TREE_H
@@ -11,53 +12,54 @@
 #include "replay/schema.h"
 
 typedef struct gpur_priorities {
-    gpur_device *device; /* not held; NULL: the replay has no priorities, and nothing else here is set */
+    gpur_device *device; /* not retained; NULL: the replay has no priorities, and no other member is set */
     unsigned char *memory, *pinned;
     gpur_tree tree;
-    gpur_window *window;       /* (1) device: the feed's */
-    const unsigned char *ring; /* the feed's */
+    gpur_window *window;       /* (1) device: the ring's */
+    const unsigned char *ring; /* device: the ring's rows */
     int64_t pitch;
-    int32_t priority_offset; /* bytes from the start of a row to the priority that it brings; -1: none */
+    int32_t priority_offset; /* byte offset of the priority that a row contains; -1: rows have none */
     int32_t norm;
     float offset;
-    int64_t *ids;                    /* (max_batch) device: given by a caller */
-    float *values;                   /* (max_batch) device: likewise, or asked for */
-    uint32_t *leaf;                  /* (max_batch) device: of the rows drawn last */
-    gpur_priority_found *found;      /* (1) device */
-    float *host_values;              /* (2, max_batch) pinned: of the launches, alternately */
+    int64_t *ids;                    /* (max_batch) device: a caller's ids */
+    float *values;                   /* (max_batch) device: priorities from or for a caller */
+    uint32_t *leaf;                  /* (max_batch) device: leaves of the rows sampled last */
+    gpur_priority_found *found;      /* (1) device: report of a validation */
+    float *host_values;              /* (2, max_batch) pinned: launch n uses row n % 2 */
     gpur_priority_state *host_state; /* (1) pinned */
     gpur_priority_found *host_found; /* (1) pinned */
     uint64_t *host_total;            /* (1) pinned */
 } gpur_priorities;
 
-/* Nodes of a level above the leaves; level -1: the leaves. */
+/* Number of nodes of a level above the leaves; level -1 is the leaves. */
 static inline int64_t gpur_tree_nodes(const gpur_tree *tree, int32_t level)
 {
     const int shift = (level + 1) * GPUR_TREE_SHIFT;
     return (tree->capacity + ((int64_t)1 << shift) - 1) >> shift;
 }
 
-/* 1 where rows bring priorities of their own. */
+/* 1 if rows contain their first priority (a field "priority"). */
 static inline int gpur_priorities_brings(const gpur_priorities *priorities)
 {
     return priorities->device && priorities->priority_offset >= 0;
 }
 
-/* What they take; 0 where config->prioritized is. */
+/* Bytes that the priorities need; 0 if config->prioritized is 0. */
 int64_t gpur_priorities_device_bytes(const gpur_replay_config *checked);
 int64_t gpur_priorities_pinned_bytes(const gpur_replay_config *checked);
 
-/* `ring` and `window` are device memory; `stream` is waited for. A failure leaves what gpur_priorities_destroy
- * takes. */
+/* `ring` and `window` are device memory. Waits for `stream`. Does nothing if config->prioritized is 0. After a failure
+ * call gpur_priorities_destroy. */
 gpur_status gpur_priorities_build(gpur_priorities *priorities, gpur_device *device, const gpur_replay_config *checked,
                                   const gpur_schema *schema, const void *ring, gpur_window *window,
                                   gpur_stream *stream);
 void gpur_priorities_destroy(gpur_priorities *priorities);
 
 /*
- * The device's window goes from `old` to `next`. Before it does, rows that are in the old one alone lose their leaves,
- * and leave the device's window with them, since an update that came between would give them new ones. After it, rows
- * that are in the next one alone get theirs; until then they are not drawn.
+ * To be called when the device's window changes from `old` to `next`. gpur_priorities_leave, before the change, zeroes
+ * the leaves of the evicted rows and shrinks the device's window in the same kernel launch, so that no update in
+ * between can give such a row a leaf again. gpur_priorities_enter, after the change, gives the new rows their leaves;
+ * until then they are not sampled.
  */
 gpur_status gpur_priorities_leave(const gpur_priorities *priorities, gpur_stream *stream, const gpur_window *old,
                                   const gpur_window *next);
@@ -67,34 +69,36 @@ gpur_status gpur_priorities_enter(const gpur_priorities *priorities, gpur_stream
 /* 1 for GPUR_PRIORITIZED and GPUR_PRIORITIZED_PLAIN. */
 int gpur_source_has_priorities(int32_t index_source);
 
-/* A draw of `rows` rows into `id` and `leaf`, (rows) of device memory: the rest, which is of seed and step, is 0. */
+/* Arguments for sampling `rows` rows into `id` and `leaf`, (rows) device memory. Seed, step and purpose are 0, for the
+ * caller to set. */
 gpur_priority_draw_args gpur_priorities_draw(const gpur_priorities *priorities, int32_t index_source, int64_t rows,
                                              int64_t *id, uint32_t *leaf);
 gpur_grid gpur_priorities_draw_grid(const gpur_priorities *priorities, int64_t rows);
 
-/* The weights of rows that were drawn so: what is of beta and its step is 0. */
+/* Arguments for the importance weights of rows sampled that way. Step and beta are 0, for the caller to set. */
 gpur_priority_weights_args gpur_priorities_weights(const gpur_priorities *priorities, int64_t rows, const int64_t *id,
                                                    const uint32_t *leaf, float *weight);
 
-/* New priorities by one block, as gpur_priorities_update enqueues them. */
+/* Arguments for an update by one thread block, as in gpur_priorities_update. */
 gpur_priority_update_args gpur_priorities_change(const gpur_priorities *priorities, int64_t count, const int64_t *ids,
                                                  const float *values, int quiet);
 
-/* New priorities, by arrays that the device can read. `quiet`: see gpur_priority_update_args. */
+/* Enqueues an update of priorities from arrays that the device can read. `quiet`: see gpur_priority_update_args. */
 gpur_status gpur_priorities_update(const gpur_priorities *priorities, gpur_stream *stream, int64_t count,
                                    const int64_t *ids, const float *values, int quiet);
 
-/* The state as it is behind what is enqueued, in host_state; waits for it. */
+/* Reads the state, after all enqueued work, into host_state. Waits for it. */
 gpur_status gpur_priorities_look(const gpur_priorities *priorities, gpur_stream *stream);
 
-/* Of a file: the rows of the window have their priorities, and no other slot has one; host_state is the state. */
+/* After a load has written the priorities of the window's rows, and the state to host_state: clears the other slots,
+ * sends the state to the device and rebuilds the tree. */
 gpur_status gpur_priorities_restore(const gpur_priorities *priorities, gpur_stream *stream, const gpur_window *window);
 
-/* All leaves anew, and all sums. */
+/* Recomputes all leaves, with exponent `alpha`, and all sums. */
 gpur_status gpur_priorities_rebuild(const gpur_priorities *priorities, gpur_stream *stream, float alpha);
 
-/* Walks over all of the tree, and copies state, findings and total to host_*: wait for `stream` to read them, and
- * before the next walk. */
+/* Validates the whole tree, and copies the state, the report and the total to the host_* members. Wait for `stream`
+ * before reading these and before the next validation. */
 gpur_status gpur_priorities_survey(const gpur_priorities *priorities, gpur_stream *stream);
 
 #endif

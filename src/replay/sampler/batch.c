@@ -56,7 +56,8 @@ gpur_status gpur_pool_create(gpur_device *device, const gpur_schema *schema, int
     return GPUR_OK;
 }
 
-/* Closed only when the lists are empty: who comes last destroys the pool. */
+/* Destroys the batches of a list, and releases the lock meanwhile, so more batches may be released. gpur_pool_close
+ * therefore sets `closed` only when both lists are empty; from then on the last release destroys the pool. */
 static void destroy_all(gpur_pool *pool, gpur_batch **list)
 {
     while (*list) {
@@ -84,7 +85,8 @@ void gpur_pool_close(gpur_pool *pool)
         pool_destroy(pool);
 }
 
-/* Powers of two, so that a few sizes of batches share their memory. What is unused of large rows would cost memory. */
+/* Rows to allocate for a batch of `count` rows: a power of two, so that batches of similar sizes share memory, and
+ * SMALLEST_BATCH or more, unless so many rows take more than SMALLEST_BYTES. */
 static int64_t rows_for(const gpur_pool *pool, int64_t count)
 {
     int64_t rows = SMALLEST_BATCH;
@@ -95,7 +97,7 @@ static int64_t rows_for(const gpur_pool *pool, int64_t count)
     return rows < pool->max_batch ? rows : pool->max_batch;
 }
 
-/* Behind each array of a batch, up to the next one. */
+/* Makes the padding from the end of each array to the next one a red zone. */
 static void set_red_zones(const gpur_batch *batch)
 {
     const gpur_batch_layout *const l = &batch->layout;
@@ -134,8 +136,9 @@ static gpur_status batch_create(gpur_pool *pool, int64_t rows, gpur_batch **out)
     return GPUR_OK;
 }
 
-/* What the users' streams hold now may still read the batch. GPUR_WOULD_BLOCK: one of them is being captured into a
- * graph, so that it cannot be asked before the capture ends. The readers stay until all of them have been asked. */
+/* Work on the callers' streams may still read the batch: records an event after that work. GPUR_WOULD_BLOCK: one of the
+ * streams is being captured into a graph and cannot be waited for before the capture ends. The list of readers is
+ * cleared only if no stream fails. */
 static gpur_status mark_returned(gpur_batch *batch)
 {
     if (batch->reader_count == 0)
@@ -154,8 +157,8 @@ static void put(gpur_batch **list, gpur_batch *batch)
     *list = batch;
 }
 
-/* Batches that were released amid a capture, and can be used again where it has ended. Any other failure is the
- * device's, and comes out at the next call that can report it; the memory is given up. */
+/* Makes the batches that were released during a capture idle, if it has ended. Any other failure is the device's; the
+ * next call that returns a status reports it, and the batch is destroyed. */
 static void ask_again(gpur_pool *pool)
 {
     for (gpur_batch **link = &pool->unasked; *link;) {
@@ -173,7 +176,8 @@ static void ask_again(gpur_pool *pool)
     }
 }
 
-/* The smallest idle batch that is large enough, the last one back among equals: its memory may still be in a cache. */
+/* Removes the smallest idle batch that is large enough; among equals the one released last, whose memory may still be
+ * in a cache. */
 static gpur_batch *take_idle(gpur_pool *pool, int64_t count)
 {
     gpur_batch **best = NULL;
@@ -187,7 +191,7 @@ static gpur_batch *take_idle(gpur_pool *pool, int64_t count)
     return batch;
 }
 
-/* Waits for the last work on its memory. */
+/* Frees one idle batch, after waiting for the last work on its memory. */
 static gpur_status give_up_idle(gpur_pool *pool)
 {
     gpur_batch *const idle = pool->idle;
@@ -199,7 +203,8 @@ static gpur_status give_up_idle(gpur_pool *pool)
     return GPUR_OK;
 }
 
-/* In the place of an idle batch that is too small, so that there are never more than were alive at once. */
+/* Allocates a batch in place of an idle one that is too small, so that there are never more batches than were in use at
+ * the same time. */
 static gpur_status make(gpur_pool *pool, int64_t count, gpur_batch **batch)
 {
     if (pool->idle)
@@ -228,11 +233,11 @@ static gpur_status wait_for_readers(gpur_batch *batch, gpur_stream *stream)
     return gpur_stream_wait(stream, batch->returned);
 }
 
-/* For its taker, with one reference. */
+/* Gives the batch to the caller, with one reference. */
 static gpur_status hand_out(gpur_batch *batch, int64_t count, gpur_stream *stream, gpur_batch **out)
 {
     batch->count = count;
-    atomic_store_explicit(&batch->references, 1, memory_order_relaxed); /* nobody else knows of it yet */
+    atomic_store_explicit(&batch->references, 1, memory_order_relaxed); /* no other thread has it yet */
     const gpur_status status = wait_for_readers(batch, stream);
     if (status != GPUR_OK) {
         gpur_batch_release(batch);
@@ -298,9 +303,10 @@ gpur_status gpur_pool_take_again(gpur_batch *batch, gpur_stream *stream)
     pthread_mutex_lock(&batch->pool->lock);
     const gpur_status status = mark_returned(batch);
     pthread_mutex_unlock(&batch->pool->lock);
-    if (status != GPUR_OK)
+    if (status == GPUR_WOULD_BLOCK || status == GPUR_INVALID_ARGUMENT)
         return gpur_fail(GPUR_WOULD_BLOCK,
                          "a stream that may read the batch is being captured, or is gone; release it and draw another");
+    GPUR_TRY(status);
     return wait_for_readers(batch, stream);
 }
 
@@ -315,7 +321,7 @@ void gpur_batch_release(gpur_batch *batch)
         put(&pool->idle, batch);
     } else if (status == GPUR_WOULD_BLOCK && !pool->closed) {
         put(&pool->unasked, batch);
-    } else { /* before it is counted as gone: it needs the pool and the device */
+    } else { /* first destroyed, then counted: destroying needs the pool and the device */
         pthread_mutex_unlock(&pool->lock);
         batch_destroy(batch);
         pthread_mutex_lock(&pool->lock);
@@ -326,7 +332,7 @@ void gpur_batch_release(gpur_batch *batch)
         pool_destroy(pool);
 }
 
-/* What a user sees of a batch. */
+/* The public functions of a batch. */
 
 int64_t gpur_batch_count(const gpur_batch *batch)
 {
@@ -360,7 +366,7 @@ gpur_status gpur_batch_get_array(gpur_batch *batch, const char *name, void **dev
     return GPUR_OK;
 }
 
-/* NULL where the schema has no such field. */
+/* NULL if the schema has no such field. */
 static void *field_of(const gpur_batch *batch, const char *name)
 {
     const int32_t field = gpur_schema_find(&batch->pool->schema, name);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Batches and where their memory comes from. The pool lives as long as its replay or any of its batches; memory of a
- * released batch is used again for one of as many rows or fewer, behind whatever still reads it, and given up when one
- * of more rows is made.
+ * Batches, and the pool of their memory. The pool lives as long as its replay or any of its batches. The memory of a
+ * released batch is reused for a batch of as many rows or fewer, after the work that still reads it. It is freed when a
+ * larger batch is allocated.
  */
 #ifndef GPUR_REPLAY_SAMPLER_BATCH_H
 #define GPUR_REPLAY_SAMPLER_BATCH_H
@@ -16,53 +16,55 @@
 #include <stdatomic.h>
 
 typedef struct gpur_pool {
-    gpur_device *device; /* held */
+    gpur_device *device; /* retained */
     gpur_schema schema;
-    int32_t links; /* of a row; 0: packed */
+    int32_t links; /* frame links of a row; 0: GPUR_PACKED */
     int64_t max_batch;
     pthread_mutex_t lock;
-    gpur_stream *reader;  /* for gpur_batch_read */
-    gpur_stream *returns; /* CUDA: waits for the streams that batches were handed to */
-    struct gpur_batch *idle;
+    gpur_stream *reader;        /* for gpur_batch_read and gpur_batch_wait */
+    gpur_stream *returns;       /* CUDA: waits for the callers' streams that read released batches */
+    struct gpur_batch *idle;    /* released and reusable */
     struct gpur_batch *unasked; /* released while a stream that may read them was being captured */
     int64_t alive, made;
-    int closed; /* the replay has gone: what comes back is freed */
+    int closed; /* 1: the replay is destroyed, and released batches are freed */
 } gpur_pool;
 
 struct gpur_batch {
     gpur_pool *pool;
-    gpur_batch *next; /* in the idle list */
+    gpur_batch *next; /* in a list of the pool */
     unsigned char *memory;
     gpur_batch_layout layout; /* for `rows` rows */
-    int64_t rows, count;      /* allocated, drawn */
+    int64_t rows, count;      /* allocated; used */
     atomic_int references;
-    gpur_event *filled;              /* on the consumer stream */
-    gpur_event *returned;            /* on `returns`: the last user's reads */
-    gpur_drawing drawing;            /* that fills all of it; of no rows until it has been made */
-    void *readers[GPUR_MAX_READERS]; /* (reader_count) users' streams that may read it; under the pool's lock */
+    gpur_event *filled;              /* on the consumer stream: the gather is done */
+    gpur_event *returned;            /* on the pool's stream of released batches: the last reads are done */
+    gpur_drawing drawing;            /* fills all arrays; has 0 rows until it is prepared */
+    void *readers[GPUR_MAX_READERS]; /* (reader_count) callers' streams that may read it; under the pool's lock */
     int32_t reader_count;
-    int was_handed_out; /* `returned` must be waited for */
+    int was_handed_out; /* 1: the last reads must be waited for */
 };
 
 gpur_status gpur_pool_create(gpur_device *device, const gpur_schema *schema, int32_t links, int64_t max_batch,
                              gpur_pool **pool);
 
-/* The replay's end: the pool goes with the last batch. Takes NULL. */
+/* Called when the replay is destroyed. The pool is freed with its last batch. NULL does nothing. */
 void gpur_pool_close(gpur_pool *pool);
 
-/* A batch with one reference for `count` rows, to be filled on `stream`, which is made to wait for its last readers. */
+/* Gets a batch for `count` rows with one reference, idle or newly allocated. Makes `stream`, which will fill it, wait
+ * for its last readers. */
 gpur_status gpur_pool_take(gpur_pool *pool, int64_t count, gpur_stream *stream, gpur_batch **batch);
 
-/* The same without taking memory: the batch is NULL where none is idle that is large enough. */
+/* The same without allocating memory: the batch is NULL if no idle one is large enough. */
 gpur_status gpur_pool_take_idle(gpur_pool *pool, int64_t count, gpur_stream *stream, gpur_batch **batch);
 
-/* The same for a batch whose one reference is the caller's: it keeps its memory and its count. GPUR_WOULD_BLOCK: one of
- * the streams that may read it cannot be waited for. */
+/* Prepares a batch, whose only reference is the caller's, to be filled again: makes `stream` wait for its readers;
+ * memory and count stay. GPUR_WOULD_BLOCK: one of the streams that may read it cannot be waited for. */
 gpur_status gpur_pool_take_again(gpur_batch *batch, gpur_stream *stream);
 
-/* From now on the user's stream may read the batch. Refuses one stream too many. */
+/* Allows the caller's stream to read the batch from now on. Refuses more than GPUR_MAX_READERS streams. */
 gpur_status gpur_pool_add_reader(gpur_batch *batch, void *native);
 
+/* Batches that are not released, and batches ever allocated. */
 void gpur_pool_count(gpur_pool *pool, int64_t *alive, int64_t *made);
 
 static inline void *gpur_batch_array(const gpur_batch *batch, int32_t array)

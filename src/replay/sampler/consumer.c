@@ -5,7 +5,7 @@
 
 #include <inttypes.h>
 
-/* How a turn begins, beside the rows that it needs. */
+/* Special values of `needed`: a launch that publishes nothing, and one that reads rows without sampling. */
 enum { QUIETLY = 0, LOOKING = -1 };
 
 static gpur_status begin_held(gpur_intake *intake, int64_t needed, int64_t burn_in)
@@ -17,7 +17,7 @@ static gpur_status begin_held(gpur_intake *intake, int64_t needed, int64_t burn_
 
 static gpur_status begin(gpur_replay *replay, int64_t needed, int64_t burn_in)
 {
-    GPUR_TRY(gpur_event_sync(replay->done[replay->launches % 2])); /* the launch before the one before */
+    GPUR_TRY(gpur_event_sync(replay->done[replay->launches % 2])); /* launch n - 2, if this one is n */
     gpur_intake_lock(&replay->intake);
     const gpur_status status = begin_held(&replay->intake, needed, burn_in);
     gpur_intake_unlock(&replay->intake);
@@ -115,7 +115,7 @@ gpur_status gpur_consumer_thaw(gpur_replay *replay)
     return gpur_consumer_end(replay);
 }
 
-/* Ids count up from 0, so that every one below the window was given once. */
+/* Ids count up from 0, so every id below the window was that of a row once. */
 static gpur_status check_ids(const gpur_window *visible, int64_t count, const int64_t *ids)
 {
     const int64_t first = visible->first_id, end = first + visible->count;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* A batch's array as a managed tensor of DLPack, which holds a reference to the batch. */
+/* Exports an array of a batch as a managed DLPack tensor, which holds a reference to the batch. */
 #include "replay/sampler/dlpack.h"
 
 #include "replay/sampler/batch.h"
@@ -8,18 +8,19 @@
 #include <string.h>
 #include <unistd.h>
 
-/* The tensor, in either form, and what it points at. From malloc: it may outlive the device and its allocator. */
+/* The tensor, in either ABI form, and the arrays that it points to. Allocated with malloc, because it may outlive the
+ * device and its allocator. */
 typedef struct exported {
     union {
         gpur_dl_managed managed;
         gpur_dl_versioned versioned;
     } as;
-    gpur_batch *batch; /* held */
-    pid_t maker;       /* the process that holds it */
+    gpur_batch *batch; /* retained */
+    pid_t maker;       /* the process that retained it */
     int64_t shape[GPUR_MAX_DIMS + 1], strides[GPUR_MAX_DIMS + 1];
 } exported;
 
-/* In the child of a fork it stays: a thread that is not there may hold the pool's lock. */
+/* In a forked child the batch is not released: a thread that does not exist there may hold the pool's lock. */
 static void let_go(exported *e)
 {
     if (e->maker != getpid())

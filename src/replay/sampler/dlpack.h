@@ -15,7 +15,7 @@ typedef struct gpur_dl_tensor {
     int32_t ndim;
     uint8_t code, bits;
     uint16_t lanes;
-    int64_t *shape, *strides; /* (ndim) elements */
+    int64_t *shape, *strides; /* (ndim) in elements */
     uint64_t byte_offset;
 } gpur_dl_tensor;
 

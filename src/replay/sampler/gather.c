@@ -33,11 +33,11 @@ static gpur_status check(const gpur_replay *replay, const gpur_draw_request *r)
     return GPUR_OK;
 }
 
-/* How the rows lie that are drawn from: those of the ring, or packed ones. */
+/* The layout of the rows to be gathered: rows of the ring, or packed rows. */
 typedef struct lay {
     const gpur_schema *schema;
-    const int32_t *stored; /* of each field of a request, which of `schema`, or -1; NULL: the same */
-    int32_t links;         /* the field of the links, or -1 */
+    const int32_t *stored; /* for each field of a request its index in `schema`, or -1; NULL: the same index */
+    int32_t links;         /* index of the field with the links, or -1 */
 } lay;
 
 static void list_copies(const lay *l, const gpur_draw_request *r, int32_t stored_discount, gpur_copies *copies)
@@ -65,7 +65,8 @@ static uint32_t purpose_of(const gpur_draw_request *r)
     return distinct ? GPUR_DRAW_DISTINCT : GPUR_DRAW_SAMPLE;
 }
 
-/* Fills in the launches after the first, which copy what that one has no room for: they find its rows by their ids. */
+/* Fills in the kernel launches after the first one, for the copies that do not fit into it. They find the rows by the
+ * ids that the first one writes. */
 static void prepare_more(const gpur_copies *copies, const gpur_gather_args *first, gpur_more_gathers *more)
 {
     for (int32_t part = 1; part < gpur_copies_parts(copies); part++) {
@@ -80,7 +81,7 @@ static void prepare_more(const gpur_copies *copies, const gpur_gather_args *firs
     }
 }
 
-/* `more` is NULL where one launch has to do. */
+/* `more` NULL: all copies must fit into one launch. */
 static gpur_status prepare(gpur_replay *replay, const gpur_draw_request *r, const lay *l, gpur_gather_args *args,
                            gpur_more_gathers *more)
 {
@@ -172,10 +173,10 @@ _Static_assert((int)GPUR_MAX_LINKS == (int)GPUR_MOST_LINKS, "the kernels' most l
 
 enum {
     WIDEST_SHIFT = 4,
-    BAND_UNITS = 160,  /* of a frame; a block of a GPU has fewer threads for one row than a frame has units */
-    BAND_PIXELS = 512, /* of an observation: one or two turns of a block */
+    BAND_UNITS = 160,  /* units of a frame per thread block; a frame has more units than a block has threads */
+    BAND_PIXELS = 512, /* pixels that one thread block preprocesses, in one or two iterations */
     BAND_THREADS = 256,
-    CACHED_BATCH_BYTES = 8 << 20, /* a larger one would push itself out of a CPU's caches */
+    CACHED_BATCH_BYTES = 8 << 20, /* a larger batch does not stay in the CPU's caches */
 };
 
 static const gpur_draw_field *find(const gpur_draw_request *r, int32_t field)
@@ -186,7 +187,8 @@ static const gpur_draw_field *find(const gpur_draw_request *r, int32_t field)
     return NULL;
 }
 
-/* What divides every address that a unit goes to. Frames of the ring start on multiples of 16 bytes. */
+/* log2 of the widest unit, 1 to 16 bytes, that divides the frame size and every address and pitch; if `element` is not
+ * 0, log2 of that. Frames of the ring start at multiples of 16 bytes. */
 static int32_t shift_of(const gpur_gather_frames_args *a, int64_t element)
 {
     uint64_t all = (uint64_t)a->frame_bytes;
@@ -202,7 +204,8 @@ static int32_t shift_of(const gpur_gather_frames_args *a, int64_t element)
     return shift;
 }
 
-/* Units, and how they lie in a stack: frame after frame, or number by number. */
+/* Sets the units of a frame and their offsets in a stack: frame after frame or, if the stack is the last axis,
+ * interleaved number by number. */
 static void divide(gpur_gather_frames_args *a, const gpur_linking *linking)
 {
     const int32_t woven = linking->is_last;
@@ -213,7 +216,7 @@ static void divide(gpur_gather_frames_args *a, const gpur_linking *linking)
     a->bands = (a->units + BAND_UNITS - 1) / BAND_UNITS;
 }
 
-/* Units that are single numbers, whatever the axis, and parts of an image. */
+/* The same for preprocessing: a unit is one number whatever the axis, and thread blocks share an image by pixels. */
 static void divide_observed(gpur_gather_observed_args *a, const gpur_linking *linking)
 {
     gpur_gather_frames_args *const f = &a->frames;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Drawing a batch for a user. */
+/* Fills batches for callers: gpur_replay_sample, gpur_replay_resample and gpur_replay_gather. */
 #include "kernels/lib/random.h"
 #include "replay/sampler/consumer.h"
 #include "replay/sampler/gather.h"
@@ -19,7 +19,8 @@ static gpur_status check(const gpur_replay *replay, int64_t count, void *stream,
     return gpur_native_check(replay->device, stream, 1);
 }
 
-/* All arrays of the batch, in the order of its layout. They stay where they are, so this is done once for a batch. */
+/* Prepares the gather into all arrays of the batch, in the order of its layout. Done once, because the arrays never
+ * move. */
 static gpur_status prepare(gpur_replay *replay, gpur_batch *batch)
 {
     gpur_draw_field fields[GPUR_MAX_FIELDS];
@@ -39,13 +40,13 @@ static gpur_status prepare(gpur_replay *replay, gpur_batch *batch)
         .source = gpur_source_has_priorities(replay->config.index_source) ? GPUR_SOURCE_IDS
                                                                           : replay->config.index_source,
         .links = (uint32_t *)(void *)(batch->memory + batch->layout.links),
-        .ids = gpur_batch_array(batch, batch->layout.id), /* where injected ids, or those drawn by priority, are put */
+        .ids = gpur_batch_array(batch, batch->layout.id), /* ids of a caller, or sampled by priority */
         .seed = replay->config.seed,
     };
     return gpur_drawing_prepare(replay, &request, &batch->drawing);
 }
 
-/* Ids are drawn with the intake's lock held. */
+/* With GPUR_SOURCE_IDS the caller holds the window lock. */
 static gpur_status launch_gather(gpur_replay *replay, gpur_batch *batch, int32_t source, gpur_stream *stream)
 {
     gpur_gather_args *const rows = &batch->drawing.rows;
@@ -112,7 +113,7 @@ static gpur_status draw(gpur_replay *replay, gpur_batch *batch, gpur_stream *str
     return hand_out(batch, stream, native);
 }
 
-/* The pinned ids of the launch before last are free, since gpur_consumer_begin has waited for it. */
+/* Launch n overwrites the pinned ids of launch n - 2, for which gpur_consumer_begin has waited. */
 static gpur_status draw_ids(gpur_replay *replay, gpur_batch *batch, const int64_t *ids, gpur_stream *stream,
                             void *native)
 {
@@ -136,10 +137,11 @@ static gpur_status draw_visible_ids(gpur_replay *replay, gpur_batch *batch, cons
 static void count_drawn(gpur_replay *replay, int64_t count)
 {
     const int64_t before = atomic_load_explicit(&replay->drawn, memory_order_relaxed);
-    atomic_store_explicit(&replay->drawn, before + count, memory_order_relaxed); /* only the turn's holder writes it */
+    atomic_store_explicit(&replay->drawn, before + count, memory_order_relaxed); /* under the consumer lock */
 }
 
-/* A draw that will be refused makes no batch. */
+/* Gets an idle batch or, after the checks that the launch will make, a new one: a call that will be refused allocates
+ * nothing. */
 static gpur_status take_batch(gpur_replay *replay, int64_t needed, int64_t burn_in, int64_t count, gpur_batch **batch)
 {
     gpur_stream *const stream = replay->intake.feed.consumer;
@@ -150,7 +152,8 @@ static gpur_status take_batch(gpur_replay *replay, int64_t needed, int64_t burn_
     return gpur_pool_take(replay->pool, count, stream, batch);
 }
 
-/* Begins a turn with a batch to fill. The batch comes first: where there is no memory for it, nothing was published. */
+/* Takes the consumer lock, gets a batch to fill, and begins the launch. In this order nothing has been published if
+ * there is no memory for the batch. */
 static gpur_status begin(gpur_replay *replay, int64_t needed, int64_t burn_in, int64_t count, gpur_stream **stream,
                          gpur_batch **batch)
 {
@@ -166,7 +169,7 @@ static gpur_status begin(gpur_replay *replay, int64_t needed, int64_t burn_in, i
     return status;
 }
 
-/* Within the consumer's turn. `ids` NULL: by the replay's index source. */
+/* Requires the consumer lock. Gathers the rows `ids` or, if that is NULL, samples by the replay's index source. */
 static gpur_status fill(gpur_replay *replay, gpur_batch *batch, const int64_t *ids, gpur_stream *stream, void *native)
 {
     GPUR_TRY(ids ? draw_visible_ids(replay, batch, ids, stream, native) : draw(replay, batch, stream, native));
@@ -174,7 +177,7 @@ static gpur_status fill(gpur_replay *replay, gpur_batch *batch, const int64_t *i
     return GPUR_OK;
 }
 
-/* Hands the batch out if it was filled. */
+/* Ends the launch, and gives the batch to the caller if it was filled. */
 static gpur_status end(gpur_replay *replay, gpur_status filled, gpur_batch *batch, gpur_batch **out)
 {
     const gpur_status ended = gpur_consumer_end(replay);
@@ -186,7 +189,7 @@ static gpur_status end(gpur_replay *replay, gpur_status filled, gpur_batch *batc
     return status;
 }
 
-/* Visible transitions. */
+/* Rows that must be visible for a sample of `count` rows. */
 static int64_t needed_for(const gpur_replay *replay, int64_t count)
 {
     return replay->config.index_source == GPUR_UNIFORM_DISTINCT ? count : 1;

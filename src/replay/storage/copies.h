@@ -7,35 +7,36 @@
 #include "kernels/kernels.h"
 
 enum {
-    GPUR_MOST_COPIES = GPUR_MAX_FIELDS + 1, /* every field, and a stored discount once more */
-    GPUR_COPY_PARTS = (GPUR_MOST_COPIES + GPUR_MAX_COPIES - 1) / GPUR_MAX_COPIES, /* launches that copy so many */
+    GPUR_MOST_COPIES = GPUR_MAX_FIELDS + 1, /* every field, and a stored discount a second time */
+    GPUR_COPY_PARTS = (GPUR_MOST_COPIES + GPUR_MAX_COPIES - 1) / GPUR_MAX_COPIES, /* kernel launches */
 };
 
-/* An empty list has a count and units of 0, and nothing in `list` that is read. */
+/* A list of copies. An empty list has count and units 0; its `list` need not be initialized. */
 typedef struct gpur_copies {
-    int32_t count, units;
+    int32_t count, units;                   /* units: of one row, over all copies */
     gpur_field_copy list[GPUR_MOST_COPIES]; /* (count) */
 } gpur_copies;
 
-/* Adds the copy of a field of `bytes` bytes at `offset` of a row; its values lie `pitch` bytes apart from `array` on.
- */
+/* Adds the copy of a field of `bytes` bytes at `offset` of each row, to or from an array whose values are `pitch` bytes
+ * apart. */
 void gpur_copies_add(gpur_copies *copies, const void *array, int64_t pitch, int64_t offset, int64_t bytes);
 
-/* The copies of one launch. */
+/* The copies of one kernel launch. */
 typedef struct gpur_copies_range {
-    int32_t count, units; /* of the copies; units of one row */
+    int32_t count, units; /* units: of one row, over these copies */
 } gpur_copies_range;
 
-/* How many launches copy all of them, 1 at least. */
+/* Number of kernel launches that all copies take, at least 1. */
 int32_t gpur_copies_parts(const gpur_copies *copies);
 
-/* Writes what the launch `part` copies, and its units counted from 0, to `to`, of GPUR_MAX_COPIES. */
+/* Writes the copies of launch number `part` to `to` (GPUR_MAX_COPIES); first_unit counts from 0 in each launch. */
 gpur_copies_range gpur_copies_part(const gpur_copies *copies, int32_t part, gpur_field_copy *to);
 
-/* The same for a scatter of flags, which become 0 and 1 on the way. */
+/* Like gpur_copies_add, for the scatter of flags: bytes other than 0 are stored as 1. */
 void gpur_copies_add_flags(gpur_copies *copies, const void *array, int64_t pitch, int64_t offset, int64_t bytes);
 
-/* How many rows of so many bytes a block should take at a time: few large ones, so that all blocks have work. */
+/* Height of a row tile: how many rows of `row_bytes` bytes a thread block handles at a time. Tiles of large rows have
+ * few rows, so that all blocks have work. */
 int32_t gpur_tile_rows(int64_t row_bytes);
 
 #endif

@@ -37,10 +37,10 @@ void gpur_frame_log_note(gpur_frame_log *log, int64_t head, int64_t oldest)
     log->rows++;
 }
 
-/* A group goes as a whole, so that it does not matter which of its rows links to what is overwritten. */
+/* A group is evicted as a whole, so it does not matter which of its rows links to an overwritten frame. */
 int64_t gpur_frame_log_keep(const gpur_frame_log *log, int64_t first, int64_t head)
 {
-    const int64_t lost = head - log->frames; /* frames before this one are overwritten */
+    const int64_t lost = head - log->frames; /* frames with lower ids are overwritten */
     if (!log->groups || lost <= 0)
         return first;
     int64_t keep = first;

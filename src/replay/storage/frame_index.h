@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Which frames are still wanted: of the rows, in groups of so many ids, the oldest frame that each group links to. From
- * it follows which rows must have left before frames are overwritten; that depends on ids alone, not on how rows were
- * fed, so what a launch will see can be told beforehand.
+ * Tracks which frames are still referenced: for each group of group_rows consecutive row ids, the oldest frame that any
+ * of its rows links to. Before a frame slot is reused, every group that links to its frame must be evicted. Groups
+ * depend on ids only, not on how rows were uploaded, so the host can predict the window of a launch.
  *
- * No row links back further than `reach` frames from the first one stored with it, so that a look at the groups may end
- * where that is near enough. Not locked: the intake is.
+ * No row links to a frame more than gpur_linking.reach ids before the first frame stored with it, so a search over the
+ * groups can end at the first group that is young enough. All functions except build and destroy require the ingest
+ * lock.
  */
 #ifndef GPUR_REPLAY_STORAGE_FRAME_INDEX_H
 #define GPUR_REPLAY_STORAGE_FRAME_INDEX_H
@@ -14,41 +15,43 @@
 #include "replay/storage/layout.h"
 
 typedef struct gpur_frame_group {
-    int64_t oldest; /* frame that one of its rows links to; the next to be stored, if none links to any */
-    int64_t first;  /* frame that would have been stored next when the group began */
+    int64_t oldest; /* the smallest frame id that its rows link to, at most `first` */
+    int64_t first;  /* id that the next frame had when the group began */
 } gpur_frame_group;
 
 typedef struct gpur_frame_log {
-    gpur_device *device; /* not held */
+    gpur_device *device; /* not retained */
     int64_t group_rows, room, frames, reach, per_row;
-    int64_t rows;             /* noted: the id of the next */
-    int64_t place, in_group;  /* of the group that the last of them is in, and how many of it are noted */
-    int64_t head;             /* frames stored by writers: the id of the next */
-    gpur_frame_group *groups; /* (room) of group g in place g % room; NULL: packed */
+    int64_t rows;             /* recorded; the id of the next one */
+    int64_t place, in_group;  /* index in `groups` of the last recorded row's group, and that group's recorded rows */
+    int64_t head;             /* frames stored by writers; the id of the next one */
+    gpur_frame_group *groups; /* (room) group g at index g % room; NULL with GPUR_PACKED */
 } gpur_frame_log;
 
-/* `rows`: most rows between the oldest visible one and the one noted last. */
+/* `rows`: the most rows from the oldest visible one to the last recorded one. Does nothing with GPUR_PACKED. */
 gpur_status gpur_frame_log_build(gpur_frame_log *log, gpur_device *device, const gpur_linking *linking, int64_t rows);
-void gpur_frame_log_destroy(gpur_frame_log *log); /* tolerates half-built */
+void gpur_frame_log_destroy(gpur_frame_log *log); /* also after a failed build */
 
-/* The next row, one after the other: frames `head` and following will be stored with it, and it links to none before
- * `oldest`. */
+/* Records the next row. The first frame stored with it has id `head`; it links to no frame with an id below `oldest`.
+ */
 void gpur_frame_log_note(gpur_frame_log *log, int64_t head, int64_t oldest);
 
-/* How many groups the rows from `first` to the last one are in, that of the next row included where it has begun. */
+/* Number of groups of the rows `first` to rows - 1, an incomplete last group included. If there are no such rows, a
+ * group that has begun but is not complete counts all the same. */
 int64_t gpur_frame_log_count(const gpur_frame_log *log, int64_t first, int64_t rows);
 
-/* Copies these groups; the first is that of row `first`. */
+/* Copies the groups from that of row `first` to that of the last recorded row. */
 void gpur_frame_log_get(const gpur_frame_log *log, int64_t first, gpur_frame_group *groups);
 
-/* Takes them in place of all: of rows up to `rows`, behind which `head` frames have been stored. */
+/* Replaces everything by `groups`, those of rows `first` to rows - 1, with which frames up to head - 1 were stored. */
 void gpur_frame_log_set(gpur_frame_log *log, int64_t first, int64_t rows, int64_t head, const gpur_frame_group *groups);
 
-/* 1 when they can be such groups. */
+/* 1 if gpur_frame_log_get could have made these groups, for rows `first` to rows - 1 and frames up to head - 1: ids are
+ * in range, and no row links to a frame that has been overwritten. */
 int gpur_frame_log_is_good(const gpur_frame_log *log, int64_t first, int64_t rows, int64_t head,
                            const gpur_frame_group *groups);
 
-/* Of the rows from `first` on: the first that may stay when the frames before `head` are all in the ring. */
+/* Returns the first row id, `first` or higher, that may stay visible once all frames up to head - 1 are stored. */
 int64_t gpur_frame_log_keep(const gpur_frame_log *log, int64_t first, int64_t head);
 
 #endif

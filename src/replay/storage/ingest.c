@@ -47,8 +47,8 @@ int gpur_intake_try_enter(gpur_intake *intake)
     return 1;
 }
 
-/* Waits for the oldest copy, or where other threads hold every block, for them. The copies are behind at most two
- * launches, all enqueued, so the wait ends whatever the other threads do. */
+/* Waits until the oldest copy is done or, if other threads hold all blocks, until one of them signals a change. A copy
+ * waits for at most two launches, which are enqueued already, so this wait ends whatever other threads do. */
 static gpur_status wait_for_block(gpur_intake *intake)
 {
     gpur_staging *const staging = &intake->staging;
@@ -117,7 +117,8 @@ static gpur_status feed_block(gpur_intake *intake, gpur_block *block)
     return gpur_feed_rows(&intake->feed, &part, block->copied);
 }
 
-/* In the order in which they were opened, so that ids follow the order of appends. */
+/* Uploads closed blocks without open claims, in the order in which they were opened, so that ids follow the order of
+ * appends. */
 static gpur_status feed_closed(gpur_intake *intake)
 {
     gpur_staging *const staging = &intake->staging;
@@ -137,7 +138,7 @@ static void close_open(gpur_staging *staging)
     staging->open = NULL;
 }
 
-/* A block that is full of frames is closed with rows to spare. */
+/* Makes sure that the open block has room. A block without room for more frames is closed although it has free rows. */
 static gpur_status find_room(gpur_intake *intake, int waits)
 {
     gpur_staging *const staging = &intake->staging;
@@ -244,7 +245,7 @@ void gpur_intake_thaw(gpur_intake *intake)
     gpur_quick_lock_tell(&intake->lock);
 }
 
-/* The consumers' side: what a launch sees, and its beginning. */
+/* The consumers' side: what a launch sees, and how it begins. */
 
 gpur_window gpur_intake_visible(const gpur_intake *intake)
 {

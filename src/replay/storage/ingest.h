@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Where the threads meet: writers claim rows of the open staging block under the lock, fill them without it, and
- * commit. Full blocks go to the feed with the last commit; a consumer or a flush seals what is there, also in
- * mid-block.
+ * Ingest: the path from the writers' threads to the ring. Writers claim rows of the open staging block under a lock,
+ * fill them without it, and commit them. The last commit of a full block uploads it. A flush, or a consumer that begins
+ * a launch under GPUR_FLUSH_AUTO, uploads a block that is not full.
  */
 #ifndef GPUR_REPLAY_STORAGE_INGEST_H
 #define GPUR_REPLAY_STORAGE_INGEST_H
@@ -13,26 +13,26 @@
 #include "base/clock.h"
 
 typedef struct gpur_intake {
-    gpur_quick_lock lock; /* over all of this, staging and feed; a change: a commit, or the end of a sealing */
+    gpur_quick_lock lock; /* protects this whole struct; notified of commits, spare blocks, ended flushes and pauses */
     gpur_staging staging;
     gpur_feed feed;
     gpur_frame_log frames; /* GPUR_LINKED */
     int32_t flush, when_full;
-    int64_t writing;  /* claims not committed */
-    int64_t staged;   /* rows claimed and not fed */
-    int64_t ids;      /* rows that have their place: the id of the next */
-    int32_t sealing;  /* threads that wait for all claims to be committed; no new ones until then */
-    int32_t inside;   /* calls of writers that have entered and not left */
-    int32_t frozen;   /* none may enter */
+    int64_t writing;  /* claims that have not been committed */
+    int64_t staged;   /* rows claimed and not uploaded */
+    int64_t ids;      /* id of the next row to be claimed */
+    int32_t sealing;  /* flushes that wait for all claims to be committed; until then there are no new claims */
+    int32_t inside;   /* writer calls between gpur_intake_enter and gpur_intake_leave */
+    int32_t frozen;   /* 1: paused, no writer call may begin */
 
     int64_t appended, waits, episodes_cut; /* statistics */
-    double wait_seconds, busy_seconds;     /* busy: in appends, beside waiting */
-    uint64_t small_calls;                  /* see append_clock.h */
+    double wait_seconds, busy_seconds;     /* busy: time in appends without the waiting */
+    uint64_t small_calls;                  /* appends that gpur_append_clock_begin took for small */
 } gpur_intake;
 
 gpur_status gpur_intake_build(gpur_intake *intake, gpur_device *device, const gpur_replay_config *config,
                               const gpur_storage *storage, const gpur_replay_plan *plan);
-void gpur_intake_destroy(gpur_intake *intake); /* tolerates half-built; waits for the feed's work */
+void gpur_intake_destroy(gpur_intake *intake); /* also after a failed build; waits for enqueued work */
 
 static inline void gpur_intake_lock(gpur_intake *intake)
 {
@@ -44,15 +44,18 @@ static inline void gpur_intake_unlock(gpur_intake *intake)
     gpur_quick_lock_give(&intake->lock);
 }
 
-/* Lock and enter (see below) for who may not wait. 1: both; 0: another thread holds the lock, or it is frozen. */
+/* Takes the lock and begins a writer call (gpur_intake_enter) without waiting. 0 if another thread holds the lock or
+ * the ingest is paused; the lock is not held then. */
 int gpur_intake_try_enter(gpur_intake *intake);
 
-/* The rest is called with the lock held. */
+/* All functions below require the lock. */
 
+/* Waits until the ingest is not paused; releases the lock while it waits. */
 void gpur_intake_await_thaw(gpur_intake *intake);
 
-/* Around every call of a writer that adds rows or changes what the writer keeps: so that a checkpoint sees it done or
- * not begun. Enter waits while the intake is frozen. */
+/* gpur_intake_enter and gpur_intake_leave bracket every writer call that adds rows or changes the writer's state. A
+ * checkpoint pauses the ingest and waits for the calls in progress, so it never sees half of one. gpur_intake_enter
+ * waits while the ingest is paused. */
 static inline void gpur_intake_enter(gpur_intake *intake)
 {
     if (intake->frozen)
@@ -67,52 +70,54 @@ static inline void gpur_intake_leave(gpur_intake *intake)
         gpur_quick_lock_tell(&intake->lock);
 }
 
-/* Lets nobody enter any more, waits until all have left, and feeds what they gave; the next row begins a block. Frozen,
- * also after a failure, until the thaw. One thread at a time. */
+/* Pauses the ingest: blocks new writer calls, waits for those in progress, and uploads everything staged. The next row
+ * starts a new block. The ingest stays paused, even after a failure, until gpur_intake_thaw. One thread at a time. */
 gpur_status gpur_intake_freeze(gpur_intake *intake);
 void gpur_intake_thaw(gpur_intake *intake);
 
 typedef struct gpur_claim {
     gpur_block *block;
-    unsigned char *rows; /* (count, pitch), the claimer's own until the commit */
+    unsigned char *rows; /* (count, pitch); no other thread uses them before the commit */
     int64_t count;
-    int64_t first_id; /* of its rows: blocks are fed in the order of opening, so ids follow the order of claims */
+    int64_t first_id; /* of its rows. Blocks are uploaded in the order of their opening, so ids follow the claims */
 } gpur_claim;
 
 /*
- * Claims 1 to `wanted` rows. Lets go of the lock while it waits for a block: for one that is in use if `waits`.
- * GPUR_LINKED: one row.
+ * Claims 1 to `wanted` rows; with GPUR_LINKED always one. Releases the lock while it waits for a flush in progress and,
+ * if `waits` is 1, for a staging block.
  *
- *   GPUR_WOULD_BLOCK  every block is in use, and `waits` is 0
+ *   GPUR_WOULD_BLOCK  all blocks are in use, and `waits` is 0
  */
 gpur_status gpur_intake_claim(gpur_intake *intake, int64_t wanted, int waits, gpur_claim *claim);
 
-/* GPUR_LINKED: the place of one more frame, at most as many as a row may have, and its id. Between claim and commit,
- * and without letting go of the lock. */
+/* GPUR_LINKED: claims memory for one more frame of the claimed row; `id` gets the frame's id. To be called between
+ * claim and commit without releasing the lock, at most as often as a row can have frames. */
 unsigned char *gpur_intake_claim_frame(gpur_intake *intake, const gpur_claim *claim, int64_t *id);
 
-/* 1 when appends wait for a block by the replay's settings. */
+/* 1 if appends wait for a staging block (GPUR_WHEN_FULL_WAIT). */
 static inline int gpur_intake_waits(const gpur_intake *intake)
 {
     return intake->when_full == GPUR_WHEN_FULL_WAIT;
 }
 
-/* Counts rows that went to the feed without a claim. */
+/* Counts rows that were uploaded without a claim. */
 void gpur_intake_count_fed(gpur_intake *intake, int64_t rows);
 
-/* Waits for a sealing to end: until the lock is given up, claims then do not let go of it but for want of a block. */
+/* Waits until no flush is in progress. While the lock is held, claims then wait only if no staging block is free. */
 void gpur_intake_settle(gpur_intake *intake);
 
-/* 1 when `wanted` rows could be claimed, in however many claims, without waiting for anybody. */
+/* 1 if `wanted` rows can be claimed now, in one or several claims, without waiting. */
 int gpur_intake_has_room(const gpur_intake *intake, int64_t wanted);
 
-/* 1 when claims of `wanted` rows fill a block, so that their commits may feed. */
+/* 1 if claiming `wanted` rows fills a block, so that the commit may upload it. */
 int gpur_intake_fills_block(const gpur_intake *intake, int64_t wanted);
 
+/* Commits the rows of a claim, and uploads closed blocks without open claims. */
 gpur_status gpur_intake_commit(gpur_intake *intake, const gpur_claim *claim);
 
-/* Claim and commit in one of `count` rows, for who fills them before the lock is let go of, where that meets nothing
- * else: the open block has room and is not filled up. NULL where it has not. GPUR_PACKED alone. */
+/* Fast path, GPUR_PACKED only: claims and commits `count` rows and returns their memory, which the caller must fill
+ * before it releases the lock. NULL if there is no open block, a flush is in progress, or the rows would fill the
+ * block. */
 static inline unsigned char *gpur_intake_take(gpur_intake *intake, int64_t count)
 {
     const gpur_staging *const staging = &intake->staging;
@@ -127,40 +132,40 @@ static inline unsigned char *gpur_intake_take(gpur_intake *intake, int64_t count
     return rows;
 }
 
-/* 1 when the next claim would begin a block, and nothing that was appended before is still staged: a whole block may
- * then go round the staging. */
+/* 1 if nothing is staged, claimed or being flushed. Rows may then bypass the staging blocks, and ids still follow the
+ * order of appends. */
 int gpur_intake_is_clear(const gpur_intake *intake);
 
-/* Feeds all that was claimed before the call, waiting for its commits. */
+/* Flushes: waits until all rows claimed before this call are committed, and uploads them. */
 gpur_status gpur_intake_seal(gpur_intake *intake);
 
-/* What a launch begun now would see. */
+/* The window that a launch would see if it began now. */
 gpur_window gpur_intake_visible(const gpur_intake *intake);
 
-/* Publishes what a draw made now would publish, and begins a turn that is no draw. */
+/* Publishes what a sample would publish now, and begins a launch that reads rows without sampling. */
 gpur_status gpur_intake_begin_look(gpur_intake *intake);
 
-/* GPUR_TOO_FEW: a launch begun now would not see `needed` rows, 1 or more, or fewer than `burn_in` rows have become
- * visible in all, evicted ones included. */
+/* GPUR_TOO_FEW: a launch that began now would see fewer than `needed` rows (1 or more), or fewer than `burn_in` rows
+ * have become visible so far, evicted ones included. */
 gpur_status gpur_intake_check_launch(const gpur_intake *intake, int64_t needed, int64_t burn_in);
 
-/* Checks the same, publishes by the flush mode and begins a launch. */
+/* Makes the same checks, publishes as the flush mode says and begins a launch. */
 gpur_status gpur_intake_begin_launch(gpur_intake *intake, int64_t needed, int64_t burn_in);
 
 /*
- * The time that appends take beside waiting, which the intake counts. Asking the clock takes as long as copying a small
- * row, so of small calls one in GPUR_CLOCK_EVERY is timed and stands for as many; a prime, so that it meets calls that
- * fill a block as often as others.
+ * Measures busy_seconds: the time that appends take without the waiting, which is measured elsewhere. Reading the clock
+ * takes as long as copying a small row, so of small calls one in GPUR_CLOCK_EVERY is timed and counts as that many. The
+ * number is prime, so that calls that fill a block are timed as often as others.
  */
 
-enum { GPUR_CLOCK_EVERY = 13, GPUR_CLOCK_SMALL = 16384 };
+enum { GPUR_CLOCK_EVERY = 13, GPUR_CLOCK_SMALL = 16384 /* bytes */ };
 
 typedef struct gpur_append_clock {
-    double begin, waited; /* the moment, and what all appends had waited until then */
-    int weight;           /* calls that this one stands for; 0: it is not timed */
+    double begin, waited; /* the time, and wait_seconds at that time */
+    int weight;           /* calls that this one counts as; 0: it is not timed */
 } gpur_append_clock;
 
-/* With the intake's lock held. */
+/* Requires the ingest lock. */
 static inline gpur_append_clock gpur_append_clock_begin(gpur_intake *intake, int64_t rows)
 {
     gpur_append_clock clock = {0, intake->wait_seconds, 1};
@@ -170,13 +175,13 @@ static inline gpur_append_clock gpur_append_clock_begin(gpur_intake *intake, int
     return clock;
 }
 
-/* With the lock held, too. */
+/* Requires the ingest lock. */
 static inline void gpur_append_clock_end(const gpur_append_clock *clock, gpur_intake *intake)
 {
     if (clock->weight == 0)
         return;
     const double busy = gpur_clock_seconds() - clock->begin - (intake->wait_seconds - clock->waited);
-    intake->busy_seconds += busy > 0 ? clock->weight * busy : 0; /* other threads may have waited meanwhile */
+    intake->busy_seconds += busy > 0 ? clock->weight * busy : 0; /* wait_seconds has other threads' waits, too */
 }
 
 #endif

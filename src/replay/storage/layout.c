@@ -59,13 +59,14 @@ static gpur_status check_observations(const gpur_replay_config *c, const gpur_sc
     return GPUR_OK;
 }
 
-/* Most frames of a row: two stacks, which have frames in common where n_step is less than a stack. */
+/* The most frames of a row: two stacks, which share frames if n_step is less than the stack. */
 static int32_t frames_of_row(const gpur_replay_config *c)
 {
     return (int32_t)smaller(2 * c->frame_stack, c->frame_stack + c->n_step);
 }
 
-/* The defaults leave a linked replay room for the worst rows within the frames that its usual rows need. */
+/* With GPUR_LINKED the defaults are smaller: the ring of frames must hold max_batch + update_size rows even if they
+ * share no frames, and the frames that usual rows need should be enough for that. */
 gpur_status gpur_storage_resolve(gpur_replay_config *c, const gpur_schema *schema)
 {
     GPUR_TRY(check_choices(c));
@@ -87,11 +88,11 @@ static void store(gpur_storage *s, gpur_field_info info, int64_t element)
     rows->fields[rows->count++] = info;
 }
 
-/* Links first: whole 16-byte units for stacks of two and more. */
+/* Builds the schema of rows with links. The links come first, at offset 0, so they are copied in 8 or 16-byte units. */
 static void store_links(gpur_storage *s, const gpur_schema *schema)
 {
     gpur_field_info links = {.size = sizeof links, .dtype = GPUR_INT32, .dims = 1};
-    snprintf(links.name, sizeof links.name, "(links)"); /* no user's field: a stored schema is never shown */
+    snprintf(links.name, sizeof links.name, "(links)"); /* not a caller's field; callers never see this schema */
     links.shape[0] = 2 * s->linking.stack;
     links.bytes = links.shape[0] * (int64_t)sizeof(uint32_t);
     store(s, links, sizeof(uint32_t));
@@ -111,14 +112,14 @@ int64_t gpur_frames_of_env(const gpur_replay_config *c)
     return c->frame_stack + 2 * c->n_step;
 }
 
-/* As long as small replays of usual numbers of environments need, too. */
+/* Frames besides one per row. The default is enough for SLACK_ENVS environments, however small the capacity. */
 static int64_t slack_of(const gpur_replay_config *c)
 {
     return c->frame_slack > 0 ? c->frame_slack : larger(c->capacity / SLACK_PART, SLACK_ENVS * gpur_frames_of_env(c));
 }
 
-/* Rows that leave in groups keep the frames of a group longer than their own, and take those of a group with them: so
- * two groups more. */
+/* Rows are evicted in whole groups: a group's frames stay until its last row can go, and a group is evicted as soon as
+ * one of its rows must go. So the ring of frames has room for two groups more than max_batch + update_size rows. */
 static gpur_linking link_up(const gpur_replay_config *c, const gpur_field_info *obs)
 {
     gpur_linking l = {

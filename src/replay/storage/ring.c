@@ -9,7 +9,8 @@
 
 enum { WIDEST_SHIFT = 4 };
 
-/* Rows start on multiples of 64 bytes, so an offset is as good as an address. */
+/* log2 of the widest unit, 1 to 16 bytes, that divides all four numbers. Rows of the ring start at multiples of 32
+ * bytes or more, so the offset in a row stands for the address. */
 static int32_t widest_shift(const void *array, int64_t pitch, int64_t offset, int64_t bytes)
 {
     const uint64_t all = (uint64_t)(uintptr_t)array | (uint64_t)pitch | (uint64_t)offset | (uint64_t)bytes;
@@ -24,7 +25,7 @@ void gpur_copies_add(gpur_copies *copies, const void *array, int64_t pitch, int6
     const int32_t shift = widest_shift(array, pitch, offset, bytes);
     assert(copies->count < GPUR_MOST_COPIES);
     const gpur_field_copy copy = {
-        .array = (unsigned char *)(uintptr_t)array, /* a scatter only reads it */
+        .array = (unsigned char *)(uintptr_t)array, /* the scatter kernel only reads it */
         .array_pitch = pitch,
         .offset = (int32_t)offset,
         .units = (int32_t)(bytes >> shift),
@@ -64,30 +65,31 @@ int32_t gpur_tile_rows(int64_t row_bytes)
     return rows < 1 ? 1 : rows > GPUR_TILE ? GPUR_TILE : (int32_t)rows;
 }
 
-/* How the bytes of rows and frames get into their rings: by copies, or by the kernel that scatters fields. All on the
- * feed's copy stream, to slots that have been reserved. */
+/* Copies of rows and frames to reserved slots of their rings, all on the copy stream. */
 
-/* Rows as they lie in the ring: in one run, or in two at the ring's end; or by way of the feed's block. */
+/* Two ways to upload rows that have the ring's layout: copies straight into the ring, or one copy to device memory from
+ * which the scatter kernel writes the ring. */
 gpur_status gpur_copy_rows(gpur_feed *feed, const unsigned char *rows, int64_t first_slot, int64_t count);
 gpur_status gpur_scatter_rows(gpur_feed *feed, const unsigned char *rows, int64_t first_slot, int64_t count);
 
 gpur_status gpur_copy_frames(gpur_feed *feed, const gpur_feed_part *part, int64_t first_frame);
 
-/* `rewards` NULL: none is clipped. */
+/* `rewards`: (count) rewards to be clipped on the way; NULL: none. */
 gpur_status gpur_scatter_arrays(gpur_feed *feed, const gpur_copies *copies, const void *rewards, int64_t first_slot,
                                 int64_t count);
 
 enum { CACHED_RING_BYTES = 8 << 20 };
-enum { TEAM_BYTES = 8 << 20 }; /* rows that several threads take in so much sooner that waiting for busy cores pays */
+enum { TEAM_BYTES = 8 << 20 }; /* of uploads that are worth several threads, even if some cores are busy */
 
-/* A ring that the caches hold stays there. Of a larger one a draw seldom wants what came last. */
+/* 1: write the ring with non-temporal stores. A ring that fits into the CPU's caches should stay there; of a larger
+ * one, samples rarely read the newest rows. */
 static int is_large(int64_t ring_bytes)
 {
     return ring_bytes > CACHED_RING_BYTES;
 }
 
-/* A team of the CPU's threads waits for the last of them, however many others want its core: the caller is done with
- * most blocks sooner alone. */
+/* On the CPU, an OpenMP region takes as long as its slowest thread, which may have to share its core. Uploads below
+ * TEAM_BYTES are faster on the calling thread alone. */
 static gpur_grid grid_of(const gpur_feed *feed, int64_t count, int32_t tile)
 {
     const int64_t pitch = feed->schema->pitch;
@@ -109,7 +111,7 @@ gpur_status gpur_scatter_arrays(gpur_feed *feed, const gpur_copies *copies, cons
         .rewards = rewards,
         .reward_offset = rewards ? (int32_t)feed->schema->fields[feed->clipped].offset : 0,
         .reward_clip = feed->reward_clip,
-        /* a tile is written as a whole: it has no clipped ones, and all copies are in one launch */
+        /* non-temporal stores write whole row tiles, so one launch must write all of a tile and clip nothing in it */
         .past = is_large(feed->capacity * pitch) && ((!rewards && parts == 1) || pitch > GPUR_TILE_BYTES),
         .tile = gpur_tile_rows(pitch),
     };
@@ -122,7 +124,7 @@ gpur_status gpur_scatter_arrays(gpur_feed *feed, const gpur_copies *copies, cons
     return GPUR_OK;
 }
 
-/* A ring, and what comes into it. */
+/* A copy of `count` items into slots `first` and following of a ring. */
 typedef struct run {
     unsigned char *ring;
     int64_t slots, pitch;
@@ -137,7 +139,7 @@ static gpur_status copy_part(gpur_feed *feed, const run *r, int64_t slot, int64_
     return (is_large(r->slots * r->pitch) ? gpur_copy_past : gpur_copy)(feed->copier, to, from, count * r->pitch);
 }
 
-/* In one run, or in two at the ring's end. */
+/* One contiguous copy, or two if the slots go around the ring's end. */
 static gpur_status copy_run(gpur_feed *feed, const run *r)
 {
     const int64_t to_end = r->slots - r->first, head = r->count < to_end ? r->count : to_end;
@@ -151,8 +153,8 @@ gpur_status gpur_copy_rows(gpur_feed *feed, const unsigned char *rows, int64_t f
     return copy_run(feed, &r);
 }
 
-/* Frames whose rows left earlier may still be read by launches that began before those rows left. The copier has been
- * made to wait for them then. */
+/* Launches that began before a frame's rows were evicted may still read the frame. The copy stream was made to wait for
+ * them when the rows were evicted. */
 gpur_status gpur_copy_frames(gpur_feed *feed, const gpur_feed_part *part, int64_t first_frame)
 {
     const run r = {
@@ -218,7 +220,8 @@ void gpur_feed_destroy(gpur_feed *feed)
     gpur_memory_free(feed->device, feed->ring);
 }
 
-/* Changes that nobody could have seen in between go to the device as one. */
+/* Sends the window to the device if it has changed, and updates the priorities of the rows that enter or leave it.
+ * Several changes on the host are sent as one, since no launch could see the window in between. */
 static gpur_status show(gpur_feed *feed)
 {
     if (!feed->stale)
@@ -237,7 +240,7 @@ void gpur_feed_hasten(gpur_feed *feed)
     if (feed->late == 0)
         return;
     feed->soon += feed->late;
-    feed->soon_copied = feed->late_copied; /* copies end in the order of their enqueuing */
+    feed->soon_copied = feed->late_copied; /* copies finish in the order in which they were enqueued */
     feed->late = 0;
 }
 
@@ -254,8 +257,10 @@ static gpur_status publish_soon(gpur_feed *feed)
     return GPUR_OK;
 }
 
-/* Rows that leave before the device has been told of them may have brought a priority above all before, and later rows
- * get the largest, whoever has looked meanwhile. The copies that overwrite them must then wait for the reading. */
+/* Before `count` rows are evicted: if some of them were never in the device's window and rows contain priorities, sends
+ * the window first. One of these rows may have the largest priority so far, which later rows without a valid priority
+ * get, and that must not depend on whether a refresh came in between. The copies that overwrite these rows must then
+ * wait until their priorities have been read. */
 static gpur_status count_unseen(gpur_feed *feed, int64_t count)
 {
     const int64_t seen = feed->shown.first_id + feed->shown.count;
@@ -265,7 +270,8 @@ static gpur_status count_unseen(gpur_feed *feed, int64_t count)
     return show(feed);
 }
 
-/* The `count` oldest rows leave the window. In the midst of a launch its later gathers must know, hence `show`. */
+/* Evicts the `count` oldest rows. While a launch is being enqueued, its remaining gathers must see the smaller window,
+ * so it is sent at once. */
 static gpur_status evict(gpur_feed *feed, int64_t count)
 {
     GPUR_TRY(count_unseen(feed, count));
@@ -291,13 +297,13 @@ int64_t gpur_feed_leaving(const gpur_feed *feed, int64_t held, int64_t head)
     return most > 0 ? most : 0;
 }
 
-/* Where rows go, and their frames. */
+/* The slots reserved for an upload. */
 typedef struct place {
     int64_t first_slot, first_frame;
-    int late; /* the copy will have to wait for a launch: it is then worth to let the next one go ahead without it */
+    int late; /* 1: the copy waits for a launch, so the rows are published one launch later */
 } place;
 
-/* Rows that are not in the window yet would not leave it max_batch rows. */
+/* 1 if the window could be left with fewer than max_batch rows by `count` more rows that are not published yet. */
 static int is_crowded(const gpur_feed *feed, int64_t count)
 {
     return feed->soon + feed->looked + feed->late + count + feed->max_batch > feed->secure;
@@ -310,7 +316,7 @@ int gpur_feed_meets_launch(const gpur_feed *feed, int64_t count)
            (is_crowded(feed, count) || gpur_feed_leaving(feed, held + count, feed->frame_head) > 0);
 }
 
-/* Makes room and tells where. */
+/* Reserves slots, and evicts the rows that are in the way. */
 static gpur_status reserve(gpur_feed *feed, int64_t count, int64_t frames, place *to)
 {
     assert(count >= 1 && count <= feed->block_rows);
@@ -328,7 +334,7 @@ static gpur_status reserve(gpur_feed *feed, int64_t count, int64_t frames, place
     return leaving > 0 ? evict(feed, leaving) : GPUR_OK;
 }
 
-/* Behind the copy: it is now in flight. */
+/* Finishes an upload whose copies are enqueued: records `copied`, and notes when to publish the rows. */
 static gpur_status fed(gpur_feed *feed, int64_t count, int late, gpur_event *copied)
 {
     GPUR_TRY(gpur_event_record(copied, feed->copier));
@@ -359,7 +365,7 @@ static gpur_status feed_scattered(gpur_feed *feed, const gpur_copies *copies, co
     return fed(feed, count, to.late, feed->from_arrays);
 }
 
-/* Part of packed rows, from byte `begin` to before byte `end` of each. */
+/* Adds bytes `begin` to end - 1 of each packed row. */
 static void add_part(gpur_copies *copies, const gpur_schema *schema, const unsigned char *rows, int64_t begin,
                      int64_t end)
 {
@@ -367,7 +373,7 @@ static void add_part(gpur_copies *copies, const gpur_schema *schema, const unsig
         gpur_copies_add(copies, rows + begin, schema->row_bytes, begin, end - begin);
 }
 
-/* In one piece but for the flags, and what lies between them. */
+/* Adds packed rows: each flag field on its own, and the bytes between them as they are. */
 static void add_packed(gpur_copies *copies, const gpur_schema *schema, const unsigned char *rows)
 {
     int64_t done = 0;

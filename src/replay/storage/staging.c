@@ -76,7 +76,7 @@ void gpur_block_clear(gpur_block *block)
     block->frames_filled = block->frames_fed = 0;
 }
 
-/* In a block with this much of it taken. */
+/* Number of rows that always fit into a block in which `rows` rows and `frames` frames are taken. */
 static int64_t sure_rows(const gpur_staging *staging, int64_t rows, int64_t frames)
 {
     const int64_t by_rows = staging->block_rows - rows;

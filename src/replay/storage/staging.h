@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Pinned blocks between the writers and the feed. One block is open at a time and all writers fill it, so that blocks
- * are whole however many writers there are, and an idle writer holds none. A block goes
+ * Staging blocks: pinned memory between the writers and the ring. One block is open at a time and all writers fill it,
+ * so blocks become full however many writers there are, and an idle writer occupies none. The states of a block:
  *
- *   spare (its last copy may still run) -> open -> closed (full; perhaps a writer is still at it) -> fed -> spare
+ *   spare (its last copy may still run) -> open -> closed (full; a writer may still write to it) -> uploaded -> spare
  *
- * Not locked: the intake is.
+ * All functions except build and destroy require the ingest lock.
  */
 #ifndef GPUR_REPLAY_STORAGE_STAGING_H
 #define GPUR_REPLAY_STORAGE_STAGING_H
@@ -16,52 +16,53 @@
 typedef struct gpur_block {
     unsigned char *rows;   /* (block_rows, pitch) pinned */
     unsigned char *frames; /* (block_frames, frame_pitch) pinned */
-    gpur_event *copied;    /* its last copy */
-    int64_t filled;        /* rows given to writers */
-    int64_t fed;           /* rows handed to the feed; a block may go in parts */
+    gpur_event *copied;    /* recorded after its last upload */
+    int64_t filled;        /* rows claimed by writers */
+    int64_t fed;           /* rows uploaded; a block may take several uploads */
     int64_t frames_filled, frames_fed;
-    int64_t writing; /* writers that have not finished */
+    int64_t writing; /* claims that have not been committed */
 } gpur_block;
 
-/* Blocks in the order in which they came. */
+/* Blocks in the order in which they were added. */
 typedef struct gpur_block_queue {
     gpur_block *blocks[GPUR_MAX_STAGING_BLOCKS]; /* (count) */
     int32_t count;
 } gpur_block_queue;
 
 typedef struct gpur_staging {
-    gpur_device *device; /* not held */
+    gpur_device *device; /* not retained */
     unsigned char *memory;
     gpur_block blocks[GPUR_MAX_STAGING_BLOCKS]; /* (count) */
     int32_t count;
     int64_t block_rows, pitch;
-    int64_t block_frames, frame_pitch; /* 0: packed */
-    int64_t row_frames;                /* most of one row */
-    gpur_block *open;                  /* or NULL */
+    int64_t block_frames, frame_pitch; /* 0 with GPUR_PACKED */
+    int64_t row_frames;                /* the most frames of one row */
+    gpur_block *open;                  /* the block that writers fill, or NULL */
     gpur_block_queue closed, spare;
 } gpur_staging;
 
 gpur_status gpur_staging_build(gpur_staging *staging, gpur_device *device, const gpur_replay_config *config,
                                const gpur_storage *storage);
-void gpur_staging_destroy(gpur_staging *staging); /* tolerates half-built */
+void gpur_staging_destroy(gpur_staging *staging); /* also after a failed build */
 
 void gpur_queue_push(gpur_block_queue *queue, gpur_block *block);
-gpur_block *gpur_queue_take(gpur_block_queue *queue, int32_t place);
+gpur_block *gpur_queue_take(gpur_block_queue *queue, int32_t place); /* removes the block at this index */
 
-/* A spare block whose copy is done, taken out of the queue, or NULL. Asking what is done is harmless here: which memory
- * a row passes through leaves no trace. The newest is the one that the CPU's cache still holds. */
+/* Removes a spare block whose last copy is done from the queue; NULL if there is none. Results stay reproducible
+ * although this polls events, because it does not matter which block a row passes through. The block that became spare
+ * last is tried first: the CPU's caches may still hold it. */
 gpur_block *gpur_staging_take_idle(gpur_staging *staging);
 
-/* 1 when one more row, with as many frames as a row may have, fits in the block. */
+/* 1 if one more row fits into the block, with the most frames that a row can have. */
 int gpur_block_has_room(const gpur_staging *staging, const gpur_block *block);
 
-/* Forgets what was in it. */
+/* Makes the block empty. */
 void gpur_block_clear(gpur_block *block);
 
-/* Rows that are sure to have room in an empty block, whatever frames they have. */
+/* Number of rows that always fit into an empty block, however many frames each has. */
 int64_t gpur_staging_block_room(const gpur_staging *staging);
 
-/* Rows that could be claimed now without waiting for a copy. */
+/* Number of rows that can be claimed now without waiting for a copy. */
 int64_t gpur_staging_room(const gpur_staging *staging);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The two forms in which callers hand over finished rows, and the two ways from there: into a staging block, or, where
- * work is done before the call returns, straight into the ring. */
+/* Appends finished rows, which callers give as packed rows or as one array per field. They go into a staging block or,
+ * if the device executes work before the call returns, straight into the ring. */
 #include "replay/storage/ring.h"
 #include "kernels/cpu/copy_value.h"
 #include "replay/writer/writer.h"
@@ -11,11 +11,11 @@
 #include <string.h>
 
 typedef struct gpur_rows_source {
-    /* Rows first ... first + count - 1 into `to`, (count, pitch). */
+    /* Copies rows `first` to first + count - 1 to `to`, (count, pitch). */
     void (*fill)(const void *data, const gpur_schema *schema, int64_t first, int64_t count, unsigned char *to);
-    /* The same rows to the feed; at most a block of them. */
+    /* Uploads the same rows, at most block_rows of them. */
     gpur_status (*feed)(gpur_feed *feed, const void *data, int64_t first, int64_t count);
-    int clips; /* `feed` clips rewards */
+    int clips; /* 1: the upload clips rewards */
 } gpur_rows_source;
 
 extern const gpur_rows_source gpur_source_packed; /* data: (count, row_bytes) */
@@ -32,7 +32,7 @@ static void move_packed(const gpur_schema *schema, const unsigned char *from, in
         gpur_move_column(&rows, count);
 }
 
-/* Rows that are there already: their flags become 0 and 1. */
+/* Normalizes the flags of rows that have been copied: bytes other than 0 become 1. */
 static void settle_flags(const gpur_schema *schema, int64_t count, unsigned char *rows)
 {
     for (int32_t f = 0; f < schema->count; f++) {
@@ -43,7 +43,8 @@ static void settle_flags(const gpur_schema *schema, int64_t count, unsigned char
     }
 }
 
-/* Packed rows into rows `pitch` bytes apart. */
+/* Copies packed rows to rows `pitch` bytes apart. If there are flags, a tile of rows at a time: it is still in the
+ * cache when its flags are normalized. */
 static void fill_packed(const void *data, const gpur_schema *schema, int64_t first, int64_t count, unsigned char *to)
 {
     const unsigned char *const from = (const unsigned char *)data + first * schema->row_bytes;
@@ -56,7 +57,8 @@ static void fill_packed(const void *data, const gpur_schema *schema, int64_t fir
     }
 }
 
-/* A tile of rows at a time: lines of small rows are still in the nearest cache when the next field comes to them. */
+/* Copies a tile of rows at a time: the cache lines of small rows are still in the L1 cache when the next field is
+ * copied. */
 static void fill_fields(const void *data, const gpur_schema *schema, int64_t first, int64_t count, unsigned char *to)
 {
     const void *const *const fields = data;
@@ -92,10 +94,10 @@ static gpur_status feed_fields(gpur_feed *feed, const void *data, int64_t first,
 const gpur_rows_source gpur_source_packed = {fill_packed, feed_packed, 0};
 const gpur_rows_source gpur_source_fields = {fill_fields, feed_fields, 1};
 
-/* Finished rows: appended as they are, or field by field. */
+/* The public functions, and the choice between a staging block and the ring. */
 
-enum { SMALL_BYTES = 4096 };    /* copied sooner than the lock is let go of and taken again */
-enum { STRAIGHT_BYTES = 8192 }; /* copied twice, they take longer than a feed of their own */
+enum { SMALL_BYTES = 4096 };    /* are copied faster than the lock is released and taken again */
+enum { STRAIGHT_BYTES = 8192 }; /* from here on, copying rows twice takes longer than an upload of their own */
 
 static void clip_rewards(const gpur_replay *replay, unsigned char *rows, int64_t count)
 {
@@ -111,15 +113,15 @@ static void clip_rewards(const gpur_replay *replay, unsigned char *rows, int64_t
     }
 }
 
-/* What is appended, and how far it is. */
+/* An append in progress. */
 typedef struct rows_in {
     const gpur_rows_source *source;
     const void *data;
     int64_t count, done;
-    int keep_lock; /* nobody is to come in between */
+    int keep_lock; /* 1: never release the lock, so that no other call comes in between */
 } rows_in;
 
-/* One claim: fill it (a lot: without the lock), commit. */
+/* Claims rows, fills them (many bytes: without the lock) and commits them. */
 static gpur_status append_staged(gpur_replay *replay, rows_in *in)
 {
     gpur_intake *const intake = &replay->intake;
@@ -136,8 +138,9 @@ static gpur_status append_staged(gpur_replay *replay, rows_in *in)
     return gpur_intake_commit(intake, &claim);
 }
 
-/* Rows that would be fed as one anyway need no staging where they have been read when the call returns: those that fill
- * a block, or many that the next draw is to see. */
+/* 1 if the next rows may bypass staging. The device must execute work before the call returns, nothing may be staged,
+ * and the rows must be worth an upload of their own: they fill a block or, under GPUR_FLUSH_AUTO, take STRAIGHT_BYTES
+ * or more. */
 static int may_go_straight(const gpur_replay *replay, const rows_in *in)
 {
     const gpur_feed *const feed = &replay->intake.feed;
@@ -159,7 +162,7 @@ static gpur_status append_straight(gpur_replay *replay, rows_in *in)
     return GPUR_OK;
 }
 
-/* A few rows into the block at hand: 1 when they are in. */
+/* Copies a few rows into the open block without waiting; 0 if that is not possible. */
 static inline int append_few(gpur_replay *replay, rows_in *in)
 {
     unsigned char *rows = NULL;
@@ -173,7 +176,7 @@ static inline int append_few(gpur_replay *replay, rows_in *in)
     return 1;
 }
 
-/* Until all is in or a claim is refused. Called and left with the lock held. */
+/* Appends until all rows are stored or a claim is refused. The lock is held at the call and on return. */
 static gpur_status append_many(gpur_replay *replay, rows_in *in)
 {
     while (in->done < in->count)
@@ -186,7 +189,7 @@ static inline gpur_status append_host(gpur_replay *replay, rows_in *in)
     return append_few(replay, in) ? GPUR_OK : append_many(replay, in);
 }
 
-/* Straight from device memory. What is staged goes first, so that ids follow the order of appends. */
+/* Uploads straight from device memory. Staged rows are uploaded first, so that ids follow the order of appends. */
 static gpur_status append_arrays(gpur_replay *replay, int64_t count, const void *const *fields, int64_t *done)
 {
     gpur_intake *const intake = &replay->intake;
@@ -201,8 +204,8 @@ static gpur_status append_arrays(gpur_replay *replay, int64_t count, const void 
     return GPUR_OK;
 }
 
-/* The caller may use the arrays again once they have been read. Nobody else has to wait for that, so the lock is let go
- * of meanwhile. */
+/* Waits until the arrays have been read, so that the caller may overwrite them. Releases the lock meanwhile, because no
+ * other thread has to wait for that. */
 static gpur_status wait_for_reading(gpur_intake *intake)
 {
     gpur_intake_unlock(intake);
@@ -211,8 +214,8 @@ static gpur_status wait_for_reading(gpur_intake *intake)
     return status;
 }
 
-/* Between the caller's stream and ours; without a stream the arrays are ready, and must be free on return. Called and
- * left with the lock held. */
+/* Makes the upload wait for the caller's stream, and later work on that stream wait for the upload. Without a stream
+ * the arrays are complete now, and have been read on return. The lock is held at the call and on return. */
 static gpur_status append_device(gpur_replay *replay, int64_t count, const void *const *fields, void *stream,
                                  int64_t *done)
 {
@@ -234,7 +237,7 @@ static gpur_status finish(gpur_intake *intake, gpur_status status, const gpur_ap
     return status;
 }
 
-/* Finished rows have no history, so that nobody could tell which of their frames are stored already. */
+/* Refuses GPUR_LINKED: finished rows do not tell which of their frames are stored already. */
 static gpur_status check_packed(const gpur_replay *replay)
 {
     GPUR_REQUIRE(replay->config.layout == GPUR_PACKED,
@@ -261,7 +264,8 @@ gpur_status gpur_writer_append(gpur_writer *writer, int64_t count, const void *r
     return finish(&replay->intake, status, &clock, in.done, appended);
 }
 
-/* Where the arrays lie. On the CPU a kernel can read anything, and the replay's feed decides who does the copying. */
+/* Finds out whether the arrays are in device memory. On the CPU a kernel can read any memory; with GPUR_FEED_SCATTER
+ * the arrays count as device memory, so that a kernel copies them. */
 static gpur_status place_of(const gpur_replay *replay, int64_t count, const void *const *fields, int *on_device)
 {
     gpur_device *const device = replay->device;
@@ -302,8 +306,8 @@ gpur_status gpur_writer_append_fields(gpur_writer *writer, int64_t count, const 
     return finish(&replay->intake, status, &clock, in.done, appended);
 }
 
-/* Without waiting: not for room, and not for a launch that another thread is in the midst of, where rows that it may
- * read are to be overwritten. No launch begins while the lock is held. */
+/* 1 if all rows can be appended without waiting: there is room, and no upload would overwrite rows that may be read by
+ * a launch that another thread is enqueuing. No launch begins while the lock is held. */
 static int goes_at_once(const gpur_replay *replay, const rows_in *in)
 {
     const gpur_intake *const intake = &replay->intake;
@@ -322,8 +326,8 @@ static gpur_status try_append(gpur_replay *replay, int64_t count, const void *co
     return finish(&replay->intake, status, &clock, in.done, NULL);
 }
 
-/* A count that may never have room is refused, since GPUR_WOULD_BLOCK means that calling again will help. One block may
- * be open and partly filled until somebody flushes, so that many rows are sure to have room only in the others. */
+/* Refuses a count for which there may never be room, because GPUR_WOULD_BLOCK means that calling again will help. One
+ * block may stay open and partly filled until a flush, so only the others are sure to have room. */
 static gpur_status check_at_once(const gpur_replay *replay, int64_t count, const void *const *fields)
 {
     const int64_t most = (replay->config.staging_blocks - 1) * replay->config.update_size;

@@ -45,7 +45,7 @@ static gpur_status check_there(const gpur_step_fields *f)
     return GPUR_OK;
 }
 
-/* The schema itself has seen to terminated and discount. */
+/* gpur_schema_build has checked the types of terminated and discount. */
 gpur_status gpur_step_fields_check(const gpur_step_fields *f, const gpur_schema *schema)
 {
     GPUR_TRY(check_there(f));

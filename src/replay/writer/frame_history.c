@@ -69,7 +69,7 @@ static unsigned char *frame_of(const gpur_history *h, int64_t env, int64_t frame
     return h->frames + (env * h->room + (frame & (h->room - 1))) * h->linking->frame_bytes;
 }
 
-/* Frame j of an observation as it is given. */
+/* Copies frame j of a caller's observation to `to`. */
 static void copy_given(const gpur_history *h, unsigned char *to, const unsigned char *obs, int64_t j)
 {
     const gpur_linking *const l = h->linking;
@@ -93,7 +93,8 @@ static void set(const gpur_history *h, int64_t env, int64_t frame, int64_t same)
     *place_of(h, env, frame) = place;
 }
 
-/* A given stack says itself what comes before the first frame. */
+/* Takes the padding from the stack that the caller gave: a frame of zeros is no frame, and a copy of the first real
+ * frame is an alias of it. Any other frame is stored as it is. */
 static void pad_as_given(gpur_history *h, int64_t env, const unsigned char *obs, int64_t first)
 {
     const size_t bytes = (size_t)h->linking->frame_bytes;
@@ -125,7 +126,7 @@ void gpur_history_add(gpur_history *h, int64_t env, const unsigned char *obs)
     copy_given(h, frame_of(h, env, frame), obs, h->linking->stack - 1);
 }
 
-/* Frame j of the given stack is this one of the history. */
+/* 1 if frame j of the caller's stack equals `frame`; NULL is a frame of zeros. */
 static int is_given(const gpur_history *h, const unsigned char *obs, int64_t j, const unsigned char *frame)
 {
     const gpur_linking *const l = h->linking;
@@ -140,7 +141,7 @@ static int is_given(const gpur_history *h, const unsigned char *obs, int64_t j, 
     return 1;
 }
 
-/* The frame that stands at a number, or NULL. */
+/* The frame of an entry, with aliases resolved; NULL if it stands for no frame. */
 static const unsigned char *look_up(const gpur_history *h, int64_t env, int64_t frame)
 {
     const int64_t same = place_of(h, env, frame)->same;
@@ -160,7 +161,7 @@ gpur_status gpur_history_check(const gpur_history *h, int64_t env, const unsigne
     return GPUR_OK;
 }
 
-/* Frame j of a stack as it is given; NULL: zeros. */
+/* Writes frame j of a stack in the caller's form; NULL is a frame of zeros. */
 static void put_given(const gpur_linking *l, unsigned char *obs, int64_t j, const unsigned char *frame)
 {
     const int64_t each = l->is_last ? l->element : l->frame_bytes, step = l->is_last ? l->stack * each : 0;
@@ -182,7 +183,7 @@ void gpur_history_get(const gpur_history *h, int64_t env, unsigned char *obs)
             put_given(h->linking, obs, j, look_up(h, env, newest - stack + 1 + j));
 }
 
-/* What a row's links are made with. */
+/* The state while the links of one row are built. */
 typedef struct linker {
     gpur_history *history;
     gpur_intake *intake;

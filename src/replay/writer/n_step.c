@@ -5,7 +5,7 @@
 
 #include <inttypes.h>
 
-/* In double, rounded once. */
+/* Computed in double, and rounded once. */
 gpur_fold gpur_fold_rewards(const float *rewards, int32_t room, int64_t first, int32_t steps, float gamma)
 {
     double reward = (double)rewards[first & (room - 1)], discount = (double)gamma;
@@ -32,8 +32,8 @@ gpur_status gpur_maker_check_room(gpur_writer *writer, int64_t rows, const char 
                      room, what, rows);
 }
 
-/* Nearly always all rows have room in the open block: they are then claimed and committed now, and the lock is not let
- * go of before they are written. */
+/* Fast path, nearly always taken: the open block has room for all rows, which are claimed and committed at once. The
+ * caller holds the lock until they are written. */
 gpur_maker gpur_maker_begin(gpur_writer *writer, int64_t rows, int waits)
 {
     gpur_intake *const intake = &writer->replay->intake;
@@ -55,7 +55,7 @@ gpur_status gpur_maker_end(gpur_maker *maker)
     return used > 0 && maker->claim.block ? gpur_intake_commit(&maker->writer->replay->intake, &maker->claim) : GPUR_OK;
 }
 
-/* Several rows are claimed at once where they are in one block. */
+/* Claims as many rows at a time as fit into the open block. */
 gpur_status gpur_maker_next(gpur_maker *maker, unsigned char **row, int64_t *id)
 {
     gpur_intake *const intake = &maker->writer->replay->intake;
@@ -70,14 +70,14 @@ gpur_status gpur_maker_next(gpur_maker *maker, unsigned char **row, int64_t *id)
     return GPUR_OK;
 }
 
-/* The steps of a transition, and its row. */
+/* A transition to be written: its steps, and its row. */
 typedef struct making {
     int64_t env, first;
     int32_t steps;
     unsigned char *row;
 } making;
 
-/* The observation after the last step, or links to both of them. An obs that is no links is among what is kept. */
+/* Writes next_obs or, with GPUR_LINKED, the links of obs and next_obs. Without links, write_row copies obs. */
 static void write_observations(const gpur_maker *maker, const making *m)
 {
     gpur_writer *const writer = maker->writer;

@@ -1,49 +1,51 @@
 /* SPDX-License-Identifier: MIT */
-/* Makes rows of what a writer has kept: claims their places and writes them, with the intake's lock held. */
+/* Emits transitions: claims rows of staging blocks and writes them from a writer's state. All functions require the
+ * ingest lock. */
 #ifndef GPUR_REPLAY_WRITER_N_STEP_H
 #define GPUR_REPLAY_WRITER_N_STEP_H
 
 #include "replay/writer/env_state.h"
 #include "replay/writer/writer.h"
 
-/* Under way from gpur_maker_begin to gpur_maker_end. */
+/* Emits a known number of rows, between gpur_maker_begin and gpur_maker_end. */
 typedef struct gpur_maker {
     gpur_writer *writer;
     int64_t left; /* rows still to be claimed */
-    int waits;    /* for a block in use */
-    int64_t used; /* of the claim's rows */
-    gpur_claim claim; /* without a block: committed as it was made */
+    int waits;    /* 1: wait for staging blocks */
+    int64_t used; /* rows of the claim that have been handed to the caller */
+    gpur_claim claim; /* its block is NULL if the rows are committed already */
 } gpur_maker;
 
-/* How the transitions of one environment end that are completed together. The observation after their last step is the
- * writer's newest. */
+/* The flags of the last step, shared by all transitions that it completes. The observation after that step is the
+ * environment's current one. */
 typedef struct gpur_ending {
     uint8_t terminated, truncated;
 } gpur_ending;
 
-/* GPUR_WOULD_BLOCK when `rows` do not fit now, under GPUR_WHEN_FULL_ERROR. What fits can then be made without waiting.
- * `what` needs them, for the message. */
+/* Under GPUR_WHEN_FULL_ERROR: GPUR_WOULD_BLOCK if `rows` rows do not fit now; otherwise they can be emitted without
+ * waiting. `what` names in the message what needs the rows. */
 gpur_status gpur_maker_check_room(gpur_writer *writer, int64_t rows, const char *what);
 
-/* For exactly `rows` rows. */
+/* Begins to emit exactly `rows` rows. */
 gpur_maker gpur_maker_begin(gpur_writer *writer, int64_t rows, int waits);
 
-/* The `due` oldest pending steps of an environment each begin a transition, which reaches to its last step. */
+/* Emits the transitions that begin at the `due` oldest pending steps of an environment and end with its last step. */
 gpur_status gpur_maker_make(gpur_maker *maker, int64_t env, int32_t due, const gpur_ending *ending);
 
-/* The place of one more row, and its id. */
+/* Gets the memory and the id of the next row. */
 gpur_status gpur_maker_next(gpur_maker *maker, unsigned char **row, int64_t *id);
 
 gpur_status gpur_maker_end(gpur_maker *maker);
 
-/* A field of so many bytes, if there is one. Inlined: a copy of known length is a move. */
+/* Writes a field, if rows have it (`place` is not -1). Inlined, so that the length is known and the copy is a single
+ * move. */
 static inline void gpur_put(unsigned char *row, int64_t place, const void *value, size_t bytes)
 {
     if (place >= 0)
         memcpy(row + place, value, bytes);
 }
 
-/* What a row has beside its observations and what is kept of its first step; `previous` is an id. */
+/* Writes a row's reward, terminated, truncated and discount, and `previous`, the id of the transition before. */
 static inline void gpur_put_outcome(const gpur_row_places *at, unsigned char *row, gpur_fold fold,
                                     const gpur_ending *ending, int64_t previous)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* One step of every environment. */
+/* gpur_writer_step and gpur_writer_step_with: one step of every environment. */
 #include "replay/writer/n_step.h"
 #include "base/sized.h"
 #include "kernels/lib/clip.h"
@@ -18,7 +18,7 @@ static int ends(const gpur_step_input *in, int64_t env)
     return in->terminated[env] || is_truncated(in, env);
 }
 
-/* The array that has the observation after the environment's step. */
+/* The caller's array with the observation after the environment's step. */
 static const void *last_obs(const gpur_writer *writer, const gpur_step_input *in, int64_t env)
 {
     return ends(in, env) && writer->config.autoreset == GPUR_AUTORESET_SAME_STEP ? in->final_obs : in->next_obs;
@@ -70,7 +70,7 @@ gpur_status gpur_writer_check_obs(const gpur_writer *writer, const void *array, 
     return check_flags(gpur_writer_obs(writer, array, env), linked > 0 ? linked : writer->kept.obs_bytes, env, name);
 }
 
-/* Bools of fields beside terminated and truncated. */
+/* Checks the GPUR_BOOL fields other than terminated and truncated. */
 static gpur_status check_bools(const gpur_writer *writer, const gpur_step_input *in, int64_t env)
 {
     const gpur_schema *const schema = &writer->replay->schema;
@@ -103,7 +103,7 @@ static gpur_status check_extras(const gpur_writer *writer, const gpur_step_input
     return GPUR_OK;
 }
 
-/* Found once, since a schema stays what it is. */
+/* Checked once per writer, because the schema never changes. */
 static gpur_status check_schema(gpur_writer *writer)
 {
     if (!writer->can_step)
@@ -128,7 +128,7 @@ static gpur_status check(gpur_writer *writer, const gpur_step_input *in)
     return GPUR_OK;
 }
 
-/* The transitions that the step completes. */
+/* Number of transitions that the step completes in this environment. */
 static int32_t due_of(const gpur_writer *writer, const gpur_step_input *in, int64_t env)
 {
     const gpur_episode *const episode = &writer->kept.episodes[env];
@@ -143,7 +143,7 @@ static float clipped_reward(const gpur_writer *writer, const gpur_step_input *in
     return limit > 0.0f ? gpur_clip(in->reward[env], limit) : in->reward[env];
 }
 
-/* A field that comes with the step. */
+/* The step's value of a field that a transition takes from its first step: the action or an extra. */
 static const unsigned char *given(const gpur_writer *writer, const gpur_step_input *in, const gpur_kept_field *field,
                                   int64_t env)
 {
@@ -151,7 +151,7 @@ static const unsigned char *given(const gpur_writer *writer, const gpur_step_inp
     return (const unsigned char *)array + env * field->bytes;
 }
 
-/* The step is now pending, the last of them. */
+/* Stores the step as the last pending one. */
 static void keep(gpur_writer *writer, const gpur_step_input *in, int64_t env)
 {
     gpur_kept *const kept = &writer->kept;
@@ -166,8 +166,8 @@ static void keep(gpur_writer *writer, const gpur_step_input *in, int64_t env)
     episode->pending++;
 }
 
-/* A packed step with n_step 1 is a transition by itself. Its row is written from what is given and the observation that
- * was kept, and all that is kept of it is the next one. */
+/* Fast path: with GPUR_PACKED and n_step 1 every step is a complete transition. Its row is written straight from the
+ * caller's arrays and the stored observation, and only next_obs is stored. */
 static int is_alone(const gpur_writer *writer)
 {
     return writer->kept.n_step == 1 && writer->places.links < 0;
@@ -227,7 +227,7 @@ static gpur_status step_env(gpur_writer *writer, gpur_maker *maker, const gpur_s
     return GPUR_OK;
 }
 
-/* With the lock held. */
+/* Requires the ingest lock. */
 static gpur_status take(gpur_writer *writer, const gpur_step_input *in, int64_t rows)
 {
     GPUR_TRY(gpur_maker_check_room(writer, rows, "step"));
@@ -237,7 +237,8 @@ static gpur_status take(gpur_writer *writer, const gpur_step_input *in, int64_t 
     return gpur_maker_end(&maker);
 }
 
-/* What environments stand at is looked at inside, where no load can change it. */
+/* Checks the state of the episodes only after gpur_intake_enter: before it, gpur_replay_load could change that
+ * state. */
 static gpur_status step_inside(gpur_writer *writer, const gpur_step_input *in)
 {
     gpur_intake *const intake = &writer->replay->intake;

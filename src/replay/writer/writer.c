@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The handle: making, flushing, destroying. */
+/* The writer handle: open, reset, flush, the state of episodes, destroy. */
 #include "replay/writer/writer.h"
 
 #include "base/sized.h"
@@ -10,7 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { MAX_ENVS = 1 << 20 }; /* so that bytes of what is kept of all of them can be counted */
+enum { MAX_ENVS = 1 << 20 }; /* keeps the byte counts of their state far from overflow */
 
 static const gpur_writer_config defaults = {
     .size = sizeof(gpur_writer_config),
@@ -24,7 +24,7 @@ gpur_status gpur_writer_config_init(gpur_writer_config *config, uint64_t size)
     return gpur_sized_write(config, &defaults, sizeof defaults, "gpur_writer_config");
 }
 
-/* Of a field of the schema. */
+/* Byte offset in a ring row of a field of the schema, or -1. */
 static int64_t place_of(const gpur_storage *storage, int32_t field)
 {
     const int32_t stored = field < 0 ? -1 : storage->stored[field];
@@ -65,8 +65,9 @@ static gpur_status writer_build(gpur_writer *writer)
                               writer->config.input, replay->config.n_step);
 }
 
-/* A step under GPUR_WHEN_FULL_ERROR takes all rows or none, and must not wait for room that can never be there: of
- * n_step steps of each environment, all may begin a transition that ends now. */
+/* Under GPUR_WHEN_FULL_ERROR a step stores all its rows or none, so there must be enough staging blocks for the largest
+ * step: n_step rows of each environment, if all episodes end at once. One block may be partly filled and does not
+ * count. */
 static gpur_status check_envs(const gpur_replay *replay, int64_t num_envs)
 {
     const gpur_replay_config *const c = &replay->config;
@@ -110,8 +111,9 @@ static int64_t envs_of(const gpur_writer *writers)
     return envs;
 }
 
-/* Frames that other environments have pushed out of reach are stored again, and transitions leave for want of room for
- * them. Who set frame_slack has decided, and is told in the log. */
+/* There are too many environments for gpur_linking.reach: frames would be stored again, and transitions evicted early
+ * to make room for them. An error if frame_slack is 0; a caller that set frame_slack has decided, and gets a line in
+ * the log. */
 static gpur_status tell_reach(const gpur_writer *writer, int64_t others)
 {
     const gpur_replay *const replay = writer->replay;
@@ -204,8 +206,8 @@ gpur_status gpur_writer_flush(gpur_writer *writer)
     return status;
 }
 
-/* A failing device tells so at the next call that can. What is pending waits for room whatever appends do: it could not
- * be given a second time. */
+/* Returns nothing, so a device error surfaces at the next call that returns a status. Pending transitions wait for a
+ * staging block even under GPUR_WHEN_FULL_ERROR, because the caller cannot retry a destroy. */
 void gpur_writer_destroy(gpur_writer *writer)
 {
     if (!writer)
@@ -224,7 +226,7 @@ void gpur_writer_destroy(gpur_writer *writer)
     writer_free(writer);
 }
 
-/* Beginning episodes, and ending those that are given up. */
+/* Begins episodes, and truncates open ones that a reset interrupts. */
 
 void gpur_writer_begin(gpur_writer *writer, int64_t env, const unsigned char *obs)
 {
@@ -253,7 +255,7 @@ gpur_status gpur_writer_cut(gpur_writer *writer, int64_t first, int64_t last, in
     return gpur_maker_end(&maker);
 }
 
-/* With the lock held. */
+/* Requires the ingest lock. */
 static gpur_status give_up(gpur_writer *writer, int64_t first, int64_t last)
 {
     const int64_t rows = gpur_writer_pending(writer, first, last);
@@ -290,7 +292,7 @@ gpur_status gpur_writer_reset(gpur_writer *writer, int32_t env, const void *obs)
     return status;
 }
 
-/* Telling where an environment stands, and being told by who follows episodes without steps. */
+/* Gets the state of an environment's episode, and sets it for callers that append rows instead of stepping. */
 
 static void read_obs(const gpur_writer *writer, int64_t env, void *obs)
 {

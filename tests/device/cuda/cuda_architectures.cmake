@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
 # cmake -DMODULES=src/cmake -DSCRATCH=folder -P cuda_architectures.cmake
-# What is built for, with programs in the place of nvcc and nvidia-smi that answer as other machines' would.
+# Checks the architectures that are built for, with fakes of nvcc and nvidia-smi that answer as on other machines.
 cmake_minimum_required(VERSION 3.22)
 set(known_to_12 50 60 70 75 80 86 87 89 90)
 set(known_to_13 75 80 86 87 88 89 90 100 103 110 120 121)
@@ -12,7 +12,7 @@ function(write_program name lines status)
     file(CHMOD ${SCRATCH}/${name} PERMISSIONS OWNER_READ OWNER_WRITE OWNER_EXECUTE)
 endfunction()
 
-# gpus: what nvidia-smi says; "" means that it fails, as it does without a driver.
+# gpus: the output of nvidia-smi; "" makes it fail, as it does without a driver.
 function(built_for wanted nvcc gpus want)
     list(TRANSFORM known_to_${nvcc} PREPEND compute_ OUTPUT_VARIABLE known)
     write_program(nvcc "${known}" 0)

@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: MIT
-# What launches ask of CUDA, on GPUs of several kinds that are not here: pretend/answers.c answers for them. cuda.cmake
-# defines `wrap`.
+# What launches request from CUDA on GPUs of several kinds, which pretend/answers.c fakes. cuda.cmake defines `wrap`.
 add_executable(test_launches device/cuda/pretend/test_launches.c device/cuda/pretend/answers.c)
 target_link_libraries(test_launches PRIVATE ${test_libraries} gpureplay_cuda)
 wrap(test_launches cudaGetDeviceCount cudaGetDevice cudaDriverGetVersion cudaGetDeviceProperties

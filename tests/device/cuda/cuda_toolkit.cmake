@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
 # cmake -DMODULES=src/cmake -DSCRATCH=folder -P cuda_toolkit.cmake
-# Lays out toolkits of empty files, and looks whether GpureplayCudaToolkit finds each part where it lies.
+# Makes toolkits of empty files, and checks that GpureplayCudaToolkit finds each part of them.
 cmake_minimum_required(VERSION 3.22)
 set(CMAKE_FIND_LIBRARY_PREFIXES lib)
 set(CMAKE_FIND_LIBRARY_SUFFIXES .so .a)
@@ -23,7 +23,7 @@ function(lay_out_nvcc version)
     lay_out(toolkit/include/cuda_runtime_api.h toolkit/lib64/libcudart_static.a)
 endfunction()
 
-# With nothing in the environment but what the case names.
+# Searches with only the environment variables that the case has set.
 function(find_toolkit)
     set(ENV{PATH} ${SCRATCH}/path)
     set(CUDAToolkit_ROOT ${SCRATCH}/toolkit)

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
 # cmake -DREPORT=kernels.ptxas.txt -DKERNELS=folder -P ptxas.cmake
-# Fails on a kernel of the lists (args_*.h) that ptxas did not compile, on any spill, and on any stack frame.
+# Fails if ptxas did not compile a kernel of the lists in args_*.h, or if a kernel has register spills or a stack frame.
 file(GLOB lists ${KERNELS}/args_*.h)
 set(kernels)
 foreach(list IN LISTS lists)

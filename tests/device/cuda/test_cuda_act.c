@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Acting on observations that another stream is still making. */
+/* Acting on observations that another stream is still writing. */
 #include "test.h"
 #include "device/device.h"
 #include "support/learn_world.h"
@@ -9,7 +9,7 @@ enum { FLOATS = 1 << 22, FILLS = 200, ACTS = 8, OBS = ACTS * WORLD_FEATURES };
 static gpur_device *device;
 static learn_world world;
 
-/* Bytes 0 and 0xbf in turn, and `byte` in the end: as floats 0, -1.498 and what is wanted. */
+/* Fills with bytes 0 and 0xbf alternately (0 and -1.498 as floats), and with `byte` at the end. */
 static gpur_status make_slowly(gpur_stream *stream, float *memory, int byte)
 {
     for (int i = 0; i < FILLS; i++)
@@ -26,7 +26,7 @@ static gpur_learner *open_learner(void)
     return gpur_learner_create(world.replay, &config, &learner) == GPUR_OK ? learner : NULL;
 }
 
-/* The last observations of a long array, which are the last to be written. */
+/* Acts on the last observations of a long array, because these are written last. */
 static void check_round(gpur_learner *learner, gpur_stream *theirs, float *array, int byte)
 {
     float obs[OBS], want[ACTS * WORLD_ACTIONS], q[ACTS * WORLD_ACTIONS];
@@ -45,7 +45,7 @@ static void check_round(gpur_learner *learner, gpur_stream *theirs, float *array
     CHECK(memcmp(actions, best, sizeof best) == 0);
 }
 
-/* The host program's stream is played by a second one of ours, known to the learner by its cudaStream_t alone. */
+/* A second stream of ours stands for the host program's; the learner knows only its cudaStream_t. */
 TEST(an_act_waits_for_the_stream_that_makes_its_observations)
 {
     gpur_learner *const learner = open_learner();

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: MIT
 """usage: test_cuda_entries.py KERNELS SCRATCH NVCC ARGUMENT...
 
-How the CUDA kernels begin, where a GPU may make them ready before the kernel ahead of them is over, how those whose
-blocks meet do so and read memory, and how many loads some have on their way before they store. Compiles kernels/cuda.cu
-to PTX for compute capability 9.0, with the build's flags, and reads each entry. Needs no GPU."""
+Checks the PTX of the CUDA kernels: how they begin as dependent launches, which a GPU may schedule before the previous
+kernel has ended; how cooperative kernels synchronize and read memory; and how many loads some have in flight before
+they store. Compiles kernels/cuda.cu for compute capability 9.0 with the build's flags. Needs no GPU."""
 
 import re
 import subprocess
@@ -12,11 +12,12 @@ from pathlib import Path
 
 WAIT, LET = "griddepcontrol.wait", "griddepcontrol.launch_dependents"
 
-# A kernel that waits for each load takes a trip to memory for every few bytes. What these load before they store: four
-# units, each by the instruction for one of five sizes; a frame for each of eight places; eight rows of dy and y.
+# A kernel that waits for each load pays the memory latency for every few bytes. These kernels must have this many loads
+# in flight before they store: four units, with a load instruction for each of five sizes; a frame for each of eight
+# positions; eight rows of dy and y.
 LOADS_AT_ONCE = {"gather": 20, "scatter": 20, "gather_frames": 8, "layer_backward": 16, "channel_backward": 16}
 
-# A DQN's heads have no exponentials: the code of the others' would be fetched for nothing.
+# Kernels for the heads of a DQN, which need no exponentials: code for other heads in them would be fetched for nothing.
 VALUE_HEADS = {"td_error", "explore"}
 
 
@@ -37,7 +38,7 @@ def kernels_that_meet(kernels):
 
 
 def instructions(body):
-    """The opcodes, and labels as they are."""
+    """Yields the opcodes, and labels unchanged."""
     for line in body.splitlines():
         code = re.sub(r"//.*", "", line).strip()
         if re.match(r"[$\w]+:$", code):
@@ -47,7 +48,7 @@ def instructions(body):
 
 
 def check_begin(kernel, opcodes, meets):
-    """Before the wait nothing is read or written, and no way leads past it."""
+    """Before the wait nothing is read or written, and no branch skips it."""
     assert WAIT in opcodes, f"kernel {kernel} does not wait for what it follows"
     before = opcodes[:opcodes.index(WAIT)]
     strange = [code for code in before if not code.startswith(("mov.", "cvt.", "ld.param", LET))]
@@ -57,7 +58,7 @@ def check_begin(kernel, opcodes, meets):
 
 
 def loads_at_once(opcodes):
-    """The most loads from device memory that come one after another, with no store and no barrier between them."""
+    """Returns the longest run of loads from device memory with no store and no barrier between them."""
     most = run = 0
     for code in opcodes:
         if code.startswith("ld.global"):
@@ -69,7 +70,8 @@ def loads_at_once(opcodes):
 
 
 def check_meeting(kernel, opcodes):
-    """A thread's fence stands for its block's writes; nothing is read past what others write."""
+    """The cluster barrier is relaxed, as a fence of one thread covers its block's writes; and no load goes through the
+    read-only cache (.nc), which may hold stale values of what other blocks write."""
     arrivals = {code for code in opcodes if code.startswith("barrier.cluster.arrive")}
     assert arrivals == {"barrier.cluster.arrive.relaxed.aligned"}, f"kernel {kernel} arrives at a cluster by {arrivals}"
     stale = [code for code in opcodes if ".nc" in code]

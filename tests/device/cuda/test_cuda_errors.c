@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* CUDA keeps each thread's last error until somebody asks. We leave the host program's, and none of ours. */
+/* CUDA stores each thread's last error until it is read. This library leaves the host program's error and none of its
+ * own. */
 #include "test.h"
 #include "device/cuda/cuda.h"
 
 enum { NO_DEVICE = 9999 };
 
-/* A mistake of the host program's, not yet noticed. (Without a driver one error stays for ever.) */
+/* Makes an error of the host program that it has not noticed yet. (Without a driver the error is permanent.) */
 static cudaError_t make_a_mistake(void)
 {
     (void)cudaGetLastError();

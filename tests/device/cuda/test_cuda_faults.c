@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * CUDA calls that fail: each is reported, leaves nothing behind, and the device goes on; an error that stays is told by
- * every call, and all can be destroyed. On "cuda:0" the calls that do not fail are made; called with "cpu", the runtime
- * is only pretended (cuda/faults.h).
+ * Failing CUDA calls. A single failure is reported, leaks nothing, and the device stays usable. A permanent error is
+ * reported by every later call, and all objects can still be destroyed. On "cuda:0" the calls that do not fail are
+ * real; with "cpu" the runtime is the fake one (pretend/faults.h).
  */
 #include "test.h"
 #include "support/counting_alloc.h"
@@ -27,15 +27,15 @@ static int is_one_of(const char *name, const char *const *list)
     return 0;
 }
 
-/* What destroys: where that fails, somebody else's object stays. And what all of it asks first. */
+/* Calls that destroy an object, whose failure leaves CUDA's object alive; and the call that precedes all of them. */
 static int ends_something(const char *name)
 {
     static const char *const list[] = {"cudaGetDevice", "cudaFree", "cudaFreeHost", NULL};
     return is_one_of(name, list) || strstr(name, "Destroy") != NULL;
 }
 
-/* Where a failure can be nobody's to tell: in destroying, or in asking for a statistic; or where it only means that a
- * later call is refused, and tells. */
+/* Calls whose failure may stay unreported: in functions that return nothing, in statistics, or where it only makes a
+ * later call fail, which reports it. */
 static int may_stay_untold(const char *name)
 {
     static const char *const list[] = {"cudaStreamSynchronize", "cudaEventQuery", "cudaThreadExchangeStreamCaptureMode",
@@ -43,7 +43,7 @@ static int may_stay_untold(const char *name)
     return ends_something(name) || is_one_of(name, list);
 }
 
-/* Rows from memory of the device. */
+/* Appends rows from device memory. */
 static gpur_status append_arrays(file_scene *s)
 {
     gpur_writer *writer = NULL;
@@ -77,14 +77,14 @@ static gpur_status play(file_scene *s, gpur_device *device, int variant)
     GPUR_TRY(scene_open(s, device, variant));
     GPUR_TRY(scene_begin(s, 0));
     GPUR_TRY(scene_run(s, 0, STEPS));
-    if (variant < 7) /* rows are packed */
+    if (variant < 7) /* layout rows */
         GPUR_TRY(append_arrays(s));
     if (variant == 9)
         GPUR_TRY(keep_and_load(s));
     return scene_finish(s);
 }
 
-/* Everything once: it goes as far as it can, and everything is destroyed. */
+/* Uses every object once, as far as it gets, and destroys everything. */
 static gpur_status use(gpur_device *device, int variant)
 {
     static file_scene scene;
@@ -115,7 +115,7 @@ enum { VARIANTS = 3 };
 
 static int alternate(int64_t nth)
 {
-    static const int variants[VARIANTS] = {4, 9, 2}; /* by priority; all that there is, linked; by scatter */
+    static const int variants[VARIANTS] = {4, 9, 2}; /* prioritized; everything, with layout frames; scatter */
     return variants[nth % VARIANTS];
 }
 
@@ -148,7 +148,7 @@ static int64_t calls_of(int name, int64_t nth)
     return calls_by_name[nth % VARIANTS][name];
 }
 
-/* But for what was there `before`, which earlier failures to destroy have left. */
+/* Ignores the objects that existed `before`, left by earlier failures to destroy. */
 static void check_nothing_left(const counting_alloc *counts, const char *name, int64_t before)
 {
     CHECK_EQUAL(counts->blocks, 0);
@@ -192,8 +192,8 @@ TEST(every_allocation_that_fails_is_refused_and_survived)
     }
 }
 
-/* The first three, one in the middle and the last; with the long form, every one. On a GPU, where each takes a while,
- * the first and one in the middle. */
+/* The first three calls, one in the middle and the last; in the long form, every call. On a GPU, where each takes a
+ * while, the first and one in the middle. */
 static int64_t next_after(int64_t nth, int64_t calls)
 {
     if (test_is_long() || (nth < 3 && !test_on_cuda()))
@@ -210,7 +210,7 @@ TEST(every_kind_of_call_that_fails_is_reported_and_survived)
 
 static void fail_opening(const char *name, int64_t nth)
 {
-    /* What a device may lack is found out by trying. */
+    /* These only find out what a device lacks, so their failure is not an error. */
     static const char *const tried[] = {"cudaFuncSetAttribute", "cudaOccupancyMaxActiveClusters", NULL};
     counting_alloc counts = {0};
     gpur_device *device = NULL;
@@ -239,7 +239,7 @@ TEST(a_device_that_cannot_be_opened_leaves_nothing)
     }
 }
 
-/* As after an illegal address: from the nth call on every one fails, whatever it is. */
+/* As after an illegal address: from the nth call on every call fails, whatever its name. */
 static void fail_for_ever(int64_t nth)
 {
     counting_alloc counts = {0};
@@ -256,7 +256,7 @@ static void fail_for_ever(int64_t nth)
     CHECK_EQUAL(counts.blocks, 0);
     CHECK_EQUAL(counts.wrong_sizes, 0);
     faults_end();
-    pretend_last_error = cudaSuccess; /* whose the calls of destroying were, nobody asks any more */
+    pretend_last_error = cudaSuccess; /* set by the destroying calls; nothing reads it any more */
 }
 
 TEST(after_an_error_that_stays_every_call_says_so_and_all_can_be_destroyed)
@@ -268,13 +268,13 @@ TEST(after_an_error_that_stays_every_call_says_so_and_all_can_be_destroyed)
         calls += calls_of(i, 0);
     CHECK(calls > 1000);
     for (int64_t i = 0; i < points; i++)
-        fail_for_ever(1 + i * calls / 3 / points); /* none makes so few that this would be its destroying */
+        fail_for_ever(1 + i * calls / 3 / points); /* early enough in every variant: before objects are destroyed */
     CHECK_OK(gpur_device_open("cpu", NULL, &cpu));
     CHECK_OK(use(cpu, alternate(0)));
     gpur_device_close(cpu);
 }
 
-/* Opened, and left open: cuBLASLt is then loaded once, and not with every device. */
+/* Opened and left open, so that cuBLASLt is loaded only once, not for every device. */
 static gpur_device *open_keeper(void)
 {
     gpur_device *keeper = NULL;

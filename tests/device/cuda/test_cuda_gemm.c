@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* What CUDA adds to test_gemm: TF32 and BF16, addresses of any alignment, epilogues at the shapes of a layer; all by
- * cuBLASLt and by graphs of cuDNN's. */
+/* GEMMs that only CUDA has: TF32 and BF16, addresses of any alignment, epilogues at the shapes of a layer; all of them
+ * by cuBLASLt and by cuDNN graphs. */
 #include "test.h"
 #include "device/conv.h"
 #include "device/gemm.h"
@@ -14,8 +14,8 @@ typedef struct bench {
     gpur_device *device;
     gpur_stream *stream;
     int64_t offset;
-    float *a, *b, *c, *bias;                                          /* (MAX_FLOATS) on the device */
-    float host_a[MAX_FLOATS], host_b[MAX_FLOATS], host_c[MAX_FLOATS]; /* A and B are filled in once */
+    float *a, *b, *c, *bias;                                          /* (MAX_FLOATS) in device memory */
+    float host_a[MAX_FLOATS], host_b[MAX_FLOATS], host_c[MAX_FLOATS]; /* A and B are filled once */
     float host_bias[MAX_FLOATS];
 } bench;
 
@@ -55,7 +55,7 @@ static void close_bench(bench *t)
     gpur_device_close(t->device);
 }
 
-static int graphs; /* of the products that ran */
+static int graphs; /* number of GEMMs that ran as cuDNN graphs */
 
 static gpur_status run(bench *t, const gpur_gemm_shape *shape)
 {
@@ -76,8 +76,8 @@ static gpur_status run(bench *t, const gpur_gemm_shape *shape)
     return gpur_device_copy(t->device, t->host_c, t->c, shape->m * shape->ldc * 4);
 }
 
-/* Rounding of each product is 2^-24 of it in fp32, 2^-11 for both factors in TF32 and 2^-8 in BF16; sums of k stay well
- * within. */
+/* The relative rounding error of a term is 2^-24 in FP32, 2^-11 for both operands in TF32 and 2^-8 in BF16; errors of
+ * sums of k terms stay well within the tolerance. */
 static void check_result(const bench *t, const gpur_gemm_shape *s)
 {
     static const double relative_of[] = {[GPUR_MATH_FP32] = 1e-6, [GPUR_MATH_TF32] = 2e-3, [GPUR_MATH_BF16] = 1e-2};
@@ -93,7 +93,7 @@ static void check_result(const bench *t, const gpur_gemm_shape *s)
         }
 }
 
-/* A layer of 128 units on 27 features and the next of 1024 on those: forward, weight gradient, input gradient. */
+/* Layers of 128 units on 27 features and of 1024 units on 128: forward, weight gradient, input gradient. */
 static const gpur_gemm_shape layers[] = {
     {.m = 64, .n = 128, .k = 27, .lda = 32, .ldb = 27, .ldc = 128, .transpose_b = 1},
     {.m = 64, .n = 1024, .k = 128, .lda = 128, .ldb = 128, .ldc = 1024, .transpose_b = 1},
@@ -141,7 +141,7 @@ TEST(layers_agree_in_bf16)
     check_layers(0, GPUR_MATH_BF16, 0);
 }
 
-/* 1 when a convolution goes by it: then a product can. */
+/* Returns 1 if cuDNN runs a convolution; then it can run a GEMM, too. */
 static int has_cudnn(void)
 {
     const gpur_conv_shape shape = {

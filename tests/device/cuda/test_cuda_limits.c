@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A GPU whose memory does not do: a replay larger than all of it, and whatever is wanted when others have taken the
- * rest. Each is refused with the numbers, and the device goes on. Takes all the memory that there is, so nothing else
- * should want any meanwhile.
+ * A GPU without enough memory: a replay larger than all of it, and allocations when the rest is taken. Each is refused
+ * with the numbers, and the device stays usable. This test takes all memory of the GPU, so nothing else should use the
+ * GPU meanwhile.
  */
 #include "support/replay_kit.h"
 #include "test.h"
@@ -53,7 +53,7 @@ TEST(a_replay_larger_than_the_gpu_is_refused_and_the_device_goes_on)
     kit_close(&scene);
 }
 
-/* All that is left, in ever smaller blocks down to a MiB. How many. */
+/* Allocates all memory that is left, in ever smaller blocks down to 1 MiB. Returns the number of blocks. */
 static int take_the_rest(gpur_device *device, void *blocks[MOST])
 {
     gpur_device_info info = {.size = sizeof info};
@@ -103,10 +103,11 @@ static void check_refusals(kit_scene *scene)
     CHECK_MESSAGE("bytes wanted");
     CHECK_STATUS(make_replay(scene->device), GPUR_OUT_OF_MEMORY);
     CHECK_EQUAL(used_by(scene->device), used);
-    CHECK_OK(kit_append_next(scene, 3 * CAPACITY)); /* needs none */
+    CHECK_OK(kit_append_next(scene, 3 * CAPACITY)); /* needs no memory */
 }
 
-/* A learner is made, and goes, beforehand: libraries want memory for themselves when they are first used. */
+/* A learner is created and destroyed beforehand, because libraries allocate memory for themselves at their first
+ * use. */
 TEST(without_memory_batches_learners_and_replays_are_refused_and_come_back_with_it)
 {
     gpur_replay_config config = large_config();

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The module for matrix products: all of it that needs no GPU. Its choice of algorithms is in module/test_plan.c. */
+/* The cuBLASLt module: everything that needs no GPU. Its choice of algorithms is tested in modules/test_plan.c. */
 #include "test.h"
 #include "device/cuda/modules/rowmajor_gemm.h"
 #include "device/cuda/modules/cublaslt.h"
@@ -22,7 +22,7 @@ static const gpur_gemm_shape shapes[] = {
 };
 enum { SHAPES = sizeof shapes / sizeof *shapes, MAX_FLOATS = 64 * 128 };
 
-/* Element (row, column) of the operand that cuBLASLt makes of column-major memory. */
+/* Returns element (row, column) of the operand that cuBLASLt reads from column-major memory. */
 static double operand(const float *memory, gpur_columns matrix, int64_t row, int64_t column)
 {
     return (double)memory[matrix.transpose ? column + row * matrix.pitch : row + column * matrix.pitch];
@@ -66,7 +66,7 @@ TEST(a_row_major_product_is_the_same_numbers_by_columns)
     }
 }
 
-/* The folder of the module that was just built, or NULL where there was no cuBLASLt to build it with. */
+/* Returns the folder of the module that was just built, or NULL if there was no cuBLASLt to build it with. */
 static const char *built_module(void)
 {
     const char *const folder = getenv("GPUREPLAY_MODULE_DIR");

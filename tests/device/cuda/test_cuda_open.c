@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Opening CUDA devices, where there is a GPU and where there is none. */
+/* Opening CUDA devices, on machines with a GPU and without one. */
 #include "test.h"
 
-/* What "cuda:0" answers on this machine; closes what it opened. */
+/* Opens and closes "cuda:0"; returns the status of opening. */
 static gpur_status open_first(void)
 {
     gpur_device *device = NULL;
@@ -14,7 +14,7 @@ static gpur_status open_first(void)
 TEST(without_a_driver_the_answer_names_the_driver)
 {
     if (open_first() == GPUR_OK)
-        return; /* there is one; the next tests are about it */
+        return; /* there is a driver; the next tests are for that case */
     CHECK_STATUS(open_first(), GPUR_UNAVAILABLE);
     CHECK_MESSAGE("cuda:0");
     CHECK_MESSAGE("driver");

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: MIT
 """usage: test_cuda_philox.py KERNELS SCRATCH CURAND_INCLUDE_DIR NVCC ARGUMENT...
 
-The draws of the CUDA kernels are made by the toolkit's own Philox. Compiles kernels/cuda.cu to PTX as the build
-compiles it, with source lines, and looks where the multiplications by Philox's constants are from: of curand's header,
-but for those of permutation.h, which mixes keys with the same numbers. Needs no GPU."""
+Checks that the CUDA kernels take their random numbers from the toolkit's own Philox. Compiles kernels/cuda.cu to PTX as
+the build compiles it, with source lines, and finds the source of the multiplications by Philox's constants: all must
+come from curand's header, except those of permutation.h, which mixes keys with the same constants. Needs no GPU."""
 
 import re
 import subprocess
@@ -14,12 +14,12 @@ from pathlib import Path
 # Philox 4x32's multipliers [Salmon et al. 2011, table 2], as PTX may write them.
 MULTIPLIERS = {str(sign) for m in (0xD2511F53, 0xCD9E8D57) for sign in (m, m - 2**32)}
 HEADER = "curand_philox4x32_x.h"
-DRAWING = {"gather", "priority_draw", "explore"}  # these at least draw
-LEAST = 18  # of ten rounds' 20 products; some of the first may be of constants
+DRAWING = {"gather", "priority_draw", "explore"}  # kernels that must use random numbers
+LEAST = 18  # of the 20 multiplications of ten rounds; the compiler may fold some of the first
 
 
 def ptx_of(kernels, scratch, command):
-    """The build compiles for GPUs; PTX is for one architecture, whose number the first of them has."""
+    """Compiles to PTX, which is for a single architecture: the first of those the build compiles for."""
     architecture = re.search(r"compute_(\d+[a-z]?)", " ".join(command))
     assert architecture, f"no compute_NN is in {' '.join(command)}"
     gencode = [i for i, word in enumerate(command) if word == "-gencode"]
@@ -35,8 +35,8 @@ def ptx_of(kernels, scratch, command):
 
 
 def products(text):
-    """Of each kernel, how many instructions with one of the constants come from each file. Those that the compiler has
-    moved out of a loop are of line 0, which is nobody's; most of a Philox stays where it was."""
+    """Counts, for each kernel and source file, the instructions with one of the constants. Instructions that the
+    compiler has moved out of a loop have line 0, which belongs to no file; most of a Philox keeps its lines."""
     files = {number: Path(name) for number, name in re.findall(r'^\s*\.file\s+(\d+)\s+"([^"]*)"', text, flags=re.M)}
     found, kernel, here = {}, None, None
     for line in text.splitlines():

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The library's CUDA files over a runtime that is only pretended (cuda/faults.h): a run comes out as on the CPU device,
- * nothing is left of it, and host memory may run out anywhere. On a GPU test_cross and its like compare the real one.
+ * The library's CUDA files on the fake runtime (pretend/faults.h): a run gives the same results as on the CPU device,
+ * leaks nothing, and survives host memory running out at any point. test_cross and its like compare a real GPU with the
+ * CPU.
  */
 #include "test.h"
 #include "base/status.h"
@@ -14,14 +15,15 @@
 
 enum { STEPS = 32 };
 
-/* Numbers of any kind: bits are equal, or they are floats that differ by rounding. */
+/* Values of any type: the bits are equal, or they are floats that differ by rounding. */
 static int is_near(float a, float b)
 {
     return memcmp(&a, &b, sizeof a) == 0 || (fabsf(a) > 1e-6f && fabsf(a - b) <= 1e-3f * fabsf(a)) ||
            (fabsf(a) > 1e-30f && fabsf(b) > 1e-30f && fabsf(a - b) < 1e-6f);
 }
 
-/* Draws, links, actions, losses and weights of a whole run, but for draws by priority: priorities are rounded. */
+/* Samples, links, actions, losses and weights of a whole run, without prioritized sampling, whose priorities are
+ * rounded. */
 TEST(the_pretended_gpu_does_what_the_cpu_does)
 {
     static const int variants[] = {0, 1, 2, 3, 6, 7};
@@ -63,7 +65,7 @@ static gpur_status play(file_scene *s, gpur_device *device, int variant)
     return scene_finish(s);
 }
 
-/* The nth allocation after the device was opened, and all later ones, fail. GPUR_OK: there were fewer. */
+/* Lets the nth allocation after opening the device, and all later ones, fail. GPUR_OK: there were fewer. */
 static gpur_status play_without(const char *name, int variant, int64_t nth)
 {
     static file_scene scene;
@@ -107,14 +109,15 @@ static int open_replay(kit_scene *s)
            kit_append_next(s, 600) == GPUR_OK;
 }
 
-/* PyTorch captures in the global mode: until it ends, CUDA refuses all threads what may wait for the device. */
+/* PyTorch captures in the global mode: until the capture ends, CUDA refuses calls that may wait for the device, on
+ * every thread. */
 TEST(a_capture_of_the_host_programs_hinders_nothing)
 {
     gpur_batch *batch = NULL;
     kit_scene s;
     pretend_global_capture(1);
     CHECK(open_replay(&s));
-    for (int64_t count = 8; count <= 512; count *= 4) { /* memory that grows is allocated, and freed */
+    for (int64_t count = 8; count <= 512; count *= 4) { /* memory that grows is allocated and freed */
         CHECK_OK(gpur_replay_sample(s.replay, count, NULL, &batch));
         CHECK_EQUAL(kit_wrong_bytes(&s.kit, batch, NULL), 0);
         gpur_batch_release(batch);
@@ -124,8 +127,8 @@ TEST(a_capture_of_the_host_programs_hinders_nothing)
     CHECK_EQUAL(pretend_alive(), 0);
 }
 
-/* CUDA is asked of a stream before anything is enqueued behind it. What it says of one that is gone is no matter of
- * the capture: the memory is given up, and nothing else happens. */
+/* The library asks CUDA whether a stream is being captured before it enqueues anything behind it. If CUDA answers that
+ * the stream no longer exists, the batch's memory is not reused, and nothing else happens. */
 TEST(a_batch_whose_stream_is_gone_is_given_up)
 {
     gpur_batch *batch = NULL;
@@ -140,6 +143,9 @@ TEST(a_batch_whose_stream_is_gone_is_given_up)
         if (is_redrawn) {
             CHECK_STATUS(gpur_replay_resample(s.replay, NULL, batch), GPUR_WOULD_BLOCK);
             CHECK_MESSAGE("is gone");
+            faults_begin("cudaStreamIsCapturing", 1, cudaErrorLaunchFailure, 0); /* the device itself failed */
+            CHECK_STATUS(gpur_replay_resample(s.replay, NULL, batch), GPUR_DEVICE_ERROR);
+            CHECK_MESSAGE("cudaStreamIsCapturing");
         }
         faults_begin("cudaStreamIsCapturing", 1, cudaErrorInvalidResourceHandle, 0);
         gpur_batch_release(batch);

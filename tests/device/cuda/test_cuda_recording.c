@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What CUDA graphs hold, and what is left when recording one fails. Counting replays is test_stream's. */
+/* Contents of captured graphs, and the state after a failed capture. Repeated launches are tested in test_stream.c. */
 #include "test.h"
 #include "device/cuda/cuda.h"
 
@@ -10,7 +10,7 @@ typedef struct work {
     gpur_device *device;
     float *memory; /* y, the bias 1, the copy of y, a float to fill */
     int fails;
-    int beside; /* what another thread did meanwhile went well */
+    int beside; /* 1: the calls of another thread during the capture succeeded */
 } work;
 
 static gpur_status record(void *context, gpur_stream *stream)
@@ -80,7 +80,7 @@ TEST(a_failed_recording_says_why_and_leaves_the_device_usable)
     close_work(&w);
 }
 
-/* What another thread may do while this one records: all that waits for the device. */
+/* What another thread may do while this one captures: calls that wait for the device. */
 static void *use_the_device(void *context)
 {
     work *const w = (work *)context;
@@ -119,7 +119,7 @@ TEST(another_thread_may_copy_allocate_and_sync_while_one_records)
     close_work(&w);
 }
 
-/* Two pairs of kernels, with a copy between them. */
+/* Two pairs of kernels with a copy in between. */
 static gpur_status record_pairs(void *context, gpur_stream *stream)
 {
     const work *const w = (const work *)context;

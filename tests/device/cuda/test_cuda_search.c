@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Where cuBLASLt and cuDNN and the modules that link them are looked for. Needs no GPU. */
+/* Where cuBLASLt, cuDNN and the modules that link them are searched for. Needs no GPU. */
 #include "test.h"
 #include "device/cuda/modules/cudnn.h"
 
@@ -11,14 +11,14 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* The folder of the module that was just built, or NULL where there was no cuBLASLt to build it with. */
+/* Returns the folder of the module that was just built, or NULL if there was no cuBLASLt to build it with. */
 static const char *built_module(void)
 {
     const char *const folder = getenv("GPUREPLAY_MODULE_DIR");
     return folder && *folder ? folder : NULL;
 }
 
-/* What was loaded once is found first ever after, so every search is a process of its own. */
+/* Runs a search in a process of its own, because a library that was loaded once is always found first afterwards. */
 static void in_a_process(void (*search)(const char *argument), const char *argument)
 {
     int status = -1;
@@ -39,12 +39,12 @@ static void find_no_module(const char *folder)
     setenv("GPUREPLAY_MODULE_DIR", folder, 1);
     CHECK_STATUS(gpur_math_library_load(&library), GPUR_UNAVAILABLE);
     CHECK(!library.table && !library.library && !library.module);
-    CHECK_MESSAGE("libgpureplay_cudamath.so in /nowhere/modules, /"); /* before all other places */
+    CHECK_MESSAGE("libgpureplay_cudamath.so in /nowhere/modules, /"); /* before all other folders */
 }
 
 TEST(a_module_that_is_nowhere_is_refused_with_the_places)
 {
-    if (built_module() && access(GPUR_INSTALLED_MODULE, F_OK) != 0) /* an installed copy would be found, rightly */
+    if (built_module() && access(GPUR_INSTALLED_MODULE, F_OK) != 0) /* an installed copy would rightly be found */
         in_a_process(find_no_module, "/nowhere/modules");
 }
 
@@ -58,7 +58,8 @@ TEST(a_build_without_the_module_says_so)
     CHECK(!library.table && !library.library && !library.module);
 }
 
-/* A folder with a link to cuBLASLt at the end of `path`, which is "scratch/..."; take_away undoes it. */
+/* Makes the folders of `path`, which starts with `scratch`, and a link to cuBLASLt at its end; take_away removes
+ * them. */
 static int lay_out(char *path, const char *scratch)
 {
     char pattern[PATH_MAX];
@@ -116,7 +117,7 @@ TEST(cublas_is_found_in_the_active_python_environment_before_the_loaders_folders
     }
 }
 
-/* 1 when the folder of the modules has that of cuDNN. */
+/* Returns 1 if the folder of the modules contains cuDNN's. */
 static int has_dnn_module(void)
 {
     char path[PATH_MAX];

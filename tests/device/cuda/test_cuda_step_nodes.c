@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What the graph of one train step holds, for every preset of a learner, every kind of draw and every arithmetic: nodes
- * by kind, and by the library that made them. No host function and nothing but kernels, copies and fills; and each
- * convolution by cuDNN. Prints both, and the bytes that replay and learner hold, as planned and as held.
+ * Contents of the graph of one train step, for every preset of a learner, every index source and every arithmetic:
+ * nodes by kind, and by the library that added them. There must be kernels, copies and fills but no host function, and
+ * every convolution must be cuDNN's. Prints both, and the planned and actual bytes of replay and learner.
  *
- * On the CPU, which has no graphs, the same learners are made, and take a step.
+ * On the CPU, which has no graphs, the same learners are created, which includes one train step.
  */
 #include "test.h"
 #include "device/cuda/pretend/count_calls.h"
@@ -42,7 +42,7 @@ enum { CASES = sizeof cases / sizeof *cases };
 static gpur_status configure(const step_case *c, const gpur_field *fields, gpur_replay_config *config)
 {
     GPUR_TRY(gpur_replay_config_init(config, sizeof *config));
-    if (strcmp(c->preset, "cartpole") != 0) /* which is no published system's replay */
+    if (strcmp(c->preset, "cartpole") != 0) /* not the preset of a published replay */
         GPUR_TRY(gpur_replay_config_preset(config, c->preset));
     config->capacity = CAPACITY, config->max_batch = 256, config->min_size = 0, config->update_size = 0;
     config->fields = fields, config->field_count = 6;
@@ -66,7 +66,7 @@ static gpur_status open_replay(const step_case *c, gpur_device *device, int imag
     return gpur_replay_create(device, &config, replay);
 }
 
-/* Unrolled once, so that what is counted while it is recorded is one step. */
+/* unroll is 1, so that one step is counted per capture. */
 static gpur_status learner_config(const step_case *c, gpur_learner_config *config)
 {
     GPUR_TRY(gpur_learner_config_init(config, sizeof *config));
@@ -105,8 +105,8 @@ static void check_nodes(const gpur_recording *recording, gpur_cuda_nodes *nodes)
     CHECK_EQUAL(nodes->others, 0);
 }
 
-/* Of c convolutions there are c forward in the online network, c in the target network, c gradients by the weights and
- * c - 1 by the inputs. All that no library made are our kernels, our copies and our fills. */
+/* With c convolutions there are c forward passes in the online network and c in the target network, c gradients by the
+ * weights and c - 1 by the inputs. All nodes that no library added are our kernels, copies and fills. */
 static void check_calls(const step_case *c, const gpur_learner *learner, const gpur_cuda_nodes *nodes,
                         const call_counts *count)
 {
@@ -136,7 +136,7 @@ static void count_nodes(const step_case *c, const gpur_learner *learner)
     check_nodes(learner->train_on, &nodes);
 }
 
-/* The warm-up, within the making, is a step. */
+/* Creating the learner includes a warm-up step. */
 static gpur_status look_at(const step_case *c, gpur_device *device, gpur_replay **replay, gpur_learner **learner)
 {
     gpur_learner_config config;
@@ -177,7 +177,7 @@ static int has_case(const char *preset, size_t length)
     return 0;
 }
 
-/* By the names that a refusal tells. */
+/* Reads the names of the presets from the message of a refusal. */
 TEST(every_preset_has_a_case)
 {
     gpur_learner_config config;
@@ -200,7 +200,7 @@ TEST(every_preset_has_a_case)
 int main(int argc, char **argv)
 {
     test_main_begin(argc, argv);
-    setvbuf(stdout, NULL, _IOLBF, 0); /* so that what fails stands behind its case, also in a file */
+    setvbuf(stdout, NULL, _IOLBF, 0); /* so that failures follow their case in the output, also in a file */
     RUN(every_preset_has_a_case);
     RUN(a_step_of_any_preset_is_kernels_alone_and_its_convolutions_are_cudnns);
     return test_main_end();

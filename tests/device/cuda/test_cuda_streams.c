@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* What only CUDA has: the caller's own streams, also those under capture; memory that is not the host's; launch shapes
- * that a GPU refuses. */
+/* What only CUDA has: the caller's own streams, also during capture; memory that is not the host's; launch shapes that
+ * a GPU refuses. */
 #include "test.h"
 #include "device/device.h"
 #include "support/replay_kit.h"
@@ -16,7 +16,7 @@ static gpur_status fill_slowly(gpur_stream *stream, float *memory, int byte)
     return gpur_fill(stream, memory, byte, FLOATS * sizeof(float));
 }
 
-/* The host program's stream is played by a second one of ours, known to the first by its cudaStream_t alone. */
+/* A second stream of ours stands for the host program's; the first knows only its cudaStream_t. */
 TEST(a_stream_waits_for_the_callers_and_the_callers_for_it)
 {
     gpur_device *const device = test_device();
@@ -59,7 +59,7 @@ TEST(the_host_waits_for_the_callers_stream)
     CHECK_OK(gpur_copy(ours, &last, (unsigned char *)a + FLOATS * sizeof(float) - 1, 1));
     CHECK_OK(gpur_stream_sync(ours));
     CHECK_EQUAL(last, 7);
-    CHECK_OK(gpur_stream_sync(theirs)); /* it was left open */
+    CHECK_OK(gpur_stream_sync(theirs)); /* the stream was left open */
     CHECK_STATUS(gpur_device_wait_stream(device, NULL), GPUR_INVALID_ARGUMENT);
     CHECK_STATUS(gpur_device_wait_stream(NULL, gpur_stream_native(theirs)), GPUR_INVALID_ARGUMENT);
     gpur_device_free(device, a);
@@ -106,7 +106,7 @@ TEST(host_memory_is_told_from_device_memory)
     gpur_device_close(device);
 }
 
-/* Copying an array of another GPU's on the host would be a fault; only machines with two GPUs can show it. */
+/* Copying an array of another GPU on the host would be a fault. Only machines with two GPUs can test this. */
 TEST(memory_of_another_gpu_is_refused_by_name)
 {
     gpur_device *const device = test_device();
@@ -156,8 +156,8 @@ static int open_replay(kit_scene *s)
     return kit_open(s, test_device(), &config, 1) && kit_append_next(s, 500) == GPUR_OK;
 }
 
-/* A user's graph, which is none of the library's business, captured on a stream that a batch was drawn for. `last` is
- * the batch's last reference, or NULL where it is drawn into anew. Nothing of ours may get into that graph. */
+/* Captures a user's graph, unrelated to the library, on a stream that a batch was sampled for, and releases `last`, the
+ * last reference to that batch (NULL: none), or samples into `kept` again. Nothing of ours may get into that graph. */
 static void capture_around(gpur_stream *theirs, kit_scene *s, gpur_batch *last, gpur_batch *kept)
 {
     const cudaStream_t native = (cudaStream_t)gpur_stream_native(theirs);
@@ -168,7 +168,7 @@ static void capture_around(gpur_stream *theirs, kit_scene *s, gpur_batch *last, 
     gpur_batch_release(last);
     if (kept)
         CHECK_STATUS(gpur_replay_resample(s->replay, NULL, kept), GPUR_WOULD_BLOCK);
-    CHECK_OK(gpur_replay_sample(s->replay, ROWS, NULL, &meanwhile)); /* not from the memory that may be read */
+    CHECK_OK(gpur_replay_sample(s->replay, ROWS, NULL, &meanwhile)); /* not into the memory that may still be read */
     CHECK(cudaStreamEndCapture(native, &graph) == cudaSuccess);
     CHECK(cudaGraphGetNodes(graph, NULL, &nodes) == cudaSuccess);
     CHECK_EQUAL(nodes, 0);
@@ -191,7 +191,7 @@ TEST(a_batch_released_while_its_stream_is_captured_waits_for_the_end_of_the_capt
     CHECK_EQUAL(batches_made(s.replay), 2);
     for (int i = 0; i < 2; i++)
         CHECK_OK(gpur_replay_sample(s.replay, ROWS, native, &batches[i]));
-    CHECK_EQUAL(batches_made(s.replay), 2); /* both are used again */
+    CHECK_EQUAL(batches_made(s.replay), 2); /* both are reused */
     for (int i = 0; i < 2; i++) {
         CHECK_EQUAL(kit_wrong_bytes(&s.kit, batches[i], NULL), 0);
         gpur_batch_release(batches[i]);

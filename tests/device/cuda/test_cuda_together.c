@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * How blocks that meet are launched on this GPU: what fits together as one cluster, and as a grid. Where a GPU has
- * clusters, eight blocks are one: without it a cluster would be a grid, and nothing else would tell.
+ * How kernels with a grid sync are launched on this GPU: the largest cluster and the largest cooperative grid that fit.
+ * On a GPU with clusters, a cluster of eight blocks must fit: otherwise every launch would silently become a
+ * cooperative grid.
  */
 #include "test.h"
 #include "device/cuda/cuda.h"
 #include "kernels/entries.h"
 
-enum { PORTABLE = 8 }; /* blocks of a cluster that every GPU with clusters holds */
+enum { PORTABLE = 8 }; /* blocks that a cluster can have on every GPU that has clusters */
 
 static int largest_cluster(const gpur_cuda_kernel *kernel)
 {

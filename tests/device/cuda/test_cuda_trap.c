@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A kernel that reads and writes where there is no memory: CUDA ends the process's work on that GPU for good. It is
- * told by every call from then on, everything can be destroyed, and the process goes on with the CPU. By a program of
- * its own, since nothing else of it would see a GPU any more.
+ * A kernel that accesses invalid memory: CUDA then fails every later call of the process on that GPU. The calls report
+ * it, all objects can be destroyed, and the process can still use the CPU. A program of its own, because no other test
+ * of the process could use the GPU afterwards.
  */
 #include "learn/learner.h"
 #include "support/learn_world.h"
 #include "replay/sampler/consumer.h"
 #include "test.h"
 
-/* The window set somewhere else. */
+/* Writes a window to an invalid address. */
 static gpur_status trap(gpur_learner *learner)
 {
     gpur_stream *stream = NULL;
@@ -43,7 +43,7 @@ static void check_dead(gpur_device *device, learn_world *world, gpur_learner *le
     CHECK(!batch);
     CHECK_DEAD(gpur_learner_sync(learner));
     CHECK_DEAD(gpur_learner_act(learner, 1, obs, 0.0f, &action, NULL));
-    for (int i = 0; i < 3; i++) /* at most two launches are enqueued before one is waited for */
+    for (int i = 0; i < 3; i++) /* at most two launches are enqueued before a call waits for one */
         if (gpur_learner_train(learner, 1) != GPUR_OK)
             break;
     CHECK_DEAD(gpur_learner_train(learner, 1));

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The module libgpureplay_cudamath: products by cuBLASLt, and library calls only. Descriptors, layouts and algorithms
- * are made once, at create; a run sets the bias pointer and enqueues.
+ * The module libgpureplay_cudamath: GEMMs by cuBLASLt. Descriptors, layouts and algorithms are made once, with the
+ * plan; a run sets the arithmetic and the bias pointer and enqueues the GEMM.
  */
 #include "device/cuda/modules/cublaslt.h"
 
@@ -12,12 +12,13 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
-/* Bytes of workspace an algorithm may want: NVIDIA's advice for Hopper. */
+/* Limit of an algorithm's workspace in bytes: NVIDIA's recommendation for Hopper. */
 static const uint64_t workspace_limit = (uint64_t)32 << 20;
 
-/* Vector loads and tensor cores need aligned addresses, and a plan does not know them yet: the second head of a dueling
- * network lies one float beyond the first. So it has two algorithms: one for addresses that are all multiples of 16,
- * one for any floats, which is always of FP32. Without both there is no plan, so that no run can be refused. */
+/* Vector loads and tensor cores need aligned addresses, and a plan does not know the addresses of its runs: the second
+ * head of a dueling network starts one float after the first. So a plan has two algorithms: one for addresses that are
+ * all multiples of 16 bytes, and one for any float addresses, which is always FP32. A plan without both is refused, so
+ * that no run can fail for its addresses. */
 enum { ALIGNED, ANY, ALGORITHMS };
 static const uint32_t alignments[ALGORITHMS] = {16, 4};
 
@@ -172,8 +173,8 @@ static gpur_status fail_no_algorithm(const gpur_gemm_shape *s, cublasStatus_t st
                 epilogues[s->epilogue], maths[s->math], cublasLtGetStatusName(status));
 }
 
-/* The heuristic reads the bias pointer's alignment and nothing behind it (cublasLt.h), so an address that is no more
- * than so aligned stands for all of them. */
+/* The heuristic only reads the alignment of the bias pointer and never dereferences it (cublasLt.h), so an address with
+ * exactly this alignment represents all of them. */
 static gpur_status choose(cublasLtHandle_t handle, gpur_cudamath_plan *plan, cublasLtMatmulPreference_t preference,
                           int which, gpur_fail_fn fail)
 {

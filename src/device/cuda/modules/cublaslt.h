@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Between the core and the module that links cuBLASLt (half a gigabyte on disk). The core finds the library and loads
- * the module when the first product is planned, so who only keeps a replay never needs it.
+ * Interface between the core and the module that links cuBLASLt (half a gigabyte on disk). The core finds the library
+ * and loads the module when the first GEMM is planned, so a user who only uses the replay never needs it.
  *
- * The module exports one function, gpur_cudamath_table. It knows nothing of the core but this header: handles are
- * pointers, streams are cudaStream_t as void *, and failures go through the `fail` it is given. The device must be
- * current in every call that has a handle or a stream.
+ * The module exports one function, gpur_cudamath_table. It knows nothing of the core except this header: handles are
+ * void pointers, streams are cudaStream_t as void *, and errors are reported through the `fail` it is given. The device
+ * must be current in every call that takes a handle or a stream.
  */
 #ifndef GPUR_DEVICE_CUDA_MODULES_CUBLASLT_H
 #define GPUR_DEVICE_CUDA_MODULES_CUBLASLT_H
@@ -13,7 +13,7 @@
 #include "device/gemm.h"
 #include "device/cuda/modules/module.h"
 
-enum { GPUR_CUDAMATH_VERSION = 2 }; /* of this table; the core refuses a module of another one */
+enum { GPUR_CUDAMATH_VERSION = 2 }; /* of this table; the core refuses a module with another one */
 #define GPUR_CUDAMATH_SYMBOL "gpur_cudamath_table"
 
 typedef struct gpur_cudamath_plan gpur_cudamath_plan;
@@ -21,13 +21,13 @@ typedef struct gpur_cudamath_plan gpur_cudamath_plan;
 typedef struct gpur_cudamath_product {
     const float *a, *b, *bias;
     float *c;
-    void *workspace; /* as many bytes as workspace_bytes says, aligned to 256 */
+    void *workspace; /* plan_workspace_bytes bytes, aligned to 256 */
 } gpur_cudamath_product;
 
 typedef struct gpur_cudamath {
     gpur_cuda_module module;
 
-    /* A plan is described first (no GPU is needed for that) and then gets an algorithm of the current device. */
+    /* A plan is described first, which needs no GPU, and then gets an algorithm for the current device. */
     gpur_status (*plan_describe)(const gpur_gemm_shape *shape, gpur_fail_fn fail, gpur_cudamath_plan **plan);
     gpur_status (*plan_choose)(void *handle, gpur_cudamath_plan *plan, gpur_fail_fn fail);
     void (*plan_destroy)(gpur_cudamath_plan *plan);

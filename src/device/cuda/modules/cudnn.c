@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* A plan of the module libgpureplay_cudadnn: what it is made of, and the choice of the engine that runs its graph. */
+/* The module libgpureplay_cudadnn: convolutions and GEMMs of dense layers, as graphs of cuDNN's backend API. In order:
+ * a plan and the choice of its engine; parts of any graph; the graph of a convolution; the graph of a GEMM; the
+ * module's table. */
 #include "device/cuda/modules/cudnn.h"
 
 #include "gpureplay/learner.h"
@@ -13,39 +15,40 @@
 
 typedef cudnnBackendDescriptor_t descriptor;
 
-/* Names of arrays in a graph, from ID_VIRTUAL on of those that only pass from one operation to the next. */
+/* Ids of the arrays in a graph. Ids from ID_VIRTUAL on are of virtual tensors, which only pass from one operation to
+ * the next. */
 enum { ID_X = 1, ID_W = 2, ID_Y = 3, ID_BIAS = 4, ID_VIRTUAL = 10 };
 
 enum { MOST_DESCRIPTORS = 24, MOST_CONFIGS = 24, MOST_NOTES = CUDNN_NUMERICAL_NOTE_TYPE_COUNT };
 
-/* Bytes of workspace that an engine may want. */
+/* Limit of an engine's workspace in bytes. */
 static const int64_t workspace_limit = (int64_t)256 << 20;
 
 struct gpur_cudadnn_plan {
-    char words[240];                   /* what it computes, for an error's text */
+    char words[240];                   /* what it computes, for error messages */
     int32_t math;                      /* GPUR_MATH_* */
-    int32_t deterministic;             /* 1: only engines that repeat their bits */
-    int32_t has_bias;                  /* 1: the graph reads one */
-    gpur_fail_fn fail;                 /* of the call under way */
-    descriptor made[MOST_DESCRIPTORS]; /* (count) in the order in which they were made */
+    int32_t deterministic;             /* 1: only engines with bitwise repeatable results */
+    int32_t has_bias;                  /* 1: the graph reads a bias */
+    gpur_fail_fn fail;                 /* `fail` of the current call */
+    descriptor made[MOST_DESCRIPTORS]; /* (count), in the order of creation */
     int count;
     descriptor graph;
-    descriptor config, chosen; /* the engine with its settings, and what is executed */
+    descriptor config, chosen; /* the engine with its settings; its finalized execution plan */
     int64_t workspace_bytes;
 
-    /* What the heuristics gave, and why none of it was taken: for the text of a refusal. */
+    /* The number of configurations that the heuristics returned, and why each was rejected: for the error message. */
     int64_t found, of_other_arithmetic, not_planned, too_large;
-    cudnnStatus_t last_failure; /* of asking the heuristics, or of making a plan */
+    cudnnStatus_t last_failure; /* of the heuristics, or of making an execution plan */
 };
 
 /*
- * The device that engines are chosen for. Heuristics know of no device unless they are told: they read its properties,
- * or, before cuDNN 9.8 had properties, the handle that the operation graph was given. Told of neither they succeed, and
- * find nothing. A test without a GPU has the properties of a described device, and no handle.
+ * The device that engines are chosen for. The heuristics know it only from its properties or, before cuDNN 9.8, which
+ * introduced these, from the handle set in the operation graph. Without either they succeed but find nothing. A test
+ * without a GPU has the properties of a described device, and no handle.
  */
 typedef struct device_source {
     cudnnHandle_t handle;
-    descriptor properties; /* NULL: this cuDNN has none */
+    descriptor properties; /* NULL: this cuDNN version has none */
 } device_source;
 
 static inline int is_out_of_memory(cudnnStatus_t status)
@@ -86,7 +89,8 @@ static inline gpur_status finalize(gpur_cudadnn_plan *plan, descriptor d)
     return check(cudnnBackendFinalize(d), plan->fail, "cudnnBackendFinalize");
 }
 
-/* What an engine's note forbids: float32 means its own mantissa and its own sums, and repeated bits a fixed order. */
+/* Whether an engine's numerical note rules it out. FP32 requires float32 operands and sums, so it allows only the note
+ * about NaN propagation; bitwise repeatable results forbid nondeterministic engines. */
 static inline int is_forbidden(int32_t math, int32_t deterministic, cudnnBackendNumericalNote_t note)
 {
     if (note == CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC)
@@ -114,7 +118,7 @@ static inline gpur_status has_right_notes(const gpur_cudadnn_plan *plan, descrip
     return check(status, plan->fail, "cudnnBackendGetAttribute");
 }
 
-/* An execution plan of the config, finalized; a failure leaves none. */
+/* Makes and finalizes an execution plan of the config; makes none on failure. */
 static inline cudnnStatus_t make_execution(const device_source *device, descriptor config, descriptor *out)
 {
     cudnnStatus_t status = cudnnBackendCreateDescriptor(CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR, out);
@@ -137,7 +141,7 @@ static inline cudnnStatus_t make_execution(const device_source *device, descript
     return status;
 }
 
-/* A plan that cannot be made is no failure; memory that ran out is. */
+/* A config that cannot be made into an execution plan is skipped; running out of memory is an error. */
 static inline gpur_status pass_over(gpur_cudadnn_plan *plan, cudnnStatus_t status)
 {
     plan->not_planned++;
@@ -145,7 +149,8 @@ static inline gpur_status pass_over(gpur_cudadnn_plan *plan, cudnnStatus_t statu
     return is_out_of_memory(status) ? check(status, plan->fail, "making a plan of cuDNN's") : GPUR_OK;
 }
 
-/* Takes the config if it fits. One that cannot be made into a plan does not: the heuristics are not always right. */
+/* Makes this config the plan's if it is allowed, can be made into an execution plan (the heuristics are not always
+ * right) and stays within the workspace limit. */
 static inline gpur_status try_config(gpur_cudadnn_plan *plan, const device_source *device, descriptor config)
 {
     int64_t bytes = 0, count = 0;
@@ -170,7 +175,8 @@ static inline gpur_status try_config(gpur_cudadnn_plan *plan, const device_sourc
     return GPUR_OK;
 }
 
-/* The configs, best first, into `configs`, where their descriptors wait; how many. */
+/* Fills `configs`, whose descriptors exist already, with the heuristics' results, best first, and sets their
+ * `count`. */
 static inline cudnnStatus_t ask(const gpur_cudadnn_plan *plan, const device_source *device, cudnnBackendHeurMode_t mode,
                                 descriptor heuristics, descriptor *configs, int64_t *count)
 {
@@ -189,7 +195,7 @@ static inline cudnnStatus_t ask(const gpur_cudadnn_plan *plan, const device_sour
     return status;
 }
 
-/* Heuristics that fail have found nothing, which is no failure of ours unless memory ran out. */
+/* If the heuristics fail, they have found nothing; that is an error only if memory ran out. */
 static inline gpur_status ask_heuristics(gpur_cudadnn_plan *plan, const device_source *device,
                                          cudnnBackendHeurMode_t mode, descriptor heuristics, descriptor *configs,
                                          int64_t *count)
@@ -241,7 +247,7 @@ static inline gpur_status choose_by(gpur_cudadnn_plan *plan, const device_source
     return status;
 }
 
-/* The last step of describing the graph, since before cuDNN 9.8 it is the graph that has the device. */
+/* Completes the description of the graph, which before cuDNN 9.8 includes the device. */
 static inline gpur_status finish_graph(gpur_cudadnn_plan *plan, const device_source *device)
 {
     if (device->handle && !device->properties)
@@ -249,7 +255,7 @@ static inline gpur_status finish_graph(gpur_cudadnn_plan *plan, const device_sou
     return finalize(plan, plan->graph);
 }
 
-/* cuDNN's own words are of its last failure, which need not be of this plan. */
+/* cuDNN's text is about its last failure, which may be of another plan. */
 static inline gpur_status refuse_engines(const gpur_cudadnn_plan *plan)
 {
     static const char *const arithmetic[] = {"FP32", "TF32", "BF16"};
@@ -265,7 +271,8 @@ static inline gpur_status refuse_engines(const gpur_cudadnn_plan *plan)
         cudnnGetErrorString(plan->last_failure), *words ? ": " : "", words);
 }
 
-/* The first that fits, of those the heuristics think fast, then of those that always work. */
+/* Chooses the first usable config: first of those the heuristics expect to be fast, then of the fallbacks, which always
+ * work. */
 static inline gpur_status choose(gpur_cudadnn_plan *plan, const device_source *device)
 {
     if (!device->handle && !device->properties)
@@ -277,7 +284,7 @@ static inline gpur_status choose(gpur_cudadnn_plan *plan, const device_source *d
     return plan->chosen ? GPUR_OK : refuse_engines(plan);
 }
 
-/* The parts of which the graphs of the module libgpureplay_cudadnn are made, whatever they compute. */
+/* Parts of a graph, whatever it computes. */
 
 enum { MOST_AXES = 4, MOST_OPERATIONS = 6 };
 
@@ -286,10 +293,10 @@ typedef struct tensor_kind {
     cudnnDataType_t type;
     int64_t axes;
     int64_t dims[MOST_AXES], strides[MOST_AXES];
-    int64_t alignment; /* bytes, of its first number */
+    int64_t alignment; /* of the first element, in bytes */
 } tensor_kind;
 
-/* The operations of a graph, in the order in which they follow from each other. */
+/* The operations of a graph, in the order of their dependencies. */
 typedef struct operations {
     descriptor list[MOST_OPERATIONS];
     int64_t count;
@@ -308,7 +315,7 @@ static inline gpur_status make_tensor(gpur_cudadnn_plan *plan, const tensor_kind
     return finalize(plan, *out);
 }
 
-/* `b` is NULL for an operation of one input. */
+/* `b` is NULL for operations with one input. */
 static inline gpur_status make_pointwise(gpur_cudadnn_plan *plan, cudnnPointwiseMode_t mode, descriptor x, descriptor b,
                                          descriptor y, descriptor *out)
 {
@@ -328,7 +335,8 @@ static inline gpur_status make_pointwise(gpur_cudadnn_plan *plan, cudnnPointwise
     return finalize(plan, *out);
 }
 
-/* Bias and ReLU behind it, as far as `epilogue` has them, from the virtual `y` of this kind to what is stored. */
+/* Adds bias and, if the epilogue has it, ReLU after the virtual tensor `y` of kind `y_kind`; the result is stored as
+ * ID_Y. */
 static inline gpur_status make_epilogue(gpur_cudadnn_plan *plan, int32_t epilogue, const tensor_kind *bias_kind,
                                         const tensor_kind *y_kind, descriptor y, operations *graph)
 {
@@ -347,7 +355,7 @@ static inline gpur_status make_epilogue(gpur_cudadnn_plan *plan, int32_t epilogu
     return make_pointwise(plan, CUDNN_POINTWISE_RELU_FWD, biased, NULL, out, &graph->list[graph->count++]);
 }
 
-/* Not finalized yet: finish_graph does that, when the device is known. */
+/* Leaves the graph unfinalized: finish_graph finalizes it when the device is known. */
 static inline gpur_status make_graph(gpur_cudadnn_plan *plan, const operations *graph)
 {
     GPUR_TRY(make(plan, CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR, &plan->graph));
@@ -355,15 +363,16 @@ static inline gpur_status make_graph(gpur_cudadnn_plan *plan, const operations *
                graph->list);
 }
 
-/* The graph of a convolution, or of one of its gradients. */
+/* The graph of a convolution or of one of its gradients. */
 
 static inline int64_t greatest_alignment(int64_t bytes)
 {
     return bytes % 16 == 0 ? 16 : bytes % 8 == 0 ? 8 : bytes % 4 == 0 ? 4 : 2;
 }
 
-/* Four axes as cuDNN names them, N, C, H, W or F, C, K, K, with the second one last in memory. A batch may begin behind
- * another one, so images are as aligned as their size; all else is at the start of a block. */
+/* Four axes as cuDNN names them, N, C, H, W or F, C, K, K, with the second axis (C) innermost in memory. A batch of
+ * images may start anywhere in a larger array of them, so x is only as aligned as the size of an image allows; all
+ * other arrays are aligned to 16 bytes. */
 static inline tensor_kind image_kind(int64_t id, cudnnDataType_t type, int64_t n, int64_t c, int64_t h, int64_t w)
 {
     const int64_t size = type == CUDNN_DATA_BFLOAT16 ? 2 : 4;
@@ -393,7 +402,7 @@ static inline gpur_status make_convolution(gpur_cudadnn_plan *plan, const gpur_c
     return finalize(plan, *out);
 }
 
-/* How an operation of each pass names what it is made of. */
+/* The attribute names that the operation of each pass uses. */
 typedef struct pass_names {
     cudnnBackendDescriptorType_t kind;
     cudnnBackendAttributeName_t conv, x, w, y, alpha, beta;
@@ -437,7 +446,7 @@ static inline gpur_status make_conv_operation(gpur_cudadnn_plan *plan, const gpu
     return finalize(plan, *out);
 }
 
-/* x, w and y. A y before its epilogue is virtual: nobody stores it. */
+/* Makes x, w and y. With an epilogue y is virtual: it is never stored. */
 static inline gpur_status make_conv_arrays(gpur_cudadnn_plan *plan, const gpur_conv_shape *s, descriptor arrays[3],
                                            tensor_kind *y)
 {
@@ -481,13 +490,13 @@ static inline gpur_status describe_conv(gpur_cudadnn_plan *plan, const void *sha
 }
 
 /*
- * The graph of a dense layer's product, forward or either gradient, with its bias and its ReLU.
+ * The graph of a dense layer's GEMM, forward or either gradient, with bias and ReLU.
  *
- * cuDNN 9 sums float32 products without tensor cores by one engine only, which is cuBLASLt behind another door; so
- * products of FP32 are not for graphs. Under BF16 the factors are rounded inside the graph, to nearest, ties to even.
+ * For float32 without tensor cores cuDNN 9 has a single engine, which calls cuBLASLt, so FP32 GEMMs do not use graphs.
+ * Under BF16 the operands are rounded inside the graph, to nearest, ties to even.
  */
 
-/* (rows, columns) as an operand of the product: a transposed one lies the other way round in memory. */
+/* A matrix (rows, columns) as an operand of the GEMM: row-major in memory, or column-major if `transposed`. */
 static inline tensor_kind matrix_kind(const gpur_gemm_shape *s, int64_t id, int64_t rows, int64_t columns,
                                       int64_t pitch, int transposed)
 {
@@ -502,7 +511,7 @@ static inline tensor_kind matrix_kind(const gpur_gemm_shape *s, int64_t id, int6
     return kind;
 }
 
-/* A factor, and under BF16 its rounded copy, which is virtual. */
+/* Makes an operand; under BF16 also its rounded copy, which is virtual. */
 static inline gpur_status make_factor(gpur_cudadnn_plan *plan, const tensor_kind *kind, operations *graph,
                                       descriptor *out)
 {
@@ -551,7 +560,7 @@ static inline gpur_status refuse_product(const gpur_cudadnn_plan *plan, const gp
     return GPUR_OK;
 }
 
-/* Always of engines that repeat their bits, as cuBLASLt's products do. */
+/* Uses only engines with bitwise repeatable results, as cuBLASLt's GEMMs are. */
 static inline gpur_status describe_product(gpur_cudadnn_plan *plan, const void *shape)
 {
     const gpur_gemm_shape *const s = (const gpur_gemm_shape *)shape;
@@ -573,10 +582,7 @@ static inline gpur_status describe_product(gpur_cudadnn_plan *plan, const void *
     return make_graph(plan, &graph);
 }
 
-/*
- * The module libgpureplay_cudadnn: convolutions and dense layers by cuDNN's backend graphs, and library calls only.
- * module_conv_cuda.h and module_dense_cuda.h describe a plan's graph, module_engine_cuda.h chooses its engine.
- */
+/* The module's functions and its table. */
 
 static int64_t library_version(void)
 {
@@ -595,7 +601,7 @@ static void close_library(void *handle)
     free(device);
 }
 
-/* The properties of the handle's device; NULL where this cuDNN has no such descriptor. */
+/* Returns the properties of the handle's device; NULL if this cuDNN version has no such descriptor. */
 static descriptor read_properties(cudnnHandle_t handle)
 {
     descriptor made = NULL;
@@ -638,7 +644,7 @@ static void plan_destroy(gpur_cudadnn_plan *plan)
     free(plan);
 }
 
-/* A failure leaves no plan. */
+/* Makes no plan on failure. */
 static gpur_status make_plan(const void *shape, gpur_status (*describe)(gpur_cudadnn_plan *plan, const void *shape),
                              gpur_fail_fn fail, gpur_cudadnn_plan **out)
 {

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Between the core and the module that links cuDNN, as math_cuda.h is for cuBLASLt: convolutions, and dense layers'
- * products. The core finds the library and loads the module when the first one is planned; where there is none,
- * convolutions go by patches and products by cuBLASLt.
+ * Interface between the core and the module that links cuDNN, like cublaslt.h for cuBLASLt: convolutions, and GEMMs of
+ * dense layers. The core finds the library and loads the module when the first of them is planned; without it
+ * convolutions run as im2col, and GEMMs by cuBLASLt.
  *
  * The module exports one function, gpur_cudadnn_table. A plan reads and writes float32, except a convolution under
- * GPUR_MATH_BF16: all of its arrays are bfloat16, and it has no epilogue. That is what this module plans, not all that
- * cuDNN has: with bias and ReLU it has many engines for bfloat16 if the bias is bfloat16, too. What it lacks is float32
- * results from bfloat16 factors: none of the weights' gradient, and one slow fallback forward (cuDNN 9.19, sm_90).
+ * GPUR_MATH_BF16: all of its arrays are bfloat16, and it has no epilogue. That is a restriction of this module: cuDNN
+ * has many engines for bfloat16 with bias and ReLU if the bias is bfloat16, too. What cuDNN lacks is float32 results
+ * from bfloat16 operands: no engine for the weights' gradient, and one slow fallback forward (cuDNN 9.19, sm_90).
  */
 #ifndef GPUR_DEVICE_CUDA_MODULES_CUDNN_H
 #define GPUR_DEVICE_CUDA_MODULES_CUDNN_H
@@ -15,27 +15,27 @@
 #include "device/conv.h"
 #include "device/cuda/modules/cublaslt.h"
 
-enum { GPUR_CUDADNN_VERSION = 2 }; /* of this table; the core refuses a module of another one */
+enum { GPUR_CUDADNN_VERSION = 2 }; /* of this table; the core refuses a module with another one */
 #define GPUR_CUDADNN_SYMBOL "gpur_cudadnn_table"
 
 typedef struct gpur_cudadnn_plan gpur_cudadnn_plan;
 
 typedef struct gpur_cudadnn_arrays {
-    void *x, *w, *y, *bias; /* of a product: A, B, C, bias */
-    void *workspace;        /* as many bytes as workspace_bytes says, aligned to 256 */
+    void *x, *w, *y, *bias; /* of a GEMM: A, B, C, bias */
+    void *workspace;        /* plan_workspace_bytes bytes, aligned to 256 */
 } gpur_cudadnn_arrays;
 
 typedef struct gpur_cudadnn {
     gpur_cuda_module module;
 
-    /* A plan's graph is described first (no GPU is needed for that) and then gets an engine of the current device. */
+    /* A plan's graph is described first, which needs no GPU, and then gets an engine for the current device. */
     gpur_status (*plan_conv)(const gpur_conv_shape *shape, gpur_fail_fn fail, gpur_cudadnn_plan **plan);
     gpur_status (*plan_product)(const gpur_gemm_shape *shape, gpur_fail_fn fail, gpur_cudadnn_plan **plan);
     gpur_status (*plan_choose)(void *handle, gpur_cudadnn_plan *plan, gpur_fail_fn fail);
     void (*plan_destroy)(gpur_cudadnn_plan *plan);
     int64_t (*plan_workspace_bytes)(const gpur_cudadnn_plan *plan);
 
-    /* One thread at a time a handle. */
+    /* A handle is for one thread at a time. */
     gpur_status (*plan_run)(void *handle, gpur_cudadnn_plan *plan, const gpur_cudadnn_arrays *arrays, void *stream,
                             gpur_fail_fn fail);
 } gpur_cudadnn;

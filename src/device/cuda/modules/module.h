@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What the modules libgpureplay_cudamath and libgpureplay_cudadnn have in common, and how the core holds one: the
- * library of NVIDIA's that it links, the module, and a handle of the library for one device.
+ * Common interface of the modules libgpureplay_cudamath and libgpureplay_cudadnn, and what the core stores for each:
+ * NVIDIA's library that the module links, the module itself, and the library's handle for one device.
  */
 #ifndef GPUR_DEVICE_CUDA_MODULES_MODULE_H
 #define GPUR_DEVICE_CUDA_MODULES_MODULE_H
@@ -12,24 +12,24 @@
 
 typedef gpur_status (*gpur_fail_fn)(gpur_status status, const char *format, ...) GPUR_PRINTF(2, 3);
 
-/* What the table of each module begins with. */
+/* The first member of every module's table. */
 typedef struct gpur_cuda_module {
-    int32_t version;                  /* of the table; the core refuses another one than it knows */
-    int64_t (*library_version)(void); /* of the library in use: 10000 major + 100 minor + patch */
+    int32_t version;                  /* of the table; the core refuses any other than its own */
+    int64_t (*library_version)(void); /* version of the loaded library: 10000 major + 100 minor + patch */
     gpur_status (*open)(void **handle, gpur_fail_fn fail);
     void (*close)(void *handle);
 } gpur_cuda_module;
 
 typedef struct gpur_cuda_library {
     const gpur_cuda_module *table; /* NULL: not loaded */
-    void *library, *module;        /* of dlopen */
+    void *library, *module;        /* handles of dlopen */
     void *handle;                  /* NULL: not opened */
-    char name[48];                 /* "cuBLASLt 13.1.0"; "" before it was opened */
+    char name[48];                 /* "cuBLASLt 13.1.0"; "" before opening */
 } gpur_cuda_library;
 
-/* loader_cuda.c. Loading wants one that is not loaded; a failure leaves it so. Opening loads what is not loaded yet,
- * and makes a handle of the current device; it takes one that is open. Closing takes one in any state, and leaves it
- * as it was before it was loaded. */
+/* loader.c. _load requires a library that is not loaded, and leaves it unloaded on failure. _open loads the library if
+ * necessary and creates a handle on the current device; it does nothing if the library is open already. _close accepts
+ * any state, and returns the library to the state before loading. */
 gpur_status gpur_math_library_load(gpur_cuda_library *library);
 gpur_status gpur_dnn_library_load(gpur_cuda_library *library);
 gpur_status gpur_math_library_open(gpur_cuda_library *library);

@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A row-major product as cuBLASLt, which counts columns first, sees it. No CUDA in here: the tests multiply by it.
+ * Describes a row-major GEMM to cuBLASLt, which expects column-major matrices. Uses nothing of CUDA, so that tests can
+ * check it on the CPU.
  *
- * Memory of a row-major (r, c) matrix is that of the column-major (c, r) transposed one, so C = op(A) op(B) is computed
- * as C^T = op(B)^T op(A)^T: our B is the left operand and our A the right one, none of them moved.
+ * The memory of a row-major (r, c) matrix is that of the column-major (c, r) transpose. So C = op(A) op(B) is computed
+ * as C^T = op(B)^T op(A)^T: our B is the left operand and our A the right one, and no matrix is copied.
  *
  *   left   column-major memory of B: (n, k), or (k, n) and then transposed if B is     as an operand (n, k)
  *   right  column-major memory of A: (k, m), or (m, k) and then transposed if A is     as an operand (k, m)
  *   out    column-major memory of C: (n, m)
  *
- * Bias: cuBLASLt adds one number to each row of `out`: n of them, one an output feature.
+ * cuBLASLt adds one bias value to each row of `out`: n values, one per output feature.
  */
 #ifndef GPUR_DEVICE_CUDA_MODULES_ROWMAJOR_GEMM_H
 #define GPUR_DEVICE_CUDA_MODULES_ROWMAJOR_GEMM_H
@@ -18,7 +19,7 @@
 
 typedef struct gpur_columns {
     int64_t rows, columns; /* as stored */
-    int64_t pitch;         /* from column to column */
+    int64_t pitch;         /* distance from one column to the next */
     int transpose;
 } gpur_columns;
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A GPU that is only described, by a file of its properties as cuDNN's heuristics want them: one that print_device
- * wrote on that GPU, or, where its name ends in -by-hand, one that somebody made up from the fields that cuDNN asks for
- * and the published numbers. Included behind device/module_dnn_cuda.c, whose engines are then chosen for it.
+ * A described GPU: a file of its properties in the form that cuDNN's heuristics read. Either print_device wrote the
+ * file on such a GPU, or, if its name ends in -by-hand, it was made up from the fields that cuDNN reads and published
+ * numbers. Include this after cudnn.c; engines are then chosen for that GPU.
  */
 #ifndef GPUR_DEVICE_CUDA_MODULES_DESCRIBED_H
 #define GPUR_DEVICE_CUDA_MODULES_DESCRIBED_H
@@ -12,7 +12,7 @@
 static descriptor described;
 static char described_json[1 << 14];
 
-/* 1 when this cuDNN takes the description; its fields are undocumented and may change. */
+/* Returns 1 if this cuDNN accepts the description; its fields are undocumented and may change. */
 static int describe(const char *path)
 {
     FILE *const file = fopen(path, "r");
@@ -26,8 +26,8 @@ static int describe(const char *path)
            cudnnBackendFinalize(described) == CUDNN_STATUS_SUCCESS;
 }
 
-/* Says for which GPU engines can be chosen here. 0, and why: none can, or, before compute capability 8.0, none of them
- * has the arithmetic that is asked for. */
+/* Prints the GPU that engines are chosen for. Returns 0, and prints why, if none can be chosen, or if the GPU is older
+ * than compute capability 8.0, for which no engine has the arithmetic that the tests ask for. */
 static int describe_and_say(const char *path)
 {
     const char *const name = strrchr(path, '/') ? strrchr(path, '/') + 1 : path;
@@ -42,7 +42,7 @@ static int describe_and_say(const char *path)
     return !version || capability >= 800;
 }
 
-/* The notes of the engine that was taken; -1 when cuDNN does not tell. */
+/* Gets the numerical notes of the chosen engine; returns their number, or -1 if cuDNN does not tell. */
 static int64_t notes_of(const gpur_cudadnn_plan *plan, cudnnBackendNumericalNote_t notes[MOST_NOTES])
 {
     descriptor engine = NULL;

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 # usage: cmake -DPROGRAM=print_device -DGIVEN=GPU.json -P device_json.cmake
-# What cuDNN understands of a described GPU is what was described, and is understood again, from the file that it was
-# written to; a file that lacks something is refused, and so is one that cannot be written.
+# Checks that cuDNN reads a GPU's description correctly, and reads the file that print_device writes from it as the same
+# GPU; and that print_device fails on an incomplete or missing file and on an output that cannot be written.
 function(print_device from expected out)
     execute_process(COMMAND ${PROGRAM} ${from} ${ARGN}
         RESULT_VARIABLE status OUTPUT_VARIABLE printed ERROR_VARIABLE said)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * In the place of CUDA's driver, where there is none: just enough for cuDNN to compile kernels for a GPU that is only
- * described. It takes every program and finds every kernel in it; nothing runs. Not by cuda.h, which renames some of
+ * A fake of the CUDA driver for machines without one: just enough for cuDNN to compile kernels for a described GPU. It
+ * accepts every program and finds every kernel in it; nothing runs. It does not include cuda.h, which renames some of
  * the functions that cuDNN looks up by these names.
  */
 int cuInit(unsigned flags);
@@ -13,7 +13,7 @@ int cuLibraryGetKernel(void **kernel, void *library, const char *name);
 
 static char something;
 
-/* Looked up, too, and refused: not supported. */
+/* These are looked up, too. 801 is CUDA_ERROR_NOT_SUPPORTED. */
 #define REFUSED(name) \
     int name(void);   \
     int name(void)    \

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * cuDNN's handle of a GPU that is only described, so that the module's own way from a handle to an engine runs without
- * a GPU. Include it in the place of module_dnn_cuda.c. The three calls that read a handle get the description instead;
- * all others are cuDNN's own.
+ * A cuDNN handle of a described GPU, so that the module's code from a handle to an engine runs without a GPU. Include
+ * it instead of cudnn.c. The three attributes that take a handle get the description instead; everything else is
+ * cuDNN's own.
  */
 #ifndef GPUR_DEVICE_CUDA_MODULES_HANDLE_H
 #define GPUR_DEVICE_CUDA_MODULES_HANDLE_H
@@ -27,9 +27,9 @@ static cudnnStatus_t set_for_test(cudnnBackendDescriptor_t to, cudnnBackendAttri
 #include "device/cuda/modules/described.h"
 
 static int described_handle;       /* its address is the handle */
-static int handles_open;           /* made and not destroyed */
-static int is_old;                 /* 1: this cuDNN has no descriptors of devices, as before 9.8 */
-static int graphs_told_the_handle; /* how often an operation graph was given the handle */
+static int handles_open;           /* created and not destroyed */
+static int is_old;                 /* 1: act as a cuDNN before 9.8, which has no device descriptors */
+static int graphs_told_the_handle; /* number of operation graphs that were given the handle */
 
 static cudnnStatus_t create_for_test(cudnnHandle_t *handle)
 {

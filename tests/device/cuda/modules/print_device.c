@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * usage: print_device [cuda:N | FILE.json [OUT.json]]
- * A GPU's properties as cuDNN's heuristics want them, as JSON: of the GPU cuda:N, or as cuDNN understands a file of
- * them, which needs no GPU. Also writes them to OUT.json: copied into this folder, that file makes the tests of plans
- * choose engines for that GPU wherever they run.
+ *
+ * Prints a GPU's properties as JSON, in the form that cuDNN's heuristics read: those of the GPU cuda:N, or those that
+ * cuDNN reads from a file, which needs no GPU. Also writes them to OUT.json. Copied into this folder, that file makes
+ * the plan tests choose engines for that GPU on any machine.
  */
 #include <cuda_runtime_api.h>
 #include <cudnn.h>
@@ -21,7 +22,7 @@ static int say(cudnnStatus_t status, const char *call)
     return 1;
 }
 
-/* 0 to go on; else it has said why. The runtime makes the GPU's context, which cuDNN wants. */
+/* Returns 0 on success, else prints the error. The runtime call creates the GPU's context, which cuDNN needs. */
 static int take_gpu(cudnnBackendDescriptor_t device, const char *name)
 {
     const int32_t number = (int32_t)atoi(name + strlen("cuda:"));
@@ -51,7 +52,7 @@ static int take_file(cudnnBackendDescriptor_t device, const char *path)
                "cudnnBackendSetAttribute of a device's JSON");
 }
 
-/* 0: written, whole. */
+/* Returns 0 if the file was written completely. */
 static int write_file(const char *path, const char *json)
 {
     FILE *const file = fopen(path, "w");
@@ -64,7 +65,7 @@ static int write_file(const char *path, const char *json)
     return 1;
 }
 
-/* `out` NULL: to nowhere else. */
+/* `out` may be NULL. */
 static int print(cudnnBackendDescriptor_t device, const char *out)
 {
     static char json[MOST];

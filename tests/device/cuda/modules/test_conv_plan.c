@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * usage: test_conv_plan GPU.json
- * The graphs of the module for convolutions, and the engines that cuDNN's heuristics find for them on a GPU that is
- * only described.
+ *
+ * The module's graphs for convolutions, and the engines that cuDNN's heuristics find for them on a described GPU.
  */
 #include "device/cuda/modules/handle.h"
 #include "base/status.h"
 
-/* The Nature network's convolutions, the first on blocks of 4 x 4 pixels; and an odd one. */
+/* The Nature network's convolutions, the first on blocks of 4 x 4 pixels; and an unusual one. */
 static const gpur_conv_shape layers[] = {
     {.height = 21, .width = 21, .channels = 64, .filters = 32, .kernel = 2, .stride = 1},
     {.height = 20, .width = 20, .channels = 32, .filters = 64, .kernel = 4, .stride = 2},
@@ -49,7 +49,7 @@ TEST(a_graph_that_cudnn_does_not_have_is_unavailable)
     CHECK(!plan);
 }
 
-static int fast, on_tensor_cores; /* engines that may be, and are */
+static int fast, on_tensor_cores; /* plans that may use tensor cores; plans that do */
 
 static void check_engine(const gpur_conv_shape *s)
 {
@@ -72,8 +72,8 @@ static void check_engine(const gpur_conv_shape *s)
     plan_destroy(plan);
 }
 
-/* Float32 that is float32, a fixed order where that was asked for, and tensor cores where they may be: now and then the
- * heuristics think other engines faster. */
+/* FP32 must really be float32, the order of sums must be fixed if requested, and tensor cores should be used where
+ * allowed; now and then the heuristics prefer another engine. */
 TEST(every_convolution_of_the_nature_network_has_an_engine_of_its_arithmetic)
 {
     static const int64_t images[] = {32, 512};
@@ -97,7 +97,7 @@ TEST(bias_and_relu_ride_in_the_convolutions_of_float32)
         }
 }
 
-/* A note is the engine's own word for what it may do. */
+/* A numerical note states what an engine may do. */
 TEST(what_an_engine_may_do_follows_from_the_arithmetic)
 {
     CHECK(is_forbidden(GPUR_MATH_FP32, 0, CUDNN_NUMERICAL_NOTE_TENSOR_CORE));
@@ -109,7 +109,7 @@ TEST(what_an_engine_may_do_follows_from_the_arithmetic)
     CHECK(!is_forbidden(GPUR_MATH_BF16, 1, CUDNN_NUMERICAL_NOTE_TENSOR_CORE));
 }
 
-/* The heuristics find engines only for a device that they were told of. */
+/* The heuristics find engines only if they know the device. */
 TEST(the_handle_of_a_device_is_enough_to_find_an_engine)
 {
     void *handle = NULL;
@@ -127,7 +127,7 @@ TEST(the_handle_of_a_device_is_enough_to_find_an_engine)
     CHECK_EQUAL(handles_open, 0);
 }
 
-/* The graph tells an old cuDNN which device it is for. Here it learns of none, and says what came of that. */
+/* An older cuDNN learns the device from the graph. Here it learns of none, and the message says what came of it. */
 TEST(a_cudnn_without_descriptors_of_devices_is_told_by_the_graph)
 {
     gpur_cudadnn_plan *plan = NULL;

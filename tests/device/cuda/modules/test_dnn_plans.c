@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The core's side of cuDNN, on a device that is only pretended: what is said where it cannot be used, to who asks for a
- * convolution and to who asks for a product; which plans are made, kept and given up; what is logged.
+ * The core's use of cuDNN, with a fake module: the message if cuDNN cannot be used, for convolutions and for GEMMs;
+ * which plans are created, cached and destroyed; what is logged.
  */
 #include "device/cuda/cuda.h"
 #include "test.h"
@@ -51,8 +51,8 @@ static void pretend_close(gpur_cuda_library *library)
 struct gpur_cudadnn_plan {
     int number;
 };
-static int described, chosen, alive; /* plans, since begin */
-static const char *no_engine;        /* why none can be chosen; NULL: one can */
+static int described, chosen, alive; /* numbers of plans since `begin` */
+static const char *no_engine;        /* why no engine can be chosen; NULL: one can */
 
 static gpur_status describe(gpur_cudadnn_plan **plan)
 {
@@ -116,7 +116,7 @@ static void begin(void)
     said[0] = '\0';
 }
 
-/* With a cuDNN. */
+/* Like `begin`, with a cuDNN that can be opened. */
 static void begin_with_cudnn(void)
 {
     begin();
@@ -166,12 +166,19 @@ TEST(it_is_looked_for_and_logged_once_for_both)
     pthread_mutex_destroy(&cuda.math_mutex);
 }
 
-TEST(no_memory_is_said_as_it_is)
+/* A lack of memory passes: it is not logged as a missing library, and the next caller finds cuDNN. */
+TEST(no_memory_is_said_as_it_is_and_tried_again)
 {
     begin();
     opened = GPUR_OUT_OF_MEMORY;
-    CHECK_STATUS(ask(0), GPUR_OUT_OF_MEMORY);
-    pthread_mutex_destroy(&cuda.math_mutex);
+    for (int i = 0; i < 2; i++)
+        CHECK_STATUS(ask(i), GPUR_OUT_OF_MEMORY);
+    CHECK_EQUAL(opens, 2);
+    CHECK_EQUAL(lines, 0);
+    opened = GPUR_OK;
+    CHECK_OK(ask(1));
+    CHECK_EQUAL(opens, 3);
+    end();
 }
 
 static gpur_cudadnn_plan *plan_of(const gpur_conv_shape *conv, const gpur_gemm_shape *product)
@@ -180,7 +187,7 @@ static gpur_cudadnn_plan *plan_of(const gpur_conv_shape *conv, const gpur_gemm_s
     return gpur_cuda_dnn_plan(&device, conv, product, &plan) == GPUR_OK ? plan : NULL;
 }
 
-/* The online network, the target network and the next learner. */
+/* As by the online network, the target network and the next learner. */
 TEST(a_shape_is_planned_once_for_all_who_want_it)
 {
     const gpur_conv_shape conv = {.images = 32, .height = 9};
@@ -201,7 +208,7 @@ TEST(a_shape_is_planned_once_for_all_who_want_it)
     end();
 }
 
-/* Each byte of a shape but those between its members. */
+/* Returns 1 if the byte is padding between members. */
 static int is_gap(size_t byte, const size_t gaps[][2])
 {
     for (int i = 0; gaps[i][1]; i++)
@@ -263,7 +270,7 @@ TEST(plans_that_nobody_uses_are_kept_but_not_for_ever)
     end();
 }
 
-/* Silence here would hide for good that every step goes the slow way. */
+/* Without the log line nobody would learn that every step is slow. */
 TEST(what_cudnn_has_no_engine_for_is_logged_once_with_the_reason)
 {
     const gpur_conv_shape conv = {0}, with_bias = {.epilogue = GPUR_EPILOGUE_BIAS};
@@ -306,7 +313,7 @@ int main(int argc, char **argv)
     test_main_begin(argc, argv);
     RUN(each_is_told_how_its_own_work_goes);
     RUN(it_is_looked_for_and_logged_once_for_both);
-    RUN(no_memory_is_said_as_it_is);
+    RUN(no_memory_is_said_as_it_is_and_tried_again);
     RUN(a_shape_is_planned_once_for_all_who_want_it);
     RUN(shapes_that_differ_in_any_member_have_plans_of_their_own);
     RUN(plans_that_nobody_uses_are_kept_but_not_for_ever);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Which algorithms the module for matrix products takes, and which of them it runs. cuBLASLt chooses only where there
- * is a GPU, so here the test answers in its place; descriptors, layouts and preferences are cuBLASLt's own.
+ * Which algorithms the cuBLASLt module requests, and which of them it runs. cuBLASLt chooses algorithms only on a GPU,
+ * so the test chooses in its place; descriptors, layouts and preferences are cuBLASLt's own.
  */
 #include <cublasLt.h>
 
@@ -20,7 +20,7 @@ static cublasStatus_t multiply_for_test(cublasLtHandle_t, cublasLtMatmulDesc_t, 
 #include "test.h"
 
 static struct {
-    uint32_t least_alignment; /* that there are algorithms for */
+    uint32_t least_alignment; /* smallest alignment that there are algorithms for */
     uint64_t algorithm;       /* of the last run: the alignment it was chosen for */
     cublasComputeType_t arithmetic;
 } fake;
@@ -67,7 +67,7 @@ static gpur_status make_plan(int32_t epilogue, int32_t math, gpur_cudamath_plan 
     return plan_choose(NULL, *plan, gpur_fail);
 }
 
-/* C begins `offset` floats beyond a multiple of 16 bytes. */
+/* Runs the plan with a C that starts `offset` floats after a multiple of 16 bytes. */
 static gpur_status run_plan(gpur_cudamath_plan *plan, int offset)
 {
     _Alignas(16) static float a[128], b[64], c[40], bias[4];
@@ -75,8 +75,8 @@ static gpur_status run_plan(gpur_cudamath_plan *plan, int offset)
     return plan_run(NULL, plan, &product, NULL, gpur_fail);
 }
 
-/* Else a network whose sheets or weights are not aligned would be refused when it first runs. The caller of an epilogue
- * takes the plain product and a kernel instead. */
+/* Otherwise a network whose activations or weights are not aligned would fail when it first runs. A caller that asked
+ * for an epilogue uses the plain GEMM and a kernel instead. */
 TEST(a_plan_needs_an_algorithm_for_any_address)
 {
     fake.least_alignment = 16;
@@ -95,7 +95,7 @@ TEST(each_run_takes_the_algorithm_of_its_addresses_and_tf32_only_the_aligned_one
     for (int32_t math = GPUR_MATH_FP32; math <= GPUR_MATH_TF32; math++) {
         gpur_cudamath_plan *plan = NULL;
         CHECK_OK(make_plan(GPUR_EPILOGUE_BIAS, math, &plan));
-        CHECK_EQUAL(plan_workspace_bytes(plan), 4096 / 4); /* enough for both */
+        CHECK_EQUAL(plan_workspace_bytes(plan), 4096 / 4); /* enough for both algorithms */
         CHECK_OK(run_plan(plan, 1));
         CHECK_EQUAL(fake.algorithm, 4);
         CHECK_EQUAL(fake.arithmetic, CUBLAS_COMPUTE_32F);

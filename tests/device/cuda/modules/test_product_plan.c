@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * usage: test_product_plan GPU.json libcuda.so.1
- * The graphs of the module for dense layers, and the engines that cuDNN finds and compiles for them on a GPU that is
- * only described, over a driver that runs nothing (driver.c).
+ *
+ * The module's graphs for dense layers, and the engines that cuDNN finds and compiles for them on a described GPU, with
+ * a fake driver that runs nothing (driver.c).
  */
 #include "device/cuda/modules/cudnn.c"
 #include "base/status.h"
@@ -11,7 +12,7 @@
 #include <cuda_runtime_api.h>
 #include <dlfcn.h>
 
-/* The hidden layers of nature-dqn and melee-gpu at batch 32, forward and both gradients. */
+/* The hidden layers of nature-dqn and melee-gpu at batch size 32: forward and both gradients. */
 static const gpur_gemm_shape products[] = {
     {.m = 32, .n = 512, .k = 3136, .lda = 3136, .ldb = 3136, .ldc = 512, .transpose_b = 1, .aligned = 1},
     {.m = 512, .n = 3136, .k = 32, .lda = 512, .ldb = 3136, .ldc = 3136, .transpose_a = 1, .aligned = 1},
@@ -57,7 +58,7 @@ TEST(products_of_fp32_and_sums_of_products_are_no_graphs)
     CHECK(!plan);
 }
 
-/* Numbers by which a tensor of the graph was described. */
+/* Compares the three numbers of an attribute of a graph's tensor. */
 static void check_numbers(descriptor tensor, cudnnBackendAttributeName_t name, int64_t a, int64_t b, int64_t c)
 {
     int64_t got[MOST_AXES] = {0}, count = 0;
@@ -68,7 +69,7 @@ static void check_numbers(descriptor tensor, cudnnBackendAttributeName_t name, i
     CHECK_EQUAL(got[2], c);
 }
 
-/* dW (128, 27) = dY^T X: A lies as (32, 128), its rows 128 apart, and so on. */
+/* dW (128, 27) = dY^T X: A is stored as (32, 128) with rows 128 apart, and so on. */
 TEST(a_transposed_factor_is_the_same_memory_seen_the_other_way)
 {
     gpur_cudadnn_plan *plan = NULL;
@@ -96,7 +97,7 @@ static void check_engine(const gpur_gemm_shape *s)
 
 static const char *driver;
 
-/* cuDNN, which asks for libcuda.so.1, gets the one that is loaded. */
+/* cuDNN loads libcuda.so.1 by name, and gets the fake driver, which is loaded already. */
 TEST(every_hidden_layer_has_a_compiled_engine_with_its_bias_and_relu)
 {
     CHECK(dlopen(driver, RTLD_NOW));
@@ -108,7 +109,7 @@ TEST(every_hidden_layer_has_a_compiled_engine_with_its_bias_and_relu)
         }
 }
 
-/* What stands in module_dense_cuda.h, and why products of FP32 stay with cuBLASLt. */
+/* This is why modules/cudnn.c leaves FP32 GEMMs to cuBLASLt. */
 TEST(no_engine_of_cudnn_sums_a_product_in_fp32)
 {
     const device_source device = {NULL, described};

@@ -6,7 +6,7 @@
 #include <string.h>
 
 static gpu_kind gpu;
-static int allowed; /* clusters of more than 8 were asked for */
+static int allowed; /* clusters of more than 8 blocks are enabled */
 seen_launch launched;
 
 void answer_as(gpu_kind what)
@@ -16,7 +16,7 @@ void answer_as(gpu_kind what)
 }
 
 #define WRAPPED_(name) __wrap_##name
-#define WRAPPED(name) WRAPPED_(name) /* some names are macros */
+#define WRAPPED(name) WRAPPED_(name) /* two steps, because some names are macros */
 #define SUCCEEDS(name, ...)                                                                                            \
     cudaError_t WRAPPED(name)(__VA_ARGS__);                                                                            \
     cudaError_t WRAPPED(name)(__VA_ARGS__)

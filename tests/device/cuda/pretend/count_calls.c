@@ -24,7 +24,7 @@ call_counts count_calls_of(int recording)
     return recordings[recording];
 }
 
-/* The graph that the stream is being captured into; NULL: none. */
+/* Returns the graph that the stream is being captured into; NULL: none. */
 static cudaGraph_t graph_of(gpur_stream *stream)
 {
     const cudaStream_t native = gpur_cuda_native(stream);
@@ -33,7 +33,7 @@ static cudaGraph_t graph_of(gpur_stream *stream)
     cudaGraph_t graph = NULL;
     size_t count = 0;
 #if CUDART_VERSION >= 13000
-    const cudaGraphEdgeData *edges = NULL; /* asked for, since CUDA refuses who would not hear of programmatic ones */
+    const cudaGraphEdgeData *edges = NULL; /* required: without it CUDA refuses a capture that has programmatic edges */
     const cudaError_t error = cudaStreamGetCaptureInfo(native, &status, NULL, &graph, &last, &edges, &count);
 #else
     const cudaError_t error = cudaStreamGetCaptureInfo_v2(native, &status, NULL, &graph, &last, &count);
@@ -47,7 +47,8 @@ static int64_t nodes_of(cudaGraph_t graph)
     return graph && cudaGraphGetNodes(graph, NULL, &count) == cudaSuccess ? (int64_t)count : 0;
 }
 
-/* Before and behind a call: what it added to the graph, if there is one, is its own. */
+/* Called before and after a call: the nodes that the call added to the graph, if there is one, are counted for its
+ * origin. */
 static int64_t before_call(gpur_stream *stream)
 {
     return nodes_of(graph_of(stream));
@@ -62,7 +63,7 @@ static void behind_call(gpur_stream *stream, int way, int64_t before)
     recordings[begun - 1].nodes[way] += nodes_of(graph) - before;
 }
 
-/* NAME as the library has it, and what it now calls instead. */
+/* The library's own function, and the function that replaces it. */
 #define REAL(name) __real_##name
 #define WRAPPED(name) __wrap_##name
 
@@ -90,7 +91,7 @@ gpur_status WRAPPED(gpur_cuda_gemm_run)(gpur_gemm *gemm, gpur_stream *stream, in
     return status;
 }
 
-/* Of a convolution's nodes those that round and widen its arrays are ours, and counted where they are launched. */
+/* The nodes that round and widen a convolution's arrays are our kernels, and are counted by their launches. */
 gpur_status REAL(gpur_cuda_conv_run)(gpur_conv *conv, gpur_stream *stream, int64_t images,
                                      const gpur_conv_arrays *arrays, void *workspace);
 gpur_status WRAPPED(gpur_cuda_conv_run)(gpur_conv *conv, gpur_stream *stream, int64_t images,

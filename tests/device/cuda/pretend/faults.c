@@ -9,7 +9,7 @@
 
 cuda_faults faults;
 
-/* What is pretended is carried out by one thread at a time. */
+/* The fake runtime runs one call at a time. */
 static pthread_mutex_t turn = PTHREAD_MUTEX_INITIALIZER;
 
 void faults_begin(const char *only, int64_t nth, cudaError_t error, int for_ever)
@@ -29,7 +29,7 @@ static int is_due(int counted)
     return faults.failed && faults.for_ever ? 1 : counted && faults.calls == faults.fail_at;
 }
 
-/* What a call answers before it is made. */
+/* Counts a call; returns the error that it is to fail with, or cudaSuccess. */
 static cudaError_t gate(const char *name)
 {
     const int counted = !faults.only || strcmp(faults.only, name) == 0;
@@ -52,7 +52,7 @@ static cudaError_t noted(cudaError_t error)
     return error;
 }
 
-/* Two steps, since CUDA 12 has names that are macros. */
+/* Two steps, because some names are macros in CUDA 12. */
 #define STAND_BEFORE_(name, parameters, arguments)                                                                     \
     cudaError_t __real_##name parameters;                                                                              \
     cudaError_t __wrap_##name parameters;                                                                              \
@@ -69,7 +69,7 @@ static cudaError_t noted(cudaError_t error)
 #define STAND_BEFORE(name, parameters, arguments) STAND_BEFORE_(name, parameters, arguments)
 RUNTIME_LIST(STAND_BEFORE)
 
-/* A capture ends whatever comes of it, as CUDA's does. */
+/* A capture ends even if this call fails, as in CUDA. */
 cudaError_t __real_cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t *graph);
 cudaError_t __wrap_cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t *graph);
 cudaError_t __wrap_cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t *graph)

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The CUDA runtime with faults: every call of the library's is counted, and the nth of them fails without being made.
- * With `pretend`, none is made: what stands in its place has host memory for device memory, carries everything out at
- * once, runs the CPU's kernels, and refuses what CUDA refuses amid a capture; so all of the library's CUDA code but its
- * kernels and the libraries runs on a machine without a GPU.
+ * The CUDA runtime with injected faults: every runtime call of the library is counted, and the nth fails without being
+ * made. With `pretend`, no call reaches CUDA: the fake runtime uses host memory as device memory, runs all work
+ * immediately, runs the CPU's kernels, and refuses what CUDA refuses during a capture. So the library's whole CUDA
+ * code, except its kernels and NVIDIA's libraries, runs on a machine without a GPU.
  *
- * Faults are for programs of one thread; any number may use what is pretended.
+ * Injected faults are for single-threaded programs; any number of threads may use the fake runtime.
  */
 #ifndef GPUR_DEVICE_CUDA_PRETEND_FAULTS_H
 #define GPUR_DEVICE_CUDA_PRETEND_FAULTS_H
@@ -15,22 +15,22 @@
 
 typedef struct cuda_faults {
     int pretend;
-    const char *only; /* counts calls of this name alone; NULL: every one */
-    int64_t fail_at;  /* the nth call counted; 0: none */
-    int for_ever;     /* 1: and all that come after it, whatever their name */
+    const char *only; /* counts only calls of this name; NULL: all calls */
+    int64_t fail_at;  /* number of the counted call that fails; 0: none */
+    int for_ever;     /* 1: all later calls fail, too, whatever their name */
     cudaError_t error;
 
     int64_t calls;      /* counted so far */
-    const char *failed; /* the first that was failed, or NULL */
+    const char *failed; /* name of the first call that failed, or NULL */
 
-    void (*heard)(const char *name); /* told of each call; NULL: nobody */
+    void (*heard)(const char *name); /* called with the name of each call; may be NULL */
 } cuda_faults;
 
 extern cuda_faults faults;
 
-/* Counting begins anew, and of what comes the nth fails. `only` and nth may be NULL and 0. */
+/* Restarts counting; the nth counted call will fail. `only` may be NULL and nth 0. */
 void faults_begin(const char *only, int64_t nth, cudaError_t error, int for_ever);
-/* Nothing fails any more. */
+/* No call fails from now on. */
 void faults_end(void);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What faults.c calls in the place of the CUDA runtime. Handles are pointers to objects of ours. */
+/* The fake CUDA runtime that faults.c calls. Its handles are pointers to objects of the fake. */
 #ifndef GPUR_DEVICE_CUDA_PRETEND_PRETEND_H
 #define GPUR_DEVICE_CUDA_PRETEND_PRETEND_H
 
@@ -8,10 +8,10 @@
 #include <cuda_runtime_api.h>
 #include <stdint.h>
 
-/* This thread's, as cudaGetLastError has it; also of calls that were failed before a real runtime was asked. */
+/* The thread's last error, as cudaGetLastError returns it; also set by injected faults with a real runtime. */
 extern _Thread_local cudaError_t pretend_last_error;
 
-/* Blocks of memory, streams, events, graphs and their launches that have been made and not destroyed. */
+/* Returns the number of memory blocks, streams, events, graphs and executable graphs that exist. */
 int64_t pretend_alive(void);
 
 #define PRETEND_DECLARE(name, parameters, arguments) cudaError_t pretend_##name parameters;
@@ -19,16 +19,16 @@ int64_t pretend_alive(void);
 RUNTIME_LIST(PRETEND_DECLARE_)
 cudaError_t pretend_cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t *graph);
 
-/* Work on a stream: carried out now, or, amid a capture, whenever the graph is launched. The payload is copied. */
+/* Runs work on a stream: immediately, or, during a capture, whenever the graph is launched. Copies the payload. */
 typedef void (*pretend_work)(const void *payload);
 cudaError_t pretend_enqueue(cudaStream_t stream, enum cudaGraphNodeType type, pretend_work work, const void *payload,
                             size_t bytes);
 
-/* 1: this thread is capturing a stream, or somebody does in the global mode, and this thread has not said that it may
- * go on all the same (cudaThreadExchangeStreamCaptureMode): what allocates, frees or asks an event is refused. */
+/* Returns 1 if this thread is capturing a stream, or any thread is in the global mode, unless this thread has set the
+ * relaxed mode (cudaThreadExchangeStreamCaptureMode). Allocating, freeing and querying events are refused then. */
 int pretend_refuses_unsafe(void);
-/* As if a thread of the host program's captured a stream in the global mode: 1 from now on, 0 no more. */
+/* Begins (1) or ends (0) a fake capture in the global mode by a thread of the host program. */
 void pretend_global_capture(int on);
-void pretend_count(int change); /* of what is alive */
+void pretend_count(int change); /* changes the number of existing objects */
 
 #endif

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Linked to a test program, this makes every CUDA device of it a pretended one, of which nothing may be left. */
+/* Linked to a test program, this turns all of its CUDA devices into fake ones and checks at exit that nothing
+ * leaked. */
 #include "device/cuda/pretend/faults.h"
 #include "device/cuda/pretend/pretend.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* One GPU of host memory, on which the CPU's kernels run: each launch as one block of one thread. */
+/* A fake GPU whose memory is host memory. It runs the CPU's kernels, each launch as one block of one thread. */
 #include "device/cuda/pretend/pretend.h"
 #include "kernels/entries.h"
 
@@ -18,9 +18,9 @@ typedef struct block {
 } block;
 
 static block *blocks;
-static size_t used_bytes; /* of the device's */
+static size_t used_bytes; /* of device memory */
 
-/* Not zeroed: the library must not take it for zero. */
+/* Filled with 0xaa, so that the library cannot rely on zeroed memory. */
 static cudaError_t take(void **memory, size_t bytes, enum cudaMemoryType type)
 {
     if (pretend_refuses_unsafe())
@@ -96,7 +96,7 @@ cudaError_t pretend_cudaPointerGetAttributes(struct cudaPointerAttributes *attri
 
 typedef struct move {
     void *to;
-    const void *from; /* NULL: all bytes become `byte` */
+    const void *from; /* NULL: fill with `byte` */
     int byte;
     size_t bytes;
 } move;
@@ -156,7 +156,7 @@ cudaError_t pretend_cudaGetDeviceProperties(struct cudaDeviceProp *properties, i
     return pretend_cudaSetDevice(device);
 }
 
-/* It has whatever is asked for: blocks that run together, say. */
+/* The fake GPU has every attribute, for example cooperative launches. */
 cudaError_t pretend_cudaDeviceGetAttribute(int *value, enum cudaDeviceAttr attribute, int device)
 {
     (void)attribute;
@@ -217,7 +217,7 @@ cudaError_t pretend_cudaLaunchKernelExC(const cudaLaunchConfig_t *config, const 
 #define SIZE(name) sizeof(gpur_##name##_args),
     static const size_t sizes[GPUR_KERNEL_COUNT] = {GPUR_KERNEL_LIST(SIZE)};
     launch l = {.kernel = kernel_of(entry)};
-    if (l.kernel == GPUR_KERNEL_COUNT) /* none of the library's */
+    if (l.kernel == GPUR_KERNEL_COUNT) /* not a kernel of the library */
         return cudaErrorNotSupported;
     if (config->blockDim.x == 0 || config->blockDim.x % 32 != 0)
         return cudaErrorInvalidConfiguration;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A module for matrix products without cuBLASLt, where the runtime is only pretended: found in the place of the one
- * that loader_cuda.c would load. None for cuDNN: convolutions go by patches.
+ * A fake of the cuBLASLt module for the fake runtime, used instead of the one that loader.c would load. There is none
+ * for cuDNN: convolutions run as im2col.
  */
 #include "device/cuda/pretend/faults.h"
 #include "device/cuda/pretend/pretend.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Streams, events and graphs that are carried out at once. */
+/* Fake streams, events and graphs. Work runs as soon as it is enqueued. */
 #include "device/cuda/pretend/pretend.h"
 
 #include <stdatomic.h>
@@ -16,15 +16,15 @@ typedef struct node {
 typedef struct graph {
     node *first, **end;
     size_t count;
-    int holders; /* the graph itself, and each of its launches */
+    int holders; /* one for the graph itself, and one for each executable graph */
 } graph;
 
 typedef struct stream {
-    graph *capture; /* NULL: none */
+    graph *capture; /* NULL: not capturing */
 } stream;
 
 _Thread_local cudaError_t pretend_last_error;
-static _Thread_local int captures; /* under way */
+static _Thread_local int captures; /* number of captures in progress on this thread */
 static _Thread_local enum cudaStreamCaptureMode mode = cudaStreamCaptureModeGlobal;
 static atomic_int global_capture;
 static _Atomic int64_t alive;
@@ -125,7 +125,7 @@ cudaError_t pretend_cudaStreamIsCapturing(cudaStream_t handle, enum cudaStreamCa
     return cudaSuccess;
 }
 
-/* No recorded step has an event in it, so a capture takes none. */
+/* No captured train step waits for events, so the fake refuses that during a capture. */
 cudaError_t pretend_cudaStreamWaitEvent(cudaStream_t handle, cudaEvent_t event, unsigned flags)
 {
     (void)flags;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Every function of the CUDA runtime that the library calls, but for those that only tell an error's words. The linker
- * gives their callers what faults.c has in their place: tests/cuda.cmake has the same names.
+ * Every function of the CUDA runtime that the library calls, except those that only return error texts. The linker
+ * replaces them with the functions of faults.c; tests/cuda.cmake must list the same names.
  */
 #ifndef GPUR_DEVICE_CUDA_PRETEND_RUNTIME_LIST_H
 #define GPUR_DEVICE_CUDA_PRETEND_RUNTIME_LIST_H

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* What a launch asks of CUDA, on GPUs of several kinds that are not here: how blocks are launched together, and what a
- * kernel may follow dependently. */
+/* What launches request from CUDA on GPUs of several kinds, which need not be present: cooperative launches, and
+ * dependent launches. */
 #include "test.h"
 #include "device/cuda/pretend/answers.h"
 #include "replay/priority/sum_tree.h"
@@ -37,7 +37,7 @@ static gpur_status meet(const scene *s, int64_t blocks, int32_t together)
     return gpur_launch_meet_probe(s->stream, grid, &args);
 }
 
-/* The size of the cluster that the last launch was, or 0. */
+/* Returns the cluster size of the last launch, or 0. */
 static int cluster(void)
 {
     const int is_cluster = launched.attributes && launched.attribute.id == cudaLaunchAttributeClusterDimension;
@@ -52,7 +52,8 @@ static int cooperative(void)
            launched.attribute.val.cooperative == 1;
 }
 
-/* Blocks together, asked for and launched, and of them in a cluster: 0, and they are a cooperative grid. */
+/* Launches `blocks` blocks cooperatively; expects `are` blocks, as a cluster of `in_cluster`, or as a cooperative grid
+ * if that is 0. */
 static void check_meeting(const scene *s, int64_t blocks, unsigned are, int in_cluster)
 {
     CHECK_OK(meet(s, blocks, GPUR_TOGETHER_BEST));
@@ -136,7 +137,7 @@ TEST(a_shape_that_does_not_fit_is_refused_and_a_forced_one_is_cut)
     close_scene(&s);
 }
 
-/* A kernel of ours: was it launched to follow dependently? */
+/* Launches a kernel of ours. Returns 1 if it was a dependent launch, 0 if not, -1 on anything unexpected. */
 static int follows(const scene *s)
 {
     static float number[2];
@@ -158,7 +159,7 @@ TEST(a_kernel_follows_dependently_right_behind_another_of_ours)
     gpur_event *event = NULL;
     CHECK_OK(open_scene(&s, h200, NULL));
     CHECK_OK(gpur_event_create(s.device, &event));
-    CHECK(follows(&s) == 0 && follows(&s) == 0); /* off at first */
+    CHECK(follows(&s) == 0 && follows(&s) == 0); /* off by default */
     gpur_device_dependent_launches(s.device, 1);
     CHECK(follows(&s) == 1 && follows(&s) == 1);
     CHECK_OK(gpur_copy(s.stream, bytes, bytes + 4, 4));
@@ -169,9 +170,9 @@ TEST(a_kernel_follows_dependently_right_behind_another_of_ours)
     CHECK(follows(&s) == 0 && follows(&s) == 1);
     CHECK_OK(gpur_stream_wait(s.stream, event));
     CHECK(follows(&s) == 0 && follows(&s) == 1);
-    CHECK(gpur_stream_native(s.stream) != NULL); /* whoever has it may enqueue a library's work */
+    CHECK(gpur_stream_native(s.stream) != NULL); /* the caller may enqueue a library's work */
     CHECK(follows(&s) == 0 && follows(&s) == 1);
-    check_meeting(&s, 132, 132, 0); /* these do not follow so, nor does anything follow them so */
+    check_meeting(&s, 132, 132, 0); /* a cooperative launch neither is nor precedes a dependent one */
     CHECK(follows(&s) == 0 && follows(&s) == 1);
     gpur_device_dependent_launches(s.device, 0);
     CHECK(follows(&s) == 0);
@@ -197,7 +198,8 @@ TEST(nothing_follows_dependently_on_an_older_gpu_or_on_the_callers_stream)
     check_never_follows(h200, &theirs);
 }
 
-/* Short rows: each block has few, so that every multiprocessor has a block, and a thread for each 8 bytes of them. */
+/* Short rows: each block has few, so that every multiprocessor has a block, and there is a thread for every 8 bytes of
+ * them. */
 TEST(short_rows_are_spread_over_the_multiprocessors)
 {
     static const struct {
@@ -221,7 +223,8 @@ TEST(short_rows_are_spread_over_the_multiprocessors)
     close_scene(&s);
 }
 
-/* Up to 1,024 new priorities are one block's, a thread each; more are dealt to many, in a launch a part. */
+/* Up to 1,024 new priorities are updated by one block, with a thread each; more are distributed over many blocks, with
+ * a launch for each phase. */
 TEST(many_priorities_are_updated_by_many_blocks)
 {
     static uint32_t least;
@@ -232,7 +235,7 @@ TEST(many_priorities_are_updated_by_many_blocks)
     CHECK(launched.blocks == 1 && launched.threads == 1024);
     CHECK_OK(gpur_priorities_update(&p, s.stream, 4096, NULL, NULL, 0));
     CHECK(launched.blocks == 16 && launched.threads == 256);
-    p.tree.least[0] = &least; /* a warp then looks at the node above each row */
+    p.tree.least[0] = &least; /* then a warp looks at the node above each row */
     CHECK_OK(gpur_priorities_update(&p, s.stream, 4096, NULL, NULL, 0));
     CHECK(launched.blocks == 1024 && launched.threads == 128);
     close_scene(&s);

@@ -1,0 +1,84 @@
+# SPDX-License-Identifier: MIT
+"""flashbax: pure functions of JAX over a state that is given and taken."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+import flashbax
+import jax
+import numpy as np
+from workloads import Schema, step_of
+
+from .base import Adapter, Rows, Settings
+
+
+class Flashbax(Adapter):
+    name = package = "flashbax"
+    as_used = ("make_item_buffer (a trajectory buffer of sequence 1 and period 1, which its README has for speed); "
+               "add and sample under jit, the state donated, the key split within; waited for at the end of a "
+               "run of adds, and on the CPU after each draw. On the CPU what is added is JAX arrays, made before the "
+               "clock runs; on CUDA NumPy arrays.")
+
+    def __init__(self, schema: Schema, capacity: int, chunk: int, settings: Settings):
+        super().__init__(schema, capacity, chunk, settings)
+        kind, _, ordinal = settings.device.partition(":")
+        self._device = jax.devices("gpu" if kind == "cuda" else "cpu")[int(ordinal or 0)]
+        self._names = tuple(schema.fields)
+        with jax.default_device(self._device):
+            example = {name: np.zeros(shape, dtype) for name, (shape, dtype) in schema.fields.items()}
+            self._state = self._buffer(1, False).init(jax.tree.map(jax.numpy.asarray, example))
+            self._key = jax.random.PRNGKey(settings.seed)
+        self._add = jax.jit(self._buffer(1, schema.envs > 1).add, donate_argnums=0)
+        self._extend = jax.jit(self._buffer(1, True).add, donate_argnums=0)
+        self._draws: dict[int, Any] = {}
+
+    def _buffer(self, batch: int, many: bool) -> Any:
+        """The functions for this size of draw; the state is the same for all."""
+        return flashbax.make_item_buffer(self.capacity, 1, batch, add_batches=many)
+
+    def _given(self, rows: Rows) -> Any:
+        return rows if self._device.platform != "cpu" else jax.device_put(rows, self._device)
+
+    def one(self, rows: Rows) -> Any:
+        return self._given(step_of(self.schema, rows))
+
+    def many(self, rows: Rows) -> Any:
+        return self._given(rows)
+
+    def add(self, transition: Any) -> None:
+        self._state = self._add(self._state, transition)
+
+    def extend(self, transitions: Any) -> None:
+        self._state = self._extend(self._state, transitions)
+
+    def finish(self) -> None:
+        jax.block_until_ready((self._state, self._key))
+
+    def _draw(self, count: int) -> Any:
+        sample = self._buffer(count, False).sample
+
+        @functools.partial(jax.jit, donate_argnums=1)
+        def draw(state: Any, key: Any) -> Any:
+            key, used = jax.random.split(key)
+            return key, sample(state, used).experience
+
+        return draw
+
+    def sample(self, count: int) -> Any:
+        draw = self._draws.get(count) or self._draws.setdefault(count, self._draw(count))
+        self._key, drawn = draw(self._state, self._key)
+        if not self.on_cuda:
+            jax.block_until_ready(drawn)
+        return [drawn[name] for name in self._names]
+
+    def read(self, drawn: Any) -> Rows:
+        return {name: np.asarray(array) for name, array in zip(self._names, drawn)}
+
+
+class FlashbaxFrames(Flashbax):
+    kind = "frames"
+
+
+ADAPTERS = (Flashbax, FlashbaxFrames)

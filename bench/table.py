@@ -1,0 +1,193 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""Prints the results of a folder as the Markdown tables of docs/performance.md.
+
+usage: python3 bench/table.py FOLDER
+
+FOLDER holds the JSON files that the benchmarks wrote; each gives its tables. Exits with 2 when there are none.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+OURS = "gpureplay"
+Case = dict[str, Any]
+Rows = Iterator[list[str]]
+
+
+def seconds_text(seconds: float) -> str:
+    """Three digits: "4.12 µs"."""
+    x, units = seconds * 1e9, iter(("ns", "µs", "ms", "s"))
+    unit = next(units)
+    while x >= 999.5 and unit != "s":
+        x, unit = x / 1000, next(units)
+    return f"{x:.{2 if x < 9.995 else 1 if x < 99.95 else 0}f} {unit}"
+
+
+def percent_text(one: Case) -> str:
+    low, high = one["percent_faster_low"], one["percent_faster_high"]
+    return f"{one['percent_faster']:+.1f}%" + (f" ({low:.1f} to {high:.1f})" if low is not None else "")
+
+
+def ratio_text(median: float, low: float, high: float) -> str:
+    return f"**{median:.2f}** ({low:.2f} to {high:.2f})"
+
+
+def table(title: str, head: list[str], rows: Rows) -> None:
+    print(f"\n{title}\n\n| {' | '.join(head)} |\n|{'---|' * len(head)}")
+    for row in rows:
+        print(f"| {' | '.join(row)} |")
+
+
+def variant_rows(cases: list[Case]) -> Rows:
+    """A case a row: the first variant against the reference, or all against it, or one alone."""
+    for case in cases:
+        if "differ" in case:
+            yield [case["name"], "", f"{case['differ']:g} of {case['of']:g} differ", ""]
+            continue
+        if "variants" not in case:
+            yield [case["name"], "", case.get("absent") or f"failed: {case['failed']}", ""]
+            continue
+        by_name = {one["name"]: one for one in case["variants"]}
+        reference = by_name.get(case.get("reference", ""))
+        for one in case["variants"]:
+            if reference is None:
+                yield [case["name"], "", f"{seconds_text(one['seconds'])} ({seconds_text(one['low'])} to "
+                       f"{seconds_text(one['high'])}) a {case['item']}", ""]
+            elif one is not reference:
+                name = case["name"] if one["name"] == OURS else f"{case['name']}, {one['name']}"
+                yield [name, reference["name"], f"{ratio_text(one['ratio'], one['ratio_low'], one['ratio_high'])}, "
+                       f"{seconds_text(one['seconds'])} / {seconds_text(reference['seconds'])} a {case['item']}",
+                       f"{case['goal']:g}" if "goal" in case else ""]
+
+
+def print_ratios(report: Case) -> None:
+    table(f"{report['title']}: {report['settings']}", ["operation", "reference", "ratio (95% interval), time of both",
+                                                       "goal"], variant_rows(report["cases"]))
+
+
+def print_priorities(report: Case) -> None:
+    """Rows against operation and size, ns a row."""
+    cells: dict[int, dict[str, str]] = {}
+    for case in report["cases"]:
+        operation, count, _, size, _ = case["name"].split()
+        ours, tree = case["variants"]
+        cells.setdefault(int(count), {})[f"{operation}, {size} M"] = \
+            f"**{ours['ratio']:.2f}** ({1e9 * ours['seconds']:.3g} / {1e9 * tree['seconds']:.3g})"
+    columns = list(dict.fromkeys(column for row in cells.values() for column in row))
+    table(f"{report['title']}: {report['settings']}", ["rows", *columns],
+          ([f"{count:,}", *(row.get(column, "") for column in columns)] for count, row in sorted(cells.items())))
+
+
+def print_busy(report: Case) -> None:
+    def rows() -> Rows:
+        for case in report["cases"]:
+            default, one = case["variants"]
+            yield [case["figure"], f"{case['x']:g}", seconds_text(default["seconds"]), seconds_text(one["seconds"]),
+                   f"{default['seconds'] / one['seconds']:.2f}", seconds_text(default["p99"]), seconds_text(one["p99"]),
+                   str(default["runs"])]
+
+    table(f"{report['title']}: {report['settings']}", ["call", "busy", "default threads", "one thread", "ratio",
+                                                       "default, p99", "one, p99", "calls"], rows())
+
+
+def print_compare(report: Case) -> None:
+    """How much longer each takes than in-device."""
+    figures: dict[str, list[Case]] = {}
+    for case in report["cases"]:
+        figures.setdefault(case.get("figure", ""), []).append(case)
+
+    def rows(cases: list[Case]) -> Rows:
+        for case in cases:
+            yield [f"{case['x']:,.0f}", *(
+                seconds_text(one["seconds"]) if one["name"] == case["reference"] else
+                f"{seconds_text(one['seconds'])}, {100 * (one['ratio'] - 1):+.1f}% ({100 * (one['ratio_low'] - 1):.1f} "
+                f"to {100 * (one['ratio_high'] - 1):.1f})" for one in case["variants"])]
+
+    for figure, cases in figures.items():
+        if figure:
+            table(f"{figure}, and how much longer than in-device", [cases[0]["x_name"],
+                                                                    *(one["name"] for one in cases[0]["variants"])],
+                  rows(cases))
+        else:
+            table("others", ["operation", "reference", "time", ""], variant_rows(cases))
+
+
+def print_training(report: Case) -> None:
+    for case in (case for case in report["cases"] if case.get("figure") == "training"):
+        table(f"batch {case['batch']:g}, {case['seeds']:g} seeds; by chance {case['return_by_chance']:.2f}, by hand "
+              f"{case['return_by_hand']:.2f}", ["", "seconds", f"faster than {case['reference']}", "late return"],
+              ([one["name"], f"{one['seconds']:.1f}", "" if one["name"] == case["reference"] else percent_text(one),
+                f"{one['late_return']:.2f}"] for one in case["variants"]))
+
+
+def to_theirs(one: Case) -> str:
+    """The time of ours, or ours / theirs."""
+    if "seconds" not in one:
+        return ""
+    if "ours_to_theirs" not in one:
+        return seconds_text(one["seconds"])
+    if one["ours_to_theirs"] < 0.01:
+        return f"{one['ours_to_theirs']:.1g}, {seconds_text(one['seconds'])}"
+    return f"{one['ours_to_theirs']:.2f} ({one['ours_to_theirs_low']:.2f} to {one['ours_to_theirs_high']:.2f})"
+
+
+def fastest_rows(cases: list[Case]) -> Rows:
+    for case in cases:
+        found = {one["name"]: one for one in case["variants"] if "seconds" in one}
+        ours = found.pop(OURS, None)
+        best = min(found.values(), key=lambda one: one["seconds"], default=None)
+        if ours and best:
+            yield [case["name"], seconds_text(ours["seconds"]), f"{best['name']}, {seconds_text(best['seconds'])}",
+                   ratio_text(best["ours_to_theirs"], best["ours_to_theirs_low"], best["ours_to_theirs_high"])]
+
+
+def library_rows(cases: list[Case], names: list[str]) -> Rows:
+    for case in cases:
+        found = {one["name"]: one for one in case["variants"]}
+        cells = [to_theirs(found.get(name, {})) for name in names]
+        extra = {name: f"{found[name]['memory'] / 2**20:,.0f} MiB" for name in names if "memory" in found.get(name, {})}
+        if case.get("bytes"):
+            extra = {name: f"{case['bytes'] / found[name]['seconds'] / 1e9:.2f} GB/s" for name in names
+                     if "seconds" in found.get(name, {})}
+        yield [case["name"], *(f"{cell}, {extra[name]}" if name in extra else cell for name, cell in zip(names, cells))]
+
+
+def print_libraries(report: Case) -> None:
+    kinds: dict[str, list[Case]] = {}
+    for case in report["cases"]:
+        kinds.setdefault(case.get("kind", "all"), []).append(case)
+    for kind, cases in kinds.items():
+        if kind == "uniform":
+            table(f"{report['title']}, {kind}", ["call", "ours", "fastest peer", "ratio (95% interval), ours / theirs"],
+                  fastest_rows(cases))
+        else:
+            names = list(dict.fromkeys(one["name"] for case in cases for one in case["variants"] if "seconds" in one))
+            table(f"{report['title']}, {kind}; ours / theirs", ["call", *names], library_rows(cases, names))
+
+
+PRINTERS = {"priorities": print_priorities, "calls beside busy processes": print_busy,
+            "in-RAM against in-device replay": print_compare, "whole training": print_training,
+            "replay buffers of several libraries": print_libraries, "whole loops of several libraries": print_libraries,
+            "train steps of several libraries": print_libraries}
+
+
+def main() -> int:
+    paths = sorted(Path(sys.argv[1]).glob("*.json")) if len(sys.argv) == 2 else []
+    reports = [json.loads(path.read_text(encoding="utf-8")) for path in paths]
+    reports = [report for report in reports if isinstance(report, dict) and report.get("cases")]
+    if not reports:
+        print(__doc__, file=sys.stderr)
+        return 2
+    for report in reports:
+        PRINTERS.get(report["title"], print_ratios)(report)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
