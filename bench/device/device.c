@@ -95,8 +95,8 @@ gpur_status count_step(const step_counter *c, gpur_stream *stream)
 void publish_rows(gpur_replay *replay, int64_t batch)
 {
     gpur_stream *stream = NULL;
-    bench_must(gpur_consumer_begin(replay, batch, &stream), "publish");
-    bench_must(gpur_consumer_end(replay), "publish");
+    bench_must(gpur_consumer_begin(replay, (gpur_consumer_launch){GPUR_LAUNCH_SAMPLE, batch, 0}, &stream), "publish");
+    bench_must(gpur_consumer_end(replay, GPUR_OK), "publish");
     bench_must(gpur_stream_sync(stream), "publish");
 }
 

@@ -85,7 +85,7 @@ static void prepare_gathers(gather_context *c, int64_t rows)
 static void prepare_draws(gather_context *c, int64_t rows)
 {
     const gpur_priorities *const priorities = gpur_replay_priorities(c->replay);
-    c->draw = gpur_priorities_draw(priorities, GPUR_PRIORITIZED, rows, c->to->id, c->to->leaf);
+    c->draw = gpur_priorities_draw(priorities, 1, rows, c->to->id, c->to->leaf);
     c->draw.purpose = GPUR_DRAW_PRIORITY;
     c->draw.step = step_counter_value(&c->counter);
     c->draw_grid = gpur_priorities_draw_grid(priorities, rows);

@@ -20,9 +20,12 @@ static int32_t list_arrays(const gpur_learner *learner, array *arrays)
 {
     const gpur_optimizer *const optimizer = &learner->step.optimizer;
     const array all[MOST_ARRAYS] = {
-        {"online", optimizer->weights},          {"target", optimizer->target},
-        {"optimizer.square", optimizer->square}, {"optimizer.mean", optimizer->mean},
-        {"optimizer.velocity", optimizer->velocity}, {"acting", learner->actor.copy[1 - learner->actor.latest]},
+        {"online", optimizer->weights},
+        {"target", optimizer->target},
+        {"optimizer.square", optimizer->square},
+        {"optimizer.mean", optimizer->mean},
+        {"optimizer.velocity", optimizer->velocity},
+        {"acting", learner->actor.copy[1 - learner->actor.latest]},
     };
     int32_t count = 0;
     for (int32_t i = 0; i < MOST_ARRAYS; i++)
@@ -42,8 +45,8 @@ static gpur_status add_array(const gpur_learner *learner, const array *a, float 
         float *const at = (memory ? memory : a->memory) + tensor->offset;
         const gpur_piece piece = {at, gpur_tensor_count(tensor) * (int64_t)sizeof(float), !memory};
         snprintf(name, sizeof name, "%s.%s", a->name, tensor->name);
-        GPUR_TRY(gpur_sections_add(sections, name, GPUR_F32, tensor->units, tensor->is_bias ? 0 : tensor->inputs,
-                                   piece));
+        GPUR_TRY(
+            gpur_sections_add(sections, name, GPUR_F32, tensor->units, tensor->is_bias ? 0 : tensor->inputs, piece));
     }
     return GPUR_OK;
 }
@@ -64,7 +67,10 @@ typedef struct learner_state {
     int64_t acts, steps_enqueued;
 } learner_state;
 
-#define SCALAR(state, name, type) {#name, GPUR_SCALAR_##type, &(state)->name}
+#define SCALAR(state, name, type)                                                                                      \
+    {                                                                                                                  \
+#name, GPUR_SCALAR_##type, &(state)->name                                                                      \
+    }
 #define STATE_SCALARS(state)                                                                                           \
     {                                                                                                                  \
         SCALAR(&(state)->train, step, U64), SCALAR(&(state)->train, skipped, I64),                                     \
@@ -137,9 +143,9 @@ gpur_status gpur_learner_save(gpur_learner *learner, const char *path, const gpu
     gpur_tensors tensors = {0};
     gpur_sections sections = {0};
     GPUR_TRY(gpur_checkpoint_check_call(learner, "learner", path, given, &options));
-    GPUR_TRY(gpur_consumer_begin(learner->replay, 0, &stream));
+    GPUR_TRY(gpur_consumer_begin(learner->replay, gpur_consumer_unpublished, &stream));
     const gpur_status status = save(learner, stream, &tensors, &sections, path, &options);
-    const gpur_status ended = gpur_learner_end_turn(learner, status);
+    const gpur_status ended = gpur_consumer_end(learner->replay, status);
     gpur_sections_free(&sections);
     gpur_tensors_free(&tensors);
     return ended;
@@ -161,8 +167,8 @@ static gpur_status prepare(loading *load, gpur_learner *learner)
     array arrays[MOST_ARRAYS];
     const gpur_scalar scalars[] = STATE_SCALARS(&load->state);
     GPUR_TRY(note_settings(learner, &load->settings));
-    GPUR_TRY(gpur_checkpoint_compare(&load->file, "learner", &load->settings, scalars,
-                                     sizeof scalars / sizeof *scalars));
+    GPUR_TRY(
+        gpur_checkpoint_compare(&load->file, "learner", &load->settings, scalars, sizeof scalars / sizeof *scalars));
     const int32_t count = list_arrays(learner, arrays);
     load->bytes = (size_t)(count * learner->network.params.count) * sizeof(float);
     load->host = gpur_host_alloc(learner->device, load->bytes);
@@ -219,7 +225,7 @@ static gpur_status load_opened(loading *load, gpur_learner *learner, const gpur_
     gpur_stream *stream = NULL;
     int touched = 0;
     GPUR_TRY(prepare(load, learner));
-    GPUR_TRY(gpur_consumer_begin(learner->replay, 0, &stream));
+    GPUR_TRY(gpur_consumer_begin(learner->replay, gpur_consumer_unpublished, &stream));
     gpur_status status = gpur_stream_sync(stream);
     if (status == GPUR_OK)
         status = gpur_checkpoint_fill(&load->file, learner->device, stream, &load->sections, options, &touched);
@@ -227,7 +233,7 @@ static gpur_status load_opened(loading *load, gpur_learner *learner, const gpur_
         status = check_arrays(load, learner);
     if (status == GPUR_OK)
         status = upload(load, learner, stream);
-    return gpur_learner_end_turn(learner, status);
+    return gpur_consumer_end(learner->replay, status);
 }
 
 gpur_status gpur_learner_load(gpur_learner *learner, const char *path, const gpur_checkpoint_options *given)

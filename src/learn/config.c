@@ -4,7 +4,7 @@
 #include "base/sized.h"
 #include "learn/optimizer.h"
 #include "replay/config.h"
-#include "replay/priority/sum_tree.h"
+#include "replay/sampler/sampler.h"
 #include "base/status.h"
 #include "gpureplay/learner.h"
 
@@ -136,9 +136,8 @@ static gpur_status check_acting(const gpur_learner_config *config)
 
 static gpur_status check_source(const gpur_learner_config *config, const gpur_replay_config *replay)
 {
-    const int by_priority = gpur_source_has_priorities(config->index_source);
     GPUR_TRY(gpur_index_source_check(config->index_source, "index_source"));
-    GPUR_REQUIRE(!by_priority || replay->prioritized,
+    GPUR_REQUIRE(!gpur_sampler_of(config->index_source)->is_by_priority || replay->prioritized,
                  "index_source is %" PRId32 ", by priority, and the replay's prioritized is 0; it must be 1, or "
                  "index_source GPUR_SOURCE_AUTO (0)",
                  config->index_source);

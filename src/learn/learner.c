@@ -6,7 +6,7 @@
 #include "learn/config.h"
 #include "learn/network/init.h"
 #include "replay/sampler/consumer.h"
-#include "replay/sampler/gather.h"
+#include "replay/sampler/sampler.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -71,12 +71,6 @@ static gpur_status warm_up(gpur_learner *learner, gpur_stream *stream)
     return gpur_stream_sync(stream);
 }
 
-gpur_status gpur_learner_end_turn(gpur_learner *learner, gpur_status status)
-{
-    const gpur_status ended = gpur_consumer_end(learner->replay);
-    return status != GPUR_OK ? status : ended;
-}
-
 /* Creates the graphs. The fused step needs none. */
 static gpur_status record(gpur_learner *learner)
 {
@@ -100,8 +94,8 @@ static gpur_status build(gpur_learner *learner, gpur_replay *replay, const gpur_
     GPUR_TRY(place_memory(learner));
     GPUR_TRY(gpur_step_connect(&learner->step));
     gpur_one_kernel_connect(&learner->one);
-    GPUR_TRY(gpur_consumer_begin(replay, 0, &learner->stream));
-    GPUR_TRY(gpur_learner_end_turn(learner, warm_up(learner, learner->stream)));
+    GPUR_TRY(gpur_consumer_begin(replay, gpur_consumer_unpublished, &learner->stream));
+    GPUR_TRY(gpur_consumer_end(learner->replay, warm_up(learner, learner->stream)));
     return record(learner);
 }
 
@@ -164,18 +158,29 @@ gpur_status gpur_learner_train(gpur_learner *learner, int64_t steps)
 {
     GPUR_REQUIRE(learner, "learner is NULL");
     GPUR_REQUIRE(steps >= 0, "steps is %" PRId64 "; it must be 0 or more", steps);
-    const int64_t needed = learner->config.index_source == GPUR_UNIFORM_DISTINCT ? learner->config.batch_size : 1;
+    const gpur_learner_config *const config = &learner->config;
+    const gpur_consumer_launch launch = {GPUR_LAUNCH_SAMPLE,
+                                         gpur_sampler_needs(gpur_sampler_of(config->index_source), config->batch_size),
+                                         gpur_replay_settings(learner->replay)->min_size};
     for (int64_t done = 0; done < steps; done += GPUR_LAUNCH_STEPS) {
         const int64_t part = steps - done < GPUR_LAUNCH_STEPS ? steps - done : GPUR_LAUNCH_STEPS;
         gpur_stream *stream = NULL;
-        GPUR_TRY(gpur_consumer_begin_draw(learner->replay, needed, &stream));
-        GPUR_TRY(gpur_learner_end_turn(learner, gpur_learner_enqueue(learner, stream, learner->train, part)));
+        GPUR_TRY(gpur_consumer_begin(learner->replay, launch, &stream));
+        GPUR_TRY(gpur_consumer_end(learner->replay, gpur_learner_enqueue(learner, stream, learner->train, part)));
     }
     return GPUR_OK;
 }
 
-static gpur_status enqueue_on(gpur_learner *learner, gpur_stream *stream)
+/* Training on the rows with given ids. */
+typedef struct ids_request {
+    gpur_learner *learner;
+    gpur_stream *stream;
+} ids_request;
+
+static gpur_status enqueue_on(void *context)
 {
+    gpur_learner *const learner = ((const ids_request *)context)->learner;
+    gpur_stream *const stream = ((const ids_request *)context)->stream;
     const int64_t bytes = learner->config.batch_size * (int64_t)sizeof *learner->host_ids;
     GPUR_TRY(gpur_copy(stream, learner->step.ids, learner->host_ids, bytes));
     GPUR_TRY(gpur_event_record(learner->ids_copied, stream));
@@ -185,21 +190,19 @@ static gpur_status enqueue_on(gpur_learner *learner, gpur_stream *stream)
 static gpur_status train_on(gpur_learner *learner, gpur_stream *stream, const int64_t *ids)
 {
     const int64_t count = learner->config.batch_size;
+    ids_request request = {learner, stream};
     GPUR_TRY(gpur_event_sync(learner->ids_copied)); /* the ids of the call before have left the pinned memory */
     memcpy(learner->host_ids, ids, (size_t)count * sizeof *ids);
-    GPUR_TRY(gpur_consumer_hold_ids(learner->replay, count, ids));
-    const gpur_status status = enqueue_on(learner, stream);
-    gpur_consumer_let_go(learner->replay);
-    return status;
+    return gpur_with_ids_locked(learner->replay, count, ids, enqueue_on, &request);
 }
 
 gpur_status gpur_learner_train_on(gpur_learner *learner, const int64_t *ids)
 {
     gpur_stream *stream = NULL;
     GPUR_REQUIRE(learner && ids, "learner and ids must not be NULL");
-    GPUR_TRY(gpur_consumer_refuse_ids(learner->replay, learner->config.batch_size, ids));
-    GPUR_TRY(gpur_consumer_begin(learner->replay, 1, &stream));
-    return gpur_learner_end_turn(learner, train_on(learner, stream, ids));
+    GPUR_TRY(gpur_consumer_check_ids(learner->replay, learner->config.batch_size, ids));
+    GPUR_TRY(gpur_consumer_begin(learner->replay, (gpur_consumer_launch){GPUR_LAUNCH_SAMPLE, 1, 0}, &stream));
+    return gpur_consumer_end(learner->replay, train_on(learner, stream, ids));
 }
 
 gpur_status gpur_learner_sync(gpur_learner *learner)
@@ -303,8 +306,8 @@ static gpur_status enqueue(gpur_learner *learner, gpur_stream *stream, int32_t i
 static gpur_status train(gpur_learner *learner, int32_t index)
 {
     gpur_stream *stream = NULL;
-    GPUR_TRY(gpur_consumer_begin(learner->replay, 0, &stream));
-    return gpur_learner_end_turn(learner, enqueue(learner, stream, index));
+    GPUR_TRY(gpur_consumer_begin(learner->replay, gpur_consumer_unpublished, &stream));
+    return gpur_consumer_end(learner->replay, enqueue(learner, stream, index));
 }
 
 gpur_status gpur_learner_train_rows(gpur_learner *learner, const void *rows)

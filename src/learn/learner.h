@@ -31,9 +31,6 @@ struct gpur_learner {
  * what ends every launch: the weights for acting, and the statistics. */
 gpur_status gpur_learner_enqueue(gpur_learner *learner, gpur_stream *stream, gpur_recording *recording, int64_t steps);
 
-/* Ends the launch and releases the consumer lock, whatever `status` is. Returns the first failure. */
-gpur_status gpur_learner_end_turn(gpur_learner *learner, gpur_status status);
-
 /* The weights that acting uses: those of the target or of the online network. */
 static inline const float *gpur_learner_acting_weights(const gpur_learner *learner)
 {

@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "learn/train_step.h"
 
-#include "kernels/lib/random.h"
 #include "replay/sampler/consumer.h"
-#include "replay/sampler/gather.h"
 
 #include <string.h>
 
@@ -63,7 +61,7 @@ static void place_batch(gpur_step *step, gpur_arena *arena)
     step->id = gpur_arena_take(arena, batch * 8);
     step->ids = gpur_arena_take(arena, batch * 8);
     step->links = gpur_arena_take(arena, batch * gpur_replay_links(step->replay) * (int64_t)sizeof *step->links);
-    if (gpur_source_has_priorities(step->config.index_source))
+    if (gpur_sampler_of(step->config.index_source)->is_by_priority)
         step->leaf = gpur_arena_take(arena, batch * 4);
 }
 
@@ -108,23 +106,19 @@ void gpur_step_place(gpur_step *step, gpur_arena *arena)
 }
 
 /* Sampling writes the ids to the array from which the gather reads them. */
-static void connect_priorities(gpur_step *step)
+static void connect_sampler(gpur_step *step)
 {
-    const int64_t batch = step->config.batch_size;
-    const gpur_schedule *const beta = &step->config.beta;
     step->priorities = gpur_replay_priorities(step->replay);
-    step->by_priority = gpur_source_has_priorities(step->config.index_source);
-    if (!step->by_priority)
-        return;
-    step->draw_by_priority =
-        gpur_priorities_draw(step->priorities, step->config.index_source, batch, step->id, step->leaf);
-    step->draw_by_priority.seed = step->config.seed;
-    step->draw_by_priority.purpose = GPUR_DRAW_LEARN_PRIORITY;
-    step->draw_by_priority.step = &step->optimizer.state->step;
-    step->weigh = gpur_priorities_weights(step->priorities, batch, step->id, step->leaf, step->weight);
-    step->weigh.step = &step->optimizer.state->step;
-    step->weigh.beta_first = beta->first, step->weigh.beta_last = beta->last;
-    step->weigh.beta_begin = beta->begin, step->weigh.beta_steps = beta->steps;
+    step->sampler = gpur_sampler_of(step->config.index_source);
+    step->sample = (gpur_sample_args){
+        .user = GPUR_USER_LEARNER,
+        .seed = step->config.seed,
+        .step = &step->optimizer.state->step,
+        .beta = step->config.beta,
+        .id = step->id,
+        .leaf = step->leaf,
+        .weight = step->weight,
+    };
 }
 
 gpur_status gpur_step_connect(gpur_step *step)
@@ -142,15 +136,15 @@ gpur_status gpur_step_connect(gpur_step *step)
     /* If is_observed, the gather preprocesses the first two fields through `observed` instead of copying them. */
     const int32_t all = sizeof fields / sizeof fields[0], made = step->is_observed ? 2 : 0;
     gpur_draw_request request;
-    connect_priorities(step);
+    connect_sampler(step);
     memset(&request, 0, sizeof request);
     request.fields = fields + made, request.field_count = all - made;
     request.observed = step->is_observed ? &observed : NULL;
-    request.source = step->by_priority ? GPUR_SOURCE_IDS : step->config.index_source;
+    request.source = step->sampler->gather_source;
     request.ids = step->id;
     request.rows = batch;
     request.id = step->id, request.weight = step->weight, request.discount = step->discount;
-    request.seed = step->config.seed, request.for_learner = 1;
+    request.seed = step->config.seed, request.purpose = step->sampler->purpose[GPUR_USER_LEARNER];
     request.step = &step->optimizer.state->step;
     request.links = step->links;
     GPUR_TRY(gpur_drawing_prepare(step->replay, &request, &step->draw));
@@ -176,25 +170,9 @@ static gpur_status observe_drawn(const gpur_step *step, gpur_stream *stream)
     return step->is_observed ? GPUR_OK : observe(step, stream);
 }
 
-static gpur_status draw_held(const gpur_step *step, gpur_stream *stream)
-{
-    const int64_t batch = step->config.batch_size;
-    const gpur_grid grid = gpur_priorities_draw_grid(step->priorities, batch);
-    GPUR_TRY(gpur_launch_priority_draw(stream, grid, &step->draw_by_priority));
-    GPUR_TRY(gpur_drawing_launch_locked(step->replay, stream, &step->draw));
-    return gpur_launch_priority_weights(stream, gpur_grid_elements(step->device, batch), &step->weigh);
-}
-
-/* In a CUDA graph nothing comes between a sample and its gather. On the CPU this function runs again for each step, and
- * an append could come between; so it holds the window lock. */
 static gpur_status draw(const gpur_step *step, gpur_stream *stream)
 {
-    if (!step->by_priority)
-        return gpur_drawing_launch(step->replay, stream, &step->draw);
-    gpur_consumer_hold(step->replay);
-    const gpur_status status = draw_held(step, stream);
-    gpur_consumer_let_go(step->replay);
-    return status;
+    return gpur_sample_enqueue(step->replay, step->sampler, &step->sample, &step->draw, stream);
 }
 
 /* Writes the TD errors back as new priorities, unless `ids` is NULL. */
@@ -231,14 +209,14 @@ gpur_status gpur_step_record(void *context, gpur_stream *stream)
     const gpur_step *const step = context;
     GPUR_TRY(draw(step, stream));
     GPUR_TRY(observe_drawn(step, stream));
-    return train(step, stream, &step->optimizer, step->by_priority ? step->id : NULL);
+    return train(step, stream, &step->optimizer, step->sampler->is_by_priority ? step->id : NULL);
 }
 
-/* The caller holds the window lock (gpur_consumer_hold_ids). */
+/* The caller holds the window lock (gpur_with_ids_locked). */
 gpur_status gpur_step_record_ids(void *context, gpur_stream *stream)
 {
     const gpur_step *const step = context;
-    GPUR_TRY(gpur_drawing_launch_locked(step->replay, stream, &step->injected));
+    GPUR_TRY(gpur_drawing_launch(step->replay, stream, &step->injected));
     GPUR_TRY(observe_drawn(step, stream));
     return train(step, stream, &step->optimizer, step->priorities->device ? step->id : NULL);
 }

@@ -17,7 +17,7 @@
 #include "learn/network/input.h"
 #include "learn/optimizer.h"
 #include "learn/network/pass.h"
-#include "replay/sampler/gather.h"
+#include "replay/sampler/sampler.h"
 #include "replay/priority/sum_tree.h"
 
 typedef struct gpur_step {
@@ -39,14 +39,13 @@ typedef struct gpur_step {
     void *workspace;
     gpur_td_error_args td;
     gpur_replay *replay;
-    uint32_t *links; /* (B, links per row) of a GPUR_LINKED replay */
+    uint32_t *links;                   /* (B, links per row) of a GPUR_LINKED replay */
     gpur_drawing draw, injected;       /* the gathers of a sample, and of given ids */
     gpur_gather_args brought;          /* gather of packed rows, for host batches */
     const gpur_priorities *priorities; /* the replay's; its `device` is NULL without priorities */
-    int by_priority;                   /* 1: steps sample by priority */
-    uint32_t *leaf;                    /* (B) of rows sampled by priority */
-    gpur_priority_draw_args draw_by_priority;
-    gpur_priority_weights_args weigh;
+    const gpur_sampler *sampler;
+    gpur_sample_args sample;
+    uint32_t *leaf; /* (B) of rows sampled by priority */
 } gpur_step;
 
 /* Creates the plans of GEMMs and convolutions. `network` must not move. After a failure call gpur_step_close. */
@@ -62,7 +61,7 @@ gpur_status gpur_step_connect(gpur_step *step);
 gpur_status gpur_step_warm_up(const gpur_step *step, gpur_stream *stream);
 
 /* Functions to be recorded (gpur_record_fn); `context` is the gpur_step. The first samples; the second trains on
- * step->ids, and may run only between gpur_consumer_hold_ids and gpur_consumer_let_go. */
+ * step->ids, and may run only under gpur_with_ids_locked. */
 gpur_status gpur_step_record(void *context, gpur_stream *stream);
 gpur_status gpur_step_record_ids(void *context, gpur_stream *stream);
 

@@ -65,15 +65,14 @@ static gpur_status copy_in_turn(gpur_learner *learner, float *to, const float *f
                                 const float *patched)
 {
     gpur_stream *stream = NULL;
-    GPUR_TRY(gpur_consumer_begin(learner->replay, 0, &stream));
+    GPUR_TRY(gpur_consumer_begin(learner->replay, gpur_consumer_unpublished, &stream));
     const int64_t count = gpur_tensor_count(tensor);
     gpur_status status = gpur_copy(stream, to, from, count * (int64_t)sizeof(float));
     if (status == GPUR_OK && patched)
         status = gpur_actor_patch(&learner->actor, stream, patched, tensor->offset, count);
     if (status == GPUR_OK)
         status = gpur_stream_sync(stream);
-    const gpur_status ended = gpur_consumer_end(learner->replay);
-    return status != GPUR_OK ? status : ended;
+    return gpur_consumer_end(learner->replay, status);
 }
 
 /* Copies a tensor's values from the device's order (`kept`) to the order of its shape. `in_order` may be unaligned. */
@@ -219,7 +218,7 @@ static gpur_status download(gpur_learner *learner, unsigned char *to)
 {
     const gpur_params *const params = &learner->network.params;
     gpur_stream *stream = NULL;
-    gpur_status status = gpur_consumer_begin(learner->replay, 0, &stream);
+    gpur_status status = gpur_consumer_begin(learner->replay, gpur_consumer_unpublished, &stream);
     GPUR_TRY(status);
     for (int32_t i = 0; i < params->tensor_count && status == GPUR_OK; i++) {
         const int64_t bytes = gpur_tensor_count(&params->tensor[i]) * (int64_t)sizeof(float);
@@ -227,7 +226,7 @@ static gpur_status download(gpur_learner *learner, unsigned char *to)
         to += bytes;
     }
     const gpur_status done = gpur_stream_sync(stream);
-    return gpur_learner_end_turn(learner, status == GPUR_OK ? done : status);
+    return gpur_consumer_end(learner->replay, status == GPUR_OK ? done : status);
 }
 
 /* Reorders a tensor's values in place, from the device's order to that of its shape. */
@@ -334,8 +333,8 @@ static gpur_status read_image(image *im, const gpur_checkpoint *file, const gpur
 static gpur_status check_weights(const gpur_params *params, const float *weights)
 {
     for (int32_t i = 0; i < params->tensor_count; i++)
-        GPUR_TRY(gpur_tensor_check_numbers(&params->tensor[i], "", weights + params->tensor[i].offset, 0,
-                                           GPUR_FILE_ERROR));
+        GPUR_TRY(
+            gpur_tensor_check_numbers(&params->tensor[i], "", weights + params->tensor[i].offset, 0, GPUR_FILE_ERROR));
     return GPUR_OK;
 }
 
@@ -368,7 +367,7 @@ static gpur_status upload(gpur_learner *learner, const float *weights)
     const gpur_optimizer *const optimizer = &learner->step.optimizer;
     const int64_t bytes = optimizer->count * (int64_t)sizeof(float);
     gpur_stream *stream = NULL;
-    gpur_status status = gpur_consumer_begin(learner->replay, 0, &stream);
+    gpur_status status = gpur_consumer_begin(learner->replay, gpur_consumer_unpublished, &stream);
     GPUR_TRY(status);
     status = gpur_copy(stream, optimizer->weights, weights, bytes);
     if (status == GPUR_OK)
@@ -376,7 +375,7 @@ static gpur_status upload(gpur_learner *learner, const float *weights)
     if (status == GPUR_OK)
         status = gpur_actor_patch(&learner->actor, stream, weights, 0, optimizer->count);
     const gpur_status done = gpur_stream_sync(stream);
-    return gpur_learner_end_turn(learner, status == GPUR_OK ? done : status);
+    return gpur_consumer_end(learner->replay, status == GPUR_OK ? done : status);
 }
 
 static gpur_status load_image(gpur_learner *learner, const image *im, const gpur_checkpoint *file)

@@ -2,7 +2,7 @@
 #include "replay/config.h"
 
 #include "base/sized.h"
-#include "replay/priority/sum_tree.h"
+#include "replay/sampler/sampler.h"
 #include "replay/storage/layout.h"
 #include "base/status.h"
 #include "gpureplay/priority.h"
@@ -163,7 +163,7 @@ static gpur_status check_priorities(const gpur_replay_config *c, const gpur_sche
 {
     GPUR_REQUIRE(c->prioritized == 0 || c->prioritized == 1, "gpur_replay_config.prioritized is %d; it must be 0 or 1",
                  (int)c->prioritized);
-    GPUR_REQUIRE(c->prioritized || !gpur_source_has_priorities(c->index_source),
+    GPUR_REQUIRE(c->prioritized || !gpur_sampler_of(c->index_source)->is_by_priority,
                  "gpur_replay_config.index_source is %d, by priority, and prioritized is 0; set prioritized to 1, or "
                  "index_source to GPUR_SOURCE_AUTO (0)",
                  (int)c->index_source);

@@ -11,13 +11,17 @@ static gpur_status replay_build(gpur_replay *replay)
 {
     const gpur_replay_plan plan = gpur_plan(&replay->config, &replay->schema, &replay->storage);
     gpur_device *const device = replay->device;
-    const int64_t id_bytes = 2 * replay->config.max_batch * (int64_t)sizeof *replay->ids;
+    const gpur_replay_config *const c = &replay->config;
+    const int64_t tracked = c->capacity + c->staging_blocks * c->update_size; /* rows, staged ones included */
     GPUR_TRY(gpur_plan_check_fits(&plan, &replay->config, &replay->schema, device));
-    GPUR_TRY(gpur_fair_lock_open(&replay->turn, "a replay"));
-    GPUR_TRY(gpur_intake_build(&replay->intake, device, &replay->config, &replay->storage, &plan));
-    GPUR_TRY(gpur_event_create(device, &replay->done[0]));
-    GPUR_TRY(gpur_event_create(device, &replay->done[1]));
-    GPUR_TRY(gpur_pinned_alloc(device, id_bytes, "injected ids", (void **)&replay->ids));
+    GPUR_TRY(gpur_quick_lock_open(&replay->window_lock, "a replay"));
+    GPUR_TRY(gpur_ring_build(replay, &plan));
+    GPUR_TRY(gpur_window_build(replay));
+    GPUR_TRY(gpur_consumer_build(replay));
+    GPUR_TRY(gpur_priorities_build(&replay->priorities, device, &replay->config, &replay->storage.rows,
+                                   replay->ring.rows, replay->window.device, replay->consumer.stream));
+    GPUR_TRY(gpur_frame_log_build(&replay->frame_index, device, &replay->storage.linking, tracked));
+    GPUR_TRY(gpur_ingest_build(replay));
     return gpur_pool_create(device, &replay->schema, 2 * replay->storage.linking.stack, replay->config.max_batch,
                             &replay->pool);
 }
@@ -52,14 +56,17 @@ void gpur_replay_destroy(gpur_replay *replay)
     if (!replay)
         return;
     gpur_device *const device = replay->device;
-    if (replay->intake.feed.device)
-        gpur_intake_destroy(&replay->intake); /* first: waits for enqueued work that uses the rest */
+    gpur_stream_destroy(replay->ring.copy_stream); /* waits for its enqueued work, which uses the rest */
+    gpur_stream_destroy(replay->consumer.stream);
+    gpur_ring_destroy(replay);
+    gpur_consumer_destroy(replay);
+    gpur_window_destroy(replay);
+    gpur_priorities_destroy(&replay->priorities);
+    gpur_ingest_destroy(replay);
+    gpur_frame_log_destroy(&replay->frame_index);
+    gpur_quick_lock_close(&replay->window_lock);
     gpur_writer_states_free(replay, replay->waiting);
     gpur_pool_close(replay->pool);
-    gpur_pinned_free(device, replay->ids);
-    gpur_event_destroy(replay->done[0]);
-    gpur_event_destroy(replay->done[1]);
-    gpur_fair_lock_close(&replay->turn);
     gpur_host_free(device, replay, sizeof *replay);
     gpur_device_release(device);
 }
@@ -76,9 +83,9 @@ int64_t gpur_replay_size(gpur_replay *replay)
 {
     if (!replay)
         return 0;
-    gpur_intake_lock(&replay->intake);
-    const int64_t size = gpur_intake_visible(&replay->intake).count;
-    gpur_intake_unlock(&replay->intake);
+    gpur_window_lock(replay);
+    const int64_t size = gpur_window_visible(replay).count;
+    gpur_window_unlock(replay);
     return size;
 }
 
@@ -89,33 +96,33 @@ int32_t gpur_replay_can_sample(gpur_replay *replay)
     if (!replay)
         return 0;
     const gpur_replay_config *const config = &replay->config;
-    gpur_intake_lock(&replay->intake);
-    const int64_t size = gpur_intake_visible(&replay->intake).count;
-    const int64_t ever = replay->intake.feed.evicted + size;
-    gpur_intake_unlock(&replay->intake);
+    gpur_window_lock(replay);
+    const int64_t size = gpur_window_visible(replay).count;
+    const int64_t ever = replay->window.evicted + size;
+    gpur_window_unlock(replay);
     return size >= 1 && ever >= config->min_size;
 }
 
 gpur_status gpur_replay_get_stats(gpur_replay *replay, gpur_replay_stats *given)
 {
     GPUR_REQUIRE(replay, "replay is NULL");
-    gpur_intake *const intake = &replay->intake;
+    const gpur_ingest *const ingest = &replay->ingest;
     gpur_replay_stats stats = {.size = sizeof stats};
-    gpur_intake_lock(intake);
-    const gpur_window visible = gpur_intake_visible(intake);
+    gpur_window_lock(replay);
+    const gpur_window visible = gpur_window_visible(replay);
     stats.first_id = visible.first_id;
     stats.visible = visible.count;
-    stats.appended = intake->appended;
-    stats.published = intake->feed.published;
-    stats.evicted = intake->feed.evicted;
-    stats.blocks = intake->feed.blocks;
-    stats.episodes_cut = intake->episodes_cut;
-    stats.waits = intake->waits;
-    stats.wait_seconds = intake->wait_seconds;
-    stats.append_seconds = intake->busy_seconds + intake->wait_seconds;
-    stats.bytes_fed = intake->feed.bytes;
-    stats.frames_stored = intake->frames.head;
-    gpur_intake_unlock(intake);
+    stats.appended = ingest->appended;
+    stats.published = replay->window.published;
+    stats.evicted = replay->window.evicted;
+    stats.blocks = replay->ring.uploads;
+    stats.episodes_cut = ingest->episodes_cut;
+    stats.waits = ingest->waits;
+    stats.wait_seconds = ingest->wait_seconds;
+    stats.append_seconds = ingest->busy_seconds + ingest->wait_seconds;
+    stats.bytes_fed = replay->ring.bytes;
+    stats.frames_stored = replay->frame_index.head;
+    gpur_window_unlock(replay);
     stats.draws = atomic_load(&replay->drawn);
     gpur_pool_count(replay->pool, &stats.batches_alive, &stats.batches_made);
     return gpur_sized_write(given, &stats, sizeof stats, "gpur_replay_stats");

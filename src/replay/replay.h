@@ -1,29 +1,52 @@
 /* SPDX-License-Identifier: MIT */
-/* The replay handle: the members of gpur_replay. */
+/*
+ * The replay handle. A transition passes through its members from top to bottom: writers claim rows of a staging block
+ * (ingest), the block is uploaded into the ring, the window is extended over its rows, and consumers sample from the
+ * window into batches of the pool.
+ */
 #ifndef GPUR_REPLAY_REPLAY_H
 #define GPUR_REPLAY_REPLAY_H
 
-#include "base/ticket_lock.h"
+#include "base/mutex.h"
 #include "gpureplay/writer.h"
-#include "replay/storage/ingest.h"
+#include "replay/priority/sum_tree.h"
 #include "replay/sampler/batch.h"
+#include "replay/sampler/consumer.h"
+#include "replay/storage/frame_index.h"
+#include "replay/storage/ingest.h"
+#include "replay/storage/ring.h"
+#include "replay/storage/window.h"
 
 struct gpur_replay {
     gpur_device *device; /* retained */
     gpur_replay_config config;
     gpur_schema schema;   /* as the caller gave it */
     gpur_storage storage; /* layout of rows and frames in their rings */
-    gpur_intake intake;   /* the writers' side; its lock also protects the ring and the window */
-    gpur_pool *pool;
 
-    gpur_fair_lock turn;   /* the consumer lock, held from gpur_consumer_begin to gpur_consumer_end */
-    gpur_event *done[2];   /* done[n % 2] is recorded at the end of launch n */
-    int64_t launches;      /* launches that have ended; the number of the current or next one */
-    int64_t draws;         /* samples taken so far; the step of the next sample's random numbers */
-    int64_t *ids;          /* (2, max_batch) pinned: callers' ids on their way to the device; launch n uses row n % 2 */
-    gpur_writer *writers; /* list in order of creation; protected by the ingest lock, as is the next member */
+    /* The window lock protects all members from here to `waiting`. A thread that needs the consumer lock, too, takes
+     * that one first. */
+    gpur_quick_lock window_lock;
+    gpur_writer *writers;              /* list in order of creation */
     struct gpur_writer_state *waiting; /* states from a loaded file that wait for writers to be created */
+    gpur_ingest ingest;
+    gpur_frame_log frame_index; /* GPUR_LINKED */
+    gpur_ring ring;
+    gpur_window_state window;
+    gpur_priorities priorities; /* of the rows in the device's window */
+
+    gpur_consumer consumer;
+    gpur_pool *pool;
     _Atomic int64_t drawn; /* transitions sampled or gathered, for gpur_replay_get_stats */
 };
+
+static inline void gpur_window_lock(gpur_replay *replay)
+{
+    gpur_quick_lock_take(&replay->window_lock);
+}
+
+static inline void gpur_window_unlock(gpur_replay *replay)
+{
+    gpur_quick_lock_give(&replay->window_lock);
+}
 
 #endif

@@ -90,10 +90,10 @@ static void train_in_a_loop(rivals *r)
     const int rounds = test_on_cuda() ? ROUNDS / 10 : ROUNDS; /* on CUDA each round waits for the device many times */
     for (int i = 0; i < rounds; i++) {
         gpur_stream *stream = NULL;
-        CHECK_OK(gpur_consumer_begin(r->world.replay, 0, &stream));
-        await_users(&r->world.replay->turn, 2);
+        CHECK_OK(gpur_consumer_begin(r->world.replay, gpur_consumer_unpublished, &stream));
+        await_users(&r->world.replay->consumer.lock, 2);
         const int64_t before = draws_of(r);
-        CHECK_OK(gpur_consumer_end(r->world.replay));
+        CHECK_OK(gpur_consumer_end(r->world.replay, GPUR_OK));
         CHECK_OK(gpur_learner_train(r->learner, 1));
         CHECK(draws_of(r) >= before + 16);
     }

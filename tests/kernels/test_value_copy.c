@@ -72,7 +72,7 @@ static gpur_status fill_ring(int32_t feed, int by_fields, unsigned char *ring)
     if (status == GPUR_OK)
         status = gpur_writer_flush(s.writer);
     if (status == GPUR_OK)
-        status = gpur_device_copy(s.device, ring, s.replay->intake.feed.ring, CAPACITY * PITCH);
+        status = gpur_device_copy(s.device, ring, s.replay->ring.rows, CAPACITY * PITCH);
     kit_close(&s);
     return status;
 }

@@ -49,7 +49,7 @@ static void read_priorities(float *priorities)
 static void read_leaves(double *leaves)
 {
     static uint32_t held[WORLD_ROWS];
-    CHECK_OK(gpur_device_copy(device, held, world.replay->intake.feed.priorities.tree.leaf, sizeof held));
+    CHECK_OK(gpur_device_copy(device, held, world.replay->priorities.tree.leaf, sizeof held));
     for (int i = 0; i < WORLD_ROWS; i++)
         leaves[i] = held[i];
 }
@@ -218,9 +218,9 @@ TEST(the_same_seed_gives_the_same_bits_in_any_shape)
 TEST(one_setting_makes_all_draws_by_priority)
 {
     enum { ROWS = 64, ONLY = 9 };
-    gpur_field fields[] = {{"obs", GPUR_FLOAT32, {2}},      {"action", GPUR_INT32, {0}},
-                           {"reward", GPUR_FLOAT32, {0}},   {"next_obs", GPUR_FLOAT32, {2}},
-                           {"terminated", GPUR_BOOL, {0}},  {"priority", GPUR_FLOAT32, {0}}};
+    gpur_field fields[] = {{"obs", GPUR_FLOAT32, {2}},     {"action", GPUR_INT32, {0}},
+                           {"reward", GPUR_FLOAT32, {0}},  {"next_obs", GPUR_FLOAT32, {2}},
+                           {"terminated", GPUR_BOOL, {0}}, {"priority", GPUR_FLOAT32, {0}}};
     static float obs[ROWS][2], rewards[ROWS], priorities[ROWS];
     static int32_t actions[ROWS];
     static uint8_t ends[ROWS];

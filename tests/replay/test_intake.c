@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
 /* The intake from within: who waits for whom, and what is timed. */
-#include "replay/storage/ingest.h"
 #include "replay/replay.h"
 #include "support/replay_kit.h"
 #include "test.h"
@@ -17,30 +16,30 @@ TEST(timed_appends_stand_for_all)
     int64_t weight = 0;
     kit_scene s;
     CHECK(kit_open(&s, test_device(), &config, 1));
-    gpur_intake *const intake = &s.replay->intake;
+    gpur_ingest *const ingest = &s.replay->ingest;
     for (int i = 0; i < CALLS; i++)
-        weight += gpur_append_clock_begin(intake, 1).weight;
+        weight += gpur_append_clock_begin(ingest, 1).weight;
     CHECK_EQUAL(weight, CALLS);
-    CHECK_EQUAL(gpur_append_clock_begin(intake, 1000000).weight, 1);
+    CHECK_EQUAL(gpur_append_clock_begin(ingest, 1000000).weight, 1);
     kit_close(&s);
 }
 
-static void wait_for_sleepers(gpur_intake *intake, int32_t wanted)
+static void wait_for_sleepers(gpur_replay *replay, int32_t wanted)
 {
     const struct timespec pause = {.tv_nsec = 1000000};
     for (int32_t sleepers = -1; sleepers != wanted; nanosleep(&pause, NULL)) {
-        gpur_intake_lock(intake);
-        sleepers = intake->lock.sleepers;
-        gpur_intake_unlock(intake);
+        gpur_window_lock(replay);
+        sleepers = replay->window_lock.sleepers;
+        gpur_window_unlock(replay);
     }
 }
 
 static void *seal(void *context)
 {
-    gpur_intake_lock(context);
-    if (gpur_intake_seal(context) != GPUR_OK)
+    gpur_window_lock(context);
+    if (gpur_ingest_flush(context) != GPUR_OK)
         test_fail(__FILE__, __LINE__);
-    gpur_intake_unlock(context);
+    gpur_window_unlock(context);
     return NULL;
 }
 
@@ -49,12 +48,12 @@ static atomic_int claimed;
 static void *claim_one(void *context)
 {
     gpur_claim claim;
-    gpur_intake_lock(context);
-    const gpur_status status = gpur_intake_claim(context, 1, gpur_intake_waits(context), &claim);
+    gpur_window_lock(context);
+    const gpur_status status = gpur_ingest_claim(context, 1, 1, &claim);
     atomic_store(&claimed, 1);
-    if (status != GPUR_OK || gpur_intake_commit(context, &claim) != GPUR_OK)
+    if (status != GPUR_OK || gpur_ingest_commit(context, &claim) != GPUR_OK)
         test_fail(__FILE__, __LINE__);
-    gpur_intake_unlock(context);
+    gpur_window_unlock(context);
     return NULL;
 }
 
@@ -66,24 +65,24 @@ TEST(a_claim_waits_for_a_sealing_that_waits_for_claims)
     gpur_claim claim;
     kit_scene s;
     CHECK(kit_open(&s, test_device(), &config, 1));
-    gpur_intake *const intake = &s.replay->intake;
+    gpur_ingest *const ingest = &s.replay->ingest;
     atomic_store(&claimed, 0);
-    gpur_intake_lock(intake);
-    CHECK_OK(gpur_intake_claim(intake, 1, 1, &claim));
-    gpur_intake_unlock(intake);
-    CHECK(pthread_create(&sealer, NULL, seal, intake) == 0);
-    wait_for_sleepers(intake, 1);
-    CHECK(pthread_create(&writer, NULL, claim_one, intake) == 0);
-    wait_for_sleepers(intake, 2);
+    gpur_window_lock(s.replay);
+    CHECK_OK(gpur_ingest_claim(s.replay, 1, 1, &claim));
+    gpur_window_unlock(s.replay);
+    CHECK(pthread_create(&sealer, NULL, seal, s.replay) == 0);
+    wait_for_sleepers(s.replay, 1);
+    CHECK(pthread_create(&writer, NULL, claim_one, s.replay) == 0);
+    wait_for_sleepers(s.replay, 2);
     CHECK_EQUAL(atomic_load(&claimed), 0);
-    gpur_intake_lock(intake);
-    CHECK(!gpur_intake_take(intake, 1));
-    CHECK_OK(gpur_intake_commit(intake, &claim));
-    gpur_intake_unlock(intake);
+    gpur_window_lock(s.replay);
+    CHECK(!gpur_ingest_claim_committed(ingest, 1));
+    CHECK_OK(gpur_ingest_commit(s.replay, &claim));
+    gpur_window_unlock(s.replay);
     pthread_join(sealer, NULL);
     pthread_join(writer, NULL);
     CHECK_EQUAL(atomic_load(&claimed), 1);
-    CHECK(intake->wait_seconds > 0 && intake->waits == 0);
+    CHECK(ingest->wait_seconds > 0 && ingest->waits == 0);
     kit_close(&s);
 }
 
@@ -95,19 +94,19 @@ TEST(rows_are_taken_at_once_where_they_leave_the_block_open)
     kit_scene s;
     CHECK(kit_open(&s, test_device(), &config, 1));
     CHECK_OK(kit_append_next(&s, 3));
-    gpur_intake *const intake = &s.replay->intake;
-    const gpur_block *const block = intake->staging.open;
-    gpur_intake_lock(intake);
-    CHECK(!gpur_intake_take(intake, BLOCK - 3));
-    CHECK(!gpur_intake_take(intake, INT64_MAX));
-    CHECK_EQUAL(intake->ids, 3);
-    CHECK(gpur_intake_take(intake, BLOCK - 4) == block->rows + 3 * intake->staging.pitch);
-    CHECK(!gpur_intake_take(intake, 1));
-    CHECK_EQUAL(intake->ids, BLOCK - 1);
+    gpur_ingest *const ingest = &s.replay->ingest;
+    const gpur_block *const block = ingest->staging.open;
+    gpur_window_lock(s.replay);
+    CHECK(!gpur_ingest_claim_committed(ingest, BLOCK - 3));
+    CHECK(!gpur_ingest_claim_committed(ingest, INT64_MAX));
+    CHECK_EQUAL(ingest->next_id, 3);
+    CHECK(gpur_ingest_claim_committed(ingest, BLOCK - 4) == block->rows + 3 * ingest->staging.pitch);
+    CHECK(!gpur_ingest_claim_committed(ingest, 1));
+    CHECK_EQUAL(ingest->next_id, BLOCK - 1);
     CHECK_EQUAL(block->filled, BLOCK - 1);
-    CHECK_EQUAL(intake->staged, BLOCK - 1);
-    gpur_intake_unlock(intake);
-    CHECK(s.replay->intake.appended == BLOCK - 1 && intake->writing == 0);
+    CHECK_EQUAL(ingest->staged, BLOCK - 1);
+    gpur_window_unlock(s.replay);
+    CHECK(s.replay->ingest.appended == BLOCK - 1 && ingest->writing == 0);
     kit_close(&s);
 }
 

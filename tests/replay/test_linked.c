@@ -124,11 +124,11 @@ TEST(max_batch_stays_visible_however_many_frames_rows_need)
         setting.max_batch = 1 + kit_below(&random, 32), setting.ends_in = seed % 3 ? 1000000 : 2;
         setting.capacity = setting.max_batch + setting.update_size + kit_below(&random, 8);
         CHECK(linked_open(&w, test_device(), &setting, seed));
-        const gpur_feed *const feed = &w.replays[1]->intake.feed;
+        const gpur_window *const window = &w.replays[1]->window.host;
         for (int64_t i = 0, most = 0; i < 60; i++) {
             CHECK_OK(play_step(&w.plays[i % LINKED_WRITERS]));
-            most = feed->mirror.count > most ? feed->mirror.count : most;
-            CHECK(feed->mirror.count >= (most < setting.max_batch ? most : setting.max_batch));
+            most = window->count > most ? window->count : most;
+            CHECK(window->count >= (most < setting.max_batch ? most : setting.max_batch));
             if (kit_below(&random, 3) == 0)
                 CHECK_EQUAL(linked_draws_differ(&w, setting.max_batch), 0);
         }
@@ -216,7 +216,7 @@ TEST(a_step_without_room_takes_no_row_and_no_frame)
         return;
     gate_init(&g);
     open_crowd(&s, &c);
-    CHECK_OK(gate_close(&g, s.replay->intake.feed.copier));
+    CHECK_OK(gate_close(&g, s.replay->ring.copy_stream));
     for (int i = 0; status == GPUR_OK && i < 100; i++) {
         CHECK_OK(gpur_replay_get_stats(s.replay, &before));
         status = step_crowd(&s, &c);

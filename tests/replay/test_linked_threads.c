@@ -2,7 +2,7 @@
 /* Threads step environments into a small linked replay while others draw: no frame is torn, stale or another's. */
 #include "support/history_kit.h"
 #include "replay/sampler/consumer.h"
-#include "replay/sampler/gather.h"
+#include "replay/sampler/sampler.h"
 #include "replay/replay.h"
 #include "support/replay_kit.h"
 #include "test.h"
@@ -189,14 +189,15 @@ static gpur_status prepare(launch *l, gpur_device *device)
 static void *enqueue(void *context)
 {
     launch *const l = context;
-    if (gpur_drawing_launch(l->replay, l->stream, &l->drawing) != GPUR_OK)
+    const gpur_sample_args args = {.user = GPUR_USER_CALLER};
+    if (gpur_sample_enqueue(l->replay, gpur_sampler_of(GPUR_UNIFORM), &args, &l->drawing, l->stream) != GPUR_OK)
         test_fail(__FILE__, __LINE__);
     atomic_store(&l->done, 1);
     return NULL;
 }
 
 /* Rows and frames are two launches, and whoever overwrites frames does so behind what is enqueued when their rows
- * leave, under the intake's lock. So nobody must come between the two: while that lock is held, a draw does not end. */
+ * leave, under the window lock. So nobody must come between the two: while that lock is held, a draw does not end. */
 TEST(no_append_comes_between_the_rows_of_a_draw_and_their_frames)
 {
     gpur_device *const device = test_device();
@@ -210,16 +211,16 @@ TEST(no_append_comes_between_the_rows_of_a_draw_and_their_frames)
     l.replay = c.replay;
     write_steps(&c);
     CHECK_OK(prepare(&l, device));
-    CHECK_OK(gpur_consumer_begin(c.replay, 1, &l.stream));
-    gpur_intake_lock(&c.replay->intake);
+    CHECK_OK(gpur_consumer_begin(c.replay, (gpur_consumer_launch){GPUR_LAUNCH_SAMPLE, 1, 0}, &l.stream));
+    gpur_window_lock(c.replay);
     CHECK(pthread_create(&thread, NULL, enqueue, &l) == 0);
     nanosleep(&moment, NULL);
     CHECK_EQUAL(atomic_load(&l.done), 0);
-    gpur_intake_unlock(&c.replay->intake);
+    gpur_window_unlock(c.replay);
     pthread_join(thread, NULL);
     CHECK_EQUAL(atomic_load(&l.done), 1);
     CHECK_OK(gpur_stream_sync(l.stream));
-    CHECK_OK(gpur_consumer_end(c.replay));
+    CHECK_OK(gpur_consumer_end(c.replay, GPUR_OK));
     gpur_memory_free(device, l.links);
     gpur_replay_destroy(c.replay);
     gpur_device_close(device);

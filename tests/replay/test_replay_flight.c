@@ -24,7 +24,7 @@ TEST(an_append_overwrites_nothing_that_an_enqueued_draw_reads)
         gate_init(&g);
         CHECK(kit_open(&s, test_device(), &config, 1));
         CHECK_OK(kit_append_next(&s, 12));
-        CHECK_OK(gate_close(&g, s.replay->intake.feed.consumer));
+        CHECK_OK(gate_close(&g, s.replay->consumer.stream));
         CHECK_OK(gpur_replay_gather(s.replay, 3, (const int64_t[]){0, 1, 11}, NULL, &batch));
         CHECK_OK(kit_append_next(&s, 8));
         gate_open(&g);
@@ -35,6 +35,12 @@ TEST(an_append_overwrites_nothing_that_an_enqueued_draw_reads)
         kit_close(&s);
         gate_destroy(&g);
     }
+}
+
+static gpur_status no_work(void *context)
+{
+    (void)context;
+    return GPUR_OK;
 }
 
 /* A launch of two gathers, as a learner's are, and an append between them: the second must not see what leaves. */
@@ -54,7 +60,7 @@ TEST(rows_that_leave_in_the_midst_of_a_launch_are_gone_for_its_rest)
     CHECK_OK(gpur_device_alloc(s.device, sizeof wanted, (void **)&id));
     CHECK_OK(gpur_device_copy(s.device, ids, wanted, sizeof wanted));
     const gpur_draw_request request = {.source = GPUR_SOURCE_IDS, .rows = 4, .ids = ids, .id = id};
-    CHECK_OK(gpur_consumer_begin(s.replay, 4, &stream));
+    CHECK_OK(gpur_consumer_begin(s.replay, (gpur_consumer_launch){GPUR_LAUNCH_SAMPLE, 4, 0}, &stream));
     CHECK_OK(gpur_draw_prepare(s.replay, &request, &args));
     args.batch = COUNT;
     for (int i = 0; i < 2; i++) {
@@ -64,9 +70,9 @@ TEST(rows_that_leave_in_the_midst_of_a_launch_are_gone_for_its_rest)
             CHECK_OK(kit_append_next(&s, 5));
     }
     CHECK_OK(gpur_stream_sync(stream));
-    CHECK_STATUS(gpur_consumer_hold_ids(s.replay, COUNT, wanted), GPUR_EVICTED);
+    CHECK_STATUS(gpur_with_ids_locked(s.replay, COUNT, wanted, no_work, NULL), GPUR_EVICTED);
     CHECK_MESSAGE("ids[0] is 0, and has been overwritten; the visible transitions are 4 to 11");
-    CHECK_OK(gpur_consumer_end(s.replay));
+    CHECK_OK(gpur_consumer_end(s.replay, GPUR_OK));
     for (int64_t i = 0; i < COUNT; i++) {
         CHECK_EQUAL(got[0][i], i);
         CHECK_EQUAL(got[1][i], i < 4 ? -1 : i);
@@ -104,7 +110,7 @@ TEST(no_more_than_two_launches_are_in_flight)
     gate_init(&g);
     CHECK(kit_open(&s, test_device(), &config, 1));
     CHECK_OK(kit_append_next(&s, 12));
-    CHECK_OK(gate_close(&g, s.replay->intake.feed.consumer));
+    CHECK_OK(gate_close(&g, s.replay->consumer.stream));
     CHECK_OK(gpur_replay_sample(s.replay, 8, NULL, &batches[0]));
     CHECK_OK(gpur_replay_sample(s.replay, 8, NULL, &batches[1]));
     CHECK(pthread_create(&thread, NULL, open_later, &o) == 0);
@@ -131,7 +137,7 @@ TEST(an_append_without_a_free_block_waits_for_the_oldest_copy)
     opener o = {.g = &g};
     gate_init(&g);
     CHECK(kit_open(&s, test_device(), &config, 1));
-    CHECK_OK(gate_close(&g, s.replay->intake.feed.copier));
+    CHECK_OK(gate_close(&g, s.replay->ring.copy_stream));
     CHECK_OK(kit_append_next(&s, 20)); /* four blocks of five: no copy is waited for yet */
     CHECK_OK(gpur_replay_get_stats(s.replay, &stats));
     CHECK_EQUAL(stats.waits, 0);

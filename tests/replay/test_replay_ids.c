@@ -44,7 +44,7 @@ TEST(two_gathers_in_flight_keep_their_ids_apart)
     gate g;
     gate_init(&g);
     CHECK(open_scene(&s));
-    CHECK_OK(gate_close(&g, s.replay->intake.feed.consumer));
+    CHECK_OK(gate_close(&g, s.replay->consumer.stream));
     for (int i = 0; i < 2; i++) {
         int64_t given[COUNT];
         memcpy(given, ids[i], sizeof given);
@@ -109,9 +109,9 @@ TEST(no_append_evicts_between_the_check_of_ids_and_their_gather)
     gate_init(&g);
     CHECK(open_scene(&s));
     rival reader = {.scene = &s}, writer = {.scene = &s};
-    fill_up(s.replay->intake.feed.consumer, &g, &byte);
+    fill_up(s.replay->consumer.stream, &g, &byte);
     CHECK(pthread_create(&threads[0], NULL, gather_oldest, &reader) == 0);
-    while (gpur_fair_lock_users(&s.replay->turn) == 0)
+    while (gpur_fair_lock_users(&s.replay->consumer.lock) == 0)
         sched_yield();
     pause_shortly();
     CHECK(pthread_create(&threads[1], NULL, overwrite_oldest, &writer) == 0);

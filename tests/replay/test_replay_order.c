@@ -55,7 +55,7 @@ static void check_slots(kit_scene *s, const int64_t *tags, int64_t count)
         unsigned char *const row = kit_rows(&s->kit, tags[slot], 1);
         memcpy(&want, row + b->offset, sizeof want);
         free(row);
-        CHECK_OK(gpur_device_copy(s->device, &got, s->replay->intake.feed.ring + slot * pitch + b->offset, sizeof got));
+        CHECK_OK(gpur_device_copy(s->device, &got, s->replay->ring.rows + slot * pitch + b->offset, sizeof got));
         CHECK_EQUAL(got, want);
     }
 }

@@ -5,7 +5,7 @@
  */
 #include "reference/reference_replay.h"
 #include "replay/sampler/consumer.h"
-#include "replay/sampler/gather.h"
+#include "replay/sampler/sampler.h"
 #include "support/replay_kit.h"
 #include "test.h"
 
@@ -47,7 +47,12 @@ static well *well_open(int64_t size, int32_t source, int64_t rows, uint64_t seed
     if (gpur_device_alloc(w->device, sizeof w->ids, (void **)&w->id) != GPUR_OK ||
         gpur_device_alloc(w->device, sizeof *w->step, (void **)&w->step) != GPUR_OK)
         test_fail(__FILE__, __LINE__);
-    const gpur_draw_request request = {.source = source, .rows = rows, .id = w->id, .seed = seed, .step = w->step};
+    const gpur_draw_request request = {.source = source,
+                                       .rows = rows,
+                                       .id = w->id,
+                                       .seed = seed,
+                                       .step = w->step,
+                                       .purpose = gpur_sampler_of(source)->purpose[GPUR_USER_CALLER]};
     w->request = request;
     return w;
 }
@@ -66,13 +71,13 @@ static void draw(well *w)
 {
     gpur_stream *stream = NULL;
     gpur_gather_args args;
-    CHECK_OK(gpur_consumer_begin(w->replay, 1, &stream));
+    CHECK_OK(gpur_consumer_begin(w->replay, (gpur_consumer_launch){GPUR_LAUNCH_SAMPLE, 1, 0}, &stream));
     CHECK_OK(gpur_draw_prepare(w->replay, &w->request, &args));
     CHECK_OK(gpur_copy(stream, w->step, &w->now, sizeof w->now));
     CHECK_OK(gpur_launch_gather(stream, gpur_draw_grid(w->replay, w->rows), &args));
     CHECK_OK(gpur_copy(stream, w->ids, w->id, w->rows * (int64_t)sizeof *w->ids));
     CHECK_OK(gpur_stream_sync(stream));
-    CHECK_OK(gpur_consumer_end(w->replay));
+    CHECK_OK(gpur_consumer_end(w->replay, GPUR_OK));
     w->now++;
 }
 

@@ -157,10 +157,9 @@ gpur_status world_set_window(gpur_learner *learner, int64_t count)
 {
     const gpur_window_set_args args = {(gpur_window *)(uintptr_t)learner->step.draw.rows.window, {0, 0, count}};
     gpur_stream *stream = NULL;
-    GPUR_TRY(gpur_consumer_begin(learner->replay, 0, &stream));
+    GPUR_TRY(gpur_consumer_begin(learner->replay, gpur_consumer_unpublished, &stream));
     const gpur_status status = gpur_launch_window_set(stream, gpur_grid_single(learner->device), &args);
-    const gpur_status ended = gpur_consumer_end(learner->replay);
-    return status != GPUR_OK ? status : ended;
+    return gpur_consumer_end(learner->replay, status);
 }
 
 void world_ids(int t, int count, int64_t *ids)

@@ -110,7 +110,7 @@ static gpur_status draw(tree_rig *rig, const gpur_priority_draw_args *args, gpur
 gpur_status tree_find(tree_rig *rig, int64_t count, const uint64_t *units, int64_t *ids, uint32_t *leaves,
                       gpur_grid grid)
 {
-    gpur_priority_draw_args args = gpur_priorities_draw(&rig->priorities, GPUR_PRIORITIZED, count, rig->ids, rig->leaf);
+    gpur_priority_draw_args args = gpur_priorities_draw(&rig->priorities, 1, count, rig->ids, rig->leaf);
     args.unit = rig->units;
     GPUR_TRY(gpur_copy(rig->stream, rig->units, units, count * 8));
     return draw(rig, &args, grid.blocks > 0 ? grid : gpur_priorities_draw_grid(&rig->priorities, count), ids, leaves);
@@ -119,7 +119,8 @@ gpur_status tree_find(tree_rig *rig, int64_t count, const uint64_t *units, int64
 gpur_status tree_draw(tree_rig *rig, int32_t index_source, int64_t count, uint64_t seed, uint64_t step, int64_t *ids,
                       uint32_t *leaves)
 {
-    gpur_priority_draw_args args = gpur_priorities_draw(&rig->priorities, index_source, count, rig->ids, rig->leaf);
+    gpur_priority_draw_args args =
+        gpur_priorities_draw(&rig->priorities, index_source == GPUR_PRIORITIZED, count, rig->ids, rig->leaf);
     args.seed = seed, args.step_value = step, args.purpose = 7;
     return draw(rig, &args, gpur_priorities_draw_grid(&rig->priorities, count), ids, leaves);
 }

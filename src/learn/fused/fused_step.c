@@ -7,14 +7,14 @@
 #include <string.h>
 
 enum {
-    SHEETS = 4,        /* observations, first layer, hidden layer, outputs */
-    FIRST_PART = 128,  /* hidden units per split of the sums that are the gradient of the first layer's activations */
-    WIDE_BATCH = 256,  /* from this many rows on a split has twice as many units: there are enough tiles */
-    BATCH_PART = 256,  /* rows per split of a weight's gradient */
-    MOST_PARTS = 16,   /* maximum number of splits */
-    LARGE_TILE = 64,   /* side of a large tile on a GPU */
-    LARGE_FROM = 256,  /* number of large tiles that keeps every multiprocessor busy */
-    THREADS = 256,     /* per block: the maximum of the kernel */
+    SHEETS = 4,         /* observations, first layer, hidden layer, outputs */
+    FIRST_PART = 128,   /* hidden units per split of the sums that are the gradient of the first layer's activations */
+    WIDE_BATCH = 256,   /* from this many rows on a split has twice as many units: there are enough tiles */
+    BATCH_PART = 256,   /* rows per split of a weight's gradient */
+    MOST_PARTS = 16,    /* maximum number of splits */
+    LARGE_TILE = 64,    /* side of a large tile on a GPU */
+    LARGE_FROM = 256,   /* number of large tiles that keeps every multiprocessor busy */
+    THREADS = 256,      /* per block: the maximum of the kernel */
     MANY_BLOCKS = 1024, /* more than can be resident at the same time */
 };
 
@@ -201,12 +201,12 @@ static void connect_draw(gpur_one_kernel *one)
     gpur_learn_steps_args *const args = &one->args;
     args->gather = step->draw.rows;
     args->gather.step = args->draw_step;
-    args->by_priority = step->by_priority;
-    if (!step->by_priority)
+    args->by_priority = step->sampler->is_by_priority;
+    if (!step->sampler->is_by_priority)
         return;
-    args->draw = step->draw_by_priority;
+    args->draw = gpur_sampler_draw_args(step->replay, step->sampler, &step->sample, step->config.batch_size);
     args->draw.step = args->draw_step;
-    args->weights = step->weigh;
+    args->weights = gpur_sampler_weights_args(step->replay, &step->sample, step->config.batch_size);
     args->priorities = gpur_priorities_change(step->priorities, step->config.batch_size, step->id, step->td.td, 1);
 }
 

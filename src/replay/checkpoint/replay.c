@@ -32,8 +32,8 @@ typedef struct gpur_replay_state {
     int64_t group_count;
 } gpur_replay_state;
 
-/* Reads the state of a paused replay (gpur_consumer_freeze), without the writers. Waits for `stream`. After a failure,
- * too, call gpur_replay_state_free. */
+/* Reads the state of a paused replay (gpur_consumer_begin_exclusive), without the writers. Waits for `stream`. After a
+ * failure, too, call gpur_replay_state_free. */
 gpur_status gpur_replay_state_look(gpur_replay *replay, gpur_stream *stream, gpur_replay_state *state);
 void gpur_replay_state_free(const gpur_replay *replay, gpur_replay_state *state);
 
@@ -73,34 +73,33 @@ static void look_at_priorities(const gpur_priorities *priorities, gpur_replay_st
 
 static gpur_replay_counts counts_of(const gpur_replay *replay)
 {
-    const gpur_intake *const intake = &replay->intake;
-    const gpur_feed *const feed = &intake->feed;
+    const gpur_window_state *const window = &replay->window;
     const gpur_replay_counts counts = {
-        .first_id = feed->mirror.first_id,
-        .rows = feed->mirror.count,
-        .draws = replay->draws,
+        .first_id = window->host.first_id,
+        .rows = window->host.count,
+        .draws = replay->consumer.draws,
         .drawn = atomic_load(&replay->drawn),
-        .launches = feed->launches,
-        .appended = intake->appended,
-        .published = feed->published,
-        .evicted = feed->evicted,
-        .blocks = feed->blocks,
-        .bytes_fed = feed->bytes,
-        .episodes_cut = intake->episodes_cut,
-        .frame_head = feed->frame_head,
+        .launches = window->launches,
+        .appended = replay->ingest.appended,
+        .published = window->published,
+        .evicted = window->evicted,
+        .blocks = replay->ring.uploads,
+        .bytes_fed = replay->ring.bytes,
+        .episodes_cut = replay->ingest.episodes_cut,
+        .frame_head = window->frame_head,
     };
     return counts;
 }
 
 gpur_status gpur_replay_state_look(gpur_replay *replay, gpur_stream *stream, gpur_replay_state *state)
 {
-    GPUR_TRY(gpur_priorities_look(gpur_replay_priorities(replay), stream));
+    GPUR_TRY(gpur_priorities_look(&replay->priorities, stream));
     state->counts = counts_of(replay);
     state->beta = replay->config.beta;
-    look_at_priorities(gpur_replay_priorities(replay), state);
+    look_at_priorities(&replay->priorities, state);
     GPUR_TRY(gpur_replay_state_make_groups(replay, state));
     if (state->groups)
-        gpur_frame_log_get(&replay->intake.frames, state->counts.first_id, state->groups);
+        gpur_frame_log_get(&replay->frame_index, state->counts.first_id, state->groups);
     return GPUR_OK;
 }
 
@@ -111,15 +110,15 @@ static size_t bytes_of_groups(const gpur_replay_state *state)
 
 gpur_status gpur_replay_state_make_groups(const gpur_replay *replay, gpur_replay_state *state)
 {
-    const gpur_frame_log *const log = &replay->intake.frames;
+    const gpur_frame_log *const log = &replay->frame_index;
     if (!log->groups)
         return GPUR_OK;
     const int64_t first = state->counts.first_id;
     state->group_count = gpur_frame_log_count(log, first, first + state->counts.rows);
     state->groups = gpur_host_alloc(replay->device, bytes_of_groups(state));
-    return state->groups ? GPUR_OK
-                         : gpur_fail(GPUR_OUT_OF_MEMORY, "no memory for %zu bytes of what is linked",
-                                     bytes_of_groups(state));
+    return state->groups
+               ? GPUR_OK
+               : gpur_fail(GPUR_OUT_OF_MEMORY, "no memory for %zu bytes of what is linked", bytes_of_groups(state));
 }
 
 void gpur_replay_state_free(const gpur_replay *replay, gpur_replay_state *state)
@@ -129,7 +128,10 @@ void gpur_replay_state_free(const gpur_replay *replay, gpur_replay_state *state)
     state->groups = NULL;
 }
 
-#define COUNT(name) {#name, GPUR_SCALAR_I64, &state->counts.name}
+#define COUNT(name)                                                                                                    \
+    {                                                                                                                  \
+#name, GPUR_SCALAR_I64, &state->counts.name                                                                    \
+    }
 
 int32_t gpur_replay_state_scalars(gpur_replay_state *state, gpur_scalar *scalars)
 {
@@ -200,38 +202,38 @@ static gpur_status add_ring(const gpur_replay *replay, const gpur_replay_state *
 
 static gpur_status add_frames(gpur_replay *replay, const gpur_replay_state *state, gpur_sections *sections)
 {
-    const gpur_feed *const feed = &replay->intake.feed;
-    const int64_t head = state->counts.frame_head, frames = head < feed->frame_slots ? head : feed->frame_slots;
-    const gpur_piece ring = {feed->frames, frames * feed->frame_pitch, 1};
+    const gpur_ring *const ring = &replay->ring;
+    const int64_t head = state->counts.frame_head, frames = head < ring->frame_slots ? head : ring->frame_slots;
+    const gpur_piece stored = {ring->frames, frames * ring->frame_pitch, 1};
     const gpur_piece groups = {state->groups, state->group_count * (int64_t)sizeof *state->groups, 0};
-    GPUR_TRY(gpur_sections_add(sections, "frames", GPUR_U8, frames, feed->frame_pitch, ring));
+    GPUR_TRY(gpur_sections_add(sections, "frames", GPUR_U8, frames, ring->frame_pitch, stored));
     return gpur_sections_add(sections, "frame_groups", GPUR_I64, state->group_count, 2, groups);
 }
 
 gpur_status gpur_replay_state_add_sections(gpur_replay *replay, gpur_replay_state *state, gpur_sections *sections)
 {
-    const gpur_feed *const feed = &replay->intake.feed;
-    GPUR_TRY(add_ring(replay, state, sections, "rows", feed->ring, feed->schema->pitch));
-    if (feed->priorities.device)
-        GPUR_TRY(add_ring(replay, state, sections, "priorities", feed->priorities.tree.raw, sizeof(float)));
-    return feed->frames ? add_frames(replay, state, sections) : GPUR_OK;
+    const gpur_priorities *const priorities = &replay->priorities;
+    GPUR_TRY(add_ring(replay, state, sections, "rows", replay->ring.rows, replay->storage.rows.pitch));
+    if (priorities->device)
+        GPUR_TRY(add_ring(replay, state, sections, "priorities", priorities->tree.raw, sizeof(float)));
+    return replay->ring.frames ? add_frames(replay, state, sections) : GPUR_OK;
 }
 
 static void set_counts(gpur_replay *replay, const gpur_replay_counts *counts)
 {
-    gpur_intake *const intake = &replay->intake;
-    gpur_feed *const feed = &intake->feed;
-    replay->draws = counts->draws;
+    gpur_ingest *const ingest = &replay->ingest;
+    gpur_window_state *const window = &replay->window;
+    replay->consumer.draws = counts->draws;
     atomic_store(&replay->drawn, counts->drawn);
-    feed->launches = counts->launches;
-    intake->appended = counts->appended;
-    feed->published = counts->published;
-    feed->evicted = counts->evicted;
-    feed->blocks = counts->blocks;
-    feed->bytes = counts->bytes_fed;
-    intake->episodes_cut = counts->episodes_cut;
-    intake->ids = counts->first_id + counts->rows;
-    feed->frame_head = counts->frame_head;
+    window->launches = counts->launches;
+    ingest->appended = counts->appended;
+    window->published = counts->published;
+    window->evicted = counts->evicted;
+    replay->ring.uploads = counts->blocks;
+    replay->ring.bytes = counts->bytes_fed;
+    ingest->episodes_cut = counts->episodes_cut;
+    ingest->next_id = counts->first_id + counts->rows;
+    window->frame_head = counts->frame_head;
 }
 
 static void set_priority_state(const gpur_priorities *priorities, const gpur_replay_state *state)
@@ -250,7 +252,7 @@ static void set_priority_state(const gpur_priorities *priorities, const gpur_rep
 gpur_status gpur_replay_state_check_groups(const gpur_replay *replay, const gpur_replay_state *state)
 {
     const gpur_replay_counts *const counts = &state->counts;
-    if (state->groups && !gpur_frame_log_is_good(&replay->intake.frames, counts->first_id,
+    if (state->groups && !gpur_frame_log_is_good(&replay->frame_index, counts->first_id,
                                                  counts->first_id + counts->rows, counts->frame_head, state->groups))
         return gpur_fail(GPUR_FILE_ERROR, "the file's rows link to frames that it cannot have");
     return GPUR_OK;
@@ -258,23 +260,21 @@ gpur_status gpur_replay_state_check_groups(const gpur_replay *replay, const gpur
 
 gpur_status gpur_replay_state_set(gpur_replay *replay, const gpur_replay_state *state)
 {
-    gpur_feed *const feed = &replay->intake.feed;
     const gpur_replay_counts *const counts = &state->counts;
     const int64_t first = counts->first_id, next = first + counts->rows;
     if (state->groups)
-        gpur_frame_log_set(&replay->intake.frames, first, next, counts->frame_head, state->groups);
+        gpur_frame_log_set(&replay->frame_index, first, next, counts->frame_head, state->groups);
     set_counts(replay, counts);
     replay->config.beta = state->beta;
-    set_priority_state(&feed->priorities, state);
-    GPUR_TRY(gpur_feed_set_window(feed, first, counts->rows));
-    return gpur_priorities_restore(&feed->priorities, feed->consumer, &feed->mirror);
+    set_priority_state(&replay->priorities, state);
+    GPUR_TRY(gpur_window_set(replay, first, counts->rows));
+    return gpur_priorities_restore(&replay->priorities, replay->consumer.stream, &replay->window.host);
 }
 
 gpur_status gpur_replay_state_empty(gpur_replay *replay)
 {
-    gpur_feed *const feed = &replay->intake.feed;
-    GPUR_TRY(gpur_feed_set_window(feed, replay->intake.ids, 0));
-    return gpur_priorities_restore(&feed->priorities, feed->consumer, &feed->mirror);
+    GPUR_TRY(gpur_window_set(replay, replay->ingest.next_id, 0));
+    return gpur_priorities_restore(&replay->priorities, replay->consumer.stream, &replay->window.host);
 }
 
 /* Saving and loading: the sections, scalars and settings of a replay's file. */
@@ -284,8 +284,8 @@ static gpur_status note_field(gpur_tensors *settings, int32_t index, const gpur_
     char key[32], shape[80] = "";
     int length = 0;
     for (int32_t i = 0; i < field->dims; i++)
-        length += snprintf(shape + length, sizeof shape - (size_t)length, "%s%d", i ? " x " : " of ",
-                           (int)field->shape[i]);
+        length +=
+            snprintf(shape + length, sizeof shape - (size_t)length, "%s%d", i ? " x " : " of ", (int)field->shape[i]);
     snprintf(key, sizeof key, "field.%d", (int)index);
     return gpur_tensors_note(settings, key, "%s %s%s", field->name, gpur_dtype_name(field->dtype), shape);
 }
@@ -328,8 +328,8 @@ static gpur_status note_settings(const gpur_replay *replay, gpur_tensors *settin
     return gpur_settings_note_real(settings, "reward_clip", (double)config->reward_clip);
 }
 
-static gpur_status save_state(gpur_replay *replay, gpur_stream *stream, gpur_replay_state *state,
-                              gpur_tensors *tensors, gpur_sections *sections)
+static gpur_status save_state(gpur_replay *replay, gpur_stream *stream, gpur_replay_state *state, gpur_tensors *tensors,
+                              gpur_sections *sections)
 {
     gpur_scalar scalars[GPUR_MAX_SCALARS];
     GPUR_TRY(gpur_replay_state_look(replay, stream, state));
@@ -360,12 +360,12 @@ gpur_status gpur_replay_save(gpur_replay *replay, const char *path, const gpur_c
     gpur_tensors tensors = {0};
     gpur_sections sections = {0};
     GPUR_TRY(gpur_checkpoint_check_call(replay, "replay", path, given, &options));
-    GPUR_TRY(gpur_consumer_freeze(replay, &stream));
-    const gpur_status status = save(replay, stream, &tensors, &sections, path, &options);
-    const gpur_status ended = gpur_consumer_thaw(replay);
+    GPUR_TRY(gpur_consumer_begin_exclusive(replay, &stream));
+    const gpur_status status =
+        gpur_consumer_end_exclusive(replay, save(replay, stream, &tensors, &sections, path, &options));
     gpur_sections_free(&sections);
     gpur_tensors_free(&tensors);
-    return status != GPUR_OK ? status : ended;
+    return status;
 }
 
 typedef struct loading {
@@ -429,8 +429,7 @@ static gpur_status check_contents(const loading *load, const gpur_replay *replay
  * has nothing to lose: after a failure it is empty again, so it needs only one pass over the file. */
 static gpur_status look_ahead(loading *load, gpur_replay *replay, const gpur_checkpoint_options *options)
 {
-    const gpur_feed *const feed = &replay->intake.feed;
-    if (!load->file.verified && feed->mirror.count == 0 && feed->frame_head == 0)
+    if (!load->file.verified && replay->window.host.count == 0 && replay->window.frame_head == 0)
         return GPUR_OK;
     if (!load->file.verified)
         GPUR_TRY(gpur_checkpoint_verify(&load->file, replay->device, options));
@@ -450,7 +449,7 @@ static gpur_status set_all(loading *load, gpur_replay *replay)
  * the device has failed, and the next call reports that. */
 static gpur_status settle(loading *load, gpur_replay *replay, gpur_status filled, int touched)
 {
-    gpur_intake_lock(&replay->intake);
+    gpur_window_lock(replay);
     if (filled == GPUR_OK)
         filled = set_all(load, replay);
     if (filled != GPUR_OK && touched) {
@@ -458,17 +457,17 @@ static gpur_status settle(loading *load, gpur_replay *replay, gpur_status filled
             gpur_writers_forget_frames(replay);
         gpur_replay_state_empty(replay);
     }
-    gpur_intake_unlock(&replay->intake);
+    gpur_window_unlock(replay);
     return filled;
 }
 
-static gpur_status load_in_turn(loading *load, gpur_replay *replay, gpur_stream *stream,
-                                const gpur_checkpoint_options *options)
+static gpur_status load_exclusive(loading *load, gpur_replay *replay, gpur_stream *stream,
+                                  const gpur_checkpoint_options *options)
 {
     int touched = 0;
     GPUR_TRY(list_sections(load, replay));
     GPUR_TRY(look_ahead(load, replay, options));
-    GPUR_TRY(gpur_priorities_look(gpur_replay_priorities(replay), stream));
+    GPUR_TRY(gpur_priorities_look(&replay->priorities, stream));
     gpur_status filled = gpur_checkpoint_fill(&load->file, replay->device, stream, &load->sections, options, &touched);
     if (filled == GPUR_OK)
         filled = check_contents(load, replay);
@@ -479,10 +478,8 @@ static gpur_status load_opened(loading *load, gpur_replay *replay, const gpur_ch
 {
     gpur_stream *stream = NULL;
     GPUR_TRY(look_through(load, replay, options));
-    GPUR_TRY(gpur_consumer_freeze(replay, &stream));
-    const gpur_status status = load_in_turn(load, replay, stream, options);
-    const gpur_status ended = gpur_consumer_thaw(replay);
-    return status != GPUR_OK ? status : ended;
+    GPUR_TRY(gpur_consumer_begin_exclusive(replay, &stream));
+    return gpur_consumer_end_exclusive(replay, load_exclusive(load, replay, stream, options));
 }
 
 gpur_status gpur_replay_load(gpur_replay *replay, const char *path, const gpur_checkpoint_options *given)

@@ -16,8 +16,8 @@
 typedef struct stand {
     const gpur_linking *linking;
     int32_t n_step;
-    int64_t room;                /* entries of the frame history; 0: GPUR_PACKED */
-    int64_t next, frame_head;    /* ids of the next row and frame */
+    int64_t room;             /* entries of the frame history; 0: GPUR_PACKED */
+    int64_t next, frame_head; /* ids of the next row and frame */
     gpur_episode episode;
     int64_t newest;              /* number of the last frame */
     const unsigned char *places; /* (room) entries of the frame history */
@@ -76,8 +76,11 @@ gpur_status gpur_writer_states_check(const gpur_replay *replay, const gpur_write
 {
     gpur_history history = {0};
     gpur_history_plan(&history, &replay->storage, 1, GPUR_INPUT_STACKS, replay->config.n_step);
-    stand s = {.linking = &replay->storage.linking, .n_step = replay->config.n_step, .room = history.room,
-               .next = next, .frame_head = frame_head};
+    stand s = {.linking = &replay->storage.linking,
+               .n_step = replay->config.n_step,
+               .room = history.room,
+               .next = next,
+               .frame_head = frame_head};
     for (const gpur_writer_state *state = states; state; state = state->next)
         if (!is_good(replay, state, &s))
             return gpur_fail(GPUR_FILE_ERROR, "the file has an episode that no writer comes to");
@@ -155,13 +158,9 @@ void gpur_writer_states_free(gpur_replay *replay, gpur_writer_state *states)
     }
 }
 
-void gpur_writer_join(gpur_writer *writer)
+void gpur_writer_take_pending_state(gpur_writer *writer)
 {
     gpur_replay *const replay = writer->replay;
-    gpur_writer **last = &replay->writers;
-    while (*last)
-        last = &(*last)->next;
-    *last = writer;
     gpur_writer_state *const waiting = replay->waiting;
     char way[GPUR_WRITER_WAY];
     tell_way(&writer->config, way);
@@ -170,14 +169,6 @@ void gpur_writer_join(gpur_writer *writer)
     restore(writer, waiting->memory);
     replay->waiting = waiting->next;
     free_state(replay, waiting);
-}
-
-void gpur_writer_part(gpur_writer *writer)
-{
-    gpur_writer **place = &writer->replay->writers;
-    while (*place != writer)
-        place = &(*place)->next;
-    *place = writer->next;
 }
 
 static gpur_status add_sections(const gpur_replay *replay, const gpur_writer *writer, int64_t index, int32_t num_envs,
@@ -270,7 +261,7 @@ static gpur_status make_state(const gpur_replay *replay, int32_t num_envs, const
     if (!*state)
         return gpur_fail(GPUR_OUT_OF_MEMORY, "no memory for the %" PRId64 " bytes that a writer keeps", bytes);
     **state = (gpur_writer_state){.num_envs = num_envs, .bytes = (size_t)bytes};
-    snprintf((*state)->way, sizeof (*state)->way, "%s", way);
+    snprintf((*state)->way, sizeof(*state)->way, "%s", way);
     (*state)->memory = (unsigned char *)(*state + 1);
     return GPUR_OK;
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The state of writers in checkpoints: of the existing writers, in the order of their creation, and of writers of a
- * loaded file that are still to be created. The functions run during a pause (gpur_consumer_freeze), or with the ingest
- * lock between gpur_intake_enter and gpur_intake_leave.
+ * loaded file that are still to be created. The functions run during a pause (gpur_consumer_begin_exclusive), or with
+ * the window lock between gpur_ingest_begin_call and gpur_ingest_end_call.
  */
 #ifndef GPUR_REPLAY_CHECKPOINT_WRITERS_H
 #define GPUR_REPLAY_CHECKPOINT_WRITERS_H
@@ -16,14 +16,13 @@ typedef struct gpur_writer_state {
     struct gpur_writer_state *next;
     int32_t num_envs;
     char way[GPUR_WRITER_WAY]; /* autoreset and input as text; only a writer with the same may take the state */
-    size_t bytes;          /* size of the memory: one array after the other, each (num_envs, ...) */
-    unsigned char *memory; /* behind this struct, in the same allocation */
+    size_t bytes;              /* size of the memory: one array after the other, each (num_envs, ...) */
+    unsigned char *memory;     /* behind this struct, in the same allocation */
 } gpur_writer_state;
 
-/* Adds a new writer to the replay's list, and removes it again. A new writer takes the state that has waited longest,
- * if that is for as many environments, and for the same autoreset and input. */
-void gpur_writer_join(gpur_writer *writer);
-void gpur_writer_part(gpur_writer *writer);
+/* Gives a new writer the state of a loaded file that has waited longest, if that is for as many environments, and for
+ * the same autoreset and input. */
+void gpur_writer_take_pending_state(gpur_writer *writer);
 
 /* Adds a metadata entry for each writer and a section for each of its arrays. `writers` gets the number of writers,
  * those still to be created included. */

@@ -4,8 +4,6 @@
 #include "base/sized.h"
 #include "kernels/lib/schedule.h"
 #include "replay/config.h"
-#include "replay/sampler/consumer.h"
-#include "replay/sampler/gather.h"
 #include "replay/replay.h"
 
 #include <inttypes.h>
@@ -31,26 +29,26 @@ static gpur_status check_count(const gpur_replay *replay, int64_t count, int64_t
  * previous user. */
 static int64_t *pinned_ids(const gpur_replay *replay)
 {
-    return replay->ids + replay->launches % 2 * replay->config.max_batch;
+    return replay->consumer.ids + replay->consumer.launches % 2 * replay->config.max_batch;
 }
 
 static float *pinned_values(gpur_replay *replay)
 {
-    return gpur_replay_priorities(replay)->host_values + replay->launches % 2 * replay->config.max_batch;
+    return replay->priorities.host_values + replay->consumer.launches % 2 * replay->config.max_batch;
 }
 
 static gpur_status bring_ids(gpur_replay *replay, gpur_stream *stream, int64_t count, const int64_t *ids)
 {
     const int64_t bytes = count * (int64_t)sizeof *ids;
     memcpy(pinned_ids(replay), ids, (size_t)bytes);
-    return gpur_copy(stream, gpur_replay_priorities(replay)->ids, pinned_ids(replay), bytes);
+    return gpur_copy(stream, replay->priorities.ids, pinned_ids(replay), bytes);
 }
 
 static gpur_status bring_values(gpur_replay *replay, gpur_stream *stream, int64_t count, const float *values)
 {
     const int64_t bytes = count * (int64_t)sizeof *values;
     memcpy(pinned_values(replay), values, (size_t)bytes);
-    return gpur_copy(stream, gpur_replay_priorities(replay)->values, pinned_values(replay), bytes);
+    return gpur_copy(stream, replay->priorities.values, pinned_values(replay), bytes);
 }
 
 /* An update of priorities: its arrays, and the memory they are in. */
@@ -77,20 +75,34 @@ static gpur_status locate(gpur_device *device, update_request *r)
     return GPUR_OK;
 }
 
-/* Holds the window lock, so that the window does not change between the kernel launches of one update. */
+/* Work on the priorities, to be enqueued under the window lock, so that the window does not change between its kernel
+ * launches. */
+typedef struct priority_work {
+    gpur_replay *replay;
+    gpur_stream *stream;
+    int64_t count;
+    const int64_t *ids;
+    const float *values;
+    float alpha;
+} priority_work;
+
+static gpur_status update_locked(void *context)
+{
+    const priority_work *const w = context;
+    return gpur_priorities_update(&w->replay->priorities, w->stream, w->count, w->ids, w->values, 0);
+}
+
 static gpur_status launch(gpur_replay *replay, gpur_stream *stream, int64_t count, const int64_t *ids,
                           const float *values)
 {
-    gpur_consumer_hold(replay);
-    const gpur_status status = gpur_priorities_update(gpur_replay_priorities(replay), stream, count, ids, values, 0);
-    gpur_consumer_let_go(replay);
-    return status;
+    priority_work work = {.replay = replay, .stream = stream, .count = count, .ids = ids, .values = values};
+    return gpur_with_window_locked(replay, update_locked, &work);
 }
 
 /* Work that is executed before the call returns reads the caller's arrays in place. */
 static gpur_status update_from_host(gpur_replay *replay, gpur_stream *stream, const update_request *r)
 {
-    const gpur_priorities *const priorities = gpur_replay_priorities(replay);
+    const gpur_priorities *const priorities = &replay->priorities;
     if (gpur_device_works_at_once(replay->device))
         return launch(replay, stream, r->count, r->ids, r->priorities);
     GPUR_TRY(bring_ids(replay, stream, r->count, r->ids));
@@ -106,12 +118,6 @@ static gpur_status update_from_device(gpur_replay *replay, gpur_stream *stream, 
     return r->native ? gpur_native_wait_stream(r->native, stream) : gpur_stream_sync(stream);
 }
 
-static gpur_status end(gpur_replay *replay, gpur_status status)
-{
-    const gpur_status ended = gpur_consumer_end(replay);
-    return status != GPUR_OK ? status : ended;
-}
-
 gpur_status gpur_replay_update_priorities(gpur_replay *replay, int64_t count, const int64_t *ids,
                                           const float *priorities, void *native)
 {
@@ -125,27 +131,26 @@ gpur_status gpur_replay_update_priorities(gpur_replay *replay, int64_t count, co
     GPUR_TRY(locate(replay->device, &request));
     if (count == 0)
         return GPUR_OK;
-    GPUR_TRY(gpur_consumer_begin_look(replay, &stream));
-    return end(replay, (request.on_device ? update_from_device : update_from_host)(replay, stream, &request));
+    GPUR_TRY(gpur_consumer_begin(replay, gpur_consumer_refresh, &stream));
+    return gpur_consumer_end(replay,
+                             (request.on_device ? update_from_device : update_from_host)(replay, stream, &request));
 }
 
-/* Requires the window lock, so that the rows are not evicted. */
-static gpur_status read_held(gpur_replay *replay, gpur_stream *stream, int64_t count)
+static gpur_status read_locked(void *context)
 {
-    const gpur_priorities *const p = gpur_replay_priorities(replay);
+    const priority_work *const w = context;
+    const gpur_priorities *const p = &w->replay->priorities;
     const gpur_priority_read_args args = {
-        .tree = p->tree, .window = p->window, .id = p->ids, .priority = p->values, .count = count};
-    GPUR_TRY(gpur_launch_priority_read(stream, gpur_grid_elements(replay->device, count), &args));
-    return gpur_copy(stream, pinned_values(replay), p->values, count * (int64_t)sizeof *p->values);
+        .tree = p->tree, .window = p->window, .id = p->ids, .priority = p->values, .count = w->count};
+    GPUR_TRY(gpur_launch_priority_read(w->stream, gpur_grid_elements(p->device, w->count), &args));
+    return gpur_copy(w->stream, pinned_values(w->replay), p->values, w->count * (int64_t)sizeof *p->values);
 }
 
 static gpur_status read(gpur_replay *replay, gpur_stream *stream, int64_t count, const int64_t *ids, float *priorities)
 {
+    priority_work work = {.replay = replay, .stream = stream, .count = count};
     GPUR_TRY(bring_ids(replay, stream, count, ids));
-    GPUR_TRY(gpur_consumer_hold_ids(replay, count, ids));
-    const gpur_status status = read_held(replay, stream, count);
-    gpur_consumer_let_go(replay);
-    GPUR_TRY(status);
+    GPUR_TRY(gpur_with_ids_locked(replay, count, ids, read_locked, &work));
     GPUR_TRY(gpur_stream_sync(stream));
     memcpy(priorities, pinned_values(replay), (size_t)count * sizeof *priorities);
     return GPUR_OK;
@@ -157,21 +162,24 @@ gpur_status gpur_replay_get_priorities(gpur_replay *replay, int64_t count, const
     GPUR_TRY(check(replay));
     GPUR_TRY(check_count(replay, count, 1));
     GPUR_REQUIRE(ids && priorities, "%s is NULL; it must be %" PRId64 " numbers", ids ? "priorities" : "ids", count);
-    GPUR_TRY(gpur_consumer_refuse_ids(replay, count, ids));
-    GPUR_TRY(gpur_consumer_begin(replay, 1, &stream));
-    return end(replay, read(replay, stream, count, ids, priorities));
+    GPUR_TRY(gpur_consumer_check_ids(replay, count, ids));
+    GPUR_TRY(gpur_consumer_begin(replay, (gpur_consumer_launch){GPUR_LAUNCH_SAMPLE, 1, 0}, &stream));
+    return gpur_consumer_end(replay, read(replay, stream, count, ids, priorities));
+}
+
+static gpur_status rebuild_locked(void *context)
+{
+    const priority_work *const w = context;
+    return gpur_priorities_rebuild(&w->replay->priorities, w->stream, w->alpha);
 }
 
 gpur_status gpur_replay_set_alpha(gpur_replay *replay, float alpha)
 {
-    gpur_stream *stream = NULL;
+    priority_work work = {.replay = replay, .alpha = alpha};
     GPUR_TRY(check(replay));
     GPUR_TRY(gpur_exponent_check(alpha, "alpha"));
-    GPUR_TRY(gpur_consumer_begin_look(replay, &stream));
-    gpur_consumer_hold(replay);
-    const gpur_status status = gpur_priorities_rebuild(gpur_replay_priorities(replay), stream, alpha);
-    gpur_consumer_let_go(replay);
-    return end(replay, status);
+    GPUR_TRY(gpur_consumer_begin(replay, gpur_consumer_refresh, &work.stream));
+    return gpur_consumer_end(replay, gpur_with_window_locked(replay, rebuild_locked, &work));
 }
 
 gpur_status gpur_replay_set_beta(gpur_replay *replay, float beta)
@@ -179,18 +187,16 @@ gpur_status gpur_replay_set_beta(gpur_replay *replay, float beta)
     const gpur_schedule fixed = {.first = beta, .last = beta};
     GPUR_TRY(check(replay));
     GPUR_TRY(gpur_exponent_check(beta, "beta"));
-    gpur_fair_lock_take(&replay->turn);
+    gpur_consumer_lock(replay);
     replay->config.beta = fixed;
-    gpur_fair_lock_give(&replay->turn);
+    gpur_consumer_unlock(replay);
     return GPUR_OK;
 }
 
-static gpur_status survey_held(gpur_replay *replay, gpur_stream *stream)
+static gpur_status validate_locked(void *context)
 {
-    gpur_consumer_hold(replay);
-    const gpur_status status = gpur_priorities_survey(gpur_replay_priorities(replay), stream);
-    gpur_consumer_let_go(replay);
-    return status != GPUR_OK ? status : gpur_stream_sync(stream);
+    const priority_work *const w = context;
+    return gpur_priorities_survey(&w->replay->priorities, w->stream);
 }
 
 static float number_of(uint32_t bits)
@@ -206,7 +212,7 @@ static gpur_priority_stats stats_of(const gpur_replay *replay, const gpur_priori
     const gpur_priority_stats stats = {
         .size = sizeof stats,
         .alpha = p->host_state->alpha,
-        .beta = gpur_schedule_value(beta->first, beta->last, beta->begin, beta->steps, replay->draws),
+        .beta = gpur_schedule_value(beta->first, beta->last, beta->begin, beta->steps, replay->consumer.draws),
         .total = (double)*p->host_total / GPUR_LEAF_ONE,
         .max_priority = number_of(p->host_state->most),
         .min_priority = p->host_found->drawable > 0 ? number_of(p->host_found->least) : 0.0f,
@@ -221,15 +227,16 @@ static gpur_priority_stats stats_of(const gpur_replay *replay, const gpur_priori
 /* Holds the consumer lock until the results have been read: another validation would overwrite them. */
 static gpur_status survey(gpur_replay *replay, gpur_priority_stats *stats, int64_t *wrong)
 {
-    const gpur_priorities *const priorities = gpur_replay_priorities(replay);
-    gpur_stream *stream = NULL;
-    GPUR_TRY(gpur_consumer_begin_look(replay, &stream));
-    const gpur_status status = survey_held(replay, stream);
+    priority_work work = {.replay = replay};
+    GPUR_TRY(gpur_consumer_begin(replay, gpur_consumer_refresh, &work.stream));
+    gpur_status status = gpur_with_window_locked(replay, validate_locked, &work);
+    if (status == GPUR_OK)
+        status = gpur_stream_sync(work.stream);
     if (status == GPUR_OK) {
-        *stats = stats_of(replay, priorities);
-        *wrong = priorities->host_found->wrong;
+        *stats = stats_of(replay, &replay->priorities);
+        *wrong = replay->priorities.host_found->wrong;
     }
-    return end(replay, status);
+    return gpur_consumer_end(replay, status);
 }
 
 gpur_status gpur_replay_get_priority_stats(gpur_replay *replay, gpur_priority_stats *given)

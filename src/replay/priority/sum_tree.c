@@ -127,14 +127,9 @@ enum {
     ONE_BLOCK = 1024, /* the most rows that one block updates in one kernel launch: one per thread */
     NODE_BYTES = GPUR_TREE_FAN * 8,
     NODES_A_BLOCK = 4,
-    WARP = 32, /* threads in a warp of a GPU */
+    WARP = 32,        /* threads in a warp of a GPU */
     DRAW_BYTES = 256, /* per sampled row: a warp of a GPU; a block of the CPU for every few hundred rows */
 };
-
-int gpur_source_has_priorities(int32_t index_source)
-{
-    return index_source == GPUR_PRIORITIZED || index_source == GPUR_PRIORITIZED_PLAIN;
-}
 
 /* One node per warp. */
 static gpur_grid grid_of_nodes(const gpur_priorities *p, int64_t nodes)
@@ -251,7 +246,7 @@ gpur_status gpur_priorities_enter(const gpur_priorities *p, gpur_stream *stream,
     return GPUR_OK;
 }
 
-gpur_priority_draw_args gpur_priorities_draw(const gpur_priorities *p, int32_t index_source, int64_t rows, int64_t *id,
+gpur_priority_draw_args gpur_priorities_draw(const gpur_priorities *p, int stratified, int64_t rows, int64_t *id,
                                              uint32_t *leaf)
 {
     const gpur_priority_draw_args args = {
@@ -260,7 +255,7 @@ gpur_priority_draw_args gpur_priorities_draw(const gpur_priorities *p, int32_t i
         .id = id,
         .leaf = leaf,
         .batch = rows,
-        .stratified = index_source == GPUR_PRIORITIZED,
+        .stratified = stratified,
     };
     return args;
 }

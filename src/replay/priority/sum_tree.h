@@ -66,12 +66,9 @@ gpur_status gpur_priorities_leave(const gpur_priorities *priorities, gpur_stream
 gpur_status gpur_priorities_enter(const gpur_priorities *priorities, gpur_stream *stream, const gpur_window *old,
                                   const gpur_window *next);
 
-/* 1 for GPUR_PRIORITIZED and GPUR_PRIORITIZED_PLAIN. */
-int gpur_source_has_priorities(int32_t index_source);
-
-/* Arguments for sampling `rows` rows into `id` and `leaf`, (rows) device memory. Seed, step and purpose are 0, for the
- * caller to set. */
-gpur_priority_draw_args gpur_priorities_draw(const gpur_priorities *priorities, int32_t index_source, int64_t rows,
+/* Arguments for sampling `rows` rows, `stratified` or not, into `id` and `leaf`, (rows) device memory. Seed, step and
+ * purpose are 0, for the caller to set. */
+gpur_priority_draw_args gpur_priorities_draw(const gpur_priorities *priorities, int stratified, int64_t rows,
                                              int64_t *id, uint32_t *leaf);
 gpur_grid gpur_priorities_draw_grid(const gpur_priorities *priorities, int64_t rows);
 

@@ -5,114 +5,167 @@
 
 #include <inttypes.h>
 
-/* Special values of `needed`: a launch that publishes nothing, and one that reads rows without sampling. */
-enum { QUIETLY = 0, LOOKING = -1 };
+const gpur_consumer_launch gpur_consumer_refresh = {.kind = GPUR_LAUNCH_REFRESH};
+const gpur_consumer_launch gpur_consumer_unpublished = {.kind = GPUR_LAUNCH_UNPUBLISHED};
 
-static gpur_status begin_held(gpur_intake *intake, int64_t needed, int64_t burn_in)
+gpur_status gpur_consumer_build(gpur_replay *replay)
 {
-    if (needed == QUIETLY)
-        return gpur_feed_begin_turn(&intake->feed);
-    return needed == LOOKING ? gpur_intake_begin_look(intake) : gpur_intake_begin_launch(intake, needed, burn_in);
+    gpur_consumer *const consumer = &replay->consumer;
+    gpur_device *const device = replay->device;
+    const int64_t id_bytes = 2 * replay->config.max_batch * (int64_t)sizeof *consumer->ids;
+    GPUR_TRY(gpur_fair_lock_open(&consumer->lock, "a replay"));
+    GPUR_TRY(gpur_stream_create_main(device, &consumer->stream));
+    GPUR_TRY(gpur_event_create(device, &consumer->done[0]));
+    GPUR_TRY(gpur_event_create(device, &consumer->done[1]));
+    return gpur_pinned_alloc(device, id_bytes, "injected ids", (void **)&consumer->ids);
 }
 
-static gpur_status begin(gpur_replay *replay, int64_t needed, int64_t burn_in)
+void gpur_consumer_destroy(gpur_replay *replay)
 {
-    GPUR_TRY(gpur_event_sync(replay->done[replay->launches % 2])); /* launch n - 2, if this one is n */
-    gpur_intake_lock(&replay->intake);
-    const gpur_status status = begin_held(&replay->intake, needed, burn_in);
-    gpur_intake_unlock(&replay->intake);
+    gpur_consumer *const consumer = &replay->consumer;
+    gpur_pinned_free(replay->device, consumer->ids);
+    gpur_event_destroy(consumer->done[0]);
+    gpur_event_destroy(consumer->done[1]);
+    gpur_fair_lock_close(&consumer->lock);
+}
+
+/* Requires the window lock. */
+static gpur_status check_sample(const gpur_replay *replay, gpur_consumer_launch launch)
+{
+    const int64_t size = gpur_window_visible(replay).count, ever = replay->window.evicted + size;
+    const int64_t least = launch.burn_in > launch.rows ? launch.burn_in : launch.rows;
+    if (size == 0)
+        return gpur_fail(GPUR_TOO_FEW, "the replay is empty; a draw needs at least %" PRId64 " transition%s", least,
+                         least > 1 ? "s" : "");
+    if (ever < launch.burn_in)
+        return gpur_fail(GPUR_TOO_FEW,
+                         "%" PRId64 " transitions have become visible so far; draws wait for min_size = %" PRId64, ever,
+                         launch.burn_in);
+    if (size < launch.rows)
+        return gpur_fail(GPUR_TOO_FEW, "%" PRId64 " transitions are visible; this draw needs %" PRId64, size,
+                         launch.rows);
+    return GPUR_OK;
+}
+
+gpur_status gpur_consumer_check(gpur_replay *replay, gpur_consumer_launch sample)
+{
+    gpur_window_lock(replay);
+    const gpur_status status = check_sample(replay, sample);
+    gpur_window_unlock(replay);
     return status;
 }
 
-gpur_status gpur_consumer_begin_in_turn(gpur_replay *replay, int64_t needed, int64_t burn_in, gpur_stream **stream)
+static gpur_status begin_sample(gpur_replay *replay, gpur_consumer_launch launch)
 {
-    const gpur_status status = begin(replay, needed, burn_in);
-    if (status != GPUR_OK)
-        gpur_fair_lock_give(&replay->turn);
-    *stream = replay->intake.feed.consumer;
-    return status;
-}
-
-gpur_status gpur_consumer_begin(gpur_replay *replay, int64_t needed, gpur_stream **stream)
-{
-    gpur_consumer_take_turn(replay);
-    return gpur_consumer_begin_in_turn(replay, needed, 0, stream);
-}
-
-gpur_status gpur_consumer_begin_draw(gpur_replay *replay, int64_t needed, gpur_stream **stream)
-{
-    gpur_consumer_take_turn(replay);
-    return gpur_consumer_begin_in_turn(replay, needed, replay->config.min_size, stream);
-}
-
-void gpur_consumer_take_turn(gpur_replay *replay)
-{
-    gpur_fair_lock_take(&replay->turn);
-}
-
-gpur_status gpur_consumer_check(gpur_replay *replay, int64_t needed, int64_t burn_in)
-{
-    gpur_intake_lock(&replay->intake);
-    const gpur_status status = gpur_intake_check_launch(&replay->intake, needed, burn_in);
-    gpur_intake_unlock(&replay->intake);
-    return status;
-}
-
-void gpur_consumer_give_turn(gpur_replay *replay)
-{
-    gpur_fair_lock_give(&replay->turn);
-}
-
-gpur_status gpur_consumer_begin_look(gpur_replay *replay, gpur_stream **stream)
-{
-    return gpur_consumer_begin(replay, LOOKING, stream);
-}
-
-gpur_status gpur_consumer_end(gpur_replay *replay)
-{
-    const gpur_status status = gpur_event_record(replay->done[replay->launches % 2], replay->intake.feed.consumer);
-    replay->launches++;
-    gpur_intake_lock(&replay->intake);
-    gpur_feed_end_launch(&replay->intake.feed);
-    gpur_intake_unlock(&replay->intake);
-    gpur_fair_lock_give(&replay->turn);
-    return status;
-}
-
-static void thaw(gpur_replay *replay)
-{
-    gpur_intake_lock(&replay->intake);
-    gpur_intake_thaw(&replay->intake);
-    gpur_intake_unlock(&replay->intake);
-}
-
-static gpur_status freeze(gpur_replay *replay)
-{
-    gpur_intake *const intake = &replay->intake;
-    gpur_intake_lock(intake);
-    gpur_status status = gpur_intake_freeze(intake);
-    if (status == GPUR_OK)
-        status = gpur_feed_begin_look(&intake->feed, 1);
-    gpur_intake_unlock(intake);
-    return status == GPUR_OK ? gpur_stream_sync(intake->feed.consumer) : status;
-}
-
-gpur_status gpur_consumer_freeze(gpur_replay *replay, gpur_stream **stream)
-{
-    gpur_fair_lock_take(&replay->turn);
-    const gpur_status status = freeze(replay);
-    if (status != GPUR_OK) {
-        thaw(replay);
-        gpur_fair_lock_give(&replay->turn);
+    GPUR_TRY(check_sample(replay, launch));
+    if (replay->config.flush == GPUR_FLUSH_AUTO) {
+        GPUR_TRY(gpur_ingest_flush(replay));
+        gpur_window_publish_all_next(replay);
     }
-    *stream = replay->intake.feed.consumer;
+    return gpur_window_begin_launch(replay);
+}
+
+static gpur_status begin_refresh(gpur_replay *replay)
+{
+    const int is_auto = replay->config.flush == GPUR_FLUSH_AUTO;
+    if (is_auto)
+        GPUR_TRY(gpur_ingest_flush(replay));
+    return gpur_window_begin_refresh(replay, is_auto);
+}
+
+/* Requires the window lock. */
+static gpur_status begin(gpur_replay *replay, gpur_consumer_launch launch)
+{
+    switch (launch.kind) {
+    case GPUR_LAUNCH_SAMPLE:
+        return begin_sample(replay, launch);
+    case GPUR_LAUNCH_REFRESH:
+        return begin_refresh(replay);
+    default:
+        return gpur_window_begin_unpublished(replay);
+    }
+}
+
+/* Waits for launch n - 2, if this one is n. */
+static gpur_status wait_and_begin(gpur_replay *replay, gpur_consumer_launch launch)
+{
+    GPUR_TRY(gpur_event_sync(replay->consumer.done[replay->consumer.launches % 2]));
+    gpur_window_lock(replay);
+    const gpur_status status = begin(replay, launch);
+    gpur_window_unlock(replay);
     return status;
 }
 
-gpur_status gpur_consumer_thaw(gpur_replay *replay)
+void gpur_consumer_lock(gpur_replay *replay)
 {
-    thaw(replay);
-    return gpur_consumer_end(replay);
+    gpur_fair_lock_take(&replay->consumer.lock);
+}
+
+void gpur_consumer_unlock(gpur_replay *replay)
+{
+    gpur_fair_lock_give(&replay->consumer.lock);
+}
+
+gpur_status gpur_consumer_begin_locked(gpur_replay *replay, gpur_consumer_launch launch, gpur_stream **stream)
+{
+    const gpur_status status = wait_and_begin(replay, launch);
+    if (status != GPUR_OK)
+        gpur_consumer_unlock(replay);
+    *stream = replay->consumer.stream;
+    return status;
+}
+
+gpur_status gpur_consumer_begin(gpur_replay *replay, gpur_consumer_launch launch, gpur_stream **stream)
+{
+    gpur_consumer_lock(replay);
+    return gpur_consumer_begin_locked(replay, launch, stream);
+}
+
+gpur_status gpur_consumer_end(gpur_replay *replay, gpur_status status)
+{
+    gpur_consumer *const consumer = &replay->consumer;
+    const gpur_status recorded = gpur_event_record(consumer->done[consumer->launches % 2], consumer->stream);
+    consumer->launches++;
+    gpur_window_lock(replay);
+    gpur_window_end_launch(replay);
+    gpur_window_unlock(replay);
+    gpur_consumer_unlock(replay);
+    return status != GPUR_OK ? status : recorded;
+}
+
+static void resume_writers(gpur_replay *replay)
+{
+    gpur_window_lock(replay);
+    gpur_ingest_resume(replay);
+    gpur_window_unlock(replay);
+}
+
+static gpur_status pause_writers(gpur_replay *replay)
+{
+    gpur_window_lock(replay);
+    gpur_status status = gpur_ingest_pause(replay);
+    if (status == GPUR_OK)
+        status = gpur_window_begin_refresh(replay, 1);
+    gpur_window_unlock(replay);
+    return status == GPUR_OK ? gpur_stream_sync(replay->consumer.stream) : status;
+}
+
+gpur_status gpur_consumer_begin_exclusive(gpur_replay *replay, gpur_stream **stream)
+{
+    gpur_consumer_lock(replay);
+    const gpur_status status = pause_writers(replay);
+    if (status != GPUR_OK) {
+        resume_writers(replay);
+        gpur_consumer_unlock(replay);
+    }
+    *stream = replay->consumer.stream;
+    return status;
+}
+
+gpur_status gpur_consumer_end_exclusive(gpur_replay *replay, gpur_status status)
+{
+    resume_writers(replay);
+    return gpur_consumer_end(replay, status);
 }
 
 /* Ids count up from 0, so every id below the window was that of a row once. */
@@ -123,35 +176,36 @@ static gpur_status check_ids(const gpur_window *visible, int64_t count, const in
         const int was_there = ids[i] >= 0 && ids[i] < first;
         const gpur_status status = was_there ? GPUR_EVICTED : GPUR_INVALID_ARGUMENT;
         if (ids[i] < first || ids[i] >= end)
-            return gpur_fail(status, "ids[%" PRId64 "] is %" PRId64 "%s; the visible transitions are %" PRId64
-                             " to %" PRId64, i, ids[i], was_there ? ", and has been overwritten" : "", first, end - 1);
+            return gpur_fail(status,
+                             "ids[%" PRId64 "] is %" PRId64 "%s; the visible transitions are %" PRId64 " to %" PRId64,
+                             i, ids[i], was_there ? ", and has been overwritten" : "", first, end - 1);
     }
     return GPUR_OK;
 }
 
-gpur_status gpur_consumer_refuse_ids(gpur_replay *replay, int64_t count, const int64_t *ids)
+gpur_status gpur_consumer_check_ids(gpur_replay *replay, int64_t count, const int64_t *ids)
 {
-    gpur_intake_lock(&replay->intake);
-    const gpur_window visible = gpur_intake_visible(&replay->intake);
-    gpur_intake_unlock(&replay->intake);
+    gpur_window_lock(replay);
+    const gpur_window visible = gpur_window_visible(replay);
+    gpur_window_unlock(replay);
     return visible.count > 0 ? check_ids(&visible, count, ids) : GPUR_OK;
 }
 
-gpur_status gpur_consumer_hold_ids(gpur_replay *replay, int64_t count, const int64_t *ids)
+gpur_status gpur_with_window_locked(gpur_replay *replay, gpur_locked_fn fn, void *context)
 {
-    gpur_intake_lock(&replay->intake);
-    const gpur_status status = check_ids(&replay->intake.feed.mirror, count, ids);
-    if (status != GPUR_OK)
-        gpur_intake_unlock(&replay->intake);
+    gpur_window_lock(replay);
+    const gpur_status status = fn(context);
+    gpur_window_unlock(replay);
     return status;
 }
 
-void gpur_consumer_hold(gpur_replay *replay)
+gpur_status gpur_with_ids_locked(gpur_replay *replay, int64_t count, const int64_t *ids, gpur_locked_fn fn,
+                                 void *context)
 {
-    gpur_intake_lock(&replay->intake);
-}
-
-void gpur_consumer_let_go(gpur_replay *replay)
-{
-    gpur_intake_unlock(&replay->intake);
+    gpur_window_lock(replay);
+    gpur_status status = check_ids(&replay->window.host, count, ids);
+    if (status == GPUR_OK)
+        status = fn(context);
+    gpur_window_unlock(replay);
+    return status;
 }

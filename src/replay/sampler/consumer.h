@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The consumer lock. A FIFO (ticket) lock serializes the launches of threads that sample or train on the replay's
- * consumer stream, so that a thread that samples is not starved by one that trains in a loop. Between begin and end the
- * caller enqueues one launch on that stream; it may have any number of gathers.
+ * The consumers of a replay: threads that sample, train, or read rows by their ids. A FIFO (ticket) lock serializes
+ * their launches on the consumer stream, so that a thread that samples is not starved by one that trains in a loop.
+ * Between begin and end the caller enqueues one launch on that stream; it may have any number of gathers.
  *
  * What a launch sees: under GPUR_FLUSH_AUTO every row that was appended before begin; under GPUR_FLUSH_MANUAL the
  * blocks that were full or flushed before. A block that overwrites rows is copied while the launch after its upload
@@ -12,66 +12,83 @@
 #ifndef GPUR_REPLAY_SAMPLER_CONSUMER_H
 #define GPUR_REPLAY_SAMPLER_CONSUMER_H
 
+#include "base/ticket_lock.h"
 #include "device/device.h"
 #include "gpureplay/replay.h"
 
+typedef struct gpur_consumer {
+    gpur_fair_lock lock; /* held from gpur_consumer_begin to gpur_consumer_end; protects all members */
+    gpur_stream *stream; /* sampling and training */
+    gpur_event *done[2]; /* done[n % 2] is recorded at the end of launch n */
+    int64_t launches;    /* launches that have ended; the number of the current or next one */
+    int64_t draws;       /* samples taken so far; the step of the next sample's random numbers */
+    int64_t *ids;        /* (2, max_batch) pinned: callers' ids on their way to the device; launch n uses row n % 2 */
+} gpur_consumer;
+
+gpur_status gpur_consumer_build(gpur_replay *replay);
+void gpur_consumer_destroy(gpur_replay *replay); /* after both streams; also after a failed build */
+
+/* What a launch publishes, and the rows that it needs. */
+typedef enum gpur_launch_kind {
+    GPUR_LAUNCH_SAMPLE,      /* publishes the rows that are due; needs `rows` visible rows, 1 to max_batch, at any time
+                                until its end, and `burn_in` rows that have become visible so far */
+    GPUR_LAUNCH_REFRESH,     /* reads or changes rows by their ids: publishes what a sample would publish now, and sees
+                                the same rows, even if there are none */
+    GPUR_LAUNCH_UNPUBLISHED, /* reads or writes memory that other launches use: publishes nothing */
+} gpur_launch_kind;
+
+typedef struct gpur_consumer_launch {
+    gpur_launch_kind kind;
+    int64_t rows, burn_in; /* GPUR_LAUNCH_SAMPLE */
+} gpur_consumer_launch;
+
+extern const gpur_consumer_launch gpur_consumer_refresh, gpur_consumer_unpublished;
+
 /*
- * Takes the consumer lock, waits until at most one earlier launch is in flight, and publishes as the flush mode says.
- * On GPUR_OK the caller must call gpur_consumer_end, even if its own launch failed; otherwise the lock has been
- * released. From here to the end of the launch the window always has at least `needed` rows, for any `needed` up to
- * max_batch.
+ * Takes the consumer lock, waits until at most one earlier launch is in flight, and publishes as the kind says. On
+ * GPUR_OK the caller must call gpur_consumer_end, even if its own launch failed; otherwise the lock has been released.
  *
- * `needed` 0 asks for no rows: the launch reads or writes memory that other launches use, and publishes nothing.
- *
- *   GPUR_TOO_FEW  a sample would see fewer than `needed` rows now
+ *   GPUR_TOO_FEW  a sample would see too few rows now, or the burn-in is not over
  */
-gpur_status gpur_consumer_begin(gpur_replay *replay, int64_t needed, gpur_stream **stream);
-
-/* The same for a sample, which also needs the burn-in to be over. GPUR_TOO_FEW: fewer than min_size rows have become
- * visible so far. */
-gpur_status gpur_consumer_begin_draw(gpur_replay *replay, int64_t needed, gpur_stream **stream);
+gpur_status gpur_consumer_begin(gpur_replay *replay, gpur_consumer_launch launch, gpur_stream **stream);
 
 /*
- * The same in two steps, for a launch that allocates memory first: gpur_consumer_take_turn takes the lock and publishes
- * nothing, so a caller that finds no memory can release the lock with gpur_consumer_give_turn and has changed nothing.
- * gpur_consumer_begin_in_turn begins the launch; it releases the lock if it fails. gpur_consumer_check, called in
- * between, refuses what gpur_consumer_begin_in_turn would refuse. `burn_in`: rows that must have become visible so far.
+ * The same in two steps, for a launch that allocates memory first: gpur_consumer_lock takes the lock and publishes
+ * nothing, so a caller that finds no memory can release it with gpur_consumer_unlock and has changed nothing.
+ * gpur_consumer_begin_locked begins the launch; it releases the lock if it fails. gpur_consumer_check, called in
+ * between, refuses a sample that gpur_consumer_begin_locked would refuse.
  */
-void gpur_consumer_take_turn(gpur_replay *replay);
-gpur_status gpur_consumer_check(gpur_replay *replay, int64_t needed, int64_t burn_in);
-gpur_status gpur_consumer_begin_in_turn(gpur_replay *replay, int64_t needed, int64_t burn_in, gpur_stream **stream);
-void gpur_consumer_give_turn(gpur_replay *replay);
+void gpur_consumer_lock(gpur_replay *replay);
+gpur_status gpur_consumer_check(gpur_replay *replay, gpur_consumer_launch sample);
+gpur_status gpur_consumer_begin_locked(gpur_replay *replay, gpur_consumer_launch launch, gpur_stream **stream);
+void gpur_consumer_unlock(gpur_replay *replay);
 
-/* The same for a launch that reads or changes rows by their ids and does not sample. It publishes what a sample would
- * publish now, and sees the same rows, even if there are none. */
-gpur_status gpur_consumer_begin_look(gpur_replay *replay, gpur_stream **stream);
-
-/* Marks the end of the launch and releases the consumer lock. */
-gpur_status gpur_consumer_end(gpur_replay *replay);
+/* Marks the end of the launch and releases the consumer lock. Returns the launch's `status` if that is an error. */
+gpur_status gpur_consumer_end(gpur_replay *replay, gpur_status status);
 
 /*
  * Takes the consumer lock for a checkpoint: publishes everything appended, pauses the writers, and waits for enqueued
- * work. Until gpur_consumer_thaw no writer call runs, and only the caller enqueues work on the ring, on `stream`. On
- * GPUR_OK the caller must call gpur_consumer_thaw, which also releases the lock.
+ * work. Until gpur_consumer_end_exclusive no writer call runs, and only the caller enqueues work on the ring, on
+ * `stream`. On GPUR_OK the caller must call gpur_consumer_end_exclusive, which also releases the lock and returns
+ * `status` if it is an error.
  */
-gpur_status gpur_consumer_freeze(gpur_replay *replay, gpur_stream **stream);
-gpur_status gpur_consumer_thaw(gpur_replay *replay);
+gpur_status gpur_consumer_begin_exclusive(gpur_replay *replay, gpur_stream **stream);
+gpur_status gpur_consumer_end_exclusive(gpur_replay *replay, gpur_status status);
 
 /* Refuses ids that a launch could not see if it began now; the message has the id and the visible range. GPUR_EVICTED:
  * the row was visible once; GPUR_INVALID_ARGUMENT: any other id. To be called before begin, so that a refused call
  * publishes nothing. Accepts all ids if the replay is empty, because begin refuses that. */
-gpur_status gpur_consumer_refuse_ids(gpur_replay *replay, int64_t count, const int64_t *ids);
+gpur_status gpur_consumer_check_ids(gpur_replay *replay, int64_t count, const int64_t *ids);
 
-/*
- * Makes the same check for the current launch, between begin and end. On GPUR_OK the caller holds the window lock,
- * which is the ingest lock, until gpur_consumer_let_go: no append can proceed, so none evicts one of the rows before
- * their gather is enqueued.
- */
-gpur_status gpur_consumer_hold_ids(gpur_replay *replay, int64_t count, const int64_t *ids);
-void gpur_consumer_let_go(gpur_replay *replay);
+/* Work to be enqueued under the window lock. */
+typedef gpur_status (*gpur_locked_fn)(void *context);
 
-/* Takes the window lock until gpur_consumer_let_go, for a sample and a gather that are separate kernel launches: the
- * window does not change between them, so no sampled row is evicted before it is gathered. */
-void gpur_consumer_hold(gpur_replay *replay);
+/* Calls fn(context) with the window lock held, during a launch: the window does not change between the kernels that it
+ * enqueues, so no sampled row is evicted before it is gathered. */
+gpur_status gpur_with_window_locked(gpur_replay *replay, gpur_locked_fn fn, void *context);
+
+/* The same for rows given by their ids, which it checks under the lock as gpur_consumer_check_ids does. */
+gpur_status gpur_with_ids_locked(gpur_replay *replay, int64_t count, const int64_t *ids, gpur_locked_fn fn,
+                                 void *context);
 
 #endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "replay/sampler/gather.h"
 
-#include "kernels/lib/random.h"
 #include "replay/storage/copies.h"
 #include "replay/replay.h"
 
@@ -57,14 +56,6 @@ static void list_copies(const lay *l, const gpur_draw_request *r, int32_t stored
     }
 }
 
-static uint32_t purpose_of(const gpur_draw_request *r)
-{
-    const int distinct = r->source == GPUR_SOURCE_DISTINCT;
-    if (r->for_learner)
-        return distinct ? GPUR_DRAW_LEARN_DISTINCT : GPUR_DRAW_LEARN;
-    return distinct ? GPUR_DRAW_DISTINCT : GPUR_DRAW_SAMPLE;
-}
-
 /* Fills in the kernel launches after the first one, for the copies that do not fit into it. They find the rows by the
  * ids that the first one writes. */
 static void prepare_more(const gpur_copies *copies, const gpur_gather_args *first, gpur_more_gathers *more)
@@ -94,8 +85,8 @@ static gpur_status prepare(gpur_replay *replay, const gpur_draw_request *r, cons
     GPUR_REQUIRE(gpur_copies_parts(&copies) == 1 || (more && r->id),
                  "a draw of %d fields takes several launches, and has no place for its ids", (int)r->field_count);
     *args = (gpur_gather_args){
-        .window = replay->intake.feed.window,
-        .ring = replay->intake.feed.ring,
+        .window = replay->window.device,
+        .ring = replay->ring.rows,
         .pitch = schema->pitch,
         .capacity = replay->config.capacity,
         .batch = r->rows,
@@ -107,7 +98,7 @@ static gpur_status prepare(gpur_replay *replay, const gpur_draw_request *r, cons
         .weight = r->weight,
         .discount = stored_discount >= 0 ? NULL : r->discount,
         .gamma = replay->config.gamma,
-        .purpose = purpose_of(r),
+        .purpose = r->purpose,
         .source = r->source,
         .terminated_offset = terminated >= 0 ? (int32_t)schema->fields[terminated].offset : -1,
         .tile = gpur_tile_rows(schema->pitch),
@@ -166,7 +157,7 @@ const gpur_replay_config *gpur_replay_settings(gpur_replay *replay)
 
 const gpur_priorities *gpur_replay_priorities(gpur_replay *replay)
 {
-    return &replay->intake.feed.priorities;
+    return &replay->priorities;
 }
 
 _Static_assert((int)GPUR_MAX_LINKS == (int)GPUR_MOST_LINKS, "the kernels' most links are those of the largest stack");
@@ -234,7 +225,7 @@ static gpur_gather_frames_args frames_of(const gpur_replay *replay, const gpur_d
 {
     const gpur_linking *const linking = &replay->storage.linking;
     const gpur_gather_frames_args frames = {
-        .frames = replay->intake.feed.frames,
+        .frames = replay->ring.frames,
         .links = r->links,
         .pitch = linking->pitch,
         .frame_bytes = linking->frame_bytes,
@@ -317,20 +308,15 @@ static gpur_status launch_rows(gpur_replay *replay, gpur_stream *stream, const g
     return GPUR_OK;
 }
 
-gpur_status gpur_drawing_launch_locked(gpur_replay *replay, gpur_stream *stream, const gpur_drawing *drawing)
+int gpur_drawing_is_several(const gpur_drawing *drawing)
+{
+    return drawing->frames.frames.batch > 0 || drawing->more.count > 0;
+}
+
+gpur_status gpur_drawing_launch(gpur_replay *replay, gpur_stream *stream, const gpur_drawing *drawing)
 {
     GPUR_TRY(launch_rows(replay, stream, drawing));
     if (drawing->frames.frames.batch == 0)
         return GPUR_OK;
     return (drawing->is_observed ? launch_observed : launch_frames)(replay, stream, drawing);
-}
-
-gpur_status gpur_drawing_launch(gpur_replay *replay, gpur_stream *stream, const gpur_drawing *drawing)
-{
-    if (drawing->frames.frames.batch == 0 && drawing->more.count == 0)
-        return gpur_drawing_launch_locked(replay, stream, drawing);
-    gpur_intake_lock(&replay->intake);
-    const gpur_status status = gpur_drawing_launch_locked(replay, stream, drawing);
-    gpur_intake_unlock(&replay->intake);
-    return status;
 }

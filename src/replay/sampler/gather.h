@@ -34,8 +34,8 @@ typedef struct gpur_draw_field {
     int64_t pitch; /* bytes from one value to the next; at least the field's size */
 } gpur_draw_field;
 
-/* The destinations of preprocessed obs and next_obs (GPUR_LINKED): rows of the first layer's input, x_pitch numbers
- * apart. */
+/* The destinations of preprocessed obs and next_obs (GPUR_LINKED): rows of x_pitch numbers, as a network's first layer
+ * reads them. */
 typedef struct gpur_draw_observed {
     const gpur_observe_args *how; /* all but obs, x, count and obs_pitch */
     void *obs, *next_obs;
@@ -44,15 +44,15 @@ typedef struct gpur_draw_observed {
 typedef struct gpur_draw_request {
     const gpur_draw_field *fields; /* (field_count) */
     int32_t field_count;           /* 0 to GPUR_MAX_FIELDS */
-    int32_t source;                /* GPUR_UNIFORM, GPUR_UNIFORM_DISTINCT or GPUR_SOURCE_IDS; the last also after
-                                      sampling by priority, which is a launch of its own (priority/sum_tree.h) */
+    int32_t source;                /* GPUR_SOURCE_*: how the kernel gets its rows; GPUR_SOURCE_IDS also after a sample
+                                      that is a launch of its own (sampler/sampler.h) */
     int64_t rows;                  /* 1 to max_batch */
     int64_t *id;                   /* (rows) device memory; NULL: not wanted. -1 if there is no such row */
     float *weight;                 /* (rows) device memory; NULL: not wanted. 0 if there is no such row, else 1 */
     float *discount;               /* (rows) device memory; NULL: not wanted. gamma x (1 - terminated), or as stored */
     uint32_t *links;               /* (rows, gpur_replay_links) device memory of this gather; GPUR_PACKED: not used */
     const int64_t *ids;            /* (rows) device memory, for GPUR_SOURCE_IDS */
-    int32_t for_learner;           /* 1: a learner's random numbers, which differ from a caller's of the same step */
+    uint32_t purpose;              /* GPUR_DRAW_* of the random numbers; not used with GPUR_SOURCE_IDS */
     uint64_t seed;
     const uint64_t *step; /* (1) device memory, read when the gather runs; NULL: step_value */
     uint64_t step_value;
@@ -62,12 +62,12 @@ typedef struct gpur_draw_request {
 /* Plans a gather, which may then be launched any number of times, between gpur_consumer_begin and gpur_consumer_end. */
 gpur_status gpur_drawing_prepare(gpur_replay *replay, const gpur_draw_request *request, gpur_drawing *drawing);
 
-/* Enqueues a gather on the consumer stream. If that takes several kernel launches (GPUR_LINKED, or many fields), takes
- * the window lock, so that no append evicts rows or frames between them. The caller must not hold that lock. */
-gpur_status gpur_drawing_launch(gpur_replay *replay, gpur_stream *stream, const gpur_drawing *drawing);
+/* 1 if the gather takes several kernel launches (GPUR_LINKED, or many fields). */
+int gpur_drawing_is_several(const gpur_drawing *drawing);
 
-/* The same for a caller that holds the window lock. */
-gpur_status gpur_drawing_launch_locked(gpur_replay *replay, gpur_stream *stream, const gpur_drawing *drawing);
+/* Enqueues a gather on the consumer stream. If it takes several kernel launches the caller must hold the window lock,
+ * so that no append evicts rows or frames between them. */
+gpur_status gpur_drawing_launch(gpur_replay *replay, gpur_stream *stream, const gpur_drawing *drawing);
 
 /* Fills in the arguments of a gather of rows without frames. Refuses more fields than one launch copies. */
 gpur_status gpur_draw_prepare(gpur_replay *replay, const gpur_draw_request *request, gpur_gather_args *args);
@@ -85,7 +85,7 @@ gpur_grid gpur_draw_grid(gpur_replay *replay, int64_t rows);
 /* Frame links of one row; 0: GPUR_PACKED. */
 int32_t gpur_replay_links(const gpur_replay *replay);
 
-/* What a learner reads of its replay. The results are valid as long as the replay exists. */
+/* What the floors above read of a replay. The results are valid as long as the replay exists. */
 gpur_device *gpur_replay_device(gpur_replay *replay);
 const gpur_schema *gpur_replay_schema(gpur_replay *replay);
 const gpur_replay_config *gpur_replay_settings(gpur_replay *replay); /* as checked; `fields` is NULL */

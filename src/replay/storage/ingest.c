@@ -2,82 +2,89 @@
 #include "replay/storage/ingest.h"
 
 #include "base/clock.h"
+#include "replay/replay.h"
 
 #include <assert.h>
 #include <inttypes.h>
 
-gpur_status gpur_intake_build(gpur_intake *intake, gpur_device *device, const gpur_replay_config *config,
-                              const gpur_storage *storage, const gpur_replay_plan *plan)
+gpur_status gpur_ingest_build(gpur_replay *replay)
 {
-    const int64_t rows = config->capacity + config->staging_blocks * config->update_size;
-    intake->flush = config->flush;
-    intake->when_full = config->when_full;
-    GPUR_TRY(gpur_quick_lock_open(&intake->lock, "a replay"));
-    GPUR_TRY(gpur_feed_build(&intake->feed, device, config, storage, plan));
-    intake->feed.log = &intake->frames;
-    GPUR_TRY(gpur_frame_log_build(&intake->frames, device, &storage->linking, rows));
-    return gpur_staging_build(&intake->staging, device, config, storage);
+    replay->ingest.flush_mode = replay->config.flush;
+    replay->ingest.when_full = replay->config.when_full;
+    return gpur_staging_build(&replay->ingest.staging, replay->device, &replay->config, &replay->storage);
 }
 
-void gpur_intake_destroy(gpur_intake *intake)
+void gpur_ingest_destroy(gpur_replay *replay)
 {
-    gpur_feed_destroy(&intake->feed); /* first: its copies read the staging blocks */
-    gpur_staging_destroy(&intake->staging);
-    gpur_frame_log_destroy(&intake->frames);
-    gpur_quick_lock_close(&intake->lock);
+    gpur_staging_destroy(&replay->ingest.staging);
 }
 
-void gpur_intake_await_thaw(gpur_intake *intake)
+/* Waits for a notification of the window lock; counts the time as waiting. */
+static void wait(gpur_replay *replay)
 {
     const double begin = gpur_clock_seconds();
-    while (intake->frozen)
-        gpur_quick_lock_sleep(&intake->lock);
-    intake->wait_seconds += gpur_clock_seconds() - begin;
+    gpur_quick_lock_sleep(&replay->window_lock);
+    replay->ingest.wait_seconds += gpur_clock_seconds() - begin;
 }
 
-int gpur_intake_try_enter(gpur_intake *intake)
+void gpur_ingest_begin_call(gpur_replay *replay)
 {
-    if (!gpur_quick_lock_try(&intake->lock))
+    while (replay->ingest.paused)
+        wait(replay);
+    replay->ingest.active_calls++;
+}
+
+int gpur_ingest_try_begin_call(gpur_replay *replay)
+{
+    if (!gpur_quick_lock_try(&replay->window_lock))
         return 0;
-    if (intake->frozen) {
-        gpur_intake_unlock(intake);
+    if (replay->ingest.paused) {
+        gpur_window_unlock(replay);
         return 0;
     }
-    intake->inside++;
+    replay->ingest.active_calls++;
     return 1;
+}
+
+void gpur_ingest_end_call(gpur_replay *replay)
+{
+    replay->ingest.active_calls--;
+    if (replay->ingest.paused)
+        gpur_quick_lock_tell(&replay->window_lock);
 }
 
 /* Waits until the oldest copy is done or, if other threads hold all blocks, until one of them signals a change. A copy
  * waits for at most two launches, which are enqueued already, so this wait ends whatever other threads do. */
-static gpur_status wait_for_block(gpur_intake *intake)
+static gpur_status wait_for_block(gpur_replay *replay)
 {
-    gpur_staging *const staging = &intake->staging;
+    gpur_ingest *const ingest = &replay->ingest;
+    gpur_staging *const staging = &ingest->staging;
     const double begin = gpur_clock_seconds();
     gpur_status status = GPUR_OK;
     if (staging->spare.count > 0) {
         gpur_block *const oldest = gpur_queue_take(&staging->spare, 0);
-        gpur_intake_unlock(intake);
+        gpur_window_unlock(replay);
         status = gpur_event_sync(oldest->copied);
-        gpur_intake_lock(intake);
+        gpur_window_lock(replay);
         gpur_queue_push(&staging->spare, oldest);
-        gpur_quick_lock_tell(&intake->lock);
+        gpur_quick_lock_tell(&replay->window_lock);
     } else {
-        gpur_quick_lock_sleep(&intake->lock);
+        gpur_quick_lock_sleep(&replay->window_lock);
     }
-    intake->waits++;
-    intake->wait_seconds += gpur_clock_seconds() - begin;
+    ingest->waits++;
+    ingest->wait_seconds += gpur_clock_seconds() - begin;
     return status;
 }
 
-void gpur_intake_count_fed(gpur_intake *intake, int64_t rows)
+void gpur_ingest_count_uploaded(gpur_replay *replay, int64_t rows)
 {
-    intake->appended += rows;
-    intake->ids += rows;
+    replay->ingest.appended += rows;
+    replay->ingest.next_id += rows;
 }
 
-static gpur_status open_block(gpur_intake *intake, int waits)
+static gpur_status open_block(gpur_replay *replay, int waits)
 {
-    gpur_staging *const staging = &intake->staging;
+    gpur_staging *const staging = &replay->ingest.staging;
     staging->open = gpur_staging_take_idle(staging);
     if (staging->open)
         return GPUR_OK;
@@ -86,26 +93,22 @@ static gpur_status open_block(gpur_intake *intake, int waits)
                          "all %d staging blocks of %" PRId64 " rows are in use; call again later, or "
                          "set when_full to GPUR_WHEN_FULL_WAIT",
                          (int)staging->count, staging->block_rows);
-    return wait_for_block(intake);
+    return wait_for_block(replay);
 }
 
-void gpur_intake_settle(gpur_intake *intake)
+void gpur_ingest_wait_flush(gpur_replay *replay)
 {
-    if (intake->sealing == 0)
-        return;
-    const double begin = gpur_clock_seconds();
-    while (intake->sealing > 0)
-        gpur_quick_lock_sleep(&intake->lock);
-    intake->wait_seconds += gpur_clock_seconds() - begin;
+    while (replay->ingest.flushing > 0)
+        wait(replay);
 }
 
-static gpur_status feed_block(gpur_intake *intake, gpur_block *block)
+static gpur_status upload_block(gpur_replay *replay, gpur_block *block)
 {
     const int64_t rows = block->filled - block->fed;
     if (rows == 0)
         return GPUR_OK;
-    const gpur_staging *const staging = &intake->staging;
-    const gpur_feed_part part = {
+    const gpur_staging *const staging = &replay->ingest.staging;
+    const gpur_upload upload = {
         .rows = block->rows + block->fed * staging->pitch,
         .count = rows,
         .frames = block->frames + block->frames_fed * staging->frame_pitch,
@@ -113,18 +116,18 @@ static gpur_status feed_block(gpur_intake *intake, gpur_block *block)
     };
     block->fed = block->filled;
     block->frames_fed = block->frames_filled;
-    intake->staged -= rows;
-    return gpur_feed_rows(&intake->feed, &part, block->copied);
+    replay->ingest.staged -= rows;
+    return gpur_ring_upload(replay, &upload, block->copied);
 }
 
 /* Uploads closed blocks without open claims, in the order in which they were opened, so that ids follow the order of
  * appends. */
-static gpur_status feed_closed(gpur_intake *intake)
+static gpur_status upload_closed(gpur_replay *replay)
 {
-    gpur_staging *const staging = &intake->staging;
+    gpur_staging *const staging = &replay->ingest.staging;
     while (staging->closed.count > 0 && staging->closed.blocks[0]->writing == 0) {
         gpur_block *const block = gpur_queue_take(&staging->closed, 0);
-        const gpur_status status = feed_block(intake, block);
+        const gpur_status status = upload_block(replay, block);
         gpur_block_clear(block);
         gpur_queue_push(&staging->spare, block);
         GPUR_TRY(status);
@@ -139,98 +142,100 @@ static void close_open(gpur_staging *staging)
 }
 
 /* Makes sure that the open block has room. A block without room for more frames is closed although it has free rows. */
-static gpur_status find_room(gpur_intake *intake, int waits)
+static gpur_status find_room(gpur_replay *replay, int waits)
 {
-    gpur_staging *const staging = &intake->staging;
-    gpur_intake_settle(intake);
+    gpur_staging *const staging = &replay->ingest.staging;
+    gpur_ingest_wait_flush(replay);
     while (!staging->open || !gpur_block_has_room(staging, staging->open)) {
         if (staging->open) {
             close_open(staging);
-            GPUR_TRY(feed_closed(intake));
+            GPUR_TRY(upload_closed(replay));
         }
-        GPUR_TRY(open_block(intake, waits));
-        gpur_intake_settle(intake);
+        GPUR_TRY(open_block(replay, waits));
+        gpur_ingest_wait_flush(replay);
     }
     return GPUR_OK;
 }
 
-gpur_status gpur_intake_claim(gpur_intake *intake, int64_t wanted, int waits, gpur_claim *claim)
+gpur_status gpur_ingest_claim(gpur_replay *replay, int64_t wanted, int waits, gpur_claim *claim)
 {
-    gpur_staging *const staging = &intake->staging;
-    GPUR_TRY(find_room(intake, waits));
+    gpur_ingest *const ingest = &replay->ingest;
+    gpur_staging *const staging = &ingest->staging;
+    GPUR_TRY(find_room(replay, waits));
     gpur_block *const block = staging->open;
     const int64_t room = staging->row_frames > 0 ? 1 : staging->block_rows - block->filled;
     claim->block = block;
     claim->rows = block->rows + block->filled * staging->pitch;
     claim->count = wanted < room ? wanted : room;
-    claim->first_id = intake->ids;
-    intake->ids += claim->count;
+    claim->first_id = ingest->next_id;
+    ingest->next_id += claim->count;
     block->filled += claim->count;
     block->writing++;
-    intake->writing++;
-    intake->staged += claim->count;
+    ingest->writing++;
+    ingest->staged += claim->count;
     if (block->filled == staging->block_rows)
         close_open(staging);
     return GPUR_OK;
 }
 
-int gpur_intake_has_room(const gpur_intake *intake, int64_t wanted)
+int gpur_ingest_has_room(const gpur_ingest *ingest, int64_t wanted)
 {
-    const gpur_block *const open = intake->staging.open;
-    if (intake->sealing > 0)
+    const gpur_block *const open = ingest->staging.open;
+    if (ingest->flushing > 0)
         return 0;
-    return (open && wanted <= intake->staging.block_rows - open->filled) ||
-           wanted <= gpur_staging_room(&intake->staging);
+    return (open && wanted <= ingest->staging.block_rows - open->filled) ||
+           wanted <= gpur_staging_room(&ingest->staging);
 }
 
-int gpur_intake_fills_block(const gpur_intake *intake, int64_t wanted)
+int gpur_ingest_fills_block(const gpur_ingest *ingest, int64_t wanted)
 {
-    const gpur_block *const open = intake->staging.open;
-    return wanted >= intake->staging.block_rows - (open ? open->filled : 0);
+    const gpur_block *const open = ingest->staging.open;
+    return wanted >= ingest->staging.block_rows - (open ? open->filled : 0);
 }
 
-unsigned char *gpur_intake_claim_frame(gpur_intake *intake, const gpur_claim *claim, int64_t *id)
+unsigned char *gpur_ingest_claim_frame(gpur_replay *replay, const gpur_claim *claim, int64_t *id)
 {
     gpur_block *const block = claim->block;
-    assert(block->frames_filled < intake->staging.block_frames);
-    *id = intake->frames.head++;
-    return block->frames + block->frames_filled++ * intake->staging.frame_pitch;
+    assert(block->frames_filled < replay->ingest.staging.block_frames);
+    *id = replay->frame_index.head++;
+    return block->frames + block->frames_filled++ * replay->ingest.staging.frame_pitch;
 }
 
-gpur_status gpur_intake_commit(gpur_intake *intake, const gpur_claim *claim)
+gpur_status gpur_ingest_commit(gpur_replay *replay, const gpur_claim *claim)
 {
     claim->block->writing--;
-    intake->writing--;
-    intake->appended += claim->count;
-    const gpur_status status = feed_closed(intake);
-    gpur_quick_lock_tell(&intake->lock);
+    replay->ingest.writing--;
+    replay->ingest.appended += claim->count;
+    const gpur_status status = upload_closed(replay);
+    gpur_quick_lock_tell(&replay->window_lock);
     return status;
 }
 
-int gpur_intake_is_clear(const gpur_intake *intake)
+int gpur_ingest_is_empty(const gpur_ingest *ingest)
 {
-    const gpur_block *const open = intake->staging.open;
-    return intake->staged == 0 && intake->writing == 0 && intake->sealing == 0 && (!open || open->filled == 0);
+    const gpur_block *const open = ingest->staging.open;
+    return ingest->staged == 0 && ingest->writing == 0 && ingest->flushing == 0 && (!open || open->filled == 0);
 }
 
-gpur_status gpur_intake_seal(gpur_intake *intake)
+gpur_status gpur_ingest_flush(gpur_replay *replay)
 {
-    intake->sealing++;
-    while (intake->writing > 0)
-        gpur_quick_lock_sleep(&intake->lock);
-    intake->sealing--;
-    gpur_quick_lock_tell(&intake->lock);
-    return intake->staging.open ? feed_block(intake, intake->staging.open) : GPUR_OK;
+    gpur_ingest *const ingest = &replay->ingest;
+    ingest->flushing++;
+    while (ingest->writing > 0)
+        gpur_quick_lock_sleep(&replay->window_lock);
+    ingest->flushing--;
+    gpur_quick_lock_tell(&replay->window_lock);
+    return ingest->staging.open ? upload_block(replay, ingest->staging.open) : GPUR_OK;
 }
 
-gpur_status gpur_intake_freeze(gpur_intake *intake)
+gpur_status gpur_ingest_pause(gpur_replay *replay)
 {
-    gpur_staging *const staging = &intake->staging;
-    intake->frozen = 1;
-    while (intake->inside > 0)
-        gpur_quick_lock_sleep(&intake->lock);
-    GPUR_TRY(gpur_intake_seal(intake));
-    gpur_feed_hasten(&intake->feed);
+    gpur_staging *const staging = &replay->ingest.staging;
+    replay->ingest.paused = 1;
+    while (replay->ingest.active_calls > 0)
+        gpur_quick_lock_sleep(&replay->window_lock);
+    GPUR_TRY(gpur_ingest_flush(replay));
+    gpur_window_publish_all_next(replay);
     if (staging->open) {
         gpur_block_clear(staging->open);
         gpur_queue_push(&staging->spare, staging->open);
@@ -239,59 +244,8 @@ gpur_status gpur_intake_freeze(gpur_intake *intake)
     return GPUR_OK;
 }
 
-void gpur_intake_thaw(gpur_intake *intake)
+void gpur_ingest_resume(gpur_replay *replay)
 {
-    intake->frozen = 0;
-    gpur_quick_lock_tell(&intake->lock);
-}
-
-/* The consumers' side: what a launch sees, and how it begins. */
-
-gpur_window gpur_intake_visible(const gpur_intake *intake)
-{
-    const gpur_feed *const feed = &intake->feed;
-    gpur_window visible = feed->mirror;
-    visible.count += feed->soon;
-    if (intake->flush == GPUR_FLUSH_AUTO) {
-        visible.count += feed->late + intake->staged;
-        const int64_t leave = gpur_feed_leaving(feed, visible.count, intake->frames.head);
-        visible.first_id += leave;
-        visible.first_slot = visible.first_id % feed->capacity;
-        visible.count -= leave;
-    }
-    return visible;
-}
-
-gpur_status gpur_intake_begin_look(gpur_intake *intake)
-{
-    const int is_auto = intake->flush == GPUR_FLUSH_AUTO;
-    if (is_auto)
-        GPUR_TRY(gpur_intake_seal(intake));
-    return gpur_feed_begin_look(&intake->feed, is_auto);
-}
-
-gpur_status gpur_intake_check_launch(const gpur_intake *intake, int64_t needed, int64_t burn_in)
-{
-    const int64_t size = gpur_intake_visible(intake).count, ever = intake->feed.evicted + size;
-    const int64_t least = burn_in > needed ? burn_in : needed;
-    if (size == 0)
-        return gpur_fail(GPUR_TOO_FEW, "the replay is empty; a draw needs at least %" PRId64 " transition%s", least,
-                         least > 1 ? "s" : "");
-    if (ever < burn_in)
-        return gpur_fail(GPUR_TOO_FEW,
-                         "%" PRId64 " transitions have become visible so far; draws wait for min_size = %" PRId64, ever,
-                         burn_in);
-    if (size < needed)
-        return gpur_fail(GPUR_TOO_FEW, "%" PRId64 " transitions are visible; this draw needs %" PRId64, size, needed);
-    return GPUR_OK;
-}
-
-gpur_status gpur_intake_begin_launch(gpur_intake *intake, int64_t needed, int64_t burn_in)
-{
-    GPUR_TRY(gpur_intake_check_launch(intake, needed, burn_in));
-    if (intake->flush == GPUR_FLUSH_AUTO) {
-        GPUR_TRY(gpur_intake_seal(intake));
-        gpur_feed_hasten(&intake->feed);
-    }
-    return gpur_feed_begin_launch(&intake->feed);
+    replay->ingest.paused = 0;
+    gpur_quick_lock_tell(&replay->window_lock);
 }

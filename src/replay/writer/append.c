@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /* Appends finished rows, which callers give as packed rows or as one array per field. They go into a staging block or,
  * if the device executes work before the call returns, straight into the ring. */
-#include "replay/storage/ring.h"
 #include "kernels/cpu/copy_value.h"
 #include "replay/writer/writer.h"
 #include "kernels/lib/clip.h"
-#include "replay/storage/ingest.h"
+#include "replay/replay.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -13,8 +12,8 @@
 typedef struct gpur_rows_source {
     /* Copies rows `first` to first + count - 1 to `to`, (count, pitch). */
     void (*fill)(const void *data, const gpur_schema *schema, int64_t first, int64_t count, unsigned char *to);
-    /* Uploads the same rows, at most block_rows of them. */
-    gpur_status (*feed)(gpur_feed *feed, const void *data, int64_t first, int64_t count);
+    /* Uploads the same rows, at most update_size of them. */
+    gpur_status (*upload)(gpur_replay *replay, const void *data, int64_t first, int64_t count);
     int clips; /* 1: the upload clips rewards */
 } gpur_rows_source;
 
@@ -76,23 +75,23 @@ static void fill_fields(const void *data, const gpur_schema *schema, int64_t fir
         }
 }
 
-static gpur_status feed_packed(gpur_feed *feed, const void *data, int64_t first, int64_t count)
+static gpur_status upload_packed(gpur_replay *replay, const void *data, int64_t first, int64_t count)
 {
-    return gpur_feed_packed(feed, (const unsigned char *)data + first * feed->schema->row_bytes, count);
+    return gpur_ring_upload_packed(replay, (const unsigned char *)data + first * replay->schema.row_bytes, count);
 }
 
-static gpur_status feed_fields(gpur_feed *feed, const void *data, int64_t first, int64_t count)
+static gpur_status upload_fields(gpur_replay *replay, const void *data, int64_t first, int64_t count)
 {
-    const gpur_schema *const schema = feed->schema;
+    const gpur_schema *const schema = &replay->schema;
     const void *const *const fields = data;
     const void *at[GPUR_MAX_FIELDS];
     for (int32_t f = 0; f < schema->count; f++)
         at[f] = (const unsigned char *)fields[f] + first * schema->fields[f].bytes;
-    return gpur_feed_arrays(feed, at, count);
+    return gpur_ring_upload_arrays(replay, at, count);
 }
 
-const gpur_rows_source gpur_source_packed = {fill_packed, feed_packed, 0};
-const gpur_rows_source gpur_source_fields = {fill_fields, feed_fields, 1};
+const gpur_rows_source gpur_source_packed = {fill_packed, upload_packed, 0};
+const gpur_rows_source gpur_source_fields = {fill_fields, upload_fields, 1};
 
 /* The public functions, and the choice between a staging block and the ring. */
 
@@ -101,7 +100,7 @@ enum { STRAIGHT_BYTES = 8192 }; /* from here on, copying rows twice takes longer
 
 static void clip_rewards(const gpur_replay *replay, unsigned char *rows, int64_t count)
 {
-    const int32_t field = replay->intake.feed.clipped;
+    const int32_t field = replay->ring.clipped_field;
     if (field < 0)
         return;
     unsigned char *const column = rows + replay->schema.fields[field].offset;
@@ -124,18 +123,17 @@ typedef struct rows_in {
 /* Claims rows, fills them (many bytes: without the lock) and commits them. */
 static gpur_status append_staged(gpur_replay *replay, rows_in *in)
 {
-    gpur_intake *const intake = &replay->intake;
     gpur_claim claim;
-    GPUR_TRY(gpur_intake_claim(intake, in->count - in->done, gpur_intake_waits(intake), &claim));
+    GPUR_TRY(gpur_ingest_claim(replay, in->count - in->done, gpur_ingest_may_wait(&replay->ingest), &claim));
     const int keep = in->keep_lock || claim.count * replay->schema.pitch <= SMALL_BYTES;
     if (!keep)
-        gpur_intake_unlock(intake);
+        gpur_window_unlock(replay);
     in->source->fill(in->data, &replay->schema, in->done, claim.count, claim.rows);
     clip_rewards(replay, claim.rows, claim.count);
     if (!keep)
-        gpur_intake_lock(intake);
+        gpur_window_lock(replay);
     in->done += claim.count;
-    return gpur_intake_commit(intake, &claim);
+    return gpur_ingest_commit(replay, &claim);
 }
 
 /* 1 if the next rows may bypass staging. The device must execute work before the call returns, nothing may be staged,
@@ -143,21 +141,19 @@ static gpur_status append_staged(gpur_replay *replay, rows_in *in)
  * or more. */
 static int may_go_straight(const gpur_replay *replay, const rows_in *in)
 {
-    const gpur_feed *const feed = &replay->intake.feed;
     const int64_t left = in->count - in->done;
     const int many = replay->config.flush == GPUR_FLUSH_AUTO && left > (STRAIGHT_BYTES - 1) / replay->schema.pitch;
-    return (many || left >= feed->block_rows) && gpur_device_works_at_once(replay->device) &&
-           replay->config.feed == GPUR_FEED_COPY && (in->source->clips || feed->clipped < 0) &&
-           gpur_intake_is_clear(&replay->intake);
+    return (many || left >= replay->config.update_size) && gpur_device_works_at_once(replay->device) &&
+           replay->config.feed == GPUR_FEED_COPY && (in->source->clips || replay->ring.clipped_field < 0) &&
+           gpur_ingest_is_empty(&replay->ingest);
 }
 
 static gpur_status append_straight(gpur_replay *replay, rows_in *in)
 {
-    gpur_intake *const intake = &replay->intake;
-    const int64_t left = in->count - in->done, most = intake->feed.block_rows, rows = left < most ? left : most;
-    GPUR_TRY(in->source->feed(&intake->feed, in->data, in->done, rows));
-    intake->feed.bytes += rows * replay->schema.pitch;
-    gpur_intake_count_fed(intake, rows);
+    const int64_t left = in->count - in->done, most = replay->config.update_size, rows = left < most ? left : most;
+    GPUR_TRY(in->source->upload(replay, in->data, in->done, rows));
+    replay->ring.bytes += rows * replay->schema.pitch;
+    gpur_ingest_count_uploaded(replay, rows);
     in->done += rows;
     return GPUR_OK;
 }
@@ -167,7 +163,7 @@ static inline int append_few(gpur_replay *replay, rows_in *in)
 {
     unsigned char *rows = NULL;
     if (in->count > 0 && in->count <= SMALL_BYTES / replay->schema.pitch)
-        rows = gpur_intake_take(&replay->intake, in->count);
+        rows = gpur_ingest_claim_committed(&replay->ingest, in->count);
     if (!rows)
         return 0;
     in->source->fill(in->data, &replay->schema, 0, in->count, rows);
@@ -192,13 +188,12 @@ static inline gpur_status append_host(gpur_replay *replay, rows_in *in)
 /* Uploads straight from device memory. Staged rows are uploaded first, so that ids follow the order of appends. */
 static gpur_status append_arrays(gpur_replay *replay, int64_t count, const void *const *fields, int64_t *done)
 {
-    gpur_intake *const intake = &replay->intake;
-    GPUR_TRY(gpur_intake_seal(intake));
+    GPUR_TRY(gpur_ingest_flush(replay));
     while (*done < count) {
-        const int64_t left = count - *done, most = intake->feed.block_rows;
+        const int64_t left = count - *done, most = replay->config.update_size;
         const int64_t rows = left < most ? left : most;
-        GPUR_TRY(gpur_source_fields.feed(&intake->feed, fields, *done, rows));
-        gpur_intake_count_fed(intake, rows);
+        GPUR_TRY(gpur_source_fields.upload(replay, fields, *done, rows));
+        gpur_ingest_count_uploaded(replay, rows);
         *done += rows;
     }
     return GPUR_OK;
@@ -206,11 +201,11 @@ static gpur_status append_arrays(gpur_replay *replay, int64_t count, const void 
 
 /* Waits until the arrays have been read, so that the caller may overwrite them. Releases the lock meanwhile, because no
  * other thread has to wait for that. */
-static gpur_status wait_for_reading(gpur_intake *intake)
+static gpur_status wait_for_reading(gpur_replay *replay)
 {
-    gpur_intake_unlock(intake);
-    const gpur_status status = gpur_event_sync(intake->feed.from_arrays);
-    gpur_intake_lock(intake);
+    gpur_window_unlock(replay);
+    const gpur_status status = gpur_event_sync(replay->ring.arrays_read);
+    gpur_window_lock(replay);
     return status;
 }
 
@@ -219,19 +214,19 @@ static gpur_status wait_for_reading(gpur_intake *intake)
 static gpur_status append_device(gpur_replay *replay, int64_t count, const void *const *fields, void *stream,
                                  int64_t *done)
 {
-    gpur_feed *const feed = &replay->intake.feed;
+    gpur_stream *const copies = replay->ring.copy_stream;
     if (stream)
-        GPUR_TRY(gpur_stream_wait_native(feed->copier, stream));
+        GPUR_TRY(gpur_stream_wait_native(copies, stream));
     GPUR_TRY(append_arrays(replay, count, fields, done));
-    return stream ? gpur_native_wait_stream(stream, feed->copier) : wait_for_reading(&replay->intake);
+    return stream ? gpur_native_wait_stream(stream, copies) : wait_for_reading(replay);
 }
 
-static gpur_status finish(gpur_intake *intake, gpur_status status, const gpur_append_clock *clock, int64_t done,
+static gpur_status finish(gpur_replay *replay, gpur_status status, const gpur_append_clock *clock, int64_t done,
                           int64_t *appended)
 {
-    gpur_append_clock_end(clock, intake);
-    gpur_intake_leave(intake);
-    gpur_intake_unlock(intake);
+    gpur_append_clock_end(clock, &replay->ingest);
+    gpur_ingest_end_call(replay);
+    gpur_window_unlock(replay);
     if (appended)
         *appended = done;
     return status;
@@ -257,11 +252,11 @@ gpur_status gpur_writer_append(gpur_writer *writer, int64_t count, const void *r
     GPUR_REQUIRE(rows || count == 0, "rows is NULL; it must be %" PRId64 " packed rows", count);
     gpur_replay *const replay = writer->replay;
     GPUR_TRY(check_packed(replay));
-    gpur_intake_lock(&replay->intake);
-    gpur_intake_enter(&replay->intake);
-    const gpur_append_clock clock = gpur_append_clock_begin(&replay->intake, count);
+    gpur_window_lock(replay);
+    gpur_ingest_begin_call(replay);
+    const gpur_append_clock clock = gpur_append_clock_begin(&replay->ingest, count);
     const gpur_status status = append_host(replay, &in);
-    return finish(&replay->intake, status, &clock, in.done, appended);
+    return finish(replay, status, &clock, in.done, appended);
 }
 
 /* Finds out whether the arrays are in device memory. On the CPU a kernel can read any memory; with GPUR_FEED_SCATTER
@@ -298,32 +293,32 @@ gpur_status gpur_writer_append_fields(gpur_writer *writer, int64_t count, const 
     GPUR_TRY(check_packed(replay));
     GPUR_TRY(gpur_native_check(replay->device, stream, 0));
     GPUR_TRY(place_of(replay, count, fields, &on_device));
-    gpur_intake_lock(&replay->intake);
-    gpur_intake_enter(&replay->intake);
-    const gpur_append_clock clock = gpur_append_clock_begin(&replay->intake, count);
-    const gpur_status status = on_device ? append_device(replay, count, fields, stream, &in.done)
-                                         : append_host(replay, &in);
-    return finish(&replay->intake, status, &clock, in.done, appended);
+    gpur_window_lock(replay);
+    gpur_ingest_begin_call(replay);
+    const gpur_append_clock clock = gpur_append_clock_begin(&replay->ingest, count);
+    const gpur_status status =
+        on_device ? append_device(replay, count, fields, stream, &in.done) : append_host(replay, &in);
+    return finish(replay, status, &clock, in.done, appended);
 }
 
 /* 1 if all rows can be appended without waiting: there is room, and no upload would overwrite rows that may be read by
  * a launch that another thread is enqueuing. No launch begins while the lock is held. */
 static int goes_at_once(const gpur_replay *replay, const rows_in *in)
 {
-    const gpur_intake *const intake = &replay->intake;
-    const int feeds = may_go_straight(replay, in) || gpur_intake_fills_block(intake, in->count);
-    return gpur_intake_has_room(intake, in->count) &&
-           !(feeds && gpur_feed_meets_launch(&intake->feed, intake->staged + in->count));
+    const gpur_ingest *const ingest = &replay->ingest;
+    const int uploads = may_go_straight(replay, in) || gpur_ingest_fills_block(ingest, in->count);
+    return gpur_ingest_has_room(ingest, in->count) &&
+           !(uploads && gpur_window_would_wait(replay, ingest->staged + in->count));
 }
 
 static gpur_status try_append(gpur_replay *replay, int64_t count, const void *const *fields)
 {
     rows_in in = {&gpur_source_fields, fields, count, 0, 1};
-    const gpur_append_clock clock = gpur_append_clock_begin(&replay->intake, count);
+    const gpur_append_clock clock = gpur_append_clock_begin(&replay->ingest, count);
     gpur_status status = GPUR_OK;
     if (!append_few(replay, &in))
         status = goes_at_once(replay, &in) ? append_many(replay, &in) : GPUR_WOULD_BLOCK;
-    return finish(&replay->intake, status, &clock, in.done, NULL);
+    return finish(replay, status, &clock, in.done, NULL);
 }
 
 /* Refuses a count for which there may never be room, because GPUR_WOULD_BLOCK means that calling again will help. One
@@ -349,10 +344,12 @@ gpur_status gpur_writer_try_append_fields(gpur_writer *writer, int64_t count, co
     gpur_replay *const replay = writer->replay;
     GPUR_TRY(check_at_once(replay, count, fields));
     gpur_status status = GPUR_WOULD_BLOCK;
-    if (gpur_intake_try_enter(&replay->intake))
+    if (gpur_ingest_try_begin_call(replay))
         status = try_append(replay, count, fields);
     if (status == GPUR_WOULD_BLOCK)
-        return gpur_fail(status, "%" PRId64 " transitions would have to wait; call again later, or "
-                                 "gpur_writer_append_fields", count);
+        return gpur_fail(status,
+                         "%" PRId64 " transitions would have to wait; call again later, or "
+                         "gpur_writer_append_fields",
+                         count);
     return status;
 }

@@ -186,7 +186,7 @@ void gpur_history_get(const gpur_history *h, int64_t env, unsigned char *obs)
 /* The state while the links of one row are built. */
 typedef struct linker {
     gpur_history *history;
-    gpur_intake *intake;
+    gpur_replay *replay;
     const gpur_claim *claim;
     int64_t env, head, oldest;
 } linker;
@@ -199,7 +199,7 @@ static uint32_t link_of(linker *l, int64_t frame)
         return 0;
     gpur_frame_place *const place = place_of(l->history, l->env, same);
     if (place->id < 0 || l->head - place->id > linking->reach) {
-        unsigned char *const to = gpur_intake_claim_frame(l->intake, l->claim, &place->id);
+        unsigned char *const to = gpur_ingest_claim_frame(l->replay, l->claim, &place->id);
         memcpy(to, frame_of(l->history, l->env, same), (size_t)linking->frame_bytes);
         place->link = (uint32_t)(place->id % linking->frames) + 1;
     }
@@ -207,14 +207,14 @@ static uint32_t link_of(linker *l, int64_t frame)
     return place->link;
 }
 
-void gpur_history_link(gpur_history *h, gpur_intake *intake, const gpur_claim *claim, int64_t env, int64_t steps,
+void gpur_history_link(gpur_history *h, gpur_replay *replay, const gpur_claim *claim, int64_t env, int64_t steps,
                        uint32_t *links)
 {
-    const int64_t head = intake->frames.head, stack = h->linking->stack, next = h->newest[env] - stack + 1;
-    linker l = {h, intake, claim, env, head, head};
+    const int64_t head = replay->frame_index.head, stack = h->linking->stack, next = h->newest[env] - stack + 1;
+    linker l = {h, replay, claim, env, head, head};
     for (int64_t j = 0; j < stack; j++)
         links[j] = link_of(&l, next - steps + j);
     for (int64_t j = 0; j < stack; j++)
         links[stack + j] = link_of(&l, next + j);
-    gpur_frame_log_note(&intake->frames, head, l.oldest);
+    gpur_frame_log_note(&replay->frame_index, head, l.oldest);
 }

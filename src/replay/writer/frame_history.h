@@ -8,7 +8,7 @@
 #ifndef GPUR_REPLAY_WRITER_FRAME_HISTORY_H
 #define GPUR_REPLAY_WRITER_FRAME_HISTORY_H
 
-#include "replay/storage/ingest.h"
+#include "replay/replay.h"
 
 enum { GPUR_FRAME_NONE = -1 };
 
@@ -59,7 +59,7 @@ gpur_status gpur_history_check(const gpur_history *history, int64_t env, const u
  * claim it stores frames that are not stored yet, and again those that are more than gpur_linking.reach ids old, since
  * a link to such a frame would delay the reuse of its slot.
  */
-void gpur_history_link(gpur_history *history, gpur_intake *intake, const gpur_claim *claim, int64_t env, int64_t steps,
+void gpur_history_link(gpur_history *history, gpur_replay *replay, const gpur_claim *claim, int64_t env, int64_t steps,
                        uint32_t *links);
 
 #endif

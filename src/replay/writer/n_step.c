@@ -19,11 +19,11 @@ gpur_fold gpur_fold_rewards(const float *rewards, int32_t room, int64_t first, i
 
 gpur_status gpur_maker_check_room(gpur_writer *writer, int64_t rows, const char *what)
 {
-    gpur_intake *const intake = &writer->replay->intake;
-    if (gpur_intake_waits(intake))
+    gpur_replay *const replay = writer->replay;
+    if (gpur_ingest_may_wait(&replay->ingest))
         return GPUR_OK;
-    gpur_intake_settle(intake);
-    const int64_t room = gpur_staging_room(&intake->staging);
+    gpur_ingest_wait_flush(replay);
+    const int64_t room = gpur_staging_room(&replay->ingest.staging);
     if (room >= rows)
         return GPUR_OK;
     return gpur_fail(GPUR_WOULD_BLOCK,
@@ -36,15 +36,15 @@ gpur_status gpur_maker_check_room(gpur_writer *writer, int64_t rows, const char 
  * caller holds the lock until they are written. */
 gpur_maker gpur_maker_begin(gpur_writer *writer, int64_t rows, int waits)
 {
-    gpur_intake *const intake = &writer->replay->intake;
+    gpur_replay *const replay = writer->replay;
     gpur_maker maker = {.writer = writer, .left = rows, .waits = waits};
-    unsigned char *const taken = writer->places.links < 0 ? gpur_intake_take(intake, rows) : NULL;
+    unsigned char *const taken = writer->places.links < 0 ? gpur_ingest_claim_committed(&replay->ingest, rows) : NULL;
     if (!taken)
         return maker;
     maker.left = 0;
     maker.claim.rows = taken;
     maker.claim.count = rows;
-    maker.claim.first_id = intake->ids - rows;
+    maker.claim.first_id = replay->ingest.next_id - rows;
     return maker;
 }
 
@@ -52,20 +52,20 @@ gpur_status gpur_maker_end(gpur_maker *maker)
 {
     const int64_t used = maker->used;
     maker->used = 0;
-    return used > 0 && maker->claim.block ? gpur_intake_commit(&maker->writer->replay->intake, &maker->claim) : GPUR_OK;
+    return used > 0 && maker->claim.block ? gpur_ingest_commit(maker->writer->replay, &maker->claim) : GPUR_OK;
 }
 
 /* Claims as many rows at a time as fit into the open block. */
 gpur_status gpur_maker_next(gpur_maker *maker, unsigned char **row, int64_t *id)
 {
-    gpur_intake *const intake = &maker->writer->replay->intake;
+    gpur_replay *const replay = maker->writer->replay;
     if (maker->used == maker->claim.count) {
         GPUR_TRY(gpur_maker_end(maker));
         maker->claim.count = 0;
-        GPUR_TRY(gpur_intake_claim(intake, maker->left, maker->waits, &maker->claim));
+        GPUR_TRY(gpur_ingest_claim(replay, maker->left, maker->waits, &maker->claim));
         maker->left -= maker->claim.count;
     }
-    *row = maker->claim.rows + maker->used * intake->staging.pitch;
+    *row = maker->claim.rows + maker->used * replay->ingest.staging.pitch;
     *id = maker->claim.first_id + maker->used++;
     return GPUR_OK;
 }
@@ -85,7 +85,7 @@ static void write_observations(const gpur_maker *maker, const making *m)
     if (at->links < 0)
         gpur_move_value(m->row + at->next_obs, gpur_kept_obs(&writer->kept, m->env), writer->kept.obs_bytes);
     else
-        gpur_history_link(&writer->history, &writer->replay->intake, &maker->claim, m->env, m->steps,
+        gpur_history_link(&writer->history, writer->replay, &maker->claim, m->env, m->steps,
                           (uint32_t *)(void *)(m->row + at->links));
 }
 

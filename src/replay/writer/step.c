@@ -3,7 +3,7 @@
 #include "replay/writer/n_step.h"
 #include "base/sized.h"
 #include "kernels/lib/clip.h"
-#include "replay/storage/ingest.h"
+#include "replay/replay.h"
 #include "replay/writer/env_state.h"
 
 #include <inttypes.h>
@@ -227,39 +227,39 @@ static gpur_status step_env(gpur_writer *writer, gpur_maker *maker, const gpur_s
     return GPUR_OK;
 }
 
-/* Requires the ingest lock. */
+/* Requires the window lock. */
 static gpur_status take(gpur_writer *writer, const gpur_step_input *in, int64_t rows)
 {
     GPUR_TRY(gpur_maker_check_room(writer, rows, "step"));
-    gpur_maker maker = gpur_maker_begin(writer, rows, gpur_intake_waits(&writer->replay->intake));
+    gpur_maker maker = gpur_maker_begin(writer, rows, gpur_ingest_may_wait(&writer->replay->ingest));
     for (int64_t env = 0; env < writer->config.num_envs; env++)
         GPUR_TRY(step_env(writer, &maker, in, env));
     return gpur_maker_end(&maker);
 }
 
-/* Checks the state of the episodes only after gpur_intake_enter: before it, gpur_replay_load could change that
+/* Checks the state of the episodes only after gpur_ingest_begin_call: before it, gpur_replay_load could change that
  * state. */
 static gpur_status step_inside(gpur_writer *writer, const gpur_step_input *in)
 {
-    gpur_intake *const intake = &writer->replay->intake;
+    gpur_replay *const replay = writer->replay;
     int64_t rows = 0;
     GPUR_TRY(check(writer, in));
     for (int32_t env = 0; env < writer->config.num_envs; env++)
         rows += due_of(writer, in, env);
-    const gpur_append_clock clock = gpur_append_clock_begin(intake, rows);
+    const gpur_append_clock clock = gpur_append_clock_begin(&replay->ingest, rows);
     const gpur_status status = take(writer, in, rows);
-    gpur_append_clock_end(&clock, intake);
+    gpur_append_clock_end(&clock, &replay->ingest);
     return status;
 }
 
 static gpur_status step(gpur_writer *writer, const gpur_step_input *in)
 {
-    gpur_intake *const intake = &writer->replay->intake;
-    gpur_intake_lock(intake);
-    gpur_intake_enter(intake);
+    gpur_replay *const replay = writer->replay;
+    gpur_window_lock(replay);
+    gpur_ingest_begin_call(replay);
     const gpur_status status = step_inside(writer, in);
-    gpur_intake_leave(intake);
-    gpur_intake_unlock(intake);
+    gpur_ingest_end_call(replay);
+    gpur_window_unlock(replay);
     return status;
 }
 

@@ -71,7 +71,7 @@ static gpur_status writer_build(gpur_writer *writer)
 static gpur_status check_envs(const gpur_replay *replay, int64_t num_envs)
 {
     const gpur_replay_config *const c = &replay->config;
-    const int64_t room = (c->staging_blocks - 1) * gpur_staging_block_room(&replay->intake.staging);
+    const int64_t room = (c->staging_blocks - 1) * gpur_staging_block_room(&replay->ingest.staging);
     const int64_t n_step = c->n_step;
     GPUR_REQUIRE(num_envs >= 1 && num_envs <= MAX_ENVS, "num_envs is %" PRId64 "; it must be 1 to %d", num_envs,
                  MAX_ENVS);
@@ -136,18 +136,36 @@ static int is_in_reach(const gpur_replay *replay, int64_t envs)
            envs * gpur_frames_of_env(&replay->config) <= replay->storage.linking.reach;
 }
 
+/* Requires the window lock. */
+static void add_to_list(gpur_writer *writer)
+{
+    gpur_writer **end = &writer->replay->writers;
+    while (*end)
+        end = &(*end)->next;
+    *end = writer;
+    gpur_writer_take_pending_state(writer);
+}
+
+/* Requires the window lock. */
+static void remove_from_list(gpur_writer *writer)
+{
+    gpur_writer **link = &writer->replay->writers;
+    while (*link != writer)
+        link = &(*link)->next;
+    *link = writer->next;
+}
+
 static gpur_status join(gpur_writer *writer)
 {
     gpur_replay *const replay = writer->replay;
-    gpur_intake *const intake = &replay->intake;
-    gpur_intake_lock(intake);
-    gpur_intake_enter(intake);
+    gpur_window_lock(replay);
+    gpur_ingest_begin_call(replay);
     const int64_t others = envs_of(replay->writers);
     const int fits = is_in_reach(replay, others + writer->config.num_envs);
     if (fits || replay->config.frame_slack > 0)
-        gpur_writer_join(writer);
-    gpur_intake_leave(intake);
-    gpur_intake_unlock(intake);
+        add_to_list(writer);
+    gpur_ingest_end_call(replay);
+    gpur_window_unlock(replay);
     return fits ? GPUR_OK : tell_reach(writer, others);
 }
 
@@ -190,19 +208,19 @@ gpur_status gpur_writer_create(gpur_replay *replay, int32_t num_envs, gpur_write
     return gpur_writer_open(replay, &config, writer);
 }
 
-static gpur_status flush(gpur_intake *intake)
+static gpur_status flush(gpur_replay *replay)
 {
-    GPUR_TRY(gpur_intake_seal(intake));
-    gpur_feed_hasten(&intake->feed);
+    GPUR_TRY(gpur_ingest_flush(replay));
+    gpur_window_publish_all_next(replay);
     return GPUR_OK;
 }
 
 gpur_status gpur_writer_flush(gpur_writer *writer)
 {
     GPUR_REQUIRE(writer, "writer is NULL");
-    gpur_intake_lock(&writer->replay->intake);
-    const gpur_status status = flush(&writer->replay->intake);
-    gpur_intake_unlock(&writer->replay->intake);
+    gpur_window_lock(writer->replay);
+    const gpur_status status = flush(writer->replay);
+    gpur_window_unlock(writer->replay);
     return status;
 }
 
@@ -212,17 +230,17 @@ void gpur_writer_destroy(gpur_writer *writer)
 {
     if (!writer)
         return;
-    gpur_intake *const intake = &writer->replay->intake;
+    gpur_replay *const replay = writer->replay;
     const int32_t num_envs = writer->config.num_envs;
-    gpur_intake_lock(intake);
-    gpur_intake_enter(intake);
+    gpur_window_lock(replay);
+    gpur_ingest_begin_call(replay);
     for (int32_t env = 0; env < num_envs; env++)
-        intake->episodes_cut += writer->kept.episodes[env].state == GPUR_EPISODE_OPEN;
+        replay->ingest.episodes_cut += writer->kept.episodes[env].state == GPUR_EPISODE_OPEN;
     gpur_writer_cut(writer, 0, num_envs, 1);
-    flush(intake);
-    gpur_writer_part(writer);
-    gpur_intake_leave(intake);
-    gpur_intake_unlock(intake);
+    flush(replay);
+    remove_from_list(writer);
+    gpur_ingest_end_call(replay);
+    gpur_window_unlock(replay);
     writer_free(writer);
 }
 
@@ -255,12 +273,12 @@ gpur_status gpur_writer_cut(gpur_writer *writer, int64_t first, int64_t last, in
     return gpur_maker_end(&maker);
 }
 
-/* Requires the ingest lock. */
+/* Requires the window lock. */
 static gpur_status give_up(gpur_writer *writer, int64_t first, int64_t last)
 {
     const int64_t rows = gpur_writer_pending(writer, first, last);
     GPUR_TRY(gpur_maker_check_room(writer, rows, "reset of open episodes"));
-    return gpur_writer_cut(writer, first, last, gpur_intake_waits(&writer->replay->intake));
+    return gpur_writer_cut(writer, first, last, gpur_ingest_may_wait(&writer->replay->ingest));
 }
 
 static gpur_status begin(gpur_writer *writer, int64_t first, int64_t last, const void *obs)
@@ -283,12 +301,12 @@ gpur_status gpur_writer_reset(gpur_writer *writer, int32_t env, const void *obs)
     GPUR_TRY(gpur_step_fields_check(&writer->fields, &writer->replay->schema));
     for (int64_t i = 0; i < (env < 0 ? num_envs : 1); i++)
         GPUR_TRY(gpur_writer_check_obs(writer, obs, i, "obs"));
-    gpur_intake *const intake = &writer->replay->intake;
-    gpur_intake_lock(intake);
-    gpur_intake_enter(intake);
+    gpur_replay *const replay = writer->replay;
+    gpur_window_lock(replay);
+    gpur_ingest_begin_call(replay);
     const gpur_status status = begin(writer, env < 0 ? 0 : env, env < 0 ? num_envs : env + 1, obs);
-    gpur_intake_leave(intake);
-    gpur_intake_unlock(intake);
+    gpur_ingest_end_call(replay);
+    gpur_window_unlock(replay);
     return status;
 }
 
@@ -326,12 +344,12 @@ gpur_status gpur_writer_get_episode(gpur_writer *writer, int32_t env, gpur_episo
     GPUR_REQUIRE(env >= 0 && env < num_envs, "env is %d; it must be 0 to %d", (int)env, (int)num_envs - 1);
     if (obs)
         GPUR_TRY(gpur_step_fields_check(&writer->fields, &writer->replay->schema));
-    gpur_intake *const intake = &writer->replay->intake;
-    gpur_intake_lock(intake);
-    gpur_intake_enter(intake);
+    gpur_replay *const replay = writer->replay;
+    gpur_window_lock(replay);
+    gpur_ingest_begin_call(replay);
     const gpur_status status = read_episode(writer, env, info, obs);
-    gpur_intake_leave(intake);
-    gpur_intake_unlock(intake);
+    gpur_ingest_end_call(replay);
+    gpur_window_unlock(replay);
     return status;
 }
 
@@ -351,11 +369,11 @@ static gpur_status set_ended(gpur_writer *writer, const uint8_t *ended)
 gpur_status gpur_writer_set_ended(gpur_writer *writer, const uint8_t *ended)
 {
     GPUR_REQUIRE(writer && ended, "writer and ended must not be NULL");
-    gpur_intake *const intake = &writer->replay->intake;
-    gpur_intake_lock(intake);
-    gpur_intake_enter(intake);
+    gpur_replay *const replay = writer->replay;
+    gpur_window_lock(replay);
+    gpur_ingest_begin_call(replay);
     const gpur_status status = set_ended(writer, ended);
-    gpur_intake_leave(intake);
-    gpur_intake_unlock(intake);
+    gpur_ingest_end_call(replay);
+    gpur_window_unlock(replay);
     return status;
 }

@@ -14,11 +14,9 @@ static gpur_status trap(gpur_learner *learner)
 {
     gpur_stream *stream = NULL;
     gpur_window_set_args args = {.window = (gpur_window *)(uintptr_t)4096};
-    GPUR_TRY(gpur_consumer_begin(learner->replay, 0, &stream));
+    GPUR_TRY(gpur_consumer_begin(learner->replay, gpur_consumer_unpublished, &stream));
     const gpur_status status = gpur_launch_window_set(stream, gpur_grid_single(learner->device), &args);
-    const gpur_status ended = gpur_consumer_end(learner->replay);
-    GPUR_TRY(status);
-    GPUR_TRY(ended);
+    GPUR_TRY(gpur_consumer_end(learner->replay, status));
     return gpur_stream_sync(stream);
 }
 

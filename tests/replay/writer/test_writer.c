@@ -159,8 +159,13 @@ TEST(bools_of_a_step_that_are_not_0_or_1_are_refused)
     const void *const extras[] = {NULL, NULL, NULL, NULL, NULL, mask};
     gpur_writer_config writer_config = {.size = sizeof writer_config, .num_envs = 1};
     writer_config.autoreset = GPUR_AUTORESET_SAME_STEP;
-    const gpur_step_input in = {.size = sizeof in, .action = action, .reward = &reward, .next_obs = obs,
-                                .terminated = &ends, .final_obs = last, .extras = extras};
+    const gpur_step_input in = {.size = sizeof in,
+                                .action = action,
+                                .reward = &reward,
+                                .next_obs = obs,
+                                .terminated = &ends,
+                                .final_obs = last,
+                                .extras = extras};
     gpur_writer *writer = NULL;
     kit_scene s;
     CHECK(kit_open(&s, test_device(), &config, 1));
@@ -303,7 +308,7 @@ TEST(a_step_that_may_not_wait_takes_all_rows_or_none)
     CHECK_MESSAGE("num_envs is 7; under GPUR_WHEN_FULL_ERROR a step of all must fit in 6 rows");
     CHECK_OK(gpur_writer_reset(s.writer, -1, first_obs));
     if (!test_on_cuda() && test_executor() == GPUR_EXECUTOR_THREAD) {
-        CHECK_OK(gate_close(&g, s.replay->intake.feed.copier));
+        CHECK_OK(gate_close(&g, s.replay->ring.copy_stream));
         for (int i = 0; i < 4; i++) {
             const step t = step_of(i);
             CHECK_OK(take(&s, &t));

@@ -73,7 +73,7 @@ static gpur_status feed_a_ring(int32_t feed, int by_fields, unsigned char *ring,
     if (status == GPUR_OK)
         status = gpur_writer_flush(s.writer);
     if (status == GPUR_OK)
-        status = gpur_device_copy(s.device, ring, s.replay->intake.feed.ring, (int64_t)bytes);
+        status = gpur_device_copy(s.device, ring, s.replay->ring.rows, (int64_t)bytes);
     kit_close(&s);
     return status;
 }
@@ -203,7 +203,7 @@ TEST(an_append_that_may_not_wait_leaves_exactly_the_rest)
     const kit k = kit_of(s.replay, config.gamma);
     unsigned char *const rows = kit_rows(&k, 0, ROWS);
     if (held) { /* copies stand still: three blocks fill up */
-        CHECK_OK(gate_close(&g, s.replay->intake.feed.copier));
+        CHECK_OK(gate_close(&g, s.replay->ring.copy_stream));
         CHECK_STATUS(gpur_writer_append(s.writer, ROWS, rows, &taken), GPUR_WOULD_BLOCK);
         CHECK_MESSAGE("all 3 staging blocks of 6 rows are in use");
         CHECK_EQUAL(taken, BLOCKS * UPDATE);
@@ -240,9 +240,9 @@ typedef struct flagged {
     uint8_t last;
 } flagged;
 
-static const gpur_field flagged_fields[] = {
-    {"a", GPUR_INT32, {0}}, {"terminated", GPUR_BOOL, {0}}, {"truncated", GPUR_UINT8, {0}}, {"mask", GPUR_BOOL, {MASK}},
-    {"b", GPUR_INT32, {0}}, {"last", GPUR_BOOL, {0}}};
+static const gpur_field flagged_fields[] = {{"a", GPUR_INT32, {0}},         {"terminated", GPUR_BOOL, {0}},
+                                            {"truncated", GPUR_UINT8, {0}}, {"mask", GPUR_BOOL, {MASK}},
+                                            {"b", GPUR_INT32, {0}},         {"last", GPUR_BOOL, {0}}};
 
 static gpur_status append_flagged(kit_scene *s, int way, int64_t first, int64_t count, const flagged *rows,
                                   const void *const *columns)

@@ -77,7 +77,7 @@ TEST(an_append_that_waits_for_its_arrays_to_be_read_lets_others_go_on)
     gate_init(&h.copies);
     sem_init(&h.enough, 0, 0);
     CHECK(kit_open(&s, test_device(), &config, 1));
-    CHECK_OK(gate_close(&h.copies, s.replay->intake.feed.copier));
+    CHECK_OK(gate_close(&h.copies, s.replay->ring.copy_stream));
     CHECK(pthread_create(&threads[0], NULL, append_three_arrays, &h) == 0);
     CHECK(pthread_create(&threads[1], NULL, open_when_told, &h) == 0);
     check_others_go_on(&h);

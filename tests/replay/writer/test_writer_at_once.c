@@ -12,7 +12,7 @@
 
 /* One who looks in again and again, as soon as the lock is free. */
 typedef struct onlooker {
-    gpur_intake *intake;
+    gpur_replay *replay;
     atomic_int stop, half_done; /* half_done: looks that found rows claimed and not committed */
 } onlooker;
 
@@ -21,9 +21,9 @@ static void *look(void *context)
     const struct timespec pause = {.tv_nsec = 20000}; /* else nobody else would get the lock */
     onlooker *const o = context;
     while (!atomic_load(&o->stop)) {
-        gpur_intake_lock(o->intake);
-        atomic_fetch_add(&o->half_done, o->intake->writing > 0);
-        gpur_intake_unlock(o->intake);
+        gpur_window_lock(o->replay);
+        atomic_fetch_add(&o->half_done, o->replay->ingest.writing > 0);
+        gpur_window_unlock(o->replay);
         nanosleep(&pause, NULL);
     }
     return NULL;
@@ -40,13 +40,13 @@ TEST(an_append_that_waits_for_nobody_lets_nobody_in_between)
     pthread_t thread;
     kit_scene s;
     CHECK(kit_open(&s, test_device(), &config, 1));
-    onlooker o = {.intake = &s.replay->intake};
+    onlooker o = {.replay = s.replay};
     CHECK(pthread_create(&thread, NULL, look, &o) == 0);
     for (int taken = 0; taken < TURNS;)
         taken += gpur_writer_try_append_fields(s.writer, COUNT, (const void *[]){x}) == GPUR_OK;
     atomic_store(&o.stop, 1);
     pthread_join(thread, NULL);
-    CHECK_EQUAL(s.replay->intake.appended, TURNS * COUNT);
+    CHECK_EQUAL(s.replay->ingest.appended, TURNS * COUNT);
     CHECK_EQUAL(atomic_load(&o.half_done), 0);
     kit_close(&s);
 }
@@ -63,12 +63,12 @@ static void *stand_in_a_launch(void *context)
 {
     launch *const l = context;
     gpur_stream *stream = NULL;
-    l->status = gpur_consumer_begin(l->replay, 1, &stream);
+    l->status = gpur_consumer_begin(l->replay, (gpur_consumer_launch){GPUR_LAUNCH_SAMPLE, 1, 0}, &stream);
     sem_post(&l->begun);
     if (l->status == GPUR_OK)
         l->status = gate_close(l->g, stream);
     if (l->status == GPUR_OK)
-        l->status = gpur_consumer_end(l->replay);
+        l->status = gpur_consumer_end(l->replay, GPUR_OK);
     return NULL;
 }
 
@@ -135,9 +135,9 @@ static void check_amid_launch(int64_t held, gpur_status wanted)
     CHECK_OK(l.status);
     CHECK_OK(status[0]);
     CHECK_STATUS(status[1], wanted);
-    CHECK_EQUAL(s.replay->intake.appended, held + 3 + (wanted == GPUR_OK));
+    CHECK_EQUAL(s.replay->ingest.appended, held + 3 + (wanted == GPUR_OK));
     CHECK_OK(gpur_writer_try_append_fields(s.writer, 1, (const void *[]){&(float){1}}));
-    CHECK_EQUAL(s.replay->intake.feed.launching, 0);
+    CHECK_EQUAL(s.replay->window.launch_open, 0);
     kit_close(&s);
     sem_destroy(&l.begun);
     gate_destroy(&g);
@@ -173,7 +173,7 @@ TEST(no_append_would_block_for_ever)
         CHECK_MESSAGE("at once it must be at most (staging_blocks - 1) x update_size = 8");
     }
     CHECK_OK(gpur_writer_try_append_fields(s.writer, 8, (const void *[]){x}));
-    CHECK_EQUAL(s.replay->intake.appended, 9);
+    CHECK_EQUAL(s.replay->ingest.appended, 9);
     kit_close(&s);
 }
 

@@ -173,7 +173,7 @@ TEST(a_refused_step_or_reset_leaves_pending_steps_alone)
     const int gated = !test_on_cuda() && test_executor() == GPUR_EXECUTOR_THREAD;
     CHECK_OK(reset_to(s.writer, 0));
     if (gated)
-        CHECK_OK(gate_close(&g, s.replay->intake.feed.copier));
+        CHECK_OK(gate_close(&g, s.replay->ring.copy_stream));
     for (int t = 0; t < 4; t++)
         CHECK_OK(take(s.writer, t, (float)(1 << t), 0, 0)); /* 2 rows, 2 steps pending */
     if (gated) {

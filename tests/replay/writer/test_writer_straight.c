@@ -49,18 +49,18 @@ TEST(an_append_that_waits_for_nobody_takes_all_or_none)
         CHECK(kit_open(&s, test_device(), &config, 1));
         const kit k = kit_of(s.replay, config.gamma);
         CHECK_OK(append_rows(&s, &k, 0, 5, 0));
-        gpur_intake_lock(&s.replay->intake);
+        gpur_window_lock(s.replay);
         CHECK_STATUS(append_rows(&s, &k, 5, 1, 0), GPUR_WOULD_BLOCK);
         CHECK_MESSAGE("1 transitions would have to wait; call again later, or gpur_writer_append_fields");
-        gpur_intake_unlock(&s.replay->intake);
-        s.replay->intake.sealing++;
+        gpur_window_unlock(s.replay);
+        s.replay->ingest.flushing++;
         CHECK_STATUS(append_rows(&s, &k, 5, 1, 0), GPUR_WOULD_BLOCK);
-        s.replay->intake.sealing--;
-        s.replay->intake.staging.open->filled += 1; /* as if a row had been claimed */
-        s.replay->intake.staging.spare.count = 1;   /* and another block were in use */
+        s.replay->ingest.flushing--;
+        s.replay->ingest.staging.open->filled += 1; /* as if a row had been claimed */
+        s.replay->ingest.staging.spare.count = 1;   /* and another block were in use */
         CHECK_STATUS(append_rows(&s, &k, 5, 2 * 6, 0), GPUR_WOULD_BLOCK);
-        s.replay->intake.staging.open->filled -= 1;
-        s.replay->intake.staging.spare.count = 2;
+        s.replay->ingest.staging.open->filled -= 1;
+        s.replay->ingest.staging.spare.count = 2;
         CHECK_EQUAL(appended(&s), 5);
         CHECK_OK(append_rows(&s, &k, 5, 8, 0));
         CHECK_OK(append_rows(&s, &k, 13, 0, 0));
@@ -118,7 +118,7 @@ static void check_straight(kit_scene *s, int by_ones, int large)
     if (manual && !large)
         CHECK_EQUAL(gpur_replay_size(s->replay), 0);
     if (!manual && gpur_device_works_at_once(s->device) && (large || !by_ones))
-        CHECK_EQUAL(s->replay->intake.staged, 0);
+        CHECK_EQUAL(s->replay->ingest.staged, 0);
     CHECK_OK(gpur_writer_flush(s->writer));
     CHECK_EQUAL(gpur_replay_size(s->replay), 64);
     CHECK_EQUAL(wrong_bytes(s, &k, 64), 0);
