@@ -8,7 +8,7 @@
 #   --device NAME  cpu (default), cuda:0, ...
 #   --out DIR      where the JSON and the pictures go (build/bench/results)
 #   --help         this text
-# Other replay libraries are compared with where build/peers is a virtual environment that has them (README.md).
+# It compares with other replay libraries if build/peers is a virtual environment that has them (docs/performance.md).
 # Exit status: 2 when the build fails; that of a benchmark when one fails; 130 after Ctrl-C, when the finished cases are
 # in --out.
 set -euo pipefail
@@ -52,7 +52,7 @@ if [ -x $python ]; then
     measure bench_loops $python bench/peers/loops.py
     measure bench_peers_steps $python bench/peers/steps/steps.py --device "$device"
 else
-    echo "left out: other replay libraries, as there is no build/peers; README.md says how to make it"
+    echo "left out: other replay libraries, as there is no build/peers; docs/performance.md says how to make it"
 fi
 echo
 python3 bench/table.py "$out" || status=$?

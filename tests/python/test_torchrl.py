@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""A batch as a TensorDict, as docs/design.md shows it, in a loss of TorchRL's. Skipped where PyTorch, tensordict or
+"""A batch as a TensorDict, as docs/python.md shows it, in a loss of TorchRL's. Skipped where PyTorch, tensordict or
 TorchRL are missing; to run it, `pip install torchrl`."""
 
 import re
@@ -17,14 +17,15 @@ from torchrl.modules import QValueActor  # noqa: E402
 
 import gpureplay  # noqa: E402
 
-DESIGN = Path(__file__).resolve().parents[2] / "docs/design.md"
+GUIDE = Path(__file__).resolve().parents[2] / "docs/python.md"
 FIELDS = {"obs": ((4,), "float32"), "action": "int64", "reward": "float32", "next_obs": ((4,), "float32"),
           "terminated": "bool", "truncated": "bool"}
 
 
 def shown():
     """The function in the document."""
-    [code] = re.findall(r"```python\n(.*?def to_tensordict.*?)```", DESIGN.read_text(encoding="utf-8"), flags=re.S)
+    blocks = re.findall(r"^```python\n(.*?)^```", GUIDE.read_text(encoding="utf-8"), flags=re.S | re.M)
+    [code] = [block for block in blocks if "def to_tensordict" in block]
     names = {}
     exec(code, names)  # noqa: S102
     return names["to_tensordict"]
