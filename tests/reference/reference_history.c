@@ -39,7 +39,7 @@ void history_stack(const history *h, int64_t env, int64_t *tags)
     stack_at(h, &h->envs[env], h->envs[env].count, tags);
 }
 
-static double clipped(const history *h, float reward)
+double history_clipped(const history *h, float reward)
 {
     if (h->clip > 0 && reward > h->clip)
         return (double)h->clip;
@@ -48,13 +48,13 @@ static double clipped(const history *h, float reward)
     return (double)reward;
 }
 
-static history_row *add_row(history_rows *all)
+void history_add(history_rows *all, const history_row *row)
 {
     if (all->count == all->room) {
         all->room = 2 * all->room + 64;
         all->rows = realloc(all->rows, (size_t)all->room * sizeof *all->rows);
     }
-    return &all->rows[all->count++];
+    all->rows[all->count++] = *row;
 }
 
 /* From step `from` to behind step `to` - 1. */
@@ -66,12 +66,12 @@ static void make(history *h, int64_t env, int64_t from, int64_t to, int terminat
     row.terminated = (uint8_t)terminated, row.truncated = (uint8_t)truncated;
     double power = 1;
     for (int64_t i = from; i < to; i++, power *= (double)h->gamma)
-        row.reward += power * clipped(h, e->steps[i].reward);
+        row.reward += power * history_clipped(h, e->steps[i].reward);
     row.discount = terminated ? 0 : power;
     stack_at(h, e, from, row.obs);
     stack_at(h, e, to, row.next_obs);
     e->previous = h->all->count;
-    *add_row(h->all) = row;
+    history_add(h->all, &row);
 }
 
 static void make_all(history *h, int64_t env, int ended, int terminated, int truncated)
@@ -114,9 +114,13 @@ void history_take(history *h, int64_t env, history_step step, int64_t frame, int
     make_all(h, env, !e->is_open, terminated, truncated);
 }
 
-void history_cut_all(history *h)
+int32_t history_cut_all(history *h)
 {
-    for (int32_t env = 0; env < h->num_envs; env++)
+    int32_t open = 0;
+    for (int32_t env = 0; env < h->num_envs; env++) {
+        open += h->envs[env].is_open;
         if (h->envs[env].is_open)
             make_all(h, env, 1, 0, 1);
+    }
+    return open;
 }

@@ -51,12 +51,20 @@ typedef struct history {
 } history;
 
 void history_begin(history *h, history_rows *all, int32_t num_envs);
-void history_end(history *h); /* forgets; history_cut_all is what the end of a writer does */
+void history_end(history *h); /* frees the memory; makes no transitions */
 
 /* An open episode ends as if truncated. */
 void history_reset(history *h, int64_t env, int64_t frame);
 void history_take(history *h, int64_t env, history_step step, int64_t frame, int terminated, int truncated);
-void history_cut_all(history *h);
+
+/* What destroying a writer does: open episodes end as if truncated. Returns how many were open. */
+int32_t history_cut_all(history *h);
+
+/* The reward as it is stored. */
+double history_clipped(const history *h, float reward);
+
+/* Adds a finished transition that belongs to no episode. */
+void history_add(history_rows *all, const history_row *row);
 
 /* The stack that an agent sees now. */
 void history_stack(const history *h, int64_t env, int64_t *tags);

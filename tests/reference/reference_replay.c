@@ -22,15 +22,15 @@ void reference_end(reference_replay *model)
 
 int64_t reference_count(const reference_replay *model, int where)
 {
-    int64_t count = 0;
-    for (int64_t id = 0; id < model->count; id++)
+    int64_t count = where == ROW_GONE ? model->gone : 0;
+    for (int64_t id = model->gone; id < model->count; id++)
         count += model->rows[id] == where;
     return count;
 }
 
 int64_t reference_first(const reference_replay *model, int where)
 {
-    for (int64_t id = 0; id < model->count; id++)
+    for (int64_t id = model->gone; id < model->count; id++)
         if (model->rows[id] == where)
             return id;
     return -1;
@@ -38,7 +38,7 @@ int64_t reference_first(const reference_replay *model, int where)
 
 static void move_all(reference_replay *model, int from, int to)
 {
-    for (int64_t id = 0; id < model->count; id++)
+    for (int64_t id = model->gone; id < model->count; id++)
         if (model->rows[id] == from)
             model->rows[id] = (unsigned char)to;
 }
@@ -57,7 +57,7 @@ static void feed(reference_replay *model, int64_t count)
         held += reference_count(model, where);
     const int evicts = held > model->capacity;
     for (; held > model->capacity; held--)
-        model->rows[reference_first(model, ROW_VISIBLE)] = ROW_GONE;
+        model->rows[model->gone++] = ROW_GONE; /* visible ones: the oldest leave first */
     const int late = reference_count(model, ROW_LATE) > 0 || (evicts && model->launches > 0);
     for (; count > 0; count--)
         model->rows[reference_first(model, ROW_STAGED)] = late ? ROW_LATE : ROW_SOON;
@@ -76,20 +76,24 @@ static int goes_straight(const reference_replay *model, int64_t count)
            reference_count(model, ROW_STAGED) == 0;
 }
 
-void reference_append(reference_replay *model, int64_t count)
+void reference_stage(reference_replay *model, int64_t count)
 {
     for (; count > 0; count--) {
-        if (goes_straight(model, count)) {
-            const int64_t rows = count < model->update_size ? count : model->update_size;
-            reference_append_arrays(model, rows);
-            count -= rows - 1;
-            continue;
-        }
         model->rows[model->count++] = ROW_STAGED;
         if (++model->block_filled == model->update_size) {
             feed_staged(model);
             model->block_filled = 0;
         }
+    }
+}
+
+void reference_append(reference_replay *model, int64_t count)
+{
+    while (count > 0) {
+        const int straight = goes_straight(model, count);
+        const int64_t rows = straight ? count < model->update_size ? count : model->update_size : 1;
+        (straight ? reference_append_arrays : reference_stage)(model, rows);
+        count -= rows;
     }
 }
 
@@ -169,4 +173,12 @@ int64_t reference_draw(const reference_replay *model, uint64_t seed, uint64_t dr
     const uint64_t bits = (uint64_t)out[1] << 32 | out[0];
     const uint64_t place = scaled(bits, (uint64_t)reference_count(model, ROW_VISIBLE));
     return reference_first(model, ROW_VISIBLE) + (int64_t)place;
+}
+
+void reference_load(reference_replay *model)
+{
+    feed_staged(model);
+    move_all(model, ROW_LATE, ROW_VISIBLE);
+    move_all(model, ROW_SOON, ROW_VISIBLE);
+    model->block_filled = model->looked = model->launches = 0;
 }

@@ -19,6 +19,7 @@ typedef struct reference_replay {
     int32_t flush;
     unsigned char *rows; /* (room) where each row is */
     int64_t count, room;
+    int64_t gone;         /* rows 0 to gone - 1 have left */
     int64_t block_filled; /* rows in the open block, fed ones included */
     int64_t straight;     /* an append of as many rows that finds nothing staged is fed at once; 0: none is */
     int64_t looked;       /* rows that looks have published since the last launch */
@@ -29,11 +30,13 @@ typedef struct reference_replay {
 void reference_begin(reference_replay *model, const gpur_replay_config *settings, int64_t room);
 void reference_end(reference_replay *model);
 
-void reference_append(reference_replay *model, int64_t count);        /* through staging */
+void reference_append(reference_replay *model, int64_t count);        /* finished rows in host memory */
+void reference_stage(reference_replay *model, int64_t count);         /* rows of steps: always through staging */
 void reference_append_arrays(reference_replay *model, int64_t count); /* from device memory */
 void reference_flush(reference_replay *model);
 void reference_launch(reference_replay *model); /* what a draw publishes, before it draws */
 void reference_look(reference_replay *model);   /* what is published for a call that is no draw but asks of rows */
+void reference_load(reference_replay *model);   /* saved, and loaded into a new replay */
 
 int64_t reference_count(const reference_replay *model, int where);
 int64_t reference_first(const reference_replay *model, int where); /* id, or -1 */

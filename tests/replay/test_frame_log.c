@@ -68,8 +68,12 @@ static void fill(gpur_frame_log *log, gpur_device *device)
         gpur_frame_log_note(log, log->head, id > 0 ? log->head - 1 : 0);
 }
 
-TEST(groups_go_to_a_log_of_another_size_and_it_goes_on)
+/* What saving and loading do with groups: they go to a log of another size, and it goes on; bad ones are told. */
+TEST(groups_go_to_another_log_unless_no_log_has_such)
 {
+    static const struct {
+        int64_t oldest, first; /* of group 3, added */
+    } wrong[] = {{-1000, 0}, {-21, 0}, {10, 0}, {1000, 0}, {0, -1000}, {0, -20}, {0, 17}, {0, 1000}};
     gpur_device *const device = test_device();
     gpur_frame_log log = {0}, other = {0};
     gpur_frame_group groups[32];
@@ -78,6 +82,13 @@ TEST(groups_go_to_a_log_of_another_size_and_it_goes_on)
     CHECK_EQUAL(gpur_frame_log_count(&log, first, COPIED), 19);
     gpur_frame_log_get(&log, first, groups);
     CHECK(gpur_frame_log_is_good(&log, first, COPIED, log.head, groups));
+    CHECK(!gpur_frame_log_is_good(&log, first, COPIED, log.head + 1000, groups)); /* the last rows never had so many */
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        gpur_frame_group bad[32];
+        memcpy(bad, groups, sizeof bad);
+        bad[3].oldest += wrong[i].oldest, bad[3].first += wrong[i].first;
+        TEST_REQUIRE(!gpur_frame_log_is_good(&log, first, COPIED, log.head, bad), "case %d is taken", (int)i);
+    }
     CHECK_OK(gpur_frame_log_build(&other, device, &small, 190));
     gpur_frame_log_set(&other, first, COPIED, log.head, groups);
     for (int64_t i = 0; i < 100; i++, log.head++, other.head++) {
@@ -87,28 +98,6 @@ TEST(groups_go_to_a_log_of_another_size_and_it_goes_on)
         CHECK_EQUAL(gpur_frame_log_keep(&other, 160, log.head + LAST), gpur_frame_log_keep(&log, 160, log.head + LAST));
     }
     gpur_frame_log_destroy(&other);
-    gpur_frame_log_destroy(&log);
-    gpur_device_close(device);
-}
-
-TEST(groups_that_no_log_has_are_told)
-{
-    gpur_device *const device = test_device();
-    gpur_frame_log log = {0};
-    gpur_frame_group good[32];
-    const int64_t first = 61;
-    fill(&log, device);
-    gpur_frame_log_get(&log, first, good);
-    static const struct {
-        int64_t oldest, first; /* of group 3, added */
-    } wrong[] = {{-1000, 0}, {-21, 0}, {10, 0}, {1000, 0}, {0, -1000}, {0, -20}, {0, 17}, {0, 1000}};
-    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
-        gpur_frame_group bad[32];
-        memcpy(bad, good, sizeof bad);
-        bad[3].oldest += wrong[i].oldest, bad[3].first += wrong[i].first;
-        TEST_REQUIRE(!gpur_frame_log_is_good(&log, first, COPIED, log.head, bad), "case %d is taken", (int)i);
-    }
-    CHECK(!gpur_frame_log_is_good(&log, first, COPIED, log.head + 1000, good)); /* its last rows never had so many */
     gpur_frame_log_destroy(&log);
     gpur_device_close(device);
 }
@@ -126,8 +115,7 @@ int main(int argc, char **argv)
 {
     test_main_begin(argc, argv);
     RUN(the_rows_that_may_stay_are_those_behind_the_last_group_that_lost_a_frame);
-    RUN(groups_go_to_a_log_of_another_size_and_it_goes_on);
-    RUN(groups_that_no_log_has_are_told);
+    RUN(groups_go_to_another_log_unless_no_log_has_such);
     RUN(a_packed_replay_loses_no_row_for_frames);
     return test_main_end();
 }

@@ -86,35 +86,10 @@ TEST(a_claim_waits_for_a_sealing_that_waits_for_claims)
     kit_close(&s);
 }
 
-/* A block that is full is closed, and may be fed: that is for a commit to do. */
-TEST(rows_are_taken_at_once_where_they_leave_the_block_open)
-{
-    enum { BLOCK = 20 };
-    const gpur_replay_config config = kit_plain_config(300, BLOCK, 100, GPUR_FLUSH_AUTO);
-    kit_scene s;
-    CHECK(kit_open(&s, test_device(), &config, 1));
-    CHECK_OK(kit_append_next(&s, 3));
-    gpur_ingest *const ingest = &s.replay->ingest;
-    const gpur_block *const block = ingest->staging.open;
-    gpur_window_lock(s.replay);
-    CHECK(!gpur_ingest_claim_committed(ingest, BLOCK - 3));
-    CHECK(!gpur_ingest_claim_committed(ingest, INT64_MAX));
-    CHECK_EQUAL(ingest->next_id, 3);
-    CHECK(gpur_ingest_claim_committed(ingest, BLOCK - 4) == block->rows + 3 * ingest->staging.pitch);
-    CHECK(!gpur_ingest_claim_committed(ingest, 1));
-    CHECK_EQUAL(ingest->next_id, BLOCK - 1);
-    CHECK_EQUAL(block->filled, BLOCK - 1);
-    CHECK_EQUAL(ingest->staged, BLOCK - 1);
-    gpur_window_unlock(s.replay);
-    CHECK(s.replay->ingest.appended == BLOCK - 1 && ingest->writing == 0);
-    kit_close(&s);
-}
-
 int main(int argc, char **argv)
 {
     test_main_begin(argc, argv);
     RUN(timed_appends_stand_for_all);
-    RUN(rows_are_taken_at_once_where_they_leave_the_block_open);
     RUN(a_claim_waits_for_a_sealing_that_waits_for_claims);
     return test_main_end();
 }

@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: MIT */
-/* What the linked layout promises: how often a frame is stored, what stays visible, what a stack is made of. */
-#include "support/gate_cpu.h"
-#include "support/linked_kit.h"
+/* What the linked layout promises: how often a frame is stored, what stays visible, how many environments fit. */
 #include "replay/replay.h"
-#include "support/replay_kit.h"
+#include "replay/sampler/consumer.h"
+#include "replay/sampler/sampler.h"
+#include "support/episode_kit.h"
 #include "test.h"
+
+#include <pthread.h>
+#include <time.h>
 
 static const linked_setting usual = {
     .shape = {4, 0},
@@ -136,98 +139,133 @@ TEST(max_batch_stays_visible_however_many_frames_rows_need)
     }
 }
 
-/* Frames 0, 1, 2 ... by tag; the stack before step t has those up to t. */
-TEST(stacks_begin_with_what_the_setting_pads_them_with)
+/* The last line that the device logged. */
+typedef struct log_line {
+    int count;
+    char text[400];
+} log_line;
+
+static void keep_line(void *user, const char *line)
 {
-    for (int32_t repeats = 0; repeats < 2; repeats++) {
-        linked_setting setting = usual;
-        linked_world w;
-        setting.repeats = repeats;
-        CHECK(linked_open(&w, test_device(), &setting, 5));
-        CHECK_OK(play_steps(&w, 0, 6, 0));
-        for (int64_t id = 0; id < 6; id++) {
-            unsigned char want[4 * PLAY_FRAME], got[4 * PLAY_FRAME];
-            int64_t tags[4];
-            for (int64_t j = 0; j < 4; j++)
-                tags[j] = id - 3 + j >= 0 ? id - 3 + j : repeats ? 0 : HISTORY_NO_FRAME;
-            play_stack(want, setting.shape, tags);
-            for (int r = 0; r < LINKED_REPLAYS; r++) {
-                gpur_batch *batch = NULL;
-                CHECK_OK(gpur_replay_gather(w.replays[r], 1, &id, NULL, &batch));
-                CHECK_OK(gpur_batch_read(batch, "obs", got, sizeof got));
-                gpur_batch_release(batch);
-                CHECK(memcmp(want, got, sizeof got) == 0);
-            }
+    log_line *const l = user;
+    l->count++;
+    snprintf(l->text, sizeof l->text, "%s", line);
+}
+
+static const gpur_field vector[] = {{"obs", GPUR_FLOAT32, {27}},
+                                    {"action", GPUR_INT32, {0}},
+                                    {"reward", GPUR_FLOAT32, {0}},
+                                    {"next_obs", GPUR_FLOAT32, {27}},
+                                    {"terminated", GPUR_BOOL, {0}}};
+
+/* 300 transitions, which need three frames of each environment in reach: how far back links may go decides how many
+ * environments there may be. */
+static const struct {
+    int64_t frame_slack;
+    int32_t envs, steps, refused; /* refused: the next writer of one environment */
+    int64_t stored;
+    const char *logged; /* NULL: nothing */
+} reaches[] = {
+    {0, 64, 50, 1, 51 * 64, NULL},
+    {600, 200, 20, 0, 21 * 200, NULL},
+    {100, 200, 20, 0, 2 * 20 * 200, "reaches back 100: set gpur_replay_config.frame_slack to 600 or more"},
+};
+
+TEST(environments_out_of_reach_are_refused_by_default_and_logged_with_a_slack_of_ones_own)
+{
+    static const float obs[200 * 27], reward[200];
+    uint8_t ends[200] = {0};
+    for (size_t i = 0; i < sizeof reaches / sizeof *reaches; i++) {
+        gpur_device_config config = test_device_config();
+        gpur_replay_config replay = kit_config(vector, 5, 300, 20, 40);
+        gpur_replay_stats stats = {.size = sizeof stats};
+        gpur_device *device = NULL;
+        gpur_writer *more = NULL;
+        log_line line = {0};
+        float discounts[2];
+        kit_scene s;
+        config.log = keep_line, config.log_user = &line;
+        replay.layout = GPUR_LINKED, replay.frame_slack = reaches[i].frame_slack;
+        CHECK_OK(gpur_device_open(test_device_name(), &config, &device));
+        line.count = 0; /* opening may have had something to say */
+        CHECK(kit_open(&s, device, &replay, reaches[i].envs));
+        CHECK_EQUAL(line.count, reaches[i].logged != NULL);
+        CHECK(!reaches[i].logged || strstr(line.text, reaches[i].logged));
+        if (reaches[i].refused) {
+            CHECK_STATUS(gpur_writer_create(s.replay, 1, &more), GPUR_INVALID_ARGUMENT);
+            CHECK_MESSAGE("num_envs is 1, and other writers have 64; the last 3 frames of each must be in reach");
+            CHECK_MESSAGE("reaches back 192: set gpur_replay_config.frame_slack to 195 or more");
+            CHECK(more == NULL);
         }
-        linked_close(&w);
+        CHECK_OK(gpur_writer_reset(s.writer, -1, obs));
+        for (int t = 1; t <= reaches[i].steps; t++) {
+            ends[0] = t == reaches[i].steps;
+            CHECK_OK(gpur_writer_step(s.writer, reward, reward, obs, ends, NULL));
+        }
+        CHECK_OK(gpur_replay_get_stats(s.replay, &stats));
+        CHECK_OK(read_rows(s.replay, "discount", stats.appended - reaches[i].envs, 2, discounts, 4));
+        CHECK(discounts[0] == 0 && discounts[1] == replay.gamma); /* the schema has none */
+        CHECK_EQUAL(stats.frames_stored, reaches[i].stored);
+        CHECK(reaches[i].logged ? stats.visible < 250 : stats.visible == 300);
+        gpur_writer_destroy(s.writer);
+        s.writer = NULL;
+        CHECK(!reaches[i].refused || gpur_writer_create(s.replay, 65, &s.writer) == GPUR_INVALID_ARGUMENT);
+        kit_close(&s);
     }
 }
 
-/* Eight environments of which each row stores five frames anew, two rows a block. */
-typedef struct crowd {
-    unsigned char obs[8 * PLAY_FRAME];
-    int32_t action[8];
-    float reward[8];
-    uint8_t ends[8];
-} crowd;
+/* A draw of one row, of which `links` are put down and behind them a stack. */
+typedef struct launch {
+    gpur_replay *replay;
+    gpur_stream *stream;
+    gpur_drawing drawing;
+    uint32_t *links;
+    atomic_int done;
+} launch;
 
-static gpur_status step_crowd(kit_scene *s, const crowd *c)
+static gpur_status prepare(launch *l, gpur_device *device)
 {
-    return gpur_writer_step(s->writer, c->action, c->reward, c->obs, c->ends, NULL);
+    GPUR_TRY(gpur_memory_alloc(device, 256 + 4 * PLAY_FRAME, "the test", (void **)&l->links));
+    const gpur_draw_field obs = {0, (unsigned char *)l->links + 256, 4 * PLAY_FRAME};
+    const gpur_draw_request request = {
+        .fields = &obs, .field_count = 1, .source = GPUR_UNIFORM, .rows = 1, .links = l->links};
+    return gpur_drawing_prepare(l->replay, &request, &l->drawing);
 }
 
-/* Nine environments would be one too many. */
-static void open_crowd(kit_scene *s, const crowd *c)
+static void *enqueue(void *context)
 {
-    gpur_field fields[PLAY_FIELDS];
-    const play_shape shape = {4, 0};
-    gpur_writer_config writer;
-    play_fields(fields, shape);
-    gpur_replay_config config = kit_config(fields, 6, 64, 4, 8);
-    config.layout = GPUR_LINKED, config.frame_stack = 4, config.frame_slack = 1;
-    config.when_full = GPUR_WHEN_FULL_ERROR, config.staging_blocks = 5;
-    CHECK(kit_open(s, test_device(), &config, 1));
-    gpur_writer_destroy(s->writer);
-    s->writer = NULL;
-    CHECK_OK(gpur_writer_config_init(&writer, sizeof writer));
-    writer.input = GPUR_INPUT_FRAMES, writer.num_envs = 9;
-    CHECK_STATUS(gpur_writer_open(s->replay, &writer, &s->writer), GPUR_INVALID_ARGUMENT);
-    CHECK_MESSAGE("must fit in 8 rows, those of staging_blocks - 1 blocks without a frame in common");
-    writer.num_envs = 8;
-    CHECK_OK(gpur_writer_open(s->replay, &writer, &s->writer));
-    CHECK_OK(gpur_writer_reset(s->writer, -1, c->obs));
-    for (int i = 0; i < 8; i++) {
-        gpur_status status = GPUR_WOULD_BLOCK;
-        while (status == GPUR_WOULD_BLOCK)
-            status = step_crowd(s, c);
-        CHECK_OK(status);
-    }
+    launch *const l = context;
+    const gpur_sample_args args = {.user = GPUR_USER_CALLER};
+    if (gpur_sample_enqueue(l->replay, gpur_sampler_of(GPUR_UNIFORM), &args, &l->drawing, l->stream) != GPUR_OK)
+        test_fail(__FILE__, __LINE__);
+    atomic_store(&l->done, 1);
+    return NULL;
 }
 
-/* The rows of a step are taken all or not at all, frames included. */
-TEST(a_step_without_room_takes_no_row_and_no_frame)
+/* Rows and frames are two launches, and whoever overwrites frames does so behind what is enqueued when their rows
+ * leave, under the window lock. So nobody must come between the two: while that lock is held, a draw does not end. */
+TEST(no_append_comes_between_the_rows_of_a_draw_and_their_frames)
 {
-    const crowd c = {.obs = {1}};
-    gpur_replay_stats before = {.size = sizeof before}, after = before;
-    gpur_status status = GPUR_OK;
-    kit_scene s;
-    gate g;
-    if (test_on_cuda() || test_executor() != GPUR_EXECUTOR_THREAD)
-        return;
-    gate_init(&g);
-    open_crowd(&s, &c);
-    CHECK_OK(gate_close(&g, s.replay->ring.copy_stream));
-    for (int i = 0; status == GPUR_OK && i < 100; i++) {
-        CHECK_OK(gpur_replay_get_stats(s.replay, &before));
-        status = step_crowd(&s, &c);
-    }
-    CHECK_STATUS(status, GPUR_WOULD_BLOCK);
-    CHECK_MESSAGE("a step needs 8");
-    CHECK_OK(gpur_replay_get_stats(s.replay, &after));
-    CHECK(after.appended == before.appended && after.frames_stored == before.frames_stored);
-    gate_open(&g);
-    kit_close(&s);
-    gate_destroy(&g);
+    const struct timespec moment = {0, 50000000};
+    launch l = {0};
+    pthread_t thread;
+    linked_world w;
+    CHECK(linked_open(&w, test_device(), &usual, 7));
+    CHECK_OK(play_steps(&w, 0, 10, 0));
+    gpur_replay *const replay = l.replay = w.replays[1];
+    CHECK_OK(prepare(&l, w.device));
+    CHECK_OK(gpur_consumer_begin(replay, (gpur_consumer_launch){GPUR_LAUNCH_SAMPLE, 1, 0}, &l.stream));
+    gpur_window_lock(replay);
+    CHECK(pthread_create(&thread, NULL, enqueue, &l) == 0);
+    nanosleep(&moment, NULL);
+    CHECK_EQUAL(atomic_load(&l.done), 0);
+    gpur_window_unlock(replay);
+    pthread_join(thread, NULL);
+    CHECK_EQUAL(atomic_load(&l.done), 1);
+    CHECK_OK(gpur_stream_sync(l.stream));
+    CHECK_OK(gpur_consumer_end(replay, GPUR_OK));
+    gpur_memory_free(w.device, l.links);
+    linked_close(&w);
 }
 
 int main(int argc, char **argv)
@@ -238,7 +276,7 @@ int main(int argc, char **argv)
     RUN(a_full_replay_shows_its_capacity_by_one_environment_and_by_eight);
     RUN(a_slow_environment_does_not_hold_the_ring_up);
     RUN(max_batch_stays_visible_however_many_frames_rows_need);
-    RUN(stacks_begin_with_what_the_setting_pads_them_with);
-    RUN(a_step_without_room_takes_no_row_and_no_frame);
+    RUN(environments_out_of_reach_are_refused_by_default_and_logged_with_a_slack_of_ones_own);
+    RUN(no_append_comes_between_the_rows_of_a_draw_and_their_frames);
     return test_main_end();
 }

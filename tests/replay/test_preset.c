@@ -14,30 +14,6 @@ static gpur_learner_config preset(const char *name)
     return config;
 }
 
-static void check_melee(const gpur_learner_config *c)
-{
-    CHECK_EQUAL(c->size, sizeof *c);
-    CHECK_EQUAL(c->network.outputs, 5);
-    CHECK_EQUAL(c->network.init, GPUR_INIT_NORMAL);
-    CHECK_NEAR(c->network.init_scale, 0.1, 1e-8);
-    CHECK_EQUAL(c->optimizer.kind, GPUR_RMSPROP_TF);
-    CHECK_EQUAL(c->optimizer.centered, 0);
-    CHECK_NEAR(c->optimizer.learning_rate.first, 2.5e-4, 1e-10);
-    CHECK_EQUAL(c->optimizer.learning_rate.steps, 0);
-    CHECK_NEAR(c->optimizer.decay, 0.95, 1e-7);
-    CHECK_NEAR(c->optimizer.momentum, 0.95, 1e-7);
-    CHECK_NEAR(c->optimizer.epsilon, 0.01, 1e-9);
-    CHECK_NEAR(c->optimizer.clip_norm, 0, 0);
-    CHECK_NEAR(c->optimizer.clip_value, 0, 0);
-    CHECK_EQUAL(c->loss, GPUR_LOSS_HUBER);
-    CHECK_NEAR(c->huber_delta, 1, 0);
-    CHECK_EQUAL(c->batch_size, 32);
-    CHECK_EQUAL(c->target_period, 10000);
-    CHECK_EQUAL(c->target_copy_first, 1);
-    CHECK_NEAR(c->exploration.first, 1, 0);
-    CHECK_NEAR(c->exploration.last, 0.1, 1e-8);
-}
-
 static int64_t weights_of(const gpur_learner_config *config)
 {
     gpur_network network;
@@ -47,33 +23,42 @@ static int64_t weights_of(const gpur_learner_config *config)
     return status == GPUR_OK ? gpur_params_weights(&network.params) : -1;
 }
 
-TEST(melee_gpu_is_the_dueling_network_of_the_paper)
-{
-    const gpur_learner_config c = preset("melee-gpu");
-    check_melee(&c);
-    CHECK_EQUAL(c.network.head, GPUR_HEAD_DUELING);
-    CHECK_EQUAL(c.network.trunk_count, 1);
-    CHECK_EQUAL(c.network.trunk[0].units, 128);
-    CHECK_EQUAL(c.network.trunk[0].activation, GPUR_RELU);
-    CHECK_EQUAL(c.network.hidden, 512);
-    CHECK_EQUAL(c.network.hidden_activation, GPUR_RELU);
-    CHECK_EQUAL(c.double_dqn, 0);
-    CHECK_EQUAL(weights_of(&c), 138758);
-}
+/* A learner's constants, and the network's weights in all at 5 or 18 actions. */
+typedef struct published {
+    const char *name;
+    int head, trunk_count, hidden, double_dqn, optimizer, centered, loss, batch_size, copy_first, index_source;
+    int64_t target_period, weights;
+    double rate, momentum, epsilon, clip_norm;
+    double epsilon_first, epsilon_last; /* of exploration */
+} published;
 
-TEST(melee_dqn_and_melee_double_are_the_earlier_papers)
+enum { Q = GPUR_HEAD_Q, DUELING = GPUR_HEAD_DUELING, TF = GPUR_RMSPROP_TF, DEEPMIND = GPUR_RMSPROP_DEEPMIND };
+enum { HUBER = GPUR_LOSS_HUBER, AUTO = GPUR_SOURCE_AUTO };
+
+static const published learners[] = {
+    {"melee-gpu", DUELING, 1, 512, 0, TF, 0, HUBER, 32, 1, AUTO, 10000, 138758, 2.5e-4, 0.95, 0.01, 0, 1, 0.1},
+    {"melee-dqn", Q, 2, 0, 0, TF, 0, HUBER, 32, 1, AUTO, 10000, 27 * 128 + 128 + 128 * 256 + 256 + 256 * 5 + 5, 2.5e-4,
+     0.95, 0.01, 0, 1, 0.1},
+    {"melee-double", Q, 2, 0, 1, TF, 0, HUBER, 32, 1, AUTO, 10000, 27 * 128 + 128 + 128 * 256 + 256 + 256 * 5 + 5,
+     2.5e-4, 0.95, 0.01, 0, 1, 0.1},
+    {"nature-dqn", Q, 4, 0, 0, DEEPMIND, 1, HUBER, 32, 0, AUTO, 2500, 1693362, 2.5e-4, 0, 0.01, 0, 1, 0.1},
+    {"nature-dueling", DUELING, 3, 512, 1, DEEPMIND, 1, HUBER, 32, 0, AUTO, 2500,
+     77984 + 2 * (3136 * 512 + 512) + 512 * 19 + 19, 2.5e-4, 0, 0.01, 10, 1, 0.1},
+    {"apex-dqn", DUELING, 3, 512, 1, DEEPMIND, 1, GPUR_LOSS_SQUARED, 512, 0, GPUR_PRIORITIZED, 2500,
+     77984 + 2 * (3136 * 512 + 512) + 512 * 19 + 19, 6.25e-5, 0, 1.5e-7, 40, 0.4, 0.4},
+};
+
+static void check_optimizer(const gpur_optimizer_config *o, const published *p)
 {
-    const gpur_learner_config dqn = preset("melee-dqn"), twice = preset("melee-double");
-    check_melee(&dqn);
-    check_melee(&twice);
-    CHECK_EQUAL(dqn.network.head, GPUR_HEAD_Q);
-    CHECK_EQUAL(dqn.network.trunk_count, 2);
-    CHECK_EQUAL(dqn.network.trunk[0].units, 128);
-    CHECK_EQUAL(dqn.network.trunk[1].units, 256);
-    CHECK_EQUAL(dqn.network.hidden, 0);
-    CHECK_EQUAL(dqn.double_dqn, 0);
-    CHECK_EQUAL(twice.double_dqn, 1);
-    CHECK_EQUAL(weights_of(&dqn), 27 * 128 + 128 + 128 * 256 + 256 + 256 * 5 + 5);
+    CHECK_EQUAL(o->kind, p->optimizer);
+    CHECK_EQUAL(o->centered, p->centered);
+    CHECK_NEAR(o->learning_rate.first, p->rate, p->rate * 1e-6);
+    CHECK_EQUAL(o->learning_rate.steps, 0);
+    CHECK_NEAR(o->decay, 0.95, 1e-7);
+    CHECK_NEAR(o->momentum, p->momentum, 1e-7);
+    CHECK_NEAR(o->epsilon, p->epsilon, p->epsilon * 1e-6);
+    CHECK_NEAR(o->clip_norm, p->clip_norm, 0);
+    CHECK_NEAR(o->clip_value, 0, 0);
 }
 
 static void check_layer(const gpur_layer *layer, int kind, int units, int kernel, int stride)
@@ -86,87 +71,60 @@ static void check_layer(const gpur_layer *layer, int kind, int units, int kernel
     CHECK_EQUAL(layer->padding, 0);
 }
 
-/* The network's three convolutions, its input and its weights' beginning. */
-static void check_nature(const gpur_network_config *n)
+static void check_network(const gpur_network_config *n, const published *p)
 {
+    const int is_melee = p->optimizer == TF;
+    CHECK_EQUAL(n->head, p->head);
+    CHECK_EQUAL(n->trunk_count, p->trunk_count);
+    CHECK_EQUAL(n->hidden, p->hidden);
+    CHECK(p->hidden == 0 || n->hidden_activation == GPUR_RELU);
+    CHECK_EQUAL(n->outputs, is_melee ? 5 : 18);
+    CHECK_EQUAL(n->init, is_melee ? GPUR_INIT_NORMAL : GPUR_INIT_GLOROT);
+    if (is_melee) {
+        CHECK_NEAR(n->init_scale, 0.1, 1e-8);
+        CHECK_EQUAL(n->trunk[0].units, 128);
+        CHECK_EQUAL(n->trunk[0].activation, GPUR_RELU);
+        CHECK(p->trunk_count == 1 || n->trunk[1].units == 256);
+        return;
+    }
     check_layer(&n->trunk[0], GPUR_CONV, 32, 8, 4);
     check_layer(&n->trunk[1], GPUR_CONV, 64, 4, 2);
     check_layer(&n->trunk[2], GPUR_CONV, 64, 3, 1);
-    CHECK_EQUAL(n->outputs, 18);
-    CHECK_EQUAL(n->init, GPUR_INIT_GLOROT);
+    if (p->trunk_count == 4)
+        check_layer(&n->trunk[3], GPUR_DENSE, 512, 0, 0);
     CHECK_NEAR(n->input_scale, 1.0 / 255, 1e-9);
     CHECK_EQUAL(n->input_layout, GPUR_CHW);
 }
 
-static void check_rmsprop(const gpur_optimizer_config *o, double rate, double epsilon, double norm)
+static void check_published(const published *p)
 {
-    CHECK_EQUAL(o->kind, GPUR_RMSPROP_DEEPMIND);
-    CHECK_EQUAL(o->centered, 1);
-    CHECK_NEAR(o->learning_rate.first, rate, rate * 1e-6);
-    CHECK_EQUAL(o->learning_rate.steps, 0);
-    CHECK_NEAR(o->decay, 0.95, 1e-7);
-    CHECK_NEAR(o->momentum, 0, 0);
-    CHECK_NEAR(o->epsilon, epsilon, epsilon * 1e-6);
-    CHECK_NEAR(o->clip_norm, norm, 0);
-    CHECK_NEAR(o->clip_value, 0, 0);
+    const gpur_learner_config c = preset(p->name);
+    CHECK_EQUAL(c.size, sizeof c);
+    CHECK_EQUAL(c.double_dqn, p->double_dqn);
+    CHECK_EQUAL(c.loss, p->loss);
+    CHECK(p->loss != HUBER || c.huber_delta == 1);
+    CHECK_EQUAL(c.batch_size, p->batch_size);
+    CHECK_EQUAL(c.target_period, p->target_period);
+    CHECK_EQUAL(c.target_copy_first, p->copy_first);
+    CHECK_EQUAL(c.index_source, p->index_source);
+    CHECK(c.index_source == AUTO || (c.beta.first == 0.4f && c.beta.last == 0.4f && c.beta.steps == 0));
+    CHECK_NEAR(c.exploration.first, p->epsilon_first, 1e-7);
+    CHECK_NEAR(c.exploration.last, p->epsilon_last, 1e-7);
+    if (strncmp(p->name, "nature", 6) == 0)
+        CHECK(c.exploration.begin == 0 && c.exploration.steps == 1000000);
+    check_optimizer(&c.optimizer, p);
+    check_network(&c.network, p);
+    CHECK_EQUAL(weights_of(&c), p->weights);
 }
 
-static void check_nature_training(const gpur_learner_config *c, int double_dqn)
+TEST(learners_have_the_constants_of_the_papers)
 {
-    CHECK_EQUAL(c->double_dqn, double_dqn);
-    CHECK_EQUAL(c->loss, GPUR_LOSS_HUBER);
-    CHECK_NEAR(c->huber_delta, 1, 0);
-    CHECK_EQUAL(c->batch_size, 32);
-    CHECK_EQUAL(c->target_period, 2500);
-    CHECK_EQUAL(c->target_copy_first, 0);
-    CHECK_NEAR(c->exploration.first, 1, 0);
-    CHECK_NEAR(c->exploration.last, 0.1, 1e-8);
-    CHECK_EQUAL(c->exploration.begin, 0);
-    CHECK_EQUAL(c->exploration.steps, 1000000);
-}
-
-TEST(nature_dqn_is_the_network_of_the_letter)
-{
-    const gpur_learner_config c = preset("nature-dqn");
-    check_nature(&c.network);
-    CHECK_EQUAL(c.network.trunk_count, 4);
-    check_layer(&c.network.trunk[3], GPUR_DENSE, 512, 0, 0);
-    CHECK_EQUAL(c.network.head, GPUR_HEAD_Q);
-    CHECK_EQUAL(c.network.hidden, 0);
-    check_rmsprop(&c.optimizer, 2.5e-4, 0.01, 0);
-    check_nature_training(&c, 0);
-    CHECK_EQUAL(weights_of(&c), 1693362); /* 1.69 M at 18 actions */
-}
-
-TEST(nature_dueling_has_two_streams_of_512)
-{
-    const gpur_learner_config c = preset("nature-dueling");
-    check_nature(&c.network);
-    CHECK_EQUAL(c.network.trunk_count, 3);
-    CHECK_EQUAL(c.network.head, GPUR_HEAD_DUELING);
-    CHECK_EQUAL(c.network.hidden, 512);
-    CHECK_EQUAL(c.network.hidden_activation, GPUR_RELU);
-    check_rmsprop(&c.optimizer, 2.5e-4, 0.01, 10);
-    check_nature_training(&c, 1);
-    CHECK_EQUAL(weights_of(&c), 77984 + 2 * (3136 * 512 + 512) + 512 * 19 + 19);
-}
-
-TEST(apex_dqn_is_the_learner_of_the_paper)
-{
-    const gpur_learner_config c = preset("apex-dqn");
-    check_nature(&c.network);
-    CHECK_EQUAL(c.network.trunk_count, 3);
-    CHECK_EQUAL(c.network.head, GPUR_HEAD_DUELING);
-    CHECK_EQUAL(c.network.hidden, 512);
-    check_rmsprop(&c.optimizer, 6.25e-5, 1.5e-7, 40);
-    CHECK_EQUAL(c.double_dqn, 1);
-    CHECK_EQUAL(c.loss, GPUR_LOSS_SQUARED);
-    CHECK_EQUAL(c.batch_size, 512);
-    CHECK_EQUAL(c.target_period, 2500);
-    CHECK_EQUAL(c.index_source, GPUR_PRIORITIZED);
-    CHECK(c.beta.first == 0.4f && c.beta.last == 0.4f && c.beta.steps == 0);
-    CHECK_NEAR(c.exploration.first, 0.4, 1e-7);
-    CHECK_NEAR(c.exploration.last, 0.4, 1e-7);
+    for (size_t i = 0; i < sizeof learners / sizeof *learners; i++) {
+        const int before = atomic_load(&test_state.failures);
+        check_published(&learners[i]);
+        if (atomic_load(&test_state.failures) > before)
+            fprintf(stderr, "  %s\n", learners[i].name);
+    }
 }
 
 static gpur_replay_config replay_preset(const char *name)
@@ -199,14 +157,10 @@ TEST(the_replays_of_the_atari_presets_hold_what_the_papers_say)
         CHECK_EQUAL(c.prioritized, i == 2);
         CHECK_EQUAL(c.index_source, GPUR_SOURCE_AUTO);
     }
-}
-
-TEST(the_replay_of_apex_draws_by_priority)
-{
-    const gpur_replay_config c = replay_preset("apex-dqn");
-    CHECK_NEAR(c.alpha, 0.6, 1e-7);
-    CHECK_NEAR(c.priority_offset, 1e-6, 1e-12);
-    CHECK(c.beta.first == 0.4f && c.beta.last == 0.4f && c.beta.steps == 0);
+    const gpur_replay_config apex = replay_preset("apex-dqn");
+    CHECK_NEAR(apex.alpha, 0.6, 1e-7);
+    CHECK_NEAR(apex.priority_offset, 1e-6, 1e-12);
+    CHECK(apex.beta.first == 0.4f && apex.beta.last == 0.4f && apex.beta.steps == 0);
 }
 
 TEST(cartpole_is_a_dueling_double_dqn)
@@ -256,13 +210,8 @@ TEST(an_older_callers_shorter_config_is_filled_as_far_as_it_goes)
 int main(int argc, char **argv)
 {
     test_main_begin(argc, argv);
-    RUN(melee_gpu_is_the_dueling_network_of_the_paper);
-    RUN(melee_dqn_and_melee_double_are_the_earlier_papers);
-    RUN(nature_dqn_is_the_network_of_the_letter);
-    RUN(nature_dueling_has_two_streams_of_512);
-    RUN(apex_dqn_is_the_learner_of_the_paper);
+    RUN(learners_have_the_constants_of_the_papers);
     RUN(the_replays_of_the_atari_presets_hold_what_the_papers_say);
-    RUN(the_replay_of_apex_draws_by_priority);
     RUN(cartpole_is_a_dueling_double_dqn);
     RUN(a_preset_keeps_what_it_does_not_name);
     RUN(an_unknown_preset_is_refused_and_changes_nothing);

@@ -1,29 +1,110 @@
 /* SPDX-License-Identifier: MIT */
-/* Small worlds for tests of episodes: an observation is one float, which tells the rows apart. */
+/*
+ * Environments for tests of writers and linked replays. Their frames are known by tags; they are played into up to
+ * three replays and into the reference history at once; batches are compared with that history byte by byte.
+ */
 #ifndef GPUR_SUPPORT_EPISODE_KIT_H
 #define GPUR_SUPPORT_EPISODE_KIT_H
 
+#include "gpureplay.h"
+#include "reference/reference_history.h"
 #include "support/replay_kit.h"
 
-enum { EPISODE_FIELDS = 9, EPISODE_MOST = 32 };
+enum { PLAY_FIELDS = 9, PLAY_FRAME = 20, PLAY_ENVS = 8, PLAY_MOST_BATCH = 32, LINKED_REPLAYS = 3, LINKED_WRITERS = 3 };
 
-/* obs, action, reward, next_obs, terminated, truncated, discount, previous, and "extra", an int32. */
-extern const gpur_field episode_fields[EPISODE_FIELDS];
+/* A stack of frames of PLAY_FRAME bytes as the last or the first axis of an observation. */
+typedef struct play_shape {
+    int32_t stack, last; /* last: the frames are the last axis */
+} play_shape;
 
-/* The first `field_count` of the fields; flushed by hand, so that nothing is published unasked. */
-gpur_replay_config episode_config(int32_t field_count, int32_t n_step, float gamma);
+/* obs, action, reward, next_obs, terminated, truncated, discount, previous, and "tag", an extra int64. */
+void play_fields(gpur_field *fields, play_shape shape);
 
-typedef struct episode_row {
-    float obs, reward, next_obs, discount;
-    int32_t action, extra;
-    uint8_t terminated, truncated;
-    int64_t previous;
-} episode_row;
+/* The bytes of a stack of these tags. */
+void play_stack(unsigned char *to, play_shape shape, const int64_t *tags);
 
-/* The rows of ids first ... first + count - 1, at most EPISODE_MOST; fields that the schema has not stay as they are.
+/* The environments of one writer in each replay; all those writers get the same steps. */
+typedef struct play {
+    gpur_writer *writers[LINKED_REPLAYS]; /* (writer_count) */
+    int32_t gives_frames[LINKED_REPLAYS]; /* 1: that writer is given single frames, not stacks */
+    int32_t writer_count;
+    history history;
+    play_shape shape;
+    int32_t autoreset;
+    int32_t ends_in; /* an episode ends after a step with probability 1 / ends_in */
+    uint64_t *random;
+    int64_t *next_frame; /* tags never repeat */
+    int32_t is_over[PLAY_ENVS];
+} play;
+
+/* Resets one environment, or all with -1. This and play_step call again where a writer answers GPUR_WOULD_BLOCK. */
+gpur_status play_reset(play *p, int32_t env);
+
+/* One step of all. Environments that have ended are reset before it as the mode wants. */
+gpur_status play_step(play *p);
+
+/* Bytes and numbers of a batch that differ from the history's row of the same id; -1 on a failing call. */
+int64_t play_wrong(gpur_batch *batch, play_shape shape, const history_rows *all);
+
+/* Environments of writer `w` whose state or observation gpur_writer_get_episode reports otherwise than the history. */
+int32_t play_wrong_states(const play *p, int32_t w);
+
+typedef struct linked_setting {
+    play_shape shape;
+    int32_t writers, envs, autoreset, ends_in; /* of each writer; ends_in: 1 / probability */
+    int32_t repeats;                           /* GPUR_PAD_REPEAT */
+    int64_t capacity, update_size, max_batch, frame_slack;
+    int32_t n_step, flush, staging_blocks, index_source;
+    int32_t prioritized; /* 1: with these three */
+    float alpha, priority_offset;
+    int32_t weight_norm;
+    int32_t packed_only; /* 1: a packed replay alone, with these two */
+    int32_t feed, when_full;
+    int32_t more_envs;    /* so many more of each further writer */
+    float gamma;          /* 0: 0.97 */
+    int32_t is_unclipped; /* 0: rewards are clipped to +-1.5 */
+    uint64_t seed;        /* of the replays */
+} linked_setting;
+
+typedef struct linked_world {
+    linked_setting setting;
+    gpur_device *device;
+    gpur_replay *replays[LINKED_REPLAYS]; /* packed, linked by stacks, linked by frames */
+    int32_t replay_count;
+    gpur_replay_config config; /* of replay 0, and of the others but for the layout */
+    gpur_field fields[PLAY_FIELDS];
+    history_rows all;
+    play plays[LINKED_WRITERS];
+    uint64_t random;
+    int64_t next_frame;
+    int out_of_step; /* a draw was refused by some replays only: their next draws are of other random numbers */
+    int64_t ids[PLAY_MOST_BATCH]; /* of the last draw from replay 0, (drawn) */
+    float weights[PLAY_MOST_BATCH];
+    int64_t drawn;
+} linked_world;
+
+/* 1 when all of it could be made. The device is the world's from here on. */
+int linked_open(linked_world *w, gpur_device *device, const linked_setting *setting, uint64_t seed);
+void linked_close(linked_world *w);
+
+/* Destroys the writers, which ends their open episodes. Returns how many of each replay were open. */
+int32_t linked_end_writers(linked_world *w);
+
+/* Saves every replay to a file, and goes on with new replays and writers that are loaded from it. */
+gpur_status linked_reload(linked_world *w);
+
+/*
+ * Every visible row of every replay is the history's, and the linked ones, of which both must show the same, show as
+ * many as the packed one or fewer, but never fewer than `least` while there are as many. 0: right.
  */
-gpur_status episode_rows(gpur_replay *replay, int64_t first, int64_t count, episode_row *rows);
+int64_t linked_wrong(linked_world *w, int64_t least);
 
-int64_t episode_appended(gpur_replay *replay);
+/* The rows of a batch drawn from each are the history's, and the batches equal, where their windows are. 0: right. */
+int64_t linked_draws_differ(linked_world *w, int64_t count);
+
+/* One field of the rows of ids first ... first + count - 1: (count, ...) in `values`. */
+gpur_status read_rows(gpur_replay *replay, const char *name, int64_t first, int64_t count, void *values, int64_t bytes);
+
+int64_t rows_appended(gpur_replay *replay);
 
 #endif

@@ -1,346 +1,370 @@
 /* SPDX-License-Identifier: MIT */
-/* What writers make of steps, and what they refuse. */
-#include "support/gate_cpu.h"
-#include "replay/replay.h"
-#include "support/replay_kit.h"
+/*
+ * Steps: what writers refuse, published n-step returns, rewards that are no numbers, and notes of ended episodes. What
+ * writers make of random episodes is in test_replay_model.c.
+ */
+#include "support/episode_kit.h"
 #include "test.h"
 
-#include <math.h>
+enum { OBS = 3, ENVS = 2, ALL = 8 };
 
-enum { OBS = 3, ENVS = 2 };
+static const gpur_field full[ALL] = {{"obs", GPUR_FLOAT32, {OBS}},    {"action", GPUR_INT32, {0}},
+                                     {"reward", GPUR_FLOAT32, {0}},   {"next_obs", GPUR_FLOAT32, {OBS}},
+                                     {"terminated", GPUR_BOOL, {0}},  {"truncated", GPUR_UINT8, {0}},
+                                     {"discount", GPUR_FLOAT32, {0}}, {"extra", GPUR_INT32, {0}}};
+static const float zeros[ENVS * OBS];
 
-static const gpur_field full[] = {{"obs", GPUR_FLOAT32, {OBS}},   {"action", GPUR_INT32, {0}},
-                                  {"reward", GPUR_FLOAT32, {0}},  {"next_obs", GPUR_FLOAT32, {OBS}},
-                                  {"terminated", GPUR_BOOL, {0}}, {"truncated", GPUR_UINT8, {0}},
-                                  {"extra", GPUR_INT32, {0}}};
-
-static int64_t appended(kit_scene *s)
+/* A replay with a writer of this mode for two environments, none of which has been reset. */
+static int open_steps(kit_scene *s, const gpur_replay_config *config, int32_t autoreset)
 {
-    gpur_replay_stats stats = {.size = sizeof stats, .appended = -1};
-    gpur_replay_get_stats(s->replay, &stats);
-    return stats.appended;
+    gpur_writer_config writer;
+    memset(s, 0, sizeof *s);
+    s->device = test_device();
+    if (gpur_writer_config_init(&writer, sizeof writer) != GPUR_OK ||
+        gpur_replay_create(s->device, config, &s->replay) != GPUR_OK)
+        return 0;
+    writer.num_envs = ENVS, writer.autoreset = autoreset;
+    return gpur_writer_open(s->replay, &writer, &s->writer) == GPUR_OK;
 }
 
-/* One step of two environments: every number a multiple of `base`, so that rows can be told apart. */
+/* Arrays of a good step, which a case changes. */
 typedef struct step {
-    float next_obs[ENVS * OBS], reward[ENVS];
-    int32_t action[ENVS];
+    float next_obs[ENVS * OBS], final_obs[ENVS * OBS], reward[ENVS];
+    int32_t action[ENVS], extra[ENVS];
     uint8_t terminated[ENVS], truncated[ENVS];
+    const void *extras[ALL];
+    gpur_step_input in;
 } step;
 
-static step step_of(int base)
+static void fill_step(step *t, int32_t extra_field)
 {
-    step t = {.reward = {(float)base, (float)-base}, .action = {base, base + 1}};
-    for (int i = 0; i < ENVS * OBS; i++)
-        t.next_obs[i] = (float)(100 * base + i);
-    return t;
+    memset(t, 0, sizeof *t);
+    t->extras[extra_field] = t->extra;
+    t->in = (gpur_step_input){.size = sizeof t->in,
+                              .action = t->action,
+                              .reward = t->reward,
+                              .next_obs = t->next_obs,
+                              .terminated = t->terminated,
+                              .truncated = t->truncated,
+                              .final_obs = t->final_obs,
+                              .extras = t->extras};
 }
 
-static gpur_status take(kit_scene *s, const step *t)
+/* What is changed in a step: a byte of `flag` environments' arrays, or an array that becomes NULL. */
+static void refuse_step(kit_scene *s, const step *t, const char *message)
 {
-    return gpur_writer_step(s->writer, t->action, t->reward, t->next_obs, t->terminated, t->truncated);
+    const int64_t before = rows_appended(s->replay);
+    CHECK_STATUS(gpur_writer_step_with(s->writer, &t->in), GPUR_INVALID_ARGUMENT);
+    CHECK_MESSAGE(message);
+    CHECK_EQUAL(rows_appended(s->replay), before);
 }
 
-/* One field of the rows of these ids. */
-static gpur_status read_field(kit_scene *s, const char *name, int64_t count, const int64_t *ids, void *values,
-                              int64_t bytes)
-{
-    gpur_batch *batch = NULL;
-    gpur_status status = gpur_replay_gather(s->replay, count, ids, NULL, &batch);
-    if (status == GPUR_OK)
-        status = gpur_batch_read(batch, name, values, count * bytes);
-    gpur_batch_release(batch);
-    return status;
-}
+#define REFUSED(change, message)                                                                                       \
+    do {                                                                                                               \
+        step t;                                                                                                        \
+        fill_step(&t, ALL - 1);                                                                                        \
+        change;                                                                                                        \
+        refuse_step(&s, &t, message);                                                                                  \
+    } while (0)
 
-static const float first_obs[ENVS * OBS] = {1, 2, 3, 4, 5, 6};
-
-TEST(a_step_makes_one_row_of_each_environment)
+TEST(refused_steps_and_resets_take_nothing)
 {
-    static const int64_t ids[] = {0, 1, 2, 3};
-    gpur_replay_config config = kit_config(full, 6, 100, 7, 8);
-    float obs[4][OBS], next[4][OBS], reward[4];
-    int32_t action[4];
+    gpur_replay_config config = kit_config(full, ALL, 100, 7, 8);
     kit_scene s;
-    CHECK(kit_open(&s, test_device(), &config, ENVS));
-    CHECK_OK(gpur_writer_reset(s.writer, -1, first_obs));
-    const step one = step_of(1), two = step_of(2);
-    CHECK_OK(take(&s, &one));
-    CHECK_OK(take(&s, &two));
-    CHECK_OK(read_field(&s, "obs", 4, ids, obs, sizeof *obs));
-    CHECK_OK(read_field(&s, "next_obs", 4, ids, next, sizeof *next));
-    CHECK_OK(read_field(&s, "reward", 4, ids, reward, sizeof *reward));
-    CHECK_OK(read_field(&s, "action", 4, ids, action, sizeof *action));
-    CHECK(memcmp(obs[0], first_obs, sizeof first_obs) == 0);
-    CHECK(memcmp(next[0], one.next_obs, sizeof one.next_obs) == 0);
-    CHECK(memcmp(obs[2], one.next_obs, sizeof one.next_obs) == 0);
-    CHECK(memcmp(next[2], two.next_obs, sizeof two.next_obs) == 0);
-    CHECK(reward[0] == 1 && reward[1] == -1 && reward[2] == 2 && reward[3] == -2);
-    CHECK(action[0] == 1 && action[1] == 2 && action[2] == 2 && action[3] == 3);
+    step good;
+    CHECK(open_steps(&s, &config, GPUR_AUTORESET_NEXT_STEP));
+    fill_step(&good, ALL - 1);
+    CHECK_STATUS(gpur_writer_reset(s.writer, 2, zeros), GPUR_INVALID_ARGUMENT);
+    CHECK_MESSAGE("env is 2; it must be 0 to 1, or -1 for all");
+    CHECK_STATUS(gpur_writer_reset(s.writer, -2, zeros), GPUR_INVALID_ARGUMENT);
+    CHECK_STATUS(gpur_writer_reset(s.writer, 0, NULL), GPUR_INVALID_ARGUMENT);
+    CHECK_OK(gpur_writer_reset(s.writer, 1, zeros));
+    REFUSED((void)0, "environment 0 has no open episode");
+    CHECK_OK(gpur_writer_reset(s.writer, -1, zeros));
+    REFUSED(t.terminated[1] = 2, "terminated[1] is 2; it must be 0 or 1");
+    REFUSED(t.truncated[0] = 255, "truncated[0] is 255; it must be 0 or 1");
+    REFUSED(t.in.action = NULL, "action is NULL");
+    REFUSED(t.in.reward = NULL, "reward is NULL");
+    REFUSED(t.in.next_obs = NULL, "next_obs is NULL");
+    REFUSED(t.in.terminated = NULL, "terminated is NULL");
+    REFUSED(t.extras[ALL - 1] = NULL, "extras[7], field \"extra\", is NULL");
+    REFUSED(t.in.extras = NULL, "field \"extra\" is none that a step fills in");
+    REFUSED(t.in.size = 3, "size is 3");
+    CHECK_STATUS(gpur_writer_step_with(NULL, &good.in), GPUR_INVALID_ARGUMENT);
+    CHECK_STATUS(gpur_writer_step_with(s.writer, NULL), GPUR_INVALID_ARGUMENT);
+    CHECK_STATUS(gpur_writer_step(NULL, zeros, zeros, zeros, good.terminated, NULL), GPUR_INVALID_ARGUMENT);
+    good.terminated[0] = 1;
+    CHECK_OK(gpur_writer_step_with(s.writer, &good.in));
+    REFUSED(t.truncated[0] = 1, "environment 0 ended in the step before");
+    good.terminated[0] = 0, good.in.truncated = NULL;
+    CHECK_OK(gpur_writer_step_with(s.writer, &good.in));
+    CHECK_EQUAL(rows_appended(s.replay), 3);
+    kit_close(&s);
+    CHECK(open_steps(&s, &config, GPUR_AUTORESET_SAME_STEP));
+    CHECK_OK(gpur_writer_reset(s.writer, -1, zeros));
+    REFUSED((t.truncated[1] = 1, t.in.final_obs = NULL), "final_obs is NULL and environment 1 ended");
     kit_close(&s);
 }
 
-TEST(termination_ends_the_bootstrap_and_truncation_does_not)
-{
-    static const int64_t ids[] = {0, 1};
-    gpur_replay_config config = kit_config(full, 6, 100, 7, 8);
-    float discount[2];
-    uint8_t terminated[2], truncated[2];
-    kit_scene s;
-    config.gamma = 0.75f;
-    CHECK(kit_open(&s, test_device(), &config, ENVS));
-    CHECK_OK(gpur_writer_reset(s.writer, -1, first_obs));
-    step t = step_of(1);
-    t.terminated[0] = 1, t.truncated[1] = 1;
-    CHECK_OK(take(&s, &t));
-    CHECK_OK(read_field(&s, "discount", 2, ids, discount, sizeof *discount));
-    CHECK_OK(read_field(&s, "terminated", 2, ids, terminated, 1));
-    CHECK_OK(read_field(&s, "truncated", 2, ids, truncated, 1));
-    CHECK(discount[0] == 0.0f && discount[1] == 0.75f);
-    CHECK(terminated[0] == 1 && terminated[1] == 0 && truncated[0] == 0 && truncated[1] == 1);
-    kit_close(&s);
-}
-
-TEST(an_ended_environment_must_be_reset_before_its_next_step)
-{
-    static const int64_t ids[] = {2, 3};
-    gpur_replay_config config = kit_config(full, 6, 100, 7, 8);
-    float obs[2][OBS];
-    kit_scene s;
-    CHECK(kit_open(&s, test_device(), &config, ENVS));
-    step t = step_of(1);
-    CHECK_STATUS(take(&s, &t), GPUR_INVALID_ARGUMENT);
-    CHECK_MESSAGE("environment 0 has no open episode");
-    CHECK_OK(gpur_writer_reset(s.writer, -1, first_obs));
-    t.truncated[1] = 1;
-    CHECK_OK(take(&s, &t));
-    CHECK_STATUS(take(&s, &t), GPUR_INVALID_ARGUMENT);
-    CHECK_MESSAGE("environment 1 has no open episode");
-    CHECK_EQUAL(appended(&s), 2);
-    CHECK_OK(gpur_writer_reset(s.writer, 1, first_obs));
-    t.truncated[1] = 0;
-    CHECK_OK(take(&s, &t));
-    CHECK_OK(read_field(&s, "obs", 2, ids, obs, sizeof *obs));
-    CHECK(memcmp(obs[0], t.next_obs, sizeof obs[0]) == 0);
-    CHECK(memcmp(obs[1], first_obs, sizeof obs[1]) == 0);
-    kit_close(&s);
-}
-
-TEST(rewards_are_clipped_when_asked_and_nan_passes)
-{
-    static const int64_t ids[] = {0, 1, 2, 3, 4, 5};
-    gpur_replay_config config = kit_config(full, 6, 100, 7, 8);
-    float reward[6];
-    kit_scene s;
-    config.reward_clip = 1.0f;
-    CHECK(kit_open(&s, test_device(), &config, ENVS));
-    CHECK_OK(gpur_writer_reset(s.writer, -1, first_obs));
-    step t = step_of(3);
-    CHECK_OK(take(&s, &t));
-    t.reward[0] = 0.5f, t.reward[1] = NAN;
-    CHECK_OK(take(&s, &t));
-    t.reward[0] = -INFINITY, t.reward[1] = INFINITY;
-    CHECK_OK(take(&s, &t));
-    CHECK_OK(read_field(&s, "reward", 6, ids, reward, sizeof *reward));
-    CHECK(reward[0] == 1.0f && reward[1] == -1.0f && reward[2] == 0.5f && isnan(reward[3]));
-    CHECK(reward[4] == -1.0f && reward[5] == 1.0f);
-    kit_close(&s);
-}
-
-/* A step is refused by the same rule in all its bools: observations, actions and extras. */
-TEST(bools_of_a_step_that_are_not_0_or_1_are_refused)
+/* By the same rule in all bools of a step: observations, actions and extras. */
+TEST(bools_that_are_not_0_or_1_are_refused)
 {
     static const gpur_field fields[] = {{"obs", GPUR_BOOL, {3}},        {"action", GPUR_BOOL, {2}},
                                         {"reward", GPUR_FLOAT32, {0}},  {"next_obs", GPUR_BOOL, {3}},
                                         {"terminated", GPUR_BOOL, {0}}, {"mask", GPUR_BOOL, {2}}};
     const gpur_replay_config config = kit_config(fields, 6, 100, 7, 8);
-    uint8_t obs[] = {0, 1, 0}, action[] = {1, 0}, mask[] = {0, 1}, last[] = {1, 1, 1}, ends = 0;
-    const float reward = 1;
-    const void *const extras[] = {NULL, NULL, NULL, NULL, NULL, mask};
-    gpur_writer_config writer_config = {.size = sizeof writer_config, .num_envs = 1};
-    writer_config.autoreset = GPUR_AUTORESET_SAME_STEP;
-    const gpur_step_input in = {.size = sizeof in,
-                                .action = action,
-                                .reward = &reward,
-                                .next_obs = obs,
-                                .terminated = &ends,
-                                .final_obs = last,
-                                .extras = extras};
-    gpur_writer *writer = NULL;
+    uint8_t obs[ENVS * 3] = {0, 1, 9}, values[4][ENVS * 3] = {{0}};
+    const struct {
+        int array, at, terminated;
+        const char *message;
+    } cases[] = {{0, 3, 0, "next_obs of environment 1 has 7 among its bools; they must be 0 or 1"},
+                 {1, 1, 0, "action of environment 0 has 7"},
+                 {2, 3, 0, "mask of environment 1 has 7"},
+                 {3, 4, 1, "final_obs of environment 1 has 7"},
+                 {3, 4, 0, NULL}}; /* a step that does not end: final_obs is not read */
     kit_scene s;
-    CHECK(kit_open(&s, test_device(), &config, 1));
-    CHECK_OK(gpur_writer_open(s.replay, &writer_config, &writer));
-    obs[2] = 9;
-    CHECK_STATUS(gpur_writer_reset(writer, 0, obs), GPUR_INVALID_ARGUMENT);
+    CHECK(open_steps(&s, &config, GPUR_AUTORESET_SAME_STEP));
+    CHECK_STATUS(gpur_writer_reset(s.writer, -1, obs), GPUR_INVALID_ARGUMENT);
     CHECK_MESSAGE("obs of environment 0 has 9 among its bools; they must be 0 or 1");
-    obs[2] = 1;
-    CHECK_OK(gpur_writer_reset(writer, 0, obs));
-    CHECK_OK(gpur_writer_step_with(writer, &in));
-    obs[0] = 2;
-    CHECK_STATUS(gpur_writer_step_with(writer, &in), GPUR_INVALID_ARGUMENT);
-    CHECK_MESSAGE("next_obs of environment 0 has 2");
-    obs[0] = 0, action[1] = 3;
-    CHECK_STATUS(gpur_writer_step_with(writer, &in), GPUR_INVALID_ARGUMENT);
-    CHECK_MESSAGE("action of environment 0 has 3");
-    action[1] = 1, mask[0] = 255;
-    CHECK_STATUS(gpur_writer_step_with(writer, &in), GPUR_INVALID_ARGUMENT);
-    CHECK_MESSAGE("mask of environment 0 has 255");
-    mask[0] = 1, last[1] = 4;
-    CHECK_OK(gpur_writer_step_with(writer, &in)); /* which does not end: final_obs is not read */
-    ends = 1;
-    CHECK_STATUS(gpur_writer_step_with(writer, &in), GPUR_INVALID_ARGUMENT);
-    CHECK_MESSAGE("final_obs of environment 0 has 4");
-    CHECK_EQUAL(appended(&s), 2);
-    gpur_writer_destroy(writer);
-    kit_close(&s);
-}
-
-TEST(refused_steps_take_nothing)
-{
-    gpur_replay_config config = kit_config(full, 6, 100, 7, 8);
-    kit_scene s;
-    CHECK(kit_open(&s, test_device(), &config, ENVS));
-    CHECK_OK(gpur_writer_reset(s.writer, -1, first_obs));
-    step t = step_of(1);
-    t.terminated[1] = 2;
-    CHECK_STATUS(take(&s, &t), GPUR_INVALID_ARGUMENT);
-    CHECK_MESSAGE("terminated[1] is 2; it must be 0 or 1");
-    t.terminated[1] = 0, t.truncated[0] = 255;
-    CHECK_STATUS(take(&s, &t), GPUR_INVALID_ARGUMENT);
-    CHECK_MESSAGE("truncated[0] is 255; it must be 0 or 1");
-    t.truncated[0] = 0;
-    CHECK_STATUS(gpur_writer_step(s.writer, NULL, t.reward, t.next_obs, t.terminated, NULL), GPUR_INVALID_ARGUMENT);
-    CHECK_MESSAGE("action is NULL");
-    CHECK_STATUS(gpur_writer_step(s.writer, t.action, t.reward, t.next_obs, NULL, NULL), GPUR_INVALID_ARGUMENT);
-    CHECK_MESSAGE("terminated is NULL");
-    CHECK_STATUS(gpur_writer_step(NULL, t.action, t.reward, t.next_obs, t.terminated, NULL), GPUR_INVALID_ARGUMENT);
-    CHECK_STATUS(gpur_writer_reset(s.writer, 2, first_obs), GPUR_INVALID_ARGUMENT);
-    CHECK_MESSAGE("env is 2; it must be 0 to 1, or -1 for all");
-    CHECK_STATUS(gpur_writer_reset(s.writer, -2, first_obs), GPUR_INVALID_ARGUMENT);
-    CHECK_STATUS(gpur_writer_reset(s.writer, 0, NULL), GPUR_INVALID_ARGUMENT);
-    CHECK_EQUAL(appended(&s), 0);
-    CHECK_OK(gpur_writer_step(s.writer, t.action, t.reward, t.next_obs, t.terminated, NULL));
-    CHECK_EQUAL(appended(&s), 2);
-    kit_close(&s);
-}
-
-/* A schema, and what a step says of it. */
-static void check_schema(const gpur_field *fields, int32_t count, const char *message)
-{
-    gpur_replay_config config = kit_config(fields, count, 100, 7, 8);
-    kit_scene s;
-    CHECK(kit_open(&s, test_device(), &config, ENVS));
-    const step t = step_of(1);
-    CHECK_STATUS(gpur_writer_reset(s.writer, -1, first_obs), GPUR_INVALID_ARGUMENT);
-    CHECK_MESSAGE(message);
-    CHECK_STATUS(take(&s, &t), GPUR_INVALID_ARGUMENT);
-    CHECK_MESSAGE(message);
+    CHECK_OK(gpur_writer_reset(s.writer, -1, values[0]));
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const uint8_t ends[ENVS] = {0, (uint8_t)cases[i].terminated};
+        const void *const extras[6] = {[5] = values[2]};
+        const gpur_step_input in = {.size = sizeof in,
+                                    .action = values[1],
+                                    .reward = zeros,
+                                    .next_obs = values[0],
+                                    .terminated = ends,
+                                    .final_obs = values[3],
+                                    .extras = extras};
+        values[cases[i].array][cases[i].at] = 7;
+        CHECK_STATUS(gpur_writer_step_with(s.writer, &in), cases[i].message ? GPUR_INVALID_ARGUMENT : GPUR_OK);
+        if (cases[i].message)
+            CHECK_MESSAGE(cases[i].message);
+        values[cases[i].array][cases[i].at] = 0;
+    }
+    CHECK_EQUAL(rows_appended(s.replay), ENVS);
     kit_close(&s);
 }
 
 TEST(steps_need_a_schema_made_for_them)
 {
-    gpur_field fields[7];
-    memcpy(fields, full, sizeof fields);
-    check_schema(fields, 4, "no field \"terminated\"");
-    check_schema(fields + 1, 5, "no field \"obs\"");
-    fields[3].shape[0] = OBS + 1;
-    check_schema(fields, 6, "\"obs\" and \"next_obs\" differ");
-    fields[3].shape[0] = OBS, fields[2].dtype = GPUR_INT32;
-    check_schema(fields, 6, "\"reward\" is int32 of 4 bytes");
-    fields[2].dtype = GPUR_FLOAT32, fields[5].dtype = GPUR_FLOAT32;
-    check_schema(fields, 6, "\"truncated\" has 4 bytes");
+    static const struct {
+        int from, count, changed; /* fields[changed] gets this type and length */
+        int32_t dtype, length;
+        const char *message;
+    } cases[] = {
+        {0, 4, 0, GPUR_FLOAT32, OBS, "no field \"terminated\""},
+        {1, 6, 1, GPUR_INT32, 0, "no field \"obs\""},
+        {0, 7, 3, GPUR_FLOAT32, OBS + 1, "\"obs\" and \"next_obs\" differ"},
+        {0, 7, 2, GPUR_INT32, 0, "\"reward\" is int32 of 4 bytes"},
+        {0, 7, 5, GPUR_FLOAT32, 0, "\"truncated\" has 4 bytes"},
+        {0, 8, 7, GPUR_INT32, 0, "field \"previous\" is int32 of 4 bytes; gpur_writer_step needs one int64"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        gpur_field fields[ALL];
+        memcpy(fields, full, sizeof fields);
+        fields[7].name = "previous";
+        fields[cases[i].changed].dtype = cases[i].dtype, fields[cases[i].changed].shape[0] = cases[i].length;
+        const gpur_replay_config config = kit_config(fields + cases[i].from, cases[i].count, 100, 7, 8);
+        gpur_episode_info info = {.size = sizeof info};
+        float obs[OBS];
+        kit_scene s;
+        step t;
+        fill_step(&t, 7);
+        CHECK(open_steps(&s, &config, GPUR_AUTORESET_DISABLED));
+        CHECK_STATUS(gpur_writer_reset(s.writer, -1, zeros), GPUR_INVALID_ARGUMENT);
+        CHECK_MESSAGE(cases[i].message);
+        CHECK_STATUS(gpur_writer_step(s.writer, t.action, t.reward, t.next_obs, t.terminated, NULL),
+                     GPUR_INVALID_ARGUMENT);
+        CHECK_MESSAGE(cases[i].message);
+        CHECK_STATUS(gpur_writer_get_episode(s.writer, 0, &info, obs), GPUR_INVALID_ARGUMENT);
+        CHECK_MESSAGE(cases[i].message);
+        kit_close(&s);
+    }
 }
 
-TEST(episodes_still_open_at_the_end_are_counted_as_cut)
+TEST(settings_of_writers_and_of_n_step_are_refused_with_their_value)
 {
-    gpur_replay_config config = kit_config(full, 6, 100, 7, 8);
-    gpur_replay_stats stats = {.size = sizeof stats};
+    gpur_replay_config config = kit_config(full, 6, 100, 7, 8); /* without a discount */
+    const gpur_writer_config good = {.size = sizeof good, .num_envs = 1};
+    static const struct {
+        int64_t size;
+        int32_t num_envs, autoreset, input;
+        const char *message;
+    } cases[] = {{0, 1, 0, 0, "gpur_writer_config.size is 0"},
+                 {sizeof good, 0, 0, 0, "num_envs is 0; it must be 1 to 1048576"},
+                 {sizeof good, 1, 3, 0, "autoreset is 3"},
+                 {sizeof good, 1, 0, 2, "input is 2"},
+                 {sizeof good, 1, 0, 1, "stacks are made of frames by the layout GPUR_LINKED alone"}};
+    static const struct {
+        int32_t n_step;
+        const char *message;
+    } steps[] = {{3, "n_step is 3, and the schema has no field \"discount\"; add one"},
+                 {0, "n_step is 0; it must be 1 to 64"},
+                 {65, "n_step is 65; it must be 1 to 64"}};
+    gpur_writer *writer = NULL;
+    gpur_replay *replay = NULL;
+    gpur_writer_config fresh;
     kit_scene s;
+    CHECK_OK(gpur_writer_config_init(&fresh, sizeof fresh));
+    CHECK(fresh.num_envs == 1 && fresh.autoreset == GPUR_AUTORESET_DISABLED && fresh.input == GPUR_INPUT_STACKS);
     CHECK(kit_open(&s, test_device(), &config, ENVS));
-    CHECK_OK(gpur_writer_reset(s.writer, -1, first_obs));
-    step t = step_of(1);
-    t.terminated[0] = 1;
-    CHECK_OK(take(&s, &t));
-    gpur_writer_destroy(s.writer);
-    s.writer = NULL;
-    CHECK_OK(gpur_replay_get_stats(s.replay, &stats));
-    CHECK_EQUAL(stats.episodes_cut, 1);
-    CHECK_EQUAL(gpur_replay_size(s.replay), 2);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const gpur_writer_config bad = {(uint64_t)cases[i].size, cases[i].num_envs, cases[i].autoreset, cases[i].input,
+                                        0};
+        CHECK_STATUS(gpur_writer_open(s.replay, &bad, &writer), GPUR_INVALID_ARGUMENT);
+        CHECK_MESSAGE(cases[i].message);
+        CHECK(writer == NULL);
+    }
+    CHECK_STATUS(gpur_writer_open(NULL, &good, &writer), GPUR_INVALID_ARGUMENT);
+    CHECK_STATUS(gpur_writer_open(s.replay, &good, NULL), GPUR_INVALID_ARGUMENT);
+    CHECK_STATUS(gpur_writer_create(s.replay, 0, &writer), GPUR_INVALID_ARGUMENT);
+    CHECK_MESSAGE("num_envs is 0; it must be 1 to 1048576");
+    for (int i = 0; i < 3; i++) {
+        config.n_step = steps[i].n_step;
+        CHECK_STATUS(gpur_replay_create(s.device, &config, &replay), GPUR_INVALID_ARGUMENT);
+        CHECK_MESSAGE(steps[i].message);
+    }
     gpur_writer_destroy(NULL);
     kit_close(&s);
 }
 
-TEST(a_step_may_be_larger_than_a_block)
+/* The ten steps of dqnl's own test [Daley & Amato 2019]: blocks of three, each of which the table ends with a
+ * bootstrap; done at the third and the eighth step. */
+static const float table_rewards[] = {10, -10, 20, -20, 30, -30, 40, -40, 50};
+static const float table_max_q[] = {100, 200, 300, 400, 300, 200, 100, 200, 300, 400};
+static const double table_returns[] = {17.2, 8, 20, 55.6, 84, 60, 4, -40, 410};
+
+TEST(three_step_returns_are_those_of_the_published_table)
 {
-    enum { MANY = 23 };
-    gpur_replay_config config = kit_config(full, 6, 64, 4, 8);
-    float obs[MANY * OBS], reward[MANY];
-    int32_t action[MANY], got[8];
-    uint8_t terminated[MANY] = {0};
+    const gpur_field fields[] = {
+        {"obs", GPUR_FLOAT32, {0}}, full[1], full[2], {"next_obs", GPUR_FLOAT32, {0}}, full[4], full[5], full[6]};
+    gpur_replay_config config = kit_config(fields, 7, 100, 7, 32);
+    float obs[9], next_obs[9], reward[9], discount[9];
     kit_scene s;
-    config.staging_blocks = 2;
-    CHECK(kit_open(&s, test_device(), &config, MANY));
-    for (int i = 0; i < MANY; i++)
-        action[i] = i, reward[i] = 0, obs[i * OBS] = obs[i * OBS + 1] = obs[i * OBS + 2] = (float)i;
-    CHECK_OK(gpur_writer_reset(s.writer, -1, obs));
-    for (int i = 0; i < 10; i++)
-        CHECK_OK(gpur_writer_step(s.writer, action, reward, obs, terminated, NULL));
-    CHECK_OK(read_field(&s, "action", 8, (const int64_t[]){229, 228, 227, 207, 206, 184, 183, 166}, got, 4));
-    CHECK(got[0] == 22 && got[1] == 21 && got[2] == 20 && got[3] == 0 && got[4] == 22 && got[5] == 0);
-    CHECK(got[6] == 22 && got[7] == 5);
+    config.n_step = 3, config.gamma = 0.9f;
+    CHECK(kit_open(&s, test_device(), &config, 1));
+    for (int32_t t = 0; t < 9; t++) {
+        const float now = (float)t, then = (float)(t + 1);
+        const uint8_t terminated = t == 2 || t == 7, truncated = t == 5 || t == 8;
+        if (t % 3 == 0 || t == 8)
+            CHECK_OK(gpur_writer_reset(s.writer, 0, &now));
+        CHECK_OK(gpur_writer_step(s.writer, &t, &table_rewards[t], &then, &terminated, &truncated));
+    }
+    CHECK_EQUAL(rows_appended(s.replay), 9);
+    CHECK_OK(read_rows(s.replay, "obs", 0, 9, obs, 4));
+    CHECK_OK(read_rows(s.replay, "next_obs", 0, 9, next_obs, 4));
+    CHECK_OK(read_rows(s.replay, "reward", 0, 9, reward, 4));
+    CHECK_OK(read_rows(s.replay, "discount", 0, 9, discount, 4));
+    for (int i = 0; i < 9; i++) {
+        CHECK(obs[i] == (float)i);
+        CHECK_NEAR(reward[i] + discount[i] * table_max_q[(int)next_obs[i]], table_returns[i], 1e-4);
+    }
     kit_close(&s);
 }
 
-TEST(a_step_that_may_not_wait_takes_all_rows_or_none)
+TEST(rewards_are_clipped_when_asked_and_nan_passes)
 {
-    enum { UPDATE = 3, BLOCKS = 3 };
-    gpur_replay_config config = kit_config(full, 6, 200, UPDATE, 64);
-    gpur_writer *wide = NULL;
-    int32_t action[2];
-    kit_scene s;
-    gate g;
-    config.when_full = GPUR_WHEN_FULL_ERROR;
-    config.staging_blocks = BLOCKS;
-    gate_init(&g);
-    CHECK(kit_open(&s, test_device(), &config, ENVS));
-    CHECK_STATUS(gpur_writer_create(s.replay, 7, &wide), GPUR_INVALID_ARGUMENT);
-    CHECK_MESSAGE("num_envs is 7; under GPUR_WHEN_FULL_ERROR a step of all must fit in 6 rows");
-    CHECK_OK(gpur_writer_reset(s.writer, -1, first_obs));
-    if (!test_on_cuda() && test_executor() == GPUR_EXECUTOR_THREAD) {
-        CHECK_OK(gate_close(&g, s.replay->ring.copy_stream));
-        for (int i = 0; i < 4; i++) {
-            const step t = step_of(i);
-            CHECK_OK(take(&s, &t));
-        }
-        const step fifth = step_of(4);
-        CHECK_STATUS(take(&s, &fifth), GPUR_WOULD_BLOCK); /* one row is free, two are wanted */
-        CHECK_MESSAGE("there is room for 1 rows in the staging blocks; a step needs 2");
-        CHECK_EQUAL(appended(&s), 8);
-        gate_open(&g);
-        gpur_status status = GPUR_WOULD_BLOCK;
-        while (status == GPUR_WOULD_BLOCK)
-            status = take(&s, &fifth);
-        CHECK_OK(status);
-        CHECK_OK(read_field(&s, "action", 2, (const int64_t[]){8, 9}, action, 4));
-        CHECK(action[0] == 4 && action[1] == 5);
+    enum { COUNT = 8 };
+    static const float given[COUNT] = {3, -3, 0.5f, NAN, -INFINITY, INFINITY, -0.0f, 1e-45f};
+    static const float clipped[COUNT] = {1, -1, 0.5f, NAN, -1, 1, -0.0f, 1e-45f};
+    for (int clips = 0; clips < 2; clips++) {
+        gpur_replay_config config = kit_config(full, 6, 100, 7, 8);
+        const float *const want = clips ? clipped : given;
+        float got[COUNT];
+        kit_scene s;
+        config.reward_clip = (float)clips;
+        CHECK(open_steps(&s, &config, GPUR_AUTORESET_DISABLED));
+        CHECK_OK(gpur_writer_reset(s.writer, -1, zeros));
+        for (int i = 0; i < COUNT; i += ENVS)
+            CHECK_OK(gpur_writer_step(s.writer, zeros, given + i, zeros, (const uint8_t[]){0, 0}, NULL));
+        CHECK_OK(read_rows(s.replay, "reward", 0, COUNT, got, 4));
+        for (int i = 0; i < COUNT; i++)
+            CHECK(isnan(want[i]) ? isnan(got[i]) : memcmp(&got[i], &want[i], 4) == 0);
+        kit_close(&s);
     }
+}
+
+TEST(an_environments_state_is_not_told_to_bad_calls)
+{
+    const gpur_replay_config config = kit_config(full, 6, 100, 7, 8);
+    gpur_episode_info info = {.size = sizeof info}, small = {.size = 3};
+    float obs[OBS] = {-1};
+    kit_scene s;
+    CHECK(open_steps(&s, &config, GPUR_AUTORESET_DISABLED));
+    CHECK_STATUS(gpur_writer_get_episode(NULL, 0, &info, obs), GPUR_INVALID_ARGUMENT);
+    CHECK_MESSAGE("writer is NULL");
+    CHECK_STATUS(gpur_writer_get_episode(s.writer, 0, NULL, obs), GPUR_INVALID_ARGUMENT);
+    CHECK_MESSAGE("gpur_episode_info is NULL");
+    CHECK_STATUS(gpur_writer_get_episode(s.writer, ENVS, &info, obs), GPUR_INVALID_ARGUMENT);
+    CHECK_MESSAGE("env is 2; it must be 0 to 1");
+    CHECK_STATUS(gpur_writer_get_episode(s.writer, -1, &info, obs), GPUR_INVALID_ARGUMENT);
+    CHECK_MESSAGE("env is -1; it must be 0 to 1");
+    CHECK_STATUS(gpur_writer_get_episode(s.writer, 0, &small, obs), GPUR_INVALID_ARGUMENT);
+    CHECK_MESSAGE("gpur_episode_info.size is 3");
+    CHECK(obs[0] == -1);
     kit_close(&s);
-    gate_destroy(&g);
+}
+
+/* 1: the environments' states are these. */
+static int stand(const kit_scene *s, int32_t first, int32_t second)
+{
+    gpur_episode_info info[ENVS] = {{.size = sizeof info[0]}, {.size = sizeof info[0]}};
+    return gpur_writer_get_episode(s->writer, 0, &info[0], NULL) == GPUR_OK && info[0].state == first &&
+           gpur_writer_get_episode(s->writer, 1, &info[1], NULL) == GPUR_OK && info[1].state == second;
+}
+
+/* Rows alone, of two environments of which one has ended: the note goes with the file, and to a writer that comes. */
+TEST(who_appends_rows_notes_what_has_ended)
+{
+    const gpur_replay_config config = kit_config(full, 7, 100, 7, 8);
+    const uint8_t ended[ENVS] = {0, 1}, wrong[ENVS] = {0, 2};
+    kit_scene s;
+    CHECK(open_steps(&s, &config, GPUR_AUTORESET_NEXT_STEP));
+    s.kit = kit_of(s.replay, config.gamma);
+    CHECK_STATUS(gpur_writer_set_ended(s.writer, NULL), GPUR_INVALID_ARGUMENT);
+    CHECK_STATUS(gpur_writer_set_ended(NULL, ended), GPUR_INVALID_ARGUMENT);
+    CHECK_OK(gpur_writer_set_ended(s.writer, ended));
+    CHECK_STATUS(gpur_writer_set_ended(s.writer, wrong), GPUR_INVALID_ARGUMENT);
+    CHECK_MESSAGE("ended[1] is 2; it must be 0 or 1");
+    CHECK(stand(&s, GPUR_EPISODE_NONE, GPUR_EPISODE_ENDED));
+    CHECK_OK(kit_append_next(&s, 6));
+#ifdef GPUR_HAS_FILES
+    char path[] = "/tmp/gpur_ended_XXXXXX";
+    CHECK(mkstemp(path) >= 0);
+    CHECK_OK(gpur_replay_save(s.replay, path, NULL));
+    for (int is_late = 0; is_late < 2; is_late++) {
+        kit_scene to;
+        gpur_writer_config writer = {.size = sizeof writer, .num_envs = ENVS, .autoreset = GPUR_AUTORESET_NEXT_STEP};
+        CHECK(open_steps(&to, &config, GPUR_AUTORESET_NEXT_STEP));
+        if (is_late)
+            gpur_writer_destroy(to.writer);
+        CHECK_OK(gpur_replay_load(to.replay, path, NULL));
+        if (is_late)
+            CHECK_OK(gpur_writer_open(to.replay, &writer, &to.writer));
+        CHECK(stand(&to, GPUR_EPISODE_NONE, GPUR_EPISODE_ENDED));
+        kit_close(&to);
+    }
+    remove(path);
+#endif
+    CHECK_OK(gpur_writer_reset(s.writer, 0, zeros)); /* a writer that is given steps knows by itself */
+    CHECK_STATUS(gpur_writer_set_ended(s.writer, ended), GPUR_INVALID_ARGUMENT);
+    CHECK_MESSAGE("environment 0 has an open episode");
+    CHECK(stand(&s, GPUR_EPISODE_OPEN, GPUR_EPISODE_ENDED));
+    kit_close(&s);
 }
 
 int main(int argc, char **argv)
 {
     test_main_begin(argc, argv);
-    RUN(a_step_makes_one_row_of_each_environment);
-    RUN(termination_ends_the_bootstrap_and_truncation_does_not);
-    RUN(an_ended_environment_must_be_reset_before_its_next_step);
-    RUN(rewards_are_clipped_when_asked_and_nan_passes);
-    RUN(bools_of_a_step_that_are_not_0_or_1_are_refused);
-    RUN(refused_steps_take_nothing);
+    RUN(refused_steps_and_resets_take_nothing);
+    RUN(bools_that_are_not_0_or_1_are_refused);
     RUN(steps_need_a_schema_made_for_them);
-    RUN(episodes_still_open_at_the_end_are_counted_as_cut);
-    RUN(a_step_may_be_larger_than_a_block);
-    RUN(a_step_that_may_not_wait_takes_all_rows_or_none);
+    RUN(settings_of_writers_and_of_n_step_are_refused_with_their_value);
+    RUN(three_step_returns_are_those_of_the_published_table);
+    RUN(rewards_are_clipped_when_asked_and_nan_passes);
+    RUN(an_environments_state_is_not_told_to_bad_calls);
+    RUN(who_appends_rows_notes_what_has_ended);
     return test_main_end();
 }
