@@ -141,6 +141,7 @@ typedef struct training {
     games games, judged;
     float recent[RECENT]; /* returns of the last episodes */
     int64_t steps, episodes, train_steps, next_evaluation;
+    int64_t reported; /* train steps that were done at the last report */
     float eval_return; /* of this round; NaN: there was no evaluation */
     double began;
     FILE *curve;
@@ -207,8 +208,9 @@ static gpur_status report(training *t)
         snprintf(train_return, sizeof train_return, "%.6g", sum / (double)held);
     if (!isnan(t->eval_return))
         snprintf(eval_return, sizeof eval_return, "%.6g", (double)t->eval_return);
-    if (stats.steps > 0)
+    if (stats.steps > t->reported) /* the mean is over the steps since then */
         snprintf(loss, sizeof loss, "%.6g", (double)stats.mean_loss);
+    t->reported = stats.steps;
     fprintf(t->curve, "%" PRId64 ",%" PRId64 ",%.3f,%s,%s,%s\n", t->steps, t->episodes, now() - t->began, train_return,
             eval_return, loss);
     fflush(t->curve); /* complete up to this row, whatever ends the program */

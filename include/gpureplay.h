@@ -12,6 +12,7 @@
  *   gpureplay/priority.h    prioritized replay
  *   gpureplay/batch.h       the arrays of a batch, and how other streams and libraries read them
  *   gpureplay/writer.h      how transitions get into a replay
+ *   gpureplay/math.h        the arithmetic of matrix products
  *   gpureplay/network.h     the layers of a network
  *   gpureplay/optimizer.h   optimizers and their settings
  *   gpureplay/learner.h     a DQN learner, which trains on a replay or on batches in host memory
@@ -49,6 +50,7 @@
 #include "gpureplay/priority.h"
 #include "gpureplay/batch.h"
 #include "gpureplay/writer.h"
+#include "gpureplay/math.h"
 #include "gpureplay/network.h"
 #include "gpureplay/optimizer.h"
 #include "gpureplay/learner.h"

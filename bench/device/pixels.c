@@ -48,7 +48,7 @@ static void prepare(pixel_draw *d)
 
 static void open_draw(pixel_draw *d, gpur_replay *replay, gpur_device *device, int64_t rows, int in_one_kernel)
 {
-    const int is_cuda = gpur_device_is_cuda(device);
+    const int is_cuda = bench_is_cuda(device);
     *d = (pixel_draw){.replay = replay, .device = device, .rows = rows, .in_one_kernel = in_one_kernel};
     d->x_bytes = 2 * rows * STACK_BYTES * (is_cuda ? 2 : 4);
     step_counter_open(&d->counter, device);
@@ -142,7 +142,7 @@ static void run_case(bench_report *report, gpur_device *device, gpur_replay *rep
 void bench_pixels(bench_report *report, gpur_device *device)
 {
     gpur_replay *const replay =
-        bench_frames_replay(device, gpur_device_is_cuda(device) ? FRAMES : FRAMES_ON_CPU, GPUR_STACK_FIRST);
+        bench_frames_replay(device, bench_is_cuda(device) ? FRAMES : FRAMES_ON_CPU, GPUR_STACK_FIRST);
     publish_rows(replay, PIXELS_BATCH);
     run_case(report, device, replay, 32);
     if (!report->options->quick)

@@ -99,7 +99,7 @@ static void run_product(bench_report *report, gpur_device *device, product_conte
     if (bytes)
         bench_must(gpur_device_alloc(device, bytes, &c->workspace), "workspace");
     bench_must(recorded_open(&products, device, record_products, c, 1, 1), name);
-    bench_case one = bench_alone(name, "product", PRODUCTS, gpur_gemm_way(c->gemm), recorded_run, &products);
+    bench_case one = bench_alone(name, "product", PRODUCTS, gpur_gemm_library(device), recorded_run, &products);
     one.work = 2.0 * (double)shape.m * (double)shape.n * (double)shape.k, one.unit = "FLOP";
     one.rounds = ROUNDS;
     bench_run(report, &one);
@@ -111,7 +111,7 @@ static void run_product(bench_report *report, gpur_device *device, product_conte
 /* A CPU computes in float32 only, and takes long for the Nature network's layer. */
 static void run_batch(bench_report *report, gpur_device *device, product_context *c, int64_t batch)
 {
-    const int is_cuda = gpur_device_is_cuda(device);
+    const int is_cuda = bench_is_cuda(device);
     product list[SHAPES];
     list_products(list, batch);
     for (int i = 0; i < (is_cuda ? SHAPES : MELEE_SHAPES); i++)

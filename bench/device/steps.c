@@ -192,7 +192,7 @@ void bench_steps(bench_report *report, gpur_device *device, gpur_replay *replay)
 {
     static const int64_t batches[] = {32, 256, 1024}, nature_batches[] = {32, 512};
     run_chain(report, device);
-    if (!gpur_device_is_cuda(device)) {
+    if (!bench_is_cuda(device)) {
         run_on_cpu(report, replay);
         return;
     }

@@ -17,6 +17,7 @@
 #ifndef GPUREPLAY_LEARNER_H
 #define GPUREPLAY_LEARNER_H
 
+#include "gpureplay/math.h"
 #include "gpureplay/network.h"
 #include "gpureplay/optimizer.h"
 #include "gpureplay/priority.h"
@@ -39,14 +40,6 @@ typedef struct gpur_learner gpur_learner;
 /* The loss as a function of the TD error d. GPUR_LOSS_SQUARED: d^2 / 2. GPUR_LOSS_HUBER: d^2 / 2 if |d| is at most
  * delta, otherwise delta (|d| - delta / 2) [Huber 1964]. */
 enum { GPUR_LOSS_HUBER = 0, GPUR_LOSS_SQUARED = 1 };
-
-/* The arithmetic of matrix products and convolutions on CUDA. Weights, sums, the output layer, targets and losses are
- * always float32. The CPU always computes in float32. */
-enum {
-    GPUR_MATH_FP32 = 0,
-    GPUR_MATH_TF32 = 1, /* tensor cores, operands with 10-bit mantissas */
-    GPUR_MATH_BF16 = 2, /* tensor cores, operands rounded to bfloat16 with 7-bit mantissas */
-};
 
 /* The weights that gpur_learner_act uses. */
 enum {
@@ -99,8 +92,7 @@ typedef struct gpur_learner_config {
     int32_t math;              /* GPUR_MATH_*; default FP32 */
     int32_t unroll;            /* CUDA: train steps in one graph, or in one launch of the kernel of
                                   GPUR_STEP_ONE_KERNEL; 1 to 64, default 8 */
-    int32_t dense_graphs;      /* CUDA with TF32 or BF16. 1: dense layers with cuDNN's graphs, compiled at creation,
-                                  where cuDNN supports them. 0, the default: with cuBLASLt */
+    int32_t step_kernel;       /* GPUR_STEP_*; default AUTO */
     gpur_schedule exploration; /* epsilon by environment step, for gpur_learner_epsilon; within 0 to 1 */
     uint64_t seed;             /* of initial weights, sampling and exploration; default 0 */
     int32_t host_batches;      /* host batches for gpur_learner_get_rows, each with room for batch_size packed rows,
@@ -109,8 +101,6 @@ typedef struct gpur_learner_config {
                                   0, the default: the fastest */
     gpur_schedule beta;        /* exponent of the importance weights by train step; 0 to 10, default 0.4 throughout. The
                                   weights are divided as the replay's weight_norm says */
-    int32_t step_kernel;       /* GPUR_STEP_*; default AUTO */
-    int32_t reserved;          /* 0 */
 } gpur_learner_config;
 
 /*
@@ -198,8 +188,8 @@ GPUR_API gpur_status gpur_learner_train(gpur_learner *learner, int64_t steps);
 /*
  * Enqueues one train step on the transitions with the given ids. Their importance weights are 1. In a prioritized
  * replay they get new priorities, whatever index_source is. The call does not wait for the replay's min_size. Only in
- * the thread that trains. Appends wait while the step is enqueued (with GPUR_EXECUTOR_INLINE: carried out), so that
- * none of the transitions is overwritten.
+ * the thread that trains. Appends wait while the gather of the transitions is enqueued (with GPUR_EXECUTOR_INLINE:
+ * carried out), so that none of them is overwritten before; they do not wait for the rest of the step.
  *
  *   ids  (batch_size) in host memory, read before the call returns; an id may occur several times
  *

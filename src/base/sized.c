@@ -11,7 +11,7 @@ static gpur_status check_size(const void *given, uint64_t *size, const char *typ
     GPUR_REQUIRE(given, "%s is NULL", type);
     memcpy(size, given, sizeof *size);
     GPUR_REQUIRE(*size >= sizeof *size && *size <= 65536,
-                 "%s.size is %" PRIu64 "; it must be sizeof(%s): was the struct initialised?", type, *size, type);
+                 "%s.size is %" PRIu64 "; it must be sizeof(%s): was the struct initialized?", type, *size, type);
     return GPUR_OK;
 }
 
@@ -59,7 +59,7 @@ gpur_status gpur_reserved_check(const int64_t *reserved, int32_t count, const ch
     for (int32_t i = 0; i < count; i++)
         GPUR_REQUIRE(reserved[i] == 0,
                      "%s.reserved is %" PRId64 " in word %d; it must be 0, as this version of the library (%s) has no "
-                     "setting there: was the struct initialised?",
+                     "setting there: was the struct initialized?",
                      owner, reserved[i], (int)i, gpur_version());
     return GPUR_OK;
 }

@@ -40,7 +40,7 @@ int gpur_ledger_take(struct gpur_device *device, const void *memory, gpur_alloca
 enum { GPUR_MOST_THREADS = 1024 }; /* most that gpur_device_config allows */
 
 typedef struct gpur_backend {
-    gpur_status (*open)(gpur_device *device, int ordinal); /* fills in description, threads, backend_data */
+    gpur_status (*open)(gpur_device *device, int ordinal); /* fills in description, threads, traits, backend_data */
     void (*close)(gpur_device *device);                    /* accepts a half-open device */
 
     gpur_status (*memory_alloc)(gpur_device *device, int64_t bytes, void **memory); /* zeroed, 256-byte aligned */
@@ -107,6 +107,7 @@ struct gpur_device {
     char name[32];
     char description[128];
     int32_t threads;
+    gpur_device_traits traits;
     gpur_ledger ledger;
     gpur_stream *copy_stream; /* of gpur_device_copy */
     gpur_grid forced_grid;    /* for tests; 0 blocks: not forced */
@@ -126,7 +127,7 @@ struct gpur_recording {
 };
 struct gpur_gemm {
     gpur_device *device;
-    gpur_gemm_shape shape; /* by_graph is 1 if the plan runs as a cuDNN graph, whatever was requested */
+    gpur_gemm_shape shape;
 };
 struct gpur_conv {
     gpur_device *device;

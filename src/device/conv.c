@@ -4,7 +4,7 @@
 
 #include "device/backend.h"
 #include "device/conv_im2col.h"
-#include "gpureplay/learner.h"
+#include "gpureplay/math.h"
 
 #include <inttypes.h>
 

@@ -15,9 +15,6 @@
 
 #include <string.h>
 
-/* Bytes of columns at a time: a GPU needs much work per launch, a CPU what fits its caches. */
-static const int64_t cuda_bytes = (int64_t)64 << 20, cpu_bytes = (int64_t)1 << 20;
-
 struct gpur_patch_conv {
     gpur_device *device;
     gpur_conv_shape shape;
@@ -44,7 +41,7 @@ static int64_t patch_bytes(const gpur_patch_conv *c)
 /* Chooses the largest divisor of N whose columns stay within the limit. */
 static void choose_images(gpur_patch_conv *c)
 {
-    const int64_t limit = gpur_device_is_cuda(c->device) ? cuda_bytes : cpu_bytes;
+    const int64_t limit = gpur_device_get_traits(c->device)->im2col_bytes;
     c->patches.images = 1;
     const int64_t one = patch_bytes(c);
     for (int64_t n = c->shape.images; n > 1; n--)

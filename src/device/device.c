@@ -227,14 +227,9 @@ const char *gpur_device_name(const gpur_device *device)
     return device->name;
 }
 
-int gpur_device_works_at_once(const gpur_device *device)
+const gpur_device_traits *gpur_device_get_traits(const gpur_device *device)
 {
-    return !gpur_device_is_cuda(device) && device->config.executor == GPUR_EXECUTOR_INLINE;
-}
-
-int gpur_device_is_cuda(const gpur_device *device)
-{
-    return device->backend == &gpur_backend_cuda;
+    return &device->traits;
 }
 
 gpur_status gpur_device_get_info(gpur_device *device, gpur_device_info *given)
@@ -243,7 +238,7 @@ gpur_status gpur_device_get_info(gpur_device *device, gpur_device_info *given)
     GPUR_REQUIRE(device, "device is NULL");
     snprintf(info.name, sizeof info.name, "%s", device->name);
     snprintf(info.description, sizeof info.description, "%s", device->description);
-    info.is_cuda = gpur_device_is_cuda(device);
+    info.is_cuda = device->backend == &gpur_backend_cuda;
     info.threads = device->threads;
     info.memory_used = atomic_load(&device->memory_used);
     GPUR_TRY(gpur_memory_available(device, &info.memory_total, &info.memory_free));

@@ -22,10 +22,21 @@ typedef struct gpur_recording gpur_recording;
 void gpur_device_hold(gpur_device *device);
 void gpur_device_release(gpur_device *device);
 const char *gpur_device_name(const gpur_device *device);
-int gpur_device_is_cuda(const gpur_device *device);
 
-/* Returns 1 if enqueued work is done before the call that enqueues it returns: the CPU with the inline executor. */
-int gpur_device_works_at_once(const gpur_device *device);
+/* How a device behaves. Code outside src/device/ asks for what it needs to know, and not which device it uses. Constant
+ * while the device is open. */
+typedef struct gpur_device_traits {
+    int32_t is_synchronous;      /* 1: enqueued work is done before the call that enqueues it returns */
+    int32_t has_own_memory;      /* 1: device memory is separate from host memory. 0: kernels may read any host memory,
+                                    and pinned memory takes device memory */
+    int32_t has_native_streams;  /* 1: the caller may have streams, and ours are ordered with them */
+    int32_t has_launch_overhead; /* 1: several train steps in one launch are faster than one launch for each */
+    int32_t uses_host_cores;     /* 1: kernels run on the cores that other threads of the program need */
+    int32_t wants_bf16_input;    /* 1: under GPUR_MATH_BF16 the first convolution should read bfloat16 */
+    int32_t dlpack_type;         /* DLPack's number of this type of device */
+    int64_t im2col_bytes;        /* limit on the columns of a convolution by im2col that are in memory at a time */
+} gpur_device_traits;
+const gpur_device_traits *gpur_device_get_traits(const gpur_device *device);
 
 /* Sends one line to the caller's log callback, if there is one. */
 void gpur_log(const gpur_device *device, const char *format, ...) GPUR_PRINTF(2, 3);

@@ -3,7 +3,7 @@
 #include "device/gemm.h"
 
 #include "device/backend.h"
-#include "gpureplay/learner.h"
+#include "gpureplay/math.h"
 
 #include <inttypes.h>
 
@@ -32,8 +32,6 @@ static gpur_status check_shape(const gpur_gemm_shape *s)
     GPUR_TRY(check_flag("accumulate", s->accumulate, 1));
     GPUR_TRY(check_flag("epilogue", s->epilogue, GPUR_EPILOGUE_BIAS_RELU));
     GPUR_TRY(check_flag("math", s->math, GPUR_MATH_BF16));
-    GPUR_TRY(check_flag("by_graph", s->by_graph, 1));
-    GPUR_TRY(check_flag("aligned", s->aligned, 1));
     GPUR_TRY(check_pitch("A", s->lda, s->transpose_a ? s->m : s->k));
     GPUR_TRY(check_pitch("B", s->ldb, s->transpose_b ? s->k : s->n));
     GPUR_TRY(check_pitch("C", s->ldc, s->n));
@@ -73,12 +71,6 @@ gpur_status gpur_gemm_run(gpur_gemm *gemm, gpur_stream *stream, int64_t rows, co
     GPUR_REQUIRE(a && b && c, "matrix %s of a matrix product is NULL", !a ? "A" : !b ? "B" : "C");
     GPUR_REQUIRE(bias || s->epilogue == GPUR_EPILOGUE_NONE, "the bias of a matrix product with one is NULL");
     return gemm->device->backend->gemm_run(gemm, stream, rows, a, b, c, bias, workspace);
-}
-
-const char *gpur_gemm_way(const gpur_gemm *gemm)
-{
-    const gpur_backend *const backend = gemm->device->backend;
-    return gemm->shape.by_graph ? backend->conv_library(gemm->device) : backend->gemm_library(gemm->device);
 }
 
 const char *gpur_gemm_library(gpur_device *device)

@@ -28,9 +28,7 @@ typedef struct gpur_gemm_shape {
     int32_t transpose_a, transpose_b;
     int32_t accumulate; /* 0 or 1 */
     int32_t epilogue;
-    int32_t math;     /* GPUR_MATH_*; A, B and C are float32 in any case */
-    int32_t by_graph; /* CUDA: 1 prefers a cuDNN graph, 0 prefers cuBLASLt; either falls back to the other */
-    int32_t aligned;  /* 1: A, B, C and the bias of every run are aligned to 16 bytes, which a cuDNN graph can use */
+    int32_t math; /* GPUR_MATH_*; A, B and C are float32 in any case */
 } gpur_gemm_shape;
 
 /* GPUR_UNAVAILABLE: this device lacks the epilogue at this shape; make the plan with NONE and launch a kernel after it.
@@ -44,9 +42,6 @@ int64_t gpur_gemm_workspace_bytes(const gpur_gemm *gemm);
  * rows. */
 gpur_status gpur_gemm_run(gpur_gemm *gemm, gpur_stream *stream, int64_t rows, const float *a, const float *b, float *c,
                           const float *bias, void *workspace);
-
-/* Returns what runs the plan: "OpenBLAS 0.3.21 (openmp)", "cuBLASLt 13.1.0", "cuDNN 9.19.0". */
-const char *gpur_gemm_way(const gpur_gemm *gemm);
 
 /* Returns the device's GEMM library: "OpenBLAS 0.3.21 (openmp)", "cuBLASLt 13.1.0", "plain (slow: no BLAS in this
  * build)". */

@@ -52,9 +52,12 @@ static gpur_status open_mutex(pthread_mutex_t *mutex, int *is_open)
     return *is_open ? GPUR_OK : gpur_fail(GPUR_OUT_OF_MEMORY, "no mutex could be made for acting");
 }
 
-gpur_status gpur_actor_open(gpur_actor *actor, gpur_device *device, const gpur_network *network,
-                            const gpur_learn_fields *fields, const gpur_learner_config *config)
+static gpur_status open(void *part, const gpur_part_context *context)
 {
+    gpur_actor *const actor = part;
+    gpur_device *const device = context->device;
+    const gpur_network *const network = context->network;
+    const gpur_learner_config *const config = context->config;
     actor->device = device;
     actor->network = network;
     actor->mode = config->act;
@@ -66,7 +69,7 @@ gpur_status gpur_actor_open(gpur_actor *actor, gpur_device *device, const gpur_n
         GPUR_TRY(gpur_event_create(device, &actor->written[i]));
         GPUR_TRY(gpur_event_create(device, &actor->read[i]));
     }
-    actor->input = gpur_input_of(device, network, fields, config);
+    actor->input = gpur_input_of(device, network, context->fields, config);
     actor->options = gpur_input_options(&actor->input, config);
     actor->input.args.x_pitch = network->width[0];
     GPUR_TRY(open_buffers(actor, config->max_act_batch, &actor->buffers));
@@ -74,8 +77,9 @@ gpur_status gpur_actor_open(gpur_actor *actor, gpur_device *device, const gpur_n
     return GPUR_OK;
 }
 
-void gpur_actor_close(gpur_actor *actor)
+static void close(void *part)
 {
+    gpur_actor *const actor = part;
     gpur_stream_destroy(actor->stream);
     close_buffers(actor, &actor->buffers);
     for (int i = 0; i < 2; i++) {
@@ -88,12 +92,33 @@ void gpur_actor_close(gpur_actor *actor)
         pthread_mutex_destroy(&actor->mutex);
 }
 
-void gpur_actor_place(gpur_actor *actor, gpur_arena *arena)
+static void assign(void *part, gpur_arena *arena)
 {
+    gpur_actor *const actor = part;
     for (int i = 0; i < 2; i++)
         actor->copy[i] = gpur_arena_floats(arena, actor->network->params.count);
     place_buffers(actor, &actor->buffers, arena);
 }
+
+static int64_t pinned_bytes(const void *part)
+{
+    return atomic_load(&((const gpur_actor *)part)->pinned_bytes);
+}
+
+/* Only the older acting copy: the latest equals the weights for acting. */
+static void save(const void *part, gpur_saved_arrays *arrays)
+{
+    const gpur_actor *const actor = part;
+    gpur_saved_arrays_add(arrays, "acting", actor->copy[1 - actor->latest]);
+}
+
+const gpur_part gpur_actor_part = {
+    .open = open,
+    .assign = assign,
+    .close = close,
+    .pinned_bytes = pinned_bytes,
+    .save = save,
+};
 
 static gpur_status overwrite(gpur_actor *actor, gpur_stream *stream, int copy, const float *weights, int64_t offset,
                              int64_t count)
@@ -211,10 +236,19 @@ static gpur_status grow(gpur_actor *actor, int64_t most)
     return GPUR_OK;
 }
 
+/* If there is no memory for twice the size, there may be enough for `count`. */
+static gpur_status make_room(gpur_actor *actor, int64_t count)
+{
+    const int64_t wanted = room_for(actor, count);
+    if (count <= actor->buffers.most)
+        return GPUR_OK;
+    const gpur_status status = grow(actor, wanted);
+    return status == GPUR_OUT_OF_MEMORY && wanted > count ? grow(actor, count) : status;
+}
+
 static gpur_status enqueue(gpur_actor *actor, const gpur_sight *sight, float epsilon)
 {
-    if (sight->count > actor->buffers.most)
-        GPUR_TRY(grow(actor, room_for(actor, sight->count)));
+    GPUR_TRY(make_room(actor, sight->count));
     GPUR_TRY(enqueue_observations(actor, sight));
     GPUR_TRY(gpur_input_run(&actor->input, actor->device, actor->stream, sight->count, actor->buffers.raw,
                             actor->input.row_bytes, actor->buffers.pass.sheet[0]));
@@ -255,10 +289,11 @@ gpur_status gpur_actor_choose(gpur_actor *actor, const gpur_sight *sight, float 
     pthread_mutex_lock(&actor->turn);
     gpur_status status = enqueue(actor, sight, epsilon);
     status = bring(actor, status, actions, actor->buffers.host_action, actor->buffers.action, bytes);
-    actor->counter += status == GPUR_OK;
-    pthread_mutex_unlock(&actor->turn);
-    if (status == GPUR_OK)
+    if (status == GPUR_OK) {
+        actor->counter++;
         atomic_fetch_add(&actor->chosen, sight->count);
+    }
+    pthread_mutex_unlock(&actor->turn);
     return status;
 }
 

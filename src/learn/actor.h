@@ -11,6 +11,7 @@
 #define GPUR_LEARN_ACTOR_H
 
 #include "learn/network/input.h"
+#include "learn/part.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -51,11 +52,8 @@ typedef struct gpur_actor {
     _Atomic int64_t grown_bytes;  /* device memory of the buffers, outside the learner's */
 } gpur_actor;
 
-/* After a failure call gpur_actor_close. */
-gpur_status gpur_actor_open(gpur_actor *actor, gpur_device *device, const gpur_network *network,
-                            const gpur_learn_fields *fields, const gpur_learner_config *config);
-void gpur_actor_close(gpur_actor *actor);
-void gpur_actor_place(gpur_actor *actor, gpur_arena *arena);
+/* The learner's part that is a gpur_actor. */
+extern const gpur_part gpur_actor_part;
 
 /* Enqueues on `stream`, at the end of a launch, a copy of the weights over the older acting copy, which becomes the
  * latest. */

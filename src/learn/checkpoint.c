@@ -8,35 +8,10 @@
 #include <stdio.h>
 #include <string.h>
 
-/* An array of all parameters, padding included. The padding is always zero and not in the file. */
-typedef struct array {
-    const char *name; /* prefix of the tensors' names */
-    float *memory;    /* (P) */
-} array;
-enum { MOST_ARRAYS = 6 };
-
-/* The arrays of a file. Of the acting copies only the older one is saved; the latest equals the weights for acting. */
-static int32_t list_arrays(const gpur_learner *learner, array *arrays)
-{
-    const gpur_optimizer *const optimizer = &learner->step.optimizer;
-    const array all[MOST_ARRAYS] = {
-        {"online", optimizer->weights},
-        {"target", optimizer->target},
-        {"optimizer.square", optimizer->square},
-        {"optimizer.mean", optimizer->mean},
-        {"optimizer.velocity", optimizer->velocity},
-        {"acting", learner->actor.copy[1 - learner->actor.latest]},
-    };
-    int32_t count = 0;
-    for (int32_t i = 0; i < MOST_ARRAYS; i++)
-        if (all[i].memory)
-            arrays[count++] = all[i];
-    return count;
-}
-
 /* Adds a section for each tensor of an array. `memory`, (P) in host memory, replaces the array's own; NULL: the
  * array's. */
-static gpur_status add_array(const gpur_learner *learner, const array *a, float *memory, gpur_sections *sections)
+static gpur_status add_array(const gpur_learner *learner, const gpur_saved_array *a, float *memory,
+                             gpur_sections *sections)
 {
     const gpur_params *const params = &learner->network.params;
     char name[GPUR_TENSOR_NAME];
@@ -45,19 +20,19 @@ static gpur_status add_array(const gpur_learner *learner, const array *a, float 
         float *const at = (memory ? memory : a->memory) + tensor->offset;
         const gpur_piece piece = {at, gpur_tensor_count(tensor) * (int64_t)sizeof(float), !memory};
         snprintf(name, sizeof name, "%s.%s", a->name, tensor->name);
-        GPUR_TRY(
-            gpur_sections_add(sections, name, GPUR_F32, tensor->units, tensor->is_bias ? 0 : tensor->inputs, piece));
+        GPUR_TRY(gpur_sections_add(sections, name, GPUR_F32, tensor->units, tensor->is_bias ? 0 : tensor->inputs,
+                                   piece));
     }
     return GPUR_OK;
 }
 
-/* Adds the sections of all arrays. `host`, (arrays, P), replaces their memory; NULL: their own, on the device. */
+/* Adds the sections of all arrays. The padding is always zero and not in the file. `host`, (arrays, P), replaces their
+ * memory; NULL: their own, on the device. */
 static gpur_status add_sections(const gpur_learner *learner, float *host, gpur_sections *sections)
 {
-    array arrays[MOST_ARRAYS];
-    const int32_t count = list_arrays(learner, arrays);
-    for (int32_t i = 0; i < count; i++)
-        GPUR_TRY(add_array(learner, &arrays[i], host ? host + i * learner->network.params.count : NULL, sections));
+    const gpur_saved_arrays arrays = gpur_learner_saved_arrays(learner);
+    for (int32_t i = 0; i < arrays.count; i++)
+        GPUR_TRY(add_array(learner, &arrays.list[i], host ? host + i * learner->network.params.count : NULL, sections));
     return GPUR_OK;
 }
 
@@ -67,10 +42,7 @@ typedef struct learner_state {
     int64_t acts, steps_enqueued;
 } learner_state;
 
-#define SCALAR(state, name, type)                                                                                      \
-    {                                                                                                                  \
-#name, GPUR_SCALAR_##type, &(state)->name                                                                      \
-    }
+#define SCALAR(state, name, type) {#name, GPUR_SCALAR_##type, &(state)->name}
 #define STATE_SCALARS(state)                                                                                           \
     {                                                                                                                  \
         SCALAR(&(state)->train, step, U64), SCALAR(&(state)->train, skipped, I64),                                     \
@@ -94,22 +66,27 @@ static gpur_status note_layer(gpur_tensors *settings, int32_t index, const gpur_
                              (int)layer->activation);
 }
 
-/* Arrays are saved in the device's order, which depends on the layers, so these settings must match. */
-static gpur_status note_network(const gpur_learner *learner, gpur_tensors *settings)
+#define HIDDEN_ACTIVATION "hidden_activation"
+
+/* Arrays are saved in the device's order, which depends on the layers, so these settings must match. `has_activation`:
+ * with that of the head's hidden layers. */
+static gpur_status note_network(const gpur_learner *learner, gpur_tensors *settings, int has_activation)
 {
     const gpur_network_config *const network = &learner->config.network;
     for (int32_t i = 0; i < network->trunk_count; i++)
         GPUR_TRY(note_layer(settings, i, &network->trunk[i]));
     GPUR_TRY(gpur_tensors_note(settings, "layers", "%d", (int)network->trunk_count));
+    if (network->hidden > 0 && has_activation)
+        GPUR_TRY(gpur_tensors_note(settings, HIDDEN_ACTIVATION, "%d", (int)network->hidden_activation));
     GPUR_TRY(gpur_tensors_note(settings, "head", "%d", (int)network->head));
     return gpur_tensors_note(settings, "input_layout", "%d", (int)network->input_layout);
 }
 
-static gpur_status note_settings(const gpur_learner *learner, gpur_tensors *settings)
+static gpur_status note_settings(const gpur_learner *learner, gpur_tensors *settings, int has_activation)
 {
     static const char *const kinds[] = {"adam", "rmsprop-tf", "rmsprop-keras2", "rmsprop-torch", "rmsprop-deepmind"};
     GPUR_TRY(gpur_tensors_note(settings, "optimizer", "%s", kinds[learner->config.optimizer.kind]));
-    GPUR_TRY(note_network(learner, settings));
+    GPUR_TRY(note_network(learner, settings, has_activation));
     return gpur_tensors_note(settings, "weights", "%" PRId64, gpur_params_weights(&learner->network.params));
 }
 
@@ -131,7 +108,7 @@ static gpur_status save(gpur_learner *learner, gpur_stream *stream, gpur_tensors
     GPUR_TRY(look(learner, stream, &state));
     GPUR_TRY(add_sections(learner, NULL, sections));
     GPUR_TRY(gpur_checkpoint_note_kind(tensors, "learner"));
-    GPUR_TRY(note_settings(learner, tensors));
+    GPUR_TRY(note_settings(learner, tensors, 1));
     GPUR_TRY(gpur_scalars_write(tensors, scalars, sizeof scalars / sizeof *scalars));
     return gpur_checkpoint_write(learner->device, stream, sections, tensors, path, options);
 }
@@ -161,15 +138,15 @@ typedef struct loading {
 } loading;
 
 /* Compares the settings, and allocates host memory into which the whole file is read. It is checked there before the
- * learner is changed, so a failure changes nothing. */
+ * learner is changed, so a failure changes nothing. The first files did not record hidden_activation. */
 static gpur_status prepare(loading *load, gpur_learner *learner)
 {
-    array arrays[MOST_ARRAYS];
     const gpur_scalar scalars[] = STATE_SCALARS(&load->state);
-    GPUR_TRY(note_settings(learner, &load->settings));
-    GPUR_TRY(
-        gpur_checkpoint_compare(&load->file, "learner", &load->settings, scalars, sizeof scalars / sizeof *scalars));
-    const int32_t count = list_arrays(learner, arrays);
+    const int has_activation = gpur_tensors_find_note(&load->file.tensors, HIDDEN_ACTIVATION) != NULL;
+    GPUR_TRY(note_settings(learner, &load->settings, has_activation));
+    GPUR_TRY(gpur_checkpoint_compare(&load->file, "learner", &load->settings, scalars,
+                                     sizeof scalars / sizeof *scalars));
+    const int32_t count = gpur_learner_saved_arrays(learner).count;
     load->bytes = (size_t)(count * learner->network.params.count) * sizeof(float);
     load->host = gpur_host_alloc(learner->device, load->bytes);
     if (!load->host)
@@ -180,7 +157,7 @@ static gpur_status prepare(loading *load, gpur_learner *learner)
 
 /* Weights, those for acting included, must be finite. The optimizer's moments may be infinite after an overflow, but
  * not NaN, which would spoil the weights at the next step. */
-static gpur_status check_array(const gpur_params *params, const array *a, const float *values)
+static gpur_status check_array(const gpur_params *params, const gpur_saved_array *a, const float *values)
 {
     char before[32];
     snprintf(before, sizeof before, "%s.", a->name);
@@ -194,27 +171,34 @@ static gpur_status check_array(const gpur_params *params, const array *a, const 
 static gpur_status check_arrays(const loading *load, const gpur_learner *learner)
 {
     const gpur_params *const params = &learner->network.params;
-    array arrays[MOST_ARRAYS];
+    const gpur_saved_arrays arrays = gpur_learner_saved_arrays(learner);
     gpur_status status = GPUR_OK;
-    const int32_t count = list_arrays(learner, arrays);
-    for (int32_t i = 0; i < count && status == GPUR_OK; i++)
-        status = check_array(params, &arrays[i], load->host + i * params->count);
+    for (int32_t i = 0; i < arrays.count && status == GPUR_OK; i++)
+        status = check_array(params, &arrays.list[i], load->host + i * params->count);
     return gpur_checkpoint_blame(&load->file, status);
 }
 
 /* Publishing overwrites the older acting copy. So the file's older copy is published first, and becomes the older one
  * when the current weights are published. */
+static gpur_status enqueue_upload(const loading *load, gpur_learner *learner, gpur_stream *stream)
+{
+    const gpur_saved_arrays arrays = gpur_learner_saved_arrays(learner);
+    const int64_t weights = learner->network.params.count;
+    const int32_t last = arrays.count - 1;
+    for (int32_t i = 0; i < last; i++)
+        GPUR_TRY(gpur_copy(stream, arrays.list[i].memory, load->host + i * weights, weights * (int64_t)sizeof(float)));
+    GPUR_TRY(gpur_actor_publish(&learner->actor, stream, load->host + last * weights));
+    GPUR_TRY(gpur_actor_publish(&learner->actor, stream, gpur_learner_acting_weights(learner)));
+    return gpur_copy(stream, learner->step.optimizer.state, &load->state.train, sizeof load->state.train);
+}
+
+/* Waits even after a failure, because enqueued copies read host memory. */
 static gpur_status upload(const loading *load, gpur_learner *learner, gpur_stream *stream)
 {
-    array arrays[MOST_ARRAYS];
-    const int32_t count = list_arrays(learner, arrays);
-    const int64_t weights = learner->network.params.count;
-    for (int32_t i = 0; i < count - 1; i++)
-        GPUR_TRY(gpur_copy(stream, arrays[i].memory, load->host + i * weights, weights * (int64_t)sizeof(float)));
-    GPUR_TRY(gpur_actor_publish(&learner->actor, stream, load->host + (count - 1) * weights));
-    GPUR_TRY(gpur_actor_publish(&learner->actor, stream, gpur_learner_acting_weights(learner)));
-    GPUR_TRY(gpur_copy(stream, learner->step.optimizer.state, &load->state.train, sizeof load->state.train));
-    GPUR_TRY(gpur_stream_sync(stream));
+    const gpur_status status = enqueue_upload(load, learner, stream);
+    const gpur_status done = gpur_stream_sync(stream);
+    GPUR_TRY(status);
+    GPUR_TRY(done);
     gpur_progress_restore(&learner->progress, &load->state.train, load->state.steps_enqueued);
     gpur_actor_set_counters(&learner->actor, load->state.act_counter, load->state.acts);
     return GPUR_OK;

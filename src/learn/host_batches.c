@@ -9,19 +9,23 @@ static int64_t batch_bytes(const gpur_rows *rows)
     return rows->batch * rows->row_bytes;
 }
 
-int64_t gpur_rows_pinned_bytes(const gpur_rows *rows)
+static int64_t pinned_bytes(const void *part)
 {
+    const gpur_rows *const rows = part;
     return rows->count * rows->pitch;
 }
 
-gpur_status gpur_rows_open(gpur_rows *rows, gpur_device *device, const gpur_learner_config *config,
-                           const gpur_schema *schema)
+static gpur_status open(void *part, const gpur_part_context *context)
 {
+    gpur_rows *const rows = part;
+    gpur_device *const device = context->device;
+    const gpur_learner_config *const config = context->config;
     void *pinned = NULL;
     rows->device = device;
+    rows->step = context->step;
     rows->count = config->host_batches;
     rows->batch = config->batch_size;
-    rows->row_bytes = schema->row_bytes;
+    rows->row_bytes = gpur_replay_schema(context->replay)->row_bytes;
     rows->pitch = (batch_bytes(rows) + 255) / 256 * 256;
     if (rows->count == 0)
         return GPUR_OK;
@@ -31,16 +35,17 @@ gpur_status gpur_rows_open(gpur_rows *rows, gpur_device *device, const gpur_lear
     GPUR_TRY(gpur_stream_create(device, &rows->copier));
     for (int32_t i = 0; i < rows->count; i++)
         GPUR_TRY(gpur_event_create(device, &rows->copied[i]));
-    GPUR_TRY(gpur_pinned_alloc(device, gpur_rows_pinned_bytes(rows), "batches in host memory", &pinned));
+    GPUR_TRY(gpur_pinned_alloc(device, pinned_bytes(rows), "batches in host memory", &pinned));
     rows->pinned = pinned;
     return GPUR_OK;
 }
 
-void gpur_rows_close(gpur_rows *rows)
+static void close(void *part)
 {
+    gpur_rows *const rows = part;
     gpur_stream_destroy(rows->copier);
     for (int i = 0; i < GPUR_ROW_BLOCKS; i++)
-        gpur_recording_destroy(rows->block[i].train);
+        gpur_recording_destroy(rows->block[i].source.train);
     for (int i = 0; i < GPUR_MAX_HOST_BATCHES; i++)
         gpur_event_destroy(rows->copied[i]);
     gpur_pinned_free(rows->device, rows->pinned);
@@ -48,8 +53,9 @@ void gpur_rows_close(gpur_rows *rows)
         pthread_mutex_destroy(&rows->mutex);
 }
 
-void gpur_rows_place(gpur_rows *rows, gpur_arena *arena)
+static void assign(void *part, gpur_arena *arena)
 {
+    gpur_rows *const rows = part;
     if (rows->count == 0)
         return;
     rows->window = gpur_arena_take(arena, sizeof *rows->window);
@@ -58,54 +64,48 @@ void gpur_rows_place(gpur_rows *rows, gpur_arena *arena)
         rows->block[i].rows = gpur_arena_take(arena, batch_bytes(rows));
 }
 
-/* Rows of the ring start at multiples of 64 bytes, packed rows only at multiples of their size: copies that were
- * planned in units of 16 bytes may need smaller ones. */
-static void fit_units(gpur_gather_args *gather)
+static gpur_status record_block(const gpur_rows *rows, gpur_row_block *block)
 {
-    gather->units = 0;
-    for (int32_t i = 0; i < gather->copy_count; i++) {
-        gpur_field_copy *const copy = &gather->copies[i];
-        for (; gather->pitch % (1 << copy->shift) != 0; copy->shift--)
-            copy->units *= 2;
-        copy->first_unit = gather->units;
-        gather->units += copy->units;
-    }
+    const gpur_packed_rows packed = {block->rows, rows->row_bytes, rows->ids, rows->window};
+    GPUR_TRY(gpur_batch_source_of_rows(&block->source, rows->step, &packed));
+    return gpur_recording_create(rows->device, gpur_step_record, &block->source, 1, &block->source.train);
 }
 
-/* Creates the graph of a device batch. The batch serves as a ring of B rows, whose ids 0 to B - 1 are gathered. */
-static gpur_status record_block(gpur_rows *rows, gpur_row_block *block, const gpur_step *step)
+/* The first buffer, which nobody has acquired yet, has room for both constants. Waits even after a failure, because an
+ * enqueued copy reads the buffer. */
+static gpur_status fill_constants(const gpur_rows *rows, gpur_stream *stream)
 {
-    gpur_gather_args *const gather = &block->context.gather;
-    block->context.step = step;
-    *gather = step->brought;
-    gather->window = rows->window;
-    gather->ids = rows->ids;
-    gather->ring = block->rows;
-    gather->pitch = rows->row_bytes;
-    gather->capacity = rows->batch;
-    fit_units(gather);
-    return gpur_recording_create(rows->device, gpur_step_record_rows, &block->context, 1, &block->train);
-}
-
-static gpur_status fill_constants(gpur_rows *rows, gpur_stream *stream, int64_t *scratch)
-{
-    const gpur_window window = {0, 0, rows->batch};
+    const int64_t bytes = rows->batch * (int64_t)sizeof *rows->ids;
+    gpur_window *const window = (gpur_window *)(void *)rows->pinned;
+    int64_t *const ids = (int64_t *)(void *)(window + 1);
+    *window = (gpur_window){0, 0, rows->batch};
     for (int64_t i = 0; i < rows->batch; i++)
-        scratch[i] = i;
-    GPUR_TRY(gpur_copy(stream, rows->window, &window, sizeof window));
-    GPUR_TRY(gpur_copy(stream, rows->ids, scratch, rows->batch * (int64_t)sizeof *scratch));
-    return gpur_stream_sync(stream);
+        ids[i] = i;
+    gpur_status status = gpur_copy(stream, rows->window, window, sizeof *window);
+    if (status == GPUR_OK)
+        status = gpur_copy(stream, rows->ids, ids, bytes);
+    const gpur_status done = gpur_stream_sync(stream);
+    return status != GPUR_OK ? status : done;
 }
 
-gpur_status gpur_rows_connect(gpur_rows *rows, const gpur_step *step, gpur_stream *stream, int64_t *scratch)
+static gpur_status start(void *part, gpur_stream *stream)
 {
+    gpur_rows *const rows = part;
     if (rows->count == 0)
         return GPUR_OK;
-    GPUR_TRY(fill_constants(rows, stream, scratch));
+    GPUR_TRY(fill_constants(rows, stream));
     for (int i = 0; i < GPUR_ROW_BLOCKS; i++)
-        GPUR_TRY(record_block(rows, &rows->block[i], step));
+        GPUR_TRY(record_block(rows, &rows->block[i]));
     return GPUR_OK;
 }
+
+const gpur_part gpur_rows_part = {
+    .open = open,
+    .assign = assign,
+    .start = start,
+    .close = close,
+    .pinned_bytes = pinned_bytes,
+};
 
 /* Acquires a free buffer; -1 if there is none. */
 static int32_t take_free(gpur_rows *rows)
@@ -130,8 +130,8 @@ gpur_status gpur_rows_take(gpur_rows *rows, int32_t *index)
     *index = take_free(rows);
     if (*index < 0)
         return gpur_fail(GPUR_WOULD_BLOCK,
-                         "all %" PRId32 " host batches are out; gpur_learner_train_rows or "
-                         "gpur_learner_return_rows gives one back",
+                         "all %" PRId32 " host batches are acquired; gpur_learner_train_rows or "
+                         "gpur_learner_return_rows releases one",
                          rows->count);
     const gpur_status status = gpur_event_sync(rows->copied[*index]);
     if (status != GPUR_OK)
@@ -164,15 +164,14 @@ gpur_status gpur_rows_find(gpur_rows *rows, const void *given, int32_t *index)
     const uintptr_t at = (uintptr_t)given, first = (uintptr_t)rows->pinned;
     const int64_t offset = (int64_t)(at - first);
     *index = -1;
-    if (at < first || offset >= gpur_rows_pinned_bytes(rows))
+    if (at < first || offset >= pinned_bytes(rows))
         return GPUR_OK;
     const int32_t buffer = (int32_t)(offset / rows->pitch);
     GPUR_REQUIRE(offset % rows->pitch == 0,
                  "rows is %" PRId64 " bytes behind the start of host batch %" PRId32 "; it must be the start",
                  offset % rows->pitch, buffer);
     GPUR_REQUIRE(is_out(rows, buffer),
-                 "rows is host batch %" PRId32 ", which was given back; gpur_learner_get_rows hands it out again",
-                 buffer);
+                 "rows is host batch %" PRId32 ", which was released; gpur_learner_get_rows acquires it again", buffer);
     *index = buffer;
     return GPUR_OK;
 }
@@ -181,7 +180,7 @@ gpur_status gpur_rows_copy(gpur_rows *rows, const void *given, int32_t *index)
 {
     int on_device = 0;
     GPUR_TRY(gpur_memory_locate(rows->device, given, &on_device));
-    GPUR_REQUIRE(!on_device || !gpur_device_is_cuda(rows->device),
+    GPUR_REQUIRE(!on_device || !gpur_device_get_traits(rows->device)->has_own_memory,
                  "rows is %p, memory of the device; it must be host memory", given);
     GPUR_TRY(gpur_rows_take(rows, index));
     memcpy(gpur_rows_buffer(rows, *index), given, (size_t)batch_bytes(rows));
@@ -194,6 +193,6 @@ gpur_status gpur_rows_bring(gpur_rows *rows, int32_t index, gpur_stream *stream,
     GPUR_TRY(gpur_copy(rows->copier, to->rows, gpur_rows_buffer(rows, index), batch_bytes(rows)));
     GPUR_TRY(gpur_event_record(rows->copied[index], rows->copier));
     GPUR_TRY(gpur_stream_wait(stream, rows->copied[index]));
-    *train = to->train;
+    *train = to->source.train;
     return GPUR_OK;
 }

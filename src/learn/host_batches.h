@@ -20,13 +20,13 @@ enum { GPUR_ROW_BLOCKS = 2 }; /* device batches: the launches in flight, see gpu
 
 /* A device batch: the rows of one step, and the graph that trains on them. */
 typedef struct gpur_row_block {
-    unsigned char *rows;    /* (B, row_bytes) */
-    gpur_step_rows context; /* the graph's record function gets it */
-    gpur_recording *train;
+    unsigned char *rows; /* (B, row_bytes) */
+    gpur_batch_source source;
 } gpur_row_block;
 
 typedef struct gpur_rows {
     gpur_device *device;
+    const gpur_step *step;
     int32_t count; /* buffers; 0: there are no host batches, and no other member is used */
     int64_t batch, row_bytes;
     int64_t pitch; /* bytes from one buffer to the next */
@@ -43,17 +43,8 @@ typedef struct gpur_rows {
     int64_t steps; /* enqueued; they use the device batches alternately */
 } gpur_rows;
 
-/* Does nothing if `config` asks for no buffers. After a failure call gpur_rows_close. */
-gpur_status gpur_rows_open(gpur_rows *rows, gpur_device *device, const gpur_learner_config *config,
-                           const gpur_schema *schema);
-void gpur_rows_close(gpur_rows *rows);
-void gpur_rows_place(gpur_rows *rows, gpur_arena *arena);
-
-/* To be called after gpur_rows_place, and after `step` has run once: fills in the constants and creates the graphs.
- * Waits for `stream`. `scratch`: (B) pinned, used meanwhile. */
-gpur_status gpur_rows_connect(gpur_rows *rows, const gpur_step *step, gpur_stream *stream, int64_t *scratch);
-
-int64_t gpur_rows_pinned_bytes(const gpur_rows *rows);
+/* The learner's part that is a gpur_rows. Its `start` waits for the stream. */
+extern const gpur_part gpur_rows_part;
 
 /* Acquires the next free buffer, round-robin; gpur_rows_give releases it. GPUR_WOULD_BLOCK: none is free. Any
  * thread. */

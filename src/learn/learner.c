@@ -6,43 +6,90 @@
 #include "learn/config.h"
 #include "learn/network/init.h"
 #include "replay/sampler/consumer.h"
-#include "replay/sampler/sampler.h"
+#include "replay/sampler/gather.h"
 
 #include <inttypes.h>
+#include <stddef.h>
 #include <string.h>
 
-static gpur_status place_memory(gpur_learner *learner)
+/* The parts, in the order in which the phases walk them; `close` goes backward. */
+static const struct {
+    const gpur_part *part;
+    size_t offset; /* of its struct in gpur_learner */
+} parts[] = {
+    {&gpur_step_part, offsetof(gpur_learner, step)},   {&gpur_one_kernel_part, offsetof(gpur_learner, one)},
+    {&gpur_actor_part, offsetof(gpur_learner, actor)}, {&gpur_progress_part, offsetof(gpur_learner, progress)},
+    {&gpur_rows_part, offsetof(gpur_learner, rows)},
+};
+enum { PARTS = sizeof parts / sizeof parts[0] };
+
+static void *struct_of(gpur_learner *learner, int i)
 {
-    gpur_arena arena = {NULL, 0};
-    gpur_step_place(&learner->step, &arena);
-    gpur_one_kernel_place(&learner->one, &arena);
-    gpur_actor_place(&learner->actor, &arena);
-    gpur_rows_place(&learner->rows, &arena);
-    learner->memory_bytes = arena.used;
-    GPUR_TRY(gpur_memory_alloc(learner->device, arena.used, "a learner's weights and activations", &learner->memory));
-    arena.base = learner->memory;
-    arena.used = 0;
-    gpur_step_place(&learner->step, &arena);
-    gpur_one_kernel_place(&learner->one, &arena);
-    gpur_actor_place(&learner->actor, &arena);
-    gpur_rows_place(&learner->rows, &arena);
+    return (char *)learner + parts[i].offset;
+}
+
+static const void *const_struct_of(const gpur_learner *learner, int i)
+{
+    return (const char *)learner + parts[i].offset;
+}
+
+static gpur_status open_parts(gpur_learner *learner, const gpur_part_context *context)
+{
+    for (int i = 0; i < PARTS; i++) {
+        learner->opened = i + 1;
+        GPUR_TRY(parts[i].part->open(struct_of(learner, i), context));
+    }
     return GPUR_OK;
 }
 
-static gpur_status open_parts(gpur_learner *learner, const gpur_learn_fields *fields)
+static void close_parts(gpur_learner *learner)
 {
-    const gpur_learner_config *const config = &learner->config;
-    const int64_t ids_bytes = config->batch_size * (int64_t)sizeof(int64_t);
-    void *ids = NULL;
-    GPUR_TRY(gpur_step_open(&learner->step, learner->device, learner->replay, &learner->network, config, fields));
-    GPUR_TRY(gpur_one_kernel_open(&learner->one, &learner->step));
-    GPUR_TRY(gpur_actor_open(&learner->actor, learner->device, &learner->network, fields, config));
-    GPUR_TRY(gpur_progress_open(&learner->progress, learner->device));
-    GPUR_TRY(gpur_rows_open(&learner->rows, learner->device, config, gpur_replay_schema(learner->replay)));
-    GPUR_TRY(gpur_event_create(learner->device, &learner->ids_copied));
-    GPUR_TRY(gpur_pinned_alloc(learner->device, ids_bytes, "the ids of a train step", &ids));
-    learner->host_ids = ids;
+    for (int i = learner->opened - 1; i >= 0; i--)
+        if (parts[i].part->close)
+            parts[i].part->close(struct_of(learner, i));
+}
+
+static int64_t assign_parts(gpur_learner *learner, void *base)
+{
+    gpur_arena arena = {base, 0};
+    for (int i = 0; i < PARTS; i++)
+        if (parts[i].part->assign)
+            parts[i].part->assign(struct_of(learner, i), &arena);
+    return arena.used;
+}
+
+static gpur_status assign_memory(gpur_learner *learner)
+{
+    learner->memory_bytes = assign_parts(learner, NULL);
+    GPUR_TRY(gpur_memory_alloc(learner->device, learner->memory_bytes, "a learner's weights and activations",
+                               &learner->memory));
+    assign_parts(learner, learner->memory);
     return GPUR_OK;
+}
+
+static gpur_status connect_parts(gpur_learner *learner)
+{
+    for (int i = 0; i < PARTS; i++)
+        if (parts[i].part->connect)
+            GPUR_TRY(parts[i].part->connect(struct_of(learner, i)));
+    return GPUR_OK;
+}
+
+static gpur_status start_parts(gpur_learner *learner, gpur_stream *stream)
+{
+    for (int i = 0; i < PARTS; i++)
+        if (parts[i].part->start)
+            GPUR_TRY(parts[i].part->start(struct_of(learner, i), stream));
+    return GPUR_OK;
+}
+
+gpur_saved_arrays gpur_learner_saved_arrays(const gpur_learner *learner)
+{
+    gpur_saved_arrays arrays = {.count = 0};
+    for (int i = 0; i < PARTS; i++)
+        if (parts[i].part->save)
+            parts[i].part->save(const_struct_of(learner, i), &arrays);
+    return arrays;
 }
 
 /* Sets the initial weights in the optimizer, the target network and both acting copies, and resets moments and
@@ -63,23 +110,15 @@ static gpur_status set_first_weights(gpur_learner *learner, gpur_stream *stream)
 
 /* Runs one step before it sets the initial weights: cuBLAS and cuDNN load their code at their first call, which is not
  * allowed during graph capture. */
-static gpur_status warm_up(gpur_learner *learner, gpur_stream *stream)
+static gpur_status start(gpur_learner *learner, gpur_stream *stream)
 {
     GPUR_TRY(gpur_step_warm_up(&learner->step, stream));
     GPUR_TRY(set_first_weights(learner, stream));
-    GPUR_TRY(gpur_rows_connect(&learner->rows, &learner->step, stream, learner->host_ids));
+    GPUR_TRY(start_parts(learner, stream));
     return gpur_stream_sync(stream);
 }
 
-/* Creates the graphs. The fused step needs none. */
-static gpur_status record(gpur_learner *learner)
-{
-    const int unroll = learner->config.unroll;
-    if (!learner->one.step)
-        GPUR_TRY(gpur_recording_create(learner->device, gpur_step_record, &learner->step, unroll, &learner->train));
-    return gpur_recording_create(learner->device, gpur_step_record_ids, &learner->step, 1, &learner->train_on);
-}
-
+/* Checks everything first, and then builds. */
 static gpur_status build(gpur_learner *learner, gpur_replay *replay, const gpur_learner_config *given)
 {
     gpur_learn_fields fields;
@@ -88,15 +127,16 @@ static gpur_status build(gpur_learner *learner, gpur_replay *replay, const gpur_
     GPUR_TRY(gpur_sized_read(config, sizeof *config, given, "gpur_learner_config"));
     GPUR_TRY(gpur_learn_fields_find(&fields, gpur_replay_schema(replay)));
     const gpur_scene scene = gpur_input_scene(&fields, &config->network);
-    GPUR_TRY(gpur_network_build(&learner->network, &config->network, &scene));
+    const gpur_part_context context = {learner->device, replay, &learner->network, config, &fields, &learner->step};
+    GPUR_TRY(gpur_network_check(&config->network, &scene));
     GPUR_TRY(gpur_learner_config_check(config, gpur_replay_settings(replay)));
-    GPUR_TRY(open_parts(learner, &fields));
-    GPUR_TRY(place_memory(learner));
-    GPUR_TRY(gpur_step_connect(&learner->step));
-    gpur_one_kernel_connect(&learner->one);
+    GPUR_TRY(gpur_network_build(&learner->network, &config->network, &scene));
+    GPUR_TRY(gpur_one_kernel_check(&context));
+    GPUR_TRY(open_parts(learner, &context));
+    GPUR_TRY(assign_memory(learner));
+    GPUR_TRY(connect_parts(learner));
     GPUR_TRY(gpur_consumer_begin(replay, gpur_consumer_unpublished, &learner->stream));
-    GPUR_TRY(gpur_consumer_end(learner->replay, warm_up(learner, learner->stream)));
-    return record(learner);
+    return gpur_consumer_end(learner->replay, start(learner, learner->stream));
 }
 
 gpur_status gpur_learner_create(gpur_replay *replay, const gpur_learner_config *config, gpur_learner **out)
@@ -127,14 +167,7 @@ void gpur_learner_destroy(gpur_learner *learner)
     gpur_device *const device = learner->device;
     if (learner->stream)
         (void)gpur_stream_sync(learner->stream);
-    gpur_recording_destroy(learner->train);
-    gpur_recording_destroy(learner->train_on);
-    gpur_rows_close(&learner->rows);
-    gpur_actor_close(&learner->actor);
-    gpur_progress_close(&learner->progress);
-    gpur_step_close(&learner->step);
-    gpur_event_destroy(learner->ids_copied);
-    gpur_pinned_free(device, learner->host_ids);
+    close_parts(learner);
     gpur_memory_free(device, learner->memory);
     gpur_host_free(device, learner, sizeof *learner);
     gpur_device_release(device);
@@ -158,15 +191,15 @@ gpur_status gpur_learner_train(gpur_learner *learner, int64_t steps)
 {
     GPUR_REQUIRE(learner, "learner is NULL");
     GPUR_REQUIRE(steps >= 0, "steps is %" PRId64 "; it must be 0 or more", steps);
-    const gpur_learner_config *const config = &learner->config;
-    const gpur_consumer_launch launch = {GPUR_LAUNCH_SAMPLE,
-                                         gpur_sampler_needs(gpur_sampler_of(config->index_source), config->batch_size),
+    const gpur_sampler *const sampler = learner->step.sampled.sampler;
+    const gpur_consumer_launch launch = {GPUR_LAUNCH_SAMPLE, gpur_sampler_needs(sampler, learner->config.batch_size),
                                          gpur_replay_settings(learner->replay)->min_size};
     for (int64_t done = 0; done < steps; done += GPUR_LAUNCH_STEPS) {
         const int64_t part = steps - done < GPUR_LAUNCH_STEPS ? steps - done : GPUR_LAUNCH_STEPS;
         gpur_stream *stream = NULL;
         GPUR_TRY(gpur_consumer_begin(learner->replay, launch, &stream));
-        GPUR_TRY(gpur_consumer_end(learner->replay, gpur_learner_enqueue(learner, stream, learner->train, part)));
+        GPUR_TRY(
+            gpur_consumer_end(learner->replay, gpur_learner_enqueue(learner, stream, learner->step.sampled.train, part)));
     }
     return GPUR_OK;
 }
@@ -177,23 +210,20 @@ typedef struct ids_request {
     gpur_stream *stream;
 } ids_request;
 
-static gpur_status enqueue_on(void *context)
+static gpur_status gather_locked(void *context)
 {
-    gpur_learner *const learner = ((const ids_request *)context)->learner;
-    gpur_stream *const stream = ((const ids_request *)context)->stream;
-    const int64_t bytes = learner->config.batch_size * (int64_t)sizeof *learner->host_ids;
-    GPUR_TRY(gpur_copy(stream, learner->step.ids, learner->host_ids, bytes));
-    GPUR_TRY(gpur_event_record(learner->ids_copied, stream));
-    return gpur_learner_enqueue(learner, stream, learner->train_on, 1);
+    const ids_request *const r = context;
+    return gpur_batch_source_gather(&r->learner->step.by_ids, r->stream);
 }
 
+/* Holds the window lock while the rows are gathered, and no longer: on the CPU the step may be carried out before this
+ * returns, and writers would wait for it. */
 static gpur_status train_on(gpur_learner *learner, gpur_stream *stream, const int64_t *ids)
 {
-    const int64_t count = learner->config.batch_size;
     ids_request request = {learner, stream};
-    GPUR_TRY(gpur_event_sync(learner->ids_copied)); /* the ids of the call before have left the pinned memory */
-    memcpy(learner->host_ids, ids, (size_t)count * sizeof *ids);
-    return gpur_with_ids_locked(learner->replay, count, ids, enqueue_on, &request);
+    GPUR_TRY(gpur_step_upload_ids(&learner->step, stream, ids));
+    GPUR_TRY(gpur_with_ids_locked(learner->replay, learner->config.batch_size, ids, gather_locked, &request));
+    return gpur_learner_enqueue(learner, stream, learner->step.by_ids.train, 1);
 }
 
 gpur_status gpur_learner_train_on(gpur_learner *learner, const int64_t *ids)
@@ -233,9 +263,11 @@ float gpur_learner_epsilon(gpur_learner *learner, int64_t step)
 
 static int64_t pinned_bytes(const gpur_learner *learner)
 {
-    const int64_t ids = learner->config.batch_size * (int64_t)sizeof *learner->host_ids;
-    return ids + atomic_load(&learner->actor.pinned_bytes) + GPUR_PROGRESS_SLOTS * (int64_t)sizeof(gpur_train_state) +
-           gpur_rows_pinned_bytes(&learner->rows);
+    int64_t bytes = 0;
+    for (int i = 0; i < PARTS; i++)
+        if (parts[i].part->pinned_bytes)
+            bytes += parts[i].part->pinned_bytes(const_struct_of(learner, i));
+    return bytes;
 }
 
 gpur_status gpur_learner_get_stats(gpur_learner *learner, gpur_learner_stats *stats)

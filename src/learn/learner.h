@@ -18,18 +18,19 @@ struct gpur_learner {
     gpur_one_kernel one;
     gpur_actor actor;
     gpur_progress progress;
-    gpur_recording *train, *train_on; /* train: on samples, NULL if the fused step does it; train_on: on given ids */
-    gpur_stream *stream;              /* the replay's consumer stream */
-    void *memory;                     /* device: the arrays of train step, fused step, actor and host batches */
+    gpur_rows rows;      /* host batches */
+    int opened;          /* parts that `open` was called for */
+    gpur_stream *stream; /* the replay's consumer stream */
+    void *memory;        /* device: the arrays of all parts */
     int64_t memory_bytes;
-    int64_t *host_ids; /* (batch_size) pinned: ids on their way to the device */
-    gpur_event *ids_copied;
-    gpur_rows rows; /* host batches */
 };
 
 /* Requires the consumer lock. Enqueues `steps` train steps, by a graph or, if that is NULL, by the fused step, and then
  * what ends every launch: the weights for acting, and the statistics. */
 gpur_status gpur_learner_enqueue(gpur_learner *learner, gpur_stream *stream, gpur_recording *recording, int64_t steps);
+
+/* Lists the arrays of a learner's file. The last one is the older acting copy. */
+gpur_saved_arrays gpur_learner_saved_arrays(const gpur_learner *learner);
 
 /* The weights that acting uses: those of the target or of the online network. */
 static inline const float *gpur_learner_acting_weights(const gpur_learner *learner)

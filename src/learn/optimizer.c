@@ -36,8 +36,8 @@ static gpur_status check_decay(float value, const char *name)
 
 static gpur_status check_limit(float value, const char *name)
 {
-    GPUR_REQUIRE(value >= 0.0f && value < INFINITY,
-                 "optimizer.%s is %g; it must be above 0, or 0 for none, and finite", name, (double)value);
+    GPUR_REQUIRE(value >= 0.0f && value < INFINITY, "optimizer.%s is %g; it must be above 0, or 0 for none, and finite",
+                 name, (double)value);
     return GPUR_OK;
 }
 
@@ -107,25 +107,11 @@ static gpur_train_state first_state(const gpur_optimizer *optimizer)
     return state;
 }
 
-static gpur_status fill_square(gpur_optimizer *optimizer, gpur_stream *stream, float value)
-{
-    const size_t bytes = (size_t)optimizer->count * sizeof(float);
-    float *const host = gpur_host_alloc(optimizer->device, bytes);
-    if (!host)
-        return gpur_fail(GPUR_OUT_OF_MEMORY, "no host memory for %zu bytes of optimiser state", bytes);
-    for (int64_t i = 0; i < optimizer->count; i++)
-        host[i] = value;
-    gpur_status status = gpur_copy(stream, optimizer->square, host, (int64_t)bytes);
-    if (status == GPUR_OK)
-        status = gpur_stream_sync(stream);
-    gpur_host_free(optimizer->device, host, bytes);
-    return status;
-}
-
-gpur_status gpur_optimizer_reset(gpur_optimizer *optimizer, gpur_stream *stream, const float *weights)
+/* Enqueues the first values of all arrays. `weights`, `square` and `state` are in host memory. */
+static gpur_status enqueue_first(const gpur_optimizer *optimizer, gpur_stream *stream, const float *weights,
+                                 const float *square, const gpur_train_state *state)
 {
     const int64_t bytes = optimizer->count * (int64_t)sizeof(float);
-    const gpur_train_state state = first_state(optimizer);
     GPUR_TRY(gpur_copy(stream, optimizer->weights, weights, bytes));
     GPUR_TRY(gpur_copy(stream, optimizer->target, weights, bytes));
     GPUR_TRY(gpur_fill(stream, optimizer->gradient, 0, bytes));
@@ -133,9 +119,24 @@ gpur_status gpur_optimizer_reset(gpur_optimizer *optimizer, gpur_stream *stream,
         GPUR_TRY(gpur_fill(stream, optimizer->mean, 0, bytes));
     if (optimizer->velocity)
         GPUR_TRY(gpur_fill(stream, optimizer->velocity, 0, bytes));
-    GPUR_TRY(gpur_copy(stream, optimizer->state, &state, sizeof state));
-    GPUR_TRY(gpur_stream_sync(stream));
-    return fill_square(optimizer, stream, flavours[optimizer->config.kind].first_square);
+    GPUR_TRY(gpur_copy(stream, optimizer->state, state, sizeof *state));
+    return gpur_copy(stream, optimizer->square, square, bytes);
+}
+
+/* Waits even after a failure, because enqueued copies read host memory. */
+gpur_status gpur_optimizer_reset(gpur_optimizer *optimizer, gpur_stream *stream, const float *weights)
+{
+    const size_t bytes = (size_t)optimizer->count * sizeof(float);
+    const gpur_train_state state = first_state(optimizer);
+    float *const square = gpur_host_alloc(optimizer->device, bytes);
+    if (!square)
+        return gpur_fail(GPUR_OUT_OF_MEMORY, "no host memory for %zu bytes of optimizer state", bytes);
+    for (int64_t i = 0; i < optimizer->count; i++)
+        square[i] = flavours[optimizer->config.kind].first_square;
+    const gpur_status status = enqueue_first(optimizer, stream, weights, square, &state);
+    const gpur_status done = gpur_stream_sync(stream);
+    gpur_host_free(optimizer->device, square, bytes);
+    return status != GPUR_OK ? status : done;
 }
 
 gpur_gradient_norm_args gpur_optimizer_norm(const gpur_optimizer *optimizer)

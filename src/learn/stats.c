@@ -3,8 +3,10 @@
 
 #include "base/clock.h"
 
-gpur_status gpur_progress_open(gpur_progress *progress, gpur_device *device)
+static gpur_status open(void *part, const gpur_part_context *context)
 {
+    gpur_progress *const progress = part;
+    gpur_device *const device = context->device;
     void *memory = NULL;
     progress->device = device;
     progress->seen_at = gpur_clock_seconds();
@@ -19,14 +21,23 @@ gpur_status gpur_progress_open(gpur_progress *progress, gpur_device *device)
     return GPUR_OK;
 }
 
-void gpur_progress_close(gpur_progress *progress)
+static void close(void *part)
 {
+    gpur_progress *const progress = part;
     gpur_pinned_free(progress->device, progress->slot);
     for (int i = 0; i < GPUR_PROGRESS_SLOTS; i++)
         gpur_event_destroy(progress->copied[i]);
     if (progress->has_mutex)
         pthread_mutex_destroy(&progress->mutex);
 }
+
+static int64_t pinned_bytes(const void *part)
+{
+    (void)part;
+    return GPUR_PROGRESS_SLOTS * (int64_t)sizeof(gpur_train_state);
+}
+
+const gpur_part gpur_progress_part = {.open = open, .close = close, .pinned_bytes = pinned_bytes};
 
 gpur_status gpur_progress_record(gpur_progress *progress, gpur_stream *stream, const gpur_train_state *state,
                                  int64_t steps)

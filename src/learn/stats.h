@@ -4,6 +4,7 @@
 #define GPUR_LEARN_STATS_H
 
 #include "device/device.h"
+#include "learn/part.h"
 
 #include <pthread.h>
 
@@ -22,9 +23,8 @@ typedef struct gpur_progress {
     double seen_at;        /* time of the previous read, in seconds */
 } gpur_progress;
 
-/* After a failure call gpur_progress_close. */
-gpur_status gpur_progress_open(gpur_progress *progress, gpur_device *device);
-void gpur_progress_close(gpur_progress *progress);
+/* The learner's part that is a gpur_progress. */
+extern const gpur_part gpur_progress_part;
 
 /* Enqueues the copy of the state on `stream`, after a launch of `steps` train steps. */
 gpur_status gpur_progress_record(gpur_progress *progress, gpur_stream *stream, const gpur_train_state *state,

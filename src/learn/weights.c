@@ -60,7 +60,8 @@ static float *array_of(gpur_learner *learner, int32_t which)
 }
 
 /* Copies a tensor in either direction, holding the consumer lock: enqueues the copy after the last launch and waits for
- * it. `patched`: (P) array from which the acting copies get the same tensor; NULL: they are left alone. */
+ * it, even after a failure, because an enqueued copy uses the caller's memory. `patched`: (P) array from which the
+ * acting copies get the same tensor; NULL: they are left alone. */
 static gpur_status copy_in_turn(gpur_learner *learner, float *to, const float *from, const gpur_tensor *tensor,
                                 const float *patched)
 {
@@ -70,9 +71,8 @@ static gpur_status copy_in_turn(gpur_learner *learner, float *to, const float *f
     gpur_status status = gpur_copy(stream, to, from, count * (int64_t)sizeof(float));
     if (status == GPUR_OK && patched)
         status = gpur_actor_patch(&learner->actor, stream, patched, tensor->offset, count);
-    if (status == GPUR_OK)
-        status = gpur_stream_sync(stream);
-    return gpur_consumer_end(learner->replay, status);
+    const gpur_status done = gpur_stream_sync(stream);
+    return gpur_consumer_end(learner->replay, status == GPUR_OK ? done : status);
 }
 
 /* Copies a tensor's values from the device's order (`kept`) to the order of its shape. `in_order` may be unaligned. */
@@ -333,8 +333,8 @@ static gpur_status read_image(image *im, const gpur_checkpoint *file, const gpur
 static gpur_status check_weights(const gpur_params *params, const float *weights)
 {
     for (int32_t i = 0; i < params->tensor_count; i++)
-        GPUR_TRY(
-            gpur_tensor_check_numbers(&params->tensor[i], "", weights + params->tensor[i].offset, 0, GPUR_FILE_ERROR));
+        GPUR_TRY(gpur_tensor_check_numbers(&params->tensor[i], "", weights + params->tensor[i].offset, 0,
+                                           GPUR_FILE_ERROR));
     return GPUR_OK;
 }
 

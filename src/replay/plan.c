@@ -129,7 +129,7 @@ static gpur_status fail_at_least(const fitting *f, int64_t least, gpur_device *d
 gpur_status gpur_plan_check_fits(const gpur_replay_plan *plan, const gpur_replay_config *checked,
                                  const gpur_schema *schema, gpur_device *device)
 {
-    const fitting f = {checked, schema, !gpur_device_is_cuda(device)};
+    const fitting f = {checked, schema, !gpur_device_get_traits(device)->has_own_memory};
     const int64_t least = checked->update_size + checked->max_batch;
     int64_t total = 0, available = 0;
     GPUR_TRY(gpur_memory_available(device, &total, &available));

@@ -121,7 +121,6 @@ static const range of_learner[] = {
     {OF_LEARNER(max_act_batch), 'i', 1, 1048576, 0},
     {OF_LEARNER(math), 'i', 0, 2, 0},
     {OF_LEARNER(unroll), 'i', 1, 64, 0},
-    {OF_LEARNER(dense_graphs), 'i', 0, 1, 0},
     {NAMED("exploration", gpur_learner_config, exploration.first), 'f', 0, 1, 0},
     {NAMED("exploration", gpur_learner_config, exploration.last), 'f', 0, 1, 0},
     {NAMED("exploration", gpur_learner_config, exploration.begin), 'l', 0, no_end, 0},
@@ -135,7 +134,6 @@ static const range of_learner[] = {
     {NAMED("beta", gpur_learner_config, beta.steps), 'l', 0, no_end, 0},
     {NAMED("beta.reserved", gpur_learner_config, beta.reserved[1]), 'l', 0, 0, 0},
     {OF_LEARNER(step_kernel), 'i', 0, 2, 0},
-    {OF_LEARNER(reserved), 'i', 0, 0, 0},
 };
 
 static gpur_device *device;

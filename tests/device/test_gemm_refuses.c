@@ -25,8 +25,6 @@ TEST(impossible_shapes_are_refused)
     s = straight(), s.ldc = 4, check_refused(device, s, "C are 4 apart");
     s = straight(), s.accumulate = 2, check_refused(device, s, "accumulate of a matrix product is 2");
     s = straight(), s.epilogue = 4, check_refused(device, s, "epilogue of a matrix product is 4");
-    s = straight(), s.by_graph = 2, check_refused(device, s, "by_graph of a matrix product is 2");
-    s = straight(), s.aligned = -1, check_refused(device, s, "aligned of a matrix product is -1");
     s = straight(), s.math = -1, check_refused(device, s, "math of a matrix product is -1");
     s = reference_gemm_shape(4, 5, 6, 1, 0), s.lda = 3, check_refused(device, s, "A are 3 apart");
     s = reference_gemm_shape(4, 5, 6, 2, 0), s.ldb = 5, check_refused(device, s, "B are 5 apart");

@@ -116,7 +116,7 @@ TEST(another_seed_draws_other_rows)
 static gpur_status trained_ids(gpur_learner *learner, gpur_device *on, int64_t *ids, int64_t count)
 {
     GPUR_TRY(gpur_learner_train(learner, 1));
-    return gpur_device_copy(on, ids, learner->step.id, count * (int64_t)sizeof *ids);
+    return gpur_device_copy(on, ids, learner->step.batch.id, count * (int64_t)sizeof *ids);
 }
 
 static void compare_training(int32_t source)

@@ -201,7 +201,7 @@ TEST(learners_begin_with_the_same_rows)
             CHECK_OK(world_open_prioritized(&world[i], device[i], 100, GPUR_WEIGHT_NORM_BATCH));
             CHECK_OK(gpur_learner_create(world[i].replay, &config, &learner[i]));
             CHECK_OK(gpur_learner_train(learner[i], 1));
-            CHECK_OK(gpur_device_copy(device[i], ids[i], learner[i]->step.id, sizeof ids[i]));
+            CHECK_OK(gpur_device_copy(device[i], ids[i], learner[i]->step.batch.id, sizeof ids[i]));
         }
         CHECK(memcmp(ids[0], ids[1], sizeof ids[0]) == 0);
         for (int i = 0; i < CROSS_SIDES; i++) {

@@ -97,7 +97,7 @@ TEST(buffers_come_in_turn_are_apart_and_no_more_than_there_are)
     for (int i = 0; i < 3; i++)
         CHECK(b[i][0] == i && b[i][BATCH * ROW - 1] == i);
     CHECK_STATUS(gpur_learner_get_rows(learner, &again), GPUR_WOULD_BLOCK);
-    CHECK_MESSAGE("all 3 host batches are out");
+    CHECK_MESSAGE("all 3 host batches are acquired");
     CHECK(!again);
     CHECK_STATUS(gpur_learner_train_rows(learner, world.rows), GPUR_WOULD_BLOCK);
     memcpy(b[1], world.rows, BATCH * ROW);
@@ -116,7 +116,7 @@ TEST(a_buffer_may_be_given_back_untrained)
     CHECK_OK(gpur_learner_get_rows(learner, &rows));
     CHECK_OK(gpur_learner_return_rows(learner, rows));
     CHECK_STATUS(gpur_learner_return_rows(learner, rows), GPUR_INVALID_ARGUMENT);
-    CHECK_MESSAGE("rows is host batch 0, which was given back");
+    CHECK_MESSAGE("rows is host batch 0, which was released");
     CHECK_STATUS(gpur_learner_return_rows(learner, world.rows), GPUR_INVALID_ARGUMENT);
     CHECK_MESSAGE("none of the host batches");
     CHECK_STATUS(gpur_learner_return_rows(learner, NULL), GPUR_INVALID_ARGUMENT);
@@ -138,7 +138,7 @@ TEST(places_that_are_no_buffer_of_the_callers_are_refused_and_nothing_is_trained
     CHECK_MESSAGE("rows is 52 bytes behind the start of host batch 0");
     CHECK_OK(gpur_learner_train_rows(learner, rows));
     CHECK_STATUS(gpur_learner_train_rows(learner, rows), GPUR_INVALID_ARGUMENT);
-    CHECK_MESSAGE("rows is host batch 0, which was given back");
+    CHECK_MESSAGE("rows is host batch 0, which was released");
     CHECK_EQUAL(world_stats(learner).steps_enqueued, 1);
     close_learner(learner);
 }
@@ -241,8 +241,8 @@ TEST(units_of_a_copy_fit_packed_rows)
     replay_config.capacity = 256, replay_config.fields = fields, replay_config.field_count = 5;
     CHECK_OK(gpur_replay_create(device, &replay_config, &replay));
     CHECK_OK(gpur_learner_create(replay, &config, &learner));
-    const gpur_gather_args *const ring = &learner->step.injected.rows;
-    const gpur_gather_args *const rows = &learner->rows.block[1].context.gather;
+    const gpur_gather_args *const ring = &learner->step.by_ids.plan.rows;
+    const gpur_gather_args *const rows = &learner->rows.block[1].source.plan.rows;
     CHECK_EQUAL(rows->pitch, 44);
     CHECK_EQUAL(ring->copies[0].shift, 4);
     int32_t units = 0;

@@ -108,7 +108,7 @@ static void step_beside(gpur_learner *learner, ref_net *net, const gpur_learner_
     read_leaves(leaves);
     CHECK_OK(gpur_learner_train(learner, 1));
     CHECK_OK(gpur_learner_sync(learner));
-    CHECK_OK(gpur_device_copy(device, ids, learner->step.id, sizeof ids));
+    CHECK_OK(gpur_device_copy(device, ids, learner->step.batch.id, sizeof ids));
     check_drawn(ids, leaves, config, t);
     check_left(net, ids, before);
     reference_weights(leaves, WORLD_ROWS, ids, BATCH, ref_schedule(&config->beta, t), norm, weights);

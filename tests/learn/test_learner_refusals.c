@@ -19,7 +19,7 @@ TEST(a_config_out_of_range_is_refused_with_its_value)
     const gpur_learner_config good = world_config(GPUR_HEAD_Q, 1);
     gpur_learner_config c;
     CHECK_OK(world_open(&world, device, 0));
-    c = good, c.size = 3, check_refused(&c, "was the struct initialised?");
+    c = good, c.size = 3, check_refused(&c, "was the struct initialized?");
     c = good, c.network.outputs = 0, check_refused(&c, "network.outputs is 0");
     c = good, c.network.head = GPUR_HEAD_TANH_ACTION, check_refused(&c, "a DQN learner needs GPUR_HEAD_Q (0)");
     c = good, c.network.head = GPUR_HEAD_SOFTMAX_VALUE, check_refused(&c, "network.head is 2");
@@ -44,7 +44,6 @@ TEST(a_config_out_of_range_is_refused_with_its_value)
     c = good, c.unroll = 65, check_refused(&c, "unroll is 65; it must be 1 to 64");
     c = good, c.exploration.first = 1.5f, check_refused(&c, "exploration goes from 1.5");
     c = good, c.exploration.begin = INT64_MIN, check_refused(&c, "from step -9223372036854775808 on");
-    c = good, c.dense_graphs = 2, check_refused(&c, "dense_graphs is 2");
     check_refused(NULL, "NULL");
     world_close(&world);
 }

@@ -26,7 +26,7 @@ TEST(a_drawn_step_is_the_injected_step_of_the_same_ids)
     CHECK(drawn && injected);
     for (int t = 0; t < 20; t++) {
         CHECK_OK(gpur_learner_train(drawn, 1));
-        CHECK_OK(gpur_device_copy(device, ids, drawn->step.id, sizeof ids));
+        CHECK_OK(gpur_device_copy(device, ids, drawn->step.batch.id, sizeof ids));
         for (int i = 0; i < BATCH; i++)
             CHECK(ids[i] >= 0 && ids[i] < WORLD_ROWS);
         CHECK_OK(gpur_learner_train_on(injected, ids));
@@ -49,7 +49,7 @@ TEST(the_seed_chooses_the_draws)
         gpur_learner *const learner = open_learner(&config);
         CHECK(learner);
         CHECK_OK(gpur_learner_train(learner, 2));
-        CHECK_OK(gpur_device_copy(device, ids[i], learner->step.id, sizeof ids[i]));
+        CHECK_OK(gpur_device_copy(device, ids[i], learner->step.batch.id, sizeof ids[i]));
         gpur_learner_destroy(learner);
     }
     CHECK(memcmp(ids[0], ids[1], sizeof ids[0]) == 0);
@@ -71,7 +71,7 @@ static void check_own_draws(int32_t source)
     for (int t = 0; t < DRAWS; t++) {
         gpur_batch *batch = NULL;
         CHECK_OK(gpur_learner_train(learner, 1));
-        CHECK_OK(gpur_device_copy(device, learned[t], learner->step.id, sizeof *learned));
+        CHECK_OK(gpur_device_copy(device, learned[t], learner->step.batch.id, sizeof *learned));
         CHECK_OK(gpur_replay_sample(world.replay, BATCH, NULL, &batch));
         CHECK_OK(gpur_batch_read(batch, "id", drawn[t], sizeof *drawn));
         gpur_batch_release(batch);
@@ -132,7 +132,7 @@ TEST(the_size_of_each_rows_error_stays_for_priorities)
     for (int i = 0; i < BATCH; i++)
         ids[i] = i * 11;
     CHECK_OK(gpur_learner_train_on(learner, ids));
-    CHECK_OK(gpur_device_copy(device, td, learner->step.td.td, sizeof td));
+    CHECK_OK(gpur_device_copy(device, td, learner->step.dqn.td.td, sizeof td));
     for (int i = 0; i < BATCH; i++) {
         const ref_row row = world_reference(&world, ids[i]);
         int best = 0;
@@ -245,7 +245,7 @@ TEST(the_papers_learner_follows_the_reference)
         int64_t ids[PAPER_BATCH];
         ref_row rows[PAPER_BATCH];
         CHECK_OK(gpur_learner_train(learner, 1));
-        CHECK_OK(gpur_device_copy(device, ids, learner->step.id, sizeof ids));
+        CHECK_OK(gpur_device_copy(device, ids, learner->step.batch.id, sizeof ids));
         for (int b = 0; b < PAPER_BATCH; b++)
             rows[b] = world_reference(&world, ids[b]);
         const double loss = ref_dqn_loss(net, &config, (double)0.9f, rows, PAPER_BATCH, NULL);

@@ -36,7 +36,7 @@ static void step_beside(gpur_learner *learner, ref_net *net, const gpur_learner_
     double mean_q = 0;
     CHECK_OK(gpur_learner_train(learner, 1));
     const gpur_learner_stats stats = world_stats(learner);
-    CHECK_OK(gpur_device_copy(device, ids, learner->step.id, batch * (int64_t)sizeof *ids));
+    CHECK_OK(gpur_device_copy(device, ids, learner->step.batch.id, batch * (int64_t)sizeof *ids));
     for (int b = 0; b < batch; b++)
         rows[b] = world_reference(&world, ids[b]);
     const double loss = ref_dqn_loss(net, config, (double)0.9f, rows, batch, &mean_q);

@@ -129,8 +129,8 @@ static void check_prioritized(int32_t source, int32_t norm)
     for (int t = 0; t < 12; t++) {
         CHECK_OK(pair_train(&pair, 1, &gap));
         CHECK_NEAR(gap.loss, 0, 1e-4);
-        CHECK_OK(gpur_device_copy(device, weights[0], pair.libraries.learner->step.weight, sizeof *weights));
-        CHECK_OK(gpur_device_copy(device, weights[1], pair.one.learner->step.weight, sizeof *weights));
+        CHECK_OK(gpur_device_copy(device, weights[0], pair.libraries.learner->step.batch.weight, sizeof *weights));
+        CHECK_OK(gpur_device_copy(device, weights[1], pair.one.learner->step.batch.weight, sizeof *weights));
         for (int i = 0; i < BATCH; i++)
             CHECK_NEAR(weights[1][i], weights[0][i], 1e-4);
     }

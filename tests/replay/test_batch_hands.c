@@ -32,7 +32,7 @@ static void check_place(const gpur_dl_tensor *tensor, gpur_batch *batch, const c
     void *memory = NULL;
     CHECK_OK(gpur_batch_get_array(batch, name, &memory, &info));
     CHECK(tensor->data == memory && tensor->byte_offset == 0);
-    CHECK_EQUAL(tensor->device_type, test_on_cuda() ? GPUR_DL_CUDA : GPUR_DL_CPU);
+    CHECK_EQUAL(tensor->device_type, test_on_cuda() ? 2 : 1);
     CHECK_EQUAL(tensor->device_id, 0);
     CHECK_EQUAL(tensor->ndim, info.dims + 1);
     CHECK_EQUAL(tensor->shape[0], COUNT);

@@ -193,7 +193,7 @@ TEST(an_unknown_preset_is_refused_and_changes_nothing)
     CHECK(memcmp(&c, &before, sizeof c) == 0);
     c.size = 0;
     CHECK_STATUS(gpur_learner_config_preset(&c, "melee-gpu"), GPUR_INVALID_ARGUMENT);
-    CHECK_MESSAGE("was the struct initialised?");
+    CHECK_MESSAGE("was the struct initialized?");
 }
 
 TEST(an_older_callers_shorter_config_is_filled_as_far_as_it_goes)

@@ -449,15 +449,15 @@ static void check_batch(soak *s, gpur_batch *batch, const gpur_replay_stats *bef
 static void check_trained(soak *s)
 {
     const gpur_step *const step = &s->learner->step;
-    const int64_t pitch = step->online.pitch[0];
+    const int64_t pitch = step->dqn.online.pitch[0];
     float x[2 * BATCH * STACK * NUMBERS], reward[BATCH], discount[BATCH];
     int32_t action[BATCH];
     if (pitch != STACK * NUMBERS)
         soak_fail(s, "rows of a train step are %lld apart", (long long)pitch);
-    else if (soak_ok(s, gpur_device_copy(s->device, x, step->x, sizeof x), "reading x") &&
-             soak_ok(s, gpur_device_copy(s->device, action, step->action, sizeof action), "reading action") &&
-             soak_ok(s, gpur_device_copy(s->device, reward, step->reward, sizeof reward), "reading reward") &&
-             soak_ok(s, gpur_device_copy(s->device, discount, step->discount, sizeof discount), "reading discount"))
+    else if (soak_ok(s, gpur_device_copy(s->device, x, step->batch.x, sizeof x), "reading x") &&
+             soak_ok(s, gpur_device_copy(s->device, action, step->batch.action, sizeof action), "reading action") &&
+             soak_ok(s, gpur_device_copy(s->device, reward, step->batch.reward, sizeof reward), "reading reward") &&
+             soak_ok(s, gpur_device_copy(s->device, discount, step->batch.discount, sizeof discount), "reading discount"))
         for (int64_t b = 0; b < BATCH; b++) {
             row r = {.action = action[b], .reward = reward[b], .discount = discount[b]};
             const float scale = s->setting.dtype == GPUR_FLOAT32 ? 1.0f : 255.0f;

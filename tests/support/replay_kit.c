@@ -253,7 +253,7 @@ int64_t kit_straight_rows(gpur_device *device, const gpur_replay_config *config,
 {
     const int64_t pitch = (row_bytes + 63) / 64 * 64;
     const int auto_copy = config->flush == GPUR_FLUSH_AUTO && config->feed == GPUR_FEED_COPY;
-    return auto_copy && gpur_device_works_at_once(device) ? (8192 + pitch - 1) / pitch : 0;
+    return auto_copy && gpur_device_get_traits(device)->is_synchronous ? (8192 + pitch - 1) / pitch : 0;
 }
 
 /* What has to fit, pinned memory included where it is the device's. */

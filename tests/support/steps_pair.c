@@ -85,7 +85,7 @@ static gpur_status step_side(steps_side *side, gpur_device *device, int64_t batc
     GPUR_TRY(gpur_learner_train(side->learner, 1));
     GPUR_TRY(gpur_learner_sync(side->learner));
     GPUR_TRY(gpur_learner_get_stats(side->learner, &now->stats));
-    return gpur_device_copy(device, now->ids, side->learner->step.id, batch * (int64_t)sizeof *now->ids);
+    return gpur_device_copy(device, now->ids, side->learner->step.batch.id, batch * (int64_t)sizeof *now->ids);
 }
 
 static double relative(double a, double b)

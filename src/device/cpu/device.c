@@ -4,6 +4,17 @@
 
 #include <stdio.h>
 
+static gpur_device_traits traits_of(const gpur_device *device)
+{
+    const gpur_device_traits traits = {
+        .is_synchronous = device->config.executor == GPUR_EXECUTOR_INLINE,
+        .uses_host_cores = 1,
+        .dlpack_type = 1,                 /* kDLCPU */
+        .im2col_bytes = (int64_t)1 << 20, /* they fit into the caches */
+    };
+    return traits;
+}
+
 static gpur_status cpu_open(gpur_device *device, int ordinal)
 {
     (void)ordinal;
@@ -13,6 +24,7 @@ static gpur_status cpu_open(gpur_device *device, int ordinal)
     if (!cpu)
         return gpur_fail(GPUR_OUT_OF_MEMORY, "no memory for the CPU device, %zu bytes", sizeof *cpu);
     device->backend_data = cpu;
+    device->traits = traits_of(device);
     if (pthread_mutex_init(&cpu->streams_mutex, NULL) != 0)
         return gpur_fail(GPUR_OUT_OF_MEMORY, "no lock for the CPU device: the system has no more of them");
     GPUR_TRY(gpur_forks_watch());

@@ -29,7 +29,6 @@ gpur_status gpur_cpu_gemm_create(gpur_device *device, const gpur_gemm_shape *sha
     warn_once(device);
     gemm->device = device;
     gemm->shape = *shape;
-    gemm->shape.by_graph = 0;
     *out = gemm;
     return GPUR_OK;
 }

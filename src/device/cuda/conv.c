@@ -7,7 +7,7 @@
  * bfloat16 lie in the workspace: after cuDNN's own workspace come those of x, w and y.
  */
 #include "device/cuda/cuda.h"
-#include "gpureplay/learner.h"
+#include "gpureplay/math.h"
 
 #include <inttypes.h>
 
@@ -52,7 +52,7 @@ static gpur_status plan(cuda_conv *c)
     gpur_conv_shape shape = c->base.shape;
     if (shape.math == GPUR_MATH_BF16)
         shape.epilogue = GPUR_EPILOGUE_NONE; /* widen_array applies it */
-    GPUR_TRY(gpur_cuda_dnn_plan(c->base.device, &shape, NULL, &c->plan));
+    GPUR_TRY(gpur_cuda_dnn_plan(c->base.device, &shape, &c->plan));
     lay_out_workspace(c);
     return GPUR_OK;
 }
@@ -118,7 +118,7 @@ static gpur_status widen_array(const cuda_conv *c, gpur_stream *stream, int i, c
     args.bias = c->base.shape.epilogue == GPUR_EPILOGUE_NONE ? NULL : arrays->bias;
     args.count = c->counts[i];
     args.features = c->base.shape.filters;
-    args.activation = c->base.shape.epilogue == GPUR_EPILOGUE_BIAS_RELU ? GPUR_RELU : GPUR_LINEAR;
+    args.activation = c->base.shape.epilogue == GPUR_EPILOGUE_BIAS_RELU ? GPUR_ACTIVATION_RELU : GPUR_ACTIVATION_LINEAR;
     return c->offsets[i] < 0 ? GPUR_OK
                              : gpur_launch_widen_bf16(stream, gpur_grid_elements(c->base.device, args.count), &args);
 }

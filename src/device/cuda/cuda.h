@@ -152,12 +152,10 @@ gpur_status gpur_cuda_conv_run(gpur_conv *conv, gpur_stream *stream, int64_t ima
                                void *workspace);
 const char *gpur_cuda_conv_library(gpur_device *device);
 
-/* cudnn.c. gpur_cuda_dnn_plan returns a plan of the convolution, or of the GEMM `product` if `conv` is NULL. Equal
- * shapes share one plan; each user releases it once. GPUR_UNAVAILABLE: cuDNN was not found or has no engine for the
- * shape, which was logged; *plan is then NULL, which gpur_cuda_dnn_plan_release accepts. Closing requires that all
- * plans were released. */
-gpur_status gpur_cuda_dnn_plan(gpur_device *device, const gpur_conv_shape *conv, const gpur_gemm_shape *product,
-                               gpur_cudadnn_plan **plan);
+/* cudnn.c. gpur_cuda_dnn_plan returns a plan of the convolution. Equal shapes share one plan; each user releases it
+ * once. GPUR_UNAVAILABLE: cuDNN was not found or has no engine for the shape, which was logged; *plan is then NULL,
+ * which gpur_cuda_dnn_plan_release accepts. Closing requires that all plans were released. */
+gpur_status gpur_cuda_dnn_plan(gpur_device *device, const gpur_conv_shape *shape, gpur_cudadnn_plan **plan);
 void gpur_cuda_dnn_plan_release(gpur_device *device, gpur_cudadnn_plan *plan);
 void gpur_cuda_dnn_close(gpur_device *device);
 int64_t gpur_cuda_dnn_workspace_bytes(const gpur_device *device, const gpur_cudadnn_plan *plan);

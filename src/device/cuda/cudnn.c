@@ -10,28 +10,26 @@ static const gpur_cudadnn *table_of(const gpur_device *device)
     return (const gpur_cudadnn *)gpur_cuda_of(device)->dnn.table;
 }
 
-/* Fails with what is used instead: for a convolution if `conv` is not NULL, else for a GEMM. */
-static gpur_status refuse(const gpur_conv_shape *conv)
+static gpur_status refuse(void)
 {
-    return gpur_fail(GPUR_UNAVAILABLE, "cuDNN cannot be used; %s",
-                     conv ? "convolutions go by patches and matrix products" : "matrix products go by cuBLASLt alone");
+    return gpur_fail(GPUR_UNAVAILABLE, "cuDNN cannot be used; convolutions go by patches and matrix products");
 }
 
-/* Requires math_mutex and the current device. After a failed attempt cuDNN is not searched for again. That is logged
- * once, so the line covers convolutions and GEMMs. */
-static gpur_status open_once(gpur_device *device, const gpur_conv_shape *conv)
+/* Requires math_mutex and the current device. After a failed attempt, which is logged, cuDNN is not searched for
+ * again. */
+static gpur_status open_once(gpur_device *device)
 {
     gpur_cuda *const cuda = gpur_cuda_of(device);
     if (cuda->dnn_missing)
-        return refuse(conv);
+        return refuse();
     const gpur_status status = gpur_dnn_library_open(&cuda->dnn);
     if (status == GPUR_OK)
         return GPUR_OK;
     if (status == GPUR_OUT_OF_MEMORY)
         return status; /* the next caller may find memory */
     cuda->dnn_missing = 1;
-    gpur_log(device, "convolutions go by patches, and all matrix products by cuBLASLt: %s", gpur_last_error());
-    return refuse(conv);
+    gpur_log(device, "convolutions go by patches and matrix products: %s", gpur_last_error());
+    return refuse();
 }
 
 /*
@@ -43,16 +41,14 @@ struct gpur_cuda_dnn_entry {
     gpur_cuda_dnn_entry *next;
     gpur_cudadnn_plan *plan;
     int64_t users;
-    int is_conv;
-    gpur_conv_shape conv;    /* if is_conv */
-    gpur_gemm_shape product; /* otherwise */
+    gpur_conv_shape shape;
 };
 
 /* At most this many plans without users stay in the cache for the next learner. */
 enum { MOST_UNUSED = 64 };
 
 /* Compares member by member, because the structs have padding. */
-static int is_same_conv(const gpur_conv_shape *a, const gpur_conv_shape *b)
+static int is_same(const gpur_conv_shape *a, const gpur_conv_shape *b)
 {
     return a->pass == b->pass && a->images == b->images && a->height == b->height && a->width == b->width &&
            a->channels == b->channels && a->filters == b->filters && a->kernel == b->kernel && a->stride == b->stride &&
@@ -60,25 +56,11 @@ static int is_same_conv(const gpur_conv_shape *a, const gpur_conv_shape *b)
            a->deterministic == b->deterministic && a->by_patches == b->by_patches;
 }
 
-static int is_same_product(const gpur_gemm_shape *a, const gpur_gemm_shape *b)
-{
-    return a->m == b->m && a->n == b->n && a->k == b->k && a->lda == b->lda && a->ldb == b->ldb && a->ldc == b->ldc &&
-           a->transpose_a == b->transpose_a && a->transpose_b == b->transpose_b && a->accumulate == b->accumulate &&
-           a->epilogue == b->epilogue && a->math == b->math && a->by_graph == b->by_graph && a->aligned == b->aligned;
-}
-
-static int is_plan_of(const gpur_cuda_dnn_entry *entry, const gpur_conv_shape *conv, const gpur_gemm_shape *product)
-{
-    if (entry->is_conv != (conv != NULL))
-        return 0;
-    return conv ? is_same_conv(&entry->conv, conv) : is_same_product(&entry->product, product);
-}
-
 /* Returns the link to the entry; if there is none, the link at the end of the list, which is NULL. */
-static gpur_cuda_dnn_entry **find_shape(gpur_cuda *cuda, const gpur_conv_shape *conv, const gpur_gemm_shape *product)
+static gpur_cuda_dnn_entry **find_shape(gpur_cuda *cuda, const gpur_conv_shape *shape)
 {
     gpur_cuda_dnn_entry **link = &cuda->dnn_plans;
-    while (*link && !is_plan_of(*link, conv, product))
+    while (*link && !is_same(&(*link)->shape, shape))
         link = &(*link)->next;
     return link;
 }
@@ -114,11 +96,10 @@ static void destroy_longest_unused(gpur_device *device)
         destroy_entry(device, last);
 }
 
-static gpur_status plan_with(gpur_device *device, const gpur_conv_shape *conv, const gpur_gemm_shape *product,
-                             gpur_cudadnn_plan **out)
+static gpur_status plan_with(gpur_device *device, const gpur_conv_shape *shape, gpur_cudadnn_plan **out)
 {
     const gpur_cudadnn *const table = table_of(device);
-    GPUR_TRY(conv ? table->plan_conv(conv, gpur_fail, out) : table->plan_product(product, gpur_fail, out));
+    GPUR_TRY(table->plan_conv(shape, gpur_fail, out));
     const gpur_status status = table->plan_choose(gpur_cuda_of(device)->dnn.handle, *out, gpur_fail);
     if (status == GPUR_OK)
         return GPUR_OK;
@@ -128,33 +109,27 @@ static gpur_status plan_with(gpur_device *device, const gpur_conv_shape *conv, c
 }
 
 /* Adds an entry at the front of the list; a failure adds none. */
-static gpur_status make_entry(gpur_device *device, const gpur_conv_shape *conv, const gpur_gemm_shape *product)
+static gpur_status make_entry(gpur_device *device, const gpur_conv_shape *shape)
 {
     gpur_cuda *const cuda = gpur_cuda_of(device);
     gpur_cuda_dnn_entry *const entry = (gpur_cuda_dnn_entry *)gpur_host_alloc(device, sizeof *entry);
     if (!entry)
         return gpur_fail(GPUR_OUT_OF_MEMORY, "no host memory for a plan of %zu bytes", sizeof *entry);
-    const gpur_status status = plan_with(device, conv, product, &entry->plan);
+    const gpur_status status = plan_with(device, shape, &entry->plan);
     if (status != GPUR_OK) {
         gpur_host_free(device, entry, sizeof *entry);
         return status;
     }
-    entry->is_conv = conv != NULL;
-    if (conv)
-        entry->conv = *conv;
-    else
-        entry->product = *product;
+    entry->shape = *shape;
     entry->next = cuda->dnn_plans;
     cuda->dnn_plans = entry;
     return GPUR_OK;
 }
 
 /* The caller chooses what to do instead. The log line tells the user why a step is slow. */
-static void log_refusal(const gpur_device *device, const gpur_conv_shape *conv)
+static void log_refusal(const gpur_device *device, const gpur_conv_shape *shape)
 {
-    if (!conv)
-        gpur_cuda_log_once(device, "a matrix product goes without a graph of cuDNN's: %s", gpur_last_error());
-    else if (conv->epilogue != GPUR_EPILOGUE_NONE)
+    if (shape->epilogue != GPUR_EPILOGUE_NONE)
         gpur_cuda_log_once(device,
                            "bias and activation of a convolution go by a kernel of their own, or by patches: %s",
                            gpur_last_error());
@@ -162,18 +137,17 @@ static void log_refusal(const gpur_device *device, const gpur_conv_shape *conv)
         gpur_cuda_log_once(device, "a convolution goes by patches: %s", gpur_last_error());
 }
 
-static gpur_status use_plan(gpur_device *device, const gpur_conv_shape *conv, const gpur_gemm_shape *product,
-                            gpur_cudadnn_plan **out)
+static gpur_status use_plan(gpur_device *device, const gpur_conv_shape *shape, gpur_cudadnn_plan **out)
 {
     gpur_cuda *const cuda = gpur_cuda_of(device);
-    GPUR_TRY(open_once(device, conv));
-    gpur_cuda_dnn_entry **const found = find_shape(cuda, conv, product);
+    GPUR_TRY(open_once(device));
+    gpur_cuda_dnn_entry **const found = find_shape(cuda, shape);
     if (*found) {
         move_to_front(cuda, found);
     } else {
-        const gpur_status status = make_entry(device, conv, product);
+        const gpur_status status = make_entry(device, shape);
         if (status == GPUR_UNAVAILABLE)
-            log_refusal(device, conv);
+            log_refusal(device, shape);
         GPUR_TRY(status);
     }
     cuda->dnn_plans->users++;
@@ -181,8 +155,7 @@ static gpur_status use_plan(gpur_device *device, const gpur_conv_shape *conv, co
     return GPUR_OK;
 }
 
-gpur_status gpur_cuda_dnn_plan(gpur_device *device, const gpur_conv_shape *conv, const gpur_gemm_shape *product,
-                               gpur_cudadnn_plan **out)
+gpur_status gpur_cuda_dnn_plan(gpur_device *device, const gpur_conv_shape *shape, gpur_cudadnn_plan **out)
 {
     gpur_cuda *const cuda = gpur_cuda_of(device);
     int before;
@@ -191,7 +164,7 @@ gpur_status gpur_cuda_dnn_plan(gpur_device *device, const gpur_conv_shape *conv,
     gpur_status status = gpur_cuda_status(error, "cudaSetDevice");
     if (status == GPUR_OK) {
         pthread_mutex_lock(&cuda->math_mutex);
-        status = use_plan(device, conv, product, out);
+        status = use_plan(device, shape, out);
         pthread_mutex_unlock(&cuda->math_mutex);
     }
     gpur_cuda_leave_quietly(before, error);

@@ -91,6 +91,15 @@ static int init_mutexes(gpur_cuda *cuda)
     return 0;
 }
 
+static const gpur_device_traits traits = {
+    .has_own_memory = 1,
+    .has_native_streams = 1,
+    .has_launch_overhead = 1,
+    .wants_bf16_input = 1,
+    .dlpack_type = 2,                  /* kDLCUDA */
+    .im2col_bytes = (int64_t)64 << 20, /* a launch has work for all multiprocessors */
+};
+
 static gpur_status cuda_open(gpur_device *device, int ordinal)
 {
     GPUR_TRY(check_ordinal(device->name, ordinal));
@@ -103,6 +112,7 @@ static gpur_status cuda_open(gpur_device *device, int ordinal)
     }
     cuda->ordinal = ordinal;
     device->backend_data = cuda;
+    device->traits = traits;
     GPUR_TRY(describe(device));
     const int may_have_clusters = cuda->has_clusters;
     GPUR_TRY(gpur_cuda_load_kernels(device));

@@ -1,19 +1,13 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * Matrix products on CUDA, by cuBLASLt or by a cuDNN graph. cuBLASLt is the default. A cuDNN graph is used if the shape
- * asks for one (by_graph), or if cuBLASLt lacks the epilogue; if cuDNN has no graph for a shape that asks for one,
- * cuBLASLt is used after all. The choice depends only on the shape and the libraries, and nothing is timed here, so
- * runs are bitwise repeatable. There are no graphs for FP32 nor for accumulation into C (modules/cudnn.c says why).
- */
+/* Matrix products on CUDA, by cuBLASLt. The choice of its algorithm depends only on the shape and the library, and
+ * nothing is timed here, so runs are bitwise repeatable. */
 #include "device/cuda/cuda.h"
-#include "gpureplay/learner.h"
 
 #include <inttypes.h>
 
 typedef struct cuda_gemm {
     gpur_gemm base;
     gpur_cudamath_plan *plan;
-    gpur_cudadnn_plan *graph; /* one of the two is NULL; base.shape.by_graph tells which */
 } cuda_gemm;
 
 static const gpur_cudamath *table_of(const gpur_device *device)
@@ -37,7 +31,7 @@ static gpur_status open_once(gpur_device *device)
     return status;
 }
 
-static gpur_status plan_by_blas(cuda_gemm *gemm)
+static gpur_status plan(cuda_gemm *gemm)
 {
     gpur_device *const device = gemm->base.device;
     const gpur_cudamath *const math = table_of(device);
@@ -56,31 +50,6 @@ static gpur_status plan_by_blas(cuda_gemm *gemm)
     return status;
 }
 
-static gpur_status plan_by_graph(cuda_gemm *gemm)
-{
-    const gpur_gemm_shape *const s = &gemm->base.shape;
-    if (s->math == GPUR_MATH_FP32 || s->accumulate)
-        return gpur_fail(GPUR_UNAVAILABLE, "there are no graphs for matrix products of FP32, nor for sums of them");
-    return gpur_cuda_dnn_plan(gemm->base.device, NULL, s, &gemm->graph);
-}
-
-static gpur_status plan(cuda_gemm *gemm)
-{
-    gpur_gemm_shape *const s = &gemm->base.shape;
-    gpur_status status = s->by_graph ? plan_by_graph(gemm) : plan_by_blas(gemm);
-    if (status == GPUR_UNAVAILABLE && s->by_graph)
-        status = plan_by_blas(gemm);
-    else if (status == GPUR_UNAVAILABLE && s->epilogue != GPUR_EPILOGUE_NONE) {
-        gpur_cuda_log_once(gemm->base.device,
-                           "bias and activation of a matrix product go by cuDNN, or by a kernel of "
-                           "their own: %s",
-                           gpur_last_error());
-        status = plan_by_graph(gemm);
-    }
-    s->by_graph = gemm->graph != NULL;
-    return status;
-}
-
 gpur_status gpur_cuda_gemm_create(gpur_device *device, const gpur_gemm_shape *shape, gpur_gemm **out)
 {
     *out = NULL;
@@ -91,6 +60,9 @@ gpur_status gpur_cuda_gemm_create(gpur_device *device, const gpur_gemm_shape *sh
     gemm->base.device = device;
     gemm->base.shape = *shape;
     const gpur_status status = plan(gemm);
+    if (status == GPUR_UNAVAILABLE && shape->epilogue != GPUR_EPILOGUE_NONE)
+        gpur_cuda_log_once(device, "bias and activation of a matrix product are a kernel of their own: %s",
+                           gpur_last_error());
     if (status != GPUR_OK) {
         gpur_cuda_gemm_destroy(&gemm->base);
         return status;
@@ -104,18 +76,16 @@ void gpur_cuda_gemm_destroy(gpur_gemm *base)
     cuda_gemm *const gemm = (cuda_gemm *)base;
     gpur_device *const device = base->device;
     table_of(device)->plan_destroy(gemm->plan);
-    gpur_cuda_dnn_plan_release(device, gemm->graph);
     gpur_host_free(device, gemm, sizeof *gemm);
 }
 
 int64_t gpur_cuda_gemm_workspace_bytes(const gpur_gemm *base)
 {
     const cuda_gemm *const gemm = (const cuda_gemm *)base;
-    return gemm->graph ? gpur_cuda_dnn_workspace_bytes(base->device, gemm->graph)
-                       : table_of(base->device)->plan_workspace_bytes(gemm->plan);
+    return table_of(base->device)->plan_workspace_bytes(gemm->plan);
 }
 
-static gpur_status run_by_blas(const cuda_gemm *gemm, gpur_stream *stream, const gpur_cudamath_product *product)
+static gpur_status run(const cuda_gemm *gemm, gpur_stream *stream, const gpur_cudamath_product *product)
 {
     gpur_device *const device = gemm->base.device;
     int before;
@@ -128,17 +98,6 @@ static gpur_status run_by_blas(const cuda_gemm *gemm, gpur_stream *stream, const
     return status;
 }
 
-static gpur_status run_by_graph(const cuda_gemm *gemm, gpur_stream *stream, const gpur_cudamath_product *p)
-{
-    const gpur_cudadnn_arrays arrays = {(void *)(uintptr_t)p->a, (void *)(uintptr_t)p->b, p->c,
-                                        (void *)(uintptr_t)p->bias, p->workspace};
-    const uintptr_t bits = (uintptr_t)p->a | (uintptr_t)p->b | (uintptr_t)p->c | (uintptr_t)p->bias;
-    GPUR_REQUIRE(!gemm->base.shape.aligned || bits % 16 == 0,
-                 "A, B, C and the bias of a matrix product are at %p, %p, %p, %p; it was planned for multiples of 16",
-                 (const void *)p->a, (const void *)p->b, (const void *)p->c, (const void *)p->bias);
-    return gpur_cuda_dnn_run(gemm->base.device, stream, gemm->graph, &arrays);
-}
-
 /* Computes all planned rows whatever `rows` is: a plan has one algorithm, and the arrays hold all rows. */
 gpur_status gpur_cuda_gemm_run(gpur_gemm *base, gpur_stream *stream, int64_t rows, const float *a, const float *b,
                                float *c, const float *bias, void *workspace)
@@ -149,7 +108,7 @@ gpur_status gpur_cuda_gemm_run(gpur_gemm *base, gpur_stream *stream, int64_t row
     (void)rows;
     GPUR_REQUIRE((workspace && (uintptr_t)workspace % 256 == 0) || bytes == 0,
                  "the workspace of a matrix product is %p; wanted %" PRId64 " bytes, aligned to 256", workspace, bytes);
-    return gemm->graph ? run_by_graph(gemm, stream, &product) : run_by_blas(gemm, stream, &product);
+    return run(gemm, stream, &product);
 }
 
 const char *gpur_cuda_gemm_library(gpur_device *device)

@@ -7,14 +7,14 @@
 #include <string.h>
 
 enum {
-    SHEETS = 4,         /* observations, first layer, hidden layer, outputs */
-    FIRST_PART = 128,   /* hidden units per split of the sums that are the gradient of the first layer's activations */
-    WIDE_BATCH = 256,   /* from this many rows on a split has twice as many units: there are enough tiles */
-    BATCH_PART = 256,   /* rows per split of a weight's gradient */
-    MOST_PARTS = 16,    /* maximum number of splits */
-    LARGE_TILE = 64,    /* side of a large tile on a GPU */
-    LARGE_FROM = 256,   /* number of large tiles that keeps every multiprocessor busy */
-    THREADS = 256,      /* per block: the maximum of the kernel */
+    SHEETS = 4,        /* observations, first layer, hidden layer, outputs */
+    FIRST_PART = 128,  /* hidden units per split of the sums that are the gradient of the first layer's activations */
+    WIDE_BATCH = 256,  /* from this many rows on a split has twice as many units: there are enough tiles */
+    BATCH_PART = 256,  /* rows per split of a weight's gradient */
+    MOST_PARTS = 16,   /* maximum number of splits */
+    LARGE_TILE = 64,   /* side of a large tile on a GPU */
+    LARGE_FROM = 256,  /* number of large tiles that keeps every multiprocessor busy */
+    THREADS = 256,     /* per block: the maximum of the kernel */
     MANY_BLOCKS = 1024, /* more than can be resident at the same time */
 };
 
@@ -29,16 +29,19 @@ static gpur_status check_network(const gpur_network *network)
     return GPUR_OK;
 }
 
-static gpur_status check(const gpur_step *step)
+gpur_status gpur_one_kernel_check(const gpur_part_context *context)
 {
-    const gpur_learner_config *const config = &step->config;
-    const int64_t links = gpur_replay_links(step->replay);
-    GPUR_TRY(check_network(step->network));
+    const gpur_learner_config *const config = context->config;
+    const int64_t links = gpur_replay_links(context->replay);
+    const gpur_input input = gpur_input_of(context->device, context->network, context->fields, config);
+    if (config->step_kernel != GPUR_STEP_ONE_KERNEL)
+        return GPUR_OK;
+    GPUR_TRY(check_network(context->network));
     GPUR_REQUIRE(config->math == GPUR_MATH_FP32, WHAT_IT_IS "GPUR_MATH_FP32 (0); math is %" PRId32, config->math);
     GPUR_REQUIRE(links == 0, WHAT_IT_IS "a packed replay; this one is linked, with %" PRId64 " links in a row", links);
-    GPUR_REQUIRE(step->input.direct,
+    GPUR_REQUIRE(input.direct,
                  WHAT_IT_IS "obs of float32 and network.input_scale 1; obs is %s and input_scale %g",
-                 step->fields.obs_floats ? "float32" : "uint8", (double)config->network.input_scale);
+                 context->fields->obs_floats ? "float32" : "uint8", (double)config->network.input_scale);
     return GPUR_OK;
 }
 
@@ -48,12 +51,12 @@ static int32_t parts_of(int64_t count, int64_t part)
     return (int32_t)(parts < MOST_PARTS ? parts : MOST_PARTS);
 }
 
-gpur_status gpur_one_kernel_open(gpur_one_kernel *one, const gpur_step *step)
+static gpur_status open(void *part, const gpur_part_context *context)
 {
-    memset(one, 0, sizeof *one);
+    gpur_one_kernel *const one = part;
+    const gpur_step *const step = context->step;
     if (step->config.step_kernel != GPUR_STEP_ONE_KERNEL)
         return GPUR_OK;
-    GPUR_TRY(check(step));
     one->step = step;
     const int64_t batch = step->config.batch_size;
     one->first_parts = parts_of(step->network->width[2], batch < WIDE_BATCH ? FIRST_PART : 2 * FIRST_PART);
@@ -61,12 +64,13 @@ gpur_status gpur_one_kernel_open(gpur_one_kernel *one, const gpur_step *step)
     return GPUR_OK;
 }
 
-void gpur_one_kernel_place(gpur_one_kernel *one, gpur_arena *arena)
+static void assign(void *part, gpur_arena *arena)
 {
+    gpur_one_kernel *const one = part;
     const gpur_step *const step = one->step;
     if (!step)
         return;
-    one->first = gpur_arena_floats(arena, one->first_parts * step->config.batch_size * step->online.pitch[1]);
+    one->first = gpur_arena_floats(arena, one->first_parts * step->config.batch_size * step->dqn.online.pitch[1]);
     if (one->args.parts > 1)
         one->parts = gpur_arena_floats(arena, one->args.parts * step->optimizer.count);
     one->args.draw_step = gpur_arena_take(arena, sizeof *one->args.draw_step);
@@ -104,7 +108,7 @@ static void add_forward(gpur_one_kernel *one, int32_t stage, const gpur_pass *pa
 static void add_to_weight(gpur_one_kernel *one, int32_t stage, const gpur_dense *d, gpur_factor dy)
 {
     const gpur_step *const step = one->step;
-    const gpur_pass *const pass = &step->online;
+    const gpur_pass *const pass = &step->dqn.online;
     const int64_t bias = d->bias >= 0 ? d->bias : step->network->head_bias + d->to_column;
     float *const gradient = one->parts ? one->parts : step->optimizer.gradient;
     gpur_product *const p = add(one, stage, d->units, d->inputs, step->config.batch_size);
@@ -118,7 +122,7 @@ static void add_to_weight(gpur_one_kernel *one, int32_t stage, const gpur_dense 
 /* dY^T: the layer's columns of the gradient activations, transposed. */
 static gpur_factor gradient_of(const gpur_step *step, const gpur_dense *d)
 {
-    return factor_of(step->backward.sheet[d->to] + d->to_column, 1, step->online.pitch[d->to]);
+    return factor_of(step->dqn.backward.sheet[d->to] + d->to_column, 1, step->dqn.online.pitch[d->to]);
 }
 
 /* dX = dY W, where the sum over the hidden units is split into first_parts partial sums. */
@@ -127,9 +131,9 @@ static void add_to_first(gpur_one_kernel *one, const gpur_dense *d)
     const gpur_step *const step = one->step;
     const int64_t batch = step->config.batch_size;
     gpur_product *const p = add(one, GPUR_STAGE_GRADIENTS, batch, d->inputs, d->units);
-    p->a = factor_of(step->backward.sheet[d->to], step->online.pitch[d->to], 1);
+    p->a = factor_of(step->dqn.backward.sheet[d->to], step->dqn.online.pitch[d->to], 1);
     p->b = factor_of(step->optimizer.weights + d->weight, 1, d->inputs);
-    p->c = one->first, p->c_row = step->online.pitch[d->from];
+    p->c = one->first, p->c_row = step->dqn.online.pitch[d->from];
     p->parts = one->first_parts, p->c_part = batch * p->c_row;
 }
 
@@ -137,10 +141,10 @@ static void add_to_first(gpur_one_kernel *one, const gpur_dense *d)
  * activation. */
 static gpur_factor first_gradient(const gpur_one_kernel *one, const gpur_dense *d)
 {
-    gpur_factor factor = factor_of(one->first, 1, one->step->online.pitch[d->to]);
+    gpur_factor factor = factor_of(one->first, 1, one->step->dqn.online.pitch[d->to]);
     factor.parts = one->first_parts;
     factor.part_step = one->step->config.batch_size * factor.step;
-    factor.y = one->step->online.sheet[d->to];
+    factor.y = one->step->dqn.online.sheet[d->to];
     factor.activation = d->activation;
     return factor;
 }
@@ -151,10 +155,10 @@ static void add_products(gpur_one_kernel *one)
     const gpur_network *const network = step->network;
     const gpur_dense *const first = &network->dense[0], *const hidden = &network->dense[1];
     const gpur_optimizer *const o = &step->optimizer;
-    add_forward(one, GPUR_STAGE_FIRST, &step->online, first, o->weights);
-    add_forward(one, GPUR_STAGE_FIRST, &step->target, first, o->target);
-    add_forward(one, GPUR_STAGE_HIDDEN, &step->online, hidden, o->weights);
-    add_forward(one, GPUR_STAGE_HIDDEN, &step->target, hidden, o->target);
+    add_forward(one, GPUR_STAGE_FIRST, &step->dqn.online, first, o->weights);
+    add_forward(one, GPUR_STAGE_FIRST, &step->dqn.target, first, o->target);
+    add_forward(one, GPUR_STAGE_HIDDEN, &step->dqn.online, hidden, o->weights);
+    add_forward(one, GPUR_STAGE_HIDDEN, &step->dqn.target, hidden, o->target);
     add_to_weight(one, GPUR_STAGE_GRADIENTS, hidden, gradient_of(step, hidden));
     add_to_first(one, hidden);
     for (int32_t i = 2; i < network->dense_count; i++)
@@ -178,14 +182,14 @@ static gpur_last_layers last_layers(const gpur_step *step)
     const gpur_network *const network = step->network;
     const gpur_dense *const hidden = &network->dense[1], *const first = &network->dense[2];
     const gpur_last_layers last = {
-        .online = step->online.sheet[2],
-        .target = step->target.sheet[2],
+        .online = step->dqn.online.sheet[2],
+        .target = step->dqn.target.sheet[2],
         .weight = step->optimizer.weights + first->weight,
         .target_weight = step->optimizer.target + first->weight,
-        .z = step->online.sheet[3],
-        .z_target = step->target.sheet[3],
-        .gradient = step->backward.sheet[2],
-        .pitch = step->online.pitch[2],
+        .z = step->dqn.online.sheet[3],
+        .z_target = step->dqn.target.sheet[3],
+        .gradient = step->dqn.backward.sheet[2],
+        .pitch = step->dqn.online.pitch[2],
         .width = network->width[2],
         .inputs = first->inputs,
         .outputs = network->width[3],
@@ -199,26 +203,30 @@ static void connect_draw(gpur_one_kernel *one)
 {
     const gpur_step *const step = one->step;
     gpur_learn_steps_args *const args = &one->args;
-    args->gather = step->draw.rows;
+    const gpur_batch_source *const source = &step->sampled;
+    args->gather = source->plan.rows;
     args->gather.step = args->draw_step;
-    args->by_priority = step->sampler->is_by_priority;
-    if (!step->sampler->is_by_priority)
+    args->by_priority = source->sampler->is_by_priority;
+    if (!args->by_priority)
         return;
-    args->draw = gpur_sampler_draw_args(step->replay, step->sampler, &step->sample, step->config.batch_size);
+    args->draw = gpur_sampler_draw_args(step->batch.replay, source->sampler, &source->sample, step->batch.rows);
     args->draw.step = args->draw_step;
-    args->weights = gpur_sampler_weights_args(step->replay, &step->sample, step->config.batch_size);
-    args->priorities = gpur_priorities_change(step->priorities, step->config.batch_size, step->id, step->td.td, 1);
+    args->weights = gpur_sampler_weights_args(step->batch.replay, &source->sample, step->batch.rows);
+    args->priorities = gpur_priorities_change(gpur_replay_priorities(step->batch.replay), step->batch.rows,
+                                              step->batch.id, step->dqn.td.td, 1);
 }
 
-void gpur_one_kernel_connect(gpur_one_kernel *one)
+static gpur_status connect(void *part)
 {
+    gpur_one_kernel *const one = part;
     const gpur_step *const step = one->step;
     gpur_learn_steps_args *const args = &one->args;
     if (!step)
-        return;
-    const gpur_step_results results = {step->td.loss, step->td.q_taken, step->td.invalid, step->config.batch_size};
+        return GPUR_OK;
+    const gpur_td_error_args *const td = &step->dqn.td;
+    const gpur_step_results results = {td->loss, td->q_taken, td->invalid, td->batch};
     connect_draw(one);
-    args->td = step->td;
+    args->td = *td;
     args->last = last_layers(step);
     args->norm = gpur_optimizer_norm(&step->optimizer);
     args->update = gpur_optimizer_update(&step->optimizer);
@@ -228,7 +236,10 @@ void gpur_one_kernel_connect(gpur_one_kernel *one)
     args->updates_early = !one->parts && args->update.clip_norm == 0.0f;
     add_products(one);
     choose_tiles(one);
+    return GPUR_OK;
 }
+
+const gpur_part gpur_one_kernel_part = {.open = open, .assign = assign, .connect = connect};
 
 /* Not measured on a GPU. By default asks for more blocks than can be resident, and so gets a cooperative grid of all
  * that can. A cluster synchronizes faster, but has at most 16 blocks, and even with a batch of 32 a step has more tiles
@@ -250,7 +261,7 @@ static int64_t steps_a_launch(const gpur_one_kernel *one)
 {
     if (one->way.steps > 0)
         return one->way.steps;
-    return gpur_device_is_cuda(one->step->device) ? one->step->config.unroll : 1;
+    return gpur_device_get_traits(one->step->device)->has_launch_overhead ? one->step->config.unroll : 1;
 }
 
 gpur_status gpur_one_kernel_enqueue(const gpur_one_kernel *one, gpur_stream *stream, int64_t steps)

@@ -30,13 +30,12 @@ typedef struct gpur_one_kernel {
     float *parts;        /* (args.parts, P) partial sums of the weights' gradient; NULL if args.parts is 1 */
 } gpur_one_kernel;
 
-/* Opens the fused step if the config asks for it (GPUR_STEP_ONE_KERNEL); if not, this function and the next two do
- * nothing. Refuses a step that the kernel cannot run. `step` must not move. */
-gpur_status gpur_one_kernel_open(gpur_one_kernel *one, const gpur_step *step);
-void gpur_one_kernel_place(gpur_one_kernel *one, gpur_arena *arena);
+/* Refuses a learner whose steps the kernel cannot run, if its config asks for the fused step (GPUR_STEP_ONE_KERNEL).
+ * context->step is not read. */
+gpur_status gpur_one_kernel_check(const gpur_part_context *context);
 
-/* To be called after gpur_step_connect. */
-void gpur_one_kernel_connect(gpur_one_kernel *one);
+/* The learner's part that is a gpur_one_kernel. Its `connect` comes after that of the step. */
+extern const gpur_part gpur_one_kernel_part;
 
 /* Requires the consumer lock. Enqueues `steps` train steps. The ring does not change between the steps of one kernel
  * launch. */

@@ -11,7 +11,7 @@ static gpur_gemm_shape forward_shape(const gpur_pass *pass, const gpur_dense *d)
     shape.m = pass->rows, shape.n = d->units, shape.k = d->inputs;
     shape.lda = pass->pitch[d->from], shape.ldb = d->inputs, shape.ldc = pass->pitch[d->to];
     shape.transpose_b = 1;
-    gpur_dense_arithmetic(d, &pass->options, &shape);
+    shape.math = gpur_dense_math(d, pass->options.math);
     return shape;
 }
 
@@ -114,7 +114,7 @@ static gpur_gemm_shape weight_shape(const gpur_backward *backward, const gpur_de
     shape.m = d->units, shape.n = d->inputs, shape.k = backward->rows;
     shape.lda = backward->pass->pitch[d->to], shape.ldb = backward->pass->pitch[d->from], shape.ldc = d->inputs;
     shape.transpose_a = 1;
-    gpur_dense_arithmetic(d, &backward->pass->options, &shape);
+    shape.math = gpur_dense_math(d, backward->pass->options.math);
     return shape;
 }
 
@@ -125,7 +125,7 @@ static gpur_gemm_shape input_shape(const gpur_backward *backward, const gpur_den
     memset(&shape, 0, sizeof shape);
     shape.m = backward->rows, shape.n = d->inputs, shape.k = d->units;
     shape.lda = backward->pass->pitch[d->to], shape.ldb = d->inputs, shape.ldc = backward->pass->pitch[d->from];
-    gpur_dense_arithmetic(d, &backward->pass->options, &shape);
+    shape.math = gpur_dense_math(d, backward->pass->options.math);
     return shape;
 }
 

@@ -41,7 +41,7 @@ gpur_input gpur_input_of(gpur_device *device, const gpur_network *network, const
     gpur_input input;
     memset(&input, 0, sizeof input);
     input.direct = !is_image && fields->obs_floats && config->network.input_scale == 1.0f;
-    input.bf16 = is_image && config->math == GPUR_MATH_BF16 && gpur_device_is_cuda(device);
+    input.bf16 = is_image && config->math == GPUR_MATH_BF16 && gpur_device_get_traits(device)->wants_bf16_input;
     input.row_bytes = fields->obs_bytes;
     input.raw_pitch = input.direct ? 0 : (fields->obs_bytes + 15) / 16 * 16;
     input.args = args_of(&input, network, fields, &config->network);
@@ -55,7 +55,6 @@ gpur_pass_options gpur_input_options(const gpur_input *input, const gpur_learner
     options.math = config->math;
     options.fuse = 1;
     options.deterministic = config->deterministic;
-    options.dense_graphs = config->dense_graphs;
     options.input_bf16 = input->bf16;
     return options;
 }

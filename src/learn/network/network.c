@@ -3,11 +3,22 @@
 #include "learn/network/network.h"
 
 #include "base/sized.h"
+#include "kernels/args_learn.h"
 
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
+
+/* Settings go to the kernels as they are. */
+#define SAME_VALUE(kernels, header) _Static_assert((int)(kernels) == (int)(header), #kernels " is not " #header)
+SAME_VALUE(GPUR_ACTIVATION_LINEAR, GPUR_LINEAR);
+SAME_VALUE(GPUR_ACTIVATION_RELU, GPUR_RELU);
+SAME_VALUE(GPUR_ACTIVATION_TANH, GPUR_TANH);
+SAME_VALUE(GPUR_STAND_Q, GPUR_HEAD_Q);
+SAME_VALUE(GPUR_STAND_DUELING, GPUR_HEAD_DUELING);
+SAME_VALUE(GPUR_STAND_SOFTMAX_VALUE, GPUR_HEAD_SOFTMAX_VALUE);
+SAME_VALUE(GPUR_STAND_TANH_ACTION, GPUR_HEAD_TANH_ACTION);
 
 #define MAX_INIT_SCALE 1e6f
 enum { MAX_UNITS = 65536, MAX_FEATURES = 1 << 24, MAX_KERNEL = 64, LAST_HEAD = GPUR_HEAD_TANH_ACTION };
@@ -83,7 +94,7 @@ static gpur_status check_input(const gpur_network_config *config, const gpur_sce
     GPUR_REQUIRE(scene->features >= 1 && scene->features <= MAX_FEATURES,
                  "an observation has %" PRId64 " numbers; a network takes 1 to %d", scene->features, MAX_FEATURES);
     GPUR_REQUIRE(isfinite(config->input_scale) && config->input_scale != 0.0f,
-                 "network.input_scale is %g; it must be finite and not 0: was the config initialised?",
+                 "network.input_scale is %g; it must be finite and not 0: was the config initialized?",
                  (double)config->input_scale);
     GPUR_REQUIRE(config->input_layout == GPUR_CHW || config->input_layout == GPUR_HWC,
                  "network.input_layout is %" PRId32 "; it must be GPUR_CHW or GPUR_HWC (0, 1)", config->input_layout);

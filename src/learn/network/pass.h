@@ -15,7 +15,6 @@ typedef struct gpur_pass_options {
     int32_t deterministic; /* 1: only convolution algorithms that give the same bits each time */
     int32_t input_bf16;    /* 1: the input is bfloat16; only if the first layer is a convolution */
     int32_t by_patches;    /* 1: convolutions by im2col even if there is a library for them */
-    int32_t dense_graphs;  /* 1: dense layers by graphs of cuDNN if it has them; 0: by cuBLASLt if that can */
 } gpur_pass_options;
 
 /* Forward pass. Activations are (rows, width), their rows `pitch` floats apart. */
@@ -55,16 +54,6 @@ static inline int64_t gpur_sheet_pitch(int64_t width)
 static inline int32_t gpur_dense_math(const gpur_dense *dense, int32_t math)
 {
     return dense->bias < 0 ? GPUR_MATH_FP32 : math;
-}
-
-/* Sets the arithmetic of a layer's GEMMs, and the library for them. Every layer except the output layers (bias -1)
- * reads and writes whole activations and groups of weights, which start at multiples of 16 bytes. */
-static inline void gpur_dense_arithmetic(const gpur_dense *dense, const gpur_pass_options *options,
-                                         gpur_gemm_shape *shape)
-{
-    shape->math = gpur_dense_math(dense, options->math);
-    shape->by_graph = options->dense_graphs;
-    shape->aligned = dense->bias >= 0;
 }
 
 /* Floats from row to row of the input that suit the first layer: images have no padding between them. */

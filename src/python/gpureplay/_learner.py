@@ -53,9 +53,8 @@ class DQN(Handle):
     settings: the members of gpur_learner_config by name (include/gpureplay/learner.h), with words for choices:
         trunk [128, (64, "tanh")], head "q" or "dueling", hidden 512, optimizer "adam" ..., learning_rate 1e-3 or
         (first, last, steps), exploration (1.0, 0.05, 10_000), loss "huber" or "squared", double_dqn, batch_size,
-        target_period, act "latest", "previous" or "target", math "fp32", "tf32" or "bf16" (on CUDA), dense_graphs 1 for
-        dense layers by graphs of cuDNN's where math is "tf32" or "bf16" and cuDNN has them, step_kernel "auto",
-        "libraries" or "one_kernel" (whole train steps in one kernel, for small networks on a GPU), seed.
+        target_period, act "latest", "previous" or "target", math "fp32", "tf32" or "bf16" (on CUDA), step_kernel
+        "auto", "libraries" or "one_kernel" (whole train steps in one kernel, for small networks on a GPU), seed.
         Convolutions come first in trunk: ("conv", filters, kernel[, stride[, padding]][, activation]), or
         {"conv": 32, "kernel": 8, "stride": 4, "padding": 0, "activation": "relu"}; input_layout "chw" or "hwc" says how
         obs of three axes lies, and input_scale what it is multiplied by (1 / 255 for frames of uint8).
@@ -160,12 +159,12 @@ class DQN(Handle):
         self._call(lib.gpur_learner_sync)
 
     def save(self, path: str | os.PathLike[str], progress: _files.Progress | None = None) -> None:
-        """Writes weights, target, optimiser and counters. With the buffer saved at the same point, training goes on
+        """Writes weights, target, optimizer and counters. With the buffer saved at the same point, training goes on
         from both files bit for bit. Otherwise as `ReplayBuffer.save`."""
         _files.call(self, lib.gpur_learner_save, path, progress)
 
     def load(self, path: str | os.PathLike[str], progress: _files.Progress | None = None) -> None:
-        """Reads such a file into this learner, of the same network and kind of optimiser. InvalidArgument: they
+        """Reads such a file into this learner, of the same network and kind of optimizer. InvalidArgument: they
         differ. FileError: it is no such file, or is damaged."""
         _files.call(self, lib.gpur_learner_load, path, progress)
 

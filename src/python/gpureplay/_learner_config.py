@@ -54,7 +54,7 @@ _TOP = {
     "math": put_choice(MATHS),
     "step_kernel": put_choice(STEP_KERNELS),
     **dict.fromkeys(("double_dqn", "huber_delta", "batch_size", "target_period", "target_copy_first", "max_act_batch",
-                     "unroll", "dense_graphs", "seed", "host_batches", "deterministic"), put),
+                     "unroll", "seed", "host_batches", "deterministic"), put),
 }
 _DRAWS = ("distinct", "prioritized")
 SETTINGS = (*_NETWORK, *_OPTIMIZER, *_TOP, *_DRAWS)

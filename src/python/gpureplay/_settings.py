@@ -16,7 +16,7 @@ from ._replay_config import CHOICES, SOURCES, Form, block_of, most_of, slack_of,
 from ._trunk import ACTIVATIONS, trunk_of
 
 Settings = dict[str, Any]
-_FLAGS = ("centered", "double_dqn", "target_copy_first", "dense_graphs", "deterministic")
+_FLAGS = ("centered", "double_dqn", "target_copy_first", "deterministic")
 
 
 def _word(choices: dict[Any, int], code: int) -> Any:
@@ -89,7 +89,7 @@ def of_learner(config: _mirror.LearnerConfig) -> Settings:
         "prioritized": _word(PRIORITIZED, source) if source in PRIORITIZED.values() else False,
         "distinct": source == _mirror.UNIFORM_DISTINCT, **_all(config, "beta seed"), "act": _word(ACTS, config.act),
         "math": _word(MATHS, config.math), "step_kernel": _word(STEP_KERNELS, config.step_kernel),
-        **_all(config, "max_act_batch unroll dense_graphs host_batches deterministic"),
+        **_all(config, "max_act_batch unroll host_batches deterministic"),
     }
 
 
@@ -106,7 +106,7 @@ class Preset(NamedTuple):
 
 # What no preset says.
 _OF_NO_BUFFER = ("max_batch", "flush", "distinct", "seed", "frame_slack")
-_OF_NO_AGENT = ("seed", "act", "math", "max_act_batch", "unroll", "dense_graphs", "host_batches", "deterministic",
+_OF_NO_AGENT = ("seed", "act", "math", "max_act_batch", "unroll", "host_batches", "deterministic",
                 "step_kernel", "distinct")
 
 

@@ -213,12 +213,11 @@ class LearnerConfig(Sized):
         ("huber_delta", c_float),
         ("index_source", c_int32),
         *_members(c_int64, "batch_size target_period"),
-        *_members(c_int32, "target_copy_first act max_act_batch math unroll dense_graphs"),
+        *_members(c_int32, "target_copy_first act max_act_batch math unroll step_kernel"),
         ("exploration", Schedule),
         ("seed", c_uint64),
         *_members(c_int32, "host_batches deterministic"),
         ("beta", Schedule),
-        *_members(c_int32, "step_kernel reserved"),
     ]
 
 

@@ -64,7 +64,7 @@ typedef struct update_request {
 static gpur_status locate(gpur_device *device, update_request *r)
 {
     int ids_there = 0, priorities_there = 0;
-    if (!gpur_device_is_cuda(device) || r->count == 0)
+    if (!gpur_device_get_traits(device)->has_own_memory || r->count == 0)
         return GPUR_OK;
     GPUR_TRY(gpur_memory_locate(device, r->ids, &ids_there));
     GPUR_TRY(gpur_memory_locate(device, r->priorities, &priorities_there));
@@ -103,7 +103,7 @@ static gpur_status launch(gpur_replay *replay, gpur_stream *stream, int64_t coun
 static gpur_status update_from_host(gpur_replay *replay, gpur_stream *stream, const update_request *r)
 {
     const gpur_priorities *const priorities = &replay->priorities;
-    if (gpur_device_works_at_once(replay->device))
+    if (gpur_device_get_traits(replay->device)->is_synchronous)
         return launch(replay, stream, r->count, r->ids, r->priorities);
     GPUR_TRY(bring_ids(replay, stream, r->count, r->ids));
     GPUR_TRY(bring_values(replay, stream, r->count, r->priorities));

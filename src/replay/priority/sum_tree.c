@@ -10,6 +10,9 @@ enum {
     RESULTS = 256, /* bytes for state, report and total on the host */
 };
 _Static_assert(sizeof(gpur_priority_state) + sizeof(gpur_priority_found) + sizeof(uint64_t) <= RESULTS, "room");
+_Static_assert((int)GPUR_NORM_BATCH == (int)GPUR_WEIGHT_NORM_BATCH, "the kernels' norms are the public ones");
+_Static_assert((int)GPUR_NORM_MEMORY == (int)GPUR_WEIGHT_NORM_MEMORY, "the kernels' norms are the public ones");
+_Static_assert((int)GPUR_NORM_NONE == (int)GPUR_WEIGHT_NORM_NONE, "the kernels' norms are the public ones");
 
 /* Assigns the next array; with base NULL it only counts bytes. */
 static void *take(unsigned char *base, int64_t *used, int64_t bytes)

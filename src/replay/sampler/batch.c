@@ -14,7 +14,8 @@ static gpur_status pool_build(gpur_pool *pool)
     if (pthread_mutex_init(&pool->lock, NULL) != 0)
         return gpur_fail(GPUR_OUT_OF_MEMORY, "no lock for a pool of batches: the system has no more of them");
     GPUR_TRY(gpur_stream_create(pool->device, &pool->reader));
-    return gpur_device_is_cuda(pool->device) ? gpur_stream_create(pool->device, &pool->returns) : GPUR_OK;
+    const int returns = gpur_device_get_traits(pool->device)->has_native_streams;
+    return returns ? gpur_stream_create(pool->device, &pool->returns) : GPUR_OK;
 }
 
 static void batch_destroy(gpur_batch *batch)

@@ -54,7 +54,7 @@ static void set_type(gpur_dl_tensor *tensor, int32_t dtype)
 static void set_device(gpur_dl_tensor *tensor, const gpur_device *device)
 {
     const char *const colon = strchr(gpur_device_name(device), ':');
-    tensor->device_type = gpur_device_is_cuda(device) ? GPUR_DL_CUDA : GPUR_DL_CPU;
+    tensor->device_type = gpur_device_get_traits(device)->dlpack_type;
     tensor->device_id = colon ? (int32_t)strtol(colon + 1, NULL, 10) : 0;
 }
 

@@ -5,7 +5,6 @@
 
 #include <stdint.h>
 
-enum { GPUR_DL_CPU = 1, GPUR_DL_CUDA = 2 };                                      /* device types */
 enum { GPUR_DL_INT = 0, GPUR_DL_UINT = 1, GPUR_DL_FLOAT = 2, GPUR_DL_BOOL = 6 }; /* type codes */
 enum { GPUR_DL_MAJOR = 1, GPUR_DL_MINOR = 0 };
 

@@ -83,7 +83,7 @@ static int is_large(int64_t ring_bytes)
 static gpur_grid grid_of(const gpur_replay *replay, int64_t count, int32_t tile)
 {
     const int64_t pitch = replay->storage.rows.pitch;
-    const int is_small = !gpur_device_is_cuda(replay->device) && count * pitch < TEAM_BYTES;
+    const int is_small = gpur_device_get_traits(replay->device)->uses_host_cores && count * pitch < TEAM_BYTES;
     return gpur_grid_rows(replay->device, count, tile, is_small ? 0 : pitch);
 }
 

@@ -143,7 +143,7 @@ static int may_go_straight(const gpur_replay *replay, const rows_in *in)
 {
     const int64_t left = in->count - in->done;
     const int many = replay->config.flush == GPUR_FLUSH_AUTO && left > (STRAIGHT_BYTES - 1) / replay->schema.pitch;
-    return (many || left >= replay->config.update_size) && gpur_device_works_at_once(replay->device) &&
+    return (many || left >= replay->config.update_size) && gpur_device_get_traits(replay->device)->is_synchronous &&
            replay->config.feed == GPUR_FEED_COPY && (in->source->clips || replay->ring.clipped_field < 0) &&
            gpur_ingest_is_empty(&replay->ingest);
 }
@@ -267,7 +267,7 @@ static gpur_status place_of(const gpur_replay *replay, int64_t count, const void
     for (int32_t f = 0; f < replay->schema.count && count > 0; f++) {
         GPUR_REQUIRE(fields[f], "fields[%d], \"%s\", is NULL", (int)f, replay->schema.fields[f].name);
         int here = replay->config.feed == GPUR_FEED_SCATTER;
-        if (gpur_device_is_cuda(device))
+        if (gpur_device_get_traits(device)->has_own_memory)
             GPUR_TRY(gpur_memory_locate(device, fields[f], &here));
         GPUR_REQUIRE(f == 0 || here == *on_device,
                      "fields[0], \"%s\", is in %s memory and fields[%d], \"%s\", in %s "

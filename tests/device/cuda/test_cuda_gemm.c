@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* GEMMs that only CUDA has: TF32 and BF16, addresses of any alignment, epilogues at the shapes of a layer; all of them
- * by cuBLASLt and by cuDNN graphs. */
+/* GEMMs that only CUDA has: TF32 and BF16, addresses of any alignment, epilogues at the shapes of a layer. */
 #include "test.h"
-#include "device/conv.h"
 #include "device/gemm.h"
 #include "gpureplay/learner.h"
 #include "reference/reference_gemm.h"
@@ -55,15 +53,12 @@ static void close_bench(bench *t)
     gpur_device_close(t->device);
 }
 
-static int graphs; /* number of GEMMs that ran as cuDNN graphs */
-
 static gpur_status run(bench *t, const gpur_gemm_shape *shape)
 {
     gpur_gemm *gemm = NULL;
     void *workspace = NULL;
     GPUR_TRY(gpur_gemm_create(t->device, shape, &gemm));
     gpur_status status = GPUR_OK;
-    graphs += strncmp(gpur_gemm_way(gemm), "cuDNN", 5) == 0;
     if (gpur_gemm_workspace_bytes(gemm))
         status = gpur_device_alloc(t->device, gpur_gemm_workspace_bytes(gemm), &workspace);
     if (status == GPUR_OK)
@@ -101,7 +96,7 @@ static const gpur_gemm_shape layers[] = {
     {.m = 64, .n = 128, .k = 1024, .lda = 1024, .ldb = 128, .ldc = 128},
 };
 
-static void check_layers(int64_t offset, int32_t math, int32_t by_graph)
+static void check_layers(int64_t offset, int32_t math)
 {
     static bench t;
     CHECK_OK(open_bench(&t, offset));
@@ -110,8 +105,6 @@ static void check_layers(int64_t offset, int32_t math, int32_t by_graph)
             gpur_gemm_shape s = layers[i];
             s.math = math;
             s.epilogue = epilogue;
-            s.by_graph = by_graph;
-            s.aligned = offset % 4 == 0;
             const gpur_status status = run(&t, &s);
             CHECK(status == GPUR_OK || (status == GPUR_UNAVAILABLE && epilogue != GPUR_EPILOGUE_NONE));
             if (status == GPUR_OK)
@@ -122,55 +115,23 @@ static void check_layers(int64_t offset, int32_t math, int32_t by_graph)
 
 TEST(layers_agree_in_fp32)
 {
-    check_layers(0, GPUR_MATH_FP32, 0);
+    check_layers(0, GPUR_MATH_FP32);
 }
 
 TEST(layers_agree_in_tf32)
 {
-    check_layers(0, GPUR_MATH_TF32, 0);
+    check_layers(0, GPUR_MATH_TF32);
 }
 
 TEST(addresses_that_are_only_floats_are_right)
 {
-    check_layers(1, GPUR_MATH_FP32, 0);
-    check_layers(1, GPUR_MATH_TF32, 0);
+    check_layers(1, GPUR_MATH_FP32);
+    check_layers(1, GPUR_MATH_TF32);
 }
 
 TEST(layers_agree_in_bf16)
 {
-    check_layers(0, GPUR_MATH_BF16, 0);
-}
-
-/* Returns 1 if cuDNN runs a convolution; then it can run a GEMM, too. */
-static int has_cudnn(void)
-{
-    const gpur_conv_shape shape = {
-        .images = 1, .height = 8, .width = 8, .channels = 8, .filters = 8, .kernel = 3, .stride = 1};
-    gpur_device *const device = test_device();
-    gpur_conv *conv = NULL;
-    const gpur_status status = gpur_conv_create(device, &shape, &conv);
-    const int has = status == GPUR_OK && strncmp(gpur_conv_way(conv), "cuDNN", 5) == 0;
-    gpur_conv_destroy(conv);
-    gpur_device_close(device);
-    return has;
-}
-
-TEST(layers_agree_by_graphs_of_cudnn)
-{
-    for (int32_t math = GPUR_MATH_TF32; math <= GPUR_MATH_BF16; math++) {
-        graphs = 0;
-        check_layers(0, math, 1);
-        printf("%d of 12 products by graphs of cuDNN's, math %d\n", graphs, (int)math);
-        CHECK(!has_cudnn() || graphs > 0);
-    }
-    check_layers(1, GPUR_MATH_TF32, 1);
-}
-
-TEST(products_of_fp32_go_by_cublaslt_whatever_was_asked_for)
-{
-    graphs = 0;
-    check_layers(0, GPUR_MATH_FP32, 1);
-    CHECK_EQUAL(graphs, 0);
+    check_layers(0, GPUR_MATH_BF16);
 }
 
 int main(int argc, char **argv)
@@ -184,7 +145,5 @@ int main(int argc, char **argv)
     RUN(layers_agree_in_tf32);
     RUN(layers_agree_in_bf16);
     RUN(addresses_that_are_only_floats_are_right);
-    RUN(layers_agree_by_graphs_of_cudnn);
-    RUN(products_of_fp32_go_by_cublaslt_whatever_was_asked_for);
     return test_main_end();
 }

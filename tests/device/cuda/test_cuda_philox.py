@@ -57,7 +57,7 @@ def check(kernels, curand, files, found):
     toolkits = [path for path in files.values() if path.name.startswith("curand")]
     assert [path.name for path in toolkits] == [HEADER], f"of curand: {toolkits}; wanted {HEADER} alone"
     assert toolkits[0].resolve() == (Path(curand) / HEADER).resolve(), f"{toolkits[0]}; wanted the one in {curand}"
-    allowed = {toolkits[0], Path(kernels) / "permutation.h"}
+    allowed = {toolkits[0], Path(kernels) / "lib/permutation.h"}
     for kernel, counts in found.items():
         others = {str(path): count for path, count in counts.items() if path not in allowed}
         assert not others, f"kernel {kernel} has a Philox that is not the toolkit's: {others}"

@@ -10,8 +10,11 @@
 #include "device/cuda/pretend/faults.h"
 #include "device/cuda/pretend/pretend.h"
 #include "device/device.h"
+#include "learn/learner.h"
 #include "support/file_scene.h"
 #include "support/replay_kit.h"
+
+#include <stdlib.h>
 
 enum { STEPS = 32 };
 
@@ -183,6 +186,49 @@ TEST(asking_an_event_leaves_an_error_of_the_host_programs)
     gpur_device_close(device);
 }
 
+static int synced; /* 1: a stream was synchronized after the call that failed */
+
+static void hear_sync(const char *name)
+{
+    synced |= faults.failed && strcmp(name, "cudaStreamSynchronize") == 0;
+}
+
+static void check_waits(gpur_status status, const char *what, int64_t nth)
+{
+    faults_end();
+    TEST_REQUIRE(status != GPUR_OK && faults.failed, "%s: copy %d did not fail", what, (int)nth);
+    TEST_REQUIRE(synced, "%s: copy %d failed, and nothing waited for those before it", what, (int)nth);
+}
+
+/* The copies before one that fails may still read the caller's memory. */
+TEST(a_call_whose_copy_fails_waits_for_the_copies_before_it)
+{
+    static file_scene s;
+    gpur_device *device = NULL;
+    gpur_weight_info info = {.size = sizeof info};
+    CHECK_OK(gpur_device_open("cuda:0", NULL, &device));
+    CHECK_OK(scene_open(&s, device, 0));
+    CHECK_OK(gpur_learner_weight(s.learner, 0, &info));
+    gpur_optimizer *const optimizer = &s.learner->step.optimizer;
+    float *const weights = calloc((size_t)optimizer->count, sizeof *weights);
+    CHECK(weights && info.count <= optimizer->count);
+    faults.heard = hear_sync;
+    for (int64_t nth = 2; nth <= 3; nth++) {
+        synced = 0;
+        faults_begin("cudaMemcpyAsync", nth, cudaErrorInvalidValue, 0);
+        check_waits(gpur_learner_write_weights(s.learner, GPUR_WEIGHTS_ONLINE, info.name, weights, info.count),
+                    "gpur_learner_write_weights", nth);
+        synced = 0;
+        faults_begin("cudaMemcpyAsync", nth, cudaErrorInvalidValue, 0);
+        check_waits(gpur_optimizer_reset(optimizer, s.learner->stream, weights), "gpur_optimizer_reset", nth);
+    }
+    faults.heard = NULL;
+    free(weights);
+    scene_close(&s);
+    gpur_device_close(device);
+    CHECK_EQUAL(pretend_alive(), 0);
+}
+
 int main(int argc, char **argv)
 {
     test_main_begin(argc, argv);
@@ -195,6 +241,7 @@ int main(int argc, char **argv)
     RUN(host_memory_that_runs_out_anywhere_is_refused_and_leaves_nothing);
     RUN(a_capture_of_the_host_programs_hinders_nothing);
     RUN(a_batch_whose_stream_is_gone_is_given_up);
+    RUN(a_call_whose_copy_fails_waits_for_the_copies_before_it);
     RUN(asking_an_event_leaves_an_error_of_the_host_programs);
     scene_remove_folder();
     return test_main_end();

@@ -15,27 +15,24 @@ enum { CAPACITY = 4096, BATCH = 32, SMALL_BATCH = 4 };
 
 typedef struct step_case {
     const char *preset, *words;
-    int32_t source, math, dense_graphs;
+    int32_t source, math;
 } step_case;
 
 static const step_case cases[] = {
-    {"melee-gpu", "uniform", GPUR_UNIFORM, GPUR_MATH_FP32, 0},
-    {"melee-gpu", "distinct", GPUR_UNIFORM_DISTINCT, GPUR_MATH_FP32, 0},
-    {"melee-gpu", "by priority, stratified", GPUR_PRIORITIZED, GPUR_MATH_FP32, 0},
-    {"melee-gpu", "by priority, plain", GPUR_PRIORITIZED_PLAIN, GPUR_MATH_FP32, 0},
-    {"melee-gpu", "uniform, TF32", GPUR_UNIFORM, GPUR_MATH_TF32, 0},
-    {"melee-gpu", "uniform, TF32, dense graphs", GPUR_UNIFORM, GPUR_MATH_TF32, 1},
-    {"melee-gpu", "uniform, BF16, dense graphs", GPUR_UNIFORM, GPUR_MATH_BF16, 1},
-    {"melee-dqn", "uniform", GPUR_UNIFORM, GPUR_MATH_FP32, 0},
-    {"melee-double", "uniform", GPUR_UNIFORM, GPUR_MATH_FP32, 0},
-    {"cartpole", "uniform", GPUR_UNIFORM, GPUR_MATH_FP32, 0},
-    {"nature-dqn", "uniform, frames", GPUR_UNIFORM, GPUR_MATH_FP32, 0},
-    {"nature-dueling", "uniform, frames", GPUR_UNIFORM, GPUR_MATH_FP32, 0},
-    {"nature-dueling", "by priority, frames, TF32", GPUR_PRIORITIZED, GPUR_MATH_TF32, 0},
-    {"nature-dueling", "by priority, frames, BF16", GPUR_PRIORITIZED, GPUR_MATH_BF16, 0},
-    {"nature-dueling", "uniform, frames, BF16, dense graphs", GPUR_UNIFORM, GPUR_MATH_BF16, 1},
-    {"apex-dqn", "by priority, frames", GPUR_PRIORITIZED, GPUR_MATH_FP32, 0},
-    {"apex-dqn", "by priority, frames, TF32", GPUR_PRIORITIZED, GPUR_MATH_TF32, 0},
+    {"melee-gpu", "uniform", GPUR_UNIFORM, GPUR_MATH_FP32},
+    {"melee-gpu", "distinct", GPUR_UNIFORM_DISTINCT, GPUR_MATH_FP32},
+    {"melee-gpu", "by priority, stratified", GPUR_PRIORITIZED, GPUR_MATH_FP32},
+    {"melee-gpu", "by priority, plain", GPUR_PRIORITIZED_PLAIN, GPUR_MATH_FP32},
+    {"melee-gpu", "uniform, TF32", GPUR_UNIFORM, GPUR_MATH_TF32},
+    {"melee-dqn", "uniform", GPUR_UNIFORM, GPUR_MATH_FP32},
+    {"melee-double", "uniform", GPUR_UNIFORM, GPUR_MATH_FP32},
+    {"cartpole", "uniform", GPUR_UNIFORM, GPUR_MATH_FP32},
+    {"nature-dqn", "uniform, frames", GPUR_UNIFORM, GPUR_MATH_FP32},
+    {"nature-dueling", "uniform, frames", GPUR_UNIFORM, GPUR_MATH_FP32},
+    {"nature-dueling", "by priority, frames, TF32", GPUR_PRIORITIZED, GPUR_MATH_TF32},
+    {"nature-dueling", "by priority, frames, BF16", GPUR_PRIORITIZED, GPUR_MATH_BF16},
+    {"apex-dqn", "by priority, frames", GPUR_PRIORITIZED, GPUR_MATH_FP32},
+    {"apex-dqn", "by priority, frames, TF32", GPUR_PRIORITIZED, GPUR_MATH_TF32},
 };
 enum { CASES = sizeof cases / sizeof *cases };
 
@@ -73,7 +70,7 @@ static gpur_status learner_config(const step_case *c, gpur_learner_config *confi
     GPUR_TRY(gpur_learner_config_preset(config, c->preset));
     config->batch_size = test_on_cuda() ? BATCH : SMALL_BATCH;
     config->index_source = c->source;
-    config->math = c->math, config->dense_graphs = c->dense_graphs;
+    config->math = c->math;
     config->unroll = 1;
     return GPUR_OK;
 }
@@ -90,7 +87,7 @@ static void print_bytes(const gpur_replay_plan *plan, gpur_learner *learner)
 
 static void print_calls(const call_counts *c)
 {
-    static const char *const ways[] = {"cuBLASLt", "cuDNN's dense graphs", "cuDNN's convolutions", "our kernels"};
+    static const char *const ways[] = {"cuBLASLt", "cuDNN's convolutions", "our kernels"};
     for (int way = 0; way < COUNT_WAYS; way++)
         printf("%s%lld of %s (%lld nodes)", way ? ", " : "    calls: ", (long long)c->calls[way], ways[way],
                (long long)c->nodes[way]);
@@ -107,17 +104,14 @@ static void check_nodes(const gpur_recording *recording, gpur_cuda_nodes *nodes)
 
 /* With c convolutions there are c forward passes in the online network and c in the target network, c gradients by the
  * weights and c - 1 by the inputs. All nodes that no library added are our kernels, copies and fills. */
-static void check_calls(const step_case *c, const gpur_learner *learner, const gpur_cuda_nodes *nodes,
-                        const call_counts *count)
+static void check_calls(const gpur_learner *learner, const gpur_cuda_nodes *nodes, const call_counts *count)
 {
     const int64_t convolutions = learner->network.conv_count;
-    const int64_t libraries = count->nodes[COUNT_BLAS] + count->nodes[COUNT_DNN_DENSE] + count->nodes[COUNT_DNN_CONV];
+    const int64_t libraries = count->nodes[COUNT_BLAS] + count->nodes[COUNT_DNN_CONV];
     const int64_t all = nodes->kernels + nodes->copies + nodes->fills;
     CHECK_EQUAL(count->calls[COUNT_DNN_CONV], convolutions ? 4 * convolutions - 1 : 0);
     CHECK(count->nodes[COUNT_DNN_CONV] >= count->calls[COUNT_DNN_CONV]);
     CHECK(count->calls[COUNT_BLAS] > 0 && count->nodes[COUNT_BLAS] >= count->calls[COUNT_BLAS]);
-    CHECK(c->dense_graphs ? count->calls[COUNT_DNN_DENSE] > 0 : count->calls[COUNT_DNN_DENSE] == 0);
-    CHECK(count->nodes[COUNT_DNN_DENSE] >= count->calls[COUNT_DNN_DENSE]);
     CHECK_EQUAL(count->nodes[COUNT_OURS], count->calls[COUNT_OURS]);
     CHECK(libraries + count->nodes[COUNT_OURS] <= all);
 }
@@ -126,14 +120,14 @@ static void count_nodes(const step_case *c, const gpur_learner *learner)
 {
     gpur_cuda_nodes nodes = {0, 0, 0, 0, 0};
     const call_counts count = count_calls_of(0);
-    CHECK_OK(gpur_cuda_recording_count(learner->train, &nodes));
+    CHECK_OK(gpur_cuda_recording_count(learner->step.sampled.train, &nodes));
     printf("  %s, %s: %lld kernels, %lld copies, %lld fills, %lld host functions, %lld others\n", c->preset, c->words,
            (long long)nodes.kernels, (long long)nodes.copies, (long long)nodes.fills, (long long)nodes.hosts,
            (long long)nodes.others);
     print_calls(&count);
-    check_nodes(learner->train, &nodes);
-    check_calls(c, learner, &nodes, &count);
-    check_nodes(learner->train_on, &nodes);
+    check_nodes(learner->step.sampled.train, &nodes);
+    check_calls(learner, &nodes, &count);
+    check_nodes(learner->step.by_ids.train, &nodes);
 }
 
 /* Creating the learner includes a warm-up step. */

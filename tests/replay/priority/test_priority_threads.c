@@ -116,7 +116,7 @@ TEST(a_learner_trains_on_whole_batches_beside_appends)
     for (int i = 0; i < rounds() / 5; i++) {
         CHECK_OK(gpur_learner_train(learner, 10));
         CHECK_OK(gpur_learner_sync(learner));
-        CHECK_OK(gpur_device_copy(device, ids, learner->step.id, sizeof ids));
+        CHECK_OK(gpur_device_copy(device, ids, learner->step.batch.id, sizeof ids));
         for (int b = 0; b < 16; b++)
             CHECK(ids[b] >= 0);
     }

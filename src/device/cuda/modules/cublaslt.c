@@ -6,7 +6,7 @@
 #include "device/cuda/modules/cublaslt.h"
 
 #include "device/cuda/modules/rowmajor_gemm.h"
-#include "gpureplay/learner.h"
+#include "gpureplay/math.h"
 
 #include <cublasLt.h>
 #include <inttypes.h>

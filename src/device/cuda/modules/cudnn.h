@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Interface between the core and the module that links cuDNN, like cublaslt.h for cuBLASLt: convolutions, and GEMMs of
- * dense layers. The core finds the library and loads the module when the first of them is planned; without it
- * convolutions run as im2col, and GEMMs by cuBLASLt.
+ * Interface between the core and the module that links cuDNN, like cublaslt.h for cuBLASLt, for convolutions. The core
+ * finds the library and loads the module when the first of them is planned; without it convolutions run as im2col.
  *
  * The module exports one function, gpur_cudadnn_table. A plan reads and writes float32, except a convolution under
  * GPUR_MATH_BF16: all of its arrays are bfloat16, and it has no epilogue. That is a restriction of this module: cuDNN
@@ -15,14 +14,14 @@
 #include "device/conv.h"
 #include "device/cuda/modules/cublaslt.h"
 
-enum { GPUR_CUDADNN_VERSION = 2 }; /* of this table; the core refuses a module with another one */
+enum { GPUR_CUDADNN_VERSION = 3 }; /* of this table; the core refuses a module with another one */
 #define GPUR_CUDADNN_SYMBOL "gpur_cudadnn_table"
 
 typedef struct gpur_cudadnn_plan gpur_cudadnn_plan;
 
 typedef struct gpur_cudadnn_arrays {
-    void *x, *w, *y, *bias; /* of a GEMM: A, B, C, bias */
-    void *workspace;        /* plan_workspace_bytes bytes, aligned to 256 */
+    void *x, *w, *y, *bias;
+    void *workspace; /* plan_workspace_bytes bytes, aligned to 256 */
 } gpur_cudadnn_arrays;
 
 typedef struct gpur_cudadnn {
@@ -30,7 +29,6 @@ typedef struct gpur_cudadnn {
 
     /* A plan's graph is described first, which needs no GPU, and then gets an engine for the current device. */
     gpur_status (*plan_conv)(const gpur_conv_shape *shape, gpur_fail_fn fail, gpur_cudadnn_plan **plan);
-    gpur_status (*plan_product)(const gpur_gemm_shape *shape, gpur_fail_fn fail, gpur_cudadnn_plan **plan);
     gpur_status (*plan_choose)(void *handle, gpur_cudadnn_plan *plan, gpur_fail_fn fail);
     void (*plan_destroy)(gpur_cudadnn_plan *plan);
     int64_t (*plan_workspace_bytes)(const gpur_cudadnn_plan *plan);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The core's use of cuDNN, with a fake module: the message if cuDNN cannot be used, for convolutions and for GEMMs;
+ * The core's use of cuDNN, with a fake module: the message if cuDNN cannot be used;
  * which plans are created, cached and destroyed; what is logged.
  */
 #include "device/cuda/cuda.h"
@@ -54,24 +54,13 @@ struct gpur_cudadnn_plan {
 static int described, chosen, alive; /* numbers of plans since `begin` */
 static const char *no_engine;        /* why no engine can be chosen; NULL: one can */
 
-static gpur_status describe(gpur_cudadnn_plan **plan)
+static gpur_status describe_conv(const gpur_conv_shape *shape, gpur_fail_fn fail, gpur_cudadnn_plan **plan)
 {
+    (void)shape, (void)fail;
     *plan = (gpur_cudadnn_plan *)calloc(1, sizeof **plan);
     (*plan)->number = ++described;
     alive++;
     return GPUR_OK;
-}
-
-static gpur_status describe_conv(const gpur_conv_shape *shape, gpur_fail_fn fail, gpur_cudadnn_plan **plan)
-{
-    (void)shape, (void)fail;
-    return describe(plan);
-}
-
-static gpur_status describe_product(const gpur_gemm_shape *shape, gpur_fail_fn fail, gpur_cudadnn_plan **plan)
-{
-    (void)shape, (void)fail;
-    return describe(plan);
 }
 
 static gpur_status choose(void *handle, gpur_cudadnn_plan *plan, gpur_fail_fn fail)
@@ -87,8 +76,7 @@ static void destroy(gpur_cudadnn_plan *plan)
     free(plan);
 }
 
-static const gpur_cudadnn pretended = {
-    .plan_conv = describe_conv, .plan_product = describe_product, .plan_choose = choose, .plan_destroy = destroy};
+static const gpur_cudadnn pretended = {.plan_conv = describe_conv, .plan_choose = choose, .plan_destroy = destroy};
 
 static char said[640];
 static int lines;
@@ -132,36 +120,23 @@ static void end(void)
     pthread_mutex_destroy(&cuda.math_mutex);
 }
 
-static gpur_status ask(int for_conv)
+static gpur_status ask(void)
 {
-    const gpur_conv_shape conv = {0};
-    const gpur_gemm_shape product = {0};
+    const gpur_conv_shape shape = {0};
     gpur_cudadnn_plan *plan = NULL;
-    return gpur_cuda_dnn_plan(&device, for_conv ? &conv : NULL, for_conv ? NULL : &product, &plan);
+    return gpur_cuda_dnn_plan(&device, &shape, &plan);
 }
 
-TEST(each_is_told_how_its_own_work_goes)
-{
-    for (int first = 0; first < 2; first++) {
-        begin();
-        for (int i = 0; i < 4; i++) {
-            const int for_conv = (first + i) % 2;
-            CHECK_STATUS(ask(for_conv), GPUR_UNAVAILABLE);
-            CHECK_MESSAGE("cuDNN cannot be used; ");
-            CHECK_MESSAGE(for_conv ? "convolutions go by patches and matrix products" : "go by cuBLASLt alone");
-        }
-        pthread_mutex_destroy(&cuda.math_mutex);
-    }
-}
-
-TEST(it_is_looked_for_and_logged_once_for_both)
+TEST(it_is_looked_for_and_logged_once)
 {
     begin();
-    for (int i = 0; i < 4; i++)
-        CHECK_STATUS(ask(i % 2), GPUR_UNAVAILABLE);
+    for (int i = 0; i < 4; i++) {
+        CHECK_STATUS(ask(), GPUR_UNAVAILABLE);
+        CHECK_MESSAGE("cuDNN cannot be used; convolutions go by patches and matrix products");
+    }
     CHECK_EQUAL(opens, 1);
     CHECK_EQUAL(lines, 1);
-    CHECK(strstr(said, "convolutions go by patches, and all matrix products by cuBLASLt: ") != NULL);
+    CHECK(strstr(said, "convolutions go by patches and matrix products: ") != NULL);
     CHECK(strstr(said, "cuDNN was not found. Searched for libcudnn.so.9") != NULL);
     pthread_mutex_destroy(&cuda.math_mutex);
 }
@@ -172,30 +147,28 @@ TEST(no_memory_is_said_as_it_is_and_tried_again)
     begin();
     opened = GPUR_OUT_OF_MEMORY;
     for (int i = 0; i < 2; i++)
-        CHECK_STATUS(ask(i), GPUR_OUT_OF_MEMORY);
+        CHECK_STATUS(ask(), GPUR_OUT_OF_MEMORY);
     CHECK_EQUAL(opens, 2);
     CHECK_EQUAL(lines, 0);
     opened = GPUR_OK;
-    CHECK_OK(ask(1));
+    CHECK_OK(ask());
     CHECK_EQUAL(opens, 3);
     end();
 }
 
-static gpur_cudadnn_plan *plan_of(const gpur_conv_shape *conv, const gpur_gemm_shape *product)
+static gpur_cudadnn_plan *plan_of(const gpur_conv_shape *shape)
 {
     gpur_cudadnn_plan *plan = NULL;
-    return gpur_cuda_dnn_plan(&device, conv, product, &plan) == GPUR_OK ? plan : NULL;
+    return gpur_cuda_dnn_plan(&device, shape, &plan) == GPUR_OK ? plan : NULL;
 }
 
 /* As by the online network, the target network and the next learner. */
 TEST(a_shape_is_planned_once_for_all_who_want_it)
 {
-    const gpur_conv_shape conv = {.images = 32, .height = 9};
-    const gpur_gemm_shape product = {.m = 32, .n = 512};
+    const gpur_conv_shape first = {.images = 32, .height = 9}, second = {.images = 32, .height = 10};
     begin_with_cudnn();
     for (int learner = 0; learner < 3; learner++) {
-        gpur_cudadnn_plan *const plans[4] = {plan_of(&conv, NULL), plan_of(NULL, &product), plan_of(&conv, NULL),
-                                             plan_of(NULL, &product)};
+        gpur_cudadnn_plan *const plans[4] = {plan_of(&first), plan_of(&second), plan_of(&first), plan_of(&second)};
         CHECK(plans[0] && plans[0] == plans[2]);
         CHECK(plans[1] && plans[1] == plans[3] && plans[1] != plans[0]);
         for (int i = 0; i < 4; i++)
@@ -222,27 +195,16 @@ TEST(shapes_that_differ_in_any_member_have_plans_of_their_own)
     enum { CONV_END = offsetof(gpur_conv_shape, by_patches) + sizeof(int32_t) };
     static const size_t conv_gaps[][2] = {
         {sizeof(int32_t), offsetof(gpur_conv_shape, images)}, {CONV_END, sizeof(gpur_conv_shape)}, {0, 0}};
-    enum { PRODUCT_END = offsetof(gpur_gemm_shape, aligned) + sizeof(int32_t) };
-    static const size_t product_gaps[][2] = {{PRODUCT_END, sizeof(gpur_gemm_shape)}, {0, 0}};
     gpur_conv_shape conv;
-    gpur_gemm_shape product;
     memset(&conv, 0, sizeof conv);
-    memset(&product, 0, sizeof product);
     begin_with_cudnn();
-    CHECK(plan_of(&conv, NULL) && plan_of(NULL, &product));
+    CHECK(plan_of(&conv));
     for (size_t byte = 0; byte < sizeof conv; byte++) {
         ((unsigned char *)&conv)[byte] ^= 1;
         const int before = chosen;
-        CHECK(plan_of(&conv, NULL) && plan_of(&conv, NULL));
+        CHECK(plan_of(&conv) && plan_of(&conv));
         CHECK_EQUAL(chosen - before, !is_gap(byte, conv_gaps));
         ((unsigned char *)&conv)[byte] ^= 1;
-    }
-    for (size_t byte = 0; byte < sizeof product; byte++) {
-        ((unsigned char *)&product)[byte] ^= 1;
-        const int before = chosen;
-        CHECK(plan_of(NULL, &product) && plan_of(NULL, &product));
-        CHECK_EQUAL(chosen - before, !is_gap(byte, product_gaps));
-        ((unsigned char *)&product)[byte] ^= 1;
     }
     end();
 }
@@ -254,18 +216,18 @@ TEST(plans_that_nobody_uses_are_kept_but_not_for_ever)
     gpur_conv_shape s = {0};
     begin_with_cudnn();
     for (s.images = 0; s.images < SHAPES; s.images++)
-        plans[s.images] = plan_of(&s, NULL);
+        plans[s.images] = plan_of(&s);
     CHECK_EQUAL(alive, SHAPES);
     for (int i = 1; i < SHAPES; i++) /* the first stays in use */
         gpur_cuda_dnn_plan_release(&device, plans[i]);
     CHECK_EQUAL(alive, MOST_UNUSED + 1);
     s.images = 0;
-    CHECK(plan_of(&s, NULL) == plans[0]);
+    CHECK(plan_of(&s) == plans[0]);
     s.images = SHAPES - 1;
-    CHECK(plan_of(&s, NULL) == plans[SHAPES - 1]);
+    CHECK(plan_of(&s) == plans[SHAPES - 1]);
     CHECK_EQUAL(chosen, SHAPES);
     s.images = 1;
-    CHECK(plan_of(&s, NULL) != NULL);
+    CHECK(plan_of(&s) != NULL);
     CHECK_EQUAL(chosen, SHAPES + 1);
     end();
 }
@@ -274,25 +236,20 @@ TEST(plans_that_nobody_uses_are_kept_but_not_for_ever)
 TEST(what_cudnn_has_no_engine_for_is_logged_once_with_the_reason)
 {
     const gpur_conv_shape conv = {0}, with_bias = {.epilogue = GPUR_EPILOGUE_BIAS};
-    const gpur_gemm_shape product = {0};
     begin_with_cudnn();
     no_engine = "no engine for this one";
     for (int i = 0; i < 3; i++)
-        CHECK(!plan_of(&conv, NULL));
+        CHECK(!plan_of(&conv));
     CHECK_EQUAL(lines, 1);
     CHECK(strcmp(said, "a convolution goes by patches: no engine for this one") == 0);
     for (int i = 0; i < 3; i++)
-        CHECK(!plan_of(&with_bias, NULL));
+        CHECK(!plan_of(&with_bias));
     CHECK_EQUAL(lines, 2);
     CHECK(strcmp(said, "bias and activation of a convolution go by a kernel of their own, or by patches: "
                        "no engine for this one") == 0);
-    for (int i = 0; i < 3; i++)
-        CHECK(!plan_of(NULL, &product));
-    CHECK_EQUAL(lines, 3);
-    CHECK(strcmp(said, "a matrix product goes without a graph of cuDNN's: no engine for this one") == 0);
     no_engine = "another reason";
-    CHECK(!plan_of(&conv, NULL));
-    CHECK_EQUAL(lines, 4);
+    CHECK(!plan_of(&conv));
+    CHECK_EQUAL(lines, 3);
     CHECK_EQUAL(alive, 0);
     end();
 }
@@ -311,8 +268,7 @@ TEST(more_reasons_than_are_remembered_are_all_said)
 int main(int argc, char **argv)
 {
     test_main_begin(argc, argv);
-    RUN(each_is_told_how_its_own_work_goes);
-    RUN(it_is_looked_for_and_logged_once_for_both);
+    RUN(it_is_looked_for_and_logged_once);
     RUN(no_memory_is_said_as_it_is_and_tried_again);
     RUN(a_shape_is_planned_once_for_all_who_want_it);
     RUN(shapes_that_differ_in_any_member_have_plans_of_their_own);

@@ -87,7 +87,7 @@ gpur_status WRAPPED(gpur_cuda_gemm_run)(gpur_gemm *gemm, gpur_stream *stream, in
 {
     const int64_t before = before_call(stream);
     const gpur_status status = REAL(gpur_cuda_gemm_run)(gemm, stream, rows, a, b, c, bias, workspace);
-    behind_call(stream, gemm->shape.by_graph ? COUNT_DNN_DENSE : COUNT_BLAS, before);
+    behind_call(stream, COUNT_BLAS, before);
     return status;
 }
 

@@ -9,7 +9,7 @@
 #include <stdint.h>
 
 /* Origin of a graph node. COUNT_OURS: launches of our kernels. All other nodes are copies and fills. */
-enum { COUNT_BLAS, COUNT_DNN_DENSE, COUNT_DNN_CONV, COUNT_OURS, COUNT_WAYS };
+enum { COUNT_BLAS, COUNT_DNN_CONV, COUNT_OURS, COUNT_WAYS };
 
 /* Calls, and the graph nodes they added. */
 typedef struct call_counts {

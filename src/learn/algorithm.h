@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The algorithms: one entry of a table for each. An algorithm says which inputs it wants of each row, and trains on a
+ * batch of them: forward passes, targets, loss, backward passes, optimizers. Sampling, gathering, converting
+ * observations and writing new priorities back are the same for all (train_step.h).
+ */
+#ifndef GPUR_LEARN_ALGORITHM_H
+#define GPUR_LEARN_ALGORITHM_H
+
+#include "base/arena.h"
+#include "device/device.h"
+#include "gpureplay/learner.h"
+
+struct gpur_step;
+
+typedef struct gpur_algorithm {
+    int32_t wants; /* GPUR_WANTS_* of train_batch.h */
+
+    /* Refuses settings that the algorithm cannot train with. */
+    gpur_status (*check)(const gpur_learner_config *config);
+
+    /* Creates the plans of its networks' passes. After a failure `close` is called. */
+    gpur_status (*open)(struct gpur_step *step);
+    void (*close)(struct gpur_step *step);
+    void (*assign)(struct gpur_step *step, gpur_arena *arena);
+    int64_t (*workspace)(const struct gpur_step *step); /* bytes that its passes share */
+
+    /* Enqueues the training on the step's batch. Changes nothing if `window`, in device memory, is empty. */
+    gpur_status (*train)(const struct gpur_step *step, gpur_stream *stream, const gpur_window *window);
+
+    /* (B) in device memory: what `train` leaves for the rows' new priorities. */
+    const float *(*errors)(const struct gpur_step *step);
+} gpur_algorithm;
+
+extern const gpur_algorithm gpur_algorithm_dqn;
+
+#endif

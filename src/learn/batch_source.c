@@ -1,0 +1,111 @@
+/* SPDX-License-Identifier: MIT */
+#include "learn/batch_source.h"
+
+#include "learn/train_step.h"
+
+#include <string.h>
+
+/* The part of a gather's request that all sources share. `fields` must outlive the request. */
+static gpur_draw_request request_of(const gpur_train_batch *batch, const gpur_train_fields *fields, const int64_t *ids)
+{
+    const gpur_draw_request request = {
+        .fields = fields->list,
+        .field_count = fields->count,
+        .source = GPUR_SOURCE_IDS,
+        .ids = ids,
+        .rows = batch->rows,
+        .id = batch->id,
+        .weight = batch->weight,
+        .discount = batch->discount,
+        .links = batch->links,
+    };
+    return request;
+}
+
+/* Plans a gather from the replay. If is_observed, the gather preprocesses observations instead of copying them. */
+static gpur_status plan_gather(gpur_batch_source *source, gpur_draw_request *request)
+{
+    const gpur_train_batch *const batch = &source->step->batch;
+    const gpur_draw_observed observed = {&batch->input.args, batch->x, batch->next_x};
+    request->observed = batch->is_observed ? &observed : NULL;
+    source->is_raw = !batch->is_observed;
+    GPUR_TRY(gpur_drawing_prepare(batch->replay, request, &source->plan));
+    source->window = source->plan.rows.window;
+    return GPUR_OK;
+}
+
+gpur_status gpur_batch_source_of_samples(gpur_batch_source *source, const struct gpur_step *step,
+                                         const gpur_sample_settings *settings)
+{
+    const gpur_train_fields fields = gpur_train_batch_fields(&step->batch, !step->batch.is_observed);
+    gpur_draw_request request = request_of(&step->batch, &fields, step->batch.id);
+    memset(source, 0, sizeof *source);
+    source->step = step;
+    source->sampler = gpur_sampler_of(settings->index_source);
+    source->has_feedback = source->sampler->is_by_priority;
+    source->sample = (gpur_sample_args){
+        .user = GPUR_USER_LEARNER,
+        .seed = settings->seed,
+        .step = settings->step,
+        .beta = settings->beta,
+        .id = step->batch.id,
+        .leaf = settings->leaf,
+        .weight = step->batch.weight,
+    };
+    request.source = source->sampler->gather_source;
+    request.purpose = source->sampler->purpose[GPUR_USER_LEARNER];
+    request.seed = settings->seed;
+    request.step = settings->step;
+    return plan_gather(source, &request);
+}
+
+gpur_status gpur_batch_source_of_ids(gpur_batch_source *source, const struct gpur_step *step, const int64_t *ids)
+{
+    const gpur_train_fields fields = gpur_train_batch_fields(&step->batch, !step->batch.is_observed);
+    gpur_draw_request request = request_of(&step->batch, &fields, ids);
+    memset(source, 0, sizeof *source);
+    source->step = step;
+    source->has_feedback = gpur_replay_priorities(step->batch.replay)->device != NULL;
+    return plan_gather(source, &request);
+}
+
+/* Rows of the ring start at multiples of 64 bytes, packed rows only at multiples of their size: copies that were
+ * planned in units of 16 bytes may need smaller ones. */
+static void fit_units(gpur_gather_args *gather)
+{
+    gather->units = 0;
+    for (int32_t i = 0; i < gather->copy_count; i++) {
+        gpur_field_copy *const copy = &gather->copies[i];
+        for (; gather->pitch % (1 << copy->shift) != 0; copy->shift--)
+            copy->units *= 2;
+        copy->first_unit = gather->units;
+        gather->units += copy->units;
+    }
+}
+
+/* The rows serve as a ring of B rows, of which all ids are gathered. */
+gpur_status gpur_batch_source_of_rows(gpur_batch_source *source, const struct gpur_step *step,
+                                      const gpur_packed_rows *packed)
+{
+    const gpur_train_fields fields = gpur_train_batch_fields(&step->batch, 1);
+    const gpur_draw_request request = request_of(&step->batch, &fields, packed->ids);
+    gpur_gather_args *const gather = &source->plan.rows;
+    memset(source, 0, sizeof *source);
+    source->step = step;
+    source->is_raw = 1;
+    GPUR_TRY(gpur_draw_prepare_packed(step->batch.replay, &request, gather));
+    source->window = gather->window = packed->window;
+    gather->ring = packed->rows;
+    gather->pitch = packed->row_bytes;
+    gather->capacity = step->batch.rows;
+    fit_units(gather);
+    return GPUR_OK;
+}
+
+gpur_status gpur_batch_source_gather(const gpur_batch_source *source, gpur_stream *stream)
+{
+    gpur_replay *const replay = source->step->batch.replay;
+    if (source->sampler)
+        return gpur_sample_enqueue(replay, source->sampler, &source->sample, &source->plan, stream);
+    return gpur_drawing_launch(replay, stream, &source->plan);
+}

@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: MIT */
+/* Where the rows of a train step come from: sampled from the replay, rows of the replay with given ids, or packed rows
+ * of a host batch. A source gathers its rows to the step's batch, and has the graph of a step on them. */
+#ifndef GPUR_LEARN_BATCH_SOURCE_H
+#define GPUR_LEARN_BATCH_SOURCE_H
+
+#include "learn/train_batch.h"
+#include "replay/sampler/sampler.h"
+
+struct gpur_step;
+
+typedef struct gpur_batch_source {
+    const struct gpur_step *step; /* that trains on the rows */
+    gpur_drawing plan;            /* of the gather */
+    const gpur_window *window;    /* (1) device: if it is empty, the step changes nothing */
+    int32_t is_raw;               /* 1: the gather leaves observations that must be preprocessed */
+    int32_t has_feedback;         /* 1: TD errors become new priorities of the rows */
+    const gpur_sampler *sampler;  /* NULL: the rows are given */
+    gpur_sample_args sample;
+    gpur_recording *train; /* the graph of a step on this source; NULL: not recorded */
+} gpur_batch_source;
+
+/* Where samples take their random numbers from, and the scratch memory of sampling by priority. */
+typedef struct gpur_sample_settings {
+    int32_t index_source; /* GPUR_UNIFORM ... */
+    uint64_t seed;
+    gpur_schedule beta;
+    const uint64_t *step; /* (1) device: the number of the sample */
+    uint32_t *leaf;       /* (B) device; NULL: not by priority */
+} gpur_sample_settings;
+
+/* Each plans a gather to the step's batch, whose arrays must have been assigned. */
+gpur_status gpur_batch_source_of_samples(gpur_batch_source *source, const struct gpur_step *step,
+                                         const gpur_sample_settings *settings);
+gpur_status gpur_batch_source_of_ids(gpur_batch_source *source, const struct gpur_step *step, const int64_t *ids);
+
+/* Packed rows in device memory. */
+typedef struct gpur_packed_rows {
+    const unsigned char *rows; /* (B, row_bytes) */
+    int64_t row_bytes;
+    const int64_t *ids;        /* (B) device: 0 to B - 1 */
+    const gpur_window *window; /* (1) device: ids 0 to B - 1 */
+} gpur_packed_rows;
+gpur_status gpur_batch_source_of_rows(gpur_batch_source *source, const struct gpur_step *step,
+                                      const gpur_packed_rows *packed);
+
+/* Enqueues the sample, if there is one, and the gather. For rows with given ids the caller holds the window lock. */
+gpur_status gpur_batch_source_gather(const gpur_batch_source *source, gpur_stream *stream);
+
+#endif

@@ -1,0 +1,130 @@
+/* SPDX-License-Identifier: MIT */
+#include "learn/dqn.h"
+
+#include "learn/algorithm.h"
+#include "learn/train_step.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <string.h>
+
+static gpur_status check_flag(int32_t value, const char *name)
+{
+    GPUR_REQUIRE(value == 0 || value == 1, "%s is %" PRId32 "; it must be 0 or 1", name, value);
+    return GPUR_OK;
+}
+
+static gpur_status check(const gpur_learner_config *config)
+{
+    const int32_t head = config->network.head;
+    GPUR_REQUIRE(head == GPUR_HEAD_Q || head == GPUR_HEAD_DUELING,
+                 "network.head is %" PRId32 "; a DQN learner needs GPUR_HEAD_Q (0) or GPUR_HEAD_DUELING (1)", head);
+    GPUR_TRY(check_flag(config->double_dqn, "double_dqn"));
+    GPUR_REQUIRE(config->loss == GPUR_LOSS_HUBER || config->loss == GPUR_LOSS_SQUARED,
+                 "loss is %" PRId32 "; it must be GPUR_LOSS_HUBER or GPUR_LOSS_SQUARED (0, 1)", config->loss);
+    GPUR_REQUIRE(config->huber_delta > 0.0f && config->huber_delta < INFINITY,
+                 "huber_delta is %g; it must be above 0, and finite", (double)config->huber_delta);
+    GPUR_REQUIRE(config->target_period >= 1, "target_period is %" PRId64 "; it must be at least 1 train step",
+                 config->target_period);
+    return check_flag(config->target_copy_first, "target_copy_first");
+}
+
+static gpur_status open(gpur_step *step)
+{
+    gpur_dqn *const dqn = &step->dqn;
+    const gpur_train_batch *const batch = &step->batch;
+    const int64_t online_rows = step->config.double_dqn ? 2 * batch->rows : batch->rows;
+    const gpur_pass_options options = gpur_input_options(&batch->input, &step->config);
+    GPUR_TRY(gpur_pass_open(&dqn->online, step->device, step->network, online_rows, batch->x_pitch, &options));
+    GPUR_TRY(gpur_pass_open(&dqn->target, step->device, step->network, batch->rows, batch->x_pitch, &options));
+    return gpur_backward_open(&dqn->backward, &dqn->online, batch->rows);
+}
+
+static void close(gpur_step *step)
+{
+    gpur_backward_close(&step->dqn.backward);
+    gpur_pass_close(&step->dqn.target);
+    gpur_pass_close(&step->dqn.online);
+}
+
+/* The last activations of both passes have the same pitch, because they have the same width. */
+static void assign_td_error(gpur_step *step, gpur_arena *arena)
+{
+    const gpur_dqn *const dqn = &step->dqn;
+    const gpur_train_batch *const batch = &step->batch;
+    const int32_t last = step->network->sheet_count - 1;
+    const int64_t rows = batch->rows, actions = step->network->outputs;
+    gpur_td_error_args *const td = &step->dqn.td;
+    td->z = dqn->online.sheet[last], td->z_target = dqn->target.sheet[last];
+    td->action = batch->action, td->reward = batch->reward;
+    td->discount = batch->discount, td->weight = batch->weight;
+    td->q = gpur_arena_floats(arena, dqn->online.rows * actions);
+    td->q_target = gpur_arena_floats(arena, rows * actions);
+    td->dq = gpur_arena_floats(arena, rows * actions);
+    td->dz = dqn->backward.sheet[last];
+    td->td = gpur_arena_floats(arena, rows);
+    td->loss = gpur_arena_floats(arena, rows);
+    td->q_taken = gpur_arena_floats(arena, rows);
+    td->invalid = gpur_arena_floats(arena, rows);
+    td->batch = rows, td->z_pitch = dqn->online.pitch[last];
+    td->head = step->network->head, td->outputs = step->network->outputs;
+    td->wide_action = batch->fields.wide_action, td->double_dqn = step->config.double_dqn;
+    td->squared = step->config.loss == GPUR_LOSS_SQUARED, td->huber_delta = step->config.huber_delta;
+}
+
+static void assign(gpur_step *step, gpur_arena *arena)
+{
+    gpur_dqn *const dqn = &step->dqn;
+    gpur_pass_place(&dqn->online, arena);
+    gpur_pass_place(&dqn->target, arena);
+    gpur_backward_place(&dqn->backward, arena);
+    assign_td_error(step, arena);
+    if (!arena->base)
+        return;
+    dqn->online.sheet[0] = step->batch.x;
+    dqn->target.sheet[0] = step->batch.next_x;
+    dqn->td.bias = step->optimizer.weights + step->network->head_bias;
+    dqn->td.bias_target = step->optimizer.target + step->network->head_bias;
+}
+
+static int64_t workspace(const gpur_step *step)
+{
+    const gpur_dqn *const dqn = &step->dqn;
+    const int64_t bytes[] = {gpur_pass_workspace(&dqn->online), gpur_pass_workspace(&dqn->target),
+                             gpur_backward_workspace(&dqn->backward)};
+    int64_t most = 0;
+    for (int i = 0; i < 3; i++)
+        most = bytes[i] > most ? bytes[i] : most;
+    return most;
+}
+
+static gpur_status train(const gpur_step *step, gpur_stream *stream, const gpur_window *window)
+{
+    const gpur_dqn *const dqn = &step->dqn;
+    const int64_t rows = step->batch.rows;
+    const gpur_step_results results = {dqn->td.loss, dqn->td.q_taken, dqn->td.invalid, rows};
+    gpur_optimizer optimizer = step->optimizer;
+    optimizer.window = window;
+    GPUR_TRY(gpur_pass_forward(&dqn->online, stream, dqn->online.rows, optimizer.weights, step->workspace));
+    GPUR_TRY(gpur_pass_forward(&dqn->target, stream, rows, optimizer.target, step->workspace));
+    GPUR_TRY(gpur_launch_td_error(stream, gpur_grid_elements(step->device, rows), &dqn->td));
+    GPUR_TRY(gpur_backward_run(&dqn->backward, stream, optimizer.weights, optimizer.gradient, step->workspace));
+    return gpur_optimizer_step(&optimizer, stream, &results);
+}
+
+static const float *errors(const gpur_step *step)
+{
+    return step->dqn.td.td;
+}
+
+const gpur_algorithm gpur_algorithm_dqn = {
+    .wants = GPUR_WANTS_OBS | GPUR_WANTS_NEXT_OBS | GPUR_WANTS_ACTION | GPUR_WANTS_REWARD | GPUR_WANTS_DISCOUNT |
+             GPUR_WANTS_WEIGHT,
+    .check = check,
+    .open = open,
+    .close = close,
+    .assign = assign,
+    .workspace = workspace,
+    .train = train,
+    .errors = errors,
+};

@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: MIT */
+/* The batch of a train step: one array in device memory for each input of the algorithm, and the conversion of
+ * observations to the input of a network. Sources fill it (batch_source.h). */
+#ifndef GPUR_LEARN_TRAIN_BATCH_H
+#define GPUR_LEARN_TRAIN_BATCH_H
+
+#include "base/arena.h"
+#include "learn/network/input.h"
+#include "replay/sampler/gather.h"
+
+/* Inputs that an algorithm wants, as bits. */
+enum {
+    GPUR_WANTS_OBS = 1,
+    GPUR_WANTS_NEXT_OBS = 2,
+    GPUR_WANTS_ACTION = 4,
+    GPUR_WANTS_REWARD = 8,
+    GPUR_WANTS_DISCOUNT = 16,
+    GPUR_WANTS_WEIGHT = 32, /* importance weights */
+};
+
+typedef struct gpur_train_batch {
+    gpur_device *device;
+    gpur_replay *replay;
+    int64_t rows; /* B */
+    int32_t wants;
+    int32_t observations; /* per row: 2 with next_obs, else 1 */
+    gpur_learn_fields fields;
+    gpur_input input;
+    int64_t x_pitch;     /* numbers from one row of x to the next: padded to 16 bytes with zeros */
+    int32_t is_observed; /* 1: gathers from the replay write x themselves; raw is only for host batches */
+    int64_t raw_bytes;   /* of the array `raw`; 0: there is none */
+    unsigned char *raw;  /* (observations B, obs) as the replay stores them, input.raw_pitch bytes apart */
+    float *x;            /* (observations B, features) obs of all rows, then next_obs of all rows */
+    float *next_x;       /* the second half of x; NULL: not wanted */
+    void *action;        /* (B) int32 or int64 */
+    float *reward, *discount, *weight; /* (B); NULL: not wanted */
+    int64_t *id;                       /* (B) of the rows */
+    uint32_t *links;                   /* (B, links per row) of a GPUR_LINKED replay */
+} gpur_train_batch;
+
+/* `wants`: GPUR_WANTS_*. */
+void gpur_train_batch_open(gpur_train_batch *batch, gpur_device *device, gpur_replay *replay,
+                           const gpur_network *network, const gpur_learner_config *config,
+                           const gpur_learn_fields *fields, int32_t wants);
+void gpur_train_batch_assign(gpur_train_batch *batch, gpur_arena *arena);
+
+/* The fields that a gather copies, and where to. */
+typedef struct gpur_train_fields {
+    gpur_draw_field list[4];
+    int32_t count;
+} gpur_train_fields;
+
+/* `is_raw`: observations are among them, as the replay stores them. */
+gpur_train_fields gpur_train_batch_fields(const gpur_train_batch *batch, int is_raw);
+
+/* Converts the raw observations to x. Does nothing if x is what the replay stores. */
+gpur_status gpur_train_batch_preprocess(const gpur_train_batch *batch, gpur_stream *stream);
+
+#endif
