@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The physics of CartPole; test_cartpole.py compares it with Gymnasium. */
+/* CartPole: one push by hand, the end of an episode, seeds; test_cartpole.py compares every step with Gymnasium's. */
 #include "examples/cartpole.h"
 #include "test.h"
 
@@ -43,33 +43,6 @@ TEST(first_push_from_rest_is_as_by_hand)
     CHECK(obs[1] == (float)pole.x_dot && obs[3] == (float)pole.theta_dot);
 }
 
-TEST(left_is_the_mirror_of_right)
-{
-    float obs[4];
-    cartpole right = open_cartpole(2, obs), left = right;
-    left.x = -left.x, left.x_dot = -left.x_dot, left.theta = -left.theta, left.theta_dot = -left.theta_dot;
-    for (int i = 0; i < 12; i++) {
-        push(&right, i % 3 == 0, obs);
-        push(&left, i % 3 != 0, obs);
-        CHECK(right.x == -left.x && right.x_dot == -left.x_dot);
-        CHECK(right.theta == -left.theta && right.theta_dot == -left.theta_dot);
-    }
-}
-
-TEST(pushing_one_way_drops_the_pole_in_8_to_11_steps)
-{
-    for (uint64_t seed = 0; seed < 200; seed++) {
-        float obs[4];
-        cartpole pole = open_cartpole(seed, obs);
-        outcome end = {0};
-        int steps = 0;
-        for (; !end.terminated && steps < 100; steps++)
-            end = push(&pole, 0, obs);
-        CHECK(steps >= 8 && steps <= 11 && !end.truncated);
-        CHECK(fabsf(obs[2]) > 0.2094395f);
-    }
-}
-
 TEST(balanced_pole_is_truncated_at_step_500_and_not_terminated)
 {
     float obs[4];
@@ -99,8 +72,6 @@ int main(int argc, char **argv)
 {
     test_main_begin(argc, argv);
     RUN(first_push_from_rest_is_as_by_hand);
-    RUN(left_is_the_mirror_of_right);
-    RUN(pushing_one_way_drops_the_pole_in_8_to_11_steps);
     RUN(balanced_pole_is_truncated_at_step_500_and_not_terminated);
     RUN(same_seed_plays_the_same_episodes_and_another_seed_does_not);
     return test_main_end();

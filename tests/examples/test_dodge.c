@@ -223,6 +223,7 @@ static void play_episode(dodge *game, policy choose, uint64_t *memory, tally *t)
     t->steps_at_most = steps > t->steps_at_most ? steps : t->steps_at_most;
 }
 
+/* All that is observed must be within the bounds of the game. */
 static tally play_episodes(policy choose, uint64_t first_word, uint64_t seed, int episodes)
 {
     tally t = {.digest = 0xcbf29ce484222325u};
@@ -232,6 +233,8 @@ static tally play_episodes(policy choose, uint64_t first_word, uint64_t seed, in
     for (int i = 0; i < episodes; i++)
         play_episode(&game, choose, memory, &t);
     t.mean /= episodes;
+    if (t.out_of_bounds)
+        test_fail(__FILE__, __LINE__), fprintf(stderr, "%d numbers are out of bounds\n", t.out_of_bounds);
     return t;
 }
 
@@ -253,13 +256,6 @@ TEST(who_looks_and_gives_way_lasts_to_the_last_frame)
     CHECK(hand.steps_at_most == dodge_kind.max_steps && dodge_kind.max_steps == 100);
     CHECK_NEAR(hand.best, 10.0, 1e-4);
     CHECK((double)dodge_kind.solved_return < hand.mean);
-}
-
-TEST(all_that_is_observed_is_within_the_bounds)
-{
-    CHECK_EQUAL(play_episodes(by_chance, 7, 7, 1000).out_of_bounds, 0);
-    CHECK_EQUAL(play_episodes(by_hand, 0, 8, 100).out_of_bounds, 0);
-    CHECK_EQUAL(play_episodes(for_four_steps, 9, 9, 1000).out_of_bounds, 0);
 }
 
 /* The digests are those of every compiler and machine: what one seed plays, to the last bit. */
@@ -286,7 +282,6 @@ int main(int argc, char **argv)
     RUN(episodes_begin_apart_with_nothing_flying);
     RUN(nobody_plays_it_well_without_looking);
     RUN(who_looks_and_gives_way_lasts_to_the_last_frame);
-    RUN(all_that_is_observed_is_within_the_bounds);
     RUN(same_seed_plays_the_same_episodes_everywhere_and_another_seed_does_not);
     return test_main_end();
 }

@@ -1,8 +1,13 @@
 /* SPDX-License-Identifier: MIT */
-/* A device against the CPU with one thread, bit for bit: which rows are drawn, and what they hold. */
+/*
+ * Compares a device with the CPU with one thread, bit for bit: the sampled ids and rows; and n-step returns, discounts,
+ * links and frame stacks of the same episodes, in packed and linked replays, while the rings wrap around.
+ * tests/replay/test_linked_model.c compares each device with the reference history.
+ */
 #include "support/cross_sides.h"
 #include "learn/learner.h"
-#include "support/learn_world.h"
+#include "support/learner_fixture.h"
+#include "support/linked_kit.h"
 #include "support/replay_kit.h"
 
 enum { CAPACITY = 2000, MOST = 500, STEPS = 3000 };
@@ -47,7 +52,7 @@ static void check_rows(const kit *k, gpur_batch *const batch[CROSS_SIDES])
     CHECK_EQUAL(cross_differing(batch, "discount"), 0);
 }
 
-/* One draw on both sides: how many bytes of the ids differ. The rows are compared where they should be equal. */
+/* Samples on both devices. Returns how many bytes of the ids differ, and compares the rows if `compare_rows`. */
 static int64_t draw_both(side *sides, int64_t count, int compare_rows)
 {
     gpur_batch *batch[CROSS_SIDES] = {NULL, NULL};
@@ -70,7 +75,7 @@ static gpur_status append_both(side *sides, int64_t *tag, int64_t count)
     return GPUR_OK;
 }
 
-/* Thousands of draws of several sizes while the ring fills, wraps and evicts; `unequal`: draws that differed. */
+/* Draws batches of several sizes while the ring fills and wraps around. *unequal is how many draws differed. */
 static void compare_streams(int32_t source, uint64_t seed, uint64_t other_seed, int *unequal)
 {
     static const int64_t counts[] = {1, 3, 32, 64, 257, MOST};
@@ -112,7 +117,7 @@ TEST(another_seed_draws_other_rows)
     CHECK(unequal > cross_count(STEPS) * 9 / 10);
 }
 
-/* The ids of a learner's last step, where the step itself reads them. */
+/* Trains one step and reads its ids. */
 static gpur_status trained_ids(gpur_learner *learner, gpur_device *on, int64_t *ids, int64_t count)
 {
     GPUR_TRY(gpur_learner_train(learner, 1));
@@ -151,6 +156,124 @@ TEST(learners_train_on_the_same_rows)
     compare_training(GPUR_UNIFORM_DISTINCT);
 }
 
+enum { PLAY_STEPS = 1200, MOST_DRAWN = 24 };
+
+static const linked_setting settings[] = {
+    {.shape = {4, 1},
+     .writers = 2,
+     .envs = 3,
+     .autoreset = GPUR_AUTORESET_NEXT_STEP,
+     .ends_in = 9,
+     .capacity = 300,
+     .update_size = 16,
+     .max_batch = MOST_DRAWN,
+     .staging_blocks = 2,
+     .n_step = 3,
+     .index_source = GPUR_UNIFORM},
+    {.shape = {3, 0},
+     .writers = 1,
+     .envs = 2,
+     .autoreset = GPUR_AUTORESET_SAME_STEP,
+     .ends_in = 5,
+     .capacity = 200,
+     .update_size = 8,
+     .max_batch = MOST_DRAWN,
+     .staging_blocks = 2,
+     .n_step = 5,
+     .index_source = GPUR_UNIFORM_DISTINCT,
+     .repeats = 1},
+    {.shape = {4, 0},
+     .writers = 2,
+     .envs = 2,
+     .autoreset = GPUR_AUTORESET_DISABLED,
+     .ends_in = 12,
+     .capacity = 300,
+     .update_size = 16,
+     .max_batch = MOST_DRAWN,
+     .staging_blocks = 2,
+     .n_step = 1,
+     .index_source = GPUR_PRIORITIZED,
+     .prioritized = 1,
+     .alpha = 1,
+     .priority_offset = 0.5f},
+};
+
+/* Opens the same world on both devices. Each world closes its own device handle. */
+static void open_worlds(linked_world *worlds, const linked_setting *setting, uint64_t seed)
+{
+    gpur_device *own[CROSS_SIDES];
+    cross_open(own);
+    for (int i = 0; i < CROSS_SIDES; i++)
+        CHECK(linked_open(&worlds[i], own[i], setting, seed));
+}
+
+static void compare_batches(gpur_batch *const batch[CROSS_SIDES])
+{
+    static const char *const names[] = {"id",         "obs",       "action",   "reward",   "next_obs",
+                                        "terminated", "truncated", "discount", "previous", "tag"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        CHECK_EQUAL(cross_differing(batch, names[i]), 0);
+}
+
+/* Samples from one of the three replays on both devices. While no row is visible both calls are refused. */
+static void compare_draws(linked_world *worlds, int replay, int64_t count)
+{
+    gpur_batch *batch[CROSS_SIDES] = {NULL, NULL};
+    gpur_status status[CROSS_SIDES];
+    for (int i = 0; i < CROSS_SIDES; i++)
+        status[i] = gpur_replay_sample(worlds[i].replays[replay], count, NULL, &batch[i]);
+    if (status[0] == GPUR_OK && status[1] == GPUR_OK)
+        compare_batches(batch);
+    gpur_batch_release(batch[0]);
+    gpur_batch_release(batch[1]);
+    CHECK_EQUAL(status[1], status[0]);
+    CHECK(status[0] == GPUR_OK || status[0] == GPUR_TOO_FEW);
+}
+
+static void play_both(linked_world *worlds, int step)
+{
+    for (int i = 0; i < CROSS_SIDES; i++)
+        for (int w = 0; w < worlds[i].setting.writers; w++)
+            CHECK_OK(play_step(&worlds[i].plays[w]));
+    for (int replay = 0; replay < LINKED_REPLAYS; replay++)
+        compare_draws(worlds, replay, 1 + step % MOST_DRAWN);
+}
+
+TEST(batches_of_several_steps_and_of_frames_are_the_same_bytes)
+{
+    for (size_t s = 0; s < sizeof settings / sizeof *settings; s++) {
+        static linked_world worlds[CROSS_SIDES];
+        open_worlds(worlds, &settings[s], s + 5);
+        const int before = test_state.failures;
+        for (int step = 0; step < cross_count(PLAY_STEPS) && test_state.failures == before; step++)
+            play_both(worlds, step);
+        CHECK_EQUAL(worlds[1].all.count, worlds[0].all.count);
+        CHECK(cross_is_slow() || worlds[0].all.count > 2 * settings[s].capacity);
+        linked_close(&worlds[0]);
+        linked_close(&worlds[1]);
+    }
+}
+
+/* Shows that the test above can fail. */
+TEST(another_seed_gives_other_batches)
+{
+    static linked_world worlds[CROSS_SIDES];
+    gpur_device *own[CROSS_SIDES];
+    gpur_batch *batch[CROSS_SIDES] = {NULL, NULL};
+    cross_open(own);
+    for (int i = 0; i < CROSS_SIDES; i++) {
+        CHECK(linked_open(&worlds[i], own[i], &settings[0], (uint64_t)i + 5));
+        for (int step = 0; step < 40; step++)
+            CHECK_OK(play_step(&worlds[i].plays[0]));
+        CHECK_OK(gpur_replay_sample(worlds[i].replays[1], MOST_DRAWN, NULL, &batch[i]));
+    }
+    CHECK(cross_differing(batch, "obs") > 0);
+    for (int i = 0; i < CROSS_SIDES; i++) {
+        gpur_batch_release(batch[i]);
+        linked_close(&worlds[i]);
+    }
+}
+
 int main(int argc, char **argv)
 {
     test_main_begin(argc, argv);
@@ -159,6 +282,8 @@ int main(int argc, char **argv)
     RUN(distinct_draws_are_the_same_rows);
     RUN(another_seed_draws_other_rows);
     RUN(learners_train_on_the_same_rows);
+    RUN(batches_of_several_steps_and_of_frames_are_the_same_bytes);
+    RUN(another_seed_gives_other_batches);
     cross_close(device);
     return test_main_end();
 }

@@ -3,105 +3,55 @@
  * A device against the CPU with one thread: initial weights bit for bit, actions, and the first 200 losses of seeded
  * runs within the tolerances of docs/numerics.md. Prints the largest difference of each run.
  */
+#include "base/status.h"
 #include "support/cross_sides.h"
-#include "support/learn_rig.h"
+#include "support/learner_fixture.h"
 
-enum { ROWS = 2000, MOST_FEATURES = 27, MOST_ACTIONS = 5, ACTS = 64, LOSSES = 200 };
+enum { ACTS = 64, LOSSES = 200 };
 
 static gpur_device *device[CROSS_SIDES];
-
-typedef struct row {
-    float obs[MOST_FEATURES], next_obs[MOST_FEATURES];
-    float reward;
-    int32_t action;
-    uint8_t terminated;
-} row;
+static learn_world worlds[CROSS_SIDES];
+static gpur_learner *learners[CROSS_SIDES];
 
 typedef struct run {
     const char *preset;
-    int32_t features;
+    int kind; /* of the rows */
     int32_t math;
     double tolerance;  /* of each loss, relative */
-    float rate_factor; /* on the second side's learning rate: 1, but where the comparison itself is tried */
+    float rate_factor; /* on the second device's learning rate: 1, except in the test that expects a difference */
 } run;
 
-typedef struct side {
-    gpur_replay *replay;
-    gpur_writer *writer;
-    gpur_learner *learner;
-} side;
-
-/* The same rows on both sides: noise, one in ten of them the end of an episode. */
-static gpur_status append_rows(side *s, const run *r, int32_t actions)
+static gpur_status open_sides(const run *r)
 {
-    row made;
-    float noise[2];
-    for (int i = 0; i < ROWS; i++) {
-        rig_random((uint64_t)i + 1, made.obs, r->features);
-        rig_random((uint64_t)i + 100001, made.next_obs, r->features);
-        rig_random((uint64_t)i + 200001, noise, 2);
-        made.reward = noise[0];
-        made.action = i * 7 % actions;
-        made.terminated = i % 10 == 0;
-        const void *const arrays[] = {made.obs, &made.action, &made.reward, made.next_obs, &made.terminated};
-        GPUR_TRY(gpur_writer_append_fields(s->writer, 1, arrays, NULL, NULL));
+    for (int i = 0; i < CROSS_SIDES; i++) {
+        gpur_learner_config config;
+        GPUR_TRY(gpur_learner_config_init(&config, sizeof config));
+        GPUR_TRY(gpur_learner_config_preset(&config, r->preset));
+        config.math = r->math;
+        config.network.outputs = WORLD_ACTIONS;
+        config.seed = 20180614;
+        config.optimizer.learning_rate.first *= i ? r->rate_factor : 1;
+        config.optimizer.learning_rate.last *= i ? r->rate_factor : 1;
+        GPUR_TRY(world_open_kind(&worlds[i], device[i], r->kind, WORLD_ROWS, WORLD_UNIFORM));
+        GPUR_TRY(gpur_learner_create(worlds[i].replay, &config, &learners[i]));
     }
     return GPUR_OK;
 }
 
-static gpur_status open_replay(side *s, gpur_device *on, const run *r)
+static void close_sides(void)
 {
-    const gpur_field fields[] = {
-        {"obs", GPUR_FLOAT32, {r->features}},      {"action", GPUR_INT32, {0}},    {"reward", GPUR_FLOAT32, {0}},
-        {"next_obs", GPUR_FLOAT32, {r->features}}, {"terminated", GPUR_BOOL, {0}},
-    };
-    gpur_replay_config config;
-    GPUR_TRY(gpur_replay_config_init(&config, sizeof config));
-    config.capacity = 2 * ROWS;
-    config.fields = fields;
-    config.field_count = 5;
-    GPUR_TRY(gpur_replay_create(on, &config, &s->replay));
-    return gpur_writer_create(s->replay, 1, &s->writer);
+    for (int i = 0; i < CROSS_SIDES; i++)
+        rig_close_learner(&worlds[i], learners[i]);
 }
 
-static gpur_status open_side(side *s, gpur_device *on, const run *r, float rate_factor)
-{
-    gpur_learner_config config;
-    memset(s, 0, sizeof *s);
-    GPUR_TRY(gpur_learner_config_init(&config, sizeof config));
-    GPUR_TRY(gpur_learner_config_preset(&config, r->preset));
-    config.math = r->math;
-    config.seed = 20180614;
-    config.optimizer.learning_rate.first *= rate_factor;
-    config.optimizer.learning_rate.last *= rate_factor;
-    GPUR_TRY(open_replay(s, on, r));
-    GPUR_TRY(append_rows(s, r, config.network.outputs));
-    return gpur_learner_create(s->replay, &config, &s->learner);
-}
-
-static gpur_status open_sides(side *sides, const run *r)
-{
-    GPUR_TRY(open_side(&sides[0], device[0], r, 1.0f));
-    return open_side(&sides[1], device[1], r, r->rate_factor);
-}
-
-static void close_sides(side *sides)
-{
-    for (int i = 0; i < CROSS_SIDES; i++) {
-        gpur_writer_destroy(sides[i].writer);
-        gpur_learner_destroy(sides[i].learner);
-        gpur_replay_destroy(sides[i].replay);
-    }
-}
-
-/* Floats of one tensor that differ in any bit; -1 when reading fails. */
-static int64_t differing(const side *sides, int32_t which, const gpur_weight_info *info)
+/* How many numbers of a tensor differ in any bit; -1 on an error. */
+static int64_t differing(int32_t which, const gpur_weight_info *info)
 {
     const size_t bytes = (size_t)info->count * sizeof(float);
     float *const left = malloc(bytes), *const right = malloc(bytes);
     int64_t differ = -1;
-    if (gpur_learner_read_weights(sides[0].learner, which, info->name, left, info->count) == GPUR_OK &&
-        gpur_learner_read_weights(sides[1].learner, which, info->name, right, info->count) == GPUR_OK)
+    if (gpur_learner_read_weights(learners[0], which, info->name, left, info->count) == GPUR_OK &&
+        gpur_learner_read_weights(learners[1], which, info->name, right, info->count) == GPUR_OK)
         differ = 0;
     for (int64_t i = 0; differ >= 0 && i < info->count; i++)
         differ += memcmp(&left[i], &right[i], sizeof left[i]) != 0;
@@ -111,24 +61,23 @@ static int64_t differing(const side *sides, int32_t which, const gpur_weight_inf
 }
 
 static const run runs[] = {
-    {"melee-gpu", 27, GPUR_MATH_FP32, 1e-4, 1.0f},
-    {"melee-double", 27, GPUR_MATH_FP32, 1e-4, 1.0f},
-    {"cartpole", 4, GPUR_MATH_FP32, 1e-4, 1.0f},
+    {"melee-gpu", WORLD_WIDE, GPUR_MATH_FP32, 1e-4, 1.0f},
+    {"melee-double", WORLD_WIDE, GPUR_MATH_FP32, 1e-4, 1.0f},
+    {"cartpole", WORLD_PLAIN, GPUR_MATH_FP32, 1e-4, 1.0f},
 };
 enum { RUNS = sizeof runs / sizeof *runs };
 
 TEST(initial_weights_are_the_same_bits)
 {
     for (int i = 0; i < RUNS; i++) {
-        side sides[CROSS_SIDES];
-        CHECK_OK(open_sides(sides, &runs[i]));
-        for (int32_t w = 0; w < gpur_learner_weight_count(sides[0].learner); w++) {
+        CHECK_OK(open_sides(&runs[i]));
+        for (int32_t w = 0; w < gpur_learner_weight_count(learners[0]); w++) {
             gpur_weight_info info = {.size = sizeof info};
-            CHECK_OK(gpur_learner_weight(sides[0].learner, w, &info));
-            CHECK_EQUAL(differing(sides, GPUR_WEIGHTS_ONLINE, &info), 0);
-            CHECK_EQUAL(differing(sides, GPUR_WEIGHTS_TARGET, &info), 0);
+            CHECK_OK(gpur_learner_weight(learners[0], w, &info));
+            CHECK_EQUAL(differing(GPUR_WEIGHTS_ONLINE, &info), 0);
+            CHECK_EQUAL(differing(GPUR_WEIGHTS_TARGET, &info), 0);
         }
-        close_sides(sides);
+        close_sides();
     }
 }
 
@@ -138,19 +87,16 @@ static int as_good(const float *q, int32_t left, int32_t right)
     return left == right || fabsf(q[left] - q[right]) <= 1e-5f * (1.0f + fabsf(q[left]));
 }
 
-static void check_acts(const side *sides, const run *r, float epsilon, uint64_t seed, int *unequal)
+static void check_acts(const run *r, float epsilon, uint64_t seed, int *unequal)
 {
-    float obs[ACTS * MOST_FEATURES], q[ACTS * MOST_ACTIONS];
+    float obs[ACTS * WIDE_FEATURES], q[ACTS * WORLD_ACTIONS];
     int32_t left[ACTS], right[ACTS];
-    gpur_learner_config config = {.size = sizeof config};
-    CHECK_OK(gpur_learner_config_preset(&config, r->preset));
-    const int32_t actions = config.network.outputs;
-    rig_random(seed, obs, (int64_t)ACTS * r->features);
-    CHECK_OK(gpur_learner_q_values(sides[0].learner, ACTS, obs, q, NULL));
-    CHECK_OK(gpur_learner_act(sides[0].learner, ACTS, obs, epsilon, left, NULL));
-    CHECK_OK(gpur_learner_act(sides[1].learner, ACTS, obs, epsilon, right, NULL));
+    rig_random(seed, obs, (int64_t)ACTS * (r->kind == WORLD_WIDE ? WIDE_FEATURES : WORLD_FEATURES));
+    CHECK_OK(gpur_learner_q_values(learners[0], ACTS, obs, q, NULL));
+    CHECK_OK(gpur_learner_act(learners[0], ACTS, obs, epsilon, left, NULL));
+    CHECK_OK(gpur_learner_act(learners[1], ACTS, obs, epsilon, right, NULL));
     for (int i = 0; i < ACTS; i++) {
-        CHECK(as_good(q + i * actions, left[i], right[i]));
+        CHECK(as_good(q + i * WORLD_ACTIONS, left[i], right[i]));
         *unequal += left[i] != right[i];
     }
 }
@@ -159,39 +105,34 @@ static void check_acts(const side *sides, const run *r, float epsilon, uint64_t 
 TEST(greedy_and_exploring_acts_choose_the_same_actions)
 {
     for (int i = 0; i < RUNS; i++) {
-        side sides[CROSS_SIDES];
         int unequal = 0;
-        CHECK_OK(open_sides(sides, &runs[i]));
+        CHECK_OK(open_sides(&runs[i]));
         for (int round = 0; round < cross_count(100); round++)
-            check_acts(sides, &runs[i], round % 2 ? 0.5f : 0.0f, (uint64_t)round + 1, &unequal);
+            check_acts(&runs[i], round % 2 ? 0.5f : 0.0f, (uint64_t)round + 1, &unequal);
         if (unequal)
             printf("  %s: %d of %d actions differ where two values tie to 1e-5\n", runs[i].preset, unequal,
                    ACTS * cross_count(100));
-        close_sides(sides);
+        close_sides();
     }
 }
 
-static gpur_status next_loss(const side *s, double *loss)
+static gpur_status next_loss(gpur_learner *learner, double *loss)
 {
-    gpur_learner_stats stats = {.size = sizeof stats};
-    GPUR_TRY(gpur_learner_train(s->learner, 1));
-    GPUR_TRY(gpur_learner_sync(s->learner));
-    GPUR_TRY(gpur_learner_get_stats(s->learner, &stats));
-    *loss = (double)stats.loss;
+    GPUR_TRY(gpur_learner_train(learner, 1));
+    *loss = (double)world_stats(learner).loss;
     return GPUR_OK;
 }
 
 /* Trains both sides and finds the largest relative difference of a loss. */
 static void compare_losses(const run *r, double *largest)
 {
-    side sides[CROSS_SIDES];
     double loss[CROSS_SIDES];
     int at = 0;
     *largest = 0.0;
-    CHECK_OK(open_sides(sides, r));
+    CHECK_OK(open_sides(r));
     for (int step = 1; step <= cross_count(LOSSES); step++) {
-        CHECK_OK(next_loss(&sides[0], &loss[0]));
-        CHECK_OK(next_loss(&sides[1], &loss[1]));
+        CHECK_OK(next_loss(learners[0], &loss[0]));
+        CHECK_OK(next_loss(learners[1], &loss[1]));
         CHECK(loss[0] > 0.0 && isfinite(loss[0]) && isfinite(loss[1]));
         const double difference = fabs(loss[1] - loss[0]) / loss[0];
         if (difference > *largest)
@@ -200,7 +141,7 @@ static void compare_losses(const run *r, double *largest)
     printf("  %-12s %s%s: %d losses, largest relative difference %.2g (step %d)\n", r->preset,
            r->math == GPUR_MATH_TF32 ? "tf32" : "fp32", r->rate_factor > 1.0f ? ", another rate" : "",
            cross_count(LOSSES), *largest, at);
-    close_sides(sides);
+    close_sides();
 }
 
 TEST(the_first_losses_agree_in_fp32)
@@ -212,10 +153,10 @@ TEST(the_first_losses_agree_in_fp32)
     }
 }
 
-/* Plain DQN alone: in double DQN an argmax that rounding decides picks another action's target value. */
+/* Only plain DQN: in double DQN rounding can change the argmax, and with it the target value. */
 TEST(the_first_losses_agree_in_tf32)
 {
-    const run tf32 = {"melee-gpu", 27, GPUR_MATH_TF32, 2e-3, 1.0f};
+    const run tf32 = {"melee-gpu", WORLD_WIDE, GPUR_MATH_TF32, 2e-3, 1.0f};
     double largest;
     compare_losses(&tf32, &largest);
     CHECK(largest <= tf32.tolerance);
@@ -223,7 +164,7 @@ TEST(the_first_losses_agree_in_tf32)
 
 TEST(a_learning_rate_that_is_one_percent_off_is_noticed)
 {
-    const run off = {"melee-gpu", 27, GPUR_MATH_FP32, 1e-4, 1.01f};
+    const run off = {"melee-gpu", WORLD_WIDE, GPUR_MATH_FP32, 1e-4, 1.01f};
     double largest;
     compare_losses(&off, &largest);
     CHECK(largest > off.tolerance);

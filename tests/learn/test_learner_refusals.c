@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* What a learner refuses, with which words, and that nothing has changed afterwards. */
+/* Bad arguments of the learner's calls: the status, a part of the message, and that nothing has changed. */
 #include "test.h"
-#include "support/learn_world.h"
+#include "learn/learner.h"
+#include "support/learner_fixture.h"
 
 static gpur_device *device;
 static learn_world world;
@@ -35,6 +36,9 @@ TEST(a_config_out_of_range_is_refused_with_its_value)
     c = good, c.loss = 5, check_refused(&c, "loss is 5");
     c = good, c.huber_delta = 0, check_refused(&c, "huber_delta is 0; it must be above 0");
     c = good, c.index_source = 5, check_refused(&c, "index_source is 5");
+    c = good, c.index_source = GPUR_PRIORITIZED;
+    check_refused(&c, "index_source is 3, by priority, and the replay's prioritized is 0");
+    c = good, c.beta.first = 0.4f, c.beta.last = NAN, check_refused(&c, "beta goes from 0.4 to nan");
     c = good, c.batch_size = 257, check_refused(&c, "batch_size is 257; it must be 1 to the replay's max_batch, 256");
     c = good, c.batch_size = 0, check_refused(&c, "batch_size is 0");
     c = good, c.target_period = 0, check_refused(&c, "target_period is 0");
@@ -44,11 +48,39 @@ TEST(a_config_out_of_range_is_refused_with_its_value)
     c = good, c.unroll = 65, check_refused(&c, "unroll is 65; it must be 1 to 64");
     c = good, c.exploration.first = 1.5f, check_refused(&c, "exploration goes from 1.5");
     c = good, c.exploration.begin = INT64_MIN, check_refused(&c, "from step -9223372036854775808 on");
+    c = good, c.deterministic = 2, check_refused(&c, "deterministic is 2");
+    c = good, c.host_batches = -1, check_refused(&c, "host_batches is -1; it must be 0 to 16");
+    c = good, c.host_batches = 17, check_refused(&c, "host_batches is 17; it must be 0 to 16");
     check_refused(NULL, "NULL");
     world_close(&world);
 }
 
-/* They must be in range, so that the kind alone can be changed, and make no difference. */
+TEST(a_learner_that_one_kernel_is_not_for_is_refused_with_the_reason)
+{
+    gpur_learner_config good = world_config(GPUR_HEAD_DUELING, 1), c;
+    gpur_learner *learner = NULL;
+    good.step_kernel = GPUR_STEP_ONE_KERNEL;
+    CHECK_OK(world_open(&world, device, 0));
+    c = good, c.step_kernel = 3;
+    check_refused(&c, "step_kernel is 3; it must be GPUR_STEP_AUTO, LIBRARIES or ONE_KERNEL (0 to 2)");
+    c = good, c.math = GPUR_MATH_TF32, check_refused(&c, "takes GPUR_MATH_FP32 (0); math is 1");
+    c = good, c.network.hidden = 0;
+    check_refused(&c, "takes two dense layers below the last; this network has 0 convolutions and 1 dense");
+    c = good, c.network = rig_network(9, 8, GPUR_RELU, GPUR_HEAD_DUELING, 12, WORLD_ACTIONS);
+    check_refused(&c, "this network has 0 convolutions and 3 dense layers there");
+    c = good, c.network.input_scale = 0.5f;
+    check_refused(&c, "obs of float32 and network.input_scale 1; obs is float32 and input_scale 0.5");
+    CHECK_OK(gpur_learner_create(world.replay, &good, &learner));
+    CHECK(learner->one.step == &learner->step);
+    gpur_learner_destroy(learner);
+    c = good, c.step_kernel = GPUR_STEP_AUTO; /* means GPUR_STEP_LIBRARIES at present */
+    CHECK_OK(gpur_learner_create(world.replay, &c, &learner));
+    CHECK(!learner->one.step);
+    gpur_learner_destroy(learner);
+    world_close(&world);
+}
+
+/* Constants of other optimizers must be in range, so that a caller can change `kind` alone. They have no effect. */
 TEST(constants_of_another_optimizer_are_not_read)
 {
     gpur_learner_config c = world_config(GPUR_HEAD_Q, 1);
@@ -64,28 +96,29 @@ TEST(constants_of_another_optimizer_are_not_read)
     world_close(&world);
 }
 
-static void check_schema(const gpur_field *fields, int count, const char *message)
+/* A learner on a replay whose field `index` is `field`; with `both`, obs and next_obs are. */
+static void check_schema(int index, gpur_field field, int both, int32_t layout, const gpur_learner_config *config,
+                         const char *message)
 {
-    gpur_replay_config config;
-    gpur_replay *replay = NULL;
-    gpur_learner *learner = NULL;
-    const gpur_learner_config learner_config = world_config(GPUR_HEAD_Q, 1);
-    CHECK_OK(gpur_replay_config_init(&config, sizeof config));
-    config.capacity = 256;
-    config.fields = fields;
-    config.field_count = count;
-    CHECK_OK(gpur_replay_create(device, &config, &replay));
-    CHECK_STATUS(gpur_learner_create(replay, &learner_config, &learner), GPUR_INVALID_ARGUMENT);
-    CHECK_MESSAGE(message);
-    gpur_replay_destroy(replay);
+    gpur_field fields[] = {{"obs", GPUR_FLOAT32, {5}},
+                           {"action", GPUR_INT32, {0}},
+                           {"reward", GPUR_FLOAT32, {0}},
+                           {"next_obs", GPUR_FLOAT32, {5}},
+                           {"terminated", GPUR_BOOL, {0}}};
+    gpur_replay_config replay;
+    fields[index] = field;
+    if (both)
+        fields[3] = field, fields[3].name = "next_obs";
+    CHECK_OK(gpur_replay_config_init(&replay, sizeof replay));
+    replay.capacity = 2048, replay.max_batch = 32, replay.fields = fields, replay.field_count = 5;
+    replay.layout = layout, replay.frame_stack = layout == GPUR_LINKED ? 2 : replay.frame_stack;
+    CHECK_OK(gpur_replay_create(device, &replay, &world.replay));
+    check_refused(config, message);
+    gpur_replay_destroy(world.replay);
 }
 
 TEST(a_schema_that_cannot_be_learned_from_is_refused)
 {
-    const gpur_field good[] = {
-        {"obs", GPUR_FLOAT32, {5}},      {"action", GPUR_INT32, {0}},    {"reward", GPUR_FLOAT32, {0}},
-        {"next_obs", GPUR_FLOAT32, {5}}, {"terminated", GPUR_BOOL, {0}},
-    };
     static const struct {
         int index;
         gpur_field field;
@@ -103,17 +136,36 @@ TEST(a_schema_that_cannot_be_learned_from_is_refused)
         {3, {"next_state", GPUR_FLOAT32, {5}}, "no field \"next_obs\""},
         {4, {"done", GPUR_BOOL, {0}}, "no field \"terminated\""},
     };
-    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        gpur_field fields[5];
-        memcpy(fields, good, sizeof fields);
-        fields[cases[i].index] = cases[i].field;
-        check_schema(fields, 5, cases[i].message);
-    }
-    gpur_field turned[5];
-    memcpy(turned, good, sizeof turned);
-    turned[0] = (gpur_field){"obs", GPUR_UINT8, {2, 3, 4}};
-    turned[3] = (gpur_field){"next_obs", GPUR_UINT8, {2, 4, 3}};
-    check_schema(turned, 5, "axis 1 of obs has 3 and of next_obs 4; they must be of the same shape");
+    const gpur_learner_config dense = world_config(GPUR_HEAD_Q, 1), conv = conv_config(GPUR_CHW);
+    gpur_learner_config nature, one = world_config(GPUR_HEAD_DUELING, 1);
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
+        check_schema(cases[i].index, cases[i].field, 0, GPUR_PACKED, &dense, cases[i].message);
+    const gpur_field flat = {"obs", GPUR_UINT8, {24, 12}}, last = {"obs", GPUR_UINT8, {84, 84, 4}};
+    check_schema(0, flat, 1, GPUR_PACKED, &conv, "obs is no image: it needs three axes");
+    CHECK_OK(gpur_learner_config_init(&nature, sizeof nature));
+    CHECK_OK(gpur_learner_config_preset(&nature, "nature-dqn"));
+    check_schema(0, last, 1, GPUR_PACKED, &nature,
+                 "GPUR_CHW takes obs of (84, 84, 4) as (channels, height, width); GPUR_HWC takes it as");
+    const gpur_field bytes = {"obs", GPUR_UINT8, {2, 3}}, floats = {"obs", GPUR_FLOAT32, {2, 3}};
+    one.step_kernel = GPUR_STEP_ONE_KERNEL;
+    check_schema(0, bytes, 1, GPUR_PACKED, &one, "obs is uint8 and input_scale 1");
+    check_schema(0, floats, 1, GPUR_LINKED, &one, "takes a packed replay; this one is linked, with 4 links in a row");
+}
+
+TEST(observations_of_the_same_numbers_in_another_shape_are_refused)
+{
+    const gpur_learner_config config = world_config(GPUR_HEAD_Q, 1);
+    gpur_field fields[] = {{"obs", GPUR_UINT8, {2, 3, 4}},
+                           {"action", GPUR_INT32, {0}},
+                           {"reward", GPUR_FLOAT32, {0}},
+                           {"next_obs", GPUR_UINT8, {2, 4, 3}},
+                           {"terminated", GPUR_BOOL, {0}}};
+    gpur_replay_config replay;
+    CHECK_OK(gpur_replay_config_init(&replay, sizeof replay));
+    replay.capacity = 256, replay.fields = fields, replay.field_count = 5;
+    CHECK_OK(gpur_replay_create(device, &replay, &world.replay));
+    check_refused(&config, "axis 1 of obs has 3 and of next_obs 4; they must be of the same shape");
+    gpur_replay_destroy(world.replay);
 }
 
 TEST(training_waits_for_enough_transitions)
@@ -128,18 +180,18 @@ TEST(training_waits_for_enough_transitions)
     CHECK_OK(gpur_learner_train(any, 0));
     CHECK_STATUS(gpur_learner_train(any, -1), GPUR_INVALID_ARGUMENT);
     CHECK_MESSAGE("steps is -1");
-    CHECK_OK(gpur_writer_append(world.writer, 15, world.rows, NULL));
+    CHECK_OK(world_append(&world, 15));
     CHECK_OK(gpur_learner_train(any, 1));
     CHECK_STATUS(gpur_learner_train(distinct, 1), GPUR_TOO_FEW);
     CHECK_MESSAGE("15 transitions are visible; this draw needs 16");
-    CHECK_OK(gpur_writer_append(world.writer, 1, world.rows, NULL));
+    CHECK_OK(world_append(&world, 1));
     CHECK_OK(gpur_learner_train(distinct, 1));
     gpur_learner_destroy(any);
     gpur_learner_destroy(distinct);
     world_close(&world);
 }
 
-/* A train step by the replay's min_size, as a draw; by ids it draws nothing. */
+/* A train step that draws waits for the replay's min_size, as gpur_replay_sample does; a step on ids does not. */
 TEST(training_waits_for_the_burn_in)
 {
     const gpur_field fields[] = {{"obs", GPUR_FLOAT32, {2}},
@@ -147,14 +199,8 @@ TEST(training_waits_for_the_burn_in)
                                  {"reward", GPUR_FLOAT32, {0}},
                                  {"next_obs", GPUR_FLOAT32, {2}},
                                  {"terminated", GPUR_BOOL, {0}}};
-    static const struct {
-        float obs[2];
-        int32_t action;
-        float reward, next_obs[2];
-        _Bool terminated;
-    } rows[39]; /* zeros */
-    gpur_learner_config learner_config = world_config(GPUR_HEAD_Q, 1);
-    gpur_learner_stats stats = {.size = sizeof stats};
+    static const unsigned char rows[39 * 28]; /* zeros */
+    const gpur_learner_config learner_config = world_config(GPUR_HEAD_Q, 1);
     gpur_replay_config config;
     gpur_replay *replay = NULL;
     gpur_writer *writer = NULL;
@@ -173,9 +219,7 @@ TEST(training_waits_for_the_burn_in)
     CHECK_OK(gpur_writer_append(writer, 1, rows, NULL));
     CHECK_EQUAL(gpur_replay_can_sample(replay), 1);
     CHECK_OK(gpur_learner_train(learner, 1));
-    CHECK_OK(gpur_learner_sync(learner));
-    CHECK_OK(gpur_learner_get_stats(learner, &stats));
-    CHECK_EQUAL(stats.steps, 2);
+    CHECK_EQUAL(world_stats(learner).steps, 2);
     gpur_learner_destroy(learner);
     gpur_writer_destroy(writer);
     gpur_replay_destroy(replay);
@@ -183,10 +227,9 @@ TEST(training_waits_for_the_burn_in)
 
 TEST(ids_that_are_not_visible_are_refused_and_nothing_is_trained)
 {
-    gpur_learner *learner = NULL;
     const gpur_learner_config config = world_config(GPUR_HEAD_Q, 1);
+    gpur_learner *learner = NULL;
     int64_t ids[16] = {0};
-    gpur_learner_stats stats = {.size = sizeof stats};
     CHECK_OK(world_open(&world, device, 30));
     CHECK_OK(gpur_learner_create(world.replay, &config, &learner));
     ids[9] = 30;
@@ -195,65 +238,65 @@ TEST(ids_that_are_not_visible_are_refused_and_nothing_is_trained)
     CHECK_STATUS(gpur_learner_train_on(learner, NULL), GPUR_INVALID_ARGUMENT);
     ids[9] = 29;
     CHECK_OK(gpur_learner_train_on(learner, ids));
-    CHECK_OK(gpur_learner_sync(learner));
-    CHECK_OK(gpur_learner_get_stats(learner, &stats));
-    CHECK_EQUAL(stats.steps, 1);
-    CHECK_EQUAL(stats.steps_enqueued, 1);
+    const gpur_learner_stats stats = world_stats(learner);
+    CHECK(stats.steps == 1 && stats.steps_enqueued == 1);
     gpur_learner_destroy(learner);
     world_close(&world);
 }
 
-TEST(weights_that_do_not_exist_are_refused)
+TEST(calls_with_bad_arguments_are_refused_with_their_value)
 {
-    gpur_learner *learner = NULL;
     const gpur_learner_config config = world_config(GPUR_HEAD_Q, 1);
     gpur_weight_info info = {.size = sizeof info};
-    float x[3] = {0};
-    CHECK_OK(world_open(&world, device, 0));
-    CHECK_OK(gpur_learner_create(world.replay, &config, &learner));
+    gpur_learner_stats stats = {.size = sizeof stats};
+    float x[3] = {0}, obs[WORLD_FEATURES] = {0}, q[WORLD_ACTIONS];
+    int32_t action = 77;
+    gpur_learner *none = NULL;
+    gpur_learner *const learner = rig_open_learner(&world, device, config);
+    CHECK(learner);
+    const gpur_status refused[] = {
+        gpur_learner_read_weights(learner, 3, "q.out.bias", x, 3),
+        gpur_learner_write_weights(learner, GPUR_WEIGHTS_GRADIENT, "q.out.bias", x, 3),
+        gpur_learner_read_weights(learner, 0, NULL, x, 3),
+        gpur_learner_read_weights(learner, 0, "q.out.bias", NULL, 3),
+        gpur_learner_create(NULL, &config, &none),
+        gpur_learner_create(world.replay, &config, NULL),
+        gpur_learner_train(NULL, 1),
+        gpur_learner_sync(NULL),
+        gpur_learner_get_stats(NULL, &stats),
+        gpur_learner_act(learner, 1048577, obs, 0, &action, NULL),
+        gpur_learner_act(learner, INT64_MIN, obs, 0, &action, NULL),
+        gpur_learner_act(learner, 1, NULL, 0, &action, NULL),
+        gpur_learner_act(learner, 1, obs, 0, NULL, NULL),
+        gpur_learner_act(learner, 1, obs, NAN, &action, NULL),
+        gpur_learner_act(NULL, 1, obs, 0, &action, NULL),
+        gpur_learner_q_values(learner, INT64_MAX, obs, q, NULL),
+        gpur_learner_q_values(learner, 1048577, obs, q, NULL),
+        gpur_learner_q_values(learner, 1, obs, NULL, NULL),
+    };
+    for (size_t i = 0; i < sizeof refused / sizeof *refused; i++)
+        TEST_REQUIRE(refused[i] == GPUR_INVALID_ARGUMENT, "call %d is not refused", (int)i);
     CHECK_STATUS(gpur_learner_read_weights(learner, 0, "q.in.bias", x, 3), GPUR_INVALID_ARGUMENT);
     CHECK_MESSAGE("no weights are named \"q.in.bias\"; there are trunk.0.weight, trunk.0.bias");
     CHECK_STATUS(gpur_learner_read_weights(learner, 0, "q.out.bias", x, 2), GPUR_INVALID_ARGUMENT);
     CHECK_MESSAGE("count is 2; \"q.out.bias\" has 3 numbers");
-    CHECK_STATUS(gpur_learner_read_weights(learner, 3, "q.out.bias", x, 3), GPUR_INVALID_ARGUMENT);
-    CHECK_STATUS(gpur_learner_write_weights(learner, GPUR_WEIGHTS_GRADIENT, "q.out.bias", x, 3), GPUR_INVALID_ARGUMENT);
-    CHECK_STATUS(gpur_learner_read_weights(learner, 0, NULL, x, 3), GPUR_INVALID_ARGUMENT);
-    CHECK_STATUS(gpur_learner_read_weights(learner, 0, "q.out.bias", NULL, 3), GPUR_INVALID_ARGUMENT);
     CHECK_STATUS(gpur_learner_weight(learner, 6, &info), GPUR_INVALID_ARGUMENT);
     CHECK_MESSAGE("index is 6; it must be 0 to 5");
+    CHECK_STATUS(gpur_learner_act(learner, 0, obs, 0, &action, NULL), GPUR_INVALID_ARGUMENT);
+    CHECK_MESSAGE("count is 0; it must be 1 to 1048576");
+    CHECK_STATUS(gpur_learner_act(learner, INT64_MAX, obs, 0, &action, NULL), GPUR_INVALID_ARGUMENT);
+    CHECK_MESSAGE("count is 9223372036854775807");
+    CHECK_STATUS(gpur_learner_act(learner, 1, obs, 1.5f, &action, NULL), GPUR_INVALID_ARGUMENT);
+    CHECK_MESSAGE("epsilon is 1.5; it must be 0 to 1");
+    if (!test_on_cuda()) {
+        CHECK_STATUS(gpur_learner_q_values(learner, 1, obs, q, &action), GPUR_INVALID_ARGUMENT);
+        CHECK_STATUS(gpur_learner_act(learner, 1, obs, 0, &action, &action), GPUR_INVALID_ARGUMENT);
+        CHECK_MESSAGE("on the CPU it must be NULL");
+    }
+    CHECK_EQUAL(action, 77);
     CHECK_EQUAL(gpur_learner_weight_count(NULL), 0);
-    gpur_learner_destroy(learner);
-    world_close(&world);
-}
-
-TEST(nulls_are_refused)
-{
-    gpur_learner *learner = NULL;
-    gpur_learner_stats stats = {.size = sizeof stats};
-    const gpur_learner_config config = world_config(GPUR_HEAD_Q, 1);
-    CHECK_STATUS(gpur_learner_create(NULL, &config, &learner), GPUR_INVALID_ARGUMENT);
-    CHECK_OK(world_open(&world, device, 0));
-    CHECK_STATUS(gpur_learner_create(world.replay, &config, NULL), GPUR_INVALID_ARGUMENT);
-    world_close(&world);
-    CHECK_STATUS(gpur_learner_train(NULL, 1), GPUR_INVALID_ARGUMENT);
-    CHECK_STATUS(gpur_learner_sync(NULL), GPUR_INVALID_ARGUMENT);
-    CHECK_STATUS(gpur_learner_get_stats(NULL, &stats), GPUR_INVALID_ARGUMENT);
     gpur_learner_destroy(NULL);
-}
-
-TEST(every_byte_of_the_device_comes_back)
-{
-    gpur_device_info before = {.size = sizeof before}, after = {.size = sizeof after};
-    gpur_learner *learner = NULL;
-    const gpur_learner_config config = world_config(GPUR_HEAD_DUELING, 1);
-    CHECK_OK(gpur_device_get_info(device, &before));
-    CHECK_OK(world_open(&world, device, 30));
-    CHECK_OK(gpur_learner_create(world.replay, &config, &learner));
-    CHECK_OK(gpur_learner_train(learner, 5));
-    gpur_learner_destroy(learner);
-    world_close(&world);
-    CHECK_OK(gpur_device_get_info(device, &after));
-    CHECK_EQUAL(after.memory_used, before.memory_used);
+    rig_close_learner(&world, learner);
 }
 
 int main(int argc, char **argv)
@@ -261,14 +304,14 @@ int main(int argc, char **argv)
     test_main_begin(argc, argv);
     device = test_device();
     RUN(a_config_out_of_range_is_refused_with_its_value);
+    RUN(a_learner_that_one_kernel_is_not_for_is_refused_with_the_reason);
     RUN(constants_of_another_optimizer_are_not_read);
     RUN(a_schema_that_cannot_be_learned_from_is_refused);
+    RUN(observations_of_the_same_numbers_in_another_shape_are_refused);
     RUN(training_waits_for_enough_transitions);
     RUN(training_waits_for_the_burn_in);
     RUN(ids_that_are_not_visible_are_refused_and_nothing_is_trained);
-    RUN(weights_that_do_not_exist_are_refused);
-    RUN(nulls_are_refused);
-    RUN(every_byte_of_the_device_comes_back);
+    RUN(calls_with_bad_arguments_are_refused_with_their_value);
     gpur_device_close(device);
     return test_main_end();
 }

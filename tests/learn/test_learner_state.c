@@ -1,114 +1,109 @@
 /* SPDX-License-Identifier: MIT */
-/* What a learner holds: target, weights by name, statistics. */
+/* The state of a learner: weights by name, statistics, steps on an empty window, memory; and the calls that must not
+ * change the replay. */
 #include "test.h"
 #include "base/clock.h"
 #include "base/status.h"
-#include "support/learn_world.h"
+#include "learn/learner.h"
+#include "support/counting_alloc.h"
+#include "support/learner_fixture.h"
 
-enum { MOST = 4096 };
+#include <pthread.h>
+
+enum { MOST = WORLD_MOST_WEIGHTS, BATCH = 16 };
 
 static gpur_device *device;
+static learn_world world;
 
-TEST(the_target_follows_after_the_first_step_and_a_period_after_each)
+/* Writes all tensors of both networks, then reads all of them back. */
+static void check_round_trip(gpur_learner *learner, int32_t tensors)
 {
-    static learn_world world;
-    static float online[MOST], target[MOST];
-    gpur_learner_config config = world_config(GPUR_HEAD_DUELING, 1);
-    gpur_learner *learner = NULL;
-    config.target_period = 10;
-    config.target_copy_first = 1;
-    CHECK_OK(world_open(&world, device, WORLD_ROWS));
-    CHECK_OK(gpur_learner_create(world.replay, &config, &learner));
-    for (int t = 0; t <= 30; t++) {
-        const int64_t count = world_weights(learner, GPUR_WEIGHTS_ONLINE, online, MOST);
-        CHECK_EQUAL(world_weights(learner, GPUR_WEIGHTS_TARGET, target, MOST), count);
-        const int same = memcmp(online, target, (size_t)count * sizeof *online) == 0;
-        CHECK_EQUAL(same, t == 0 || t % 10 == 1); /* steps 0, 10, 20 of a count from 0 */
-        CHECK_OK(gpur_learner_train(learner, 1));
+    static float values[MOST], back[MOST];
+    CHECK_EQUAL(gpur_learner_weight_count(learner), tensors);
+    for (int32_t i = 0; i < 4 * tensors; i++) {
+        const int32_t which = i / tensors % 2 ? GPUR_WEIGHTS_TARGET : GPUR_WEIGHTS_ONLINE;
+        gpur_weight_info info = {.size = sizeof info};
+        CHECK_OK(gpur_learner_weight(learner, i % tensors, &info));
+        int64_t numbers = 1;
+        for (int d = 0; d < info.dims; d++)
+            numbers *= info.shape[d];
+        CHECK(info.count == numbers && numbers <= MOST);
+        rig_random((uint64_t)(2 * (i % tensors) + which), values, numbers);
+        if (i < 2 * tensors)
+            CHECK_OK(gpur_learner_write_weights(learner, which, info.name, values, numbers));
+        CHECK_OK(gpur_learner_read_weights(learner, which, info.name, back, numbers));
+        CHECK(memcmp(values, back, (size_t)numbers * sizeof *back) == 0);
     }
-    CHECK_EQUAL(world_stats(learner).target_copies, 4); /* the last in step 31 */
-    gpur_learner_destroy(learner);
-    world_close(&world);
 }
 
 TEST(weights_survive_a_round_trip_by_name)
 {
-    static learn_world world;
-    static float values[MOST], back[MOST];
-    const gpur_learner_config config = world_config(GPUR_HEAD_DUELING, 1);
-    gpur_learner *learner = NULL;
+    const gpur_learner_config config = conv_config(GPUR_CHW);
     gpur_weight_info info = {.size = sizeof info};
-    CHECK_OK(world_open(&world, device, 0)); /* an empty replay will do */
-    CHECK_OK(gpur_learner_create(world.replay, &config, &learner));
-    CHECK_EQUAL(gpur_learner_weight_count(learner), 10);
-    for (int32_t i = 0; i < 10; i++) {
-        CHECK_OK(gpur_learner_weight(learner, i, &info));
-        for (int64_t j = 0; j < info.count; j++)
-            values[j] = (float)(i * 1000 + j);
-        CHECK_OK(gpur_learner_write_weights(learner, GPUR_WEIGHTS_ONLINE, info.name, values, info.count));
-    }
-    for (int32_t i = 0; i < 10; i++) {
-        CHECK_OK(gpur_learner_weight(learner, i, &info));
-        CHECK_OK(gpur_learner_read_weights(learner, GPUR_WEIGHTS_ONLINE, info.name, back, info.count));
-        for (int64_t j = 0; j < info.count; j++)
-            CHECK_NEAR(back[j], i * 1000 + j, 0);
-        CHECK_EQUAL(info.count, info.shape[0] * (info.dims == 2 ? info.shape[1] : 1));
-    }
-    gpur_learner_destroy(learner);
-    world_close(&world);
+    conv_scene s;
+    gpur_learner *const dense = rig_open_learner(&world, device, world_config(GPUR_HEAD_DUELING, 1));
+    CHECK(dense);
+    check_round_trip(dense, 10);
+    rig_close_learner(&world, dense);
+    CHECK_OK(conv_scene_open(&s, device, &config));
+    check_round_trip(s.learner, 12);
+    CHECK_OK(gpur_learner_weight(s.learner, 0, &info));
+    CHECK(strcmp(info.name, "trunk.0.weight") == 0 && info.dims == 4 && info.shape[0] == 6);
+    CHECK(info.shape[1] == 4 && info.shape[2] == 4 && info.shape[3] == IMAGE_CHANNELS);
+    CHECK_OK(gpur_learner_weight(s.learner, 1, &info));
+    CHECK(info.dims == 1 && info.shape[0] == 6 && info.shape[1] == 0);
+    CHECK_OK(gpur_learner_weight(s.learner, 4, &info));
+    CHECK(strcmp(info.name, "value.hidden.weight") == 0 && info.dims == 2 && info.shape[1] == 5 * 3 * 5);
+    conv_scene_close(&s);
 }
 
-TEST(statistics_count_and_average)
+/* The largest weight is near the published limit. The fans of a convolution include its kernel size. */
+TEST(first_weights_of_a_convolution_have_their_published_limits)
 {
-    static learn_world world;
-    const gpur_learner_config config = world_config(GPUR_HEAD_Q, 1);
-    gpur_learner *learner = NULL;
+    static float w[5 * 3 * 3 * 6];
+    const double limits[] = {
+        [GPUR_INIT_FAN_IN] = 1 / sqrt(3 * 3 * 6), [GPUR_INIT_GLOROT] = sqrt(6.0 / (3 * 3 * (6 + 5)))};
+    const int32_t inits[] = {GPUR_INIT_FAN_IN, GPUR_INIT_GLOROT};
+    for (int i = 0; i < 2; i++) {
+        gpur_learner_config config = conv_config(GPUR_CHW);
+        conv_scene s;
+        double largest = 0;
+        config.network.init = inits[i];
+        CHECK_OK(conv_scene_open(&s, device, &config));
+        CHECK_OK(gpur_learner_read_weights(s.learner, GPUR_WEIGHTS_ONLINE, "trunk.1.weight", w, 5 * 3 * 3 * 6));
+        conv_scene_close(&s);
+        for (int j = 0; j < 5 * 3 * 3 * 6; j++)
+            largest = fmax(largest, fabs((double)w[j]));
+        CHECK(largest <= limits[inits[i]] * (1 + 1e-6) && largest > 0.9 * limits[inits[i]]);
+    }
+}
+
+/* A refused call does not start a new mean. */
+TEST(the_mean_loss_is_over_the_steps_since_the_stats_before)
+{
     double sum = 0;
-    CHECK_OK(world_open(&world, device, WORLD_ROWS));
-    CHECK_OK(gpur_learner_create(world.replay, &config, &learner));
-    gpur_learner_stats stats = world_stats(learner);
-    CHECK(stats.steps == 0 && stats.steps_enqueued == 0 && stats.loss == 0 && stats.mean_loss == 0);
-    for (int i = 0; i < 20; i++) {
-        CHECK_OK(gpur_learner_train(learner, 1));
-        sum += (double)world_stats(learner).loss;
+    for (int pass = 0; pass < 2; pass++) {
+        gpur_learner *const learner = rig_open_learner(&world, device, world_config(GPUR_HEAD_Q, 1));
+        gpur_learner_stats stats = world_stats(learner), refused = {.size = 1};
+        CHECK(stats.steps == 0 && stats.steps_enqueued == 0 && stats.loss == 0 && stats.mean_loss == 0);
+        for (int t = 0; t < 10; t++) {
+            CHECK_OK(gpur_learner_train(learner, 1));
+            sum += pass == 0 ? (double)world_stats(learner).loss : 0;
+        }
+        if (pass == 1) {
+            CHECK_OK(gpur_learner_sync(learner));
+            CHECK_STATUS(gpur_learner_get_stats(learner, &refused), GPUR_INVALID_ARGUMENT);
+            CHECK_NEAR(world_stats(learner).mean_loss, sum / 10, 1e-6 * sum);
+        }
+        rig_close_learner(&world, learner);
     }
-    CHECK_OK(gpur_learner_train(learner, 300));
-    stats = world_stats(learner);
-    CHECK_EQUAL(stats.steps, 320);
-    CHECK_EQUAL(stats.steps_enqueued, 320);
-    CHECK_EQUAL(stats.skipped, 0);
-    CHECK_EQUAL(stats.target_copies, 16);
-    CHECK_EQUAL(stats.invalid_actions, 0);
-    CHECK(stats.mean_loss > 0 && sum > 0);
-    gpur_learner_destroy(learner);
-    world_close(&world);
 }
 
-TEST(the_learning_rate_told_is_the_one_the_last_step_used)
-{
-    static learn_world world;
-    gpur_learner_config config = world_config(GPUR_HEAD_Q, 1);
-    gpur_schedule *const rate = &config.optimizer.learning_rate;
-    gpur_learner *learner = NULL;
-    rate->first = 1e-3f, rate->last = 1e-4f, rate->begin = 2, rate->steps = 6;
-    CHECK_OK(world_open(&world, device, WORLD_ROWS));
-    CHECK_OK(gpur_learner_create(world.replay, &config, &learner));
-    for (int t = 0; t < 10; t++) {
-        CHECK_OK(gpur_learner_train(learner, 1));
-        CHECK_NEAR(world_stats(learner).learning_rate, ref_schedule(rate, t), 1e-9);
-    }
-    gpur_learner_destroy(learner);
-    world_close(&world);
-}
-
-/* The clock of the stats is read between our two readings beside each call. */
+/* Each statistics call reads the clock between two readings of this test, which bounds the rate. */
 TEST(steps_per_second_are_those_since_the_stats_before)
 {
-    static learn_world world;
-    const gpur_learner_config config = world_config(GPUR_HEAD_Q, 1);
-    gpur_learner *learner = NULL;
-    CHECK_OK(world_open(&world, device, WORLD_ROWS));
-    CHECK_OK(gpur_learner_create(world.replay, &config, &learner));
+    gpur_learner *const learner = rig_open_learner(&world, device, world_config(GPUR_HEAD_Q, 1));
+    CHECK(learner);
     CHECK_OK(gpur_learner_train(learner, 64));
     for (int steps = 10; steps < 200; steps += 90) {
         const double before = gpur_clock_seconds();
@@ -120,93 +115,316 @@ TEST(steps_per_second_are_those_since_the_stats_before)
         const double rate = world_stats(learner).steps_per_second;
         CHECK(rate >= steps / (gpur_clock_seconds() - before) && rate <= steps / (end - begin));
     }
-    gpur_learner_destroy(learner);
-    world_close(&world);
+    rig_close_learner(&world, learner);
 }
 
-TEST(device_bytes_are_what_the_learner_took_of_the_device)
+static void check_empty_window(int32_t step_kernel, int64_t steps_a_launch, float clip_norm)
 {
-    static learn_world world;
-    const gpur_learner_config config = world_config(GPUR_HEAD_DUELING, 1);
-    gpur_device_info before = {.size = sizeof before}, after = {.size = sizeof after};
+    static float a[MOST], b[MOST];
+    gpur_learner_config config = world_config(GPUR_HEAD_DUELING, 1);
+    config.step_kernel = step_kernel;
+    config.target_period = 1;
+    config.optimizer.clip_norm = clip_norm;
+    gpur_learner *const learner = rig_open_learner(&world, device, config);
+    CHECK(learner);
+    learner->one.way.steps = steps_a_launch;
+    CHECK_OK(gpur_learner_train(learner, 3));
+    const int64_t count = world_weights(learner, GPUR_WEIGHTS_ONLINE, a, MOST);
+    CHECK(count > 0);
+    CHECK_OK(world_set_window(learner, 0));
+    CHECK_OK(gpur_learner_train(learner, 5));
+    CHECK_EQUAL(world_weights(learner, GPUR_WEIGHTS_ONLINE, b, MOST), count);
+    CHECK(memcmp(a, b, (size_t)count * sizeof *a) == 0);
+    CHECK_OK(world_set_window(learner, WORLD_ROWS));
+    CHECK_OK(gpur_learner_train(learner, 1));
+    const gpur_learner_stats stats = world_stats(learner);
+    CHECK_EQUAL(stats.steps, 4);
+    CHECK_EQUAL(stats.skipped, 5);
+    CHECK_EQUAL(stats.target_copies, 4);
+    rig_close_learner(&world, learner);
+}
+
+TEST(an_empty_window_makes_the_step_a_counted_nothing)
+{
+    check_empty_window(GPUR_STEP_LIBRARIES, 0, 0.0f);
+    check_empty_window(GPUR_STEP_ONE_KERNEL, 1, 0.0f);
+    check_empty_window(GPUR_STEP_ONE_KERNEL, 3, 0.0f);
+    check_empty_window(GPUR_STEP_ONE_KERNEL, 256, 0.1f);
+}
+
+TEST(the_padding_between_weights_stays_zero)
+{
+    static float w[MOST], g[MOST];
+    gpur_learner_config config = world_config(GPUR_HEAD_DUELING, 1);
+    config.optimizer.kind = GPUR_RMSPROP_TF;
+    config.optimizer.momentum = 0.9f;
+    gpur_learner *const learner = rig_open_learner(&world, device, config);
+    CHECK(learner);
+    CHECK_OK(gpur_learner_train(learner, 30));
+    CHECK_OK(gpur_learner_sync(learner));
+    const gpur_params *const params = &learner->network.params;
+    CHECK(params->count <= MOST);
+    CHECK_OK(gpur_device_copy(device, w, learner->step.optimizer.weights, params->count * 4));
+    CHECK_OK(gpur_device_copy(device, g, learner->step.optimizer.gradient, params->count * 4));
+    for (int32_t i = 0; i < params->tensor_count; i++)
+        for (int64_t j = 0; j < gpur_tensor_count(&params->tensor[i]); j++)
+            w[params->tensor[i].offset + j] = g[params->tensor[i].offset + j] = 0;
+    for (int64_t i = 0; i < params->count; i++)
+        CHECK(w[i] == 0 && g[i] == 0);
+    rig_close_learner(&world, learner);
+}
+
+/* Creates a learner, trains on draws and on host rows, acts and destroys it. Returns the first error. */
+static gpur_status use(gpur_replay *replay)
+{
+    gpur_learner_config config = world_config(GPUR_HEAD_DUELING, 1);
+    const float obs[WORLD_FEATURES] = {0};
     gpur_learner *learner = NULL;
-    CHECK_OK(world_open(&world, device, WORLD_ROWS));
-    CHECK_OK(gpur_device_get_info(device, &before));
-    CHECK_OK(gpur_learner_create(world.replay, &config, &learner));
-    CHECK_OK(gpur_device_get_info(device, &after));
-    CHECK_EQUAL(world_stats(learner).device_bytes, after.memory_used - before.memory_used);
+    int32_t action = -1;
+    config.host_batches = 2;
+    gpur_status status = gpur_learner_create(replay, &config, &learner);
+    if (status == GPUR_OK)
+        status = gpur_learner_train(learner, 3);
+    for (int i = 0; i < 4 && status == GPUR_OK; i++)
+        status = gpur_learner_train_rows(learner, world.rows);
+    if (status == GPUR_OK)
+        status = gpur_learner_act(learner, 1, obs, 0.0f, &action, NULL);
+    if (status == GPUR_OK)
+        status = gpur_learner_sync(learner);
     gpur_learner_destroy(learner);
-    world_close(&world);
+    return status;
 }
 
-/* Steps on batches of the first `count` transitions, over and over. */
-static gpur_status train_on_first(gpur_learner *learner, int count, int steps)
+/* For each allocation of the learner: it and all later ones fail. The allocator must get back all that it gave. */
+TEST(every_failing_allocation_is_refused_cleanly)
 {
-    int64_t ids[16];
-    for (int i = 0; i < 16; i++)
-        ids[i] = i % count;
-    for (int t = 0; t < steps; t++)
-        GPUR_TRY(gpur_learner_train_on(learner, ids));
-    return GPUR_OK;
-}
-
-TEST(actions_that_there_are_not_train_nothing_and_are_counted)
-{
-    static learn_world world;
-    static float before[MOST], after[MOST];
-    const gpur_learner_config config = world_config(GPUR_HEAD_Q, 1);
-    gpur_learner *learner = NULL;
-    CHECK_OK(world_open(&world, device, 0));
-    world.rows[0].action = WORLD_ACTIONS, world.rows[1].action = -1;
-    CHECK_OK(gpur_writer_append(world.writer, 8, world.rows, NULL));
-    CHECK_OK(gpur_learner_create(world.replay, &config, &learner));
-    const int64_t count = world_weights(learner, GPUR_WEIGHTS_ONLINE, before, MOST);
-    CHECK_OK(train_on_first(learner, 2, 5));
-    gpur_learner_stats stats = world_stats(learner);
-    CHECK(stats.steps == 5 && stats.invalid_actions == 5 * 16);
-    CHECK(stats.loss == 0 && stats.mean_loss == 0 && stats.mean_q == 0 && stats.gradient_norm == 0);
-    CHECK_EQUAL(world_weights(learner, GPUR_WEIGHTS_ONLINE, after, MOST), count);
-    CHECK(memcmp(before, after, (size_t)count * sizeof *before) == 0);
-    CHECK_OK(train_on_first(learner, 8, 1)); /* a quarter of the batch */
-    stats = world_stats(learner);
-    CHECK(stats.invalid_actions == 5 * 16 + 4 && stats.loss > 0);
-    gpur_learner_destroy(learner);
-    world_close(&world);
-}
-
-TEST(the_mean_loss_is_over_the_steps_since_the_stats_before)
-{
-    static learn_world world;
-    const gpur_learner_config config = world_config(GPUR_HEAD_Q, 1);
-    gpur_learner *learner = NULL;
-    double sum = 0;
-    CHECK_OK(world_open(&world, device, WORLD_ROWS));
-    for (int pass = 0; pass < 2; pass++) {
-        CHECK_OK(gpur_learner_create(world.replay, &config, &learner));
-        for (int t = 0; t < 10; t++) {
-            CHECK_OK(gpur_learner_train(learner, 1));
-            if (pass == 0)
-                sum += (double)world_stats(learner).loss;
-        }
-        if (pass == 1)
-            CHECK_NEAR(world_stats(learner).mean_loss, sum / 10, 1e-6 * sum);
-        gpur_learner_destroy(learner);
+    int64_t calls = 1;
+    for (int64_t nth = 0; nth <= calls; nth++) {
+        counting_alloc counts = {0};
+        gpur_device_config config = test_device_config();
+        gpur_device *own = NULL;
+        config.alloc = counting_alloc_take, config.release = counting_alloc_give, config.alloc_user = &counts;
+        CHECK_OK(gpur_device_open(test_device_name(), &config, &own));
+        CHECK_OK(world_open(&world, own, WORLD_ROWS));
+        const int64_t before = counts.calls;
+        counts.fail_at = nth ? before + nth : 0;
+        CHECK_STATUS(use(world.replay), nth ? GPUR_OUT_OF_MEMORY : GPUR_OK);
+        calls = nth ? calls : counts.calls - before;
+        world_close(&world);
+        gpur_device_close(own);
+        CHECK(counts.blocks == 0 && counts.bytes == 0 && counts.wrong_sizes == 0);
     }
+    CHECK(calls >= 4);
+}
+
+/* A learner whose config is refused at once allocates only its handle. */
+TEST(the_handle_comes_from_the_callers_allocator)
+{
+    counting_alloc counts = {0};
+    gpur_device_config config = test_device_config();
+    gpur_learner_config refused = world_config(GPUR_HEAD_Q, 1);
+    gpur_device *own = NULL;
+    gpur_learner *learner = NULL;
+    config.alloc = counting_alloc_take, config.release = counting_alloc_give, config.alloc_user = &counts;
+    CHECK_OK(gpur_device_open(test_device_name(), &config, &own));
+    CHECK_OK(world_open(&world, own, 0));
+    const int64_t calls = counts.calls, blocks = counts.blocks;
+    refused.size = 0;
+    CHECK_STATUS(gpur_learner_create(world.replay, &refused, &learner), GPUR_INVALID_ARGUMENT);
+    CHECK_EQUAL(counts.calls, calls + 1);
+    CHECK_EQUAL(counts.blocks, blocks);
     world_close(&world);
+    gpur_device_close(own);
+}
+
+enum { CAPACITY = 64, UPDATE = 8, FEW = 4 };
+
+typedef struct small_row {
+    float obs[2];
+    int32_t action;
+    float reward, next_obs[2];
+    uint8_t terminated;
+} small_row;
+
+/* Every row has a reward of 1000 and ends its episode, so a step that finds its row has a loss above 0. */
+static const small_row rich = {{1, 1}, 1, 1000, {1, 1}, 1};
+
+/* A small full replay, and a learner on it with learning rate 0. */
+typedef struct quiet {
+    gpur_replay *replay;
+    gpur_writer *writer;
+    gpur_learner *learner;
+    gpur_learner_config config;
+} quiet;
+
+static gpur_status append_rich(gpur_writer *writer, int64_t count)
+{
+    const small_row rows[UPDATE] = {rich, rich, rich, rich, rich, rich, rich, rich};
+    return gpur_writer_append(writer, count, rows, NULL);
+}
+
+static void quiet_open(quiet *q, int64_t capacity, int32_t flush, int64_t batch, int32_t prioritized)
+{
+    static const gpur_field fields[] = {{"obs", GPUR_FLOAT32, {2}},
+                                        {"action", GPUR_INT32, {0}},
+                                        {"reward", GPUR_FLOAT32, {0}},
+                                        {"next_obs", GPUR_FLOAT32, {2}},
+                                        {"terminated", GPUR_BOOL, {0}}};
+    gpur_replay_config config;
+    memset(q, 0, sizeof *q);
+    CHECK_OK(gpur_replay_config_init(&config, sizeof config));
+    config.capacity = capacity, config.fields = fields, config.field_count = 5;
+    config.update_size = UPDATE, config.max_batch = UPDATE, config.flush = flush, config.prioritized = prioritized;
+    CHECK_OK(gpur_replay_create(device, &config, &q->replay));
+    CHECK_OK(gpur_writer_create(q->replay, 1, &q->writer));
+    for (int64_t i = 0; i < capacity / UPDATE; i++)
+        CHECK_OK(append_rich(q->writer, UPDATE));
+    CHECK_OK(gpur_learner_config_init(&q->config, sizeof q->config));
+    q->config.network.outputs = 2, q->config.batch_size = batch, q->config.host_batches = 1;
+    q->config.optimizer.learning_rate.first = q->config.optimizer.learning_rate.last = 0;
+    CHECK_OK(gpur_learner_create(q->replay, &q->config, &q->learner));
+}
+
+static void quiet_close(quiet *q)
+{
+    gpur_learner_destroy(q->learner);
+    gpur_writer_destroy(q->writer);
+    gpur_replay_destroy(q->replay);
+}
+
+static void do_nothing(quiet *q)
+{
+    (void)q;
+}
+
+static void read_and_write_weights(quiet *q)
+{
+    gpur_weight_info info = {.size = sizeof info};
+    float values[1024];
+    CHECK_OK(gpur_learner_weight(q->learner, 1, &info));
+    CHECK_OK(gpur_learner_read_weights(q->learner, GPUR_WEIGHTS_ONLINE, info.name, values, info.count));
+    CHECK_OK(gpur_learner_write_weights(q->learner, GPUR_WEIGHTS_ONLINE, info.name, values, info.count));
+}
+
+static void train_rows(quiet *q)
+{
+    const small_row rows[FEW] = {rich, rich, rich, rich};
+    CHECK_OK(gpur_learner_train_rows(q->learner, rows));
+}
+
+static void make_another(quiet *q)
+{
+    gpur_learner *other = NULL;
+    CHECK_OK(gpur_learner_create(q->replay, &q->config, &other));
+    gpur_learner_destroy(other);
+}
+
+static void train_on_nothing(quiet *q)
+{
+    const int64_t ids[FEW] = {-1, -1, -1, -1};
+    CHECK_STATUS(gpur_learner_train_on(q->learner, ids), GPUR_INVALID_ARGUMENT);
+}
+
+static gpur_status draw_ids(gpur_replay *replay, int64_t ids[FEW])
+{
+    gpur_batch *batch = NULL;
+    GPUR_TRY(gpur_replay_sample(replay, FEW, NULL, &batch));
+    const gpur_status status = gpur_batch_read(batch, "id", ids, FEW * 8);
+    gpur_batch_release(batch);
+    return status;
+}
+
+/* After `call` the replay's statistics are unchanged, and its next two draws are in `ids`. */
+static void check_quiet(void (*call)(quiet *q), int32_t prioritized, int64_t ids[2][FEW])
+{
+    gpur_replay_stats before = {.size = sizeof before}, after = {.size = sizeof after};
+    gpur_priority_stats priorities = {.size = sizeof priorities};
+    quiet q;
+    quiet_open(&q, CAPACITY, GPUR_FLUSH_MANUAL, FEW, prioritized);
+    CHECK_OK(draw_ids(q.replay, ids[0]));
+    CHECK_OK(append_rich(q.writer, UPDATE));
+    CHECK_OK(gpur_replay_get_stats(q.replay, &before));
+    CHECK_EQUAL(before.visible, CAPACITY - UPDATE);
+    call(&q);
+    CHECK_OK(gpur_replay_get_stats(q.replay, &after));
+    CHECK(after.visible == before.visible && after.first_id == before.first_id);
+    CHECK(after.published == before.published && after.appended == before.appended && after.draws == before.draws);
+    if (prioritized) {
+        CHECK_OK(gpur_replay_get_priority_stats(q.replay, &priorities));
+        CHECK(priorities.updates == 0 && priorities.stale == 0 && priorities.drawable == CAPACITY - UPDATE);
+    }
+    CHECK_OK(draw_ids(q.replay, ids[0]));
+    CHECK_OK(draw_ids(q.replay, ids[1]));
+    quiet_close(&q);
+}
+
+/* A block that overwrites rows is published by the draw after the next. None of these calls may count as a draw. */
+TEST(calls_that_draw_nothing_leave_the_replay_as_it_is)
+{
+    void (*const calls[])(quiet *) = {do_nothing, read_and_write_weights, train_rows, make_another, train_on_nothing};
+    for (int32_t prioritized = 0; prioritized < 2; prioritized++) {
+        int64_t first[2][FEW], ids[2][FEW];
+        for (int i = 0; i < 5; i++) {
+            check_quiet(calls[i], prioritized, i ? ids : first);
+            TEST_REQUIRE(i == 0 || memcmp(ids, first, sizeof ids) == 0, "call %d changes what is drawn next", i);
+        }
+    }
+}
+
+static atomic_int stop;
+
+/* `context` is the replay. */
+static void *feed(void *context)
+{
+    gpur_writer *writer = NULL;
+    gpur_status status = gpur_writer_create(context, 1, &writer);
+    while (status == GPUR_OK && !atomic_load(&stop))
+        status = append_rich(writer, 1);
+    if (status != GPUR_OK)
+        test_fail(__FILE__, __LINE__);
+    gpur_writer_destroy(writer);
+    return NULL;
+}
+
+TEST(a_step_on_ids_never_trains_on_a_row_that_has_left)
+{
+    const int steps = test_is_long() ? 40000 : 3000;
+    int64_t accepted = 0, lost = 0;
+    pthread_t thread;
+    quiet q;
+    quiet_open(&q, 1024, GPUR_FLUSH_AUTO, 1, 0);
+    atomic_store(&stop, 0);
+    CHECK(pthread_create(&thread, NULL, feed, q.replay) == 0);
+    for (int i = 0; i < steps; i++) {
+        gpur_replay_stats replay = {.size = sizeof replay};
+        CHECK_OK(gpur_replay_get_stats(q.replay, &replay));
+        const int64_t id = replay.first_id + 3 + i % 30;
+        if (gpur_learner_train_on(q.learner, &id) == GPUR_OK)
+            accepted++, lost += world_stats(q.learner).loss == 0.0f;
+    }
+    atomic_store(&stop, 1);
+    pthread_join(thread, NULL);
+    CHECK(accepted > 0);
+    CHECK_EQUAL(lost, 0);
+    quiet_close(&q);
 }
 
 int main(int argc, char **argv)
 {
     test_main_begin(argc, argv);
     device = test_device();
-    RUN(the_target_follows_after_the_first_step_and_a_period_after_each);
     RUN(weights_survive_a_round_trip_by_name);
-    RUN(statistics_count_and_average);
-    RUN(the_learning_rate_told_is_the_one_the_last_step_used);
-    RUN(steps_per_second_are_those_since_the_stats_before);
-    RUN(device_bytes_are_what_the_learner_took_of_the_device);
-    RUN(actions_that_there_are_not_train_nothing_and_are_counted);
+    RUN(first_weights_of_a_convolution_have_their_published_limits);
     RUN(the_mean_loss_is_over_the_steps_since_the_stats_before);
+    RUN(steps_per_second_are_those_since_the_stats_before);
+    RUN(an_empty_window_makes_the_step_a_counted_nothing);
+    RUN(the_padding_between_weights_stays_zero);
+    if (!IN_RACE_CHECK) {
+        RUN(every_failing_allocation_is_refused_cleanly);
+        RUN(the_handle_comes_from_the_callers_allocator);
+        RUN(calls_that_draw_nothing_leave_the_replay_as_it_is);
+        RUN(a_step_on_ids_never_trains_on_a_row_that_has_left);
+    }
     gpur_device_close(device);
     return test_main_end();
 }

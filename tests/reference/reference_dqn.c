@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Losses, optimisers and the DQN step of reference_learn.h. */
+/* Losses, optimizers and the DQN step of reference_learn.h. */
 #include "reference/reference_learn.h"
 
 #include <math.h>
@@ -35,7 +35,7 @@ void ref_optimizer_begin(const gpur_optimizer_config *config, int count, double 
     }
 }
 
-/* The table in gpureplay/learner.h, a line an optimiser. */
+/* The table in gpureplay/learner.h, a line an optimizer. */
 static double one_weight(const gpur_optimizer_config *c, int64_t t, double g, double *m, double *v, double *u)
 {
     const double rate = ref_schedule(&c->learning_rate, (double)t - 1), eps = c->epsilon, d = c->decay;
@@ -77,30 +77,31 @@ static int best_of(const double *y, int count)
     return best;
 }
 
-static double target_of(ref_net *net, const gpur_learner_config *config, double gamma, const ref_row *row)
+static double target_of(ref_net *net, const gpur_learner_config *config, const ref_row *row)
 {
     static _Thread_local ref_tape online, target;
     const int actions = net->config.outputs;
-    if (row->terminated)
+    if (row->discount == 0)
         return row->reward;
     ref_forward(net, 1, row->next_obs, &target);
-    ref_forward(net, 0, row->next_obs, &online);
-    return row->reward + gamma * target.y[best_of(config->double_dqn ? online.y : target.y, actions)];
+    if (config->double_dqn)
+        ref_forward(net, 0, row->next_obs, &online);
+    return row->reward + row->discount * target.y[best_of(config->double_dqn ? online.y : target.y, actions)];
 }
 
-double ref_dqn_loss(ref_net *net, const gpur_learner_config *config, double gamma, const ref_row *rows, int batch,
-                    double *mean_q)
+double ref_dqn_loss(ref_net *net, const gpur_learner_config *config, ref_row *rows, int batch, double *mean_q)
 {
     static _Thread_local ref_tape tape;
     static _Thread_local double dy[REF_WIDTH];
     double loss = 0, q = 0;
     ref_net_zero_gradient(net);
     for (int b = 0; b < batch; b++) {
+        rows[b].error = 0;
         if (rows[b].action < 0 || rows[b].action >= net->config.outputs)
             continue;
-        const double y = target_of(net, config, gamma, &rows[b]);
+        const double y = target_of(net, config, &rows[b]);
         ref_forward(net, 0, rows[b].obs, &tape);
-        const double error = tape.y[rows[b].action] - y;
+        const double error = rows[b].error = tape.y[rows[b].action] - y;
         loss += rows[b].weight * ref_loss(config->loss, config->huber_delta, error) / batch;
         q += tape.y[rows[b].action] / batch;
         for (int k = 0; k < net->config.outputs; k++)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The learner's formulas again, naive, in double, from the papers: networks of convolutions and dense layers, heads,
- * losses, optimisers and a whole DQN step. Shares no code with kernels/ or src/.
+ * losses, optimizers and a whole DQN step. Shares no code with kernels/ or src/.
  */
 #ifndef GPUR_REFERENCE_REFERENCE_LEARN_H
 #define GPUR_REFERENCE_REFERENCE_LEARN_H
@@ -11,7 +11,7 @@
 
 enum { REF_TENSORS = 32, REF_WIDTH = 1600, REF_DEPTH = 12 };
 
-/* A weight (units, inputs) or bias (units), with its gradient, its target copy and the optimiser's slots. */
+/* A weight (units, inputs) or bias (units), with its gradient, its target copy and the optimizer's slots. */
 typedef struct ref_tensor {
     char name[64];
     int units, inputs; /* inputs 0: a bias */
@@ -72,13 +72,13 @@ typedef struct ref_row {
     const float *obs, *next_obs;
     int action;
     float reward, weight;
-    int terminated;
+    double discount; /* gamma to the power of its steps; 0: the episode ended */
+    double error;    /* filled in: Q(s, a) minus its target */
 } ref_row;
 
 /* Mean loss of a batch, to which a row with an action that there is not adds nothing; leaves its gradient in g (zeroed
- * first), and the mean Q(s, a) in *mean_q if not NULL. */
-double ref_dqn_loss(ref_net *net, const gpur_learner_config *config, double gamma, const ref_row *rows, int batch,
-                    double *mean_q);
+ * first), each row's TD error in `rows`, and the mean Q(s, a) in *mean_q if not NULL. */
+double ref_dqn_loss(ref_net *net, const gpur_learner_config *config, ref_row *rows, int batch, double *mean_q);
 
 /* 1: step t = 1, 2, ... ends in a copy of the online weights to the target. */
 int ref_copies_target(const gpur_learner_config *config, int64_t t);

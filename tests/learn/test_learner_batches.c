@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* The buffers for batches in RAM: who holds which, what is refused, what they take,
- * and how their rows are read. */
+/* The buffers of host batches: acquiring and returning them, refusals, their memory, and how their rows are gathered.
+ * test_learner.c and test_learner_bits.c check the training on them. */
 #include "test.h"
 #include "base/red_zone.h"
-#include "support/counting_alloc.h"
 #include "device/backend.h"
 #include "learn/learner.h"
-#include "support/learn_world.h"
+#include "support/learner_fixture.h"
 
 enum { BATCH = 16, ROW = sizeof(world_row) };
 
@@ -35,22 +34,6 @@ static void close_learner(gpur_learner *learner)
     world_close(&world);
 }
 
-TEST(a_number_of_buffers_out_of_range_is_refused_with_its_value)
-{
-    gpur_learner *learner = NULL;
-    gpur_learner_config config = rows_config(-1);
-    CHECK_OK(world_open(&world, device, 0));
-    CHECK_STATUS(gpur_learner_create(world.replay, &config, &learner), GPUR_INVALID_ARGUMENT);
-    CHECK_MESSAGE("host_batches is -1; it must be 0 to 16");
-    config.host_batches = 17;
-    CHECK_STATUS(gpur_learner_create(world.replay, &config, &learner), GPUR_INVALID_ARGUMENT);
-    CHECK_MESSAGE("host_batches is 17; it must be 0 to 16");
-    config.host_batches = 16, config.deterministic = 2;
-    CHECK_STATUS(gpur_learner_create(world.replay, &config, &learner), GPUR_INVALID_ARGUMENT);
-    CHECK_MESSAGE("deterministic is 2");
-    world_close(&world);
-}
-
 TEST(a_config_of_before_there_were_buffers_has_none)
 {
     gpur_learner_config config = rows_config(5);
@@ -67,22 +50,14 @@ TEST(a_config_of_before_there_were_buffers_has_none)
     close_learner(learner);
 }
 
-TEST(null_is_refused)
+/* The status of a refused call, and a part of its message; "": any message. */
+static void check_refused(gpur_status status, const char *message)
 {
-    gpur_learner *const learner = open_learner(2);
-    void *rows = &world;
-    CHECK(learner);
-    CHECK_STATUS(gpur_learner_get_rows(learner, NULL), GPUR_INVALID_ARGUMENT);
-    CHECK_STATUS(gpur_learner_get_rows(NULL, &rows), GPUR_INVALID_ARGUMENT);
-    CHECK(!rows);
-    CHECK_STATUS(gpur_learner_train_rows(learner, NULL), GPUR_INVALID_ARGUMENT);
-    CHECK_MESSAGE("rows is NULL; it must be (batch_size, row_bytes)");
-    CHECK_STATUS(gpur_learner_train_rows(NULL, world.rows), GPUR_INVALID_ARGUMENT);
-    CHECK_EQUAL(world_stats(learner).steps_enqueued, 0);
-    close_learner(learner);
+    CHECK_EQUAL(status, GPUR_INVALID_ARGUMENT);
+    CHECK_MESSAGE(message);
 }
 
-TEST(buffers_come_in_turn_are_apart_and_no_more_than_there_are)
+TEST(buffers_come_in_turn_are_apart_and_come_back_trained_or_not)
 {
     gpur_learner *const learner = open_learner(3);
     unsigned char *b[3];
@@ -100,50 +75,30 @@ TEST(buffers_come_in_turn_are_apart_and_no_more_than_there_are)
     CHECK_MESSAGE("all 3 host batches are acquired");
     CHECK(!again);
     CHECK_STATUS(gpur_learner_train_rows(learner, world.rows), GPUR_WOULD_BLOCK);
+    check_refused(gpur_learner_train_rows(learner, b[0] + ROW), "rows is 52 bytes behind the start of host batch 0");
+    CHECK_OK(gpur_learner_return_rows(learner, b[2])); /* untrained */
+    check_refused(gpur_learner_return_rows(learner, b[2]), "rows is host batch 2, which was released");
+    check_refused(gpur_learner_return_rows(learner, world.rows), "none of the host batches");
+    CHECK_OK(gpur_learner_get_rows(learner, &again));
+    CHECK(again == b[2]);
+    CHECK_EQUAL(world_stats(learner).steps_enqueued, 0);
     memcpy(b[1], world.rows, BATCH * ROW);
     CHECK_OK(gpur_learner_train_rows(learner, b[1]));
+    check_refused(gpur_learner_train_rows(learner, b[1]), "rows is host batch 1, which was released");
     CHECK_OK(gpur_learner_get_rows(learner, &again));
     CHECK(again == b[1]);
-    CHECK_EQUAL(world_stats(learner).steps, 1);
-    close_learner(learner);
-}
-
-TEST(a_buffer_may_be_given_back_untrained)
-{
-    gpur_learner *const learner = open_learner(1);
-    void *rows = NULL, *again = NULL;
-    CHECK(learner);
-    CHECK_OK(gpur_learner_get_rows(learner, &rows));
-    CHECK_OK(gpur_learner_return_rows(learner, rows));
-    CHECK_STATUS(gpur_learner_return_rows(learner, rows), GPUR_INVALID_ARGUMENT);
-    CHECK_MESSAGE("rows is host batch 0, which was released");
-    CHECK_STATUS(gpur_learner_return_rows(learner, world.rows), GPUR_INVALID_ARGUMENT);
-    CHECK_MESSAGE("none of the host batches");
-    CHECK_STATUS(gpur_learner_return_rows(learner, NULL), GPUR_INVALID_ARGUMENT);
-    CHECK_STATUS(gpur_learner_return_rows(NULL, rows), GPUR_INVALID_ARGUMENT);
-    CHECK_OK(gpur_learner_get_rows(learner, &again));
-    CHECK(again == rows);
-    CHECK_EQUAL(world_stats(learner).steps_enqueued, 0);
-    close_learner(learner);
-}
-
-TEST(places_that_are_no_buffer_of_the_callers_are_refused_and_nothing_is_trained)
-{
-    gpur_learner *const learner = open_learner(2);
-    void *rows = NULL;
-    CHECK(learner);
-    CHECK_OK(gpur_learner_get_rows(learner, &rows));
-    memcpy(rows, world.rows, BATCH * ROW);
-    CHECK_STATUS(gpur_learner_train_rows(learner, (unsigned char *)rows + ROW), GPUR_INVALID_ARGUMENT);
-    CHECK_MESSAGE("rows is 52 bytes behind the start of host batch 0");
-    CHECK_OK(gpur_learner_train_rows(learner, rows));
-    CHECK_STATUS(gpur_learner_train_rows(learner, rows), GPUR_INVALID_ARGUMENT);
-    CHECK_MESSAGE("rows is host batch 0, which was released");
+    check_refused(gpur_learner_train_rows(learner, NULL), "rows is NULL; it must be (batch_size, row_bytes)");
+    check_refused(gpur_learner_train_rows(NULL, world.rows), "");
+    check_refused(gpur_learner_return_rows(learner, NULL), "");
+    check_refused(gpur_learner_return_rows(NULL, b[1]), "");
+    check_refused(gpur_learner_get_rows(learner, NULL), "");
+    check_refused(gpur_learner_get_rows(NULL, &again), "");
+    CHECK(!again);
     CHECK_EQUAL(world_stats(learner).steps_enqueued, 1);
     close_learner(learner);
 }
 
-/* Only CUDA can tell; on the CPU all memory is the host's. */
+/* On the CPU device memory is host memory, so this is refused only on CUDA. */
 TEST(memory_of_the_device_is_refused_on_cuda)
 {
     gpur_learner *const learner = open_learner(1);
@@ -174,11 +129,11 @@ static void measure(int32_t host_batches, gpur_learner_stats *stats, int64_t *us
     gpur_learner_destroy(learner);
     CHECK_OK(gpur_device_get_info(device, &after));
     CHECK_EQUAL(after.memory_used, before.memory_used);
-    CHECK_EQUAL(device->ledger.count, allocations); /* pinned memory, too, which memory_used does not count */
+    CHECK_EQUAL(device->ledger.count, allocations); /* includes pinned memory, which memory_used does not */
     world_close(&world);
 }
 
-/* 16 rows of 52 bytes are 832, or 1,024 in whole granules of 256; ids and window have a granule each. */
+/* 16 rows of 52 bytes are 832 bytes, 1,024 when rounded up to multiples of 256. ids and window take 256 each. */
 TEST(memory_is_taken_at_creation_and_counted)
 {
     gpur_learner_stats none, some;
@@ -192,40 +147,6 @@ TEST(memory_is_taken_at_creation_and_counted)
     CHECK(none.pinned_bytes > BATCH * 8);
 }
 
-static gpur_status train_once(gpur_replay *replay)
-{
-    const gpur_learner_config config = rows_config(2);
-    gpur_learner *learner = NULL;
-    gpur_status status = gpur_learner_create(replay, &config, &learner);
-    for (int i = 0; i < 4 && status == GPUR_OK; i++)
-        status = gpur_learner_train_rows(learner, world.rows);
-    gpur_learner_destroy(learner);
-    return status;
-}
-
-/* Nothing is allocated while it trains, so every call that can fail is one of the creation. */
-TEST(every_failing_allocation_is_refused_cleanly)
-{
-    int64_t calls = 1;
-    for (int64_t nth = 0; nth <= calls; nth++) {
-        counting_alloc counts = {0};
-        gpur_device_config config = test_device_config();
-        gpur_device *own = NULL;
-        config.alloc = counting_alloc_take, config.release = counting_alloc_give, config.alloc_user = &counts;
-        CHECK_OK(gpur_device_open(test_device_name(), &config, &own));
-        CHECK_OK(world_open(&world, own, 0));
-        const int64_t before = counts.calls;
-        counts.fail_at = nth ? before + nth : 0;
-        CHECK_STATUS(train_once(world.replay), nth ? GPUR_OUT_OF_MEMORY : GPUR_OK);
-        calls = nth ? calls : counts.calls - before;
-        world_close(&world);
-        gpur_device_close(own);
-        CHECK_EQUAL(counts.blocks, 0);
-        CHECK_EQUAL(counts.wrong_sizes, 0);
-    }
-    CHECK(calls >= 3);
-}
-
 /* 4 numbers are one load of 16 bytes in the ring, whose rows start on multiples of 64. Packed rows of 44 do not. */
 TEST(units_of_a_copy_fit_packed_rows)
 {
@@ -236,6 +157,7 @@ TEST(units_of_a_copy_fit_packed_rows)
     const gpur_learner_config config = rows_config(2);
     gpur_replay_config replay_config;
     gpur_replay *replay = NULL;
+    gpur_writer *writer = NULL;
     gpur_learner *learner = NULL;
     CHECK_OK(gpur_replay_config_init(&replay_config, sizeof replay_config));
     replay_config.capacity = 256, replay_config.fields = fields, replay_config.field_count = 5;
@@ -254,6 +176,13 @@ TEST(units_of_a_copy_fit_packed_rows)
         units += copy->units;
     }
     CHECK_EQUAL(rows->units, units);
+    static const float zeros[BATCH][4];
+    const void *const arrays[] = {zeros, zeros, zeros, zeros, zeros};
+    CHECK_OK(gpur_writer_create(replay, 1, &writer));
+    CHECK_OK(gpur_writer_append_fields(writer, BATCH, arrays, NULL, NULL));
+    CHECK_OK(gpur_learner_train(learner, 1));
+    CHECK_EQUAL(world_stats(learner).steps, 1);
+    gpur_writer_destroy(writer);
     gpur_learner_destroy(learner);
     gpur_replay_destroy(replay);
 }
@@ -262,15 +191,10 @@ int main(int argc, char **argv)
 {
     test_main_begin(argc, argv);
     device = test_device();
-    RUN(a_number_of_buffers_out_of_range_is_refused_with_its_value);
     RUN(a_config_of_before_there_were_buffers_has_none);
-    RUN(null_is_refused);
-    RUN(buffers_come_in_turn_are_apart_and_no_more_than_there_are);
-    RUN(a_buffer_may_be_given_back_untrained);
-    RUN(places_that_are_no_buffer_of_the_callers_are_refused_and_nothing_is_trained);
+    RUN(buffers_come_in_turn_are_apart_and_come_back_trained_or_not);
     RUN(memory_of_the_device_is_refused_on_cuda);
     RUN(memory_is_taken_at_creation_and_counted);
-    RUN(every_failing_allocation_is_refused_cleanly);
     RUN(units_of_a_copy_fit_packed_rows);
     gpur_device_close(device);
     return test_main_end();

@@ -1,0 +1,299 @@
+/* SPDX-License-Identifier: MIT */
+/* Files of weights and of learners: the order of tensors, files of other networks, and weights that are NaN or
+ * infinite, which are refused from memory and from files. */
+#include "file/checkpoint_file.h"
+#include "learn/learner.h"
+#include "support/file_scene.h"
+#include "support/learner_fixture.h"
+#include "test.h"
+
+enum { STEPS = 25, MOST = 4096 };
+
+static void open_trained(file_scene *s, gpur_device *device, int variant)
+{
+    CHECK_OK(scene_open(s, device, variant));
+    CHECK_OK(scene_begin(s, 0));
+    CHECK_OK(scene_run(s, 0, STEPS));
+}
+
+static void check_write(gpur_learner *learner, int32_t which, const char *name, float bad, int64_t places)
+{
+    gpur_weight_info info = {.size = sizeof info};
+    float before[MOST], given[MOST], after[MOST];
+    char message[160];
+    CHECK_OK(gpur_learner_weight(learner, 0, &info));
+    CHECK(strcmp(info.name, name) == 0 && info.count <= MOST);
+    CHECK_OK(gpur_learner_read_weights(learner, which, name, before, info.count));
+    for (int64_t i = 0; i < info.count; i++)
+        given[i] = i < places ? bad : 0.5f;
+    CHECK_STATUS(gpur_learner_write_weights(learner, which, name, given, info.count), GPUR_INVALID_ARGUMENT);
+    snprintf(message, sizeof message, "%lld of the %lld numbers of \"%s\" are NaN or infinite; they must be finite",
+             (long long)places, (long long)info.count, name);
+    CHECK_MESSAGE(message);
+    CHECK_OK(gpur_learner_read_weights(learner, which, name, after, info.count));
+    CHECK(memcmp(before, after, (size_t)info.count * sizeof *before) == 0);
+}
+
+TEST(weights_from_memory_are_finite)
+{
+    gpur_device *const device = test_device();
+    file_scene s;
+    open_trained(&s, device, 0);
+    for (int32_t which = GPUR_WEIGHTS_ONLINE; which <= GPUR_WEIGHTS_TARGET; which++) {
+        check_write(s.learner, which, "trunk.0.weight", NAN, 16 * SCENE_FEATURES);
+        check_write(s.learner, which, "trunk.0.weight", NAN, 1);
+        check_write(s.learner, which, "trunk.0.weight", INFINITY, 2);
+        check_write(s.learner, which, "trunk.0.weight", -INFINITY, 3);
+    }
+    scene_close(&s);
+    gpur_device_close(device);
+}
+
+#ifdef GPUR_HAS_FILES
+
+typedef gpur_status (*file_call)(gpur_learner *learner, const char *path, const gpur_checkpoint_options *options);
+
+/* 1 if saving the learner now gives the bytes of the file at `path`. */
+static int is_saved_at(gpur_learner *learner, const char *path)
+{
+    int64_t bytes[2] = {0, 0};
+    const char *const again = scene_path("again");
+    if (gpur_learner_save(learner, again, NULL) != GPUR_OK)
+        return 0;
+    unsigned char *const now = read_file(again, &bytes[0]), *const then = read_file(path, &bytes[1]);
+    const int same = now && then && bytes[0] == bytes[1] && memcmp(now, then, (size_t)bytes[0]) == 0;
+    free(now);
+    free(then);
+    return same;
+}
+
+/* Writes `value` to the first `places` numbers of a tensor in one of the arrays of `from`, saves it, and expects that
+ * `to` refuses the file with `message`, or loads it if that is NULL. */
+static void check_file(gpur_learner *from, gpur_learner *to, float *array, int64_t places, float value, file_call save,
+                       file_call load, const char *message)
+{
+    char path[128], before[128];
+    float kept[MOST], bad[MOST];
+    const gpur_tensor *const tensor = &from->network.params.tensor[1];
+    const int64_t bytes = places * (int64_t)sizeof *bad;
+    snprintf(path, sizeof path, "%s", scene_path("bad"));
+    snprintf(before, sizeof before, "%s", scene_path("before"));
+    for (int64_t i = 0; i < places; i++)
+        bad[i] = value;
+    CHECK_OK(gpur_learner_save(to, before, NULL));
+    CHECK_OK(gpur_device_copy(from->device, kept, array + tensor->offset, bytes));
+    CHECK_OK(gpur_device_copy(from->device, array + tensor->offset, bad, bytes));
+    CHECK_OK(save(from, path, NULL)); /* saving does not refuse NaN */
+    CHECK_OK(gpur_device_copy(from->device, array + tensor->offset, kept, bytes));
+    if (!message) {
+        CHECK_OK(load(to, path, NULL));
+        return;
+    }
+    CHECK_STATUS(load(to, path, NULL), GPUR_FILE_ERROR);
+    CHECK_MESSAGE(path);
+    CHECK_MESSAGE(message);
+    CHECK(is_saved_at(to, before));
+}
+
+TEST(weights_from_files_are_finite)
+{
+    gpur_device *const device = test_device();
+    file_scene from, to;
+    open_trained(&from, device, 2);
+    open_trained(&to, device, 2);
+    CHECK_OK(gpur_learner_train(to.learner, 3));
+    const gpur_optimizer *const o = &from.learner->step.optimizer;
+    gpur_learner *const a = from.learner, *const b = to.learner;
+    check_file(a, b, o->weights, 16, NAN, gpur_learner_save_weights, gpur_learner_load_weights,
+               "16 of the 16 numbers of \"trunk.0.bias\" are NaN or infinite; they must be finite");
+    check_file(a, b, o->weights, 2, INFINITY, gpur_learner_save_weights, gpur_learner_load_weights,
+               "2 of the 16 numbers of \"trunk.0.bias\" are NaN or infinite");
+    check_file(a, b, o->weights, 16, NAN, gpur_learner_save, gpur_learner_load,
+               "16 of the 16 numbers of \"online.trunk.0.bias\" are NaN or infinite");
+    check_file(a, b, o->target, 1, -INFINITY, gpur_learner_save, gpur_learner_load,
+               "1 of the 16 numbers of \"target.trunk.0.bias\" are NaN or infinite");
+    check_file(a, b, o->square, 3, NAN, gpur_learner_save, gpur_learner_load,
+               "3 of the 16 numbers of \"optimizer.square.trunk.0.bias\" are NaN; they must be numbers");
+    check_file(a, b, o->velocity, 1, NAN, gpur_learner_save, gpur_learner_load,
+               "1 of the 16 numbers of \"optimizer.velocity.trunk.0.bias\" are NaN");
+    check_file(a, b, o->square, 1, INFINITY, gpur_learner_save, gpur_learner_load, NULL); /* it may overflow */
+    scene_close(&from);
+    scene_close(&to);
+    gpur_device_close(device);
+}
+
+static void open_conv(conv_scene *s, gpur_device *device, uint64_t seed)
+{
+    gpur_learner_config config = conv_config(GPUR_CHW);
+    config.seed = seed;
+    CHECK_OK(conv_scene_open(s, device, &config));
+}
+
+static void check_tensor(gpur_learner *learner, const gpur_checkpoint *file, const unsigned char *data, int32_t index)
+{
+    gpur_weight_info info = {.size = sizeof info};
+    CHECK_OK(gpur_learner_weight(learner, index, &info));
+    const gpur_tensor_entry *const entry = gpur_tensors_find(&file->tensors, info.name);
+    CHECK(entry && entry->dims == info.dims);
+    for (int32_t d = 0; entry && d < info.dims; d++)
+        CHECK_EQUAL(entry->shape[d], info.shape[d]);
+    static float values[MOST];
+    CHECK(info.count <= MOST);
+    CHECK_OK(gpur_learner_read_weights(learner, GPUR_WEIGHTS_ONLINE, info.name, values, info.count));
+    CHECK(entry && memcmp(data + file->data_at + entry->begin, values, (size_t)info.count * sizeof *values) == 0);
+}
+
+TEST(weights_files_have_the_order_of_the_shapes)
+{
+    gpur_device *const device = test_device();
+    const char *const path = scene_path("weights");
+    conv_scene s;
+    gpur_checkpoint file;
+    int64_t bytes = 0;
+    open_conv(&s, device, 3);
+    CHECK(s.learner->network.params.tensor[0].block > 1); /* the device has these in another order */
+    CHECK_OK(gpur_learner_save_weights(s.learner, path, NULL));
+    CHECK_OK(gpur_checkpoint_open(&file, path));
+    unsigned char *const data = read_file(path, &bytes);
+    for (int32_t i = 0; i < gpur_learner_weight_count(s.learner); i++)
+        check_tensor(s.learner, &file, data, i);
+    free(data);
+    gpur_checkpoint_close(&file);
+    conv_scene_close(&s);
+    gpur_device_close(device);
+}
+
+static void check_alike(gpur_learner *a, gpur_learner *b, int wanted)
+{
+    static float x[MOST], y[MOST];
+    const int64_t count = world_weights(a, GPUR_WEIGHTS_ONLINE, x, MOST);
+    CHECK(count > 0);
+    CHECK_EQUAL(world_weights(b, GPUR_WEIGHTS_ONLINE, y, MOST), count);
+    CHECK_EQUAL(memcmp(x, y, (size_t)count * sizeof *x) == 0, wanted);
+}
+
+TEST(weights_and_learners_come_back)
+{
+    gpur_device *const device = test_device();
+    const char *const weights = scene_path("weights"), *const whole = scene_path("learner");
+    conv_scene s, other;
+    open_conv(&s, device, 3);
+    open_conv(&other, device, 4);
+    check_alike(s.learner, other.learner, 0);
+    CHECK_OK(gpur_learner_save_weights(s.learner, weights, NULL));
+    CHECK_OK(gpur_learner_load_weights(other.learner, weights, NULL));
+    check_alike(s.learner, other.learner, 1);
+    CHECK_OK(gpur_learner_train(s.learner, 5));
+    check_alike(s.learner, other.learner, 0);
+    CHECK_OK(gpur_learner_save(s.learner, whole, NULL));
+    CHECK_OK(gpur_learner_load(other.learner, whole, NULL));
+    check_alike(s.learner, other.learner, 1);
+    conv_scene_close(&s);
+    conv_scene_close(&other);
+    gpur_device_close(device);
+}
+
+static void check_load_refused(gpur_device *device, const char *path, const gpur_learner_config *config,
+                               const char *message)
+{
+    conv_scene other;
+    CHECK_OK(conv_scene_open(&other, device, config));
+    CHECK_STATUS(gpur_learner_load(other.learner, path, NULL), GPUR_INVALID_ARGUMENT);
+    CHECK_MESSAGE(message);
+    conv_scene_close(&other);
+}
+
+/* The order of the first layer on the device depends on its kernel and stride, so a file fits only one network. */
+TEST(a_learner_of_another_trunk_is_refused)
+{
+    static const gpur_layer layers[] = {{GPUR_CONV, 6, GPUR_TANH, 4, 2, 0, {0}},
+                                        {GPUR_CONV, 7, GPUR_RELU, 4, 2, 0, {0}},
+                                        {GPUR_CONV, 6, GPUR_RELU, 2, 2, 0, {0}},
+                                        {GPUR_CONV, 6, GPUR_RELU, 4, 1, 0, {0}},
+                                        {GPUR_CONV, 6, GPUR_RELU, 4, 2, 1, {0}}};
+    gpur_device *const device = test_device();
+    const char *const whole = scene_path("learner");
+    conv_scene s;
+    open_conv(&s, device, 3);
+    CHECK_OK(gpur_learner_save(s.learner, whole, NULL));
+    for (size_t i = 0; i < sizeof layers / sizeof *layers; i++) {
+        gpur_learner_config config = conv_config(GPUR_CHW);
+        config.network.trunk[0] = layers[i];
+        check_load_refused(
+            device, whole, &config,
+            "layer.0 is \"convolution 6 of 4, stride 2, padding 0, activation 1\" in the file; this learner");
+    }
+    gpur_learner_config config = conv_config(GPUR_CHW);
+    config.network.trunk[config.network.trunk_count++] = (gpur_layer){GPUR_DENSE, 8, GPUR_RELU, 0, 0, 0, {0}};
+    check_load_refused(device, whole, &config,
+                       "layer.2 is \"\" in the file; this learner has \"dense 8, activation 1\"");
+    config.network.trunk_count = 1;
+    check_load_refused(device, whole, &config, "layers is \"2\" in the file; this learner has \"1\"");
+    config = conv_config(GPUR_HWC);
+    check_load_refused(device, whole, &config, "input_layout is \"0\" in the file; this learner has \"1\"");
+    config = conv_config(GPUR_CHW);
+    config.network.hidden_activation = GPUR_TANH;
+    check_load_refused(device, whole, &config, "hidden_activation is \"1\" in the file; this learner has \"2\"");
+    conv_scene_close(&s);
+    gpur_device_close(device);
+}
+
+/* Changes the name of a setting in a file into another of the same length, and the checksums that cover it. */
+static void rename_setting(const char *path, const char *from, const char *to)
+{
+    static unsigned char bytes[1 << 20];
+    gpur_checkpoint before;
+    CHECK_OK(gpur_checkpoint_open(&before, path));
+    const int64_t words = gpur_tensors_find(&before.tensors, "checksums")->shape[0];
+    unsigned char *const sums = bytes + before.data_at;
+    FILE *const file = fopen(path, "r+b");
+    CHECK(file);
+    const size_t size = fread(bytes, 1, sizeof bytes, file);
+    unsigned char *const found = memmem(bytes, size, from, strlen(from));
+    CHECK(found);
+    memcpy(found, to, strlen(to));
+    const uint64_t head = gpur_checksum(bytes, before.data_at);
+    memcpy(sums + (words - 2) * 8, &head, sizeof head);
+    const uint64_t all = gpur_checksum(sums, (words - 1) * 8);
+    memcpy(sums + (words - 1) * 8, &all, sizeof all);
+    rewind(file);
+    CHECK_EQUAL(fwrite(bytes, 1, size, file), size);
+    fclose(file);
+    gpur_checkpoint_close(&before);
+}
+
+/* The first files did not have it: their activation is not known, and so not compared. */
+TEST(a_file_without_the_hidden_layers_activation_is_loaded)
+{
+    gpur_device *const device = test_device();
+    const char *const whole = scene_path("learner");
+    conv_scene s, other;
+    gpur_learner_config config = conv_config(GPUR_CHW);
+    config.network.hidden_activation = GPUR_TANH;
+    open_conv(&s, device, 3);
+    CHECK_OK(conv_scene_open(&other, device, &config));
+    CHECK_OK(gpur_learner_save(s.learner, whole, NULL));
+    rename_setting(whole, "hidden_activation", "hidden_activatioN");
+    CHECK_OK(gpur_learner_load(other.learner, whole, NULL));
+    check_alike(s.learner, other.learner, 1);
+    conv_scene_close(&s);
+    conv_scene_close(&other);
+    gpur_device_close(device);
+}
+
+#endif
+
+int main(int argc, char **argv)
+{
+    test_main_begin(argc, argv);
+    RUN(weights_from_memory_are_finite);
+#ifdef GPUR_HAS_FILES
+    RUN(weights_from_files_are_finite);
+    RUN(weights_files_have_the_order_of_the_shapes);
+    RUN(weights_and_learners_come_back);
+    RUN(a_learner_of_another_trunk_is_refused);
+    RUN(a_file_without_the_hidden_layers_activation_is_loaded);
+    scene_remove_folder();
+#endif
+    return test_main_end();
+}

@@ -1,0 +1,130 @@
+/* SPDX-License-Identifier: MIT */
+/* Fixture of the learner's tests: replays whose rows are known by id, learners on them, and the reference in double
+ * with the same weights. */
+#ifndef GPUR_SUPPORT_LEARNER_FIXTURE_H
+#define GPUR_SUPPORT_LEARNER_FIXTURE_H
+
+#include "reference/reference_learn.h"
+
+enum { WORLD_FEATURES = 5, WORLD_ACTIONS = 3, WORLD_ROWS = 500, WORLD_UNIFORM = -1, WORLD_MOST_WEIGHTS = 4096 };
+enum { WIDE_FEATURES = 27, MOST_ROW_BYTES = 640 };
+enum { IMAGE_CHANNELS = 3, IMAGE_HEIGHT = 12, IMAGE_WIDTH = 8, IMAGE_ROWS = 64, IMAGE_BATCH = 8 };
+enum { IMAGE_PIXELS = IMAGE_CHANNELS * IMAGE_HEIGHT * IMAGE_WIDTH };
+
+/* IN_RACE_CHECK: the parallel kernel bodies run, with a host thread for each GPU thread. This is slow, so loops are
+ * short, and tests that check no kernel are skipped. IS_WATCHED: ThreadSanitizer is on, and convolutions are skipped
+ * because they take too long. */
+#ifdef GPUR_RACE_CHECK
+enum { IN_RACE_CHECK = 1 };
+#else
+enum { IN_RACE_CHECK = 0 };
+#endif
+#ifdef __SANITIZE_THREAD__
+enum { IS_WATCHED = 1 };
+#else
+enum { IS_WATCHED = 0 };
+#endif
+
+/* The kinds of rows. */
+enum {
+    WORLD_PLAIN,  /* WORLD_FEATURES numbers: world_row */
+    WORLD_WIDE,   /* WIDE_FEATURES numbers, fields in another order, actions of int64, no `truncated`; on a prioritized
+                     replay also world_priority */
+    WORLD_PLANES, /* images of uint8, (channels, height, width) */
+    WORLD_PIXELS, /* the same bytes as (height, width, channels) */
+};
+
+typedef struct world_row {
+    float obs[WORLD_FEATURES];
+    int32_t action;
+    float reward;
+    float next_obs[WORLD_FEATURES];
+    uint8_t terminated, truncated;
+} world_row;
+
+/* A row of the two kinds of images, as the schema packs it. */
+typedef struct image_row {
+    uint8_t obs[IMAGE_PIXELS], next_obs[IMAGE_PIXELS];
+    int32_t action;
+    float reward;
+    uint8_t terminated;
+} image_row;
+
+typedef struct learn_world {
+    gpur_replay *replay;
+    gpur_writer *writer;
+    int kind;
+    world_row rows[WORLD_ROWS]; /* by id. Of the other kinds only action, reward and terminated are used */
+} learn_world;
+
+/* The image rows by id. world_open_kind and conv_world_make fill them in. */
+extern image_row conv_rows[IMAGE_ROWS];
+
+/* Creates a replay with one writer and appends the first `filled` rows. `weight_norm` is the replay's setting, or
+ * WORLD_UNIFORM for a replay without priorities. Returns the first error. The caller always calls world_close. */
+gpur_status world_open_kind(learn_world *world, gpur_device *device, int kind, int filled, int32_t weight_norm);
+gpur_status world_open(learn_world *world, gpur_device *device, int filled);
+gpur_status world_open_prioritized(learn_world *world, gpur_device *device, int filled, int32_t weight_norm);
+void world_close(learn_world *world);
+
+/* Appends the first `count` rows. A test may have changed world->rows[i].action before. */
+gpur_status world_append(learn_world *world, int count);
+
+float world_priority(int64_t id); /* the priority that a wide row is appended with */
+int world_rows_of(int kind);      /* the number of rows of a kind */
+int64_t world_row_bytes(int kind);
+
+/* Packs rows for gpur_learner_train_rows. The padding bytes are 0xff. */
+void world_pack(const learn_world *world, const int64_t *ids, int count, void *rows);
+
+/* The row for the reference, with weight 1 and discount 0.9, or 0 if it is terminated. */
+ref_row world_reference(const learn_world *world, int64_t id);
+
+/* The (count) ids on which step t trains. Some ids occur twice in a step. */
+void world_ids(const learn_world *world, int t, int count, int64_t *ids);
+
+/* A small network: one trunk layer of 16 ReLU units, and a hidden layer of 12 in each stream of the head. */
+gpur_learner_config world_config(int head, int double_dqn);
+
+/* Opens a WORLD_PLAIN world with all rows, and a learner on it. Returns NULL on an error. The caller always calls
+ * rig_close_learner. */
+gpur_learner *rig_open_learner(learn_world *world, gpur_device *device, gpur_learner_config config);
+void rig_close_learner(learn_world *world, gpur_learner *learner);
+
+/* A reference network whose online and target weights are the learner's online weights. Returns NULL on an error. */
+ref_net *world_net(const learn_world *world, gpur_learner *learner, const gpur_learner_config *config);
+
+/* Reads all weights of one array, at most `most` numbers, in the order of gpur_learner_weight. Returns their number, or
+ * -1 on an error. */
+int64_t world_weights(gpur_learner *learner, int32_t which, float *values, int64_t most);
+
+/* Waits for all train steps and reads the statistics. `steps` is -1 on an error. */
+gpur_learner_stats world_stats(gpur_learner *learner);
+
+/* Sets the window on the device to its first `count` rows, without the host's copy. With 0, train steps find no rows.
+ * WORLD_ROWS restores it. */
+gpur_status world_set_window(gpur_learner *learner, int64_t count);
+
+/* A dueling network of two convolutions for the image rows. The first, of stride 2, reads blocks of 2 x 2 pixels. */
+gpur_learner_config conv_config(int32_t layout);
+
+/* A replay of all image rows, and a learner on it. The caller always calls conv_scene_close. */
+typedef struct conv_scene {
+    gpur_replay *replay;
+    gpur_learner *learner;
+} conv_scene;
+void conv_world_make(void);
+gpur_status conv_replay_open(conv_scene *s, gpur_device *device, int32_t layout);
+gpur_status conv_scene_open(conv_scene *s, gpur_device *device, const gpur_learner_config *config);
+void conv_scene_close(conv_scene *s);
+
+/* Fills x with numbers in (-1, 1) that depend only on the seed. */
+void rig_random(uint64_t seed, float *x, int64_t count);
+
+/* Allocates device memory and copies the bytes to it. Returns NULL on an error. */
+void *rig_upload(gpur_device *device, const void *host, int64_t bytes);
+
+/* A network config with up to two trunk layers (0 units: no layer), all with the same activation. */
+gpur_network_config rig_network(int first, int second, int activation, int head, int hidden, int outputs);
+
+#endif
