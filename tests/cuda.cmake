@@ -69,11 +69,10 @@ endforeach()
 # Programs that test a GPU, on a pretended one: what the library's CUDA files do, and what the tests expect of them, is
 # then known to fit before a GPU is there. Those whose subject is on the host: kernels are the CPU's here, and run
 # without warps; nor are the edges of graphs pretended.
-set(pretended_parts act batch batch_ends batch_hands checkpoint checkpoint_calls checkpoint_settings
-    checkpoint_threads copy_past cross cuda_act cuda_limits cuda_streams cuda_together dependent device device_memory
-    draw_rows intake large_rows learner learner_[a-z]+ linked meet priorities priority_threads random_curand
-    replay_config replay_flight replay_gather replay_ids replay_memory replay_model replay_order replay_threads sampler
-    soak stream turns writer writer_[a-z_]+)
+set(pretended_parts act batch checkpoint checkpoint_calls checkpoint_settings checkpoint_threads copies cross cuda_act
+    cuda_limits cuda_streams cuda_together dependent device device_memory gather intake learner learner_[a-z]+ linked
+    meet priorities priority_threads random_curand replay_config replay_flight replay_model replay_order replay_threads
+    rows sampler soak stream turns writer writer_[a-z_]+)
 list(JOIN pretended_parts "|" pretended_pattern)
 add_executable(all_tests.pretended $<TARGET_OBJECTS:test_programs> $<TARGET_OBJECTS:pretended_cuda>
     device/cuda/pretend/pretend_always.c)

@@ -198,8 +198,8 @@ gpur_status gpur_learner_train(gpur_learner *learner, int64_t steps)
         const int64_t part = steps - done < GPUR_LAUNCH_STEPS ? steps - done : GPUR_LAUNCH_STEPS;
         gpur_stream *stream = NULL;
         GPUR_TRY(gpur_consumer_begin(learner->replay, launch, &stream));
-        GPUR_TRY(
-            gpur_consumer_end(learner->replay, gpur_learner_enqueue(learner, stream, learner->step.sampled.train, part)));
+        GPUR_TRY(gpur_consumer_end(learner->replay,
+                                   gpur_learner_enqueue(learner, stream, learner->step.sampled.train, part)));
     }
     return GPUR_OK;
 }

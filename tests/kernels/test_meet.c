@@ -7,29 +7,13 @@
 
 enum { MOST = 5003, ROUNDS = 37 };
 
-typedef struct scene {
-    gpur_device *device;
-    gpur_stream *stream;
-    uint32_t *sheets; /* (2, MOST) in device memory */
-} scene;
+static gpur_device *device;
+static gpur_stream *stream;
+static uint32_t *sheets; /* (2, MOST) in device memory */
 
-static gpur_status open_scene(scene *s)
+static gpur_meet_probe_args probe_of(int64_t n, int64_t reach, int32_t rounds)
 {
-    s->device = test_device();
-    GPUR_TRY(gpur_stream_create(s->device, &s->stream));
-    return gpur_memory_alloc(s->device, 2 * MOST * sizeof *s->sheets, "the test", (void **)&s->sheets);
-}
-
-static void close_scene(scene *s)
-{
-    gpur_memory_free(s->device, s->sheets);
-    gpur_stream_destroy(s->stream);
-    gpur_device_close(s->device);
-}
-
-static gpur_meet_probe_args probe_of(const scene *s, int64_t n, int64_t reach, int32_t rounds)
-{
-    gpur_meet_probe_args args = {.sheets = s->sheets, .n = n, .reach = reach, .rounds = rounds};
+    gpur_meet_probe_args args = {.sheets = sheets, .n = n, .reach = reach, .rounds = rounds};
     for (uint32_t i = 0; i < GPUR_PROBE_SALTS; i++)
         args.salts[i] = 2654435761u * (i + (uint32_t)n);
     return args;
@@ -61,24 +45,24 @@ static int64_t first_wrong(const uint32_t *got, const uint32_t *want, int64_t n)
 }
 
 /* After an even number of rounds the result is in the first sheet, after an odd number in the second. */
-static gpur_status run(const scene *s, gpur_grid grid, const gpur_meet_probe_args *args, uint32_t *x)
+static gpur_status run(gpur_grid grid, const gpur_meet_probe_args *args, uint32_t *x)
 {
     const int64_t bytes = args->n * (int64_t)sizeof *x;
     begin(x, args->n);
-    GPUR_TRY(gpur_copy(s->stream, s->sheets, x, bytes));
-    GPUR_TRY(gpur_launch_meet_probe(s->stream, grid, args));
-    GPUR_TRY(gpur_copy(s->stream, x, s->sheets + args->rounds % 2 * args->n, bytes));
-    return gpur_stream_sync(s->stream);
+    GPUR_TRY(gpur_copy(stream, sheets, x, bytes));
+    GPUR_TRY(gpur_launch_meet_probe(stream, grid, args));
+    GPUR_TRY(gpur_copy(stream, x, sheets + args->rounds % 2 * args->n, bytes));
+    return gpur_stream_sync(stream);
 }
 
-static void check_shape(const scene *s, gpur_grid grid)
+static void check_shape(gpur_grid grid)
 {
     static const int64_t sizes[] = {1, 7, 256, MOST};
     static uint32_t got[MOST], want[MOST];
     for (int k = 0; k < 8; k++) {
         const int64_t n = sizes[k % 4];
-        const gpur_meet_probe_args args = probe_of(s, n, k < 4 ? 1 % n : n / 2, ROUNDS + k % 2);
-        CHECK_OK(run(s, grid, &args, got));
+        const gpur_meet_probe_args args = probe_of(n, k < 4 ? 1 % n : n / 2, ROUNDS + k % 2);
+        CHECK_OK(run(grid, &args, got));
         begin(want, n);
         expect(&args, want);
         CHECK_EQUAL(first_wrong(got, want, n), -1);
@@ -91,58 +75,49 @@ TEST(what_was_written_before_a_meeting_is_seen_after_it)
 {
     static const int64_t blocks[] = {1, 2, 3, 4, 5, 8, 16, 17, 66, 100000};
     static const int32_t threads[] = {32, 96, 512};
-    scene s;
-    CHECK_OK(open_scene(&s));
     for (int k = 0; k < 30; k++) {
-        gpur_grid grid = gpur_grid_together(s.device, GPUR_KERNEL_ID_meet_probe, blocks[k / 3], threads[k % 3]);
+        gpur_grid grid = gpur_grid_together(device, GPUR_KERNEL_ID_meet_probe, blocks[k / 3], threads[k % 3]);
         if (grid.blocks < blocks[k / 3] && k < 27)
             continue; /* clamped shapes are tested once, at the end */
         CHECK(grid.together == GPUR_TOGETHER_BEST && grid.blocks >= 1 && grid.blocks <= blocks[k / 3]);
-        check_shape(&s, grid);
+        check_shape(grid);
         grid.together = GPUR_TOGETHER_GRID;
         if (test_on_cuda()) /* the CPU makes no difference between the two */
-            check_shape(&s, grid);
+            check_shape(grid);
     }
-    close_scene(&s);
 }
 
 TEST(a_forced_shape_is_cut_to_what_runs_at_once)
 {
     static const gpur_grid forced[] = {{1, 32, 0}, {2, 12, 0}, {3, 1024, 0}, {1000000, 1024, 0}};
-    scene s;
-    CHECK_OK(open_scene(&s));
-    const int64_t most = gpur_grid_together(s.device, GPUR_KERNEL_ID_meet_probe, INT64_MAX, 32).blocks;
+    const int64_t most = gpur_grid_together(device, GPUR_KERNEL_ID_meet_probe, INT64_MAX, 32).blocks;
     CHECK(GPUR_WARP > 1 ? most > 1 : test_on_cuda() || most == 1); /* in the race check several blocks run */
     for (int k = 0; k < 4; k++) {
-        gpur_device_force_grid(s.device, forced[k]);
-        const gpur_grid grid = gpur_grid_together(s.device, GPUR_KERNEL_ID_meet_probe, 2, 64);
+        gpur_device_force_grid(device, forced[k]);
+        const gpur_grid grid = gpur_grid_together(device, GPUR_KERNEL_ID_meet_probe, 2, 64);
         CHECK_EQUAL(grid.together, GPUR_TOGETHER_BEST);
         CHECK_EQUAL(grid.blocks, forced[k].blocks < most ? forced[k].blocks : most);
-        check_shape(&s, grid);
+        check_shape(grid);
     }
-    close_scene(&s);
 }
 
 TEST(a_launch_that_cannot_meet_is_refused)
 {
-    scene s;
-    CHECK_OK(open_scene(&s));
-    const gpur_meet_probe_args args = probe_of(&s, 64, 1, 2);
-    const gpur_window_set_args other = {.window = (gpur_window *)s.sheets};
-    const gpur_grid good = gpur_grid_together(s.device, GPUR_KERNEL_ID_meet_probe, INT64_MAX, 32);
+    const gpur_meet_probe_args args = probe_of(64, 1, 2);
+    const gpur_window_set_args other = {.window = (gpur_window *)sheets};
+    const gpur_grid good = gpur_grid_together(device, GPUR_KERNEL_ID_meet_probe, INT64_MAX, 32);
     gpur_grid grid = good;
     grid.blocks++;
-    CHECK_STATUS(gpur_launch_meet_probe(s.stream, grid, &args), GPUR_INVALID_ARGUMENT);
+    CHECK_STATUS(gpur_launch_meet_probe(stream, grid, &args), GPUR_INVALID_ARGUMENT);
     CHECK_MESSAGE("kernel meet_probe");
     CHECK_MESSAGE("wanted at most");
     grid = (gpur_grid){.blocks = 1, .threads = 32};
-    CHECK_STATUS(gpur_launch_meet_probe(s.stream, grid, &args), GPUR_INVALID_ARGUMENT);
+    CHECK_STATUS(gpur_launch_meet_probe(stream, grid, &args), GPUR_INVALID_ARGUMENT);
     CHECK_MESSAGE("its blocks meet, and gpur_grid.together is 0; it must not be 0");
     grid.together = GPUR_TOGETHER_BEST;
-    CHECK_STATUS(gpur_launch_window_set(s.stream, grid, &other), GPUR_INVALID_ARGUMENT);
+    CHECK_STATUS(gpur_launch_window_set(stream, grid, &other), GPUR_INVALID_ARGUMENT);
     CHECK_MESSAGE("kernel window_set: its blocks do not meet, and gpur_grid.together is 1; it must be 0");
-    check_shape(&s, good); /* the refusals changed nothing */
-    close_scene(&s);
+    check_shape(good); /* the refusals changed nothing */
 }
 
 static void salt(gpur_meet_probe_args *args, int launch)
@@ -157,27 +132,24 @@ TEST(large_arguments_belong_to_the_launch)
 {
     enum { LAUNCHES = 100, N = 61 };
     static uint32_t got[N], want[N];
-    scene s;
-    CHECK_OK(open_scene(&s));
     _Static_assert(sizeof(gpur_meet_probe_args) > 2500, "these arguments are to be large");
-    const gpur_grid grid = gpur_grid_together(s.device, GPUR_KERNEL_ID_meet_probe, 3, 32);
-    gpur_meet_probe_args args = probe_of(&s, N, 1, GPUR_PROBE_SALTS);
+    const gpur_grid grid = gpur_grid_together(device, GPUR_KERNEL_ID_meet_probe, 3, 32);
+    gpur_meet_probe_args args = probe_of(N, 1, GPUR_PROBE_SALTS);
     begin(want, N);
-    CHECK_OK(gpur_copy(s.stream, s.sheets, want, sizeof want));
-    CHECK_OK(gpur_stream_sync(s.stream));
+    CHECK_OK(gpur_copy(stream, sheets, want, sizeof want));
+    CHECK_OK(gpur_stream_sync(stream));
     for (int k = 0; k < LAUNCHES; k++) {
         salt(&args, k);
-        CHECK_OK(gpur_launch_meet_probe(s.stream, grid, &args));
+        CHECK_OK(gpur_launch_meet_probe(stream, grid, &args));
     }
     memset(args.salts, 0xa5, sizeof args.salts);
-    CHECK_OK(gpur_copy(s.stream, got, s.sheets, sizeof got));
-    CHECK_OK(gpur_stream_sync(s.stream));
+    CHECK_OK(gpur_copy(stream, got, sheets, sizeof got));
+    CHECK_OK(gpur_stream_sync(stream));
     for (int k = 0; k < LAUNCHES; k++) {
         salt(&args, k);
         expect(&args, want);
     }
     CHECK_EQUAL(first_wrong(got, want, N), -1);
-    close_scene(&s);
 }
 
 typedef struct recorded {
@@ -185,45 +157,49 @@ typedef struct recorded {
     gpur_meet_probe_args args;
 } recorded;
 
-static gpur_status record(void *context, gpur_stream *stream)
+static gpur_status record(void *context, gpur_stream *recorder)
 {
     const recorded *const r = (const recorded *)context;
-    return gpur_launch_meet_probe(stream, r->grid, &r->args);
+    return gpur_launch_meet_probe(recorder, r->grid, &r->args);
 }
 
 /* As a cluster and as a cooperative grid, if a GPU supports both. */
 TEST(blocks_meet_in_a_recording_too)
 {
     static uint32_t got[MOST], want[MOST];
-    scene s;
-    CHECK_OK(open_scene(&s));
     for (int32_t how = GPUR_TOGETHER_BEST; how <= GPUR_TOGETHER_GRID; how++) {
         gpur_recording *recording = NULL;
-        recorded r = {.args = probe_of(&s, MOST, MOST / 2, 4)};
-        r.grid = gpur_grid_together(s.device, GPUR_KERNEL_ID_meet_probe, 16, 256);
+        recorded r = {.args = probe_of(MOST, MOST / 2, 4)};
+        r.grid = gpur_grid_together(device, GPUR_KERNEL_ID_meet_probe, 16, 256);
         r.grid.together = how;
-        CHECK_OK(run(&s, r.grid, &r.args, got)); /* on an ordinary stream first */
+        CHECK_OK(run(r.grid, &r.args, got)); /* on an ordinary stream first */
         begin(want, MOST);
         expect(&r.args, want);
-        CHECK_OK(gpur_recording_create(s.device, record, &r, 3, &recording));
-        CHECK_OK(gpur_recording_replay(recording, s.stream, 7));
-        CHECK_OK(gpur_copy(s.stream, got, s.sheets, sizeof got));
-        CHECK_OK(gpur_stream_sync(s.stream));
+        CHECK_OK(gpur_recording_create(device, record, &r, 3, &recording));
+        CHECK_OK(gpur_recording_replay(recording, stream, 7));
+        CHECK_OK(gpur_copy(stream, got, sheets, sizeof got));
+        CHECK_OK(gpur_stream_sync(stream));
         for (int k = 0; k < 7; k++)
             expect(&r.args, want);
         CHECK_EQUAL(first_wrong(got, want, MOST), -1);
         gpur_recording_destroy(recording);
     }
-    close_scene(&s);
 }
 
 int main(int argc, char **argv)
 {
     test_main_begin(argc, argv);
+    device = test_device();
+    if (gpur_stream_create(device, &stream) != GPUR_OK ||
+        gpur_memory_alloc(device, 2 * MOST * sizeof *sheets, "the test", (void **)&sheets) != GPUR_OK)
+        return 1;
     RUN(what_was_written_before_a_meeting_is_seen_after_it);
-    RUN(a_forced_shape_is_cut_to_what_runs_at_once);
     RUN(a_launch_that_cannot_meet_is_refused);
     RUN(large_arguments_belong_to_the_launch);
     RUN(blocks_meet_in_a_recording_too);
+    RUN(a_forced_shape_is_cut_to_what_runs_at_once); /* the last: the device keeps the shape */
+    gpur_memory_free(device, sheets);
+    gpur_stream_destroy(stream);
+    gpur_device_close(device);
     return test_main_end();
 }

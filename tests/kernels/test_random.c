@@ -1,13 +1,19 @@
 /* SPDX-License-Identifier: MIT */
-/* Random numbers: Philox4x32-10 against its authors' test vectors, and the numbers made from its bits. */
+/* Random numbers: Philox4x32-10 against its authors' test vectors and, where it is installed, their implementation
+ * Random123; and the numbers made from its bits. */
 #include "test.h"
 #include "kernels/lib/random.h"
 
-static gpur_u32x4 counter_of(uint32_t a, uint32_t b, uint32_t c, uint32_t d)
-{
-    const gpur_u32x4 counter = {{a, b, c, d}};
-    return counter;
-}
+#if defined(__has_include)
+#if __has_include(<Random123/philox.h>)
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wconversion"
+#pragma GCC diagnostic ignored "-Wpedantic"
+#include <Random123/philox.h>
+#pragma GCC diagnostic pop
+#define HAS_RANDOM123
+#endif
+#endif
 
 static int equal(gpur_u32x4 x, gpur_u32x4 y)
 {
@@ -17,26 +23,51 @@ static int equal(gpur_u32x4 x, gpur_u32x4 y)
 /* From Random123's kat_vectors: philox 4x32 10. */
 TEST(philox_gives_its_authors_vectors)
 {
-    const uint32_t ones = 0xffffffffu;
-    CHECK(equal(gpur_philox4x32_10(counter_of(0, 0, 0, 0), 0),
-                counter_of(0x6627e8d5u, 0xe169c58du, 0xbc57ac4cu, 0x9b00dbd8u)));
-    CHECK(equal(gpur_philox4x32_10(counter_of(ones, ones, ones, ones), ~(uint64_t)0),
-                counter_of(0x408f276du, 0x41c83b0eu, 0xa20bc7c6u, 0x6d5451fdu)));
-    CHECK(equal(gpur_philox4x32_10(counter_of(0x243f6a88u, 0x85a308d3u, 0x13198a2eu, 0x03707344u),
-                                   (uint64_t)0x299f31d0u << 32 | 0xa4093822u),
-                counter_of(0xd16cfe09u, 0x94fdccebu, 0x5001e420u, 0x24126ea1u)));
+    static const struct {
+        gpur_u32x4 counter;
+        uint64_t key;
+        gpur_u32x4 want;
+    } vectors[] = {
+        {{{0, 0, 0, 0}}, 0, {{0x6627e8d5u, 0xe169c58du, 0xbc57ac4cu, 0x9b00dbd8u}}},
+        {{{~0u, ~0u, ~0u, ~0u}}, ~(uint64_t)0, {{0x408f276du, 0x41c83b0eu, 0xa20bc7c6u, 0x6d5451fdu}}},
+        {{{0x243f6a88u, 0x85a308d3u, 0x13198a2eu, 0x03707344u}},
+         (uint64_t)0x299f31d0u << 32 | 0xa4093822u,
+         {{0xd16cfe09u, 0x94fdccebu, 0x5001e420u, 0x24126ea1u}}},
+    };
+    for (int i = 0; i < 3; i++)
+        CHECK(equal(gpur_philox4x32_10(vectors[i].counter, vectors[i].key), vectors[i].want));
 }
+
+#ifdef HAS_RANDOM123
+TEST(philox_equals_random123)
+{
+    const int64_t count = test_is_long() ? 100000000 : 1000000;
+    gpur_u32x4 counter = {{1, 2, 3, 4}};
+    uint64_t key = 5;
+    for (int64_t i = 0; i < count; i++) {
+        const philox4x32_ctr_t c = {{counter.v[0], counter.v[1], counter.v[2], counter.v[3]}};
+        const philox4x32_key_t k = {{(uint32_t)key, (uint32_t)(key >> 32)}};
+        const philox4x32_ctr_t want = philox4x32(c, k);
+        counter = gpur_philox4x32_10(counter, key); /* the output is the next input, so inputs are random */
+        key = key * 6364136223846793005u + counter.v[0];
+        CHECK(memcmp(counter.v, want.v, sizeof want.v) == 0);
+    }
+}
+#endif
 
 TEST(bits_depend_on_seed_purpose_step_and_lane)
 {
+    static const struct {
+        uint64_t seed;
+        uint32_t purpose;
+        uint64_t step;
+        uint32_t lane;
+    } others[] = {{2, 2, 3, 4}, {(uint64_t)1 << 32 | 1, 2, 3, 4}, {1, 3, 3, 4},
+                  {1, 2, 4, 4}, {1, 2, (uint64_t)1 << 32 | 3, 4}, {1, 2, 3, 5}};
     const gpur_u32x4 bits = gpur_random_bits(1, 2, 3, 4);
     CHECK(equal(bits, gpur_random_bits(1, 2, 3, 4)));
-    CHECK(!equal(bits, gpur_random_bits(2, 2, 3, 4)));
-    CHECK(!equal(bits, gpur_random_bits((uint64_t)1 << 32 | 1, 2, 3, 4)));
-    CHECK(!equal(bits, gpur_random_bits(1, 3, 3, 4)));
-    CHECK(!equal(bits, gpur_random_bits(1, 2, 4, 4)));
-    CHECK(!equal(bits, gpur_random_bits(1, 2, (uint64_t)1 << 32 | 3, 4)));
-    CHECK(!equal(bits, gpur_random_bits(1, 2, 3, 5)));
+    for (int i = 0; i < 6; i++)
+        CHECK(!equal(bits, gpur_random_bits(others[i].seed, others[i].purpose, others[i].step, others[i].lane)));
 }
 
 TEST(the_ends_of_the_bits_are_the_ends_of_the_range)
@@ -91,6 +122,11 @@ int main(int argc, char **argv)
 {
     test_main_begin(argc, argv);
     RUN(philox_gives_its_authors_vectors);
+#ifdef HAS_RANDOM123
+    RUN(philox_equals_random123);
+#else
+    printf("  without Random123 (Debian: apt install librandom123-dev)\n");
+#endif
     RUN(bits_depend_on_seed_purpose_step_and_lane);
     RUN(the_ends_of_the_bits_are_the_ends_of_the_range);
     RUN(bounded_draws_are_uniform);

@@ -15,24 +15,18 @@ static const double weight_tolerance = 3e-6, total_tolerance = 1e-6; /* relative
 static const gpur_field fields[] = {{"a", GPUR_FLOAT32, {5}}, {"b", GPUR_UINT8, {3}}, {"tag", GPUR_INT64, {0}}};
 
 static gpur_device *device[CROSS_SIDES];
+static kit_scene sides[CROSS_SIDES]; /* whose devices stay open */
 
-typedef struct side {
-    gpur_replay *replay;
-    gpur_writer *writer;
-    kit kit;
-} side;
-
-static gpur_status open_side(side *s, gpur_device *on, int32_t source, float alpha, uint64_t seed)
+static void open_sides(int32_t source, float alpha, uint64_t other_seed)
 {
-    gpur_replay_config config = kit_config(fields, 3, CAPACITY, 64, MOST);
-    config.prioritized = 1, config.index_source = source, config.alpha = alpha, config.seed = seed;
-    memset(s, 0, sizeof *s);
-    GPUR_TRY(gpur_replay_create(on, &config, &s->replay));
-    s->kit = kit_of(s->replay, config.gamma);
-    return gpur_writer_create(s->replay, 1, &s->writer);
+    for (int i = 0; i < CROSS_SIDES; i++) {
+        gpur_replay_config config = kit_config(fields, 3, CAPACITY, 64, MOST);
+        config.prioritized = 1, config.index_source = source, config.alpha = alpha, config.seed = i ? other_seed : 11;
+        CHECK(kit_open(&sides[i], device[i], &config, 1));
+    }
 }
 
-static void close_sides(side *sides)
+static void close_sides(void)
 {
     for (int i = 0; i < CROSS_SIDES; i++) {
         gpur_writer_destroy(sides[i].writer);
@@ -40,17 +34,17 @@ static void close_sides(side *sides)
     }
 }
 
-static gpur_status append_both(side *sides, int64_t *tag, int64_t count)
+static gpur_status append_both(int64_t count)
 {
     for (int i = 0; i < CROSS_SIDES; i++)
-        GPUR_TRY(kit_append(&sides[i].kit, sides[i].writer, *tag, count));
-    *tag += count;
+        GPUR_TRY(kit_append_next(&sides[i], count));
     return GPUR_OK;
 }
 
 /* Priorities for ids of the last 2,500 rows, some overwritten, some twice; now and then one that is none, or zero. */
-static gpur_status update_both(side *sides, int64_t tag, int64_t count, uint64_t *random)
+static gpur_status update_both(int64_t count, uint64_t *random)
 {
+    const int64_t tag = sides[0].next;
     int64_t ids[MOST];
     float priorities[MOST];
     for (int64_t i = 0; i < count; i++) {
@@ -78,7 +72,7 @@ static double furthest_weight(gpur_batch *const batch[CROSS_SIDES], int64_t coun
 }
 
 /* One draw on both sides: how many bytes of the ids differ, or -1. Where none does, rows and weights are compared. */
-static int64_t draw_both(side *sides, int64_t count)
+static int64_t draw_both(int64_t count)
 {
     gpur_batch *batch[CROSS_SIDES] = {NULL, NULL};
     int64_t differ = -1, rows = 0;
@@ -95,7 +89,7 @@ static int64_t draw_both(side *sides, int64_t count)
     return rows != 0 || weights > weight_tolerance ? -1 : differ;
 }
 
-static void compare_what_is_told(side *sides, double tolerance)
+static void compare_what_is_told(double tolerance)
 {
     gpur_priority_stats told[CROSS_SIDES];
     int64_t wrong;
@@ -112,70 +106,54 @@ static void compare_what_is_told(side *sides, double tolerance)
     CHECK(told[1].stale == told[0].stale && told[1].invalid == told[0].invalid);
 }
 
-/* Draws of several sizes and updates while the ring fills, wraps and evicts; `unequal`: draws that differed. */
-static void play(side *sides, int64_t *unequal)
+/* Draws of several sizes and updates while the ring fills, wraps and evicts. Returns how many draws differed, or -1. */
+static int play(void)
 {
     static const int64_t counts[] = {1, 3, 32, 64, 257, MOST};
     uint64_t random = 77;
-    int64_t tag = 0;
-    *unequal = 0;
-    CHECK_OK(append_both(sides, &tag, MOST + 7));
+    int unequal = 0;
+    if (append_both(MOST + 7) != GPUR_OK)
+        return -1;
     for (int step = 0; step < cross_count(STEPS); step++) {
-        if (step % 3 == 0)
-            CHECK_OK(append_both(sides, &tag, 1 + step % 50));
-        CHECK_OK(update_both(sides, tag, counts[(step + 2) % 6], &random));
-        const int64_t differ = draw_both(sides, counts[step % 6]);
-        CHECK(differ >= 0);
-        *unequal += differ > 0;
+        if ((step % 3 == 0 && append_both(1 + step % 50) != GPUR_OK) ||
+            update_both(counts[(step + 2) % 6], &random) != GPUR_OK)
+            return -1;
+        const int64_t differ = draw_both(counts[step % 6]);
+        if (differ < 0)
+            return -1;
+        unequal += differ > 0;
     }
+    return unequal;
 }
 
-static void compare(int32_t source, float alpha, uint64_t other_seed, int64_t *unequal)
+static int compare(int32_t source, uint64_t other_seed)
 {
-    side sides[CROSS_SIDES];
-    CHECK_OK(open_side(&sides[0], device[0], source, alpha, 11));
-    CHECK_OK(open_side(&sides[1], device[1], source, alpha, other_seed));
-    play(sides, unequal);
+    open_sides(source, 1.0f, other_seed);
+    const int unequal = play();
     if (!cross_is_slow()) /* nothing has been overwritten yet */
-        compare_what_is_told(sides, alpha == 1.0f ? 0.0 : total_tolerance);
-    close_sides(sides);
+        compare_what_is_told(0.0);
+    close_sides();
+    return unequal;
 }
 
-TEST(with_equal_leaves_stratified_draws_are_the_same_rows)
+TEST(with_equal_leaves_draws_are_the_same_rows_and_another_seed_draws_others)
 {
-    int64_t unequal = -1;
-    compare(GPUR_PRIORITIZED, 1.0f, 11, &unequal);
-    CHECK_EQUAL(unequal, 0);
-}
-
-TEST(with_equal_leaves_plain_draws_are_the_same_rows)
-{
-    int64_t unequal = -1;
-    compare(GPUR_PRIORITIZED_PLAIN, 1.0f, 11, &unequal);
-    CHECK_EQUAL(unequal, 0);
-}
-
-TEST(another_seed_draws_other_rows)
-{
-    int64_t unequal = -1;
-    compare(GPUR_PRIORITIZED, 1.0f, 12, &unequal);
-    CHECK(unequal > cross_count(STEPS) * 8 / 10);
+    CHECK_EQUAL(compare(GPUR_PRIORITIZED, 11), 0);
+    CHECK_EQUAL(compare(GPUR_PRIORITIZED_PLAIN, 11), 0);
+    CHECK(compare(GPUR_PRIORITIZED, 12) > cross_count(STEPS) * 8 / 10);
 }
 
 /* Priorities as given stay equal, whatever their powers round to. */
 TEST(with_other_exponents_leaves_are_near)
 {
-    side sides[CROSS_SIDES];
     uint64_t random = 5;
-    int64_t tag = 0;
-    for (int i = 0; i < CROSS_SIDES; i++)
-        CHECK_OK(open_side(&sides[i], device[i], GPUR_PRIORITIZED, 0.6f, 11));
+    open_sides(GPUR_PRIORITIZED, 0.6f, 11);
     for (int step = 0; step < 60; step++) {
-        CHECK_OK(append_both(sides, &tag, 50));
-        CHECK_OK(update_both(sides, tag, MOST, &random));
+        CHECK_OK(append_both(50));
+        CHECK_OK(update_both(MOST, &random));
     }
-    compare_what_is_told(sides, total_tolerance);
-    for (int64_t first = tag - CAPACITY; first < tag; first += MOST) {
+    compare_what_is_told(total_tolerance);
+    for (int64_t first = sides[0].next - CAPACITY; first < sides[0].next; first += MOST) {
         int64_t ids[MOST];
         float given[CROSS_SIDES][MOST];
         for (int64_t i = 0; i < MOST; i++)
@@ -184,7 +162,7 @@ TEST(with_other_exponents_leaves_are_near)
             CHECK_OK(gpur_replay_get_priorities(sides[i].replay, MOST, ids, given[i]));
         CHECK(memcmp(given[0], given[1], sizeof given[0]) == 0);
     }
-    close_sides(sides);
+    close_sides();
 }
 
 /* Later steps depend on TD errors, which products round differently. */
@@ -215,9 +193,7 @@ int main(int argc, char **argv)
 {
     test_main_begin(argc, argv);
     cross_open(device);
-    RUN(with_equal_leaves_stratified_draws_are_the_same_rows);
-    RUN(with_equal_leaves_plain_draws_are_the_same_rows);
-    RUN(another_seed_draws_other_rows);
+    RUN(with_equal_leaves_draws_are_the_same_rows_and_another_seed_draws_others);
     RUN(with_other_exponents_leaves_are_near);
     RUN(learners_begin_with_the_same_rows);
     cross_close(device);

@@ -23,14 +23,10 @@ static double sum_of(const double *leaves, int64_t count)
     return sum;
 }
 
-double reference_probability(const double *leaves, int64_t count, int64_t i)
-{
-    return leaves[i] / sum_of(leaves, count);
-}
-
+/* P(i) = leaf_i / sum of leaves [eq. 1]. */
 static double weight_of(const double *leaves, int64_t count, int64_t i, double beta)
 {
-    return pow((double)count * reference_probability(leaves, count, i), -beta);
+    return pow((double)count * leaves[i] / sum_of(leaves, count), -beta);
 }
 
 static double largest_weight(const double *leaves, int64_t count, double beta)

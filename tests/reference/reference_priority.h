@@ -10,9 +10,6 @@
 /* p^alpha, kept to a multiple of 2^-20 between 2^-20 and 2^12 - 2^-20; 0 for p = 0. In units of 2^-20. */
 double reference_leaf(double p, double alpha);
 
-/* P(i) = leaf_i / sum of leaves [eq. 1]. */
-double reference_probability(const double *leaves, int64_t count, int64_t i);
-
 enum { REFERENCE_NORM_BATCH, REFERENCE_NORM_MEMORY, REFERENCE_NORM_NONE };
 
 /*

@@ -4,11 +4,13 @@
  * Every byte of a row follows from its id, so every array of every live batch, by whatever way it is read, is compared
  * with what its ids say.
  */
+#include "base/status.h"
 #include "replay/sampler/dlpack.h"
 #include "support/replay_kit.h"
 #include "test.h"
 
 #include <pthread.h>
+#include <stddef.h>
 
 /* One environment, episodes of EPISODE steps, observations of STACK frames: row `id` is step id % EPISODE of episode
  * id / EPISODE. */
@@ -36,49 +38,43 @@ static void put_frame(int64_t episode, int64_t at, unsigned char *frame)
         frame[i] = at < 0 ? 0 : mixed(1000 * episode + at, i);
 }
 
-static int ends(int64_t id)
-{
-    return id % EPISODE == EPISODE - 1;
-}
+/* All arrays of row `id`, in the order of names. */
+typedef struct row {
+    unsigned char obs[STACK * FRAME], next_obs[STACK * FRAME], odd[13];
+    int64_t action;
+    float reward, discount;
+    uint8_t terminated, truncated;
+} row;
 
-static uint8_t is_terminated(int64_t id)
+static row row_of(int64_t id)
 {
-    return ends(id) && id / EPISODE % 2 == 0;
-}
-
-/* What array `name` has of row `id`. */
-static void put(int name, int64_t id, unsigned char *value)
-{
-    const float reward = (float)(id % 65536), discount = is_terminated(id) ? 0.0f : gamma_used;
-    switch (name) {
-    case 0:
-    case 3:
-        for (int k = 0; k < STACK; k++)
-            put_frame(id / EPISODE, id % EPISODE + (name == 3) - STACK + 1 + k, value + k * FRAME);
-        break;
-    case 1:
-        memcpy(value, &id, sizeof id);
-        break;
-    case 2:
-        memcpy(value, &reward, sizeof reward);
-        break;
-    case 4:
-        *value = is_terminated(id);
-        break;
-    case 5:
-        for (int i = 0; i < 13; i++)
-            value[i] = mixed(-id, i);
-        break;
-    default:
-        memcpy(value, &discount, sizeof discount);
+    const int64_t episode = id / EPISODE, at = id % EPISODE;
+    row r = {.action = id, .reward = (float)(id % 65536)};
+    r.terminated = at == EPISODE - 1 && episode % 2 == 0;
+    r.truncated = at == EPISODE - 1 && !r.terminated;
+    r.discount = r.terminated ? 0.0f : gamma_used;
+    for (int k = 0; k < STACK; k++) {
+        put_frame(episode, at - STACK + 1 + k, r.obs + k * FRAME);
+        put_frame(episode, at - STACK + 2 + k, r.next_obs + k * FRAME);
     }
+    for (int i = 0; i < 13; i++)
+        r.odd[i] = mixed(-id, i);
+    return r;
+}
+
+static const size_t offset_of[NAMES] = {offsetof(row, obs),      offsetof(row, action),     offsetof(row, reward),
+                                        offsetof(row, next_obs), offsetof(row, terminated), offsetof(row, odd),
+                                        offsetof(row, discount)};
+
+static const unsigned char *value_of(const row *r, int name)
+{
+    return (const unsigned char *)r + offset_of[name];
 }
 
 typedef struct scene {
     gpur_device *device;
     gpur_replay *replay;
     gpur_writer *writer;
-    kit kit;
     int prioritized, linked;
     atomic_llong begun, rows; /* that may be there, and that are */
 } scene;
@@ -97,10 +93,7 @@ static int open_scene(scene *s, gpur_device *device, int linked, int32_t source)
         gpur_writer_config_init(&writer, sizeof writer) != GPUR_OK)
         return 0;
     writer.input = linked ? GPUR_INPUT_FRAMES : GPUR_INPUT_STACKS;
-    if (gpur_writer_open(s->replay, &writer, &s->writer) != GPUR_OK)
-        return 0;
-    s->kit = kit_of(s->replay, gamma_used);
-    return 1;
+    return gpur_writer_open(s->replay, &writer, &s->writer) == GPUR_OK;
 }
 
 static void close_scene(scene *s)
@@ -109,48 +102,21 @@ static void close_scene(scene *s)
     gpur_replay_destroy(s->replay);
 }
 
-static gpur_status append_step(scene *s, int64_t id)
-{
-    unsigned char first[FRAME], next[FRAME], odd[13];
-    float reward = 0;
-    const uint8_t terminated = is_terminated(id), truncated = ends(id) && !terminated;
-    const void *const extras[FIELDS] = {[5] = odd};
-    const gpur_step_input input = {.size = sizeof input,
-                                   .action = &id,
-                                   .reward = &reward,
-                                   .next_obs = next,
-                                   .terminated = &terminated,
-                                   .truncated = &truncated,
-                                   .extras = extras};
-    put_frame(id / EPISODE, 0, first);
-    put_frame(id / EPISODE, id % EPISODE + 1, next);
-    put(2, id, (unsigned char *)&reward);
-    put(5, id, odd);
-    const gpur_status status = id % EPISODE == 0 ? gpur_writer_reset(s->writer, 0, first) : GPUR_OK;
-    return status == GPUR_OK ? gpur_writer_step_with(s->writer, &input) : status;
-}
-
-static gpur_status append_rows(scene *s, int64_t first, int64_t count)
-{
-    unsigned char *const rows = calloc((size_t)count, (size_t)s->kit.row_bytes);
-    for (int64_t i = 0; i < count; i++)
-        for (int f = 0; f < FIELDS; f++)
-            put(f, first + i, rows + i * s->kit.row_bytes + s->kit.fields[f].offset);
-    const gpur_status status = gpur_writer_append(s->writer, count, rows, NULL);
-    free(rows);
-    return status;
-}
-
+/* Steps of the environment; a linked replay is given the newest frames alone. */
 static gpur_status append(scene *s, int64_t count)
 {
-    const int64_t first = atomic_fetch_add(&s->begun, count);
-    gpur_status status = GPUR_OK;
-    for (int64_t i = 0; s->linked && i < count && status == GPUR_OK; i++)
-        status = append_step(s, first + i);
-    if (!s->linked)
-        status = append_rows(s, first, count);
+    const int64_t first = atomic_fetch_add(&s->begun, count), newest = s->linked ? (STACK - 1) * FRAME : 0;
+    for (int64_t id = first; id < first + count; id++) {
+        row r = row_of(id);
+        const void *const extras[FIELDS] = {[5] = r.odd};
+        const gpur_step_input input = {sizeof input,  &r.action,    &r.reward, r.next_obs + newest,
+                                       &r.terminated, &r.truncated, NULL,      extras};
+        if (id % EPISODE == 0)
+            GPUR_TRY(gpur_writer_reset(s->writer, 0, r.obs + newest));
+        GPUR_TRY(gpur_writer_step_with(s->writer, &input));
+    }
     atomic_fetch_add(&s->rows, count);
-    return status;
+    return GPUR_OK;
 }
 
 /* A batch that one thread holds, or one of its arrays as a tensor of DLPack. */
@@ -169,14 +135,17 @@ typedef struct player {
     held held[MOST_LIVE];
 } player;
 
-static int64_t wrong_values(int name, const unsigned char *got, const int64_t *ids, int64_t count)
+static void make_rows(row *rows, const int64_t *ids, int64_t count)
+{
+    for (int64_t b = 0; b < count; b++)
+        rows[b] = row_of(ids[b]);
+}
+
+static int64_t wrong_values(int name, const unsigned char *got, const row *rows, int64_t count)
 {
     int64_t wrong = 0;
-    unsigned char want[MOST_BYTES];
-    for (int64_t b = 0; b < count; b++) {
-        put(name, ids[b], want);
-        wrong += memcmp(got + b * bytes_of[name], want, (size_t)bytes_of[name]) != 0;
-    }
+    for (int64_t b = 0; b < count; b++)
+        wrong += memcmp(got + b * bytes_of[name], value_of(&rows[b], name), (size_t)bytes_of[name]) != 0;
     return wrong;
 }
 
@@ -207,6 +176,7 @@ static void check_weights(player *p, const held *h)
 static void check_tensor(player *p, const held *h)
 {
     unsigned char got[MAX_BATCH * MOST_BYTES];
+    row rows[MAX_BATCH];
     const gpur_dl_tensor *const tensor =
         h->versioned ? &((gpur_dl_versioned *)h->managed)->tensor : &((gpur_dl_managed *)h->managed)->tensor;
     int64_t elements = 1;
@@ -215,13 +185,15 @@ static void check_tensor(player *p, const held *h)
     CHECK_EQUAL(tensor->shape[0], h->count);
     CHECK_EQUAL(elements * tensor->bits / 8, h->count * bytes_of[h->name]);
     CHECK_OK(gpur_device_copy(p->s->device, got, tensor->data, h->count * bytes_of[h->name]));
-    CHECK_EQUAL(wrong_values(h->name, got, h->ids, h->count), 0);
+    make_rows(rows, h->ids, h->count);
+    CHECK_EQUAL(wrong_values(h->name, got, rows, h->count), 0);
 }
 
 static void check_held(player *p, const held *h)
 {
     unsigned char got[MAX_BATCH * MOST_BYTES];
     int64_t ids[MAX_BATCH];
+    row rows[MAX_BATCH];
     if (h->managed)
         check_tensor(p, h);
     if (!h->batch)
@@ -229,9 +201,10 @@ static void check_held(player *p, const held *h)
     CHECK_EQUAL(gpur_batch_count(h->batch), h->count);
     CHECK_OK(read_array(p, h->batch, "id", ids, h->count * (int64_t)sizeof *ids));
     CHECK(memcmp(ids, h->ids, (size_t)h->count * sizeof *ids) == 0);
+    make_rows(rows, ids, h->count);
     for (int name = 0; name < NAMES; name++) {
         CHECK_OK(read_array(p, h->batch, names[name], got, h->count * bytes_of[name]));
-        CHECK_EQUAL(wrong_values(name, got, ids, h->count), 0);
+        CHECK_EQUAL(wrong_values(name, got, rows, h->count), 0);
     }
     check_weights(p, h);
 }
@@ -260,25 +233,21 @@ static void choose_ids(player *p, int64_t count, int64_t *ids)
         ids[b] = newest - kit_below(&p->random, CAPACITY / 3);
 }
 
-static void draw(player *p)
+/* A new batch, drawn or by ids. */
+static void draw(player *p, int by_ids)
 {
     held *const h = &p->held[p->live];
     const int64_t count = size_of_batch(p);
     memset(h, 0, sizeof *h);
-    CHECK_OK(gpur_replay_sample(p->s->replay, count, NULL, &h->batch));
+    if (by_ids)
+        choose_ids(p, count, h->ids);
+    CHECK_OK(by_ids ? gpur_replay_gather(p->s->replay, count, h->ids, NULL, &h->batch)
+                    : gpur_replay_sample(p->s->replay, count, NULL, &h->batch));
     p->live++;
     CHECK_EQUAL(gpur_batch_count(h->batch), count);
-    note(p, h);
-}
-
-static void gather(player *p)
-{
-    held *const h = &p->held[p->live];
-    memset(h, 0, sizeof *h);
-    h->count = size_of_batch(p);
-    choose_ids(p, h->count, h->ids);
-    CHECK_OK(gpur_replay_gather(p->s->replay, h->count, h->ids, NULL, &h->batch));
-    p->live++;
+    h->count = count;
+    if (!by_ids)
+        note(p, h);
 }
 
 static void draw_again(player *p)
@@ -336,10 +305,8 @@ static void turn(player *p)
     const int64_t way = kit_below(&p->random, 100);
     if (p->live == MOST_LIVE || (way < 30 && p->live > 0))
         let_go(p, kit_below(&p->random, p->live));
-    else if (way < 55 || p->live == 0)
-        draw(p);
-    else if (way < 68)
-        gather(p);
+    else if (way < 68 || p->live == 0)
+        draw(p, way >= 55);
     else if (way < 78)
         draw_again(p);
     else if (way < 86)
@@ -397,16 +364,10 @@ static void check_two(int linked, int32_t source, uint64_t seed)
     gpur_device_close(device);
 }
 
-TEST(batches_of_packed_replays_are_what_their_ids_say)
+TEST(batches_of_packed_and_linked_replays_are_what_their_ids_say)
 {
-    for (int i = 0; i < SOURCES; i++)
-        check_two(0, sources[i], 11 + (uint64_t)i);
-}
-
-TEST(batches_of_linked_replays_are_what_their_ids_say)
-{
-    for (int i = 0; i < SOURCES; i++)
-        check_two(1, sources[i], 21 + (uint64_t)i);
+    for (int i = 0; i < 2 * SOURCES; i++)
+        check_two(i / SOURCES, sources[i % SOURCES], 11 + (uint64_t)i);
 }
 
 TEST(threads_that_share_a_replay_have_batches_of_their_own)
@@ -434,8 +395,7 @@ TEST(threads_that_share_a_replay_have_batches_of_their_own)
 int main(int argc, char **argv)
 {
     test_main_begin(argc, argv);
-    RUN(batches_of_packed_replays_are_what_their_ids_say);
-    RUN(batches_of_linked_replays_are_what_their_ids_say);
+    RUN(batches_of_packed_and_linked_replays_are_what_their_ids_say);
     RUN(threads_that_share_a_replay_have_batches_of_their_own);
     return test_main_end();
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Appends while launches are held back or half enqueued: nothing that is still to be read is overwritten. */
+/* Appends and gathers while launches are held back or half enqueued: nothing that is still to be read is overwritten,
+ * and each gather gets the rows of its own ids. */
 #include "support/gate_cpu.h"
 #include "replay/sampler/consumer.h"
 #include "replay/sampler/gather.h"
@@ -8,22 +9,46 @@
 #include "test.h"
 
 #include <pthread.h>
+#include <sched.h>
 #include <time.h>
+
+enum { RING_LENGTH = 256 /* operations that a stream of the CPU holds */ };
+
+/* Elsewhere nothing waits in a stream that a test could hold back. */
+static int can_hold(void)
+{
+    return !test_on_cuda() && test_executor() == GPUR_EXECUTOR_THREAD;
+}
+
+/* A replay whose first rows are there, and a gate. */
+static int open_scene(kit_scene *s, gate *g, const gpur_replay_config *config, int64_t rows)
+{
+    gate_init(g);
+    return kit_open(s, test_device(), config, 1) && kit_append_next(s, rows) == GPUR_OK;
+}
+
+static void close_scene(kit_scene *s, gate *g)
+{
+    kit_close(s);
+    gate_destroy(g);
+}
+
+static void pause_shortly(void)
+{
+    const struct timespec pause = {.tv_nsec = 50000000};
+    nanosleep(&pause, NULL);
+}
 
 /* Rows that a waiting launch will read must not be overwritten before it has. */
 TEST(an_append_overwrites_nothing_that_an_enqueued_draw_reads)
 {
-    if (test_on_cuda() || test_executor() == GPUR_EXECUTOR_INLINE)
-        return; /* nothing waits there */
-    for (int mode = 0; mode < 4; mode++) {
+    for (int mode = 0; can_hold() && mode < 4; mode++) {
         gpur_replay_config config = kit_plain_config(12, 4, 8, mode & 1 ? GPUR_FLUSH_MANUAL : GPUR_FLUSH_AUTO);
-        config.feed = mode & 2 ? GPUR_FEED_SCATTER : GPUR_FEED_COPY;
         gpur_batch *batch = NULL;
         kit_scene s;
         gate g;
-        gate_init(&g);
-        CHECK(kit_open(&s, test_device(), &config, 1));
-        CHECK_OK(kit_append_next(&s, 12));
+        config.feed = mode & 2 ? GPUR_FEED_SCATTER : GPUR_FEED_COPY;
+        CHECK(open_scene(&s, &g, &config, 12));
         CHECK_OK(gate_close(&g, s.replay->consumer.stream));
         CHECK_OK(gpur_replay_gather(s.replay, 3, (const int64_t[]){0, 1, 11}, NULL, &batch));
         CHECK_OK(kit_append_next(&s, 8));
@@ -32,8 +57,7 @@ TEST(an_append_overwrites_nothing_that_an_enqueued_draw_reads)
         gpur_batch_release(batch);
         CHECK_OK(gpur_writer_flush(s.writer));
         CHECK_OK(kit_gather(&s, 2, (const int64_t[]){8, 19}));
-        kit_close(&s);
-        gate_destroy(&g);
+        close_scene(&s, &g);
     }
 }
 
@@ -48,17 +72,15 @@ TEST(rows_that_leave_in_the_midst_of_a_launch_are_gone_for_its_rest)
 {
     enum { COUNT = 12 };
     const gpur_replay_config config = kit_plain_config(COUNT, 4, 4, GPUR_FLUSH_AUTO);
-    int64_t wanted[COUNT], got[2][COUNT], *ids = NULL, *id = NULL;
+    int64_t wanted[COUNT], got[2][COUNT];
     gpur_stream *stream = NULL;
     gpur_gather_args args;
     kit_scene s;
-    CHECK(kit_open(&s, test_device(), &config, 1));
-    CHECK_OK(kit_append_next(&s, COUNT));
+    gate g;
+    CHECK(open_scene(&s, &g, &config, COUNT));
     for (int64_t i = 0; i < COUNT; i++)
         wanted[i] = i;
-    CHECK_OK(gpur_device_alloc(s.device, sizeof wanted, (void **)&ids));
-    CHECK_OK(gpur_device_alloc(s.device, sizeof wanted, (void **)&id));
-    CHECK_OK(gpur_device_copy(s.device, ids, wanted, sizeof wanted));
+    int64_t *const ids = kit_upload(s.device, wanted, sizeof wanted), *const id = kit_upload(s.device, wanted, 96);
     const gpur_draw_request request = {.source = GPUR_SOURCE_IDS, .rows = 4, .ids = ids, .id = id};
     CHECK_OK(gpur_consumer_begin(s.replay, (gpur_consumer_launch){GPUR_LAUNCH_SAMPLE, 4, 0}, &stream));
     CHECK_OK(gpur_draw_prepare(s.replay, &request, &args));
@@ -73,13 +95,11 @@ TEST(rows_that_leave_in_the_midst_of_a_launch_are_gone_for_its_rest)
     CHECK_STATUS(gpur_with_ids_locked(s.replay, COUNT, wanted, no_work, NULL), GPUR_EVICTED);
     CHECK_MESSAGE("ids[0] is 0, and has been overwritten; the visible transitions are 4 to 11");
     CHECK_OK(gpur_consumer_end(s.replay, GPUR_OK));
-    for (int64_t i = 0; i < COUNT; i++) {
-        CHECK_EQUAL(got[0][i], i);
-        CHECK_EQUAL(got[1][i], i < 4 ? -1 : i);
-    }
+    for (int64_t i = 0; i < COUNT; i++)
+        CHECK(got[0][i] == i && got[1][i] == (i < 4 ? -1 : i));
     gpur_device_free(s.device, ids);
     gpur_device_free(s.device, id);
-    kit_close(&s);
+    close_scene(&s, &g);
 }
 
 typedef struct opener {
@@ -90,8 +110,7 @@ typedef struct opener {
 static void *open_later(void *context)
 {
     opener *const o = context;
-    const struct timespec pause = {.tv_nsec = 50000000};
-    nanosleep(&pause, NULL);
+    pause_shortly();
     atomic_store(&o->opened, 1);
     gate_open(o->g);
     return NULL;
@@ -99,7 +118,7 @@ static void *open_later(void *context)
 
 TEST(no_more_than_two_launches_are_in_flight)
 {
-    if (test_on_cuda() || test_executor() == GPUR_EXECUTOR_INLINE)
+    if (!can_hold())
         return;
     const gpur_replay_config config = kit_plain_config(12, 4, 8, GPUR_FLUSH_AUTO);
     gpur_batch *batches[3] = {NULL};
@@ -107,9 +126,7 @@ TEST(no_more_than_two_launches_are_in_flight)
     kit_scene s;
     gate g;
     opener o = {.g = &g};
-    gate_init(&g);
-    CHECK(kit_open(&s, test_device(), &config, 1));
-    CHECK_OK(kit_append_next(&s, 12));
+    CHECK(open_scene(&s, &g, &config, 12));
     CHECK_OK(gate_close(&g, s.replay->consumer.stream));
     CHECK_OK(gpur_replay_sample(s.replay, 8, NULL, &batches[0]));
     CHECK_OK(gpur_replay_sample(s.replay, 8, NULL, &batches[1]));
@@ -121,36 +138,132 @@ TEST(no_more_than_two_launches_are_in_flight)
         CHECK_EQUAL(kit_wrong_bytes(&s.kit, batches[i], NULL), 0);
         gpur_batch_release(batches[i]);
     }
-    kit_close(&s);
-    gate_destroy(&g);
+    close_scene(&s, &g);
 }
 
 TEST(an_append_without_a_free_block_waits_for_the_oldest_copy)
 {
-    if (test_on_cuda() || test_executor() == GPUR_EXECUTOR_INLINE)
+    if (!can_hold())
         return;
     const gpur_replay_config config = kit_plain_config(100, 5, 8, GPUR_FLUSH_AUTO);
-    gpur_replay_stats stats = {.size = sizeof stats};
     pthread_t thread;
     kit_scene s;
     gate g;
     opener o = {.g = &g};
-    gate_init(&g);
-    CHECK(kit_open(&s, test_device(), &config, 1));
+    CHECK(open_scene(&s, &g, &config, 0));
     CHECK_OK(gate_close(&g, s.replay->ring.copy_stream));
     CHECK_OK(kit_append_next(&s, 20)); /* four blocks of five: no copy is waited for yet */
-    CHECK_OK(gpur_replay_get_stats(s.replay, &stats));
-    CHECK_EQUAL(stats.waits, 0);
+    CHECK_EQUAL(kit_stats(s.replay).waits, 0);
     CHECK(pthread_create(&thread, NULL, open_later, &o) == 0);
     CHECK_OK(kit_append_next(&s, 1));
     CHECK_EQUAL(atomic_load(&o.opened), 1);
     pthread_join(thread, NULL);
-    CHECK_OK(gpur_replay_get_stats(s.replay, &stats));
+    const gpur_replay_stats stats = kit_stats(s.replay);
     CHECK_EQUAL(stats.waits, 1);
     CHECK(stats.wait_seconds > 0.01 && stats.append_seconds >= stats.wait_seconds);
     CHECK_OK(kit_gather(&s, 3, (const int64_t[]){0, 19, 20}));
-    kit_close(&s);
-    gate_destroy(&g);
+    close_scene(&s, &g);
+}
+
+enum { FULL = 40, COUNT = 8 };
+
+/* A full replay whose window the device knows, so that a gather enqueues nothing but itself. */
+static int open_full(kit_scene *s, gate *g)
+{
+    const gpur_replay_config config = kit_plain_config(FULL, 4, COUNT, GPUR_FLUSH_AUTO);
+    return open_scene(s, g, &config, FULL) && kit_gather(s, 1, (const int64_t[]){0}) == GPUR_OK;
+}
+
+/* And lets the batch go. */
+static void check_ids(kit_scene *s, gpur_batch *batch, const int64_t *ids)
+{
+    int64_t got[COUNT];
+    CHECK_EQUAL(gpur_batch_count(batch), COUNT);
+    CHECK_EQUAL(kit_wrong_bytes(&s->kit, batch, got), 0);
+    CHECK(memcmp(got, ids, sizeof got) == 0);
+    gpur_batch_release(batch);
+}
+
+TEST(two_gathers_in_flight_keep_their_ids_apart)
+{
+    static const int64_t ids[2][COUNT] = {{0, 1, 2, 3, 4, 5, 6, 7}, {39, 37, 35, 33, 31, 29, 27, 25}};
+    if (!can_hold())
+        return;
+    gpur_batch *batches[2] = {NULL};
+    kit_scene s;
+    gate g;
+    CHECK(open_full(&s, &g));
+    CHECK_OK(gate_close(&g, s.replay->consumer.stream));
+    for (int i = 0; i < 2; i++) {
+        int64_t given[COUNT];
+        memcpy(given, ids[i], sizeof given);
+        CHECK_OK(gpur_replay_gather(s.replay, COUNT, given, NULL, &batches[i]));
+        memset(given, -1, sizeof given); /* the caller's own again */
+    }
+    gate_open(&g);
+    for (int i = 0; i < 2; i++)
+        check_ids(&s, batches[i], ids[i]);
+    close_scene(&s, &g);
+}
+
+static const int64_t oldest[COUNT] = {0, 1, 2, 3, 4, 5, 6, 7};
+
+typedef struct rival {
+    kit_scene *scene;
+    gpur_batch *batch;
+    gpur_status status;
+} rival;
+
+static void *gather_oldest(void *context)
+{
+    rival *const r = context;
+    r->status = gpur_replay_gather(r->scene->replay, COUNT, oldest, NULL, &r->batch);
+    return NULL;
+}
+
+static void *overwrite_oldest(void *context)
+{
+    rival *const r = context;
+    r->status = kit_append_next(r->scene, COUNT);
+    return NULL;
+}
+
+/* So that whoever enqueues next has to wait until the gate is open. */
+static void fill_up(gpur_stream *stream, gate *g, unsigned char *byte)
+{
+    CHECK_OK(gate_close(g, stream));
+    for (int i = 1; i < RING_LENGTH; i++)
+        CHECK_OK(gpur_fill(stream, byte, 0, 1));
+}
+
+/* The gather has seen that its ids are visible, and waits to be enqueued; an append that evicts them waits behind it.
+ * The pauses give both the time to get there: were they too short, nothing would fail that should not. */
+TEST(no_append_evicts_between_the_check_of_ids_and_their_gather)
+{
+    if (!can_hold())
+        return;
+    pthread_t threads[2];
+    unsigned char byte = 1;
+    kit_scene s;
+    gate g;
+    CHECK(open_full(&s, &g));
+    rival reader = {.scene = &s}, writer = {.scene = &s};
+    fill_up(s.replay->consumer.stream, &g, &byte);
+    CHECK(pthread_create(&threads[0], NULL, gather_oldest, &reader) == 0);
+    while (gpur_fair_lock_users(&s.replay->consumer.lock) == 0)
+        sched_yield();
+    pause_shortly();
+    CHECK(pthread_create(&threads[1], NULL, overwrite_oldest, &writer) == 0);
+    pause_shortly();
+    gate_open(&g);
+    pthread_join(threads[0], NULL);
+    pthread_join(threads[1], NULL);
+    CHECK_OK(reader.status);
+    CHECK_OK(writer.status);
+    check_ids(&s, reader.batch, oldest);
+    CHECK_STATUS(kit_gather(&s, COUNT, oldest), GPUR_EVICTED);
+    CHECK_MESSAGE("ids[0] is 0, and has been overwritten; the visible transitions are 8 to 47");
+    close_scene(&s, &g);
 }
 
 int main(int argc, char **argv)
@@ -160,5 +273,7 @@ int main(int argc, char **argv)
     RUN(rows_that_leave_in_the_midst_of_a_launch_are_gone_for_its_rest);
     RUN(no_more_than_two_launches_are_in_flight);
     RUN(an_append_without_a_free_block_waits_for_the_oldest_copy);
+    RUN(two_gathers_in_flight_keep_their_ids_apart);
+    RUN(no_append_evicts_between_the_check_of_ids_and_their_gather);
     return test_main_end();
 }

@@ -1,30 +1,35 @@
 /* SPDX-License-Identifier: MIT */
-/* Sixteen threads append while two draw, one of them by id: no row is torn, none is lost, none comes twice. */
+/* Threads append while others draw, gather by id and update priorities: no row is torn, none is lost, none comes twice,
+ * and no node of the tree of priorities goes wrong. */
 #include "support/replay_kit.h"
 #include "test.h"
 
 #include <pthread.h>
 
-enum { THREADS = 16, EACH = 1500, LONG_EACH = 40000 };
+#ifdef GPUR_RACE_CHECK /* a thread for every thread of a block */
+enum { WRITERS = 4, EACH = 60, LONG_EACH = 60, LEAST_DRAWS = 10 };
+#else
+enum { WRITERS = 16, EACH = 1500, LONG_EACH = 40000, LEAST_DRAWS = 300 };
+#endif
+enum { MAX_BATCH = 64, READERS = 3, WIDE_FIELDS = 40 };
 
-static const gpur_field fields[] = {{"a", GPUR_UINT8, {37}}, {"tag", GPUR_INT64, {0}}, {"b", GPUR_FLOAT32, {21}}};
+static const gpur_field narrow[] = {{"a", GPUR_UINT8, {37}}, {"tag", GPUR_INT64, {0}}, {"b", GPUR_FLOAT32, {21}}};
 
 typedef struct crowd {
-    gpur_device *device;
-    gpur_replay *replay;
-    kit kit;
-    int64_t each; /* rows of one thread */
-    atomic_int first, writing;
+    kit_scene scene;
+    int64_t each; /* rows of one writer */
+    int prioritized;
+    atomic_int first, writing, readers;
 } crowd;
 
 /* Rows with tags first * each ... (first + 1) * each - 1, in pieces of every size. */
-static void append_share(crowd *c, gpur_writer *writer, uint64_t share)
+static void append_share(crowd *c, gpur_writer *writer, int64_t share)
 {
-    uint64_t random = share + 1;
+    uint64_t random = (uint64_t)share + 1;
     for (int64_t done = 0; done < c->each;) {
         const int64_t left = c->each - done, wanted = 1 + kit_below(&random, kit_below(&random, 5) ? 8 : 70);
         const int64_t count = wanted < left ? wanted : left;
-        CHECK_OK(kit_append(&c->kit, writer, (int64_t)share * c->each + done, count));
+        CHECK_OK(kit_append(&c->scene.kit, writer, share * c->each + done, count));
         done += count;
         if (kit_below(&random, 50) == 0)
             CHECK_OK(gpur_writer_flush(writer));
@@ -35,8 +40,8 @@ static void *write_rows(void *context)
 {
     crowd *const c = context;
     gpur_writer *writer = NULL;
-    if (gpur_writer_create(c->replay, 1, &writer) == GPUR_OK)
-        append_share(c, writer, (uint64_t)atomic_fetch_add(&c->first, 1));
+    if (gpur_writer_create(c->scene.replay, 1, &writer) == GPUR_OK)
+        append_share(c, writer, atomic_fetch_add(&c->first, 1));
     else
         test_fail(__FILE__, __LINE__);
     gpur_writer_destroy(writer);
@@ -44,128 +49,150 @@ static void *write_rows(void *context)
     return NULL;
 }
 
-static void draw_once(crowd *c, int64_t count)
+static void draw_once(crowd *c, int64_t count, uint64_t *random)
 {
-    gpur_batch *batch = NULL;
-    const gpur_status status = gpur_replay_sample(c->replay, count, NULL, &batch);
+    int64_t ids[MAX_BATCH];
+    float priorities[MAX_BATCH];
+    const gpur_status status = kit_sample(&c->scene, count, ids);
     CHECK(status == GPUR_OK || status == GPUR_TOO_FEW);
-    if (status == GPUR_OK)
-        CHECK_EQUAL(kit_wrong_bytes(&c->kit, batch, NULL), 0);
-    gpur_batch_release(batch);
+    if (status != GPUR_OK || !c->prioritized)
+        return;
+    for (int64_t b = 0; b < count; b++) {
+        CHECK(ids[b] >= 0);
+        priorities[b] = (float)kit_below(random, 100);
+    }
+    CHECK_OK(gpur_replay_update_priorities(c->scene.replay, count, ids, priorities, NULL));
 }
 
 /* Ids that are visible now; by the time of the call some may have left, and it is refused. */
 static void gather_once(crowd *c, int64_t count, int64_t offset)
 {
-    gpur_replay_stats stats = {.size = sizeof stats};
-    gpur_batch *batch = NULL;
-    int64_t ids[24], got[24];
-    CHECK_OK(gpur_replay_get_stats(c->replay, &stats));
+    const gpur_replay_stats stats = kit_stats(c->scene.replay);
+    int64_t ids[MAX_BATCH];
+    CHECK(stats.visible >= 0);
     if (stats.visible < count)
         return;
     for (int64_t i = 0; i < count; i++)
         ids[i] = stats.first_id + offset % (stats.visible - count + 1) + i;
-    const gpur_status status = gpur_replay_gather(c->replay, count, ids, NULL, &batch);
+    const gpur_status status = kit_gather(&c->scene, count, ids);
     CHECK(status == GPUR_OK || status == GPUR_EVICTED);
-    if (status != GPUR_OK)
-        return;
-    CHECK_EQUAL(kit_wrong_bytes(&c->kit, batch, got), 0);
-    CHECK(memcmp(got, ids, (size_t)count * sizeof *ids) == 0);
-    gpur_batch_release(batch);
 }
 
-static void *draw_rows(void *context)
+/* The first reader gathers, the others draw. */
+static void *read_rows(void *context)
 {
     crowd *const c = context;
-    for (int64_t i = 0; atomic_load(&c->writing) > 0; i++)
-        draw_once(c, 1 + i % 24);
+    const int reader = atomic_fetch_add(&c->readers, 1);
+    uint64_t random = (uint64_t)reader + 1;
+    for (int64_t i = 0; i < LEAST_DRAWS || atomic_load(&c->writing) > 0; i++)
+        if (reader == 0)
+            gather_once(c, 1 + i % 24, i);
+        else
+            draw_once(c, i % 2 ? MAX_BATCH : 1 + i % 24, &random);
     return NULL;
 }
 
-static void *gather_rows(void *context)
+/* Every visible row, by id; each writer's come in its own order, and where all rows fit, all are there. */
+static void check_end(crowd *c)
 {
-    crowd *const c = context;
-    for (int64_t i = 0; atomic_load(&c->writing) > 0; i++)
-        gather_once(c, 1 + i % 24, i);
-    return NULL;
-}
-
-static void run_crowd(crowd *c)
-{
-    pthread_t threads[THREADS + 2];
-    atomic_store(&c->writing, THREADS);
-    void *(*const readers[])(void *) = {draw_rows, gather_rows};
-    for (int i = 0; i < THREADS + 2; i++)
-        CHECK(pthread_create(&threads[i], NULL, i < THREADS ? write_rows : readers[i - THREADS], c) == 0);
-    for (int i = 0; i < THREADS + 2; i++)
-        pthread_join(threads[i], NULL);
-}
-
-/* Every visible row, by id. Where all rows fit, every tag must be there once, and each thread's in its own order. */
-static void check_end(crowd *c, int64_t batch_rows)
-{
-    gpur_replay_stats stats = {.size = sizeof stats};
-    int64_t last[THREADS], seen = 0, ids[64], tags[64];
-    for (int i = 0; i < THREADS; i++)
+    gpur_replay *const replay = c->scene.replay;
+    int64_t last[WRITERS], seen = 0, ids[MAX_BATCH], tags[MAX_BATCH];
+    uint64_t random = 1;
+    for (int i = 0; i < WRITERS; i++)
         last[i] = -1;
-    draw_once(c, 1), draw_once(c, 1), draw_once(c, 1); /* publishes all */
-    CHECK_OK(gpur_replay_get_stats(c->replay, &stats));
-    CHECK_EQUAL(stats.appended, THREADS * c->each);
+    for (int i = 0; i < 3; i++) /* publishes all */
+        draw_once(c, 1, &random);
+    const gpur_replay_stats stats = kit_stats(replay);
+    CHECK_EQUAL(stats.appended, WRITERS * c->each);
     CHECK_EQUAL(stats.first_id + stats.visible, stats.appended);
     CHECK_EQUAL(stats.published, stats.appended);
     for (int64_t id = stats.first_id; id < stats.appended;) {
         gpur_batch *batch = NULL;
         int64_t count = 0;
-        for (; count < batch_rows && id < stats.appended; count++)
+        for (; count < MAX_BATCH && id < stats.appended; count++)
             ids[count] = id++;
-        CHECK_OK(gpur_replay_gather(c->replay, count, ids, NULL, &batch));
-        CHECK_EQUAL(kit_wrong_bytes(&c->kit, batch, NULL), 0);
+        CHECK_OK(gpur_replay_gather(replay, count, ids, NULL, &batch));
+        CHECK_EQUAL(kit_wrong_bytes(&c->scene.kit, batch, NULL), 0);
         CHECK_OK(gpur_batch_read(batch, "tag", tags, count * 8));
         gpur_batch_release(batch);
         for (int64_t b = 0; b < count; b++, seen++) {
-            const int64_t thread = tags[b] / c->each;
-            CHECK(thread >= 0 && thread < THREADS && tags[b] > last[thread]);
-            last[thread] = tags[b];
+            const int64_t writer = tags[b] / c->each;
+            CHECK(writer >= 0 && writer < WRITERS && tags[b] > last[writer]);
+            last[writer] = tags[b];
         }
     }
     CHECK_EQUAL(seen, stats.visible);
 }
 
-static void check_crowd(int64_t capacity, int64_t update_size, int32_t flush, int32_t feed)
+static void check_tree(crowd *c)
 {
-    gpur_replay_config config = kit_config(fields, 3, capacity, update_size, 24);
-    crowd c = {.each = test_is_long() ? LONG_EACH : EACH};
-    if (capacity == 0)
-        config.capacity = THREADS * c.each + 100;
-    config.flush = flush;
-    config.feed = feed;
-    c.device = test_device();
-    CHECK_OK(gpur_replay_create(c.device, &config, &c.replay));
-    c.kit = kit_of(c.replay, config.gamma);
-    run_crowd(&c);
-    check_end(&c, 24);
-    gpur_replay_destroy(c.replay);
-    gpur_device_close(c.device);
+    int64_t wrong = -1;
+    if (c->prioritized)
+        CHECK_OK(gpur_replay_check_priorities(c->scene.replay, &wrong));
+    CHECK(wrong == (c->prioritized ? 0 : -1));
 }
 
-TEST(sixteen_writers_lose_nothing)
+static void check_crowd(gpur_replay_config config)
 {
-    check_crowd(0, 50, GPUR_FLUSH_AUTO, GPUR_FEED_COPY);
-    check_crowd(0, 7, GPUR_FLUSH_MANUAL, GPUR_FEED_SCATTER);
+    static crowd c;
+    pthread_t threads[WRITERS + READERS];
+    memset(&c, 0, sizeof c);
+    c.each = test_is_long() ? LONG_EACH : EACH, c.prioritized = config.prioritized;
+    if (config.capacity == 0)
+        config.capacity = WRITERS * c.each + 100;
+    CHECK(kit_open(&c.scene, test_device(), &config, 1));
+    atomic_store(&c.writing, WRITERS);
+    for (int i = 0; i < WRITERS + READERS; i++)
+        CHECK(pthread_create(&threads[i], NULL, i < WRITERS ? write_rows : read_rows, &c) == 0);
+    check_tree(&c); /* while all of them go on */
+    for (int i = 0; i < WRITERS + READERS; i++)
+        pthread_join(threads[i], NULL);
+    check_tree(&c);
+    check_end(&c);
+    kit_close(&c.scene);
 }
 
-TEST(sixteen_writers_overwrite_while_others_draw)
+/* Large rings, which lose nothing, and small ones, which are overwritten many times; the last one's rows have more
+ * fields than one launch copies, and all launches of one draw see the rows that the first one drew. */
+TEST(rows_of_many_writers_are_whole_for_every_reader)
 {
-    check_crowd(100, 16, GPUR_FLUSH_AUTO, GPUR_FEED_COPY);
-    check_crowd(101, 33, GPUR_FLUSH_MANUAL, GPUR_FEED_COPY);
-    check_crowd(73, 16, GPUR_FLUSH_AUTO, GPUR_FEED_SCATTER);
-    check_crowd(40, 5, GPUR_FLUSH_MANUAL, GPUR_FEED_SCATTER);
+    static const int32_t cases[][4] = {
+        {0, 50, GPUR_FLUSH_AUTO, GPUR_FEED_COPY},     {0, 7, GPUR_FLUSH_MANUAL, GPUR_FEED_SCATTER},
+        {100, 16, GPUR_FLUSH_AUTO, GPUR_FEED_COPY},   {101, 33, GPUR_FLUSH_MANUAL, GPUR_FEED_COPY},
+        {93, 16, GPUR_FLUSH_AUTO, GPUR_FEED_SCATTER}, {70, 5, GPUR_FLUSH_MANUAL, GPUR_FEED_SCATTER},
+        {128, 32, GPUR_FLUSH_AUTO, GPUR_FEED_COPY}};
+    enum { CASES = sizeof cases / sizeof *cases };
+    static char names[WIDE_FIELDS][8];
+    static gpur_field wide[WIDE_FIELDS];
+    for (int32_t f = 0; f < WIDE_FIELDS; f++) {
+        snprintf(names[f], sizeof names[f], "f%d", (int)f);
+        wide[f] = f == 0 ? narrow[1] : (gpur_field){names[f], GPUR_FLOAT32 + f % 6, {f % 5}};
+    }
+    for (int i = 0; i < CASES; i++) {
+        const int is_wide = i == CASES - 1;
+        gpur_replay_config config =
+            kit_config(is_wide ? wide : narrow, is_wide ? WIDE_FIELDS : 3, cases[i][0], cases[i][1], MAX_BATCH);
+        config.flush = cases[i][2], config.feed = cases[i][3];
+        check_crowd(config);
+    }
+}
+
+TEST(the_tree_of_priorities_stays_whole_beside_appends_and_updates)
+{
+    for (int i = 0; i < 2; i++) {
+        gpur_replay_config config = kit_config(narrow, 3, 700, 50, MAX_BATCH);
+        config.prioritized = 1, config.index_source = GPUR_PRIORITIZED;
+        config.weight_norm = i ? GPUR_WEIGHT_NORM_MEMORY : GPUR_WEIGHT_NORM_BATCH;
+        config.feed = i ? GPUR_FEED_SCATTER : GPUR_FEED_COPY;
+        config.beta.first = config.beta.last = 0.0f; /* the kit wants weights of 1 */
+        check_crowd(config);
+    }
 }
 
 int main(int argc, char **argv)
 {
     test_main_begin(argc, argv);
-    RUN(sixteen_writers_lose_nothing);
-    RUN(sixteen_writers_overwrite_while_others_draw);
+    RUN(rows_of_many_writers_are_whole_for_every_reader);
+    RUN(the_tree_of_priorities_stays_whole_beside_appends_and_updates);
     return test_main_end();
 }

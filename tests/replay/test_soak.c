@@ -457,7 +457,7 @@ static void check_trained(soak *s)
     else if (soak_ok(s, gpur_device_copy(s->device, x, step->batch.x, sizeof x), "reading x") &&
              soak_ok(s, gpur_device_copy(s->device, action, step->batch.action, sizeof action), "reading action") &&
              soak_ok(s, gpur_device_copy(s->device, reward, step->batch.reward, sizeof reward), "reading reward") &&
-             soak_ok(s, gpur_device_copy(s->device, discount, step->batch.discount, sizeof discount), "reading discount"))
+             soak_ok(s, gpur_device_copy(s->device, discount, step->batch.discount, sizeof discount), "discount"))
         for (int64_t b = 0; b < BATCH; b++) {
             row r = {.action = action[b], .reward = reward[b], .discount = discount[b]};
             const float scale = s->setting.dtype == GPUR_FLOAT32 ? 1.0f : 255.0f;

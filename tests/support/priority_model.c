@@ -2,6 +2,7 @@
 #include "support/priority_model.h"
 
 #include "reference/reference_priority.h"
+#include "replay/replay.h"
 #include "support/replay_kit.h"
 
 #include <math.h>
@@ -126,6 +127,31 @@ static double total_of(const priority_model *model)
     return total / 1048576.0;
 }
 
+/* As the device has them, since gpur_replay_get_priorities publishes like a draw. */
+static const char *rows_differ(const priority_model *model, gpur_replay *replay)
+{
+    const gpur_priorities *const priorities = gpur_replay_priorities(replay);
+    const int64_t capacity = model->rows->capacity;
+    float *const raw = malloc((size_t)capacity * sizeof *raw);
+    const char *differs = NULL;
+    if (gpur_device_copy(priorities->device, raw, priorities->tree.raw, capacity * (int64_t)sizeof *raw) != GPUR_OK)
+        differs = "priorities cannot be read";
+    for (int64_t id = first_visible(model); !differs && is_visible(model, id); id++)
+        if (raw[id % capacity] != model->priority[id])
+            differs = "a row has another priority";
+    free(raw);
+    return differs;
+}
+
+static float least_of(const priority_model *model)
+{
+    float least = INFINITY;
+    for (int64_t id = first_visible(model); is_visible(model, id); id++)
+        if (model->priority[id] > 0.0f)
+            least = fminf(least, model->priority[id]);
+    return least < INFINITY ? least : 0.0f;
+}
+
 const char *priority_model_differs(priority_model *model, gpur_replay *replay)
 {
     gpur_priority_stats stats = {.size = sizeof stats};
@@ -139,5 +165,7 @@ const char *priority_model_differs(priority_model *model, gpur_replay *replay)
         return "other counts of updates, stale or invalid ones";
     if (stats.total != total_of(model) || stats.drawable != count_drawable(model))
         return "another total, or another number of rows to draw";
-    return stats.max_priority == model->most && stats.alpha == model->alpha ? NULL : "another maximum, or alpha";
+    if (stats.max_priority != model->most || stats.min_priority != least_of(model) || stats.alpha != model->alpha)
+        return "another maximum, minimum or alpha";
+    return rows_differ(model, replay);
 }

@@ -193,16 +193,62 @@ gpur_status kit_append_next(kit_scene *s, int64_t count)
     return status;
 }
 
+/* Takes the batch over; `ids`: what its ids have to be, or NULL. */
+static gpur_status check_batch(const kit_scene *s, gpur_batch *batch, int64_t *got, const int64_t *ids)
+{
+    const int64_t count = gpur_batch_count(batch), wrong = kit_wrong_bytes(&s->kit, batch, got);
+    gpur_batch_release(batch);
+    return wrong == 0 && (!ids || memcmp(ids, got, (size_t)count * sizeof *ids) == 0) ? GPUR_OK : -100;
+}
+
 gpur_status kit_gather(kit_scene *s, int64_t count, const int64_t *ids)
 {
     int64_t got[64];
     gpur_batch *batch = NULL;
     const gpur_status status = gpur_replay_gather(s->replay, count, ids, NULL, &batch);
-    if (status != GPUR_OK)
-        return status;
-    const int64_t wrong = kit_wrong_bytes(&s->kit, batch, got);
-    gpur_batch_release(batch);
-    return wrong == 0 && memcmp(ids, got, (size_t)count * sizeof *ids) == 0 ? GPUR_OK : -100;
+    return status == GPUR_OK ? check_batch(s, batch, got, ids) : status;
+}
+
+gpur_status kit_sample(kit_scene *s, int64_t count, int64_t *ids)
+{
+    gpur_batch *batch = NULL;
+    const gpur_status status = gpur_replay_sample(s->replay, count, NULL, &batch);
+    return status == GPUR_OK ? check_batch(s, batch, ids, NULL) : status;
+}
+
+gpur_status kit_append_fields(kit_scene *s, int64_t count)
+{
+    void *arrays[GPUR_MAX_FIELDS];
+    kit_arrays(&s->kit, s->next, count, arrays);
+    s->next += count;
+    const gpur_status status = gpur_writer_append_fields(s->writer, count, (const void *const *)arrays, NULL, NULL);
+    for (int32_t f = 0; f < s->kit.count; f++)
+        free(arrays[f]);
+    return status;
+}
+
+gpur_replay_stats kit_stats(gpur_replay *replay)
+{
+    gpur_replay_stats stats = {.size = sizeof stats};
+    if (gpur_replay_get_stats(replay, &stats) != GPUR_OK)
+        stats.visible = -1;
+    return stats;
+}
+
+int64_t kit_memory_used(gpur_device *device)
+{
+    gpur_device_info info = {.size = sizeof info};
+    return gpur_device_get_info(device, &info) == GPUR_OK ? info.memory_used : -1;
+}
+
+void *kit_upload(gpur_device *device, const void *host, int64_t bytes)
+{
+    void *memory = NULL;
+    if (gpur_device_alloc(device, bytes, &memory) != GPUR_OK ||
+        gpur_device_copy(device, memory, host, bytes) == GPUR_OK)
+        return memory;
+    gpur_device_free(device, memory);
+    return NULL;
 }
 
 uint64_t kit_random(uint64_t *state)

@@ -59,6 +59,21 @@ gpur_status kit_append_next(kit_scene *s, int64_t count);
 /* GPUR_OK when a batch of exactly these ids (at most 64) comes out right; -100 when it comes out wrong. */
 gpur_status kit_gather(kit_scene *s, int64_t count, const int64_t *ids);
 
+/* The same of a draw; `ids` (count) gets the ids, if not NULL. */
+gpur_status kit_sample(kit_scene *s, int64_t count, int64_t *ids);
+
+/* Appends the next rows as one host array a field. */
+gpur_status kit_append_fields(kit_scene *s, int64_t count);
+
+/* Statistics; visible is -1 when they could not be had. */
+gpur_replay_stats kit_stats(gpur_replay *replay);
+
+/* Bytes that the device says are in use, or -1. */
+int64_t kit_memory_used(gpur_device *device);
+
+/* Device memory with these bytes in it; NULL when there is none. */
+void *kit_upload(gpur_device *device, const void *host, int64_t bytes);
+
 /* A cheap generator for schedules: xorshift64* [Vigna 2016]. Uniform below n, well enough. */
 uint64_t kit_random(uint64_t *state);
 int64_t kit_below(uint64_t *state, int64_t n);

@@ -1,21 +1,20 @@
 /* SPDX-License-Identifier: MIT */
-/* Priorities as users meet them: first ones, new ones, of rows that are gone, and what is refused. */
+/* Priorities as users give them: by a row's field, on the host and on the device, one after another; when the exponents
+ * change; and what is refused. test_replay_model.c holds draws, updates and windows against the model. */
 #include "reference/reference_priority.h"
 #include "support/replay_kit.h"
 #include "test.h"
 
 enum { CAPACITY = 300, UPDATE = 20, BATCH = 64 };
 
-static const gpur_field own[] = {{"tag", GPUR_INT64, {0}}, {"priority", GPUR_FLOAT32, {0}}, {"a", GPUR_UINT8, {3}}};
 static const gpur_field plain[] = {{"a", GPUR_FLOAT32, {5}}, {"terminated", GPUR_BOOL, {0}}};
 
-static gpur_replay_config config_of(const gpur_field *fields, int32_t count)
+static int open_scene(kit_scene *s, const gpur_field *fields, int32_t count)
 {
     gpur_replay_config config = kit_config(fields, count, CAPACITY, UPDATE, BATCH);
-    config.prioritized = 1;
-    config.index_source = GPUR_PRIORITIZED;
-    config.priority_offset = 0.5f;
-    return config;
+    config.prioritized = 1, config.index_source = GPUR_PRIORITIZED, config.priority_offset = 0.5f;
+    config.beta.first = 0.4f, config.beta.last = 1.0f, config.beta.begin = 2, config.beta.steps = 4;
+    return kit_open(s, test_device(), &config, 1);
 }
 
 static gpur_priority_stats stats_of(gpur_replay *replay)
@@ -37,145 +36,34 @@ static void check_held(kit_scene *s, int64_t id, float want)
 
 TEST(rows_without_a_priority_get_the_largest_so_far)
 {
-    const gpur_replay_config config = config_of(plain, 2);
     const int64_t ids[] = {2, 5};
     const float up[] = {7.0f, 0.25f}, down[] = {1.0f, 1.0f};
     kit_scene s;
-    CHECK(kit_open(&s, test_device(), &config, 1));
+    CHECK(open_scene(&s, plain, 2));
     CHECK_OK(kit_append_next(&s, 10));
     check_held(&s, 3, 1.0f);
     CHECK_OK(gpur_replay_update_priorities(s.replay, 2, ids, up, NULL));
-    check_held(&s, 2, 7.5f);
-    check_held(&s, 5, 0.75f);
     CHECK_OK(gpur_replay_update_priorities(s.replay, 2, ids, down, NULL));
     CHECK_OK(kit_append_next(&s, 30)); /* the largest so far, not the largest now */
     check_held(&s, 10, 7.5f);
-    check_held(&s, 39, 7.5f);
     check_held(&s, 9, 1.0f);
     const gpur_priority_stats stats = stats_of(s.replay);
-    CHECK_EQUAL(stats.updates, 4);
     CHECK_NEAR(stats.max_priority, 7.5f, 0);
     CHECK_NEAR(stats.min_priority, 1.0f, 0);
-    CHECK_EQUAL(stats.drawable, 40);
     CHECK_NEAR(stats.total, 8 + 2 * pow(1.5, 0.6) + 30 * pow(7.5, 0.6), 1e-3);
     kit_close(&s);
 }
 
-/* Whichever way they come, and around the ring's end. */
-static void check_own(kit_scene *s, int64_t first, int64_t last)
-{
-    float most = 1.0f;
-    for (int64_t id = 0; id < last; id++) {
-        const float p = kit_priority(id);
-        const int good = p >= 0.0f && isfinite(p);
-        float held = -1.0f;
-        if (id >= first) {
-            CHECK_OK(gpur_replay_get_priorities(s->replay, 1, &id, &held));
-            CHECK_NEAR(held, good ? p + 0.5f : most, 0);
-        }
-        most = good && p + 0.5f > most ? p + 0.5f : most;
-    }
-    CHECK_NEAR(stats_of(s->replay).max_priority, most, 0);
-}
-
-/* What gpur_replay_get_stats calls visible can be updated, without a draw in between. */
-TEST(an_update_sees_what_a_draw_would)
-{
-    gpur_replay_config config = config_of(plain, 2);
-    const int64_t ids[] = {0, 4, 9};
-    const float up[] = {5.0f, 6.0f, 7.0f};
-    for (config.flush = GPUR_FLUSH_AUTO; config.flush <= GPUR_FLUSH_MANUAL; config.flush++) {
-        const int sees = config.flush == GPUR_FLUSH_AUTO;
-        kit_scene s;
-        CHECK(kit_open(&s, test_device(), &config, 1));
-        CHECK_OK(gpur_replay_update_priorities(s.replay, 3, ids, up, NULL)); /* on an empty one, too */
-        CHECK_OK(kit_append_next(&s, 10));
-        CHECK_EQUAL(gpur_replay_size(s.replay), sees ? 10 : 0);
-        CHECK_OK(gpur_replay_update_priorities(s.replay, 3, ids, up, NULL));
-        CHECK_OK(kit_append_next(&s, 5));
-        const gpur_priority_stats stats = stats_of(s.replay);
-        CHECK_EQUAL(stats.updates, sees ? 3 : 0);
-        CHECK_EQUAL(stats.stale, sees ? 3 : 6);
-        CHECK_EQUAL(stats.drawable, sees ? 15 : 0);
-        if (sees)
-            check_held(&s, 9, 7.5f);
-        CHECK_OK(gpur_writer_flush(s.writer));
-        CHECK_OK(gpur_replay_update_priorities(s.replay, 3, ids, up, NULL));
-        CHECK_EQUAL(stats_of(s.replay).updates, sees ? 6 : 3);
-        CHECK_EQUAL(stats_of(s.replay).drawable, 15);
-        check_held(&s, 9, 7.5f);
-        kit_close(&s);
-    }
-}
-
-/* Two replays under manual flush get the same rows and updates; statistics of one are asked for now and then. */
-TEST(what_a_draw_sees_does_not_depend_on_who_looked)
-{
-    gpur_replay_config config = config_of(plain, 2);
-    config.flush = GPUR_FLUSH_MANUAL, config.capacity = 120, config.update_size = 20, config.max_batch = 40;
-    uint64_t random = 5;
-    kit_scene s[2];
-    CHECK(kit_open(&s[0], test_device(), &config, 1) && kit_open(&s[1], test_device(), &config, 1));
-    for (int turn = 0; turn < 200; turn++) {
-        const int64_t rows = kit_below(&random, 60), flushes = kit_below(&random, 3), looks = kit_below(&random, 2);
-        const int64_t draws = kit_below(&random, 3);
-        int64_t id[2][32] = {{0}};
-        for (int i = 0; i < 2; i++) {
-            gpur_batch *batch = NULL;
-            CHECK_OK(kit_append_next(&s[i], rows));
-            if (flushes == 0)
-                CHECK_OK(gpur_writer_flush(s[i].writer));
-            if (i == 1 && looks)
-                CHECK(stats_of(s[i].replay).updates >= 0);
-            if (draws > 0 || gpur_replay_size(s[i].replay) == 0)
-                continue;
-            CHECK_OK(gpur_replay_sample(s[i].replay, 32, NULL, &batch));
-            CHECK_OK(gpur_batch_read(batch, "id", id[i], sizeof id[i]));
-            gpur_batch_release(batch);
-        }
-        CHECK_EQUAL(gpur_replay_size(s[0].replay), gpur_replay_size(s[1].replay));
-        CHECK(memcmp(id[0], id[1], sizeof id[0]) == 0);
-    }
-    kit_close(&s[0]);
-    kit_close(&s[1]);
-}
-
-TEST(rows_bring_their_own_priority_by_every_way_in)
-{
-    gpur_replay_config config = config_of(own, 3);
-    for (int way = 0; way < 4; way++) {
-        kit_scene s;
-        void *arrays[3];
-        config.feed = way == 3 ? GPUR_FEED_SCATTER : GPUR_FEED_COPY;
-        CHECK(kit_open(&s, test_device(), &config, 1));
-        CHECK_OK(kit_append_next(&s, 2)); /* the next block is then no whole one, but for way 0 */
-        CHECK_OK(gpur_writer_flush(s.writer));
-        CHECK_EQUAL(stats_of(s.replay).updates, 0);
-        CHECK_OK(kit_append_next(&s, UPDATE - 2));
-        check_held(&s, 0, kit_priority(0) >= 0 && isfinite(kit_priority(0)) ? kit_priority(0) + 0.5f : 1.0f);
-        for (; s.next < 500; s.next += 40) {
-            kit_arrays(&s.kit, s.next, 40, arrays);
-            unsigned char *const rows = kit_rows(&s.kit, s.next, 40);
-            if (way % 2)
-                CHECK_OK(gpur_writer_append_fields(s.writer, 40, (const void *const *)arrays, NULL, NULL));
-            else
-                CHECK_OK(gpur_writer_append(s.writer, 40, rows, NULL));
-            for (int f = 0; f < 3; f++)
-                free(arrays[f]);
-            free(rows);
-            if (way < 2) /* publish now and then, or all at once */
-                CHECK_EQUAL(stats_of(s.replay).updates, 0);
-        }
-        check_own(&s, s.next - CAPACITY, s.next);
-        CHECK(stats_of(s.replay).invalid > 0);
-        kit_close(&s);
-    }
-}
-
 /* A row that brings no priority gets the largest that any row before it brought, also where both become visible
- * together, where the other is overwritten unseen, and whoever looks in between. `look` says how often somebody does:
- * after every so many appends; 0: never. `part`: rows of one append. */
-static void check_order(int look, int64_t part, int32_t flush, int32_t norm)
+ * together, where the other is overwritten unseen, and whoever looks in between. */
+typedef struct bringing {
+    int64_t part; /* rows of one append */
+    int look;     /* somebody looks after every so many appends; 0: never */
+    int32_t flush, feed, norm;
+    int by_fields;
+} bringing;
+
+static void check_bringing(const bringing *b)
 {
 #ifdef GPUR_RACE_CHECK /* a thread for every thread of a block */
     enum { ROWS = 340 };
@@ -184,24 +72,26 @@ static void check_order(int look, int64_t part, int32_t flush, int32_t norm)
 #endif
     static const gpur_field fields[] = {{"priority", GPUR_FLOAT32, {0}}};
     static float given[ROWS];
-    gpur_replay_config config = config_of(fields, 1);
+    gpur_replay_config config = kit_config(fields, 1, CAPACITY, UPDATE, BATCH);
     float most = 1.0f;
     int64_t lacking = 0;
     kit_scene s;
-    config.flush = flush;
-    config.weight_norm = norm;
+    config.prioritized = 1, config.index_source = GPUR_PRIORITIZED, config.priority_offset = 0.5f;
+    config.flush = b->flush, config.feed = b->feed, config.weight_norm = b->norm;
     CHECK(kit_open(&s, test_device(), &config, 1));
     for (int64_t i = 0; i < ROWS; i++)
-        given[i] = i % 3 == 0 ? (float)((i * 37) % 101) * (float)(i + 1) / 128.0f : -1.0f;
-    for (int64_t i = 0, turn = 1; i < ROWS; i += part, turn++) {
-        const int64_t count = ROWS - i < part ? ROWS - i : part;
-        CHECK_OK(gpur_writer_append(s.writer, count, given + i, NULL));
-        if (look > 0 && turn % look == 0)
+        given[i] = i % 3 == 0 ? (float)((i * 37) % 101) * (float)(i + 1) / 128.0f : i % 3 == 1 ? -1.0f : NAN;
+    for (int64_t i = 0, turn = 1; i < ROWS; i += b->part, turn++) {
+        const int64_t count = ROWS - i < b->part ? ROWS - i : b->part;
+        const void *const column = given + i;
+        CHECK_OK(b->by_fields ? gpur_writer_append_fields(s.writer, count, &column, NULL, NULL)
+                              : gpur_writer_append(s.writer, count, given + i, NULL));
+        if (b->look > 0 && turn % b->look == 0)
             CHECK(stats_of(s.replay).updates == 0);
     }
     CHECK_OK(gpur_writer_flush(s.writer));
     CHECK(stats_of(s.replay).updates == 0);
-    if (flush == GPUR_FLUSH_MANUAL) { /* a draw publishes */
+    if (b->flush == GPUR_FLUSH_MANUAL) { /* a draw publishes */
         gpur_batch *batch = NULL;
         CHECK_OK(gpur_replay_sample(s.replay, 1, NULL, &batch));
         gpur_batch_release(batch);
@@ -209,7 +99,7 @@ static void check_order(int look, int64_t part, int32_t flush, int32_t norm)
     for (int64_t id = 0; id < ROWS; id++) {
         if (id >= ROWS - CAPACITY)
             check_held(&s, id, given[id] >= 0.0f ? given[id] + 0.5f : most);
-        lacking += given[id] < 0.0f;
+        lacking += !(given[id] >= 0.0f);
         most = given[id] + 0.5f > most ? given[id] + 0.5f : most;
     }
     const gpur_priority_stats stats = stats_of(s.replay); /* whose walk compares all sums, and the smallest leaves */
@@ -219,82 +109,27 @@ static void check_order(int look, int64_t part, int32_t flush, int32_t norm)
     kit_close(&s);
 }
 
-TEST(a_row_without_a_priority_gets_the_largest_given_before_it_whoever_looks)
+TEST(rows_bring_their_own_priority_by_every_way_in_whoever_looks)
 {
     static const int64_t parts[] = {1, 7, UPDATE, 33, 290, 1000};
-    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
-        for (int look = 0; look <= 4; look += look == 0 ? 1 : 3)
-            for (int32_t flush = GPUR_FLUSH_AUTO; flush <= GPUR_FLUSH_MANUAL; flush++)
-                check_order(look, parts[i], flush, (int32_t)(i % 3));
-}
-
-/* The same of two writers: ids say in which order their rows were published. */
-TEST(the_order_of_two_writers_is_that_of_ids)
-{
-    static const gpur_field fields[] = {{"priority", GPUR_FLOAT32, {0}}};
-    const gpur_replay_config config = config_of(fields, 1);
-    const float none = -1.0f;
-    gpur_writer *other = NULL;
-    kit_scene s;
-    CHECK(kit_open(&s, test_device(), &config, 1));
-    CHECK_OK(gpur_writer_create(s.replay, 1, &other));
-    CHECK_OK(gpur_writer_append(s.writer, 1, &none, NULL));
-    CHECK_OK(gpur_writer_append(other, 1, &(float){5}, NULL));
-    CHECK_OK(gpur_writer_append(s.writer, 1, &none, NULL));
-    CHECK_OK(gpur_replay_update_priorities(s.replay, 1, &(int64_t){0}, &(float){8}, NULL));
-    CHECK_OK(gpur_writer_append(other, 1, &none, NULL));
-    check_held(&s, 0, 8.5f);
-    check_held(&s, 1, 5.5f);
-    check_held(&s, 2, 5.5f);
-    check_held(&s, 3, 8.5f);
-    gpur_writer_destroy(other);
-    kit_close(&s);
-}
-
-TEST(rows_that_were_overwritten_are_stale_and_nothing_is_drawn_of_them)
-{
-    const gpur_replay_config config = config_of(plain, 2);
-    const int64_t ids[] = {0, 5, 6, 305, 306, -1};
-    const float p[] = {100, 100, 100, 100, 100, 100};
-    kit_scene s;
-    gpur_batch *batch = NULL;
-    int64_t drawn[BATCH];
-    CHECK(kit_open(&s, test_device(), &config, 1));
-    CHECK_OK(kit_append_next(&s, 290));
-    CHECK_OK(gpur_replay_sample(s.replay, BATCH, NULL, &batch));
-    gpur_batch_release(batch);
-    CHECK_OK(kit_append_next(&s, 16));
-    CHECK_OK(gpur_replay_sample(s.replay, BATCH, NULL, &batch)); /* ids 6 to 305 are visible now */
-    gpur_batch_release(batch);
-    CHECK_OK(gpur_replay_update_priorities(s.replay, 6, ids, p, NULL));
-    const gpur_priority_stats stats = stats_of(s.replay);
-    CHECK_EQUAL(stats.stale, 4);
-    CHECK_EQUAL(stats.updates, 2);
-    CHECK_EQUAL(stats.drawable, CAPACITY);
-    for (int draws = 0; draws < 20; draws++) {
-        CHECK_OK(gpur_replay_sample(s.replay, BATCH, NULL, &batch));
-        CHECK_OK(gpur_batch_read(batch, "id", drawn, sizeof drawn));
-        gpur_batch_release(batch);
-        for (int b = 0; b < BATCH; b++)
-            CHECK(drawn[b] >= 6 && drawn[b] <= 305);
+    static const int looks[] = {0, 1, 4};
+    for (int i = 0; i < 6 * 3 * 2; i++) {
+        const int failures = atomic_load(&test_state.failures);
+        const bringing b = {parts[i / 6], looks[i / 2 % 3], i % 2, i / 6 % 2, i / 6 % 3, i / 2 % 2};
+        check_bringing(&b);
+        TEST_REQUIRE(atomic_load(&test_state.failures) == failures, "parts of %d, look %d, flush %d, feed %d",
+                     (int)b.part, b.look, (int)b.flush, (int)b.feed);
     }
-    kit_close(&s);
 }
 
 TEST(arrays_on_the_device_update_like_arrays_on_the_host)
 {
-    const gpur_replay_config config = config_of(plain, 2);
     const int64_t ids[] = {1, 2, 2, 1};
     const float p[] = {3, 4, 5, 1};
-    void *there[2];
     kit_scene s;
-    CHECK(kit_open(&s, test_device(), &config, 1));
+    CHECK(open_scene(&s, plain, 2));
     CHECK_OK(kit_append_next(&s, 10));
-    check_held(&s, 1, 1.0f);
-    CHECK_OK(gpur_device_alloc(s.device, sizeof ids, &there[0]));
-    CHECK_OK(gpur_device_alloc(s.device, sizeof p, &there[1]));
-    CHECK_OK(gpur_device_copy(s.device, there[0], ids, sizeof ids));
-    CHECK_OK(gpur_device_copy(s.device, there[1], p, sizeof p));
+    void *const there[2] = {kit_upload(s.device, ids, sizeof ids), kit_upload(s.device, p, sizeof p)};
     CHECK_OK(gpur_replay_update_priorities(s.replay, 4, there[0], there[1], NULL));
     gpur_device_free(s.device, there[0]);
     gpur_device_free(s.device, there[1]);
@@ -308,43 +143,93 @@ TEST(arrays_on_the_device_update_like_arrays_on_the_host)
 /* What the host gives is free to change when the call returns, though it has yet to be carried out. */
 TEST(updates_may_follow_each_other_without_waiting)
 {
-    const gpur_replay_config config = config_of(plain, 2);
     kit_scene s;
     int64_t ids[BATCH];
-    float p[BATCH];
-    CHECK(kit_open(&s, test_device(), &config, 1));
+    float p[BATCH], held[CAPACITY];
+    CHECK(open_scene(&s, plain, 2));
     CHECK_OK(kit_append_next(&s, CAPACITY));
-    check_held(&s, 0, 1.0f);
     for (int round = 0; round < 200; round++) {
-        for (int i = 0; i < BATCH; i++)
+        for (int i = 0; i < BATCH; i++) {
             ids[i] = (round * 17 + i) % CAPACITY, p[i] = (float)(round + i);
+            held[ids[i]] = p[i] + 0.5f;
+        }
         CHECK_OK(gpur_replay_update_priorities(s.replay, BATCH, ids, p, NULL));
     }
-    for (int i = 0; i < BATCH; i++)
-        check_held(&s, (199 * 17 + i) % CAPACITY, (float)(199 + i) + 0.5f);
+    memset(ids, -1, sizeof ids);
+    for (int id = 0; id < CAPACITY; id++)
+        check_held(&s, id, held[id]);
     CHECK_EQUAL(stats_of(s.replay).updates, 200 * BATCH);
     kit_close(&s);
 }
 
-TEST(exponents_are_set_at_run_time)
+/* What is told of beta, and what the weights of each draw come to. */
+TEST(exponents_change_by_schedule_and_when_they_are_set)
 {
-    gpur_replay_config config = config_of(plain, 2);
+    enum { ROWS = 10, DRAWN = 4 };
+    double leaves[ROWS], wanted[DRAWN];
+    float weights[DRAWN];
+    int64_t ids[DRAWN];
     kit_scene s;
-    config.beta.first = 0.4f, config.beta.last = 1.0f, config.beta.begin = 2, config.beta.steps = 4;
-    CHECK(kit_open(&s, test_device(), &config, 1));
-    CHECK_OK(kit_append_next(&s, 10));
+    CHECK(open_scene(&s, plain, 2));
+    CHECK_OK(kit_append_next(&s, ROWS));
+    for (int64_t i = 0; i < ROWS; i++) {
+        const float p = (float)i;
+        leaves[i] = reference_leaf((double)p + 0.5, 0.6);
+        CHECK_OK(gpur_replay_update_priorities(s.replay, 1, &i, &p, NULL));
+    }
     for (int draw = 0; draw < 8; draw++) {
+        const double beta = draw <= 2 ? 0.4 : draw >= 6 ? 1.0 : 0.4 + 0.15 * (draw - 2);
         gpur_batch *batch = NULL;
-        CHECK_NEAR(stats_of(s.replay).beta, draw <= 2 ? 0.4 : draw >= 6 ? 1.0 : 0.4 + 0.15 * (draw - 2), 1e-6);
-        CHECK_OK(gpur_replay_sample(s.replay, 4, NULL, &batch));
+        CHECK_NEAR(stats_of(s.replay).beta, beta, 1e-6);
+        CHECK_OK(gpur_replay_sample(s.replay, DRAWN, NULL, &batch));
+        CHECK_OK(gpur_batch_read(batch, "id", ids, sizeof ids));
+        CHECK_OK(gpur_batch_read(batch, "weight", weights, sizeof weights));
         gpur_batch_release(batch);
+        reference_weights(leaves, ROWS, ids, DRAWN, beta, REFERENCE_NORM_BATCH, wanted);
+        for (int b = 0; b < DRAWN; b++)
+            CHECK_NEAR(weights[b], wanted[b], 1e-5);
     }
     CHECK_OK(gpur_replay_set_beta(s.replay, 0.7f));
     CHECK_OK(gpur_replay_set_alpha(s.replay, 0.0f));
     const gpur_priority_stats stats = stats_of(s.replay);
-    CHECK_NEAR(stats.beta, 0.7f, 0);
-    CHECK_NEAR(stats.alpha, 0.0f, 0);
-    CHECK_NEAR(stats.total, 10.0, 0);
+    CHECK(stats.beta == 0.7f && stats.alpha == 0.0f && stats.total == ROWS);
+    kit_close(&s);
+}
+
+#define REFUSED(call) CHECK_STATUS(call, GPUR_INVALID_ARGUMENT)
+
+TEST(bad_calls_are_refused_and_change_nothing)
+{
+    const gpur_replay_config uniform = kit_config(plain, 2, CAPACITY, UPDATE, BATCH);
+    kit_scene s;
+    int64_t id = 0, wrong = 0;
+    float p = 3.0f;
+    gpur_priority_stats stats = {.size = 0};
+    CHECK(open_scene(&s, plain, 2));
+    CHECK_STATUS(gpur_replay_get_priorities(s.replay, 1, &id, &p), GPUR_TOO_FEW);
+    CHECK_OK(kit_append_next(&s, 10));
+    REFUSED(gpur_replay_update_priorities(NULL, 1, &id, &p, NULL));
+    REFUSED(gpur_replay_update_priorities(s.replay, -1, &id, &p, NULL));
+    REFUSED(gpur_replay_update_priorities(s.replay, BATCH + 1, &id, &p, NULL));
+    CHECK_MESSAGE("count is 65; it must be 0 to max_batch = 64");
+    REFUSED(gpur_replay_update_priorities(s.replay, 1, NULL, &p, NULL));
+    REFUSED(gpur_replay_update_priorities(s.replay, 1, &id, NULL, NULL));
+    REFUSED(gpur_replay_get_priorities(s.replay, 0, &id, &p));
+    id = 10;
+    REFUSED(gpur_replay_get_priorities(s.replay, 1, &id, &p));
+    CHECK_MESSAGE("ids[0] is 10; the visible transitions are 0 to 9");
+    REFUSED(gpur_replay_set_alpha(s.replay, -1.0f));
+    REFUSED(gpur_replay_set_beta(s.replay, NAN));
+    REFUSED(gpur_replay_check_priorities(s.replay, NULL));
+    REFUSED(gpur_replay_get_priority_stats(s.replay, &stats));
+    if (!test_on_cuda())
+        REFUSED(gpur_replay_update_priorities(s.replay, 1, &id, &p, &id));
+    CHECK_EQUAL(stats_of(s.replay).updates, 0);
+    kit_close(&s);
+    CHECK(kit_open(&s, test_device(), &uniform, 1));
+    REFUSED(gpur_replay_update_priorities(s.replay, 1, &id, &p, NULL));
+    CHECK_MESSAGE("the replay has no priorities");
+    REFUSED(gpur_replay_check_priorities(s.replay, &wrong));
     kit_close(&s);
 }
 
@@ -352,14 +237,10 @@ int main(int argc, char **argv)
 {
     test_main_begin(argc, argv);
     RUN(rows_without_a_priority_get_the_largest_so_far);
-    RUN(an_update_sees_what_a_draw_would);
-    RUN(what_a_draw_sees_does_not_depend_on_who_looked);
-    RUN(rows_bring_their_own_priority_by_every_way_in);
-    RUN(a_row_without_a_priority_gets_the_largest_given_before_it_whoever_looks);
-    RUN(the_order_of_two_writers_is_that_of_ids);
-    RUN(rows_that_were_overwritten_are_stale_and_nothing_is_drawn_of_them);
+    RUN(rows_bring_their_own_priority_by_every_way_in_whoever_looks);
     RUN(arrays_on_the_device_update_like_arrays_on_the_host);
     RUN(updates_may_follow_each_other_without_waiting);
-    RUN(exponents_are_set_at_run_time);
+    RUN(exponents_change_by_schedule_and_when_they_are_set);
+    RUN(bad_calls_are_refused_and_change_nothing);
     return test_main_end();
 }

@@ -1,14 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* Threads that append, draw, update and train at the same time: no draw finds a row that is gone, and no node of the
- * tree is ever lost. */
+/* Train steps beside appends: no draw finds a row that is gone, and no node of the tree is ever lost. */
 #include "learn/learner.h"
 #include "support/learn_world.h"
-#include "support/replay_kit.h"
 #include "test.h"
 
 #include <pthread.h>
-
-enum { CAPACITY = 700, BATCH = 32, THREADS = 2 };
 
 static int rounds(void)
 {
@@ -19,77 +15,14 @@ static int rounds(void)
 #endif
 }
 
-static kit_scene scene;
+static learn_world world;
 static atomic_int stop;
-
-/* Fields that follow from the id alone: rows of one writer come in the order of its appends, and there is one. */
-static void *append_rows(void *unused)
-{
-    (void)unused;
-    while (!atomic_load(&stop))
-        if (kit_append_next(&scene, 7) != GPUR_OK)
-            test_fail(__FILE__, __LINE__);
-    return NULL;
-}
-
-static void draw_and_update(uint64_t *random)
-{
-    int64_t ids[BATCH];
-    float priorities[BATCH];
-    gpur_batch *batch = NULL;
-    CHECK_OK(gpur_replay_sample(scene.replay, BATCH, NULL, &batch));
-    CHECK_EQUAL(kit_wrong_bytes(&scene.kit, batch, ids), 0);
-    gpur_batch_release(batch);
-    for (int b = 0; b < BATCH; b++) {
-        CHECK(ids[b] >= 0);
-        priorities[b] = (float)kit_below(random, 100);
-    }
-    CHECK_OK(gpur_replay_update_priorities(scene.replay, BATCH, ids, priorities, NULL));
-}
-
-static void *draw_rows(void *seed)
-{
-    uint64_t random = *(const uint64_t *)seed;
-    for (int i = 0; i < rounds(); i++)
-        draw_and_update(&random);
-    return NULL;
-}
 
 static int64_t wrong_nodes(gpur_replay *replay)
 {
     int64_t wrong = -1;
     return gpur_replay_check_priorities(replay, &wrong) == GPUR_OK ? wrong : -1;
 }
-
-static void check_crowd(int32_t norm, int32_t feed)
-{
-    gpur_replay_config config = kit_plain_config(CAPACITY, 50, BATCH, GPUR_FLUSH_AUTO);
-    pthread_t appender, drawers[THREADS];
-    uint64_t seeds[THREADS] = {1, 2};
-    config.prioritized = 1, config.index_source = GPUR_PRIORITIZED, config.weight_norm = norm, config.feed = feed;
-    config.beta.first = config.beta.last = 0.0f; /* the kit wants weights of 1 */
-    CHECK(kit_open(&scene, test_device(), &config, 1));
-    CHECK_OK(kit_append_next(&scene, 100));
-    atomic_store(&stop, 0);
-    CHECK(pthread_create(&appender, NULL, append_rows, NULL) == 0);
-    for (int t = 0; t < THREADS; t++)
-        CHECK(pthread_create(&drawers[t], NULL, draw_rows, &seeds[t]) == 0);
-    for (int t = 0; t < THREADS; t++)
-        pthread_join(drawers[t], NULL);
-    CHECK_EQUAL(wrong_nodes(scene.replay), 0); /* appends still go on */
-    atomic_store(&stop, 1);
-    pthread_join(appender, NULL);
-    CHECK_EQUAL(wrong_nodes(scene.replay), 0);
-    kit_close(&scene);
-}
-
-TEST(draws_find_their_rows_and_the_tree_stays_whole_beside_appends)
-{
-    check_crowd(GPUR_WEIGHT_NORM_BATCH, GPUR_FEED_COPY);
-    check_crowd(GPUR_WEIGHT_NORM_MEMORY, GPUR_FEED_SCATTER);
-}
-
-static learn_world world;
 
 static void *append_world(void *unused)
 {
@@ -159,7 +92,6 @@ TEST(an_empty_window_makes_the_step_a_counted_nothing)
 int main(int argc, char **argv)
 {
     test_main_begin(argc, argv);
-    RUN(draws_find_their_rows_and_the_tree_stays_whole_beside_appends);
     RUN(a_learner_trains_on_whole_batches_beside_appends);
     RUN(an_empty_window_makes_the_step_a_counted_nothing);
     return test_main_end();

@@ -1,0 +1,201 @@
+/* SPDX-License-Identifier: MIT */
+/* Rows of every schema come back as they were appended: of more fields than one gather or scatter copies, up to the
+ * most there may be, with the longest names; of kilobytes, which a CPU copies line by line; in rings and batches that
+ * no cache holds. Each byte follows from the row's id. */
+#include "support/replay_kit.h"
+#include "test.h"
+
+#include <unistd.h>
+
+enum { CAPACITY = 500, BLOCK = 32, MOST = 60, ROWS = 700 };
+
+/* Of kilobytes; of a few that are drawn at a time; without a long field; of a long field that reaches the row's end;
+ * with padding at its end. */
+static const gpur_field frames[] = {{"obs", GPUR_UINT8, {5001}},
+                                    {"action", GPUR_INT32, {0}},
+                                    {"next_obs", GPUR_UINT8, {4999}},
+                                    {"terminated", GPUR_BOOL, {0}}};
+static const gpur_field thirds[] = {
+    {"terminated", GPUR_BOOL, {0}}, {"a", GPUR_UINT8, {512}}, {"b", GPUR_FLOAT32, {5}}, {"c", GPUR_UINT8, {611}}};
+static const gpur_field pieces[] = {
+    {"a", GPUR_INT64, {50}}, {"b", GPUR_UINT8, {511}}, {"c", GPUR_FLOAT32, {99}}, {"discount", GPUR_FLOAT32, {0}}};
+static const gpur_field single[] = {{"a", GPUR_UINT8, {64 * 33}}};
+static const gpur_field padded[] = {{"obs", GPUR_FLOAT32, {4}},      {"action", GPUR_FLOAT32, {1}},
+                                    {"reward", GPUR_FLOAT32, {0}},   {"next_obs", GPUR_FLOAT32, {4}},
+                                    {"terminated", GPUR_UINT8, {0}}, {"truncated", GPUR_UINT8, {0}},
+                                    {"image", GPUR_UINT8, {600}}};
+
+typedef struct schema {
+    int32_t count;
+    gpur_field fields[GPUR_MAX_FIELDS];
+    char names[GPUR_MAX_FIELDS][GPUR_MAX_NAME];
+} schema;
+
+/* A tag, what the library itself reads, and others of all types and many sizes, whose names have 63 characters. */
+static void make_wide(schema *s, int32_t count)
+{
+    s->count = count;
+    for (int32_t f = 0; f < count; f++) {
+        snprintf(s->names[f], sizeof s->names[f], "next_obs.%054d", (int)f);
+        s->fields[f] = (gpur_field){s->names[f], GPUR_FLOAT32 + f % 6, {f % 5}};
+    }
+    s->fields[0] = (gpur_field){"tag", GPUR_INT64, {0}};
+    s->fields[1] = (gpur_field){"terminated", GPUR_BOOL, {0}};
+}
+
+static const int32_t wide[] = {16, 17, 18, 34, 35, 52, GPUR_MAX_FIELDS};
+static const struct {
+    const gpur_field *fields;
+    int32_t count;
+} large[] = {{frames, 4}, {thirds, 4}, {pieces, 4}, {single, 1}, {padded, 7}};
+enum { WIDE = sizeof wide / sizeof *wide, SCHEMAS = WIDE + sizeof large / sizeof *large };
+
+static void make_schema(schema *s, int number)
+{
+    if (number < WIDE) {
+        make_wide(s, wide[number]);
+        return;
+    }
+    s->count = large[number - WIDE].count;
+    memcpy(s->fields, large[number - WIDE].fields, (size_t)s->count * sizeof *s->fields);
+}
+
+/* The oldest row, the newest, those on either side of the ring's end, and one of them twice. */
+static void check_ids(kit_scene *s, int64_t capacity)
+{
+    const int64_t oldest = s->next > capacity ? s->next - capacity : 0, seam = (s->next - 1) / capacity * capacity;
+    const int64_t ids[] = {oldest, s->next - 1, seam > oldest ? seam - 1 : seam, seam, seam};
+    for (int64_t count = 1; count <= 5; count++)
+        CHECK_OK(kit_gather(s, count, ids));
+}
+
+/* Appends rows and columns in turn, in pieces of these counts, and draws batches of all sizes between. */
+static void check_all_ways(const gpur_replay_config *config, const int64_t counts[4], int64_t rows)
+{
+    const int64_t draws[] = {config->max_batch, 1, 2, 3, 31 < config->max_batch ? 31 : 1};
+    int64_t ids[ROWS];
+    kit_scene s;
+    CHECK(kit_open(&s, test_device(), config, 1));
+    CHECK_EQUAL(s.kit.count, config->field_count);
+    for (int i = 0; s.next < rows; i++) {
+        CHECK_OK((i % 2 ? kit_append_fields : kit_append_next)(&s, counts[i % 4]));
+        if (i % 3 == 0)
+            CHECK_OK(gpur_writer_flush(s.writer));
+        const int64_t size = gpur_replay_size(s.replay), most = draws[i % 5];
+        CHECK_OK(kit_sample(&s, most < size ? most : size, ids));
+        check_ids(&s, config->capacity);
+    }
+    CHECK_OK(kit_sample(&s, config->max_batch, ids));
+    kit_close(&s);
+}
+
+TEST(every_field_comes_back_whatever_the_schema)
+{
+    static const int32_t sources[] = {GPUR_UNIFORM, GPUR_UNIFORM_DISTINCT, GPUR_PRIORITIZED};
+    static const int64_t counts[] = {70, 60, 1, 150};
+    static schema s;
+    for (int way = 0; way < SCHEMAS * 6; way++) {
+        const int failures = atomic_load(&test_state.failures);
+        make_schema(&s, way / 6);
+        gpur_replay_config config = kit_config(s.fields, s.count, s.count > 7 ? CAPACITY : 120, BLOCK, MOST);
+        config.feed = way % 2 ? GPUR_FEED_SCATTER : GPUR_FEED_COPY;
+        config.index_source = sources[way / 2 % 3];
+        config.prioritized = config.index_source == GPUR_PRIORITIZED;
+        check_all_ways(&config, counts, s.count > 7 ? ROWS : 300);
+        TEST_REQUIRE(atomic_load(&test_state.failures) == failures, "schema %d, feed %d, source %d", way / 6, way % 2,
+                     way / 2 % 3);
+    }
+}
+
+/* More than the limit for ring copies through the caches: rows are put together before they go past the caches, which
+ * only one scatter of all fields may do; and 40,000 rows of 256 bytes in whole staging blocks, which need no staging
+ * with the inline executor, and in parts of blocks, with the ring's end within a block. */
+TEST(a_ring_beyond_the_caches_gets_every_field)
+{
+    static const int64_t counts[] = {70, 60, 1, 150}, blocks[] = {1400, 2100, 1, 699};
+    static const gpur_field fields[] = {{"flag", GPUR_UINT8, {0}}, {"y", GPUR_INT64, {0}}, {"x", GPUR_UINT8, {235}}};
+    static schema s;
+    for (int i = 0; i < WIDE; i++) {
+        make_schema(&s, i);
+        gpur_replay_config config = kit_config(s.fields, s.count, (9 << 20) / 128, BLOCK, MOST);
+        config.feed = GPUR_FEED_SCATTER;
+        check_all_ways(&config, counts, ROWS);
+    }
+    const gpur_replay_config config = kit_config(fields, 3, 40000, 700, MOST);
+    check_all_ways(&config, blocks, 157500);
+}
+
+TEST(a_batch_that_no_cache_holds_has_every_field)
+{
+    static const int64_t counts[] = {BLOCK, 3 * BLOCK, 1, 99};
+    const gpur_replay_config config = kit_config(frames, 4, ROWS + 2 * BLOCK, BLOCK, ROWS);
+    check_all_ways(&config, counts, ROWS);
+}
+
+TEST(a_clipped_reward_and_a_discount_of_its_own_are_among_many_fields)
+{
+    enum { FIELDS = 40, COUNT = 50 };
+    static schema wide_schema;
+    for (int32_t feed = GPUR_FEED_COPY; feed <= GPUR_FEED_SCATTER; feed++) {
+        float rewards[COUNT], discounts[COUNT], got[COUNT];
+        void *arrays[GPUR_MAX_FIELDS];
+        int64_t ids[COUNT];
+        gpur_batch *batch = NULL;
+        kit_scene s;
+        make_wide(&wide_schema, FIELDS);
+        wide_schema.fields[37] = (gpur_field){"reward", GPUR_FLOAT32, {0}};
+        wide_schema.fields[38] = (gpur_field){"discount", GPUR_FLOAT32, {0}};
+        gpur_replay_config config = kit_config(wide_schema.fields, FIELDS, CAPACITY, BLOCK, MOST);
+        config.feed = feed, config.reward_clip = 1.0f;
+        CHECK(kit_open(&s, test_device(), &config, 1));
+        kit_arrays(&s.kit, 0, COUNT, arrays);
+        for (int i = 0; i < COUNT; i++)
+            rewards[i] = 0.25f * (float)(i - COUNT / 2), discounts[i] = (float)i, ids[i] = i;
+        memcpy(arrays[37], rewards, sizeof rewards);
+        memcpy(arrays[38], discounts, sizeof discounts);
+        CHECK_OK(gpur_writer_append_fields(s.writer, COUNT, (const void *const *)arrays, NULL, NULL));
+        CHECK_OK(gpur_replay_gather(s.replay, COUNT, ids, NULL, &batch));
+        CHECK_OK(gpur_batch_read(batch, "reward", got, sizeof got));
+        for (int i = 0; i < COUNT; i++)
+            CHECK(got[i] == fmaxf(-1.0f, fminf(1.0f, rewards[i])));
+        CHECK_OK(gpur_batch_read(batch, "discount", got, sizeof got));
+        CHECK(memcmp(got, discounts, sizeof got) == 0);
+        gpur_batch_release(batch);
+        for (int32_t f = 0; f < FIELDS; f++)
+            free(arrays[f]);
+        kit_close(&s);
+    }
+}
+
+TEST(a_file_holds_as_many_fields_and_names_as_long)
+{
+#ifdef GPUR_HAS_FILES
+    static schema s;
+    int64_t ids[MOST];
+    char path[64];
+    kit_scene from, to;
+    make_wide(&s, GPUR_MAX_FIELDS);
+    const gpur_replay_config config = kit_config(s.fields, s.count, CAPACITY, BLOCK, MOST);
+    snprintf(path, sizeof path, "rows.%ld.gpur", (long)getpid());
+    CHECK(kit_open(&from, test_device(), &config, 1));
+    CHECK_OK(kit_append_next(&from, ROWS));
+    CHECK_OK(gpur_replay_save(from.replay, path, NULL));
+    kit_close(&from);
+    CHECK(kit_open(&to, test_device(), &config, 1));
+    CHECK_OK(gpur_replay_load(to.replay, path, NULL));
+    CHECK_OK(kit_sample(&to, MOST, ids));
+    kit_close(&to);
+    unlink(path);
+#endif
+}
+
+int main(int argc, char **argv)
+{
+    test_main_begin(argc, argv);
+    RUN(every_field_comes_back_whatever_the_schema);
+    RUN(a_ring_beyond_the_caches_gets_every_field);
+    RUN(a_batch_that_no_cache_holds_has_every_field);
+    RUN(a_clipped_reward_and_a_discount_of_its_own_are_among_many_fields);
+    RUN(a_file_holds_as_many_fields_and_names_as_long);
+    return test_main_end();
+}
