@@ -52,7 +52,7 @@ set(print_layout "")
 if(Python3_Interpreter_FOUND)
     set(layout ${CMAKE_CURRENT_BINARY_DIR}/layout.c)
     set(mirror ${PROJECT_SOURCE_DIR}/src/python/gpureplay)
-    add_custom_command(OUTPUT ${layout} DEPENDS package/ctypes_mirror.py ${mirror}/_mirror.py ${mirror}/_structs.py
+    add_custom_command(OUTPUT ${layout} DEPENDS package/ctypes_mirror.py ${mirror}/_c_api.py
         COMMAND ${Python3_EXECUTABLE} ${CMAKE_CURRENT_SOURCE_DIR}/package/ctypes_mirror.py ${layout})
     add_executable(print_layout ${layout})
     target_include_directories(print_layout PRIVATE ${PROJECT_SOURCE_DIR}/include)

@@ -33,7 +33,8 @@ def _options(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument("--quick", action="store_true", help=f"fewer sizes, shorter samples, {QUICK_ROUNDS} rounds")
     parser.add_argument("--kinds", help="kinds of cases, separated by commas: uniform, prioritized, trees (priorities "
                         "without rows), frames (stacks stored once), returns (3 steps, by priority), drop-in "
-                        "(gpureplay.sb3 in place of sb3's), once (the same with optimize_memory_usage), files; all")
+                        "(gpureplay.sb3 in place of sb3's), once (the same with optimize_memory_usage), extension "
+                        "(ours with and without the extension module), files; all")
     parser.add_argument("--only", help="libraries, separated by commas; gpureplay is always one")
     parser.add_argument("--json", help="file for the report with every sample")
     given = parser.parse_args(arguments)

@@ -74,7 +74,8 @@ class Group(NamedTuple):
     @property
     def name(self) -> str:
         words = {"prioritized": ", by priority", "trees": ", priorities alone", "files": ", a file", "returns": ", by "
-                 "priority, returns of 3 steps", "once": ", stored once"}.get(self.kind, "")
+                 "priority, returns of 3 steps", "once": ", stored once",
+                 "extension": ", with and without the extension module"}.get(self.kind, "")
         return f"{self.schema.name}, {self.capacity:,} slots{words}"
 
 
@@ -134,6 +135,9 @@ def groups(quick: bool, kinds: tuple[str, ...]) -> list[Group]:
     found.append(Group(STACKS, QUICK_FRAMES_SLOTS if quick else STACKS_SLOTS, 1,
                        (*_samples(*((32,) if quick else (32, 512))), Case("add", 1)), "frames"))
     found += [Group(FOLLOWING, slots, 1, (Case("add", 1), *draws), kind) for kind in ("returns", "drop-in", "once")]
+    found += [Group(schema, 100_000, chunk, cases, "extension") for schema, chunk, cases in (
+        (OBS4, 1, (Case("add", 1), *_samples(32, 256))), (OBS4, 256, (Case("extend", 256),)),
+        (OBS4_OF_8, 8, (Case("step", 8),)))]
     found.append(Group(OBS27, slots, 10_000, (Case("save", slots), Case("load", slots)), "files"))
     return [group for group in found if group.kind in kinds]
 

@@ -17,7 +17,7 @@ def load_mirror():
     bare = types.ModuleType("gpureplay_bare")
     bare.__path__ = [str(PACKAGE)]
     sys.modules[bare.__name__] = bare
-    return importlib.import_module("gpureplay_bare._mirror")
+    return importlib.import_module("gpureplay_bare._c_api")
 
 
 mirror = load_mirror()

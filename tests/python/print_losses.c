@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Seeded trainings whose losses tests/python/test_losses.py compares, bit for bit, with the Python package's.
+/* Seeded trainings whose losses tests/python/test_learner.py compares, bit for bit, with the Python package's.
  *
  * usage: print_losses [images]: of a dense network on vectors, or of convolutions on images, drawn by priority */
 #include <gpureplay.h>

@@ -1,22 +1,22 @@
 # SPDX-License-Identifier: MIT
-"""Environments whose steps are given to `add`, and beside them the transitions that come of them, worked out one by one
-from the episodes themselves: n steps, stacks of frames, three autoreset modes."""
+"""A model of `add`: environments with random steps, and the transitions that these steps make, computed one by one from
+the episodes: n steps, stacks of frames, three autoreset modes."""
 
 import numpy as np
 
 FRAME = (2, 3)
-LONGEST = 6  # steps of an episode, or a few more than a stack and n_step
+LONGEST = 6  # about the length of an episode: a few steps more than a stack and n_step
 
 
 class Episode:
-    """All frames of an episode, and its steps that begin no transition yet."""
+    """All frames of an episode, and its steps whose transitions are not complete yet."""
 
     def __init__(self, first):
         self.frames, self.waiting, self.previous = [first], [], -1
 
 
 class World:
-    """num_envs environments of random frames, rewards and ends. `rows`: the transitions, in the order of `add`."""
+    """num_envs environments with random frames, rewards and ends. `rows`: the transitions, in the order of `add`."""
 
     def __init__(self, seed, num_envs=2, mode="next_step", n_step=1, stack=1, pad="zero", axis="first", gives="stacks",
                  dtype="uint8", gamma=0.9, clip=0.0):
@@ -36,7 +36,7 @@ class World:
         return np.stack(frames, axis=0 if self.axis == "first" else -1)
 
     def newest(self, episode):
-        """As it is given."""
+        """The newest observation, as `add` is given it."""
         return episode.frames[-1] if self.gives == "frames" else self.stacked(episode, len(episode.frames) - 1)
 
     def fields(self, **more):
@@ -45,7 +45,7 @@ class World:
                 "terminated": "bool", "truncated": "bool", **more}
 
     def settings(self):
-        """A buffer's, that makes such transitions."""
+        """The settings of a buffer that makes such transitions."""
         return {"num_envs": self.num_envs, "autoreset": self.mode, "n_step": self.n_step, "frame_stack": self.stack,
                 "stack_pad": self.pad, "stack_axis": self.axis, "observations": self.gives, "gamma": self.gamma,
                 "reward_clip": self.clip, "device": "cpu"}
@@ -54,13 +54,13 @@ class World:
         self.episodes[env], self.over[env] = Episode(self.frame()), False
 
     def reset(self, envs=None):
-        """These environments, or all, whatever they are at."""
+        """Begins new episodes in these environments, or in all."""
         for env in range(self.num_envs) if envs is None else envs:
             self.complete(env, {"terminated": False, "truncated": True}, whole=True)
             self.begin(env)
 
     def complete(self, env, ends, whole):
-        """The transitions that are complete, or with `whole` all, since nothing comes after."""
+        """Appends the transitions that are complete. With `whole` all are, because the episode ends."""
         episode = self.episodes[env]
         while episode is not None and episode.waiting and (whole or len(episode.waiting) == self.n_step):
             at, action, _, tag = episode.waiting[0]
@@ -73,7 +73,7 @@ class World:
             episode.waiting.pop(0)
 
     def step(self):
-        """What `add` is given; afterwards `rows` has what comes of it."""
+        """Returns the arguments of `add`, and appends the transitions that they make to `rows`."""
         for env in range(self.num_envs):
             if self.over[env] and (self.mode != "next_step" or self.episodes[env] is None):
                 self.begin(env)
@@ -105,7 +105,7 @@ class World:
 
 
 def give(buffer, world, steps, **changes):
-    """Adds so many steps; what `add` answers is what the model says."""
+    """Adds this many steps. `add` must return the counts of the model."""
     for _ in range(steps):
         before, given = len(world.rows), world.step()
         added = buffer.add(**{name: value for name, value in {**given, **changes}.items()
@@ -117,7 +117,7 @@ def give(buffer, world, steps, **changes):
 
 
 def check(buffer, world, most=64):
-    """What the buffer holds are the last of the model's transitions."""
+    """The buffer must hold the last transitions of the model."""
     first = len(world.rows) - len(buffer)
     assert len(buffer) > 0
     for start in range(first, len(world.rows), most):

@@ -81,32 +81,32 @@ def play(games, steps, buffer=None):
         yield seen, led
 
 
-def test_a_lost_life_ends_an_episode_and_not_the_game(atari_env):
-    games = atari_env.Atari("any", ENVS)
-    steps = [led for _, led in play(games, LAST_STEP)]
-    assert [led.terminated[0] for led in steps] == [at in (4, 8, 11) for at in range(1, LAST_STEP + 1)]
-    assert not any(led.truncated.any() for led in steps)
-    assert steps[-1].scores == {0: 2.0 * LAST_STEP} and not any(led.scores for led in steps[:-1])
-    assert [mask.tolist() for mask in games.envs.resets] == [[True] * 3, [True, False, False]]
+# settings: {step: environments that are terminated then}, {step: those that are truncated}, {step: scores}
+ENDS = {
+    "a lost life ends an episode and not the game": (
+        {}, {4: [0], 5: [1], 6: [2], 8: [0], 9: [1], 10: [2], 11: [0], 12: [1]}, {}, {11: {0: 22.0}, 12: {1: 24.0}}),
+    "without life_loss an episode is a game": ({"life_loss": False}, {11: [0], 12: [1]}, {},
+                                               {11: {0: 22.0}, 12: {1: 24.0}}),
+    "a game that lasts too long is truncated and begins again": (
+        {"life_loss": False, "cap": 6}, {}, {6: [0, 1, 2], 12: [0, 1, 2]},
+        {6: dict.fromkeys(range(ENVS), 12.0), 12: dict.fromkeys(range(ENVS), 12.0)}),
+    "a life that is lost in the last step terminates": (
+        {"cap": LIFE}, {4: [0], 8: [0], 12: [0]}, {4: [1, 2], 8: [1, 2], 12: [1, 2]},
+        {step: dict.fromkeys(range(ENVS), 8.0) for step in (4, 8, 12)}),
+}
 
 
-def test_without_life_loss_an_episode_is_a_game(atari_env):
-    games = atari_env.Atari("any", ENVS, life_loss=False)
-    assert [led.terminated[0] for _, led in play(games, LAST_STEP)] == [False] * (LAST_STEP - 1) + [True]
-
-
-def test_a_game_that_lasts_too_long_is_truncated_and_begins_anew(atari_env):
-    games = atari_env.Atari("any", ENVS, life_loss=False, cap=6)
-    steps = [led for _, led in play(games, 12)]
-    assert [led.truncated.tolist() for led in steps] == [[at in (6, 12)] * ENVS for at in range(1, 13)]
-    assert not any((led.truncated & led.terminated).any() for led in steps)
-    assert steps[5].scores == steps[11].scores == {env: 12.0 for env in range(ENVS)}
-
-
-def test_a_life_that_is_lost_in_the_last_step_terminates(atari_env):
-    games = atari_env.Atari("any", ENVS, cap=LIFE)
-    last = [led for _, led in play(games, LIFE)][-1]
-    assert last.terminated.tolist() == [True, False, False] and last.truncated.tolist() == [False, True, True]
+@pytest.mark.parametrize("case", ENDS)
+def test_what_ends_an_episode_and_a_game(atari_env, case):
+    settings, terminated, truncated, scores = ENDS[case]
+    games = atari_env.Atari("any", ENVS, **settings)
+    found = {at: led for at, (_, led) in enumerate(play(games, 12), 1)}
+    for name, wanted in (("terminated", terminated), ("truncated", truncated)):
+        of = {at: np.flatnonzero(getattr(led, name)).tolist() for at, led in found.items()}
+        assert {at: envs for at, envs in of.items() if envs} == wanted, name
+    assert {at: led.scores for at, led in found.items() if led.scores} == scores
+    assert [mask.tolist() for mask in games.envs.resets[1:]] == [[env in ended for env in range(ENVS)]
+                                                                 for ended in scores.values()]
 
 
 def test_ale_py_is_told_the_rules(atari_env):
@@ -213,7 +213,11 @@ def begun(atari, monkeypatch, tmp_path, *more):
     return atari.begin(atari.arguments())
 
 
-def test_a_run_goes_on_from_a_checkpoint_alone(atari, monkeypatch, tmp_path):
+def test_a_run_begins_where_it_can_be_saved_and_goes_on_from_a_checkpoint(atari, monkeypatch, tmp_path):
+    (tmp_path / "out").write_text("no folder")
+    with pytest.raises(SystemExit, match="checkpoints cannot be written to .*out"):
+        begun(atari, monkeypatch, tmp_path)
+    (tmp_path / "out").unlink()
     with pytest.raises(SystemExit, match="there is no checkpoint in .*out to go on from; without --resume a run beg"):
         begun(atari, monkeypatch, tmp_path, "--resume")
     run = begun(atari, monkeypatch, tmp_path)
@@ -224,12 +228,6 @@ def test_a_run_goes_on_from_a_checkpoint_alone(atari, monkeypatch, tmp_path):
     with pytest.raises(SystemExit, match="is of a run with seed 1, not 2"):
         begun(atari, monkeypatch, tmp_path, "--resume", "--seed", "2")
     assert begun(atari, monkeypatch, tmp_path, "--resume").step == 7
-
-
-def test_a_run_begins_only_where_it_can_be_saved(atari, monkeypatch, tmp_path):
-    (tmp_path / "out").write_text("no folder")
-    with pytest.raises(SystemExit, match="checkpoints cannot be written to .*out"):
-        begun(atari, monkeypatch, tmp_path)
 
 
 def test_a_full_disk_costs_a_picture_and_not_the_run(atari, monkeypatch, tmp_path, capsys):

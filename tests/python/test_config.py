@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""Settings read back: of buffers, learners and presets; and outputs taken from the action space."""
+"""The settings of buffers and learners: what they do, how they are given, which presets there are, what is refused, and
+the plan."""
 
+import functools
 import re
 import threading
 
@@ -8,9 +10,12 @@ import gpureplay
 import gymnasium
 import numpy as np
 import pytest
-from gpureplay import _mirror
-from gpureplay._learner_config import learner_config
-from gpureplay._settings import of_learner
+from gpureplay import _c_api
+from gpureplay._config import learner_config, settings_of_learner
+from support import TRANSITION, block
+
+# Settings read back: of buffers, learners and presets; and outputs taken from the action space.
+
 
 NUMBERS = {"obs": ((4,), "float32"), "action": ((), "int32"), "reward": ((), "float32"), "next_obs": ((4,), "float32"),
            "terminated": ((), "bool"), "truncated": ((), "bool")}
@@ -93,8 +98,9 @@ def test_a_presets_values_make_what_its_name_makes(name):
         with gpureplay.ReplayBuffer(preset=name, **small) as one:
             with gpureplay.ReplayBuffer(**{**found.buffer, **small}) as other:
                 assert one.config == other.config
-    for source in (_mirror.UNIFORM, _mirror.PRIORITIZED):
-        assert of_learner(learner_config(None, found.agent, source)) == of_learner(learner_config(name, {}, source))
+    for source in (_c_api.UNIFORM, _c_api.PRIORITIZED):
+        by_settings, by_name = learner_config(None, found.agent, source), learner_config(name, {}, source)
+        assert settings_of_learner(by_settings) == settings_of_learner(by_name)
 
 
 def test_presets_tell_what_was_published():
@@ -136,7 +142,7 @@ def test_outputs_are_the_action_spaces():
     env = gymnasium.make("CartPole-v1")
     with gpureplay.ReplayBuffer.for_env(100, env, device="cpu") as buffer:
         assert gpureplay.DQN(buffer, trunk=[8]).config["outputs"] == 2
-    with gpureplay.ReplayBuffer(100, NUMBERS, device="cpu") as buffer:  # says nothing of actions
+    with gpureplay.ReplayBuffer(100, NUMBERS, device="cpu") as buffer:  # it has no action space
         assert gpureplay.DQN(buffer, 7, trunk=[8]).config["outputs"] == 7
         with pytest.raises(gpureplay.InvalidArgument, match="outputs"):
             gpureplay.DQN(buffer, trunk=[8])
@@ -187,3 +193,146 @@ def test_every_space_fits_or_is_refused_at_once():
         for given in ((wrong, discrete), (box, wrong)):
             with pytest.raises(TypeError, match="is a (OneOf|Text|Sequence|Graph); it must be a Box, Discrete"):
                 gpureplay.ReplayBuffer(100, *given, device="cpu")
+
+
+# The settings of a buffer: what they do, which presets there are, what is refused, and the plan.
+
+
+ATARI = {"obs": ((4, 84, 84), "uint8"), "action": "int64", "reward": "float32", "next_obs": ((4, 84, 84), "uint8"),
+         "terminated": "bool", "truncated": "bool"}
+FRAME_FIELDS = {**ATARI, "obs": ((84, 84), "uint8"), "next_obs": ((84, 84), "uint8")}
+STEPS = {**TRANSITION, "obs": ((4, 3), "float32"), "next_obs": ((4, 3), "float32")}
+
+
+def make(fields=TRANSITION, capacity=200, **settings):
+    return gpureplay.ReplayBuffer(capacity, fields, **{"device": "cpu", **settings})
+
+
+REFUSED = {
+    "no capacity": ({"capacity": None}, TypeError, "capacity is None; it must be a number of transitions, or there "),
+    "no such preset": ({"preset": "atari"}, ValueError, 'no replay preset "atari"; there are "melee-gpu"'),
+    "a preset of no name": ({"preset": 3}, TypeError, "preset is 3; it must be a name, or None"),
+    "prioritized": ({"prioritized": "rank"}, ValueError, "prioritized is 'rank'; it must be True, False, \"plain\""),
+    "prioritized of a list": ({"prioritized": [1]}, ValueError, r"prioritized is \[1\]; it must be True, False, "),
+    "prioritized of an array": ({"prioritized": np.array([True, False])}, ValueError, r"prioritized is array\("),
+    "distinct": ({"distinct": "x"}, TypeError, "distinct is 'x'; it must be True or False"),
+    "check_nan": ({"check_nan": "x"}, TypeError, "check_nan is 'x'; it must be True or False"),
+    **{f"{name} of 0": ({name: 0}, ValueError, f"{name} is 0; it must be 1 or more, or None for the default")
+       for name in ("frame_stack", "max_batch", "update_size")},
+    "distinct by priority": ({"prioritized": True, "distinct": True}, ValueError, "distinct is True and the buffer "
+                             "prioritized; a draw by priority may take a transition twice"),
+    "alpha alone": ({"alpha": 0.5}, ValueError, "alpha is 0.5 and the buffer is not prioritized; it needs "
+                    "prioritized=True"),
+    "beta alone": ({"beta": 0.5}, ValueError, "beta is 0.5 and the buffer is not prioritized"),
+    "alpha below 0": ({"prioritized": True, "alpha": -1}, ValueError, "alpha is -1; it must be 0 to 10"),
+    "alpha as text": ({"prioritized": True, "alpha": "a"}, TypeError, "alpha is 'a'; it must be a number"),
+    "beta of two": ({"prioritized": True, "beta": (0.4, 1)}, ValueError, r"beta is \(0.4, 1\); it must be a number, "
+                    r"\(first, last, steps\)"),
+    "beta as text": ({"prioritized": True, "beta": "a"}, TypeError, "beta is 'a'; it must be a number"),
+    "beta from text": ({"prioritized": True, "beta": (0.4, "b", 3)}, TypeError, "last of beta is 'b'; it must be a "),
+    "beta below 0": ({"prioritized": True, "beta": (0.4, -1, 10)}, ValueError, "beta goes from 0.4 to -1"),
+    "weight_norm": ({"prioritized": True, "weight_norm": "max"}, ValueError, "weight_norm is 'max'; it must be one of "
+                    "'batch', 'memory', 'none'"),
+    "n_step of 0": ({"n_step": 0}, ValueError, "n_step is 0; it must be 1 to 64"),
+    "n_step of 65": ({"n_step": 65}, ValueError, "n_step is 65; it must be 1 to 64"),
+    "n_step of 2.5": ({"n_step": 2.5}, TypeError, "n_step is 2.5; it must be an integer"),
+    "a stack that is none": ({"frame_stack": 4}, ValueError, r'frame_stack is 4 and the first axis of "obs" is 3 long, '
+                             r'its shape being \(3,\); say .* or observations="frames" where each is one frame'),
+    "a stack of the other axis": ({"frame_stack": 4, "fields": {**ATARI, "obs": ((84, 84, 4), "uint8")}}, ValueError,
+                                  '"obs" is 84 long.*; say stack_axis="last" where the last axis counts the frames'),
+    "a stack of the other axis, last": ({"frame_stack": 4, "fields": ATARI, "stack_axis": "last"}, ValueError,
+                                        'the last axis of "obs" is 84 long.*; say stack_axis="first" where the first'),
+    "a stack of one number": ({"frame_stack": 4, "fields": {**ATARI, "obs": "float32"}}, ValueError,
+                              r'"obs" is 0 long, its shape being \(\); say'),
+    "a stack of 17": ({"frame_stack": 17}, ValueError, "frame_stack is 17; it must be 1 to 16"),
+    "layout": ({"layout": "sparse"}, ValueError, "layout is 'sparse'; it must be one of 'packed', 'linked'"),
+    "stack_axis": ({"stack_axis": -1}, ValueError, "stack_axis is -1; it must be one of 'first', 'last'"),
+    "stack_pad": ({"stack_pad": "reset"}, ValueError, "stack_pad is 'reset'; it must be one of 'zero', 'repeat'"),
+    "frame_slack": ({"fields": STEPS, "frame_stack": 4, "frame_slack": -1}, ValueError, "frame_slack is -1; it must"),
+    "observations": ({"observations": "pixels"}, ValueError, "observations is 'pixels'; it must be one of 'stacks', "
+                     "'frames'"),
+    "packed frames": ({"observations": "frames"}, ValueError, 'observations is "frames" and layout "packed"; stacks '
+                      'are made of frames by layout "linked"'),
+    "steps without obs": ({"fields": {"x": "float32", "reward": "float32"}, "n_step": 2}, ValueError,
+                          "there is no field 'obs'; with n_step above 1"),
+    "frames without obs": ({"fields": {"x": "float32"}, "layout": "linked"}, ValueError, "there is no field 'obs'"),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_a_bad_setting_is_refused(case):
+    settings, error, text = REFUSED[case]
+    with pytest.raises(error, match=text):
+        make(**settings)
+
+
+def test_leaves_of_a_space_cannot_be_folded():
+    gymnasium = pytest.importorskip("gymnasium")
+    box, keys = gymnasium.spaces.Box(-1, 1, (3,), np.float32), gymnasium.spaces.Discrete(3)
+    with pytest.raises(ValueError, match="no field 'obs'.*each one array: no Dict or Tuple space"):
+        make(gymnasium.spaces.Dict(a=box), action_space=keys, n_step=3)
+    with make(box, action_space=keys, n_step=3) as buffer:
+        assert [field.name for field in buffer.fields][-1] == "discount"
+
+
+def test_previous_of_another_kind_is_a_field_like_others():
+    """Only one int64 beside what a step wants is an id that the library fills in."""
+    for fields in ({**TRANSITION, "previous": "float32"}, {"previous": "int64"}):
+        shapes = {name: of if isinstance(of, tuple) else ((), of) for name, of in fields.items()}
+        with make(fields) as buffer:
+            given = block(shapes, 0, 1)
+            assert buffer.add(**{name: value[0] for name, value in given.items()}) == 1
+            assert buffer.gather([0]).previous.tolist() == given["previous"].tolist()
+
+
+def test_arguments_override_a_preset():
+    def config_of(fields, **settings):
+        with make(fields, **{"capacity": 5000, "min_size": 10, "max_batch": 100, **settings}) as buffer:
+            return buffer._spec.config, [field.name for field in buffer.fields]
+
+    config, names = config_of(ATARI, preset="apex-dqn")
+    assert (config.layout, config.n_step, config.prioritized, config.index_source) == (1, 3, 1, 0)
+    assert names == [*ATARI, "discount"]
+    config, names = config_of(ATARI, preset="apex-dqn", prioritized=False, n_step=1, layout="packed", reward_clip=0,
+                              gamma=0.5)
+    assert (config.layout, config.n_step, config.prioritized, config.index_source) == (0, 1, 0, 1)
+    assert (config.reward_clip, config.gamma, names) == (0, 0.5, list(ATARI))
+    config, _ = config_of(FRAME_FIELDS, preset="nature-dqn", observations="frames")
+    assert config.frame_stack == 4
+
+
+def test_the_plan_takes_every_setting():
+    frames = gpureplay.ReplayBuffer.plan(10_000, FRAME_FIELDS, frame_stack=4, observations="frames", num_envs=8,
+                                         device="cpu")
+    stacks = gpureplay.ReplayBuffer.plan(10_000, ATARI, frame_stack=4)
+    packed = gpureplay.ReplayBuffer.plan(10_000, ATARI, frame_stack=4, layout="packed", prioritized=True)
+    assert frames == stacks and frames.frame_ring_bytes == frames.frames * 84 * 84 and frames.priority_bytes == 0
+    assert packed.frames == 0 and packed.ring_bytes > 7 * stacks.device_bytes
+    assert 8 * 10_000 < packed.priority_bytes < 20 * 10_000
+    with pytest.raises(TypeError, match=r"\['capacty'\] are no settings of a buffer; they are .*n_step"):
+        gpureplay.ReplayBuffer.plan(10_000, ATARI, capacty=3)
+
+
+# What settings do is tested in C. Here: each word and number reaches the library. The numbers are the header's.
+REACHED = {
+    "uniform": ({}, {"index_source": 0, "prioritized": 0, "flush": 0, "layout": 0}),
+    "distinct": ({"distinct": True, "flush": "manual", "gamma": 0.5, "reward_clip": 2.0, "min_size": 7, "seed": 2**63},
+                 {"index_source": 2, "flush": 1, "gamma": 0.5, "reward_clip": 2.0, "min_size": 7, "seed": 2**63}),
+    "by priority": ({"prioritized": True, "alpha": 1, "priority_offset": 0.5, "weight_norm": "memory", "beta": 0.5},
+                    {"index_source": 3, "prioritized": 1, "alpha": 1.0, "priority_offset": 0.5, "weight_norm": 1,
+                     "beta.first": 0.5, "beta.steps": 0}),
+    "plain": ({"prioritized": "plain", "weight_norm": "none", "beta": (0.25, 0.75, 20, 3)},
+              {"index_source": 4, "prioritized": 1, "weight_norm": 2, "beta.first": 0.25, "beta.last": 0.75,
+               "beta.steps": 20, "beta.begin": 3}),
+    "linked": ({"fields": STEPS, "frame_stack": 4, "stack_pad": "repeat", "frame_slack": 30, "n_step": 3},
+               {"layout": 1, "frame_stack": 4, "stack_axis": 0, "stack_pad": 1, "frame_slack": 30, "n_step": 3}),
+    "sizes": ({"update_size": 5, "max_batch": 9}, {"update_size": 5, "max_batch": 9, "capacity": 200}),
+}
+
+
+@pytest.mark.parametrize("case", REACHED)
+def test_settings_reach_the_library(case):
+    settings, wanted = REACHED[case]
+    with make(**settings) as buffer:
+        config = buffer._spec.config
+        assert {name: functools.reduce(getattr, name.split("."), config) for name in wanted} == wanted

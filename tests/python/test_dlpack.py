@@ -1,14 +1,17 @@
 # SPDX-License-Identifier: MIT
-"""Batches in other libraries' hands, without a copy."""
+"""Arrays that other libraries take and give: by DLPack, and on which device and stream. Nothing here needs a GPU."""
 
 import ctypes
 import gc
 import sys
+import types
 
 import gpureplay
 import numpy as np
 import pytest
-from rows import DTYPES, block, same
+from gpureplay import _inputs
+from gpureplay._schema import Field
+from support import DTYPES, block, same
 
 FIELDS = {dtype: ((5, 2) if dtype != "int64" else (), dtype) for dtype in DTYPES}
 NAMES = [*FIELDS, "discount", "weight", "id"]
@@ -27,7 +30,7 @@ def alive(buffer):
 
 
 class Unversioned:
-    """An exporter from before DLPack 1.0: nothing is asked of it but a stream."""
+    """An exporter from before DLPack 1.0: it takes no argument except the stream."""
 
     def __init__(self, array):
         self._array = array
@@ -48,6 +51,7 @@ def test_numpy_takes_every_array_where_it_lies(buffer, exporter, name):
     assert taken.ctypes.data == array.ptr == batch[name].ctypes.data and array.ptr % 256 == 0
     assert same(taken, batch[name]) and array.shape == taken.shape and array.dtype == taken.dtype
     assert array.nbytes == taken.nbytes and len(array) == 16 and array.__dlpack_device__() == (1, 0)
+    assert ctypes.string_at(array.ptr, array.nbytes) == batch[name].tobytes()
 
 
 @pytest.mark.parametrize("arguments, capsule", [
@@ -93,12 +97,6 @@ def test_numpy_copies_when_it_is_told_to(buffer):
         assert np.shares_memory(np.from_dlpack(array, device="cpu"), batch.float32)
 
 
-def test_items_are_the_arrays_by_name(buffer):
-    batch = buffer.sample(16)
-    assert [name for name, _ in batch.items()] == batch.keys() == NAMES
-    assert all(array is batch[name] for name, array in batch.items())
-
-
 def test_torch_is_asked_for_where_it_is_missing(buffer, monkeypatch):
     monkeypatch.setitem(sys.modules, "torch", None)
     with pytest.raises(ModuleNotFoundError, match="PyTorch is not installed; `pip install torch`"):
@@ -123,7 +121,7 @@ def test_no_stream_of_cuda_is_waited_for_on_the_cpu(buffer):
 
 
 @pytest.mark.parametrize("version", [None, (1, 0)])
-def test_a_capsule_that_nobody_takes_gives_its_batch_back(buffer, version):
+def test_an_unused_capsule_releases_its_batch(buffer, version):
     before = alive(buffer)
     capsules = [buffer.gather([1, 2]).array("int32").__dlpack__(max_version=version) for _ in range(10)]
     assert alive(buffer) == before + 10
@@ -131,7 +129,7 @@ def test_a_capsule_that_nobody_takes_gives_its_batch_back(buffer, version):
     assert alive(buffer) == before
 
 
-def test_the_last_taker_gives_the_batch_back(buffer):
+def test_the_last_array_releases_the_batch(buffer):
     before, batch = alive(buffer), buffer.gather([5, 6, 7])
     taken = [np.from_dlpack(batch.array(name)) for name in NAMES]
     views, wanted = [array[1:] for array in taken], [array[1:].copy() for array in taken]
@@ -174,7 +172,7 @@ def test_a_batch_outlives_its_buffer_and_device():
 def test_numpy_asks_an_array_for_itself(buffer):
     batch = buffer.sample(8)
     array = batch.array("float32")
-    assert np.asarray(array) is batch.float32
+    assert np.asarray(array).ctypes.data == batch.float32.ctypes.data and same(np.asarray(array), batch.float32)
     assert array.numpy() is not batch.float32 and same(array.numpy(), batch.float32)
     assert np.asarray(array, np.float64).dtype == np.float64
     assert not np.shares_memory(np.array(array, copy=True), batch.float32)
@@ -202,8 +200,211 @@ def test_jax_takes_every_array_where_it_lies(buffer):
             assert taken.unsafe_buffer_pointer() == batch.array(name).ptr and same(taken, batch[name])
 
 
-def test_the_memory_has_the_bytes_that_the_arrays_show(buffer):
-    batch = buffer.sample(16)
-    for name in NAMES:
-        array = batch.array(name)
-        assert ctypes.string_at(array.ptr, array.nbytes) == batch[name].tobytes()
+# The stream on which the library reads a device array: the arrays only claim to be in a device's memory.
+
+
+FIELD = Field("obs", (3,), np.dtype(np.float32))
+LEGACY = 1
+
+
+class OnDevice:
+    """An array of a library that does not name its stream. It records the streams for which it was made ready."""
+
+    device = "cuda:0"
+
+    def __init__(self):
+        self._values, self.asked = np.zeros((2, 3), np.float32), []
+
+    def __dlpack_device__(self):
+        return 2, 0
+
+    def __dlpack__(self, *, stream=None):
+        self.asked.append(stream)
+        return self._values.__dlpack__()
+
+
+class Tensor(OnDevice):
+    """As PyTorch's."""
+
+
+class Interface(OnDevice):
+    """Like an array of CuPy, which has both protocols, and names its stream in one of them."""
+
+    def __init__(self, stream):
+        super().__init__()
+        self.__cuda_array_interface__ = {"shape": (2, 3), "typestr": "<f4", "data": (4096, False), "version": 3,
+                                         "stream": stream}
+
+
+class FakeDevice:
+    """The buffer's device, as far as arrays ask for it."""
+
+    def __init__(self):
+        self.waited = []
+
+    def wait_stream(self, stream):
+        self.waited.append(stream)
+
+
+@pytest.fixture
+def waiter():
+    return FakeDevice()
+
+
+@pytest.fixture
+def torch(monkeypatch):
+    current = types.SimpleNamespace(cuda_stream=0)
+    fake = types.SimpleNamespace(Tensor=Tensor, current=current,
+                                 cuda=types.SimpleNamespace(current_stream=lambda device: current))
+    monkeypatch.setitem(sys.modules, "torch", fake)
+    return fake
+
+
+@pytest.mark.parametrize("current, wanted", [(0, LEGACY), (0x5550, 0x5550)])
+def test_a_tensor_is_read_on_the_current_stream_of_pytorch(waiter, torch, current, wanted):
+    """That is the stream in whose order PyTorch gives its memory to the next tensor, so it has to wait for the
+    reading."""
+    torch.current.cuda_stream = current
+    tensor = Tensor()
+    array = _inputs.read_array(FIELD, tensor, waiter)
+    assert (array.stream, tensor.asked, waiter.waited) == (wanted, [wanted], [])
+    assert _inputs.producer_stream([array], None) == wanted
+
+
+def test_an_array_that_tells_its_stream_is_read_on_that(waiter):
+    array = Interface(0x7770)
+    assert (_inputs.read_array(FIELD, array, waiter).stream, array.asked, waiter.waited) == (0x7770, [], [])
+    assert _inputs.read_array(FIELD, Interface(None), waiter).stream is None
+
+
+def test_an_array_that_does_not_is_waited_for(waiter):
+    """Its library cannot be made to wait for the reading, because the next user of its memory is on an unknown stream.
+    The array is ready then, and a call without a stream returns when it has been read."""
+    array = OnDevice()
+    found = _inputs.read_array(FIELD, array, waiter)
+    assert (array.asked, waiter.waited, found.stream) == ([LEGACY], [LEGACY], None)
+    assert _inputs.producer_stream([found], None) is None
+
+
+def test_who_says_the_stream_is_believed(waiter, torch):
+    for array in (Tensor(), OnDevice(), Interface(0x7770)):
+        found = _inputs.read_array(FIELD, array, waiter, 0x9990)
+        assert (array.asked, waiter.waited) == ([0x9990], [])
+        assert _inputs.producer_stream([found], 0x9990) == 0x9990
+
+
+@pytest.mark.parametrize("stream, wanted", [
+    (None, None), (7, 7), (np.int64(7), 7), (0, LEGACY),
+    (types.SimpleNamespace(cuda_stream=7), 7), (types.SimpleNamespace(cuda_stream=0), LEGACY),
+    (types.SimpleNamespace(ptr=9), 9), (types.SimpleNamespace(__cuda_stream__=lambda: (0, 11)), 11),
+])
+def test_a_stream_is_a_number_or_an_object_that_has_one(stream, wanted):
+    """0 is CUDA's legacy default stream, which the library calls 1: its own 0 is none at all."""
+    assert _inputs.stream_of(stream) == wanted
+
+
+class Stream:
+    """As CuPy's: destroyed with its last reference."""
+
+    alive = 0
+
+    def __init__(self):
+        self.ptr = 0x100
+        Stream.alive += 1
+
+    def __del__(self):
+        Stream.alive -= 1
+
+
+@pytest.fixture
+def batches(monkeypatch):
+    """Of a buffer on the CPU, which is made to take any stream."""
+    with gpureplay.ReplayBuffer(64, {"obs": ((3,), "float32")}, device="cpu") as buffer:
+        buffer.extend(obs=np.zeros((32, 3), np.float32))
+        for function in ("gpur_replay_sample", "gpur_replay_gather", "gpur_replay_resample", "gpur_batch_wait"):
+            monkeypatch.setattr(gpureplay._library.lib, function, without_stream(function))
+        yield buffer
+
+
+def without_stream(name):
+    call, place = getattr(gpureplay._library.lib, name), {"gpur_replay_gather": 3, "gpur_replay_sample": 2}.get(name, 1)
+    return lambda *given: call(*given[:place], None, *given[place + 1:])
+
+
+@pytest.mark.parametrize("draw", [lambda buffer, stream: buffer.sample(8, stream=stream),
+                                  lambda buffer, stream: buffer.gather([1, 2], stream=stream)])
+def test_a_batch_holds_the_streams_it_was_drawn_for(batches, draw):
+    batch = draw(batches, Stream())
+    assert Stream.alive == 1
+    batch.wait(Stream())
+    assert Stream.alive == 2
+    array = batch.array("obs")
+    del batch
+    assert Stream.alive == 2
+    del array
+    assert Stream.alive == 0
+
+
+def test_a_batch_that_is_drawn_into_holds_the_new_stream_alone(batches):
+    batch = batches.sample(8, stream=Stream())
+    address = batch.array("obs").ptr
+    assert batches.sample(8, out=batch, stream=Stream()) is batch
+    assert (batch.array("obs").ptr, Stream.alive) == (address, 1)
+    assert batches.sample(8, out=batch, stream=None) is batch
+    assert Stream.alive == 0
+
+
+# Devices named as PyTorch names them.
+
+
+ONE_FIELD = {"x": "float32"}
+
+
+class device:  # noqa: N801 (as torch.device, of which nothing else is asked)
+    def __init__(self, kind, index=None):
+        self.type, self.index = kind, index
+
+
+@pytest.mark.parametrize("index", [None, 0])
+def test_a_torch_device_of_the_cpu_is_taken(index):
+    with gpureplay.ReplayBuffer(100, ONE_FIELD, device=device("cpu", index)) as buffer:
+        assert buffer.device.name == "cpu"
+    assert gpureplay.Device(device("cpu", index)).name == "cpu"
+
+
+def test_a_real_torch_device_is_taken():
+    torch = pytest.importorskip("torch")
+    with gpureplay.ReplayBuffer(100, ONE_FIELD, device=torch.device("cpu")) as buffer:
+        assert buffer.device.name == "cpu"
+    with pytest.raises(TypeError, match="device is device.type='meta'"):
+        gpureplay.ReplayBuffer(100, ONE_FIELD, device=torch.device("meta"))
+
+
+def asked_for(monkeypatch, given):
+    """The name that the library is asked to open."""
+    asked = []
+
+    def open_device(name, *_):
+        asked.append(name.decode())
+        return gpureplay._c_api.UNAVAILABLE
+
+    monkeypatch.setattr(gpureplay.lib, "gpur_device_open", open_device)
+    with pytest.raises(gpureplay.Unavailable):
+        gpureplay.Device(given)
+    return asked
+
+
+def test_a_torch_device_of_cuda_is_the_one_of_its_index_or_pytorchs_current_one(monkeypatch):
+    assert asked_for(monkeypatch, device("cuda", 0)) == ["cuda:0"]
+    assert asked_for(monkeypatch, device("cuda", 3)) == ["cuda:3"]
+    fake = types.ModuleType("fake_torch")
+    fake.cuda = types.SimpleNamespace(current_device=lambda: 1)
+    monkeypatch.setitem(sys.modules, "fake_torch", fake)
+    monkeypatch.setattr(device, "__module__", "fake_torch")
+    assert asked_for(monkeypatch, device("cuda")) == ["cuda:1"]
+
+
+@pytest.mark.parametrize("wrong", [device("mps"), 0, None, ["cpu"], device("cpu").type.encode()])
+def test_what_names_no_device_is_refused(wrong):
+    with pytest.raises(TypeError, match='device is .*; it must be "auto", "cpu", "cuda:N", a torch.device'):
+        gpureplay.ReplayBuffer(100, ONE_FIELD, device=wrong)

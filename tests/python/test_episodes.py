@@ -1,12 +1,17 @@
 # SPDX-License-Identifier: MIT
-"""Gymnasium's environments end to end: what the buffer holds are the transitions that the bare environments make."""
+"""Gymnasium's environments end to end: buffers and their writers hold the transitions that bare environments make, and
+stacks of frames are Gymnasium's."""
+
+import functools
 
 import gpureplay
 import numpy as np
 import pytest
+from support import same
 
 gymnasium = pytest.importorskip("gymnasium", minversion="1.1")
 from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv  # noqa: E402 (after the skip)
+from gymnasium.wrappers import FrameStackObservation  # noqa: E402
 from worlds import WORLDS, Unwrapped, leaves, one, transition  # noqa: E402
 
 ENVS, STEPS, SEED = 3, 60, 17
@@ -22,12 +27,6 @@ def check(buffer, wanted):
             given = np.stack([np.asarray(row[name]) for row in rows])
             assert batch[name].shape == given.shape
             assert (batch[name] == given.astype(batch[name].dtype)).all(), name
-
-
-def make(env, autoreset, num_envs):
-    observation = getattr(env, "single_observation_space", env.observation_space)
-    action = getattr(env, "single_action_space", env.action_space)
-    return gpureplay.ReplayBuffer(10_000, observation, action, device="cpu", num_envs=num_envs, autoreset=autoreset)
 
 
 def drive(env, buffer, bare):
@@ -51,32 +50,40 @@ def drive(env, buffer, bare):
     return wanted
 
 
+def check_vector(make_vector, world, mode, envs=ENVS):
+    """A buffer that reads the vector's spaces and mode holds the transitions of the bare environments."""
+    env = make_vector([WORLDS[world]] * envs, autoreset_mode=mode)
+    bare = [Unwrapped(WORLDS[world], SEED + number, mode.name.lower()) for number in range(envs)]
+    with gpureplay.ReplayBuffer.for_env(10_000, env, device="cpu") as buffer:
+        assert buffer.num_envs == envs and buffer._writer.autoreset == mode.name.lower()
+        wanted = drive(env, buffer, bare)
+        check(buffer, wanted)
+        assert sum(bool(row["terminated"] or row["truncated"]) for row in wanted) >= 5 * envs // ENVS
+    env.close()
+
+
 @pytest.mark.parametrize("mode", AutoresetMode, ids=lambda mode: mode.name.lower())
 @pytest.mark.parametrize("world", WORLDS)
 def test_a_vector_of_environments(world, mode):
-    env = SyncVectorEnv([WORLDS[world]] * ENVS, autoreset_mode=mode)
-    bare = [Unwrapped(WORLDS[world], SEED + number, mode.name.lower()) for number in range(ENVS)]
-    with make(env, env.metadata["autoreset_mode"], ENVS) as buffer:
-        wanted = drive(env, buffer, bare)
-        check(buffer, wanted)
-        assert sum(bool(row["terminated"] or row["truncated"]) for row in wanted) >= 5
-    env.close()
+    check_vector(SyncVectorEnv, world, mode)
+
+
+@pytest.mark.parametrize("mode", AutoresetMode, ids=lambda mode: mode.name.lower())
+def test_a_vector_of_one_environment(mode):
+    check_vector(SyncVectorEnv, "Boxes", mode, envs=1)
 
 
 @pytest.mark.parametrize("mode", [AutoresetMode.NEXT_STEP, AutoresetMode.SAME_STEP], ids=lambda mode: mode.name.lower())
 def test_environments_in_processes(mode):
-    env = AsyncVectorEnv([WORLDS["Boxes"]] * ENVS, autoreset_mode=mode, context="spawn")  # other libraries have threads
-    bare = [Unwrapped(WORLDS["Boxes"], SEED + number, mode.name.lower()) for number in range(ENVS)]
-    with make(env, mode, ENVS) as buffer:
-        check(buffer, drive(env, buffer, bare))
-    env.close()
+    """They are spawned, because other libraries have threads."""
+    check_vector(functools.partial(AsyncVectorEnv, context="spawn"), "Boxes", mode)
 
 
 @pytest.mark.parametrize("world", WORLDS)
 def test_a_single_environment(world):
     env, wanted = WORLDS[world](), []
     env.action_space.seed(SEED)
-    with make(env, None, 1) as buffer:
+    with gpureplay.ReplayBuffer(10_000, env.observation_space, env.action_space, device="cpu") as buffer:
         assert buffer._writer.autoreset == "disabled"
         obs, _ = env.reset(seed=SEED)
         for _ in range(2 * STEPS):
@@ -91,7 +98,7 @@ def test_a_single_environment(world):
 
 def test_the_schema_of_spaces():
     env = WORLDS["Boxes"]()
-    with make(env, None, 1) as buffer:
+    with gpureplay.ReplayBuffer(10_000, env.observation_space, env.action_space, device="cpu") as buffer:
         fields = {field.name: (field.shape, field.dtype.name) for field in buffer.fields}
     obs = {"left": ((), "int64"), "more.image": ((4, 4, 1), "uint8"), "more.pair.0": ((3,), "uint8"),
            "more.pair.1": ((2,), "int64"), "place": ((2,), "float32")}
@@ -135,7 +142,7 @@ def test_a_last_observation_that_is_missing_is_asked_for(given, text):
 
 
 def test_a_step_that_was_refused_is_not_remembered():
-    """Else its ends of episodes would leave out the next step."""
+    """Otherwise its ends of episodes would leave out the next step."""
     with two("next_step") as buffer:
         with pytest.raises(ValueError, match="NaN"):
             buffer.add(**step_of_two(reward=np.array([np.nan, 0])))
@@ -158,7 +165,7 @@ def test_leaves_are_named_as_the_fields():
 
 
 def test_a_reset_of_the_callers_begins_new_episodes():
-    """Else the first real step after it would be taken for the one that only resets."""
+    """Otherwise the next step would count as one that only resets."""
     going, over = np.zeros(2, bool), np.ones(2, bool)
     with two("next_step") as buffer, gpureplay.ReplayBuffer(
             100, gymnasium.spaces.Box(-9, 9, (1,), np.float32), gymnasium.spaces.Discrete(2), device="cpu") as other:
@@ -167,26 +174,15 @@ def test_a_reset_of_the_callers_begins_new_episodes():
                 source.add(**step_of_two(terminated=over), final_obs=np.zeros((2, 1)))
                 source.reset()
                 assert source.add(**step_of_two(terminated=going)) == 2
-        other.reset()  # nobody said how it resets: nothing to forget
+        other.reset()  # its autoreset mode is unknown: nothing to forget
         closed = other.writer()
         closed.close()
         with pytest.raises(gpureplay.Closed, match="this writer was closed"):
             closed.reset()
 
 
-
-@pytest.mark.parametrize("envs", [1, 3])
-@pytest.mark.parametrize("mode", AutoresetMode, ids=lambda mode: mode.name.lower())
-def test_a_buffer_for_a_vector(mode, envs):
-    env = SyncVectorEnv([WORLDS["Boxes"]] * envs, autoreset_mode=mode)
-    bare = [Unwrapped(WORLDS["Boxes"], SEED + number, mode.name.lower()) for number in range(envs)]
-    with gpureplay.ReplayBuffer.for_env(10_000, env, device="cpu") as buffer:
-        assert buffer.num_envs == envs and buffer._writer.autoreset == mode.name.lower()
-        check(buffer, drive(env, buffer, bare))
-
-
 def test_a_buffer_for_what_gymnasium_makes_by_default():
-    """make_vec(num_envs=1), too, of which nothing but its metadata tells that it resets itself."""
+    """Also make_vec(num_envs=1): only its metadata says that it resets itself."""
     for envs in (1, 2):
         env = gymnasium.make_vec("CartPole-v1", num_envs=envs)
         for given in (env, gymnasium.wrappers.vector.RecordEpisodeStatistics(env)):
@@ -233,3 +229,159 @@ def test_a_vector_of_one_must_say_how_it_resets(of):
             assert buffer.add(**vectors) == 1
     with gpureplay.ReplayBuffer(100, {"x": "float32"}, device="cpu") as buffer:  # no episodes to know of
         assert buffer.add(x=np.zeros(1)) == 1
+
+
+# Writers beside a buffer's own, and full buffers.
+
+
+TWO = 2
+SCALARS = {"obs": "float32", "action": "int64", "reward": "float32", "next_obs": "float32", "terminated": "bool"}
+
+
+def make_scalars(fields=SCALARS, capacity=100, **settings):
+    return gpureplay.ReplayBuffer(capacity, fields, **{"device": "cpu", **settings})
+
+
+def fill(into, mode, steps=10, num_envs=TWO):
+    """Every second step ends all episodes. Returns the sum of what `add` returned."""
+    count = 0
+    for number in range(steps):
+        step = {name: np.full(num_envs, number + (name == "next_obs"), kind) for name, kind in SCALARS.items()}
+        more = {"final_obs": step["next_obs"]} if mode == "same_step" else {}
+        count += into.add(**{**step, "terminated": np.full(num_envs, number % 2 == 1)}, **more)
+    return count
+
+
+@pytest.mark.parametrize("n_step", [1, 2])
+@pytest.mark.parametrize("mode, wanted", [("disabled", 20), ("same_step", 20), ("next_step", 12)])
+def test_a_writer_resets_as_its_buffer(mode, wanted, n_step):
+    """A writer without an argument stores the same steps as the buffer's own."""
+    with make_scalars(num_envs=TWO, autoreset=mode, n_step=n_step) as one, \
+            make_scalars(num_envs=TWO, autoreset=mode, n_step=n_step) as other:
+        writer = other.writer(TWO)
+        assert writer.autoreset == mode
+        found = fill(one, mode), fill(writer, mode)
+        assert found[0] == found[1] == len(one) == len(other)
+        if n_step == 1:
+            assert found[0] == wanted
+            ours, theirs = one.gather(range(wanted)), other.gather(range(wanted))
+            assert (ours.obs == theirs.obs).all() and (ours.next_obs == theirs.next_obs).all()
+
+
+def test_a_writer_may_reset_in_another_way():
+    with make_scalars(num_envs=TWO, autoreset="disabled") as buffer:
+        for mode in ("next_step", "same_step"):
+            assert buffer.writer(TWO, mode).autoreset == mode
+        assert buffer.writer(1).autoreset == "disabled"
+
+
+def test_without_a_mode_each_writer_has_its_default():
+    with make_scalars() as single, make_scalars(num_envs=TWO) as vector:
+        assert [single.writer(count).autoreset for count in (1, TWO)] == ["disabled", "next_step"]
+        assert [vector.writer(count).autoreset for count in (1, TWO)] == ["disabled", "next_step"]
+        with pytest.raises(ValueError, match="nobody said how that one resets"):
+            fill(vector.writer(1), "disabled", num_envs=1)
+
+
+def test_the_mode_of_an_environment_is_its_writers_too():
+    envs = gymnasium.make_vec("CartPole-v1", num_envs=TWO, vectorization_mode="sync",
+                              vector_kwargs={"autoreset_mode": gymnasium.vector.AutoresetMode.SAME_STEP})
+    with gpureplay.ReplayBuffer.for_env(100, envs, device="cpu") as buffer:
+        assert buffer.writer(TWO).autoreset == buffer.writer().autoreset == "same_step"
+    envs.close()
+
+
+def test_full_is_also_a_ring_of_frames_that_is_used_up():
+    """Episodes of one step need two frames each, and there is little more than one for each transition."""
+    fields = {**SCALARS, "obs": ((4,), "float32"), "next_obs": ((4,), "float32")}
+    with make_scalars(fields, 400, layout="linked", frame_slack=20, autoreset="disabled") as buffer:
+        for number in range(800):
+            assert buffer.is_full == (buffer.stats.evicted > 0)
+            buffer.add(obs=np.full(4, 2 * number), action=0, reward=0.0, next_obs=np.full(4, 2 * number + 1),
+                       terminated=True)
+        assert len(buffer) < 400 and buffer.is_full
+
+
+def test_frames_that_are_taken_for_stacks_name_the_cure():
+    """Four numbers of one observation are no four frames of one number."""
+    fields = {**SCALARS, "obs": ((4,), "float32"), "next_obs": ((4,), "float32")}
+    step = {"obs": np.arange(4.0), "action": 0, "reward": 0.0, "next_obs": np.arange(4.0) * 3, "terminated": False}
+    with make_scalars(fields, frame_stack=4) as buffer:
+        with pytest.raises(gpureplay.InvalidArgument, match='if obs is one frame .*observations="frames", and if '
+                                                            'its last axis .*stack_axis="last"'):
+            buffer.add(**step)
+        assert buffer.stats.appended == 0
+    with make_scalars(fields, frame_stack=4, observations="frames") as buffer:
+        assert buffer.add(**step) == 1
+
+
+# Frames that are stored once: the same batches as of whole stacks, and as Gymnasium's own wrapper makes.
+
+
+MODES = [pytest.param(mode, id=mode.name.lower()) for mode in AutoresetMode]
+PADS = {"zero": "zero", "repeat": "reset"}  # ours: Gymnasium's
+STACK = 4
+
+
+def same_batches(*buffers):
+    """Bit for bit, of the same draws."""
+    assert len({len(buffer) for buffer in buffers}) == 1 and len(buffers[0]) > 100
+    for size in (1, 32, 100) * 4:
+        first, *others = (buffer.sample(size) for buffer in buffers)
+        for batch in others:
+            assert batch.keys() == first.keys()
+            for name in batch.keys():
+                assert same(batch[name], first[name]), name
+
+
+def test_the_slack_is_as_many_environments_need():
+    """Of the default that is for 64, a hundred would store most frames again and again."""
+    settings = {"frame_stack": 4, "layout": "linked", "num_envs": 100}
+    fields = {"obs": ((4, 2), "uint8"), "action": "int32", "reward": "float32", "next_obs": ((4, 2), "uint8"),
+              "terminated": "bool"}
+    assert gpureplay.ReplayBuffer.plan(300, fields, **settings).frame_reach == 100 * (4 + 2)
+    assert gpureplay.ReplayBuffer.plan(300, fields, **{**settings, "num_envs": 64}).frame_reach == 64 * (4 + 2)
+    assert gpureplay.ReplayBuffer.plan(300, fields, **settings, frame_slack=700).frame_reach == 700
+
+
+def vector(mode, wrap):
+    return SyncVectorEnv([lambda: wrap(WORLDS["CartPole"]())] * ENVS, autoreset_mode=mode)
+
+
+def drive_stacks(env, buffer, steps=80):
+    """The same actions for every call."""
+    random = np.random.default_rng(5)
+    obs, _ = env.reset(seed=11)
+    for number in range(steps):
+        action = random.integers(0, 2, ENVS)
+        next_obs, reward, terminated, truncated, info = env.step(action)
+        buffer.add(obs=obs, action=action, reward=reward, next_obs=next_obs, terminated=terminated,
+                   truncated=truncated, info=info)
+        obs, ended = next_obs, terminated | truncated
+        if env.metadata["autoreset_mode"] is AutoresetMode.DISABLED and ended.any():
+            obs, _ = env.reset(options={"reset_mask": ended})
+        if number == 40:
+            obs, _ = env.reset(seed=12)
+            buffer.reset()
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("pad", PADS)
+@pytest.mark.parametrize("n_step", [1, 3])
+def test_stacks_are_gymnasiums(pad, mode, n_step):
+    """Frames of the bare environments, and stacks of wrapped ones that step alike: packed, or taken apart again."""
+    bare = vector(mode, lambda env: env)
+    stacked = vector(mode, lambda env: FrameStackObservation(env, STACK, padding_type=PADS[pad]))
+    options = {"device": "cpu", "max_batch": 100, "n_step": n_step, "seed": 1}
+    of_frames = gpureplay.ReplayBuffer.for_env(3000, bare, frame_stack=STACK, observations="frames", stack_pad=pad,
+                                               **options)
+    of_stacks = gpureplay.ReplayBuffer.for_env(3000, stacked, frame_stack=STACK, stack_pad=pad, **options)
+    packed = gpureplay.ReplayBuffer.for_env(3000, stacked, layout="packed", **options)
+    with of_frames, of_stacks, packed:
+        for env, buffer in ((bare, of_frames), (stacked, of_stacks), (stacked, packed)):
+            drive_stacks(env, buffer)
+        assert of_frames.sample(7).obs.shape == of_stacks.sample(7).obs.shape == packed.sample(7).obs.shape == \
+            (7, STACK, 4)
+        same_batches(of_frames, of_stacks, packed)
+    for env in (bare, stacked):
+        env.close()

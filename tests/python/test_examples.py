@@ -1,19 +1,23 @@
 # SPDX-License-Identifier: MIT
-"""The programs of examples/python, each as a user would start it, in its quick form."""
+"""README's Python, help(), the programs of examples/python and the comparisons of bench/peers, run as a user would."""
 
 import importlib.util
+import inspect
+import json
 import os
+import pydoc
 import re
 import signal
 import subprocess
 import sys
 from pathlib import Path
 
+import gpureplay
 import pytest
-
 from gpureplay import _library
 
-FOLDER = Path(__file__).resolve().parents[2] / "examples" / "python"
+ROOT = Path(__file__).resolve().parents[2]
+FOLDER = ROOT / "examples" / "python"
 # Starts a command as a terminal would: a shell's job in the background, which tests may be, ignores Ctrl-C.
 HEEDING_CTRL_C = ("import os, signal, sys; signal.signal(signal.SIGINT, signal.SIG_DFL); "
                   "os.execv(sys.argv[1], sys.argv[1:])")
@@ -118,3 +122,111 @@ def test_every_example_can_be_read_in_a_minute():
     lengths = {path.name: len(path.read_text().splitlines()) for path in FOLDER.glob("*.py")}
     long = {"atari.py": 200, "atari_env.py": 100}  # with the papers' rules and constants
     assert len(lengths) == 8 and all(length <= long.get(name, 90) for name, length in lengths.items()), lengths
+
+
+# The Python programs of README.md and docs/python.md, run as they are.
+
+
+def blocks_of(path):
+    return re.findall(r"^```python\n(.*?)^```", (ROOT / path).read_text(encoding="utf-8"), re.M | re.S)
+
+
+README, GUIDE = blocks_of("README.md"), blocks_of("docs/python.md")
+
+
+def names_of(block):
+    names = {}
+    exec(compile(block, "a document", "exec"), names)
+    return names
+
+
+def test_every_block_of_python_is_tested():
+    assert len(README) == 2
+    assert len(GUIDE) == 2  # test_torchrl.py runs the second
+
+
+def test_the_learner_trains():
+    pytest.importorskip("gymnasium")
+    names = names_of(README[0])
+    assert len(names["batch"]) == 256 and names["agent"].stats.steps_enqueued == 1600
+
+
+def test_the_replay_alone_prints_what_is_said(capsys):
+    names = names_of(GUIDE[0])
+    assert capsys.readouterr().out == ("500 False True (32, 84, 84, 4)\n"
+                                       + re.search(r"print\(error\)  # (.*)", GUIDE[0])[1] + "\n")
+    assert (names["buffer"].gather(names["ids"]).action == names["old"].action).all()
+
+
+def test_frames_by_priority():
+    pytest.importorskip("gymnasium")
+    names = names_of(README[1])
+    assert names["batch"].obs.shape == (32, 4, 4) and names["buffer"].stats.frames_stored < 450
+    assert names["buffer"].priority_stats.updates == 32
+
+
+# What help() shows.
+
+
+def page(thing):
+    return pydoc.render_doc(thing, renderer=pydoc.plaintext)
+
+
+@pytest.mark.parametrize("kind", [gpureplay.ReplayBuffer, gpureplay.Writer])
+@pytest.mark.parametrize("name", ["add", "extend"])
+def test_help_of_add_and_extend_has_their_text_and_signature(kind, name):
+    with gpureplay.ReplayBuffer(10, {"x": "float32"}, device="cpu") as buffer:
+        one = buffer if kind is gpureplay.ReplayBuffer else buffer.writer()
+        text = inspect.getdoc(getattr(kind, name))
+        wanted = [line.strip() for line in text.splitlines() if line.strip()]
+        assert len(text) > 60
+        for shown in (page(getattr(kind, name)), page(getattr(one, name)), page(kind)):
+            lines = [line.strip(" |") for line in shown.splitlines()]
+            assert all(line in lines for line in wanted), shown
+            assert any(line.startswith(f"{name}(") and "**values" in line for line in lines), shown
+
+
+def test_help_of_the_package_is_a_page():
+    text = page(gpureplay)
+    begin = text[:text.index("PACKAGE CONTENTS")]
+    assert 20 < len(begin.splitlines()) < 60
+    assert "buffer.add(" in begin and "agent.train(" in begin and "buffer.sample(" in begin
+    for name in ("ReplayBuffer", "DQN", "Writer", "Device", "preset", "show_config", "file_info", "sb3"):
+        assert name in begin, name
+
+
+def test_the_example_in_it_runs():
+    pytest.importorskip("gymnasium")
+    text = inspect.getdoc(gpureplay)
+    example = inspect.cleandoc("    " + text[text.index("import gymnasium"):text.index("A network of your own")])
+    assert "range(10_000)" in example
+    names = {}
+    exec(example.replace("10_000", "50"), names)
+    assert len(names["buffer"]) >= 300 and names["agent"].stats.steps_enqueued > 0
+
+
+def test_all_names_are_there_once_and_documented():
+    assert sorted(gpureplay.__all__) == sorted(set(gpureplay.__all__))
+    for name in gpureplay.__all__:
+        thing = getattr(gpureplay, name)
+        assert inspect.getdoc(thing) and not name.startswith("_"), name
+    public = {name for name, thing in vars(gpureplay).items()
+              if not name.startswith("_") and not inspect.ismodule(thing) and name != "lib"}
+    assert public == set(gpureplay.__all__)
+
+
+# One short run of each comparison with other libraries, without the others: it ends well and reports times.
+
+
+@pytest.mark.parametrize("command", ["peers.py --kinds uniform,prioritized,files", "steps/steps.py"])
+def test_a_comparison_reports_times(tmp_path, command):
+    path = tmp_path / "report.json"
+    script, *options = command.split()
+    words = [sys.executable, str(ROOT / "bench/peers" / script), "--quick", "--only", "gpureplay", "--rounds", "6",
+             "--json", str(path), *options]
+    done = subprocess.run(words, capture_output=True, text=True, timeout=1200, check=False,
+                          env={**os.environ, "PYTHONPATH": str(ROOT / "src/python")})
+    assert done.returncode == 0, done.stdout + done.stderr
+    report = json.loads(path.read_text())
+    assert not report["interrupted"] and report["cases"]
+    assert all(case["variants"][0]["seconds"] > 0 for case in report["cases"])

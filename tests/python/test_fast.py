@@ -1,21 +1,75 @@
 # SPDX-License-Identifier: MIT
-"""The extension module gives what the package's Python gives, in the same words."""
+"""The extension module does the usual cases of `add`, `extend` and `sample`, and gives what the package's Python gives:
+counts, rows, errors, and the states of environments and episodes."""
 
 import gc
+import inspect
 import itertools
 import sys
 import threading
 import time
+import weakref
 
 import gpureplay
 import numpy as np
 import pytest
 from gpureplay._accelerator import fast
-from programs import run
+from steps_model import World, check, give
+from support import run, unaligned
 
+pytestmark = pytest.mark.skipif(fast is None, reason="the extension module is not here, or is switched off")
+has_files = pytest.mark.skipif("files: none" in gpureplay.lib.gpur_build_info().decode(),
+                               reason="the library was built without cJSON or xxHash")
+DTYPES = ["float32", "float16", "uint8", "int32", "int64", "bool"]
+MODES = ("disabled", "next_step", "same_step")
 FIELDS = {"x": ((3,), "float32"), "reward": ((), "float32"), "half": ((), "float16"), "small": ((), "uint8"),
           "action": ((), "int32"), "wide": ((), "int64"), "flag": ((), "bool")}
-needs_fast = pytest.mark.skipif(fast is None, reason="the extension module is not here, or is switched off")
+STEP = {"obs": ((2,), "float32"), "action": "int64", "reward": "float32", "next_obs": ((2,), "float32"),
+        "terminated": "bool", "truncated": "bool"}
+
+
+def pair(fields=FIELDS, num_envs=1, autoreset="disabled", **options):
+    """A buffer that uses the module, and one in Python alone."""
+    made = [gpureplay.ReplayBuffer(512, fields, device="cpu", num_envs=num_envs, autoreset=autoreset,
+                                   **{"max_batch": 256, **options}) for _ in range(2)]
+    without_module(made[1])
+    return made
+
+
+def without_module(buffer):
+    for one in (buffer, buffer._writer):
+        one._adder = one._extender = None
+
+
+def outcome(buffer, way, given):
+    """What a call returns or raises, what the buffer holds then, and the states of its environments."""
+    try:
+        result = getattr(buffer, way)(**given)
+    except Exception as error:  # noqa: BLE001
+        result = type(error), str(error)
+    count, tracker = len(buffer), buffer._writer._tracker
+    held = buffer.gather(range(max(0, count - 200), count)) if count else {}
+    states = [buffer._writer._policy.ended.tolist()] if buffer._writer.autoreset == "next_step" and not tracker else []
+    if tracker:
+        states = [tracker.envs.state.tolist(), tracker.envs.pending.tolist(),
+                  tracker.envs.last_obs[tracker.envs.state == 1].tobytes()]
+    return result, count, buffer.stats.appended, [held[name].tobytes() for name in held.keys()], states
+
+
+def ends_alike(buffers, way, given, told=""):
+    """Both buffers give the same. Returns what the call gave."""
+    found = [outcome(buffer, way, given) for buffer in buffers]
+    assert found[0] == found[1], told or given
+    return found[0][0]
+
+
+@pytest.fixture
+def in_c(monkeypatch):
+    """After this is called, every call that the module leaves to Python fails."""
+    def begin():
+        for name in ("_add", "_extend"):
+            monkeypatch.setattr(gpureplay.Writer, name, lambda *_: pytest.fail("it was left to Python"))
+    return begin
 
 
 def rows(count):
@@ -25,33 +79,10 @@ def rows(count):
             "wide": row << 40, "flag": row % 2 == 1}
 
 
-def buffers(num_envs):
-    """One by the extension, and one by Python alone."""
-    made = [gpureplay.ReplayBuffer(64, FIELDS, device="cpu", num_envs=num_envs, autoreset="disabled") for _ in range(2)]
-    for plain in (made[1], made[1]._writer):
-        plain._rows = plain._steps = None
-    return made
+# Values.
 
 
-def outcome(buffer, way, given):
-    """What a call returns or raises, and what the buffer holds then."""
-    try:
-        result = getattr(buffer, way)(**given)
-    except Exception as error:  # noqa: BLE001
-        result = type(error), str(error)
-    count = len(buffer)
-    held = buffer.gather(range(count)) if count else {}
-    return result, count, [held[name].tobytes() for name in held.keys()]
-
-
-def unaligned(values):
-    raw = bytearray(values.nbytes + 1)
-    array = np.frombuffer(raw, np.uint8)[1:].view(values.dtype).reshape(values.shape)
-    array[...] = values
-    return array
-
-
-def spoiled(value):
+def ending_with(value):
     def change(values):
         values = values.copy()
         values.reshape(-1)[-1:] = value
@@ -80,12 +111,11 @@ FORMS = {
     "list": lambda values: values.tolist(),
     "None": lambda values: None,
     "text": lambda values: "text",
-    "last is 300": lambda values: spoiled(300)(values.astype(np.int64)),
+    "last is 300": lambda values: ending_with(300)(values.astype(np.int64)),
+    **{f"last is {value}": ending_with(value) for value in (np.inf, -np.inf, 0, 1)},
 }
-FORMS.update({f"last is {value}": spoiled(value) for value in (np.inf, -np.inf, 0, 1)})
 
 
-@needs_fast
 @pytest.mark.filterwarnings("ignore::numpy.exceptions.ComplexWarning", "ignore:invalid value")
 @pytest.mark.parametrize("count", [1, 4])
 @pytest.mark.parametrize("form", FORMS)
@@ -95,82 +125,149 @@ def test_odd_arrays_end_alike(form, count):
             changed = FORMS[form](rows(count)[name])
         except OverflowError:
             continue  # there is no such array
-        quick, plain = buffers(count)
-        given = {**rows(count), name: changed}
-        assert outcome(quick, way, given) == outcome(plain, way, given), (name, way)
+        ends_alike(pair(num_envs=count), way, {**rows(count), name: changed}, (name, way))
 
 
-@needs_fast
-@pytest.mark.parametrize("way", ["add", "extend"])
-@pytest.mark.parametrize("name", ["x", "reward", "half"])
-@pytest.mark.parametrize("count", [1, 2, 5, 64])
-def test_nan_ends_alike(count, name, way):
-    for at in range(count * (3 if name == "x" else 1)):
-        quick, plain = buffers(count)
-        given = rows(count)
-        given[name].reshape(-1)[at] = np.nan
-        got = outcome(quick, way, given)
-        assert got == outcome(plain, way, given) and got[0][0] is ValueError and got[1] == 0
+@pytest.mark.parametrize("number", [10**30, 1j, None, "1", [1], (1.0,), np.array(1), np.array(1.5, np.float32),
+                                    np.array(True), np.timedelta64(1), np.longdouble(1.5), np.complex64(1)],
+                         ids=lambda number: f"{type(number).__name__} {number}")
+def test_odd_numbers_end_alike(number):
+    for name, (way, count) in itertools.product(FIELDS, (("add", 1), ("add", 2), ("extend", 1))):
+        ends_alike(pair(num_envs=count), way, {**rows(count), name: number}, (name, way))
 
 
-NUMBERS = [0, 1, -1, 2, 255, 256, 2**11 + 1, 2**24 + 1, 2**31 - 1, 2**31, -2**31, -2**31 - 1, 2**63 - 1, 2**63, -2**63,
-           10**30, True, False, 0.0, -0.0, 0.5, 1e-50, 1e39, -1e39, 3.4028235e38, 3.4028235677973362e38,
-           3.4028235677973366e38, np.inf, -np.inf, np.nan, np.float32(1), np.float64(1.5), np.int8(-3), np.bool_(1),
-           np.float16(2), 1j, None, "1", [1], (1.0,), np.array(1), np.array(1.5, np.float32), np.array(True)]
+@pytest.mark.parametrize("given", [np.dtype(kind) for kind in "?bBhHiIlLqQefdg"], ids=lambda dtype: dtype.char)
+@pytest.mark.parametrize("wanted", DTYPES)
+@pytest.mark.filterwarnings("ignore:overflow", "ignore:invalid")
+def test_every_number_of_every_type_ends_alike(wanted, given):
+    if given.kind == "f":
+        numbers = [0.0, -0.0, 1.5, 1e-50, 6.5e4, 1e6, 3.4028235677973362e38, 3.4028235677973366e38, 1e39, -1e39, np.inf,
+                   -np.inf, np.nan]
+    else:
+        least, most = (0, 1) if given.kind == "b" else (np.iinfo(given).min, np.iinfo(given).max)
+        edges = [0, 1, 2, -1, 127, 128, -129, 255, 256, 2**11, 2**11 + 1, 2**24, -2**24, 2**24 + 1, 2**31 - 1, 2**31,
+                 -2**31, -2**31 - 1, 2**63 - 1, 2**63, 2**64 - 1, -2**63]
+        numbers = [edge for edge in edges if least <= edge <= most]
+    values = np.array(numbers, np.longdouble if given.kind == "f" else object).astype(given)
+    for one in [value[()] for value in np.split(values, len(values))] + [values[:3], values[-3:], values[:6:2], values]:
+        forms = [np.asarray(one)]
+        if len(one) == 1:
+            forms += [one[0], one[0].item() if one.dtype.char != "g" else one[0]]
+        for form, way in itertools.product(forms, ("add", "extend")):
+            ends_alike(pair({"x": wanted}, check_nan=False), way, {"x": form}, (way, repr(form)))
 
 
-@needs_fast
-@pytest.mark.parametrize("name", FIELDS)
-@pytest.mark.parametrize("number", NUMBERS, ids=lambda number: f"{type(number).__name__} {number}")
-def test_odd_numbers_end_alike(number, name):
-    for way, count in (("add", 1), ("add", 2), ("extend", 1)):
-        quick, plain = buffers(count)
-        given = {**rows(count), name: number}
-        assert outcome(quick, way, given) == outcome(plain, way, given), way
-
-
-@needs_fast
 @pytest.mark.parametrize("change", [lambda given: given.pop("half"), lambda given: given.update(more=1),
                                     lambda given: (given.pop("half"), given.update(more=1)), dict.clear])
-def test_wrong_names_end_alike(change):
-    for way in ("add", "extend"):
-        quick, plain = buffers(2)
-        given = rows(2)
-        change(given)
-        assert outcome(quick, way, given) == outcome(plain, way, given)
+@pytest.mark.parametrize("way", ["add", "extend"])
+def test_wrong_names_end_alike(change, way):
+    given = rows(2)
+    change(given)
+    ends_alike(pair(num_envs=2), way, given)
 
 
-@needs_fast
-@pytest.mark.parametrize("count", [0, 1, 3, 5])
-def test_a_step_of_other_than_all_environments_ends_alike(count):
-    quick, plain = buffers(4)
-    got = outcome(quick, "add", rows(count))
-    assert got == outcome(plain, "add", rows(count)) and got[0][0] is ValueError
+@pytest.mark.parametrize("fields, left_out", [
+    (STEP, "truncated"), (STEP, "terminated"), (STEP, "reward"),
+    ({**STEP, "truncated": "float32"}, "truncated"), ({**STEP, "truncated": "int32"}, "truncated"),
+    ({**STEP, "truncated": ((2,), "bool")}, "truncated"), ({"truncated": "uint8", **STEP}, "truncated"),
+    ({"truncated": "bool"}, "truncated")])
+@pytest.mark.parametrize("num_envs", [1, 3])
+def test_a_field_left_out_ends_alike(fields, left_out, num_envs):
+    shapes = {name: field[0] if isinstance(field, tuple) else () for name, field in fields.items()}
+    given = {name: np.ones((num_envs, *shape), np.uint8) for name, shape in shapes.items() if name != left_out}
+    for way, more in itertools.product(("add", "extend"), ({}, {"info": None}, {"info": None, "more": 1})):
+        ends_alike(pair(fields, num_envs), way, {**given, **more}, (way, more))
 
 
-@needs_fast
-def test_the_ordinary_is_not_left_to_python():
-    buffer = buffers(1)[0]
-    writer = buffer._writer
-    step = {"x": np.ones(3, np.float32), "reward": 0.5, "half": np.float16(1), "small": 255, "action": -(2**31),
-            "wide": 2**63 - 1, "flag": True}
-    assert writer._rows.append(writer, rows(5)) == 5
-    assert writer._steps.append(writer, rows(1)) == 1
-    assert writer._steps.append(writer, {**step, "half": np.ones(1, np.float16)}) == 1
-    assert writer._steps.append(writer, step) is None  # NumPy's halves are
-    assert len(buffer) == 7
-    buffer.sample(4)
-    assert gpureplay._reuse.redraw is fast.redraw and fast.idle(buffer._spare[1]) is not None
+def test_values_that_are_too_large_to_convert_end_alike():
+    """Some of these seem larger than all memory."""
+    for shape in ((1, 8192), (1, 8193), (3, 5000), (2**59,), (2**60 - 1,)):
+        buffers = pair({"x": (shape[1:], "int64"), "y": (shape[1:], "int64")})
+        if shape[0] < 10**6:
+            value = np.broadcast_to(np.ones(shape[1:], np.int32), shape)
+            ends_alike(buffers, "extend", {"x": value, "y": value.astype(np.int16)}, shape)
+        for of in (np.uint8, np.uint32, np.int64, np.uint64) if shape[0] > 10**6 else ():
+            value = np.broadcast_to(np.ones((), of), shape)
+            assert buffers[0]._extender.add(x=value, y=value) is None
 
 
-@needs_fast
+# What the module does without Python.
+
+STEPS = {
+    "a sampled action": {"action": np.int64(1)},
+    "NumPy's numbers": {"action": np.int32(1), "reward": np.float64(0.5), "terminated": np.bool_(1)},
+    "a small reward": {"reward": np.float32(0.5)},
+    "whole rewards": {"reward": 1},
+    "an unsigned action": {"action": np.uint8(3)},
+    "flags of ones": {"terminated": 1, "truncated": np.int64(0)},
+    "doubles": {"obs": np.ones(2), "next_obs": np.ones((1, 2))},
+    "integers": {"obs": np.arange(2), "next_obs": np.arange(2, dtype=np.uint8)},
+    "flags as floats of another field": {"reward": True, "obs": np.ones(2, bool)},
+    "every other": {"obs": np.arange(4, dtype=np.float32)[::2], "next_obs": np.arange(4.0)[::2]},
+    "an array of no axis": {"action": np.array(1, np.int32), "reward": np.array(0.5)},
+    "with what tells of the end": {"info": {"final_obs": None}, "final_obs": None},
+}
+
+
+@pytest.mark.parametrize("form", STEPS)
+@pytest.mark.parametrize("left_out", [[], ["truncated"]], ids=["all", "no truncated"])
+def test_a_step_of_one_environment_never_comes_to_python(in_c, monkeypatch, form, left_out):
+    step = {"obs": np.ones(2, np.float32), "action": 1, "reward": 1.0, "next_obs": np.ones(2, np.float32),
+            "terminated": False, "truncated": False, **STEPS[form]}
+    step = {name: value for name, value in step.items() if name not in left_out}
+    quick, plain = pair(STEP)
+    in_c()
+    assert quick.add(**step) == 1 and quick._writer.add(**step) == 1
+    monkeypatch.undo()
+    assert plain.add(**step) == plain.add(**step) == 1
+    assert outcome(quick, "extend", {}) == outcome(plain, "extend", {})
+
+
+def vector_step(num_envs, ended=()):
+    obs = np.arange(2.0 * num_envs, dtype=np.float32).reshape(2, num_envs).T  # not contiguous
+    return {"obs": obs, "action": np.arange(num_envs, dtype=np.int32), "reward": np.ones(num_envs), "next_obs": obs + 1,
+            "terminated": np.isin(np.arange(num_envs), ended), "truncated": np.zeros(num_envs, bool)}
+
+
+@pytest.mark.parametrize("autoreset", MODES)
+def test_a_step_of_a_vector_never_comes_to_python(in_c, autoreset):
+    quick, _ = pair(STEP, 8, autoreset)
+    in_c()
+    for _ in range(3):
+        assert quick.add(**vector_step(8), info={}) == 8
+    step = vector_step(8)
+    count = quick.add(obs=step["obs"], info={}, next_obs=step["obs"], reward=step["reward"], final_obs=None,
+                      action=step["action"], terminated=step["terminated"])  # not as a dict
+    assert count == 8 and quick.extend(**vector_step(30)) == 30
+    if autoreset != "same_step":
+        assert quick.add(**vector_step(8, [1, 5])) == 8
+        assert quick.add(**vector_step(8, [1, 2])) == (6 if autoreset == "next_step" else 8)
+        assert quick.add(**vector_step(8)) == (7 if autoreset == "next_step" else 8)
+    with quick._writer._lock, quick._writer._shared:
+        assert quick.add(**vector_step(8)) == 8
+    assert pair({"x": ((3,), "float32")})[0].extend(x=np.ones((20_000, 3), np.float32)) == 20_000  # not at once
+    with pytest.raises(pytest.fail.Exception):
+        quick.extend(**vector_step(8), stream=None)
+
+
+def test_a_draw_never_comes_to_python(monkeypatch):
+    buffer, _ = pair()
+    buffer.extend(**rows(64))
+    monkeypatch.setattr(gpureplay.ReplayBuffer, "_python_sample", lambda *_: pytest.fail("it was left to Python"))
+    batch = buffer.sample(16)
+    assert buffer.sample(16, out=batch) is batch and (batch.x[:, 0] == 3 * batch.id).all()
+    with pytest.raises(TypeError):
+        buffer.sample(17, out=batch)  # is left to Python
+
+
 def test_both_draw_the_same():
     program = """
     import hashlib
     with make(seed=3) as buffer:
-        digest = hashlib.sha256()
+        digest, batch = hashlib.sha256(), None
         for turn in range(50):
-            batch = buffer.sample(32 if turn % 7 else 8)
+            size = 32 if turn % 7 else 8
+            batch = buffer.sample(size, out=batch if batch is not None and len(batch) == size and turn % 3 else None)
             for name in batch.keys():
                 digest.update(batch[name].tobytes())
         print(digest.hexdigest(), buffer.stats.batches_made)
@@ -178,97 +275,336 @@ def test_both_draw_the_same():
     assert run(program)[0] == run(program, GPUREPLAY_FAST="off")[0]
 
 
-@needs_fast
-@pytest.mark.parametrize("way", ["add", "extend", "by keyword", "sample", "refused", "closed"])
+# Environments that reset themselves, and tracked episodes.
+
+
+@pytest.mark.parametrize("autoreset", MODES)
+@pytest.mark.parametrize("flag", ["bool", "uint8", "float32", "float16", "int32"])
+@pytest.mark.parametrize("num_envs", [1, 2, 5])
+def test_episodes_end_alike(autoreset, flag, num_envs):
+    random = np.random.default_rng(5)
+    flags = {"terminated": "uint8" if flag == "uint8" else "bool", "truncated": flag}
+    buffers = pair({**STEP, **flags}, num_envs, autoreset)
+    for turn in range(40):
+        likely = random.choice([0, 0.2, 0.9])
+        step = vector_step(num_envs)
+        for name, kind in flags.items():
+            step[name] = (random.random(num_envs) < likely) * np.dtype(kind).type(1)
+        if flag.startswith("float"):
+            step["truncated"] = -step["truncated"]  # -0 is no end
+        step["action"] += turn
+        if turn % 7 == 3:
+            step["reward"][random.integers(num_envs)] = np.nan
+        if turn % 11 == 5:
+            step["truncated"] = None
+        if turn % 5 == 2 and flag != "int32":
+            del step["truncated"]
+        given = {**step, "final_obs": np.full((num_envs, 2), turn, np.float32)} if turn % 3 else step
+        ends_alike(buffers, "add", given, turn)
+        if turn % 13 == 12:
+            for buffer in buffers:
+                buffer.reset()
+    assert len(buffers[0]) > 20
+
+
+TRACKED = {
+    "n steps": ({"n_step": 3}, {}),
+    "linked stacks": ({"stack": 3}, {"tag": "float32"}),
+    "linked frames of n steps": ({"stack": 3, "n_step": 3, "gives": "frames", "dtype": "float32"}, {}),
+    "halves": ({"n_step": 2, "dtype": "float16"}, {}),
+    "previous": ({}, {"previous": "int64", "tag": "float32"}),
+}
+
+
+def tracked_pair(way, mode, num_envs=3):
+    of, more = TRACKED[way]
+    world = World(5, mode=mode, num_envs=num_envs, **of)
+    made = [gpureplay.ReplayBuffer(10_000, world.fields(**more), **world.settings()) for _ in range(2)]
+    without_module(made[1])
+    return made, world
+
+
+def step_of(buffer, world):
+    """A step of the world, without what is no field."""
+    names = [field.name for field in buffer.fields]
+    return {name: value for name, value in world.step().items() if name == "final_obs" or name in names}
+
+
+@pytest.mark.parametrize("num_envs", [1, 3])
+@pytest.mark.parametrize("mode", MODES[:2])
+@pytest.mark.parametrize("way", [way for way in TRACKED if way != "halves"])
+def test_tracked_episodes_never_come_to_python(way, mode, num_envs, in_c):
+    (buffer, _), world = tracked_pair(way, mode, num_envs)
+    with buffer:
+        give(buffer, world, 1)  # Python asks the library for the states
+        in_c()
+        give(buffer, world, 80)
+        assert sum(row["terminated"] or row["truncated"] for row in world.rows) > 4
+        check(buffer, world)
+
+
+def test_under_same_step_only_ends_come_to_python(monkeypatch):
+    (buffer, _), world = tracked_pair("n steps", "same_step")
+    real, came = gpureplay.Writer._add, []
+    monkeypatch.setattr(gpureplay.Writer, "_add", lambda *of: came.append(of) or real(*of))
+    with buffer:
+        give(buffer, world, 1)
+        for _ in range(60):
+            given, before = step_of(buffer, world), len(came)
+            buffer.add(**given)
+            assert len(came) - before == (given["terminated"] | given["truncated"]).any()
+        check(buffer, world)
+
+
+def test_tracked_numbers_of_one_environment_never_come_to_python(in_c):
+    with gpureplay.ReplayBuffer(100, STEP, n_step=2, device="cpu", autoreset="disabled") as buffer:
+        step = {"obs": np.zeros(2), "action": np.int32(1), "reward": 0.5, "next_obs": np.zeros(2), "terminated": False,
+                "truncated": np.bool_(0)}
+        assert buffer.add(**step) == 0
+        in_c()
+        del step["truncated"]
+        assert [buffer.add(**step, info={}) for _ in range(3)] == [1, 1, 1]
+        assert buffer.add(**{**step, "terminated": 1}) == 2
+        assert buffer.add(**step) == 0 and buffer._writer.add(**step) == 1
+        assert np.allclose(buffer.gather(range(6)).reward, [0.995] * 4 + [0.5, 0.995])
+
+
+def spoiled(given, turn, random):
+    """The step with a mistake of the caller, or in another form."""
+    env, kind = random.integers(len(given["reward"])), turn % 23
+    other = {name: value.copy() for name, value in given.items()}
+    if kind == 0:
+        other["reward"][env] = np.nan
+    elif kind == 1:
+        other["obs"][env] += 1
+    elif kind == 2:
+        other["next_obs"][env].flat[0] += 7  # of stacks, a frame that was not there
+    elif kind == 3 and other["obs"].dtype.kind == "f":
+        other[random.choice(["obs", "next_obs"])][env] = np.nan
+    elif kind == 4:
+        other["terminated"] = other["terminated"].astype(np.uint8) * 3
+    elif kind == 5:
+        del other["truncated"]
+    elif kind == 6:
+        other = {name: value.astype(np.float64) if value.dtype == np.float32 else value
+                 for name, value in other.items()}
+    elif kind == 7:
+        other["obs"], other["reward"] = np.asfortranarray(other["obs"]), np.repeat(other["reward"], 2)[::2]
+    elif kind == 8:
+        other["terminated"] = np.ones_like(other["terminated"])
+    elif kind == 9:
+        other["obs"] = other["obs"][..., :-1]
+    elif kind == 10:
+        other.pop("final_obs")
+    elif kind == 11:
+        other["action"] = None
+    elif kind == 12:
+        other["info"] = {"final_obs": other.pop("final_obs")}
+    return other
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("way", TRACKED)
+def test_tracked_steps_end_alike(way, mode):
+    random, kinds = np.random.default_rng(3), set()
+    buffers, world = tracked_pair(way, mode)
+    for turn in range(200):
+        given = step_of(buffers[0], world)
+        for step in (spoiled(given, turn, random), given):
+            result = ends_alike(buffers, "add", step, turn)
+            kinds.add(type(result))
+            if isinstance(result, int):
+                break
+        if turn % 23 in (2, 4, 8) or turn % 29 == 0:  # it may differ from the model's
+            for one in (*buffers, world):
+                one.reset()
+    assert kinds == {int, tuple} and len(buffers[0]) > 300
+    for buffer in buffers:
+        buffer.close()
+
+
+# Threads.
+
+
+def test_a_writer_that_threads_share_counts_every_step():
+    """All observations are equal, so every step continues the one before, whichever thread made that."""
+    step = {"obs": np.zeros(2, np.float32), "action": 1, "reward": 1.0, "next_obs": np.zeros(2, np.float32),
+            "terminated": False, "truncated": False}
+    counts = []
+    with gpureplay.ReplayBuffer(10_000, STEP, n_step=3, device="cpu", autoreset="disabled") as buffer:
+        def add():
+            counts.append(sum(buffer.add(**{**step, "terminated": number % 5 == 0}) for number in range(2000)))
+
+        threads = [threading.Thread(target=add) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert sum(counts) == buffer.stats.appended
+        buffer.reset()
+        assert buffer.stats.appended == 8000
+
+
+@pytest.mark.parametrize("way", ["add", "extend", "add that is tracked", "flush", "reset"])
+def test_a_call_waits_for_the_thread_that_holds_the_writer(way):
+    options = {"n_step": 3} if "tracked" in way else {}
+    step = {name: value[0] for name, value in vector_step(1).items()}
+    step["next_obs"] = step["obs"]
+    given = {name: [value] for name, value in step.items()} if way == "extend" else step if "add" in way else {}
+    with gpureplay.ReplayBuffer(100, STEP, device="cpu", autoreset="disabled", **options) as buffer:
+        call = getattr(buffer, way.split()[0])
+        call(**given)
+        thread = threading.Thread(target=lambda: call(**given))
+        with buffer._writer._lock, buffer._writer._shared:
+            call(**given)  # the thread that holds it may
+            before = buffer.stats.appended
+            thread.start()
+            thread.join(0.1)
+            assert thread.is_alive() and buffer.stats.appended == before
+        thread.join()
+        assert call(**given) == (1 if given else None)
+
+
+@has_files
+def test_a_step_that_waits_lets_other_threads_go_on(tmp_path):
+    """It waits for a save, which calls its progress function."""
+    (buffer, _), world = tracked_pair("n steps", "disabled")
+    added, seen = threading.Event(), []
+
+    def add():
+        buffer.add(**step_of(buffer, world))
+        added.set()
+
+    def progress(*_):
+        if not thread.is_alive() and not added.is_set():
+            thread.start()
+            time.sleep(0.1)
+            seen.append(added.is_set())
+        return True
+
+    thread = threading.Thread(target=add)
+    with buffer:
+        give(buffer, world, 20)
+        buffer.save(tmp_path / "buffer", progress)
+        thread.join()
+        assert seen == [False] and added.is_set()
+        check(buffer, world)
+
+
+def refused(call, *given):
+    with pytest.raises(ValueError):
+        call(*given)
+
+
+@pytest.mark.parametrize("way", ["add", "extend", "sample", "out", "left to Python", "tracked", "update",
+                                 "update of float32", "refused update"])
 def test_nothing_leaks(way):
-    buffer, plain = buffers(4)
-    given = rows(4)
+    buffer, _ = pair(num_envs=4, prioritized=True)
+    tracked = gpureplay.ReplayBuffer(512, STEP, device="cpu", num_envs=4, autoreset="disabled", n_step=2)
+    given, batch = rows(4), None
+    step = {**vector_step(4), "next_obs": vector_step(4)["obs"]}
     nan = {**given, "reward": np.full(4, np.nan, np.float32)}
-    writer, batch = buffer._writer, None
-    plain.close()
-    calls = {
-        "add": lambda: buffer.add(**given), "extend": lambda: buffer.extend(**given),
-        "sample": lambda: buffer.sample(4), "by keyword": lambda: buffer.extend(
-            x=given["x"], reward=given["reward"], half=given["half"], small=given["small"], action=given["action"],
-            wide=given["wide"], flag=given["flag"]),
-        "refused": lambda: writer._rows.append(writer, nan),
-        "closed": lambda: writer._rows.append(plain._writer, given),
-    }
     buffer.extend(**given)
-    watched = [*given, *given.values(), *(values.dtype for values in given.values()), writer, buffer, writer._calls]
+    tracked.add(**step)
+    out, ids, values = buffer.sample(4), np.arange(4), np.ones(4)
+    values32 = values.astype(np.float32)
+    call = {
+        "add": lambda: buffer.add(**given), "extend": lambda: buffer.extend(**given),
+        "sample": lambda: buffer.sample(4), "out": lambda: buffer.sample(4, out=out),
+        "left to Python": lambda: buffer._extender.add(**nan), "tracked": lambda: tracked.add(**step),
+        "update": lambda: buffer.update_priorities(ids, values),
+        "update of float32": lambda: buffer.update_priorities(ids, values32),
+        "refused update": lambda: refused(buffer.update_priorities, ids, values[1:]),
+    }[way]
+    watched = [*given, *given.values(), *step.values(), *(values.dtype for values in given.values()), buffer._writer,
+               buffer, tracked, out, ids, values, values32]
 
     def counts():
         gc.collect()
         return [sys.getrefcount(one) for one in watched], sys.getallocatedblocks()
 
-    call = calls[way]
     for _ in range(1000):
         batch = call()
     before = counts()
-    for _ in range(100_000):
+    for _ in range(3000 if way == "refused update" else 30_000):
         batch = call()
     after = counts()
     del batch
-    assert after[0] == before[0] and after[1] - before[1] < 100 and not writer._calls and not buffer._calls
+    assert after[0] == before[0] and after[1] - before[1] < 100
+    assert not any(one._calls for one in (buffer, buffer._writer, tracked, tracked._writer))
 
 
-@needs_fast
-def test_a_search_and_an_append_let_other_threads_go_on():
-    fields, count = {"x": ((1 << 18,), "float32")}, 30
-    with gpureplay.ReplayBuffer(256, fields, device="cpu", update_size=128) as buffer:
-        given, turns, done = np.zeros((count, 1 << 18), np.float32), [0], threading.Event()
+# The methods, as callers see them.
 
-        def turn():
-            while not done.is_set():
-                turns[0] += 1
-                time.sleep(0)  # gives the lock back, which nobody asks for
-
-        thread = threading.Thread(target=turn)
-        old = sys.getswitchinterval()
-        sys.setswitchinterval(60)  # nobody is asked to give the lock away in time, so the extension must
-        try:
-            thread.start()
-            before = turns[0]
-            for _ in range(100):  # a core may be somebody else's for longer than one call takes
-                buffer.extend(x=given)
-                if turns[0] > before:
-                    break
-            assert turns[0] > before
-        finally:
-            done.set()
-            sys.setswitchinterval(old)
-            thread.join()
+METHODS = [(gpureplay.ReplayBuffer, "add"), (gpureplay.ReplayBuffer, "extend"), (gpureplay.ReplayBuffer, "sample"),
+           (gpureplay.Writer, "add"), (gpureplay.Writer, "extend")]
 
 
-@needs_fast
-@pytest.mark.filterwarnings("ignore::DeprecationWarning")
-def test_a_batch_whose_array_was_changed_in_place_is_not_used_again():
-    for change in (lambda array: array.setflags(write=False), lambda array: setattr(array, "dtype", np.int32)):
-        with buffers(1)[0] as buffer:
-            buffer.extend(**rows(16))
-            batch = buffer.sample(8)
-            change(batch.x)
-            address = id(batch)
-            del batch
-            again = buffer.sample(8)
-            assert id(again) != address or again.x.flags.writeable
-            assert again.x.dtype == np.float32 and again.x.flags.writeable
+@pytest.mark.parametrize("kind, name", METHODS)
+def test_a_method_has_the_signature_and_the_text_of_pythons(kind, name):
+    method, python = getattr(kind, name), getattr(kind, f"_python_{name}")
+    assert (method.__name__, method.__qualname__) == (name, f"{kind.__name__}.{name}") and inspect.isroutine(method)
+    assert inspect.getdoc(method) == inspect.getdoc(python)
+    wanted = [(one.name, one.default) for one in inspect.signature(python).parameters.values()]
+    assert [(one.name, one.default) for one in inspect.signature(method).parameters.values()] == wanted
+    buffer, _ = pair()
+    one = buffer if kind is gpureplay.ReplayBuffer else buffer.writer()
+    bound = getattr(one, name)
+    assert bound.__self__ is one and bound.__doc__ == method.__doc__ and bound == getattr(one, name)
+    assert list(inspect.signature(bound).parameters) == [name for name, _ in wanted[1:]]
+
+
+@pytest.mark.parametrize("kind, name", METHODS[:2] + METHODS[3:])
+def test_every_way_to_call_it_appends(kind, name):
+    buffer, _ = pair({"x": ((2,), "float32"), "n": "int32"})
+    one = buffer if kind is gpureplay.ReplayBuffer else buffer.writer()
+    given = [{"x": np.ones((1, 2), np.float32), "n": np.array([at], np.int32)} for at in range(6)]
+    assert getattr(one, name)(**given[0]) == getattr(kind, name)(one, x=given[1]["x"], n=given[1]["n"]) == 1
+    assert getattr(kind, name)(one, n=given[2]["n"], x=given[2]["x"]) == 1
+    assert getattr(one, name)(**{"".join(["", key]): given[3][key] for key in ("n", "x")}) == 1
+    assert getattr(super(kind, one), name, getattr(one, name))(**given[4]) == getattr(one, name)(**given[5]) == 1
+    assert buffer.gather(range(len(buffer))).n.tolist() == list(range(6))
+    for wrong in (lambda: getattr(one, name)(1), lambda: getattr(one, name)(1, **given[0])):
+        with pytest.raises(TypeError, match=f"{kind.__name__}.{name}.. takes 1 positional argument but 2"):
+            wrong()
+    with pytest.raises(TypeError, match="missing .'n', 'x'., unknown"):
+        getattr(one, name)()
+    assert len(buffer) == 6
+
+
+def test_a_subclass_may_override_it():
+    class Doubling(gpureplay.ReplayBuffer):
+        def add(self, **values):
+            return super().add(**values) + super().add(**values)
+
+    with Doubling(64, {"n": "int32"}, device="cpu") as buffer:
+        assert buffer.add(n=3) == 2 and buffer.gather([0, 1]).n.tolist() == [3, 3]
+
+
+def test_a_kept_method_keeps_its_object_and_no_longer():
+    buffer = gpureplay.ReplayBuffer(64, {"n": "int32"}, device="cpu")
+    alive, method, closing = weakref.ref(buffer), buffer.add, gpureplay.ReplayBuffer(64, {"n": "int32"}, device="cpu")
+    del buffer
+    assert method(n=1) == 1
+    method.__self__.again = method  # a circle
+    del method
+    gc.collect()
+    assert alive() is None
+    method = closing.add
+    closing.close()
+    for call in (method, closing.add, closing.extend):
+        with pytest.raises(gpureplay.Closed, match="make a new one"):
+            call(n=[1])
 
 
 def test_it_can_be_switched_off():
     assert run("print(gpureplay._accelerator.fast)", GPUREPLAY_FAST="off")[0] == "None\n"
-
-
-def test_a_wrong_path_is_told():
     _, said = run("", wanted=1, GPUREPLAY_FAST="/nowhere.so")
     assert 'GPUREPLAY_FAST is \'/nowhere.so\', where there is no file; it must be "off", or the module\'s path' in said
 
 
-@needs_fast
-@pytest.mark.parametrize("call", [
-    "Rows([], 1, 2)", "Rows(1, 1)", "Rows([1], 1)", "Rows([('x', (), 1)], True)", "Watch(())", "Watch(1)", "idle(1)",
-    "Rows([('x', (1,) * 7, np.dtype('f4'))], True)", "Rows([('x', (1,), np.dtype('f4'))] * 65, True)", "redraw(1, 2)",
-    "redraw(1, 'x', ())", "Watch((1,) * 71)", "Rows([], True).append(1)", "Rows([], True).append(1, {}, 'x')"])
-def test_what_it_was_not_made_for_raises(call):
-    with pytest.raises((TypeError, ValueError, AttributeError)):
-        eval(f"fast.{call}", {"fast": fast, "np": np})  # noqa: S307
+@pytest.mark.parametrize("call", ["Appender()", "method(int, 'absent', '')", "method(1, 'add', '')", "use(b'')",
+                                  "use([1])", "put_arrays(1, 2, 3, 4, 5)", "Appender(a=1)"])
+def test_what_the_module_was_not_made_for_raises(call):
+    with pytest.raises((TypeError, ValueError, IndexError)):
+        eval(f"fast.{call}", {"fast": fast})  # noqa: S307

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""The learner from Python: settings, weights, acting, and what is refused."""
+"""The learner: training, acting, weights, networks on images, what is refused; and the losses of print_losses.c."""
+
+import os
+import subprocess
 
 import gpureplay
 import numpy as np
@@ -34,7 +37,7 @@ def test_it_learns_and_tells(buffer):
 
 
 def forward(weights, obs):
-    """The network, by hand."""
+    """The network in NumPy."""
     hidden = np.maximum(obs @ weights["trunk.0.weight"].T + weights["trunk.0.bias"], 0)
     hidden = np.tanh(hidden @ weights["trunk.1.weight"].T + weights["trunk.1.bias"])
     names = [name for name in weights if not name.startswith("trunk")]
@@ -163,3 +166,169 @@ def test_nan_is_refused_unless_the_buffer_says_otherwise(buffer):
     assert learner.stats.acts == 0 and all((learner.weights[name] == values).all() for name, values in before.items())
     with gpureplay.ReplayBuffer(100, FIELDS, device="cpu", check_nan=False) as careless:
         assert gpureplay.DQN(careless, **NETWORK).act(bad).shape == (3,)
+
+
+# Convolutions and sampling by priority from Python: how layers are written, and what is refused.
+
+
+SHAPES = {"chw": (3, 10, 12), "hwc": (10, 12, 3)}
+CONVOLUTIONS = [("conv", 8, 3, 2, 1), ("conv", 8, 3), 24]
+
+
+def make(layout="chw", count=300, **settings):
+    """Images of noise; the reward is how bright one corner is, and nothing follows."""
+    obs = {"chw": (3, 10, 12), "hwc": (10, 12, 3)}[layout], "uint8"
+    fields = {"obs": obs, "action": "int32", "reward": "float32", "next_obs": obs, "terminated": "bool"}
+    made = gpureplay.ReplayBuffer(1000, fields, device=gpureplay.Device("cpu", threads=1), **settings)
+    random = np.random.default_rng(4)
+    images = random.integers(0, 256, (count, *obs[0])).astype(np.uint8)
+    corner = (slice(None), 0) if layout == "chw" else (slice(None), slice(None), slice(None), 0)
+    reward = images[corner].reshape(count, 10, 12)[:, :4, :4].mean(axis=(1, 2)) / 32 - 4
+    made.extend(obs=images, action=random.integers(0, 2, count), reward=reward, next_obs=images,
+                terminated=np.ones(count, bool))
+    return made, images
+
+
+def net(**more):
+    return {"outputs": 2, "trunk": CONVOLUTIONS, "input_scale": 1 / 255, "batch_size": 32, "learning_rate": 3e-3,
+            "seed": 2, **more}
+
+
+def test_planes_and_pixels_are_the_same_image():
+    made = {layout: make(layout) for layout in SHAPES}
+    learners = {layout: gpureplay.DQN(buffer, **net(input_layout=layout)) for layout, (buffer, _) in made.items()}
+    planes = made["chw"][1][:9]
+    q = [learners["chw"].q_values(planes), learners["hwc"].q_values(np.moveaxis(planes, 1, 3))]
+    assert np.allclose(*q, atol=1e-5) and np.ptp(q[0]) > 0.01
+    assert learners["hwc"].weights["trunk.0.weight"].shape == (8, 3, 3, 3)
+    assert learners["chw"].act(planes[0]).shape == (1,)
+
+
+SAID = {
+    "tuples": [("conv", 8, 3, 2, 1, "tanh"), ("conv", 6, 2), (16, "relu"), 8],
+    "dicts": [{"conv": 8, "kernel": 3, "stride": 2, "padding": 1, "activation": "tanh"}, {"conv": 6, "kernel": 2},
+              {"dense": 16}, {"dense": 8, "activation": "relu"}],
+    "lists": [["conv", 8, 3, 2, 1, "tanh"], ["conv", 6, 2, 1, 0, "relu"], [16], [8]],
+    "steps left out": [("conv", 8, 3, 2, 1, "tanh"), ("conv", 6, 2, "relu"), {"dense": 16, "activation": "relu"}, 8],
+}
+
+
+def test_layers_are_said_in_many_ways():
+    buffer, images = make()
+    with buffer:
+        first, *others = (gpureplay.DQN(buffer, **net(trunk=said)) for said in SAID.values())
+        assert [first.weights[f"trunk.{at}.weight"].shape for at in range(4)] == [
+            (8, 3, 3, 3), (6, 2, 2, 8), (16, 4 * 5 * 6), (8, 16)]
+        for other in others:
+            assert np.array_equal(first.q_values(images[:5]), other.q_values(images[:5]))
+
+
+BAD_IMAGES = {
+    "no kernel": ({"trunk": [("conv", 8)]}, TypeError, r"trunk has \('conv', 8\); it must be a list of units"),
+    "no filters": ({"trunk": [("conv",)]}, TypeError, "units is 'conv'; it must be an integer"),
+    "too much": ({"trunk": [("conv", 8, 3, 2, 1, 1)]}, TypeError, r"trunk has \('conv', 8, 3, 2, 1, 1\); it must be"),
+    "nothing": ({"trunk": [()]}, TypeError, r"trunk has \(\); it must be"),
+    "None": ({"trunk": [None]}, TypeError, "trunk has None; it must be"),
+    "another word": ({"trunk": [("pool", 2, 2)]}, TypeError, r"trunk has \('pool', 2, 2\); it must be"),
+    "another name": ({"trunk": [{"conv": 8, "kernel": 3, "dilation": 2}]}, TypeError, "dilation.* it must be a list"),
+    "no kind": ({"trunk": [{"kernel": 3}]}, TypeError, "kernel.* it must be a list"),
+    "two kinds": ({"trunk": [{"conv": 3, "dense": 3}]}, TypeError, "dense.* it must be a list"),
+    "a dense kernel": ({"trunk": [{"dense": 3, "kernel": 3}]}, TypeError, "kernel.* it must be a list"),
+    "text": ({"trunk": [("conv", 8, "3", 2)]}, TypeError, "kernel is '3'; it must be an integer"),
+    "activation": ({"trunk": [("conv", 8, 3, "gelu")]}, ValueError, "activation in trunk is 'gelu'; it must be one of"),
+    "stride": ({"trunk": [("conv", 8, 3, 0)]}, gpureplay.InvalidArgument, "stride is 0"),
+    "padding": ({"trunk": [("conv", 8, 3, 1, 3)]}, gpureplay.InvalidArgument, "padding is 3"),
+    "order": ({"trunk": [8, ("conv", 8, 3)]}, gpureplay.InvalidArgument, "trunk"),
+    "layout": ({"input_layout": "nchw"}, ValueError, "input_layout is 'nchw'; it must be one of 'chw', 'hwc'"),
+    "too large": ({"trunk": [("conv", 8, 11)]}, gpureplay.InvalidArgument, "kernel"),
+    "beta": ({"beta": (0.4, 1.0)}, ValueError, r"beta is \(0.4, 1.0\); it must be a number, \(first"),
+    "negative beta": ({"beta": -1}, gpureplay.InvalidArgument, "beta"),
+    "no priorities": ({"prioritized": True}, gpureplay.InvalidArgument, "prioritized"),
+    "no priorities, by preset": ({"preset": "apex-dqn"}, gpureplay.InvalidArgument, "prioritized"),
+    "a word": ({"prioritized": "rank"}, ValueError, "prioritized is 'rank'; it must be True, False, \"plain\" or None"),
+    "a list": ({"prioritized": [1]}, ValueError, r"prioritized is \[1\]; it must be True, False, \"plain\" or None"),
+    "both": ({"prioritized": "plain", "distinct": True}, ValueError, "distinct is True and prioritized 'plain'; a"),
+}
+
+
+@pytest.mark.parametrize("case", BAD_IMAGES)
+def test_bad_settings_of_images_are_refused(case):
+    settings, error, text = BAD_IMAGES[case]
+    buffer, _ = make(count=40)
+    with buffer, pytest.raises(error, match=text):
+        gpureplay.DQN(buffer, **net(**settings))
+
+
+def written(learner, buffer):
+    """How many priorities a train step gives."""
+    before = buffer.priority_stats.updates
+    learner.train(1)
+    learner.sync()
+    return buffer.priority_stats.updates - before
+
+
+def test_a_learner_draws_as_the_buffer_unless_told():
+    buffer, _ = make(prioritized="plain")
+    with buffer:
+        cases = [({}, 32), ({"prioritized": True}, 32), ({"prioritized": False}, 0), ({"distinct": True}, 0),
+                 ({"distinct": False}, 32), ({"preset": "nature-dqn"}, 32),
+                 ({"prioritized": False, "distinct": True}, 0)]
+        for settings, count in cases:
+            assert written(gpureplay.DQN(buffer, **net(**settings)), buffer) == count, settings
+        with pytest.raises(gpureplay.TooFew, match="distinct|400"):
+            gpureplay.DQN(buffer, **net(distinct=True, batch_size=400)).train(1)
+
+
+# The same trainings as print_losses.c, with the same bits.
+
+
+PROGRAM = os.environ.get("GPUREPLAY_PRINT_LOSSES")
+ROWS, OBS, STEPS = 500, 5, 100
+
+
+IMAGE = (8, 7, 3)
+DENSE = {"head": "dueling", "hidden": 16, "trunk": [(24, "tanh"), 20], "optimizer": "rmsprop_torch",
+         "learning_rate": (3e-3, 1e-3, 80, 10), "distinct": True}
+SAID_CONVOLUTIONS = {"trunk": [("conv", 6, 3, 2, 1), {"conv": 4, "kernel": 2, "activation": "tanh"}, 20],
+                "input_layout": "hwc", "input_scale": 1 / 255, "beta": (0.4, 1.0, 60, 5)}
+
+
+def fill(buffer, images):
+    row, i, flat = np.arange(ROWS)[:, None], np.arange(OBS), np.arange(ROWS)
+    obs, next_obs = (row * 7 + i * 3) % 11 / 4 - 1, (row * 5 + i * 2) % 13 / 4 - 1.5
+    if images:
+        pixel = np.arange(np.prod(IMAGE))
+        obs, next_obs = ((row * a + pixel * b) % c for a, b, c in ((7, 3, 251), (5, 2, 253)))
+        obs, next_obs = obs.reshape(ROWS, *IMAGE), next_obs.reshape(ROWS, *IMAGE)
+    buffer.extend(obs=obs, next_obs=next_obs, action=flat % 3, reward=flat % 9 / 2 - 2, terminated=flat % 17 == 0)
+
+
+def losses(executor, images):
+    obs = (IMAGE, "uint8") if images else ((OBS,), "float32")
+    fields = {"obs": obs, "action": "int32", "reward": "float32", "next_obs": obs, "terminated": "bool"}
+    device = gpureplay.Device("cpu", executor=executor)
+    more = {"prioritized": True, "alpha": 0.7} if images else {}
+    with gpureplay.ReplayBuffer(400, fields, device=device, seed=5, gamma=0.9, **more) as buffer:
+        fill(buffer, images)
+        learner = gpureplay.DQN(buffer, outputs=3, batch_size=48, target_period=30, seed=11,
+                                **(SAID_CONVOLUTIONS if images else DENSE))
+        for _ in range(STEPS):
+            learner.train(1)
+            learner.sync()
+            stats = learner.stats
+            yield np.array([stats.loss, stats.mean_q, stats.gradient_norm], np.float32).view(np.uint32)
+
+
+# The extension module only adds rows, which the vectors test.
+ONCE = pytest.mark.skipif(os.environ.get("GPUREPLAY_FAST", "off") != "off", reason="run without the extension module")
+
+
+@pytest.mark.skipif(PROGRAM is None, reason="GPUREPLAY_PRINT_LOSSES does not name the program print_losses")
+@pytest.mark.parametrize("executor", ["inline", "thread"])
+@pytest.mark.parametrize("images", [False, pytest.param(True, marks=ONCE)], ids=["vectors", "images"])
+def test_the_losses_are_those_of_the_c_program(executor, images):
+    command = [PROGRAM, *["images"] * images]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=600)
+    wanted = [line.split() for line in done.stdout.splitlines()]
+    got = [[f"{bits:08x}" for bits in step] for step in losses(executor, images)]
+    assert got == wanted and len(got) == STEPS and len({loss for loss, _, _ in got}) > STEPS // 2

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: MIT
 """usage: python3 test_on_device.py [DEVICE] [unittest's own options]
 
-The package with PyTorch, CuPy and JAX on one device: arrays both ways, side streams, priorities, a learner. Each
-library that is not here is skipped; so is all where there is no such device, with status 77. By itself, or by pytest,
-which takes the CPU: what can be tested there is, so that on a GPU nothing but the GPU is new."""
+The package with PyTorch, CuPy and JAX on one device: arrays both ways, side streams, priorities, a learner. A library
+that is missing is skipped. Without the device all is skipped, with status 77. By itself, and under pytest, it takes the
+CPU and tests what can be tested there, so that on a GPU nothing but the GPU is new."""
 
 import contextlib
 import importlib
@@ -38,7 +38,7 @@ def rows(count, first=0):
 
 
 def overwrite(array):
-    """In the order of the current stream. JAX's arrays stay as they are."""
+    """In the order of the current stream. JAX's arrays cannot be written."""
     if hasattr(array, "fill_"):
         array.fill_(1)
     elif hasattr(array, "fill"):
@@ -46,13 +46,12 @@ def overwrite(array):
 
 
 class Numpy:
-    """NumPy's arrays, which are the host's."""
+    """NumPy's arrays, which are in host memory."""
 
     name = "numpy"
-    uses_device = False
 
     def __init__(self):
-        self.module = np
+        self.module = importlib.import_module(self.name)
 
     def of(self, values):
         return values.copy()
@@ -64,19 +63,12 @@ class Numpy:
         return np.asarray(array)
 
     def side(self):
-        """A stream that is not the default one, current within; yields it, or None where there are no streams."""
+        """Makes another stream than the default one the current one, and gives it; or None where there are none."""
         return contextlib.nullcontext()
-
-    def synchronize(self):
-        pass
 
 
 class Torch(Numpy):
     name = "torch"
-    uses_device = True
-
-    def __init__(self):
-        self.module = importlib.import_module("torch")
 
     def of(self, values):
         return self.module.from_numpy(values.copy()).to(DEVICE)
@@ -89,26 +81,18 @@ class Torch(Numpy):
 
     @contextlib.contextmanager
     def side(self):
-        if not on_cuda():
-            yield None
-            return
-        stream = self.module.cuda.Stream(DEVICE)
+        stream = self.module.cuda.Stream(DEVICE) if on_cuda() else None
         with self.module.cuda.stream(stream):
             yield stream
-
-    def synchronize(self):
-        if on_cuda():
-            self.module.cuda.synchronize(DEVICE)
 
 
 class Cupy(Numpy):
     name = "cupy"
-    uses_device = True
 
     def __init__(self):
         if not on_cuda():
             raise ImportError("CuPy has no arrays on a CPU")
-        self.module = importlib.import_module("cupy")
+        super().__init__()
         self.module.cuda.Device(int(DEVICE.partition(":")[2])).use()
 
     def of(self, values):
@@ -127,17 +111,13 @@ class Cupy(Numpy):
             yield stream
         stream.synchronize()
 
-    def synchronize(self):
-        self.module.cuda.Device().synchronize()
-
 
 class Jax(Numpy):
     name = "jax"
-    uses_device = True
 
     def __init__(self):
         os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
-        self.module = importlib.import_module("jax")
+        super().__init__()
         self.module.config.update("jax_enable_x64", True)
         kind, _, number = DEVICE.partition(":")
         self.device = self.module.devices(kind)[int(number or 0)]  # RuntimeError: JAX has none of this kind
@@ -148,15 +128,9 @@ class Jax(Numpy):
     def taken(self, array):
         return self.module.dlpack.from_dlpack(array)
 
-    def host(self, array):
-        return np.asarray(array)
-
-    def synchronize(self):
-        (self.module.device_put(0.0, self.device) + 0).block_until_ready()
-
 
 class WithLibrary:
-    """The tests that each library has. LIBRARY is given below."""
+    """The tests of each library. Subclasses set LIBRARY."""
 
     LIBRARY = None
 
@@ -171,12 +145,12 @@ class WithLibrary:
     def given(self, count, first=0):
         return {name: self.library.of(values) for name, values in rows(count, first).items()}
 
-    def check_rows(self, ids):
+    def check_rows(self, ids, wanted):
         batch = self.buffer.gather(ids)
-        for name in FIELDS:
-            found, wanted = batch.array(name).numpy(), rows(2000)[name][ids]
-            self.assertEqual(found.dtype, wanted.dtype, name)
-            np.testing.assert_array_equal(found, wanted, name)
+        for name, values in wanted.items():
+            found = batch.array(name).numpy()
+            self.assertEqual(found.dtype, values.dtype, name)
+            np.testing.assert_array_equal(found, values, name)
 
     def check_taken(self, batch):
         """What the library sees of a batch is what the batch says it is."""
@@ -187,27 +161,11 @@ class WithLibrary:
             if name in FIELDS:
                 np.testing.assert_array_equal(found, rows(2000)[name][ids], name)
 
-    def test_arrays_come_in(self):
-        self.assertEqual(self.buffer.extend(**self.given(ROWS)), ROWS)
-        self.assertEqual(self.buffer.extend(**self.given(1, ROWS)), 1)
-        self.check_rows(np.arange(ROWS + 1))
-
-    def test_batches_go_out(self):
+    def test_batches_go_out_and_live_on(self):
         self.buffer.extend(**rows(ROWS))
         for size in (64, 5, 200, 64):
             self.check_taken(self.buffer.sample(size))
         self.check_taken(self.buffer.gather([0, ROWS - 1, 7, 7]))
-
-    def test_arrays_live_on(self):
-        self.buffer.extend(**rows(ROWS))
-        held = [(batch.array("id").numpy(), self.library.taken(batch.array("obs")))
-                for batch in (self.buffer.sample(33) for _ in range(5))]
-        self.buffer.close()
-        for ids, obs in held:
-            np.testing.assert_array_equal(self.library.host(obs), rows(ROWS)["obs"][ids])
-
-    def test_batches_go_out_to_a_side_stream(self):
-        self.buffer.extend(**rows(ROWS))
         with self.library.side() as stream:
             for _ in range(20):
                 self.check_taken(self.buffer.sample(100, stream=stream))
@@ -215,36 +173,33 @@ class WithLibrary:
                 obs = self.library.taken(batch.array("obs")) + 0
                 ids = batch.array("id").numpy()
                 del batch
-                self.buffer.sample(100)  # may be drawn into the same memory, behind the addition
+                self.buffer.sample(100)  # may use the same memory, after the addition
                 np.testing.assert_array_equal(self.library.host(obs), rows(ROWS)["obs"][ids])
+        held = [(batch.array("id").numpy(), self.library.taken(batch.array("obs")))
+                for batch in (self.buffer.sample(33) for _ in range(5))]
+        self.buffer.close()
+        for ids, obs in held:
+            np.testing.assert_array_equal(self.library.host(obs), rows(ROWS)["obs"][ids])
 
-    def test_arrays_of_a_side_stream_come_in(self):
-        """The memory of what was given belongs to its stream again when the call returns: it is written over at once,
-        or given to the next array."""
-        first = 0
+    def test_arrays_come_in(self):
+        """When the call returns, the arrays' memory belongs to their stream again: it is overwritten at once, or given
+        to the next array."""
+        self.assertEqual(self.buffer.extend(**self.given(ROWS)), ROWS)
+        self.assertEqual(self.buffer.extend(**self.given(1, ROWS)), 1)
+        self.check_rows(np.arange(ROWS + 1), rows(ROWS + 1))
         with self.library.side() as stream:
             for turn in range(30):
-                given = self.given(60, first % 1800)
+                given, first = self.given(60, 60 * turn % 1800), self.buffer.stats.appended
                 self.buffer.extend(**given, stream=stream if turn % 3 == 0 else None)
-                self.spoil(given)
-                first += 60
-                self.check_rows_of(60, (first - 60) % 1800, first)
-        self.library.synchronize()
-
-    def check_rows_of(self, count, number, end):
-        batch = self.buffer.gather(np.arange(end - count, end))
-        for name, wanted in rows(count, number).items():
-            np.testing.assert_array_equal(batch.array(name).numpy(), wanted, name)
-
-    def spoil(self, given):
-        for array in given.values():
-            overwrite(array)
-        given.clear()
-        for values in rows(60).values():  # of the same size, so that it gets the same memory where that was given back
-            self.library.of(np.zeros_like(values))
+                for array in given.values():
+                    overwrite(array)
+                given.clear()
+                for values in rows(60).values():  # of the same size, so that they may get the same memory
+                    self.library.of(np.zeros_like(values))
+                self.check_rows(np.arange(first, first + 60), rows(60, 60 * turn % 1800))
 
     def test_large_arrays_of_a_side_stream_come_in(self):
-        """So large that reading them takes a while, and made by work that does."""
+        """They are so large that reading them takes a while, and so does the work that makes them."""
         count, width = 1500, 4096 if on_cuda() else 64
         with gpureplay.ReplayBuffer(2 * count, {"obs": ((width,), "float32")}, device=DEVICE) as buffer:
             with self.library.side():
@@ -293,9 +248,8 @@ class WithLibrary:
             with self.library.side():
                 for _ in range(10):
                     given = self.library.of(obs[:16])
-                    q = learner.q_values(given)
+                    self.assertEqual(learner.q_values(given).shape, (16, 3))
                     overwrite(given)
-                    self.assertEqual(q.shape, (16, 3))
             learner.sync()
             self.assertEqual(learner.stats.steps, 601)
             self.assertLess(learner.stats.mean_loss, first / 5)
@@ -307,13 +261,27 @@ class WithLibrary:
 class WithNumpy(WithLibrary, unittest.TestCase):
     LIBRARY = Numpy
 
+    def test_a_batch_goes_into_another_buffer(self):
+        """Without a copy in host memory."""
+        self.buffer.extend(**rows(ROWS))
+        with gpureplay.ReplayBuffer(500, FIELDS, device=DEVICE) as other:
+            for turn in range(5):
+                batch = self.buffer.sample(50)
+                other.extend(**{name: batch.array(name) for name in FIELDS})
+                ids = batch.array("id").numpy()
+                del batch
+                self.buffer.sample(50)
+                found = other.gather(np.arange(50 * turn, 50 * turn + 50))
+                for name in FIELDS:
+                    np.testing.assert_array_equal(found.array(name).numpy(), rows(ROWS)[name][ids], name)
+
 
 class WithTorch(WithLibrary, unittest.TestCase):
     LIBRARY = Torch
 
     def setUp(self):
         super().setUp()
-        self.torch = self.library.module
+        self.cuda = self.library.module.cuda
 
     def need_cuda(self):
         if not on_cuda():
@@ -322,48 +290,35 @@ class WithTorch(WithLibrary, unittest.TestCase):
     def test_streams_may_be_given_as_objects(self):
         self.need_cuda()
         self.buffer.extend(**rows(ROWS))
-        for stream in (self.torch.cuda.current_stream(DEVICE), self.torch.cuda.Stream(DEVICE)):
-            with self.torch.cuda.stream(stream):
+        for stream in (self.cuda.current_stream(DEVICE), self.cuda.Stream(DEVICE)):
+            with self.cuda.stream(stream):
                 self.check_taken(self.buffer.sample(50, stream=stream))
                 self.check_taken(self.buffer.gather([1, 2, 3], stream=stream.cuda_stream))
                 self.buffer.extend(**self.given(10), stream=stream)
-        with gpureplay.Device(DEVICE, stream=self.torch.cuda.Stream(DEVICE)) as device, \
+        with gpureplay.Device(DEVICE, stream=self.cuda.Stream(DEVICE)) as device, \
                 gpureplay.ReplayBuffer(500, FIELDS, device=device) as buffer:
             buffer.extend(**rows(ROWS))
             self.assertEqual(len(buffer.sample(20)), 20)
 
     def test_a_batch_may_go_amid_the_capture_of_a_graph(self):
-        """Torch captures in the global mode: nothing of the library's may spoil it, nor get into it."""
+        """PyTorch captures in the global mode: nothing of the library may spoil the capture, nor get into it."""
         self.need_cuda()
         self.buffer.extend(**rows(ROWS))
-        stream, graph = self.torch.cuda.Stream(DEVICE), self.torch.cuda.CUDAGraph()
-        numbers = self.torch.arange(4.0, device=DEVICE)
-        batch = self.buffer.sample(64, stream=stream)
-        kept = self.buffer.sample(64, stream=stream)
-        self.torch.cuda.synchronize(DEVICE)
-        with self.torch.cuda.graph(graph, stream=stream):
+        stream, graph = self.cuda.Stream(DEVICE), self.cuda.CUDAGraph()
+        numbers = self.library.module.arange(4.0, device=DEVICE)
+        batch, other = (self.buffer.sample(64, stream=stream) for _ in range(2))
+        self.cuda.synchronize(DEVICE)
+        with self.cuda.graph(graph, stream=stream):
             doubled = numbers * 2
             del batch
             self.assertEqual(len(self.buffer.sample(500)), 500)  # a larger one, whose memory is allocated now
             self.buffer.extend(**rows(3))
         numbers += 1
         graph.replay()
-        self.torch.cuda.synchronize(DEVICE)
+        self.cuda.synchronize(DEVICE)
         self.assertEqual(doubled.tolist(), [2, 4, 6, 8])
-        self.check_taken(kept)
+        self.check_taken(other)
         self.check_taken(self.buffer.sample(64, stream=stream))
-
-
-class WithCupy(WithLibrary, unittest.TestCase):
-    LIBRARY = Cupy
-
-    def test_the_cuda_array_interface_both_ways(self):
-        self.buffer.extend(**{name: Interface(array) for name, array in self.given(ROWS).items()})
-        self.check_rows(np.arange(ROWS))
-        batch = self.buffer.sample(64)
-        for name in NAMES:
-            np.testing.assert_array_equal(self.library.host(self.library.module.asarray(batch.array(name))),
-                                          batch.array(name).numpy(), name)
 
 
 class Interface:
@@ -373,26 +328,20 @@ class Interface:
         self._array, self.__cuda_array_interface__ = array, array.__cuda_array_interface__
 
 
+class WithCupy(WithLibrary, unittest.TestCase):
+    LIBRARY = Cupy
+
+    def test_the_cuda_array_interface_both_ways(self):
+        self.buffer.extend(**{name: Interface(array) for name, array in self.given(ROWS).items()})
+        self.check_rows(np.arange(ROWS), rows(ROWS))
+        batch = self.buffer.sample(64)
+        for name in NAMES:
+            np.testing.assert_array_equal(self.library.host(self.library.module.asarray(batch.array(name))),
+                                          batch.array(name).numpy(), name)
+
+
 class WithJax(WithLibrary, unittest.TestCase):
     LIBRARY = Jax
-
-
-class Between(unittest.TestCase):
-    """Batches into another buffer, without the host between."""
-
-    def test_a_batch_goes_into_another_buffer(self):
-        with gpureplay.ReplayBuffer(500, FIELDS, device=DEVICE) as one, \
-                gpureplay.ReplayBuffer(500, FIELDS, device=DEVICE) as other:
-            one.extend(**rows(ROWS))
-            for turn in range(5):
-                batch = one.sample(50)
-                other.extend(**{name: batch.array(name) for name in FIELDS})
-                ids = batch.array("id").numpy()
-                del batch
-                one.sample(50)
-                found = other.gather(np.arange(50 * turn, 50 * turn + 50))
-                for name in FIELDS:
-                    np.testing.assert_array_equal(found.array(name).numpy(), rows(ROWS)[name][ids], name)
 
 
 def main():

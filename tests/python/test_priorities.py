@@ -1,16 +1,15 @@
 # SPDX-License-Identifier: MIT
-"""Priorities from Python: what is drawn, what a batch weighs, and what is refused."""
-
-import gc
-import sys
-import threading
+"""Priorities: reading, updates, refusals, and buffers without priorities."""
 
 import gpureplay
 import numpy as np
 import pytest
-from fakes import CudaDlpack, CudaInterface
-from gpureplay import _priorities
+from gpureplay import _buffer, _config
 from gpureplay._dlpack import DeviceArray
+from support import CudaDlpack, CudaInterface, unaligned
+
+# Updates and exponents.
+
 
 FIELDS = {"obs": ((2,), "float32")}
 OFFSET = np.float32(1e-6)
@@ -19,7 +18,7 @@ OFFSET = np.float32(1e-6)
 def make(capacity=64, count=40, **settings):
     made = gpureplay.ReplayBuffer(capacity, FIELDS, device="cpu", **{"prioritized": True, "max_batch": 32, **settings})
     made.extend(obs=np.repeat(np.arange(count, dtype=np.float32), 2).reshape(count, 2))
-    made.gather([0])  # which publishes them all: an update passes over what is not yet there
+    made.gather([0])  # which publishes them all: an update skips ids that are not published
     return made
 
 
@@ -32,7 +31,7 @@ def buffer():
 @pytest.fixture(params=["as it is", "without the extension"])
 def ways(request, monkeypatch):
     if request.param != "as it is":
-        monkeypatch.setattr(_priorities, "_updated", _priorities._never)
+        monkeypatch.setattr(_buffer, "_update_in_c", _buffer._never)
 
 
 def test_a_random_schedule_is_what_a_dict_gives(ways):
@@ -66,66 +65,33 @@ def test_a_random_schedule_is_what_a_dict_gives(ways):
         assert stats.stale == stale > 0 and stats.invalid == invalid > 0
 
 
-def test_draws_and_weights_follow_the_priorities(buffer):
-    priorities = np.r_[np.full(8, 4.0), np.zeros(32)]
-    buffer.update_priorities(np.arange(40)[:32], priorities[:32])
-    buffer.update_priorities(np.arange(32, 40), priorities[32:])
-    buffer.alpha, buffer.beta = 1.0, 0.5
-    batch = buffer.sample(32)
-    assert set(batch.ids.tolist()) == set(range(8)) and np.array_equal(batch.weights, np.ones(32))
-    buffer.update_priorities([0], [12.0])
-    counts = np.zeros(40)
-    for _ in range(200):
-        batch = buffer.sample(32)
-        np.add.at(counts, batch.ids, 1)
-    assert abs(counts[0] / counts.sum() - 12 / 40) < 0.02 and counts[8:].sum() <= 2
-    wanted = np.where(batch.ids == 0, (12 / 4)**-0.5, 1)
-    assert np.allclose(batch.weights, wanted, rtol=1e-5)
-
-
-@pytest.mark.parametrize("norm,largest", [("batch", 1.0), ("none", None)])
-def test_weights_are_divided_as_said(norm, largest):
-    with make(weight_norm=norm, alpha=1.0, beta=1.0) as buffer:
-        buffer.update_priorities(np.arange(20), np.arange(1, 21))
-        batch = buffer.sample(16)
-        held = buffer.get_priorities(range(20)).tolist() + buffer.get_priorities(range(20, 40)).tolist()
-        weights = 1 / (40 * np.array(held)[batch.ids] / sum(held))
-        assert np.allclose(batch.weights, weights / (weights.max() if largest else 1), rtol=1e-4)
-
-
-def test_beta_is_a_schedule_until_it_is_set():
+def test_alpha_and_beta_are_read_and_set():
+    """A new exponent changes what is drawn; beta is a schedule until it is set."""
     with make(beta=(0.4, 1.0, 3)) as buffer:
-        betas = [buffer.beta]
-        for _ in range(4):
-            buffer.sample(4)
-            betas.append(buffer.beta)
-        assert np.allclose(betas, [0.4, 0.6, 0.8, 1.0, 1.0])
-        buffer.beta = 0.25
-        assert buffer.beta == 0.25
+        assert buffer.alpha == np.float32(0.6) and buffer.beta == np.float32(0.4)
+        buffer.sample(4)
+        assert np.isclose(buffer.beta, 0.6)
+        buffer.beta = 0.5
+        buffer.sample(4)
+        assert buffer.beta == 0.5
         buffer.sample(4, beta=0.75)
-        assert buffer.beta == 0.75 and buffer.alpha == np.float32(0.6)
-        buffer.alpha = 0
-        assert buffer.alpha == 0 and buffer.check_priorities() == 0
+        assert buffer.beta == 0.75
+        buffer.update_priorities(np.arange(32), np.r_[np.full(8, 4.0), np.zeros(24)])
+        buffer.update_priorities(np.arange(32, 40), np.zeros(8))
+        buffer.alpha = 1.0
+        batch = buffer.sample(32)
+        assert buffer.alpha == 1 and set(batch.ids.tolist()) == set(range(8)) and (batch.weights == 1).all()
 
 
-def unaligned(array):
-    raw = np.zeros(array.nbytes + 1, np.uint8)[1:].view(array.dtype)
-    raw[:] = array
-    return raw
-
-
-IDS = {
-    "int64": lambda ids: ids, "list": lambda ids: ids.tolist(), "strided": lambda ids: np.repeat(ids, 2)[::2],
-    "read-only": lambda ids: np.frombuffer(ids.tobytes(), np.int64), "unaligned": unaligned,
-    "big-endian": lambda ids: ids.astype(">i8"), **{
-        name: lambda ids, name=name: ids.astype(name) for name in ("int32", "uint8", "uint64", "int16")},
+FORMS = {
+    "list": lambda array: array.tolist(), "strided": lambda array: np.repeat(array, 2)[::2], "unaligned": unaligned,
+    "read-only": lambda array: np.frombuffer(array.tobytes(), array.dtype),
+    "big-endian": lambda array: array.astype(array.dtype.newbyteorder(">")),
 }
-VALUES = {
-    "float32": lambda values: values, "list": lambda values: values.tolist(), "unaligned": unaligned,
-    "strided": lambda values: np.repeat(values, 2)[::2], **{
-        name: lambda values, name=name: values.astype(name)
-        for name in ("float64", "float16", "int64", "uint8", ">f4")},
-}
+IDS = {"int64": lambda ids: ids, **FORMS, **{
+    name: lambda ids, name=name: ids.astype(name) for name in ("int32", "uint8", "uint64", "int16")}}
+VALUES = {"float32": lambda values: values, **FORMS, **{
+    name: lambda values, name=name: values.astype(name) for name in ("float64", "float16", "int64", "uint8")}}
 
 
 def test_tensors_are_taken_as_they_are(buffer, ways):
@@ -140,8 +106,8 @@ def test_tensors_are_taken_as_they_are(buffer, ways):
             buffer.update_priorities(indices, wrong)
 
 
-@pytest.mark.parametrize("ids", IDS)
-@pytest.mark.parametrize("values", VALUES)
+@pytest.mark.parametrize("ids, values", [*((ids, "float32") for ids in IDS), *(("int64", values) for values in VALUES),
+                                         ("int32", "float64"), ("list", "list")])
 def test_arrays_of_other_types_are_converted(buffer, ways, ids, values):
     indices, priorities = np.array([5, 2, 9, 30]), np.array([3, 1, 0, 7], np.float32)
     buffer.update_priorities(IDS[ids](indices), VALUES[values](priorities))
@@ -209,73 +175,101 @@ def test_the_rest_of_what_is_refused(buffer):
 
 def test_two_places_are_refused_and_two_device_arrays_are_not():
     there = DeviceArray(4096, (3,), np.dtype(np.int64), 7, None), DeviceArray(8192, (3,), np.dtype(np.float32), 7, None)
-    assert _priorities._on_device([*there], None) == ([4096, 8192], 7)
-    assert _priorities._on_device([*there], 9) == ([4096, 8192], 9)
+    assert _buffer._on_device([*there], None) == ([4096, 8192], 7)
+    assert _buffer._on_device([*there], 9) == ([4096, 8192], 9)
     for given in ([there[0], np.zeros(3, np.float32)], [np.zeros(3, np.int64), there[1]]):
         with pytest.raises(TypeError, match="is in host memory, and the other in a CUDA device's; both must be in"):
-            _priorities._on_device(given, None)
+            _buffer._on_device(given, None)
     with pytest.raises(TypeError, match="priorities is int64 in device memory; it must be float32"):
-        _priorities._on_device([there[0], there[0]], None)
+        _buffer._on_device([there[0], there[0]], None)
 
 
-@pytest.mark.parametrize("call", [
-    lambda buffer: buffer.update_priorities(np.zeros(1, np.int64), np.zeros(1, np.float32)),
-    lambda buffer: buffer.get_priorities([0]), lambda buffer: buffer.alpha, lambda buffer: setattr(buffer, "beta", 1),
-    lambda buffer: buffer.check_priorities(), lambda buffer: buffer.sample(1, beta=1)])
-def test_other_buffers_and_closed_ones_say_so(ways, call):
-    with make(prioritized=False) as plain, pytest.raises(gpureplay.InvalidArgument, match="prioritized"):
-        call(plain)
-    buffer = make()
-    buffer.close()
-    with pytest.raises(gpureplay.Closed, match="this buffer was closed; make a new one"):
-        call(buffer)
+# Buffers without priorities; a refused `sample` does not set beta.
 
 
-def test_nothing_leaks(buffer):
-    ids, values, wide = np.arange(32), np.ones(32, np.float32), np.ones(32)
-    bad = np.full(33, 1), np.ones(33, np.float32)
-
-    def call():
-        buffer.update_priorities(ids, values)
-        buffer.update_priorities(ids, wide)
-        with pytest.raises(gpureplay.InvalidArgument):
-            buffer.update_priorities(*bad)
-
-    def counts():
-        gc.collect()
-        watched = [ids, values, wide, *bad, buffer, ids.dtype, values.dtype, wide.dtype]
-        return [sys.getrefcount(one) for one in watched], sys.getallocatedblocks()
-
-    for _ in range(200):
-        call()
-    before = counts()
-    for _ in range(5000):
-        call()
-    after = counts()
-    assert after[0] == before[0] and after[1] - before[1] < 100 and not buffer._calls
+def make_numbers(count=40, **settings):
+    made = gpureplay.ReplayBuffer(64, {"x": "float32"}, device="cpu", **{"prioritized": True, **settings})
+    if count:
+        made.extend(x=np.arange(count))
+    return made
 
 
-def test_threads_that_draw_add_and_update():
-    with make(capacity=256) as buffer:
-        failures, done = [], threading.Event()
+OF_PRIORITIES = {
+    "update": lambda buffer: buffer.update_priorities([0], [1.0]),
+    "update with arrays": lambda buffer: buffer.update_priorities(np.zeros(1, np.int64), np.ones(1, np.float32)),
+    "get": lambda buffer: buffer.get_priorities([0]), "check": lambda buffer: buffer.check_priorities(),
+    "stats": lambda buffer: buffer.priority_stats, "alpha": lambda buffer: buffer.alpha,
+    "beta": lambda buffer: buffer.beta, "set alpha": lambda buffer: setattr(buffer, "alpha", 0.5),
+    "set beta": lambda buffer: setattr(buffer, "beta", 0.5),
+    "beta of a draw": lambda buffer: buffer.sample(1, beta=0.5),
+}
 
-        def work(act):
-            try:
-                while not done.is_set():
-                    act()
-            except Exception as error:  # noqa: BLE001
-                failures.append(error)
 
-        def update():
-            batch = buffer.sample(16)
-            buffer.update_priorities(batch.indices, batch.obs[:, 0])
+@pytest.mark.parametrize("by_extension", [True, False])
+@pytest.mark.parametrize("call", OF_PRIORITIES)
+def test_a_uniform_buffer_says_what_it_lacks(monkeypatch, call, by_extension):
+    if not by_extension:
+        monkeypatch.setattr(_buffer, "_update_in_c", _buffer._never)
+    with gpureplay.ReplayBuffer(10, {"x": "uint8"}, device="cpu") as buffer:
+        buffer.extend(x=[1, 2])
+        text = 'no priorities; make it with prioritized=True or "plain"'
+        with pytest.raises(gpureplay.InvalidArgument, match=text):
+            OF_PRIORITIES[call](buffer)
+    with pytest.raises(gpureplay.Closed, match="this buffer was closed"):
+        OF_PRIORITIES[call](buffer)
 
-        acts = [update, update, lambda: buffer.extend(obs=np.ones((3, 2), np.float32)), lambda: buffer.priority_stats]
-        threads = [threading.Thread(target=work, args=(act,)) for act in acts]
-        for thread in threads:
-            thread.start()
-        done.wait(0.5)
-        done.set()
-        for thread in threads:
-            thread.join()
-        assert not failures and buffer.check_priorities() == 0 and buffer.priority_stats.updates > 0
+
+REFUSED = {
+    "too many": ({"batch_size": 33}, ValueError, "batch_size is 33; it must be 1 to max_batch = 32"),
+    "none": ({"batch_size": 0}, ValueError, "batch_size is 0; it must be 1 to max_batch = 32"),
+    "half": ({"batch_size": 2.5}, TypeError, "batch_size is 2.5; it must be an integer"),
+    "text": ({"batch_size": "8"}, TypeError, "batch_size is '8'"),
+    "stream": ({"stream": 7}, ValueError, "stream is 7; on the CPU it must be None"),
+    "stream as text": ({"stream": "x"}, TypeError, "stream is 'x'; it must be an integer"),
+    "beta": ({"beta": -1}, ValueError, "beta is -1"),
+    "beta as text": ({"beta": "x"}, TypeError, "beta is 'x'; it must be a number"),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_a_draw_that_is_refused_leaves_the_schedule_of_beta(case):
+    given, error, text = REFUSED[case]
+    with make_numbers(beta=(0.25, 0.75, 2)) as buffer:
+        with pytest.raises(error, match=text):
+            buffer.sample(**{"batch_size": 8, "beta": 0.9, **given})
+        found = [buffer.beta]
+        for _ in range(2):
+            buffer.sample(8)
+            found.append(buffer.beta)
+        assert found == [0.25, 0.5, 0.75]
+
+
+def test_a_draw_of_nothing_leaves_the_schedule_of_beta():
+    for flush in ("auto", "manual"):
+        with make_numbers(count=0, beta=(0.25, 0.75, 2), flush=flush) as buffer:
+            if flush == "manual":
+                buffer.extend(x=[1])
+            with pytest.raises(gpureplay.TooFew, match="empty; a draw needs at least 1 transition"):
+                buffer.sample(1, beta=0.9)
+            assert buffer.beta == 0.25
+            buffer.extend(x=[1])
+            buffer.flush()
+            buffer.sample(1, beta=0.5)
+            assert buffer.beta == 0.5
+
+
+@pytest.mark.parametrize("settings", [
+    {}, {"capacity": 2}, {"capacity": 20_000}, {"max_batch": 7}, {"n_step": 5}, {"frame_stack": 4},
+    {"frame_stack": 4, "n_step": 3}, {"frame_stack": 2, "n_step": 5}, {"layout": "linked"},
+    {"frame_stack": 4, "capacity": 40_000},
+])
+def test_the_largest_batch_is_the_librarys(settings):
+    """The package computes the default, too, to refuse a batch before beta is set."""
+    shape = (settings.get("frame_stack", 3),)
+    fields = {"obs": (shape, "float32"), "action": "int32", "reward": "float32", "next_obs": (shape, "float32"),
+              "terminated": "bool", "truncated": "bool"}
+    with gpureplay.ReplayBuffer(fields=fields, device="cpu", **{"capacity": 200, **settings}) as buffer:
+        most = _config.max_batch_of(buffer._spec.config)
+        for count, error in ((most, gpureplay.TooFew), (most + 1, gpureplay.InvalidArgument)):
+            with pytest.raises(error):
+                buffer.sample(count)

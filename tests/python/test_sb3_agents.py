@@ -61,14 +61,14 @@ AGENTS = {
                                         {**DQN, "gradient_steps": 2}),
     "SAC": (sb.SAC, "MlpPolicy", "Pendulum-v1", {}, 1, ARM),
     "TD3, two environments": (sb.TD3, "MlpPolicy", "Pendulum-v1", {}, 2, {**ARM, "gradient_steps": 2}),
-    "DQN, normalised": (sb.DQN, "MlpPolicy", "CartPole-v1", {"normalised": True}, 1, DQN),
+    "DQN, normalized": (sb.DQN, "MlpPolicy", "CartPole-v1", {"normalized": True}, 1, DQN),
 }
 
 
 def agent_of(buffer_class, name):
     kind, policy, world, options, envs, settings = AGENTS[name]
     env = make_vec_env(world, n_envs=envs, seed=4, wrapper_class=options.get("wrapper_class"))
-    env = VecNormalize(env) if "normalised" in options else env
+    env = VecNormalize(env) if "normalized" in options else env
     return kind(policy, env, seed=4, device="cpu", replay_buffer_class=buffer_class, **deepcopy(settings))
 
 
@@ -92,7 +92,7 @@ def losses_of(agent, updates):
 
 @pytest.mark.parametrize("name", AGENTS)
 def test_the_losses_are_those_with_their_own_buffer(name):
-    """The positions wrap around on the way, episodes end, and some are cut."""
+    """The positions wrap around on the way, episodes end, and some are truncated."""
     theirs = DictReplayBuffer if "Dict" in name else Theirs
     wanted = losses_of(agent_of(theirs, name), STEPS)
     assert losses_of(agent_of(OursAtTheirPositions, name), STEPS) == wanted

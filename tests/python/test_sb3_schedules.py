@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""gpureplay.sb3 by random schedules: batches of many sizes are drawn, held and let go of while steps are added, and
-every tensor goes on to say what it said. Skipped where PyTorch is missing."""
+"""gpureplay.sb3 by random schedules: batches of many sizes are sampled, held and dropped while steps are added, and no
+tensor changes. Skipped where PyTorch is missing."""
 
 import os
 import random
@@ -25,6 +25,9 @@ KINDS = {
     "dict": lambda **more: sb3.ReplayBuffer(900, DICT, ARM, n_envs=3, max_batch=256, **more),
     "once": lambda **more: sb3.ReplayBuffer(900, BOX, ARM, n_envs=3, optimize_memory_usage=True, **more),
     "by priority": lambda **more: sb3.PrioritizedReplayBuffer(900, BOX, ARM, n_envs=3, **more),
+    "by priority, dict": lambda **more: sb3.PrioritizedReplayBuffer(900, DICT, ARM, n_envs=3, **more),
+    "by priority, once": lambda **more: sb3.PrioritizedReplayBuffer(900, BOX, ARM, n_envs=3, optimize_memory_usage=True,
+                                                                    **more),
 }
 
 
@@ -42,7 +45,7 @@ def observations(buffer, numbers):
 
 
 class Steps:
-    """Transition `number` is of environment number % 3; the reward says which it is. It leads to number + 3."""
+    """Transition `number` is of environment number % 3; the reward is its number. Transition number + 3 follows it."""
 
     def __init__(self, buffer):
         self.buffer, self.next = buffer, 0
@@ -85,32 +88,30 @@ def test_every_tensor_is_what_its_reward_says(device, kind, seed):
         buffer = KINDS[kind](device=device)
     except gpureplay.Unavailable as error:
         pytest.skip(str(error))
-    draw, held = random.Random(seed), []
-    steps = Steps(buffer)
+    draw, held, steps = random.Random(seed), [], Steps(buffer)
     for _ in range(100):
         steps.add()
     for _ in range(250):
-        way = draw.choice(("add", "sample", "sample", "sample", "positions", "release", "priorities"))
-        size = min(draw.choice(SIZES), buffer._max_batch if kind == "by priority" else 10**9)
-        if way == "add":
+        call = draw.choice(("add", "sample", "sample", "sample", "positions", "release"))
+        size = min(draw.choice(SIZES), buffer._max_batch if "priority" in kind else 10**9)
+        if call == "add":
             for _ in range(draw.choice((1, 1, 20))):
                 steps.add()
-        elif way == "priorities" and kind == "by priority":
-            batch = buffer.sample(size)
-            buffer.update_priorities(batch.indices, torch.rand(size, 1).to(batch.weights.device))
-        elif way == "release" and held:
+        elif call == "release" and held:
             held.pop(draw.randrange(len(held)))
-        elif way in ("sample", "positions"):
-            if way == "positions" and kind != "once":
-                batch = buffer._get_samples(np.array([draw.randrange(buffer.size()) for _ in range(size)]))
-            else:
-                batch = buffer.sample(size)
+        elif call != "release":
+            positions = np.array([draw.randrange(buffer.size()) for _ in range(size)])
+            by_positions = call == "positions" and "once" not in kind
+            batch = buffer._get_samples(positions) if by_positions else buffer.sample(size)
             steps.check(batch, size)
+            assert batch.rewards.min() >= steps.next - 900  # of the last steps alone
+            if "priority" in kind and call == "sample":
+                buffer.update_priorities(batch.indices, torch.rand(size, 1).to(batch.weights.device))
             if draw.random() < 0.5 and len(held) < 9:
                 held.append((batch, size))
         if draw.random() < 0.2:
-            for batch, size in held:
-                steps.check(batch, size)
+            for each in held:
+                steps.check(*each)
     buffer.close()
-    for batch, size in held:
-        steps.check(batch, size)
+    for each in held:
+        steps.check(*each)

@@ -1,12 +1,18 @@
 # SPDX-License-Identifier: MIT
-"""Feeding by steps: what is refused, and that nothing has changed then; resets, interrupts, writers and threads."""
+"""Steps whose episodes the library tracks: refusals that change nothing, resets, interrupts, writers, threads, files,
+and random episodes against a model."""
 
+import copy
 import threading
 
 import gpureplay
 import numpy as np
 import pytest
+from hypothesis import given, strategies as st
 from steps_model import World, check, give
+
+# Refusals that change nothing; resets, interrupts, writers and threads.
+
 
 MODES = ("disabled", "next_step", "same_step")
 WAYS = {
@@ -40,7 +46,7 @@ def refused(buffer, error, text, **values):
 
 
 def test_an_array_that_the_environment_writes_into_is_found_out():
-    """A vector that gives one array again and again: what was `obs` is `next_obs` by the time of `add`."""
+    """A vector may reuse one array: the array given as `obs` has the values of `next_obs` when `add` is called."""
     buffer, world = make(WAYS["n steps"], num_envs=1)
     with buffer:
         held = step_without(world)
@@ -89,15 +95,6 @@ def test_nan_is_refused(name, mode):
         check(buffer, world)
 
 
-def test_the_first_observation_of_all_must_be_numbers():
-    buffer, world = make(WAYS["linked frames of n steps"])
-    with buffer:
-        given = step_without(world)
-        refused(buffer, ValueError, "obs has NaN", **{**given, "obs": np.full_like(given["obs"], np.nan)})
-        buffer.add(**given)
-        give(buffer, world, 20)
-
-
 def test_what_the_library_refuses_changes_nothing():
     buffer, world = make(WAYS["linked stacks"], "disabled")
     with buffer:
@@ -115,7 +112,7 @@ def test_what_the_library_refuses_changes_nothing():
         check(buffer, world)
 
 
-def test_who_ended_may_not_end_again():
+def test_an_ended_episode_cannot_end_again():
     buffer, world = make(WAYS["n steps"], "next_step", num_envs=1)
     with buffer:
         while not world.over[0] or not world.rows:
@@ -152,7 +149,7 @@ def test_a_last_observation_is_asked_for():
 
 
 def test_an_episode_is_cut_without_a_field_for_it():
-    """`truncated` tells the writer, stored or not."""
+    """`truncated` ends an episode even if it is not stored."""
     world = World(3, n_step=3, mode="disabled")
     fields = {name: of for name, of in world.fields().items() if name != "truncated"}
     with gpureplay.ReplayBuffer(1000, fields, **world.settings()) as buffer:
@@ -178,10 +175,11 @@ def test_finished_rows():
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_ctrl_c_at_the_worst_moment(way, mode, monkeypatch):
-    """The library has taken the step, and nobody was told: the episodes go on all the same."""
+def test_ctrl_c_when_the_library_is_done(way, mode, monkeypatch):
+    """The library has done the call, and the package does not know: the episodes go on, and the next step is checked
+    like any other."""
     buffer, world = make(way, mode)
-    real, calls = buffer._writer._call, []
+    real, calls, checked = buffer._writer._call, [], 0
 
     def call(function, *arguments):
         real(function, *arguments)
@@ -190,44 +188,22 @@ def test_ctrl_c_at_the_worst_moment(way, mode, monkeypatch):
             raise KeyboardInterrupt
 
     with buffer:
-        monkeypatch.setattr(buffer._writer, "_call", call)
         for _ in range(80):
-            given = step_without(world)
-            while True:
+            given, is_done = step_without(world), False
+            buffer._writer._tracker.forget()  # the extension module leaves such a step to Python
+            while not is_done:
                 try:
-                    buffer.add(**given)
-                    break
+                    with monkeypatch.context() as patch:
+                        patch.setattr(buffer._writer, "_call", call)
+                        buffer.add(**given)
+                    is_done = True
                 except KeyboardInterrupt:
-                    if calls[-1] is gpureplay.lib.gpur_writer_step_with:
-                        break
-        check(buffer, world)
-
-
-@pytest.mark.parametrize("mode", MODES)
-def test_after_ctrl_c_the_next_step_is_checked_like_any_other(way, mode, monkeypatch):
-    buffer, world = make(way, mode)
-    real, checked = buffer._writer._call, 0
-
-    def call(function, *arguments):
-        real(function, *arguments)
-        if function is gpureplay.lib.gpur_writer_step_with:
-            raise KeyboardInterrupt
-
-    with buffer:
-        for _ in range(30):
-            with monkeypatch.context() as patch:
-                patch.setattr(buffer._writer, "_call", call)
-                buffer._writer._by_steps.forget()  # the extension leaves it to Python
-                with pytest.raises(KeyboardInterrupt):
-                    buffer.add(**step_without(world))
-            is_open = [mode == "same_step" or not over for over in world.over]
-            given = step_without(world)
-            if is_open[1]:
-                obs = given["obs"].copy()
-                obs[1] += 1
-                refused(buffer, ValueError, "obs of environment 1 is not the next_obs", **{**given, "obs": obs})
+                    is_done = calls[-1] is gpureplay.lib.gpur_writer_step_with
+            if mode == "same_step" or not world.over[1]:
+                given = step_without(copy.deepcopy(world))
+                given["obs"][1] += 1
+                refused(buffer, ValueError, "obs of environment 1 is not the next_obs", **given)
                 checked += 1
-            buffer.add(**given)
         assert checked > 10
         check(buffer, world)
 
@@ -278,4 +254,272 @@ def test_one_environment_needs_no_axis(way):
             before = len(buffer)
             added = buffer.add(**given)
             assert len(buffer) == before + added
+        check(buffer, world)
+
+
+# Environments that the caller resets.
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_a_reset_without_a_call_is_refused(way, mode):
+    """Only open episodes are checked. After an end any observation may come."""
+    buffer, world = make(way, mode, num_envs=1)
+    with buffer:
+        give(buffer, world, 20)
+        while world.over[0]:
+            give(buffer, world, 1)
+        given = step_without(world)
+        refused(buffer, ValueError, "obs of environment 0 is not the next_obs that was given last, and its episode "
+                                    "has not ended; call `reset`", **{**given, "obs": given["obs"] + 1})
+        buffer.add(**given)
+        check(buffer, world)
+        for _ in range(3):  # the first finds nothing to end, or an episode without a step
+            buffer.reset()
+            world.reset()
+            check(buffer, world)
+        give(buffer, world, 30)
+        check(buffer, world)
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("say", [lambda envs: envs, lambda envs: np.isin(np.arange(4), envs)],
+                         ids=["numbers", "a mask"])
+def test_some_environments_are_reset_and_the_others_go_on(way, mode, say):
+    buffer, world = make(way, mode, num_envs=4)
+    draw = np.random.default_rng(1)
+    with buffer:
+        for _ in range(40):
+            give(buffer, world, 3)
+            envs = np.flatnonzero(draw.integers(0, 3, 4) == 0)
+            buffer.reset(say(envs))
+            world.reset(envs)
+        give(buffer, world, 10)
+        check(buffer, world)
+
+
+BAD_ENVS = {
+    "a shape": (np.ones(3, bool), ValueError, r"envs is a mask of shape \(3,\); it must be \(2,\)"),
+    "one too high": ([0, 2], ValueError, "envs has 2; it must be 0 to 1"),
+    "one too low": ([-1], ValueError, "envs has -1; it must be 0 to 1"),
+    "no numbers": ([0.5], TypeError, r"envs is \[0.5\]; it must be None, a mask of \(2,\) bool, or numbers"),
+    "a word": ("all", TypeError, "envs is 'all'; it must be"),
+    "two axes": ([[0, 1]], TypeError, r"envs is \[\[0, 1\]\]; it must be"),
+}
+
+
+@pytest.mark.parametrize("case", BAD_ENVS)
+def test_environments_that_are_none_are_refused(way, case):
+    envs, error, text = BAD_ENVS[case]
+    buffer, world = make(way)
+    with buffer:
+        give(buffer, world, 20)
+        with pytest.raises(error, match=text):
+            buffer.reset(envs)
+        buffer.reset([])
+        give(buffer, world, 20)
+        check(buffer, world)
+
+
+def test_ctrl_c_in_a_reset(way, monkeypatch):
+    """The library has ended an episode, and the package does not know."""
+    buffer, world = make(way, "disabled")
+    with buffer:
+        for _ in range(20):
+            give(buffer, world, 5)
+            with monkeypatch.context() as patch:
+                real = buffer._writer._call
+
+                def call(function, *arguments, real=real):
+                    real(function, *arguments)
+                    if function is gpureplay.lib.gpur_writer_reset:
+                        raise KeyboardInterrupt
+
+                patch.setattr(buffer._writer, "_call", call)
+                is_open = not world.over[0]
+                try:
+                    buffer.reset([0])
+                    assert not is_open
+                except KeyboardInterrupt:
+                    assert is_open
+            world.reset([0])
+        give(buffer, world, 10)
+        check(buffer, world)
+
+
+def test_a_reset_of_some_counts_where_steps_are_transitions_as_they_come():
+    """Under "next_step" the step after an end is left out, unless that environment was reset by the caller."""
+    fields = {"obs": ((1,), "float32"), "reward": "float32", "next_obs": ((1,), "float32"), "terminated": "bool"}
+    with gpureplay.ReplayBuffer(100, fields, num_envs=3, device="cpu") as buffer:
+        step = {"obs": np.zeros((3, 1)), "reward": np.arange(3), "next_obs": np.zeros((3, 1))}
+        for envs, left in (([], []), ([1], [1]), ([False, True, True], [1, 2]), (None, [0, 1, 2])):
+            buffer.add(**step, terminated=np.ones(3, bool))
+            buffer.reset(envs)
+            assert buffer.add(**step, terminated=np.zeros(3, bool)) == len(left)
+            newest = np.arange(len(left)) + len(buffer) - len(left)
+            assert not left or buffer.gather(newest).reward.tolist() == left
+
+
+# Random episodes: n steps, stacks and frames, several environments, three autoreset modes, resets in between.
+
+
+WORLDS = st.fixed_dictionaries({
+    "seed": st.integers(0, 2**32), "num_envs": st.integers(1, 4), "mode": st.sampled_from(MODES),
+    "n_step": st.integers(1, 5), "stack": st.integers(1, 4), "pad": st.sampled_from(("zero", "repeat")),
+    "axis": st.sampled_from(("first", "last")), "gives": st.sampled_from(("stacks", "frames")),
+    "dtype": st.sampled_from(("uint8", "float32")), "clip": st.sampled_from((0.0, 0.5))})
+SCHEDULE = st.lists(st.one_of(st.integers(1, 30), st.just("reset")), min_size=1, max_size=6)
+MORE = {"tag": "float32", "previous": "int64"}
+
+
+def play(buffer, world, schedule):
+    for part in schedule:
+        if part == "reset":
+            buffer.reset()
+            world.reset()
+        else:
+            give(buffer, world, part)
+
+
+@pytest.mark.parametrize("layout", ["linked", "packed"])
+@given(WORLDS, SCHEDULE, st.sampled_from((20, 64, 2000)))
+def test_random_episodes(layout, settings, schedule, capacity):
+    world = World(**{**settings, "gives": settings["gives"] if layout == "linked" else "stacks"})
+    more = {"update_size": 1} if layout == "linked" else {}
+    with gpureplay.ReplayBuffer(capacity, world.fields(**MORE), layout=layout, max_batch=2, **more,
+                                **world.settings()) as buffer:
+        play(buffer, world, [*schedule, 20])
+        check(buffer, world, most=2)
+
+
+# Files with open episodes, which continue in another buffer or in the same one.
+
+
+has_files = pytest.mark.skipif("files: none" in gpureplay.lib.gpur_build_info().decode(),
+                               reason="the library was built without cJSON or xxHash")
+SAVED_WAYS = {
+    "rows": {},  # the library does not track episodes
+    "n steps": {"n_step": 4},
+    "stacks": {"stack": 3, "pad": "repeat"},
+    "frames": {"stack": 3, "n_step": 3, "gives": "frames", "axis": "last", "dtype": "float32"},
+}
+
+
+def make_saved(world):
+    more = {"previous": "int64"} if world.n_step > 1 or world.stack > 1 else {}
+    return gpureplay.ReplayBuffer(10_000, world.fields(**more), layout="linked" if world.stack > 1 else None,
+                                  **world.settings())
+
+
+@has_files
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("way", SAVED_WAYS)
+def test_open_episodes_go_on(way, mode, tmp_path):
+    """Saved after each of 12 steps, of which some ended episodes. The first step after a load is checked like any
+    other."""
+    world, ends, checked = World(7, num_envs=3, mode=mode, **SAVED_WAYS[way]), set(), 0
+    with make_saved(world) as saved:
+        give(saved, world, 15)
+        for number in range(12):
+            saved.save(tmp_path / "buffer")
+            ends.add(sum(world.over))
+            went_on = copy.deepcopy(world)
+            with make_saved(world) as other:
+                other.load(tmp_path / "buffer")
+                is_open = [mode == "same_step" or not over for over in went_on.over]
+                given = step_without(copy.deepcopy(went_on))
+                for env in np.flatnonzero(is_open) if way != "rows" else ():
+                    obs = given["obs"].copy()
+                    obs[env] += 1
+                    refused(other, ValueError, f"obs of environment {env} is not the next_obs", **{**given, "obs": obs})
+                    checked += 1
+                give(other, went_on, 21 + number)
+                check(other, went_on)
+            give(saved, world, 1)
+        assert (checked > 10 or way == "rows") and (len(ends) > 1 or mode == "same_step")
+
+
+@has_files
+@pytest.mark.parametrize("way", SAVED_WAYS)
+def test_a_loaded_buffer_and_its_writers_are_where_they_were(way, tmp_path):
+    world = World(8, num_envs=2, mode="next_step", **SAVED_WAYS[way])
+    with make_saved(world) as buffer:
+        second = World(9, num_envs=2, mode="next_step", **SAVED_WAYS[way])
+        writer = buffer.writer(2, "next_step")
+        give(buffer, world, 20)
+        writer.add(**step_without(second))
+        buffer.save(tmp_path / "buffer")
+        state = copy.deepcopy(world), copy.deepcopy(second)
+        give_only(writer, second, 7)
+        give_only(buffer, world, 7)
+        buffer.load(tmp_path / "buffer")
+        world, second = state
+        before = buffer.stats.appended
+        given = [give_only(buffer, world, 9), give_only(writer, second, 9)]
+        assert buffer.stats.appended - before == sum(given)
+
+
+def give_only(target, world, steps):
+    """Adds steps. Returns the sum of what `add` returned, which the model must confirm."""
+    added, before = 0, len(world.rows)
+    for _ in range(steps):
+        added += target.add(**step_without(world))
+    assert added == len(world.rows) - before
+    return added
+
+
+@has_files
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("way", SAVED_WAYS)
+@pytest.mark.parametrize("is_before", [True, False], ids=["before the save", "after the load"])
+def test_a_reset_beside_a_file_ends_what_was_open(is_before, way, mode, tmp_path):
+    """Before a save the library is told to begin episodes of zeros, because their first observation is not known."""
+    world = World(12, num_envs=2, mode=mode, **SAVED_WAYS[way])
+    with make_saved(world) as saved, make_saved(world) as other:
+        give(saved, world, 15)
+        if is_before:
+            saved.reset()
+        saved.save(tmp_path / "buffer")
+        other.load(tmp_path / "buffer")
+        if not is_before:
+            other.reset()
+        world.reset()
+        check(other, world)
+        give(other, world, 20)
+        check(other, world)
+
+
+@has_files
+@pytest.mark.parametrize("way", SAVED_WAYS)
+def test_a_writer_made_after_a_load_takes_over_what_the_file_had_open(way, tmp_path):
+    worlds = [World(seed, num_envs=envs, mode="next_step", **SAVED_WAYS[way]) for seed, envs in ((4, 2), (6, 3))]
+    with make_saved(worlds[0]) as saved, make_saved(worlds[0]) as other:
+        writer = saved.writer(3, "next_step")
+        for target, world in zip((saved, writer), worlds):
+            give_only(target, world, 3)
+            while not any(world.over):
+                give_only(target, world, 1)
+        saved.save(tmp_path / "buffer")
+        other.load(tmp_path / "buffer")
+        writer = other.writer(3, "next_step")
+        for target, world in zip((other, writer), worlds):
+            give_only(target, world, 20)
+        got, rows = other.gather(range(len(other))), worlds[0].rows + worlds[1].rows
+        found = sorted(one.tobytes() + last.tobytes() for one, last in zip(got.obs, got.next_obs))
+        assert found == sorted(row["obs"].tobytes() + row["next_obs"].tobytes() for row in rows)
+
+
+@has_files
+@pytest.mark.parametrize("way", SAVED_WAYS)
+def test_after_a_file_that_is_refused_the_episodes_go_on(way, tmp_path):
+    world = World(5, num_envs=2, mode="next_step", **SAVED_WAYS[way])
+    with make_saved(world) as buffer:
+        give(buffer, world, 13)
+        buffer.save(tmp_path / "buffer")
+        file = bytearray((tmp_path / "buffer").read_bytes())
+        file[-3] ^= 1
+        (tmp_path / "buffer").write_bytes(file)
+        for _ in range(3):
+            with pytest.raises(gpureplay.FileError):
+                buffer.load(tmp_path / "buffer")
+            give(buffer, world, 7)
         check(buffer, world)

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""Many threads on one buffer, and what the interpreter lock does meanwhile."""
+"""Many threads on one buffer, what the interpreter lock does meanwhile, signals in long calls, and progress."""
 
+import os
+import signal
 import sys
 import threading
 import time
@@ -15,7 +17,7 @@ ROWS, WRITERS, BLOCK = 6000, 4, 50
 
 
 def rows(writer, first, count):
-    """Rows that hold what tells a torn one: obs and next_obs follow from the serial, and sum from all."""
+    """Rows that show if one is torn: obs and next_obs follow from the serial, and sum from all."""
     serial = np.arange(first, first + count)
     obs = (serial[:, None] * 3 + np.arange(6) + writer).astype(np.float32) / 1024
     return {"obs": obs, "action": serial % 3, "reward": obs[:, 0], "next_obs": -obs, "terminated": serial % 7 == 0,
@@ -28,7 +30,7 @@ def is_whole(batch):
 
 
 class Work:
-    """Threads whose errors the test sees."""
+    """Threads whose errors `join` raises."""
 
     def __init__(self):
         self.threads, self.errors = [], []
@@ -73,16 +75,26 @@ def train(learner, done):
         assert np.isfinite(learner.stats.loss)
 
 
+def update(buffer, done):
+    while not done.is_set():
+        batch = buffer.sample(16)
+        buffer.update_priorities(batch.indices, np.abs(batch.reward))
+
+
+@pytest.mark.parametrize("prioritized", [False, True])
 @pytest.mark.parametrize("executor", ["inline", "thread"])
-def test_writers_samplers_and_a_learner_share_a_buffer(executor):
+def test_writers_samplers_and_a_learner_share_a_buffer(executor, prioritized):
     device = gpureplay.Device("cpu", executor=executor)
-    with gpureplay.ReplayBuffer(4000, FIELDS, device=device, update_size=64, autoreset="disabled") as buffer:
+    with gpureplay.ReplayBuffer(4000, FIELDS, device=device, update_size=64, autoreset="disabled",
+                                prioritized=prioritized) as buffer:
         buffer.extend(**rows(9, 0, 100))
         learner = gpureplay.DQN(buffer, outputs=3, trunk=[16], batch_size=16)
         writing, others, done = Work(), Work(), threading.Event()
         for size in (16, 48):
             others.start(draw, buffer, size, done)
         others.start(train, learner, done)
+        if prioritized:
+            others.start(update, buffer, done)
         for number in range(WRITERS):
             writing.start(write, buffer, number)
         try:
@@ -94,6 +106,7 @@ def test_writers_samplers_and_a_learner_share_a_buffer(executor):
         assert buffer.stats.appended == WRITERS * ROWS + 100 and len(buffer) == 4000
         last = buffer.gather(np.arange(buffer.stats.first_id, buffer.stats.first_id + 2000))
         assert is_whole(last) and learner.stats.invalid_actions == 0
+        assert not prioritized or (buffer.check_priorities() == 0 and buffer.priority_stats.updates > 0)
 
 
 def test_threads_that_share_one_writer_take_turns():
@@ -111,7 +124,7 @@ def test_threads_that_share_one_writer_take_turns():
 
 def turns_during(prepare, call):
     """How often another thread's loop goes round while this one is in `call`, behind `prepare`. It gets the interpreter
-    only when that gives it away, for nobody takes it by force here."""
+    only when that releases it, because the switch interval is long."""
     turns, over, old = [0], threading.Event(), sys.getswitchinterval()
 
     def count():
@@ -145,14 +158,194 @@ def test_other_threads_go_on_during_a_long_call(executor):
         assert any(turns_during(*calls) for _ in range(20))
 
 
-@pytest.mark.parametrize("call", ["flush", "reset"])
-def test_a_flush_waits_for_its_turn(call):
-    """A writer of the library's is one thread's at a time."""
-    with gpureplay.ReplayBuffer(1000, FIELDS, device="cpu") as buffer:
-        thread = threading.Thread(target=getattr(buffer, call))
-        with buffer._writer._turn:
-            thread.start()
-            thread.join(0.2)
-            assert thread.is_alive()
-        thread.join(600)
-        assert not thread.is_alive()
+def test_other_threads_go_on_while_large_rows_are_added():
+    given = np.zeros((30, 1 << 18), np.float32)
+    with gpureplay.ReplayBuffer(256, {"x": ((1 << 18,), "float32")}, device="cpu", update_size=128) as buffer:
+        assert any(turns_during(lambda: None, lambda: buffer.extend(x=given)) for _ in range(100))
+
+
+# Ctrl-C and other signals during long calls, and the progress of training.
+
+
+STEP_FIELDS = {"obs": ((4,), "float32"), "action": "int32", "reward": "float32", "next_obs": ((4,), "float32"),
+          "terminated": "bool"}
+LARGE = 64 << 20  # bytes of a buffer whose file takes some time
+needs_files = pytest.mark.skipif("files: none" in gpureplay.lib.gpur_build_info().decode(),
+                                 reason="the library was built without cJSON or xxHash")
+
+
+@pytest.fixture
+def buffer():
+    with gpureplay.ReplayBuffer(1000, STEP_FIELDS, device="cpu") as made:
+        obs = np.zeros((500, 4), np.float32)
+        made.extend(obs=obs, action=np.zeros(500, np.int32), reward=obs[:, 0], next_obs=obs,
+                    terminated=np.ones(500, bool))
+        yield made
+
+
+@pytest.fixture
+def large():
+    with gpureplay.ReplayBuffer(LARGE // 1024, {"x": ((1024,), "uint8"), "n": "int64"}, device="cpu",
+                                max_batch=16) as made:
+        made.extend(x=np.zeros((LARGE // 1024, 1024), np.uint8), n=np.arange(LARGE // 1024))
+        yield made
+
+
+class SignalWhen:
+    """Sends this process a signal as soon as `happened` returns True."""
+
+    def __init__(self, happened, number=signal.SIGINT):
+        self._happened, self._number, self._over = happened, number, threading.Event()
+        self._thread = threading.Thread(target=self._watch)
+
+    def _watch(self):
+        while not self._over.is_set():
+            if self._happened():
+                os.kill(os.getpid(), self._number)
+                return
+            time.sleep(0.0002)
+
+    def __enter__(self):
+        self._thread.start()
+
+    def __exit__(self, *_):
+        self._over.set()
+        self._thread.join()
+
+
+def test_ctrl_c_ends_training_between_launches(buffer):
+    agent = gpureplay.DQN(buffer, 2, trunk=[8], batch_size=8)
+    steps = 2_000_000
+    with pytest.raises(KeyboardInterrupt), SignalWhen(lambda: agent.stats.steps_enqueued > 0):
+        agent.train(steps)
+    done = agent.stats.steps_enqueued
+    assert 0 < done < steps and done % 256 == 0
+    agent.train(3)
+    agent.sync()
+    assert agent.stats.steps == done + 3
+
+
+def test_training_in_launches_trains_as_in_one_call(buffer):
+    losses = []
+    for way in ([600], [256, 256, 88]):
+        agent = gpureplay.DQN(buffer, 2, trunk=[8], batch_size=8, seed=5)
+        for steps in way:
+            agent.train(steps)
+        agent.sync()
+        losses.append((agent.stats.loss, agent.stats.steps))
+    assert losses[0] == losses[1]
+
+
+def test_training_reports_its_progress(buffer):
+    agent, told = gpureplay.DQN(buffer, 2, trunk=[8], batch_size=8), []
+    agent.train(600, progress=lambda done, in_all: told.append((done, in_all)))
+    assert told == [(256, 600), (512, 600), (600, 600)]
+    told.clear()
+    agent.train(0, lambda done, in_all: told.append((done, in_all)))
+    assert told == [(0, 0)]
+    with pytest.raises(gpureplay.Interrupted, match="after 512 of 1000 train steps"):
+        agent.train(1000, lambda done, _: done < 512)
+    assert agent.stats.steps_enqueued == 600 + 512
+    with pytest.raises(ZeroDivisionError):
+        agent.train(1000, lambda done, _: 1 // 0)
+    assert agent.stats.steps_enqueued == 600 + 512 + 256
+    with pytest.raises(gpureplay.InvalidArgument, match="steps is -1; it must be 0 or more"):
+        agent.train(-1, lambda *_: told.append("never"))
+    assert told == [(0, 0)]
+
+
+def interrupted_midway(attempt, was_midway):
+    """Whether one of many attempts, all of which raise, was ended before it was through."""
+    for number in range(30):
+        with pytest.raises(KeyboardInterrupt):
+            attempt(number)
+        if was_midway(number):
+            return True
+    return False
+
+
+@needs_files
+def test_ctrl_c_ends_a_save_at_once(large, tmp_path):
+    def attempt(number):
+        part = tmp_path / f"{number}.part"
+        with SignalWhen(part.exists):
+            large.save(tmp_path / str(number))
+
+    before = signal.getsignal(signal.SIGINT)
+    assert interrupted_midway(attempt, lambda number: not (tmp_path / str(number)).exists())
+    assert signal.getsignal(signal.SIGINT) is before
+    large.save(tmp_path / "whole")
+    assert gpureplay.file_info(tmp_path / "whole").rows == len(large)
+
+
+@needs_files
+def test_ctrl_c_ends_a_load_before_anything_has_changed(large, tmp_path):
+    large.save(tmp_path / "file")
+    held = []
+
+    def attempt(_):
+        with gpureplay.ReplayBuffer(large.capacity, {"x": ((1024,), "uint8"), "n": "int64"}, device="cpu",
+                                    max_batch=16) as other:
+            other.extend(x=np.ones((20, 1024), np.uint8), n=np.arange(20))
+            begun, call = threading.Event(), other._call
+
+            def tell(function, *arguments):
+                if function is gpureplay.lib.gpur_replay_load:
+                    begun.set()
+                return call(function, *arguments)
+
+            other._call = tell
+            try:
+                with SignalWhen(begun.is_set):
+                    other.load(tmp_path / "file")
+                    time.sleep(1)  # it was faster than the signal
+            finally:
+                held.append(len(other))
+                batch = other.sample(16)
+                assert batch.n.tolist() == batch.id.tolist()
+
+    assert interrupted_midway(attempt, lambda _: held[-1] == 20)
+    assert set(held) <= {20, len(large)}
+
+
+@needs_files
+@pytest.mark.parametrize("progress", [None, lambda *_: None], ids=["silent", "told"])
+def test_what_a_handler_raises_is_raised_and_one_that_raises_nothing_ends_nothing(large, tmp_path, progress):
+    class Alarm(Exception):
+        pass
+
+    heard = []
+
+    def raises(number, frame):
+        raise Alarm
+
+    before = signal.signal(signal.SIGUSR1, raises)
+    try:
+        path = tmp_path / "raises"
+        with pytest.raises(Alarm), SignalWhen(path.with_name("raises.part").exists, signal.SIGUSR1):
+            large.save(path, progress)
+        signal.signal(signal.SIGUSR1, lambda number, frame: heard.append(number))
+        path = tmp_path / "silent"
+        with SignalWhen(path.with_name("silent.part").exists, signal.SIGUSR1):
+            large.save(path, progress)
+        assert path.exists()
+        large.save(path, lambda *_: os.kill(os.getpid(), signal.SIGUSR1))
+        assert heard and set(heard) == {signal.SIGUSR1}
+    finally:
+        signal.signal(signal.SIGUSR1, before)
+
+
+@needs_files
+def test_another_thread_saves_without_signals(large, tmp_path):
+    raised = []
+
+    def save():
+        try:
+            large.save(tmp_path / "file")
+        except BaseException as error:
+            raised.append(error)
+
+    thread = threading.Thread(target=save)
+    thread.start()
+    thread.join()
+    assert not raised and (tmp_path / "file").exists()

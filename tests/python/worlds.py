@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Gymnasium's environments with a seed each, and what transitions they make when nothing wraps them."""
+"""Gymnasium's environments with seeds, and the transitions that they make without wrappers."""
 
 import gymnasium as gym
 import numpy as np
@@ -32,7 +32,7 @@ class Boxes(gym.Env):
 
 
 def _named(name, steps):
-    """The newest version of it that is here."""
+    """The newest version that is installed."""
     newest = max((spec for spec in gym.registry.values() if spec.name == name), key=lambda spec: spec.version or 0)
     return lambda: gym.make(newest.id, max_episode_steps=steps)
 
@@ -65,7 +65,7 @@ def transition(obs, action, reward, next_obs, terminated, truncated):
 
 
 class Unwrapped:
-    """One environment, stepped by hand under the rules of an autoreset mode."""
+    """One environment, stepped by the rules of an autoreset mode."""
 
     def __init__(self, make, seed, mode):
         self._env, self._mode, self._over = make(), mode, False
@@ -87,7 +87,7 @@ class Unwrapped:
 
 
 def one(values, env):
-    """What of a vector's actions is this environment's."""
+    """The action of one environment, from those of a vector."""
     if isinstance(values, tuple):
         return tuple(one(part, env) for part in values)
     return values[env]

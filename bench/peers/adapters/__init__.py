@@ -15,7 +15,8 @@ LIBRARIES = {"gpureplay": "ours", "cpprb": "cpprb", "sb3": "sb3", "torchrl": "to
 KINDS = {"uniform": "uniform draws", "prioritized": "draws by priority", "trees": "priorities without rows",
          "frames": "stacks whose frames are stored once", "returns": "returns of 3 steps, by priority",
          "drop-in": "gpureplay.sb3 in place of Stable-Baselines3's buffer",
-         "once": "the same with optimize_memory_usage", "files": "saving and loading"}
+         "once": "the same with optimize_memory_usage", "files": "saving and loading",
+         "extension": "ours with the extension module, with out=batch, and by ctypes alone"}
 
 
 def adapters_of(library: str) -> tuple[tuple[type[Adapter], ...], str]:

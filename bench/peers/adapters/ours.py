@@ -3,8 +3,13 @@
 
 from __future__ import annotations
 
+import functools
+import importlib.util
+import os
+import sys
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import gpureplay
 import numpy as np
@@ -25,11 +30,16 @@ class Ours(Adapter):
 
     def __init__(self, schema: Schema, capacity: int, chunk: int, settings: Settings):
         super().__init__(schema, capacity, chunk, settings)
-        self._device = gpureplay.Device(settings.device, threads=settings.threads)
-        self._buffer = gpureplay.ReplayBuffer(capacity, dict(schema.fields), num_envs=schema.envs, device=self._device,
-                                              seed=settings.seed, **self.options())
+        library = self.library()
+        self._device = library.Device(settings.device, threads=settings.threads)
+        self._buffer = library.ReplayBuffer(capacity, dict(schema.fields), num_envs=schema.envs, device=self._device,
+                                            seed=settings.seed, **self.options())
         self._names = tuple(schema.fields)
         self.add = add_by_keywords(self._buffer, self._names)
+
+    @staticmethod
+    def library() -> Any:
+        return gpureplay
 
     def options(self) -> dict[str, Any]:
         """Of the buffer, beside those."""
@@ -143,6 +153,36 @@ class OursFiles(Saving, Ours):
         self._buffer.load(folder / "replay.safetensors")
 
 
+class OursWithExtension(Ours):
+    kind = "extension"
+
+
+class OursOut(Ours):
+    name, kind, as_used = "out=batch", "extension", "as gpureplay, with `sample(count, out=batch)`"
+    _batch: Any = None
+
+    def sample(self, count: int) -> Any:
+        fits = self._batch is not None and len(self._batch) == count
+        self._batch = batch = self._buffer.sample(count, out=self._batch) if fits else self._buffer.sample(count)
+        return [getattr(batch, name) for name in self._names]
+
+
+class OursByCtypes(Ours):
+    name, kind, as_used = "by ctypes", "extension", "a second copy of the package, with GPUREPLAY_FAST=off"
+
+    @staticmethod
+    @functools.cache
+    def library() -> Any:
+        name, folder = "gpureplay_by_ctypes", Path(gpureplay.__file__).parent
+        spec = importlib.util.spec_from_file_location(name, folder / "__init__.py",
+                                                      submodule_search_locations=[str(folder)])
+        assert spec is not None and spec.loader is not None
+        sys.modules[name] = package = importlib.util.module_from_spec(spec)
+        with mock.patch.dict(os.environ, GPUREPLAY_FAST="off"):
+            spec.loader.exec_module(package)
+        return package
+
+
 class Loop:
     """Of loops.py."""
 
@@ -170,4 +210,5 @@ class Loop:
         self._buffer.update_priorities(indices, priorities)
 
 
-ADAPTERS = (Ours, OursPriorities, OursTrees, OursFrames, OursReturns, OursFiles)
+ADAPTERS = (Ours, OursPriorities, OursTrees, OursFrames, OursReturns, OursFiles, OursWithExtension,
+            OursOut, OursByCtypes)

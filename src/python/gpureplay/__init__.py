@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: MIT
 """Experience replay in the memory of the device that trains on it: a GPU (CUDA) or the CPU.
 
-Transitions go to the device in blocks. Draws, n-step returns, frame stacks, priorities and, with the built-in learner,
-whole train steps are carried out there. Batches are NumPy arrays on the CPU and DLPack arrays on CUDA, without copies.
+Transitions go to the device in blocks. Sampling, n-step returns, frame stacks, priorities and, with the built-in
+learner, whole train steps are computed there. Batches are NumPy arrays on the CPU and DLPack arrays on CUDA, without
+copies.
 
     import gymnasium, gpureplay
 
@@ -27,7 +28,7 @@ The main names:
 
     ReplayBuffer    the transitions: add, extend, sample, gather, update_priorities, save, load, config
     DQN             the learner: act, train, stats, weights, save, load, config
-    Batch, Array    what a draw gives, and one of its arrays on CUDA
+    Batch, Array    what `sample` returns, and one of its arrays on CUDA
     Writer          one more source of transitions, for one more thread
     Device          an open device, to be shared or set up
     preset          the settings of a published system
@@ -39,12 +40,11 @@ Every exception that the library raises is a GpureplayError, and beside that the
 MemoryError, LookupError, OSError, RuntimeError).
 """
 
-from ._array import Array
-from ._batch import Batch
-from ._buffer import ReplayBuffer
+from ._batch import Array, Batch
+from ._buffer import PriorityStats, ReplayBuffer
 from ._device import Device, DeviceInfo
-from ._files import FileInfo, file_info
-from ._learner import DQN, LearnerStats
+from ._handle import FileInfo, file_info
+from ._learner import DQN, LearnerStats, Weights
 from ._library import (
     Closed,
     DeviceError,
@@ -59,11 +59,8 @@ from ._library import (
     WouldBlock,
     lib,
 )
-from ._priorities import PriorityStats
-from ._replay_config import Plan, Stats
-from ._settings import Preset, preset
+from ._config import Plan, Preset, Stats, preset
 from ._show import show_config
-from ._weights import Weights
 from ._writer import Writer
 
 __version__: str = lib.gpur_version().decode()

@@ -1,190 +1,250 @@
 # SPDX-License-Identifier: MIT
-"""Minibatches."""
+"""Minibatches and their arrays."""
 
 from __future__ import annotations
 
 import ctypes
 import functools
-from typing import TYPE_CHECKING, Any, NoReturn
+import math
+from collections.abc import Callable
+from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 
-from . import _mirror
-from ._array import Array, Layout
-from ._handle import gone, refuse_to_pickle
+from . import _c_api, _dlpack
+from ._accelerator import fast
+from ._device import Device
+from ._handle import forked, refuse_to_pickle
+from ._inputs import LEGACY_STREAM, stream_of
 from ._library import Closed, check, lib
-from ._numbers import stream_of
 from ._schema import NUMPY, Field
 
-if TYPE_CHECKING:
-    from ._device import Device
+_ALIASES = {"weights": "weight", "indices": "id", "ids": "id"}
+_HOST = (_dlpack.CPU, 0)
 
-ALIASES = {"weights": "weight", "indices": "id", "ids": "id"}
+
+class Layout(NamedTuple):
+    """The offset, shape and type of an array in a batch. The extension module knows the order of the members."""
+
+    name: str
+    offset: int  # bytes from the batch's first array
+    shape: tuple[int, ...]  # of one transition
+    dtype: np.dtype
+    row_bytes: int
 
 
 class Reference:
-    """One reference to a batch of the library's, given back with the last object that holds this one. Until then it
-    holds the stream objects that it was told of: the library asks these streams when the batch is given back."""
+    """A reference to a batch of the library. It is released with the last object that holds this one. It keeps the
+    stream objects alive that readers of the batch named, because the library asks these streams at the release."""
+
+    __slots__ = ("handle", "streams")
 
     def __init__(self, handle: int, stream: Any = None):
         self.handle = handle
         self.streams: tuple[Any, ...] = ()
-        self.hold(stream)
+        if stream is not None:
+            self.hold(stream)
 
     def hold(self, stream: Any) -> None:
-        """Numbers are nobody's to hold."""
+        """Keeps a stream object alive. A number has no owner."""
         if stream is not None and not isinstance(stream, (int, np.integer)):
             self.streams = stream, *(held for held in self.streams if held is not stream)
 
-    def __del__(self, _gone: list[str] = gone, _release: Any = lib.gpur_batch_release) -> None:
-        if not _gone:
+    def call(self, function: Any, *arguments: Any) -> None:
+        if forked:
+            raise Closed("this batch belongs to the process that forked this one; its arrays of the CPU can be read, "
+                         "no more")
+        check(function(self.handle, *arguments))
+
+    def wait(self, stream: Any) -> None:
+        self.call(lib.gpur_batch_wait, stream_of(stream))
+        self.hold(stream)
+
+    def __del__(self, _forked: list[str] = forked, _release: Any = lib.gpur_batch_release) -> None:
+        if not _forked:
             _release(self.handle)
-
-
-def _array_of(handle: int, name: str) -> tuple[int, _mirror.FieldInfo]:
-    """Address and description of one of a batch's arrays."""
-    info, address = _mirror.FieldInfo(), ctypes.c_void_p()
-    check(lib.gpur_batch_get_array(handle, name.encode(), ctypes.addressof(address), ctypes.addressof(info)))
-    return address.value or 0, info
-
-
-class Layouts(dict[str, Layout]):
-    """Where the arrays lie in batches whose memory is of one size: name to Layout, under their other names, too."""
-
-    def __init__(self, handle: int, names: list[str], start: int, kind: type[Batch], device: Device):
-        self.names = names
-        self.device, self.on_cuda = device.name, device.is_cuda
-        for name in names:
-            address, info = _array_of(handle, name)
-            shape, has_place = tuple(info.shape[:info.dims]), name in kind.__slots__
-            self[name] = Layout(name, address - start, shape, NUMPY[info.dtype], has_place)
-        self.in_order = list(self.values())
-        last = self.in_order[-1]
-        self.last_offset, self.last_row_bytes = last.offset, last.bytes_of(1)
-        for alias, name in ALIASES.items():
-            self.setdefault(alias, self[name])
-
-
-class LayoutsOfBuffer:
-    """The Layouts of a buffer's batches. A batch may lie in memory for more rows than it has, and how far its arrays
-    are apart depends on that memory alone. The distance from the first array to the last one tells it: it is the sum of
-    the sizes of all arrays but the last one, and no array takes less memory for more rows."""
-
-    def __init__(self, fields: list[Field], device: Device):
-        names = [field.name for field in fields]
-        names += [name for name in ("discount", "weight", "id") if name not in names]
-        self._names, self._device = names, device
-        self._first, self._last = names[0].encode(), names[-1].encode()
-        self._known: dict[int, Layouts] = {}  # by that distance; memory sizes are powers of two, so they are few
-        self._kind = _kind_of(tuple(names))
-
-    def batch(self, reference: Reference, count: int) -> Batch:
-        """The batch of `count` transitions that this is a reference to."""
-        handle, ends = reference.handle, _Ends()
-        at = ctypes.addressof(ends)
-        check(lib.gpur_batch_get_array(handle, self._first, at, None))
-        check(lib.gpur_batch_get_array(handle, self._last, at + _POINTER_BYTES, None))
-        start, end = ends[0] or 0, ends[1] or 0
-        layouts = self._known.get(end - start)
-        if layouts is None:
-            layouts = self._known[end - start] = Layouts(handle, self._names, start, self._kind, self._device)
-        return self._kind(reference, start, count, layouts)
-
-
-_Ends = ctypes.c_void_p * 2  # addresses of a batch's first and last array
-_POINTER_BYTES = ctypes.sizeof(ctypes.c_void_p)
 
 
 @functools.lru_cache(maxsize=64)
 def _memory_type(size: int) -> Any:
-    """Bytes that can have an owner, and nothing of a user's."""
+    """Bytes that can have an owner."""
     return type("Memory", (ctypes.Array,), {"_type_": ctypes.c_char, "_length_": size, "__slots__": ("owner",)})
 
 
-@functools.lru_cache(maxsize=64)
-def _kind_of(names: tuple[str, ...]) -> type[Batch]:
-    """Batches with a place for the array of each of these names, where it is found without a call."""
-    places = [name for name in names if name.isidentifier() and name[0] != "_" and not hasattr(Batch, name)]
-    return type("Batch", (Batch,), {"__slots__": tuple(places), "__module__": __name__, "__doc__": Batch.__doc__})
+def _put_by_ctypes(out: dict[str, Any], reference: Reference, address: int, count: int,
+                   layouts: tuple[Layout, ...]) -> None:
+    memory = _memory_type(max(layout.offset + count * layout.row_bytes for layout in layouts)).from_address(address)
+    memory.owner = reference
+    for layout in layouts:
+        out[layout.name] = np.ndarray((count, *layout.shape), layout.dtype, memory, layout.offset)
 
 
-_set = object.__setattr__  # assigning to a batch is for nobody
+# Puts NumPy arrays in a batch's memory into a dict, by name. They keep the reference alive.
+_put_host_arrays: Callable[[dict[str, Any], Reference, int, int, tuple[Layout, ...]], None] = \
+    _put_by_ctypes if fast is None else fast.put_arrays
+
+
+class Array:
+    """One array of a batch in the device's memory, without a copy. `torch.from_dlpack`, `jax.dlpack.from_dlpack` and
+    `cupy.from_dlpack` take it, and on CUDA everything that reads `__cuda_array_interface__`. `numpy.asarray` copies it
+    to the host; on the CPU it does not copy. It keeps the batch's memory alive.
+
+    shape: (batch_size, ...). dtype: NumPy's. device: "cpu" or "cuda:0".
+    """
+
+    def __init__(self, reference: Reference, address: int, count: int, layout: Layout, device: str):
+        self._reference, self._address, self._layout = reference, address, layout
+        self.shape, self.dtype, self.device = (count, *layout.shape), layout.dtype, device
+
+    @property
+    def ptr(self) -> int:
+        """The address of the first element."""
+        return self._address + self._layout.offset
+
+    @property
+    def _on_cuda(self) -> bool:
+        return self.device != "cpu"
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    @property
+    def nbytes(self) -> int:
+        return len(self) * self._layout.row_bytes
+
+    def numpy(self) -> np.ndarray:
+        """A copy in host memory. The call waits for it."""
+        out = np.empty(self.shape, self.dtype)
+        self._reference.call(lib.gpur_batch_read, self._layout.name.encode(), out.ctypes.data, out.nbytes)
+        return out
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        converts = dtype is not None and np.dtype(dtype) != self.dtype
+        if copy is False and (self._on_cuda or converts):
+            raise ValueError(f"{self._layout.name} is {self.dtype} in the memory of {self.device}; as a NumPy array of "
+                             f"{np.dtype(dtype) if converts else self.dtype} it is a copy")
+        if self._on_cuda or copy:
+            array = self.numpy()
+        else:
+            found: dict[str, np.ndarray] = {}
+            _put_host_arrays(found, self._reference, self._address, len(self), (self._layout,))
+            array = found[self._layout.name]
+        return array.astype(dtype) if converts else array
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        name, _, ordinal = self.device.partition(":")
+        return (_dlpack.CUDA, int(ordinal)) if name == "cuda" else _HOST
+
+    def __dlpack__(self, *, stream: int | None = None, max_version: tuple[int, int] | None = None,
+                   dl_device: tuple[int, int] | None = None, copy: bool | None = None) -> Any:
+        """A capsule. On CUDA, work that is enqueued on `stream` from now on finds the batch filled in. None: the legacy
+        default stream. -1: the caller orders the streams. copy=True: of a copy in host memory; for a CUDA array only
+        with dl_device (1, 0). copy=False: never of a copy.
+
+        BufferError: a copy in a CUDA device's memory, or another device than the array's or the host."""
+        own = self.__dlpack_device__()
+        wanted = own if dl_device is None else tuple(dl_device)
+        if wanted == _HOST and (copy or own != _HOST):
+            return self._copied_capsule(copy, max_version)
+        if wanted != own:
+            raise BufferError(f"the array is on DLPack device {own}, wanted on {wanted}")
+        if copy:
+            raise BufferError(f"{self._layout.name} is in the memory of {self.device}, where it is exported without a "
+                              "copy; make one of what you have then, as torch.from_dlpack(array).clone()")
+        if stream != -1:
+            self._reference.wait(LEGACY_STREAM if stream is None and self._on_cuda else stream)
+        versioned, managed = max_version is not None and max_version[0] >= 1, ctypes.c_void_p()
+        self._reference.call(lib.gpur_batch_to_dlpack, self._layout.name.encode(), versioned,
+                             ctypes.addressof(managed))
+        return _dlpack.capsule(managed.value or 0, versioned)
+
+    def _copied_capsule(self, copy: bool | None, max_version: tuple[int, int] | None) -> Any:
+        """A capsule of a copy in host memory."""
+        if copy is False:
+            raise BufferError(f"{self._layout.name} is in the memory of {self.device}; in the host's it is a copy, and "
+                              "copy is False")
+        return _dlpack.of_copy(np.asarray(self), max_version)
+
+    @property
+    def __cuda_array_interface__(self) -> dict[str, Any]:
+        if not self._on_cuda:
+            raise AttributeError(f"{self._layout.name} is on \"{self.device}\"; it has no __cuda_array_interface__")
+        self._reference.wait(LEGACY_STREAM)
+        return {"shape": self.shape, "typestr": self.dtype.str, "data": (self.ptr, False), "strides": None,
+                "version": 3, "stream": LEGACY_STREAM}
+
+    def __reduce__(self) -> NoReturn:
+        refuse_to_pickle(f"{self._layout.name} of a gpureplay batch (its numpy() can)")
+
+    def __repr__(self) -> str:
+        return f"<gpureplay.Array {self._layout.name} {self.shape} {self.dtype} on {self.device}>"
 
 
 class Batch:
-    """A minibatch: an attribute (and item) for each field of the buffer, and beside them
+    """A minibatch. Each field of the buffer is an attribute and an item, and beside them
 
     discount: (batch_size,) float32, gamma x (1 - terminated)
-    weight, weights: (batch_size,) float32, importance weights; 1 for uniform draws
-    id, ids, indices: (batch_size,) int64, what `ReplayBuffer.gather` takes
+    weight, weights: (batch_size,) float32, the importance weights; 1 for uniform sampling
+    id, ids, indices: (batch_size,) int64, which `ReplayBuffer.gather` takes
 
-    On the CPU these are NumPy arrays, on CUDA `Array`s; `array(name)` is an `Array` on either. None is a copy. The
-    library never writes into them as long as the batch or any array of it, or made of it, is alive; you may, and the
-    buffer's transitions stay as they are. A field that is called like a method is an item alone.
+    On the CPU these are NumPy arrays, on CUDA `Array`s. `array(name)` is an `Array` on both. None is a copy. The
+    library never writes into them as long as the batch, any array of it, or any array made of that is alive, unless you
+    pass the batch to `sample` as `out`. You may write into them; the buffer's transitions stay as they are. A field
+    that is named like a method is an item only.
 
-    On CUDA the memory is used again behind whatever the streams hold that the batch was drawn for, was waited for on,
-    or went to by DLPack. So these streams must outlive the batch and all arrays made of it. PyTorch's do; of CuPy, keep
-    the stream. The batch keeps the stream objects that `sample`, `gather` and `wait` were given.
-
-    When nobody holds anything of it any more, nor has a weak reference to an array, a later `sample` may return the
-    same object with other contents. So a batch itself takes no weak references, and no attributes of yours.
+    On CUDA the memory is used again after the work that is then on the streams of the batch: the stream it was sampled
+    for, streams that waited for it, and streams of its consumers by DLPack. These streams must outlive the batch and
+    all arrays made of it. PyTorch's streams do; keep a stream of CuPy's alive. The batch keeps the stream objects alive
+    that `sample`, `gather` and `wait` were given.
     """
 
-    __slots__ = ("_reference", "_handle", "_layouts", "_views", "_address", "_count", "_memory")
-
+    # Beside these, `__dict__` has the arrays by name, except those in _hidden.
     _reference: Reference
     _handle: int
-    _layouts: Layouts
-    _views: list[tuple[np.ndarray, Layout]]
-    _address: int  # of the first array
     _count: int
-    _memory: Any  # the CPU's alone: ctypes' bytes, of which the views are made
+    _address: int  # of the first array
+    _hidden: dict[str, Any]  # the arrays that are items only
+    _layouts: tuple[Layout, ...]
+    _source: Batches
 
-    def __init__(self, reference: Reference, start: int, count: int, layouts: Layouts):
-        _set(self, "_reference", reference)
-        _set(self, "_handle", reference.handle)
-        _set(self, "_layouts", layouts)
-        _set(self, "_views", [])
-        _set(self, "_address", start)
-        _set(self, "_count", count)
-        if not layouts.on_cuda:
-            size = layouts.last_offset + count * layouts.last_row_bytes  # up to the last array's end
-            _set(self, "_memory", _memory_type(size).from_address(start))
-            self._memory.owner = reference
+    def __init__(self, source: Batches, reference: Reference, address: int, count: int, layouts: tuple[Layout, ...]):
+        members = self.__dict__  # __setattr__ refuses
+        if source.on_cuda:
+            members.update({layout.name: Array(reference, address, count, layout, source.device_name)
+                            for layout in layouts})
+        else:
+            _put_host_arrays(members, reference, address, count, layouts)
+        members["_hidden"] = {name: members.pop(name) for name in source.hidden} if source.hidden else source.nothing
+        members["_reference"], members["_handle"], members["_address"] = reference, reference.handle, address
+        members["_count"], members["_layouts"], members["_source"] = count, layouts, source
 
     @property
     def device(self) -> str:
         """"cpu" or "cuda:0"."""
-        return self._layouts.device
+        return self._source.device_name
+
+    def _find(self, name: str) -> Any:
+        """The array of this name, or None. Members that are no arrays begin with "_"."""
+        array = self._hidden.get(name)
+        return self.__dict__.get(name) if array is None and name[:1] != "_" else array
 
     def __getattr__(self, name: str) -> Any:
-        layouts = () if name == "_layouts" else self._layouts  # () only where it was not made to the end
-        if name not in layouts:
-            raise AttributeError(f"a batch has no {name!r}; it has {', '.join(layouts)}")
-        return self[name]
+        array = self._find(_ALIASES.get(name, name)) if "_source" in self.__dict__ else None  # else it is half made
+        if array is None:
+            raise AttributeError(f"a batch has no {name!r}; it has {self._names()}")
+        return array
 
     def __getitem__(self, name: str) -> Any:
-        """Arrays of the CPU are made when first asked for, and kept: in _views, and as attributes."""
-        layout = self._layout(name)
-        if self._layouts.on_cuda:
-            return Array(self, layout)  # which holds the batch, so the batch must not hold it
-        for view, of in self._views:
-            if of is layout:
-                return view
-        return self._make_view(layout)
+        array = self._find(name)
+        if array is None:
+            array = self._find(_ALIASES.get(name, name))
+        if array is None:
+            raise KeyError(f"a batch has no {name!r}; it has {self._names()}")
+        return array
 
-    def _make_view(self, layout: Layout) -> np.ndarray:
-        view: np.ndarray = np.ndarray((self._count, *layout.shape), layout.dtype, self._memory, layout.offset)
-        if layout.is_attribute:
-            _set(self, layout.name, view)
-        self._views.append((view, layout))
-        return view
-
-    def _layout(self, name: str) -> Layout:
-        layout = self._layouts.get(name)
-        if layout is None:
-            raise KeyError(f"a batch has no {name!r}; it has {', '.join(self._layouts)}")
-        return layout
+    def _names(self) -> str:
+        names = self.keys() if "_source" in self.__dict__ else []
+        return ", ".join((*names, *(name for name in _ALIASES if name not in names)))
 
     def __setattr__(self, name: str, _value: Any) -> NoReturn:
         raise AttributeError(f"{name} of a batch cannot be replaced; write into it (batch.{name}[:] = ...), or keep "
@@ -193,58 +253,97 @@ class Batch:
     def __delattr__(self, name: str) -> NoReturn:
         raise AttributeError(f"{name} of a batch cannot be deleted")
 
-    def _parts(self) -> tuple[Any, ...]:
-        """Itself, its list of arrays, and on the CPU its memory and every array: what a user can hold of it."""
-        if self._layouts.on_cuda:
-            return self, self._views
-        layouts = self._layouts
-        arrays = map(self.__getitem__, layouts.names) if self._views else map(self._make_view, layouts.in_order)
-        return self, self._views, self._memory, *arrays
-
     def keys(self) -> list[str]:
-        """The names of the arrays: fields in the schema's order, then discount, weight, id."""
-        return list(self._layouts.names)
+        """The names of the arrays: the fields in the schema's order, then discount, weight, id."""
+        return [layout.name for layout in self._layouts]
 
     def items(self) -> list[tuple[str, Any]]:
         """The arrays with their names, in the order of `keys`."""
-        return [(name, self[name]) for name in self._layouts.names]
+        return [(name, self._find(name)) for name in self.keys()]
 
     def torch(self) -> dict[str, Any]:
-        """The arrays as PyTorch's tensors, by name: the batch's own memory, not copied, on its device. On CUDA they are
-        ready on PyTorch's current stream. ModuleNotFoundError: PyTorch is not installed."""
+        """The arrays as PyTorch tensors, by name, in the batch's own memory. On CUDA they are ready on PyTorch's
+        current stream. ModuleNotFoundError: PyTorch is not installed."""
         try:
             from torch import from_dlpack, from_numpy
         except ModuleNotFoundError as error:
             raise ModuleNotFoundError("torch() makes PyTorch's tensors, and PyTorch is not installed; `pip install "
                                       "torch`, or take the arrays as they are") from error
-        return {name: (from_dlpack if self._layouts.on_cuda else from_numpy)(array) for name, array in self.items()}
+        return {name: (from_dlpack if self._source.on_cuda else from_numpy)(array) for name, array in self.items()}
 
     def __contains__(self, name: object) -> bool:
-        return name in self._layouts
+        return name in self.keys() or name in _ALIASES
 
-    __iter__ = None  # its length counts transitions, its keys are arrays
+    __iter__ = None  # len() counts transitions and keys() names arrays, so iteration would be ambiguous
 
     def __len__(self) -> int:
         return self._count
 
     def array(self, name: str) -> Array:
-        """An array with `__dlpack__`, on either device."""
-        return Array(self, self._layout(name))
+        """An array with `__dlpack__`, on both devices."""
+        array = self[name]
+        if isinstance(array, Array):
+            return array
+        layout = next(layout for layout in self._layouts if self._find(layout.name) is array)
+        return Array(self._reference, self._address, self._count, layout, self.device)
 
     def wait(self, stream: Any = None) -> None:
-        """Makes a CUDA stream wait until the batch is filled in; None: waits here. stream: as for
+        """Makes a CUDA stream wait until the batch is filled in. None: this thread waits. stream: as for
         `ReplayBuffer.sample`."""
-        self._call(lib.gpur_batch_wait, stream_of(stream))
-        self._reference.hold(stream)
-
-    def _call(self, function: Any, *arguments: Any) -> None:
-        if gone:
-            raise Closed("this batch belongs to the process that forked this one; its arrays of the CPU can be read, "
-                         "no more")
-        check(function(self._handle, *arguments))
+        self._reference.wait(stream)
 
     def __reduce__(self) -> NoReturn:
         refuse_to_pickle("a gpureplay batch (copies of its arrays can)")
 
     def __repr__(self) -> str:
         return f"<gpureplay.Batch of {len(self)}: {', '.join(self.keys())} on {self.device}>"
+
+
+def _array_of(handle: int, name: str) -> tuple[int, _c_api.FieldInfo]:
+    """The address and the description of an array."""
+    info, address = _c_api.FieldInfo(), ctypes.c_void_p()
+    check(lib.gpur_batch_get_array(handle, name.encode(), ctypes.addressof(address), ctypes.addressof(info)))
+    return address.value or 0, info
+
+
+class Batches:
+    """Makes the batches of one buffer.
+
+    A batch may lie in memory for more rows than it has, and the distances between its arrays depend on that memory. The
+    distance from the first array to the last one identifies them: it is the size of all arrays except the last one, and
+    none of them gets smaller with more rows. So the layouts are read once for each such distance."""
+
+    def __init__(self, fields: list[Field], device: Device):
+        names = [field.name for field in fields]
+        names += [name for name in ("discount", "weight", "id") if name not in names]
+        self.device_name, self.on_cuda, self._waits = device.name, device.is_cuda, device._waits
+        self.first_name, self.last_name = names[0].encode(), names[-1].encode()
+        self.hidden = [name for name in names if name[:1] == "_" or hasattr(Batch, name)]  # fields that are items only
+        self.nothing: dict[str, Any] = {}
+        self._names = names
+        self._known: dict[int, tuple[Layout, ...]] = {}
+
+    def of_handle(self, handle: int, count: int, stream: Any = None) -> Batch:
+        """Takes over a reference to a batch of `count` transitions."""
+        first, last = ctypes.c_void_p(), ctypes.c_void_p()
+        check(lib.gpur_batch_get_array(handle, self.first_name, ctypes.addressof(first), None))
+        check(lib.gpur_batch_get_array(handle, self.last_name, ctypes.addressof(last), None))
+        return self.of_addresses(handle, first.value or 0, last.value or 0, count, stream)
+
+    def of_addresses(self, handle: int, first: int, last: int, count: int, stream: Any = None) -> Batch:
+        """As `of_handle`, for the addresses of the first and the last array."""
+        reference = Reference(handle, stream)
+        layouts = self._known.get(last - first)
+        if layouts is None:
+            layouts = self._known[last - first] = self._read_layouts(handle, first)
+        if self._waits:
+            reference.wait(None)
+        return Batch(self, reference, first, count, layouts)
+
+    def _read_layouts(self, handle: int, first: int) -> tuple[Layout, ...]:
+        found = []
+        for name in self._names:
+            address, info = _array_of(handle, name)
+            shape, dtype = tuple(info.shape[:info.dims]), NUMPY[info.dtype]
+            found.append(Layout(name, address - first, shape, dtype, math.prod(shape) * dtype.itemsize))
+        return tuple(found)

@@ -8,78 +8,125 @@ import ctypes
 import os
 import weakref
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from . import _files, _inputs, _mirror, _reuse, _settings, _steps
-from ._accelerator import tried_in_c
-from ._batch import Batch, LayoutsOfBuffer, Reference
+from . import _c_api
+from ._accelerator import accelerated, fast
+from ._batch import Batch, Batches
+from ._config import (
+    BUFFER_SETTINGS,
+    Plan,
+    Stats,
+    make_spec,
+    max_batch_of,
+    settings_of_buffer,
+    settings_text,
+)
 from ._device import Device, TorchDevice, as_device
-from ._environment import environment_of
-from ._handle import Handle, start_work
-from ._library import FileError, GpureplayError, check, lib
-from ._numbers import flag, integer, stream_of
-from ._priorities import Priorities
-from ._replay_config import SETTINGS, Plan, Stats, form_of
-from ._schema import fields_of
-from ._writer import Writer
+from ._dlpack import DeviceArray
+from ._handle import Handle, Progress, call_with_file, note_library_threads
+from ._inputs import (
+    address_of,
+    check_device_array,
+    convert,
+    flag,
+    id_array,
+    integer,
+    producer_stream,
+    read_array,
+    real,
+    stream_of,
+)
+from ._library import FileError, GpureplayError, InvalidArgument, TooFew, check, lib
+from ._schema import Field, fields_of
+from ._writer import Writer, environment_of, tracks_episodes
 
-_redraw = _reuse.redraw
-_SPARE = 3  # batches of the last size that are looked at again
+_INDICES, _PRIORITIES = Field("indices", (), np.dtype(np.int64)), Field("priorities", (), np.dtype(np.float32))
 
 
-class ReplayBuffer(Priorities):
-    """A ring of transitions in a device's memory, and minibatches drawn from it.
+def _never(_buffer: Any, _indices: Any, _priorities: Any) -> bool:
+    """Without the extension module Python updates the priorities."""
+    return False
 
-    capacity: transitions kept in all, of all environments; the oldest are overwritten. None: the preset's.
-    fields, action_space: either a dict of name: (shape, dtype), or an observation and an action space of Gymnasium,
-        which give obs, action, reward, next_obs, terminated, truncated (Dict and Tuple spaces: "obs.key" for each leaf;
-        float64 is kept as float32). dtypes: float32, float16, uint8, int32, int64, bool.
+
+_update_in_c = _never if fast is None else fast.update_priorities
+
+
+class PriorityStats(NamedTuple):
+    """Statistics of all priorities at one moment. include/gpureplay/priority.h describes each."""
+
+    alpha: float
+    beta: float
+    total: float
+    max_priority: float
+    min_priority: float
+    drawable: int
+    updates: int
+    stale: int
+    invalid: int
+
+
+@accelerated("add", "extend", "sample")
+class ReplayBuffer(Handle):
+    """A ring of transitions in a device's memory, from which minibatches are sampled.
+
+    capacity: the number of transitions of all environments together. New ones overwrite the oldest. None: the preset's.
+    fields, action_space: either a dict of name: (shape, dtype), or an observation space and an action space of
+    Gymnasium,
+        which give obs, action, reward, next_obs, terminated, truncated. A Dict or Tuple space gives a field "obs.key"
+        for each leaf; float64 is stored as float32. dtypes: float32, float16, uint8, int32, int64, bool.
     preset: "nature-dqn", "nature-dueling", "apex-dqn", "melee-gpu", "melee-dqn", "melee-double": the settings of a
-        published system. What else is given overrides them; None is the preset's, or the library's default.
+        published system. Other arguments override them. An argument that is None is the preset's setting, or without a
+        preset the library's default.
     device: "auto", "cpu", "cuda:N", a torch.device, or an open `Device`.
-    num_envs: environments that one `add` steps.
-    autoreset: "disabled", "next_step" or "same_step", or Gymnasium's AutoresetMode; what `add` makes of environments
-        that reset themselves. Default: "next_step" when num_envs > 1, as Gymnasium's vector environments do, else
-        "disabled"; a vector of one environment must say it, and `add` refuses its steps until it is said. `for_env`
-        asks the environment.
-    min_size: transitions before `sample` and `DQN.train` begin; until then they raise TooFew. max_batch: the largest
-        batch; default 4,096, or half the capacity if less, and of layout "linked" that over frame_stack + n_step, or 2
-        frame_stack if less.
-    gamma: discount per step, for a batch's `discount`. reward_clip: rewards are clipped to +- this; 0: not.
-    distinct: no transition twice in a batch. seed: of the draws.
-    update_size: transitions that are copied to the device at once. flush: "auto": a draw sees every transition that
-        this thread's earlier calls gave; "manual": whole blocks, and what `flush` asks for.
-    check_nan: what comes from the host's memory is searched for NaN, and refused with it.
+    num_envs: the number of environments that one `add` steps.
+    autoreset: "disabled", "next_step" or "same_step", or Gymnasium's AutoresetMode: how the environments reset
+        themselves, so that `add` stores the right transitions. Default: "next_step" if num_envs > 1, like Gymnasium's
+        vector environments, else "disabled". A vector of one environment must say it, and `add` refuses its steps
+        otherwise. `for_env` reads it from the environment.
+    min_size: the number of transitions before `sample` and `DQN.train` begin. Until then they raise TooFew.
+    max_batch: the largest batch. Default: 4,096, or half the capacity if that is less. For layout "linked" the half is
+        divided by frame_stack + n_step, or by 2 frame_stack if that is less.
+    gamma: the discount per step, for a batch's `discount`. reward_clip: rewards are clipped to +- this; 0: they are
+        not.
+    distinct: no transition appears twice in a batch. seed: the seed of sampling.
+    update_size: the number of transitions that are copied to the device at once. flush: with "auto" `sample` sees every
+        transition that this thread's earlier calls added; with "manual" it sees whole blocks, and all after `flush`.
+    check_nan: input in host memory is searched for NaN, and refused if it has one.
 
-    By priority [Schaul et al. 2016]:
-    prioritized: True: in proportion to priority ** alpha, each row of a batch from its own part of the whole; "plain":
-        each row from the whole. alpha: default 0.6; priority ** alpha is kept up to 4,096, which is a priority of 1.05
-        million at alpha 0.6 and of 4,096 at 1: larger ones count as that. priority_offset: added to each priority;
-        default 1e-6.
-    beta: exponent of a batch's importance weights: a number, or (first, last, steps) or (first, last, steps, begin),
-        which goes from first to last in so many draws; default 0.4. weight_norm: what weights are divided by: "batch":
-        the batch's largest; "memory": the largest that any transition would have; "none".
-    A field "priority", one float32, is a transition's first priority; else that is the largest given so far.
+    Sampling by priority [Schaul et al. 2016]:
+    prioritized: True: in proportion to priority ** alpha, where each row of a batch is sampled from its own stratum.
+        "plain": each row is sampled from the whole. alpha: default 0.6. priority ** alpha is at most 4,096, which is a
+        priority of 1.05 million at alpha 0.6 and of 4,096 at 1; larger priorities count as that. priority_offset: is
+        added to each priority; default 1e-6.
+    beta: the exponent of a batch's importance weights: a number, or (first, last, steps) or (first, last, steps,
+        begin), which goes from first to last in that many calls of `sample`; default 0.4. weight_norm: what weights are
+        divided by: "batch": the batch's largest; "memory": the largest that any transition would have; "none".
+    A field "priority", one float32, is a transition's first priority. Without it that is the largest given so far.
 
     Several steps, and frames that are stored once:
-    n_step: steps that `add` makes one transition of, 1 to 64: rewards summed with gamma, next_obs n steps later, or
-        where the episode ended. Above 1 there is a field "discount", float32: gamma to the power of the steps there
-        were, 0 where the task ended. Who does not give it in `fields` gets it.
-    frame_stack: frames of which obs and next_obs are stacks, 1 to 16. Above 1 the layout is "linked" unless said.
-    layout: "linked": each frame of an episode is stored once, and a batch's stacks are made of them; "packed".
-    stack_axis: "first" or "last". stack_pad: an episode's first stacks begin with zeros ("zero", the default) or with
-        copies of its first frame ("repeat").
-    frame_slack: frames kept beside one a transition, and how far back a transition may link; default capacity / 64, or
-        if more what num_envs environments, or 64, need for none of their frames to be stored twice.
-    observations: "stacks": obs and next_obs are given as batches have them. "frames": the newest frame alone, and
-        `fields` or the spaces describe that; in a batch it has one axis more.
+    n_step: the number of steps, 1 to 64, that `add` joins into one transition: rewards are summed with gamma, and
+        next_obs is n steps later, or where the episode ended. Above 1 there is a field "discount", float32: gamma to
+        the power of the number of steps, or 0 if the task ended. It is added to `fields` if it is not there.
+    frame_stack: the number of frames, 1 to 16, of which obs and next_obs are stacks. Above 1 the default layout is
+        "linked".
+    layout: "linked" stores each frame of an episode once, and makes a batch's stacks of them. "packed" stores each
+        transition as it is.
+    stack_axis: "first" or "last". stack_pad: the first stacks of an episode begin with zeros ("zero", the default) or
+        with copies of its first frame ("repeat").
+    frame_slack: the number of frames stored in addition to one per transition, and how far back a transition may link.
+        Default: capacity / 64, or if more, the number that num_envs environments, or 64, need so that no frame is
+        stored twice.
+    observations: "stacks": obs and next_obs are given as batches have them. "frames": only the newest frame is given,
+        and `fields` or the spaces describe that; in a batch it has one axis more.
 
-    With n_step above 1, layout "linked" or a field "previous" (one int64: id of the same environment's transition
-    before, or -1) `add` goes by steps: see `Writer.add`.
+    With n_step above 1, layout "linked" or a field "previous" (one int64: the id of the same environment's transition
+    before, or -1) `add` tracks episodes: see `Writer.add`.
 
-    Any number of threads may call; those that `add` or `extend` take turns, and a `writer` each spares them that.
+    Any number of threads may call. Those in `add` or `extend` wait for each other; with a `writer` for each thread they
+    need not.
     """
 
     _kind = "buffer"
@@ -95,222 +142,339 @@ class ReplayBuffer(Priorities):
                  layout: str | None = None, stack_axis: str | None = None, stack_pad: str | None = None,
                  frame_slack: int | None = None, observations: str = "stacks"):
         given = locals()
-        settings = {name: given[name] for name in SETTINGS}
-        self._form = form_of(fields_of(fields, action_space), capacity, preset, settings)
+        settings = {name: given[name] for name in BUFFER_SETTINGS}
+        self._spec = make_spec(fields_of(fields, action_space), capacity, preset, settings)
         self._action_space = action_space
-        self._is_fed_by_steps = _steps.is_fed_by_steps(self._form)
-        self._is_prioritized = bool(self._form.config.prioritized)
-        self.fields, self._check_nan = self._form.fields, flag("check_nan", check_nan)
+        self._tracks_episodes = tracks_episodes(self._spec)
+        self._is_prioritized = bool(self._spec.config.prioritized)
+        self.fields, self._check_nan = self._spec.fields, flag("check_nan", check_nan)
         self.device = as_device(device)
-        self.capacity: int = self._form.config.capacity
+        self.capacity: int = self._spec.config.capacity
         self._waits = self.device._waits
-        self._layouts = LayoutsOfBuffer(self.fields, self.device)
-        self._spare: tuple[int, tuple[Any, ...]] = 0, ()  # watches of batches of one size, replaced as one
+        self._batches = batches = Batches(self.fields, self.device)
+        self._drawing = (None if self.device.is_cuda or self._waits else Batch, batches.first_name, batches.last_name,
+                         batches.of_addresses)
         self._users: weakref.WeakSet[Handle] = weakref.WeakSet()  # writers and learners, which end with the buffer
         address = ctypes.c_void_p()
-        start_work()
-        self.device._call(lib.gpur_replay_create, ctypes.addressof(self._form.config), ctypes.addressof(address))
+        note_library_threads()
+        self.device._call(lib.gpur_replay_create, ctypes.addressof(self._spec.config), ctypes.addressof(address))
         super().__init__(address.value, lib.gpur_replay_destroy)
         self._autoreset, self._writer = autoreset, Writer(self, num_envs, autoreset)
-        self._writer._kind = "buffer"  # whoever has closed it closed the buffer
-        self._rows, self._steps = self._writer._rows, self._writer._steps
+        self._writer._kind = "buffer"  # in messages: closing the buffer closed it
+        self._adder, self._extender = self._writer._adder, self._writer._extender
         self.num_envs = self._writer.num_envs
 
     @classmethod
     def for_env(cls, capacity: int | None, env: Any, *, autoreset: Any = None, **options: Any) -> ReplayBuffer:
-        """A buffer for the steps of this environment: a Gymnasium Env or VectorEnv, of which the spaces, num_envs and
-        the autoreset mode (metadata["autoreset_mode"]) are read; nothing else is done with it. `autoreset` overrides
-        what it says; `options` are the constructor's others.
+        """A buffer for the steps of a Gymnasium Env or VectorEnv. Its spaces, num_envs and autoreset mode
+        (metadata["autoreset_mode"]) are read; nothing else is done with it. `autoreset` overrides its mode; `options`
+        are the constructor's other arguments.
 
-        TypeError: it is neither. ValueError: a vector that does not tell how it resets, and no `autoreset`."""
-        of = environment_of(env, autoreset)
-        return cls(capacity, of.observation_space, of.action_space, num_envs=of.num_envs, autoreset=of.autoreset,
-                   **options)
+        TypeError: `env` is neither. ValueError: a vector that does not say how it resets, and no `autoreset`."""
+        found = environment_of(env, autoreset)
+        return cls(capacity, found.observation_space, found.action_space, num_envs=found.num_envs,
+                   autoreset=found.autoreset, **options)
 
-    @tried_in_c("_steps")
+    # Adding transitions.
+
     def add(self, *, info: Any = None, final_obs: Any = None, **values: Any) -> int:
-        """One step of every environment: each field of the schema by name, (num_envs, ...), or without that axis when
-        there is one environment. `truncated` may be left out: none was. See `Writer.add`. Returns how many transitions
-        it made, or with n_step above 1 completed."""
+        """Adds one step of every environment: each field of the schema by name, (num_envs, ...). With one environment
+        the first axis may be left out. A missing `truncated` means that none was. See `Writer.add`.
+
+        Returns how many transitions the step made, or with n_step above 1 how many it completed."""
         added = self._writer._add(values, info, final_obs)
-        self._steps = self._writer._steps  # there is one once it is known how the environment resets
+        self._adder = self._writer._adder  # the first step may have decided how the environment resets
         return added
 
-    @tried_in_c("_rows")
     def extend(self, *, stream: Any = None, **values: Any) -> int:
-        """Finished transitions: each field of the schema by name, (count, ...). See `Writer.extend`. Returns count."""
+        """Adds finished transitions: each field of the schema by name, (count, ...). See `Writer.extend`. Returns
+        count."""
         return self._writer._extend(values, stream)
 
     def flush(self) -> None:
-        """The next draw sees all that was added. Under flush "auto" it does anyway."""
+        """Makes all that was added visible to the next `sample`. Under flush "auto" it is anyway."""
         self._writer.flush()
 
     def reset(self, envs: Any = None) -> None:
-        """The environments, or those that `envs` tells, were reset by the caller: the next step that is added begins
-        new episodes. Transitions stay. See `Writer.reset`."""
+        """Tells that the caller has reset the environments, or those in `envs`: their next step begins new episodes.
+        Stored transitions stay. See `Writer.reset`."""
         self._writer.reset(envs)
 
     def writer(self, num_envs: int = 1, autoreset: Any = None) -> Writer:
-        """One more source of transitions, for one more thread. autoreset: None: what the buffer was told, by its own
-        `autoreset` or by `for_env`; where that was nothing, the default for num_envs as for a buffer's."""
+        """Makes one more source of transitions, for one more thread. autoreset: None: the buffer's, as its constructor
+        or `for_env` got it; if it got none, the default for num_envs."""
         writer = Writer(self, num_envs, self._autoreset if autoreset is None else autoreset)
         writer._buffer = self
         return writer
 
-    def sample(self, batch_size: int, *, beta: float | None = None, stream: Any = None) -> Batch:
-        """Draws a batch: uniformly, or by priority. beta: of the importance weights of this and later draws; a
-        prioritized buffer's alone. CUDA: `stream`, a cudaStream_t as an int, or a stream of PyTorch's or CuPy's, is
-        made to wait for it; None: what reads the arrays sees to that. The stream must outlive the batch: see `Batch`.
-        An earlier batch that nobody holds any more may be drawn into again.
+    # Sampling.
 
-        TooFew: nothing is there, fewer than batch_size of a distinct draw, or fewer than min_size so far.
-        InvalidArgument: beyond max_batch. Then beta, too, is what it was."""
+    def sample(self, batch_size: int, *, out: Batch | None = None, beta: float | None = None,
+               stream: Any = None) -> Batch:
+        """Samples a batch: uniformly, or by priority.
+
+        out: a batch of this buffer, of batch_size transitions. Its memory is filled again, and it is returned, which
+            saves making a new batch. As with NumPy's `out`, its arrays are overwritten, and so are all arrays and
+            tensors that share their memory.
+        beta: the exponent of the importance weights from this call on, for a prioritized buffer.
+        stream: CUDA: the stream that waits until the batch is filled: a cudaStream_t as an int, or a stream of PyTorch
+            or CuPy. None: whatever reads the arrays sees to that. The stream must outlive the batch: see `Batch`.
+
+        TooFew: the buffer is empty, or has fewer than distinct transitions to sample, or has had fewer than
+        min_size. InvalidArgument: batch_size is above max_batch, or `out` is of another buffer or size. Then beta stays
+        as it was, too. WouldBlock: another library holds an array of `out` by DLPack, as every tensor on CUDA does, so
+        nothing was sampled."""
+        count = integer("batch_size", batch_size)
+        if out is not None:
+            self._refuse_out(out, count)
         if beta is not None:
-            self._refuse_draw(batch_size, stream)
+            self._refuse_draw(count, stream)
             self.beta = beta
-        address = None if stream is None else stream_of(stream)
-        size, watches = self._spare
-        if batch_size == size:
-            batch = _redraw(self, address, watches)
-            if batch is not None:
-                if stream is not None or batch._reference.streams:
-                    batch._reference.streams = ()
-                    batch._reference.hold(stream)
-                return self._ready(batch) if self._waits else batch
-        return self._keep(self._draw(lib.gpur_replay_sample, stream, integer("batch_size", batch_size), address))
+        if out is None:
+            return self._draw(lib.gpur_replay_sample, stream, count, stream_of(stream))
+        self._call(lib.gpur_replay_resample, stream_of(stream), out._handle)
+        out._reference.streams = ()  # the library has waited for them
+        out._reference.hold(stream)
+        if self._waits:
+            out.wait()
+        return out
+
+    def _refuse_out(self, out: Batch, count: int) -> None:
+        if not isinstance(out, Batch):
+            raise TypeError(f"out is a {type(out).__name__}; it must be a batch that this buffer drew, or None")
+        if out._source is not self._batches:
+            raise InvalidArgument(f"out is {out!r}, which another buffer drew; it must be a batch that this one drew")
+        if len(out) != count:
+            raise InvalidArgument(f"batch_size is {count} and out has {len(out)} transitions; they must be equal")
 
     def gather(self, ids: Sequence[int] | np.ndarray, *, stream: Any = None) -> Batch:
-        """The transitions of these ids, in their order; duplicates are allowed. Evicted: one that was overwritten.
-        InvalidArgument: one that is not there yet."""
-        wanted = _inputs.ids(ids)
-        return self._draw(lib.gpur_replay_gather, stream, len(wanted), _inputs.address(wanted), stream_of(stream))
+        """The transitions of these ids, in their order. Duplicates are allowed. Evicted: a transition that was
+        overwritten. InvalidArgument: an id that was not given out yet."""
+        wanted = id_array(ids)
+        return self._draw(lib.gpur_replay_gather, stream, len(wanted), address_of(wanted), stream_of(stream))
 
     def _draw(self, function: Any, stream: Any, count: int, *arguments: Any) -> Batch:
         address = ctypes.c_void_p()
         self._call(function, count, *arguments, ctypes.addressof(address))
-        return self._ready(self._layouts.batch(Reference(address.value or 0, stream), count))
+        return self._batches.of_handle(address.value or 0, count, stream)
 
-    def _ready(self, batch: Batch) -> Batch:
-        """Filled in, or on CUDA ordered before whatever reads it."""
-        if self._waits:
-            batch.wait()
-        return batch
+    def _refuse_draw(self, batch_size: int, stream: Any) -> None:
+        """Refuses a `sample` before beta is set, because setting beta ends its schedule, which cannot be undone."""
+        self._require_priorities()
+        count, most = integer("batch_size", batch_size), max_batch_of(self._spec.config)
+        if not 1 <= count <= most:
+            raise InvalidArgument(f"batch_size is {count}; it must be 1 to max_batch = {most}")
+        if stream_of(stream) is not None and not self.device.is_cuda:
+            raise InvalidArgument(f"stream is {stream}; on the CPU it must be None")
+        if self._invoke(lib.gpur_replay_size) == 0:
+            raise TooFew("the buffer is empty; a draw needs at least 1 transition")
+        if not self._invoke(lib.gpur_replay_can_sample):
+            raise TooFew(f"fewer transitions have become visible so far than min_size = {self._spec.config.min_size}")
 
-    def _keep(self, batch: Batch) -> Batch:
-        """Looks at this batch again when as many are wanted the next time."""
-        size, watches = self._spare
-        self._spare = len(batch), (*(watches[-_SPARE + 1:] if len(batch) == size else ()), _reuse.watch(batch))
-        return batch
+    # Priorities. Buffers that were not made with prioritized=True or "plain" refuse these calls. Any thread may call
+    # them; sampling, training and updates run one after another.
 
-    def save(self, path: str | os.PathLike[str], progress: _files.Progress | None = None) -> None:
-        """Writes all that the buffer holds, and each writer's open episodes. At `path` is always the old file or the
-        new one, whole. Draws, training and adding wait meanwhile.
+    def _require_priorities(self) -> None:
+        """Closed: the buffer was closed. InvalidArgument: it has no priorities."""
+        self._open_handle()
+        if not self._is_prioritized:
+            raise InvalidArgument("this buffer has no priorities; make it with prioritized=True or \"plain\"")
 
-        progress: called with the bytes done and in all; False ends it, as an exception does. Must not use the buffer.
-        Ctrl-C ends it at once: the old file stays.
+    def update_priorities(self, indices: Any, priorities: Any, *, stream: Any = None) -> None:
+        """Gives transitions new priorities, such as the size of their TD errors. All later samples see them.
 
-        FileError: it cannot be written. Unavailable: the library was built without cJSON or xxHash."""
-        _files.call(self, lib.gpur_replay_save, path, progress, around=self._noted)
+        indices: (count,) integers, as `batch.indices` has them. If one appears twice, its larger priority counts.
+        priorities: (count,), 0 or more; float32, or numbers that fit in it. Above 4,096 ** (1 / alpha), 1.05 million at
+            alpha 0.6, they count as that. Both arrays are in host memory, or both in the memory of the buffer's CUDA
+            device (DLPack, __cuda_array_interface__; int64 and float32), which needs no copy to the host. count is at
+            most max_batch.
+        stream: for device arrays, the stream that made them, as for `ReplayBuffer.extend`.
+
+        Transitions that were overwritten meanwhile, and priorities that are negative, NaN or infinite, are skipped and
+        counted in `priority_stats`.
+
+        TypeError, ValueError: another dtype or shape, or only one of the arrays on the device. Nothing was updated."""
+        if not self._is_prioritized:
+            self._require_priorities()
+        if stream is None and _update_in_c(self, indices, priorities):
+            return
+        stream, device = stream_of(stream), self.device._if_cuda
+        if stream is None and device is None and _update_in_c(self, _as_array(indices), _as_array(priorities)):
+            return
+        given: list[Any] = [read_array(field, value, device, stream)
+                            for field, value in ((_INDICES, indices), (_PRIORITIES, priorities))]
+        _refuse_shapes(given[0].shape, given[1].shape)
+        if any(isinstance(array, DeviceArray) for array in given):
+            addresses, stream = _on_device(given, stream)
+        else:
+            given, addresses = _on_host(given)
+        self._call(lib.gpur_replay_update_priorities, given[0].shape[0], *addresses, stream)
+
+    def get_priorities(self, indices: Any) -> np.ndarray:
+        """The priorities of these transitions, as last given, with priority_offset and without alpha: (count,) float32
+        in host memory. The call waits for them. count: 1 to max_batch.
+
+        Evicted: a transition that was overwritten. InvalidArgument: an index that was not given out yet."""
+        self._require_priorities()
+        wanted = _converted(np.asarray(indices), _INDICES)
+        if wanted.ndim != 1:
+            raise ValueError(f"indices has shape {wanted.shape}; it must be (count,)")
+        found = np.empty(len(wanted), np.float32)
+        self._call(lib.gpur_replay_get_priorities, len(wanted), address_of(wanted), found.ctypes.data)
+        return found
+
+    @property
+    def alpha(self) -> float:
+        """Sampling is in proportion to priority ** alpha, which is at most 4,096: larger priorities than 4,096 **
+        (1 / alpha), 1.05 million at alpha 0.6 and 4,096 at 1, count as that. Assigning recomputes all of them in one
+        pass over the buffer. Reading costs as much as `priority_stats`."""
+        return self.priority_stats.alpha
+
+    @alpha.setter
+    def alpha(self, alpha: float) -> None:
+        self._require_priorities()
+        self._call(lib.gpur_replay_set_alpha, real("alpha", alpha))
+
+    @property
+    def beta(self) -> float:
+        """The exponent of the importance weights of the next `sample`. Assigning ends the buffer's schedule, if it has
+        one. Reading costs as much as `priority_stats`. A learner has a beta of its own."""
+        return self.priority_stats.beta
+
+    @beta.setter
+    def beta(self, beta: float) -> None:
+        self._require_priorities()
+        self._call(lib.gpur_replay_set_beta, real("beta", beta))
+
+    @property
+    def priority_stats(self) -> PriorityStats:
+        """Statistics of all priorities after the work that was enqueued before, which is waited for. It takes
+        milliseconds for millions of transitions."""
+        self._require_priorities()
+        stats = _c_api.PriorityStats()
+        self._call(lib.gpur_replay_get_priority_stats, ctypes.addressof(stats))
+        return PriorityStats(*(getattr(stats, name) for name in PriorityStats._fields))
+
+    def check_priorities(self) -> int:
+        """The number of wrong nodes in the tree of priorities. It is 0, unless something wrote over the device's
+        memory. The call costs as much as `priority_stats`."""
+        self._require_priorities()
+        wrong = ctypes.c_int64()
+        self._call(lib.gpur_replay_check_priorities, ctypes.addressof(wrong))
+        return wrong.value
+
+    # Files.
+
+    def save(self, path: str | os.PathLike[str], progress: Progress | None = None) -> None:
+        """Writes all transitions and each writer's open episodes. The file at `path` is always the old one or the new
+        one, and complete. Sampling, training and adding wait meanwhile.
+
+        progress: is called with the bytes done and the bytes in all. False ends the save, as an exception does. It must
+        not use the buffer. Ctrl-C ends the save at once; the old file stays.
+
+        FileError: the file cannot be written. Unavailable: the library was built without cJSON or xxHash."""
+        call_with_file(self, lib.gpur_replay_save, path, progress, inside=self._writers_held)
 
     @contextlib.contextmanager
-    def _noted(self) -> Iterator[None]:
-        """The library knows which environments only reset in their next step, and none takes a step meanwhile."""
+    def _writers_held(self) -> Iterator[None]:
+        """Tells the library which environments only reset in their next step, and lets none take a step meanwhile."""
         writers = [user for user in list(self._users) if isinstance(user, Writer)]
-        with contextlib.ExitStack() as turns:
+        with contextlib.ExitStack() as locks:
             for writer in sorted(writers, key=id):
-                turns.enter_context(writer._turn)
-                writer._note_ended()
+                locks.enter_context(writer._lock)
+                locks.enter_context(writer._shared)
+                writer._write_ended()
             yield
 
-    def load(self, path: str | os.PathLike[str], progress: _files.Progress | None = None) -> None:
-        """Reads such a file into this buffer, in place of what it holds. The file is checked to the last bit before
-        anything changes. Must be as they were: fields, n_step, gamma, reward_clip, whether prioritized (and then
-        priority_offset), and layout; of layout "linked" capacity, frame_stack, stack_axis, stack_pad, frame_slack,
-        update_size and max_batch, too. Of layout "packed" the capacity may be any that has room for the file's
-        transitions, which keep their ids and priorities. Draws go on as after the save when also seed, capacity,
-        distinct, "plain", weight_norm, update_size, flush and max_batch are the same. alpha and beta, with its
+    def load(self, path: str | os.PathLike[str], progress: Progress | None = None) -> None:
+        """Replaces all transitions by those of a file. The whole file is checked before anything changes.
+
+        These settings must equal the file's: fields, n_step, gamma, reward_clip, prioritized or not (and then
+        priority_offset), and layout. For layout "linked" also capacity, frame_stack, stack_axis, stack_pad,
+        frame_slack, update_size and max_batch. For layout "packed" any capacity will do that has room for the file's
+        transitions, which keep their ids and priorities. Sampling continues as after the save if seed, capacity,
+        distinct, "plain", weight_norm, update_size, flush and max_batch are the same, too. alpha and beta, with its
         schedule, become the file's.
 
-        The file's writers go, in the order in which they were made, to those that there are and then to new ones; each
-        must have the num_envs of the file's, and where `add` goes by steps its autoreset and `observations`, too. There
-        the episodes that were open go on with the next step, whose `obs` must be where they stood: `reset` is to be
-        called if the environments were reset meanwhile. Where it does not go by steps, environments under "next_step"
-        go on where they stood, too.
+        The states of the file's writers go, in the order in which the writers were made, to the existing writers and
+        then to new ones. Each must have the num_envs of the file's, and where the writer tracks episodes its autoreset
+        and `observations`, too. There the open episodes continue with the next step, whose `obs` must be the last
+        observation; call `reset` if the environments were reset meanwhile. Where it does not track episodes,
+        environments under "next_step" continue where they were, too.
 
-        progress: as for `save`. Ctrl-C ends it before the first change; what has begun to change is loaded whole.
+        progress: as for `save`. Ctrl-C ends the load only before the first change; after it the load completes.
 
-        InvalidArgument: a setting differs, or there is no room. FileError: it is no such file, or is damaged."""
-        def ended(refusal: GpureplayError | None) -> None:
+        InvalidArgument: a setting differs, or there is no room. FileError: the file is of another kind, or damaged."""
+        def on_end(refusal: GpureplayError | None) -> None:
             if refusal is None or isinstance(refusal, FileError):
-                self._loaded(in_full=refusal is None)
+                for user in list(self._users):
+                    if isinstance(user, Writer):
+                        user._after_load(in_full=refusal is None)
 
-        _files.call(self, lib.gpur_replay_load, path, progress, ended)
+        call_with_file(self, lib.gpur_replay_load, path, progress, on_end)
 
-    def _loaded(self, in_full: bool) -> None:
-        for user in list(self._users):
-            if isinstance(user, Writer):
-                user._loaded(in_full)
+    # State.
 
     def __len__(self) -> int:
         self._open_handle()
-        return int(self._ask(lib.gpur_replay_size))
+        return int(self._invoke(lib.gpur_replay_size))
 
     def __bool__(self) -> bool:
-        """A buffer is something, even without a transition."""
+        """True also for an empty buffer."""
         return True
 
     @property
     def check_nan(self) -> bool:
-        """Whether what comes from the host's memory is searched for NaN, as the buffer was made."""
+        """Whether input in host memory is searched for NaN."""
         return self._check_nan
 
     @property
     def is_full(self) -> bool:
-        """Adding more overwrites the oldest. Of layout "linked" that may begin before there are as many transitions as
-        `capacity`: when the room for frames is used up (see frame_slack)."""
-        size, is_linked = len(self), self._form.config.layout == _mirror.LINKED
+        """Whether adding more overwrites the oldest transitions. For layout "linked" that may begin before there are
+        `capacity` transitions: when the room for frames is used up (see frame_slack)."""
+        size, is_linked = len(self), self._spec.config.layout == _c_api.LINKED
         return size == self.capacity or (is_linked and size > 0 and self.stats.evicted > 0)
 
     @property
     def can_sample(self) -> bool:
-        """True when min_size transitions have been there: a draw of one would succeed. A larger batch of a distinct
-        buffer may still be TooFew."""
+        """Whether `sample(1)` would succeed: there have been min_size transitions. A larger batch of a
+        distinct buffer may still raise TooFew."""
         self._open_handle()
-        return bool(self._ask(lib.gpur_replay_can_sample))
+        return bool(self._invoke(lib.gpur_replay_can_sample))
 
     @property
     def stats(self) -> Stats:
         """Counts and times since creation."""
-        got = _mirror.ReplayStats()
-        self._call(lib.gpur_replay_get_stats, ctypes.addressof(got))
-        return Stats(*(getattr(got, name) for name in Stats._fields))
+        stats = _c_api.ReplayStats()
+        self._call(lib.gpur_replay_get_stats, ctypes.addressof(stats))
+        return Stats(*(getattr(stats, name) for name in Stats._fields))
 
     @property
     def config(self) -> dict[str, Any]:
-        """The settings that it was made with, by the constructor's names, with those of the preset and the library's
-        defaults filled in; None where a setting has no meaning here. A copy. alpha and beta may have changed since."""
-        return {**_settings.of_buffer(self._form), "device": self.device.name, "num_envs": self.num_envs,
+        """The settings of the buffer by the constructor's names, including those of the preset and the defaults. None:
+        a setting that has no meaning for this buffer. A copy. alpha and beta are those at creation."""
+        return {**settings_of_buffer(self._spec), "device": self.device.name, "num_envs": self.num_envs,
                 "autoreset": self._writer.autoreset, "check_nan": self.check_nan}
 
     @staticmethod
     def plan(capacity: int | None, fields: Any, action_space: Any = None, *, preset: str | None = None,
              **settings: Any) -> Plan:
-        """What such a buffer would take, before anything is allocated. `settings`: the constructor's."""
+        """The memory that such a buffer would need. Nothing is allocated. `settings` are the constructor's."""
         unknown = settings.keys() - (ReplayBuffer.__init__.__kwdefaults__ or {}).keys()
         if unknown:
-            raise TypeError(f"{sorted(unknown)} are no settings of a buffer; they are {', '.join(SETTINGS)}")
-        form, got = form_of(fields_of(fields, action_space), capacity, preset, settings), _mirror.ReplayPlan()
-        check(lib.gpur_replay_plan_bytes(ctypes.addressof(form.config), ctypes.addressof(got)))
-        return Plan(*(getattr(got, name) for name in Plan._fields))
+            raise TypeError(f"{sorted(unknown)} are no settings of a buffer; they are {', '.join(BUFFER_SETTINGS)}")
+        spec, plan = make_spec(fields_of(fields, action_space), capacity, preset, settings), _c_api.ReplayPlan()
+        check(lib.gpur_replay_plan_bytes(ctypes.addressof(spec.config), ctypes.addressof(plan)))
+        return Plan(*(getattr(plan, name) for name in Plan._fields))
 
     def close(self) -> None:
-        """Closes the buffer's writers and learners and gives its memory back. Batches that are held live on."""
-        self._spare = 0, ()
-        address = self._shut()
+        """Closes the buffer's writers and learners and frees its memory. Batches that are still referenced stay
+        valid."""
+        address = self._detach()
         for user in list(self._users):
             user.close()
             user._closed_by = "was closed" if user is self._writer else "was closed with its buffer"
-        # The buffer itself last.
+        # The buffer itself comes last.
         for owned, destroy in sorted(self._owned.items(), key=lambda item: item[0] == address):
             if self._owned.pop(owned, None) is not None:
                 destroy(owned)
@@ -325,6 +489,45 @@ class ReplayBuffer(Priorities):
         if self.closed:
             return "<gpureplay.ReplayBuffer, closed>"
         state = f"{len(self)} of {self.capacity} transitions on {self.device.name}"
-        fields = ", ".join(f"{field.name} {field.dtype}{list(field.shape) or ''}" for field in self._form.given)
+        fields = ", ".join(f"{field.name} {field.dtype}{list(field.shape) or ''}" for field in self._spec.given)
         names = "num_envs autoreset prioritized n_step layout gamma max_batch"
-        return f"<gpureplay.ReplayBuffer, {state}; {fields}; {_settings.shown(self.config, names)}>"
+        return f"<gpureplay.ReplayBuffer, {state}; {fields}; {settings_text(self.config, names)}>"
+
+
+def _as_array(value: Any) -> Any:
+    """A host tensor as an array, which is faster than by DLPack. Anything else is returned as it is, and refused
+    later."""
+    if isinstance(value, np.ndarray) or not hasattr(value, "__array__"):
+        return value
+    try:
+        return np.asarray(value)
+    except (TypeError, ValueError, RuntimeError):
+        return value
+
+
+def _refuse_shapes(indices: tuple[int, ...], priorities: tuple[int, ...]) -> None:
+    if len(indices) != 1:
+        raise ValueError(f"indices has shape {indices}; it must be (count,)")
+    if priorities != indices:
+        raise ValueError(f"priorities has shape {priorities}; it must be {indices}, as indices")
+
+
+def _converted(array: np.ndarray, field: Field) -> np.ndarray:
+    """Like `convert`, and accepts an empty list, which NumPy makes float64."""
+    return convert(array if array.size else array.astype(field.dtype), field)
+
+
+def _on_host(given: list[Any]) -> tuple[list[Any], list[int]]:
+    """Both arrays as the library reads them, and their addresses."""
+    arrays = [_converted(array, field) for array, field in zip(given, (_INDICES, _PRIORITIES))]
+    return arrays, [address_of(array) for array in arrays]
+
+
+def _on_device(given: list[Any], stream: int | None) -> tuple[list[int], int | None]:
+    """The addresses of both arrays, and the stream that makes them."""
+    for array, field in zip(given, (_INDICES, _PRIORITIES)):
+        if not isinstance(array, DeviceArray):
+            raise TypeError(f"{field.name} is in host memory, and the other in a CUDA device's; both must be in the "
+                            f"same")
+        check_device_array(array, field)
+    return [array.address for array in given], producer_stream(given, stream)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Devices: where replay memory lives and where training runs."""
+"""Devices, which hold the replay memory and run the training."""
 
 from __future__ import annotations
 
@@ -9,27 +9,27 @@ import sys
 import warnings
 from typing import Any, NamedTuple, Protocol
 
-from . import _mirror
-from ._handle import Handle, refuse_after_fork, start_work
+from . import _c_api
+from ._handle import Handle, refuse_after_fork, note_library_threads
 from ._library import check, lib
-from ._numbers import put, stream_of
+from ._inputs import put, stream_of
 
 logger = logging.getLogger("gpureplay")
-_EXECUTORS = {"inline": _mirror.EXECUTOR_INLINE, "thread": _mirror.EXECUTOR_THREAD}
+_EXECUTORS = {"inline": _c_api.EXECUTOR_INLINE, "thread": _c_api.EXECUTOR_THREAD}
 _warned = False
 
 
-def _say(_user: Any, line: bytes) -> None:
+def _log_line(_user: Any, line: bytes) -> None:
     logger.info("%s", line.decode("utf-8", "replace"))
 
 
-_log = _mirror.LOG_FN(_say)
+_log = _c_api.LOG_FN(_log_line)
 
 
-def _config(threads: int, executor: str, stream: Any) -> _mirror.DeviceConfig:
+def _config(threads: int, executor: str, stream: Any) -> _c_api.DeviceConfig:
     if executor not in _EXECUTORS:
         raise ValueError(f"executor is {executor!r}; it must be one of {', '.join(map(repr, _EXECUTORS))}")
-    config = _mirror.DeviceConfig()
+    config = _c_api.DeviceConfig()
     check(lib.gpur_device_config_init(ctypes.addressof(config), ctypes.sizeof(config)))
     put(config, "threads", threads)
     config.executor, config.stream = _EXECUTORS[executor], stream_of(stream)
@@ -38,7 +38,7 @@ def _config(threads: int, executor: str, stream: Any) -> _mirror.DeviceConfig:
 
 
 class DeviceInfo(NamedTuple):
-    """A device as it is now; memory in bytes."""
+    """A device at this moment. Memory is in bytes."""
 
     name: str
     description: str
@@ -50,7 +50,7 @@ class DeviceInfo(NamedTuple):
 
 
 class TorchDevice(Protocol):
-    """What is asked of a torch.device."""
+    """The attributes of torch.device that are read."""
 
     @property
     def type(self) -> str: ...
@@ -60,16 +60,17 @@ class TorchDevice(Protocol):
 
 
 class Device(Handle):
-    """An open device: "cpu", "cuda:0", or "auto", which is "cuda:0" where that works and "cpu" elsewhere. A
-    torch.device names one, too.
+    """An open device: "cpu", "cuda:0", or "auto", which is "cuda:0" if that works and "cpu" otherwise. The name may
+    also be a torch.device.
 
-    threads: CPU threads for kernels and BLAS; 0: OMP_NUM_THREADS, or as many as the process has cores.
-    executor: "inline" (in the calling thread, best for small batches) or "thread" (training overlaps with acting).
-    stream: CUDA, a stream to run on: a cudaStream_t as an int, or a stream of PyTorch's or CuPy's, which is then held;
-        None: a private one.
+    threads: CPU threads for kernels and BLAS. 0: OMP_NUM_THREADS, or the number of cores of the process.
+    executor: "inline" runs work in the calling thread, which is best for small batches. "thread" runs it in a thread of
+        its own, so that training overlaps with acting.
+    stream: the CUDA stream to run on: a cudaStream_t as an int, or a stream of PyTorch or CuPy, which the device then
+        keeps alive. None: a private stream.
 
-    What the library has to say goes to the logger "gpureplay". Serves any number of threads. Closing it gives up this
-    hold; what lives on it goes on.
+    The library's messages go to the logger "gpureplay". Any number of threads may use a device. `close` releases this
+    reference only: buffers and learners on the device keep working.
     """
 
     _kind = "device"
@@ -86,30 +87,30 @@ class Device(Handle):
         self._stream = stream
         self.name: str = info.name
         self.is_cuda: bool = info.is_cuda
-        # NumPy reads a batch at once: on a CPU device with threads of its own, a draw must be waited for.
+        # NumPy reads a batch at once, so on a CPU device with a thread of its own a sample must be waited for.
         self._waits: bool = not info.is_cuda and executor == "thread"
         if info.is_cuda or self._waits:
-            start_work()
+            note_library_threads()
         if name == "auto" and not info.is_cuda:
             _warn_once()
 
     @property
     def info(self) -> DeviceInfo:
-        """Name, model, threads, and memory as it is now."""
-        got = _mirror.DeviceInfo()
+        """Name, model, threads, and memory at this moment."""
+        got = _c_api.DeviceInfo()
         self._call(lib.gpur_device_get_info, ctypes.addressof(got))
         return DeviceInfo(got.name.decode(), got.description.decode("utf-8", "replace"), bool(got.is_cuda), got.threads,
                           got.memory_total, got.memory_free, got.memory_used)
 
     @property
     def _if_cuda(self) -> Device | None:
-        """Itself, if it is a CUDA device: arrays of other devices are refused."""
+        """Itself if it is a CUDA device, else None: then device arrays are refused."""
         return self if self.is_cuda else None
 
     def wait_stream(self, stream: Any) -> None:
-        """CUDA: waits until what another library has enqueued on this stream is done. stream: as for the
+        """CUDA: waits until the work that another library has enqueued on this stream is done. stream: as for the
         constructor."""
-        device = Device(self.name) if self.closed else self  # what lives on a closed one goes on, and may ask
+        device = Device(self.name) if self.closed else self  # a buffer keeps working after its device was closed
         device._call(lib.gpur_device_wait_stream, stream_of(stream))
 
     def sync(self) -> None:
@@ -121,7 +122,7 @@ class Device(Handle):
 
 
 def _name_of(device: str | TorchDevice, more: str = "") -> str:
-    """Of a device's name, or of a torch.device: its name here."""
+    """The library's name of a device, from a name or a torch.device."""
     if isinstance(device, str):
         if "\0" in device:
             raise ValueError(f"device is {device!r}; it must have no NUL")
@@ -132,13 +133,13 @@ def _name_of(device: str | TorchDevice, more: str = "") -> str:
                         f"{more}")
     if kind == "cpu":
         return "cpu"
-    if index is None:  # PyTorch's current one
+    if index is None:  # PyTorch's current device
         index = sys.modules[type(device).__module__].cuda.current_device()
     return f"cuda:{index}"
 
 
 def _warn_once() -> None:
-    """A device was wanted, whichever: say once that this build can only give the CPU."""
+    """Warns once, when "auto" was asked for, that this build has only the CPU."""
     global _warned
     if not _warned and "cuda: not built" in lib.gpur_build_info().decode():
         _warned = True
@@ -147,7 +148,7 @@ def _warn_once() -> None:
 
 
 def _depth() -> int:
-    """warnings' stacklevel, seen from the caller, of the first function that is not this package's."""
+    """The stacklevel for warnings.warn, as seen from the caller, of the first function outside this package."""
     frame, depth = sys._getframe(1), 1
     while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith(f"{__package__}."):
         frame, depth = frame.f_back, depth + 1
@@ -155,7 +156,7 @@ def _depth() -> int:
 
 
 def as_device(device: str | TorchDevice | Device) -> Device:
-    """A device to hold, from its name, from a torch.device or from itself."""
+    """An open device, from a name, a torch.device or a Device."""
     if isinstance(device, Device):
         device._open_handle()
         return device

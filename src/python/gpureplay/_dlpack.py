@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""DLPack's structs and capsules, from both ends [DLPack 1.0: github.com/dmlc/dlpack, Python specification]."""
+"""DLPack's structs and capsules, for export and import [DLPack 1.0: github.com/dmlc/dlpack, Python specification]."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ _STRUCTS = {0: _Managed, 1: _Versioned}
 _DELETER = ctypes.CFUNCTYPE(None, c_void_p)
 
 
-
 def _python(name: str, result: Any, *arguments: Any) -> Any:
-    """A function of Python's C API, with a prototype of its own: those of ctypes.pythonapi are everybody's."""
+    """A function of Python's C API. It gets a prototype of its own, because setting argtypes on ctypes.pythonapi would
+    change them for every other user."""
     return ctypes.PYFUNCTYPE(result, *arguments)((name, ctypes.pythonapi))
 
 
@@ -47,8 +47,8 @@ _pointer = _python("PyCapsule_GetPointer", c_void_p, c_void_p, ctypes.c_char_p)
 
 def _drop(address: int, _names: Any = _NAMES, _structs: Any = _STRUCTS, _deleter: Any = _DELETER,
           _is_valid: Any = _is_valid, _pointer: Any = _pointer) -> None:
-    """A capsule goes: if nobody took the tensor (which renames the capsule), give it back. May be called when this
-    module's names are gone."""
+    """The capsule's destructor. It deletes the tensor, unless a consumer has taken it and so renamed the capsule. It
+    may run when this module's names are gone, so it binds what it needs as default arguments."""
     for version, name in _names.items():
         if _is_valid(address, name):
             managed = _pointer(address, name)
@@ -56,19 +56,19 @@ def _drop(address: int, _names: Any = _NAMES, _structs: Any = _STRUCTS, _deleter
 
 
 _destructor = ctypes.PYFUNCTYPE(None, c_void_p)(_drop)
-_python("Py_IncRef", None, ctypes.py_object)(_destructor)  # for capsules that outlive this module
+_python("Py_IncRef", None, ctypes.py_object)(_destructor)  # capsules may outlive this module
 
 
 def capsule(managed: int, versioned: bool) -> Any:
-    """The capsule that hands this managed tensor to whoever consumes it."""
+    """A capsule that passes this managed tensor to its consumer."""
     return _new(managed, _NAMES[int(versioned)], ctypes.cast(_destructor, c_void_p))
 
 
 def of_copy(array: np.ndarray, max_version: tuple[int, int] | None) -> Any:
-    """A capsule of a copy of an array, which the copy lives as long as."""
+    """A capsule of a copy of the array. The capsule owns the copy."""
     try:
         return array.__dlpack__(max_version=max_version, copy=True)
-    except TypeError:  # a NumPy before 2.1, whose capsules are of DLPack 0 and cannot say that they are of a copy
+    except TypeError:  # NumPy before 2.1 makes capsules of DLPack 0, which cannot say that they hold a copy
         return array.copy().__dlpack__()
 
 
@@ -78,7 +78,7 @@ class DeviceArray(NamedTuple):
     address: int
     shape: tuple[int, ...]
     dtype: np.dtype
-    stream: int | None  # on which it is made; None: it is ready
+    stream: int | None  # the stream on which it is made; None: it is ready
     owner: Any  # keeps the memory alive
 
 
@@ -92,7 +92,8 @@ def _is_contiguous(tensor: _Tensor) -> bool:
 
 
 def describe(exported: Any, stream: int | None) -> DeviceArray:
-    """What a capsule of another library holds, ready on that stream, or None: ready. The capsule stays the owner."""
+    """Describes the array in another library's capsule, which is ready on `stream` (None: ready). The capsule stays the
+    owner of the memory."""
     for version, name in _NAMES.items():
         if _is_valid(id(exported), name):
             tensor = _STRUCTS[version].from_address(_pointer(id(exported), name)).tensor

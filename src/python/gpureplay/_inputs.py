@@ -1,115 +1,120 @@
 # SPDX-License-Identifier: MIT
-"""What callers hand in, as arrays that the library can read: NumPy, DLPack, __cuda_array_interface__, or anything that
-NumPy can make an array of."""
+"""What callers pass in: numbers that C can hold, streams, and arrays that the library can read. An array may be
+NumPy's, a DLPack exporter, an object with __cuda_array_interface__, or anything that NumPy can make an array of."""
 
 from __future__ import annotations
 
 import ctypes
+import functools
+import operator
 import sys
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import Any, NoReturn, Protocol
 
 import numpy as np
 
-from . import _dlpack, _numbers
+from . import _dlpack
 from ._dlpack import DeviceArray
 from ._library import InvalidArgument
-from ._numbers import LEGACY_STREAM
 from ._schema import Field
 
-if TYPE_CHECKING:
-    from ._device import Device
+LEGACY_STREAM = 1  # the library's name of CUDA's legacy default stream, whose cudaStream_t is 0
 
-_TAKEN = {"f": "fiub", "i": "iu", "u": "iub", "b": "iu"}  # kinds of values for a field of a kind, if they fit
-_FEW_BYTES = 2048  # in which a method of bytes finds one sooner than a reduction of NumPy's
-_EXACT = {np.dtype(np.float32): 2**24, np.dtype(np.float16): 2**11}  # integers that a float holds without loss
-
-
-def _of_interface(name: str, value: Any) -> DeviceArray:
-    """[CUDA array interface, version 3]. Before version 3 nobody told the stream: work is on the legacy default one."""
-    given = value.__cuda_array_interface__
-    shape, dtype = tuple(given["shape"]), np.dtype(given["typestr"])
-    wanted = dtype.itemsize
-    for length, stride in zip(reversed(shape), reversed(given.get("strides") or ())):
-        if length > 1 and stride != wanted:
-            raise ValueError(f"{name} is a CUDA array of strides {tuple(given['strides'])} bytes; it must be "
-                             f"contiguous")
-        wanted *= length
-    return DeviceArray(given["data"][0], shape, dtype, given.get("stream", LEGACY_STREAM), value)
+_C_FLOATS = (ctypes.c_float, ctypes.c_double)
+_ACCEPTED_KINDS = {"f": "fiub", "i": "iu", "u": "iub", "b": "iu"}  # by the kind of the field; the values must fit, too
+_EXACT_INTEGERS = {np.dtype(np.float32): 2**24, np.dtype(np.float16): 2**11}  # floats hold integers up to this exactly
+_SMALL_BYTES = 2048  # up to here a method of `bytes` is faster than a reduction of NumPy's
+_SMALL_FLOATS = 4096  # elements up to which one BLAS call in this thread is faster than a reduction of NumPy's
+_HALF_INFINITY = np.uint16(0x7c00)
+_HALF_WITHOUT_SIGN = np.uint16(0x7fff)
+_HALF_BLOCK = 1 << 17  # elements of float16 that are checked at once, so that temporary arrays stay in the cache
 
 
-def _of_dlpack(field: Field, value: Any, device: Device | None, stream: int | None) -> np.ndarray | DeviceArray:
-    _refuse_gradient(field.name, value)
-    value = _negated(value)
+class StreamWaiter(Protocol):
+    """The part of a Device that reading a device array needs."""
+
+    def wait_stream(self, stream: Any) -> None: ...
+
+
+# Numbers. ctypes alone would cut off what does not fit, without an error.
+
+
+def integer(name: str, value: Any, least: int = -2**63, most: int = 2**63 - 1) -> int:
+    """`value` as an int. A whole float (1e6) is accepted. TypeError: it is neither. InvalidArgument: out of range."""
     try:
-        kind, _ = value.__dlpack_device__()
-        if kind not in (_dlpack.CUDA, _dlpack.CUDA_MANAGED):
-            return np.from_dlpack(value)
-        if device is not None:
-            return _of_cuda(field.name, value, device, stream)
-    except (BufferError, RuntimeError, ValueError, TypeError) as error:
-        raise _not_read(field, value, error) from error
-    raise _off_cuda(field.name)
+        number = operator.index(value)
+    except TypeError:
+        if not isinstance(value, float) or not value.is_integer():
+            raise TypeError(f"{name} is {value!r}; it must be an integer") from None
+        number = int(value)
+    if not least <= number <= most:
+        raise InvalidArgument(f"{name} is {number}; it must be {least} to {most}")
+    return number
 
 
-def _of_cuda(name: str, value: Any, device: Device, stream: int | None) -> DeviceArray:
-    """The memory of an array may be used again as soon as its last holder lets go of it, in the order of a stream that
-    its library chooses; so that stream must wait for the reading. PyTorch's is the current one, and the interface tells
-    one. Of any other library nobody knows it: the array is waited for here, and what reads it is waited for, too."""
-    if stream is None:
-        stream = _current_of_torch(value)
-    if stream is not None:
-        return _dlpack.describe(value.__dlpack__(stream=stream), stream)
-    if "stream" in getattr(value, "__cuda_array_interface__", ()):
-        return _of_interface(name, value)
-    exported = value.__dlpack__(stream=LEGACY_STREAM)
-    device.wait_stream(LEGACY_STREAM)
-    return _dlpack.describe(exported, None)
+def real(name: str, value: Any) -> float:
+    try:
+        return float(value)
+    except (TypeError, ValueError):
+        raise TypeError(f"{name} is {value!r}; it must be a number") from None
 
 
-def _current_of_torch(value: Any) -> int | None:
-    """PyTorch's current stream on a tensor's device. None: it is no tensor."""
-    torch: Any = sys.modules.get("torch")
-    is_tensor: bool = isinstance(value, getattr(torch, "Tensor", ()))
-    return _numbers.stream_of(torch.cuda.current_stream(value.device)) if is_tensor else None
+def flag(name: str, value: Any) -> bool:
+    """`value` as a bool; NumPy's bool is accepted. Other types raise TypeError: their truth value may be an
+    accident."""
+    if not isinstance(value, (bool, np.bool_)):
+        raise TypeError(f"{name} is {value!r}; it must be True or False")
+    return bool(value)
 
 
-def _refuse_gradient(name: str, value: Any) -> None:
-    if getattr(value, "requires_grad", False):
-        raise ValueError(f"{name} is a tensor that needs a gradient; it must be one that does not: {name}.detach()")
+@functools.cache
+def _range_of(kind: type) -> tuple[int, int]:
+    bits = 8 * ctypes.sizeof(kind)
+    return (0, 2**bits - 1) if kind(-1).value > 0 else (-2**(bits - 1), 2**(bits - 1) - 1)
 
 
-def _negated(value: Any) -> Any:
-    """A tensor of PyTorch's may have the negative bit, which says that its numbers are minus those in its memory, as
-    `z.conj().imag` has. DLPack does not say so: then a copy without that bit."""
-    is_negative = getattr(value, "is_neg", None)
-    return value.resolve_neg() if callable(is_negative) and is_negative() else value
+def put(struct: ctypes.Structure, name: str, value: Any, *, called: str = "") -> None:
+    """Sets struct.name = value if the value fits. `called` is the setting's name in errors, if that is another."""
+    kind, called = next(member[1] for member in struct._fields_ if member[0] == name), called or name
+    setattr(struct, name, real(called, value) if kind in _C_FLOATS else integer(called, value, *_range_of(kind)))
 
 
-def _not_read(field: Field, value: Any, error: Exception) -> Exception:
-    """What its exporter says, with what was given: bfloat16, say, is no dtype of NumPy's."""
-    kind = TypeError if isinstance(error, TypeError) else ValueError
-    return kind(f"{field.name} cannot be read as a DLPack array: {str(error).rstrip('.')}; it is a "
-                f"{type(value).__name__} of {getattr(value, 'dtype', 'no dtype')}, and must be {field.dtype}, dense, "
-                "in the memory of the host or of the buffer's device")
+def put_count(struct: ctypes.Structure, name: str, value: Any) -> None:
+    """Like `put`, but refuses numbers below 1, because 0 would mean the library's default."""
+    if integer(name, value) < 1:
+        raise InvalidArgument(f"{name} is {value!r}; it must be 1 or more, or None for the default")
+    put(struct, name, value)
 
 
-def _off_cuda(name: str) -> Exception:
-    return TypeError(f"{name} is in the memory of a CUDA device; a buffer on \"cpu\" takes host arrays")
+def stream_of(value: Any) -> int | None:
+    """A cudaStream_t as an int, or None. `value` is an int, or a stream of PyTorch, of CuPy, or of any library that has
+    `__cuda_stream__` [CUDA stream protocol]. ctypes would take a str for an address."""
+    if value is None:
+        return None
+    if hasattr(value, "__cuda_stream__"):
+        value = value.__cuda_stream__()[1]
+    else:
+        value = getattr(value, "cuda_stream", getattr(value, "ptr", value))
+    return integer("stream", value, 0, 2**64 - 1) or LEGACY_STREAM
 
 
-def located(field: Field, value: Any, device: Device | None, stream: int | None = None) -> np.ndarray | DeviceArray:
-    """An array of the host's memory, or the description of one in a CUDA device's, ready on `stream`. Not converted:
-    `field` is what it is said to be wanted for. device: the buffer's, if that is a CUDA device."""
+# Arrays.
+
+
+def read_array(field: Field, value: Any, device: StreamWaiter | None,
+               stream: int | None = None) -> np.ndarray | DeviceArray:
+    """An array in host memory, or the description of an array in a CUDA device's memory that is ready on `stream`.
+    Nothing is converted: `field` serves for error messages. device: the buffer's device if that is a CUDA device."""
     name = field.name
     if isinstance(value, np.ndarray):
         refuse_mask(name, value)
         return np.asarray(value)
     if hasattr(value, "__dlpack_device__"):
-        return _of_dlpack(field, value, device, stream)
+        return _from_dlpack(field, value, device, stream)
     if hasattr(value, "__cuda_array_interface__"):
         if device is None:
-            raise _off_cuda(name)
-        return _of_interface(name, value)
+            raise _device_array_error(name)
+        return _from_cuda_interface(name, value)
     try:
         return np.asarray(value)
     except ValueError as error:
@@ -117,23 +122,98 @@ def located(field: Field, value: Any, device: Device | None, stream: int | None 
 
 
 def refuse_mask(name: str, value: Any) -> None:
-    """What a mask hides would be stored as if it were not hidden."""
+    """Storing a masked array would store the values that the mask hides."""
     if isinstance(value, np.ma.MaskedArray):
         raise TypeError(f"{name} is a masked array; it must be an array without a mask, say {name}.filled(0)")
+
+
+def _from_cuda_interface(name: str, value: Any) -> DeviceArray:
+    """[CUDA array interface, version 3]. Before version 3 there was no stream: the legacy default one was meant."""
+    interface = value.__cuda_array_interface__
+    shape, dtype = tuple(interface["shape"]), np.dtype(interface["typestr"])
+    contiguous_stride = dtype.itemsize
+    for length, stride in zip(reversed(shape), reversed(interface.get("strides") or ())):
+        if length > 1 and stride != contiguous_stride:
+            raise ValueError(f"{name} is a CUDA array of strides {tuple(interface['strides'])} bytes; it must be "
+                             f"contiguous")
+        contiguous_stride *= length
+    return DeviceArray(interface["data"][0], shape, dtype, interface.get("stream", LEGACY_STREAM), value)
+
+
+def _from_dlpack(field: Field, value: Any, device: StreamWaiter | None,
+                 stream: int | None) -> np.ndarray | DeviceArray:
+    _refuse_gradient(field.name, value)
+    value = _without_negative_bit(value)
+    try:
+        kind, _ = value.__dlpack_device__()
+        if kind not in (_dlpack.CUDA, _dlpack.CUDA_MANAGED):
+            return np.from_dlpack(value)
+        if device is not None:
+            return _from_cuda(field.name, value, device, stream)
+    except (BufferError, RuntimeError, ValueError, TypeError) as error:
+        raise _dlpack_error(field, value, error) from error
+    raise _device_array_error(field.name)
+
+
+def _from_cuda(name: str, value: Any, device: StreamWaiter, stream: int | None) -> DeviceArray:
+    """Finds the stream that must wait until the array has been read. When the last reference to the array goes, its
+    library may reuse the memory in the order of a stream that it chooses. PyTorch uses its current stream, and the CUDA
+    array interface names one. Other libraries name none, so this waits until the array is ready, and the append
+    waits until it has been read."""
+    if stream is None:
+        stream = _current_torch_stream(value)
+    if stream is not None:
+        return _dlpack.describe(value.__dlpack__(stream=stream), stream)
+    if "stream" in getattr(value, "__cuda_array_interface__", ()):
+        return _from_cuda_interface(name, value)
+    exported = value.__dlpack__(stream=LEGACY_STREAM)
+    device.wait_stream(LEGACY_STREAM)
+    return _dlpack.describe(exported, None)
+
+
+def _current_torch_stream(value: Any) -> int | None:
+    """PyTorch's current stream on the tensor's device. None: `value` is no tensor."""
+    torch: Any = sys.modules.get("torch")
+    is_tensor: bool = isinstance(value, getattr(torch, "Tensor", ()))
+    return stream_of(torch.cuda.current_stream(value.device)) if is_tensor else None
+
+
+def _refuse_gradient(name: str, value: Any) -> None:
+    if getattr(value, "requires_grad", False):
+        raise ValueError(f"{name} is a tensor that needs a gradient; it must be one that does not: {name}.detach()")
+
+
+def _without_negative_bit(value: Any) -> Any:
+    """A PyTorch tensor such as `z.conj().imag` may have the negative bit: its numbers are minus those in its memory.
+    DLPack has no field for it, so this returns a copy without the bit."""
+    is_negative = getattr(value, "is_neg", None)
+    return value.resolve_neg() if callable(is_negative) and is_negative() else value
+
+
+def _dlpack_error(field: Field, value: Any, error: Exception) -> Exception:
+    """The exporter's error with what was given; bfloat16, for example, is no dtype of NumPy's."""
+    kind = TypeError if isinstance(error, TypeError) else ValueError
+    return kind(f"{field.name} cannot be read as a DLPack array: {str(error).rstrip('.')}; it is a "
+                f"{type(value).__name__} of {getattr(value, 'dtype', 'no dtype')}, and must be {field.dtype}, dense, "
+                "in the memory of the host or of the buffer's device")
+
+
+def _device_array_error(name: str) -> Exception:
+    return TypeError(f"{name} is in the memory of a CUDA device; a buffer on \"cpu\" takes host arrays")
 
 
 def _limits(dtype: np.dtype) -> tuple[int, int]:
     if dtype.kind == "b":
         return 0, 1
     if dtype.kind == "f":
-        return -_EXACT[dtype], _EXACT[dtype]
+        return -_EXACT_INTEGERS[dtype], _EXACT_INTEGERS[dtype]
     return np.iinfo(dtype).min, np.iinfo(dtype).max
 
 
 def _cast(array: np.ndarray, field: Field) -> np.ndarray:
-    """The same numbers in the field's dtype: floats become narrower floats, integers must fit."""
+    """The same numbers in the field's dtype. Floats are rounded to narrower floats; integers must fit."""
     kind, wanted = array.dtype.kind, field.dtype
-    if kind not in _TAKEN[wanted.kind]:
+    if kind not in _ACCEPTED_KINDS[wanted.kind]:
         raise TypeError(f"{field.name} is {array.dtype}; it must be {wanted}")
     if kind in "iu" and array.size:
         least, most = _limits(wanted)
@@ -147,72 +227,192 @@ def _cast(array: np.ndarray, field: Field) -> np.ndarray:
                          f"{np.finfo(wanted).max}") from None
 
 
-def host(array: np.ndarray, field: Field) -> np.ndarray:
-    """Contiguous, of the field's dtype. The array itself where it is that already."""
+def convert(array: np.ndarray, field: Field) -> np.ndarray:
+    """A contiguous array of the field's dtype: the array itself if it is one already."""
     if array.dtype != field.dtype:
         array = _cast(array, field)
     elif array.dtype.kind == "b":
-        array = bools(array)
+        array = clean_bools(array)
     return array if array.flags.c_contiguous else np.ascontiguousarray(array)
 
 
-def bools(array: np.ndarray) -> np.ndarray:
-    """An array of bool whose bytes are 0 and 1. The array itself where they are; a view of other memory may have any
-    byte, of which NumPy takes all but 0 for True."""
-    if array.size <= _FEW_BYTES:
-        is_odd = array.tobytes().translate(None, b"\0\1") != b""
+def clean_bools(array: np.ndarray) -> np.ndarray:
+    """An array of bool whose bytes are 0 and 1: the array itself if they are. A view of other memory may contain any
+    byte; NumPy takes all except 0 for True."""
+    if array.size <= _SMALL_BYTES:
+        has_others = array.tobytes().translate(None, b"\0\1") != b""
     else:
-        is_odd = array.view(np.uint8).max() > 1
-    return array.view(np.uint8) != 0 if is_odd else array
+        has_others = array.view(np.uint8).max() > 1
+    return array.view(np.uint8) != 0 if has_others else array
 
 
-def check_device(given: DeviceArray, field: Field) -> None:
-    """A CUDA array must be exactly what is wanted: nothing is converted over there."""
-    if given.dtype != field.dtype and not (field.dtype == np.bool_ and given.dtype == np.uint8):
-        raise TypeError(f"{field.name} is {given.dtype} in device memory; it must be {field.dtype}")
+def has_nan(array: np.ndarray) -> bool:
+    """Whether a contiguous array of floats has a NaN. One pass that makes no large array, so that it costs a small part
+    of the copy that follows. A sum of squares is NaN if and only if one of its terms is; so is a maximum."""
+    if array.dtype.itemsize == 2:
+        bits = array.reshape(-1).view(np.uint16)
+        return any(((bits[at:at + _HALF_BLOCK] & _HALF_WITHOUT_SIGN) > _HALF_INFINITY).any()
+                   for at in range(0, bits.size, _HALF_BLOCK))
+    if array.size <= _SMALL_FLOATS:
+        squares = np.vdot(array, array)
+        return bool(squares != squares)
+    largest = np.maximum.reduce(array, axis=None)
+    return bool(largest != largest)
 
 
-def stream_of(given: list[DeviceArray], stream: int | None) -> int | None:
-    """The stream that makes these arrays: the caller's word, else theirs. None: they are ready."""
+def refuse_nan(fields: list[Field], arrays: list[np.ndarray]) -> None:
+    """ValueError, with the field and the first row, if one of the arrays (count, ...) has a NaN."""
+    for field, array in zip(fields, arrays):
+        if field.dtype.kind == "f" and has_nan(array):
+            bad = np.isnan(array).reshape(len(array), -1).any(axis=1)
+            raise ValueError(f"{field.name} has NaN, first in row {bad.argmax()} of {len(array)}; it must be numbers, "
+                             "or make the buffer with check_nan=False")
+
+
+def check_device_array(array: DeviceArray, field: Field) -> None:
+    """A CUDA array must have the field's dtype: nothing is converted on the device."""
+    if array.dtype != field.dtype and not (field.dtype == np.bool_ and array.dtype == np.uint8):
+        raise TypeError(f"{field.name} is {array.dtype} in device memory; it must be {field.dtype}")
+
+
+def producer_stream(arrays: list[DeviceArray], stream: int | None) -> int | None:
+    """The stream on which these arrays are made: the caller's, else theirs. None: they are ready."""
     if stream is not None:
         return stream
-    streams = {array.stream for array in given if array.stream is not None}
+    streams = {array.stream for array in arrays if array.stream is not None}
     if len(streams) > 1:
         raise ValueError(f"the arrays are made on streams {sorted(streams)}; make them on one, or say which with "
                          f"stream=...")
     return streams.pop() if streams else None
 
 
-def with_count(shape: tuple[int, ...]) -> str:
-    """How an array of things of this shape is written: "(count,)", "(count, 3)"."""
+def batch_shape_text(shape: tuple[int, ...]) -> str:
+    """How messages write the shape of an array of such rows: "(count,)", "(count, 3)"."""
     return f"(count, {', '.join(map(str, shape))})" if shape else "(count,)"
 
 
-def address(array: np.ndarray) -> int:
-    """Of the first element of a contiguous array. The first way is three times as fast, and is not for read-only or
-    empty arrays."""
+def address_of(array: np.ndarray) -> int:
+    """The address of a contiguous array's first element. The first way is three times as fast, but read-only and empty
+    arrays refuse it."""
     try:
         return ctypes.addressof(ctypes.c_char.from_buffer(array))  # type: ignore[arg-type]
     except (TypeError, ValueError, BufferError):
         return int(array.__array_interface__["data"][0])
 
 
-def ids(given: Any) -> np.ndarray:
-    """(count,) int64. Numbers that are none are not cut off."""
-    wanted = np.asarray(given)
-    if wanted.ndim != 1:
-        raise ValueError(f"ids has shape {wanted.shape}; it must be (batch_size,)")
-    if wanted.size and wanted.dtype.kind != "i":
-        _refuse_ids(wanted, given)
-    return np.ascontiguousarray(wanted, np.int64)
+def id_array(given: Any) -> np.ndarray:
+    """(count,) int64. Numbers that are no integers are refused, and not cut off."""
+    ids = np.asarray(given)
+    if ids.ndim != 1:
+        raise ValueError(f"ids has shape {ids.shape}; it must be (batch_size,)")
+    if ids.size and ids.dtype.kind != "i":
+        _refuse_ids(ids, given)
+    return np.ascontiguousarray(ids, np.int64)
 
 
-def _refuse_ids(wanted: np.ndarray, given: Any) -> None:
-    """Those that are no integers, or beyond int64: of a list NumPy may have made floats then."""
-    if wanted.dtype.kind == "u" and wanted.max() < 2**63:
+def _refuse_ids(ids: np.ndarray, given: Any) -> None:
+    """Refuses ids that are no integers or beyond int64. NumPy may have turned a list with such a number into floats, so
+    the message quotes what was given."""
+    if ids.dtype.kind == "u" and ids.max() < 2**63:
         return
     for at, one in enumerate(given):
-        if wanted.dtype.kind != "u" and (not isinstance(one, (int, np.integer)) or isinstance(one, bool)):
-            raise TypeError(f"ids is {wanted.dtype}; it must be integers")
+        if ids.dtype.kind != "u" and (not isinstance(one, (int, np.integer)) or isinstance(one, bool)):
+            raise TypeError(f"ids is {ids.dtype}; it must be integers")
         if not -2**63 <= int(one) < 2**63:
             raise InvalidArgument(f"ids[{at}] is {one}; no transition has an id beyond 2**63 - 1")
+
+
+class Columns:
+    """Turns what `add` and `extend` are given by name into one array for each field, in the order of the schema."""
+
+    def __init__(self, fields: list[Field], num_envs: int, device: StreamWaiter | None):
+        self._fields, self._num_envs, self._device = fields, num_envs, device
+        self._names = {field.name for field in fields}
+        self._bools = [at for at, field in enumerate(fields) if field.dtype.kind == "b"]
+        self._steps = [(field, field.name, field.dtype, (num_envs, *field.shape)) for field in fields]
+
+    def of_step(self, values: dict[str, Any]) -> list[np.ndarray]:
+        """One step of every environment: arrays of (num_envs, ...). Those that are such arrays already pass one short
+        check."""
+        values, arrays = self._by_field(values), []
+        for field, name, dtype, shape in self._steps:
+            value = values[name]
+            if type(value) is not np.ndarray or value.dtype is not dtype or value.shape != shape \
+                    or not value.flags.c_contiguous:
+                value = self._step_array(field, value, shape)
+            arrays.append(value)
+        for at in self._bools:
+            arrays[at] = clean_bools(arrays[at])
+        return arrays
+
+    def of_block(self, values: dict[str, Any], stream: int | None) -> list[Any]:
+        """Finished transitions: arrays of (count, ...), all in the same memory."""
+        values, arrays = self._by_field(values), []
+        for field, name, dtype, _ in self._steps:
+            value = values[name]
+            if type(value) is not np.ndarray or value.dtype is not dtype or value.ndim == 0 \
+                    or value.shape[1:] != field.shape or not value.flags.c_contiguous:
+                value = self._block_array(field, value, stream)
+            arrays.append(value)
+        kind, count = type(arrays[0]), arrays[0].shape[0]
+        for field, array in zip(self._fields, arrays):
+            if type(array) is not kind or array.shape[0] != count:
+                self._refuse_mismatch(field, array, arrays[0])
+        if kind is np.ndarray:
+            for at in self._bools:
+                arrays[at] = clean_bools(arrays[at])
+        return arrays
+
+    def _by_field(self, values: dict[str, Any]) -> dict[str, Any]:
+        return values if values.keys() == self._names else self._flattened(values)
+
+    def _flattened(self, values: dict[str, Any]) -> dict[str, Any]:
+        """Splits dicts and tuples of a space into their leaves, and fills in a missing `truncated` with zeros."""
+        leaves: dict[str, Any] = {}
+        for name, value in values.items():
+            self._flatten_into(leaves, name, value)
+        if "truncated" in self._names and "truncated" not in leaves and "terminated" in leaves:
+            leaves["truncated"] = np.zeros(np.shape(leaves["terminated"]), np.bool_)
+        missing, unknown = self._names - leaves.keys(), leaves.keys() - self._names
+        if missing or unknown:
+            raise TypeError(f"missing {sorted(missing)}, unknown {sorted(unknown)}; the fields are "
+                            f"{', '.join(field.name for field in self._fields)}")
+        return leaves
+
+    def _flatten_into(self, leaves: dict[str, Any], name: str, value: Any) -> None:
+        if name not in self._names and isinstance(value, (Mapping, tuple)):
+            for key, part in value.items() if isinstance(value, Mapping) else enumerate(value):
+                self._flatten_into(leaves, f"{name}.{key}", part)
+        else:
+            leaves[name] = value
+
+    def _step_array(self, field: Field, value: Any, wanted: tuple[int, ...]) -> np.ndarray:
+        array = read_array(field, value, self._device)
+        if isinstance(array, DeviceArray):
+            raise TypeError(f"{field.name} is in the memory of a CUDA device; `add` takes host arrays, `extend` both")
+        array = convert(array, field)
+        if array.shape == wanted:
+            return array
+        if self._num_envs == 1 and array.shape == field.shape:
+            return array[np.newaxis]
+        raise ValueError(f"{field.name} has shape {array.shape}; it must be {wanted}"
+                         + (f" or {field.shape}" if self._num_envs == 1 else ""))
+
+    def _block_array(self, field: Field, value: Any, stream: int | None) -> np.ndarray | DeviceArray:
+        array = read_array(field, value, self._device, stream)
+        if isinstance(array, DeviceArray):
+            check_device_array(array, field)
+        else:
+            array = convert(array, field)
+        if len(array.shape) == 0 or array.shape[1:] != field.shape:
+            raise ValueError(f"{field.name} has shape {array.shape}; it must be {batch_shape_text(field.shape)}")
+        return array
+
+    def _refuse_mismatch(self, field: Field, array: Any, first: Any) -> NoReturn:
+        """`array` is in another memory than the first field's array, or has another count."""
+        other, places = self._fields[0].name, {np.ndarray: "host", DeviceArray: "device"}
+        if type(array) is not type(first):
+            raise TypeError(f"{field.name} is in {places[type(array)]} memory and {other} in {places[type(first)]} "
+                            "memory; they must be all in one")
+        raise ValueError(f"{field.name} has {array.shape[0]} transitions and {other} {first.shape[0]}; they must be as "
+                         f"many")

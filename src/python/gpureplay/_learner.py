@@ -1,29 +1,106 @@
 # SPDX-License-Identifier: MIT
-"""The built-in learner: DQN, double and dueling, trained on the device with no host round trip."""
+"""The built-in learner: DQN, double and dueling, trained on the device without copies to the host."""
 
 from __future__ import annotations
 
 import ctypes
 import os
+from collections.abc import Iterator, Mapping, MutableMapping
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from . import _files, _inputs, _mirror, _nan, _settings
+from . import _c_api
 from ._buffer import ReplayBuffer
+from ._config import index_source_of, learner_config, settings_of_learner, settings_text
 from ._dlpack import DeviceArray
-from ._handle import Handle
-from ._learner_config import learner_config
-from ._library import Interrupted, InvalidArgument, lib
-from ._numbers import integer, real, stream_of
-from ._replay_config import source_of
+from ._handle import Handle, Progress, call_with_file, says_stop
+from ._inputs import (
+    address_of,
+    batch_shape_text,
+    check_device_array,
+    convert,
+    id_array,
+    integer,
+    producer_stream,
+    read_array,
+    real,
+    refuse_nan,
+    stream_of,
+)
+from ._library import Interrupted, InvalidArgument, check, lib
 from ._schema import Field, outputs_of
-from ._signals import says_stop
-from ._weights import Weights
+
+_FLOAT32 = np.dtype(np.float32)
+_Tensors = MutableMapping[str, np.ndarray]
+
+
+class Weights(_Tensors):
+    """Tensors of a network by name ("trunk.0.weight", "advantage.out.bias", ...). Reading gives a copy, (units, inputs)
+    or (units,) float32, as it is after the last train step. Assigning writes the tensor."""
+
+    def __init__(self, learner: Handle, which: int):
+        self._learner, self._which = learner, which
+        learner._open_handle()
+        self._shapes: dict[str, tuple[int, ...]] = dict(learner._invoke(_shapes_of))
+
+    def _shape(self, name: str) -> tuple[int, ...]:
+        if name not in self._shapes:
+            raise KeyError(f"{name!r} is no tensor of the network; they are {', '.join(self._shapes)}")
+        return self._shapes[name]
+
+    def __getitem__(self, name: str) -> np.ndarray:
+        out = np.empty(self._shape(name), _FLOAT32)
+        self._learner._call(lib.gpur_learner_read_weights, self._which, name.encode(), out.ctypes.data, out.size)
+        return out
+
+    def __setitem__(self, name: str, value: Any) -> None:
+        self._write(name, self._checked(name, value))
+
+    def __delitem__(self, name: str) -> None:
+        raise InvalidArgument(f"{name!r} belongs to the network; it can be read and written")
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._shapes)
+
+    def __len__(self) -> int:
+        return len(self._shapes)
+
+    def load(self, tensors: Mapping[str, Any]) -> None:
+        """Writes all of these tensors, or none if one of them does not fit."""
+        checked = {name: self._checked(name, value) for name, value in tensors.items()}
+        for name, array in checked.items():
+            self._write(name, array)
+
+    def _checked(self, name: str, value: Any) -> np.ndarray:
+        shape = self._shape(name)
+        field = Field(name, shape, _FLOAT32)
+        array = convert(np.asarray(read_array(field, value, None)), field)
+        if array.shape != shape:
+            raise ValueError(f"{name} has shape {array.shape}; it must be {shape}")
+        bad = array.size - int(np.count_nonzero(np.isfinite(array)))
+        if bad:
+            raise ValueError(f"{bad} of the {array.size} numbers of {name} are NaN or infinite; they must be finite")
+        return array
+
+    def _write(self, name: str, array: np.ndarray) -> None:
+        self._learner._call(lib.gpur_learner_write_weights, self._which, name.encode(), array.ctypes.data, array.size)
+
+    def __repr__(self) -> str:
+        return f"<gpureplay weights: {', '.join(f'{name} {shape}' for name, shape in self._shapes.items())}>"
+
+
+def _shapes_of(handle: int) -> list[tuple[str, tuple[int, ...]]]:
+    found = []
+    for index in range(lib.gpur_learner_weight_count(handle)):
+        info = _c_api.WeightInfo()
+        check(lib.gpur_learner_weight(handle, index, ctypes.addressof(info)))
+        found.append((info.name.decode(), tuple(info.shape[:info.dims])))
+    return found
 
 
 class LearnerStats(NamedTuple):
-    """As of the last finished launch. include/gpureplay/learner.h has each."""
+    """Statistics as of the last finished launch. include/gpureplay/learner.h describes each."""
 
     steps: int
     steps_enqueued: int
@@ -42,27 +119,27 @@ class LearnerStats(NamedTuple):
 
 
 class DQN(Handle):
-    """A DQN learner on a buffer. A train step (draw, gather, forward, target, loss, backward, update, target copy) runs
-    on the device; nothing of it visits the host.
+    """A DQN learner on a buffer. A whole train step (sample, gather, forward, target, loss, backward, update, target
+    copy) runs on the device.
 
-    buffer: with float32 or uint8 obs and next_obs, int32 or int64 action, float32 reward, bool terminated.
-    outputs: actions. None: as many as the buffer's action space has, if it was made from spaces or an environment; else
-        the preset's.
+    buffer: must have float32 or uint8 obs and next_obs, int32 or int64 action, float32 reward, bool terminated.
+    outputs: the number of actions. None: that of the buffer's action space, if the buffer was made from spaces or an
+        environment, else the preset's.
     preset: "melee-gpu", "melee-dqn", "melee-double", "nature-dqn", "nature-dueling", "apex-dqn", "cartpole", or None
         for the defaults of gpur_learner_config_init.
-    settings: the members of gpur_learner_config by name (include/gpureplay/learner.h), with words for choices:
+    settings: the members of gpur_learner_config by name (include/gpureplay/learner.h). Choices are words:
         trunk [128, (64, "tanh")], head "q" or "dueling", hidden 512, optimizer "adam" ..., learning_rate 1e-3 or
         (first, last, steps), exploration (1.0, 0.05, 10_000), loss "huber" or "squared", double_dqn, batch_size,
         target_period, act "latest", "previous" or "target", math "fp32", "tf32" or "bf16" (on CUDA), step_kernel
         "auto", "libraries" or "one_kernel" (whole train steps in one kernel, for small networks on a GPU), seed.
         Convolutions come first in trunk: ("conv", filters, kernel[, stride[, padding]][, activation]), or
-        {"conv": 32, "kernel": 8, "stride": 4, "padding": 0, "activation": "relu"}; input_layout "chw" or "hwc" says how
-        obs of three axes lies, and input_scale what it is multiplied by (1 / 255 for frames of uint8).
-        How train steps draw: prioritized None (as the buffer), True, "plain" or False; distinct. By priority, each
-        transition's loss is weighed, and |TD error| written back as its priority; beta is the exponent of the weights
-        by train step: a number, or (first, last, steps[, begin]).
+        {"conv": 32, "kernel": 8, "stride": 4, "padding": 0, "activation": "relu"}; input_layout "chw" or "hwc" is the
+        order of the axes of an obs with three, and input_scale what it is multiplied by (1 / 255 for uint8 frames).
+        prioritized None (as the buffer), True, "plain" or False, and distinct say how train steps sample. By priority,
+        each transition's loss is weighted, and its |TD error| is written back as its priority; beta is the exponent of
+        the weights by train step: a number, or (first, last, steps[, begin]).
 
-    One thread trains; any number `act` and ask for `stats` meanwhile.
+    One thread trains. Any number of threads may call `act` and read `stats` meanwhile.
     """
 
     _kind = "learner"
@@ -76,10 +153,10 @@ class DQN(Handle):
         elif preset is None:
             raise InvalidArgument("outputs is None, and the buffer has no Discrete action space; it must be the number "
                                   "of actions")
-        config, address = learner_config(preset, settings, source_of(buffer._form.config)), ctypes.c_void_p()
+        config, address = learner_config(preset, settings, index_source_of(buffer._spec.config)), ctypes.c_void_p()
         buffer._call(lib.gpur_learner_create, ctypes.addressof(config), ctypes.addressof(address))
         super().__init__(address.value, lib.gpur_learner_destroy, buffer._owned)
-        self._buffer = buffer  # which must outlive this
+        self._buffer = buffer  # keeps it alive
         buffer._users.add(self)
         self._config = config
         self._outputs: int = config.network.outputs
@@ -88,13 +165,14 @@ class DQN(Handle):
         self._obs = Field("obs", obs.shape, obs.dtype)
 
     def act(self, obs: Any, epsilon: float = 0.0, *, stream: Any = None) -> np.ndarray:
-        """Actions for observations (count, ...) as the buffer keeps them, in host memory or the device's: with
-        probability epsilon at random, else argmax Q. (count,) int32. One observation without the first axis will do,
-        too. All are answered by the same weights. Memory is taken for max_act_batch at first, and more when more come.
+        """Actions, (count,) int32, for observations (count, ...) of the buffer's dtype and shape, in host or device
+        memory: with probability epsilon a random action, else argmax Q. One observation without the first axis is
+        accepted, too. All are computed with the same weights. Memory is allocated for max_act_batch observations at
+        first, and again when more come.
 
-        stream: observations in device memory, the stream that made them, as for `ReplayBuffer.extend`.
+        stream: for observations in device memory, the stream that made them, as for `ReplayBuffer.extend`.
 
-        TypeError, ValueError: another dtype or shape, or NaN in the host's memory where the buffer has check_nan."""
+        TypeError, ValueError: another dtype or shape, or NaN in host memory if the buffer has check_nan."""
         held, address, count, stream = self._observations(obs, stream)
         actions, epsilon = np.empty(count, np.int32), real("epsilon", epsilon)
         self._call(lib.gpur_learner_act, count, address, epsilon, actions.ctypes.data, stream)
@@ -102,7 +180,7 @@ class DQN(Handle):
         return actions
 
     def q_values(self, obs: Any, *, stream: Any = None) -> np.ndarray:
-        """Q of every action: (count, outputs) float32. `obs` and `stream` as for `act`."""
+        """The Q value of every action: (count, outputs) float32. `obs` and `stream` are as for `act`."""
         held, address, count, stream = self._observations(obs, stream)
         q = np.empty((count, self._outputs), np.float32)
         self._call(lib.gpur_learner_q_values, count, address, q.ctypes.data, stream)
@@ -110,35 +188,35 @@ class DQN(Handle):
         return q
 
     def _observations(self, obs: Any, stream: Any) -> tuple[Any, int, int, int | None]:
-        """What holds them, where, how many, and the stream that makes them."""
+        """The array that owns the observations, their address, their count, and the stream that makes them."""
         stream = stream_of(stream)
-        array = _inputs.located(self._obs, obs, self._buffer.device._if_cuda, stream)
+        array = read_array(self._obs, obs, self._buffer.device._if_cuda, stream)
         if isinstance(array, DeviceArray):
-            _inputs.check_device(array, self._obs)
-            address, stream = array.address, _inputs.stream_of([array], stream)
+            check_device_array(array, self._obs)
+            address, stream = array.address, producer_stream([array], stream)
         else:
-            array = _inputs.host(array, self._obs)
-            address = _inputs.address(array)
+            array = convert(array, self._obs)
+            address = address_of(array)
         if array.shape != self._obs.shape and (not array.shape or array.shape[1:] != self._obs.shape):
-            wanted = _inputs.with_count(self._obs.shape)
+            wanted = batch_shape_text(self._obs.shape)
             raise ValueError(f"obs has shape {array.shape}; it must be {wanted} or {self._obs.shape}")
         count = 1 if array.shape == self._obs.shape else array.shape[0]
         if self._buffer.check_nan and isinstance(array, np.ndarray):
-            _nan.refuse([self._obs], [array.reshape(count, *self._obs.shape)])
+            refuse_nan([self._obs], [array.reshape(count, *self._obs.shape)])
         return array, address, count, stream
 
-    def train(self, steps: int = 1, progress: _files.Progress | None = None) -> None:
-        """Enqueues train steps and returns before the last is done. They go in launches of 256; Ctrl-C is heard
-        between two of them, and what was enqueued stays.
+    def train(self, steps: int = 1, progress: Progress | None = None) -> None:
+        """Enqueues train steps and returns before the last one is done. They are enqueued in launches of 256. Ctrl-C
+        takes effect between two launches; those that were enqueued still run.
 
-        progress: called after each launch with the steps enqueued and in all; False ends it, as an exception does. May
-            use the buffer, and ask for `stats`.
+        progress: is called after each launch with the steps enqueued and the steps in all. False ends the call, as an
+            exception does. It may use the buffer and read `stats`.
 
-        TooFew: nothing is there to train on, or fewer transitions than the buffer's min_size have been there.
-        Interrupted: the progress function ended it."""
+        TooFew: the buffer is empty, or has had fewer transitions than its min_size. Interrupted: the progress function
+        ended the call."""
         left = steps = integer("steps", steps)
         while True:
-            part = min(left, _mirror.LAUNCH_STEPS)
+            part = min(left, _c_api.LAUNCH_STEPS)
             self._call(lib.gpur_learner_train, part)
             left -= part
             if progress is not None and says_stop(progress(steps - left, steps)):
@@ -147,9 +225,9 @@ class DQN(Handle):
                 return
 
     def train_on(self, ids: Any) -> None:
-        """One train step on the transitions of these ids, (batch_size,). Evicted: one that was overwritten.
-        InvalidArgument: one that is not there yet."""
-        wanted = _inputs.ids(ids)
+        """Runs one train step on the transitions of these ids, (batch_size,). Evicted: a transition that was
+        overwritten. InvalidArgument: an id that was not given out yet."""
+        wanted = id_array(ids)
         if wanted.shape != (self._batch_size,):
             raise ValueError(f"ids has shape {wanted.shape}; it must be ({self._batch_size},)")
         self._call(lib.gpur_learner_train_on, wanted.ctypes.data)
@@ -158,59 +236,59 @@ class DQN(Handle):
         """Waits for all train steps."""
         self._call(lib.gpur_learner_sync)
 
-    def save(self, path: str | os.PathLike[str], progress: _files.Progress | None = None) -> None:
-        """Writes weights, target, optimizer and counters. With the buffer saved at the same point, training goes on
-        from both files bit for bit. Otherwise as `ReplayBuffer.save`."""
-        _files.call(self, lib.gpur_learner_save, path, progress)
+    def save(self, path: str | os.PathLike[str], progress: Progress | None = None) -> None:
+        """Writes weights, target, optimizer state and counters. If the buffer is saved at the same point, training
+        continues from both files bit for bit. progress and errors are as for `ReplayBuffer.save`."""
+        call_with_file(self, lib.gpur_learner_save, path, progress)
 
-    def load(self, path: str | os.PathLike[str], progress: _files.Progress | None = None) -> None:
-        """Reads such a file into this learner, of the same network and kind of optimizer. InvalidArgument: they
-        differ. FileError: it is no such file, or is damaged."""
-        _files.call(self, lib.gpur_learner_load, path, progress)
+    def load(self, path: str | os.PathLike[str], progress: Progress | None = None) -> None:
+        """Reads such a file into this learner, which must have the same network and kind of optimizer.
+        InvalidArgument: they differ. FileError: the file is of another kind, or damaged."""
+        call_with_file(self, lib.gpur_learner_load, path, progress)
 
     def save_weights(self, path: str | os.PathLike[str]) -> None:
-        """Writes the online network's tensors by name: a plain safetensors file."""
-        _files.call(self, lib.gpur_learner_save_weights, path, None)
+        """Writes the online network's tensors by name, as a plain safetensors file."""
+        call_with_file(self, lib.gpur_learner_save_weights, path, None)
 
     def load_weights(self, path: str | os.PathLike[str]) -> None:
-        """Reads this network's tensors from a safetensors file, whoever made it, into the online network and the
-        target. InvalidArgument: one is missing, is one too many, or has another shape or dtype."""
-        _files.call(self, lib.gpur_learner_load_weights, path, None)
+        """Reads this network's tensors from any safetensors file into the online and the target network.
+        InvalidArgument: a tensor is missing, unknown, or of another shape or dtype."""
+        call_with_file(self, lib.gpur_learner_load_weights, path, None)
 
     def epsilon(self, step: int) -> float:
-        """The exploration schedule at an environment step."""
+        """The exploration rate at an environment step, by the schedule."""
         self._open_handle()
-        return float(self._ask(lib.gpur_learner_epsilon, integer("step", step)))
+        return float(self._invoke(lib.gpur_learner_epsilon, integer("step", step)))
 
     @property
     def stats(self) -> LearnerStats:
-        """As of the last finished launch; `sync` first for all."""
-        got = _mirror.LearnerStats()
-        self._call(lib.gpur_learner_get_stats, ctypes.addressof(got))
-        return LearnerStats(*(getattr(got, name) for name in LearnerStats._fields))
+        """Statistics as of the last finished launch. Call `sync` before to include all."""
+        stats = _c_api.LearnerStats()
+        self._call(lib.gpur_learner_get_stats, ctypes.addressof(stats))
+        return LearnerStats(*(getattr(stats, name) for name in LearnerStats._fields))
 
     @property
     def config(self) -> dict[str, Any]:
-        """The settings that it was made with, by name, with those of the preset and the defaults filled in. A copy."""
-        return _settings.of_learner(self._config)
+        """The settings of the learner by name, including those of the preset and the defaults. A copy."""
+        return settings_of_learner(self._config)
 
     @property
     def weights(self) -> Weights:
-        """The online network's tensors by name; assign to write one."""
-        return Weights(self, _mirror.WEIGHTS_ONLINE)
+        """The online network's tensors by name. Assigning writes one."""
+        return Weights(self, _c_api.WEIGHTS_ONLINE)
 
     @property
     def target_weights(self) -> Weights:
-        """The target network's."""
-        return Weights(self, _mirror.WEIGHTS_TARGET)
+        """The target network's tensors."""
+        return Weights(self, _c_api.WEIGHTS_TARGET)
 
     @property
     def gradients(self) -> Weights:
-        """Of the last train step; read only."""
-        return Weights(self, _mirror.WEIGHTS_GRADIENT)
+        """The gradients of the last train step. They are read-only."""
+        return Weights(self, _c_api.WEIGHTS_GRADIENT)
 
     def close(self) -> None:
-        """Waits for its work and gives the memory back. The buffer stays."""
+        """Waits for the learner's work and frees its memory. The buffer stays open."""
         super().close()
 
     def __repr__(self) -> str:
@@ -218,4 +296,4 @@ class DQN(Handle):
             return f"<gpureplay.DQN, {self._outputs} actions, closed>"
         names = "trunk head hidden optimizer learning_rate loss double_dqn batch_size target_period prioritized"
         state = f"{self._outputs} actions, on {self._buffer.device.name}"
-        return f"<gpureplay.DQN, {state}; {_settings.shown(self.config, names)}>"
+        return f"<gpureplay.DQN, {state}; {settings_text(self.config, names)}>"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Finds and loads libgpureplay once, and turns its statuses into exceptions."""
+"""The loaded libgpureplay, and its statuses as exceptions."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ import os
 import sys
 from pathlib import Path
 
-from . import _mirror
+from . import _c_api
 
 VARIABLE = "GPUREPLAY_LIBRARY"
 FILE = "libgpureplay.so"
-REBUILD = "pip install --force-reinstall --no-cache-dir ."  # in the sources' folder: builds with what is there now
+REBUILD = "pip install --force-reinstall --no-cache-dir ."  # in the folder of the sources
 
 
 class GpureplayError(Exception):
-    """The library refused or failed; the text is its own. Base of all below."""
+    """The library refused a call or failed. The text is the library's own. All exceptions below derive from this."""
 
 
 class InvalidArgument(GpureplayError, ValueError):
@@ -24,35 +24,35 @@ class InvalidArgument(GpureplayError, ValueError):
 
 
 class OutOfMemory(GpureplayError, MemoryError):
-    """It does not fit; the text has the bytes wanted and the bytes there are."""
+    """There is not enough memory. The text has the bytes wanted and the bytes available."""
 
 
 class TooFew(GpureplayError, LookupError):
-    """Fewer transitions are there than the draw needs. Nothing has changed."""
+    """The buffer has fewer transitions than the call needs. Nothing has changed."""
 
 
 class Evicted(GpureplayError, LookupError):
-    """A transition of this id was there and has been overwritten. Nothing has changed."""
+    """The transition of this id has been overwritten. Nothing has changed."""
 
 
 class WouldBlock(GpureplayError):
-    """Every staging block is in use, or someone else holds the batch, and the caller asked not to wait."""
+    """The call would have to wait: every staging block is in use, or another reference to the batch exists."""
 
 
 class Unavailable(GpureplayError, RuntimeError):
-    """Not in this build, or not on this machine; the text says how to get it."""
+    """The feature is not in this build, or not on this machine. The text says how to get it."""
 
 
 class FileError(GpureplayError, OSError):
-    """A file cannot be written or read, or is not what was written; nothing has changed."""
+    """A file cannot be written or read, or is damaged. Nothing has changed."""
 
 
 class Interrupted(GpureplayError, RuntimeError):
-    """The progress function ended it. A file, or what it was to be loaded into, is as it was."""
+    """The progress function ended the call. The file, or the object to load into, is as it was."""
 
 
 class DeviceError(GpureplayError, RuntimeError):
-    """The device failed: close what lives on it."""
+    """The device failed. Close everything that uses it."""
 
 
 class Closed(GpureplayError, ValueError):
@@ -60,14 +60,14 @@ class Closed(GpureplayError, ValueError):
 
 
 _EXCEPTIONS = {
-    _mirror.INVALID_ARGUMENT: InvalidArgument,
-    _mirror.OUT_OF_MEMORY: OutOfMemory,
-    _mirror.TOO_FEW: TooFew,
-    _mirror.WOULD_BLOCK: WouldBlock,
-    _mirror.UNAVAILABLE: Unavailable,
-    _mirror.FILE_ERROR: FileError,
-    _mirror.INTERRUPTED: Interrupted,
-    _mirror.EVICTED: Evicted,
+    _c_api.INVALID_ARGUMENT: InvalidArgument,
+    _c_api.OUT_OF_MEMORY: OutOfMemory,
+    _c_api.TOO_FEW: TooFew,
+    _c_api.WOULD_BLOCK: WouldBlock,
+    _c_api.UNAVAILABLE: Unavailable,
+    _c_api.FILE_ERROR: FileError,
+    _c_api.INTERRUPTED: Interrupted,
+    _c_api.EVICTED: Evicted,
 }
 
 
@@ -77,7 +77,7 @@ def _find() -> str:
         if not Path(named).is_file():
             raise ImportError(f"{VARIABLE} is {named!r}, where there is no file; it must be the path of {FILE}")
         return named
-    folders = sys.modules[__name__.rpartition(".")[0]].__path__  # two, where `pip install -e` was used
+    folders = sys.modules[__name__.rpartition(".")[0]].__path__  # there are two after `pip install -e`
     for folder in folders:
         if Path(folder, FILE).is_file():
             return str(Path(folder, FILE))
@@ -89,24 +89,24 @@ def _find() -> str:
 
 
 path = _find()
-lib = _mirror.load(path)
+lib = _c_api.load(path)
 
 
 def last_error() -> str:
-    """This thread's last refusal, in the library's words."""
+    """The library's text about the last error in this thread."""
     text: bytes = lib.gpur_last_error()
     return text.decode("utf-8", "replace")
 
 
 def failed(status: int) -> GpureplayError:
-    """The exception for a status that is not OK."""
+    """The exception for a status other than OK."""
     text = last_error()
-    if status == _mirror.UNAVAILABLE and "build again" in text:
+    if status == _c_api.UNAVAILABLE and "build again" in text:
         text += f". The Python package: `{REBUILD}` in the folder of its sources configures and builds it"
     return _EXCEPTIONS.get(status, DeviceError)(text)
 
 
 def check(status: int) -> None:
-    """Raises what `status` means, if it is not OK."""
-    if status != _mirror.OK:
+    """Raises the exception for a status other than OK."""
+    if status != _c_api.OK:
         raise failed(status)

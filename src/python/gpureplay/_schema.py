@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What a transition is made of: from a dict of shapes and dtypes, or from Gymnasium's spaces."""
+"""The fields of a transition, from a dict of shapes and dtypes or from Gymnasium's spaces."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from . import _mirror
+from . import _c_api
 
 DTYPES: dict[np.dtype, int] = {
-    np.dtype(np.float32): _mirror.FLOAT32,
-    np.dtype(np.float16): _mirror.FLOAT16,
-    np.dtype(np.uint8): _mirror.UINT8,
-    np.dtype(np.int32): _mirror.INT32,
-    np.dtype(np.int64): _mirror.INT64,
-    np.dtype(np.bool_): _mirror.BOOL,
+    np.dtype(np.float32): _c_api.FLOAT32,
+    np.dtype(np.float16): _c_api.FLOAT16,
+    np.dtype(np.uint8): _c_api.UINT8,
+    np.dtype(np.int32): _c_api.INT32,
+    np.dtype(np.int64): _c_api.INT64,
+    np.dtype(np.bool_): _c_api.BOOL,
 }
 NUMPY: dict[int, np.dtype] = {code: dtype for dtype, code in DTYPES.items()}
-_KEPT_AS = {"float64": "float32", "int8": "int32", "int16": "int32", "uint16": "int32"}  # of spaces, without a word
-_ARGUMENTS = ("self", "info", "final_obs", "stream")  # of what takes fields by name
+_STORED_AS = {"float64": "float32", "int8": "int32", "int16": "int32", "uint16": "int32"}  # dtypes of spaces
+_ARGUMENTS = ("self", "info", "final_obs", "stream")  # of `add` and `extend`, which take fields by name
 
 
 class Field(NamedTuple):
@@ -45,8 +45,8 @@ def _dtype(name: str, given: Any) -> np.dtype:
 
 def _shape(name: str, given: Any) -> tuple[int, ...]:
     shape = (given,) if isinstance(given, (int, np.integer)) else tuple(given if given is not None else "?")
-    if len(shape) > _mirror.MAX_DIMS or any(not isinstance(n, (int, np.integer)) or not 1 <= n < 2**31 for n in shape):
-        raise ValueError(f"field {name!r} has shape {given!r}; it must be at most {_mirror.MAX_DIMS} axes of 1 or more")
+    if len(shape) > _c_api.MAX_DIMS or any(not isinstance(n, (int, np.integer)) or not 1 <= n < 2**31 for n in shape):
+        raise ValueError(f"field {name!r} has shape {given!r}; it must be at most {_c_api.MAX_DIMS} axes of 1 or more")
     return tuple(int(n) for n in shape)
 
 
@@ -69,7 +69,7 @@ def _field(name: str, given: Any) -> Field:
 
 
 def _of_space(name: str, space: Any) -> list[Field]:
-    """A space's fields: Dict and Tuple give one for each leaf, named `name.key`."""
+    """The fields of a space. Dict and Tuple have one for each leaf, named `name.key`."""
     parts = getattr(space, "spaces", None)
     if parts is not None and any(kind.__name__ in ("Dict", "Tuple") for kind in type(space).__mro__):
         items = parts.items() if isinstance(parts, Mapping) else enumerate(parts)
@@ -77,10 +77,10 @@ def _of_space(name: str, space: Any) -> list[Field]:
     if parts is not None or getattr(space, "dtype", None) is None or getattr(space, "shape", None) is None:
         raise TypeError(f"{name} is a {type(space).__name__}; it must be a Box, Discrete, MultiDiscrete, MultiBinary, "
                         "or a Dict or Tuple of them")
-    kept = _KEPT_AS.get(np.dtype(space.dtype).name, space.dtype)
+    stored = _STORED_AS.get(np.dtype(space.dtype).name, space.dtype)
     if type(space).__name__ == "MultiBinary":
-        kept = np.uint8
-    return [Field(name, _shape(name, space.shape), _dtype(name, kept))]
+        stored = np.uint8
+    return [Field(name, _shape(name, space.shape), _dtype(name, stored))]
 
 
 def from_spaces(observation: Any, action: Any) -> list[Field]:
@@ -96,8 +96,8 @@ def from_spaces(observation: Any, action: Any) -> list[Field]:
 
 
 def outputs_of(action_space: Any, given: int | None) -> int | None:
-    """Outputs of a learner whose buffer has actions of this space: `given`, if it fits; None: as many as the space has
-    actions, or None where it does not say."""
+    """The number of outputs of a learner whose buffer has this action space. It is `given` if that fits; if `given` is
+    None, it is the number of actions of the space, or None if the space does not say."""
     if action_space is None or all(kind.__name__ != "Discrete" for kind in type(action_space).__mro__):
         return given
     count, start = int(action_space.n), int(getattr(action_space, "start", 0))
@@ -123,9 +123,9 @@ def fields_of(given: Any, action_space: Any = None) -> list[Field]:
                     "dtype), or an observation space and an action space of Gymnasium")
 
 
-def to_c(fields: list[Field]) -> ctypes.Array[_mirror.Field]:
-    """(len(fields)) gpur_field. Keeps its names alive."""
-    array = (_mirror.Field * len(fields))()
+def to_c(fields: list[Field]) -> ctypes.Array[_c_api.Field]:
+    """The fields as gpur_field (len(fields)). The array keeps the names alive."""
+    array = (_c_api.Field * len(fields))()
     for at, field in zip(array, fields):
         at.name, at.dtype = field.name.encode(), DTYPES[field.dtype]
         at.shape[:len(field.shape)] = field.shape

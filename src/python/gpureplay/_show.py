@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What this installation is and what it lacks."""
+"""`show_config`: what this installation has and what it lacks."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def _build() -> dict[str, str]:
 
 
 def _driver() -> str:
-    """The version that NVIDIA's driver supports, or that there is none."""
+    """The CUDA version of NVIDIA's driver, or that there is none."""
     try:
         driver, version = ctypes.CDLL("libcuda.so.1"), ctypes.c_int()
     except OSError:
@@ -30,7 +30,7 @@ def _driver() -> str:
 
 
 def _of_device(name: str) -> tuple[str, bool]:
-    """What the device is, or why it cannot be had; and whether it is there, and cannot train."""
+    """A line about the device, or about why it cannot be opened; and whether it can be opened but cannot train."""
     try:
         device = Device(name)
         found = f"{name}: {device.info.description}, {device.info.memory_free / 1e9:.1f} GB free"
@@ -42,7 +42,8 @@ def _of_device(name: str) -> tuple[str, bool]:
 
 
 def _refusal_to_train(device: Device) -> str:
-    """Empty: it does. A learner's matrix products may want a library that replay alone does not."""
+    """Why the device cannot train; empty if it can. A learner's matrix products may need a library that replay does
+    not."""
     one = {"obs": ((1,), "float32"), "action": "int32", "reward": "float32", "next_obs": ((1,), "float32"),
            "terminated": "bool"}
     try:
@@ -53,7 +54,7 @@ def _refusal_to_train(device: Device) -> str:
     return ""
 
 
-_RARE = (  # what gpur_build_info calls it, its name, what it is for, Debian's packages
+_OPTIONAL = (  # key in gpur_build_info, name, purpose, Debian's packages
     ("blas", "OpenBLAS", "quick matrix products on the CPU", "libopenblas-openmp-dev"),
     ("dnnl", "oneDNN", "quick convolutions on the CPU", "libdnnl-dev"),
     ("files", "cJSON and xxHash", "saving and loading", "libcjson-dev libxxhash-dev"),
@@ -61,7 +62,7 @@ _RARE = (  # what gpur_build_info calls it, its name, what it is for, Debian's p
 
 
 def _missing(build: dict[str, str], driver: str, no_learner: bool) -> list[str]:
-    """What would make it faster or whole, with the command."""
+    """What would make the installation faster or complete, each with the command that installs it."""
     found = []
     if build.get("cuda", "").startswith("not built"):
         found.append("CUDA: install NVIDIA's CUDA toolkit so that nvcc is on the PATH, then "
@@ -73,12 +74,12 @@ def _missing(build: dict[str, str], driver: str, no_learner: bool) -> list[str]:
         major = build.get("cuda", "").partition(".")[0]
         found.append(f"cuBLAS, for the learner on a GPU: `pip install \".[cuda{major}]\"` here")
     return found + [f"{name}, for {use}: `sudo apt install {packages}` (Debian, Ubuntu), then `{REBUILD}` here"
-                    for key, name, use, packages in _RARE if build.get(key, "").startswith("none")]
+                    for key, name, use, packages in _OPTIONAL if build.get(key, "").startswith("none")]
 
 
 def show_config() -> None:
-    """Prints version, what was built in, which devices and driver were found, and what is missing with the command that
-    gets it."""
+    """Prints the version, the features of this build, the devices and the driver that were found, and what is missing,
+    with the command that installs it."""
     build, driver = _build(), _driver()
     (cpu, _), (gpu, no_learner) = _of_device("cpu"), _of_device("cuda:0")
     print(f"gpureplay {lib.gpur_version().decode()} (Python {sys.version.split()[0]})")

@@ -1,222 +1,679 @@
 # SPDX-License-Identifier: MIT
-"""What puts transitions in."""
+"""Writers, which put transitions into a buffer: what they need to know of environments, of environments that reset
+themselves, and of episodes."""
 
 from __future__ import annotations
 
 import contextlib
 import ctypes
 import threading
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+import weakref
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from . import _episodes, _inputs, _mirror, _nan, _steps
-from ._accelerator import fast, tried_in_c
-from ._columns import Arrays, Columns
+from . import _c_api
+from ._accelerator import accelerated, fast
+from ._config import Spec
+from ._device import Device
 from ._dlpack import DeviceArray
-from ._handle import Handle
-from ._library import Closed, InvalidArgument, lib
-from ._numbers import integer, stream_of
+from ._handle import Handle, Owned
+from ._inputs import Columns, address_of, convert, has_nan, integer, producer_stream, refuse_nan, stream_of
+from ._library import Closed, GpureplayError, InvalidArgument, check, lib
 from ._schema import Field
-from ._stage import Stage
-
-if TYPE_CHECKING:
-    from ._buffer import ReplayBuffer
 
 
+class Buffer(Protocol):
+    """The parts of a ReplayBuffer that its writers use."""
+
+    device: Device
+    fields: list[Field]
+    _check_nan: bool
+    _tracks_episodes: bool
+    _spec: Spec
+    _owned: Owned
+    _users: weakref.WeakSet[Handle]
+
+    def _open_handle(self) -> int: ...
+
+
+# Environments.
+
+# Wrappers that reset a single environment: the one of Gymnasium 1.x, and the one before.
+_AUTORESET_WRAPPERS = {"Autoreset": "next_step", "AutoResetWrapper": "same_step"}
+
+
+class Environment(NamedTuple):
+    """The spaces of one environment, the number of environments, and how they reset themselves: a name, or Gymnasium's
+    enum."""
+
+    observation_space: Any
+    action_space: Any
+    num_envs: int
+    autoreset: Any
+
+
+def environment_of(env: Any, autoreset: Any = None) -> Environment:
+    """Describes a Gymnasium Env or VectorEnv. `autoreset` overrides what the environment says, unless it is None."""
+    if hasattr(env, "single_observation_space"):
+        mode = _mode_of_vector(env) if autoreset is None else autoreset
+        if mode is None:
+            raise ValueError(f"metadata of {env} has no \"autoreset_mode\", by which it would tell how it resets its "
+                             "environments; pass autoreset=\"next_step\", \"same_step\" or \"disabled\"")
+        return Environment(env.single_observation_space, env.single_action_space, env.num_envs, mode)
+    if not hasattr(env, "observation_space") or not hasattr(env, "action_space") or hasattr(env, "num_envs"):
+        raise TypeError(f"env is {env!r}; it must be an Env or a VectorEnv of Gymnasium")
+    return Environment(env.observation_space, env.action_space, 1, _mode_of_single(env) if autoreset is None
+                       else autoreset)
+
+
+def _mode_of_vector(env: Any) -> Any:
+    """None: the vector does not say. Its own attribute counts first, because Gymnasium before 1.2 may share the
+    metadata among vectors."""
+    own = getattr(getattr(env, "unwrapped", env), "autoreset_mode", None)
+    return own if own is not None else (getattr(env, "metadata", None) or {}).get("autoreset_mode")
+
+
+def _mode_of_single(env: Any) -> str:
+    while env is not None:
+        if type(env).__name__ in _AUTORESET_WRAPPERS:
+            return _AUTORESET_WRAPPERS[type(env).__name__]
+        env = getattr(env, "env", None)
+    return "disabled"
+
+
+# Autoreset: which rows of a step are transitions [Gymnasium 1.x, vector.AutoresetMode].
+
+# disabled: the caller resets the environments; every step is a transition.
+# next_step: the step after an episode's end only resets the environment. Its action is ignored; it is no transition.
+# same_step: an environment whose episode ends is reset at once. next_obs is then the first observation of the next
+#     episode, and the last one of the old episode comes beside it, in info["final_obs"].
+_MODES = ("disabled", "next_step", "same_step")  # in the order of the library's numbers
+
+
+class Disabled:
+    """The caller resets the environments."""
+
+    mode = "disabled"
+    end_fields: list[int] = []  # the fields that mark an episode's end, if the mode needs them
+
+    def transitions(self, arrays: list[np.ndarray], info: Any, final_obs: Any) -> tuple[list[np.ndarray], Any]:
+        """The rows of a step that are transitions, and the argument of `note_ended`."""
+        return arrays, None
+
+    def note_ended(self, ended: Any) -> None:
+        """Called when the transitions of a step were stored."""
+
+    def restart(self, envs: Any = slice(None)) -> None:
+        """Called when the caller has reset these environments."""
+
+
+class NextStep(Disabled):
+    """Leaves out the steps that only reset."""
+
+    mode = "next_step"
+
+    def __init__(self, num_envs: int, fields: list[Field]):
+        self.end_fields = _end_fields(fields)
+        self._ended = np.zeros(num_envs, np.bool_)  # by the step before; the extension module reads and writes it, too
+
+    def transitions(self, arrays: list[np.ndarray], info: Any, final_obs: Any) -> tuple[list[np.ndarray], np.ndarray]:
+        ended, was_reset = _any_set(arrays, self.end_fields), self._ended
+        if not was_reset.any():
+            return arrays, ended
+        return [array[~was_reset] for array in arrays], ended & ~was_reset
+
+    @property
+    def ended(self) -> np.ndarray:
+        """(num_envs,) bool: the environments whose next step only resets them."""
+        return self._ended
+
+    def note_ended(self, ended: np.ndarray) -> None:
+        self._ended[...] = ended
+
+    def restart(self, envs: Any = slice(None)) -> None:
+        self._ended[envs] = False
+
+
+class SameStep(Disabled):
+    """Takes the last observation of an episode from beside the step."""
+
+    mode = "same_step"
+
+    def __init__(self, fields: list[Field]):
+        self._fields, self.end_fields = fields, _end_fields(fields)
+
+    def transitions(self, arrays: list[np.ndarray], info: Any, final_obs: Any) -> tuple[list[np.ndarray], None]:
+        ended = _any_set(arrays, self.end_fields)
+        if not ended.any():
+            return arrays, None
+        return [_with_final_obs(field, array, info, final_obs, ended)
+                for field, array in zip(self._fields, arrays)], None
+
+
+def _autoreset_of(given: Any, num_envs: int, fields: list[Field]) -> Disabled:
+    """Without a field `terminated` there are no episodes, and every step is a transition."""
+    mode = _mode_of(given, num_envs)
+    if mode == "disabled" or not _end_fields(fields):
+        return Disabled()
+    return NextStep(num_envs, fields) if mode == "next_step" else SameStep(fields)
+
+
+def _mode_of(given: Any, num_envs: int) -> str:
+    """From a name, or from Gymnasium's enum. None is Gymnasium's default: next_step for a vector of environments, and
+    disabled for a single one."""
+    if given is None:
+        return "next_step" if num_envs > 1 else "disabled"
+    name = str(getattr(given, "name", given)).lower()
+    if name not in _MODES:
+        raise ValueError(f"autoreset is {given!r}; it must be one of {', '.join(map(repr, _MODES))}, or Gymnasium's "
+                         "AutoresetMode")
+    return name
+
+
+def _is_undecided(given: Any, num_envs: int, fields: list[Field]) -> bool:
+    """Whether there is one environment and the caller did not say how it resets itself. A single environment does not;
+    the only one of a vector may."""
+    return given is None and num_envs == 1 and bool(_end_fields(fields))
+
+
+def _refuse_step_of_vector(values: dict[str, Any], fields: list[Field]) -> None:
+    """ValueError: the step has an axis of environments, so it is a vector's, and its autoreset mode is unknown."""
+    shape = np.shape(values["terminated"])
+    if len(shape) > len(fields[_end_fields(fields)[0]].shape):
+        raise ValueError(f"terminated has shape {shape}, as a vector of one environment gives it, and nobody said how "
+                         "that one resets; make the buffer with `ReplayBuffer.for_env(capacity, envs)`, or say "
+                         "autoreset=\"next_step\" (Gymnasium's default for vectors), \"same_step\" or \"disabled\"")
+
+
+def _env_numbers(envs: Any, num_envs: int) -> np.ndarray:
+    """The environments that `envs` means, (count,) int64. None means all."""
+    given = np.arange(num_envs) if envs is None else np.asarray(envs)
+    if given.dtype.kind == "b":
+        if given.shape != (num_envs,):
+            raise ValueError(f"envs is a mask of shape {given.shape}; it must be ({num_envs},)")
+        given = np.flatnonzero(given)
+    if (given.dtype.kind not in "iu" and given.size) or given.ndim > 1:
+        raise TypeError(f"envs is {envs!r}; it must be None, a mask of ({num_envs},) bool, or numbers of environments")
+    numbers: np.ndarray = given.reshape(-1).astype(np.int64)
+    for env in numbers[(numbers < 0) | (numbers >= num_envs)]:
+        raise ValueError(f"envs has {env}; it must be 0 to {num_envs - 1}")
+    return numbers
+
+
+def _end_fields(fields: list[Field]) -> list[int]:
+    """The indices of the fields that mark an episode's end: terminated, and truncated if it exists."""
+    names = [field.name for field in fields]
+    return [names.index(name) for name in ("terminated", "truncated") if name in names] if "terminated" in names else []
+
+
+def _optional_field(fields: list[Field]) -> int:
+    """The index of `truncated`, if zeros of the shape of `terminated` can replace it; else -1."""
+    places = {field.name: at for at, field in enumerate(fields)}
+    if "truncated" not in places or "terminated" not in places:
+        return -1
+    truncated = fields[places["truncated"]]
+    is_like = truncated.shape == fields[places["terminated"]].shape and truncated.dtype.kind != "i"
+    return places["truncated"] if is_like else -1
+
+
+def _any_set(arrays: list[np.ndarray], places: list[int]) -> np.ndarray:
+    """(num_envs,) bool: whether one of these arrays is not 0. The result is a new array."""
+    found: np.ndarray = arrays[places[0]] != 0
+    for at in places[1:]:
+        found |= arrays[at] != 0
+    return found if found.ndim == 1 else np.any(found.reshape(len(found), -1), axis=1)
+
+
+def _with_final_obs(field: Field, array: np.ndarray, info: Any, final_obs: Any, ended: np.ndarray) -> np.ndarray:
+    """For next_obs, or a leaf of it: a copy in which the environments that ended have their episode's last observation.
+    For any other field: the array itself."""
+    name, *path = field.name.split(".")
+    if name != "next_obs":
+        return array
+    given = final_obs if final_obs is not None else info.get("final_obs") if info is not None else None
+    final = _leaf_of_final(given, path)
+    out: np.ndarray = array.copy()
+    for env in np.flatnonzero(ended):
+        last = None if final is None else final[env]
+        if last is None:
+            raise ValueError(f"environment {env} ended, and its last {field.name} is not given: under autoreset "
+                             "\"same_step\" pass info=..., with info[\"final_obs\"], or final_obs=...")
+        last = convert(np.asarray(last), field)
+        if last.shape != field.shape:
+            raise ValueError(f"final_obs of environment {env} has shape {last.shape}; it must be {field.shape}")
+        out[env] = last
+    return out
+
+
+def _leaf_of_final(final: Any, path: list[str]) -> Any:
+    """One leaf of final_obs of a Dict or Tuple space, indexable by environment. final_obs may be Gymnasium's array of
+    dicts or tuples (None for an environment that did not end), or a dict or tuple of arrays."""
+    if not path or final is None:
+        return final
+    if isinstance(final, (Mapping, tuple)):
+        return _leaf_of_final(_leaf_of(final, path[:1]), path[1:])
+    return [_leaf_of(one, path) for one in final]
+
+
+def _leaf_of(one: Any, path: list[str]) -> Any:
+    for key in path if one is not None else ():
+        one = one[key] if isinstance(one, Mapping) else one[int(key)]
+    return one
+
+
+# Episodes that the library tracks, to make transitions of several steps, stacks of frames that are stored once, and
+# links to the transition before.
+
+_STEP_FIELDS = ("obs", "action", "reward", "next_obs", "terminated")
+_FILLED_FIELDS = ("discount", "previous")  # the library fills these in
+_PREVIOUS = Field("previous", (), np.dtype(np.int64))
+_TRUNCATED = Field("truncated", (), np.dtype(np.bool_))
+# States of an environment. NONE: the next `obs` opens an episode. ENDED: the next step only resets. UNKNOWN: the
+# library must be asked, as at first, and after a load or a Ctrl-C.
+_NONE, _OPEN, _ENDED = _c_api.EPISODE_NONE, _c_api.EPISODE_OPEN, _c_api.EPISODE_ENDED
+_UNKNOWN = 3
+_STATE_AFTER_END = {"disabled": _NONE, "next_step": _ENDED, "same_step": _OPEN}
+
+_memcmp: Callable[[int, int, int], int] = ctypes.CDLL(None).memcmp
+_memcmp.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t]  # type: ignore[attr-defined]
+
+
+def tracks_episodes(spec: Spec) -> bool:
+    """Whether `add` of a buffer with this spec takes steps and not transitions. ValueError: it must, and the fields of
+    a step are missing."""
+    names = {field.name for field in spec.fields}
+    missing = [name for name in _STEP_FIELDS if name not in names]
+    must = spec.config.n_step > 1 or spec.config.layout == _c_api.LINKED
+    if must and missing:
+        raise ValueError(f"there is no field {missing[0]!r}; with n_step above 1 or layout \"linked\" steps want "
+                         f"{', '.join(_STEP_FIELDS)}, each one array: no Dict or Tuple space")
+    return must or (_PREVIOUS in spec.fields and not missing)
+
+
+def _is_same(one: np.ndarray, other: np.ndarray) -> bool:
+    """Bit for bit, for contiguous arrays of one shape and dtype."""
+    return _memcmp(address_of(one), address_of(other), one.nbytes) == 0
+
+
+class EnvStates:
+    """The state of every environment's episode. The extension module reads and writes these arrays, so they must stay
+    the same objects."""
+
+    def __init__(self, num_envs: int, obs: Field):
+        self.state = np.full(num_envs, _UNKNOWN, np.uint8)
+        self.pending = np.zeros(num_envs, np.int64)  # steps that begin no transition yet
+        self.last_obs = np.zeros((num_envs, *obs.shape), obs.dtype)  # of the open episodes
+
+    def has(self, state: int) -> bool:
+        """Whether any environment is in this state."""
+        return state in self.state.tobytes()
+
+    def ask(self, writer: Handle) -> None:
+        """Reads the states from the library. An open episode without a step whose observation is all zeros means
+        no
+        episode: `EpisodeTracker.restart` left it there."""
+        info = _c_api.EpisodeInfo()
+        for env in range(len(self.state)):
+            last = self.last_obs[env:env + 1]
+            writer._call(lib.gpur_writer_get_episode, env, ctypes.addressof(info), address_of(last))
+            is_blank = info.state == _OPEN and info.steps == 0 and not any(last.tobytes())
+            self.pending[env], self.state[env] = info.pending, _NONE if is_blank else info.state
+
+
+class EpisodeTracker:
+    """`add` of a writer whose episodes the library tracks. Only one thread at a time may use it.
+
+    It remembers the state and the last observation of each environment, to refuse an observation that does not follow
+    from the step before: the library would take the episode to go on. The extension module does the same in C, with the
+    same arrays."""
+
+    def __init__(self, writer: Handle, buffer: Buffer, num_envs: int, mode: str):
+        spec = buffer._spec
+        self._writer, self._mode, self._n_step = weakref.proxy(writer), mode, spec.config.n_step
+        self.fields = [field for field in spec.given if field.name not in _FILLED_FIELDS]
+        if _TRUNCATED.name not in [field.name for field in self.fields]:
+            self.fields.append(_TRUNCATED)  # it ends an episode whether it is stored or not
+        self._columns = Columns(self.fields, num_envs, buffer.device._if_cuda)
+        self._check_nan = buffer._check_nan
+        known = (*_STEP_FIELDS, *_FILLED_FIELDS, _TRUNCATED.name)
+        self._extra_names = ["" if field.name in known else field.name for field in spec.fields]
+        self._next_obs = next(field for field in self.fields if field.name == "next_obs")
+        self._floats = [at for at, field in enumerate(self.fields) if field.dtype.kind == "f" and field.name != "obs"]
+        self._no_env = np.zeros(num_envs, np.bool_)
+        self.envs = EnvStates(num_envs, self._next_obs)
+        # The usual states: all episodes are open, and each step completes a transition. A step then changes nothing
+        # here.
+        self._steady = bytes([_OPEN]) * num_envs, np.full(num_envs, self._n_step - 1, np.int64).tobytes()
+
+    def for_module(self) -> tuple[Any, ...]:
+        """What an Appender of the extension module needs to do the same."""
+        at, envs = {field.name: place for place, field in enumerate(self.fields)}, self.envs
+        return (address_of(envs.state), address_of(envs.pending), address_of(envs.last_obs),
+                _STATE_AFTER_END[self._mode], self._n_step,
+                tuple(at[name] for name in ("obs", "action", "reward", "next_obs", "terminated", "truncated")),
+                [at.get(name, -1) for name in self._extra_names])
+
+    def add(self, values: dict[str, Any], info: Any, final_obs: Any) -> int:
+        """Adds one step of every environment. Returns how many transitions it completed."""
+        arrays = self._columns.of_step(values)
+        named = {field.name: array for field, array in zip(self.fields, arrays)}
+        ended, final = self._ended(named["terminated"], named["truncated"]), None
+        if self._mode == "same_step" and ended is not self._no_env:
+            final = _with_final_obs(self._next_obs, named["next_obs"], info, final_obs, ended)
+        self._ensure_known()
+        if self._check_nan:
+            self._refuse_nan(arrays, final)
+        self._refuse_gap(named["obs"])
+        if self.envs.has(_NONE):
+            self._begin_episodes(named["obs"])
+        return self._step(named, final, ended)
+
+    def _ensure_known(self) -> None:
+        if self.envs.has(_UNKNOWN):
+            self.envs.ask(self._writer)
+
+    def _ended(self, terminated: np.ndarray, truncated: np.ndarray) -> np.ndarray:
+        """(num_envs,) bool: `_no_env` itself if no episode ended."""
+        if not any(terminated.tobytes()) and not any(truncated.tobytes()):
+            return self._no_env
+        ended: np.ndarray = (terminated != 0) | (truncated != 0)
+        return ended.reshape(-1)
+
+    def restart(self, envs: np.ndarray) -> None:
+        """Ends the open episodes of these environments as if truncated. The library is told to begin an episode of
+        zeros instead, which has no step."""
+        self._ensure_known()
+        states = self.envs
+        zeros = np.zeros(states.last_obs.shape[1:], states.last_obs.dtype)
+        for env in envs[states.state[envs] != _NONE]:
+            states.state[env] = _UNKNOWN  # in case Ctrl-C arrives when the library is done
+            self._writer._call(lib.gpur_writer_reset, int(env), address_of(zeros))
+            states.state[env], states.pending[env] = _NONE, 0
+
+    def forget(self) -> None:
+        """The states are unknown from now on."""
+        self.envs.state.fill(_UNKNOWN)
+
+    def _refuse_nan(self, arrays: list[np.ndarray], final: np.ndarray | None) -> None:
+        """Where all episodes are open, `obs` was checked before, as next_obs."""
+        if self.envs.has(_NONE) or any(has_nan(arrays[at]) for at in self._floats):
+            refuse_nan(self.fields, arrays)
+        if final is not None:
+            refuse_nan([self._next_obs._replace(name="final_obs")], [final])
+
+    def _refuse_gap(self, obs: np.ndarray) -> None:
+        """ValueError: an environment was reset without a call of `reset`, and would continue an episode that is
+        over."""
+        for env in self.gaps(obs):
+            raise ValueError(f"obs of environment {env} is not the next_obs that was given last, and its episode has "
+                             "not ended; call `reset` where the environments were reset")
+
+    def gaps(self, obs: np.ndarray) -> list[int]:
+        """The environments whose episodes are open and whose observation is not the last one. obs: (num_envs, ...), of
+        the field's dtype."""
+        self._ensure_known()
+        last = self.envs.last_obs
+        if _is_same(obs, last):
+            return []
+        return [env for env in np.flatnonzero(self.envs.state == _OPEN).tolist()
+                if not _is_same(obs[env:env + 1], last[env:env + 1])]
+
+    def _begin_episodes(self, obs: np.ndarray) -> None:
+        """If the step is refused, the episodes begin again with the next one. That does nothing to an episode without a
+        step."""
+        new = np.flatnonzero(self.envs.state == _NONE)
+        if len(new) == len(obs):
+            self._writer._call(lib.gpur_writer_reset, -1, address_of(obs))
+            return
+        for env in new:
+            self._writer._call(lib.gpur_writer_reset, int(env), address_of(obs[env:env + 1]))
+
+    def _step(self, named: dict[str, np.ndarray], final: np.ndarray | None, ended: np.ndarray) -> int:
+        before = self.envs.state.copy()
+        self.forget()  # in case Ctrl-C arrives when the library is done
+        try:
+            self._call_step(named, final)
+        except GpureplayError:
+            self.envs.state[:] = before
+            raise
+        self.envs.last_obs[...] = named["next_obs"]
+        return self._update_states(before, ended)
+
+    def _call_step(self, named: dict[str, np.ndarray], final: np.ndarray | None) -> None:
+        step, extras = _c_api.StepInput(), (ctypes.c_void_p * len(self._extra_names))()
+        for name in ("action", "reward", "next_obs", "terminated", "truncated"):
+            setattr(step, name, address_of(named[name]))
+        for at, name in enumerate(self._extra_names):
+            if name:
+                extras[at] = address_of(named[name])
+        step.extras = ctypes.addressof(extras)
+        if final is not None:
+            step.final_obs = address_of(final)
+        self._writer._call(lib.gpur_writer_step_with, ctypes.addressof(step))
+
+    def _update_states(self, before: np.ndarray, ended: np.ndarray) -> int:
+        """Sets the states after a step; `before` are those before it. Returns how many transitions it completed."""
+        envs = self.envs
+        if ended is self._no_env and (before.tobytes(), envs.pending.tobytes()) == self._steady:
+            envs.state[:] = before
+            return len(ended)
+        pending = envs.pending + (before != _ENDED)
+        completed = np.where(ended, pending, pending >= self._n_step)
+        envs.pending[:] = pending - completed
+        envs.state[:] = np.where(ended, _STATE_AFTER_END[self._mode], _OPEN)  # last: a known state means all is known
+        return int(completed.sum())
+
+
+class SharedState:
+    """The state of a writer that its Appenders of the extension module read: the address in the library (0: closed),
+    and how often the writer's lock is held, which `with lock, shared:` counts. An Appender that sees 0 there and holds
+    the interpreter's lock need not take the writer's lock."""
+
+    def __init__(self) -> None:
+        self.values = np.zeros(2, np.int64)  # lock depth, address
+
+    def __enter__(self) -> None:
+        self.values[0] += 1
+
+    def __exit__(self, *_: object) -> None:
+        self.values[0] -= 1
+
+
+@accelerated("add", "extend")
 class Writer(Handle):
-    """One source of transitions, of num_envs environments. Threads that share a writer take turns; any number of
-    writers feed one buffer at once."""
+    """A source of transitions from num_envs environments. Threads that share a writer wait for each other; any number
+    of writers may feed one buffer at once."""
 
     _kind = "writer"
 
-    def __init__(self, buffer: ReplayBuffer, num_envs: int = 1, autoreset: Any = None):
+    def __init__(self, buffer: Buffer, num_envs: int = 1, autoreset: Any = None):
         num_envs = integer("num_envs", num_envs, 1, 2**31 - 1)
-        resets = _episodes.resets_of(autoreset, num_envs, buffer.fields)
-        address = _steps.open_writer(buffer, num_envs, resets.mode)
-        super().__init__(address, lib.gpur_writer_destroy, buffer._owned)
-        self._by_steps = _steps.Steps(self, buffer, num_envs, resets.mode) if buffer._is_fed_by_steps else None
+        policy = _autoreset_of(autoreset, num_envs, buffer.fields)
+        self._lock, self._shared = threading.RLock(), SharedState()
+        super().__init__(_open_writer(buffer, num_envs, policy.mode), lib.gpur_writer_destroy, buffer._owned)
+        self._shared.values[1] = self._handle or 0
+        self._tracker = EpisodeTracker(self, buffer, num_envs, policy.mode) if buffer._tracks_episodes else None
         buffer._users.add(self)
-        self._buffer: ReplayBuffer | None = None  # held by a writer that is not the buffer's own
-        self.num_envs, self.autoreset, self._resets = num_envs, resets.mode, resets
-        self._fields, self._check_nan = buffer.fields, buffer.check_nan
+        self._buffer: Buffer | None = None  # keeps the buffer alive; the buffer's own writer must not
+        self.num_envs, self.autoreset, self._policy = num_envs, policy.mode, policy
+        self._fields, self._check_nan = buffer.fields, buffer._check_nan
         self._columns = Columns(buffer.fields, num_envs, buffer.device._if_cuda)
-        self._stage = Stage.of(buffer.fields, num_envs)
-        self._turn = threading.RLock() if fast is None else fast.Turn(threading.RLock())
-        self._rows = self._rows_of(-1, buffer.fields)
-        self._is_unsaid = _episodes.is_unsaid(autoreset, num_envs, buffer.fields)
-        self._steps = self._steps_of()
-        self._know_ended()
+        self._is_undecided = _is_undecided(autoreset, num_envs, buffer.fields)
+        self._extender = self._make_appender(-1, buffer.fields)
+        self._adder = None if self._is_undecided else self._make_adder()
+        self._read_ended()
 
-    def _steps_of(self) -> Any:
-        """What adds steps in C. Where they are transitions as they come, it keeps `_ended` as `settle` would."""
-        resets = self._resets
-        remembers = resets if isinstance(resets, _episodes.NextStep) else None
-        if self._is_unsaid or fast is None:
+    def _make_adder(self, shapes: Mapping[str, tuple[int, ...]] | None = None) -> Any:
+        """Makes the Appender that does `add`. shapes: those of a row of each field, if they are not the buffer's."""
+        fields = self._fields if self._tracker is None else self._tracker.fields
+        if shapes is not None:
+            fields = [field._replace(shape=shapes[field.name]) for field in fields]
+        return self._make_appender(self.num_envs, fields, self._policy if self._tracker is None else Disabled(),
+                                   self._tracker)
+
+    def _make_appender(self, count: int, fields: list[Field], policy: Disabled | None = None,
+                       tracker: EpisodeTracker | None = None) -> Any:
+        """Makes an Appender of the extension module for `count` rows; -1: any number. None: there is no module, or it
+        cannot follow the policy."""
+        ends = _end_fields(fields) if tracker is not None else policy.end_fields if policy is not None else []
+        if fast is None or any(fields[at].dtype.kind == "f" for at in ends):
             return None
-        if self._by_steps is not None:
-            return self._by_steps.in_c(lambda fields: self._rows_of(self.num_envs, fields))
-        return self._rows_of(self.num_envs, self._fields, remembers, resets.flags)
+        ended = policy.ended if isinstance(policy, NextStep) else None
+        return fast.Appender(
+            weakref.ref(self), (self._shared, ended, tracker), self._lock, address_of(self._shared.values),
+            fields, bool(self._check_nan), count, _optional_field(fields), tuple([*ends, -1, -1][:2]),
+            0 if ended is None else address_of(ended), None if tracker is None else tracker.for_module())
 
-    def _rows_of(self, count: int, fields: list[Field], resets: Any = None, flags: Sequence[int] = ()) -> Any:
-        """What appends so many rows in C; -1: any number."""
-        if fast is None:
-            return None
-        return fast.Rows(self, fields, bool(self._check_nan), self._turn, count, resets, list(flags))
-
-    @tried_in_c("_steps")
     def add(self, *, info: Any = None, final_obs: Any = None, **values: Any) -> int:
-        """One step of every environment: each field of the schema by name, (num_envs, ...), or without that axis when
-        there is one environment. `truncated` may be left out: none was. Dict and Tuple observations are given as they
-        are.
+        """Adds one step of every environment: each field of the schema by name, (num_envs, ...). With one environment
+        the first axis may be left out. A missing `truncated` means that none was. Dict and Tuple observations are given
+        as they are.
 
-        next_obs is the episode's last observation where it ended. Under autoreset "same_step" that is taken from
-        `final_obs`, (num_envs, ...), or from Gymnasium's `info`. Under "next_step" the steps that only reset are left
-        out.
+        next_obs is the episode's last observation where an episode ended. Under autoreset "same_step" that is taken
+        from `final_obs`, (num_envs, ...), or from Gymnasium's `info`. Under "next_step" the steps that only reset are
+        left out.
 
-        By steps (n_step above 1, layout "linked", or a field "previous"): "discount" and "previous" are not given, for
-        a step fills them in. `obs` opens an episode where none is open, and else must be the next_obs that was given
-        last, to the last bit: `reset` is to be called where the environments were reset. `truncated` ends an episode
-        also where it is no field. A field beside Gymnasium's is taken from a transition's first step.
+        With n_step above 1, layout "linked", or a field "previous", the writer tracks episodes. "discount" and
+        "previous" are then not given, because the step fills them in. `obs` opens an episode if none is open. Otherwise
+        it must be the next_obs that was given last, bit for bit; call `reset` where the environments were reset.
+        `truncated` ends an episode even if it is no field. Fields beside Gymnasium's are taken from the first step of a
+        transition.
 
-        Returns how many transitions it made; by steps, how many it completed. TypeError, ValueError: a field is
-        missing, unknown, of another shape or dtype, or has NaN, or an observation is not the one that follows; nothing
-        was added."""
+        Returns how many transitions the step made, or, where the writer tracks episodes, how many it completed.
+        TypeError, ValueError: a field is missing, unknown, of another shape or dtype, or has NaN, or an observation
+        does not follow from the step before. Nothing was added."""
         return self._add(values, info, final_obs)
 
     def _add(self, values: dict[str, Any], info: Any, final_obs: Any) -> int:
-        with self._turn:
-            if self._is_unsaid and "terminated" in values and self._handle is not None:
-                _episodes.refuse_of_vector(values, self._fields)
-                self._is_unsaid = False
-                self._steps = self._steps_of()
-            if self._steps is not None:
-                taken: int | None = self._steps.append(self, values)
-                if taken is not None:
-                    return taken
-            if self._by_steps is not None:
-                return self._by_steps.add(values, info, final_obs)
-            arrays, ended = self._resets.settle(self._columns.of_step(values), info, final_obs)
+        with self._lock, self._shared:
+            if self._is_undecided and "terminated" in values and self._handle is not None:
+                _refuse_step_of_vector(values, self._fields)
+                self._is_undecided = False
+                self._adder = self._make_adder()
+            if self._tracker is not None:
+                return self._tracker.add(values, info, final_obs)
+            arrays, ended = self._policy.transitions(self._columns.of_step(values), info, final_obs)
             count = self._append(arrays, None)
-            self._resets.done(ended)
+            self._policy.note_ended(ended)
         return count
 
-    @tried_in_c("_rows")
     def extend(self, *, stream: Any = None, **values: Any) -> int:
-        """Finished transitions: each field of the schema by name, (count, ...), all in host memory or all in the
-        buffer's CUDA device. Autoreset does not look at them, and no episode goes on with them: "discount" and
-        "previous" are given, too. Refused with layout "linked", which wants to know of episodes.
+        """Adds finished transitions: each field of the schema by name, (count, ...), all in host memory or all in the
+        memory of the buffer's CUDA device. Autoreset does not apply to them, and no episode continues with them, so
+        "discount" and "previous" must be given, too. Layout "linked" refuses them, because it needs whole episodes.
 
-        stream: device arrays, the stream that made them and that may use their memory again afterwards: a cudaStream_t
-        as an int, or a stream of PyTorch's or CuPy's. None: PyTorch's current stream for its tensors; the one that the
-        array's CUDA array interface tells; of other libraries' arrays (JAX) nobody knows it, so they are waited for,
-        until they are there and until they have been read.
+        stream: for device arrays, the stream that made them. It may use their memory again afterwards. A cudaStream_t
+        as an int, or a stream of PyTorch or CuPy. None: for tensors PyTorch's current stream; for others the stream
+        that the CUDA array interface names. Other libraries (JAX) name none: then the call waits until the arrays are
+        ready, and until they have been read.
 
-        Returns count. TypeError, ValueError: as `add`, but device arrays are not searched for NaN; nothing was
-        added."""
+        Returns count. TypeError, ValueError: as for `add`, except that device arrays are not searched for NaN. Nothing
+        was added."""
         return self._extend(values, stream)
 
     def _extend(self, values: dict[str, Any], stream: Any) -> int:
-        with self._turn:
-            if stream is None and self._rows is not None:
-                taken: int | None = self._rows.append(self, values)
-                if taken is not None:
-                    return taken
+        with self._lock, self._shared:
             stream = stream_of(stream)
             arrays = self._columns.of_block(values, stream)
             if isinstance(arrays[0], DeviceArray):
-                stream = _inputs.stream_of(arrays, stream)
+                stream = producer_stream(arrays, stream)
             return self._append(arrays, stream)
 
     def flush(self) -> None:
-        """The next draw sees all that was added."""
-        with self._turn:
+        """Makes all that was added visible to the next `sample`."""
+        with self._lock, self._shared:
             self._call(lib.gpur_writer_flush)
 
     def reset(self, envs: Any = None) -> None:
-        """The environments were reset by the caller: the next step begins new episodes. To be called beside each
-        `envs.reset()` but the first: else, under "next_step", of each environment whose last step ended an episode the
-        next one is left out, as if it only reset. What was added stays. By steps: the open episodes end as if
-        truncated where they are, which with n_step above 1 completes their last transitions.
+        """Tells that the caller has reset the environments, so the next step begins new episodes. Call it beside each
+        `envs.reset()` except the first. Without it, under "next_step", the next step of each environment whose last
+        step ended an episode is left out, as if it only reset. Stored transitions stay. Where the writer tracks
+        episodes, the open ones end as if truncated, which with n_step above 1 completes their last transitions.
 
-        envs: the environments that were reset: a mask, (num_envs,) bool, as Gymnasium's options={"reset_mask": ...}
-            has it, or their numbers, 0 to num_envs - 1; None: all. The others' episodes go on.
+        envs: the environments that were reset: a mask, (num_envs,) bool, like Gymnasium's options={"reset_mask": ...},
+            or their numbers, 0 to num_envs - 1. None: all. The episodes of the others continue.
 
-        TypeError, ValueError: `envs` is none of these; nothing was reset."""
-        with self._turn:
+        TypeError, ValueError: `envs` is none of these. Nothing was reset."""
+        with self._lock, self._shared:
             self._open_handle()
-            which = _episodes.numbers_of(envs, self.num_envs)
-            self._resets.restart(which)
-            if self._by_steps is not None:
-                self._by_steps.restart(which)
+            numbers = _env_numbers(envs, self.num_envs)
+            self._policy.restart(numbers)
+            if self._tracker is not None:
+                self._tracker.restart(numbers)
 
-    def _loaded(self, in_full: bool) -> None:
-        """Whatever was known of episodes is not so any more; after a load that failed, it may be so or not."""
-        with self._turn:
-            if self._by_steps is not None:
-                self._by_steps.forget()
+    def _after_load(self, in_full: bool) -> None:
+        """What is known here of episodes is out of date. After a load that failed it may still be right."""
+        with self._lock, self._shared:
+            if self._tracker is not None:
+                self._tracker.forget()
             elif in_full:
-                self._know_ended()
+                self._read_ended()
 
-    def _note_ended(self) -> None:
-        """Tells the library which environments only reset in their next step, for a file; where it is given steps, it
-        knows. Inside the turn."""
-        ended = self._resets.ended if isinstance(self._resets, _episodes.NextStep) else None
-        if ended is not None and self._by_steps is None:
+    def _write_ended(self) -> None:
+        """Before a save: tells the library which environments only reset in their next step. A library that tracks
+        episodes knows. The caller holds the lock."""
+        if isinstance(self._policy, NextStep) and self._tracker is None:
             with contextlib.suppress(Closed):
-                self._call(lib.gpur_writer_set_ended, _inputs.address(ended))
+                self._call(lib.gpur_writer_set_ended, address_of(self._policy.ended))
 
-    def _know_ended(self) -> None:
-        """The other way, after a load, or where a file waited for this writer."""
-        if not isinstance(self._resets, _episodes.NextStep) or self._by_steps is not None:
+    def _read_ended(self) -> None:
+        """The reverse, after a load, and for a new writer, whose state may wait in a file that was loaded."""
+        if not isinstance(self._policy, NextStep) or self._tracker is not None:
             return
-        info, ended = _mirror.EpisodeInfo(), np.zeros(self.num_envs, np.bool_)
+        info, ended = _c_api.EpisodeInfo(), np.zeros(self.num_envs, np.bool_)
         with contextlib.suppress(Closed):
             for env in range(self.num_envs):
                 self._call(lib.gpur_writer_get_episode, env, ctypes.addressof(info), None)
-                ended[env] = info.state == _mirror.EPISODE_ENDED
-        self._resets.done(ended)
+                ended[env] = info.state == _c_api.EPISODE_ENDED
+        self._policy.note_ended(ended)
 
-    def _append(self, arrays: Arrays, stream: int | None) -> int:
-        """How many transitions they are, once they are in."""
+    def _append(self, arrays: list[Any], stream: int | None) -> int:
+        """Stores transitions. Returns how many."""
         count: int = arrays[0].shape[0]
         if isinstance(arrays[0], DeviceArray):
-            self._append_at([array.address for array in arrays], count, stream)
-        elif self._stage is not None and count == self.num_envs and stream is None:
-            self._append_staged(self._stage, arrays)
+            addresses = [array.address for array in arrays]
         else:
             if self._check_nan:
-                _nan.refuse(self._fields, arrays)
-            self._append_at([_inputs.address(array) for array in arrays], count, stream)
+                refuse_nan(self._fields, arrays)
+            addresses = [address_of(array) for array in arrays]
+        pointers = (ctypes.c_void_p * len(addresses))(*addresses)
+        self._call(lib.gpur_writer_append_fields, count, ctypes.addressof(pointers), stream, None)
         return count
 
-    def _append_staged(self, stage: Stage, arrays: Arrays) -> None:
-        stage.take(arrays)
-        if self._check_nan and stage.has_nan():
-            _nan.refuse(self._fields, arrays)
-        self._call(lib.gpur_writer_append_fields, self.num_envs, stage.address, None, None)
-
-    def _append_at(self, places: list[int], count: int, stream: int | None) -> None:
-        pointers = (ctypes.c_void_p * len(places))(*places)
-        self._call(lib.gpur_writer_append_fields, count, ctypes.addressof(pointers), stream, None)
-
     def _explain(self, error: Exception) -> Exception:
-        """A gap between stacks is often one between single frames."""
+        """Adds to the library's words about a stack that does not follow: often `obs` is no stack, but one frame."""
         if self._handle is not None and isinstance(error, InvalidArgument) and "of its stack" in str(error):
             return InvalidArgument(f"{error}; if obs is one frame and no stack, make the buffer with "
                                    "observations=\"frames\", and if its last axis counts the frames, with "
                                    "stack_axis=\"last\"")
         return super()._explain(error)
 
-    def _forget(self) -> None:
-        super()._forget()
-        self._turn = threading.RLock()
-        self._rows = self._steps = None
+    def _after_fork(self) -> None:
+        super()._after_fork()
+        self._shared.values[1] = 0  # the buffer has the same Appenders
+        self._lock, self._shared = threading.RLock(), SharedState()
+        self._adder = self._extender = None
+
+    def _detach(self) -> int | None:
+        self._shared.values[1] = 0
+        return super()._detach()
 
     def close(self) -> None:
-        """Flushes. The buffer goes on."""
+        """Flushes and closes the writer. The buffer stays open."""
         super().close()
 
     def __repr__(self) -> str:
         return f"<gpureplay.Writer of {self.num_envs}{', closed' if self.closed else ''}>"
+
+
+def _open_writer(buffer: Buffer, num_envs: int, mode: str) -> int | None:
+    """Opens a writer of the library. Returns its address."""
+    config, address = _c_api.WriterConfig(), ctypes.c_void_p()
+    check(lib.gpur_writer_config_init(ctypes.addressof(config), ctypes.sizeof(config)))
+    config.num_envs, config.input = num_envs, buffer._spec.input
+    if buffer._tracks_episodes:
+        config.autoreset = _MODES.index(mode)
+    check(lib.gpur_writer_open(buffer._open_handle(), ctypes.addressof(config), ctypes.addressof(address)))
+    return address.value

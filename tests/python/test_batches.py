@@ -1,20 +1,20 @@
 # SPDX-License-Identifier: MIT
-"""Random schedules of everything that makes, holds and lets go of batches. Every field of a row follows from its id, so
-every array of every live batch can be compared with what its ids say, at any time.
-
-The devices are those that GPUR_TEST_DEVICES names (separated by commas), or the CPU and the first GPU.
-"""
+"""A batch does not change until `sample` is given it as `out`: random schedules of all calls that make, hold and drop
+batches. GPUR_TEST_DEVICES names the devices (separated by commas); default: the CPU and the first GPU."""
 
 import contextlib
+import ctypes
+import gc
 import os
 import random
 import threading
+import weakref
 
 import gpureplay
 import numpy as np
 import pytest
-from rows import block
 from steps_model import World
+from support import DTYPES, TRANSITION, block
 
 try:
     import torch
@@ -48,7 +48,7 @@ class Packed:
         return gpureplay.ReplayBuffer(self.capacity, self.fields, device=device, **self.settings)
 
     def grow(self, buffers, draw):
-        """More rows, the same in each buffer, by any of the ways there are."""
+        """Adds the same rows to each buffer, by a random call."""
         count = min(draw.choice((1, 1, 2, 40, 300)), self.most - self.count)
         if count == 0:
             return
@@ -87,7 +87,7 @@ class Wide(Packed):
 
 
 class One(Packed):
-    """One field alone, which is not the library's first."""
+    """A single field."""
 
     fields = {"x": ((), "uint8")}
 
@@ -98,8 +98,19 @@ class One(Packed):
         self.rows["discount"] = np.full(self.most, GAMMA, np.float32)
 
 
+class Random(One):
+    """A random schema in a small ring. flush: with "manual" a launch sees whole blocks, and all rows after `flush`."""
+
+    def __init__(self, flush, seed):
+        draw = random.Random(seed)
+        self.fields = {f"field{number}": (tuple(draw.randint(1, 5) for _ in range(draw.randint(0, 3))),
+                                          draw.choice(DTYPES)) for number in range(draw.randint(1, 5))}
+        super().__init__(flush=flush, update_size=draw.randint(1, 16), max_batch=16)
+        self.capacity = draw.randint(32, 100)
+
+
 class Linked:
-    """Steps, of which the library makes stacks of frames that are stored once, and returns of several steps."""
+    """Steps, from which the library makes stacks of frames and n-step returns."""
 
     def __init__(self, **settings):
         self.world = World(5, num_envs=2, n_step=2, stack=3, gives="stacks", dtype="float32", gamma=GAMMA)
@@ -132,20 +143,22 @@ SOURCES = {
     "plain priorities": lambda: Packed(prioritized="plain", weight_norm="none"),
     "wide": Wide,
     "one field": One,
+    **{f"random {seed}, flush {flush}": lambda flush=flush, seed=seed: Random(flush, seed)
+       for flush in ("auto", "manual") for seed in range(4)},
     "linked": Linked,
     "linked prioritized": lambda: Linked(prioritized=True),
 }
 
 
 class Held:
-    """Something of a batch that is kept, and what it must go on to say."""
+    """A part of a batch that is held, and the values that it must have."""
 
     def __init__(self, kind, thing, read, wanted):
         self.kind, self.thing, self.read, self.wanted = kind, thing, read, wanted
 
 
 class Capsule:
-    """A DLPack capsule that nobody has taken from yet."""
+    """A DLPack capsule whose array was not taken yet."""
 
     def __init__(self, array):
         self._capsule, self._device = array.__dlpack__(), array.__dlpack_device__()
@@ -163,7 +176,7 @@ def host(array):
 
 
 def holders(on_cuda):
-    """Name: (what is kept of an array, how it is read later)."""
+    """Name: (function that holds a part of an array, function that reads it later)."""
     found = {"Array": (lambda batch, name: batch.array(name), lambda array: array.numpy())}
     if torch is not None:
         found["tensor"] = (lambda batch, name: torch.from_dlpack(batch.array(name)), host)
@@ -179,39 +192,51 @@ def holders(on_cuda):
 
 
 class Schedule:
-    """One thread's random calls on a buffer, and all that it holds."""
+    """The random calls of one thread on a buffer, and the parts of batches that it holds."""
 
-    def __init__(self, seed, source, buffer, grows, twin=None):
+    def __init__(self, seed, source, buffer, grows, twin=None, is_shared=False):
         self.draw, self.source, self.buffer, self.grows = random.Random(seed), source, buffer, grows
-        self.twin, self.live, self.said, self.learners = twin, [], [], ()
+        self.twin, self.live, self.said, self.learners, self.is_shared = twin, [], [], (), is_shared
         self.holders = holders(buffer.device.is_cuda)
-        self.most = min(buffer._form.config.max_batch, MAX_BATCH)
-        self.is_prioritized, self.last = buffer._is_prioritized, None
+        self.most = min(buffer._spec.config.max_batch, MAX_BATCH)
+        self.is_prioritized, self.last, self.spare = buffer._is_prioritized, None, None
+        self.is_auto, self.seen = buffer.config["flush"] == "auto", 0  # every launch sees the rows before `seen`
 
     def size(self):
         size = self.draw.choice((*SIZES, self.draw.randrange(1, self.most + 1), 50, 50))
         return min(size, self.most, len(self.buffer))
 
     def newest(self, count):
-        """Ids that nobody evicts meanwhile."""
-        room = len(self.buffer) // 2
-        return np.array([self.source.count - 1 - self.draw.randrange(max(room, 1)) for _ in range(count)])
+        """Ids that are not evicted before the call, even if another thread adds rows."""
+        stats = self.buffer.stats
+        end, room = stats.first_id + stats.visible, stats.visible // 2
+        return np.array([end - 1 - self.draw.randrange(max(room, 1)) for _ in range(count)])
 
     def sample(self):
-        return self.take(self.buffer.sample(self.size()), None)
+        """Half of the time with `out`, a batch that is not held."""
+        out, self.spare = self.spare if self.draw.random() < 0.5 else None, None
+        self.last = None if out is not None else self.last
+        if len(self.buffer):
+            self.take(self.buffer.sample(self.size() if out is None else len(out), out=out), None)
+        else:
+            with pytest.raises(gpureplay.TooFew, match="empty"):
+                self.buffer.sample(1)
 
     def gather(self):
         wanted = self.newest(self.size())
-        return self.take(self.buffer.gather(wanted), wanted)
+        if len(wanted):
+            self.take(self.buffer.gather(wanted), wanted)
 
     def take(self, batch, ids):
         self.check_batch(batch, ids)
         if self.draw.random() < 0.6:
             self.hold(batch)
-        elif not self.buffer.device.is_cuda and self.draw.random() < 0.3:
+            return
+        self.spare = batch
+        if not self.buffer.device.is_cuda and self.draw.random() < 0.3:
             for name in batch.keys():
                 batch[name].fill(1)  # what a user writes is gone with the next draw
-        self.last = batch if self.draw.random() < 0.5 else None
+        self.last = batch if self.draw.random() < 0.5 else None  # the batch before lives on, as in a training loop
 
     def hold(self, batch):
         if self.draw.random() < 0.4:
@@ -232,6 +257,20 @@ class Schedule:
     def grow(self):
         if self.grows:
             self.source.grow([self.buffer, *([self.twin] if self.twin else [])], self.draw)
+
+    def flush(self):
+        self.buffer.flush()
+        self.seen = self.source.count if self.grows else 0
+
+    def check_window(self):
+        """With flush "auto" every row that was added is seen; else those before the last `flush`, and whole blocks."""
+        stats = self.buffer.stats
+        end = stats.first_id + stats.visible
+        assert stats.appended == self.source.count and len(self.buffer) == stats.visible
+        assert self.seen <= end <= self.source.count and (not self.is_auto or end == self.source.count)
+        if self.buffer.config["layout"] == "packed":
+            assert not self.is_auto or len(self.buffer) == min(end, self.buffer.capacity)
+            assert self.buffer.is_full == (len(self.buffer) == self.buffer.capacity)
 
     def priorities(self):
         if self.is_prioritized:
@@ -257,10 +296,11 @@ class Schedule:
                 assert_same(held.read(held.thing), held.wanted, held.kind)
 
     def check_batch(self, batch, ids):
-        """ids: those that it must have, or None."""
+        """ids: the ids that the batch must have, or None."""
         found, count = host(batch["id"]), len(batch)
         assert found.shape == (count,) and (ids is None or (found == ids).all())
         assert (found >= 0).all() and (found < self.source.begun).all(), "no ids of rows that there ever were"
+        self.seen = max(self.seen, int(found.max()) + 1) if self.grows else 0
         for name in batch.keys():
             values = host(batch[name])
             assert len(values) == count
@@ -272,11 +312,14 @@ class Schedule:
 
     def run(self, turns):
         ways = [self.sample] * 8 + [self.gather] * 4 + [self.release] * 5 + [self.grow] * 2 + [self.priorities]
+        ways += [] if self.is_auto else [self.flush]
         ways += [self.train, self.train_on] if self.learners else []
         for _ in range(turns):
             way = self.draw.choice(ways)
             self.said.append(way.__name__)
             way()
+            if self.grows and not self.is_shared:
+                self.check_window()
             if len(self.live) > 9:
                 self.release()
             if self.draw.random() < 0.2:
@@ -285,7 +328,7 @@ class Schedule:
 
 
 def assert_same(got, wanted, name):
-    """Bit for bit, but for what is summed in another order."""
+    """Bit for bit, except sums in another order."""
     got, wanted = np.asarray(got), np.asarray(wanted)
     assert got.shape == wanted.shape, (name, got.shape, wanted.shape)
     if name in ("reward", "discount"):
@@ -317,7 +360,7 @@ def test_a_smaller_batch_in_a_larger_ones_memory():
 @pytest.mark.parametrize("name", SOURCES)
 @pytest.mark.parametrize("device, executor", DEVICES)
 def test_every_live_batch_is_what_its_ids_say(device, executor, name, seed):
-    """Two buffers at once, of which the second has other rows."""
+    """Two buffers at once. The second has other rows."""
     with contextlib.closing(opened(device, executor)) as where:
         schedules = []
         for number, key in enumerate((name, "packed")):
@@ -331,13 +374,13 @@ def test_every_live_batch_is_what_its_ids_say(device, executor, name, seed):
                 schedule.run(25)
         for schedule in schedules:
             schedule.buffer.close()
-            schedule.check_all()  # what is held outlives the buffer
+            schedule.check_all()  # held parts outlive the buffer
 
 
 @pytest.mark.parametrize("name", ["packed", "prioritized", "linked", "linked prioritized"])
 @pytest.mark.parametrize("device, executor", DEVICES)
-def test_a_learner_trains_on_what_it_would_if_nobody_else_drew(device, executor, name):
-    """Beside a twin that is only fed and trained, which ends with the same weights to the last bit."""
+def test_samples_do_not_change_what_a_learner_trains_on(device, executor, name):
+    """A twin that only gets rows and trains ends with the same weights, bit for bit."""
     with contextlib.closing(opened(device, executor)) as where:
         source = SOURCES[name]()
         buffer, twin = source.make(where), source.make(where)
@@ -355,7 +398,7 @@ def test_a_learner_trains_on_what_it_would_if_nobody_else_drew(device, executor,
 @pytest.mark.parametrize("name", ["packed", "prioritized", "linked"])
 @pytest.mark.parametrize("device, executor", DEVICES)
 def test_threads_that_share_a_buffer_have_batches_of_their_own(device, executor, name):
-    """One of them adds, too."""
+    """One of the threads also adds."""
     with contextlib.closing(opened(device, executor)) as where:
         source, wrong = SOURCES[name](), []
         with source.make(where) as buffer:
@@ -364,8 +407,8 @@ def test_threads_that_share_a_buffer_have_batches_of_their_own(device, executor,
 
             def play(number):
                 try:
-                    Schedule(number, source, buffer, grows=number == 0).run(60)
-                except BaseException as error:  # noqa: BLE001 (it is told in the main thread)
+                    Schedule(number, source, buffer, grows=number == 0, is_shared=True).run(60)
+                except BaseException as error:  # noqa: BLE001 (it is raised in the main thread)
                     wrong.append(error)
 
             threads = [threading.Thread(target=play, args=(number,)) for number in range(4)]
@@ -375,3 +418,163 @@ def test_threads_that_share_a_buffer_have_batches_of_their_own(device, executor,
                 thread.join()
         if wrong:
             raise wrong[0]
+
+
+# A batch and everything that shares its memory stay unchanged, unless the batch is passed to `sample` as `out`.
+
+
+SIZE = 16
+ROWS = block(TRANSITION, 0, 512)
+
+
+@pytest.fixture(params=["inline", "thread"])
+def buffer(request):
+    with contextlib.closing(gpureplay.Device("cpu", executor=request.param)) as device, \
+            gpureplay.ReplayBuffer(512, TRANSITION, device=device, seed=1) as made:
+        made.extend(**ROWS)
+        yield made
+
+
+def is_right(batch):
+    return all((batch[name] == ROWS[name][batch.id]).all() for name in TRANSITION)
+
+
+# The random schedules above have more.
+HOLDERS = {
+    "batch": lambda batch: batch,
+    "array": lambda batch: batch.obs,
+    "view of a view": lambda batch: batch.obs[2:].T[::2],
+    "other type": lambda batch: batch.obs.view(np.int32)[:1],
+    "base": lambda batch: batch.obs.base,
+    "ctypes": lambda batch: batch.obs.ctypes.data_as(ctypes.POINTER(ctypes.c_float)),
+    "from_buffer": lambda batch: (ctypes.c_char * 4).from_buffer(batch.obs),
+    "capsule": lambda batch: batch.obs.__dlpack__(),
+    "our capsule": lambda batch: batch.array("obs").__dlpack__(),
+    "asarray of an Array": lambda batch: np.asarray(batch.array("obs")),
+    "method": lambda batch: batch.keys,
+}
+
+
+@pytest.mark.parametrize("name", HOLDERS)
+def test_what_is_held_stays_as_it_is(buffer, name):
+    batch = buffer.sample(SIZE)
+    place, ids = batch.array("id").ptr, batch.id.tolist()
+    held = HOLDERS[name](batch)
+    del batch
+    for _ in range(50):
+        other = buffer.sample(SIZE)
+        assert other.array("id").ptr != place
+        buffer.sample(SIZE, out=other)
+    assert list((ctypes.c_int64 * SIZE).from_address(place)) == ids
+    del held, other
+    gc.collect()
+    batches = [buffer.sample(SIZE) for _ in range(4)]
+    assert place in [batch.array("id").ptr for batch in batches]
+
+
+def test_a_batch_that_is_drawn_into_is_overwritten(buffer):
+    batch = buffer.sample(SIZE)
+    obs, view, ids, made = batch.obs, batch.obs[3:].T, batch.id.copy(), buffer.stats.batches_made
+    for turn in range(20):
+        for name in batch.keys():
+            batch[name].fill(1)  # what a user writes is gone with the next draw
+        assert buffer.sample(SIZE, out=batch) is batch and batch.obs is obs
+        assert is_right(batch) and (batch.weight == 1).all() and (view == obs[3:].T).all()
+    assert buffer.stats.batches_made == made and (batch.id != ids).any() and turn == 19
+    gathered = buffer.gather(range(SIZE))
+    assert buffer.sample(SIZE, out=gathered) is gathered and is_right(gathered)
+
+
+def test_two_batches_in_turn(buffer):
+    """Draws into one batch do not change the other."""
+    one, other = buffer.sample(SIZE), buffer.sample(SIZE)
+    for _ in range(50):
+        ids = one.id.copy()
+        buffer.sample(SIZE, out=other)
+        assert (one.id == ids).all() and is_right(one) and is_right(other)
+        one, other = other, one
+
+
+def test_a_batch_that_does_not_fit_is_refused(buffer):
+    batch = buffer.sample(SIZE)
+    ids = batch.id.copy()
+    with gpureplay.ReplayBuffer(512, TRANSITION, device="cpu") as second:
+        second.extend(**ROWS)
+        for size, out, error, text in (
+                (SIZE + 1, batch, gpureplay.InvalidArgument, "batch_size is 17 and out has 16 transitions; they must"),
+                (SIZE, second.sample(SIZE), gpureplay.InvalidArgument, "out is <gpureplay.Batch of 16: .*, which "
+                 "another buffer drew; it must be a batch that this one drew"),
+                (SIZE, batch.obs, TypeError, "out is a ndarray; it must be a batch that this buffer drew, or None"),
+                (SIZE, buffer, TypeError, "out is a ReplayBuffer; it must be"),
+                (2.5, batch, TypeError, "batch_size is 2.5; it must be an integer"),
+                (2**70, batch, gpureplay.InvalidArgument, "batch_size is 1180591620717411303424; it must be")):
+            with pytest.raises(error, match=text):
+                buffer.sample(size, out=out)
+        with pytest.raises(gpureplay.InvalidArgument, match="stream"):
+            buffer.sample(SIZE, out=batch, stream=7)
+    assert (batch.id == ids).all() and is_right(batch)
+    buffer.close()
+    with pytest.raises(gpureplay.Closed, match="this buffer was closed"):
+        buffer.sample(SIZE, out=batch)
+    assert (batch.id == ids).all()
+
+
+def test_a_batch_that_another_library_holds_by_dlpack_is_refused(buffer):
+    batch = buffer.sample(SIZE)
+    held, ids = np.from_dlpack(batch.array("id")), batch.id.tolist()
+    with pytest.raises(gpureplay.WouldBlock, match="the batch has 2 references; it must have one"):
+        buffer.sample(SIZE, out=batch)
+    assert held.tolist() == batch.id.tolist() == ids
+    del held
+    assert buffer.sample(SIZE, out=batch) is batch and batch.id.tolist() != ids
+
+
+def test_beta_and_priorities_hold_for_a_draw_into_a_batch():
+    with gpureplay.ReplayBuffer(256, {"x": "int64"}, device="cpu", prioritized=True, beta=(0.25, 0.75, 2),
+                                max_batch=64) as buffer:
+        buffer.extend(x=np.arange(64))
+        batch = buffer.sample(8)
+        with pytest.raises(gpureplay.InvalidArgument, match="out has 8"):
+            buffer.sample(9, out=batch, beta=0.5)
+        assert buffer.beta == 0.5
+        buffer.update_priorities(np.arange(64), (np.arange(64) == 7).astype(np.float32))
+        assert buffer.sample(8, out=batch, beta=1.0) is batch and buffer.beta == 1.0
+        assert (batch.x == batch.id).all() and np.bincount(batch.id).argmax() == 7 and batch.weight.max() == 1
+
+
+def test_draws_that_are_refused_leave_the_batch(buffer):
+    with gpureplay.ReplayBuffer(64, {"x": "int64"}, device="cpu", distinct=True, max_batch=20) as distinct:
+        distinct.extend(x=np.arange(20))
+        batch = distinct.sample(20)
+        assert sorted(distinct.sample(20, out=batch).id.tolist()) == list(range(20))
+        with pytest.raises(gpureplay.InvalidArgument, match="21"):
+            distinct.sample(21)
+        assert sorted(batch.x.tolist()) == list(range(20))
+
+
+def test_a_batch_is_not_written_over_by_accident(buffer):
+    batch = buffer.sample(SIZE)
+    for name in ("reward", "mine"):
+        with pytest.raises(AttributeError, match=f"{name} of a batch cannot be replaced; write into it"):
+            setattr(batch, name, np.zeros(SIZE))
+    with pytest.raises(AttributeError, match="reward of a batch cannot be deleted"):
+        del batch.reward
+    called, weak = [], weakref.ref(batch)
+    weakref.finalize(batch.reward, called.append, 1)
+    del batch
+    gc.collect()
+    assert called == [1] and weak() is None
+
+
+@pytest.mark.parametrize("name", ["obs.left", "device", "_arrays", "__name", "keys", "items", "torch", "class", "é",
+                                  "of", "_count", "_handle"])
+def test_a_field_may_have_any_name(name):
+    with gpureplay.ReplayBuffer(64, {name: "float32"}, device="cpu") as buffer:
+        buffer.extend(**{name: np.arange(64)})
+        batch = buffer.sample(SIZE)
+        for _ in range(3):
+            batch = buffer.sample(SIZE, out=batch)
+            assert (batch[name] == batch.id).all() and batch.keys()[0] == name
+        assert batch.device == "cpu" and isinstance(batch, gpureplay.Batch)
+        if not hasattr(gpureplay.Batch, name) and name[0] != "_":
+            assert getattr(batch, name) is batch[name]

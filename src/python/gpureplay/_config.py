@@ -1,0 +1,521 @@
+# SPDX-License-Identifier: MIT
+"""Settings of buffers and learners: from Python's keywords to the library's structs, and back."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Hashable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from . import _c_api
+from ._inputs import flag, integer, put, put_count
+from ._library import InvalidArgument, check, lib
+from ._schema import Field, to_c
+
+Settings = dict[str, Any]
+
+SOURCES = {False: _c_api.UNIFORM, True: _c_api.PRIORITIZED, "plain": _c_api.PRIORITIZED_PLAIN}
+ACTIVATIONS = {"linear": _c_api.LINEAR, "relu": _c_api.RELU, "tanh": _c_api.TANH}
+_INPUTS = {"stacks": _c_api.INPUT_STACKS, "frames": _c_api.INPUT_FRAMES}
+_BUFFER_CHOICES = {
+    "flush": {"auto": _c_api.FLUSH_AUTO, "manual": _c_api.FLUSH_MANUAL},
+    "weight_norm": {"batch": _c_api.WEIGHT_NORM_BATCH, "memory": _c_api.WEIGHT_NORM_MEMORY,
+                    "none": _c_api.WEIGHT_NORM_NONE},
+    "layout": {"packed": _c_api.PACKED, "linked": _c_api.LINKED},
+    "stack_axis": {"first": _c_api.STACK_FIRST, "last": _c_api.STACK_LAST},
+    "stack_pad": {"zero": _c_api.PAD_ZERO, "repeat": _c_api.PAD_REPEAT},
+}
+_HEADS = {"q": _c_api.HEAD_Q, "dueling": _c_api.HEAD_DUELING}
+_INITS = {"fan_in": _c_api.INIT_FAN_IN, "glorot": _c_api.INIT_GLOROT, "normal": _c_api.INIT_NORMAL}
+_LOSSES = {"huber": _c_api.LOSS_HUBER, "squared": _c_api.LOSS_SQUARED}
+_OPTIMIZERS = {
+    "adam": _c_api.ADAM,
+    "rmsprop_tf": _c_api.RMSPROP_TF,
+    "rmsprop_keras2": _c_api.RMSPROP_KERAS2,
+    "rmsprop_torch": _c_api.RMSPROP_TORCH,
+    "rmsprop_deepmind": _c_api.RMSPROP_DEEPMIND,
+}
+_ACTS = {"latest": _c_api.ACT_LATEST, "previous": _c_api.ACT_PREVIOUS, "target": _c_api.ACT_TARGET}
+_MATHS = {"fp32": _c_api.MATH_FP32, "tf32": _c_api.MATH_TF32, "bf16": _c_api.MATH_BF16}
+_STEP_KERNELS = {"auto": _c_api.STEP_AUTO, "libraries": _c_api.STEP_LIBRARIES, "one_kernel": _c_api.STEP_ONE_KERNEL}
+_INPUT_LAYOUTS = {"chw": _c_api.CHW, "hwc": _c_api.HWC}
+
+_BY_PRIORITY = ("alpha", "beta", "weight_norm", "priority_offset")  # settings that only a prioritized buffer has
+_OF_FRAMES = ("frame_stack", "stack_axis", "stack_pad", "frame_slack")  # settings that only layout "linked" has
+_FLAGS = ("centered", "double_dqn", "target_copy_first", "deterministic")
+
+
+# Setting members of structs.
+
+
+def choice(name: str, value: Any, choices: dict[str, int]) -> int:
+    if not isinstance(value, str) or value not in choices:
+        raise ValueError(f"{name} is {value!r}; it must be one of {', '.join(map(repr, choices))}")
+    return choices[value]
+
+
+def schedule(name: str, value: Any) -> _c_api.Schedule:
+    """From a number, (first, last, steps) or (first, last, steps, begin)."""
+    parts = value if isinstance(value, (tuple, list)) else (value, value, 0)
+    if len(parts) not in (3, 4):
+        raise ValueError(f"{name} is {value!r}; it must be a number, (first, last, steps) or (first, last, steps, "
+                         f"begin)")
+    made = _c_api.Schedule()
+    for member, number in zip(("first", "last", "steps", "begin"), parts):
+        put(made, member, number, called=f"{member} of {name}" if parts is value else name)
+    return made
+
+
+def _put_choice(choices: dict[str, int]) -> Any:
+    """A function that sets a struct's member to one of the choices."""
+    def set_member(struct: ctypes.Structure, name: str, value: Any) -> None:
+        setattr(struct, name, choice(name, value, choices))
+    return set_member
+
+
+def _put_schedule(struct: ctypes.Structure, name: str, value: Any) -> None:
+    setattr(struct, name, schedule(name, value))
+
+
+def _begin(config: Any, init: Any, set_preset: Any, preset: Any) -> None:
+    """Fills the struct with a preset's settings, or with the defaults if `preset` is None."""
+    check(init(ctypes.addressof(config), ctypes.sizeof(config)))
+    if preset is None:
+        return
+    if not isinstance(preset, str):
+        raise TypeError(f"preset is {preset!r}; it must be a name, or None")
+    if "\0" in preset:
+        raise ValueError(f"preset is {preset!r}; it must have no NUL")
+    check(set_preset(ctypes.addressof(config), preset.encode()))
+
+
+# Buffers.
+
+
+class Stats(NamedTuple):
+    """Counts since creation, and seconds and bytes where the name says so. include/gpureplay/replay.h describes
+    each."""
+
+    first_id: int
+    visible: int
+    appended: int
+    published: int
+    evicted: int
+    blocks: int
+    episodes_cut: int
+    draws: int
+    batches_alive: int
+    batches_made: int
+    waits: int
+    wait_seconds: float
+    append_seconds: float
+    bytes_fed: int
+    frames_stored: int
+
+
+class Plan(NamedTuple):
+    """What a buffer needs. frames (of layout "linked") is a number of frames, frame_reach is in frames, and all others
+    are in bytes. include/gpureplay/plan.h describes each."""
+
+    row_bytes: int
+    row_pitch: int
+    ring_bytes: int
+    feed_bytes: int
+    pinned_bytes: int
+    batch_bytes: int
+    device_bytes: int
+    priority_bytes: int
+    frames: int
+    frame_bytes: int
+    frame_pitch: int
+    frame_ring_bytes: int
+    frame_reach: int
+
+
+class Spec(NamedTuple):
+    """Everything that a buffer is made from."""
+
+    config: _c_api.ReplayConfig
+    fields: list[Field]  # of the library's schema, as batches have them
+    given: list[Field]  # as `add` takes them
+    input: int  # _c_api.INPUT_*
+
+
+_BUFFER_MEMBERS = {
+    **{name: _put_choice(choices) for name, choices in _BUFFER_CHOICES.items()},
+    "beta": _put_schedule,
+    **dict.fromkeys(("update_size", "max_batch", "frame_stack"), put_count),
+    **dict.fromkeys(("min_size", "gamma", "reward_clip", "seed", "alpha", "priority_offset", "n_step", "frame_slack"),
+                    put),
+}
+BUFFER_SETTINGS = ("distinct", "prioritized", "observations", "num_envs", *_BUFFER_MEMBERS)
+
+
+def make_spec(given: list[Field], capacity: Any, preset: Any, settings: Settings) -> Spec:
+    """What the library needs for a buffer whose `add` takes the fields `given`."""
+    config, fields = _replay_config(preset, capacity, settings), list(given)
+    taken = choice("observations", settings.get("observations", "stacks"), _INPUTS)
+    if taken == _c_api.INPUT_STACKS:
+        _check_stack(fields, config)
+    else:
+        if config.layout != _c_api.LINKED:
+            raise ValueError("observations is \"frames\" and layout \"packed\"; stacks are made of frames by layout "
+                             "\"linked\", which frame_stack above 1 chooses by itself")
+        fields = [_stacked(field, config) for field in fields]
+    if config.n_step > 1 and all(field.name != "discount" for field in fields):
+        fields.append(Field("discount", (), np.dtype(np.float32)))
+    config.fields, config.field_count = to_c(fields), len(fields)
+    _set_frame_slack(config, fields, settings.get("num_envs", 1))
+    return Spec(config, fields, given, taken)
+
+
+def _replay_config(preset: Any, capacity: Any, settings: Settings) -> _c_api.ReplayConfig:
+    """`settings` are some of BUFFER_SETTINGS. None is the preset's setting, or the library's default."""
+    config = _c_api.ReplayConfig()
+    _begin(config, lib.gpur_replay_config_init, lib.gpur_replay_config_preset, preset)
+    if capacity is not None:
+        config.capacity = integer("capacity", capacity)
+    elif preset is None:
+        raise TypeError("capacity is None; it must be a number of transitions, or there must be a preset that has it")
+    _set_index_source(config, settings.get("distinct"), settings.get("prioritized"))
+    for name, value in settings.items():
+        if value is not None and name in _BUFFER_MEMBERS:
+            _BUFFER_MEMBERS[name](config, name, value)
+    for name in _BY_PRIORITY:
+        if settings.get(name) is not None and not config.prioritized:
+            raise ValueError(f"{name} is {settings[name]!r} and the buffer is not prioritized; it needs "
+                             "prioritized=True or \"plain\"")
+    if config.frame_stack > 1 and settings.get("layout") is None:
+        config.layout = _c_api.LINKED
+    return config
+
+
+def _set_index_source(config: _c_api.ReplayConfig, distinct: Any, prioritized: Any) -> None:
+    """None is the preset's setting."""
+    if prioritized is not None:
+        if not isinstance(prioritized, (str, bool, np.bool_)) or prioritized not in SOURCES:
+            raise ValueError(f"prioritized is {prioritized!r}; it must be True, False, \"plain\" or None")
+        config.index_source, config.prioritized = SOURCES[prioritized], int(bool(prioritized))
+    if distinct is None or not flag("distinct", distinct):
+        return
+    if config.prioritized:
+        raise ValueError("distinct is True and the buffer prioritized; a draw by priority may take a transition twice: "
+                         "leave out one of them")
+    config.index_source = _c_api.UNIFORM_DISTINCT
+
+
+def _stacked(field: Field, config: _c_api.ReplayConfig) -> Field:
+    """The field as batches have it, if it is an observation that is given frame by frame."""
+    if field.name not in ("obs", "next_obs"):
+        return field
+    axis = (config.frame_stack,)
+    return field._replace(shape=axis + field.shape if config.stack_axis == _c_api.STACK_FIRST else field.shape + axis)
+
+
+def _check_stack(fields: list[Field], config: _c_api.ReplayConfig) -> None:
+    """InvalidArgument: observations are given as stacks, but are no stacks of frame_stack frames."""
+    count, (axis, at) = config.frame_stack, ("first", 0) if config.stack_axis == _c_api.STACK_FIRST else ("last", -1)
+    if config.layout != _c_api.LINKED or not 1 < count <= _c_api.MAX_STACK:  # the library refuses a larger stack
+        return
+    for field in fields:
+        found = field.shape[at] if field.shape else 0
+        if field.name in ("obs", "next_obs") and found != count:
+            other = "last" if axis == "first" else "first"
+            raise InvalidArgument(
+                f"frame_stack is {count} and the {axis} axis of \"{field.name}\" is {found} long, its shape being "
+                f"{field.shape}; say stack_axis=\"{other}\" where the {other} axis counts the frames, or "
+                "observations=\"frames\" where each is one frame")
+
+
+def _set_frame_slack(config: _c_api.ReplayConfig, fields: list[Field], num_envs: Any) -> None:
+    """Chooses a frame_slack that was not given, so that num_envs environments need no frame stored twice."""
+    wanted = integer("num_envs", num_envs, 1, 2**31 - 1) * (config.frame_stack + 2 * config.n_step)
+    plan, names = _c_api.ReplayPlan(), {field.name for field in fields}
+    if config.layout == _c_api.LINKED and config.frame_slack == 0 and {"obs", "next_obs"} <= names:
+        check(lib.gpur_replay_plan_bytes(ctypes.addressof(config), ctypes.addressof(plan)))
+        if plan.frame_reach < wanted:
+            config.frame_slack = wanted
+
+
+# The next four repeat the library's rules for 0, the default. include/gpureplay/replay.h states them.
+
+
+def max_batch_of(config: _c_api.ReplayConfig) -> int:
+    frames = min(2 * config.frame_stack, config.frame_stack + config.n_step) if config.layout == _c_api.LINKED else 1
+    return int(config.max_batch) or min(4096, max(1, config.capacity // 2 // frames))
+
+
+def index_source_of(config: _c_api.ReplayConfig) -> int:
+    return int(config.index_source) or (_c_api.PRIORITIZED if config.prioritized else _c_api.UNIFORM)
+
+
+def _update_size_of(config: _c_api.ReplayConfig) -> int:
+    blocks = 64 if config.layout == _c_api.LINKED else 16
+    return int(config.update_size) or min(2000, max(1, config.capacity // blocks))
+
+
+def _frame_slack_of(config: _c_api.ReplayConfig) -> int:
+    return int(config.frame_slack) or max(config.capacity // 64, 64 * (config.frame_stack + 2 * config.n_step))
+
+
+# The layers of a network's trunk.
+
+_LAYER_KINDS = {"dense": _c_api.DENSE, "conv": _c_api.CONV}
+# The members of a layer of each kind, in the order of a tuple, with their defaults. None: the caller must give it.
+_LAYER_MEMBERS: dict[str, dict[str, Any]] = {
+    "dense": {"dense": None, "activation": "relu"},
+    "conv": {"conv": None, "kernel": None, "stride": 1, "padding": 0, "activation": "relu"},
+}
+_TRUNK = ('a list of units or (units, activation), and before them ("conv", filters, kernel[, stride[, padding]][, '
+          'activation]), or a dict of such names')
+
+
+def _layer_error(layer: Any) -> TypeError:
+    return TypeError(f"trunk has {layer!r}; it must be {_TRUNK}")
+
+
+def _layer_of_tuple(layer: Any, parts: tuple[Any, ...]) -> tuple[str, Settings]:
+    kind = "dense"
+    if isinstance(parts[0], str) and parts[0] in _LAYER_KINDS and len(parts) > 1:
+        kind, parts = parts[0], parts[1:]
+    has_activation = len(parts) > 1 and isinstance(parts[-1], str)
+    numbers, names = parts[:-1] if has_activation else parts, list(_LAYER_MEMBERS[kind])[:-1]
+    if len(numbers) > len(names):
+        raise _layer_error(layer)
+    return kind, {**dict(zip(names, numbers)), **({"activation": parts[-1]} if has_activation else {})}
+
+
+def _layer_of_dict(layer: Mapping[str, Any]) -> tuple[str, Settings]:
+    kinds = [kind for kind in _LAYER_KINDS if kind in layer]
+    if len(kinds) != 1 or set(layer) - set(_LAYER_MEMBERS[kinds[0]]):
+        raise _layer_error(layer)
+    return kinds[0], dict(layer)
+
+
+def _set_layer(struct: _c_api.Layer, layer: Any) -> None:
+    if isinstance(layer, Mapping):
+        kind, named = _layer_of_dict(layer)
+    else:
+        kind, named = _layer_of_tuple(layer, tuple(layer) or (None,) if isinstance(layer, (tuple, list)) else (layer,))
+    values = {**_LAYER_MEMBERS[kind], **named}
+    if None in values.values():
+        raise _layer_error(layer)
+    struct.kind = _LAYER_KINDS[kind]
+    put(struct, "units", values[kind])
+    for member in ("kernel", "stride", "padding"):
+        put(struct, member, values.get(member, 0))
+    struct.activation = choice("activation in trunk", values["activation"], ACTIVATIONS)
+
+
+def _set_trunk(network: _c_api.NetworkConfig, layers: Sequence[Any]) -> None:
+    """Each layer is units, (units, activation), ("conv", filters, kernel[, stride[, padding]][, activation]), or a
+    dict. The default activation is relu."""
+    if not isinstance(layers, (tuple, list)):
+        raise TypeError(f"trunk is {layers!r}; it must be {_TRUNK}")
+    if len(layers) > _c_api.MAX_LAYERS:
+        raise ValueError(f"trunk has {len(layers)} layers; it may have {_c_api.MAX_LAYERS}")
+    for struct, layer in zip(network.trunk, layers):
+        _set_layer(struct, layer)
+    network.trunk_count = len(layers)
+
+
+def _trunk_of(network: _c_api.NetworkConfig) -> list[Any]:
+    """The layers as `_set_trunk` takes them: (units, activation), and ("conv", filters, kernel, stride, padding,
+    activation)."""
+    layers = network.trunk[:network.trunk_count]
+    return [(layer.units, _word(ACTIVATIONS, layer.activation)) if layer.kind == _c_api.DENSE else
+            ("conv", layer.units, layer.kernel, layer.stride, layer.padding, _word(ACTIVATIONS, layer.activation))
+            for layer in layers]
+
+
+# Learners.
+
+# How each setting is written into a part of the struct: the network, the optimizer, or the struct itself.
+_NETWORK_MEMBERS = {
+    "trunk": lambda network, _, layers: _set_trunk(network, layers),
+    "head": _put_choice(_HEADS),
+    "hidden": put,
+    "hidden_activation": _put_choice(ACTIVATIONS),
+    "outputs": put,
+    "init": _put_choice(_INITS),
+    "init_scale": put,
+    "input_scale": put,
+    "input_layout": _put_choice(_INPUT_LAYOUTS),
+}
+_OPTIMIZER_MEMBERS = {
+    "optimizer": lambda optimizer, name, kind: setattr(optimizer, "kind", choice(name, kind, _OPTIMIZERS)),
+    "learning_rate": _put_schedule,
+    **dict.fromkeys(("centered", "beta1", "beta2", "decay", "momentum", "epsilon", "clip_norm", "clip_value"), put),
+}
+_LEARNER_MEMBERS = {
+    "exploration": _put_schedule,
+    "beta": _put_schedule,
+    "loss": _put_choice(_LOSSES),
+    "act": _put_choice(_ACTS),
+    "math": _put_choice(_MATHS),
+    "step_kernel": _put_choice(_STEP_KERNELS),
+    **dict.fromkeys(("double_dqn", "huber_delta", "batch_size", "target_period", "target_copy_first", "max_act_batch",
+                     "unroll", "seed", "host_batches", "deterministic"), put),
+}
+_DRAW_SETTINGS = ("distinct", "prioritized")
+LEARNER_SETTINGS = (*_NETWORK_MEMBERS, *_OPTIMIZER_MEMBERS, *_LEARNER_MEMBERS, *_DRAW_SETTINGS)
+
+
+def learner_config(preset: str | None, settings: Settings, index_source: int) -> _c_api.LearnerConfig:
+    """The preset's settings, or the defaults, overridden by `settings`. index_source is the buffer's."""
+    config = _c_api.LearnerConfig()
+    _begin(config, lib.gpur_learner_config_init, lib.gpur_learner_config_preset, preset)
+    parts = ((config.network, _NETWORK_MEMBERS), (config.optimizer, _OPTIMIZER_MEMBERS), (config, _LEARNER_MEMBERS))
+    for name, value in settings.items():
+        for part, members in parts:
+            if name in members:
+                members[name](part, name, value)
+                break
+        else:
+            if name not in _DRAW_SETTINGS:
+                raise TypeError(f"{name!r} is no setting; they are {', '.join(LEARNER_SETTINGS)}")
+    config.index_source = _learner_source(settings.get("distinct"), settings.get("prioritized"), index_source,
+                                          config.index_source)
+    return config
+
+
+def _learner_source(distinct: Any, prioritized: Any, of_buffer: int, of_preset: int) -> int:
+    """How train steps sample: as the settings say, else as the buffer does if it has priorities, else as the preset
+    says."""
+    if prioritized is not None and (not isinstance(prioritized, Hashable) or prioritized not in SOURCES):
+        raise ValueError(f"prioritized is {prioritized!r}; it must be True, False, \"plain\" or None")
+    if distinct and prioritized:
+        raise ValueError(f"distinct is {distinct!r} and prioritized {prioritized!r}; a draw by priority may take a "
+                         f"transition twice: leave out one of them")
+    if distinct:
+        return _c_api.UNIFORM_DISTINCT
+    if prioritized is not None:
+        return SOURCES[prioritized]
+    return of_buffer if of_buffer in (_c_api.PRIORITIZED, _c_api.PRIORITIZED_PLAIN) else of_preset or of_buffer
+
+
+# Reading settings back from structs.
+
+
+def _word(choices: dict[Any, int], code: int) -> Any:
+    return next(word for word, known in choices.items() if known == code)
+
+
+def _shortest(value: float) -> float:
+    """A float32 as the shortest number that is read as it: 0.99, and not 0.9900000095367432."""
+    return float(str(np.float32(value)))
+
+
+def _schedule_of(given: _c_api.Schedule) -> Any:
+    """A number, (first, last, steps), or with a begin other than 0 (first, last, steps, begin)."""
+    first, last = _shortest(given.first), _shortest(given.last)
+    if first == last:
+        return first
+    return (first, last, given.steps, given.begin) if given.begin else (first, last, given.steps)
+
+
+def _value_of(struct: ctypes.Structure, name: str) -> Any:
+    value = getattr(struct, name)
+    if isinstance(value, _c_api.Schedule):
+        return _schedule_of(value)
+    return bool(value) if name in _FLAGS else _shortest(value) if isinstance(value, float) else value
+
+
+def _values_of(struct: ctypes.Structure, names: str) -> Settings:
+    return {name: _value_of(struct, name) for name in names.split()}
+
+
+def _settings_of_replay(config: _c_api.ReplayConfig) -> Settings:
+    """The settings in a buffer's struct. A setting without a meaning for this buffer is None."""
+    words = {name: _word(choices, getattr(config, name)) for name, choices in _BUFFER_CHOICES.items()}
+    found = {
+        **_values_of(config, "capacity min_size gamma reward_clip"),
+        "max_batch": max_batch_of(config), "update_size": _update_size_of(config), "flush": words["flush"],
+        "distinct": config.index_source == _c_api.UNIFORM_DISTINCT, "seed": config.seed,
+        "prioritized": _word(SOURCES, index_source_of(config)) if config.prioritized else False,
+        **_values_of(config, "alpha beta"), "weight_norm": words["weight_norm"],
+        **_values_of(config, "priority_offset n_step"),
+        "layout": words["layout"], "frame_stack": config.frame_stack, "stack_axis": words["stack_axis"],
+        "stack_pad": words["stack_pad"], "frame_slack": _frame_slack_of(config),
+    }
+    for name in () if config.prioritized else _BY_PRIORITY:
+        found[name] = None
+    for name in () if config.layout == _c_api.LINKED else _OF_FRAMES:
+        found[name] = None
+    return found
+
+
+def settings_of_buffer(spec: Spec) -> Settings:
+    """The settings that a buffer's spec has."""
+    fields = {field.name: (field.shape, field.dtype.name) for field in spec.given}
+    found = _settings_of_replay(spec.config)
+    return {"capacity": found.pop("capacity"), "fields": fields, **found,
+            "observations": "frames" if spec.input == _c_api.INPUT_FRAMES else "stacks"}
+
+
+def settings_of_learner(config: _c_api.LearnerConfig) -> Settings:
+    network, optimizer, source = config.network, config.optimizer, config.index_source
+    return {
+        "outputs": network.outputs, "trunk": _trunk_of(network), "head": _word(_HEADS, network.head),
+        "hidden": network.hidden, "hidden_activation": _word(ACTIVATIONS, network.hidden_activation),
+        "init": _word(_INITS, network.init), **_values_of(network, "init_scale input_scale"),
+        "input_layout": _word(_INPUT_LAYOUTS, network.input_layout), "optimizer": _word(_OPTIMIZERS, optimizer.kind),
+        **_values_of(optimizer, "learning_rate centered beta1 beta2 decay momentum epsilon clip_norm clip_value"),
+        "loss": _word(_LOSSES, config.loss),
+        **_values_of(config, "huber_delta double_dqn batch_size target_period target_copy_first exploration"),
+        "prioritized": _word(SOURCES, source) if source in SOURCES.values() else False,
+        "distinct": source == _c_api.UNIFORM_DISTINCT, **_values_of(config, "beta seed"),
+        "act": _word(_ACTS, config.act), "math": _word(_MATHS, config.math),
+        "step_kernel": _word(_STEP_KERNELS, config.step_kernel),
+        **_values_of(config, "max_act_batch unroll host_batches deterministic"),
+    }
+
+
+def settings_text(settings: Settings, names: str) -> str:
+    """Some of the settings, written as in a call."""
+    return ", ".join(f"{name}={settings[name]!r}" for name in names.split())
+
+
+# Presets.
+
+
+class Preset(NamedTuple):
+    """The settings of a published system, as keywords.
+
+    buffer: settings of `ReplayBuffer`. It is empty for "cartpole", which has no settings of a buffer.
+    agent: settings of `DQN`.
+    """
+
+    buffer: Settings
+    agent: Settings
+
+
+# The settings that no preset has.
+_NOT_IN_BUFFER_PRESETS = ("max_batch", "flush", "distinct", "seed", "frame_slack")
+_NOT_IN_AGENT_PRESETS = ("seed", "act", "math", "max_act_batch", "unroll", "host_batches",
+                         "deterministic", "step_kernel", "distinct")
+
+
+def preset(name: str) -> Preset:
+    """The settings behind `preset=name` of `ReplayBuffer` and `DQN`:
+
+        gpureplay.preset("apex-dqn").agent["batch_size"]
+
+    InvalidArgument: there is no preset of that name. The text lists all names."""
+    learner, replay, buffer = _c_api.LearnerConfig(), _c_api.ReplayConfig(), Settings()
+    _begin(learner, lib.gpur_learner_config_init, lib.gpur_learner_config_preset, name)
+    try:
+        _begin(replay, lib.gpur_replay_config_init, lib.gpur_replay_config_preset, name)
+        buffer = _settings_of_replay(replay)
+        if replay.update_size == 0:
+            del buffer["update_size"]  # the library chooses it by the capacity
+    except InvalidArgument:
+        pass
+    agent = settings_of_learner(learner)
+    # A preset without priorities leaves the choice to the buffer.
+    absent = _NOT_IN_AGENT_PRESETS if agent["prioritized"] else (*_NOT_IN_AGENT_PRESETS, "prioritized")
+    return Preset({key: value for key, value in buffer.items()
+                   if value is not None and key not in _NOT_IN_BUFFER_PRESETS},
+                  {key: value for key, value in agent.items() if key not in absent})

@@ -1,0 +1,85 @@
+# SPDX-License-Identifier: MIT
+"""What many tests share: transitions whose values follow from their number, programs in other processes, and arrays
+that claim to be in a CUDA device's memory."""
+
+import os
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import numpy as np
+
+DTYPES = ("float32", "float16", "uint8", "int32", "int64", "bool")
+TRANSITION = {
+    "obs": ((3,), "float32"), "action": ((), "int32"), "reward": ((), "float32"), "next_obs": ((3,), "float32"),
+    "terminated": ((), "bool"), "truncated": ((), "bool"),
+}
+
+
+def column(number, first, count, shape, dtype):
+    """(count, ...) of field `number`: every element follows from its row and its index."""
+    size = int(np.prod(shape))
+    grid = np.arange(first, first + count)[:, None] * 7 + np.arange(size) * 3 + number
+    # float16 holds integers up to 2048 exactly
+    kinds = {"bool": grid % 2, "uint8": grid % 251, "float16": grid % 2039 - 1000, "int64": grid * 2**33}
+    return kinds.get(dtype, grid).astype(dtype).reshape(count, *shape)
+
+
+def block(fields, first, count):
+    """Rows first ... first + count - 1 of a schema {name: (shape, dtype)}."""
+    return {name: column(number, first, count, *field) for number, (name, field) in enumerate(fields.items())}
+
+
+def same(got, wanted):
+    """Bit for bit, dtype and shape too."""
+    got = np.asarray(got)
+    return got.dtype == wanted.dtype and got.shape == wanted.shape and got.tobytes() == wanted.tobytes()
+
+
+def unaligned(values):
+    """A copy whose elements begin at odd addresses."""
+    array = np.frombuffer(bytearray(values.nbytes + 1), np.uint8)[1:].view(values.dtype).reshape(values.shape)
+    array[...] = values
+    return array
+
+
+PACKAGE = Path(__file__).resolve().parents[2] / "src/python"
+SECONDS = 600  # before a program counts as hanging
+
+PREAMBLE = """
+import os, sys, gc, threading, time
+import numpy as np
+import gpureplay
+def make(**settings):
+    made = gpureplay.ReplayBuffer(1000, {"x": ((4,), "float32")}, device=settings.pop("device", "cpu"), **settings)
+    made.extend(x=np.ones((500, 4), np.float32))
+    return made
+"""
+
+
+def run(program, *, preamble=PREAMBLE, wanted=0, flags=(), **environment):
+    """Runs a program in another process. Returns its stdout and stderr."""
+    done = subprocess.run(
+        [sys.executable, *flags, "-c", preamble + textwrap.dedent(program)], capture_output=True, text=True,
+        timeout=SECONDS, check=False, env={**os.environ, "PYTHONPATH": str(PACKAGE), **environment})
+    assert done.returncode == wanted, f"status {done.returncode}, wanted {wanted}\n{done.stdout}{done.stderr}"
+    return done.stdout, done.stderr
+
+
+class CudaInterface:
+    """[CUDA array interface, version 3]"""
+
+    def __init__(self, shape, typestr="<f4", **more):
+        self.__cuda_array_interface__ = {"shape": shape, "typestr": typestr, "data": (4096, False), "version": 3,
+                                         **more}
+
+
+class CudaDlpack:
+    """An exporter on a CUDA device that fails if it is asked for its array."""
+
+    def __dlpack_device__(self):
+        return 2, 0
+
+    def __dlpack__(self, **_):
+        raise AssertionError("exported, and the buffer cannot take it")

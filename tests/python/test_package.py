@@ -1,0 +1,340 @@
+# SPDX-License-Identifier: MIT
+"""The package itself: how it finds the library, its messages, what pip installs, what a type checker reports."""
+
+import ctypes
+import importlib.util
+import os
+import shutil
+import subprocess
+import sys
+import sysconfig
+import tarfile
+import warnings
+import zipfile
+from pathlib import Path
+
+import gpureplay
+import pytest
+from gpureplay import _c_api, _device, _library, _show
+from support import run
+
+ROOT = Path(__file__).resolve().parents[2]
+once = pytest.mark.skipif(os.environ.get("GPUREPLAY_FAST") != "off", reason="once is enough: without _fast")
+
+
+def test_the_mirror_has_the_sizes_of_the_library():
+    assert len(_c_api.STRUCTS) == len({struct.c_name for struct in _c_api.STRUCTS}) >= 14
+    for struct in _c_api.STRUCTS:
+        assert _library.lib.gpur_struct_size(struct.c_name.encode()) == ctypes.sizeof(struct)
+    assert _library.lib.gpur_struct_size(b"gpur_abacus") == -1 == _library.lib.gpur_struct_size(None)
+
+
+def build(tmp_path, source):
+    compiler = os.environ.get("CC") or shutil.which("cc") or shutil.which("gcc")
+    if compiler is None:
+        pytest.skip("no C compiler to make another version of the library with")
+    (tmp_path / "fake.c").write_text(source, encoding="utf-8")
+    library = tmp_path / "libfake.so"
+    subprocess.run([compiler, "-shared", "-fPIC", "-w", tmp_path / "fake.c", "-o", library], check=True)
+    return library
+
+
+def fake(without=None, struct="gpur_learner_config"):
+    """A library with every function, one of whose structs is 8 bytes longer."""
+    sizes = "".join(f'if (!strcmp(name, "{s.c_name}")) return {ctypes.sizeof(s) + 8 * (s.c_name == struct)};'
+                    for s in _c_api.STRUCTS)
+    names = set(_c_api.FUNCTIONS) - {"gpur_struct_size", without}
+    return ("#include <string.h>\n" + "".join(f"int {name}(void) {{ return 0; }}\n" for name in sorted(names))
+            + f"long long gpur_struct_size(const char *name) {{ {sizes} return -1; }}\n")
+
+
+def test_a_library_whose_structs_differ_is_refused(tmp_path):
+    library = build(tmp_path, fake())
+    size = ctypes.sizeof(_c_api.LearnerConfig)
+    text = f"gpur_learner_config has {size + 8} bytes in .*libfake.so and {size} in this package"
+    with pytest.raises(RuntimeError, match=text):
+        _c_api.load(library)
+
+
+def test_a_library_that_lacks_a_function_is_refused(tmp_path):
+    library = build(tmp_path, fake(without="gpur_batch_to_dlpack"))
+    with pytest.raises(RuntimeError, match="libfake.so has no gpur_batch_to_dlpack; it is of another version"):
+        _c_api.load(library)
+
+
+def test_the_path_in_the_environment_must_be_a_file(tmp_path):
+    missing = str(tmp_path / "nothing.so")
+    _, err = run("import gpureplay", preamble="", wanted=1, GPUREPLAY_LIBRARY=missing)
+    assert f"ImportError: GPUREPLAY_LIBRARY is {missing!r}, where there is no file; it must be the path" in err
+
+
+def test_show_config_tells_what_is_here(capsys):
+    gpureplay.show_config()
+    out = capsys.readouterr().out
+    assert f"gpureplay {gpureplay.__version__}" in out and f"library: {_library.path}" in out
+    assert "cpu: " in out and "GB free" in out and "cuda:0: " in out and "GPU driver: " in out
+    assert all(line.strip() in out for line in _library.lib.gpur_build_info().decode().splitlines())
+    if "cuda: not built" in out:
+        assert "install NVIDIA's CUDA toolkit" in out
+
+
+def fails(*_, **__):
+    raise gpureplay.Unavailable("cuBLAS was not found")
+
+
+@pytest.mark.parametrize("built, driver, trains, wanted", [
+    ("not built: no nvcc", "none", True, "CUDA: install NVIDIA's CUDA toolkit"),
+    ("13.0, architectures 90", "none found", True, "a GPU driver: `sudo apt install nvidia-driver`"),
+    ("13.0, architectures 90", "CUDA 13.0", False, 'cuBLAS, for the learner on a GPU: `pip install ".[cuda13]"` here'),
+    ("12.8, architectures 90", "CUDA 13.0", False, 'cuBLAS, for the learner on a GPU: `pip install ".[cuda12]"` here'),
+    ("13.0, architectures 90", "CUDA 13.0", True, "nothing"),
+])
+def test_what_is_missing_comes_with_the_command(monkeypatch, capsys, built, driver, trains, wanted):
+    """The CPU plays the part of a GPU."""
+    device = _show.Device
+    monkeypatch.setattr(_show, "_build", lambda: {"cuda": built, "blas": "OpenBLAS"})
+    monkeypatch.setattr(_show, "_driver", lambda: driver)
+    monkeypatch.setattr(_show, "Device", lambda name: device("cpu"))
+    if not trains:
+        monkeypatch.setattr(_show, "DQN", fails)
+    gpureplay.show_config()
+    out = capsys.readouterr().out
+    assert "".join(out.partition("missing:")[1:]).split(None, 1)[1].startswith(wanted)
+    assert ("GB free; it cannot train: cuBLAS was not found" in out) != trains
+
+
+@pytest.mark.parametrize("key, wanted", [
+    ("blas", "OpenBLAS, for quick matrix products on the CPU: `sudo apt install libopenblas-openmp-dev`"),
+    ("dnnl", "oneDNN, for quick convolutions on the CPU: `sudo apt install libdnnl-dev`"),
+    ("files", "cJSON and xxHash, for saving and loading: `sudo apt install libcjson-dev libxxhash-dev`"),
+])
+def test_what_was_not_built_in_comes_with_the_command(monkeypatch, capsys, key, wanted):
+    build = _show._build()
+    assert key in build
+    monkeypatch.setattr(_show, "_build", lambda: {**build, "blas": "", "dnnl": "", "files": "", key: "none, because"})
+    gpureplay.show_config()
+    _, _, missing = capsys.readouterr().out.partition("missing:")
+    found = [line.strip() for line in missing.splitlines() if "`sudo apt install lib" in line]
+    assert found == [f"{wanted} (Debian, Ubuntu), then `pip install --force-reinstall --no-cache-dir .` here"]
+
+
+def test_what_this_build_lacks_comes_with_pips_command(monkeypatch):
+    """Beside CMake's, which the library knows alone."""
+    text = "made without cJSON or xxHash. Debian: apt install libcjson-dev, then configure and build again"
+    monkeypatch.setattr(_library, "last_error", lambda: text)
+    error = _library.failed(_c_api.UNAVAILABLE)
+    assert type(error) is gpureplay.Unavailable
+    assert str(error).startswith(text)
+    assert "`pip install --force-reinstall --no-cache-dir .` in the folder" in str(error)
+    assert str(_library.failed(_c_api.FILE_ERROR)) == text
+    monkeypatch.setattr(_library, "last_error", lambda: "cuBLAS was not found")
+    assert str(_library.failed(_c_api.UNAVAILABLE)) == "cuBLAS was not found"
+
+
+@pytest.mark.parametrize("make", [lambda: gpureplay.Device(), lambda: gpureplay.ReplayBuffer(10, {"x": "uint8"}),
+                                  lambda: gpureplay.ReplayBuffer(10, {"x": "uint8"}, device="auto")])
+def test_a_build_without_cuda_warns_once_and_where_it_was_asked(monkeypatch, make):
+    monkeypatch.setattr(_device, "_warned", False)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        for device in ("cpu", "cpu"):
+            gpureplay.Device(device)
+        assert not caught
+        make()
+        make()
+    if "cuda: not built" not in _library.lib.gpur_build_info().decode():
+        assert not caught
+        return
+    (warning,) = caught
+    assert warning.category is RuntimeWarning and "built without CUDA" in str(warning.message)
+    assert warning.filename == __file__
+
+
+@pytest.mark.filterwarnings("ignore:this gpureplay was built without CUDA")
+def test_what_the_library_says_is_logged(caplog):
+    with caplog.at_level("INFO", "gpureplay"):
+        device = gpureplay.Device("auto")
+    if not device.is_cuda:
+        assert any("auto: using the CPU" in record.message for record in caplog.records)
+
+
+def test_every_status_is_an_exception_of_its_own():
+    kinds = {gpureplay.InvalidArgument: ValueError, gpureplay.OutOfMemory: MemoryError, gpureplay.TooFew: LookupError,
+             gpureplay.Unavailable: RuntimeError, gpureplay.DeviceError: RuntimeError, gpureplay.Closed: ValueError,
+             gpureplay.WouldBlock: Exception}
+    for kind, builtin in kinds.items():
+        assert issubclass(kind, gpureplay.GpureplayError) and issubclass(kind, builtin)
+    of_refusals = {_library._EXCEPTIONS[status] for status in range(1, 6)}
+    assert of_refusals == set(kinds) - {gpureplay.DeviceError, gpureplay.Closed}
+    assert type(_library.failed(-1)) is gpureplay.DeviceError
+
+
+def test_the_prototypes_of_pythons_own_functions_are_left_alone():
+    """All users of ctypes.pythonapi share them."""
+    out, _ = run("""
+import ctypes
+names = ["PyCapsule_New", "PyCapsule_IsValid", "PyCapsule_GetPointer", "Py_IncRef"]
+def prototypes():
+    return [(function.restype, function.argtypes) for function in (getattr(ctypes.pythonapi, name) for name in names)]
+before = prototypes()
+import gpureplay
+print(before == prototypes())
+""", preamble="")
+    assert out == "True\n"
+
+
+# What `pip install .` installs, by what pip itself calls: a wheel that was built from nothing but the source archive,
+# and the editable form. Without CUDA, optimization and kernels for more than one instruction set, which take longest.
+
+
+USE = """
+import gpureplay
+from gpureplay import _accelerator, _library
+buffer = gpureplay.ReplayBuffer(100, {"x": ((2,), "float32")}, device="cpu")
+buffer.add(x=[1, 2])
+print(buffer.sample(1).x.tolist(), gpureplay.__file__, _library.path, _accelerator.fast is not None, sep="\\n")
+"""
+
+
+def clean():
+    """The environment of a user without a build of the library."""
+    return {name: value for name, value in os.environ.items() if not name.startswith(("GPUREPLAY_", "PYTHONPATH"))}
+
+
+def build_wheel_of(hook, source, out):
+    """The file that a hook of the build backend makes of a source folder, in `out`. Object files are reused."""
+    settings = {"build-dir": str(source.parent / "build"), "cmake.define.GPUREPLAY_CUDA": "OFF",
+                "cmake.define.GPUREPLAY_HAS_X86_64_V4": "OFF", "cmake.build-type": "Debug"}
+    given = {} if hook == "build_sdist" else settings
+    code = f"import scikit_build_core.build as b; print(b.{hook}({str(out)!r}, {given!r}))"
+    made = subprocess.run([sys.executable, "-c", code], cwd=source, env=clean(), capture_output=True, text=True)
+    assert made.returncode == 0, made.stdout + made.stderr
+    return out / made.stdout.splitlines()[-1]
+
+
+def unpacked(archive, folder):
+    opened = zipfile.ZipFile(archive) if archive.suffix == ".whl" else tarfile.open(archive)
+    with opened:
+        opened.extractall(folder)
+    return folder
+
+
+def use(site):
+    """What USE prints if this folder is site-packages, with pip's hooks in it."""
+    code = f"import site; site.addsitedir({str(site)!r}); {USE}"
+    made = subprocess.run([sys.executable, "-c", code], cwd=site, env=clean(), capture_output=True, text=True)
+    assert made.returncode == 0, made.stderr
+    return made.stdout.splitlines()
+
+
+@pytest.fixture(scope="module")
+def source(tmp_path_factory):
+    """The source archive, unpacked."""
+    pytest.importorskip("scikit_build_core", reason="scikit-build-core is not installed here")
+    folder = tmp_path_factory.mktemp("source")
+    (inside,) = unpacked(build_wheel_of("build_sdist", ROOT, folder), folder / "unpacked").iterdir()
+    return inside
+
+
+def has_headers():
+    return (Path(sysconfig.get_path("include")) / "Python.h").is_file()
+
+
+@once
+def test_the_wheel_of_the_source_archive_has_what_it_needs_and_nothing_else(source, tmp_path):
+    site = unpacked(build_wheel_of("build_wheel", source, tmp_path), tmp_path / "site")
+    found = {path.relative_to(site).as_posix() for path in site.rglob("*") if path.is_file()}
+    ours = {name for name in found if ".dist-info/" not in name}
+    python = {f"gpureplay/{path.name}" for path in (ROOT / "src/python/gpureplay").glob("*.py")}
+    fast = {f"gpureplay/_fast{sysconfig.get_config_var('EXT_SUFFIX')}"} if has_headers() else set()
+    assert ours == python | fast | {"gpureplay/py.typed", "gpureplay/libgpureplay.so"}
+    assert any(name.endswith("LICENSE") for name in found - ours)
+    assert use(site) == ["[[1.0, 2.0]]", str(site / "gpureplay/__init__.py"), str(site / "gpureplay/libgpureplay.so"),
+                         str(has_headers())]
+
+
+@once
+def test_an_editable_install_runs_the_sources_and_finds_what_was_built(source, tmp_path):
+    site = unpacked(build_wheel_of("build_editable", source, tmp_path), tmp_path / "site")
+    assert use(site) == ["[[1.0, 2.0]]", str(source / "src/python/gpureplay/__init__.py"),
+                         str(site / "gpureplay/libgpureplay.so"), str(has_headers())]
+
+
+# What a type checker reports, with the settings of pyproject.toml.
+
+
+USER = """
+import numpy as np
+import gpureplay
+
+buffer = gpureplay.ReplayBuffer(100, {"obs": ((4,), "float32")}, device="cpu", num_envs=2)
+added: int = buffer.add(obs=np.ones((2, 4)))
+batch: gpureplay.Batch = buffer.sample(32)
+where: str = batch.device
+array: gpureplay.Array = batch.array("obs")
+weights: np.ndarray = gpureplay.DQN(buffer, 2).weights["value.out.bias"]
+buffer.smaple(32)
+for transition in batch:
+    pass
+"""
+
+
+def mypy(*arguments):
+    """Standard output; a cache of its own lies where the tests' other files do."""
+    pytest.importorskip("mypy", reason="mypy is not installed here")
+    environment = {**os.environ, "MYPYPATH": str(ROOT / "src/python")}
+    return subprocess.run([sys.executable, "-m", "mypy", "--config-file", ROOT / "pyproject.toml", *arguments],
+                          capture_output=True, text=True, cwd=ROOT, env=environment, check=False).stdout
+
+
+@once
+def test_the_package_holds_under_mypy_strict(tmp_path):
+    out = mypy("--cache-dir", tmp_path)
+    assert out.startswith("Success: no issues found in "), out
+
+
+@once
+def test_a_user_is_told_of_a_slip_and_of_nothing_else(tmp_path):
+    (tmp_path / "user.py").write_text(USER, encoding="utf-8")
+    out = mypy("--cache-dir", tmp_path, tmp_path / "user.py")
+    assert '"ReplayBuffer" has no attribute "smaple"' in out
+    numbers = [int(line.split(":")[1]) for line in out.splitlines() if "user.py:" in line and ": error:" in line]
+    refused = [USER.splitlines()[number - 1] for number in numbers]
+    assert refused == ["buffer.smaple(32)", "for transition in batch:"], out
+
+
+def test_the_marker_is_shipped():
+    assert (ROOT / "src/python/gpureplay/py.typed").is_file()
+
+
+# gpureplay.sb3 where one of the frameworks is not installed.
+
+
+def python(text):
+    """Runs it with the search path of this process."""
+    return subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, timeout=1200,
+                          env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))})
+
+
+def test_without_pytorch_the_import_says_what_to_install():
+    run = python("import sys; sys.modules['torch'] = None; import gpureplay.sb3")
+    assert run.returncode == 1
+    assert "ModuleNotFoundError: gpureplay.sb3 makes PyTorch's tensors, and PyTorch is not installed; " \
+           "`pip install torch`" in run.stderr
+
+
+@pytest.mark.skipif(not importlib.util.find_spec("torch"), reason="needs PyTorch")
+def test_without_stable_baselines3_it_serves_cleanrl():
+    run = python("""
+import sys; sys.modules["stable_baselines3"] = None
+import numpy as np
+from gymnasium import spaces
+from gpureplay.sb3 import ReplayBuffer
+rb = ReplayBuffer(100, spaces.Box(-1, 1, (3,)), spaces.Discrete(2), "cpu", handle_timeout_termination=False)
+obs = np.ones((1, 3), np.float32)
+rb.add(obs, 2 * obs, np.array([1]), np.array([3.0]), np.array([True]), {})
+batch = rb.sample(2)
+print(*(tensor.flatten().tolist() for tensor in batch[:5]), batch.discounts)
+""")
+    assert run.returncode == 0, run.stderr
+    assert run.stdout.strip() == f"{[1.0] * 6} [1, 1] {[2.0] * 6} [1.0, 1.0] [3.0, 3.0] None"
