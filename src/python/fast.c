@@ -13,7 +13,7 @@
 
 enum { SCRATCH_BYTES = 1 << 16 };  /* larger arrays NumPy converts as fast */
 enum { EXACT_INTEGERS = 1 << 24 }; /* float32 holds integers up to this exactly */
-enum { MAX_AT_ONCE = 1 << 17 };   /* bytes that are stored faster than another thread gets the interpreter's lock */
+enum { MAX_AT_ONCE = 1 << 17 };    /* bytes that are stored faster than another thread gets the interpreter's lock */
 enum { ENV_NONE, ENV_OPEN, ENV_ENDED, ENV_UNKNOWN };                        /* as in _writer.py */
 enum { OBS, ACTION, REWARD, NEXT_OBS, TERMINATED, TRUNCATED, STEP_FIELDS }; /* of a step, as in _writer.py */
 

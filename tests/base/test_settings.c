@@ -2,7 +2,7 @@
 /* Every numeric setting of every public config: NaN, infinite and out-of-range values are refused, and the message
  * states the setting's name, the value given and the values allowed; the ends of the range are accepted. One line per
  * setting. */
-#include "support/learn_world.h"
+#include "support/learner_fixture.h"
 #include "support/replay_kit.h"
 #include "test.h"
 

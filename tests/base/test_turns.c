@@ -4,7 +4,7 @@
  * turns and never measure time: each makes sure that one thread waits for the lock before the other asks again, and so
  * knows which must be served next, however the threads are scheduled.
  */
-#include "support/learn_world.h"
+#include "support/learner_fixture.h"
 #include "replay/sampler/consumer.h"
 #include "replay/replay.h"
 #include "test.h"

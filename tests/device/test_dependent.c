@@ -2,7 +2,7 @@
 /* Programmatic dependent launches change no result. */
 #include "test.h"
 #include "device/device.h"
-#include "support/learn_world.h"
+#include "support/learner_fixture.h"
 
 enum { BATCH = 32, FEATURES = 500, COUNT = BATCH * FEATURES, LINKS = 60, MOST = 4000 };
 

@@ -7,7 +7,7 @@
 #include "support/cross_sides.h"
 #include "learn/learner.h"
 #include "support/learner_fixture.h"
-#include "support/linked_kit.h"
+#include "support/episode_kit.h"
 #include "support/replay_kit.h"
 
 enum { CAPACITY = 2000, MOST = 500, STEPS = 3000 };

@@ -6,7 +6,7 @@
  */
 #include "support/cross_sides.h"
 #include "learn/learner.h"
-#include "support/learn_world.h"
+#include "support/learner_fixture.h"
 #include "support/replay_kit.h"
 
 enum { CAPACITY = 2000, MOST = 500, STEPS = 2000 };

@@ -327,7 +327,8 @@ static void check_training(const training *t)
     world_close(&world);
 }
 
-#define PRIORITIZED(n, d) .prioritized = 1, .norm = GPUR_WEIGHT_NORM_##n, .draw = GPUR_PRIORITIZED##d
+#define BY_PRIORITY(n) .prioritized = 1, .norm = GPUR_WEIGHT_NORM_##n, .draw = GPUR_PRIORITIZED
+#define BY_PLAIN_PRIORITY(n) .prioritized = 1, .norm = GPUR_WEIGHT_NORM_##n, .draw = GPUR_PRIORITIZED_PLAIN
 #define DOUBLE_DUELING .dueling = 1, .double_dqn = 1
 
 /* clang-format off: keeps each case on one or two lines */
@@ -345,13 +346,13 @@ static const training by_libraries[] = {
     {"images of pixels", 40, WORLD_PIXELS, .source = BY_IDS, DOUBLE_DUELING},
     {"images of planes, squared loss of Q", 5, WORLD_PLANES, BY_ROWS, .loss = GPUR_LOSS_SQUARED, .double_dqn = 1},
     {"images of pixels, squared loss of Q", 5, WORLD_PIXELS, BY_DRAW, .loss = GPUR_LOSS_SQUARED, .double_dqn = 1},
-    {"priorities, batch norm", 40, WORLD_PLAIN, BY_DRAW, DOUBLE_DUELING, PRIORITIZED(BATCH, )},
-    {"priorities, batch norm, plain", 40, WORLD_PLAIN, BY_DRAW, DOUBLE_DUELING, PRIORITIZED(BATCH, _PLAIN)},
-    {"priorities, memory norm", 40, WORLD_PLAIN, BY_DRAW, DOUBLE_DUELING, PRIORITIZED(MEMORY, )},
-    {"priorities, memory norm, plain", 40, WORLD_PLAIN, BY_DRAW, DOUBLE_DUELING, PRIORITIZED(MEMORY, _PLAIN)},
-    {"priorities, no norm", 40, WORLD_PLAIN, BY_DRAW, DOUBLE_DUELING, PRIORITIZED(NONE, )},
-    {"priorities, no norm, plain", 40, WORLD_PLAIN, BY_DRAW, DOUBLE_DUELING, PRIORITIZED(NONE, _PLAIN)},
-    {"priorities that the writer gives", 12, WORLD_WIDE, BY_DRAW, DOUBLE_DUELING, PRIORITIZED(BATCH, )},
+    {"priorities, batch norm", 40, WORLD_PLAIN, BY_DRAW, DOUBLE_DUELING, BY_PRIORITY(BATCH)},
+    {"priorities, batch norm, plain", 40, WORLD_PLAIN, BY_DRAW, DOUBLE_DUELING, BY_PLAIN_PRIORITY(BATCH)},
+    {"priorities, memory norm", 40, WORLD_PLAIN, BY_DRAW, DOUBLE_DUELING, BY_PRIORITY(MEMORY)},
+    {"priorities, memory norm, plain", 40, WORLD_PLAIN, BY_DRAW, DOUBLE_DUELING, BY_PLAIN_PRIORITY(MEMORY)},
+    {"priorities, no norm", 40, WORLD_PLAIN, BY_DRAW, DOUBLE_DUELING, BY_PRIORITY(NONE)},
+    {"priorities, no norm, plain", 40, WORLD_PLAIN, BY_DRAW, DOUBLE_DUELING, BY_PLAIN_PRIORITY(NONE)},
+    {"priorities that the writer gives", 12, WORLD_WIDE, BY_DRAW, DOUBLE_DUELING, BY_PRIORITY(BATCH)},
     {"priorities, uniform draws, ids and rows in turns", 12, WORLD_PLAIN, IN_TURNS, DOUBLE_DUELING, .prioritized = 1,
      .draw = GPUR_UNIFORM, .spoiled = 1},
     {"priorities, draws of the default, ids and rows in turns", 12, WORLD_PLAIN, IN_TURNS, .prioritized = 1},
@@ -388,16 +389,16 @@ static const training in_one_kernel[] = {
      .activation = GPUR_RELU, .hidden = 140, .hidden_activation = GPUR_LINEAR, .loss = GPUR_LOSS_SQUARED, .batch = 20},
     {"one kernel: distinct draws, copies first", 50, WORLD_PLAIN, BY_DRAW, ONE_KERNEL, .dueling = 1,
      .loss = GPUR_LOSS_SQUARED, .draw = GPUR_UNIFORM_DISTINCT, .copy_first = 1, .batch = 16, .spoiled = 1},
-    {"one kernel: priorities, batch norm", 12, WORLD_PLAIN, BY_DRAW, ONE_KERNEL, DOUBLE_DUELING, PRIORITIZED(BATCH, )},
+    {"one kernel: priorities, batch norm", 12, WORLD_PLAIN, BY_DRAW, ONE_KERNEL, DOUBLE_DUELING, BY_PRIORITY(BATCH)},
     {"one kernel: priorities, batch norm, plain", 12, WORLD_PLAIN, BY_DRAW, ONE_KERNEL, .dueling = 1,
-     PRIORITIZED(BATCH, _PLAIN)},
+     BY_PLAIN_PRIORITY(BATCH)},
     {"one kernel: priorities, memory norm", 12, WORLD_PLAIN, BY_DRAW, ONE_KERNEL, DOUBLE_DUELING,
-     PRIORITIZED(MEMORY, )},
-    {"one kernel: priorities, memory norm, plain", 12, WORLD_PLAIN, BY_DRAW, ONE_KERNEL, PRIORITIZED(MEMORY, _PLAIN)},
-    {"one kernel: priorities, no norm", 12, WORLD_PLAIN, BY_DRAW, ONE_KERNEL, DOUBLE_DUELING, PRIORITIZED(NONE, ),
+     BY_PRIORITY(MEMORY)},
+    {"one kernel: priorities, memory norm, plain", 12, WORLD_PLAIN, BY_DRAW, ONE_KERNEL, BY_PLAIN_PRIORITY(MEMORY)},
+    {"one kernel: priorities, no norm", 12, WORLD_PLAIN, BY_DRAW, ONE_KERNEL, DOUBLE_DUELING, BY_PRIORITY(NONE),
      .spoiled = 1},
     {"one kernel: priorities, no norm, plain", 12, WORLD_PLAIN, BY_DRAW, ONE_KERNEL, DOUBLE_DUELING,
-     PRIORITIZED(NONE, _PLAIN)},
+     BY_PLAIN_PRIORITY(NONE)},
 };
 
 TEST(training_in_one_kernel_follows_the_reference)

@@ -5,7 +5,7 @@
 #include "base/clock.h"
 #include "learn/learner.h"
 #include "replay/sampler/consumer.h"
-#include "support/learn_rig.h"
+#include "support/learner_fixture.h"
 
 #include <pthread.h>
 #include <stdatomic.h>

@@ -2,8 +2,16 @@
 """A model of `add`: environments with random steps, and the transitions that these steps make, computed one by one from
 the episodes: n steps, stacks of frames, three autoreset modes."""
 
+import gpureplay
 import numpy as np
 
+MODES = ("disabled", "next_step", "same_step")
+TRACKED = {  # of buffers whose library tracks episodes: settings of the World, fields beside Gymnasium's
+    "n steps": ({"n_step": 3}, {}),
+    "linked stacks": ({"stack": 3}, {"tag": "float32"}),
+    "linked frames of n steps": ({"stack": 3, "n_step": 3, "gives": "frames", "dtype": "float32"}, {}),
+    "previous": ({}, {"previous": "int64", "tag": "float32"}),
+}
 FRAME = (2, 3)
 LONGEST = 6  # about the length of an episode: a few steps more than a stack and n_step
 
@@ -104,13 +112,24 @@ class World:
         return {**given, **ends, "next_obs": self.newest(self.episodes[env]), "final_obs": last}
 
 
-def give(buffer, world, steps, **changes):
+def make(way, mode="next_step", seed=5, num_envs=2, **settings):
+    """A buffer of these `settings`, and a World of its steps. way: as in TRACKED."""
+    of, fields = way
+    world = World(seed, mode=mode, num_envs=num_envs, **of)
+    return gpureplay.ReplayBuffer(10_000, world.fields(**fields), **{**world.settings(), **settings}), world
+
+
+def step_of(buffer, world):
+    """The next step, without values that are no fields of the buffer."""
+    names = ("final_obs", "truncated", *(field.name for field in buffer.fields))
+    return {name: value for name, value in world.step().items() if name in names}
+
+
+def give(buffer, world, steps):
     """Adds this many steps. `add` must return the counts of the model."""
     for _ in range(steps):
-        before, given = len(world.rows), world.step()
-        added = buffer.add(**{name: value for name, value in {**given, **changes}.items()
-                              if name in ("final_obs", "truncated") or name in [field.name for field in buffer.fields]})
-        assert added == len(world.rows) - before
+        before = len(world.rows)
+        assert buffer.add(**step_of(buffer, world)) == len(world.rows) - before
     assert buffer.stats.appended == len(world.rows)
     if buffer.capacity > 8 * len(world.rows):  # in a small one, rows leave in groups, and with their frames
         assert len(buffer) == len(world.rows)

@@ -8,8 +8,12 @@ import sys
 import textwrap
 from pathlib import Path
 
+import gpureplay
 import numpy as np
+import pytest
 
+needs_files = pytest.mark.skipif("files: none" in gpureplay.lib.gpur_build_info().decode(),
+                                 reason="the library was built without cJSON or xxHash")
 DTYPES = ("float32", "float16", "uint8", "int32", "int64", "bool")
 TRANSITION = {
     "obs": ((3,), "float32"), "action": ((), "int32"), "reward": ((), "float32"), "next_obs": ((3,), "float32"),

@@ -14,14 +14,10 @@ import gpureplay
 import numpy as np
 import pytest
 from gpureplay._accelerator import fast
-from steps_model import World, check, give
-from support import run, unaligned
+from steps_model import MODES, TRACKED, check, give, make, step_of
+from support import DTYPES, needs_files, run, unaligned
 
 pytestmark = pytest.mark.skipif(fast is None, reason="the extension module is not here, or is switched off")
-has_files = pytest.mark.skipif("files: none" in gpureplay.lib.gpur_build_info().decode(),
-                               reason="the library was built without cJSON or xxHash")
-DTYPES = ["float32", "float16", "uint8", "int32", "int64", "bool"]
-MODES = ("disabled", "next_step", "same_step")
 FIELDS = {"x": ((3,), "float32"), "reward": ((), "float32"), "half": ((), "float16"), "small": ((), "uint8"),
           "action": ((), "int32"), "wide": ((), "int64"), "flag": ((), "bool")}
 STEP = {"obs": ((2,), "float32"), "action": "int64", "reward": "float32", "next_obs": ((2,), "float32"),
@@ -307,32 +303,18 @@ def test_episodes_end_alike(autoreset, flag, num_envs):
     assert len(buffers[0]) > 20
 
 
-TRACKED = {
-    "n steps": ({"n_step": 3}, {}),
-    "linked stacks": ({"stack": 3}, {"tag": "float32"}),
-    "linked frames of n steps": ({"stack": 3, "n_step": 3, "gives": "frames", "dtype": "float32"}, {}),
-    "halves": ({"n_step": 2, "dtype": "float16"}, {}),
-    "previous": ({}, {"previous": "int64", "tag": "float32"}),
-}
+HALVES = {"halves": ({"n_step": 2, "dtype": "float16"}, {})}
 
 
 def tracked_pair(way, mode, num_envs=3):
-    of, more = TRACKED[way]
-    world = World(5, mode=mode, num_envs=num_envs, **of)
-    made = [gpureplay.ReplayBuffer(10_000, world.fields(**more), **world.settings()) for _ in range(2)]
-    without_module(made[1])
-    return made, world
-
-
-def step_of(buffer, world):
-    """A step of the world, without what is no field."""
-    names = [field.name for field in buffer.fields]
-    return {name: value for name, value in world.step().items() if name == "final_obs" or name in names}
+    buffers, worlds = zip(*(make({**TRACKED, **HALVES}[way], mode, num_envs=num_envs) for _ in range(2)))
+    without_module(buffers[1])
+    return buffers, worlds[0]
 
 
 @pytest.mark.parametrize("num_envs", [1, 3])
 @pytest.mark.parametrize("mode", MODES[:2])
-@pytest.mark.parametrize("way", [way for way in TRACKED if way != "halves"])
+@pytest.mark.parametrize("way", TRACKED)
 def test_tracked_episodes_never_come_to_python(way, mode, num_envs, in_c):
     (buffer, _), world = tracked_pair(way, mode, num_envs)
     with buffer:
@@ -404,7 +386,7 @@ def spoiled(given, turn, random):
 
 
 @pytest.mark.parametrize("mode", MODES)
-@pytest.mark.parametrize("way", TRACKED)
+@pytest.mark.parametrize("way", {**TRACKED, **HALVES})
 def test_tracked_steps_end_alike(way, mode):
     random, kinds = np.random.default_rng(3), set()
     buffers, world = tracked_pair(way, mode)
@@ -465,7 +447,7 @@ def test_a_call_waits_for_the_thread_that_holds_the_writer(way):
         assert call(**given) == (1 if given else None)
 
 
-@has_files
+@needs_files
 def test_a_step_that_waits_lets_other_threads_go_on(tmp_path):
     """It waits for a save, which calls its progress function."""
     (buffer, _), world = tracked_pair("n steps", "disabled")

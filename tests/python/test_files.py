@@ -5,13 +5,13 @@ import gpureplay
 import numpy as np
 import pytest
 from gpureplay import DQN, ReplayBuffer
+from support import needs_files
 
 FIELDS = {"obs": (5, "float32"), "action": ((), "int32"), "reward": ((), "float32"), "next_obs": (5, "float32"),
           "terminated": ((), "bool"), "truncated": ((), "bool")}
 ROWS, CAPACITY = 150, 100
 
-pytestmark = pytest.mark.skipif("files: none" in gpureplay.lib.gpur_build_info().decode(),
-                                reason="the library was built without cJSON or xxHash")
+pytestmark = needs_files
 
 
 def rows(count=ROWS):

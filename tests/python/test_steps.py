@@ -9,33 +9,15 @@ import gpureplay
 import numpy as np
 import pytest
 from hypothesis import given, strategies as st
-from steps_model import World, check, give
+from steps_model import MODES, TRACKED, World, check, give, make, step_of
+from support import needs_files
 
 # Refusals that change nothing; resets, interrupts, writers and threads.
 
 
-MODES = ("disabled", "next_step", "same_step")
-WAYS = {
-    "n steps": ({"n_step": 3}, {}),
-    "linked stacks": ({"stack": 3}, {}),
-    "linked frames of n steps": ({"stack": 3, "n_step": 3, "gives": "frames", "dtype": "float32"}, {}),
-    "previous": ({}, {"previous": "int64"}),
-}
-
-
-@pytest.fixture(params=WAYS)
+@pytest.fixture(params=TRACKED)
 def way(request):
-    return WAYS[request.param]
-
-
-def make(way, mode="next_step", seed=5, num_envs=2, **settings):
-    of, fields = way
-    world = World(seed, mode=mode, num_envs=num_envs, **of)
-    return gpureplay.ReplayBuffer(10_000, world.fields(**fields), **{**world.settings(), **settings}), world
-
-
-def step_without(world, *names):
-    return {name: value for name, value in world.step().items() if name not in ("tag", *names)}
+    return TRACKED[request.param]
 
 
 def refused(buffer, error, text, **values):
@@ -47,29 +29,29 @@ def refused(buffer, error, text, **values):
 
 def test_an_array_that_the_environment_writes_into_is_found_out():
     """A vector may reuse one array: the array given as `obs` has the values of `next_obs` when `add` is called."""
-    buffer, world = make(WAYS["n steps"], num_envs=1)
+    buffer, world = make(TRACKED["n steps"], num_envs=1)
     with buffer:
-        held = step_without(world)
+        held = step_of(buffer, world)
         while world.over[0]:
-            held = step_without(world)
+            held = step_of(buffer, world)
         buffer.add(**held)
-        given = step_without(world)
+        given = step_of(buffer, world)
         held["next_obs"][...] = given["next_obs"]
         refused(buffer, ValueError, "obs of environment 0 is not", **{**given, "obs": held["next_obs"]})
 
 
 def test_after_an_end_the_new_episode_must_follow():
     """Under "same_step" its first observation was given with the end."""
-    buffer, world = make(WAYS["n steps"], "same_step")
+    buffer, world = make(TRACKED["n steps"], "same_step")
     with buffer:
         ends = 0
         while ends < 5:
-            given = step_without(world)
+            given = step_of(buffer, world)
             buffer.add(**given)
             ended = given["terminated"] | given["truncated"]
             if ended.any():
                 ends += 1
-                given = step_without(world)
+                given = step_of(buffer, world)
                 given["obs"][ended] += 1
                 refused(buffer, ValueError, f"obs of environment {ended.argmax()} is not the next_obs", **given)
                 given["obs"][ended] -= 1
@@ -80,13 +62,13 @@ def test_after_an_end_the_new_episode_must_follow():
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("name", ["obs", "next_obs", "reward", "final_obs"])
 def test_nan_is_refused(name, mode):
-    buffer, world = make(WAYS["linked frames of n steps"], mode)
+    buffer, world = make(TRACKED["linked frames of n steps"], mode)
     with buffer:
         for _ in range(40):
             if name == "obs":
                 buffer.reset()
                 world.reset()
-            given = step_without(world)
+            given = step_of(buffer, world)
             bad = {**given, name: np.full_like(given[name], np.nan)}
             is_read = name != "final_obs" or (mode == "same_step" and (given["terminated"] | given["truncated"]).any())
             if is_read:
@@ -96,12 +78,12 @@ def test_nan_is_refused(name, mode):
 
 
 def test_what_the_library_refuses_changes_nothing():
-    buffer, world = make(WAYS["linked stacks"], "disabled")
+    buffer, world = make(TRACKED["linked stacks"], "disabled")
     with buffer:
         give(buffer, world, 20)
         for _ in range(20):
             over = list(world.over)
-            given = step_without(world)
+            given = step_of(buffer, world)
             wrong = given["next_obs"].copy()
             wrong[:, 1] += 1
             refused(buffer, gpureplay.InvalidArgument, "next_obs of environment 0 has a frame 1 of its stack",
@@ -113,11 +95,11 @@ def test_what_the_library_refuses_changes_nothing():
 
 
 def test_an_ended_episode_cannot_end_again():
-    buffer, world = make(WAYS["n steps"], "next_step", num_envs=1)
+    buffer, world = make(TRACKED["n steps"], "next_step", num_envs=1)
     with buffer:
         while not world.over[0] or not world.rows:
             give(buffer, world, 1)
-        given = step_without(world)
+        given = step_of(buffer, world)
         refused(buffer, gpureplay.InvalidArgument, "it ends again", **{**given, "terminated": np.ones(1, bool)})
         assert buffer.add(**given) == 0
         give(buffer, world, 30)
@@ -128,19 +110,21 @@ def test_what_a_step_fills_in_is_not_given():
     buffer, world = make(({"n_step": 3}, {"previous": "int64", "discount": "float32"}))
     with buffer:
         for name in ("discount", "previous"):
-            refused(buffer, TypeError, rf"unknown \['{name}'\]; the fields are obs, action", **step_without(world),
+            refused(buffer, TypeError, rf"unknown \['{name}'\]; the fields are obs, action", **step_of(buffer, world),
                     **{name: np.zeros(2)})
-        refused(buffer, TypeError, r"missing \['reward'\]", **step_without(world, "reward"))
+        given = step_of(buffer, world)
+        del given["reward"]
+        refused(buffer, TypeError, r"missing \['reward'\]", **given)
         refused(buffer, ValueError, r"obs has shape \(2, 2\)",
-                **{**step_without(world), "obs": np.zeros((2, 2), np.uint8)})
+                **{**step_of(buffer, world), "obs": np.zeros((2, 2), np.uint8)})
     assert [field.name for field in buffer.fields][-2:] == ["previous", "discount"]
 
 
 def test_a_last_observation_is_asked_for():
-    buffer, world = make(WAYS["linked frames of n steps"], "same_step")
+    buffer, world = make(TRACKED["linked frames of n steps"], "same_step")
     with buffer:
         for _ in range(40):
-            given = step_without(world)
+            given = step_of(buffer, world)
             if (given["terminated"] | given["truncated"]).any():
                 refused(buffer, ValueError, "its last next_obs is not given",
                         **{name: value for name, value in given.items() if name != "final_obs"})
@@ -160,16 +144,16 @@ def test_an_episode_is_cut_without_a_field_for_it():
 
 def test_finished_rows():
     """A packed buffer takes them, `discount` with them, beside open episodes. A linked one has no place for them."""
-    buffer, world = make(WAYS["n steps"], num_envs=1)
+    buffer, world = make(TRACKED["n steps"], num_envs=1)
     rows = {field.name: np.ones((5, *field.shape), field.dtype) for field in buffer.fields}
     with buffer:
         assert buffer.extend(**rows) == 5
-        given = step_without(world)
+        given = step_of(buffer, world)
         assert buffer.add(**given) == 0 and buffer.extend(**rows) == 5
         assert buffer.gather(range(10)).discount.tolist() == [1] * 10
         with pytest.raises(TypeError, match="missing.*discount"):
             buffer.extend(**{name: rows[name] for name in rows if name != "discount"})
-    buffer, _ = make(WAYS["linked stacks"])
+    buffer, _ = make(TRACKED["linked stacks"])
     with buffer, pytest.raises(gpureplay.InvalidArgument, match="finished rows do not tell to which episode"):
         buffer.extend(**{field.name: np.ones((5, *field.shape), field.dtype) for field in buffer.fields})
 
@@ -189,7 +173,7 @@ def test_ctrl_c_when_the_library_is_done(way, mode, monkeypatch):
 
     with buffer:
         for _ in range(80):
-            given, is_done = step_without(world), False
+            given, is_done = step_of(buffer, world), False
             buffer._writer._tracker.forget()  # the extension module leaves such a step to Python
             while not is_done:
                 try:
@@ -200,7 +184,7 @@ def test_ctrl_c_when_the_library_is_done(way, mode, monkeypatch):
                 except KeyboardInterrupt:
                     is_done = calls[-1] is gpureplay.lib.gpur_writer_step_with
             if mode == "same_step" or not world.over[1]:
-                given = step_without(copy.deepcopy(world))
+                given = step_of(buffer, copy.deepcopy(world))
                 given["obs"][1] += 1
                 refused(buffer, ValueError, "obs of environment 1 is not the next_obs", **given)
                 checked += 1
@@ -216,7 +200,7 @@ def test_writers_in_threads_have_episodes_of_their_own(way):
         writer, added = buffer.writer(3, "same_step"), 0
         world = World(seed, num_envs=3, mode="same_step", **{**way[0], "n_step": 2})
         for _ in range(50):
-            added += writer.add(**step_without(world))
+            added += writer.add(**step_of(buffer, world))
         counts.append((added, world, writer))
 
     with buffer:
@@ -235,14 +219,14 @@ def test_a_closed_writer_says_so(way):
     buffer, world = make(way)
     with buffer:
         writer = buffer.writer(2, "next_step")
-        writer.add(**step_without(world))
+        writer.add(**step_of(buffer, world))
         writer.close()
-        for call in (lambda: writer.add(**step_without(world)), writer.reset):
+        for call in (lambda: writer.add(**step_of(buffer, world)), writer.reset):
             with pytest.raises(gpureplay.Closed, match="this writer was closed"):
                 call()
         assert buffer.stats.episodes_cut == 2
     with pytest.raises(gpureplay.Closed):
-        buffer.add(**step_without(world))
+        buffer.add(**step_of(buffer, world))
 
 
 def test_one_environment_needs_no_axis(way):
@@ -250,7 +234,7 @@ def test_one_environment_needs_no_axis(way):
     with buffer:
         world.mode = "disabled"
         for _ in range(60):
-            given = {name: value[0] for name, value in step_without(world).items()}
+            given = {name: value[0] for name, value in step_of(buffer, world).items()}
             before = len(buffer)
             added = buffer.add(**given)
             assert len(buffer) == before + added
@@ -268,7 +252,7 @@ def test_a_reset_without_a_call_is_refused(way, mode):
         give(buffer, world, 20)
         while world.over[0]:
             give(buffer, world, 1)
-        given = step_without(world)
+        given = step_of(buffer, world)
         refused(buffer, ValueError, "obs of environment 0 is not the next_obs that was given last, and its episode "
                                     "has not ended; call `reset`", **{**given, "obs": given["obs"] + 1})
         buffer.add(**given)
@@ -394,8 +378,6 @@ def test_random_episodes(layout, settings, schedule, capacity):
 # Files with open episodes, which continue in another buffer or in the same one.
 
 
-has_files = pytest.mark.skipif("files: none" in gpureplay.lib.gpur_build_info().decode(),
-                               reason="the library was built without cJSON or xxHash")
 SAVED_WAYS = {
     "rows": {},  # the library does not track episodes
     "n steps": {"n_step": 4},
@@ -410,7 +392,7 @@ def make_saved(world):
                                   **world.settings())
 
 
-@has_files
+@needs_files
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("way", SAVED_WAYS)
 def test_open_episodes_go_on(way, mode, tmp_path):
@@ -426,7 +408,7 @@ def test_open_episodes_go_on(way, mode, tmp_path):
             with make_saved(world) as other:
                 other.load(tmp_path / "buffer")
                 is_open = [mode == "same_step" or not over for over in went_on.over]
-                given = step_without(copy.deepcopy(went_on))
+                given = step_of(other, copy.deepcopy(went_on))
                 for env in np.flatnonzero(is_open) if way != "rows" else ():
                     obs = given["obs"].copy()
                     obs[env] += 1
@@ -438,7 +420,7 @@ def test_open_episodes_go_on(way, mode, tmp_path):
         assert (checked > 10 or way == "rows") and (len(ends) > 1 or mode == "same_step")
 
 
-@has_files
+@needs_files
 @pytest.mark.parametrize("way", SAVED_WAYS)
 def test_a_loaded_buffer_and_its_writers_are_where_they_were(way, tmp_path):
     world = World(8, num_envs=2, mode="next_step", **SAVED_WAYS[way])
@@ -446,7 +428,7 @@ def test_a_loaded_buffer_and_its_writers_are_where_they_were(way, tmp_path):
         second = World(9, num_envs=2, mode="next_step", **SAVED_WAYS[way])
         writer = buffer.writer(2, "next_step")
         give(buffer, world, 20)
-        writer.add(**step_without(second))
+        writer.add(**step_of(buffer, second))
         buffer.save(tmp_path / "buffer")
         state = copy.deepcopy(world), copy.deepcopy(second)
         give_only(writer, second, 7)
@@ -462,12 +444,12 @@ def give_only(target, world, steps):
     """Adds steps. Returns the sum of what `add` returned, which the model must confirm."""
     added, before = 0, len(world.rows)
     for _ in range(steps):
-        added += target.add(**step_without(world))
+        added += target.add(**{name: value for name, value in world.step().items() if name != "tag"})
     assert added == len(world.rows) - before
     return added
 
 
-@has_files
+@needs_files
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("way", SAVED_WAYS)
 @pytest.mark.parametrize("is_before", [True, False], ids=["before the save", "after the load"])
@@ -488,7 +470,7 @@ def test_a_reset_beside_a_file_ends_what_was_open(is_before, way, mode, tmp_path
         check(other, world)
 
 
-@has_files
+@needs_files
 @pytest.mark.parametrize("way", SAVED_WAYS)
 def test_a_writer_made_after_a_load_takes_over_what_the_file_had_open(way, tmp_path):
     worlds = [World(seed, num_envs=envs, mode="next_step", **SAVED_WAYS[way]) for seed, envs in ((4, 2), (6, 3))]
@@ -508,7 +490,7 @@ def test_a_writer_made_after_a_load_takes_over_what_the_file_had_open(way, tmp_p
         assert found == sorted(row["obs"].tobytes() + row["next_obs"].tobytes() for row in rows)
 
 
-@has_files
+@needs_files
 @pytest.mark.parametrize("way", SAVED_WAYS)
 def test_after_a_file_that_is_refused_the_episodes_go_on(way, tmp_path):
     world = World(5, num_envs=2, mode="next_step", **SAVED_WAYS[way])

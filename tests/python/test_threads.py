@@ -10,6 +10,7 @@ import time
 import gpureplay
 import numpy as np
 import pytest
+from support import needs_files
 
 FIELDS = {"obs": ((6,), "float32"), "action": ((), "int32"), "reward": ((), "float32"), "next_obs": ((6,), "float32"),
           "terminated": ((), "bool"), "writer": ((), "int64"), "serial": ((), "int64"), "sum": ((), "int64")}
@@ -170,9 +171,6 @@ def test_other_threads_go_on_while_large_rows_are_added():
 STEP_FIELDS = {"obs": ((4,), "float32"), "action": "int32", "reward": "float32", "next_obs": ((4,), "float32"),
           "terminated": "bool"}
 LARGE = 64 << 20  # bytes of a buffer whose file takes some time
-needs_files = pytest.mark.skipif("files: none" in gpureplay.lib.gpur_build_info().decode(),
-                                 reason="the library was built without cJSON or xxHash")
-
 
 @pytest.fixture
 def buffer():

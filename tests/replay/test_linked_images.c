@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* A learner of images over a linked replay, whose draws write what the first layer reads, makes the same weights, bit
  * by bit, as over a packed one, whose bytes are gathered first. */
-#include "support/learn_rig.h"
+#include "support/learner_fixture.h"
 #include "support/replay_kit.h"
 #include "test.h"
 #include "base/red_zone.h"

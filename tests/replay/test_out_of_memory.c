@@ -3,7 +3,7 @@
  * Every call that takes memory, a lock or a thread, with each of these refused in turn: the call does all it was asked
  * for, or answers GPUR_OUT_OF_MEMORY with everything as it was. It works when it is made again, and nothing leaks.
  */
-#include "support/conv_world.h"
+#include "support/learner_fixture.h"
 #include "support/faults.h"
 #include "support/file_scene.h"
 #include "replay/sampler/dlpack.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "support/conv_problem.h"
 
-#include "support/learn_rig.h"
+#include "support/learner_fixture.h"
 
 #include <math.h>
 #include <stdlib.h>

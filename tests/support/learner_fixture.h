@@ -4,6 +4,9 @@
 #ifndef GPUR_SUPPORT_LEARNER_FIXTURE_H
 #define GPUR_SUPPORT_LEARNER_FIXTURE_H
 
+#include "base/arena.h"
+#include "base/status.h"
+#include "learn/network/pass.h"
 #include "reference/reference_learn.h"
 
 enum { WORLD_FEATURES = 5, WORLD_ACTIONS = 3, WORLD_ROWS = 500, WORLD_UNIFORM = -1, WORLD_MOST_WEIGHTS = 4096 };

@@ -2,7 +2,7 @@
 /* Acting on observations that another stream is still writing. */
 #include "test.h"
 #include "device/device.h"
-#include "support/learn_world.h"
+#include "support/learner_fixture.h"
 
 enum { FLOATS = 1 << 22, FILLS = 200, ACTS = 8, OBS = ACTS * WORLD_FEATURES };
 

@@ -5,7 +5,7 @@
  * of the process could use the GPU afterwards.
  */
 #include "learn/learner.h"
-#include "support/learn_world.h"
+#include "support/learner_fixture.h"
 #include "replay/sampler/consumer.h"
 #include "test.h"
 

@@ -4,7 +4,7 @@
  * rows is empty then, one that was empty is as it was, and writers, whose episodes go on, play on into both.
  */
 #include "support/file_kit.h"
-#include "support/linked_kit.h"
+#include "support/episode_kit.h"
 #include "test.h"
 
 #include <unistd.h>

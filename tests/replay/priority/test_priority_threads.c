@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Train steps beside appends: no draw finds a row that is gone, and no node of the tree is ever lost. */
 #include "learn/learner.h"
-#include "support/learn_world.h"
+#include "support/learner_fixture.h"
 #include "test.h"
 
 #include <pthread.h>
