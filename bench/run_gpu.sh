@@ -105,15 +105,14 @@ part_build() {
 
 # Tests that find no GPU count as skipped, so the device itself comes first. Programs that share a GPU take turns on it.
 part_test() {
-    run device_opens 60 "$build/tests/all_tests" test_cuda_open "$device" || return
+    run device_opens 60 "$build/tests/all_tests" test_device "$device" || return
     run ctest 300 ctest --test-dir "$build" -L "^$device\$" -j 4 --no-tests=error --output-on-failure
     run python_package 120 python3 tests/python/test_on_device.py "$device"
-    run device_json 30 "$build/tests/print_device" "$device" "$out/device.json" # for tests/device/cuda/modules
 }
 
 # Errors of CUDA calls are the tests' own subject, and not reported. Several at a time, since nothing is timed.
-sanitized="launch_shape cross cross_ranked cross_linked stream cuda_recording loss optimizer cuda_streams device_memory
-    cuda_gemm meet dependent gather_observed one_kernel_reference"
+sanitized="launch_shape cross cross_ranked stream cuda_recording loss optimizer cuda_streams device gemm meet
+    gather_observed learner"
 part_sanitize() {
     local checker=compute-sanitizer tool name
     if [ -z "$dry" ]; then

@@ -9,14 +9,11 @@ list(TRANSFORM modules REPLACE "(.+)" "$<TARGET_FILE:\\1>")
 register(test_linkage cuda-build bash ${here}/package/test_linkage.sh $<TARGET_FILE:gpureplay> ${modules})
 
 if(Python3_Interpreter_FOUND)
-    register(test_cuda_philox cuda-build ${Python3_EXECUTABLE} ${here}/device/cuda/test_cuda_philox.py
-        ${PROJECT_SOURCE_DIR}/kernels ${CMAKE_CURRENT_BINARY_DIR}/cuda_philox.ptx ${GPUREPLAY_CURAND_INCLUDE_DIR}
+    register(test_cuda_ptx cuda-build ${Python3_EXECUTABLE} ${here}/device/cuda/test_cuda_ptx.py
+        ${PROJECT_SOURCE_DIR}/kernels ${CMAKE_CURRENT_BINARY_DIR}/cuda.ptx ${GPUREPLAY_CURAND_INCLUDE_DIR}
         ${nvcc_command})
-    register(test_cuda_entries cuda-build ${Python3_EXECUTABLE} ${here}/device/cuda/test_cuda_entries.py
-        ${PROJECT_SOURCE_DIR}/kernels ${CMAKE_CURRENT_BINARY_DIR}/cuda_entries.ptx ${nvcc_command})
 else()
-    register_skipped(test_cuda_entries "no Python 3 was found (Debian: apt install python3)")
-    register_skipped(test_cuda_philox "no Python 3 was found (Debian: apt install python3)")
+    register_skipped(test_cuda_ptx "no Python 3 was found (Debian: apt install python3)")
 endif()
 
 foreach(part toolkit architectures)
@@ -24,7 +21,7 @@ foreach(part toolkit architectures)
         -DSCRATCH=${CMAKE_CURRENT_BINARY_DIR}/cuda_${part} -P ${here}/device/cuda/cuda_${part}.cmake)
 endforeach()
 
-set_property(SOURCE device/cuda/test_cuda_search.c APPEND PROPERTY COMPILE_DEFINITIONS
+set_property(SOURCE device/cuda/test_cuda_libraries.c APPEND PROPERTY COMPILE_DEFINITIONS
     GPUR_INSTALLED_MODULE="${CMAKE_INSTALL_FULL_LIBDIR}/libgpureplay_cudamath.so")
 target_link_libraries(test_programs PRIVATE gpureplay_cuda) # tests make errors of CUDA's, and capture graphs
 
@@ -42,13 +39,9 @@ function(wrap target)
     target_link_options(${target} PRIVATE ${wrapped})
 endfunction()
 
-target_sources(test_cuda_step_nodes PRIVATE device/cuda/pretend/count_calls.c)
-target_link_libraries(test_cuda_step_nodes PRIVATE gpureplay_cuda)
-wrap(test_cuda_step_nodes gpur_recording_create gpur_cuda_gemm_run gpur_cuda_conv_run gpur_cuda_launch)
-
-# The CUDA runtime with faults, or only pretended: the names are those of device/cuda/pretend/runtime_list.h.
-file(READ device/cuda/pretend/runtime_list.h runtime_list)
-set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS device/cuda/pretend/runtime_list.h)
+# The CUDA runtime with faults, or only pretended: the names are those of support/cuda/pretended_cuda.h.
+file(READ support/cuda/pretended_cuda.h runtime_list)
+set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS support/cuda/pretended_cuda.h)
 string(REGEX MATCHALL "X\\(cuda[A-Za-z]+" runtime_calls "${runtime_list}")
 list(TRANSFORM runtime_calls REPLACE "X\\(" "")
 if(GPUREPLAY_CUDA_VERSION VERSION_LESS 13.0)
@@ -56,11 +49,9 @@ if(GPUREPLAY_CUDA_VERSION VERSION_LESS 13.0)
 endif()
 list(APPEND runtime_calls cudaStreamEndCapture cudaGetLastError cudaPeekAtLastError)
 list(APPEND runtime_calls gpur_math_library_open gpur_dnn_library_open)
-set(pretend device/cuda/pretend)
-add_library(pretended_cuda OBJECT ${pretend}/faults.c ${pretend}/pretend_device.c ${pretend}/pretend_streams.c
-    ${pretend}/pretend_products.c)
+add_library(pretended_cuda OBJECT support/cuda/pretended_cuda.c)
 target_link_libraries(pretended_cuda PUBLIC gpureplay_tested gpureplay_cuda)
-foreach(name test_cuda_faults test_cuda_pretended)
+foreach(name test_cuda_faults test_cuda_launches)
     target_sources(${name} PRIVATE $<TARGET_OBJECTS:pretended_cuda>)
     target_link_libraries(${name} PRIVATE gpureplay_cuda)
     wrap(${name} ${runtime_calls})
@@ -69,13 +60,12 @@ endforeach()
 # Programs that test a GPU, on a pretended one: what the library's CUDA files do, and what the tests expect of them, is
 # then known to fit before a GPU is there. Those whose subject is on the host: kernels are the CPU's here, and run
 # without warps; nor are the edges of graphs pretended.
-set(pretended_parts act batch checkpoint checkpoint_calls checkpoint_settings checkpoint_threads copies cross cuda_act
-    cuda_limits cuda_streams cuda_together dependent device device_memory gather intake learner learner_[a-z]+ linked
-    meet priorities priority_threads random_curand replay_config replay_flight replay_model replay_order replay_threads
-    rows sampler soak stream turns writer writer_[a-z_]+)
+set(pretended_parts act batch checkpoint copies cross cuda_device cuda_limits cuda_streams device gather intake learner
+    learner_[a-z]+ linked locks meet priorities priority_threads random_curand replay_config replay_flight replay_model
+    replay_order replay_threads rows sampler soak stream writer writer_[a-z_]+)
 list(JOIN pretended_parts "|" pretended_pattern)
 add_executable(all_tests.pretended $<TARGET_OBJECTS:test_programs> $<TARGET_OBJECTS:pretended_cuda>
-    device/cuda/pretend/pretend_always.c)
+    support/cuda/pretend_always.c)
 target_link_libraries(all_tests.pretended PRIVATE ${test_libraries} gpureplay_cuda)
 wrap(all_tests.pretended ${runtime_calls})
 foreach(program IN LISTS programs_together)
@@ -104,17 +94,9 @@ if(TARGET gpureplay_cudadnn)
     target_include_directories(test_conv_plan SYSTEM PRIVATE ${GPUREPLAY_CUDNN_INCLUDE_DIR})
     target_link_libraries(test_conv_plan PRIVATE gpureplay_tested gpureplay_cuda ${GPUREPLAY_CUDNN})
 
-    # What describes a GPU: the suite that has one prints it.
-    add_executable(print_device device/cuda/modules/print_device.c)
-    target_include_directories(print_device SYSTEM PRIVATE ${GPUREPLAY_CUDNN_INCLUDE_DIR})
-    target_link_libraries(print_device PRIVATE gpureplay_tested gpureplay_cuda ${GPUREPLAY_CUDNN})
-
-    # For every GPU that is described there: see device/cuda/modules/described.h.
-    file(GLOB descriptions CONFIGURE_DEPENDS device/cuda/modules/*.json)
+    file(GLOB descriptions CONFIGURE_DEPENDS device/cuda/modules/*.json) # GPUs that engines are chosen for
     foreach(description IN LISTS descriptions)
         get_filename_component(name ${description} NAME_WE)
         register(test_conv_plan.${name} cuda-build test_conv_plan ${description})
-        register(test_device_json.${name} cuda-build ${CMAKE_COMMAND} -DPROGRAM=$<TARGET_FILE:print_device>
-            -DGIVEN=${description} -P ${here}/device/cuda/modules/device_json.cmake)
     endforeach()
 endif()

@@ -1,18 +1,13 @@
 /* SPDX-License-Identifier: MIT */
-/* Opening, describing and closing devices. */
+/* Opening, describing and closing devices; their memory: aligned, zeroed, counted and freed. */
 #include "test.h"
 #include "device/device.h"
-
-typedef struct log_lines {
-    int count;
-    char last[512];
-} log_lines;
+#include "device/gemm.h"
+#include "support/counting_alloc.h"
 
 static void keep_line(void *user, const char *line)
 {
-    log_lines *const lines = (log_lines *)user;
-    lines->count++;
-    snprintf(lines->last, sizeof lines->last, "%s", line);
+    snprintf((char *)user, 512, "%s", line);
 }
 
 TEST(a_name_that_does_not_exist_is_refused_with_those_that_do)
@@ -40,49 +35,47 @@ TEST(null_is_refused)
     gpur_device_free(NULL, NULL);
 }
 
-TEST(cuda_is_refused_with_what_would_help_where_it_is_not)
+/* Opens and closes "cuda:0"; returns the status of opening. */
+static gpur_status open_first(void)
 {
     gpur_device *device = NULL;
     const gpur_status status = gpur_device_open("cuda:0", NULL, &device);
-    if (status == GPUR_OK) {
-        gpur_device_close(device);
-        return;
-    }
-    CHECK_STATUS(status, GPUR_UNAVAILABLE);
-    CHECK(!device);
-#ifndef GPUR_HAS_CUDA
-    CHECK_MESSAGE("-DGPUREPLAY_CUDA=ON");
-    CHECK_STATUS(gpur_device_open("cuda:7", NULL, &device), GPUR_UNAVAILABLE);
-    CHECK_MESSAGE("cuda:7");
-#endif
-}
-
-TEST(auto_opens_the_best_device_and_says_why_it_is_the_cpu)
-{
-    gpur_device *device = NULL;
-    log_lines lines = {0};
-    gpur_device_config config = test_device_config();
-    config.log = keep_line;
-    config.log_user = &lines;
-    CHECK_OK(gpur_device_open("auto", &config, &device));
-    if (strcmp(gpur_device_name(device), "cpu") == 0) {
-        CHECK(lines.count == 1);
-        CHECK(strstr(lines.last, "auto: using the CPU: "));
-    }
-    gpur_device_close(device);
-}
-
-static gpur_status open_with(int32_t threads, int32_t executor, void *stream, gpur_alloc_fn alloc)
-{
-    gpur_device *device = NULL;
-    gpur_device_config config = test_device_config();
-    config.threads = threads;
-    config.executor = executor;
-    config.stream = stream;
-    config.alloc = alloc;
-    const gpur_status status = gpur_device_open("cpu", &config, &device);
     gpur_device_close(device);
     return status;
+}
+
+/* With a GPU, without one, and in a build without CUDA. */
+TEST(cuda_opens_or_is_refused_with_what_would_help)
+{
+    gpur_device *device = NULL;
+    const gpur_status first = open_first();
+    CHECK_STATUS(gpur_device_open("cuda:9999", NULL, &device), GPUR_UNAVAILABLE);
+    CHECK(!device);
+    CHECK_MESSAGE("cuda:9999");
+#ifdef GPUR_HAS_CUDA
+    CHECK_MESSAGE(first == GPUR_OK ? "this machine has" : "driver");
+#else
+    CHECK_MESSAGE("-DGPUREPLAY_CUDA=ON");
+#endif
+    CHECK(first == GPUR_OK || first == GPUR_UNAVAILABLE);
+    for (int i = 0; i < 20; i++) /* a failed open leaves nothing behind for the next */
+        CHECK_STATUS(open_first(), first);
+}
+
+TEST(auto_opens_the_gpu_where_there_is_one_and_says_why_it_is_the_cpu)
+{
+    char line[512] = "";
+    gpur_device *device = NULL;
+    gpur_device_config config = test_device_config();
+    gpur_device_info info = {.size = sizeof info};
+    const int has_gpu = open_first() == GPUR_OK;
+    config.log = keep_line, config.log_user = line;
+    CHECK_OK(gpur_device_open("auto", &config, &device));
+    CHECK_OK(gpur_device_get_info(device, &info));
+    CHECK_EQUAL(info.is_cuda, has_gpu);
+    CHECK(strcmp(info.name, has_gpu ? "cuda:0" : "cpu") == 0);
+    CHECK(has_gpu || strstr(line, "auto: using the CPU: "));
+    gpur_device_close(device);
 }
 
 static void *never_called(void *user, size_t bytes)
@@ -91,19 +84,19 @@ static void *never_called(void *user, size_t bytes)
     abort();
 }
 
-TEST(a_config_out_of_range_is_refused)
+static void check_refused(gpur_device_config config, const char *message)
 {
-    int here = 0;
-    CHECK_STATUS(open_with(-1, 0, NULL, NULL), GPUR_INVALID_ARGUMENT);
-    CHECK_MESSAGE("threads is -1");
-    CHECK_STATUS(open_with(1025, 0, NULL, NULL), GPUR_INVALID_ARGUMENT);
-    CHECK_MESSAGE("1024");
-    CHECK_STATUS(open_with(0, 2, NULL, NULL), GPUR_INVALID_ARGUMENT);
-    CHECK_MESSAGE("executor is 2");
-    CHECK_STATUS(open_with(0, 0, &here, NULL), GPUR_INVALID_ARGUMENT);
-    CHECK_MESSAGE("on the CPU it must be NULL");
-    CHECK_STATUS(open_with(0, 0, NULL, never_called), GPUR_INVALID_ARGUMENT);
-    CHECK_MESSAGE("set both or neither");
+    gpur_device *device = NULL;
+    CHECK_STATUS(gpur_device_open("cpu", &config, &device), GPUR_INVALID_ARGUMENT);
+    CHECK_MESSAGE(message);
+}
+
+/* Ranges of numbers are in test_settings.c. */
+TEST(a_config_that_cannot_be_is_refused)
+{
+    gpur_device_config c = test_device_config();
+    c.stream = &c, check_refused(c, "on the CPU it must be NULL");
+    c = test_device_config(), c.alloc = never_called, check_refused(c, "set both or neither");
 }
 
 TEST(a_config_of_another_version_is_read_as_far_as_it_is_known)
@@ -183,18 +176,186 @@ TEST(the_build_info_has_a_line_for_each_part)
     CHECK(strstr(gpur_build_info(), gpur_version()));
 }
 
+/* ---- memory ---- */
+
+static int64_t used_by(gpur_device *device)
+{
+    gpur_device_info info = {.size = sizeof info};
+    return gpur_device_get_info(device, &info) == GPUR_OK ? info.memory_used : -1;
+}
+
+TEST(memory_is_aligned_zeroed_and_counted)
+{
+    static const int64_t sizes[] = {1, 255, 256, 4097, 1 << 20, (8 << 20) + 1};
+    enum { COUNT = sizeof sizes / sizeof *sizes };
+    gpur_device *const device = test_device();
+    unsigned char *const host = (unsigned char *)malloc((size_t)sizes[COUNT - 1]);
+    void *memory[COUNT], *pinned = NULL;
+    int64_t sum = 0;
+    for (int i = 0; i < COUNT; i++) {
+        CHECK_OK(gpur_device_alloc(device, sizes[i], &memory[i]));
+        CHECK((uintptr_t)memory[i] % 256 == 0);
+        CHECK_EQUAL(used_by(device), sum += sizes[i]);
+        memset(host, 1, (size_t)sizes[i]);
+        CHECK_OK(gpur_device_copy(device, host, memory[i], sizes[i]));
+        CHECK(host[0] == 0 && memcmp(host, host + 1, (size_t)sizes[i] - 1) == 0);
+    }
+    CHECK_OK(gpur_pinned_alloc(device, 1000, "the test", &pinned));
+    CHECK((uintptr_t)pinned % 256 == 0);
+    CHECK(((unsigned char *)pinned)[999] == 0);
+    CHECK_EQUAL(used_by(device), sum);
+    gpur_pinned_free(device, pinned);
+    gpur_pinned_free(device, NULL);
+    for (int i = 0; i < COUNT; i++) {
+        gpur_device_free(device, memory[i]);
+        CHECK_EQUAL(used_by(device), sum -= sizes[i]);
+    }
+    free(host);
+    gpur_device_close(device);
+}
+
+TEST(a_copy_goes_there_and_back)
+{
+    enum { BYTES = 100001 };
+    static unsigned char from[BYTES], to[BYTES];
+    gpur_device *const device = test_device();
+    void *memory = NULL;
+    for (int i = 0; i < BYTES; i++)
+        from[i] = (unsigned char)(i * 7 + i / 251);
+    CHECK_OK(gpur_device_alloc(device, BYTES, &memory));
+    CHECK_OK(gpur_device_copy(device, memory, from, BYTES));
+    CHECK_OK(gpur_device_copy(device, to, memory, BYTES));
+    CHECK(memcmp(from, to, BYTES) == 0);
+    CHECK_OK(gpur_device_copy(device, NULL, NULL, 0));
+    CHECK_STATUS(gpur_device_copy(device, to, memory, -1), GPUR_INVALID_ARGUMENT);
+    CHECK_STATUS(gpur_device_copy(device, NULL, memory, 1), GPUR_INVALID_ARGUMENT);
+    gpur_device_free(device, memory);
+    gpur_device_close(device);
+}
+
+TEST(what_does_not_fit_is_refused_with_the_numbers)
+{
+    static const int64_t sizes[] = {(int64_t)1 << 50, INT64_MAX - 1, INT64_MAX};
+    gpur_device *const device = test_device();
+    for (int i = 0; i < 3; i++) {
+        void *memory = device;
+        char wanted[64];
+        snprintf(wanted, sizeof wanted, "%lld bytes wanted", (long long)sizes[i]);
+        CHECK_STATUS(gpur_device_alloc(device, sizes[i], &memory), GPUR_OUT_OF_MEMORY);
+        CHECK_MESSAGE(wanted);
+        CHECK_MESSAGE("free of");
+        CHECK(!memory);
+    }
+    CHECK_EQUAL(used_by(device), 0);
+    void *memory = NULL;
+    CHECK_STATUS(gpur_device_alloc(device, 0, &memory), GPUR_INVALID_ARGUMENT);
+    CHECK_STATUS(gpur_device_alloc(device, -5, &memory), GPUR_INVALID_ARGUMENT);
+    CHECK_MESSAGE("-5 bytes");
+    CHECK_STATUS(gpur_device_alloc(device, 1, NULL), GPUR_INVALID_ARGUMENT);
+    gpur_device_close(device);
+}
+
+TEST(memory_of_somebody_else_is_left_alone)
+{
+    char line[512] = "";
+    gpur_device *device = NULL;
+    gpur_device_config config = test_device_config();
+    config.log = keep_line;
+    config.log_user = line;
+    CHECK_OK(gpur_device_open(test_device_name(), &config, &device));
+    gpur_device_free(device, line);
+    CHECK(strstr(line, "is no memory of"));
+    gpur_device_close(device);
+}
+
+static gpur_device_config config_counted_by(counting_alloc *counts)
+{
+    gpur_device_config config = test_device_config();
+    config.alloc = counting_alloc_take;
+    config.release = counting_alloc_give;
+    config.alloc_user = counts;
+    return config;
+}
+
+/* Makes one of everything; stops at the first failure. */
+static gpur_status make_one_of_each(gpur_device *device, gpur_stream **stream, gpur_event **event, gpur_gemm **gemm)
+{
+    const gpur_gemm_shape shape = {.m = 2, .n = 2, .k = 2, .lda = 2, .ldb = 2, .ldc = 2};
+    void *memory = NULL, *pinned = NULL;
+    GPUR_TRY(gpur_stream_create(device, stream));
+    GPUR_TRY(gpur_event_create(device, event));
+    GPUR_TRY(gpur_gemm_create(device, &shape, gemm));
+    GPUR_TRY(gpur_memory_alloc(device, 1000, "the test", &memory));
+    GPUR_TRY(gpur_pinned_alloc(device, 1000, "the test", &pinned));
+    for (int i = 0; i < 100; i++) /* never freed: they are freed with the device */
+        GPUR_TRY(gpur_memory_alloc(device, 10, "the test", &memory));
+    GPUR_TRY(gpur_fill(*stream, memory, 1, 10));
+    GPUR_TRY(gpur_event_record(*event, *stream));
+    return gpur_stream_sync(*stream);
+}
+
+static gpur_status use_device(const gpur_device_config *config)
+{
+    gpur_device *device = NULL;
+    gpur_stream *stream = NULL;
+    gpur_event *event = NULL;
+    gpur_gemm *gemm = NULL;
+    GPUR_TRY(gpur_device_open(test_device_name(), config, &device));
+    const gpur_status status = make_one_of_each(device, &stream, &event, &gemm);
+    gpur_gemm_destroy(gemm);
+    gpur_event_destroy(event);
+    gpur_stream_destroy(stream);
+    gpur_device_close(device);
+    return status;
+}
+
+/* The last round has no failure. */
+TEST(the_callers_allocator_gets_everything_back_also_where_it_runs_out)
+{
+    gpur_status status = GPUR_OUT_OF_MEMORY;
+    for (int64_t fail_at = 1; status != GPUR_OK; fail_at++) {
+        counting_alloc counts = {.fail_at = fail_at};
+        const gpur_device_config config = config_counted_by(&counts);
+        status = use_device(&config);
+        CHECK(status == GPUR_OK || status == GPUR_OUT_OF_MEMORY);
+        CHECK(counts.calls > 0);
+        CHECK_EQUAL(counts.blocks, 0);
+        CHECK_EQUAL(counts.bytes, 0);
+        CHECK_EQUAL(counts.wrong_sizes, 0);
+    }
+}
+
+TEST(an_allocator_that_does_not_align_is_refused_and_told)
+{
+    char line[512] = "";
+    gpur_device *device = NULL;
+    counting_alloc counts = {.offset = 32};
+    gpur_device_config config = config_counted_by(&counts);
+    config.log = keep_line;
+    config.log_user = line;
+    CHECK_STATUS(gpur_device_open(test_device_name(), &config, &device), GPUR_OUT_OF_MEMORY);
+    CHECK(strstr(line, "not aligned to 64 bytes"));
+    CHECK_EQUAL(counts.blocks, 0);
+}
+
 int main(int argc, char **argv)
 {
     test_main_begin(argc, argv);
     RUN(a_name_that_does_not_exist_is_refused_with_those_that_do);
     RUN(null_is_refused);
-    RUN(cuda_is_refused_with_what_would_help_where_it_is_not);
-    RUN(auto_opens_the_best_device_and_says_why_it_is_the_cpu);
-    RUN(a_config_out_of_range_is_refused);
+    RUN(cuda_opens_or_is_refused_with_what_would_help);
+    RUN(auto_opens_the_gpu_where_there_is_one_and_says_why_it_is_the_cpu);
+    RUN(a_config_that_cannot_be_is_refused);
     RUN(a_config_of_another_version_is_read_as_far_as_it_is_known);
     RUN(the_info_describes_the_device);
     RUN(the_number_of_threads_is_the_callers);
     RUN(a_device_lives_until_its_last_holder_lets_go);
     RUN(the_build_info_has_a_line_for_each_part);
+    RUN(memory_is_aligned_zeroed_and_counted);
+    RUN(a_copy_goes_there_and_back);
+    RUN(what_does_not_fit_is_refused_with_the_numbers);
+    RUN(memory_of_somebody_else_is_left_alone);
+    RUN(the_callers_allocator_gets_everything_back_also_where_it_runs_out);
+    RUN(an_allocator_that_does_not_align_is_refused_and_told);
     return test_main_end();
 }

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* GEMMs against their definition: every transpose, odd sizes, pitches, accumulation, fewer rows than planned. */
+/* GEMMs against their definition: every transpose, odd sizes, pitches, accumulation, fewer rows than planned, addresses
+ * of any alignment, every arithmetic and epilogue; and impossible ones, which are refused with the numbers. */
 #include "test.h"
 #include "device/cpu/cpu.h"
+#include "gpureplay/learner.h"
 #include "reference/reference_gemm.h"
 
 #ifdef GPUR_HAS_BLAS
@@ -17,6 +19,7 @@ void plain_sgemm(gpur_device *device, const gpur_gemm_shape *shape, int64_t rows
 /* Host copies of the matrices. A is stored as (a_rows, lda), B as (b_rows, ldb), C as (m, ldc). */
 typedef struct problem {
     gpur_gemm_shape shape;
+    int64_t offset; /* of each array on the device from a multiple of 256 bytes, in floats */
     int64_t a_count, b_count, c_count;
     float *a, *b, *c, *bias, *before; /* `before` is C before the run */
 } problem;
@@ -31,6 +34,7 @@ static void open_problem(problem *p, gpur_gemm_shape s)
 {
     uint32_t state = (uint32_t)(s.m * 31 + s.n * 7 + s.k);
     p->shape = s;
+    p->offset = 0;
     p->a_count = (s.transpose_a ? s.k : s.m) * s.lda;
     p->b_count = (s.transpose_b ? s.n : s.k) * s.ldb;
     p->c_count = s.m * s.ldc;
@@ -49,10 +53,12 @@ static double activated(const problem *p, double x, int64_t column)
     return p->shape.epilogue == GPUR_EPILOGUE_BIAS_RELU && x < 0.0 ? 0.0 : x;
 }
 
-/* The first `rows` rows must be the product. The padding of rows, and on the CPU the rows beyond `rows`, must be
- * unchanged. */
+/* The first `rows` rows must be the product; the relative rounding error of a term is 2^-24 in FP32, 2^-11 for both
+ * operands in TF32 and 2^-8 in BF16, which the CPU has in FP32. The padding of rows, and on the CPU the rows beyond
+ * `rows`, must be unchanged. */
 static void check_product(const problem *p, int64_t rows)
 {
+    static const double relative[] = {[GPUR_MATH_FP32] = 4e-7, [GPUR_MATH_TF32] = 2e-3, [GPUR_MATH_BF16] = 1e-2};
     const gpur_gemm_shape *const s = &p->shape;
     for (int64_t i = 0; i < s->m; i++)
         for (int64_t j = 0; j < s->ldc; j++) {
@@ -62,38 +68,41 @@ static void check_product(const problem *p, int64_t rows)
             } else if (i < rows) {
                 double size = 0.0;
                 const double want = activated(p, reference_gemm(s, p->a, p->b, p->before, i, j, &size), j);
-                CHECK_NEAR(got, want, 1e-6 + 4e-7 * size);
+                CHECK_NEAR(got, want, 1e-6 + relative[s->math] * size);
             }
         }
 }
 
-/* Runs the GEMM by the device's library on device memory. Returns the status of the first call that fails. */
+static gpur_status upload(gpur_device *device, const float *host, int64_t count, int64_t offset, float **memory)
+{
+    GPUR_TRY(gpur_device_alloc(device, (count + offset) * 4, (void **)memory));
+    *memory += offset;
+    return gpur_device_copy(device, *memory, host, count * 4);
+}
+
+/* Runs the GEMM by the device's library on device memory. Memory that is left after a failure goes with the device. */
 static gpur_status run_on_device(gpur_device *device, problem *p, int64_t rows)
 {
     gpur_gemm *gemm = NULL;
     gpur_stream *stream = NULL;
-    float *a = NULL, *b = NULL, *c = NULL, *bias = NULL;
+    float *arrays[4] = {NULL};
+    const float *const host[4] = {p->a, p->b, p->c, p->bias};
+    const int64_t counts[4] = {p->a_count, p->b_count, p->c_count, p->shape.n};
     void *workspace = NULL;
-    const int64_t bias_bytes = p->shape.n * 4;
     GPUR_TRY(gpur_gemm_create(device, &p->shape, &gemm));
     GPUR_TRY(gpur_stream_create(device, &stream));
-    GPUR_TRY(gpur_memory_alloc(device, p->a_count * 4, "A", (void **)&a));
-    GPUR_TRY(gpur_memory_alloc(device, p->b_count * 4, "B", (void **)&b));
-    GPUR_TRY(gpur_memory_alloc(device, p->c_count * 4, "C", (void **)&c));
-    GPUR_TRY(gpur_memory_alloc(device, bias_bytes, "the bias", (void **)&bias));
+    for (int i = 0; i < 4; i++)
+        GPUR_TRY(upload(device, host[i], counts[i], p->offset, &arrays[i]));
     if (gpur_gemm_workspace_bytes(gemm))
-        GPUR_TRY(gpur_memory_alloc(device, gpur_gemm_workspace_bytes(gemm), "the workspace", &workspace));
-    GPUR_TRY(gpur_copy(stream, a, p->a, p->a_count * 4));
-    GPUR_TRY(gpur_copy(stream, b, p->b, p->b_count * 4));
-    GPUR_TRY(gpur_copy(stream, c, p->c, p->c_count * 4));
-    GPUR_TRY(gpur_copy(stream, bias, p->bias, bias_bytes));
-    GPUR_TRY(gpur_gemm_run(gemm, stream, rows, a, b, c, bias, workspace));
-    GPUR_TRY(gpur_copy(stream, p->c, c, p->c_count * 4));
+        GPUR_TRY(gpur_device_alloc(device, gpur_gemm_workspace_bytes(gemm), &workspace));
+    GPUR_TRY(gpur_gemm_run(gemm, stream, rows, arrays[0], arrays[1], arrays[2], arrays[3], workspace));
+    gpur_gemm_destroy(gemm); /* while its product may be under way */
+    GPUR_TRY(gpur_copy(stream, p->c, arrays[2], p->c_count * 4));
     GPUR_TRY(gpur_stream_sync(stream));
-    gpur_memory_free(device, workspace), gpur_memory_free(device, bias), gpur_memory_free(device, c);
-    gpur_memory_free(device, b), gpur_memory_free(device, a);
+    for (int i = 0; i < 4; i++)
+        gpur_device_free(device, arrays[i] - p->offset);
+    gpur_device_free(device, workspace);
     gpur_stream_destroy(stream);
-    gpur_gemm_destroy(gemm);
     return GPUR_OK;
 }
 
@@ -164,21 +173,40 @@ TEST(fewer_rows_than_planned_leave_the_others_alone)
     gpur_device_close(device);
 }
 
-TEST(an_epilogue_is_right_or_unavailable)
+/* Layers of 128 units on 27 features and of 1024 units on 128: forward, weight gradient, input gradient. */
+static const gpur_gemm_shape layers[] = {
+    {.m = 32, .n = 64, .k = 28, .lda = 28, .ldb = 28, .ldc = 64, .transpose_b = 1},
+    {.m = 64, .n = 128, .k = 27, .lda = 32, .ldb = 27, .ldc = 128, .transpose_b = 1},
+    {.m = 64, .n = 1024, .k = 128, .lda = 128, .ldb = 128, .ldc = 1024, .transpose_b = 1},
+    {.m = 128, .n = 27, .k = 64, .lda = 128, .ldb = 32, .ldc = 27, .transpose_a = 1},
+    {.m = 64, .n = 128, .k = 1024, .lda = 1024, .ldb = 128, .ldc = 128},
+};
+
+static void check_layer(gpur_device *device, gpur_gemm_shape shape, int64_t offset)
+{
+    problem p;
+    open_problem(&p, shape);
+    p.offset = offset;
+    const gpur_status status = run_on_device(device, &p, shape.m);
+    if (status == GPUR_OK)
+        check_product(&p, shape.m);
+    free(p.a);
+    const int may_lack = shape.epilogue != GPUR_EPILOGUE_NONE; /* the CPU lacks all of them */
+    CHECK(status == GPUR_OK ? test_on_cuda() || !may_lack : status == GPUR_UNAVAILABLE && may_lack);
+}
+
+/* With an offset, arrays are aligned as floats only. */
+TEST(layers_agree_in_every_arithmetic_and_epilogue_at_any_address)
 {
     gpur_device *const device = test_device();
-    for (int32_t epilogue = GPUR_EPILOGUE_BIAS; epilogue <= GPUR_EPILOGUE_BIAS_RELU; epilogue++) {
-        problem p;
-        gpur_gemm_shape s = reference_gemm_shape(32, 64, 28, 2, 0); /* the forward pass of a layer: X (32, 28) W^T */
-        s.epilogue = epilogue;
-        open_problem(&p, s);
-        const gpur_status status = run_on_device(device, &p, s.m);
-        CHECK(status == GPUR_OK || status == GPUR_UNAVAILABLE);
-        if (status == GPUR_OK)
-            check_product(&p, s.m);
-        CHECK(status == GPUR_UNAVAILABLE || test_on_cuda());
-        free(p.a);
-    }
+    for (int32_t math = GPUR_MATH_FP32; math <= GPUR_MATH_BF16; math++)
+        for (int64_t offset = 0; offset <= (math == GPUR_MATH_BF16 ? 0 : 1); offset++)
+            for (int32_t epilogue = GPUR_EPILOGUE_NONE; epilogue <= GPUR_EPILOGUE_BIAS_RELU; epilogue++)
+                for (size_t i = 0; i < sizeof layers / sizeof *layers; i++) {
+                    gpur_gemm_shape s = layers[i];
+                    s.math = math, s.epilogue = epilogue;
+                    check_layer(device, s, offset);
+                }
     gpur_device_close(device);
 }
 
@@ -198,27 +226,6 @@ TEST(the_plain_product_agrees_with_the_definition)
                 check_product(&p, rows);
                 free(p.a);
             }
-    gpur_device_close(device);
-}
-
-TEST(a_plan_may_go_while_its_product_is_under_way)
-{
-    gpur_device *const device = test_device();
-    const gpur_gemm_shape s = reference_gemm_shape(64, 64, 64, 0, 0);
-    gpur_gemm *gemm = NULL;
-    gpur_stream *stream = NULL;
-    float *memory = NULL, first = -1.0f;
-    CHECK_OK(gpur_gemm_create(device, &s, &gemm));
-    const int64_t workspace = gpur_gemm_workspace_bytes(gemm);
-    CHECK_OK(gpur_stream_create(device, &stream));
-    CHECK_OK(gpur_memory_alloc(device, 3 * 64 * 64 * 4 + 256 + workspace, "the test", (void **)&memory));
-    CHECK_OK(gpur_gemm_run(gemm, stream, 64, memory, memory + 64 * 64, memory + 2 * 64 * 64, NULL,
-                           memory + 3 * 64 * 64 + 64 - 3 * 64 * 64 % 64));
-    gpur_gemm_destroy(gemm);
-    CHECK_OK(gpur_device_copy(device, &first, memory + 2 * 64 * 64, 4));
-    CHECK(first == 0.0f);
-    gpur_stream_destroy(stream);
-    gpur_memory_free(device, memory);
     gpur_device_close(device);
 }
 
@@ -268,16 +275,67 @@ TEST(the_library_has_a_name_and_a_slow_one_is_told_once)
     gpur_device_close(device);
 }
 
+static void check_refused(gpur_device *device, gpur_gemm_shape shape, const char *message)
+{
+    gpur_gemm *gemm = NULL;
+    CHECK_STATUS(gpur_gemm_create(device, &shape, &gemm), GPUR_INVALID_ARGUMENT);
+    CHECK_MESSAGE(message);
+    CHECK(!gemm);
+}
+
+static gpur_gemm_shape straight(void)
+{
+    return reference_gemm_shape(4, 5, 6, 0, 0);
+}
+
+TEST(impossible_shapes_are_refused)
+{
+    gpur_device *const device = test_device();
+    gpur_gemm_shape s = straight();
+    s.m = 0, check_refused(device, s, "(0, 6) by (6, 5)");
+    s = straight(), s.lda = 5, check_refused(device, s, "A are 5 apart");
+    s = straight(), s.ldc = 4, check_refused(device, s, "C are 4 apart");
+    s = straight(), s.accumulate = 2, check_refused(device, s, "accumulate of a matrix product is 2");
+    s = straight(), s.epilogue = 4, check_refused(device, s, "epilogue of a matrix product is 4");
+    s = straight(), s.math = -1, check_refused(device, s, "math of a matrix product is -1");
+    s = reference_gemm_shape(4, 5, 6, 1, 0), s.lda = 3, check_refused(device, s, "A are 3 apart");
+    s = reference_gemm_shape(4, 5, 6, 2, 0), s.ldb = 5, check_refused(device, s, "B are 5 apart");
+    gpur_device_close(device);
+}
+
+TEST(impossible_runs_are_refused)
+{
+    gpur_device *const device = test_device();
+    const gpur_gemm_shape as_it_is = straight(), transposed = reference_gemm_shape(4, 5, 6, 1, 0);
+    gpur_gemm *gemm = NULL, *other = NULL;
+    gpur_stream *stream = NULL;
+    float x[64] = {0};
+    CHECK_OK(gpur_stream_create(device, &stream));
+    CHECK_OK(gpur_gemm_create(device, &as_it_is, &gemm));
+    CHECK_OK(gpur_gemm_create(device, &transposed, &other));
+    CHECK_STATUS(gpur_gemm_run(gemm, stream, 0, x, x, x, NULL, NULL), GPUR_INVALID_ARGUMENT);
+    CHECK_STATUS(gpur_gemm_run(gemm, stream, 5, x, x, x, NULL, NULL), GPUR_INVALID_ARGUMENT);
+    CHECK_MESSAGE("5 rows");
+    CHECK_STATUS(gpur_gemm_run(gemm, stream, 4, x, NULL, x, NULL, NULL), GPUR_INVALID_ARGUMENT);
+    CHECK_MESSAGE("matrix B");
+    CHECK_STATUS(gpur_gemm_run(other, stream, 3, x, x, x, NULL, NULL), GPUR_INVALID_ARGUMENT);
+    CHECK_MESSAGE("transposed");
+    gpur_gemm_destroy(other), gpur_gemm_destroy(gemm), gpur_gemm_destroy(NULL);
+    gpur_stream_destroy(stream);
+    gpur_device_close(device);
+}
+
 int main(int argc, char **argv)
 {
     test_main_begin(argc, argv);
     RUN(every_transpose_size_and_pitch_agrees_with_the_definition);
     RUN(a_product_that_several_threads_share_agrees_with_the_definition);
     RUN(fewer_rows_than_planned_leave_the_others_alone);
-    RUN(an_epilogue_is_right_or_unavailable);
+    RUN(layers_agree_in_every_arithmetic_and_epilogue_at_any_address);
     RUN(the_plain_product_agrees_with_the_definition);
-    RUN(a_plan_may_go_while_its_product_is_under_way);
     RUN(the_host_programs_thread_counts_stay_as_found);
     RUN(the_library_has_a_name_and_a_slow_one_is_told_once);
+    RUN(impossible_shapes_are_refused);
+    RUN(impossible_runs_are_refused);
     return test_main_end();
 }

@@ -4,6 +4,9 @@
 #include "device/device.h"
 #include "kernels/lib/collective.h"
 
+static gpur_device *device;
+static gpur_stream *stream;
+
 /* Returns the lanes of a warp on the device under test. */
 static int warp(void)
 {
@@ -17,7 +20,7 @@ typedef struct probe {
     int32_t first[MAX_PROBE];
 } probe;
 
-static gpur_status run_probe(gpur_device *device, gpur_stream *stream, int32_t threads, int64_t n, probe *p)
+static gpur_status run_probe(int32_t threads, int64_t n, probe *p)
 {
     probe *on_device = NULL;
     GPUR_TRY(gpur_memory_alloc(device, sizeof *p, "the test", (void **)&on_device));
@@ -67,26 +70,21 @@ static const int32_t *block_sizes(int *count)
 
 TEST(what_a_block_works_out_together_is_right)
 {
-    gpur_device *const device = test_device();
-    gpur_stream *stream = NULL;
     static probe p;
     int sizes = 0;
     const int32_t *const threads = block_sizes(&sizes);
-    CHECK_OK(gpur_stream_create(device, &stream));
     for (int size = 0; size < sizes; size++)
         for (int64_t n = threads[size]; n >= 1; n = n * 2 / 3) {
             for (int64_t i = 0; i < n; i++) /* some warps have no positive value */
                 p.in[i] = (float)((i * 37 + 11) % 23) * (i / warp() % 3 == 1 ? -0.25f : i % 4 == 2 ? 0.5f : -0.125f);
-            CHECK_OK(run_probe(device, stream, threads[size], n, &p));
+            CHECK_OK(run_probe(threads[size], n, &p));
             check_probe(&p, n);
         }
-    gpur_stream_destroy(stream);
-    gpur_device_close(device);
 }
 
 enum { BATCH = 37, FEATURES = 129, PITCH = 131, COUNT = BATCH * PITCH };
 
-static gpur_status run_bias(gpur_device *device, gpur_stream *stream, int32_t activation, float *y)
+static gpur_status run_bias(int32_t activation, float *y)
 {
     float *on_device = NULL, bias[FEATURES];
     for (int f = 0; f < FEATURES; f++)
@@ -125,29 +123,28 @@ TEST(any_number_of_blocks_and_threads_gives_the_same_bits)
 {
     static const int64_t blocks[] = {1, 2, 7, 64};
     static float first[COUNT], y[COUNT];
-    gpur_device *const device = test_device();
-    gpur_stream *stream = NULL;
     int sizes = 0;
     const int32_t *const threads = block_sizes(&sizes);
-    CHECK_OK(gpur_stream_create(device, &stream));
     for (int32_t activation = GPUR_ACTIVATION_LINEAR; activation <= GPUR_ACTIVATION_TANH; activation++) {
         gpur_device_force_grid(device, (gpur_grid){0, 0, 0});
-        CHECK_OK(run_bias(device, stream, activation, first));
+        CHECK_OK(run_bias(activation, first));
         check_bias(first, activation);
         for (int shape = 0; shape < 4 * sizes; shape++) {
             gpur_device_force_grid(device, (gpur_grid){blocks[shape % 4], threads[shape / 4], 0});
-            CHECK_OK(run_bias(device, stream, activation, y));
+            CHECK_OK(run_bias(activation, y));
             CHECK(memcmp(first, y, sizeof y) == 0);
         }
     }
-    gpur_stream_destroy(stream);
-    gpur_device_close(device);
 }
 
-TEST(a_forced_shape_holds_for_all_but_single_launches)
+TEST(a_shape_grows_with_the_work_and_a_forced_one_holds_for_all_but_single_launches)
 {
-    gpur_device *const device = test_device();
+    gpur_device_force_grid(device, (gpur_grid){0, 0, 0});
     const gpur_grid elements = gpur_grid_elements(device, 1 << 24);
+    CHECK(gpur_grid_elements(device, 0).blocks >= 1);
+    CHECK(gpur_grid_rows(device, 0, 1, 4).blocks >= 1);
+    CHECK(gpur_grid_elements(device, (int64_t)1 << 30).blocks >= gpur_grid_elements(device, 10).blocks);
+    CHECK(gpur_grid_rows(device, 1000000, 1, 256).blocks >= gpur_grid_rows(device, 2, 1, 256).blocks);
     gpur_device_force_grid(device, (gpur_grid){7, 64, 0});
     CHECK_EQUAL(gpur_grid_elements(device, 1 << 24).blocks, 7);
     CHECK_EQUAL(gpur_grid_rows(device, 1000, 4, 256).blocks, 7);
@@ -155,26 +152,18 @@ TEST(a_forced_shape_holds_for_all_but_single_launches)
     CHECK_EQUAL(gpur_grid_single(device).blocks, 1);
     gpur_device_force_grid(device, (gpur_grid){0, 0, 0});
     CHECK_EQUAL(gpur_grid_elements(device, 1 << 24).blocks, elements.blocks);
-    gpur_device_close(device);
-}
-
-TEST(a_shape_is_at_least_one_block_and_grows_with_the_work)
-{
-    gpur_device *const device = test_device();
-    CHECK(gpur_grid_elements(device, 0).blocks >= 1);
-    CHECK(gpur_grid_rows(device, 0, 1, 4).blocks >= 1);
-    CHECK(gpur_grid_elements(device, (int64_t)1 << 30).blocks >= gpur_grid_elements(device, 10).blocks);
-    CHECK(gpur_grid_rows(device, 1000000, 1, 256).blocks >= gpur_grid_rows(device, 2, 1, 256).blocks);
-    CHECK_EQUAL(gpur_grid_single(device).blocks, 1);
-    gpur_device_close(device);
 }
 
 int main(int argc, char **argv)
 {
     test_main_begin(argc, argv);
+    device = test_device();
+    if (gpur_stream_create(device, &stream) != GPUR_OK)
+        return 1;
     RUN(what_a_block_works_out_together_is_right);
     RUN(any_number_of_blocks_and_threads_gives_the_same_bits);
-    RUN(a_forced_shape_holds_for_all_but_single_launches);
-    RUN(a_shape_is_at_least_one_block_and_grows_with_the_work);
+    RUN(a_shape_grows_with_the_work_and_a_forced_one_holds_for_all_but_single_launches);
+    gpur_stream_destroy(stream);
+    gpur_device_close(device);
     return test_main_end();
 }

@@ -18,12 +18,8 @@
 static int holds(const char *path, const char *text)
 {
     char part[160];
-    int64_t bytes = 0;
     snprintf(part, sizeof part, "%s.part", path);
-    unsigned char *const data = read_file(path, &bytes);
-    const int same = data && bytes == (int64_t)strlen(text) && memcmp(data, text, (size_t)bytes) == 0;
-    free(data);
-    return same && access(part, F_OK) != 0;
+    return file_is(path, (const unsigned char *)text, (int64_t)strlen(text)) && access(part, F_OK) != 0;
 }
 
 TEST(a_file_is_replaced_when_it_is_committed)
@@ -35,10 +31,7 @@ TEST(a_file_is_replaced_when_it_is_committed)
     CHECK_OK(gpur_new_file_write(&file, "ew", 2, 1));
     CHECK_OK(gpur_new_file_write(&file, "n", 1, 0));
     CHECK_OK(gpur_new_file_write(&file, "!", 1, 3));
-    int64_t bytes = 0;
-    unsigned char *const data = read_file(path, &bytes);
-    CHECK(data && memcmp(data, "old", 3) == 0);
-    free(data);
+    CHECK(file_is(path, (const unsigned char *)"old", 3));
     CHECK_OK(gpur_new_file_commit(&file));
     CHECK(holds(path, "new!"));
 }
@@ -53,17 +46,6 @@ TEST(an_abandoned_file_leaves_the_old_one)
     gpur_new_file_abandon(&file);
     gpur_new_file_abandon(&file);
     CHECK(holds(path, "old"));
-}
-
-TEST(what_a_killed_program_left_is_written_over)
-{
-    const char *const path = scene_path("file"), *const part = scene_path("file.part");
-    gpur_new_file file;
-    CHECK(write_file(part, "left by somebody", 16) == 0);
-    CHECK_OK(gpur_new_file_open(&file, path, 3));
-    CHECK_OK(gpur_new_file_write(&file, "new", 3, 0));
-    CHECK_OK(gpur_new_file_commit(&file));
-    CHECK(holds(path, "new"));
 }
 
 TEST(two_do_not_write_one_file)
@@ -98,6 +80,7 @@ static gpur_status replace(const char *path)
     return status;
 }
 
+/* Also where a killed program left a temporary file, which is written over. */
 TEST(a_file_keeps_its_permissions)
 {
     static const mode_t modes[] = {0600, 0640, 0644, 0666, 0400, 0755};
@@ -186,21 +169,23 @@ TEST(each_failing_call_leaves_the_old_file_or_the_new_one)
     }
 }
 
+static gpur_status replace_without(const char *path, int kinds, int64_t nth)
+{
+    faults_begin(kinds, nth, FAULT_ALWAYS);
+    const gpur_status status = replace(path);
+    faults_end();
+    return status;
+}
+
 TEST(a_folder_that_cannot_be_synced_keeps_the_old_file)
 {
     const char *const path = scene_path("synced");
     CHECK(write_file(path, "old", 3) == 0);
-    faults_begin(FAULT_FSYNC, 2, FAULT_ALWAYS);
-    const gpur_status status = replace(path);
-    faults_end();
-    CHECK_STATUS(status, GPUR_FILE_ERROR);
+    CHECK_STATUS(replace_without(path, FAULT_FSYNC, 2), GPUR_FILE_ERROR);
     CHECK_MESSAGE("its folder cannot be synced; the old file is in its place: Input/output error");
     CHECK(holds(path, "old"));
     CHECK(unlink(path) == 0);
-    faults_begin(FAULT_FSYNC, 2, FAULT_ALWAYS);
-    const gpur_status without = replace(path);
-    faults_end();
-    CHECK_STATUS(without, GPUR_FILE_ERROR);
+    CHECK_STATUS(replace_without(path, FAULT_FSYNC, 2), GPUR_FILE_ERROR);
     CHECK(access(path, F_OK) != 0);
 }
 
@@ -209,16 +194,10 @@ TEST(a_file_system_without_exchange_tells_what_it_left)
 {
     const char *const path = scene_path("nfs");
     CHECK(write_file(path, "old", 3) == 0);
-    faults_begin(FAULT_EXCHANGE, 1, FAULT_ALWAYS);
-    const gpur_status good = replace(path);
-    faults_end();
-    CHECK_OK(good);
+    CHECK_OK(replace_without(path, FAULT_EXCHANGE, 1));
     CHECK(holds(path, "new"));
     CHECK(write_file(path, "old", 3) == 0);
-    faults_begin(FAULT_EXCHANGE | FAULT_FSYNC, 2, FAULT_ALWAYS);
-    const gpur_status bad = replace(path);
-    faults_end();
-    CHECK_STATUS(bad, GPUR_FILE_ERROR);
+    CHECK_STATUS(replace_without(path, FAULT_EXCHANGE | FAULT_FSYNC, 2), GPUR_FILE_ERROR);
     CHECK_MESSAGE("the new file is in its place");
     CHECK(holds(path, "new"));
 }
@@ -291,18 +270,27 @@ TEST(rivals_leave_a_whole_file_at_any_time)
     CHECK_EQUAL(written, RIVALS * rivals[0].wanted);
 }
 
+/* Lets this process write files of at most `bytes`; 0: as before. */
+static int limit_files(rlim_t bytes)
+{
+    static struct rlimit before;
+    if (bytes == 0)
+        return setrlimit(RLIMIT_FSIZE, &before) == 0;
+    struct rlimit small;
+    const int known = getrlimit(RLIMIT_FSIZE, &before) == 0;
+    small = before;
+    small.rlim_cur = bytes;
+    return known && setrlimit(RLIMIT_FSIZE, &small) == 0;
+}
+
 TEST(a_limit_on_files_is_told_and_raises_no_signal)
 {
     const char *const path = scene_path("file");
-    struct rlimit before, small;
     gpur_new_file file;
     CHECK(write_file(path, "old", 3) == 0);
-    CHECK(getrlimit(RLIMIT_FSIZE, &before) == 0);
-    small = before;
-    small.rlim_cur = 1000;
-    CHECK(setrlimit(RLIMIT_FSIZE, &small) == 0);
+    CHECK(limit_files(1000));
     const gpur_status refused = gpur_new_file_open(&file, path, 1001);
-    CHECK(setrlimit(RLIMIT_FSIZE, &before) == 0);
+    CHECK(limit_files(0));
     CHECK_STATUS(refused, GPUR_FILE_ERROR);
     CHECK_MESSAGE("1001 bytes: this process may write files of 1000 bytes");
     CHECK(holds(path, "old"));
@@ -313,17 +301,13 @@ TEST(a_write_without_room_is_told)
 {
     const char *const path = scene_path("file");
     static const char data[4096];
-    struct rlimit before, small;
     gpur_new_file file;
     void (*const handler)(int) = signal(SIGXFSZ, SIG_IGN);
     CHECK(write_file(path, "old", 3) == 0);
     CHECK_OK(gpur_new_file_open(&file, path, sizeof data));
-    CHECK(getrlimit(RLIMIT_FSIZE, &before) == 0);
-    small = before;
-    small.rlim_cur = 1000;
-    CHECK(setrlimit(RLIMIT_FSIZE, &small) == 0);
+    CHECK(limit_files(1000));
     const gpur_status refused = gpur_new_file_write(&file, data, sizeof data, 0);
-    CHECK(setrlimit(RLIMIT_FSIZE, &before) == 0);
+    CHECK(limit_files(0));
     signal(SIGXFSZ, handler);
     CHECK_STATUS(refused, GPUR_FILE_ERROR);
     CHECK_MESSAGE("no room for its 4096 bytes");
@@ -386,7 +370,6 @@ int main(int argc, char **argv)
     test_main_begin(argc, argv);
     RUN(a_file_is_replaced_when_it_is_committed);
     RUN(an_abandoned_file_leaves_the_old_one);
-    RUN(what_a_killed_program_left_is_written_over);
     RUN(two_do_not_write_one_file);
     RUN(a_file_keeps_its_permissions);
     RUN(a_file_keeps_its_owner);

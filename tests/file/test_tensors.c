@@ -4,17 +4,6 @@
 #include "support/file_scene.h"
 #include "test.h"
 
-#ifndef GPUR_HAS_FILES
-
-int main(int argc, char **argv)
-{
-    test_main_begin(argc, argv);
-    printf("test_tensors: skipped: a build without cJSON or xxHash\n");
-    return 77;
-}
-
-#else
-
 /* Calls gpur_checkpoint_get_info for a file with this header, this length field and `data` bytes of data. */
 static gpur_status ask(const char *header, uint64_t length, int64_t data, gpur_checkpoint_info *info)
 {
@@ -132,5 +121,3 @@ int main(int argc, char **argv)
     scene_remove_folder();
     return test_main_end();
 }
-
-#endif

@@ -5,7 +5,6 @@
  * with layout rows, and one with layout frames, prioritized and with n-step returns. Whatever an input does, both must
  * stay usable for sampling and stepping. Writes the initial inputs into the folder named last on the command line.
  */
-#include "support/file_forge.h"
 #include "support/file_scene.h"
 #include "file/checkpoint_file.h"
 
@@ -67,9 +66,7 @@ int LLVMFuzzerInitialize(int *argc, char ***argv)
     must(gpur_device_open("cpu", NULL, &device) == GPUR_OK, "device");
     for (int i = 0; i < 2; i++) {
         file_scene *const s = i ? &linked : &scene;
-        must(scene_open(s, device, i ? LINKED_VARIANT : 0) == GPUR_OK, "scene");
-        must(scene_begin(s, 0) == GPUR_OK, "writer");
-        must(scene_run(s, 0, PLAYED) == GPUR_OK, "run");
+        must(scene_play(s, device, i ? LINKED_VARIANT : 0, PLAYED) == GPUR_OK, "scene");
     }
     path = strdup(scene_path("input"));
     atexit(scene_remove_folder);

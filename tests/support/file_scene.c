@@ -36,7 +36,7 @@ static void set_kind(gpur_replay_config *config, int variant)
         config->layout = GPUR_LINKED;
         config->frame_stack = SCENE_STACK;
         config->stack_pad = variant == 9 ? GPUR_PAD_REPEAT : GPUR_PAD_ZERO;
-        config->frame_slack = 20;
+        config->frame_slack = config->capacity / 5;
     }
 }
 
@@ -50,7 +50,7 @@ static gpur_status open_replay(file_scene *s, int variant)
     };
     for (int f = 0; f < 4 && is_linked(variant); f += 3)
         fields[f].shape[0] = SCENE_STACK, fields[f].shape[1] = SCENE_FEATURES;
-    gpur_replay_config config = kit_config(fields, variant < 4 ? 6 : 8, 100, 8, 32);
+    gpur_replay_config config = kit_config(fields, variant < 4 ? 6 : 8, s->capacity, 8, 32);
     config.flush = variant % 2 ? GPUR_FLUSH_MANUAL : GPUR_FLUSH_AUTO;
     config.feed = variant == 2 ? GPUR_FEED_SCATTER : GPUR_FEED_COPY;
     config.index_source = variant == 3 ? GPUR_UNIFORM_DISTINCT : GPUR_UNIFORM;
@@ -86,14 +86,27 @@ static gpur_status open_learner(file_scene *s, int variant)
     return gpur_learner_create(s->replay, &config, &s->learner);
 }
 
-gpur_status scene_open(file_scene *s, gpur_device *device, int variant)
+gpur_status scene_open_with(file_scene *s, gpur_device *device, int variant, int64_t capacity, int learns)
 {
     memset(s, 0, sizeof *s);
     s->device = device;
     s->variant = variant;
+    s->capacity = capacity;
     s->stack = is_linked(variant) ? SCENE_STACK : 1;
     GPUR_TRY(open_replay(s, variant));
-    return open_learner(s, variant);
+    return learns ? open_learner(s, variant) : GPUR_OK;
+}
+
+gpur_status scene_open(file_scene *s, gpur_device *device, int variant)
+{
+    return scene_open_with(s, device, variant, 100, 1);
+}
+
+gpur_status scene_play(file_scene *s, gpur_device *device, int variant, int steps)
+{
+    GPUR_TRY(scene_open(s, device, variant));
+    GPUR_TRY(scene_begin(s, 0));
+    return scene_run(s, 0, steps);
 }
 
 void scene_close(file_scene *s)
@@ -137,6 +150,10 @@ static void leave_trace(file_scene *s, const void *values, int64_t bytes)
 static gpur_status choose(file_scene *s, int step, int32_t *actions)
 {
     float obs[SCENE_ENVS * SCENE_STACK * SCENE_FEATURES], q[3];
+    for (int env = 0; env < SCENE_ENVS && !s->learner; env++)
+        actions[env] = (step + env) % 3;
+    if (!s->learner)
+        return GPUR_OK;
     for (int i = 0; i < SCENE_ENVS * s->stack; i++)
         make_obs(step + i / SCENE_ENVS, i % SCENE_ENVS, obs + i * SCENE_FEATURES);
     GPUR_TRY(gpur_learner_act(s->learner, SCENE_ENVS, obs, 0.5f, actions, NULL));
@@ -176,6 +193,17 @@ static gpur_status leave_links(file_scene *s, gpur_batch *batch)
     return GPUR_OK;
 }
 
+/* What a learner does else: some of the drawn transitions get new priorities. */
+static gpur_status update(file_scene *s, int64_t ids[8])
+{
+    float priorities[8];
+    if (s->learner || !is_prioritized(s->variant))
+        return GPUR_OK;
+    for (int i = 0; i < 8; i++)
+        priorities[i] = (float)(ids[i] % 13);
+    return gpur_replay_update_priorities(s->replay, 8, ids, priorities, NULL);
+}
+
 static gpur_status draw(file_scene *s)
 {
     gpur_batch *batch = NULL;
@@ -198,6 +226,7 @@ static gpur_status draw(file_scene *s)
         leave_trace(s, obs, obs_bytes);
         leave_trace(s, weights, sizeof weights);
         leave_trace(s, discounts, sizeof discounts);
+        status = update(s, ids);
     }
     return status;
 }
@@ -227,7 +256,7 @@ gpur_status scene_run(file_scene *s, int first, int last)
     for (int step = first; step < last; step++) {
         GPUR_TRY(turn_knobs(s, step));
         GPUR_TRY(play(s, step));
-        if (step >= 12 && step % 3 == 0)
+        if (s->learner && step >= 12 && step % 3 == 0)
             GPUR_TRY(train(s));
         if (step >= 12 && step % 4 == 0)
             GPUR_TRY(draw(s));
@@ -263,9 +292,10 @@ gpur_status scene_finish(file_scene *s)
     gpur_learner_stats learned = {.size = sizeof learned};
     GPUR_TRY(gpur_replay_get_stats(s->replay, &stats));
     GPUR_TRY(gpur_learner_get_stats(s->learner, &learned));
-    const int64_t counts[] = {stats.first_id, stats.visible, stats.appended, stats.published, stats.evicted,
-                              stats.blocks, stats.episodes_cut, stats.draws, stats.frames_stored, learned.steps,
-                              learned.steps_enqueued, learned.target_copies, learned.acts};
+    const int64_t counts[] = {stats.first_id,      stats.visible, stats.appended,         stats.published,
+                              stats.evicted,       stats.blocks,  stats.episodes_cut,     stats.draws,
+                              stats.frames_stored, learned.steps, learned.steps_enqueued, learned.target_copies,
+                              learned.acts};
     leave_trace(s, counts, sizeof counts);
     return leave_priorities(s);
 }

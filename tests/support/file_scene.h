@@ -16,12 +16,19 @@ typedef struct file_scene {
     float trace[SCENE_TRACE]; /* (traced) */
     int traced;
     int variant, stack; /* frames of an observation */
+    int64_t capacity;
 } file_scene;
 
 /* Variants differ in flush, feed, optimiser, what acts, and whether a draw is distinct; the later ones are prioritized,
  * of n steps, linked, or all of that. The first failure; close it in any case. */
 gpur_status scene_open(file_scene *s, gpur_device *device, int variant);
 void scene_close(file_scene *s);
+
+/* Of this capacity instead of 100, and without a learner unless it `learns`. */
+gpur_status scene_open_with(file_scene *s, gpur_device *device, int variant, int64_t capacity, int learns);
+
+/* Opens it, begins, and runs so many steps. */
+gpur_status scene_play(file_scene *s, gpur_device *device, int variant, int steps);
 
 /* The writer, all of whose episodes begin unless `resumed`. */
 gpur_status scene_begin(file_scene *s, int resumed);

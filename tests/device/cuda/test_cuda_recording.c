@@ -57,12 +57,23 @@ TEST(a_recording_holds_the_work_and_no_host_function)
     close_work(&w);
 }
 
+/* Replays five times and fetches y, the bias and the copy of y. */
+static gpur_status replay_five(const work *w, gpur_recording *recording, float y[3])
+{
+    gpur_stream *stream = NULL;
+    GPUR_TRY(gpur_stream_create(w->device, &stream));
+    gpur_status status = gpur_recording_replay(recording, stream, 5);
+    if (status == GPUR_OK)
+        status = gpur_stream_sync(stream);
+    gpur_stream_destroy(stream);
+    return status == GPUR_OK ? gpur_device_copy(w->device, y, w->memory, 3 * sizeof *y) : status;
+}
+
 TEST(a_failed_recording_says_why_and_leaves_the_device_usable)
 {
     work w;
     gpur_recording *recording = NULL;
-    gpur_stream *stream = NULL;
-    float y = -1.0f;
+    float y[3];
     CHECK_OK(open_work(&w));
     w.fails = 1;
     CHECK_STATUS(gpur_recording_create(w.device, record, &w, 2, &recording), GPUR_INVALID_ARGUMENT);
@@ -70,12 +81,8 @@ TEST(a_failed_recording_says_why_and_leaves_the_device_usable)
     CHECK(!recording);
     w.fails = 0;
     CHECK_OK(gpur_recording_create(w.device, record, &w, 2, &recording));
-    CHECK_OK(gpur_stream_create(w.device, &stream));
-    CHECK_OK(gpur_recording_replay(recording, stream, 5));
-    CHECK_OK(gpur_stream_sync(stream));
-    CHECK_OK(gpur_device_copy(w.device, &y, w.memory, sizeof y));
-    CHECK(y == 5.0f);
-    gpur_stream_destroy(stream);
+    CHECK_OK(replay_five(&w, recording, y));
+    CHECK(y[0] == 5.0f);
     gpur_recording_destroy(recording);
     close_work(&w);
 }
@@ -137,7 +144,6 @@ static void check_pairs(int on, int64_t wanted)
 {
     work w;
     gpur_recording *recording = NULL;
-    gpur_stream *stream = NULL;
     int64_t edges = -1;
     float y[3];
     CHECK_OK(open_work(&w));
@@ -147,12 +153,8 @@ static void check_pairs(int on, int64_t wanted)
         CHECK_OK(gpur_cuda_recording_dependents(recording, &edges));
         CHECK_EQUAL(edges, wanted);
     }
-    CHECK_OK(gpur_stream_create(w.device, &stream));
-    CHECK_OK(gpur_recording_replay(recording, stream, 5));
-    CHECK_OK(gpur_stream_sync(stream));
-    CHECK_OK(gpur_device_copy(w.device, y, w.memory, sizeof y));
+    CHECK_OK(replay_five(&w, recording, y));
     CHECK(y[0] == 20.0f && y[2] == 18.0f);
-    gpur_stream_destroy(stream);
     gpur_recording_destroy(recording);
     close_work(&w);
 }

@@ -1,18 +1,22 @@
 /* SPDX-License-Identifier: MIT */
-/* What only CUDA has: the caller's own streams, also during capture; memory that is not the host's; launch shapes that
- * a GPU refuses. */
+/* What only CUDA has: the caller's own streams, also while they are captured and while they write observations; and
+ * dependent launches, which change no result. */
 #include "test.h"
 #include "device/device.h"
+#include "support/learner_fixture.h"
 #include "support/replay_kit.h"
 
 #include <cuda_runtime_api.h>
 
-enum { FLOATS = 1 << 20 };
+enum { FLOATS = 1 << 20, ROWS = 64, ACTS = 8, OBS = ACTS * WORLD_FEATURES, MOST = 4000 };
 
+static learn_world world;
+
+/* Bytes 0 and 0xbf alternately (0 and -1.498 as floats), and `byte` at the end. */
 static gpur_status fill_slowly(gpur_stream *stream, float *memory, int byte)
 {
     for (int i = 0; i < 200; i++)
-        GPUR_TRY(gpur_fill(stream, memory, i % 2, FLOATS * sizeof(float)));
+        GPUR_TRY(gpur_fill(stream, memory, i % 2 ? 0xbf : 0, FLOATS * sizeof(float)));
     return gpur_fill(stream, memory, byte, FLOATS * sizeof(float));
 }
 
@@ -86,69 +90,11 @@ TEST(a_device_takes_the_callers_stream_and_leaves_it_open)
     gpur_device_close(owner);
 }
 
-TEST(host_memory_is_told_from_device_memory)
-{
-    gpur_device *const device = test_device();
-    void *on_device = NULL, *pinned = NULL;
-    int on_stack = 0, answer = -1;
-    CHECK_OK(gpur_device_alloc(device, 4096, &on_device));
-    CHECK_OK(gpur_pinned_alloc(device, 4096, "the test", &pinned));
-    CHECK_OK(gpur_memory_locate(device, on_device, &answer));
-    CHECK_EQUAL(answer, 1);
-    CHECK_OK(gpur_memory_locate(device, pinned, &answer));
-    CHECK_EQUAL(answer, 0);
-    CHECK_OK(gpur_memory_locate(device, (unsigned char *)on_device + 4095, &answer));
-    CHECK_EQUAL(answer, 1);
-    CHECK_OK(gpur_memory_locate(device, &on_stack, &answer));
-    CHECK_EQUAL(answer, 0);
-    gpur_pinned_free(device, pinned);
-    gpur_device_free(device, on_device);
-    gpur_device_close(device);
-}
-
-/* Copying an array of another GPU on the host would be a fault. Only machines with two GPUs can test this. */
-TEST(memory_of_another_gpu_is_refused_by_name)
-{
-    gpur_device *const device = test_device();
-    gpur_device *other = NULL;
-    void *theirs = NULL;
-    int answer = -1;
-    if (gpur_device_open("cuda:1", NULL, &other) == GPUR_OK) {
-        CHECK_OK(gpur_device_alloc(other, 4096, &theirs));
-        CHECK_STATUS(gpur_memory_locate(device, theirs, &answer), GPUR_INVALID_ARGUMENT);
-        CHECK_MESSAGE("memory of cuda:1");
-        CHECK_MESSAGE(test_device_name());
-        gpur_device_free(other, theirs);
-        gpur_device_close(other);
-    }
-    gpur_device_close(device);
-}
-
-TEST(a_launch_shape_that_no_gpu_has_is_refused_with_its_numbers)
-{
-    static const gpur_grid bad[] = {{1, 31, 0}, {1, 0, 0}, {1, 1056, 0}, {(int64_t)1 << 31, 32, 0}};
-    gpur_device *const device = test_device();
-    gpur_stream *stream = NULL;
-    const gpur_bias_activation_args nothing = {.batch = 0};
-    CHECK_OK(gpur_stream_create(device, &stream));
-    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
-        CHECK_STATUS(gpur_launch_bias_activation(stream, bad[i], &nothing), GPUR_INVALID_ARGUMENT);
-        CHECK_MESSAGE("bias_activation");
-        CHECK_MESSAGE("wanted");
-    }
-    CHECK_OK(gpur_launch_bias_activation(stream, (gpur_grid){1, 1024, 0}, &nothing));
-    CHECK_OK(gpur_stream_sync(stream));
-    gpur_stream_destroy(stream);
-    gpur_device_close(device);
-}
-
 static int64_t batches_made(gpur_replay *replay)
 {
     gpur_replay_stats stats = {.size = sizeof stats};
     return gpur_replay_get_stats(replay, &stats) == GPUR_OK ? stats.batches_made : -1;
 }
-
-enum { ROWS = 64 };
 
 static int open_replay(kit_scene *s)
 {
@@ -237,6 +183,82 @@ TEST(a_replay_closes_over_batches_whose_stream_is_captured)
     gpur_device_release(device);
 }
 
+static gpur_learner *open_learner(gpur_device *device)
+{
+    const gpur_learner_config config = world_config(GPUR_HEAD_DUELING, 1);
+    gpur_learner *learner = NULL;
+    if (world_open(&world, device, WORLD_ROWS) != GPUR_OK)
+        return NULL;
+    return gpur_learner_create(world.replay, &config, &learner) == GPUR_OK ? learner : NULL;
+}
+
+/* Acts on the last observations of a long array, because these are written last. */
+static void check_round(gpur_learner *learner, gpur_stream *theirs, float *array, int byte)
+{
+    float obs[OBS], want[ACTS * WORLD_ACTIONS], q[ACTS * WORLD_ACTIONS];
+    int32_t best[ACTS], actions[ACTS];
+    const float *const made = array + FLOATS - OBS;
+    void *const native = gpur_stream_native(theirs);
+    memset(obs, byte, sizeof obs);
+    CHECK_OK(gpur_learner_q_values(learner, ACTS, obs, want, NULL));
+    CHECK_OK(gpur_learner_act(learner, ACTS, obs, 0.0f, best, NULL));
+    CHECK_OK(fill_slowly(theirs, array, byte));
+    CHECK_OK(gpur_learner_q_values(learner, ACTS, made, q, native));
+    CHECK(memcmp(q, want, sizeof q) == 0);
+    CHECK_OK(fill_slowly(theirs, array, byte));
+    CHECK_OK(gpur_learner_act(learner, ACTS, made, 0.0f, actions, native));
+    CHECK_OK(gpur_fill(theirs, array, 0, FLOATS * sizeof(float)));
+    CHECK(memcmp(actions, best, sizeof best) == 0);
+}
+
+/* A second stream of ours stands for the host program's; the learner knows only its cudaStream_t. */
+TEST(an_act_waits_for_the_stream_that_makes_its_observations)
+{
+    gpur_device *const device = test_device();
+    gpur_learner *const learner = open_learner(device);
+    gpur_stream *theirs = NULL;
+    float *array = NULL;
+    CHECK(learner);
+    CHECK_OK(gpur_stream_create(device, &theirs));
+    CHECK_OK(gpur_device_alloc(device, FLOATS * sizeof(float), (void **)&array));
+    for (int round = 0; round < 10; round++)
+        check_round(learner, theirs, array, 0x3f - round % 3);
+    gpur_stream_destroy(theirs);
+    gpur_device_free(device, array);
+    gpur_learner_destroy(learner);
+    world_close(&world);
+    gpur_device_close(device);
+}
+
+static int64_t train(int on, float *weights)
+{
+    gpur_device *const device = test_device();
+    const gpur_learner_config config = world_config(GPUR_HEAD_DUELING, 1);
+    gpur_learner *learner = NULL;
+    int64_t count = -1;
+    gpur_device_dependent_launches(device, on);
+    gpur_status status = world_open(&world, device, WORLD_ROWS);
+    if (status == GPUR_OK)
+        status = gpur_learner_create(world.replay, &config, &learner);
+    if (status == GPUR_OK)
+        status = gpur_learner_train(learner, 50);
+    if (status == GPUR_OK)
+        count = world_weights(learner, GPUR_WEIGHTS_ONLINE, weights, MOST);
+    gpur_learner_destroy(learner);
+    world_close(&world);
+    gpur_device_close(device);
+    return count;
+}
+
+TEST(a_learner_learns_the_same_bits_by_dependent_launches)
+{
+    static float plain[MOST], dependent[MOST];
+    const int64_t count = train(0, plain);
+    CHECK(count > 0);
+    CHECK_EQUAL(train(1, dependent), count);
+    CHECK(memcmp(plain, dependent, (size_t)count * sizeof *plain) == 0);
+}
+
 int main(int argc, char **argv)
 {
     test_main_begin(argc, argv);
@@ -247,11 +269,10 @@ int main(int argc, char **argv)
     RUN(a_stream_waits_for_the_callers_and_the_callers_for_it);
     RUN(the_host_waits_for_the_callers_stream);
     RUN(a_device_takes_the_callers_stream_and_leaves_it_open);
-    RUN(host_memory_is_told_from_device_memory);
-    RUN(memory_of_another_gpu_is_refused_by_name);
-    RUN(a_launch_shape_that_no_gpu_has_is_refused_with_its_numbers);
     RUN(a_batch_released_while_its_stream_is_captured_waits_for_the_end_of_the_capture);
     RUN(a_batch_is_not_drawn_into_anew_while_its_stream_is_captured);
     RUN(a_replay_closes_over_batches_whose_stream_is_captured);
+    RUN(an_act_waits_for_the_stream_that_makes_its_observations);
+    RUN(a_learner_learns_the_same_bits_by_dependent_launches);
     return test_main_end();
 }

@@ -1,22 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /* Files whose checksums are right and which say what no replay comes to: refused, and nothing has changed. */
-#include "support/file_forge.h"
 #include "support/file_scene.h"
 #include "replay/writer/frame_history.h"
 #include "replay/writer/env_state.h"
 #include "replay/replay.h"
 #include "test.h"
-
-#ifndef GPUR_HAS_FILES
-
-int main(int argc, char **argv)
-{
-    test_main_begin(argc, argv);
-    printf("test_checkpoint_forged: skipped: a build without cJSON or xxHash\n");
-    return 77;
-}
-
-#else
 
 /* Linked, prioritized, of three steps and two frames, which is all that a file can have; and packed, of three steps. */
 enum { LINKED = 8, PACKED = 6, PLAYED = 40 };
@@ -56,11 +44,15 @@ typedef struct case_of_tensor {
 } case_of_tensor;
 
 #define EPISODE(member, value)                                                                                         \
-    {"writer.0.episodes", (int64_t)(sizeof(gpur_episode) + offsetof(gpur_episode, member)),                            \
-     (int32_t)sizeof ((gpur_episode *)0)->member, value, "an episode that no writer comes to"}
+    {                                                                                                                  \
+        "writer.0.episodes", (int64_t)(sizeof(gpur_episode) + offsetof(gpur_episode, member)),                         \
+            (int32_t)sizeof((gpur_episode *)0)->member, value, "an episode that no writer comes to"                    \
+    }
 #define GROUP(index, member, value)                                                                                    \
-    {"frame_groups", (int64_t)((index) * sizeof(gpur_frame_group) + offsetof(gpur_frame_group, member)), 8, value,     \
-     "link to frames"}
+    {                                                                                                                  \
+        "frame_groups", (int64_t)((index) * sizeof(gpur_frame_group) + offsetof(gpur_frame_group, member)), 8, value,  \
+            "link to frames"                                                                                           \
+    }
 
 static const case_of_tensor tensors[] = {
     {"priorities", 5 * 4, 4, 0x7fc00000, "number 5 of its priorities is nan"},
@@ -84,115 +76,84 @@ static const case_of_tensor tensors[] = {
 
 static file_scene scene;
 static char good[128], bad[128];
-static unsigned char *before;
-static int64_t before_bytes;
+static forgery forged; /* of the scene's file */
 
-static void set_up(gpur_device *device, int variant)
+static void set_up(int variant)
 {
     snprintf(good, sizeof good, "%s", scene_path("good"));
     snprintf(bad, sizeof bad, "%s", scene_path("bad"));
-    CHECK_OK(scene_open(&scene, device, variant));
-    CHECK_OK(scene_begin(&scene, 0));
-    CHECK_OK(scene_run(&scene, 0, PLAYED));
+    CHECK_OK(scene_play(&scene, test_device(), variant, PLAYED));
     CHECK_OK(gpur_replay_save(scene.replay, good, NULL));
-    before = read_file(good, &before_bytes);
-    CHECK(before);
 }
 
 static void tear_down(void)
 {
-    free(before);
+    gpur_device *const device = scene.device;
     scene_close(&scene);
-}
-
-/* 1 when a replay's file is bit for bit this one. */
-static int is_still(gpur_replay *replay, const unsigned char *wanted, int64_t wanted_bytes)
-{
-    const char *const path = scene_path("again");
-    int64_t bytes = 0;
-    unsigned char *const now = gpur_replay_save(replay, path, NULL) == GPUR_OK ? read_file(path, &bytes) : NULL;
-    const int same = now && bytes == wanted_bytes && memcmp(now, wanted, (size_t)bytes) == 0;
-    free(now);
-    return same;
+    gpur_device_close(device);
 }
 
 /* By the replay that holds rows, and by one that is empty, which is filled while its file is read the first time. */
 static void check_refused(const char *what, const char *message)
 {
     file_scene empty;
-    int64_t bytes = 0;
     const char *const path = scene_path("nothing");
+    CHECK(forgery_write(&forged, bad) == 0);
+    forgery_close(&forged);
     for (int i = 0; i < 2; i++) {
         if (i == 1)
             CHECK_OK(scene_open(&empty, scene.device, scene.variant));
-        file_scene *const s = i == 0 ? &scene : &empty;
-        CHECK_OK(gpur_replay_save(s->replay, path, NULL));
-        unsigned char *const held = read_file(path, &bytes);
-        const gpur_status status = gpur_replay_load(s->replay, bad, NULL);
+        gpur_replay *const replay = i == 0 ? scene.replay : empty.replay;
+        CHECK_OK(gpur_replay_save(replay, path, NULL));
+        const gpur_status status = gpur_replay_load(replay, bad, NULL);
         TEST_REQUIRE(status == GPUR_FILE_ERROR || status == GPUR_INVALID_ARGUMENT, "%s: %s", what,
                      gpur_status_name(status));
         TEST_REQUIRE(strstr(gpur_last_error(), message), "%s: \"%s\"; wanted \"%s\" in it", what, gpur_last_error(),
                      message);
-        TEST_REQUIRE(held && is_still(s->replay, held, bytes), "%s changed the replay", what);
-        free(held);
+        TEST_REQUIRE(replay_is_as(replay, path), "%s changed the replay", what);
     }
     scene_close(&empty);
 }
 
 TEST(forged_numbers_are_refused)
 {
-    gpur_device *const device = test_device();
-    set_up(device, LINKED);
+    set_up(LINKED);
     for (size_t i = 0; i < sizeof notes / sizeof *notes; i++) {
-        forgery f;
-        CHECK(forgery_open(&f, good) && forgery_note(&f, notes[i].key, notes[i].value));
-        CHECK(forgery_write(&f, bad) == 0);
+        CHECK(forgery_open(&forged, good) && forgery_note(&forged, notes[i].key, notes[i].value));
         check_refused(notes[i].key, notes[i].message);
-        forgery_close(&f);
     }
     tear_down();
-    gpur_device_close(device);
 }
 
 TEST(forged_tensors_are_refused)
 {
-    gpur_device *const device = test_device();
-    set_up(device, LINKED);
+    set_up(LINKED);
     for (size_t i = 0; i < sizeof tensors / sizeof *tensors; i++) {
         const case_of_tensor *const c = &tensors[i];
-        forgery f;
-        CHECK(forgery_open(&f, good));
-        unsigned char *const bytes = forgery_tensor(&f, c->name);
+        CHECK(forgery_open(&forged, good));
+        unsigned char *const bytes = forgery_tensor(&forged, c->name);
         CHECK(bytes);
         memcpy(bytes + c->at, &c->value, (size_t)c->bytes);
-        CHECK(forgery_write(&f, bad) == 0);
         check_refused(c->name, c->message);
-        forgery_close(&f);
     }
     tear_down();
-    gpur_device_close(device);
 }
 
 /* What the numbers of frames would betray in a linked one. */
 TEST(forged_episodes_of_a_packed_replay_are_refused)
 {
     static const int64_t wrong[] = {-1, 0, INT64_MAX};
-    gpur_device *const device = test_device();
-    set_up(device, PACKED);
+    set_up(PACKED);
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
-        forgery f;
         gpur_episode episode;
-        CHECK(forgery_open(&f, good) && forgery_tensor(&f, "writer.0.episodes"));
-        memcpy(&episode, forgery_tensor(&f, "writer.0.episodes"), sizeof episode);
+        CHECK(forgery_open(&forged, good) && forgery_tensor(&forged, "writer.0.episodes"));
+        memcpy(&episode, forgery_tensor(&forged, "writer.0.episodes"), sizeof episode);
         episode.steps = wrong[i];
         episode.pending = 1;
-        memcpy(forgery_tensor(&f, "writer.0.episodes"), &episode, sizeof episode);
-        CHECK(forgery_write(&f, bad) == 0);
+        memcpy(forgery_tensor(&forged, "writer.0.episodes"), &episode, sizeof episode);
         check_refused("writer.0.episodes", "an episode that no writer comes to");
-        forgery_close(&f);
     }
     tear_down();
-    gpur_device_close(device);
 }
 
 /* Of the first environment's newest frame, which its next row links to; `same` 0 stands for itself, and link 0 for that
@@ -204,59 +165,48 @@ TEST(forged_places_of_frames_are_refused)
                                              {.same = 0, .id = -2},
                                              {.same = 0, .id = (int64_t)1 << 40},
                                              {.same = 0, .id = 3, .link = 99}};
-    gpur_device *const device = test_device();
-    set_up(device, LINKED);
+    set_up(LINKED);
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
-        forgery f;
         int64_t newest;
-        CHECK(forgery_open(&f, good) && forgery_tensor(&f, "writer.0.newest") && forgery_tensor(&f, "writer.0.places"));
-        memcpy(&newest, forgery_tensor(&f, "writer.0.newest"), sizeof newest);
+        CHECK(forgery_open(&forged, good) && forgery_tensor(&forged, "writer.0.newest") &&
+              forgery_tensor(&forged, "writer.0.places"));
+        memcpy(&newest, forgery_tensor(&forged, "writer.0.newest"), sizeof newest);
         const int64_t room = gpur_power_above(SCENE_STACK + 3 - 1), at = (newest & (room - 1)) * (int64_t)sizeof *wrong;
         const int64_t slot = wrong[i].id % scene.replay->storage.linking.frames;
-        const gpur_frame_place forged = {wrong[i].same == 0 ? newest : wrong[i].same, wrong[i].id,
-                                         wrong[i].link == 0 ? (uint32_t)slot + 1 : wrong[i].link};
-        memcpy(forgery_tensor(&f, "writer.0.places") + at, &forged, sizeof forged);
-        CHECK(forgery_write(&f, bad) == 0);
+        const gpur_frame_place place = {wrong[i].same == 0 ? newest : wrong[i].same, wrong[i].id,
+                                        wrong[i].link == 0 ? (uint32_t)slot + 1 : wrong[i].link};
+        memcpy(forgery_tensor(&forged, "writer.0.places") + at, &place, sizeof place);
         check_refused("writer.0.places", "an episode that no writer comes to");
-        forgery_close(&f);
     }
     tear_down();
-    gpur_device_close(device);
 }
 
 TEST(sizes_that_overflow_are_refused)
 {
-    gpur_device *const device = test_device();
-    set_up(device, LINKED);
-    forgery f;
-    CHECK(forgery_open(&f, good));
-    for (int32_t i = 0; i < f.file.tensors.count; i++)
-        if (strcmp(f.file.tensors.entries[i].name, "rows") == 0)
-            f.file.tensors.entries[i].shape[0] = f.file.tensors.entries[i].shape[1] = (int64_t)1 << 40;
-    CHECK(forgery_write(&f, bad) == 0);
+    set_up(LINKED);
+    CHECK(forgery_open(&forged, good));
+    for (int32_t i = 0; i < forged.file.tensors.count; i++)
+        if (strcmp(forged.file.tensors.entries[i].name, "rows") == 0)
+            forged.file.tensors.entries[i].shape[0] = forged.file.tensors.entries[i].shape[1] = (int64_t)1 << 40;
     check_refused("rows", "too many");
-    forgery_close(&f);
     tear_down();
-    gpur_device_close(device);
 }
 
 /* Links are not looked at one by one in loading: one beyond the slots is no frame, whose numbers are 0. */
 TEST(forged_links_read_nothing_but_frames)
 {
-    gpur_device *const device = test_device();
     gpur_batch *batch = NULL;
     float obs[8 * SCENE_STACK * SCENE_FEATURES];
-    set_up(device, LINKED);
+    set_up(LINKED);
     const gpur_storage *const storage = &scene.replay->storage;
     const int64_t pitch = storage->rows.pitch, at = storage->rows.fields[storage->links].offset;
-    forgery f;
-    CHECK(forgery_open(&f, good) && forgery_tensor(&f, "rows"));
+    CHECK(forgery_open(&forged, good) && forgery_tensor(&forged, "rows"));
     for (int64_t row = 0; row < 100; row++)
         for (int64_t link = 0; link < (int64_t)2 * SCENE_STACK; link++) {
-            const uint32_t forged = link % 2 ? UINT32_MAX : (uint32_t)storage->linking.frames + 1;
-            memcpy(forgery_tensor(&f, "rows") + row * pitch + at + link * 4, &forged, sizeof forged);
+            const uint32_t wrong = link % 2 ? UINT32_MAX : (uint32_t)storage->linking.frames + 1;
+            memcpy(forgery_tensor(&forged, "rows") + row * pitch + at + link * 4, &wrong, sizeof wrong);
         }
-    CHECK(forgery_write(&f, bad) == 0);
+    CHECK(forgery_write(&forged, bad) == 0);
     CHECK_OK(gpur_replay_load(scene.replay, bad, NULL));
     CHECK_OK(gpur_replay_sample(scene.replay, 8, NULL, &batch));
     CHECK_OK(gpur_batch_read(batch, "obs", obs, sizeof obs));
@@ -264,9 +214,8 @@ TEST(forged_links_read_nothing_but_frames)
     for (size_t i = 0; i < sizeof obs / sizeof *obs; i++)
         CHECK(obs[i] == 0.0f);
     CHECK_OK(scene_run(&scene, PLAYED, PLAYED + 20));
-    forgery_close(&f);
+    forgery_close(&forged);
     tear_down();
-    gpur_device_close(device);
 }
 
 int main(int argc, char **argv)
@@ -281,5 +230,3 @@ int main(int argc, char **argv)
     scene_remove_folder();
     return test_main_end();
 }
-
-#endif

@@ -3,8 +3,8 @@
  * A program that is killed while it saves leaves the file of its last save, or of the one it was at, whole: bit for bit
  * what a run saves at that step that nobody killed. Runs of every kind of replay, and of a learner.
  */
-#include "support/file_kit.h"
-#include "support/kill_run.h"
+#include "base/status.h"
+#include "support/file_scene.h"
 #include "support/replay_kit.h"
 #include "test.h"
 
@@ -15,11 +15,65 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { WRITING = -1 };
+enum { WRITING = -1, LEARNER_STEPS = 60 };
 
 extern char **environ;
 
-#ifdef GPUR_HAS_FILES
+/* What is saved: a variant of file_scene.h of this capacity, whose ring has come round; and a learner, whose replay
+ * stays as it is, since what it learns from is in no file. Any process that goes on from a run's file comes to the same
+ * states, bit for bit. */
+static const struct {
+    const char *name;
+    int variant;
+    int64_t capacity;
+} kinds[] = {{"packed", 0, 20000}, /* more than a MiB: its file has several chunks */
+             {"prioritized", 4, 1500},  {"n-step", 6, 1500}, {"linked", 7, 1500},
+             {"all together", 9, 1500}, {"learner", 0, 100}};
+enum { KINDS = sizeof kinds / sizeof *kinds, LEARNER = KINDS - 1 };
+
+typedef struct kill_run {
+    file_scene scene;
+    int kind;
+    int64_t steps; /* since it began */
+} kill_run;
+
+/* Steps of the scene before the run begins. */
+static int filled(int kind)
+{
+    return kind == LEARNER ? LEARNER_STEPS : (int)(kinds[kind].capacity * 5 / 4 / SCENE_ENVS);
+}
+
+/* A run from its begin, or that goes on from a file. */
+static gpur_status run_open(kill_run *run, gpur_device *device, int kind, const char *path, int64_t steps)
+{
+    memset(run, 0, sizeof *run);
+    run->kind = kind;
+    run->steps = steps;
+    GPUR_TRY(scene_open_with(&run->scene, device, kinds[kind].variant, kinds[kind].capacity, kind == LEARNER));
+    GPUR_TRY(scene_begin(&run->scene, path && kind != LEARNER));
+    if (!path || kind == LEARNER)
+        GPUR_TRY(scene_run(&run->scene, 0, filled(kind)));
+    return !path             ? GPUR_OK
+           : kind == LEARNER ? gpur_learner_load(run->scene.learner, path, NULL)
+                             : gpur_replay_load(run->scene.replay, path, NULL);
+}
+
+static gpur_status run_step(kill_run *run)
+{
+    const float obs[SCENE_FEATURES] = {(float)run->steps};
+    const int next = filled(run->kind) + (int)run->steps++;
+    int32_t action;
+    if (run->kind != LEARNER)
+        return scene_run(&run->scene, next, next + 1);
+    GPUR_TRY(gpur_learner_train(run->scene.learner, 1));
+    return gpur_learner_act(run->scene.learner, 1, obs, 0.5f, &action, NULL);
+}
+
+static gpur_status run_save(const kill_run *run, const char *path, const gpur_checkpoint_options *options)
+{
+    return run->kind == LEARNER ? gpur_learner_save(run->scene.learner, path, options)
+                                : gpur_replay_save(run->scene.replay, path, options);
+}
 
 /* Says to the pipe that a file is being written, and gives the parent time to hear it. */
 static int32_t dawdle(void *user, int64_t done, int64_t all)
@@ -37,14 +91,12 @@ static int32_t dawdle(void *user, int64_t done, int64_t all)
 static int save_for_ever(const char *path, int kind, int64_t steps, int slowly)
 {
     gpur_checkpoint_options options = {.size = sizeof options};
-    kill_run run;
-    gpur_status status = kill_run_open(&run, test_device(), kind);
-    if (status == GPUR_OK)
-        status = kill_run_load(&run, path, steps);
+    static kill_run run;
+    gpur_status status = run_open(&run, test_device(), kind, path, steps);
     while (status == GPUR_OK) {
-        status = kill_run_step(&run);
+        status = run_step(&run);
         if (status == GPUR_OK)
-            status = kill_run_save(&run, path, &options);
+            status = run_save(&run, path, &options);
         if (status == GPUR_OK && write(STDOUT_FILENO, &run.steps, sizeof run.steps) != sizeof run.steps)
             return 1;
         if (slowly)
@@ -104,45 +156,38 @@ static int kill_later(child *c, int64_t microseconds, int slowly, int64_t *steps
     return *steps > 0 && WIFSIGNALED(status) ? 0 : -1;
 }
 
-static int is_same(const char *path, const char *other)
-{
-    int64_t bytes = 0, others = 0;
-    unsigned char *const data = read_file(path, &bytes), *const theirs = read_file(other, &others);
-    const int same = data && theirs && bytes == others && memcmp(data, theirs, (size_t)bytes) == 0;
-    free(data);
-    free(theirs);
-    return same;
-}
-
 /* The run that nobody kills, which saves after each of its steps, too. */
 static gpur_status go_on(kill_run *run, int64_t steps, const char *path)
 {
     gpur_status status = GPUR_OK;
     while (status == GPUR_OK && run->steps < steps) {
-        status = kill_run_step(run);
+        status = run_step(run);
         if (status == GPUR_OK)
-            status = kill_run_save(run, path, NULL);
+            status = run_save(run, path, NULL);
     }
     return status;
 }
 
 /* What is there is the file of so many steps, or of one more; and all of it is loaded: saved again it is the same. */
-static void check_file(kill_run *run, kill_run *other, const char *path, int64_t steps)
+static void check_file(kill_run *run, const char *path, int64_t steps)
 {
+    static kill_run other;
     const char *const mine = scene_path("mine"), *const again = scene_path("again");
     CHECK_OK(go_on(run, steps, mine));
-    if (!is_same(path, mine))
+    if (!files_are_same(path, mine))
         CHECK_OK(go_on(run, steps + 1, mine));
-    TEST_REQUIRE(is_same(path, mine), "%s: the file is that of neither %lld nor %lld steps", kill_names[run->kind],
-                 (long long)steps, (long long)steps + 1);
-    CHECK_OK(kill_run_load(other, path, run->steps));
-    CHECK_OK(kill_run_save(other, again, NULL));
-    TEST_REQUIRE(is_same(path, again), "%s: the file of %lld steps is another when it was loaded and saved again",
-                 kill_names[run->kind], (long long)run->steps);
+    TEST_REQUIRE(files_are_same(path, mine), "%s: the file is that of neither %lld nor %lld steps",
+                 kinds[run->kind].name, (long long)steps, (long long)steps + 1);
+    CHECK_OK(run_open(&other, run->scene.device, run->kind, path, run->steps));
+    CHECK_OK(run_save(&other, again, NULL));
+    scene_close(&other.scene);
+    TEST_REQUIRE(files_are_same(path, again),
+                 "%s: the file of %lld steps is another when it was loaded and saved again", kinds[run->kind].name,
+                 (long long)run->steps);
 }
 
 /* How many of the kills came while a file was written; -1: a check has failed. */
-static int64_t kill_often(kill_run *run, kill_run *other, const char *path, int64_t kills)
+static int64_t kill_often(kill_run *run, const char *path, int64_t kills)
 {
     const int before = atomic_load(&test_state.failures);
     uint64_t random = 5 + (uint64_t)run->kind;
@@ -155,53 +200,43 @@ static int64_t kill_often(kill_run *run, kill_run *other, const char *path, int6
         if (start(&c, path, run, (int)(i % 2)) != 0 || kill_later(&c, kit_below(&random, 8000), (int)(i % 2), &steps))
             return -1;
         in_the_midst += access(part, F_OK) == 0;
-        check_file(run, other, path, steps);
+        check_file(run, path, steps);
         if (atomic_load(&test_state.failures) != before)
             return -1;
     }
-    return kill_run_save(run, path, NULL) == GPUR_OK && access(part, F_OK) != 0 ? in_the_midst : -1;
+    return run_save(run, path, NULL) == GPUR_OK && access(part, F_OK) != 0 ? in_the_midst : -1;
 }
 
 static void check_kind(int kind, int64_t kills)
 {
     gpur_device *const device = test_device();
     char path[128];
-    kill_run run, other;
+    static kill_run run;
     snprintf(path, sizeof path, "%s", scene_path("saved"));
-    CHECK_OK(kill_run_open(&run, device, kind));
-    CHECK_OK(kill_run_open(&other, device, kind));
-    CHECK_OK(kill_run_begin(&run));
-    CHECK_OK(kill_run_save(&run, path, NULL));
-    CHECK_OK(kill_run_save(&run, scene_path("mine"), NULL));
-    const int64_t in_the_midst = kill_often(&run, &other, path, kills);
-    printf("  %s: %lld of %lld kills came while a file was written, %lld steps\n", kill_names[kind],
+    CHECK_OK(run_open(&run, device, kind, NULL, 0));
+    CHECK_OK(run_save(&run, path, NULL));
+    CHECK_OK(run_save(&run, scene_path("mine"), NULL));
+    const int64_t in_the_midst = kill_often(&run, path, kills);
+    printf("  %s: %lld of %lld kills came while a file was written, %lld steps\n", kinds[kind].name,
            (long long)in_the_midst, (long long)kills, (long long)run.steps);
     CHECK(in_the_midst >= kills * 2 / 5);
-    kill_run_close(&other);
-    kill_run_close(&run);
+    scene_close(&run.scene);
     gpur_device_close(device);
 }
 
 TEST(a_killed_save_leaves_the_old_file_or_the_new_one)
 {
     const int64_t kills = test_is_long() ? 1000 : 100;
-    for (int kind = 0; kind < KILL_KINDS; kind++)
-        check_kind(kind, (kills + kind) / KILL_KINDS);
+    for (int kind = 0; kind < KINDS; kind++)
+        check_kind(kind, (kills + kind) / KINDS);
 }
-
-#endif
 
 int main(int argc, char **argv)
 {
     test_main_begin(argc, argv);
-#ifdef GPUR_HAS_FILES
     if (argc == 8 && strcmp(argv[3], "save") == 0)
         return save_for_ever(argv[4], atoi(argv[5]), atoll(argv[6]), atoi(argv[7]));
     RUN(a_killed_save_leaves_the_old_file_or_the_new_one);
     scene_remove_folder();
     return test_main_end();
-#else
-    printf("test_checkpoint_kill: skipped: a build without cJSON or xxHash\n");
-    return 77;
-#endif
 }

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The core's use of cuDNN, with a fake module: the message if cuDNN cannot be used;
- * which plans are created, cached and destroyed; what is logged.
+ * The core's use of cuDNN for convolutions, with a fake module: the message if cuDNN cannot be used; which plans are
+ * created, cached and destroyed; what is logged.
  */
 #include "device/cuda/cuda.h"
 #include "test.h"
 
 #include <stddef.h>
 
-static gpur_status opened = GPUR_UNAVAILABLE;
+static gpur_status opened;
 static int opens;
 
 static const gpur_cudadnn pretended;
@@ -54,7 +54,7 @@ struct gpur_cudadnn_plan {
 static int described, chosen, alive; /* numbers of plans since `begin` */
 static const char *no_engine;        /* why no engine can be chosen; NULL: one can */
 
-static gpur_status describe_conv(const gpur_conv_shape *shape, gpur_fail_fn fail, gpur_cudadnn_plan **plan)
+static gpur_status describe(const gpur_conv_shape *shape, gpur_fail_fn fail, gpur_cudadnn_plan **plan)
 {
     (void)shape, (void)fail;
     *plan = (gpur_cudadnn_plan *)calloc(1, sizeof **plan);
@@ -76,7 +76,7 @@ static void destroy(gpur_cudadnn_plan *plan)
     free(plan);
 }
 
-static const gpur_cudadnn pretended = {.plan_conv = describe_conv, .plan_choose = choose, .plan_destroy = destroy};
+static const gpur_cudadnn pretended = {.plan_conv = describe, .plan_choose = choose, .plan_destroy = destroy};
 
 static char said[640];
 static int lines;
@@ -91,7 +91,7 @@ static void hear(void *user, const char *line)
 static gpur_cuda cuda;
 static gpur_device device;
 
-static void begin(void)
+static void begin(gpur_status when_opened)
 {
     memset(&cuda, 0, sizeof cuda);
     memset(&device, 0, sizeof device);
@@ -99,16 +99,9 @@ static void begin(void)
     device.backend_data = &cuda;
     device.config.log = hear;
     opens = lines = closed = described = chosen = alive = 0;
-    opened = GPUR_UNAVAILABLE;
+    opened = when_opened;
     no_engine = NULL;
     said[0] = '\0';
-}
-
-/* Like `begin`, with a cuDNN that can be opened. */
-static void begin_with_cudnn(void)
-{
-    begin();
-    opened = GPUR_OK;
 }
 
 static void end(void)
@@ -122,21 +115,22 @@ static void end(void)
 
 static gpur_status ask(void)
 {
-    const gpur_conv_shape shape = {0};
+    const gpur_conv_shape conv = {0};
     gpur_cudadnn_plan *plan = NULL;
-    return gpur_cuda_dnn_plan(&device, &shape, &plan);
+    return gpur_cuda_dnn_plan(&device, &conv, &plan);
 }
 
-TEST(it_is_looked_for_and_logged_once)
+TEST(without_cudnn_each_caller_is_told_and_it_is_looked_for_and_logged_once)
 {
-    begin();
+    begin(GPUR_UNAVAILABLE);
     for (int i = 0; i < 4; i++) {
         CHECK_STATUS(ask(), GPUR_UNAVAILABLE);
-        CHECK_MESSAGE("cuDNN cannot be used; convolutions go by patches and matrix products");
+        CHECK_MESSAGE("cuDNN cannot be used; ");
+        CHECK_MESSAGE("convolutions go by patches and matrix products");
     }
     CHECK_EQUAL(opens, 1);
     CHECK_EQUAL(lines, 1);
-    CHECK(strstr(said, "convolutions go by patches and matrix products: ") != NULL);
+    CHECK(strstr(said, "convolutions go by patches") != NULL);
     CHECK(strstr(said, "cuDNN was not found. Searched for libcudnn.so.9") != NULL);
     pthread_mutex_destroy(&cuda.math_mutex);
 }
@@ -144,8 +138,7 @@ TEST(it_is_looked_for_and_logged_once)
 /* A lack of memory passes: it is not logged as a missing library, and the next caller finds cuDNN. */
 TEST(no_memory_is_said_as_it_is_and_tried_again)
 {
-    begin();
-    opened = GPUR_OUT_OF_MEMORY;
+    begin(GPUR_OUT_OF_MEMORY);
     for (int i = 0; i < 2; i++)
         CHECK_STATUS(ask(), GPUR_OUT_OF_MEMORY);
     CHECK_EQUAL(opens, 2);
@@ -165,10 +158,11 @@ static gpur_cudadnn_plan *plan_of(const gpur_conv_shape *shape)
 /* As by the online network, the target network and the next learner. */
 TEST(a_shape_is_planned_once_for_all_who_want_it)
 {
-    const gpur_conv_shape first = {.images = 32, .height = 9}, second = {.images = 32, .height = 10};
-    begin_with_cudnn();
+    const gpur_conv_shape shapes[2] = {{.images = 32, .height = 9}, {.images = 32, .height = 10}};
+    begin(GPUR_OK);
     for (int learner = 0; learner < 3; learner++) {
-        gpur_cudadnn_plan *const plans[4] = {plan_of(&first), plan_of(&second), plan_of(&first), plan_of(&second)};
+        gpur_cudadnn_plan *const plans[4] = {plan_of(&shapes[0]), plan_of(&shapes[1]), plan_of(&shapes[0]),
+                                             plan_of(&shapes[1])};
         CHECK(plans[0] && plans[0] == plans[2]);
         CHECK(plans[1] && plans[1] == plans[3] && plans[1] != plans[0]);
         for (int i = 0; i < 4; i++)
@@ -181,30 +175,21 @@ TEST(a_shape_is_planned_once_for_all_who_want_it)
     end();
 }
 
-/* Returns 1 if the byte is padding between members. */
-static int is_gap(size_t byte, const size_t gaps[][2])
-{
-    for (int i = 0; gaps[i][1]; i++)
-        if (byte >= gaps[i][0] && byte < gaps[i][1])
-            return 1;
-    return 0;
-}
-
+/* Each byte of a shape is changed, except those between and behind its members. */
 TEST(shapes_that_differ_in_any_member_have_plans_of_their_own)
 {
-    enum { CONV_END = offsetof(gpur_conv_shape, by_patches) + sizeof(int32_t) };
-    static const size_t conv_gaps[][2] = {
-        {sizeof(int32_t), offsetof(gpur_conv_shape, images)}, {CONV_END, sizeof(gpur_conv_shape)}, {0, 0}};
-    gpur_conv_shape conv;
-    memset(&conv, 0, sizeof conv);
-    begin_with_cudnn();
-    CHECK(plan_of(&conv));
-    for (size_t byte = 0; byte < sizeof conv; byte++) {
-        ((unsigned char *)&conv)[byte] ^= 1;
+    enum { END = offsetof(gpur_conv_shape, by_patches) + sizeof(int32_t) };
+    gpur_conv_shape shape;
+    memset(&shape, 0, sizeof shape);
+    begin(GPUR_OK);
+    CHECK(plan_of(&shape));
+    for (size_t byte = 0; byte < sizeof shape; byte++) {
+        const int is_gap = (byte >= sizeof(int32_t) && byte < offsetof(gpur_conv_shape, images)) || byte >= END;
+        ((unsigned char *)&shape)[byte] ^= 1;
         const int before = chosen;
-        CHECK(plan_of(&conv) && plan_of(&conv));
-        CHECK_EQUAL(chosen - before, !is_gap(byte, conv_gaps));
-        ((unsigned char *)&conv)[byte] ^= 1;
+        CHECK(plan_of(&shape) && plan_of(&shape));
+        CHECK_EQUAL(chosen - before, !is_gap);
+        ((unsigned char *)&shape)[byte] ^= 1;
     }
     end();
 }
@@ -214,7 +199,7 @@ TEST(plans_that_nobody_uses_are_kept_but_not_for_ever)
     enum { SHAPES = 3 * MOST_UNUSED };
     gpur_cudadnn_plan *plans[SHAPES];
     gpur_conv_shape s = {0};
-    begin_with_cudnn();
+    begin(GPUR_OK);
     for (s.images = 0; s.images < SHAPES; s.images++)
         plans[s.images] = plan_of(&s);
     CHECK_EQUAL(alive, SHAPES);
@@ -236,7 +221,7 @@ TEST(plans_that_nobody_uses_are_kept_but_not_for_ever)
 TEST(what_cudnn_has_no_engine_for_is_logged_once_with_the_reason)
 {
     const gpur_conv_shape conv = {0}, with_bias = {.epilogue = GPUR_EPILOGUE_BIAS};
-    begin_with_cudnn();
+    begin(GPUR_OK);
     no_engine = "no engine for this one";
     for (int i = 0; i < 3; i++)
         CHECK(!plan_of(&conv));
@@ -256,7 +241,7 @@ TEST(what_cudnn_has_no_engine_for_is_logged_once_with_the_reason)
 
 TEST(more_reasons_than_are_remembered_are_all_said)
 {
-    begin();
+    begin(GPUR_OK);
     for (int i = 0; i < 2 * GPUR_CUDA_LOGGED; i++)
         gpur_cuda_log_once(&device, "reason %d", i);
     CHECK_EQUAL(lines, 2 * GPUR_CUDA_LOGGED);
@@ -268,7 +253,7 @@ TEST(more_reasons_than_are_remembered_are_all_said)
 int main(int argc, char **argv)
 {
     test_main_begin(argc, argv);
-    RUN(it_is_looked_for_and_logged_once);
+    RUN(without_cudnn_each_caller_is_told_and_it_is_looked_for_and_logged_once);
     RUN(no_memory_is_said_as_it_is_and_tried_again);
     RUN(a_shape_is_planned_once_for_all_who_want_it);
     RUN(shapes_that_differ_in_any_member_have_plans_of_their_own);

@@ -1,12 +1,22 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Every function of the CUDA runtime that the library calls, except those that only return error texts. The linker
- * replaces them with the functions of faults.c; tests/cuda.cmake must list the same names.
+ * A fake CUDA runtime, and faults of the real one. The linker gives the library these functions in place of CUDA's
+ * (tests/cuda.cmake, which reads the names from the list below), so that every runtime call of the library is counted,
+ * and the nth fails without being made. With `pretend`, no call reaches CUDA: device memory is host memory, all work
+ * runs immediately, kernels are the CPU's, and what CUDA refuses during a capture is refused. So the library's whole
+ * CUDA code, except its kernels and NVIDIA's libraries, runs on a machine without a GPU.
+ *
+ * Faults are for programs of one thread; any number of threads may use the fake runtime. There is a fake cuBLASLt
+ * module, and none for cuDNN: convolutions run as im2col.
  */
-#ifndef GPUR_DEVICE_CUDA_PRETEND_RUNTIME_LIST_H
-#define GPUR_DEVICE_CUDA_PRETEND_RUNTIME_LIST_H
+#ifndef GPUR_SUPPORT_CUDA_PRETENDED_CUDA_H
+#define GPUR_SUPPORT_CUDA_PRETENDED_CUDA_H
 
-/* X(name, parameters, arguments) */
+#include <cuda_runtime_api.h>
+#include <stdint.h>
+
+/* Every function of the runtime that the library calls, except cudaStreamEndCapture and those that only return errors
+ * and their texts: X(name, parameters, arguments). */
 #define RUNTIME_MEMORY_LIST(X)                                                                                         \
     X(cudaMalloc, (void **memory, size_t bytes), (memory, bytes))                                                      \
     X(cudaHostAlloc, (void **memory, size_t bytes, unsigned flags), (memory, bytes, flags))                            \
@@ -24,9 +34,7 @@
     X(cudaSetDevice, (int device), (device))                                                                           \
     X(cudaDriverGetVersion, (int *version), (version))                                                                 \
     X(cudaGetDeviceProperties, (struct cudaDeviceProp * properties, int device), (properties, device))                 \
-    X(cudaDeviceGetAttribute, (int *value, enum cudaDeviceAttr attribute, int device), (value, attribute, device))
-
-#define RUNTIME_KERNEL_LIST(X)                                                                                         \
+    X(cudaDeviceGetAttribute, (int *value, enum cudaDeviceAttr attribute, int device), (value, attribute, device))     \
     X(cudaFuncGetAttributes, (struct cudaFuncAttributes * attributes, const void *kernel), (attributes, kernel))       \
     X(cudaFuncSetAttribute, (const void *kernel, enum cudaFuncAttribute attribute, int value),                         \
       (kernel, attribute, value))                                                                                      \
@@ -47,9 +55,7 @@
     X(cudaEventDestroy, (cudaEvent_t event), (event))                                                                  \
     X(cudaEventRecord, (cudaEvent_t event, cudaStream_t stream), (event, stream))                                      \
     X(cudaEventSynchronize, (cudaEvent_t event), (event))                                                              \
-    X(cudaEventQuery, (cudaEvent_t event), (event))
-
-#define RUNTIME_GRAPH_LIST(X)                                                                                          \
+    X(cudaEventQuery, (cudaEvent_t event), (event))                                                                    \
     X(cudaThreadExchangeStreamCaptureMode, (enum cudaStreamCaptureMode * mode), (mode))                                \
     X(cudaStreamBeginCapture, (cudaStream_t stream, enum cudaStreamCaptureMode mode), (stream, mode))                  \
     X(cudaGraphInstantiate, (cudaGraphExec_t * exec, cudaGraph_t graph, unsigned long long flags),                     \
@@ -61,11 +67,54 @@
     X(cudaGraphGetNodes, (cudaGraph_t graph, cudaGraphNode_t * nodes, size_t * count), (graph, nodes, count))          \
     X(cudaGraphNodeGetType, (cudaGraphNode_t node, enum cudaGraphNodeType * type), (node, type))
 
-#define RUNTIME_LIST(X)                                                                                                \
-    RUNTIME_MEMORY_LIST(X)                                                                                             \
-    RUNTIME_DEVICE_LIST(X)                                                                                             \
-    RUNTIME_KERNEL_LIST(X)                                                                                             \
-    RUNTIME_STREAM_LIST(X)                                                                                             \
-    RUNTIME_GRAPH_LIST(X)
+#define RUNTIME_LIST(X) RUNTIME_MEMORY_LIST(X) RUNTIME_DEVICE_LIST(X) RUNTIME_STREAM_LIST(X)
+
+typedef struct cuda_faults {
+    int pretend;
+    const char *only; /* counts only calls of this name; NULL: all calls */
+    int64_t fail_at;  /* number of the counted call that fails; 0: none */
+    int for_ever;     /* 1: all later calls fail, too, whatever their name */
+    cudaError_t error;
+
+    int64_t calls;      /* counted so far */
+    const char *failed; /* name of the first call that failed, or NULL */
+
+    void (*heard)(const char *name); /* called with the name of each call; may be NULL */
+} cuda_faults;
+extern cuda_faults faults;
+
+/* Restarts counting; the nth counted call will fail. `only` may be NULL and nth 0. */
+void cuda_faults_begin(const char *only, int64_t nth, cudaError_t error, int for_ever);
+void cuda_faults_end(void); /* no call fails from now on */
+
+/* The fake GPU; a change applies to devices opened afterwards. */
+typedef struct pretended_gpu {
+    int major, multiprocessors, cooperative;
+    int largest_cluster; /* in blocks */
+    int nonportable;     /* 1: clusters of more than 8 blocks can be enabled */
+    int blocks_each;     /* resident blocks per multiprocessor of a kernel with a grid sync */
+    int ptx;             /* PTX version that the kernels were compiled for */
+    int meet_threads;    /* maximum threads per block of meet_probe */
+    int small_threads;   /* of window_set, which stands for a kernel with a small limit */
+    int runs;            /* 0: kernels are only noted in pretended_launch */
+} pretended_gpu;
+extern pretended_gpu pretended;
+
+/* The last launch. A test may set `attributes` beforehand, to detect that there was one. */
+typedef struct seen_launch {
+    unsigned blocks, threads, attributes;
+    cudaLaunchAttribute attribute; /* the first one, if any */
+} seen_launch;
+extern seen_launch pretended_launch;
+
+/* The thread's last error, as cudaGetLastError returns it; also set by injected faults with a real runtime. */
+extern _Thread_local cudaError_t pretended_last_error;
+
+/* The number of memory blocks, streams, events, graphs, executable graphs and plans that exist. */
+int64_t pretended_alive(void);
+
+/* Begins (1) or ends (0) a fake capture in the global mode by a thread of the host program: allocating, freeing and
+ * querying events are refused on all threads that have not set the relaxed mode. */
+void pretended_global_capture(int on);
 
 #endif

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Linked to a test program, this turns all of its CUDA devices into fake ones and checks at exit that nothing
  * leaked. */
-#include "device/cuda/pretend/faults.h"
-#include "device/cuda/pretend/pretend.h"
+#include "support/cuda/pretended_cuda.h"
 
 #include <stdio.h>
 #include <unistd.h>
@@ -14,9 +13,9 @@ __attribute__((constructor)) static void pretend(void)
 
 __attribute__((destructor)) static void look_for_leaks(void)
 {
-    if (pretend_alive() == 0)
+    if (pretended_alive() == 0)
         return;
-    fprintf(stderr, "%lld objects of CUDA's are left\n", (long long)pretend_alive());
+    fprintf(stderr, "%lld objects of CUDA's are left\n", (long long)pretended_alive());
     fflush(NULL);
     _exit(1);
 }

@@ -2,22 +2,29 @@
 /* What launches request from CUDA on GPUs of several kinds, which need not be present: cooperative launches, and
  * dependent launches. */
 #include "test.h"
-#include "device/cuda/pretend/answers.h"
+#include "device/device.h"
 #include "replay/priority/sum_tree.h"
+#include "support/cuda/pretended_cuda.h"
 
-enum { MEET = GPUR_KERNEL_ID_meet_probe };
+enum { MEET = GPUR_KERNEL_ID_meet_probe, MEET_THREADS = 512, SMALL_THREADS = 128 };
 
-static const gpu_kind h200 = {9, 132, 1, 16, 1, 2, 90};
+/* Major version, multiprocessors, cooperative launches, largest cluster, of more than 8 blocks, blocks per
+ * multiprocessor, PTX version. */
+#define GPU(...)                                                                                                       \
+    {                                                                                                                  \
+        __VA_ARGS__, MEET_THREADS, SMALL_THREADS + 17, 0                                                               \
+    }
+static const pretended_gpu h200 = GPU(9, 132, 1, 16, 1, 2, 90);
 
 typedef struct scene {
     gpur_device *device;
     gpur_stream *stream;
 } scene;
 
-static gpur_status open_scene(scene *s, gpu_kind what, void *callers_stream)
+static gpur_status open_scene(scene *s, pretended_gpu gpu, void *callers_stream)
 {
     gpur_device_config config = test_device_config();
-    answer_as(what);
+    pretended = gpu;
     config.stream = callers_stream;
     GPUR_TRY(gpur_device_open("cuda:0", &config, &s->device));
     return gpur_stream_create_main(s->device, &s->stream);
@@ -40,16 +47,18 @@ static gpur_status meet(const scene *s, int64_t blocks, int32_t together)
 /* Returns the cluster size of the last launch, or 0. */
 static int cluster(void)
 {
-    const int is_cluster = launched.attributes && launched.attribute.id == cudaLaunchAttributeClusterDimension;
-    return is_cluster && launched.attribute.val.clusterDim.y == 1 && launched.attribute.val.clusterDim.z == 1
-               ? (int)launched.attribute.val.clusterDim.x
+    const int is_cluster =
+        pretended_launch.attributes && pretended_launch.attribute.id == cudaLaunchAttributeClusterDimension;
+    return is_cluster && pretended_launch.attribute.val.clusterDim.y == 1 &&
+                   pretended_launch.attribute.val.clusterDim.z == 1
+               ? (int)pretended_launch.attribute.val.clusterDim.x
                : 0;
 }
 
 static int cooperative(void)
 {
-    return launched.attributes && launched.attribute.id == cudaLaunchAttributeCooperative &&
-           launched.attribute.val.cooperative == 1;
+    return pretended_launch.attributes && pretended_launch.attribute.id == cudaLaunchAttributeCooperative &&
+           pretended_launch.attribute.val.cooperative == 1;
 }
 
 /* Launches `blocks` blocks cooperatively; expects `are` blocks, as a cluster of `in_cluster`, or as a cooperative grid
@@ -57,13 +66,13 @@ static int cooperative(void)
 static void check_meeting(const scene *s, int64_t blocks, unsigned are, int in_cluster)
 {
     CHECK_OK(meet(s, blocks, GPUR_TOGETHER_BEST));
-    CHECK_EQUAL(launched.blocks, are);
-    CHECK_EQUAL(launched.threads, 256);
+    CHECK_EQUAL(pretended_launch.blocks, are);
+    CHECK_EQUAL(pretended_launch.threads, 256);
     CHECK_EQUAL(cluster(), in_cluster);
     CHECK_EQUAL(cooperative(), are > 1 && !in_cluster);
-    CHECK_EQUAL(launched.attributes, are > 1);
+    CHECK_EQUAL(pretended_launch.attributes, are > 1);
     CHECK_OK(meet(s, blocks, GPUR_TOGETHER_GRID));
-    CHECK_EQUAL(launched.blocks, are);
+    CHECK_EQUAL(pretended_launch.blocks, are);
     CHECK_EQUAL(cooperative(), are > 1);
 }
 
@@ -85,11 +94,12 @@ TEST(blocks_that_meet_are_one_cluster_where_it_fits_and_else_a_cooperative_grid)
 TEST(a_device_has_the_clusters_that_it_can_hold)
 {
     static const struct {
-        gpu_kind gpu;
+        pretended_gpu gpu;
         int largest;
-    } cases[] = {{{9, 132, 1, 16, 0, 2, 90}, 8},   {{9, 132, 1, 4, 1, 2, 90}, 4},  {{12, 36, 1, 8, 0, 1, 120}, 8},
-                 {{9, 132, 1, 16, 1, 2, 80}, 0},   {{8, 108, 1, 16, 1, 2, 80}, 0}, {{8, 108, 1, 16, 1, 2, 90}, 0},
-                 {{10, 148, 1, 16, 1, 1, 100}, 16}};
+    } cases[] = {{GPU(9, 132, 1, 16, 0, 2, 90), 8},   {GPU(9, 132, 1, 4, 1, 2, 90), 4},
+                 {GPU(12, 36, 1, 8, 0, 1, 120), 8},   {GPU(9, 132, 1, 16, 1, 2, 80), 0},
+                 {GPU(8, 108, 1, 16, 1, 2, 80), 0},   {GPU(8, 108, 1, 16, 1, 2, 90), 0},
+                 {GPU(10, 148, 1, 16, 1, 1, 100), 16}};
     for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
         scene s;
         CHECK_OK(open_scene(&s, cases[k].gpu, NULL));
@@ -100,9 +110,9 @@ TEST(a_device_has_the_clusters_that_it_can_hold)
     }
 }
 
-TEST(a_device_that_launches_nothing_together_gets_one_block)
+TEST(a_device_without_cooperative_launches_gets_one_block)
 {
-    gpu_kind old = h200;
+    pretended_gpu old = h200;
     scene s;
     old.cooperative = 0;
     CHECK_OK(open_scene(&s, old, NULL));
@@ -122,7 +132,7 @@ TEST(a_shape_that_does_not_fit_is_refused_and_a_forced_one_is_cut)
     grid = (gpur_grid){16, 544, GPUR_TOGETHER_BEST};
     CHECK_STATUS(gpur_launch_meet_probe(s.stream, grid, &args), GPUR_INVALID_ARGUMENT);
     CHECK_MESSAGE("kernel meet_probe: 544 threads a block; wanted a multiple of 32 up to 512");
-    CHECK_EQUAL(gpur_grid_together(s.device, MEET, 16, 1024).threads, ANSWERS_MEET_THREADS);
+    CHECK_EQUAL(gpur_grid_together(s.device, MEET, 16, 1024).threads, MEET_THREADS);
     CHECK_EQUAL(gpur_grid_together(s.device, MEET, 16, 100).threads, 96);
     CHECK_EQUAL(gpur_grid_together(s.device, MEET, 16, 0).threads, 32);
     const gpur_window_set_args small = {.window = NULL};
@@ -131,9 +141,9 @@ TEST(a_shape_that_does_not_fit_is_refused_and_a_forced_one_is_cut)
     CHECK_MESSAGE("kernel window_set: 160 threads a block; wanted a multiple of 32 up to 128");
     gpur_device_force_grid(s.device, (gpur_grid){300, 1024, 0});
     CHECK_OK(gpur_launch_window_set(s.stream, gpur_grid_elements(s.device, 1), &small));
-    CHECK(launched.blocks == 300 && launched.threads == ANSWERS_SMALL_THREADS);
+    CHECK(pretended_launch.blocks == 300 && pretended_launch.threads == SMALL_THREADS);
     grid = gpur_grid_together(s.device, MEET, 16, 64);
-    CHECK(grid.blocks == 264 && grid.threads == ANSWERS_MEET_THREADS && grid.together == GPUR_TOGETHER_BEST);
+    CHECK(grid.blocks == 264 && grid.threads == MEET_THREADS && grid.together == GPUR_TOGETHER_BEST);
     close_scene(&s);
 }
 
@@ -142,12 +152,13 @@ static int follows(const scene *s)
 {
     static float number[2];
     const gpur_bias_activation_args args = {.y = number, .bias = number + 1, .batch = 1, .features = 1, .pitch = 1};
-    launched.attributes = 99;
+    pretended_launch.attributes = 99;
     if (gpur_launch_bias_activation(s->stream, (gpur_grid){1, 32, 0}, &args) != GPUR_OK)
         return -1;
-    return launched.attributes == 0 ? 0
-           : launched.attributes == 1 && launched.attribute.id == cudaLaunchAttributeProgrammaticStreamSerialization &&
-                   launched.attribute.val.programmaticStreamSerializationAllowed == 1
+    return pretended_launch.attributes == 0 ? 0
+           : pretended_launch.attributes == 1 &&
+                   pretended_launch.attribute.id == cudaLaunchAttributeProgrammaticStreamSerialization &&
+                   pretended_launch.attribute.val.programmaticStreamSerializationAllowed == 1
                ? 1
                : -1;
 }
@@ -180,7 +191,7 @@ TEST(a_kernel_follows_dependently_right_behind_another_of_ours)
     close_scene(&s);
 }
 
-static void check_never_follows(gpu_kind what, void *callers_stream)
+static void check_never_follows(pretended_gpu what, void *callers_stream)
 {
     scene s;
     CHECK_OK(open_scene(&s, what, callers_stream));
@@ -191,36 +202,14 @@ static void check_never_follows(gpu_kind what, void *callers_stream)
 
 TEST(nothing_follows_dependently_on_an_older_gpu_or_on_the_callers_stream)
 {
-    const gpu_kind ampere = {8, 108, 1, 0, 0, 2, 80}, by_ptx = {9, 132, 1, 16, 1, 2, 80};
-    static char theirs;
+    const pretended_gpu ampere = GPU(8, 108, 1, 0, 0, 2, 80), by_ptx = GPU(9, 132, 1, 16, 1, 2, 80);
+    cudaStream_t theirs = NULL;
     check_never_follows(ampere, NULL);
     check_never_follows(by_ptx, NULL);
-    check_never_follows(h200, &theirs);
-}
-
-/* Short rows: each block has few, so that every multiprocessor has a block, and there is a thread for every 8 bytes of
- * them. */
-TEST(short_rows_are_spread_over_the_multiprocessors)
-{
-    static const struct {
-        int64_t n, most, bytes, blocks;
-        int32_t threads;
-    } cases[] = {
-        {32, 16, 228, 32, 32},          {264, 16, 228, 264, 32},     {265, 16, 228, 133, 64},
-        {1024, 16, 228, 256, 128},      {4096, 16, 228, 256, 480},   {1000000, 16, 228, 4224, 480},
-        {32, 1, 28224, 32, 512},        {1024, 1, 28224, 1024, 512}, {1000000, 16, 8, 4224, 32},
-        {1000000, 16, 1024, 4224, 512}, {0, 16, 228, 1, 32},         {5, 0, 0, 5, 32},
-    };
-    scene s;
-    CHECK_OK(open_scene(&s, h200, NULL));
-    for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
-        const gpur_grid grid = gpur_grid_rows(s.device, cases[k].n, cases[k].most, cases[k].bytes);
-        CHECK_EQUAL(grid.blocks, cases[k].blocks);
-        CHECK_EQUAL(grid.threads, cases[k].threads);
-        CHECK_EQUAL(gpur_grid_of_threads(grid, 256).threads, grid.threads < 256 ? grid.threads : 256);
-        CHECK_EQUAL(gpur_grid_of_threads(grid, 256).blocks, grid.blocks);
-    }
-    close_scene(&s);
+    CHECK(cudaStreamCreateWithFlags(&theirs, 0) == cudaSuccess);
+    check_never_follows(h200, theirs);
+    CHECK(cudaStreamDestroy(theirs) == cudaSuccess);
+    CHECK_EQUAL(pretended_alive(), 0);
 }
 
 /* Up to 1,024 new priorities are updated by one block, with a thread each; more are distributed over many blocks, with
@@ -232,26 +221,29 @@ TEST(many_priorities_are_updated_by_many_blocks)
     CHECK_OK(open_scene(&s, h200, NULL));
     gpur_priorities p = {.device = s.device, .tree = {.capacity = 1 << 20, .levels = 3}};
     CHECK_OK(gpur_priorities_update(&p, s.stream, 1024, NULL, NULL, 0));
-    CHECK(launched.blocks == 1 && launched.threads == 1024);
+    CHECK(pretended_launch.blocks == 1 && pretended_launch.threads == 1024);
     CHECK_OK(gpur_priorities_update(&p, s.stream, 4096, NULL, NULL, 0));
-    CHECK(launched.blocks == 16 && launched.threads == 256);
+    CHECK(pretended_launch.blocks == 16 && pretended_launch.threads == 256);
     p.tree.least[0] = &least; /* then a warp looks at the node above each row */
     CHECK_OK(gpur_priorities_update(&p, s.stream, 4096, NULL, NULL, 0));
-    CHECK(launched.blocks == 1024 && launched.threads == 128);
+    CHECK(pretended_launch.blocks == 1024 && pretended_launch.threads == 128);
     close_scene(&s);
 }
 
 int main(int argc, char **argv)
 {
-    (void)argc;
-    test_main_begin(1, argv);
+    faults.pretend = 1;
+    test_main_begin(argc, argv);
+    if (test_on_cuda()) {
+        printf("test_cuda_launches: %s is real\n", test_device_name());
+        return 77;
+    }
     RUN(blocks_that_meet_are_one_cluster_where_it_fits_and_else_a_cooperative_grid);
     RUN(a_device_has_the_clusters_that_it_can_hold);
-    RUN(a_device_that_launches_nothing_together_gets_one_block);
+    RUN(a_device_without_cooperative_launches_gets_one_block);
     RUN(a_shape_that_does_not_fit_is_refused_and_a_forced_one_is_cut);
     RUN(a_kernel_follows_dependently_right_behind_another_of_ours);
     RUN(nothing_follows_dependently_on_an_older_gpu_or_on_the_callers_stream);
-    RUN(short_rows_are_spread_over_the_multiprocessors);
     RUN(many_priorities_are_updated_by_many_blocks);
     return test_main_end();
 }

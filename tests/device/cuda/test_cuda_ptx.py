@@ -1,0 +1,107 @@
+# SPDX-License-Identifier: MIT
+"""usage: test_cuda_ptx.py KERNELS SCRATCH CURAND_INCLUDE_DIR NVCC ARGUMENT...
+
+Checks the PTX of the CUDA kernels, compiled for compute capability 9.0 with the build's flags and source lines: how
+they begin as dependent launches, which a GPU may schedule before the previous kernel has ended; how kernels with a
+grid sync synchronize and read memory; and that random numbers come from the toolkit's own Philox. Needs no GPU."""
+
+import re
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+
+WAIT, LET = "griddepcontrol.wait", "griddepcontrol.launch_dependents"
+
+# Philox 4x32's multipliers [Salmon et al. 2011, table 2], as PTX may write them.
+MULTIPLIERS = {str(sign) for m in (0xD2511F53, 0xCD9E8D57) for sign in (m, m - 2**32)}
+HEADER = "curand_philox4x32_x.h"
+DRAWING = {"gather", "priority_draw", "explore"}  # kernels that must use random numbers
+MIXES = "permutation.h"  # mixes keys with the same constants
+LEAST = 18  # of the 20 multiplications of ten rounds; the compiler may fold some of the first
+
+
+def ptx_of(kernels, scratch, command):
+    words = [word for word, before in zip(command, ["", *command]) if "-gencode" not in (word, before)]
+    words = [word for word in words if not word.startswith("-gencode=")]
+    out = Path(scratch)
+    out.parent.mkdir(parents=True, exist_ok=True)
+    subprocess.run([*words, "-arch=compute_90", "-ptx", f"{kernels}/cuda.cu", "-o", str(out)], check=True)
+    text = out.read_text(encoding="utf-8", errors="replace")
+    out.unlink()
+    return text
+
+
+def kernels_that_meet(kernels):
+    text = (Path(kernels) / "kernels.h").read_text(encoding="utf-8").replace("\\\n", " ")
+    line = re.search(r"#define GPUR_MEETING_KERNEL_LIST\(X\)(.*)", text)
+    assert line, "kernels.h has no GPUR_MEETING_KERNEL_LIST"
+    return set(re.findall(r"X\((\w+)\)", line[1]))
+
+
+def instructions(body):
+    """Yields the opcodes."""
+    for line in body.splitlines():
+        code = re.sub(r"//.*", "", line).strip()
+        if code and not code.startswith((".", "{", "}", "(", ")")) and not re.match(r"[$\w]+:$", code):
+            yield re.sub(r"^@!?%\w+\s+", "", code).split()[0].rstrip(";")
+
+
+def check_begin(kernel, opcodes, meets):
+    """Before the wait nothing is read or written, and no branch skips it."""
+    assert WAIT in opcodes, f"kernel {kernel} does not wait for what it follows"
+    before = opcodes[:opcodes.index(WAIT)]
+    strange = [code for code in before if not code.startswith(("mov.", "cvt.", "ld.param", LET))]
+    assert not strange, f"kernel {kernel} does more than to prepare before it waits: {strange}"
+    assert opcodes.count(LET) == (0 if meets else 1), f"kernel {kernel}: {opcodes.count(LET)} times {LET}"
+    assert meets or LET in before, f"kernel {kernel} waits before it lets its follower begin"
+
+
+def check_meeting(kernel, opcodes):
+    """The cluster barrier is relaxed, as a fence of one thread covers its block's writes; and no load goes through the
+    read-only cache (.nc), which may hold stale values of what other blocks write."""
+    arrivals = {code for code in opcodes if code.startswith("barrier.cluster.arrive")}
+    assert arrivals == {"barrier.cluster.arrive.relaxed.aligned"}, f"kernel {kernel} arrives at a cluster by {arrivals}"
+    stale = [code for code in opcodes if ".nc" in code]
+    assert not stale, f"kernel {kernel} meets, and reads past what others write: {stale}"
+
+
+def products(body, files):
+    """Counts the instructions with one of Philox's constants, by source file. Instructions that the compiler has moved
+    out of a loop have line 0, which belongs to no file; most of a Philox keeps its lines."""
+    found, here = Counter(), None
+    for line in body.splitlines():
+        place = re.match(r"\s*\.loc\s+(\d+)\s+(\d+)", line)
+        if place:
+            here = files[place[1]] if place[2] != "0" else None
+        elif MULTIPLIERS & set(re.findall(r"-?\d+", line)) or re.search(r"0[xX](D2511F53|CD9E8D57)", line, re.I):
+            found[here] += here is not None
+    return +found
+
+
+def main():
+    kernels, scratch, curand, *command = sys.argv[1:]
+    text, meeting = ptx_of(kernels, scratch, command), kernels_that_meet(kernels)
+    files = {number: Path(name) for number, name in re.findall(r'^\s*\.file\s+(\d+)\s+"([^"]*)"', text, flags=re.M)}
+    entries = dict(re.findall(r"\.entry gpur_(\w+)_cuda_entry\((.*?)^\}", text, flags=re.M | re.S))
+    assert meeting and meeting <= entries.keys(), f"{sorted(meeting - entries.keys())} were not compiled"
+    toolkits = [path for path in files.values() if path.name.startswith("curand")]
+    assert [path.name for path in toolkits] == [HEADER], f"of curand: {toolkits}; wanted {HEADER} alone"
+    assert toolkits[0].resolve() == (Path(curand) / HEADER).resolve(), f"{toolkits[0]}; wanted the one in {curand}"
+    drawing = set()
+    for kernel, body in entries.items():
+        opcodes = list(instructions(body.partition("{")[2]))
+        check_begin(kernel, opcodes, kernel in meeting)
+        if kernel in meeting:
+            check_meeting(kernel, opcodes)
+        counts = products(body, files)
+        others = {str(path): count for path, count in counts.items() if path != toolkits[0] and path.name != MIXES}
+        assert not others, f"kernel {kernel} has a Philox that is not the toolkit's: {others}"
+        if counts:
+            assert counts[toolkits[0]] >= LEAST, f"kernel {kernel} has {counts}; wanted {LEAST} of {HEADER}"
+            drawing.add(kernel)
+    assert drawing >= DRAWING, f"only {sorted(drawing)} have a Philox; wanted {sorted(DRAWING)} among them"
+    print(f"test_cuda_ptx: {len(entries)} kernels, {len(meeting)} of which meet, {len(drawing)} draw")
+
+
+main()
