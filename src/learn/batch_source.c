@@ -35,27 +35,19 @@ static gpur_status plan_gather(gpur_batch_source *source, gpur_draw_request *req
 }
 
 gpur_status gpur_batch_source_of_samples(gpur_batch_source *source, const struct gpur_step *step,
-                                         const gpur_sample_settings *settings)
+                                         const gpur_sampler *sampler, const gpur_sample_args *sample)
 {
     const gpur_train_fields fields = gpur_train_batch_fields(&step->batch, !step->batch.is_observed);
     gpur_draw_request request = request_of(&step->batch, &fields, step->batch.id);
     memset(source, 0, sizeof *source);
     source->step = step;
-    source->sampler = gpur_sampler_of(settings->index_source);
-    source->has_feedback = source->sampler->is_by_priority;
-    source->sample = (gpur_sample_args){
-        .user = GPUR_USER_LEARNER,
-        .seed = settings->seed,
-        .step = settings->step,
-        .beta = settings->beta,
-        .id = step->batch.id,
-        .leaf = settings->leaf,
-        .weight = step->batch.weight,
-    };
-    request.source = source->sampler->gather_source;
-    request.purpose = source->sampler->purpose[GPUR_USER_LEARNER];
-    request.seed = settings->seed;
-    request.step = settings->step;
+    source->sampler = sampler;
+    source->sample = *sample;
+    source->has_feedback = sampler->is_by_priority;
+    request.source = sampler->gather_source;
+    request.purpose = sampler->purpose[sample->user];
+    request.seed = sample->seed;
+    request.step = sample->step;
     return plan_gather(source, &request);
 }
 

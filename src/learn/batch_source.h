@@ -20,18 +20,10 @@ typedef struct gpur_batch_source {
     gpur_recording *train; /* the graph of a step on this source; NULL: not recorded */
 } gpur_batch_source;
 
-/* Where samples take their random numbers from, and the scratch memory of sampling by priority. */
-typedef struct gpur_sample_settings {
-    int32_t index_source; /* GPUR_UNIFORM ... */
-    uint64_t seed;
-    gpur_schedule beta;
-    const uint64_t *step; /* (1) device: the number of the sample */
-    uint32_t *leaf;       /* (B) device; NULL: not by priority */
-} gpur_sample_settings;
-
-/* Each plans a gather to the step's batch, whose arrays must have been assigned. */
+/* Each plans a gather to the step's batch, whose arrays must have been assigned. `sample` must write ids and weights to
+ * that batch. */
 gpur_status gpur_batch_source_of_samples(gpur_batch_source *source, const struct gpur_step *step,
-                                         const gpur_sample_settings *settings);
+                                         const gpur_sampler *sampler, const gpur_sample_args *sample);
 gpur_status gpur_batch_source_of_ids(gpur_batch_source *source, const struct gpur_step *step, const int64_t *ids);
 
 /* Packed rows in device memory. */

@@ -71,8 +71,8 @@ static gpur_status record_block(const gpur_rows *rows, gpur_row_block *block)
     return gpur_recording_create(rows->device, gpur_step_record, &block->source, 1, &block->source.train);
 }
 
-/* The first buffer, which nobody has acquired yet, has room for both constants. Waits even after a failure, because an
- * enqueued copy reads the buffer. */
+/* Copies the constants to the device through the first buffer: no caller has one yet. Waits even after a failure,
+ * because an enqueued copy reads the buffer. */
 static gpur_status fill_constants(const gpur_rows *rows, gpur_stream *stream)
 {
     const int64_t bytes = rows->batch * (int64_t)sizeof *rows->ids;

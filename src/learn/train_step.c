@@ -51,14 +51,17 @@ static void assign(void *part, gpur_arena *arena)
 static gpur_status connect(void *part)
 {
     gpur_step *const step = part;
-    const gpur_sample_settings settings = {
-        .index_source = step->config.index_source,
+    const gpur_sample_args sample = {
+        .user = GPUR_USER_LEARNER,
         .seed = step->config.seed,
         .beta = step->config.beta,
         .step = &step->optimizer.state->step,
+        .id = step->batch.id,
         .leaf = step->leaf,
+        .weight = step->batch.weight,
     };
-    GPUR_TRY(gpur_batch_source_of_samples(&step->sampled, step, &settings));
+    const gpur_sampler *const sampler = gpur_sampler_of(step->config.index_source);
+    GPUR_TRY(gpur_batch_source_of_samples(&step->sampled, step, sampler, &sample));
     step->optimizer.window = step->sampled.window;
     return gpur_batch_source_of_ids(&step->by_ids, step, step->ids);
 }

@@ -64,7 +64,7 @@ void gpur_cpu_stream_blocks_close(gpur_stream *stream)
     (void)stream; /* the launcher stores nothing in a stream */
 }
 
-/* Rows of a replay are memory that nobody has touched recently; a learner's operands were just computed. */
+/* Where a kernel's operands are: a learner's were just computed and are in the cache; rows of a replay are not. */
 static int where_of(int kernel)
 {
 #define CASE(name) case GPUR_KERNEL_ID_##name:

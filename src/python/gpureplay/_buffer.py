@@ -192,7 +192,7 @@ class ReplayBuffer(Handle):
         return self._writer._extend(values, stream)
 
     def flush(self) -> None:
-        """Makes all that was added visible to the next `sample`. Under flush "auto" it is anyway."""
+        """Makes all transitions added so far visible to the next `sample`. flush="auto" does this by itself."""
         self._writer.flush()
 
     def reset(self, envs: Any = None) -> None:

@@ -27,7 +27,7 @@ _has_threads: list[str] = []  # not empty once the library may have threads of i
 # Finalizers bind this list as a default argument, because they may run when the module's names are gone.
 forked: list[str] = []
 
-# Maps each address to the library's function that destroys it. Whoever pops an entry must destroy the object.
+# Maps each address to the library's function that destroys it. The code that removes an entry destroys the object.
 Owned = dict[Optional[int], Callable[[Optional[int]], None]]
 
 

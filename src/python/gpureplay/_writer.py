@@ -382,8 +382,8 @@ class EpisodeTracker:
         return ended.reshape(-1)
 
     def restart(self, envs: np.ndarray) -> None:
-        """Ends the open episodes of these environments as if truncated. The library is told to begin an episode of
-        zeros instead, which has no step."""
+        """Ends the open episodes of these environments as if truncated. To the library this is a reset: a new episode
+        begins with an observation of zeros, and gets no step."""
         self._ensure_known()
         states = self.envs
         zeros = np.zeros(states.last_obs.shape[1:], states.last_obs.dtype)
@@ -582,7 +582,7 @@ class Writer(Handle):
             return self._append(arrays, stream)
 
     def flush(self) -> None:
-        """Makes all that was added visible to the next `sample`."""
+        """Makes all transitions added so far visible to the next `sample`."""
         with self._lock, self._shared:
             self._call(lib.gpur_writer_flush)
 

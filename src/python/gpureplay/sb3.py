@@ -163,7 +163,7 @@ class ReplayBuffer:
         # For arrays in the shapes in which Stable-Baselines3 has them: (n_envs, ...) of the spaces' own.
         given = {name: shape for name, shape, _ in from_spaces(self.observation_space, self.action_space)}
         self._adder = self._replay._writer._make_adder({**given, "done": ()})
-        self._steps = 0  # all that were added
+        self._steps = 0  # steps added since the buffer was made
         self._first = 0  # the step whose first transition has id 0 in the replay
         self._tensor = torch.from_numpy if self._device.type == "cpu" else torch.from_dlpack  # neither copies
 
