@@ -111,8 +111,8 @@ part_test() {
 }
 
 # Errors of CUDA calls are the tests' own subject, and not reported. Several at a time, since nothing is timed.
-sanitized="launch_shape cross cross_ranked stream cuda_recording loss optimizer cuda_streams device gemm meet
-    gather_observed learner"
+sanitized="launch_shape cross cross_priorities stream cuda_graph loss optimizer cuda_streams device gemm grid_sync
+    gather_preprocessed learner"
 part_sanitize() {
     local checker=compute-sanitizer tool name
     if [ -z "$dry" ]; then
@@ -159,7 +159,7 @@ part_profile() {
     if [ -z "$dry" ]; then
         profiler=$(toolkit_program ncu bin nsight-compute extras/nsight-compute) || return
     fi
-    run profile 300 "$profiler" --clock-control none --launch-count 60 --kernel-name 'regex:gather|observe|update' \
+    run profile 300 "$profiler" --clock-control none --launch-count 60 --kernel-name 'regex:gather|preprocess|update' \
         --metrics "$metrics,sm__warps_active.avg.pct_of_peak_sustained_active" \
         "$build/bench/bench_conv" --quick --rounds 6 --device "$device"
 }

@@ -129,7 +129,7 @@ static gpur_status open_agent(agent *a, const char *name, uint64_t seed)
     gpur_learner_config learner;
     TRY(gpur_learner_config_init(&learner, sizeof learner));
     TRY(gpur_learner_config_preset(&learner, "cartpole"));
-    learner.network.outputs = CARTPOLE_ACTIONS;
+    learner.network.num_actions = CARTPOLE_ACTIONS;
     learner.max_act_batch = EVALUATIONS;
     learner.seed = seed;
     TRY(gpur_learner_create(a->replay, &learner, &a->learner));
@@ -141,7 +141,7 @@ typedef struct training {
     games games, judged;
     float recent[RECENT]; /* returns of the last episodes */
     int64_t steps, episodes, train_steps, next_evaluation;
-    int64_t reported; /* train steps that were done at the last report */
+    int64_t reported;  /* train steps that were done at the last report */
     float eval_return; /* of this round; NaN: there was no evaluation */
     double began;
     FILE *curve;
@@ -155,7 +155,7 @@ static double now(void)
 }
 
 /* One step of every environment, into the replay. */
-static gpur_status play_step(training *t)
+static gpur_status player_step(training *t)
 {
     int32_t actions[ENVS];
     games *const g = &t->games;
@@ -227,7 +227,7 @@ static gpur_status train(training *t, int64_t steps)
     TRY(gpur_writer_reset(t->agent.writer, -1, t->games.obs));
     for (t->eval_return = NAN; t->steps < steps && !(t->eval_return >= solved_return);) {
         for (int64_t end = t->steps + ROUND; t->steps < end;)
-            TRY(play_step(t));
+            TRY(player_step(t));
         if (gpur_replay_can_sample(t->agent.replay)) {
             TRY(gpur_learner_train(t->agent.learner, ROUND)); /* returns before it is done */
             t->train_steps += ROUND;

@@ -17,8 +17,8 @@ static const double dodge_ball_touch = 0.10;
 static const double dodge_strike_range = 0.40; /* the opponent aims at this distance or less */
 static const double dodge_throw_range = 0.60;  /* the opponent throws at this distance or more */
 static const double dodge_start_apart = 0.80;  /* minimum distance at the start of an episode */
-static const double dodge_throw_first = 24.0; /* frames from one throw to the next: at least this, */
-static const double dodge_throw_last = 48.0;  /* and fewer than this */
+static const double dodge_throw_first = 24.0;  /* frames from one throw to the next: at least this, */
+static const double dodge_throw_last = 48.0;   /* and fewer than this */
 
 static inline dodge_vector dodge_plus(dodge_vector a, dodge_vector b)
 {

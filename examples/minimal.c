@@ -37,7 +37,7 @@ static gpur_learner *make_learner(gpur_replay *replay)
 {
     gpur_learner_config config;
     must(gpur_learner_config_init(&config, sizeof config));
-    config.network.outputs = 2;
+    config.network.num_actions = 2;
     config.target_period = 100;
     gpur_learner *learner;
     must(gpur_learner_create(replay, &config, &learner));

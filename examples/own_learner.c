@@ -35,8 +35,8 @@ static gpur_replay *make_replay(gpur_device *device)
     gpur_replay_config config;
     must(gpur_replay_config_init(&config, sizeof config));
     config.capacity = 5000, config.min_size = 200, config.fields = fields, config.field_count = 7;
-    config.layout = GPUR_LINKED, config.frame_stack = STACK, config.stack_pad = GPUR_PAD_ZERO;
-    config.frame_slack = 1000; /* games are short, and an episode has one frame more than it has transitions */
+    config.layout = GPUR_LAYOUT_FRAMES, config.frame_stack = STACK, config.stack_pad = GPUR_PAD_ZERO;
+    config.extra_frames = 1000; /* games are short, and an episode has one frame more than it has transitions */
     config.n_step = 3, config.gamma = 0.9f;
     config.prioritized = 1;
     config.beta.first = 0.4f, config.beta.last = 1.0f, config.beta.steps = 2 * STEPS; /* counted in samples */
@@ -149,7 +149,8 @@ static float train(table *t, gpur_device *device, const char *file, int resumes)
     float right = 0.0f;
     gpur_writer *writer;
     gpur_replay *const replay = make_replay(device);
-    const gpur_writer_config config = {.size = sizeof config, .num_envs = GAMES, .input = GPUR_INPUT_FRAMES};
+    const gpur_writer_config config = {
+        .size = sizeof config, .num_envs = GAMES, .observations = GPUR_OBSERVATIONS_FRAMES};
     must(gpur_writer_open(replay, &config, &writer));
     if (resumes)
         must(gpur_replay_load(replay, file, NULL)); /* transitions, priorities, counters, open n-step returns */

@@ -35,7 +35,7 @@ take_training_option() {
     esac
 }
 
-# Colours only on a terminal.
+# Colors only on a terminal.
 bold='' plain=''
 if [ -t 1 ] && [ -z "${NO_COLOR:-}" ]; then bold=$'\e[1m' plain=$'\e[0m'; fi
 say() { printf '%s%s%s\n' "$bold" "$*" "$plain"; }

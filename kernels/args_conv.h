@@ -7,10 +7,10 @@
 #include <stdint.h>
 
 #define GPUR_CONV_KERNEL_LIST(X)                                                                                       \
-    X(observe)                                                                                                         \
-    X(unfold)                                                                                                          \
-    X(fold_back)                                                                                                       \
-    X(channel_backward)                                                                                                \
+    X(preprocess)                                                                                                      \
+    X(im2col)                                                                                                          \
+    X(col2im)                                                                                                          \
+    X(conv_bias_backward)                                                                                              \
     X(round_bf16)                                                                                                      \
     X(widen_bf16)
 
@@ -23,56 +23,56 @@
  *
  * An observation that is not an image has height 1, one channel, and its features as the width.
  */
-typedef struct gpur_observe_args {
-    const void *obs;   /* (N) uint8 or float32 images, `obs_pitch` bytes apart */
-    void *x;           /* (N) out: float32 or bfloat16 images, `x_pitch` numbers apart */
-    int64_t count;     /* N */
+typedef struct gpur_preprocess_args {
+    const void *obs; /* (N) uint8 or float32 images, `obs_pitch` bytes apart */
+    void *x;         /* (N) out: float32 or bfloat16 images, `x_pitch` numbers apart */
+    int64_t count;   /* N */
     int64_t obs_pitch, x_pitch;
     int64_t height, width, channels; /* of obs; height and width are multiples of b */
-    int32_t floats;    /* 1: obs is float32; 0: uint8 */
-    int32_t planes;    /* 1: obs is (C, H, W); 0: (H, W, C) */
-    int32_t block;     /* b; 1: no space-to-depth */
-    int32_t bf16;      /* 1: x is bfloat16; 0: float32 */
+    int32_t floats;                  /* 1: obs is float32; 0: uint8 */
+    int32_t planes;                  /* 1: obs is (C, H, W); 0: (H, W, C) */
+    int32_t space_to_depth;          /* b; 1: no space-to-depth */
+    int32_t bf16;                    /* 1: x is bfloat16; 0: float32 */
     float scale;
-} gpur_observe_args;
+} gpur_preprocess_args;
 
 /* Geometry of a convolution, for im2col and col2im. */
-typedef struct gpur_patches {
+typedef struct gpur_conv_geometry {
     int64_t images, height, width, channels; /* N, H, W, C */
     int64_t out_height, out_width;           /* H', W' */
     int64_t kernel, stride, padding;
-} gpur_patches;
+} gpur_conv_geometry;
 
 /* im2col: row (n, y, x) of the result holds the K x K x C inputs of output pixel (y, x) of image n; inputs in the
  * padding are 0. */
-typedef struct gpur_unfold_args {
-    gpur_patches at;
-    const void *x; /* (N, H, W, C) float32, or bfloat16 */
-    float *patch;  /* (N H' W', K K C) out */
+typedef struct gpur_im2col_args {
+    gpur_conv_geometry geometry;
+    const void *x;  /* (N, H, W, C) float32, or bfloat16 */
+    float *columns; /* (N H' W', K K C) out */
     int32_t bf16;
-} gpur_unfold_args;
+} gpur_im2col_args;
 
 /* col2im, the adjoint of im2col: each number of the image becomes the sum of the numbers that im2col would copy it
  * to. The order of the additions is fixed. */
-typedef struct gpur_fold_back_args {
-    gpur_patches at;
-    const float *patch; /* (N H' W', K K C) */
-    float *x;           /* (N, H, W, C) out */
-} gpur_fold_back_args;
+typedef struct gpur_col2im_args {
+    gpur_conv_geometry geometry;
+    const float *columns; /* (N H' W', K K C) */
+    float *x;             /* (N, H, W, C) out */
+} gpur_col2im_args;
 
 /* Rows in one partial sum, whatever the launch shape. */
-enum { GPUR_CHANNEL_ROWS = 128 };
+enum { GPUR_CONV_BIAS_ROWS = 128 };
 
 /* Like gpur_layer_backward_args, for many rows of few features: the pixels of all images. dy *= activation'(y); each
- * partial sum adds up dy over a run of GPUR_CHANNEL_ROWS rows. The caller adds the partial sums to the bias gradient.
+ * partial sum adds up dy over a run of GPUR_CONV_BIAS_ROWS rows. The caller adds the partial sums to the bias gradient.
  */
-typedef struct gpur_channel_backward_args {
+typedef struct gpur_conv_bias_backward_args {
     float *dy;      /* (rows, F) */
     const float *y; /* (rows, F); not read when linear */
-    float *partial; /* (ceil(rows / GPUR_CHANNEL_ROWS), F) out */
+    float *partial; /* (ceil(rows / GPUR_CONV_BIAS_ROWS), F) out */
     int64_t rows, features;
     int32_t activation;
-} gpur_channel_backward_args;
+} gpur_conv_bias_backward_args;
 
 /* Converts float32 to bfloat16. */
 typedef struct gpur_round_bf16_args {

@@ -16,16 +16,21 @@
     X(head_backward)                                                                                                   \
     X(td_error)                                                                                                        \
     X(gradient_norm)                                                                                                   \
-    X(update)                                                                                                          \
+    X(weight_update)                                                                                                   \
     X(finish_step)                                                                                                     \
-    X(explore)                                                                                                         \
-    X(learn_steps)
+    X(epsilon_greedy)                                                                                                  \
+    X(fused_train_steps)
 
 /* Activation of a layer; the values are those of GPUR_LINEAR, GPUR_RELU, GPUR_TANH in the public header. */
 enum { GPUR_ACTIVATION_LINEAR = 0, GPUR_ACTIVATION_RELU = 1, GPUR_ACTIVATION_TANH = 2 };
 
 /* Head of a network; the values are those of GPUR_HEAD_* in the public header. */
-enum { GPUR_STAND_Q = 0, GPUR_STAND_DUELING = 1, GPUR_STAND_SOFTMAX_VALUE = 2, GPUR_STAND_TANH_ACTION = 3 };
+enum {
+    GPUR_HEAD_KIND_Q = 0,
+    GPUR_HEAD_KIND_DUELING = 1,
+    GPUR_HEAD_KIND_SOFTMAX_VALUE = 2,
+    GPUR_HEAD_KIND_TANH_ACTION = 3
+};
 
 /* y = activation(y + bias), in place, for layers whose GEMM cannot include it as an epilogue. */
 typedef struct gpur_bias_activation_args {
@@ -56,7 +61,7 @@ typedef struct gpur_head_forward_args {
     const float *bias; /* (Z) */
     float *y;          /* (B, Y) out, contiguous */
     int64_t batch, z_pitch;
-    int32_t head, outputs;
+    int32_t head, num_actions;
 } gpur_head_forward_args;
 
 typedef struct gpur_head_backward_args {
@@ -64,18 +69,18 @@ typedef struct gpur_head_backward_args {
     const float *dy; /* (B, Y) gradient of the loss */
     float *dz;       /* (B, Z) out, rows `dz_pitch` floats apart */
     int64_t batch, dz_pitch;
-    int32_t head, outputs;
+    int32_t head, num_actions;
 } gpur_head_backward_args;
 
 /* TD error, loss and gradient of the loss, row by row, from the networks' outputs before the head. The formulas are
  * in kernels/learn/td_error.h. */
 typedef struct gpur_td_error_args {
-    const float *z;        /* (B or 2 B, Z) online network: obs, then, with double_dqn, next_obs; rows `z_pitch`
+    const float *z;           /* (B or 2 B, Z) online network: obs, then, with double_dqn, next_obs; rows `z_pitch`
                               apart */
-    const float *z_target; /* (B, Z) target network on next_obs; the same pitch */
-    const float *bias;     /* (Z) online */
+    const float *z_target;    /* (B, Z) target network on next_obs; the same pitch */
+    const float *bias;        /* (Z) online */
     const float *bias_target; /* (Z) */
-    const void *action;       /* (B) int32, or int64 if wide_action */
+    const void *action;       /* (B) int32, or int64 if action_is_int64 */
     const float *reward;      /* (B) */
     const float *discount;    /* (B) 0: no bootstrap */
     const float *weight;      /* (B) importance weights */
@@ -89,9 +94,9 @@ typedef struct gpur_td_error_args {
     float *invalid;           /* (B) out: 1 if the action is not one of 0 ... A - 1: nothing is trained on the row; else
                                  0 */
     int64_t batch, z_pitch;
-    int32_t head, outputs; /* head: Q or DUELING */
-    int32_t wide_action, double_dqn;
-    int32_t squared; /* 1: delta^2 / 2; 0: Huber */
+    int32_t head, num_actions; /* head: Q or DUELING */
+    int32_t action_is_int64, double_dqn;
+    int32_t loss_kind; /* 1: delta^2 / 2; 0: Huber */
     float huber_delta;
 } gpur_td_error_args;
 
@@ -122,7 +127,7 @@ typedef struct gpur_gradient_norm_args {
 
 /* The optimizer's update of all weights. The kinds of RMSProp differ only in these numbers: see
  * src/learn/optimizer.c. */
-typedef struct gpur_update_args {
+typedef struct gpur_weight_update_args {
     float *weights;        /* (P) */
     float *target;         /* (P) */
     const float *gradient; /* (P) */
@@ -139,7 +144,7 @@ typedef struct gpur_update_args {
     float mean_decay, square_decay, momentum;
     float epsilon_inside, epsilon_outside; /* added inside and outside the square root */
     float clip_value, clip_norm;           /* 0: no such clipping */
-} gpur_update_args;
+} gpur_weight_update_args;
 
 typedef struct gpur_finish_step_args {
     gpur_train_state *state;
@@ -157,49 +162,49 @@ typedef struct gpur_finish_step_args {
 } gpur_finish_step_args;
 
 /* Chooses epsilon-greedy actions from the action values of a Q or dueling head. */
-typedef struct gpur_explore_args {
+typedef struct gpur_epsilon_greedy_args {
     const float *z;    /* (B, Z), rows `z_pitch` floats apart, without bias */
     const float *bias; /* (Z) */
     float *q;          /* (B, A) out */
     int32_t *action;   /* (B) out */
     int64_t batch, z_pitch;
-    int32_t head, outputs;
+    int32_t head, num_actions;
     uint64_t seed, counter; /* the random numbers are a pure function of these two and the row, so any launch shape
                                chooses the same actions */
     float epsilon;
-} gpur_explore_args;
+} gpur_epsilon_greedy_args;
 
 /* One operand of a matrix product: element (i, k) is x[i * row + k * step]. If x was computed in several splits, it
  * is the sum of that element over the splits, in their order. */
-typedef struct gpur_factor {
+typedef struct gpur_gemm_operand {
     const float *x;
     const float *y; /* NULL, or activations, in the shape of one split, by which x is the gradient: each element is
                        multiplied by activation'(y) */
-    int64_t row, step, part_step;
-    int32_t parts; /* splits of x, 1 or more */
+    int64_t row, step, k_split_step;
+    int32_t k_splits; /* splits of x, 1 or more */
     int32_t activation;
-} gpur_factor;
+} gpur_gemm_operand;
 
-/* C = A B^T, computed by tiles of C and splits of k: kernels/fused/tile_product.h. */
-typedef struct gpur_product {
-    gpur_factor a, b;  /* (m, k), (n, k) */
-    float *c;          /* (splits, m, n) out, rows c_row floats apart, splits c_part floats apart: a partial sum for
-                          each split of k */
-    float *a_sums;     /* (splits, m) out, splits c_part floats apart: sums of the rows of a over the split of k; NULL:
-                          not wanted */
-    const float *bias; /* (n) C = activation(A B^T + bias), which needs a single split; NULL: no bias and no
-                          activation */
-    int64_t c_row, c_part;
+/* C = A B^T, computed by tiles of C and splits of k: kernels/fused/tile_gemm.h. */
+typedef struct gpur_tile_gemm {
+    gpur_gemm_operand a, b; /* (m, k), (n, k) */
+    float *c;               /* (splits, m, n) out, rows c_row floats apart, splits c_split floats apart: a partial sum
+                               for each split of k */
+    float *a_sums;          /* (splits, m) out, splits c_split floats apart: sums of the rows of a over the split of k;
+                               NULL: not wanted */
+    const float *bias;      /* (n) C = activation(A B^T + bias), which needs a single split; NULL: no bias and no
+                               activation */
+    int64_t c_row, c_split;
     int32_t m, n, k;
-    int32_t parts; /* splits of k, 1 to k */
+    int32_t k_splits; /* splits of k, 1 to k */
     int32_t activation;
     int32_t large; /* 1: large tiles, with fewer loads for each multiplication; 0: small tiles, for more blocks */
     int32_t stage; /* GPUR_STAGE_* that computes it */
-} gpur_product;
+} gpur_tile_gemm;
 
 /* The stages of a train step in one kernel, in order. A grid sync separates any two of them. */
 enum {
-    GPUR_STAGE_DRAW = 0, /* sample ids by priority */
+    GPUR_STAGE_SAMPLE = 0, /* sample ids by priority */
     GPUR_STAGE_GATHER = 1,
     GPUR_STAGE_FIRST = 2, /* forward pass of the first layer; importance weights */
     GPUR_STAGE_HIDDEN = 3,
@@ -220,35 +225,35 @@ typedef struct gpur_last_layers {
     float *gradient;                     /* (B, H) out: gradient of the loss by the hidden layer's pre-activations */
     int64_t pitch;                       /* floats between rows of the hidden activations and of their gradient */
     int32_t width, inputs, outputs;      /* H; activations that an output reads, H or H / 2; Z */
-    int32_t split;                       /* so many first outputs read the first `inputs` activations, the others the
+    int32_t first_outputs;               /* so many first outputs read the first `inputs` activations, the others the
                                             next */
     int32_t activation;                  /* of the hidden layer */
 } gpur_last_layers;
 
 /* Matrix products of a step, at most: the forward passes of two layers in two networks (4), the weight gradients of
  * two layers and of one or two last layers (4), the gradient of the first layer's activations (1). */
-enum { GPUR_MOST_PRODUCTS = 9 };
+enum { GPUR_MAX_TILE_GEMMS = 9 };
 
-/* `steps` whole train steps in one kernel: kernels/fused/learn_steps.h. */
-typedef struct gpur_learn_steps_args {
+/* `steps` whole train steps in one kernel: kernels/fused/fused_train_steps.h. */
+typedef struct gpur_fused_train_steps_args {
     int64_t steps;
-    uint64_t *draw_step; /* (1) scratch: the number of the next sample, which the sampling kernels read */
+    uint64_t *sample_step; /* (1) scratch: the number of the next sample, which the sampling kernels read */
     gpur_gather_args gather;
-    gpur_priority_draw_args draw;       /* this one and the next two are read only if by_priority is 1 */
+    gpur_priority_sample_args sample; /* this one and the next two are read only if by_priority is 1 */
     gpur_priority_weights_args weights;
     gpur_priority_update_args priorities;
     gpur_td_error_args td;
     gpur_last_layers last;
     gpur_gradient_norm_args norm;
-    gpur_update_args update;
+    gpur_weight_update_args weight_update;
     gpur_finish_step_args finish;
-    const float *gradient_parts; /* (splits, P) the gradient is their sum; NULL: it is computed without splits */
-    float *gradient;             /* (P) */
-    int32_t parts;
+    const float *gradient_splits; /* (splits, P) the gradient is their sum; NULL: it is computed without splits */
+    float *gradient;              /* (P) */
+    int32_t k_splits;
     int32_t by_priority;
-    int32_t updates_early; /* 1: the weight update needs no norm, so it runs in the stage of the norm */
-    int32_t product_count;
-    gpur_product products[GPUR_MOST_PRODUCTS];
-} gpur_learn_steps_args;
+    int32_t update_before_norm; /* 1: the weight update needs no norm, so it runs in the stage of the norm */
+    int32_t gemm_count;
+    gpur_tile_gemm gemms[GPUR_MAX_TILE_GEMMS];
+} gpur_fused_train_steps_args;
 
 #endif

@@ -8,21 +8,21 @@
 #include "kernels/args_replay.h"
 
 #define GPUR_PRIORITY_KERNEL_LIST(X)                                                                                   \
-    X(priority_draw)                                                                                                   \
+    X(priority_sample)                                                                                                 \
     X(priority_weights)                                                                                                \
     X(priority_update)                                                                                                 \
-    X(priority_range)                                                                                                  \
+    X(priority_insert_evict)                                                                                           \
     X(priority_rebuild)                                                                                                \
-    X(priority_survey)                                                                                                 \
+    X(priority_validate)                                                                                               \
     X(priority_read)
 
 enum {
-    GPUR_TREE_FAN = 128,  /* children of a node; every level is padded to a multiple of it */
-    GPUR_TREE_SHIFT = 7,  /* 1 << 7 is 128 */
-    GPUR_TREE_LEVELS = 5, /* levels above the leaves, at most: 128^5 leaves */
-    GPUR_TREE_PART = 16,  /* children of a segment of a node: 16 leaves fill a cache line of 64 bytes */
-    GPUR_PART_SHIFT = 4,  /* 1 << 4 is 16 */
-    GPUR_NODE_PARTS = GPUR_TREE_FAN / GPUR_TREE_PART,
+    GPUR_TREE_FAN = 128,    /* children of a node; every level is padded to a multiple of it */
+    GPUR_TREE_SHIFT = 7,    /* 1 << 7 is 128 */
+    GPUR_TREE_LEVELS = 5,   /* levels above the leaves, at most: 128^5 leaves */
+    GPUR_TREE_SEGMENT = 16, /* children of a segment of a node: 16 leaves fill a cache line of 64 bytes */
+    GPUR_SEGMENT_SHIFT = 4, /* 1 << 4 is 16 */
+    GPUR_NODE_SEGMENTS = GPUR_TREE_FAN / GPUR_TREE_SEGMENT,
 };
 
 /* The leaf of p^alpha = 1: 2^20. */
@@ -31,9 +31,9 @@ enum {
 /* The tree's state beside its nodes. It is in device memory, so that a captured step needs no host. */
 typedef struct gpur_priority_state {
     float alpha;
-    uint32_t most;         /* bits of the largest priority so far; floats from 0 on sort like their bits */
-    uint32_t most_of_rows; /* the same for the rows that are being inserted, until all of them have their leaves */
-    uint32_t lacking;      /* 1 while rows are being inserted of which some have no valid priority; else 0 */
+    uint32_t max_priority;    /* bits of the largest priority so far; floats from 0 on sort like their bits */
+    uint32_t pending_max;     /* the same for the rows that are being inserted, until all of them have their leaves */
+    uint32_t pending_missing; /* 1 while rows are being inserted of which some have no valid priority; else 0 */
     int64_t updates, stale, invalid;
 } gpur_priority_state;
 
@@ -41,14 +41,15 @@ typedef struct gpur_priority_state {
  * nothing can be sampled. Leaves are integers, so a node is exactly the sum of its children, whatever the order of
  * updates. */
 typedef struct gpur_tree {
-    uint32_t *leaf;                    /* (C) */
-    float *raw;                        /* (C) p; 0 where the leaf is 0 */
-    uint64_t *sum[GPUR_TREE_LEVELS];   /* (levels) sums of 128 nodes of the level below; the last level is the total */
-    uint64_t *part[GPUR_TREE_LEVELS];  /* (levels - 1) segment sums of the nodes of each level below the root, 16
-                                          children each; the 8 segments of a node fill a cache line. Stored only where
-                                          gpur_tree_has_parts says so */
-    uint32_t *least[GPUR_TREE_LEVELS]; /* (levels) minimum over the non-zero leaves below a node, minus 1; UINT32_MAX if
-                                          all are 0. NULL: not stored */
+    uint32_t *leaf;                       /* (C) */
+    float *priority;                      /* (C) p; 0 where the leaf is 0 */
+    uint64_t *sum[GPUR_TREE_LEVELS];      /* (levels) sums of 128 nodes of the level below; the last level is the
+                                             total */
+    uint64_t *segment[GPUR_TREE_LEVELS];  /* (levels - 1) segment sums of the nodes of each level below the root, 16
+                                             children each; the 8 segments of a node fill a cache line. Stored only
+                                             where gpur_tree_has_segments says so */
+    uint32_t *min_leaf[GPUR_TREE_LEVELS]; /* (levels) minimum over the non-zero leaves below a node, minus 1; UINT32_MAX
+                                             if all are 0. NULL: not stored */
     gpur_priority_state *state;
     int64_t capacity;
     int32_t levels;
@@ -60,7 +61,7 @@ typedef struct gpur_tree {
  * 0, rows are uniform over the window and their leaf is 0; if the window is empty, every id is -1. A pure function of
  * (seed, purpose, step, tree, window, B).
  */
-typedef struct gpur_priority_draw_args {
+typedef struct gpur_priority_sample_args {
     gpur_tree tree;
     const gpur_window *window;
     int64_t *id;    /* (B) out */
@@ -68,10 +69,10 @@ typedef struct gpur_priority_draw_args {
     int64_t batch;
     const uint64_t *step; /* (1) number of this sample, in device memory; NULL: step_value */
     uint64_t step_value, seed;
-    const uint64_t *unit; /* (B) mass of each row, below the total, for tests; NULL: by random numbers */
+    const uint64_t *mass; /* (B) mass of each row, below the total, for tests; NULL: by random numbers */
     uint32_t purpose;
     int32_t stratified;
-} gpur_priority_draw_args;
+} gpur_priority_sample_args;
 
 /* Norm by which importance weights are divided; the values are those of GPUR_WEIGHT_NORM_* in the public header. */
 enum { GPUR_NORM_BATCH = 0, GPUR_NORM_MEMORY = 1, GPUR_NORM_NONE = 2 };
@@ -94,10 +95,10 @@ typedef struct gpur_priority_weights_args {
 
 /* Phases of an update, in order: each must be over before the next begins. */
 enum {
-    GPUR_UPDATE_ALL = -1,  /* all phases, by one block */
-    GPUR_UPDATE_CLEAR = 0, /* sets the rows' leaves to 0 */
-    GPUR_UPDATE_RAISE = 1, /* raises each leaf to the largest priority given for its row */
-    GPUR_UPDATE_LEAST = 2, /* recomputes the minima of level 0; GPUR_UPDATE_LEAST + l: of level l */
+    GPUR_PHASE_ALL = -1,  /* all phases, by one block */
+    GPUR_PHASE_CLEAR = 0, /* sets the rows' leaves to 0 */
+    GPUR_PHASE_RAISE = 1, /* raises each leaf to the largest priority given for its row */
+    GPUR_PHASE_MIN = 2,   /* recomputes the minima of level 0; GPUR_PHASE_MIN + l: of level l */
 };
 
 /* Sets new priorities p + offset of rows given by id. If a row is given several times, its largest priority counts,
@@ -110,8 +111,8 @@ typedef struct gpur_priority_update_args {
     const float *priority; /* (N) */
     int64_t count;
     float offset;
-    int32_t part;  /* GPUR_UPDATE_* */
-    int32_t quiet; /* 1: with an empty window the kernel does nothing and counts nothing */
+    int32_t phase;         /* GPUR_PHASE_* */
+    int32_t skip_if_empty; /* 1: with an empty window the kernel does nothing and counts nothing */
 } gpur_priority_update_args;
 
 /*
@@ -127,18 +128,18 @@ typedef struct gpur_priority_update_args {
  * the ring's end. Each row without a valid priority gets the largest one given before it, by earlier rows of this
  * publication included. Then the largest priority of the rows becomes the largest so far.
  */
-typedef struct gpur_priority_range_args {
+typedef struct gpur_priority_insert_evict_args {
     gpur_tree tree;
     const unsigned char *ring; /* (C) rows, `pitch` bytes apart */
     int64_t pitch;
     int64_t first_slot, rows;
-    int32_t priority_offset; /* bytes from the start of a row to its priority, a float32; -1: the rows have none */
-    int32_t enter, settle;   /* 1, 0: insert; 0, 0: evict; 0, 1: commit the maximum */
+    int32_t priority_offset;    /* bytes from the start of a row to its priority, a float32; -1: the rows have none */
+    int32_t insert, commit_max; /* 1, 0: insert; 0, 0: evict; 0, 1: commit the maximum */
     float offset;
     gpur_window *window; /* (1) set to `next` when rows are evicted, in the same launch, so that no update comes in
                             between; NULL: no window is set */
     gpur_window next;
-} gpur_priority_range_args;
+} gpur_priority_insert_evict_args;
 
 /* Recomputes nodes `first` to first + count - 1 of a level from their children. At level -1 it recomputes leaves from
  * their priorities with `alpha`, which becomes the state's alpha. */
@@ -146,26 +147,26 @@ typedef struct gpur_priority_rebuild_args {
     gpur_tree tree;
     int64_t first, count;
     int32_t level;
-    int32_t only_least; /* 1: recomputes only the minima, not the sums */
+    int32_t only_min; /* 1: recomputes only the minima, not the sums */
     float alpha;
 } gpur_priority_rebuild_args;
 
 /* Result of validating the whole tree. */
-typedef struct gpur_priority_found {
-    int64_t wrong;    /* sums, minima and leaves that are not what they should be */
-    int64_t drawable; /* non-zero leaves */
-    uint32_t least;   /* bits of the smallest priority with a non-zero leaf; UINT32_MAX: none */
+typedef struct gpur_tree_report {
+    int64_t wrong;          /* sums, minima and leaves that are not what they should be */
+    int64_t nonzero_leaves; /* non-zero leaves */
+    uint32_t min_priority;  /* bits of the smallest priority with a non-zero leaf; UINT32_MAX: none */
     uint32_t reserved;
-} gpur_priority_found;
+} gpur_tree_report;
 
 /* Validates one level; level -1: the leaves. */
-typedef struct gpur_priority_survey_args {
+typedef struct gpur_priority_validate_args {
     gpur_tree tree;
     const gpur_window *window;
-    gpur_priority_found *found; /* (1) the results of this level are added */
-    int64_t count;              /* nodes of the level */
+    gpur_tree_report *report; /* (1) the results of this level are added */
+    int64_t count;            /* nodes of the level */
     int32_t level;
-} gpur_priority_survey_args;
+} gpur_priority_validate_args;
 
 /* Reads the priorities of rows by id; NaN where the window has no such row. */
 typedef struct gpur_priority_read_args {

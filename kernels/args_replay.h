@@ -10,7 +10,7 @@
     X(gather)                                                                                                          \
     X(scatter)                                                                                                         \
     X(collective_probe)                                                                                                \
-    X(meet_probe)
+    X(grid_sync_probe)
 
 /* The window of rows that can be sampled: `count` rows from slot `first_slot` on, which wrap around the ring's end.
  * The oldest row has id `first_id`. The window is in device memory, so that a captured step sees what was published
@@ -38,9 +38,9 @@ typedef struct gpur_field_copy {
 } gpur_field_copy;
 
 enum {
-    GPUR_MAX_COPIES = 17, /* field copies in one launch; a row of more fields takes several launches */
-    GPUR_TILE = 16,       /* rows of a row tile, at most */
-    GPUR_TILE_BYTES = 4096, /* bytes of a row tile, at most, unless it is a single row */
+    GPUR_MAX_LAUNCH_COPIES = 17, /* field copies in one launch; a row of more fields takes several launches */
+    GPUR_MAX_TILE_ROWS = 16,     /* rows of a row tile, at most */
+    GPUR_TILE_BYTES = 4096,      /* bytes of a row tile, at most, unless it is a single row */
 };
 
 /* Source of a gather's rows. The first two values are GPUR_UNIFORM and GPUR_UNIFORM_DISTINCT of the public header;
@@ -57,21 +57,21 @@ typedef struct gpur_gather_args {
     const gpur_window *window;
     const unsigned char *ring; /* (C) rows, `pitch` bytes apart */
     int64_t pitch, capacity;
-    int64_t batch;             /* B */
-    const int64_t *ids;        /* (B) for GPUR_SOURCE_IDS; may be the same memory as `id` */
-    const uint64_t *step;      /* (1) number of this sample, in device memory; NULL: step_value */
+    int64_t batch;        /* B */
+    const int64_t *ids;   /* (B) for GPUR_SOURCE_IDS; may be the same memory as `id` */
+    const uint64_t *step; /* (1) number of this sample, in device memory; NULL: step_value */
     uint64_t step_value, seed;
-    int64_t *id;               /* (B) or NULL */
-    float *weight;             /* (B) or NULL: 1, or 0 for a missing row */
-    float *discount;           /* (B) or NULL: gamma x (1 - terminated) */
+    int64_t *id;     /* (B) or NULL */
+    float *weight;   /* (B) or NULL: 1, or 0 for a missing row */
+    float *discount; /* (B) or NULL: gamma x (1 - terminated) */
     float gamma;
-    uint32_t purpose;          /* GPUR_DRAW_* of this source and caller, for the random numbers */
+    uint32_t purpose; /* GPUR_RANDOM_* of this source and caller, for the random numbers */
     int32_t source;
     int32_t terminated_offset; /* of the byte `terminated` in a row; -1: there is none, and no row is terminal */
-    int32_t tile;              /* rows of a row tile, 1 to GPUR_TILE */
+    int32_t tile_rows;         /* rows of a row tile, 1 to GPUR_MAX_TILE_ROWS */
     int32_t row_bytes;         /* of a row without the padding at its end */
     int32_t copy_count, units; /* units: of one row, over all copies */
-    gpur_field_copy copies[GPUR_MAX_COPIES];
+    gpur_field_copy copies[GPUR_MAX_LAUNCH_COPIES];
 } gpur_gather_args;
 
 /* Writes N rows into the ring from `first_slot` on, wrapping around its end. Each field comes from an array of its
@@ -83,40 +83,40 @@ typedef struct gpur_scatter_args {
     const unsigned char *rewards; /* (N) float32 of any alignment, clipped on the way; NULL: none are */
     int32_t reward_offset;        /* bytes from the start of a row of the ring */
     float reward_clip;
-    int32_t past;              /* 1: a CPU uses non-temporal stores; if `pitch` is at most GPUR_TILE_BYTES, `rewards`
+    int32_t nontemporal;       /* 1: a CPU uses non-temporal stores; if `pitch` is at most GPUR_TILE_BYTES, `rewards`
                                   must then be NULL and the copies be all of the row's */
-    int32_t tile;              /* rows of a row tile, 1 to GPUR_TILE */
+    int32_t tile_rows;         /* rows of a row tile, 1 to GPUR_MAX_TILE_ROWS */
     int32_t copy_count, units; /* units: of one row, over all copies */
-    gpur_field_copy copies[GPUR_MAX_COPIES];
+    gpur_field_copy copies[GPUR_MAX_LAUNCH_COPIES];
 } gpur_scatter_args;
 
 /* Calls every collective once, for the tests: one block of T threads. */
 typedef struct gpur_collective_probe_args {
-    const float *in;     /* (n) n at most T */
+    const float *in; /* (n) n at most T */
     int64_t n;
-    float *sum;          /* (1) of in */
-    uint64_t *prefix;    /* (n) inclusive, within each warp, of i + 2^33 */
-    int32_t *first;      /* (n) first lane of the warp with in > 0, or -1 */
-    float *lane_zero;    /* (n) in of the warp's lane 0 */
+    float *sum;       /* (1) of in */
+    uint64_t *prefix; /* (n) inclusive, within each warp, of i + 2^33 */
+    int32_t *first;   /* (n) first lane of the warp with in > 0, or -1 */
+    float *lane_zero; /* (n) in of the warp's lane 0 */
 } gpur_collective_probe_args;
 
-enum { GPUR_PROBE_SALTS = 640 };
+enum { GPUR_SYNC_PROBE_SALTS = 640 };
 
 /*
- * Tests and times gpur_meet. In each round, every number of one buffer is computed from two numbers of the other one,
- * which other blocks may have written; then comes a grid sync. With n = 0 only the grid syncs are left. Round r,
+ * Tests and times gpur_grid_sync. In each round, every number of one buffer is computed from two numbers of the other
+ * one, which other blocks may have written; then comes a grid sync. With n = 0 only the grid syncs are left. Round r,
  * modulo 2^32:
  *
- *   out[i] = 5 in[i] + 2 in[(i + reach) mod n] + salts[r mod GPUR_PROBE_SALTS]
+ *   out[i] = 5 in[i] + 2 in[(i + reach) mod n] + salts[r mod GPUR_SYNC_PROBE_SALTS]
  *
  * One factor is odd and the other even, so every round can be inverted and no error is lost in later rounds. There
  * are so many salts because large argument structs pass through a stream in another way than small ones.
  */
-typedef struct gpur_meet_probe_args {
-    uint32_t *sheets; /* (2, n) round r reads buffer r mod 2 and writes the other */
-    int64_t n, reach; /* reach: 0 to n - 1 */
+typedef struct gpur_grid_sync_probe_args {
+    uint32_t *buffers; /* (2, n) round r reads buffer r mod 2 and writes the other */
+    int64_t n, reach;  /* reach: 0 to n - 1 */
     int32_t rounds;
-    uint32_t salts[GPUR_PROBE_SALTS];
-} gpur_meet_probe_args;
+    uint32_t salts[GPUR_SYNC_PROBE_SALTS];
+} gpur_grid_sync_probe_args;
 
 #endif

@@ -24,7 +24,7 @@ extern const void *const gpur_cuda_entries[GPUR_KERNEL_COUNT];
 #ifdef GPUR_RACE_CHECK
 #include "kernels/target/thread.h"
 /* Runs one thread of one block of a kernel in the race check. */
-typedef void (*gpur_race_entry)(gpur_place at, const void *args);
+typedef void (*gpur_race_entry)(gpur_thread at, const void *args);
 extern const gpur_race_entry gpur_race_entries[GPUR_KERNEL_COUNT];
 #endif
 

@@ -22,8 +22,9 @@
     GPUR_LEARN_KERNEL_LIST(X)                                                                                          \
     GPUR_CONV_KERNEL_LIST(X)
 
-/* Kernels that call gpur_meet. They are opened by GPUR_KERNEL_TOGETHER, and every launch of them is cooperative. */
-#define GPUR_MEETING_KERNEL_LIST(X) X(meet_probe) X(learn_steps)
+/* Kernels that call gpur_grid_sync. They are opened by GPUR_KERNEL_COOPERATIVE, and every launch of them is
+ * cooperative. */
+#define GPUR_COOPERATIVE_KERNEL_LIST(X) X(grid_sync_probe) X(fused_train_steps)
 
 #define GPUR_KERNEL_ID_LINE(name) GPUR_KERNEL_ID_##name,
 enum { GPUR_KERNEL_LIST(GPUR_KERNEL_ID_LINE) GPUR_KERNEL_COUNT };
@@ -33,10 +34,10 @@ enum { GPUR_KERNEL_LIST(GPUR_KERNEL_ID_LINE) GPUR_KERNEL_COUNT };
 enum { GPUR_MAX_ARGS = 4096 };
 
 /* 1 if this kernel needs cooperative launches, else 0. */
-static inline int gpur_kernel_meets(int kernel)
+static inline int gpur_kernel_is_cooperative(int kernel)
 {
 #define GPUR_IS_KERNEL(name) kernel == GPUR_KERNEL_ID_##name ||
-    return GPUR_MEETING_KERNEL_LIST(GPUR_IS_KERNEL) 0;
+    return GPUR_COOPERATIVE_KERNEL_LIST(GPUR_IS_KERNEL) 0;
 #undef GPUR_IS_KERNEL
 }
 

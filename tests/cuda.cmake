@@ -39,9 +39,9 @@ function(wrap target)
     target_link_options(${target} PRIVATE ${wrapped})
 endfunction()
 
-# The CUDA runtime with faults, or only pretended: the names are those of support/cuda/pretended_cuda.h.
-file(READ support/cuda/pretended_cuda.h runtime_list)
-set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS support/cuda/pretended_cuda.h)
+# The CUDA runtime with faults, or only fake: the names are those of support/cuda/fake_cuda.h.
+file(READ support/cuda/fake_cuda.h runtime_list)
+set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS support/cuda/fake_cuda.h)
 string(REGEX MATCHALL "X\\(cuda[A-Za-z]+" runtime_calls "${runtime_list}")
 list(TRANSFORM runtime_calls REPLACE "X\\(" "")
 if(GPUREPLAY_CUDA_VERSION VERSION_LESS 13.0)
@@ -49,29 +49,29 @@ if(GPUREPLAY_CUDA_VERSION VERSION_LESS 13.0)
 endif()
 list(APPEND runtime_calls cudaStreamEndCapture cudaGetLastError cudaPeekAtLastError)
 list(APPEND runtime_calls gpur_math_library_open gpur_dnn_library_open)
-add_library(pretended_cuda OBJECT support/cuda/pretended_cuda.c)
-target_link_libraries(pretended_cuda PUBLIC gpureplay_tested gpureplay_cuda)
+add_library(fake_cuda OBJECT support/cuda/fake_cuda.c)
+target_link_libraries(fake_cuda PUBLIC gpureplay_tested gpureplay_cuda)
 foreach(name test_cuda_faults test_cuda_launches)
-    target_sources(${name} PRIVATE $<TARGET_OBJECTS:pretended_cuda>)
+    target_sources(${name} PRIVATE $<TARGET_OBJECTS:fake_cuda>)
     target_link_libraries(${name} PRIVATE gpureplay_cuda)
     wrap(${name} ${runtime_calls})
 endforeach()
 
-# Programs that test a GPU, on a pretended one: what the library's CUDA files do, and what the tests expect of them, is
+# Programs that test a GPU, on a fake one: what the library's CUDA files do, and what the tests expect of them, is
 # then known to fit before a GPU is there. Those whose subject is on the host: kernels are the CPU's here, and run
-# without warps; nor are the edges of graphs pretended.
-set(pretended_parts act batch checkpoint copies cross cuda_device cuda_limits cuda_streams device gather intake learner
-    learner_[a-z]+ linked locks meet priorities priority_threads random_curand replay_config replay_flight replay_model
-    replay_order replay_threads rows sampler soak stream writer writer_[a-z_]+)
-list(JOIN pretended_parts "|" pretended_pattern)
-add_executable(all_tests.pretended $<TARGET_OBJECTS:test_programs> $<TARGET_OBJECTS:pretended_cuda>
-    support/cuda/pretend_always.c)
-target_link_libraries(all_tests.pretended PRIVATE ${test_libraries} gpureplay_cuda)
-wrap(all_tests.pretended ${runtime_calls})
+# without warps; nor are the edges of graphs fake.
+set(fake_parts act batch checkpoint copies cross cuda_device cuda_limits cuda_streams device gather ingest learner
+    learner_[a-z]+ frames_layout locks grid_sync priorities priority_threads random_curand replay_config replay_flight
+    replay_model replay_order replay_threads rows sampler stress stream writer writer_[a-z_]+)
+list(JOIN fake_parts "|" fake_pattern)
+add_executable(all_tests.fake $<TARGET_OBJECTS:test_programs> $<TARGET_OBJECTS:fake_cuda>
+    support/cuda/fake_always.c)
+target_link_libraries(all_tests.fake PRIVATE ${test_libraries} gpureplay_cuda)
+wrap(all_tests.fake ${runtime_calls})
 foreach(program IN LISTS programs_together)
     get_filename_component(name ${program} NAME_WE)
-    if(name MATCHES "^test_(${pretended_pattern})$")
-        register(${name}.pretended pretended all_tests.pretended ${name} cuda:0)
+    if(name MATCHES "^test_(${fake_pattern})$")
+        register(${name}.fake fake all_tests.fake ${name} cuda:0)
     endif()
 endforeach()
 

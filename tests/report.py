@@ -13,7 +13,7 @@ def device(name):
     found = re.search(r"\.(cpu|cuda:\d+)", name)
     if found:
         return found.group(1)
-    return "planted mistakes" if name.startswith("teeth_") else "the house"
+    return "planted mistakes" if name.startswith("selftest_") else "the house"
 
 
 def said(case):

@@ -6,7 +6,7 @@
 # minutes on two cores.
 #   --all          every configuration: other compilers, no optional package, sanitizers; less than half an hour
 #   --only NAME    only this configuration; may be given several times
-#   --long         full counts in the randomised tests (GPUR_TEST_LONG=1)
+#   --long         full counts in the randomized tests (GPUR_TEST_LONG=1)
 #   --device D     devices to test, separated by semicolons; default "cpu;cuda:0"
 #   --no-install   install nothing, neither Debian nor Python packages
 #   --help         this text
@@ -95,7 +95,7 @@ why_not() {
     is_here /usr/include/cjson/cJSON.h && is_here /usr/include/xxhash.h || echo "no cJSON or no xxHash"
 }
 
-# gcc's ThreadSanitizer needs a plain layout of memory, which newer kernels randomise away.
+# gcc's ThreadSanitizer needs a plain layout of memory, which newer kernels randomize away.
 plain_layout() { if setarch "$(uname -m)" -R true 2>/dev/null; then setarch "$(uname -m)" -R "$@"; else "$@"; fi; }
 
 # configure NAME DIR
@@ -116,7 +116,7 @@ tests_of() {
     # What another compiler could compile wrongly shows before the hundred thousandth random operation.
     clang) echo "-LE once -E test_(.*_model|out_of_memory|checkpoint_refusals)[.]" ;;
     # What uses a product or a convolution: all other code is the first configuration's.
-    bare) echo "-LE once -R act|agent|bf16|conv|cross|dodge|gemm|head|learn|loss|network|observe|optimi|step|torch" ;;
+    bare) echo "-LE once -R act|agent|bf16|conv|cross|dodge|gemm|head|learn|loss|network|preproc|optimi|step|torch" ;;
     *) echo "-LE once" ;;
     esac
 }
@@ -168,10 +168,10 @@ done
 
 echo
 printf '%s\n' "${table[@]}"
-colour() { if [ -t 1 ]; then printf '\033[%sm%s\033[0m\n' "$1" "$2"; else echo "$2"; fi; }
+color() { if [ -t 1 ]; then printf '\033[%sm%s\033[0m\n' "$1" "$2"; else echo "$2"; fi; }
 if [ $failed = 0 ]; then
-    colour 32 "all green, in $SECONDS s"
+    color 32 "all green, in $SECONDS s"
 else
-    colour 31 "RED: see above, and the logs in build/tests/"
+    color 31 "RED: see above, and the logs in build/tests/"
 fi
 exit $failed

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Time to append one transition a call, by update_size [Parr 2018, section 5 and figure 3]. Every memory is full, and
+ * Time to append one transition a call, by block_rows [Parr 2018, section 5 and figure 3]. Every memory is full, and
  * what was appended has arrived when the clock stops. Only one thread appends, so the stores in RAM take no lock.
  */
 #include "compare.h"
@@ -32,7 +32,7 @@ static gpur_replay *open_full_replay(gpur_device *device, int64_t capacity, int6
 {
     gpur_replay_config config;
     bench_melee_config(&config, (capacity + update - 1) / update * update);
-    config.update_size = update;
+    config.block_rows = update;
     gpur_replay *const replay = bench_create(device, &config);
     bench_melee_fill(replay, config.capacity);
     bench_must(gpur_device_sync(device), "sync");
@@ -47,7 +47,7 @@ static void run_case(bench_report *report, backend backends[VARIANTS], const mel
     const int64_t chunk = (SMALLEST_CHUNK + update - 1) / update * update;
     gpur_replay *const replay = open_full_replay(backends[DEVICE].device, capacity, update);
     gpur_writer *const writer = bench_writer(replay);
-    bench_case one = bench_point("append", "update_size", (double)update, "transition", DEVICE, VARIANTS);
+    bench_case one = bench_point("append", "block_rows", (double)update, "transition", DEVICE, VARIANTS);
     one.items = (double)chunk;
     one.seconds = 2 * report->options->seconds;
     for (int i = 0; i < VARIANTS; i++) {

@@ -10,7 +10,7 @@ enum { MAX_BATCH = 1024, SMALLEST_BLOCK = 16, BLOCK = 10000 };
 void backend_schema_only(gpur_replay_config *config)
 {
     config->max_batch = MAX_BATCH;
-    config->update_size = SMALLEST_BLOCK;
+    config->block_rows = SMALLEST_BLOCK;
     config->staging_blocks = 2;
     config->capacity = MAX_BATCH + SMALLEST_BLOCK;
 }
@@ -125,7 +125,7 @@ static void train_in_calls(backend *b, int64_t steps)
 
 static void train_on(backend *b, const int64_t *positions)
 {
-    bench_must(gpur_learner_train_on(b->learner, positions), "train on ids"); /* row i has id i: none was evicted */
+    bench_must(gpur_learner_train_ids(b->learner, positions), "train on ids"); /* row i has id i: none was evicted */
 }
 
 const backend_kind in_device = {.name = "in-device", .append = append, .train = train, .train_on = train_on};

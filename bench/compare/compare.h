@@ -20,7 +20,7 @@ typedef struct comparison {
 void comparison_set_learners(comparison *c, int64_t batch);
 void comparison_unset_learners(comparison *c);
 
-/* Train steps while threads append; appends by update_size. */
+/* Train steps while threads append; appends by block_rows. */
 void compare_threads(bench_report *report, comparison *c, int64_t batch, const int *threads, int count);
 void compare_appends(bench_report *report, const comparison *c, const int64_t *updates, int count);
 

@@ -122,7 +122,7 @@ static void sample(list *l, int64_t count)
 static void train_batch(const backend *b)
 {
     const list *const l = b->store;
-    bench_must(gpur_learner_train_rows(b->learner, l->batch), "train on rows");
+    bench_must(gpur_learner_train_host_batch(b->learner, l->batch), "train on rows");
     bench_must(gpur_learner_sync(b->learner), "sync");
 }
 

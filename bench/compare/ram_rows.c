@@ -128,7 +128,7 @@ static void *fill_buffers(void *context)
         sem_wait(&f->free_buffers);
         if (atomic_load(&f->stopping))
             return NULL;
-        bench_must(gpur_learner_get_rows(b->learner, &batch), "a buffer");
+        bench_must(gpur_learner_acquire_host_batch(b->learner, &batch), "a buffer");
         sample(s, b->batch, batch);
         f->queue[f->put++ % BUFFERS] = batch;
         sem_post(&f->filled);
@@ -152,7 +152,7 @@ static void stop_filler(backend *b)
     sem_post(&f->free_buffers);
     pthread_join(f->thread, NULL);
     while (f->taken < f->put)
-        bench_must(gpur_learner_return_rows(b->learner, f->queue[f->taken++ % BUFFERS]), "a buffer");
+        bench_must(gpur_learner_release_host_batch(b->learner, f->queue[f->taken++ % BUFFERS]), "a buffer");
     sem_destroy(&f->free_buffers);
     sem_destroy(&f->filled);
 }
@@ -175,22 +175,22 @@ static void train(backend *b, int64_t steps)
         void *batch = NULL;
         if (s->has_filler) {
             sem_wait(&f->filled);
-            bench_must(gpur_learner_train_rows(b->learner, f->queue[f->taken++ % BUFFERS]), "train on rows");
+            bench_must(gpur_learner_train_host_batch(b->learner, f->queue[f->taken++ % BUFFERS]), "train on rows");
             sem_post(&f->free_buffers);
             continue;
         }
-        bench_must(gpur_learner_get_rows(b->learner, &batch), "a buffer");
+        bench_must(gpur_learner_acquire_host_batch(b->learner, &batch), "a buffer");
         sample(s, b->batch, batch);
-        bench_must(gpur_learner_train_rows(b->learner, batch), "train on rows");
+        bench_must(gpur_learner_train_host_batch(b->learner, batch), "train on rows");
     }
 }
 
 static void train_on(backend *b, const int64_t *positions)
 {
     void *batch = NULL;
-    bench_must(gpur_learner_get_rows(b->learner, &batch), "a buffer");
+    bench_must(gpur_learner_acquire_host_batch(b->learner, &batch), "a buffer");
     gather(b->store, b->batch, positions, batch);
-    bench_must(gpur_learner_train_rows(b->learner, batch), "train on rows");
+    bench_must(gpur_learner_train_host_batch(b->learner, batch), "train on rows");
 }
 
 const backend_kind ram_rows = {.name = "in-RAM, done well",

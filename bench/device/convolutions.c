@@ -27,17 +27,17 @@ static void place(bare_convolutions *b, gpur_arena *arena)
     const int64_t passes = larger(gpur_pass_workspace(&b->online), gpur_pass_workspace(&b->target));
     b->weights = gpur_arena_floats(arena, b->network.params.count);
     b->gradient = gpur_arena_floats(arena, b->network.params.count);
-    b->online.sheet[0] = gpur_arena_floats(arena, b->online.rows * b->online.pitch[0]);
-    b->target.sheet[0] = gpur_arena_floats(arena, b->target.rows * b->target.pitch[0]);
-    gpur_pass_place(&b->online, arena);
-    gpur_pass_place(&b->target, arena);
-    gpur_backward_place(&b->backward, arena);
-    b->workspace = gpur_arena_take(arena, larger(passes, gpur_backward_workspace(&b->backward)));
+    b->online.activations[0] = gpur_arena_floats(arena, b->online.rows * b->online.pitch[0]);
+    b->target.activations[0] = gpur_arena_floats(arena, b->target.rows * b->target.pitch[0]);
+    gpur_pass_assign(&b->online, arena);
+    gpur_pass_assign(&b->target, arena);
+    gpur_backward_assign(&b->backward, arena);
+    b->workspace = gpur_arena_alloc(arena, larger(passes, gpur_backward_workspace(&b->backward)));
 }
 
 static gpur_status open_parts(bare_convolutions *b, const gpur_learner_config *config)
 {
-    const gpur_scene scene = {84 * 84 * 4, 84, 84, 4};
+    const gpur_input_shape scene = {84 * 84 * 4, 84, 84, 4};
     const gpur_pass_options options = {.math = config->math, .fuse = 1, .deterministic = config->deterministic};
     const int64_t batch = config->batch_size, online = config->double_dqn ? 2 * batch : batch;
     gpur_arena arena = {NULL, 0};
@@ -82,13 +82,14 @@ static gpur_status run_forward(const bare_convolutions *b, const gpur_pass *p)
 {
     for (int32_t i = 0; i < b->network.conv_count; i++) {
         const gpur_convolution *const c = &b->network.conv[i];
-        const gpur_conv_arrays arrays = {p->sheet[i], b->weights + c->weight, p->sheet[i + 1], b->weights + c->bias};
+        const gpur_conv_arrays arrays = {p->activations[i], b->weights + c->weight, p->activations[i + 1],
+                                         b->weights + c->bias};
         GPUR_TRY(gpur_conv_run(p->conv[i], b->stream, p->rows, &arrays, b->workspace));
     }
     for (int32_t i = 0; i < b->network.dense_count; i++) {
         const gpur_dense *const d = &b->network.dense[i];
-        GPUR_TRY(gpur_gemm_run(p->product[i], b->stream, p->rows, p->sheet[d->from] + d->from_column,
-                               b->weights + d->weight, p->sheet[d->to] + d->to_column, b->weights, b->workspace));
+        GPUR_TRY(gpur_gemm_run(p->product[i], b->stream, p->rows, p->activations[d->from] + d->from_column,
+                               b->weights + d->weight, p->activations[d->to] + d->to_column, b->weights, b->workspace));
     }
     return GPUR_OK;
 }
@@ -96,22 +97,23 @@ static gpur_status run_forward(const bare_convolutions *b, const gpur_pass *p)
 static gpur_status run_dense_backward(const bare_convolutions *b, int32_t i)
 {
     const gpur_dense *const d = &b->network.dense[i];
-    const float *const dy = b->backward.sheet[d->to] + d->to_column;
-    GPUR_TRY(gpur_gemm_run(b->backward.to_weight[i], b->stream, d->units, dy, b->online.sheet[d->from] + d->from_column,
-                           b->gradient + d->weight, NULL, b->workspace));
+    const float *const dy = b->backward.gradients[d->to] + d->to_column;
+    GPUR_TRY(gpur_gemm_run(b->backward.to_weight[i], b->stream, d->units, dy,
+                           b->online.activations[d->from] + d->from_column, b->gradient + d->weight, NULL,
+                           b->workspace));
     return gpur_gemm_run(b->backward.to_input[i], b->stream, b->backward.rows, dy, b->weights + d->weight,
-                         b->backward.sheet[d->from] + d->from_column, NULL, b->workspace);
+                         b->backward.gradients[d->from] + d->from_column, NULL, b->workspace);
 }
 
 static gpur_status run_conv_backward(const bare_convolutions *b, int32_t i)
 {
     const gpur_convolution *const c = &b->network.conv[i];
-    float *const dy = b->backward.sheet[i + 1];
-    const gpur_conv_arrays to_weight = {b->online.sheet[i], b->gradient + c->weight, dy, NULL};
+    float *const dy = b->backward.gradients[i + 1];
+    const gpur_conv_arrays to_weight = {b->online.activations[i], b->gradient + c->weight, dy, NULL};
     GPUR_TRY(gpur_conv_run(b->backward.conv_to_weight[i], b->stream, b->backward.rows, &to_weight, b->workspace));
     if (i == 0)
         return GPUR_OK;
-    const gpur_conv_arrays to_input = {b->backward.sheet[i], b->weights + c->weight, dy, NULL};
+    const gpur_conv_arrays to_input = {b->backward.gradients[i], b->weights + c->weight, dy, NULL};
     return gpur_conv_run(b->backward.conv_to_input[i], b->stream, b->backward.rows, &to_input, b->workspace);
 }
 
@@ -137,5 +139,5 @@ void bare_convolutions_run(void *context, int64_t repeats)
 
 const char *bare_convolutions_library(const bare_convolutions *b)
 {
-    return gpur_conv_way(b->online.conv[0]);
+    return gpur_conv_method(b->online.conv[0]);
 }

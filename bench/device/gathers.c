@@ -28,7 +28,7 @@ typedef struct gather_context {
     gpur_gather_args args[GATHERS];
     gpur_grid grid;
     int by_priority; /* then also, before and after a gather: */
-    gpur_priority_draw_args draw;
+    gpur_priority_sample_args draw;
     gpur_grid draw_grid;
     gpur_priority_weights_args weigh;
 } gather_context;
@@ -36,9 +36,9 @@ typedef struct gather_context {
 static gpur_status gather_by_priority(const gather_context *c, gpur_stream *stream, int i)
 {
     const gpur_grid rows = gpur_grid_elements(gpur_replay_device(c->replay), c->weigh.batch);
-    gpur_priority_draw_args draw = c->draw;
+    gpur_priority_sample_args draw = c->draw;
     draw.seed = c->args[i].seed;
-    GPUR_TRY(gpur_launch_priority_draw(stream, c->draw_grid, &draw));
+    GPUR_TRY(gpur_launch_priority_sample(stream, c->draw_grid, &draw));
     GPUR_TRY(gpur_launch_gather(stream, c->grid, &c->args[i]));
     return gpur_launch_priority_weights(stream, rows, &c->weigh);
 }
@@ -59,37 +59,37 @@ static int32_t field_of(gpur_replay *replay, const char *name)
 static void prepare_gathers(gather_context *c, int64_t rows)
 {
     destination *const to = c->to;
-    const gpur_draw_field fields[] = {
+    const gpur_gather_field fields[] = {
         {field_of(c->replay, "obs"), to->obs, PITCH * (int64_t)sizeof(float)},
         {field_of(c->replay, "next_obs"), to->next_obs, PITCH * (int64_t)sizeof(float)},
         {field_of(c->replay, "action"), to->action, sizeof(int32_t)},
         {field_of(c->replay, "reward"), to->reward, sizeof(float)},
     };
-    gpur_draw_request request = {.fields = fields,
-                                 .field_count = 4,
-                                 .source = c->by_priority ? GPUR_SOURCE_IDS : GPUR_SOURCE_UNIFORM,
-                                 .rows = rows,
-                                 .ids = to->id,
-                                 .id = to->id,
-                                 .weight = to->weight,
-                                 .discount = to->discount,
-                                 .step = step_counter_value(&c->counter)};
+    gpur_gather_request request = {.fields = fields,
+                                   .field_count = 4,
+                                   .source = c->by_priority ? GPUR_SOURCE_IDS : GPUR_SOURCE_UNIFORM,
+                                   .rows = rows,
+                                   .ids = to->id,
+                                   .id = to->id,
+                                   .weight = to->weight,
+                                   .discount = to->discount,
+                                   .step = step_counter_value(&c->counter)};
     for (int i = 0; i < GATHERS; i++) {
         request.seed = (uint64_t)i + 1;
-        bench_must(gpur_draw_prepare(c->replay, &request, &c->args[i]), "gather");
+        bench_must(gpur_gather_prepare(c->replay, &request, &c->args[i]), "gather");
     }
-    c->grid = gpur_draw_grid(c->replay, rows);
+    c->grid = gpur_gather_grid(c->replay, rows);
 }
 
 /* Weights as of [Schaul et al. 2016], beta 0.4. */
 static void prepare_draws(gather_context *c, int64_t rows)
 {
     const gpur_priorities *const priorities = gpur_replay_priorities(c->replay);
-    c->draw = gpur_priorities_draw(priorities, 1, rows, c->to->id, c->to->leaf);
-    c->draw.purpose = GPUR_DRAW_PRIORITY;
+    c->draw = gpur_priorities_sample_args(priorities, 1, rows, c->to->id, c->to->leaf);
+    c->draw.purpose = GPUR_RANDOM_PRIORITY;
     c->draw.step = step_counter_value(&c->counter);
-    c->draw_grid = gpur_priorities_draw_grid(priorities, rows);
-    c->weigh = gpur_priorities_weights(priorities, rows, c->to->id, c->to->leaf, c->to->weight);
+    c->draw_grid = gpur_priorities_sample_grid(priorities, rows);
+    c->weigh = gpur_priorities_weight_args(priorities, rows, c->to->id, c->to->leaf, c->to->weight);
     c->weigh.beta_first = c->weigh.beta_last = 0.4f;
 }
 
@@ -182,7 +182,7 @@ static gpur_replay *open_prioritized(gpur_device *device, int64_t capacity)
 {
     gpur_replay_config config;
     bench_melee_config(&config, capacity);
-    config.prioritized = 1, config.index_source = GPUR_PRIORITIZED, config.max_batch = MAX_ROWS;
+    config.prioritized = 1, config.index_source = GPUR_PRIORITIZED_STRATIFIED, config.max_batch = MAX_ROWS;
     gpur_replay *const replay = bench_create(device, &config);
     bench_melee_fill(replay, capacity);
     return replay;

@@ -19,7 +19,7 @@ void bench_steps(bench_report *report, gpur_device *device, gpur_replay *replay)
 
 typedef struct recorded {
     gpur_stream *stream;
-    gpur_recording *recording;
+    gpur_graph *recording;
     int64_t repetitions; /* of one repeat of a sample */
 } recorded;
 

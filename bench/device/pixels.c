@@ -15,62 +15,62 @@
 enum { SIDE = 84, BLOCK = 4, LINKS = 2 * STACK, DRAWS = 8, FRAMES = 20000, FRAMES_ON_CPU = 4000 };
 
 /* One of the two draws. */
-typedef struct pixel_draw {
+typedef struct pixel_gather {
     gpur_replay *replay;
     gpur_device *device;
     step_counter counter;
-    gpur_observe_args how;       /* of the second kernel of two also: from where to where */
-    gpur_drawing drawing[DRAWS]; /* each with a seed of its own */
-    int in_one_kernel;
+    gpur_preprocess_args how;        /* of the second kernel of two also: from where to where */
+    gpur_gather_plan drawing[DRAWS]; /* each with a seed of its own */
+    int is_fused;
     int64_t rows, x_bytes;
     unsigned char *raw, *x; /* (2 rows, STACK_BYTES) bytes; the same as float32, or on a GPU bfloat16 */
     uint32_t *links;        /* (rows, LINKS) */
-} pixel_draw;
+} pixel_gather;
 
-static void prepare(pixel_draw *d)
+static void prepare(pixel_gather *d)
 {
     const gpur_schema *const schema = gpur_replay_schema(d->replay);
-    const gpur_draw_observed observed = {&d->how, d->x, d->x + d->x_bytes / 2};
-    const gpur_draw_field fields[] = {
+    const gpur_preprocess_output observed = {&d->how, d->x, d->x + d->x_bytes / 2};
+    const gpur_gather_field fields[] = {
         {gpur_schema_find(schema, "obs"), d->raw, STACK_BYTES},
         {gpur_schema_find(schema, "next_obs"), d->raw + d->rows * STACK_BYTES, STACK_BYTES}};
-    gpur_draw_request request = {
+    gpur_gather_request request = {
         .source = GPUR_UNIFORM, .rows = d->rows, .links = d->links, .step = step_counter_value(&d->counter)};
-    if (d->in_one_kernel)
-        request.observed = &observed;
+    if (d->is_fused)
+        request.preprocess = &observed;
     else
         request.fields = fields, request.field_count = 2;
     for (int i = 0; i < DRAWS; i++) {
         request.seed = (uint64_t)i + 1;
-        bench_must(gpur_drawing_prepare(d->replay, &request, &d->drawing[i]), "a draw of pixels");
+        bench_must(gpur_gather_plan_prepare(d->replay, &request, &d->drawing[i]), "a draw of pixels");
     }
 }
 
-static void open_draw(pixel_draw *d, gpur_replay *replay, gpur_device *device, int64_t rows, int in_one_kernel)
+static void open_gather(pixel_gather *d, gpur_replay *replay, gpur_device *device, int64_t rows, int is_fused)
 {
     const int is_cuda = bench_is_cuda(device);
-    *d = (pixel_draw){.replay = replay, .device = device, .rows = rows, .in_one_kernel = in_one_kernel};
+    *d = (pixel_gather){.replay = replay, .device = device, .rows = rows, .is_fused = is_fused};
     d->x_bytes = 2 * rows * STACK_BYTES * (is_cuda ? 2 : 4);
     step_counter_open(&d->counter, device);
     bench_must(gpur_memory_alloc(device, 2 * rows * STACK_BYTES, "the stacks", (void **)&d->raw), "memory");
     bench_must(gpur_memory_alloc(device, d->x_bytes, "the numbers", (void **)&d->x), "memory");
     bench_must(gpur_memory_alloc(device, rows * LINKS * 4, "the links", (void **)&d->links), "memory");
-    d->how = (gpur_observe_args){.obs = d->raw,
-                                 .x = d->x,
-                                 .count = 2 * rows,
-                                 .obs_pitch = STACK_BYTES,
-                                 .x_pitch = STACK_BYTES,
-                                 .height = SIDE,
-                                 .width = SIDE,
-                                 .channels = STACK,
-                                 .planes = 1,
-                                 .block = BLOCK,
-                                 .bf16 = is_cuda,
-                                 .scale = 1.0f / 255};
+    d->how = (gpur_preprocess_args){.obs = d->raw,
+                                    .x = d->x,
+                                    .count = 2 * rows,
+                                    .obs_pitch = STACK_BYTES,
+                                    .x_pitch = STACK_BYTES,
+                                    .height = SIDE,
+                                    .width = SIDE,
+                                    .channels = STACK,
+                                    .planes = 1,
+                                    .space_to_depth = BLOCK,
+                                    .bf16 = is_cuda,
+                                    .scale = 1.0f / 255};
     prepare(d);
 }
 
-static void close_draw(pixel_draw *d)
+static void close_draw(pixel_gather *d)
 {
     gpur_memory_free(d->device, d->raw);
     gpur_memory_free(d->device, d->x);
@@ -78,22 +78,22 @@ static void close_draw(pixel_draw *d)
     step_counter_close(&d->counter);
 }
 
-static gpur_status launch(const pixel_draw *d, gpur_stream *stream, int index)
+static gpur_status launch(const pixel_gather *d, gpur_stream *stream, int index)
 {
     const gpur_grid grid = gpur_grid_rows(d->device, d->how.count * SIDE, 1, SIDE * STACK * 4); /* as the learner's */
-    GPUR_TRY(gpur_drawing_launch(d->replay, stream, &d->drawing[index]));
-    return d->in_one_kernel ? GPUR_OK : gpur_launch_observe(stream, grid, &d->how);
+    GPUR_TRY(gpur_gather_plan_launch(d->replay, stream, &d->drawing[index]));
+    return d->is_fused ? GPUR_OK : gpur_launch_preprocess(stream, grid, &d->how);
 }
 
 static gpur_status record_draws(void *context, gpur_stream *stream)
 {
-    const pixel_draw *const d = context;
+    const pixel_gather *const d = context;
     for (int i = 0; i < DRAWS; i++)
         GPUR_TRY(launch(d, stream, i));
     return count_step(&d->counter, stream);
 }
 
-static unsigned char *numbers_of(const pixel_draw *d)
+static unsigned char *numbers_of(const pixel_gather *d)
 {
     gpur_stream *stream = NULL;
     unsigned char *const x = bench_allocate((size_t)d->x_bytes);
@@ -105,7 +105,7 @@ static unsigned char *numbers_of(const pixel_draw *d)
     return x;
 }
 
-static void compare(bench_report *report, const char *name, const pixel_draw *one, const pixel_draw *two)
+static void compare(bench_report *report, const char *name, const pixel_gather *one, const pixel_gather *two)
 {
     char text[192];
     unsigned char *const a = numbers_of(one), *const b = numbers_of(two);
@@ -121,11 +121,11 @@ static void compare(bench_report *report, const char *name, const pixel_draw *on
 static void run_case(bench_report *report, gpur_device *device, gpur_replay *replay, int64_t rows)
 {
     char name[80];
-    pixel_draw one, two;
+    pixel_gather one, two;
     recorded recorded_one, recorded_two;
     snprintf(name, sizeof name, "draw %lld stacks for a first convolution", (long long)rows);
-    open_draw(&one, replay, device, rows, 1);
-    open_draw(&two, replay, device, rows, 0);
+    open_gather(&one, replay, device, rows, 1);
+    open_gather(&two, replay, device, rows, 0);
     compare(report, name, &one, &two);
     bench_must(recorded_open(&recorded_one, device, record_draws, &one, 1, 1), name);
     bench_must(recorded_open(&recorded_two, device, record_draws, &two, 1, 1), name);

@@ -17,12 +17,12 @@ enum { CHECKED = 200, THREADS = 256, ROUNDS = 15, CHAIN = 64, CHAIN_REPETITIONS 
 /* How train steps are done. */
 typedef struct step_variant {
     const char *name;
-    int32_t math;          /* GPUR_MATH_... */
-    int32_t unroll;        /* steps of the long graph */
-    int32_t is_dependent;  /* 1: dependent launches */
-    int32_t in_one_kernel; /* 1: whole steps are one kernel */
-    int32_t blocks;        /* of that kernel; 0: as the library chooses */
-    int32_t as_grid;       /* 1: as a cooperative grid, 0: as a cluster where the device can hold it */
+    int32_t math;         /* GPUR_MATH_... */
+    int32_t unroll;       /* steps of the long graph */
+    int32_t is_dependent; /* 1: dependent launches */
+    int32_t is_fused;     /* 1: whole steps are one kernel */
+    int32_t blocks;       /* of that kernel; 0: as the library chooses */
+    int32_t as_grid;      /* 1: as a cooperative grid, 0: as a cluster where the device can hold it */
 } step_variant;
 
 enum { FP32 = GPUR_MATH_FP32, TF32 = GPUR_MATH_TF32, BF16 = GPUR_MATH_BF16 };
@@ -51,11 +51,12 @@ static void train(void *context, int64_t repeats)
 /* Launches the one kernel in this shape, or is GPUR_UNAVAILABLE. */
 static gpur_status set_shape(gpur_learner *learner, const step_variant *w)
 {
-    const gpur_grid grid = gpur_grid_together(learner->device, GPUR_KERNEL_ID_learn_steps, w->blocks, THREADS);
+    const gpur_grid grid = gpur_grid_cooperative(learner->device, GPUR_KERNEL_ID_fused_train_steps, w->blocks, THREADS);
     if (grid.blocks < w->blocks)
         return gpur_fail(GPUR_UNAVAILABLE, "%d of its blocks run at the same time at most; it must be %d",
                          (int)grid.blocks, (int)w->blocks);
-    learner->one.way.blocks = w->blocks, learner->one.way.threads = THREADS, learner->one.way.as_grid = w->as_grid;
+    learner->fused.launch.blocks = w->blocks, learner->fused.launch.threads = THREADS,
+    learner->fused.launch.as_grid = w->as_grid;
     return GPUR_OK;
 }
 
@@ -68,7 +69,7 @@ static gpur_status open_variant(gpur_replay *replay, const decision *d, const st
     config.batch_size = d->batch;
     config.math = w->math;
     config.unroll = w->unroll;
-    config.step_kernel = w->in_one_kernel ? GPUR_STEP_ONE_KERNEL : GPUR_STEP_LIBRARIES;
+    config.step_kernel = w->is_fused ? GPUR_STEP_FUSED : GPUR_STEP_LIBRARIES;
     gpur_device_dependent_launches(device, w->is_dependent); /* for what is recorded from here on */
     const gpur_status status = gpur_learner_create(replay, &config, &c->learner);
     gpur_device_dependent_launches(device, 0);

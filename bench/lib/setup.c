@@ -200,7 +200,7 @@ gpur_replay *bench_small_replay(gpur_device *device, int64_t capacity, int32_t f
     config.capacity = capacity;
     config.fields = small_fields;
     config.field_count = SMALL_FIELDS;
-    config.feed = feed;
+    config.upload = feed;
     gpur_replay *const replay = bench_create(device, &config);
     gpur_writer *const writer = bench_writer(replay);
     bench_small_block(arrays);
@@ -258,7 +258,7 @@ static void fill_frames(gpur_replay *replay, int64_t steps)
     gpur_writer *writer = NULL;
     uint64_t state = 3;
     bench_must(gpur_writer_config_init(&config, sizeof config), "writer config");
-    config.input = GPUR_INPUT_FRAMES;
+    config.observations = GPUR_OBSERVATIONS_FRAMES;
     bench_must(gpur_writer_open(replay, &config, &writer), "writer");
     for (int64_t t = 0; t < steps; t++) {
         const uint8_t terminated = t % EPISODE == EPISODE - 1;
@@ -295,7 +295,7 @@ gpur_learner *bench_learner(gpur_replay *replay, const char *preset, int64_t bat
     if (batch > 0)
         config.batch_size = batch;
     if (outputs > 0)
-        config.network.outputs = outputs;
+        config.network.num_actions = outputs;
     bench_must(gpur_learner_create(replay, &config, &learner), "learner");
     return learner;
 }

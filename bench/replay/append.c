@@ -105,7 +105,7 @@ static void run_fields(bench_report *report, gpur_device *device, int32_t feed, 
     for (int i = 0; i < cases; i++) {
         char name[64];
         snprintf(name, sizeof name, "fields %lld x 42 B, %s", (long long)counts[i],
-                 feed == GPUR_FEED_COPY ? "copy" : "scatter");
+                 feed == GPUR_UPLOAD_COPY ? "copy" : "scatter");
         c.count = counts[i];
         const bench_case one =
             bench_versus(name, "transition", (double)c.count, append_fields, "memcpy", copy_fields, &c);
@@ -124,8 +124,8 @@ int main(int argc, char **argv)
     const int cases = options.quick ? 2 : 4, small_cases = options.quick ? 1 : 2;
     bench_report report = bench_begin(&options, "append", bench_describe(device), cases + 2 * small_cases);
     run_rows(&report, device, cases);
-    run_fields(&report, device, GPUR_FEED_COPY, small_cases);
-    run_fields(&report, device, GPUR_FEED_SCATTER, small_cases);
+    run_fields(&report, device, GPUR_UPLOAD_COPY, small_cases);
+    run_fields(&report, device, GPUR_UPLOAD_SCATTER, small_cases);
     gpur_device_close(device);
     return bench_end(&report);
 }

@@ -138,7 +138,7 @@ static gpur_replay *open_replay(gpur_device *device, int64_t entries)
     bench_must(gpur_replay_config_init(&config, sizeof config), "config");
     config.capacity = entries + MAX_ROWS, config.max_batch = MAX_ROWS;
     config.fields = &byte, config.field_count = 1;
-    config.prioritized = 1, config.index_source = GPUR_PRIORITIZED;
+    config.prioritized = 1, config.index_source = GPUR_PRIORITIZED_STRATIFIED;
     gpur_replay *const replay = bench_create(device, &config);
     gpur_writer *const writer = bench_writer(replay);
     bench_must(gpur_writer_append(writer, entries, rows, NULL), "append");

@@ -148,7 +148,7 @@ int main(int argc, char **argv)
     gpur_replay *const replay = bench_melee_replay(device, MELEE_CAPACITY);
     bench_melee_fill(replay, MELEE_CAPACITY);
     run_cases(&report, device, replay, &melee, melee_counts, cases);
-    run_cases(&report, device, bench_small_replay(device, SMALL_CAPACITY, GPUR_FEED_COPY), &small, small_counts,
+    run_cases(&report, device, bench_small_replay(device, SMALL_CAPACITY, GPUR_UPLOAD_COPY), &small, small_counts,
               small_cases);
     run_cases(&report, device, bench_stacks_replay(device, STACKS_CAPACITY, GPUR_STACK_LAST, 6), &stacks, stack_counts,
               2);

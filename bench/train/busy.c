@@ -67,7 +67,7 @@ static void sample(void *context, int64_t repeats)
 }
 
 /* Ids of UPDATED rows of the newer half, which the transitions still in staging cannot evict. */
-static const int64_t *draw_ids(gpur_replay *replay)
+static const int64_t *gather_ids(gpur_replay *replay)
 {
     static int64_t ids[UPDATED];
     static uint64_t state = 2;
@@ -83,7 +83,7 @@ static void gather(void *context, int64_t repeats)
     gpur_replay *const replay = ((const call_context *)context)->objects->replay[MELEE];
     for (int64_t i = 0; i < repeats; i++) {
         gpur_batch *batch = NULL;
-        bench_must(gpur_replay_gather(replay, UPDATED, draw_ids(replay), NULL, &batch), "gather");
+        bench_must(gpur_replay_gather(replay, UPDATED, gather_ids(replay), NULL, &batch), "gather");
         bench_must(gpur_batch_sync(batch), "sync");
         gpur_batch_release(batch);
     }
@@ -118,7 +118,7 @@ static void train_ids(void *context, int64_t repeats)
 {
     const objects *const o = ((const call_context *)context)->objects;
     for (int64_t i = 0; i < repeats; i++) {
-        bench_must(gpur_learner_train_on(o->learner[MELEE_256], draw_ids(o->replay[MELEE])), "train on ids");
+        bench_must(gpur_learner_train_ids(o->learner[MELEE_256], gather_ids(o->replay[MELEE])), "train on ids");
         bench_must(gpur_learner_sync(o->learner[MELEE_256]), "sync");
     }
 }
@@ -156,7 +156,7 @@ static gpur_replay *open_prioritized(gpur_device *device)
 {
     gpur_replay_config config;
     bench_melee_config(&config, ROWS);
-    config.prioritized = 1, config.index_source = GPUR_PRIORITIZED;
+    config.prioritized = 1, config.index_source = GPUR_PRIORITIZED_STRATIFIED;
     gpur_replay *const replay = bench_create(device, &config);
     bench_melee_fill(replay, ROWS);
     return replay;
@@ -177,7 +177,7 @@ static void open_objects(objects *o, const char *device, int threads, const mele
     if (quick)
         return;
     o->replay[PRIORITIZED] = open_prioritized(o->device);
-    o->replay[SMALL] = bench_small_replay(o->device, 2 * SMALL_BLOCK, GPUR_FEED_COPY);
+    o->replay[SMALL] = bench_small_replay(o->device, 2 * SMALL_BLOCK, GPUR_UPLOAD_COPY);
     o->learner[MELEE_256] = bench_learner(o->replay[MELEE], "melee-gpu", 256, MELEE_ACTIONS);
     o->learner[CARTPOLE] = bench_learner(o->replay[SMALL], "cartpole", 0, 2);
     o->learner[NATURE] = bench_learner(o->replay[FRAMES], "nature-dueling", 4, 5);

@@ -62,7 +62,7 @@ static void close_training(training *t)
     games_close(&t->games);
 }
 
-static void play_step(training *t)
+static void player_step(training *t)
 {
     int32_t actions[ENVS];
     games *const g = &t->games;
@@ -107,7 +107,7 @@ static void train_until(training *t, int64_t steps)
     const double start = bench_now();
     while (t->steps < steps) {
         for (int64_t end = t->steps + ROUND; t->steps < end;)
-            play_step(t);
+            player_step(t);
         if (t->steps > t->settings->burn_in)
             train_round(t);
     }

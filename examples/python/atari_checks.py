@@ -24,7 +24,7 @@ def check_loss(agent, buffer, rounds=10, steps=10, batch=32):
     ids = ids[np.argsort(-np.abs(rewards), kind="stable")][:batch]
     for _ in range(rounds):
         for _ in range(steps):
-            agent.train_on(ids)
+            agent.train_ids(ids)
         agent.sync()
         losses.append(agent.stats.mean_loss)
     print("loss on a fixed replay:", *(f"{loss:.4f}" for loss in losses[1:]))

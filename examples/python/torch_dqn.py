@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""A PyTorch agent that keeps its own network, loss and optimiser, and uses only the replay: batches come as tensors
+"""A PyTorch agent that keeps its own network, loss and optimizer, and uses only the replay: batches come as tensors
 that are the replay's memory, on the CPU and on a GPU.
 
     python3 torch_dqn.py               needs `pip install gymnasium torch`; --help tells more

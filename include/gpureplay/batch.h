@@ -54,7 +54,7 @@ typedef struct gpur_batch_view {
 
 /*
  * Fills in a view of the batch. The addresses stay valid until the last reference is released, also when
- * gpur_replay_resample samples into the batch. For when the arrays are filled, see gpur_batch_get_array. Any thread.
+ * gpur_replay_sample_into samples into the batch. For when the arrays are filled, see gpur_batch_get_array. Any thread.
  *
  *   view  `size` is set by the caller; the other members are filled in
  *
@@ -139,7 +139,7 @@ GPUR_API gpur_status gpur_batch_to_dlpack(gpur_batch *batch, const char *name, i
  *   GPUR_DEVICE_ERROR      CUDA failed; the batch is unchanged
  *   GPUR_TOO_FEW           as in gpur_replay_sample; the batch is unchanged
  */
-GPUR_API gpur_status gpur_replay_resample(gpur_replay *replay, void *stream, gpur_batch *batch);
+GPUR_API gpur_status gpur_replay_sample_into(gpur_replay *replay, void *stream, gpur_batch *batch);
 
 #ifdef __cplusplus
 }

@@ -78,12 +78,12 @@ GPUR_API gpur_status gpur_replay_save(gpur_replay *replay, const char *path, con
  * Replaces the contents of a replay with those of a file.
  *
  * Settings. These must be the same as those of the saved replay: the fields, n_step, gamma, reward_clip, prioritized
- * (and if that is 1, priority_offset) and layout. With GPUR_PACKED the capacity may differ, if the file's transitions
- * fit. With GPUR_LINKED these must be the same, too: capacity, frame_stack, stack_axis, stack_pad, frame_slack,
- * update_size and max_batch, which determine where frames lie. alpha and the schedule of beta become those of the file.
- * Ids continue from the file's. To continue with the same bits, seed, index_source, weight_norm, capacity, update_size,
- * flush and max_batch must be the same as well; the call does not compare them. The device and the kind of upload may
- * differ.
+ * (and if that is 1, priority_offset) and layout. With GPUR_LAYOUT_ROWS the capacity may differ, if the file's
+ * transitions fit. With GPUR_LAYOUT_FRAMES these must be the same, too: capacity, frame_stack, stack_axis, stack_pad,
+ * extra_frames, block_rows and max_batch, which determine where frames lie. alpha and the schedule of beta become those
+ * of the file. Ids continue from the file's. To continue with the same bits, seed, index_source, weight_norm, capacity,
+ * block_rows, flush and max_batch must be the same as well; the call does not compare them. The device and the kind of
+ * upload may differ.
  *
  * Passes. If the replay holds transitions, the file is read twice: first to check all of it, by several threads if
  * there are cores for them, and then to overwrite the replay. If the replay is empty, the file is read once, and a
@@ -106,7 +106,8 @@ GPUR_API gpur_status gpur_replay_save(gpur_replay *replay, const char *path, con
  *                          replay can have. In one case the replay changes: if the file itself changes or becomes
  *                          unreadable between the two passes, a replay that held transitions is empty afterwards. It
  *                          can be used and loaded again: ids continue, writers continue their episodes, writers of a
- *                          GPUR_LINKED replay store their frames again, and states stored for new writers are dropped
+ *                          GPUR_LAYOUT_FRAMES replay store their frames again, and states stored for new writers are
+ *                          dropped
  *   GPUR_OUT_OF_MEMORY     no memory for the buffers, the header or the writers' state. Nothing has changed
  */
 GPUR_API gpur_status gpur_replay_load(gpur_replay *replay, const char *path, const gpur_checkpoint_options *options);
@@ -146,8 +147,8 @@ GPUR_API gpur_status gpur_learner_save(gpur_learner *learner, const char *path, 
 GPUR_API gpur_status gpur_learner_load(gpur_learner *learner, const char *path, const gpur_checkpoint_options *options);
 
 /*
- * Writes the online network's tensors in float32, under the names that gpur_learner_weight reports. Threads and waiting
- * are those of gpur_learner_save.
+ * Writes the online network's tensors in float32, under the names that gpur_learner_get_weight_info reports. Threads
+ * and waiting are those of gpur_learner_save.
  *
  *   path      the name of a file in an existing folder
  *   options   may be NULL
@@ -179,17 +180,17 @@ GPUR_API gpur_status gpur_learner_load_weights(gpur_learner *learner, const char
 
 /* What gpur_checkpoint_get_info reports. A number that does not apply to the kind of file is -1. */
 typedef struct gpur_checkpoint_info {
-    uint64_t size;     /* sizeof(gpur_checkpoint_info), as the caller was compiled: set it before the call */
-    char kind[16];     /* "replay", "learner", "weights"; "safetensors" for another program's file */
-    char version[16];  /* of the library that wrote the file; "" for another program's file */
-    int64_t bytes;     /* size of the file */
-    int64_t tensors;   /* number of tensors, including "checksums" */
-    int64_t rows;      /* replay: number of transitions */
-    int64_t capacity;  /* replay: its capacity */
-    int64_t first_id;  /* replay: id of the oldest transition */
-    int64_t writers;   /* replay: number of writers whose state is in the file */
-    int64_t steps;     /* learner: train steps done */
-    int64_t weights;   /* learner, weights: number of weights of the network */
+    uint64_t size;    /* sizeof(gpur_checkpoint_info), as the caller was compiled: set it before the call */
+    char kind[16];    /* "replay", "learner", "weights"; "safetensors" for another program's file */
+    char version[16]; /* of the library that wrote the file; "" for another program's file */
+    int64_t bytes;    /* size of the file */
+    int64_t tensors;  /* number of tensors, including "checksums" */
+    int64_t rows;     /* replay: number of transitions */
+    int64_t capacity; /* replay: its capacity */
+    int64_t first_id; /* replay: id of the oldest transition */
+    int64_t writers;  /* replay: number of writers whose state is in the file */
+    int64_t steps;    /* learner: train steps done */
+    int64_t weights;  /* learner, weights: number of weights of the network */
 } gpur_checkpoint_info;
 
 /*

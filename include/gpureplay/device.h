@@ -106,14 +106,14 @@ GPUR_API void gpur_device_close(gpur_device *device);
 
 /* What gpur_device_get_info reports. */
 typedef struct gpur_device_info {
-    uint64_t size;            /* sizeof(gpur_device_info), as the caller was compiled: set it before the call */
-    char name[32];            /* "cpu", "cuda:0" */
-    char description[128];    /* CPU or GPU model, kernel variant, BLAS */
-    int32_t is_cuda;          /* 1: a GPU; 0: the CPU */
-    int32_t threads;          /* CPU: the most threads of one call; CUDA: the number of multiprocessors */
-    int64_t memory_total;     /* bytes of the device's memory; CPU: of the container, if that is limited to less */
-    int64_t memory_free;      /* bytes of it that are free, counting this program and all others */
-    int64_t memory_used;      /* bytes of device memory allocated through this handle: by gpur_device_alloc, and by the
+    uint64_t size;         /* sizeof(gpur_device_info), as the caller was compiled: set it before the call */
+    char name[32];         /* "cpu", "cuda:0" */
+    char description[128]; /* CPU or GPU model, kernel variant, BLAS */
+    int32_t is_cuda;       /* 1: a GPU; 0: the CPU */
+    int32_t threads;       /* CPU: the most threads of one call; CUDA: the number of multiprocessors */
+    int64_t memory_total;  /* bytes of the device's memory; CPU: of the container, if that is limited to less */
+    int64_t memory_free;   /* bytes of it that are free, counting this program and all others */
+    int64_t memory_used;   /* bytes of device memory allocated through this handle: by gpur_device_alloc, and by the
                                  replays, batches and learners on it. Pinned host memory is not counted */
 } gpur_device_info;
 

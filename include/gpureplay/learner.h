@@ -8,8 +8,8 @@
  * writes the new priorities back. The step is recorded once (on CUDA as a graph) and then runs on the device without a
  * round trip to the host.
  *
- * Train steps are enqueued in launches of at most GPUR_LAUNCH_STEPS steps. A call of gpur_learner_train_on or
- * gpur_learner_train_rows is a launch of one step.
+ * Train steps are enqueued in launches of at most GPUR_LAUNCH_STEPS steps. A call of gpur_learner_train_ids or
+ * gpur_learner_train_host_batch is a launch of one step.
  *
  * A loss or weights that become NaN or infinite are not an error: training continues with them, and gpur_learner_stats
  * shows them. Any call that uses the device can also return GPUR_DEVICE_ERROR; the learner can then only be destroyed.
@@ -54,20 +54,20 @@ enum {
  * the order of sums.
  *
  *   GPUR_STEP_LIBRARIES   with matrix products and convolutions from libraries
- *   GPUR_STEP_ONE_KERNEL  whole steps in one kernel, for small networks on a GPU. Acting may have to wait for such a
+ *   GPUR_STEP_FUSED       whole steps in one kernel, for small networks on a GPU. Acting may have to wait for such a
  *                         launch. It requires two dense layers before the output layer (the head's hidden layer
- *                         counts), GPUR_MATH_FP32, a replay of GPUR_PACKED, obs of float32, and input_scale 1. Other
- *                         learners are refused, and the message says what is required
+ *                         counts), GPUR_MATH_FP32, a replay of GPUR_LAYOUT_ROWS, obs of float32, and input_scale 1.
+ *                         Other learners are refused, and the message says what is required
  *   GPUR_STEP_AUTO        the default; at present the same as GPUR_STEP_LIBRARIES
  *
- * gpur_learner_train_on and gpur_learner_train_rows always use the libraries.
+ * gpur_learner_train_ids and gpur_learner_train_host_batch always use the libraries.
  */
-enum { GPUR_STEP_AUTO = 0, GPUR_STEP_LIBRARIES = 1, GPUR_STEP_ONE_KERNEL = 2 };
+enum { GPUR_STEP_AUTO = 0, GPUR_STEP_LIBRARIES = 1, GPUR_STEP_FUSED = 2 };
 
-/* The most host batches of a learner; see gpur_learner_get_rows. */
+/* The most host batches of a learner; see gpur_learner_acquire_host_batch. */
 enum { GPUR_MAX_HOST_BATCHES = 16 };
 
-/* Settings of gpur_learner_create. gpur_learner_config_init sets the defaults; network.outputs must then be set. */
+/* Settings of gpur_learner_create. gpur_learner_config_init sets the defaults; network.num_actions must then be set. */
 typedef struct gpur_learner_config {
     uint64_t size;                   /* sizeof(gpur_learner_config), as the caller was compiled */
     gpur_network_config network;     /* its input is the replay's `obs`: an image if the first layer is a convolution,
@@ -79,7 +79,7 @@ typedef struct gpur_learner_config {
     int32_t loss;              /* GPUR_LOSS_*, averaged over the batch; default HUBER */
     float huber_delta;         /* delta of GPUR_LOSS_HUBER; above 0, default 1 */
     int32_t index_source;      /* how train steps sample: GPUR_SOURCE_AUTO, the default (as the replay does),
-                                  GPUR_UNIFORM* or, on a prioritized replay, GPUR_PRIORITIZED*. By priority, each step
+                                  GPUR_UNIFORM* or, on a prioritized replay, GPUR_PRIORITIZED_*. By priority, each step
                                   multiplies its losses by the importance weights, and gives its transitions the new
                                   priorities |TD error| + priority_offset [Schaul et al. 2016, algorithm 1] */
     int64_t batch_size;        /* 1 to the replay's max_batch; default 32 */
@@ -91,12 +91,12 @@ typedef struct gpur_learner_config {
                                   allocated at creation; a larger call allocates more; 1 to 1,048,576, default 64 */
     int32_t math;              /* GPUR_MATH_*; default FP32 */
     int32_t unroll;            /* CUDA: train steps in one graph, or in one launch of the kernel of
-                                  GPUR_STEP_ONE_KERNEL; 1 to 64, default 8 */
+                                  GPUR_STEP_FUSED; 1 to 64, default 8 */
     int32_t step_kernel;       /* GPUR_STEP_*; default AUTO */
     gpur_schedule exploration; /* epsilon by environment step, for gpur_learner_epsilon; within 0 to 1 */
     uint64_t seed;             /* of initial weights, sampling and exploration; default 0 */
-    int32_t host_batches;      /* host batches for gpur_learner_get_rows, each with room for batch_size packed rows,
-                                  pinned on CUDA; 0 to GPUR_MAX_HOST_BATCHES, default 0 */
+    int32_t host_batches;      /* host batches for gpur_learner_acquire_host_batch, each with room for batch_size packed
+                                  rows, pinned on CUDA; 0 to GPUR_MAX_HOST_BATCHES, default 0 */
     int32_t deterministic;     /* CUDA. 1: only convolution algorithms that give the same bits in each run.
                                   0, the default: the fastest */
     gpur_schedule beta;        /* exponent of the importance weights by train step; 0 to 10, default 0.4 throughout. The
@@ -105,7 +105,8 @@ typedef struct gpur_learner_config {
 
 /*
  * Sets every member to its default: a Q head on two dense layers of 128 units, Adam with learning rate 1e-3, double
- * DQN, Huber loss. `size` is sizeof(gpur_learner_config). network.outputs has no default and must be set. Any thread.
+ * DQN, Huber loss. `size` is sizeof(gpur_learner_config). network.num_actions has no default and must be set. Any
+ * thread.
  *
  *   GPUR_INVALID_ARGUMENT  NULL, or a size below 8 or above 65,536
  */
@@ -155,7 +156,7 @@ GPUR_API gpur_status gpur_learner_config_preset(gpur_learner_config *config, con
  *   learner  receives the handle, or NULL if the call fails; destroy it with gpur_learner_destroy
  *
  *   GPUR_INVALID_ARGUMENT  a value out of its range, a field that is missing or has another type, sampling by priority
- *                          from a replay that is not prioritized, GPUR_STEP_ONE_KERNEL for a learner that it cannot
+ *                          from a replay that is not prioritized, GPUR_STEP_FUSED for a learner that it cannot
  *                          compute, or NULL
  *   GPUR_OUT_OF_MEMORY     not enough memory; the message has the bytes needed and available
  *   GPUR_UNAVAILABLE       CUDA: cuBLAS was not found; the message has the folders that were searched
@@ -197,13 +198,13 @@ GPUR_API gpur_status gpur_learner_train(gpur_learner *learner, int64_t steps);
  *   GPUR_INVALID_ARGUMENT  an id that is not visible yet, or NULL; nothing is trained
  *   GPUR_TOO_FEW           the replay is empty
  */
-GPUR_API gpur_status gpur_learner_train_on(gpur_learner *learner, const int64_t *ids);
+GPUR_API gpur_status gpur_learner_train_ids(gpur_learner *learner, const int64_t *ids);
 
 /*
  * Acquires one of the learner's host batches: a buffer in host memory that the caller fills with transitions of its
  * own. The buffers are used in rotation; the call waits until the previous contents of its buffer have been copied to
- * the device. Then fill the buffer, and pass it to gpur_learner_train_rows or gpur_learner_return_rows. The memory
- * belongs to the learner.
+ * the device. Then fill the buffer, and pass it to gpur_learner_train_host_batch or gpur_learner_release_host_batch.
+ * The memory belongs to the learner.
  *
  * Any thread, so that one thread can prefetch while another trains; buffers may be filled and trained on in any order.
  * Two buffers are enough to fill one while the other is copied. A thread that prefetches needs a third one, and one
@@ -215,31 +216,31 @@ GPUR_API gpur_status gpur_learner_train_on(gpur_learner *learner, const int64_t 
  *   GPUR_WOULD_BLOCK       all buffers are acquired
  *   GPUR_INVALID_ARGUMENT  the learner has host_batches 0, or NULL
  */
-GPUR_API gpur_status gpur_learner_get_rows(gpur_learner *learner, void **rows);
+GPUR_API gpur_status gpur_learner_acquire_host_batch(gpur_learner *learner, void **rows);
 
 /*
- * Releases a buffer of gpur_learner_get_rows without training on it. Any thread.
+ * Releases a buffer of gpur_learner_acquire_host_batch without training on it. Any thread.
  *
  *   GPUR_INVALID_ARGUMENT  `rows` is not a buffer that is acquired, the learner has host_batches 0, or NULL
  */
-GPUR_API gpur_status gpur_learner_return_rows(gpur_learner *learner, void *rows);
+GPUR_API gpur_status gpur_learner_release_host_batch(gpur_learner *learner, void *rows);
 
 /*
  * Enqueues one train step on rows in host memory, and returns before it is done. The call waits so that at most two
  * launches are in flight, and for calls of other threads that sample or train and were called before; the copy to the
- * device overlaps with the step before. The loss is, bit for bit, that of gpur_learner_train_on for the same
+ * device overlaps with the step before. The loss is, bit for bit, that of gpur_learner_train_ids for the same
  * transitions. The replay is not read, and may be empty: only its schema and gamma are used. Rewards are not clipped by
  * the replay's reward_clip, and no priorities are written. Only in the thread that trains.
  *
- *   rows    a buffer of gpur_learner_get_rows: it is copied to the device from there and released, so do not use it any
- *           more. Or (batch_size, row_bytes) in any other host memory: it is copied to the next free buffer first, and
- *           may be changed when the call returns
+ *   rows    a buffer of gpur_learner_acquire_host_batch: it is copied to the device from there and released, so do not
+ *           use it any more. Or (batch_size, row_bytes) in any other host memory: it is copied to the next free buffer
+ *           first, and may be changed when the call returns
  *
  *   GPUR_WOULD_BLOCK       `rows` is the caller's own memory, and all buffers are acquired; nothing is trained
  *   GPUR_INVALID_ARGUMENT  an address inside of a buffer, a buffer that is not acquired, device memory on CUDA, a
  *                          learner with host_batches 0, or NULL; nothing is trained
  */
-GPUR_API gpur_status gpur_learner_train_rows(gpur_learner *learner, const void *rows);
+GPUR_API gpur_status gpur_learner_train_host_batch(gpur_learner *learner, const void *rows);
 
 /* Waits until all train steps that have been enqueued are done. Any thread. GPUR_INVALID_ARGUMENT: NULL.
  * GPUR_DEVICE_ERROR: the device failed in one of them. */
@@ -251,8 +252,8 @@ GPUR_API gpur_status gpur_learner_sync(gpur_learner *learner);
  * of the config selects, the same for all observations of a call.
  *
  *   count    1 to 1,048,576. A call with more than max_act_batch, and more than any call before, allocates memory
- *   obs      (count, ...) of the schema's obs, in host memory or in device memory. For a replay of GPUR_LINKED: whole
- *            stacks, which the caller keeps if the writer receives frames (see GPUR_INPUT_FRAMES)
+ *   obs      (count, ...) of the schema's obs, in host memory or in device memory. For a replay of GPUR_LAYOUT_FRAMES:
+ *            whole stacks, which the caller keeps if the writer receives frames (see GPUR_OBSERVATIONS_FRAMES)
  *   epsilon  0 to 1
  *   actions  (count) int32 in host memory; filled in when the call returns
  *   stream   CUDA, obs in device memory: the cudaStream_t that wrote them. Reading waits for the work that is on it
@@ -297,7 +298,7 @@ typedef struct gpur_learner_stats {
     float reserved;          /* 0 */
     double steps_per_second; /* since the last call */
     int64_t device_bytes;    /* device memory of this learner */
-    int64_t acts;            /* actions chosen */
+    int64_t actions;         /* actions chosen */
     int64_t invalid_actions; /* transitions that trained nothing because their action was not 0 to outputs - 1 */
     int64_t pinned_bytes;    /* host memory of this learner, pinned on CUDA */
 } gpur_learner_stats;
@@ -338,7 +339,7 @@ GPUR_API int32_t gpur_learner_weight_count(gpur_learner *learner);
  *
  *   GPUR_INVALID_ARGUMENT  no such index, NULL, or `info->size` was not set
  */
-GPUR_API gpur_status gpur_learner_weight(gpur_learner *learner, int32_t index, gpur_weight_info *info);
+GPUR_API gpur_status gpur_learner_get_weight_info(gpur_learner *learner, int32_t index, gpur_weight_info *info);
 
 /*
  * Copies one tensor to host memory, as it is after the last train step enqueued, which the call waits for. Any thread.

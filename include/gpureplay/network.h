@@ -62,7 +62,7 @@ typedef struct gpur_network_config {
     int32_t head;                      /* GPUR_HEAD_* */
     int32_t hidden;                    /* units of each branch's hidden layer, up to 65,536; 0: no hidden layer */
     int32_t hidden_activation;         /* GPUR_LINEAR, GPUR_RELU or GPUR_TANH */
-    int32_t outputs;                   /* number of actions, 1 to 65,536 */
+    int32_t num_actions;               /* number of actions, 1 to 65,536 */
     int32_t init;                      /* GPUR_INIT_* */
     float init_scale;                  /* GPUR_INIT_NORMAL: the standard deviation, 0 to 1,000,000 */
     float input_scale;                 /* obs is multiplied by this: 1/255 for frames of bytes; not 0; default 1 */
@@ -72,8 +72,8 @@ typedef struct gpur_network_config {
 
 /*
  * How weights are initialized. Biases begin at 0, except with GPUR_INIT_FAN_IN. In these formulas `inputs` and
- * `outputs` are the numbers of inputs and units of a dense layer; for a convolution they are kernel x kernel x channels
- * and kernel x kernel x filters.
+ * `num_actions` are the numbers of inputs and units of a dense layer; for a convolution they are kernel x kernel x
+ * channels and kernel x kernel x filters.
  */
 enum {
     GPUR_INIT_FAN_IN = 0, /* U(-1/sqrt(inputs), 1/sqrt(inputs)) for weights and biases: PyTorch's Linear and Conv2d */

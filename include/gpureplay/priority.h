@@ -104,7 +104,7 @@ typedef struct gpur_priority_stats {
     float max_priority; /* the largest priority given so far, at least 1: that of the next transition that has no
                            priority of its own */
     float min_priority; /* the smallest priority above 0 in the window; 0 if there is none */
-    int64_t drawable;   /* transitions in the window with a priority above 0 */
+    int64_t nonzero;    /* transitions in the window with a priority above 0 */
     int64_t updates;    /* priorities written by updates and train steps */
     int64_t stale;      /* priorities skipped because their transitions were not in the window */
     int64_t invalid;    /* priorities skipped because they were negative, NaN or infinite: in updates, train steps and

@@ -7,7 +7,7 @@
  *   transition     one record of experience: obs, action, reward, next_obs, terminated, and fields of the caller's own.
  *                  A transition in the ring, in a staging block or in a batch is also called a row
  *   row id         the number of a transition. Ids count up from 0 in the order of appending, and are never used again
- *   staging block  host memory for update_size transitions, pinned on CUDA. All writers fill the same open block
+ *   staging block  host memory for block_rows transitions, pinned on CUDA. All writers fill the same open block
  *   upload         to copy a staging block into the ring
  *   flush          to upload the open staging block before it is full
  *   window         the transitions that can be sampled: a range of ids. To publish is to add uploaded transitions to
@@ -48,8 +48,8 @@ typedef struct gpur_replay gpur_replay;
  *   "id"        (count) int64    the row ids
  *
  * Each array is contiguous, in device memory, and aligned to 256 bytes. The contents do not change until the last
- * reference is released, or until gpur_replay_resample samples into the batch. Any thread may call the functions of a
- * batch while it, or another thread on its behalf, holds a reference.
+ * reference is released, or until gpur_replay_sample_into samples into the batch. Any thread may call the functions of
+ * a batch while it, or another thread on its behalf, holds a reference.
  */
 typedef struct gpur_batch gpur_batch;
 
@@ -86,13 +86,14 @@ typedef struct gpur_field {
 
 /* How transitions are sampled. */
 enum {
-    GPUR_SOURCE_AUTO = 0, /* the default. Of a replay: GPUR_PRIORITIZED if `prioritized` is 1, else GPUR_UNIFORM. Of
-                             a learner: the same as its replay */
-    GPUR_UNIFORM = 1,     /* uniformly, with replacement [Parr 2018, section 4] */
-    GPUR_UNIFORM_DISTINCT = 2, /* uniformly, without replacement within a batch */
-    GPUR_PRIORITIZED = 3, /* by priority, stratified: row i of a batch is sampled from the i-th of `count` equal parts
-                             of the sum of all priorities [Schaul et al. 2016, appendix B.2.1] */
-    GPUR_PRIORITIZED_PLAIN = 4, /* by priority, each row of a batch independently [ibid., eq. 1] */
+    GPUR_SOURCE_AUTO = 0,             /* the default. Of a replay: GPUR_PRIORITIZED_STRATIFIED if `prioritized` is 1,
+                                         else GPUR_UNIFORM. Of a learner: the same as its replay */
+    GPUR_UNIFORM = 1,                 /* uniformly, with replacement [Parr 2018, section 4] */
+    GPUR_UNIFORM_DISTINCT = 2,        /* uniformly, without replacement within a batch */
+    GPUR_PRIORITIZED_STRATIFIED = 3,  /* by priority, stratified: row i of a batch is sampled from the i-th of `count`
+                                         equal parts of the sum of all priorities [Schaul et al. 2016, appendix
+                                         B.2.1] */
+    GPUR_PRIORITIZED_INDEPENDENT = 4, /* by priority, each row of a batch independently [ibid., eq. 1] */
 };
 
 /* The divisor of the importance weights (N P(i))^-beta [Schaul et al. 2016, section 3.4]. */
@@ -104,14 +105,15 @@ enum {
 
 /* How a staging block is uploaded. The contents of the ring are the same. */
 enum {
-    GPUR_FEED_COPY = 0,    /* the copy engine copies the block into the ring */
-    GPUR_FEED_SCATTER = 1, /* the copy engine copies the block to a buffer in device memory, and a kernel writes it into
-                              the ring. On the CPU, gpur_writer_append_fields then treats its arrays as device arrays */
+    GPUR_UPLOAD_COPY = 0,    /* the copy engine copies the block into the ring */
+    GPUR_UPLOAD_SCATTER = 1, /* the copy engine copies the block to a buffer in device memory, and a kernel writes it
+                                into the ring. On the CPU, gpur_writer_append_fields then treats its arrays as device
+                                arrays */
 };
 
 /* When appended transitions are published. */
 enum {
-    GPUR_FLUSH_AUTO = 0, /* before each launch, which flushes and so sees every transition that earlier calls of its
+    GPUR_FLUSH_AUTO = 0,   /* before each launch, which flushes and so sees every transition that earlier calls of its
                             thread have appended */
     GPUR_FLUSH_MANUAL = 1, /* when a staging block is full, or when gpur_writer_flush is called; the next launch sees
                               it. A full block that overwrites transitions is copied while the next launch runs, and the
@@ -131,22 +133,23 @@ enum { GPUR_MAX_N_STEP = 64, GPUR_MAX_STACK = 16 };
 
 /* How transitions are stored in the ring. Batches are the same, bit by bit. */
 enum {
-    GPUR_PACKED = 0, /* each row holds the whole transition */
-    GPUR_LINKED = 1, /* each frame of an episode is stored once, in a ring of frames. A row holds all fields except obs
-                        and next_obs, and for these two, which must have the same type and shape, the positions of their
-                        frames in that ring ("links"). Transitions are also evicted when the ring of frames is full.
-                        Transitions come from steps only (gpur_writer_step), and are uploaded with GPUR_FEED_COPY */
+    GPUR_LAYOUT_ROWS = 0,   /* each row holds the whole transition */
+    GPUR_LAYOUT_FRAMES = 1, /* each frame of an episode is stored once, in a ring of frames. A row holds all fields
+                               except obs and next_obs, and for these two, which must have the same type and shape, the
+                               positions of their frames in that ring ("links"). Transitions are also evicted when the
+                               ring of frames is full. Transitions come from steps only (gpur_writer_step), and are
+                               uploaded with GPUR_UPLOAD_COPY */
 };
 
-/* GPUR_LINKED: the axis of obs and next_obs that counts the frames, oldest first. With frame_stack 1, obs need not have
- * such an axis. */
+/* GPUR_LAYOUT_FRAMES: the axis of obs and next_obs that counts the frames, oldest first. With frame_stack 1, obs need
+ * not have such an axis. */
 enum {
     GPUR_STACK_FIRST = 0, /* (frame_stack, ...) */
     GPUR_STACK_LAST = 1,  /* (..., frame_stack) */
 };
 
-/* GPUR_LINKED with a writer that receives single frames (GPUR_INPUT_FRAMES): the frames of an observation that would
- * lie before the first frame of its episode. */
+/* GPUR_LAYOUT_FRAMES with a writer that receives single frames (GPUR_OBSERVATIONS_FRAMES): the frames of an observation
+ * that would lie before the first frame of its episode. */
 enum {
     GPUR_PAD_ZERO = 0,   /* zeros [Mnih et al. 2015; Daley & Amato 2021] */
     GPUR_PAD_REPEAT = 1, /* copies of the episode's first frame, as in Gymnasium's FrameStackObservation */
@@ -159,52 +162,53 @@ typedef struct gpur_replay_config {
     const gpur_field *fields; /* (field_count) the schema; copied */
     int32_t field_count;      /* 1 to GPUR_MAX_FIELDS */
     int32_t index_source;     /* how gpur_replay_sample samples: GPUR_SOURCE_AUTO, GPUR_UNIFORM* or, with `prioritized`,
-                                 GPUR_PRIORITIZED*; default AUTO */
-    int64_t update_size; /* rows of a staging block. 0, the default: 2,000 [Parr 2018, section 5], or capacity / 16 if
-                            that is less (GPUR_LINKED: capacity / 64), and at least 1 */
-    int32_t staging_blocks; /* number of staging blocks, 2 to 64; default 4 */
-    int32_t feed;           /* GPUR_FEED_*; default COPY */
-    int32_t flush;          /* GPUR_FLUSH_*; default AUTO */
-    int32_t when_full;      /* GPUR_WHEN_FULL_*; default WAIT */
-    int64_t min_size;       /* burn-in: gpur_replay_sample, gpur_replay_resample and gpur_learner_train return
-                               GPUR_TOO_FEW until this many transitions have become visible, including those evicted
-                               since. 0 to capacity; default 1 */
-    int64_t max_batch;      /* the most transitions of one batch; at most capacity - update_size. 0, the default: 4,096,
-                               or capacity / 2 if that is less, and at least 1. GPUR_LINKED: capacity / 2 / F in place
-                               of capacity / 2, where F = min(frame_stack + n_step, 2 frame_stack) is the largest
-                               number of frames of one transition */
-    float gamma;            /* discount of one step, 0 to 1; default 0.99 */
-    float reward_clip;      /* above 0: all rewards are clipped to [-reward_clip, reward_clip] before they are stored;
-                               the schema must have a field "reward" of one float32. 0, the default: not clipped */
-    uint64_t seed;          /* of sampling; default 0 */
-    int32_t prioritized;    /* 1: every transition has a priority, and sampling is by priority unless index_source is
-                               uniform (priority.h). The capacity is then at most 2^31 - 1. Default 0 */
-    int32_t weight_norm;    /* GPUR_WEIGHT_NORM_*; default BATCH. With `prioritized` 0, weight_norm, alpha,
-                               priority_offset and beta must have their defaults */
-    float alpha;            /* transitions are sampled in proportion to priority^alpha; 0 to 10, default 0.6 */
-    float priority_offset;  /* added to every priority that is given, and to a learner's |TD error|; 0 to 4,096, default
-                               1e-6 */
-    gpur_schedule beta;     /* exponent of the importance weights in gpur_replay_sample. A step of this schedule is one
-                               call of gpur_replay_sample or gpur_replay_resample; 0 to 10, default 0.4 throughout */
-    int32_t n_step;         /* steps of one transition that gpur_writer_step makes, 1 to GPUR_MAX_N_STEP; default 1.
-                               Above 1 the schema must have a float32 "discount" */
-    int32_t layout;         /* GPUR_PACKED or GPUR_LINKED; default PACKED. frame_stack, stack_axis, stack_pad and
-                               frame_slack have no effect with PACKED, but must be in range */
-    int32_t frame_stack;    /* frames in one observation, 1 to GPUR_MAX_STACK; default 1 */
-    int32_t stack_axis;     /* GPUR_STACK_*; default FIRST */
-    int32_t stack_pad;      /* GPUR_PAD_*; default ZERO */
-    int32_t reserved;       /* 0 */
-    int64_t frame_slack; /* frames that the ring of frames holds beyond `capacity`, 0 to 2^32 - 1. 0, the default:
-                            capacity / 64, or 64 (frame_stack + 2 n_step) if that is more.
-                            The ring needs more frames than transitions because each episode has one more frame than it
-                            has transitions, and because a transition can only link to the frame_slack frames that were
-                            stored last (or those of one staging block, if they are more); an older frame is stored
-                            again. No frame is stored twice if frame_slack is at least frame_stack + 2 n_step for each
-                            environment of all writers. With less, transitions may be evicted before the ring of
-                            transitions is full: gpur_writer_open refuses such a writer if frame_slack is 0, and
-                            otherwise writes it to the log. gpur_replay_plan_bytes reports the number of frames, which
-                            is larger than capacity + frame_slack if max_batch + update_size transitions without a
-                            common frame need more */
+                                 GPUR_PRIORITIZED_*; default AUTO */
+    int64_t block_rows;       /* rows of a staging block. 0, the default: 2,000 [Parr 2018, section 5], or capacity / 16
+                                 if that is less (GPUR_LAYOUT_FRAMES: capacity / 64), and at least 1 */
+    int32_t staging_blocks;   /* number of staging blocks, 2 to 64; default 4 */
+    int32_t upload;           /* GPUR_UPLOAD_*; default COPY */
+    int32_t flush;            /* GPUR_FLUSH_*; default AUTO */
+    int32_t when_full;        /* GPUR_WHEN_FULL_*; default WAIT */
+    int64_t min_size;         /* burn-in: gpur_replay_sample, gpur_replay_sample_into and gpur_learner_train return
+                                 GPUR_TOO_FEW until this many transitions have become visible, including those evicted
+                                 since. 0 to capacity; default 1 */
+    int64_t max_batch;        /* the most transitions of one batch; at most capacity - block_rows. 0, the default:
+                                 4,096, or capacity / 2 if that is less, and at least 1. GPUR_LAYOUT_FRAMES: capacity /
+                                 2 / F in place of capacity / 2, where F = min(frame_stack + n_step, 2 frame_stack) is
+                                 the largest number of frames of one transition */
+    float gamma;              /* discount of one step, 0 to 1; default 0.99 */
+    float reward_clip;        /* above 0: all rewards are clipped to [-reward_clip, reward_clip] before they are stored;
+                                 the schema must have a field "reward" of one float32. 0, the default: not clipped */
+    uint64_t seed;            /* of sampling; default 0 */
+    int32_t prioritized;      /* 1: every transition has a priority, and sampling is by priority unless index_source is
+                                 uniform (priority.h). The capacity is then at most 2^31 - 1. Default 0 */
+    int32_t weight_norm;      /* GPUR_WEIGHT_NORM_*; default BATCH. With `prioritized` 0, weight_norm, alpha,
+                                 priority_offset and beta must have their defaults */
+    float alpha;              /* transitions are sampled in proportion to priority^alpha; 0 to 10, default 0.6 */
+    float priority_offset;    /* added to every priority that is given, and to a learner's |TD error|; 0 to 4,096,
+                                 default 1e-6 */
+    gpur_schedule beta;       /* exponent of the importance weights in gpur_replay_sample. A step of this schedule is
+                                 one call of gpur_replay_sample or gpur_replay_sample_into; 0 to 10, default 0.4
+                                 throughout */
+    int32_t n_step;           /* steps of one transition that gpur_writer_step makes, 1 to GPUR_MAX_N_STEP; default 1.
+                                 Above 1 the schema must have a float32 "discount" */
+    int32_t layout;           /* GPUR_LAYOUT_ROWS or GPUR_LAYOUT_FRAMES; default ROWS. frame_stack, stack_axis,
+                                 stack_pad and extra_frames have no effect with ROWS, but must be in range */
+    int32_t frame_stack;      /* frames in one observation, 1 to GPUR_MAX_STACK; default 1 */
+    int32_t stack_axis;       /* GPUR_STACK_*; default FIRST */
+    int32_t stack_pad;        /* GPUR_PAD_*; default ZERO */
+    int32_t reserved;         /* 0 */
+    int64_t extra_frames;     /* frames that the ring of frames holds beyond `capacity`, 0 to 2^32 - 1. 0, the default:
+                                 capacity / 64, or 64 (frame_stack + 2 n_step) if that is more.
+                                 The ring needs more frames than transitions because each episode has one more frame
+                                 than it has transitions, and because a transition can only link to the extra_frames
+                                 frames that were stored last (or those of one staging block, if they are more); an
+                                 older frame is stored again. No frame is stored twice if extra_frames is at least
+                                 frame_stack + 2 n_step for each environment of all writers. With less, transitions may
+                                 be evicted before the ring of transitions is full: gpur_writer_open refuses such a
+                                 writer if extra_frames is 0, and otherwise writes it to the log. gpur_replay_plan_bytes
+                                 reports the number of frames, which is larger than capacity + extra_frames if max_batch
+                                 + block_rows transitions without a common frame need more */
 } gpur_replay_config;
 
 /* Sets every member to its default. `size` is sizeof(gpur_replay_config). The fields have no default and must be set.
@@ -218,8 +222,8 @@ GPUR_API gpur_status gpur_replay_config_init(gpur_replay_config *config, uint64_
  *
  *   name  "melee-gpu", "melee-dqn", "melee-double" [Parr 2018; the networks are those of Parr, Dilipkumar & Liu 2017],
  *         "nature-dqn", "nature-dueling" [Mnih et al. 2015] or "apex-dqn" [Horgan et al. 2018]. The last three have
- *         the layout GPUR_LINKED, with stacks of 4 frames along the first axis: obs and next_obs of shape {4, 84, 84},
- *         for example. "apex-dqn" also sets prioritized and n_step = 3, and needs a field "discount"
+ *         the layout GPUR_LAYOUT_FRAMES, with stacks of 4 frames along the first axis: obs and next_obs of shape {4,
+ *         84, 84}, for example. "apex-dqn" also sets prioritized and n_step = 3, and needs a field "discount"
  *
  *   GPUR_INVALID_ARGUMENT  an unknown name, NULL, or `config->size` was not set; the config is unchanged
  */
@@ -233,7 +237,7 @@ GPUR_API gpur_status gpur_replay_config_preset(gpur_replay_config *config, const
  *
  *   replay  receives the handle, or NULL if the call fails; destroy it with gpur_replay_destroy
  *
- *   GPUR_INVALID_ARGUMENT  a bad schema, a value out of its range, NULL, or a capacity below max_batch + update_size,
+ *   GPUR_INVALID_ARGUMENT  a bad schema, a value out of its range, NULL, or a capacity below max_batch + block_rows,
  *                          which is the room for a batch beside a staging block that is being uploaded
  *   GPUR_OUT_OF_MEMORY     the replay and one batch need more memory than the device has free (on the CPU, pinned
  *                          memory counts, too). The message has the capacity that would fit, or, if none would, which
@@ -321,29 +325,30 @@ GPUR_API gpur_status gpur_replay_gather(gpur_replay *replay, int64_t count, cons
 /*
  * What gpur_replay_get_stats reports. Counts start with the creation of the replay, or continue those of a loaded file.
  *
- * They include every call that the calling thread has made. While other threads work, all members except draws and
+ * They include every call that the calling thread has made. While other threads work, all members except sampled and
  * batches_* are read at the same moment, and these three shortly afterwards. `visible` may then include rows of an
  * append that another thread has not finished, which `appended` does not include yet.
  */
 typedef struct gpur_replay_stats {
-    uint64_t size;         /* sizeof(gpur_replay_stats), as the caller was compiled: set it before the call */
-    int64_t first_id;      /* id of the oldest transition that a launch would see now */
-    int64_t visible;       /* number of transitions that it would see: ids first_id to first_id + visible - 1 */
-    int64_t appended;      /* transitions taken from callers */
-    int64_t published;     /* transitions published */
-    int64_t evicted;       /* transitions evicted */
-    int64_t blocks;        /* uploads, each of at most update_size transitions */
-    int64_t episodes_cut;  /* episodes that were open when their writer was destroyed */
-    int64_t draws;         /* transitions that calls have sampled or gathered into batches; not those of train steps */
-    int64_t batches_alive; /* batches that have not been released */
-    int64_t batches_made;  /* batches ever allocated; does not grow any more once the pool is large enough */
-    int64_t waits;         /* how often an append or step had to wait for a staging block */
-    double wait_seconds;   /* total time that appends and steps have waited */
-    double append_seconds; /* total time in append and step calls, including waits. Of calls with at most 16 KiB, one in
-                              13 is timed and counts 13 times */
-    int64_t bytes_fed;     /* bytes uploaded from host memory */
-    int64_t frames_stored; /* GPUR_LINKED: frames that writers have stored; a frame that was stored again counts
-                              again */
+    uint64_t size;              /* sizeof(gpur_replay_stats), as the caller was compiled: set it before the call */
+    int64_t first_id;           /* id of the oldest transition that a launch would see now */
+    int64_t visible;            /* number of transitions that it would see: ids first_id to first_id + visible - 1 */
+    int64_t appended;           /* transitions taken from callers */
+    int64_t published;          /* transitions published */
+    int64_t evicted;            /* transitions evicted */
+    int64_t blocks;             /* uploads, each of at most block_rows transitions */
+    int64_t truncated_on_close; /* episodes that were open when their writer was destroyed */
+    int64_t sampled;            /* transitions that calls have sampled or gathered into batches; not those of train
+                                   steps */
+    int64_t batches_alive;      /* batches that have not been released */
+    int64_t batches_made;       /* batches ever allocated; does not grow any more once the pool is large enough */
+    int64_t waits;              /* how often an append or step had to wait for a staging block */
+    double wait_seconds;        /* total time that appends and steps have waited */
+    double append_seconds;      /* total time in append and step calls, including waits. Of calls with at most 16 KiB,
+                                   one in 13 is timed and counts 13 times */
+    int64_t bytes_uploaded;     /* bytes uploaded from host memory */
+    int64_t frames_stored;      /* GPUR_LAYOUT_FRAMES: frames that writers have stored; a frame that was stored again
+                                   counts again */
 } gpur_replay_stats;
 
 /*

@@ -37,12 +37,12 @@ enum {
     GPUR_INVALID_ARGUMENT = 1, /* an argument is out of range, or NULL where that is not allowed */
     GPUR_OUT_OF_MEMORY = 2,    /* not enough memory; the message has the bytes needed and available. Also: the system
                                   has no more locks or threads; the message has the system's words */
-    GPUR_TOO_FEW = 3,       /* the replay holds fewer transitions than the call needs; the message has both counts */
-    GPUR_WOULD_BLOCK = 4,   /* the call would have to wait, and was asked not to; calling again later can succeed. An
+    GPUR_TOO_FEW = 3,          /* the replay holds fewer transitions than the call needs; the message has both counts */
+    GPUR_WOULD_BLOCK = 4,      /* the call would have to wait, and was asked not to; calling again later can succeed. An
                                append may have taken some of the rows, and reports how many */
-    GPUR_UNAVAILABLE = 5,   /* not in this build, or not on this machine; the message says how to get it */
-    GPUR_FILE_ERROR = 6,    /* a file cannot be read or written, or its contents are damaged */
-    GPUR_INTERRUPTED = 7,   /* the caller's progress function asked to stop */
+    GPUR_UNAVAILABLE = 5,      /* not in this build, or not on this machine; the message says how to get it */
+    GPUR_FILE_ERROR = 6,       /* a file cannot be read or written, or its contents are damaged */
+    GPUR_INTERRUPTED = 7,      /* the caller's progress function asked to stop */
     GPUR_EVICTED = 8,       /* the transition with this id was overwritten; the message has the ids that are visible. An
                                id that is not in use yet is GPUR_INVALID_ARGUMENT */
     GPUR_DEVICE_ERROR = -1, /* the device or one of its libraries failed; the message has that library's words */

@@ -36,25 +36,26 @@ enum {
 
 /* What an observation given to a writer is. */
 enum {
-    GPUR_INPUT_STACKS = 0, /* a whole observation, as in the schema. A replay of GPUR_LINKED takes it apart into its
-                              frame_stack frames. In a reset, an older frame that is all zeros counts as no frame, and
-                              one that is equal to the newest frame counts as that frame. In a step, all frames except
-                              the newest must be equal to the last frames of the observation before */
-    GPUR_INPUT_FRAMES = 1, /* only the newest frame: the shape of obs without its stack axis. For replays of GPUR_LINKED
-                              only. Batches contain whole stacks. The caller keeps the stack that the agent acts on: the
-                              last frame_stack frames of the environment, padded at the beginning of an episode in the
-                              same way as the replay's stack_pad. Otherwise the agent acts on observations that it is
-                              never trained on */
+    GPUR_OBSERVATIONS_STACKS = 0, /* a whole observation, as in the schema. A replay of GPUR_LAYOUT_FRAMES takes it
+                                     apart into its frame_stack frames. In a reset, an older frame that is all zeros
+                                     counts as no frame, and one that is equal to the newest frame counts as that frame.
+                                     In a step, all frames except the newest must be equal to the last frames of the
+                                     observation before */
+    GPUR_OBSERVATIONS_FRAMES = 1, /* only the newest frame: the shape of obs without its stack axis. For replays of
+                                     GPUR_LAYOUT_FRAMES only. Batches contain whole stacks. The caller keeps the stack
+                                     that the agent acts on: the last frame_stack frames of the environment, padded at
+                                     the beginning of an episode in the same way as the replay's stack_pad. Otherwise
+                                     the agent acts on observations that it is never trained on */
 };
 
 /* Settings of gpur_writer_open. gpur_writer_config_init sets the defaults. */
 typedef struct gpur_writer_config {
-    uint64_t size;     /* sizeof(gpur_writer_config), as the caller was compiled */
-    int32_t num_envs;  /* environments that one step advances, 1 to 1,048,576; default 1 */
-    int32_t autoreset; /* GPUR_AUTORESET_*; default DISABLED. In every mode the first episode of each environment begins
-                          with gpur_writer_reset */
-    int32_t input;     /* GPUR_INPUT_* of obs, next_obs and final_obs; default STACKS */
-    int32_t reserved;  /* 0 */
+    uint64_t size;        /* sizeof(gpur_writer_config), as the caller was compiled */
+    int32_t num_envs;     /* environments that one step advances, 1 to 1,048,576; default 1 */
+    int32_t autoreset;    /* GPUR_AUTORESET_*; default DISABLED. In every mode the first episode of each environment
+                             begins with gpur_writer_reset */
+    int32_t observations; /* GPUR_OBSERVATIONS_* of obs, next_obs and final_obs; default STACKS */
+    int32_t reserved;     /* 0 */
 } gpur_writer_config;
 
 /* Sets every member to its default. `size` is sizeof(gpur_writer_config). Any thread. GPUR_INVALID_ARGUMENT: NULL, or a
@@ -69,18 +70,20 @@ GPUR_API gpur_status gpur_writer_config_init(gpur_writer_config *config, uint64_
  *
  *   - 24 bytes
  *   - S times 4 bytes, and S times the action, the extras (fields that a step does not fill in itself) and, with
- *     GPUR_PACKED, obs; each of these fields is rounded up to 16 bytes. S is the smallest power of two above n_step
- *   - with GPUR_LINKED, 8 bytes, and F times (frame_bytes + 24) bytes. F is the smallest power of two above
+ *     GPUR_LAYOUT_ROWS, obs; each of these fields is rounded up to 16 bytes. S is the smallest power of two above
+ *     n_step
+ *   - with GPUR_LAYOUT_FRAMES, 8 bytes, and F times (frame_bytes + 24) bytes. F is the smallest power of two above
  *     frame_stack + n_step - 1
  *
  *   config  settings; read before the call returns
  *   writer  receives the handle, or NULL if the call fails; destroy it with gpur_writer_destroy
  *
- *   GPUR_INVALID_ARGUMENT  a value out of its range, GPUR_INPUT_FRAMES with GPUR_PACKED, or NULL. Under
+ *   GPUR_INVALID_ARGUMENT  a value out of its range, GPUR_OBSERVATIONS_FRAMES with GPUR_LAYOUT_ROWS, or NULL. Under
  *                          GPUR_WHEN_FULL_ERROR also: num_envs x n_step rows, which one step may need, are more than
- *                          staging_blocks - 1 blocks are sure to hold; the message has the numbers. With GPUR_LINKED
- *                          and frame_slack 0 also: frame_stack + 2 n_step frames for each environment of all writers
- *                          are more than the frame_reach of gpur_replay_plan; the message has the frame_slack needed
+ *                          staging_blocks - 1 blocks are sure to hold; the message has the numbers. With
+ *                          GPUR_LAYOUT_FRAMES and extra_frames 0 also: frame_stack + 2 n_step frames for each
+ *                          environment of all writers are more than the frame_reach of gpur_replay_plan; the message
+ *                          has the extra_frames needed
  *   GPUR_OUT_OF_MEMORY     no host memory for the environments
  */
 GPUR_API gpur_status gpur_writer_open(gpur_replay *replay, const gpur_writer_config *config, gpur_writer **writer);
@@ -106,12 +109,12 @@ GPUR_API void gpur_writer_destroy(gpur_writer *writer);
  *   obs   the first observation, (...); with env = -1 that of each environment, (num_envs, ...)
  *
  *   GPUR_INVALID_ARGUMENT  env is not -1 to num_envs - 1, NULL, an obs of GPUR_BOOL with a byte that is neither 0 nor
- *                          1, or a schema that gpur_writer_step_with refuses
+ *                          1, or a schema that gpur_writer_step_ex refuses
  *   GPUR_WOULD_BLOCK       under GPUR_WHEN_FULL_ERROR: no room for those transitions. Nothing has changed; call again
  */
 GPUR_API gpur_status gpur_writer_reset(gpur_writer *writer, int32_t env, const void *obs);
 
-/* The arguments of gpur_writer_step_with: one step of every environment. */
+/* The arguments of gpur_writer_step_ex: one step of every environment. */
 typedef struct gpur_step_input {
     uint64_t size;             /* sizeof(gpur_step_input), as the caller was compiled. Set unused members to NULL */
     const void *action;        /* (num_envs, ...) */
@@ -154,9 +157,9 @@ typedef struct gpur_step_input {
  *   GPUR_WOULD_BLOCK       under GPUR_WHEN_FULL_ERROR: no room for all transitions of this step. None was taken; call
  *                          again with the same arguments
  */
-GPUR_API gpur_status gpur_writer_step_with(gpur_writer *writer, const gpur_step_input *input);
+GPUR_API gpur_status gpur_writer_step_ex(gpur_writer *writer, const gpur_step_input *input);
 
-/* Like gpur_writer_step_with, for a schema without extras, and not for GPUR_AUTORESET_SAME_STEP. */
+/* Like gpur_writer_step_ex, for a schema without extras, and not for GPUR_AUTORESET_SAME_STEP. */
 GPUR_API gpur_status gpur_writer_step(gpur_writer *writer, const void *action, const float *reward,
                                       const void *next_obs, const uint8_t *terminated, const uint8_t *truncated);
 
@@ -186,7 +189,7 @@ typedef struct gpur_episode_info {
  *         receives the observation given last; otherwise it is not written. May be NULL
  *
  *   GPUR_INVALID_ARGUMENT  env is not 0 to num_envs - 1, NULL, `info->size` was not set, or with `obs` a
- *                          schema that gpur_writer_step_with refuses
+ *                          schema that gpur_writer_step_ex refuses
  */
 GPUR_API gpur_status gpur_writer_get_episode(gpur_writer *writer, int32_t env, gpur_episode_info *info, void *obs);
 
@@ -212,7 +215,7 @@ GPUR_API gpur_status gpur_writer_set_ended(gpur_writer *writer, const uint8_t *e
  *   rows       (count, row_bytes) in host memory, see gpur_replay_plan
  *   appended   receives the number of rows taken: `count`, unless the call fails. May be NULL
  *
- *   GPUR_INVALID_ARGUMENT  count below 0, NULL, or a replay of GPUR_LINKED, which takes steps only
+ *   GPUR_INVALID_ARGUMENT  count below 0, NULL, or a replay of GPUR_LAYOUT_FRAMES, which takes steps only
  *   GPUR_WOULD_BLOCK       under GPUR_WHEN_FULL_ERROR: the first `appended` rows were taken; the others were not
  */
 GPUR_API gpur_status gpur_writer_append(gpur_writer *writer, int64_t count, const void *rows, int64_t *appended);
@@ -222,9 +225,9 @@ GPUR_API gpur_status gpur_writer_append(gpur_writer *writer, int64_t count, cons
  * gpur_writer_append. The arrays are either all in host memory or all in memory of the replay's device.
  *
  * Host arrays go through the staging blocks. Device arrays do not: a kernel copies them into the ring. (On the CPU, all
- * arrays count as device arrays if the replay has GPUR_FEED_SCATTER, and as host arrays otherwise.) A call with device
- * arrays first uploads the open staging block, so that ids follow the order of appends, and then its arrays, also under
- * GPUR_FLUSH_MANUAL. It needs no staging block, and never returns GPUR_WOULD_BLOCK.
+ * arrays count as device arrays if the replay has GPUR_UPLOAD_SCATTER, and as host arrays otherwise.) A call with
+ * device arrays first uploads the open staging block, so that ids follow the order of appends, and then its arrays,
+ * also under GPUR_FLUSH_MANUAL. It needs no staging block, and never returns GPUR_WOULD_BLOCK.
  *
  *   count      0 or more
  *   fields     (field_count) pointers in the order of the schema, each to (count, ...) contiguous elements
@@ -234,7 +237,7 @@ GPUR_API gpur_status gpur_writer_append(gpur_writer *writer, int64_t count, cons
  *   appended   as in gpur_writer_append
  *
  *   GPUR_INVALID_ARGUMENT  count below 0, NULL, some arrays in host and some in device memory, memory of another GPU, a
- *                          stream on the CPU, a stream under capture, or a replay of GPUR_LINKED
+ *                          stream on the CPU, a stream under capture, or a replay of GPUR_LAYOUT_FRAMES
  *   GPUR_WOULD_BLOCK       host arrays: as in gpur_writer_append
  */
 GPUR_API gpur_status gpur_writer_append_fields(gpur_writer *writer, int64_t count, const void *const *fields,
@@ -249,13 +252,13 @@ GPUR_API gpur_status gpur_writer_append_fields(gpur_writer *writer, int64_t coun
  * transitions which a launch may read that another thread is enqueuing at this moment (on the CPU: carrying out). It
  * takes the time of copying its rows, and of uploading the blocks that they fill. One wait remains: if a stream's queue
  * is full (CUDA's, or the 256 operations of GPUR_EXECUTOR_THREAD), enqueuing waits for the device. Even under
- * GPUR_FEED_SCATTER the arrays go through the staging blocks.
+ * GPUR_UPLOAD_SCATTER the arrays go through the staging blocks.
  *
- *   count   0 to (staging_blocks - 1) x update_size: the open block may stay partly filled until the next flush, so
+ *   count   0 to (staging_blocks - 1) x block_rows: the open block may stay partly filled until the next flush, so
  *           only the other blocks are sure to have room
  *   fields  (field_count) pointers in the order of the schema, each to (count, ...) contiguous elements in host memory
  *
- *   GPUR_INVALID_ARGUMENT  count out of range, NULL, or a replay of GPUR_LINKED
+ *   GPUR_INVALID_ARGUMENT  count out of range, NULL, or a replay of GPUR_LAYOUT_FRAMES
  *   GPUR_WOULD_BLOCK       another thread is in the way, or there is no room now. Nothing was taken; call again later
  */
 GPUR_API gpur_status gpur_writer_try_append_fields(gpur_writer *writer, int64_t count, const void *const *fields);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Backward pass through a convolution's activation and bias: dy *= activation'(y), in place, and sums of dy over runs
- * of GPUR_CHANNEL_ROWS rows, in a fixed order. Arguments and shapes: gpur_channel_backward_args. */
+ * of GPUR_CONV_BIAS_ROWS rows, in a fixed order. Arguments and shapes: gpur_conv_bias_backward_args. */
 #ifndef GPUR_KERNELS_CONV_CONV_BIAS_BACKWARD_H
 #define GPUR_KERNELS_CONV_CONV_BIAS_BACKWARD_H
 
@@ -9,24 +9,24 @@
 
 /* Each run of rows is a batch of its own for layer_backward.h. A block takes one tile of columns of one run at a
  * time. */
-GPUR_KERNEL_OF(channel_backward, 512)
+GPUR_KERNEL_OF(conv_bias_backward, 512)
 {
-    const int64_t runs = (a->rows + GPUR_CHANNEL_ROWS - 1) / GPUR_CHANNEL_ROWS;
+    const int64_t runs = (a->rows + GPUR_CONV_BIAS_ROWS - 1) / GPUR_CONV_BIAS_ROWS;
     const int64_t tiles = gpur_column_tiles(at, a->features);
     const gpur_span work = gpur_block_rows(at, runs * tiles);
     for (int64_t i = work.first; i < work.last; i += work.step) {
-        gpur_layer_backward_args part;
+        gpur_layer_backward_args run_args;
         const int64_t run = i / tiles;
         gpur_span tile;
         tile.first = i - run * tiles, tile.last = tile.first + 1, tile.step = 1;
-        const int64_t first = run * GPUR_CHANNEL_ROWS, left = a->rows - first;
-        part.dy = a->dy + first * a->features;
-        part.y = a->y + first * a->features;
-        part.bias_gradient = a->partial + run * a->features;
-        part.batch = left < GPUR_CHANNEL_ROWS ? left : GPUR_CHANNEL_ROWS;
-        part.features = part.dy_pitch = part.y_pitch = a->features;
-        part.activation = a->activation;
-        gpur_columns_backward(at, &part, tile);
+        const int64_t first = run * GPUR_CONV_BIAS_ROWS, left = a->rows - first;
+        run_args.dy = a->dy + first * a->features;
+        run_args.y = a->y + first * a->features;
+        run_args.bias_gradient = a->partial + run * a->features;
+        run_args.batch = left < GPUR_CONV_BIAS_ROWS ? left : GPUR_CONV_BIAS_ROWS;
+        run_args.features = run_args.dy_pitch = run_args.y_pitch = a->features;
+        run_args.activation = a->activation;
+        gpur_columns_backward(at, &run_args, tile);
     }
 }
 

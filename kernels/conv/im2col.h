@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* im2col: row (n, y, x) of the result is the K x K x C inputs of one output pixel of a convolution, with zeros in the
- * padding. The convolution then is a matrix product with the filters. Arguments and shapes: gpur_unfold_args. A CPU's
+ * padding. The convolution then is a matrix product with the filters. Arguments and shapes: gpur_im2col_args. A CPU's
  * thread copies whole runs. */
 #ifndef GPUR_KERNELS_CONV_IM2COL_H
 #define GPUR_KERNELS_CONV_IM2COL_H
@@ -10,14 +10,14 @@
 
 /* Row `ky` of the filter at one output position: a run of K C numbers that are contiguous in the image. Numbers
  * `first` to last - 1 of it are in the image, the others in the padding. */
-typedef struct gpur_patch_run {
+typedef struct gpur_im2col_run {
     int64_t from; /* index in the image of the run's first number; may lie before the image */
     int64_t first, last;
-} gpur_patch_run;
+} gpur_im2col_run;
 
-GPUR_FN gpur_patch_run gpur_patch_run_of(const gpur_patches *p, int64_t row, int64_t ky)
+GPUR_FN gpur_im2col_run gpur_im2col_run_of(const gpur_conv_geometry *p, int64_t row, int64_t ky)
 {
-    gpur_patch_run run;
+    gpur_im2col_run run;
     const int64_t line = row / p->out_width, n = line / p->out_height;
     const int64_t y = (line - n * p->out_height) * p->stride - p->padding + ky;
     const int64_t x = (row - line * p->out_width) * p->stride - p->padding;
@@ -30,7 +30,7 @@ GPUR_FN gpur_patch_run gpur_patch_run_of(const gpur_patches *p, int64_t row, int
     return run;
 }
 
-GPUR_FN float gpur_unfold_read(const gpur_unfold_args *a, const gpur_patch_run *run, int64_t j)
+GPUR_FN float gpur_im2col_read(const gpur_im2col_args *a, const gpur_im2col_run *run, int64_t j)
 {
     if (j < run->first || j >= run->last)
         return 0.0f;
@@ -38,34 +38,34 @@ GPUR_FN float gpur_unfold_read(const gpur_unfold_args *a, const gpur_patch_run *
 }
 
 /* The serial body: copies whole runs. */
-GPUR_FN void gpur_unfold_rows(const gpur_unfold_args *a, gpur_span rows)
+GPUR_FN void gpur_im2col_rows(const gpur_im2col_args *a, gpur_span rows)
 {
-    const int64_t run_length = a->at.kernel * a->at.channels;
-    float *to = a->patch + rows.first * a->at.kernel * run_length;
+    const int64_t run_length = a->geometry.kernel * a->geometry.channels;
+    float *to = a->columns + rows.first * a->geometry.kernel * run_length;
     for (int64_t row = rows.first; row < rows.last; row++)
-        for (int64_t ky = 0; ky < a->at.kernel; ky++, to += run_length) {
-            const gpur_patch_run run = gpur_patch_run_of(&a->at, row, ky);
+        for (int64_t ky = 0; ky < a->geometry.kernel; ky++, to += run_length) {
+            const gpur_im2col_run run = gpur_im2col_run_of(&a->geometry, row, ky);
             if (!a->bf16 && run.first == 0 && run.last == run_length)
                 memcpy(to, (const float *)a->x + run.from, (size_t)run_length * sizeof *to);
             else
                 for (int64_t j = 0; j < run_length; j++)
-                    to[j] = gpur_unfold_read(a, &run, j);
+                    to[j] = gpur_im2col_read(a, &run, j);
         }
 }
 
-GPUR_KERNEL(unfold)
+GPUR_KERNEL(im2col)
 {
-    const int64_t run_length = a->at.kernel * a->at.channels, width = a->at.kernel * run_length;
-    const int64_t rows = a->at.images * a->at.out_height * a->at.out_width;
-    if (!gpur_strided()) {
-        gpur_unfold_rows(a, gpur_block_rows(at, rows));
+    const int64_t run_length = a->geometry.kernel * a->geometry.channels, width = a->geometry.kernel * run_length;
+    const int64_t rows = a->geometry.images * a->geometry.out_height * a->geometry.out_width;
+    if (!gpur_is_parallel()) {
+        gpur_im2col_rows(a, gpur_block_rows(at, rows));
         return;
     }
     const gpur_span s = gpur_grid_span(at, rows * width);
     for (int64_t i = s.first; i < s.last; i += s.step) {
         const int64_t row = i / width, within = i - row * width, ky = within / run_length;
-        const gpur_patch_run run = gpur_patch_run_of(&a->at, row, ky);
-        a->patch[i] = gpur_unfold_read(a, &run, within - ky * run_length);
+        const gpur_im2col_run run = gpur_im2col_run_of(&a->geometry, row, ky);
+        a->columns[i] = gpur_im2col_read(a, &run, within - ky * run_length);
     }
 }
 

@@ -7,7 +7,7 @@
 #include "kernels/target/thread.h"
 
 /* Copies n to 2 n bytes in at most two copies of n bytes, which may overlap. */
-GPUR_FN void gpur_move_ends(unsigned char *to, const unsigned char *from, int64_t bytes, size_t n)
+GPUR_FN void gpur_copy_ends(unsigned char *to, const unsigned char *from, int64_t bytes, size_t n)
 {
     memcpy(to, from, n);
     if (bytes > (int64_t)n)
@@ -17,7 +17,7 @@ GPUR_FN void gpur_move_ends(unsigned char *to, const unsigned char *from, int64_
 enum { GPUR_LONG_VALUE = 512 };
 
 /* Copies 32 bytes or more. The last copy of 32 bytes may overlap the one before it. */
-GPUR_FN void gpur_move_long(unsigned char *to, const unsigned char *from, int64_t bytes)
+GPUR_FN void gpur_copy_long(unsigned char *to, const unsigned char *from, int64_t bytes)
 {
     if (bytes >= GPUR_LONG_VALUE) {
         memcpy(to, from, (size_t)bytes);
@@ -28,18 +28,18 @@ GPUR_FN void gpur_move_long(unsigned char *to, const unsigned char *from, int64_
     memcpy(to + bytes - 32, from + bytes - 32, 32);
 }
 
-GPUR_FN void gpur_move_value(unsigned char *to, const unsigned char *from, int64_t bytes)
+GPUR_FN void gpur_copy_value(unsigned char *to, const unsigned char *from, int64_t bytes)
 {
     if (bytes >= 32)
-        gpur_move_long(to, from, bytes);
+        gpur_copy_long(to, from, bytes);
     else if (bytes >= 16)
-        gpur_move_ends(to, from, bytes, 16);
+        gpur_copy_ends(to, from, bytes, 16);
     else if (bytes >= 8)
-        gpur_move_ends(to, from, bytes, 8);
+        gpur_copy_ends(to, from, bytes, 8);
     else if (bytes >= 4)
-        gpur_move_ends(to, from, bytes, 4);
+        gpur_copy_ends(to, from, bytes, 4);
     else if (bytes >= 2)
-        gpur_move_ends(to, from, bytes, 2);
+        gpur_copy_ends(to, from, bytes, 2);
     else
         *to = *from;
 }
@@ -51,31 +51,31 @@ typedef struct gpur_column {
     int64_t to_pitch, from_pitch, bytes;
 } gpur_column;
 
-GPUR_FN void gpur_move_values(const gpur_column *c, int64_t bytes, int64_t rows)
+GPUR_FN void gpur_copy_values(const gpur_column *c, int64_t bytes, int64_t rows)
 {
     unsigned char *to = c->to;
     const unsigned char *from = c->from;
     for (int64_t i = 0; i < rows; i++, to += c->to_pitch, from += c->from_pitch)
-        gpur_move_value(to, from, bytes);
+        gpur_copy_value(to, from, bytes);
 }
 
 /* The most common sizes are constants, so each value is a single copy. */
-GPUR_FN void gpur_move_column(const gpur_column *c, int64_t rows)
+GPUR_FN void gpur_copy_column(const gpur_column *c, int64_t rows)
 {
     if (c->bytes == 1)
-        gpur_move_values(c, 1, rows);
+        gpur_copy_values(c, 1, rows);
     else if (c->bytes == 4)
-        gpur_move_values(c, 4, rows);
+        gpur_copy_values(c, 4, rows);
     else if (c->bytes == 8)
-        gpur_move_values(c, 8, rows);
+        gpur_copy_values(c, 8, rows);
     else if (c->bytes == 16)
-        gpur_move_values(c, 16, rows);
+        gpur_copy_values(c, 16, rows);
     else
-        gpur_move_values(c, c->bytes, rows);
+        gpur_copy_values(c, c->bytes, rows);
 }
 
 /* The same for flags: a byte other than 0 becomes 1. */
-GPUR_FN void gpur_move_flags(const gpur_column *c, int64_t rows)
+GPUR_FN void gpur_copy_flags(const gpur_column *c, int64_t rows)
 {
     unsigned char *to = c->to;
     const unsigned char *from = c->from;

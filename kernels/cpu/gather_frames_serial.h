@@ -14,24 +14,24 @@ GPUR_FN const unsigned char *gpur_frame_at(const gpur_gather_frames_args *a, uin
 }
 
 /* Copies one frame of a stack whose first axis is the stack, or writes zeros. */
-GPUR_FN void gpur_frame_put(const gpur_gather_frames_args *a, unsigned char *to, const unsigned char *frame)
+GPUR_FN void gpur_frame_write(const gpur_gather_frames_args *a, unsigned char *to, const unsigned char *frame)
 {
     if (!frame)
         memset(to, 0, (size_t)a->frame_bytes);
-    else if (a->past)
-        gpur_memcpy_past(to, frame, a->frame_bytes);
+    else if (a->nontemporal)
+        gpur_memcpy_nt(to, frame, a->frame_bytes);
     else
         memcpy(to, frame, (size_t)a->frame_bytes);
 }
 
-GPUR_FN void gpur_stack_put(const gpur_gather_frames_args *a, unsigned char *to, const uint32_t *links)
+GPUR_FN void gpur_stack_write(const gpur_gather_frames_args *a, unsigned char *to, const uint32_t *links)
 {
     for (int32_t p = 0; p < a->stack; p++)
-        gpur_frame_put(a, to + p * a->place_step, gpur_frame_at(a, links[p]));
+        gpur_frame_write(a, to + p * a->position_step, gpur_frame_at(a, links[p]));
 }
 
 /* Interleaves four frames of bytes. The compiler vectorizes it. */
-GPUR_FN void gpur_stack_weave_4(unsigned char *to, const unsigned char *const *frames, int32_t units)
+GPUR_FN void gpur_stack_interleave_4(unsigned char *to, const unsigned char *const *frames, int32_t units)
 {
     const unsigned char *const f0 = frames[0], *const f1 = frames[1], *const f2 = frames[2], *const f3 = frames[3];
     for (int32_t u = 0; u < units; u++) {
@@ -44,14 +44,14 @@ GPUR_FN void gpur_stack_weave_4(unsigned char *to, const unsigned char *const *f
 
 /* Interleaves the numbers of a stack's frames, `bytes` bytes each, for a stack that is the last axis. A missing frame
  * (NULL) gives zeros. */
-GPUR_FN void gpur_frames_weave(unsigned char *to, const unsigned char *const *frames, int32_t stack, int32_t units,
-                               int64_t bytes)
+GPUR_FN void gpur_frames_interleave(unsigned char *to, const unsigned char *const *frames, int32_t stack, int32_t units,
+                                    int64_t bytes)
 {
     int32_t there = 0;
     for (int32_t p = 0; p < stack; p++)
         there += frames[p] != 0;
     if (there == 4 && stack == 4 && bytes == 1) {
-        gpur_stack_weave_4(to, frames, units);
+        gpur_stack_interleave_4(to, frames, units);
         return;
     }
     for (int32_t u = 0; u < units; u++)
@@ -60,30 +60,30 @@ GPUR_FN void gpur_frames_weave(unsigned char *to, const unsigned char *const *fr
                 *to = frames[p] ? frames[p][u * bytes + i] : 0;
 }
 
-GPUR_FN void gpur_stack_weave(const gpur_gather_frames_args *a, unsigned char *to, const uint32_t *links)
+GPUR_FN void gpur_stack_interleave(const gpur_gather_frames_args *a, unsigned char *to, const uint32_t *links)
 {
-    const unsigned char *frames[GPUR_MOST_LINKS];
+    const unsigned char *frames[GPUR_MAX_FRAME_LINKS];
     for (int32_t p = 0; p < a->stack; p++)
         frames[p] = gpur_frame_at(a, links[p]);
-    gpur_frames_weave(to, frames, a->stack, a->units, (int64_t)1 << a->shift);
+    gpur_frames_interleave(to, frames, a->stack, a->units, (int64_t)1 << a->shift);
 }
 
-GPUR_FN void gpur_stack_make(const gpur_gather_frames_args *a, unsigned char *to, const uint32_t *links)
+GPUR_FN void gpur_stack_build(const gpur_gather_frames_args *a, unsigned char *to, const uint32_t *links)
 {
     if (a->unit_step == (int64_t)1 << a->shift)
-        gpur_stack_put(a, to, links);
+        gpur_stack_write(a, to, links);
     else
-        gpur_stack_weave(a, to, links);
+        gpur_stack_interleave(a, to, links);
 }
 
 /* Rebuilds the stacks of row b. Frame p of next_obs mostly is frame p + 1 of obs, which is still in the cache. */
-GPUR_FN void gpur_frames_alone(const gpur_gather_frames_args *a, int64_t b)
+GPUR_FN void gpur_gather_frames_serial(const gpur_gather_frames_args *a, int64_t b)
 {
     const uint32_t *const links = a->links + b * 2 * a->stack;
     if (a->obs)
-        gpur_stack_make(a, a->obs + b * a->obs_pitch, links);
+        gpur_stack_build(a, a->obs + b * a->obs_pitch, links);
     if (a->next_obs)
-        gpur_stack_make(a, a->next_obs + b * a->next_pitch, links + a->stack);
+        gpur_stack_build(a, a->next_obs + b * a->next_pitch, links + a->stack);
 }
 
 #endif

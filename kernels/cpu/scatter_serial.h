@@ -29,14 +29,14 @@ GPUR_FN void gpur_scatter_columns(const gpur_scatter_args *a, int64_t first, int
         column.from = copy->array + first * copy->array_pitch, column.from_pitch = copy->array_pitch;
         column.bytes = (int64_t)copy->units << copy->shift;
         if (copy->flags)
-            gpur_move_flags(&column, rows);
+            gpur_copy_flags(&column, rows);
         else
-            gpur_move_column(&column, rows);
+            gpur_copy_column(&column, rows);
     }
 }
 
 /* How many of `rows` rows from `first` on are contiguous in the ring. */
-GPUR_FN int64_t gpur_scatter_run(const gpur_scatter_args *a, int64_t first, int64_t rows)
+GPUR_FN int64_t gpur_scatter_contiguous(const gpur_scatter_args *a, int64_t first, int64_t rows)
 {
     const int64_t to_end = a->capacity - a->first_slot - first;
     return to_end > 0 && to_end < rows ? to_end : rows;
@@ -44,27 +44,27 @@ GPUR_FN int64_t gpur_scatter_run(const gpur_scatter_args *a, int64_t first, int6
 
 /* Writes directly into the ring. Rows of several cache lines are copied one by one, so that the ring's lines are
  * written in order. */
-GPUR_FN void gpur_scatter_straight(const gpur_scatter_args *a, int64_t first, int64_t last)
+GPUR_FN void gpur_scatter_direct(const gpur_scatter_args *a, int64_t first, int64_t last)
 {
-    const int64_t most = a->pitch < 256 ? a->tile : 1;
+    const int64_t limit = a->pitch < 256 ? a->tile_rows : 1;
     for (int64_t n; first < last; first += n) {
-        n = gpur_scatter_run(a, first, most < last - first ? most : last - first);
+        n = gpur_scatter_contiguous(a, first, limit < last - first ? limit : last - first);
         gpur_scatter_columns(a, first, n, gpur_scatter_row(a, first));
     }
 }
 
 /* Writes by way of a tile. Bytes of a row that no field covers are written as zeros. */
-GPUR_FN void gpur_scatter_past(const gpur_scatter_args *a, int64_t first, int64_t last)
+GPUR_FN void gpur_scatter_nt(const gpur_scatter_args *a, int64_t first, int64_t last)
 {
     uint64_t tile[GPUR_TILE_BYTES / sizeof(uint64_t)];
-    const int64_t rows = last - first < a->tile ? last - first : a->tile;
+    const int64_t rows = last - first < a->tile_rows ? last - first : a->tile_rows;
     memset(tile, 0, (size_t)(rows * a->pitch));
     for (int64_t n; first < last; first += n) {
-        n = gpur_scatter_run(a, first, rows < last - first ? rows : last - first);
+        n = gpur_scatter_contiguous(a, first, rows < last - first ? rows : last - first);
         gpur_scatter_columns(a, first, n, (unsigned char *)tile);
-        gpur_copy_lines_past(gpur_scatter_row(a, first), (const unsigned char *)tile, n * a->pitch);
+        gpur_copy_lines_nt(gpur_scatter_row(a, first), (const unsigned char *)tile, n * a->pitch);
     }
-    gpur_past_fence();
+    gpur_nt_fence();
 }
 
 /* Writes one row that is longer than a tile. Its long values are copied with non-temporal stores, one by one. */
@@ -77,11 +77,11 @@ GPUR_FN void gpur_scatter_long_row(const gpur_scatter_args *a, int64_t n)
         const unsigned char *const from = copy->array + n * copy->array_pitch;
         const gpur_column flags = {row + copy->offset, from, 0, 0, bytes};
         if (copy->flags)
-            gpur_move_flags(&flags, 1);
+            gpur_copy_flags(&flags, 1);
         else if (bytes >= GPUR_LONG_VALUE)
-            gpur_memcpy_past(row + copy->offset, from, bytes);
+            gpur_memcpy_nt(row + copy->offset, from, bytes);
         else
-            gpur_move_value(row + copy->offset, from, bytes);
+            gpur_copy_value(row + copy->offset, from, bytes);
     }
 }
 
@@ -95,13 +95,13 @@ GPUR_FN void gpur_scatter_reward(const gpur_scatter_args *a, int64_t n)
 }
 
 /* The serial body: writes this block's share of the rows. */
-GPUR_FN void gpur_scatter_alone(gpur_place at, const gpur_scatter_args *a)
+GPUR_FN void gpur_scatter_serial(gpur_thread at, const gpur_scatter_args *a)
 {
     const gpur_span span = gpur_block_rows(at, a->rows);
-    if (!a->past)
-        gpur_scatter_straight(a, span.first, span.last);
+    if (!a->nontemporal)
+        gpur_scatter_direct(a, span.first, span.last);
     else if (a->pitch <= GPUR_TILE_BYTES)
-        gpur_scatter_past(a, span.first, span.last);
+        gpur_scatter_nt(a, span.first, span.last);
     else
         for (int64_t n = span.first; n < span.last; n++)
             gpur_scatter_long_row(a, n);

@@ -11,11 +11,13 @@
 #ifndef GPUR_KERNELS_FUSED_TILE_BLOCK_H
 #define GPUR_KERNELS_FUSED_TILE_BLOCK_H
 
-#include "kernels/fused/tile_product.h"
+#include "kernels/fused/tile_gemm.h"
 
 enum {
-    GPUR_LARGE_SHIFT = GPUR_LARGE_SIDE == 64 ? 6 : GPUR_LARGE_SIDE == 32 ? 5 : 4, /* 1 << 6 is 64 */
-    GPUR_SMALL_DEPTH = GPUR_LARGE_SIDE / 2, /* k of a small tile's chunk; a large tile's has half as many */
+    GPUR_LARGE_SHIFT = GPUR_LARGE_SIDE == 64   ? 6
+                       : GPUR_LARGE_SIDE == 32 ? 5
+                                               : 4, /* 1 << 6 is 64 */
+    GPUR_SMALL_DEPTH = GPUR_LARGE_SIDE / 2,         /* k of a small tile's chunk; a large tile's has half as many */
     GPUR_SMALL_GROUPS = 4,
     GPUR_TILE_WORKERS = GPUR_LARGE_SIDE * GPUR_LARGE_SIDE / 16,
     GPUR_TILE_SUMS = GPUR_LARGE_SIDE * GPUR_LARGE_SIDE, /* of a large tile, or of all groups of a small one */
@@ -35,7 +37,7 @@ typedef struct gpur_tile_shape {
     int32_t side, side_shift, depth, depth_shift, groups;
 } gpur_tile_shape;
 
-GPUR_FN gpur_tile_shape gpur_tile_shape_of(const gpur_product *p)
+GPUR_FN gpur_tile_shape gpur_tile_shape_of(const gpur_tile_gemm *p)
 {
     gpur_tile_shape shape;
     shape.side_shift = p->large ? GPUR_LARGE_SHIFT : GPUR_LARGE_SHIFT - 1;
@@ -55,14 +57,14 @@ typedef struct gpur_tile_memory {
 /* The part of an operand that a chunk holds. `rows` rows from `row` on and `k_count` numbers k from `k` on exist; the
  * rest of the chunk is zero. */
 typedef struct gpur_chunk {
-    const gpur_factor *factor;
+    const gpur_gemm_operand *operand;
     int32_t row, rows, k, k_count;
 } gpur_chunk;
 
 GPUR_FN gpur_chunk gpur_chunk_of(const gpur_tile *tile, int is_b, int32_t done)
 {
     gpur_chunk chunk;
-    chunk.factor = is_b ? &tile->product->b : &tile->product->a;
+    chunk.operand = is_b ? &tile->gemm->b : &tile->gemm->a;
     chunk.row = is_b ? tile->column : tile->row;
     chunk.rows = is_b ? tile->columns : tile->rows;
     chunk.k = tile->k + done;
@@ -72,22 +74,22 @@ GPUR_FN gpur_chunk gpur_chunk_of(const gpur_tile *tile, int is_b, int32_t done)
 
 /* If k is contiguous in memory, a warp loads runs of 8 k from 4 rows: whole sectors of 32 bytes. Transposed, their 32
  * numbers go to 32 different banks of shared memory. In the race check a warp has 4 lanes. */
-enum { GPUR_TURN_K = GPUR_WARP == 32 ? 3 : 2, GPUR_TURN_ROWS = GPUR_WARP == 32 ? 2 : 0 };
+enum { GPUR_TRANSPOSE_K = GPUR_WARP == 32 ? 3 : 2, GPUR_TRANSPOSE_ROWS = GPUR_WARP == 32 ? 2 : 0 };
 
 /* Row, and k, of element e of a chunk. Elements are numbered so that neighboring threads read neighboring numbers. */
 GPUR_FN int32_t gpur_chunk_row(const gpur_chunk *chunk, gpur_tile_shape shape, int32_t e)
 {
-    const int32_t low = e >> GPUR_TURN_K & ((1 << GPUR_TURN_ROWS) - 1);
-    if (chunk->factor->step != 1)
+    const int32_t low = e >> GPUR_TRANSPOSE_K & ((1 << GPUR_TRANSPOSE_ROWS) - 1);
+    if (chunk->operand->step != 1)
         return e & (shape.side - 1);
-    return e >> (shape.depth_shift + GPUR_TURN_ROWS) << GPUR_TURN_ROWS | low;
+    return e >> (shape.depth_shift + GPUR_TRANSPOSE_ROWS) << GPUR_TRANSPOSE_ROWS | low;
 }
 GPUR_FN int32_t gpur_chunk_k(const gpur_chunk *chunk, gpur_tile_shape shape, int32_t e)
 {
-    const int32_t low = e & ((1 << GPUR_TURN_K) - 1);
-    if (chunk->factor->step != 1)
+    const int32_t low = e & ((1 << GPUR_TRANSPOSE_K) - 1);
+    if (chunk->operand->step != 1)
         return e >> shape.side_shift;
-    return (e >> (GPUR_TURN_K + GPUR_TURN_ROWS) << GPUR_TURN_K & (shape.depth - 1)) | low;
+    return (e >> (GPUR_TRANSPOSE_K + GPUR_TRANSPOSE_ROWS) << GPUR_TRANSPOSE_K & (shape.depth - 1)) | low;
 }
 
 /* Whether element e, at row i and k of the chunk, exists in the operand. */
@@ -99,10 +101,10 @@ GPUR_FN int gpur_chunk_has(const gpur_chunk *chunk, gpur_tile_shape shape, int32
 /* Loads this thread's elements first + thread, first + thread + threads, ... The loads are in flight together, and
  * nothing here waits for them unless they are added to other splits or multiplied by a derivative. For an element
  * that does not exist, the chunk's first number is loaded. */
-GPUR_FN void gpur_chunk_fetch(gpur_place at, const gpur_chunk *chunk, gpur_tile_shape shape, int32_t first,
-                              float *values)
+GPUR_FN void gpur_chunk_load(gpur_thread at, const gpur_chunk *chunk, gpur_tile_shape shape, int32_t first,
+                             float *values)
 {
-    const gpur_factor *const f = chunk->factor;
+    const gpur_gemm_operand *const f = chunk->operand;
     const int64_t begin = chunk->row * f->row + chunk->k * f->step;
     int64_t from[GPUR_TILE_LOADS];
     for (int n = 0; n < GPUR_TILE_LOADS; n++) {
@@ -112,52 +114,52 @@ GPUR_FN void gpur_chunk_fetch(gpur_place at, const gpur_chunk *chunk, gpur_tile_
     }
     for (int n = 0; n < GPUR_TILE_LOADS; n++)
         values[n] = f->x[from[n]];
-    for (int32_t part = 1; part < f->parts; part++)
+    for (int32_t split = 1; split < f->k_splits; split++)
         for (int n = 0; n < GPUR_TILE_LOADS; n++)
-            values[n] += f->x[part * f->part_step + from[n]];
+            values[n] += f->x[split * f->k_split_step + from[n]];
     for (int n = 0; f->y && n < GPUR_TILE_LOADS; n++)
-        values[n] *= gpur_activation_slope(f->y[from[n]], f->activation);
+        values[n] *= gpur_activation_derivative(f->y[from[n]], f->activation);
 }
 
 /* Stores the loaded numbers in shared memory, and zeros for elements that do not exist. */
-GPUR_FN void gpur_chunk_keep(gpur_place at, const gpur_chunk *chunk, gpur_tile_shape shape, int32_t first,
-                             const float *values, gpur_quad *to)
+GPUR_FN void gpur_chunk_store(gpur_thread at, const gpur_chunk *chunk, gpur_tile_shape shape, int32_t first,
+                              const float *values, gpur_quad *to)
 {
     float *const numbers = (float *)to;
     for (int n = 0; n < GPUR_TILE_LOADS; n++) {
         const int32_t e = first + n * at.threads + at.thread;
         const int32_t i = gpur_chunk_row(chunk, shape, e), k = gpur_chunk_k(chunk, shape, e);
         if (e < shape.side * shape.depth)
-            numbers[k * (shape.side + GPUR_ROW_PADDING) + i] =
-                gpur_chunk_has(chunk, shape, e, i, k) ? values[n] : 0.0f;
+            numbers[k * (shape.side + GPUR_ROW_PADDING) + i] = gpur_chunk_has(chunk, shape, e, i, k) ? values[n] : 0.0f;
     }
 }
 
 /* The next chunks of A and B, and their numbers that are in flight. */
-typedef struct gpur_coming {
+typedef struct gpur_chunks_in_flight {
     gpur_chunk a, b;
     float a_values[GPUR_TILE_LOADS], b_values[GPUR_TILE_LOADS];
-} gpur_coming;
+} gpur_chunks_in_flight;
 
-GPUR_FN void gpur_coming_begin(const gpur_tile *tile, int32_t done, gpur_coming *coming)
+GPUR_FN void gpur_chunks_in_flight_begin(const gpur_tile *tile, int32_t done, gpur_chunks_in_flight *in_flight)
 {
-    coming->a = gpur_chunk_of(tile, 0, done);
-    coming->b = gpur_chunk_of(tile, 1, done);
+    in_flight->a = gpur_chunk_of(tile, 0, done);
+    in_flight->b = gpur_chunk_of(tile, 1, done);
     for (int n = 0; n < GPUR_TILE_LOADS; n++)
-        coming->a_values[n] = coming->b_values[n] = 0.0f;
+        in_flight->a_values[n] = in_flight->b_values[n] = 0.0f;
 }
 
-GPUR_FN void gpur_coming_fetch(gpur_place at, gpur_tile_shape shape, int32_t first, gpur_coming *coming)
+GPUR_FN void gpur_chunks_in_flight_load(gpur_thread at, gpur_tile_shape shape, int32_t first,
+                                        gpur_chunks_in_flight *in_flight)
 {
-    gpur_chunk_fetch(at, &coming->a, shape, first, coming->a_values);
-    gpur_chunk_fetch(at, &coming->b, shape, first, coming->b_values);
+    gpur_chunk_load(at, &in_flight->a, shape, first, in_flight->a_values);
+    gpur_chunk_load(at, &in_flight->b, shape, first, in_flight->b_values);
 }
 
-GPUR_FN void gpur_coming_keep(gpur_place at, gpur_tile_shape shape, int32_t first, const gpur_coming *coming,
-                              gpur_quad *to)
+GPUR_FN void gpur_chunks_in_flight_store(gpur_thread at, gpur_tile_shape shape, int32_t first,
+                                         const gpur_chunks_in_flight *in_flight, gpur_quad *to)
 {
-    gpur_chunk_keep(at, &coming->a, shape, first, coming->a_values, to);
-    gpur_chunk_keep(at, &coming->b, shape, first, coming->b_values, to + GPUR_CHUNK_QUADS);
+    gpur_chunk_store(at, &in_flight->a, shape, first, in_flight->a_values, to);
+    gpur_chunk_store(at, &in_flight->b, shape, first, in_flight->b_values, to + GPUR_CHUNK_QUADS);
 }
 
 /* The group of a worker, which is its share of the depth, and the position of its 4 x 4 sums in the tile. */
@@ -190,7 +192,7 @@ GPUR_FN void gpur_worker_add(const gpur_quad *chunks, gpur_tile_shape shape, gpu
 }
 
 /* Stores a worker's sums in shared memory. */
-GPUR_FN void gpur_worker_keep(gpur_quad *sums, gpur_tile_shape shape, gpur_worker w, const float *sum)
+GPUR_FN void gpur_worker_store(gpur_quad *sums, gpur_tile_shape shape, gpur_worker w, const float *sum)
 {
     const int32_t across = shape.side / 4;
     gpur_quad *const to = sums + (w.group * shape.side + 4 * w.row) * across + w.column;
@@ -204,7 +206,7 @@ GPUR_FN void gpur_worker_keep(gpur_quad *sums, gpur_tile_shape shape, gpur_worke
 
 /* Adds a chunk of A to the sums of its rows. The sum of a row belongs to the same thread throughout, so it needs no
  * barrier. */
-GPUR_FN void gpur_chunk_sums(gpur_place at, const gpur_quad *chunk, gpur_tile_shape shape, float *a_sums)
+GPUR_FN void gpur_chunk_sums(gpur_thread at, const gpur_quad *chunk, gpur_tile_shape shape, float *a_sums)
 {
     const float *const numbers = (const float *)chunk;
     for (int32_t i = at.thread; i < shape.side; i += at.threads)
@@ -213,15 +215,15 @@ GPUR_FN void gpur_chunk_sums(gpur_place at, const gpur_quad *chunk, gpur_tile_sh
 }
 
 /* State of a thread in one pass over the k of a tile. */
-typedef struct gpur_pass_state {
+typedef struct gpur_tile_pass_state {
     gpur_tile_shape shape;
     gpur_worker worker;
     int works;     /* 0: this thread has no worker, since there are fewer workers than threads */
     float *a_sums; /* NULL: not wanted, or computed in an earlier pass */
     float sum[16];
-} gpur_pass_state;
+} gpur_tile_pass_state;
 
-GPUR_FN void gpur_chunk_add(gpur_place at, const gpur_quad *chunks, gpur_pass_state *state)
+GPUR_FN void gpur_chunk_add(gpur_thread at, const gpur_quad *chunks, gpur_tile_pass_state *state)
 {
     if (state->works)
         gpur_worker_add(chunks, state->shape, state->worker, state->sum);
@@ -232,27 +234,27 @@ GPUR_FN void gpur_chunk_add(gpur_place at, const gpur_quad *chunks, gpur_pass_st
 /* Loads the chunks after the first `done` k into `then`, if there are any, and adds the chunks in `now`, if there are
  * any, while the first loads are in flight. With fewer threads than workers, a chunk takes further loads after these.
  */
-GPUR_FN void gpur_chunks_next(gpur_place at, const gpur_tile *tile, int32_t done, const gpur_quad *now, gpur_quad *then,
-                              gpur_pass_state *state)
+GPUR_FN void gpur_chunks_next(gpur_thread at, const gpur_tile *tile, int32_t done, const gpur_quad *now,
+                              gpur_quad *then, gpur_tile_pass_state *state)
 {
     const int more = done < tile->k_count;
     int32_t first = 0;
-    gpur_coming coming;
-    gpur_coming_begin(tile, done, &coming);
+    gpur_chunks_in_flight in_flight;
+    gpur_chunks_in_flight_begin(tile, done, &in_flight);
     do {
         if (more)
-            gpur_coming_fetch(at, state->shape, first, &coming);
+            gpur_chunks_in_flight_load(at, state->shape, first, &in_flight);
         if (done > 0 && first == 0)
             gpur_chunk_add(at, now, state);
         if (more)
-            gpur_coming_keep(at, state->shape, first, &coming, then);
+            gpur_chunks_in_flight_store(at, state->shape, first, &in_flight, then);
         first += GPUR_TILE_LOADS * at.threads;
     } while (more && first < state->shape.side * state->shape.depth);
     gpur_barrier(at);
 }
 
 /* One pass over all k of the tile: leaves the workers' sums in shared memory. */
-GPUR_FN void gpur_tile_pass(gpur_place at, const gpur_tile *tile, gpur_tile_memory memory, gpur_pass_state *state)
+GPUR_FN void gpur_tile_pass(gpur_thread at, const gpur_tile *tile, gpur_tile_memory memory, gpur_tile_pass_state *state)
 {
     const int32_t depth = state->shape.depth;
     gpur_quad *now = memory.chunks, *then = memory.chunks + 2 * GPUR_CHUNK_QUADS;
@@ -264,11 +266,11 @@ GPUR_FN void gpur_tile_pass(gpur_place at, const gpur_tile *tile, gpur_tile_memo
         now = then, then = read;
     }
     if (state->works)
-        gpur_worker_keep(memory.sums, state->shape, state->worker, state->sum);
+        gpur_worker_store(memory.sums, state->shape, state->worker, state->sum);
 }
 
 /* Adds the groups' sums, and stores the tile in C. */
-GPUR_FN void gpur_tile_end(gpur_place at, const gpur_tile *tile, gpur_tile_shape shape, gpur_tile_memory memory)
+GPUR_FN void gpur_tile_end(gpur_thread at, const gpur_tile *tile, gpur_tile_shape shape, gpur_tile_memory memory)
 {
     const float *const sums = (const float *)memory.sums;
     const int32_t numbers = shape.side * shape.side;
@@ -278,23 +280,23 @@ GPUR_FN void gpur_tile_end(gpur_place at, const gpur_tile *tile, gpur_tile_shape
         for (int32_t group = 1; group < shape.groups; group++)
             sum += sums[group * numbers + e];
         if (i < tile->rows && j < tile->columns)
-            gpur_tile_put(tile, i, j, sum);
+            gpur_tile_store(tile, i, j, sum);
     }
     for (int32_t i = at.thread; gpur_tile_has_sums(tile) && i < tile->rows; i += at.threads)
-        gpur_tile_put_sum(tile, i, memory.a_sums[i]);
+        gpur_tile_store_sum(tile, i, memory.a_sums[i]);
 }
 
 /* Computes one tile. Only the barrier between storing the sums and reading them is needed here: a pass ends when no
  * thread reads its chunks any more, and the pass of the next tile has a barrier before it stores sums. */
-GPUR_FN void gpur_tile_together(gpur_place at, const gpur_tile *tile)
+GPUR_FN void gpur_tile_parallel(gpur_thread at, const gpur_tile *tile)
 {
     GPUR_SHARED(gpur_quad, chunks, 4 * GPUR_CHUNK_QUADS);
     GPUR_SHARED(gpur_quad, sums, GPUR_TILE_SUMS / 4);
     GPUR_SHARED(float, a_sums, GPUR_LARGE_SIDE);
     gpur_tile_memory memory;
-    gpur_pass_state state;
+    gpur_tile_pass_state state;
     memory.chunks = chunks, memory.sums = sums, memory.a_sums = a_sums;
-    state.shape = gpur_tile_shape_of(tile->product);
+    state.shape = gpur_tile_shape_of(tile->gemm);
     for (int32_t i = at.thread; i < state.shape.side; i += at.threads)
         a_sums[i] = 0.0f;
     for (int32_t first = 0; first < GPUR_TILE_WORKERS; first += at.threads) {

@@ -4,7 +4,7 @@
 #ifndef GPUR_KERNELS_FUSED_TILE_SERIAL_H
 #define GPUR_KERNELS_FUSED_TILE_SERIAL_H
 
-#include "kernels/fused/tile_product.h"
+#include "kernels/fused/tile_gemm.h"
 
 enum { GPUR_PANEL_DEPTH = 64, GPUR_PANEL_WIDTH = GPUR_SMALL_SIDE };
 
@@ -17,12 +17,12 @@ typedef struct gpur_panel {
 
 GPUR_FN void gpur_panel_fill(const gpur_tile *tile, int32_t done, gpur_panel *panel)
 {
-    const gpur_factor *const b = &tile->product->b;
+    const gpur_gemm_operand *const b = &tile->gemm->b;
     panel->first = tile->k + done;
-    panel->count = gpur_at_most(tile->k_count - done, GPUR_PANEL_DEPTH);
+    panel->count = gpur_min_i32(tile->k_count - done, GPUR_PANEL_DEPTH);
     for (int32_t k = 0; k < panel->count; k++)
         for (int32_t j = 0; j < GPUR_PANEL_WIDTH; j++)
-            panel->b[k][j] = j < tile->columns ? gpur_factor_at(b, tile->column + j, panel->first + k) : 0.0f;
+            panel->b[k][j] = j < tile->columns ? gpur_gemm_operand_at(b, tile->column + j, panel->first + k) : 0.0f;
 }
 
 /* Adds the products of one row of A to that row's sums. `a`: (count) the row's numbers at the panel's k. */
@@ -39,27 +39,27 @@ GPUR_FN void gpur_panel_add(const gpur_panel *panel, const float *a, float *sums
 }
 
 /* The sums of a tile. */
-typedef struct gpur_alone_sums {
-    float c[GPUR_ALONE_ROWS][GPUR_PANEL_WIDTH];
-    float a[GPUR_ALONE_ROWS];
-} gpur_alone_sums;
+typedef struct gpur_serial_sums {
+    float c[GPUR_SERIAL_ROWS][GPUR_PANEL_WIDTH];
+    float a[GPUR_SERIAL_ROWS];
+} gpur_serial_sums;
 
-GPUR_FN void gpur_panel_rows(const gpur_tile *tile, const gpur_panel *panel, gpur_alone_sums *sums)
+GPUR_FN void gpur_panel_rows(const gpur_tile *tile, const gpur_panel *panel, gpur_serial_sums *sums)
 {
     float a[GPUR_PANEL_DEPTH];
     for (int32_t i = 0; i < tile->rows; i++) {
         for (int32_t k = 0; k < panel->count; k++)
-            a[k] = gpur_factor_at(&tile->product->a, tile->row + i, panel->first + k);
+            a[k] = gpur_gemm_operand_at(&tile->gemm->a, tile->row + i, panel->first + k);
         for (int32_t k = 0; k < panel->count && gpur_tile_has_sums(tile); k++)
             sums->a[i] += a[k];
         gpur_panel_add(panel, a, sums->c[i]);
     }
 }
 
-GPUR_FN void gpur_tile_alone(const gpur_tile *tile)
+GPUR_FN void gpur_tile_serial(const gpur_tile *tile)
 {
     gpur_panel panel;
-    gpur_alone_sums sums;
+    gpur_serial_sums sums;
     memset(&sums, 0, sizeof sums);
     for (int32_t done = 0; done < tile->k_count; done += GPUR_PANEL_DEPTH) {
         gpur_panel_fill(tile, done, &panel);
@@ -67,9 +67,9 @@ GPUR_FN void gpur_tile_alone(const gpur_tile *tile)
     }
     for (int32_t i = 0; i < tile->rows; i++) {
         for (int32_t j = 0; j < tile->columns; j++)
-            gpur_tile_put(tile, i, j, sums.c[i][j]);
+            gpur_tile_store(tile, i, j, sums.c[i][j]);
         if (gpur_tile_has_sums(tile))
-            gpur_tile_put_sum(tile, i, sums.a[i]);
+            gpur_tile_store_sum(tile, i, sums.a[i]);
     }
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Epsilon-greedy actions [Mnih et al. 2015, algorithm 1]. Arguments and shapes: gpur_explore_args. */
+/* Epsilon-greedy actions [Mnih et al. 2015, algorithm 1]. Arguments and shapes: gpur_epsilon_greedy_args. */
 #ifndef GPUR_KERNELS_LEARN_EPSILON_GREEDY_H
 #define GPUR_KERNELS_LEARN_EPSILON_GREEDY_H
 
@@ -9,15 +9,16 @@
 #include "kernels/lib/random.h"
 
 /* With probability epsilon an action is uniformly random, else it is the first of those with the largest value. */
-GPUR_KERNEL(explore)
+GPUR_KERNEL(epsilon_greedy)
 {
     const gpur_span s = gpur_grid_span(at, a->batch);
     for (int64_t b = s.first; b < s.last; b += s.step) {
-        float *const q = a->q + b * a->outputs;
-        const gpur_u32x4 bits = gpur_random_bits(a->seed, GPUR_DRAW_EXPLORE, a->counter, (uint32_t)b);
-        gpur_values_forward_row(a->head, a->outputs, a->z + b * a->z_pitch, a->bias, q);
-        a->action[b] = gpur_random_unit(bits.v[2]) < a->epsilon ? (int32_t)gpur_random_below(bits, (uint64_t)a->outputs)
-                                                                : gpur_head_best(a->outputs, q);
+        float *const q = a->q + b * a->num_actions;
+        const gpur_u32x4 bits = gpur_random_bits(a->seed, GPUR_RANDOM_EXPLORE, a->counter, (uint32_t)b);
+        gpur_values_forward_row(a->head, a->num_actions, a->z + b * a->z_pitch, a->bias, q);
+        a->action[b] = gpur_random_uniform(bits.v[2]) < a->epsilon
+                           ? (int32_t)gpur_random_below(bits, (uint64_t)a->num_actions)
+                           : gpur_argmax_action(a->num_actions, q);
     }
 }
 

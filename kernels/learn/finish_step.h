@@ -11,34 +11,34 @@
 
 /* The sums at the end of a step. The order of each is that of gpur_fixed_sum. */
 enum {
-    GPUR_END_LOSS = 0,
-    GPUR_END_Q = 1,
-    GPUR_END_NORM = 2,
-    GPUR_END_INVALID = 3,
-    GPUR_END_SUMS = 4,
-    GPUR_END_LANES = GPUR_END_SUMS * GPUR_SUM_LANES,
+    GPUR_FINISH_LOSS = 0,
+    GPUR_FINISH_Q = 1,
+    GPUR_FINISH_NORM = 2,
+    GPUR_FINISH_INVALID = 3,
+    GPUR_FINISH_SUMS = 4,
+    GPUR_FINISH_LANES = GPUR_FINISH_SUMS * GPUR_SUM_LANES,
 };
 
-GPUR_FN float gpur_end_lane(const gpur_finish_step_args *a, int which, int lane)
+GPUR_FN float gpur_finish_lane(const gpur_finish_step_args *a, int which, int lane)
 {
-    const float *const x = which == GPUR_END_LOSS   ? a->loss
-                           : which == GPUR_END_Q    ? a->q_taken
-                           : which == GPUR_END_NORM ? a->partial
-                                                    : a->invalid;
-    return gpur_lane_sum(x, which == GPUR_END_NORM ? a->partials : a->batch, lane);
+    const float *const x = which == GPUR_FINISH_LOSS   ? a->loss
+                           : which == GPUR_FINISH_Q    ? a->q_taken
+                           : which == GPUR_FINISH_NORM ? a->partial
+                                                       : a->invalid;
+    return gpur_lane_sum(x, which == GPUR_FINISH_NORM ? a->partials : a->batch, lane);
 }
 
 /* One block: its threads compute all sums at the same time, and thread 0 writes the state. If the window is empty,
  * only `skipped` changes. */
 GPUR_KERNEL(finish_step)
 {
-    GPUR_SHARED(float, lanes, GPUR_END_LANES);
-    float sums[GPUR_END_SUMS] = {0};
+    GPUR_SHARED(float, lanes, GPUR_FINISH_LANES);
+    float sums[GPUR_FINISH_SUMS] = {0};
     gpur_train_state *const state = a->state;
-    for (int i = at.thread; i < GPUR_END_LANES; i += at.threads)
-        lanes[i] = gpur_end_lane(a, i / GPUR_SUM_LANES, i % GPUR_SUM_LANES);
+    for (int i = at.thread; i < GPUR_FINISH_LANES; i += at.threads)
+        lanes[i] = gpur_finish_lane(a, i / GPUR_SUM_LANES, i % GPUR_SUM_LANES);
     gpur_barrier(at);
-    for (int which = 0; which < GPUR_END_SUMS && at.thread == 0; which++)
+    for (int which = 0; which < GPUR_FINISH_SUMS && at.thread == 0; which++)
         sums[which] = gpur_lanes_total(lanes + which * GPUR_SUM_LANES);
     gpur_barrier(at);
     if (at.block != 0 || at.thread != 0)
@@ -47,13 +47,13 @@ GPUR_KERNEL(finish_step)
         state->skipped++;
         return;
     }
-    state->loss = sums[GPUR_END_LOSS] / (float)a->batch;
+    state->loss = sums[GPUR_FINISH_LOSS] / (float)a->batch;
     state->loss_sum += (double)state->loss;
-    state->mean_q = sums[GPUR_END_Q] / (float)a->batch;
-    state->gradient_norm = sqrtf(sums[GPUR_END_NORM]);
+    state->mean_q = sums[GPUR_FINISH_Q] / (float)a->batch;
+    state->gradient_norm = sqrtf(sums[GPUR_FINISH_NORM]);
     state->learning_rate = state->next_learning_rate;
     state->target_copies += state->copy_due;
-    state->invalid_actions += (int64_t)sums[GPUR_END_INVALID];
+    state->invalid_actions += (int64_t)sums[GPUR_FINISH_INVALID];
     state->step++;
     state->beta1_power *= (double)a->beta1;
     state->beta2_power *= (double)a->beta2;

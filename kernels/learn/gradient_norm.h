@@ -29,7 +29,7 @@ GPUR_FN void gpur_norm_lanes(const float *x, int64_t n, float limit, float *sum)
 }
 
 /* Sum of the squares of x (n, at most GPUR_NORM_CHUNK), by the whole block; thread 0 writes it. */
-GPUR_FN void gpur_norm_chunk(gpur_place at, const float *x, int64_t n, float limit, float *to)
+GPUR_FN void gpur_norm_chunk(gpur_thread at, const float *x, int64_t n, float limit, float *to)
 {
     GPUR_SHARED(float, lanes, GPUR_NORM_LANES);
     float sum[GPUR_NORM_RUN];

@@ -10,7 +10,7 @@
 /* Columns of a head's output. */
 GPUR_FN int32_t gpur_head_width(int32_t head, int32_t outputs)
 {
-    return head == GPUR_STAND_SOFTMAX_VALUE ? outputs + 1 : outputs;
+    return head == GPUR_HEAD_KIND_SOFTMAX_VALUE ? outputs + 1 : outputs;
 }
 
 /* Gradient of the dueling head: dV = sum dQ, dA_k = dQ_k - mean dQ. */
@@ -61,11 +61,11 @@ GPUR_FN void gpur_softmax_backward(int32_t outputs, const float *y, const float 
 GPUR_FN void gpur_values_forward_row(int32_t head, int32_t outputs, const float *__restrict__ z,
                                      const float *__restrict__ bias, float *__restrict__ y)
 {
-    const int32_t first = head == GPUR_STAND_DUELING ? 1 : 0;
+    const int32_t first = head == GPUR_HEAD_KIND_DUELING ? 1 : 0;
     float sum = 0.0f;
     for (int32_t k = 0; k < outputs; k++)
         y[k] = z[first + k] + bias[first + k];
-    if (head != GPUR_STAND_DUELING)
+    if (head != GPUR_HEAD_KIND_DUELING)
         return;
     for (int32_t k = 0; k < outputs; k++)
         sum += y[k];
@@ -77,7 +77,7 @@ GPUR_FN void gpur_values_forward_row(int32_t head, int32_t outputs, const float 
 GPUR_FN void gpur_values_backward_row(int32_t head, int32_t outputs, const float *__restrict__ dy,
                                       float *__restrict__ dz)
 {
-    if (head == GPUR_STAND_DUELING)
+    if (head == GPUR_HEAD_KIND_DUELING)
         gpur_dueling_backward(outputs, dy, dz);
     else
         for (int32_t k = 0; k < outputs; k++)
@@ -86,9 +86,9 @@ GPUR_FN void gpur_values_backward_row(int32_t head, int32_t outputs, const float
 
 GPUR_FN void gpur_head_forward_row(int32_t head, int32_t outputs, const float *z, const float *bias, float *y)
 {
-    if (head == GPUR_STAND_SOFTMAX_VALUE)
+    if (head == GPUR_HEAD_KIND_SOFTMAX_VALUE)
         gpur_softmax_forward(outputs, z, bias, y);
-    else if (head == GPUR_STAND_TANH_ACTION)
+    else if (head == GPUR_HEAD_KIND_TANH_ACTION)
         for (int32_t k = 0; k < outputs; k++)
             y[k] = tanhf(z[k] + bias[k]);
     else
@@ -97,9 +97,9 @@ GPUR_FN void gpur_head_forward_row(int32_t head, int32_t outputs, const float *z
 
 GPUR_FN void gpur_head_backward_row(int32_t head, int32_t outputs, const float *y, const float *dy, float *dz)
 {
-    if (head == GPUR_STAND_SOFTMAX_VALUE)
+    if (head == GPUR_HEAD_KIND_SOFTMAX_VALUE)
         gpur_softmax_backward(outputs, y, dy, dz);
-    else if (head == GPUR_STAND_TANH_ACTION)
+    else if (head == GPUR_HEAD_KIND_TANH_ACTION)
         for (int32_t k = 0; k < outputs; k++)
             dz[k] = dy[k] * (1.0f - y[k] * y[k]);
     else
@@ -107,7 +107,7 @@ GPUR_FN void gpur_head_backward_row(int32_t head, int32_t outputs, const float *
 }
 
 /* argmax_k y_k, the first of several equal ones. */
-GPUR_FN int32_t gpur_head_best(int32_t outputs, const float *y)
+GPUR_FN int32_t gpur_argmax_action(int32_t outputs, const float *y)
 {
     int32_t best = 0;
     for (int32_t k = 1; k < outputs; k++)
@@ -119,17 +119,17 @@ GPUR_FN int32_t gpur_head_best(int32_t outputs, const float *y)
 GPUR_KERNEL(head_forward)
 {
     const gpur_span s = gpur_grid_span(at, a->batch);
-    const int64_t width = gpur_head_width(a->head, a->outputs);
+    const int64_t width = gpur_head_width(a->head, a->num_actions);
     for (int64_t b = s.first; b < s.last; b += s.step)
-        gpur_head_forward_row(a->head, a->outputs, a->z + b * a->z_pitch, a->bias, a->y + b * width);
+        gpur_head_forward_row(a->head, a->num_actions, a->z + b * a->z_pitch, a->bias, a->y + b * width);
 }
 
 GPUR_KERNEL(head_backward)
 {
     const gpur_span s = gpur_grid_span(at, a->batch);
-    const int64_t width = gpur_head_width(a->head, a->outputs);
+    const int64_t width = gpur_head_width(a->head, a->num_actions);
     for (int64_t b = s.first; b < s.last; b += s.step)
-        gpur_head_backward_row(a->head, a->outputs, a->y + b * width, a->dy + b * width, a->dz + b * a->dz_pitch);
+        gpur_head_backward_row(a->head, a->num_actions, a->y + b * width, a->dy + b * width, a->dz + b * a->dz_pitch);
 }
 
 #endif

@@ -14,15 +14,15 @@
  * shape changes a bit.
  */
 enum {
-    GPUR_BATCH_PARTS = 16,
+    GPUR_BATCH_SHARES = 16,
     GPUR_COLUMN_RUN = GPUR_WARP == 1 ? 128 : 1, /* columns that a thread processes at a time */
     GPUR_COLUMN_TILE = GPUR_WARP == 1 ? 128 : 32,
-    GPUR_COLUMN_PARTS = GPUR_BATCH_PARTS * GPUR_COLUMN_TILE,
+    GPUR_COLUMN_SHARES = GPUR_BATCH_SHARES * GPUR_COLUMN_TILE,
     GPUR_COLUMN_ROWS = 8, /* rows of a column that a thread loads before it stores */
 };
 
 /* activation'(x), computed from y = activation(x). */
-GPUR_FN float gpur_activation_slope(float y, int32_t activation)
+GPUR_FN float gpur_activation_derivative(float y, int32_t activation)
 {
     if (activation == GPUR_ACTIVATION_RELU)
         return y > 0.0f ? 1.0f : 0.0f;
@@ -43,7 +43,7 @@ GPUR_FN void gpur_layer_backward_run(const gpur_layer_backward_args *a, gpur_spa
                 sum[i] += dy[i];
         } else {
             for (int64_t i = 0; i < n; i++) {
-                dy[i] *= gpur_activation_slope(y[i], a->activation);
+                dy[i] *= gpur_activation_derivative(y[i], a->activation);
                 sum[i] += dy[i];
             }
         }
@@ -65,7 +65,7 @@ GPUR_FN float gpur_layer_backward_column(const gpur_layer_backward_args *a, gpur
         }
         for (int r = 0; r < GPUR_COLUMN_ROWS && r < n; r++) {
             if (!is_linear)
-                to[r * a->dy_pitch] = dy[r] *= gpur_activation_slope(y[r], a->activation);
+                to[r * a->dy_pitch] = dy[r] *= gpur_activation_derivative(y[r], a->activation);
             sum += dy[r];
         }
     }
@@ -74,8 +74,8 @@ GPUR_FN float gpur_layer_backward_column(const gpur_layer_backward_args *a, gpur
 
 /* The same for one share of the batch. A GPU's thread has one column at most. The usual widths of convolutions are
  * constants, so that a CPU's sums stay in registers. */
-GPUR_FN void gpur_layer_backward_part(const gpur_layer_backward_args *a, gpur_span rows, int64_t f, int64_t n,
-                                      float *sum)
+GPUR_FN void gpur_layer_backward_share(const gpur_layer_backward_args *a, gpur_span rows, int64_t f, int64_t n,
+                                       float *sum)
 {
     if (GPUR_COLUMN_RUN > 1 && n == 32)
         gpur_layer_backward_run(a, rows, f, 32, sum);
@@ -87,22 +87,22 @@ GPUR_FN void gpur_layer_backward_part(const gpur_layer_backward_args *a, gpur_sp
         sum[0] = gpur_layer_backward_column(a, rows, f);
 }
 
-/* Adds the shares' sums (GPUR_BATCH_PARTS, n), rows `width` apart, in their order. */
-GPUR_FN void gpur_layer_backward_total(const float *parts, int64_t width, int64_t n, float *sum, float *total)
+/* Adds the shares' sums (GPUR_BATCH_SHARES, n), rows `width` apart, in their order. */
+GPUR_FN void gpur_layer_backward_total(const float *shares, int64_t width, int64_t n, float *sum, float *total)
 {
     for (int64_t i = 0; i < n; i++)
         sum[i] = 0.0f;
-    for (int64_t part = 0; part < GPUR_BATCH_PARTS; part++)
+    for (int64_t share = 0; share < GPUR_BATCH_SHARES; share++)
         for (int64_t i = 0; i < n; i++)
-            sum[i] += parts[part * width + i];
+            sum[i] += shares[share * width + i];
     for (int64_t i = 0; i < n; i++)
         total[i] = sum[i];
 }
 
 /* Processes these tiles of columns, by the whole block. */
-GPUR_FN void gpur_columns_backward(gpur_place at, const gpur_layer_backward_args *a, gpur_span tiles)
+GPUR_FN void gpur_columns_backward(gpur_thread at, const gpur_layer_backward_args *a, gpur_span tiles)
 {
-    GPUR_SHARED(float, parts, GPUR_COLUMN_PARTS);
+    GPUR_SHARED(float, shares, GPUR_COLUMN_SHARES);
     float sum[GPUR_COLUMN_RUN] = {0};
     const int64_t lanes = at.threads * GPUR_COLUMN_RUN;
     const int64_t width = lanes < GPUR_COLUMN_TILE ? lanes : GPUR_COLUMN_TILE;
@@ -114,19 +114,19 @@ GPUR_FN void gpur_columns_backward(gpur_place at, const gpur_layer_backward_args
                           : left < 0               ? 0
                           : left < GPUR_COLUMN_RUN ? left
                                                    : GPUR_COLUMN_RUN;
-        for (int64_t part = worker; part < GPUR_BATCH_PARTS && worker < workers; part += workers) {
-            const gpur_span rows = gpur_part_of(a->batch, part, GPUR_BATCH_PARTS);
-            gpur_layer_backward_part(a, rows, f, n, parts + part * width + lane);
+        for (int64_t share = worker; share < GPUR_BATCH_SHARES && worker < workers; share += workers) {
+            const gpur_span rows = gpur_share_of(a->batch, share, GPUR_BATCH_SHARES);
+            gpur_layer_backward_share(a, rows, f, n, shares + share * width + lane);
         }
         gpur_barrier(at);
         if (worker == 0)
-            gpur_layer_backward_total(parts + lane, width, n, sum, a->bias_gradient + f);
+            gpur_layer_backward_total(shares + lane, width, n, sum, a->bias_gradient + f);
         gpur_barrier(at);
     }
 }
 
 /* How many tiles of columns there are. */
-GPUR_FN int64_t gpur_column_tiles(gpur_place at, int64_t features)
+GPUR_FN int64_t gpur_column_tiles(gpur_thread at, int64_t features)
 {
     const int64_t lanes = at.threads * GPUR_COLUMN_RUN, width = lanes < GPUR_COLUMN_TILE ? lanes : GPUR_COLUMN_TILE;
     return (features + width - 1) / width;

@@ -11,16 +11,16 @@
  * or a* = argmax_a Q_target(s', a) [Mnih et al. 2015, algorithm 1]. */
 GPUR_FN float gpur_td_target(const gpur_td_error_args *a, int64_t b)
 {
-    float *const q_target = a->q_target + b * a->outputs;
-    float *const q_next = a->double_dqn ? a->q + (a->batch + b) * a->outputs : q_target;
-    gpur_values_forward_row(a->head, a->outputs, a->z_target + b * a->z_pitch, a->bias_target, q_target);
+    float *const q_target = a->q_target + b * a->num_actions;
+    float *const q_next = a->double_dqn ? a->q + (a->batch + b) * a->num_actions : q_target;
+    gpur_values_forward_row(a->head, a->num_actions, a->z_target + b * a->z_pitch, a->bias_target, q_target);
     if (a->double_dqn)
-        gpur_values_forward_row(a->head, a->outputs, a->z + (a->batch + b) * a->z_pitch, a->bias, q_next);
+        gpur_values_forward_row(a->head, a->num_actions, a->z + (a->batch + b) * a->z_pitch, a->bias, q_next);
     /* Discount 0 means no bootstrap, as after a terminal transition. Return without the product: 0 times an infinite
      * Q is NaN. */
     if (a->discount[b] == 0.0f)
         return a->reward[b];
-    return a->reward[b] + a->discount[b] * q_target[gpur_head_best(a->outputs, q_next)];
+    return a->reward[b] + a->discount[b] * q_target[gpur_argmax_action(a->num_actions, q_next)];
 }
 
 /* Loss of an error d = Q - y, and its derivative. Huber: d^2 / 2 up to delta, delta (|d| - delta / 2) beyond [Huber
@@ -29,7 +29,7 @@ GPUR_FN float gpur_td_loss(const gpur_td_error_args *a, float d, float *slope)
 {
     const float size = fabsf(d), delta = a->huber_delta;
     *slope = d;
-    if (a->squared || size <= delta)
+    if (a->loss_kind || size <= delta)
         return 0.5f * d * d;
     *slope = d > 0.0f ? delta : -delta;
     return delta * (size - 0.5f * delta);
@@ -38,8 +38,8 @@ GPUR_FN float gpur_td_loss(const gpur_td_error_args *a, float d, float *slope)
 /* The row's action, or -1 if the network has no such action. */
 GPUR_FN int64_t gpur_td_action(const gpur_td_error_args *a, int64_t b)
 {
-    const int64_t k = a->wide_action ? ((const int64_t *)a->action)[b] : ((const int32_t *)a->action)[b];
-    return k >= 0 && k < a->outputs ? k : -1;
+    const int64_t k = a->action_is_int64 ? ((const int64_t *)a->action)[b] : ((const int32_t *)a->action)[b];
+    return k >= 0 && k < a->num_actions ? k : -1;
 }
 
 /* Loss of row b, and its gradient with respect to q (A); dq (A) holds zeros before. */
@@ -62,12 +62,12 @@ GPUR_FN void gpur_td_row(const gpur_td_error_args *a, int64_t b, const float *q,
 /* Everything for row b, from the networks' outputs to the gradient of the loss with respect to them. */
 GPUR_FN void gpur_td_error_row(const gpur_td_error_args *a, int64_t b)
 {
-    float *const q = a->q + b * a->outputs, *const dq = a->dq + b * a->outputs;
-    gpur_values_forward_row(a->head, a->outputs, a->z + b * a->z_pitch, a->bias, q);
-    for (int32_t k = 0; k < a->outputs; k++)
+    float *const q = a->q + b * a->num_actions, *const dq = a->dq + b * a->num_actions;
+    gpur_values_forward_row(a->head, a->num_actions, a->z + b * a->z_pitch, a->bias, q);
+    for (int32_t k = 0; k < a->num_actions; k++)
         dq[k] = 0.0f;
     gpur_td_row(a, b, q, dq);
-    gpur_values_backward_row(a->head, a->outputs, dq, a->dz + b * a->z_pitch);
+    gpur_values_backward_row(a->head, a->num_actions, dq, a->dz + b * a->z_pitch);
 }
 
 GPUR_KERNEL(td_error)

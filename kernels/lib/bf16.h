@@ -39,7 +39,7 @@ GPUR_FN float gpur_bf16_widen(uint16_t x)
 /* 1: a thread should convert four numbers at a time, since the target is a GPU and both arrays are aligned for it. */
 GPUR_FN int gpur_bf16_in_quads(const float *wide, const uint16_t *narrow)
 {
-    return gpur_strided() && (uintptr_t)wide % 16 == 0 && (uintptr_t)narrow % 8 == 0;
+    return gpur_is_parallel() && (uintptr_t)wide % 16 == 0 && (uintptr_t)narrow % 8 == 0;
 }
 
 #endif

@@ -7,12 +7,12 @@
 
 enum { GPUR_MAX_WARPS = 1024 / GPUR_WARP };
 
-GPUR_FN int gpur_lane(gpur_place at)
+GPUR_FN int gpur_lane(gpur_thread at)
 {
     return at.thread % GPUR_WARP;
 }
 
-GPUR_FN float gpur_warp_get_f32(gpur_place at, float x, int lane)
+GPUR_FN float gpur_warp_get_f32(gpur_thread at, float x, int lane)
 {
     uint32_t bits;
     memcpy(&bits, &x, sizeof bits);
@@ -21,7 +21,7 @@ GPUR_FN float gpur_warp_get_f32(gpur_place at, float x, int lane)
     return x;
 }
 
-GPUR_FN uint64_t gpur_warp_get_u64(gpur_place at, uint64_t x, int lane)
+GPUR_FN uint64_t gpur_warp_get_u64(gpur_thread at, uint64_t x, int lane)
 {
     const uint32_t low = gpur_warp_get_u32(at, (uint32_t)x, lane);
     const uint32_t high = gpur_warp_get_u32(at, (uint32_t)(x >> 32), lane);
@@ -29,7 +29,7 @@ GPUR_FN uint64_t gpur_warp_get_u64(gpur_place at, uint64_t x, int lane)
 }
 
 /* Sum over the warp, in every lane. It is a butterfly, so GPUR_WARP alone fixes the order of additions. */
-GPUR_FN float gpur_warp_sum_f32(gpur_place at, float x)
+GPUR_FN float gpur_warp_sum_f32(gpur_thread at, float x)
 {
     for (int distance = 1; distance < GPUR_WARP; distance *= 2)
         x += gpur_warp_get_f32(at, x, gpur_lane(at) ^ distance);
@@ -37,7 +37,7 @@ GPUR_FN float gpur_warp_sum_f32(gpur_place at, float x)
 }
 
 /* Inclusive prefix sum: lane l gets the sum of lanes 0 to l. */
-GPUR_FN uint64_t gpur_warp_prefix_u64(gpur_place at, uint64_t x)
+GPUR_FN uint64_t gpur_warp_prefix_u64(gpur_thread at, uint64_t x)
 {
     for (int distance = 1; distance < GPUR_WARP; distance *= 2) {
         const int from = gpur_lane(at) - distance;
@@ -49,7 +49,7 @@ GPUR_FN uint64_t gpur_warp_prefix_u64(gpur_place at, uint64_t x)
 }
 
 /* Sum over the warp, in every lane. */
-GPUR_FN uint64_t gpur_warp_sum_u64(gpur_place at, uint64_t x)
+GPUR_FN uint64_t gpur_warp_sum_u64(gpur_thread at, uint64_t x)
 {
     for (int distance = 1; distance < GPUR_WARP; distance *= 2)
         x += gpur_warp_get_u64(at, x, gpur_lane(at) ^ distance);
@@ -57,7 +57,7 @@ GPUR_FN uint64_t gpur_warp_sum_u64(gpur_place at, uint64_t x)
 }
 
 /* Inclusive prefix maximum: lane l gets the largest of lanes 0 to l. */
-GPUR_FN uint32_t gpur_warp_prefix_max_u32(gpur_place at, uint32_t x)
+GPUR_FN uint32_t gpur_warp_prefix_max_u32(gpur_thread at, uint32_t x)
 {
     for (int distance = 1; distance < GPUR_WARP; distance *= 2) {
         const int from = gpur_lane(at) - distance;
@@ -67,7 +67,7 @@ GPUR_FN uint32_t gpur_warp_prefix_max_u32(gpur_place at, uint32_t x)
     return x;
 }
 
-GPUR_FN uint32_t gpur_warp_min_u32(gpur_place at, uint32_t x)
+GPUR_FN uint32_t gpur_warp_min_u32(gpur_thread at, uint32_t x)
 {
     for (int distance = 1; distance < GPUR_WARP; distance *= 2) {
         const uint32_t other = gpur_warp_get_u32(at, x, gpur_lane(at) ^ distance);
@@ -77,25 +77,25 @@ GPUR_FN uint32_t gpur_warp_min_u32(gpur_place at, uint32_t x)
 }
 
 /* Minimum over the block, in every thread. It ends with a barrier, so it may be called again at once. */
-GPUR_FN uint32_t gpur_block_min_u32(gpur_place at, uint32_t x)
+GPUR_FN uint32_t gpur_block_min_u32(gpur_thread at, uint32_t x)
 {
-    GPUR_SHARED(uint32_t, least, GPUR_MAX_WARPS);
+    GPUR_SHARED(uint32_t, smallest, GPUR_MAX_WARPS);
     const int warps = (at.threads + GPUR_WARP - 1) / GPUR_WARP;
     x = gpur_warp_min_u32(at, x);
     if (at.threads <= GPUR_WARP)
         return x;
     if (gpur_lane(at) == 0)
-        least[at.thread / GPUR_WARP] = x;
+        smallest[at.thread / GPUR_WARP] = x;
     gpur_barrier(at);
     for (int warp = 0; warp < warps; warp++)
-        x = least[warp] < x ? least[warp] : x;
+        x = smallest[warp] < x ? smallest[warp] : x;
     gpur_barrier(at);
     return x;
 }
 
 /* Sum over the block, in every thread, in an order fixed by the block's size. It ends with a barrier, so it may be
  * called again at once. */
-GPUR_FN float gpur_block_sum_f32(gpur_place at, float x)
+GPUR_FN float gpur_block_sum_f32(gpur_thread at, float x)
 {
     GPUR_SHARED(float, sums, GPUR_MAX_WARPS);
     const int warps = (at.threads + GPUR_WARP - 1) / GPUR_WARP;

@@ -25,7 +25,7 @@ GPUR_FN float gpur_lanes_total(const float *lanes)
 }
 
 /* Sum of x (n), in every thread of the block. Every thread must call it. */
-GPUR_FN float gpur_fixed_sum(gpur_place at, const float *x, int64_t n)
+GPUR_FN float gpur_fixed_sum(gpur_thread at, const float *x, int64_t n)
 {
     GPUR_SHARED(float, lanes, GPUR_SUM_LANES);
     for (int lane = at.thread; lane < GPUR_SUM_LANES; lane += at.threads)

@@ -21,7 +21,7 @@ enum {
 };
 
 typedef struct gpur_permutation {
-    uint64_t n, turn;
+    uint64_t n, rotation;
     uint64_t left_mask, right_mask;
     int32_t right_bits;
     uint32_t keys[GPUR_FEISTEL_ROUNDS];
@@ -42,7 +42,7 @@ GPUR_FN gpur_permutation gpur_permutation_of(uint64_t seed, uint32_t purpose, ui
     p.right_mask = ((uint64_t)1 << p.right_bits) - 1;
     for (int i = 0; i < 4; i++)
         p.keys[i] = first.v[i], p.keys[4 + i] = second.v[i];
-    p.turn = gpur_random_below(gpur_random_bits(seed, purpose, step, 2), n);
+    p.rotation = gpur_random_below(gpur_random_bits(seed, purpose, step, 2), n);
     return p;
 }
 
@@ -64,7 +64,7 @@ GPUR_FN uint64_t gpur_permute(const gpur_permutation *p, uint64_t i)
         }
         i = left << p->right_bits | right;
     } while (i >= p->n);
-    i += p->turn;
+    i += p->rotation;
     return i < p->n ? i : i - p->n;
 }
 

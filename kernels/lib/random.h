@@ -9,14 +9,14 @@
 /* Purposes of random numbers; different purposes never get the same ones. The values are part of what a seed means:
  * append new ones, never change them. */
 enum {
-    GPUR_DRAW_SAMPLE = 1,         /* a user's batch: uniform with replacement */
-    GPUR_DRAW_DISTINCT = 2,       /* a user's batch: keys of a permutation, for distinct rows */
-    GPUR_DRAW_WEIGHTS = 3,        /* initial weights */
-    GPUR_DRAW_EXPLORE = 4,        /* epsilon-greedy */
-    GPUR_DRAW_LEARN = 5,          /* a learner's batch: uniform with replacement */
-    GPUR_DRAW_LEARN_DISTINCT = 6, /* a learner's batch: keys of a permutation, for distinct rows */
-    GPUR_DRAW_PRIORITY = 7,       /* a user's batch: by priority */
-    GPUR_DRAW_LEARN_PRIORITY = 8, /* a learner's batch: by priority */
+    GPUR_RANDOM_SAMPLE = 1,         /* a user's batch: uniform with replacement */
+    GPUR_RANDOM_DISTINCT = 2,       /* a user's batch: keys of a permutation, for distinct rows */
+    GPUR_RANDOM_WEIGHTS = 3,        /* initial weights */
+    GPUR_RANDOM_EXPLORE = 4,        /* epsilon-greedy */
+    GPUR_RANDOM_LEARN = 5,          /* a learner's batch: uniform with replacement */
+    GPUR_RANDOM_LEARN_DISTINCT = 6, /* a learner's batch: keys of a permutation, for distinct rows */
+    GPUR_RANDOM_PRIORITY = 7,       /* a user's batch: by priority */
+    GPUR_RANDOM_LEARN_PRIORITY = 8, /* a learner's batch: by priority */
 };
 
 GPUR_FN gpur_u32x4 gpur_random_bits(uint64_t seed, uint32_t purpose, uint64_t step, uint32_t lane)
@@ -36,7 +36,7 @@ GPUR_FN uint64_t gpur_random_below(gpur_u32x4 bits, uint64_t n)
 }
 
 /* Uniform over [0, 1): 24 bits, so that every value is exact in float32. */
-GPUR_FN float gpur_random_unit(uint32_t bits)
+GPUR_FN float gpur_random_uniform(uint32_t bits)
 {
     return (float)(bits >> 8) * 5.9604644775390625e-8f;
 }

@@ -11,94 +11,96 @@
 #include "kernels/priority/tree.h"
 
 /* One thread's counters. */
-typedef struct gpur_update_tally {
+typedef struct gpur_priority_update_counters {
     uint64_t total; /* change of the tree's total */
     uint64_t updates, stale, invalid;
-    uint32_t most;
-} gpur_update_tally;
+    uint32_t max_priority;
+} gpur_priority_update_counters;
 
-GPUR_FN gpur_update_tally gpur_update_begin(void)
+GPUR_FN gpur_priority_update_counters gpur_priority_update_begin(void)
 {
-    gpur_update_tally tally;
-    memset(&tally, 0, sizeof tally);
-    return tally;
+    gpur_priority_update_counters counters;
+    memset(&counters, 0, sizeof counters);
+    return counters;
 }
 
 /* Adds the counters to the tree's total and state. Every thread must call it. */
-GPUR_FN void gpur_update_end(gpur_place at, const gpur_priority_update_args *a, const gpur_update_tally *tally)
+GPUR_FN void gpur_priority_update_end(gpur_thread at, const gpur_priority_update_args *a,
+                                      const gpur_priority_update_counters *counters)
 {
     gpur_priority_state *const state = a->tree.state;
-    gpur_tree_add_total(at, &a->tree, tally->total);
-    if (tally->updates)
-        gpur_atomic_add_u64((uint64_t *)&state->updates, tally->updates);
-    if (tally->stale)
-        gpur_atomic_add_u64((uint64_t *)&state->stale, tally->stale);
-    if (tally->invalid)
-        gpur_atomic_add_u64((uint64_t *)&state->invalid, tally->invalid);
-    if (tally->most)
-        gpur_atomic_max_u32(&state->most, tally->most);
+    gpur_tree_add_total(at, &a->tree, counters->total);
+    if (counters->updates)
+        gpur_atomic_add_u64((uint64_t *)&state->updates, counters->updates);
+    if (counters->stale)
+        gpur_atomic_add_u64((uint64_t *)&state->stale, counters->stale);
+    if (counters->invalid)
+        gpur_atomic_add_u64((uint64_t *)&state->invalid, counters->invalid);
+    if (counters->max_priority)
+        gpur_atomic_max_u32(&state->max_priority, counters->max_priority);
 }
 
 /* Returns the slot of row i, or -1 if its id is stale or its priority invalid. `p` becomes the new priority; -1:
  * invalid. */
-GPUR_FN int64_t gpur_update_row(const gpur_priority_update_args *a, const gpur_window *window, int64_t i, float *p)
+GPUR_FN int64_t gpur_priority_update_row(const gpur_priority_update_args *a, const gpur_window *window, int64_t i,
+                                         float *p)
 {
     const int64_t slot = gpur_tree_slot(&a->tree, window, a->id[i]);
-    *p = gpur_priority_with(a->priority[i], a->offset);
+    *p = gpur_priority_add_offset(a->priority[i], a->offset);
     return *p < 0.0f ? -1 : slot;
 }
 
 /* CLEAR: sets the rows' leaves to 0 and subtracts each from all sums, once even if its row is given several times. */
-GPUR_FN void gpur_update_clear(gpur_place at, const gpur_priority_update_args *a)
+GPUR_FN void gpur_priority_update_clear(gpur_thread at, const gpur_priority_update_args *a)
 {
     const gpur_span span = gpur_grid_span(at, a->count);
     const gpur_window window = *a->window;
-    gpur_update_tally tally = gpur_update_begin();
+    gpur_priority_update_counters counters = gpur_priority_update_begin();
     for (int64_t i = span.first; i < span.last; i += span.step) {
         float p;
-        const int64_t slot = gpur_update_row(a, &window, i, &p);
+        const int64_t slot = gpur_priority_update_row(a, &window, i, &p);
         if (slot < 0)
             continue;
         const uint64_t change = 0 - (uint64_t)gpur_atomic_exchange_u32(&a->tree.leaf[slot], 0);
-        gpur_atomic_exchange_u32((uint32_t *)&a->tree.raw[slot], 0);
-        tally.total += change;
+        gpur_atomic_exchange_u32((uint32_t *)&a->tree.priority[slot], 0);
+        counters.total += change;
         if (change)
             gpur_tree_add_above(&a->tree, slot, change);
     }
-    gpur_update_end(at, a, &tally);
+    gpur_priority_update_end(at, a, &counters);
 }
 
 /* RAISE: a row keeps the largest of its new priorities. Each priority that raises the leaf adds the difference to the
  * sums. */
-GPUR_FN void gpur_update_raise(gpur_place at, const gpur_priority_update_args *a)
+GPUR_FN void gpur_priority_update_raise(gpur_thread at, const gpur_priority_update_args *a)
 {
     const gpur_span span = gpur_grid_span(at, a->count);
     const gpur_window window = *a->window;
     const float alpha = a->tree.state->alpha;
-    gpur_update_tally tally = gpur_update_begin();
+    gpur_priority_update_counters counters = gpur_priority_update_begin();
     for (int64_t i = span.first; i < span.last; i += span.step) {
         float p;
-        const int64_t slot = gpur_update_row(a, &window, i, &p);
-        tally.invalid += p < 0.0f;
-        tally.stale += p >= 0.0f && slot < 0;
+        const int64_t slot = gpur_priority_update_row(a, &window, i, &p);
+        counters.invalid += p < 0.0f;
+        counters.stale += p >= 0.0f && slot < 0;
         if (slot < 0)
             continue;
-        const uint32_t bits = gpur_priority_bits(p), leaf = gpur_leaf_of(p, alpha);
-        gpur_atomic_max_u32((uint32_t *)&a->tree.raw[slot], bits);
+        const uint32_t bits = gpur_priority_to_bits(p), leaf = gpur_leaf_of(p, alpha);
+        gpur_atomic_max_u32((uint32_t *)&a->tree.priority[slot], bits);
         const uint32_t before = gpur_atomic_max_u32(&a->tree.leaf[slot], leaf);
         const uint64_t change = leaf > before ? leaf - before : 0;
         if (change)
             gpur_tree_add_above(&a->tree, slot, change);
-        tally.total += change;
-        tally.most = bits > tally.most ? bits : tally.most;
-        tally.updates++;
+        counters.total += change;
+        counters.max_priority = bits > counters.max_priority ? bits : counters.max_priority;
+        counters.updates++;
     }
-    gpur_update_end(at, a, &tally);
+    gpur_priority_update_end(at, a, &counters);
 }
 
 /* Recomputes the minima of one level's nodes above the rows, with a warp for each row. Several warps may compute the
  * same node, all with the same result. */
-GPUR_FN void gpur_update_least(gpur_place at, const gpur_priority_update_args *a, int32_t level)
+GPUR_FN void gpur_priority_update_min(gpur_thread at, const gpur_priority_update_args *a, int32_t level)
 {
     const gpur_span rows = gpur_warp_rows(at, a->count);
     const gpur_window window = *a->window;
@@ -108,9 +110,9 @@ GPUR_FN void gpur_update_least(gpur_place at, const gpur_priority_update_args *a
         const int64_t node = slot >> (level + 1) * GPUR_TREE_SHIFT;
         if (slot < 0 || node == last)
             continue;
-        const uint32_t least = gpur_tree_node_least(at, &a->tree, level, node);
+        const uint32_t smallest = gpur_tree_node_min(at, &a->tree, level, node);
         if (gpur_lane(at) == 0)
-            gpur_atomic_exchange_u32(&a->tree.least[level][node], least);
+            gpur_atomic_exchange_u32(&a->tree.min_leaf[level][node], smallest);
         last = node;
     }
 }
@@ -118,141 +120,143 @@ GPUR_FN void gpur_update_least(gpur_place at, const gpur_priority_update_args *a
 /* The serial version of CLEAR and RAISE, in one pass by a single thread. The sign bit of a stored priority marks rows
  * that are already updated (duplicates); it is cleared at the end. While one tile of rows is updated, the cache lines
  * of the next tile are prefetched, and its leaves are computed in groups meanwhile. */
-enum { GPUR_UPDATE_TILE = 32, GPUR_UPDATE_FEW = 8 };
-#define GPUR_MARK 0x80000000u
+enum { GPUR_UPDATE_TILE_ROWS = 32, GPUR_UPDATE_GROUP = 8 };
+#define GPUR_SEEN_BIT 0x80000000u
 
-typedef struct gpur_update_tile {
-    int64_t slot[GPUR_UPDATE_TILE]; /* -1: stale or invalid */
-    float p[GPUR_UPDATE_TILE];      /* initialized after the last row, too: leaves are computed in whole groups */
-    uint32_t leaf[GPUR_UPDATE_TILE];
+typedef struct gpur_priority_update_tile {
+    int64_t slot[GPUR_UPDATE_TILE_ROWS]; /* -1: stale or invalid */
+    float p[GPUR_UPDATE_TILE_ROWS];      /* initialized after the last row, too: leaves are computed in whole groups */
+    uint32_t leaf[GPUR_UPDATE_TILE_ROWS];
     int32_t rows;
-} gpur_update_tile;
+} gpur_priority_update_tile;
 
 /* Finds the slots of the next tile, which may be empty, and counts its rows. */
-GPUR_FN void gpur_update_tile_begin(const gpur_priority_update_args *a, const gpur_window *window, int64_t first,
-                                    gpur_update_tile *tile, gpur_update_tally *tally)
+GPUR_FN void gpur_priority_update_tile_begin(const gpur_priority_update_args *a, const gpur_window *window,
+                                             int64_t first, gpur_priority_update_tile *tile,
+                                             gpur_priority_update_counters *counters)
 {
     const int64_t left = a->count - first;
-    tile->rows = (int32_t)(left < 0 ? 0 : left < GPUR_UPDATE_TILE ? left : GPUR_UPDATE_TILE);
+    tile->rows = (int32_t)(left < 0 ? 0 : left < GPUR_UPDATE_TILE_ROWS ? left : GPUR_UPDATE_TILE_ROWS);
     for (int32_t i = 0; i < tile->rows; i++) {
         tile->slot[i] = gpur_tree_slot(&a->tree, window, a->id[first + i]);
-        tile->p[i] = gpur_priority_with(a->priority[first + i], a->offset);
+        tile->p[i] = gpur_priority_add_offset(a->priority[first + i], a->offset);
     }
     for (int32_t i = 0; i < tile->rows; i++) {
         const int good = tile->p[i] >= 0.0f, there = tile->slot[i] >= 0;
-        tally->invalid += !good, tally->stale += good && !there, tally->updates += good && there;
+        counters->invalid += !good, counters->stale += good && !there, counters->updates += good && there;
         tile->slot[i] = good ? tile->slot[i] : -1;
     }
 }
 
 /* Computes the leaves of one group. The group's size is a constant, so the loop vectorizes. */
-GPUR_FN void gpur_update_few_leaves(gpur_update_tile *tile, int32_t first, float alpha)
+GPUR_FN void gpur_priority_update_group_leaves(gpur_priority_update_tile *tile, int32_t first, float alpha)
 {
-    for (int32_t i = first; i < first + GPUR_UPDATE_FEW; i++)
+    for (int32_t i = first; i < first + GPUR_UPDATE_GROUP; i++)
         tile->leaf[i] = gpur_leaf_of(tile->p[i], alpha);
 }
 
 /* Prefetches into the second-level cache, which in a large tree was measured to be faster than the first. */
-GPUR_FN void gpur_update_prefetch_slot(const gpur_tree *tree, int64_t slot)
+GPUR_FN void gpur_priority_update_prefetch(const gpur_tree *tree, int64_t slot)
 {
     const int64_t at = slot < 0 ? 0 : slot;
-    gpur_prefetch_far(&tree->leaf[at]);
-    gpur_prefetch_far(&tree->raw[at]);
-    gpur_prefetch_far(&tree->part[0][gpur_tree_part(at, 0)]);
+    gpur_prefetch_l2(&tree->leaf[at]);
+    gpur_prefetch_l2(&tree->priority[at]);
+    gpur_prefetch_l2(&tree->segment[0][gpur_tree_segment(at, 0)]);
 }
 
-GPUR_FN void gpur_update_run_row(const gpur_tree *tree, const gpur_update_tile *tile, int32_t i,
-                                 gpur_update_tally *tally)
+GPUR_FN void gpur_priority_update_run_row(const gpur_tree *tree, const gpur_priority_update_tile *tile, int32_t i,
+                                          gpur_priority_update_counters *counters)
 {
-    uint32_t *const raw = (uint32_t *)tree->raw;
+    uint32_t *const raw = (uint32_t *)tree->priority;
     const int64_t slot = tile->slot[i];
-    const uint32_t bits = gpur_priority_bits(tile->p[i]);
-    if (slot < 0 || (raw[slot] & GPUR_MARK && bits <= (raw[slot] & ~GPUR_MARK)))
+    const uint32_t bits = gpur_priority_to_bits(tile->p[i]);
+    if (slot < 0 || (raw[slot] & GPUR_SEEN_BIT && bits <= (raw[slot] & ~GPUR_SEEN_BIT)))
         return;
     const uint64_t change = (uint64_t)tile->leaf[i] - (uint64_t)tree->leaf[slot];
     tree->leaf[slot] = tile->leaf[i];
-    raw[slot] = bits | GPUR_MARK;
+    raw[slot] = bits | GPUR_SEEN_BIT;
     for (int l = 0; l + 1 < tree->levels; l++) {
-        tree->part[l][gpur_tree_part(slot, l)] += change;
+        tree->segment[l][gpur_tree_segment(slot, l)] += change;
         tree->sum[l][slot >> (l + 1) * GPUR_TREE_SHIFT] += change;
     }
-    tally->total += change;
-    tally->most = bits > tally->most ? bits : tally->most;
+    counters->total += change;
+    counters->max_priority = bits > counters->max_priority ? bits : counters->max_priority;
 }
 
 /* Prefetches one row of the next tile before each row of this one: prefetches that are issued all at once wait for
  * each other. */
-GPUR_FN void gpur_update_run_few(const gpur_tree *tree, const gpur_update_tile *tile, const gpur_update_tile *next,
-                                 int32_t first, gpur_update_tally *tally)
+GPUR_FN void gpur_priority_update_run_group(const gpur_tree *tree, const gpur_priority_update_tile *tile,
+                                            const gpur_priority_update_tile *next, int32_t first,
+                                            gpur_priority_update_counters *counters)
 {
-    for (int32_t i = first; i < first + GPUR_UPDATE_FEW; i++) {
+    for (int32_t i = first; i < first + GPUR_UPDATE_GROUP; i++) {
         if (i < next->rows)
-            gpur_update_prefetch_slot(tree, next->slot[i]);
+            gpur_priority_update_prefetch(tree, next->slot[i]);
         if (i < tile->rows)
-            gpur_update_run_row(tree, tile, i, tally);
+            gpur_priority_update_run_row(tree, tile, i, counters);
     }
 }
 
-GPUR_FN void gpur_update_tile_run(const gpur_tree *tree, const gpur_update_tile *tile, gpur_update_tile *next,
-                                  gpur_update_tally *tally)
+GPUR_FN void gpur_priority_update_tile_run(const gpur_tree *tree, const gpur_priority_update_tile *tile,
+                                           gpur_priority_update_tile *next, gpur_priority_update_counters *counters)
 {
     const float alpha = tree->state->alpha;
-    for (int32_t first = 0; first < tile->rows || first < next->rows; first += GPUR_UPDATE_FEW) {
-        gpur_update_run_few(tree, tile, next, first, tally);
+    for (int32_t first = 0; first < tile->rows || first < next->rows; first += GPUR_UPDATE_GROUP) {
+        gpur_priority_update_run_group(tree, tile, next, first, counters);
         if (first < next->rows)
-            gpur_update_few_leaves(next, first, alpha);
+            gpur_priority_update_group_leaves(next, first, alpha);
     }
 }
 
 /* Clears the mark of every row. */
-GPUR_FN void gpur_update_unmark(const gpur_priority_update_args *a, const gpur_window *window)
+GPUR_FN void gpur_priority_update_clear_seen(const gpur_priority_update_args *a, const gpur_window *window)
 {
-    uint32_t *const raw = (uint32_t *)a->tree.raw;
+    uint32_t *const raw = (uint32_t *)a->tree.priority;
     for (int64_t i = 0; i < a->count; i++) {
         const int64_t slot = gpur_tree_slot(&a->tree, window, a->id[i]);
         if (slot >= 0)
-            raw[slot] &= ~GPUR_MARK;
+            raw[slot] &= ~GPUR_SEEN_BIT;
     }
 }
 
 /* The serial body. Two tiles alternate: one is updated while the next is prepared. */
-GPUR_FN void gpur_update_alone(gpur_place at, const gpur_priority_update_args *a)
+GPUR_FN void gpur_priority_update_serial(gpur_thread at, const gpur_priority_update_args *a)
 {
     const gpur_window window = *a->window;
-    gpur_update_tally tally = gpur_update_begin();
-    gpur_update_tile tiles[2];
+    gpur_priority_update_counters counters = gpur_priority_update_begin();
+    gpur_priority_update_tile tiles[2];
     int now = 0;
     memset(tiles[0].p, 0, sizeof tiles[0].p);
     memset(tiles[1].p, 0, sizeof tiles[1].p);
     tiles[now].rows = 0;
-    for (int64_t first = 0; first < a->count || tiles[now].rows > 0; first += GPUR_UPDATE_TILE) {
-        gpur_update_tile *const next = &tiles[1 - now];
-        gpur_update_tile_begin(a, &window, first, next, &tally);
-        gpur_update_tile_run(&a->tree, &tiles[now], next, &tally);
+    for (int64_t first = 0; first < a->count || tiles[now].rows > 0; first += GPUR_UPDATE_TILE_ROWS) {
+        gpur_priority_update_tile *const next = &tiles[1 - now];
+        gpur_priority_update_tile_begin(a, &window, first, next, &counters);
+        gpur_priority_update_tile_run(&a->tree, &tiles[now], next, &counters);
         now = 1 - now;
     }
-    gpur_update_unmark(a, &window);
-    gpur_update_end(at, a, &tally);
+    gpur_priority_update_clear_seen(a, &window);
+    gpur_priority_update_end(at, a, &counters);
 }
 
 /* All phases, by one block. */
-GPUR_FN void gpur_update_all(gpur_place at, const gpur_priority_update_args *a)
+GPUR_FN void gpur_priority_update_all(gpur_thread at, const gpur_priority_update_args *a)
 {
-    if (gpur_strided()) {
-        gpur_update_clear(at, a);
+    if (gpur_is_parallel()) {
+        gpur_priority_update_clear(at, a);
         gpur_barrier(at);
-        gpur_update_raise(at, a);
+        gpur_priority_update_raise(at, a);
     } else {
-        gpur_update_alone(at, a);
+        gpur_priority_update_serial(at, a);
     }
-    for (int32_t level = 0; a->tree.least[0] && level < a->tree.levels; level++) {
+    for (int32_t level = 0; a->tree.min_leaf[0] && level < a->tree.levels; level++) {
         gpur_barrier(at);
-        gpur_update_least(at, a, level);
+        gpur_priority_update_min(at, a, level);
     }
 }
 
 /* Returns `at` as if this block were the only one. */
-GPUR_FN gpur_place gpur_alone(gpur_place at)
+GPUR_FN gpur_thread gpur_single_block(gpur_thread at)
 {
     at.blocks = 1;
     return at;
@@ -260,16 +264,16 @@ GPUR_FN gpur_place gpur_alone(gpur_place at)
 
 GPUR_KERNEL(priority_update)
 {
-    if (a->quiet && a->window->count == 0)
+    if (a->skip_if_empty && a->window->count == 0)
         return;
-    if (a->part == GPUR_UPDATE_CLEAR)
-        gpur_update_clear(at, a);
-    else if (a->part == GPUR_UPDATE_RAISE)
-        gpur_update_raise(at, a);
-    else if (a->part >= GPUR_UPDATE_LEAST)
-        gpur_update_least(at, a, a->part - GPUR_UPDATE_LEAST);
+    if (a->phase == GPUR_PHASE_CLEAR)
+        gpur_priority_update_clear(at, a);
+    else if (a->phase == GPUR_PHASE_RAISE)
+        gpur_priority_update_raise(at, a);
+    else if (a->phase >= GPUR_PHASE_MIN)
+        gpur_priority_update_min(at, a, a->phase - GPUR_PHASE_MIN);
     else if (at.block == 0)
-        gpur_update_all(gpur_alone(at), a);
+        gpur_priority_update_all(gpur_single_block(at), a);
 }
 
 #endif

@@ -9,37 +9,38 @@
 
 /* Minimum over the batch's non-zero leaves, minus 1; UINT32_MAX if all are 0. That leaf's row has the largest weight.
  */
-GPUR_FN uint32_t gpur_batch_least(gpur_place at, const gpur_priority_weights_args *a)
+GPUR_FN uint32_t gpur_batch_min_leaf(gpur_thread at, const gpur_priority_weights_args *a)
 {
     const gpur_span span = gpur_block_span(at, a->batch);
-    uint32_t least = UINT32_MAX;
+    uint32_t smallest = UINT32_MAX;
     for (int64_t b = span.first; b < span.last; b += span.step) {
         const uint32_t x = a->leaf[b] - 1;
-        least = x < least ? x : least;
+        smallest = x < smallest ? x : smallest;
     }
-    return gpur_block_min_u32(at, least);
+    return gpur_block_min_u32(at, smallest);
 }
 
 /* The numerator of w = (numerator / leaf)^beta: the smallest non-zero leaf of the batch or of the memory, so that the
  * largest w is 1; without normalization total / N. */
-GPUR_FN double gpur_weight_unit(gpur_place at, const gpur_priority_weights_args *a)
+GPUR_FN double gpur_weight_numerator(gpur_thread at, const gpur_priority_weights_args *a)
 {
     if (a->norm == GPUR_NORM_BATCH)
-        return (double)gpur_batch_least(at, a) + 1.0;
+        return (double)gpur_batch_min_leaf(at, a) + 1.0;
     if (a->norm == GPUR_NORM_MEMORY)
-        return (double)a->tree.least[a->tree.levels - 1][0] + 1.0;
+        return (double)a->tree.min_leaf[a->tree.levels - 1][0] + 1.0;
     return a->window->count > 0 ? (double)gpur_tree_total(&a->tree) / (double)a->window->count : 0.0;
 }
 
 GPUR_KERNEL(priority_weights)
 {
     const gpur_span span = gpur_grid_span(at, a->batch);
-    const double unit = gpur_weight_unit(at, a);
+    const double numerator = gpur_weight_numerator(at, a);
     const int64_t step = (int64_t)(a->step ? *a->step : a->step_value);
     const float beta = gpur_schedule_value(a->beta_first, a->beta_last, a->beta_begin, a->beta_steps, step);
     for (int64_t b = span.first; b < span.last; b += span.step) {
         const uint32_t leaf = a->leaf[b];
-        const float weight = leaf == 0 ? 1.0f : (float)gpur_power(unit / (double)(leaf == 0 ? 1 : leaf), (double)beta);
+        const float weight =
+            leaf == 0 ? 1.0f : (float)gpur_power(numerator / (double)(leaf == 0 ? 1 : leaf), (double)beta);
         a->weight[b] = a->id[b] < 0 ? 0.0f : weight;
     }
 }

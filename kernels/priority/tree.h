@@ -17,14 +17,14 @@ GPUR_FN uint64_t gpur_tree_total(const gpur_tree *tree)
 }
 
 /* The bits of p. For p from 0 on they have the order of p. */
-GPUR_FN uint32_t gpur_priority_bits(float p)
+GPUR_FN uint32_t gpur_priority_to_bits(float p)
 {
     uint32_t bits;
     memcpy(&bits, &p, sizeof bits);
     return bits;
 }
 
-GPUR_FN float gpur_priority_of(uint32_t bits)
+GPUR_FN float gpur_priority_from_bits(uint32_t bits)
 {
     float p;
     memcpy(&p, &bits, sizeof p);
@@ -32,7 +32,7 @@ GPUR_FN float gpur_priority_of(uint32_t bits)
 }
 
 /* p + offset if that is a priority: p is 0 or more and not NaN, and the sum is finite. Else -1. */
-GPUR_FN float gpur_priority_with(float p, float offset)
+GPUR_FN float gpur_priority_add_offset(float p, float offset)
 {
     const float sum = p + offset;
     return p >= 0.0f && sum < INFINITY ? sum : -1.0f;
@@ -66,30 +66,30 @@ GPUR_FN int64_t gpur_tree_id(const gpur_tree *tree, const gpur_window *window, i
 }
 
 /* The segment, counted over the whole level, that a slot belongs to. */
-GPUR_FN int64_t gpur_tree_part(int64_t slot, int32_t level)
+GPUR_FN int64_t gpur_tree_segment(int64_t slot, int32_t level)
 {
-    return slot >> (level * GPUR_TREE_SHIFT + GPUR_PART_SHIFT);
+    return slot >> (level * GPUR_TREE_SHIFT + GPUR_SEGMENT_SHIFT);
 }
 
 /* Whether this level stores segment sums, one for each 16 children. They speed up serial descents only: a warp reads
  * whole nodes, so GPUs do without them. The root has none, since its children are all read. */
-GPUR_FN int gpur_tree_has_parts(const gpur_tree *tree, int32_t level)
+GPUR_FN int gpur_tree_has_segments(const gpur_tree *tree, int32_t level)
 {
-    return !gpur_strided() && level + 1 < tree->levels;
+    return !gpur_is_parallel() && level + 1 < tree->levels;
 }
 
 /* Adds x to all nodes above a leaf, and to their segments, except for the total. */
 GPUR_FN void gpur_tree_add_above(const gpur_tree *tree, int64_t slot, uint64_t x)
 {
     for (int l = 0; l + 1 < tree->levels; l++) {
-        if (gpur_tree_has_parts(tree, l))
-            gpur_atomic_add_u64(&tree->part[l][gpur_tree_part(slot, l)], x);
+        if (gpur_tree_has_segments(tree, l))
+            gpur_atomic_add_u64(&tree->segment[l][gpur_tree_segment(slot, l)], x);
         gpur_atomic_add_u64(&tree->sum[l][slot >> (l + 1) * GPUR_TREE_SHIFT], x);
     }
 }
 
 /* Adds every thread's x to the total. Every thread must call it. */
-GPUR_FN void gpur_tree_add_total(gpur_place at, const gpur_tree *tree, uint64_t x)
+GPUR_FN void gpur_tree_add_total(gpur_thread at, const gpur_tree *tree, uint64_t x)
 {
     x = gpur_warp_sum_u64(at, x);
     if (gpur_lane(at) == 0 && x != 0)
@@ -97,40 +97,40 @@ GPUR_FN void gpur_tree_add_total(gpur_place at, const gpur_tree *tree, uint64_t 
 }
 
 /* The sum of a segment's 16 children, computed by a warp, in every lane. */
-GPUR_FN uint64_t gpur_tree_part_sum(gpur_place at, const gpur_tree *tree, int32_t level, int64_t part)
+GPUR_FN uint64_t gpur_tree_segment_sum(gpur_thread at, const gpur_tree *tree, int32_t level, int64_t segment)
 {
-    const int64_t first = part * GPUR_TREE_PART;
+    const int64_t first = segment * GPUR_TREE_SEGMENT;
     uint64_t sum = 0;
     if (level == 0)
-        for (int i = gpur_lane(at); i < GPUR_TREE_PART; i += GPUR_WARP)
+        for (int i = gpur_lane(at); i < GPUR_TREE_SEGMENT; i += GPUR_WARP)
             sum += tree->leaf[first + i];
     else
-        for (int i = gpur_lane(at); i < GPUR_TREE_PART; i += GPUR_WARP)
+        for (int i = gpur_lane(at); i < GPUR_TREE_SEGMENT; i += GPUR_WARP)
             sum += tree->sum[level - 1][first + i];
     return gpur_warp_sum_u64(at, sum);
 }
 
 /* Minimum over the non-zero leaves below one node, minus 1, computed by a warp. Subtracting 1 turns a leaf of 0 into
  * UINT32_MAX, so it never is the minimum. */
-GPUR_FN uint32_t gpur_tree_node_least(gpur_place at, const gpur_tree *tree, int32_t level, int64_t node)
+GPUR_FN uint32_t gpur_tree_node_min(gpur_thread at, const gpur_tree *tree, int32_t level, int64_t node)
 {
     const int64_t first = node * GPUR_TREE_FAN;
-    const uint32_t *const child = (level == 0 ? tree->leaf : tree->least[level - 1]) + first;
+    const uint32_t *const child = (level == 0 ? tree->leaf : tree->min_leaf[level - 1]) + first;
     const uint32_t less = level == 0 ? 1 : 0;
-    uint32_t least = UINT32_MAX;
+    uint32_t smallest = UINT32_MAX;
     for (int i = gpur_lane(at); i < GPUR_TREE_FAN; i += GPUR_WARP) {
         const uint32_t x = child[i] - less;
-        least = x < least ? x : least;
+        smallest = x < smallest ? x : smallest;
     }
-    return gpur_warp_min_u32(at, least);
+    return gpur_warp_min_u32(at, smallest);
 }
 
 /* This warp's share of n rows that are divided among all warps of the grid. */
-GPUR_FN gpur_span gpur_warp_rows(gpur_place at, int64_t n)
+GPUR_FN gpur_span gpur_warp_rows(gpur_thread at, int64_t n)
 {
     gpur_span s;
-    if (!gpur_strided())
-        return gpur_part_of(n, at.block, at.blocks);
+    if (!gpur_is_parallel())
+        return gpur_share_of(n, at.block, at.blocks);
     s.step = at.blocks * (at.threads / GPUR_WARP);
     s.first = at.block * (at.threads / GPUR_WARP) + at.thread / GPUR_WARP;
     s.last = n;

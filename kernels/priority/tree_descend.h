@@ -7,7 +7,7 @@
 #include "kernels/priority/tree.h"
 
 /* One level, by a warp. `own` are this lane's children. */
-GPUR_FN int64_t gpur_warp_pick(gpur_place at, const uint64_t *own, uint64_t *u)
+GPUR_FN int64_t gpur_warp_descend(gpur_thread at, const uint64_t *own, uint64_t *u)
 {
     uint64_t sum = 0;
     for (int i = 0; i < GPUR_LANE_CHILDREN; i++)
@@ -17,46 +17,46 @@ GPUR_FN int64_t gpur_warp_pick(gpur_place at, const uint64_t *own, uint64_t *u)
     uint64_t below = prefix - sum, into = *u - below;
     uint32_t child = 0;
     for (int i = 0; i + 1 < GPUR_LANE_CHILDREN; i++) {
-        const int past = into >= own[i] && child == (uint32_t)i;
-        into -= past ? own[i] : 0;
-        child += (uint32_t)past;
+        const int right = into >= own[i] && child == (uint32_t)i;
+        into -= right ? own[i] : 0;
+        child += (uint32_t)right;
     }
     *u = gpur_warp_get_u64(at, into, lane);
     return lane * GPUR_LANE_CHILDREN + (int64_t)gpur_warp_get_u32(at, child, lane);
 }
 
-GPUR_FN int64_t gpur_warp_pick_node(gpur_place at, const uint64_t *node, uint64_t *u)
+GPUR_FN int64_t gpur_warp_descend_node(gpur_thread at, const uint64_t *node, uint64_t *u)
 {
     const uint64_t *const from = node + gpur_lane(at) * GPUR_LANE_CHILDREN;
     uint64_t own[GPUR_LANE_CHILDREN];
     for (int i = 0; i < GPUR_LANE_CHILDREN; i++)
         own[i] = from[i];
-    return gpur_warp_pick(at, own, u);
+    return gpur_warp_descend(at, own, u);
 }
 
-GPUR_FN int64_t gpur_warp_pick_leaf(gpur_place at, const uint32_t *leaf, uint64_t *u)
+GPUR_FN int64_t gpur_warp_descend_leaf(gpur_thread at, const uint32_t *leaf, uint64_t *u)
 {
     const uint32_t *const from = leaf + gpur_lane(at) * GPUR_LANE_CHILDREN;
     uint64_t own[GPUR_LANE_CHILDREN];
     for (int i = 0; i < GPUR_LANE_CHILDREN; i++)
         own[i] = from[i];
-    return gpur_warp_pick(at, own, u);
+    return gpur_warp_descend(at, own, u);
 }
 
 /* The slot that holds mass u, which is below the total. The whole descent, by a warp. */
-GPUR_FN int64_t gpur_warp_find(gpur_place at, const gpur_tree *tree, uint64_t u)
+GPUR_FN int64_t gpur_warp_find(gpur_thread at, const gpur_tree *tree, uint64_t u)
 {
     int64_t node = 0;
     for (int l = tree->levels - 2; l >= 0; l--)
-        node = node * GPUR_TREE_FAN + gpur_warp_pick_node(at, tree->sum[l] + node * GPUR_TREE_FAN, &u);
-    return node * GPUR_TREE_FAN + gpur_warp_pick_leaf(at, tree->leaf + node * GPUR_TREE_FAN, &u);
+        node = node * GPUR_TREE_FAN + gpur_warp_descend_node(at, tree->sum[l] + node * GPUR_TREE_FAN, &u);
+    return node * GPUR_TREE_FAN + gpur_warp_descend_leaf(at, tree->leaf + node * GPUR_TREE_FAN, &u);
 }
 
 /* Descents by one thread, without branches, so that several of them overlap. Each level is two choices: among the 8
  * segments of a node, which are one cache line, and among the 16 children of a segment. */
 
 /* Returns the first of 8 numbers whose prefix sum exceeds u, and subtracts the numbers before it from u. */
-GPUR_FN int64_t gpur_pick_of_eight(const uint64_t *x, uint64_t *u)
+GPUR_FN int64_t gpur_descend_eight(const uint64_t *x, uint64_t *u)
 {
     const uint64_t wanted = *u;
     uint64_t sum = 0, below = 0;
@@ -72,39 +72,39 @@ GPUR_FN int64_t gpur_pick_of_eight(const uint64_t *x, uint64_t *u)
 
 /* Returns the first child of that half of a segment that holds u, and makes u relative to it; `sum` is the sum of the
  * first half. */
-GPUR_FN int64_t gpur_pick_half(uint64_t sum, uint64_t *u)
+GPUR_FN int64_t gpur_descend_half(uint64_t sum, uint64_t *u)
 {
-    const int past = sum <= *u;
-    *u -= past ? sum : 0;
-    return past ? GPUR_TREE_PART / 2 : 0;
+    const int right = sum <= *u;
+    *u -= right ? sum : 0;
+    return right ? GPUR_TREE_SEGMENT / 2 : 0;
 }
 
-GPUR_FN int64_t gpur_pick_node(const uint64_t *part, uint64_t *u)
+GPUR_FN int64_t gpur_descend_node(const uint64_t *segment, uint64_t *u)
 {
     uint64_t sum = 0;
-    for (int i = 0; i < GPUR_TREE_PART / 2; i++)
-        sum += part[i];
-    const int64_t first = gpur_pick_half(sum, u);
-    return first + gpur_pick_of_eight(part + first, u);
+    for (int i = 0; i < GPUR_TREE_SEGMENT / 2; i++)
+        sum += segment[i];
+    const int64_t first = gpur_descend_half(sum, u);
+    return first + gpur_descend_eight(segment + first, u);
 }
 
-GPUR_FN int64_t gpur_pick_leaf(const uint32_t *part, uint64_t *u)
+GPUR_FN int64_t gpur_descend_leaf(const uint32_t *segment, uint64_t *u)
 {
-    uint64_t sum = 0, half[GPUR_TREE_PART / 2];
-    for (int i = 0; i < GPUR_TREE_PART / 2; i++)
-        sum += part[i];
-    const int64_t first = gpur_pick_half(sum, u);
-    for (int i = 0; i < GPUR_TREE_PART / 2; i++)
-        half[i] = part[first + i];
-    return first + gpur_pick_of_eight(half, u);
+    uint64_t sum = 0, half[GPUR_TREE_SEGMENT / 2];
+    for (int i = 0; i < GPUR_TREE_SEGMENT / 2; i++)
+        sum += segment[i];
+    const int64_t first = gpur_descend_half(sum, u);
+    for (int i = 0; i < GPUR_TREE_SEGMENT / 2; i++)
+        half[i] = segment[first + i];
+    return first + gpur_descend_eight(half, u);
 }
 
 /* Prefix sums of the root's children. Every descent begins there, so they are computed once for many descents. */
-typedef struct gpur_pick_top {
+typedef struct gpur_root_prefix {
     uint64_t before[GPUR_TREE_FAN]; /* sum of the children before each */
-} gpur_pick_top;
+} gpur_root_prefix;
 
-GPUR_FN void gpur_pick_top_of(const gpur_tree *tree, gpur_pick_top *top)
+GPUR_FN void gpur_root_prefix_of(const gpur_tree *tree, gpur_root_prefix *top)
 {
     uint64_t sum = 0;
     for (int i = 0; i < GPUR_TREE_FAN; i++) {
@@ -115,7 +115,7 @@ GPUR_FN void gpur_pick_top_of(const gpur_tree *tree, gpur_pick_top *top)
 
 /* Returns the last child with a sum of at most u before it, by a binary search, and makes u relative to that child.
  * Children of 0 are never the last: the child after them has the same sum before it. */
-GPUR_FN int64_t gpur_pick_from_top(const gpur_pick_top *top, uint64_t *u)
+GPUR_FN int64_t gpur_descend_root(const gpur_root_prefix *top, uint64_t *u)
 {
     int64_t first = 0;
     for (int half = GPUR_TREE_FAN / 2; half > 0; half /= 2)

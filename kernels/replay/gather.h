@@ -5,7 +5,7 @@
 #ifndef GPUR_KERNELS_REPLAY_GATHER_H
 #define GPUR_KERNELS_REPLAY_GATHER_H
 
-#include "kernels/replay/draw_rows.h"
+#include "kernels/replay/sample_rows.h"
 #include "kernels/replay/field_copy.h"
 #include "kernels/cpu/gather_serial.h"
 
@@ -25,20 +25,20 @@ GPUR_FN gpur_gather_tile gpur_gather_tile_of(const gpur_gather_args *a, int64_t 
 }
 
 /* Samples the tile's rows: writes their slots, or -1. */
-GPUR_FN void gpur_draw_tile(gpur_place at, const gpur_draw *draw, const gpur_gather_args *a, gpur_gather_tile tile,
-                            int64_t *slots)
+GPUR_FN void gpur_sample_tile(gpur_thread at, const gpur_sample_state *state, const gpur_gather_args *a,
+                              gpur_gather_tile tile, int64_t *slots)
 {
     for (int32_t i = at.thread; i < tile.rows; i += at.threads)
-        slots[i] = gpur_draw_row(draw, a, tile.first + i);
+        slots[i] = gpur_sample_row(state, a, tile.first + i);
 }
 
-GPUR_FN void gpur_gather_units(gpur_place at, const gpur_gather_args *a, gpur_gather_tile tile, const int64_t *slots)
+GPUR_FN void gpur_gather_units(gpur_thread at, const gpur_gather_args *a, gpur_gather_tile tile, const int64_t *slots)
 {
-    for (int32_t t = at.thread; t < tile.rows * a->units; t += GPUR_UNITS_AT_ONCE * at.threads) {
-        const gpur_tile_units units = gpur_find_units(a->copies, a->copy_count, a->units, tile.rows, t, at.threads);
-        gpur_unit_move moves[GPUR_UNITS_AT_ONCE];
-        gpur_u32x4 values[GPUR_UNITS_AT_ONCE];
-        for (int n = 0; n < GPUR_UNITS_AT_ONCE; n++) {
+    for (int32_t t = at.thread; t < tile.rows * a->units; t += GPUR_UNITS_PER_THREAD * at.threads) {
+        const gpur_tile_units units = gpur_tile_units_of(a->copies, a->copy_count, a->units, tile.rows, t, at.threads);
+        gpur_unit_copy moves[GPUR_UNITS_PER_THREAD];
+        gpur_u32x4 values[GPUR_UNITS_PER_THREAD];
+        for (int n = 0; n < GPUR_UNITS_PER_THREAD; n++) {
             const gpur_field_copy *const copy = &a->copies[units.copy[n]];
             const int64_t slot = units.row[n] < 0 ? -1 : slots[units.row[n]];
             moves[n].shift = copy->shift;
@@ -54,36 +54,36 @@ GPUR_FN void gpur_gather_units(gpur_place at, const gpur_gather_args *a, gpur_ga
 }
 
 /* Fields first: they bring into the cache what gpur_gather_extras reads of a row. */
-GPUR_FN void gpur_gather_rows(gpur_place at, const gpur_draw *draw, const gpur_gather_args *a, gpur_gather_tile tile,
-                              const int64_t *slots)
+GPUR_FN void gpur_gather_rows(gpur_thread at, const gpur_sample_state *state, const gpur_gather_args *a,
+                              gpur_gather_tile tile, const int64_t *slots)
 {
     gpur_gather_units(at, a, tile, slots);
     for (int32_t i = at.thread; i < tile.rows; i += at.threads)
-        gpur_gather_extras(draw, a, tile.first + i, slots[i]);
+        gpur_gather_extras(state, a, tile.first + i, slots[i]);
 }
 
 /* The parallel body samples the slots of the next tile into the other half of `slots` while it copies a tile, so that
  * a tile needs a single barrier. */
 GPUR_KERNEL_OF(gather, 512)
 {
-    GPUR_SHARED(int64_t, slots, 2 * GPUR_TILE);
-    const int32_t height = gpur_rows_a_tile(at, a->batch, a->tile);
+    GPUR_SHARED(int64_t, slots, 2 * GPUR_MAX_TILE_ROWS);
+    const int32_t height = gpur_rows_per_tile(at, a->batch, a->tile_rows);
     const gpur_span tiles = gpur_block_rows(at, (a->batch + height - 1) / height);
-    gpur_draw draw;
-    int64_t *mine = slots, *next = slots + GPUR_TILE;
-    gpur_draw_begin(&draw, a);
-    if (!gpur_strided()) {
-        gpur_gather_alone(at, &draw, a);
+    gpur_sample_state state;
+    int64_t *mine = slots, *next = slots + GPUR_MAX_TILE_ROWS;
+    gpur_sample_begin(&state, a);
+    if (!gpur_is_parallel()) {
+        gpur_gather_serial(at, &state, a);
         return;
     }
     for (int64_t tile = tiles.first - tiles.step; tile < tiles.last; tile += tiles.step) {
         if (tile + tiles.step < tiles.last)
-            gpur_draw_tile(at, &draw, a, gpur_gather_tile_of(a, tile + tiles.step, height), next);
+            gpur_sample_tile(at, &state, a, gpur_gather_tile_of(a, tile + tiles.step, height), next);
         if (tile >= tiles.first)
-            gpur_gather_rows(at, &draw, a, gpur_gather_tile_of(a, tile, height), mine);
+            gpur_gather_rows(at, &state, a, gpur_gather_tile_of(a, tile, height), mine);
         gpur_barrier(at);
-        int64_t *const drawn = next;
-        next = mine, mine = drawn;
+        int64_t *const filled = next;
+        next = mine, mine = filled;
     }
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * gather_frames and preprocessing in one kernel: rebuilds stacks from frames directly as the first layer's input.
- * Arguments, shapes and layouts: gpur_gather_observed_args. The serial body is in
+ * Arguments, shapes and layouts: gpur_gather_preprocessed_args. The serial body is in
  * kernels/cpu/gather_preprocessed_serial.h.
  *
  * On a GPU a thread takes the frames' pixels in the order of memory, so that a warp reads neighboring bytes, and
@@ -16,7 +16,7 @@
 #include "kernels/cpu/gather_preprocessed_serial.h"
 
 /* Finds the frames of a row's eight links. Returns 1 if all of them exist. */
-GPUR_FN int gpur_observed_find(const gpur_gather_frames_args *f, int64_t b, const unsigned char **frames)
+GPUR_FN int gpur_preprocessed_find(const gpur_gather_frames_args *f, int64_t b, const unsigned char **frames)
 {
     int is_whole = 1;
     for (int j = 0; j < 8; j++) {
@@ -28,8 +28,8 @@ GPUR_FN int gpur_observed_find(const gpur_gather_frames_args *f, int64_t b, cons
 
 /* Reads pixel i of each frame. If `is_pair`, i is even, and pixel i + 1 is read into the upper byte. A frame that
  * does not exist gives zeros. */
-GPUR_FN void gpur_observed_read(const unsigned char *const *frames, uint32_t i, int is_pair, int is_whole,
-                                uint32_t *bytes)
+GPUR_FN void gpur_preprocessed_read(const unsigned char *const *frames, uint32_t i, int is_pair, int is_whole,
+                                    uint32_t *bytes)
 {
     for (int j = 0; j < 8; j++) {
         uint16_t two = 0;
@@ -42,115 +42,117 @@ GPUR_FN void gpur_observed_read(const unsigned char *const *frames, uint32_t i, 
 }
 
 /* The four channels of one pixel. */
-GPUR_FN gpur_u32x4 gpur_observed_floats(const uint32_t *bytes, float scale)
+GPUR_FN gpur_u32x4 gpur_preprocessed_floats(const uint32_t *bytes, float scale)
 {
     gpur_u32x4 out;
     for (int c = 0; c < 4; c++) {
-        const float x = gpur_observe_value((float)bytes[c], scale);
+        const float x = gpur_preprocess_value((float)bytes[c], scale);
         memcpy(&out.v[c], &x, sizeof x);
     }
     return out;
 }
 
 /* The four channels of two pixels. A byte times a scale, which is finite, is not NaN. */
-GPUR_FN gpur_u32x4 gpur_observed_halves(const uint32_t *bytes, float scale)
+GPUR_FN gpur_u32x4 gpur_preprocessed_halves(const uint32_t *bytes, float scale)
 {
     gpur_u32x4 out;
     for (int i = 0; i < 4; i++) {
         const uint32_t first = bytes[i % 2 * 2] >> i / 2 * 8 & 255, second = bytes[i % 2 * 2 + 1] >> i / 2 * 8 & 255;
-        out.v[i] = gpur_bf16_pair(gpur_observe_value((float)first, scale), gpur_observe_value((float)second, scale));
+        out.v[i] =
+            gpur_bf16_pair(gpur_preprocess_value((float)first, scale), gpur_preprocess_value((float)second, scale));
     }
     return out;
 }
 
-/* Whether gpur_observed_quads may be used: every 16 bytes of x are one pixel, or two pixels of the same line of the
+/* Whether gpur_preprocessed_quads may be used: every 16 bytes of x are one pixel, or two pixels of the same line of the
  * same space-to-depth block. */
-GPUR_FN int gpur_observed_in_quads(const gpur_gather_observed_args *a)
+GPUR_FN int gpur_preprocessed_in_quads(const gpur_gather_preprocessed_args *a)
 {
     const gpur_gather_frames_args *const f = &a->frames;
-    const gpur_observe_args *const o = &a->observe;
+    const gpur_preprocess_args *const o = &a->preprocess;
     const uint64_t all = (uint64_t)(uintptr_t)f->obs | (uint64_t)(uintptr_t)f->next_obs | (uint64_t)f->obs_pitch |
                          (uint64_t)f->next_pitch;
-    const int pairs = o->width % 2 == 0 && (o->block == 1 || o->block % 2 == 0);
+    const int pairs = o->width % 2 == 0 && (o->space_to_depth == 1 || o->space_to_depth % 2 == 0);
     return a->is_plane && f->stack == 4 && !o->floats && (pairs || !o->bf16) && all % 16 == 0;
 }
 
-GPUR_FN gpur_u32x4 gpur_observed_quad(const uint32_t *bytes, int is_pair, float scale)
+GPUR_FN gpur_u32x4 gpur_preprocessed_quad(const uint32_t *bytes, int is_pair, float scale)
 {
-    return is_pair ? gpur_observed_halves(bytes, scale) : gpur_observed_floats(bytes, scale);
+    return is_pair ? gpur_preprocessed_halves(bytes, scale) : gpur_preprocessed_floats(bytes, scale);
 }
 
 /* Converts both stacks of a row. All loads are issued before the first store. If the last three arguments are
  * constants, the loop has little arithmetic and no branches. */
-GPUR_FN void gpur_observed_quads(gpur_place at, const gpur_gather_observed_args *a, int64_t b, gpur_span quads,
-                                 const unsigned char *const *frames, uint32_t block, int is_pair, int is_whole)
+GPUR_FN void gpur_preprocessed_quads(gpur_thread at, const gpur_gather_preprocessed_args *a, int64_t b, gpur_span quads,
+                                     const unsigned char *const *frames, uint32_t block, int is_pair, int is_whole)
 {
-    const gpur_observe_args *const o = &a->observe;
+    const gpur_preprocess_args *const o = &a->preprocess;
     const uint32_t width = (uint32_t)o->width;
     unsigned char *const obs = a->frames.obs + b * a->frames.obs_pitch;
     unsigned char *const next = a->frames.next_obs + b * a->frames.next_pitch;
     for (int64_t i = quads.first + at.thread; i < quads.last; i += at.threads) {
         const uint32_t pixel = (uint32_t)i * (is_pair ? 2 : 1), y = pixel / width;
-        const int64_t byte = gpur_observe_place(o, block, y, pixel - y * width) * (is_pair ? 2 : 4);
+        const int64_t byte = gpur_preprocess_offset(o, block, y, pixel - y * width) * (is_pair ? 2 : 4);
         uint32_t bytes[8];
-        gpur_observed_read(frames, pixel, is_pair, is_whole, bytes);
-        const gpur_u32x4 first = gpur_observed_quad(bytes, is_pair, o->scale);
-        const gpur_u32x4 second = gpur_observed_quad(bytes + 4, is_pair, o->scale);
+        gpur_preprocessed_read(frames, pixel, is_pair, is_whole, bytes);
+        const gpur_u32x4 first = gpur_preprocessed_quad(bytes, is_pair, o->scale);
+        const gpur_u32x4 second = gpur_preprocessed_quad(bytes + 4, is_pair, o->scale);
         memcpy(__builtin_assume_aligned(obs + byte, sizeof first), &first, sizeof first);
         memcpy(__builtin_assume_aligned(next + byte, sizeof second), &second, sizeof second);
     }
 }
 
 /* For the usual block size and rows without missing frames, the arguments are constants. */
-GPUR_FN void gpur_observed_row(gpur_place at, const gpur_gather_observed_args *a, int64_t b, gpur_span quads)
+GPUR_FN void gpur_preprocessed_row(gpur_thread at, const gpur_gather_preprocessed_args *a, int64_t b, gpur_span quads)
 {
-    const gpur_observe_args *const o = &a->observe;
+    const gpur_preprocess_args *const o = &a->preprocess;
     const unsigned char *frames[8];
-    const int is_usual = gpur_observed_find(&a->frames, b, frames) && o->block == 4;
+    const int is_usual = gpur_preprocessed_find(&a->frames, b, frames) && o->space_to_depth == 4;
     if (is_usual && o->bf16)
-        gpur_observed_quads(at, a, b, quads, frames, 4, 1, 1);
+        gpur_preprocessed_quads(at, a, b, quads, frames, 4, 1, 1);
     else if (is_usual)
-        gpur_observed_quads(at, a, b, quads, frames, 4, 0, 1);
+        gpur_preprocessed_quads(at, a, b, quads, frames, 4, 0, 1);
     else
-        gpur_observed_quads(at, a, b, quads, frames, (uint32_t)o->block, o->bf16, 0);
+        gpur_preprocessed_quads(at, a, b, quads, frames, (uint32_t)o->space_to_depth, o->bf16, 0);
 }
 
 /* For any shape: a thread for each pixel. */
-GPUR_FN void gpur_observed_pixels(gpur_place at, const gpur_gather_observed_args *a, int64_t b, gpur_span pixels)
+GPUR_FN void gpur_preprocessed_pixels(gpur_thread at, const gpur_gather_preprocessed_args *a, int64_t b,
+                                      gpur_span pixels)
 {
     const gpur_gather_frames_args *const f = &a->frames;
     const uint32_t *const links = f->links + b * 2 * f->stack;
-    const uint32_t width = (uint32_t)a->observe.width;
+    const uint32_t width = (uint32_t)a->preprocess.width;
     for (int64_t i = pixels.first + at.thread; i < pixels.last; i += at.threads) {
         const uint32_t y = (uint32_t)i / width, x = (uint32_t)i - y * width;
-        gpur_observed_pixel(a, f->obs + b * f->obs_pitch, links, y, x);
-        gpur_observed_pixel(a, f->next_obs + b * f->next_pitch, links + f->stack, y, x);
+        gpur_preprocessed_pixel(a, f->obs + b * f->obs_pitch, links, y, x);
+        gpur_preprocessed_pixel(a, f->next_obs + b * f->next_pitch, links + f->stack, y, x);
     }
 }
 
-GPUR_FN void gpur_observed_band(gpur_place at, const gpur_gather_observed_args *a, int64_t b, int64_t band)
+GPUR_FN void gpur_preprocessed_band(gpur_thread at, const gpur_gather_preprocessed_args *a, int64_t b, int64_t band)
 {
-    const gpur_observe_args *const o = &a->observe;
-    const int in_quads = gpur_observed_in_quads(a);
+    const gpur_preprocess_args *const o = &a->preprocess;
+    const int in_quads = gpur_preprocessed_in_quads(a);
     const int64_t items = o->height * o->width / (in_quads && o->bf16 ? 2 : 1);
-    const gpur_span mine = gpur_part_of(items, band, a->frames.bands);
+    const gpur_span mine = gpur_share_of(items, band, a->frames.bands);
     if (in_quads)
-        gpur_observed_row(at, a, b, mine);
+        gpur_preprocessed_row(at, a, b, mine);
     else
-        gpur_observed_pixels(at, a, b, mine);
+        gpur_preprocessed_pixels(at, a, b, mine);
 }
 
 /* A GPU's block takes one band of a row at a time, a CPU's thread a whole row. */
-GPUR_KERNEL_OF(gather_observed, 256)
+GPUR_KERNEL_OF(gather_preprocessed, 256)
 {
-    const int64_t bands = gpur_strided() ? a->frames.bands : 1;
+    const int64_t bands = gpur_is_parallel() ? a->frames.bands : 1;
     const gpur_span work = gpur_block_rows(at, a->frames.batch * bands);
     for (int64_t i = work.first; i < work.last; i += work.step) {
         const int64_t b = i / bands;
-        if (gpur_strided())
-            gpur_observed_band(at, a, b, i - b * bands);
+        if (gpur_is_parallel())
+            gpur_preprocessed_band(at, a, b, i - b * bands);
         else
-            gpur_observed_alone(a, b);
+            gpur_gather_preprocessed_serial(a, b);
     }
 }
 

@@ -8,13 +8,13 @@
 #include "kernels/replay/field_copy.h"
 #include "kernels/cpu/scatter_serial.h"
 
-GPUR_FN void gpur_scatter_units(gpur_place at, const gpur_scatter_args *a, int64_t first, int32_t rows)
+GPUR_FN void gpur_scatter_units(gpur_thread at, const gpur_scatter_args *a, int64_t first, int32_t rows)
 {
-    for (int32_t t = at.thread; t < rows * a->units; t += GPUR_UNITS_AT_ONCE * at.threads) {
-        const gpur_tile_units units = gpur_find_units(a->copies, a->copy_count, a->units, rows, t, at.threads);
-        gpur_unit_move moves[GPUR_UNITS_AT_ONCE];
-        gpur_u32x4 values[GPUR_UNITS_AT_ONCE];
-        for (int n = 0; n < GPUR_UNITS_AT_ONCE; n++) {
+    for (int32_t t = at.thread; t < rows * a->units; t += GPUR_UNITS_PER_THREAD * at.threads) {
+        const gpur_tile_units units = gpur_tile_units_of(a->copies, a->copy_count, a->units, rows, t, at.threads);
+        gpur_unit_copy moves[GPUR_UNITS_PER_THREAD];
+        gpur_u32x4 values[GPUR_UNITS_PER_THREAD];
+        for (int n = 0; n < GPUR_UNITS_PER_THREAD; n++) {
             const gpur_field_copy *const copy = &a->copies[units.copy[n]];
             const int64_t row = first + units.row[n];
             moves[n].shift = copy->shift;
@@ -25,19 +25,19 @@ GPUR_FN void gpur_scatter_units(gpur_place at, const gpur_scatter_args *a, int64
             moves[n].to = gpur_scatter_row(a, row) + copy->offset + units.byte[n];
         }
         gpur_load_units(values, moves);
-        for (int n = 0; n < GPUR_UNITS_AT_ONCE; n++)
+        for (int n = 0; n < GPUR_UNITS_PER_THREAD; n++)
             if (a->copies[units.copy[n]].flags)
-                values[n] = gpur_unit_of_flags(values[n]);
+                values[n] = gpur_unit_normalize_flags(values[n]);
         gpur_store_units(moves, values);
     }
 }
 
 GPUR_KERNEL(scatter)
 {
-    const int32_t height = gpur_rows_a_tile(at, a->rows, a->tile);
+    const int32_t height = gpur_rows_per_tile(at, a->rows, a->tile_rows);
     const gpur_span tiles = gpur_block_rows(at, (a->rows + height - 1) / height);
-    if (!gpur_strided()) {
-        gpur_scatter_alone(at, a);
+    if (!gpur_is_parallel()) {
+        gpur_scatter_serial(at, a);
         return;
     }
     for (int64_t tile = tiles.first; tile < tiles.last; tile += tiles.step) {

@@ -11,10 +11,10 @@
 #define GPUR_WARP 32
 #define GPUR_SHARED(type, name, n) __shared__ type name[n]
 
-typedef struct gpur_place {
+typedef struct gpur_thread {
     int64_t block, blocks;
     int thread, threads;
-} gpur_place;
+} gpur_thread;
 
 /*
  * Programmatic dependent launch. With gpur_device_dependent_launches, the blocks of a kernel may become resident
@@ -26,51 +26,51 @@ typedef struct gpur_place {
  * long, and the resident blocks of its dependent would take room on the multiprocessors from other streams. In
  * ordinary launches neither call has an effect.
  */
-GPUR_FN void gpur_let_follower_begin(void)
+GPUR_FN void gpur_allow_dependents(void)
 {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
     cudaTriggerProgrammaticLaunchCompletion();
 #endif
 }
-GPUR_FN void gpur_await_predecessor(void)
+GPUR_FN void gpur_wait_for_primary(void)
 {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
     cudaGridDependencySynchronize();
 #endif
 }
 
-/* Defines the entry of a kernel for blocks of up to `most_threads` threads. The 1 for the blocks on a multiprocessor
+/* Defines the entry of a kernel for blocks of up to `max_threads` threads. The 1 for the blocks on a multiprocessor
  * is needed: without it ptxas aims at several, and for some architectures spills registers to get there. */
-#define GPUR_CUDA_ENTRY_(name, most_threads, begin)                                                                    \
-    static __device__ __forceinline__ void gpur_##name(gpur_place at, const gpur_##name##_args *a);                    \
-    extern "C" __global__ void __launch_bounds__(most_threads, 1)                                                      \
+#define GPUR_CUDA_ENTRY_(name, max_threads, begin)                                                                     \
+    static __device__ __forceinline__ void gpur_##name(gpur_thread at, const gpur_##name##_args *a);                   \
+    extern "C" __global__ void __launch_bounds__(max_threads, 1)                                                       \
         gpur_##name##_cuda_entry(const __grid_constant__ gpur_##name##_args args)                                      \
     {                                                                                                                  \
-        gpur_place at;                                                                                                 \
+        gpur_thread at;                                                                                                \
         begin;                                                                                                         \
-        gpur_await_predecessor();                                                                                      \
+        gpur_wait_for_primary();                                                                                       \
         at.block = blockIdx.x, at.blocks = gridDim.x, at.thread = (int)threadIdx.x, at.threads = (int)blockDim.x;      \
         gpur_##name(at, &args);                                                                                        \
     }                                                                                                                  \
-    static __device__ __forceinline__ void gpur_##name(gpur_place at, const gpur_##name##_args *a)
-#define GPUR_KERNEL_OF(name, most_threads) GPUR_CUDA_ENTRY_(name, most_threads, gpur_let_follower_begin())
+    static __device__ __forceinline__ void gpur_##name(gpur_thread at, const gpur_##name##_args *a)
+#define GPUR_KERNEL_OF(name, max_threads) GPUR_CUDA_ENTRY_(name, max_threads, gpur_allow_dependents())
 #define GPUR_KERNEL(name) GPUR_KERNEL_OF(name, 1024)
-#define GPUR_KERNEL_TOGETHER(name, most_threads)                                                                       \
-    enum { gpur_##name##_meets = 1 };                                                                                  \
-    GPUR_CUDA_ENTRY_(name, most_threads, (void)0)
+#define GPUR_KERNEL_COOPERATIVE(name, max_threads)                                                                     \
+    enum { gpur_##name##_is_cooperative = 1 };                                                                         \
+    GPUR_CUDA_ENTRY_(name, max_threads, (void)0)
 
-GPUR_FN int gpur_strided(void)
+GPUR_FN int gpur_is_parallel(void)
 {
     return 1;
 }
-GPUR_FN void gpur_barrier(gpur_place at)
+GPUR_FN void gpur_barrier(gpur_thread at)
 {
     (void)at;
     __syncthreads();
 }
 /* Syncs the blocks of a cluster with the hardware's barrier. One thread's fence covers the writes of its whole block,
  * since the block's barrier comes before it; the arrivals can therefore be relaxed. */
-GPUR_FN void gpur_meet_cluster(void)
+GPUR_FN void gpur_cluster_sync(void)
 {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
     __syncthreads();
@@ -83,7 +83,7 @@ GPUR_FN void gpur_meet_cluster(void)
 }
 /* Grid sync. The launcher (src/device/cuda/launch.c) chooses one cluster or a cooperative grid; the kernel reads from
  * the hardware which of them it runs in. A launch of one block may be neither. */
-GPUR_FN void gpur_meet(gpur_place at)
+GPUR_FN void gpur_grid_sync(gpur_thread at)
 {
     if (at.blocks == 1) {
         __syncthreads();
@@ -91,18 +91,18 @@ GPUR_FN void gpur_meet(gpur_place at)
     }
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
     if (cooperative_groups::this_cluster().num_blocks() == at.blocks) {
-        gpur_meet_cluster();
+        gpur_cluster_sync();
         return;
     }
 #endif
     cooperative_groups::this_grid().sync();
 }
-GPUR_FN uint32_t gpur_warp_get_u32(gpur_place at, uint32_t x, int lane)
+GPUR_FN uint32_t gpur_warp_get_u32(gpur_thread at, uint32_t x, int lane)
 {
     (void)at;
     return __shfl_sync(0xffffffffu, x, lane);
 }
-GPUR_FN int gpur_warp_first(gpur_place at, int yes)
+GPUR_FN int gpur_warp_first(gpur_thread at, int yes)
 {
     (void)at;
     return __ffs((int)__ballot_sync(0xffffffffu, yes)) - 1;
@@ -136,6 +136,6 @@ GPUR_FN uint32_t gpur_atomic_min_u32(uint32_t *to, uint32_t x)
     return atomicMin(to, x);
 }
 #define gpur_prefetch(address) ((void)(address))
-#define gpur_prefetch_far(address) ((void)(address))
+#define gpur_prefetch_l2(address) ((void)(address))
 
 #endif

@@ -12,22 +12,23 @@
  *   GPUR_KERNEL(name)             opens a kernel: `at` is the thread's coordinates, `a` points to its gpur_NAME_args
  *   GPUR_KERNEL_OF(name, most)    the same with blocks of at most `most` threads, a multiple of 32, so that a thread
  *                                 may have more registers; launches of larger blocks are refused
- *   GPUR_KERNEL_TOGETHER(name, most)
- *                                 the same for a kernel that calls gpur_meet
+ *   GPUR_KERNEL_COOPERATIVE(name, most)
+ *                                 the same for a kernel that calls gpur_grid_sync
  *   GPUR_SHARED(type, name, n)    an array of n numbers shared by the block; keep it small: a CPU has it on the stack
  *   GPUR_WARP                     threads of a warp: 32 (CUDA), 1 (CPU), 4 (race check)
  *   gpur_barrier(at)              barrier of the block; every thread of the block must call it
- *   gpur_meet(at)                 grid sync, and a gpur_barrier, too; every thread of every block must call it. What
+ *   gpur_grid_sync(at)                 grid sync, and a gpur_barrier, too; every thread of every block must call it.
+ *                                      What
  *                                 any thread wrote to memory before it, all threads see after it. Only in kernels of
- *                                 GPUR_MEETING_KERNEL_LIST (kernels/kernels.h), whose launches are cooperative
+ *                                 GPUR_COOPERATIVE_KERNEL_LIST (kernels/kernels.h), whose launches are cooperative
  *   gpur_warp_get_u32(at, x, l)   the x of lane l of the warp; every thread of it must call it
  *   gpur_warp_first(at, yes)      the first lane of the warp with yes != 0, or -1; every thread of it must call it
- *   gpur_strided()                1: neighboring threads get neighboring work (GPU, race check: parallel bodies);
+ *   gpur_is_parallel()                1: neighboring threads get neighboring work (GPU, race check: parallel bodies);
  *                                 0: each thread gets a contiguous share (CPU: serial bodies)
  *   gpur_philox4x32_10(c, k)      128 random bits from a 128-bit counter and a 64-bit key
  *   gpur_mulhi_u64(a, b)          the upper 64 bits of the product
  *   gpur_prefetch(p)              a hint: on a CPU it prefetches p into the first-level cache
- *   gpur_prefetch_far(p)          the same for the second-level cache, if the data is too much for the first one
+ *   gpur_prefetch_l2(p)          the same for the second-level cache, if the data is too much for the first one
  *   gpur_atomic_add_u64(p, x), gpur_atomic_exchange_u32, gpur_atomic_max_u32, gpur_atomic_min_u32
  *                                 the last three return the previous value
  */
@@ -56,22 +57,22 @@ typedef struct gpur_span {
     int64_t first, last, step;
 } gpur_span;
 
-/* Share number `part` of `parts` contiguous shares of n elements. */
-GPUR_FN gpur_span gpur_part_of(int64_t n, int64_t part, int64_t parts)
+/* Share number `share` of `shares` contiguous shares of n elements. */
+GPUR_FN gpur_span gpur_share_of(int64_t n, int64_t share, int64_t shares)
 {
     gpur_span s;
-    s.first = n * part / parts;
-    s.last = n * (part + 1) / parts;
+    s.first = n * share / shares;
+    s.last = n * (share + 1) / shares;
     s.step = 1;
     return s;
 }
 
 /* This thread's share of n elements that are divided among all threads of the grid. */
-GPUR_FN gpur_span gpur_grid_span(gpur_place at, int64_t n)
+GPUR_FN gpur_span gpur_grid_span(gpur_thread at, int64_t n)
 {
     gpur_span s;
-    if (!gpur_strided())
-        return gpur_part_of(n, at.block, at.blocks);
+    if (!gpur_is_parallel())
+        return gpur_share_of(n, at.block, at.blocks);
     s.first = at.block * at.threads + at.thread;
     s.last = n;
     s.step = at.blocks * at.threads;
@@ -79,11 +80,11 @@ GPUR_FN gpur_span gpur_grid_span(gpur_place at, int64_t n)
 }
 
 /* This block's share of n rows, the same for each of its threads. */
-GPUR_FN gpur_span gpur_block_rows(gpur_place at, int64_t n)
+GPUR_FN gpur_span gpur_block_rows(gpur_thread at, int64_t n)
 {
     gpur_span s;
-    if (!gpur_strided())
-        return gpur_part_of(n, at.block, at.blocks);
+    if (!gpur_is_parallel())
+        return gpur_share_of(n, at.block, at.blocks);
     s.first = at.block;
     s.last = n;
     s.step = at.blocks;
@@ -91,7 +92,7 @@ GPUR_FN gpur_span gpur_block_rows(gpur_place at, int64_t n)
 }
 
 /* This thread's share of n columns that are divided among the threads of its block. */
-GPUR_FN gpur_span gpur_block_span(gpur_place at, int64_t n)
+GPUR_FN gpur_span gpur_block_span(gpur_thread at, int64_t n)
 {
     gpur_span s;
     s.first = at.thread;

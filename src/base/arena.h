@@ -14,7 +14,7 @@ typedef struct gpur_arena {
 } gpur_arena;
 
 /* Returns an address aligned to 256 bytes, or NULL while measuring. */
-static inline void *gpur_arena_take(gpur_arena *arena, int64_t bytes)
+static inline void *gpur_arena_alloc(gpur_arena *arena, int64_t bytes)
 {
     unsigned char *const taken = arena->base ? arena->base + arena->used : (unsigned char *)0;
     const int64_t taken_bytes = (bytes + 255) / 256 * 256 + GPUR_RED_ZONE;
@@ -26,7 +26,7 @@ static inline void *gpur_arena_take(gpur_arena *arena, int64_t bytes)
 
 static inline float *gpur_arena_floats(gpur_arena *arena, int64_t count)
 {
-    return gpur_arena_take(arena, count * (int64_t)sizeof(float));
+    return gpur_arena_alloc(arena, count * (int64_t)sizeof(float));
 }
 
 #endif

@@ -32,7 +32,7 @@ static void after_fork_in_child(void)
     pthread_mutex_unlock(&mutex);
 }
 
-gpur_status gpur_forks_watch(void)
+gpur_status gpur_forks_count_from_now(void)
 {
     int error = 0;
     pthread_mutex_lock(&mutex);

@@ -9,9 +9,9 @@
 #include <stdint.h>
 
 /* Starts counting forks. GPUR_OUT_OF_MEMORY: the C library has no memory for one more fork handler. */
-gpur_status gpur_forks_watch(void);
+gpur_status gpur_forks_count_from_now(void);
 
-/* Returns the number of forks between the process that first called gpur_forks_watch and this one. */
+/* Returns the number of forks between the process that first called gpur_forks_count_from_now and this one. */
 uint32_t gpur_forks(void);
 
 #endif

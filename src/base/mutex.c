@@ -1,64 +1,64 @@
 /* SPDX-License-Identifier: MIT */
 #include "base/mutex.h"
 
-gpur_status gpur_quick_lock_open(gpur_quick_lock *lock, const char *what)
+gpur_status gpur_mutex_open(gpur_mutex *lock, const char *what)
 {
-    if (pthread_mutex_init(&lock->mutex, NULL) != 0 || pthread_cond_init(&lock->given, NULL) != 0 ||
-        pthread_cond_init(&lock->changed, NULL) != 0)
+    if (pthread_mutex_init(&lock->mutex, NULL) != 0 || pthread_cond_init(&lock->unlocked, NULL) != 0 ||
+        pthread_cond_init(&lock->notified, NULL) != 0)
         return gpur_fail(GPUR_OUT_OF_MEMORY, "no lock for %s: the system has no more of them", what);
     return GPUR_OK;
 }
 
-void gpur_quick_lock_close(gpur_quick_lock *lock)
+void gpur_mutex_close(gpur_mutex *lock)
 {
-    pthread_cond_destroy(&lock->changed);
-    pthread_cond_destroy(&lock->given);
+    pthread_cond_destroy(&lock->notified);
+    pthread_cond_destroy(&lock->unlocked);
     pthread_mutex_destroy(&lock->mutex);
 }
 
-static int is_wanted_and_given(gpur_quick_lock *lock)
+static int contended_and_unlocked(gpur_mutex *lock)
 {
-    return atomic_exchange_explicit(&lock->state, GPUR_LOCK_WANTED, memory_order_acquire) == GPUR_LOCK_FREE;
+    return atomic_exchange_explicit(&lock->state, GPUR_MUTEX_CONTENDED, memory_order_acquire) == GPUR_MUTEX_FREE;
 }
 
-/* A waiter sets GPUR_LOCK_WANTED while it holds `mutex`, and an unlocker that sees WANTED locks `mutex` before it
+/* A waiter sets GPUR_MUTEX_CONTENDED while it holds `mutex`, and an unlocker that sees WANTED locks `mutex` before it
  * signals. So the waiter is already asleep by then, and no wake-up is lost. A thread that has waited takes the lock as
  * WANTED, because other threads may still be waiting. */
-void gpur_quick_lock_take_late(gpur_quick_lock *lock)
+void gpur_mutex_lock_slow(gpur_mutex *lock)
 {
     pthread_mutex_lock(&lock->mutex);
-    while (!is_wanted_and_given(lock))
-        pthread_cond_wait(&lock->given, &lock->mutex);
+    while (!contended_and_unlocked(lock))
+        pthread_cond_wait(&lock->unlocked, &lock->mutex);
     pthread_mutex_unlock(&lock->mutex);
 }
 
-void gpur_quick_lock_wake_next(gpur_quick_lock *lock)
+void gpur_mutex_unlock_slow(gpur_mutex *lock)
 {
     pthread_mutex_lock(&lock->mutex);
-    pthread_cond_signal(&lock->given);
+    pthread_cond_signal(&lock->unlocked);
     pthread_mutex_unlock(&lock->mutex);
 }
 
 /* A notifier holds the lock, and this thread releases the lock only with `mutex` held. So a notification comes after
  * pthread_cond_wait has begun, and is not lost. */
-void gpur_quick_lock_sleep(gpur_quick_lock *lock)
+void gpur_mutex_wait(gpur_mutex *lock)
 {
-    lock->sleepers++;
+    lock->waiters++;
     pthread_mutex_lock(&lock->mutex);
-    const uint64_t seen = lock->changes;
-    if (atomic_exchange_explicit(&lock->state, GPUR_LOCK_FREE, memory_order_release) == GPUR_LOCK_WANTED)
-        pthread_cond_signal(&lock->given);
-    while (lock->changes == seen)
-        pthread_cond_wait(&lock->changed, &lock->mutex);
+    const uint64_t seen = lock->notifications;
+    if (atomic_exchange_explicit(&lock->state, GPUR_MUTEX_FREE, memory_order_release) == GPUR_MUTEX_CONTENDED)
+        pthread_cond_signal(&lock->unlocked);
+    while (lock->notifications == seen)
+        pthread_cond_wait(&lock->notified, &lock->mutex);
     pthread_mutex_unlock(&lock->mutex);
-    gpur_quick_lock_take(lock);
-    lock->sleepers--;
+    gpur_mutex_lock(lock);
+    lock->waiters--;
 }
 
-void gpur_quick_lock_wake_all(gpur_quick_lock *lock)
+void gpur_mutex_notify_slow(gpur_mutex *lock)
 {
     pthread_mutex_lock(&lock->mutex);
-    lock->changes++;
-    pthread_cond_broadcast(&lock->changed);
+    lock->notifications++;
+    pthread_cond_broadcast(&lock->notified);
     pthread_mutex_unlock(&lock->mutex);
 }

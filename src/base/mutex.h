@@ -19,68 +19,67 @@
 
 #if defined(__GLIBC__) && (__GLIBC__ > 2 || __GLIBC_MINOR__ >= 32)
 #include <sys/single_threaded.h>
-#define GPUR_IS_ALONE __libc_single_threaded
+#define GPUR_SINGLE_THREADED __libc_single_threaded
 #else
-#define GPUR_IS_ALONE 0
+#define GPUR_SINGLE_THREADED 0
 #endif
 
+enum { GPUR_MUTEX_FREE, GPUR_MUTEX_LOCKED, GPUR_MUTEX_CONTENDED /* locked, and threads may be waiting for it */ };
 
-enum { GPUR_LOCK_FREE, GPUR_LOCK_HELD, GPUR_LOCK_WANTED /* locked, and threads may be waiting for it */ };
-
-typedef struct gpur_quick_lock {
-    atomic_int state;      /* GPUR_LOCK_* */
-    int32_t sleepers;      /* threads in gpur_quick_lock_sleep; protected by the lock */
+typedef struct gpur_mutex {
+    atomic_int state;      /* GPUR_MUTEX_* */
+    int32_t waiters;       /* threads in gpur_mutex_wait; protected by the lock */
     pthread_mutex_t mutex; /* for threads that wait or wake others; none holds it while it waits for the lock */
-    pthread_cond_t given, changed;
-    uint64_t changes; /* protected by `mutex` */
-} gpur_quick_lock;
+    pthread_cond_t unlocked, notified;
+    uint64_t notifications; /* protected by `mutex` */
+} gpur_mutex;
 
-gpur_status gpur_quick_lock_open(gpur_quick_lock *lock, const char *what);
-void gpur_quick_lock_close(gpur_quick_lock *lock); /* accepts a zeroed one */
+gpur_status gpur_mutex_open(gpur_mutex *lock, const char *what);
+void gpur_mutex_close(gpur_mutex *lock); /* accepts a zeroed one */
 
 /* Slow paths of lock and unlock, for when another thread holds the lock or waits for it. */
-void gpur_quick_lock_take_late(gpur_quick_lock *lock);
-void gpur_quick_lock_wake_next(gpur_quick_lock *lock);
+void gpur_mutex_lock_slow(gpur_mutex *lock);
+void gpur_mutex_unlock_slow(gpur_mutex *lock);
 
 /* Returns 1 if this thread now holds the lock, 0 if another thread holds it. */
-static inline int gpur_quick_lock_try(gpur_quick_lock *lock)
+static inline int gpur_mutex_try_lock(gpur_mutex *lock)
 {
-    int is = GPUR_LOCK_FREE;
-    if (!GPUR_IS_ALONE)
-        return atomic_compare_exchange_strong_explicit(&lock->state, &is, GPUR_LOCK_HELD, memory_order_acquire,
+    int is = GPUR_MUTEX_FREE;
+    if (!GPUR_SINGLE_THREADED)
+        return atomic_compare_exchange_strong_explicit(&lock->state, &is, GPUR_MUTEX_LOCKED, memory_order_acquire,
                                                        memory_order_relaxed);
-    if (atomic_load_explicit(&lock->state, memory_order_relaxed) != GPUR_LOCK_FREE)
+    if (atomic_load_explicit(&lock->state, memory_order_relaxed) != GPUR_MUTEX_FREE)
         return 0;
-    atomic_store_explicit(&lock->state, GPUR_LOCK_HELD, memory_order_relaxed);
+    atomic_store_explicit(&lock->state, GPUR_MUTEX_LOCKED, memory_order_relaxed);
     return 1;
 }
 
-static inline void gpur_quick_lock_take(gpur_quick_lock *lock)
+static inline void gpur_mutex_lock(gpur_mutex *lock)
 {
-    if (!gpur_quick_lock_try(lock))
-        gpur_quick_lock_take_late(lock);
+    if (!gpur_mutex_try_lock(lock))
+        gpur_mutex_lock_slow(lock);
 }
 
-static inline void gpur_quick_lock_give(gpur_quick_lock *lock)
+static inline void gpur_mutex_unlock(gpur_mutex *lock)
 {
-    if (GPUR_IS_ALONE)
-        atomic_store_explicit(&lock->state, GPUR_LOCK_FREE, memory_order_relaxed);
-    else if (atomic_exchange_explicit(&lock->state, GPUR_LOCK_FREE, memory_order_release) == GPUR_LOCK_WANTED)
-        gpur_quick_lock_wake_next(lock);
+    if (GPUR_SINGLE_THREADED)
+        atomic_store_explicit(&lock->state, GPUR_MUTEX_FREE, memory_order_relaxed);
+    else if (atomic_exchange_explicit(&lock->state, GPUR_MUTEX_FREE, memory_order_release) == GPUR_MUTEX_CONTENDED)
+        gpur_mutex_unlock_slow(lock);
 }
 
-/* Requires the lock. Releases it, waits for gpur_quick_lock_tell and takes it again. May also return without a
+/* Requires the lock. Releases it, waits for gpur_mutex_notify_all and takes it again. May also return without a
  * notification, so the caller tests its condition in a loop. */
-void gpur_quick_lock_sleep(gpur_quick_lock *lock);
+void gpur_mutex_wait(gpur_mutex *lock);
 
-/* Slow path of gpur_quick_lock_tell. Requires the lock. */
-void gpur_quick_lock_wake_all(gpur_quick_lock *lock);
+/* Slow path of gpur_mutex_notify_all. Requires the lock. */
+void gpur_mutex_notify_slow(gpur_mutex *lock);
 
-/* Wakes all threads in gpur_quick_lock_sleep. Requires the lock. */
-static inline void gpur_quick_lock_tell(gpur_quick_lock *lock)
+/* Wakes all threads in gpur_mutex_wait. Requires the lock. */
+static inline void gpur_mutex_notify_all(gpur_mutex *lock)
 {
-    if (lock->sleepers > 0)
-        gpur_quick_lock_wake_all(lock);
+    if (lock->waiters > 0)
+        gpur_mutex_notify_slow(lock);
 }
 
 #endif

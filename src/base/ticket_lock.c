@@ -3,26 +3,26 @@
 
 #include "base/mutex.h"
 
-gpur_status gpur_fair_lock_open(gpur_fair_lock *lock, const char *what)
+gpur_status gpur_ticket_lock_open(gpur_ticket_lock *lock, const char *what)
 {
     if (pthread_mutex_init(&lock->mutex, NULL) != 0 || pthread_cond_init(&lock->moved, NULL) != 0)
         return gpur_fail(GPUR_OUT_OF_MEMORY, "no lock for %s: the system has no more of them", what);
     return GPUR_OK;
 }
 
-void gpur_fair_lock_close(gpur_fair_lock *lock)
+void gpur_ticket_lock_close(gpur_ticket_lock *lock)
 {
     pthread_cond_destroy(&lock->moved);
     pthread_mutex_destroy(&lock->mutex);
 }
 
 /* Plain increment, for a process with only one thread. */
-static void count_alone(_Atomic uint64_t *counter)
+static void count_single_threaded(_Atomic uint64_t *counter)
 {
     atomic_store_explicit(counter, atomic_load_explicit(counter, memory_order_relaxed) + 1, memory_order_relaxed);
 }
 
-static void sleep_until_served(gpur_fair_lock *lock, uint64_t ticket)
+static void wait_until_served(gpur_ticket_lock *lock, uint64_t ticket)
 {
     pthread_mutex_lock(&lock->mutex);
     while (atomic_load(&lock->serving) != ticket)
@@ -30,23 +30,23 @@ static void sleep_until_served(gpur_fair_lock *lock, uint64_t ticket)
     pthread_mutex_unlock(&lock->mutex);
 }
 
-void gpur_fair_lock_take(gpur_fair_lock *lock)
+void gpur_ticket_lock_lock(gpur_ticket_lock *lock)
 {
-    if (GPUR_IS_ALONE) {
-        count_alone(&lock->next);
+    if (GPUR_SINGLE_THREADED) {
+        count_single_threaded(&lock->next);
         return;
     }
     const uint64_t ticket = atomic_fetch_add(&lock->next, 1);
     if (atomic_load(&lock->serving) != ticket)
-        sleep_until_served(lock, ticket);
+        wait_until_served(lock, ticket);
 }
 
 /* The unlocker either sees the ticket of a thread that is about to sleep, and wakes it, or that thread sees that it is
  * being served. Both sides write before they read, all sequentially consistent (as in Dekker's algorithm). */
-void gpur_fair_lock_give(gpur_fair_lock *lock)
+void gpur_ticket_lock_unlock(gpur_ticket_lock *lock)
 {
-    if (GPUR_IS_ALONE) {
-        count_alone(&lock->serving);
+    if (GPUR_SINGLE_THREADED) {
+        count_single_threaded(&lock->serving);
         return;
     }
     const uint64_t following = atomic_fetch_add(&lock->serving, 1) + 1;
@@ -57,7 +57,7 @@ void gpur_fair_lock_give(gpur_fair_lock *lock)
     pthread_mutex_unlock(&lock->mutex);
 }
 
-int64_t gpur_fair_lock_users(gpur_fair_lock *lock)
+int64_t gpur_ticket_lock_users(gpur_ticket_lock *lock)
 {
     const uint64_t served = atomic_load(&lock->serving);
     return (int64_t)(atomic_load(&lock->next) - served);

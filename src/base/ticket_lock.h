@@ -11,20 +11,20 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-typedef struct gpur_fair_lock {
+typedef struct gpur_ticket_lock {
     _Atomic uint64_t next;    /* ticket of the next thread that asks */
     _Atomic uint64_t serving; /* ticket of the thread that holds the lock or may take it */
     pthread_mutex_t mutex;    /* for threads that sleep and threads that wake them */
     pthread_cond_t moved;
-} gpur_fair_lock;
+} gpur_ticket_lock;
 
-gpur_status gpur_fair_lock_open(gpur_fair_lock *lock, const char *what);
-void gpur_fair_lock_close(gpur_fair_lock *lock); /* accepts a zeroed one */
+gpur_status gpur_ticket_lock_open(gpur_ticket_lock *lock, const char *what);
+void gpur_ticket_lock_close(gpur_ticket_lock *lock); /* accepts a zeroed one */
 
-void gpur_fair_lock_take(gpur_fair_lock *lock);
-void gpur_fair_lock_give(gpur_fair_lock *lock);
+void gpur_ticket_lock_lock(gpur_ticket_lock *lock);
+void gpur_ticket_lock_unlock(gpur_ticket_lock *lock);
 
 /* Returns the number of threads that hold the lock or wait for it, as of some moment during the call. */
-int64_t gpur_fair_lock_users(gpur_fair_lock *lock);
+int64_t gpur_ticket_lock_users(gpur_ticket_lock *lock);
 
 #endif

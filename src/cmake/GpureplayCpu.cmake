@@ -15,7 +15,7 @@ endif()
 
 set(gpureplay_objects)
 foreach(variant IN LISTS gpureplay_cpu_variants)
-    add_library(gpureplay_cpu_${variant} OBJECT kernels/cpu.c kernels/fused/cpu_steps.c)
+    add_library(gpureplay_cpu_${variant} OBJECT kernels/cpu.c kernels/fused/cpu_fused_steps.c)
     target_link_libraries(gpureplay_cpu_${variant} PRIVATE gpureplay_options)
     target_include_directories(gpureplay_cpu_${variant} PRIVATE ${PROJECT_SOURCE_DIR})
     target_compile_definitions(gpureplay_cpu_${variant} PRIVATE GPUR_VARIANT=${variant}

@@ -22,22 +22,22 @@ typedef struct gpur_allocation {
     int pinned;
 } gpur_allocation;
 
-typedef struct gpur_ledger {
+typedef struct gpur_alloc_table {
     pthread_mutex_t mutex;
     gpur_allocation *entries; /* (count of room), newest last: short-lived allocations are found first */
     size_t count, room;
-} gpur_ledger;
+} gpur_alloc_table;
 
-gpur_status gpur_ledger_open(struct gpur_device *device);
-void gpur_ledger_close(struct gpur_device *device); /* accepts a zeroed one */
-gpur_status gpur_ledger_add(struct gpur_device *device, gpur_allocation allocation);
+gpur_status gpur_alloc_table_open(struct gpur_device *device);
+void gpur_alloc_table_close(struct gpur_device *device); /* accepts a zeroed one */
+gpur_status gpur_alloc_table_add(struct gpur_device *device, gpur_allocation allocation);
 
 /* Removes the entry with this address, or any entry if `memory` is NULL. Returns 0 if there is none. */
-int gpur_ledger_take(struct gpur_device *device, const void *memory, gpur_allocation *allocation);
+int gpur_alloc_table_remove(struct gpur_device *device, const void *memory, gpur_allocation *allocation);
 
 /* The functions of a backend. device.c, enqueue.c, gemm.c and conv.c check arguments; a backend only does the work. */
 
-enum { GPUR_MOST_THREADS = 1024 }; /* most that gpur_device_config allows */
+enum { GPUR_MAX_THREADS = 1024 }; /* most that gpur_device_config allows */
 
 typedef struct gpur_backend {
     gpur_status (*open)(gpur_device *device, int ordinal); /* fills in description, threads, traits, backend_data */
@@ -55,7 +55,7 @@ typedef struct gpur_backend {
     void (*stream_destroy)(gpur_stream *stream);
     gpur_status (*stream_sync)(gpur_stream *stream);
     void *(*stream_native)(gpur_stream *stream);
-    gpur_status (*native_check)(gpur_device *device, void *native, int kept); /* native is not NULL */
+    gpur_status (*native_stream_check)(gpur_device *device, void *native, int outlives_call); /* native is not NULL */
     gpur_status (*stream_wait_native)(gpur_stream *stream, void *native);
     gpur_status (*native_wait_stream)(void *native, gpur_stream *stream);
 
@@ -67,18 +67,18 @@ typedef struct gpur_backend {
     int (*event_done)(gpur_event *event);
 
     gpur_status (*copy)(gpur_stream *stream, void *to, const void *from, int64_t bytes);
-    gpur_status (*copy_past)(gpur_stream *stream, void *to, const void *from, int64_t bytes); /* may be `copy` */
+    gpur_status (*copy_nt)(gpur_stream *stream, void *to, const void *from, int64_t bytes); /* may be `copy` */
     gpur_status (*fill)(gpur_stream *stream, void *memory, int byte, int64_t bytes);
     gpur_status (*launch)(gpur_stream *stream, int kernel, gpur_grid grid, const void *args, size_t bytes);
     gpur_grid (*grid_elements)(const gpur_device *device, int64_t n);
     gpur_grid (*grid_rows)(const gpur_device *device, int64_t n, int64_t rows_per_block, int64_t bytes);
     gpur_grid (*grid_single)(const gpur_device *device);
-    gpur_grid (*grid_together)(const gpur_device *device, int kernel, gpur_grid wanted); /* clamps `wanted` */
+    gpur_grid (*grid_cooperative)(const gpur_device *device, int kernel, gpur_grid wanted); /* clamps `wanted` */
 
-    gpur_status (*recording_create)(gpur_device *device, gpur_record_fn record, void *context, int unroll,
-                                    gpur_recording **recording);
-    void (*recording_destroy)(gpur_recording *recording);
-    gpur_status (*recording_replay)(gpur_recording *recording, gpur_stream *stream, int64_t repetitions);
+    gpur_status (*graph_create)(gpur_device *device, gpur_record_fn record, void *context, int unroll,
+                                gpur_graph **graph);
+    void (*graph_destroy)(gpur_graph *graph);
+    gpur_status (*graph_launch)(gpur_graph *graph, gpur_stream *stream, int64_t repetitions);
 
     gpur_status (*gemm_create)(gpur_device *device, const gpur_gemm_shape *shape, gpur_gemm **gemm);
     void (*gemm_destroy)(gpur_gemm *gemm);
@@ -102,13 +102,13 @@ extern const gpur_backend gpur_backend_cuda; /* cuda/device.c, or none.c, whose 
 struct gpur_device {
     const gpur_backend *backend;
     gpur_device_config config;
-    atomic_int holders;
+    atomic_int references;
     _Atomic int64_t memory_used; /* bytes of device memory allocated */
     char name[32];
     char description[128];
     int32_t threads;
     gpur_device_traits traits;
-    gpur_ledger ledger;
+    gpur_alloc_table allocations;
     gpur_stream *copy_stream; /* of gpur_device_copy */
     gpur_grid forced_grid;    /* for tests; 0 blocks: not forced */
     int dependent_launches;   /* gpur_device_dependent_launches */
@@ -122,7 +122,7 @@ struct gpur_stream {
 struct gpur_event {
     gpur_device *device;
 };
-struct gpur_recording {
+struct gpur_graph {
     gpur_device *device;
 };
 struct gpur_gemm {
@@ -132,7 +132,7 @@ struct gpur_gemm {
 struct gpur_conv {
     gpur_device *device;
     gpur_conv_shape shape;
-    struct gpur_patch_conv *patches; /* the im2col plan; NULL: a plan of the backend */
+    struct gpur_im2col_conv *im2col; /* the im2col plan; NULL: a plan of the backend */
 };
 
 #endif

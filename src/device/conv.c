@@ -41,15 +41,15 @@ static gpur_status check_shape(const gpur_conv_shape *s)
     return GPUR_OK;
 }
 
-/* Plans of the backend also begin with a gpur_conv; their `patches` is NULL. */
-static gpur_status create_by_patches(gpur_device *device, const gpur_conv_shape *shape, gpur_conv **out)
+/* Plans of the backend also begin with a gpur_conv; their `im2col` is NULL. */
+static gpur_status create_by_im2col(gpur_device *device, const gpur_conv_shape *shape, gpur_conv **out)
 {
     gpur_conv *const conv = (gpur_conv *)gpur_host_alloc(device, sizeof *conv);
     if (!conv)
         return gpur_fail(GPUR_OUT_OF_MEMORY, "no memory for a convolution's plan of %zu bytes", sizeof *conv);
     conv->device = device;
     conv->shape = *shape;
-    const gpur_status status = gpur_patch_conv_create(device, shape, &conv->patches);
+    const gpur_status status = gpur_im2col_conv_create(device, shape, &conv->im2col);
     if (status != GPUR_OK) {
         gpur_host_free(device, conv, sizeof *conv);
         return status;
@@ -60,7 +60,7 @@ static gpur_status create_by_patches(gpur_device *device, const gpur_conv_shape 
 
 /* The library's convolution followed by an epilogue kernel is faster than im2col with a fused epilogue. So this asks
  * whether the library has the convolution without its epilogue. GPUR_UNAVAILABLE: it has not. */
-static gpur_status find_way_without_epilogue(gpur_device *device, const gpur_conv_shape *shape)
+static gpur_status find_plan_without_epilogue(gpur_device *device, const gpur_conv_shape *shape)
 {
     gpur_conv_shape bare = *shape;
     gpur_conv *conv = NULL;
@@ -76,14 +76,14 @@ gpur_status gpur_conv_create(gpur_device *device, const gpur_conv_shape *shape, 
 {
     *conv = NULL;
     GPUR_TRY(check_shape(shape));
-    if (shape->by_patches)
-        return create_by_patches(device, shape, conv);
+    if (shape->by_im2col)
+        return create_by_im2col(device, shape, conv);
     const gpur_status status = device->backend->conv_create(device, shape, conv);
     if (status != GPUR_UNAVAILABLE)
         return status;
-    const gpur_status bare = find_way_without_epilogue(device, shape);
+    const gpur_status bare = find_plan_without_epilogue(device, shape);
     if (bare == GPUR_UNAVAILABLE)
-        return create_by_patches(device, shape, conv);
+        return create_by_im2col(device, shape, conv);
     return bare == GPUR_OK ? status : bare;
 }
 
@@ -91,18 +91,18 @@ void gpur_conv_destroy(gpur_conv *conv)
 {
     if (!conv)
         return;
-    if (!conv->patches) {
+    if (!conv->im2col) {
         conv->device->backend->conv_destroy(conv);
         return;
     }
-    gpur_patch_conv_destroy(conv->patches);
+    gpur_im2col_conv_destroy(conv->im2col);
     gpur_host_free(conv->device, conv, sizeof *conv);
 }
 
 int64_t gpur_conv_workspace_bytes(const gpur_conv *conv)
 {
-    return conv->patches ? gpur_patch_conv_workspace_bytes(conv->patches)
-                         : conv->device->backend->conv_workspace_bytes(conv);
+    return conv->im2col ? gpur_im2col_conv_workspace_bytes(conv->im2col)
+                        : conv->device->backend->conv_workspace_bytes(conv);
 }
 
 gpur_status gpur_conv_run(gpur_conv *conv, gpur_stream *stream, int64_t images, const gpur_conv_arrays *arrays,
@@ -120,12 +120,12 @@ gpur_status gpur_conv_run(gpur_conv *conv, gpur_stream *stream, int64_t images, 
                  : !arrays->w ? "w"
                               : "y");
     GPUR_REQUIRE(arrays->bias || s->epilogue == GPUR_EPILOGUE_NONE, "the bias of a convolution with one is NULL");
-    if (conv->patches)
-        return gpur_patch_conv_run(conv->patches, stream, images, arrays, workspace);
+    if (conv->im2col)
+        return gpur_im2col_conv_run(conv->im2col, stream, images, arrays, workspace);
     return conv->device->backend->conv_run(conv, stream, images, arrays, workspace);
 }
 
-const char *gpur_conv_way(const gpur_conv *conv)
+const char *gpur_conv_method(const gpur_conv *conv)
 {
-    return conv->patches ? "patches" : conv->device->backend->conv_library(conv->device);
+    return conv->im2col ? "patches" : conv->device->backend->conv_library(conv->device);
 }

@@ -31,7 +31,7 @@ typedef struct gpur_conv_shape {
     int32_t math;          /* GPUR_MATH_* */
     int32_t x_bf16;        /* 1: x is bfloat16; not with GPUR_CONV_TO_INPUT */
     int32_t deterministic; /* 1: only bitwise reproducible algorithms */
-    int32_t by_patches;    /* 1: im2col, even if there is a library */
+    int32_t by_im2col;     /* 1: im2col, even if there is a library */
 } gpur_conv_shape;
 
 /* Addresses of the arrays. x and y also stand for dx and dy, w for dw. A pass writes its result and reads the other
@@ -61,6 +61,6 @@ gpur_status gpur_conv_run(gpur_conv *conv, gpur_stream *stream, int64_t images, 
                           void *workspace);
 
 /* Returns what runs the plan: "oneDNN 2.6.0", "cuDNN 9.19.0" or "patches", which is im2col. */
-const char *gpur_conv_way(const gpur_conv *conv);
+const char *gpur_conv_method(const gpur_conv *conv);
 
 #endif

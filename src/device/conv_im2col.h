@@ -5,12 +5,12 @@
 
 #include "device/conv.h"
 
-typedef struct gpur_patch_conv gpur_patch_conv;
+typedef struct gpur_im2col_conv gpur_im2col_conv;
 
-gpur_status gpur_patch_conv_create(gpur_device *device, const gpur_conv_shape *shape, gpur_patch_conv **conv);
-void gpur_patch_conv_destroy(gpur_patch_conv *conv);
-int64_t gpur_patch_conv_workspace_bytes(const gpur_patch_conv *conv);
-gpur_status gpur_patch_conv_run(gpur_patch_conv *conv, gpur_stream *stream, int64_t images,
-                                const gpur_conv_arrays *arrays, void *workspace);
+gpur_status gpur_im2col_conv_create(gpur_device *device, const gpur_conv_shape *shape, gpur_im2col_conv **conv);
+void gpur_im2col_conv_destroy(gpur_im2col_conv *conv);
+int64_t gpur_im2col_conv_workspace_bytes(const gpur_im2col_conv *conv);
+gpur_status gpur_im2col_conv_run(gpur_im2col_conv *conv, gpur_stream *stream, int64_t images,
+                                 const gpur_conv_arrays *arrays, void *workspace);
 
 #endif

@@ -45,21 +45,21 @@ gpur_status gpur_device_name_parse(const char *name, int *kind, int *ordinal)
     return GPUR_OK;
 }
 
-gpur_status gpur_ledger_open(gpur_device *device)
+gpur_status gpur_alloc_table_open(gpur_device *device)
 {
-    if (pthread_mutex_init(&device->ledger.mutex, NULL) != 0)
+    if (pthread_mutex_init(&device->allocations.mutex, NULL) != 0)
         return gpur_fail(GPUR_OUT_OF_MEMORY, "no lock for %s: the system has no more of them", device->name);
     return GPUR_OK;
 }
 
-void gpur_ledger_close(gpur_device *device)
+void gpur_alloc_table_close(gpur_device *device)
 {
-    gpur_ledger *const ledger = &device->ledger;
+    gpur_alloc_table *const ledger = &device->allocations;
     gpur_host_free(device, ledger->entries, ledger->room * sizeof *ledger->entries);
     pthread_mutex_destroy(&ledger->mutex);
 }
 
-static gpur_status grow(gpur_device *device, gpur_ledger *ledger)
+static gpur_status grow(gpur_device *device, gpur_alloc_table *ledger)
 {
     const size_t room = ledger->room ? 2 * ledger->room : 64;
     gpur_allocation *const entries = (gpur_allocation *)gpur_host_alloc(device, room * sizeof *entries);
@@ -74,9 +74,9 @@ static gpur_status grow(gpur_device *device, gpur_ledger *ledger)
     return GPUR_OK;
 }
 
-gpur_status gpur_ledger_add(gpur_device *device, gpur_allocation allocation)
+gpur_status gpur_alloc_table_add(gpur_device *device, gpur_allocation allocation)
 {
-    gpur_ledger *const ledger = &device->ledger;
+    gpur_alloc_table *const ledger = &device->allocations;
     pthread_mutex_lock(&ledger->mutex);
     const gpur_status status = ledger->count < ledger->room ? GPUR_OK : grow(device, ledger);
     if (status == GPUR_OK)
@@ -85,7 +85,7 @@ gpur_status gpur_ledger_add(gpur_device *device, gpur_allocation allocation)
     return status;
 }
 
-static size_t find(const gpur_ledger *ledger, const void *memory)
+static size_t find(const gpur_alloc_table *ledger, const void *memory)
 {
     size_t i = ledger->count;
     while (i > 0 && memory && ledger->entries[i - 1].memory != memory)
@@ -93,9 +93,9 @@ static size_t find(const gpur_ledger *ledger, const void *memory)
     return i; /* index of the entry + 1; 0: not found */
 }
 
-int gpur_ledger_take(gpur_device *device, const void *memory, gpur_allocation *allocation)
+int gpur_alloc_table_remove(gpur_device *device, const void *memory, gpur_allocation *allocation)
 {
-    gpur_ledger *const ledger = &device->ledger;
+    gpur_alloc_table *const ledger = &device->allocations;
     pthread_mutex_lock(&ledger->mutex);
     const size_t found = find(ledger, memory);
     if (found) {
@@ -120,8 +120,8 @@ gpur_status gpur_device_config_init(gpur_device_config *config, uint64_t size)
 
 static gpur_status check_config(const gpur_device_config *config)
 {
-    GPUR_REQUIRE(config->threads >= 0 && config->threads <= GPUR_MOST_THREADS,
-                 "gpur_device_config.threads is %d; it must be 0 (all) to %d", (int)config->threads, GPUR_MOST_THREADS);
+    GPUR_REQUIRE(config->threads >= 0 && config->threads <= GPUR_MAX_THREADS,
+                 "gpur_device_config.threads is %d; it must be 0 (all) to %d", (int)config->threads, GPUR_MAX_THREADS);
     GPUR_REQUIRE(config->executor == GPUR_EXECUTOR_INLINE || config->executor == GPUR_EXECUTOR_THREAD,
                  "gpur_device_config.executor is %d; it must be GPUR_EXECUTOR_INLINE (%d) or GPUR_EXECUTOR_THREAD (%d)",
                  (int)config->executor, GPUR_EXECUTOR_INLINE, GPUR_EXECUTOR_THREAD);
@@ -133,23 +133,23 @@ static gpur_status check_config(const gpur_device_config *config)
 /* Accepts half-open devices: members that `build` did not reach are still zero. */
 static void destroy(gpur_device *device)
 {
-    gpur_allocation forgotten;
+    gpur_allocation leaked;
     if (device->copy_stream)
         device->backend->stream_destroy(device->copy_stream);
-    while (gpur_ledger_take(device, NULL, &forgotten))
-        if (forgotten.pinned)
-            device->backend->pinned_free(device, forgotten.memory, forgotten.bytes);
+    while (gpur_alloc_table_remove(device, NULL, &leaked))
+        if (leaked.pinned)
+            device->backend->pinned_free(device, leaked.memory, leaked.bytes);
         else
-            device->backend->memory_free(device, forgotten.memory, forgotten.bytes);
+            device->backend->memory_free(device, leaked.memory, leaked.bytes);
     device->backend->close(device);
-    gpur_ledger_close(device);
+    gpur_alloc_table_close(device);
     gpur_device self = *device; /* a copy, because freeing the handle still needs the allocator */
     gpur_host_free(&self, device, sizeof *device);
 }
 
 static gpur_status build(gpur_device *device, int ordinal)
 {
-    GPUR_TRY(gpur_ledger_open(device));
+    GPUR_TRY(gpur_alloc_table_open(device));
     GPUR_TRY(device->backend->open(device, ordinal));
     return device->backend->stream_create(device, NULL, &device->copy_stream);
 }
@@ -163,7 +163,7 @@ static gpur_status open_on(const gpur_backend *backend, int ordinal, const gpur_
         return gpur_fail(GPUR_OUT_OF_MEMORY, "no memory for a device handle of %zu bytes", sizeof *device);
     device->backend = backend;
     device->config = *config;
-    atomic_init(&device->holders, 1);
+    atomic_init(&device->references, 1);
     if (backend == &gpur_backend_cpu)
         snprintf(device->name, sizeof device->name, "cpu");
     else
@@ -206,14 +206,14 @@ gpur_status gpur_device_open(const char *name, const gpur_device_config *given, 
     return open_on(kind == GPUR_NAMED_CPU ? &gpur_backend_cpu : &gpur_backend_cuda, ordinal, &config, device);
 }
 
-void gpur_device_hold(gpur_device *device)
+void gpur_device_retain(gpur_device *device)
 {
-    atomic_fetch_add(&device->holders, 1);
+    atomic_fetch_add(&device->references, 1);
 }
 
 void gpur_device_release(gpur_device *device)
 {
-    if (device && atomic_fetch_sub(&device->holders, 1) == 1)
+    if (device && atomic_fetch_sub(&device->references, 1) == 1)
         destroy(device);
 }
 
@@ -317,7 +317,7 @@ static gpur_status fail_out_of_memory(gpur_device *device, const char *kind, int
                      bytes, available, total, device->name);
 }
 
-static void give_back(gpur_device *device, gpur_allocation allocation)
+static void free_allocation(gpur_device *device, gpur_allocation allocation)
 {
     if (allocation.pinned) {
         device->backend->pinned_free(device, allocation.memory, allocation.bytes);
@@ -327,13 +327,13 @@ static void give_back(gpur_device *device, gpur_allocation allocation)
     device->backend->memory_free(device, allocation.memory, allocation.bytes);
 }
 
-static gpur_status note(gpur_device *device, gpur_allocation allocation, void **memory)
+static gpur_status count_allocation(gpur_device *device, gpur_allocation allocation, void **memory)
 {
     if (!allocation.pinned)
         atomic_fetch_add(&device->memory_used, allocation.bytes);
-    const gpur_status status = gpur_ledger_add(device, allocation);
+    const gpur_status status = gpur_alloc_table_add(device, allocation);
     if (status != GPUR_OK) {
-        give_back(device, allocation);
+        free_allocation(device, allocation);
         return status;
     }
     *memory = allocation.memory;
@@ -349,7 +349,7 @@ gpur_status gpur_memory_alloc(gpur_device *device, int64_t bytes, const char *wh
     if (status == GPUR_OUT_OF_MEMORY)
         return fail_out_of_memory(device, "device", bytes, what);
     GPUR_TRY(status);
-    return note(device, allocation, memory);
+    return count_allocation(device, allocation, memory);
 }
 
 gpur_status gpur_pinned_alloc(gpur_device *device, int64_t bytes, const char *what, void **memory)
@@ -361,7 +361,7 @@ gpur_status gpur_pinned_alloc(gpur_device *device, int64_t bytes, const char *wh
     if (status == GPUR_OUT_OF_MEMORY)
         return gpur_fail(status, "no pinned host memory for %s: %" PRId64 " bytes wanted", what, bytes);
     GPUR_TRY(status);
-    return note(device, allocation, memory);
+    return count_allocation(device, allocation, memory);
 }
 
 static void release(gpur_device *device, void *memory)
@@ -369,8 +369,8 @@ static void release(gpur_device *device, void *memory)
     gpur_allocation allocation;
     if (!memory)
         return;
-    if (gpur_ledger_take(device, memory, &allocation))
-        give_back(device, allocation);
+    if (gpur_alloc_table_remove(device, memory, &allocation))
+        free_allocation(device, allocation);
     else
         gpur_log(device, "%p was to be freed, but is no memory of %s; it was left alone", memory, device->name);
 }

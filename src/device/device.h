@@ -15,11 +15,11 @@
 
 typedef struct gpur_stream gpur_stream;
 typedef struct gpur_event gpur_event;
-typedef struct gpur_recording gpur_recording;
+typedef struct gpur_graph gpur_graph;
 
 /* A device is reference-counted. It lives until the handle of gpur_device_open is closed and every object created on it
  * has released its reference. */
-void gpur_device_hold(gpur_device *device);
+void gpur_device_retain(gpur_device *device);
 void gpur_device_release(gpur_device *device);
 const char *gpur_device_name(const gpur_device *device);
 
@@ -70,9 +70,9 @@ gpur_device *gpur_stream_device(gpur_stream *stream);
 void *gpur_stream_native(gpur_stream *stream);
 
 /* Refuses a native stream of the caller that cannot be ordered with ours: on the CPU any but NULL; on CUDA one that is
- * being captured. With `kept`, the library stores the stream for a later call, maybe from another thread; then a handle
- * that means another stream in each thread (cudaStreamPerThread) is refused, too. */
-gpur_status gpur_native_check(gpur_device *device, void *native, int kept);
+ * being captured. With `outlives_call`, the library stores the stream for a later call, maybe from another thread; then
+ * a handle that means another stream in each thread (cudaStreamPerThread) is refused, too. */
+gpur_status gpur_native_stream_check(gpur_device *device, void *native, int outlives_call);
 
 /* Order `stream` behind the work now enqueued on the caller's native stream, and the other way round. On the CPU there
  * is nothing to do. gpur_stream_wait_native returns GPUR_WOULD_BLOCK while the caller's stream is being captured. */
@@ -88,10 +88,10 @@ gpur_status gpur_event_sync(gpur_event *event);
 int gpur_event_done(gpur_event *event); /* depends on timing, so only for statistics: no result may depend on it */
 
 /* Enqueue copies and fills between host memory (pinned, if the copy is to be asynchronous) and device memory.
- * gpur_copy_past is for data that is not read again soon: a CPU then writes it with non-temporal stores, which do not
+ * gpur_copy_nt is for data that is not read again soon: a CPU then writes it with non-temporal stores, which do not
  * load the overwritten cache lines first. */
 gpur_status gpur_copy(gpur_stream *stream, void *to, const void *from, int64_t bytes);
-gpur_status gpur_copy_past(gpur_stream *stream, void *to, const void *from, int64_t bytes);
+gpur_status gpur_copy_nt(gpur_stream *stream, void *to, const void *from, int64_t bytes);
 gpur_status gpur_fill(gpur_stream *stream, void *memory, int byte, int64_t bytes);
 
 /*
@@ -100,27 +100,29 @@ gpur_status gpur_fill(gpur_stream *stream, void *memory, int byte, int64_t bytes
  *   rows      n rows of about `bytes` each. A block handles up to `rows_per_block` rows at a time, or fewer if
  *             otherwise some multiprocessors of a GPU would have no work
  *   single    one block, for reductions in a fixed order
- *   together  only for kernels with a grid sync (gpur_kernel_meets): the blocks and threads asked for, but at most as
- *             many blocks as can run at the same time, and as many threads as the kernel allows. 1 block on the CPU
- * A test can force one shape on all launches except `single` with gpur_device_force_grid (`together` reduces it to what
- * can run at the same time); {0, 0, 0} ends that.
+ *   together  only for kernels with a grid sync (gpur_kernel_is_cooperative): the blocks and threads asked for, but at
+ *             most as many blocks as can run at the same time, and as many threads as the kernel allows. 1 block on the
+ *             CPU
+ * A test can force one shape on all launches except `single` with gpur_device_force_grid (`cooperative` reduces it to
+ * what can run at the same time); {0, 0, 0} ends that.
  */
 typedef struct gpur_grid {
     int64_t blocks;
-    int32_t threads;  /* a multiple of 32 on CUDA, ignored on the CPU */
-    int32_t together; /* cooperative launch: 0, or GPUR_TOGETHER_... */
+    int32_t threads;     /* a multiple of 32 on CUDA, ignored on the CPU */
+    int32_t cooperative; /* cooperative launch: 0, or GPUR_TOGETHER_... */
 } gpur_grid;
 
 enum {
-    GPUR_TOGETHER_BEST = 1, /* CUDA: one thread block cluster if the device can hold it, else a cooperative grid */
-    GPUR_TOGETHER_GRID = 2, /* always a cooperative grid: to measure one against the other */
+    GPUR_COOPERATIVE_AUTO = 1, /* CUDA: one thread block cluster if the device can hold it, else a cooperative grid */
+    GPUR_COOPERATIVE_GRID = 2, /* always a cooperative grid: to measure one against the other */
 };
 
 gpur_grid gpur_grid_elements(const gpur_device *device, int64_t n);
 gpur_grid gpur_grid_rows(const gpur_device *device, int64_t n, int64_t rows_per_block, int64_t bytes);
 gpur_grid gpur_grid_single(const gpur_device *device);
-gpur_grid gpur_grid_of_threads(gpur_grid grid, int32_t most); /* limits the threads of a block to `most` */
-gpur_grid gpur_grid_together(const gpur_device *device, int kernel, int64_t blocks, int32_t threads);
+gpur_grid gpur_grid_of_threads(gpur_grid grid, int32_t max_threads); /* limits the threads of a block to
+                                                                        `max_threads` */
+gpur_grid gpur_grid_cooperative(const gpur_device *device, int kernel, int64_t blocks, int32_t threads);
 void gpur_device_force_grid(gpur_device *device, gpur_grid grid);
 
 /*
@@ -137,7 +139,7 @@ void gpur_device_dependent_launches(gpur_device *device, int on);
  * checked.
  *
  *   GPUR_INVALID_ARGUMENT  a shape that the device or the kernel does not allow; a cooperative launch of more blocks
- *                          than can run at the same time; a kernel with a grid sync launched without `together`, or
+ *                          than can run at the same time; a kernel with a grid sync launched without `cooperative`, or
  *                          another kernel launched with it
  */
 gpur_status gpur_launch(gpur_stream *stream, int kernel, gpur_grid grid, const void *args, size_t bytes);
@@ -159,9 +161,9 @@ GPUR_KERNEL_LIST(GPUR_DECLARE_LAUNCH)
  * CUDA forbids loading during capture. Creating a graph runs nothing on the device.
  */
 typedef gpur_status (*gpur_record_fn)(void *context, gpur_stream *stream);
-gpur_status gpur_recording_create(gpur_device *device, gpur_record_fn record, void *context, int unroll,
-                                  gpur_recording **recording);
-void gpur_recording_destroy(gpur_recording *recording);
-gpur_status gpur_recording_replay(gpur_recording *recording, gpur_stream *stream, int64_t repetitions);
+gpur_status gpur_graph_create(gpur_device *device, gpur_record_fn record, void *context, int unroll,
+                              gpur_graph **graph);
+void gpur_graph_destroy(gpur_graph *graph);
+gpur_status gpur_graph_launch(gpur_graph *graph, gpur_stream *stream, int64_t repetitions);
 
 #endif

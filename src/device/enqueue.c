@@ -37,9 +37,9 @@ void *gpur_stream_native(gpur_stream *stream)
     return stream->device->backend->stream_native(stream);
 }
 
-gpur_status gpur_native_check(gpur_device *device, void *native, int kept)
+gpur_status gpur_native_stream_check(gpur_device *device, void *native, int outlives_call)
 {
-    return native ? device->backend->native_check(device, native, kept) : GPUR_OK;
+    return native ? device->backend->native_stream_check(device, native, outlives_call) : GPUR_OK;
 }
 
 gpur_status gpur_stream_wait_native(gpur_stream *stream, void *native)
@@ -89,10 +89,10 @@ gpur_status gpur_copy(gpur_stream *stream, void *to, const void *from, int64_t b
     return bytes ? stream->device->backend->copy(stream, to, from, bytes) : GPUR_OK;
 }
 
-gpur_status gpur_copy_past(gpur_stream *stream, void *to, const void *from, int64_t bytes)
+gpur_status gpur_copy_nt(gpur_stream *stream, void *to, const void *from, int64_t bytes)
 {
     GPUR_REQUIRE(bytes >= 0, "%" PRId64 " bytes to copy; it must be at least 0", bytes);
-    return bytes ? stream->device->backend->copy_past(stream, to, from, bytes) : GPUR_OK;
+    return bytes ? stream->device->backend->copy_nt(stream, to, from, bytes) : GPUR_OK;
 }
 
 gpur_status gpur_fill(gpur_stream *stream, void *memory, int byte, int64_t bytes)
@@ -121,20 +121,20 @@ gpur_grid gpur_grid_single(const gpur_device *device)
     return device->backend->grid_single(device);
 }
 
-gpur_grid gpur_grid_of_threads(gpur_grid grid, int32_t most)
+gpur_grid gpur_grid_of_threads(gpur_grid grid, int32_t max_threads)
 {
-    grid.threads = grid.threads < most ? grid.threads : most;
+    grid.threads = grid.threads < max_threads ? grid.threads : max_threads;
     return grid;
 }
 
-gpur_grid gpur_grid_together(const gpur_device *device, int kernel, int64_t blocks, int32_t threads)
+gpur_grid gpur_grid_cooperative(const gpur_device *device, int kernel, int64_t blocks, int32_t threads)
 {
     gpur_grid wanted = {.blocks = blocks, .threads = threads};
-    assert(gpur_kernel_meets(kernel));
+    assert(gpur_kernel_is_cooperative(kernel));
     if (is_forced(device))
         wanted = device->forced_grid;
-    wanted.together = GPUR_TOGETHER_BEST;
-    return device->backend->grid_together(device, kernel, wanted);
+    wanted.cooperative = GPUR_COOPERATIVE_AUTO;
+    return device->backend->grid_cooperative(device, kernel, wanted);
 }
 
 void gpur_device_force_grid(gpur_device *device, gpur_grid grid)
@@ -148,18 +148,20 @@ void gpur_device_dependent_launches(gpur_device *device, int on)
 }
 
 /* Blocks that wait for each other at a grid sync but cannot all run at the same time would deadlock. */
-static gpur_status check_together(const gpur_device *device, int kernel, gpur_grid grid)
+static gpur_status check_cooperative(const gpur_device *device, int kernel, gpur_grid grid)
 {
-    const int meets = gpur_kernel_meets(kernel);
+    const int is_cooperative = gpur_kernel_is_cooperative(kernel);
     const char *const name = gpur_kernel_names[kernel];
-    GPUR_REQUIRE((grid.together != 0) == meets,
-                 "kernel %s: its blocks %s, and gpur_grid.together is %" PRId32 "; it must %sbe 0", name,
-                 meets ? "meet" : "do not meet", grid.together, meets ? "not " : "");
-    const int64_t most = meets ? device->backend->grid_together(device, kernel, grid).blocks : grid.blocks;
-    GPUR_REQUIRE(grid.blocks <= most,
-                 "kernel %s: %" PRId64 " blocks that meet; wanted at most %" PRId64
+    GPUR_REQUIRE((grid.cooperative != 0) == is_cooperative,
+                 "kernel %s: its blocks %s, and gpur_grid.cooperative is %" PRId32 "; it must %sbe 0", name,
+                 is_cooperative ? "wait for each other" : "do not wait for each other", grid.cooperative,
+                 is_cooperative ? "not " : "");
+    const int64_t max_threads =
+        is_cooperative ? device->backend->grid_cooperative(device, kernel, grid).blocks : grid.blocks;
+    GPUR_REQUIRE(grid.blocks <= max_threads,
+                 "kernel %s: %" PRId64 " blocks that wait for each other; there may be at most %" PRId64
                  ", since all must run at the same time",
-                 name, grid.blocks, most);
+                 name, grid.blocks, max_threads);
     return GPUR_OK;
 }
 
@@ -173,27 +175,26 @@ gpur_status gpur_launch(gpur_stream *stream, int kernel, gpur_grid grid, const v
 {
     assert(kernel >= 0 && kernel < GPUR_KERNEL_COUNT && bytes <= GPUR_MAX_ARGS);
     GPUR_REQUIRE(grid.blocks >= 1, "a launch of %" PRId64 " blocks; it must be at least 1", grid.blocks);
-    GPUR_TRY(check_together(stream->device, kernel, grid));
+    GPUR_TRY(check_cooperative(stream->device, kernel, grid));
     return stream->device->backend->launch(stream, kernel, grid, args, bytes);
 }
 
-gpur_status gpur_recording_create(gpur_device *device, gpur_record_fn record, void *context, int unroll,
-                                  gpur_recording **recording)
+gpur_status gpur_graph_create(gpur_device *device, gpur_record_fn record, void *context, int unroll, gpur_graph **graph)
 {
     GPUR_REQUIRE(unroll >= 1, "a recording of %d repetitions; it must be at least 1", unroll);
-    return device->backend->recording_create(device, record, context, unroll, recording);
+    return device->backend->graph_create(device, record, context, unroll, graph);
 }
 
-void gpur_recording_destroy(gpur_recording *recording)
+void gpur_graph_destroy(gpur_graph *graph)
 {
-    if (recording)
-        recording->device->backend->recording_destroy(recording);
+    if (graph)
+        graph->device->backend->graph_destroy(graph);
 }
 
-gpur_status gpur_recording_replay(gpur_recording *recording, gpur_stream *stream, int64_t repetitions)
+gpur_status gpur_graph_launch(gpur_graph *graph, gpur_stream *stream, int64_t repetitions)
 {
     GPUR_REQUIRE(repetitions >= 0, "%" PRId64 " repetitions of a recording; it must be at least 0", repetitions);
-    return recording->device->backend->recording_replay(recording, stream, repetitions);
+    return graph->device->backend->graph_launch(graph, stream, repetitions);
 }
 
 gpur_status gpur_device_sync(gpur_device *device)
@@ -207,7 +208,7 @@ gpur_status gpur_device_wait_stream(gpur_device *device, void *stream)
     gpur_stream *known = NULL;
     GPUR_REQUIRE(device, "device is NULL");
     GPUR_REQUIRE(stream, "stream is NULL; it must be a cudaStream_t");
-    GPUR_TRY(gpur_native_check(device, stream, 0));
+    GPUR_TRY(gpur_native_stream_check(device, stream, 0));
     GPUR_TRY(device->backend->stream_create(device, stream, &known));
     const gpur_status status = gpur_stream_sync(known);
     gpur_stream_destroy(known);

@@ -18,12 +18,12 @@ enum {
     EARLY_BYTES = 8 << 20, /* bytes to collect before write-back is started */
 };
 
-static gpur_status refuse(const gpur_new_file *file, const char *what)
+static gpur_status refuse(const gpur_atomic_file *file, const char *what)
 {
     return gpur_fail(GPUR_FILE_ERROR, "%s: %s: %s", file->path, what, strerror(errno));
 }
 
-static gpur_status refuse_room(const gpur_new_file *file, const char *why)
+static gpur_status refuse_room(const gpur_atomic_file *file, const char *why)
 {
     struct statvfs room;
     if (fstatvfs(file->folder, &room) != 0)
@@ -45,7 +45,7 @@ static size_t folder_length(const char *path)
     return slash ? (size_t)(slash - path) + 1 : 0;
 }
 
-static gpur_status open_folder(gpur_new_file *file)
+static gpur_status open_folder(gpur_atomic_file *file)
 {
     const size_t length = folder_length(file->path);
     char *const name = length ? strndup(file->path, length) : strdup(".");
@@ -58,7 +58,7 @@ static gpur_status open_folder(gpur_new_file *file)
 }
 
 /* Only an ordinary file may be replaced. */
-static gpur_status check_place(gpur_new_file *file, struct stat *old)
+static gpur_status check_target(gpur_atomic_file *file, struct stat *old)
 {
     if (lstat(file->path, old) != 0)
         return errno == ENOENT ? GPUR_OK : refuse(file, "cannot be looked at");
@@ -72,7 +72,7 @@ static gpur_status check_place(gpur_new_file *file, struct stat *old)
 }
 
 /* Returns 1 if the open file has this name. */
-static int has_name(const gpur_new_file *file, const char *name)
+static int has_name(const gpur_atomic_file *file, const char *name)
 {
     struct stat opened, there;
     return fstat(file->descriptor, &opened) == 0 && lstat(name, &there) == 0 && opened.st_ino == there.st_ino &&
@@ -82,7 +82,7 @@ static int has_name(const gpur_new_file *file, const char *name)
 /* Leaves *done 0 if the previous owner renamed or removed the file between our open and our lock; the caller then tries
  * again. A file that replaces another one starts with mode 0600, so that no other user can read it before it has the
  * permissions of the old one. */
-static gpur_status try_to_lock(gpur_new_file *file, int *done)
+static gpur_status try_to_lock(gpur_atomic_file *file, int *done)
 {
     const mode_t mode = file->replaces ? 0600 : 0666;
     file->descriptor = open(file->part, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK, mode);
@@ -95,7 +95,7 @@ static gpur_status try_to_lock(gpur_new_file *file, int *done)
 }
 
 /* Only the process that has locked `part` may remove it. So a failure before the lock only closes the descriptor. */
-static gpur_status lock_part(gpur_new_file *file)
+static gpur_status lock_part_file(gpur_atomic_file *file)
 {
     gpur_status status = GPUR_OK;
     int done = 0;
@@ -114,7 +114,7 @@ static gpur_status lock_part(gpur_new_file *file)
 /* Copies the owner, group and permissions of the old file. Only root may change the owner, and the group must be one of
  * the process's own, so failing to set these is not an error; failing to set the permissions is. The permissions are
  * set last because chown clears some of them. */
-static gpur_status take_permissions(const gpur_new_file *file, const struct stat *old)
+static gpur_status copy_permissions(const gpur_atomic_file *file, const struct stat *old)
 {
     struct stat ours;
     if (fstat(file->descriptor, &ours) != 0)
@@ -129,7 +129,7 @@ static gpur_status take_permissions(const gpur_new_file *file, const struct stat
 }
 
 /* A write beyond RLIMIT_FSIZE raises a signal that by default ends the program, so check the limit first. */
-static gpur_status check_limit(const gpur_new_file *file)
+static gpur_status check_limit(const gpur_atomic_file *file)
 {
     struct rlimit limit;
     if (getrlimit(RLIMIT_FSIZE, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY ||
@@ -141,7 +141,7 @@ static gpur_status check_limit(const gpur_new_file *file)
                      file->path, file->bytes, (uint64_t)limit.rlim_cur);
 }
 
-static gpur_status make_room(gpur_new_file *file)
+static gpur_status reserve_space(gpur_atomic_file *file)
 {
     int result;
     if (ftruncate(file->descriptor, 0) != 0)
@@ -155,7 +155,7 @@ static gpur_status make_room(gpur_new_file *file)
     return GPUR_OK; /* a file system that cannot reserve space reports a lack of it when data is written */
 }
 
-static gpur_status open_all(gpur_new_file *file)
+static gpur_status open_all(gpur_atomic_file *file)
 {
     const size_t length = strlen(file->path);
     struct stat old;
@@ -165,33 +165,34 @@ static gpur_status open_all(gpur_new_file *file)
         return gpur_fail(GPUR_OUT_OF_MEMORY, "no memory for the name of a file");
     snprintf(file->part, length + sizeof ".part", "%s.part", file->path);
     GPUR_TRY(open_folder(file));
-    GPUR_TRY(check_place(file, &old));
-    GPUR_TRY(lock_part(file));
+    GPUR_TRY(check_target(file, &old));
+    GPUR_TRY(lock_part_file(file));
     if (file->replaces)
-        GPUR_TRY(take_permissions(file, &old));
-    return make_room(file);
+        GPUR_TRY(copy_permissions(file, &old));
+    return reserve_space(file);
 }
 
-gpur_status gpur_new_file_open(gpur_new_file *file, const char *path, int64_t bytes)
+gpur_status gpur_atomic_file_begin(gpur_atomic_file *file, const char *path, int64_t bytes)
 {
-    *file = (gpur_new_file){.path = path, .descriptor = -1, .folder = -1, .bytes = bytes};
+    *file = (gpur_atomic_file){.path = path, .descriptor = -1, .folder = -1, .bytes = bytes};
     const gpur_status status = open_all(file);
     if (status != GPUR_OK)
-        gpur_new_file_abandon(file);
+        gpur_atomic_file_discard(file);
     return status;
 }
 
 /* Starts write-back of the data written so far, to leave less work for the final sync. This is only a hint, so errors
  * are ignored. */
-static void start_writing(gpur_new_file *file, int64_t end)
+static void start_writing(gpur_atomic_file *file, int64_t end)
 {
-    if (end - file->begun < EARLY_BYTES)
+    if (end - file->writeback_bytes < EARLY_BYTES)
         return;
-    (void)sync_file_range(file->descriptor, (off_t)file->begun, (off_t)(end - file->begun), SYNC_FILE_RANGE_WRITE);
-    file->begun = end;
+    (void)sync_file_range(file->descriptor, (off_t)file->writeback_bytes, (off_t)(end - file->writeback_bytes),
+                          SYNC_FILE_RANGE_WRITE);
+    file->writeback_bytes = end;
 }
 
-gpur_status gpur_new_file_write(gpur_new_file *file, const void *data, int64_t bytes, int64_t offset)
+gpur_status gpur_atomic_file_write(gpur_atomic_file *file, const void *data, int64_t bytes, int64_t offset)
 {
     const unsigned char *from = data;
     while (bytes > 0) {
@@ -218,14 +219,14 @@ static int sync_fully(int descriptor)
 }
 
 /* Some file systems do not support syncing a folder, and do not need it. */
-static int sync_folder(const gpur_new_file *file)
+static int sync_folder(const gpur_atomic_file *file)
 {
     return sync_fully(file->folder) != 0 && errno != EINVAL && errno != ENOTSUP ? -1 : 0;
 }
 
 /* Opens and locks the file at `path`. While it has the name of `part`, the lock prevents other processes from taking it
  * for an abandoned temporary file. Returns -1 if there is no such file or it cannot be opened or locked. */
-static int open_old(const gpur_new_file *file)
+static int open_old(const gpur_atomic_file *file)
 {
     struct stat there;
     const int old = open(file->path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
@@ -237,20 +238,20 @@ static int open_old(const gpur_new_file *file)
     return -1;
 }
 
-static int exchange_names(const gpur_new_file *file)
+static int exchange_names(const gpur_atomic_file *file)
 {
     return renameat2(AT_FDCWD, file->part, AT_FDCWD, file->path, RENAME_EXCHANGE);
 }
 
-/* Closes the file, which releases its lock. There is no temporary file any more that gpur_new_file_abandon could
+/* Closes the file, which releases its lock. There is no temporary file any more that gpur_atomic_file_discard could
  * remove. */
-static void let_go(gpur_new_file *file)
+static void close_file(gpur_atomic_file *file)
 {
     close(file->descriptor);
     file->descriptor = -1;
 }
 
-static gpur_status refuse_late(const gpur_new_file *file, int error)
+static gpur_status refuse_unsynced(const gpur_atomic_file *file, int error)
 {
     errno = error;
     return refuse(file, "the new file is in its place, but might not be there after a crash of the machine, as its "
@@ -258,7 +259,7 @@ static gpur_status refuse_late(const gpur_new_file *file, int error)
 }
 
 /* The old file has the name `part` now. Removes it once the folder is synced, or else exchanges the names back. */
-static gpur_status end_exchange(gpur_new_file *file)
+static gpur_status end_exchange(gpur_atomic_file *file)
 {
     const int error = sync_folder(file) == 0 ? 0 : errno;
     if (error != 0 && exchange_names(file) == 0) {
@@ -266,25 +267,25 @@ static gpur_status end_exchange(gpur_new_file *file)
         return refuse(file, "its folder cannot be synced; the old file is in its place");
     }
     unlink(file->part);
-    let_go(file);
-    return error == 0 ? GPUR_OK : refuse_late(file, error);
+    close_file(file);
+    return error == 0 ? GPUR_OK : refuse_unsynced(file, error);
 }
 
 /* After a plain rename. If the folder cannot be synced, this can be undone only where there was no old file. */
-static gpur_status end_rename(gpur_new_file *file)
+static gpur_status end_rename(gpur_atomic_file *file)
 {
     const int error = sync_folder(file) == 0 ? 0 : errno;
     const int undone = error != 0 && !file->replaces && has_name(file, file->path) && unlink(file->path) == 0;
-    let_go(file);
+    close_file(file);
     if (error == 0)
         return GPUR_OK;
     if (!undone)
-        return refuse_late(file, error);
+        return refuse_unsynced(file, error);
     errno = error;
     return refuse(file, "its folder cannot be synced");
 }
 
-static gpur_status put_in_place(gpur_new_file *file)
+static gpur_status replace_target(gpur_atomic_file *file)
 {
     const int old = open_old(file);
     if (old >= 0 && exchange_names(file) == 0) {
@@ -299,21 +300,21 @@ static gpur_status put_in_place(gpur_new_file *file)
     return end_rename(file);
 }
 
-static gpur_status commit(gpur_new_file *file)
+static gpur_status commit(gpur_atomic_file *file)
 {
     if (sync_fully(file->descriptor) != 0)
         return is_about_room(errno) ? refuse_room(file, strerror(errno)) : refuse(file, "cannot be synced");
-    return put_in_place(file);
+    return replace_target(file);
 }
 
-gpur_status gpur_new_file_commit(gpur_new_file *file)
+gpur_status gpur_atomic_file_commit(gpur_atomic_file *file)
 {
     const gpur_status status = commit(file);
-    gpur_new_file_abandon(file);
+    gpur_atomic_file_discard(file);
     return status;
 }
 
-void gpur_new_file_abandon(gpur_new_file *file)
+void gpur_atomic_file_discard(gpur_atomic_file *file)
 {
     if (file->descriptor >= 0) {
         unlink(file->part);
@@ -322,5 +323,5 @@ void gpur_new_file_abandon(gpur_new_file *file)
     if (file->folder >= 0)
         close(file->folder);
     free(file->part);
-    *file = (gpur_new_file){.descriptor = -1, .folder = -1};
+    *file = (gpur_atomic_file){.descriptor = -1, .folder = -1};
 }

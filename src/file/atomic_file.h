@@ -15,15 +15,15 @@
 
 #include "base/status.h"
 
-typedef struct gpur_new_file {
-    const char *path; /* owned by the caller */
-    char *part;       /* path + ".part" */
-    int descriptor;   /* -1 if closed */
-    int folder;       /* descriptor of the folder; -1 if closed */
-    int replaces;     /* 1: there was a file at `path` */
-    int64_t bytes;    /* size of the finished file */
-    int64_t begun;    /* end of the range whose write-back has been started */
-} gpur_new_file;
+typedef struct gpur_atomic_file {
+    const char *path;        /* owned by the caller */
+    char *part;              /* path + ".part" */
+    int descriptor;          /* -1 if closed */
+    int folder;              /* descriptor of the folder; -1 if closed */
+    int replaces;            /* 1: there was a file at `path` */
+    int64_t bytes;           /* size of the finished file */
+    int64_t writeback_bytes; /* end of the range whose write-back has been started */
+} gpur_atomic_file;
 
 /*
  * Creates and locks the temporary file, and reserves disk space for all `bytes` if the file system can.
@@ -31,12 +31,12 @@ typedef struct gpur_new_file {
  *   GPUR_FILE_ERROR        the folder does not exist, no permission, not enough space, a folder or a symbolic link at
  *                          `path`, or another process that is writing it; a failure leaves nothing behind
  */
-gpur_status gpur_new_file_open(gpur_new_file *file, const char *path, int64_t bytes);
-gpur_status gpur_new_file_write(gpur_new_file *file, const void *data, int64_t bytes, int64_t offset);
+gpur_status gpur_atomic_file_begin(gpur_atomic_file *file, const char *path, int64_t bytes);
+gpur_status gpur_atomic_file_write(gpur_atomic_file *file, const void *data, int64_t bytes, int64_t offset);
 
-/* gpur_new_file_commit ends a file successfully. If it fails it removes the temporary file, as gpur_new_file_abandon
- * does. gpur_new_file_abandon may be called after a commit and then does nothing. */
-gpur_status gpur_new_file_commit(gpur_new_file *file);
-void gpur_new_file_abandon(gpur_new_file *file);
+/* gpur_atomic_file_commit ends a file successfully. If it fails it removes the temporary file, as
+ * gpur_atomic_file_discard does. gpur_atomic_file_discard may be called after a commit and then does nothing. */
+gpur_status gpur_atomic_file_commit(gpur_atomic_file *file);
+void gpur_atomic_file_discard(gpur_atomic_file *file);
 
 #endif

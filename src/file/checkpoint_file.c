@@ -33,17 +33,17 @@ gpur_status gpur_checkpoint_check_call(const void *object, const char *kind, con
     return gpur_tensors_available();
 }
 
-gpur_status gpur_checkpoint_tell(const gpur_checkpoint_options *options, int64_t done, int64_t all)
+gpur_status gpur_checkpoint_report_progress(const gpur_checkpoint_options *options, int64_t done, int64_t all)
 {
     if (!options->progress || options->progress(options->progress_user, done, all) == 0)
         return GPUR_OK;
     return gpur_fail(GPUR_INTERRUPTED, "the progress function ended it");
 }
 
-gpur_status gpur_checkpoint_note_kind(gpur_tensors *tensors, const char *kind)
+gpur_status gpur_checkpoint_add_kind(gpur_tensors *tensors, const char *kind)
 {
-    GPUR_TRY(gpur_tensors_note(tensors, "gpureplay", "%s", gpur_version()));
-    return gpur_tensors_note(tensors, "gpureplay.kind", "%s", kind);
+    GPUR_TRY(gpur_tensors_add_metadata(tensors, "gpureplay", "%s", gpur_version()));
+    return gpur_tensors_add_metadata(tensors, "gpureplay.kind", "%s", kind);
 }
 
 gpur_status gpur_chunks_open(gpur_chunks *chunks, gpur_device *device, gpur_stream *stream)
@@ -78,7 +78,7 @@ static gpur_status copy_piece(gpur_chunks *chunks, unsigned char *at, int64_t be
     void *const to = to_sections ? theirs : ours;
     const void *const from = to_sections ? ours : theirs;
     if (piece->on_device) /* non-temporal into a ring, which is not read again soon; the buffer of a save is */
-        return (to_sections ? gpur_copy_past : gpur_copy)(chunks->stream, to, from, high - low);
+        return (to_sections ? gpur_copy_nt : gpur_copy)(chunks->stream, to, from, high - low);
     memcpy(to, from, (size_t)(high - low));
     return GPUR_OK;
 }
@@ -150,10 +150,11 @@ static gpur_status write_one(gpur_tensors *tensors, const gpur_scalar *scalar)
 {
     const uint64_t bits = bits_of(scalar);
     if (scalar->type == GPUR_SCALAR_I64)
-        return gpur_tensors_note(tensors, scalar->name, "%" PRId64, (int64_t)bits);
+        return gpur_tensors_add_metadata(tensors, scalar->name, "%" PRId64, (int64_t)bits);
     if (scalar->type == GPUR_SCALAR_I32)
-        return gpur_tensors_note(tensors, scalar->name, "%" PRId32, (int32_t)bits);
-    return gpur_tensors_note(tensors, scalar->name, scalar->type == GPUR_SCALAR_U64 ? "%" PRIu64 : "0x%" PRIx64, bits);
+        return gpur_tensors_add_metadata(tensors, scalar->name, "%" PRId32, (int32_t)bits);
+    return gpur_tensors_add_metadata(tensors, scalar->name, scalar->type == GPUR_SCALAR_U64 ? "%" PRIu64 : "0x%" PRIx64,
+                                     bits);
 }
 
 gpur_status gpur_scalars_write(gpur_tensors *tensors, const gpur_scalar *scalars, int32_t count)
@@ -187,29 +188,29 @@ gpur_status gpur_scalars_read(const gpur_tensors *tensors, const gpur_scalar *sc
     uint64_t bits[GPUR_MAX_SCALARS];
     assert(count <= GPUR_MAX_SCALARS);
     for (int32_t i = 0; i < count; i++)
-        GPUR_TRY(parse(&scalars[i], gpur_tensors_find_note(tensors, scalars[i].name), &bits[i]));
+        GPUR_TRY(parse(&scalars[i], gpur_tensors_find_metadata(tensors, scalars[i].name), &bits[i]));
     for (int32_t i = 0; i < count; i++)
         memcpy(scalars[i].value, &bits[i], sizes[scalars[i].type]);
     return GPUR_OK;
 }
 
-gpur_status gpur_settings_note_real(gpur_tensors *settings, const char *key, double value)
+gpur_status gpur_settings_add_real(gpur_tensors *settings, const char *key, double value)
 {
     char text[32];
     snprintf(text, sizeof text, "%.9g", value);
     for (char *c = text; *c; c++)
         if (!strchr("+-0123456789aefin", *c))
             *c = '.';
-    return gpur_tensors_note(settings, key, "%s", text);
+    return gpur_tensors_add_metadata(settings, key, "%s", text);
 }
 
-gpur_status gpur_settings_compare(const gpur_tensors *file, const gpur_tensors *wanted, const char *what)
+gpur_status gpur_settings_compare(const gpur_tensors *file, const gpur_tensors *expected, const char *what)
 {
-    for (int32_t i = 0; i < wanted->note_count; i++) {
-        const gpur_note *const note = &wanted->notes[i];
-        const char *const theirs = gpur_tensors_find_note(file, note->key);
-        GPUR_REQUIRE(theirs && strcmp(theirs, note->value) == 0, "%s is \"%s\" in the file; %s has \"%s\"", note->key,
-                     theirs ? theirs : "", what, note->value);
+    for (int32_t i = 0; i < expected->metadata_count; i++) {
+        const gpur_metadata_entry *const item = &expected->metadata[i];
+        const char *const theirs = gpur_tensors_find_metadata(file, item->key);
+        GPUR_REQUIRE(theirs && strcmp(theirs, item->value) == 0, "%s is \"%s\" in the file; %s has \"%s\"", item->key,
+                     theirs ? theirs : "", what, item->value);
     }
     return GPUR_OK;
 }
@@ -220,14 +221,14 @@ static int64_t number_of(const gpur_tensors *tensors, const char *key)
 {
     int64_t value = -1;
     const gpur_scalar scalar = {key, GPUR_SCALAR_I64, &value};
-    return gpur_tensors_find_note(tensors, key) && gpur_scalars_read(tensors, &scalar, 1) == GPUR_OK ? value : -1;
+    return gpur_tensors_find_metadata(tensors, key) && gpur_scalars_read(tensors, &scalar, 1) == GPUR_OK ? value : -1;
 }
 
 static void describe(const gpur_checkpoint *file, gpur_checkpoint_info *info)
 {
     const gpur_tensors *const tensors = &file->tensors;
-    const char *const version = gpur_tensors_find_note(tensors, "gpureplay");
-    const char *const kind = gpur_tensors_find_note(tensors, "gpureplay.kind");
+    const char *const version = gpur_tensors_find_metadata(tensors, "gpureplay");
+    const char *const kind = gpur_tensors_find_metadata(tensors, "gpureplay.kind");
     memset(info, 0, sizeof *info);
     snprintf(info->version, sizeof info->version, "%.15s", version ? version : "");
     snprintf(info->kind, sizeof info->kind, "%.15s", version && kind ? kind : "safetensors");
@@ -258,14 +259,14 @@ gpur_status gpur_checkpoint_get_info(const char *path, gpur_checkpoint_info *inf
 /* Saving, chunk by chunk: one chunk is written while the next is copied from the device. */
 
 typedef struct writing {
-    gpur_new_file file;
+    gpur_atomic_file file;
     gpur_chunks chunks;
     const gpur_sections *sections;
     const gpur_checkpoint_options *options;
     unsigned char *head;
-    uint64_t *checksums;  /* (count + 2) */
+    uint64_t *checksums; /* (count + 2) */
     int64_t head_bytes, count;
-    int64_t covered_at;   /* bytes of the data before the first chunk, which are the checksums */
+    int64_t covered_at; /* bytes of the data before the first chunk, which are the checksums */
     int64_t data_bytes;
 } writing;
 
@@ -279,15 +280,15 @@ static void sort_by_width(gpur_sections *sections)
 {
     for (int32_t i = 1; i < sections->count; i++) {
         const gpur_section moved = sections->list[i];
-        int32_t place = i;
-        for (; place > 0 && width_of(&sections->list[place - 1]) < width_of(&moved); place--)
-            sections->list[place] = sections->list[place - 1];
-        sections->list[place] = moved;
+        int32_t position = i;
+        for (; position > 0 && width_of(&sections->list[position - 1]) < width_of(&moved); position--)
+            sections->list[position] = sections->list[position - 1];
+        sections->list[position] = moved;
     }
 }
 
 /* Assigns offsets to all tensors and prints the head that lists them. */
-static gpur_status lay_out(writing *w, gpur_sections *sections, gpur_tensors *tensors)
+static gpur_status assign_offsets(writing *w, gpur_sections *sections, gpur_tensors *tensors)
 {
     int64_t covered = 0;
     for (int32_t i = 0; i < sections->count; i++)
@@ -316,7 +317,7 @@ static int64_t end_of(const writing *w, int64_t chunk)
 }
 
 /* Enqueues the copy of a chunk into its half of the buffer, whose previous chunk is already in the file. */
-static gpur_status bring(writing *w, int64_t chunk)
+static gpur_status start_copy(writing *w, int64_t chunk)
 {
     if (chunk >= w->count)
         return GPUR_OK;
@@ -324,36 +325,36 @@ static gpur_status bring(writing *w, int64_t chunk)
                             end_of(w, chunk), 0);
 }
 
-static gpur_status put(writing *w, int64_t chunk)
+static gpur_status write_chunk(writing *w, int64_t chunk)
 {
     const int64_t begin = w->covered_at + chunk * GPUR_CHUNK, end = end_of(w, chunk);
     const unsigned char *const at = w->chunks.pinned + chunk % 2 * GPUR_CHUNK;
     GPUR_TRY(gpur_event_sync(w->chunks.copied[chunk % 2]));
     w->checksums[chunk] = gpur_checksum(at, end - begin);
-    GPUR_TRY(gpur_new_file_write(&w->file, at, end - begin, w->head_bytes + begin));
-    return gpur_checkpoint_tell(w->options, w->head_bytes + end, w->head_bytes + w->data_bytes);
+    GPUR_TRY(gpur_atomic_file_write(&w->file, at, end - begin, w->head_bytes + begin));
+    return gpur_checkpoint_report_progress(w->options, w->head_bytes + end, w->head_bytes + w->data_bytes);
 }
 
 static gpur_status write_all(writing *w)
 {
-    GPUR_TRY(bring(w, 0));
+    GPUR_TRY(start_copy(w, 0));
     for (int64_t chunk = 0; chunk < w->count; chunk++) {
-        GPUR_TRY(bring(w, chunk + 1));
-        GPUR_TRY(put(w, chunk));
+        GPUR_TRY(start_copy(w, chunk + 1));
+        GPUR_TRY(write_chunk(w, chunk));
     }
     w->checksums[w->count] = gpur_checksum(w->head, w->head_bytes);
     w->checksums[w->count + 1] = gpur_checksum(w->checksums, (w->count + 1) * (int64_t)sizeof *w->checksums);
-    GPUR_TRY(gpur_new_file_write(&w->file, w->head, w->head_bytes, 0));
-    GPUR_TRY(gpur_new_file_write(&w->file, w->checksums, w->covered_at, w->head_bytes));
-    return gpur_new_file_commit(&w->file);
+    GPUR_TRY(gpur_atomic_file_write(&w->file, w->head, w->head_bytes, 0));
+    GPUR_TRY(gpur_atomic_file_write(&w->file, w->checksums, w->covered_at, w->head_bytes));
+    return gpur_atomic_file_commit(&w->file);
 }
 
 static gpur_status open_and_write(writing *w, gpur_device *device, gpur_stream *stream, gpur_sections *sections,
                                   gpur_tensors *tensors, const char *path)
 {
-    GPUR_TRY(lay_out(w, sections, tensors));
+    GPUR_TRY(assign_offsets(w, sections, tensors));
     GPUR_TRY(gpur_chunks_open(&w->chunks, device, stream));
-    GPUR_TRY(gpur_new_file_open(&w->file, path, w->head_bytes + w->data_bytes));
+    GPUR_TRY(gpur_atomic_file_begin(&w->file, path, w->head_bytes + w->data_bytes));
     return write_all(w);
 }
 
@@ -363,7 +364,7 @@ gpur_status gpur_checkpoint_write(gpur_device *device, gpur_stream *stream, gpur
     writing w = {.file = {.descriptor = -1, .folder = -1}, .sections = sections, .options = options};
     sort_by_width(sections);
     const gpur_status status = open_and_write(&w, device, stream, sections, tensors, path);
-    gpur_new_file_abandon(&w.file);
+    gpur_atomic_file_discard(&w.file);
     gpur_chunks_close(&w.chunks);
     free(w.head);
     free(w.checksums);
@@ -372,7 +373,7 @@ gpur_status gpur_checkpoint_write(gpur_device *device, gpur_stream *stream, gpur
 
 /* Opening a file: reads its header and checks that it is undamaged and matches the object that loads it. */
 
-gpur_status gpur_checkpoint_blame(const gpur_checkpoint *checkpoint, gpur_status status)
+gpur_status gpur_checkpoint_add_path_to_error(const gpur_checkpoint *checkpoint, gpur_status status)
 {
     char why[384];
     if (status == GPUR_OK || status == GPUR_OUT_OF_MEMORY)
@@ -389,7 +390,7 @@ static gpur_status read_length(gpur_checkpoint *checkpoint, int64_t *length)
     if (room < 2)
         return gpur_fail(GPUR_FILE_ERROR, "it has %" PRId64 " bytes; it must be a safetensors file, of 10 or more",
                          checkpoint->file.bytes);
-    GPUR_TRY(gpur_old_file_read(&checkpoint->file, bytes, GPUR_HEAD_LENGTH, 0));
+    GPUR_TRY(gpur_file_reader_read(&checkpoint->file, bytes, GPUR_HEAD_LENGTH, 0));
     for (int i = GPUR_HEAD_LENGTH - 1; i >= 0; i--)
         value = value << 8 | bytes[i];
     if (value < 2 || value > (uint64_t)room || value > GPUR_MAX_HEADER)
@@ -402,7 +403,7 @@ static gpur_status read_length(gpur_checkpoint *checkpoint, int64_t *length)
 static gpur_status parse_head(gpur_checkpoint *checkpoint, unsigned char *head)
 {
     const int64_t bytes = checkpoint->data_at;
-    GPUR_TRY(gpur_old_file_read(&checkpoint->file, head, bytes, 0));
+    GPUR_TRY(gpur_file_reader_read(&checkpoint->file, head, bytes, 0));
     checkpoint->head = gpur_checksum(head, bytes);
     GPUR_TRY(gpur_tensors_parse(&checkpoint->tensors, (const char *)head + GPUR_HEAD_LENGTH,
                                 (size_t)(bytes - GPUR_HEAD_LENGTH)));
@@ -426,8 +427,8 @@ static gpur_status read_head(gpur_checkpoint *checkpoint)
 gpur_status gpur_checkpoint_open(gpur_checkpoint *checkpoint, const char *path)
 {
     *checkpoint = (gpur_checkpoint){.file = {.descriptor = -1}};
-    GPUR_TRY(gpur_old_file_open(&checkpoint->file, path));
-    const gpur_status status = gpur_checkpoint_blame(checkpoint, read_head(checkpoint));
+    GPUR_TRY(gpur_file_reader_open(&checkpoint->file, path));
+    const gpur_status status = gpur_checkpoint_add_path_to_error(checkpoint, read_head(checkpoint));
     if (status != GPUR_OK)
         gpur_checkpoint_close(checkpoint);
     return status;
@@ -435,7 +436,7 @@ gpur_status gpur_checkpoint_open(gpur_checkpoint *checkpoint, const char *path)
 
 void gpur_checkpoint_close(gpur_checkpoint *checkpoint)
 {
-    gpur_old_file_close(&checkpoint->file);
+    gpur_file_reader_close(&checkpoint->file);
     gpur_tensors_free(&checkpoint->tensors);
     free(checkpoint->checksums);
     checkpoint->checksums = NULL;
@@ -443,15 +444,15 @@ void gpur_checkpoint_close(gpur_checkpoint *checkpoint)
 
 int gpur_checkpoint_is_ours(const gpur_checkpoint *checkpoint)
 {
-    for (int32_t i = 0; i < checkpoint->tensors.note_count; i++)
-        if (strncmp(checkpoint->tensors.notes[i].key, "gpureplay", sizeof "gpureplay" - 1) == 0)
+    for (int32_t i = 0; i < checkpoint->tensors.metadata_count; i++)
+        if (strncmp(checkpoint->tensors.metadata[i].key, "gpureplay", sizeof "gpureplay" - 1) == 0)
             return 1;
     return 0;
 }
 
 gpur_status gpur_checkpoint_check_kind(const gpur_checkpoint *checkpoint, const char *kind)
 {
-    const char *const theirs = gpur_tensors_find_note(&checkpoint->tensors, "gpureplay.kind");
+    const char *const theirs = gpur_tensors_find_metadata(&checkpoint->tensors, "gpureplay.kind");
     const int ours = gpur_checkpoint_is_ours(checkpoint);
     if (ours && theirs && strcmp(theirs, kind) == 0)
         return GPUR_OK;
@@ -475,7 +476,7 @@ static gpur_status read_checksums(gpur_checkpoint *checkpoint)
     checkpoint->checksums = malloc((size_t)entry->end);
     if (!checkpoint->checksums)
         return gpur_fail(GPUR_OUT_OF_MEMORY, "no memory for %" PRId64 " checksums", entry->shape[0]);
-    GPUR_TRY(gpur_old_file_read(&checkpoint->file, checkpoint->checksums, entry->end, checkpoint->data_at));
+    GPUR_TRY(gpur_file_reader_read(&checkpoint->file, checkpoint->checksums, entry->end, checkpoint->data_at));
     const uint64_t *const last = checkpoint->checksums + checkpoint->chunks;
     if (last[1] != gpur_checksum(checkpoint->checksums, (checkpoint->chunks + 1) * (int64_t)sizeof *last))
         return gpur_fail(GPUR_FILE_ERROR, "its checksums are not what was written");
@@ -488,9 +489,9 @@ gpur_status gpur_checkpoint_compare(gpur_checkpoint *checkpoint, const char *kin
     char what[32];
     snprintf(what, sizeof what, "this %s", kind);
     GPUR_TRY(gpur_checkpoint_check_kind(checkpoint, kind));
-    GPUR_TRY(gpur_checkpoint_blame(checkpoint, read_checksums(checkpoint)));
+    GPUR_TRY(gpur_checkpoint_add_path_to_error(checkpoint, read_checksums(checkpoint)));
     GPUR_TRY(gpur_settings_compare(&checkpoint->tensors, settings, what));
-    return gpur_checkpoint_blame(checkpoint, gpur_scalars_read(&checkpoint->tensors, scalars, count));
+    return gpur_checkpoint_add_path_to_error(checkpoint, gpur_scalars_read(&checkpoint->tensors, scalars, count));
 }
 
 static int are_alike(const gpur_tensor_entry *a, const gpur_tensor_entry *b)
@@ -520,7 +521,7 @@ gpur_status gpur_checkpoint_match(const gpur_checkpoint *checkpoint, gpur_sectio
 
 /* The first pass over a file. Chunks are verified independently, so several threads can share the work. */
 
-enum { MOST_HELPERS = 3, CHUNKS_A_HELPER = 2 };
+enum { MAX_HELPERS = 3, CHUNKS_A_HELPER = 2 };
 
 typedef struct verifying {
     const gpur_checkpoint *checkpoint;
@@ -536,7 +537,7 @@ typedef struct helper {
 } helper;
 
 /* Claims the next chunk; -1 if there is none. */
-static int64_t take(verifying *v)
+static int64_t claim_chunk(verifying *v)
 {
     const int64_t chunk = atomic_fetch_add(&v->next, 1);
     return chunk < v->checkpoint->chunks ? chunk : -1;
@@ -558,7 +559,7 @@ static gpur_status check(verifying *v, int64_t chunk, unsigned char *buffer)
 static void *help(void *context)
 {
     const helper *const h = context;
-    for (int64_t chunk = take(h->all); chunk >= 0; chunk = take(h->all))
+    for (int64_t chunk = claim_chunk(h->all); chunk >= 0; chunk = claim_chunk(h->all))
         if (check(h->all, chunk, h->buffer) != GPUR_OK) {
             atomic_store(&h->all->wrong, chunk);
             stop(h->all);
@@ -571,12 +572,12 @@ static gpur_status report_verified(const verifying *v, const gpur_checkpoint_opt
 {
     const gpur_checkpoint *const c = v->checkpoint;
     const int64_t end = c->data_at + c->covered_at + atomic_load(&v->done) * GPUR_CHUNK;
-    return gpur_checkpoint_tell(options, end < c->file.bytes ? end : c->file.bytes, 2 * c->file.bytes);
+    return gpur_checkpoint_report_progress(options, end < c->file.bytes ? end : c->file.bytes, 2 * c->file.bytes);
 }
 
 static gpur_status check_along(verifying *v, unsigned char *buffer, const gpur_checkpoint_options *options)
 {
-    for (int64_t chunk = take(v); chunk >= 0; chunk = take(v)) {
+    for (int64_t chunk = claim_chunk(v); chunk >= 0; chunk = claim_chunk(v)) {
         GPUR_TRY(check(v, chunk, buffer));
         GPUR_TRY(report_verified(v, options));
     }
@@ -588,12 +589,12 @@ static int32_t count_helpers(const gpur_checkpoint *checkpoint)
     cpu_set_t ours;
     const int64_t useful = checkpoint->chunks / CHUNKS_A_HELPER;
     const int32_t spare = sched_getaffinity(0, sizeof ours, &ours) == 0 ? CPU_COUNT(&ours) - 1 : 0;
-    const int32_t most = spare < MOST_HELPERS ? spare : MOST_HELPERS;
-    return useful < most ? (int32_t)useful : most;
+    const int32_t limit = spare < MAX_HELPERS ? spare : MAX_HELPERS;
+    return useful < limit ? (int32_t)useful : limit;
 }
 
 /* Error texts are thread-local, so a helper's message is lost. This reads the helper's bad chunk again to obtain it. */
-static gpur_status find_wrong(verifying *v, unsigned char *buffer)
+static gpur_status find_mismatch(verifying *v, unsigned char *buffer)
 {
     const int64_t wrong = atomic_load(&v->wrong);
     if (wrong < 0)
@@ -605,7 +606,7 @@ static gpur_status find_wrong(verifying *v, unsigned char *buffer)
 /* `buffer` is (1 + count, GPUR_CHUNK). A thread that cannot be started is left out. */
 static gpur_status verify(verifying *v, unsigned char *buffer, int32_t count, const gpur_checkpoint_options *options)
 {
-    helper helpers[MOST_HELPERS];
+    helper helpers[MAX_HELPERS];
     int32_t started = 0;
     for (; started < count; started++) {
         helper *const h = &helpers[started];
@@ -617,7 +618,7 @@ static gpur_status verify(verifying *v, unsigned char *buffer, int32_t count, co
     stop(v);
     for (int32_t i = 0; i < started; i++)
         pthread_join(helpers[i].thread, NULL);
-    return status == GPUR_OK ? find_wrong(v, buffer) : status;
+    return status == GPUR_OK ? find_mismatch(v, buffer) : status;
 }
 
 gpur_status gpur_checkpoint_verify(gpur_checkpoint *checkpoint, gpur_device *device,
@@ -632,7 +633,7 @@ gpur_status gpur_checkpoint_verify(gpur_checkpoint *checkpoint, gpur_device *dev
     const gpur_status status = verify(&v, buffer, count, options);
     gpur_host_free(device, buffer, bytes);
     checkpoint->verified = status == GPUR_OK;
-    return gpur_checkpoint_blame(checkpoint, status);
+    return gpur_checkpoint_add_path_to_error(checkpoint, status);
 }
 
 /* Loading, chunk by chunk: while one chunk is copied to the device, the next is read. */
@@ -644,7 +645,8 @@ gpur_status gpur_checkpoint_expect_reals(gpur_checkpoint *checkpoint, const char
     if (!entry || entry->type != GPUR_F32)
         return GPUR_OK;
     if (entry->begin < checkpoint->covered_at || (entry->begin - checkpoint->covered_at) % (int64_t)sizeof(float) != 0)
-        return gpur_checkpoint_blame(checkpoint, gpur_fail(GPUR_FILE_ERROR,
+        return gpur_checkpoint_add_path_to_error(checkpoint,
+                                                 gpur_fail(GPUR_FILE_ERROR,
                                                            "its %s begin at byte %" PRId64 " of its data; they must "
                                                            "follow the checksums, at a multiple of 4 bytes",
                                                            name, entry->begin));
@@ -671,7 +673,7 @@ gpur_status gpur_checkpoint_read_chunk(const gpur_checkpoint *checkpoint, int64_
 {
     *begin = checkpoint->covered_at + chunk * GPUR_CHUNK;
     *end = *begin + GPUR_CHUNK < checkpoint->data_bytes ? *begin + GPUR_CHUNK : checkpoint->data_bytes;
-    GPUR_TRY(gpur_old_file_read(&checkpoint->file, to, *end - *begin, checkpoint->data_at + *begin));
+    GPUR_TRY(gpur_file_reader_read(&checkpoint->file, to, *end - *begin, checkpoint->data_at + *begin));
     if (gpur_checksum(to, *end - *begin) == checkpoint->checksums[chunk])
         return check_reals(&checkpoint->reals, to, *begin, *end);
     return gpur_fail(GPUR_FILE_ERROR, "its bytes %" PRId64 " to %" PRId64 " are not what was written",
@@ -684,7 +686,7 @@ static gpur_status peek_section(const gpur_checkpoint *checkpoint, const gpur_se
     for (int p = 0; p < GPUR_MAX_PIECES; p++) {
         const gpur_piece *const piece = &section->pieces[p];
         if (!piece->on_device)
-            GPUR_TRY(gpur_old_file_read(&checkpoint->file, piece->memory, piece->bytes, at));
+            GPUR_TRY(gpur_file_reader_read(&checkpoint->file, piece->memory, piece->bytes, at));
         at += piece->bytes;
     }
     return GPUR_OK;
@@ -695,7 +697,7 @@ gpur_status gpur_checkpoint_peek(const gpur_checkpoint *checkpoint, const gpur_s
     gpur_status status = GPUR_OK;
     for (int32_t i = 0; i < sections->count && status == GPUR_OK; i++)
         status = peek_section(checkpoint, &sections->list[i]);
-    return gpur_checkpoint_blame(checkpoint, status);
+    return gpur_checkpoint_add_path_to_error(checkpoint, status);
 }
 
 /* After the first pass, loading overwrites memory and can no longer be canceled; the answer of the progress function is
@@ -704,8 +706,8 @@ static gpur_status report_filled(const gpur_checkpoint *checkpoint, const gpur_c
 {
     const int64_t done = checkpoint->data_at + end, bytes = checkpoint->file.bytes;
     if (!checkpoint->verified)
-        return gpur_checkpoint_tell(options, done, bytes);
-    (void)gpur_checkpoint_tell(options, bytes + done, 2 * bytes);
+        return gpur_checkpoint_report_progress(options, done, bytes);
+    (void)gpur_checkpoint_report_progress(options, bytes + done, 2 * bytes);
     return GPUR_OK;
 }
 
@@ -731,7 +733,7 @@ gpur_status gpur_checkpoint_fill(gpur_checkpoint *checkpoint, gpur_device *devic
     *touched = 0;
     gpur_status status = gpur_chunks_open(&chunks, device, stream);
     if (status == GPUR_OK)
-        status = gpur_checkpoint_blame(checkpoint, fill(checkpoint, &chunks, sections, options, touched));
+        status = gpur_checkpoint_add_path_to_error(checkpoint, fill(checkpoint, &chunks, sections, options, touched));
     gpur_chunks_close(&chunks);
     return status;
 }

@@ -61,10 +61,10 @@ gpur_status gpur_scalars_write(gpur_tensors *tensors, const gpur_scalar *scalars
  * number of its type. */
 gpur_status gpur_scalars_read(const gpur_tensors *tensors, const gpur_scalar *scalars, int32_t count);
 
-/* Settings are metadata entries, too. gpur_settings_compare refuses a file in which one of `wanted` has another value
+/* Settings are metadata entries, too. gpur_settings_compare refuses a file in which one of `expected` has another value
  * and states both values; `what` names the object, as in "this replay". */
-gpur_status gpur_settings_note_real(gpur_tensors *settings, const char *key, double value);
-gpur_status gpur_settings_compare(const gpur_tensors *file, const gpur_tensors *wanted, const char *what);
+gpur_status gpur_settings_add_real(gpur_tensors *settings, const char *key, double value);
+gpur_status gpur_settings_compare(const gpur_tensors *file, const gpur_tensors *expected, const char *what);
 
 /*
  * The file format, independent of what the sections mean. The data begin with the tensor "checksums", (chunks + 2)
@@ -81,15 +81,15 @@ gpur_status gpur_checkpoint_check_call(const void *object, const char *kind, con
                                        const gpur_checkpoint_options *given, gpur_checkpoint_options *options);
 
 /* Calls the caller's progress function. GPUR_INTERRUPTED: it asked to stop. */
-gpur_status gpur_checkpoint_tell(const gpur_checkpoint_options *options, int64_t done, int64_t all);
+gpur_status gpur_checkpoint_report_progress(const gpur_checkpoint_options *options, int64_t done, int64_t all);
 
 /* Double-buffered pinned memory: one chunk is copied between host and device while the other is read from or written to
  * the file. */
 typedef struct gpur_chunks {
     gpur_device *device;
     gpur_stream *stream;
-    unsigned char *pinned;  /* (2, GPUR_CHUNK) */
-    gpur_event *copied[2];  /* the copies of this half are done */
+    unsigned char *pinned; /* (2, GPUR_CHUNK) */
+    gpur_event *copied[2]; /* the copies of this half are done */
 } gpur_chunks;
 gpur_status gpur_chunks_open(gpur_chunks *chunks, gpur_device *device, gpur_stream *stream);
 void gpur_chunks_close(gpur_chunks *chunks); /* accepts a half-built one; waits for enqueued copies */
@@ -100,7 +100,7 @@ gpur_status gpur_chunks_copy(gpur_chunks *chunks, int half, const gpur_sections 
                              int to_sections);
 
 /* Adds the metadata entries that identify a file of this kind ("replay", "learner"). */
-gpur_status gpur_checkpoint_note_kind(gpur_tensors *tensors, const char *kind);
+gpur_status gpur_checkpoint_add_kind(gpur_tensors *tensors, const char *kind);
 
 /*
  * Writes the sections and the metadata of `tensors`, which must have no entries yet. Device memory is read on `stream`,
@@ -110,16 +110,16 @@ gpur_status gpur_checkpoint_write(gpur_device *device, gpur_stream *stream, gpur
                                   gpur_tensors *tensors, const char *path, const gpur_checkpoint_options *options);
 
 typedef struct gpur_checkpoint {
-    gpur_old_file file;
+    gpur_file_reader file;
     gpur_tensors tensors;
-    int64_t data_at;     /* offset of the data in the file */
+    int64_t data_at; /* offset of the data in the file */
     int64_t data_bytes;
-    int64_t covered_at;  /* offset within the data of the first chunk */
+    int64_t covered_at; /* offset within the data of the first chunk */
     int64_t chunks;
-    uint64_t *checksums; /* (chunks + 2) */
-    uint64_t head;       /* checksum of the head as read */
+    uint64_t *checksums;     /* (chunks + 2) */
+    uint64_t head;           /* checksum of the head as read */
     gpur_tensor_entry reals; /* tensor whose values must be finite and >= 0; empty: none */
-    int verified;        /* gpur_checkpoint_verify has succeeded */
+    int verified;            /* gpur_checkpoint_verify has succeeded */
 } gpur_checkpoint;
 
 /* Opens a file and reads its header. The file may come from another program. A failure leaves nothing open. */
@@ -134,7 +134,7 @@ int gpur_checkpoint_is_ours(const gpur_checkpoint *checkpoint);
 gpur_status gpur_checkpoint_check_kind(const gpur_checkpoint *checkpoint, const char *kind);
 
 /* Prefixes the current error message with the file's path. */
-gpur_status gpur_checkpoint_blame(const gpur_checkpoint *checkpoint, gpur_status status);
+gpur_status gpur_checkpoint_add_path_to_error(const gpur_checkpoint *checkpoint, gpur_status status);
 
 /* Refuses a file of another kind, a damaged header or damaged checksums, different settings, and missing scalars; fills
  * in the scalars. Call it before the functions below. */

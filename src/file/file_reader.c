@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 /* O_NONBLOCK: opening a pipe that has no writer would block. It has no effect on ordinary files. */
-static gpur_status open_it(gpur_old_file *file)
+static gpur_status open_it(gpur_file_reader *file)
 {
     struct stat there;
     file->descriptor = open(file->path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
@@ -24,16 +24,16 @@ static gpur_status open_it(gpur_old_file *file)
     return GPUR_OK;
 }
 
-gpur_status gpur_old_file_open(gpur_old_file *file, const char *path)
+gpur_status gpur_file_reader_open(gpur_file_reader *file, const char *path)
 {
-    *file = (gpur_old_file){.path = path, .descriptor = -1};
+    *file = (gpur_file_reader){.path = path, .descriptor = -1};
     const gpur_status status = open_it(file);
     if (status != GPUR_OK)
-        gpur_old_file_close(file);
+        gpur_file_reader_close(file);
     return status;
 }
 
-gpur_status gpur_old_file_read(const gpur_old_file *file, void *data, int64_t bytes, int64_t offset)
+gpur_status gpur_file_reader_read(const gpur_file_reader *file, void *data, int64_t bytes, int64_t offset)
 {
     unsigned char *to = data;
     while (bytes > 0) {
@@ -50,7 +50,7 @@ gpur_status gpur_old_file_read(const gpur_old_file *file, void *data, int64_t by
     return GPUR_OK;
 }
 
-void gpur_old_file_close(gpur_old_file *file)
+void gpur_file_reader_close(gpur_file_reader *file)
 {
     if (file->descriptor >= 0)
         close(file->descriptor);

@@ -8,8 +8,8 @@
 #include <string.h>
 
 const gpur_tensor_type gpur_tensor_types[] = {
-    {"U8", 1},   {"I32", 4}, {"I64", 8}, {"F32", 4}, {"BOOL", 1}, {"I8", 1},      {"F8_E5M2", 1}, {"F8_E4M3", 1},
-    {"I16", 2},  {"U16", 2}, {"F16", 2}, {"BF16", 2}, {"U32", 4}, {"F64", 8},     {"U64", 8},
+    {"U8", 1},  {"I32", 4}, {"I64", 8}, {"F32", 4},  {"BOOL", 1}, {"I8", 1},  {"F8_E5M2", 1}, {"F8_E4M3", 1},
+    {"I16", 2}, {"U16", 2}, {"F16", 2}, {"BF16", 2}, {"U32", 4},  {"F64", 8}, {"U64", 8},
 };
 enum { TYPES = sizeof gpur_tensor_types / sizeof *gpur_tensor_types };
 
@@ -24,7 +24,7 @@ int32_t gpur_tensor_type_find(const char *name)
 void gpur_tensors_free(gpur_tensors *tensors)
 {
     free(tensors->entries);
-    free(tensors->notes);
+    free(tensors->metadata);
     *tensors = (gpur_tensors){0};
 }
 
@@ -52,19 +52,19 @@ gpur_status gpur_tensors_add(gpur_tensors *tensors, const gpur_tensor_entry *ent
     return status;
 }
 
-gpur_status gpur_tensors_note(gpur_tensors *tensors, const char *key, const char *format, ...)
+gpur_status gpur_tensors_add_metadata(gpur_tensors *tensors, const char *key, const char *format, ...)
 {
     va_list arguments;
-    void *list = tensors->notes;
-    if (tensors->note_count == GPUR_MAX_NOTES)
-        return gpur_fail(GPUR_FILE_ERROR, "a file would have more than %d notes", GPUR_MAX_NOTES);
-    const gpur_status status = grow(&list, tensors->note_count, &tensors->note_room, sizeof *tensors->notes);
-    tensors->notes = list;
+    void *list = tensors->metadata;
+    if (tensors->metadata_count == GPUR_MAX_METADATA)
+        return gpur_fail(GPUR_FILE_ERROR, "a file would have more than %d notes", GPUR_MAX_METADATA);
+    const gpur_status status = grow(&list, tensors->metadata_count, &tensors->metadata_room, sizeof *tensors->metadata);
+    tensors->metadata = list;
     GPUR_TRY(status);
-    gpur_note *const note = &tensors->notes[tensors->note_count++];
-    snprintf(note->key, sizeof note->key, "%s", key);
+    gpur_metadata_entry *const item = &tensors->metadata[tensors->metadata_count++];
+    snprintf(item->key, sizeof item->key, "%s", key);
     va_start(arguments, format);
-    vsnprintf(note->value, sizeof note->value, format, arguments);
+    vsnprintf(item->value, sizeof item->value, format, arguments);
     va_end(arguments);
     return GPUR_OK;
 }
@@ -77,11 +77,11 @@ const gpur_tensor_entry *gpur_tensors_find(const gpur_tensors *tensors, const ch
     return NULL;
 }
 
-const char *gpur_tensors_find_note(const gpur_tensors *tensors, const char *key)
+const char *gpur_tensors_find_metadata(const gpur_tensors *tensors, const char *key)
 {
-    for (int32_t i = 0; i < tensors->note_count; i++)
-        if (strcmp(tensors->notes[i].key, key) == 0)
-            return tensors->notes[i].value;
+    for (int32_t i = 0; i < tensors->metadata_count; i++)
+        if (strcmp(tensors->metadata[i].key, key) == 0)
+            return tensors->metadata[i].value;
     return NULL;
 }
 
@@ -94,7 +94,7 @@ int64_t gpur_tensor_bytes(const gpur_tensor_entry *entry)
     return bytes;
 }
 
-static int by_place(const void *a, const void *b)
+static int by_offset(const void *a, const void *b)
 {
     const gpur_tensor_entry *const x = a, *const y = b;
     if (x->begin != y->begin)
@@ -127,17 +127,19 @@ gpur_status gpur_tensors_check(gpur_tensors *tensors, int64_t data_bytes)
 {
     int64_t at = 0;
     if (tensors->count > 0)
-        qsort(tensors->entries, (size_t)tensors->count, sizeof *tensors->entries, by_place);
+        qsort(tensors->entries, (size_t)tensors->count, sizeof *tensors->entries, by_offset);
     for (int32_t i = 0; i < tensors->count; i++) {
         const gpur_tensor_entry *const entry = &tensors->entries[i];
         const int64_t bytes = gpur_tensor_bytes(entry);
         if (entry->begin != at)
-            return gpur_fail(GPUR_FILE_ERROR, "tensor \"%s\" begins at byte %" PRId64 " of the data; the one before "
-                                              "it ends at %" PRId64,
+            return gpur_fail(GPUR_FILE_ERROR,
+                             "tensor \"%s\" begins at byte %" PRId64 " of the data; the one before "
+                             "it ends at %" PRId64,
                              entry->name, entry->begin, at);
         if (bytes < 0 || bytes != entry->end - entry->begin)
-            return gpur_fail(GPUR_FILE_ERROR, "tensor \"%s\" has %" PRId64 " bytes; by its type and shape it has %s%"
-                             PRId64, entry->name, entry->end - entry->begin, bytes < 0 ? "too many: " : "", bytes);
+            return gpur_fail(GPUR_FILE_ERROR,
+                             "tensor \"%s\" has %" PRId64 " bytes; by its type and shape it has %s%" PRId64,
+                             entry->name, entry->end - entry->begin, bytes < 0 ? "too many: " : "", bytes);
         at = entry->end;
     }
     if (at != data_bytes)

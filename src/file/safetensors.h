@@ -14,9 +14,9 @@
 enum {
     GPUR_TENSOR_NAME = 96,
     GPUR_TENSOR_DIMS = 8,
-    GPUR_NOTE_KEY = 64,
-    GPUR_NOTE_VALUE = 192,
-    GPUR_MAX_NOTES = 4096,
+    GPUR_METADATA_KEY = 64,
+    GPUR_METADATA_VALUE = 192,
+    GPUR_MAX_METADATA = 4096,
     GPUR_MAX_HEADER = 16 << 20, /* bytes of JSON; larger headers are refused */
 };
 
@@ -37,26 +37,27 @@ typedef struct gpur_tensor_entry {
     int64_t begin, end;              /* byte offsets from the start of the data */
 } gpur_tensor_entry;
 
-typedef struct gpur_note {
-    char key[GPUR_NOTE_KEY], value[GPUR_NOTE_VALUE];
-} gpur_note;
+typedef struct gpur_metadata_entry {
+    char key[GPUR_METADATA_KEY], value[GPUR_METADATA_VALUE];
+} gpur_metadata_entry;
 
 typedef struct gpur_tensors {
-    gpur_tensor_entry *entries; /* (count) */
-    gpur_note *notes;           /* (note_count) */
-    int32_t count, room, note_count, note_room;
+    gpur_tensor_entry *entries;    /* (count) */
+    gpur_metadata_entry *metadata; /* (metadata_count) */
+    int32_t count, room, metadata_count, metadata_room;
 } gpur_tensors;
 
 /* A zeroed gpur_tensors is empty. Frees everything and leaves it empty. */
 void gpur_tensors_free(gpur_tensors *tensors);
 gpur_status gpur_tensors_add(gpur_tensors *tensors, const gpur_tensor_entry *entry);
 
-/* Adds a metadata entry. GPUR_FILE_ERROR: there are GPUR_MAX_NOTES already. */
-gpur_status gpur_tensors_note(gpur_tensors *tensors, const char *key, const char *format, ...) GPUR_PRINTF(3, 4);
+/* Adds a metadata entry. GPUR_FILE_ERROR: there are GPUR_MAX_METADATA already. */
+gpur_status gpur_tensors_add_metadata(gpur_tensors *tensors, const char *key, const char *format, ...)
+    GPUR_PRINTF(3, 4);
 
 /* Return NULL if there is no such tensor or metadata key. */
 const gpur_tensor_entry *gpur_tensors_find(const gpur_tensors *tensors, const char *name);
-const char *gpur_tensors_find_note(const gpur_tensors *tensors, const char *key);
+const char *gpur_tensors_find_metadata(const gpur_tensors *tensors, const char *key);
 
 /* Returns the bytes that type and shape imply; -1 if their number overflows int64_t. */
 int64_t gpur_tensor_bytes(const gpur_tensor_entry *entry);

@@ -12,7 +12,7 @@
 #include <xxhash.h>
 
 enum { HEAD_ALIGNMENT = 64, LENGTH_BYTES = 8 };
-static const double most_bytes = 281474976710656.0; /* 2^48: doubles are exact up to it, and cJSON prints all digits */
+static const double max_bytes = 281474976710656.0; /* 2^48: doubles are exact up to it, and cJSON prints all digits */
 
 gpur_status gpur_tensors_available(void)
 {
@@ -32,7 +32,7 @@ static gpur_status refuse(const char *name, const char *why)
 /* Reads an integer from 0 to 2^48. Returns 0 if the item is anything else. */
 static int read_number(const cJSON *item, int64_t *value)
 {
-    if (!cJSON_IsNumber(item) || !(item->valuedouble >= 0.0 && item->valuedouble <= most_bytes))
+    if (!cJSON_IsNumber(item) || !(item->valuedouble >= 0.0 && item->valuedouble <= max_bytes))
         return 0;
     *value = (int64_t)item->valuedouble;
     return (double)*value == item->valuedouble;
@@ -53,7 +53,7 @@ static gpur_status read_shape(const cJSON *shape, gpur_tensor_entry *entry)
     return GPUR_OK;
 }
 
-static gpur_status read_place(const cJSON *offsets, gpur_tensor_entry *entry)
+static gpur_status read_offsets(const cJSON *offsets, gpur_tensor_entry *entry)
 {
     if (!cJSON_IsArray(offsets) || cJSON_GetArraySize(offsets) != 2 ||
         !read_number(cJSON_GetArrayItem(offsets, 0), &entry->begin) ||
@@ -76,24 +76,24 @@ static gpur_status read_tensor(gpur_tensors *tensors, const cJSON *item)
     if (entry.type < 0)
         return refuse(entry.name, "has no dtype that is known");
     GPUR_TRY(read_shape(cJSON_GetObjectItemCaseSensitive(item, "shape"), &entry));
-    GPUR_TRY(read_place(cJSON_GetObjectItemCaseSensitive(item, "data_offsets"), &entry));
+    GPUR_TRY(read_offsets(cJSON_GetObjectItemCaseSensitive(item, "data_offsets"), &entry));
     return gpur_tensors_add(tensors, &entry);
 }
 
-static gpur_status read_notes(gpur_tensors *tensors, const cJSON *notes)
+static gpur_status read_metadata(gpur_tensors *tensors, const cJSON *metadata)
 {
     const cJSON *item;
-    if (!cJSON_IsObject(notes))
+    if (!cJSON_IsObject(metadata))
         return refuse("__metadata__", "is no object");
-    cJSON_ArrayForEach(item, notes)
+    cJSON_ArrayForEach(item, metadata)
     {
         if (!cJSON_IsString(item))
             return refuse("__metadata__", "has a value that is no string");
-        if (strlen(item->string) >= GPUR_NOTE_KEY || strlen(item->valuestring) >= GPUR_NOTE_VALUE)
+        if (strlen(item->string) >= GPUR_METADATA_KEY || strlen(item->valuestring) >= GPUR_METADATA_VALUE)
             continue;
-        if (gpur_tensors_find_note(tensors, item->string))
+        if (gpur_tensors_find_metadata(tensors, item->string))
             return refuse("__metadata__", "has a key twice");
-        GPUR_TRY(gpur_tensors_note(tensors, item->string, "%s", item->valuestring));
+        GPUR_TRY(gpur_tensors_add_metadata(tensors, item->string, "%s", item->valuestring));
     }
     return GPUR_OK;
 }
@@ -104,10 +104,10 @@ static gpur_status read_all(gpur_tensors *tensors, const cJSON *json)
     int seen = 0;
     cJSON_ArrayForEach(item, json)
     {
-        const int is_notes = strcmp(item->string, "__metadata__") == 0;
-        if (is_notes && seen++)
+        const int is_metadata = strcmp(item->string, "__metadata__") == 0;
+        if (is_metadata && seen++)
             return refuse("__metadata__", "is there twice");
-        GPUR_TRY(is_notes ? read_notes(tensors, item) : read_tensor(tensors, item));
+        GPUR_TRY(is_metadata ? read_metadata(tensors, item) : read_tensor(tensors, item));
     }
     return GPUR_OK;
 }
@@ -116,7 +116,7 @@ static gpur_status read_all(gpur_tensors *tensors, const cJSON *json)
  * which JSON wants escaped. */
 static size_t character_length(const unsigned char *at, size_t left)
 {
-    static const uint32_t least[] = {0, 0x20, 0x80, 0x800, 0x10000};
+    static const uint32_t smallest[] = {0, 0x20, 0x80, 0x800, 0x10000};
     const size_t length = at[0] < 0x80 ? 1 : at[0] < 0xC0 ? 0 : at[0] < 0xE0 ? 2 : at[0] < 0xF0 ? 3 : 4;
     if (length == 0 || length > left || at[0] > 0xF4)
         return 0;
@@ -126,7 +126,7 @@ static size_t character_length(const unsigned char *at, size_t left)
             return 0;
         code = code << 6 | (at[i] & 0x3F);
     }
-    return code < least[length] || code > 0x10FFFF || (code >= 0xD800 && code < 0xE000) ? 0 : length;
+    return code < smallest[length] || code > 0x10FFFF || (code >= 0xD800 && code < 0xE000) ? 0 : length;
 }
 
 static int is_space(char byte)
@@ -196,10 +196,10 @@ static int print_tensor(cJSON *json, const gpur_tensor_entry *entry)
 static char *print_json(const gpur_tensors *tensors)
 {
     cJSON *const json = cJSON_CreateObject();
-    cJSON *const notes = cJSON_AddObjectToObject(json, "__metadata__");
-    int good = notes != NULL;
-    for (int32_t i = 0; i < tensors->note_count; i++)
-        good &= cJSON_AddStringToObject(notes, tensors->notes[i].key, tensors->notes[i].value) != NULL;
+    cJSON *const metadata = cJSON_AddObjectToObject(json, "__metadata__");
+    int good = metadata != NULL;
+    for (int32_t i = 0; i < tensors->metadata_count; i++)
+        good &= cJSON_AddStringToObject(metadata, tensors->metadata[i].key, tensors->metadata[i].value) != NULL;
     for (int32_t i = 0; i < tensors->count; i++)
         good &= print_tensor(json, &tensors->entries[i]);
     char *const text = good ? cJSON_PrintUnformatted(json) : NULL;

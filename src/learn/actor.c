@@ -10,9 +10,9 @@ static gpur_status open_pinned(const gpur_actor *actor, gpur_act_buffers *b)
 {
     for (int placing = 0; placing < 2; placing++) {
         gpur_arena arena = {b->pinned, 0};
-        b->host_obs = gpur_arena_take(&arena, b->most * actor->input.row_bytes);
-        b->host_q = gpur_arena_floats(&arena, b->most * actor->network->outputs);
-        b->host_action = gpur_arena_take(&arena, b->most * (int64_t)sizeof(int32_t));
+        b->host_obs = gpur_arena_alloc(&arena, b->capacity * actor->input.row_bytes);
+        b->host_q = gpur_arena_floats(&arena, b->capacity * actor->network->num_actions);
+        b->host_action = gpur_arena_alloc(&arena, b->capacity * (int64_t)sizeof(int32_t));
         b->pinned_bytes = arena.used;
         if (!placing)
             GPUR_TRY(gpur_pinned_alloc(actor->device, arena.used, "the observations to act on", &b->pinned));
@@ -21,11 +21,11 @@ static gpur_status open_pinned(const gpur_actor *actor, gpur_act_buffers *b)
 }
 
 /* Creates the buffers, except their device memory. After a failure call close_buffers. */
-static gpur_status open_buffers(const gpur_actor *actor, int64_t most, gpur_act_buffers *b)
+static gpur_status open_buffers(const gpur_actor *actor, int64_t capacity, gpur_act_buffers *b)
 {
-    *b = (gpur_act_buffers){.most = most};
+    *b = (gpur_act_buffers){.capacity = capacity};
     const int64_t width = actor->network->width[0]; /* contiguous: direct observations are one copy */
-    GPUR_TRY(gpur_pass_open(&b->pass, actor->device, actor->network, most, width, &actor->options));
+    GPUR_TRY(gpur_pass_open(&b->pass, actor->device, actor->network, capacity, width, &actor->options));
     return open_pinned(actor, b);
 }
 
@@ -36,14 +36,15 @@ static void close_buffers(const gpur_actor *actor, gpur_act_buffers *b)
     gpur_memory_free(actor->device, b->memory);
 }
 
-static void place_buffers(const gpur_actor *actor, gpur_act_buffers *b, gpur_arena *arena)
+static void assign_buffers(const gpur_actor *actor, gpur_act_buffers *b, gpur_arena *arena)
 {
-    b->pass.sheet[0] = gpur_arena_floats(arena, b->most * actor->network->width[0]);
-    b->raw = actor->input.direct ? (void *)b->pass.sheet[0] : gpur_arena_take(arena, b->most * actor->input.row_bytes);
-    gpur_pass_place(&b->pass, arena);
-    b->q = gpur_arena_floats(arena, b->most * actor->network->outputs);
-    b->action = gpur_arena_take(arena, b->most * (int64_t)sizeof(int32_t));
-    b->workspace = gpur_arena_take(arena, gpur_pass_workspace(&b->pass));
+    b->pass.activations[0] = gpur_arena_floats(arena, b->capacity * actor->network->width[0]);
+    b->raw = actor->input.direct ? (void *)b->pass.activations[0]
+                                 : gpur_arena_alloc(arena, b->capacity * actor->input.row_bytes);
+    gpur_pass_assign(&b->pass, arena);
+    b->q = gpur_arena_floats(arena, b->capacity * actor->network->num_actions);
+    b->action = gpur_arena_alloc(arena, b->capacity * (int64_t)sizeof(int32_t));
+    b->workspace = gpur_arena_alloc(arena, gpur_pass_workspace(&b->pass));
 }
 
 static gpur_status open_mutex(pthread_mutex_t *mutex, int *is_open)
@@ -62,7 +63,7 @@ static gpur_status open(void *part, const gpur_part_context *context)
     actor->network = network;
     actor->mode = config->act;
     actor->seed = config->seed;
-    GPUR_TRY(open_mutex(&actor->turn, &actor->has_turn));
+    GPUR_TRY(open_mutex(&actor->lock, &actor->has_lock));
     GPUR_TRY(open_mutex(&actor->mutex, &actor->has_mutex));
     GPUR_TRY(gpur_stream_create(device, &actor->stream));
     for (int i = 0; i < 2; i++) {
@@ -86,8 +87,8 @@ static void close(void *part)
         gpur_event_destroy(actor->written[i]);
         gpur_event_destroy(actor->read[i]);
     }
-    if (actor->has_turn)
-        pthread_mutex_destroy(&actor->turn);
+    if (actor->has_lock)
+        pthread_mutex_destroy(&actor->lock);
     if (actor->has_mutex)
         pthread_mutex_destroy(&actor->mutex);
 }
@@ -97,7 +98,7 @@ static void assign(void *part, gpur_arena *arena)
     gpur_actor *const actor = part;
     for (int i = 0; i < 2; i++)
         actor->copy[i] = gpur_arena_floats(arena, actor->network->params.count);
-    place_buffers(actor, &actor->buffers, arena);
+    assign_buffers(actor, &actor->buffers, arena);
 }
 
 static int64_t pinned_bytes(const void *part)
@@ -153,37 +154,37 @@ gpur_status gpur_actor_patch(gpur_actor *actor, gpur_stream *stream, const float
 
 void gpur_actor_get_counters(gpur_actor *actor, uint64_t *counter, int64_t *chosen)
 {
-    pthread_mutex_lock(&actor->turn);
+    pthread_mutex_lock(&actor->lock);
     *counter = actor->counter;
     *chosen = atomic_load(&actor->chosen);
-    pthread_mutex_unlock(&actor->turn);
+    pthread_mutex_unlock(&actor->lock);
 }
 
 void gpur_actor_set_counters(gpur_actor *actor, uint64_t counter, int64_t chosen)
 {
-    pthread_mutex_lock(&actor->turn);
+    pthread_mutex_lock(&actor->lock);
     actor->counter = counter;
     atomic_store(&actor->chosen, chosen);
-    pthread_mutex_unlock(&actor->turn);
+    pthread_mutex_unlock(&actor->lock);
 }
 
 /* Copies the observations to the device: those in host memory through pinned memory; those in device memory after the
  * caller's stream has written them, and before it goes on. */
-static gpur_status enqueue_observations(gpur_actor *actor, const gpur_sight *sight)
+static gpur_status enqueue_observations(gpur_actor *actor, const gpur_obs_batch *obs_batch)
 {
-    const int64_t bytes = sight->count * actor->input.row_bytes;
+    const int64_t bytes = obs_batch->count * actor->input.row_bytes;
     void *const to = actor->buffers.raw;
     int on_device = 0;
-    GPUR_TRY(gpur_memory_locate(actor->device, sight->obs, &on_device));
+    GPUR_TRY(gpur_memory_locate(actor->device, obs_batch->obs, &on_device));
     if (!on_device) {
-        memcpy(actor->buffers.host_obs, sight->obs, (size_t)bytes);
+        memcpy(actor->buffers.host_obs, obs_batch->obs, (size_t)bytes);
         return gpur_copy(actor->stream, to, actor->buffers.host_obs, bytes);
     }
-    if (!sight->native)
-        return gpur_copy(actor->stream, to, sight->obs, bytes);
-    GPUR_TRY(gpur_stream_wait_native(actor->stream, sight->native));
-    GPUR_TRY(gpur_copy(actor->stream, to, sight->obs, bytes));
-    return gpur_native_wait_stream(sight->native, actor->stream);
+    if (!obs_batch->native)
+        return gpur_copy(actor->stream, to, obs_batch->obs, bytes);
+    GPUR_TRY(gpur_stream_wait_native(actor->stream, obs_batch->native));
+    GPUR_TRY(gpur_copy(actor->stream, to, obs_batch->obs, bytes));
+    return gpur_native_wait_stream(obs_batch->native, actor->stream);
 }
 
 /* All reads of the acting copy are enqueued after the wait for its last write and before the event that its next write
@@ -191,17 +192,17 @@ static gpur_status enqueue_observations(gpur_actor *actor, const gpur_sight *sig
 static gpur_status enqueue_choice(gpur_actor *actor, int64_t count, float epsilon)
 {
     const int copy = actor->mode == GPUR_ACT_LATEST ? actor->latest : 1 - actor->latest;
-    const int32_t last = actor->network->sheet_count - 1;
+    const int32_t last = actor->network->activation_count - 1;
     const gpur_act_buffers *const b = &actor->buffers;
-    gpur_explore_args args;
+    gpur_epsilon_greedy_args args;
     GPUR_TRY(gpur_stream_wait(actor->stream, actor->written[copy]));
     GPUR_TRY(gpur_pass_forward(&b->pass, actor->stream, count, actor->copy[copy], b->workspace));
-    args.z = b->pass.sheet[last], args.z_pitch = b->pass.pitch[last];
+    args.z = b->pass.activations[last], args.z_pitch = b->pass.pitch[last];
     args.bias = actor->copy[copy] + actor->network->head_bias;
     args.q = b->q, args.action = b->action, args.batch = count;
-    args.head = actor->network->head, args.outputs = actor->network->outputs;
+    args.head = actor->network->head, args.num_actions = actor->network->num_actions;
     args.seed = actor->seed, args.counter = actor->counter, args.epsilon = epsilon;
-    GPUR_TRY(gpur_launch_explore(actor->stream, gpur_grid_elements(actor->device, count), &args));
+    GPUR_TRY(gpur_launch_epsilon_greedy(actor->stream, gpur_grid_elements(actor->device, count), &args));
     return gpur_event_record(actor->read[copy], actor->stream);
 }
 
@@ -209,18 +210,18 @@ static gpur_status enqueue_choice(gpur_actor *actor, int64_t count, float epsilo
  * reallocate each time. */
 static int64_t room_for(const gpur_actor *actor, int64_t count)
 {
-    const int64_t twice = 2 * actor->buffers.most;
+    const int64_t twice = 2 * actor->buffers.capacity;
     return count > twice ? count : twice < GPUR_MAX_ACT_BATCH ? twice : GPUR_MAX_ACT_BATCH;
 }
 
 /* Replaces the buffers by larger ones. No enqueued work uses the old ones, because every act waits for its results. */
-static gpur_status grow(gpur_actor *actor, int64_t most)
+static gpur_status grow(gpur_actor *actor, int64_t capacity)
 {
     gpur_act_buffers grown;
     gpur_arena arena = {NULL, 0};
-    gpur_status status = open_buffers(actor, most, &grown);
+    gpur_status status = open_buffers(actor, capacity, &grown);
     if (status == GPUR_OK) {
-        place_buffers(actor, &grown, &arena);
+        assign_buffers(actor, &grown, &arena);
         status = gpur_memory_alloc(actor->device, arena.used, "more observations to act on", &grown.memory);
     }
     if (status != GPUR_OK) {
@@ -228,7 +229,7 @@ static gpur_status grow(gpur_actor *actor, int64_t most)
         return status;
     }
     arena = (gpur_arena){grown.memory, 0};
-    place_buffers(actor, &grown, &arena);
+    assign_buffers(actor, &grown, &arena);
     close_buffers(actor, &actor->buffers);
     actor->buffers = grown;
     atomic_store(&actor->pinned_bytes, grown.pinned_bytes);
@@ -240,28 +241,28 @@ static gpur_status grow(gpur_actor *actor, int64_t most)
 static gpur_status make_room(gpur_actor *actor, int64_t count)
 {
     const int64_t wanted = room_for(actor, count);
-    if (count <= actor->buffers.most)
+    if (count <= actor->buffers.capacity)
         return GPUR_OK;
     const gpur_status status = grow(actor, wanted);
     return status == GPUR_OUT_OF_MEMORY && wanted > count ? grow(actor, count) : status;
 }
 
-static gpur_status enqueue(gpur_actor *actor, const gpur_sight *sight, float epsilon)
+static gpur_status enqueue(gpur_actor *actor, const gpur_obs_batch *obs_batch, float epsilon)
 {
-    GPUR_TRY(make_room(actor, sight->count));
-    GPUR_TRY(enqueue_observations(actor, sight));
-    GPUR_TRY(gpur_input_run(&actor->input, actor->device, actor->stream, sight->count, actor->buffers.raw,
-                            actor->input.row_bytes, actor->buffers.pass.sheet[0]));
+    GPUR_TRY(make_room(actor, obs_batch->count));
+    GPUR_TRY(enqueue_observations(actor, obs_batch));
+    GPUR_TRY(gpur_input_run(&actor->input, actor->device, actor->stream, obs_batch->count, actor->buffers.raw,
+                            actor->input.row_bytes, actor->buffers.pass.activations[0]));
     pthread_mutex_lock(&actor->mutex);
-    const gpur_status status = enqueue_choice(actor, sight->count, epsilon);
+    const gpur_status status = enqueue_choice(actor, obs_batch->count, epsilon);
     pthread_mutex_unlock(&actor->mutex);
     return status;
 }
 
 /* Copies results from the device through `pinned` to the caller. Waits even after a failure, because enqueued work uses
  * the pinned memory. */
-static gpur_status bring(gpur_actor *actor, gpur_status enqueued, void *to, void *pinned, const void *from,
-                         int64_t bytes)
+static gpur_status download(gpur_actor *actor, gpur_status enqueued, void *to, void *pinned, const void *from,
+                            int64_t bytes)
 {
     const gpur_status copied = enqueued == GPUR_OK ? gpur_copy(actor->stream, pinned, from, bytes) : enqueued;
     const gpur_status done = gpur_stream_sync(actor->stream);
@@ -271,39 +272,39 @@ static gpur_status bring(gpur_actor *actor, gpur_status enqueued, void *to, void
     return GPUR_OK;
 }
 
-static gpur_status check(const gpur_actor *actor, const gpur_sight *sight, const char *name, const void *to)
+static gpur_status check(const gpur_actor *actor, const gpur_obs_batch *obs_batch, const char *name, const void *to)
 {
-    GPUR_REQUIRE(sight->obs, "obs is NULL");
+    GPUR_REQUIRE(obs_batch->obs, "obs is NULL");
     GPUR_REQUIRE(to, "%s, which gets the results, is NULL", name);
-    GPUR_REQUIRE(sight->count >= 1 && sight->count <= GPUR_MAX_ACT_BATCH,
-                 "count is %" PRId64 "; it must be 1 to %d", sight->count, GPUR_MAX_ACT_BATCH);
-    GPUR_TRY(gpur_native_check(actor->device, sight->native, 0));
+    GPUR_REQUIRE(obs_batch->count >= 1 && obs_batch->count <= GPUR_MAX_ACT_BATCH,
+                 "count is %" PRId64 "; it must be 1 to %d", obs_batch->count, GPUR_MAX_ACT_BATCH);
+    GPUR_TRY(gpur_native_stream_check(actor->device, obs_batch->native, 0));
     return GPUR_OK;
 }
 
-gpur_status gpur_actor_choose(gpur_actor *actor, const gpur_sight *sight, float epsilon, int32_t *actions)
+gpur_status gpur_actor_choose(gpur_actor *actor, const gpur_obs_batch *obs_batch, float epsilon, int32_t *actions)
 {
-    GPUR_TRY(check(actor, sight, "actions", actions));
+    GPUR_TRY(check(actor, obs_batch, "actions", actions));
     GPUR_REQUIRE(epsilon >= 0.0f && epsilon <= 1.0f, "epsilon is %g; it must be 0 to 1", (double)epsilon);
-    const int64_t bytes = sight->count * (int64_t)sizeof *actions;
-    pthread_mutex_lock(&actor->turn);
-    gpur_status status = enqueue(actor, sight, epsilon);
-    status = bring(actor, status, actions, actor->buffers.host_action, actor->buffers.action, bytes);
+    const int64_t bytes = obs_batch->count * (int64_t)sizeof *actions;
+    pthread_mutex_lock(&actor->lock);
+    gpur_status status = enqueue(actor, obs_batch, epsilon);
+    status = download(actor, status, actions, actor->buffers.host_action, actor->buffers.action, bytes);
     if (status == GPUR_OK) {
         actor->counter++;
-        atomic_fetch_add(&actor->chosen, sight->count);
+        atomic_fetch_add(&actor->chosen, obs_batch->count);
     }
-    pthread_mutex_unlock(&actor->turn);
+    pthread_mutex_unlock(&actor->lock);
     return status;
 }
 
-gpur_status gpur_actor_values(gpur_actor *actor, const gpur_sight *sight, float *q)
+gpur_status gpur_actor_values(gpur_actor *actor, const gpur_obs_batch *obs_batch, float *q)
 {
-    GPUR_TRY(check(actor, sight, "q", q));
-    const int64_t bytes = sight->count * actor->network->outputs * (int64_t)sizeof *q;
-    pthread_mutex_lock(&actor->turn);
-    gpur_status status = enqueue(actor, sight, 0.0f);
-    status = bring(actor, status, q, actor->buffers.host_q, actor->buffers.q, bytes);
-    pthread_mutex_unlock(&actor->turn);
+    GPUR_TRY(check(actor, obs_batch, "q", q));
+    const int64_t bytes = obs_batch->count * actor->network->num_actions * (int64_t)sizeof *q;
+    pthread_mutex_lock(&actor->lock);
+    gpur_status status = enqueue(actor, obs_batch, 0.0f);
+    status = download(actor, status, q, actor->buffers.host_q, actor->buffers.q, bytes);
+    pthread_mutex_unlock(&actor->lock);
     return status;
 }

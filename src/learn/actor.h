@@ -18,7 +18,7 @@
 
 /* Buffers for acts of up to N observations. An act of more observations replaces them by larger ones. */
 typedef struct gpur_act_buffers {
-    int64_t most; /* N */
+    int64_t capacity; /* N */
     gpur_pass pass;
     void *raw;       /* (N, obs) device, contiguous; if the input is direct, the network's input itself */
     float *q;        /* (N, A) */
@@ -39,15 +39,15 @@ typedef struct gpur_actor {
     uint64_t seed, counter; /* of the exploration; the counter grows by 1 per act */
     _Atomic int64_t chosen; /* actions */
     gpur_stream *stream;
-    pthread_mutex_t turn;  /* held during a whole act; protects the stream, the buffers and the counter */
+    pthread_mutex_t lock;  /* held during a whole act; protects the stream, the buffers and the counter */
     pthread_mutex_t mutex; /* held only while work on an acting copy is enqueued, so training waits for no act */
-    int has_turn, has_mutex;
+    int has_lock, has_mutex;
     int latest;                       /* index of the copy that the last enqueued launch writes */
     float *copy[2];                   /* (P) weights */
     gpur_event *written[2], *read[2]; /* recorded after the last write and the last read of each copy */
     gpur_input input;
     gpur_pass_options options;
-    gpur_act_buffers buffers;     /* protected by `turn` */
+    gpur_act_buffers buffers;     /* protected by `lock` */
     _Atomic int64_t pinned_bytes; /* of the buffers */
     _Atomic int64_t grown_bytes;  /* device memory of the buffers, outside the learner's */
 } gpur_actor;
@@ -68,15 +68,15 @@ void gpur_actor_get_counters(gpur_actor *actor, uint64_t *counter, int64_t *chos
 void gpur_actor_set_counters(gpur_actor *actor, uint64_t counter, int64_t chosen);
 
 /* Observations to act on. */
-typedef struct gpur_sight {
+typedef struct gpur_obs_batch {
     int64_t count;
     const void *obs; /* (count, obs) in host or device memory */
     void *native;    /* CUDA, obs in device memory: the stream that writes them; NULL: they are complete */
-} gpur_sight;
+} gpur_obs_batch;
 
 /* The results are in host memory when the call returns. Any thread; a mutex serializes the calls. GPUR_OUT_OF_MEMORY:
  * the buffers could not grow, and are unchanged. */
-gpur_status gpur_actor_choose(gpur_actor *actor, const gpur_sight *sight, float epsilon, int32_t *actions);
-gpur_status gpur_actor_values(gpur_actor *actor, const gpur_sight *sight, float *q);
+gpur_status gpur_actor_choose(gpur_actor *actor, const gpur_obs_batch *obs_batch, float epsilon, int32_t *actions);
+gpur_status gpur_actor_values(gpur_actor *actor, const gpur_obs_batch *obs_batch, float *q);
 
 #endif

@@ -11,7 +11,7 @@
 #include "device/device.h"
 #include "gpureplay/learner.h"
 
-struct gpur_step;
+struct gpur_train_step;
 
 typedef struct gpur_algorithm {
     int32_t wants; /* GPUR_WANTS_* of train_batch.h */
@@ -20,16 +20,16 @@ typedef struct gpur_algorithm {
     gpur_status (*check)(const gpur_learner_config *config);
 
     /* Creates the plans of its networks' passes. After a failure `close` is called. */
-    gpur_status (*open)(struct gpur_step *step);
-    void (*close)(struct gpur_step *step);
-    void (*assign)(struct gpur_step *step, gpur_arena *arena);
-    int64_t (*workspace)(const struct gpur_step *step); /* bytes that its passes share */
+    gpur_status (*open)(struct gpur_train_step *step);
+    void (*close)(struct gpur_train_step *step);
+    void (*assign)(struct gpur_train_step *step, gpur_arena *arena);
+    int64_t (*workspace)(const struct gpur_train_step *step); /* bytes that its passes share */
 
     /* Enqueues the training on the step's batch. Changes nothing if `window`, in device memory, is empty. */
-    gpur_status (*train)(const struct gpur_step *step, gpur_stream *stream, const gpur_window *window);
+    gpur_status (*train)(const struct gpur_train_step *step, gpur_stream *stream, const gpur_window *window);
 
     /* (B) in device memory: what `train` leaves for the rows' new priorities. */
-    const float *(*errors)(const struct gpur_step *step);
+    const float *(*errors)(const struct gpur_train_step *step);
 } gpur_algorithm;
 
 extern const gpur_algorithm gpur_algorithm_dqn;

@@ -6,9 +6,10 @@
 #include <string.h>
 
 /* The part of a gather's request that all sources share. `fields` must outlive the request. */
-static gpur_draw_request request_of(const gpur_train_batch *batch, const gpur_train_fields *fields, const int64_t *ids)
+static gpur_gather_request request_of(const gpur_train_batch *batch, const gpur_train_fields *fields,
+                                      const int64_t *ids)
 {
-    const gpur_draw_request request = {
+    const gpur_gather_request request = {
         .fields = fields->list,
         .field_count = fields->count,
         .source = GPUR_SOURCE_IDS,
@@ -22,23 +23,23 @@ static gpur_draw_request request_of(const gpur_train_batch *batch, const gpur_tr
     return request;
 }
 
-/* Plans a gather from the replay. If is_observed, the gather preprocesses observations instead of copying them. */
-static gpur_status plan_gather(gpur_batch_source *source, gpur_draw_request *request)
+/* Plans a gather from the replay. If is_preprocessed, the gather preprocesses observations instead of copying them. */
+static gpur_status plan_gather(gpur_batch_source *source, gpur_gather_request *request)
 {
     const gpur_train_batch *const batch = &source->step->batch;
-    const gpur_draw_observed observed = {&batch->input.args, batch->x, batch->next_x};
-    request->observed = batch->is_observed ? &observed : NULL;
-    source->is_raw = !batch->is_observed;
-    GPUR_TRY(gpur_drawing_prepare(batch->replay, request, &source->plan));
+    const gpur_preprocess_output observed = {&batch->input.args, batch->x, batch->next_x};
+    request->preprocess = batch->is_preprocessed ? &observed : NULL;
+    source->is_raw = !batch->is_preprocessed;
+    GPUR_TRY(gpur_gather_plan_prepare(batch->replay, request, &source->plan));
     source->window = source->plan.rows.window;
     return GPUR_OK;
 }
 
-gpur_status gpur_batch_source_of_samples(gpur_batch_source *source, const struct gpur_step *step,
+gpur_status gpur_batch_source_of_samples(gpur_batch_source *source, const struct gpur_train_step *step,
                                          const gpur_sampler *sampler, const gpur_sample_args *sample)
 {
-    const gpur_train_fields fields = gpur_train_batch_fields(&step->batch, !step->batch.is_observed);
-    gpur_draw_request request = request_of(&step->batch, &fields, step->batch.id);
+    const gpur_train_fields fields = gpur_train_batch_fields(&step->batch, !step->batch.is_preprocessed);
+    gpur_gather_request request = request_of(&step->batch, &fields, step->batch.id);
     memset(source, 0, sizeof *source);
     source->step = step;
     source->sampler = sampler;
@@ -51,10 +52,10 @@ gpur_status gpur_batch_source_of_samples(gpur_batch_source *source, const struct
     return plan_gather(source, &request);
 }
 
-gpur_status gpur_batch_source_of_ids(gpur_batch_source *source, const struct gpur_step *step, const int64_t *ids)
+gpur_status gpur_batch_source_of_ids(gpur_batch_source *source, const struct gpur_train_step *step, const int64_t *ids)
 {
-    const gpur_train_fields fields = gpur_train_batch_fields(&step->batch, !step->batch.is_observed);
-    gpur_draw_request request = request_of(&step->batch, &fields, ids);
+    const gpur_train_fields fields = gpur_train_batch_fields(&step->batch, !step->batch.is_preprocessed);
+    gpur_gather_request request = request_of(&step->batch, &fields, ids);
     memset(source, 0, sizeof *source);
     source->step = step;
     source->has_feedback = gpur_replay_priorities(step->batch.replay)->device != NULL;
@@ -76,16 +77,16 @@ static void fit_units(gpur_gather_args *gather)
 }
 
 /* The rows serve as a ring of B rows, of which all ids are gathered. */
-gpur_status gpur_batch_source_of_rows(gpur_batch_source *source, const struct gpur_step *step,
+gpur_status gpur_batch_source_of_rows(gpur_batch_source *source, const struct gpur_train_step *step,
                                       const gpur_packed_rows *packed)
 {
     const gpur_train_fields fields = gpur_train_batch_fields(&step->batch, 1);
-    const gpur_draw_request request = request_of(&step->batch, &fields, packed->ids);
+    const gpur_gather_request request = request_of(&step->batch, &fields, packed->ids);
     gpur_gather_args *const gather = &source->plan.rows;
     memset(source, 0, sizeof *source);
     source->step = step;
     source->is_raw = 1;
-    GPUR_TRY(gpur_draw_prepare_packed(step->batch.replay, &request, gather));
+    GPUR_TRY(gpur_gather_prepare_packed(step->batch.replay, &request, gather));
     source->window = gather->window = packed->window;
     gather->ring = packed->rows;
     gather->pitch = packed->row_bytes;
@@ -99,5 +100,5 @@ gpur_status gpur_batch_source_gather(const gpur_batch_source *source, gpur_strea
     gpur_replay *const replay = source->step->batch.replay;
     if (source->sampler)
         return gpur_sample_enqueue(replay, source->sampler, &source->sample, &source->plan, stream);
-    return gpur_drawing_launch(replay, stream, &source->plan);
+    return gpur_gather_plan_launch(replay, stream, &source->plan);
 }

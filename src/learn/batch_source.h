@@ -7,24 +7,24 @@
 #include "learn/train_batch.h"
 #include "replay/sampler/sampler.h"
 
-struct gpur_step;
+struct gpur_train_step;
 
 typedef struct gpur_batch_source {
-    const struct gpur_step *step; /* that trains on the rows */
-    gpur_drawing plan;            /* of the gather */
-    const gpur_window *window;    /* (1) device: if it is empty, the step changes nothing */
-    int32_t is_raw;               /* 1: the gather leaves observations that must be preprocessed */
-    int32_t has_feedback;         /* 1: TD errors become new priorities of the rows */
-    const gpur_sampler *sampler;  /* NULL: the rows are given */
+    const struct gpur_train_step *step; /* that trains on the rows */
+    gpur_gather_plan plan;              /* of the gather */
+    const gpur_window *window;          /* (1) device: if it is empty, the step changes nothing */
+    int32_t is_raw;                     /* 1: the gather leaves observations that must be preprocessed */
+    int32_t has_feedback;               /* 1: TD errors become new priorities of the rows */
+    const gpur_sampler *sampler;        /* NULL: the rows are given */
     gpur_sample_args sample;
-    gpur_recording *train; /* the graph of a step on this source; NULL: not recorded */
+    gpur_graph *train; /* the graph of a step on this source; NULL: not recorded */
 } gpur_batch_source;
 
 /* Each plans a gather to the step's batch, whose arrays must have been assigned. `sample` must write ids and weights to
  * that batch. */
-gpur_status gpur_batch_source_of_samples(gpur_batch_source *source, const struct gpur_step *step,
+gpur_status gpur_batch_source_of_samples(gpur_batch_source *source, const struct gpur_train_step *step,
                                          const gpur_sampler *sampler, const gpur_sample_args *sample);
-gpur_status gpur_batch_source_of_ids(gpur_batch_source *source, const struct gpur_step *step, const int64_t *ids);
+gpur_status gpur_batch_source_of_ids(gpur_batch_source *source, const struct gpur_train_step *step, const int64_t *ids);
 
 /* Packed rows in device memory. */
 typedef struct gpur_packed_rows {
@@ -33,7 +33,7 @@ typedef struct gpur_packed_rows {
     const int64_t *ids;        /* (B) device: 0 to B - 1 */
     const gpur_window *window; /* (1) device: ids 0 to B - 1 */
 } gpur_packed_rows;
-gpur_status gpur_batch_source_of_rows(gpur_batch_source *source, const struct gpur_step *step,
+gpur_status gpur_batch_source_of_rows(gpur_batch_source *source, const struct gpur_train_step *step,
                                       const gpur_packed_rows *packed);
 
 /* Enqueues the sample, if there is one, and the gather. For rows with given ids the caller holds the window lock. */

@@ -20,8 +20,8 @@ static gpur_status add_array(const gpur_learner *learner, const gpur_saved_array
         float *const at = (memory ? memory : a->memory) + tensor->offset;
         const gpur_piece piece = {at, gpur_tensor_count(tensor) * (int64_t)sizeof(float), !memory};
         snprintf(name, sizeof name, "%s.%s", a->name, tensor->name);
-        GPUR_TRY(gpur_sections_add(sections, name, GPUR_F32, tensor->units, tensor->is_bias ? 0 : tensor->inputs,
-                                   piece));
+        GPUR_TRY(
+            gpur_sections_add(sections, name, GPUR_F32, tensor->units, tensor->is_bias ? 0 : tensor->inputs, piece));
     }
     return GPUR_OK;
 }
@@ -42,7 +42,10 @@ typedef struct learner_state {
     int64_t acts, steps_enqueued;
 } learner_state;
 
-#define SCALAR(state, name, type) {#name, GPUR_SCALAR_##type, &(state)->name}
+#define SCALAR(state, name, type)                                                                                      \
+    {                                                                                                                  \
+#name, GPUR_SCALAR_##type, &(state)->name                                                                      \
+    }
 #define STATE_SCALARS(state)                                                                                           \
     {                                                                                                                  \
         SCALAR(&(state)->train, step, U64), SCALAR(&(state)->train, skipped, I64),                                     \
@@ -55,43 +58,44 @@ typedef struct learner_state {
             SCALAR(state, steps_enqueued, I64),                                                                        \
     }
 
-static gpur_status note_layer(gpur_tensors *settings, int32_t index, const gpur_layer *layer)
+static gpur_status add_layer(gpur_tensors *settings, int32_t index, const gpur_layer *layer)
 {
     char key[32];
     snprintf(key, sizeof key, "layer.%d", (int)index);
     if (layer->kind == GPUR_DENSE)
-        return gpur_tensors_note(settings, key, "dense %d, activation %d", (int)layer->units, (int)layer->activation);
-    return gpur_tensors_note(settings, key, "convolution %d of %d, stride %d, padding %d, activation %d",
-                             (int)layer->units, (int)layer->kernel, (int)layer->stride, (int)layer->padding,
-                             (int)layer->activation);
+        return gpur_tensors_add_metadata(settings, key, "dense %d, activation %d", (int)layer->units,
+                                         (int)layer->activation);
+    return gpur_tensors_add_metadata(settings, key, "convolution %d of %d, stride %d, padding %d, activation %d",
+                                     (int)layer->units, (int)layer->kernel, (int)layer->stride, (int)layer->padding,
+                                     (int)layer->activation);
 }
 
 #define HIDDEN_ACTIVATION "hidden_activation"
 
 /* Arrays are saved in the device's order, which depends on the layers, so these settings must match. `has_activation`:
  * with that of the head's hidden layers. */
-static gpur_status note_network(const gpur_learner *learner, gpur_tensors *settings, int has_activation)
+static gpur_status add_network(const gpur_learner *learner, gpur_tensors *settings, int has_activation)
 {
     const gpur_network_config *const network = &learner->config.network;
     for (int32_t i = 0; i < network->trunk_count; i++)
-        GPUR_TRY(note_layer(settings, i, &network->trunk[i]));
-    GPUR_TRY(gpur_tensors_note(settings, "layers", "%d", (int)network->trunk_count));
+        GPUR_TRY(add_layer(settings, i, &network->trunk[i]));
+    GPUR_TRY(gpur_tensors_add_metadata(settings, "layers", "%d", (int)network->trunk_count));
     if (network->hidden > 0 && has_activation)
-        GPUR_TRY(gpur_tensors_note(settings, HIDDEN_ACTIVATION, "%d", (int)network->hidden_activation));
-    GPUR_TRY(gpur_tensors_note(settings, "head", "%d", (int)network->head));
-    return gpur_tensors_note(settings, "input_layout", "%d", (int)network->input_layout);
+        GPUR_TRY(gpur_tensors_add_metadata(settings, HIDDEN_ACTIVATION, "%d", (int)network->hidden_activation));
+    GPUR_TRY(gpur_tensors_add_metadata(settings, "head", "%d", (int)network->head));
+    return gpur_tensors_add_metadata(settings, "input_layout", "%d", (int)network->input_layout);
 }
 
-static gpur_status note_settings(const gpur_learner *learner, gpur_tensors *settings, int has_activation)
+static gpur_status add_settings(const gpur_learner *learner, gpur_tensors *settings, int has_activation)
 {
     static const char *const kinds[] = {"adam", "rmsprop-tf", "rmsprop-keras2", "rmsprop-torch", "rmsprop-deepmind"};
-    GPUR_TRY(gpur_tensors_note(settings, "optimizer", "%s", kinds[learner->config.optimizer.kind]));
-    GPUR_TRY(note_network(learner, settings, has_activation));
-    return gpur_tensors_note(settings, "weights", "%" PRId64, gpur_params_weights(&learner->network.params));
+    GPUR_TRY(gpur_tensors_add_metadata(settings, "optimizer", "%s", kinds[learner->config.optimizer.kind]));
+    GPUR_TRY(add_network(learner, settings, has_activation));
+    return gpur_tensors_add_metadata(settings, "weights", "%" PRId64, gpur_params_weights(&learner->network.params));
 }
 
 /* Reads the state after the last launch. Waits for it. */
-static gpur_status look(gpur_learner *learner, gpur_stream *stream, learner_state *state)
+static gpur_status read_state(gpur_learner *learner, gpur_stream *stream, learner_state *state)
 {
     GPUR_TRY(gpur_copy(stream, &state->train, learner->step.optimizer.state, sizeof state->train));
     GPUR_TRY(gpur_stream_sync(stream));
@@ -105,10 +109,10 @@ static gpur_status save(gpur_learner *learner, gpur_stream *stream, gpur_tensors
 {
     learner_state state;
     const gpur_scalar scalars[] = STATE_SCALARS(&state);
-    GPUR_TRY(look(learner, stream, &state));
+    GPUR_TRY(read_state(learner, stream, &state));
     GPUR_TRY(add_sections(learner, NULL, sections));
-    GPUR_TRY(gpur_checkpoint_note_kind(tensors, "learner"));
-    GPUR_TRY(note_settings(learner, tensors, 1));
+    GPUR_TRY(gpur_checkpoint_add_kind(tensors, "learner"));
+    GPUR_TRY(add_settings(learner, tensors, 1));
     GPUR_TRY(gpur_scalars_write(tensors, scalars, sizeof scalars / sizeof *scalars));
     return gpur_checkpoint_write(learner->device, stream, sections, tensors, path, options);
 }
@@ -142,10 +146,10 @@ typedef struct loading {
 static gpur_status prepare(loading *load, gpur_learner *learner)
 {
     const gpur_scalar scalars[] = STATE_SCALARS(&load->state);
-    const int has_activation = gpur_tensors_find_note(&load->file.tensors, HIDDEN_ACTIVATION) != NULL;
-    GPUR_TRY(note_settings(learner, &load->settings, has_activation));
-    GPUR_TRY(gpur_checkpoint_compare(&load->file, "learner", &load->settings, scalars,
-                                     sizeof scalars / sizeof *scalars));
+    const int has_activation = gpur_tensors_find_metadata(&load->file.tensors, HIDDEN_ACTIVATION) != NULL;
+    GPUR_TRY(add_settings(learner, &load->settings, has_activation));
+    GPUR_TRY(
+        gpur_checkpoint_compare(&load->file, "learner", &load->settings, scalars, sizeof scalars / sizeof *scalars));
     const int32_t count = gpur_learner_saved_arrays(learner).count;
     load->bytes = (size_t)(count * learner->network.params.count) * sizeof(float);
     load->host = gpur_host_alloc(learner->device, load->bytes);
@@ -175,7 +179,7 @@ static gpur_status check_arrays(const loading *load, const gpur_learner *learner
     gpur_status status = GPUR_OK;
     for (int32_t i = 0; i < arrays.count && status == GPUR_OK; i++)
         status = check_array(params, &arrays.list[i], load->host + i * params->count);
-    return gpur_checkpoint_blame(&load->file, status);
+    return gpur_checkpoint_add_path_to_error(&load->file, status);
 }
 
 /* Publishing overwrites the older acting copy. So the file's older copy is published first, and becomes the older one
@@ -199,7 +203,7 @@ static gpur_status upload(const loading *load, gpur_learner *learner, gpur_strea
     const gpur_status done = gpur_stream_sync(stream);
     GPUR_TRY(status);
     GPUR_TRY(done);
-    gpur_progress_restore(&learner->progress, &load->state.train, load->state.steps_enqueued);
+    gpur_train_stats_restore(&learner->train_stats, &load->state.train, load->state.steps_enqueued);
     gpur_actor_set_counters(&learner->actor, load->state.act_counter, load->state.acts);
     return GPUR_OK;
 }

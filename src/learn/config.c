@@ -42,7 +42,7 @@ static gpur_status find_action(gpur_learn_fields *fields, const gpur_schema *sch
     const int32_t dtype = schema->fields[fields->action].dtype;
     GPUR_REQUIRE(dtype == GPUR_INT32 || dtype == GPUR_INT64,
                  "field \"action\" is %s; a learner of action values needs int32 or int64", gpur_dtype_name(dtype));
-    fields->wide_action = dtype == GPUR_INT64;
+    fields->action_is_int64 = dtype == GPUR_INT64;
     return check_one(schema, "action", fields->action);
 }
 
@@ -144,7 +144,7 @@ gpur_status gpur_learner_config_check(gpur_learner_config *config, const gpur_re
     GPUR_TRY(check_choice(config->math, GPUR_MATH_BF16, "math", "GPUR_MATH_FP32, TF32 or BF16 (0 to 2)"));
     GPUR_REQUIRE(config->unroll >= 1 && config->unroll <= MAX_UNROLL, "unroll is %" PRId32 "; it must be 1 to %d",
                  config->unroll, MAX_UNROLL);
-    GPUR_TRY(check_choice(config->step_kernel, GPUR_STEP_ONE_KERNEL, "step_kernel",
+    GPUR_TRY(check_choice(config->step_kernel, GPUR_STEP_FUSED, "step_kernel",
                           "GPUR_STEP_AUTO, LIBRARIES or ONE_KERNEL (0 to 2)"));
     GPUR_REQUIRE(config->host_batches >= 0 && config->host_batches <= GPUR_MAX_HOST_BATCHES,
                  "host_batches is %" PRId32 "; it must be 0 to %d", config->host_batches, GPUR_MAX_HOST_BATCHES);
@@ -222,7 +222,7 @@ static void set_defaults(gpur_learner_config *config)
  * caller sets it. */
 static void set_melee(gpur_learner_config *config)
 {
-    config->network.outputs = 5;
+    config->network.num_actions = 5;
     config->network.init = GPUR_INIT_NORMAL;
     config->network.init_scale = 0.1f;
     config->optimizer = adam(2.5e-4f);
@@ -264,7 +264,7 @@ static void set_cartpole(gpur_learner_config *config)
 {
     config->network = dense_network(128, 128);
     config->network.head = GPUR_HEAD_DUELING;
-    config->network.outputs = 2;
+    config->network.num_actions = 2;
     config->optimizer = adam(1e-3f);
     config->optimizer.clip_norm = 10.0f;
     config->double_dqn = 1;
@@ -293,7 +293,7 @@ static gpur_network_config nature_network(void)
     network.trunk[2] = convolution(64, 3, 1);
     network.trunk_count = 3;
     network.hidden_activation = GPUR_RELU;
-    network.outputs = 18;
+    network.num_actions = 18;
     network.init = GPUR_INIT_GLOROT;
     network.input_scale = 1.0f / 255.0f;
     network.input_layout = GPUR_CHW;
@@ -353,7 +353,7 @@ static void set_apex_dqn(gpur_learner_config *config)
     config->loss = GPUR_LOSS_SQUARED;
     config->batch_size = 512;
     config->target_period = 2500;
-    config->index_source = GPUR_PRIORITIZED;
+    config->index_source = GPUR_PRIORITIZED_STRATIFIED;
     config->beta = schedule(0.4f, 0.4f, 0);
     config->exploration = schedule(0.4f, 0.4f, 0);
 }

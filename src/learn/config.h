@@ -21,7 +21,7 @@ typedef struct gpur_learn_fields {
     int32_t obs_floats;                    /* 1: obs is float32, 0: uint8 */
     int64_t obs_bytes;                     /* of one observation */
     int32_t dims, shape[3];                /* axes of obs; their lengths if there are three */
-    int32_t wide_action;                   /* 1: int64, 0: int32 */
+    int32_t action_is_int64;               /* 1: int64, 0: int32 */
 } gpur_learn_fields;
 
 /* Refuses a schema that lacks one of them, or has it with another type. */

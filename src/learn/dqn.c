@@ -29,7 +29,7 @@ static gpur_status check(const gpur_learner_config *config)
     return check_flag(config->target_copy_first, "target_copy_first");
 }
 
-static gpur_status open(gpur_step *step)
+static gpur_status open(gpur_train_step *step)
 {
     gpur_dqn *const dqn = &step->dqn;
     const gpur_train_batch *const batch = &step->batch;
@@ -40,7 +40,7 @@ static gpur_status open(gpur_step *step)
     return gpur_backward_open(&dqn->backward, &dqn->online, batch->rows);
 }
 
-static void close(gpur_step *step)
+static void close(gpur_train_step *step)
 {
     gpur_backward_close(&step->dqn.backward);
     gpur_pass_close(&step->dqn.target);
@@ -48,46 +48,46 @@ static void close(gpur_step *step)
 }
 
 /* The last activations of both passes have the same pitch, because they have the same width. */
-static void assign_td_error(gpur_step *step, gpur_arena *arena)
+static void assign_td_error(gpur_train_step *step, gpur_arena *arena)
 {
     const gpur_dqn *const dqn = &step->dqn;
     const gpur_train_batch *const batch = &step->batch;
-    const int32_t last = step->network->sheet_count - 1;
-    const int64_t rows = batch->rows, actions = step->network->outputs;
+    const int32_t last = step->network->activation_count - 1;
+    const int64_t rows = batch->rows, actions = step->network->num_actions;
     gpur_td_error_args *const td = &step->dqn.td;
-    td->z = dqn->online.sheet[last], td->z_target = dqn->target.sheet[last];
+    td->z = dqn->online.activations[last], td->z_target = dqn->target.activations[last];
     td->action = batch->action, td->reward = batch->reward;
     td->discount = batch->discount, td->weight = batch->weight;
     td->q = gpur_arena_floats(arena, dqn->online.rows * actions);
     td->q_target = gpur_arena_floats(arena, rows * actions);
     td->dq = gpur_arena_floats(arena, rows * actions);
-    td->dz = dqn->backward.sheet[last];
+    td->dz = dqn->backward.gradients[last];
     td->td = gpur_arena_floats(arena, rows);
     td->loss = gpur_arena_floats(arena, rows);
     td->q_taken = gpur_arena_floats(arena, rows);
     td->invalid = gpur_arena_floats(arena, rows);
     td->batch = rows, td->z_pitch = dqn->online.pitch[last];
-    td->head = step->network->head, td->outputs = step->network->outputs;
-    td->wide_action = batch->fields.wide_action, td->double_dqn = step->config.double_dqn;
-    td->squared = step->config.loss == GPUR_LOSS_SQUARED, td->huber_delta = step->config.huber_delta;
+    td->head = step->network->head, td->num_actions = step->network->num_actions;
+    td->action_is_int64 = batch->fields.action_is_int64, td->double_dqn = step->config.double_dqn;
+    td->loss_kind = step->config.loss == GPUR_LOSS_SQUARED, td->huber_delta = step->config.huber_delta;
 }
 
-static void assign(gpur_step *step, gpur_arena *arena)
+static void assign(gpur_train_step *step, gpur_arena *arena)
 {
     gpur_dqn *const dqn = &step->dqn;
-    gpur_pass_place(&dqn->online, arena);
-    gpur_pass_place(&dqn->target, arena);
-    gpur_backward_place(&dqn->backward, arena);
+    gpur_pass_assign(&dqn->online, arena);
+    gpur_pass_assign(&dqn->target, arena);
+    gpur_backward_assign(&dqn->backward, arena);
     assign_td_error(step, arena);
     if (!arena->base)
         return;
-    dqn->online.sheet[0] = step->batch.x;
-    dqn->target.sheet[0] = step->batch.next_x;
+    dqn->online.activations[0] = step->batch.x;
+    dqn->target.activations[0] = step->batch.next_x;
     dqn->td.bias = step->optimizer.weights + step->network->head_bias;
     dqn->td.bias_target = step->optimizer.target + step->network->head_bias;
 }
 
-static int64_t workspace(const gpur_step *step)
+static int64_t workspace(const gpur_train_step *step)
 {
     const gpur_dqn *const dqn = &step->dqn;
     const int64_t bytes[] = {gpur_pass_workspace(&dqn->online), gpur_pass_workspace(&dqn->target),
@@ -98,11 +98,11 @@ static int64_t workspace(const gpur_step *step)
     return most;
 }
 
-static gpur_status train(const gpur_step *step, gpur_stream *stream, const gpur_window *window)
+static gpur_status train(const gpur_train_step *step, gpur_stream *stream, const gpur_window *window)
 {
     const gpur_dqn *const dqn = &step->dqn;
     const int64_t rows = step->batch.rows;
-    const gpur_step_results results = {dqn->td.loss, dqn->td.q_taken, dqn->td.invalid, rows};
+    const gpur_train_step_results results = {dqn->td.loss, dqn->td.q_taken, dqn->td.invalid, rows};
     gpur_optimizer optimizer = step->optimizer;
     optimizer.window = window;
     GPUR_TRY(gpur_pass_forward(&dqn->online, stream, dqn->online.rows, optimizer.weights, step->workspace));
@@ -112,7 +112,7 @@ static gpur_status train(const gpur_step *step, gpur_stream *stream, const gpur_
     return gpur_optimizer_step(&optimizer, stream, &results);
 }
 
-static const float *errors(const gpur_step *step)
+static const float *errors(const gpur_train_step *step)
 {
     return step->dqn.td.td;
 }

@@ -17,9 +17,9 @@ static const struct {
     const gpur_part *part;
     size_t offset; /* of its struct in gpur_learner */
 } parts[] = {
-    {&gpur_step_part, offsetof(gpur_learner, step)},   {&gpur_one_kernel_part, offsetof(gpur_learner, one)},
-    {&gpur_actor_part, offsetof(gpur_learner, actor)}, {&gpur_progress_part, offsetof(gpur_learner, progress)},
-    {&gpur_rows_part, offsetof(gpur_learner, rows)},
+    {&gpur_step_part, offsetof(gpur_learner, step)},         {&gpur_one_kernel_part, offsetof(gpur_learner, fused)},
+    {&gpur_actor_part, offsetof(gpur_learner, actor)},       {&gpur_progress_part, offsetof(gpur_learner, train_stats)},
+    {&gpur_rows_part, offsetof(gpur_learner, host_batches)},
 };
 enum { PARTS = sizeof parts / sizeof parts[0] };
 
@@ -112,7 +112,7 @@ static gpur_status set_first_weights(gpur_learner *learner, gpur_stream *stream)
  * allowed during graph capture. */
 static gpur_status start(gpur_learner *learner, gpur_stream *stream)
 {
-    GPUR_TRY(gpur_step_warm_up(&learner->step, stream));
+    GPUR_TRY(gpur_train_step_warm_up(&learner->step, stream));
     GPUR_TRY(set_first_weights(learner, stream));
     GPUR_TRY(start_parts(learner, stream));
     return gpur_stream_sync(stream);
@@ -126,11 +126,11 @@ static gpur_status build(gpur_learner *learner, gpur_replay *replay, const gpur_
     GPUR_TRY(gpur_learner_config_init(config, sizeof *config));
     GPUR_TRY(gpur_sized_read(config, sizeof *config, given, "gpur_learner_config"));
     GPUR_TRY(gpur_learn_fields_find(&fields, gpur_replay_schema(replay)));
-    const gpur_scene scene = gpur_input_scene(&fields, &config->network);
+    const gpur_input_shape input_shape = gpur_input_shape_find(&fields, &config->network);
     const gpur_part_context context = {learner->device, replay, &learner->network, config, &fields, &learner->step};
-    GPUR_TRY(gpur_network_check(&config->network, &scene));
+    GPUR_TRY(gpur_network_check(&config->network, &input_shape));
     GPUR_TRY(gpur_learner_config_check(config, gpur_replay_settings(replay)));
-    GPUR_TRY(gpur_network_build(&learner->network, &config->network, &scene));
+    GPUR_TRY(gpur_network_build(&learner->network, &config->network, &input_shape));
     GPUR_TRY(gpur_one_kernel_check(&context));
     GPUR_TRY(open_parts(learner, &context));
     GPUR_TRY(assign_memory(learner));
@@ -148,7 +148,7 @@ gpur_status gpur_learner_create(gpur_replay *replay, const gpur_learner_config *
     gpur_learner *const learner = gpur_host_alloc(device, sizeof *learner);
     if (!learner)
         return gpur_fail(GPUR_OUT_OF_MEMORY, "no memory for a learner of %zu bytes", sizeof *learner);
-    gpur_device_hold(device);
+    gpur_device_retain(device);
     learner->replay = replay;
     learner->device = device;
     const gpur_status status = build(learner, replay, config);
@@ -173,18 +173,18 @@ void gpur_learner_destroy(gpur_learner *learner)
     gpur_device_release(device);
 }
 
-static gpur_status enqueue_steps(gpur_learner *learner, gpur_stream *stream, gpur_recording *recording, int64_t steps)
+static gpur_status enqueue_steps(gpur_learner *learner, gpur_stream *stream, gpur_graph *graph, int64_t steps)
 {
-    if (!recording)
-        return gpur_one_kernel_enqueue(&learner->one, stream, steps);
-    return gpur_recording_replay(recording, stream, steps);
+    if (!graph)
+        return gpur_fused_step_enqueue(&learner->fused, stream, steps);
+    return gpur_graph_launch(graph, stream, steps);
 }
 
-gpur_status gpur_learner_enqueue(gpur_learner *learner, gpur_stream *stream, gpur_recording *recording, int64_t steps)
+gpur_status gpur_learner_enqueue(gpur_learner *learner, gpur_stream *stream, gpur_graph *graph, int64_t steps)
 {
-    GPUR_TRY(enqueue_steps(learner, stream, recording, steps));
+    GPUR_TRY(enqueue_steps(learner, stream, graph, steps));
     GPUR_TRY(gpur_actor_publish(&learner->actor, stream, gpur_learner_acting_weights(learner)));
-    return gpur_progress_record(&learner->progress, stream, learner->step.optimizer.state, steps);
+    return gpur_train_stats_record(&learner->train_stats, stream, learner->step.optimizer.state, steps);
 }
 
 gpur_status gpur_learner_train(gpur_learner *learner, int64_t steps)
@@ -218,7 +218,7 @@ static gpur_status gather_locked(void *context)
 
 /* Holds the window lock while the rows are gathered, and no longer: on the CPU the step may be carried out before this
  * returns, and writers would wait for it. */
-static gpur_status train_on(gpur_learner *learner, gpur_stream *stream, const int64_t *ids)
+static gpur_status train_ids(gpur_learner *learner, gpur_stream *stream, const int64_t *ids)
 {
     ids_request request = {learner, stream};
     GPUR_TRY(gpur_step_upload_ids(&learner->step, stream, ids));
@@ -226,13 +226,13 @@ static gpur_status train_on(gpur_learner *learner, gpur_stream *stream, const in
     return gpur_learner_enqueue(learner, stream, learner->step.by_ids.train, 1);
 }
 
-gpur_status gpur_learner_train_on(gpur_learner *learner, const int64_t *ids)
+gpur_status gpur_learner_train_ids(gpur_learner *learner, const int64_t *ids)
 {
     gpur_stream *stream = NULL;
     GPUR_REQUIRE(learner && ids, "learner and ids must not be NULL");
     GPUR_TRY(gpur_consumer_check_ids(learner->replay, learner->config.batch_size, ids));
     GPUR_TRY(gpur_consumer_begin(learner->replay, (gpur_consumer_launch){GPUR_LAUNCH_SAMPLE, 1, 0}, &stream));
-    return gpur_consumer_end(learner->replay, train_on(learner, stream, ids));
+    return gpur_consumer_end(learner->replay, train_ids(learner, stream, ids));
 }
 
 gpur_status gpur_learner_sync(gpur_learner *learner)
@@ -244,16 +244,16 @@ gpur_status gpur_learner_sync(gpur_learner *learner)
 gpur_status gpur_learner_act(gpur_learner *learner, int64_t count, const void *obs, float epsilon, int32_t *actions,
                              void *stream)
 {
-    const gpur_sight sight = {count, obs, stream};
+    const gpur_obs_batch obs_batch = {count, obs, stream};
     GPUR_REQUIRE(learner, "learner is NULL");
-    return gpur_actor_choose(&learner->actor, &sight, epsilon, actions);
+    return gpur_actor_choose(&learner->actor, &obs_batch, epsilon, actions);
 }
 
 gpur_status gpur_learner_q_values(gpur_learner *learner, int64_t count, const void *obs, float *q, void *stream)
 {
-    const gpur_sight sight = {count, obs, stream};
+    const gpur_obs_batch obs_batch = {count, obs, stream};
     GPUR_REQUIRE(learner, "learner is NULL");
-    return gpur_actor_values(&learner->actor, &sight, q);
+    return gpur_actor_values(&learner->actor, &obs_batch, q);
 }
 
 float gpur_learner_epsilon(gpur_learner *learner, int64_t step)
@@ -272,12 +272,12 @@ static int64_t pinned_bytes(const gpur_learner *learner)
 
 gpur_status gpur_learner_get_stats(gpur_learner *learner, gpur_learner_stats *stats)
 {
-    gpur_progress_view view;
+    gpur_train_stats_snapshot view;
     gpur_learner_stats known;
     GPUR_REQUIRE(learner && stats, "learner and stats must not be NULL");
     GPUR_TRY(gpur_sized_check(stats, "gpur_learner_stats")); /* first, because reading them begins the next mean */
     memset(&known, 0, sizeof known);
-    gpur_progress_look(&learner->progress, &view);
+    gpur_train_stats_read(&learner->train_stats, &view);
     known.steps = (int64_t)view.state.step;
     known.steps_enqueued = view.steps_enqueued;
     known.skipped = view.state.skipped;
@@ -291,7 +291,7 @@ gpur_status gpur_learner_get_stats(gpur_learner *learner, gpur_learner_stats *st
     known.steps_per_second = view.steps_per_second;
     known.device_bytes = learner->memory_bytes + atomic_load(&learner->actor.grown_bytes);
     known.pinned_bytes = pinned_bytes(learner);
-    known.acts = atomic_load(&learner->actor.chosen);
+    known.actions = atomic_load(&learner->actor.chosen);
     return gpur_sized_write(stats, &known, sizeof known, "gpur_learner_stats");
 }
 
@@ -300,38 +300,38 @@ gpur_status gpur_learner_get_stats(gpur_learner *learner, gpur_learner_stats *st
 static gpur_status check(const gpur_learner *learner)
 {
     GPUR_REQUIRE(learner, "learner is NULL");
-    GPUR_REQUIRE(learner->rows.count > 0, "the learner was made with host_batches 0; rows in RAM need 1 to %d of them",
-                 GPUR_MAX_HOST_BATCHES);
+    GPUR_REQUIRE(learner->host_batches.count > 0,
+                 "the learner was made with host_batches 0; rows in RAM need 1 to %d of them", GPUR_MAX_HOST_BATCHES);
     return GPUR_OK;
 }
 
-gpur_status gpur_learner_get_rows(gpur_learner *learner, void **rows)
+gpur_status gpur_learner_acquire_host_batch(gpur_learner *learner, void **rows)
 {
     int32_t index = 0;
     GPUR_REQUIRE(rows, "rows, which gets the buffer, is NULL");
     *rows = NULL;
     GPUR_TRY(check(learner));
-    GPUR_TRY(gpur_rows_take(&learner->rows, &index));
-    *rows = gpur_rows_buffer(&learner->rows, index);
+    GPUR_TRY(gpur_host_batches_acquire(&learner->host_batches, &index));
+    *rows = gpur_host_batches_buffer(&learner->host_batches, index);
     return GPUR_OK;
 }
 
-gpur_status gpur_learner_return_rows(gpur_learner *learner, void *rows)
+gpur_status gpur_learner_release_host_batch(gpur_learner *learner, void *rows)
 {
     int32_t index = 0;
     GPUR_TRY(check(learner));
-    GPUR_REQUIRE(rows, "rows is NULL; it must be a buffer of gpur_learner_get_rows");
-    GPUR_TRY(gpur_rows_find(&learner->rows, rows, &index));
+    GPUR_REQUIRE(rows, "rows is NULL; it must be a buffer of gpur_learner_acquire_host_batch");
+    GPUR_TRY(gpur_host_batches_find(&learner->host_batches, rows, &index));
     GPUR_REQUIRE(index >= 0, "rows is %p, which is none of the host batches", rows);
-    gpur_rows_give(&learner->rows, index);
+    gpur_host_batches_release(&learner->host_batches, index);
     return GPUR_OK;
 }
 
 static gpur_status enqueue(gpur_learner *learner, gpur_stream *stream, int32_t index)
 {
-    gpur_recording *recording = NULL;
-    GPUR_TRY(gpur_rows_bring(&learner->rows, index, stream, &recording));
-    return gpur_learner_enqueue(learner, stream, recording, 1);
+    gpur_graph *graph = NULL;
+    GPUR_TRY(gpur_host_batches_upload(&learner->host_batches, index, stream, &graph));
+    return gpur_learner_enqueue(learner, stream, graph, 1);
 }
 
 /* The launch needs no visible rows: the contents of the replay do not matter. */
@@ -342,15 +342,15 @@ static gpur_status train(gpur_learner *learner, int32_t index)
     return gpur_consumer_end(learner->replay, enqueue(learner, stream, index));
 }
 
-gpur_status gpur_learner_train_rows(gpur_learner *learner, const void *rows)
+gpur_status gpur_learner_train_host_batch(gpur_learner *learner, const void *rows)
 {
     int32_t index = 0;
     GPUR_TRY(check(learner));
     GPUR_REQUIRE(rows, "rows is NULL; it must be (batch_size, row_bytes) in host memory");
-    GPUR_TRY(gpur_rows_find(&learner->rows, rows, &index));
+    GPUR_TRY(gpur_host_batches_find(&learner->host_batches, rows, &index));
     if (index < 0)
-        GPUR_TRY(gpur_rows_copy(&learner->rows, rows, &index));
+        GPUR_TRY(gpur_host_batches_acquire_copy(&learner->host_batches, rows, &index));
     const gpur_status status = train(learner, index);
-    gpur_rows_give(&learner->rows, index);
+    gpur_host_batches_release(&learner->host_batches, index);
     return status;
 }

@@ -14,20 +14,20 @@ struct gpur_learner {
     gpur_replay *replay;
     gpur_learner_config config;
     gpur_network network;
-    gpur_step step;
-    gpur_one_kernel one;
+    gpur_train_step step;
+    gpur_fused_step fused;
     gpur_actor actor;
-    gpur_progress progress;
-    gpur_rows rows;      /* host batches */
-    int opened;          /* parts that `open` was called for */
-    gpur_stream *stream; /* the replay's consumer stream */
-    void *memory;        /* device: the arrays of all parts */
+    gpur_train_stats train_stats;
+    gpur_host_batches host_batches; /* host batches */
+    int opened;                     /* parts that `open` was called for */
+    gpur_stream *stream;            /* the replay's consumer stream */
+    void *memory;                   /* device: the arrays of all parts */
     int64_t memory_bytes;
 };
 
 /* Requires the consumer lock. Enqueues `steps` train steps, by a graph or, if that is NULL, by the fused step, and then
  * what ends every launch: the weights for acting, and the statistics. */
-gpur_status gpur_learner_enqueue(gpur_learner *learner, gpur_stream *stream, gpur_recording *recording, int64_t steps);
+gpur_status gpur_learner_enqueue(gpur_learner *learner, gpur_stream *stream, gpur_graph *graph, int64_t steps);
 
 /* Lists the arrays of a learner's file. The last one is the older acting copy. */
 gpur_saved_arrays gpur_learner_saved_arrays(const gpur_learner *learner);

@@ -9,17 +9,17 @@
 #include <math.h>
 #include <string.h>
 
-/* An optimizer kind as coefficients of the formulas in kernels/learn/update.h. */
-typedef struct flavour {
+/* An optimizer kind as coefficients of the formulas in kernels/learn/weight_update.h. */
+typedef struct update_rule {
     int32_t adam;           /* 1: Adam; 0: RMSProp */
     int32_t rate_on_weight; /* 1: the learning rate multiplies the velocity; 0: what is added to the velocity */
     int32_t epsilon_inside; /* 1: epsilon is inside the root; 0: outside */
     int32_t centered;       /* 1: always has the running mean of g; 0: if config.centered is 1 */
     int32_t momentum;       /* 1: uses config.momentum; 0: ignores it */
     float first_square;     /* initial value of the running mean of g^2 */
-} flavour;
+} update_rule;
 
-static const flavour flavours[] = {
+static const update_rule update_rules[] = {
     [GPUR_ADAM] = {1, 1, 0, 1, 0, 0.0f},
     [GPUR_RMSPROP_TF] = {0, 0, 1, 0, 1, 1.0f},
     [GPUR_RMSPROP_KERAS2] = {0, 0, 0, 0, 0, 0.0f},
@@ -78,9 +78,9 @@ void gpur_optimizer_open(gpur_optimizer *optimizer, gpur_device *device, const g
     optimizer->partials = (count + GPUR_NORM_CHUNK - 1) / GPUR_NORM_CHUNK;
 }
 
-void gpur_optimizer_place(gpur_optimizer *optimizer, gpur_arena *arena)
+void gpur_optimizer_assign(gpur_optimizer *optimizer, gpur_arena *arena)
 {
-    const flavour *const f = &flavours[optimizer->config.kind];
+    const update_rule *const f = &update_rules[optimizer->config.kind];
     const int64_t count = optimizer->count;
     optimizer->weights = gpur_arena_floats(arena, count);
     optimizer->target = gpur_arena_floats(arena, count);
@@ -93,7 +93,7 @@ void gpur_optimizer_place(gpur_optimizer *optimizer, gpur_arena *arena)
     optimizer->partial = gpur_arena_floats(arena, optimizer->partials);
     if (optimizer->config.clip_value > 0.0f)
         optimizer->clipped = gpur_arena_floats(arena, optimizer->partials);
-    optimizer->state = gpur_arena_take(arena, sizeof *optimizer->state);
+    optimizer->state = gpur_arena_alloc(arena, sizeof *optimizer->state);
 }
 
 static gpur_train_state first_state(const gpur_optimizer *optimizer)
@@ -132,7 +132,7 @@ gpur_status gpur_optimizer_reset(gpur_optimizer *optimizer, gpur_stream *stream,
     if (!square)
         return gpur_fail(GPUR_OUT_OF_MEMORY, "no host memory for %zu bytes of optimizer state", bytes);
     for (int64_t i = 0; i < optimizer->count; i++)
-        square[i] = flavours[optimizer->config.kind].first_square;
+        square[i] = update_rules[optimizer->config.kind].first_square;
     const gpur_status status = enqueue_first(optimizer, stream, weights, square, &state);
     const gpur_status done = gpur_stream_sync(stream);
     gpur_host_free(optimizer->device, square, bytes);
@@ -150,11 +150,11 @@ gpur_gradient_norm_args gpur_optimizer_norm(const gpur_optimizer *optimizer)
     return args;
 }
 
-gpur_update_args gpur_optimizer_update(const gpur_optimizer *optimizer)
+gpur_weight_update_args gpur_optimizer_update(const gpur_optimizer *optimizer)
 {
     const gpur_optimizer_config *const config = &optimizer->config;
-    const flavour *const f = &flavours[config->kind];
-    gpur_update_args args;
+    const update_rule *const f = &update_rules[config->kind];
+    gpur_weight_update_args args;
     memset(&args, 0, sizeof args);
     args.weights = optimizer->weights, args.target = optimizer->target, args.gradient = optimizer->gradient;
     args.mean = optimizer->mean, args.square = optimizer->square, args.velocity = optimizer->velocity;
@@ -172,7 +172,7 @@ gpur_update_args gpur_optimizer_update(const gpur_optimizer *optimizer)
     return args;
 }
 
-gpur_finish_step_args gpur_optimizer_finish(const gpur_optimizer *optimizer, const gpur_step_results *results)
+gpur_finish_step_args gpur_optimizer_finish(const gpur_optimizer *optimizer, const gpur_train_step_results *results)
 {
     const gpur_schedule *const rate = &optimizer->config.learning_rate;
     gpur_finish_step_args args;
@@ -187,14 +187,15 @@ gpur_finish_step_args gpur_optimizer_finish(const gpur_optimizer *optimizer, con
     return args;
 }
 
-gpur_status gpur_optimizer_step(const gpur_optimizer *optimizer, gpur_stream *stream, const gpur_step_results *results)
+gpur_status gpur_optimizer_step(const gpur_optimizer *optimizer, gpur_stream *stream,
+                                const gpur_train_step_results *results)
 {
     gpur_device *const device = optimizer->device;
     const gpur_gradient_norm_args norm = gpur_optimizer_norm(optimizer);
-    const gpur_update_args update = gpur_optimizer_update(optimizer);
+    const gpur_weight_update_args update = gpur_optimizer_update(optimizer);
     const gpur_finish_step_args finish = gpur_optimizer_finish(optimizer, results);
     const gpur_grid chunks = gpur_grid_rows(device, optimizer->partials, 1, GPUR_NORM_CHUNK * 4);
     GPUR_TRY(gpur_launch_gradient_norm(stream, chunks, &norm));
-    GPUR_TRY(gpur_launch_update(stream, gpur_grid_elements(device, update.count), &update));
+    GPUR_TRY(gpur_launch_weight_update(stream, gpur_grid_elements(device, update.count), &update));
     return gpur_launch_finish_step(stream, gpur_grid_single(device), &finish);
 }

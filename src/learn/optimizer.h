@@ -25,24 +25,25 @@ typedef struct gpur_optimizer {
 gpur_status gpur_optimizer_check(const gpur_optimizer_config *config);
 void gpur_optimizer_open(gpur_optimizer *optimizer, gpur_device *device, const gpur_learner_config *config,
                          int64_t count);
-void gpur_optimizer_place(gpur_optimizer *optimizer, gpur_arena *arena);
+void gpur_optimizer_assign(gpur_optimizer *optimizer, gpur_arena *arena);
 
 /* Copies `weights`, (P) in host memory, to the weights and the target, and resets moments, gradient and counters to
  * what they are before the first step. Waits. */
 gpur_status gpur_optimizer_reset(gpur_optimizer *optimizer, gpur_stream *stream, const float *weights);
 
 /* Outputs of td_error, (batch) each. The end of the step averages `loss` and `q_taken`, and counts `invalid`. */
-typedef struct gpur_step_results {
+typedef struct gpur_train_step_results {
     const float *loss, *q_taken, *invalid;
     int64_t batch;
-} gpur_step_results;
+} gpur_train_step_results;
 
 /* The arguments of its three kernels, in launch order. */
 gpur_gradient_norm_args gpur_optimizer_norm(const gpur_optimizer *optimizer);
-gpur_update_args gpur_optimizer_update(const gpur_optimizer *optimizer);
-gpur_finish_step_args gpur_optimizer_finish(const gpur_optimizer *optimizer, const gpur_step_results *results);
+gpur_weight_update_args gpur_optimizer_update(const gpur_optimizer *optimizer);
+gpur_finish_step_args gpur_optimizer_finish(const gpur_optimizer *optimizer, const gpur_train_step_results *results);
 
 /* Enqueues the three kernels: gradient norm, weight update, end of the step. */
-gpur_status gpur_optimizer_step(const gpur_optimizer *optimizer, gpur_stream *stream, const gpur_step_results *results);
+gpur_status gpur_optimizer_step(const gpur_optimizer *optimizer, gpur_stream *stream,
+                                const gpur_train_step_results *results);
 
 #endif

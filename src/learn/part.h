@@ -10,7 +10,7 @@
 #include "learn/config.h"
 #include "learn/network/network.h"
 
-struct gpur_step;
+struct gpur_train_step;
 
 /* What parts are opened with. All but `fields` outlives them. */
 typedef struct gpur_part_context {
@@ -19,7 +19,7 @@ typedef struct gpur_part_context {
     const gpur_network *network;
     const gpur_learner_config *config; /* checked */
     const gpur_learn_fields *fields;
-    struct gpur_step *step;
+    struct gpur_train_step *step;
 } gpur_part_context;
 
 /* An array of all parameters, padding included, that a learner's file has. */

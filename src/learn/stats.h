@@ -9,35 +9,35 @@
 #include <pthread.h>
 
 /* Launches whose state is stored: the two that may be in flight, and two that are done. */
-enum { GPUR_PROGRESS_SLOTS = 4 };
+enum { GPUR_TRAIN_STATS_SLOTS = 4 };
 
-typedef struct gpur_progress {
+typedef struct gpur_train_stats {
     gpur_device *device;
     pthread_mutex_t mutex;
     int has_mutex;
-    gpur_train_state *slot; /* (GPUR_PROGRESS_SLOTS) pinned */
-    gpur_event *copied[GPUR_PROGRESS_SLOTS];
+    gpur_train_state *slot; /* (GPUR_TRAIN_STATS_SLOTS) pinned */
+    gpur_event *copied[GPUR_TRAIN_STATS_SLOTS];
     int64_t launches;
     int64_t steps_enqueued;
     gpur_train_state seen; /* the state at the previous read */
     double seen_at;        /* time of the previous read, in seconds */
-} gpur_progress;
+} gpur_train_stats;
 
-/* The learner's part that is a gpur_progress. */
+/* The learner's part that is a gpur_train_stats. */
 extern const gpur_part gpur_progress_part;
 
 /* Enqueues the copy of the state on `stream`, after a launch of `steps` train steps. */
-gpur_status gpur_progress_record(gpur_progress *progress, gpur_stream *stream, const gpur_train_state *state,
-                                 int64_t steps);
+gpur_status gpur_train_stats_record(gpur_train_stats *progress, gpur_stream *stream, const gpur_train_state *state,
+                                    int64_t steps);
 
 /* The newest state that has reached the host; mean_loss and steps_per_second are since the previous read. */
-typedef struct gpur_progress_view {
+typedef struct gpur_train_stats_snapshot {
     gpur_train_state state;
     int64_t steps_enqueued;
     double mean_loss, steps_per_second;
-} gpur_progress_view;
+} gpur_train_stats_snapshot;
 /* Sets the statistics as if one launch had ended with this state. No launch may be in flight. */
-void gpur_progress_restore(gpur_progress *progress, const gpur_train_state *state, int64_t steps_enqueued);
-void gpur_progress_look(gpur_progress *progress, gpur_progress_view *view);
+void gpur_train_stats_restore(gpur_train_stats *progress, const gpur_train_state *state, int64_t steps_enqueued);
+void gpur_train_stats_read(gpur_train_stats *progress, gpur_train_stats_snapshot *view);
 
 #endif

@@ -16,35 +16,35 @@ void gpur_train_batch_open(gpur_train_batch *batch, gpur_device *device, gpur_re
     batch->fields = *fields;
     batch->input = gpur_input_of(device, network, fields, config);
     batch->x_pitch = gpur_input_pitch(network);
-    batch->is_observed = !batch->input.direct && gpur_replay_links(replay) > 0;
-    if (!batch->input.direct && (!batch->is_observed || config->host_batches > 0))
+    batch->is_preprocessed = !batch->input.direct && gpur_replay_links(replay) > 0;
+    if (!batch->input.direct && (!batch->is_preprocessed || config->host_batches > 0))
         batch->raw_bytes = batch->observations * batch->rows * batch->input.raw_pitch;
 }
 
 /* Returns an array of `bytes` for each row if one of the inputs `which` is wanted, else NULL. */
 static void *assign_input(const gpur_train_batch *batch, int32_t which, int64_t bytes, gpur_arena *arena)
 {
-    return batch->wants & which ? gpur_arena_take(arena, batch->rows * bytes) : NULL;
+    return batch->wants & which ? gpur_arena_alloc(arena, batch->rows * bytes) : NULL;
 }
 
 void gpur_train_batch_assign(gpur_train_batch *batch, gpur_arena *arena)
 {
     const int64_t rows = batch->rows, links = gpur_replay_links(batch->replay);
     batch->x = gpur_arena_floats(arena, batch->observations * rows * batch->x_pitch);
-    batch->raw = batch->raw_bytes > 0 ? gpur_arena_take(arena, batch->raw_bytes) : NULL;
-    batch->action = assign_input(batch, GPUR_WANTS_ACTION, batch->fields.wide_action ? 8 : 4, arena);
+    batch->raw = batch->raw_bytes > 0 ? gpur_arena_alloc(arena, batch->raw_bytes) : NULL;
+    batch->action = assign_input(batch, GPUR_WANTS_ACTION, batch->fields.action_is_int64 ? 8 : 4, arena);
     batch->reward = assign_input(batch, GPUR_WANTS_REWARD, sizeof *batch->reward, arena);
     batch->discount = assign_input(batch, GPUR_WANTS_DISCOUNT, sizeof *batch->discount, arena);
     batch->weight = assign_input(batch, GPUR_WANTS_WEIGHT, sizeof *batch->weight, arena);
-    batch->id = gpur_arena_take(arena, rows * (int64_t)sizeof *batch->id);
-    batch->links = gpur_arena_take(arena, rows * links * (int64_t)sizeof *batch->links);
+    batch->id = gpur_arena_alloc(arena, rows * (int64_t)sizeof *batch->id);
+    batch->links = gpur_arena_alloc(arena, rows * links * (int64_t)sizeof *batch->links);
     if (arena->base && batch->observations == 2)
         batch->next_x = gpur_input_row(&batch->input, batch->x, rows, batch->x_pitch);
 }
 
 static void add_field(gpur_train_fields *fields, int32_t field, void *to, int64_t pitch)
 {
-    fields->list[fields->count++] = (gpur_draw_field){field, to, pitch};
+    fields->list[fields->count++] = (gpur_gather_field){field, to, pitch};
 }
 
 gpur_train_fields gpur_train_batch_fields(const gpur_train_batch *batch, int is_raw)
@@ -58,7 +58,7 @@ gpur_train_fields gpur_train_batch_fields(const gpur_train_batch *batch, int is_
     if (is_raw && batch->wants & GPUR_WANTS_NEXT_OBS)
         add_field(&fields, batch->fields.next_obs, obs + batch->rows * pitch, pitch);
     if (batch->wants & GPUR_WANTS_ACTION)
-        add_field(&fields, batch->fields.action, batch->action, batch->fields.wide_action ? 8 : 4);
+        add_field(&fields, batch->fields.action, batch->action, batch->fields.action_is_int64 ? 8 : 4);
     if (batch->wants & GPUR_WANTS_REWARD)
         add_field(&fields, batch->fields.reward, batch->reward, sizeof *batch->reward);
     return fields;

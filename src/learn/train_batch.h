@@ -26,16 +26,17 @@ typedef struct gpur_train_batch {
     int32_t observations; /* per row: 2 with next_obs, else 1 */
     gpur_learn_fields fields;
     gpur_input input;
-    int64_t x_pitch;     /* numbers from one row of x to the next: padded to 16 bytes with zeros */
-    int32_t is_observed; /* 1: gathers from the replay write x themselves; raw is only for host batches */
-    int64_t raw_bytes;   /* of the array `raw`; 0: there is none */
-    unsigned char *raw;  /* (observations B, obs) as the replay stores them, input.raw_pitch bytes apart */
-    float *x;            /* (observations B, features) obs of all rows, then next_obs of all rows */
-    float *next_x;       /* the second half of x; NULL: not wanted */
-    void *action;        /* (B) int32 or int64 */
+    int64_t x_pitch;                   /* numbers from one row of x to the next: padded to 16 bytes with zeros */
+    int32_t is_preprocessed;           /* 1: gathers from the replay write x themselves; raw is only for host batches */
+    int64_t raw_bytes;                 /* of the array `raw`; 0: there is none */
+    unsigned char *raw;                /* (observations B, obs) as the replay stores them, input.raw_pitch bytes
+                                          apart */
+    float *x;                          /* (observations B, features) obs of all rows, then next_obs of all rows */
+    float *next_x;                     /* the second half of x; NULL: not wanted */
+    void *action;                      /* (B) int32 or int64 */
     float *reward, *discount, *weight; /* (B); NULL: not wanted */
     int64_t *id;                       /* (B) of the rows */
-    uint32_t *links;                   /* (B, links per row) of a GPUR_LINKED replay */
+    uint32_t *links;                   /* (B, links per row) of a GPUR_LAYOUT_FRAMES replay */
 } gpur_train_batch;
 
 /* `wants`: GPUR_WANTS_*. */
@@ -46,7 +47,7 @@ void gpur_train_batch_assign(gpur_train_batch *batch, gpur_arena *arena);
 
 /* The fields that a gather copies, and where to. */
 typedef struct gpur_train_fields {
-    gpur_draw_field list[4];
+    gpur_gather_field list[4];
     int32_t count;
 } gpur_train_fields;
 

@@ -3,14 +3,14 @@
 
 #include <string.h>
 
-static int64_t ids_bytes(const gpur_step *step)
+static int64_t ids_bytes(const gpur_train_step *step)
 {
     return step->config.batch_size * (int64_t)sizeof *step->ids;
 }
 
 static gpur_status open(void *part, const gpur_part_context *context)
 {
-    gpur_step *const step = part;
+    gpur_train_step *const step = part;
     void *ids = NULL;
     step->device = context->device;
     step->network = context->network;
@@ -28,9 +28,9 @@ static gpur_status open(void *part, const gpur_part_context *context)
 
 static void close(void *part)
 {
-    gpur_step *const step = part;
-    gpur_recording_destroy(step->sampled.train);
-    gpur_recording_destroy(step->by_ids.train);
+    gpur_train_step *const step = part;
+    gpur_graph_destroy(step->sampled.train);
+    gpur_graph_destroy(step->by_ids.train);
     step->algorithm->close(step);
     gpur_event_destroy(step->ids_copied);
     gpur_pinned_free(step->device, step->host_ids);
@@ -38,19 +38,19 @@ static void close(void *part)
 
 static void assign(void *part, gpur_arena *arena)
 {
-    gpur_step *const step = part;
-    gpur_optimizer_place(&step->optimizer, arena);
+    gpur_train_step *const step = part;
+    gpur_optimizer_assign(&step->optimizer, arena);
     gpur_train_batch_assign(&step->batch, arena);
-    step->ids = gpur_arena_take(arena, ids_bytes(step));
+    step->ids = gpur_arena_alloc(arena, ids_bytes(step));
     if (gpur_sampler_of(step->config.index_source)->is_by_priority)
-        step->leaf = gpur_arena_take(arena, step->batch.rows * (int64_t)sizeof *step->leaf);
+        step->leaf = gpur_arena_alloc(arena, step->batch.rows * (int64_t)sizeof *step->leaf);
     step->algorithm->assign(step, arena);
-    step->workspace = gpur_arena_take(arena, step->algorithm->workspace(step));
+    step->workspace = gpur_arena_alloc(arena, step->algorithm->workspace(step));
 }
 
 static gpur_status connect(void *part)
 {
-    gpur_step *const step = part;
+    gpur_train_step *const step = part;
     const gpur_sample_args sample = {
         .user = GPUR_USER_LEARNER,
         .seed = step->config.seed,
@@ -68,12 +68,12 @@ static gpur_status connect(void *part)
 
 static gpur_status start(void *part, gpur_stream *stream)
 {
-    gpur_step *const step = part;
+    gpur_train_step *const step = part;
     (void)stream;
-    if (step->config.step_kernel != GPUR_STEP_ONE_KERNEL)
-        GPUR_TRY(gpur_recording_create(step->device, gpur_step_record, &step->sampled, step->config.unroll,
-                                       &step->sampled.train));
-    return gpur_recording_create(step->device, gpur_step_record_gathered, &step->by_ids, 1, &step->by_ids.train);
+    if (step->config.step_kernel != GPUR_STEP_FUSED)
+        GPUR_TRY(gpur_graph_create(step->device, gpur_train_step_record, &step->sampled, step->config.unroll,
+                                   &step->sampled.train));
+    return gpur_graph_create(step->device, gpur_step_record_gathered, &step->by_ids, 1, &step->by_ids.train);
 }
 
 static int64_t pinned_bytes(const void *part)
@@ -83,7 +83,7 @@ static int64_t pinned_bytes(const void *part)
 
 static void save(const void *part, gpur_saved_arrays *arrays)
 {
-    const gpur_optimizer *const optimizer = &((const gpur_step *)part)->optimizer;
+    const gpur_optimizer *const optimizer = &((const gpur_train_step *)part)->optimizer;
     gpur_saved_arrays_add(arrays, "online", optimizer->weights);
     gpur_saved_arrays_add(arrays, "target", optimizer->target);
     gpur_saved_arrays_add(arrays, "optimizer.square", optimizer->square);
@@ -101,7 +101,7 @@ const gpur_part gpur_step_part = {
     .save = save,
 };
 
-gpur_status gpur_step_upload_ids(gpur_step *step, gpur_stream *stream, const int64_t *ids)
+gpur_status gpur_step_upload_ids(gpur_train_step *step, gpur_stream *stream, const int64_t *ids)
 {
     GPUR_TRY(gpur_event_sync(step->ids_copied)); /* the ids of the call before have left the pinned memory */
     memcpy(step->host_ids, ids, (size_t)ids_bytes(step));
@@ -112,7 +112,7 @@ gpur_status gpur_step_upload_ids(gpur_step *step, gpur_stream *stream, const int
 /* Trains on the batch, whose rows have been gathered. */
 static gpur_status train(const gpur_batch_source *source, gpur_stream *stream)
 {
-    const gpur_step *const step = source->step;
+    const gpur_train_step *const step = source->step;
     if (source->is_raw)
         GPUR_TRY(gpur_train_batch_preprocess(&step->batch, stream));
     return step->algorithm->train(step, stream, source->window);
@@ -120,7 +120,7 @@ static gpur_status train(const gpur_batch_source *source, gpur_stream *stream)
 
 static gpur_status write_priorities(const gpur_batch_source *source, gpur_stream *stream)
 {
-    const gpur_step *const step = source->step;
+    const gpur_train_step *const step = source->step;
     const gpur_train_batch *const batch = &step->batch;
     if (!source->has_feedback)
         return GPUR_OK;
@@ -128,7 +128,7 @@ static gpur_status write_priorities(const gpur_batch_source *source, gpur_stream
                                   step->algorithm->errors(step), 1);
 }
 
-gpur_status gpur_step_warm_up(const gpur_step *step, gpur_stream *stream)
+gpur_status gpur_train_step_warm_up(const gpur_train_step *step, gpur_stream *stream)
 {
     GPUR_TRY(gpur_batch_source_gather(&step->sampled, stream));
     return train(&step->sampled, stream);
@@ -141,7 +141,7 @@ gpur_status gpur_step_record_gathered(void *context, gpur_stream *stream)
     return write_priorities(source, stream);
 }
 
-gpur_status gpur_step_record(void *context, gpur_stream *stream)
+gpur_status gpur_train_step_record(void *context, gpur_stream *stream)
 {
     GPUR_TRY(gpur_batch_source_gather(context, stream));
     return gpur_step_record_gathered(context, stream);

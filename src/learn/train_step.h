@@ -17,7 +17,7 @@
 #include "learn/optimizer.h"
 #include "learn/part.h"
 
-typedef struct gpur_step {
+typedef struct gpur_train_step {
     gpur_device *device;
     const gpur_network *network;
     gpur_learner_config config;
@@ -31,21 +31,21 @@ typedef struct gpur_step {
     int64_t *ids;      /* (B) device: the ids of `by_ids` */
     int64_t *host_ids; /* (B) pinned: ids on their way there */
     gpur_event *ids_copied;
-} gpur_step;
+} gpur_train_step;
 
-/* The learner's part that is a gpur_step; the network must not move. `connect` plans the gathers, and `start` records
- * the graphs of both sources; the fused step needs none of samples. */
+/* The learner's part that is a gpur_train_step; the network must not move. `connect` plans the gathers, and `start`
+ * records the graphs of both sources; the fused step needs none of samples. */
 extern const gpur_part gpur_step_part;
 
 /* Runs one train step without writing priorities back. */
-gpur_status gpur_step_warm_up(const gpur_step *step, gpur_stream *stream);
+gpur_status gpur_train_step_warm_up(const gpur_train_step *step, gpur_stream *stream);
 
 /* Requires the consumer lock. Enqueues the copy of (B) ids to the device; they may change when the call returns. */
-gpur_status gpur_step_upload_ids(gpur_step *step, gpur_stream *stream, const int64_t *ids);
+gpur_status gpur_step_upload_ids(gpur_train_step *step, gpur_stream *stream, const int64_t *ids);
 
 /* Functions to be recorded (gpur_record_fn); `context` is the gpur_batch_source. The second is for rows that have been
  * gathered. */
-gpur_status gpur_step_record(void *context, gpur_stream *stream);
+gpur_status gpur_train_step_record(void *context, gpur_stream *stream);
 gpur_status gpur_step_record_gathered(void *context, gpur_stream *stream);
 
 #endif

@@ -27,7 +27,7 @@ static void describe_shape(const gpur_tensor *tensor, gpur_weight_info *info)
         info->shape[1] = tensor->inputs;
 }
 
-gpur_status gpur_learner_weight(gpur_learner *learner, int32_t index, gpur_weight_info *info)
+gpur_status gpur_learner_get_weight_info(gpur_learner *learner, int32_t index, gpur_weight_info *info)
 {
     gpur_weight_info known;
     GPUR_REQUIRE(learner && info, "learner and info must not be NULL");
@@ -62,8 +62,8 @@ static float *array_of(gpur_learner *learner, int32_t which)
 /* Copies a tensor in either direction, holding the consumer lock: enqueues the copy after the last launch and waits for
  * it, even after a failure, because an enqueued copy uses the caller's memory. `patched`: (P) array from which the
  * acting copies get the same tensor; NULL: they are left alone. */
-static gpur_status copy_in_turn(gpur_learner *learner, float *to, const float *from, const gpur_tensor *tensor,
-                                const float *patched)
+static gpur_status copy_locked(gpur_learner *learner, float *to, const float *from, const gpur_tensor *tensor,
+                               const float *patched)
 {
     gpur_stream *stream = NULL;
     GPUR_TRY(gpur_consumer_begin(learner->replay, gpur_consumer_unpublished, &stream));
@@ -75,35 +75,38 @@ static gpur_status copy_in_turn(gpur_learner *learner, float *to, const float *f
     return gpur_consumer_end(learner->replay, status == GPUR_OK ? done : status);
 }
 
-/* Copies a tensor's values from the device's order (`kept`) to the order of its shape. `in_order` may be unaligned. */
-static void put_in_order(const gpur_tensor *tensor, void *in_order, const float *kept)
+/* Copies a tensor's values from the device's order (`device_order`) to the order of its shape. `in_order` may be
+ * unaligned. */
+static void to_shape_order(const gpur_tensor *tensor, void *in_order, const float *device_order)
 {
     for (int64_t i = 0; i < gpur_tensor_count(tensor); i++)
-        memcpy((char *)in_order + i * (int64_t)sizeof *kept, &kept[gpur_tensor_place(tensor, i)], sizeof *kept);
+        memcpy((char *)in_order + i * (int64_t)sizeof *device_order, &device_order[gpur_tensor_index(tensor, i)],
+               sizeof *device_order);
 }
 
-/* The reverse of put_in_order. */
-static void take_in_order(const gpur_tensor *tensor, const void *in_order, float *kept)
+/* The reverse of to_shape_order. */
+static void to_device_order(const gpur_tensor *tensor, const void *in_order, float *device_order)
 {
     for (int64_t i = 0; i < gpur_tensor_count(tensor); i++)
-        memcpy(&kept[gpur_tensor_place(tensor, i)], (const char *)in_order + i * (int64_t)sizeof *kept, sizeof *kept);
+        memcpy(&device_order[gpur_tensor_index(tensor, i)], (const char *)in_order + i * (int64_t)sizeof *device_order,
+               sizeof *device_order);
 }
 
 /* Allocates host memory for a tensor whose order on the device is not that of its shape. Other tensors need none, and
  * *kept is NULL. */
-static gpur_status open_kept(gpur_learner *learner, const gpur_tensor *tensor, float **kept)
+static gpur_status alloc_device_order(gpur_learner *learner, const gpur_tensor *tensor, float **device_order)
 {
-    const size_t bytes = (size_t)gpur_tensor_count(tensor) * sizeof **kept;
-    *kept = tensor->block > 1 ? gpur_host_alloc(learner->device, bytes) : NULL;
-    if (tensor->block > 1 && !*kept)
+    const size_t bytes = (size_t)gpur_tensor_count(tensor) * sizeof **device_order;
+    *device_order = tensor->space_to_depth > 1 ? gpur_host_alloc(learner->device, bytes) : NULL;
+    if (tensor->space_to_depth > 1 && !*device_order)
         return gpur_fail(GPUR_OUT_OF_MEMORY, "no host memory for %zu bytes of \"%s\"", bytes, tensor->name);
     return GPUR_OK;
 }
 
-static void close_kept(gpur_learner *learner, const gpur_tensor *tensor, float *kept)
+static void free_device_order(gpur_learner *learner, const gpur_tensor *tensor, float *device_order)
 {
-    if (kept)
-        gpur_host_free(learner->device, kept, (size_t)gpur_tensor_count(tensor) * sizeof *kept);
+    if (device_order)
+        gpur_host_free(learner->device, device_order, (size_t)gpur_tensor_count(tensor) * sizeof *device_order);
 }
 
 gpur_status gpur_learner_read_weights(gpur_learner *learner, int32_t which, const char *name, float *values,
@@ -113,13 +116,13 @@ gpur_status gpur_learner_read_weights(gpur_learner *learner, int32_t which, cons
     GPUR_TRY(find(learner, name, values, count, &tensor));
     GPUR_REQUIRE(which >= GPUR_WEIGHTS_ONLINE && which <= GPUR_WEIGHTS_GRADIENT,
                  "which is %" PRId32 "; it must be GPUR_WEIGHTS_ONLINE, TARGET or GRADIENT (0 to 2)", which);
-    float *kept = NULL;
-    GPUR_TRY(open_kept(learner, tensor, &kept));
-    const gpur_status status =
-        copy_in_turn(learner, kept ? kept : values, array_of(learner, which) + tensor->offset, tensor, NULL);
-    if (kept && status == GPUR_OK)
-        put_in_order(tensor, values, kept);
-    close_kept(learner, tensor, kept);
+    float *device_order = NULL;
+    GPUR_TRY(alloc_device_order(learner, tensor, &device_order));
+    const gpur_status status = copy_locked(learner, device_order ? device_order : values,
+                                           array_of(learner, which) + tensor->offset, tensor, NULL);
+    if (device_order && status == GPUR_OK)
+        to_shape_order(tensor, values, device_order);
+    free_device_order(learner, tensor, device_order);
     return status;
 }
 
@@ -133,13 +136,13 @@ gpur_status gpur_learner_write_weights(gpur_learner *learner, int32_t which, con
     GPUR_TRY(gpur_tensor_check_numbers(tensor, "", values, 0, GPUR_INVALID_ARGUMENT));
     float *const array = array_of(learner, which);
     const float *const acting = gpur_learner_acting_weights(learner);
-    float *kept = NULL;
-    GPUR_TRY(open_kept(learner, tensor, &kept));
-    if (kept)
-        take_in_order(tensor, values, kept);
-    const gpur_status status =
-        copy_in_turn(learner, array + tensor->offset, kept ? kept : values, tensor, array == acting ? array : NULL);
-    close_kept(learner, tensor, kept);
+    float *device_order = NULL;
+    GPUR_TRY(alloc_device_order(learner, tensor, &device_order));
+    if (device_order)
+        to_device_order(tensor, values, device_order);
+    const gpur_status status = copy_locked(learner, array + tensor->offset, device_order ? device_order : values,
+                                           tensor, array == acting ? array : NULL);
+    free_device_order(learner, tensor, device_order);
     return status;
 }
 
@@ -165,11 +168,12 @@ static gpur_tensor_entry entry_of(const gpur_tensor *tensor)
 static gpur_status describe(const gpur_params *params, gpur_tensors *tensors)
 {
     int64_t at = 0;
-    GPUR_TRY(gpur_checkpoint_note_kind(tensors, "weights"));
-    GPUR_TRY(gpur_tensors_note(tensors, "weights", "%" PRId64, gpur_params_weights(params)));
-    GPUR_TRY(gpur_tensors_note(tensors, "gpureplay.about",
-                               "the checksum is XXH3 (64 bits) of the whole file with zeros in place of the checksum"));
-    GPUR_TRY(gpur_tensors_note(tensors, "gpureplay.checksum", "%s", NO_CHECKSUM));
+    GPUR_TRY(gpur_checkpoint_add_kind(tensors, "weights"));
+    GPUR_TRY(gpur_tensors_add_metadata(tensors, "weights", "%" PRId64, gpur_params_weights(params)));
+    GPUR_TRY(gpur_tensors_add_metadata(
+        tensors, "gpureplay.about",
+        "the checksum is XXH3 (64 bits) of the whole file with zeros in place of the checksum"));
+    GPUR_TRY(gpur_tensors_add_metadata(tensors, "gpureplay.checksum", "%s", NO_CHECKSUM));
     for (int32_t i = 0; i < params->tensor_count; i++) {
         gpur_tensor_entry entry = entry_of(&params->tensor[i]);
         entry.begin = at;
@@ -201,7 +205,7 @@ typedef struct image {
     int64_t bytes, head_bytes;
 } image;
 
-static gpur_status make_image(image *im, int64_t bytes)
+static gpur_status alloc_image(image *im, int64_t bytes)
 {
     im->bytes = bytes;
     im->memory = gpur_host_alloc(im->device, (size_t)bytes);
@@ -234,27 +238,27 @@ static gpur_status reorder(gpur_learner *learner, unsigned char *values, const g
 {
     const int64_t count = gpur_tensor_count(tensor);
     const size_t bytes = (size_t)count * sizeof(float);
-    float *const kept = gpur_host_alloc(learner->device, bytes);
-    if (!kept)
+    float *const device_order = gpur_host_alloc(learner->device, bytes);
+    if (!device_order)
         return gpur_fail(GPUR_OUT_OF_MEMORY, "no host memory for %zu bytes of \"%s\"", bytes, tensor->name);
-    memcpy(kept, values, bytes);
-    put_in_order(tensor, values, kept);
-    gpur_host_free(learner->device, kept, bytes);
+    memcpy(device_order, values, bytes);
+    to_shape_order(tensor, values, device_order);
+    gpur_host_free(learner->device, device_order, bytes);
     return GPUR_OK;
 }
 
-static gpur_status put_all_in_order(gpur_learner *learner, unsigned char *values)
+static gpur_status all_to_shape_order(gpur_learner *learner, unsigned char *values)
 {
     const gpur_params *const params = &learner->network.params;
     for (int32_t i = 0; i < params->tensor_count; i++) {
-        if (params->tensor[i].block > 1)
+        if (params->tensor[i].space_to_depth > 1)
             GPUR_TRY(reorder(learner, values, &params->tensor[i]));
         values += gpur_tensor_count(&params->tensor[i]) * (int64_t)sizeof(float);
     }
     return GPUR_OK;
 }
 
-static gpur_status put_together(image *im, gpur_learner *learner)
+static gpur_status build_image(image *im, gpur_learner *learner)
 {
     const int64_t data = gpur_params_weights(&learner->network.params) * (int64_t)sizeof(float);
     char digits[DIGITS + 1];
@@ -264,30 +268,30 @@ static gpur_status put_together(image *im, gpur_learner *learner)
     if (status == GPUR_OK)
         status = gpur_tensors_print(&tensors, &head, &im->head_bytes);
     if (status == GPUR_OK)
-        status = make_image(im, im->head_bytes + data);
+        status = alloc_image(im, im->head_bytes + data);
     if (status == GPUR_OK)
         memcpy(im->memory, head, (size_t)im->head_bytes);
     free(head);
     gpur_tensors_free(&tensors);
     GPUR_TRY(status);
     GPUR_TRY(download(learner, im->memory + im->head_bytes));
-    GPUR_TRY(put_all_in_order(learner, im->memory + im->head_bytes));
-    unsigned char *const place = find_digits(im->memory, im->head_bytes, NO_CHECKSUM);
-    snprintf(digits, sizeof digits, "%016" PRIx64, checksum_without(im->memory, im->bytes, place));
-    memcpy(place, digits, DIGITS);
+    GPUR_TRY(all_to_shape_order(learner, im->memory + im->head_bytes));
+    unsigned char *const digits_at = find_digits(im->memory, im->head_bytes, NO_CHECKSUM);
+    snprintf(digits, sizeof digits, "%016" PRIx64, checksum_without(im->memory, im->bytes, digits_at));
+    memcpy(digits_at, digits, DIGITS);
     return GPUR_OK;
 }
 
 static gpur_status write_image(const image *im, const char *path, const gpur_checkpoint_options *options)
 {
-    gpur_new_file file;
-    GPUR_TRY(gpur_new_file_open(&file, path, im->bytes));
-    gpur_status status = gpur_new_file_write(&file, im->memory, im->bytes, 0);
+    gpur_atomic_file file;
+    GPUR_TRY(gpur_atomic_file_begin(&file, path, im->bytes));
+    gpur_status status = gpur_atomic_file_write(&file, im->memory, im->bytes, 0);
     if (status == GPUR_OK)
-        status = gpur_checkpoint_tell(options, im->bytes, im->bytes);
+        status = gpur_checkpoint_report_progress(options, im->bytes, im->bytes);
     if (status == GPUR_OK)
-        status = gpur_new_file_commit(&file);
-    gpur_new_file_abandon(&file);
+        status = gpur_atomic_file_commit(&file);
+    gpur_atomic_file_discard(&file);
     return status;
 }
 
@@ -296,7 +300,7 @@ gpur_status gpur_learner_save_weights(gpur_learner *learner, const char *path, c
     gpur_checkpoint_options options;
     GPUR_TRY(gpur_checkpoint_check_call(learner, "learner", path, given, &options));
     image im = {.device = learner->device};
-    gpur_status status = put_together(&im, learner);
+    gpur_status status = build_image(&im, learner);
     if (status == GPUR_OK)
         status = write_image(&im, path, &options);
     free_image(&im);
@@ -306,16 +310,16 @@ gpur_status gpur_learner_save_weights(gpur_learner *learner, const char *path, c
 /* Verifies the checksum of a file that this library wrote. Files of other programs need none. */
 static gpur_status check_image(const image *im, const gpur_checkpoint *file)
 {
-    const char *const digits = gpur_tensors_find_note(&file->tensors, "gpureplay.checksum");
+    const char *const digits = gpur_tensors_find_metadata(&file->tensors, "gpureplay.checksum");
     if (!gpur_checkpoint_is_ours(file))
         return GPUR_OK;
     GPUR_TRY(gpur_checkpoint_check_kind(file, "weights"));
-    unsigned char *const place =
+    unsigned char *const digits_at =
         digits && strlen(digits) == DIGITS ? find_digits(im->memory, im->head_bytes, digits) : NULL;
-    char wanted[DIGITS + 1] = "";
-    if (place)
-        snprintf(wanted, sizeof wanted, "%016" PRIx64, checksum_without(im->memory, im->bytes, place));
-    if (!place || strcmp(wanted, digits) != 0)
+    char expected[DIGITS + 1] = "";
+    if (digits_at)
+        snprintf(expected, sizeof expected, "%016" PRIx64, checksum_without(im->memory, im->bytes, digits_at));
+    if (!digits_at || strcmp(expected, digits) != 0)
         return gpur_fail(GPUR_FILE_ERROR, "%s is not what was written: its checksum differs", file->file.path);
     return GPUR_OK;
 }
@@ -323,23 +327,23 @@ static gpur_status check_image(const image *im, const gpur_checkpoint *file)
 static gpur_status read_image(image *im, const gpur_checkpoint *file, const gpur_checkpoint_options *options)
 {
     im->head_bytes = file->data_at;
-    GPUR_TRY(make_image(im, file->file.bytes));
-    if (gpur_old_file_read(&file->file, im->memory, im->bytes, 0) != GPUR_OK)
+    GPUR_TRY(alloc_image(im, file->file.bytes));
+    if (gpur_file_reader_read(&file->file, im->memory, im->bytes, 0) != GPUR_OK)
         return gpur_fail(GPUR_FILE_ERROR, "%s: it cannot be read, or has become shorter", file->file.path);
-    GPUR_TRY(gpur_checkpoint_tell(options, im->bytes, im->bytes));
+    GPUR_TRY(gpur_checkpoint_report_progress(options, im->bytes, im->bytes));
     return check_image(im, file);
 }
 
 static gpur_status check_weights(const gpur_params *params, const float *weights)
 {
     for (int32_t i = 0; i < params->tensor_count; i++)
-        GPUR_TRY(gpur_tensor_check_numbers(&params->tensor[i], "", weights + params->tensor[i].offset, 0,
-                                           GPUR_FILE_ERROR));
+        GPUR_TRY(
+            gpur_tensor_check_numbers(&params->tensor[i], "", weights + params->tensor[i].offset, 0, GPUR_FILE_ERROR));
     return GPUR_OK;
 }
 
 /* Copies the file's tensors to their offsets in `weights`, (P) in host memory, in the device's order. */
-static gpur_status take_tensors(const image *im, const gpur_checkpoint *file, const gpur_params *params, float *weights)
+static gpur_status read_tensors(const image *im, const gpur_checkpoint *file, const gpur_params *params, float *weights)
 {
     gpur_sections sections = {0};
     gpur_section *added = NULL;
@@ -353,8 +357,8 @@ static gpur_status take_tensors(const image *im, const gpur_checkpoint *file, co
     for (int32_t i = 0; i < params->tensor_count && status == GPUR_OK; i++) {
         const gpur_tensor *const tensor = &params->tensor[i];
         const unsigned char *const values = im->memory + im->head_bytes + sections.list[i].entry.begin;
-        if (tensor->block > 1)
-            take_in_order(tensor, values, weights + tensor->offset);
+        if (tensor->space_to_depth > 1)
+            to_device_order(tensor, values, weights + tensor->offset);
         else
             memcpy(weights + tensor->offset, values, (size_t)gpur_tensor_count(tensor) * sizeof *weights);
     }
@@ -384,9 +388,9 @@ static gpur_status load_image(gpur_learner *learner, const image *im, const gpur
     float *const weights = gpur_host_alloc(learner->device, bytes);
     if (!weights)
         return gpur_fail(GPUR_OUT_OF_MEMORY, "no host memory for %zu bytes of weights", bytes);
-    gpur_status status = take_tensors(im, file, &learner->network.params, weights);
+    gpur_status status = read_tensors(im, file, &learner->network.params, weights);
     if (status == GPUR_OK)
-        status = gpur_checkpoint_blame(file, check_weights(&learner->network.params, weights));
+        status = gpur_checkpoint_add_path_to_error(file, check_weights(&learner->network.params, weights));
     if (status == GPUR_OK)
         status = upload(learner, weights);
     gpur_host_free(learner->device, weights, bytes);

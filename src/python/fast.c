@@ -359,9 +359,8 @@ typedef struct shared_state {
 } shared_state;
 
 typedef struct appender {
-    PyObject_HEAD
-    PyObject *arguments; /* of `Appender`: keeps alive what the pointers below point to */
-    PyObject *writer;    /* a weak reference */
+    PyObject_HEAD PyObject *arguments; /* of `Appender`: keeps alive what the pointers below point to */
+    PyObject *writer;                  /* a weak reference */
     PyObject *lock;
     shared_state *shared;
     int64_t count;     /* rows of a call. -1: any number. 1: a row may come without the first axis */
@@ -541,8 +540,14 @@ static gpur_status step(const appender *self, gpur_writer *writer, const void *c
     gpur_status status = GPUR_OK;
     for (int at = 0; at < tracker->extra_count; at++)
         extras[at] = tracker->extras[at] < 0 ? NULL : memory[tracker->extras[at]];
-    const gpur_step_input input = {sizeof input, memory[field[ACTION]], memory[field[REWARD]], memory[field[NEXT_OBS]],
-                                   memory[field[TERMINATED]], memory[field[TRUNCATED]], NULL, extras};
+    const gpur_step_input input = {sizeof input,
+                                   memory[field[ACTION]],
+                                   memory[field[REWARD]],
+                                   memory[field[NEXT_OBS]],
+                                   memory[field[TERMINATED]],
+                                   memory[field[TRUNCATED]],
+                                   NULL,
+                                   extras};
     for (int32_t env = 0; env < self->count && status == GPUR_OK; env++)
         if (tracker->states[env] == ENV_NONE)
             status = library.reset(writer, env, (const char *)memory[field[OBS]] + env * tracker->obs_bytes);
@@ -588,8 +593,8 @@ static int add_in_lock(appender *self, PyObject *writer, PyObject *const *given,
     if (!acquired)
         return 0;
     self->shared->lock_depth++;
-    const int done = collect(self, given, keywords, read) && select_transitions(self, read) &&
-                     append_or_step(self, writer, read);
+    const int done =
+        collect(self, given, keywords, read) && select_transitions(self, read) && append_or_step(self, writer, read);
     if (done && read->ended)
         memcpy(self->ended, read->ended, (size_t)self->count);
     self->shared->lock_depth--;
@@ -658,9 +663,9 @@ static PyObject *appender_new(PyTypeObject *type, PyObject *arguments, PyObject 
         return keywords ? PyErr_Format(PyExc_TypeError, "Appender takes no keywords") : NULL;
     Py_INCREF(arguments);
     self->arguments = arguments;
-    if (!PyArg_ParseTuple(arguments, "OOOKO!pLi(ii)KO;" APPENDER, &writer, &owner, &lock, &shared,
-                          &PyList_Type, &fields, &self->check_nan, &count, &self->optional, &self->ends[0],
-                          &self->ends[1], &ended, &tracker))
+    if (!PyArg_ParseTuple(arguments, "OOOKO!pLi(ii)KO;" APPENDER, &writer, &owner, &lock, &shared, &PyList_Type,
+                          &fields, &self->check_nan, &count, &self->optional, &self->ends[0], &self->ends[1], &ended,
+                          &tracker))
         Py_CLEAR(self);
     for (Py_ssize_t at = 0; self && at < PyList_GET_SIZE(fields) && at < GPUR_MAX_FIELDS; at++) {
         if (read_column(&self->columns[at], PyList_GET_ITEM(fields, at))) {
@@ -694,10 +699,13 @@ static void appender_dealloc(PyObject *object)
 static PyMethodDef appender_methods[] = {{"add", FASTCALL(appender_add), METH_FASTCALL | METH_KEYWORDS, NULL},
                                          {NULL, NULL, 0, NULL}};
 
-static PyTypeObject appender_type = {
-    PyVarObject_HEAD_INIT(NULL, 0).tp_name = "gpureplay._fast.Appender", .tp_basicsize = sizeof(appender),
-    .tp_flags = Py_TPFLAGS_DEFAULT, .tp_new = appender_new, .tp_dealloc = appender_dealloc,
-    .tp_methods = appender_methods, .tp_doc = APPENDER};
+static PyTypeObject appender_type = {PyVarObject_HEAD_INIT(NULL, 0).tp_name = "gpureplay._fast.Appender",
+                                     .tp_basicsize = sizeof(appender),
+                                     .tp_flags = Py_TPFLAGS_DEFAULT,
+                                     .tp_new = appender_new,
+                                     .tp_dealloc = appender_dealloc,
+                                     .tp_methods = appender_methods,
+                                     .tp_doc = APPENDER};
 
 /* Methods of the package's classes. Each tries what is above, and else calls the method in Python. */
 
@@ -710,8 +718,8 @@ static PyObject *call_python(PyObject *self, PyObject *name, PyObject *const *gi
     return result;
 }
 
-static PyObject *add_by(PyObject *self, PyObject *attribute, PyObject *python, PyObject *const *given,
-                        Py_ssize_t count, PyObject *keywords)
+static PyObject *add_by(PyObject *self, PyObject *attribute, PyObject *python, PyObject *const *given, Py_ssize_t count,
+                        PyObject *keywords)
 {
     PyObject *added = NULL, *const by = count == 0 && keywords ? PyObject_GetAttr(self, attribute) : NULL;
     if (by && Py_TYPE(by) == &appender_type)
@@ -807,10 +815,10 @@ static PyObject *update_priorities(PyObject *module, PyObject *const *given, Py_
     void *replay;
     int done = 0;
     (void)module;
-    const int64_t *const indices = count == 3 ? read_rows(&index, given[1], 0, &space, &index_count) : NULL;
-    const float *const priorities = indices ? read_rows(&priority, given[2], 0, &space, &priority_count) : NULL;
+    const int64_t *const ids = count == 3 ? read_rows(&index, given[1], 0, &space, &index_count) : NULL;
+    const float *const priorities = ids ? read_rows(&priority, given[2], 0, &space, &priority_count) : NULL;
     if (priorities && index_count == priority_count && begin_call(&call, given[0], &replay)) {
-        done = library.update(replay, index_count, indices, priorities, NULL) == GPUR_OK;
+        done = library.update(replay, index_count, ids, priorities, NULL) == GPUR_OK;
         end_call(&call);
     }
     PyMem_Free(space.memory);
@@ -825,9 +833,9 @@ static PyObject *make_array(PyObject *owner, char *address, npy_intp count, PyOb
     for (Py_ssize_t axis = 0; axis < PyTuple_GET_SIZE(shape); axis++)
         dims[1 + axis] = PyLong_AsSsize_t(PyTuple_GET_ITEM(shape, axis));
     Py_INCREF(dtype);
-    PyObject *array = PyArray_NewFromDescr(&PyArray_Type, (PyArray_Descr *)(void *)dtype,
-                                           1 + (int)PyTuple_GET_SIZE(shape), dims, NULL, address + offset,
-                                           NPY_ARRAY_CARRAY, NULL);
+    PyObject *array =
+        PyArray_NewFromDescr(&PyArray_Type, (PyArray_Descr *)(void *)dtype, 1 + (int)PyTuple_GET_SIZE(shape), dims,
+                             NULL, address + offset, NPY_ARRAY_CARRAY, NULL);
     Py_INCREF(owner);
     if (!array || PyArray_SetBaseObject((PyArrayObject *)(void *)array, owner))
         Py_CLEAR(array);
@@ -871,17 +879,17 @@ static PyMethodDef functions[] = {
     {"method", make_method, METH_VARARGS, "method(class, name, doc): add, extend or sample of that class"},
     {"put_arrays", put_arrays, METH_VARARGS, "put_arrays(out, owner, address, count, layouts): arrays by name"},
     {"update_priorities", FASTCALL(update_priorities), METH_FASTCALL,
-     "update_priorities(buffer, indices, priorities): whether it was done"},
+     "update_priorities(buffer, ids, priorities): whether it was done"},
     {NULL, NULL, 0, NULL}};
 
-static struct PyModuleDef definition = {PyModuleDef_HEAD_INIT, "gpureplay._fast", "add, extend and sample in C", -1,
-                                        functions, NULL, NULL, NULL, NULL};
+static struct PyModuleDef definition = {
+    PyModuleDef_HEAD_INIT, "gpureplay._fast", "add, extend and sample in C", -1, functions, NULL, NULL, NULL, NULL};
 
 PyMODINIT_FUNC PyInit__fast(void)
 {
-    static const char *const words[] = {"_handle", "_calls", "_count", "_adder", "_extender", "_drawing", "info",
-                                        "final_obs", "out", "_python_add", "_python_extend", "_python_sample",
-                                        "acquire", "release"};
+    static const char *const words[] = {"_handle",        "_calls",         "_count",    "_adder", "_extender",
+                                        "_drawing",       "info",           "final_obs", "out",    "_python_add",
+                                        "_python_extend", "_python_sample", "acquire",   "release"};
     _Static_assert(sizeof words == sizeof names, "each name has its word, in the same order");
     PyObject *interned[sizeof words / sizeof *words];
     import_array();

@@ -33,18 +33,20 @@ gpur_status gpur_replay_config_init(gpur_replay_config *config, uint64_t size)
 
 gpur_status gpur_index_source_check(int32_t index_source, const char *name)
 {
-    GPUR_REQUIRE(index_source >= GPUR_SOURCE_AUTO && index_source <= GPUR_PRIORITIZED_PLAIN,
-                 "%s is %d; it must be GPUR_SOURCE_AUTO, GPUR_UNIFORM, GPUR_UNIFORM_DISTINCT, GPUR_PRIORITIZED or "
-                 "GPUR_PRIORITIZED_PLAIN (0 to 4)",
-                 name, (int)index_source);
+    GPUR_REQUIRE(
+        index_source >= GPUR_SOURCE_AUTO && index_source <= GPUR_PRIORITIZED_INDEPENDENT,
+        "%s is %d; it must be GPUR_SOURCE_AUTO, GPUR_UNIFORM, GPUR_UNIFORM_DISTINCT, GPUR_PRIORITIZED_STRATIFIED or "
+        "GPUR_PRIORITIZED_INDEPENDENT (0 to 4)",
+        name, (int)index_source);
     return GPUR_OK;
 }
 
 static gpur_status check_choices(const gpur_replay_config *c)
 {
     GPUR_TRY(gpur_index_source_check(c->index_source, "gpur_replay_config.index_source"));
-    GPUR_REQUIRE(c->feed == GPUR_FEED_COPY || c->feed == GPUR_FEED_SCATTER,
-                 "gpur_replay_config.feed is %d; it must be GPUR_FEED_COPY (0) or GPUR_FEED_SCATTER (1)", (int)c->feed);
+    GPUR_REQUIRE(c->upload == GPUR_UPLOAD_COPY || c->upload == GPUR_UPLOAD_SCATTER,
+                 "gpur_replay_config.upload is %d; it must be GPUR_UPLOAD_COPY (0) or GPUR_UPLOAD_SCATTER (1)",
+                 (int)c->upload);
     GPUR_REQUIRE(c->flush == GPUR_FLUSH_AUTO || c->flush == GPUR_FLUSH_MANUAL,
                  "gpur_replay_config.flush is %d; it must be GPUR_FLUSH_AUTO (0) or GPUR_FLUSH_MANUAL (1)",
                  (int)c->flush);
@@ -61,13 +63,13 @@ static gpur_status check_choices(const gpur_replay_config *c)
 
 static gpur_status check_capacity(const gpur_replay_config *c, int64_t pitch)
 {
-    const int64_t most = INT64_MAX / 256 / pitch;
-    GPUR_REQUIRE(c->capacity >= 2 && c->capacity <= most,
-                 "gpur_replay_config.capacity is %" PRId64 "; it must be 2 to %" PRId64, c->capacity, most);
-    GPUR_REQUIRE(c->update_size >= 0,
-                 "gpur_replay_config.update_size is %" PRId64 "; it must be 1 or more, or 0 for "
+    const int64_t limit = INT64_MAX / 256 / pitch;
+    GPUR_REQUIRE(c->capacity >= 2 && c->capacity <= limit,
+                 "gpur_replay_config.capacity is %" PRId64 "; it must be 2 to %" PRId64, c->capacity, limit);
+    GPUR_REQUIRE(c->block_rows >= 0,
+                 "gpur_replay_config.block_rows is %" PRId64 "; it must be 1 or more, or 0 for "
                  "the default",
-                 c->update_size);
+                 c->block_rows);
     GPUR_REQUIRE(c->max_batch >= 0,
                  "gpur_replay_config.max_batch is %" PRId64 "; it must be 1 or more, or 0 for the "
                  "default",
@@ -81,10 +83,10 @@ static gpur_status check_capacity(const gpur_replay_config *c, int64_t pitch)
  * sample must still find max_batch rows. */
 static gpur_status check_sizes(const gpur_replay_config *c)
 {
-    GPUR_REQUIRE(c->update_size < c->capacity && c->max_batch <= c->capacity - c->update_size,
+    GPUR_REQUIRE(c->block_rows < c->capacity && c->max_batch <= c->capacity - c->block_rows,
                  "gpur_replay_config.capacity is %" PRId64 "; it must have room for a batch of max_batch = %" PRId64
-                 " beside a block of update_size = %" PRId64 " in flight",
-                 c->capacity, c->max_batch, c->update_size);
+                 " beside a block of block_rows = %" PRId64 " in flight",
+                 c->capacity, c->max_batch, c->block_rows);
     GPUR_REQUIRE(c->min_size >= 0 && c->min_size <= c->capacity,
                  "gpur_replay_config.min_size is %" PRId64 "; it must be 0 to the capacity, %" PRId64, c->min_size,
                  c->capacity);
@@ -101,13 +103,13 @@ gpur_status gpur_exponent_check(float value, const char *name)
     return GPUR_OK;
 }
 
-gpur_status gpur_schedule_check(const gpur_schedule *s, float most, const char *name)
+gpur_status gpur_schedule_check(const gpur_schedule *s, float limit, const char *name)
 {
-    GPUR_REQUIRE(s->first >= 0.0f && s->first <= most && s->last >= 0.0f && s->last <= most && s->begin >= 0 &&
+    GPUR_REQUIRE(s->first >= 0.0f && s->first <= limit && s->last >= 0.0f && s->last <= limit && s->begin >= 0 &&
                      s->steps >= 0,
                  "%s goes from %g to %g, from step %" PRId64 " on and over %" PRId64
                  " steps; it must stay within 0 to %g, and begin and steps must be 0 or more",
-                 name, (double)s->first, (double)s->last, s->begin, s->steps, (double)most);
+                 name, (double)s->first, (double)s->last, s->begin, s->steps, (double)limit);
     return gpur_reserved_check(s->reserved, 2, name);
 }
 
@@ -203,12 +205,12 @@ gpur_status gpur_replay_config_check(const gpur_replay_config *given, gpur_repla
     GPUR_TRY(check_capacity(&c, schema->pitch));
     GPUR_TRY(check_n_step(&c, schema));
     GPUR_TRY(check_clipping(&c, schema));
-    GPUR_TRY(gpur_storage_resolve(&c, schema));
+    GPUR_TRY(gpur_ring_layout_resolve(&c, schema));
     GPUR_TRY(check_sizes(&c));
-    GPUR_TRY(gpur_storage_check(&c, schema));
+    GPUR_TRY(gpur_ring_layout_check(&c, schema));
     GPUR_TRY(check_priorities(&c, schema));
     if (c.index_source == GPUR_SOURCE_AUTO)
-        c.index_source = c.prioritized ? GPUR_PRIORITIZED : GPUR_UNIFORM;
+        c.index_source = c.prioritized ? GPUR_PRIORITIZED_STRATIFIED : GPUR_UNIFORM;
     c.size = sizeof c;
     c.fields = NULL;
     *checked = c;
@@ -227,7 +229,7 @@ int32_t gpur_clipped_field(const gpur_replay_config *checked, const gpur_schema 
 static void set_melee(gpur_replay_config *config)
 {
     config->capacity = 1000000;
-    config->update_size = 2000;
+    config->block_rows = 2000;
     config->gamma = 0.99f;
     config->reward_clip = 1.0f;
     config->min_size = 2000;
@@ -239,7 +241,7 @@ static void set_melee(gpur_replay_config *config)
  * code of Daley & Amato 2021. */
 static void set_nature(gpur_replay_config *config)
 {
-    config->layout = GPUR_LINKED;
+    config->layout = GPUR_LAYOUT_FRAMES;
     config->frame_stack = 4;
     config->stack_axis = GPUR_STACK_FIRST;
     config->stack_pad = GPUR_PAD_ZERO;

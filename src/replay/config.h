@@ -25,7 +25,7 @@ gpur_status gpur_index_source_check(int32_t index_source, const char *name);
 /* Refuses an exponent (alpha or beta) that is not 0 to GPUR_MAX_EXPONENT. */
 gpur_status gpur_exponent_check(float value, const char *name);
 
-/* Refuses values that are not 0 to `most`, a negative begin or steps, and reserved words other than 0. */
-gpur_status gpur_schedule_check(const gpur_schedule *schedule, float most, const char *name);
+/* Refuses values that are not 0 to `limit`, a negative begin or steps, and reserved words other than 0. */
+gpur_status gpur_schedule_check(const gpur_schedule *schedule, float limit, const char *name);
 
 #endif

@@ -33,7 +33,7 @@ static int32_t add_number(gpur_batch_layout *layout, const char *name, int32_t d
     return add_array(layout, info, rows);
 }
 
-gpur_batch_layout gpur_batch_lay_out(const gpur_schema *schema, int32_t links, int64_t rows)
+gpur_batch_layout gpur_batch_layout_of(const gpur_schema *schema, int32_t links, int64_t rows)
 {
     gpur_batch_layout layout = {0};
     for (int32_t i = 0; i < schema->count; i++)
@@ -47,18 +47,18 @@ gpur_batch_layout gpur_batch_lay_out(const gpur_schema *schema, int32_t links, i
     return layout;
 }
 
-gpur_replay_plan gpur_plan(const gpur_replay_config *checked, const gpur_schema *schema, const gpur_storage *storage)
+gpur_replay_plan gpur_plan(const gpur_replay_config *checked, const gpur_schema *schema, const gpur_ring_layout *layout)
 {
-    const gpur_linking *const l = &storage->linking;
-    const int64_t block_bytes = checked->update_size * storage->rows.pitch, ids = 2 * checked->max_batch;
+    const gpur_frame_layout *const l = &layout->frame_layout;
+    const int64_t block_bytes = checked->block_rows * layout->rows.pitch, ids = 2 * checked->max_batch;
     gpur_replay_plan plan = {
         .size = sizeof plan,
         .row_bytes = schema->row_bytes,
-        .row_pitch = storage->rows.pitch,
-        .ring_bytes = checked->capacity * storage->rows.pitch,
-        .feed_bytes = GPUR_WINDOW_BYTES + (checked->feed == GPUR_FEED_SCATTER ? block_bytes : 0),
+        .row_pitch = layout->rows.pitch,
+        .ring_bytes = checked->capacity * layout->rows.pitch,
+        .upload_bytes = GPUR_WINDOW_BYTES + (checked->upload == GPUR_UPLOAD_SCATTER ? block_bytes : 0),
         .pinned_bytes = checked->staging_blocks * (block_bytes + l->block_frames * l->pitch),
-        .batch_bytes = gpur_batch_lay_out(schema, 2 * l->stack, checked->max_batch).bytes,
+        .batch_bytes = gpur_batch_layout_of(schema, 2 * l->stack, checked->max_batch).bytes,
         .frames = l->frames,
         .frame_bytes = l->frame_bytes,
         .frame_pitch = l->pitch,
@@ -67,28 +67,28 @@ gpur_replay_plan gpur_plan(const gpur_replay_config *checked, const gpur_schema 
     };
     plan.pinned_bytes += ids * (int64_t)sizeof(int64_t) + gpur_priorities_pinned_bytes(checked);
     plan.priority_bytes = gpur_priorities_device_bytes(checked);
-    plan.device_bytes = plan.ring_bytes + plan.feed_bytes + plan.frame_ring_bytes + plan.priority_bytes;
+    plan.device_bytes = plan.ring_bytes + plan.upload_bytes + plan.frame_ring_bytes + plan.priority_bytes;
     return plan;
 }
 
 /* Asks whether a replay with these settings, but any capacity, fits into a device's memory. */
-typedef struct fitting {
+typedef struct fit_query {
     const gpur_replay_config *checked;
     const gpur_schema *schema;
-    int staging_is_there; /* 1: pinned memory counts as device memory, too (CPU) */
-} fitting;
+    int has_staging; /* 1: pinned memory counts as device memory, too (CPU) */
+} fit_query;
 
-static gpur_replay_plan plan_with(const fitting *f, int64_t capacity)
+static gpur_replay_plan plan_with(const fit_query *f, int64_t capacity)
 {
     gpur_replay_config config = *f->checked;
     config.capacity = capacity;
-    const gpur_storage storage = gpur_storage_of(&config, f->schema);
-    return gpur_plan(&config, f->schema, &storage);
+    const gpur_ring_layout layout = gpur_ring_layout_of(&config, f->schema);
+    return gpur_plan(&config, f->schema, &layout);
 }
 
-static int64_t beside_rings(const fitting *f, const gpur_replay_plan *plan)
+static int64_t outside_rings(const fit_query *f, const gpur_replay_plan *plan)
 {
-    return plan->feed_bytes + plan->batch_bytes + (f->staging_is_there ? plan->pinned_bytes : 0);
+    return plan->upload_bytes + plan->batch_bytes + (f->has_staging ? plan->pinned_bytes : 0);
 }
 
 static int64_t rings_of(const gpur_replay_plan *plan)
@@ -96,16 +96,16 @@ static int64_t rings_of(const gpur_replay_plan *plan)
     return plan->ring_bytes + plan->frame_ring_bytes + plan->priority_bytes;
 }
 
-static int fits_in(const fitting *f, int64_t capacity, int64_t available)
+static int fits_in(const fit_query *f, int64_t capacity, int64_t available)
 {
     const gpur_replay_plan plan = plan_with(f, capacity);
-    return rings_of(&plan) <= available - beside_rings(f, &plan);
+    return rings_of(&plan) <= available - outside_rings(f, &plan);
 }
 
-/* The largest capacity that fits, by bisection. `least` must fit, and the requested capacity must not. */
-static int64_t most_that_fits(const fitting *f, int64_t least, int64_t available)
+/* The largest capacity that fits, by bisection. `min_capacity` must fit, and the requested capacity must not. */
+static int64_t max_that_fits(const fit_query *f, int64_t min_capacity, int64_t available)
 {
-    int64_t fits = least, does_not = f->checked->capacity;
+    int64_t fits = min_capacity, does_not = f->checked->capacity;
     while (does_not - fits > 1) {
         const int64_t middle = fits + (does_not - fits) / 2;
         *(fits_in(f, middle, available) ? &fits : &does_not) = middle;
@@ -113,36 +113,37 @@ static int64_t most_that_fits(const fitting *f, int64_t least, int64_t available
     return fits;
 }
 
-static gpur_status fail_at_least(const fitting *f, int64_t least, gpur_device *device, int64_t available)
+static gpur_status fail_at_min_capacity(const fit_query *f, int64_t min_capacity, gpur_device *device,
+                                        int64_t available)
 {
     const gpur_replay_config *const c = f->checked;
-    const gpur_replay_plan plan = plan_with(f, least);
+    const gpur_replay_plan plan = plan_with(f, min_capacity);
     return gpur_fail(GPUR_OUT_OF_MEMORY,
-                     "no ring fits on %s: %" PRId64 " bytes are free, and %d staging blocks of update_size = %" PRId64
+                     "no ring fits on %s: %" PRId64 " bytes are free, and %d staging blocks of block_rows = %" PRId64
                      " take %" PRId64 ", the feed %" PRId64 ", a batch of max_batch = %" PRId64 " %" PRId64
                      ", the least capacity beside them, %" PRId64 " with %" PRId64 " frames, %" PRId64
                      ": lower one of them",
-                     gpur_device_name(device), available, (int)c->staging_blocks, c->update_size, plan.pinned_bytes,
-                     plan.feed_bytes, c->max_batch, plan.batch_bytes, least, plan.frames, rings_of(&plan));
+                     gpur_device_name(device), available, (int)c->staging_blocks, c->block_rows, plan.pinned_bytes,
+                     plan.upload_bytes, c->max_batch, plan.batch_bytes, min_capacity, plan.frames, rings_of(&plan));
 }
 
 gpur_status gpur_plan_check_fits(const gpur_replay_plan *plan, const gpur_replay_config *checked,
                                  const gpur_schema *schema, gpur_device *device)
 {
-    const fitting f = {checked, schema, !gpur_device_get_traits(device)->has_own_memory};
-    const int64_t least = checked->update_size + checked->max_batch;
+    const fit_query f = {checked, schema, !gpur_device_get_traits(device)->has_own_memory};
+    const int64_t min_capacity = checked->block_rows + checked->max_batch;
     int64_t total = 0, available = 0;
     GPUR_TRY(gpur_memory_available(device, &total, &available));
-    if (rings_of(plan) <= available - beside_rings(&f, plan))
+    if (rings_of(plan) <= available - outside_rings(&f, plan))
         return GPUR_OK;
-    if (!fits_in(&f, least, available))
-        return fail_at_least(&f, least, device, available);
+    if (!fits_in(&f, min_capacity, available))
+        return fail_at_min_capacity(&f, min_capacity, device, available);
     return gpur_fail(GPUR_OUT_OF_MEMORY,
                      "a capacity of %" PRId64 " takes %" PRId64 " bytes of %s, %" PRId64
                      " more for the feed, a batch and staging; %" PRId64 " of %" PRId64
                      " are free: a capacity of %" PRId64 " fits",
-                     checked->capacity, rings_of(plan), gpur_device_name(device), beside_rings(&f, plan), available,
-                     total, most_that_fits(&f, least, available));
+                     checked->capacity, rings_of(plan), gpur_device_name(device), outside_rings(&f, plan), available,
+                     total, max_that_fits(&f, min_capacity, available));
 }
 
 gpur_status gpur_replay_plan_bytes(const gpur_replay_config *config, gpur_replay_plan *given)
@@ -150,7 +151,7 @@ gpur_status gpur_replay_plan_bytes(const gpur_replay_config *config, gpur_replay
     gpur_replay_config checked;
     gpur_schema schema;
     GPUR_TRY(gpur_replay_config_check(config, &checked, &schema));
-    const gpur_storage storage = gpur_storage_of(&checked, &schema);
-    const gpur_replay_plan plan = gpur_plan(&checked, &schema, &storage);
+    const gpur_ring_layout layout = gpur_ring_layout_of(&checked, &schema);
+    const gpur_replay_plan plan = gpur_plan(&checked, &schema, &layout);
     return gpur_sized_write(given, &plan, sizeof plan, "gpur_replay_plan");
 }

@@ -13,7 +13,8 @@ enum {
 };
 
 /* `checked` and `schema` come from gpur_replay_config_check. */
-gpur_replay_plan gpur_plan(const gpur_replay_config *checked, const gpur_schema *schema, const gpur_storage *storage);
+gpur_replay_plan gpur_plan(const gpur_replay_config *checked, const gpur_schema *schema,
+                           const gpur_ring_layout *layout);
 
 /* Refuses a plan that needs more memory than the device has free. The message has the largest capacity that fits or, if
  * none fits, what takes how many bytes. */
@@ -30,6 +31,6 @@ typedef struct gpur_batch_layout {
 } gpur_batch_layout;
 
 /* Lays out a batch of `rows` rows with `links` frame links each. Every array is aligned to 256 bytes. */
-gpur_batch_layout gpur_batch_lay_out(const gpur_schema *schema, int32_t links, int64_t rows);
+gpur_batch_layout gpur_batch_layout_of(const gpur_schema *schema, int32_t links, int64_t rows);
 
 #endif

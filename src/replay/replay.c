@@ -9,20 +9,20 @@
 
 static gpur_status replay_build(gpur_replay *replay)
 {
-    const gpur_replay_plan plan = gpur_plan(&replay->config, &replay->schema, &replay->storage);
+    const gpur_replay_plan plan = gpur_plan(&replay->config, &replay->schema, &replay->layout);
     gpur_device *const device = replay->device;
     const gpur_replay_config *const c = &replay->config;
-    const int64_t tracked = c->capacity + c->staging_blocks * c->update_size; /* rows, staged ones included */
+    const int64_t tracked = c->capacity + c->staging_blocks * c->block_rows; /* rows, staged ones included */
     GPUR_TRY(gpur_plan_check_fits(&plan, &replay->config, &replay->schema, device));
-    GPUR_TRY(gpur_quick_lock_open(&replay->window_lock, "a replay"));
+    GPUR_TRY(gpur_mutex_open(&replay->window_lock, "a replay"));
     GPUR_TRY(gpur_ring_build(replay, &plan));
     GPUR_TRY(gpur_window_build(replay));
     GPUR_TRY(gpur_consumer_build(replay));
-    GPUR_TRY(gpur_priorities_build(&replay->priorities, device, &replay->config, &replay->storage.rows,
+    GPUR_TRY(gpur_priorities_build(&replay->priorities, device, &replay->config, &replay->layout.rows,
                                    replay->ring.rows, replay->window.device, replay->consumer.stream));
-    GPUR_TRY(gpur_frame_log_build(&replay->frame_index, device, &replay->storage.linking, tracked));
+    GPUR_TRY(gpur_frame_index_build(&replay->frame_index, device, &replay->layout.frame_layout, tracked));
     GPUR_TRY(gpur_ingest_build(replay));
-    return gpur_pool_create(device, &replay->schema, 2 * replay->storage.linking.stack, replay->config.max_batch,
+    return gpur_pool_create(device, &replay->schema, 2 * replay->layout.frame_layout.stack, replay->config.max_batch,
                             &replay->pool);
 }
 
@@ -37,11 +37,11 @@ gpur_status gpur_replay_create(gpur_device *device, const gpur_replay_config *co
     gpur_replay *const replay = gpur_host_alloc(device, sizeof *replay);
     if (!replay)
         return gpur_fail(GPUR_OUT_OF_MEMORY, "no memory for a replay handle of %zu bytes", sizeof *replay);
-    gpur_device_hold(device);
+    gpur_device_retain(device);
     replay->device = device;
     replay->config = checked;
     replay->schema = schema;
-    replay->storage = gpur_storage_of(&checked, &schema);
+    replay->layout = gpur_ring_layout_of(&checked, &schema);
     const gpur_status status = replay_build(replay);
     if (status != GPUR_OK) {
         gpur_replay_destroy(replay);
@@ -63,9 +63,9 @@ void gpur_replay_destroy(gpur_replay *replay)
     gpur_window_destroy(replay);
     gpur_priorities_destroy(&replay->priorities);
     gpur_ingest_destroy(replay);
-    gpur_frame_log_destroy(&replay->frame_index);
-    gpur_quick_lock_close(&replay->window_lock);
-    gpur_writer_states_free(replay, replay->waiting);
+    gpur_frame_index_destroy(&replay->frame_index);
+    gpur_mutex_close(&replay->window_lock);
+    gpur_writer_states_free(replay, replay->pending_states);
     gpur_pool_close(replay->pool);
     gpur_host_free(device, replay, sizeof *replay);
     gpur_device_release(device);
@@ -116,14 +116,14 @@ gpur_status gpur_replay_get_stats(gpur_replay *replay, gpur_replay_stats *given)
     stats.published = replay->window.published;
     stats.evicted = replay->window.evicted;
     stats.blocks = replay->ring.uploads;
-    stats.episodes_cut = ingest->episodes_cut;
+    stats.truncated_on_close = ingest->episodes_cut;
     stats.waits = ingest->waits;
     stats.wait_seconds = ingest->wait_seconds;
     stats.append_seconds = ingest->busy_seconds + ingest->wait_seconds;
-    stats.bytes_fed = replay->ring.bytes;
+    stats.bytes_uploaded = replay->ring.bytes;
     stats.frames_stored = replay->frame_index.head;
     gpur_window_unlock(replay);
-    stats.draws = atomic_load(&replay->drawn);
+    stats.sampled = atomic_load(&replay->sampled);
     gpur_pool_count(replay->pool, &stats.batches_alive, &stats.batches_made);
     return gpur_sized_write(given, &stats, sizeof stats, "gpur_replay_stats");
 }

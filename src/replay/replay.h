@@ -20,33 +20,33 @@
 struct gpur_replay {
     gpur_device *device; /* retained */
     gpur_replay_config config;
-    gpur_schema schema;   /* as the caller gave it */
-    gpur_storage storage; /* layout of rows and frames in their rings */
+    gpur_schema schema;      /* as the caller gave it */
+    gpur_ring_layout layout; /* layout of rows and frames in their rings */
 
-    /* The window lock protects all members from here to `waiting`. A thread that needs the consumer lock, too, takes
-     * that one first. */
-    gpur_quick_lock window_lock;
-    gpur_writer *writers;              /* list in order of creation */
-    struct gpur_writer_state *waiting; /* states from a loaded file that wait for writers to be created */
+    /* The window lock protects all members from here to `pending_states`. A thread that needs the consumer lock, too,
+     * takes that one first. */
+    gpur_mutex window_lock;
+    gpur_writer *writers;                     /* list in order of creation */
+    struct gpur_writer_state *pending_states; /* states from a loaded file that wait for writers to be created */
     gpur_ingest ingest;
-    gpur_frame_log frame_index; /* GPUR_LINKED */
+    gpur_frame_index frame_index; /* GPUR_LAYOUT_FRAMES */
     gpur_ring ring;
     gpur_window_state window;
     gpur_priorities priorities; /* of the rows in the device's window */
 
     gpur_consumer consumer;
     gpur_pool *pool;
-    _Atomic int64_t drawn; /* transitions sampled or gathered, for gpur_replay_get_stats */
+    _Atomic int64_t sampled; /* transitions sampled or gathered, for gpur_replay_get_stats */
 };
 
 static inline void gpur_window_lock(gpur_replay *replay)
 {
-    gpur_quick_lock_take(&replay->window_lock);
+    gpur_mutex_lock(&replay->window_lock);
 }
 
 static inline void gpur_window_unlock(gpur_replay *replay)
 {
-    gpur_quick_lock_give(&replay->window_lock);
+    gpur_mutex_unlock(&replay->window_lock);
 }
 
 #endif

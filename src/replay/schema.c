@@ -44,16 +44,16 @@ int32_t gpur_schema_find(const gpur_schema *schema, const char *name)
 
 static gpur_status check_name(const gpur_schema *schema, const char *name)
 {
-    const int32_t place = schema->count;
-    GPUR_REQUIRE(name, "field %d has no name (NULL)", (int)place);
+    const int32_t index = schema->count;
+    GPUR_REQUIRE(name, "field %d has no name (NULL)", (int)index);
     const size_t length = strnlen(name, GPUR_MAX_NAME);
     GPUR_REQUIRE(length >= 1 && length < GPUR_MAX_NAME, "the name of field %d has %s characters; it must have 1 to %d",
-                 (int)place, length ? "64 or more" : "no", GPUR_MAX_NAME - 1);
+                 (int)index, length ? "64 or more" : "no", GPUR_MAX_NAME - 1);
     _Static_assert(GPUR_MAX_NAME == 64, "the message says 64");
     GPUR_REQUIRE(gpur_schema_find(schema, name) < 0, "fields %d and %d are both named \"%s\"; names must be unique",
-                 (int)gpur_schema_find(schema, name), (int)place, name);
+                 (int)gpur_schema_find(schema, name), (int)index, name);
     GPUR_REQUIRE(strcmp(name, "weight") != 0 && strcmp(name, "id") != 0,
-                 "field %d is named \"%s\", which every batch has already; choose another name", (int)place, name);
+                 "field %d is named \"%s\", which every batch has already; choose another name", (int)index, name);
     return GPUR_OK;
 }
 

@@ -16,8 +16,8 @@ typedef struct gpur_schema {
     int32_t count;
     unsigned char is_flag[GPUR_MAX_FIELDS]; /* (count) 1: every byte must be 0 or 1; not set for rows with links */
     int32_t flags;                          /* number of such fields */
-    int64_t row_bytes; /* size of a row as callers pack it */
-    int64_t pitch;     /* bytes from row to row in the ring and in staging blocks */
+    int64_t row_bytes;                      /* size of a row as callers pack it */
+    int64_t pitch;                          /* bytes from row to row in the ring and in staging blocks */
 } gpur_schema;
 
 /* Checks the names, types and shapes of the fields and computes their offsets. */

@@ -10,12 +10,12 @@
 
 enum { FEATURES = 64, ROWS = 4096, BATCH = 2048, THREADS = 3, SECONDS = 100 };
 
-typedef struct scene {
+typedef struct fixture {
     gpur_device *device;
     gpur_replay *replay;
     gpur_writer *writer;
     gpur_learner *learner;
-} scene;
+} fixture;
 
 static const gpur_field fields[] = {{"obs", GPUR_FLOAT32, {FEATURES}},
                                     {"action", GPUR_INT32, {0}},
@@ -25,7 +25,7 @@ static const gpur_field fields[] = {{"obs", GPUR_FLOAT32, {FEATURES}},
 
 /* Large enough for helper threads: a batch of BATCH rows is 1 MB, and the GEMMs of a train step are millions of
  * operations. */
-static gpur_status scene_open(scene *s)
+static gpur_status checkpoint_fixture_open(fixture *s)
 {
     static float obs[ROWS][FEATURES], reward[ROWS];
     static int32_t action[ROWS];
@@ -44,11 +44,11 @@ static gpur_status scene_open(scene *s)
     GPUR_TRY(
         gpur_writer_append_fields(s->writer, ROWS, (const void *[]){obs, action, reward, obs, terminated}, NULL, NULL));
     GPUR_TRY(gpur_learner_config_init(&learner, sizeof learner));
-    learner.network.outputs = 3, learner.batch_size = 256;
+    learner.network.num_actions = 3, learner.batch_size = 256;
     return gpur_learner_create(s->replay, &learner, &s->learner);
 }
 
-static void scene_close(scene *s)
+static void checkpoint_fixture_close(fixture *s)
 {
     gpur_learner_destroy(s->learner);
     gpur_writer_destroy(s->writer);
@@ -56,7 +56,7 @@ static void scene_close(scene *s)
     gpur_device_close(s->device);
 }
 
-static gpur_status use(scene *s)
+static gpur_status use(fixture *s)
 {
     gpur_batch *batch = NULL;
     GPUR_TRY(gpur_replay_sample(s->replay, BATCH, NULL, &batch));
@@ -73,31 +73,31 @@ static int is_refusal(gpur_status status)
 }
 
 /* Both return 0 if all calls behave as documented. */
-static int child_of_threads(scene *s)
+static int child_of_threads(fixture *s)
 {
     gpur_batch *batch = NULL;
     int refused = is_refusal(gpur_learner_train(s->learner, 1)) && is_refusal(gpur_learner_sync(s->learner)) &&
                   is_refusal(gpur_device_sync(s->device));
     for (int i = 0; i < 1000; i++) /* more than a stream's ring has slots */
         refused &= is_refusal(gpur_replay_sample(s->replay, 1, NULL, &batch)) && !batch;
-    scene_close(s);
-    scene own = {0};
-    const int fine = scene_open(&own) == GPUR_OK && use(&own) == GPUR_OK;
-    scene_close(&own);
+    checkpoint_fixture_close(s);
+    fixture own = {0};
+    const int fine = checkpoint_fixture_open(&own) == GPUR_OK && use(&own) == GPUR_OK;
+    checkpoint_fixture_close(&own);
     return !refused + 2 * !fine;
 }
 
-static int child_of_inline(scene *s)
+static int child_of_inline(fixture *s)
 {
     int fine = 1;
     for (int i = 0; i < 5; i++)
         fine &= use(s) == GPUR_OK;
-    scene_close(s);
+    checkpoint_fixture_close(s);
     return !fine;
 }
 
 /* Returns the exit status of the child; -1 if it did not exit normally. */
-static int fork_and_wait(int (*child)(scene *), scene *s)
+static int fork_and_wait(int (*child)(fixture *), fixture *s)
 {
     int how = 0;
     fflush(NULL);
@@ -109,7 +109,7 @@ static int fork_and_wait(int (*child)(scene *), scene *s)
     return pid > 0 && waitpid(pid, &how, 0) == pid && WIFEXITED(how) ? WEXITSTATUS(how) : -1;
 }
 
-static int child_with_a_child(scene *s)
+static int child_with_a_child(fixture *s)
 {
     return use(s) != GPUR_OK || fork_and_wait(child_of_inline, s) != 0 || child_of_inline(s) != 0;
 }
@@ -117,16 +117,16 @@ static int child_with_a_child(scene *s)
 TEST(a_child_works_or_is_refused_and_the_parent_goes_on)
 {
     const int has_threads = test_executor() == GPUR_EXECUTOR_THREAD;
-    scene s = {0};
-    CHECK_OK(scene_open(&s));
+    fixture s = {0};
+    CHECK_OK(checkpoint_fixture_open(&s));
     for (int i = 0; i < 5; i++)
         CHECK_OK(use(&s));
     for (int i = 0; i < 4; i++) {
-        int (*const child)(scene *) = has_threads ? child_of_threads : i < 3 ? child_of_inline : child_with_a_child;
+        int (*const child)(fixture *) = has_threads ? child_of_threads : i < 3 ? child_of_inline : child_with_a_child;
         CHECK_EQUAL(fork_and_wait(child, &s), 0);
         CHECK_OK(use(&s));
     }
-    scene_close(&s);
+    checkpoint_fixture_close(&s);
 }
 
 int main(int argc, char **argv)

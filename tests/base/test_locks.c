@@ -31,7 +31,7 @@ static int run_threads(void *(*work)(void *), void *contexts, size_t bytes)
 }
 
 typedef struct world {
-    gpur_quick_lock lock;
+    gpur_mutex lock;
     int64_t count; /* protected by the lock */
 } world;
 
@@ -41,7 +41,7 @@ static void count_up(world *w)
     if (before % 64 == 0)
         sched_yield(); /* so that other threads find the lock held, even on a single core */
     w->count = before + 1;
-    gpur_quick_lock_give(&w->lock);
+    gpur_mutex_unlock(&w->lock);
 }
 
 typedef struct runner {
@@ -54,8 +54,8 @@ static void *take_turns(void *context)
     const runner *const r = context;
     for (int i = 0; i < TURNS;) {
         if (r->number > 0) {
-            gpur_quick_lock_take(&r->w->lock);
-        } else if (!gpur_quick_lock_try(&r->w->lock)) {
+            gpur_mutex_lock(&r->w->lock);
+        } else if (!gpur_mutex_try_lock(&r->w->lock)) {
             sched_yield();
             continue;
         }
@@ -71,14 +71,14 @@ static void *pass_on(void *context)
 {
     const runner *const r = context;
     world *const w = r->w;
-    gpur_quick_lock_take(&w->lock);
+    gpur_mutex_lock(&w->lock);
     for (int i = 0; i < CHANGES; i++) {
         while (w->count % THREADS != r->number)
-            gpur_quick_lock_sleep(&w->lock);
+            gpur_mutex_wait(&w->lock);
         w->count++;
-        gpur_quick_lock_tell(&w->lock);
+        gpur_mutex_notify_all(&w->lock);
     }
-    gpur_quick_lock_give(&w->lock);
+    gpur_mutex_unlock(&w->lock);
     return NULL;
 }
 
@@ -86,16 +86,16 @@ static void check_turns(void *(*work)(void *), int64_t wanted)
 {
     world w = {.count = 0};
     runner runners[THREADS];
-    CHECK_OK(gpur_quick_lock_open(&w.lock, "a test"));
+    CHECK_OK(gpur_mutex_open(&w.lock, "a test"));
     for (int i = 0; i < THREADS; i++)
         runners[i] = (runner){&w, i};
     CHECK(run_threads(work, runners, sizeof *runners));
     CHECK_EQUAL(w.count, wanted);
-    CHECK_EQUAL(w.lock.sleepers, 0);
-    CHECK(gpur_quick_lock_try(&w.lock));
-    CHECK(!gpur_quick_lock_try(&w.lock));
-    gpur_quick_lock_give(&w.lock);
-    gpur_quick_lock_close(&w.lock);
+    CHECK_EQUAL(w.lock.waiters, 0);
+    CHECK(gpur_mutex_try_lock(&w.lock));
+    CHECK(!gpur_mutex_try_lock(&w.lock));
+    gpur_mutex_unlock(&w.lock);
+    gpur_mutex_close(&w.lock);
 }
 
 TEST(one_thread_at_a_time_has_the_lock)
@@ -108,14 +108,14 @@ TEST(threads_that_sleep_hear_of_every_change)
     check_turns(pass_on, THREADS * CHANGES);
 }
 
-static void await_users(gpur_fair_lock *lock, int64_t users)
+static void await_users(gpur_ticket_lock *lock, int64_t users)
 {
-    while (gpur_fair_lock_users(lock) < users)
+    while (gpur_ticket_lock_users(lock) < users)
         sched_yield();
 }
 
 typedef struct queue {
-    gpur_fair_lock lock;
+    gpur_ticket_lock lock;
     int order[THREADS], served;
     atomic_int asked;
 } queue;
@@ -124,9 +124,9 @@ static void *ask(void *context)
 {
     queue *const q = context;
     const int number = atomic_fetch_add(&q->asked, 1);
-    gpur_fair_lock_take(&q->lock);
+    gpur_ticket_lock_lock(&q->lock);
     q->order[q->served++] = number;
-    gpur_fair_lock_give(&q->lock);
+    gpur_ticket_lock_unlock(&q->lock);
     return NULL;
 }
 
@@ -134,24 +134,24 @@ TEST(the_lock_serves_in_the_order_of_asking)
 {
     queue q = {.served = 0};
     pthread_t threads[THREADS];
-    CHECK_OK(gpur_fair_lock_open(&q.lock, "a test"));
-    gpur_fair_lock_take(&q.lock);
+    CHECK_OK(gpur_ticket_lock_open(&q.lock, "a test"));
+    gpur_ticket_lock_lock(&q.lock);
     for (int i = 0; i < THREADS; i++) {
         CHECK(pthread_create(&threads[i], NULL, ask, &q) == 0);
         await_users(&q.lock, i + 2);
     }
-    gpur_fair_lock_give(&q.lock);
+    gpur_ticket_lock_unlock(&q.lock);
     for (int i = 0; i < THREADS; i++)
         pthread_join(threads[i], NULL);
     CHECK_EQUAL(q.served, THREADS);
     for (int i = 0; i < THREADS; i++)
         CHECK_EQUAL(q.order[i], i);
-    CHECK_EQUAL(gpur_fair_lock_users(&q.lock), 0);
-    gpur_fair_lock_close(&q.lock);
+    CHECK_EQUAL(gpur_ticket_lock_users(&q.lock), 0);
+    gpur_ticket_lock_close(&q.lock);
 }
 
 typedef struct rivals {
-    learn_world world;
+    learner_fixture world;
     gpur_learner *learner;
     atomic_int training;
 } rivals;
@@ -174,7 +174,7 @@ static void *draw_in_a_loop(void *context)
 static int64_t draws_of(rivals *r)
 {
     gpur_replay_stats stats = {.size = sizeof stats};
-    return gpur_replay_get_stats(r->world.replay, &stats) == GPUR_OK ? stats.draws : -1;
+    return gpur_replay_get_stats(r->world.replay, &stats) == GPUR_OK ? stats.sampled : -1;
 }
 
 /* Holds the consumer lock until the sampler waits for it, then releases it and trains at once. A plain mutex would let
@@ -196,10 +196,10 @@ static void train_in_a_loop(rivals *r)
 TEST(a_sampler_beside_a_training_loop_gets_its_turns)
 {
     static rivals r;
-    const gpur_learner_config config = world_config(GPUR_HEAD_Q, 1);
+    const gpur_learner_config config = learner_fixture_config(GPUR_HEAD_Q, 1);
     pthread_t sampler;
     gpur_device *const device = test_device();
-    CHECK_OK(world_open(&r.world, device, WORLD_ROWS));
+    CHECK_OK(learner_fixture_open(&r.world, device, FIXTURE_ROWS));
     CHECK_OK(gpur_learner_create(r.world.replay, &config, &r.learner));
     atomic_store(&r.training, 1);
     CHECK(pthread_create(&sampler, NULL, draw_in_a_loop, &r) == 0);
@@ -207,7 +207,7 @@ TEST(a_sampler_beside_a_training_loop_gets_its_turns)
     atomic_store(&r.training, 0);
     pthread_join(sampler, NULL);
     gpur_learner_destroy(r.learner);
-    world_close(&r.world);
+    learner_fixture_close(&r.world);
     gpur_device_close(device);
 }
 

@@ -3,7 +3,7 @@
  * states the setting's name, the value given and the values allowed; the ends of the range are accepted. One line per
  * setting. */
 #include "support/learner_fixture.h"
-#include "support/replay_kit.h"
+#include "support/replay_fixture.h"
 #include "test.h"
 
 #include <float.h>
@@ -44,9 +44,9 @@ static const range ranges[] = {
     {OF(DEVICE, executor), 'i', 0, 1, 0},
     {OF(REPLAY, capacity), 'l', 60, 2147483647.0, 0},
     {OF(REPLAY, index_source), 'i', 0, 4, 0},
-    {OF(REPLAY, update_size), 'l', 0, 50, 0},
+    {OF(REPLAY, block_rows), 'l', 0, 50, 0},
     {OF(REPLAY, staging_blocks), 'i', 2, 64, 0},
-    {OF(REPLAY, feed), 'i', 0, 1, 0},
+    {OF(REPLAY, upload), 'i', 0, 1, 0},
     {OF(REPLAY, flush), 'i', 0, 1, 0},
     {OF(REPLAY, when_full), 'i', 0, 1, 0},
     {OF(REPLAY, min_size), 'l', 0, 100, 0},
@@ -64,10 +64,10 @@ static const range ranges[] = {
     {OF(REPLAY, stack_axis), 'i', 0, 1, 0},
     {OF(REPLAY, stack_pad), 'i', 0, 1, 0},
     {OF(REPLAY, reserved), 'i', 0, 0, 0},
-    {OF(REPLAY, frame_slack), 'l', 0, 4294967295.0, 0},
+    {OF(REPLAY, extra_frames), 'l', 0, 4294967295.0, 0},
     {OF(WRITER, num_envs), 'i', 1, 1048576, 0},
     {OF(WRITER, autoreset), 'i', 0, 2, 0},
-    {OF(WRITER, input), 'i', 0, 1, 0},
+    {OF(WRITER, observations), 'i', 0, 1, 0},
     {OF(WRITER, reserved), 'i', 0, 0, 0},
     {NAMED(LEARNER, "kind", network.trunk[0].kind), 'i', 0, 1, 0},
     {NAMED(LEARNER, "units", network.trunk[0].units), 'i', 1, 65536, 0},
@@ -81,7 +81,7 @@ static const range ranges[] = {
     {OF(LEARNER, network.head), 'i', 0, 1, 0},
     {OF(LEARNER, network.hidden), 'i', 0, 65536, 0},
     {NAMED(LEARNER, "hidden_activation", network.hidden_activation), 'i', 0, 2, 0},
-    {OF(LEARNER, network.outputs), 'i', 1, 65536, 0},
+    {OF(LEARNER, network.num_actions), 'i', 1, 65536, 0},
     {OF(LEARNER, network.init), 'i', 0, 2, 0},
     {OF(LEARNER, network.init_scale), 'f', 0, 1e6, 0},
     {OF(LEARNER, network.input_scale), 'f', (double)-FLT_MAX, (double)FLT_MAX, 0},
@@ -120,8 +120,8 @@ static const range ranges[] = {
 enum { RANGES = sizeof ranges / sizeof *ranges };
 
 static gpur_device *device;
-static learn_world world;
-static kit_scene scene;
+static learner_fixture fixture;
+static replay_fixture training;
 
 /* `good` is accepted; each case sets its setting in the copy `given`. */
 static union {
@@ -143,9 +143,9 @@ static gpur_status use(owner o)
     else if (o == REPLAY)
         status = gpur_replay_plan_bytes(&given.replay, &plan);
     else if (o == WRITER)
-        status = gpur_writer_open(scene.replay, &given.writer, &writer);
+        status = gpur_writer_open(training.replay, &given.writer, &writer);
     else
-        status = gpur_learner_create(world.replay, &given.learner, &learner);
+        status = gpur_learner_create(fixture.replay, &given.learner, &learner);
     gpur_device_close(opened);
     gpur_writer_destroy(writer);
     gpur_learner_destroy(learner);
@@ -233,35 +233,35 @@ static const gpur_field fields[] = {
 TEST(settings_of_a_replay_out_of_range_are_refused)
 {
     memset(&good, 0, sizeof good);
-    good.replay = kit_config(fields, 4, 100, 10, 50);
+    good.replay = replay_fixture_config(fields, 4, 100, 10, 50);
     good.replay.prioritized = 1;
     check_all(REPLAY);
 }
 
 TEST(settings_of_a_writer_out_of_range_are_refused)
 {
-    const gpur_replay_config config = kit_config(fields, 4, 100, 10, 50);
-    CHECK(kit_open(&scene, test_device(), &config, 1));
+    const gpur_replay_config config = replay_fixture_config(fields, 4, 100, 10, 50);
+    CHECK(replay_fixture_open(&training, test_device(), &config, 1));
     memset(&good, 0, sizeof good);
     CHECK_OK(gpur_writer_config_init(&good.writer, sizeof good.writer));
     check_all(WRITER);
-    kit_close(&scene);
+    replay_fixture_close(&training);
 }
 
 TEST(settings_of_a_learner_out_of_range_are_refused)
 {
-    CHECK_OK(world_open(&world, device, 0));
+    CHECK_OK(learner_fixture_open(&fixture, device, 0));
     memset(&good, 0, sizeof good);
-    good.learner = world_config(GPUR_HEAD_DUELING, 1);
+    good.learner = learner_fixture_config(GPUR_HEAD_DUELING, 1);
     check_all(LEARNER);
-    world_close(&world);
+    learner_fixture_close(&fixture);
 }
 
 /* Both ends of each range, as far as a replay can be planned with them. */
 TEST(the_ends_of_the_ranges_of_a_replay_are_accepted)
 {
     memset(&good, 0, sizeof good);
-    good.replay = kit_config(fields, 4, 100, 10, 50);
+    good.replay = replay_fixture_config(fields, 4, 100, 10, 50);
     good.replay.prioritized = 1;
     for (const range *r = ranges; r < ranges + RANGES; r++) {
         if (r->owner != REPLAY)

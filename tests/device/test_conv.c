@@ -69,7 +69,7 @@ static void conv_problem_open(conv_problem *p, const gpur_conv_shape *shape)
     float **const arrays[4] = {&p->x, &p->w, &p->y, &p->bias};
     for (int i = 0; i < 4; i++) {
         *arrays[i] = malloc((size_t)p->count[i] * sizeof(float));
-        rig_random((uint64_t)i + 1, *arrays[i], p->count[i]);
+        random_floats((uint64_t)i + 1, *arrays[i], p->count[i]);
     }
     p->x_half = malloc((size_t)p->count[0] * sizeof *p->x_half);
     if (s.x_bf16)
@@ -101,7 +101,7 @@ static gpur_status conv_problem_run(conv_problem *p, int64_t images, const char 
     gpur_stream *stream = NULL;
     void *d[5] = {NULL};
     GPUR_TRY(gpur_conv_create(device, &p->shape, &conv));
-    *way = gpur_conv_way(conv);
+    *way = gpur_conv_method(conv);
     gpur_status status = gpur_stream_create(device, &stream);
     for (int i = 0; i < 5 && status == GPUR_OK; i++) {
         const int64_t bytes = i < 4 ? p->count[i] * 4 : gpur_conv_workspace_bytes(conv);
@@ -188,7 +188,7 @@ static void check_result(const conv_problem *p, const char *way, const double *w
 }
 
 /* The library and im2col must both be correct; an epilogue may be unavailable. Counts the runs by im2col. */
-static void check_shape(const gpur_conv_shape *shape, int *by_patches)
+static void check_shape(const gpur_conv_shape *shape, int *by_im2col)
 {
     conv_problem p;
     const char *way = "";
@@ -197,7 +197,7 @@ static void check_shape(const gpur_conv_shape *shape, int *by_patches)
     const gpur_status status = conv_problem_run(&p, shape->images, &way);
     if (status == GPUR_OK)
         check_result(&p, way, want, size);
-    *by_patches += strcmp(way, "patches") == 0;
+    *by_im2col += strcmp(way, "patches") == 0;
     conv_problem_close(&p);
     free(want), free(size);
     CHECK(status == GPUR_OK || (status == GPUR_UNAVAILABLE && shape->epilogue != GPUR_EPILOGUE_NONE));
@@ -206,16 +206,16 @@ static void check_shape(const gpur_conv_shape *shape, int *by_patches)
 static void check_pass(int pass)
 {
     for (int ways = 0; ways < 2; ways++) {
-        int by_patches = 0;
+        int by_im2col = 0;
         for (int i = 0; i < CASES; i++) {
             gpur_conv_shape shape =
                 conv_shape_of(pass, cases[i].images, cases[i].height, cases[i].width, cases[i].numbers);
-            shape.by_patches = ways;
-            check_shape(&shape, &by_patches);
+            shape.by_im2col = ways;
+            check_shape(&shape, &by_im2col);
         }
-        CHECK(!ways || by_patches == CASES);
+        CHECK(!ways || by_im2col == CASES);
 #ifdef GPUR_HAS_DNNL
-        CHECK(ways || test_on_cuda() || by_patches < CASES / 2);
+        CHECK(ways || test_on_cuda() || by_im2col < CASES / 2);
 #endif
     }
 }
@@ -228,11 +228,11 @@ TEST(every_pass_agrees_with_the_definition)
 
 static void check_cases(int pass, int32_t epilogue, int32_t x_bf16)
 {
-    int by_patches = 0;
+    int by_im2col = 0;
     for (int i = 0; i < CASES; i++) {
         gpur_conv_shape shape = conv_shape_of(pass, cases[i].images, cases[i].height, cases[i].width, cases[i].numbers);
         shape.epilogue = epilogue, shape.x_bf16 = x_bf16;
-        check_shape(&shape, &by_patches);
+        check_shape(&shape, &by_im2col);
     }
 }
 
@@ -251,7 +251,7 @@ static void check_fewer(int way, int64_t planned, const int numbers[5])
     conv_problem all;
     const char *name = "";
     gpur_conv_shape shape = conv_shape_of(GPUR_CONV_FORWARD, (int)planned, 9, 8, numbers);
-    shape.by_patches = way;
+    shape.by_im2col = way;
     conv_problem_open(&all, &shape);
     double *const size = expected(&all, 1);
     gpur_status status = conv_problem_run(&all, planned, &name);
@@ -305,11 +305,11 @@ TEST(the_host_programs_thread_count_stays_as_found)
     if (!omp_get_max_threads || !omp_set_num_threads)
         return;
     const int before = omp_get_max_threads();
-    int by_patches = 0;
+    int by_im2col = 0;
     const gpur_conv_shape shape = conv_shape_of(GPUR_CONV_FORWARD, 8, 20, 20, cases[0].numbers);
     for (int threads = 1; threads <= 3; threads++) {
         omp_set_num_threads(threads);
-        check_shape(&shape, &by_patches);
+        check_shape(&shape, &by_im2col);
         const int after = omp_get_max_threads();
         omp_set_num_threads(before);
         CHECK_EQUAL(after, threads);

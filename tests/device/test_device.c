@@ -153,7 +153,7 @@ TEST(a_device_lives_until_its_last_holder_lets_go)
 {
     gpur_device *const device = test_device();
     int64_t total = 0, available = 0;
-    gpur_device_hold(device);
+    gpur_device_retain(device);
     gpur_device_close(device);
     CHECK_OK(gpur_memory_available(device, &total, &available)); /* under AddressSanitizer: the device still exists */
     CHECK(strcmp(gpur_device_name(device), "") != 0);

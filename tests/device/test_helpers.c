@@ -66,11 +66,11 @@ static void close_helpers(gpur_helpers *helpers)
     free(helpers);
 }
 
-enum { MOST_PIECES = 300 };
+enum { MAX_PIECES = 300 };
 
 /* Plain memory, so that ThreadSanitizer checks whether the caller may read what helpers wrote. */
 typedef struct tally {
-    int runs[MOST_PIECES];
+    int runs[MAX_PIECES];
     int64_t pieces;
     gpur_helpers *inner; /* each piece runs a job of its own with them; NULL: it does not */
 } tally;
@@ -105,10 +105,10 @@ static int64_t count_wrong(gpur_helpers *helpers, int works, uint32_t seed, int 
     for (int work = 0; t && work < works; work++) {
         memset(t, 0, sizeof *t);
         seed = seed * 1664525u + 1013904223u;
-        t->pieces = 1 + (int64_t)(seed >> 8) % MOST_PIECES;
+        t->pieces = 1 + (int64_t)(seed >> 8) % MAX_PIECES;
         t->inner = is_nested ? helpers : NULL;
         gpur_helpers_run(helpers, t->pieces, work % 2 ? GPUR_IN_CACHE : GPUR_IN_MEMORY, count, &t);
-        for (int64_t i = 0; i < MOST_PIECES; i++)
+        for (int64_t i = 0; i < MAX_PIECES; i++)
             wrong += t->runs[i] != (i < t->pieces);
     }
     wrong += !t;
@@ -227,18 +227,19 @@ static void meet(int64_t piece, int64_t pieces, const void *args)
 
 TEST(a_helper_that_keeps_the_caller_waiting_is_not_asked_for_a_while)
 {
-    int64_t alone_until = 0;
-    for (int attempt = 0; attempt < 20 && alone_until == 0; attempt++) { /* the caller may have lost its core as well */
+    int64_t disabled_until = 0;
+    for (int attempt = 0; attempt < 20 && disabled_until == 0; attempt++) { /* the caller may have lost its core as
+                                                                               well */
         gpur_helpers *const helpers = open_helpers(2);
         meeting m = {.caller = pthread_self()};
         meeting *const args = &m;
         CHECK(helpers);
         gpur_helpers_run(helpers, 2, GPUR_IN_MEMORY, meet, &args);
-        alone_until = helpers->alone_until;
+        disabled_until = helpers->disabled_until;
         close_helpers(helpers);
         CHECK_EQUAL(m.by_helper, 1);
     }
-    CHECK(alone_until > 0);
+    CHECK(disabled_until > 0);
 }
 
 int main(int argc, char **argv)

@@ -2,7 +2,7 @@
 /* Streams, events and graphs: what every device must provide; and what the CPU's own streams guarantee beyond that. */
 #include "test.h"
 #include "device/cpu/cpu.h"
-#include "support/gate_cpu.h"
+#include "support/stream_gate.h"
 
 #include <pthread.h>
 #include <signal.h>
@@ -119,7 +119,7 @@ TEST(sizes_and_shapes_out_of_range_are_refused)
     CHECK_MESSAGE("0 blocks");
     gpur_stream_destroy(NULL);
     gpur_event_destroy(NULL);
-    gpur_recording_destroy(NULL);
+    gpur_graph_destroy(NULL);
 }
 
 typedef struct adding {
@@ -138,20 +138,20 @@ TEST(a_recording_does_nothing_until_it_is_replayed)
     adding add = {0};
     float y = -1.0f;
     const float one = 1.0f;
-    gpur_recording *recording = NULL;
+    gpur_graph *recording = NULL;
     CHECK_OK(gpur_memory_alloc(device, 4, "the test", (void **)&add.y));
     CHECK_OK(gpur_memory_alloc(device, 4, "the test", (void **)&add.bias));
     CHECK_OK(gpur_device_copy(device, add.bias, &one, 4));
-    CHECK_STATUS(gpur_recording_create(device, add_bias, &add, 0, &recording), GPUR_INVALID_ARGUMENT);
-    CHECK_OK(gpur_recording_create(device, add_bias, &add, 2, &recording));
+    CHECK_STATUS(gpur_graph_create(device, add_bias, &add, 0, &recording), GPUR_INVALID_ARGUMENT);
+    CHECK_OK(gpur_graph_create(device, add_bias, &add, 2, &recording));
     CHECK_OK(gpur_device_copy(device, &y, add.y, 4));
     CHECK(y == 0.0f);
-    CHECK_STATUS(gpur_recording_replay(recording, a, -1), GPUR_INVALID_ARGUMENT);
-    CHECK_OK(gpur_recording_replay(recording, a, 5));
-    CHECK_OK(gpur_recording_replay(recording, a, 0));
+    CHECK_STATUS(gpur_graph_launch(recording, a, -1), GPUR_INVALID_ARGUMENT);
+    CHECK_OK(gpur_graph_launch(recording, a, 5));
+    CHECK_OK(gpur_graph_launch(recording, a, 0));
     CHECK_OK(gpur_device_copy(device, &y, add.y, 4));
     CHECK(y == 5.0f);
-    gpur_recording_destroy(recording);
+    gpur_graph_destroy(recording);
     gpur_memory_free(device, add.bias);
     gpur_memory_free(device, add.y);
 }
@@ -164,13 +164,13 @@ static gpur_status refuse(void *context, gpur_stream *stream)
 
 TEST(a_record_that_fails_is_heard)
 {
-    gpur_recording *recording = NULL;
-    gpur_status status = gpur_recording_create(device, refuse, NULL, 1, &recording);
+    gpur_graph *recording = NULL;
+    gpur_status status = gpur_graph_create(device, refuse, NULL, 1, &recording);
     if (status == GPUR_OK)
-        status = gpur_recording_replay(recording, a, 1);
+        status = gpur_graph_launch(recording, a, 1);
     CHECK_STATUS(status, GPUR_TOO_FEW);
     CHECK_MESSAGE("had enough");
-    gpur_recording_destroy(recording);
+    gpur_graph_destroy(recording);
 }
 
 typedef struct chain {
@@ -203,7 +203,7 @@ static void check_chain(int on)
 {
     static float y[COUNT], copy[COUNT], one[FEATURES];
     chain c = {.link = 0};
-    gpur_recording *recording = NULL;
+    gpur_graph *recording = NULL;
     float **const arrays[] = {&c.y, &c.copy, &c.one};
     for (int f = 0; f < FEATURES; f++)
         one[f] = 1.0f;
@@ -212,8 +212,8 @@ static void check_chain(int on)
     CHECK_OK(gpur_device_copy(device, c.one, one, sizeof one));
     gpur_device_dependent_launches(device, on);
     CHECK_OK(enqueue_links(&c, b));
-    CHECK_OK(gpur_recording_create(device, enqueue_links, &c, 2, &recording));
-    CHECK_OK(gpur_recording_replay(recording, b, 3));
+    CHECK_OK(gpur_graph_create(device, enqueue_links, &c, 2, &recording));
+    CHECK_OK(gpur_graph_launch(recording, b, 3));
     CHECK_OK(gpur_copy(b, y, c.y, COUNT * 4));
     CHECK_OK(gpur_copy(b, copy, c.copy, COUNT * 4));
     CHECK_OK(gpur_stream_sync(b));
@@ -221,7 +221,7 @@ static void check_chain(int on)
         CHECK(y[i] == 4.0f * LINKS);
         CHECK(copy[i] == (i ? 3.0f * LINKS + 50.0f : 0.0f));
     }
-    gpur_recording_destroy(recording);
+    gpur_graph_destroy(recording);
     for (int i = 0; i < 3; i++)
         gpur_device_free(device, *arrays[i]);
 }

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /* Headers of safetensors files: valid ones are read, and invalid ones are refused with a message that states what is
  * wrong. */
-#include "support/file_scene.h"
+#include "support/checkpoint_fixture.h"
 #include "test.h"
 
 /* Calls gpur_checkpoint_get_info for a file with this header, this length field and `data` bytes of data. */
 static gpur_status ask(const char *header, uint64_t length, int64_t data, gpur_checkpoint_info *info)
 {
     static unsigned char file[4096];
-    const char *const path = scene_path("made");
+    const char *const path = test_file_path("made");
     const size_t bytes = strlen(header);
     for (int i = 0; i < 8; i++)
         file[i] = (unsigned char)(length >> 8 * i);
@@ -118,6 +118,6 @@ int main(int argc, char **argv)
     RUN(bad_headers_are_refused);
     RUN(lengths_that_cannot_be_are_refused);
     RUN(deep_json_is_refused);
-    scene_remove_folder();
+    test_remove_folder();
     return test_main_end();
 }

@@ -5,7 +5,7 @@
  * with layout rows, and one with layout frames, prioritized and with n-step returns. Whatever an input does, both must
  * stay usable for sampling and stepping. Writes the initial inputs into the folder named last on the command line.
  */
-#include "support/file_scene.h"
+#include "support/checkpoint_fixture.h"
 #include "file/checkpoint_file.h"
 
 #include <stdio.h>
@@ -15,7 +15,7 @@
 enum { READ_REPLAY, READ_LEARNER, READ_WEIGHTS, READ_INFO, READ_LINKED, READERS, REPAIR = 8 };
 enum { LINKED_VARIANT = 8, PLAYED = 40 };
 
-static file_scene scene, linked;
+static checkpoint_fixture fixture, linked;
 static const char *path;
 
 static void must(int holds, const char *what)
@@ -47,13 +47,13 @@ static void add_seed(const char *folder, const char *name, int reader, int is_fo
 
 static void add_seeds(const char *folder)
 {
-    must(gpur_replay_save(scene.replay, path, NULL) == GPUR_OK, "replay");
+    must(gpur_replay_save(fixture.replay, path, NULL) == GPUR_OK, "replay");
     add_seed(folder, "replay", READ_REPLAY, 0);
     must(gpur_replay_save(linked.replay, path, NULL) == GPUR_OK, "linked replay");
     add_seed(folder, "linked", READ_LINKED, 0);
-    must(gpur_learner_save(scene.learner, path, NULL) == GPUR_OK, "learner");
+    must(gpur_learner_save(fixture.learner, path, NULL) == GPUR_OK, "learner");
     add_seed(folder, "learner", READ_LEARNER, 0);
-    must(gpur_learner_save_weights(scene.learner, path, NULL) == GPUR_OK, "weights");
+    must(gpur_learner_save_weights(fixture.learner, path, NULL) == GPUR_OK, "weights");
     add_seed(folder, "weights", READ_WEIGHTS, 0);
     add_seed(folder, "foreign", READ_WEIGHTS, 1);
     add_seed(folder, "info", READ_INFO, 0);
@@ -65,11 +65,11 @@ int LLVMFuzzerInitialize(int *argc, char ***argv)
     gpur_device *device = NULL;
     must(gpur_device_open("cpu", NULL, &device) == GPUR_OK, "device");
     for (int i = 0; i < 2; i++) {
-        file_scene *const s = i ? &linked : &scene;
+        checkpoint_fixture *const s = i ? &linked : &fixture;
         must(scene_play(s, device, i ? LINKED_VARIANT : 0, PLAYED) == GPUR_OK, "scene");
     }
-    path = strdup(scene_path("input"));
-    atexit(scene_remove_folder);
+    path = strdup(test_file_path("input"));
+    atexit(test_remove_folder);
     const char *const last = (*argv)[*argc - 1];
     if (*argc > 1 && last[0] != '-')
         add_seeds(last);
@@ -103,9 +103,9 @@ static void draw(gpur_replay *replay)
  * open. */
 static void step(void)
 {
-    const float obs[SCENE_ENVS * SCENE_FEATURES] = {1}, reward[SCENE_ENVS] = {0};
-    const int32_t action[SCENE_ENVS] = {0};
-    const uint8_t ended[SCENE_ENVS] = {0};
+    const float obs[CHECKPOINT_ENVS * CHECKPOINT_FEATURES] = {1}, reward[CHECKPOINT_ENVS] = {0};
+    const int32_t action[CHECKPOINT_ENVS] = {0};
+    const uint8_t ended[CHECKPOINT_ENVS] = {0};
     const gpur_status status = gpur_writer_step(linked.writer, action, reward, obs, ended, NULL);
     must(status == GPUR_OK || status == GPUR_INVALID_ARGUMENT, "step");
 }
@@ -124,14 +124,14 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     free(file);
     gpur_checkpoint_info info = {.size = sizeof info};
     const int reader = data[0] % REPAIR % READERS;
-    const gpur_status status = reader == READ_REPLAY    ? gpur_replay_load(scene.replay, path, NULL)
+    const gpur_status status = reader == READ_REPLAY    ? gpur_replay_load(fixture.replay, path, NULL)
                                : reader == READ_LINKED  ? gpur_replay_load(linked.replay, path, NULL)
-                               : reader == READ_LEARNER ? gpur_learner_load(scene.learner, path, NULL)
-                               : reader == READ_WEIGHTS ? gpur_learner_load_weights(scene.learner, path, NULL)
+                               : reader == READ_LEARNER ? gpur_learner_load(fixture.learner, path, NULL)
+                               : reader == READ_WEIGHTS ? gpur_learner_load_weights(fixture.learner, path, NULL)
                                                         : gpur_checkpoint_get_info(path, &info);
     must(status >= 0, "the device failed");
     must(status == GPUR_OK || gpur_last_error()[0], "a refusal without a message");
-    draw(scene.replay);
+    draw(fixture.replay);
     step();
     draw(linked.replay);
     return 0;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The kernels round_bf16, to bfloat16, and widen_bf16, back to float32 with optional bias and activation, at every
  * launch shape. */
-#include "support/replay_kit.h"
+#include "support/replay_fixture.h"
 #include "test.h"
 #include "device/device.h"
 
@@ -41,23 +41,23 @@ TEST(rounding_to_bfloat16_is_to_nearest_even)
 }
 
 /* ROWS rows of `columns` values, in arrays that start `shift` elements after a multiple of 256 bytes. */
-enum { ROWS = 37, MOST = 40 * 33, MOST_COLUMNS = 32 };
+enum { ROWS = 37, LIMIT = 40 * 33, MAX_COLUMNS = 32 };
 
 typedef struct rows_case {
     int columns, shift, biased, activation;
 } rows_case;
 
 typedef struct rows_arrays {
-    uint16_t narrow[MOST], again[MOST];
-    float wide[MOST], bias[MOST_COLUMNS];
+    uint16_t narrow[LIMIT], again[LIMIT];
+    float wide[LIMIT], bias[MAX_COLUMNS];
 } rows_arrays;
 
 static void fill(rows_arrays *a)
 {
     memset(a, 0, sizeof *a);
-    for (int i = 0; i < MOST; i++)
+    for (int i = 0; i < LIMIT; i++)
         a->narrow[i] = (uint16_t)((i % 50 ? 0x3f80 + i % 97 : 0) + (i % 3 == 0 ? 0x8000 : 0));
-    for (int f = 0; f < MOST_COLUMNS; f++)
+    for (int f = 0; f < MAX_COLUMNS; f++)
         a->bias[f] = 0.0625f * (float)f - 0.5f;
 }
 
@@ -86,7 +86,7 @@ static void check_rows(const rows_case *c, gpur_grid grid)
     static rows_arrays a;
     fill(&a);
     run(c, &a, grid);
-    for (int i = 0; i < MOST; i++) {
+    for (int i = 0; i < LIMIT; i++) {
         const int is_in = i >= c->shift && i < c->shift + ROWS * c->columns;
         const uint32_t bits = is_in ? (uint32_t)a.narrow[i] << 16 : 0;
         float x;

@@ -3,7 +3,7 @@
 #include "device/device.h"
 #include "kernels/cpu/copy_prefetch.h"
 #include "kernels/cpu/copy_value.h"
-#include "support/replay_kit.h"
+#include "support/replay_fixture.h"
 #include "test.h"
 
 enum { ROOM = 2048, MARGIN = 96, GUARD = 0xA5 };
@@ -20,26 +20,26 @@ typedef gpur_status (*copy_fn)(const target *t, int64_t at, const unsigned char 
 static gpur_status by_value(const target *t, int64_t at, const unsigned char *from, int64_t bytes)
 {
     if (bytes > 0)
-        gpur_move_value(t->memory + at, from, bytes);
+        gpur_copy_value(t->memory + at, from, bytes);
     return GPUR_OK;
 }
 
 static gpur_status ahead(const target *t, int64_t at, const unsigned char *from, int64_t bytes)
 {
-    gpur_copy_ahead(t->memory + at, from, from, bytes);
+    gpur_copy_prefetch(t->memory + at, from, from, bytes);
     return GPUR_OK;
 }
 
 static gpur_status ahead_past(const target *t, int64_t at, const unsigned char *from, int64_t bytes)
 {
-    gpur_copy_ahead_past(t->memory + at, from, from, bytes);
-    gpur_past_fence();
+    gpur_copy_prefetch_nt(t->memory + at, from, from, bytes);
+    gpur_nt_fence();
     return GPUR_OK;
 }
 
 static gpur_status past(const target *t, int64_t at, const unsigned char *from, int64_t bytes)
 {
-    return gpur_copy_past(t->stream, t->memory + at, from, bytes);
+    return gpur_copy_nt(t->stream, t->memory + at, from, bytes);
 }
 
 static void check_copy(const target *t, copy_fn copy, int64_t at, const unsigned char *from, int64_t bytes)
@@ -71,7 +71,7 @@ TEST(a_value_of_any_size_is_copied_whole_and_nothing_beside_it)
             for (int64_t bytes = 0; bytes <= 300; bytes = bytes < 140 ? bytes + 1 : bytes + 37)
                 check_copy(&t, copies[c], at, from + bytes % 3, bytes);
     }
-    CHECK_STATUS(gpur_copy_past(t.stream, t.memory, from, -1), GPUR_INVALID_ARGUMENT);
+    CHECK_STATUS(gpur_copy_nt(t.stream, t.memory, from, -1), GPUR_INVALID_ARGUMENT);
     gpur_stream_destroy(t.stream);
     gpur_memory_free(t.device, t.memory);
     gpur_device_close(t.device);
@@ -88,7 +88,7 @@ TEST(a_column_of_any_size_is_moved_at_the_pitches_of_both_sides)
         const gpur_column column = {to, from, TO_PITCH, FROM_PITCH, sizes[s]};
         memset(to, GUARD, sizeof to);
         memset(want, GUARD, sizeof want);
-        gpur_move_column(&column, ROWS);
+        gpur_copy_column(&column, ROWS);
         for (int i = 0; i < ROWS; i++)
             memcpy(want + i * TO_PITCH, from + i * FROM_PITCH, (size_t)sizes[s]);
         TEST_REQUIRE(memcmp(to, want, sizeof to) == 0, "values of %d bytes are wrong", (int)sizes[s]);

@@ -78,9 +78,9 @@ TEST(the_ends_of_the_bits_are_the_ends_of_the_range)
         CHECK(gpur_random_below(none, ranges[i]) == 0);
         CHECK(gpur_random_below(all, ranges[i]) == ranges[i] - 1);
     }
-    CHECK(gpur_random_unit(0) == 0.0f);
-    CHECK(gpur_random_unit(0xffffffffu) < 1.0f);
-    CHECK(gpur_random_unit(0x80000000u) == 0.5f);
+    CHECK(gpur_random_uniform(0) == 0.0f);
+    CHECK(gpur_random_uniform(0xffffffffu) < 1.0f);
+    CHECK(gpur_random_uniform(0x80000000u) == 0.5f);
 }
 
 /* Chi-square of `draws` numbers below n, in standard deviations from its mean; exceeds 5 once in two million tests. */
@@ -91,7 +91,7 @@ static double deviation_below(uint64_t n, int64_t draws)
     double chi_square = 0.0;
     memset(counts, 0, sizeof counts);
     for (int64_t i = 0; i < draws; i++)
-        counts[gpur_random_below(gpur_random_bits(7, GPUR_DRAW_SAMPLE, (uint64_t)i / 100, (uint32_t)(i % 100)), n)]++;
+        counts[gpur_random_below(gpur_random_bits(7, GPUR_RANDOM_SAMPLE, (uint64_t)i / 100, (uint32_t)(i % 100)), n)]++;
     for (uint64_t bin = 0; bin < n; bin++)
         chi_square += ((double)counts[bin] - expected) * ((double)counts[bin] - expected) / expected;
     return (chi_square - (double)(n - 1)) / sqrt(2.0 * (double)(n - 1));
@@ -110,7 +110,7 @@ TEST(unit_draws_have_the_mean_and_variance_of_the_uniform)
     enum { DRAWS = 1000000 };
     double sum = 0.0, squares = 0.0;
     for (uint32_t i = 0; i < DRAWS; i++) {
-        const double x = gpur_random_unit(gpur_random_bits(11, GPUR_DRAW_EXPLORE, 0, i).v[i % 4]);
+        const double x = gpur_random_uniform(gpur_random_bits(11, GPUR_RANDOM_EXPLORE, 0, i).v[i % 4]);
         CHECK(x >= 0.0 && x < 1.0);
         sum += x, squares += x * x;
     }

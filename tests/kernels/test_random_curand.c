@@ -3,7 +3,7 @@
  * Philox4x32-10 against cuRAND's generator, which runs on the host: first the function as the host compiles it, then
  * the random words that sampling on this device uses.
  */
-#include "support/replay_kit.h"
+#include "support/replay_fixture.h"
 #include "test.h"
 #include "device/device.h"
 #include "kernels/lib/random.h"
@@ -72,13 +72,13 @@ static gpur_status draw(gpur_device *device, gpur_stream *stream, gpur_window *w
                                    .ring = (const unsigned char *)window,
                                    .capacity = INT64_MAX,
                                    .batch = LANES,
-                                   .tile = 1 + (int32_t)t % LANES,
+                                   .tile_rows = 1 + (int32_t)t % LANES,
                                    .seed = seed,
                                    .step_value = (uint64_t)t,
                                    .source = GPUR_SOURCE_UNIFORM,
                                    .terminated_offset = -1,
                                    .id = id + t * LANES};
-    return gpur_launch_gather(stream, gpur_grid_rows(device, LANES, args.tile, 8), &args);
+    return gpur_launch_gather(stream, gpur_grid_rows(device, LANES, args.tile_rows, 8), &args);
 }
 
 /* Of 2^62 rows, uniform sampling takes the row given by the upper 62 of its 64 random bits. */

@@ -2,15 +2,15 @@
 /*
  * Compares a device with the CPU with one thread, bit for bit: the sampled ids and rows; and n-step returns, discounts,
  * links and frame stacks of the same episodes, in packed and linked replays, while the rings wrap around.
- * tests/replay/test_linked_model.c compares each device with the reference history.
+ * tests/replay/test_frames_model.c compares each device with the reference history.
  */
-#include "support/cross_sides.h"
+#include "support/cross_devices.h"
 #include "learn/learner.h"
 #include "support/learner_fixture.h"
-#include "support/episode_kit.h"
-#include "support/replay_kit.h"
+#include "support/episode_fixture.h"
+#include "support/replay_fixture.h"
 
-enum { CAPACITY = 2000, MOST = 500, STEPS = 3000 };
+enum { CAPACITY = 2000, LIMIT = 500, STEPS = 3000 };
 
 static const gpur_field fields[] = {
     {"obs", GPUR_FLOAT32, {9}},    {"action", GPUR_INT32, {0}},     {"half", GPUR_FLOAT16, {3}},
@@ -19,22 +19,22 @@ static const gpur_field fields[] = {
 };
 enum { FIELDS = sizeof fields / sizeof *fields };
 
-static gpur_device *device[CROSS_SIDES];
+static gpur_device *device[CROSS_DEVICES];
 
 typedef struct side {
     gpur_replay *replay;
     gpur_writer *writer;
-    kit kit;
+    row_tags row_tags;
 } side;
 
 static gpur_status open_side(side *s, gpur_device *on, int32_t source, uint64_t seed)
 {
-    gpur_replay_config config = kit_config(fields, FIELDS, CAPACITY, 64, MOST);
+    gpur_replay_config config = replay_fixture_config(fields, FIELDS, CAPACITY, 64, LIMIT);
     config.index_source = source;
     config.seed = seed;
     memset(s, 0, sizeof *s);
     GPUR_TRY(gpur_replay_create(on, &config, &s->replay));
-    s->kit = kit_of(s->replay, config.gamma);
+    s->row_tags = row_tags_of(s->replay, config.gamma);
     return gpur_writer_create(s->replay, 1, &s->writer);
 }
 
@@ -44,7 +44,7 @@ static void close_side(side *s)
     gpur_replay_destroy(s->replay);
 }
 
-static void check_rows(const kit *k, gpur_batch *const batch[CROSS_SIDES])
+static void check_rows(const row_tags *k, gpur_batch *const batch[CROSS_DEVICES])
 {
     for (int32_t f = 0; f < k->count; f++)
         CHECK_EQUAL(cross_differing(batch, k->fields[f].name), 0);
@@ -55,13 +55,13 @@ static void check_rows(const kit *k, gpur_batch *const batch[CROSS_SIDES])
 /* Samples on both devices. Returns how many bytes of the ids differ, and compares the rows if `compare_rows`. */
 static int64_t draw_both(side *sides, int64_t count, int compare_rows)
 {
-    gpur_batch *batch[CROSS_SIDES] = {NULL, NULL};
+    gpur_batch *batch[CROSS_DEVICES] = {NULL, NULL};
     int64_t differ = -1;
     if (gpur_replay_sample(sides[0].replay, count, NULL, &batch[0]) == GPUR_OK &&
         gpur_replay_sample(sides[1].replay, count, NULL, &batch[1]) == GPUR_OK)
         differ = cross_differing(batch, "id");
     if (differ == 0 && compare_rows)
-        check_rows(&sides[0].kit, batch);
+        check_rows(&sides[0].row_tags, batch);
     gpur_batch_release(batch[0]);
     gpur_batch_release(batch[1]);
     return differ;
@@ -69,8 +69,8 @@ static int64_t draw_both(side *sides, int64_t count, int compare_rows)
 
 static gpur_status append_both(side *sides, int64_t *tag, int64_t count)
 {
-    GPUR_TRY(kit_append(&sides[0].kit, sides[0].writer, *tag, count));
-    GPUR_TRY(kit_append(&sides[1].kit, sides[1].writer, *tag, count));
+    GPUR_TRY(append_tagged(&sides[0].row_tags, sides[0].writer, *tag, count));
+    GPUR_TRY(append_tagged(&sides[1].row_tags, sides[1].writer, *tag, count));
     *tag += count;
     return GPUR_OK;
 }
@@ -78,13 +78,13 @@ static gpur_status append_both(side *sides, int64_t *tag, int64_t count)
 /* Draws batches of several sizes while the ring fills and wraps around. *unequal is how many draws differed. */
 static void compare_streams(int32_t source, uint64_t seed, uint64_t other_seed, int *unequal)
 {
-    static const int64_t counts[] = {1, 3, 32, 64, 257, MOST};
-    side sides[CROSS_SIDES];
+    static const int64_t counts[] = {1, 3, 32, 64, 257, LIMIT};
+    side sides[CROSS_DEVICES];
     int64_t tag = 0;
     *unequal = 0;
     CHECK_OK(open_side(&sides[0], device[0], source, seed));
     CHECK_OK(open_side(&sides[1], device[1], source, other_seed));
-    CHECK_OK(append_both(sides, &tag, MOST + 7));
+    CHECK_OK(append_both(sides, &tag, LIMIT + 7));
     for (int step = 0; step < cross_count(STEPS); step++) {
         if (step % 7 == 0)
             CHECK_OK(append_both(sides, &tag, 1 + step % 50));
@@ -126,27 +126,27 @@ static gpur_status trained_ids(gpur_learner *learner, gpur_device *on, int64_t *
 
 static void compare_training(int32_t source)
 {
-    static learn_world world[CROSS_SIDES];
-    gpur_learner *learner[CROSS_SIDES] = {NULL, NULL};
-    gpur_learner_config config = world_config(GPUR_HEAD_DUELING, 1);
-    int64_t ids[CROSS_SIDES][64];
+    static learner_fixture fixture[CROSS_DEVICES];
+    gpur_learner *learner[CROSS_DEVICES] = {NULL, NULL};
+    gpur_learner_config config = learner_fixture_config(GPUR_HEAD_DUELING, 1);
+    int64_t ids[CROSS_DEVICES][64];
     config.index_source = source;
     config.batch_size = 48;
-    for (int i = 0; i < CROSS_SIDES; i++) {
-        CHECK_OK(world_open(&world[i], device[i], 100));
-        CHECK_OK(gpur_learner_create(world[i].replay, &config, &learner[i]));
+    for (int i = 0; i < CROSS_DEVICES; i++) {
+        CHECK_OK(learner_fixture_open(&fixture[i], device[i], 100));
+        CHECK_OK(gpur_learner_create(fixture[i].replay, &config, &learner[i]));
     }
     for (int step = 0; step < cross_count(STEPS); step++) {
-        for (int i = 0; i < CROSS_SIDES; i++) {
+        for (int i = 0; i < CROSS_DEVICES; i++) {
             CHECK_OK(trained_ids(learner[i], device[i], ids[i], config.batch_size));
-            if (step < WORLD_ROWS - 100)
-                CHECK_OK(gpur_writer_append(world[i].writer, 1, &world[i].rows[100 + step], NULL));
+            if (step < FIXTURE_ROWS - 100)
+                CHECK_OK(gpur_writer_append(fixture[i].writer, 1, &fixture[i].rows[100 + step], NULL));
         }
         CHECK(memcmp(ids[0], ids[1], (size_t)config.batch_size * sizeof ids[0][0]) == 0);
     }
-    for (int i = 0; i < CROSS_SIDES; i++) {
+    for (int i = 0; i < CROSS_DEVICES; i++) {
         gpur_learner_destroy(learner[i]);
-        world_close(&world[i]);
+        learner_fixture_close(&fixture[i]);
     }
 }
 
@@ -158,14 +158,14 @@ TEST(learners_train_on_the_same_rows)
 
 enum { PLAY_STEPS = 1200, MOST_DRAWN = 24 };
 
-static const linked_setting settings[] = {
+static const layouts_setting settings[] = {
     {.shape = {4, 1},
      .writers = 2,
      .envs = 3,
      .autoreset = GPUR_AUTORESET_NEXT_STEP,
      .ends_in = 9,
      .capacity = 300,
-     .update_size = 16,
+     .block_rows = 16,
      .max_batch = MOST_DRAWN,
      .staging_blocks = 2,
      .n_step = 3,
@@ -176,7 +176,7 @@ static const linked_setting settings[] = {
      .autoreset = GPUR_AUTORESET_SAME_STEP,
      .ends_in = 5,
      .capacity = 200,
-     .update_size = 8,
+     .block_rows = 8,
      .max_batch = MOST_DRAWN,
      .staging_blocks = 2,
      .n_step = 5,
@@ -188,26 +188,26 @@ static const linked_setting settings[] = {
      .autoreset = GPUR_AUTORESET_DISABLED,
      .ends_in = 12,
      .capacity = 300,
-     .update_size = 16,
+     .block_rows = 16,
      .max_batch = MOST_DRAWN,
      .staging_blocks = 2,
      .n_step = 1,
-     .index_source = GPUR_PRIORITIZED,
+     .index_source = GPUR_PRIORITIZED_STRATIFIED,
      .prioritized = 1,
      .alpha = 1,
      .priority_offset = 0.5f},
 };
 
 /* Opens the same world on both devices. Each world closes its own device handle. */
-static void open_worlds(linked_world *worlds, const linked_setting *setting, uint64_t seed)
+static void open_worlds(layouts_fixture *worlds, const layouts_setting *setting, uint64_t seed)
 {
-    gpur_device *own[CROSS_SIDES];
+    gpur_device *own[CROSS_DEVICES];
     cross_open(own);
-    for (int i = 0; i < CROSS_SIDES; i++)
-        CHECK(linked_open(&worlds[i], own[i], setting, seed));
+    for (int i = 0; i < CROSS_DEVICES; i++)
+        CHECK(layouts_fixture_open(&worlds[i], own[i], setting, seed));
 }
 
-static void compare_batches(gpur_batch *const batch[CROSS_SIDES])
+static void compare_batches(gpur_batch *const batch[CROSS_DEVICES])
 {
     static const char *const names[] = {"id",         "obs",       "action",   "reward",   "next_obs",
                                         "terminated", "truncated", "discount", "previous", "tag"};
@@ -216,11 +216,11 @@ static void compare_batches(gpur_batch *const batch[CROSS_SIDES])
 }
 
 /* Samples from one of the three replays on both devices. While no row is visible both calls are refused. */
-static void compare_draws(linked_world *worlds, int replay, int64_t count)
+static void compare_draws(layouts_fixture *worlds, int replay, int64_t count)
 {
-    gpur_batch *batch[CROSS_SIDES] = {NULL, NULL};
-    gpur_status status[CROSS_SIDES];
-    for (int i = 0; i < CROSS_SIDES; i++)
+    gpur_batch *batch[CROSS_DEVICES] = {NULL, NULL};
+    gpur_status status[CROSS_DEVICES];
+    for (int i = 0; i < CROSS_DEVICES; i++)
         status[i] = gpur_replay_sample(worlds[i].replays[replay], count, NULL, &batch[i]);
     if (status[0] == GPUR_OK && status[1] == GPUR_OK)
         compare_batches(batch);
@@ -230,47 +230,47 @@ static void compare_draws(linked_world *worlds, int replay, int64_t count)
     CHECK(status[0] == GPUR_OK || status[0] == GPUR_TOO_FEW);
 }
 
-static void play_both(linked_world *worlds, int step)
+static void play_both(layouts_fixture *worlds, int step)
 {
-    for (int i = 0; i < CROSS_SIDES; i++)
+    for (int i = 0; i < CROSS_DEVICES; i++)
         for (int w = 0; w < worlds[i].setting.writers; w++)
-            CHECK_OK(play_step(&worlds[i].plays[w]));
-    for (int replay = 0; replay < LINKED_REPLAYS; replay++)
+            CHECK_OK(player_step(&worlds[i].players[w]));
+    for (int replay = 0; replay < LAYOUTS_REPLAYS; replay++)
         compare_draws(worlds, replay, 1 + step % MOST_DRAWN);
 }
 
 TEST(batches_of_several_steps_and_of_frames_are_the_same_bytes)
 {
     for (size_t s = 0; s < sizeof settings / sizeof *settings; s++) {
-        static linked_world worlds[CROSS_SIDES];
+        static layouts_fixture worlds[CROSS_DEVICES];
         open_worlds(worlds, &settings[s], s + 5);
         const int before = test_state.failures;
         for (int step = 0; step < cross_count(PLAY_STEPS) && test_state.failures == before; step++)
             play_both(worlds, step);
         CHECK_EQUAL(worlds[1].all.count, worlds[0].all.count);
         CHECK(cross_is_slow() || worlds[0].all.count > 2 * settings[s].capacity);
-        linked_close(&worlds[0]);
-        linked_close(&worlds[1]);
+        layouts_fixture_close(&worlds[0]);
+        layouts_fixture_close(&worlds[1]);
     }
 }
 
 /* Shows that the test above can fail. */
 TEST(another_seed_gives_other_batches)
 {
-    static linked_world worlds[CROSS_SIDES];
-    gpur_device *own[CROSS_SIDES];
-    gpur_batch *batch[CROSS_SIDES] = {NULL, NULL};
+    static layouts_fixture worlds[CROSS_DEVICES];
+    gpur_device *own[CROSS_DEVICES];
+    gpur_batch *batch[CROSS_DEVICES] = {NULL, NULL};
     cross_open(own);
-    for (int i = 0; i < CROSS_SIDES; i++) {
-        CHECK(linked_open(&worlds[i], own[i], &settings[0], (uint64_t)i + 5));
+    for (int i = 0; i < CROSS_DEVICES; i++) {
+        CHECK(layouts_fixture_open(&worlds[i], own[i], &settings[0], (uint64_t)i + 5));
         for (int step = 0; step < 40; step++)
-            CHECK_OK(play_step(&worlds[i].plays[0]));
+            CHECK_OK(player_step(&worlds[i].players[0]));
         CHECK_OK(gpur_replay_sample(worlds[i].replays[1], MOST_DRAWN, NULL, &batch[i]));
     }
     CHECK(cross_differing(batch, "obs") > 0);
-    for (int i = 0; i < CROSS_SIDES; i++) {
+    for (int i = 0; i < CROSS_DEVICES; i++) {
         gpur_batch_release(batch[i]);
-        linked_close(&worlds[i]);
+        layouts_fixture_close(&worlds[i]);
     }
 }
 

@@ -4,14 +4,14 @@
  * runs within the tolerances of docs/numerics.md. Prints the largest difference of each run.
  */
 #include "base/status.h"
-#include "support/cross_sides.h"
+#include "support/cross_devices.h"
 #include "support/learner_fixture.h"
 
 enum { ACTS = 64, LOSSES = 200 };
 
-static gpur_device *device[CROSS_SIDES];
-static learn_world worlds[CROSS_SIDES];
-static gpur_learner *learners[CROSS_SIDES];
+static gpur_device *device[CROSS_DEVICES];
+static learner_fixture worlds[CROSS_DEVICES];
+static gpur_learner *learners[CROSS_DEVICES];
 
 typedef struct run {
     const char *preset;
@@ -23,16 +23,16 @@ typedef struct run {
 
 static gpur_status open_sides(const run *r)
 {
-    for (int i = 0; i < CROSS_SIDES; i++) {
+    for (int i = 0; i < CROSS_DEVICES; i++) {
         gpur_learner_config config;
         GPUR_TRY(gpur_learner_config_init(&config, sizeof config));
         GPUR_TRY(gpur_learner_config_preset(&config, r->preset));
         config.math = r->math;
-        config.network.outputs = WORLD_ACTIONS;
+        config.network.num_actions = FIXTURE_ACTIONS;
         config.seed = 20180614;
         config.optimizer.learning_rate.first *= i ? r->rate_factor : 1;
         config.optimizer.learning_rate.last *= i ? r->rate_factor : 1;
-        GPUR_TRY(world_open_kind(&worlds[i], device[i], r->kind, WORLD_ROWS, WORLD_UNIFORM));
+        GPUR_TRY(world_open_kind(&worlds[i], device[i], r->kind, FIXTURE_ROWS, WORLD_UNIFORM));
         GPUR_TRY(gpur_learner_create(worlds[i].replay, &config, &learners[i]));
     }
     return GPUR_OK;
@@ -40,8 +40,8 @@ static gpur_status open_sides(const run *r)
 
 static void close_sides(void)
 {
-    for (int i = 0; i < CROSS_SIDES; i++)
-        rig_close_learner(&worlds[i], learners[i]);
+    for (int i = 0; i < CROSS_DEVICES; i++)
+        learner_fixture_close_learner(&worlds[i], learners[i]);
 }
 
 /* How many numbers of a tensor differ in any bit; -1 on an error. */
@@ -73,7 +73,7 @@ TEST(initial_weights_are_the_same_bits)
         CHECK_OK(open_sides(&runs[i]));
         for (int32_t w = 0; w < gpur_learner_weight_count(learners[0]); w++) {
             gpur_weight_info info = {.size = sizeof info};
-            CHECK_OK(gpur_learner_weight(learners[0], w, &info));
+            CHECK_OK(gpur_learner_get_weight_info(learners[0], w, &info));
             CHECK_EQUAL(differing(GPUR_WEIGHTS_ONLINE, &info), 0);
             CHECK_EQUAL(differing(GPUR_WEIGHTS_TARGET, &info), 0);
         }
@@ -89,14 +89,14 @@ static int as_good(const float *q, int32_t left, int32_t right)
 
 static void check_acts(const run *r, float epsilon, uint64_t seed, int *unequal)
 {
-    float obs[ACTS * WIDE_FEATURES], q[ACTS * WORLD_ACTIONS];
+    float obs[ACTS * WIDE_FEATURES], q[ACTS * FIXTURE_ACTIONS];
     int32_t left[ACTS], right[ACTS];
-    rig_random(seed, obs, (int64_t)ACTS * (r->kind == WORLD_WIDE ? WIDE_FEATURES : WORLD_FEATURES));
+    random_floats(seed, obs, (int64_t)ACTS * (r->kind == WORLD_WIDE ? WIDE_FEATURES : FIXTURE_FEATURES));
     CHECK_OK(gpur_learner_q_values(learners[0], ACTS, obs, q, NULL));
     CHECK_OK(gpur_learner_act(learners[0], ACTS, obs, epsilon, left, NULL));
     CHECK_OK(gpur_learner_act(learners[1], ACTS, obs, epsilon, right, NULL));
     for (int i = 0; i < ACTS; i++) {
-        CHECK(as_good(q + i * WORLD_ACTIONS, left[i], right[i]));
+        CHECK(as_good(q + i * FIXTURE_ACTIONS, left[i], right[i]));
         *unequal += left[i] != right[i];
     }
 }
@@ -119,7 +119,7 @@ TEST(greedy_and_exploring_acts_choose_the_same_actions)
 static gpur_status next_loss(gpur_learner *learner, double *loss)
 {
     GPUR_TRY(gpur_learner_train(learner, 1));
-    *loss = (double)world_stats(learner).loss;
+    *loss = (double)learner_fixture_stats(learner).loss;
     return GPUR_OK;
 }
 
@@ -132,7 +132,7 @@ static int losses_of(const run *r)
 /* Trains both sides and finds the largest relative difference of a loss. */
 static void compare_losses(const run *r, double *largest)
 {
-    double loss[CROSS_SIDES];
+    double loss[CROSS_DEVICES];
     int at = 0;
     *largest = 0.0;
     CHECK_OK(open_sides(r));
@@ -145,8 +145,8 @@ static void compare_losses(const run *r, double *largest)
             *largest = difference, at = step;
     }
     printf("  %-12s %s%s: %d losses, largest relative difference %.2g (step %d)\n", r->preset,
-           r->math == GPUR_MATH_TF32 ? "tf32" : "fp32", r->rate_factor > 1.0f ? ", another rate" : "",
-           losses_of(r), *largest, at);
+           r->math == GPUR_MATH_TF32 ? "tf32" : "fp32", r->rate_factor > 1.0f ? ", another rate" : "", losses_of(r),
+           *largest, at);
     close_sides();
 }
 

@@ -16,7 +16,7 @@ enum { BATCH = 16, MOST_BATCH = 300, MOST_TENSOR = 1 << 16, NONE = -1, LEARNER_D
 /* Where the rows of a step come from. IN_TURNS: from ids, draws and host rows, one step each. */
 enum { BY_IDS, BY_DRAW, BY_ROWS, IN_TURNS };
 
-/* A case. A setting of 0 is the one of world_config. */
+/* A case. A setting of 0 is the one of learner_fixture_config. */
 typedef struct training {
     const char *name;
     int steps, kind, source;
@@ -35,13 +35,13 @@ typedef struct training {
 } training;
 
 static gpur_device *device;
-static learn_world world;
+static learner_fixture fixture;
 
 static void set_network(gpur_learner_config *c, const training *t)
 {
     const int head = t->dueling ? GPUR_HEAD_DUELING : GPUR_HEAD_Q;
     if (t->trunk[0]) {
-        c->network = rig_network(t->trunk[0], t->trunk[1], t->activation, head, 0, WORLD_ACTIONS);
+        c->network = network_fixture_config(t->trunk[0], t->trunk[1], t->activation, head, 0, FIXTURE_ACTIONS);
         c->network.init = GPUR_INIT_FAN_IN;
     }
     c->network.head = head;
@@ -66,10 +66,10 @@ static gpur_learner_config config_of(const training *t)
 {
     gpur_learner_config c = t->kind == WORLD_PLANES   ? conv_config(GPUR_CHW)
                             : t->kind == WORLD_PIXELS ? conv_config(GPUR_HWC)
-                                                      : world_config(GPUR_HEAD_Q, 0);
+                                                      : learner_fixture_config(GPUR_HEAD_Q, 0);
     if (t->preset) {
         (void)gpur_learner_config_preset(&c, t->preset);
-        c.network.outputs = WORLD_ACTIONS;
+        c.network.num_actions = FIXTURE_ACTIONS;
         c.target_period = 50, c.seed++;
     } else {
         set_network(&c, t);
@@ -84,7 +84,7 @@ static gpur_learner_config config_of(const training *t)
     c.index_source = t->draw;
     c.beta.first = 0.4f, c.beta.last = 1.0f, c.beta.begin = 5, c.beta.steps = 20;
     c.host_batches = 1;
-    c.step_kernel = t->one_kernel ? GPUR_STEP_ONE_KERNEL : GPUR_STEP_LIBRARIES;
+    c.step_kernel = t->one_kernel ? GPUR_STEP_FUSED : GPUR_STEP_LIBRARIES;
     return c;
 }
 
@@ -97,27 +97,27 @@ typedef struct beside {
     int step, source; /* the number of the step, from 1, and its source */
     int64_t ids[MOST_BATCH];
     ref_row rows[MOST_BATCH];
-    float priorities[WORLD_ROWS];
-    double leaves[WORLD_ROWS];
+    float priorities[FIXTURE_ROWS];
+    double leaves[FIXTURE_ROWS];
     int64_t updates, unknown, copies; /* totals: new priorities, unknown actions, target copies */
 } beside;
 
 /* The priorities of all rows by the public call, which reads at most 256 at a time. */
 static void read_priorities(float *priorities)
 {
-    int64_t ids[WORLD_ROWS];
-    for (int i = 0; i < WORLD_ROWS; i++)
+    int64_t ids[FIXTURE_ROWS];
+    for (int i = 0; i < FIXTURE_ROWS; i++)
         ids[i] = i;
-    for (int first = 0; first < WORLD_ROWS; first += WORLD_ROWS / 2)
-        CHECK_OK(gpur_replay_get_priorities(world.replay, WORLD_ROWS / 2, ids + first, priorities + first));
+    for (int first = 0; first < FIXTURE_ROWS; first += FIXTURE_ROWS / 2)
+        CHECK_OK(gpur_replay_get_priorities(fixture.replay, FIXTURE_ROWS / 2, ids + first, priorities + first));
 }
 
 /* The leaves of the sum tree, as integers. */
 static void read_leaves(double *leaves)
 {
-    static uint32_t held[WORLD_ROWS];
-    CHECK_OK(gpur_device_copy(device, held, world.replay->priorities.tree.leaf, sizeof held));
-    for (int i = 0; i < WORLD_ROWS; i++)
+    static uint32_t held[FIXTURE_ROWS];
+    CHECK_OK(gpur_device_copy(device, held, fixture.replay->priorities.tree.leaf, sizeof held));
+    for (int i = 0; i < FIXTURE_ROWS; i++)
         leaves[i] = held[i];
 }
 
@@ -126,12 +126,12 @@ static gpur_status train_once(beside *b)
 {
     static unsigned char packed[MOST_BATCH * MOST_ROW_BYTES];
     const int batch = (int)b->config.batch_size;
-    world_ids(&world, b->step, batch, b->ids);
+    learner_fixture_ids(&fixture, b->step, batch, b->ids);
     if (b->source == BY_IDS)
-        return gpur_learner_train_on(b->learner, b->ids);
+        return gpur_learner_train_ids(b->learner, b->ids);
     if (b->source == BY_ROWS) {
-        world_pack(&world, b->ids, batch, packed);
-        return gpur_learner_train_rows(b->learner, packed);
+        world_pack(&fixture, b->ids, batch, packed);
+        return gpur_learner_train_host_batch(b->learner, packed);
     }
     gpur_status status = gpur_learner_train(b->learner, 1);
     if (status == GPUR_OK)
@@ -141,8 +141,8 @@ static gpur_status train_once(beside *b)
 
 static int draws_by_priority(const beside *b)
 {
-    const int32_t draw = b->t->draw == GPUR_SOURCE_AUTO && b->t->prioritized ? GPUR_PRIORITIZED : b->t->draw;
-    return b->source == BY_DRAW && draw >= GPUR_PRIORITIZED;
+    const int32_t draw = b->t->draw == GPUR_SOURCE_AUTO && b->t->prioritized ? GPUR_PRIORITIZED_STRATIFIED : b->t->draw;
+    return b->source == BY_DRAW && draw >= GPUR_PRIORITIZED_STRATIFIED;
 }
 
 /* Fills in the rows of the step. Draws by priority must be exactly the reference's; all other ids must exist. */
@@ -152,14 +152,14 @@ static void check_draws(beside *b)
     double weights[MOST_BATCH];
     for (int i = 0; i < batch; i++) {
         CHECK(b->ids[i] >= 0 && b->ids[i] < count);
-        b->rows[i] = world_reference(&world, b->ids[i]);
+        b->rows[i] = learner_fixture_reference(&fixture, b->ids[i]);
     }
     if (!draws_by_priority(b))
         return;
     for (int i = 0; i < batch; i++)
         CHECK_EQUAL(b->ids[i],
-                    reference_draw_by_priority(b->leaves, count, b->config.seed, LEARNER_DRAW, (uint64_t)b->step - 1, i,
-                                               batch, b->t->draw != GPUR_PRIORITIZED_PLAIN));
+                    reference_sample_by_priority(b->leaves, count, b->config.seed, LEARNER_DRAW, (uint64_t)b->step - 1,
+                                                 i, batch, b->t->draw != GPUR_PRIORITIZED_INDEPENDENT));
     const double beta = ref_schedule(&b->config.beta, b->step - 1);
     reference_weights(b->leaves, count, b->ids, batch, beta, b->t->norm, weights);
     for (int i = 0; i < batch; i++)
@@ -209,15 +209,15 @@ static void check_errors(beside *b)
     for (int i = 0; i < batch; i++) {
         const double want = fabs(b->rows[i].error);
         CHECK_NEAR(td[i], want, (b->step <= 50 ? 2e-5 : 1e-3) * (1 + want));
-        b->unknown += b->rows[i].action < 0 || b->rows[i].action >= WORLD_ACTIONS;
+        b->unknown += b->rows[i].action < 0 || b->rows[i].action >= FIXTURE_ACTIONS;
     }
 }
 
 /* A step on ids or on draws by priority sets the priorities of its rows to their errors. No other priority changes. */
 static void check_priorities(beside *b)
 {
-    static float after[WORLD_ROWS], wanted[WORLD_ROWS];
-    static unsigned char changed[WORLD_ROWS];
+    static float after[FIXTURE_ROWS], wanted[FIXTURE_ROWS];
+    static unsigned char changed[FIXTURE_ROWS];
     gpur_priority_stats stats = {.size = sizeof stats};
     int64_t wrong = -1;
     memset(changed, 0, sizeof changed);
@@ -229,11 +229,11 @@ static void check_priorities(beside *b)
     }
     b->updates += changes ? b->config.batch_size : 0;
     read_priorities(after);
-    for (int i = 0; i < WORLD_ROWS; i++)
+    for (int i = 0; i < FIXTURE_ROWS; i++)
         CHECK_NEAR(after[i], wanted[i], changed[i] ? 2e-5 * (1 + (double)wanted[i]) : 0);
-    CHECK_OK(gpur_replay_check_priorities(world.replay, &wrong));
+    CHECK_OK(gpur_replay_check_priorities(fixture.replay, &wrong));
     CHECK_EQUAL(wrong, 0);
-    CHECK_OK(gpur_replay_get_priority_stats(world.replay, &stats));
+    CHECK_OK(gpur_replay_get_priority_stats(fixture.replay, &stats));
     CHECK_EQUAL(stats.updates, b->updates);
     CHECK_EQUAL(stats.stale, 0);
 }
@@ -246,11 +246,11 @@ static void check_step(beside *b)
     if (b->t->prioritized) {
         read_priorities(b->priorities);
         read_leaves(b->leaves);
-        for (int i = 0; i < WORLD_ROWS && b->step == 1; i++)
+        for (int i = 0; i < FIXTURE_ROWS && b->step == 1; i++)
             CHECK_NEAR(b->priorities[i], b->t->kind == WORLD_WIDE ? (double)world_priority(i) : 1, 1e-5);
     }
     CHECK_OK(train_once(b));
-    const gpur_learner_stats stats = world_stats(b->learner);
+    const gpur_learner_stats stats = learner_fixture_stats(b->learner);
     check_draws(b);
     if (b->step == 1 && !b->t->preset && batch <= 100) /* larger cases test no other formula */
         check_slopes(b);
@@ -289,10 +289,10 @@ static void check_weights(beside *b)
 static gpur_status open_world(const training *t)
 {
     const int count = world_rows_of(t->kind);
-    gpur_status status = world_open_kind(&world, device, t->kind, 0, t->prioritized ? t->norm : WORLD_UNIFORM);
+    gpur_status status = world_open_kind(&fixture, device, t->kind, 0, t->prioritized ? t->norm : WORLD_UNIFORM);
     for (int i = 0; i < count && t->spoiled; i += 3)
-        world.rows[i].action = i % 2 ? -1 : WORLD_ACTIONS;
-    return status == GPUR_OK ? world_append(&world, count) : status;
+        fixture.rows[i].action = i % 2 ? -1 : FIXTURE_ACTIONS;
+    return status == GPUR_OK ? world_append(&fixture, count) : status;
 }
 
 /* Fewer steps where each is slow. 0: the case is skipped. */
@@ -315,8 +315,8 @@ static void check_training(const training *t)
     if (steps_of(t) == 0)
         return;
     CHECK_OK(open_world(t));
-    CHECK_OK(gpur_learner_create(world.replay, &b.config, &b.learner));
-    b.net = world_net(&world, b.learner, &b.config);
+    CHECK_OK(gpur_learner_create(fixture.replay, &b.config, &b.learner));
+    b.net = learner_fixture_net(&fixture, b.learner, &b.config);
     CHECK(b.net);
     for (b.step = 1; b.step <= steps_of(t) && atomic_load(&test_state.failures) == before; b.step++)
         check_step(&b);
@@ -324,11 +324,11 @@ static void check_training(const training *t)
         check_weights(&b);
     ref_net_destroy(b.net);
     gpur_learner_destroy(b.learner);
-    world_close(&world);
+    learner_fixture_close(&fixture);
 }
 
-#define BY_PRIORITY(n) .prioritized = 1, .norm = GPUR_WEIGHT_NORM_##n, .draw = GPUR_PRIORITIZED
-#define BY_PLAIN_PRIORITY(n) .prioritized = 1, .norm = GPUR_WEIGHT_NORM_##n, .draw = GPUR_PRIORITIZED_PLAIN
+#define BY_PRIORITY(n) .prioritized = 1, .norm = GPUR_WEIGHT_NORM_##n, .draw = GPUR_PRIORITIZED_STRATIFIED
+#define BY_PLAIN_PRIORITY(n) .prioritized = 1, .norm = GPUR_WEIGHT_NORM_##n, .draw = GPUR_PRIORITIZED_INDEPENDENT
 #define DOUBLE_DUELING .dueling = 1, .double_dqn = 1
 
 /* clang-format off: keeps each case on one or two lines */
@@ -392,8 +392,7 @@ static const training in_one_kernel[] = {
     {"one kernel: priorities, batch norm", 12, WORLD_PLAIN, BY_DRAW, ONE_KERNEL, DOUBLE_DUELING, BY_PRIORITY(BATCH)},
     {"one kernel: priorities, batch norm, plain", 12, WORLD_PLAIN, BY_DRAW, ONE_KERNEL, .dueling = 1,
      BY_PLAIN_PRIORITY(BATCH)},
-    {"one kernel: priorities, memory norm", 12, WORLD_PLAIN, BY_DRAW, ONE_KERNEL, DOUBLE_DUELING,
-     BY_PRIORITY(MEMORY)},
+    {"one kernel: priorities, memory norm", 12, WORLD_PLAIN, BY_DRAW, ONE_KERNEL, DOUBLE_DUELING, BY_PRIORITY(MEMORY)},
     {"one kernel: priorities, memory norm, plain", 12, WORLD_PLAIN, BY_DRAW, ONE_KERNEL, BY_PLAIN_PRIORITY(MEMORY)},
     {"one kernel: priorities, no norm", 12, WORLD_PLAIN, BY_DRAW, ONE_KERNEL, DOUBLE_DUELING, BY_PRIORITY(NONE),
      .spoiled = 1},
@@ -445,17 +444,17 @@ TEST(the_presets_in_one_kernel_follow_the_reference)
 /* The loss of one step on a batch that repeats one row, with these biases of the output layers. */
 static float loss_on(int64_t id, int double_dqn, const float *online, const float *target)
 {
-    const gpur_learner_config config = world_config(GPUR_HEAD_Q, double_dqn);
+    const gpur_learner_config config = learner_fixture_config(GPUR_HEAD_Q, double_dqn);
     gpur_learner *learner = NULL;
     float loss = -1;
     int64_t ids[BATCH];
     for (int b = 0; b < BATCH; b++)
         ids[b] = id;
-    if (gpur_learner_create(world.replay, &config, &learner) == GPUR_OK &&
-        gpur_learner_write_weights(learner, GPUR_WEIGHTS_ONLINE, "q.out.bias", online, WORLD_ACTIONS) == GPUR_OK &&
-        gpur_learner_write_weights(learner, GPUR_WEIGHTS_TARGET, "q.out.bias", target, WORLD_ACTIONS) == GPUR_OK &&
-        gpur_learner_train_on(learner, ids) == GPUR_OK)
-        loss = world_stats(learner).loss;
+    if (gpur_learner_create(fixture.replay, &config, &learner) == GPUR_OK &&
+        gpur_learner_write_weights(learner, GPUR_WEIGHTS_ONLINE, "q.out.bias", online, FIXTURE_ACTIONS) == GPUR_OK &&
+        gpur_learner_write_weights(learner, GPUR_WEIGHTS_TARGET, "q.out.bias", target, FIXTURE_ACTIONS) == GPUR_OK &&
+        gpur_learner_train_ids(learner, ids) == GPUR_OK)
+        loss = learner_fixture_stats(learner).loss;
     gpur_learner_destroy(learner);
     return loss;
 }
@@ -464,11 +463,11 @@ static float loss_on(int64_t id, int double_dqn, const float *online, const floa
  * itself would choose action 2, which it values at 100. */
 TEST(double_dqn_asks_the_target_what_the_online_choice_is_worth)
 {
-    const float online[WORLD_ACTIONS] = {100, 0, 0}, target[WORLD_ACTIONS] = {0, 0, 100};
-    CHECK_OK(world_open(&world, device, WORLD_ROWS));
-    CHECK_EQUAL(world.rows[6].action, 1);
+    const float online[FIXTURE_ACTIONS] = {100, 0, 0}, target[FIXTURE_ACTIONS] = {0, 0, 100};
+    CHECK_OK(learner_fixture_open(&fixture, device, FIXTURE_ROWS));
+    CHECK_EQUAL(fixture.rows[6].action, 1);
     const float plain = loss_on(6, 0, online, target), twice = loss_on(6, 1, online, target);
-    world_close(&world);
+    learner_fixture_close(&fixture);
     CHECK_NEAR(plain, 90, 8);
     CHECK_NEAR(twice, 0, 8);
     CHECK(twice >= 0);
@@ -480,32 +479,32 @@ TEST(termination_stops_bootstrapping_and_truncation_does_not)
         int64_t id;
         int bootstraps;
     } cases[] = {{7, 0} /* terminated */, {5, 1} /* truncated */, {35, 0} /* both */, {6, 1} /* neither */};
-    const float online[WORLD_ACTIONS] = {0}, huge[WORLD_ACTIONS] = {1e4f, 1e4f, 1e4f};
-    CHECK_OK(world_open(&world, device, WORLD_ROWS));
+    const float online[FIXTURE_ACTIONS] = {0}, huge[FIXTURE_ACTIONS] = {1e4f, 1e4f, 1e4f};
+    CHECK_OK(learner_fixture_open(&fixture, device, FIXTURE_ROWS));
     for (int i = 0; i < 4; i++) {
         const float loss = loss_on(cases[i].id, 0, online, huge);
         CHECK_NEAR(loss, cases[i].bootstraps ? 0.9 * 1e4 : 0, 10);
         CHECK(loss >= 0);
     }
-    world_close(&world);
+    learner_fixture_close(&fixture);
 }
 
 TEST(the_loss_falls_on_a_fixed_replay)
 {
     gpur_learner_config config = conv_config(GPUR_CHW);
-    conv_scene s;
+    conv_fixture s;
     config.optimizer.learning_rate.first = 3e-3f;
     config.batch_size = 32;
     config.target_period = 100;
-    CHECK_OK(conv_scene_open(&s, device, &config));
+    CHECK_OK(conv_fixture_open(&s, device, &config));
     CHECK_OK(gpur_learner_train(s.learner, 10));
-    const double first = world_stats(s.learner).mean_loss;
+    const double first = learner_fixture_stats(s.learner).mean_loss;
     CHECK_OK(gpur_learner_train(s.learner, 300));
-    (void)world_stats(s.learner);
+    (void)learner_fixture_stats(s.learner);
     CHECK_OK(gpur_learner_train(s.learner, 50));
-    const double last = world_stats(s.learner).mean_loss;
+    const double last = learner_fixture_stats(s.learner).mean_loss;
     CHECK(first > 0 && last < 0.25 * first);
-    conv_scene_close(&s);
+    conv_fixture_close(&s);
 }
 
 int main(int argc, char **argv)

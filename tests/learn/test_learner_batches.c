@@ -7,14 +7,14 @@
 #include "learn/learner.h"
 #include "support/learner_fixture.h"
 
-enum { BATCH = 16, ROW = sizeof(world_row) };
+enum { BATCH = 16, ROW = sizeof(learner_fixture_row) };
 
 static gpur_device *device;
-static learn_world world;
+static learner_fixture world;
 
 static gpur_learner_config rows_config(int32_t host_batches)
 {
-    gpur_learner_config config = world_config(GPUR_HEAD_Q, 0);
+    gpur_learner_config config = learner_fixture_config(GPUR_HEAD_Q, 0);
     config.host_batches = host_batches;
     return config;
 }
@@ -23,7 +23,8 @@ static gpur_learner *open_learner(int32_t host_batches)
 {
     const gpur_learner_config config = rows_config(host_batches);
     gpur_learner *learner = NULL;
-    if (world_open(&world, device, 0) != GPUR_OK || gpur_learner_create(world.replay, &config, &learner) != GPUR_OK)
+    if (learner_fixture_open(&world, device, 0) != GPUR_OK ||
+        gpur_learner_create(world.replay, &config, &learner) != GPUR_OK)
         fprintf(stderr, "no learner: %s\n", gpur_last_error());
     return learner;
 }
@@ -31,7 +32,7 @@ static gpur_learner *open_learner(int32_t host_batches)
 static void close_learner(gpur_learner *learner)
 {
     gpur_learner_destroy(learner);
-    world_close(&world);
+    learner_fixture_close(&world);
 }
 
 TEST(a_config_of_before_there_were_buffers_has_none)
@@ -40,12 +41,12 @@ TEST(a_config_of_before_there_were_buffers_has_none)
     gpur_learner *learner = NULL;
     void *rows = &config;
     config.size = offsetof(gpur_learner_config, host_batches);
-    CHECK_OK(world_open(&world, device, 0));
+    CHECK_OK(learner_fixture_open(&world, device, 0));
     CHECK_OK(gpur_learner_create(world.replay, &config, &learner));
-    CHECK_STATUS(gpur_learner_get_rows(learner, &rows), GPUR_INVALID_ARGUMENT);
+    CHECK_STATUS(gpur_learner_acquire_host_batch(learner, &rows), GPUR_INVALID_ARGUMENT);
     CHECK_MESSAGE("host_batches 0; rows in RAM need 1 to 16");
     CHECK(!rows);
-    CHECK_STATUS(gpur_learner_train_rows(learner, world.rows), GPUR_INVALID_ARGUMENT);
+    CHECK_STATUS(gpur_learner_train_host_batch(learner, world.rows), GPUR_INVALID_ARGUMENT);
     CHECK_MESSAGE("host_batches 0");
     close_learner(learner);
 }
@@ -65,36 +66,37 @@ TEST(buffers_come_in_turn_are_apart_and_come_back_trained_or_not)
     CHECK(learner);
     for (int i = 0; i < 3; i++) {
         void *rows = NULL;
-        CHECK_OK(gpur_learner_get_rows(learner, &rows));
+        CHECK_OK(gpur_learner_acquire_host_batch(learner, &rows));
         CHECK_EQUAL((uintptr_t)rows % 256, 0);
         b[i] = memset(rows, i, BATCH * ROW);
     }
     for (int i = 0; i < 3; i++)
         CHECK(b[i][0] == i && b[i][BATCH * ROW - 1] == i);
-    CHECK_STATUS(gpur_learner_get_rows(learner, &again), GPUR_WOULD_BLOCK);
+    CHECK_STATUS(gpur_learner_acquire_host_batch(learner, &again), GPUR_WOULD_BLOCK);
     CHECK_MESSAGE("all 3 host batches are acquired");
     CHECK(!again);
-    CHECK_STATUS(gpur_learner_train_rows(learner, world.rows), GPUR_WOULD_BLOCK);
-    check_refused(gpur_learner_train_rows(learner, b[0] + ROW), "rows is 52 bytes behind the start of host batch 0");
-    CHECK_OK(gpur_learner_return_rows(learner, b[2])); /* untrained */
-    check_refused(gpur_learner_return_rows(learner, b[2]), "rows is host batch 2, which was released");
-    check_refused(gpur_learner_return_rows(learner, world.rows), "none of the host batches");
-    CHECK_OK(gpur_learner_get_rows(learner, &again));
+    CHECK_STATUS(gpur_learner_train_host_batch(learner, world.rows), GPUR_WOULD_BLOCK);
+    check_refused(gpur_learner_train_host_batch(learner, b[0] + ROW),
+                  "rows is 52 bytes behind the start of host batch 0");
+    CHECK_OK(gpur_learner_release_host_batch(learner, b[2])); /* untrained */
+    check_refused(gpur_learner_release_host_batch(learner, b[2]), "rows is host batch 2, which was released");
+    check_refused(gpur_learner_release_host_batch(learner, world.rows), "none of the host batches");
+    CHECK_OK(gpur_learner_acquire_host_batch(learner, &again));
     CHECK(again == b[2]);
-    CHECK_EQUAL(world_stats(learner).steps_enqueued, 0);
+    CHECK_EQUAL(learner_fixture_stats(learner).steps_enqueued, 0);
     memcpy(b[1], world.rows, BATCH * ROW);
-    CHECK_OK(gpur_learner_train_rows(learner, b[1]));
-    check_refused(gpur_learner_train_rows(learner, b[1]), "rows is host batch 1, which was released");
-    CHECK_OK(gpur_learner_get_rows(learner, &again));
+    CHECK_OK(gpur_learner_train_host_batch(learner, b[1]));
+    check_refused(gpur_learner_train_host_batch(learner, b[1]), "rows is host batch 1, which was released");
+    CHECK_OK(gpur_learner_acquire_host_batch(learner, &again));
     CHECK(again == b[1]);
-    check_refused(gpur_learner_train_rows(learner, NULL), "rows is NULL; it must be (batch_size, row_bytes)");
-    check_refused(gpur_learner_train_rows(NULL, world.rows), "");
-    check_refused(gpur_learner_return_rows(learner, NULL), "");
-    check_refused(gpur_learner_return_rows(NULL, b[1]), "");
-    check_refused(gpur_learner_get_rows(learner, NULL), "");
-    check_refused(gpur_learner_get_rows(NULL, &again), "");
+    check_refused(gpur_learner_train_host_batch(learner, NULL), "rows is NULL; it must be (batch_size, row_bytes)");
+    check_refused(gpur_learner_train_host_batch(NULL, world.rows), "");
+    check_refused(gpur_learner_release_host_batch(learner, NULL), "");
+    check_refused(gpur_learner_release_host_batch(NULL, b[1]), "");
+    check_refused(gpur_learner_acquire_host_batch(learner, NULL), "");
+    check_refused(gpur_learner_acquire_host_batch(NULL, &again), "");
     CHECK(!again);
-    CHECK_EQUAL(world_stats(learner).steps_enqueued, 1);
+    CHECK_EQUAL(learner_fixture_stats(learner).steps_enqueued, 1);
     close_learner(learner);
 }
 
@@ -105,7 +107,7 @@ TEST(memory_of_the_device_is_refused_on_cuda)
     void *memory = NULL;
     CHECK(learner);
     CHECK_OK(gpur_device_alloc(device, BATCH * ROW, &memory));
-    const gpur_status status = gpur_learner_train_rows(learner, memory);
+    const gpur_status status = gpur_learner_train_host_batch(learner, memory);
     CHECK_EQUAL(status, test_on_cuda() ? GPUR_INVALID_ARGUMENT : GPUR_OK);
     if (test_on_cuda())
         CHECK_MESSAGE("it must be host memory");
@@ -119,18 +121,18 @@ static void measure(int32_t host_batches, gpur_learner_stats *stats, int64_t *us
     gpur_device_info before = {.size = sizeof before}, with = {.size = sizeof with}, after = {.size = sizeof after};
     const gpur_learner_config config = rows_config(host_batches);
     gpur_learner *learner = NULL;
-    CHECK_OK(world_open(&world, device, 0));
-    const size_t allocations = device->ledger.count;
+    CHECK_OK(learner_fixture_open(&world, device, 0));
+    const size_t allocations = device->allocations.count;
     CHECK_OK(gpur_device_get_info(device, &before));
     CHECK_OK(gpur_learner_create(world.replay, &config, &learner));
     CHECK_OK(gpur_device_get_info(device, &with));
-    *stats = world_stats(learner);
+    *stats = learner_fixture_stats(learner);
     *used = with.memory_used - before.memory_used;
     gpur_learner_destroy(learner);
     CHECK_OK(gpur_device_get_info(device, &after));
     CHECK_EQUAL(after.memory_used, before.memory_used);
-    CHECK_EQUAL(device->ledger.count, allocations); /* includes pinned memory, which memory_used does not */
-    world_close(&world);
+    CHECK_EQUAL(device->allocations.count, allocations); /* includes pinned memory, which memory_used does not */
+    learner_fixture_close(&world);
 }
 
 /* 16 rows of 52 bytes are 832 bytes, 1,024 when rounded up to multiples of 256. ids and window take 256 each. */
@@ -164,7 +166,7 @@ TEST(units_of_a_copy_fit_packed_rows)
     CHECK_OK(gpur_replay_create(device, &replay_config, &replay));
     CHECK_OK(gpur_learner_create(replay, &config, &learner));
     const gpur_gather_args *const ring = &learner->step.by_ids.plan.rows;
-    const gpur_gather_args *const rows = &learner->rows.block[1].source.plan.rows;
+    const gpur_gather_args *const rows = &learner->host_batches.device_batches[1].source.plan.rows;
     CHECK_EQUAL(rows->pitch, 44);
     CHECK_EQUAL(ring->copies[0].shift, 4);
     int32_t units = 0;
@@ -181,7 +183,7 @@ TEST(units_of_a_copy_fit_packed_rows)
     CHECK_OK(gpur_writer_create(replay, 1, &writer));
     CHECK_OK(gpur_writer_append_fields(writer, BATCH, arrays, NULL, NULL));
     CHECK_OK(gpur_learner_train(learner, 1));
-    CHECK_EQUAL(world_stats(learner).steps, 1);
+    CHECK_EQUAL(learner_fixture_stats(learner).steps, 1);
     gpur_writer_destroy(writer);
     gpur_learner_destroy(learner);
     gpur_replay_destroy(replay);

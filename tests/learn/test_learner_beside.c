@@ -13,7 +13,7 @@
 #include <time.h>
 
 static gpur_device *device;
-static learn_world world;
+static learner_fixture world;
 
 /* A thread that appends without waiting, and when it succeeded. */
 typedef struct appending {
@@ -54,7 +54,7 @@ static void count_appends_within_a_step(gpur_learner *learner, appending *a, int
     atomic_store(&a->stop, 0), atomic_store(&a->count, 0);
     CHECK(pthread_create(&thread, NULL, append_rows, a) == 0);
     const double begin = gpur_clock_seconds();
-    const gpur_status status = gpur_learner_train_on(learner, ids);
+    const gpur_status status = gpur_learner_train_ids(learner, ids);
     const double end = gpur_clock_seconds();
     atomic_store(&a->stop, 1);
     pthread_join(thread, NULL);
@@ -67,15 +67,15 @@ static void count_appends_within_a_step(gpur_learner *learner, appending *a, int
 TEST(writers_go_on_while_a_step_on_given_ids_is_carried_out)
 {
     static appending a;
-    static const world_row row = {.action = 1};
-    gpur_learner_config config = world_config(GPUR_HEAD_Q, 1);
-    config.network = rig_network(512, 512, GPUR_RELU, GPUR_HEAD_Q, 0, WORLD_ACTIONS);
+    static const learner_fixture_row row = {.action = 1};
+    gpur_learner_config config = learner_fixture_config(GPUR_HEAD_Q, 1);
+    config.network = network_fixture_config(512, 512, GPUR_RELU, GPUR_HEAD_Q, 0, FIXTURE_ACTIONS);
     config.batch_size = 200;
-    gpur_learner *const learner = rig_open_learner(&world, device, config);
+    gpur_learner *const learner = learner_fixture_open_learner(&world, device, config);
     int within = 0;
     CHECK(learner);
     if (!gpur_device_get_traits(device)->is_synchronous) { /* the step has only been enqueued when the call returns */
-        rig_close_learner(&world, learner);
+        learner_fixture_close_learner(&world, learner);
         return;
     }
     const void *const fields[6] = {row.obs, &row.action, &row.reward, row.next_obs, &row.terminated, &row.truncated};
@@ -83,7 +83,7 @@ TEST(writers_go_on_while_a_step_on_given_ids_is_carried_out)
     for (int attempt = 0; attempt < 20 && within == 0; attempt++) /* the other thread may get no core */
         count_appends_within_a_step(learner, &a, &within);
     CHECK(within > 0);
-    rig_close_learner(&world, learner);
+    learner_fixture_close_learner(&world, learner);
 }
 
 typedef struct acting {
@@ -96,7 +96,7 @@ typedef struct acting {
 static void *act_on(void *argument)
 {
     acting *const a = argument;
-    const float obs[8 * WORLD_FEATURES] = {0};
+    const float obs[8 * FIXTURE_FEATURES] = {0};
     int32_t actions[8];
     while (a->status == GPUR_OK && !atomic_load(a->stop))
         a->status = gpur_learner_act(a->learner, 8, obs, 0.1f, actions, NULL);
@@ -108,7 +108,7 @@ TEST(the_counters_of_acting_belong_together)
 {
     atomic_int stop = 0;
     int apart = 0;
-    gpur_learner *const learner = rig_open_learner(&world, device, world_config(GPUR_HEAD_Q, 1));
+    gpur_learner *const learner = learner_fixture_open_learner(&world, device, learner_fixture_config(GPUR_HEAD_Q, 1));
     acting all[2] = {{.learner = learner, .stop = &stop}, {.learner = learner, .stop = &stop}};
     CHECK(learner);
     for (int i = 0; i < 2; i++)
@@ -125,7 +125,7 @@ TEST(the_counters_of_acting_belong_together)
     for (int i = 0; i < 2; i++)
         CHECK_OK(all[i].status);
     CHECK_EQUAL(apart, 0);
-    rig_close_learner(&world, learner);
+    learner_fixture_close_learner(&world, learner);
 }
 
 /* An allocator of which one call fails. */
@@ -149,23 +149,23 @@ static void release_memory(void *user, void *memory, size_t bytes)
 TEST(an_act_that_fits_is_not_refused_for_lack_of_twice_the_memory)
 {
     enum { COUNT = 70 }; /* twice the present size would be 128 */
-    static const float obs[COUNT * WORLD_FEATURES];
+    static const float obs[COUNT * FIXTURE_FEATURES];
     int32_t actions[COUNT];
     gpur_device *own = NULL;
     gpur_device_config config = test_device_config();
     config.alloc = take_memory, config.release = release_memory;
     CHECK_OK(gpur_device_open(test_device_name(), &config, &own));
-    gpur_learner *const learner = rig_open_learner(&world, own, world_config(GPUR_HEAD_Q, 1));
+    gpur_learner *const learner = learner_fixture_open_learner(&world, own, learner_fixture_config(GPUR_HEAD_Q, 1));
     CHECK(learner);
     atomic_store(&fails_once, 1);
     CHECK_OK(gpur_learner_act(learner, COUNT, obs, 0.0f, actions, NULL));
     CHECK_EQUAL(atomic_load(&fails_once), 0);
-    CHECK_EQUAL(learner->actor.buffers.most, COUNT);
-    rig_close_learner(&world, learner);
+    CHECK_EQUAL(learner->actor.buffers.capacity, COUNT);
+    learner_fixture_close_learner(&world, learner);
     gpur_device_close(own);
 }
 
-static gpur_status gather(gpur_learner *learner, gpur_step *step, const int64_t *ids)
+static gpur_status gather(gpur_learner *learner, gpur_train_step *step, const int64_t *ids)
 {
     gpur_stream *stream = NULL;
     GPUR_TRY(gpur_consumer_begin(world.replay, (gpur_consumer_launch){GPUR_LAUNCH_SAMPLE, 1, 0}, &stream));
@@ -182,11 +182,11 @@ static gpur_status gather(gpur_learner *learner, gpur_step *step, const int64_t 
 TEST(a_batch_has_only_the_inputs_that_are_wanted)
 {
     static const int64_t ids[4] = {7, 3, 3, 400};
-    gpur_learner_config config = world_config(GPUR_HEAD_Q, 1);
+    gpur_learner_config config = learner_fixture_config(GPUR_HEAD_Q, 1);
     config.batch_size = 4;
     config.network.input_scale = 2.0f; /* observations are gathered as they are, and then converted */
-    gpur_learner *const learner = rig_open_learner(&world, device, config);
-    gpur_step step = {0};
+    gpur_learner *const learner = learner_fixture_open_learner(&world, device, config);
+    gpur_train_step step = {0};
     gpur_arena arena = {NULL, 0};
     float x[4][8];
     int32_t action[4];
@@ -206,11 +206,11 @@ TEST(a_batch_has_only_the_inputs_that_are_wanted)
     CHECK_OK(gpur_device_copy(device, action, step.batch.action, sizeof action));
     for (int b = 0; b < 4; b++) {
         CHECK_EQUAL(action[b], world.rows[ids[b]].action);
-        for (int f = 0; f < WORLD_FEATURES; f++)
+        for (int f = 0; f < FIXTURE_FEATURES; f++)
             CHECK_NEAR(x[b][f], 2.0f * world.rows[ids[b]].obs[f], 0);
     }
     gpur_device_free(device, memory);
-    rig_close_learner(&world, learner);
+    learner_fixture_close_learner(&world, learner);
 }
 
 int main(int argc, char **argv)

@@ -8,7 +8,7 @@
 #include "learn/learner.h"
 #include "replay/replay.h"
 #include "support/learner_fixture.h"
-#include "support/replay_kit.h"
+#include "support/replay_fixture.h"
 
 #include <pthread.h>
 #include <sched.h>
@@ -26,34 +26,35 @@ typedef struct run {
     int32_t norm;
     gpur_learner_config config;
     gpur_grid grid;
-    gpur_one_kernel_way way;
+    gpur_fused_launch_config way;
     int32_t large; /* tiles of the matrix products in one kernel: 0 small, 1 large, -1 the default of each */
     int64_t portions[PORTIONS]; /* the steps of each call of gpur_learner_train */
     gpur_status (*feed)(gpur_learner *learner, const struct run *run); /* replaces these calls if not NULL */
 } run;
 
-static learn_world world;
+static learner_fixture world;
 
 static gpur_learner_config one_kernel_config(gpur_network_config network, int64_t batch)
 {
-    gpur_learner_config config = world_config(GPUR_HEAD_DUELING, 1);
+    gpur_learner_config config = learner_fixture_config(GPUR_HEAD_DUELING, 1);
     config.network = network;
     config.network.init = GPUR_INIT_FAN_IN;
     config.batch_size = batch;
-    config.step_kernel = GPUR_STEP_ONE_KERNEL;
+    config.step_kernel = GPUR_STEP_FUSED;
     return config;
 }
 
 static run run_of(gpur_learner_config config)
 {
-    return (run){.filled = WORLD_ROWS, .norm = WORLD_UNIFORM, .config = config, .large = -1, .portions = {SHAPE_STEPS}};
+    return (run){
+        .filled = FIXTURE_ROWS, .norm = WORLD_UNIFORM, .config = config, .large = -1, .portions = {SHAPE_STEPS}};
 }
 
 static gpur_status train(const run *r, gpur_learner *learner)
 {
-    learner->one.way = r->way;
-    for (int i = 0; i < learner->one.args.product_count && r->large >= 0 && learner->one.step; i++)
-        learner->one.args.products[i].large = r->large;
+    learner->fused.launch = r->way;
+    for (int i = 0; i < learner->fused.args.gemm_count && r->large >= 0 && learner->fused.step; i++)
+        learner->fused.args.gemms[i].large = r->large;
     if (r->feed)
         return r->feed(learner, r);
     for (int i = 0; i < PORTIONS; i++)
@@ -63,11 +64,11 @@ static gpur_status train(const run *r, gpur_learner *learner)
 
 static gpur_status read_priorities(float *priorities)
 {
-    int64_t ids[WORLD_ROWS];
-    for (int i = 0; i < WORLD_ROWS; i++)
+    int64_t ids[FIXTURE_ROWS];
+    for (int i = 0; i < FIXTURE_ROWS; i++)
         ids[i] = i;
-    for (int first = 0; first < WORLD_ROWS; first += WORLD_ROWS / 2)
-        GPUR_TRY(gpur_replay_get_priorities(world.replay, WORLD_ROWS / 2, ids + first, priorities + first));
+    for (int first = 0; first < FIXTURE_ROWS; first += FIXTURE_ROWS / 2)
+        GPUR_TRY(gpur_replay_get_priorities(world.replay, FIXTURE_ROWS / 2, ids + first, priorities + first));
     return GPUR_OK;
 }
 
@@ -84,22 +85,22 @@ static int64_t result_of(const run *r, float *values)
     if (status == GPUR_OK)
         status = train(r, learner);
     if (status == GPUR_OK)
-        online = world_weights(learner, GPUR_WEIGHTS_ONLINE, values, MOST);
+        online = learner_fixture_weights(learner, GPUR_WEIGHTS_ONLINE, values, MOST);
     if (online > 0)
-        target = world_weights(learner, GPUR_WEIGHTS_TARGET, values + online, MOST - online);
+        target = learner_fixture_weights(learner, GPUR_WEIGHTS_TARGET, values + online, MOST - online);
     if (target > 0 && r->norm != WORLD_UNIFORM)
-        priorities = read_priorities(values + online + target) == GPUR_OK ? WORLD_ROWS : -MOST;
+        priorities = read_priorities(values + online + target) == GPUR_OK ? FIXTURE_ROWS : -MOST;
     if (status != GPUR_OK)
         fprintf(stderr, "%s\n", gpur_last_error());
     gpur_learner_destroy(learner);
-    world_close(&world);
+    learner_fixture_close(&world);
     gpur_device_force_grid(device, (gpur_grid){0, 0, 0});
     return target > 0 ? online + target + priorities : -1;
 }
 
 static void check_same(const run *a, const run *b, const char *what, int64_t which)
 {
-    static float x[MOST + WORLD_ROWS], y[MOST + WORLD_ROWS];
+    static float x[MOST + FIXTURE_ROWS], y[MOST + FIXTURE_ROWS];
     const int64_t count = result_of(a, x), other = result_of(b, y);
     TEST_REQUIRE(count > 0 && other == count && memcmp(x, y, (size_t)count * sizeof *x) == 0, "%s %lld: other bits",
                  what, (long long)which);
@@ -108,7 +109,7 @@ static void check_same(const run *a, const run *b, const char *what, int64_t whi
 TEST(steps_may_be_divided_into_calls_in_any_way)
 {
     static const int64_t portions[][PORTIONS] = {{1, 8, 0, 255, 256, 80}, {300, 300}};
-    run whole = run_of(world_config(GPUR_HEAD_DUELING, 1));
+    run whole = run_of(learner_fixture_config(GPUR_HEAD_DUELING, 1));
     whole.portions[0] = 600;
     for (int i = 0; i < 2; i++) {
         run parts = whole;
@@ -127,9 +128,9 @@ static const gpur_grid grids[] = {{1, 32, 0}, {2, 64, 0}, {7, 96, 0}, {64, 256, 
 TEST(no_launch_shape_changes_a_bit_of_steps_by_libraries)
 {
     for (int32_t norm = WORLD_UNIFORM; norm <= GPUR_WEIGHT_NORM_MEMORY; norm += 2) {
-        run first = run_of(world_config(GPUR_HEAD_DUELING, 1));
+        run first = run_of(learner_fixture_config(GPUR_HEAD_DUELING, 1));
         first.norm = norm, first.grid = grids[0];
-        first.config.index_source = norm == WORLD_UNIFORM ? GPUR_UNIFORM : GPUR_PRIORITIZED;
+        first.config.index_source = norm == WORLD_UNIFORM ? GPUR_UNIFORM : GPUR_PRIORITIZED_STRATIFIED;
         for (int i = 1; i < 4; i++) {
             run other = first;
             other.grid = grids[i];
@@ -142,8 +143,8 @@ TEST(no_launch_shape_changes_a_bit_of_steps_by_libraries)
  * from the priorities that the step before wrote. */
 static void check_ways(const run *first, const char *what)
 {
-    static const gpur_one_kernel_way ways[] = {{1, 32, 0, 1},  {1, 64, 0, 5}, {2, 96, 0, 2},
-                                               {3, 128, 1, 5}, {4, 16, 0, 3}, {16, 256, 0, 12}};
+    static const gpur_fused_launch_config ways[] = {{1, 32, 0, 1},  {1, 64, 0, 5}, {2, 96, 0, 2},
+                                                    {3, 128, 1, 5}, {4, 16, 0, 3}, {16, 256, 0, 12}};
     run one = *first;
     one.way = ways[0];
     for (int i = 1; i < 6; i++) {
@@ -156,28 +157,29 @@ static void check_ways(const run *first, const char *what)
 
 TEST(no_launch_shape_changes_a_bit_of_steps_in_one_kernel)
 {
-    const gpur_network_config small = rig_network(33, 0, GPUR_RELU, GPUR_HEAD_DUELING, 35, WORLD_ACTIONS);
-    const gpur_network_config tall = rig_network(9, 0, GPUR_RELU, GPUR_HEAD_DUELING, 70, WORLD_ACTIONS);
+    const gpur_network_config small = network_fixture_config(33, 0, GPUR_RELU, GPUR_HEAD_DUELING, 35, FIXTURE_ACTIONS);
+    const gpur_network_config tall = network_fixture_config(9, 0, GPUR_RELU, GPUR_HEAD_DUELING, 70, FIXTURE_ACTIONS);
     for (int32_t large = -1; large <= 1; large++) {
         run r = run_of(one_kernel_config(small, BATCH));
         r.large = large;
         check_ways(&r, "tiles of the default, small or large size; way");
     }
     run r = run_of(one_kernel_config(small, BATCH));
-    r.norm = GPUR_WEIGHT_NORM_MEMORY, r.config.index_source = GPUR_PRIORITIZED, r.config.optimizer.clip_norm = 0.1f;
+    r.norm = GPUR_WEIGHT_NORM_MEMORY, r.config.index_source = GPUR_PRIORITIZED_STRATIFIED,
+    r.config.optimizer.clip_norm = 0.1f;
     check_ways(&r, "priorities, way");
     r = run_of(one_kernel_config(tall, 270));
     r.kind = WORLD_WIDE, r.large = 1, r.portions[0] = 5;
     check_ways(&r, "sums in several parts, way");
 }
 
-/* Every feed trains step t on the rows world_ids(t), so all must end with the same weights. */
+/* Every feed trains step t on the rows learner_fixture_ids(t), so all must end with the same weights. */
 static gpur_status by_ids(gpur_learner *learner, const run *r)
 {
     for (int t = 0; t < RAM_STEPS; t++) {
         int64_t ids[BATCH];
-        world_ids(&world, t, (int)r->config.batch_size, ids);
-        GPUR_TRY(gpur_learner_train_on(learner, ids));
+        learner_fixture_ids(&world, t, (int)r->config.batch_size, ids);
+        GPUR_TRY(gpur_learner_train_ids(learner, ids));
         memset(ids, 0xff, sizeof ids); /* the caller may change them now */
     }
     return GPUR_OK;
@@ -187,8 +189,8 @@ static gpur_status by_ids_waiting(gpur_learner *learner, const run *r)
 {
     for (int t = 0; t < RAM_STEPS; t++) {
         int64_t ids[BATCH];
-        world_ids(&world, t, (int)r->config.batch_size, ids);
-        GPUR_TRY(gpur_learner_train_on(learner, ids));
+        learner_fixture_ids(&world, t, (int)r->config.batch_size, ids);
+        GPUR_TRY(gpur_learner_train_ids(learner, ids));
         GPUR_TRY(gpur_learner_sync(learner));
     }
     return GPUR_OK;
@@ -197,7 +199,7 @@ static gpur_status by_ids_waiting(gpur_learner *learner, const run *r)
 static void pack_step(const run *r, int t, void *rows)
 {
     int64_t ids[BATCH];
-    world_ids(&world, t, (int)r->config.batch_size, ids);
+    learner_fixture_ids(&world, t, (int)r->config.batch_size, ids);
     world_pack(&world, ids, (int)r->config.batch_size, rows);
 }
 
@@ -206,9 +208,9 @@ static gpur_status by_buffers(gpur_learner *learner, const run *r)
 {
     for (int t = 0; t < RAM_STEPS; t++) {
         void *rows = NULL;
-        GPUR_TRY(gpur_learner_get_rows(learner, &rows));
+        GPUR_TRY(gpur_learner_acquire_host_batch(learner, &rows));
         pack_step(r, t, rows);
-        GPUR_TRY(gpur_learner_train_rows(learner, rows));
+        GPUR_TRY(gpur_learner_train_host_batch(learner, rows));
     }
     return GPUR_OK;
 }
@@ -218,7 +220,7 @@ static gpur_status by_own_memory(gpur_learner *learner, const run *r)
     static unsigned char rows[BATCH * MOST_ROW_BYTES];
     for (int t = 0; t < RAM_STEPS; t++) {
         pack_step(r, t, rows);
-        GPUR_TRY(gpur_learner_train_rows(learner, rows));
+        GPUR_TRY(gpur_learner_train_host_batch(learner, rows));
         memset(rows, 0xff, sizeof rows);
     }
     return GPUR_OK;
@@ -229,9 +231,9 @@ static gpur_status by_ids_and_rows(gpur_learner *learner, const run *r)
     static unsigned char rows[BATCH * MOST_ROW_BYTES];
     for (int t = 0; t < RAM_STEPS; t++) {
         int64_t ids[BATCH];
-        world_ids(&world, t, (int)r->config.batch_size, ids);
+        learner_fixture_ids(&world, t, (int)r->config.batch_size, ids);
         pack_step(r, t, rows);
-        GPUR_TRY(t % 3 ? gpur_learner_train_rows(learner, rows) : gpur_learner_train_on(learner, ids));
+        GPUR_TRY(t % 3 ? gpur_learner_train_host_batch(learner, rows) : gpur_learner_train_ids(learner, ids));
     }
     return GPUR_OK;
 }
@@ -242,7 +244,7 @@ typedef struct prefetching {
     const run *r;
     sem_t room, filled;
     void *waiting[BUFFERS];
-    int asks_again; /* 1: poll gpur_learner_get_rows instead of waiting for room */
+    int asks_again; /* 1: poll gpur_learner_acquire_host_batch instead of waiting for room */
 } prefetching;
 
 static void *prefetch(void *context)
@@ -252,8 +254,8 @@ static void *prefetch(void *context)
         void *rows = NULL;
         if (!p->asks_again)
             sem_wait(&p->room);
-        gpur_status status = gpur_learner_get_rows(p->learner, &rows);
-        for (; p->asks_again && status == GPUR_WOULD_BLOCK; status = gpur_learner_get_rows(p->learner, &rows))
+        gpur_status status = gpur_learner_acquire_host_batch(p->learner, &rows);
+        for (; p->asks_again && status == GPUR_WOULD_BLOCK; status = gpur_learner_acquire_host_batch(p->learner, &rows))
             sched_yield();
         if (status == GPUR_OK)
             pack_step(p->r, t, rows);
@@ -276,7 +278,7 @@ static gpur_status by_two_threads(gpur_learner *learner, const run *r, int asks_
         return GPUR_DEVICE_ERROR;
     for (int t = 0; t < RAM_STEPS; t++) {
         sem_wait(&p.filled);
-        const gpur_status status = gpur_learner_train_rows(learner, p.waiting[t % BUFFERS]);
+        const gpur_status status = gpur_learner_train_host_batch(learner, p.waiting[t % BUFFERS]);
         first = first != GPUR_OK ? first : status;
         sem_post(&p.room);
     }
@@ -304,14 +306,14 @@ TEST(rows_by_id_from_ram_and_from_another_thread_train_alike)
         gpur_status (*feed)(gpur_learner *learner, const run *run);
         int kind, buffers, filled;
     } feeds[] = {
-        {"ids, waited for", by_ids_waiting, WORLD_PLAIN, 1, WORLD_ROWS},
+        {"ids, waited for", by_ids_waiting, WORLD_PLAIN, 1, FIXTURE_ROWS},
         {"one buffer", by_buffers, WORLD_PLAIN, 1, 0},
         {"two buffers", by_buffers, WORLD_PLAIN, 2, 0},
-        {"three buffers", by_buffers, WORLD_PLAIN, 3, WORLD_ROWS},
+        {"three buffers", by_buffers, WORLD_PLAIN, 3, FIXTURE_ROWS},
         {"16 buffers", by_buffers, WORLD_PLAIN, 16, 0},
         {"own memory, one buffer", by_own_memory, WORLD_PLAIN, 1, 0},
-        {"own memory, two buffers", by_own_memory, WORLD_PLAIN, 2, WORLD_ROWS},
-        {"ids and rows", by_ids_and_rows, WORLD_PLAIN, 2, WORLD_ROWS},
+        {"own memory, two buffers", by_own_memory, WORLD_PLAIN, 2, FIXTURE_ROWS},
+        {"ids and rows", by_ids_and_rows, WORLD_PLAIN, 2, FIXTURE_ROWS},
         {"another layout", by_buffers, WORLD_WIDE, 2, 0},
         {"images", by_own_memory, WORLD_PLANES, 2, 0},
         {"a thread that waits", by_a_thread_that_waits, WORLD_PLAIN, BUFFERS, 0},
@@ -320,7 +322,8 @@ TEST(rows_by_id_from_ram_and_from_another_thread_train_alike)
     for (size_t i = 0; i < sizeof feeds / sizeof *feeds; i++) {
         if (feeds[i].kind == WORLD_PLANES && IS_WATCHED)
             continue;
-        run ids = run_of(feeds[i].kind == WORLD_PLANES ? conv_config(GPUR_CHW) : world_config(GPUR_HEAD_DUELING, 1));
+        run ids = run_of(feeds[i].kind == WORLD_PLANES ? conv_config(GPUR_CHW)
+                                                       : learner_fixture_config(GPUR_HEAD_DUELING, 1));
         ids.kind = feeds[i].kind, ids.feed = by_ids;
         run other = ids;
         other.feed = feeds[i].feed, other.config.host_batches = feeds[i].buffers, other.filled = feeds[i].filled;
@@ -340,8 +343,8 @@ static gpur_status walk(gpur_writer *writer)
     float obs[STACK][FEATURES] = {{0}};
     uint64_t random = 9;
     for (int t = 0; t < WALK; t++) {
-        const int32_t action = (int32_t)kit_below(&random, WORLD_ACTIONS);
-        const float reward = (float)kit_below(&random, 100) / 50.0f - 1.0f;
+        const int32_t action = (int32_t)xorshift_below(&random, FIXTURE_ACTIONS);
+        const float reward = (float)xorshift_below(&random, 100) / 50.0f - 1.0f;
         const uint8_t ends = t % 11 == 10;
         if (t % 11 == 0) {
             memset(obs, 0, sizeof obs);
@@ -350,7 +353,7 @@ static gpur_status walk(gpur_writer *writer)
         }
         memmove(obs, obs + 1, sizeof obs - sizeof obs[0]);
         for (int f = 0; f < FEATURES; f++)
-            obs[STACK - 1][f] = (float)kit_below(&random, 1000) / 500.0f - 1.0f;
+            obs[STACK - 1][f] = (float)xorshift_below(&random, 1000) / 500.0f - 1.0f;
         GPUR_TRY(gpur_writer_step(writer, &action, &reward, obs, &ends, NULL));
     }
     return GPUR_OK;
@@ -360,13 +363,13 @@ static gpur_status walk(gpur_writer *writer)
 static gpur_status train_on_stacks(gpur_replay *replay, gpur_learner *learner, float gamma)
 {
     int64_t ids[32];
-    const kit k = kit_of(replay, gamma);
+    const row_tags k = row_tags_of(replay, gamma);
     GPUR_TRY(gpur_learner_train(learner, 20));
     for (int b = 0; b < 32; b++)
         ids[b] = WALK - 2 - b;
-    GPUR_TRY(gpur_learner_train_on(learner, ids));
+    GPUR_TRY(gpur_learner_train_ids(learner, ids));
     unsigned char *const rows = calloc(32, (size_t)k.row_bytes);
-    const gpur_status status = gpur_learner_train_rows(learner, rows);
+    const gpur_status status = gpur_learner_train_host_batch(learner, rows);
     free(rows);
     GPUR_TRY(status);
     return gpur_learner_train(learner, 3);
@@ -374,19 +377,19 @@ static gpur_status train_on_stacks(gpur_replay *replay, gpur_learner *learner, f
 
 static int64_t weights_of_layout(int32_t layout, float *values)
 {
-    gpur_replay_config config = kit_config(stacks, 6, 256, 16, 32);
-    gpur_learner_config learner_config = world_config(GPUR_HEAD_DUELING, 1);
+    gpur_replay_config config = replay_fixture_config(stacks, 6, 256, 16, 32);
+    gpur_learner_config learner_config = learner_fixture_config(GPUR_HEAD_DUELING, 1);
     gpur_replay *replay = NULL;
     gpur_writer *writer = NULL;
     gpur_learner *learner = NULL;
-    config.layout = layout, config.frame_stack = layout == GPUR_LINKED ? STACK : 1, config.n_step = 2;
-    config.frame_slack = 64;
+    config.layout = layout, config.frame_stack = layout == GPUR_LAYOUT_FRAMES ? STACK : 1, config.n_step = 2;
+    config.extra_frames = 64;
     learner_config.batch_size = 32, learner_config.host_batches = 1;
     const int good = gpur_replay_create(device, &config, &replay) == GPUR_OK &&
                      gpur_writer_create(replay, 1, &writer) == GPUR_OK &&
                      gpur_learner_create(replay, &learner_config, &learner) == GPUR_OK && walk(writer) == GPUR_OK &&
                      train_on_stacks(replay, learner, config.gamma) == GPUR_OK && gpur_replay_size(replay) == 256;
-    const int64_t count = good ? world_weights(learner, GPUR_WEIGHTS_ONLINE, values, MOST) : -1;
+    const int64_t count = good ? learner_fixture_weights(learner, GPUR_WEIGHTS_ONLINE, values, MOST) : -1;
     gpur_learner_destroy(learner);
     gpur_writer_destroy(writer);
     gpur_replay_destroy(replay);
@@ -396,18 +399,18 @@ static int64_t weights_of_layout(int32_t layout, float *values)
 TEST(packed_and_linked_replays_train_alike)
 {
     static float packed[MOST], linked[MOST];
-    const int64_t count = weights_of_layout(GPUR_PACKED, packed);
+    const int64_t count = weights_of_layout(GPUR_LAYOUT_ROWS, packed);
     CHECK(count > 100);
-    CHECK_EQUAL(weights_of_layout(GPUR_LINKED, linked), count);
+    CHECK_EQUAL(weights_of_layout(GPUR_LAYOUT_FRAMES, linked), count);
     CHECK(memcmp(packed, linked, (size_t)count * sizeof *packed) == 0);
 }
 
 /* The ids of four train steps, and of four calls of gpur_replay_sample. */
 static gpur_status draw_both(int32_t source, uint64_t seed, int64_t learned[4][BATCH], int64_t drawn[4][BATCH])
 {
-    gpur_learner_config config = world_config(GPUR_HEAD_Q, 1);
+    gpur_learner_config config = learner_fixture_config(GPUR_HEAD_Q, 1);
     gpur_learner *learner = NULL;
-    GPUR_TRY(world_open(&world, device, WORLD_ROWS));
+    GPUR_TRY(learner_fixture_open(&world, device, FIXTURE_ROWS));
     world.replay->config.index_source = config.index_source = source;
     world.replay->config.seed = config.seed = seed;
     GPUR_TRY(gpur_learner_create(world.replay, &config, &learner));
@@ -420,7 +423,7 @@ static gpur_status draw_both(int32_t source, uint64_t seed, int64_t learned[4][B
         gpur_batch_release(batch);
     }
     gpur_learner_destroy(learner);
-    world_close(&world);
+    learner_fixture_close(&world);
     return GPUR_OK;
 }
 
@@ -442,7 +445,7 @@ TEST(draws_follow_the_seed_and_are_not_those_of_the_replay)
 TEST(tensor_core_arithmetic_stays_close)
 {
     static float a[MOST], b[MOST];
-    run fp32 = run_of(world_config(GPUR_HEAD_DUELING, 1));
+    run fp32 = run_of(learner_fixture_config(GPUR_HEAD_DUELING, 1));
     fp32.portions[0] = 5;
     run tf32 = fp32;
     tf32.config.math = GPUR_MATH_TF32;

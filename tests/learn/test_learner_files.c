@@ -3,17 +3,17 @@
  * infinite, which are refused from memory and from files. */
 #include "file/checkpoint_file.h"
 #include "learn/learner.h"
-#include "support/file_scene.h"
+#include "support/checkpoint_fixture.h"
 #include "support/learner_fixture.h"
 #include "test.h"
 
 enum { STEPS = 25, MOST = 4096 };
 
-static void open_trained(file_scene *s, gpur_device *device, int variant)
+static void open_trained(checkpoint_fixture *s, gpur_device *device, int variant)
 {
-    CHECK_OK(scene_open(s, device, variant));
-    CHECK_OK(scene_begin(s, 0));
-    CHECK_OK(scene_run(s, 0, STEPS));
+    CHECK_OK(checkpoint_fixture_open(s, device, variant));
+    CHECK_OK(checkpoint_fixture_begin(s, 0));
+    CHECK_OK(checkpoint_fixture_run(s, 0, STEPS));
 }
 
 static void check_write(gpur_learner *learner, int32_t which, const char *name, float bad, int64_t places)
@@ -21,7 +21,7 @@ static void check_write(gpur_learner *learner, int32_t which, const char *name, 
     gpur_weight_info info = {.size = sizeof info};
     float before[MOST], given[MOST], after[MOST];
     char message[160];
-    CHECK_OK(gpur_learner_weight(learner, 0, &info));
+    CHECK_OK(gpur_learner_get_weight_info(learner, 0, &info));
     CHECK(strcmp(info.name, name) == 0 && info.count <= MOST);
     CHECK_OK(gpur_learner_read_weights(learner, which, name, before, info.count));
     for (int64_t i = 0; i < info.count; i++)
@@ -37,15 +37,15 @@ static void check_write(gpur_learner *learner, int32_t which, const char *name, 
 TEST(weights_from_memory_are_finite)
 {
     gpur_device *const device = test_device();
-    file_scene s;
+    checkpoint_fixture s;
     open_trained(&s, device, 0);
     for (int32_t which = GPUR_WEIGHTS_ONLINE; which <= GPUR_WEIGHTS_TARGET; which++) {
-        check_write(s.learner, which, "trunk.0.weight", NAN, 16 * SCENE_FEATURES);
+        check_write(s.learner, which, "trunk.0.weight", NAN, 16 * CHECKPOINT_FEATURES);
         check_write(s.learner, which, "trunk.0.weight", NAN, 1);
         check_write(s.learner, which, "trunk.0.weight", INFINITY, 2);
         check_write(s.learner, which, "trunk.0.weight", -INFINITY, 3);
     }
-    scene_close(&s);
+    checkpoint_fixture_close(&s);
     gpur_device_close(device);
 }
 
@@ -57,7 +57,7 @@ typedef gpur_status (*file_call)(gpur_learner *learner, const char *path, const 
 static int is_saved_at(gpur_learner *learner, const char *path)
 {
     int64_t bytes[2] = {0, 0};
-    const char *const again = scene_path("again");
+    const char *const again = test_file_path("again");
     if (gpur_learner_save(learner, again, NULL) != GPUR_OK)
         return 0;
     unsigned char *const now = read_file(again, &bytes[0]), *const then = read_file(path, &bytes[1]);
@@ -76,8 +76,8 @@ static void check_file(gpur_learner *from, gpur_learner *to, float *array, int64
     float kept[MOST], bad[MOST];
     const gpur_tensor *const tensor = &from->network.params.tensor[1];
     const int64_t bytes = places * (int64_t)sizeof *bad;
-    snprintf(path, sizeof path, "%s", scene_path("bad"));
-    snprintf(before, sizeof before, "%s", scene_path("before"));
+    snprintf(path, sizeof path, "%s", test_file_path("bad"));
+    snprintf(before, sizeof before, "%s", test_file_path("before"));
     for (int64_t i = 0; i < places; i++)
         bad[i] = value;
     CHECK_OK(gpur_learner_save(to, before, NULL));
@@ -98,7 +98,7 @@ static void check_file(gpur_learner *from, gpur_learner *to, float *array, int64
 TEST(weights_from_files_are_finite)
 {
     gpur_device *const device = test_device();
-    file_scene from, to;
+    checkpoint_fixture from, to;
     open_trained(&from, device, 2);
     open_trained(&to, device, 2);
     CHECK_OK(gpur_learner_train(to.learner, 3));
@@ -117,22 +117,22 @@ TEST(weights_from_files_are_finite)
     check_file(a, b, o->velocity, 1, NAN, gpur_learner_save, gpur_learner_load,
                "1 of the 16 numbers of \"optimizer.velocity.trunk.0.bias\" are NaN");
     check_file(a, b, o->square, 1, INFINITY, gpur_learner_save, gpur_learner_load, NULL); /* it may overflow */
-    scene_close(&from);
-    scene_close(&to);
+    checkpoint_fixture_close(&from);
+    checkpoint_fixture_close(&to);
     gpur_device_close(device);
 }
 
-static void open_conv(conv_scene *s, gpur_device *device, uint64_t seed)
+static void open_conv(conv_fixture *s, gpur_device *device, uint64_t seed)
 {
     gpur_learner_config config = conv_config(GPUR_CHW);
     config.seed = seed;
-    CHECK_OK(conv_scene_open(s, device, &config));
+    CHECK_OK(conv_fixture_open(s, device, &config));
 }
 
 static void check_tensor(gpur_learner *learner, const gpur_checkpoint *file, const unsigned char *data, int32_t index)
 {
     gpur_weight_info info = {.size = sizeof info};
-    CHECK_OK(gpur_learner_weight(learner, index, &info));
+    CHECK_OK(gpur_learner_get_weight_info(learner, index, &info));
     const gpur_tensor_entry *const entry = gpur_tensors_find(&file->tensors, info.name);
     CHECK(entry && entry->dims == info.dims);
     for (int32_t d = 0; entry && d < info.dims; d++)
@@ -146,12 +146,12 @@ static void check_tensor(gpur_learner *learner, const gpur_checkpoint *file, con
 TEST(weights_files_have_the_order_of_the_shapes)
 {
     gpur_device *const device = test_device();
-    const char *const path = scene_path("weights");
-    conv_scene s;
+    const char *const path = test_file_path("weights");
+    conv_fixture s;
     gpur_checkpoint file;
     int64_t bytes = 0;
     open_conv(&s, device, 3);
-    CHECK(s.learner->network.params.tensor[0].block > 1); /* the device has these in another order */
+    CHECK(s.learner->network.params.tensor[0].space_to_depth > 1); /* the device has these in another order */
     CHECK_OK(gpur_learner_save_weights(s.learner, path, NULL));
     CHECK_OK(gpur_checkpoint_open(&file, path));
     unsigned char *const data = read_file(path, &bytes);
@@ -159,24 +159,24 @@ TEST(weights_files_have_the_order_of_the_shapes)
         check_tensor(s.learner, &file, data, i);
     free(data);
     gpur_checkpoint_close(&file);
-    conv_scene_close(&s);
+    conv_fixture_close(&s);
     gpur_device_close(device);
 }
 
 static void check_alike(gpur_learner *a, gpur_learner *b, int wanted)
 {
     static float x[MOST], y[MOST];
-    const int64_t count = world_weights(a, GPUR_WEIGHTS_ONLINE, x, MOST);
+    const int64_t count = learner_fixture_weights(a, GPUR_WEIGHTS_ONLINE, x, MOST);
     CHECK(count > 0);
-    CHECK_EQUAL(world_weights(b, GPUR_WEIGHTS_ONLINE, y, MOST), count);
+    CHECK_EQUAL(learner_fixture_weights(b, GPUR_WEIGHTS_ONLINE, y, MOST), count);
     CHECK_EQUAL(memcmp(x, y, (size_t)count * sizeof *x) == 0, wanted);
 }
 
 TEST(weights_and_learners_come_back)
 {
     gpur_device *const device = test_device();
-    const char *const weights = scene_path("weights"), *const whole = scene_path("learner");
-    conv_scene s, other;
+    const char *const weights = test_file_path("weights"), *const whole = test_file_path("learner");
+    conv_fixture s, other;
     open_conv(&s, device, 3);
     open_conv(&other, device, 4);
     check_alike(s.learner, other.learner, 0);
@@ -188,19 +188,19 @@ TEST(weights_and_learners_come_back)
     CHECK_OK(gpur_learner_save(s.learner, whole, NULL));
     CHECK_OK(gpur_learner_load(other.learner, whole, NULL));
     check_alike(s.learner, other.learner, 1);
-    conv_scene_close(&s);
-    conv_scene_close(&other);
+    conv_fixture_close(&s);
+    conv_fixture_close(&other);
     gpur_device_close(device);
 }
 
 static void check_load_refused(gpur_device *device, const char *path, const gpur_learner_config *config,
                                const char *message)
 {
-    conv_scene other;
-    CHECK_OK(conv_scene_open(&other, device, config));
+    conv_fixture other;
+    CHECK_OK(conv_fixture_open(&other, device, config));
     CHECK_STATUS(gpur_learner_load(other.learner, path, NULL), GPUR_INVALID_ARGUMENT);
     CHECK_MESSAGE(message);
-    conv_scene_close(&other);
+    conv_fixture_close(&other);
 }
 
 /* The order of the first layer on the device depends on its kernel and stride, so a file fits only one network. */
@@ -212,8 +212,8 @@ TEST(a_learner_of_another_trunk_is_refused)
                                         {GPUR_CONV, 6, GPUR_RELU, 4, 1, 0, {0}},
                                         {GPUR_CONV, 6, GPUR_RELU, 4, 2, 1, {0}}};
     gpur_device *const device = test_device();
-    const char *const whole = scene_path("learner");
-    conv_scene s;
+    const char *const whole = test_file_path("learner");
+    conv_fixture s;
     open_conv(&s, device, 3);
     CHECK_OK(gpur_learner_save(s.learner, whole, NULL));
     for (size_t i = 0; i < sizeof layers / sizeof *layers; i++) {
@@ -234,7 +234,7 @@ TEST(a_learner_of_another_trunk_is_refused)
     config = conv_config(GPUR_CHW);
     config.network.hidden_activation = GPUR_TANH;
     check_load_refused(device, whole, &config, "hidden_activation is \"1\" in the file; this learner has \"2\"");
-    conv_scene_close(&s);
+    conv_fixture_close(&s);
     gpur_device_close(device);
 }
 
@@ -266,18 +266,18 @@ static void rename_setting(const char *path, const char *from, const char *to)
 TEST(a_file_without_the_hidden_layers_activation_is_loaded)
 {
     gpur_device *const device = test_device();
-    const char *const whole = scene_path("learner");
-    conv_scene s, other;
+    const char *const whole = test_file_path("learner");
+    conv_fixture s, other;
     gpur_learner_config config = conv_config(GPUR_CHW);
     config.network.hidden_activation = GPUR_TANH;
     open_conv(&s, device, 3);
-    CHECK_OK(conv_scene_open(&other, device, &config));
+    CHECK_OK(conv_fixture_open(&other, device, &config));
     CHECK_OK(gpur_learner_save(s.learner, whole, NULL));
     rename_setting(whole, "hidden_activation", "hidden_activatioN");
     CHECK_OK(gpur_learner_load(other.learner, whole, NULL));
     check_alike(s.learner, other.learner, 1);
-    conv_scene_close(&s);
-    conv_scene_close(&other);
+    conv_fixture_close(&s);
+    conv_fixture_close(&other);
     gpur_device_close(device);
 }
 
@@ -293,7 +293,7 @@ int main(int argc, char **argv)
     RUN(weights_and_learners_come_back);
     RUN(a_learner_of_another_trunk_is_refused);
     RUN(a_file_without_the_hidden_layers_activation_is_loaded);
-    scene_remove_folder();
+    test_remove_folder();
 #endif
     return test_main_end();
 }

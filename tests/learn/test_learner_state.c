@@ -10,25 +10,25 @@
 
 #include <pthread.h>
 
-enum { MOST = WORLD_MOST_WEIGHTS, BATCH = 16 };
+enum { LIMIT = WORLD_MOST_WEIGHTS, BATCH = 16 };
 
 static gpur_device *device;
-static learn_world world;
+static learner_fixture fixture;
 
 /* Writes all tensors of both networks, then reads all of them back. */
 static void check_round_trip(gpur_learner *learner, int32_t tensors)
 {
-    static float values[MOST], back[MOST];
+    static float values[LIMIT], back[LIMIT];
     CHECK_EQUAL(gpur_learner_weight_count(learner), tensors);
     for (int32_t i = 0; i < 4 * tensors; i++) {
         const int32_t which = i / tensors % 2 ? GPUR_WEIGHTS_TARGET : GPUR_WEIGHTS_ONLINE;
         gpur_weight_info info = {.size = sizeof info};
-        CHECK_OK(gpur_learner_weight(learner, i % tensors, &info));
+        CHECK_OK(gpur_learner_get_weight_info(learner, i % tensors, &info));
         int64_t numbers = 1;
         for (int d = 0; d < info.dims; d++)
             numbers *= info.shape[d];
-        CHECK(info.count == numbers && numbers <= MOST);
-        rig_random((uint64_t)(2 * (i % tensors) + which), values, numbers);
+        CHECK(info.count == numbers && numbers <= LIMIT);
+        random_floats((uint64_t)(2 * (i % tensors) + which), values, numbers);
         if (i < 2 * tensors)
             CHECK_OK(gpur_learner_write_weights(learner, which, info.name, values, numbers));
         CHECK_OK(gpur_learner_read_weights(learner, which, info.name, back, numbers));
@@ -40,21 +40,22 @@ TEST(weights_survive_a_round_trip_by_name)
 {
     const gpur_learner_config config = conv_config(GPUR_CHW);
     gpur_weight_info info = {.size = sizeof info};
-    conv_scene s;
-    gpur_learner *const dense = rig_open_learner(&world, device, world_config(GPUR_HEAD_DUELING, 1));
+    conv_fixture s;
+    gpur_learner *const dense =
+        learner_fixture_open_learner(&fixture, device, learner_fixture_config(GPUR_HEAD_DUELING, 1));
     CHECK(dense);
     check_round_trip(dense, 10);
-    rig_close_learner(&world, dense);
-    CHECK_OK(conv_scene_open(&s, device, &config));
+    learner_fixture_close_learner(&fixture, dense);
+    CHECK_OK(conv_fixture_open(&s, device, &config));
     check_round_trip(s.learner, 12);
-    CHECK_OK(gpur_learner_weight(s.learner, 0, &info));
+    CHECK_OK(gpur_learner_get_weight_info(s.learner, 0, &info));
     CHECK(strcmp(info.name, "trunk.0.weight") == 0 && info.dims == 4 && info.shape[0] == 6);
     CHECK(info.shape[1] == 4 && info.shape[2] == 4 && info.shape[3] == IMAGE_CHANNELS);
-    CHECK_OK(gpur_learner_weight(s.learner, 1, &info));
+    CHECK_OK(gpur_learner_get_weight_info(s.learner, 1, &info));
     CHECK(info.dims == 1 && info.shape[0] == 6 && info.shape[1] == 0);
-    CHECK_OK(gpur_learner_weight(s.learner, 4, &info));
+    CHECK_OK(gpur_learner_get_weight_info(s.learner, 4, &info));
     CHECK(strcmp(info.name, "value.hidden.weight") == 0 && info.dims == 2 && info.shape[1] == 5 * 3 * 5);
-    conv_scene_close(&s);
+    conv_fixture_close(&s);
 }
 
 /* The largest weight is near the published limit. The fans of a convolution include its kernel size. */
@@ -66,12 +67,12 @@ TEST(first_weights_of_a_convolution_have_their_published_limits)
     const int32_t inits[] = {GPUR_INIT_FAN_IN, GPUR_INIT_GLOROT};
     for (int i = 0; i < 2; i++) {
         gpur_learner_config config = conv_config(GPUR_CHW);
-        conv_scene s;
+        conv_fixture s;
         double largest = 0;
         config.network.init = inits[i];
-        CHECK_OK(conv_scene_open(&s, device, &config));
+        CHECK_OK(conv_fixture_open(&s, device, &config));
         CHECK_OK(gpur_learner_read_weights(s.learner, GPUR_WEIGHTS_ONLINE, "trunk.1.weight", w, 5 * 3 * 3 * 6));
-        conv_scene_close(&s);
+        conv_fixture_close(&s);
         for (int j = 0; j < 5 * 3 * 3 * 6; j++)
             largest = fmax(largest, fabs((double)w[j]));
         CHECK(largest <= limits[inits[i]] * (1 + 1e-6) && largest > 0.9 * limits[inits[i]]);
@@ -83,87 +84,89 @@ TEST(the_mean_loss_is_over_the_steps_since_the_stats_before)
 {
     double sum = 0;
     for (int pass = 0; pass < 2; pass++) {
-        gpur_learner *const learner = rig_open_learner(&world, device, world_config(GPUR_HEAD_Q, 1));
-        gpur_learner_stats stats = world_stats(learner), refused = {.size = 1};
+        gpur_learner *const learner =
+            learner_fixture_open_learner(&fixture, device, learner_fixture_config(GPUR_HEAD_Q, 1));
+        gpur_learner_stats stats = learner_fixture_stats(learner), refused = {.size = 1};
         CHECK(stats.steps == 0 && stats.steps_enqueued == 0 && stats.loss == 0 && stats.mean_loss == 0);
         for (int t = 0; t < 10; t++) {
             CHECK_OK(gpur_learner_train(learner, 1));
-            sum += pass == 0 ? (double)world_stats(learner).loss : 0;
+            sum += pass == 0 ? (double)learner_fixture_stats(learner).loss : 0;
         }
         if (pass == 1) {
             CHECK_OK(gpur_learner_sync(learner));
             CHECK_STATUS(gpur_learner_get_stats(learner, &refused), GPUR_INVALID_ARGUMENT);
-            CHECK_NEAR(world_stats(learner).mean_loss, sum / 10, 1e-6 * sum);
+            CHECK_NEAR(learner_fixture_stats(learner).mean_loss, sum / 10, 1e-6 * sum);
         }
-        rig_close_learner(&world, learner);
+        learner_fixture_close_learner(&fixture, learner);
     }
 }
 
 /* Each statistics call reads the clock between two readings of this test, which bounds the rate. */
 TEST(steps_per_second_are_those_since_the_stats_before)
 {
-    gpur_learner *const learner = rig_open_learner(&world, device, world_config(GPUR_HEAD_Q, 1));
+    gpur_learner *const learner =
+        learner_fixture_open_learner(&fixture, device, learner_fixture_config(GPUR_HEAD_Q, 1));
     CHECK(learner);
     CHECK_OK(gpur_learner_train(learner, 64));
     for (int steps = 10; steps < 200; steps += 90) {
         const double before = gpur_clock_seconds();
-        (void)world_stats(learner);
+        (void)learner_fixture_stats(learner);
         const double begin = gpur_clock_seconds();
         CHECK_OK(gpur_learner_train(learner, steps));
         CHECK_OK(gpur_learner_sync(learner));
         const double end = gpur_clock_seconds();
-        const double rate = world_stats(learner).steps_per_second;
+        const double rate = learner_fixture_stats(learner).steps_per_second;
         CHECK(rate >= steps / (gpur_clock_seconds() - before) && rate <= steps / (end - begin));
     }
-    rig_close_learner(&world, learner);
+    learner_fixture_close_learner(&fixture, learner);
 }
 
 static void check_empty_window(int32_t step_kernel, int64_t steps_a_launch, float clip_norm)
 {
-    static float a[MOST], b[MOST];
-    gpur_learner_config config = world_config(GPUR_HEAD_DUELING, 1);
+    static float a[LIMIT], b[LIMIT];
+    gpur_learner_config config = learner_fixture_config(GPUR_HEAD_DUELING, 1);
     config.step_kernel = step_kernel;
     config.target_period = 1;
     config.optimizer.clip_norm = clip_norm;
-    gpur_learner *const learner = rig_open_learner(&world, device, config);
+    gpur_learner *const learner = learner_fixture_open_learner(&fixture, device, config);
     CHECK(learner);
-    learner->one.way.steps = steps_a_launch;
+    learner->fused.launch.steps = steps_a_launch;
     CHECK_OK(gpur_learner_train(learner, 3));
-    const int64_t count = world_weights(learner, GPUR_WEIGHTS_ONLINE, a, MOST);
+    const int64_t count = learner_fixture_weights(learner, GPUR_WEIGHTS_ONLINE, a, LIMIT);
     CHECK(count > 0);
-    CHECK_OK(world_set_window(learner, 0));
+    CHECK_OK(learner_fixture_set_window(learner, 0));
     CHECK_OK(gpur_learner_train(learner, 5));
-    CHECK_EQUAL(world_weights(learner, GPUR_WEIGHTS_ONLINE, b, MOST), count);
+    CHECK_EQUAL(learner_fixture_weights(learner, GPUR_WEIGHTS_ONLINE, b, LIMIT), count);
     CHECK(memcmp(a, b, (size_t)count * sizeof *a) == 0);
-    CHECK_OK(world_set_window(learner, WORLD_ROWS));
+    CHECK_OK(learner_fixture_set_window(learner, FIXTURE_ROWS));
     CHECK_OK(gpur_learner_train(learner, 1));
-    const gpur_learner_stats stats = world_stats(learner);
+    const gpur_learner_stats stats = learner_fixture_stats(learner);
     CHECK_EQUAL(stats.steps, 4);
     CHECK_EQUAL(stats.skipped, 5);
     CHECK_EQUAL(stats.target_copies, 4);
-    rig_close_learner(&world, learner);
+    learner_fixture_close_learner(&fixture, learner);
 }
 
 TEST(an_empty_window_makes_the_step_a_counted_nothing)
 {
     check_empty_window(GPUR_STEP_LIBRARIES, 0, 0.0f);
-    check_empty_window(GPUR_STEP_ONE_KERNEL, 1, 0.0f);
-    check_empty_window(GPUR_STEP_ONE_KERNEL, 3, 0.0f);
-    check_empty_window(GPUR_STEP_ONE_KERNEL, 256, 0.1f);
+    check_empty_window(GPUR_STEP_FUSED, 1, 0.0f);
+    check_empty_window(GPUR_STEP_FUSED, 3, 0.0f);
+    check_empty_window(GPUR_STEP_FUSED, 256, 0.1f);
 }
 
 TEST(the_padding_between_weights_stays_zero)
 {
-    static float w[MOST], g[MOST];
-    gpur_learner_config config = world_config(GPUR_HEAD_DUELING, 1);
+    static float w[LIMIT], g[LIMIT];
+    gpur_learner_config config = learner_fixture_config(GPUR_HEAD_DUELING, 1);
     config.optimizer.kind = GPUR_RMSPROP_TF;
     config.optimizer.momentum = 0.9f;
-    gpur_learner *const learner = rig_open_learner(&world, device, config);
+    gpur_learner *const learner = learner_fixture_open_learner(&fixture, device, config);
     CHECK(learner);
     CHECK_OK(gpur_learner_train(learner, 30));
     CHECK_OK(gpur_learner_sync(learner));
     const gpur_params *const params = &learner->network.params;
-    CHECK(params->count <= MOST);
+    CHECK(params->count <= LIMIT);
     CHECK_OK(gpur_device_copy(device, w, learner->step.optimizer.weights, params->count * 4));
     CHECK_OK(gpur_device_copy(device, g, learner->step.optimizer.gradient, params->count * 4));
     for (int32_t i = 0; i < params->tensor_count; i++)
@@ -171,14 +174,14 @@ TEST(the_padding_between_weights_stays_zero)
             w[params->tensor[i].offset + j] = g[params->tensor[i].offset + j] = 0;
     for (int64_t i = 0; i < params->count; i++)
         CHECK(w[i] == 0 && g[i] == 0);
-    rig_close_learner(&world, learner);
+    learner_fixture_close_learner(&fixture, learner);
 }
 
 /* Creates a learner, trains on draws and on host rows, acts and destroys it. Returns the first error. */
 static gpur_status use(gpur_replay *replay)
 {
-    gpur_learner_config config = world_config(GPUR_HEAD_DUELING, 1);
-    const float obs[WORLD_FEATURES] = {0};
+    gpur_learner_config config = learner_fixture_config(GPUR_HEAD_DUELING, 1);
+    const float obs[FIXTURE_FEATURES] = {0};
     gpur_learner *learner = NULL;
     int32_t action = -1;
     config.host_batches = 2;
@@ -186,7 +189,7 @@ static gpur_status use(gpur_replay *replay)
     if (status == GPUR_OK)
         status = gpur_learner_train(learner, 3);
     for (int i = 0; i < 4 && status == GPUR_OK; i++)
-        status = gpur_learner_train_rows(learner, world.rows);
+        status = gpur_learner_train_host_batch(learner, fixture.rows);
     if (status == GPUR_OK)
         status = gpur_learner_act(learner, 1, obs, 0.0f, &action, NULL);
     if (status == GPUR_OK)
@@ -205,12 +208,12 @@ TEST(every_failing_allocation_is_refused_cleanly)
         gpur_device *own = NULL;
         config.alloc = counting_alloc_take, config.release = counting_alloc_give, config.alloc_user = &counts;
         CHECK_OK(gpur_device_open(test_device_name(), &config, &own));
-        CHECK_OK(world_open(&world, own, WORLD_ROWS));
+        CHECK_OK(learner_fixture_open(&fixture, own, FIXTURE_ROWS));
         const int64_t before = counts.calls;
         counts.fail_at = nth ? before + nth : 0;
-        CHECK_STATUS(use(world.replay), nth ? GPUR_OUT_OF_MEMORY : GPUR_OK);
+        CHECK_STATUS(use(fixture.replay), nth ? GPUR_OUT_OF_MEMORY : GPUR_OK);
         calls = nth ? calls : counts.calls - before;
-        world_close(&world);
+        learner_fixture_close(&fixture);
         gpur_device_close(own);
         CHECK(counts.blocks == 0 && counts.bytes == 0 && counts.wrong_sizes == 0);
     }
@@ -222,18 +225,18 @@ TEST(the_handle_comes_from_the_callers_allocator)
 {
     counting_alloc counts = {0};
     gpur_device_config config = test_device_config();
-    gpur_learner_config refused = world_config(GPUR_HEAD_Q, 1);
+    gpur_learner_config refused = learner_fixture_config(GPUR_HEAD_Q, 1);
     gpur_device *own = NULL;
     gpur_learner *learner = NULL;
     config.alloc = counting_alloc_take, config.release = counting_alloc_give, config.alloc_user = &counts;
     CHECK_OK(gpur_device_open(test_device_name(), &config, &own));
-    CHECK_OK(world_open(&world, own, 0));
+    CHECK_OK(learner_fixture_open(&fixture, own, 0));
     const int64_t calls = counts.calls, blocks = counts.blocks;
     refused.size = 0;
-    CHECK_STATUS(gpur_learner_create(world.replay, &refused, &learner), GPUR_INVALID_ARGUMENT);
+    CHECK_STATUS(gpur_learner_create(fixture.replay, &refused, &learner), GPUR_INVALID_ARGUMENT);
     CHECK_EQUAL(counts.calls, calls + 1);
     CHECK_EQUAL(counts.blocks, blocks);
-    world_close(&world);
+    learner_fixture_close(&fixture);
     gpur_device_close(own);
 }
 
@@ -274,13 +277,13 @@ static void quiet_open(quiet *q, int64_t capacity, int32_t flush, int64_t batch,
     memset(q, 0, sizeof *q);
     CHECK_OK(gpur_replay_config_init(&config, sizeof config));
     config.capacity = capacity, config.fields = fields, config.field_count = 5;
-    config.update_size = UPDATE, config.max_batch = UPDATE, config.flush = flush, config.prioritized = prioritized;
+    config.block_rows = UPDATE, config.max_batch = UPDATE, config.flush = flush, config.prioritized = prioritized;
     CHECK_OK(gpur_replay_create(device, &config, &q->replay));
     CHECK_OK(gpur_writer_create(q->replay, 1, &q->writer));
     for (int64_t i = 0; i < capacity / UPDATE; i++)
         CHECK_OK(append_rich(q->writer, UPDATE));
     CHECK_OK(gpur_learner_config_init(&q->config, sizeof q->config));
-    q->config.network.outputs = 2, q->config.batch_size = batch, q->config.host_batches = 1;
+    q->config.network.num_actions = 2, q->config.batch_size = batch, q->config.host_batches = 1;
     q->config.optimizer.learning_rate.first = q->config.optimizer.learning_rate.last = 0;
     CHECK_OK(gpur_learner_create(q->replay, &q->config, &q->learner));
 }
@@ -301,7 +304,7 @@ static void read_and_write_weights(quiet *q)
 {
     gpur_weight_info info = {.size = sizeof info};
     float values[1024];
-    CHECK_OK(gpur_learner_weight(q->learner, 1, &info));
+    CHECK_OK(gpur_learner_get_weight_info(q->learner, 1, &info));
     CHECK_OK(gpur_learner_read_weights(q->learner, GPUR_WEIGHTS_ONLINE, info.name, values, info.count));
     CHECK_OK(gpur_learner_write_weights(q->learner, GPUR_WEIGHTS_ONLINE, info.name, values, info.count));
 }
@@ -309,7 +312,7 @@ static void read_and_write_weights(quiet *q)
 static void train_rows(quiet *q)
 {
     const small_row rows[FEW] = {rich, rich, rich, rich};
-    CHECK_OK(gpur_learner_train_rows(q->learner, rows));
+    CHECK_OK(gpur_learner_train_host_batch(q->learner, rows));
 }
 
 static void make_another(quiet *q)
@@ -322,10 +325,10 @@ static void make_another(quiet *q)
 static void train_on_nothing(quiet *q)
 {
     const int64_t ids[FEW] = {-1, -1, -1, -1};
-    CHECK_STATUS(gpur_learner_train_on(q->learner, ids), GPUR_INVALID_ARGUMENT);
+    CHECK_STATUS(gpur_learner_train_ids(q->learner, ids), GPUR_INVALID_ARGUMENT);
 }
 
-static gpur_status draw_ids(gpur_replay *replay, int64_t ids[FEW])
+static gpur_status gather_ids(gpur_replay *replay, int64_t ids[FEW])
 {
     gpur_batch *batch = NULL;
     GPUR_TRY(gpur_replay_sample(replay, FEW, NULL, &batch));
@@ -341,20 +344,20 @@ static void check_quiet(void (*call)(quiet *q), int32_t prioritized, int64_t ids
     gpur_priority_stats priorities = {.size = sizeof priorities};
     quiet q;
     quiet_open(&q, CAPACITY, GPUR_FLUSH_MANUAL, FEW, prioritized);
-    CHECK_OK(draw_ids(q.replay, ids[0]));
+    CHECK_OK(gather_ids(q.replay, ids[0]));
     CHECK_OK(append_rich(q.writer, UPDATE));
     CHECK_OK(gpur_replay_get_stats(q.replay, &before));
     CHECK_EQUAL(before.visible, CAPACITY - UPDATE);
     call(&q);
     CHECK_OK(gpur_replay_get_stats(q.replay, &after));
     CHECK(after.visible == before.visible && after.first_id == before.first_id);
-    CHECK(after.published == before.published && after.appended == before.appended && after.draws == before.draws);
+    CHECK(after.published == before.published && after.appended == before.appended && after.sampled == before.sampled);
     if (prioritized) {
         CHECK_OK(gpur_replay_get_priority_stats(q.replay, &priorities));
-        CHECK(priorities.updates == 0 && priorities.stale == 0 && priorities.drawable == CAPACITY - UPDATE);
+        CHECK(priorities.updates == 0 && priorities.stale == 0 && priorities.nonzero == CAPACITY - UPDATE);
     }
-    CHECK_OK(draw_ids(q.replay, ids[0]));
-    CHECK_OK(draw_ids(q.replay, ids[1]));
+    CHECK_OK(gather_ids(q.replay, ids[0]));
+    CHECK_OK(gather_ids(q.replay, ids[1]));
     quiet_close(&q);
 }
 
@@ -399,8 +402,8 @@ TEST(a_step_on_ids_never_trains_on_a_row_that_has_left)
         gpur_replay_stats replay = {.size = sizeof replay};
         CHECK_OK(gpur_replay_get_stats(q.replay, &replay));
         const int64_t id = replay.first_id + 3 + i % 30;
-        if (gpur_learner_train_on(q.learner, &id) == GPUR_OK)
-            accepted++, lost += world_stats(q.learner).loss == 0.0f;
+        if (gpur_learner_train_ids(q.learner, &id) == GPUR_OK)
+            accepted++, lost += learner_fixture_stats(q.learner).loss == 0.0f;
     }
     atomic_store(&stop, 1);
     pthread_join(thread, NULL);

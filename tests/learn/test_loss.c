@@ -30,9 +30,9 @@ static void make_passage(passage *p, int head, int actions)
     p->head = head, p->actions = actions;
     p->columns = actions + (head == GPUR_HEAD_DUELING || head == GPUR_HEAD_SOFTMAX_VALUE);
     p->width = actions + (head == GPUR_HEAD_SOFTMAX_VALUE);
-    rig_random(21, p->z, B * Z_PITCH);
-    rig_random(22, p->bias, MOST_A + 1);
-    rig_random(23, p->dy, B * (MOST_A + 1));
+    random_floats(21, p->z, B * Z_PITCH);
+    random_floats(22, p->bias, MOST_A + 1);
+    random_floats(23, p->dy, B * (MOST_A + 1));
     for (int i = 0; i < B * Z_PITCH; i++)
         p->z[i] *= 3;
 }
@@ -43,10 +43,10 @@ static gpur_status pass_through(passage *p, passage *there)
     const gpur_grid grid = gpur_grid_elements(device, B);
     gpur_head_forward_args forward = {0};
     forward.z = there->z, forward.bias = there->bias, forward.y = there->y;
-    forward.batch = B, forward.z_pitch = Z_PITCH, forward.head = p->head, forward.outputs = p->actions;
+    forward.batch = B, forward.z_pitch = Z_PITCH, forward.head = p->head, forward.num_actions = p->actions;
     gpur_head_backward_args backward = {0};
     backward.y = there->y, backward.dy = there->dy, backward.dz = there->dz;
-    backward.batch = B, backward.dz_pitch = Z_PITCH, backward.head = p->head, backward.outputs = p->actions;
+    backward.batch = B, backward.dz_pitch = Z_PITCH, backward.head = p->head, backward.num_actions = p->actions;
     GPUR_TRY(gpur_launch_head_forward(stream, grid, &forward));
     GPUR_TRY(gpur_launch_head_backward(stream, grid, &backward));
     GPUR_TRY(gpur_stream_sync(stream));
@@ -86,7 +86,7 @@ static void check_head(int head, int actions)
 {
     static passage p;
     make_passage(&p, head, actions);
-    passage *const there = rig_upload(device, &p, sizeof p);
+    passage *const there = device_copy_of(device, &p, sizeof p);
     CHECK(there);
     const gpur_status status = pass_through(&p, there);
     gpur_device_free(device, there);
@@ -109,9 +109,10 @@ TEST(large_logits_do_not_overflow)
     const float z[4] = {1000.0f, 999.0f, -1000.0f, 5.0f}, bias[4] = {0};
     float y[4] = {0};
     gpur_head_forward_args args = {0};
-    float *const on_device = rig_upload(device, z, sizeof z), *const zero = rig_upload(device, bias, sizeof bias);
-    args.z = on_device, args.bias = zero, args.y = rig_upload(device, y, sizeof y);
-    args.batch = 1, args.z_pitch = 4, args.head = GPUR_HEAD_SOFTMAX_VALUE, args.outputs = 3;
+    float *const on_device = device_copy_of(device, z, sizeof z), *const zero =
+                                                                      device_copy_of(device, bias, sizeof bias);
+    args.z = on_device, args.bias = zero, args.y = device_copy_of(device, y, sizeof y);
+    args.batch = 1, args.z_pitch = 4, args.head = GPUR_HEAD_SOFTMAX_VALUE, args.num_actions = 3;
     CHECK_OK(gpur_launch_head_forward(stream, gpur_grid_elements(device, 1), &args));
     CHECK_OK(gpur_stream_sync(stream));
     CHECK_OK(fetch(y, args.y, 4));
@@ -136,7 +137,7 @@ typedef struct batch {
 
 static void *hold(batch *c, const void *host, int64_t bytes)
 {
-    return c->held[c->holds++] = rig_upload(device, host, bytes);
+    return c->held[c->holds++] = device_copy_of(device, host, bytes);
 }
 
 static void *hold_empty(batch *c, int64_t floats)
@@ -151,16 +152,16 @@ static void make_numbers(batch *c, int spoiled)
 {
     static const int64_t narrow[] = {MOST_A, -1, INT32_MAX, INT32_MIN};
     static const int64_t wide[] = {MOST_A, -1, INT64_MAX, INT64_MIN, (int64_t)1 << 32};
-    rig_random(1, c->z, 2 * B * Z_PITCH);
-    rig_random(2, c->z_target, B * Z_PITCH);
-    rig_random(3, c->bias, MOST_A + 1);
-    rig_random(4, c->bias_target, MOST_A + 1);
-    rig_random(6, c->reward, B);
-    rig_random(7, c->weight, B);
+    random_floats(1, c->z, 2 * B * Z_PITCH);
+    random_floats(2, c->z_target, B * Z_PITCH);
+    random_floats(3, c->bias, MOST_A + 1);
+    random_floats(4, c->bias_target, MOST_A + 1);
+    random_floats(6, c->reward, B);
+    random_floats(7, c->weight, B);
     for (int b = 0; b < B; b++) {
         c->action[b] = (b * 7 + 3) % c->actions;
         if (spoiled && b % 3 == 0)
-            c->action[b] = c->args.wide_action ? wide[b / 3 % 5] : narrow[b / 3 % 4];
+            c->action[b] = c->args.action_is_int64 ? wide[b / 3 % 5] : narrow[b / 3 % 4];
         c->discount[b] = b % 5 == 0 ? 0.0f : 0.97f;
         c->reward[b] *= 3; /* errors on both sides of Huber's delta */
         c->weight[b] = 0.5f + 0.4f * c->weight[b];
@@ -177,7 +178,7 @@ static void place(batch *c)
     a->z_target = hold(c, c->z_target, sizeof c->z_target);
     a->bias = hold(c, c->bias, sizeof c->bias);
     a->bias_target = hold(c, c->bias_target, sizeof c->bias_target);
-    a->action = a->wide_action ? hold(c, c->action, sizeof c->action) : hold(c, narrow, sizeof narrow);
+    a->action = a->action_is_int64 ? hold(c, c->action, sizeof c->action) : hold(c, narrow, sizeof narrow);
     a->reward = hold(c, c->reward, sizeof c->reward);
     a->discount = hold(c, c->discount, sizeof c->discount);
     a->weight = hold(c, c->weight, sizeof c->weight);
@@ -197,9 +198,9 @@ static void batch_open(batch *c, int head, int actions, int double_dqn, int loss
     c->head = head, c->actions = actions;
     c->columns = actions + (head == GPUR_HEAD_DUELING);
     c->args.batch = B, c->args.z_pitch = Z_PITCH;
-    c->args.head = head, c->args.outputs = actions;
-    c->args.wide_action = wide, c->args.double_dqn = double_dqn;
-    c->args.squared = loss == GPUR_LOSS_SQUARED, c->args.huber_delta = 0.75f;
+    c->args.head = head, c->args.num_actions = actions;
+    c->args.action_is_int64 = wide, c->args.double_dqn = double_dqn;
+    c->args.loss_kind = loss == GPUR_LOSS_SQUARED, c->args.huber_delta = 0.75f;
     make_numbers(c, spoiled);
     place(c);
 }
@@ -254,7 +255,7 @@ static double loss_of(const batch *c, int b, const float *z, double *error, doub
     const double d = y[c->action[b]] - target_of(c, b);
     if (error)
         *error = d, *taken = y[c->action[b]];
-    return c->weight[b] * ref_loss(c->args.squared ? GPUR_LOSS_SQUARED : GPUR_LOSS_HUBER, c->args.huber_delta, d);
+    return c->weight[b] * ref_loss(c->args.loss_kind ? GPUR_LOSS_SQUARED : GPUR_LOSS_HUBER, c->args.huber_delta, d);
 }
 
 /* The gradient of row b, which is exactly 0 if its action is out of range. */

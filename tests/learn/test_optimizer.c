@@ -10,13 +10,13 @@ enum { P = 5000, BATCH = 3, STEPS = 50 };
 static gpur_device *device;
 
 /* An optimizer on P weights, without a network or a replay. */
-typedef struct optimizer_rig {
+typedef struct optimizer_fixture {
     gpur_stream *stream;
     gpur_optimizer optimizer;
     void *memory;
     gpur_window *window;   /* device */
     float *loss, *invalid; /* device (BATCH) 1, 2, 6; two of them */
-} optimizer_rig;
+} optimizer_fixture;
 
 /* A config with a schedule of the learning rate, and constants for every kind. */
 static gpur_learner_config rig_config(int kind, int centered)
@@ -36,7 +36,7 @@ static gpur_learner_config rig_config(int kind, int centered)
     return config;
 }
 
-static gpur_status rig_open(optimizer_rig *rig, const gpur_learner_config *config, const float *weights)
+static gpur_status network_fixture_open(optimizer_fixture *rig, const gpur_learner_config *config, const float *weights)
 {
     static const float loss[BATCH] = {1, 2, 6}, invalid[BATCH] = {1, 0, 1};
     const gpur_window full = {0, 0, 1};
@@ -44,19 +44,19 @@ static gpur_status rig_open(optimizer_rig *rig, const gpur_learner_config *confi
     memset(rig, 0, sizeof *rig);
     GPUR_TRY(gpur_stream_create(device, &rig->stream));
     gpur_optimizer_open(&rig->optimizer, device, config, P);
-    gpur_optimizer_place(&rig->optimizer, &arena);
+    gpur_optimizer_assign(&rig->optimizer, &arena);
     GPUR_TRY(gpur_device_alloc(device, arena.used, &rig->memory));
     arena.base = rig->memory;
     arena.used = 0;
-    gpur_optimizer_place(&rig->optimizer, &arena);
-    rig->window = rig_upload(device, &full, sizeof full);
-    rig->loss = rig_upload(device, loss, sizeof loss);
-    rig->invalid = rig_upload(device, invalid, sizeof invalid);
+    gpur_optimizer_assign(&rig->optimizer, &arena);
+    rig->window = device_copy_of(device, &full, sizeof full);
+    rig->loss = device_copy_of(device, loss, sizeof loss);
+    rig->invalid = device_copy_of(device, invalid, sizeof invalid);
     rig->optimizer.window = rig->window;
     return gpur_optimizer_reset(&rig->optimizer, rig->stream, weights);
 }
 
-static void rig_close(optimizer_rig *rig)
+static void network_fixture_close(optimizer_fixture *rig)
 {
     gpur_stream_destroy(rig->stream);
     gpur_device_free(device, rig->memory);
@@ -65,10 +65,10 @@ static void rig_close(optimizer_rig *rig)
     gpur_device_free(device, rig->invalid);
 }
 
-static gpur_status rig_step(optimizer_rig *rig, const float *gradient)
+static gpur_status rig_step(optimizer_fixture *rig, const float *gradient)
 {
     GPUR_TRY(gpur_device_copy(device, rig->optimizer.gradient, gradient, P * sizeof(float)));
-    const gpur_step_results results = {
+    const gpur_train_step_results results = {
         .loss = rig->loss, .q_taken = rig->loss, .invalid = rig->invalid, .batch = BATCH};
     GPUR_TRY(gpur_optimizer_step(&rig->optimizer, rig->stream, &results));
     return gpur_stream_sync(rig->stream);
@@ -79,7 +79,7 @@ static gpur_status rig_read(const float *from, float *to)
     return gpur_device_copy(device, to, from, P * sizeof(float));
 }
 
-static gpur_train_state rig_state(const optimizer_rig *rig)
+static gpur_train_state rig_state(const optimizer_fixture *rig)
 {
     gpur_train_state state;
     memset(&state, 0, sizeof state);
@@ -90,7 +90,7 @@ static gpur_train_state rig_state(const optimizer_rig *rig)
 /* Numbers whose size differs from weight to weight and whose sign mostly stays, as training's do. */
 static void rig_gradient(int t, float *g)
 {
-    rig_random((uint64_t)t + 1000, g, P);
+    random_floats((uint64_t)t + 1000, g, P);
     for (int i = 0; i < P; i++)
         g[i] = (g[i] + 0.3f) * powf(10.0f, (float)(i % 5) - 3.0f);
 }
@@ -118,7 +118,7 @@ static double clip(const gpur_optimizer_config *config, const float *g, double *
     return raw;
 }
 
-static void against_reference(optimizer_rig *b, const gpur_optimizer_config *config, const float *first)
+static void against_reference(optimizer_fixture *b, const gpur_optimizer_config *config, const float *first)
 {
     static float g[P], got[P];
     static double w[P], gd[P], m[P], v[P], u[P];
@@ -141,12 +141,12 @@ static void against_reference(optimizer_rig *b, const gpur_optimizer_config *con
 static void check_config(const gpur_learner_config *config)
 {
     static float first[P];
-    optimizer_rig b;
-    rig_random(1, first, P);
-    const gpur_status status = rig_open(&b, config, first);
+    optimizer_fixture b;
+    random_floats(1, first, P);
+    const gpur_status status = network_fixture_open(&b, config, first);
     if (status == GPUR_OK)
         against_reference(&b, &config->optimizer, first);
-    rig_close(&b);
+    network_fixture_close(&b);
     CHECK_OK(status);
 }
 
@@ -177,18 +177,18 @@ TEST(the_first_two_steps_of_each_kind_are_the_published_ones)
     for (int i = 0; i < P; i++)
         w[i] = 0, g[i] = 2;
     for (int kind = GPUR_ADAM; kind <= GPUR_RMSPROP_DEEPMIND; kind++) {
-        optimizer_rig b;
+        optimizer_fixture b;
         gpur_learner_config config = rig_config(kind, 0);
         config.optimizer.learning_rate.first = config.optimizer.learning_rate.last = 0.1f;
         config.optimizer.decay = 0.9f;
         config.optimizer.epsilon = kind == GPUR_ADAM ? 1e-8f : 0.1f;
         static float first[P], second[P];
-        CHECK_OK(rig_open(&b, &config, w));
+        CHECK_OK(network_fixture_open(&b, &config, w));
         CHECK_OK(rig_step(&b, g));
         CHECK_OK(rig_read(b.optimizer.weights, first));
         CHECK_OK(rig_step(&b, g));
         CHECK_OK(rig_read(b.optimizer.weights, second));
-        rig_close(&b);
+        network_fixture_close(&b);
         CHECK_NEAR(-first[17], want[kind][0], 1e-6);
         CHECK_NEAR(first[17] - second[17], want[kind][1], 1e-6);
     }
@@ -211,10 +211,10 @@ TEST(no_launch_shape_changes_a_bit)
     static float w[P], g[P], got[2][P];
     gpur_learner_config config = rig_config(GPUR_RMSPROP_TF, 1);
     config.optimizer.clip_norm = 1.0f;
-    rig_random(1, w, P);
+    random_floats(1, w, P);
     for (int i = 0; i < 4; i++) {
-        optimizer_rig b;
-        CHECK_OK(rig_open(&b, &config, w));
+        optimizer_fixture b;
+        CHECK_OK(network_fixture_open(&b, &config, w));
         gpur_device_force_grid(device, grids[i]);
         gpur_status status = GPUR_OK;
         for (int t = 1; t <= 10 && status == GPUR_OK; t++) {
@@ -224,7 +224,7 @@ TEST(no_launch_shape_changes_a_bit)
         gpur_device_force_grid(device, (gpur_grid){0, 0, 0});
         CHECK_OK(status);
         CHECK_OK(rig_read(b.optimizer.weights, got[i > 0]));
-        rig_close(&b);
+        network_fixture_close(&b);
         CHECK(i == 0 || memcmp(got[0], got[1], sizeof got[0]) == 0);
     }
 }
@@ -234,12 +234,12 @@ static uint64_t copies_of(int64_t period, int first)
 {
     static float w[P], g[P], online[P], target[P];
     uint64_t copies = 0;
-    optimizer_rig b;
+    optimizer_fixture b;
     gpur_learner_config config = rig_config(GPUR_ADAM, 0);
     config.target_period = period;
     config.target_copy_first = first;
-    rig_random(1, w, P);
-    if (rig_open(&b, &config, w) != GPUR_OK)
+    random_floats(1, w, P);
+    if (network_fixture_open(&b, &config, w) != GPUR_OK)
         return ~0ull;
     for (int t = 1; t <= 25; t++) {
         rig_gradient(t, g);
@@ -249,7 +249,7 @@ static uint64_t copies_of(int64_t period, int first)
         copies |= (uint64_t)(memcmp(online, target, sizeof online) == 0) << t;
     }
     const int counted = rig_state(&b).target_copies == __builtin_popcountll(copies);
-    rig_close(&b);
+    network_fixture_close(&b);
     return counted ? copies : ~0ull;
 }
 
@@ -267,10 +267,10 @@ TEST(an_empty_window_changes_nothing_and_is_counted)
 {
     static float w[P], g[P], got[P];
     const gpur_window empty = {7, 3, 0};
-    optimizer_rig b;
+    optimizer_fixture b;
     const gpur_learner_config config = rig_config(GPUR_RMSPROP_TF, 1);
-    rig_random(1, w, P);
-    CHECK_OK(rig_open(&b, &config, w));
+    random_floats(1, w, P);
+    CHECK_OK(network_fixture_open(&b, &config, w));
     const gpur_train_state before = rig_state(&b);
     CHECK_OK(gpur_device_copy(device, b.window, &empty, sizeof empty));
     rig_gradient(1, g);
@@ -284,15 +284,15 @@ TEST(an_empty_window_changes_nothing_and_is_counted)
     CHECK_OK(rig_read(b.optimizer.square, got));
     for (int i = 0; i < P; i++)
         CHECK_NEAR(got[i], 1, 0);
-    rig_close(&b);
+    network_fixture_close(&b);
 }
 
 TEST(the_end_of_a_step_averages_loss_and_counts)
 {
     static float w[P], g[P];
-    optimizer_rig b;
+    optimizer_fixture b;
     const gpur_learner_config config = rig_config(GPUR_ADAM, 0);
-    CHECK_OK(rig_open(&b, &config, w));
+    CHECK_OK(network_fixture_open(&b, &config, w));
     for (int t = 1; t <= 7; t++)
         CHECK_OK(rig_step(&b, g));
     const gpur_train_state state = rig_state(&b);
@@ -303,7 +303,7 @@ TEST(the_end_of_a_step_averages_loss_and_counts)
     CHECK_EQUAL(state.invalid_actions, 14);
     CHECK_NEAR(state.gradient_norm, 0, 0);
     CHECK_NEAR(state.beta1_power, pow((double)0.9f, 8), 1e-14);
-    rig_close(&b);
+    network_fixture_close(&b);
 }
 
 int main(int argc, char **argv)

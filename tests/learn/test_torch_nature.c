@@ -114,7 +114,7 @@ static gpur_status find_info(gpur_learner *learner, const char *name, gpur_weigh
 {
     for (int32_t i = 0; i < gpur_learner_weight_count(learner); i++) {
         info->size = sizeof *info;
-        GPUR_TRY(gpur_learner_weight(learner, i, info));
+        GPUR_TRY(gpur_learner_get_weight_info(learner, i, info));
         if (strcmp(info->name, name) == 0)
             return GPUR_OK;
     }
@@ -182,7 +182,7 @@ typedef struct pinned_run {
 
 /* Gives 16 rows the priorities 1, 2, 3, 1, 2, 3, ..., 2, which add up to the batch, and 0 to all others; one row comes
  * from each of as many equal parts of their sum, so that a draw has each row as often as its priority says. */
-static gpur_status draw_by_priority(gpur_learner *learner, int step)
+static gpur_status sample_by_priority(gpur_learner *learner, int step)
 {
     int64_t ids[TORCH_ROWS];
     float priorities[TORCH_ROWS];
@@ -199,7 +199,7 @@ static gpur_status draw_by_id(gpur_learner *learner, int step)
     int64_t ids[TORCH_BATCH];
     for (int b = 0; b < TORCH_BATCH; b++)
         ids[b] = (step * 11 + b * 5) % TORCH_ROWS;
-    return gpur_learner_train_on(learner, ids);
+    return gpur_learner_train_ids(learner, ids);
 }
 
 /* The steps before the first whose best action may be another one in this arithmetic: a choice between two actions is
@@ -218,7 +218,7 @@ static void check_steps(gpur_learner *learner, const pinned_run *run, double tol
     const int steps = decided_steps(run, tolerance);
     for (int step = 0; step < steps; step++) {
         gpur_learner_stats stats = {.size = sizeof stats};
-        CHECK_OK(run->is_ranked ? draw_by_priority(learner, step) : draw_by_id(learner, step));
+        CHECK_OK(run->is_ranked ? sample_by_priority(learner, step) : draw_by_id(learner, step));
         CHECK_OK(gpur_learner_sync(learner));
         CHECK_OK(gpur_learner_get_stats(learner, &stats));
         TEST_REQUIRE(fabs(stats.loss - run->losses[step]) <= tolerance * run->losses[step],
@@ -235,7 +235,7 @@ static gpur_learner_config config_of(const pinned_run *run, int32_t math)
     gpur_learner_config config;
     (void)gpur_learner_config_init(&config, sizeof config);
     (void)gpur_learner_config_preset(&config, run->preset);
-    config.network.outputs = TORCH_ACTIONS;
+    config.network.num_actions = TORCH_ACTIONS;
     config.target_period = TORCH_PERIOD;
     config.max_act_batch = 1;
     config.math = math;

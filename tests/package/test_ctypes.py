@@ -111,7 +111,7 @@ def rows_appended_are_drawn(library, device):
 
     stats = mirror.ReplayStats()
     call(library, "gpur_replay_get_stats", replay, ctypes.byref(stats))
-    assert (stats.appended, stats.published, stats.draws) == (ROWS, ROWS, BATCH)
+    assert (stats.appended, stats.published, stats.sampled) == (ROWS, ROWS, BATCH)
     library.gpur_batch_release(batch)
     library.gpur_writer_destroy(writer)
     library.gpur_replay_destroy(replay)

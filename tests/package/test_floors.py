@@ -66,7 +66,7 @@ def reached(here, by=()):
 def holds_kernels(here):
     """src/ sees argument structs and pure functions (Philox, schedules) of kernels/, but never a kernel."""
     text = (ROOT / here).read_text(encoding="utf-8")
-    return here == "kernels/all.h" or re.search(r"^GPUR_KERNEL(_OF|_TOGETHER)?\(", text, flags=re.M) is not None
+    return here == "kernels/all.h" or re.search(r"^GPUR_KERNEL(_OF|_COOPERATIVE)?\(", text, flags=re.M) is not None
 
 
 def floor_of(here):
@@ -102,7 +102,7 @@ def files_are_short_and_licensed():
                 continue
             here, lines = path.relative_to(ROOT).as_posix(), path.read_text(encoding="utf-8").splitlines()
             assert any("SPDX-License-Identifier: MIT" in line for line in lines[:2]) or path.name.endswith(".pc.in"), \
-                f"{here}: no licence line"
+                f"{here}: no license line"
             assert len(lines) <= 1000, f"{here}: {len(lines)} lines; at most 1000"
             for number, line in enumerate(lines, 1):
                 assert "\t" not in line and line == line.rstrip(), f"{here}:{number}: a tab, or a space at the end"

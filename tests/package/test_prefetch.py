@@ -43,7 +43,7 @@ def main():
     found = (shutil.which(name) for name in (sys.argv[1], "gcc", "clang"))
     compilers = list(dict.fromkeys(path for path in found if path))
     for compiler in compilers:
-        for which in ("gpur_prefetch", "gpur_prefetch_far"):
+        for which in ("gpur_prefetch", "gpur_prefetch_l2"):
             hints = hints_in(compiler, which)
             assert hints == HINTS, f"{compiler} left {hints} of {HINTS} prefetches of {which}"
     print(f"test_prefetch: {', '.join(compilers)}")

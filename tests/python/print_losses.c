@@ -84,7 +84,7 @@ static void make_convolutions(gpur_learner_config *config)
     config->network.trunk[1] = (gpur_layer){GPUR_CONV, 4, GPUR_TANH, 2, 1, 0, {0}};
     config->network.trunk[2] = (gpur_layer){.units = 20, .activation = GPUR_RELU};
     config->beta = (gpur_schedule){.first = 0.4f, .last = 1.0f, .begin = 5, .steps = 60};
-    config->index_source = GPUR_PRIORITIZED;
+    config->index_source = GPUR_PRIORITIZED_STRATIFIED;
 }
 
 static gpur_learner *make_learner(gpur_replay *replay, int images)
@@ -93,7 +93,7 @@ static gpur_learner *make_learner(gpur_replay *replay, int images)
     gpur_learner *learner;
     must(gpur_learner_config_init(&config, sizeof config));
     (images ? make_convolutions : make_dense)(&config);
-    config.network.outputs = ACTIONS;
+    config.network.num_actions = ACTIONS;
     config.batch_size = 48, config.target_period = 30, config.seed = 11;
     must(gpur_learner_create(replay, &config, &learner));
     return learner;
@@ -101,8 +101,10 @@ static gpur_learner *make_learner(gpur_replay *replay, int images)
 
 static gpur_replay *make_replay(gpur_device *device, int images)
 {
-    gpur_field fields[] = {{"obs", GPUR_FLOAT32, {OBS}},  {"action", GPUR_INT32, {0}},
-                           {"reward", GPUR_FLOAT32, {0}}, {"next_obs", GPUR_FLOAT32, {OBS}},
+    gpur_field fields[] = {{"obs", GPUR_FLOAT32, {OBS}},
+                           {"action", GPUR_INT32, {0}},
+                           {"reward", GPUR_FLOAT32, {0}},
+                           {"next_obs", GPUR_FLOAT32, {OBS}},
                            {"terminated", GPUR_BOOL, {0}}};
     const gpur_field image = {NULL, GPUR_UINT8, {8, 7, 3}};
     gpur_replay_config config;

@@ -105,7 +105,7 @@ class Random(One):
         draw = random.Random(seed)
         self.fields = {f"field{number}": (tuple(draw.randint(1, 5) for _ in range(draw.randint(0, 3))),
                                           draw.choice(DTYPES)) for number in range(draw.randint(1, 5))}
-        super().__init__(flush=flush, update_size=draw.randint(1, 16), max_batch=16)
+        super().__init__(flush=flush, block_rows=draw.randint(1, 16), max_batch=16)
         self.capacity = draw.randint(32, 100)
 
 
@@ -114,7 +114,7 @@ class Linked:
 
     def __init__(self, **settings):
         self.world = World(5, num_envs=2, n_step=2, stack=3, gives="stacks", dtype="float32", gamma=GAMMA)
-        self.settings = {**self.world.settings(), "layout": "linked", "max_batch": 200, "seed": 3, **settings}
+        self.settings = {**self.world.settings(), "layout": "frames", "max_batch": 200, "seed": 3, **settings}
         self.count = 0
 
     @property
@@ -137,15 +137,15 @@ class Linked:
 
 
 SOURCES = {
-    "packed": Packed,
+    "rows": Packed,
     "distinct": lambda: Packed(distinct=True),
     "prioritized": lambda: Packed(prioritized=True),
-    "plain priorities": lambda: Packed(prioritized="plain", weight_norm="none"),
+    "plain priorities": lambda: Packed(prioritized="independent", weight_norm="none"),
     "wide": Wide,
     "one field": One,
     **{f"random {seed}, flush {flush}": lambda flush=flush, seed=seed: Random(flush, seed)
        for flush in ("auto", "manual") for seed in range(4)},
-    "linked": Linked,
+    "frames": Linked,
     "linked prioritized": lambda: Linked(prioritized=True),
 }
 
@@ -268,7 +268,7 @@ class Schedule:
         end = stats.first_id + stats.visible
         assert stats.appended == self.source.count and len(self.buffer) == stats.visible
         assert self.seen <= end <= self.source.count and (not self.is_auto or end == self.source.count)
-        if self.buffer.config["layout"] == "packed":
+        if self.buffer.config["layout"] == "rows":
             assert not self.is_auto or len(self.buffer) == min(end, self.buffer.capacity)
             assert self.buffer.is_full == (len(self.buffer) == self.buffer.capacity)
 
@@ -283,10 +283,10 @@ class Schedule:
         for learner in self.learners:
             learner.train(2)
 
-    def train_on(self):
+    def train_ids(self):
         ids = self.newest(32)
         for learner in self.learners:
-            learner.train_on(ids)
+            learner.train_ids(ids)
 
     def check_all(self):
         for held in self.live:
@@ -313,7 +313,7 @@ class Schedule:
     def run(self, turns):
         ways = [self.sample] * 8 + [self.gather] * 4 + [self.release] * 5 + [self.grow] * 2 + [self.priorities]
         ways += [] if self.is_auto else [self.flush]
-        ways += [self.train, self.train_on] if self.learners else []
+        ways += [self.train, self.train_ids] if self.learners else []
         for _ in range(turns):
             way = self.draw.choice(ways)
             self.said.append(way.__name__)
@@ -363,7 +363,7 @@ def test_every_live_batch_is_what_its_ids_say(device, executor, name, seed):
     """Two buffers at once. The second has other rows."""
     with contextlib.closing(opened(device, executor)) as where:
         schedules = []
-        for number, key in enumerate((name, "packed")):
+        for number, key in enumerate((name, "rows")):
             source = SOURCES[key]()
             buffer = source.make(where)
             schedules.append(Schedule(10 * seed + number, source, buffer, grows=True))
@@ -377,7 +377,7 @@ def test_every_live_batch_is_what_its_ids_say(device, executor, name, seed):
             schedule.check_all()  # held parts outlive the buffer
 
 
-@pytest.mark.parametrize("name", ["packed", "prioritized", "linked", "linked prioritized"])
+@pytest.mark.parametrize("name", ["rows", "prioritized", "frames", "linked prioritized"])
 @pytest.mark.parametrize("device, executor", DEVICES)
 def test_samples_do_not_change_what_a_learner_trains_on(device, executor, name):
     """A twin that only gets rows and trains ends with the same weights, bit for bit."""
@@ -390,12 +390,12 @@ def test_samples_do_not_change_what_a_learner_trains_on(device, executor, name):
         schedule.learners = [gpureplay.DQN(of, 9, batch_size=32, trunk=[16], seed=5) for of in (buffer, twin)]
         schedule.run(250)
         ours, theirs = (learner.weights for learner in schedule.learners)
-        assert "train" in schedule.said and "train_on" in schedule.said and len(ours)
+        assert "train" in schedule.said and "train_ids" in schedule.said and len(ours)
         for key in ours:
             assert ours[key].tobytes() == theirs[key].tobytes(), key
 
 
-@pytest.mark.parametrize("name", ["packed", "prioritized", "linked"])
+@pytest.mark.parametrize("name", ["rows", "prioritized", "frames"])
 @pytest.mark.parametrize("device, executor", DEVICES)
 def test_threads_that_share_a_buffer_have_batches_of_their_own(device, executor, name):
     """One of the threads also adds."""

@@ -24,10 +24,11 @@ BUFFERS = {
     "default": (1000, {}),
     "small": (20, {}),
     "distinct": (5000, {"distinct": True, "seed": 7, "flush": "manual", "min_size": 30, "reward_clip": 2.5}),
-    "priorities": (64_000, {"prioritized": "plain", "alpha": 0.7, "beta": (0.4, 1.0, 1000), "weight_norm": "memory"}),
+    "priorities": (64_000,
+                   {"prioritized": "independent", "alpha": 0.7, "beta": (0.4, 1.0, 1000), "weight_norm": "memory"}),
     "begin": (64_000, {"prioritized": True, "beta": (0.4, 1.0, 1000, 5)}),
-    "steps": (3000, {"n_step": 3, "gamma": 0.9, "update_size": 17, "max_batch": 11}),
-    "linked": (3000, {"layout": "linked", "num_envs": 3, "autoreset": "next_step"}),
+    "steps": (3000, {"n_step": 3, "gamma": 0.9, "block_rows": 17, "max_batch": 11}),
+    "frames": (3000, {"layout": "frames", "num_envs": 3, "autoreset": "next_step"}),
 }
 AGENTS = {
     "default": {},
@@ -65,12 +66,12 @@ def most(buffer):
 
 
 def test_the_defaults_are_the_librarys_at_any_capacity():
-    for layout in ("packed", "linked"):
+    for layout in ("rows", "frames"):
         for capacity in (70, 1000, 20_000, 31_999, 40_000, 127_999, 200_000):
             plan = gpureplay.ReplayBuffer.plan
             with gpureplay.ReplayBuffer(capacity, NUMBERS, device="cpu", layout=layout) as buffer:
                 config = buffer.config
-            filled = {key: config[key] for key in ("max_batch", "update_size", "frame_slack")}
+            filled = {key: config[key] for key in ("max_batch", "block_rows", "extra_frames")}
             assert plan(capacity, NUMBERS, layout=layout, **filled) == plan(capacity, NUMBERS, layout=layout), capacity
 
 
@@ -86,19 +87,19 @@ def test_an_agent_made_from_its_config_is_the_same(name):
 @pytest.mark.parametrize("name", PRESETS)
 def test_a_presets_values_make_what_its_name_makes(name):
     found = gpureplay.preset(name)
-    fields = FRAMES if found.buffer.get("layout") == "linked" else NUMBERS
+    fields = FRAMES if found.buffer.get("layout") == "frames" else NUMBERS
     if name == "cartpole":
         assert found.buffer == {}
     else:
         assert found.buffer["capacity"] >= 1_000_000
         by_name = gpureplay.ReplayBuffer.plan(None, fields, preset=name)
         assert gpureplay.ReplayBuffer.plan(fields=fields, **found.buffer) == by_name
-        small = {"device": "cpu", "capacity": 2000, "fields": fields, "max_batch": 512, "update_size": 16,
+        small = {"device": "cpu", "capacity": 2000, "fields": fields, "max_batch": 512, "block_rows": 16,
                  "min_size": 50}
         with gpureplay.ReplayBuffer(preset=name, **small) as one:
             with gpureplay.ReplayBuffer(**{**found.buffer, **small}) as other:
                 assert one.config == other.config
-    for source in (_c_api.UNIFORM, _c_api.PRIORITIZED):
+    for source in (_c_api.UNIFORM, _c_api.PRIORITIZED_STRATIFIED):
         by_settings, by_name = learner_config(None, found.agent, source), learner_config(name, {}, source)
         assert settings_of_learner(by_settings) == settings_of_learner(by_name)
 
@@ -131,29 +132,29 @@ def spaced(action, **options):
 
 def test_outputs_are_the_action_spaces():
     with spaced(gymnasium.spaces.Discrete(5)) as buffer:
-        assert gpureplay.DQN(buffer, trunk=[8]).config["outputs"] == 5
-        assert gpureplay.DQN(buffer, 5, trunk=[8]).config["outputs"] == 5
-        assert gpureplay.DQN(buffer, preset="cartpole").config["outputs"] == 5
+        assert gpureplay.DQN(buffer, trunk=[8]).config["num_actions"] == 5
+        assert gpureplay.DQN(buffer, 5, trunk=[8]).config["num_actions"] == 5
+        assert gpureplay.DQN(buffer, preset="cartpole").config["num_actions"] == 5
         for wrong in (4, 6):
-            with pytest.raises(ValueError, match=rf"outputs is {wrong}; it must be 5, .* Discrete\(5\)"):
+            with pytest.raises(ValueError, match=rf"num_actions is {wrong}; it must be 5, .* Discrete\(5\)"):
                 gpureplay.DQN(buffer, wrong, trunk=[8])
-        with pytest.raises(TypeError, match="outputs is 'five'"):
+        with pytest.raises(TypeError, match="num_actions is 'five'"):
             gpureplay.DQN(buffer, "five")
     env = gymnasium.make("CartPole-v1")
     with gpureplay.ReplayBuffer.for_env(100, env, device="cpu") as buffer:
-        assert gpureplay.DQN(buffer, trunk=[8]).config["outputs"] == 2
+        assert gpureplay.DQN(buffer, trunk=[8]).config["num_actions"] == 2
     with gpureplay.ReplayBuffer(100, NUMBERS, device="cpu") as buffer:  # it has no action space
-        assert gpureplay.DQN(buffer, 7, trunk=[8]).config["outputs"] == 7
-        with pytest.raises(gpureplay.InvalidArgument, match="outputs"):
+        assert gpureplay.DQN(buffer, 7, trunk=[8]).config["num_actions"] == 7
+        with pytest.raises(gpureplay.InvalidArgument, match="num_actions"):
             gpureplay.DQN(buffer, trunk=[8])
 
 
 def test_actions_that_begin_elsewhere_are_refused_with_what_to_do():
     with spaced(gymnasium.spaces.Discrete(3, start=1)) as buffer:
-        for outputs in (None, 3):
+        for num_actions in (None, 3):
             with pytest.raises(ValueError, match=r"first action is 1; .* make it Discrete\(3\), and add 1"):
-                gpureplay.DQN(buffer, outputs, trunk=[8])
-        assert gpureplay.DQN(buffer, 4, trunk=[8]).config["outputs"] == 4
+                gpureplay.DQN(buffer, num_actions, trunk=[8])
+        assert gpureplay.DQN(buffer, 4, trunk=[8]).config["num_actions"] == 4
 
 
 def test_more_observations_than_max_act_batch_are_acted_on():
@@ -178,7 +179,7 @@ def test_more_observations_than_max_act_batch_are_acted_on():
             trainer.join()
         random = small.act(np.zeros((3000, 4)), epsilon=1.0)
         assert random.shape == (3000,) and (np.bincount(random, minlength=3) > 800).all()
-        assert small.stats.acts == 136 + 3000
+        assert small.stats.actions == 136 + 3000
 
 
 def test_every_space_fits_or_is_refused_at_once():
@@ -212,15 +213,16 @@ REFUSED = {
     "no capacity": ({"capacity": None}, TypeError, "capacity is None; it must be a number of transitions, or there "),
     "no such preset": ({"preset": "atari"}, ValueError, 'no replay preset "atari"; there are "melee-gpu"'),
     "a preset of no name": ({"preset": 3}, TypeError, "preset is 3; it must be a name, or None"),
-    "prioritized": ({"prioritized": "rank"}, ValueError, "prioritized is 'rank'; it must be True, False, \"plain\""),
+    "prioritized": ({"prioritized": "rank"}, ValueError,
+                    "prioritized is 'rank'; it must be True, False, \"independent\""),
     "prioritized of a list": ({"prioritized": [1]}, ValueError, r"prioritized is \[1\]; it must be True, False, "),
     "prioritized of an array": ({"prioritized": np.array([True, False])}, ValueError, r"prioritized is array\("),
     "distinct": ({"distinct": "x"}, TypeError, "distinct is 'x'; it must be True or False"),
     "check_nan": ({"check_nan": "x"}, TypeError, "check_nan is 'x'; it must be True or False"),
     **{f"{name} of 0": ({name: 0}, ValueError, f"{name} is 0; it must be 1 or more, or None for the default")
-       for name in ("frame_stack", "max_batch", "update_size")},
+       for name in ("frame_stack", "max_batch", "block_rows")},
     "distinct by priority": ({"prioritized": True, "distinct": True}, ValueError, "distinct is True and the buffer "
-                             "prioritized; a draw by priority may take a transition twice"),
+                             "prioritized; a sample by priority may take a transition twice"),
     "alpha alone": ({"alpha": 0.5}, ValueError, "alpha is 0.5 and the buffer is not prioritized; it needs "
                     "prioritized=True"),
     "beta alone": ({"beta": 0.5}, ValueError, "beta is 0.5 and the buffer is not prioritized"),
@@ -245,17 +247,18 @@ REFUSED = {
     "a stack of one number": ({"frame_stack": 4, "fields": {**ATARI, "obs": "float32"}}, ValueError,
                               r'"obs" is 0 long, its shape being \(\); say'),
     "a stack of 17": ({"frame_stack": 17}, ValueError, "frame_stack is 17; it must be 1 to 16"),
-    "layout": ({"layout": "sparse"}, ValueError, "layout is 'sparse'; it must be one of 'packed', 'linked'"),
+    "layout": ({"layout": "sparse"}, ValueError, "layout is 'sparse'; it must be one of 'rows', 'frames'"),
     "stack_axis": ({"stack_axis": -1}, ValueError, "stack_axis is -1; it must be one of 'first', 'last'"),
     "stack_pad": ({"stack_pad": "reset"}, ValueError, "stack_pad is 'reset'; it must be one of 'zero', 'repeat'"),
-    "frame_slack": ({"fields": STEPS, "frame_stack": 4, "frame_slack": -1}, ValueError, "frame_slack is -1; it must"),
+    "extra_frames": ({"fields": STEPS, "frame_stack": 4, "extra_frames": -1}, ValueError,
+                     "extra_frames is -1; it must"),
     "observations": ({"observations": "pixels"}, ValueError, "observations is 'pixels'; it must be one of 'stacks', "
                      "'frames'"),
-    "packed frames": ({"observations": "frames"}, ValueError, 'observations is "frames" and layout "packed"; stacks '
-                      'are made of frames by layout "linked"'),
+    "packed frames": ({"observations": "frames"}, ValueError, 'observations is "frames" and layout "rows"; stacks '
+                      'are made of frames by layout "frames"'),
     "steps without obs": ({"fields": {"x": "float32", "reward": "float32"}, "n_step": 2}, ValueError,
                           "there is no field 'obs'; with n_step above 1"),
-    "frames without obs": ({"fields": {"x": "float32"}, "layout": "linked"}, ValueError, "there is no field 'obs'"),
+    "frames without obs": ({"fields": {"x": "float32"}, "layout": "frames"}, ValueError, "there is no field 'obs'"),
 }
 
 
@@ -293,7 +296,7 @@ def test_arguments_override_a_preset():
     config, names = config_of(ATARI, preset="apex-dqn")
     assert (config.layout, config.n_step, config.prioritized, config.index_source) == (1, 3, 1, 0)
     assert names == [*ATARI, "discount"]
-    config, names = config_of(ATARI, preset="apex-dqn", prioritized=False, n_step=1, layout="packed", reward_clip=0,
+    config, names = config_of(ATARI, preset="apex-dqn", prioritized=False, n_step=1, layout="rows", reward_clip=0,
                               gamma=0.5)
     assert (config.layout, config.n_step, config.prioritized, config.index_source) == (0, 1, 0, 1)
     assert (config.reward_clip, config.gamma, names) == (0, 0.5, list(ATARI))
@@ -305,7 +308,7 @@ def test_the_plan_takes_every_setting():
     frames = gpureplay.ReplayBuffer.plan(10_000, FRAME_FIELDS, frame_stack=4, observations="frames", num_envs=8,
                                          device="cpu")
     stacks = gpureplay.ReplayBuffer.plan(10_000, ATARI, frame_stack=4)
-    packed = gpureplay.ReplayBuffer.plan(10_000, ATARI, frame_stack=4, layout="packed", prioritized=True)
+    packed = gpureplay.ReplayBuffer.plan(10_000, ATARI, frame_stack=4, layout="rows", prioritized=True)
     assert frames == stacks and frames.frame_ring_bytes == frames.frames * 84 * 84 and frames.priority_bytes == 0
     assert packed.frames == 0 and packed.ring_bytes > 7 * stacks.device_bytes
     assert 8 * 10_000 < packed.priority_bytes < 20 * 10_000
@@ -321,12 +324,12 @@ REACHED = {
     "by priority": ({"prioritized": True, "alpha": 1, "priority_offset": 0.5, "weight_norm": "memory", "beta": 0.5},
                     {"index_source": 3, "prioritized": 1, "alpha": 1.0, "priority_offset": 0.5, "weight_norm": 1,
                      "beta.first": 0.5, "beta.steps": 0}),
-    "plain": ({"prioritized": "plain", "weight_norm": "none", "beta": (0.25, 0.75, 20, 3)},
+    "independent": ({"prioritized": "independent", "weight_norm": "none", "beta": (0.25, 0.75, 20, 3)},
               {"index_source": 4, "prioritized": 1, "weight_norm": 2, "beta.first": 0.25, "beta.last": 0.75,
                "beta.steps": 20, "beta.begin": 3}),
-    "linked": ({"fields": STEPS, "frame_stack": 4, "stack_pad": "repeat", "frame_slack": 30, "n_step": 3},
-               {"layout": 1, "frame_stack": 4, "stack_axis": 0, "stack_pad": 1, "frame_slack": 30, "n_step": 3}),
-    "sizes": ({"update_size": 5, "max_batch": 9}, {"update_size": 5, "max_batch": 9, "capacity": 200}),
+    "frames": ({"fields": STEPS, "frame_stack": 4, "stack_pad": "repeat", "extra_frames": 30, "n_step": 3},
+               {"layout": 1, "frame_stack": 4, "stack_axis": 0, "stack_pad": 1, "extra_frames": 30, "n_step": 3}),
+    "sizes": ({"block_rows": 5, "max_batch": 9}, {"block_rows": 5, "max_batch": 9, "capacity": 200}),
 }
 
 

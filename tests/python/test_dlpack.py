@@ -321,7 +321,7 @@ def batches(monkeypatch):
     """Of a buffer on the CPU, which is made to take any stream."""
     with gpureplay.ReplayBuffer(64, {"obs": ((3,), "float32")}, device="cpu") as buffer:
         buffer.extend(obs=np.zeros((32, 3), np.float32))
-        for function in ("gpur_replay_sample", "gpur_replay_gather", "gpur_replay_resample", "gpur_batch_wait"):
+        for function in ("gpur_replay_sample", "gpur_replay_gather", "gpur_replay_sample_into", "gpur_batch_wait"):
             monkeypatch.setattr(gpureplay._library.lib, function, without_stream(function))
         yield buffer
 

@@ -294,7 +294,7 @@ def test_the_mode_of_an_environment_is_its_writers_too():
 def test_full_is_also_a_ring_of_frames_that_is_used_up():
     """Episodes of one step need two frames each, and there is little more than one for each transition."""
     fields = {**SCALARS, "obs": ((4,), "float32"), "next_obs": ((4,), "float32")}
-    with make_scalars(fields, 400, layout="linked", frame_slack=20, autoreset="disabled") as buffer:
+    with make_scalars(fields, 400, layout="frames", extra_frames=20, autoreset="disabled") as buffer:
         for number in range(800):
             assert buffer.is_full == (buffer.stats.evicted > 0)
             buffer.add(obs=np.full(4, 2 * number), action=0, reward=0.0, next_obs=np.full(4, 2 * number + 1),
@@ -336,12 +336,12 @@ def same_batches(*buffers):
 
 def test_the_slack_is_as_many_environments_need():
     """Of the default that is for 64, a hundred would store most frames again and again."""
-    settings = {"frame_stack": 4, "layout": "linked", "num_envs": 100}
+    settings = {"frame_stack": 4, "layout": "frames", "num_envs": 100}
     fields = {"obs": ((4, 2), "uint8"), "action": "int32", "reward": "float32", "next_obs": ((4, 2), "uint8"),
               "terminated": "bool"}
     assert gpureplay.ReplayBuffer.plan(300, fields, **settings).frame_reach == 100 * (4 + 2)
     assert gpureplay.ReplayBuffer.plan(300, fields, **{**settings, "num_envs": 64}).frame_reach == 64 * (4 + 2)
-    assert gpureplay.ReplayBuffer.plan(300, fields, **settings, frame_slack=700).frame_reach == 700
+    assert gpureplay.ReplayBuffer.plan(300, fields, **settings, extra_frames=700).frame_reach == 700
 
 
 def vector(mode, wrap):
@@ -376,7 +376,7 @@ def test_stacks_are_gymnasiums(pad, mode, n_step):
     of_frames = gpureplay.ReplayBuffer.for_env(3000, bare, frame_stack=STACK, observations="frames", stack_pad=pad,
                                                **options)
     of_stacks = gpureplay.ReplayBuffer.for_env(3000, stacked, frame_stack=STACK, stack_pad=pad, **options)
-    packed = gpureplay.ReplayBuffer.for_env(3000, stacked, layout="packed", **options)
+    packed = gpureplay.ReplayBuffer.for_env(3000, stacked, layout="rows", **options)
     with of_frames, of_stacks, packed:
         for env, buffer in ((bare, of_frames), (stacked, of_stacks), (stacked, packed)):
             drive_stacks(env, buffer)

@@ -172,7 +172,7 @@ def test_a_single_odd_bool_of_many_is_found(count):
             assert buffer.gather(range(first, at + 1)).flag.tobytes() == bytes(at - first) + b"\1"
 
 
-@pytest.mark.parametrize("settings", [{"n_step": 2}, {"layout": "linked"}, {}], ids=["n_step", "linked", "plain"])
+@pytest.mark.parametrize("settings", [{"n_step": 2}, {"layout": "frames"}, {}], ids=["n_step", "frames", "plain"])
 def test_ends_of_any_byte_are_ends(settings):
     fields = {"obs": ((2,), "float32"), "action": "int32", "reward": "float32", "next_obs": ((2,), "float32"),
               "terminated": "bool", "truncated": "bool", "mark": ((3,), "bool")}
@@ -409,7 +409,7 @@ def test_an_empty_buffer_cannot_be_drawn_from():
 
 
 def test_an_overwritten_transition_has_an_exception_of_its_own():
-    with gpureplay.ReplayBuffer(8, TRANSITION, device="cpu", update_size=2, max_batch=4) as vector:
+    with gpureplay.ReplayBuffer(8, TRANSITION, device="cpu", block_rows=2, max_batch=4) as vector:
         vector.extend(**block(TRANSITION, 0, 20))
         oldest = vector.stats.first_id
         for ids in ([0], [oldest, oldest - 1]):
@@ -419,7 +419,7 @@ def test_an_overwritten_transition_has_an_exception_of_its_own():
             vector.gather([20])
 
 
-@pytest.mark.parametrize("prioritized", [True, "plain"])
+@pytest.mark.parametrize("prioritized", [True, "independent"])
 def test_beta_stays_where_the_burn_in_refuses_the_draw(prioritized):
     with gpureplay.ReplayBuffer(100, TRANSITION, device="cpu", min_size=5, prioritized=prioritized) as vector:
         vector.extend(**block(TRANSITION, 0, 4))
@@ -497,7 +497,7 @@ def test_a_gpu_that_is_not_here_says_what_is_missing():
 def test_a_stream_is_an_address_or_none(vector, stream):
     """Without a check ctypes would pass the address of a str's characters."""
     rows = block(TRANSITION, 0, ENVS)
-    learner = gpureplay.DQN(vector, outputs=2, trunk=[4], batch_size=4)
+    learner = gpureplay.DQN(vector, num_actions=2, trunk=[4], batch_size=4)
     held = vector.sample(2)
     for _ in range(2):  # the second draw would be into a batch that is there
         vector.sample(4)

@@ -10,7 +10,7 @@ import pytest
 
 FIELDS = {"obs": ((4,), "float32"), "action": "int32", "reward": "float32", "next_obs": ((4,), "float32"),
           "terminated": "bool"}
-NETWORK = {"outputs": 3, "trunk": [16, (8, "tanh")], "batch_size": 32}
+NETWORK = {"num_actions": 3, "trunk": [16, (8, "tanh")], "batch_size": 32}
 
 
 @pytest.fixture
@@ -81,21 +81,21 @@ def test_epsilon_follows_the_schedule_and_acts_at_random(buffer):
     assert [learner.epsilon(step) for step in (0, 5, 10, 15, 99)] == [1.0, 1.0, 0.75, 0.5, 0.5]
     obs = np.zeros((512, 4), np.float32)
     assert set(learner.act(obs, 1.0).tolist()) == {0, 1, 2} and len(set(learner.act(obs, 0.0).tolist())) == 1
-    assert learner.stats.acts == 1024
+    assert learner.stats.actions == 1024
 
 
 def test_training_on_ids_of_the_callers_choice(buffer):
     losses = []
     for ids in (range(32), range(32), range(100, 132)):
         learner = gpureplay.DQN(buffer, **NETWORK, seed=4)
-        learner.train_on(ids)
+        learner.train_ids(ids)
         learner.sync()
         losses.append(learner.stats.loss)
     assert losses[0] == losses[1] != losses[2]
 
 
 BAD = {
-    "outputs missing": ({"outputs": None}, ValueError, "outputs"),
+    "num_actions missing": ({"num_actions": None}, ValueError, "num_actions"),
     "unknown setting": ({"learning_rat": 1}, TypeError, "'learning_rat' is no setting; they are trunk, head"),
     "choice": ({"loss": "mse"}, ValueError, "loss is 'mse'; it must be one of 'huber', 'squared'"),
     "activation": ({"trunk": [(8, "gelu")]}, ValueError, "activation in trunk is 'gelu'; it must be one of 'linear'"),
@@ -133,19 +133,19 @@ def test_bad_calls_are_refused(buffer):
             (lambda: learner.act(3.0), ValueError, r"obs has shape \(\)"),
             (lambda: learner.train(-1), gpureplay.InvalidArgument, "-1"),
             (lambda: learner.train(1.5), TypeError, "steps is 1.5"),
-            (lambda: learner.train_on([1, 2]), ValueError, r"ids has shape \(2,\); it must be \(32,\)"),
-            (lambda: learner.train_on([9999] * 32), gpureplay.InvalidArgument, "9999")):
+            (lambda: learner.train_ids([1, 2]), ValueError, r"ids has shape \(2,\); it must be \(32,\)"),
+            (lambda: learner.train_ids([9999] * 32), gpureplay.InvalidArgument, "9999")):
         with pytest.raises(error, match=text):
             call()
-    assert learner.stats.steps_enqueued == 0 == learner.stats.acts
+    assert learner.stats.steps_enqueued == 0 == learner.stats.actions
 
 
 def test_a_buffer_without_what_it_learns_from_is_refused():
     with gpureplay.ReplayBuffer(100, {"x": "float32"}, device="cpu") as other:
         with pytest.raises(gpureplay.InvalidArgument, match="obs"):
-            gpureplay.DQN(other, outputs=2)
+            gpureplay.DQN(other, num_actions=2)
     with pytest.raises(TypeError, match="buffer is None; it must be a gpureplay.ReplayBuffer"):
-        gpureplay.DQN(None, outputs=2)
+        gpureplay.DQN(None, num_actions=2)
     with gpureplay.ReplayBuffer(100, FIELDS, device="cpu") as empty:
         with pytest.raises(gpureplay.TooFew, match="empty|visible"):
             gpureplay.DQN(empty, **NETWORK).train()
@@ -163,7 +163,8 @@ def test_nan_is_refused_unless_the_buffer_says_otherwise(buffer):
                         "numbers of trunk.0.weight are NaN or infinite")):
         with pytest.raises(ValueError, match=text):
             call()
-    assert learner.stats.acts == 0 and all((learner.weights[name] == values).all() for name, values in before.items())
+    assert learner.stats.actions == 0 and all((learner.weights[name] == values).all() for name,
+                                              values in before.items())
     with gpureplay.ReplayBuffer(100, FIELDS, device="cpu", check_nan=False) as careless:
         assert gpureplay.DQN(careless, **NETWORK).act(bad).shape == (3,)
 
@@ -190,7 +191,7 @@ def make(layout="chw", count=300, **settings):
 
 
 def net(**more):
-    return {"outputs": 2, "trunk": CONVOLUTIONS, "input_scale": 1 / 255, "batch_size": 32, "learning_rate": 3e-3,
+    return {"num_actions": 2, "trunk": CONVOLUTIONS, "input_scale": 1 / 255, "batch_size": 32, "learning_rate": 3e-3,
             "seed": 2, **more}
 
 
@@ -245,9 +246,12 @@ BAD_IMAGES = {
     "negative beta": ({"beta": -1}, gpureplay.InvalidArgument, "beta"),
     "no priorities": ({"prioritized": True}, gpureplay.InvalidArgument, "prioritized"),
     "no priorities, by preset": ({"preset": "apex-dqn"}, gpureplay.InvalidArgument, "prioritized"),
-    "a word": ({"prioritized": "rank"}, ValueError, "prioritized is 'rank'; it must be True, False, \"plain\" or None"),
-    "a list": ({"prioritized": [1]}, ValueError, r"prioritized is \[1\]; it must be True, False, \"plain\" or None"),
-    "both": ({"prioritized": "plain", "distinct": True}, ValueError, "distinct is True and prioritized 'plain'; a"),
+    "a word": ({"prioritized": "rank"}, ValueError,
+               "prioritized is 'rank'; it must be True, False, \"independent\" or None"),
+    "a list": ({"prioritized": [1]}, ValueError,
+               r"prioritized is \[1\]; it must be True, False, \"independent\" or None"),
+    "both": ({"prioritized": "independent", "distinct": True}, ValueError,
+             "distinct is True and prioritized 'independent'; a"),
 }
 
 
@@ -268,7 +272,7 @@ def written(learner, buffer):
 
 
 def test_a_learner_draws_as_the_buffer_unless_told():
-    buffer, _ = make(prioritized="plain")
+    buffer, _ = make(prioritized="independent")
     with buffer:
         cases = [({}, 32), ({"prioritized": True}, 32), ({"prioritized": False}, 0), ({"distinct": True}, 0),
                  ({"distinct": False}, 32), ({"preset": "nature-dqn"}, 32),
@@ -310,7 +314,7 @@ def losses(executor, images):
     more = {"prioritized": True, "alpha": 0.7} if images else {}
     with gpureplay.ReplayBuffer(400, fields, device=device, seed=5, gamma=0.9, **more) as buffer:
         fill(buffer, images)
-        learner = gpureplay.DQN(buffer, outputs=3, batch_size=48, target_period=30, seed=11,
+        learner = gpureplay.DQN(buffer, num_actions=3, batch_size=48, target_period=30, seed=11,
                                 **(SAID_CONVOLUTIONS if images else DENSE))
         for _ in range(STEPS):
             learner.train(1)

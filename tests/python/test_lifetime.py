@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from support import TRANSITION, block, run
 
-NETWORK = {"outputs": 3, "trunk": [8], "batch_size": 16}
+NETWORK = {"num_actions": 3, "trunk": [8], "batch_size": 16}
 
 
 def make(**settings):
@@ -162,7 +162,7 @@ def test_a_half_made_buffer_gives_everything_back():
     buffer = gpureplay.ReplayBuffer(100_000, TRANSITION, device=device)
     assert device.info.memory_used > before
     with pytest.raises(ValueError):
-        gpureplay.DQN(buffer, outputs=3, batch_size=-4)
+        gpureplay.DQN(buffer, num_actions=3, batch_size=-4)
     buffer.close()
     assert device.info.memory_used == before
 
@@ -224,11 +224,11 @@ buffer = gpureplay.ReplayBuffer(1000, {{"obs": ((4,), "float32"), "action": "int
 obs = np.ones((500, 4))
 rows = dict(obs=obs, action=[0] * 500, reward=[0.0] * 500, next_obs=obs, terminated=[0] * 500)
 buffer.extend(**rows)
-writer, learner, batch = buffer.writer(), gpureplay.DQN(buffer, outputs=2, trunk=[64]), buffer.sample(32)
+writer, learner, batch = buffer.writer(), gpureplay.DQN(buffer, num_actions=2, trunk=[64]), buffer.sample(32)
 learner.train(300)
 calls = [lambda: buffer.sample(32), lambda: buffer.extend(**rows), lambda: len(buffer), lambda: buffer.stats,
          buffer.flush, lambda: writer.extend(**rows), lambda: learner.train(1), learner.sync, lambda: learner.weights,
-         device.sync, lambda: buffer.writer(), lambda: gpureplay.DQN(buffer, outputs=2), lambda: make(),
+         device.sync, lambda: buffer.writer(), lambda: gpureplay.DQN(buffer, num_actions=2), lambda: make(),
          lambda: gpureplay.Device("cpu"), batch.wait, lambda: batch.array("obs").numpy(),
          lambda: batch.array("obs").__dlpack__()]
 def child():

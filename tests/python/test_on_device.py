@@ -240,7 +240,7 @@ class WithLibrary:
                   "next_obs": obs, "terminated": np.ones(600, bool)}
         with gpureplay.ReplayBuffer(1000, fields, device=DEVICE) as buffer:
             buffer.extend(**{name: self.library.of(array) for name, array in values.items()})
-            learner = gpureplay.DQN(buffer, outputs=3, trunk=[32], batch_size=64, learning_rate=1e-2)
+            learner = gpureplay.DQN(buffer, num_actions=3, trunk=[32], batch_size=64, learning_rate=1e-2)
             learner.train(1)
             learner.sync()
             first = learner.stats.loss

@@ -36,7 +36,7 @@ def ways(request, monkeypatch):
 
 def test_a_random_schedule_is_what_a_dict_gives(ways):
     random = np.random.default_rng(3)
-    with make(count=1, update_size=4) as buffer:
+    with make(count=1, block_rows=4) as buffer:
         held, largest, invalid, stale = {0: np.float32(1)}, np.float32(1), 0, 0
         for _ in range(150):
             count = int(random.integers(1, 9))
@@ -60,7 +60,7 @@ def test_a_random_schedule_is_what_a_dict_gives(ways):
             assert np.array_equal(buffer.get_priorities(wanted), [held[index] for index in wanted])
         stats = buffer.priority_stats
         kept = np.array(list(held.values()), np.float64)
-        assert (stats.max_priority, stats.min_priority) == (largest, kept.min()) and stats.drawable == len(held)
+        assert (stats.max_priority, stats.min_priority) == (largest, kept.min()) and stats.nonzero == len(held)
         assert np.isclose(stats.total, (kept**0.6).sum(), atol=len(held) * 2**-20) and buffer.check_priorities() == 0
         assert stats.stale == stale > 0 and stats.invalid == invalid > 0
 
@@ -133,19 +133,19 @@ def test_what_a_batch_holds_goes_back(buffer, ways):
 
 
 BAD = {
-    "one priority less": ([1, 2], [1.0], ValueError, r"priorities has shape \(1,\); it must be \(2,\), as indices"),
+    "one priority less": ([1, 2], [1.0], ValueError, r"priorities has shape \(1,\); it must be \(2,\), as ids"),
     "arrays of other lengths": (np.arange(9), np.ones(2, np.float32), ValueError, r"has shape \(2,\); it must be"),
-    "a column": ([1, 2], [[1.0], [2.0]], ValueError, r"priorities has shape \(2, 1\); it must be \(2,\), as indices"),
-    "one index": (1, 1.0, ValueError, r"indices has shape \(\); it must be \(count,\)"),
-    "a grid": (np.zeros((2, 2), int), np.zeros((2, 2)), ValueError, r"indices has shape \(2, 2\); it must be"),
-    "indices of floats": ([1.5, 2], [1, 1], TypeError, "indices is float64; it must be int64"),
-    "indices of bools": ([True, False], [1, 1], TypeError, "indices is bool; it must be int64"),
-    "huge indices": (np.full(1, 2**63, np.uint64), [1.0], ValueError, "indices has 9223372036854775808 to .*int64"),
+    "a column": ([1, 2], [[1.0], [2.0]], ValueError, r"priorities has shape \(2, 1\); it must be \(2,\), as ids"),
+    "one index": (1, 1.0, ValueError, r"ids has shape \(\); it must be \(count,\)"),
+    "a grid": (np.zeros((2, 2), int), np.zeros((2, 2)), ValueError, r"ids has shape \(2, 2\); it must be"),
+    "ids of floats": ([1.5, 2], [1, 1], TypeError, "ids is float64; it must be int64"),
+    "ids of bools": ([True, False], [1, 1], TypeError, "ids is bool; it must be int64"),
+    "huge indices": (np.full(1, 2**63, np.uint64), [1.0], ValueError, "ids has 9223372036854775808 to .*int64"),
     "text": ([1], ["a"], TypeError, "priorities is <U1; it must be float32"),
     "huge priorities": ([1], [1e39], ValueError, r"priorities has 1e\+39 .* float32 holds"),
     "masked": ([1], np.ma.zeros(1, np.float32), TypeError, "priorities is a masked array"),
     "too many": (np.zeros(33, int), np.zeros(33), gpureplay.InvalidArgument, "33"),
-    "on a device": (CudaDlpack(), [1.0], TypeError, "indices is in the memory of a CUDA device"),
+    "on a device": (CudaDlpack(), [1.0], TypeError, "ids is in the memory of a CUDA device"),
     "priorities on a device": ([1], CudaInterface((1,)), TypeError, "priorities is in the memory of a CUDA device"),
 }
 
@@ -164,7 +164,7 @@ def test_the_rest_of_what_is_refused(buffer):
         buffer.update_priorities([1], [1.0], stream=1)
     with pytest.raises(gpureplay.InvalidArgument, match="40"):
         buffer.get_priorities([40])
-    with pytest.raises(ValueError, match=r"indices has shape \(1, 1\); it must be \(count,\)"):
+    with pytest.raises(ValueError, match=r"ids has shape \(1, 1\); it must be \(count,\)"):
         buffer.get_priorities([[1]])
     for name in ("alpha", "beta"):
         with pytest.raises(gpureplay.InvalidArgument, match="-1"):
@@ -212,7 +212,7 @@ def test_a_uniform_buffer_says_what_it_lacks(monkeypatch, call, by_extension):
         monkeypatch.setattr(_buffer, "_update_in_c", _buffer._never)
     with gpureplay.ReplayBuffer(10, {"x": "uint8"}, device="cpu") as buffer:
         buffer.extend(x=[1, 2])
-        text = 'no priorities; make it with prioritized=True or "plain"'
+        text = 'no priorities; make it with prioritized=True or "independent"'
         with pytest.raises(gpureplay.InvalidArgument, match=text):
             OF_PRIORITIES[call](buffer)
     with pytest.raises(gpureplay.Closed, match="this buffer was closed"):
@@ -249,7 +249,7 @@ def test_a_draw_of_nothing_leaves_the_schedule_of_beta():
         with make_numbers(count=0, beta=(0.25, 0.75, 2), flush=flush) as buffer:
             if flush == "manual":
                 buffer.extend(x=[1])
-            with pytest.raises(gpureplay.TooFew, match="empty; a draw needs at least 1 transition"):
+            with pytest.raises(gpureplay.TooFew, match="empty; a sample needs at least 1 transition"):
                 buffer.sample(1, beta=0.9)
             assert buffer.beta == 0.25
             buffer.extend(x=[1])
@@ -260,7 +260,7 @@ def test_a_draw_of_nothing_leaves_the_schedule_of_beta():
 
 @pytest.mark.parametrize("settings", [
     {}, {"capacity": 2}, {"capacity": 20_000}, {"max_batch": 7}, {"n_step": 5}, {"frame_stack": 4},
-    {"frame_stack": 4, "n_step": 3}, {"frame_stack": 2, "n_step": 5}, {"layout": "linked"},
+    {"frame_stack": 4, "n_step": 3}, {"frame_stack": 2, "n_step": 5}, {"layout": "frames"},
     {"frame_stack": 4, "capacity": 40_000},
 ])
 def test_the_largest_batch_is_the_librarys(settings):

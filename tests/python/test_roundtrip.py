@@ -17,7 +17,7 @@ SHAPES = [(), (1,), (27,), (4, 3), (2, 3, 2), (8, 8, 4), (1, 2, 1, 2, 1, 3)]
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
 def test_a_field_comes_out_as_it_went_in(shape, dtype):
     fields = {"x": (shape, dtype), "beside": ((), "uint8")}
-    with gpureplay.ReplayBuffer(64, fields, device="cpu", update_size=5) as buffer:
+    with gpureplay.ReplayBuffer(64, fields, device="cpu", block_rows=5) as buffer:
         rows = block(fields, 0, 100)
         buffer.extend(**rows)
         batch = buffer.sample(32)

@@ -148,7 +148,7 @@ def normalizing(space, envs):
 
 @pytest.mark.parametrize("space", [BOX, spaces.Dict({"a": BOX, "b": spaces.Box(-9, 9, (2, 2), np.float32)})],
                          ids=["box", "dict"])
-def test_a_vec_normalize_is_honoured(space):
+def test_a_vec_normalize_is_honored(space):
     buffers = (dict_pair if isinstance(space, spaces.Dict) else pair)(space, TWO, 20, 2)
     fill(buffers, space, TWO, 2, 20)
     env = normalizing(space, 2)
@@ -510,6 +510,24 @@ def test_an_episode_that_is_broken_off_is_truncated(settings):
     assert torch.bincount(lengths[env == 0].to(torch.int64)).tolist() == [0, 59, 59, 180]
 
 
+def in_old_words(buffer):
+    """The state that an older version would have pickled: some settings had other names."""
+    words = {new: old for old, new in sb3._RENAMED.items()}
+    state = buffer.__getstate__()
+    return {**state, "_settings": {words.get(name, name): words.get(value, value) if isinstance(value, str) else value
+                                   for name, value in state["_settings"].items()}}
+
+
+def test_a_pickle_of_older_names_is_read():
+    ours = sb3.ReplayBuffer(200, *EPISODE_SPACES["box"], device="cpu", n_envs=2, block_rows=8, **ONCE)
+    play([ours], Episodes(*EPISODE_SPACES["box"], 2), 30)
+    state = in_old_words(ours)
+    assert state["_settings"]["update_size"] == 8 and state["_settings"]["layout"] == "linked"
+    other = sb3.ReplayBuffer.__new__(sb3.ReplayBuffer)
+    other.__setstate__(state)
+    assert same_rows(ours.sample(64), other.sample(64)) and other._settings["block_rows"] == 8
+
+
 def test_a_pickle_goes_on_in_the_midst_of_episodes():
     for settings in (ONCE, {"n_steps": 3}, {**ONCE, "n_steps": 3}):
         ours = sb3.ReplayBuffer(200, *EPISODE_SPACES["box"], device="cpu", n_envs=2, **settings)
@@ -529,7 +547,7 @@ BAD = {
     "another stack": (lambda: sb3.ReplayBuffer(10, DOUBLES, TWO, "cpu", 1, True, frame_stack=4), ValueError, "4"),
     "n_steps": (lambda: sb3.ReplayBuffer(10, DOUBLES, TWO, "cpu", n_steps=65), ValueError, "65"),
     "positions": (lambda: sb3.ReplayBuffer(10, DOUBLES, TWO, "cpu", n_steps=3)._get_samples(np.array([0])),
-                  NotImplementedError, "transitions of n_steps=3 have no positions; `sample` draws them"),
+                  NotImplementedError, "transitions of n_steps=3 have no positions; use `sample`"),
     "another done": (lambda: sb3.ReplayBuffer(10, DOUBLES, TWO, "cpu", 1, True).dones.__setitem__(3, True), ValueError,
                      r"dones\[3\] is set to True; only the last step's can be"),
 }

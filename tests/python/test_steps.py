@@ -182,7 +182,7 @@ def test_ctrl_c_when_the_library_is_done(way, mode, monkeypatch):
                         buffer.add(**given)
                     is_done = True
                 except KeyboardInterrupt:
-                    is_done = calls[-1] is gpureplay.lib.gpur_writer_step_with
+                    is_done = calls[-1] is gpureplay.lib.gpur_writer_step_ex
             if mode == "same_step" or not world.over[1]:
                 given = step_of(buffer, copy.deepcopy(world))
                 given["obs"][1] += 1
@@ -224,7 +224,7 @@ def test_a_closed_writer_says_so(way):
         for call in (lambda: writer.add(**step_of(buffer, world)), writer.reset):
             with pytest.raises(gpureplay.Closed, match="this writer was closed"):
                 call()
-        assert buffer.stats.episodes_cut == 2
+        assert buffer.stats.truncated_on_close == 2
     with pytest.raises(gpureplay.Closed):
         buffer.add(**step_of(buffer, world))
 
@@ -364,11 +364,11 @@ def play(buffer, world, schedule):
             give(buffer, world, part)
 
 
-@pytest.mark.parametrize("layout", ["linked", "packed"])
+@pytest.mark.parametrize("layout", ["frames", "rows"])
 @given(WORLDS, SCHEDULE, st.sampled_from((20, 64, 2000)))
 def test_random_episodes(layout, settings, schedule, capacity):
-    world = World(**{**settings, "gives": settings["gives"] if layout == "linked" else "stacks"})
-    more = {"update_size": 1} if layout == "linked" else {}
+    world = World(**{**settings, "gives": settings["gives"] if layout == "frames" else "stacks"})
+    more = {"block_rows": 1} if layout == "frames" else {}
     with gpureplay.ReplayBuffer(capacity, world.fields(**MORE), layout=layout, max_batch=2, **more,
                                 **world.settings()) as buffer:
         play(buffer, world, [*schedule, 20])
@@ -388,7 +388,7 @@ SAVED_WAYS = {
 
 def make_saved(world):
     more = {"previous": "int64"} if world.n_step > 1 or world.stack > 1 else {}
-    return gpureplay.ReplayBuffer(10_000, world.fields(**more), layout="linked" if world.stack > 1 else None,
+    return gpureplay.ReplayBuffer(10_000, world.fields(**more), layout="frames" if world.stack > 1 else None,
                                   **world.settings())
 
 

@@ -86,10 +86,10 @@ def update(buffer, done):
 @pytest.mark.parametrize("executor", ["inline", "thread"])
 def test_writers_samplers_and_a_learner_share_a_buffer(executor, prioritized):
     device = gpureplay.Device("cpu", executor=executor)
-    with gpureplay.ReplayBuffer(4000, FIELDS, device=device, update_size=64, autoreset="disabled",
+    with gpureplay.ReplayBuffer(4000, FIELDS, device=device, block_rows=64, autoreset="disabled",
                                 prioritized=prioritized) as buffer:
         buffer.extend(**rows(9, 0, 100))
-        learner = gpureplay.DQN(buffer, outputs=3, trunk=[16], batch_size=16)
+        learner = gpureplay.DQN(buffer, num_actions=3, trunk=[16], batch_size=16)
         writing, others, done = Work(), Work(), threading.Event()
         for size in (16, 48):
             others.start(draw, buffer, size, done)
@@ -151,7 +151,7 @@ def turns_during(prepare, call):
 def test_other_threads_go_on_during_a_long_call(executor):
     with gpureplay.ReplayBuffer(4000, FIELDS, device=gpureplay.Device("cpu", executor=executor)) as buffer:
         buffer.extend(**rows(0, 0, 1000))
-        learner = gpureplay.DQN(buffer, outputs=3, trunk=[64, 64], batch_size=64)
+        learner = gpureplay.DQN(buffer, num_actions=3, trunk=[64, 64], batch_size=64)
         if executor == "inline":  # the first call does the work, else the second waits for it
             calls = [lambda: None, lambda: learner.train(512)]
         else:
@@ -161,7 +161,7 @@ def test_other_threads_go_on_during_a_long_call(executor):
 
 def test_other_threads_go_on_while_large_rows_are_added():
     given = np.zeros((30, 1 << 18), np.float32)
-    with gpureplay.ReplayBuffer(256, {"x": ((1 << 18,), "float32")}, device="cpu", update_size=128) as buffer:
+    with gpureplay.ReplayBuffer(256, {"x": ((1 << 18,), "float32")}, device="cpu", block_rows=128) as buffer:
         assert any(turns_during(lambda: None, lambda: buffer.extend(x=given)) for _ in range(100))
 
 

@@ -13,7 +13,7 @@ double ref_loss(int kind, double delta, double error)
     return delta * size - delta * delta / 2;
 }
 
-double ref_loss_slope(int kind, double delta, double error)
+double ref_loss_derivative(int kind, double delta, double error)
 {
     return kind == GPUR_LOSS_SQUARED ? error : fmax(-delta, fmin(delta, error));
 }
@@ -80,7 +80,7 @@ static int best_of(const double *y, int count)
 static double target_of(ref_net *net, const gpur_learner_config *config, const ref_row *row)
 {
     static _Thread_local ref_tape online, target;
-    const int actions = net->config.outputs;
+    const int actions = net->config.num_actions;
     if (row->discount == 0)
         return row->reward;
     ref_forward(net, 1, row->next_obs, &target);
@@ -97,16 +97,16 @@ double ref_dqn_loss(ref_net *net, const gpur_learner_config *config, ref_row *ro
     ref_net_zero_gradient(net);
     for (int b = 0; b < batch; b++) {
         rows[b].error = 0;
-        if (rows[b].action < 0 || rows[b].action >= net->config.outputs)
+        if (rows[b].action < 0 || rows[b].action >= net->config.num_actions)
             continue;
         const double y = target_of(net, config, &rows[b]);
         ref_forward(net, 0, rows[b].obs, &tape);
         const double error = rows[b].error = tape.y[rows[b].action] - y;
         loss += rows[b].weight * ref_loss(config->loss, config->huber_delta, error) / batch;
         q += tape.y[rows[b].action] / batch;
-        for (int k = 0; k < net->config.outputs; k++)
+        for (int k = 0; k < net->config.num_actions; k++)
             dy[k] = 0;
-        dy[rows[b].action] = rows[b].weight * ref_loss_slope(config->loss, config->huber_delta, error) / batch;
+        dy[rows[b].action] = rows[b].weight * ref_loss_derivative(config->loss, config->huber_delta, error) / batch;
         ref_backward(net, &tape, dy);
     }
     if (mean_q)

@@ -114,7 +114,7 @@ void history_take(history *h, int64_t env, history_step step, int64_t frame, int
     make_all(h, env, !e->is_open, terminated, truncated);
 }
 
-int32_t history_cut_all(history *h)
+int32_t history_truncate_all(history *h)
 {
     int32_t open = 0;
     for (int32_t env = 0; env < h->num_envs; env++) {

@@ -13,11 +13,11 @@
 
 #include <stdint.h>
 
-enum { HISTORY_MOST_STACK = 8, HISTORY_NO_FRAME = -1 };
+enum { HISTORY_MAX_STACK = 8, HISTORY_NO_FRAME = -1 };
 
 typedef struct history_row {
     int64_t env, previous, extra;
-    int64_t obs[HISTORY_MOST_STACK], next_obs[HISTORY_MOST_STACK]; /* (stack) tags, oldest first */
+    int64_t obs[HISTORY_MAX_STACK], next_obs[HISTORY_MAX_STACK]; /* (stack) tags, oldest first */
     int32_t action;
     uint8_t terminated, truncated;
     double reward, discount;
@@ -58,7 +58,7 @@ void history_reset(history *h, int64_t env, int64_t frame);
 void history_take(history *h, int64_t env, history_step step, int64_t frame, int terminated, int truncated);
 
 /* What destroying a writer does: open episodes end as if truncated. Returns how many were open. */
-int32_t history_cut_all(history *h);
+int32_t history_truncate_all(history *h);
 
 /* The reward as it is stored. */
 double history_clipped(const history *h, float reward);

@@ -27,7 +27,7 @@ static void add_layer(ref_net *net, const char *layer, int units, int inputs)
 /* The names and sizes of a head's streams: 1 or 2 of them. */
 static int streams_of(const gpur_network_config *config, const char *names[2], int sizes[2])
 {
-    const int actions = config->outputs;
+    const int actions = config->num_actions;
     switch (config->head) {
     case GPUR_HEAD_DUELING:
         names[0] = "value", names[1] = "advantage", sizes[0] = 1, sizes[1] = actions;
@@ -95,7 +95,7 @@ ref_net *ref_net_create_image(const gpur_network_config *config, int height, int
         snprintf(layer, sizeof layer, "%s.out", names[s]);
         add_layer(net, layer, sizes[s], config->hidden ? config->hidden : inputs);
     }
-    net->width = config->outputs + (config->head == GPUR_HEAD_SOFTMAX_VALUE);
+    net->width = config->num_actions + (config->head == GPUR_HEAD_SOFTMAX_VALUE);
     return net;
 }
 
@@ -236,7 +236,7 @@ void ref_forward(ref_net *net, int target, const float *x, ref_tape *tape)
         layer_forward(net, target, layer, GPUR_LINEAR, in, tape->z + column);
         column += sizes[s];
     }
-    ref_head(config->head, config->outputs, tape->z, tape->y);
+    ref_head(config->head, config->num_actions, tape->z, tape->y);
 }
 
 void ref_backward(ref_net *net, const ref_tape *tape, const double *dy)
@@ -248,7 +248,7 @@ void ref_backward(ref_net *net, const ref_tape *tape, const double *dy)
     char layer[32];
     const double *const at = config->trunk_count ? tape->trunk[config->trunk_count - 1] : tape->x;
     memset(dat, 0, sizeof dat);
-    ref_head_backward(config->head, config->outputs, tape->y, dy, dz);
+    ref_head_backward(config->head, config->num_actions, tape->y, dy, dz);
     const int streams = streams_of(config, names, sizes);
     for (int s = 0; s < streams; s++) {
         memset(dhidden, 0, sizeof dhidden);

@@ -21,7 +21,7 @@ typedef struct ref_tensor {
 
 typedef struct ref_net {
     gpur_network_config config;
-    int features, width; /* width: of the head's result */
+    int features, width;           /* width: of the head's result */
     int height, columns, channels; /* of the image that an observation is; height 0: it is none */
     ref_conv conv[REF_DEPTH];      /* (convs) */
     int convs;
@@ -57,7 +57,7 @@ void ref_head(int head, int outputs, const double *z, double *y);
 void ref_head_backward(int head, int outputs, const double *y, const double *dy, double *dz);
 
 double ref_loss(int kind, double delta, double error);
-double ref_loss_slope(int kind, double delta, double error);
+double ref_loss_derivative(int kind, double delta, double error);
 double ref_schedule(const gpur_schedule *schedule, double step);
 
 /* Slots as before step 1, for `count` weights. */

@@ -64,8 +64,8 @@ static int64_t find(const double *leaves, int64_t count, uint64_t u)
     return -1;
 }
 
-int64_t reference_draw_by_priority(const double *leaves, int64_t count, uint64_t seed, uint32_t purpose, uint64_t draw,
-                                   int64_t b, int64_t batch, int stratified)
+int64_t reference_sample_by_priority(const double *leaves, int64_t count, uint64_t seed, uint32_t purpose,
+                                     uint64_t draw, int64_t b, int64_t batch, int stratified)
 {
     const uint32_t counter[4] = {(uint32_t)b, purpose, (uint32_t)draw, (uint32_t)(draw >> 32)};
     uint32_t out[4];

@@ -24,7 +24,7 @@ void reference_weights(const double *leaves, int64_t count, const int64_t *drawn
  * leaves (`stratified`), or of all of it; of all rows alike where the sum is 0. Exact: leaves are whole numbers, their
  * sum is below 2^62.
  */
-int64_t reference_draw_by_priority(const double *leaves, int64_t count, uint64_t seed, uint32_t purpose, uint64_t draw,
-                                   int64_t b, int64_t batch, int stratified);
+int64_t reference_sample_by_priority(const double *leaves, int64_t count, uint64_t seed, uint32_t purpose,
+                                     uint64_t draw, int64_t b, int64_t batch, int stratified);
 
 #endif

@@ -8,7 +8,7 @@ void reference_begin(reference_replay *model, const gpur_replay_config *settings
 {
     memset(model, 0, sizeof *model);
     model->capacity = settings->capacity;
-    model->update_size = settings->update_size;
+    model->block_rows = settings->block_rows;
     model->max_batch = settings->max_batch;
     model->flush = settings->flush;
     model->rows = malloc((size_t)room);
@@ -46,21 +46,22 @@ static void move_all(reference_replay *model, int from, int to)
 /* Reserve and copy the oldest `count` staged rows. */
 static void feed(reference_replay *model, int64_t count)
 {
-    const int64_t in_flight = reference_count(model, ROW_SOON) + model->looked + reference_count(model, ROW_LATE);
+    const int64_t in_flight =
+        reference_count(model, ROW_PUBLISH_NEXT) + model->looked + reference_count(model, ROW_PUBLISH_AFTER);
     if (in_flight + count + model->max_batch > model->capacity) {
         model->looked = 0;
-        move_all(model, ROW_SOON, ROW_VISIBLE);
-        move_all(model, ROW_LATE, ROW_VISIBLE);
+        move_all(model, ROW_PUBLISH_NEXT, ROW_VISIBLE);
+        move_all(model, ROW_PUBLISH_AFTER, ROW_VISIBLE);
     }
     int64_t held = count;
-    for (int where = ROW_LATE; where <= ROW_VISIBLE; where++)
+    for (int where = ROW_PUBLISH_AFTER; where <= ROW_VISIBLE; where++)
         held += reference_count(model, where);
     const int evicts = held > model->capacity;
     for (; held > model->capacity; held--)
         model->rows[model->gone++] = ROW_GONE; /* visible ones: the oldest leave first */
-    const int late = reference_count(model, ROW_LATE) > 0 || (evicts && model->launches > 0);
+    const int late = reference_count(model, ROW_PUBLISH_AFTER) > 0 || (evicts && model->launches > 0);
     for (; count > 0; count--)
-        model->rows[reference_first(model, ROW_STAGED)] = late ? ROW_LATE : ROW_SOON;
+        model->rows[reference_first(model, ROW_STAGED)] = late ? ROW_PUBLISH_AFTER : ROW_PUBLISH_NEXT;
 }
 
 static void feed_staged(reference_replay *model)
@@ -80,7 +81,7 @@ void reference_stage(reference_replay *model, int64_t count)
 {
     for (; count > 0; count--) {
         model->rows[model->count++] = ROW_STAGED;
-        if (++model->block_filled == model->update_size) {
+        if (++model->block_filled == model->block_rows) {
             feed_staged(model);
             model->block_filled = 0;
         }
@@ -91,7 +92,7 @@ void reference_append(reference_replay *model, int64_t count)
 {
     while (count > 0) {
         const int straight = goes_straight(model, count);
-        const int64_t rows = straight ? count < model->update_size ? count : model->update_size : 1;
+        const int64_t rows = straight ? count < model->block_rows ? count : model->block_rows : 1;
         (straight ? reference_append_arrays : reference_stage)(model, rows);
         count -= rows;
     }
@@ -101,7 +102,7 @@ void reference_append_arrays(reference_replay *model, int64_t count)
 {
     feed_staged(model);
     while (count > 0) {
-        const int64_t rows = count < model->update_size ? count : model->update_size;
+        const int64_t rows = count < model->block_rows ? count : model->block_rows;
         for (int64_t i = 0; i < rows; i++)
             model->rows[model->count++] = ROW_STAGED;
         feed(model, rows);
@@ -112,33 +113,33 @@ void reference_append_arrays(reference_replay *model, int64_t count)
 void reference_flush(reference_replay *model)
 {
     feed_staged(model);
-    move_all(model, ROW_LATE, ROW_SOON);
+    move_all(model, ROW_PUBLISH_AFTER, ROW_PUBLISH_NEXT);
 }
 
 void reference_launch(reference_replay *model)
 {
     if (model->flush == GPUR_FLUSH_AUTO)
         reference_flush(model);
-    move_all(model, ROW_SOON, ROW_VISIBLE);
-    move_all(model, ROW_LATE, ROW_SOON);
+    move_all(model, ROW_PUBLISH_NEXT, ROW_VISIBLE);
+    move_all(model, ROW_PUBLISH_AFTER, ROW_PUBLISH_NEXT);
     model->looked = 0;
     model->launches++;
 }
 
-void reference_look(reference_replay *model)
+void reference_refresh(reference_replay *model)
 {
     if (model->flush == GPUR_FLUSH_AUTO)
         reference_flush(model);
     else
-        model->looked += reference_count(model, ROW_SOON);
-    move_all(model, ROW_SOON, ROW_VISIBLE);
+        model->looked += reference_count(model, ROW_PUBLISH_NEXT);
+    move_all(model, ROW_PUBLISH_NEXT, ROW_VISIBLE);
 }
 
 int64_t reference_size(const reference_replay *model)
 {
-    int64_t size = reference_count(model, ROW_VISIBLE) + reference_count(model, ROW_SOON);
+    int64_t size = reference_count(model, ROW_VISIBLE) + reference_count(model, ROW_PUBLISH_NEXT);
     if (model->flush == GPUR_FLUSH_AUTO)
-        size += reference_count(model, ROW_LATE) + reference_count(model, ROW_STAGED);
+        size += reference_count(model, ROW_PUBLISH_AFTER) + reference_count(model, ROW_STAGED);
     return size < model->capacity ? size : model->capacity;
 }
 
@@ -165,7 +166,7 @@ static uint64_t scaled(uint64_t bits, uint64_t n)
     return (bits >> 32) * (n >> 32) + (cross >> 32) + (other >> 32);
 }
 
-int64_t reference_draw(const reference_replay *model, uint64_t seed, uint64_t draw, int64_t b)
+int64_t reference_sample(const reference_replay *model, uint64_t seed, uint64_t draw, int64_t b)
 {
     const uint32_t counter[4] = {(uint32_t)b, 1, (uint32_t)draw, (uint32_t)(draw >> 32)};
     uint32_t out[4];
@@ -178,7 +179,7 @@ int64_t reference_draw(const reference_replay *model, uint64_t seed, uint64_t dr
 void reference_load(reference_replay *model)
 {
     feed_staged(model);
-    move_all(model, ROW_LATE, ROW_VISIBLE);
-    move_all(model, ROW_SOON, ROW_VISIBLE);
+    move_all(model, ROW_PUBLISH_AFTER, ROW_VISIBLE);
+    move_all(model, ROW_PUBLISH_NEXT, ROW_VISIBLE);
     model->block_filled = model->looked = model->launches = 0;
 }

@@ -3,7 +3,7 @@
  * The replay again, naive: a list of every row ever appended and where each one is. No ring, no window, no streams;
  * every question is a walk over the list. Rows are known by their place in the order of appending, which is their id.
  *
- * Rules from the design: rows gather in blocks of `update_size`; a full block is fed; feeding makes room by evicting
+ * Rules from the design: rows gather in blocks of `block_rows`; a full block is fed; feeding makes room by evicting
  * the oldest visible rows; what a launch may still be reading is overwritten behind that launch and is published one
  * launch later. Draws: Philox4x32-10 [Salmon et al. 2011], written out again here.
  */
@@ -12,10 +12,10 @@
 
 #include "gpureplay/replay.h"
 
-enum { ROW_STAGED, ROW_LATE, ROW_SOON, ROW_VISIBLE, ROW_GONE };
+enum { ROW_STAGED, ROW_PUBLISH_AFTER, ROW_PUBLISH_NEXT, ROW_VISIBLE, ROW_GONE };
 
 typedef struct reference_replay {
-    int64_t capacity, update_size, max_batch;
+    int64_t capacity, block_rows, max_batch;
     int32_t flush;
     unsigned char *rows; /* (room) where each row is */
     int64_t count, room;
@@ -34,16 +34,16 @@ void reference_append(reference_replay *model, int64_t count);        /* finishe
 void reference_stage(reference_replay *model, int64_t count);         /* rows of steps: always through staging */
 void reference_append_arrays(reference_replay *model, int64_t count); /* from device memory */
 void reference_flush(reference_replay *model);
-void reference_launch(reference_replay *model); /* what a draw publishes, before it draws */
-void reference_look(reference_replay *model);   /* what is published for a call that is no draw but asks of rows */
-void reference_load(reference_replay *model);   /* saved, and loaded into a new replay */
+void reference_launch(reference_replay *model);  /* what a draw publishes, before it draws */
+void reference_refresh(reference_replay *model); /* what is published for a call that is no draw but asks of rows */
+void reference_load(reference_replay *model);    /* saved, and loaded into a new replay */
 
 int64_t reference_count(const reference_replay *model, int where);
 int64_t reference_first(const reference_replay *model, int where); /* id, or -1 */
 int64_t reference_size(const reference_replay *model);             /* what gpur_replay_size must say */
 
 /* The id of row b of uniform draw number `draw`, by the visible rows. */
-int64_t reference_draw(const reference_replay *model, uint64_t seed, uint64_t draw, int64_t b);
+int64_t reference_sample(const reference_replay *model, uint64_t seed, uint64_t draw, int64_t b);
 
 /* 128 random bits: out[0] is the lowest word. */
 void reference_philox(const uint32_t counter[4], uint64_t key, uint32_t out[4]);

@@ -2,7 +2,7 @@
 /* Batches that users hold: their arrays, views and DLPack tensors, drawing anew into their memory, their pool, and
  * their release on any thread, before and after the replay has gone. */
 #include "replay/sampler/dlpack.h"
-#include "support/replay_kit.h"
+#include "support/replay_fixture.h"
 #include "test.h"
 
 #include <pthread.h>
@@ -31,25 +31,25 @@ static const struct {
 };
 enum { ARRAYS = sizeof arrays / sizeof *arrays };
 
-static int open_scene(kit_scene *s, int32_t source)
+static int open_scene(replay_fixture *s, int32_t source)
 {
-    gpur_replay_config config = kit_config(fields, FIELDS, CAPACITY, 20, MAX_BATCH);
+    gpur_replay_config config = replay_fixture_config(fields, FIELDS, CAPACITY, 20, MAX_BATCH);
     config.index_source = source;
-    return kit_open(s, test_device(), &config, 1) && kit_append_next(s, CAPACITY) == GPUR_OK;
+    return replay_fixture_open(s, test_device(), &config, 1) && replay_fixture_append(s, CAPACITY) == GPUR_OK;
 }
 
 /* With a batch of COUNT rows. */
-static int open_drawn(kit_scene *s, gpur_batch **batch)
+static int open_drawn(replay_fixture *s, gpur_batch **batch)
 {
     return open_scene(s, GPUR_UNIFORM) && gpur_replay_sample(s->replay, COUNT, NULL, batch) == GPUR_OK;
 }
 
 /* Draws and appends until every row of the ring has been replaced several times. */
-static void churn(kit_scene *s, int draws)
+static void churn(replay_fixture *s, int draws)
 {
     for (int i = 0; i < draws; i++) {
         gpur_batch *batch = NULL;
-        CHECK_OK(kit_append_next(s, 1));
+        CHECK_OK(replay_fixture_append(s, 1));
         CHECK_OK(gpur_replay_sample(s->replay, 1 + i % MAX_BATCH, NULL, &batch));
         gpur_batch_release(batch);
     }
@@ -59,12 +59,12 @@ TEST(a_batch_keeps_its_contents_and_outlives_its_replay_and_its_device_handle)
 {
     gpur_batch *old = NULL;
     int64_t before[COUNT], after[COUNT];
-    kit_scene s;
+    replay_fixture s;
     CHECK(open_drawn(&s, &old));
-    CHECK_EQUAL(kit_wrong_bytes(&s.kit, old, before), 0);
+    CHECK_EQUAL(count_wrong_bytes(&s.row_tags, old, before), 0);
     churn(&s, 1000);
-    kit_close(&s);
-    CHECK_EQUAL(kit_wrong_bytes(&s.kit, old, after), 0);
+    replay_fixture_close(&s);
+    CHECK_EQUAL(count_wrong_bytes(&s.row_tags, old, after), 0);
     CHECK(memcmp(before, after, sizeof before) == 0);
     gpur_batch_retain(old);
     gpur_batch_release(old);
@@ -75,7 +75,7 @@ TEST(a_batch_keeps_its_contents_and_outlives_its_replay_and_its_device_handle)
 TEST(the_pool_stops_growing)
 {
     gpur_batch *held[6];
-    kit_scene s;
+    replay_fixture s;
     CHECK(open_scene(&s, GPUR_UNIFORM));
     for (int round = 0; round < 20; round++) {
         for (int i = 0; i < 6; i++)
@@ -90,29 +90,29 @@ TEST(the_pool_stops_growing)
     CHECK_EQUAL(kit_stats(s.replay).batches_made, 7);
     churn(&s, 300);
     CHECK_EQUAL(kit_stats(s.replay).batches_made, 7);
-    kit_close(&s);
+    replay_fixture_close(&s);
 }
 
 TEST(a_small_batch_makes_way_for_a_larger_one)
 {
     static const int64_t counts[] = {1, 64, 65, 300, 200, 999, 2000, 1};
-    const gpur_replay_config config = kit_config(fields, FIELDS, 5000, 20, 2000);
+    const gpur_replay_config config = replay_fixture_config(fields, FIELDS, 5000, 20, 2000);
     gpur_replay_plan plan = {.size = sizeof plan};
-    kit_scene s;
-    CHECK(kit_open(&s, test_device(), &config, 1));
-    CHECK_OK(kit_append_next(&s, CAPACITY));
+    replay_fixture s;
+    CHECK(replay_fixture_open(&s, test_device(), &config, 1));
+    CHECK_OK(replay_fixture_append(&s, CAPACITY));
     CHECK_OK(gpur_replay_plan_bytes(&config, &plan));
     const int64_t before = kit_memory_used(s.device);
     for (size_t i = 0; i < sizeof counts / sizeof *counts; i++) {
         gpur_batch *batch = NULL;
         CHECK_OK(gpur_replay_sample(s.replay, counts[i], NULL, &batch));
         if (i % 2) /* else it goes back before it has been filled, perhaps */
-            CHECK_EQUAL(kit_wrong_bytes(&s.kit, batch, NULL), 0);
+            CHECK_EQUAL(count_wrong_bytes(&s.row_tags, batch, NULL), 0);
         gpur_batch_release(batch);
     }
     CHECK_EQUAL(kit_memory_used(s.device) - before, plan.batch_bytes);
     CHECK_EQUAL(kit_stats(s.replay).batches_made, 5);
-    kit_close(&s);
+    replay_fixture_close(&s);
 }
 
 static void check_tensor(const gpur_dl_tensor *tensor, const void *memory, const gpur_field_info *info, int array)
@@ -130,7 +130,7 @@ static void check_tensor(const gpur_dl_tensor *tensor, const void *memory, const
 }
 
 /* The bytes at its address are those that a read gives, and both forms of DLPack tell the same of it. */
-static void check_array(kit_scene *s, gpur_batch *batch, int array)
+static void check_array(replay_fixture *s, gpur_batch *batch, int array)
 {
     const char *const name = arrays[array].name;
     unsigned char read[COUNT * 24], raw[COUNT * 24];
@@ -160,12 +160,12 @@ static void check_array(kit_scene *s, gpur_batch *batch, int array)
 TEST(every_array_is_aligned_described_and_a_dlpack_tensor_in_either_form)
 {
     gpur_batch *batch = NULL;
-    kit_scene s;
+    replay_fixture s;
     CHECK(open_drawn(&s, &batch));
     for (int i = 0; i < ARRAYS; i++)
         check_array(&s, batch, i);
     gpur_batch_release(batch);
-    kit_close(&s);
+    replay_fixture_close(&s);
 }
 
 /* Nothing but the tensor is left of batch, replay and device. The memory checkers look over our shoulder. */
@@ -174,12 +174,12 @@ TEST(a_dlpack_tensor_outlives_all_it_came_from)
     gpur_batch *batch = NULL;
     void *managed = NULL;
     int64_t ids[COUNT];
-    kit_scene s;
+    replay_fixture s;
     CHECK(open_drawn(&s, &batch));
     CHECK_OK(gpur_batch_read(batch, "id", ids, sizeof ids));
     CHECK_OK(gpur_batch_to_dlpack(batch, "id", 1, &managed));
     gpur_batch_release(batch);
-    kit_close(&s);
+    replay_fixture_close(&s);
     gpur_dl_versioned *const tensor = managed;
     CHECK(test_on_cuda() || memcmp(tensor->tensor.data, ids, sizeof ids) == 0);
     tensor->deleter(tensor);
@@ -190,24 +190,24 @@ TEST(drawing_anew_gives_what_a_new_batch_would)
 {
     for (int32_t source = GPUR_UNIFORM; source <= GPUR_UNIFORM_DISTINCT; source++) {
         gpur_batch *again = NULL;
-        kit_scene one, other;
+        replay_fixture one, other;
         CHECK(open_scene(&one, source));
         CHECK(open_scene(&other, source));
         for (int round = 0; round < 20; round++) {
             int64_t ids[2][COUNT];
             CHECK_OK(round == 0 ? gpur_replay_sample(one.replay, COUNT, NULL, &again)
-                                : gpur_replay_resample(one.replay, NULL, again));
-            CHECK_EQUAL(kit_wrong_bytes(&one.kit, again, ids[0]), 0);
+                                : gpur_replay_sample_into(one.replay, NULL, again));
+            CHECK_EQUAL(count_wrong_bytes(&one.row_tags, again, ids[0]), 0);
             CHECK_OK(kit_sample(&other, COUNT, ids[1]));
             CHECK(memcmp(ids[0], ids[1], sizeof ids[0]) == 0);
-            CHECK_OK(kit_append_next(&one, 3));
-            CHECK_OK(kit_append_next(&other, 3));
+            CHECK_OK(replay_fixture_append(&one, 3));
+            CHECK_OK(replay_fixture_append(&other, 3));
         }
         const gpur_replay_stats stats = kit_stats(one.replay);
-        CHECK(stats.draws == 20 * COUNT && stats.batches_made == 1);
+        CHECK(stats.sampled == 20 * COUNT && stats.batches_made == 1);
         gpur_batch_release(again);
-        kit_close(&one);
-        kit_close(&other);
+        replay_fixture_close(&one);
+        replay_fixture_close(&other);
     }
 }
 
@@ -216,19 +216,19 @@ TEST(a_batch_that_others_hold_is_not_drawn_into)
     gpur_batch *batch = NULL;
     void *managed = NULL;
     int64_t before[COUNT], after[COUNT];
-    kit_scene s;
+    replay_fixture s;
     CHECK(open_drawn(&s, &batch));
     CHECK_OK(gpur_batch_read(batch, "id", before, sizeof before));
     CHECK_OK(gpur_batch_to_dlpack(batch, "obs", 0, &managed));
-    CHECK_STATUS(gpur_replay_resample(s.replay, NULL, batch), GPUR_WOULD_BLOCK);
+    CHECK_STATUS(gpur_replay_sample_into(s.replay, NULL, batch), GPUR_WOULD_BLOCK);
     CHECK_MESSAGE("2 references; it must have one");
     CHECK_OK(gpur_batch_read(batch, "id", after, sizeof after));
     CHECK(memcmp(before, after, sizeof before) == 0);
     gpur_dl_managed *const tensor = managed;
     tensor->deleter(tensor);
-    CHECK_OK(gpur_replay_resample(s.replay, NULL, batch));
+    CHECK_OK(gpur_replay_sample_into(s.replay, NULL, batch));
     gpur_batch_release(batch);
-    kit_close(&s);
+    replay_fixture_close(&s);
 }
 
 /* One call tells where the arrays lie that learners read, and what the schema does not have is NULL. */
@@ -242,12 +242,13 @@ TEST(a_view_has_the_addresses_of_all_usual_arrays)
     static const char *const names[] = {"obs",       "action",   "reward", "next_obs", "terminated",
                                         "truncated", "discount", "weight", "id"};
     for (int has_all = 0; has_all < 2; has_all++) {
-        const gpur_replay_config config = kit_config(has_all ? all : &one, has_all ? 7 : 1, CAPACITY, 20, 128);
+        const gpur_replay_config config =
+            replay_fixture_config(has_all ? all : &one, has_all ? 7 : 1, CAPACITY, 20, 128);
         gpur_batch_view view = {.size = sizeof view}, brief = {.size = offsetof(gpur_batch_view, obs)};
         gpur_batch *batch = NULL;
-        kit_scene s;
-        CHECK(kit_open(&s, test_device(), &config, 1));
-        CHECK_OK(kit_append_next(&s, CAPACITY));
+        replay_fixture s;
+        CHECK(replay_fixture_open(&s, test_device(), &config, 1));
+        CHECK_OK(replay_fixture_append(&s, CAPACITY));
         CHECK_OK(gpur_replay_sample(s.replay, COUNT, NULL, &batch));
         CHECK_OK(gpur_batch_get_view(batch, &view));
         const void *const seen[] = {view.obs,       view.action,   view.reward, view.next_obs, view.terminated,
@@ -266,7 +267,7 @@ TEST(a_view_has_the_addresses_of_all_usual_arrays)
         CHECK_STATUS(gpur_batch_get_view(batch, &view), GPUR_INVALID_ARGUMENT);
         CHECK_MESSAGE("gpur_batch_view.size is 0");
         gpur_batch_release(batch);
-        kit_close(&s);
+        replay_fixture_close(&s);
     }
 }
 
@@ -277,17 +278,17 @@ TEST(a_stored_discount_is_the_batchs_discount)
         float discount;
         uint8_t terminated;
     } rows[2] = {{0.125f, 0}, {0.375f, 1}};
-    const gpur_replay_config config = kit_config(own, 2, 10, 2, 4);
+    const gpur_replay_config config = replay_fixture_config(own, 2, 10, 2, 4);
     float discount[2];
     gpur_batch *batch = NULL;
-    kit_scene s;
-    CHECK(kit_open(&s, test_device(), &config, 1));
+    replay_fixture s;
+    CHECK(replay_fixture_open(&s, test_device(), &config, 1));
     CHECK_OK(gpur_writer_append(s.writer, 2, rows, NULL));
     CHECK_OK(gpur_replay_gather(s.replay, 2, (const int64_t[]){0, 1}, NULL, &batch));
     CHECK_OK(gpur_batch_read(batch, "discount", discount, sizeof discount));
     CHECK(discount[0] == 0.125f && discount[1] == 0.375f);
     gpur_batch_release(batch);
-    kit_close(&s);
+    replay_fixture_close(&s);
 }
 
 #define REFUSED(call) CHECK_STATUS(call, GPUR_INVALID_ARGUMENT)
@@ -298,7 +299,7 @@ TEST(wrong_questions_get_answers_with_numbers)
     gpur_batch *batch = NULL, *none = NULL;
     void *memory = &batch, *managed = NULL;
     float few[2];
-    kit_scene s, other;
+    replay_fixture s, other;
     CHECK(open_drawn(&s, &batch));
     CHECK(open_scene(&other, GPUR_UNIFORM_DISTINCT));
     REFUSED(gpur_batch_get_array(batch, "next_obs", &memory, NULL));
@@ -319,9 +320,9 @@ TEST(wrong_questions_get_answers_with_numbers)
     CHECK_MESSAGE("no array \"none\"");
     REFUSED(gpur_batch_to_dlpack(batch, "obs", 0, NULL));
     REFUSED(gpur_batch_to_dlpack(NULL, "obs", 0, &managed));
-    REFUSED(gpur_replay_resample(NULL, NULL, batch));
-    REFUSED(gpur_replay_resample(s.replay, NULL, NULL));
-    REFUSED(gpur_replay_resample(other.replay, NULL, batch));
+    REFUSED(gpur_replay_sample_into(NULL, NULL, batch));
+    REFUSED(gpur_replay_sample_into(s.replay, NULL, NULL));
+    REFUSED(gpur_replay_sample_into(other.replay, NULL, batch));
     CHECK_MESSAGE("another replay");
     CHECK_EQUAL(gpur_batch_count(NULL), 0);
     gpur_batch_release(NULL);
@@ -330,7 +331,7 @@ TEST(wrong_questions_get_answers_with_numbers)
         CHECK_MESSAGE("on the CPU it must be NULL");
         REFUSED(gpur_batch_wait(batch, &s));
         CHECK_MESSAGE("on the CPU it must be NULL");
-        REFUSED(gpur_replay_resample(s.replay, &s, batch));
+        REFUSED(gpur_replay_sample_into(s.replay, &s, batch));
     }
     REFUSED(gpur_replay_sample(s.replay, 129, NULL, &none));
     CHECK_MESSAGE("count is 129; it must be 1 to max_batch = 128");
@@ -338,10 +339,10 @@ TEST(wrong_questions_get_answers_with_numbers)
     REFUSED(gpur_replay_sample(NULL, 1, NULL, &none));
     REFUSED(gpur_replay_gather(s.replay, 1, NULL, NULL, &none));
     CHECK(none == NULL);
-    CHECK_EQUAL(kit_stats(s.replay).draws, COUNT);
+    CHECK_EQUAL(kit_stats(s.replay).sampled, COUNT);
     gpur_batch_release(batch);
-    kit_close(&s);
-    kit_close(&other);
+    replay_fixture_close(&s);
+    replay_fixture_close(&other);
     CHECK_EQUAL(gpur_struct_size("gpur_replay_config"), sizeof(gpur_replay_config));
     CHECK_EQUAL(gpur_struct_size("gpur_weight_info"), sizeof(gpur_weight_info));
     CHECK(gpur_struct_size("gpur_replay") == -1 && gpur_struct_size("") == -1 && gpur_struct_size(NULL) == -1);
@@ -361,18 +362,18 @@ TEST(references_may_be_dropped_on_any_thread)
 {
     gpur_batch *batch = NULL;
     pthread_t threads[THREADS];
-    kit_scene s;
+    replay_fixture s;
     CHECK(open_drawn(&s, &batch));
     for (int i = 0; i < THREADS; i++) {
         gpur_batch_retain(batch);
         CHECK(pthread_create(&threads[i], NULL, take_and_drop, batch) == 0);
     }
-    CHECK_EQUAL(kit_wrong_bytes(&s.kit, batch, NULL), 0);
+    CHECK_EQUAL(count_wrong_bytes(&s.row_tags, batch, NULL), 0);
     gpur_batch_release(batch);
     for (int i = 0; i < THREADS; i++)
         pthread_join(threads[i], NULL);
     CHECK_EQUAL(kit_stats(s.replay).batches_alive, 0);
-    kit_close(&s);
+    replay_fixture_close(&s);
 }
 
 typedef struct dropper {
@@ -400,23 +401,23 @@ static void check_end(int threads, int idle)
     dropper droppers[THREADS];
     pthread_t thread[THREADS];
     atomic_int ready = 0;
-    kit_scene s;
-    const gpur_replay_config config = kit_plain_config(300, 20, MAX_BATCH, GPUR_FLUSH_AUTO);
-    CHECK(kit_open(&s, test_device(), &config, 1));
-    CHECK_OK(kit_append_next(&s, 20));
+    replay_fixture s;
+    const gpur_replay_config config = replay_fixture_plain_config(300, 20, MAX_BATCH, GPUR_FLUSH_AUTO);
+    CHECK(replay_fixture_open(&s, test_device(), &config, 1));
+    CHECK_OK(replay_fixture_append(&s, 20));
     for (int i = 0; i < threads + idle; i++)
         CHECK_OK(gpur_replay_sample(s.replay, 100, NULL, &held[i]));
     for (int i = threads; i < threads + idle; i++)
         gpur_batch_release(held[i]);
     if (!idle)
-        kit_close(&s);
+        replay_fixture_close(&s);
     for (int i = 0; i < threads; i++) {
         droppers[i] = (dropper){held[i], &ready, threads + (idle > 0)};
         CHECK(pthread_create(&thread[i], NULL, drop, &droppers[i]) == 0);
     }
     if (idle) {
         drop(&(dropper){NULL, &ready, threads + 1});
-        kit_close(&s);
+        replay_fixture_close(&s);
     }
     for (int i = 0; i < threads; i++)
         pthread_join(thread[i], NULL);

@@ -6,7 +6,7 @@
  */
 #include "base/status.h"
 #include "replay/sampler/dlpack.h"
-#include "support/replay_kit.h"
+#include "support/replay_fixture.h"
 #include "test.h"
 
 #include <pthread.h>
@@ -14,7 +14,7 @@
 
 /* One environment, episodes of EPISODE steps, observations of STACK frames: row `id` is step id % EPISODE of episode
  * id / EPISODE. */
-enum { STACK = 3, FRAME = 5, EPISODE = 7, CAPACITY = 900, MAX_BATCH = 256, MOST_LIVE = 14, THREADS = 3 };
+enum { STACK = 3, FRAME = 5, EPISODE = 7, CAPACITY = 900, MAX_BATCH = 256, MAX_LIVE = 14, THREADS = 3 };
 static const float gamma_used = 0.9f;
 
 static const gpur_field fields[] = {{"obs", GPUR_UINT8, {STACK, FRAME}}, {"action", GPUR_INT64, {0}},
@@ -22,7 +22,7 @@ static const gpur_field fields[] = {{"obs", GPUR_UINT8, {STACK, FRAME}}, {"actio
                                     {"terminated", GPUR_BOOL, {0}},      {"odd", GPUR_UINT8, {13}}};
 enum { FIELDS = sizeof fields / sizeof *fields };
 static const char *const names[] = {"obs", "action", "reward", "next_obs", "terminated", "odd", "discount"};
-enum { NAMES = sizeof names / sizeof *names, MOST_BYTES = STACK * FRAME };
+enum { NAMES = sizeof names / sizeof *names, MAX_BYTES = STACK * FRAME };
 static const int64_t bytes_of[NAMES] = {STACK * FRAME, 8, 4, STACK *FRAME, 1, 13, 4};
 
 static unsigned char mixed(int64_t number, int64_t at)
@@ -71,39 +71,39 @@ static const unsigned char *value_of(const row *r, int name)
     return (const unsigned char *)r + offset_of[name];
 }
 
-typedef struct scene {
+typedef struct fixture {
     gpur_device *device;
     gpur_replay *replay;
     gpur_writer *writer;
     int prioritized, linked;
     atomic_llong begun, rows; /* that may be there, and that are */
-} scene;
+} fixture;
 
-static int open_scene(scene *s, gpur_device *device, int linked, int32_t source)
+static int open_scene(fixture *s, gpur_device *device, int linked, int32_t source)
 {
-    gpur_replay_config config = kit_config(fields, FIELDS, CAPACITY, 20, MAX_BATCH);
+    gpur_replay_config config = replay_fixture_config(fields, FIELDS, CAPACITY, 20, MAX_BATCH);
     gpur_writer_config writer;
     memset(s, 0, sizeof *s);
     s->device = device, s->linked = linked;
-    s->prioritized = source == GPUR_PRIORITIZED || source == GPUR_PRIORITIZED_PLAIN;
+    s->prioritized = source == GPUR_PRIORITIZED_STRATIFIED || source == GPUR_PRIORITIZED_INDEPENDENT;
     config.gamma = gamma_used, config.index_source = source, config.prioritized = s->prioritized;
     if (linked)
-        config.layout = GPUR_LINKED, config.frame_stack = STACK, config.frame_slack = CAPACITY;
+        config.layout = GPUR_LAYOUT_FRAMES, config.frame_stack = STACK, config.extra_frames = CAPACITY;
     if (gpur_replay_create(device, &config, &s->replay) != GPUR_OK ||
         gpur_writer_config_init(&writer, sizeof writer) != GPUR_OK)
         return 0;
-    writer.input = linked ? GPUR_INPUT_FRAMES : GPUR_INPUT_STACKS;
+    writer.observations = linked ? GPUR_OBSERVATIONS_FRAMES : GPUR_OBSERVATIONS_STACKS;
     return gpur_writer_open(s->replay, &writer, &s->writer) == GPUR_OK;
 }
 
-static void close_scene(scene *s)
+static void close_scene(fixture *s)
 {
     gpur_writer_destroy(s->writer);
     gpur_replay_destroy(s->replay);
 }
 
 /* Steps of the environment; a linked replay is given the newest frames alone. */
-static gpur_status append(scene *s, int64_t count)
+static gpur_status append(fixture *s, int64_t count)
 {
     const int64_t first = atomic_fetch_add(&s->begun, count), newest = s->linked ? (STACK - 1) * FRAME : 0;
     for (int64_t id = first; id < first + count; id++) {
@@ -113,7 +113,7 @@ static gpur_status append(scene *s, int64_t count)
                                        &r.terminated, &r.truncated, NULL,      extras};
         if (id % EPISODE == 0)
             GPUR_TRY(gpur_writer_reset(s->writer, 0, r.obs + newest));
-        GPUR_TRY(gpur_writer_step_with(s->writer, &input));
+        GPUR_TRY(gpur_writer_step_ex(s->writer, &input));
     }
     atomic_fetch_add(&s->rows, count);
     return GPUR_OK;
@@ -128,11 +128,11 @@ typedef struct held {
 } held;
 
 typedef struct player {
-    scene *s;
+    fixture *s;
     uint64_t random;
     int appends;
     int64_t turns, live;
-    held held[MOST_LIVE];
+    held held[MAX_LIVE];
 } player;
 
 static void make_rows(row *rows, const int64_t *ids, int64_t count)
@@ -153,7 +153,7 @@ static int64_t wrong_values(int name, const unsigned char *got, const row *rows,
 static gpur_status read_array(player *p, gpur_batch *batch, const char *name, void *to, int64_t bytes)
 {
     void *from = NULL;
-    if (kit_below(&p->random, 2))
+    if (xorshift_below(&p->random, 2))
         return gpur_batch_read(batch, name, to, bytes);
     gpur_status status = gpur_batch_get_array(batch, name, &from, NULL);
     if (status == GPUR_OK)
@@ -175,7 +175,7 @@ static void check_weights(player *p, const held *h)
 
 static void check_tensor(player *p, const held *h)
 {
-    unsigned char got[MAX_BATCH * MOST_BYTES];
+    unsigned char got[MAX_BATCH * MAX_BYTES];
     row rows[MAX_BATCH];
     const gpur_dl_tensor *const tensor =
         h->versioned ? &((gpur_dl_versioned *)h->managed)->tensor : &((gpur_dl_managed *)h->managed)->tensor;
@@ -191,7 +191,7 @@ static void check_tensor(player *p, const held *h)
 
 static void check_held(player *p, const held *h)
 {
-    unsigned char got[MAX_BATCH * MOST_BYTES];
+    unsigned char got[MAX_BATCH * MAX_BYTES];
     int64_t ids[MAX_BATCH];
     row rows[MAX_BATCH];
     if (h->managed)
@@ -212,8 +212,8 @@ static void check_held(player *p, const held *h)
 static int64_t size_of_batch(player *p)
 {
     static const int64_t sizes[] = {1, 2, 31, 33, 50, 63, 64, 65, 100, 127, 128, 129, 200, 255, 256};
-    const int64_t at = kit_below(&p->random, 2 * (int64_t)(sizeof sizes / sizeof *sizes));
-    return at < (int64_t)(sizeof sizes / sizeof *sizes) ? sizes[at] : 1 + kit_below(&p->random, MAX_BATCH);
+    const int64_t at = xorshift_below(&p->random, 2 * (int64_t)(sizeof sizes / sizeof *sizes));
+    return at < (int64_t)(sizeof sizes / sizeof *sizes) ? sizes[at] : 1 + xorshift_below(&p->random, MAX_BATCH);
 }
 
 /* Learns which rows a batch has that was just drawn. */
@@ -230,7 +230,7 @@ static void choose_ids(player *p, int64_t count, int64_t *ids)
 {
     const int64_t newest = atomic_load(&p->s->rows) - 1;
     for (int64_t b = 0; b < count; b++)
-        ids[b] = newest - kit_below(&p->random, CAPACITY / 3);
+        ids[b] = newest - xorshift_below(&p->random, CAPACITY / 3);
 }
 
 /* A new batch, drawn or by ids. */
@@ -252,27 +252,27 @@ static void draw(player *p, int by_ids)
 
 static void draw_again(player *p)
 {
-    held *const h = &p->held[kit_below(&p->random, p->live)];
+    held *const h = &p->held[xorshift_below(&p->random, p->live)];
     if (!h->batch)
         return;
     const int64_t count = gpur_batch_count(h->batch);
     if (h->managed) {
-        CHECK_STATUS(gpur_replay_resample(p->s->replay, NULL, h->batch), GPUR_WOULD_BLOCK);
+        CHECK_STATUS(gpur_replay_sample_into(p->s->replay, NULL, h->batch), GPUR_WOULD_BLOCK);
         return;
     }
-    CHECK_OK(gpur_replay_resample(p->s->replay, NULL, h->batch));
+    CHECK_OK(gpur_replay_sample_into(p->s->replay, NULL, h->batch));
     CHECK_EQUAL(gpur_batch_count(h->batch), count);
     note(p, h);
 }
 
 static void export_one(player *p)
 {
-    held *const h = &p->held[kit_below(&p->random, p->live)];
+    held *const h = &p->held[xorshift_below(&p->random, p->live)];
     if (!h->batch || h->managed)
         return;
-    h->name = (int)kit_below(&p->random, NAMES), h->versioned = (int)kit_below(&p->random, 2);
+    h->name = (int)xorshift_below(&p->random, NAMES), h->versioned = (int)xorshift_below(&p->random, 2);
     CHECK_OK(gpur_batch_to_dlpack(h->batch, names[h->name], h->versioned, &h->managed));
-    if (kit_below(&p->random, 2)) { /* the tensor alone keeps the memory */
+    if (xorshift_below(&p->random, 2)) { /* the tensor alone keeps the memory */
         gpur_batch_release(h->batch);
         h->batch = NULL;
     }
@@ -296,15 +296,15 @@ static void give_priorities(player *p)
     float priorities[40];
     choose_ids(p, 40, ids);
     for (int i = 0; i < 40; i++)
-        priorities[i] = (float)kit_below(&p->random, 1000) / 100;
+        priorities[i] = (float)xorshift_below(&p->random, 1000) / 100;
     CHECK_OK(gpur_replay_update_priorities(p->s->replay, 40, ids, priorities, NULL));
 }
 
 static void turn(player *p)
 {
-    const int64_t way = kit_below(&p->random, 100);
-    if (p->live == MOST_LIVE || (way < 30 && p->live > 0))
-        let_go(p, kit_below(&p->random, p->live));
+    const int64_t way = xorshift_below(&p->random, 100);
+    if (p->live == MAX_LIVE || (way < 30 && p->live > 0))
+        let_go(p, xorshift_below(&p->random, p->live));
     else if (way < 68 || p->live == 0)
         draw(p, way >= 55);
     else if (way < 78)
@@ -314,8 +314,8 @@ static void turn(player *p)
     else if (way < 90 && p->s->prioritized)
         give_priorities(p);
     else if (p->appends)
-        CHECK_OK(append(p->s, 1 + kit_below(&p->random, 30)));
-    if (kit_below(&p->random, 6) == 0)
+        CHECK_OK(append(p->s, 1 + xorshift_below(&p->random, 30)));
+    if (xorshift_below(&p->random, 6) == 0)
         for (int64_t at = 0; at < p->live; at++)
             check_held(p, &p->held[at]);
 }
@@ -335,32 +335,33 @@ static void end(player *p)
         let_go(p, p->live - 1);
 }
 
-static player player_of(scene *s, uint64_t seed, int appends, uint64_t turns)
+static player player_of(fixture *s, uint64_t seed, int appends, uint64_t turns)
 {
     const player p = {.s = s, .random = seed, .appends = appends, .turns = (int64_t)turns + 20};
     return p;
 }
 
-static const int32_t sources[] = {GPUR_UNIFORM, GPUR_UNIFORM_DISTINCT, GPUR_PRIORITIZED, GPUR_PRIORITIZED_PLAIN};
+static const int32_t sources[] = {GPUR_UNIFORM, GPUR_UNIFORM_DISTINCT, GPUR_PRIORITIZED_STRATIFIED,
+                                  GPUR_PRIORITIZED_INDEPENDENT};
 enum { SOURCES = sizeof sources / sizeof *sources };
 
 static void check_two(int linked, int32_t source, uint64_t seed)
 {
     gpur_device *const device = test_device();
-    static scene scenes[2];
+    static fixture fixtures[2];
     static player players[2];
     for (int i = 0; i < 2; i++) {
-        CHECK(open_scene(&scenes[i], device, linked, source));
-        CHECK_OK(append(&scenes[i], i ? CAPACITY / 2 : 3 * CAPACITY));
-        players[i] = player_of(&scenes[i], seed + (uint64_t)i, 1, 30);
+        CHECK(open_scene(&fixtures[i], device, linked, source));
+        CHECK_OK(append(&fixtures[i], i ? CAPACITY / 2 : 3 * CAPACITY));
+        players[i] = player_of(&fixtures[i], seed + (uint64_t)i, 1, 30);
     }
     for (uint64_t round = 0; round < test_rounds(40) + 2; round++)
         for (int i = 0; i < 2; i++)
             play(&players[i]);
-    close_scene(&scenes[0]); /* its batches live on */
+    close_scene(&fixtures[0]); /* its batches live on */
     for (int i = 0; i < 2; i++)
         end(&players[i]);
-    close_scene(&scenes[1]);
+    close_scene(&fixtures[1]);
     gpur_device_close(device);
 }
 
@@ -372,12 +373,12 @@ TEST(batches_of_packed_and_linked_replays_are_what_their_ids_say)
 
 TEST(threads_that_share_a_replay_have_batches_of_their_own)
 {
-    static scene s;
+    static fixture s;
     static player players[THREADS];
     pthread_t threads[THREADS];
     for (int linked = 0; linked < 2; linked++) {
         gpur_device *const device = test_device();
-        CHECK(open_scene(&s, device, linked, linked ? GPUR_UNIFORM : GPUR_PRIORITIZED));
+        CHECK(open_scene(&s, device, linked, linked ? GPUR_UNIFORM : GPUR_PRIORITIZED_STRATIFIED));
         CHECK_OK(append(&s, CAPACITY));
         for (int i = 0; i < THREADS; i++) {
             players[i] = player_of(&s, 31 + (uint64_t)i, i == 0, test_rounds(600));

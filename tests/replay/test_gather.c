@@ -4,7 +4,7 @@
 #include "device/device.h"
 #include "replay/storage/copies.h"
 #include "reference/reference_replay.h"
-#include "support/replay_kit.h"
+#include "support/replay_fixture.h"
 #include "test.h"
 
 enum { CAPACITY = 37, PITCH = 192, ROWS = 203, FIELDS = 7, ARRAY = 113 * ROWS + 61, UNTOUCHED = 0xAA, PURPOSE = 1 };
@@ -58,7 +58,7 @@ static scene *open_scene(gpur_window window, int32_t source, int64_t rows)
     uint64_t random = 5;
     memset(&s, 0, sizeof s);
     for (size_t i = 0; i < sizeof s.ring_bytes; i++)
-        s.ring_bytes[i] = (unsigned char)kit_random(&random);
+        s.ring_bytes[i] = (unsigned char)xorshift_next(&random);
     for (int64_t slot = 0; slot < CAPACITY; slot++)
         s.ring_bytes[slot * PITCH + TERMINATED] &= 1;
     s.device = test_device();
@@ -84,7 +84,7 @@ static scene *open_scene(gpur_window window, int32_t source, int64_t rows)
                                 .purpose = PURPOSE,
                                 .source = source,
                                 .terminated_offset = TERMINATED,
-                                .tile = gpur_tile_rows(PITCH),
+                                .tile_rows = gpur_tile_rows(PITCH),
                                 .row_bytes = 163,
                                 .copy_count = copies.count,
                                 .units = copies.units};
@@ -247,13 +247,13 @@ static void check_scatter(int64_t first_slot, int64_t rows, int clips, gpur_grid
                               .rewards = clips ? (const unsigned char *)s->out->weight : NULL,
                               .reward_offset = REWARD,
                               .reward_clip = 3,
-                              .tile = gpur_tile_rows(PITCH),
+                              .tile_rows = gpur_tile_rows(PITCH),
                               .copy_count = copies.count,
                               .units = copies.units};
     memcpy(args.copies, copies.list, sizeof args.copies);
     uint64_t random = 6;
     for (size_t i = 0; i < sizeof s->got.arrays; i++)
-        s->got.arrays[i] = (unsigned char)kit_random(&random);
+        s->got.arrays[i] = (unsigned char)xorshift_next(&random);
     for (int i = 0; i < ROWS; i++)
         s->got.weight[i] = (float)(i % 11) - 5;
     CHECK_OK(gpur_device_copy(s->device, s->out, &s->got, sizeof s->got));

@@ -2,10 +2,10 @@
 /* The kernel that rebuilds stacks, beside two loops that do the same, at every launch shape. */
 #include "device/device.h"
 #include "kernels/target/thread.h"
-#include "support/replay_kit.h"
+#include "support/replay_fixture.h"
 #include "test.h"
 
-enum { SLOTS = 23, BATCH = 9, MOST_STACK = 16, MOST_BYTES = 400, EDGE = 16 };
+enum { SLOTS = 23, BATCH = 9, MAX_STACK = 16, MAX_BYTES = 400, EDGE = 16 };
 
 typedef struct desk {
     gpur_device *device;
@@ -13,14 +13,14 @@ typedef struct desk {
     unsigned char *frames, *obs, *next_obs;
     uint32_t *links;
     unsigned char host_frames[SLOTS * 512];
-    uint32_t host_links[BATCH * 2 * MOST_STACK];
+    uint32_t host_links[BATCH * 2 * MAX_STACK];
     int64_t room; /* bytes of obs, and of next_obs */
 } desk;
 
 static gpur_status open_desk(desk *d)
 {
     d->device = test_device();
-    d->room = BATCH * (MOST_STACK * (int64_t)MOST_BYTES + EDGE);
+    d->room = BATCH * (MAX_STACK * (int64_t)MAX_BYTES + EDGE);
     GPUR_TRY(gpur_stream_create(d->device, &d->stream));
     GPUR_TRY(gpur_memory_alloc(d->device, sizeof d->host_frames, "the test", (void **)&d->frames));
     GPUR_TRY(gpur_memory_alloc(d->device, d->room, "the test", (void **)&d->obs));
@@ -60,12 +60,12 @@ static gpur_gather_frames_args args_of(const desk *d, const request *r)
         .next_pitch = bytes + r->gap,
         .batch = BATCH,
         .unit_step = r->element > 0 ? r->stack * r->element : 1 << r->shift,
-        .place_step = r->element > 0 ? r->element : r->frame_bytes,
+        .position_step = r->element > 0 ? r->element : r->frame_bytes,
         .stack = r->stack,
         .units = r->frame_bytes >> r->shift,
         .shift = r->shift,
         .bands = r->bands,
-        .past = r->past,
+        .nontemporal = r->past,
         .slots = SLOTS,
     };
     return args;
@@ -82,7 +82,7 @@ static unsigned char wanted(const desk *d, const request *r, const uint32_t *lin
 
 static int64_t wrong_in(desk *d, const request *r, const unsigned char *array, int32_t half)
 {
-    static unsigned char got[BATCH * (MOST_STACK * MOST_BYTES + EDGE)];
+    static unsigned char got[BATCH * (MAX_STACK * MAX_BYTES + EDGE)];
     const int64_t bytes = r->stack * r->frame_bytes, pitch = bytes + r->gap;
     int64_t wrong = 0;
     if (gpur_copy(d->stream, got, array, d->room) != GPUR_OK || gpur_stream_sync(d->stream) != GPUR_OK)
@@ -102,12 +102,12 @@ static void draw_links(desk *d, const request *r, uint64_t *random)
     for (int32_t b = 0; b < BATCH; b++)
         for (int32_t j = 0; j < 2 * r->stack; j++) {
             uint32_t *const link = &d->host_links[b * 2 * r->stack + j];
-            const int64_t dice = kit_below(random, 10);
+            const int64_t dice = xorshift_below(random, 10);
             *link = (uint32_t)(b * 2 + j % r->stack + j / r->stack) % SLOTS + 1;
             if (dice == 0)
-                *link = kit_below(random, 4) ? 0 : SLOTS + 1 + (uint32_t)kit_below(random, 1 << 20);
+                *link = xorshift_below(random, 4) ? 0 : SLOTS + 1 + (uint32_t)xorshift_below(random, 1 << 20);
             if (dice == 1)
-                *link = (uint32_t)kit_below(random, SLOTS) + 1;
+                *link = (uint32_t)xorshift_below(random, SLOTS) + 1;
             if (dice == 2 && j > 0)
                 *link = link[-1];
         }

@@ -5,9 +5,9 @@
  */
 #include "support/learner_fixture.h"
 #include "support/faults.h"
-#include "support/file_scene.h"
+#include "support/checkpoint_fixture.h"
 #include "replay/sampler/dlpack.h"
-#include "support/replay_kit.h"
+#include "support/replay_fixture.h"
 #include "test.h"
 
 #include <unistd.h>
@@ -24,10 +24,10 @@ int main(int argc, char **argv)
 #else
 
 enum {
-    PLAYED = 42,          /* steps of the scene before the call: a ring of 100 rows has gone round */
-    LARGE = 50000,        /* rows of a file that a second thread helps to read */
-    MOST_BYTES = 8 << 20, /* of a picture */
-    NO_SCENE = -1,        /* variants beside those of file_scene.h */
+    PLAYED = 42,         /* steps of the scene before the call: a ring of 100 rows has gone round */
+    LARGE = 50000,       /* rows of a file that a second thread helps to read */
+    MAX_BYTES = 8 << 20, /* of a picture */
+    NO_SCENE = -1,       /* variants beside those of checkpoint_fixture.h */
     CONV_SCENE = -2,
     CONV_REPLAY = -3, /* without a learner */
     LARGE_SCENE = -4,
@@ -38,12 +38,12 @@ enum {
 };
 
 /* What a call is made on, and what it may make. */
-typedef struct world {
+typedef struct fixture {
     counting_alloc counts;
     gpur_device *device;
-    file_scene scene, other;
-    conv_scene conv;
-    kit_scene large;
+    checkpoint_fixture training, other;
+    conv_fixture conv;
+    replay_fixture large;
     gpur_replay *replay;   /* whose pictures are taken: one of the scenes'; NULL: none */
     gpur_learner *learner; /* likewise */
     gpur_device *made_device;
@@ -53,27 +53,27 @@ typedef struct world {
     void *memory;
     float *values;
     char path[160];
-} world;
+} fixture;
 
 /* All that can be seen of a world, byte for byte. */
 typedef struct picture {
     int64_t bytes;
-    unsigned char data[MOST_BYTES];
+    unsigned char data[MAX_BYTES];
 } picture;
 
 typedef struct subject {
     const char *name;
-    int variant;                      /* of file_scene.h, or one of the enum above */
-    gpur_status (*prepare)(world *w); /* may be NULL */
-    gpur_status (*call)(world *w);
-    void (*result)(world *w, picture *p); /* adds what the call gave; may be NULL */
-    void (*clean)(world *w);              /* may be NULL; what the call gave may not be there */
-    int faults;                           /* kinds; 0: the call is to take nothing at all */
+    int variant;                        /* of checkpoint_fixture.h, or one of the enum above */
+    gpur_status (*prepare)(fixture *w); /* may be NULL */
+    gpur_status (*call)(fixture *w);
+    void (*result)(fixture *w, picture *p); /* adds what the call gave; may be NULL */
+    void (*clean)(fixture *w);              /* may be NULL; what the call gave may not be there */
+    int faults;                             /* kinds; 0: the call is to take nothing at all */
 } subject;
 
 static void add(picture *p, const void *data, int64_t bytes)
 {
-    if (p->bytes + bytes > MOST_BYTES)
+    if (p->bytes + bytes > MAX_BYTES)
         abort();
     memcpy(p->data + p->bytes, data, (size_t)bytes);
     p->bytes += bytes;
@@ -93,7 +93,7 @@ static void add_file(picture *p, const char *path)
 static gpur_status add_replay(picture *p, gpur_replay *replay)
 {
     gpur_replay_stats stats = {.size = sizeof stats};
-    const char *const path = scene_path("picture");
+    const char *const path = test_file_path("picture");
     GPUR_TRY(gpur_replay_save(replay, path, NULL));
     add_file(p, path);
     GPUR_TRY(gpur_replay_get_stats(replay, &stats));
@@ -106,7 +106,7 @@ static gpur_status add_replay(picture *p, gpur_replay *replay)
 static gpur_status add_learner(picture *p, gpur_learner *learner)
 {
     gpur_learner_stats stats = {.size = sizeof stats};
-    const char *const path = scene_path("picture");
+    const char *const path = test_file_path("picture");
     GPUR_TRY(gpur_learner_save(learner, path, NULL));
     add_file(p, path);
     GPUR_TRY(gpur_learner_get_stats(learner, &stats));
@@ -116,7 +116,7 @@ static gpur_status add_learner(picture *p, gpur_learner *learner)
     return GPUR_OK;
 }
 
-static gpur_status take_picture(picture *p, world *w)
+static gpur_status take_picture(picture *p, fixture *w)
 {
     char part[192];
     p->bytes = 0;
@@ -140,7 +140,7 @@ static gpur_learner_config small_conv_config(void)
 }
 
 /* One thread: what is asked here is nothing for two, and they cost more to wake than the work. */
-static gpur_device_config one_thread(world *w)
+static gpur_device_config one_thread(fixture *w)
 {
     gpur_device_config config = test_device_config();
     config.threads = 1;
@@ -148,11 +148,11 @@ static gpur_device_config one_thread(world *w)
     return config;
 }
 
-static gpur_status open_scene(world *w, int variant)
+static gpur_status open_scene(fixture *w, int variant)
 {
     if (variant == CONV_SCENE) {
         const gpur_learner_config config = small_conv_config();
-        GPUR_TRY(conv_scene_open(&w->conv, w->device, &config));
+        GPUR_TRY(conv_fixture_open(&w->conv, w->device, &config));
         w->replay = w->conv.replay, w->learner = w->conv.learner;
         return gpur_learner_train(w->learner, 3);
     }
@@ -161,29 +161,29 @@ static gpur_status open_scene(world *w, int variant)
         w->replay = w->conv.replay;
         return GPUR_OK;
     }
-    GPUR_TRY(scene_open(&w->scene, w->device, variant));
-    w->replay = w->scene.replay, w->learner = w->scene.learner;
-    GPUR_TRY(scene_begin(&w->scene, 0));
-    return scene_run(&w->scene, 0, PLAYED);
+    GPUR_TRY(checkpoint_fixture_open(&w->training, w->device, variant));
+    w->replay = w->training.replay, w->learner = w->training.learner;
+    GPUR_TRY(checkpoint_fixture_begin(&w->training, 0));
+    return checkpoint_fixture_run(&w->training, 0, PLAYED);
 }
 
-static gpur_status open_large(world *w)
+static gpur_status open_large(fixture *w)
 {
-    const gpur_replay_config config = kit_plain_config(LARGE, 512, 64, GPUR_FLUSH_AUTO);
+    const gpur_replay_config config = replay_fixture_plain_config(LARGE, 512, 64, GPUR_FLUSH_AUTO);
     const gpur_device_config device = one_thread(w);
     gpur_device *opened = NULL;
     GPUR_TRY(gpur_device_open(test_device_name(), &device, &opened));
-    if (!kit_open(&w->large, opened, &config, 1))
+    if (!replay_fixture_open(&w->large, opened, &config, 1))
         return GPUR_DEVICE_ERROR;
     w->replay = w->large.replay;
-    return kit_append_next(&w->large, LARGE + 500);
+    return replay_fixture_append(&w->large, LARGE + 500);
 }
 
-static gpur_status open_world(world *w, const subject *s)
+static gpur_status open_world(fixture *w, const subject *s)
 {
     memset(w, 0, sizeof *w);
     const gpur_device_config config = one_thread(w);
-    snprintf(w->path, sizeof w->path, "%s", scene_path("file"));
+    snprintf(w->path, sizeof w->path, "%s", test_file_path("file"));
     unlink(w->path);
     GPUR_TRY(gpur_device_open(test_device_name(), &config, &w->device));
     if (s->variant == LARGE_SCENE)
@@ -193,39 +193,39 @@ static gpur_status open_world(world *w, const subject *s)
     return s->prepare ? s->prepare(w) : GPUR_OK;
 }
 
-static void close_world(world *w, const subject *s)
+static void close_world(fixture *w, const subject *s)
 {
     if (s->clean)
         s->clean(w);
-    scene_close(&w->other);
-    scene_close(&w->scene);
-    conv_scene_close(&w->conv);
+    checkpoint_fixture_close(&w->other);
+    checkpoint_fixture_close(&w->training);
+    conv_fixture_close(&w->conv);
     if (w->large.device)
-        kit_close(&w->large);
+        replay_fixture_close(&w->large);
     gpur_device_close(w->device);
 }
 
 /* ---- the calls ---- */
 
-static gpur_status call_device_open(world *w)
+static gpur_status call_device_open(fixture *w)
 {
     const gpur_device_config config = one_thread(w);
     return gpur_device_open(test_device_name(), &config, &w->made_device);
 }
 
-static gpur_status call_device_open_plain(world *w)
+static gpur_status call_device_open_plain(fixture *w)
 {
     const gpur_device_config config = test_device_config();
     return gpur_device_open(test_device_name(), &config, &w->made_device);
 }
 
-static void clean_device(world *w)
+static void clean_device(fixture *w)
 {
     gpur_device_close(w->made_device);
 }
 
 /* So many that noting the next one takes memory, too. */
-static gpur_status prepare_device_alloc(world *w)
+static gpur_status prepare_device_alloc(fixture *w)
 {
     gpur_status status = GPUR_OK;
     for (int i = 0; i < 64 && status == GPUR_OK; i++)
@@ -233,83 +233,83 @@ static gpur_status prepare_device_alloc(world *w)
     return status;
 }
 
-static gpur_status call_device_alloc(world *w)
+static gpur_status call_device_alloc(fixture *w)
 {
     return gpur_device_alloc(w->device, 1000, &w->memory);
 }
 
 /* A replay and a learner of the variant, beside those that there are. */
-static gpur_status call_make_both(world *w)
+static gpur_status call_make_both(fixture *w)
 {
-    const gpur_status status = scene_open(&w->other, w->device, w->scene.variant);
+    const gpur_status status = checkpoint_fixture_open(&w->other, w->device, w->training.variant);
     if (status != GPUR_OK) {
-        scene_close(&w->other);
+        checkpoint_fixture_close(&w->other);
         memset(&w->other, 0, sizeof w->other);
     }
     return status;
 }
 
-static gpur_status call_learner_create(world *w)
+static gpur_status call_learner_create(fixture *w)
 {
     gpur_learner_config config;
     GPUR_TRY(gpur_learner_config_init(&config, sizeof config));
-    config.network.outputs = 3;
+    config.network.num_actions = 3;
     config.host_batches = 3;
     config.optimizer.kind = GPUR_RMSPROP_DEEPMIND;
     return gpur_learner_create(w->replay, &config, &w->made_learner);
 }
 
-static gpur_status call_conv_learner_create(world *w)
+static gpur_status call_conv_learner_create(fixture *w)
 {
     const gpur_learner_config config = small_conv_config();
     return gpur_learner_create(w->replay, &config, &w->made_learner);
 }
 
-static void clean_learner(world *w)
+static void clean_learner(fixture *w)
 {
     gpur_learner_destroy(w->made_learner);
 }
 
-static gpur_status call_writer_open(world *w)
+static gpur_status call_writer_open(fixture *w)
 {
     gpur_writer_config config;
     GPUR_TRY(gpur_writer_config_init(&config, sizeof config));
-    config.num_envs = SCENE_ENVS;
-    config.input = w->scene.stack > 1 ? GPUR_INPUT_FRAMES : GPUR_INPUT_STACKS;
+    config.num_envs = CHECKPOINT_ENVS;
+    config.observations = w->training.stack > 1 ? GPUR_OBSERVATIONS_FRAMES : GPUR_OBSERVATIONS_STACKS;
     return gpur_writer_open(w->replay, &config, &w->made_writer);
 }
 
-static void clean_writer(world *w)
+static void clean_writer(fixture *w)
 {
     gpur_writer_destroy(w->made_writer);
 }
 
 /* The state of a writer waits for one to come. */
-static gpur_status prepare_waiting(world *w)
+static gpur_status prepare_waiting(fixture *w)
 {
     GPUR_TRY(gpur_replay_save(w->replay, w->path, NULL));
-    gpur_writer_destroy(w->scene.writer);
-    w->scene.writer = NULL;
+    gpur_writer_destroy(w->training.writer);
+    w->training.writer = NULL;
     return gpur_replay_load(w->replay, w->path, NULL);
 }
 
-static gpur_status prepare_batch(world *w)
+static gpur_status prepare_batch(fixture *w)
 {
     return gpur_replay_sample(w->replay, 8, NULL, &w->held);
 }
 
-static gpur_status call_sample(world *w)
+static gpur_status call_sample(fixture *w)
 {
     return gpur_replay_sample(w->replay, 16, NULL, &w->batch);
 }
 
-static gpur_status call_gather(world *w)
+static gpur_status call_gather(fixture *w)
 {
     const int64_t ids[] = {PLAYED, PLAYED + 40, PLAYED + 1};
     return gpur_replay_gather(w->replay, 3, ids, NULL, &w->batch);
 }
 
-static void add_batch(world *w, picture *p)
+static void add_batch(fixture *w, picture *p)
 {
     int64_t ids[64] = {0};
     float weights[64] = {0};
@@ -321,18 +321,18 @@ static void add_batch(world *w, picture *p)
     add(p, weights, sizeof weights);
 }
 
-static void clean_batches(world *w)
+static void clean_batches(fixture *w)
 {
     gpur_batch_release(w->batch);
     gpur_batch_release(w->held);
 }
 
-static gpur_status call_to_dlpack(world *w)
+static gpur_status call_to_dlpack(fixture *w)
 {
     return gpur_batch_to_dlpack(w->held, "obs", 0, &w->memory);
 }
 
-static void clean_dlpack(world *w)
+static void clean_dlpack(fixture *w)
 {
     gpur_dl_managed *const tensor = w->memory;
     if (tensor)
@@ -340,29 +340,29 @@ static void clean_dlpack(world *w)
     clean_batches(w);
 }
 
-static gpur_status describe_first(world *w, gpur_weight_info *info)
+static gpur_status describe_first(fixture *w, gpur_weight_info *info)
 {
     *info = (gpur_weight_info){.size = sizeof *info};
-    GPUR_TRY(gpur_learner_weight(w->learner, 0, info));
+    GPUR_TRY(gpur_learner_get_weight_info(w->learner, 0, info));
     if (!w->values)
         w->values = calloc((size_t)info->count, sizeof *w->values);
     return GPUR_OK;
 }
 
-static gpur_status prepare_values(world *w)
+static gpur_status prepare_values(fixture *w)
 {
     gpur_weight_info info;
     return describe_first(w, &info);
 }
 
-static gpur_status call_read_weights(world *w)
+static gpur_status call_read_weights(fixture *w)
 {
     gpur_weight_info info;
     GPUR_TRY(describe_first(w, &info));
     return gpur_learner_read_weights(w->learner, GPUR_WEIGHTS_TARGET, info.name, w->values, info.count);
 }
 
-static gpur_status call_write_weights(world *w)
+static gpur_status call_write_weights(fixture *w)
 {
     gpur_weight_info info;
     GPUR_TRY(describe_first(w, &info));
@@ -371,94 +371,94 @@ static gpur_status call_write_weights(world *w)
     return gpur_learner_write_weights(w->learner, GPUR_WEIGHTS_ONLINE, info.name, w->values, info.count);
 }
 
-static void add_values(world *w, picture *p)
+static void add_values(fixture *w, picture *p)
 {
     gpur_weight_info info;
     if (describe_first(w, &info) == GPUR_OK)
         add(p, w->values, info.count * (int64_t)sizeof *w->values);
 }
 
-static void clean_values(world *w)
+static void clean_values(fixture *w)
 {
     free(w->values);
 }
 
-static gpur_status call_replay_save(world *w)
+static gpur_status call_replay_save(fixture *w)
 {
     return gpur_replay_save(w->replay, w->path, NULL);
 }
 
-static gpur_status call_learner_save(world *w)
+static gpur_status call_learner_save(fixture *w)
 {
     return gpur_learner_save(w->learner, w->path, NULL);
 }
 
-static gpur_status call_weights_save(world *w)
+static gpur_status call_weights_save(fixture *w)
 {
     return gpur_learner_save_weights(w->learner, w->path, NULL);
 }
 
-static gpur_status go_on(world *w)
+static gpur_status go_on(fixture *w)
 {
     if (w->learner == w->conv.learner)
         return gpur_learner_train(w->learner, 5);
-    return scene_run(&w->scene, PLAYED, PLAYED + 13);
+    return checkpoint_fixture_run(&w->training, PLAYED, PLAYED + 13);
 }
 
-static gpur_status prepare_replay_load(world *w)
+static gpur_status prepare_replay_load(fixture *w)
 {
     GPUR_TRY(gpur_replay_save(w->replay, w->path, NULL));
     return go_on(w);
 }
 
-static gpur_status prepare_large_load(world *w)
+static gpur_status prepare_large_load(fixture *w)
 {
     GPUR_TRY(gpur_replay_save(w->replay, w->path, NULL));
-    return kit_append_next(&w->large, 700);
+    return replay_fixture_append(&w->large, 700);
 }
 
 /* Into a replay that holds nothing, by the order in which its writers come. */
-static gpur_status prepare_empty_load(world *w)
+static gpur_status prepare_empty_load(fixture *w)
 {
     GPUR_TRY(gpur_replay_save(w->replay, w->path, NULL));
-    GPUR_TRY(scene_open(&w->other, w->device, w->scene.variant));
+    GPUR_TRY(checkpoint_fixture_open(&w->other, w->device, w->training.variant));
     w->replay = w->other.replay, w->learner = NULL;
     return GPUR_OK;
 }
 
-static gpur_status call_replay_load(world *w)
+static gpur_status call_replay_load(fixture *w)
 {
     return gpur_replay_load(w->replay, w->path, NULL);
 }
 
-static gpur_status prepare_learner_load(world *w)
+static gpur_status prepare_learner_load(fixture *w)
 {
     GPUR_TRY(gpur_learner_save(w->learner, w->path, NULL));
     return go_on(w);
 }
 
-static gpur_status call_learner_load(world *w)
+static gpur_status call_learner_load(fixture *w)
 {
     return gpur_learner_load(w->learner, w->path, NULL);
 }
 
-static gpur_status prepare_weights_load(world *w)
+static gpur_status prepare_weights_load(fixture *w)
 {
     GPUR_TRY(gpur_learner_save_weights(w->learner, w->path, NULL));
     return go_on(w);
 }
 
-static gpur_status call_weights_load(world *w)
+static gpur_status call_weights_load(fixture *w)
 {
     return gpur_learner_load_weights(w->learner, w->path, NULL);
 }
 
-static gpur_status prepare_info(world *w)
+static gpur_status prepare_info(fixture *w)
 {
     return gpur_replay_save(w->replay, w->path, NULL);
 }
 
-static gpur_status call_get_info(world *w)
+static gpur_status call_get_info(fixture *w)
 {
     gpur_checkpoint_info info = {.size = sizeof info};
     GPUR_TRY(gpur_checkpoint_get_info(w->path, &info));
@@ -466,20 +466,20 @@ static gpur_status call_get_info(world *w)
 }
 
 /* Acting, a step of the environments, resets; train steps, and draws into batches that the pool has. */
-static gpur_status call_play(world *w)
+static gpur_status call_play(fixture *w)
 {
-    return scene_run(&w->scene, PLAYED, PLAYED + 13);
+    return checkpoint_fixture_run(&w->training, PLAYED, PLAYED + 13);
 }
 
 /* More observations than any before. */
-static gpur_status call_large_act(world *w)
+static gpur_status call_large_act(fixture *w)
 {
     static const float obs[1 << 16];
     int32_t actions[300];
     return gpur_learner_act(w->learner, 300, obs, 0.0f, actions, NULL);
 }
 
-static gpur_status call_priorities(world *w)
+static gpur_status call_priorities(fixture *w)
 {
     const int64_t ids[] = {PLAYED + 1, PLAYED + 20, PLAYED + 33};
     float priorities[] = {0.5f, 3.0f, 0.25f};
@@ -493,14 +493,14 @@ static gpur_status call_priorities(world *w)
     return gpur_replay_check_priorities(w->replay, &wrong);
 }
 
-static gpur_status call_rows(world *w)
+static gpur_status call_rows(fixture *w)
 {
     void *rows = NULL;
-    GPUR_TRY(gpur_learner_get_rows(w->learner, &rows));
+    GPUR_TRY(gpur_learner_acquire_host_batch(w->learner, &rows));
     memcpy(rows, conv_rows, 2 * sizeof *conv_rows); /* a batch of small_conv_config */
-    GPUR_TRY(gpur_learner_train_rows(w->learner, rows));
-    GPUR_TRY(gpur_learner_get_rows(w->learner, &rows));
-    return gpur_learner_return_rows(w->learner, rows);
+    GPUR_TRY(gpur_learner_train_host_batch(w->learner, rows));
+    GPUR_TRY(gpur_learner_acquire_host_batch(w->learner, &rows));
+    return gpur_learner_release_host_batch(w->learner, rows);
 }
 
 static const subject subjects[] = {
@@ -583,7 +583,7 @@ static int64_t first_difference(const picture *a, const picture *b)
     return least;
 }
 
-static gpur_status look(world *w, const subject *s, picture *p, int with_result)
+static gpur_status look(fixture *w, const subject *s, picture *p, int with_result)
 {
     GPUR_TRY(take_picture(p, w));
     if (s->result && with_result)
@@ -605,7 +605,7 @@ static int kinds_of(const subject *s)
 }
 
 /* What the call comes to when nothing fails. */
-static void check_without_faults(world *w, const subject *s, int64_t *faults)
+static void check_without_faults(fixture *w, const subject *s, int64_t *faults)
 {
     *faults = 0;
     WANT(take_picture(&before, w) == GPUR_OK, "%s", gpur_last_error());
@@ -617,13 +617,13 @@ static void check_without_faults(world *w, const subject *s, int64_t *faults)
     WANT((*faults == 0) == (s->faults == 0) || kinds_of(s) != s->faults, "%lld calls could fail", (long long)*faults);
 }
 
-static void check_again(world *w, const subject *s)
+static void check_again(fixture *w, const subject *s)
 {
     const gpur_status status = s->call(w);
     WANT(status == GPUR_OK, "made again: %s: %s", gpur_status_name(status), gpur_last_error());
 }
 
-static void check_refused(world *w, const subject *s, gpur_status status)
+static void check_refused(fixture *w, const subject *s, gpur_status status)
 {
     WANT(status == GPUR_OUT_OF_MEMORY, "%s: %s", gpur_status_name(status), gpur_last_error());
     WANT(*gpur_last_error(), "no message");
@@ -633,7 +633,7 @@ static void check_refused(world *w, const subject *s, gpur_status status)
     check_again(w, s);
 }
 
-static void check_with_fault(world *w, const subject *s, int64_t nth, int always)
+static void check_with_fault(fixture *w, const subject *s, int64_t nth, int always)
 {
     WANT(take_picture(&now, w) == GPUR_OK, "%s", gpur_last_error());
     WANT(first_difference(&before, &now) < 0, "it did not begin as the first time");
@@ -650,7 +650,7 @@ static void check_with_fault(world *w, const subject *s, int64_t nth, int always
 /* nth 0: without faults; fills in how many there can be. */
 static void check_once(const subject *s, int64_t nth, int always, int64_t *faults)
 {
-    static world w;
+    static fixture w;
     const int64_t live = faults_live();
     current_nth = nth;
     const gpur_status status = open_world(&w, s);
@@ -699,9 +699,9 @@ int main(int argc, char **argv)
     if (chdir("/dev/shm") != 0) /* thousands of files: a disk would be waited for, as each is synced */
         printf("  no /dev/shm: files go to a disk\n");
     faults_watch_json();
-    conv_world_make();
+    conv_fixture_fill_rows();
     RUN(each_refusal_of_memory_changes_nothing);
-    scene_remove_folder();
+    test_remove_folder();
     return test_main_end();
 }
 

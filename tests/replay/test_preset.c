@@ -17,9 +17,9 @@ static gpur_learner_config preset(const char *name)
 static int64_t weights_of(const gpur_learner_config *config)
 {
     gpur_network network;
-    const gpur_scene numbers = gpur_scene_of(27), frames = {84 * 84 * 4, 84, 84, 4};
-    const gpur_scene *const scene = config->network.trunk[0].kind == GPUR_CONV ? &frames : &numbers;
-    const gpur_status status = gpur_network_build(&network, &config->network, scene);
+    const gpur_input_shape numbers = gpur_input_shape_of(27), frames = {84 * 84 * 4, 84, 84, 4};
+    const gpur_input_shape *const fixture = config->network.trunk[0].kind == GPUR_CONV ? &frames : &numbers;
+    const gpur_status status = gpur_network_build(&network, &config->network, fixture);
     return status == GPUR_OK ? gpur_params_weights(&network.params) : -1;
 }
 
@@ -44,7 +44,7 @@ static const published learners[] = {
     {"nature-dqn", Q, 4, 0, 0, DEEPMIND, 1, HUBER, 32, 0, AUTO, 2500, 1693362, 2.5e-4, 0, 0.01, 0, 1, 0.1},
     {"nature-dueling", DUELING, 3, 512, 1, DEEPMIND, 1, HUBER, 32, 0, AUTO, 2500,
      77984 + 2 * (3136 * 512 + 512) + 512 * 19 + 19, 2.5e-4, 0, 0.01, 10, 1, 0.1},
-    {"apex-dqn", DUELING, 3, 512, 1, DEEPMIND, 1, GPUR_LOSS_SQUARED, 512, 0, GPUR_PRIORITIZED, 2500,
+    {"apex-dqn", DUELING, 3, 512, 1, DEEPMIND, 1, GPUR_LOSS_SQUARED, 512, 0, GPUR_PRIORITIZED_STRATIFIED, 2500,
      77984 + 2 * (3136 * 512 + 512) + 512 * 19 + 19, 6.25e-5, 0, 1.5e-7, 40, 0.4, 0.4},
 };
 
@@ -78,7 +78,7 @@ static void check_network(const gpur_network_config *n, const published *p)
     CHECK_EQUAL(n->trunk_count, p->trunk_count);
     CHECK_EQUAL(n->hidden, p->hidden);
     CHECK(p->hidden == 0 || n->hidden_activation == GPUR_RELU);
-    CHECK_EQUAL(n->outputs, is_melee ? 5 : 18);
+    CHECK_EQUAL(n->num_actions, is_melee ? 5 : 18);
     CHECK_EQUAL(n->init, is_melee ? GPUR_INIT_NORMAL : GPUR_INIT_GLOROT);
     if (is_melee) {
         CHECK_NEAR(n->init_scale, 0.1, 1e-8);
@@ -149,7 +149,7 @@ TEST(the_replays_of_the_atari_presets_hold_what_the_papers_say)
         CHECK_EQUAL(c.min_size, 50000);
         CHECK_NEAR(c.gamma, 0.99, 1e-8);
         CHECK_NEAR(c.reward_clip, 1, 0);
-        CHECK_EQUAL(c.layout, GPUR_LINKED);
+        CHECK_EQUAL(c.layout, GPUR_LAYOUT_FRAMES);
         CHECK_EQUAL(c.frame_stack, 4);
         CHECK_EQUAL(c.stack_axis, GPUR_STACK_FIRST);
         CHECK_EQUAL(c.stack_pad, GPUR_PAD_ZERO);
@@ -168,7 +168,7 @@ TEST(cartpole_is_a_dueling_double_dqn)
     const gpur_learner_config c = preset("cartpole");
     CHECK_EQUAL(c.network.head, GPUR_HEAD_DUELING);
     CHECK_EQUAL(c.double_dqn, 1);
-    CHECK_EQUAL(c.network.outputs, 2);
+    CHECK_EQUAL(c.network.num_actions, 2);
 }
 
 TEST(a_preset_keeps_what_it_does_not_name)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Schemas, settings, plans: what is refused, in which words, and what the accepted ones come to. */
 #include "support/counting_alloc.h"
-#include "support/replay_kit.h"
+#include "support/replay_fixture.h"
 #include "test.h"
 #include "base/red_zone.h"
 #include "replay/config.h"
@@ -68,17 +68,17 @@ TEST(bad_schemas_are_refused_with_the_reason)
         {{{"priority", GPUR_FLOAT32, {2}}, {"a", GPUR_UINT8, {0}}}, 2, "\"priority\" is float32 of 8 bytes"},
     };
     for (size_t i = 0; i < sizeof refusals / sizeof *refusals; i++) {
-        gpur_replay_config config = kit_config(refusals[i].fields, refusals[i].count, 100, 0, 0);
+        gpur_replay_config config = replay_fixture_config(refusals[i].fields, refusals[i].count, 100, 0, 0);
         config.prioritized = refusals[i].count == 2; /* else "priority" is a field like any other */
         check_refused(&config, refusals[i].message);
     }
-    const gpur_replay_config none = kit_config(NULL, 1, 100, 0, 0);
+    const gpur_replay_config none = replay_fixture_config(NULL, 1, 100, 0, 0);
     check_refused(&none, "fields is NULL");
     gpur_field unlike[8];
     memcpy(unlike, atari, sizeof unlike);
     unlike[3].dtype = GPUR_BOOL;
-    gpur_replay_config linked = kit_config(unlike, 8, 1000, 10, 10);
-    linked.layout = GPUR_LINKED, linked.frame_stack = 4;
+    gpur_replay_config linked = replay_fixture_config(unlike, 8, 1000, 10, 10);
+    linked.layout = GPUR_LAYOUT_FRAMES, linked.frame_stack = 4;
     check_refused(&linked, "\"obs\" and \"next_obs\" differ");
 }
 
@@ -86,12 +86,12 @@ enum { PLAIN, RANKED, LINKED };
 
 static gpur_replay_config config_of(int which)
 {
-    gpur_replay_config config =
-        which == LINKED ? kit_config(atari, 8, 1000, 10, 10) : kit_config(&one_float, 1, 100, 10, 50);
+    gpur_replay_config config = which == LINKED ? replay_fixture_config(atari, 8, 1000, 10, 10)
+                                                : replay_fixture_config(&one_float, 1, 100, 10, 50);
     if (which == LINKED)
-        config.layout = GPUR_LINKED, config.frame_stack = 4;
+        config.layout = GPUR_LAYOUT_FRAMES, config.frame_stack = 4;
     if (which == RANKED)
-        config.prioritized = 1, config.index_source = GPUR_PRIORITIZED;
+        config.prioritized = 1, config.index_source = GPUR_PRIORITIZED_STRATIFIED;
     return config;
 }
 
@@ -122,9 +122,9 @@ static const refusal refusals[] = {
     LONG(PLAIN, capacity, 1, "capacity is 1; it must be 2 to"),
     LONG(PLAIN, capacity, -5, "capacity is -5"),
     LONG(PLAIN, capacity, INT64_MAX, "capacity is 9223372036854775807"),
-    LONG(PLAIN, update_size, -1, "update_size is -1"),
-    LONG(PLAIN, update_size, 60, "room for a batch of max_batch = 50 beside a block of update_size = 60"),
-    LONG(PLAIN, update_size, 100, "capacity is 100; it must have room"),
+    LONG(PLAIN, block_rows, -1, "block_rows is -1"),
+    LONG(PLAIN, block_rows, 60, "room for a batch of max_batch = 50 beside a block of block_rows = 60"),
+    LONG(PLAIN, block_rows, 100, "capacity is 100; it must have room"),
     LONG(PLAIN, max_batch, -1, "max_batch is -1"),
     LONG(PLAIN, max_batch, 100, "capacity is 100; it must have room"),
     LONG(PLAIN, min_size, 101, "min_size is 101; it must be 0 to the capacity, 100"),
@@ -132,7 +132,7 @@ static const refusal refusals[] = {
     INT(PLAIN, staging_blocks, 1, "staging_blocks is 1; it must be 2 to 64"),
     INT(PLAIN, staging_blocks, 65, "staging_blocks is 65"),
     INT(PLAIN, index_source, 5, "index_source is 5"),
-    INT(PLAIN, feed, 2, "feed is 2"),
+    INT(PLAIN, upload, 2, "upload is 2"),
     INT(PLAIN, flush, -1, "flush is -1"),
     INT(PLAIN, when_full, 2, "when_full is 2"),
     REAL(PLAIN, gamma, 1.001f, "gamma is 1.001; it must be 0 to 1"),
@@ -163,9 +163,9 @@ static const refusal refusals[] = {
     INT(LINKED, stack_axis, GPUR_STACK_LAST, "frame_stack is 4 and the last axis of \"obs\" is 84 long"),
     INT(LINKED, stack_axis, 2, "stack_axis is 2"),
     INT(LINKED, stack_pad, 2, "stack_pad is 2"),
-    LONG(LINKED, frame_slack, -1, "frame_slack is -1"),
-    LONG(LINKED, frame_slack, 4294967295, "a link of 32 bits tells 4294967294 apart"),
-    INT(LINKED, feed, GPUR_FEED_SCATTER, "fed by copies alone: set feed to GPUR_FEED_COPY"),
+    LONG(LINKED, extra_frames, -1, "extra_frames is -1"),
+    LONG(LINKED, extra_frames, 4294967295, "a link of 32 bits tells 4294967294 apart"),
+    INT(LINKED, upload, GPUR_UPLOAD_SCATTER, "with GPUR_LAYOUT_FRAMES it must be GPUR_UPLOAD_COPY"),
     INT(LINKED, field_count, 3, "the schema has no field \"next_obs\""),
 };
 _Static_assert(sizeof((gpur_replay_config *)0)->beta.steps == 8, "beta.steps is listed as a long");
@@ -191,9 +191,9 @@ TEST(bad_settings_are_refused_with_value_and_range)
 
 TEST(a_presets_priorities_may_stay_where_there_are_none)
 {
-    gpur_replay_config config = kit_config(melee, 5, 300, 20, 64);
+    gpur_replay_config config = replay_fixture_config(melee, 5, 300, 20, 64);
     CHECK_OK(gpur_replay_config_preset(&config, "apex-dqn"));
-    config.layout = GPUR_PACKED, config.n_step = 1, config.prioritized = 0, config.index_source = GPUR_UNIFORM;
+    config.layout = GPUR_LAYOUT_ROWS, config.n_step = 1, config.prioritized = 0, config.index_source = GPUR_UNIFORM;
     config.reward_clip = 0;
     CHECK(plan_of(&config).device_bytes > 0);
     CHECK_STATUS(gpur_replay_config_preset(&config, "doom"), GPUR_INVALID_ARGUMENT);
@@ -205,7 +205,7 @@ TEST(a_refused_create_leaves_no_handle_and_no_memory)
     gpur_device *const device = test_device();
     const int64_t before = kit_memory_used(device);
     gpur_replay *replay = (gpur_replay *)(uintptr_t)&before;
-    gpur_replay_config config = kit_config(&one_float, 1, 100, 0, 0);
+    gpur_replay_config config = replay_fixture_config(&one_float, 1, 100, 0, 0);
     CHECK_STATUS(gpur_replay_create(NULL, &config, &replay), GPUR_INVALID_ARGUMENT);
     CHECK(replay == NULL);
     CHECK_STATUS(gpur_replay_create(device, NULL, &replay), GPUR_INVALID_ARGUMENT);
@@ -214,8 +214,8 @@ TEST(a_refused_create_leaves_no_handle_and_no_memory)
     CHECK_STATUS(gpur_replay_create(device, &config, &replay), GPUR_OUT_OF_MEMORY);
     CHECK(replay == NULL);
     CHECK_MESSAGE("a capacity of 17592186044416 takes 1125899906842624 bytes");
-    config = kit_config(atari, 8, 100, 20, 10);
-    config.layout = GPUR_LINKED, config.frame_stack = 4, config.frame_slack = 4000000000;
+    config = replay_fixture_config(atari, 8, 100, 20, 10);
+    config.layout = GPUR_LAYOUT_FRAMES, config.frame_stack = 4, config.extra_frames = 4000000000;
     CHECK_STATUS(gpur_replay_create(device, &config, &replay), GPUR_OUT_OF_MEMORY);
     CHECK_MESSAGE("the least capacity beside them, 30 with 4000000350 frames, ");
     CHECK_EQUAL(kit_memory_used(device), before);
@@ -227,11 +227,11 @@ TEST(a_refused_create_leaves_no_handle_and_no_memory)
 static int use_all(gpur_device *device, int32_t feed)
 {
     static const float rows[100 * 57];
-    gpur_replay_config config = kit_config(melee, 5, 64, 8, 16);
+    gpur_replay_config config = replay_fixture_config(melee, 5, 64, 8, 16);
     gpur_replay *replay = NULL;
     gpur_writer *writer = NULL;
     gpur_batch *batch = NULL;
-    config.feed = feed;
+    config.upload = feed;
     gpur_status status = gpur_replay_create(device, &config, &replay);
     if (status == GPUR_OK)
         status = gpur_writer_create(replay, 3, &writer);
@@ -251,9 +251,9 @@ TEST(every_failing_allocation_of_the_callers_is_refused_cleanly)
 #ifdef GPUR_RACE_CHECK
     const int32_t last = -1; /* there the question is kernels */
 #else
-    const int32_t last = GPUR_FEED_SCATTER;
+    const int32_t last = GPUR_UPLOAD_SCATTER;
 #endif
-    for (int32_t feed = GPUR_FEED_COPY; feed <= last; feed++) {
+    for (int32_t feed = GPUR_UPLOAD_COPY; feed <= last; feed++) {
         int64_t refused = 0;
         for (int outcome = 0; outcome == 0; refused++) {
             counting_alloc counts = {0};
@@ -281,16 +281,16 @@ TEST(the_capacity_that_is_said_to_fit_is_planned_to)
     CHECK_OK(gpur_device_get_info(device, &info));
     for (int way = 0; way < 4; way++) {
         const int64_t capacity = (int64_t)1 << (way < 2 ? 44 : 30);
-        gpur_replay_config config = kit_config(way < 2 ? &one_float : &wide, 1, capacity, 0, 0);
-        config.prioritized = way > 1, config.feed = way & 1 ? GPUR_FEED_SCATTER : GPUR_FEED_COPY;
+        gpur_replay_config config = replay_fixture_config(way < 2 ? &one_float : &wide, 1, capacity, 0, 0);
+        config.prioritized = way > 1, config.upload = way & 1 ? GPUR_UPLOAD_SCATTER : GPUR_UPLOAD_COPY;
         config.weight_norm = way > 2 ? GPUR_WEIGHT_NORM_MEMORY : GPUR_WEIGHT_NORM_BATCH;
-        CHECK(kit_says_what_fits(device, &config));
+        CHECK(refusal_says_what_fits(device, &config));
     }
     for (int64_t tenths = 0; tenths <= 6; tenths += 3) {
-        gpur_replay_config config = kit_config(atari, 8, 1000000000, 2000, 1);
-        config.layout = GPUR_LINKED, config.frame_stack = 4;
-        config.frame_slack = info.memory_free / 10 * tenths / (84 * 84);
-        CHECK(kit_says_what_fits(device, &config));
+        gpur_replay_config config = replay_fixture_config(atari, 8, 1000000000, 2000, 1);
+        config.layout = GPUR_LAYOUT_FRAMES, config.frame_stack = 4;
+        config.extra_frames = info.memory_free / 10 * tenths / (84 * 84);
+        CHECK(refusal_says_what_fits(device, &config));
     }
     gpur_device_close(device);
 }
@@ -304,15 +304,15 @@ TEST(what_the_ring_shares_its_memory_with_counts)
     gpur_replay *replay = NULL;
     CHECK_OK(gpur_device_get_info(device, &info));
     const int64_t rows = info.memory_free >> 22;
-    gpur_replay_config config = kit_config(&wide, 1, rows + 1, 1, rows);
+    gpur_replay_config config = replay_fixture_config(&wide, 1, rows + 1, 1, rows);
     CHECK_STATUS(gpur_replay_create(device, &config, &replay), GPUR_OUT_OF_MEMORY);
     CHECK_MESSAGE("no ring fits on ");
     CHECK_MESSAGE("a batch of max_batch = ");
-    config = kit_config(&wide, 1, rows / 3 + 2, rows / 3, 1);
+    config = replay_fixture_config(&wide, 1, rows / 3 + 2, rows / 3, 1);
     if (!test_on_cuda()) {
         CHECK_STATUS(gpur_replay_create(device, &config, &replay), GPUR_OUT_OF_MEMORY);
         CHECK_MESSAGE("no ring fits on ");
-        CHECK_MESSAGE(" 4 staging blocks of update_size = ");
+        CHECK_MESSAGE(" 4 staging blocks of block_rows = ");
     }
     gpur_device_close(device);
 }
@@ -327,10 +327,10 @@ typedef struct melee_row {
 
 TEST(the_plan_of_the_papers_replay_is_exact)
 {
-    gpur_replay_config config = kit_config(melee, 5, 0, 0, 0);
+    gpur_replay_config config = replay_fixture_config(melee, 5, 0, 0, 0);
     CHECK_OK(gpur_replay_config_preset(&config, "melee-gpu"));
     CHECK_EQUAL(config.capacity, 1000000);
-    CHECK_EQUAL(config.update_size, 2000);
+    CHECK_EQUAL(config.block_rows, 2000);
     CHECK_NEAR(config.gamma, 0.99, 1e-7);
     CHECK_NEAR(config.reward_clip, 1, 0);
     CHECK(config.fields == melee && config.field_count == 5);
@@ -339,26 +339,26 @@ TEST(the_plan_of_the_papers_replay_is_exact)
     CHECK_EQUAL(plan.row_bytes, sizeof(melee_row));
     CHECK_EQUAL(plan.row_pitch, 256);
     CHECK_EQUAL(plan.ring_bytes, 256000000);
-    CHECK_EQUAL(plan.feed_bytes, 256);
+    CHECK_EQUAL(plan.upload_bytes, 256);
     CHECK_EQUAL(plan.pinned_bytes, 4 * 2000 * 256 + 2 * 4096 * 8);
     CHECK_EQUAL(plan.batch_bytes, 4096 * (2 * 108 + 4 + 4 + 1 + 4 + 4 + 8) + 9 * GPUR_RED_ZONE);
     CHECK_EQUAL(plan.device_bytes, 256000256);
     CHECK(plan.frames == 0 && plan.frame_ring_bytes == 0 && plan.priority_bytes == 0);
-    config.feed = GPUR_FEED_SCATTER;
-    CHECK_EQUAL(plan_of(&config).feed_bytes, 256 + 2000 * 256);
+    config.upload = GPUR_UPLOAD_SCATTER;
+    CHECK_EQUAL(plan_of(&config).upload_bytes, 256 + 2000 * 256);
 }
 
 /* What the frames may take in all, staging included: 7.3 GB; all fields that a step knows, one or three steps. */
 TEST(a_million_atari_transitions_fit_in_7_3_gigabytes)
 {
     for (int32_t n = 1; n <= 3; n += 2) {
-        gpur_replay_config config = kit_config(atari, 8, 1000000, 0, 0);
-        config.layout = GPUR_LINKED, config.frame_stack = 4, config.n_step = n;
+        gpur_replay_config config = replay_fixture_config(atari, 8, 1000000, 0, 0);
+        config.layout = GPUR_LAYOUT_FRAMES, config.frame_stack = 4, config.n_step = n;
         const gpur_replay_plan plan = plan_of(&config);
         CHECK_EQUAL(plan.frame_bytes, 84 * 84);
         CHECK_EQUAL(plan.frames, 1000000 + 1000000 / 64);
         CHECK_EQUAL(plan.frame_ring_bytes, plan.frames * plan.frame_pitch);
-        CHECK_EQUAL(plan.device_bytes, plan.ring_bytes + plan.feed_bytes + plan.frame_ring_bytes);
+        CHECK_EQUAL(plan.device_bytes, plan.ring_bytes + plan.upload_bytes + plan.frame_ring_bytes);
         CHECK(plan.device_bytes + plan.pinned_bytes <= 7300000000ll);
         CHECK(plan.frame_reach >= 4 * 8);
     }
@@ -366,13 +366,13 @@ TEST(a_million_atari_transitions_fit_in_7_3_gigabytes)
 
 TEST(links_and_priorities_take_what_the_documents_say)
 {
-    gpur_replay_config config = kit_config(melee, 5, 1000000, 0, 4096);
+    gpur_replay_config config = replay_fixture_config(melee, 5, 1000000, 0, 4096);
     const gpur_replay_plan packed = plan_of(&config);
     config.prioritized = 1;
     const gpur_replay_plan ranked = plan_of(&config);
     CHECK_NEAR(ranked.priority_bytes, 8.57e6 + 16 * 4096, 1e4);
     CHECK_EQUAL(ranked.device_bytes - packed.device_bytes, ranked.priority_bytes);
-    config.prioritized = 0, config.layout = GPUR_LINKED;
+    config.prioritized = 0, config.layout = GPUR_LAYOUT_FRAMES;
     const gpur_replay_plan linked = plan_of(&config);
     CHECK_EQUAL(linked.row_bytes, packed.row_bytes);
     CHECK(10 * linked.device_bytes <= 6 * packed.device_bytes);
@@ -389,14 +389,14 @@ TEST(the_device_holds_what_the_plan_says)
     static const float reward;
     gpur_device *const device = test_device();
     for (int way = 0; way < WAYS; way++) {
-        gpur_replay_config config = kit_config(way < 4 ? melee : atari, way < 4 ? 5 : 8, 5000, 100, 128);
+        gpur_replay_config config = replay_fixture_config(way < 4 ? melee : atari, way < 4 ? 5 : 8, 5000, 100, 128);
         gpur_replay *replay = NULL;
         gpur_writer *writer = NULL;
         gpur_batch *batch = NULL;
-        config.feed = way == 1 ? GPUR_FEED_SCATTER : GPUR_FEED_COPY, config.prioritized = way == 2;
+        config.upload = way == 1 ? GPUR_UPLOAD_SCATTER : GPUR_UPLOAD_COPY, config.prioritized = way == 2;
         if (way > 2) {
-            config.layout = GPUR_LINKED, config.frame_stack = way == 3 ? 1 : 4;
-            config.capacity = 700, config.update_size = config.max_batch = 0;
+            config.layout = GPUR_LAYOUT_FRAMES, config.frame_stack = way == 3 ? 1 : 4;
+            config.capacity = 700, config.block_rows = config.max_batch = 0;
         }
         const gpur_replay_plan plan = plan_of(&config);
         const int64_t before = kit_memory_used(device);
@@ -417,13 +417,13 @@ TEST(the_device_holds_what_the_plan_says)
     gpur_device_close(device);
 }
 
-/* update_size and max_batch that are 0, as replay.h tells them. */
+/* block_rows and max_batch that are 0, as replay.h tells them. */
 TEST(the_defaults_that_depend_on_the_layout_are_those_of_the_header)
 {
     static const struct {
         int64_t capacity;
         int32_t stack, n_step; /* stack 0: packed */
-        int64_t update_size, max_batch;
+        int64_t block_rows, max_batch;
     } rows[] = {
         {1000000, 0, 1, 2000, 4096}, {8000, 0, 1, 500, 4000}, {2, 0, 1, 1, 1},
         {1000000, 4, 1, 2000, 4096}, {8000, 4, 1, 125, 800},  {8000, 4, 3, 125, 571}, /* of 5 frames; of 7 */
@@ -431,14 +431,15 @@ TEST(the_defaults_that_depend_on_the_layout_are_those_of_the_header)
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         const int is_atari = rows[i].stack == 4;
-        gpur_replay_config config = kit_config(is_atari ? atari : melee, is_atari ? 8 : 5, rows[i].capacity, 0, 0);
+        gpur_replay_config config =
+            replay_fixture_config(is_atari ? atari : melee, is_atari ? 8 : 5, rows[i].capacity, 0, 0);
         gpur_replay_config checked;
         gpur_schema schema;
-        config.layout = rows[i].stack ? GPUR_LINKED : GPUR_PACKED, config.n_step = rows[i].n_step;
+        config.layout = rows[i].stack ? GPUR_LAYOUT_FRAMES : GPUR_LAYOUT_ROWS, config.n_step = rows[i].n_step;
         config.frame_stack = rows[i].stack ? rows[i].stack : 1;
         CHECK_OK(gpur_replay_config_check(&config, &checked, &schema));
-        TEST_REQUIRE(checked.update_size == rows[i].update_size && checked.max_batch == rows[i].max_batch,
-                     "row %d: update_size %lld, max_batch %lld", (int)i, (long long)checked.update_size,
+        TEST_REQUIRE(checked.block_rows == rows[i].block_rows && checked.max_batch == rows[i].max_batch,
+                     "row %d: block_rows %lld, max_batch %lld", (int)i, (long long)checked.block_rows,
                      (long long)checked.max_batch);
     }
 }
@@ -460,7 +461,7 @@ TEST(fields_lie_as_in_a_c_struct)
     static const int64_t offsets[] = {offsetof(mixed, a), offsetof(mixed, b), offsetof(mixed, c), offsetof(mixed, d),
                                       offsetof(mixed, e)};
     gpur_device *const device = test_device();
-    const gpur_replay_config config = kit_config(fields, 5, 100, 0, 0);
+    const gpur_replay_config config = replay_fixture_config(fields, 5, 100, 0, 0);
     const gpur_replay_plan plan = plan_of(&config);
     gpur_field_info info = {.size = sizeof info};
     gpur_replay *replay = NULL;
@@ -482,7 +483,7 @@ TEST(fields_lie_as_in_a_c_struct)
 
 TEST(an_older_callers_shorter_config_is_understood)
 {
-    gpur_replay_config config = kit_config(melee, 5, 100, 0, 0);
+    gpur_replay_config config = replay_fixture_config(melee, 5, 100, 0, 0);
     gpur_replay_plan plan = {.size = offsetof(gpur_replay_plan, pinned_bytes)};
     config.size = AT(staging_blocks);
     config.staging_blocks = -1; /* beyond what this caller's struct has */
@@ -496,18 +497,18 @@ TEST(finished_rows_are_refused_by_linked_replays)
 {
     const float values[27] = {0};
     const void *const fields[] = {values, values, values, values, values};
-    gpur_replay_config config = kit_config(melee, 5, 100, 10, 10);
-    kit_scene s;
-    config.layout = GPUR_LINKED;
-    CHECK(kit_open(&s, test_device(), &config, 1));
+    gpur_replay_config config = replay_fixture_config(melee, 5, 100, 10, 10);
+    replay_fixture s;
+    config.layout = GPUR_LAYOUT_FRAMES;
+    CHECK(replay_fixture_open(&s, test_device(), &config, 1));
     CHECK_STATUS(gpur_writer_append(s.writer, 1, values, NULL), GPUR_INVALID_ARGUMENT);
     CHECK_MESSAGE("finished rows do not tell to which episode they belong: use gpur_writer_reset");
     CHECK_STATUS(gpur_writer_append_fields(s.writer, 1, fields, NULL, NULL), GPUR_INVALID_ARGUMENT);
-    CHECK_MESSAGE("use gpur_writer_reset and gpur_writer_step_with");
+    CHECK_MESSAGE("use gpur_writer_reset and gpur_writer_step_ex");
     CHECK_STATUS(gpur_writer_try_append_fields(s.writer, 1, fields), GPUR_INVALID_ARGUMENT);
-    CHECK_MESSAGE("use gpur_writer_reset and gpur_writer_step_with");
+    CHECK_MESSAGE("use gpur_writer_reset and gpur_writer_step_ex");
     CHECK_EQUAL(kit_stats(s.replay).appended, 0);
-    kit_close(&s);
+    replay_fixture_close(&s);
 }
 
 /* Environment env's stack of frames at - 2 to at, of 4 bytes each, that start with frame 0. */
@@ -530,16 +531,16 @@ static void check_stacks(int32_t axis)
     const gpur_field first = {"obs", GPUR_UINT8, {STACK, PIXELS}}, last = {"obs", GPUR_UINT8, {PIXELS, STACK}};
     gpur_field fields[5] = {axis == GPUR_STACK_LAST ? last : first, melee[1], melee[2], {0}, melee[4]};
     fields[3] = fields[0], fields[3].name = "next_obs";
-    gpur_replay_config config = kit_config(fields, 5, 64, 8, 10);
+    gpur_replay_config config = replay_fixture_config(fields, 5, 64, 8, 10);
     const int32_t action[ENVS] = {0};
     const float reward[ENVS] = {0};
     const uint8_t no[ENVS] = {0};
     unsigned char obs[BYTES], next[BYTES], got[STEPS * BYTES];
     int64_t ids[STEPS * ENVS];
     gpur_batch *batch = NULL;
-    kit_scene s;
-    config.layout = GPUR_LINKED, config.frame_stack = STACK, config.stack_axis = axis;
-    CHECK(kit_open(&s, test_device(), &config, ENVS));
+    replay_fixture s;
+    config.layout = GPUR_LAYOUT_FRAMES, config.frame_stack = STACK, config.stack_axis = axis;
+    CHECK(replay_fixture_open(&s, test_device(), &config, ENVS));
     put_stacks(obs, 0, axis);
     CHECK_OK(gpur_writer_reset(s.writer, -1, obs));
     for (int t = 0; t < STEPS; t++) {
@@ -566,7 +567,7 @@ static void check_stacks(int32_t axis)
         }
     }
     gpur_batch_release(batch);
-    kit_close(&s);
+    replay_fixture_close(&s);
 }
 
 TEST(stacks_that_are_not_the_environments_history_are_refused)

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /* Appends and gathers while launches are held back or half enqueued: nothing that is still to be read is overwritten,
  * and each gather gets the rows of its own ids. */
-#include "support/gate_cpu.h"
+#include "support/stream_gate.h"
 #include "replay/sampler/consumer.h"
 #include "replay/sampler/gather.h"
 #include "replay/replay.h"
-#include "support/replay_kit.h"
+#include "support/replay_fixture.h"
 #include "test.h"
 
 #include <pthread.h>
@@ -21,15 +21,15 @@ static int can_hold(void)
 }
 
 /* A replay whose first rows are there, and a gate. */
-static int open_scene(kit_scene *s, gate *g, const gpur_replay_config *config, int64_t rows)
+static int open_scene(replay_fixture *s, gate *g, const gpur_replay_config *config, int64_t rows)
 {
     gate_init(g);
-    return kit_open(s, test_device(), config, 1) && kit_append_next(s, rows) == GPUR_OK;
+    return replay_fixture_open(s, test_device(), config, 1) && replay_fixture_append(s, rows) == GPUR_OK;
 }
 
-static void close_scene(kit_scene *s, gate *g)
+static void close_scene(replay_fixture *s, gate *g)
 {
-    kit_close(s);
+    replay_fixture_close(s);
     gate_destroy(g);
 }
 
@@ -43,20 +43,21 @@ static void pause_shortly(void)
 TEST(an_append_overwrites_nothing_that_an_enqueued_draw_reads)
 {
     for (int mode = 0; can_hold() && mode < 4; mode++) {
-        gpur_replay_config config = kit_plain_config(12, 4, 8, mode & 1 ? GPUR_FLUSH_MANUAL : GPUR_FLUSH_AUTO);
+        gpur_replay_config config =
+            replay_fixture_plain_config(12, 4, 8, mode & 1 ? GPUR_FLUSH_MANUAL : GPUR_FLUSH_AUTO);
         gpur_batch *batch = NULL;
-        kit_scene s;
+        replay_fixture s;
         gate g;
-        config.feed = mode & 2 ? GPUR_FEED_SCATTER : GPUR_FEED_COPY;
+        config.upload = mode & 2 ? GPUR_UPLOAD_SCATTER : GPUR_UPLOAD_COPY;
         CHECK(open_scene(&s, &g, &config, 12));
         CHECK_OK(gate_close(&g, s.replay->consumer.stream));
         CHECK_OK(gpur_replay_gather(s.replay, 3, (const int64_t[]){0, 1, 11}, NULL, &batch));
-        CHECK_OK(kit_append_next(&s, 8));
+        CHECK_OK(replay_fixture_append(&s, 8));
         gate_open(&g);
-        CHECK_EQUAL(kit_wrong_bytes(&s.kit, batch, NULL), 0);
+        CHECK_EQUAL(count_wrong_bytes(&s.row_tags, batch, NULL), 0);
         gpur_batch_release(batch);
         CHECK_OK(gpur_writer_flush(s.writer));
-        CHECK_OK(kit_gather(&s, 2, (const int64_t[]){8, 19}));
+        CHECK_OK(replay_fixture_gather(&s, 2, (const int64_t[]){8, 19}));
         close_scene(&s, &g);
     }
 }
@@ -71,25 +72,25 @@ static gpur_status no_work(void *context)
 TEST(rows_that_leave_in_the_midst_of_a_launch_are_gone_for_its_rest)
 {
     enum { COUNT = 12 };
-    const gpur_replay_config config = kit_plain_config(COUNT, 4, 4, GPUR_FLUSH_AUTO);
+    const gpur_replay_config config = replay_fixture_plain_config(COUNT, 4, 4, GPUR_FLUSH_AUTO);
     int64_t wanted[COUNT], got[2][COUNT];
     gpur_stream *stream = NULL;
     gpur_gather_args args;
-    kit_scene s;
+    replay_fixture s;
     gate g;
     CHECK(open_scene(&s, &g, &config, COUNT));
     for (int64_t i = 0; i < COUNT; i++)
         wanted[i] = i;
     int64_t *const ids = kit_upload(s.device, wanted, sizeof wanted), *const id = kit_upload(s.device, wanted, 96);
-    const gpur_draw_request request = {.source = GPUR_SOURCE_IDS, .rows = 4, .ids = ids, .id = id};
+    const gpur_gather_request request = {.source = GPUR_SOURCE_IDS, .rows = 4, .ids = ids, .id = id};
     CHECK_OK(gpur_consumer_begin(s.replay, (gpur_consumer_launch){GPUR_LAUNCH_SAMPLE, 4, 0}, &stream));
-    CHECK_OK(gpur_draw_prepare(s.replay, &request, &args));
+    CHECK_OK(gpur_gather_prepare(s.replay, &request, &args));
     args.batch = COUNT;
     for (int i = 0; i < 2; i++) {
-        CHECK_OK(gpur_launch_gather(stream, gpur_draw_grid(s.replay, COUNT), &args));
+        CHECK_OK(gpur_launch_gather(stream, gpur_gather_grid(s.replay, COUNT), &args));
         CHECK_OK(gpur_copy(stream, got[i], id, sizeof *got));
         if (i == 0)
-            CHECK_OK(kit_append_next(&s, 5));
+            CHECK_OK(replay_fixture_append(&s, 5));
     }
     CHECK_OK(gpur_stream_sync(stream));
     CHECK_STATUS(gpur_with_ids_locked(s.replay, COUNT, wanted, no_work, NULL), GPUR_EVICTED);
@@ -120,10 +121,10 @@ TEST(no_more_than_two_launches_are_in_flight)
 {
     if (!can_hold())
         return;
-    const gpur_replay_config config = kit_plain_config(12, 4, 8, GPUR_FLUSH_AUTO);
+    const gpur_replay_config config = replay_fixture_plain_config(12, 4, 8, GPUR_FLUSH_AUTO);
     gpur_batch *batches[3] = {NULL};
     pthread_t thread;
-    kit_scene s;
+    replay_fixture s;
     gate g;
     opener o = {.g = &g};
     CHECK(open_scene(&s, &g, &config, 12));
@@ -135,7 +136,7 @@ TEST(no_more_than_two_launches_are_in_flight)
     CHECK_EQUAL(atomic_load(&o.opened), 1);
     pthread_join(thread, NULL);
     for (int i = 0; i < 3; i++) {
-        CHECK_EQUAL(kit_wrong_bytes(&s.kit, batches[i], NULL), 0);
+        CHECK_EQUAL(count_wrong_bytes(&s.row_tags, batches[i], NULL), 0);
         gpur_batch_release(batches[i]);
     }
     close_scene(&s, &g);
@@ -145,41 +146,41 @@ TEST(an_append_without_a_free_block_waits_for_the_oldest_copy)
 {
     if (!can_hold())
         return;
-    const gpur_replay_config config = kit_plain_config(100, 5, 8, GPUR_FLUSH_AUTO);
+    const gpur_replay_config config = replay_fixture_plain_config(100, 5, 8, GPUR_FLUSH_AUTO);
     pthread_t thread;
-    kit_scene s;
+    replay_fixture s;
     gate g;
     opener o = {.g = &g};
     CHECK(open_scene(&s, &g, &config, 0));
     CHECK_OK(gate_close(&g, s.replay->ring.copy_stream));
-    CHECK_OK(kit_append_next(&s, 20)); /* four blocks of five: no copy is waited for yet */
+    CHECK_OK(replay_fixture_append(&s, 20)); /* four blocks of five: no copy is waited for yet */
     CHECK_EQUAL(kit_stats(s.replay).waits, 0);
     CHECK(pthread_create(&thread, NULL, open_later, &o) == 0);
-    CHECK_OK(kit_append_next(&s, 1));
+    CHECK_OK(replay_fixture_append(&s, 1));
     CHECK_EQUAL(atomic_load(&o.opened), 1);
     pthread_join(thread, NULL);
     const gpur_replay_stats stats = kit_stats(s.replay);
     CHECK_EQUAL(stats.waits, 1);
     CHECK(stats.wait_seconds > 0.01 && stats.append_seconds >= stats.wait_seconds);
-    CHECK_OK(kit_gather(&s, 3, (const int64_t[]){0, 19, 20}));
+    CHECK_OK(replay_fixture_gather(&s, 3, (const int64_t[]){0, 19, 20}));
     close_scene(&s, &g);
 }
 
 enum { FULL = 40, COUNT = 8 };
 
 /* A full replay whose window the device knows, so that a gather enqueues nothing but itself. */
-static int open_full(kit_scene *s, gate *g)
+static int open_full(replay_fixture *s, gate *g)
 {
-    const gpur_replay_config config = kit_plain_config(FULL, 4, COUNT, GPUR_FLUSH_AUTO);
-    return open_scene(s, g, &config, FULL) && kit_gather(s, 1, (const int64_t[]){0}) == GPUR_OK;
+    const gpur_replay_config config = replay_fixture_plain_config(FULL, 4, COUNT, GPUR_FLUSH_AUTO);
+    return open_scene(s, g, &config, FULL) && replay_fixture_gather(s, 1, (const int64_t[]){0}) == GPUR_OK;
 }
 
 /* And lets the batch go. */
-static void check_ids(kit_scene *s, gpur_batch *batch, const int64_t *ids)
+static void check_ids(replay_fixture *s, gpur_batch *batch, const int64_t *ids)
 {
     int64_t got[COUNT];
     CHECK_EQUAL(gpur_batch_count(batch), COUNT);
-    CHECK_EQUAL(kit_wrong_bytes(&s->kit, batch, got), 0);
+    CHECK_EQUAL(count_wrong_bytes(&s->row_tags, batch, got), 0);
     CHECK(memcmp(got, ids, sizeof got) == 0);
     gpur_batch_release(batch);
 }
@@ -190,7 +191,7 @@ TEST(two_gathers_in_flight_keep_their_ids_apart)
     if (!can_hold())
         return;
     gpur_batch *batches[2] = {NULL};
-    kit_scene s;
+    replay_fixture s;
     gate g;
     CHECK(open_full(&s, &g));
     CHECK_OK(gate_close(&g, s.replay->consumer.stream));
@@ -209,7 +210,7 @@ TEST(two_gathers_in_flight_keep_their_ids_apart)
 static const int64_t oldest[COUNT] = {0, 1, 2, 3, 4, 5, 6, 7};
 
 typedef struct rival {
-    kit_scene *scene;
+    replay_fixture *scene;
     gpur_batch *batch;
     gpur_status status;
 } rival;
@@ -224,7 +225,7 @@ static void *gather_oldest(void *context)
 static void *overwrite_oldest(void *context)
 {
     rival *const r = context;
-    r->status = kit_append_next(r->scene, COUNT);
+    r->status = replay_fixture_append(r->scene, COUNT);
     return NULL;
 }
 
@@ -244,13 +245,13 @@ TEST(no_append_evicts_between_the_check_of_ids_and_their_gather)
         return;
     pthread_t threads[2];
     unsigned char byte = 1;
-    kit_scene s;
+    replay_fixture s;
     gate g;
     CHECK(open_full(&s, &g));
     rival reader = {.scene = &s}, writer = {.scene = &s};
     fill_up(s.replay->consumer.stream, &g, &byte);
     CHECK(pthread_create(&threads[0], NULL, gather_oldest, &reader) == 0);
-    while (gpur_fair_lock_users(&s.replay->consumer.lock) == 0)
+    while (gpur_ticket_lock_users(&s.replay->consumer.lock) == 0)
         sched_yield();
     pause_shortly();
     CHECK(pthread_create(&threads[1], NULL, overwrite_oldest, &writer) == 0);
@@ -261,7 +262,7 @@ TEST(no_append_evicts_between_the_check_of_ids_and_their_gather)
     CHECK_OK(reader.status);
     CHECK_OK(writer.status);
     check_ids(&s, reader.batch, oldest);
-    CHECK_STATUS(kit_gather(&s, COUNT, oldest), GPUR_EVICTED);
+    CHECK_STATUS(replay_fixture_gather(&s, COUNT, oldest), GPUR_EVICTED);
     CHECK_MESSAGE("ids[0] is 0, and has been overwritten; the visible transitions are 8 to 47");
     close_scene(&s, &g);
 }

@@ -13,7 +13,7 @@
  */
 #include "reference/reference_priority.h"
 #include "reference/reference_replay.h"
-#include "support/episode_kit.h"
+#include "support/episode_fixture.h"
 #include "support/priority_model.h"
 #include "test.h"
 
@@ -29,9 +29,9 @@ enum { ROUNDS = 3400 };
 
 typedef struct model {
     int kind;
-    linked_world world;              /* of ROWS: the device and replay 0 alone */
+    layouts_fixture fixture;         /* of ROWS: the device and replay 0 alone */
     gpur_writer *writers[APPENDERS]; /* of finished rows, into replay 0 */
-    kit kit;                         /* of replay 0 */
+    row_tags row_tags;               /* of replay 0 */
     reference_replay window;         /* of replay 0 */
     priority_model priorities;       /* of replay 0 */
     int64_t draws;
@@ -75,64 +75,64 @@ static int failed(void)
     return atomic_load(&test_state.failures) > 0;
 }
 
-static linked_setting setting_of(int kind, uint64_t seed, uint64_t *random)
+static layouts_setting setting_of(int kind, uint64_t seed, uint64_t *random)
 {
     const int packed = kind == EPISODES;
-    linked_setting s = {
-        .shape = {1 + (int32_t)kit_below(random, packed ? 2 : 5), (int32_t)kit_below(random, 2)},
-        .writers = 1 + (int32_t)kit_below(random, LINKED_WRITERS),
-        .envs = seed % 3 ? 1 + (int32_t)kit_below(random, PLAY_ENVS) : 1,
-        .more_envs = (int32_t)kit_below(random, 4),
-        .autoreset = (int32_t)kit_below(random, 3),
-        .ends_in = 1 + (int32_t)kit_below(random, seed % 4 ? 12 : 200),
-        .repeats = packed ? 0 : (int32_t)kit_below(random, 2),
-        .capacity = 4 + kit_below(random, seed % 5 ? 60 : 400),
-        .n_step = seed % 2 ? 1 : 1 + (int32_t)kit_below(random, packed && seed % 3 ? 64 : 6),
-        .flush = (int32_t)kit_below(random, 2),
-        .staging_blocks = 2 + (int32_t)kit_below(random, 3),
-        .index_source = GPUR_UNIFORM + (int32_t)kit_below(random, 2),
+    layouts_setting s = {
+        .shape = {1 + (int32_t)xorshift_below(random, packed ? 2 : 5), (int32_t)xorshift_below(random, 2)},
+        .writers = 1 + (int32_t)xorshift_below(random, LAYOUTS_WRITERS),
+        .envs = seed % 3 ? 1 + (int32_t)xorshift_below(random, PLAYER_ENVS) : 1,
+        .more_envs = (int32_t)xorshift_below(random, 4),
+        .autoreset = (int32_t)xorshift_below(random, 3),
+        .ends_in = 1 + (int32_t)xorshift_below(random, seed % 4 ? 12 : 200),
+        .repeats = packed ? 0 : (int32_t)xorshift_below(random, 2),
+        .capacity = 4 + xorshift_below(random, seed % 5 ? 60 : 400),
+        .n_step = seed % 2 ? 1 : 1 + (int32_t)xorshift_below(random, packed && seed % 3 ? 64 : 6),
+        .flush = (int32_t)xorshift_below(random, 2),
+        .staging_blocks = 2 + (int32_t)xorshift_below(random, 3),
+        .index_source = GPUR_UNIFORM + (int32_t)xorshift_below(random, 2),
         .packed_only = packed,
-        .feed = packed ? (int32_t)kit_below(random, 2) : GPUR_FEED_COPY,
-        .gamma = kit_below(random, 5) ? 0.97f : 1.0f,
-        .is_unclipped = (int32_t)kit_below(random, 2),
+        .feed = packed ? (int32_t)xorshift_below(random, 2) : GPUR_UPLOAD_COPY,
+        .gamma = xorshift_below(random, 5) ? 0.97f : 1.0f,
+        .is_unclipped = (int32_t)xorshift_below(random, 2),
         .seed = seed,
     };
-    s.update_size = 1 + kit_below(random, s.capacity / 2);
-    s.max_batch = 1 + kit_below(random, s.capacity - s.update_size < 32 ? s.capacity - s.update_size : 32);
-    s.frame_slack = kit_below(random, 4) ? 1 + kit_below(random, s.capacity) : 0;
-    if (packed && PLAY_ENVS * s.n_step <= (s.staging_blocks - 1) * s.update_size)
-        s.when_full = kit_below(random, 2) ? GPUR_WHEN_FULL_ERROR : GPUR_WHEN_FULL_WAIT;
+    s.block_rows = 1 + xorshift_below(random, s.capacity / 2);
+    s.max_batch = 1 + xorshift_below(random, s.capacity - s.block_rows < 32 ? s.capacity - s.block_rows : 32);
+    s.extra_frames = xorshift_below(random, 4) ? 1 + xorshift_below(random, s.capacity) : 0;
+    if (packed && PLAYER_ENVS * s.n_step <= (s.staging_blocks - 1) * s.block_rows)
+        s.when_full = xorshift_below(random, 2) ? GPUR_WHEN_FULL_ERROR : GPUR_WHEN_FULL_WAIT;
     return s;
 }
 
 /* Exponents 0 and 1 leave no rounding to argue about. */
-static void set_priorities(linked_setting *s, uint64_t seed, uint64_t *random)
+static void set_priorities(layouts_setting *s, uint64_t seed, uint64_t *random)
 {
     s->prioritized = seed % 3 != 0;
     if (!s->prioritized)
         return;
-    s->index_source = kit_below(random, 2) ? GPUR_PRIORITIZED : GPUR_PRIORITIZED_PLAIN;
-    s->weight_norm = (int32_t)kit_below(random, 3);
+    s->index_source = xorshift_below(random, 2) ? GPUR_PRIORITIZED_STRATIFIED : GPUR_PRIORITIZED_INDEPENDENT;
+    s->weight_norm = (int32_t)xorshift_below(random, 3);
     s->alpha = 1.0f;
-    s->priority_offset = kit_below(random, 2) ? 0.0625f : 0.0f;
+    s->priority_offset = xorshift_below(random, 2) ? 0.0625f : 0.0f;
 }
 
-/* Beta 0 makes all weights 1, which kit_wrong_bytes checks. */
+/* Beta 0 makes all weights 1, which count_wrong_bytes checks. */
 static gpur_status open_rows(model *m, uint64_t seed)
 {
-    linked_world *const w = &m->world;
-    linked_setting *const s = &w->setting;
+    layouts_fixture *const w = &m->fixture;
+    layouts_setting *const s = &w->setting;
     w->random = seed * 0x9E3779B97F4A7C15ull + 1;
-    s->capacity = 4 + kit_below(&w->random, 60), s->update_size = 1 + kit_below(&w->random, s->capacity / 2);
-    s->max_batch = 1 + kit_below(&w->random, s->capacity - s->update_size);
+    s->capacity = 4 + xorshift_below(&w->random, 60), s->block_rows = 1 + xorshift_below(&w->random, s->capacity / 2);
+    s->max_batch = 1 + xorshift_below(&w->random, s->capacity - s->block_rows);
     set_priorities(s, seed, &w->random);
     w->device = test_device();
     w->replay_count = 1;
-    w->config = kit_config(schemas[seed % SCHEMAS], SCHEMA_FIELDS, s->capacity, s->update_size, s->max_batch);
-    w->config.feed = s->feed = (int32_t)kit_below(&w->random, 2);
-    w->config.flush = s->flush = (int32_t)kit_below(&w->random, 2);
-    w->config.when_full = s->when_full = (int32_t)kit_below(&w->random, 2);
-    w->config.staging_blocks = s->staging_blocks = 2 + (int32_t)kit_below(&w->random, 3);
+    w->config = replay_fixture_config(schemas[seed % SCHEMAS], SCHEMA_FIELDS, s->capacity, s->block_rows, s->max_batch);
+    w->config.upload = s->feed = (int32_t)xorshift_below(&w->random, 2);
+    w->config.flush = s->flush = (int32_t)xorshift_below(&w->random, 2);
+    w->config.when_full = s->when_full = (int32_t)xorshift_below(&w->random, 2);
+    w->config.staging_blocks = s->staging_blocks = 2 + (int32_t)xorshift_below(&w->random, 3);
     w->config.seed = s->seed = seed;
     w->config.prioritized = s->prioritized, w->config.index_source = s->index_source;
     if (s->prioritized) {
@@ -146,7 +146,7 @@ static gpur_status open_rows(model *m, uint64_t seed)
 static gpur_status open_appenders(model *m)
 {
     for (int i = 0; i < APPENDERS && m->kind != LINKED; i++) {
-        const gpur_status status = gpur_writer_create(m->world.replays[0], 1, &m->writers[i]);
+        const gpur_status status = gpur_writer_create(m->fixture.replays[0], 1, &m->writers[i]);
         if (status != GPUR_OK)
             return status;
     }
@@ -164,13 +164,13 @@ static void close_appenders(model *m)
 /* Rows that one operation may add: a step or a reset of all environments, or the largest append. */
 static int64_t room_of(const model *m)
 {
-    const linked_setting *const s = &m->world.setting;
-    return kinds[m->kind].operations * (s->capacity + 2 * s->update_size + PLAY_ENVS) + PLAY_ENVS * 64;
+    const layouts_setting *const s = &m->fixture.setting;
+    return kinds[m->kind].operations * (s->capacity + 2 * s->block_rows + PLAYER_ENVS) + PLAYER_ENVS * 64;
 }
 
 static int begin(model *m, int kind, uint64_t seed)
 {
-    linked_world *const w = &m->world;
+    layouts_fixture *const w = &m->fixture;
     uint64_t random = seed * 77777 + 1;
     memset(m, 0, sizeof *m);
     m->kind = kind;
@@ -178,15 +178,15 @@ static int begin(model *m, int kind, uint64_t seed)
         if (open_rows(m, seed) != GPUR_OK)
             return 0;
     } else {
-        linked_setting setting = setting_of(kind, seed, &random);
+        layouts_setting setting = setting_of(kind, seed, &random);
         if (kind == EPISODES)
             set_priorities(&setting, seed, &random);
-        if (!linked_open(w, test_device(), &setting, seed))
+        if (!layouts_fixture_open(w, test_device(), &setting, seed))
             return 0;
     }
     reference_begin(&m->window, &w->config, room_of(m));
-    m->kit = kit_of(w->replays[0], w->config.gamma);
-    m->window.straight = kit_straight_rows(w->device, &w->config, m->kit.row_bytes);
+    m->row_tags = row_tags_of(w->replays[0], w->config.gamma);
+    m->window.straight = direct_rows(w->device, &w->config, m->row_tags.row_bytes);
     priority_model_begin(&m->priorities, &m->window, &w->config, kind == ROWS && seed % SCHEMAS == SCHEMAS - 1);
     return open_appenders(m) == GPUR_OK;
 }
@@ -194,38 +194,38 @@ static int begin(model *m, int kind, uint64_t seed)
 static void launch(model *m)
 {
     reference_launch(&m->window);
-    priority_model_welcome(&m->priorities);
+    priority_model_insert_new(&m->priorities);
 }
 
 /* What calls about priorities see. */
 static void look(model *m)
 {
-    reference_look(&m->window);
-    priority_model_welcome(&m->priorities);
+    reference_refresh(&m->window);
+    priority_model_insert_new(&m->priorities);
 }
 
 /* Rows that belong to no episode, as the history has them. Flags other than 0 are stored as 1, rewards are clipped. */
 static void random_row(model *m, const void **to, int64_t i)
 {
-    linked_world *const w = &m->world;
+    layouts_fixture *const w = &m->fixture;
     uint64_t *const random = &w->random;
-    const play_shape shape = w->setting.shape;
-    const int64_t obs = shape.stack * PLAY_FRAME;
-    const float reward = (float)kit_below(random, 2001) / 500.0f - 2.0f;
-    const uint8_t flags[] = {(uint8_t)kit_below(random, 4), (uint8_t)(kit_below(random, 3) * 100)};
-    history_row row = {.env = -1, .previous = kit_below(random, 1000), .extra = (int64_t)kit_random(random)};
-    const float discount = (float)kit_below(random, 100) / 64.0f;
+    const stack_shape shape = w->setting.shape;
+    const int64_t obs = shape.stack * PLAYER_FRAME;
+    const float reward = (float)xorshift_below(random, 2001) / 500.0f - 2.0f;
+    const uint8_t flags[] = {(uint8_t)xorshift_below(random, 4), (uint8_t)(xorshift_below(random, 3) * 100)};
+    history_row row = {.env = -1, .previous = xorshift_below(random, 1000), .extra = (int64_t)xorshift_next(random)};
+    const float discount = (float)xorshift_below(random, 100) / 64.0f;
     for (int32_t j = 0; j < shape.stack; j++)
         row.obs[j] = w->next_frame++, row.next_obs[j] = w->next_frame++;
-    row.action = (int32_t)kit_below(random, 1000);
+    row.action = (int32_t)xorshift_below(random, 1000);
     row.terminated = flags[0] != 0, row.truncated = flags[1] != 0;
-    row.reward = history_clipped(&w->plays[0].history, reward), row.discount = (double)discount;
+    row.reward = history_clipped(&w->players[0].history, reward), row.discount = (double)discount;
     history_add(&w->all, &row);
     unsigned char *const *const at = (unsigned char *const *)to;
-    play_stack(at[0] + i * obs, shape, row.obs);
+    player_stack(at[0] + i * obs, shape, row.obs);
     memcpy(at[1] + i * 4, &row.action, 4);
     memcpy(at[2] + i * 4, &reward, 4);
-    play_stack(at[3] + i * obs, shape, row.next_obs);
+    player_stack(at[3] + i * obs, shape, row.next_obs);
     at[4][i] = flags[0], at[5][i] = flags[1];
     memcpy(at[6] + i * 4, &discount, 4);
     memcpy(at[7] + i * 8, &row.previous, 8);
@@ -236,25 +236,25 @@ static void random_row(model *m, const void **to, int64_t i)
 static void make_rows(model *m, int64_t count, void **arrays)
 {
     if (m->kind == ROWS) {
-        kit_arrays(&m->kit, m->window.count, count, arrays);
+        tagged_arrays(&m->row_tags, m->window.count, count, arrays);
         return;
     }
-    for (int32_t f = 0; f < m->kit.count; f++)
-        arrays[f] = malloc((size_t)(m->kit.fields[f].bytes * count + 1));
+    for (int32_t f = 0; f < m->row_tags.count; f++)
+        arrays[f] = malloc((size_t)(m->row_tags.fields[f].bytes * count + 1));
     for (int64_t i = 0; i < count; i++)
         random_row(m, (const void **)arrays, i);
 }
 
 static gpur_status append_packed(const model *m, gpur_writer *writer, int64_t count, void *const *arrays)
 {
-    unsigned char *const rows = calloc((size_t)count + 1, (size_t)m->kit.row_bytes);
+    unsigned char *const rows = calloc((size_t)count + 1, (size_t)m->row_tags.row_bytes);
     gpur_status status = GPUR_WOULD_BLOCK;
-    for (int32_t f = 0; f < m->kit.count; f++)
+    for (int32_t f = 0; f < m->row_tags.count; f++)
         for (int64_t i = 0; i < count; i++)
-            memcpy(rows + i * m->kit.row_bytes + m->kit.fields[f].offset,
-                   (unsigned char *)arrays[f] + i * m->kit.fields[f].bytes, (size_t)m->kit.fields[f].bytes);
+            memcpy(rows + i * m->row_tags.row_bytes + m->row_tags.fields[f].offset,
+                   (unsigned char *)arrays[f] + i * m->row_tags.fields[f].bytes, (size_t)m->row_tags.fields[f].bytes);
     for (int64_t done = 0, taken = 0; status == GPUR_WOULD_BLOCK; done += taken)
-        status = gpur_writer_append(writer, count - done, rows + done * m->kit.row_bytes, &taken);
+        status = gpur_writer_append(writer, count - done, rows + done * m->row_tags.row_bytes, &taken);
     free(rows);
     return status;
 }
@@ -265,8 +265,8 @@ static gpur_status append_columns(const model *m, gpur_writer *writer, int64_t c
     gpur_status status = GPUR_WOULD_BLOCK;
     for (int64_t done = 0, taken = 0; status == GPUR_WOULD_BLOCK; done += taken) {
         const void *at[GPUR_MAX_FIELDS];
-        for (int32_t f = 0; f < m->kit.count; f++)
-            at[f] = (unsigned char *)arrays[f] + done * m->kit.fields[f].bytes;
+        for (int32_t f = 0; f < m->row_tags.count; f++)
+            at[f] = (unsigned char *)arrays[f] + done * m->row_tags.fields[f].bytes;
         status = waits ? gpur_writer_append_fields(writer, count - done, at, NULL, &taken)
                        : gpur_writer_try_append_fields(writer, count, at);
     }
@@ -277,16 +277,16 @@ static gpur_status append_device(const model *m, gpur_writer *writer, int64_t co
 {
     void *device[GPUR_MAX_FIELDS] = {0};
     gpur_status status = GPUR_OK;
-    for (int32_t f = 0; f < m->kit.count && status == GPUR_OK; f++) {
-        const int64_t bytes = count * m->kit.fields[f].bytes;
-        status = gpur_device_alloc(m->world.device, bytes, &device[f]);
+    for (int32_t f = 0; f < m->row_tags.count && status == GPUR_OK; f++) {
+        const int64_t bytes = count * m->row_tags.fields[f].bytes;
+        status = gpur_device_alloc(m->fixture.device, bytes, &device[f]);
         if (status == GPUR_OK)
-            status = gpur_device_copy(m->world.device, device[f], arrays[f], bytes);
+            status = gpur_device_copy(m->fixture.device, device[f], arrays[f], bytes);
     }
     if (status == GPUR_OK)
         status = append_columns(m, writer, count, device, 1);
-    for (int32_t f = 0; f < m->kit.count; f++)
-        gpur_device_free(m->world.device, device[f]);
+    for (int32_t f = 0; f < m->row_tags.count; f++)
+        gpur_device_free(m->fixture.device, device[f]);
     return status;
 }
 
@@ -296,12 +296,12 @@ enum { PACKED, COLUMNS, AT_ONCE, DEVICE, WAYS };
  * rows cannot be clipped on their way straight to the ring. */
 static void expect_rows(model *m, int way, int64_t count)
 {
-    const int scatter = m->world.config.feed == GPUR_FEED_SCATTER;
+    const int scatter = m->fixture.config.upload == GPUR_UPLOAD_SCATTER;
     if (count == 0)
         return;
     if ((way == DEVICE && test_on_cuda()) || ((way == DEVICE || way == COLUMNS) && scatter && !test_on_cuda()))
         reference_append_arrays(&m->window, count);
-    else if (way == PACKED && m->world.config.reward_clip > 0)
+    else if (way == PACKED && m->fixture.config.reward_clip > 0)
         reference_stage(&m->window, count);
     else
         reference_append(&m->window, count);
@@ -309,13 +309,13 @@ static void expect_rows(model *m, int way, int64_t count)
 
 static void append(model *m)
 {
-    linked_world *const w = &m->world;
+    layouts_fixture *const w = &m->fixture;
     void *arrays[GPUR_MAX_FIELDS];
-    gpur_writer *const writer = m->writers[kit_below(&w->random, APPENDERS)];
-    const int way = kit_below(&w->random, 2) ? PACKED : (int)kit_below(&w->random, WAYS);
-    const int64_t at_once = (w->setting.staging_blocks - 1) * w->setting.update_size;
-    const int64_t most = kit_below(&w->random, 4) ? 3 : w->config.capacity + w->config.update_size;
-    int64_t count = kit_below(&w->random, most + 1);
+    gpur_writer *const writer = m->writers[xorshift_below(&w->random, APPENDERS)];
+    const int way = xorshift_below(&w->random, 2) ? PACKED : (int)xorshift_below(&w->random, WAYS);
+    const int64_t at_once = (w->setting.staging_blocks - 1) * w->setting.block_rows;
+    const int64_t most = xorshift_below(&w->random, 4) ? 3 : w->config.capacity + w->config.block_rows;
+    int64_t count = xorshift_below(&w->random, most + 1);
     gpur_status status = GPUR_OK;
     count = way == DEVICE && count == 0 ? 1 : way == AT_ONCE && count > at_once ? at_once : count;
     make_rows(m, count, arrays);
@@ -325,7 +325,7 @@ static void append(model *m)
         status = append_device(m, writer, count, arrays);
     else
         status = append_columns(m, writer, count, arrays, way == COLUMNS);
-    for (int32_t f = 0; f < m->kit.count; f++)
+    for (int32_t f = 0; f < m->row_tags.count; f++)
         free(arrays[f]);
     CHECK_OK(status);
     expect_rows(m, way, count);
@@ -334,20 +334,20 @@ static void append(model *m)
 /* A step of a writer's environments, or the reset of one of them; each adds rows to the history. */
 static void play_on(model *m, int resets)
 {
-    linked_world *const w = &m->world;
-    play *const p = &w->plays[kit_below(&w->random, w->setting.writers)];
+    layouts_fixture *const w = &m->fixture;
+    play *const p = &w->players[xorshift_below(&w->random, w->setting.writers)];
     const int64_t before = w->all.count;
-    CHECK_OK(resets ? play_reset(p, (int32_t)kit_below(&w->random, p->history.num_envs)) : play_step(p));
+    CHECK_OK(resets ? player_reset(p, (int32_t)xorshift_below(&w->random, p->history.num_envs)) : player_step(p));
     reference_stage(&m->window, w->all.count - before);
 }
 
 static void flush(model *m)
 {
-    linked_world *const w = &m->world;
+    layouts_fixture *const w = &m->fixture;
     const play *const p =
-        &w->plays[kit_below(&w->random, LINKED_WRITERS) % (w->setting.writers ? w->setting.writers : 1)];
+        &w->players[xorshift_below(&w->random, LAYOUTS_WRITERS) % (w->setting.writers ? w->setting.writers : 1)];
     if (m->kind == ROWS)
-        CHECK_OK(gpur_writer_flush(m->writers[kit_below(&w->random, APPENDERS)]));
+        CHECK_OK(gpur_writer_flush(m->writers[xorshift_below(&w->random, APPENDERS)]));
     else
         for (int r = 0; r < w->replay_count; r++)
             CHECK_OK(gpur_writer_flush(p->writers[r]));
@@ -357,17 +357,18 @@ static void flush(model *m)
 /* Ids and weights of the draw that comes next, (count). */
 static void expect_draw(const model *m, int64_t count, int64_t *ids, double *weights)
 {
-    const linked_setting *const s = &m->world.setting;
-    const gpur_replay_config *const c = &m->world.config;
+    const layouts_setting *const s = &m->fixture.setting;
+    const gpur_replay_config *const c = &m->fixture.config;
     const int64_t first = reference_first(&m->window, ROW_VISIBLE);
     const int64_t visible = reference_count(&m->window, ROW_VISIBLE);
     double slots[512], leaves[512];
     int64_t drawn[MOST_BATCH];
     for (int64_t b = 0; b < count && !s->prioritized; b++) /* distinct ones are of other random numbers */
-        ids[b] = reference_draw(&m->window, c->seed, (uint64_t)m->draws, b), weights[b] = 1;
+        ids[b] = reference_sample(&m->window, c->seed, (uint64_t)m->draws, b), weights[b] = 1;
     if (!s->prioritized)
         return;
-    priority_model_draw(&m->priorities, c->seed, (uint64_t)m->draws, count, s->index_source == GPUR_PRIORITIZED, ids);
+    priority_model_sample(&m->priorities, c->seed, (uint64_t)m->draws, count,
+                          s->index_source == GPUR_PRIORITIZED_STRATIFIED, ids);
     priority_model_leaves(&m->priorities, slots);
     for (int64_t i = 0; i < visible; i++)
         leaves[i] = slots[(first + i) % c->capacity];
@@ -376,10 +377,10 @@ static void expect_draw(const model *m, int64_t count, int64_t *ids, double *wei
     reference_weights(leaves, visible, drawn, count, (double)c->beta.first, c->weight_norm, weights);
 }
 
-/* From replay 0 of ROWS; linked_draws_differ does the same for episodes. */
+/* From replay 0 of ROWS; layouts_fixture_samples_differ does the same for episodes. */
 static int64_t draw_rows(model *m, int64_t count)
 {
-    linked_world *const w = &m->world;
+    layouts_fixture *const w = &m->fixture;
     gpur_batch *batch = NULL;
     int64_t wrong = 0;
     w->drawn = 0;
@@ -387,7 +388,7 @@ static int64_t draw_rows(model *m, int64_t count)
     if (status != GPUR_OK)
         return status != GPUR_TOO_FEW;
     w->drawn = count;
-    wrong = kit_wrong_bytes(&m->kit, batch, w->ids);
+    wrong = count_wrong_bytes(&m->row_tags, batch, w->ids);
     for (int64_t b = 0; b < count; b++)
         w->weights[b] = 1; /* or the kit has told */
     gpur_batch_release(batch);
@@ -396,12 +397,12 @@ static int64_t draw_rows(model *m, int64_t count)
 
 static void sample(model *m)
 {
-    linked_world *const w = &m->world;
+    layouts_fixture *const w = &m->fixture;
     const int64_t most = w->config.max_batch < PLAY_MOST_BATCH ? w->config.max_batch : PLAY_MOST_BATCH;
-    const int64_t count = 1 + kit_below(&w->random, most), size = reference_size(&m->window);
+    const int64_t count = 1 + xorshift_below(&w->random, most), size = reference_size(&m->window);
     int64_t ids[MOST_BATCH];
     double weights[MOST_BATCH];
-    CHECK_EQUAL(m->kind == ROWS ? draw_rows(m, count) : linked_draws_differ(w, count), 0);
+    CHECK_EQUAL(m->kind == ROWS ? draw_rows(m, count) : layouts_fixture_samples_differ(w, count), 0);
     const int distinct = w->config.index_source == GPUR_UNIFORM_DISTINCT;
     CHECK_EQUAL(w->drawn, size >= (distinct ? count : 1) ? count : 0);
     if (w->drawn == 0)
@@ -423,7 +424,7 @@ static void sample(model *m)
 static int64_t last_visible(const model *m)
 {
     int64_t last = m->window.count - 1;
-    while (m->window.flush == GPUR_FLUSH_MANUAL && last >= 0 && m->window.rows[last] < ROW_SOON)
+    while (m->window.flush == GPUR_FLUSH_MANUAL && last >= 0 && m->window.rows[last] < ROW_PUBLISH_NEXT)
         last--;
     return last;
 }
@@ -431,16 +432,16 @@ static int64_t last_visible(const model *m)
 /* Ids around the visible ones: all good, or one beyond an end. */
 static void gather(model *m)
 {
-    linked_world *const w = &m->world;
+    layouts_fixture *const w = &m->fixture;
     gpur_batch *batch = NULL;
     int64_t ids[MOST_BATCH], got[MOST_BATCH];
     const int64_t most = w->config.max_batch < PLAY_MOST_BATCH ? w->config.max_batch : PLAY_MOST_BATCH;
-    const int64_t size = reference_size(&m->window), count = 1 + kit_below(&w->random, most);
-    const int64_t last = last_visible(m), first = last - size + 1, slip = kit_below(&w->random, 8) == 0;
+    const int64_t size = reference_size(&m->window), count = 1 + xorshift_below(&w->random, most);
+    const int64_t last = last_visible(m), first = last - size + 1, slip = xorshift_below(&w->random, 8) == 0;
     for (int64_t b = 0; b < count; b++)
-        ids[b] = first + kit_below(&w->random, size > 0 ? size : 1);
+        ids[b] = first + xorshift_below(&w->random, size > 0 ? size : 1);
     if (slip)
-        ids[count - 1] = kit_below(&w->random, 2) ? first - 1 : last + 1;
+        ids[count - 1] = xorshift_below(&w->random, 2) ? first - 1 : last + 1;
     const gpur_status status = gpur_replay_gather(w->replays[0], count, ids, NULL, &batch);
     const int was_there = slip && ids[count - 1] >= 0 && ids[count - 1] < first;
     CHECK_STATUS(status, size == 0 ? GPUR_TOO_FEW : was_there ? GPUR_EVICTED : slip ? GPUR_INVALID_ARGUMENT : GPUR_OK);
@@ -448,7 +449,8 @@ static void gather(model *m)
         return;
     launch(m);
     CHECK_OK(gpur_batch_read(batch, "id", got, count * (int64_t)sizeof *got));
-    CHECK_EQUAL(m->kind == ROWS ? kit_wrong_bytes(&m->kit, batch, NULL) : play_wrong(batch, w->setting.shape, &w->all),
+    CHECK_EQUAL(m->kind == ROWS ? count_wrong_bytes(&m->row_tags, batch, NULL)
+                                : player_wrong(batch, w->setting.shape, &w->all),
                 0);
     gpur_batch_release(batch);
     CHECK(memcmp(ids, got, (size_t)count * sizeof *ids) == 0);
@@ -457,27 +459,27 @@ static void gather(model *m)
 /* Every row of every replay, by as many gathers as it takes; and what each writer says of its environments. */
 static void compare_all(model *m)
 {
-    linked_world *const w = &m->world;
+    layouts_fixture *const w = &m->fixture;
     const int64_t most = w->config.max_batch < PLAY_MOST_BATCH ? w->config.max_batch : PLAY_MOST_BATCH;
     const int64_t size = reference_size(&m->window);
-    CHECK_EQUAL(linked_wrong(w, w->setting.max_batch), 0);
+    CHECK_EQUAL(layouts_fixture_wrong(w, w->setting.max_batch), 0);
     for (int64_t done = 0; done < size; done += most)
         launch(m);
-    for (int i = 0; i < w->setting.writers && w->plays[i].writers[0]; i++)
+    for (int i = 0; i < w->setting.writers && w->players[i].writers[0]; i++)
         for (int r = 0; r < w->replay_count; r++)
-            CHECK_EQUAL(play_wrong_states(&w->plays[i], r), 0);
+            CHECK_EQUAL(play_wrong_states(&w->players[i], r), 0);
 }
 
 /* Ids around the visible ones, many of them twice, with priorities of which some are none. */
 static void update(model *m)
 {
-    linked_world *const w = &m->world;
+    layouts_fixture *const w = &m->fixture;
     int64_t ids[MOST_BATCH];
     float priorities[MOST_BATCH];
-    const int64_t count = 1 + kit_below(&w->random, w->config.max_batch), last = last_visible(m);
+    const int64_t count = 1 + xorshift_below(&w->random, w->config.max_batch), last = last_visible(m);
     for (int64_t i = 0; i < count; i++) {
-        ids[i] = last + 3 - kit_below(&w->random, w->config.capacity + 6);
-        priorities[i] = kit_priority(kit_below(&w->random, 1 << 20));
+        ids[i] = last + 3 - xorshift_below(&w->random, w->config.capacity + 6);
+        priorities[i] = tagged_priority(xorshift_below(&w->random, 1 << 20));
     }
     look(m);
     CHECK_OK(gpur_replay_update_priorities(w->replays[0], count, ids, priorities, NULL));
@@ -488,31 +490,31 @@ static void change_alpha(model *m)
 {
     look(m);
     m->priorities.alpha = 1.0f - m->priorities.alpha;
-    CHECK_OK(gpur_replay_set_alpha(m->world.replays[0], m->priorities.alpha));
+    CHECK_OK(gpur_replay_set_alpha(m->fixture.replays[0], m->priorities.alpha));
 }
 
 /* To look publishes under GPUR_FLUSH_AUTO, and what has been staged for a while is to be met, too. */
 static void compare_priorities(model *m)
 {
-    if (m->window.flush == GPUR_FLUSH_AUTO && kit_below(&m->world.random, 4) > 0)
+    if (m->window.flush == GPUR_FLUSH_AUTO && xorshift_below(&m->fixture.random, 4) > 0)
         return;
     look(m);
-    const char *const differs = priority_model_differs(&m->priorities, m->world.replays[0]);
+    const char *const differs = priority_model_differs(&m->priorities, m->fixture.replays[0]);
     TEST_REQUIRE(!differs, "%s", differs);
 }
 
 static void compare(model *m)
 {
     gpur_replay_stats stats = {.size = sizeof stats};
-    CHECK_OK(gpur_replay_get_stats(m->world.replays[0], &stats));
-    CHECK_EQUAL(gpur_replay_size(m->world.replays[0]), reference_size(&m->window));
+    CHECK_OK(gpur_replay_get_stats(m->fixture.replays[0], &stats));
+    CHECK_EQUAL(gpur_replay_size(m->fixture.replays[0]), reference_size(&m->window));
     CHECK_EQUAL(stats.visible, reference_size(&m->window));
     CHECK_EQUAL(stats.evicted, reference_count(&m->window, ROW_GONE));
     CHECK_EQUAL(stats.published, reference_count(&m->window, ROW_VISIBLE) + stats.evicted);
     CHECK_EQUAL(stats.appended, m->window.count);
     CHECK_EQUAL(stats.first_id, last_visible(m) + 1 - stats.visible);
     CHECK_EQUAL(stats.batches_alive, 0);
-    if (m->world.config.prioritized)
+    if (m->fixture.config.prioritized)
         compare_priorities(m);
 }
 
@@ -521,10 +523,10 @@ static void reload(model *m)
 {
 #ifdef GPUR_HAS_FILES
     close_appenders(m);
-    CHECK_OK(linked_reload(&m->world));
+    CHECK_OK(linked_reload(&m->fixture));
     CHECK_OK(open_appenders(m));
     reference_load(&m->window);
-    priority_model_welcome(&m->priorities);
+    priority_model_insert_new(&m->priorities);
     compare_all(m);
 #else
     (void)m;
@@ -558,11 +560,11 @@ static void operate_on_episodes(model *m, int64_t dice)
 
 static void operate(model *m)
 {
-    uint64_t *const random = &m->world.random;
-    const int64_t dice = kit_below(random, 100);
-    if (m->world.config.prioritized && kit_below(random, m->kind == ROWS ? 4 : 12) == 0)
-        (kit_below(random, 10) < 9 ? update : change_alpha)(m);
-    else if (m->kind != ROWS && kit_below(random, 5000) == 0)
+    uint64_t *const random = &m->fixture.random;
+    const int64_t dice = xorshift_below(random, 100);
+    if (m->fixture.config.prioritized && xorshift_below(random, m->kind == ROWS ? 4 : 12) == 0)
+        (xorshift_below(random, 10) < 9 ? update : change_alpha)(m);
+    else if (m->kind != ROWS && xorshift_below(random, 5000) == 0)
         reload(m);
     else
         (m->kind == ROWS ? operate_on_rows : operate_on_episodes)(m, dice);
@@ -573,15 +575,15 @@ static void operate(model *m)
 static void end_writers(model *m)
 {
     gpur_replay_stats stats = {.size = sizeof stats};
-    linked_world *const w = &m->world;
-    const int32_t open = linked_end_writers(w);
+    layouts_fixture *const w = &m->fixture;
+    const int32_t open = layouts_fixture_end_writers(w);
     for (int r = 0; r < w->replay_count && m->kind != ROWS; r++) {
         CHECK_OK(gpur_replay_get_stats(w->replays[r], &stats));
-        CHECK_EQUAL(stats.episodes_cut, open);
+        CHECK_EQUAL(stats.truncated_on_close, open);
         CHECK_EQUAL(stats.appended, w->all.count);
     }
     if (m->kind != ROWS)
-        CHECK_EQUAL(linked_wrong(w, w->setting.max_batch), 0);
+        CHECK_EQUAL(layouts_fixture_wrong(w, w->setting.max_batch), 0);
 }
 
 static void play_round(int kind, uint64_t seed, int64_t *steps)
@@ -595,13 +597,13 @@ static void play_round(int kind, uint64_t seed, int64_t *steps)
         end_writers(&m);
     if (failed())
         fprintf(stderr, "%s, seed %d, capacity %d, update %d, batch %d, n_step %d\n", kinds[kind].name, (int)seed,
-                (int)m.world.config.capacity, (int)m.world.config.update_size, (int)m.world.config.max_batch,
-                (int)m.world.config.n_step);
-    steps[kind] += m.world.all.count; /* each step begins one transition */
+                (int)m.fixture.config.capacity, (int)m.fixture.config.block_rows, (int)m.fixture.config.max_batch,
+                (int)m.fixture.config.n_step);
+    steps[kind] += m.fixture.all.count; /* each step begins one transition */
     close_appenders(&m);
     reference_end(&m.window);
     priority_model_end(&m.priorities);
-    linked_close(&m.world);
+    layouts_fixture_close(&m.fixture);
 }
 
 /* 1.1 million operations, ten times as many with the long form; fewer where each one is slower. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Threads append while others draw, gather by id and update priorities: no row is torn, none is lost, none comes twice,
  * and no node of the tree of priorities goes wrong. */
-#include "support/replay_kit.h"
+#include "support/replay_fixture.h"
 #include "test.h"
 
 #include <pthread.h>
@@ -16,7 +16,7 @@ enum { MAX_BATCH = 64, READERS = 3, WIDE_FIELDS = 40 };
 static const gpur_field narrow[] = {{"a", GPUR_UINT8, {37}}, {"tag", GPUR_INT64, {0}}, {"b", GPUR_FLOAT32, {21}}};
 
 typedef struct crowd {
-    kit_scene scene;
+    replay_fixture scene;
     int64_t each; /* rows of one writer */
     int prioritized;
     atomic_int first, writing, readers;
@@ -27,11 +27,11 @@ static void append_share(crowd *c, gpur_writer *writer, int64_t share)
 {
     uint64_t random = (uint64_t)share + 1;
     for (int64_t done = 0; done < c->each;) {
-        const int64_t left = c->each - done, wanted = 1 + kit_below(&random, kit_below(&random, 5) ? 8 : 70);
+        const int64_t left = c->each - done, wanted = 1 + xorshift_below(&random, xorshift_below(&random, 5) ? 8 : 70);
         const int64_t count = wanted < left ? wanted : left;
-        CHECK_OK(kit_append(&c->scene.kit, writer, share * c->each + done, count));
+        CHECK_OK(append_tagged(&c->scene.row_tags, writer, share * c->each + done, count));
         done += count;
-        if (kit_below(&random, 50) == 0)
+        if (xorshift_below(&random, 50) == 0)
             CHECK_OK(gpur_writer_flush(writer));
     }
 }
@@ -59,7 +59,7 @@ static void draw_once(crowd *c, int64_t count, uint64_t *random)
         return;
     for (int64_t b = 0; b < count; b++) {
         CHECK(ids[b] >= 0);
-        priorities[b] = (float)kit_below(random, 100);
+        priorities[b] = (float)xorshift_below(random, 100);
     }
     CHECK_OK(gpur_replay_update_priorities(c->scene.replay, count, ids, priorities, NULL));
 }
@@ -74,7 +74,7 @@ static void gather_once(crowd *c, int64_t count, int64_t offset)
         return;
     for (int64_t i = 0; i < count; i++)
         ids[i] = stats.first_id + offset % (stats.visible - count + 1) + i;
-    const gpur_status status = kit_gather(&c->scene, count, ids);
+    const gpur_status status = replay_fixture_gather(&c->scene, count, ids);
     CHECK(status == GPUR_OK || status == GPUR_EVICTED);
 }
 
@@ -112,7 +112,7 @@ static void check_end(crowd *c)
         for (; count < MAX_BATCH && id < stats.appended; count++)
             ids[count] = id++;
         CHECK_OK(gpur_replay_gather(replay, count, ids, NULL, &batch));
-        CHECK_EQUAL(kit_wrong_bytes(&c->scene.kit, batch, NULL), 0);
+        CHECK_EQUAL(count_wrong_bytes(&c->scene.row_tags, batch, NULL), 0);
         CHECK_OK(gpur_batch_read(batch, "tag", tags, count * 8));
         gpur_batch_release(batch);
         for (int64_t b = 0; b < count; b++, seen++) {
@@ -140,7 +140,7 @@ static void check_crowd(gpur_replay_config config)
     c.each = test_is_long() ? LONG_EACH : EACH, c.prioritized = config.prioritized;
     if (config.capacity == 0)
         config.capacity = WRITERS * c.each + 100;
-    CHECK(kit_open(&c.scene, test_device(), &config, 1));
+    CHECK(replay_fixture_open(&c.scene, test_device(), &config, 1));
     atomic_store(&c.writing, WRITERS);
     for (int i = 0; i < WRITERS + READERS; i++)
         CHECK(pthread_create(&threads[i], NULL, i < WRITERS ? write_rows : read_rows, &c) == 0);
@@ -149,7 +149,7 @@ static void check_crowd(gpur_replay_config config)
         pthread_join(threads[i], NULL);
     check_tree(&c);
     check_end(&c);
-    kit_close(&c.scene);
+    replay_fixture_close(&c.scene);
 }
 
 /* Large rings, which lose nothing, and small ones, which are overwritten many times; the last one's rows have more
@@ -157,10 +157,10 @@ static void check_crowd(gpur_replay_config config)
 TEST(rows_of_many_writers_are_whole_for_every_reader)
 {
     static const int32_t cases[][4] = {
-        {0, 50, GPUR_FLUSH_AUTO, GPUR_FEED_COPY},     {0, 7, GPUR_FLUSH_MANUAL, GPUR_FEED_SCATTER},
-        {100, 16, GPUR_FLUSH_AUTO, GPUR_FEED_COPY},   {101, 33, GPUR_FLUSH_MANUAL, GPUR_FEED_COPY},
-        {93, 16, GPUR_FLUSH_AUTO, GPUR_FEED_SCATTER}, {70, 5, GPUR_FLUSH_MANUAL, GPUR_FEED_SCATTER},
-        {128, 32, GPUR_FLUSH_AUTO, GPUR_FEED_COPY}};
+        {0, 50, GPUR_FLUSH_AUTO, GPUR_UPLOAD_COPY},     {0, 7, GPUR_FLUSH_MANUAL, GPUR_UPLOAD_SCATTER},
+        {100, 16, GPUR_FLUSH_AUTO, GPUR_UPLOAD_COPY},   {101, 33, GPUR_FLUSH_MANUAL, GPUR_UPLOAD_COPY},
+        {93, 16, GPUR_FLUSH_AUTO, GPUR_UPLOAD_SCATTER}, {70, 5, GPUR_FLUSH_MANUAL, GPUR_UPLOAD_SCATTER},
+        {128, 32, GPUR_FLUSH_AUTO, GPUR_UPLOAD_COPY}};
     enum { CASES = sizeof cases / sizeof *cases };
     static char names[WIDE_FIELDS][8];
     static gpur_field wide[WIDE_FIELDS];
@@ -170,9 +170,9 @@ TEST(rows_of_many_writers_are_whole_for_every_reader)
     }
     for (int i = 0; i < CASES; i++) {
         const int is_wide = i == CASES - 1;
-        gpur_replay_config config =
-            kit_config(is_wide ? wide : narrow, is_wide ? WIDE_FIELDS : 3, cases[i][0], cases[i][1], MAX_BATCH);
-        config.flush = cases[i][2], config.feed = cases[i][3];
+        gpur_replay_config config = replay_fixture_config(is_wide ? wide : narrow, is_wide ? WIDE_FIELDS : 3,
+                                                          cases[i][0], cases[i][1], MAX_BATCH);
+        config.flush = cases[i][2], config.upload = cases[i][3];
         check_crowd(config);
     }
 }
@@ -180,10 +180,10 @@ TEST(rows_of_many_writers_are_whole_for_every_reader)
 TEST(the_tree_of_priorities_stays_whole_beside_appends_and_updates)
 {
     for (int i = 0; i < 2; i++) {
-        gpur_replay_config config = kit_config(narrow, 3, 700, 50, MAX_BATCH);
-        config.prioritized = 1, config.index_source = GPUR_PRIORITIZED;
+        gpur_replay_config config = replay_fixture_config(narrow, 3, 700, 50, MAX_BATCH);
+        config.prioritized = 1, config.index_source = GPUR_PRIORITIZED_STRATIFIED;
         config.weight_norm = i ? GPUR_WEIGHT_NORM_MEMORY : GPUR_WEIGHT_NORM_BATCH;
-        config.feed = i ? GPUR_FEED_SCATTER : GPUR_FEED_COPY;
+        config.upload = i ? GPUR_UPLOAD_SCATTER : GPUR_UPLOAD_COPY;
         config.beta.first = config.beta.last = 0.0f; /* the kit wants weights of 1 */
         check_crowd(config);
     }

@@ -2,7 +2,7 @@
 /* Rows of every schema come back as they were appended: of more fields than one gather or scatter copies, up to the
  * most there may be, with the longest names; of kilobytes, which a CPU copies line by line; in rings and batches that
  * no cache holds. Each byte follows from the row's id. */
-#include "support/replay_kit.h"
+#include "support/replay_fixture.h"
 #include "test.h"
 
 #include <unistd.h>
@@ -61,12 +61,12 @@ static void make_schema(schema *s, int number)
 }
 
 /* The oldest row, the newest, those on either side of the ring's end, and one of them twice. */
-static void check_ids(kit_scene *s, int64_t capacity)
+static void check_ids(replay_fixture *s, int64_t capacity)
 {
     const int64_t oldest = s->next > capacity ? s->next - capacity : 0, seam = (s->next - 1) / capacity * capacity;
     const int64_t ids[] = {oldest, s->next - 1, seam > oldest ? seam - 1 : seam, seam, seam};
     for (int64_t count = 1; count <= 5; count++)
-        CHECK_OK(kit_gather(s, count, ids));
+        CHECK_OK(replay_fixture_gather(s, count, ids));
 }
 
 /* Appends rows and columns in turn, in pieces of these counts, and draws batches of all sizes between. */
@@ -74,11 +74,11 @@ static void check_all_ways(const gpur_replay_config *config, const int64_t count
 {
     const int64_t draws[] = {config->max_batch, 1, 2, 3, 31 < config->max_batch ? 31 : 1};
     int64_t ids[ROWS];
-    kit_scene s;
-    CHECK(kit_open(&s, test_device(), config, 1));
-    CHECK_EQUAL(s.kit.count, config->field_count);
+    replay_fixture s;
+    CHECK(replay_fixture_open(&s, test_device(), config, 1));
+    CHECK_EQUAL(s.row_tags.count, config->field_count);
     for (int i = 0; s.next < rows; i++) {
-        CHECK_OK((i % 2 ? kit_append_fields : kit_append_next)(&s, counts[i % 4]));
+        CHECK_OK((i % 2 ? kit_append_fields : replay_fixture_append)(&s, counts[i % 4]));
         if (i % 3 == 0)
             CHECK_OK(gpur_writer_flush(s.writer));
         const int64_t size = gpur_replay_size(s.replay), most = draws[i % 5];
@@ -86,21 +86,21 @@ static void check_all_ways(const gpur_replay_config *config, const int64_t count
         check_ids(&s, config->capacity);
     }
     CHECK_OK(kit_sample(&s, config->max_batch, ids));
-    kit_close(&s);
+    replay_fixture_close(&s);
 }
 
 TEST(every_field_comes_back_whatever_the_schema)
 {
-    static const int32_t sources[] = {GPUR_UNIFORM, GPUR_UNIFORM_DISTINCT, GPUR_PRIORITIZED};
+    static const int32_t sources[] = {GPUR_UNIFORM, GPUR_UNIFORM_DISTINCT, GPUR_PRIORITIZED_STRATIFIED};
     static const int64_t counts[] = {70, 60, 1, 150};
     static schema s;
     for (int way = 0; way < SCHEMAS * 6; way++) {
         const int failures = atomic_load(&test_state.failures);
         make_schema(&s, way / 6);
-        gpur_replay_config config = kit_config(s.fields, s.count, s.count > 7 ? CAPACITY : 120, BLOCK, MOST);
-        config.feed = way % 2 ? GPUR_FEED_SCATTER : GPUR_FEED_COPY;
+        gpur_replay_config config = replay_fixture_config(s.fields, s.count, s.count > 7 ? CAPACITY : 120, BLOCK, MOST);
+        config.upload = way % 2 ? GPUR_UPLOAD_SCATTER : GPUR_UPLOAD_COPY;
         config.index_source = sources[way / 2 % 3];
-        config.prioritized = config.index_source == GPUR_PRIORITIZED;
+        config.prioritized = config.index_source == GPUR_PRIORITIZED_STRATIFIED;
         check_all_ways(&config, counts, s.count > 7 ? ROWS : 300);
         TEST_REQUIRE(atomic_load(&test_state.failures) == failures, "schema %d, feed %d, source %d", way / 6, way % 2,
                      way / 2 % 3);
@@ -117,18 +117,18 @@ TEST(a_ring_beyond_the_caches_gets_every_field)
     static schema s;
     for (int i = 0; i < WIDE; i++) {
         make_schema(&s, i);
-        gpur_replay_config config = kit_config(s.fields, s.count, (9 << 20) / 128, BLOCK, MOST);
-        config.feed = GPUR_FEED_SCATTER;
+        gpur_replay_config config = replay_fixture_config(s.fields, s.count, (9 << 20) / 128, BLOCK, MOST);
+        config.upload = GPUR_UPLOAD_SCATTER;
         check_all_ways(&config, counts, ROWS);
     }
-    const gpur_replay_config config = kit_config(fields, 3, 40000, 700, MOST);
+    const gpur_replay_config config = replay_fixture_config(fields, 3, 40000, 700, MOST);
     check_all_ways(&config, blocks, 157500);
 }
 
 TEST(a_batch_that_no_cache_holds_has_every_field)
 {
     static const int64_t counts[] = {BLOCK, 3 * BLOCK, 1, 99};
-    const gpur_replay_config config = kit_config(frames, 4, ROWS + 2 * BLOCK, BLOCK, ROWS);
+    const gpur_replay_config config = replay_fixture_config(frames, 4, ROWS + 2 * BLOCK, BLOCK, ROWS);
     check_all_ways(&config, counts, ROWS);
 }
 
@@ -136,19 +136,19 @@ TEST(a_clipped_reward_and_a_discount_of_its_own_are_among_many_fields)
 {
     enum { FIELDS = 40, COUNT = 50 };
     static schema wide_schema;
-    for (int32_t feed = GPUR_FEED_COPY; feed <= GPUR_FEED_SCATTER; feed++) {
+    for (int32_t feed = GPUR_UPLOAD_COPY; feed <= GPUR_UPLOAD_SCATTER; feed++) {
         float rewards[COUNT], discounts[COUNT], got[COUNT];
         void *arrays[GPUR_MAX_FIELDS];
         int64_t ids[COUNT];
         gpur_batch *batch = NULL;
-        kit_scene s;
+        replay_fixture s;
         make_wide(&wide_schema, FIELDS);
         wide_schema.fields[37] = (gpur_field){"reward", GPUR_FLOAT32, {0}};
         wide_schema.fields[38] = (gpur_field){"discount", GPUR_FLOAT32, {0}};
-        gpur_replay_config config = kit_config(wide_schema.fields, FIELDS, CAPACITY, BLOCK, MOST);
-        config.feed = feed, config.reward_clip = 1.0f;
-        CHECK(kit_open(&s, test_device(), &config, 1));
-        kit_arrays(&s.kit, 0, COUNT, arrays);
+        gpur_replay_config config = replay_fixture_config(wide_schema.fields, FIELDS, CAPACITY, BLOCK, MOST);
+        config.upload = feed, config.reward_clip = 1.0f;
+        CHECK(replay_fixture_open(&s, test_device(), &config, 1));
+        tagged_arrays(&s.row_tags, 0, COUNT, arrays);
         for (int i = 0; i < COUNT; i++)
             rewards[i] = 0.25f * (float)(i - COUNT / 2), discounts[i] = (float)i, ids[i] = i;
         memcpy(arrays[37], rewards, sizeof rewards);
@@ -163,7 +163,7 @@ TEST(a_clipped_reward_and_a_discount_of_its_own_are_among_many_fields)
         gpur_batch_release(batch);
         for (int32_t f = 0; f < FIELDS; f++)
             free(arrays[f]);
-        kit_close(&s);
+        replay_fixture_close(&s);
     }
 }
 
@@ -173,18 +173,18 @@ TEST(a_file_holds_as_many_fields_and_names_as_long)
     static schema s;
     int64_t ids[MOST];
     char path[64];
-    kit_scene from, to;
+    replay_fixture from, to;
     make_wide(&s, GPUR_MAX_FIELDS);
-    const gpur_replay_config config = kit_config(s.fields, s.count, CAPACITY, BLOCK, MOST);
+    const gpur_replay_config config = replay_fixture_config(s.fields, s.count, CAPACITY, BLOCK, MOST);
     snprintf(path, sizeof path, "rows.%ld.gpur", (long)getpid());
-    CHECK(kit_open(&from, test_device(), &config, 1));
-    CHECK_OK(kit_append_next(&from, ROWS));
+    CHECK(replay_fixture_open(&from, test_device(), &config, 1));
+    CHECK_OK(replay_fixture_append(&from, ROWS));
     CHECK_OK(gpur_replay_save(from.replay, path, NULL));
-    kit_close(&from);
-    CHECK(kit_open(&to, test_device(), &config, 1));
+    replay_fixture_close(&from);
+    CHECK(replay_fixture_open(&to, test_device(), &config, 1));
     CHECK_OK(gpur_replay_load(to.replay, path, NULL));
     CHECK_OK(kit_sample(&to, MOST, ids));
-    kit_close(&to);
+    replay_fixture_close(&to);
     unlink(path);
 #endif
 }

@@ -7,7 +7,7 @@
 #include "kernels/lib/permutation.h"
 #include "replay/sampler/consumer.h"
 #include "replay/sampler/sampler.h"
-#include "support/replay_kit.h"
+#include "support/replay_fixture.h"
 #include "test.h"
 
 enum { MAX_ROWS = 4096, CELLS = 1000 };
@@ -22,13 +22,13 @@ typedef struct well {
     uint64_t *step; /* (1) device */
     uint64_t now;
     int64_t ids[MAX_ROWS]; /* of the last draw */
-    gpur_draw_request request;
+    gpur_gather_request request;
 } well;
 
 static well *well_open(int64_t size, int32_t source, int64_t rows, uint64_t seed)
 {
     static const gpur_field byte = {"byte", GPUR_UINT8, {0}};
-    const gpur_replay_config config = kit_config(&byte, 1, size + 2 * MAX_ROWS, 0, MAX_ROWS);
+    const gpur_replay_config config = replay_fixture_config(&byte, 1, size + 2 * MAX_ROWS, 0, MAX_ROWS);
     unsigned char *const bytes = calloc((size_t)size, 1);
     gpur_writer *writer = NULL;
     well *const w = calloc(1, sizeof *w);
@@ -41,7 +41,7 @@ static well *well_open(int64_t size, int32_t source, int64_t rows, uint64_t seed
         test_fail(__FILE__, __LINE__);
     gpur_writer_destroy(writer);
     free(bytes);
-    w->request = (gpur_draw_request){.source = source, .rows = rows, .id = w->id, .seed = seed, .step = w->step};
+    w->request = (gpur_gather_request){.source = source, .rows = rows, .id = w->id, .seed = seed, .step = w->step};
     w->request.purpose = gpur_sampler_of(source)->purpose[GPUR_USER_CALLER];
     return w;
 }
@@ -61,9 +61,9 @@ static void draw(well *w)
     gpur_stream *stream = NULL;
     gpur_gather_args args;
     CHECK_OK(gpur_consumer_begin(w->replay, (gpur_consumer_launch){GPUR_LAUNCH_SAMPLE, 1, 0}, &stream));
-    CHECK_OK(gpur_draw_prepare(w->replay, &w->request, &args));
+    CHECK_OK(gpur_gather_prepare(w->replay, &w->request, &args));
     CHECK_OK(gpur_copy(stream, w->step, &w->now, sizeof w->now));
-    CHECK_OK(gpur_launch_gather(stream, gpur_draw_grid(w->replay, w->rows), &args));
+    CHECK_OK(gpur_launch_gather(stream, gpur_gather_grid(w->replay, w->rows), &args));
     CHECK_OK(gpur_copy(stream, w->ids, w->id, w->rows * (int64_t)sizeof *w->ids));
     CHECK_OK(gpur_stream_sync(stream));
     CHECK_OK(gpur_consumer_end(w->replay, GPUR_OK));
@@ -94,7 +94,7 @@ static void check_even(const int64_t *counts, int64_t size)
         const double want = total * (double)(to - from) / (double)size, off = (double)counts[c] - want;
         statistic += off * off / want;
     }
-    TEST_REQUIRE(cells == 1 || kit_chi_square_tail(statistic, cells - 1) >= alarm, "of %d rows", (int)size);
+    TEST_REQUIRE(cells == 1 || chi_square_tail(statistic, cells - 1) >= alarm, "of %d rows", (int)size);
 }
 
 static int64_t cell_of(int64_t id, int64_t size)
@@ -221,7 +221,7 @@ static void check_distances(uint64_t n, uint64_t other)
     }
     const double chance = 2 / (double)(n - 1), want = DRAWS * chance;
     const double off = (double)(counts[other - 1] + counts[n - other - 1]) - want;
-    CHECK(kit_chi_square_tail(off * off / (want * (1 - chance)), 1) >= alarm);
+    CHECK(chi_square_tail(off * off / (want * (1 - chance)), 1) >= alarm);
     check_even(counts, (int64_t)n - 1);
 }
 
@@ -251,11 +251,11 @@ TEST(the_turn_is_uniform_and_moves_every_row_by_as_much)
         for (uint64_t step = 0; step < 100000; step++) {
             const gpur_permutation turned = gpur_permutation_of(22, PURPOSE, step, n);
             gpur_permutation still = turned;
-            still.turn = 0;
-            CHECK(turned.turn < n);
-            counts[cell_of((int64_t)turned.turn, (int64_t)n)]++;
+            still.rotation = 0;
+            CHECK(turned.rotation < n);
+            counts[cell_of((int64_t)turned.rotation, (int64_t)n)]++;
             for (uint64_t i = 0; step < 20 && i < n && i < 300; i++)
-                CHECK_EQUAL(gpur_permute(&turned, i), (gpur_permute(&still, i) + turned.turn) % n);
+                CHECK_EQUAL(gpur_permute(&turned, i), (gpur_permute(&still, i) + turned.rotation) % n);
         }
         check_even(counts, (int64_t)n);
     }

@@ -17,9 +17,9 @@ typedef struct wide_row {
 } wide_row;
 
 image_row conv_rows[IMAGE_ROWS];
-static float image_floats[2][IMAGE_ROWS][IMAGE_PIXELS], wide_floats[2][WORLD_ROWS][WIDE_FEATURES];
+static float image_floats[2][IMAGE_ROWS][IMAGE_PIXELS], wide_floats[2][FIXTURE_ROWS][WIDE_FEATURES];
 
-void rig_random(uint64_t seed, float *x, int64_t count)
+void random_floats(uint64_t seed, float *x, int64_t count)
 {
     uint64_t state = seed * 2862933555777941757ull + 3037000493ull;
     for (int64_t i = 0; i < count; i++) {
@@ -28,7 +28,7 @@ void rig_random(uint64_t seed, float *x, int64_t count)
     }
 }
 
-void *rig_upload(gpur_device *device, const void *host, int64_t bytes)
+void *device_copy_of(gpur_device *device, const void *host, int64_t bytes)
 {
     void *memory = NULL;
     if (gpur_device_alloc(device, bytes, &memory) != GPUR_OK)
@@ -36,7 +36,7 @@ void *rig_upload(gpur_device *device, const void *host, int64_t bytes)
     return gpur_device_copy(device, memory, host, bytes) == GPUR_OK ? memory : NULL;
 }
 
-gpur_network_config rig_network(int first, int second, int activation, int head, int hidden, int outputs)
+gpur_network_config network_fixture_config(int first, int second, int activation, int head, int hidden, int outputs)
 {
     gpur_network_config config;
     memset(&config, 0, sizeof config);
@@ -46,7 +46,7 @@ gpur_network_config rig_network(int first, int second, int activation, int head,
     config.head = head;
     config.hidden = hidden;
     config.hidden_activation = activation;
-    config.outputs = outputs;
+    config.num_actions = outputs;
     config.input_scale = 1.0f;
     return config;
 }
@@ -58,43 +58,43 @@ static int is_image(int kind)
 
 int world_rows_of(int kind)
 {
-    return is_image(kind) ? IMAGE_ROWS : WORLD_ROWS;
+    return is_image(kind) ? IMAGE_ROWS : FIXTURE_ROWS;
 }
 
 int64_t world_row_bytes(int kind)
 {
-    return is_image(kind) ? sizeof(image_row) : kind == WORLD_WIDE ? sizeof(wide_row) : sizeof(world_row);
+    return is_image(kind) ? sizeof(image_row) : kind == WORLD_WIDE ? sizeof(wide_row) : sizeof(learner_fixture_row);
 }
 
-static void make_rows(learn_world *world)
+static void make_rows(learner_fixture *world)
 {
     float noise[3];
-    for (int i = 0; i < WORLD_ROWS; i++) {
-        world_row *const row = &world->rows[i];
-        rig_random((uint64_t)i + 10, row->obs, WORLD_FEATURES);
-        rig_random((uint64_t)i + 10000, row->next_obs, WORLD_FEATURES);
-        rig_random((uint64_t)i + 20000, noise, 3);
-        rig_random((uint64_t)i + 30000, wide_floats[0][i], WIDE_FEATURES);
-        rig_random((uint64_t)i + 40000, wide_floats[1][i], WIDE_FEATURES);
-        row->action = (i * 7 + i / 5) % WORLD_ACTIONS;
+    for (int i = 0; i < FIXTURE_ROWS; i++) {
+        learner_fixture_row *const row = &world->rows[i];
+        random_floats((uint64_t)i + 10, row->obs, FIXTURE_FEATURES);
+        random_floats((uint64_t)i + 10000, row->next_obs, FIXTURE_FEATURES);
+        random_floats((uint64_t)i + 20000, noise, 3);
+        random_floats((uint64_t)i + 30000, wide_floats[0][i], WIDE_FEATURES);
+        random_floats((uint64_t)i + 40000, wide_floats[1][i], WIDE_FEATURES);
+        row->action = (i * 7 + i / 5) % FIXTURE_ACTIONS;
         row->reward = 2 * noise[0];
         row->terminated = i % 7 == 0;
         row->truncated = i % 5 == 0;
     }
 }
 
-void conv_world_make(void)
+void conv_fixture_fill_rows(void)
 {
     float noise[2 * IMAGE_PIXELS + 1];
     for (int i = 0; i < IMAGE_ROWS; i++) {
         image_row *const row = &conv_rows[i];
-        rig_random((uint64_t)i + 500, noise, 2 * IMAGE_PIXELS + 1);
+        random_floats((uint64_t)i + 500, noise, 2 * IMAGE_PIXELS + 1);
         for (int p = 0; p < IMAGE_PIXELS; p++) {
             row->obs[p] = (uint8_t)(127.5f + 127 * noise[p]);
             row->next_obs[p] = (uint8_t)(127.5f + 127 * noise[IMAGE_PIXELS + p]);
             image_floats[0][i][p] = row->obs[p], image_floats[1][i][p] = row->next_obs[p];
         }
-        row->action = (i * 7 + i / 5) % WORLD_ACTIONS;
+        row->action = (i * 7 + i / 5) % FIXTURE_ACTIONS;
         row->reward = 2 * noise[2 * IMAGE_PIXELS];
         row->terminated = i % 7 == 0;
     }
@@ -103,9 +103,9 @@ void conv_world_make(void)
 /* Fills in the fields of a kind, in the order of its struct, which ends before `priority`. Returns their number. */
 static int fields_of(int kind, int prioritized, gpur_field fields[6])
 {
-    const gpur_field plain[] = {{"obs", GPUR_FLOAT32, {WORLD_FEATURES}}, {"action", GPUR_INT32, {0}},
-                                {"reward", GPUR_FLOAT32, {0}},           {"next_obs", GPUR_FLOAT32, {WORLD_FEATURES}},
-                                {"terminated", GPUR_BOOL, {0}},          {"truncated", GPUR_BOOL, {0}}};
+    const gpur_field plain[] = {
+        {"obs", GPUR_FLOAT32, {FIXTURE_FEATURES}},      {"action", GPUR_INT32, {0}},    {"reward", GPUR_FLOAT32, {0}},
+        {"next_obs", GPUR_FLOAT32, {FIXTURE_FEATURES}}, {"terminated", GPUR_BOOL, {0}}, {"truncated", GPUR_BOOL, {0}}};
     const gpur_field wide[] = {{"terminated", GPUR_UINT8, {1}}, {"next_obs", GPUR_FLOAT32, {WIDE_FEATURES}},
                                {"action", GPUR_INT64, {0}},     {"obs", GPUR_FLOAT32, {WIDE_FEATURES}},
                                {"reward", GPUR_FLOAT32, {1}},   {"priority", GPUR_FLOAT32, {0}}};
@@ -127,7 +127,7 @@ static int fields_of(int kind, int prioritized, gpur_field fields[6])
     return 5;
 }
 
-gpur_status world_open_kind(learn_world *world, gpur_device *device, int kind, int filled, int32_t weight_norm)
+gpur_status world_open_kind(learner_fixture *world, gpur_device *device, int kind, int filled, int32_t weight_norm)
 {
     gpur_field fields[6];
     gpur_replay_config config;
@@ -135,12 +135,12 @@ gpur_status world_open_kind(learn_world *world, gpur_device *device, int kind, i
     world->kind = kind;
     make_rows(world);
     if (is_image(kind))
-        conv_world_make();
+        conv_fixture_fill_rows();
     GPUR_TRY(gpur_replay_config_init(&config, sizeof config));
     config.capacity = is_image(kind) ? 4 * IMAGE_ROWS : 4096;
     config.fields = fields;
     config.field_count = fields_of(kind, weight_norm != WORLD_UNIFORM, fields);
-    config.update_size = 64;
+    config.block_rows = 64;
     config.max_batch = is_image(kind) ? IMAGE_ROWS : kind == WORLD_WIDE ? 320 : 256;
     config.gamma = 0.9f;
     config.prioritized = weight_norm != WORLD_UNIFORM;
@@ -150,30 +150,31 @@ gpur_status world_open_kind(learn_world *world, gpur_device *device, int kind, i
     return world_append(world, filled);
 }
 
-gpur_status world_open_prioritized(learn_world *world, gpur_device *device, int filled, int32_t weight_norm)
+gpur_status learner_fixture_open_prioritized(learner_fixture *world, gpur_device *device, int filled,
+                                             int32_t weight_norm)
 {
     return world_open_kind(world, device, WORLD_PLAIN, filled, weight_norm);
 }
 
-gpur_status world_open(learn_world *world, gpur_device *device, int filled)
+gpur_status learner_fixture_open(learner_fixture *world, gpur_device *device, int filled)
 {
     return world_open_kind(world, device, WORLD_PLAIN, filled, WORLD_UNIFORM);
 }
 
-void world_close(learn_world *world)
+void learner_fixture_close(learner_fixture *world)
 {
     gpur_writer_destroy(world->writer);
     gpur_replay_destroy(world->replay);
 }
 
-void world_pack(const learn_world *world, const int64_t *ids, int count, void *rows)
+void world_pack(const learner_fixture *world, const int64_t *ids, int count, void *rows)
 {
     memset(rows, 0xff, (size_t)(count * world_row_bytes(world->kind)));
     for (int b = 0; b < count; b++) {
-        const world_row *const row = &world->rows[ids[b]];
+        const learner_fixture_row *const row = &world->rows[ids[b]];
         wide_row *const wide = (wide_row *)rows + b;
         if (world->kind == WORLD_PLAIN) {
-            ((world_row *)rows)[b] = *row;
+            ((learner_fixture_row *)rows)[b] = *row;
         } else if (is_image(world->kind)) {
             ((image_row *)rows)[b] = conv_rows[ids[b]];
         } else {
@@ -190,11 +191,11 @@ float world_priority(int64_t id)
 }
 
 /* Wide rows are appended as one array a field, all others as structs. */
-static gpur_status append_arrays(learn_world *world, int count)
+static gpur_status append_arrays(learner_fixture *world, int count)
 {
-    static uint8_t terminated[WORLD_ROWS];
-    static int64_t action[WORLD_ROWS];
-    static float reward[WORLD_ROWS], priority[WORLD_ROWS];
+    static uint8_t terminated[FIXTURE_ROWS];
+    static int64_t action[FIXTURE_ROWS];
+    static float reward[FIXTURE_ROWS], priority[FIXTURE_ROWS];
     const void *const arrays[] = {terminated, wide_floats[1], action, wide_floats[0], reward, priority};
     for (int i = 0; i < count; i++) {
         terminated[i] = world->rows[i].terminated;
@@ -205,13 +206,13 @@ static gpur_status append_arrays(learn_world *world, int count)
     return gpur_writer_append_fields(world->writer, count, arrays, NULL, NULL);
 }
 
-gpur_status world_append(learn_world *world, int count)
+gpur_status world_append(learner_fixture *world, int count)
 {
     if (count == 0)
         return GPUR_OK;
     if (world->kind == WORLD_WIDE)
         return append_arrays(world, count);
-    int64_t ids[WORLD_ROWS];
+    int64_t ids[FIXTURE_ROWS];
     for (int i = 0; i < count; i++)
         ids[i] = i;
     void *const rows = malloc((size_t)(count * world_row_bytes(world->kind)));
@@ -221,9 +222,9 @@ gpur_status world_append(learn_world *world, int count)
     return status;
 }
 
-ref_row world_reference(const learn_world *world, int64_t id)
+ref_row learner_fixture_reference(const learner_fixture *world, int64_t id)
 {
-    const world_row *const row = &world->rows[id];
+    const learner_fixture_row *const row = &world->rows[id];
     const image_row *const image = &conv_rows[id % IMAGE_ROWS];
     ref_row reference = {row->obs, row->next_obs, row->action, row->reward, 1.0f, row->terminated ? 0 : (double)0.9f,
                          0};
@@ -237,17 +238,17 @@ ref_row world_reference(const learn_world *world, int64_t id)
     return reference;
 }
 
-void world_ids(const learn_world *world, int t, int count, int64_t *ids)
+void learner_fixture_ids(const learner_fixture *world, int t, int count, int64_t *ids)
 {
     for (int b = 0; b < count; b++)
         ids[b] = ((int64_t)t * 131 + b * 37 + (b % 3) * t) % world_rows_of(world->kind);
 }
 
-gpur_learner_config world_config(int head, int double_dqn)
+gpur_learner_config learner_fixture_config(int head, int double_dqn)
 {
     gpur_learner_config config;
     (void)gpur_learner_config_init(&config, sizeof config);
-    config.network = rig_network(16, 0, GPUR_RELU, head, 12, WORLD_ACTIONS);
+    config.network = network_fixture_config(16, 0, GPUR_RELU, head, 12, FIXTURE_ACTIONS);
     config.network.init = GPUR_INIT_FAN_IN;
     config.double_dqn = double_dqn;
     config.batch_size = 16;
@@ -257,24 +258,24 @@ gpur_learner_config world_config(int head, int double_dqn)
     return config;
 }
 
-gpur_learner *rig_open_learner(learn_world *world, gpur_device *device, gpur_learner_config config)
+gpur_learner *learner_fixture_open_learner(learner_fixture *world, gpur_device *device, gpur_learner_config config)
 {
     gpur_learner *learner = NULL;
-    if (world_open(world, device, WORLD_ROWS) != GPUR_OK)
+    if (learner_fixture_open(world, device, FIXTURE_ROWS) != GPUR_OK)
         return NULL;
     return gpur_learner_create(world->replay, &config, &learner) == GPUR_OK ? learner : NULL;
 }
 
-void rig_close_learner(learn_world *world, gpur_learner *learner)
+void learner_fixture_close_learner(learner_fixture *world, gpur_learner *learner)
 {
     gpur_learner_destroy(learner);
-    world_close(world);
+    learner_fixture_close(world);
 }
 
 static gpur_status read_into(gpur_learner *learner, ref_net *net, int32_t index)
 {
     gpur_weight_info info = {.size = sizeof info};
-    GPUR_TRY(gpur_learner_weight(learner, index, &info));
+    GPUR_TRY(gpur_learner_get_weight_info(learner, index, &info));
     float *const values = malloc((size_t)info.count * sizeof *values);
     ref_tensor *const tensor = ref_net_find(net, info.name);
     gpur_status status = tensor && tensor->count == info.count ? GPUR_OK : GPUR_INVALID_ARGUMENT;
@@ -286,9 +287,9 @@ static gpur_status read_into(gpur_learner *learner, ref_net *net, int32_t index)
     return status;
 }
 
-ref_net *world_net(const learn_world *world, gpur_learner *learner, const gpur_learner_config *config)
+ref_net *learner_fixture_net(const learner_fixture *world, gpur_learner *learner, const gpur_learner_config *config)
 {
-    const int features = world->kind == WORLD_WIDE ? WIDE_FEATURES : WORLD_FEATURES;
+    const int features = world->kind == WORLD_WIDE ? WIDE_FEATURES : FIXTURE_FEATURES;
     ref_net *const net = !is_image(world->kind) ? ref_net_create(&config->network, features)
                          : config->network.trunk_count
                              ? ref_net_create_image(&config->network, IMAGE_HEIGHT, IMAGE_WIDTH, IMAGE_CHANNELS)
@@ -305,12 +306,12 @@ ref_net *world_net(const learn_world *world, gpur_learner *learner, const gpur_l
     return NULL;
 }
 
-int64_t world_weights(gpur_learner *learner, int32_t which, float *values, int64_t most)
+int64_t learner_fixture_weights(gpur_learner *learner, int32_t which, float *values, int64_t most)
 {
     int64_t used = 0;
     for (int32_t i = 0; i < gpur_learner_weight_count(learner); i++) {
         gpur_weight_info info = {.size = sizeof info};
-        if (gpur_learner_weight(learner, i, &info) != GPUR_OK || used + info.count > most ||
+        if (gpur_learner_get_weight_info(learner, i, &info) != GPUR_OK || used + info.count > most ||
             gpur_learner_read_weights(learner, which, info.name, values + used, info.count) != GPUR_OK)
             return -1;
         used += info.count;
@@ -318,7 +319,7 @@ int64_t world_weights(gpur_learner *learner, int32_t which, float *values, int64
     return used;
 }
 
-gpur_learner_stats world_stats(gpur_learner *learner)
+gpur_learner_stats learner_fixture_stats(gpur_learner *learner)
 {
     gpur_learner_stats stats = {.size = sizeof stats};
     if (gpur_learner_sync(learner) != GPUR_OK || gpur_learner_get_stats(learner, &stats) != GPUR_OK)
@@ -326,7 +327,7 @@ gpur_learner_stats world_stats(gpur_learner *learner)
     return stats;
 }
 
-gpur_status world_set_window(gpur_learner *learner, int64_t count)
+gpur_status learner_fixture_set_window(gpur_learner *learner, int64_t count)
 {
     const gpur_window_set_args args = {(gpur_window *)(uintptr_t)learner->step.sampled.plan.rows.window, {0, 0, count}};
     gpur_stream *stream = NULL;
@@ -337,9 +338,9 @@ gpur_status world_set_window(gpur_learner *learner, int64_t count)
 
 gpur_learner_config conv_config(int32_t layout)
 {
-    gpur_learner_config config = world_config(GPUR_HEAD_DUELING, 1);
+    gpur_learner_config config = learner_fixture_config(GPUR_HEAD_DUELING, 1);
     const gpur_layer layers[] = {{GPUR_CONV, 6, GPUR_RELU, 4, 2, 0, {0}}, {GPUR_CONV, 5, GPUR_TANH, 3, 1, 1, {0}}};
-    config.network = rig_network(0, 0, GPUR_RELU, GPUR_HEAD_DUELING, 9, WORLD_ACTIONS);
+    config.network = network_fixture_config(0, 0, GPUR_RELU, GPUR_HEAD_DUELING, 9, FIXTURE_ACTIONS);
     memcpy(config.network.trunk, layers, sizeof layers);
     config.network.trunk_count = 2;
     config.network.input_scale = 1.0f / 255;
@@ -352,9 +353,9 @@ gpur_learner_config conv_config(int32_t layout)
     return config;
 }
 
-gpur_status conv_replay_open(conv_scene *s, gpur_device *device, int32_t layout)
+gpur_status conv_replay_open(conv_fixture *s, gpur_device *device, int32_t layout)
 {
-    static learn_world world;
+    static learner_fixture world;
     memset(s, 0, sizeof *s);
     const int kind = layout == GPUR_CHW ? WORLD_PLANES : WORLD_PIXELS;
     const gpur_status status = world_open_kind(&world, device, kind, IMAGE_ROWS, WORLD_UNIFORM);
@@ -363,13 +364,13 @@ gpur_status conv_replay_open(conv_scene *s, gpur_device *device, int32_t layout)
     return status;
 }
 
-gpur_status conv_scene_open(conv_scene *s, gpur_device *device, const gpur_learner_config *config)
+gpur_status conv_fixture_open(conv_fixture *s, gpur_device *device, const gpur_learner_config *config)
 {
     GPUR_TRY(conv_replay_open(s, device, config->network.input_layout));
     return gpur_learner_create(s->replay, config, &s->learner);
 }
 
-void conv_scene_close(conv_scene *s)
+void conv_fixture_close(conv_fixture *s)
 {
     gpur_learner_destroy(s->learner);
     gpur_replay_destroy(s->replay);

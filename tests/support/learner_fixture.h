@@ -9,7 +9,7 @@
 #include "learn/network/pass.h"
 #include "reference/reference_learn.h"
 
-enum { WORLD_FEATURES = 5, WORLD_ACTIONS = 3, WORLD_ROWS = 500, WORLD_UNIFORM = -1, WORLD_MOST_WEIGHTS = 4096 };
+enum { FIXTURE_FEATURES = 5, FIXTURE_ACTIONS = 3, FIXTURE_ROWS = 500, WORLD_UNIFORM = -1, WORLD_MOST_WEIGHTS = 4096 };
 enum { WIDE_FEATURES = 27, MOST_ROW_BYTES = 640 };
 enum { IMAGE_CHANNELS = 3, IMAGE_HEIGHT = 12, IMAGE_WIDTH = 8, IMAGE_ROWS = 64, IMAGE_BATCH = 8 };
 enum { IMAGE_PIXELS = IMAGE_CHANNELS * IMAGE_HEIGHT * IMAGE_WIDTH };
@@ -30,20 +30,20 @@ enum { IS_WATCHED = 0 };
 
 /* The kinds of rows. */
 enum {
-    WORLD_PLAIN,  /* WORLD_FEATURES numbers: world_row */
+    WORLD_PLAIN,  /* FIXTURE_FEATURES numbers: learner_fixture_row */
     WORLD_WIDE,   /* WIDE_FEATURES numbers, fields in another order, actions of int64, no `truncated`; on a prioritized
                      replay also world_priority */
     WORLD_PLANES, /* images of uint8, (channels, height, width) */
     WORLD_PIXELS, /* the same bytes as (height, width, channels) */
 };
 
-typedef struct world_row {
-    float obs[WORLD_FEATURES];
+typedef struct learner_fixture_row {
+    float obs[FIXTURE_FEATURES];
     int32_t action;
     float reward;
-    float next_obs[WORLD_FEATURES];
+    float next_obs[FIXTURE_FEATURES];
     uint8_t terminated, truncated;
-} world_row;
+} learner_fixture_row;
 
 /* A row of the two kinds of images, as the schema packs it. */
 typedef struct image_row {
@@ -53,81 +53,83 @@ typedef struct image_row {
     uint8_t terminated;
 } image_row;
 
-typedef struct learn_world {
+typedef struct learner_fixture {
     gpur_replay *replay;
     gpur_writer *writer;
     int kind;
-    world_row rows[WORLD_ROWS]; /* by id. Of the other kinds only action, reward and terminated are used */
-} learn_world;
+    learner_fixture_row rows[FIXTURE_ROWS]; /* by id. Of the other kinds only action, reward and terminated are used */
+} learner_fixture;
 
-/* The image rows by id. world_open_kind and conv_world_make fill them in. */
+/* The image rows by id. world_open_kind and conv_fixture_fill_rows fill them in. */
 extern image_row conv_rows[IMAGE_ROWS];
 
 /* Creates a replay with one writer and appends the first `filled` rows. `weight_norm` is the replay's setting, or
- * WORLD_UNIFORM for a replay without priorities. Returns the first error. The caller always calls world_close. */
-gpur_status world_open_kind(learn_world *world, gpur_device *device, int kind, int filled, int32_t weight_norm);
-gpur_status world_open(learn_world *world, gpur_device *device, int filled);
-gpur_status world_open_prioritized(learn_world *world, gpur_device *device, int filled, int32_t weight_norm);
-void world_close(learn_world *world);
+ * WORLD_UNIFORM for a replay without priorities. Returns the first error. The caller always calls
+ * learner_fixture_close. */
+gpur_status world_open_kind(learner_fixture *world, gpur_device *device, int kind, int filled, int32_t weight_norm);
+gpur_status learner_fixture_open(learner_fixture *world, gpur_device *device, int filled);
+gpur_status learner_fixture_open_prioritized(learner_fixture *world, gpur_device *device, int filled,
+                                             int32_t weight_norm);
+void learner_fixture_close(learner_fixture *world);
 
 /* Appends the first `count` rows. A test may have changed world->rows[i].action before. */
-gpur_status world_append(learn_world *world, int count);
+gpur_status world_append(learner_fixture *world, int count);
 
 float world_priority(int64_t id); /* the priority that a wide row is appended with */
 int world_rows_of(int kind);      /* the number of rows of a kind */
 int64_t world_row_bytes(int kind);
 
-/* Packs rows for gpur_learner_train_rows. The padding bytes are 0xff. */
-void world_pack(const learn_world *world, const int64_t *ids, int count, void *rows);
+/* Packs rows for gpur_learner_train_host_batch. The padding bytes are 0xff. */
+void world_pack(const learner_fixture *world, const int64_t *ids, int count, void *rows);
 
 /* The row for the reference, with weight 1 and discount 0.9, or 0 if it is terminated. */
-ref_row world_reference(const learn_world *world, int64_t id);
+ref_row learner_fixture_reference(const learner_fixture *world, int64_t id);
 
 /* The (count) ids on which step t trains. Some ids occur twice in a step. */
-void world_ids(const learn_world *world, int t, int count, int64_t *ids);
+void learner_fixture_ids(const learner_fixture *world, int t, int count, int64_t *ids);
 
 /* A small network: one trunk layer of 16 ReLU units, and a hidden layer of 12 in each stream of the head. */
-gpur_learner_config world_config(int head, int double_dqn);
+gpur_learner_config learner_fixture_config(int head, int double_dqn);
 
 /* Opens a WORLD_PLAIN world with all rows, and a learner on it. Returns NULL on an error. The caller always calls
- * rig_close_learner. */
-gpur_learner *rig_open_learner(learn_world *world, gpur_device *device, gpur_learner_config config);
-void rig_close_learner(learn_world *world, gpur_learner *learner);
+ * learner_fixture_close_learner. */
+gpur_learner *learner_fixture_open_learner(learner_fixture *world, gpur_device *device, gpur_learner_config config);
+void learner_fixture_close_learner(learner_fixture *world, gpur_learner *learner);
 
 /* A reference network whose online and target weights are the learner's online weights. Returns NULL on an error. */
-ref_net *world_net(const learn_world *world, gpur_learner *learner, const gpur_learner_config *config);
+ref_net *learner_fixture_net(const learner_fixture *world, gpur_learner *learner, const gpur_learner_config *config);
 
-/* Reads all weights of one array, at most `most` numbers, in the order of gpur_learner_weight. Returns their number, or
- * -1 on an error. */
-int64_t world_weights(gpur_learner *learner, int32_t which, float *values, int64_t most);
+/* Reads all weights of one array, at most `most` numbers, in the order of gpur_learner_get_weight_info. Returns their
+ * number, or -1 on an error. */
+int64_t learner_fixture_weights(gpur_learner *learner, int32_t which, float *values, int64_t most);
 
 /* Waits for all train steps and reads the statistics. `steps` is -1 on an error. */
-gpur_learner_stats world_stats(gpur_learner *learner);
+gpur_learner_stats learner_fixture_stats(gpur_learner *learner);
 
 /* Sets the window on the device to its first `count` rows, without the host's copy. With 0, train steps find no rows.
- * WORLD_ROWS restores it. */
-gpur_status world_set_window(gpur_learner *learner, int64_t count);
+ * FIXTURE_ROWS restores it. */
+gpur_status learner_fixture_set_window(gpur_learner *learner, int64_t count);
 
 /* A dueling network of two convolutions for the image rows. The first, of stride 2, reads blocks of 2 x 2 pixels. */
 gpur_learner_config conv_config(int32_t layout);
 
-/* A replay of all image rows, and a learner on it. The caller always calls conv_scene_close. */
-typedef struct conv_scene {
+/* A replay of all image rows, and a learner on it. The caller always calls conv_fixture_close. */
+typedef struct conv_fixture {
     gpur_replay *replay;
     gpur_learner *learner;
-} conv_scene;
-void conv_world_make(void);
-gpur_status conv_replay_open(conv_scene *s, gpur_device *device, int32_t layout);
-gpur_status conv_scene_open(conv_scene *s, gpur_device *device, const gpur_learner_config *config);
-void conv_scene_close(conv_scene *s);
+} conv_fixture;
+void conv_fixture_fill_rows(void);
+gpur_status conv_replay_open(conv_fixture *s, gpur_device *device, int32_t layout);
+gpur_status conv_fixture_open(conv_fixture *s, gpur_device *device, const gpur_learner_config *config);
+void conv_fixture_close(conv_fixture *s);
 
 /* Fills x with numbers in (-1, 1) that depend only on the seed. */
-void rig_random(uint64_t seed, float *x, int64_t count);
+void random_floats(uint64_t seed, float *x, int64_t count);
 
 /* Allocates device memory and copies the bytes to it. Returns NULL on an error. */
-void *rig_upload(gpur_device *device, const void *host, int64_t bytes);
+void *device_copy_of(gpur_device *device, const void *host, int64_t bytes);
 
 /* A network config with up to two trunk layers (0 units: no layer), all with the same activation. */
-gpur_network_config rig_network(int first, int second, int activation, int head, int hidden, int outputs);
+gpur_network_config network_fixture_config(int first, int second, int activation, int head, int hidden, int outputs);
 
 #endif

@@ -3,7 +3,7 @@
 
 #include "reference/reference_priority.h"
 #include "replay/replay.h"
-#include "support/replay_kit.h"
+#include "support/replay_fixture.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -46,7 +46,7 @@ static int is_good(float p)
 
 static void welcome(priority_model *model, int64_t id)
 {
-    const float own = kit_priority(id);
+    const float own = tagged_priority(id);
     const int good = model->brings && is_good(own);
     model->priority[id] = good ? own + model->offset : model->most;
     model->invalid += model->brings && !good;
@@ -54,7 +54,7 @@ static void welcome(priority_model *model, int64_t id)
 }
 
 /* Rows that were visible and have left unseen come before those that are there. */
-void priority_model_welcome(priority_model *model)
+void priority_model_insert_new(priority_model *model)
 {
     int64_t last = first_visible(model);
     while (is_visible(model, last))
@@ -97,15 +97,15 @@ double priority_model_leaves(const priority_model *model, double *leaves)
     return total;
 }
 
-void priority_model_draw(const priority_model *model, uint64_t seed, uint64_t draw, int64_t batch, int stratified,
-                         int64_t *ids)
+void priority_model_sample(const priority_model *model, uint64_t seed, uint64_t draw, int64_t batch, int stratified,
+                           int64_t *ids)
 {
     const int64_t capacity = model->rows->capacity, first = first_visible(model);
     double *const leaves = malloc((size_t)capacity * sizeof *leaves);
     const int flat = priority_model_leaves(model, leaves) == 0.0;
     const int64_t cells = flat ? reference_count(model->rows, ROW_VISIBLE) : capacity;
     for (int64_t b = 0; b < batch; b++) {
-        const int64_t cell = reference_draw_by_priority(leaves, cells, seed, 7, draw, b, batch, stratified);
+        const int64_t cell = reference_sample_by_priority(leaves, cells, seed, 7, draw, b, batch, stratified);
         ids[b] = first + (flat ? cell : (cell - first % capacity + capacity) % capacity);
     }
     free(leaves);
@@ -134,7 +134,8 @@ static const char *rows_differ(const priority_model *model, gpur_replay *replay)
     const int64_t capacity = model->rows->capacity;
     float *const raw = malloc((size_t)capacity * sizeof *raw);
     const char *differs = NULL;
-    if (gpur_device_copy(priorities->device, raw, priorities->tree.raw, capacity * (int64_t)sizeof *raw) != GPUR_OK)
+    if (gpur_device_copy(priorities->device, raw, priorities->tree.priority, capacity * (int64_t)sizeof *raw) !=
+        GPUR_OK)
         differs = "priorities cannot be read";
     for (int64_t id = first_visible(model); !differs && is_visible(model, id); id++)
         if (raw[id % capacity] != model->priority[id])
@@ -156,14 +157,14 @@ const char *priority_model_differs(priority_model *model, gpur_replay *replay)
 {
     gpur_priority_stats stats = {.size = sizeof stats};
     int64_t wrong = -1;
-    priority_model_welcome(model);
+    priority_model_insert_new(model);
     if (gpur_replay_check_priorities(replay, &wrong) != GPUR_OK || wrong != 0)
         return "the tree is not whole";
     if (gpur_replay_get_priority_stats(replay, &stats) != GPUR_OK)
         return "there are no statistics";
     if (stats.updates != model->updates || stats.stale != model->stale || stats.invalid != model->invalid)
         return "other counts of updates, stale or invalid ones";
-    if (stats.total != total_of(model) || stats.drawable != count_drawable(model))
+    if (stats.total != total_of(model) || stats.nonzero != count_drawable(model))
         return "another total, or another number of rows to draw";
     if (stats.max_priority != model->most || stats.min_priority != least_of(model) || stats.alpha != model->alpha)
         return "another maximum, minimum or alpha";

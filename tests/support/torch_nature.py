@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""What PyTorch's own layers, losses and optimisers make of the Nature network's first train steps, on weights and
+"""What PyTorch's own layers, losses and optimizers make of the Nature network's first train steps, on weights and
 transitions that follow from a hash: writes tests/support/torch_nature.h, which test_torch_nature.c trains against. Run
 it with PyTorch (any version, CPU) and NumPy; the test needs neither. It computes in float64, so that what the test
 measures are the test's own roundings.

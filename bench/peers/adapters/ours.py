@@ -130,11 +130,11 @@ class OursReturns(Returns, OursPriorities):
 
 class OursFrames(Ours):
     kind = "frames"
-    as_used = ("ReplayBuffer(capacity, fields, layout=\"linked\", frame_stack=4, stack_axis=\"last\", "
+    as_used = ("ReplayBuffer(capacity, fields, layout=\"frames\", frame_stack=4, stack_axis=\"last\", "
                "stack_pad=\"repeat\"); `add` is given whole stacks, obs and next_obs.")
 
     def options(self) -> dict[str, Any]:
-        return {"layout": "linked", "frame_stack": 4, "stack_axis": "last", "stack_pad": "repeat",
+        return {"layout": "frames", "frame_stack": 4, "stack_axis": "last", "stack_pad": "repeat",
                 "max_batch": min(MAX_FRAMES, self.capacity // 2)}
 
     def fill(self, rows: Rows) -> None:
@@ -193,7 +193,7 @@ class Loop:
                   "truncated": "bool"}
         options: dict[str, Any] = {"prioritized": True} if case.prioritized else {}
         if images:
-            options.update(frame_stack=4, layout="linked", stack_axis="last", stack_pad="repeat")
+            options.update(frame_stack=4, layout="frames", stack_axis="last", stack_pad="repeat")
         self._buffer = gpureplay.ReplayBuffer(case.capacity, fields, num_envs=case.envs, device="cpu",
                                               autoreset="disabled", **options)
 

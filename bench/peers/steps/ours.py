@@ -28,7 +28,8 @@ class Ours(Steps):
         rows = rows_of(network, case.rows)
         for first in range(0, case.rows, CHUNK):
             self._buffer.extend(**{name: array[first:first + CHUNK] for name, array in rows.items()})
-        self._learner = gpureplay.DQN(self._buffer, outputs=network.actions, preset=network.name, batch_size=case.batch,
+        self._learner = gpureplay.DQN(self._buffer, num_actions=network.actions, preset=network.name,
+                                      batch_size=case.batch,
                                       target_period=BLOCK, target_copy_first=False, math=case.math, **ADAM,
                                       **self.settings)
         self._learner.weights.load(weights_of(network))
@@ -41,7 +42,7 @@ class Ours(Steps):
     def train_on(self, ids: np.ndarray) -> list[float]:
         losses = []
         for row in ids:
-            self._learner.train_on(row)
+            self._learner.train_ids(row)
             self._learner.sync()
             losses.append(self._learner.stats.loss)
         return losses
@@ -60,7 +61,7 @@ class Ours(Steps):
 
 class OneKernel(Ours):
     name, as_used = "gpureplay one kernel", "the same, a step as one kernel"
-    settings = {"step_kernel": "one_kernel"}
+    settings = {"step_kernel": "fused"}
 
     @staticmethod
     def refusal(device: str) -> str:

@@ -14,7 +14,7 @@
  * equal. The number of pieces depends only on the shape and on the device's threads; with one thread there is one
  * piece.
  */
-enum { GPUR_DNNL_SIZES = 32, GPUR_DNNL_MOST_PIECES = 256 };
+enum { GPUR_DNNL_SIZES = 32, GPUR_DNNL_MAX_PIECES = 256 };
 
 /* Objects of one piece. Pieces run at the same time, so each has its own. */
 typedef struct gpur_dnnl_piece {
@@ -45,9 +45,10 @@ typedef struct gpur_dnnl_conv {
     int64_t scratch_bytes; /* bytes of a piece's scratchpad, maximum over the sizes */
 } gpur_dnnl_conv;
 
-/* After a failure of gpur_dnnl_make, call gpur_dnnl_unmake. gpur_dnnl_make requires OpenMP's thread count to be 1. */
-gpur_status gpur_dnnl_make(gpur_dnnl_conv *conv);
-void gpur_dnnl_unmake(gpur_dnnl_conv *conv);
+/* After a failure of gpur_dnnl_build, call gpur_dnnl_destroy. gpur_dnnl_build requires OpenMP's thread count to be
+ * 1. */
+gpur_status gpur_dnnl_build(gpur_dnnl_conv *conv);
+void gpur_dnnl_destroy(gpur_dnnl_conv *conv);
 
 /* Returns the number of pieces of a run of this many images: whole pieces, and one for the remainder. */
 static inline int64_t gpur_dnnl_pieces(const gpur_dnnl_conv *conv, int64_t images)
@@ -176,7 +177,7 @@ static const dnnl_memory_desc_t *layout_of(const_dnnl_primitive_desc_t pd, dnnl_
     return dnnl_primitive_desc_query_md(pd, what, 0);
 }
 
-static int64_t most(int64_t x, int64_t y)
+static int64_t max_i64(int64_t x, int64_t y)
 {
     return x > y ? x : y;
 }
@@ -210,22 +211,23 @@ static int64_t whole_lines(int64_t bytes)
     return (bytes + 255) / 256 * 256;
 }
 
-static gpur_status make_parts(gpur_dnnl_conv *c, const layouts *l, const_dnnl_primitive_desc_t pd, gpur_dnnl_size *size)
+static gpur_status make_size_objects(gpur_dnnl_conv *c, const layouts *l, const_dnnl_primitive_desc_t pd,
+                                     gpur_dnnl_size *size)
 {
     const int to_weight = c->base.shape.pass == GPUR_CONV_TO_WEIGHT;
     const dnnl_memory_desc_t *const inside =
         layout_of(pd, to_weight ? dnnl_query_diff_weights_md : dnnl_query_weights_md);
     const dnnl_memory_desc_t *const scratch = layout_of(pd, dnnl_query_scratchpad_md);
     const int64_t bytes = (int64_t)dnnl_memory_desc_get_size(inside);
-    const int as_wanted = dnnl_memory_desc_equal(inside, &l->w);
+    const int is_same_layout = dnnl_memory_desc_equal(inside, &l->w);
     GPUR_TRY(refuse_slow(pd));
     GPUR_TRY_DNNL(dnnl_primitive_create(&size->conv, pd));
     GPUR_TRY(make_pieces(c, l, inside, scratch, size));
-    c->scratch_bytes = most(c->scratch_bytes, whole_lines((int64_t)dnnl_memory_desc_get_size(scratch)));
-    c->w_floats = most(c->w_floats, bytes / (int64_t)sizeof(float));
-    if (!as_wanted || (to_weight && size->piece_count > 1))
-        c->w_bytes = most(c->w_bytes, whole_lines(bytes));
-    if (as_wanted)
+    c->scratch_bytes = max_i64(c->scratch_bytes, whole_lines((int64_t)dnnl_memory_desc_get_size(scratch)));
+    c->w_floats = max_i64(c->w_floats, bytes / (int64_t)sizeof(float));
+    if (!is_same_layout || (to_weight && size->piece_count > 1))
+        c->w_bytes = max_i64(c->w_bytes, whole_lines(bytes));
+    if (is_same_layout)
         return GPUR_OK;
     GPUR_TRY(make_memory(c, &l->w, &size->w_outside));
     GPUR_TRY(make_memory(c, inside, &size->w_inside));
@@ -245,7 +247,7 @@ static gpur_status make_size(gpur_dnnl_conv *c, int64_t images)
         status = c->base.shape.pass == GPUR_CONV_FORWARD ? describe_forward(c, &l, attributes, &pd)
                                                          : describe_backward(c, &l, attributes, &pd);
     if (status == GPUR_OK)
-        status = make_parts(c, &l, pd, size);
+        status = make_size_objects(c, &l, pd, size);
     if (pd)
         (void)dnnl_primitive_desc_destroy(pd);
     if (attributes)
@@ -264,9 +266,9 @@ static int64_t images_of_a_piece(const gpur_dnnl_conv *c)
                            (double)gpur_conv_out(s->width, s->kernel, s->stride, s->padding) * (double)s->filters;
     const double operations = 2.0 * outputs * (double)(s->kernel * s->kernel * s->channels);
     const int64_t pieces = (int64_t)c->base.device->threads * PIECES_A_THREAD;
-    const int64_t allowed = pieces < GPUR_DNNL_MOST_PIECES ? pieces : GPUR_DNNL_MOST_PIECES;
+    const int64_t allowed = pieces < GPUR_DNNL_MAX_PIECES ? pieces : GPUR_DNNL_MAX_PIECES;
     const int64_t worth = operations < PIECE_OPERATIONS ? (int64_t)(PIECE_OPERATIONS / operations) : 1;
-    int64_t images = most((s->images + allowed - 1) / allowed, worth);
+    int64_t images = max_i64((s->images + allowed - 1) / allowed, worth);
     if (c->base.device->threads == 1 || images >= s->images)
         return s->images;
     while (s->pass != GPUR_CONV_FORWARD && s->images % images != 0)
@@ -274,7 +276,7 @@ static int64_t images_of_a_piece(const gpur_dnnl_conv *c)
     return images;
 }
 
-gpur_status gpur_dnnl_make(gpur_dnnl_conv *c)
+gpur_status gpur_dnnl_build(gpur_dnnl_conv *c)
 {
     const gpur_conv_shape *const s = &c->base.shape;
     layouts l;
@@ -323,7 +325,7 @@ static void destroy_size(const gpur_dnnl_conv *c, gpur_dnnl_size *size)
         (void)dnnl_primitive_destroy(size->reorder);
 }
 
-void gpur_dnnl_unmake(gpur_dnnl_conv *c)
+void gpur_dnnl_destroy(gpur_dnnl_conv *c)
 {
     for (int i = 0; i < c->count; i++)
         destroy_size(c, &c->sizes[i]);
@@ -344,20 +346,20 @@ typedef struct conv_op {
 } conv_op;
 _Static_assert(sizeof(conv_op) <= GPUR_CPU_PAYLOAD, "a convolution must fit the payload of an operation");
 
-static void let_go(gpur_dnnl_conv *c)
+static void drop_reference(gpur_dnnl_conv *c)
 {
     if (atomic_fetch_sub(&c->holders, 1) > 1)
         return;
-    gpur_dnnl_unmake(c);
+    gpur_dnnl_destroy(c);
     gpur_host_free(c->base.device, c, sizeof *c);
 }
 
 /* oneDNN generates code for the number of threads that OpenMP has when the plan is made, so it must be 1 then, too. */
 static gpur_status make_for_one_thread(gpur_dnnl_conv *c)
 {
-    const int before = gpur_omp_take_one_thread();
-    const gpur_status status = gpur_dnnl_make(c);
-    gpur_omp_give_back(before);
+    const int before = gpur_omp_set_one_thread();
+    const gpur_status status = gpur_dnnl_build(c);
+    gpur_omp_restore_threads(before);
     return status;
 }
 
@@ -373,7 +375,7 @@ gpur_status gpur_cpu_conv_create(gpur_device *device, const gpur_conv_shape *sha
     atomic_store(&c->holders, 1);
     const gpur_status status = make_for_one_thread(c);
     if (status != GPUR_OK) {
-        let_go(c);
+        drop_reference(c);
         return status;
     }
     *out = &c->base;
@@ -382,12 +384,12 @@ gpur_status gpur_cpu_conv_create(gpur_device *device, const gpur_conv_shape *sha
 
 void gpur_cpu_conv_destroy(gpur_conv *conv)
 {
-    let_go((gpur_dnnl_conv *)conv);
+    drop_reference((gpur_dnnl_conv *)conv);
 }
 
 /* The workspace: weight slots, then a scratchpad for each piece. Forward and to the input, whole pieces use the first
  * slot and the remainder the second; to the weights, each piece has a slot for its share of the gradient. */
-static int64_t w_places(const gpur_dnnl_conv *c)
+static int64_t weight_slots(const gpur_dnnl_conv *c)
 {
     const int64_t pieces = gpur_dnnl_pieces(c, c->base.shape.images);
     return c->base.shape.pass == GPUR_CONV_TO_WEIGHT ? pieces : 2;
@@ -396,7 +398,7 @@ static int64_t w_places(const gpur_dnnl_conv *c)
 int64_t gpur_cpu_conv_workspace_bytes(const gpur_conv *conv)
 {
     const gpur_dnnl_conv *const c = (const gpur_dnnl_conv *)conv;
-    return w_places(c) * c->w_bytes + gpur_dnnl_pieces(c, c->base.shape.images) * c->scratch_bytes;
+    return weight_slots(c) * c->w_bytes + gpur_dnnl_pieces(c, c->base.shape.images) * c->scratch_bytes;
 }
 
 /* One run, which its pieces share. */
@@ -408,7 +410,7 @@ typedef struct conv_run {
     _Atomic dnnl_status_t failure; /* dnnl_success: none */
 } conv_run;
 
-static float *w_place(const conv_run *r, int64_t place)
+static float *weight_slot(const conv_run *r, int64_t place)
 {
     return (float *)((char *)r->op->workspace + place * r->conv->w_bytes);
 }
@@ -417,8 +419,8 @@ static float *w_place(const conv_run *r, int64_t place)
 static float *w_of(const conv_run *r, const gpur_dnnl_size *size, int64_t piece)
 {
     if (r->conv->base.shape.pass == GPUR_CONV_TO_WEIGHT)
-        return size->reorder || r->pieces > 1 ? w_place(r, piece) : r->op->arrays.w;
-    return size->reorder ? w_place(r, size != r->whole) : r->op->arrays.w;
+        return size->reorder || r->pieces > 1 ? weight_slot(r, piece) : r->op->arrays.w;
+    return size->reorder ? weight_slot(r, size != r->whole) : r->op->arrays.w;
 }
 
 static int64_t floats_x(const gpur_conv_shape *s)
@@ -436,16 +438,16 @@ static dnnl_status_t place(const conv_run *r, const gpur_dnnl_size *size, const 
 {
     const gpur_dnnl_conv *const c = r->conv;
     const int64_t images = piece * c->piece;
-    char *const scratch = (char *)r->op->workspace + w_places(c) * c->w_bytes + piece * c->scratch_bytes;
+    char *const scratch = (char *)r->op->workspace + weight_slots(c) * c->w_bytes + piece * c->scratch_bytes;
     const struct {
         dnnl_memory_t memory;
         void *at;
-    } places[] = {{own->x, (float *)r->op->arrays.x + images * floats_x(&c->base.shape)},
-                  {own->y, r->op->arrays.y + images * floats_y(&c->base.shape)},
-                  {own->w, w_of(r, size, piece)},
-                  {own->scratch, scratch}};
-    for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
-        const dnnl_status_t status = dnnl_memory_set_data_handle(places[i].memory, places[i].at);
+    } handles[] = {{own->x, (float *)r->op->arrays.x + images * floats_x(&c->base.shape)},
+                   {own->y, r->op->arrays.y + images * floats_y(&c->base.shape)},
+                   {own->w, w_of(r, size, piece)},
+                   {own->scratch, scratch}};
+    for (size_t i = 0; i < sizeof handles / sizeof *handles; i++) {
+        const dnnl_status_t status = dnnl_memory_set_data_handle(handles[i].memory, handles[i].at);
         if (status != dnnl_success)
             return status;
     }
@@ -474,9 +476,9 @@ static void run_piece(int64_t piece, int64_t pieces, const void *args)
 {
     conv_run *const r = *(conv_run *const *)args;
     (void)pieces;
-    const int before = gpur_omp_take_one_thread();
+    const int before = gpur_omp_set_one_thread();
     const dnnl_status_t status = convolve(r, piece);
-    gpur_omp_give_back(before);
+    gpur_omp_restore_threads(before);
     if (status != dnnl_success)
         atomic_store(&r->failure, status);
 }
@@ -501,7 +503,7 @@ typedef struct w_sum {
 } w_sum;
 
 /* Adds the gradients in the order of their pieces, whichever thread adds, so that the sums are bitwise repeatable. */
-static void add_parts(int64_t block, int64_t blocks, const void *args)
+static void add_pieces(int64_t block, int64_t blocks, const void *args)
 {
     const w_sum *const s = (const w_sum *)args;
     const int64_t first = s->floats * block / blocks, last = s->floats * (block + 1) / blocks;
@@ -517,14 +519,14 @@ static void add_parts(int64_t block, int64_t blocks, const void *args)
 static void sum_pieces(const conv_run *r)
 {
     enum { FLOATS_A_BLOCK = 16384 };
-    const w_sum sum = {.to = r->whole->reorder ? w_place(r, 0) : r->op->arrays.w,
-                       .parts = w_place(r, 0),
+    const w_sum sum = {.to = r->whole->reorder ? weight_slot(r, 0) : r->op->arrays.w,
+                       .parts = weight_slot(r, 0),
                        .count = r->pieces,
                        .floats = r->conv->w_floats,
                        .pitch = r->conv->w_bytes / (int64_t)sizeof(float)};
     const int64_t blocks = sum.count * sum.floats / FLOATS_A_BLOCK, threads = r->conv->base.device->threads;
     const int64_t shared = blocks < threads ? blocks : threads;
-    gpur_cpu_run_parts(r->conv->base.device, shared > 1 ? shared : 1, GPUR_IN_MEMORY, add_parts, &sum);
+    gpur_cpu_run_pieces(r->conv->base.device, shared > 1 ? shared : 1, GPUR_IN_MEMORY, add_pieces, &sum);
 }
 
 static dnnl_status_t run(conv_run *r)
@@ -538,7 +540,7 @@ static dnnl_status_t run(conv_run *r)
         status = reorder(r, r->last, r->pieces - 1);
     if (status != dnnl_success)
         return status;
-    gpur_cpu_run_parts(r->conv->base.device, r->pieces, GPUR_IN_MEMORY, run_piece, &args);
+    gpur_cpu_run_pieces(r->conv->base.device, r->pieces, GPUR_IN_MEMORY, run_piece, &args);
     if (atomic_load(&r->failure) != dnnl_success || !to_weight)
         return atomic_load(&r->failure);
     if (r->pieces > 1)
@@ -564,16 +566,15 @@ static gpur_status run_for_one_thread(gpur_stream *stream, void *payload)
     r.whole = &c->sizes[c->count - 1];
     r.last = left > 0 ? size_for(c, left) : r.whole;
     dnnl_status_t status = dnnl_memory_set_data_handle(c->bias, (void *)(uintptr_t)op->arrays.bias);
-    const int before = gpur_omp_take_one_thread();
+    const int before = gpur_omp_set_one_thread();
     if (status == dnnl_success)
         status = run(&r);
-    gpur_omp_give_back(before);
-    let_go(op->conv);
+    gpur_omp_restore_threads(before);
+    drop_reference(op->conv);
     /* Enqueued work cannot be refused any more: any failure now is a failure of the device. */
-    return status == dnnl_success
-               ? GPUR_OK
-               : gpur_fail(GPUR_DEVICE_ERROR, "oneDNN could not run a convolution%s: status %d",
-                           status == dnnl_out_of_memory ? " for want of memory" : "", (int)status);
+    return status == dnnl_success ? GPUR_OK
+                                  : gpur_fail(GPUR_DEVICE_ERROR, "oneDNN could not run a convolution%s: status %d",
+                                              status == dnnl_out_of_memory ? " for want of memory" : "", (int)status);
 }
 
 gpur_status gpur_cpu_conv_run(gpur_conv *conv, gpur_stream *stream, int64_t images, const gpur_conv_arrays *arrays,

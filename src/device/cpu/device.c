@@ -27,9 +27,9 @@ static gpur_status cpu_open(gpur_device *device, int ordinal)
     device->traits = traits_of(device);
     if (pthread_mutex_init(&cpu->streams_mutex, NULL) != 0)
         return gpur_fail(GPUR_OUT_OF_MEMORY, "no lock for the CPU device: the system has no more of them");
-    GPUR_TRY(gpur_forks_watch());
+    GPUR_TRY(gpur_forks_count_from_now());
     cpu->forks = gpur_forks();
-    GPUR_TRY(gpur_cpu_blocks_open(device));
+    GPUR_TRY(gpur_cpu_launcher_open(device));
     gpur_cpu_blas_name(cpu->blas, sizeof cpu->blas);
     char model[48];
     gpur_cpu_model(model, sizeof model);
@@ -42,7 +42,7 @@ static void cpu_close(gpur_device *device)
     gpur_cpu *const cpu = gpur_cpu_of(device);
     if (!cpu)
         return;
-    gpur_cpu_blocks_close(device);
+    gpur_cpu_launcher_close(device);
     pthread_mutex_destroy(&cpu->streams_mutex);
     gpur_host_free(device, cpu, sizeof *cpu);
     device->backend_data = NULL;
@@ -62,21 +62,21 @@ static void *stream_native(gpur_stream *stream)
 }
 
 /* On the CPU no other program has streams: NULL needs no ordering, and any handle is an error. */
-static gpur_status native_check(gpur_device *device, void *native, int kept)
+static gpur_status native_stream_check(gpur_device *device, void *native, int outlives_call)
 {
-    (void)device, (void)kept;
+    (void)device, (void)outlives_call;
     GPUR_REQUIRE(!native, "stream is %p; on the CPU it must be NULL", native);
     return GPUR_OK;
 }
 
 static gpur_status stream_wait_native(gpur_stream *stream, void *native)
 {
-    return native_check(stream->device, native, 0);
+    return native_stream_check(stream->device, native, 0);
 }
 
 static gpur_status native_wait_stream(void *native, gpur_stream *stream)
 {
-    return native_check(stream->device, native, 0);
+    return native_stream_check(stream->device, native, 0);
 }
 
 const gpur_backend gpur_backend_cpu = {
@@ -93,7 +93,7 @@ const gpur_backend gpur_backend_cpu = {
     .stream_destroy = gpur_cpu_stream_destroy,
     .stream_sync = gpur_cpu_stream_sync,
     .stream_native = stream_native,
-    .native_check = native_check,
+    .native_stream_check = native_stream_check,
     .stream_wait_native = stream_wait_native,
     .native_wait_stream = native_wait_stream,
     .event_create = gpur_cpu_event_create,
@@ -103,16 +103,16 @@ const gpur_backend gpur_backend_cpu = {
     .event_sync = gpur_cpu_event_sync,
     .event_done = gpur_cpu_event_done,
     .copy = gpur_cpu_copy,
-    .copy_past = gpur_cpu_copy_past,
+    .copy_nt = gpur_cpu_copy_nt,
     .fill = gpur_cpu_fill,
     .launch = gpur_cpu_launch,
     .grid_elements = gpur_cpu_grid_elements,
     .grid_rows = gpur_cpu_grid_rows,
     .grid_single = gpur_cpu_grid_single,
-    .grid_together = gpur_cpu_grid_together,
-    .recording_create = gpur_cpu_recording_create,
-    .recording_destroy = gpur_cpu_recording_destroy,
-    .recording_replay = gpur_cpu_recording_replay,
+    .grid_cooperative = gpur_cpu_grid_cooperative,
+    .graph_create = gpur_cpu_graph_create,
+    .graph_destroy = gpur_cpu_graph_destroy,
+    .graph_launch = gpur_cpu_graph_launch,
     .gemm_create = gpur_cpu_gemm_create,
     .gemm_destroy = gpur_cpu_gemm_destroy,
     .gemm_workspace_bytes = gpur_cpu_gemm_workspace_bytes,

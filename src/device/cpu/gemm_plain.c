@@ -9,7 +9,7 @@
 #include <string.h>
 
 /* A piece has enough rows to be worth filling the panels, and enough operations (about 20 us) to be worth a helper. */
-enum { PANEL_K = 64, PANEL_N = 64, LEAST_ROWS = 8, LEAST_OPERATIONS = 400000 };
+enum { PANEL_K = 64, PANEL_N = 64, MIN_ROWS = 8, MIN_OPERATIONS = 400000 };
 
 typedef struct plain_product {
     const gpur_gemm_shape *shape;
@@ -67,23 +67,23 @@ static void clear_rows(const plain_product *p, int64_t first, int64_t last)
         memset(p->c + i * p->shape->ldc, 0, (size_t)p->shape->n * sizeof *p->c);
 }
 
-static int64_t least(int64_t x, int64_t y)
+static int64_t min_i64(int64_t x, int64_t y)
 {
     return x < y ? x : y;
 }
 
-static void run_part(int64_t part, int64_t parts, const void *args)
+static void run_piece(int64_t piece, int64_t pieces, const void *args)
 {
     const plain_product *const p = (const plain_product *)args;
     const gpur_gemm_shape *const s = p->shape;
-    const int64_t first = p->rows * part / parts, last = p->rows * (part + 1) / parts;
+    const int64_t first = p->rows * piece / pieces, last = p->rows * (piece + 1) / pieces;
     plain_panel panel;
     if (!s->accumulate)
         clear_rows(p, first, last);
     for (panel.n0 = 0; panel.n0 < s->n; panel.n0 += PANEL_N)
         for (panel.k0 = 0; panel.k0 < s->k; panel.k0 += PANEL_K) {
-            panel.nn = least(PANEL_N, s->n - panel.n0);
-            panel.kn = least(PANEL_K, s->k - panel.k0);
+            panel.nn = min_i64(PANEL_N, s->n - panel.n0);
+            panel.kn = min_i64(PANEL_K, s->k - panel.k0);
             fill_panel(s, p->b, &panel);
             for (int64_t i = first; i < last; i++)
                 add_row(p, &panel, i);
@@ -94,7 +94,7 @@ void gpur_cpu_sgemm(gpur_device *device, const gpur_gemm_shape *s, int64_t rows,
                     float *c)
 {
     const plain_product p = {.shape = s, .rows = rows, .a = a, .b = b, .c = c};
-    const int64_t worth = (int64_t)(2.0 * (double)rows * (double)s->n * (double)s->k / LEAST_OPERATIONS);
-    const int64_t parts = least(device->threads, least(rows / LEAST_ROWS, worth));
-    gpur_cpu_run_parts(device, parts > 1 ? parts : 1, GPUR_IN_MEMORY, run_part, &p);
+    const int64_t worth = (int64_t)(2.0 * (double)rows * (double)s->n * (double)s->k / MIN_OPERATIONS);
+    const int64_t pieces = min_i64(device->threads, min_i64(rows / MIN_ROWS, worth));
+    gpur_cpu_run_pieces(device, pieces > 1 ? pieces : 1, GPUR_IN_MEMORY, run_piece, &p);
 }

@@ -9,12 +9,12 @@
 
 /* How long a helper without work spins before it sleeps, and a caller waits for a helper's last piece before it sleeps,
  * in ns; and how often they check between two reads of the clock. */
-enum { SPIN_NANOSECONDS = 20000, LOOKS_A_TIME = 16 };
+enum { SPIN_NANOSECONDS = 20000, SPINS_PER_CLOCK_READ = 16 };
 
 /* A helper that sleeps on a sleeping core takes some 100 us to start: too late for a short job, but then it is awake
  * for the next one. PATIENCE is how long callers accept useless helpers before they work alone. In nanoseconds, except
- * ALONE_FOR. */
-enum { PATIENCE = 400000, LONG_WAIT = 500000, LONGEST_ALONE = 500000000, ALONE_FOR = 10 };
+ * BACKOFF_FACTOR. */
+enum { PATIENCE = 400000, LONG_WAIT = 500000, MAX_BACKOFF = 500000000, BACKOFF_FACTOR = 10 };
 
 /* An awake helper begins 100 to 200 ns after the job was handed over if the cores share a cache, and 350 to 700 ns
  * after if they do not; one that slept begins after microseconds. While helpers are far, this is measured again now and
@@ -49,7 +49,7 @@ static int64_t claim(gpur_helpers *h)
     return -1;
 }
 
-static int64_t run_what_is_unclaimed(gpur_helpers *h)
+static int64_t run_unclaimed(gpur_helpers *h)
 {
     int64_t done = 0;
     for (int64_t piece = claim(h); piece >= 0; piece = claim(h), done++)
@@ -58,7 +58,7 @@ static int64_t run_what_is_unclaimed(gpur_helpers *h)
 }
 
 /* Claims one sleeping helper. Returns 0 if none is asleep. */
-static int take_sleeper(gpur_helpers *h)
+static int claim_sleeper(gpur_helpers *h)
 {
     int32_t asleep = atomic_load(&h->asleep);
     while (asleep > 0)
@@ -69,21 +69,21 @@ static int take_sleeper(gpur_helpers *h)
 
 static void wake_one(gpur_helpers *h)
 {
-    if (take_sleeper(h))
+    if (claim_sleeper(h))
         sem_post(&h->work);
 }
 
-static int has_news(gpur_helpers *h)
+static int has_work(gpur_helpers *h)
 {
     return atomic_load(&h->unclaimed) > 0 || atomic_load(&h->closing);
 }
 
-static void look_for_news(gpur_helpers *h)
+static void spin_for_work(gpur_helpers *h)
 {
     const int64_t until = now_ns() + SPIN_NANOSECONDS;
     do
-        for (int i = 0; i < LOOKS_A_TIME; i++) {
-            if (has_news(h))
+        for (int i = 0; i < SPINS_PER_CLOCK_READ; i++) {
+            if (has_work(h))
                 return;
             relax();
         }
@@ -92,10 +92,10 @@ static void look_for_news(gpur_helpers *h)
 
 /* Either the caller sees that this helper is asleep and wakes it, or the helper sees the job before it sleeps: both
  * sides write before they read, all sequentially consistent (as in Dekker's algorithm). */
-static void sleep_until_news(gpur_helpers *h)
+static void sleep_until_work(gpur_helpers *h)
 {
     atomic_fetch_add(&h->asleep, 1);
-    if (has_news(h) && take_sleeper(h))
+    if (has_work(h) && claim_sleeper(h))
         return;
     gpur_semaphore_wait(&h->work);
     for (int64_t left = 2; left <= 3 && atomic_load(&h->unclaimed) >= left; left++)
@@ -103,13 +103,13 @@ static void sleep_until_news(gpur_helpers *h)
 }
 
 /* A helper on the caller's core only takes time from the caller. */
-static int is_on_callers_core(gpur_helpers *h)
+static int shares_callers_core(gpur_helpers *h)
 {
     return sched_getcpu() == atomic_load_explicit(&h->core, memory_order_relaxed);
 }
 
 /* Moves the running median by a fixed step, so that a single helper that starts late has little weight. */
-static void note_distance(gpur_helpers *h)
+static void record_distance(gpur_helpers *h)
 {
     const int64_t took = now_ns() - h->began, median = atomic_load_explicit(&h->distance, memory_order_relaxed);
     if (took < AWAKE_NANOSECONDS)
@@ -117,13 +117,13 @@ static void note_distance(gpur_helpers *h)
                               memory_order_relaxed);
 }
 
-static void help_out(gpur_helpers *h)
+static void run_pieces(gpur_helpers *h)
 {
     int64_t piece = claim(h), done = 0;
     if (piece < 0)
         return;
-    note_distance(h);
-    if (!is_on_callers_core(h))
+    record_distance(h);
+    if (!shares_callers_core(h))
         atomic_store_explicit(&h->useful, 1, memory_order_relaxed);
     for (; piece >= 0; piece = claim(h), done++)
         h->run(piece, h->pieces, h->args);
@@ -135,21 +135,21 @@ static void *help(void *context)
 {
     gpur_helpers *const h = (gpur_helpers *)context;
     while (!atomic_load(&h->closing)) {
-        help_out(h);
-        if (!is_on_callers_core(h))
-            look_for_news(h);
-        if (!has_news(h))
-            sleep_until_news(h);
+        run_pieces(h);
+        if (!shares_callers_core(h))
+            spin_for_work(h);
+        if (!has_work(h))
+            sleep_until_work(h);
     }
     return NULL;
 }
 
 /* In a forked child the helpers exist only in the parent: resets their state, so that new ones will be started. */
-static void begin_anew(gpur_helpers *h)
+static void reset_after_fork(gpur_helpers *h)
 {
     h->started = 0;
     h->cannot_start = 0;
-    h->in_vain_since = h->alone_until = h->alone_for = h->far_until = 0;
+    h->useless_since = h->disabled_until = h->disabled_for = h->far_until = 0;
     h->far_tries = 0;
     atomic_store(&h->distance, 0);
     atomic_store(&h->unclaimed, 0);
@@ -159,18 +159,18 @@ static void begin_anew(gpur_helpers *h)
     sem_init(&h->work, 0, 0);
 }
 
-static int take_helpers(gpur_helpers *h)
+static int acquire_helpers(gpur_helpers *h)
 {
     const uint64_t ours = 2 * (uint64_t)gpur_forks();
     uint64_t owner = atomic_load_explicit(&h->owner, memory_order_relaxed);
     if (owner == ours + 1 || !atomic_compare_exchange_strong(&h->owner, &owner, ours + 1))
         return 0;
     if (owner != ours)
-        begin_anew(h);
+        reset_after_fork(h);
     return 1;
 }
 
-static void give_helpers(gpur_helpers *h)
+static void release_helpers(gpur_helpers *h)
 {
     atomic_store(&h->owner, 2 * (uint64_t)gpur_forks());
 }
@@ -189,7 +189,7 @@ static void wait_for(gpur_helpers *h, int64_t pieces, int64_t now)
 {
     const int64_t until = now + SPIN_NANOSECONDS;
     do
-        for (int i = 0; i < LOOKS_A_TIME; i++) {
+        for (int i = 0; i < SPINS_PER_CLOCK_READ; i++) {
             if (atomic_load_explicit(&h->unwaited, memory_order_acquire) == pieces) {
                 atomic_store_explicit(&h->unwaited, 0, memory_order_relaxed);
                 return;
@@ -203,32 +203,32 @@ static void wait_for(gpur_helpers *h, int64_t pieces, int64_t now)
 
 /* Disables helpers for ten times the time lost. If the last backoff ended less than its own length ago, disables them
  * for twice that length, if that is longer. */
-static void go_alone(gpur_helpers *h, int64_t now, int64_t lost)
+static void disable_helpers(gpur_helpers *h, int64_t now, int64_t lost)
 {
-    const int64_t last = h->alone_for, fresh = ALONE_FOR * lost;
-    const int64_t wanted = now - h->alone_until < last && 2 * last > fresh ? 2 * last : fresh;
-    h->alone_for = wanted < LONGEST_ALONE ? wanted : LONGEST_ALONE;
-    h->alone_until = now + h->alone_for;
-    h->in_vain_since = 0;
+    const int64_t last = h->disabled_for, fresh = BACKOFF_FACTOR * lost;
+    const int64_t wanted = now - h->disabled_until < last && 2 * last > fresh ? 2 * last : fresh;
+    h->disabled_for = wanted < MAX_BACKOFF ? wanted : MAX_BACKOFF;
+    h->disabled_until = now + h->disabled_for;
+    h->useless_since = 0;
 }
 
 /* Disables helpers after jobs in a row in which none was useful, or if the caller waited for a helper that had lost its
  * core for longer than it worked itself. */
-static void judge(gpur_helpers *h, int64_t began, int64_t waited_from, int64_t ended)
+static void update_backoff(gpur_helpers *h, int64_t began, int64_t waited_from, int64_t ended)
 {
     const int64_t waited = ended - waited_from;
     const int is_useful = atomic_load_explicit(&h->useful, memory_order_relaxed);
     if (is_useful)
-        h->in_vain_since = 0;
-    else if (h->in_vain_since == 0)
-        h->in_vain_since = began;
+        h->useless_since = 0;
+    else if (h->useless_since == 0)
+        h->useless_since = began;
     if (waited > LONG_WAIT && waited > waited_from - began)
-        go_alone(h, ended, waited);
-    else if (!is_useful && ended - h->in_vain_since > PATIENCE)
-        go_alone(h, ended, PATIENCE);
+        disable_helpers(h, ended, waited);
+    else if (!is_useful && ended - h->useless_since > PATIENCE)
+        disable_helpers(h, ended, PATIENCE);
 }
 
-static void run_alone(int64_t pieces, gpur_cpu_entry run, const void *args)
+static void run_on_caller(int64_t pieces, gpur_cpu_entry run, const void *args)
 {
     for (int64_t piece = 0; piece < pieces; piece++)
         run(piece, pieces, args);
@@ -246,8 +246,8 @@ static int is_too_far(gpur_helpers *h, int64_t now)
 static void run_with_helpers(gpur_helpers *h, int64_t pieces, int where, gpur_cpu_entry run, const void *args)
 {
     const int64_t began = now_ns();
-    if (began < h->alone_until || (where == GPUR_IN_CACHE && is_too_far(h, began))) {
-        run_alone(pieces, run, args);
+    if (began < h->disabled_until || (where == GPUR_IN_CACHE && is_too_far(h, began))) {
+        run_on_caller(pieces, run, args);
         return;
     }
     if (h->started < h->limit && h->started < pieces - 1 && !h->cannot_start)
@@ -257,20 +257,20 @@ static void run_with_helpers(gpur_helpers *h, int64_t pieces, int where, gpur_cp
     atomic_store_explicit(&h->core, sched_getcpu(), memory_order_relaxed);
     atomic_store(&h->unclaimed, pieces);
     wake_one(h);
-    const int64_t of_helpers = pieces - run_what_is_unclaimed(h), waited_from = now_ns();
+    const int64_t of_helpers = pieces - run_unclaimed(h), waited_from = now_ns();
     if (of_helpers > 0)
         wait_for(h, of_helpers, waited_from);
-    judge(h, began, waited_from, of_helpers > 0 ? now_ns() : waited_from);
+    update_backoff(h, began, waited_from, of_helpers > 0 ? now_ns() : waited_from);
 }
 
 void gpur_helpers_run(gpur_helpers *h, int64_t pieces, int where, gpur_cpu_entry run, const void *args)
 {
-    if (pieces == 1 || h->limit == 0 || !take_helpers(h)) {
-        run_alone(pieces, run, args);
+    if (pieces == 1 || h->limit == 0 || !acquire_helpers(h)) {
+        run_on_caller(pieces, run, args);
         return;
     }
     run_with_helpers(h, pieces, where, run, args);
-    give_helpers(h);
+    release_helpers(h);
 }
 
 gpur_status gpur_helpers_open(gpur_helpers *h, gpur_device *device, int32_t threads)
@@ -278,7 +278,7 @@ gpur_status gpur_helpers_open(gpur_helpers *h, gpur_device *device, int32_t thre
     h->device = device;
     h->limit = threads - 1;
     atomic_store(&h->owner, 2 * (uint64_t)gpur_forks());
-    begin_anew(h);
+    reset_after_fork(h);
     if (h->limit == 0)
         return GPUR_OK;
     h->threads = (pthread_t *)gpur_host_alloc(device, (size_t)h->limit * sizeof *h->threads);

@@ -33,17 +33,19 @@ typedef struct gpur_helpers {
     gpur_cpu_entry run;     /* the job of that caller */
     const void *args;
     int64_t pieces;
-    atomic_int core;          /* core on which the caller began the job */
-    int64_t in_vain_since;    /* start of the first of the latest jobs without a useful helper; 0: no such job */
-    int64_t alone_until;      /* time (monotonic, ns) until which callers work without helpers */
-    int64_t alone_for;        /* length of that backoff in ns */
-    int64_t far_until;        /* time until which helpers get no GPUR_IN_CACHE jobs, because they are far */
-    int far_tries;            /* such jobs run with helpers since then, to measure the distance again */
-    int64_t began;            /* when this job was handed over */
-    _Atomic int64_t distance; /* ns until an awake helper begins: running median, initially 0 */
-    atomic_int useful;        /* 1: a helper on another core took a piece of this job */
-    sem_t finished_all;       /* wakes the caller */
-    sem_t work;               /* wakes helpers, one per post */
+    atomic_int core;                       /* core on which the caller began the job */
+    int64_t useless_since;                 /* start of the first of the latest jobs without a useful helper; 0: no such
+                                              job */
+    int64_t disabled_until;                /* time (monotonic, ns) until which callers work without helpers */
+    int64_t disabled_for;                  /* length of that backoff in ns */
+    int64_t far_until;                     /* time until which helpers get no GPUR_IN_CACHE jobs, because they are
+                                              far */
+    int far_tries;                         /* such jobs run with helpers since then, to measure the distance again */
+    int64_t began;                         /* when this job was handed over */
+    _Atomic int64_t distance;              /* ns until an awake helper begins: running median, initially 0 */
+    atomic_int useful;                     /* 1: a helper on another core took a piece of this job */
+    sem_t finished_all;                    /* wakes the caller */
+    sem_t work;                            /* wakes helpers, one per post */
     alignas(64) _Atomic int64_t unclaimed; /* pieces of the job that no thread has begun */
     alignas(64) _Atomic int64_t unwaited;  /* pieces finished by helpers, minus the number the caller waits for */
     alignas(64) _Atomic int32_t asleep;    /* helpers that sleep or are about to, and are not being woken */

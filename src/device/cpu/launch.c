@@ -15,7 +15,7 @@ static int32_t threads_of_environment(void)
 {
     const char *const text = getenv("OMP_NUM_THREADS");
     const long threads = text ? strtol(text, NULL, 10) : 0;
-    return threads > 0 && threads <= GPUR_MOST_THREADS ? (int32_t)threads : 0;
+    return threads > 0 && threads <= GPUR_MAX_THREADS ? (int32_t)threads : 0;
 }
 
 /* Returns the number of processors that this process may run on. */
@@ -24,7 +24,7 @@ static int32_t threads_of_machine(void)
     cpu_set_t set;
     const long online = sysconf(_SC_NPROCESSORS_ONLN);
     const long ours = sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : online; /* fails > 1,024 CPUs */
-    return ours < 1 ? 1 : ours < GPUR_MOST_THREADS ? (int32_t)ours : GPUR_MOST_THREADS;
+    return ours < 1 ? 1 : ours < GPUR_MAX_THREADS ? (int32_t)ours : GPUR_MAX_THREADS;
 }
 
 static int32_t threads_for(int32_t wanted)
@@ -33,7 +33,7 @@ static int32_t threads_for(int32_t wanted)
     return wanted > 0 ? wanted : of_environment > 0 ? of_environment : threads_of_machine();
 }
 
-gpur_status gpur_cpu_blocks_open(gpur_device *device)
+gpur_status gpur_cpu_launcher_open(gpur_device *device)
 {
     gpur_cpu *const cpu = gpur_cpu_of(device);
     device->threads = threads_for(device->config.threads);
@@ -49,17 +49,17 @@ gpur_status gpur_cpu_blocks_open(gpur_device *device)
     return gpur_helpers_open(&cpu->helpers, device, device->threads);
 }
 
-void gpur_cpu_blocks_close(gpur_device *device)
+void gpur_cpu_launcher_close(gpur_device *device)
 {
     gpur_helpers_close(&gpur_cpu_of(device)->helpers);
 }
 
-void gpur_cpu_run_parts(gpur_device *device, int64_t parts, int where, gpur_cpu_entry run, const void *args)
+void gpur_cpu_run_pieces(gpur_device *device, int64_t pieces, int where, gpur_cpu_entry run, const void *args)
 {
-    gpur_helpers_run(&gpur_cpu_of(device)->helpers, parts, where, run, args);
+    gpur_helpers_run(&gpur_cpu_of(device)->helpers, pieces, where, run, args);
 }
 
-void gpur_cpu_stream_blocks_close(gpur_stream *stream)
+void gpur_cpu_stream_launcher_close(gpur_stream *stream)
 {
     (void)stream; /* the launcher stores nothing in a stream */
 }
@@ -81,14 +81,14 @@ static int where_of(int kernel)
 gpur_status gpur_cpu_run_kernel(gpur_stream *stream, int kernel, gpur_grid grid, const void *args)
 {
     const gpur_cpu_entry run = gpur_cpu_of(stream->device)->entries[kernel];
-    gpur_cpu_run_parts(stream->device, grid.blocks, where_of(kernel), run, args);
+    gpur_cpu_run_pieces(stream->device, grid.blocks, where_of(kernel), run, args);
     return GPUR_OK;
 }
 
 static gpur_grid blocks_for(const gpur_device *device, int64_t wanted)
 {
-    const int64_t most = device->threads == 1 ? 1 : (int64_t)device->threads * BLOCKS_A_THREAD;
-    const int64_t blocks = wanted < most ? wanted : most;
+    const int64_t limit = device->threads == 1 ? 1 : (int64_t)device->threads * BLOCKS_A_THREAD;
+    const int64_t blocks = wanted < limit ? wanted : limit;
     return (gpur_grid){.blocks = blocks > 1 ? blocks : 1, .threads = 1};
 }
 
@@ -111,8 +111,8 @@ gpur_grid gpur_cpu_grid_single(const gpur_device *device)
 }
 
 /* A grid sync over one block needs no synchronization; kernels/target/cpu.h relies on that. */
-gpur_grid gpur_cpu_grid_together(const gpur_device *device, int kernel, gpur_grid wanted)
+gpur_grid gpur_cpu_grid_cooperative(const gpur_device *device, int kernel, gpur_grid wanted)
 {
     (void)device, (void)kernel;
-    return (gpur_grid){.blocks = 1, .threads = 1, .together = wanted.together};
+    return (gpur_grid){.blocks = 1, .threads = 1, .cooperative = wanted.cooperative};
 }

@@ -26,7 +26,7 @@ typedef struct race_thread {
     sem_t start;
     gpur_race_entry entry; /* NULL: the thread ends */
     const void *args;
-    gpur_place at;
+    gpur_thread at;
     pthread_t id;
 } race_thread;
 
@@ -128,17 +128,17 @@ static void close_block(race_block *block, int threads)
 
 static gpur_status check_block(const gpur_team *team)
 {
-    if (team->shared_wanted)
+    if (team->shared_needed)
         return gpur_fail(GPUR_DEVICE_ERROR, "a kernel takes %" PRId64 " bytes of shared memory; a block has %d",
-                         team->shared_wanted, SHARED_BYTES);
-    if (team->met_alone)
-        return gpur_fail(GPUR_DEVICE_ERROR, "a kernel meets whose blocks were not launched together");
+                         team->shared_needed, SHARED_BYTES);
+    if (team->sync_not_cooperative)
+        return gpur_fail(GPUR_DEVICE_ERROR, "a grid sync in a kernel whose launch is not cooperative");
     return GPUR_OK;
 }
 
 static void open_blocks(gpur_race_pool *pool, gpur_grid grid, int count)
 {
-    pthread_barrier_t *const grid_barrier = grid.together ? &pool->grid_barrier : NULL;
+    pthread_barrier_t *const grid_barrier = grid.cooperative ? &pool->grid_barrier : NULL;
     if (grid_barrier)
         pthread_barrier_init(grid_barrier, NULL, (unsigned)(count * grid.threads));
     for (int b = 0; b < count; b++)
@@ -147,7 +147,7 @@ static void open_blocks(gpur_race_pool *pool, gpur_grid grid, int count)
 
 static gpur_status close_blocks(gpur_race_pool *pool, gpur_grid grid, int count)
 {
-    if (grid.together)
+    if (grid.cooperative)
         pthread_barrier_destroy(&pool->grid_barrier);
     for (int b = 0; b < count; b++)
         close_block(&pool->blocks[b], grid.threads);
@@ -165,11 +165,11 @@ gpur_status gpur_race_pool_run(gpur_race_pool *pool, gpur_race_entry entry, cons
     atomic_store(&pool->running, all);
     for (int i = 0; i < all; i++) {
         race_thread *const thread = &pool->threads[i];
-        const gpur_place at = {.block = first + i / threads,
-                               .blocks = grid.blocks,
-                               .thread = i % threads,
-                               .threads = threads,
-                               .team = &pool->blocks[i / threads].team};
+        const gpur_thread at = {.block = first + i / threads,
+                                .blocks = grid.blocks,
+                                .thread = i % threads,
+                                .threads = threads,
+                                .team = &pool->blocks[i / threads].team};
         thread->entry = entry, thread->args = args, thread->at = at;
         sem_post(&thread->start);
     }
@@ -194,7 +194,7 @@ static int32_t whole_warps(int32_t threads)
 
 gpur_status gpur_race_run(gpur_stream *stream, gpur_race_entry entry, gpur_grid grid, const void *args)
 {
-    void **const own = gpur_cpu_stream_blocks(stream);
+    void **const own = gpur_cpu_stream_launcher(stream);
     grid.threads = whole_warps(grid.threads);
     if (!*own)
         GPUR_TRY(gpur_race_pool_create(stream->device, (gpur_race_pool **)own));
@@ -211,28 +211,28 @@ gpur_status gpur_cpu_run_kernel(gpur_stream *stream, int kernel, gpur_grid grid,
     return gpur_race_run(stream, gpur_race_entries[kernel], grid, args);
 }
 
-void gpur_cpu_stream_blocks_close(gpur_stream *stream)
+void gpur_cpu_stream_launcher_close(gpur_stream *stream)
 {
-    gpur_race_pool_destroy(stream->device, (gpur_race_pool *)*gpur_cpu_stream_blocks(stream));
+    gpur_race_pool_destroy(stream->device, (gpur_race_pool *)*gpur_cpu_stream_launcher(stream));
 }
 
-gpur_status gpur_cpu_blocks_open(gpur_device *device)
+gpur_status gpur_cpu_launcher_open(gpur_device *device)
 {
     device->threads = 1;
     gpur_cpu_of(device)->kernels = "race check";
     return GPUR_OK;
 }
 
-void gpur_cpu_blocks_close(gpur_device *device)
+void gpur_cpu_launcher_close(gpur_device *device)
 {
     (void)device;
 }
 
-void gpur_cpu_run_parts(gpur_device *device, int64_t parts, int where, gpur_cpu_entry run, const void *args)
+void gpur_cpu_run_pieces(gpur_device *device, int64_t pieces, int where, gpur_cpu_entry run, const void *args)
 {
     (void)device, (void)where;
-    for (int64_t part = 0; part < parts; part++)
-        run(part, parts, args);
+    for (int64_t piece = 0; piece < pieces; piece++)
+        run(piece, pieces, args);
 }
 
 gpur_grid gpur_cpu_grid_elements(const gpur_device *device, int64_t n)
@@ -254,11 +254,11 @@ gpur_grid gpur_cpu_grid_single(const gpur_device *device)
 }
 
 /* Launch shapes that are fast on a GPU have more threads than are useful here. A test may force more. */
-gpur_grid gpur_cpu_grid_together(const gpur_device *device, int kernel, gpur_grid wanted)
+gpur_grid gpur_cpu_grid_cooperative(const gpur_device *device, int kernel, gpur_grid wanted)
 {
-    const int32_t most = device->forced_grid.blocks > 0 ? GPUR_RACE_THREADS : DEFAULT_THREADS;
+    const int32_t limit = device->forced_grid.blocks > 0 ? GPUR_RACE_THREADS : DEFAULT_THREADS;
     (void)kernel;
     wanted.blocks = wanted.blocks < 1 ? 1 : wanted.blocks < GPUR_RACE_BLOCKS ? wanted.blocks : GPUR_RACE_BLOCKS;
-    wanted.threads = whole_warps(wanted.threads < most ? wanted.threads : most);
+    wanted.threads = whole_warps(wanted.threads < limit ? wanted.threads : limit);
     return wanted;
 }

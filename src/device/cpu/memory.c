@@ -76,13 +76,13 @@ static int64_t lesser(int64_t x, int64_t y)
  * Inactive file pages count as free. */
 static void apply_container_limit(int64_t *total, int64_t *available)
 {
-    const int64_t most = read_number("/sys/fs/cgroup/memory.max", "", INT64_MAX); /* "max" is not a number */
+    const int64_t limit = read_number("/sys/fs/cgroup/memory.max", "", INT64_MAX); /* "max" is not a number */
     const int64_t used = read_number("/sys/fs/cgroup/memory.current", "", 0);
     const int64_t idle = read_number("/sys/fs/cgroup/memory.stat", "inactive_file ", 0);
-    if (most == INT64_MAX)
+    if (limit == INT64_MAX)
         return;
-    *total = lesser(*total, most);
-    *available = lesser(*available, most > used - idle ? most - (used - idle) : 0);
+    *total = lesser(*total, limit);
+    *available = lesser(*available, limit > used - idle ? limit - (used - idle) : 0);
 }
 
 gpur_status gpur_cpu_memory_available(gpur_device *device, int64_t *total, int64_t *available)

@@ -11,8 +11,8 @@
 extern int omp_get_max_threads(void) __attribute__((weak));
 extern void omp_set_num_threads(int threads) __attribute__((weak));
 
-/* Returns the previous count, for gpur_omp_give_back. */
-static inline int gpur_omp_take_one_thread(void)
+/* Returns the previous count, for gpur_omp_restore_threads. */
+static inline int gpur_omp_set_one_thread(void)
 {
     const int before = omp_get_max_threads ? omp_get_max_threads() : 1;
     if (before != 1 && omp_set_num_threads)
@@ -20,7 +20,7 @@ static inline int gpur_omp_take_one_thread(void)
     return before;
 }
 
-static inline void gpur_omp_give_back(int before)
+static inline void gpur_omp_restore_threads(int before)
 {
     if (before != 1 && omp_set_num_threads)
         omp_set_num_threads(before);

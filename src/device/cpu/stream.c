@@ -18,37 +18,37 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { RING_LENGTH = 256, LARGE_LENGTH = 16, ERROR_BYTES = 512 };
+enum { RING_LENGTH = 256, OVERFLOW_LENGTH = 16, ERROR_BYTES = 512 };
 
 typedef struct cpu_op {
     gpur_cpu_op run; /* NULL: the worker ends */
     alignas(max_align_t) unsigned char payload[GPUR_CPU_PAYLOAD];
 } cpu_op;
 
-typedef struct large_args {
+typedef struct overflow_arg_bytes {
     alignas(max_align_t) unsigned char bytes[GPUR_MAX_ARGS];
-} large_args;
+} overflow_arg_bytes;
 
 /* Slots of a ring: taken by callers, freed by the worker. */
-typedef struct places {
-    int64_t length, taken;
+typedef struct slot_pool {
+    int64_t length, next;
     int64_t room; /* slots known to be free; there may be more */
     sem_t freed;  /* counts slots that were freed and are not yet in `room` */
-} places;
+} slot_pool;
 
 typedef struct cpu_stream {
     gpur_stream base;
     gpur_stream *next; /* in the device's list of streams */
-    int threaded, thread_made;
-    gpur_fair_lock enqueuing;
+    int threaded, thread_created;
+    gpur_ticket_lock enqueuing;
     cpu_op *ring; /* (places.length) */
-    places places;
-    cpu_op *op;         /* the operation being enqueued */
-    large_args *larges; /* (large.length); NULL with the inline executor */
-    places large;
+    slot_pool slots;
+    cpu_op *op;                        /* the operation being enqueued */
+    overflow_arg_bytes *overflow_args; /* (large.length); NULL with the inline executor */
+    slot_pool overflow_slots;
     sem_t ready; /* counts operations that wait for the worker */
     pthread_t thread;
-    void *blocks;
+    void *launcher;
     gpur_status status; /* the first failure and its message, written in the order of the stream */
     char error[ERROR_BYTES];
 } cpu_stream;
@@ -68,21 +68,21 @@ static void *work(void *context)
     cpu_stream *const stream = (cpu_stream *)context;
     for (int64_t taken = 0;; taken++) {
         gpur_semaphore_wait(&stream->ready);
-        cpu_op *const op = &stream->ring[taken % stream->places.length];
+        cpu_op *const op = &stream->ring[taken % stream->slots.length];
         if (!op->run)
             return NULL;
         (void)run_op(stream, op); /* stored in the stream until a sync */
-        sem_post(&stream->places.freed);
+        sem_post(&stream->slots.freed);
     }
 }
 
-static void places_open(places *p, int64_t length)
+static void slot_pool_open(slot_pool *p, int64_t length)
 {
     p->length = p->room = length;
     sem_init(&p->freed, 0, 0);
 }
 
-static int64_t places_take(places *p)
+static int64_t slot_pool_acquire(slot_pool *p)
 {
     if (p->room == 0) {
         gpur_semaphore_wait(&p->freed);
@@ -90,7 +90,7 @@ static int64_t places_take(places *p)
             p->room++;
     }
     p->room--;
-    return p->taken++ % p->length;
+    return p->next++ % p->length;
 }
 
 gpur_status gpur_cpu_fail_without_threads(void)
@@ -105,38 +105,38 @@ gpur_status gpur_cpu_fail_without_threads(void)
 void *gpur_cpu_begin(gpur_stream *base)
 {
     cpu_stream *const stream = (cpu_stream *)base;
-    if (gpur_cpu_threads_are_gone(base->device))
+    if (gpur_cpu_is_forked_child(base->device))
         return stream->ring[0].payload;
-    gpur_fair_lock_take(&stream->enqueuing);
-    stream->op = &stream->ring[stream->threaded ? places_take(&stream->places) : 0];
+    gpur_ticket_lock_lock(&stream->enqueuing);
+    stream->op = &stream->ring[stream->threaded ? slot_pool_acquire(&stream->slots) : 0];
     return stream->op->payload;
 }
 
-void *gpur_cpu_large(gpur_stream *base)
+void *gpur_cpu_overflow_args(gpur_stream *base)
 {
     cpu_stream *const stream = (cpu_stream *)base;
-    if (gpur_cpu_threads_are_gone(base->device))
-        return stream->larges[0].bytes;
-    return stream->larges[places_take(&stream->large)].bytes;
+    if (gpur_cpu_is_forked_child(base->device))
+        return stream->overflow_args[0].bytes;
+    return stream->overflow_args[slot_pool_acquire(&stream->overflow_slots)].bytes;
 }
 
-void gpur_cpu_large_done(gpur_stream *base)
+void gpur_cpu_overflow_args_done(gpur_stream *base)
 {
-    sem_post(&((cpu_stream *)base)->large.freed);
+    sem_post(&((cpu_stream *)base)->overflow_slots.freed);
 }
 
 gpur_status gpur_cpu_end(gpur_stream *base, gpur_cpu_op run)
 {
     cpu_stream *const stream = (cpu_stream *)base;
     gpur_status status = GPUR_OK;
-    if (gpur_cpu_threads_are_gone(base->device))
+    if (gpur_cpu_is_forked_child(base->device))
         return gpur_cpu_fail_without_threads();
     stream->op->run = run;
     if (stream->threaded)
         sem_post(&stream->ready);
     else
         status = run_op(stream, stream->op);
-    gpur_fair_lock_give(&stream->enqueuing);
+    gpur_ticket_lock_unlock(&stream->enqueuing);
     return status;
 }
 
@@ -162,7 +162,7 @@ gpur_status gpur_cpu_stream_sync(gpur_stream *base)
 {
     waiter waits;
     waiter *const address = &waits;
-    if (gpur_cpu_threads_are_gone(base->device))
+    if (gpur_cpu_is_forked_child(base->device))
         return gpur_cpu_fail_without_threads();
     sem_init(&waits.done, 0, 0);
     memcpy(gpur_cpu_begin(base), &address, sizeof address);
@@ -172,19 +172,20 @@ gpur_status gpur_cpu_stream_sync(gpur_stream *base)
     return waits.status == GPUR_OK ? GPUR_OK : gpur_fail(waits.status, "%s", waits.error);
 }
 
-void **gpur_cpu_stream_blocks(gpur_stream *stream)
+void **gpur_cpu_stream_launcher(gpur_stream *stream)
 {
-    return &((cpu_stream *)stream)->blocks;
+    return &((cpu_stream *)stream)->launcher;
 }
 
 static gpur_status alloc_rings(cpu_stream *stream)
 {
     gpur_device *const device = stream->base.device;
-    const int64_t length = stream->places.length, large = stream->large.length;
+    const int64_t length = stream->slots.length, large = stream->overflow_slots.length;
     stream->ring = (cpu_op *)gpur_host_alloc(device, (size_t)length * sizeof *stream->ring);
     if (stream->threaded)
-        stream->larges = (large_args *)gpur_host_alloc(device, (size_t)large * sizeof *stream->larges);
-    if (!stream->ring || (stream->threaded && !stream->larges))
+        stream->overflow_args =
+            (overflow_arg_bytes *)gpur_host_alloc(device, (size_t)large * sizeof *stream->overflow_args);
+    if (!stream->ring || (stream->threaded && !stream->overflow_args))
         return gpur_fail(GPUR_OUT_OF_MEMORY, "no memory for a stream of %d operations", (int)length);
     return GPUR_OK;
 }
@@ -194,13 +195,13 @@ static gpur_status build(cpu_stream *stream)
     gpur_device *const device = stream->base.device;
     stream->threaded = device->config.executor == GPUR_EXECUTOR_THREAD;
     sem_init(&stream->ready, 0, 0);
-    places_open(&stream->places, stream->threaded ? RING_LENGTH : 1);
-    places_open(&stream->large, LARGE_LENGTH);
-    GPUR_TRY(gpur_fair_lock_open(&stream->enqueuing, "a stream"));
+    slot_pool_open(&stream->slots, stream->threaded ? RING_LENGTH : 1);
+    slot_pool_open(&stream->overflow_slots, OVERFLOW_LENGTH);
+    GPUR_TRY(gpur_ticket_lock_open(&stream->enqueuing, "a stream"));
     GPUR_TRY(alloc_rings(stream));
     if (stream->threaded)
         GPUR_TRY(gpur_thread_start(&stream->thread, work, stream, "a stream"));
-    stream->thread_made = stream->threaded;
+    stream->thread_created = stream->threaded;
     return GPUR_OK;
 }
 
@@ -214,22 +215,23 @@ static void stop_thread(cpu_stream *stream)
 /* Not called in a forked child, where other threads still seem to wait on these objects. */
 static void end_work(cpu_stream *stream)
 {
-    if (stream->thread_made)
+    if (stream->thread_created)
         stop_thread(stream);
-    gpur_cpu_stream_blocks_close(&stream->base);
-    sem_destroy(&stream->large.freed);
-    sem_destroy(&stream->places.freed);
+    gpur_cpu_stream_launcher_close(&stream->base);
+    sem_destroy(&stream->overflow_slots.freed);
+    sem_destroy(&stream->slots.freed);
     sem_destroy(&stream->ready);
-    gpur_fair_lock_close(&stream->enqueuing);
+    gpur_ticket_lock_close(&stream->enqueuing);
 }
 
 static void free_stream(cpu_stream *stream)
 {
     gpur_device *const device = stream->base.device;
-    if (!gpur_cpu_threads_are_gone(device))
+    if (!gpur_cpu_is_forked_child(device))
         end_work(stream);
-    gpur_host_free(device, stream->larges, (size_t)stream->large.length * sizeof *stream->larges);
-    gpur_host_free(device, stream->ring, (size_t)stream->places.length * sizeof *stream->ring);
+    gpur_host_free(device, stream->overflow_args,
+                   (size_t)stream->overflow_slots.length * sizeof *stream->overflow_args);
+    gpur_host_free(device, stream->ring, (size_t)stream->slots.length * sizeof *stream->ring);
     gpur_host_free(device, stream, sizeof *stream);
 }
 
@@ -273,7 +275,7 @@ gpur_status gpur_cpu_sync(gpur_device *device)
 {
     gpur_cpu *const cpu = gpur_cpu_of(device);
     gpur_status worst = GPUR_OK;
-    if (gpur_cpu_threads_are_gone(device))
+    if (gpur_cpu_is_forked_child(device))
         return gpur_cpu_fail_without_threads();
     pthread_mutex_lock(&cpu->streams_mutex);
     for (gpur_stream *stream = cpu->streams; stream; stream = ((cpu_stream *)stream)->next) {
@@ -300,11 +302,11 @@ static gpur_status run_copy(gpur_stream *stream, void *payload)
     return GPUR_OK;
 }
 
-static gpur_status run_copy_past(gpur_stream *stream, void *payload)
+static gpur_status run_copy_nt(gpur_stream *stream, void *payload)
 {
     const copy_op *const op = (const copy_op *)payload;
     (void)stream;
-    gpur_memcpy_past(op->to, op->from, op->bytes);
+    gpur_memcpy_nt(op->to, op->from, op->bytes);
     return GPUR_OK;
 }
 
@@ -321,10 +323,10 @@ gpur_status gpur_cpu_copy(gpur_stream *stream, void *to, const void *from, int64
     return gpur_cpu_end(stream, run_copy);
 }
 
-gpur_status gpur_cpu_copy_past(gpur_stream *stream, void *to, const void *from, int64_t bytes)
+gpur_status gpur_cpu_copy_nt(gpur_stream *stream, void *to, const void *from, int64_t bytes)
 {
     begin_copy(stream, to, from, bytes);
-    return gpur_cpu_end(stream, run_copy_past);
+    return gpur_cpu_end(stream, run_copy_nt);
 }
 
 typedef struct fill_op {
@@ -352,7 +354,7 @@ typedef struct launch_op {
     gpur_grid grid;
     int kernel;
     const void *args; /* the caller's arguments if inline, else a copy */
-    int large;        /* 1: the copy is in an overflow slot, 0: in `copy` */
+    int in_overflow;  /* 1: the copy is in an overflow slot, 0: in `copy` */
     _Alignas(16) unsigned char copy[GPUR_CPU_ARGS];
 } launch_op;
 _Static_assert(sizeof(launch_op) <= GPUR_CPU_PAYLOAD, "a launch must fit the payload of an operation");
@@ -361,19 +363,19 @@ static gpur_status run_launch(gpur_stream *stream, void *payload)
 {
     const launch_op *const op = (const launch_op *)payload;
     const gpur_status status = gpur_cpu_run_kernel(stream, op->kernel, op->grid, op->args);
-    if (op->large)
-        gpur_cpu_large_done(stream);
+    if (op->in_overflow)
+        gpur_cpu_overflow_args_done(stream);
     return status;
 }
 
 gpur_status gpur_cpu_launch(gpur_stream *stream, int kernel, gpur_grid grid, const void *args, size_t bytes)
 {
     launch_op *const op = (launch_op *)gpur_cpu_begin(stream);
-    const int at_once = stream->device->config.executor == GPUR_EXECUTOR_INLINE;
+    const int is_inline = stream->device->config.executor == GPUR_EXECUTOR_INLINE;
     op->grid = grid, op->kernel = kernel, op->args = args;
-    op->large = !at_once && bytes > sizeof op->copy;
-    if (!at_once)
-        op->args = memcpy(op->large ? gpur_cpu_large(stream) : op->copy, args, bytes);
+    op->in_overflow = !is_inline && bytes > sizeof op->copy;
+    if (!is_inline)
+        op->args = memcpy(op->in_overflow ? gpur_cpu_overflow_args(stream) : op->copy, args, bytes);
     return gpur_cpu_end(stream, run_launch);
 }
 
@@ -404,14 +406,14 @@ typedef struct event_op {
 
 static void free_event(cpu_event *event)
 {
-    if (!gpur_cpu_threads_are_gone(event->base.device)) { /* in a forked child the parent's threads seem to wait */
+    if (!gpur_cpu_is_forked_child(event->base.device)) { /* in a forked child the parent's threads seem to wait */
         pthread_cond_destroy(&event->moved);
         pthread_mutex_destroy(&event->mutex);
     }
     gpur_host_free(event->base.device, event, sizeof *event);
 }
 
-static void let_go(cpu_event *event)
+static void drop_reference(cpu_event *event)
 {
     if (atomic_fetch_sub_explicit(&event->references, 1, memory_order_acq_rel) <= 1)
         free_event(event);
@@ -430,7 +432,7 @@ static event_op *begin_op(gpur_stream *stream, cpu_event *event)
 static void end_op(cpu_event *event)
 {
     if (event->queued)
-        let_go(event);
+        drop_reference(event);
 }
 
 static void wait_until_reached(cpu_event *event, int64_t number)
@@ -488,7 +490,7 @@ gpur_status gpur_cpu_event_create(gpur_device *device, gpur_event **out)
 
 void gpur_cpu_event_destroy(gpur_event *event)
 {
-    let_go((cpu_event *)event);
+    drop_reference((cpu_event *)event);
 }
 
 /* The number is assigned while the stream is locked, so that no wait for it can precede the record on the same
@@ -515,7 +517,7 @@ gpur_status gpur_cpu_event_sync(gpur_event *base)
 {
     cpu_event *const event = (cpu_event *)base;
     const int64_t number = latest(event);
-    if (gpur_cpu_threads_are_gone(base->device))
+    if (gpur_cpu_is_forked_child(base->device))
         return gpur_cpu_fail_without_threads();
     pthread_mutex_lock(&event->mutex);
     wait_until_reached(event, number);
@@ -526,7 +528,7 @@ gpur_status gpur_cpu_event_sync(gpur_event *base)
 int gpur_cpu_event_done(gpur_event *base)
 {
     cpu_event *const event = (cpu_event *)base;
-    if (gpur_cpu_threads_are_gone(base->device))
+    if (gpur_cpu_is_forked_child(base->device))
         return 1;
     pthread_mutex_lock(&event->mutex);
     const int done = event->reached == latest(event);
@@ -534,38 +536,38 @@ int gpur_cpu_event_done(gpur_event *base)
     return done;
 }
 
-/* A gpur_recording on the CPU is the function itself: calling it again costs less than storing what it enqueued. */
+/* A gpur_graph on the CPU is the function itself: calling it again costs less than storing what it enqueued. */
 
-typedef struct cpu_recording {
-    gpur_recording base;
+typedef struct cpu_graph {
+    gpur_graph base;
     gpur_record_fn record;
     void *context;
-} cpu_recording;
+} cpu_graph;
 
-gpur_status gpur_cpu_recording_create(gpur_device *device, gpur_record_fn record, void *context, int unroll,
-                                      gpur_recording **out)
+gpur_status gpur_cpu_graph_create(gpur_device *device, gpur_record_fn record, void *context, int unroll,
+                                  gpur_graph **out)
 {
     (void)unroll;
     *out = NULL;
-    cpu_recording *const recording = (cpu_recording *)gpur_host_alloc(device, sizeof *recording);
-    if (!recording)
-        return gpur_fail(GPUR_OUT_OF_MEMORY, "no memory for a recording of %zu bytes", sizeof *recording);
-    recording->base.device = device;
-    recording->record = record;
-    recording->context = context;
-    *out = &recording->base;
+    cpu_graph *const graph = (cpu_graph *)gpur_host_alloc(device, sizeof *graph);
+    if (!graph)
+        return gpur_fail(GPUR_OUT_OF_MEMORY, "no memory for a recording of %zu bytes", sizeof *graph);
+    graph->base.device = device;
+    graph->record = record;
+    graph->context = context;
+    *out = &graph->base;
     return GPUR_OK;
 }
 
-void gpur_cpu_recording_destroy(gpur_recording *recording)
+void gpur_cpu_graph_destroy(gpur_graph *graph)
 {
-    gpur_host_free(recording->device, recording, sizeof(cpu_recording));
+    gpur_host_free(graph->device, graph, sizeof(cpu_graph));
 }
 
-gpur_status gpur_cpu_recording_replay(gpur_recording *base, gpur_stream *stream, int64_t repetitions)
+gpur_status gpur_cpu_graph_launch(gpur_graph *base, gpur_stream *stream, int64_t repetitions)
 {
-    const cpu_recording *const recording = (const cpu_recording *)base;
+    const cpu_graph *const graph = (const cpu_graph *)base;
     for (int64_t i = 0; i < repetitions; i++)
-        GPUR_TRY(recording->record(recording->context, stream));
+        GPUR_TRY(graph->record(graph->context, stream));
     return GPUR_OK;
 }

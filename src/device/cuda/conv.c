@@ -15,7 +15,7 @@ enum { X, W, Y, ARRAYS };
 
 typedef struct cuda_conv {
     gpur_conv base;
-    gpur_cudadnn_plan *plan;
+    gpur_cudadnn_plan *cudnn_plan;
     int64_t counts[ARRAYS];  /* elements of each array */
     int64_t offsets[ARRAYS]; /* offset of its bfloat16 copy in the workspace; -1: the caller's array is used */
     int64_t bytes;           /* size of the workspace */
@@ -35,11 +35,11 @@ static int64_t aligned(int64_t bytes)
     return (bytes + 255) / 256 * 256;
 }
 
-static void lay_out_workspace(cuda_conv *c)
+static void assign_workspace(cuda_conv *c)
 {
     const gpur_conv_shape *const s = &c->base.shape;
     count_numbers(c);
-    c->bytes = aligned(gpur_cuda_dnn_workspace_bytes(c->base.device, c->plan));
+    c->bytes = aligned(gpur_cuda_dnn_workspace_bytes(c->base.device, c->cudnn_plan));
     for (int i = 0; i < ARRAYS; i++) {
         const int copied = s->math == GPUR_MATH_BF16 && !(i == X && s->x_bf16);
         c->offsets[i] = copied ? c->bytes : -1;
@@ -52,8 +52,8 @@ static gpur_status plan(cuda_conv *c)
     gpur_conv_shape shape = c->base.shape;
     if (shape.math == GPUR_MATH_BF16)
         shape.epilogue = GPUR_EPILOGUE_NONE; /* widen_array applies it */
-    GPUR_TRY(gpur_cuda_dnn_plan(c->base.device, &shape, &c->plan));
-    lay_out_workspace(c);
+    GPUR_TRY(gpur_cuda_dnn_plan(c->base.device, &shape, &c->cudnn_plan));
+    assign_workspace(c);
     return GPUR_OK;
 }
 
@@ -82,7 +82,7 @@ void gpur_cuda_conv_destroy(gpur_conv *base)
 {
     cuda_conv *const c = (cuda_conv *)base;
     gpur_device *const device = base->device;
-    gpur_cuda_dnn_plan_release(device, c->plan);
+    gpur_cuda_dnn_plan_release(device, c->cudnn_plan);
     gpur_host_free(device, c, sizeof *c);
 }
 
@@ -92,7 +92,7 @@ int64_t gpur_cuda_conv_workspace_bytes(const gpur_conv *base)
 }
 
 /* Returns the address of array `i` for cuDNN: the caller's, `given`, or its copy in the workspace. */
-static void *place_of(const cuda_conv *c, int i, void *given, void *workspace)
+static void *address_of(const cuda_conv *c, int i, void *given, void *workspace)
 {
     return c->offsets[i] < 0 ? given : (char *)workspace + c->offsets[i];
 }
@@ -101,7 +101,7 @@ static gpur_status round_array(const cuda_conv *c, gpur_stream *stream, int i, c
 {
     gpur_round_bf16_args args;
     args.from = (const float *)from;
-    args.to = (uint16_t *)place_of(c, i, NULL, workspace);
+    args.to = (uint16_t *)address_of(c, i, NULL, workspace);
     args.count = c->counts[i];
     return c->offsets[i] < 0 ? GPUR_OK
                              : gpur_launch_round_bf16(stream, gpur_grid_elements(c->base.device, args.count), &args);
@@ -113,7 +113,7 @@ static gpur_status widen_array(const cuda_conv *c, gpur_stream *stream, int i, c
 {
     void *const given[ARRAYS] = {arrays->x, arrays->w, arrays->y};
     gpur_widen_bf16_args args;
-    args.from = (const uint16_t *)place_of(c, i, NULL, workspace);
+    args.from = (const uint16_t *)address_of(c, i, NULL, workspace);
     args.to = (float *)given[i];
     args.bias = c->base.shape.epilogue == GPUR_EPILOGUE_NONE ? NULL : arrays->bias;
     args.count = c->counts[i];
@@ -130,15 +130,16 @@ gpur_status gpur_cuda_conv_run(gpur_conv *base, gpur_stream *stream, int64_t ima
     const cuda_conv *const c = (const cuda_conv *)base;
     void *const given[ARRAYS] = {arrays->x, arrays->w, arrays->y};
     const int made = base->shape.pass == GPUR_CONV_FORWARD ? Y : base->shape.pass == GPUR_CONV_TO_INPUT ? X : W;
-    const gpur_cudadnn_arrays used = {place_of(c, X, arrays->x, workspace), place_of(c, W, arrays->w, workspace),
-                                      place_of(c, Y, arrays->y, workspace), (void *)(uintptr_t)arrays->bias, workspace};
+    const gpur_cudadnn_arrays used = {address_of(c, X, arrays->x, workspace), address_of(c, W, arrays->w, workspace),
+                                      address_of(c, Y, arrays->y, workspace), (void *)(uintptr_t)arrays->bias,
+                                      workspace};
     (void)images;
     GPUR_REQUIRE((workspace && (uintptr_t)workspace % 256 == 0) || c->bytes == 0,
                  "the workspace of a convolution is %p; wanted %" PRId64 " bytes, aligned to 256", workspace, c->bytes);
     for (int i = 0; i < ARRAYS; i++)
         if (i != made)
             GPUR_TRY(round_array(c, stream, i, given[i], workspace));
-    GPUR_TRY(gpur_cuda_dnn_run(base->device, stream, c->plan, &used));
+    GPUR_TRY(gpur_cuda_dnn_run(base->device, stream, c->cudnn_plan, &used));
     return widen_array(c, stream, made, arrays, workspace);
 }
 

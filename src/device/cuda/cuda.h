@@ -33,9 +33,9 @@ struct gpur_cuda_stream {
 
 /* Launch limits of a kernel, determined when the device is opened. */
 typedef struct gpur_cuda_kernel {
-    int32_t most_threads;   /* per block; a multiple of 32 */
-    uint32_t clusters;      /* for kernels with a grid sync: bit n is set if a cluster of n blocks fits the device */
-    int64_t blocks_at_once; /* likewise: blocks that can run at the same time; 0: only single-block launches */
+    int32_t max_threads;     /* per block; a multiple of 32 */
+    uint32_t clusters;       /* for kernels with a grid sync: bit n is set if a cluster of n blocks fits the device */
+    int64_t resident_blocks; /* likewise: blocks that can run at the same time; 0: only single-block launches */
 } gpur_cuda_kernel;
 
 typedef struct gpur_cuda_dnn_entry gpur_cuda_dnn_entry;
@@ -49,13 +49,15 @@ typedef struct gpur_cuda {
     int has_clusters; /* clusters and dependent launches work: compute capability >= 9.0, kernels built for it */
     gpur_cuda_kernel kernels[GPUR_KERNEL_COUNT];
     pthread_mutex_t streams_mutex;
-    gpur_cuda_stream *streams;      /* linked list of the streams that gpur_device_sync waits for */
-    cudaStream_t zeroing;           /* zeroes new memory; the legacy stream would wait for the caller's streams */
-    pthread_mutex_t math_mutex;     /* protects the members below, except `logged` */
-    gpur_cuda_library math;         /* cuBLASLt, opened when the first GEMM is planned */
-    gpur_cuda_library dnn;          /* cuDNN, opened for the first plan; its handle is for one thread at a time */
-    int dnn_missing;                /* 1: opening cuDNN failed; that was logged, and it is not tried again */
-    gpur_cuda_dnn_entry *dnn_plans; /* linked list, most recently used first */
+    gpur_cuda_stream *streams;                 /* linked list of the streams that gpur_device_sync waits for */
+    cudaStream_t zeroing;                      /* zeroes new memory; the legacy stream would wait for the caller's
+                                                  streams */
+    pthread_mutex_t math_mutex;                /* protects the members below, except `logged` */
+    gpur_cuda_library math;                    /* cuBLASLt, opened when the first GEMM is planned */
+    gpur_cuda_library dnn;                     /* cuDNN, opened for the first plan; its handle is for one thread at a
+                                                  time */
+    int cudnn_unavailable;                     /* 1: opening cuDNN failed; that was logged, and it is not tried again */
+    gpur_cuda_dnn_entry *dnn_plans;            /* linked list, most recently used first */
     _Atomic uint64_t logged[GPUR_CUDA_LOGGED]; /* hashes of the lines that gpur_cuda_log_once has logged; 0: free */
 } gpur_cuda;
 
@@ -105,7 +107,7 @@ void gpur_cuda_stream_destroy(gpur_stream *stream);
 gpur_status gpur_cuda_stream_sync(gpur_stream *stream);
 gpur_status gpur_cuda_sync(gpur_device *device);
 void *gpur_cuda_stream_native(gpur_stream *stream);
-gpur_status gpur_cuda_native_check(gpur_device *device, void *native, int kept);
+gpur_status gpur_cuda_native_check(gpur_device *device, void *native, int outlives_call);
 gpur_status gpur_cuda_stream_wait_native(gpur_stream *stream, void *native);
 gpur_status gpur_cuda_native_wait_stream(void *native, gpur_stream *stream);
 
@@ -126,15 +128,15 @@ gpur_grid gpur_cuda_grid_single(const gpur_device *device);
 
 /* launch.c, cooperative launches: determines the limits of a kernel with a grid sync when the device is opened; clamps
  * a launch shape to them; returns the launch attribute that more than one block needs. */
-cudaError_t gpur_cuda_prepare_together(gpur_device *device, int kernel);
-gpur_grid gpur_cuda_grid_together(const gpur_device *device, int kernel, gpur_grid wanted);
-cudaLaunchAttribute gpur_cuda_together(const gpur_device *device, int kernel, gpur_grid grid);
+cudaError_t gpur_cuda_prepare_cooperative(gpur_device *device, int kernel);
+gpur_grid gpur_cuda_grid_cooperative(const gpur_device *device, int kernel, gpur_grid wanted);
+cudaLaunchAttribute gpur_cuda_cooperative_attribute(const gpur_device *device, int kernel, gpur_grid grid);
 
 /* graph.c */
-gpur_status gpur_cuda_recording_create(gpur_device *device, gpur_record_fn record, void *context, int unroll,
-                                       gpur_recording **recording);
-void gpur_cuda_recording_destroy(gpur_recording *recording);
-gpur_status gpur_cuda_recording_replay(gpur_recording *recording, gpur_stream *stream, int64_t repetitions);
+gpur_status gpur_cuda_graph_create(gpur_device *device, gpur_record_fn record, void *context, int unroll,
+                                   gpur_graph **graph);
+void gpur_cuda_graph_destroy(gpur_graph *graph);
+gpur_status gpur_cuda_graph_launch(gpur_graph *graph, gpur_stream *stream, int64_t repetitions);
 
 /* gemm.c */
 gpur_status gpur_cuda_gemm_create(gpur_device *device, const gpur_gemm_shape *shape, gpur_gemm **gemm);
@@ -169,15 +171,15 @@ typedef struct gpur_cuda_nodes {
     int64_t kernels, copies, fills, hosts, others;
 } gpur_cuda_nodes;
 
-/* Counts the nodes of the graph of one repetition. `recording` must belong to a CUDA device. */
-gpur_status gpur_cuda_recording_count(const gpur_recording *recording, gpur_cuda_nodes *nodes);
+/* Counts the nodes of the graph of one repetition. `graph` must belong to a CUDA device. */
+gpur_status gpur_cuda_graph_count_nodes(const gpur_graph *graph, gpur_cuda_nodes *nodes);
 
 /* Counts the programmatic edges of the same graph, which dependent launches make (gpur_device_dependent_launches).
  * GPUR_UNAVAILABLE: built with a CUDA older than 12.3, which cannot tell the type of an edge. */
-gpur_status gpur_cuda_recording_dependents(const gpur_recording *recording, int64_t *edges);
+gpur_status gpur_cuda_graph_count_dependents(const gpur_graph *graph, int64_t *edges);
 
 /* Returns 1 if gpur_device_dependent_launches has an effect: compute capability 9.0 or later, and a CUDA that can
  * capture dependent launches. The device must be a CUDA device. */
-int gpur_cuda_knows_dependents(const gpur_device *device);
+int gpur_cuda_has_dependent_launches(const gpur_device *device);
 
 #endif

@@ -20,14 +20,14 @@ static gpur_status refuse(void)
 static gpur_status open_once(gpur_device *device)
 {
     gpur_cuda *const cuda = gpur_cuda_of(device);
-    if (cuda->dnn_missing)
+    if (cuda->cudnn_unavailable)
         return refuse();
     const gpur_status status = gpur_dnn_library_open(&cuda->dnn);
     if (status == GPUR_OK)
         return GPUR_OK;
     if (status == GPUR_OUT_OF_MEMORY)
         return status; /* the next caller may find memory */
-    cuda->dnn_missing = 1;
+    cuda->cudnn_unavailable = 1;
     gpur_log(device, "convolutions go by patches and matrix products: %s", gpur_last_error());
     return refuse();
 }
@@ -45,7 +45,7 @@ struct gpur_cuda_dnn_entry {
 };
 
 /* At most this many plans without users stay in the cache for the next learner. */
-enum { MOST_UNUSED = 64 };
+enum { MAX_UNUSED = 64 };
 
 /* Compares member by member, because the structs have padding. */
 static int is_same(const gpur_conv_shape *a, const gpur_conv_shape *b)
@@ -53,7 +53,7 @@ static int is_same(const gpur_conv_shape *a, const gpur_conv_shape *b)
     return a->pass == b->pass && a->images == b->images && a->height == b->height && a->width == b->width &&
            a->channels == b->channels && a->filters == b->filters && a->kernel == b->kernel && a->stride == b->stride &&
            a->padding == b->padding && a->epilogue == b->epilogue && a->math == b->math && a->x_bf16 == b->x_bf16 &&
-           a->deterministic == b->deterministic && a->by_patches == b->by_patches;
+           a->deterministic == b->deterministic && a->by_im2col == b->by_im2col;
 }
 
 /* Returns the link to the entry; if there is none, the link at the end of the list, which is NULL. */
@@ -81,7 +81,7 @@ static void destroy_entry(gpur_device *device, gpur_cuda_dnn_entry **link)
     gpur_host_free(device, entry, sizeof *entry);
 }
 
-/* If there are more than MOST_UNUSED plans without users, destroys the least recently used of them. */
+/* If there are more than MAX_UNUSED plans without users, destroys the least recently used of them. */
 static void destroy_longest_unused(gpur_device *device)
 {
     gpur_cuda *const cuda = gpur_cuda_of(device);
@@ -92,7 +92,7 @@ static void destroy_longest_unused(gpur_device *device)
             unused++;
             last = link;
         }
-    if (unused > MOST_UNUSED)
+    if (unused > MAX_UNUSED)
         destroy_entry(device, last);
 }
 

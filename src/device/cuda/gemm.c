@@ -85,7 +85,7 @@ int64_t gpur_cuda_gemm_workspace_bytes(const gpur_gemm *base)
     return table_of(base->device)->plan_workspace_bytes(gemm->plan);
 }
 
-static gpur_status run(const cuda_gemm *gemm, gpur_stream *stream, const gpur_cudamath_product *product)
+static gpur_status run(const cuda_gemm *gemm, gpur_stream *stream, const gpur_cudamath_gemm *product)
 {
     gpur_device *const device = gemm->base.device;
     int before;
@@ -103,7 +103,7 @@ gpur_status gpur_cuda_gemm_run(gpur_gemm *base, gpur_stream *stream, int64_t row
                                float *c, const float *bias, void *workspace)
 {
     const cuda_gemm *const gemm = (const cuda_gemm *)base;
-    const gpur_cudamath_product product = {a, b, bias, c, workspace};
+    const gpur_cudamath_gemm product = {a, b, bias, c, workspace};
     const int64_t bytes = gpur_cuda_gemm_workspace_bytes(base);
     (void)rows;
     GPUR_REQUIRE((workspace && (uintptr_t)workspace % 256 == 0) || bytes == 0,

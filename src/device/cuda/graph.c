@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: MIT */
-/* A gpur_recording on CUDA: two CUDA graphs, one of `unroll` repetitions and one of a single repetition for the
+/* A gpur_graph on CUDA: two CUDA graphs, one of `unroll` repetitions and one of a single repetition for the
  * remainder. */
 #include "device/cuda/cuda.h"
 
 #include <stdlib.h>
 
-typedef struct cuda_recording {
-    gpur_recording base;
+typedef struct cuda_graph {
+    gpur_graph base;
     int unroll;
-    cudaGraph_t single;          /* stored so that its nodes can be counted */
-    cudaGraphExec_t long_launch; /* NULL if unroll is 1 */
-    cudaGraphExec_t single_launch;
-} cuda_recording;
+    cudaGraph_t graph;             /* stored so that its nodes can be counted */
+    cudaGraphExec_t unrolled_exec; /* NULL if unroll is 1 */
+    cudaGraphExec_t single_exec;
+} cuda_graph;
 
 static gpur_status record_repetitions(gpur_stream *stream, gpur_record_fn record, void *context, int repetitions)
 {
@@ -47,16 +47,16 @@ static gpur_status instantiate(gpur_stream *stream, cudaGraph_t graph, cudaGraph
     return gpur_cuda_status(cudaStreamSynchronize(gpur_cuda_native(stream)), "cudaGraphUpload");
 }
 
-static gpur_status build(cuda_recording *recording, gpur_stream *stream, gpur_record_fn record, void *context)
+static gpur_status build(cuda_graph *captured, gpur_stream *stream, gpur_record_fn record, void *context)
 {
-    GPUR_TRY(capture(stream, record, context, 1, &recording->single));
-    GPUR_TRY(instantiate(stream, recording->single, &recording->single_launch));
-    if (recording->unroll == 1)
+    GPUR_TRY(capture(stream, record, context, 1, &captured->graph));
+    GPUR_TRY(instantiate(stream, captured->graph, &captured->single_exec));
+    if (captured->unroll == 1)
         return GPUR_OK;
     cudaGraph_t unrolled = NULL;
-    gpur_status status = capture(stream, record, context, recording->unroll, &unrolled);
+    gpur_status status = capture(stream, record, context, captured->unroll, &unrolled);
     if (status == GPUR_OK)
-        status = instantiate(stream, unrolled, &recording->long_launch);
+        status = instantiate(stream, unrolled, &captured->unrolled_exec);
     if (unrolled)
         gpur_cuda_forget(cudaGraphDestroy(unrolled));
     return status;
@@ -64,9 +64,9 @@ static gpur_status build(cuda_recording *recording, gpur_stream *stream, gpur_re
 
 /* The private stream is not in the device's list: gpur_device_sync on another thread must not wait for a stream that is
  * being captured. */
-static gpur_status build_on_private_stream(cuda_recording *recording, gpur_record_fn record, void *context)
+static gpur_status build_on_private_stream(cuda_graph *captured, gpur_record_fn record, void *context)
 {
-    gpur_device *const device = recording->base.device;
+    gpur_device *const device = captured->base.device;
     gpur_cuda_stream stream = {.base = {device}, .owned = 1};
     int before;
     cudaError_t error = gpur_cuda_enter(device, &before);
@@ -74,46 +74,46 @@ static gpur_status build_on_private_stream(cuda_recording *recording, gpur_recor
         error = cudaStreamCreateWithFlags(&stream.native, cudaStreamNonBlocking);
     gpur_status status = gpur_cuda_status(error, "cudaStreamCreateWithFlags");
     if (status == GPUR_OK) {
-        status = build(recording, &stream.base, record, context);
+        status = build(captured, &stream.base, record, context);
         error = cudaStreamDestroy(stream.native);
     }
     gpur_cuda_leave_quietly(before, error);
     return status;
 }
 
-gpur_status gpur_cuda_recording_create(gpur_device *device, gpur_record_fn record, void *context, int unroll,
-                                       gpur_recording **out)
+gpur_status gpur_cuda_graph_create(gpur_device *device, gpur_record_fn record, void *context, int unroll,
+                                   gpur_graph **out)
 {
     *out = NULL;
-    cuda_recording *const recording = (cuda_recording *)gpur_host_alloc(device, sizeof *recording);
-    if (!recording)
-        return gpur_fail(GPUR_OUT_OF_MEMORY, "no host memory for a recording: %zu bytes", sizeof *recording);
-    recording->base.device = device;
-    recording->unroll = unroll;
-    const gpur_status status = build_on_private_stream(recording, record, context);
+    cuda_graph *const captured = (cuda_graph *)gpur_host_alloc(device, sizeof *captured);
+    if (!captured)
+        return gpur_fail(GPUR_OUT_OF_MEMORY, "no host memory for a recording: %zu bytes", sizeof *captured);
+    captured->base.device = device;
+    captured->unroll = unroll;
+    const gpur_status status = build_on_private_stream(captured, record, context);
     if (status != GPUR_OK) {
-        gpur_cuda_recording_destroy(&recording->base);
+        gpur_cuda_graph_destroy(&captured->base);
         return status;
     }
-    *out = &recording->base;
+    *out = &captured->base;
     return GPUR_OK;
 }
 
 /* A graph may be destroyed while a launch of it still runs: CUDA lets the launch finish first. */
-void gpur_cuda_recording_destroy(gpur_recording *base)
+void gpur_cuda_graph_destroy(gpur_graph *base)
 {
-    cuda_recording *const recording = (cuda_recording *)base;
+    cuda_graph *const captured = (cuda_graph *)base;
     gpur_device *const device = base->device;
     int before;
     cudaError_t error = gpur_cuda_enter(device, &before);
-    if (!error && recording->long_launch)
-        error = cudaGraphExecDestroy(recording->long_launch);
-    if (!error && recording->single_launch)
-        error = cudaGraphExecDestroy(recording->single_launch);
-    if (!error && recording->single)
-        error = cudaGraphDestroy(recording->single);
+    if (!error && captured->unrolled_exec)
+        error = cudaGraphExecDestroy(captured->unrolled_exec);
+    if (!error && captured->single_exec)
+        error = cudaGraphExecDestroy(captured->single_exec);
+    if (!error && captured->graph)
+        error = cudaGraphDestroy(captured->graph);
     gpur_cuda_leave_quietly(before, error);
-    gpur_host_free(device, recording, sizeof *recording);
+    gpur_host_free(device, captured, sizeof *captured);
 }
 
 static cudaError_t launch_times(cudaGraphExec_t launch, cudaStream_t stream, int64_t times)
@@ -124,17 +124,17 @@ static cudaError_t launch_times(cudaGraphExec_t launch, cudaStream_t stream, int
     return error;
 }
 
-gpur_status gpur_cuda_recording_replay(gpur_recording *base, gpur_stream *stream, int64_t repetitions)
+gpur_status gpur_cuda_graph_launch(gpur_graph *base, gpur_stream *stream, int64_t repetitions)
 {
-    const cuda_recording *const recording = (const cuda_recording *)base;
-    const int64_t long_launches = recording->long_launch ? repetitions / recording->unroll : 0;
+    const cuda_graph *const captured = (const cuda_graph *)base;
+    const int64_t long_launches = captured->unrolled_exec ? repetitions / captured->unroll : 0;
     const cudaStream_t native = gpur_cuda_native(stream);
     int before;
     cudaError_t error = gpur_cuda_enter(base->device, &before);
     if (!error)
-        error = launch_times(recording->long_launch, native, long_launches);
+        error = launch_times(captured->unrolled_exec, native, long_launches);
     if (!error)
-        error = launch_times(recording->single_launch, native, repetitions - long_launches * recording->unroll);
+        error = launch_times(captured->single_exec, native, repetitions - long_launches * captured->unroll);
     return gpur_cuda_leave(before, error, "cudaGraphLaunch");
 }
 
@@ -157,19 +157,19 @@ static cudaError_t count_node(cudaGraphNode_t node, gpur_cuda_nodes *nodes)
     return cudaSuccess;
 }
 
-gpur_status gpur_cuda_recording_count(const gpur_recording *base, gpur_cuda_nodes *nodes)
+gpur_status gpur_cuda_graph_count_nodes(const gpur_graph *base, gpur_cuda_nodes *nodes)
 {
-    const cuda_recording *const recording = (const cuda_recording *)base;
+    const cuda_graph *const captured = (const cuda_graph *)base;
     const gpur_cuda_nodes none = {0, 0, 0, 0, 0};
     size_t count = 0;
     *nodes = none;
-    GPUR_TRY(gpur_cuda_status(cudaGraphGetNodes(recording->single, NULL, &count), "cudaGraphGetNodes"));
+    GPUR_TRY(gpur_cuda_status(cudaGraphGetNodes(captured->graph, NULL, &count), "cudaGraphGetNodes"));
     if (count == 0)
         return GPUR_OK;
     cudaGraphNode_t *const list = (cudaGraphNode_t *)calloc(count, sizeof *list);
     if (!list)
         return gpur_fail(GPUR_OUT_OF_MEMORY, "no host memory for a list of %zu graph nodes", count);
-    cudaError_t error = cudaGraphGetNodes(recording->single, list, &count);
+    cudaError_t error = cudaGraphGetNodes(captured->graph, list, &count);
     for (size_t i = 0; !error && i < count; i++)
         error = count_node(list[i], nodes);
     free(list);
@@ -188,9 +188,9 @@ static cudaError_t get_edges(cudaGraph_t graph, cudaGraphNode_t *ends, cudaGraph
 #endif
 }
 
-gpur_status gpur_cuda_recording_dependents(const gpur_recording *base, int64_t *edges)
+gpur_status gpur_cuda_graph_count_dependents(const gpur_graph *base, int64_t *edges)
 {
-    const cudaGraph_t graph = ((const cuda_recording *)base)->single;
+    const cudaGraph_t graph = ((const cuda_graph *)base)->graph;
     size_t count = 0;
     *edges = 0;
     GPUR_TRY(gpur_cuda_status(get_edges(graph, NULL, NULL, &count), "cudaGraphGetEdges"));
@@ -206,7 +206,7 @@ gpur_status gpur_cuda_recording_dependents(const gpur_recording *base, int64_t *
     return gpur_cuda_status(error, "cudaGraphGetEdges");
 }
 #else
-gpur_status gpur_cuda_recording_dependents(const gpur_recording *base, int64_t *edges)
+gpur_status gpur_cuda_graph_count_dependents(const gpur_graph *base, int64_t *edges)
 {
     (void)base;
     *edges = 0;
@@ -215,7 +215,7 @@ gpur_status gpur_cuda_recording_dependents(const gpur_recording *base, int64_t *
 }
 #endif
 
-int gpur_cuda_knows_dependents(const gpur_device *device)
+int gpur_cuda_has_dependent_launches(const gpur_device *device)
 {
     return CUDART_VERSION >= 12030 && gpur_cuda_of(device)->has_clusters;
 }

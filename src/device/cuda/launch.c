@@ -24,8 +24,8 @@ static cudaError_t load(gpur_device *device, int kernel)
     const cudaError_t error = cudaFuncGetAttributes(&attributes, gpur_cuda_entries[kernel]);
     if (error)
         return error;
-    const int most = attributes.maxThreadsPerBlock < MAX_THREADS ? attributes.maxThreadsPerBlock : MAX_THREADS;
-    cuda->kernels[kernel].most_threads = most / WARP * WARP;
+    const int thread_limit = attributes.maxThreadsPerBlock < MAX_THREADS ? attributes.maxThreadsPerBlock : MAX_THREADS;
+    cuda->kernels[kernel].max_threads = thread_limit / WARP * WARP;
     if (attributes.ptxVersion < 90)
         cuda->has_clusters = 0;
     return cudaSuccess;
@@ -40,8 +40,8 @@ gpur_status gpur_cuda_load_kernels(gpur_device *device)
     for (int kernel = 0; !error && kernel < GPUR_KERNEL_COUNT; kernel++)
         error = load(device, kernel);
     for (int kernel = 0; !error && kernel < GPUR_KERNEL_COUNT; kernel++)
-        if (gpur_kernel_meets(kernel))
-            error = gpur_cuda_prepare_together(device, kernel);
+        if (gpur_kernel_is_cooperative(kernel))
+            error = gpur_cuda_prepare_cooperative(device, kernel);
     const gpur_status status = gpur_cuda_leave(before, error, "loading the kernels");
     if (error == cudaErrorNoKernelImageForDevice || error == cudaErrorInvalidDeviceFunction)
         return gpur_fail(GPUR_UNAVAILABLE,
@@ -52,22 +52,22 @@ gpur_status gpur_cuda_load_kernels(gpur_device *device)
 }
 
 /* A shape that a test forces on all kernels is reduced to what this kernel allows. */
-static gpur_grid cut_forced(const gpur_device *device, int kernel, gpur_grid grid)
+static gpur_grid clamp_forced(const gpur_device *device, int kernel, gpur_grid grid)
 {
-    const int32_t most = gpur_cuda_of(device)->kernels[kernel].most_threads;
-    if (device->forced_grid.blocks > 0 && grid.threads > most)
-        grid.threads = most;
+    const int32_t thread_limit = gpur_cuda_of(device)->kernels[kernel].max_threads;
+    if (device->forced_grid.blocks > 0 && grid.threads > thread_limit)
+        grid.threads = thread_limit;
     return grid;
 }
 
 static gpur_status check_grid(const gpur_device *device, int kernel, gpur_grid grid)
 {
-    const int32_t most = gpur_cuda_of(device)->kernels[kernel].most_threads;
+    const int32_t thread_limit = gpur_cuda_of(device)->kernels[kernel].max_threads;
     GPUR_REQUIRE(grid.blocks >= 1 && grid.blocks <= INT32_MAX, "kernel %s: %" PRId64 " blocks; wanted 1 to %" PRId32,
                  gpur_kernel_names[kernel], grid.blocks, INT32_MAX);
-    GPUR_REQUIRE(grid.threads >= WARP && grid.threads <= most && grid.threads % WARP == 0,
+    GPUR_REQUIRE(grid.threads >= WARP && grid.threads <= thread_limit && grid.threads % WARP == 0,
                  "kernel %s: %" PRId32 " threads a block; wanted a multiple of %d up to %" PRId32,
-                 gpur_kernel_names[kernel], grid.threads, WARP, most);
+                 gpur_kernel_names[kernel], grid.threads, WARP, thread_limit);
     return GPUR_OK;
 }
 
@@ -80,13 +80,13 @@ static gpur_status check_grid(const gpur_device *device, int kernel, gpur_grid g
 static unsigned attribute_of(const gpur_cuda_stream *stream, int kernel, gpur_grid grid, cudaLaunchAttribute *attribute)
 {
     const gpur_device *const device = stream->base.device;
-    if (grid.together) {
-        *attribute = gpur_cuda_together(device, kernel, grid);
+    if (grid.cooperative) {
+        *attribute = gpur_cuda_cooperative_attribute(device, kernel, grid);
         return grid.blocks > 1;
     }
     attribute->id = cudaLaunchAttributeProgrammaticStreamSerialization;
     attribute->val.programmaticStreamSerializationAllowed = 1;
-    return device->dependent_launches && gpur_cuda_knows_dependents(device) && stream->owned &&
+    return device->dependent_launches && gpur_cuda_has_dependent_launches(device) && stream->owned &&
            atomic_load_explicit(&stream->after_kernel, memory_order_relaxed);
 }
 
@@ -95,7 +95,7 @@ static unsigned attribute_of(const gpur_cuda_stream *stream, int kernel, gpur_gr
 gpur_status gpur_cuda_launch(gpur_stream *base, int kernel, gpur_grid grid, const void *args, size_t bytes)
 {
     (void)bytes;
-    grid = cut_forced(base->device, kernel, grid);
+    grid = clamp_forced(base->device, kernel, grid);
     GPUR_TRY(check_grid(base->device, kernel, grid));
     gpur_cuda_stream *const stream = (gpur_cuda_stream *)base;
     cudaLaunchAttribute attribute = {.id = cudaLaunchAttributeIgnore};
@@ -110,11 +110,11 @@ gpur_status gpur_cuda_launch(gpur_stream *base, int kernel, gpur_grid grid, cons
     cudaError_t error = gpur_cuda_enter(base->device, &before);
     if (!error)
         error = cudaLaunchKernelExC(&config, gpur_cuda_entries[kernel], parameters);
-    atomic_store_explicit(&stream->after_kernel, !error && !grid.together, memory_order_relaxed);
+    atomic_store_explicit(&stream->after_kernel, !error && !grid.cooperative, memory_order_relaxed);
     return gpur_cuda_leave(before, error, gpur_kernel_names[kernel]);
 }
 
-static int64_t at_most(int64_t x, int64_t limit)
+static int64_t min_i64(int64_t x, int64_t limit)
 {
     return x < limit ? x : limit;
 }
@@ -122,7 +122,7 @@ static int64_t at_most(int64_t x, int64_t limit)
 static int64_t blocks_for(const gpur_device *device, int64_t n, int64_t each)
 {
     const int64_t wanted = n < 1 ? 1 : (n - 1) / each + 1;
-    return at_most(wanted, (int64_t)BLOCKS_PER_MULTIPROCESSOR * gpur_cuda_of(device)->multiprocessors);
+    return min_i64(wanted, (int64_t)BLOCKS_PER_MULTIPROCESSOR * gpur_cuda_of(device)->multiprocessors);
 }
 
 gpur_grid gpur_cuda_grid_elements(const gpur_device *device, int64_t n)
@@ -139,8 +139,8 @@ gpur_grid gpur_cuda_grid_rows(const gpur_device *device, int64_t n, int64_t rows
 {
     const int64_t blocks = (int64_t)SPREAD_BLOCKS * gpur_cuda_of(device)->multiprocessors;
     const int64_t spread = n < 1 ? 1 : (n - 1) / blocks + 1;
-    const int64_t each = rows_per_block < 1 ? 1 : at_most(spread, rows_per_block);
-    const int64_t warps = bytes < 1 ? 1 : at_most((each * bytes - 1) / (8 * WARP) + 1, ROW_THREADS / WARP);
+    const int64_t each = rows_per_block < 1 ? 1 : min_i64(spread, rows_per_block);
+    const int64_t warps = bytes < 1 ? 1 : min_i64((each * bytes - 1) / (8 * WARP) + 1, ROW_THREADS / WARP);
     const gpur_grid grid = {blocks_for(device, n, each), (int32_t)(warps * WARP), 0};
     return grid;
 }
@@ -155,10 +155,10 @@ gpur_grid gpur_cuda_grid_single(const gpur_device *device)
 /*
  * Cooperative launches, whose blocks all run at the same time and can therefore execute a grid sync: as one thread
  * block cluster, which the hardware starts as a whole and gives a barrier, or as a cooperative grid, which the driver
- * starts when all of it fits. gpur_meet in kernels/target/cuda.h detects at run time which of the two it is in.
+ * starts when all of it fits. gpur_grid_sync in kernels/target/cuda.h detects at run time which of the two it is in.
  */
 
-enum { MOST_IN_CLUSTER = 16 };
+enum { MAX_CLUSTER_BLOCKS = 16 };
 
 static const gpur_cuda_kernel *kernel_of(const gpur_device *device, int kernel)
 {
@@ -179,7 +179,7 @@ static uint32_t clusters_that_fit(const void *entry, int32_t threads)
 {
     uint32_t fit = 0;
     gpur_cuda_forget(cudaFuncSetAttribute(entry, cudaFuncAttributeNonPortableClusterSizeAllowed, 1));
-    for (int blocks = 2; blocks <= MOST_IN_CLUSTER; blocks++) {
+    for (int blocks = 2; blocks <= MAX_CLUSTER_BLOCKS; blocks++) {
         cudaLaunchAttribute cluster = cluster_of(blocks);
         const cudaLaunchConfig_t config = {.gridDim = {(unsigned)blocks, 1, 1},
                                            .blockDim = {(unsigned)threads, 1, 1},
@@ -194,7 +194,7 @@ static uint32_t clusters_that_fit(const void *entry, int32_t threads)
     return fit;
 }
 
-cudaError_t gpur_cuda_prepare_together(gpur_device *device, int kernel)
+cudaError_t gpur_cuda_prepare_cooperative(gpur_device *device, int kernel)
 {
     gpur_cuda *const cuda = gpur_cuda_of(device);
     gpur_cuda_kernel *const k = &cuda->kernels[kernel];
@@ -202,12 +202,12 @@ cudaError_t gpur_cuda_prepare_together(gpur_device *device, int kernel)
     int cooperative = 0, blocks = 0;
     cudaError_t error = cudaDeviceGetAttribute(&cooperative, cudaDevAttrCooperativeLaunch, cuda->ordinal);
     if (!error && cooperative)
-        error = cudaOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, entry, k->most_threads, 0);
+        error = cudaOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, entry, k->max_threads, 0);
     if (error)
         return error;
-    k->blocks_at_once = (int64_t)blocks * cuda->multiprocessors;
+    k->resident_blocks = (int64_t)blocks * cuda->multiprocessors;
     if (cuda->has_clusters && cooperative)
-        k->clusters = clusters_that_fit(entry, k->most_threads);
+        k->clusters = clusters_that_fit(entry, k->max_threads);
     if (blocks == 0)
         gpur_cuda_log_once(device, "kernel %s runs as one block: %s", gpur_kernel_names[kernel],
                            cooperative ? "none of its blocks fits a multiprocessor"
@@ -218,23 +218,23 @@ cudaError_t gpur_cuda_prepare_together(gpur_device *device, int kernel)
     return cudaSuccess;
 }
 
-gpur_grid gpur_cuda_grid_together(const gpur_device *device, int kernel, gpur_grid wanted)
+gpur_grid gpur_cuda_grid_cooperative(const gpur_device *device, int kernel, gpur_grid wanted)
 {
     const gpur_cuda_kernel *const k = kernel_of(device, kernel);
-    if (wanted.blocks > k->blocks_at_once)
-        wanted.blocks = k->blocks_at_once;
+    if (wanted.blocks > k->resident_blocks)
+        wanted.blocks = k->resident_blocks;
     if (wanted.blocks < 1)
         wanted.blocks = 1;
-    wanted.threads = wanted.threads < k->most_threads ? wanted.threads / WARP * WARP : k->most_threads;
+    wanted.threads = wanted.threads < k->max_threads ? wanted.threads / WARP * WARP : k->max_threads;
     if (wanted.threads < WARP)
         wanted.threads = WARP;
     return wanted;
 }
 
-cudaLaunchAttribute gpur_cuda_together(const gpur_device *device, int kernel, gpur_grid grid)
+cudaLaunchAttribute gpur_cuda_cooperative_attribute(const gpur_device *device, int kernel, gpur_grid grid)
 {
-    const uint32_t clusters = grid.together == GPUR_TOGETHER_GRID ? 0 : kernel_of(device, kernel)->clusters;
-    if (grid.blocks <= MOST_IN_CLUSTER && (clusters >> grid.blocks & 1))
+    const uint32_t clusters = grid.cooperative == GPUR_COOPERATIVE_GRID ? 0 : kernel_of(device, kernel)->clusters;
+    if (grid.blocks <= MAX_CLUSTER_BLOCKS && (clusters >> grid.blocks & 1))
         return cluster_of(grid.blocks);
     cudaLaunchAttribute attribute = {.id = cudaLaunchAttributeCooperative};
     attribute.val.cooperative = 1;

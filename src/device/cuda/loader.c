@@ -12,10 +12,10 @@
 
 enum { CUDA_MAJOR = CUDART_VERSION / 1000 };
 
-static void note(gpur_cuda_search *s, const char *place)
+static void record_tried(gpur_cuda_search *s, const char *folder_tried)
 {
     const size_t used = strlen(s->places), room = sizeof s->places - used;
-    const int length = snprintf(s->places + used, room, "%s%s", used ? ", " : "", place);
+    const int length = snprintf(s->places + used, room, "%s%s", used ? ", " : "", folder_tried);
     if (length >= (int)room)
         memcpy(s->places + sizeof s->places - sizeof "...", "...", sizeof "...");
 }
@@ -30,18 +30,18 @@ static void *open_in(gpur_cuda_search *s, const char *directory)
 {
     char path[PATH_MAX];
     const int length = snprintf(path, sizeof path, "%s/%s", directory, s->file);
-    note(s, directory);
+    record_tried(s, directory);
     return length > 0 && length < (int)sizeof path ? open_file(path) : NULL;
 }
 
 static void *open_in_variable(gpur_cuda_search *s, const char *variable)
 {
     const char *const directory = getenv(variable);
-    char place[64];
+    char folder_tried[64];
     if (directory && *directory)
         return open_in(s, directory);
-    snprintf(place, sizeof place, "%s (not set)", variable);
-    note(s, place);
+    snprintf(folder_tried, sizeof folder_tried, "%s (not set)", variable);
+    record_tried(s, folder_tried);
     return NULL;
 }
 
@@ -51,7 +51,7 @@ static void *open_in_matching(gpur_cuda_search *s, const char *pattern)
     glob_t found;
     void *library = NULL;
     if (glob(pattern, 0, NULL, &found) != 0) {
-        note(s, pattern);
+        record_tried(s, pattern);
         return NULL;
     }
     for (size_t i = 0; !library && i < found.gl_pathc; i++)
@@ -75,7 +75,7 @@ static void *open_in_site_packages(gpur_cuda_search *s, const char *site_package
 }
 
 /* Finds the folder of the shared library or program that contains this code. Returns 0 if it cannot be determined. */
-static int own_folder(char folder[PATH_MAX])
+static int library_folder(char folder[PATH_MAX])
 {
     Dl_info here;
     if (!dladdr((const void *)&gpur_backend_cuda, &here) || !here.dli_fname || !realpath(here.dli_fname, folder))
@@ -100,7 +100,7 @@ static void *open_in_environment(gpur_cuda_search *s, const char *variable)
 static void *open_beside_package(gpur_cuda_search *s)
 {
     char site_packages[PATH_MAX + sizeof "/.."], own[PATH_MAX];
-    if (!own_folder(own)) /* own is site-packages/gpureplay, with libgpureplay.so */
+    if (!library_folder(own)) /* own is site-packages/gpureplay, with libgpureplay.so */
         return NULL;
     snprintf(site_packages, sizeof site_packages, "%s/..", own);
     return open_in_site_packages(s, site_packages);
@@ -126,7 +126,7 @@ void *gpur_cuda_find_module(gpur_cuda_search *s)
 {
     char own[PATH_MAX];
     void *module = open_in_variable(s, "GPUREPLAY_MODULE_DIR");
-    if (!module && own_folder(own))
+    if (!module && library_folder(own))
         module = open_in(s, own);
     return module ? module : open_in(s, GPUR_MODULE_DIR);
 }
@@ -136,7 +136,7 @@ void *gpur_cuda_find_module(gpur_cuda_search *s)
 enum { CUDNN_MAJOR = 9 };
 
 /* One of NVIDIA's libraries, our module that links it, and the words for error messages. */
-typedef struct wanted {
+typedef struct library_spec {
     const char *library; /* without its major version */
     int major;
     const char *package; /* pip's folder */
@@ -144,32 +144,25 @@ typedef struct wanted {
     const char *name, *subject, *pip, *in_use;
     const char *module, *symbol;
     int version; /* required version of the module's table */
-} wanted;
+} library_spec;
 
-static const wanted blas = {"libcublasLt.so",
-                            CUDA_MAJOR,
-                            "cublas",
-                            GPUR_CUBLASLT_DIR,
-                            "cuBLAS",
-                            "matrix products",
-                            "nvidia-cublas",
-                            "cuBLASLt",
-                            "libgpureplay_cudamath.so",
-                            GPUR_CUDAMATH_SYMBOL,
-                            GPUR_CUDAMATH_VERSION};
-static const wanted dnn = {"libcudnn.so",
-                           CUDNN_MAJOR,
-                           "cudnn",
-                           GPUR_CUDNN_DIR,
-                           "cuDNN",
-                           "convolutions",
-                           "nvidia-cudnn",
-                           "cuDNN",
-                           "libgpureplay_cudadnn.so",
-                           GPUR_CUDADNN_SYMBOL,
-                           GPUR_CUDADNN_VERSION};
+static const library_spec blas = {
+    "libcublasLt.so",     CUDA_MAJOR,      "cublas",   GPUR_CUBLASLT_DIR,          "cuBLAS",
+    "matrix products",    "nvidia-cublas", "cuBLASLt", "libgpureplay_cudamath.so", GPUR_CUDAMATH_SYMBOL,
+    GPUR_CUDAMATH_VERSION};
+static const library_spec dnn = {"libcudnn.so",
+                                 CUDNN_MAJOR,
+                                 "cudnn",
+                                 GPUR_CUDNN_DIR,
+                                 "cuDNN",
+                                 "convolutions",
+                                 "nvidia-cudnn",
+                                 "cuDNN",
+                                 "libgpureplay_cudadnn.so",
+                                 GPUR_CUDADNN_SYMBOL,
+                                 GPUR_CUDADNN_VERSION};
 
-static gpur_status load_library(const wanted *w, gpur_cuda_library *l)
+static gpur_status load_library(const library_spec *w, gpur_cuda_library *l)
 {
     char file[32];
     gpur_cuda_search s = {.file = file, .package = w->package};
@@ -184,7 +177,7 @@ static gpur_status load_library(const wanted *w, gpur_cuda_library *l)
                      w->name, file, s.places, words ? words : "no reason given", CUDA_MAJOR, w->name);
 }
 
-static gpur_status load_module(const wanted *w, gpur_cuda_library *l)
+static gpur_status load_module(const library_spec *w, gpur_cuda_library *l)
 {
     gpur_cuda_search s = {.file = w->module};
     l->module = gpur_cuda_find_module(&s);
@@ -198,7 +191,7 @@ static gpur_status load_module(const wanted *w, gpur_cuda_library *l)
 }
 
 /* If the library was not found at configure time, the module was not built, and searching for it is pointless. */
-static gpur_status check_build(const wanted *w)
+static gpur_status check_build(const library_spec *w)
 {
     if (*w->seen)
         return GPUR_OK;
@@ -210,7 +203,7 @@ static gpur_status check_build(const wanted *w)
 
 typedef const gpur_cuda_module *(*table_fn)(void);
 
-static gpur_status find_table(const wanted *w, gpur_cuda_library *l)
+static gpur_status find_table(const library_spec *w, gpur_cuda_library *l)
 {
     table_fn get = NULL;
     void *const symbol = dlsym(l->module, w->symbol);
@@ -232,7 +225,7 @@ static void unload(gpur_cuda_library *l)
     memset(l, 0, sizeof *l);
 }
 
-static gpur_status load(const wanted *w, gpur_cuda_library *l)
+static gpur_status load(const library_spec *w, gpur_cuda_library *l)
 {
     memset(l, 0, sizeof *l);
     gpur_status status = check_build(w);
@@ -248,7 +241,7 @@ static gpur_status load(const wanted *w, gpur_cuda_library *l)
 }
 
 /* If the library is loaded but cannot be opened, it stays loaded for the next try. */
-static gpur_status open_library(const wanted *w, gpur_cuda_library *l)
+static gpur_status open_library(const library_spec *w, gpur_cuda_library *l)
 {
     if (l->handle)
         return GPUR_OK;

@@ -36,7 +36,7 @@ static cudaError_t allocate_pinned(int64_t bytes, void **memory)
     return error;
 }
 
-static cudaError_t give_back(void *memory, int is_pinned)
+static cudaError_t free_memory(void *memory, int is_pinned)
 {
     const enum cudaStreamCaptureMode mode = gpur_cuda_relax();
     const cudaError_t error = is_pinned ? cudaFreeHost(memory) : cudaFree(memory);
@@ -60,7 +60,7 @@ void gpur_cuda_memory_free(gpur_device *device, void *memory, int64_t bytes)
     (void)bytes;
     cudaError_t error = gpur_cuda_enter(device, &before);
     if (!error)
-        error = give_back(memory, 0);
+        error = free_memory(memory, 0);
     gpur_cuda_leave_quietly(before, error);
 }
 
@@ -82,7 +82,7 @@ void gpur_cuda_pinned_free(gpur_device *device, void *memory, int64_t bytes)
     (void)bytes;
     cudaError_t error = gpur_cuda_enter(device, &before);
     if (!error)
-        error = give_back(memory, 1);
+        error = free_memory(memory, 1);
     gpur_cuda_leave_quietly(before, error);
 }
 

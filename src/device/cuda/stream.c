@@ -9,7 +9,7 @@ cudaStream_t gpur_cuda_native(gpur_stream *base)
     return stream->native;
 }
 
-static void enlist(gpur_cuda_stream *stream)
+static void list_stream(gpur_cuda_stream *stream)
 {
     gpur_cuda *const cuda = gpur_cuda_of(stream->base.device);
     pthread_mutex_lock(&cuda->streams_mutex);
@@ -18,7 +18,7 @@ static void enlist(gpur_cuda_stream *stream)
     pthread_mutex_unlock(&cuda->streams_mutex);
 }
 
-static void strike_off(gpur_cuda_stream *stream)
+static void unlist_stream(gpur_cuda_stream *stream)
 {
     gpur_cuda *const cuda = gpur_cuda_of(stream->base.device);
     gpur_cuda_stream **link = &cuda->streams;
@@ -47,7 +47,7 @@ gpur_status gpur_cuda_stream_create(gpur_device *device, void *native, gpur_stre
         gpur_host_free(device, stream, sizeof *stream);
         return status;
     }
-    enlist(stream);
+    list_stream(stream);
     *out = &stream->base;
     return GPUR_OK;
 }
@@ -57,7 +57,7 @@ void gpur_cuda_stream_destroy(gpur_stream *base)
     gpur_cuda_stream *const stream = (gpur_cuda_stream *)base;
     gpur_device *const device = base->device;
     int before;
-    strike_off(stream);
+    unlist_stream(stream);
     cudaError_t error = gpur_cuda_enter(device, &before);
     if (!error) {
         error = cudaStreamSynchronize(stream->native);
@@ -117,9 +117,9 @@ static gpur_status refuse_captured(gpur_device *device, cudaStream_t native, gpu
                      (void *)native);
 }
 
-gpur_status gpur_cuda_native_check(gpur_device *device, void *native, int kept)
+gpur_status gpur_cuda_native_check(gpur_device *device, void *native, int outlives_call)
 {
-    GPUR_REQUIRE(!kept || native != (void *)cudaStreamPerThread,
+    GPUR_REQUIRE(!outlives_call || native != (void *)cudaStreamPerThread,
                  "stream is %p, the calling thread's own, which is another one in the thread that releases the batch; "
                  "it must be a stream that every thread calls by the same name",
                  native);

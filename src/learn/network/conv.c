@@ -15,7 +15,7 @@ gpur_conv_shape gpur_conv_shape_of(const gpur_pass *pass, int32_t i, int32_t dir
     shape.math = pass->options.math;
     shape.x_bf16 = i == 0 && pass->options.input_bf16;
     shape.deterministic = pass->options.deterministic;
-    shape.by_patches = pass->options.by_patches;
+    shape.by_im2col = pass->options.by_im2col;
     return shape;
 }
 
@@ -55,12 +55,12 @@ void gpur_conv_pass_close(gpur_pass *pass)
 
 int64_t gpur_conv_pass_workspace(const gpur_pass *pass)
 {
-    int64_t most = 0;
+    int64_t largest = 0;
     for (int32_t i = 0; i < pass->network->conv_count; i++) {
         const int64_t bytes = gpur_conv_workspace_bytes(pass->conv[i]);
-        most = bytes > most ? bytes : most;
+        largest = bytes > largest ? bytes : largest;
     }
-    return most;
+    return largest;
 }
 
 /* Adds the bias and applies the activation; to the kernel, pixels are rows and filters are columns. */
@@ -68,7 +68,7 @@ static gpur_status add_bias(const gpur_pass *pass, gpur_stream *stream, int64_t 
 {
     const gpur_convolution *const c = &pass->network->conv[i];
     gpur_bias_activation_args args;
-    args.y = pass->sheet[i + 1];
+    args.y = pass->activations[i + 1];
     args.bias = bias;
     args.batch = rows * c->out_height * c->out_width;
     args.features = args.pitch = c->filters;
@@ -83,8 +83,8 @@ gpur_status gpur_conv_pass_forward(const gpur_pass *pass, gpur_stream *stream, i
     for (int32_t i = 0; i < pass->network->conv_count; i++) {
         const gpur_convolution *const c = &pass->network->conv[i];
         const int fused = pass->conv_epilogue[i] != GPUR_EPILOGUE_NONE;
-        const gpur_conv_arrays arrays = {pass->sheet[i], (float *)(uintptr_t)(weights + c->weight), pass->sheet[i + 1],
-                                         fused ? weights + c->bias : NULL};
+        const gpur_conv_arrays arrays = {pass->activations[i], (float *)(uintptr_t)(weights + c->weight),
+                                         pass->activations[i + 1], fused ? weights + c->bias : NULL};
         GPUR_TRY(gpur_conv_run(pass->conv[i], stream, rows, &arrays, workspace));
         if (!fused)
             GPUR_TRY(add_bias(pass, stream, rows, i, weights + c->bias));
@@ -122,29 +122,29 @@ static int64_t pixels_of(const gpur_backward *backward, int32_t i)
 
 static int64_t runs_of(const gpur_backward *backward, int32_t i)
 {
-    return (pixels_of(backward, i) + GPUR_CHANNEL_ROWS - 1) / GPUR_CHANNEL_ROWS;
+    return (pixels_of(backward, i) + GPUR_CONV_BIAS_ROWS - 1) / GPUR_CONV_BIAS_ROWS;
 }
 
-void gpur_conv_backward_place(gpur_backward *backward, gpur_arena *arena)
+void gpur_conv_backward_assign(gpur_backward *backward, gpur_arena *arena)
 {
-    int64_t most = 0;
+    int64_t largest = 0;
     for (int32_t i = 0; i < backward->pass->network->conv_count; i++) {
         const int64_t count = runs_of(backward, i) * backward->pass->network->conv[i].filters;
-        most = count > most ? count : most;
+        largest = count > largest ? count : largest;
     }
-    backward->partial = gpur_arena_floats(arena, most);
+    backward->partial = gpur_arena_floats(arena, largest);
 }
 
 int64_t gpur_conv_backward_workspace(const gpur_backward *backward)
 {
-    int64_t most = 0;
+    int64_t largest = 0;
     for (int32_t i = 0; i < backward->pass->network->conv_count; i++) {
         const int64_t weight = gpur_conv_workspace_bytes(backward->conv_to_weight[i]);
         const int64_t input = backward->conv_to_input[i] ? gpur_conv_workspace_bytes(backward->conv_to_input[i]) : 0;
-        most = weight > most ? weight : most;
-        most = input > most ? input : most;
+        largest = weight > largest ? weight : largest;
+        largest = input > largest ? input : largest;
     }
-    return most;
+    return largest;
 }
 
 /* Adds up the partial sums of all runs of pixels, by the kernel for dense layers: each run is a row of a batch, and the
@@ -168,17 +168,17 @@ static gpur_status through_activation(const gpur_backward *backward, gpur_stream
                                       float *bias_gradient)
 {
     const gpur_convolution *const c = &backward->pass->network->conv[i];
-    gpur_channel_backward_args args;
-    args.dy = backward->sheet[i + 1];
-    args.y = backward->pass->sheet[i + 1];
+    gpur_conv_bias_backward_args args;
+    args.dy = backward->gradients[i + 1];
+    args.y = backward->pass->activations[i + 1];
     args.partial = backward->partial;
     args.rows = pixels_of(backward, i);
     args.features = c->filters;
     args.activation = c->activation;
     const int64_t tiles = runs_of(backward, i) * ((args.features + 31) / 32);
-    const int64_t bytes = GPUR_CHANNEL_ROWS * 32 * 2 * (int64_t)sizeof(float);
+    const int64_t bytes = GPUR_CONV_BIAS_ROWS * 32 * 2 * (int64_t)sizeof(float);
     const gpur_grid grid = gpur_grid_rows(backward->pass->device, tiles, 1, bytes);
-    GPUR_TRY(gpur_launch_channel_backward(stream, grid, &args));
+    GPUR_TRY(gpur_launch_conv_bias_backward(stream, grid, &args));
     return sum_runs(backward, stream, i, bias_gradient);
 }
 
@@ -186,13 +186,14 @@ static gpur_status conv_backward(const gpur_backward *backward, gpur_stream *str
                                  float *gradient, void *workspace)
 {
     const gpur_convolution *const c = &backward->pass->network->conv[i];
-    const gpur_conv_arrays to_weight = {backward->pass->sheet[i], gradient + c->weight, backward->sheet[i + 1], NULL};
+    const gpur_conv_arrays to_weight = {backward->pass->activations[i], gradient + c->weight,
+                                        backward->gradients[i + 1], NULL};
     GPUR_TRY(through_activation(backward, stream, i, gradient + c->bias));
     GPUR_TRY(gpur_conv_run(backward->conv_to_weight[i], stream, backward->rows, &to_weight, workspace));
     if (!backward->conv_to_input[i])
         return GPUR_OK;
-    const gpur_conv_arrays to_input = {backward->sheet[i], (float *)(uintptr_t)(weights + c->weight),
-                                       backward->sheet[i + 1], NULL};
+    const gpur_conv_arrays to_input = {backward->gradients[i], (float *)(uintptr_t)(weights + c->weight),
+                                       backward->gradients[i + 1], NULL};
     return gpur_conv_run(backward->conv_to_input[i], stream, backward->rows, &to_input, workspace);
 }
 

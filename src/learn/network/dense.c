@@ -43,10 +43,10 @@ gpur_status gpur_pass_open(gpur_pass *pass, gpur_device *device, const gpur_netw
     pass->network = network;
     pass->options = *options;
     pass->rows = rows;
-    for (int32_t s = 0; s < network->sheet_count; s++)
+    for (int32_t s = 0; s < network->activation_count; s++)
         pass->pitch[s] = s == 0                     ? input_pitch
                          : s <= network->conv_count ? network->width[s] /* images, without padding */
-                                                    : gpur_sheet_pitch(network->width[s]);
+                                                    : gpur_activation_pitch(network->width[s]);
     for (int32_t i = 0; i < network->dense_count; i++)
         GPUR_TRY(open_product(pass, i));
     return gpur_conv_pass_open(pass);
@@ -59,20 +59,20 @@ void gpur_pass_close(gpur_pass *pass)
     gpur_conv_pass_close(pass);
 }
 
-void gpur_pass_place(gpur_pass *pass, gpur_arena *arena)
+void gpur_pass_assign(gpur_pass *pass, gpur_arena *arena)
 {
-    for (int32_t s = 1; s < pass->network->sheet_count; s++)
-        pass->sheet[s] = gpur_arena_floats(arena, pass->rows * pass->pitch[s]);
+    for (int32_t s = 1; s < pass->network->activation_count; s++)
+        pass->activations[s] = gpur_arena_floats(arena, pass->rows * pass->pitch[s]);
 }
 
 int64_t gpur_pass_workspace(const gpur_pass *pass)
 {
-    int64_t most = gpur_conv_pass_workspace(pass);
+    int64_t largest = gpur_conv_pass_workspace(pass);
     for (int32_t i = 0; i < pass->network->dense_count; i++) {
         const int64_t bytes = gpur_gemm_workspace_bytes(pass->product[i]);
-        most = bytes > most ? bytes : most;
+        largest = bytes > largest ? bytes : largest;
     }
-    return most;
+    return largest;
 }
 
 static gpur_status add_bias(const gpur_pass *pass, gpur_stream *stream, int64_t rows, const gpur_dense *d, float *y,
@@ -95,10 +95,10 @@ gpur_status gpur_pass_forward(const gpur_pass *pass, gpur_stream *stream, int64_
     GPUR_TRY(gpur_conv_pass_forward(pass, stream, rows, weights, workspace));
     for (int32_t i = 0; i < pass->network->dense_count; i++) {
         const gpur_dense *const d = &pass->network->dense[i];
-        float *const y = pass->sheet[d->to] + d->to_column;
+        float *const y = pass->activations[d->to] + d->to_column;
         const int32_t fused = pass->epilogue[i] != GPUR_EPILOGUE_NONE;
         const float *const bias = fused ? weights + d->bias : NULL;
-        GPUR_TRY(gpur_gemm_run(pass->product[i], stream, rows, pass->sheet[d->from] + d->from_column,
+        GPUR_TRY(gpur_gemm_run(pass->product[i], stream, rows, pass->activations[d->from] + d->from_column,
                                weights + d->weight, y, bias, workspace));
         if (!fused && d->bias >= 0)
             GPUR_TRY(add_bias(pass, stream, rows, d, y, weights + d->bias));
@@ -153,23 +153,23 @@ void gpur_backward_close(gpur_backward *backward)
     gpur_conv_backward_close(backward);
 }
 
-void gpur_backward_place(gpur_backward *backward, gpur_arena *arena)
+void gpur_backward_assign(gpur_backward *backward, gpur_arena *arena)
 {
-    for (int32_t s = 1; s < backward->pass->network->sheet_count; s++)
-        backward->sheet[s] = gpur_arena_floats(arena, backward->rows * backward->pass->pitch[s]);
-    gpur_conv_backward_place(backward, arena);
+    for (int32_t s = 1; s < backward->pass->network->activation_count; s++)
+        backward->gradients[s] = gpur_arena_floats(arena, backward->rows * backward->pass->pitch[s]);
+    gpur_conv_backward_assign(backward, arena);
 }
 
 int64_t gpur_backward_workspace(const gpur_backward *backward)
 {
-    int64_t most = gpur_conv_backward_workspace(backward);
+    int64_t largest = gpur_conv_backward_workspace(backward);
     for (int32_t i = 0; i < backward->pass->network->dense_count; i++) {
         const int64_t weight = gpur_gemm_workspace_bytes(backward->to_weight[i]);
         const int64_t input = backward->to_input[i] ? gpur_gemm_workspace_bytes(backward->to_input[i]) : 0;
-        most = weight > most ? weight : most;
-        most = input > most ? input : most;
+        largest = weight > largest ? weight : largest;
+        largest = input > largest ? input : largest;
     }
-    return most;
+    return largest;
 }
 
 /* Multiplies the gradient of activations s by the derivative of the activation function, in place, and computes the
@@ -179,8 +179,8 @@ static gpur_status through_activation(const gpur_backward *backward, gpur_stream
 {
     const gpur_pass *const pass = backward->pass;
     gpur_layer_backward_args args;
-    args.dy = backward->sheet[s];
-    args.y = pass->sheet[s];
+    args.dy = backward->gradients[s];
+    args.y = pass->activations[s];
     args.bias_gradient = bias_gradient;
     args.batch = backward->rows;
     args.features = pass->network->width[s];
@@ -194,14 +194,14 @@ static gpur_status dense_backward(const gpur_backward *backward, gpur_stream *st
                                   float *gradient, void *workspace)
 {
     const gpur_dense *const d = &backward->pass->network->dense[i];
-    const float *const dy = backward->sheet[d->to] + d->to_column;
-    const float *const x = backward->pass->sheet[d->from] + d->from_column;
+    const float *const dy = backward->gradients[d->to] + d->to_column;
+    const float *const x = backward->pass->activations[d->from] + d->from_column;
     if (d->bias >= 0)
         GPUR_TRY(through_activation(backward, stream, d->to, d->activation, gradient + d->bias));
     GPUR_TRY(gpur_gemm_run(backward->to_weight[i], stream, d->units, dy, x, gradient + d->weight, NULL, workspace));
     if (!backward->to_input[i])
         return GPUR_OK;
-    float *const dx = backward->sheet[d->from] + d->from_column;
+    float *const dx = backward->gradients[d->from] + d->from_column;
     return gpur_gemm_run(backward->to_input[i], stream, backward->rows, dy, weights + d->weight, dx, NULL, workspace);
 }
 
@@ -209,8 +209,8 @@ gpur_status gpur_backward_run(const gpur_backward *backward, gpur_stream *stream
                               void *workspace)
 {
     const gpur_network *const network = backward->pass->network;
-    GPUR_TRY(
-        through_activation(backward, stream, network->sheet_count - 1, GPUR_LINEAR, gradient + network->head_bias));
+    GPUR_TRY(through_activation(backward, stream, network->activation_count - 1, GPUR_LINEAR,
+                                gradient + network->head_bias));
     for (int32_t i = network->dense_count - 1; i >= 0; i--)
         GPUR_TRY(dense_backward(backward, stream, i, weights, gradient, workspace));
     return gpur_conv_backward_run(backward, stream, weights, gradient, workspace);

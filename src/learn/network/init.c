@@ -9,13 +9,13 @@
 /* Returns 4 x 32 random bits, for elements 4 i to 4 i + 3 of a tensor. */
 static gpur_u32x4 quad(uint64_t seed, int32_t tensor, int64_t i)
 {
-    return gpur_random_bits(seed, GPUR_DRAW_WEIGHTS, (uint64_t)tensor, (uint32_t)i);
+    return gpur_random_bits(seed, GPUR_RANDOM_WEIGHTS, (uint64_t)tensor, (uint32_t)i);
 }
 
 static void fill_uniform(const gpur_tensor *tensor, float *x, double limit, uint64_t seed, int32_t index)
 {
     for (int64_t i = 0; i < gpur_tensor_count(tensor); i++)
-        x[gpur_tensor_place(tensor, i)] =
+        x[gpur_tensor_index(tensor, i)] =
             (float)(limit * (2.0 * (quad(seed, index, i / 4).v[i % 4] + 0.5) * 0x1p-32 - 1.0));
 }
 
@@ -28,7 +28,7 @@ static void fill_normal(const gpur_tensor *tensor, float *x, double deviation, u
         const int pair = (int)(i % 4) / 2 * 2;
         const double radius = sqrt(-2.0 * log((bits.v[pair] + 0.5) * 0x1p-32));
         const double angle = tau * (bits.v[pair + 1] * 0x1p-32);
-        x[gpur_tensor_place(tensor, i)] = (float)(deviation * radius * (i % 2 ? sin(angle) : cos(angle)));
+        x[gpur_tensor_index(tensor, i)] = (float)(deviation * radius * (i % 2 ? sin(angle) : cos(angle)));
     }
 }
 

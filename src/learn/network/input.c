@@ -3,32 +3,32 @@
 
 #include <string.h>
 
-gpur_scene gpur_input_scene(const gpur_learn_fields *fields, const gpur_network_config *config)
+gpur_input_shape gpur_input_shape_find(const gpur_learn_fields *fields, const gpur_network_config *config)
 {
-    gpur_scene scene = gpur_scene_of(fields->features);
+    gpur_input_shape input_shape = gpur_input_shape_of(fields->features);
     if (config->trunk_count < 1 || config->trunk[0].kind != GPUR_CONV || fields->dims != 3)
-        return scene;
+        return input_shape;
     const int planes = config->input_layout == GPUR_CHW;
-    scene.channels = fields->shape[planes ? 0 : 2];
-    scene.height = fields->shape[planes ? 1 : 0];
-    scene.width = fields->shape[planes ? 2 : 1];
-    return scene;
+    input_shape.channels = fields->shape[planes ? 0 : 2];
+    input_shape.height = fields->shape[planes ? 1 : 0];
+    input_shape.width = fields->shape[planes ? 2 : 1];
+    return input_shape;
 }
 
-static gpur_observe_args args_of(const gpur_input *input, const gpur_network *network, const gpur_learn_fields *fields,
-                                 const gpur_network_config *config)
+static gpur_preprocess_args args_of(const gpur_input *input, const gpur_network *network,
+                                    const gpur_learn_fields *fields, const gpur_network_config *config)
 {
-    const gpur_scene *const scene = &network->scene;
+    const gpur_input_shape *const input_shape = &network->input_shape;
     const int is_image = network->conv_count > 0;
-    gpur_observe_args args;
+    gpur_preprocess_args args;
     memset(&args, 0, sizeof args);
     args.x_pitch = gpur_input_pitch(network);
-    args.height = is_image ? scene->height : 1;
-    args.width = is_image ? scene->width : scene->features;
-    args.channels = is_image ? scene->channels : 1;
+    args.height = is_image ? input_shape->height : 1;
+    args.width = is_image ? input_shape->width : input_shape->features;
+    args.channels = is_image ? input_shape->channels : 1;
     args.floats = fields->obs_floats;
     args.planes = config->input_layout == GPUR_CHW;
-    args.block = is_image ? network->block : 1;
+    args.space_to_depth = is_image ? network->space_to_depth : 1;
     args.bf16 = input->bf16;
     args.scale = config->input_scale;
     return args;
@@ -59,21 +59,21 @@ gpur_pass_options gpur_input_options(const gpur_input *input, const gpur_learner
     return options;
 }
 
-float *gpur_input_row(const gpur_input *input, float *sheet, int64_t row, int64_t pitch)
+float *gpur_input_row(const gpur_input *input, float *activations, int64_t row, int64_t pitch)
 {
-    return (float *)(void *)((char *)sheet + row * pitch * (input->bf16 ? 2 : 4));
+    return (float *)(void *)((char *)activations + row * pitch * (input->bf16 ? 2 : 4));
 }
 
 gpur_status gpur_input_run(const gpur_input *input, gpur_device *device, gpur_stream *stream, int64_t rows,
-                           const void *raw, int64_t raw_pitch, float *sheet)
+                           const void *raw, int64_t raw_pitch, float *activations)
 {
-    gpur_observe_args args = input->args;
+    gpur_preprocess_args args = input->args;
     if (input->direct)
         return GPUR_OK;
     args.obs = raw;
     args.obs_pitch = raw_pitch;
-    args.x = sheet;
+    args.x = activations;
     args.count = rows;
     const gpur_grid grid = gpur_grid_rows(device, rows * args.height, 1, args.width * args.channels * 4);
-    return gpur_launch_observe(stream, grid, &args);
+    return gpur_launch_preprocess(stream, grid, &args);
 }

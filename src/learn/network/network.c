@@ -15,10 +15,10 @@
 SAME_VALUE(GPUR_ACTIVATION_LINEAR, GPUR_LINEAR);
 SAME_VALUE(GPUR_ACTIVATION_RELU, GPUR_RELU);
 SAME_VALUE(GPUR_ACTIVATION_TANH, GPUR_TANH);
-SAME_VALUE(GPUR_STAND_Q, GPUR_HEAD_Q);
-SAME_VALUE(GPUR_STAND_DUELING, GPUR_HEAD_DUELING);
-SAME_VALUE(GPUR_STAND_SOFTMAX_VALUE, GPUR_HEAD_SOFTMAX_VALUE);
-SAME_VALUE(GPUR_STAND_TANH_ACTION, GPUR_HEAD_TANH_ACTION);
+SAME_VALUE(GPUR_HEAD_KIND_Q, GPUR_HEAD_Q);
+SAME_VALUE(GPUR_HEAD_KIND_DUELING, GPUR_HEAD_DUELING);
+SAME_VALUE(GPUR_HEAD_KIND_SOFTMAX_VALUE, GPUR_HEAD_SOFTMAX_VALUE);
+SAME_VALUE(GPUR_HEAD_KIND_TANH_ACTION, GPUR_HEAD_TANH_ACTION);
 
 #define MAX_INIT_SCALE 1e6f
 enum { MAX_UNITS = 65536, MAX_FEATURES = 1 << 24, MAX_KERNEL = 64, LAST_HEAD = GPUR_HEAD_TANH_ACTION };
@@ -83,16 +83,17 @@ static gpur_status check_head(const gpur_network_config *config)
     GPUR_REQUIRE(config->hidden >= 0 && config->hidden <= MAX_UNITS,
                  "network.hidden is %" PRId32 "; it must be 0 (none) to %d", config->hidden, MAX_UNITS);
     GPUR_TRY(check_activation(config->hidden_activation, "hidden_activation"));
-    GPUR_REQUIRE(config->outputs >= 1 && config->outputs <= MAX_UNITS,
-                 "network.outputs is %" PRId32 "; it must be the number of actions, 1 to %d", config->outputs,
+    GPUR_REQUIRE(config->num_actions >= 1 && config->num_actions <= MAX_UNITS,
+                 "network.num_actions is %" PRId32 "; it must be the number of actions, 1 to %d", config->num_actions,
                  MAX_UNITS);
     return GPUR_OK;
 }
 
-static gpur_status check_input(const gpur_network_config *config, const gpur_scene *scene)
+static gpur_status check_input(const gpur_network_config *config, const gpur_input_shape *input_shape)
 {
-    GPUR_REQUIRE(scene->features >= 1 && scene->features <= MAX_FEATURES,
-                 "an observation has %" PRId64 " numbers; a network takes 1 to %d", scene->features, MAX_FEATURES);
+    GPUR_REQUIRE(input_shape->features >= 1 && input_shape->features <= MAX_FEATURES,
+                 "an observation has %" PRId64 " numbers; a network takes 1 to %d", input_shape->features,
+                 MAX_FEATURES);
     GPUR_REQUIRE(isfinite(config->input_scale) && config->input_scale != 0.0f,
                  "network.input_scale is %g; it must be finite and not 0: was the config initialized?",
                  (double)config->input_scale);
@@ -101,9 +102,9 @@ static gpur_status check_input(const gpur_network_config *config, const gpur_sce
     return GPUR_OK;
 }
 
-gpur_status gpur_network_check(const gpur_network_config *config, const gpur_scene *scene)
+gpur_status gpur_network_check(const gpur_network_config *config, const gpur_input_shape *input_shape)
 {
-    GPUR_TRY(check_input(config, scene));
+    GPUR_TRY(check_input(config, input_shape));
     GPUR_TRY(check_trunk(config));
     GPUR_TRY(check_head(config));
     GPUR_REQUIRE(config->init >= GPUR_INIT_FAN_IN && config->init <= GPUR_INIT_NORMAL,
@@ -113,14 +114,14 @@ gpur_status gpur_network_check(const gpur_network_config *config, const gpur_sce
     return gpur_reserved_check(config->reserved, 4, "network");
 }
 
-static int32_t most_kernel(const gpur_layer *layer, const gpur_scene *seen)
+static int32_t max_kernel(const gpur_layer *layer, const gpur_input_shape *seen)
 {
     return (seen->height < seen->width ? seen->height : seen->width) + 2 * layer->padding;
 }
 
 /* The input of the first layer is obs. A wrong input_layout takes another axis for the channels, so the message states
  * how the shape was read. */
-static gpur_status check_image(const gpur_network_config *config, const gpur_scene *seen)
+static gpur_status check_image(const gpur_network_config *config, const gpur_input_shape *seen)
 {
     const gpur_layer *const layer = &config->trunk[0];
     const int planes = config->input_layout == GPUR_CHW;
@@ -128,27 +129,27 @@ static gpur_status check_image(const gpur_network_config *config, const gpur_sce
                              planes ? seen->width : seen->channels};
     GPUR_REQUIRE(seen->height >= 1,
                  "network.trunk[0] is a convolution, and obs is no image: it needs three axes, as input_layout says");
-    GPUR_REQUIRE(layer->kernel <= most_kernel(layer, seen),
+    GPUR_REQUIRE(layer->kernel <= max_kernel(layer, seen),
                  "network.trunk[0].kernel is %" PRId32 "; it must be at most %" PRId32 ", as an image of %" PRId32
                  " x %" PRId32 " comes in with padding %" PRId32 ": network.input_layout %s takes obs of (%" PRId32
                  ", %" PRId32 ", %" PRId32 ") as %s",
-                 layer->kernel, most_kernel(layer, seen), seen->height, seen->width, layer->padding,
+                 layer->kernel, max_kernel(layer, seen), seen->height, seen->width, layer->padding,
                  planes ? "GPUR_CHW" : "GPUR_HWC", shape[0], shape[1], shape[2],
                  planes ? "(channels, height, width); GPUR_HWC takes it as (height, width, channels)"
                         : "(height, width, channels); GPUR_CHW takes it as (channels, height, width)");
     return GPUR_OK;
 }
 
-static gpur_status check_size(const gpur_layer *layer, int32_t i, const gpur_scene *seen)
+static gpur_status check_size(const gpur_layer *layer, int32_t i, const gpur_input_shape *seen)
 {
-    GPUR_REQUIRE(layer->kernel <= most_kernel(layer, seen),
+    GPUR_REQUIRE(layer->kernel <= max_kernel(layer, seen),
                  "network.trunk[%" PRId32 "].kernel is %" PRId32 "; it must be at most %" PRId32
                  ", as an image of %" PRId32 " x %" PRId32 " comes in with padding %" PRId32,
-                 i, layer->kernel, most_kernel(layer, seen), seen->height, seen->width, layer->padding);
+                 i, layer->kernel, max_kernel(layer, seen), seen->height, seen->width, layer->padding);
     return GPUR_OK;
 }
 
-gpur_status gpur_network_check_conv(const gpur_network_config *config, int32_t i, const gpur_scene *seen)
+gpur_status gpur_network_check_conv(const gpur_network_config *config, int32_t i, const gpur_input_shape *seen)
 {
     const gpur_layer *const layer = &config->trunk[i];
     GPUR_TRY(i == 0 ? check_image(config, seen) : check_size(layer, i, seen));
@@ -160,17 +161,17 @@ gpur_status gpur_network_check_conv(const gpur_network_config *config, int32_t i
     return GPUR_OK;
 }
 
-enum { MAX_STREAMS = 2 };
+enum { MAX_BRANCHES = 2 };
 
 /* A branch of a head. */
-typedef struct stream {
+typedef struct branch {
     const char *name;
     int32_t outputs; /* 0: config.outputs */
-} stream;
+} branch;
 
 typedef struct head_entry {
-    stream streams[MAX_STREAMS]; /* (stream_count) in the order of their columns */
-    int32_t stream_count;
+    branch branches[MAX_BRANCHES]; /* (branch_count) in the order of their columns */
+    int32_t branch_count;
 } head_entry;
 
 static const head_entry heads[] = {
@@ -193,12 +194,12 @@ static gpur_dense *add_dense(gpur_network *network, int32_t from, int32_t to, in
 /* Adds an array of activations, and the dense layer that computes it from the whole previous array. */
 static gpur_dense *add_layer(gpur_network *network, int32_t units, int32_t activation)
 {
-    const int32_t from = network->sheet_count - 1;
+    const int32_t from = network->activation_count - 1;
     gpur_dense *const dense = add_dense(network, from, from + 1, network->width[from], units);
-    network->width[network->sheet_count++] = units;
+    network->width[network->activation_count++] = units;
     dense->activation = activation;
-    dense->weight = gpur_params_block(&network->params, (int64_t)units * dense->inputs);
-    dense->bias = gpur_params_block(&network->params, units);
+    dense->weight = gpur_params_add_group(&network->params, (int64_t)units * dense->inputs);
+    dense->bias = gpur_params_add_group(&network->params, units);
     return dense;
 }
 
@@ -208,14 +209,15 @@ static gpur_dense *add_layer(gpur_network *network, int32_t units, int32_t activ
  * and has few channels. With s x s pixels taken as one it has kernel 2, stride 1 and s^2 times the channels: the same
  * sums, in a shape that every library handles well.
  */
-static int32_t block_of(const gpur_layer *first, const gpur_scene *scene)
+static int32_t space_to_depth_of(const gpur_layer *first, const gpur_input_shape *input_shape)
 {
     const int32_t s = first->stride;
-    const int fits = first->kernel % s == 0 && first->padding == 0 && scene->height % s == 0 && scene->width % s == 0;
+    const int fits =
+        first->kernel % s == 0 && first->padding == 0 && input_shape->height % s == 0 && input_shape->width % s == 0;
     return s > 1 && fits ? s : 1;
 }
 
-static gpur_convolution conv_of(const gpur_layer *layer, const gpur_scene *seen, int32_t block)
+static gpur_convolution conv_of(const gpur_layer *layer, const gpur_input_shape *seen, int32_t block)
 {
     const gpur_convolution conv = {
         .height = seen->height / block,
@@ -232,37 +234,37 @@ static gpur_convolution conv_of(const gpur_layer *layer, const gpur_scene *seen,
     return conv;
 }
 
-static gpur_scene scene_behind(const gpur_convolution *conv)
+static gpur_input_shape shape_after(const gpur_convolution *conv)
 {
     const int64_t features = (int64_t)conv->out_height * conv->out_width * conv->filters;
-    const gpur_scene scene = {features, conv->out_height, conv->out_width, conv->filters};
-    return scene;
+    const gpur_input_shape input_shape = {features, conv->out_height, conv->out_width, conv->filters};
+    return input_shape;
 }
 
-static void add_conv(gpur_network *network, const gpur_layer *layer, int32_t i, gpur_scene *seen)
+static void add_conv(gpur_network *network, const gpur_layer *layer, int32_t i, gpur_input_shape *seen)
 {
     char name[32];
     gpur_convolution *const conv = &network->conv[network->conv_count++];
-    const int32_t block = i == 0 ? network->block : 1;
+    const int32_t block = i == 0 ? network->space_to_depth : 1;
     const gpur_conv_weight weight = {layer->units, layer->kernel, seen->channels, block};
     *conv = conv_of(layer, seen, block);
     conv->weight =
-        gpur_params_block(&network->params, (int64_t)layer->units * layer->kernel * layer->kernel * seen->channels);
-    conv->bias = gpur_params_block(&network->params, layer->units);
+        gpur_params_add_group(&network->params, (int64_t)layer->units * layer->kernel * layer->kernel * seen->channels);
+    conv->bias = gpur_params_add_group(&network->params, layer->units);
     snprintf(name, sizeof name, "trunk.%d", (int)i);
     gpur_params_name_conv(&network->params, name, conv->weight, conv->bias, &weight);
-    *seen = scene_behind(conv);
-    network->width[network->sheet_count++] = (int32_t)seen->features;
+    *seen = shape_after(conv);
+    network->width[network->activation_count++] = (int32_t)seen->features;
 }
 
 static gpur_status build_convs(gpur_network *network, const gpur_network_config *config)
 {
-    gpur_scene seen = network->scene;
-    network->block = 1;
+    gpur_input_shape seen = network->input_shape;
+    network->space_to_depth = 1;
     for (int32_t i = 0; i < config->trunk_count && config->trunk[i].kind == GPUR_CONV; i++) {
         GPUR_TRY(gpur_network_check_conv(config, i, &seen));
         if (i == 0)
-            network->block = block_of(&config->trunk[0], &seen);
+            network->space_to_depth = space_to_depth_of(&config->trunk[0], &seen);
         add_conv(network, &config->trunk[i], i, &seen);
     }
     return GPUR_OK;
@@ -282,9 +284,9 @@ static void build_trunk(gpur_network *network, const gpur_network_config *config
 static void build_hidden(gpur_network *network, const gpur_network_config *config, const head_entry *head)
 {
     char name[32];
-    const gpur_dense *const d = add_layer(network, head->stream_count * config->hidden, config->hidden_activation);
-    for (int32_t s = 0; s < head->stream_count; s++) {
-        snprintf(name, sizeof name, "%s.hidden", head->streams[s].name);
+    const gpur_dense *const d = add_layer(network, head->branch_count * config->hidden, config->hidden_activation);
+    for (int32_t s = 0; s < head->branch_count; s++) {
+        snprintf(name, sizeof name, "%s.hidden", head->branches[s].name);
         gpur_params_name(&network->params, name, d->weight, d->bias, s * config->hidden, config->hidden, d->inputs);
     }
 }
@@ -294,17 +296,17 @@ static void build_hidden(gpur_network *network, const gpur_network_config *confi
 static void build_outputs(gpur_network *network, const gpur_network_config *config, const head_entry *head)
 {
     char name[32];
-    const int32_t from = network->sheet_count - 1, to = from + 1;
+    const int32_t from = network->activation_count - 1, to = from + 1;
     const int32_t inputs = config->hidden ? config->hidden : network->width[from];
     int32_t width = 0;
-    for (int32_t s = 0; s < head->stream_count; s++)
-        width += head->streams[s].outputs ? head->streams[s].outputs : config->outputs;
-    const int64_t weight = gpur_params_block(&network->params, (int64_t)width * inputs);
-    network->head_bias = gpur_params_block(&network->params, width);
-    network->width[network->sheet_count++] = width;
-    for (int32_t s = 0, first = 0; s < head->stream_count; s++) {
-        const int32_t units = head->streams[s].outputs ? head->streams[s].outputs : config->outputs;
-        snprintf(name, sizeof name, "%s.out", head->streams[s].name);
+    for (int32_t s = 0; s < head->branch_count; s++)
+        width += head->branches[s].outputs ? head->branches[s].outputs : config->num_actions;
+    const int64_t weight = gpur_params_add_group(&network->params, (int64_t)width * inputs);
+    network->head_bias = gpur_params_add_group(&network->params, width);
+    network->width[network->activation_count++] = width;
+    for (int32_t s = 0, first = 0; s < head->branch_count; s++) {
+        const int32_t units = head->branches[s].outputs ? head->branches[s].outputs : config->num_actions;
+        snprintf(name, sizeof name, "%s.out", head->branches[s].name);
         gpur_params_name(&network->params, name, weight, network->head_bias, first, units, inputs);
         if (config->hidden || s == 0) {
             gpur_dense *const d = add_dense(network, from, to, inputs, config->hidden ? units : width);
@@ -317,15 +319,16 @@ static void build_outputs(gpur_network *network, const gpur_network_config *conf
     }
 }
 
-gpur_status gpur_network_build(gpur_network *network, const gpur_network_config *config, const gpur_scene *scene)
+gpur_status gpur_network_build(gpur_network *network, const gpur_network_config *config,
+                               const gpur_input_shape *input_shape)
 {
-    GPUR_TRY(gpur_network_check(config, scene));
+    GPUR_TRY(gpur_network_check(config, input_shape));
     const head_entry *const head = &heads[config->head];
     memset(network, 0, sizeof *network);
     network->head = config->head;
-    network->outputs = config->outputs;
-    network->scene = *scene;
-    network->width[network->sheet_count++] = (int32_t)scene->features;
+    network->num_actions = config->num_actions;
+    network->input_shape = *input_shape;
+    network->width[network->activation_count++] = (int32_t)input_shape->features;
     GPUR_TRY(build_convs(network, config));
     build_trunk(network, config);
     if (config->hidden)

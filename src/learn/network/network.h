@@ -17,7 +17,7 @@
 #include "learn/network/params.h"
 #include "base/status.h"
 
-enum { GPUR_MAX_DENSE = GPUR_MAX_LAYERS + 3, GPUR_MAX_SHEETS = GPUR_MAX_LAYERS + 3 };
+enum { GPUR_MAX_DENSE = GPUR_MAX_LAYERS + 3, GPUR_MAX_ACTIVATIONS = GPUR_MAX_LAYERS + 3 };
 
 /* A dense layer: y = activation(x W^T + b). x and y are column ranges of two arrays of activations. */
 typedef struct gpur_dense {
@@ -40,39 +40,41 @@ typedef struct gpur_convolution {
 } gpur_convolution;
 
 /* Input shape: the number of values, and for images height x width x channels (else height is 0). */
-typedef struct gpur_scene {
+typedef struct gpur_input_shape {
     int64_t features;
     int32_t height, width, channels;
-} gpur_scene;
+} gpur_input_shape;
 
 typedef struct gpur_network {
-    gpur_scene scene;
+    gpur_input_shape input_shape;
     gpur_convolution conv[GPUR_MAX_LAYERS]; /* (conv_count) layer i reads activations i and writes activations i + 1 */
     int32_t conv_count;
-    int32_t block; /* space-to-depth: the first convolution reads block x block pixels as one pixel; 1: it does not */
+    int32_t space_to_depth; /* space-to-depth: the first convolution reads block x block pixels as one pixel; 1: it does
+                               not */
     gpur_dense dense[GPUR_MAX_DENSE];
     int32_t dense_count;
-    int32_t width[GPUR_MAX_SHEETS]; /* columns of each array of activations */
-    int32_t sheet_count;
-    int32_t head, outputs;
+    int32_t width[GPUR_MAX_ACTIVATIONS]; /* columns of each array of activations */
+    int32_t activation_count;
+    int32_t head, num_actions;
     int64_t head_bias; /* offset of the output layers' biases (width of the last activations) */
     gpur_params params;
 } gpur_network;
 
 /* Refuses a config that is out of range or does not fit the input shape. */
-gpur_status gpur_network_build(gpur_network *network, const gpur_network_config *config, const gpur_scene *scene);
+gpur_status gpur_network_build(gpur_network *network, const gpur_network_config *config,
+                               const gpur_input_shape *input_shape);
 
 /* The shape of an input that is no image. */
-static inline gpur_scene gpur_scene_of(int64_t features)
+static inline gpur_input_shape gpur_input_shape_of(int64_t features)
 {
-    const gpur_scene scene = {features, 0, 0, 0};
-    return scene;
+    const gpur_input_shape input_shape = {features, 0, 0, 0};
+    return input_shape;
 }
 
 /* Checks everything in a config that does not depend on the size of a layer's input. */
-gpur_status gpur_network_check(const gpur_network_config *config, const gpur_scene *scene);
+gpur_status gpur_network_check(const gpur_network_config *config, const gpur_input_shape *input_shape);
 
 /* Checks that convolution i fits its input `seen`, and that its output is not too large. */
-gpur_status gpur_network_check_conv(const gpur_network_config *config, int32_t i, const gpur_scene *seen);
+gpur_status gpur_network_check_conv(const gpur_network_config *config, int32_t i, const gpur_input_shape *seen);
 
 #endif

@@ -9,18 +9,18 @@
 
 enum { ALIGNMENT = 256 / sizeof(float) };
 
-int64_t gpur_params_block(gpur_params *params, int64_t count)
+int64_t gpur_params_add_group(gpur_params *params, int64_t count)
 {
     const int64_t offset = params->count;
     params->count += (count + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
     return offset;
 }
 
-static gpur_tensor *add(gpur_params *params, const char *name, const char *part)
+static gpur_tensor *add(gpur_params *params, const char *name, const char *suffix)
 {
     assert(params->tensor_count < GPUR_MAX_TENSORS);
     gpur_tensor *const tensor = &params->tensor[params->tensor_count++];
-    snprintf(tensor->name, sizeof tensor->name, "%s.%s", name, part);
+    snprintf(tensor->name, sizeof tensor->name, "%s.%s", name, suffix);
     return tensor;
 }
 
@@ -55,7 +55,7 @@ void gpur_params_name_conv(gpur_params *params, const char *name, int64_t weight
     w->outputs = shape->kernel * shape->kernel * shape->filters;
     w->kernel = shape->kernel;
     w->channels = shape->channels;
-    w->block = shape->block;
+    w->space_to_depth = shape->space_to_depth;
     name_bias(params, name, bias, w);
 }
 
@@ -64,9 +64,9 @@ int64_t gpur_tensor_count(const gpur_tensor *tensor)
     return (int64_t)tensor->units * (tensor->is_bias ? 1 : tensor->inputs);
 }
 
-int64_t gpur_tensor_place(const gpur_tensor *tensor, int64_t i)
+int64_t gpur_tensor_index(const gpur_tensor *tensor, int64_t i)
 {
-    const int64_t b = tensor->block, k = tensor->kernel, c = tensor->channels;
+    const int64_t b = tensor->space_to_depth, k = tensor->kernel, c = tensor->channels;
     if (b <= 1)
         return i;
     const int64_t filter = i / (k * k * c), y = i / (k * c) % k, x = i / c % k;

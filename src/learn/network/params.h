@@ -20,7 +20,7 @@ typedef struct gpur_tensor {
     int32_t outputs; /* of that layer: units; kernel x kernel x filters of a convolution */
     int32_t is_bias;
     int32_t kernel, channels; /* of a convolution's weight; else 0 */
-    int32_t block;            /* of a convolution's weight: the side b of gpur_tensor_place; else 0 */
+    int32_t space_to_depth;   /* of a convolution's weight: the side b of gpur_tensor_index; else 0 */
 } gpur_tensor;
 
 typedef struct gpur_params {
@@ -30,12 +30,12 @@ typedef struct gpur_params {
 } gpur_params;
 
 /* Adds a group of `count` floats, and returns its offset in floats. */
-int64_t gpur_params_block(gpur_params *params, int64_t count);
+int64_t gpur_params_add_group(gpur_params *params, int64_t count);
 
-/* The shape of a convolution's weight: `kernel` and `channels` as in its config, and `block`, the side of the
+/* The shape of a convolution's weight: `kernel` and `channels` as in its config, and `space_to_depth`, the side of the
  * space-to-depth blocks that it reads (1: none). */
 typedef struct gpur_conv_weight {
-    int32_t filters, kernel, channels, block;
+    int32_t filters, kernel, channels, space_to_depth;
 } gpur_conv_weight;
 
 /* Names the weight and the bias of a convolution: "NAME.weight", "NAME.bias". */
@@ -52,7 +52,7 @@ int64_t gpur_tensor_count(const gpur_tensor *tensor);
 /* Returns the index, from the tensor's offset on, of element `i` in the order of the tensor's shape. That is `i`,
  * except for a convolution that reads space-to-depth blocks of side b (kernels/conv/preprocess.h): its weight
  * (F, K, K, C) is stored as (F, K / b, K / b, b, b, C). */
-int64_t gpur_tensor_place(const gpur_tensor *tensor, int64_t i);
+int64_t gpur_tensor_index(const gpur_tensor *tensor, int64_t i);
 
 /* Refuses, with status `refusal`, values of a tensor that are NaN, or infinite unless `takes_infinite`. They may be in
  * any order. `array` precedes the tensor's name in the message, such as "target."; "" for the online weights. */

@@ -14,7 +14,7 @@ typedef struct gpur_pass_options {
     int32_t fuse;          /* 1: GEMMs and convolutions add bias and ReLU themselves (epilogue) if the device can */
     int32_t deterministic; /* 1: only convolution algorithms that give the same bits each time */
     int32_t input_bf16;    /* 1: the input is bfloat16; only if the first layer is a convolution */
-    int32_t by_patches;    /* 1: convolutions by im2col even if there is a library for them */
+    int32_t by_im2col;     /* 1: convolutions by im2col even if there is a library for them */
 } gpur_pass_options;
 
 /* Forward pass. Activations are (rows, width), their rows `pitch` floats apart. */
@@ -23,8 +23,8 @@ typedef struct gpur_pass {
     const gpur_network *network;
     gpur_pass_options options;
     int64_t rows;
-    float *sheet[GPUR_MAX_SHEETS]; /* [0], the input, is assigned by the caller */
-    int64_t pitch[GPUR_MAX_SHEETS];
+    float *activations[GPUR_MAX_ACTIVATIONS]; /* [0], the input, is assigned by the caller */
+    int64_t pitch[GPUR_MAX_ACTIVATIONS];
     gpur_gemm *product[GPUR_MAX_DENSE];
     int32_t epilogue[GPUR_MAX_DENSE]; /* GPUR_EPILOGUE_* of the GEMM */
     gpur_conv *conv[GPUR_MAX_LAYERS];
@@ -35,16 +35,16 @@ typedef struct gpur_pass {
 typedef struct gpur_backward {
     const gpur_pass *pass;
     int64_t rows;
-    float *sheet[GPUR_MAX_SHEETS]; /* gradients, with the shapes of the pass's activations; [0] is NULL */
+    float *gradients[GPUR_MAX_ACTIVATIONS]; /* gradients, with the shapes of the pass's activations; [0] is NULL */
     gpur_gemm *to_weight[GPUR_MAX_DENSE];
     gpur_gemm *to_input[GPUR_MAX_DENSE]; /* NULL if the layer reads the observations */
     gpur_conv *conv_to_weight[GPUR_MAX_LAYERS];
     gpur_conv *conv_to_input[GPUR_MAX_LAYERS]; /* NULL if the layer reads the observations */
-    float *partial;                            /* partial sums of a bias gradient: see gpur_channel_backward_args */
+    float *partial;                            /* partial sums of a bias gradient: see gpur_conv_bias_backward_args */
 } gpur_backward;
 
 /* Floats from row to row of activations: rows are padded to 16 bytes, so that loads of 16 bytes are aligned. */
-static inline int64_t gpur_sheet_pitch(int64_t width)
+static inline int64_t gpur_activation_pitch(int64_t width)
 {
     return (width + 3) / 4 * 4;
 }
@@ -59,7 +59,7 @@ static inline int32_t gpur_dense_math(const gpur_dense *dense, int32_t math)
 /* Floats from row to row of the input that suit the first layer: images have no padding between them. */
 static inline int64_t gpur_input_pitch(const gpur_network *network)
 {
-    return network->conv_count ? network->width[0] : gpur_sheet_pitch(network->width[0]);
+    return network->conv_count ? network->width[0] : gpur_activation_pitch(network->width[0]);
 }
 
 /* Creates the plans of GEMMs and convolutions. `input_pitch` is that of the input; it must be the input's width if the
@@ -67,7 +67,7 @@ static inline int64_t gpur_input_pitch(const gpur_network *network)
 gpur_status gpur_pass_open(gpur_pass *pass, gpur_device *device, const gpur_network *network, int64_t rows,
                            int64_t input_pitch, const gpur_pass_options *options);
 void gpur_pass_close(gpur_pass *pass);
-void gpur_pass_place(gpur_pass *pass, gpur_arena *arena); /* all activations except [0] */
+void gpur_pass_assign(gpur_pass *pass, gpur_arena *arena); /* all activations except [0] */
 int64_t gpur_pass_workspace(const gpur_pass *pass);
 
 /* Computes all activations from [0], for the first `rows` rows. The last ones lack the bias, which the head adds.
@@ -77,7 +77,7 @@ gpur_status gpur_pass_forward(const gpur_pass *pass, gpur_stream *stream, int64_
 
 gpur_status gpur_backward_open(gpur_backward *backward, const gpur_pass *pass, int64_t rows);
 void gpur_backward_close(gpur_backward *backward);
-void gpur_backward_place(gpur_backward *backward, gpur_arena *arena);
+void gpur_backward_assign(gpur_backward *backward, gpur_arena *arena);
 int64_t gpur_backward_workspace(const gpur_backward *backward);
 
 /* Computes the gradient of every parameter from that of the last activations. Overwrites all activation gradients. */
@@ -94,7 +94,7 @@ gpur_status gpur_conv_pass_forward(const gpur_pass *pass, gpur_stream *stream, i
 
 gpur_status gpur_conv_backward_open(gpur_backward *backward);
 void gpur_conv_backward_close(gpur_backward *backward);
-void gpur_conv_backward_place(gpur_backward *backward, gpur_arena *arena);
+void gpur_conv_backward_assign(gpur_backward *backward, gpur_arena *arena);
 int64_t gpur_conv_backward_workspace(const gpur_backward *backward);
 gpur_status gpur_conv_backward_run(const gpur_backward *backward, gpur_stream *stream, const float *weights,
                                    float *gradient, void *workspace);

@@ -20,8 +20,8 @@ from ._library import lib
 
 VARIABLE = "GPUREPLAY_FAST"
 # The library's functions that the module calls, in its order.
-_FUNCTIONS = ("gpur_writer_try_append_fields", "gpur_writer_append_fields", "gpur_writer_step_with",
-              "gpur_writer_reset", "gpur_replay_sample", "gpur_replay_resample", "gpur_batch_get_array",
+_FUNCTIONS = ("gpur_writer_try_append_fields", "gpur_writer_append_fields", "gpur_writer_step_ex",
+              "gpur_writer_reset", "gpur_replay_sample", "gpur_replay_sample_into", "gpur_batch_get_array",
               "gpur_replay_update_priorities")
 # How help() shows the methods: C has no signatures.
 _SIGNATURES = {"add": "($self, /, *, info=None, final_obs=None, **values)",

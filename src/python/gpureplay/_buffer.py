@@ -43,7 +43,7 @@ from ._library import FileError, GpureplayError, InvalidArgument, TooFew, check,
 from ._schema import Field, fields_of
 from ._writer import Writer, environment_of, tracks_episodes
 
-_INDICES, _PRIORITIES = Field("indices", (), np.dtype(np.int64)), Field("priorities", (), np.dtype(np.float32))
+_IDS, _PRIORITIES = Field("ids", (), np.dtype(np.int64)), Field("priorities", (), np.dtype(np.float32))
 
 
 def _never(_buffer: Any, _indices: Any, _priorities: Any) -> bool:
@@ -62,7 +62,7 @@ class PriorityStats(NamedTuple):
     total: float
     max_priority: float
     min_priority: float
-    drawable: int
+    nonzero: int
     updates: int
     stale: int
     invalid: int
@@ -87,20 +87,20 @@ class ReplayBuffer(Handle):
         vector environments, else "disabled". A vector of one environment must say it, and `add` refuses its steps
         otherwise. `for_env` reads it from the environment.
     min_size: the number of transitions before `sample` and `DQN.train` begin. Until then they raise TooFew.
-    max_batch: the largest batch. Default: 4,096, or half the capacity if that is less. For layout "linked" the half is
+    max_batch: the largest batch. Default: 4,096, or half the capacity if that is less. For layout "frames" the half is
         divided by frame_stack + n_step, or by 2 frame_stack if that is less.
     gamma: the discount per step, for a batch's `discount`. reward_clip: rewards are clipped to +- this; 0: they are
         not.
     distinct: no transition appears twice in a batch. seed: the seed of sampling.
-    update_size: the number of transitions that are copied to the device at once. flush: with "auto" `sample` sees every
+    block_rows: the number of transitions that are copied to the device at once. flush: with "auto" `sample` sees every
         transition that this thread's earlier calls added; with "manual" it sees whole blocks, and all after `flush`.
     check_nan: input in host memory is searched for NaN, and refused if it has one.
 
     Sampling by priority [Schaul et al. 2016]:
     prioritized: True: in proportion to priority ** alpha, where each row of a batch is sampled from its own stratum.
-        "plain": each row is sampled from the whole. alpha: default 0.6. priority ** alpha is at most 4,096, which is a
-        priority of 1.05 million at alpha 0.6 and of 4,096 at 1; larger priorities count as that. priority_offset: is
-        added to each priority; default 1e-6.
+        "independent": each row is sampled from the whole. alpha: default 0.6. priority ** alpha is at most 4,096, which
+        is a priority of 1.05 million at alpha 0.6 and of 4,096 at 1; larger priorities count as that. priority_offset:
+        is added to each priority; default 1e-6.
     beta: the exponent of a batch's importance weights: a number, or (first, last, steps) or (first, last, steps,
         begin), which goes from first to last in that many calls of `sample`; default 0.4. weight_norm: what weights are
         divided by: "batch": the batch's largest; "memory": the largest that any transition would have; "none".
@@ -111,18 +111,18 @@ class ReplayBuffer(Handle):
         next_obs is n steps later, or where the episode ended. Above 1 there is a field "discount", float32: gamma to
         the power of the number of steps, or 0 if the task ended. It is added to `fields` if it is not there.
     frame_stack: the number of frames, 1 to 16, of which obs and next_obs are stacks. Above 1 the default layout is
-        "linked".
-    layout: "linked" stores each frame of an episode once, and makes a batch's stacks of them. "packed" stores each
+        "frames".
+    layout: "frames" stores each frame of an episode once, and makes a batch's stacks of them. "rows" stores each
         transition as it is.
     stack_axis: "first" or "last". stack_pad: the first stacks of an episode begin with zeros ("zero", the default) or
         with copies of its first frame ("repeat").
-    frame_slack: the number of frames stored in addition to one per transition, and how far back a transition may link.
+    extra_frames: the number of frames stored in addition to one per transition, and how far back a transition may link.
         Default: capacity / 64, or if more, the number that num_envs environments, or 64, need so that no frame is
         stored twice.
     observations: "stacks": obs and next_obs are given as batches have them. "frames": only the newest frame is given,
         and `fields` or the spaces describe that; in a batch it has one axis more.
 
-    With n_step above 1, layout "linked" or a field "previous" (one int64: the id of the same environment's transition
+    With n_step above 1, layout "frames" or a field "previous" (one int64: the id of the same environment's transition
     before, or -1) `add` tracks episodes: see `Writer.add`.
 
     Any number of threads may call. Those in `add` or `extend` wait for each other; with a `writer` for each thread they
@@ -135,12 +135,12 @@ class ReplayBuffer(Handle):
                  device: str | TorchDevice | Device = "auto", num_envs: int = 1, autoreset: Any = None,
                  min_size: int | None = None, max_batch: int | None = None, gamma: float | None = None,
                  reward_clip: float | None = None, distinct: bool = False, seed: int | None = None,
-                 update_size: int | None = None, flush: str | None = None, check_nan: bool = True,
+                 block_rows: int | None = None, flush: str | None = None, check_nan: bool = True,
                  prioritized: bool | str | None = None, alpha: float | None = None,
                  beta: float | Sequence[float] | None = None, weight_norm: str | None = None,
                  priority_offset: float | None = None, n_step: int | None = None, frame_stack: int | None = None,
                  layout: str | None = None, stack_axis: str | None = None, stack_pad: str | None = None,
-                 frame_slack: int | None = None, observations: str = "stacks"):
+                 extra_frames: int | None = None, observations: str = "stacks"):
         given = locals()
         settings = {name: given[name] for name in BUFFER_SETTINGS}
         self._spec = make_spec(fields_of(fields, action_space), capacity, preset, settings)
@@ -232,7 +232,7 @@ class ReplayBuffer(Handle):
             self.beta = beta
         if out is None:
             return self._draw(lib.gpur_replay_sample, stream, count, stream_of(stream))
-        self._call(lib.gpur_replay_resample, stream_of(stream), out._handle)
+        self._call(lib.gpur_replay_sample_into, stream_of(stream), out._handle)
         out._reference.streams = ()  # the library has waited for them
         out._reference.hold(stream)
         if self._waits:
@@ -267,23 +267,23 @@ class ReplayBuffer(Handle):
         if stream_of(stream) is not None and not self.device.is_cuda:
             raise InvalidArgument(f"stream is {stream}; on the CPU it must be None")
         if self._invoke(lib.gpur_replay_size) == 0:
-            raise TooFew("the buffer is empty; a draw needs at least 1 transition")
+            raise TooFew("the buffer is empty; a sample needs at least 1 transition")
         if not self._invoke(lib.gpur_replay_can_sample):
             raise TooFew(f"fewer transitions have become visible so far than min_size = {self._spec.config.min_size}")
 
-    # Priorities. Buffers that were not made with prioritized=True or "plain" refuse these calls. Any thread may call
-    # them; sampling, training and updates run one after another.
+    # Priorities. Buffers that were not made with prioritized=True or "independent" refuse these calls. Any thread may
+    # call them; sampling, training and updates run one after another.
 
     def _require_priorities(self) -> None:
         """Closed: the buffer was closed. InvalidArgument: it has no priorities."""
         self._open_handle()
         if not self._is_prioritized:
-            raise InvalidArgument("this buffer has no priorities; make it with prioritized=True or \"plain\"")
+            raise InvalidArgument("this buffer has no priorities; make it with prioritized=True or \"independent\"")
 
-    def update_priorities(self, indices: Any, priorities: Any, *, stream: Any = None) -> None:
+    def update_priorities(self, ids: Any, priorities: Any, *, stream: Any = None) -> None:
         """Gives transitions new priorities, such as the size of their TD errors. All later samples see them.
 
-        indices: (count,) integers, as `batch.indices` has them. If one appears twice, its larger priority counts.
+        ids: (count,) integers, as `batch.ids` has them. If one appears twice, its larger priority counts.
         priorities: (count,), 0 or more; float32, or numbers that fit in it. Above 4,096 ** (1 / alpha), 1.05 million at
             alpha 0.6, they count as that. Both arrays are in host memory, or both in the memory of the buffer's CUDA
             device (DLPack, __cuda_array_interface__; int64 and float32), which needs no copy to the host. count is at
@@ -296,13 +296,13 @@ class ReplayBuffer(Handle):
         TypeError, ValueError: another dtype or shape, or only one of the arrays on the device. Nothing was updated."""
         if not self._is_prioritized:
             self._require_priorities()
-        if stream is None and _update_in_c(self, indices, priorities):
+        if stream is None and _update_in_c(self, ids, priorities):
             return
         stream, device = stream_of(stream), self.device._if_cuda
-        if stream is None and device is None and _update_in_c(self, _as_array(indices), _as_array(priorities)):
+        if stream is None and device is None and _update_in_c(self, _as_array(ids), _as_array(priorities)):
             return
         given: list[Any] = [read_array(field, value, device, stream)
-                            for field, value in ((_INDICES, indices), (_PRIORITIES, priorities))]
+                            for field, value in ((_IDS, ids), (_PRIORITIES, priorities))]
         _refuse_shapes(given[0].shape, given[1].shape)
         if any(isinstance(array, DeviceArray) for array in given):
             addresses, stream = _on_device(given, stream)
@@ -310,15 +310,15 @@ class ReplayBuffer(Handle):
             given, addresses = _on_host(given)
         self._call(lib.gpur_replay_update_priorities, given[0].shape[0], *addresses, stream)
 
-    def get_priorities(self, indices: Any) -> np.ndarray:
+    def get_priorities(self, ids: Any) -> np.ndarray:
         """The priorities of these transitions, as last given, with priority_offset and without alpha: (count,) float32
         in host memory. The call waits for them. count: 1 to max_batch.
 
         Evicted: a transition that was overwritten. InvalidArgument: an index that was not given out yet."""
         self._require_priorities()
-        wanted = _converted(np.asarray(indices), _INDICES)
+        wanted = _converted(np.asarray(ids), _IDS)
         if wanted.ndim != 1:
-            raise ValueError(f"indices has shape {wanted.shape}; it must be (count,)")
+            raise ValueError(f"ids has shape {wanted.shape}; it must be (count,)")
         found = np.empty(len(wanted), np.float32)
         self._call(lib.gpur_replay_get_priorities, len(wanted), address_of(wanted), found.ctypes.data)
         return found
@@ -390,11 +390,11 @@ class ReplayBuffer(Handle):
         """Replaces all transitions by those of a file. The whole file is checked before anything changes.
 
         These settings must equal the file's: fields, n_step, gamma, reward_clip, prioritized or not (and then
-        priority_offset), and layout. For layout "linked" also capacity, frame_stack, stack_axis, stack_pad,
-        frame_slack, update_size and max_batch. For layout "packed" any capacity will do that has room for the file's
+        priority_offset), and layout. For layout "frames" also capacity, frame_stack, stack_axis, stack_pad,
+        extra_frames, block_rows and max_batch. For layout "rows" any capacity will do that has room for the file's
         transitions, which keep their ids and priorities. Sampling continues as after the save if seed, capacity,
-        distinct, "plain", weight_norm, update_size, flush and max_batch are the same, too. alpha and beta, with its
-        schedule, become the file's.
+        distinct, "independent", weight_norm, block_rows, flush and max_batch are the same, too. alpha and beta, with
+        its schedule, become the file's.
 
         The states of the file's writers go, in the order in which the writers were made, to the existing writers and
         then to new ones. Each must have the num_envs of the file's, and where the writer tracks episodes its autoreset
@@ -430,10 +430,10 @@ class ReplayBuffer(Handle):
 
     @property
     def is_full(self) -> bool:
-        """Whether adding more overwrites the oldest transitions. For layout "linked" that may begin before there are
-        `capacity` transitions: when the room for frames is used up (see frame_slack)."""
-        size, is_linked = len(self), self._spec.config.layout == _c_api.LINKED
-        return size == self.capacity or (is_linked and size > 0 and self.stats.evicted > 0)
+        """Whether adding more overwrites the oldest transitions. For layout "frames" that may begin before there are
+        `capacity` transitions: when the room for frames is used up (see extra_frames)."""
+        size, has_frames = len(self), self._spec.config.layout == _c_api.LAYOUT_FRAMES
+        return size == self.capacity or (has_frames and size > 0 and self.stats.evicted > 0)
 
     @property
     def can_sample(self) -> bool:
@@ -505,11 +505,11 @@ def _as_array(value: Any) -> Any:
         return value
 
 
-def _refuse_shapes(indices: tuple[int, ...], priorities: tuple[int, ...]) -> None:
-    if len(indices) != 1:
-        raise ValueError(f"indices has shape {indices}; it must be (count,)")
-    if priorities != indices:
-        raise ValueError(f"priorities has shape {priorities}; it must be {indices}, as indices")
+def _refuse_shapes(ids: tuple[int, ...], priorities: tuple[int, ...]) -> None:
+    if len(ids) != 1:
+        raise ValueError(f"ids has shape {ids}; it must be (count,)")
+    if priorities != ids:
+        raise ValueError(f"priorities has shape {priorities}; it must be {ids}, as ids")
 
 
 def _converted(array: np.ndarray, field: Field) -> np.ndarray:
@@ -519,13 +519,13 @@ def _converted(array: np.ndarray, field: Field) -> np.ndarray:
 
 def _on_host(given: list[Any]) -> tuple[list[Any], list[int]]:
     """Both arrays as the library reads them, and their addresses."""
-    arrays = [_converted(array, field) for array, field in zip(given, (_INDICES, _PRIORITIES))]
+    arrays = [_converted(array, field) for array, field in zip(given, (_IDS, _PRIORITIES))]
     return arrays, [address_of(array) for array in arrays]
 
 
 def _on_device(given: list[Any], stream: int | None) -> tuple[list[int], int | None]:
     """The addresses of both arrays, and the stream that makes them."""
-    for array, field in zip(given, (_INDICES, _PRIORITIES)):
+    for array, field in zip(given, (_IDS, _PRIORITIES)):
         if not isinstance(array, DeviceArray):
             raise TypeError(f"{field.name} is in host memory, and the other in a CUDA device's; both must be in the "
                             f"same")

@@ -17,15 +17,15 @@ OK, INVALID_ARGUMENT, OUT_OF_MEMORY, TOO_FEW, WOULD_BLOCK, UNAVAILABLE, DEVICE_E
 FILE_ERROR, INTERRUPTED, EVICTED = 6, 7, 8
 EXECUTOR_INLINE, EXECUTOR_THREAD = 0, 1
 FLOAT32, FLOAT16, UINT8, INT32, INT64, BOOL = 1, 2, 3, 4, 5, 6
-SOURCE_AUTO, UNIFORM, UNIFORM_DISTINCT, PRIORITIZED, PRIORITIZED_PLAIN = 0, 1, 2, 3, 4
+SOURCE_AUTO, UNIFORM, UNIFORM_DISTINCT, PRIORITIZED_STRATIFIED, PRIORITIZED_INDEPENDENT = 0, 1, 2, 3, 4
 WEIGHT_NORM_BATCH, WEIGHT_NORM_MEMORY, WEIGHT_NORM_NONE = 0, 1, 2
-FEED_COPY, FEED_SCATTER = 0, 1
+UPLOAD_COPY, UPLOAD_SCATTER = 0, 1
 FLUSH_AUTO, FLUSH_MANUAL = 0, 1
 WHEN_FULL_WAIT, WHEN_FULL_ERROR = 0, 1
-PACKED, LINKED = 0, 1
+LAYOUT_ROWS, LAYOUT_FRAMES = 0, 1
 STACK_FIRST, STACK_LAST = 0, 1
 PAD_ZERO, PAD_REPEAT = 0, 1
-INPUT_STACKS, INPUT_FRAMES = 0, 1
+OBSERVATIONS_STACKS, OBSERVATIONS_FRAMES = 0, 1
 AUTORESET_DISABLED, AUTORESET_NEXT_STEP, AUTORESET_SAME_STEP = 0, 1, 2
 EPISODE_NONE, EPISODE_OPEN, EPISODE_ENDED = 0, 1, 2
 LINEAR, RELU, TANH = 0, 1, 2
@@ -37,7 +37,7 @@ LOSS_HUBER, LOSS_SQUARED = 0, 1
 ADAM, RMSPROP_TF, RMSPROP_KERAS2, RMSPROP_TORCH, RMSPROP_DEEPMIND = 0, 1, 2, 3, 4
 MATH_FP32, MATH_TF32, MATH_BF16 = 0, 1, 2
 ACT_LATEST, ACT_PREVIOUS, ACT_TARGET = 0, 1, 2
-STEP_AUTO, STEP_LIBRARIES, STEP_ONE_KERNEL = 0, 1, 2
+STEP_AUTO, STEP_LIBRARIES, STEP_FUSED = 0, 1, 2
 WEIGHTS_ONLINE, WEIGHTS_TARGET, WEIGHTS_GRADIENT = 0, 1, 2
 
 
@@ -116,8 +116,8 @@ class ReplayConfig(Sized):
         ("capacity", c_int64),
         ("fields", POINTER(Field)),
         *_members(c_int32, "field_count index_source"),
-        ("update_size", c_int64),
-        *_members(c_int32, "staging_blocks feed flush when_full"),
+        ("block_rows", c_int64),
+        *_members(c_int32, "staging_blocks upload flush when_full"),
         *_members(c_int64, "min_size max_batch"),
         *_members(c_float, "gamma reward_clip"),
         ("seed", c_uint64),
@@ -125,7 +125,7 @@ class ReplayConfig(Sized):
         *_members(c_float, "alpha priority_offset"),
         ("beta", Schedule),
         *_members(c_int32, "n_step layout frame_stack stack_axis stack_pad reserved"),
-        ("frame_slack", c_int64),
+        ("extra_frames", c_int64),
     ]
 
 
@@ -133,7 +133,7 @@ class ReplayPlan(Sized):
     c_name = "gpur_replay_plan"
     _fields_ = [
         ("size", c_uint64),
-        *_members(c_int64, "row_bytes row_pitch ring_bytes feed_bytes pinned_bytes batch_bytes device_bytes"),
+        *_members(c_int64, "row_bytes row_pitch ring_bytes upload_bytes pinned_bytes batch_bytes device_bytes"),
         *_members(c_int64, "priority_bytes frames frame_bytes frame_pitch frame_ring_bytes frame_reach"),
     ]
 
@@ -142,10 +142,11 @@ class ReplayStats(Sized):
     c_name = "gpur_replay_stats"
     _fields_ = [
         ("size", c_uint64),
-        *_members(c_int64, "first_id visible appended published evicted blocks episodes_cut draws batches_alive"),
+        *_members(c_int64,
+                  "first_id visible appended published evicted blocks truncated_on_close sampled batches_alive"),
         *_members(c_int64, "batches_made waits"),
         *_members(c_double, "wait_seconds append_seconds"),
-        *_members(c_int64, "bytes_fed frames_stored"),
+        *_members(c_int64, "bytes_uploaded frames_stored"),
     ]
 
 
@@ -156,13 +157,13 @@ class PriorityStats(Sized):
         *_members(c_float, "alpha beta"),
         ("total", c_double),
         *_members(c_float, "max_priority min_priority"),
-        *_members(c_int64, "drawable updates stale invalid"),
+        *_members(c_int64, "nonzero updates stale invalid"),
     ]
 
 
 class WriterConfig(Sized):
     c_name = "gpur_writer_config"
-    _fields_ = [("size", c_uint64), *_members(c_int32, "num_envs autoreset input reserved")]
+    _fields_ = [("size", c_uint64), *_members(c_int32, "num_envs autoreset observations reserved")]
 
 
 class StepInput(Sized):
@@ -187,7 +188,7 @@ class NetworkConfig(Struct):
     c_name = "gpur_network_config"
     _fields_ = [
         ("trunk", Layer * MAX_LAYERS),
-        *_members(c_int32, "trunk_count head hidden hidden_activation outputs init"),
+        *_members(c_int32, "trunk_count head hidden hidden_activation num_actions init"),
         *_members(c_float, "init_scale input_scale"),
         ("input_layout", c_int32),
         ("reserved", c_int64 * 4),
@@ -229,7 +230,7 @@ class LearnerStats(Sized):
         *_members(c_int64, "steps steps_enqueued skipped target_copies"),
         *_members(c_float, "loss mean_loss mean_q gradient_norm learning_rate reserved"),
         ("steps_per_second", c_double),
-        *_members(c_int64, "device_bytes acts invalid_actions pinned_bytes"),
+        *_members(c_int64, "device_bytes actions invalid_actions pinned_bytes"),
     ]
 
 
@@ -297,7 +298,7 @@ FUNCTIONS = {
     "gpur_replay_can_sample": (_I32, [_P]),
     "gpur_replay_sample": (_STATUS, [_P, _I64, _P, _P]),
     "gpur_replay_gather": (_STATUS, [_P, _I64, _P, _P, _P]),
-    "gpur_replay_resample": (_STATUS, [_P, _P, _P]),
+    "gpur_replay_sample_into": (_STATUS, [_P, _P, _P]),
     "gpur_replay_get_stats": (_STATUS, [_P, _P]),
     "gpur_replay_update_priorities": (_STATUS, [_P, _I64, _P, _P, _P]),
     "gpur_replay_get_priorities": (_STATUS, [_P, _I64, _P, _P]),
@@ -321,7 +322,7 @@ FUNCTIONS = {
     "gpur_writer_reset": (_STATUS, [_P, _I32, _P]),
     "gpur_writer_get_episode": (_STATUS, [_P, _I32, _P, _P]),
     "gpur_writer_set_ended": (_STATUS, [_P, _P]),
-    "gpur_writer_step_with": (_STATUS, [_P, _P]),
+    "gpur_writer_step_ex": (_STATUS, [_P, _P]),
     "gpur_writer_step": (_STATUS, [_P, _P, _P, _P, _P, _P]),
     "gpur_writer_append": (_STATUS, [_P, _I64, _P, _P]),
     "gpur_writer_append_fields": (_STATUS, [_P, _I64, _P, _P, _P]),
@@ -333,17 +334,17 @@ FUNCTIONS = {
     "gpur_learner_create": (_STATUS, [_P, _P, _P]),
     "gpur_learner_destroy": (None, [_P]),
     "gpur_learner_train": (_STATUS, [_P, _I64]),
-    "gpur_learner_train_on": (_STATUS, [_P, _P]),
-    "gpur_learner_get_rows": (_STATUS, [_P, _P]),
-    "gpur_learner_train_rows": (_STATUS, [_P, _P]),
-    "gpur_learner_return_rows": (_STATUS, [_P, _P]),
+    "gpur_learner_train_ids": (_STATUS, [_P, _P]),
+    "gpur_learner_acquire_host_batch": (_STATUS, [_P, _P]),
+    "gpur_learner_train_host_batch": (_STATUS, [_P, _P]),
+    "gpur_learner_release_host_batch": (_STATUS, [_P, _P]),
     "gpur_learner_sync": (_STATUS, [_P]),
     "gpur_learner_act": (_STATUS, [_P, _I64, _P, _F32, _P, _P]),
     "gpur_learner_q_values": (_STATUS, [_P, _I64, _P, _P, _P]),
     "gpur_learner_epsilon": (_F32, [_P, _I64]),
     "gpur_learner_get_stats": (_STATUS, [_P, _P]),
     "gpur_learner_weight_count": (_I32, [_P]),
-    "gpur_learner_weight": (_STATUS, [_P, _I32, _P]),
+    "gpur_learner_get_weight_info": (_STATUS, [_P, _I32, _P]),
     "gpur_learner_read_weights": (_STATUS, [_P, _I32, _TEXT, _P, _I64]),
     "gpur_checkpoint_options_init": (_STATUS, [_P, _U64]),
     "gpur_checkpoint_get_info": (_STATUS, [_TEXT, _P]),

@@ -16,14 +16,14 @@ from ._schema import Field, to_c
 
 Settings = dict[str, Any]
 
-SOURCES = {False: _c_api.UNIFORM, True: _c_api.PRIORITIZED, "plain": _c_api.PRIORITIZED_PLAIN}
+SOURCES = {False: _c_api.UNIFORM, True: _c_api.PRIORITIZED_STRATIFIED, "independent": _c_api.PRIORITIZED_INDEPENDENT}
 ACTIVATIONS = {"linear": _c_api.LINEAR, "relu": _c_api.RELU, "tanh": _c_api.TANH}
-_INPUTS = {"stacks": _c_api.INPUT_STACKS, "frames": _c_api.INPUT_FRAMES}
+_OBSERVATIONS = {"stacks": _c_api.OBSERVATIONS_STACKS, "frames": _c_api.OBSERVATIONS_FRAMES}
 _BUFFER_CHOICES = {
     "flush": {"auto": _c_api.FLUSH_AUTO, "manual": _c_api.FLUSH_MANUAL},
     "weight_norm": {"batch": _c_api.WEIGHT_NORM_BATCH, "memory": _c_api.WEIGHT_NORM_MEMORY,
                     "none": _c_api.WEIGHT_NORM_NONE},
-    "layout": {"packed": _c_api.PACKED, "linked": _c_api.LINKED},
+    "layout": {"rows": _c_api.LAYOUT_ROWS, "frames": _c_api.LAYOUT_FRAMES},
     "stack_axis": {"first": _c_api.STACK_FIRST, "last": _c_api.STACK_LAST},
     "stack_pad": {"zero": _c_api.PAD_ZERO, "repeat": _c_api.PAD_REPEAT},
 }
@@ -39,11 +39,11 @@ _OPTIMIZERS = {
 }
 _ACTS = {"latest": _c_api.ACT_LATEST, "previous": _c_api.ACT_PREVIOUS, "target": _c_api.ACT_TARGET}
 _MATHS = {"fp32": _c_api.MATH_FP32, "tf32": _c_api.MATH_TF32, "bf16": _c_api.MATH_BF16}
-_STEP_KERNELS = {"auto": _c_api.STEP_AUTO, "libraries": _c_api.STEP_LIBRARIES, "one_kernel": _c_api.STEP_ONE_KERNEL}
+_STEP_KERNELS = {"auto": _c_api.STEP_AUTO, "libraries": _c_api.STEP_LIBRARIES, "fused": _c_api.STEP_FUSED}
 _INPUT_LAYOUTS = {"chw": _c_api.CHW, "hwc": _c_api.HWC}
 
 _BY_PRIORITY = ("alpha", "beta", "weight_norm", "priority_offset")  # settings that only a prioritized buffer has
-_OF_FRAMES = ("frame_stack", "stack_axis", "stack_pad", "frame_slack")  # settings that only layout "linked" has
+_OF_FRAMES = ("frame_stack", "stack_axis", "stack_pad", "extra_frames")  # settings that only layout "frames" has
 _FLAGS = ("centered", "double_dqn", "target_copy_first", "deterministic")
 
 
@@ -104,25 +104,25 @@ class Stats(NamedTuple):
     published: int
     evicted: int
     blocks: int
-    episodes_cut: int
-    draws: int
+    truncated_on_close: int
+    sampled: int
     batches_alive: int
     batches_made: int
     waits: int
     wait_seconds: float
     append_seconds: float
-    bytes_fed: int
+    bytes_uploaded: int
     frames_stored: int
 
 
 class Plan(NamedTuple):
-    """What a buffer needs. frames (of layout "linked") is a number of frames, frame_reach is in frames, and all others
+    """What a buffer needs. frames (of layout "frames") is a number of frames, frame_reach is in frames, and all others
     are in bytes. include/gpureplay/plan.h describes each."""
 
     row_bytes: int
     row_pitch: int
     ring_bytes: int
-    feed_bytes: int
+    upload_bytes: int
     pinned_bytes: int
     batch_bytes: int
     device_bytes: int
@@ -140,14 +140,14 @@ class Spec(NamedTuple):
     config: _c_api.ReplayConfig
     fields: list[Field]  # of the library's schema, as batches have them
     given: list[Field]  # as `add` takes them
-    input: int  # _c_api.INPUT_*
+    observations: int  # _c_api.OBSERVATIONS_*
 
 
 _BUFFER_MEMBERS = {
     **{name: _put_choice(choices) for name, choices in _BUFFER_CHOICES.items()},
     "beta": _put_schedule,
-    **dict.fromkeys(("update_size", "max_batch", "frame_stack"), put_count),
-    **dict.fromkeys(("min_size", "gamma", "reward_clip", "seed", "alpha", "priority_offset", "n_step", "frame_slack"),
+    **dict.fromkeys(("block_rows", "max_batch", "frame_stack"), put_count),
+    **dict.fromkeys(("min_size", "gamma", "reward_clip", "seed", "alpha", "priority_offset", "n_step", "extra_frames"),
                     put),
 }
 BUFFER_SETTINGS = ("distinct", "prioritized", "observations", "num_envs", *_BUFFER_MEMBERS)
@@ -156,18 +156,18 @@ BUFFER_SETTINGS = ("distinct", "prioritized", "observations", "num_envs", *_BUFF
 def make_spec(given: list[Field], capacity: Any, preset: Any, settings: Settings) -> Spec:
     """What the library needs for a buffer whose `add` takes the fields `given`."""
     config, fields = _replay_config(preset, capacity, settings), list(given)
-    taken = choice("observations", settings.get("observations", "stacks"), _INPUTS)
-    if taken == _c_api.INPUT_STACKS:
+    taken = choice("observations", settings.get("observations", "stacks"), _OBSERVATIONS)
+    if taken == _c_api.OBSERVATIONS_STACKS:
         _check_stack(fields, config)
     else:
-        if config.layout != _c_api.LINKED:
-            raise ValueError("observations is \"frames\" and layout \"packed\"; stacks are made of frames by layout "
-                             "\"linked\", which frame_stack above 1 chooses by itself")
+        if config.layout != _c_api.LAYOUT_FRAMES:
+            raise ValueError("observations is \"frames\" and layout \"rows\"; stacks are made of frames by layout "
+                             "\"frames\", which frame_stack above 1 chooses by itself")
         fields = [_stacked(field, config) for field in fields]
     if config.n_step > 1 and all(field.name != "discount" for field in fields):
         fields.append(Field("discount", (), np.dtype(np.float32)))
     config.fields, config.field_count = to_c(fields), len(fields)
-    _set_frame_slack(config, fields, settings.get("num_envs", 1))
+    _set_extra_frames(config, fields, settings.get("num_envs", 1))
     return Spec(config, fields, given, taken)
 
 
@@ -186,9 +186,9 @@ def _replay_config(preset: Any, capacity: Any, settings: Settings) -> _c_api.Rep
     for name in _BY_PRIORITY:
         if settings.get(name) is not None and not config.prioritized:
             raise ValueError(f"{name} is {settings[name]!r} and the buffer is not prioritized; it needs "
-                             "prioritized=True or \"plain\"")
+                             "prioritized=True or \"independent\"")
     if config.frame_stack > 1 and settings.get("layout") is None:
-        config.layout = _c_api.LINKED
+        config.layout = _c_api.LAYOUT_FRAMES
     return config
 
 
@@ -196,13 +196,13 @@ def _set_index_source(config: _c_api.ReplayConfig, distinct: Any, prioritized: A
     """None is the preset's setting."""
     if prioritized is not None:
         if not isinstance(prioritized, (str, bool, np.bool_)) or prioritized not in SOURCES:
-            raise ValueError(f"prioritized is {prioritized!r}; it must be True, False, \"plain\" or None")
+            raise ValueError(f"prioritized is {prioritized!r}; it must be True, False, \"independent\" or None")
         config.index_source, config.prioritized = SOURCES[prioritized], int(bool(prioritized))
     if distinct is None or not flag("distinct", distinct):
         return
     if config.prioritized:
-        raise ValueError("distinct is True and the buffer prioritized; a draw by priority may take a transition twice: "
-                         "leave out one of them")
+        raise ValueError("distinct is True and the buffer prioritized; a sample by priority may take a transition "
+                         "twice: leave out one of them")
     config.index_source = _c_api.UNIFORM_DISTINCT
 
 
@@ -217,7 +217,7 @@ def _stacked(field: Field, config: _c_api.ReplayConfig) -> Field:
 def _check_stack(fields: list[Field], config: _c_api.ReplayConfig) -> None:
     """InvalidArgument: observations are given as stacks, but are no stacks of frame_stack frames."""
     count, (axis, at) = config.frame_stack, ("first", 0) if config.stack_axis == _c_api.STACK_FIRST else ("last", -1)
-    if config.layout != _c_api.LINKED or not 1 < count <= _c_api.MAX_STACK:  # the library refuses a larger stack
+    if config.layout != _c_api.LAYOUT_FRAMES or not 1 < count <= _c_api.MAX_STACK:  # the library refuses a larger stack
         return
     for field in fields:
         found = field.shape[at] if field.shape else 0
@@ -229,35 +229,36 @@ def _check_stack(fields: list[Field], config: _c_api.ReplayConfig) -> None:
                 "observations=\"frames\" where each is one frame")
 
 
-def _set_frame_slack(config: _c_api.ReplayConfig, fields: list[Field], num_envs: Any) -> None:
-    """Chooses a frame_slack that was not given, so that num_envs environments need no frame stored twice."""
+def _set_extra_frames(config: _c_api.ReplayConfig, fields: list[Field], num_envs: Any) -> None:
+    """Chooses an extra_frames that was not given, so that num_envs environments need no frame stored twice."""
     wanted = integer("num_envs", num_envs, 1, 2**31 - 1) * (config.frame_stack + 2 * config.n_step)
     plan, names = _c_api.ReplayPlan(), {field.name for field in fields}
-    if config.layout == _c_api.LINKED and config.frame_slack == 0 and {"obs", "next_obs"} <= names:
+    if config.layout == _c_api.LAYOUT_FRAMES and config.extra_frames == 0 and {"obs", "next_obs"} <= names:
         check(lib.gpur_replay_plan_bytes(ctypes.addressof(config), ctypes.addressof(plan)))
         if plan.frame_reach < wanted:
-            config.frame_slack = wanted
+            config.extra_frames = wanted
 
 
 # The next four repeat the library's rules for 0, the default. include/gpureplay/replay.h states them.
 
 
 def max_batch_of(config: _c_api.ReplayConfig) -> int:
-    frames = min(2 * config.frame_stack, config.frame_stack + config.n_step) if config.layout == _c_api.LINKED else 1
+    frames = min(2 * config.frame_stack,
+                 config.frame_stack + config.n_step) if config.layout == _c_api.LAYOUT_FRAMES else 1
     return int(config.max_batch) or min(4096, max(1, config.capacity // 2 // frames))
 
 
 def index_source_of(config: _c_api.ReplayConfig) -> int:
-    return int(config.index_source) or (_c_api.PRIORITIZED if config.prioritized else _c_api.UNIFORM)
+    return int(config.index_source) or (_c_api.PRIORITIZED_STRATIFIED if config.prioritized else _c_api.UNIFORM)
 
 
-def _update_size_of(config: _c_api.ReplayConfig) -> int:
-    blocks = 64 if config.layout == _c_api.LINKED else 16
-    return int(config.update_size) or min(2000, max(1, config.capacity // blocks))
+def _block_rows_of(config: _c_api.ReplayConfig) -> int:
+    blocks = 64 if config.layout == _c_api.LAYOUT_FRAMES else 16
+    return int(config.block_rows) or min(2000, max(1, config.capacity // blocks))
 
 
-def _frame_slack_of(config: _c_api.ReplayConfig) -> int:
-    return int(config.frame_slack) or max(config.capacity // 64, 64 * (config.frame_stack + 2 * config.n_step))
+def _extra_frames_of(config: _c_api.ReplayConfig) -> int:
+    return int(config.extra_frames) or max(config.capacity // 64, 64 * (config.frame_stack + 2 * config.n_step))
 
 
 # The layers of a network's trunk.
@@ -338,7 +339,7 @@ _NETWORK_MEMBERS = {
     "head": _put_choice(_HEADS),
     "hidden": put,
     "hidden_activation": _put_choice(ACTIVATIONS),
-    "outputs": put,
+    "num_actions": put,
     "init": _put_choice(_INITS),
     "init_scale": put,
     "input_scale": put,
@@ -385,15 +386,16 @@ def _learner_source(distinct: Any, prioritized: Any, of_buffer: int, of_preset: 
     """How train steps sample: as the settings say, else as the buffer does if it has priorities, else as the preset
     says."""
     if prioritized is not None and (not isinstance(prioritized, Hashable) or prioritized not in SOURCES):
-        raise ValueError(f"prioritized is {prioritized!r}; it must be True, False, \"plain\" or None")
+        raise ValueError(f"prioritized is {prioritized!r}; it must be True, False, \"independent\" or None")
     if distinct and prioritized:
-        raise ValueError(f"distinct is {distinct!r} and prioritized {prioritized!r}; a draw by priority may take a "
+        raise ValueError(f"distinct is {distinct!r} and prioritized {prioritized!r}; a sample by priority may take a "
                          f"transition twice: leave out one of them")
     if distinct:
         return _c_api.UNIFORM_DISTINCT
     if prioritized is not None:
         return SOURCES[prioritized]
-    return of_buffer if of_buffer in (_c_api.PRIORITIZED, _c_api.PRIORITIZED_PLAIN) else of_preset or of_buffer
+    return of_buffer if of_buffer in (_c_api.PRIORITIZED_STRATIFIED,
+                                      _c_api.PRIORITIZED_INDEPENDENT) else of_preset or of_buffer
 
 
 # Reading settings back from structs.
@@ -432,17 +434,17 @@ def _settings_of_replay(config: _c_api.ReplayConfig) -> Settings:
     words = {name: _word(choices, getattr(config, name)) for name, choices in _BUFFER_CHOICES.items()}
     found = {
         **_values_of(config, "capacity min_size gamma reward_clip"),
-        "max_batch": max_batch_of(config), "update_size": _update_size_of(config), "flush": words["flush"],
+        "max_batch": max_batch_of(config), "block_rows": _block_rows_of(config), "flush": words["flush"],
         "distinct": config.index_source == _c_api.UNIFORM_DISTINCT, "seed": config.seed,
         "prioritized": _word(SOURCES, index_source_of(config)) if config.prioritized else False,
         **_values_of(config, "alpha beta"), "weight_norm": words["weight_norm"],
         **_values_of(config, "priority_offset n_step"),
         "layout": words["layout"], "frame_stack": config.frame_stack, "stack_axis": words["stack_axis"],
-        "stack_pad": words["stack_pad"], "frame_slack": _frame_slack_of(config),
+        "stack_pad": words["stack_pad"], "extra_frames": _extra_frames_of(config),
     }
     for name in () if config.prioritized else _BY_PRIORITY:
         found[name] = None
-    for name in () if config.layout == _c_api.LINKED else _OF_FRAMES:
+    for name in () if config.layout == _c_api.LAYOUT_FRAMES else _OF_FRAMES:
         found[name] = None
     return found
 
@@ -452,13 +454,13 @@ def settings_of_buffer(spec: Spec) -> Settings:
     fields = {field.name: (field.shape, field.dtype.name) for field in spec.given}
     found = _settings_of_replay(spec.config)
     return {"capacity": found.pop("capacity"), "fields": fields, **found,
-            "observations": "frames" if spec.input == _c_api.INPUT_FRAMES else "stacks"}
+            "observations": "frames" if spec.observations == _c_api.OBSERVATIONS_FRAMES else "stacks"}
 
 
 def settings_of_learner(config: _c_api.LearnerConfig) -> Settings:
     network, optimizer, source = config.network, config.optimizer, config.index_source
     return {
-        "outputs": network.outputs, "trunk": _trunk_of(network), "head": _word(_HEADS, network.head),
+        "num_actions": network.num_actions, "trunk": _trunk_of(network), "head": _word(_HEADS, network.head),
         "hidden": network.hidden, "hidden_activation": _word(ACTIVATIONS, network.hidden_activation),
         "init": _word(_INITS, network.init), **_values_of(network, "init_scale input_scale"),
         "input_layout": _word(_INPUT_LAYOUTS, network.input_layout), "optimizer": _word(_OPTIMIZERS, optimizer.kind),
@@ -493,7 +495,7 @@ class Preset(NamedTuple):
 
 
 # The settings that no preset has.
-_NOT_IN_BUFFER_PRESETS = ("max_batch", "flush", "distinct", "seed", "frame_slack")
+_NOT_IN_BUFFER_PRESETS = ("max_batch", "flush", "distinct", "seed", "extra_frames")
 _NOT_IN_AGENT_PRESETS = ("seed", "act", "math", "max_act_batch", "unroll", "host_batches",
                          "deterministic", "step_kernel", "distinct")
 
@@ -509,8 +511,8 @@ def preset(name: str) -> Preset:
     try:
         _begin(replay, lib.gpur_replay_config_init, lib.gpur_replay_config_preset, name)
         buffer = _settings_of_replay(replay)
-        if replay.update_size == 0:
-            del buffer["update_size"]  # the library chooses it by the capacity
+        if replay.block_rows == 0:
+            del buffer["block_rows"]  # the library chooses it by the capacity
     except InvalidArgument:
         pass
     agent = settings_of_learner(learner)

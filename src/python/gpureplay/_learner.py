@@ -29,7 +29,7 @@ from ._inputs import (
     stream_of,
 )
 from ._library import Interrupted, InvalidArgument, check, lib
-from ._schema import Field, outputs_of
+from ._schema import Field, num_actions_of
 
 _FLOAT32 = np.dtype(np.float32)
 _Tensors = MutableMapping[str, np.ndarray]
@@ -94,7 +94,7 @@ def _shapes_of(handle: int) -> list[tuple[str, tuple[int, ...]]]:
     found = []
     for index in range(lib.gpur_learner_weight_count(handle)):
         info = _c_api.WeightInfo()
-        check(lib.gpur_learner_weight(handle, index, ctypes.addressof(info)))
+        check(lib.gpur_learner_get_weight_info(handle, index, ctypes.addressof(info)))
         found.append((info.name.decode(), tuple(info.shape[:info.dims])))
     return found
 
@@ -113,7 +113,7 @@ class LearnerStats(NamedTuple):
     learning_rate: float
     steps_per_second: float
     device_bytes: int
-    acts: int
+    actions: int
     invalid_actions: int
     pinned_bytes: int
 
@@ -123,43 +123,45 @@ class DQN(Handle):
     copy) runs on the device.
 
     buffer: must have float32 or uint8 obs and next_obs, int32 or int64 action, float32 reward, bool terminated.
-    outputs: the number of actions. None: that of the buffer's action space, if the buffer was made from spaces or an
-        environment, else the preset's.
+    num_actions: the number of actions. None: that of the buffer's action space, if the buffer was made from spaces or
+        an environment, else the preset's.
     preset: "melee-gpu", "melee-dqn", "melee-double", "nature-dqn", "nature-dueling", "apex-dqn", "cartpole", or None
         for the defaults of gpur_learner_config_init.
     settings: the members of gpur_learner_config by name (include/gpureplay/learner.h). Choices are words:
         trunk [128, (64, "tanh")], head "q" or "dueling", hidden 512, optimizer "adam" ..., learning_rate 1e-3 or
         (first, last, steps), exploration (1.0, 0.05, 10_000), loss "huber" or "squared", double_dqn, batch_size,
         target_period, act "latest", "previous" or "target", math "fp32", "tf32" or "bf16" (on CUDA), step_kernel
-        "auto", "libraries" or "one_kernel" (whole train steps in one kernel, for small networks on a GPU), seed.
+        "auto", "libraries" or "fused" (whole train steps in one kernel, for small networks on a GPU), seed.
         Convolutions come first in trunk: ("conv", filters, kernel[, stride[, padding]][, activation]), or
         {"conv": 32, "kernel": 8, "stride": 4, "padding": 0, "activation": "relu"}; input_layout "chw" or "hwc" is the
         order of the axes of an obs with three, and input_scale what it is multiplied by (1 / 255 for uint8 frames).
-        prioritized None (as the buffer), True, "plain" or False, and distinct say how train steps sample. By priority,
-        each transition's loss is weighted, and its |TD error| is written back as its priority; beta is the exponent of
-        the weights by train step: a number, or (first, last, steps[, begin]).
+        prioritized None (as the buffer), True, "independent" or False, and distinct say how train steps sample. By
+        priority, each transition's loss is weighted, and its |TD error| is written back as its priority; beta is the
+        exponent of the weights by train step: a number, or (first, last, steps[, begin]).
 
     One thread trains. Any number of threads may call `act` and read `stats` meanwhile.
     """
 
     _kind = "learner"
 
-    def __init__(self, buffer: ReplayBuffer, outputs: int | None = None, preset: str | None = None, **settings: Any):
+    def __init__(self, buffer: ReplayBuffer, num_actions: int | None = None, preset: str | None = None,
+                 **settings: Any):
         if not isinstance(buffer, ReplayBuffer):
             raise TypeError(f"buffer is {buffer!r}; it must be a gpureplay.ReplayBuffer")
-        outputs = outputs_of(buffer._action_space, None if outputs is None else integer("outputs", outputs))
-        if outputs is not None:
-            settings["outputs"] = outputs
+        num_actions = num_actions_of(buffer._action_space, None if num_actions is None
+                                     else integer("num_actions", num_actions))
+        if num_actions is not None:
+            settings["num_actions"] = num_actions
         elif preset is None:
-            raise InvalidArgument("outputs is None, and the buffer has no Discrete action space; it must be the number "
-                                  "of actions")
+            raise InvalidArgument("num_actions is None, and the buffer has no Discrete action space; it must be the "
+                                  "number of actions")
         config, address = learner_config(preset, settings, index_source_of(buffer._spec.config)), ctypes.c_void_p()
         buffer._call(lib.gpur_learner_create, ctypes.addressof(config), ctypes.addressof(address))
         super().__init__(address.value, lib.gpur_learner_destroy, buffer._owned)
         self._buffer = buffer  # keeps it alive
         buffer._users.add(self)
         self._config = config
-        self._outputs: int = config.network.outputs
+        self._num_actions: int = config.network.num_actions
         self._batch_size: int = config.batch_size
         obs = next(field for field in buffer.fields if field.name == "obs")
         self._obs = Field("obs", obs.shape, obs.dtype)
@@ -180,9 +182,9 @@ class DQN(Handle):
         return actions
 
     def q_values(self, obs: Any, *, stream: Any = None) -> np.ndarray:
-        """The Q value of every action: (count, outputs) float32. `obs` and `stream` are as for `act`."""
+        """The Q value of every action: (count, num_actions) float32. `obs` and `stream` are as for `act`."""
         held, address, count, stream = self._observations(obs, stream)
-        q = np.empty((count, self._outputs), np.float32)
+        q = np.empty((count, self._num_actions), np.float32)
         self._call(lib.gpur_learner_q_values, count, address, q.ctypes.data, stream)
         del held
         return q
@@ -224,13 +226,13 @@ class DQN(Handle):
             if left <= 0:
                 return
 
-    def train_on(self, ids: Any) -> None:
+    def train_ids(self, ids: Any) -> None:
         """Runs one train step on the transitions of these ids, (batch_size,). Evicted: a transition that was
         overwritten. InvalidArgument: an id that was not given out yet."""
         wanted = id_array(ids)
         if wanted.shape != (self._batch_size,):
             raise ValueError(f"ids has shape {wanted.shape}; it must be ({self._batch_size},)")
-        self._call(lib.gpur_learner_train_on, wanted.ctypes.data)
+        self._call(lib.gpur_learner_train_ids, wanted.ctypes.data)
 
     def sync(self) -> None:
         """Waits for all train steps."""
@@ -293,7 +295,7 @@ class DQN(Handle):
 
     def __repr__(self) -> str:
         if self.closed:
-            return f"<gpureplay.DQN, {self._outputs} actions, closed>"
+            return f"<gpureplay.DQN, {self._num_actions} actions, closed>"
         names = "trunk head hidden optimizer learning_rate loss double_dqn batch_size target_period prioritized"
-        state = f"{self._outputs} actions, on {self._buffer.device.name}"
+        state = f"{self._num_actions} actions, on {self._buffer.device.name}"
         return f"<gpureplay.DQN, {state}; {settings_text(self.config, names)}>"

@@ -95,7 +95,7 @@ def from_spaces(observation: Any, action: Any) -> list[Field]:
     ]
 
 
-def outputs_of(action_space: Any, given: int | None) -> int | None:
+def num_actions_of(action_space: Any, given: int | None) -> int | None:
     """The number of outputs of a learner whose buffer has this action space. It is `given` if that fits; if `given` is
     None, it is the number of actions of the space, or None if the space does not say."""
     if action_space is None or all(kind.__name__ != "Discrete" for kind in type(action_space).__mro__):
@@ -107,8 +107,8 @@ def outputs_of(action_space: Any, given: int | None) -> int | None:
         return given
     if start != 0:
         raise ValueError(f"the buffer's action space is {action_space!r}, whose first action is {start}; the learner's "
-                         f"are 0 to outputs - 1: make it Discrete({count}), and add {start} to what `act` gives")
-    raise ValueError(f"outputs is {given}; it must be {count}, since the buffer's action space is {action_space!r}")
+                         f"are 0 to num_actions - 1: make it Discrete({count}), and add {start} to what `act` gives")
+    raise ValueError(f"num_actions is {given}; it must be {count}, since the buffer's action space is {action_space!r}")
 
 
 def fields_of(given: Any, action_space: Any = None) -> list[Field]:

@@ -48,7 +48,7 @@ def _refusal_to_train(device: Device) -> str:
            "terminated": "bool"}
     try:
         with ReplayBuffer(64, one, device=device) as buffer:
-            DQN(buffer, outputs=2, trunk=[8]).close()
+            DQN(buffer, num_actions=2, trunk=[8]).close()
     except GpureplayError as error:
         return str(error)
     return ""

@@ -285,9 +285,9 @@ def tracks_episodes(spec: Spec) -> bool:
     a step are missing."""
     names = {field.name for field in spec.fields}
     missing = [name for name in _STEP_FIELDS if name not in names]
-    must = spec.config.n_step > 1 or spec.config.layout == _c_api.LINKED
+    must = spec.config.n_step > 1 or spec.config.layout == _c_api.LAYOUT_FRAMES
     if must and missing:
-        raise ValueError(f"there is no field {missing[0]!r}; with n_step above 1 or layout \"linked\" steps want "
+        raise ValueError(f"there is no field {missing[0]!r}; with n_step above 1 or layout \"frames\" steps want "
                          f"{', '.join(_STEP_FIELDS)}, each one array: no Dict or Tuple space")
     return must or (_PREVIOUS in spec.fields and not missing)
 
@@ -451,7 +451,7 @@ class EpisodeTracker:
         step.extras = ctypes.addressof(extras)
         if final is not None:
             step.final_obs = address_of(final)
-        self._writer._call(lib.gpur_writer_step_with, ctypes.addressof(step))
+        self._writer._call(lib.gpur_writer_step_ex, ctypes.addressof(step))
 
     def _update_states(self, before: np.ndarray, ended: np.ndarray) -> int:
         """Sets the states after a step; `before` are those before it. Returns how many transitions it completed."""
@@ -535,7 +535,7 @@ class Writer(Handle):
         from `final_obs`, (num_envs, ...), or from Gymnasium's `info`. Under "next_step" the steps that only reset are
         left out.
 
-        With n_step above 1, layout "linked", or a field "previous", the writer tracks episodes. "discount" and
+        With n_step above 1, layout "frames", or a field "previous", the writer tracks episodes. "discount" and
         "previous" are then not given, because the step fills them in. `obs` opens an episode if none is open. Otherwise
         it must be the next_obs that was given last, bit for bit; call `reset` where the environments were reset.
         `truncated` ends an episode even if it is no field. Fields beside Gymnasium's are taken from the first step of a
@@ -562,7 +562,7 @@ class Writer(Handle):
     def extend(self, *, stream: Any = None, **values: Any) -> int:
         """Adds finished transitions: each field of the schema by name, (count, ...), all in host memory or all in the
         memory of the buffer's CUDA device. Autoreset does not apply to them, and no episode continues with them, so
-        "discount" and "previous" must be given, too. Layout "linked" refuses them, because it needs whole episodes.
+        "discount" and "previous" must be given, too. Layout "frames" refuses them, because it needs whole episodes.
 
         stream: for device arrays, the stream that made them. It may use their memory again afterwards. A cudaStream_t
         as an int, or a stream of PyTorch or CuPy. None: for tensors PyTorch's current stream; for others the stream
@@ -672,7 +672,7 @@ def _open_writer(buffer: Buffer, num_envs: int, mode: str) -> int | None:
     """Opens a writer of the library. Returns its address."""
     config, address = _c_api.WriterConfig(), ctypes.c_void_p()
     check(lib.gpur_writer_config_init(ctypes.addressof(config), ctypes.sizeof(config)))
-    config.num_envs, config.input = num_envs, buffer._spec.input
+    config.num_envs, config.observations = num_envs, buffer._spec.observations
     if buffer._tracks_episodes:
         config.autoreset = _MODES.index(mode)
     check(lib.gpur_writer_open(buffer._open_handle(), ctypes.addressof(config), ctypes.addressof(address)))

@@ -73,6 +73,9 @@ _NEEDS_FILES = ("optimize_memory_usage, n_steps above 1 and priorities are pickl
                 "libcjson-dev libxxhash-dev`, then `pip install --force-reinstall --no-cache-dir .` in its sources")
 # Attributes that pickles of the first version do not have.
 _ADDED_ATTRIBUTES: dict[str, Any] = {"optimize_memory_usage": False, "n_steps": 1, "gamma": 0.99, "_by_steps": False}
+# Settings and their values as older versions named them, in pickles.
+_RENAMED = {"update_size": "block_rows", "frame_slack": "extra_frames", "linked": "frames", "packed": "rows",
+            "plain": "independent"}
 _Fields = dict[str, tuple[tuple[int, ...], np.dtype]]
 
 
@@ -104,7 +107,7 @@ class ReplayBuffer:
     max_batch: the largest batch that is sampled at once. None: 4,096, or 15/16 of the transitions if that is less. With
         optimize_memory_usage it is an eighth of the transitions, but at least 1,024 or half of them. A larger batch is
         joined from several, which costs a copy.
-    update_size: the number of transitions that are copied to the device at once. None: the library's default.
+    block_rows: the number of transitions that are copied to the device at once. None: the library's default.
     check_nan: a step with NaN in it is refused.
     n_steps, gamma: with n_steps above 1, a transition's reward is the return of that many steps, or of fewer if the
         episode ended or was cut. A batch then has `discounts`: gamma to the power of the number of steps, or 0 if the
@@ -132,7 +135,7 @@ class ReplayBuffer:
     def __init__(self, buffer_size: int, observation_space: Any, action_space: Any,
                  device: torch.device | str = "auto", n_envs: int = 1, optimize_memory_usage: bool = False,
                  handle_timeout_termination: bool = True, *, seed: int | None = None, max_batch: int | None = None,
-                 update_size: int | None = None, check_nan: bool = True, n_steps: int = 1, gamma: float = 0.99,
+                 block_rows: int | None = None, check_nan: bool = True, n_steps: int = 1, gamma: float = 0.99,
                  frame_stack: int = 1, stack_axis: str = "first"):
         self.buffer_size = max(buffer_size // n_envs, 1)
         self.observation_space, self.action_space = observation_space, action_space
@@ -146,9 +149,9 @@ class ReplayBuffer:
         self._keys = [name[len("obs."):] for name in self._fields if name.startswith("obs.")]  # of a Dict space
         self._shapes = {name: (n_envs, *shape) for name, (shape, _) in self._fields.items()}  # of a step
         self._shapes["done"] = self._shapes["truncated"] = self._shapes["reward"]
-        self._max_batch: int = max_batch or _max_batch_of(self.buffer_size * n_envs, update_size,
+        self._max_batch: int = max_batch or _max_batch_of(self.buffer_size * n_envs, block_rows,
                                                           self.optimize_memory_usage)
-        self._settings: dict[str, Any] = {"update_size": update_size, "check_nan": check_nan, **self._priority_settings,
+        self._settings: dict[str, Any] = {"block_rows": block_rows, "check_nan": check_nan, **self._priority_settings,
                                           **_settings_of(self, frame_stack, stack_axis),
                                           "seed": _seed_of_numpy() if seed is None else seed}
         self.reset()
@@ -320,7 +323,7 @@ class ReplayBuffer:
 
         IndexError: a position beyond size() - 1."""
         if self.n_steps > 1:
-            raise NotImplementedError(f"transitions of n_steps={self.n_steps} have no positions; `sample` draws them")
+            raise NotImplementedError(f"transitions of n_steps={self.n_steps} have no positions; use `sample`")
         batch_inds = np.asarray(batch_inds)
         envs = np.random.randint(0, high=self.n_envs, size=(len(batch_inds),))
         ids, stream, most = self._ids(batch_inds, envs), self._stream(), self._max_batch
@@ -431,6 +434,8 @@ class ReplayBuffer:
         self.__dict__.update({**_ADDED_ATTRIBUTES, **state})
         if self._device.type == "cuda" and not torch.cuda.is_available():
             self._device = torch.device("cpu")
+        self._settings = {_RENAMED.get(name, name): _RENAMED.get(value, value) if isinstance(value, str) else value
+                          for name, value in self._settings.items()}
         steps = self._steps
         self.reset()
         self._steps = steps
@@ -578,18 +583,18 @@ def _settings_of(buffer: ReplayBuffer, frame_stack: int, stack_axis: str) -> dic
     if not buffer.optimize_memory_usage and frame_stack != 1:
         raise ValueError(f"frame_stack is {frame_stack!r}; without optimize_memory_usage it must be 1: stacks are kept "
                          "whole")
-    linked = {"layout": "linked", "frame_stack": frame_stack, "stack_axis": stack_axis}
-    return {**(linked if buffer.optimize_memory_usage else {}),
+    of_frames = {"layout": "frames", "frame_stack": frame_stack, "stack_axis": stack_axis}
+    return {**(of_frames if buffer.optimize_memory_usage else {}),
             **({"n_step": buffer.n_steps, "gamma": buffer.gamma} if buffer.n_steps > 1 else {})}
 
 
-def _max_batch_of(capacity: int, update_size: int | None, linked: bool) -> int:
+def _max_batch_of(capacity: int, block_rows: int | None, once: bool) -> int:
     """The default of max_batch. It is larger than the library's if the buffer is small, because the originals sample as
     many transitions as they hold. Where observations are stored once it is small beside the capacity, because there
     must be room for all observations of the largest batch, twice over; but not below what agents sample."""
-    if linked:
+    if once:
         return max(min(_MAX_BATCH, capacity // 8), min(_COMMON_BATCH, capacity // 2), 1)
-    return max(min(_MAX_BATCH, capacity - (update_size or max(capacity // 16, 1))), 1)
+    return max(min(_MAX_BATCH, capacity - (block_rows or max(capacity // 16, 1))), 1)
 
 
 def _seed_of_numpy() -> int:

@@ -20,21 +20,21 @@ typedef struct gpur_replay_counts {
     int64_t first_id, rows, writers;
     int64_t draws, drawn, launches; /* draws: for random numbers; launches: decides which uploads wait for one */
     int64_t appended, published, evicted, blocks, bytes_fed, episodes_cut;
-    int64_t frame_head;              /* GPUR_LINKED: frames stored */
+    int64_t frame_head;              /* GPUR_LAYOUT_FRAMES: frames stored */
     int64_t updates, stale, invalid; /* of priorities */
 } gpur_replay_counts;
 
 typedef struct gpur_replay_state {
     gpur_replay_counts counts;
-    float alpha, most; /* alpha of the priorities; the largest priority so far */
+    float alpha, max_priority; /* alpha of the priorities; the largest priority so far */
     gpur_schedule beta;
-    gpur_frame_group *groups; /* (group_count) GPUR_LINKED: which frames the rows link to */
+    gpur_frame_group *groups; /* (group_count) GPUR_LAYOUT_FRAMES: which frames the rows link to */
     int64_t group_count;
 } gpur_replay_state;
 
 /* Reads the state of a paused replay (gpur_consumer_begin_exclusive), without the writers. Waits for `stream`. After a
  * failure, too, call gpur_replay_state_free. */
-gpur_status gpur_replay_state_look(gpur_replay *replay, gpur_stream *stream, gpur_replay_state *state);
+gpur_status gpur_replay_state_read(gpur_replay *replay, gpur_stream *stream, gpur_replay_state *state);
 void gpur_replay_state_free(const gpur_replay *replay, gpur_replay_state *state);
 
 /* Lists the scalars of a file, to be written or read; returns their number, at most GPUR_MAX_SCALARS. */
@@ -44,7 +44,7 @@ int32_t gpur_replay_state_scalars(gpur_replay_state *state, gpur_scalar *scalars
 gpur_status gpur_replay_state_check(const gpur_replay_state *state);
 
 /* Allocates the groups of a state whose counters are known. */
-gpur_status gpur_replay_state_make_groups(const gpur_replay *replay, gpur_replay_state *state);
+gpur_status gpur_replay_state_alloc_groups(const gpur_replay *replay, gpur_replay_state *state);
 
 /* Adds the sections: rows and priorities in the order of the rows' ids, frames in the order of their slots. */
 gpur_status gpur_replay_state_add_sections(gpur_replay *replay, gpur_replay_state *state, gpur_sections *sections);
@@ -59,13 +59,13 @@ gpur_status gpur_replay_state_set(gpur_replay *replay, const gpur_replay_state *
  * lock. */
 gpur_status gpur_replay_state_empty(gpur_replay *replay);
 
-static void look_at_priorities(const gpur_priorities *priorities, gpur_replay_state *state)
+static void read_priority_state(const gpur_priorities *priorities, gpur_replay_state *state)
 {
     if (!priorities->device)
         return;
     const gpur_priority_state *const now = priorities->host_state;
     state->alpha = now->alpha;
-    memcpy(&state->most, &now->most, sizeof state->most);
+    memcpy(&state->max_priority, &now->max_priority, sizeof state->max_priority);
     state->counts.updates = now->updates;
     state->counts.stale = now->stale;
     state->counts.invalid = now->invalid;
@@ -78,7 +78,7 @@ static gpur_replay_counts counts_of(const gpur_replay *replay)
         .first_id = window->host.first_id,
         .rows = window->host.count,
         .draws = replay->consumer.draws,
-        .drawn = atomic_load(&replay->drawn),
+        .drawn = atomic_load(&replay->sampled),
         .launches = window->launches,
         .appended = replay->ingest.appended,
         .published = window->published,
@@ -91,15 +91,15 @@ static gpur_replay_counts counts_of(const gpur_replay *replay)
     return counts;
 }
 
-gpur_status gpur_replay_state_look(gpur_replay *replay, gpur_stream *stream, gpur_replay_state *state)
+gpur_status gpur_replay_state_read(gpur_replay *replay, gpur_stream *stream, gpur_replay_state *state)
 {
-    GPUR_TRY(gpur_priorities_look(&replay->priorities, stream));
+    GPUR_TRY(gpur_priorities_read_state(&replay->priorities, stream));
     state->counts = counts_of(replay);
     state->beta = replay->config.beta;
-    look_at_priorities(&replay->priorities, state);
-    GPUR_TRY(gpur_replay_state_make_groups(replay, state));
+    read_priority_state(&replay->priorities, state);
+    GPUR_TRY(gpur_replay_state_alloc_groups(replay, state));
     if (state->groups)
-        gpur_frame_log_get(&replay->frame_index, state->counts.first_id, state->groups);
+        gpur_frame_index_get(&replay->frame_index, state->counts.first_id, state->groups);
     return GPUR_OK;
 }
 
@@ -108,17 +108,17 @@ static size_t bytes_of_groups(const gpur_replay_state *state)
     return (size_t)(state->group_count + 1) * sizeof *state->groups; /* + 1: an empty list is not NULL */
 }
 
-gpur_status gpur_replay_state_make_groups(const gpur_replay *replay, gpur_replay_state *state)
+gpur_status gpur_replay_state_alloc_groups(const gpur_replay *replay, gpur_replay_state *state)
 {
-    const gpur_frame_log *const log = &replay->frame_index;
-    if (!log->groups)
+    const gpur_frame_index *const frame_index = &replay->frame_index;
+    if (!frame_index->groups)
         return GPUR_OK;
     const int64_t first = state->counts.first_id;
-    state->group_count = gpur_frame_log_count(log, first, first + state->counts.rows);
+    state->group_count = gpur_frame_index_count(frame_index, first, first + state->counts.rows);
     state->groups = gpur_host_alloc(replay->device, bytes_of_groups(state));
-    return state->groups
-               ? GPUR_OK
-               : gpur_fail(GPUR_OUT_OF_MEMORY, "no memory for %zu bytes of what is linked", bytes_of_groups(state));
+    return state->groups ? GPUR_OK
+                         : gpur_fail(GPUR_OUT_OF_MEMORY, "no memory for %zu bytes of the index of frames",
+                                     bytes_of_groups(state));
 }
 
 void gpur_replay_state_free(const gpur_replay *replay, gpur_replay_state *state)
@@ -153,7 +153,7 @@ int32_t gpur_replay_state_scalars(gpur_replay_state *state, gpur_scalar *scalars
         COUNT(stale),
         COUNT(invalid),
         {"alpha", GPUR_SCALAR_F32, &state->alpha},
-        {"most", GPUR_SCALAR_F32, &state->most},
+        {"most", GPUR_SCALAR_F32, &state->max_priority},
         {"beta_first", GPUR_SCALAR_F32, &state->beta.first},
         {"beta_last", GPUR_SCALAR_F32, &state->beta.last},
         {"beta_begin", GPUR_SCALAR_I64, &state->beta.begin},
@@ -166,7 +166,7 @@ int32_t gpur_replay_state_scalars(gpur_replay_state *state, gpur_scalar *scalars
 
 static gpur_status check_reals(const gpur_replay_state *state)
 {
-    const float reals[] = {state->alpha, state->most, state->beta.first, state->beta.last};
+    const float reals[] = {state->alpha, state->max_priority, state->beta.first, state->beta.last};
     for (size_t i = 0; i < sizeof reals / sizeof *reals; i++)
         if (!(reals[i] >= 0.0f && reals[i] < INFINITY))
             return gpur_fail(GPUR_FILE_ERROR, "the file has an alpha, beta or priority of %g; it must be 0 or more",
@@ -187,13 +187,13 @@ gpur_status gpur_replay_state_check(const gpur_replay_state *state)
 
 /* Adds a ring's items in the order of their ids: one contiguous piece, or two if the slots go around the ring's end. */
 static gpur_status add_ring(const gpur_replay *replay, const gpur_replay_state *state, gpur_sections *sections,
-                            const char *name, void *ring, int64_t item_bytes)
+                            const char *name, void *ring_memory, int64_t item_bytes)
 {
     const int64_t capacity = replay->config.capacity, rows = state->counts.rows;
     const int64_t slot = state->counts.first_id % capacity;
     const int64_t to_end = capacity - slot, head = rows < to_end ? rows : to_end;
-    const gpur_piece first = {(unsigned char *)ring + slot * item_bytes, head * item_bytes, 1};
-    const gpur_piece second = {ring, (rows - head) * item_bytes, 1};
+    const gpur_piece first = {(unsigned char *)ring_memory + slot * item_bytes, head * item_bytes, 1};
+    const gpur_piece second = {ring_memory, (rows - head) * item_bytes, 1};
     const int is_float = item_bytes == sizeof(float);
     GPUR_TRY(gpur_sections_add(sections, name, is_float ? GPUR_F32 : GPUR_U8, rows, is_float ? 0 : item_bytes, first));
     gpur_sections_continue(sections, second);
@@ -202,20 +202,21 @@ static gpur_status add_ring(const gpur_replay *replay, const gpur_replay_state *
 
 static gpur_status add_frames(gpur_replay *replay, const gpur_replay_state *state, gpur_sections *sections)
 {
-    const gpur_ring *const ring = &replay->ring;
-    const int64_t head = state->counts.frame_head, frames = head < ring->frame_slots ? head : ring->frame_slots;
-    const gpur_piece stored = {ring->frames, frames * ring->frame_pitch, 1};
+    const gpur_ring *const ring_memory = &replay->ring;
+    const int64_t head = state->counts.frame_head,
+                  frames = head < ring_memory->frame_slots ? head : ring_memory->frame_slots;
+    const gpur_piece stored = {ring_memory->frames, frames * ring_memory->frame_pitch, 1};
     const gpur_piece groups = {state->groups, state->group_count * (int64_t)sizeof *state->groups, 0};
-    GPUR_TRY(gpur_sections_add(sections, "frames", GPUR_U8, frames, ring->frame_pitch, stored));
+    GPUR_TRY(gpur_sections_add(sections, "frames", GPUR_U8, frames, ring_memory->frame_pitch, stored));
     return gpur_sections_add(sections, "frame_groups", GPUR_I64, state->group_count, 2, groups);
 }
 
 gpur_status gpur_replay_state_add_sections(gpur_replay *replay, gpur_replay_state *state, gpur_sections *sections)
 {
     const gpur_priorities *const priorities = &replay->priorities;
-    GPUR_TRY(add_ring(replay, state, sections, "rows", replay->ring.rows, replay->storage.rows.pitch));
+    GPUR_TRY(add_ring(replay, state, sections, "rows", replay->ring.rows, replay->layout.rows.pitch));
     if (priorities->device)
-        GPUR_TRY(add_ring(replay, state, sections, "priorities", priorities->tree.raw, sizeof(float)));
+        GPUR_TRY(add_ring(replay, state, sections, "priorities", priorities->tree.priority, sizeof(float)));
     return replay->ring.frames ? add_frames(replay, state, sections) : GPUR_OK;
 }
 
@@ -224,7 +225,7 @@ static void set_counts(gpur_replay *replay, const gpur_replay_counts *counts)
     gpur_ingest *const ingest = &replay->ingest;
     gpur_window_state *const window = &replay->window;
     replay->consumer.draws = counts->draws;
-    atomic_store(&replay->drawn, counts->drawn);
+    atomic_store(&replay->sampled, counts->drawn);
     window->launches = counts->launches;
     ingest->appended = counts->appended;
     window->published = counts->published;
@@ -243,7 +244,7 @@ static void set_priority_state(const gpur_priorities *priorities, const gpur_rep
     gpur_priority_state *const to = priorities->host_state;
     memset(to, 0, sizeof *to);
     to->alpha = state->alpha;
-    memcpy(&to->most, &state->most, sizeof to->most);
+    memcpy(&to->max_priority, &state->max_priority, sizeof to->max_priority);
     to->updates = state->counts.updates;
     to->stale = state->counts.stale;
     to->invalid = state->counts.invalid;
@@ -252,8 +253,8 @@ static void set_priority_state(const gpur_priorities *priorities, const gpur_rep
 gpur_status gpur_replay_state_check_groups(const gpur_replay *replay, const gpur_replay_state *state)
 {
     const gpur_replay_counts *const counts = &state->counts;
-    if (state->groups && !gpur_frame_log_is_good(&replay->frame_index, counts->first_id,
-                                                 counts->first_id + counts->rows, counts->frame_head, state->groups))
+    if (state->groups && !gpur_frame_index_is_valid(&replay->frame_index, counts->first_id,
+                                                    counts->first_id + counts->rows, counts->frame_head, state->groups))
         return gpur_fail(GPUR_FILE_ERROR, "the file's rows link to frames that it cannot have");
     return GPUR_OK;
 }
@@ -263,7 +264,7 @@ gpur_status gpur_replay_state_set(gpur_replay *replay, const gpur_replay_state *
     const gpur_replay_counts *const counts = &state->counts;
     const int64_t first = counts->first_id, next = first + counts->rows;
     if (state->groups)
-        gpur_frame_log_set(&replay->frame_index, first, next, counts->frame_head, state->groups);
+        gpur_frame_index_set(&replay->frame_index, first, next, counts->frame_head, state->groups);
     set_counts(replay, counts);
     replay->config.beta = state->beta;
     set_priority_state(&replay->priorities, state);
@@ -279,7 +280,7 @@ gpur_status gpur_replay_state_empty(gpur_replay *replay)
 
 /* Saving and loading: the sections, scalars and settings of a replay's file. */
 
-static gpur_status note_field(gpur_tensors *settings, int32_t index, const gpur_field_info *field)
+static gpur_status add_field(gpur_tensors *settings, int32_t index, const gpur_field_info *field)
 {
     char key[32], shape[80] = "";
     int length = 0;
@@ -287,56 +288,56 @@ static gpur_status note_field(gpur_tensors *settings, int32_t index, const gpur_
         length +=
             snprintf(shape + length, sizeof shape - (size_t)length, "%s%d", i ? " x " : " of ", (int)field->shape[i]);
     snprintf(key, sizeof key, "field.%d", (int)index);
-    return gpur_tensors_note(settings, key, "%s %s%s", field->name, gpur_dtype_name(field->dtype), shape);
+    return gpur_tensors_add_metadata(settings, key, "%s %s%s", field->name, gpur_dtype_name(field->dtype), shape);
 }
 
-static gpur_status note_capacity(const gpur_replay *replay, gpur_tensors *tensors)
+static gpur_status add_capacity(const gpur_replay *replay, gpur_tensors *tensors)
 {
-    return gpur_tensors_note(tensors, "capacity", "%" PRId64, replay->config.capacity);
+    return gpur_tensors_add_metadata(tensors, "capacity", "%" PRId64, replay->config.capacity);
 }
 
-/* Settings of GPUR_LINKED that must match: links are slots of frames, and capacity, reach and groups decide which rows
- * are evicted for frames. */
-static gpur_status note_linking(const gpur_replay *replay, gpur_tensors *settings)
+/* Settings of GPUR_LAYOUT_FRAMES that must match: links are slots of frames, and capacity, reach and groups decide
+ * which rows are evicted for frames. */
+static gpur_status add_layout(const gpur_replay *replay, gpur_tensors *settings)
 {
-    const gpur_linking *const linking = &replay->storage.linking;
-    GPUR_TRY(gpur_tensors_note(settings, "layout", "%s", linking->stack > 0 ? "linked" : "packed"));
-    if (linking->stack == 0)
+    const gpur_frame_layout *const frame_layout = &replay->layout.frame_layout;
+    GPUR_TRY(gpur_tensors_add_metadata(settings, "layout", "%s", frame_layout->stack > 0 ? "linked" : "packed"));
+    if (frame_layout->stack == 0)
         return GPUR_OK;
-    GPUR_TRY(note_capacity(replay, settings));
-    GPUR_TRY(gpur_tensors_note(settings, "frame_stack", "%d", (int)linking->stack));
-    GPUR_TRY(gpur_tensors_note(settings, "stack_axis", "%s", linking->is_last ? "last" : "first"));
-    GPUR_TRY(gpur_tensors_note(settings, "stack_pad", "%s", linking->repeats ? "repeat" : "zero"));
-    GPUR_TRY(gpur_tensors_note(settings, "frame_slots", "%" PRId64, linking->frames));
-    GPUR_TRY(gpur_tensors_note(settings, "frame_reach", "%" PRId64, linking->reach));
-    return gpur_tensors_note(settings, "group_rows", "%" PRId64, linking->group_rows);
+    GPUR_TRY(add_capacity(replay, settings));
+    GPUR_TRY(gpur_tensors_add_metadata(settings, "frame_stack", "%d", (int)frame_layout->stack));
+    GPUR_TRY(gpur_tensors_add_metadata(settings, "stack_axis", "%s", frame_layout->stack_is_last ? "last" : "first"));
+    GPUR_TRY(gpur_tensors_add_metadata(settings, "stack_pad", "%s", frame_layout->pad_repeats ? "repeat" : "zero"));
+    GPUR_TRY(gpur_tensors_add_metadata(settings, "frame_slots", "%" PRId64, frame_layout->frames));
+    GPUR_TRY(gpur_tensors_add_metadata(settings, "frame_reach", "%" PRId64, frame_layout->reach));
+    return gpur_tensors_add_metadata(settings, "group_rows", "%" PRId64, frame_layout->group_rows);
 }
 
 /* Settings that must match, so that the rows mean the same. */
-static gpur_status note_settings(const gpur_replay *replay, gpur_tensors *settings)
+static gpur_status add_settings(const gpur_replay *replay, gpur_tensors *settings)
 {
     const gpur_replay_config *const config = &replay->config;
-    GPUR_TRY(gpur_tensors_note(settings, "fields", "%d", (int)replay->schema.count));
+    GPUR_TRY(gpur_tensors_add_metadata(settings, "fields", "%d", (int)replay->schema.count));
     for (int32_t i = 0; i < replay->schema.count; i++)
-        GPUR_TRY(note_field(settings, i, &replay->schema.fields[i]));
-    GPUR_TRY(gpur_tensors_note(settings, "n_step", "%d", (int)config->n_step));
-    GPUR_TRY(note_linking(replay, settings));
-    GPUR_TRY(gpur_tensors_note(settings, "prioritized", "%d", (int)config->prioritized));
+        GPUR_TRY(add_field(settings, i, &replay->schema.fields[i]));
+    GPUR_TRY(gpur_tensors_add_metadata(settings, "n_step", "%d", (int)config->n_step));
+    GPUR_TRY(add_layout(replay, settings));
+    GPUR_TRY(gpur_tensors_add_metadata(settings, "prioritized", "%d", (int)config->prioritized));
     if (config->prioritized)
-        GPUR_TRY(gpur_settings_note_real(settings, "priority_offset", (double)config->priority_offset));
-    GPUR_TRY(gpur_settings_note_real(settings, "gamma", (double)config->gamma));
-    return gpur_settings_note_real(settings, "reward_clip", (double)config->reward_clip);
+        GPUR_TRY(gpur_settings_add_real(settings, "priority_offset", (double)config->priority_offset));
+    GPUR_TRY(gpur_settings_add_real(settings, "gamma", (double)config->gamma));
+    return gpur_settings_add_real(settings, "reward_clip", (double)config->reward_clip);
 }
 
 static gpur_status save_state(gpur_replay *replay, gpur_stream *stream, gpur_replay_state *state, gpur_tensors *tensors,
                               gpur_sections *sections)
 {
     gpur_scalar scalars[GPUR_MAX_SCALARS];
-    GPUR_TRY(gpur_replay_state_look(replay, stream, state));
-    GPUR_TRY(gpur_checkpoint_note_kind(tensors, "replay"));
-    GPUR_TRY(note_settings(replay, tensors));
-    if (replay->storage.linking.stack == 0)
-        GPUR_TRY(note_capacity(replay, tensors));
+    GPUR_TRY(gpur_replay_state_read(replay, stream, state));
+    GPUR_TRY(gpur_checkpoint_add_kind(tensors, "replay"));
+    GPUR_TRY(add_settings(replay, tensors));
+    if (replay->layout.frame_layout.stack == 0)
+        GPUR_TRY(add_capacity(replay, tensors));
     GPUR_TRY(gpur_replay_state_add_sections(replay, state, sections));
     GPUR_TRY(gpur_writers_add_sections(replay, tensors, sections, &state->counts.writers));
     return gpur_scalars_write(tensors, scalars, gpur_replay_state_scalars(state, scalars));
@@ -376,12 +377,12 @@ typedef struct loading {
     gpur_replay_state state;
 } loading;
 
-/* With GPUR_PACKED the capacity need not be the file's, because a row's slot follows from its id. */
+/* With GPUR_LAYOUT_ROWS the capacity need not be the file's, because a row's slot follows from its id. */
 static gpur_status check_room(const loading *load, const gpur_replay *replay)
 {
     const int64_t rows = load->state.counts.rows, capacity = replay->config.capacity;
-    const char *const note = gpur_tensors_find_note(&load->file.tensors, "capacity");
-    const int64_t theirs = note ? strtoll(note, NULL, 10) : 0;
+    const char *const capacity_text = gpur_tensors_find_metadata(&load->file.tensors, "capacity");
+    const int64_t theirs = capacity_text ? strtoll(capacity_text, NULL, 10) : 0;
     if (rows > theirs)
         return gpur_fail(GPUR_FILE_ERROR, "the file has %" PRId64 " rows; its capacity is %" PRId64, rows, theirs);
     GPUR_REQUIRE(rows <= capacity, "the file has %" PRId64 " transitions; this replay's capacity is %" PRId64, rows,
@@ -392,16 +393,16 @@ static gpur_status check_room(const loading *load, const gpur_replay *replay)
 /* The checks that need no lock. Settings come before tensors, because their messages say best what is wrong. If the
  * replay is empty now, it will probably be empty under the lock, too, and then the pass that verifies the file is not
  * needed. */
-static gpur_status look_through(loading *load, gpur_replay *replay, const gpur_checkpoint_options *options)
+static gpur_status check_header(loading *load, gpur_replay *replay, const gpur_checkpoint_options *options)
 {
     gpur_scalar scalars[GPUR_MAX_SCALARS];
     const int32_t count = gpur_replay_state_scalars(&load->state, scalars);
-    GPUR_TRY(note_settings(replay, &load->settings));
+    GPUR_TRY(add_settings(replay, &load->settings));
     GPUR_TRY(gpur_checkpoint_compare(&load->file, "replay", &load->settings, scalars, count));
     GPUR_TRY(gpur_replay_state_check(&load->state));
     GPUR_TRY(gpur_checkpoint_expect_reals(&load->file, "priorities"));
     GPUR_TRY(check_room(load, replay));
-    GPUR_TRY(gpur_replay_state_make_groups(replay, &load->state));
+    GPUR_TRY(gpur_replay_state_alloc_groups(replay, &load->state));
     return gpur_replay_size(replay) > 0 ? gpur_checkpoint_verify(&load->file, replay->device, options) : GPUR_OK;
 }
 
@@ -422,12 +423,12 @@ static gpur_status check_contents(const loading *load, const gpur_replay *replay
     gpur_status status = gpur_replay_state_check_groups(replay, &load->state);
     if (status == GPUR_OK)
         status = gpur_writer_states_check(replay, load->states, counts->first_id + counts->rows, counts->frame_head);
-    return gpur_checkpoint_blame(&load->file, status);
+    return gpur_checkpoint_add_path_to_error(&load->file, status);
 }
 
 /* If the replay has rows or frames, refuses everything that can be refused before anything is changed. An empty replay
  * has nothing to lose: after a failure it is empty again, so it needs only one pass over the file. */
-static gpur_status look_ahead(loading *load, gpur_replay *replay, const gpur_checkpoint_options *options)
+static gpur_status check_before_fill(loading *load, gpur_replay *replay, const gpur_checkpoint_options *options)
 {
     if (!load->file.verified && replay->window.host.count == 0 && replay->window.frame_head == 0)
         return GPUR_OK;
@@ -440,21 +441,21 @@ static gpur_status look_ahead(loading *load, gpur_replay *replay, const gpur_che
 static gpur_status set_all(loading *load, gpur_replay *replay)
 {
     GPUR_TRY(gpur_replay_state_set(replay, &load->state));
-    gpur_writer_states_take(replay, load->states);
+    gpur_writer_states_restore(replay, load->states);
     load->states = NULL;
     return GPUR_OK;
 }
 
 /* Ends a load: sets the state or, if that failed after memory was overwritten, empties the replay. If emptying fails,
  * the device has failed, and the next call reports that. */
-static gpur_status settle(loading *load, gpur_replay *replay, gpur_status filled, int touched)
+static gpur_status finish_load(loading *load, gpur_replay *replay, gpur_status filled, int touched)
 {
     gpur_window_lock(replay);
     if (filled == GPUR_OK)
         filled = set_all(load, replay);
     if (filled != GPUR_OK && touched) {
         if (load->file.verified) /* the replay may have had frames, now overwritten */
-            gpur_writers_forget_frames(replay);
+            gpur_writers_invalidate_frames(replay);
         gpur_replay_state_empty(replay);
     }
     gpur_window_unlock(replay);
@@ -466,18 +467,18 @@ static gpur_status load_exclusive(loading *load, gpur_replay *replay, gpur_strea
 {
     int touched = 0;
     GPUR_TRY(list_sections(load, replay));
-    GPUR_TRY(look_ahead(load, replay, options));
-    GPUR_TRY(gpur_priorities_look(&replay->priorities, stream));
+    GPUR_TRY(check_before_fill(load, replay, options));
+    GPUR_TRY(gpur_priorities_read_state(&replay->priorities, stream));
     gpur_status filled = gpur_checkpoint_fill(&load->file, replay->device, stream, &load->sections, options, &touched);
     if (filled == GPUR_OK)
         filled = check_contents(load, replay);
-    return settle(load, replay, filled, touched);
+    return finish_load(load, replay, filled, touched);
 }
 
 static gpur_status load_opened(loading *load, gpur_replay *replay, const gpur_checkpoint_options *options)
 {
     gpur_stream *stream = NULL;
-    GPUR_TRY(look_through(load, replay, options));
+    GPUR_TRY(check_header(load, replay, options));
     GPUR_TRY(gpur_consumer_begin_exclusive(replay, &stream));
     return gpur_consumer_end_exclusive(replay, load_exclusive(load, replay, stream, options));
 }

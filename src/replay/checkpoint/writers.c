@@ -13,17 +13,17 @@
 #include <string.h>
 
 /* An environment of a state to be checked, and the replay's next ids. */
-typedef struct stand {
-    const gpur_linking *linking;
+typedef struct env_check {
+    const gpur_frame_layout *linking;
     int32_t n_step;
-    int64_t room;             /* entries of the frame history; 0: GPUR_PACKED */
+    int64_t room;             /* entries of the frame history; 0: GPUR_LAYOUT_ROWS */
     int64_t next, frame_head; /* ids of the next row and frame */
     gpur_episode episode;
-    int64_t newest;              /* number of the last frame */
-    const unsigned char *places; /* (room) entries of the frame history */
-} stand;
+    int64_t last_frame;           /* number of the last frame */
+    const unsigned char *entries; /* (room) entries of the frame history */
+} env_check;
 
-static int is_good_episode(const stand *s)
+static int is_valid_episode(const env_check *s)
 {
     const gpur_episode *const e = &s->episode;
     return e->state >= GPUR_EPISODE_NONE && e->state <= GPUR_EPISODE_ENDED && e->pending >= 0 &&
@@ -31,41 +31,41 @@ static int is_good_episode(const stand *s)
            (e->previous < s->next || e->steps == 0);
 }
 
-static int is_good_place(const stand *s, int64_t frame)
+static int is_valid_entry(const env_check *s, int64_t frame)
 {
-    gpur_frame_place place;
-    memcpy(&place, s->places + (frame & (s->room - 1)) * (int64_t)sizeof place, sizeof place);
-    if (place.id < -1 || place.id >= s->frame_head)
+    gpur_frame_entry entry;
+    memcpy(&entry, s->entries + (frame & (s->room - 1)) * (int64_t)sizeof entry, sizeof entry);
+    if (entry.id < -1 || entry.id >= s->frame_head)
         return 0;
-    if (place.id >= 0 && place.link != place.id % s->linking->frames + 1)
+    if (entry.id >= 0 && entry.link != entry.id % s->linking->frames + 1)
         return 0;
-    return place.same == GPUR_FRAME_NONE || (place.same >= frame && place.same <= s->newest);
+    return entry.alias_of == GPUR_FRAME_NONE || (entry.alias_of >= frame && entry.alias_of <= s->last_frame);
 }
 
 /* Checks the frames that the environment's next row may link to. Without an episode there are none. */
-static int are_good_frames(const stand *s)
+static int are_valid_frames(const env_check *s)
 {
     if (s->room == 0 || s->episode.state == GPUR_EPISODE_NONE)
         return 1;
-    if (s->newest != s->episode.steps + s->linking->stack - 1)
+    if (s->last_frame != s->episode.steps + s->linking->stack - 1)
         return 0;
-    for (int64_t frame = s->newest; frame >= 0 && frame > s->newest - s->room; frame--)
-        if (!is_good_place(s, frame))
+    for (int64_t frame = s->last_frame; frame >= 0 && frame > s->last_frame - s->room; frame--)
+        if (!is_valid_entry(s, frame))
             return 0;
     return 1;
 }
 
-static int is_good(const gpur_replay *replay, const gpur_writer_state *state, stand *s)
+static int is_valid(const gpur_replay *replay, const gpur_writer_state *state, env_check *s)
 {
     const unsigned char *const episodes = gpur_writer_state_array(replay, state, "episodes");
-    const unsigned char *const newest = gpur_writer_state_array(replay, state, "newest");
-    const unsigned char *const places = gpur_writer_state_array(replay, state, "places");
+    const unsigned char *const last_frames = gpur_writer_state_array(replay, state, "newest");
+    const unsigned char *const entries = gpur_writer_state_array(replay, state, "places");
     for (int64_t env = 0; env < state->num_envs; env++) {
         memcpy(&s->episode, episodes + env * (int64_t)sizeof s->episode, sizeof s->episode);
-        if (newest)
-            memcpy(&s->newest, newest + env * (int64_t)sizeof s->newest, sizeof s->newest);
-        s->places = places ? places + env * s->room * (int64_t)sizeof(gpur_frame_place) : NULL;
-        if (!is_good_episode(s) || !are_good_frames(s))
+        if (last_frames)
+            memcpy(&s->last_frame, last_frames + env * (int64_t)sizeof s->last_frame, sizeof s->last_frame);
+        s->entries = entries ? entries + env * s->room * (int64_t)sizeof(gpur_frame_entry) : NULL;
+        if (!is_valid_episode(s) || !are_valid_frames(s))
             return 0;
     }
     return 1;
@@ -74,15 +74,15 @@ static int is_good(const gpur_replay *replay, const gpur_writer_state *state, st
 gpur_status gpur_writer_states_check(const gpur_replay *replay, const gpur_writer_state *states, int64_t next,
                                      int64_t frame_head)
 {
-    gpur_history history = {0};
-    gpur_history_plan(&history, &replay->storage, 1, GPUR_INPUT_STACKS, replay->config.n_step);
-    stand s = {.linking = &replay->storage.linking,
-               .n_step = replay->config.n_step,
-               .room = history.room,
-               .next = next,
-               .frame_head = frame_head};
+    gpur_frame_history frame_history = {0};
+    gpur_frame_history_plan(&frame_history, &replay->layout, 1, GPUR_OBSERVATIONS_STACKS, replay->config.n_step);
+    env_check s = {.linking = &replay->layout.frame_layout,
+                   .n_step = replay->config.n_step,
+                   .room = frame_history.room,
+                   .next = next,
+                   .frame_head = frame_head};
     for (const gpur_writer_state *state = states; state; state = state->next)
-        if (!is_good(replay, state, &s))
+        if (!is_valid(replay, state, &s))
             return gpur_fail(GPUR_FILE_ERROR, "the file has an episode that no writer comes to");
     return GPUR_OK;
 }
@@ -93,26 +93,27 @@ typedef struct array {
     int64_t bytes;         /* per environment */
     unsigned char *memory; /* NULL if there is no writer */
 } array;
-enum { MOST_ARRAYS = 8 };
+enum { MAX_ARRAYS = 8 };
 
 /* The arrays that make up the state of a writer of this replay. To save another array, add a line here. `writer` NULL:
  * sizes only. */
 static int32_t list_arrays(const gpur_replay *replay, const gpur_writer *writer, array *arrays)
 {
     const gpur_step_fields fields = gpur_step_fields_find(&replay->schema);
-    gpur_kept kept = {0};
-    gpur_history history = {0};
-    gpur_kept_plan(&kept, 1, replay->config.n_step, &fields, &replay->schema, &replay->storage);
-    gpur_history_plan(&history, &replay->storage, 1, GPUR_INPUT_STACKS, replay->config.n_step);
+    gpur_env_state env_state = {0};
+    gpur_frame_history frame_history = {0};
+    gpur_env_state_plan(&env_state, 1, replay->config.n_step, &fields, &replay->schema, &replay->layout);
+    gpur_frame_history_plan(&frame_history, &replay->layout, 1, GPUR_OBSERVATIONS_STACKS, replay->config.n_step);
     if (writer)
-        kept = writer->kept, history = writer->history;
+        env_state = writer->env_state, frame_history = writer->frame_history;
     const array all[] = {
-        {"episodes", sizeof *kept.episodes, (unsigned char *)kept.episodes},
-        {"rewards", kept.room * (int64_t)sizeof *kept.rewards, (unsigned char *)kept.rewards},
-        {"steps", kept.room * kept.step_bytes, kept.values},
-        {"newest", history.room > 0 ? (int64_t)sizeof *history.newest : 0, (unsigned char *)history.newest},
-        {"places", history.room * (int64_t)sizeof *history.places, (unsigned char *)history.places},
-        {"frames", history.room * replay->storage.linking.frame_bytes, history.frames},
+        {"episodes", sizeof *env_state.episodes, (unsigned char *)env_state.episodes},
+        {"rewards", env_state.room * (int64_t)sizeof *env_state.rewards, (unsigned char *)env_state.rewards},
+        {"steps", env_state.room * env_state.step_bytes, env_state.values},
+        {"newest", frame_history.room > 0 ? (int64_t)sizeof *frame_history.last : 0,
+         (unsigned char *)frame_history.last},
+        {"places", frame_history.room * (int64_t)sizeof *frame_history.entries, (unsigned char *)frame_history.entries},
+        {"frames", frame_history.room * replay->layout.frame_layout.frame_bytes, frame_history.frames},
     };
     int32_t count = 0;
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
@@ -123,17 +124,17 @@ static int32_t list_arrays(const gpur_replay *replay, const gpur_writer *writer,
 
 /* The text of a writer's autoreset and input. Autoreset decides what an ended episode waits for, and which observation
  * ends it; input decides where padding comes from. */
-static void tell_way(const gpur_writer_config *config, char *way)
+static void mode_of(const gpur_writer_config *config, char *mode)
 {
     static const char *const autoresets[] = {"disabled", "next_step", "same_step"};
-    snprintf(way, GPUR_WRITER_WAY, "autoreset %s, input %s", autoresets[config->autoreset],
-             config->input == GPUR_INPUT_FRAMES ? "frames" : "stacks");
+    snprintf(mode, GPUR_WRITER_MODE, "autoreset %s, input %s", autoresets[config->autoreset],
+             config->observations == GPUR_OBSERVATIONS_FRAMES ? "frames" : "stacks");
 }
 
 /* Copies arrays, one behind the other in memory, to those of a writer. NULL: zeros. */
 static void restore(gpur_writer *writer, const unsigned char *from)
 {
-    array arrays[MOST_ARRAYS];
+    array arrays[MAX_ARRAYS];
     const int32_t count = list_arrays(writer->replay, writer, arrays);
     for (int32_t i = 0; i < count; i++) {
         const size_t bytes = (size_t)(writer->config.num_envs * arrays[i].bytes);
@@ -161,20 +162,20 @@ void gpur_writer_states_free(gpur_replay *replay, gpur_writer_state *states)
 void gpur_writer_take_pending_state(gpur_writer *writer)
 {
     gpur_replay *const replay = writer->replay;
-    gpur_writer_state *const waiting = replay->waiting;
-    char way[GPUR_WRITER_WAY];
-    tell_way(&writer->config, way);
-    if (!waiting || waiting->num_envs != writer->config.num_envs || strcmp(waiting->way, way) != 0)
+    gpur_writer_state *const pending = replay->pending_states;
+    char mode[GPUR_WRITER_MODE];
+    mode_of(&writer->config, mode);
+    if (!pending || pending->num_envs != writer->config.num_envs || strcmp(pending->mode, mode) != 0)
         return;
-    restore(writer, waiting->memory);
-    replay->waiting = waiting->next;
-    free_state(replay, waiting);
+    restore(writer, pending->memory);
+    replay->pending_states = pending->next;
+    free_state(replay, pending);
 }
 
 static gpur_status add_sections(const gpur_replay *replay, const gpur_writer *writer, int64_t index, int32_t num_envs,
                                 unsigned char *memory, gpur_sections *sections)
 {
-    array arrays[MOST_ARRAYS];
+    array arrays[MAX_ARRAYS];
     char name[GPUR_TENSOR_NAME];
     const int32_t count = list_arrays(replay, writer, arrays);
     for (int32_t i = 0; i < count; i++) {
@@ -188,26 +189,26 @@ static gpur_status add_sections(const gpur_replay *replay, const gpur_writer *wr
     return GPUR_OK;
 }
 
-static gpur_status note_way(gpur_tensors *tensors, int64_t index, const char *way)
+static gpur_status add_mode(gpur_tensors *tensors, int64_t index, const char *mode)
 {
-    char key[GPUR_NOTE_KEY];
+    char key[GPUR_METADATA_KEY];
     snprintf(key, sizeof key, "writer.%" PRId64, index);
-    return gpur_tensors_note(tensors, key, "%s", way);
+    return gpur_tensors_add_metadata(tensors, key, "%s", mode);
 }
 
 /* The existing writers come first, then the states that wait for writers to be created. */
 gpur_status gpur_writers_add_sections(gpur_replay *replay, gpur_tensors *tensors, gpur_sections *sections,
                                       int64_t *writers)
 {
-    char way[GPUR_WRITER_WAY];
+    char mode[GPUR_WRITER_MODE];
     *writers = 0;
     for (const gpur_writer *writer = replay->writers; writer; writer = writer->next) {
-        tell_way(&writer->config, way);
-        GPUR_TRY(note_way(tensors, *writers, way));
+        mode_of(&writer->config, mode);
+        GPUR_TRY(add_mode(tensors, *writers, mode));
         GPUR_TRY(add_sections(replay, writer, (*writers)++, writer->config.num_envs, NULL, sections));
     }
-    for (const gpur_writer_state *state = replay->waiting; state; state = state->next) {
-        GPUR_TRY(note_way(tensors, *writers, state->way));
+    for (const gpur_writer_state *state = replay->pending_states; state; state = state->next) {
+        GPUR_TRY(add_mode(tensors, *writers, state->mode));
         GPUR_TRY(add_sections(replay, NULL, (*writers)++, state->num_envs, state->memory, sections));
     }
     return GPUR_OK;
@@ -226,33 +227,33 @@ static gpur_status count_envs(const gpur_tensors *file, int64_t index, int32_t *
     return GPUR_OK;
 }
 
-static gpur_status find_way(const gpur_tensors *file, int64_t index, const char **way)
+static gpur_status find_mode(const gpur_tensors *file, int64_t index, const char **mode)
 {
-    char key[GPUR_NOTE_KEY];
+    char key[GPUR_METADATA_KEY];
     snprintf(key, sizeof key, "writer.%" PRId64, index);
-    *way = gpur_tensors_find_note(file, key);
-    if (!*way || strlen(*way) >= GPUR_WRITER_WAY)
+    *mode = gpur_tensors_find_metadata(file, key);
+    if (!*mode || strlen(*mode) >= GPUR_WRITER_MODE)
         return gpur_fail(GPUR_FILE_ERROR, "the file does not say how its writer %" PRId64 " takes its steps", index);
     return GPUR_OK;
 }
 
 /* Refuses to give an existing writer the state of a writer of the file that differs in environments, autoreset or
  * input. */
-static gpur_status compare(const gpur_writer *here, int64_t index, int32_t num_envs, const char *way)
+static gpur_status compare(const gpur_writer *here, int64_t index, int32_t num_envs, const char *mode)
 {
-    char ours[GPUR_WRITER_WAY];
+    char ours[GPUR_WRITER_MODE];
     GPUR_REQUIRE(here->config.num_envs == num_envs,
                  "the file's writer %" PRId64 " has %d environments; this replay's has %d", index, (int)num_envs,
                  (int)here->config.num_envs);
-    tell_way(&here->config, ours);
-    GPUR_REQUIRE(strcmp(ours, way) == 0, "the file's writer %" PRId64 " has %s; this replay's has %s", index, way,
+    mode_of(&here->config, ours);
+    GPUR_REQUIRE(strcmp(ours, mode) == 0, "the file's writer %" PRId64 " has %s; this replay's has %s", index, mode,
                  ours);
     return GPUR_OK;
 }
 
-static gpur_status make_state(const gpur_replay *replay, int32_t num_envs, const char *way, gpur_writer_state **state)
+static gpur_status make_state(const gpur_replay *replay, int32_t num_envs, const char *mode, gpur_writer_state **state)
 {
-    array arrays[MOST_ARRAYS];
+    array arrays[MAX_ARRAYS];
     const int32_t count = list_arrays(replay, NULL, arrays);
     int64_t bytes = 0;
     for (int32_t i = 0; i < count; i++)
@@ -261,7 +262,7 @@ static gpur_status make_state(const gpur_replay *replay, int32_t num_envs, const
     if (!*state)
         return gpur_fail(GPUR_OUT_OF_MEMORY, "no memory for the %" PRId64 " bytes that a writer keeps", bytes);
     **state = (gpur_writer_state){.num_envs = num_envs, .bytes = (size_t)bytes};
-    snprintf((*state)->way, sizeof(*state)->way, "%s", way);
+    snprintf((*state)->mode, sizeof(*state)->mode, "%s", mode);
     (*state)->memory = (unsigned char *)(*state + 1);
     return GPUR_OK;
 }
@@ -274,12 +275,12 @@ gpur_status gpur_writer_states_add_sections(gpur_replay *replay, const gpur_tens
     *states = NULL;
     for (int64_t i = 0; i < writers; i++) {
         int32_t num_envs = 0;
-        const char *way = NULL;
+        const char *mode = NULL;
         GPUR_TRY(count_envs(file, i, &num_envs));
-        GPUR_TRY(find_way(file, i, &way));
+        GPUR_TRY(find_mode(file, i, &mode));
         if (here)
-            GPUR_TRY(compare(here, i, num_envs, way));
-        GPUR_TRY(make_state(replay, num_envs, way, last));
+            GPUR_TRY(compare(here, i, num_envs, mode));
+        GPUR_TRY(make_state(replay, num_envs, mode, last));
         GPUR_TRY(add_sections(replay, NULL, i, num_envs, (*last)->memory, sections));
         last = &(*last)->next;
         here = here ? here->next : NULL;
@@ -287,9 +288,9 @@ gpur_status gpur_writer_states_add_sections(gpur_replay *replay, const gpur_tens
     return GPUR_OK;
 }
 
-void gpur_writer_states_take(gpur_replay *replay, gpur_writer_state *states)
+void gpur_writer_states_restore(gpur_replay *replay, gpur_writer_state *states)
 {
-    gpur_writer_states_free(replay, replay->waiting);
+    gpur_writer_states_free(replay, replay->pending_states);
     for (gpur_writer *writer = replay->writers; writer; writer = writer->next) {
         gpur_writer_state *const state = states;
         restore(writer, state ? state->memory : NULL);
@@ -298,13 +299,13 @@ void gpur_writer_states_take(gpur_replay *replay, gpur_writer_state *states)
         states = state->next;
         free_state(replay, state);
     }
-    replay->waiting = states;
+    replay->pending_states = states;
 }
 
 const unsigned char *gpur_writer_state_array(const gpur_replay *replay, const gpur_writer_state *state,
                                              const char *name)
 {
-    array arrays[MOST_ARRAYS];
+    array arrays[MAX_ARRAYS];
     const int32_t count = list_arrays(replay, NULL, arrays);
     const unsigned char *memory = state->memory;
     for (int32_t i = 0; i < count; i++) {
@@ -315,12 +316,12 @@ const unsigned char *gpur_writer_state_array(const gpur_replay *replay, const gp
     return NULL;
 }
 
-void gpur_writers_forget_frames(gpur_replay *replay)
+void gpur_writers_invalidate_frames(gpur_replay *replay)
 {
-    if (replay->storage.linking.stack == 0)
+    if (replay->layout.frame_layout.stack == 0)
         return;
     for (gpur_writer *writer = replay->writers; writer; writer = writer->next)
-        gpur_history_forget(&writer->history);
-    gpur_writer_states_free(replay, replay->waiting);
-    replay->waiting = NULL;
+        gpur_frame_history_invalidate(&writer->frame_history);
+    gpur_writer_states_free(replay, replay->pending_states);
+    replay->pending_states = NULL;
 }

@@ -10,14 +10,14 @@
 #include "gpureplay/writer.h"
 #include "file/checkpoint_file.h"
 
-enum { GPUR_WRITER_WAY = 64 };
+enum { GPUR_WRITER_MODE = 64 };
 
 typedef struct gpur_writer_state {
     struct gpur_writer_state *next;
     int32_t num_envs;
-    char way[GPUR_WRITER_WAY]; /* autoreset and input as text; only a writer with the same may take the state */
-    size_t bytes;              /* size of the memory: one array after the other, each (num_envs, ...) */
-    unsigned char *memory;     /* behind this struct, in the same allocation */
+    char mode[GPUR_WRITER_MODE]; /* autoreset and input as text; only a writer with the same may take the state */
+    size_t bytes;                /* size of the memory: one array after the other, each (num_envs, ...) */
+    unsigned char *memory;       /* behind this struct, in the same allocation */
 } gpur_writer_state;
 
 /* Gives a new writer the state of a loaded file that has waited longest, if that is for as many environments, and for
@@ -48,11 +48,11 @@ gpur_status gpur_writer_states_check(const gpur_replay *replay, const gpur_write
                                      int64_t frame_head);
 
 /* To be called when stored frames have been overwritten: existing writers will store their frames again, and states of
- * writers that are still to be created are dropped. Does nothing with GPUR_PACKED. */
-void gpur_writers_forget_frames(gpur_replay *replay);
+ * writers that are still to be created are dropped. Does nothing with GPUR_LAYOUT_ROWS. */
+void gpur_writers_invalidate_frames(gpur_replay *replay);
 
 /* Gives the states to the existing writers in order; the rest wait for new writers. Clears writers that get none, and
  * drops states that waited before. Takes ownership of `states`. */
-void gpur_writer_states_take(gpur_replay *replay, gpur_writer_state *states);
+void gpur_writer_states_restore(gpur_replay *replay, gpur_writer_state *states);
 
 #endif

@@ -17,10 +17,10 @@ static gpur_status check(const gpur_replay *replay)
     return GPUR_OK;
 }
 
-static gpur_status check_count(const gpur_replay *replay, int64_t count, int64_t least)
+static gpur_status check_count(const gpur_replay *replay, int64_t count, int64_t min_count)
 {
-    GPUR_REQUIRE(count >= least && count <= replay->config.max_batch,
-                 "count is %" PRId64 "; it must be %" PRId64 " to max_batch = %" PRId64, count, least,
+    GPUR_REQUIRE(count >= min_count && count <= replay->config.max_batch,
+                 "count is %" PRId64 "; it must be %" PRId64 " to max_batch = %" PRId64, count, min_count,
                  replay->config.max_batch);
     return GPUR_OK;
 }
@@ -37,14 +37,14 @@ static float *pinned_values(gpur_replay *replay)
     return replay->priorities.host_values + replay->consumer.launches % 2 * replay->config.max_batch;
 }
 
-static gpur_status bring_ids(gpur_replay *replay, gpur_stream *stream, int64_t count, const int64_t *ids)
+static gpur_status upload_ids(gpur_replay *replay, gpur_stream *stream, int64_t count, const int64_t *ids)
 {
     const int64_t bytes = count * (int64_t)sizeof *ids;
     memcpy(pinned_ids(replay), ids, (size_t)bytes);
     return gpur_copy(stream, replay->priorities.ids, pinned_ids(replay), bytes);
 }
 
-static gpur_status bring_values(gpur_replay *replay, gpur_stream *stream, int64_t count, const float *values)
+static gpur_status upload_values(gpur_replay *replay, gpur_stream *stream, int64_t count, const float *values)
 {
     const int64_t bytes = count * (int64_t)sizeof *values;
     memcpy(pinned_values(replay), values, (size_t)bytes);
@@ -63,15 +63,15 @@ typedef struct update_request {
 /* Finds out whether the arrays are in device memory. On the CPU they count as host arrays. */
 static gpur_status locate(gpur_device *device, update_request *r)
 {
-    int ids_there = 0, priorities_there = 0;
+    int ids_on_device = 0, priorities_on_device = 0;
     if (!gpur_device_get_traits(device)->has_own_memory || r->count == 0)
         return GPUR_OK;
-    GPUR_TRY(gpur_memory_locate(device, r->ids, &ids_there));
-    GPUR_TRY(gpur_memory_locate(device, r->priorities, &priorities_there));
-    GPUR_REQUIRE(ids_there == priorities_there,
+    GPUR_TRY(gpur_memory_locate(device, r->ids, &ids_on_device));
+    GPUR_TRY(gpur_memory_locate(device, r->priorities, &priorities_on_device));
+    GPUR_REQUIRE(ids_on_device == priorities_on_device,
                  "ids is in %s memory and priorities in %s memory; both must be in the same",
-                 ids_there ? "device" : "host", priorities_there ? "device" : "host");
-    r->on_device = ids_there;
+                 ids_on_device ? "device" : "host", priorities_on_device ? "device" : "host");
+    r->on_device = ids_on_device;
     return GPUR_OK;
 }
 
@@ -105,8 +105,8 @@ static gpur_status update_from_host(gpur_replay *replay, gpur_stream *stream, co
     const gpur_priorities *const priorities = &replay->priorities;
     if (gpur_device_get_traits(replay->device)->is_synchronous)
         return launch(replay, stream, r->count, r->ids, r->priorities);
-    GPUR_TRY(bring_ids(replay, stream, r->count, r->ids));
-    GPUR_TRY(bring_values(replay, stream, r->count, r->priorities));
+    GPUR_TRY(upload_ids(replay, stream, r->count, r->ids));
+    GPUR_TRY(upload_values(replay, stream, r->count, r->priorities));
     return launch(replay, stream, r->count, priorities->ids, priorities->values);
 }
 
@@ -127,7 +127,7 @@ gpur_status gpur_replay_update_priorities(gpur_replay *replay, int64_t count, co
     GPUR_TRY(check_count(replay, count, 0));
     GPUR_REQUIRE((ids && priorities) || count == 0, "%s is NULL; it must be %" PRId64 " numbers",
                  ids ? "priorities" : "ids", count);
-    GPUR_TRY(gpur_native_check(replay->device, native, 0));
+    GPUR_TRY(gpur_native_stream_check(replay->device, native, 0));
     GPUR_TRY(locate(replay->device, &request));
     if (count == 0)
         return GPUR_OK;
@@ -149,7 +149,7 @@ static gpur_status read_locked(void *context)
 static gpur_status read(gpur_replay *replay, gpur_stream *stream, int64_t count, const int64_t *ids, float *priorities)
 {
     priority_work work = {.replay = replay, .stream = stream, .count = count};
-    GPUR_TRY(bring_ids(replay, stream, count, ids));
+    GPUR_TRY(upload_ids(replay, stream, count, ids));
     GPUR_TRY(gpur_with_ids_locked(replay, count, ids, read_locked, &work));
     GPUR_TRY(gpur_stream_sync(stream));
     memcpy(priorities, pinned_values(replay), (size_t)count * sizeof *priorities);
@@ -196,7 +196,7 @@ gpur_status gpur_replay_set_beta(gpur_replay *replay, float beta)
 static gpur_status validate_locked(void *context)
 {
     const priority_work *const w = context;
-    return gpur_priorities_survey(&w->replay->priorities, w->stream);
+    return gpur_priorities_validate(&w->replay->priorities, w->stream);
 }
 
 static float number_of(uint32_t bits)
@@ -214,9 +214,9 @@ static gpur_priority_stats stats_of(const gpur_replay *replay, const gpur_priori
         .alpha = p->host_state->alpha,
         .beta = gpur_schedule_value(beta->first, beta->last, beta->begin, beta->steps, replay->consumer.draws),
         .total = (double)*p->host_total / GPUR_LEAF_ONE,
-        .max_priority = number_of(p->host_state->most),
-        .min_priority = p->host_found->drawable > 0 ? number_of(p->host_found->least) : 0.0f,
-        .drawable = p->host_found->drawable,
+        .max_priority = number_of(p->host_state->max_priority),
+        .min_priority = p->host_report->nonzero_leaves > 0 ? number_of(p->host_report->min_priority) : 0.0f,
+        .nonzero = p->host_report->nonzero_leaves,
         .updates = p->host_state->updates,
         .stale = p->host_state->stale,
         .invalid = p->host_state->invalid,
@@ -225,7 +225,7 @@ static gpur_priority_stats stats_of(const gpur_replay *replay, const gpur_priori
 }
 
 /* Holds the consumer lock until the results have been read: another validation would overwrite them. */
-static gpur_status survey(gpur_replay *replay, gpur_priority_stats *stats, int64_t *wrong)
+static gpur_status validate(gpur_replay *replay, gpur_priority_stats *stats, int64_t *wrong)
 {
     priority_work work = {.replay = replay};
     GPUR_TRY(gpur_consumer_begin(replay, gpur_consumer_refresh, &work.stream));
@@ -234,7 +234,7 @@ static gpur_status survey(gpur_replay *replay, gpur_priority_stats *stats, int64
         status = gpur_stream_sync(work.stream);
     if (status == GPUR_OK) {
         *stats = stats_of(replay, &replay->priorities);
-        *wrong = replay->priorities.host_found->wrong;
+        *wrong = replay->priorities.host_report->wrong;
     }
     return gpur_consumer_end(replay, status);
 }
@@ -245,7 +245,7 @@ gpur_status gpur_replay_get_priority_stats(gpur_replay *replay, gpur_priority_st
     int64_t wrong = 0;
     GPUR_TRY(check(replay));
     GPUR_TRY(gpur_sized_check(given, "gpur_priority_stats"));
-    GPUR_TRY(survey(replay, &stats, &wrong));
+    GPUR_TRY(validate(replay, &stats, &wrong));
     return gpur_sized_write(given, &stats, sizeof stats, "gpur_priority_stats");
 }
 
@@ -255,7 +255,7 @@ gpur_status gpur_replay_check_priorities(gpur_replay *replay, int64_t *wrong)
     int64_t found = 0;
     GPUR_TRY(check(replay));
     GPUR_REQUIRE(wrong, "wrong is NULL; it must be where the number goes");
-    GPUR_TRY(survey(replay, &stats, &found));
+    GPUR_TRY(validate(replay, &stats, &found));
     *wrong = found;
     return GPUR_OK;
 }

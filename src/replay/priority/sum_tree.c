@@ -9,7 +9,7 @@ enum {
     GRANULE = 256, /* bytes; every array is aligned to it */
     RESULTS = 256, /* bytes for state, report and total on the host */
 };
-_Static_assert(sizeof(gpur_priority_state) + sizeof(gpur_priority_found) + sizeof(uint64_t) <= RESULTS, "room");
+_Static_assert(sizeof(gpur_priority_state) + sizeof(gpur_tree_report) + sizeof(uint64_t) <= RESULTS, "room");
 _Static_assert((int)GPUR_NORM_BATCH == (int)GPUR_WEIGHT_NORM_BATCH, "the kernels' norms are the public ones");
 _Static_assert((int)GPUR_NORM_MEMORY == (int)GPUR_WEIGHT_NORM_MEMORY, "the kernels' norms are the public ones");
 _Static_assert((int)GPUR_NORM_NONE == (int)GPUR_WEIGHT_NORM_NONE, "the kernels' norms are the public ones");
@@ -39,7 +39,7 @@ static int32_t levels_for(int64_t capacity)
 }
 
 /* Every level is padded to whole nodes, so that kernels need not check where it ends; the padding stays empty. */
-static int64_t lay_out_tree(gpur_tree *tree, int64_t capacity, int least, unsigned char *base)
+static int64_t assign_tree(gpur_tree *tree, int64_t capacity, int with_min_leaves, unsigned char *base)
 {
     int64_t used = 0;
     memset(tree, 0, sizeof *tree);
@@ -47,30 +47,32 @@ static int64_t lay_out_tree(gpur_tree *tree, int64_t capacity, int least, unsign
     tree->levels = levels_for(capacity);
     tree->state = take(base, &used, sizeof *tree->state);
     tree->leaf = take(base, &used, whole_nodes(capacity) * (int64_t)sizeof *tree->leaf);
-    tree->raw = take(base, &used, whole_nodes(capacity) * (int64_t)sizeof *tree->raw);
+    tree->priority = take(base, &used, whole_nodes(capacity) * (int64_t)sizeof *tree->priority);
     for (int32_t l = 0; l < tree->levels; l++)
         tree->sum[l] = take(base, &used, whole_nodes(gpur_tree_nodes(tree, l)) * (int64_t)sizeof *tree->sum[l]);
     for (int32_t l = 0; l == 0 || l + 1 < tree->levels; l++)
-        tree->part[l] = take(base, &used, GPUR_NODE_PARTS * gpur_tree_nodes(tree, l) * (int64_t)sizeof *tree->part[l]);
-    for (int32_t l = 0; least && l < tree->levels; l++)
-        tree->least[l] = take(base, &used, whole_nodes(gpur_tree_nodes(tree, l)) * (int64_t)sizeof *tree->least[l]);
+        tree->segment[l] =
+            take(base, &used, GPUR_NODE_SEGMENTS * gpur_tree_nodes(tree, l) * (int64_t)sizeof *tree->segment[l]);
+    for (int32_t l = 0; with_min_leaves && l < tree->levels; l++)
+        tree->min_leaf[l] =
+            take(base, &used, whole_nodes(gpur_tree_nodes(tree, l)) * (int64_t)sizeof *tree->min_leaf[l]);
     return used;
 }
 
-static int64_t lay_out(gpur_priorities *p, const gpur_replay_config *c, unsigned char *base)
+static int64_t assign_arrays(gpur_priorities *p, const gpur_replay_config *c, unsigned char *base)
 {
-    int64_t used = lay_out_tree(&p->tree, c->capacity, c->weight_norm == GPUR_WEIGHT_NORM_MEMORY, base);
+    int64_t used = assign_tree(&p->tree, c->capacity, c->weight_norm == GPUR_WEIGHT_NORM_MEMORY, base);
     p->ids = take(base, &used, c->max_batch * (int64_t)sizeof *p->ids);
     p->values = take(base, &used, c->max_batch * (int64_t)sizeof *p->values);
     p->leaf = take(base, &used, c->max_batch * (int64_t)sizeof *p->leaf);
-    p->found = take(base, &used, sizeof *p->found);
+    p->report = take(base, &used, sizeof *p->report);
     return used;
 }
 
 int64_t gpur_priorities_device_bytes(const gpur_replay_config *checked)
 {
     gpur_priorities unused;
-    return checked->prioritized ? lay_out(&unused, checked, NULL) : 0;
+    return checked->prioritized ? assign_arrays(&unused, checked, NULL) : 0;
 }
 
 int64_t gpur_priorities_pinned_bytes(const gpur_replay_config *checked)
@@ -78,16 +80,16 @@ int64_t gpur_priorities_pinned_bytes(const gpur_replay_config *checked)
     return checked->prioritized ? RESULTS + 2 * checked->max_batch * (int64_t)sizeof(float) : 0;
 }
 
-static gpur_status set_first(gpur_priorities *p, gpur_stream *stream, float alpha)
+static gpur_status set_initial(gpur_priorities *p, gpur_stream *stream, float alpha)
 {
-    const float most = 1.0f; /* p_1 = 1 [Schaul et al. 2016, algorithm 1] */
+    const float max_priority = 1.0f; /* p_1 = 1 [Schaul et al. 2016, algorithm 1] */
     memset(p->host_state, 0, sizeof *p->host_state);
     p->host_state->alpha = alpha;
-    memcpy(&p->host_state->most, &most, sizeof most);
+    memcpy(&p->host_state->max_priority, &max_priority, sizeof max_priority);
     GPUR_TRY(gpur_copy(stream, p->tree.state, p->host_state, sizeof *p->host_state));
-    for (int32_t l = 0; p->tree.least[0] && l < p->tree.levels; l++)
-        GPUR_TRY(gpur_fill(stream, p->tree.least[l], 0xFF,
-                           whole_nodes(gpur_tree_nodes(&p->tree, l)) * (int64_t)sizeof *p->tree.least[l]));
+    for (int32_t l = 0; p->tree.min_leaf[0] && l < p->tree.levels; l++)
+        GPUR_TRY(gpur_fill(stream, p->tree.min_leaf[l], 0xFF,
+                           whole_nodes(gpur_tree_nodes(&p->tree, l)) * (int64_t)sizeof *p->tree.min_leaf[l]));
     return gpur_stream_sync(stream);
 }
 
@@ -105,14 +107,14 @@ gpur_status gpur_priorities_build(gpur_priorities *p, gpur_device *device, const
     p->norm = checked->weight_norm;
     p->offset = checked->priority_offset;
     GPUR_TRY(gpur_memory_alloc(device, gpur_priorities_device_bytes(checked), "the priorities", (void **)&p->memory));
-    lay_out(p, checked, p->memory);
+    assign_arrays(p, checked, p->memory);
     GPUR_TRY(gpur_pinned_alloc(device, gpur_priorities_pinned_bytes(checked), "priorities on their way",
                                (void **)&p->pinned));
     p->host_total = (uint64_t *)(void *)p->pinned;
     p->host_state = (gpur_priority_state *)(void *)(p->host_total + 1);
-    p->host_found = (gpur_priority_found *)(void *)(p->host_state + 1);
+    p->host_report = (gpur_tree_report *)(void *)(p->host_state + 1);
     p->host_values = (float *)(void *)(p->pinned + RESULTS);
-    return set_first(p, stream, checked->alpha);
+    return set_initial(p, stream, checked->alpha);
 }
 
 void gpur_priorities_destroy(gpur_priorities *p)
@@ -130,8 +132,8 @@ enum {
     ONE_BLOCK = 1024, /* the most rows that one block updates in one kernel launch: one per thread */
     NODE_BYTES = GPUR_TREE_FAN * 8,
     NODES_A_BLOCK = 4,
-    WARP = 32,        /* threads in a warp of a GPU */
-    DRAW_BYTES = 256, /* per sampled row: a warp of a GPU; a block of the CPU for every few hundred rows */
+    WARP = 32,          /* threads in a warp of a GPU */
+    SAMPLE_BYTES = 256, /* per sampled row: a warp of a GPU; a block of the CPU for every few hundred rows */
 };
 
 /* One node per warp. */
@@ -143,46 +145,46 @@ static gpur_grid grid_of_nodes(const gpur_priorities *p, int64_t nodes)
 }
 
 /* Recomputes the smallest leaves of the nodes above these slots, level by level, if the tree stores them. */
-static gpur_status refresh_least(const gpur_priorities *p, gpur_stream *stream, int64_t first_slot, int64_t rows)
+static gpur_status refresh_min(const gpur_priorities *p, gpur_stream *stream, int64_t first_slot, int64_t rows)
 {
-    for (int32_t l = 0; p->tree.least[0] && l < p->tree.levels; l++) {
+    for (int32_t l = 0; p->tree.min_leaf[0] && l < p->tree.levels; l++) {
         const int shift = (l + 1) * GPUR_TREE_SHIFT;
         const int64_t first = first_slot >> shift, count = ((first_slot + rows - 1) >> shift) - first + 1;
         const gpur_priority_rebuild_args args = {
-            .tree = p->tree, .first = first, .count = count, .level = l, .only_least = 1};
+            .tree = p->tree, .first = first, .count = count, .level = l, .only_min = 1};
         GPUR_TRY(gpur_launch_priority_rebuild(stream, grid_of_nodes(p, count), &args));
     }
     return GPUR_OK;
 }
 
 /* Launches the change of contiguous slots. `left`: the window after the eviction of these rows; NULL: inserts them. */
-static gpur_status set_run(const gpur_priorities *p, gpur_stream *stream, int64_t first_slot, int64_t rows,
-                           const gpur_window *left)
+static gpur_status launch_range(const gpur_priorities *p, gpur_stream *stream, int64_t first_slot, int64_t rows,
+                                const gpur_window *left)
 {
-    gpur_priority_range_args args = {
+    gpur_priority_insert_evict_args args = {
         .tree = p->tree,
         .ring = p->ring,
         .pitch = p->pitch,
         .first_slot = first_slot,
         .rows = rows,
         .priority_offset = p->priority_offset,
-        .enter = !left,
+        .insert = !left,
         .offset = p->offset,
     };
     if (left)
         args.window = p->window, args.next = *left;
     const gpur_grid grid = gpur_grid_rows(p->device, rows / GPUR_TREE_FAN + 1, 1, NODE_BYTES);
-    return gpur_launch_priority_range(stream, grid, &args);
+    return gpur_launch_priority_insert_evict(stream, grid, &args);
 }
 
-static gpur_status leave_run(const gpur_priorities *p, gpur_stream *stream, gpur_window *window, int64_t rows)
+static gpur_status evict_range(const gpur_priorities *p, gpur_stream *stream, gpur_window *window, int64_t rows)
 {
     const int64_t first_slot = window->first_slot;
     window->first_id += rows;
     window->first_slot = window->first_id % p->tree.capacity;
     window->count -= rows;
-    GPUR_TRY(set_run(p, stream, first_slot, rows, window));
-    return refresh_least(p, stream, first_slot, rows);
+    GPUR_TRY(launch_range(p, stream, first_slot, rows, window));
+    return refresh_min(p, stream, first_slot, rows);
 }
 
 static int64_t smaller(int64_t a, int64_t b)
@@ -196,12 +198,12 @@ static int64_t larger(int64_t a, int64_t b)
 }
 
 /* How many of `rows` rows, from `first_id` on, have contiguous slots: all, or those before the ring's end. */
-static int64_t run_of(const gpur_priorities *p, int64_t first_id, int64_t rows)
+static int64_t contiguous_rows(const gpur_priorities *p, int64_t first_id, int64_t rows)
 {
     return smaller(rows, p->tree.capacity - first_id % p->tree.capacity);
 }
 
-gpur_status gpur_priorities_leave(const gpur_priorities *p, gpur_stream *stream, const gpur_window *old,
+gpur_status gpur_priorities_evict(const gpur_priorities *p, gpur_stream *stream, const gpur_window *old,
                                   const gpur_window *next)
 {
     gpur_window window = *old;
@@ -209,50 +211,51 @@ gpur_status gpur_priorities_leave(const gpur_priorities *p, gpur_stream *stream,
         return GPUR_OK;
     const int64_t last = smaller(next->first_id, old->first_id + old->count);
     while (window.first_id < last)
-        GPUR_TRY(leave_run(p, stream, &window, run_of(p, window.first_id, last - window.first_id)));
+        GPUR_TRY(evict_range(p, stream, &window, contiguous_rows(p, window.first_id, last - window.first_id)));
     return GPUR_OK;
 }
 
 /* After rows `first` to last - 1 have been inserted: gives rows without a valid priority the largest one before them,
  * and commits the largest priority so far. */
-static gpur_status settle(const gpur_priorities *p, gpur_stream *stream, int64_t first, int64_t last)
+static gpur_status commit_max(const gpur_priorities *p, gpur_stream *stream, int64_t first, int64_t last)
 {
-    const gpur_priority_range_args args = {
+    const gpur_priority_insert_evict_args args = {
         .tree = p->tree,
         .ring = p->ring,
         .pitch = p->pitch,
         .first_slot = first % p->tree.capacity,
         .rows = last - first,
         .priority_offset = p->priority_offset,
-        .settle = 1,
+        .commit_max = 1,
         .offset = p->offset,
     };
-    return gpur_priorities_brings(p) ? gpur_launch_priority_range(stream, gpur_grid_single(p->device), &args) : GPUR_OK;
+    return gpur_priorities_from_rows(p) ? gpur_launch_priority_insert_evict(stream, gpur_grid_single(p->device), &args)
+                                        : GPUR_OK;
 }
 
-gpur_status gpur_priorities_enter(const gpur_priorities *p, gpur_stream *stream, const gpur_window *old,
-                                  const gpur_window *next)
+gpur_status gpur_priorities_insert(const gpur_priorities *p, gpur_stream *stream, const gpur_window *old,
+                                   const gpur_window *next)
 {
     if (!p->device)
         return GPUR_OK;
     const int64_t first = larger(old->first_id + old->count, next->first_id), last = next->first_id + next->count;
     for (int64_t id = first, rows; id < last; id += rows) {
-        rows = run_of(p, id, last - id);
-        GPUR_TRY(set_run(p, stream, id % p->tree.capacity, rows, NULL));
+        rows = contiguous_rows(p, id, last - id);
+        GPUR_TRY(launch_range(p, stream, id % p->tree.capacity, rows, NULL));
     }
     if (first < last)
-        GPUR_TRY(settle(p, stream, first, last));
+        GPUR_TRY(commit_max(p, stream, first, last));
     for (int64_t id = first, rows; id < last; id += rows) {
-        rows = run_of(p, id, last - id);
-        GPUR_TRY(refresh_least(p, stream, id % p->tree.capacity, rows));
+        rows = contiguous_rows(p, id, last - id);
+        GPUR_TRY(refresh_min(p, stream, id % p->tree.capacity, rows));
     }
     return GPUR_OK;
 }
 
-gpur_priority_draw_args gpur_priorities_draw(const gpur_priorities *p, int stratified, int64_t rows, int64_t *id,
-                                             uint32_t *leaf)
+gpur_priority_sample_args gpur_priorities_sample_args(const gpur_priorities *p, int stratified, int64_t rows,
+                                                      int64_t *id, uint32_t *leaf)
 {
-    const gpur_priority_draw_args args = {
+    const gpur_priority_sample_args args = {
         .tree = p->tree,
         .window = p->window,
         .id = id,
@@ -263,13 +266,13 @@ gpur_priority_draw_args gpur_priorities_draw(const gpur_priorities *p, int strat
     return args;
 }
 
-gpur_grid gpur_priorities_draw_grid(const gpur_priorities *p, int64_t rows)
+gpur_grid gpur_priorities_sample_grid(const gpur_priorities *p, int64_t rows)
 {
-    return gpur_grid_rows(p->device, rows, 1, DRAW_BYTES);
+    return gpur_grid_rows(p->device, rows, 1, SAMPLE_BYTES);
 }
 
-gpur_priority_weights_args gpur_priorities_weights(const gpur_priorities *p, int64_t rows, const int64_t *id,
-                                                   const uint32_t *leaf, float *weight)
+gpur_priority_weights_args gpur_priorities_weight_args(const gpur_priorities *p, int64_t rows, const int64_t *id,
+                                                       const uint32_t *leaf, float *weight)
 {
     const gpur_priority_weights_args args = {
         .tree = p->tree,
@@ -283,8 +286,8 @@ gpur_priority_weights_args gpur_priorities_weights(const gpur_priorities *p, int
     return args;
 }
 
-gpur_priority_update_args gpur_priorities_change(const gpur_priorities *p, int64_t count, const int64_t *ids,
-                                                 const float *values, int quiet)
+gpur_priority_update_args gpur_priorities_update_args(const gpur_priorities *p, int64_t count, const int64_t *ids,
+                                                      const float *values, int skip_if_empty)
 {
     const gpur_priority_update_args args = {
         .tree = p->tree,
@@ -293,8 +296,8 @@ gpur_priority_update_args gpur_priorities_change(const gpur_priorities *p, int64
         .priority = values,
         .count = count,
         .offset = p->offset,
-        .part = GPUR_UPDATE_ALL,
-        .quiet = quiet,
+        .phase = GPUR_PHASE_ALL,
+        .skip_if_empty = skip_if_empty,
     };
     return args;
 }
@@ -302,16 +305,16 @@ gpur_priority_update_args gpur_priorities_change(const gpur_priorities *p, int64
 /* Up to ONE_BLOCK rows by one block, with block barriers between the phases; more rows with one kernel launch per
  * phase. */
 gpur_status gpur_priorities_update(const gpur_priorities *p, gpur_stream *stream, int64_t count, const int64_t *ids,
-                                   const float *values, int quiet)
+                                   const float *values, int skip_if_empty)
 {
     const gpur_grid grid = gpur_grid_elements(p->device, count);
-    const int32_t levels = p->tree.least[0] ? p->tree.levels : 0;
-    gpur_priority_update_args args = gpur_priorities_change(p, count, ids, values, quiet);
+    const int32_t levels = p->tree.min_leaf[0] ? p->tree.levels : 0;
+    gpur_priority_update_args args = gpur_priorities_update_args(p, count, ids, values, skip_if_empty);
     if (count <= ONE_BLOCK || grid.blocks == 1)
         return gpur_launch_priority_update(stream, gpur_grid_single(p->device), &args);
-    for (args.part = GPUR_UPDATE_CLEAR; args.part < GPUR_UPDATE_LEAST; args.part++)
+    for (args.phase = GPUR_PHASE_CLEAR; args.phase < GPUR_PHASE_MIN; args.phase++)
         GPUR_TRY(gpur_launch_priority_update(stream, grid, &args));
-    for (; args.part < GPUR_UPDATE_LEAST + levels; args.part++)
+    for (; args.phase < GPUR_PHASE_MIN + levels; args.phase++)
         GPUR_TRY(gpur_launch_priority_update(stream, grid_of_nodes(p, count), &args));
     return GPUR_OK;
 }
@@ -332,7 +335,7 @@ gpur_status gpur_priorities_rebuild(const gpur_priorities *p, gpur_stream *strea
     return GPUR_OK;
 }
 
-gpur_status gpur_priorities_look(const gpur_priorities *p, gpur_stream *stream)
+gpur_status gpur_priorities_read_state(const gpur_priorities *p, gpur_stream *stream)
 {
     if (!p->device)
         return GPUR_OK;
@@ -342,8 +345,8 @@ gpur_status gpur_priorities_look(const gpur_priorities *p, gpur_stream *stream)
 
 static gpur_status clear_slots(const gpur_priorities *p, gpur_stream *stream, int64_t first, int64_t last)
 {
-    const int64_t bytes = (last - first) * (int64_t)sizeof *p->tree.raw;
-    return bytes > 0 ? gpur_fill(stream, p->tree.raw + first, 0, bytes) : GPUR_OK;
+    const int64_t bytes = (last - first) * (int64_t)sizeof *p->tree.priority;
+    return bytes > 0 ? gpur_fill(stream, p->tree.priority + first, 0, bytes) : GPUR_OK;
 }
 
 gpur_status gpur_priorities_restore(const gpur_priorities *p, gpur_stream *stream, const gpur_window *window)
@@ -357,23 +360,23 @@ gpur_status gpur_priorities_restore(const gpur_priorities *p, gpur_stream *strea
     return gpur_priorities_rebuild(p, stream, p->host_state->alpha);
 }
 
-static gpur_status walk(const gpur_priorities *p, gpur_stream *stream)
+static gpur_status validate_levels(const gpur_priorities *p, gpur_stream *stream)
 {
-    gpur_priority_survey_args args = {.tree = p->tree, .window = p->window, .found = p->found};
+    gpur_priority_validate_args args = {.tree = p->tree, .window = p->window, .report = p->report};
     for (args.level = -1; args.level < p->tree.levels; args.level++) {
         args.count = gpur_tree_nodes(&p->tree, args.level);
-        GPUR_TRY(gpur_launch_priority_survey(stream, grid_of_level(p, args.level), &args));
+        GPUR_TRY(gpur_launch_priority_validate(stream, grid_of_level(p, args.level), &args));
     }
     return GPUR_OK;
 }
 
-gpur_status gpur_priorities_survey(const gpur_priorities *p, gpur_stream *stream)
+gpur_status gpur_priorities_validate(const gpur_priorities *p, gpur_stream *stream)
 {
-    const gpur_priority_found nothing = {.least = UINT32_MAX};
-    *p->host_found = nothing;
-    GPUR_TRY(gpur_copy(stream, p->found, p->host_found, sizeof nothing));
-    GPUR_TRY(walk(p, stream));
-    GPUR_TRY(gpur_copy(stream, p->host_found, p->found, sizeof nothing));
+    const gpur_tree_report nothing = {.min_priority = UINT32_MAX};
+    *p->host_report = nothing;
+    GPUR_TRY(gpur_copy(stream, p->report, p->host_report, sizeof nothing));
+    GPUR_TRY(validate_levels(p, stream));
+    GPUR_TRY(gpur_copy(stream, p->host_report, p->report, sizeof nothing));
     GPUR_TRY(gpur_copy(stream, p->host_state, p->tree.state, sizeof *p->host_state));
     return gpur_copy(stream, p->host_total, p->tree.sum[p->tree.levels - 1], sizeof *p->host_total);
 }

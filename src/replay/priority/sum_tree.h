@@ -24,10 +24,10 @@ typedef struct gpur_priorities {
     int64_t *ids;                    /* (max_batch) device: a caller's ids */
     float *values;                   /* (max_batch) device: priorities from or for a caller */
     uint32_t *leaf;                  /* (max_batch) device: leaves of the rows sampled last */
-    gpur_priority_found *found;      /* (1) device: report of a validation */
+    gpur_tree_report *report;        /* (1) device: report of a validation */
     float *host_values;              /* (2, max_batch) pinned: launch n uses row n % 2 */
     gpur_priority_state *host_state; /* (1) pinned */
-    gpur_priority_found *host_found; /* (1) pinned */
+    gpur_tree_report *host_report;   /* (1) pinned */
     uint64_t *host_total;            /* (1) pinned */
 } gpur_priorities;
 
@@ -39,7 +39,7 @@ static inline int64_t gpur_tree_nodes(const gpur_tree *tree, int32_t level)
 }
 
 /* 1 if rows contain their first priority (a field "priority"). */
-static inline int gpur_priorities_brings(const gpur_priorities *priorities)
+static inline int gpur_priorities_from_rows(const gpur_priorities *priorities)
 {
     return priorities->device && priorities->priority_offset >= 0;
 }
@@ -56,36 +56,37 @@ gpur_status gpur_priorities_build(gpur_priorities *priorities, gpur_device *devi
 void gpur_priorities_destroy(gpur_priorities *priorities);
 
 /*
- * To be called when the device's window changes from `old` to `next`. gpur_priorities_leave, before the change, zeroes
+ * To be called when the device's window changes from `old` to `next`. gpur_priorities_evict, before the change, zeroes
  * the leaves of the evicted rows and shrinks the device's window in the same kernel launch, so that no update in
- * between can give such a row a leaf again. gpur_priorities_enter, after the change, gives the new rows their leaves;
+ * between can give such a row a leaf again. gpur_priorities_insert, after the change, gives the new rows their leaves;
  * until then they are not sampled.
  */
-gpur_status gpur_priorities_leave(const gpur_priorities *priorities, gpur_stream *stream, const gpur_window *old,
+gpur_status gpur_priorities_evict(const gpur_priorities *priorities, gpur_stream *stream, const gpur_window *old,
                                   const gpur_window *next);
-gpur_status gpur_priorities_enter(const gpur_priorities *priorities, gpur_stream *stream, const gpur_window *old,
-                                  const gpur_window *next);
+gpur_status gpur_priorities_insert(const gpur_priorities *priorities, gpur_stream *stream, const gpur_window *old,
+                                   const gpur_window *next);
 
 /* Arguments for sampling `rows` rows, `stratified` or not, into `id` and `leaf`, (rows) device memory. Seed, step and
  * purpose are 0, for the caller to set. */
-gpur_priority_draw_args gpur_priorities_draw(const gpur_priorities *priorities, int stratified, int64_t rows,
-                                             int64_t *id, uint32_t *leaf);
-gpur_grid gpur_priorities_draw_grid(const gpur_priorities *priorities, int64_t rows);
+gpur_priority_sample_args gpur_priorities_sample_args(const gpur_priorities *priorities, int stratified, int64_t rows,
+                                                      int64_t *id, uint32_t *leaf);
+gpur_grid gpur_priorities_sample_grid(const gpur_priorities *priorities, int64_t rows);
 
 /* Arguments for the importance weights of rows sampled that way. Step and beta are 0, for the caller to set. */
-gpur_priority_weights_args gpur_priorities_weights(const gpur_priorities *priorities, int64_t rows, const int64_t *id,
-                                                   const uint32_t *leaf, float *weight);
+gpur_priority_weights_args gpur_priorities_weight_args(const gpur_priorities *priorities, int64_t rows,
+                                                       const int64_t *id, const uint32_t *leaf, float *weight);
 
 /* Arguments for an update by one thread block, as in gpur_priorities_update. */
-gpur_priority_update_args gpur_priorities_change(const gpur_priorities *priorities, int64_t count, const int64_t *ids,
-                                                 const float *values, int quiet);
+gpur_priority_update_args gpur_priorities_update_args(const gpur_priorities *priorities, int64_t count,
+                                                      const int64_t *ids, const float *values, int skip_if_empty);
 
-/* Enqueues an update of priorities from arrays that the device can read. `quiet`: see gpur_priority_update_args. */
+/* Enqueues an update of priorities from arrays that the device can read. `skip_if_empty`: see
+ * gpur_priority_update_args. */
 gpur_status gpur_priorities_update(const gpur_priorities *priorities, gpur_stream *stream, int64_t count,
-                                   const int64_t *ids, const float *values, int quiet);
+                                   const int64_t *ids, const float *values, int skip_if_empty);
 
 /* Reads the state, after all enqueued work, into host_state. Waits for it. */
-gpur_status gpur_priorities_look(const gpur_priorities *priorities, gpur_stream *stream);
+gpur_status gpur_priorities_read_state(const gpur_priorities *priorities, gpur_stream *stream);
 
 /* After a load has written the priorities of the window's rows, and the state to host_state: clears the other slots,
  * sends the state to the device and rebuilds the tree. */
@@ -96,6 +97,6 @@ gpur_status gpur_priorities_rebuild(const gpur_priorities *priorities, gpur_stre
 
 /* Validates the whole tree, and copies the state, the report and the total to the host_* members. Wait for `stream`
  * before reading these and before the next validation. */
-gpur_status gpur_priorities_survey(const gpur_priorities *priorities, gpur_stream *stream);
+gpur_status gpur_priorities_validate(const gpur_priorities *priorities, gpur_stream *stream);
 
 #endif

@@ -13,16 +13,16 @@ static gpur_status pool_build(gpur_pool *pool)
 {
     if (pthread_mutex_init(&pool->lock, NULL) != 0)
         return gpur_fail(GPUR_OUT_OF_MEMORY, "no lock for a pool of batches: the system has no more of them");
-    GPUR_TRY(gpur_stream_create(pool->device, &pool->reader));
+    GPUR_TRY(gpur_stream_create(pool->device, &pool->read_stream));
     const int returns = gpur_device_get_traits(pool->device)->has_native_streams;
-    return returns ? gpur_stream_create(pool->device, &pool->returns) : GPUR_OK;
+    return returns ? gpur_stream_create(pool->device, &pool->release_stream) : GPUR_OK;
 }
 
 static void batch_destroy(gpur_batch *batch)
 {
     gpur_device *const device = batch->pool->device;
     gpur_event_destroy(batch->filled);
-    gpur_event_destroy(batch->returned);
+    gpur_event_destroy(batch->reads_done);
     gpur_memory_free(device, batch->memory);
     gpur_host_free(device, batch, sizeof *batch);
 }
@@ -30,8 +30,8 @@ static void batch_destroy(gpur_batch *batch)
 static void pool_destroy(gpur_pool *pool)
 {
     gpur_device *const device = pool->device;
-    gpur_stream_destroy(pool->returns);
-    gpur_stream_destroy(pool->reader);
+    gpur_stream_destroy(pool->release_stream);
+    gpur_stream_destroy(pool->read_stream);
     pthread_mutex_destroy(&pool->lock);
     gpur_host_free(device, pool, sizeof *pool);
     gpur_device_release(device);
@@ -47,7 +47,7 @@ gpur_status gpur_pool_create(gpur_device *device, const gpur_schema *schema, int
     pool->schema = *schema;
     pool->links = links;
     pool->max_batch = max_batch;
-    gpur_device_hold(device);
+    gpur_device_retain(device);
     const gpur_status status = pool_build(pool);
     if (status != GPUR_OK) {
         pool_destroy(pool);
@@ -75,9 +75,9 @@ void gpur_pool_close(gpur_pool *pool)
     if (!pool)
         return;
     pthread_mutex_lock(&pool->lock);
-    while (pool->idle || pool->unasked) {
+    while (pool->idle || pool->capture_pending) {
         destroy_all(pool, &pool->idle);
-        destroy_all(pool, &pool->unasked);
+        destroy_all(pool, &pool->capture_pending);
     }
     pool->closed = 1;
     const int is_last = pool->alive == 0;
@@ -114,12 +114,12 @@ static gpur_status batch_build(gpur_batch *batch, gpur_pool *pool, int64_t rows)
     void *memory = NULL;
     batch->pool = pool;
     batch->rows = rows;
-    batch->layout = gpur_batch_lay_out(&pool->schema, pool->links, rows);
+    batch->layout = gpur_batch_layout_of(&pool->schema, pool->links, rows);
     GPUR_TRY(gpur_memory_alloc(pool->device, batch->layout.bytes, "a batch", &memory));
     batch->memory = memory;
     set_red_zones(batch);
     GPUR_TRY(gpur_event_create(pool->device, &batch->filled));
-    return gpur_event_create(pool->device, &batch->returned);
+    return gpur_event_create(pool->device, &batch->reads_done);
 }
 
 static gpur_status batch_create(gpur_pool *pool, int64_t rows, gpur_batch **out)
@@ -145,14 +145,14 @@ static gpur_status mark_returned(gpur_batch *batch)
     if (batch->reader_count == 0)
         return GPUR_OK;
     for (int32_t i = 0; i < batch->reader_count; i++)
-        GPUR_TRY(gpur_stream_wait_native(batch->pool->returns, batch->readers[i]));
-    GPUR_TRY(gpur_event_record(batch->returned, batch->pool->returns));
+        GPUR_TRY(gpur_stream_wait_native(batch->pool->release_stream, batch->readers[i]));
+    GPUR_TRY(gpur_event_record(batch->reads_done, batch->pool->release_stream));
     batch->reader_count = 0;
-    batch->was_handed_out = 1;
+    batch->pending_reads = 1;
     return GPUR_OK;
 }
 
-static void put(gpur_batch **list, gpur_batch *batch)
+static void push_batch(gpur_batch **list, gpur_batch *batch)
 {
     batch->next = *list;
     *list = batch;
@@ -160,9 +160,9 @@ static void put(gpur_batch **list, gpur_batch *batch)
 
 /* Makes the batches that were released during a capture idle, if it has ended. Any other failure is the device's; the
  * next call that returns a status reports it, and the batch is destroyed. */
-static void ask_again(gpur_pool *pool)
+static void retry_captured(gpur_pool *pool)
 {
-    for (gpur_batch **link = &pool->unasked; *link;) {
+    for (gpur_batch **link = &pool->capture_pending; *link;) {
         gpur_batch *const batch = *link;
         const gpur_status status = mark_returned(batch);
         if (status == GPUR_WOULD_BLOCK) {
@@ -171,7 +171,7 @@ static void ask_again(gpur_pool *pool)
         }
         *link = batch->next;
         if (status == GPUR_OK)
-            put(&pool->idle, batch);
+            push_batch(&pool->idle, batch);
         else
             batch_destroy(batch);
     }
@@ -193,12 +193,12 @@ static gpur_batch *take_idle(gpur_pool *pool, int64_t count)
 }
 
 /* Frees one idle batch, after waiting for the last work on its memory. */
-static gpur_status give_up_idle(gpur_pool *pool)
+static gpur_status free_idle(gpur_pool *pool)
 {
     gpur_batch *const idle = pool->idle;
     GPUR_TRY(gpur_event_sync(idle->filled));
-    if (idle->was_handed_out)
-        GPUR_TRY(gpur_event_sync(idle->returned));
+    if (idle->pending_reads)
+        GPUR_TRY(gpur_event_sync(idle->reads_done));
     pool->idle = idle->next;
     batch_destroy(idle);
     return GPUR_OK;
@@ -206,21 +206,21 @@ static gpur_status give_up_idle(gpur_pool *pool)
 
 /* Allocates a batch in place of an idle one that is too small, so that there are never more batches than were in use at
  * the same time. */
-static gpur_status make(gpur_pool *pool, int64_t count, gpur_batch **batch)
+static gpur_status create_in_place_of_idle(gpur_pool *pool, int64_t count, gpur_batch **batch)
 {
     if (pool->idle)
-        GPUR_TRY(give_up_idle(pool));
+        GPUR_TRY(free_idle(pool));
     GPUR_TRY(batch_create(pool, rows_for(pool, count), batch));
     pool->made++;
     return GPUR_OK;
 }
 
-static gpur_status take_or_make(gpur_pool *pool, int64_t count, gpur_batch **batch)
+static gpur_status acquire_or_create(gpur_pool *pool, int64_t count, gpur_batch **batch)
 {
     pthread_mutex_lock(&pool->lock);
-    ask_again(pool);
+    retry_captured(pool);
     *batch = take_idle(pool, count);
-    const gpur_status status = *batch ? GPUR_OK : make(pool, count, batch);
+    const gpur_status status = *batch ? GPUR_OK : create_in_place_of_idle(pool, count, batch);
     pool->alive += status == GPUR_OK;
     pthread_mutex_unlock(&pool->lock);
     return status;
@@ -228,14 +228,14 @@ static gpur_status take_or_make(gpur_pool *pool, int64_t count, gpur_batch **bat
 
 static gpur_status wait_for_readers(gpur_batch *batch, gpur_stream *stream)
 {
-    if (!batch->was_handed_out)
+    if (!batch->pending_reads)
         return GPUR_OK;
-    batch->was_handed_out = 0;
-    return gpur_stream_wait(stream, batch->returned);
+    batch->pending_reads = 0;
+    return gpur_stream_wait(stream, batch->reads_done);
 }
 
 /* Gives the batch to the caller, with one reference. */
-static gpur_status hand_out(gpur_batch *batch, int64_t count, gpur_stream *stream, gpur_batch **out)
+static gpur_status finish_acquire(gpur_batch *batch, int64_t count, gpur_stream *stream, gpur_batch **out)
 {
     batch->count = count;
     atomic_store_explicit(&batch->references, 1, memory_order_relaxed); /* no other thread has it yet */
@@ -248,22 +248,22 @@ static gpur_status hand_out(gpur_batch *batch, int64_t count, gpur_stream *strea
     return GPUR_OK;
 }
 
-gpur_status gpur_pool_take(gpur_pool *pool, int64_t count, gpur_stream *stream, gpur_batch **out)
+gpur_status gpur_pool_acquire(gpur_pool *pool, int64_t count, gpur_stream *stream, gpur_batch **out)
 {
     gpur_batch *batch = NULL;
-    GPUR_TRY(take_or_make(pool, count, &batch));
-    return hand_out(batch, count, stream, out);
+    GPUR_TRY(acquire_or_create(pool, count, &batch));
+    return finish_acquire(batch, count, stream, out);
 }
 
-gpur_status gpur_pool_take_idle(gpur_pool *pool, int64_t count, gpur_stream *stream, gpur_batch **out)
+gpur_status gpur_pool_acquire_idle(gpur_pool *pool, int64_t count, gpur_stream *stream, gpur_batch **out)
 {
     pthread_mutex_lock(&pool->lock);
-    ask_again(pool);
+    retry_captured(pool);
     gpur_batch *const batch = take_idle(pool, count);
     pool->alive += batch != NULL;
     pthread_mutex_unlock(&pool->lock);
     *out = NULL;
-    return batch ? hand_out(batch, count, stream, out) : GPUR_OK;
+    return batch ? finish_acquire(batch, count, stream, out) : GPUR_OK;
 }
 
 void gpur_pool_count(gpur_pool *pool, int64_t *alive, int64_t *made)
@@ -280,7 +280,7 @@ void gpur_batch_retain(gpur_batch *batch)
         atomic_fetch_add(&batch->references, 1);
 }
 
-static gpur_status note_reader(gpur_batch *batch, void *native)
+static gpur_status record_reader(gpur_batch *batch, void *native)
 {
     for (int32_t i = 0; i < batch->reader_count; i++)
         if (batch->readers[i] == native)
@@ -294,12 +294,12 @@ static gpur_status note_reader(gpur_batch *batch, void *native)
 gpur_status gpur_pool_add_reader(gpur_batch *batch, void *native)
 {
     pthread_mutex_lock(&batch->pool->lock);
-    const gpur_status status = note_reader(batch, native);
+    const gpur_status status = record_reader(batch, native);
     pthread_mutex_unlock(&batch->pool->lock);
     return status;
 }
 
-gpur_status gpur_pool_take_again(gpur_batch *batch, gpur_stream *stream)
+gpur_status gpur_pool_reuse(gpur_batch *batch, gpur_stream *stream)
 {
     pthread_mutex_lock(&batch->pool->lock);
     const gpur_status status = mark_returned(batch);
@@ -319,9 +319,9 @@ void gpur_batch_release(gpur_batch *batch)
     pthread_mutex_lock(&pool->lock);
     const gpur_status status = mark_returned(batch);
     if (status == GPUR_OK && !pool->closed) {
-        put(&pool->idle, batch);
+        push_batch(&pool->idle, batch);
     } else if (status == GPUR_WOULD_BLOCK && !pool->closed) {
-        put(&pool->unasked, batch);
+        push_batch(&pool->capture_pending, batch);
     } else { /* first destroyed, then counted: destroying needs the pool and the device */
         pthread_mutex_unlock(&pool->lock);
         batch_destroy(batch);
@@ -405,10 +405,10 @@ gpur_status gpur_batch_wait(gpur_batch *batch, void *stream)
     gpur_pool *const pool = batch->pool;
     if (!stream)
         return gpur_batch_sync(batch);
-    GPUR_TRY(gpur_native_check(pool->device, stream, 1));
+    GPUR_TRY(gpur_native_stream_check(pool->device, stream, 1));
     GPUR_TRY(gpur_pool_add_reader(batch, stream));
-    GPUR_TRY(gpur_stream_wait(pool->reader, batch->filled));
-    return gpur_native_wait_stream(stream, pool->reader);
+    GPUR_TRY(gpur_stream_wait(pool->read_stream, batch->filled));
+    return gpur_native_wait_stream(stream, pool->read_stream);
 }
 
 gpur_status gpur_batch_read(gpur_batch *batch, const char *name, void *host, int64_t bytes)
@@ -419,7 +419,7 @@ gpur_status gpur_batch_read(gpur_batch *batch, const char *name, void *host, int
     GPUR_REQUIRE(host, "host is NULL; it must be %" PRId64 " bytes of memory", wanted);
     GPUR_REQUIRE(bytes == wanted, "bytes is %" PRId64 "; array \"%s\" of %" PRId64 " transitions has %" PRId64, bytes,
                  name, batch->count, wanted);
-    GPUR_TRY(gpur_stream_wait(batch->pool->reader, batch->filled));
-    GPUR_TRY(gpur_copy(batch->pool->reader, host, gpur_batch_array(batch, array), bytes));
-    return gpur_stream_sync(batch->pool->reader);
+    GPUR_TRY(gpur_stream_wait(batch->pool->read_stream, batch->filled));
+    GPUR_TRY(gpur_copy(batch->pool->read_stream, host, gpur_batch_array(batch, array), bytes));
+    return gpur_stream_sync(batch->pool->read_stream);
 }

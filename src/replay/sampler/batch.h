@@ -18,13 +18,13 @@
 typedef struct gpur_pool {
     gpur_device *device; /* retained */
     gpur_schema schema;
-    int32_t links; /* frame links of a row; 0: GPUR_PACKED */
+    int32_t links; /* frame links of a row; 0: GPUR_LAYOUT_ROWS */
     int64_t max_batch;
     pthread_mutex_t lock;
-    gpur_stream *reader;        /* for gpur_batch_read and gpur_batch_wait */
-    gpur_stream *returns;       /* CUDA: waits for the callers' streams that read released batches */
-    struct gpur_batch *idle;    /* released and reusable */
-    struct gpur_batch *unasked; /* released while a stream that may read them was being captured */
+    gpur_stream *read_stream;           /* for gpur_batch_read and gpur_batch_wait */
+    gpur_stream *release_stream;        /* CUDA: waits for the callers' streams that read released batches */
+    struct gpur_batch *idle;            /* released and reusable */
+    struct gpur_batch *capture_pending; /* released while a stream that may read them was being captured */
     int64_t alive, made;
     int closed; /* 1: the replay is destroyed, and released batches are freed */
 } gpur_pool;
@@ -37,11 +37,11 @@ struct gpur_batch {
     int64_t rows, count;      /* allocated; used */
     atomic_int references;
     gpur_event *filled;              /* on the consumer stream: the gather is done */
-    gpur_event *returned;            /* on the pool's stream of released batches: the last reads are done */
-    gpur_drawing drawing;            /* fills all arrays; has 0 rows until it is prepared */
+    gpur_event *reads_done;          /* on the pool's stream of released batches: the last reads are done */
+    gpur_gather_plan gather_plan;    /* fills all arrays; has 0 rows until it is prepared */
     void *readers[GPUR_MAX_READERS]; /* (reader_count) callers' streams that may read it; under the pool's lock */
     int32_t reader_count;
-    int was_handed_out; /* 1: the last reads must be waited for */
+    int pending_reads; /* 1: the last reads must be waited for */
 };
 
 gpur_status gpur_pool_create(gpur_device *device, const gpur_schema *schema, int32_t links, int64_t max_batch,
@@ -52,14 +52,14 @@ void gpur_pool_close(gpur_pool *pool);
 
 /* Gets a batch for `count` rows with one reference, idle or newly allocated. Makes `stream`, which will fill it, wait
  * for its last readers. */
-gpur_status gpur_pool_take(gpur_pool *pool, int64_t count, gpur_stream *stream, gpur_batch **batch);
+gpur_status gpur_pool_acquire(gpur_pool *pool, int64_t count, gpur_stream *stream, gpur_batch **batch);
 
 /* The same without allocating memory: the batch is NULL if no idle one is large enough. */
-gpur_status gpur_pool_take_idle(gpur_pool *pool, int64_t count, gpur_stream *stream, gpur_batch **batch);
+gpur_status gpur_pool_acquire_idle(gpur_pool *pool, int64_t count, gpur_stream *stream, gpur_batch **batch);
 
 /* Prepares a batch, whose only reference is the caller's, to be filled again: makes `stream` wait for its readers;
  * memory and count stay. GPUR_WOULD_BLOCK: one of the streams that may read it cannot be waited for. */
-gpur_status gpur_pool_take_again(gpur_batch *batch, gpur_stream *stream);
+gpur_status gpur_pool_reuse(gpur_batch *batch, gpur_stream *stream);
 
 /* Allows the caller's stream to read the batch from now on. Refuses more than GPUR_MAX_READERS streams. */
 gpur_status gpur_pool_add_reader(gpur_batch *batch, void *native);

@@ -13,7 +13,7 @@ gpur_status gpur_consumer_build(gpur_replay *replay)
     gpur_consumer *const consumer = &replay->consumer;
     gpur_device *const device = replay->device;
     const int64_t id_bytes = 2 * replay->config.max_batch * (int64_t)sizeof *consumer->ids;
-    GPUR_TRY(gpur_fair_lock_open(&consumer->lock, "a replay"));
+    GPUR_TRY(gpur_ticket_lock_open(&consumer->lock, "a replay"));
     GPUR_TRY(gpur_stream_create_main(device, &consumer->stream));
     GPUR_TRY(gpur_event_create(device, &consumer->done[0]));
     GPUR_TRY(gpur_event_create(device, &consumer->done[1]));
@@ -26,7 +26,7 @@ void gpur_consumer_destroy(gpur_replay *replay)
     gpur_pinned_free(replay->device, consumer->ids);
     gpur_event_destroy(consumer->done[0]);
     gpur_event_destroy(consumer->done[1]);
-    gpur_fair_lock_close(&consumer->lock);
+    gpur_ticket_lock_close(&consumer->lock);
 }
 
 /* Requires the window lock. */
@@ -35,14 +35,14 @@ static gpur_status check_sample(const gpur_replay *replay, gpur_consumer_launch 
     const int64_t size = gpur_window_visible(replay).count, ever = replay->window.evicted + size;
     const int64_t least = launch.burn_in > launch.rows ? launch.burn_in : launch.rows;
     if (size == 0)
-        return gpur_fail(GPUR_TOO_FEW, "the replay is empty; a draw needs at least %" PRId64 " transition%s", least,
+        return gpur_fail(GPUR_TOO_FEW, "the replay is empty; a sample needs at least %" PRId64 " transition%s", least,
                          least > 1 ? "s" : "");
     if (ever < launch.burn_in)
         return gpur_fail(GPUR_TOO_FEW,
-                         "%" PRId64 " transitions have become visible so far; draws wait for min_size = %" PRId64, ever,
-                         launch.burn_in);
+                         "%" PRId64 " transitions have become visible so far; samples wait for min_size = %" PRId64,
+                         ever, launch.burn_in);
     if (size < launch.rows)
-        return gpur_fail(GPUR_TOO_FEW, "%" PRId64 " transitions are visible; this draw needs %" PRId64, size,
+        return gpur_fail(GPUR_TOO_FEW, "%" PRId64 " transitions are visible; this sample needs %" PRId64, size,
                          launch.rows);
     return GPUR_OK;
 }
@@ -98,12 +98,12 @@ static gpur_status wait_and_begin(gpur_replay *replay, gpur_consumer_launch laun
 
 void gpur_consumer_lock(gpur_replay *replay)
 {
-    gpur_fair_lock_take(&replay->consumer.lock);
+    gpur_ticket_lock_lock(&replay->consumer.lock);
 }
 
 void gpur_consumer_unlock(gpur_replay *replay)
 {
-    gpur_fair_lock_give(&replay->consumer.lock);
+    gpur_ticket_lock_unlock(&replay->consumer.lock);
 }
 
 gpur_status gpur_consumer_begin_locked(gpur_replay *replay, gpur_consumer_launch launch, gpur_stream **stream)

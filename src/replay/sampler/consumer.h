@@ -17,12 +17,12 @@
 #include "gpureplay/replay.h"
 
 typedef struct gpur_consumer {
-    gpur_fair_lock lock; /* held from gpur_consumer_begin to gpur_consumer_end; protects all members */
-    gpur_stream *stream; /* sampling and training */
-    gpur_event *done[2]; /* done[n % 2] is recorded at the end of launch n */
-    int64_t launches;    /* launches that have ended; the number of the current or next one */
-    int64_t draws;       /* samples taken so far; the step of the next sample's random numbers */
-    int64_t *ids;        /* (2, max_batch) pinned: callers' ids on their way to the device; launch n uses row n % 2 */
+    gpur_ticket_lock lock; /* held from gpur_consumer_begin to gpur_consumer_end; protects all members */
+    gpur_stream *stream;   /* sampling and training */
+    gpur_event *done[2];   /* done[n % 2] is recorded at the end of launch n */
+    int64_t launches;      /* launches that have ended; the number of the current or next one */
+    int64_t draws;         /* samples taken so far; the step of the next sample's random numbers */
+    int64_t *ids;          /* (2, max_batch) pinned: callers' ids on their way to the device; launch n uses row n % 2 */
 } gpur_consumer;
 
 gpur_status gpur_consumer_build(gpur_replay *replay);

@@ -16,14 +16,14 @@ typedef struct exported {
         gpur_dl_versioned versioned;
     } as;
     gpur_batch *batch; /* retained */
-    pid_t maker;       /* the process that retained it */
+    pid_t owner_pid;   /* the process that retained it */
     int64_t shape[GPUR_MAX_DIMS + 1], strides[GPUR_MAX_DIMS + 1];
 } exported;
 
 /* In a forked child the batch is not released: a thread that does not exist there may hold the pool's lock. */
-static void let_go(exported *e)
+static void delete_exported(exported *e)
 {
-    if (e->maker != getpid())
+    if (e->owner_pid != getpid())
         return;
     gpur_batch_release(e->batch);
     free(e);
@@ -31,12 +31,12 @@ static void let_go(exported *e)
 
 static void delete_managed(gpur_dl_managed *self)
 {
-    let_go(self->context);
+    delete_exported(self->context);
 }
 
 static void delete_versioned(gpur_dl_versioned *self)
 {
-    let_go(self->context);
+    delete_exported(self->context);
 }
 
 static void set_type(gpur_dl_tensor *tensor, int32_t dtype)
@@ -96,7 +96,7 @@ gpur_status gpur_batch_to_dlpack(gpur_batch *batch, const char *name, int32_t ve
     if (!e)
         return gpur_fail(GPUR_OUT_OF_MEMORY, "no memory for a DLPack tensor of %zu bytes", sizeof *e);
     e->batch = batch;
-    e->maker = getpid();
+    e->owner_pid = getpid();
     gpur_batch_retain(batch);
     gpur_dl_tensor *const tensor = set_form(e, versioned);
     tensor->data = data;

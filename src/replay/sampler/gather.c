@@ -10,36 +10,36 @@
 _Static_assert((int)GPUR_SOURCE_UNIFORM == (int)GPUR_UNIFORM, "the kernels' sources are the public ones");
 _Static_assert((int)GPUR_SOURCE_DISTINCT == (int)GPUR_UNIFORM_DISTINCT, "the kernels' sources are the public ones");
 
-static gpur_status check(const gpur_replay *replay, const gpur_draw_request *r)
+static gpur_status check(const gpur_replay *replay, const gpur_gather_request *r)
 {
     GPUR_REQUIRE(r->rows >= 1 && r->rows <= replay->config.max_batch,
-                 "a draw of %" PRId64 " transitions; it must be 1 to max_batch = %" PRId64, r->rows,
+                 "a gather of %" PRId64 " transitions; it must be 1 to max_batch = %" PRId64, r->rows,
                  replay->config.max_batch);
     GPUR_REQUIRE(r->source == GPUR_SOURCE_UNIFORM || r->source == GPUR_SOURCE_DISTINCT || r->source == GPUR_SOURCE_IDS,
                  "the source of a gather is %d; it must be GPUR_UNIFORM (1), GPUR_UNIFORM_DISTINCT (2) or ids (5)",
                  (int)r->source);
-    GPUR_REQUIRE(r->source != GPUR_SOURCE_IDS || r->ids, "a draw by ids has no ids (NULL)");
-    GPUR_REQUIRE(r->field_count >= 0 && r->field_count <= GPUR_MAX_FIELDS, "a draw of %d fields; at most %d",
+    GPUR_REQUIRE(r->source != GPUR_SOURCE_IDS || r->ids, "a gather by ids has no ids (NULL)");
+    GPUR_REQUIRE(r->field_count >= 0 && r->field_count <= GPUR_MAX_FIELDS, "a gather of %d fields; at most %d",
                  (int)r->field_count, GPUR_MAX_FIELDS);
     for (int32_t i = 0; i < r->field_count; i++) {
-        const gpur_draw_field *const f = &r->fields[i];
-        GPUR_REQUIRE(f->field >= 0 && f->field < replay->schema.count, "a draw of field %d; there are %d fields",
+        const gpur_gather_field *const f = &r->fields[i];
+        GPUR_REQUIRE(f->field >= 0 && f->field < replay->schema.count, "a gather of field %d; there are %d fields",
                      (int)f->field, (int)replay->schema.count);
         GPUR_REQUIRE(f->to && f->pitch >= replay->schema.fields[f->field].bytes,
-                     "a draw of field \"%s\" to %p with %" PRId64 " bytes a row; it needs %" PRId64,
+                     "a gather of field \"%s\" to %p with %" PRId64 " bytes a row; it needs %" PRId64,
                      replay->schema.fields[f->field].name, f->to, f->pitch, replay->schema.fields[f->field].bytes);
     }
     return GPUR_OK;
 }
 
 /* The layout of the rows to be gathered: rows of the ring, or packed rows. */
-typedef struct lay {
+typedef struct row_view {
     const gpur_schema *schema;
     const int32_t *stored; /* for each field of a request its index in `schema`, or -1; NULL: the same index */
     int32_t links;         /* index of the field with the links, or -1 */
-} lay;
+} row_view;
 
-static void list_copies(const lay *l, const gpur_draw_request *r, int32_t stored_discount, gpur_copies *copies)
+static void list_copies(const row_view *l, const gpur_gather_request *r, int32_t stored_discount, gpur_copies *copies)
 {
     copies->count = copies->units = 0;
     for (int32_t i = 0; i < r->field_count; i++) {
@@ -60,20 +60,20 @@ static void list_copies(const lay *l, const gpur_draw_request *r, int32_t stored
  * ids that the first one writes. */
 static void prepare_more(const gpur_copies *copies, const gpur_gather_args *first, gpur_more_gathers *more)
 {
-    for (int32_t part = 1; part < gpur_copies_parts(copies); part++) {
+    for (int32_t launch = 1; launch < gpur_copies_launches(copies); launch++) {
         gpur_gather_args *const args = &more->list[more->count++];
         *args = *first;
         args->ids = first->id;
         args->source = GPUR_SOURCE_IDS;
         args->id = NULL, args->weight = NULL, args->discount = NULL;
         args->terminated_offset = -1;
-        const gpur_copies_range range = gpur_copies_part(copies, part, args->copies);
+        const gpur_copies_range range = gpur_copies_launch(copies, launch, args->copies);
         args->copy_count = range.count, args->units = range.units;
     }
 }
 
 /* `more` NULL: all copies must fit into one launch. */
-static gpur_status prepare(gpur_replay *replay, const gpur_draw_request *r, const lay *l, gpur_gather_args *args,
+static gpur_status prepare(gpur_replay *replay, const gpur_gather_request *r, const row_view *l, gpur_gather_args *args,
                            gpur_more_gathers *more)
 {
     GPUR_TRY(check(replay, r));
@@ -82,8 +82,9 @@ static gpur_status prepare(gpur_replay *replay, const gpur_draw_request *r, cons
     const int32_t stored_discount = gpur_schema_find(schema, "discount");
     gpur_copies copies;
     list_copies(l, r, stored_discount, &copies);
-    GPUR_REQUIRE(gpur_copies_parts(&copies) == 1 || (more && r->id),
-                 "a draw of %d fields takes several launches, and has no place for its ids", (int)r->field_count);
+    GPUR_REQUIRE(gpur_copies_launches(&copies) == 1 || (more && r->id),
+                 "a gather of %d fields takes several launches and needs memory for its ids, which is NULL",
+                 (int)r->field_count);
     *args = (gpur_gather_args){
         .window = replay->window.device,
         .ring = replay->ring.rows,
@@ -101,43 +102,43 @@ static gpur_status prepare(gpur_replay *replay, const gpur_draw_request *r, cons
         .purpose = r->purpose,
         .source = r->source,
         .terminated_offset = terminated >= 0 ? (int32_t)schema->fields[terminated].offset : -1,
-        .tile = gpur_tile_rows(schema->pitch),
+        .tile_rows = gpur_tile_rows(schema->pitch),
         .row_bytes = (int32_t)schema->row_bytes,
     };
-    const gpur_copies_range range = gpur_copies_part(&copies, 0, args->copies);
+    const gpur_copies_range range = gpur_copies_launch(&copies, 0, args->copies);
     args->copy_count = range.count, args->units = range.units;
     if (more)
         prepare_more(&copies, args, more);
     return GPUR_OK;
 }
 
-gpur_status gpur_draw_prepare(gpur_replay *replay, const gpur_draw_request *r, gpur_gather_args *args)
+gpur_status gpur_gather_prepare(gpur_replay *replay, const gpur_gather_request *r, gpur_gather_args *args)
 {
-    return gpur_draw_prepare_all(replay, r, args, NULL);
+    return gpur_gather_prepare_all(replay, r, args, NULL);
 }
 
-gpur_status gpur_draw_prepare_all(gpur_replay *replay, const gpur_draw_request *r, gpur_gather_args *args,
-                                  gpur_more_gathers *more)
+gpur_status gpur_gather_prepare_all(gpur_replay *replay, const gpur_gather_request *r, gpur_gather_args *args,
+                                    gpur_more_gathers *more)
 {
-    const lay l = {&replay->storage.rows, replay->storage.stored, replay->storage.links};
+    const row_view l = {&replay->layout.rows, replay->layout.stored, replay->layout.links};
     return prepare(replay, r, &l, args, more);
 }
 
-gpur_status gpur_draw_prepare_packed(gpur_replay *replay, const gpur_draw_request *r, gpur_gather_args *args)
+gpur_status gpur_gather_prepare_packed(gpur_replay *replay, const gpur_gather_request *r, gpur_gather_args *args)
 {
-    const lay l = {&replay->schema, NULL, -1};
+    const row_view l = {&replay->schema, NULL, -1};
     return prepare(replay, r, &l, args, NULL);
 }
 
-gpur_grid gpur_draw_grid(gpur_replay *replay, int64_t rows)
+gpur_grid gpur_gather_grid(gpur_replay *replay, int64_t rows)
 {
-    const int64_t pitch = replay->storage.rows.pitch;
+    const int64_t pitch = replay->layout.rows.pitch;
     return gpur_grid_rows(replay->device, rows, gpur_tile_rows(pitch), pitch);
 }
 
 int32_t gpur_replay_links(const gpur_replay *replay)
 {
-    return 2 * replay->storage.linking.stack;
+    return 2 * replay->layout.frame_layout.stack;
 }
 
 gpur_device *gpur_replay_device(gpur_replay *replay)
@@ -160,7 +161,8 @@ const gpur_priorities *gpur_replay_priorities(gpur_replay *replay)
     return &replay->priorities;
 }
 
-_Static_assert((int)GPUR_MAX_LINKS == (int)GPUR_MOST_LINKS, "the kernels' most links are those of the largest stack");
+_Static_assert((int)GPUR_MAX_LINKS == (int)GPUR_MAX_FRAME_LINKS,
+               "the kernels' most links are those of the largest stack");
 
 enum {
     WIDEST_SHIFT = 4,
@@ -170,7 +172,7 @@ enum {
     CACHED_BATCH_BYTES = 8 << 20, /* a larger batch does not stay in the CPU's caches */
 };
 
-static const gpur_draw_field *find(const gpur_draw_request *r, int32_t field)
+static const gpur_gather_field *find_field(const gpur_gather_request *r, int32_t field)
 {
     for (int32_t i = 0; i < r->field_count; i++)
         if (r->fields[i].field == field)
@@ -197,126 +199,128 @@ static int32_t shift_of(const gpur_gather_frames_args *a, int64_t element)
 
 /* Sets the units of a frame and their offsets in a stack: frame after frame or, if the stack is the last axis,
  * interleaved number by number. */
-static void divide(gpur_gather_frames_args *a, const gpur_linking *linking)
+static void set_units(gpur_gather_frames_args *a, const gpur_frame_layout *frame_layout)
 {
-    const int32_t woven = linking->is_last;
-    a->shift = shift_of(a, woven ? linking->element : 0);
+    const int32_t interleaved = frame_layout->stack_is_last;
+    a->shift = shift_of(a, interleaved ? frame_layout->element : 0);
     a->units = (int32_t)(a->frame_bytes >> a->shift);
-    a->unit_step = woven ? linking->stack * linking->element : (int64_t)1 << a->shift;
-    a->place_step = woven ? linking->element : a->frame_bytes;
+    a->unit_step = interleaved ? frame_layout->stack * frame_layout->element : (int64_t)1 << a->shift;
+    a->position_step = interleaved ? frame_layout->element : a->frame_bytes;
     a->bands = (a->units + BAND_UNITS - 1) / BAND_UNITS;
 }
 
 /* The same for preprocessing: a unit is one number whatever the axis, and thread blocks share an image by pixels. */
-static void divide_observed(gpur_gather_observed_args *a, const gpur_linking *linking)
+static void divide_preprocessed(gpur_gather_preprocessed_args *a, const gpur_frame_layout *frame_layout)
 {
     gpur_gather_frames_args *const f = &a->frames;
-    const gpur_observe_args *const o = &a->observe;
+    const gpur_preprocess_args *const o = &a->preprocess;
     const int64_t pixels = o->height * o->width;
     f->shift = o->floats ? 2 : 0;
     f->units = (int32_t)(f->frame_bytes >> f->shift);
-    f->unit_step = linking->is_last ? linking->stack * linking->element : linking->element;
-    f->place_step = linking->is_last ? linking->element : f->frame_bytes;
+    f->unit_step = frame_layout->stack_is_last ? frame_layout->stack * frame_layout->element : frame_layout->element;
+    f->position_step = frame_layout->stack_is_last ? frame_layout->element : f->frame_bytes;
     f->bands = (int32_t)((pixels + BAND_PIXELS - 1) / BAND_PIXELS);
-    a->is_plane = o->channels == f->stack && pixels == f->units && (f->stack == 1 || o->planes != linking->is_last);
+    a->is_plane =
+        o->channels == f->stack && pixels == f->units && (f->stack == 1 || o->planes != frame_layout->stack_is_last);
 }
 
-static gpur_gather_frames_args frames_of(const gpur_replay *replay, const gpur_draw_request *r)
+static gpur_gather_frames_args frames_of(const gpur_replay *replay, const gpur_gather_request *r)
 {
-    const gpur_linking *const linking = &replay->storage.linking;
+    const gpur_frame_layout *const frame_layout = &replay->layout.frame_layout;
     const gpur_gather_frames_args frames = {
         .frames = replay->ring.frames,
         .links = r->links,
-        .pitch = linking->pitch,
-        .frame_bytes = linking->frame_bytes,
-        .stack = linking->stack,
-        .slots = (uint32_t)linking->frames,
+        .pitch = frame_layout->pitch,
+        .frame_bytes = frame_layout->frame_bytes,
+        .stack = frame_layout->stack,
+        .slots = (uint32_t)frame_layout->frames,
     };
     return frames;
 }
 
-static void prepare_frames(gpur_replay *replay, const gpur_draw_request *r, gpur_gather_frames_args *a)
+static void prepare_frames(gpur_replay *replay, const gpur_gather_request *r, gpur_gather_frames_args *a)
 {
-    const gpur_draw_field *const obs = find(r, gpur_schema_find(&replay->schema, "obs"));
-    const gpur_draw_field *const next = find(r, gpur_schema_find(&replay->schema, "next_obs"));
+    const gpur_gather_field *const obs = find_field(r, gpur_schema_find(&replay->schema, "obs"));
+    const gpur_gather_field *const next = find_field(r, gpur_schema_find(&replay->schema, "next_obs"));
     *a = frames_of(replay, r);
     a->obs = obs ? obs->to : NULL;
     a->next_obs = next ? next->to : NULL;
     a->obs_pitch = obs ? obs->pitch : 0;
     a->next_pitch = next ? next->pitch : 0;
     a->batch = obs || next ? r->rows : 0;
-    divide(a, &replay->storage.linking);
+    set_units(a, &replay->layout.frame_layout);
 }
 
-static void prepare_observed(gpur_replay *replay, const gpur_draw_request *r, gpur_gather_observed_args *a)
+static void prepare_preprocessed(gpur_replay *replay, const gpur_gather_request *r, gpur_gather_preprocessed_args *a)
 {
     a->frames = frames_of(replay, r);
-    a->observe = *r->observed->how;
-    a->frames.obs = r->observed->obs;
-    a->frames.next_obs = r->observed->next_obs;
-    a->frames.obs_pitch = a->frames.next_pitch = a->observe.x_pitch * (a->observe.bf16 ? 2 : 4);
+    a->preprocess = *r->preprocess->args;
+    a->frames.obs = r->preprocess->obs;
+    a->frames.next_obs = r->preprocess->next_obs;
+    a->frames.obs_pitch = a->frames.next_pitch = a->preprocess.x_pitch * (a->preprocess.bf16 ? 2 : 4);
     a->frames.batch = r->rows;
-    divide_observed(a, &replay->storage.linking);
+    divide_preprocessed(a, &replay->layout.frame_layout);
 }
 
-gpur_status gpur_drawing_prepare(gpur_replay *replay, const gpur_draw_request *request, gpur_drawing *drawing)
+gpur_status gpur_gather_plan_prepare(gpur_replay *replay, const gpur_gather_request *request, gpur_gather_plan *plan)
 {
-    memset(&drawing->frames, 0, sizeof drawing->frames);
-    drawing->is_observed = request->observed != NULL;
-    drawing->more.count = 0;
-    GPUR_TRY(gpur_draw_prepare_all(replay, request, &drawing->rows, &drawing->more));
-    GPUR_REQUIRE(!request->observed || gpur_replay_links(replay) > 0,
-                 "a draw of stacks as a first layer reads them is from a packed replay; it must be from a linked one");
+    memset(&plan->frames_args, 0, sizeof plan->frames_args);
+    plan->is_preprocessed = request->preprocess != NULL;
+    plan->more.count = 0;
+    GPUR_TRY(gpur_gather_prepare_all(replay, request, &plan->rows, &plan->more));
+    GPUR_REQUIRE(
+        !request->preprocess || gpur_replay_links(replay) > 0,
+        "preprocessed stacks are gathered from a replay of GPUR_LAYOUT_ROWS; it must be of GPUR_LAYOUT_FRAMES");
     if (gpur_replay_links(replay) == 0)
         return GPUR_OK;
-    GPUR_REQUIRE(request->links, "a draw from a linked replay has no place for its links (NULL)");
-    if (drawing->is_observed)
-        prepare_observed(replay, request, &drawing->frames);
+    GPUR_REQUIRE(request->links, "a gather of frame stacks needs memory for their links, which is NULL");
+    if (plan->is_preprocessed)
+        prepare_preprocessed(replay, request, &plan->frames_args);
     else
-        prepare_frames(replay, request, &drawing->frames.frames);
+        prepare_frames(replay, request, &plan->frames_args.frames);
     return GPUR_OK;
 }
 
-static gpur_status launch_frames(gpur_replay *replay, gpur_stream *stream, const gpur_drawing *drawing)
+static gpur_status launch_frames(gpur_replay *replay, gpur_stream *stream, const gpur_gather_plan *plan)
 {
-    gpur_gather_frames_args args = drawing->frames.frames;
-    args.batch = drawing->rows.batch;
+    gpur_gather_frames_args args = plan->frames_args.frames;
+    args.batch = plan->rows.batch;
     const int64_t row_bytes = 2 * args.stack * args.frame_bytes;
-    args.past = row_bytes * args.batch > CACHED_BATCH_BYTES;
+    args.nontemporal = row_bytes * args.batch > CACHED_BATCH_BYTES;
     const gpur_grid grid = gpur_grid_rows(replay->device, args.batch * args.bands, 1, row_bytes / args.bands);
     return gpur_launch_gather_frames(stream, gpur_grid_of_threads(grid, BAND_THREADS), &args);
 }
 
-static gpur_status launch_observed(gpur_replay *replay, gpur_stream *stream, const gpur_drawing *drawing)
+static gpur_status launch_preprocessed(gpur_replay *replay, gpur_stream *stream, const gpur_gather_plan *plan)
 {
-    gpur_gather_observed_args args = drawing->frames;
-    args.frames.batch = drawing->rows.batch;
+    gpur_gather_preprocessed_args args = plan->frames_args;
+    args.frames.batch = plan->rows.batch;
     const int64_t row_bytes = 2 * args.frames.obs_pitch, bands = args.frames.bands;
     const gpur_grid grid = gpur_grid_rows(replay->device, args.frames.batch * bands, 1, row_bytes / bands);
-    return gpur_launch_gather_observed(stream, gpur_grid_of_threads(grid, BAND_THREADS), &args);
+    return gpur_launch_gather_preprocessed(stream, gpur_grid_of_threads(grid, BAND_THREADS), &args);
 }
 
-static gpur_status launch_rows(gpur_replay *replay, gpur_stream *stream, const gpur_drawing *drawing)
+static gpur_status launch_rows(gpur_replay *replay, gpur_stream *stream, const gpur_gather_plan *plan)
 {
-    const int64_t batch = drawing->rows.batch;
-    GPUR_TRY(gpur_launch_gather(stream, gpur_draw_grid(replay, batch), &drawing->rows));
-    for (int32_t i = 0; i < drawing->more.count; i++) {
-        gpur_gather_args args = drawing->more.list[i];
+    const int64_t batch = plan->rows.batch;
+    GPUR_TRY(gpur_launch_gather(stream, gpur_gather_grid(replay, batch), &plan->rows));
+    for (int32_t i = 0; i < plan->more.count; i++) {
+        gpur_gather_args args = plan->more.list[i];
         args.batch = batch;
-        GPUR_TRY(gpur_launch_gather(stream, gpur_draw_grid(replay, batch), &args));
+        GPUR_TRY(gpur_launch_gather(stream, gpur_gather_grid(replay, batch), &args));
     }
     return GPUR_OK;
 }
 
-int gpur_drawing_is_several(const gpur_drawing *drawing)
+int gpur_drawing_is_several(const gpur_gather_plan *plan)
 {
-    return drawing->frames.frames.batch > 0 || drawing->more.count > 0;
+    return plan->frames_args.frames.batch > 0 || plan->more.count > 0;
 }
 
-gpur_status gpur_drawing_launch(gpur_replay *replay, gpur_stream *stream, const gpur_drawing *drawing)
+gpur_status gpur_gather_plan_launch(gpur_replay *replay, gpur_stream *stream, const gpur_gather_plan *plan)
 {
-    GPUR_TRY(launch_rows(replay, stream, drawing));
-    if (drawing->frames.frames.batch == 0)
+    GPUR_TRY(launch_rows(replay, stream, plan));
+    if (plan->frames_args.frames.batch == 0)
         return GPUR_OK;
-    return (drawing->is_observed ? launch_observed : launch_frames)(replay, stream, drawing);
+    return (plan->is_preprocessed ? launch_preprocessed : launch_frames)(replay, stream, plan);
 }

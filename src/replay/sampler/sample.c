@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Fills batches for callers: gpur_replay_sample, gpur_replay_resample and gpur_replay_gather. */
+/* Fills batches for callers: gpur_replay_sample, gpur_replay_sample_into and gpur_replay_gather. */
 #include "replay/replay.h"
 #include "replay/sampler/sampler.h"
 
@@ -14,14 +14,14 @@ static gpur_status check(const gpur_replay *replay, int64_t count, void *stream,
     GPUR_REQUIRE(count >= 1 && count <= replay->config.max_batch,
                  "count is %" PRId64 "; it must be 1 to max_batch = %" PRId64 " (a setting of the replay)", count,
                  replay->config.max_batch);
-    return gpur_native_check(replay->device, stream, 1);
+    return gpur_native_stream_check(replay->device, stream, 1);
 }
 
 /* Prepares the gather into all arrays of the batch, in the order of its layout. Done once, because the arrays never
  * move. */
 static gpur_status prepare(gpur_replay *replay, gpur_batch *batch)
 {
-    gpur_draw_field fields[GPUR_MAX_FIELDS];
+    gpur_gather_field fields[GPUR_MAX_FIELDS];
     const gpur_schema *const schema = &replay->schema;
     const gpur_sampler *const sampler = gpur_sampler_of(replay->config.index_source);
     for (int32_t i = 0; i < schema->count; i++) {
@@ -29,7 +29,7 @@ static gpur_status prepare(gpur_replay *replay, gpur_batch *batch)
         fields[i].to = gpur_batch_array(batch, i);
         fields[i].pitch = schema->fields[i].bytes;
     }
-    const gpur_draw_request request = {
+    const gpur_gather_request request = {
         .fields = fields,
         .field_count = schema->count,
         .rows = batch->rows,
@@ -42,13 +42,13 @@ static gpur_status prepare(gpur_replay *replay, gpur_batch *batch)
         .seed = replay->config.seed,
         .purpose = sampler->purpose[GPUR_USER_CALLER],
     };
-    return gpur_drawing_prepare(replay, &request, &batch->drawing);
+    return gpur_gather_plan_prepare(replay, &request, &batch->gather_plan);
 }
 
 /* Sets what changes from one gather into the batch to the next. */
 static gpur_status set_gather(gpur_replay *replay, gpur_batch *batch, int32_t source)
 {
-    gpur_gather_args *const rows = &batch->drawing.rows;
+    gpur_gather_args *const rows = &batch->gather_plan.rows;
     if (rows->batch == 0)
         GPUR_TRY(prepare(replay, batch));
     rows->batch = batch->count;
@@ -70,10 +70,10 @@ static gpur_status sample(gpur_replay *replay, gpur_batch *batch, gpur_stream *s
         .weight = gpur_batch_array(batch, batch->layout.weight),
     };
     GPUR_TRY(set_gather(replay, batch, sampler->gather_source));
-    return gpur_sample_enqueue(replay, sampler, &args, &batch->drawing, stream);
+    return gpur_sample_enqueue(replay, sampler, &args, &batch->gather_plan, stream);
 }
 
-static gpur_status hand_out(gpur_batch *batch, gpur_stream *stream, void *native)
+static gpur_status finish_batch(gpur_batch *batch, gpur_stream *stream, void *native)
 {
     GPUR_TRY(gpur_event_record(batch->filled, stream));
     if (!native)
@@ -100,25 +100,25 @@ static gpur_status gather_locked(void *context)
     memcpy(pinned, r->ids, (size_t)bytes);
     GPUR_TRY(gpur_copy(r->stream, gpur_batch_array(r->batch, r->batch->layout.id), pinned, bytes));
     GPUR_TRY(set_gather(r->replay, r->batch, GPUR_SOURCE_IDS));
-    return gpur_drawing_launch(r->replay, r->stream, &r->batch->drawing);
+    return gpur_gather_plan_launch(r->replay, r->stream, &r->batch->gather_plan);
 }
 
-static void count_drawn(gpur_replay *replay, int64_t count)
+static void count_sampled(gpur_replay *replay, int64_t count)
 {
-    const int64_t before = atomic_load_explicit(&replay->drawn, memory_order_relaxed);
-    atomic_store_explicit(&replay->drawn, before + count, memory_order_relaxed); /* under the consumer lock */
+    const int64_t before = atomic_load_explicit(&replay->sampled, memory_order_relaxed);
+    atomic_store_explicit(&replay->sampled, before + count, memory_order_relaxed); /* under the consumer lock */
 }
 
 /* Gets an idle batch or, after the checks that the launch will make, a new one: a call that will be refused allocates
  * nothing. */
-static gpur_status take_batch(gpur_replay *replay, gpur_consumer_launch launch, int64_t count, gpur_batch **batch)
+static gpur_status acquire_batch(gpur_replay *replay, gpur_consumer_launch launch, int64_t count, gpur_batch **batch)
 {
     gpur_stream *const stream = replay->consumer.stream;
-    GPUR_TRY(gpur_pool_take_idle(replay->pool, count, stream, batch));
+    GPUR_TRY(gpur_pool_acquire_idle(replay->pool, count, stream, batch));
     if (*batch)
         return GPUR_OK;
     GPUR_TRY(gpur_consumer_check(replay, launch));
-    return gpur_pool_take(replay->pool, count, stream, batch);
+    return gpur_pool_acquire(replay->pool, count, stream, batch);
 }
 
 /* Takes the consumer lock, gets a batch to fill, and begins the launch. In this order nothing has been published if
@@ -127,7 +127,7 @@ static gpur_status begin(gpur_replay *replay, gpur_consumer_launch launch, int64
                          gpur_batch **batch)
 {
     gpur_consumer_lock(replay);
-    gpur_status status = take_batch(replay, launch, count, batch);
+    gpur_status status = acquire_batch(replay, launch, count, batch);
     if (status != GPUR_OK) {
         gpur_consumer_unlock(replay);
         return status;
@@ -145,8 +145,8 @@ static gpur_status fill(gpur_replay *replay, gpur_batch *batch, const int64_t *i
     GPUR_TRY(ids ? gpur_with_ids_locked(replay, batch->count, ids, gather_locked, &gather)
                  : sample(replay, batch, stream));
     replay->consumer.draws += !ids;
-    GPUR_TRY(hand_out(batch, stream, native));
-    count_drawn(replay, batch->count);
+    GPUR_TRY(finish_batch(batch, stream, native));
+    count_sampled(replay, batch->count);
     return GPUR_OK;
 }
 
@@ -192,11 +192,11 @@ static gpur_status check_again(const gpur_replay *replay, void *stream, gpur_bat
 
 static gpur_status refill(gpur_replay *replay, gpur_batch *batch, gpur_stream *stream, void *native)
 {
-    GPUR_TRY(gpur_pool_take_again(batch, stream));
+    GPUR_TRY(gpur_pool_reuse(batch, stream));
     return fill(replay, batch, NULL, stream, native);
 }
 
-gpur_status gpur_replay_resample(gpur_replay *replay, void *native, gpur_batch *batch)
+gpur_status gpur_replay_sample_into(gpur_replay *replay, void *native, gpur_batch *batch)
 {
     gpur_stream *stream = NULL;
     GPUR_TRY(check_again(replay, native, batch));

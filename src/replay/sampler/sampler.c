@@ -4,11 +4,11 @@
 #include "kernels/lib/random.h"
 #include "replay/replay.h"
 
-gpur_priority_draw_args gpur_sampler_draw_args(const gpur_replay *replay, const gpur_sampler *sampler,
-                                               const gpur_sample_args *a, int64_t rows)
+gpur_priority_sample_args gpur_sampler_draw_args(const gpur_replay *replay, const gpur_sampler *sampler,
+                                                 const gpur_sample_args *a, int64_t rows)
 {
-    gpur_priority_draw_args args =
-        gpur_priorities_draw(&replay->priorities, sampler->is_stratified, rows, a->id, a->leaf);
+    gpur_priority_sample_args args =
+        gpur_priorities_sample_args(&replay->priorities, sampler->is_stratified, rows, a->id, a->leaf);
     args.seed = a->seed;
     args.step = a->step;
     args.step_value = a->step_value;
@@ -18,7 +18,7 @@ gpur_priority_draw_args gpur_sampler_draw_args(const gpur_replay *replay, const 
 
 gpur_priority_weights_args gpur_sampler_weights_args(const gpur_replay *replay, const gpur_sample_args *a, int64_t rows)
 {
-    gpur_priority_weights_args args = gpur_priorities_weights(&replay->priorities, rows, a->id, a->leaf, a->weight);
+    gpur_priority_weights_args args = gpur_priorities_weight_args(&replay->priorities, rows, a->id, a->leaf, a->weight);
     args.step = a->step;
     args.step_value = a->step_value;
     args.beta_first = a->beta.first, args.beta_last = a->beta.last;
@@ -30,8 +30,8 @@ gpur_priority_weights_args gpur_sampler_weights_args(const gpur_replay *replay, 
 static gpur_status sample_by_priority(gpur_replay *replay, const gpur_sampler *sampler, const gpur_sample_args *a,
                                       int64_t rows, gpur_stream *stream)
 {
-    const gpur_priority_draw_args args = gpur_sampler_draw_args(replay, sampler, a, rows);
-    return gpur_launch_priority_draw(stream, gpur_priorities_draw_grid(&replay->priorities, rows), &args);
+    const gpur_priority_sample_args args = gpur_sampler_draw_args(replay, sampler, a, rows);
+    return gpur_launch_priority_sample(stream, gpur_priorities_sample_grid(&replay->priorities, rows), &args);
 }
 
 /* w_i = (1 / N x 1 / P(i))^beta, normalized [Schaul et al. 2016, section 3.4]. */
@@ -42,21 +42,21 @@ static gpur_status weigh_by_priority(gpur_replay *replay, const gpur_sample_args
 }
 
 static const gpur_sampler samplers[] = {
-    [GPUR_UNIFORM] = {.gather_source = GPUR_SOURCE_UNIFORM, .purpose = {GPUR_DRAW_SAMPLE, GPUR_DRAW_LEARN}},
+    [GPUR_UNIFORM] = {.gather_source = GPUR_SOURCE_UNIFORM, .purpose = {GPUR_RANDOM_SAMPLE, GPUR_RANDOM_LEARN}},
     [GPUR_UNIFORM_DISTINCT] = {.gather_source = GPUR_SOURCE_DISTINCT,
-                               .purpose = {GPUR_DRAW_DISTINCT, GPUR_DRAW_LEARN_DISTINCT},
+                               .purpose = {GPUR_RANDOM_DISTINCT, GPUR_RANDOM_LEARN_DISTINCT},
                                .is_distinct = 1},
-    [GPUR_PRIORITIZED] = {.gather_source = GPUR_SOURCE_IDS,
-                          .purpose = {GPUR_DRAW_PRIORITY, GPUR_DRAW_LEARN_PRIORITY},
-                          .is_by_priority = 1,
-                          .is_stratified = 1,
-                          .sample = sample_by_priority,
-                          .weigh = weigh_by_priority},
-    [GPUR_PRIORITIZED_PLAIN] = {.gather_source = GPUR_SOURCE_IDS,
-                                .purpose = {GPUR_DRAW_PRIORITY, GPUR_DRAW_LEARN_PRIORITY},
-                                .is_by_priority = 1,
-                                .sample = sample_by_priority,
-                                .weigh = weigh_by_priority},
+    [GPUR_PRIORITIZED_STRATIFIED] = {.gather_source = GPUR_SOURCE_IDS,
+                                     .purpose = {GPUR_RANDOM_PRIORITY, GPUR_RANDOM_LEARN_PRIORITY},
+                                     .is_by_priority = 1,
+                                     .is_stratified = 1,
+                                     .sample = sample_by_priority,
+                                     .weigh = weigh_by_priority},
+    [GPUR_PRIORITIZED_INDEPENDENT] = {.gather_source = GPUR_SOURCE_IDS,
+                                      .purpose = {GPUR_RANDOM_PRIORITY, GPUR_RANDOM_LEARN_PRIORITY},
+                                      .is_by_priority = 1,
+                                      .sample = sample_by_priority,
+                                      .weigh = weigh_by_priority},
 };
 
 const gpur_sampler *gpur_sampler_of(int32_t index_source)
@@ -73,7 +73,7 @@ typedef struct sample_request {
     gpur_replay *replay;
     const gpur_sampler *sampler;
     const gpur_sample_args *args;
-    const gpur_drawing *plan;
+    const gpur_gather_plan *plan;
     gpur_stream *stream;
 } sample_request;
 
@@ -83,12 +83,12 @@ static gpur_status enqueue(void *context)
     const int64_t rows = r->plan->rows.batch;
     if (r->sampler->sample)
         GPUR_TRY(r->sampler->sample(r->replay, r->sampler, r->args, rows, r->stream));
-    GPUR_TRY(gpur_drawing_launch(r->replay, r->stream, r->plan));
+    GPUR_TRY(gpur_gather_plan_launch(r->replay, r->stream, r->plan));
     return r->sampler->weigh ? r->sampler->weigh(r->replay, r->args, rows, r->stream) : GPUR_OK;
 }
 
 gpur_status gpur_sample_enqueue(gpur_replay *replay, const gpur_sampler *sampler, const gpur_sample_args *args,
-                                const gpur_drawing *plan, gpur_stream *stream)
+                                const gpur_gather_plan *plan, gpur_stream *stream)
 {
     sample_request request = {replay, sampler, args, plan, stream};
     if (!sampler->sample && !gpur_drawing_is_several(plan))

@@ -26,7 +26,7 @@ typedef struct gpur_sample_args {
 
 typedef struct gpur_sampler {
     int32_t gather_source;        /* GPUR_SOURCE_*: whether the gather kernel samples, or reads the ids of `sample` */
-    uint32_t purpose[GPUR_USERS]; /* GPUR_DRAW_* of the random numbers */
+    uint32_t purpose[GPUR_USERS]; /* GPUR_RANDOM_* of the random numbers */
     int is_distinct;    /* 1: no row twice, so a sample needs as many visible rows as it has; 0: it needs one */
     int is_by_priority; /* 1: the replay must be prioritized, and a learner's errors become priorities */
     int is_stratified;  /* 1: one row from each of as many equally large segments of the priorities' sum */
@@ -48,12 +48,12 @@ int64_t gpur_sampler_needs(const gpur_sampler *sampler, int64_t rows);
  * rows, gathers them as planned, and computes their weights. If that takes several kernels, it takes the window lock,
  * so that no append evicts a row in between. */
 gpur_status gpur_sample_enqueue(gpur_replay *replay, const gpur_sampler *sampler, const gpur_sample_args *args,
-                                const gpur_drawing *plan, gpur_stream *stream);
+                                const gpur_gather_plan *plan, gpur_stream *stream);
 
 /* The arguments of the kernels that sample `rows` rows by priority and weigh them, for the fused step, which runs both
  * in a kernel of its own. */
-gpur_priority_draw_args gpur_sampler_draw_args(const gpur_replay *replay, const gpur_sampler *sampler,
-                                               const gpur_sample_args *args, int64_t rows);
+gpur_priority_sample_args gpur_sampler_draw_args(const gpur_replay *replay, const gpur_sampler *sampler,
+                                                 const gpur_sample_args *args, int64_t rows);
 gpur_priority_weights_args gpur_sampler_weights_args(const gpur_replay *replay, const gpur_sample_args *args,
                                                      int64_t rows);
 

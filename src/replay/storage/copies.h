@@ -7,14 +7,18 @@
 #include "kernels/kernels.h"
 
 enum {
-    GPUR_MOST_COPIES = GPUR_MAX_FIELDS + 1, /* every field, and a stored discount a second time */
-    GPUR_COPY_PARTS = (GPUR_MOST_COPIES + GPUR_MAX_COPIES - 1) / GPUR_MAX_COPIES, /* kernel launches */
+    GPUR_MAX_ROW_COPIES = GPUR_MAX_FIELDS + 1,                                                        /* every field,
+                                                                                                         and a stored
+                                                                                                         discount a
+                                                                                                         second time */
+    GPUR_COPY_LAUNCHES = (GPUR_MAX_ROW_COPIES + GPUR_MAX_LAUNCH_COPIES - 1) / GPUR_MAX_LAUNCH_COPIES, /* kernel
+                                                                                                         launches */
 };
 
 /* A list of copies. An empty list has count and units 0; its `list` need not be initialized. */
 typedef struct gpur_copies {
-    int32_t count, units;                   /* units: of one row, over all copies */
-    gpur_field_copy list[GPUR_MOST_COPIES]; /* (count) */
+    int32_t count, units;                      /* units: of one row, over all copies */
+    gpur_field_copy list[GPUR_MAX_ROW_COPIES]; /* (count) */
 } gpur_copies;
 
 /* Adds the copy of a field of `bytes` bytes at `offset` of each row, to or from an array whose values are `pitch` bytes
@@ -27,10 +31,11 @@ typedef struct gpur_copies_range {
 } gpur_copies_range;
 
 /* Number of kernel launches that all copies take, at least 1. */
-int32_t gpur_copies_parts(const gpur_copies *copies);
+int32_t gpur_copies_launches(const gpur_copies *copies);
 
-/* Writes the copies of launch number `part` to `to` (GPUR_MAX_COPIES); first_unit counts from 0 in each launch. */
-gpur_copies_range gpur_copies_part(const gpur_copies *copies, int32_t part, gpur_field_copy *to);
+/* Writes the copies of launch number `launch` to `to` (GPUR_MAX_LAUNCH_COPIES); first_unit counts from 0 in each
+ * launch. */
+gpur_copies_range gpur_copies_launch(const gpur_copies *copies, int32_t launch, gpur_field_copy *to);
 
 /* Like gpur_copies_add, for the scatter of flags: bytes other than 0 are stored as 1. */
 void gpur_copies_add_flags(gpur_copies *copies, const void *array, int64_t pitch, int64_t offset, int64_t bytes);

@@ -11,7 +11,7 @@ gpur_status gpur_ingest_build(gpur_replay *replay)
 {
     replay->ingest.flush_mode = replay->config.flush;
     replay->ingest.when_full = replay->config.when_full;
-    return gpur_staging_build(&replay->ingest.staging, replay->device, &replay->config, &replay->storage);
+    return gpur_staging_build(&replay->ingest.staging, replay->device, &replay->config, &replay->layout);
 }
 
 void gpur_ingest_destroy(gpur_replay *replay)
@@ -23,7 +23,7 @@ void gpur_ingest_destroy(gpur_replay *replay)
 static void wait(gpur_replay *replay)
 {
     const double begin = gpur_clock_seconds();
-    gpur_quick_lock_sleep(&replay->window_lock);
+    gpur_mutex_wait(&replay->window_lock);
     replay->ingest.wait_seconds += gpur_clock_seconds() - begin;
 }
 
@@ -36,7 +36,7 @@ void gpur_ingest_begin_call(gpur_replay *replay)
 
 int gpur_ingest_try_begin_call(gpur_replay *replay)
 {
-    if (!gpur_quick_lock_try(&replay->window_lock))
+    if (!gpur_mutex_try_lock(&replay->window_lock))
         return 0;
     if (replay->ingest.paused) {
         gpur_window_unlock(replay);
@@ -50,7 +50,7 @@ void gpur_ingest_end_call(gpur_replay *replay)
 {
     replay->ingest.active_calls--;
     if (replay->ingest.paused)
-        gpur_quick_lock_tell(&replay->window_lock);
+        gpur_mutex_notify_all(&replay->window_lock);
 }
 
 /* Waits until the oldest copy is done or, if other threads hold all blocks, until one of them signals a change. A copy
@@ -62,14 +62,14 @@ static gpur_status wait_for_block(gpur_replay *replay)
     const double begin = gpur_clock_seconds();
     gpur_status status = GPUR_OK;
     if (staging->spare.count > 0) {
-        gpur_block *const oldest = gpur_queue_take(&staging->spare, 0);
+        gpur_block *const oldest = gpur_queue_remove(&staging->spare, 0);
         gpur_window_unlock(replay);
         status = gpur_event_sync(oldest->copied);
         gpur_window_lock(replay);
         gpur_queue_push(&staging->spare, oldest);
-        gpur_quick_lock_tell(&replay->window_lock);
+        gpur_mutex_notify_all(&replay->window_lock);
     } else {
-        gpur_quick_lock_sleep(&replay->window_lock);
+        gpur_mutex_wait(&replay->window_lock);
     }
     ingest->waits++;
     ingest->wait_seconds += gpur_clock_seconds() - begin;
@@ -85,7 +85,7 @@ void gpur_ingest_count_uploaded(gpur_replay *replay, int64_t rows)
 static gpur_status open_block(gpur_replay *replay, int waits)
 {
     gpur_staging *const staging = &replay->ingest.staging;
-    staging->open = gpur_staging_take_idle(staging);
+    staging->open = gpur_staging_pop_idle(staging);
     if (staging->open)
         return GPUR_OK;
     if (!waits)
@@ -104,18 +104,18 @@ void gpur_ingest_wait_flush(gpur_replay *replay)
 
 static gpur_status upload_block(gpur_replay *replay, gpur_block *block)
 {
-    const int64_t rows = block->filled - block->fed;
+    const int64_t rows = block->filled - block->uploaded;
     if (rows == 0)
         return GPUR_OK;
     const gpur_staging *const staging = &replay->ingest.staging;
     const gpur_upload upload = {
-        .rows = block->rows + block->fed * staging->pitch,
+        .rows = block->rows + block->uploaded * staging->pitch,
         .count = rows,
-        .frames = block->frames + block->frames_fed * staging->frame_pitch,
-        .frame_count = block->frames_filled - block->frames_fed,
+        .frames = block->frames + block->frames_uploaded * staging->frame_pitch,
+        .frame_count = block->frames_filled - block->frames_uploaded,
     };
-    block->fed = block->filled;
-    block->frames_fed = block->frames_filled;
+    block->uploaded = block->filled;
+    block->frames_uploaded = block->frames_filled;
     replay->ingest.staged -= rows;
     return gpur_ring_upload(replay, &upload, block->copied);
 }
@@ -126,7 +126,7 @@ static gpur_status upload_closed(gpur_replay *replay)
 {
     gpur_staging *const staging = &replay->ingest.staging;
     while (staging->closed.count > 0 && staging->closed.blocks[0]->writing == 0) {
-        gpur_block *const block = gpur_queue_take(&staging->closed, 0);
+        gpur_block *const block = gpur_queue_remove(&staging->closed, 0);
         const gpur_status status = upload_block(replay, block);
         gpur_block_clear(block);
         gpur_queue_push(&staging->spare, block);
@@ -207,7 +207,7 @@ gpur_status gpur_ingest_commit(gpur_replay *replay, const gpur_claim *claim)
     replay->ingest.writing--;
     replay->ingest.appended += claim->count;
     const gpur_status status = upload_closed(replay);
-    gpur_quick_lock_tell(&replay->window_lock);
+    gpur_mutex_notify_all(&replay->window_lock);
     return status;
 }
 
@@ -222,9 +222,9 @@ gpur_status gpur_ingest_flush(gpur_replay *replay)
     gpur_ingest *const ingest = &replay->ingest;
     ingest->flushing++;
     while (ingest->writing > 0)
-        gpur_quick_lock_sleep(&replay->window_lock);
+        gpur_mutex_wait(&replay->window_lock);
     ingest->flushing--;
-    gpur_quick_lock_tell(&replay->window_lock);
+    gpur_mutex_notify_all(&replay->window_lock);
     return ingest->staging.open ? upload_block(replay, ingest->staging.open) : GPUR_OK;
 }
 
@@ -233,7 +233,7 @@ gpur_status gpur_ingest_pause(gpur_replay *replay)
     gpur_staging *const staging = &replay->ingest.staging;
     replay->ingest.paused = 1;
     while (replay->ingest.active_calls > 0)
-        gpur_quick_lock_sleep(&replay->window_lock);
+        gpur_mutex_wait(&replay->window_lock);
     GPUR_TRY(gpur_ingest_flush(replay));
     gpur_window_publish_all_next(replay);
     if (staging->open) {
@@ -247,5 +247,5 @@ gpur_status gpur_ingest_pause(gpur_replay *replay)
 void gpur_ingest_resume(gpur_replay *replay)
 {
     replay->ingest.paused = 0;
-    gpur_quick_lock_tell(&replay->window_lock);
+    gpur_mutex_notify_all(&replay->window_lock);
 }

@@ -56,15 +56,15 @@ typedef struct gpur_claim {
 } gpur_claim;
 
 /*
- * Claims 1 to `wanted` rows; with GPUR_LINKED always one. Releases the lock while it waits for a flush in progress and,
- * if `waits` is 1, for a staging block.
+ * Claims 1 to `wanted` rows; with GPUR_LAYOUT_FRAMES always one. Releases the lock while it waits for a flush in
+ * progress and, if `waits` is 1, for a staging block.
  *
  *   GPUR_WOULD_BLOCK  all blocks are in use, and `waits` is 0
  */
 gpur_status gpur_ingest_claim(gpur_replay *replay, int64_t wanted, int waits, gpur_claim *claim);
 
-/* GPUR_LINKED: claims memory for one more frame of the claimed row; `id` gets the frame's id. To be called between
- * claim and commit without releasing the lock, at most as often as a row can have frames. */
+/* GPUR_LAYOUT_FRAMES: claims memory for one more frame of the claimed row; `id` gets the frame's id. To be called
+ * between claim and commit without releasing the lock, at most as often as a row can have frames. */
 unsigned char *gpur_ingest_claim_frame(gpur_replay *replay, const gpur_claim *claim, int64_t *id);
 
 /* 1 if appends wait for a staging block (GPUR_WHEN_FULL_WAIT). */
@@ -88,8 +88,8 @@ int gpur_ingest_fills_block(const gpur_ingest *ingest, int64_t wanted);
 /* Commits the rows of a claim, and uploads closed blocks without open claims. */
 gpur_status gpur_ingest_commit(gpur_replay *replay, const gpur_claim *claim);
 
-/* Fast path, GPUR_PACKED only: claims and commits `count` rows and returns their memory, which the caller must fill
- * before it releases the lock. NULL if there is no open block, a flush is in progress, or the rows would fill the
+/* Fast path, GPUR_LAYOUT_ROWS only: claims and commits `count` rows and returns their memory, which the caller must
+ * fill before it releases the lock. NULL if there is no open block, a flush is in progress, or the rows would fill the
  * block. */
 static inline unsigned char *gpur_ingest_claim_committed(gpur_ingest *ingest, int64_t count)
 {

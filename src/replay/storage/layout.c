@@ -5,7 +5,13 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { DEFAULT_UPDATE_SIZE = 2000, DEFAULT_MAX_BATCH = 4096, SLACK_PART = 64, SLACK_ENVS = 64, GROUP_ROWS = 32 };
+enum {
+    DEFAULT_BLOCK_ROWS = 2000,
+    DEFAULT_MAX_BATCH = 4096,
+    EXTRA_FRAMES_SHARE = 64,
+    EXTRA_FRAMES_ENVS = 64,
+    GROUP_ROWS = 32
+};
 
 static int64_t smaller(int64_t a, int64_t b)
 {
@@ -24,8 +30,9 @@ static int64_t round_up(int64_t x, int64_t granule)
 
 static gpur_status check_choices(const gpur_replay_config *c)
 {
-    GPUR_REQUIRE(c->layout == GPUR_PACKED || c->layout == GPUR_LINKED,
-                 "gpur_replay_config.layout is %d; it must be GPUR_PACKED (0) or GPUR_LINKED (1)", (int)c->layout);
+    GPUR_REQUIRE(c->layout == GPUR_LAYOUT_ROWS || c->layout == GPUR_LAYOUT_FRAMES,
+                 "gpur_replay_config.layout is %d; it must be GPUR_LAYOUT_ROWS (0) or GPUR_LAYOUT_FRAMES (1)",
+                 (int)c->layout);
     GPUR_REQUIRE(c->frame_stack >= 1 && c->frame_stack <= GPUR_MAX_STACK,
                  "gpur_replay_config.frame_stack is %d; it must be 1 to %d", (int)c->frame_stack, GPUR_MAX_STACK);
     GPUR_REQUIRE(c->stack_axis == GPUR_STACK_FIRST || c->stack_axis == GPUR_STACK_LAST,
@@ -34,11 +41,12 @@ static gpur_status check_choices(const gpur_replay_config *c)
     GPUR_REQUIRE(c->stack_pad == GPUR_PAD_ZERO || c->stack_pad == GPUR_PAD_REPEAT,
                  "gpur_replay_config.stack_pad is %d; it must be GPUR_PAD_ZERO (0) or GPUR_PAD_REPEAT (1)",
                  (int)c->stack_pad);
-    GPUR_REQUIRE(c->frame_slack >= 0 && c->frame_slack <= UINT32_MAX,
-                 "gpur_replay_config.frame_slack is %" PRId64 "; it must be 0 to %" PRIu32, c->frame_slack, UINT32_MAX);
-    GPUR_REQUIRE(c->layout == GPUR_PACKED || c->feed == GPUR_FEED_COPY,
-                 "gpur_replay_config.feed is GPUR_FEED_SCATTER and its layout GPUR_LINKED; a linked replay is fed by "
-                 "copies alone: set feed to GPUR_FEED_COPY");
+    GPUR_REQUIRE(c->extra_frames >= 0 && c->extra_frames <= UINT32_MAX,
+                 "gpur_replay_config.extra_frames is %" PRId64 "; it must be 0 to %" PRIu32, c->extra_frames,
+                 UINT32_MAX);
+    GPUR_REQUIRE(
+        c->layout == GPUR_LAYOUT_ROWS || c->upload == GPUR_UPLOAD_COPY,
+        "gpur_replay_config.upload is GPUR_UPLOAD_SCATTER; with GPUR_LAYOUT_FRAMES it must be GPUR_UPLOAD_COPY");
     return GPUR_OK;
 }
 
@@ -46,11 +54,12 @@ static gpur_status check_observations(const gpur_replay_config *c, const gpur_sc
 {
     const int32_t at = gpur_schema_find(schema, "obs"), next = gpur_schema_find(schema, "next_obs");
     GPUR_REQUIRE(at >= 0 && next >= 0,
-                 "the schema has no field \"%s\"; the layout GPUR_LINKED is for frames of obs and next_obs",
+                 "the schema has no field \"%s\"; the layout GPUR_LAYOUT_FRAMES is for frames of obs and next_obs",
                  at < 0 ? "obs" : "next_obs");
     const gpur_field_info *const obs = &schema->fields[at], *const other = &schema->fields[next];
-    GPUR_REQUIRE(obs->dtype == other->dtype && memcmp(obs->shape, other->shape, sizeof obs->shape) == 0,
-                 "fields \"obs\" and \"next_obs\" differ in type or shape; the layout GPUR_LINKED needs them alike");
+    GPUR_REQUIRE(
+        obs->dtype == other->dtype && memcmp(obs->shape, other->shape, sizeof obs->shape) == 0,
+        "fields \"obs\" and \"next_obs\" differ in type or shape; the layout GPUR_LAYOUT_FRAMES needs them alike");
     const int32_t axis = c->stack_axis == GPUR_STACK_FIRST ? 0 : obs->dims - 1;
     const int32_t length = obs->dims > 0 ? obs->shape[axis] : 1;
     GPUR_REQUIRE(c->frame_stack == 1 || length == c->frame_stack,
@@ -65,22 +74,22 @@ static int32_t frames_of_row(const gpur_replay_config *c)
     return (int32_t)smaller(2 * c->frame_stack, c->frame_stack + c->n_step);
 }
 
-/* With GPUR_LINKED the defaults are smaller: the ring of frames must hold max_batch + update_size rows even if they
- * share no frames, and the frames that usual rows need should be enough for that. */
-gpur_status gpur_storage_resolve(gpur_replay_config *c, const gpur_schema *schema)
+/* With GPUR_LAYOUT_FRAMES the defaults are smaller: the ring of frames must hold max_batch + block_rows rows even if
+ * they share no frames, and the frames that usual rows need should be enough for that. */
+gpur_status gpur_ring_layout_resolve(gpur_replay_config *c, const gpur_schema *schema)
 {
     GPUR_TRY(check_choices(c));
-    const int is_linked = c->layout == GPUR_LINKED;
-    if (is_linked)
+    const int stores_frames = c->layout == GPUR_LAYOUT_FRAMES;
+    if (stores_frames)
         GPUR_TRY(check_observations(c, schema));
-    if (c->update_size == 0)
-        c->update_size = smaller(DEFAULT_UPDATE_SIZE, larger(1, c->capacity / (is_linked ? 64 : 16)));
+    if (c->block_rows == 0)
+        c->block_rows = smaller(DEFAULT_BLOCK_ROWS, larger(1, c->capacity / (stores_frames ? 64 : 16)));
     if (c->max_batch == 0)
-        c->max_batch = smaller(DEFAULT_MAX_BATCH, larger(1, c->capacity / 2 / (is_linked ? frames_of_row(c) : 1)));
+        c->max_batch = smaller(DEFAULT_MAX_BATCH, larger(1, c->capacity / 2 / (stores_frames ? frames_of_row(c) : 1)));
     return GPUR_OK;
 }
 
-static void store(gpur_storage *s, gpur_field_info info, int64_t element)
+static void store(gpur_ring_layout *s, gpur_field_info info, int64_t element)
 {
     gpur_schema *const rows = &s->rows;
     info.offset = round_up(rows->row_bytes, element);
@@ -89,11 +98,11 @@ static void store(gpur_storage *s, gpur_field_info info, int64_t element)
 }
 
 /* Builds the schema of rows with links. The links come first, at offset 0, so they are copied in 8 or 16-byte units. */
-static void store_links(gpur_storage *s, const gpur_schema *schema)
+static void store_links(gpur_ring_layout *s, const gpur_schema *schema)
 {
     gpur_field_info links = {.size = sizeof links, .dtype = GPUR_INT32, .dims = 1};
     snprintf(links.name, sizeof links.name, "(links)"); /* not a caller's field; callers never see this schema */
-    links.shape[0] = 2 * s->linking.stack;
+    links.shape[0] = 2 * s->frame_layout.stack;
     links.bytes = links.shape[0] * (int64_t)sizeof(uint32_t);
     store(s, links, sizeof(uint32_t));
     for (int32_t f = 0; f < schema->count; f++) {
@@ -104,64 +113,67 @@ static void store_links(gpur_storage *s, const gpur_schema *schema)
         s->stored[f] = s->rows.count;
         store(s, *info, gpur_dtype_bytes(info->dtype));
     }
-    s->rows.pitch = round_up(s->rows.row_bytes, GPUR_LINKED_ROW_GRANULE);
+    s->rows.pitch = round_up(s->rows.row_bytes, GPUR_LINK_ROW_GRANULE);
 }
 
-int64_t gpur_frames_of_env(const gpur_replay_config *c)
+int64_t gpur_frames_per_env(const gpur_replay_config *c)
 {
     return c->frame_stack + 2 * c->n_step;
 }
 
-/* Frames besides one per row. The default is enough for SLACK_ENVS environments, however small the capacity. */
-static int64_t slack_of(const gpur_replay_config *c)
+/* Frames besides one per row. The default is enough for EXTRA_FRAMES_ENVS environments, however small the capacity. */
+static int64_t extra_frames_of(const gpur_replay_config *c)
 {
-    return c->frame_slack > 0 ? c->frame_slack : larger(c->capacity / SLACK_PART, SLACK_ENVS * gpur_frames_of_env(c));
+    return c->extra_frames > 0 ? c->extra_frames
+                               : larger(c->capacity / EXTRA_FRAMES_SHARE, EXTRA_FRAMES_ENVS * gpur_frames_per_env(c));
 }
 
 /* Rows are evicted in whole groups: a group's frames stay until its last row can go, and a group is evicted as soon as
- * one of its rows must go. So the ring of frames has room for two groups more than max_batch + update_size rows. */
-static gpur_linking link_up(const gpur_replay_config *c, const gpur_field_info *obs)
+ * one of its rows must go. So the ring of frames has room for two groups more than max_batch + block_rows rows. */
+static gpur_frame_layout frame_layout_of(const gpur_replay_config *c, const gpur_field_info *obs)
 {
-    gpur_linking l = {
+    gpur_frame_layout l = {
         .stack = c->frame_stack,
-        .is_last = c->stack_axis == GPUR_STACK_LAST && c->frame_stack > 1,
-        .repeats = c->stack_pad == GPUR_PAD_REPEAT,
-        .per_row = frames_of_row(c),
+        .stack_is_last = c->stack_axis == GPUR_STACK_LAST && c->frame_stack > 1,
+        .pad_repeats = c->stack_pad == GPUR_PAD_REPEAT,
+        .frames_per_row = frames_of_row(c),
         .element = gpur_dtype_bytes(obs->dtype),
         .frame_bytes = obs->bytes / c->frame_stack,
-        .group_rows = smaller(GROUP_ROWS, c->update_size),
+        .group_rows = smaller(GROUP_ROWS, c->block_rows),
     };
-    const int64_t slack = slack_of(c);
+    const int64_t extra = extra_frames_of(c);
     l.pitch = round_up(l.frame_bytes, GPUR_FRAME_GRANULE);
-    l.block_frames = c->update_size + c->update_size / SLACK_PART + 2 * l.per_row;
-    l.reach = larger(l.block_frames, slack);
-    l.frames = larger(c->capacity + slack, (c->max_batch + c->update_size + 2 * l.group_rows) * l.per_row + l.reach);
+    l.block_frames = c->block_rows + c->block_rows / EXTRA_FRAMES_SHARE + 2 * l.frames_per_row;
+    l.reach = larger(l.block_frames, extra);
+    l.frames =
+        larger(c->capacity + extra, (c->max_batch + c->block_rows + 2 * l.group_rows) * l.frames_per_row + l.reach);
     return l;
 }
 
-gpur_storage gpur_storage_of(const gpur_replay_config *c, const gpur_schema *schema)
+gpur_ring_layout gpur_ring_layout_of(const gpur_replay_config *c, const gpur_schema *schema)
 {
-    gpur_storage s = {.links = -1, .secure = c->capacity};
-    if (c->layout == GPUR_PACKED) {
+    gpur_ring_layout s = {.links = -1, .guaranteed_rows = c->capacity};
+    if (c->layout == GPUR_LAYOUT_ROWS) {
         s.rows = *schema;
         for (int32_t f = 0; f < schema->count; f++)
             s.stored[f] = f;
         return s;
     }
     s.links = 0;
-    s.linking = link_up(c, &schema->fields[gpur_schema_find(schema, "obs")]);
+    s.frame_layout = frame_layout_of(c, &schema->fields[gpur_schema_find(schema, "obs")]);
     store_links(&s, schema);
-    s.secure =
-        smaller(c->capacity, (s.linking.frames - s.linking.reach) / s.linking.per_row - 2 * s.linking.group_rows);
+    s.guaranteed_rows =
+        smaller(c->capacity, (s.frame_layout.frames - s.frame_layout.reach) / s.frame_layout.frames_per_row -
+                                 2 * s.frame_layout.group_rows);
     return s;
 }
 
-gpur_status gpur_storage_check(const gpur_replay_config *checked, const gpur_schema *schema)
+gpur_status gpur_ring_layout_check(const gpur_replay_config *checked, const gpur_schema *schema)
 {
-    const int64_t frames = gpur_storage_of(checked, schema).linking.frames;
+    const int64_t frames = gpur_ring_layout_of(checked, schema).frame_layout.frames;
     GPUR_REQUIRE(frames < UINT32_MAX,
-                 "gpur_replay_config.capacity = %" PRId64 " and frame_slack = %" PRId64 " make %" PRId64
+                 "gpur_replay_config.capacity = %" PRId64 " and extra_frames = %" PRId64 " make %" PRId64
                  " frames; a link of 32 bits tells %" PRIu32 " apart",
-                 checked->capacity, checked->frame_slack, frames, UINT32_MAX - 1);
+                 checked->capacity, checked->extra_frames, frames, UINT32_MAX - 1);
     return GPUR_OK;
 }

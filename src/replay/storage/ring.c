@@ -24,7 +24,7 @@ static int32_t widest_shift(const void *array, int64_t pitch, int64_t offset, in
 void gpur_copies_add(gpur_copies *copies, const void *array, int64_t pitch, int64_t offset, int64_t bytes)
 {
     const int32_t shift = widest_shift(array, pitch, offset, bytes);
-    assert(copies->count < GPUR_MOST_COPIES);
+    assert(copies->count < GPUR_MAX_ROW_COPIES);
     const gpur_field_copy copy = {
         .array = (unsigned char *)(uintptr_t)array, /* the scatter kernel only reads it */
         .array_pitch = pitch,
@@ -37,15 +37,17 @@ void gpur_copies_add(gpur_copies *copies, const void *array, int64_t pitch, int6
     copies->units += copy.units;
 }
 
-int32_t gpur_copies_parts(const gpur_copies *copies)
+int32_t gpur_copies_launches(const gpur_copies *copies)
 {
-    return copies->count <= GPUR_MAX_COPIES ? 1 : (copies->count + GPUR_MAX_COPIES - 1) / GPUR_MAX_COPIES;
+    return copies->count <= GPUR_MAX_LAUNCH_COPIES
+               ? 1
+               : (copies->count + GPUR_MAX_LAUNCH_COPIES - 1) / GPUR_MAX_LAUNCH_COPIES;
 }
 
-gpur_copies_range gpur_copies_part(const gpur_copies *copies, int32_t part, gpur_field_copy *to)
+gpur_copies_range gpur_copies_launch(const gpur_copies *copies, int32_t upload, gpur_field_copy *to)
 {
-    const int32_t first = part * GPUR_MAX_COPIES, left = copies->count - first;
-    gpur_copies_range range = {.count = left < GPUR_MAX_COPIES ? left : GPUR_MAX_COPIES};
+    const int32_t first = upload * GPUR_MAX_LAUNCH_COPIES, left = copies->count - first;
+    gpur_copies_range range = {.count = left < GPUR_MAX_LAUNCH_COPIES ? left : GPUR_MAX_LAUNCH_COPIES};
     for (int32_t c = 0; c < range.count; c++) {
         to[c] = copies->list[first + c];
         to[c].first_unit = range.units;
@@ -63,7 +65,7 @@ void gpur_copies_add_flags(gpur_copies *copies, const void *array, int64_t pitch
 int32_t gpur_tile_rows(int64_t row_bytes)
 {
     const int64_t rows = GPUR_TILE_BYTES / row_bytes;
-    return rows < 1 ? 1 : rows > GPUR_TILE ? GPUR_TILE : (int32_t)rows;
+    return rows < 1 ? 1 : rows > GPUR_MAX_TILE_ROWS ? GPUR_MAX_TILE_ROWS : (int32_t)rows;
 }
 
 /* Copies of rows and frames to reserved slots of their rings, all on the copy stream. */
@@ -82,7 +84,7 @@ static int is_large(int64_t ring_bytes)
  * TEAM_BYTES are faster on the calling thread alone. */
 static gpur_grid grid_of(const gpur_replay *replay, int64_t count, int32_t tile)
 {
-    const int64_t pitch = replay->storage.rows.pitch;
+    const int64_t pitch = replay->layout.rows.pitch;
     const int is_small = gpur_device_get_traits(replay->device)->uses_host_cores && count * pitch < TEAM_BYTES;
     return gpur_grid_rows(replay->device, count, tile, is_small ? 0 : pitch);
 }
@@ -92,9 +94,9 @@ static gpur_status scatter(const gpur_replay *replay, const gpur_copies *copies,
                            int64_t first_slot, int64_t count)
 {
     const gpur_ring *const ring = &replay->ring;
-    const gpur_schema *const schema = &replay->storage.rows;
+    const gpur_schema *const schema = &replay->layout.rows;
     const int64_t pitch = schema->pitch, capacity = replay->config.capacity;
-    const int32_t launches = gpur_copies_parts(copies);
+    const int32_t launches = gpur_copies_launches(copies);
     gpur_scatter_args args = {
         .ring = ring->rows,
         .pitch = pitch,
@@ -105,13 +107,13 @@ static gpur_status scatter(const gpur_replay *replay, const gpur_copies *copies,
         .reward_offset = rewards ? (int32_t)schema->fields[ring->clipped_field].offset : 0,
         .reward_clip = replay->config.reward_clip,
         /* non-temporal stores write whole row tiles, so one launch must write all of a tile and clip nothing in it */
-        .past = is_large(capacity * pitch) && ((!rewards && launches == 1) || pitch > GPUR_TILE_BYTES),
-        .tile = gpur_tile_rows(pitch),
+        .nontemporal = is_large(capacity * pitch) && ((!rewards && launches == 1) || pitch > GPUR_TILE_BYTES),
+        .tile_rows = gpur_tile_rows(pitch),
     };
     for (int32_t launch = 0; launch < launches; launch++) {
-        const gpur_copies_range range = gpur_copies_part(copies, launch, args.copies);
+        const gpur_copies_range range = gpur_copies_launch(copies, launch, args.copies);
         args.copy_count = range.count, args.units = range.units;
-        GPUR_TRY(gpur_launch_scatter(ring->copy_stream, grid_of(replay, count, args.tile), &args));
+        GPUR_TRY(gpur_launch_scatter(ring->copy_stream, grid_of(replay, count, args.tile_rows), &args));
         args.rewards = NULL;
     }
     return GPUR_OK;
@@ -130,7 +132,7 @@ static gpur_status copy_contiguous(const ring_copy *c, int64_t slot, int64_t fir
 {
     unsigned char *const to = c->ring + slot * c->pitch;
     const unsigned char *const from = c->from + first * c->pitch;
-    return (is_large(c->slots * c->pitch) ? gpur_copy_past : gpur_copy)(c->stream, to, from, count * c->pitch);
+    return (is_large(c->slots * c->pitch) ? gpur_copy_nt : gpur_copy)(c->stream, to, from, count * c->pitch);
 }
 
 /* One contiguous copy, or two if the slots go around the ring's end. */
@@ -151,12 +153,12 @@ static gpur_status copy_frames(const gpur_ring *ring, const gpur_upload *upload,
     return upload->frame_count > 0 ? copy_to_ring(&c) : GPUR_OK;
 }
 
-/* Copies rows that have the ring's layout straight into the ring or, under GPUR_FEED_SCATTER, to device memory from
+/* Copies rows that have the ring's layout straight into the ring or, under GPUR_UPLOAD_SCATTER, to device memory from
  * which the scatter kernel writes the ring. */
 static gpur_status copy_rows(const gpur_replay *replay, const unsigned char *rows, int64_t first_slot, int64_t count)
 {
     const gpur_ring *const ring = &replay->ring;
-    const int64_t pitch = replay->storage.rows.pitch;
+    const int64_t pitch = replay->layout.rows.pitch;
     const ring_copy c = {ring->copy_stream, ring->rows, replay->config.capacity, pitch, rows, first_slot, count};
     gpur_copies copies;
     if (!ring->scatter_block)
@@ -184,7 +186,7 @@ gpur_status gpur_ring_upload(gpur_replay *replay, const gpur_upload *upload, gpu
     GPUR_TRY(copy_rows(replay, upload->rows, to.first_slot, upload->count));
     if (ring->frames)
         GPUR_TRY(copy_frames(ring, upload, to.first_frame));
-    ring->bytes += upload->count * replay->storage.rows.pitch + upload->frame_count * ring->frame_pitch;
+    ring->bytes += upload->count * replay->layout.rows.pitch + upload->frame_count * ring->frame_pitch;
     return finish_upload(replay, upload->count, &to, copied);
 }
 
@@ -223,13 +225,13 @@ gpur_status gpur_ring_upload_packed(gpur_replay *replay, const void *rows, int64
 {
     gpur_copies copies;
     copies.count = copies.units = 0;
-    add_packed_rows(&copies, &replay->storage.rows, rows);
+    add_packed_rows(&copies, &replay->layout.rows, rows);
     return upload_scattered(replay, &copies, NULL, count);
 }
 
 gpur_status gpur_ring_upload_arrays(gpur_replay *replay, const void *const *fields, int64_t count)
 {
-    const gpur_schema *const schema = &replay->storage.rows;
+    const gpur_schema *const schema = &replay->layout.rows;
     const int32_t clipped = replay->ring.clipped_field;
     gpur_copies copies;
     copies.count = copies.units = 0;
@@ -244,16 +246,16 @@ gpur_status gpur_ring_build(gpur_replay *replay, const gpur_replay_plan *plan)
 {
     gpur_ring *const ring = &replay->ring;
     gpur_device *const device = replay->device;
-    const gpur_linking *const linking = &replay->storage.linking;
-    ring->clipped_field = gpur_clipped_field(&replay->config, &replay->storage.rows);
+    const gpur_frame_layout *const frame_layout = &replay->layout.frame_layout;
+    ring->clipped_field = gpur_clipped_field(&replay->config, &replay->layout.rows);
     GPUR_TRY(gpur_memory_alloc(device, plan->ring_bytes, "the ring of transitions", (void **)&ring->rows));
-    ring->frame_slots = linking->frames;
-    ring->frame_pitch = linking->pitch;
-    if (linking->stack > 0)
-        GPUR_TRY(
-            gpur_memory_alloc(device, linking->frames * linking->pitch, "the ring of frames", (void **)&ring->frames));
-    if (replay->config.feed == GPUR_FEED_SCATTER)
-        GPUR_TRY(gpur_memory_alloc(device, plan->feed_bytes - GPUR_WINDOW_BYTES, "the scatter feed's block",
+    ring->frame_slots = frame_layout->frames;
+    ring->frame_pitch = frame_layout->pitch;
+    if (frame_layout->stack > 0)
+        GPUR_TRY(gpur_memory_alloc(device, frame_layout->frames * frame_layout->pitch, "the ring of frames",
+                                   (void **)&ring->frames));
+    if (replay->config.upload == GPUR_UPLOAD_SCATTER)
+        GPUR_TRY(gpur_memory_alloc(device, plan->upload_bytes - GPUR_WINDOW_BYTES, "the scatter feed's block",
                                    (void **)&ring->scatter_block));
     GPUR_TRY(gpur_stream_create(device, &ring->copy_stream));
     return gpur_event_create(device, &ring->arrays_read);

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The ring: the stored rows, and with GPUR_LINKED the stored frames, in device memory, and the uploads into them. The
- * row with an id lies in slot id % capacity. An upload reserves slots (storage/window.h), which evicts the rows that
- * are in the way, and copies on the copy stream; the rows become visible when the window is extended over them.
+ * The ring: the stored rows, and with GPUR_LAYOUT_FRAMES the stored frames, in device memory, and the uploads into
+ * them. The row with an id lies in slot id % capacity. An upload reserves slots (storage/window.h), which evicts the
+ * rows that are in the way, and copies on the copy stream; the rows become visible when the window is extended over
+ * them.
  *
  * All functions except build and destroy require the window lock.
  */
@@ -15,9 +16,9 @@
 
 typedef struct gpur_ring {
     unsigned char *rows;   /* (capacity, pitch) device */
-    unsigned char *frames; /* (frame_slots, frame_pitch) device; NULL: GPUR_PACKED, the next two are not used */
+    unsigned char *frames; /* (frame_slots, frame_pitch) device; NULL: GPUR_LAYOUT_ROWS, the next two are not used */
     int64_t frame_slots, frame_pitch;
-    unsigned char *scatter_block; /* (update_size, pitch) device: rows to be scattered; NULL under GPUR_FEED_COPY */
+    unsigned char *scatter_block; /* (block_rows, pitch) device: rows to be scattered; NULL under GPUR_UPLOAD_COPY */
     int32_t clipped_field;        /* index of the field that is clipped, or -1; staged rows have been clipped already */
     gpur_stream *copy_stream;     /* uploads */
     gpur_event *arrays_read;      /* on the copy stream: all arrays uploaded so far have been read */
@@ -28,7 +29,7 @@ typedef struct gpur_ring {
 gpur_status gpur_ring_build(gpur_replay *replay, const gpur_replay_plan *plan);
 void gpur_ring_destroy(gpur_replay *replay); /* after both streams; also after a failed build */
 
-/* One upload: 1 to update_size rows and the frames stored with them, in pinned memory. */
+/* One upload: 1 to block_rows rows and the frames stored with them, in pinned memory. */
 typedef struct gpur_upload {
     const unsigned char *rows; /* (count, pitch) */
     int64_t count;

@@ -4,20 +4,20 @@
 #include <assert.h>
 #include <string.h>
 
-static void describe(gpur_staging *staging, const gpur_replay_config *config, const gpur_storage *storage)
+static void describe(gpur_staging *staging, const gpur_replay_config *config, const gpur_ring_layout *layout)
 {
-    staging->block_rows = config->update_size;
-    staging->pitch = storage->rows.pitch;
-    staging->block_frames = storage->linking.block_frames;
-    staging->frame_pitch = storage->linking.pitch;
-    staging->row_frames = storage->linking.per_row;
+    staging->block_rows = config->block_rows;
+    staging->pitch = layout->rows.pitch;
+    staging->block_frames = layout->frame_layout.block_frames;
+    staging->frame_pitch = layout->frame_layout.pitch;
+    staging->row_frames = layout->frame_layout.frames_per_row;
 }
 
 gpur_status gpur_staging_build(gpur_staging *staging, gpur_device *device, const gpur_replay_config *config,
-                               const gpur_storage *storage)
+                               const gpur_ring_layout *layout)
 {
     staging->device = device;
-    describe(staging, config, storage);
+    describe(staging, config, layout);
     const int64_t row_bytes = staging->block_rows * staging->pitch;
     const int64_t frame_bytes = staging->block_frames * staging->frame_pitch;
     const int64_t count = config->staging_blocks;
@@ -40,28 +40,28 @@ void gpur_staging_destroy(gpur_staging *staging)
     gpur_pinned_free(staging->device, staging->memory);
 }
 
-void gpur_queue_push(gpur_block_queue *queue, gpur_block *block)
+void gpur_queue_push(gpur_staging_queue *queue, gpur_block *block)
 {
     assert(queue->count < GPUR_MAX_STAGING_BLOCKS);
     queue->blocks[queue->count++] = block;
 }
 
-gpur_block *gpur_queue_take(gpur_block_queue *queue, int32_t place)
+gpur_block *gpur_queue_remove(gpur_staging_queue *queue, int32_t index)
 {
-    gpur_block *const block = queue->blocks[place];
+    gpur_block *const block = queue->blocks[index];
     queue->count--;
-    memmove(&queue->blocks[place], &queue->blocks[place + 1], (size_t)(queue->count - place) * sizeof(gpur_block *));
+    memmove(&queue->blocks[index], &queue->blocks[index + 1], (size_t)(queue->count - index) * sizeof(gpur_block *));
     return block;
 }
 
-gpur_block *gpur_staging_take_idle(gpur_staging *staging)
+gpur_block *gpur_staging_pop_idle(gpur_staging *staging)
 {
-    gpur_block_queue *const spare = &staging->spare;
+    gpur_staging_queue *const spare = &staging->spare;
     const int32_t newest = spare->count - 1;
     if (newest >= 0 && gpur_event_done(spare->blocks[newest]->copied))
-        return gpur_queue_take(spare, newest);
+        return gpur_queue_remove(spare, newest);
     if (newest >= 0 && gpur_event_done(spare->blocks[0]->copied))
-        return gpur_queue_take(spare, 0);
+        return gpur_queue_remove(spare, 0);
     return NULL;
 }
 
@@ -72,8 +72,8 @@ int gpur_block_has_room(const gpur_staging *staging, const gpur_block *block)
 
 void gpur_block_clear(gpur_block *block)
 {
-    block->filled = block->fed = 0;
-    block->frames_filled = block->frames_fed = 0;
+    block->filled = block->uploaded = 0;
+    block->frames_filled = block->frames_uploaded = 0;
 }
 
 /* Number of rows that always fit into a block in which `rows` rows and `frames` frames are taken. */

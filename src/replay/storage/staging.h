@@ -18,16 +18,16 @@ typedef struct gpur_block {
     unsigned char *frames; /* (block_frames, frame_pitch) pinned */
     gpur_event *copied;    /* recorded after its last upload */
     int64_t filled;        /* rows claimed by writers */
-    int64_t fed;           /* rows uploaded; a block may take several uploads */
-    int64_t frames_filled, frames_fed;
+    int64_t uploaded;      /* rows uploaded; a block may take several uploads */
+    int64_t frames_filled, frames_uploaded;
     int64_t writing; /* claims that have not been committed */
 } gpur_block;
 
 /* Blocks in the order in which they were added. */
-typedef struct gpur_block_queue {
+typedef struct gpur_staging_queue {
     gpur_block *blocks[GPUR_MAX_STAGING_BLOCKS]; /* (count) */
     int32_t count;
-} gpur_block_queue;
+} gpur_staging_queue;
 
 typedef struct gpur_staging {
     gpur_device *device; /* not retained */
@@ -35,23 +35,23 @@ typedef struct gpur_staging {
     gpur_block blocks[GPUR_MAX_STAGING_BLOCKS]; /* (count) */
     int32_t count;
     int64_t block_rows, pitch;
-    int64_t block_frames, frame_pitch; /* 0 with GPUR_PACKED */
+    int64_t block_frames, frame_pitch; /* 0 with GPUR_LAYOUT_ROWS */
     int64_t row_frames;                /* the most frames of one row */
     gpur_block *open;                  /* the block that writers fill, or NULL */
-    gpur_block_queue closed, spare;
+    gpur_staging_queue closed, spare;
 } gpur_staging;
 
 gpur_status gpur_staging_build(gpur_staging *staging, gpur_device *device, const gpur_replay_config *config,
-                               const gpur_storage *storage);
+                               const gpur_ring_layout *layout);
 void gpur_staging_destroy(gpur_staging *staging); /* also after a failed build */
 
-void gpur_queue_push(gpur_block_queue *queue, gpur_block *block);
-gpur_block *gpur_queue_take(gpur_block_queue *queue, int32_t place); /* removes the block at this index */
+void gpur_queue_push(gpur_staging_queue *queue, gpur_block *block);
+gpur_block *gpur_queue_remove(gpur_staging_queue *queue, int32_t index); /* removes the block at this index */
 
 /* Removes a spare block whose last copy is done from the queue; NULL if there is none. Results stay reproducible
  * although this polls events, because it does not matter which block a row passes through. The block that became spare
  * last is tried first: the CPU's caches may still hold it. */
-gpur_block *gpur_staging_take_idle(gpur_staging *staging);
+gpur_block *gpur_staging_pop_idle(gpur_staging *staging);
 
 /* 1 if one more row fits into the block, with the most frames that a row can have. */
 int gpur_block_has_room(const gpur_staging *staging, const gpur_block *block);

@@ -35,9 +35,9 @@ static gpur_status send(gpur_replay *replay)
     const gpur_window old = window->sent;
     window->is_dirty = 0;
     window->sent = window->host;
-    GPUR_TRY(gpur_priorities_leave(&replay->priorities, stream, &old, &window->host));
+    GPUR_TRY(gpur_priorities_evict(&replay->priorities, stream, &old, &window->host));
     GPUR_TRY(launch_set(replay, &window->host));
-    return gpur_priorities_enter(&replay->priorities, stream, &old, &window->host);
+    return gpur_priorities_insert(&replay->priorities, stream, &old, &window->host);
 }
 
 void gpur_window_publish_all_next(gpur_replay *replay)
@@ -73,7 +73,7 @@ static gpur_status send_unseen(gpur_replay *replay, int64_t rows)
 {
     gpur_window_state *const window = &replay->window;
     const int64_t seen = window->sent.first_id + window->sent.count;
-    if (!gpur_priorities_brings(&replay->priorities) || window->host.first_id + rows <= seen)
+    if (!gpur_priorities_from_rows(&replay->priorities) || window->host.first_id + rows <= seen)
         return GPUR_OK;
     window->reads_unrecorded = 1;
     return send(replay);
@@ -104,7 +104,8 @@ static gpur_status evict(gpur_replay *replay, int64_t rows)
 static int64_t rows_to_evict(const gpur_replay *replay, int64_t held, int64_t head)
 {
     const int64_t excess = held - replay->config.capacity, first = replay->window.host.first_id;
-    const int64_t for_frames = replay->ring.frames ? gpur_frame_log_keep(&replay->frame_index, first, head) - first : 0;
+    const int64_t for_frames =
+        replay->ring.frames ? gpur_frame_index_first_live_row(&replay->frame_index, first, head) - first : 0;
     const int64_t rows = excess > for_frames ? excess : for_frames;
     return rows > 0 ? rows : 0;
 }
@@ -135,7 +136,7 @@ static int is_crowded(const gpur_replay *replay, int64_t rows)
 {
     const gpur_window_state *const window = &replay->window;
     const int64_t unpublished = window->publish_next.rows + window->refreshed + window->publish_after.rows;
-    return unpublished + rows + replay->config.max_batch > replay->storage.secure;
+    return unpublished + rows + replay->config.max_batch > replay->layout.guaranteed_rows;
 }
 
 int gpur_window_would_wait(const gpur_replay *replay, int64_t rows)
@@ -148,7 +149,7 @@ int gpur_window_would_wait(const gpur_replay *replay, int64_t rows)
 gpur_status gpur_window_reserve(gpur_replay *replay, int64_t rows, int64_t frames, gpur_reservation *to)
 {
     gpur_window_state *const window = &replay->window;
-    assert(rows >= 1 && rows <= replay->config.update_size);
+    assert(rows >= 1 && rows <= replay->config.block_rows);
     if (is_crowded(replay, rows)) {
         gpur_window_publish_all_next(replay);
         GPUR_TRY(publish_next(replay));

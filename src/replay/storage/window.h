@@ -7,8 +7,8 @@
  *   publish   makes the consumer stream wait for the copy, and extends the window by the new rows
  *
  * All decisions follow from the order of calls, never from what the device has finished, so a run can be repeated bit
- * by bit. Ids count up in the order of reservation. With GPUR_LINKED, frames are stored likewise: they are uploaded
- * with their rows, and a row is also evicted before a frame that it links to is overwritten.
+ * by bit. Ids count up in the order of reservation. With GPUR_LAYOUT_FRAMES, frames are stored likewise: they are
+ * uploaded with their rows, and a row is also evicted before a frame that it links to is overwritten.
  *
  * All functions except build and destroy require the window lock.
  */
@@ -56,7 +56,7 @@ typedef struct gpur_reservation {
     int after_next; /* 1: the copy waits for a launch, so the rows are published one launch later */
 } gpur_reservation;
 
-/* Reserves slots for 1 to update_size rows and their frames, and evicts the rows that are in the way. */
+/* Reserves slots for 1 to block_rows rows and their frames, and evicts the rows that are in the way. */
 gpur_status gpur_window_reserve(gpur_replay *replay, int64_t rows, int64_t frames, gpur_reservation *to);
 
 /* Notes that the copies into a reservation are enqueued, with `copied` recorded after them, and so when its rows are to

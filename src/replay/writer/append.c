@@ -12,9 +12,9 @@
 typedef struct gpur_rows_source {
     /* Copies rows `first` to first + count - 1 to `to`, (count, pitch). */
     void (*fill)(const void *data, const gpur_schema *schema, int64_t first, int64_t count, unsigned char *to);
-    /* Uploads the same rows, at most update_size of them. */
+    /* Uploads the same rows, at most block_rows of them. */
     gpur_status (*upload)(gpur_replay *replay, const void *data, int64_t first, int64_t count);
-    int clips; /* 1: the upload clips rewards */
+    int upload_clips; /* 1: the upload clips rewards */
 } gpur_rows_source;
 
 extern const gpur_rows_source gpur_source_packed; /* data: (count, row_bytes) */
@@ -22,23 +22,23 @@ extern const gpur_rows_source gpur_source_fields; /* data: (field_count) pointer
 
 enum { TILE_ROWS = 64 };
 
-static void move_packed(const gpur_schema *schema, const unsigned char *from, int64_t count, unsigned char *to)
+static void copy_packed(const gpur_schema *schema, const unsigned char *from, int64_t count, unsigned char *to)
 {
     const gpur_column rows = {to, from, schema->pitch, schema->row_bytes, schema->row_bytes};
     if (schema->row_bytes == schema->pitch)
         memcpy(to, from, (size_t)(count * schema->pitch));
     else
-        gpur_move_column(&rows, count);
+        gpur_copy_column(&rows, count);
 }
 
 /* Normalizes the flags of rows that have been copied: bytes other than 0 become 1. */
-static void settle_flags(const gpur_schema *schema, int64_t count, unsigned char *rows)
+static void normalize_flags(const gpur_schema *schema, int64_t count, unsigned char *rows)
 {
     for (int32_t f = 0; f < schema->count; f++) {
         unsigned char *const at = rows + schema->fields[f].offset;
         const gpur_column column = {at, at, schema->pitch, schema->pitch, schema->fields[f].bytes};
         if (schema->is_flag[f])
-            gpur_move_flags(&column, count);
+            gpur_copy_flags(&column, count);
     }
 }
 
@@ -47,12 +47,12 @@ static void settle_flags(const gpur_schema *schema, int64_t count, unsigned char
 static void fill_packed(const void *data, const gpur_schema *schema, int64_t first, int64_t count, unsigned char *to)
 {
     const unsigned char *const from = (const unsigned char *)data + first * schema->row_bytes;
-    const int64_t most = schema->flags > 0 ? TILE_ROWS : count;
+    const int64_t limit = schema->flags > 0 ? TILE_ROWS : count;
     for (int64_t done = 0, rows; done < count; done += rows) {
-        rows = count - done < most ? count - done : most;
-        move_packed(schema, from + done * schema->row_bytes, rows, to + done * schema->pitch);
+        rows = count - done < limit ? count - done : limit;
+        copy_packed(schema, from + done * schema->row_bytes, rows, to + done * schema->pitch);
         if (schema->flags > 0)
-            settle_flags(schema, rows, to + done * schema->pitch);
+            normalize_flags(schema, rows, to + done * schema->pitch);
     }
 }
 
@@ -69,9 +69,9 @@ static void fill_fields(const void *data, const gpur_schema *schema, int64_t fir
                                         field->bytes, field->bytes};
             const int64_t rows = count - done < TILE_ROWS ? count - done : TILE_ROWS;
             if (schema->is_flag[f])
-                gpur_move_flags(&column, rows);
+                gpur_copy_flags(&column, rows);
             else
-                gpur_move_column(&column, rows);
+                gpur_copy_column(&column, rows);
         }
 }
 
@@ -95,8 +95,8 @@ const gpur_rows_source gpur_source_fields = {fill_fields, upload_fields, 1};
 
 /* The public functions, and the choice between a staging block and the ring. */
 
-enum { SMALL_BYTES = 4096 };    /* are copied faster than the lock is released and taken again */
-enum { STRAIGHT_BYTES = 8192 }; /* from here on, copying rows twice takes longer than an upload of their own */
+enum { SMALL_BYTES = 4096 };  /* are copied faster than the lock is released and taken again */
+enum { DIRECT_BYTES = 8192 }; /* from here on, copying rows twice takes longer than an upload of their own */
 
 static void clip_rewards(const gpur_replay *replay, unsigned char *rows, int64_t count)
 {
@@ -113,44 +113,44 @@ static void clip_rewards(const gpur_replay *replay, unsigned char *rows, int64_t
 }
 
 /* An append in progress. */
-typedef struct rows_in {
+typedef struct append_job {
     const gpur_rows_source *source;
     const void *data;
     int64_t count, done;
-    int keep_lock; /* 1: never release the lock, so that no other call comes in between */
-} rows_in;
+    int hold_lock; /* 1: never release the lock, so that no other call comes in between */
+} append_job;
 
 /* Claims rows, fills them (many bytes: without the lock) and commits them. */
-static gpur_status append_staged(gpur_replay *replay, rows_in *in)
+static gpur_status append_staged(gpur_replay *replay, append_job *in)
 {
     gpur_claim claim;
     GPUR_TRY(gpur_ingest_claim(replay, in->count - in->done, gpur_ingest_may_wait(&replay->ingest), &claim));
-    const int keep = in->keep_lock || claim.count * replay->schema.pitch <= SMALL_BYTES;
-    if (!keep)
+    const int holds_lock = in->hold_lock || claim.count * replay->schema.pitch <= SMALL_BYTES;
+    if (!holds_lock)
         gpur_window_unlock(replay);
     in->source->fill(in->data, &replay->schema, in->done, claim.count, claim.rows);
     clip_rewards(replay, claim.rows, claim.count);
-    if (!keep)
+    if (!holds_lock)
         gpur_window_lock(replay);
     in->done += claim.count;
     return gpur_ingest_commit(replay, &claim);
 }
 
 /* 1 if the next rows may bypass staging. The device must execute work before the call returns, nothing may be staged,
- * and the rows must be worth an upload of their own: they fill a block or, under GPUR_FLUSH_AUTO, take STRAIGHT_BYTES
+ * and the rows must be worth an upload of their own: they fill a block or, under GPUR_FLUSH_AUTO, take DIRECT_BYTES
  * or more. */
-static int may_go_straight(const gpur_replay *replay, const rows_in *in)
+static int may_append_directly(const gpur_replay *replay, const append_job *in)
 {
     const int64_t left = in->count - in->done;
-    const int many = replay->config.flush == GPUR_FLUSH_AUTO && left > (STRAIGHT_BYTES - 1) / replay->schema.pitch;
-    return (many || left >= replay->config.update_size) && gpur_device_get_traits(replay->device)->is_synchronous &&
-           replay->config.feed == GPUR_FEED_COPY && (in->source->clips || replay->ring.clipped_field < 0) &&
+    const int is_large = replay->config.flush == GPUR_FLUSH_AUTO && left > (DIRECT_BYTES - 1) / replay->schema.pitch;
+    return (is_large || left >= replay->config.block_rows) && gpur_device_get_traits(replay->device)->is_synchronous &&
+           replay->config.upload == GPUR_UPLOAD_COPY && (in->source->upload_clips || replay->ring.clipped_field < 0) &&
            gpur_ingest_is_empty(&replay->ingest);
 }
 
-static gpur_status append_straight(gpur_replay *replay, rows_in *in)
+static gpur_status append_direct(gpur_replay *replay, append_job *in)
 {
-    const int64_t left = in->count - in->done, most = replay->config.update_size, rows = left < most ? left : most;
+    const int64_t left = in->count - in->done, limit = replay->config.block_rows, rows = left < limit ? left : limit;
     GPUR_TRY(in->source->upload(replay, in->data, in->done, rows));
     replay->ring.bytes += rows * replay->schema.pitch;
     gpur_ingest_count_uploaded(replay, rows);
@@ -159,7 +159,7 @@ static gpur_status append_straight(gpur_replay *replay, rows_in *in)
 }
 
 /* Copies a few rows into the open block without waiting; 0 if that is not possible. */
-static inline int append_few(gpur_replay *replay, rows_in *in)
+static inline int append_small(gpur_replay *replay, append_job *in)
 {
     unsigned char *rows = NULL;
     if (in->count > 0 && in->count <= SMALL_BYTES / replay->schema.pitch)
@@ -173,16 +173,16 @@ static inline int append_few(gpur_replay *replay, rows_in *in)
 }
 
 /* Appends until all rows are stored or a claim is refused. The lock is held at the call and on return. */
-static gpur_status append_many(gpur_replay *replay, rows_in *in)
+static gpur_status append_large(gpur_replay *replay, append_job *in)
 {
     while (in->done < in->count)
-        GPUR_TRY((may_go_straight(replay, in) ? append_straight : append_staged)(replay, in));
+        GPUR_TRY((may_append_directly(replay, in) ? append_direct : append_staged)(replay, in));
     return GPUR_OK;
 }
 
-static inline gpur_status append_host(gpur_replay *replay, rows_in *in)
+static inline gpur_status append_host(gpur_replay *replay, append_job *in)
 {
-    return append_few(replay, in) ? GPUR_OK : append_many(replay, in);
+    return append_small(replay, in) ? GPUR_OK : append_large(replay, in);
 }
 
 /* Uploads straight from device memory. Staged rows are uploaded first, so that ids follow the order of appends. */
@@ -190,8 +190,8 @@ static gpur_status append_arrays(gpur_replay *replay, int64_t count, const void 
 {
     GPUR_TRY(gpur_ingest_flush(replay));
     while (*done < count) {
-        const int64_t left = count - *done, most = replay->config.update_size;
-        const int64_t rows = left < most ? left : most;
+        const int64_t left = count - *done, limit = replay->config.block_rows;
+        const int64_t rows = left < limit ? left : limit;
         GPUR_TRY(gpur_source_fields.upload(replay, fields, *done, rows));
         gpur_ingest_count_uploaded(replay, rows);
         *done += rows;
@@ -232,19 +232,20 @@ static gpur_status finish(gpur_replay *replay, gpur_status status, const gpur_ap
     return status;
 }
 
-/* Refuses GPUR_LINKED: finished rows do not tell which of their frames are stored already. */
+/* Refuses GPUR_LAYOUT_FRAMES: finished rows do not tell which of their frames are stored already. */
 static gpur_status check_packed(const gpur_replay *replay)
 {
-    GPUR_REQUIRE(replay->config.layout == GPUR_PACKED,
-                 "the replay's layout is GPUR_LINKED, which stores each frame of an episode once, and finished rows do "
-                 "not tell to which episode they belong: use gpur_writer_reset and gpur_writer_step_with, or "
-                 "GPUR_PACKED");
+    GPUR_REQUIRE(
+        replay->config.layout == GPUR_LAYOUT_ROWS,
+        "the replay's layout is GPUR_LAYOUT_FRAMES, which stores each frame of an episode once, and finished rows do "
+        "not tell to which episode they belong: use gpur_writer_reset and gpur_writer_step_ex, or "
+        "GPUR_LAYOUT_ROWS");
     return GPUR_OK;
 }
 
 gpur_status gpur_writer_append(gpur_writer *writer, int64_t count, const void *rows, int64_t *appended)
 {
-    rows_in in = {&gpur_source_packed, rows, count, 0, 0};
+    append_job in = {&gpur_source_packed, rows, count, 0, 0};
     if (appended)
         *appended = 0;
     GPUR_REQUIRE(writer, "writer is NULL");
@@ -259,14 +260,14 @@ gpur_status gpur_writer_append(gpur_writer *writer, int64_t count, const void *r
     return finish(replay, status, &clock, in.done, appended);
 }
 
-/* Finds out whether the arrays are in device memory. On the CPU a kernel can read any memory; with GPUR_FEED_SCATTER
+/* Finds out whether the arrays are in device memory. On the CPU a kernel can read any memory; with GPUR_UPLOAD_SCATTER
  * the arrays count as device memory, so that a kernel copies them. */
-static gpur_status place_of(const gpur_replay *replay, int64_t count, const void *const *fields, int *on_device)
+static gpur_status locate_arrays(const gpur_replay *replay, int64_t count, const void *const *fields, int *on_device)
 {
     gpur_device *const device = replay->device;
     for (int32_t f = 0; f < replay->schema.count && count > 0; f++) {
         GPUR_REQUIRE(fields[f], "fields[%d], \"%s\", is NULL", (int)f, replay->schema.fields[f].name);
-        int here = replay->config.feed == GPUR_FEED_SCATTER;
+        int here = replay->config.upload == GPUR_UPLOAD_SCATTER;
         if (gpur_device_get_traits(device)->has_own_memory)
             GPUR_TRY(gpur_memory_locate(device, fields[f], &here));
         GPUR_REQUIRE(f == 0 || here == *on_device,
@@ -282,7 +283,7 @@ static gpur_status place_of(const gpur_replay *replay, int64_t count, const void
 gpur_status gpur_writer_append_fields(gpur_writer *writer, int64_t count, const void *const *fields, void *stream,
                                       int64_t *appended)
 {
-    rows_in in = {&gpur_source_fields, fields, count, 0, 0};
+    append_job in = {&gpur_source_fields, fields, count, 0, 0};
     int on_device = 0;
     if (appended)
         *appended = 0;
@@ -291,8 +292,8 @@ gpur_status gpur_writer_append_fields(gpur_writer *writer, int64_t count, const 
     GPUR_REQUIRE(fields || count == 0, "fields is NULL; it must be %d pointers", (int)writer->replay->schema.count);
     gpur_replay *const replay = writer->replay;
     GPUR_TRY(check_packed(replay));
-    GPUR_TRY(gpur_native_check(replay->device, stream, 0));
-    GPUR_TRY(place_of(replay, count, fields, &on_device));
+    GPUR_TRY(gpur_native_stream_check(replay->device, stream, 0));
+    GPUR_TRY(locate_arrays(replay, count, fields, &on_device));
     gpur_window_lock(replay);
     gpur_ingest_begin_call(replay);
     const gpur_append_clock clock = gpur_append_clock_begin(&replay->ingest, count);
@@ -303,34 +304,34 @@ gpur_status gpur_writer_append_fields(gpur_writer *writer, int64_t count, const 
 
 /* 1 if all rows can be appended without waiting: there is room, and no upload would overwrite rows that may be read by
  * a launch that another thread is enqueuing. No launch begins while the lock is held. */
-static int goes_at_once(const gpur_replay *replay, const rows_in *in)
+static int fits_without_waiting(const gpur_replay *replay, const append_job *in)
 {
     const gpur_ingest *const ingest = &replay->ingest;
-    const int uploads = may_go_straight(replay, in) || gpur_ingest_fills_block(ingest, in->count);
+    const int uploads = may_append_directly(replay, in) || gpur_ingest_fills_block(ingest, in->count);
     return gpur_ingest_has_room(ingest, in->count) &&
            !(uploads && gpur_window_would_wait(replay, ingest->staged + in->count));
 }
 
 static gpur_status try_append(gpur_replay *replay, int64_t count, const void *const *fields)
 {
-    rows_in in = {&gpur_source_fields, fields, count, 0, 1};
+    append_job in = {&gpur_source_fields, fields, count, 0, 1};
     const gpur_append_clock clock = gpur_append_clock_begin(&replay->ingest, count);
     gpur_status status = GPUR_OK;
-    if (!append_few(replay, &in))
-        status = goes_at_once(replay, &in) ? append_many(replay, &in) : GPUR_WOULD_BLOCK;
+    if (!append_small(replay, &in))
+        status = fits_without_waiting(replay, &in) ? append_large(replay, &in) : GPUR_WOULD_BLOCK;
     return finish(replay, status, &clock, in.done, NULL);
 }
 
 /* Refuses a count for which there may never be room, because GPUR_WOULD_BLOCK means that calling again will help. One
  * block may stay open and partly filled until a flush, so only the others are sure to have room. */
-static gpur_status check_at_once(const gpur_replay *replay, int64_t count, const void *const *fields)
+static gpur_status check_try_append(const gpur_replay *replay, int64_t count, const void *const *fields)
 {
-    const int64_t most = (replay->config.staging_blocks - 1) * replay->config.update_size;
+    const int64_t limit = (replay->config.staging_blocks - 1) * replay->config.block_rows;
     GPUR_TRY(check_packed(replay));
-    GPUR_REQUIRE(count <= most,
-                 "count is %" PRId64 "; at once it must be at most (staging_blocks - 1) x update_size = %" PRId64
+    GPUR_REQUIRE(count <= limit,
+                 "count is %" PRId64 "; at once it must be at most (staging_blocks - 1) x block_rows = %" PRId64
                  "; gpur_writer_append_fields takes any number",
-                 count, most);
+                 count, limit);
     for (int32_t f = 0; f < replay->schema.count && count > 0; f++)
         GPUR_REQUIRE(fields[f], "fields[%d], \"%s\", is NULL", (int)f, replay->schema.fields[f].name);
     return GPUR_OK;
@@ -342,7 +343,7 @@ gpur_status gpur_writer_try_append_fields(gpur_writer *writer, int64_t count, co
     GPUR_REQUIRE(count >= 0, "count is %" PRId64 "; it must be 0 or more", count);
     GPUR_REQUIRE(fields || count == 0, "fields is NULL; it must be %d pointers", (int)writer->replay->schema.count);
     gpur_replay *const replay = writer->replay;
-    GPUR_TRY(check_at_once(replay, count, fields));
+    GPUR_TRY(check_try_append(replay, count, fields));
     gpur_status status = GPUR_WOULD_BLOCK;
     if (gpur_ingest_try_begin_call(replay))
         status = try_append(replay, count, fields);

@@ -33,7 +33,7 @@ gpur_step_fields gpur_step_fields_find(const gpur_schema *schema)
     return fields;
 }
 
-static gpur_status check_there(const gpur_step_fields *f)
+static gpur_status check_present(const gpur_step_fields *f)
 {
     GPUR_REQUIRE(f->obs >= 0 && f->action >= 0 && f->reward >= 0 && f->next_obs >= 0 && f->terminated >= 0,
                  "the schema has no field \"%s\"; gpur_writer_step needs obs, action, reward, next_obs and terminated",
@@ -48,7 +48,7 @@ static gpur_status check_there(const gpur_step_fields *f)
 /* gpur_schema_build has checked the types of terminated and discount. */
 gpur_status gpur_step_fields_check(const gpur_step_fields *f, const gpur_schema *schema)
 {
-    GPUR_TRY(check_there(f));
+    GPUR_TRY(check_present(f));
     const gpur_field_info *const obs = &schema->fields[f->obs], *const next = &schema->fields[f->next_obs];
     GPUR_REQUIRE(obs->dtype == next->dtype && memcmp(obs->shape, next->shape, sizeof obs->shape) == 0,
                  "fields \"obs\" and \"next_obs\" differ in type or shape; gpur_writer_step needs them alike");
@@ -81,66 +81,68 @@ static int64_t round_up(int64_t bytes)
     return (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
 }
 
-static void keep_field(gpur_kept *kept, const gpur_schema *schema, const gpur_storage *storage, int32_t field)
+static void carry_field(gpur_env_state *env_state, const gpur_schema *schema, const gpur_ring_layout *layout,
+                        int32_t field)
 {
-    const int32_t stored = storage->stored[field];
+    const int32_t stored = layout->stored[field];
     if (stored < 0)
         return;
     const int64_t bytes = schema->fields[field].bytes;
-    const gpur_kept_field kept_field = {field, kept->step_bytes, storage->rows.fields[stored].offset, bytes};
-    kept->fields[kept->count++] = kept_field;
-    kept->step_bytes += round_up(bytes);
+    const gpur_carried_field carried = {field, env_state->step_bytes, layout->rows.fields[stored].offset, bytes};
+    env_state->fields[env_state->count++] = carried;
+    env_state->step_bytes += round_up(bytes);
 }
 
-static void keep_fields(gpur_kept *kept, const gpur_step_fields *fields, const gpur_schema *schema,
-                        const gpur_storage *storage)
+static void carry_fields(gpur_env_state *env_state, const gpur_step_fields *fields, const gpur_schema *schema,
+                         const gpur_ring_layout *layout)
 {
     if (fields->obs >= 0)
-        keep_field(kept, schema, storage, fields->obs);
-    kept->obs_bytes = kept->count > 0 ? kept->fields[0].bytes : 0;
+        carry_field(env_state, schema, layout, fields->obs);
+    env_state->obs_bytes = env_state->count > 0 ? env_state->fields[0].bytes : 0;
     if (fields->action >= 0)
-        keep_field(kept, schema, storage, fields->action);
+        carry_field(env_state, schema, layout, fields->action);
     for (int32_t field = 0; field < schema->count; field++)
         if (gpur_step_fields_is_extra(fields, field))
-            keep_field(kept, schema, storage, field);
+            carry_field(env_state, schema, layout, field);
 }
 
-void gpur_kept_plan(gpur_kept *kept, int32_t num_envs, int32_t n_step, const gpur_step_fields *fields,
-                    const gpur_schema *schema, const gpur_storage *storage)
+void gpur_env_state_plan(gpur_env_state *env_state, int32_t num_envs, int32_t n_step, const gpur_step_fields *fields,
+                         const gpur_schema *schema, const gpur_ring_layout *layout)
 {
-    kept->num_envs = num_envs;
-    kept->n_step = n_step;
-    kept->room = gpur_power_above(n_step);
-    keep_fields(kept, fields, schema, storage);
+    env_state->num_envs = num_envs;
+    env_state->n_step = n_step;
+    env_state->room = gpur_power_above(n_step);
+    carry_fields(env_state, fields, schema, layout);
 }
 
-gpur_status gpur_kept_build(gpur_kept *kept, gpur_device *device, int32_t num_envs, int32_t n_step,
-                            const gpur_step_fields *fields, const gpur_schema *schema, const gpur_storage *storage)
+gpur_status gpur_env_state_build(gpur_env_state *env_state, gpur_device *device, int32_t num_envs, int32_t n_step,
+                                 const gpur_step_fields *fields, const gpur_schema *schema,
+                                 const gpur_ring_layout *layout)
 {
-    kept->device = device;
-    gpur_kept_plan(kept, num_envs, n_step, fields, schema, storage);
-    const int64_t steps = num_envs * kept->room;
-    const int64_t episodes = round_up(num_envs * (int64_t)sizeof *kept->episodes);
-    const int64_t rewards = round_up(steps * (int64_t)sizeof *kept->rewards);
-    kept->bytes = (size_t)(episodes + rewards + steps * kept->step_bytes);
-    unsigned char *const memory = gpur_host_alloc(device, kept->bytes);
+    env_state->device = device;
+    gpur_env_state_plan(env_state, num_envs, n_step, fields, schema, layout);
+    const int64_t steps = num_envs * env_state->room;
+    const int64_t episodes = round_up(num_envs * (int64_t)sizeof *env_state->episodes);
+    const int64_t rewards = round_up(steps * (int64_t)sizeof *env_state->rewards);
+    env_state->bytes = (size_t)(episodes + rewards + steps * env_state->step_bytes);
+    unsigned char *const memory = gpur_host_alloc(device, env_state->bytes);
     if (!memory)
         return gpur_fail(GPUR_OUT_OF_MEMORY, "no memory for the last steps of %d environments, %zu bytes",
-                         (int)num_envs, kept->bytes);
-    kept->episodes = (gpur_episode *)(void *)memory;
-    kept->rewards = (float *)(void *)(memory + episodes);
-    kept->values = memory + episodes + rewards;
+                         (int)num_envs, env_state->bytes);
+    env_state->episodes = (gpur_episode *)(void *)memory;
+    env_state->rewards = (float *)(void *)(memory + episodes);
+    env_state->values = memory + episodes + rewards;
     return GPUR_OK;
 }
 
-void gpur_kept_destroy(gpur_kept *kept)
+void gpur_env_state_destroy(gpur_env_state *env_state)
 {
-    if (kept->episodes)
-        gpur_host_free(kept->device, kept->episodes, kept->bytes);
+    if (env_state->episodes)
+        gpur_host_free(env_state->device, env_state->episodes, env_state->bytes);
 }
 
-void gpur_kept_begin(gpur_kept *kept, int64_t env)
+void gpur_env_state_begin(gpur_env_state *env_state, int64_t env)
 {
     const gpur_episode begun = {.previous = -1, .state = GPUR_EPISODE_OPEN};
-    kept->episodes[env] = begun;
+    env_state->episodes[env] = begun;
 }

@@ -19,7 +19,7 @@ typedef struct gpur_step_fields {
 
 gpur_step_fields gpur_step_fields_find(const gpur_schema *schema);
 
-/* Refuses a schema that lacks a field that gpur_writer_step_with needs, or has it with another type. */
+/* Refuses a schema that lacks a field that gpur_writer_step_ex needs, or has it with another type. */
 gpur_status gpur_step_fields_check(const gpur_step_fields *fields, const gpur_schema *schema);
 
 /* 1 if the field is one of the extras of a step. */
@@ -32,26 +32,26 @@ int gpur_step_fields_is_extra(const gpur_step_fields *fields, int32_t field);
 
 /* Number of transitions that the last step completes. They begin at the oldest pending steps and end with the last
  * step. `pending`: steps that have not begun a transition, the last one included; `ends`: the episode ends with it. */
-static inline int32_t gpur_fold_due(int32_t pending, int32_t n_step, int ends)
+static inline int32_t gpur_n_step_ready(int32_t pending, int32_t n_step, int ends)
 {
     if (ends)
         return pending;
     return pending >= n_step ? pending - n_step + 1 : 0;
 }
 
-typedef struct gpur_fold {
+typedef struct gpur_n_step_return {
     float reward;   /* r(0) + gamma r(1) + ... + gamma^(m-1) r(m-1) */
     float discount; /* gamma^m, whether or not the last step terminated */
-} gpur_fold;
+} gpur_n_step_return;
 
 /* The return of `steps` rewards, from number `first` on, in a ring buffer of `room` floats, a power of two. A single
  * reward is returned bit for bit. */
-gpur_fold gpur_fold_rewards(const float *rewards, int32_t room, int64_t first, int32_t steps, float gamma);
+gpur_n_step_return gpur_n_step_return_of(const float *rewards, int32_t room, int64_t first, int32_t steps, float gamma);
 
 /*
  * The state of each environment: its open episode and, for the steps that may still begin a transition, the fields that
  * a transition takes from its first step. Step t of an episode is entry t % room; the entry of the next step already
- * has its observation. With GPUR_LINKED the observations are in frame_history.h instead.
+ * has its observation. With GPUR_LAYOUT_FRAMES the observations are in frame_history.h instead.
  */
 
 typedef struct gpur_episode {
@@ -62,16 +62,16 @@ typedef struct gpur_episode {
 } gpur_episode;
 
 /* A field that a transition takes from its first step: its offsets in the entry of a step and in a ring row. */
-typedef struct gpur_kept_field {
+typedef struct gpur_carried_field {
     int32_t field; /* index in the schema */
     int64_t offset, row_offset, bytes;
-} gpur_kept_field;
+} gpur_carried_field;
 
-typedef struct gpur_kept {
+typedef struct gpur_env_state {
     gpur_device *device; /* not retained */
     int32_t num_envs, n_step;
-    int64_t room;                            /* entries, a power of two above n_step: indexing needs no division */
-    gpur_kept_field fields[GPUR_MAX_FIELDS]; /* (count) */
+    int64_t room;                               /* entries, a power of two above n_step: indexing needs no division */
+    gpur_carried_field fields[GPUR_MAX_FIELDS]; /* (count) */
     int32_t count;
     int64_t obs_bytes;      /* obs is then the first of the fields; 0: obs is not stored here */
     int64_t step_bytes;     /* size of one entry */
@@ -79,32 +79,33 @@ typedef struct gpur_kept {
     float *rewards;         /* (num_envs, room) already clipped */
     unsigned char *values;  /* (num_envs, room, step_bytes) */
     size_t bytes;           /* size of the allocation, which begins with `episodes` */
-} gpur_kept;
+} gpur_env_state;
 
-/* Computes sizes and offsets without allocating memory. `kept` must be zeroed. */
-void gpur_kept_plan(gpur_kept *kept, int32_t num_envs, int32_t n_step, const gpur_step_fields *fields,
-                    const gpur_schema *schema, const gpur_storage *storage);
+/* Computes sizes and offsets without allocating memory. `env_state` must be zeroed. */
+void gpur_env_state_plan(gpur_env_state *env_state, int32_t num_envs, int32_t n_step, const gpur_step_fields *fields,
+                         const gpur_schema *schema, const gpur_ring_layout *layout);
 
-gpur_status gpur_kept_build(gpur_kept *kept, gpur_device *device, int32_t num_envs, int32_t n_step,
-                            const gpur_step_fields *fields, const gpur_schema *schema, const gpur_storage *storage);
-void gpur_kept_destroy(gpur_kept *kept); /* also after a failed build */
+gpur_status gpur_env_state_build(gpur_env_state *env_state, gpur_device *device, int32_t num_envs, int32_t n_step,
+                                 const gpur_step_fields *fields, const gpur_schema *schema,
+                                 const gpur_ring_layout *layout);
+void gpur_env_state_destroy(gpur_env_state *env_state); /* also after a failed build */
 
 /* The smallest power of two above x. */
 int64_t gpur_power_above(int64_t x);
 
 /* The entry of a step of an environment. */
-static inline unsigned char *gpur_kept_step(const gpur_kept *kept, int64_t env, int64_t step)
+static inline unsigned char *gpur_env_state_step(const gpur_env_state *env_state, int64_t env, int64_t step)
 {
-    return kept->values + (env * kept->room + (step & (kept->room - 1))) * kept->step_bytes;
+    return env_state->values + (env * env_state->room + (step & (env_state->room - 1))) * env_state->step_bytes;
 }
 
 /* The stored observation from which an environment's next step starts. */
-static inline unsigned char *gpur_kept_obs(const gpur_kept *kept, int64_t env)
+static inline unsigned char *gpur_env_state_obs(const gpur_env_state *env_state, int64_t env)
 {
-    return gpur_kept_step(kept, env, kept->episodes[env].steps);
+    return gpur_env_state_step(env_state, env, env_state->episodes[env].steps);
 }
 
 /* Begins an episode of an environment. */
-void gpur_kept_begin(gpur_kept *kept, int64_t env);
+void gpur_env_state_begin(gpur_env_state *env_state, int64_t env);
 
 #endif

@@ -12,70 +12,71 @@ static int64_t round_up(int64_t bytes)
     return (bytes + 63) / 64 * 64;
 }
 
-void gpur_history_plan(gpur_history *history, const gpur_storage *storage, int32_t num_envs, int32_t input,
-                       int32_t n_step)
+void gpur_frame_history_plan(gpur_frame_history *history, const gpur_ring_layout *layout, int32_t num_envs,
+                             int32_t input, int32_t n_step)
 {
-    const gpur_linking *const linking = &storage->linking;
-    if (linking->stack == 0)
+    const gpur_frame_layout *const frame_layout = &layout->frame_layout;
+    if (frame_layout->stack == 0)
         return;
-    history->linking = linking;
+    history->layout = frame_layout;
     history->num_envs = num_envs;
-    history->input = input;
-    history->room = gpur_power_above(linking->stack + n_step - 1);
-    history->input_bytes = linking->frame_bytes * (input == GPUR_INPUT_FRAMES ? 1 : linking->stack);
+    history->observations = input;
+    history->room = gpur_power_above(frame_layout->stack + n_step - 1);
+    history->input_bytes = frame_layout->frame_bytes * (input == GPUR_OBSERVATIONS_FRAMES ? 1 : frame_layout->stack);
 }
 
-gpur_status gpur_history_build(gpur_history *history, gpur_device *device, const gpur_storage *storage,
-                               int32_t num_envs, int32_t input, int32_t n_step)
+gpur_status gpur_frame_history_build(gpur_frame_history *history, gpur_device *device, const gpur_ring_layout *layout,
+                                     int32_t num_envs, int32_t input, int32_t n_step)
 {
-    gpur_history_plan(history, storage, num_envs, input, n_step);
+    gpur_frame_history_plan(history, layout, num_envs, input, n_step);
     if (history->room == 0)
         return GPUR_OK;
     history->device = device;
-    const gpur_linking *const linking = history->linking;
+    const gpur_frame_layout *const frame_layout = history->layout;
     const int64_t all = num_envs * history->room;
-    const int64_t newest = round_up(num_envs * (int64_t)sizeof *history->newest);
-    const int64_t places = round_up(all * (int64_t)sizeof *history->places);
-    history->bytes = (size_t)(newest + places + all * linking->frame_bytes);
+    const int64_t last = round_up(num_envs * (int64_t)sizeof *history->last);
+    const int64_t entries = round_up(all * (int64_t)sizeof *history->entries);
+    history->bytes = (size_t)(last + entries + all * frame_layout->frame_bytes);
     unsigned char *const memory = gpur_host_alloc(device, history->bytes);
     if (!memory)
         return gpur_fail(GPUR_OUT_OF_MEMORY, "no memory for the last frames of %d environments, %zu bytes",
                          (int)num_envs, history->bytes);
-    history->newest = (int64_t *)(void *)memory;
-    history->places = (gpur_frame_place *)(void *)(memory + newest);
-    history->frames = memory + newest + places;
+    history->last = (int64_t *)(void *)memory;
+    history->entries = (gpur_frame_entry *)(void *)(memory + last);
+    history->frames = memory + last + entries;
     return GPUR_OK;
 }
 
-void gpur_history_destroy(gpur_history *history)
+void gpur_frame_history_destroy(gpur_frame_history *history)
 {
-    if (history->newest)
-        gpur_host_free(history->device, history->newest, history->bytes);
+    if (history->last)
+        gpur_host_free(history->device, history->last, history->bytes);
 }
 
-void gpur_history_forget(gpur_history *history)
+void gpur_frame_history_invalidate(gpur_frame_history *history)
 {
     for (int64_t i = 0; i < history->num_envs * history->room; i++)
-        history->places[i].id = -1;
+        history->entries[i].id = -1;
 }
 
-static gpur_frame_place *place_of(const gpur_history *h, int64_t env, int64_t frame)
+static gpur_frame_entry *entry_of(const gpur_frame_history *h, int64_t env, int64_t frame)
 {
-    return &h->places[env * h->room + (frame & (h->room - 1))];
+    return &h->entries[env * h->room + (frame & (h->room - 1))];
 }
 
-static unsigned char *frame_of(const gpur_history *h, int64_t env, int64_t frame)
+static unsigned char *frame_of(const gpur_frame_history *h, int64_t env, int64_t frame)
 {
-    return h->frames + (env * h->room + (frame & (h->room - 1))) * h->linking->frame_bytes;
+    return h->frames + (env * h->room + (frame & (h->room - 1))) * h->layout->frame_bytes;
 }
 
 /* Copies frame j of a caller's observation to `to`. */
-static void copy_given(const gpur_history *h, unsigned char *to, const unsigned char *obs, int64_t j)
+static void read_stack_frame(const gpur_frame_history *h, unsigned char *to, const unsigned char *obs, int64_t j)
 {
-    const gpur_linking *const l = h->linking;
+    const gpur_frame_layout *const l = h->layout;
     const int64_t step = l->stack * l->element;
-    if (h->input == GPUR_INPUT_FRAMES || !l->is_last) {
-        memcpy(to, obs + (h->input == GPUR_INPUT_FRAMES ? 0 : j * l->frame_bytes), (size_t)l->frame_bytes);
+    if (h->observations == GPUR_OBSERVATIONS_FRAMES || !l->stack_is_last) {
+        memcpy(to, obs + (h->observations == GPUR_OBSERVATIONS_FRAMES ? 0 : j * l->frame_bytes),
+               (size_t)l->frame_bytes);
         return;
     }
     for (int64_t at = 0; at < l->frame_bytes; at += l->element)
@@ -87,50 +88,51 @@ static int is_zero(const unsigned char *bytes, int64_t count)
     return bytes[0] == 0 && memcmp(bytes, bytes + 1, (size_t)(count - 1)) == 0;
 }
 
-static void set(const gpur_history *h, int64_t env, int64_t frame, int64_t same)
+static void set_entry(const gpur_frame_history *h, int64_t env, int64_t frame, int64_t alias)
 {
-    const gpur_frame_place place = {same, -1, 0};
-    *place_of(h, env, frame) = place;
+    const gpur_frame_entry entry = {alias, -1, 0};
+    *entry_of(h, env, frame) = entry;
 }
 
 /* Takes the padding from the stack that the caller gave: a frame of zeros is no frame, and a copy of the first real
  * frame is an alias of it. Any other frame is stored as it is. */
-static void pad_as_given(gpur_history *h, int64_t env, const unsigned char *obs, int64_t first)
+static void pad_as_given(gpur_frame_history *h, int64_t env, const unsigned char *obs, int64_t first)
 {
-    const size_t bytes = (size_t)h->linking->frame_bytes;
+    const size_t bytes = (size_t)h->layout->frame_bytes;
     for (int64_t frame = 0; frame < first; frame++) {
         unsigned char *const here = frame_of(h, env, frame);
-        copy_given(h, here, obs, frame);
-        const int same = memcmp(here, frame_of(h, env, first), bytes) == 0;
-        set(h, env, frame, is_zero(here, (int64_t)bytes) ? GPUR_FRAME_NONE : same ? first : frame);
+        read_stack_frame(h, here, obs, frame);
+        const int alias = memcmp(here, frame_of(h, env, first), bytes) == 0;
+        set_entry(h, env, frame, is_zero(here, (int64_t)bytes) ? GPUR_FRAME_NONE : alias ? first : frame);
     }
 }
 
-void gpur_history_begin(gpur_history *h, int64_t env, const unsigned char *obs)
+void gpur_frame_history_begin(gpur_frame_history *h, int64_t env, const unsigned char *obs)
 {
-    const int64_t first = h->linking->stack - 1;
-    h->newest[env] = first;
-    set(h, env, first, first);
-    copy_given(h, frame_of(h, env, first), obs, first);
-    if (h->input == GPUR_INPUT_STACKS)
+    const int64_t first = h->layout->stack - 1;
+    h->last[env] = first;
+    set_entry(h, env, first, first);
+    read_stack_frame(h, frame_of(h, env, first), obs, first);
+    if (h->observations == GPUR_OBSERVATIONS_STACKS)
         pad_as_given(h, env, obs, first);
     else
         for (int64_t frame = 0; frame < first; frame++)
-            set(h, env, frame, h->linking->repeats ? first : GPUR_FRAME_NONE);
+            set_entry(h, env, frame, h->layout->pad_repeats ? first : GPUR_FRAME_NONE);
 }
 
-void gpur_history_add(gpur_history *h, int64_t env, const unsigned char *obs)
+void gpur_frame_history_add(gpur_frame_history *h, int64_t env, const unsigned char *obs)
 {
-    const int64_t frame = ++h->newest[env];
-    set(h, env, frame, frame);
-    copy_given(h, frame_of(h, env, frame), obs, h->linking->stack - 1);
+    const int64_t frame = ++h->last[env];
+    set_entry(h, env, frame, frame);
+    read_stack_frame(h, frame_of(h, env, frame), obs, h->layout->stack - 1);
 }
 
 /* 1 if frame j of the caller's stack equals `frame`; NULL is a frame of zeros. */
-static int is_given(const gpur_history *h, const unsigned char *obs, int64_t j, const unsigned char *frame)
+static int equals_stack_frame(const gpur_frame_history *h, const unsigned char *obs, int64_t j,
+                              const unsigned char *frame)
 {
-    const gpur_linking *const l = h->linking;
-    if (!l->is_last)
+    const gpur_frame_layout *const l = h->layout;
+    if (!l->stack_is_last)
         return frame ? memcmp(obs + j * l->frame_bytes, frame, (size_t)l->frame_bytes) == 0
                      : is_zero(obs + j * l->frame_bytes, l->frame_bytes);
     for (int64_t at = 0; at < l->frame_bytes; at++) {
@@ -142,19 +144,20 @@ static int is_given(const gpur_history *h, const unsigned char *obs, int64_t j, 
 }
 
 /* The frame of an entry, with aliases resolved; NULL if it stands for no frame. */
-static const unsigned char *look_up(const gpur_history *h, int64_t env, int64_t frame)
+static const unsigned char *find_frame(const gpur_frame_history *h, int64_t env, int64_t frame)
 {
-    const int64_t same = place_of(h, env, frame)->same;
-    return same == GPUR_FRAME_NONE ? NULL : frame_of(h, env, same);
+    const int64_t alias = entry_of(h, env, frame)->alias_of;
+    return alias == GPUR_FRAME_NONE ? NULL : frame_of(h, env, alias);
 }
 
-gpur_status gpur_history_check(const gpur_history *h, int64_t env, const unsigned char *obs, const char *what)
+gpur_status gpur_frame_history_check(const gpur_frame_history *h, int64_t env, const unsigned char *obs,
+                                     const char *what)
 {
-    const int64_t older = h->linking->stack - 1, first = h->newest[env] - older + 1;
-    if (h->input == GPUR_INPUT_FRAMES)
+    const int64_t older = h->layout->stack - 1, first = h->last[env] - older + 1;
+    if (h->observations == GPUR_OBSERVATIONS_FRAMES)
         return GPUR_OK;
     for (int64_t j = 0; j < older; j++)
-        GPUR_REQUIRE(is_given(h, obs, j, look_up(h, env, first + j)),
+        GPUR_REQUIRE(equals_stack_frame(h, obs, j, find_frame(h, env, first + j)),
                      "%s of environment %" PRId64 " has a frame %" PRId64 " of its stack, the oldest being 0, that is "
                      "not frame %" PRId64 " of the stack before; only the newest may be new",
                      what, env, j, j + 1);
@@ -162,9 +165,9 @@ gpur_status gpur_history_check(const gpur_history *h, int64_t env, const unsigne
 }
 
 /* Writes frame j of a stack in the caller's form; NULL is a frame of zeros. */
-static void put_given(const gpur_linking *l, unsigned char *obs, int64_t j, const unsigned char *frame)
+static void write_stack_frame(const gpur_frame_layout *l, unsigned char *obs, int64_t j, const unsigned char *frame)
 {
-    const int64_t each = l->is_last ? l->element : l->frame_bytes, step = l->is_last ? l->stack * each : 0;
+    const int64_t each = l->stack_is_last ? l->element : l->frame_bytes, step = l->stack_is_last ? l->stack * each : 0;
     unsigned char *to = obs + j * each;
     for (int64_t at = 0; at < l->frame_bytes; at += each, to += step)
         if (frame)
@@ -173,48 +176,48 @@ static void put_given(const gpur_linking *l, unsigned char *obs, int64_t j, cons
             memset(to, 0, (size_t)each);
 }
 
-void gpur_history_get(const gpur_history *h, int64_t env, unsigned char *obs)
+void gpur_frame_history_get(const gpur_frame_history *h, int64_t env, unsigned char *obs)
 {
-    const int64_t stack = h->linking->stack, newest = h->newest[env];
-    if (h->input == GPUR_INPUT_FRAMES)
-        memcpy(obs, frame_of(h, env, newest), (size_t)h->linking->frame_bytes);
+    const int64_t stack = h->layout->stack, last = h->last[env];
+    if (h->observations == GPUR_OBSERVATIONS_FRAMES)
+        memcpy(obs, frame_of(h, env, last), (size_t)h->layout->frame_bytes);
     else
         for (int64_t j = 0; j < stack; j++)
-            put_given(h->linking, obs, j, look_up(h, env, newest - stack + 1 + j));
+            write_stack_frame(h->layout, obs, j, find_frame(h, env, last - stack + 1 + j));
 }
 
 /* The state while the links of one row are built. */
-typedef struct linker {
-    gpur_history *history;
+typedef struct link_builder {
+    gpur_frame_history *history;
     gpur_replay *replay;
     const gpur_claim *claim;
     int64_t env, head, oldest;
-} linker;
+} link_builder;
 
-static uint32_t link_of(linker *l, int64_t frame)
+static uint32_t link_of(link_builder *l, int64_t frame)
 {
-    const gpur_linking *const linking = l->history->linking;
-    const int64_t same = place_of(l->history, l->env, frame)->same;
-    if (same == GPUR_FRAME_NONE)
+    const gpur_frame_layout *const frame_layout = l->history->layout;
+    const int64_t alias = entry_of(l->history, l->env, frame)->alias_of;
+    if (alias == GPUR_FRAME_NONE)
         return 0;
-    gpur_frame_place *const place = place_of(l->history, l->env, same);
-    if (place->id < 0 || l->head - place->id > linking->reach) {
-        unsigned char *const to = gpur_ingest_claim_frame(l->replay, l->claim, &place->id);
-        memcpy(to, frame_of(l->history, l->env, same), (size_t)linking->frame_bytes);
-        place->link = (uint32_t)(place->id % linking->frames) + 1;
+    gpur_frame_entry *const entry = entry_of(l->history, l->env, alias);
+    if (entry->id < 0 || l->head - entry->id > frame_layout->reach) {
+        unsigned char *const to = gpur_ingest_claim_frame(l->replay, l->claim, &entry->id);
+        memcpy(to, frame_of(l->history, l->env, alias), (size_t)frame_layout->frame_bytes);
+        entry->link = (uint32_t)(entry->id % frame_layout->frames) + 1;
     }
-    l->oldest = place->id < l->oldest ? place->id : l->oldest;
-    return place->link;
+    l->oldest = entry->id < l->oldest ? entry->id : l->oldest;
+    return entry->link;
 }
 
-void gpur_history_link(gpur_history *h, gpur_replay *replay, const gpur_claim *claim, int64_t env, int64_t steps,
-                       uint32_t *links)
+void gpur_frame_history_link(gpur_frame_history *h, gpur_replay *replay, const gpur_claim *claim, int64_t env,
+                             int64_t steps, uint32_t *links)
 {
-    const int64_t head = replay->frame_index.head, stack = h->linking->stack, next = h->newest[env] - stack + 1;
-    linker l = {h, replay, claim, env, head, head};
+    const int64_t head = replay->frame_index.head, stack = h->layout->stack, next = h->last[env] - stack + 1;
+    link_builder l = {h, replay, claim, env, head, head};
     for (int64_t j = 0; j < stack; j++)
         links[j] = link_of(&l, next - steps + j);
     for (int64_t j = 0; j < stack; j++)
         links[stack + j] = link_of(&l, next + j);
-    gpur_frame_log_note(&replay->frame_index, head, l.oldest);
+    gpur_frame_index_record(&replay->frame_index, head, l.oldest);
 }

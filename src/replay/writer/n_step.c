@@ -6,18 +6,18 @@
 #include <inttypes.h>
 
 /* Computed in double, and rounded once. */
-gpur_fold gpur_fold_rewards(const float *rewards, int32_t room, int64_t first, int32_t steps, float gamma)
+gpur_n_step_return gpur_n_step_return_of(const float *rewards, int32_t room, int64_t first, int32_t steps, float gamma)
 {
     double reward = (double)rewards[first & (room - 1)], discount = (double)gamma;
     for (int32_t i = 1; i < steps; i++) {
         reward += discount * (double)rewards[(first + i) & (room - 1)];
         discount *= (double)gamma;
     }
-    const gpur_fold fold = {(float)reward, (float)discount};
-    return fold;
+    const gpur_n_step_return n_step_return = {(float)reward, (float)discount};
+    return n_step_return;
 }
 
-gpur_status gpur_maker_check_room(gpur_writer *writer, int64_t rows, const char *what)
+gpur_status gpur_row_emitter_check_room(gpur_writer *writer, int64_t rows, const char *what)
 {
     gpur_replay *const replay = writer->replay;
     if (gpur_ingest_may_wait(&replay->ingest))
@@ -34,82 +34,86 @@ gpur_status gpur_maker_check_room(gpur_writer *writer, int64_t rows, const char 
 
 /* Fast path, nearly always taken: the open block has room for all rows, which are claimed and committed at once. The
  * caller holds the lock until they are written. */
-gpur_maker gpur_maker_begin(gpur_writer *writer, int64_t rows, int waits)
+gpur_row_emitter gpur_row_emitter_begin(gpur_writer *writer, int64_t rows, int waits)
 {
     gpur_replay *const replay = writer->replay;
-    gpur_maker maker = {.writer = writer, .left = rows, .waits = waits};
-    unsigned char *const taken = writer->places.links < 0 ? gpur_ingest_claim_committed(&replay->ingest, rows) : NULL;
+    gpur_row_emitter emitter = {.writer = writer, .left = rows, .waits = waits};
+    unsigned char *const taken = writer->offsets.links < 0 ? gpur_ingest_claim_committed(&replay->ingest, rows) : NULL;
     if (!taken)
-        return maker;
-    maker.left = 0;
-    maker.claim.rows = taken;
-    maker.claim.count = rows;
-    maker.claim.first_id = replay->ingest.next_id - rows;
-    return maker;
+        return emitter;
+    emitter.left = 0;
+    emitter.claim.rows = taken;
+    emitter.claim.count = rows;
+    emitter.claim.first_id = replay->ingest.next_id - rows;
+    return emitter;
 }
 
-gpur_status gpur_maker_end(gpur_maker *maker)
+gpur_status gpur_row_emitter_end(gpur_row_emitter *emitter)
 {
-    const int64_t used = maker->used;
-    maker->used = 0;
-    return used > 0 && maker->claim.block ? gpur_ingest_commit(maker->writer->replay, &maker->claim) : GPUR_OK;
+    const int64_t used = emitter->used;
+    emitter->used = 0;
+    return used > 0 && emitter->claim.block ? gpur_ingest_commit(emitter->writer->replay, &emitter->claim) : GPUR_OK;
 }
 
 /* Claims as many rows at a time as fit into the open block. */
-gpur_status gpur_maker_next(gpur_maker *maker, unsigned char **row, int64_t *id)
+gpur_status gpur_row_emitter_next(gpur_row_emitter *emitter, unsigned char **row, int64_t *id)
 {
-    gpur_replay *const replay = maker->writer->replay;
-    if (maker->used == maker->claim.count) {
-        GPUR_TRY(gpur_maker_end(maker));
-        maker->claim.count = 0;
-        GPUR_TRY(gpur_ingest_claim(replay, maker->left, maker->waits, &maker->claim));
-        maker->left -= maker->claim.count;
+    gpur_replay *const replay = emitter->writer->replay;
+    if (emitter->used == emitter->claim.count) {
+        GPUR_TRY(gpur_row_emitter_end(emitter));
+        emitter->claim.count = 0;
+        GPUR_TRY(gpur_ingest_claim(replay, emitter->left, emitter->waits, &emitter->claim));
+        emitter->left -= emitter->claim.count;
     }
-    *row = maker->claim.rows + maker->used * replay->ingest.staging.pitch;
-    *id = maker->claim.first_id + maker->used++;
+    *row = emitter->claim.rows + emitter->used * replay->ingest.staging.pitch;
+    *id = emitter->claim.first_id + emitter->used++;
     return GPUR_OK;
 }
 
 /* A transition to be written: its steps, and its row. */
-typedef struct making {
+typedef struct n_step_row {
     int64_t env, first;
     int32_t steps;
     unsigned char *row;
-} making;
+} n_step_row;
 
-/* Writes next_obs or, with GPUR_LINKED, the links of obs and next_obs. Without links, write_row copies obs. */
-static void write_observations(const gpur_maker *maker, const making *m)
+/* Writes next_obs or, with GPUR_LAYOUT_FRAMES, the links of obs and next_obs. Without links, write_row copies obs. */
+static void write_observations(const gpur_row_emitter *emitter, const n_step_row *m)
 {
-    gpur_writer *const writer = maker->writer;
-    const gpur_row_places *const at = &writer->places;
+    gpur_writer *const writer = emitter->writer;
+    const gpur_row_offsets *const at = &writer->offsets;
     if (at->links < 0)
-        gpur_move_value(m->row + at->next_obs, gpur_kept_obs(&writer->kept, m->env), writer->kept.obs_bytes);
+        gpur_copy_value(m->row + at->next_obs, gpur_env_state_obs(&writer->env_state, m->env),
+                        writer->env_state.obs_bytes);
     else
-        gpur_history_link(&writer->history, writer->replay, &maker->claim, m->env, m->steps,
-                          (uint32_t *)(void *)(m->row + at->links));
+        gpur_frame_history_link(&writer->frame_history, writer->replay, &emitter->claim, m->env, m->steps,
+                                (uint32_t *)(void *)(m->row + at->links));
 }
 
-static void write_row(const gpur_maker *maker, const making *m, const gpur_ending *ending)
+static void write_row(const gpur_row_emitter *emitter, const n_step_row *m, const gpur_episode_end *episode_end)
 {
-    const gpur_writer *const writer = maker->writer;
-    const gpur_kept *const kept = &writer->kept;
-    const unsigned char *const values = gpur_kept_step(kept, m->env, m->first);
-    const gpur_fold fold = gpur_fold_rewards(kept->rewards + m->env * kept->room, (int32_t)kept->room, m->first,
-                                             m->steps, writer->replay->config.gamma);
-    for (int32_t i = 0; i < kept->count; i++)
-        gpur_move_value(m->row + kept->fields[i].row_offset, values + kept->fields[i].offset, kept->fields[i].bytes);
-    write_observations(maker, m);
-    gpur_put_outcome(&writer->places, m->row, fold, ending, kept->episodes[m->env].previous);
+    const gpur_writer *const writer = emitter->writer;
+    const gpur_env_state *const env_state = &writer->env_state;
+    const unsigned char *const values = gpur_env_state_step(env_state, m->env, m->first);
+    const gpur_n_step_return n_step_return =
+        gpur_n_step_return_of(env_state->rewards + m->env * env_state->room, (int32_t)env_state->room, m->first,
+                              m->steps, writer->replay->config.gamma);
+    for (int32_t i = 0; i < env_state->count; i++)
+        gpur_copy_value(m->row + env_state->fields[i].row_offset, values + env_state->fields[i].offset,
+                        env_state->fields[i].bytes);
+    write_observations(emitter, m);
+    gpur_write_outcome(&writer->offsets, m->row, n_step_return, episode_end, env_state->episodes[m->env].previous);
 }
 
-gpur_status gpur_maker_make(gpur_maker *maker, int64_t env, int32_t due, const gpur_ending *ending)
+gpur_status gpur_row_emitter_emit(gpur_row_emitter *emitter, int64_t env, int32_t ready,
+                                  const gpur_episode_end *episode_end)
 {
-    gpur_episode *const episode = &maker->writer->kept.episodes[env];
-    for (; due > 0; due--) {
-        making m = {env, episode->steps - episode->pending, episode->pending, NULL};
+    gpur_episode *const episode = &emitter->writer->env_state.episodes[env];
+    for (; ready > 0; ready--) {
+        n_step_row m = {env, episode->steps - episode->pending, episode->pending, NULL};
         int64_t id = 0;
-        GPUR_TRY(gpur_maker_next(maker, &m.row, &id));
-        write_row(maker, &m, ending);
+        GPUR_TRY(gpur_row_emitter_next(emitter, &m.row, &id));
+        write_row(emitter, &m, episode_end);
         episode->previous = id;
         episode->pending--;
     }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* gpur_writer_step and gpur_writer_step_with: one step of every environment. */
+/* gpur_writer_step and gpur_writer_step_ex: one step of every environment. */
 #include "replay/writer/n_step.h"
 #include "base/sized.h"
 #include "kernels/lib/clip.h"
@@ -27,15 +27,15 @@ static const void *last_obs(const gpur_writer *writer, const gpur_step_input *in
 static gpur_status check_stack(const gpur_writer *writer, const gpur_step_input *in, int64_t env)
 {
     const void *const array = last_obs(writer, in, env);
-    if (writer->kept.episodes[env].state != GPUR_EPISODE_OPEN)
+    if (writer->env_state.episodes[env].state != GPUR_EPISODE_OPEN)
         return GPUR_OK;
-    return gpur_history_check(&writer->history, env, gpur_writer_obs(writer, array, env),
-                              array == in->final_obs ? "final_obs" : "next_obs");
+    return gpur_frame_history_check(&writer->frame_history, env, gpur_writer_obs(writer, array, env),
+                                    array == in->final_obs ? "final_obs" : "next_obs");
 }
 
 static gpur_status check_env(const gpur_writer *writer, const gpur_step_input *in, int32_t env)
 {
-    const int32_t state = writer->kept.episodes[env].state;
+    const int32_t state = writer->env_state.episodes[env].state;
     GPUR_REQUIRE(state != GPUR_EPISODE_NONE,
                  "environment %d has no open episode: it must be reset before its next step", (int)env);
     GPUR_REQUIRE(in->terminated[env] <= 1, "terminated[%d] is %d; it must be 0 or 1", (int)env,
@@ -50,7 +50,7 @@ static gpur_status check_env(const gpur_writer *writer, const gpur_step_input *i
                  "final_obs is NULL and environment %d ended; under GPUR_AUTORESET_SAME_STEP it must have the last "
                  "observation of each episode that ended",
                  (int)env);
-    return writer->history.newest ? check_stack(writer, in, env) : GPUR_OK;
+    return writer->frame_history.last ? check_stack(writer, in, env) : GPUR_OK;
 }
 
 static gpur_status check_flags(const unsigned char *flags, int64_t bytes, int64_t env, const char *name)
@@ -63,11 +63,12 @@ static gpur_status check_flags(const unsigned char *flags, int64_t bytes, int64_
 
 gpur_status gpur_writer_check_obs(const gpur_writer *writer, const void *array, int64_t env, const char *name)
 {
-    const int64_t linked = writer->history.input_bytes;
+    const int64_t frame_bytes = writer->frame_history.input_bytes;
     const gpur_schema *const schema = &writer->replay->schema;
     if (!schema->is_flag[writer->fields.obs])
         return GPUR_OK;
-    return check_flags(gpur_writer_obs(writer, array, env), linked > 0 ? linked : writer->kept.obs_bytes, env, name);
+    return check_flags(gpur_writer_obs(writer, array, env), frame_bytes > 0 ? frame_bytes : writer->env_state.obs_bytes,
+                       env, name);
 }
 
 /* Checks the GPUR_BOOL fields other than terminated and truncated. */
@@ -94,7 +95,7 @@ static gpur_status check_extras(const gpur_writer *writer, const gpur_step_input
     const gpur_schema *const schema = &writer->replay->schema;
     const int32_t first = writer->fields.extra;
     GPUR_REQUIRE(first < 0 || in->extras,
-                 "field \"%s\" is none that a step fills in: give it in the extras of gpur_writer_step_with, or use "
+                 "field \"%s\" is none that a step fills in: give it in the extras of gpur_writer_step_ex, or use "
                  "gpur_writer_append_fields",
                  schema->fields[first].name);
     for (int32_t f = first; f >= 0 && f < schema->count; f++)
@@ -129,12 +130,12 @@ static gpur_status check(gpur_writer *writer, const gpur_step_input *in)
 }
 
 /* Number of transitions that the step completes in this environment. */
-static int32_t due_of(const gpur_writer *writer, const gpur_step_input *in, int64_t env)
+static int32_t ready_of(const gpur_writer *writer, const gpur_step_input *in, int64_t env)
 {
-    const gpur_episode *const episode = &writer->kept.episodes[env];
+    const gpur_episode *const episode = &writer->env_state.episodes[env];
     if (episode->state != GPUR_EPISODE_OPEN)
         return 0;
-    return gpur_fold_due(episode->pending + 1, writer->kept.n_step, ends(in, env));
+    return gpur_n_step_ready(episode->pending + 1, writer->env_state.n_step, ends(in, env));
 }
 
 static float clipped_reward(const gpur_writer *writer, const gpur_step_input *in, int64_t env)
@@ -144,7 +145,7 @@ static float clipped_reward(const gpur_writer *writer, const gpur_step_input *in
 }
 
 /* The step's value of a field that a transition takes from its first step: the action or an extra. */
-static const unsigned char *given(const gpur_writer *writer, const gpur_step_input *in, const gpur_kept_field *field,
+static const unsigned char *given(const gpur_writer *writer, const gpur_step_input *in, const gpur_carried_field *field,
                                   int64_t env)
 {
     const void *const array = field->field == writer->fields.action ? in->action : in->extras[field->field];
@@ -152,102 +153,103 @@ static const unsigned char *given(const gpur_writer *writer, const gpur_step_inp
 }
 
 /* Stores the step as the last pending one. */
-static void keep(gpur_writer *writer, const gpur_step_input *in, int64_t env)
+static void push_step(gpur_writer *writer, const gpur_step_input *in, int64_t env)
 {
-    gpur_kept *const kept = &writer->kept;
-    gpur_episode *const episode = &kept->episodes[env];
-    unsigned char *const values = gpur_kept_step(kept, env, episode->steps);
-    for (int32_t i = kept->obs_bytes > 0; i < kept->count; i++) {
-        const gpur_kept_field *const field = &kept->fields[i];
-        gpur_move_value(values + field->offset, given(writer, in, field, env), field->bytes);
+    gpur_env_state *const env_state = &writer->env_state;
+    gpur_episode *const episode = &env_state->episodes[env];
+    unsigned char *const values = gpur_env_state_step(env_state, env, episode->steps);
+    for (int32_t i = env_state->obs_bytes > 0; i < env_state->count; i++) {
+        const gpur_carried_field *const field = &env_state->fields[i];
+        gpur_copy_value(values + field->offset, given(writer, in, field, env), field->bytes);
     }
-    kept->rewards[env * kept->room + (episode->steps & (kept->room - 1))] = clipped_reward(writer, in, env);
+    env_state->rewards[env * env_state->room + (episode->steps & (env_state->room - 1))] =
+        clipped_reward(writer, in, env);
     episode->steps++;
     episode->pending++;
 }
 
-/* Fast path: with GPUR_PACKED and n_step 1 every step is a complete transition. Its row is written straight from the
- * caller's arrays and the stored observation, and only next_obs is stored. */
-static int is_alone(const gpur_writer *writer)
+/* Fast path: with GPUR_LAYOUT_ROWS and n_step 1 every step is a complete transition. Its row is written straight from
+ * the caller's arrays and the stored observation, and only next_obs is stored. */
+static int is_single_step(const gpur_writer *writer)
 {
-    return writer->kept.n_step == 1 && writer->places.links < 0;
+    return writer->env_state.n_step == 1 && writer->offsets.links < 0;
 }
 
-static gpur_status make_alone(gpur_writer *writer, gpur_maker *maker, const gpur_step_input *in, int64_t env,
-                              const gpur_ending *ending)
+static gpur_status write_single_step(gpur_writer *writer, gpur_row_emitter *emitter, const gpur_step_input *in,
+                                     int64_t env, const gpur_episode_end *episode_end)
 {
-    const gpur_kept *const kept = &writer->kept;
-    gpur_episode *const episode = &kept->episodes[env];
+    const gpur_env_state *const env_state = &writer->env_state;
+    gpur_episode *const episode = &env_state->episodes[env];
     const unsigned char *const next_obs = gpur_writer_obs(writer, last_obs(writer, in, env), env);
-    const gpur_fold fold = {clipped_reward(writer, in, env), writer->replay->config.gamma};
+    const gpur_n_step_return n_step_return = {clipped_reward(writer, in, env), writer->replay->config.gamma};
     unsigned char *row = NULL;
     int64_t id = 0;
-    GPUR_TRY(gpur_maker_next(maker, &row, &id));
-    gpur_move_value(row + kept->fields[0].row_offset, gpur_kept_obs(kept, env), kept->obs_bytes);
-    for (int32_t i = 1; i < kept->count; i++)
-        gpur_move_value(row + kept->fields[i].row_offset, given(writer, in, &kept->fields[i], env),
-                        kept->fields[i].bytes);
-    gpur_move_value(row + writer->places.next_obs, next_obs, kept->obs_bytes);
-    gpur_put_outcome(&writer->places, row, fold, ending, episode->previous);
+    GPUR_TRY(gpur_row_emitter_next(emitter, &row, &id));
+    gpur_copy_value(row + env_state->fields[0].row_offset, gpur_env_state_obs(env_state, env), env_state->obs_bytes);
+    for (int32_t i = 1; i < env_state->count; i++)
+        gpur_copy_value(row + env_state->fields[i].row_offset, given(writer, in, &env_state->fields[i], env),
+                        env_state->fields[i].bytes);
+    gpur_copy_value(row + writer->offsets.next_obs, next_obs, env_state->obs_bytes);
+    gpur_write_outcome(&writer->offsets, row, n_step_return, episode_end, episode->previous);
     episode->previous = id;
     episode->steps++;
-    gpur_writer_observe(writer, env, next_obs);
+    gpur_writer_push_obs(writer, env, next_obs);
     return GPUR_OK;
 }
 
-static gpur_status keep_and_make(gpur_writer *writer, gpur_maker *maker, const gpur_step_input *in, int64_t env,
-                                 const gpur_ending *ending)
+static gpur_status push_and_emit(gpur_writer *writer, gpur_row_emitter *emitter, const gpur_step_input *in, int64_t env,
+                                 const gpur_episode_end *episode_end)
 {
-    const int32_t due = due_of(writer, in, env);
-    keep(writer, in, env);
-    gpur_writer_observe(writer, env, gpur_writer_obs(writer, last_obs(writer, in, env), env));
-    return gpur_maker_make(maker, env, due, ending);
+    const int32_t ready = ready_of(writer, in, env);
+    push_step(writer, in, env);
+    gpur_writer_push_obs(writer, env, gpur_writer_obs(writer, last_obs(writer, in, env), env));
+    return gpur_row_emitter_emit(emitter, env, ready, episode_end);
 }
 
 static void end(gpur_writer *writer, const gpur_step_input *in, int64_t env)
 {
     const int32_t autoreset = writer->config.autoreset;
-    gpur_episode *const episode = &writer->kept.episodes[env];
+    gpur_episode *const episode = &writer->env_state.episodes[env];
     if (autoreset == GPUR_AUTORESET_SAME_STEP)
-        gpur_writer_begin(writer, env, gpur_writer_obs(writer, in->next_obs, env));
+        gpur_writer_begin_episode(writer, env, gpur_writer_obs(writer, in->next_obs, env));
     else
         episode->state = autoreset == GPUR_AUTORESET_NEXT_STEP ? GPUR_EPISODE_ENDED : GPUR_EPISODE_NONE;
 }
 
-static gpur_status step_env(gpur_writer *writer, gpur_maker *maker, const gpur_step_input *in, int64_t env)
+static gpur_status step_env(gpur_writer *writer, gpur_row_emitter *emitter, const gpur_step_input *in, int64_t env)
 {
-    const gpur_ending ending = {in->terminated[env], (uint8_t)is_truncated(in, env)};
-    if (writer->kept.episodes[env].state != GPUR_EPISODE_OPEN) {
-        gpur_writer_begin(writer, env, gpur_writer_obs(writer, in->next_obs, env));
+    const gpur_episode_end episode_end = {in->terminated[env], (uint8_t)is_truncated(in, env)};
+    if (writer->env_state.episodes[env].state != GPUR_EPISODE_OPEN) {
+        gpur_writer_begin_episode(writer, env, gpur_writer_obs(writer, in->next_obs, env));
         return GPUR_OK;
     }
-    GPUR_TRY((is_alone(writer) ? make_alone : keep_and_make)(writer, maker, in, env, &ending));
+    GPUR_TRY((is_single_step(writer) ? write_single_step : push_and_emit)(writer, emitter, in, env, &episode_end));
     if (ends(in, env))
         end(writer, in, env);
     return GPUR_OK;
 }
 
 /* Requires the window lock. */
-static gpur_status take(gpur_writer *writer, const gpur_step_input *in, int64_t rows)
+static gpur_status emit_steps(gpur_writer *writer, const gpur_step_input *in, int64_t rows)
 {
-    GPUR_TRY(gpur_maker_check_room(writer, rows, "step"));
-    gpur_maker maker = gpur_maker_begin(writer, rows, gpur_ingest_may_wait(&writer->replay->ingest));
+    GPUR_TRY(gpur_row_emitter_check_room(writer, rows, "step"));
+    gpur_row_emitter emitter = gpur_row_emitter_begin(writer, rows, gpur_ingest_may_wait(&writer->replay->ingest));
     for (int64_t env = 0; env < writer->config.num_envs; env++)
-        GPUR_TRY(step_env(writer, &maker, in, env));
-    return gpur_maker_end(&maker);
+        GPUR_TRY(step_env(writer, &emitter, in, env));
+    return gpur_row_emitter_end(&emitter);
 }
 
 /* Checks the state of the episodes only after gpur_ingest_begin_call: before it, gpur_replay_load could change that
  * state. */
-static gpur_status step_inside(gpur_writer *writer, const gpur_step_input *in)
+static gpur_status step_locked(gpur_writer *writer, const gpur_step_input *in)
 {
     gpur_replay *const replay = writer->replay;
     int64_t rows = 0;
     GPUR_TRY(check(writer, in));
     for (int32_t env = 0; env < writer->config.num_envs; env++)
-        rows += due_of(writer, in, env);
+        rows += ready_of(writer, in, env);
     const gpur_append_clock clock = gpur_append_clock_begin(&replay->ingest, rows);
-    const gpur_status status = take(writer, in, rows);
+    const gpur_status status = emit_steps(writer, in, rows);
     gpur_append_clock_end(&clock, &replay->ingest);
     return status;
 }
@@ -257,13 +259,13 @@ static gpur_status step(gpur_writer *writer, const gpur_step_input *in)
     gpur_replay *const replay = writer->replay;
     gpur_window_lock(replay);
     gpur_ingest_begin_call(replay);
-    const gpur_status status = step_inside(writer, in);
+    const gpur_status status = step_locked(writer, in);
     gpur_ingest_end_call(replay);
     gpur_window_unlock(replay);
     return status;
 }
 
-gpur_status gpur_writer_step_with(gpur_writer *writer, const gpur_step_input *input)
+gpur_status gpur_writer_step_ex(gpur_writer *writer, const gpur_step_input *input)
 {
     gpur_step_input in = {.size = sizeof in};
     GPUR_REQUIRE(writer, "writer is NULL");

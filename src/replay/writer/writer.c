@@ -25,24 +25,24 @@ gpur_status gpur_writer_config_init(gpur_writer_config *config, uint64_t size)
 }
 
 /* Byte offset in a ring row of a field of the schema, or -1. */
-static int64_t place_of(const gpur_storage *storage, int32_t field)
+static int64_t offset_of(const gpur_ring_layout *layout, int32_t field)
 {
-    const int32_t stored = field < 0 ? -1 : storage->stored[field];
-    return stored < 0 ? -1 : storage->rows.fields[stored].offset;
+    const int32_t stored = field < 0 ? -1 : layout->stored[field];
+    return stored < 0 ? -1 : layout->rows.fields[stored].offset;
 }
 
-static gpur_row_places find_places(const gpur_storage *storage, const gpur_step_fields *f)
+static gpur_row_offsets find_offsets(const gpur_ring_layout *layout, const gpur_step_fields *f)
 {
-    const gpur_row_places places = {
-        .reward = place_of(storage, f->reward),
-        .next_obs = place_of(storage, f->next_obs),
-        .terminated = place_of(storage, f->terminated),
-        .truncated = place_of(storage, f->truncated),
-        .discount = place_of(storage, f->discount),
-        .previous = place_of(storage, f->previous),
-        .links = storage->links < 0 ? -1 : storage->rows.fields[storage->links].offset,
+    const gpur_row_offsets offsets = {
+        .reward = offset_of(layout, f->reward),
+        .next_obs = offset_of(layout, f->next_obs),
+        .terminated = offset_of(layout, f->terminated),
+        .truncated = offset_of(layout, f->truncated),
+        .discount = offset_of(layout, f->discount),
+        .previous = offset_of(layout, f->previous),
+        .links = layout->links < 0 ? -1 : layout->rows.fields[layout->links].offset,
     };
-    return places;
+    return offsets;
 }
 
 static int32_t count_bools(const gpur_schema *schema, const gpur_step_fields *fields)
@@ -58,11 +58,11 @@ static gpur_status writer_build(gpur_writer *writer)
     gpur_replay *const replay = writer->replay;
     writer->fields = gpur_step_fields_find(&replay->schema);
     writer->bools = count_bools(&replay->schema, &writer->fields);
-    writer->places = find_places(&replay->storage, &writer->fields);
-    GPUR_TRY(gpur_kept_build(&writer->kept, replay->device, writer->config.num_envs, replay->config.n_step,
-                             &writer->fields, &replay->schema, &replay->storage));
-    return gpur_history_build(&writer->history, replay->device, &replay->storage, writer->config.num_envs,
-                              writer->config.input, replay->config.n_step);
+    writer->offsets = find_offsets(&replay->layout, &writer->fields);
+    GPUR_TRY(gpur_env_state_build(&writer->env_state, replay->device, writer->config.num_envs, replay->config.n_step,
+                                  &writer->fields, &replay->schema, &replay->layout));
+    return gpur_frame_history_build(&writer->frame_history, replay->device, &replay->layout, writer->config.num_envs,
+                                    writer->config.observations, replay->config.n_step);
 }
 
 /* Under GPUR_WHEN_FULL_ERROR a step stores all its rows or none, so there must be enough staging blocks for the largest
@@ -79,8 +79,8 @@ static gpur_status check_envs(const gpur_replay *replay, int64_t num_envs)
                  "num_envs is %" PRId64 "; under GPUR_WHEN_FULL_ERROR a step of all must fit in %" PRId64
                  " rows, %s, and may take n_step = %" PRId64 " of each",
                  num_envs, room,
-                 c->layout == GPUR_PACKED ? "(staging_blocks - 1) x update_size"
-                                          : "those of staging_blocks - 1 blocks without a frame in common",
+                 c->layout == GPUR_LAYOUT_ROWS ? "(staging_blocks - 1) x block_rows"
+                                               : "those of staging_blocks - 1 blocks without a frame in common",
                  n_step);
     return GPUR_OK;
 }
@@ -93,13 +93,14 @@ static gpur_status check(const gpur_replay *replay, const gpur_writer_config *co
                  "gpur_writer_config.autoreset is %d; it must be GPUR_AUTORESET_DISABLED (0), NEXT_STEP (1) or "
                  "SAME_STEP (2)",
                  (int)config->autoreset);
-    GPUR_REQUIRE(config->input == GPUR_INPUT_STACKS || config->input == GPUR_INPUT_FRAMES,
-                 "gpur_writer_config.input is %d; it must be GPUR_INPUT_STACKS (0) or GPUR_INPUT_FRAMES (1)",
-                 (int)config->input);
-    GPUR_REQUIRE(
-        config->input == GPUR_INPUT_STACKS || replay->config.layout == GPUR_LINKED,
-        "gpur_writer_config.input is GPUR_INPUT_FRAMES and the replay's layout GPUR_PACKED; stacks are made of "
-        "frames by the layout GPUR_LINKED alone");
+    GPUR_REQUIRE(config->observations == GPUR_OBSERVATIONS_STACKS || config->observations == GPUR_OBSERVATIONS_FRAMES,
+                 "gpur_writer_config.observations is %d; it must be GPUR_OBSERVATIONS_STACKS (0) or "
+                 "GPUR_OBSERVATIONS_FRAMES (1)",
+                 (int)config->observations);
+    GPUR_REQUIRE(config->observations == GPUR_OBSERVATIONS_STACKS || replay->config.layout == GPUR_LAYOUT_FRAMES,
+                 "gpur_writer_config.observations is GPUR_OBSERVATIONS_FRAMES and the replay's layout "
+                 "GPUR_LAYOUT_ROWS; stacks are made of "
+                 "frames by the layout GPUR_LAYOUT_FRAMES alone");
     return GPUR_OK;
 }
 
@@ -111,20 +112,20 @@ static int64_t envs_of(const gpur_writer *writers)
     return envs;
 }
 
-/* There are too many environments for gpur_linking.reach: frames would be stored again, and transitions evicted early
- * to make room for them. An error if frame_slack is 0; a caller that set frame_slack has decided, and gets a line in
- * the log. */
-static gpur_status tell_reach(const gpur_writer *writer, int64_t others)
+/* There are too many environments for gpur_frame_layout.reach: frames would be stored again, and transitions evicted
+ * early to make room for them. An error if extra_frames is 0; a caller that set extra_frames has decided, and gets a
+ * line in the log. */
+static gpur_status report_reach(const gpur_writer *writer, int64_t others)
 {
     const gpur_replay *const replay = writer->replay;
-    const int64_t each = gpur_frames_of_env(&replay->config), envs = writer->config.num_envs + others;
+    const int64_t each = gpur_frames_per_env(&replay->config), envs = writer->config.num_envs + others;
     char text[400];
     snprintf(text, sizeof text,
              "num_envs is %d, and other writers have %" PRId64 "; the last %" PRId64
-             " frames of each must be in reach, or they are stored again and again, and the linked replay reaches back "
-             "%" PRId64 ": set gpur_replay_config.frame_slack to %" PRId64 " or more",
-             (int)writer->config.num_envs, others, each, replay->storage.linking.reach, envs * each);
-    if (replay->config.frame_slack == 0)
+             " frames of each must be in reach, or they are stored several times, and the replay reaches back %" PRId64
+             ": set gpur_replay_config.extra_frames to %" PRId64 " or more",
+             (int)writer->config.num_envs, others, each, replay->layout.frame_layout.reach, envs * each);
+    if (replay->config.extra_frames == 0)
         return gpur_fail(GPUR_INVALID_ARGUMENT, "%s", text);
     gpur_log(replay->device, "%s", text);
     return GPUR_OK;
@@ -132,8 +133,8 @@ static gpur_status tell_reach(const gpur_writer *writer, int64_t others)
 
 static int is_in_reach(const gpur_replay *replay, int64_t envs)
 {
-    return replay->config.layout == GPUR_PACKED ||
-           envs * gpur_frames_of_env(&replay->config) <= replay->storage.linking.reach;
+    return replay->config.layout == GPUR_LAYOUT_ROWS ||
+           envs * gpur_frames_per_env(&replay->config) <= replay->layout.frame_layout.reach;
 }
 
 /* Requires the window lock. */
@@ -155,25 +156,25 @@ static void remove_from_list(gpur_writer *writer)
     *link = writer->next;
 }
 
-static gpur_status join(gpur_writer *writer)
+static gpur_status register_writer(gpur_writer *writer)
 {
     gpur_replay *const replay = writer->replay;
     gpur_window_lock(replay);
     gpur_ingest_begin_call(replay);
     const int64_t others = envs_of(replay->writers);
     const int fits = is_in_reach(replay, others + writer->config.num_envs);
-    if (fits || replay->config.frame_slack > 0)
+    if (fits || replay->config.extra_frames > 0)
         add_to_list(writer);
     gpur_ingest_end_call(replay);
     gpur_window_unlock(replay);
-    return fits ? GPUR_OK : tell_reach(writer, others);
+    return fits ? GPUR_OK : report_reach(writer, others);
 }
 
 static void writer_free(gpur_writer *writer)
 {
     gpur_device *const device = writer->replay->device;
-    gpur_history_destroy(&writer->history);
-    gpur_kept_destroy(&writer->kept);
+    gpur_frame_history_destroy(&writer->frame_history);
+    gpur_env_state_destroy(&writer->env_state);
     gpur_host_free(device, writer, sizeof *writer);
 }
 
@@ -192,7 +193,7 @@ gpur_status gpur_writer_open(gpur_replay *replay, const gpur_writer_config *give
     writer->config = config;
     gpur_status status = writer_build(writer);
     if (status == GPUR_OK)
-        status = join(writer);
+        status = register_writer(writer);
     if (status != GPUR_OK) {
         writer_free(writer);
         return status;
@@ -235,8 +236,8 @@ void gpur_writer_destroy(gpur_writer *writer)
     gpur_window_lock(replay);
     gpur_ingest_begin_call(replay);
     for (int32_t env = 0; env < num_envs; env++)
-        replay->ingest.episodes_cut += writer->kept.episodes[env].state == GPUR_EPISODE_OPEN;
-    gpur_writer_cut(writer, 0, num_envs, 1);
+        replay->ingest.episodes_cut += writer->env_state.episodes[env].state == GPUR_EPISODE_OPEN;
+    gpur_writer_truncate(writer, 0, num_envs, 1);
     flush(replay);
     remove_from_list(writer);
     gpur_ingest_end_call(replay);
@@ -246,47 +247,47 @@ void gpur_writer_destroy(gpur_writer *writer)
 
 /* Begins episodes, and truncates open ones that a reset interrupts. */
 
-void gpur_writer_begin(gpur_writer *writer, int64_t env, const unsigned char *obs)
+void gpur_writer_begin_episode(gpur_writer *writer, int64_t env, const unsigned char *obs)
 {
-    gpur_kept_begin(&writer->kept, env);
-    if (writer->history.newest)
-        gpur_history_begin(&writer->history, env, obs);
+    gpur_env_state_begin(&writer->env_state, env);
+    if (writer->frame_history.last)
+        gpur_frame_history_begin(&writer->frame_history, env, obs);
     else
-        gpur_writer_observe(writer, env, obs);
+        gpur_writer_push_obs(writer, env, obs);
 }
 
 int64_t gpur_writer_pending(const gpur_writer *writer, int64_t first, int64_t last)
 {
     int64_t rows = 0;
     for (int64_t env = first; env < last; env++)
-        rows += writer->kept.episodes[env].pending;
+        rows += writer->env_state.episodes[env].pending;
     return rows;
 }
 
-gpur_status gpur_writer_cut(gpur_writer *writer, int64_t first, int64_t last, int waits)
+gpur_status gpur_writer_truncate(gpur_writer *writer, int64_t first, int64_t last, int waits)
 {
-    gpur_maker maker = gpur_maker_begin(writer, gpur_writer_pending(writer, first, last), waits);
+    gpur_row_emitter emitter = gpur_row_emitter_begin(writer, gpur_writer_pending(writer, first, last), waits);
     for (int64_t env = first; env < last; env++) {
-        const gpur_ending ending = {0, 1};
-        GPUR_TRY(gpur_maker_make(&maker, env, writer->kept.episodes[env].pending, &ending));
+        const gpur_episode_end episode_end = {0, 1};
+        GPUR_TRY(gpur_row_emitter_emit(&emitter, env, writer->env_state.episodes[env].pending, &episode_end));
     }
-    return gpur_maker_end(&maker);
+    return gpur_row_emitter_end(&emitter);
 }
 
 /* Requires the window lock. */
-static gpur_status give_up(gpur_writer *writer, int64_t first, int64_t last)
+static gpur_status truncate_open(gpur_writer *writer, int64_t first, int64_t last)
 {
     const int64_t rows = gpur_writer_pending(writer, first, last);
-    GPUR_TRY(gpur_maker_check_room(writer, rows, "reset of open episodes"));
-    return gpur_writer_cut(writer, first, last, gpur_ingest_may_wait(&writer->replay->ingest));
+    GPUR_TRY(gpur_row_emitter_check_room(writer, rows, "reset of open episodes"));
+    return gpur_writer_truncate(writer, first, last, gpur_ingest_may_wait(&writer->replay->ingest));
 }
 
 static gpur_status begin(gpur_writer *writer, int64_t first, int64_t last, const void *obs)
 {
     if (gpur_writer_pending(writer, first, last) > 0)
-        GPUR_TRY(give_up(writer, first, last));
+        GPUR_TRY(truncate_open(writer, first, last));
     for (int64_t env = first; env < last; env++)
-        gpur_writer_begin(writer, env, gpur_writer_obs(writer, obs, env - first));
+        gpur_writer_begin_episode(writer, env, gpur_writer_obs(writer, obs, env - first));
     return GPUR_OK;
 }
 
@@ -314,15 +315,15 @@ gpur_status gpur_writer_reset(gpur_writer *writer, int32_t env, const void *obs)
 
 static void read_obs(const gpur_writer *writer, int64_t env, void *obs)
 {
-    if (writer->history.newest)
-        gpur_history_get(&writer->history, env, obs);
+    if (writer->frame_history.last)
+        gpur_frame_history_get(&writer->frame_history, env, obs);
     else
-        memcpy(obs, gpur_kept_obs(&writer->kept, env), (size_t)writer->kept.obs_bytes);
+        memcpy(obs, gpur_env_state_obs(&writer->env_state, env), (size_t)writer->env_state.obs_bytes);
 }
 
 static gpur_status read_episode(const gpur_writer *writer, int64_t env, gpur_episode_info *info, void *obs)
 {
-    const gpur_episode *const episode = &writer->kept.episodes[env];
+    const gpur_episode *const episode = &writer->env_state.episodes[env];
     const int is_open = episode->state == GPUR_EPISODE_OPEN;
     const gpur_episode_info found = {
         .size = info->size,
@@ -355,7 +356,7 @@ gpur_status gpur_writer_get_episode(gpur_writer *writer, int32_t env, gpur_episo
 
 static gpur_status set_ended(gpur_writer *writer, const uint8_t *ended)
 {
-    gpur_episode *const episodes = writer->kept.episodes;
+    gpur_episode *const episodes = writer->env_state.episodes;
     for (int32_t env = 0; env < writer->config.num_envs; env++) {
         GPUR_REQUIRE(episodes[env].state != GPUR_EPISODE_OPEN,
                      "environment %d has an open episode, which this writer follows by its steps", (int)env);

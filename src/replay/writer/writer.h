@@ -10,9 +10,9 @@
 #include "replay/replay.h"
 
 /* Byte offsets in a ring row of the fields that a step fills in; -1: rows have no such field. */
-typedef struct gpur_row_places {
+typedef struct gpur_row_offsets {
     int64_t reward, next_obs, terminated, truncated, discount, previous, links;
-} gpur_row_places;
+} gpur_row_offsets;
 
 struct gpur_writer {
     gpur_replay *replay; /* must outlive the writer */
@@ -21,25 +21,25 @@ struct gpur_writer {
     gpur_step_fields fields;
     int32_t bools;    /* number of GPUR_BOOL fields other than terminated and truncated */
     int32_t can_step; /* 1: the schema has been checked to have what steps need */
-    gpur_row_places places;
-    gpur_kept kept;
-    gpur_history history; /* with GPUR_LINKED */
+    gpur_row_offsets offsets;
+    gpur_env_state env_state;
+    gpur_frame_history frame_history; /* with GPUR_LAYOUT_FRAMES */
 };
 
 /* The observation of environment `env` in a caller's array. */
 static inline const unsigned char *gpur_writer_obs(const gpur_writer *writer, const void *array, int64_t env)
 {
-    const int64_t linked = writer->history.input_bytes;
-    return (const unsigned char *)array + env * (linked > 0 ? linked : writer->kept.obs_bytes);
+    const int64_t frame_bytes = writer->frame_history.input_bytes;
+    return (const unsigned char *)array + env * (frame_bytes > 0 ? frame_bytes : writer->env_state.obs_bytes);
 }
 
 /* Stores the observation after the environment's last step. */
-static inline void gpur_writer_observe(gpur_writer *writer, int64_t env, const unsigned char *obs)
+static inline void gpur_writer_push_obs(gpur_writer *writer, int64_t env, const unsigned char *obs)
 {
-    if (writer->history.newest)
-        gpur_history_add(&writer->history, env, obs);
+    if (writer->frame_history.last)
+        gpur_frame_history_add(&writer->frame_history, env, obs);
     else
-        gpur_move_value(gpur_kept_obs(&writer->kept, env), obs, writer->kept.obs_bytes);
+        gpur_copy_value(gpur_env_state_obs(&writer->env_state, env), obs, writer->env_state.obs_bytes);
 }
 
 /* If observations are GPUR_BOOL: refuses bytes other than 0 and 1 in environment `env`'s observation in a caller's
@@ -47,13 +47,13 @@ static inline void gpur_writer_observe(gpur_writer *writer, int64_t env, const u
 gpur_status gpur_writer_check_obs(const gpur_writer *writer, const void *array, int64_t env, const char *name);
 
 /* Begins an episode of an environment with its first observation. */
-void gpur_writer_begin(gpur_writer *writer, int64_t env, const unsigned char *obs);
+void gpur_writer_begin_episode(gpur_writer *writer, int64_t env, const unsigned char *obs);
 
 /* Emits the pending transitions of environments `first` to last - 1, as if their open episodes were truncated now.
  * Requires the ingest lock. `waits` 1: waits for staging blocks. */
-gpur_status gpur_writer_cut(gpur_writer *writer, int64_t first, int64_t last, int waits);
+gpur_status gpur_writer_truncate(gpur_writer *writer, int64_t first, int64_t last, int waits);
 
-/* Number of rows that gpur_writer_cut would write. */
+/* Number of rows that gpur_writer_truncate would write. */
 int64_t gpur_writer_pending(const gpur_writer *writer, int64_t first, int64_t last);
 
 #endif

@@ -85,11 +85,11 @@ TEST(blocks_that_meet_are_a_cluster_where_there_are_clusters)
     const gpur_cuda *const cuda = gpur_cuda_of(device);
     for (int kernel = 0; kernel < GPUR_KERNEL_COUNT; kernel++) {
         const gpur_cuda_kernel *const k = &cuda->kernels[kernel];
-        if (!gpur_kernel_meets(kernel))
+        if (!gpur_kernel_is_cooperative(kernel))
             continue;
         printf("  %s: at most %lld blocks together, as one cluster %d\n", gpur_kernel_names[kernel],
-               (long long)k->blocks_at_once, largest_cluster(k));
-        CHECK(k->blocks_at_once >= 1);
+               (long long)k->resident_blocks, largest_cluster(k));
+        CHECK(k->resident_blocks >= 1);
         CHECK(!cuda->has_clusters || largest_cluster(k) >= PORTABLE);
     }
     gpur_device_close(device);
@@ -131,20 +131,20 @@ static gpur_status use_and_release_one_of_each(gpur_device *device)
 {
     gpur_stream *stream = NULL;
     gpur_event *event = NULL;
-    gpur_recording *recording = NULL;
+    gpur_graph *recording = NULL;
     void *memory = NULL, *pinned = NULL;
     int on_device = 0;
     GPUR_TRY(gpur_stream_create(device, &stream));
     GPUR_TRY(gpur_event_create(device, &event));
     GPUR_TRY(gpur_device_alloc(device, 4096, &memory));
     GPUR_TRY(gpur_pinned_alloc(device, 4096, "the test", &pinned));
-    GPUR_TRY(gpur_recording_create(device, record_fill, memory, 2, &recording));
-    GPUR_TRY(gpur_recording_replay(recording, stream, 3));
+    GPUR_TRY(gpur_graph_create(device, record_fill, memory, 2, &recording));
+    GPUR_TRY(gpur_graph_launch(recording, stream, 3));
     GPUR_TRY(gpur_event_record(event, stream));
     GPUR_TRY(gpur_event_sync(event));
     (void)gpur_event_done(event);
     GPUR_TRY(gpur_memory_locate(device, memory, &on_device));
-    gpur_recording_destroy(recording);
+    gpur_graph_destroy(recording);
     gpur_event_destroy(event);
     gpur_stream_destroy(stream);
     gpur_pinned_free(device, pinned);

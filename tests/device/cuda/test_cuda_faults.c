@@ -2,7 +2,7 @@
 /*
  * The library's CUDA files, and CUDA calls that fail. A single failure is reported, leaks nothing, and the device stays
  * usable. A permanent error is reported by every later call, and all objects can still be destroyed. On "cuda:0" the
- * calls that do not fail are real; with "cpu" the runtime is the fake one (pretended_cuda.h), where a run gives the
+ * calls that do not fail are real; with "cpu" the runtime is the fake one (fake_cuda.h), where a run gives the
  * same results as on the CPU device and survives host memory running out at any point. test_cross and its like compare
  * a real GPU with the CPU.
  */
@@ -11,11 +11,11 @@
 #include "device/gemm.h"
 #include "learn/learner.h"
 #include "support/counting_alloc.h"
-#include "support/cuda/pretended_cuda.h"
-#include "support/file_scene.h"
-#include "support/replay_kit.h"
+#include "support/cuda/fake_cuda.h"
+#include "support/checkpoint_fixture.h"
+#include "support/replay_fixture.h"
 
-enum { STEPS = 32, MOST_CALLS = 100000 };
+enum { STEPS = 32, MAX_CALLS = 100000 };
 
 static const char *const names[] = {
 #define NAME(name, parameters, arguments) #name,
@@ -47,7 +47,7 @@ static int may_stay_untold(const char *name)
 }
 
 /* Appends rows from device memory. */
-static gpur_status append_arrays(file_scene *s)
+static gpur_status append_arrays(checkpoint_fixture *s)
 {
     gpur_writer *writer = NULL;
     void *memory = NULL;
@@ -62,37 +62,37 @@ static gpur_status append_arrays(file_scene *s)
     return status;
 }
 
-static gpur_status save_and_load(file_scene *s)
+static gpur_status save_and_load(checkpoint_fixture *s)
 {
 #ifdef GPUR_HAS_FILES
-    GPUR_TRY(gpur_replay_save(s->replay, scene_path("replay"), NULL));
-    GPUR_TRY(gpur_learner_save(s->learner, scene_path("learner"), NULL));
-    GPUR_TRY(gpur_replay_load(s->replay, scene_path("replay"), NULL));
-    return gpur_learner_load(s->learner, scene_path("learner"), NULL);
+    GPUR_TRY(gpur_replay_save(s->replay, test_file_path("replay"), NULL));
+    GPUR_TRY(gpur_learner_save(s->learner, test_file_path("learner"), NULL));
+    GPUR_TRY(gpur_replay_load(s->replay, test_file_path("replay"), NULL));
+    return gpur_learner_load(s->learner, test_file_path("learner"), NULL);
 #else
     (void)s;
     return GPUR_OK;
 #endif
 }
 
-static gpur_status play(file_scene *s, gpur_device *device, int variant)
+static gpur_status play(checkpoint_fixture *s, gpur_device *device, int variant)
 {
-    GPUR_TRY(scene_open(s, device, variant));
-    GPUR_TRY(scene_begin(s, 0));
-    GPUR_TRY(scene_run(s, 0, STEPS));
+    GPUR_TRY(checkpoint_fixture_open(s, device, variant));
+    GPUR_TRY(checkpoint_fixture_begin(s, 0));
+    GPUR_TRY(checkpoint_fixture_run(s, 0, STEPS));
     if (variant < 7) /* layout rows */
         GPUR_TRY(append_arrays(s));
     if (variant == 9)
         GPUR_TRY(save_and_load(s));
-    return scene_finish(s);
+    return checkpoint_fixture_finish(s);
 }
 
 /* Uses every object once, as far as it gets, and destroys everything. */
 static gpur_status use(gpur_device *device, int variant)
 {
-    static file_scene scene;
-    const gpur_status status = play(&scene, device, variant);
-    scene_close(&scene);
+    static checkpoint_fixture fixture;
+    const gpur_status status = play(&fixture, device, variant);
+    checkpoint_fixture_close(&fixture);
     return status;
 }
 
@@ -161,17 +161,17 @@ static void check_nothing_left(const counting_alloc *counts, const char *name, i
 {
     CHECK_EQUAL(counts->blocks, 0);
     CHECK_EQUAL(counts->wrong_sizes, 0);
-    TEST_REQUIRE(ends_something(name) || pretended_alive() == before, "after a failing %s %lld objects are left", name,
-                 (long long)(pretended_alive() - before));
-    TEST_REQUIRE(!faults.pretend || pretended_last_error == cudaSuccess, "after a failing %s CUDA's last error is %d",
-                 name, (int)pretended_last_error);
+    TEST_REQUIRE(ends_something(name) || fake_alive() == before, "after a failing %s %lld objects are left", name,
+                 (long long)(fake_alive() - before));
+    TEST_REQUIRE(!faults.fake || fake_last_error == cudaSuccess, "after a failing %s CUDA's last error is %d", name,
+                 (int)fake_last_error);
 }
 
 static void fail_once(const char *name, int64_t nth, cudaError_t error, gpur_status wanted)
 {
     counting_alloc counts = {0};
     gpur_device *device = NULL;
-    const int64_t alive = pretended_alive();
+    const int64_t alive = fake_alive();
     CHECK_OK(open_gpu(&counts, &device));
     cuda_faults_begin(name, nth, error, 0);
     const gpur_status status = use(device, alternate(nth));
@@ -195,7 +195,7 @@ TEST(every_allocation_that_fails_is_refused_and_survived)
         if (strcmp(names[i], "cudaMalloc") != 0 && strcmp(names[i], "cudaHostAlloc") != 0)
             continue;
         CHECK(calls_of(i, 0) > 3 && calls_of(i, 1) > 3 && calls_of(i, 2) > 3);
-        for (int64_t nth = 1; nth < MOST_CALLS && nth <= calls_of(i, nth); nth += test_on_cuda() ? 4 : 1)
+        for (int64_t nth = 1; nth < MAX_CALLS && nth <= calls_of(i, nth); nth += test_on_cuda() ? 4 : 1)
             fail_once(names[i], nth, cudaErrorMemoryAllocation, GPUR_OUT_OF_MEMORY);
     }
 }
@@ -222,7 +222,7 @@ static void fail_opening(const char *name, int64_t nth)
     static const char *const tried[] = {"cudaFuncSetAttribute", "cudaOccupancyMaxActiveClusters", NULL};
     counting_alloc counts = {0};
     gpur_device *device = NULL;
-    const int64_t alive = pretended_alive();
+    const int64_t alive = fake_alive();
     cuda_faults_begin(name, nth, cudaErrorUnknown, 0);
     const gpur_status status = open_gpu(&counts, &device);
     cuda_faults_end();
@@ -264,7 +264,7 @@ static void fail_for_ever(int64_t nth)
     CHECK_EQUAL(counts.blocks, 0);
     CHECK_EQUAL(counts.wrong_sizes, 0);
     cuda_faults_end();
-    pretended_last_error = cudaSuccess; /* set by the destroying calls; nothing reads it any more */
+    fake_last_error = cudaSuccess; /* set by the destroying calls; nothing reads it any more */
 }
 
 TEST(after_an_error_that_stays_every_call_says_so_and_all_can_be_destroyed)
@@ -293,19 +293,19 @@ static int is_near(float a, float b)
 
 /* Samples, links, actions, losses and weights of a whole run, without prioritized sampling, whose priorities are
  * rounded. */
-TEST(the_pretended_gpu_does_what_the_cpu_does)
+TEST(the_fake_gpu_does_what_the_cpu_does)
 {
     static const int variants[] = {0, 1, 2, 3, 6, 7};
-    static file_scene sides[2];
+    static checkpoint_fixture sides[2];
     for (int i = 0; i < 6; i++) {
         gpur_device *devices[2] = {NULL, NULL};
         CHECK_OK(gpur_device_open("cuda:0", NULL, &devices[0]));
         CHECK_OK(gpur_device_open("cpu", NULL, &devices[1]));
         for (int side = 0; side < 2; side++) {
-            CHECK_OK(scene_open(&sides[side], devices[side], variants[i]));
-            CHECK_OK(scene_begin(&sides[side], 0));
-            CHECK_OK(scene_run(&sides[side], 0, STEPS));
-            CHECK_OK(scene_finish(&sides[side]));
+            CHECK_OK(checkpoint_fixture_open(&sides[side], devices[side], variants[i]));
+            CHECK_OK(checkpoint_fixture_begin(&sides[side], 0));
+            CHECK_OK(checkpoint_fixture_run(&sides[side], 0, STEPS));
+            CHECK_OK(checkpoint_fixture_finish(&sides[side]));
         }
         CHECK(sides[0].traced > 500);
         CHECK_EQUAL(sides[0].traced, sides[1].traced);
@@ -313,10 +313,10 @@ TEST(the_pretended_gpu_does_what_the_cpu_does)
             TEST_REQUIRE(is_near(sides[0].trace[t], sides[1].trace[t]), "variant %d, %d: %.9g; the CPU has %.9g",
                          variants[i], t, (double)sides[0].trace[t], (double)sides[1].trace[t]);
         for (int side = 0; side < 2; side++) {
-            scene_close(&sides[side]);
+            checkpoint_fixture_close(&sides[side]);
             gpur_device_close(devices[side]);
         }
-        CHECK_EQUAL(pretended_alive(), 0);
+        CHECK_EQUAL(fake_alive(), 0);
     }
 }
 
@@ -329,9 +329,9 @@ static gpur_status play_without(const char *name, int variant, int64_t nth)
     counts.fail_at = counts.calls + nth;
     const gpur_status status = use(device, variant);
     gpur_device_close(device);
-    if (counts.blocks != 0 || counts.wrong_sizes != 0 || pretended_alive() != 0)
+    if (counts.blocks != 0 || counts.wrong_sizes != 0 || fake_alive() != 0)
         return gpur_fail(GPUR_INVALID_ARGUMENT, "%lld blocks and %lld objects of CUDA's are left",
-                         (long long)counts.blocks, (long long)pretended_alive());
+                         (long long)counts.blocks, (long long)fake_alive());
     return status;
 }
 
@@ -352,12 +352,12 @@ TEST(host_memory_that_runs_out_anywhere_is_refused_and_leaves_nothing)
 
 enum { ROWS = 40 };
 
-static int open_replay(kit_scene *s)
+static int open_replay(replay_fixture *s)
 {
-    const gpur_replay_config config = kit_plain_config(1000, 100, 512, GPUR_FLUSH_AUTO);
+    const gpur_replay_config config = replay_fixture_plain_config(1000, 100, 512, GPUR_FLUSH_AUTO);
     gpur_device *device = NULL;
-    return gpur_device_open("cuda:0", NULL, &device) == GPUR_OK && kit_open(s, device, &config, 1) &&
-           kit_append_next(s, 600) == GPUR_OK;
+    return gpur_device_open("cuda:0", NULL, &device) == GPUR_OK && replay_fixture_open(s, device, &config, 1) &&
+           replay_fixture_append(s, 600) == GPUR_OK;
 }
 
 /* PyTorch captures in the global mode: until the capture ends, CUDA refuses calls that may wait for the device, on
@@ -365,17 +365,17 @@ static int open_replay(kit_scene *s)
 TEST(a_capture_of_the_host_programs_hinders_nothing)
 {
     gpur_batch *batch = NULL;
-    kit_scene s;
-    pretended_global_capture(1);
+    replay_fixture s;
+    fake_global_capture(1);
     CHECK(open_replay(&s));
     for (int64_t count = 8; count <= 512; count *= 4) { /* memory that grows is allocated and freed */
         CHECK_OK(gpur_replay_sample(s.replay, count, NULL, &batch));
-        CHECK_EQUAL(kit_wrong_bytes(&s.kit, batch, NULL), 0);
+        CHECK_EQUAL(count_wrong_bytes(&s.row_tags, batch, NULL), 0);
         gpur_batch_release(batch);
     }
-    kit_close(&s);
-    pretended_global_capture(0);
-    CHECK_EQUAL(pretended_alive(), 0);
+    replay_fixture_close(&s);
+    fake_global_capture(0);
+    CHECK_EQUAL(fake_alive(), 0);
 }
 
 /* The library asks CUDA whether a stream is being captured before it enqueues anything behind it. If CUDA answers that
@@ -385,17 +385,17 @@ TEST(a_batch_whose_stream_is_gone_is_given_up)
     gpur_batch *batch = NULL;
     gpur_stream *theirs = NULL;
     gpur_replay_stats stats = {.size = sizeof stats};
-    kit_scene s;
+    replay_fixture s;
     CHECK(open_replay(&s));
     CHECK_OK(gpur_stream_create(s.device, &theirs));
     for (int is_redrawn = 0; is_redrawn < 2; is_redrawn++) {
         CHECK_OK(gpur_replay_sample(s.replay, ROWS, gpur_stream_native(theirs), &batch));
         cuda_faults_begin("cudaStreamIsCapturing", 1, cudaErrorInvalidResourceHandle, 0);
         if (is_redrawn) {
-            CHECK_STATUS(gpur_replay_resample(s.replay, NULL, batch), GPUR_WOULD_BLOCK);
+            CHECK_STATUS(gpur_replay_sample_into(s.replay, NULL, batch), GPUR_WOULD_BLOCK);
             CHECK_MESSAGE("is gone");
             cuda_faults_begin("cudaStreamIsCapturing", 1, cudaErrorLaunchFailure, 0); /* the device itself failed */
-            CHECK_STATUS(gpur_replay_resample(s.replay, NULL, batch), GPUR_DEVICE_ERROR);
+            CHECK_STATUS(gpur_replay_sample_into(s.replay, NULL, batch), GPUR_DEVICE_ERROR);
             CHECK_MESSAGE("cudaStreamIsCapturing");
         }
         cuda_faults_begin("cudaStreamIsCapturing", 1, cudaErrorInvalidResourceHandle, 0);
@@ -405,12 +405,12 @@ TEST(a_batch_whose_stream_is_gone_is_given_up)
         CHECK_OK(gpur_replay_sample(s.replay, ROWS, NULL, &batch));
         CHECK_OK(gpur_replay_get_stats(s.replay, &stats));
         CHECK_EQUAL(stats.batches_made, 2 + is_redrawn);
-        CHECK_EQUAL(kit_wrong_bytes(&s.kit, batch, NULL), 0);
+        CHECK_EQUAL(count_wrong_bytes(&s.row_tags, batch, NULL), 0);
         gpur_batch_release(batch);
     }
     gpur_stream_destroy(theirs);
-    kit_close(&s);
-    CHECK_EQUAL(pretended_alive(), 0);
+    replay_fixture_close(&s);
+    CHECK_EQUAL(fake_alive(), 0);
 }
 
 static int synced; /* 1: a stream was synchronized after the call that failed */
@@ -436,12 +436,12 @@ static void check_waits(gpur_status status, const char *what, int64_t nth)
 /* The copies before one that fails may still read the caller's memory. */
 TEST(a_call_whose_copy_fails_waits_for_the_copies_before_it)
 {
-    static file_scene s;
+    static checkpoint_fixture s;
     gpur_device *device = NULL;
     gpur_weight_info info = {.size = sizeof info};
     CHECK_OK(gpur_device_open("cuda:0", NULL, &device));
-    CHECK_OK(scene_open(&s, device, 0));
-    CHECK_OK(gpur_learner_weight(s.learner, 0, &info));
+    CHECK_OK(checkpoint_fixture_open(&s, device, 0));
+    CHECK_OK(gpur_learner_get_weight_info(s.learner, 0, &info));
     gpur_optimizer *const optimizer = &s.learner->step.optimizer;
     float *const weights = calloc((size_t)optimizer->count, sizeof *weights);
     CHECK(weights && info.count <= optimizer->count);
@@ -455,9 +455,9 @@ TEST(a_call_whose_copy_fails_waits_for_the_copies_before_it)
     }
     faults.heard = NULL;
     free(weights);
-    scene_close(&s);
+    checkpoint_fixture_close(&s);
     gpur_device_close(device);
-    CHECK_EQUAL(pretended_alive(), 0);
+    CHECK_EQUAL(fake_alive(), 0);
 }
 
 TEST(asking_an_event_leaves_an_error_of_the_host_programs)
@@ -466,16 +466,16 @@ TEST(asking_an_event_leaves_an_error_of_the_host_programs)
     gpur_event *event = NULL;
     CHECK_OK(gpur_device_open("cuda:0", NULL, &device));
     CHECK_OK(gpur_event_create(device, &event));
-    pretended_last_error = cudaErrorInvalidValue;
+    fake_last_error = cudaErrorInvalidValue;
     cuda_faults_begin("cudaEventQuery", 1, cudaErrorNotReady, 0);
     (void)gpur_event_done(event);
     cuda_faults_end();
-    CHECK_EQUAL(pretended_last_error, cudaErrorInvalidValue);
-    pretended_last_error = cudaSuccess;
+    CHECK_EQUAL(fake_last_error, cudaErrorInvalidValue);
+    fake_last_error = cudaSuccess;
     cuda_faults_begin("cudaEventQuery", 1, cudaErrorNotReady, 0);
     CHECK(!gpur_event_done(event));
     cuda_faults_end();
-    CHECK_EQUAL(pretended_last_error, cudaSuccess);
+    CHECK_EQUAL(fake_last_error, cudaSuccess);
     CHECK(gpur_event_done(event));
     gpur_event_destroy(event);
     gpur_device_close(device);
@@ -493,9 +493,9 @@ static gpur_device *open_keeper(void)
 int main(int argc, char **argv)
 {
     test_main_begin(argc, argv);
-    faults.pretend = !test_on_cuda();
-    if (faults.pretend) { /* first: a failed destruction below leaves objects */
-        RUN(the_pretended_gpu_does_what_the_cpu_does);
+    faults.fake = !test_on_cuda();
+    if (faults.fake) { /* first: a failed destruction below leaves objects */
+        RUN(the_fake_gpu_does_what_the_cpu_does);
         RUN(host_memory_that_runs_out_anywhere_is_refused_and_leaves_nothing);
         RUN(a_capture_of_the_host_programs_hinders_nothing);
         RUN(a_batch_whose_stream_is_gone_is_given_up);
@@ -509,6 +509,6 @@ int main(int argc, char **argv)
     RUN(every_kind_of_call_that_fails_is_reported_and_survived);
     RUN(after_an_error_that_stays_every_call_says_so_and_all_can_be_destroyed);
     gpur_device_close(keeper);
-    scene_remove_folder();
+    test_remove_folder();
     return test_main_end();
 }

@@ -4,9 +4,9 @@
 #include "test.h"
 #include "device/device.h"
 #include "replay/priority/sum_tree.h"
-#include "support/cuda/pretended_cuda.h"
+#include "support/cuda/fake_cuda.h"
 
-enum { MEET = GPUR_KERNEL_ID_meet_probe, MEET_THREADS = 512, SMALL_THREADS = 128 };
+enum { MEET = GPUR_KERNEL_ID_grid_sync_probe, MEET_THREADS = 512, SMALL_THREADS = 128 };
 
 /* Major version, multiprocessors, cooperative launches, largest cluster, of more than 8 blocks, blocks per
  * multiprocessor, PTX version. */
@@ -14,17 +14,17 @@ enum { MEET = GPUR_KERNEL_ID_meet_probe, MEET_THREADS = 512, SMALL_THREADS = 128
     {                                                                                                                  \
         __VA_ARGS__, MEET_THREADS, SMALL_THREADS + 17, 0                                                               \
     }
-static const pretended_gpu h200 = GPU(9, 132, 1, 16, 1, 2, 90);
+static const fake_gpu h200 = GPU(9, 132, 1, 16, 1, 2, 90);
 
 typedef struct scene {
     gpur_device *device;
     gpur_stream *stream;
 } scene;
 
-static gpur_status open_scene(scene *s, pretended_gpu gpu, void *callers_stream)
+static gpur_status open_scene(scene *s, fake_gpu gpu, void *callers_stream)
 {
     gpur_device_config config = test_device_config();
-    pretended = gpu;
+    fake = gpu;
     config.stream = callers_stream;
     GPUR_TRY(gpur_device_open("cuda:0", &config, &s->device));
     return gpur_stream_create_main(s->device, &s->stream);
@@ -38,41 +38,39 @@ static void close_scene(scene *s)
 
 static gpur_status meet(const scene *s, int64_t blocks, int32_t together)
 {
-    static gpur_meet_probe_args args;
-    gpur_grid grid = gpur_grid_together(s->device, MEET, blocks, 256);
-    grid.together = together;
-    return gpur_launch_meet_probe(s->stream, grid, &args);
+    static gpur_grid_sync_probe_args args;
+    gpur_grid grid = gpur_grid_cooperative(s->device, MEET, blocks, 256);
+    grid.cooperative = together;
+    return gpur_launch_grid_sync_probe(s->stream, grid, &args);
 }
 
 /* Returns the cluster size of the last launch, or 0. */
 static int cluster(void)
 {
-    const int is_cluster =
-        pretended_launch.attributes && pretended_launch.attribute.id == cudaLaunchAttributeClusterDimension;
-    return is_cluster && pretended_launch.attribute.val.clusterDim.y == 1 &&
-                   pretended_launch.attribute.val.clusterDim.z == 1
-               ? (int)pretended_launch.attribute.val.clusterDim.x
+    const int is_cluster = fake_launch.attributes && fake_launch.attribute.id == cudaLaunchAttributeClusterDimension;
+    return is_cluster && fake_launch.attribute.val.clusterDim.y == 1 && fake_launch.attribute.val.clusterDim.z == 1
+               ? (int)fake_launch.attribute.val.clusterDim.x
                : 0;
 }
 
 static int cooperative(void)
 {
-    return pretended_launch.attributes && pretended_launch.attribute.id == cudaLaunchAttributeCooperative &&
-           pretended_launch.attribute.val.cooperative == 1;
+    return fake_launch.attributes && fake_launch.attribute.id == cudaLaunchAttributeCooperative &&
+           fake_launch.attribute.val.cooperative == 1;
 }
 
 /* Launches `blocks` blocks cooperatively; expects `are` blocks, as a cluster of `in_cluster`, or as a cooperative grid
  * if that is 0. */
-static void check_meeting(const scene *s, int64_t blocks, unsigned are, int in_cluster)
+static void check_grid_sync(const scene *s, int64_t blocks, unsigned are, int in_cluster)
 {
-    CHECK_OK(meet(s, blocks, GPUR_TOGETHER_BEST));
-    CHECK_EQUAL(pretended_launch.blocks, are);
-    CHECK_EQUAL(pretended_launch.threads, 256);
+    CHECK_OK(meet(s, blocks, GPUR_COOPERATIVE_AUTO));
+    CHECK_EQUAL(fake_launch.blocks, are);
+    CHECK_EQUAL(fake_launch.threads, 256);
     CHECK_EQUAL(cluster(), in_cluster);
     CHECK_EQUAL(cooperative(), are > 1 && !in_cluster);
-    CHECK_EQUAL(pretended_launch.attributes, are > 1);
-    CHECK_OK(meet(s, blocks, GPUR_TOGETHER_GRID));
-    CHECK_EQUAL(pretended_launch.blocks, are);
+    CHECK_EQUAL(fake_launch.attributes, are > 1);
+    CHECK_OK(meet(s, blocks, GPUR_COOPERATIVE_GRID));
+    CHECK_EQUAL(fake_launch.blocks, are);
     CHECK_EQUAL(cooperative(), are > 1);
 }
 
@@ -80,21 +78,21 @@ TEST(blocks_that_meet_are_one_cluster_where_it_fits_and_else_a_cooperative_grid)
 {
     scene s;
     CHECK_OK(open_scene(&s, h200, NULL));
-    check_meeting(&s, 1, 1, 0);
-    check_meeting(&s, 2, 2, 2);
-    check_meeting(&s, 11, 11, 11);
-    check_meeting(&s, 16, 16, 16);
-    check_meeting(&s, 17, 17, 0);
-    check_meeting(&s, 264, 264, 0);
-    check_meeting(&s, 1000000, 264, 0);
-    check_meeting(&s, -5, 1, 0);
+    check_grid_sync(&s, 1, 1, 0);
+    check_grid_sync(&s, 2, 2, 2);
+    check_grid_sync(&s, 11, 11, 11);
+    check_grid_sync(&s, 16, 16, 16);
+    check_grid_sync(&s, 17, 17, 0);
+    check_grid_sync(&s, 264, 264, 0);
+    check_grid_sync(&s, 1000000, 264, 0);
+    check_grid_sync(&s, -5, 1, 0);
     close_scene(&s);
 }
 
 TEST(a_device_has_the_clusters_that_it_can_hold)
 {
     static const struct {
-        pretended_gpu gpu;
+        fake_gpu gpu;
         int largest;
     } cases[] = {{GPU(9, 132, 1, 16, 0, 2, 90), 8},   {GPU(9, 132, 1, 4, 1, 2, 90), 4},
                  {GPU(12, 36, 1, 8, 0, 1, 120), 8},   {GPU(9, 132, 1, 16, 1, 2, 80), 0},
@@ -104,46 +102,46 @@ TEST(a_device_has_the_clusters_that_it_can_hold)
         scene s;
         CHECK_OK(open_scene(&s, cases[k].gpu, NULL));
         for (int blocks = 2; blocks <= 16; blocks++)
-            check_meeting(&s, blocks, (unsigned)blocks, blocks <= cases[k].largest ? blocks : 0);
-        check_meeting(&s, INT64_MAX, (unsigned)(cases[k].gpu.multiprocessors * cases[k].gpu.blocks_each), 0);
+            check_grid_sync(&s, blocks, (unsigned)blocks, blocks <= cases[k].largest ? blocks : 0);
+        check_grid_sync(&s, INT64_MAX, (unsigned)(cases[k].gpu.multiprocessors * cases[k].gpu.blocks_each), 0);
         close_scene(&s);
     }
 }
 
 TEST(a_device_without_cooperative_launches_gets_one_block)
 {
-    pretended_gpu old = h200;
+    fake_gpu old = h200;
     scene s;
     old.cooperative = 0;
     CHECK_OK(open_scene(&s, old, NULL));
-    check_meeting(&s, 16, 1, 0);
-    check_meeting(&s, 132, 1, 0);
+    check_grid_sync(&s, 16, 1, 0);
+    check_grid_sync(&s, 132, 1, 0);
     close_scene(&s);
 }
 
 TEST(a_shape_that_does_not_fit_is_refused_and_a_forced_one_is_cut)
 {
-    static gpur_meet_probe_args args;
+    static gpur_grid_sync_probe_args args;
     scene s;
     CHECK_OK(open_scene(&s, h200, NULL));
-    gpur_grid grid = {265, 256, GPUR_TOGETHER_BEST};
-    CHECK_STATUS(gpur_launch_meet_probe(s.stream, grid, &args), GPUR_INVALID_ARGUMENT);
-    CHECK_MESSAGE("kernel meet_probe: 265 blocks that meet; wanted at most 264");
-    grid = (gpur_grid){16, 544, GPUR_TOGETHER_BEST};
-    CHECK_STATUS(gpur_launch_meet_probe(s.stream, grid, &args), GPUR_INVALID_ARGUMENT);
-    CHECK_MESSAGE("kernel meet_probe: 544 threads a block; wanted a multiple of 32 up to 512");
-    CHECK_EQUAL(gpur_grid_together(s.device, MEET, 16, 1024).threads, MEET_THREADS);
-    CHECK_EQUAL(gpur_grid_together(s.device, MEET, 16, 100).threads, 96);
-    CHECK_EQUAL(gpur_grid_together(s.device, MEET, 16, 0).threads, 32);
+    gpur_grid grid = {265, 256, GPUR_COOPERATIVE_AUTO};
+    CHECK_STATUS(gpur_launch_grid_sync_probe(s.stream, grid, &args), GPUR_INVALID_ARGUMENT);
+    CHECK_MESSAGE("kernel grid_sync_probe: 265 blocks that wait for each other; there may be at most 264");
+    grid = (gpur_grid){16, 544, GPUR_COOPERATIVE_AUTO};
+    CHECK_STATUS(gpur_launch_grid_sync_probe(s.stream, grid, &args), GPUR_INVALID_ARGUMENT);
+    CHECK_MESSAGE("kernel grid_sync_probe: 544 threads a block; wanted a multiple of 32 up to 512");
+    CHECK_EQUAL(gpur_grid_cooperative(s.device, MEET, 16, 1024).threads, MEET_THREADS);
+    CHECK_EQUAL(gpur_grid_cooperative(s.device, MEET, 16, 100).threads, 96);
+    CHECK_EQUAL(gpur_grid_cooperative(s.device, MEET, 16, 0).threads, 32);
     const gpur_window_set_args small = {.window = NULL};
     grid = (gpur_grid){1, 160, 0};
     CHECK_STATUS(gpur_launch_window_set(s.stream, grid, &small), GPUR_INVALID_ARGUMENT);
     CHECK_MESSAGE("kernel window_set: 160 threads a block; wanted a multiple of 32 up to 128");
     gpur_device_force_grid(s.device, (gpur_grid){300, 1024, 0});
     CHECK_OK(gpur_launch_window_set(s.stream, gpur_grid_elements(s.device, 1), &small));
-    CHECK(pretended_launch.blocks == 300 && pretended_launch.threads == SMALL_THREADS);
-    grid = gpur_grid_together(s.device, MEET, 16, 64);
-    CHECK(grid.blocks == 264 && grid.threads == MEET_THREADS && grid.together == GPUR_TOGETHER_BEST);
+    CHECK(fake_launch.blocks == 300 && fake_launch.threads == SMALL_THREADS);
+    grid = gpur_grid_cooperative(s.device, MEET, 16, 64);
+    CHECK(grid.blocks == 264 && grid.threads == MEET_THREADS && grid.cooperative == GPUR_COOPERATIVE_AUTO);
     close_scene(&s);
 }
 
@@ -152,13 +150,13 @@ static int follows(const scene *s)
 {
     static float number[2];
     const gpur_bias_activation_args args = {.y = number, .bias = number + 1, .batch = 1, .features = 1, .pitch = 1};
-    pretended_launch.attributes = 99;
+    fake_launch.attributes = 99;
     if (gpur_launch_bias_activation(s->stream, (gpur_grid){1, 32, 0}, &args) != GPUR_OK)
         return -1;
-    return pretended_launch.attributes == 0 ? 0
-           : pretended_launch.attributes == 1 &&
-                   pretended_launch.attribute.id == cudaLaunchAttributeProgrammaticStreamSerialization &&
-                   pretended_launch.attribute.val.programmaticStreamSerializationAllowed == 1
+    return fake_launch.attributes == 0 ? 0
+           : fake_launch.attributes == 1 &&
+                   fake_launch.attribute.id == cudaLaunchAttributeProgrammaticStreamSerialization &&
+                   fake_launch.attribute.val.programmaticStreamSerializationAllowed == 1
                ? 1
                : -1;
 }
@@ -183,7 +181,7 @@ TEST(a_kernel_follows_dependently_right_behind_another_of_ours)
     CHECK(follows(&s) == 0 && follows(&s) == 1);
     CHECK(gpur_stream_native(s.stream) != NULL); /* the caller may enqueue a library's work */
     CHECK(follows(&s) == 0 && follows(&s) == 1);
-    check_meeting(&s, 132, 132, 0); /* a cooperative launch neither is nor precedes a dependent one */
+    check_grid_sync(&s, 132, 132, 0); /* a cooperative launch neither is nor precedes a dependent one */
     CHECK(follows(&s) == 0 && follows(&s) == 1);
     gpur_device_dependent_launches(s.device, 0);
     CHECK(follows(&s) == 0);
@@ -191,7 +189,7 @@ TEST(a_kernel_follows_dependently_right_behind_another_of_ours)
     close_scene(&s);
 }
 
-static void check_never_follows(pretended_gpu what, void *callers_stream)
+static void check_never_follows(fake_gpu what, void *callers_stream)
 {
     scene s;
     CHECK_OK(open_scene(&s, what, callers_stream));
@@ -202,14 +200,14 @@ static void check_never_follows(pretended_gpu what, void *callers_stream)
 
 TEST(nothing_follows_dependently_on_an_older_gpu_or_on_the_callers_stream)
 {
-    const pretended_gpu ampere = GPU(8, 108, 1, 0, 0, 2, 80), by_ptx = GPU(9, 132, 1, 16, 1, 2, 80);
+    const fake_gpu ampere = GPU(8, 108, 1, 0, 0, 2, 80), by_ptx = GPU(9, 132, 1, 16, 1, 2, 80);
     cudaStream_t theirs = NULL;
     check_never_follows(ampere, NULL);
     check_never_follows(by_ptx, NULL);
     CHECK(cudaStreamCreateWithFlags(&theirs, 0) == cudaSuccess);
     check_never_follows(h200, theirs);
     CHECK(cudaStreamDestroy(theirs) == cudaSuccess);
-    CHECK_EQUAL(pretended_alive(), 0);
+    CHECK_EQUAL(fake_alive(), 0);
 }
 
 /* Up to 1,024 new priorities are updated by one block, with a thread each; more are distributed over many blocks, with
@@ -221,18 +219,18 @@ TEST(many_priorities_are_updated_by_many_blocks)
     CHECK_OK(open_scene(&s, h200, NULL));
     gpur_priorities p = {.device = s.device, .tree = {.capacity = 1 << 20, .levels = 3}};
     CHECK_OK(gpur_priorities_update(&p, s.stream, 1024, NULL, NULL, 0));
-    CHECK(pretended_launch.blocks == 1 && pretended_launch.threads == 1024);
+    CHECK(fake_launch.blocks == 1 && fake_launch.threads == 1024);
     CHECK_OK(gpur_priorities_update(&p, s.stream, 4096, NULL, NULL, 0));
-    CHECK(pretended_launch.blocks == 16 && pretended_launch.threads == 256);
-    p.tree.least[0] = &least; /* then a warp looks at the node above each row */
+    CHECK(fake_launch.blocks == 16 && fake_launch.threads == 256);
+    p.tree.min_leaf[0] = &least; /* then a warp looks at the node above each row */
     CHECK_OK(gpur_priorities_update(&p, s.stream, 4096, NULL, NULL, 0));
-    CHECK(pretended_launch.blocks == 1024 && pretended_launch.threads == 128);
+    CHECK(fake_launch.blocks == 1024 && fake_launch.threads == 128);
     close_scene(&s);
 }
 
 int main(int argc, char **argv)
 {
-    faults.pretend = 1;
+    faults.fake = 1;
     test_main_begin(argc, argv);
     if (test_on_cuda()) {
         printf("test_cuda_launches: %s is real\n", test_device_name());

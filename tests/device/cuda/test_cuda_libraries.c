@@ -6,7 +6,7 @@
 #include "test.h"
 #include "device/cuda/modules/cublaslt.h"
 #include "device/cuda/modules/cudnn.h"
-#include "device/cuda/modules/rowmajor_gemm.h"
+#include "device/cuda/modules/colmajor_gemm.h"
 #include "reference/reference_gemm.h"
 
 #include <dlfcn.h>
@@ -55,24 +55,24 @@ static const gpur_gemm_shape shapes[] = {
 enum { SHAPES = sizeof shapes / sizeof *shapes, MAX_FLOATS = 64 * 128 };
 
 /* Returns element (row, column) of the operand that cuBLASLt reads from column-major memory. */
-static double operand(const float *memory, gpur_columns matrix, int64_t row, int64_t column)
+static double operand(const float *memory, gpur_colmajor_matrix matrix, int64_t row, int64_t column)
 {
     return (double)memory[matrix.transpose ? column + row * matrix.pitch : row + column * matrix.pitch];
 }
 
-static int64_t rows_of(gpur_columns matrix)
+static int64_t rows_of(gpur_colmajor_matrix matrix)
 {
     return matrix.transpose ? matrix.columns : matrix.rows;
 }
 
-static int64_t columns_of(gpur_columns matrix)
+static int64_t columns_of(gpur_colmajor_matrix matrix)
 {
     return matrix.transpose ? matrix.rows : matrix.columns;
 }
 
 static void check_product(const gpur_gemm_shape *s, const float *a, const float *b)
 {
-    const gpur_columns_product p = gpur_columns_of(s);
+    const gpur_colmajor_gemm p = gpur_colmajor_gemm_of(s);
     CHECK_EQUAL(rows_of(p.left), rows_of(p.out));
     CHECK_EQUAL(columns_of(p.left), rows_of(p.right));
     CHECK_EQUAL(columns_of(p.right), columns_of(p.out));

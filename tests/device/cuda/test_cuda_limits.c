@@ -4,10 +4,10 @@
  * with the numbers, and the device stays usable. This test takes all memory of the GPU, so nothing else should use the
  * GPU meanwhile.
  */
-#include "support/replay_kit.h"
+#include "support/replay_fixture.h"
 #include "test.h"
 
-enum { FEATURES = 16384, CAPACITY = 256, BATCH = 64, MOST = 128 };
+enum { FEATURES = 16384, CAPACITY = 256, BATCH = 64, LIMIT = 128 };
 
 /* Rows of 128 KiB. */
 static const gpur_field fields[] = {{"obs", GPUR_FLOAT32, {FEATURES}},
@@ -18,7 +18,7 @@ static const gpur_field fields[] = {{"obs", GPUR_FLOAT32, {FEATURES}},
 
 static gpur_replay_config large_config(void)
 {
-    return kit_config(fields, 5, CAPACITY, 8, BATCH);
+    return replay_fixture_config(fields, 5, CAPACITY, 8, BATCH);
 }
 
 static int64_t used_by(gpur_device *device)
@@ -43,24 +43,24 @@ TEST(a_replay_larger_than_the_gpu_is_refused_and_the_device_goes_on)
     config.capacity = 100000000; /* 13 TB */
     CHECK_STATUS(gpur_replay_create(device, &config, &replay), GPUR_OUT_OF_MEMORY);
     CHECK(!replay);
-    CHECK(kit_says_what_fits(device, &config));
+    CHECK(refusal_says_what_fits(device, &config));
     CHECK_EQUAL(used_by(device), 0);
-    kit_scene scene;
+    replay_fixture fixture;
     config = large_config();
-    CHECK(kit_open(&scene, device, &config, 1));
-    CHECK_OK(kit_append_next(&scene, CAPACITY));
-    CHECK_OK(draw(scene.replay));
-    kit_close(&scene);
+    CHECK(replay_fixture_open(&fixture, device, &config, 1));
+    CHECK_OK(replay_fixture_append(&fixture, CAPACITY));
+    CHECK_OK(draw(fixture.replay));
+    replay_fixture_close(&fixture);
 }
 
 /* Allocates all memory that is left, in ever smaller blocks down to 1 MiB. Returns the number of blocks. */
-static int take_the_rest(gpur_device *device, void *blocks[MOST])
+static int take_the_rest(gpur_device *device, void *blocks[LIMIT])
 {
     gpur_device_info info = {.size = sizeof info};
     int count = 0;
     if (gpur_device_get_info(device, &info) != GPUR_OK)
         return -1;
-    for (int64_t bytes = info.memory_free; bytes >= 1 << 20 && count < MOST;) {
+    for (int64_t bytes = info.memory_free; bytes >= 1 << 20 && count < LIMIT;) {
         if (gpur_device_alloc(device, bytes, &blocks[count]) == GPUR_OK)
             count++;
         else
@@ -74,7 +74,7 @@ static gpur_status make_learner(gpur_replay *replay)
     gpur_learner_config config;
     gpur_learner *learner = NULL;
     gpur_status status = gpur_learner_config_init(&config, sizeof config);
-    config.network.outputs = 5;
+    config.network.num_actions = 5;
     if (status == GPUR_OK)
         status = gpur_learner_create(replay, &config, &learner);
     if (status == GPUR_OK)
@@ -94,16 +94,16 @@ static gpur_status make_replay(gpur_device *device)
     return status;
 }
 
-static void check_refusals(kit_scene *scene)
+static void check_refusals(replay_fixture *fixture)
 {
-    const int64_t used = used_by(scene->device);
-    CHECK_STATUS(draw(scene->replay), GPUR_OUT_OF_MEMORY);
+    const int64_t used = used_by(fixture->device);
+    CHECK_STATUS(draw(fixture->replay), GPUR_OUT_OF_MEMORY);
     CHECK_MESSAGE("bytes wanted");
-    CHECK_STATUS(make_learner(scene->replay), GPUR_OUT_OF_MEMORY);
+    CHECK_STATUS(make_learner(fixture->replay), GPUR_OUT_OF_MEMORY);
     CHECK_MESSAGE("bytes wanted");
-    CHECK_STATUS(make_replay(scene->device), GPUR_OUT_OF_MEMORY);
-    CHECK_EQUAL(used_by(scene->device), used);
-    CHECK_OK(kit_append_next(scene, 3 * CAPACITY)); /* needs no memory */
+    CHECK_STATUS(make_replay(fixture->device), GPUR_OUT_OF_MEMORY);
+    CHECK_EQUAL(used_by(fixture->device), used);
+    CHECK_OK(replay_fixture_append(fixture, 3 * CAPACITY)); /* needs no memory */
 }
 
 /* A learner is created and destroyed beforehand, because libraries allocate memory for themselves at their first
@@ -111,20 +111,20 @@ static void check_refusals(kit_scene *scene)
 TEST(without_memory_batches_learners_and_replays_are_refused_and_come_back_with_it)
 {
     gpur_replay_config config = large_config();
-    void *blocks[MOST];
-    kit_scene scene;
-    CHECK(kit_open(&scene, test_device(), &config, 1));
-    CHECK_OK(kit_append_next(&scene, CAPACITY));
-    CHECK_OK(make_learner(scene.replay));
-    const int count = take_the_rest(scene.device, blocks);
-    CHECK(count > 0 && count < MOST);
-    check_refusals(&scene);
+    void *blocks[LIMIT];
+    replay_fixture fixture;
+    CHECK(replay_fixture_open(&fixture, test_device(), &config, 1));
+    CHECK_OK(replay_fixture_append(&fixture, CAPACITY));
+    CHECK_OK(make_learner(fixture.replay));
+    const int count = take_the_rest(fixture.device, blocks);
+    CHECK(count > 0 && count < LIMIT);
+    check_refusals(&fixture);
     for (int i = 0; i < count; i++)
-        gpur_device_free(scene.device, blocks[i]);
-    CHECK_OK(draw(scene.replay));
-    CHECK_OK(make_learner(scene.replay));
-    CHECK_OK(make_replay(scene.device));
-    kit_close(&scene);
+        gpur_device_free(fixture.device, blocks[i]);
+    CHECK_OK(draw(fixture.replay));
+    CHECK_OK(make_learner(fixture.replay));
+    CHECK_OK(make_replay(fixture.device));
+    replay_fixture_close(&fixture);
 }
 
 int main(int argc, char **argv)

@@ -16,7 +16,7 @@ WAIT, LET = "griddepcontrol.wait", "griddepcontrol.launch_dependents"
 # Philox 4x32's multipliers [Salmon et al. 2011, table 2], as PTX may write them.
 MULTIPLIERS = {str(sign) for m in (0xD2511F53, 0xCD9E8D57) for sign in (m, m - 2**32)}
 HEADER = "curand_philox4x32_x.h"
-DRAWING = {"gather", "priority_draw", "explore"}  # kernels that must use random numbers
+DRAWING = {"gather", "priority_sample", "epsilon_greedy"}  # kernels that must use random numbers
 MIXES = "permutation.h"  # mixes keys with the same constants
 LEAST = 18  # of the 20 multiplications of ten rounds; the compiler may fold some of the first
 
@@ -34,8 +34,8 @@ def ptx_of(kernels, scratch, command):
 
 def kernels_that_meet(kernels):
     text = (Path(kernels) / "kernels.h").read_text(encoding="utf-8").replace("\\\n", " ")
-    line = re.search(r"#define GPUR_MEETING_KERNEL_LIST\(X\)(.*)", text)
-    assert line, "kernels.h has no GPUR_MEETING_KERNEL_LIST"
+    line = re.search(r"#define GPUR_COOPERATIVE_KERNEL_LIST\(X\)(.*)", text)
+    assert line, "kernels.h has no GPUR_COOPERATIVE_KERNEL_LIST"
     return set(re.findall(r"X\((\w+)\)", line[1]))
 
 
@@ -57,7 +57,7 @@ def check_begin(kernel, opcodes, meets):
     assert meets or LET in before, f"kernel {kernel} waits before it lets its follower begin"
 
 
-def check_meeting(kernel, opcodes):
+def check_grid_sync(kernel, opcodes):
     """The cluster barrier is relaxed, as a fence of one thread covers its block's writes; and no load goes through the
     read-only cache (.nc), which may hold stale values of what other blocks write."""
     arrivals = {code for code in opcodes if code.startswith("barrier.cluster.arrive")}
@@ -93,7 +93,7 @@ def main():
         opcodes = list(instructions(body.partition("{")[2]))
         check_begin(kernel, opcodes, kernel in meeting)
         if kernel in meeting:
-            check_meeting(kernel, opcodes)
+            check_grid_sync(kernel, opcodes)
         counts = products(body, files)
         others = {str(path): count for path, count in counts.items() if path != toolkits[0] and path.name != MIXES}
         assert not others, f"kernel {kernel} has a Philox that is not the toolkit's: {others}"

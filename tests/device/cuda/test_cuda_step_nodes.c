@@ -18,18 +18,18 @@ typedef struct step_case {
 static const step_case cases[] = {
     {"melee-gpu", "uniform", GPUR_UNIFORM, GPUR_MATH_FP32},
     {"melee-gpu", "distinct", GPUR_UNIFORM_DISTINCT, GPUR_MATH_FP32},
-    {"melee-gpu", "by priority, stratified", GPUR_PRIORITIZED, GPUR_MATH_FP32},
-    {"melee-gpu", "by priority, plain", GPUR_PRIORITIZED_PLAIN, GPUR_MATH_FP32},
+    {"melee-gpu", "by priority, stratified", GPUR_PRIORITIZED_STRATIFIED, GPUR_MATH_FP32},
+    {"melee-gpu", "by priority, plain", GPUR_PRIORITIZED_INDEPENDENT, GPUR_MATH_FP32},
     {"melee-gpu", "uniform, TF32", GPUR_UNIFORM, GPUR_MATH_TF32},
     {"melee-dqn", "uniform", GPUR_UNIFORM, GPUR_MATH_FP32},
     {"melee-double", "uniform", GPUR_UNIFORM, GPUR_MATH_FP32},
     {"cartpole", "uniform", GPUR_UNIFORM, GPUR_MATH_FP32},
     {"nature-dqn", "uniform, frames", GPUR_UNIFORM, GPUR_MATH_FP32},
     {"nature-dueling", "uniform, frames", GPUR_UNIFORM, GPUR_MATH_FP32},
-    {"nature-dueling", "by priority, frames, TF32", GPUR_PRIORITIZED, GPUR_MATH_TF32},
-    {"nature-dueling", "by priority, frames, BF16", GPUR_PRIORITIZED, GPUR_MATH_BF16},
-    {"apex-dqn", "by priority, frames", GPUR_PRIORITIZED, GPUR_MATH_FP32},
-    {"apex-dqn", "by priority, frames, TF32", GPUR_PRIORITIZED, GPUR_MATH_TF32},
+    {"nature-dueling", "by priority, frames, TF32", GPUR_PRIORITIZED_STRATIFIED, GPUR_MATH_TF32},
+    {"nature-dueling", "by priority, frames, BF16", GPUR_PRIORITIZED_STRATIFIED, GPUR_MATH_BF16},
+    {"apex-dqn", "by priority, frames", GPUR_PRIORITIZED_STRATIFIED, GPUR_MATH_FP32},
+    {"apex-dqn", "by priority, frames, TF32", GPUR_PRIORITIZED_STRATIFIED, GPUR_MATH_TF32},
 };
 enum { CASES = sizeof cases / sizeof *cases };
 
@@ -38,10 +38,10 @@ static gpur_status configure(const step_case *c, const gpur_field *fields, gpur_
     GPUR_TRY(gpur_replay_config_init(config, sizeof *config));
     if (strcmp(c->preset, "cartpole") != 0) /* not the preset of a published replay */
         GPUR_TRY(gpur_replay_config_preset(config, c->preset));
-    config->capacity = CAPACITY, config->max_batch = 256, config->min_size = 0, config->update_size = 0;
+    config->capacity = CAPACITY, config->max_batch = 256, config->min_size = 0, config->block_rows = 0;
     config->fields = fields, config->field_count = 6;
     config->index_source = c->source;
-    config->prioritized = c->source == GPUR_PRIORITIZED || c->source == GPUR_PRIORITIZED_PLAIN;
+    config->prioritized = c->source == GPUR_PRIORITIZED_STRATIFIED || c->source == GPUR_PRIORITIZED_INDEPENDENT;
     return GPUR_OK;
 }
 
@@ -69,10 +69,10 @@ static gpur_status learner_config(const step_case *c, gpur_learner_config *confi
     return GPUR_OK;
 }
 
-static void check_nodes(const step_case *c, const gpur_recording *recording)
+static void check_nodes(const step_case *c, const gpur_graph *recording)
 {
     gpur_cuda_nodes nodes = {0, 0, 0, 0, 0};
-    CHECK_OK(gpur_cuda_recording_count(recording, &nodes));
+    CHECK_OK(gpur_cuda_graph_count_nodes(recording, &nodes));
     printf("  %s, %s: %lld kernels, %lld copies, %lld fills\n", c->preset, c->words, (long long)nodes.kernels,
            (long long)nodes.copies, (long long)nodes.fills);
     CHECK(nodes.kernels > 0);
@@ -82,7 +82,7 @@ static void check_nodes(const step_case *c, const gpur_recording *recording)
 
 static void check_conv(const gpur_conv *conv)
 {
-    CHECK(strncmp(gpur_conv_way(conv), "cuDNN", 5) == 0);
+    CHECK(strncmp(gpur_conv_method(conv), "cuDNN", 5) == 0);
 }
 
 static void check_step(const step_case *c, const gpur_learner *learner)

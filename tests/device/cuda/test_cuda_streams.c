@@ -4,13 +4,13 @@
 #include "test.h"
 #include "device/device.h"
 #include "support/learner_fixture.h"
-#include "support/replay_kit.h"
+#include "support/replay_fixture.h"
 
 #include <cuda_runtime_api.h>
 
-enum { FLOATS = 1 << 20, ROWS = 64, ACTS = 8, OBS = ACTS * WORLD_FEATURES, MOST = 4000 };
+enum { FLOATS = 1 << 20, ROWS = 64, ACTS = 8, OBS = ACTS * FIXTURE_FEATURES, MOST = 4000 };
 
-static learn_world world;
+static learner_fixture world;
 
 /* Bytes 0 and 0xbf alternately (0 and -1.498 as floats), and `byte` at the end. */
 static gpur_status fill_slowly(gpur_stream *stream, float *memory, int byte)
@@ -96,15 +96,15 @@ static int64_t batches_made(gpur_replay *replay)
     return gpur_replay_get_stats(replay, &stats) == GPUR_OK ? stats.batches_made : -1;
 }
 
-static int open_replay(kit_scene *s)
+static int open_replay(replay_fixture *s)
 {
-    const gpur_replay_config config = kit_plain_config(1000, 100, ROWS, GPUR_FLUSH_AUTO);
-    return kit_open(s, test_device(), &config, 1) && kit_append_next(s, 500) == GPUR_OK;
+    const gpur_replay_config config = replay_fixture_plain_config(1000, 100, ROWS, GPUR_FLUSH_AUTO);
+    return replay_fixture_open(s, test_device(), &config, 1) && replay_fixture_append(s, 500) == GPUR_OK;
 }
 
 /* Captures a user's graph, unrelated to the library, on a stream that a batch was sampled for, and releases `last`, the
  * last reference to that batch (NULL: none), or samples into `kept` again. Nothing of ours may get into that graph. */
-static void capture_around(gpur_stream *theirs, kit_scene *s, gpur_batch *last, gpur_batch *kept)
+static void capture_around(gpur_stream *theirs, replay_fixture *s, gpur_batch *last, gpur_batch *kept)
 {
     const cudaStream_t native = (cudaStream_t)gpur_stream_native(theirs);
     gpur_batch *meanwhile = NULL;
@@ -113,13 +113,13 @@ static void capture_around(gpur_stream *theirs, kit_scene *s, gpur_batch *last, 
     CHECK(cudaStreamBeginCapture(native, cudaStreamCaptureModeThreadLocal) == cudaSuccess);
     gpur_batch_release(last);
     if (kept)
-        CHECK_STATUS(gpur_replay_resample(s->replay, NULL, kept), GPUR_WOULD_BLOCK);
+        CHECK_STATUS(gpur_replay_sample_into(s->replay, NULL, kept), GPUR_WOULD_BLOCK);
     CHECK_OK(gpur_replay_sample(s->replay, ROWS, NULL, &meanwhile)); /* not into the memory that may still be read */
     CHECK(cudaStreamEndCapture(native, &graph) == cudaSuccess);
     CHECK(cudaGraphGetNodes(graph, NULL, &nodes) == cudaSuccess);
     CHECK_EQUAL(nodes, 0);
     CHECK(cudaGraphDestroy(graph) == cudaSuccess);
-    CHECK_EQUAL(kit_wrong_bytes(&s->kit, meanwhile, NULL), 0);
+    CHECK_EQUAL(count_wrong_bytes(&s->row_tags, meanwhile, NULL), 0);
     gpur_batch_release(meanwhile);
 }
 
@@ -127,7 +127,7 @@ TEST(a_batch_released_while_its_stream_is_captured_waits_for_the_end_of_the_capt
 {
     gpur_stream *theirs = NULL;
     gpur_batch *first = NULL, *batches[2] = {NULL, NULL};
-    kit_scene s;
+    replay_fixture s;
     CHECK(open_replay(&s));
     CHECK_OK(gpur_stream_create(s.device, &theirs));
     void *const native = gpur_stream_native(theirs);
@@ -139,27 +139,27 @@ TEST(a_batch_released_while_its_stream_is_captured_waits_for_the_end_of_the_capt
         CHECK_OK(gpur_replay_sample(s.replay, ROWS, native, &batches[i]));
     CHECK_EQUAL(batches_made(s.replay), 2); /* both are reused */
     for (int i = 0; i < 2; i++) {
-        CHECK_EQUAL(kit_wrong_bytes(&s.kit, batches[i], NULL), 0);
+        CHECK_EQUAL(count_wrong_bytes(&s.row_tags, batches[i], NULL), 0);
         gpur_batch_release(batches[i]);
     }
     gpur_stream_destroy(theirs);
-    kit_close(&s);
+    replay_fixture_close(&s);
 }
 
 TEST(a_batch_is_not_drawn_into_anew_while_its_stream_is_captured)
 {
     gpur_stream *theirs = NULL;
     gpur_batch *batch = NULL;
-    kit_scene s;
+    replay_fixture s;
     CHECK(open_replay(&s));
     CHECK_OK(gpur_stream_create(s.device, &theirs));
     CHECK_OK(gpur_replay_sample(s.replay, ROWS, gpur_stream_native(theirs), &batch));
     capture_around(theirs, &s, NULL, batch);
-    CHECK_OK(gpur_replay_resample(s.replay, NULL, batch));
-    CHECK_EQUAL(kit_wrong_bytes(&s.kit, batch, NULL), 0);
+    CHECK_OK(gpur_replay_sample_into(s.replay, NULL, batch));
+    CHECK_EQUAL(count_wrong_bytes(&s.row_tags, batch, NULL), 0);
     gpur_batch_release(batch);
     gpur_stream_destroy(theirs);
-    kit_close(&s);
+    replay_fixture_close(&s);
 }
 
 TEST(a_replay_closes_over_batches_whose_stream_is_captured)
@@ -167,10 +167,10 @@ TEST(a_replay_closes_over_batches_whose_stream_is_captured)
     gpur_stream *theirs = NULL;
     gpur_batch *batch = NULL;
     cudaGraph_t graph = NULL;
-    kit_scene s;
+    replay_fixture s;
     CHECK(open_replay(&s));
     gpur_device *const device = s.device;
-    gpur_device_hold(device);
+    gpur_device_retain(device);
     CHECK_OK(gpur_stream_create(device, &theirs));
     const cudaStream_t native = (cudaStream_t)gpur_stream_native(theirs);
     CHECK_OK(gpur_replay_sample(s.replay, ROWS, native, &batch));
@@ -178,16 +178,16 @@ TEST(a_replay_closes_over_batches_whose_stream_is_captured)
     gpur_batch_release(batch);
     CHECK(cudaStreamEndCapture(native, &graph) == cudaSuccess);
     CHECK(cudaGraphDestroy(graph) == cudaSuccess);
-    kit_close(&s);
+    replay_fixture_close(&s);
     gpur_stream_destroy(theirs);
     gpur_device_release(device);
 }
 
 static gpur_learner *open_learner(gpur_device *device)
 {
-    const gpur_learner_config config = world_config(GPUR_HEAD_DUELING, 1);
+    const gpur_learner_config config = learner_fixture_config(GPUR_HEAD_DUELING, 1);
     gpur_learner *learner = NULL;
-    if (world_open(&world, device, WORLD_ROWS) != GPUR_OK)
+    if (learner_fixture_open(&world, device, FIXTURE_ROWS) != GPUR_OK)
         return NULL;
     return gpur_learner_create(world.replay, &config, &learner) == GPUR_OK ? learner : NULL;
 }
@@ -195,7 +195,7 @@ static gpur_learner *open_learner(gpur_device *device)
 /* Acts on the last observations of a long array, because these are written last. */
 static void check_round(gpur_learner *learner, gpur_stream *theirs, float *array, int byte)
 {
-    float obs[OBS], want[ACTS * WORLD_ACTIONS], q[ACTS * WORLD_ACTIONS];
+    float obs[OBS], want[ACTS * FIXTURE_ACTIONS], q[ACTS * FIXTURE_ACTIONS];
     int32_t best[ACTS], actions[ACTS];
     const float *const made = array + FLOATS - OBS;
     void *const native = gpur_stream_native(theirs);
@@ -226,26 +226,26 @@ TEST(an_act_waits_for_the_stream_that_makes_its_observations)
     gpur_stream_destroy(theirs);
     gpur_device_free(device, array);
     gpur_learner_destroy(learner);
-    world_close(&world);
+    learner_fixture_close(&world);
     gpur_device_close(device);
 }
 
 static int64_t train(int on, float *weights)
 {
     gpur_device *const device = test_device();
-    const gpur_learner_config config = world_config(GPUR_HEAD_DUELING, 1);
+    const gpur_learner_config config = learner_fixture_config(GPUR_HEAD_DUELING, 1);
     gpur_learner *learner = NULL;
     int64_t count = -1;
     gpur_device_dependent_launches(device, on);
-    gpur_status status = world_open(&world, device, WORLD_ROWS);
+    gpur_status status = learner_fixture_open(&world, device, FIXTURE_ROWS);
     if (status == GPUR_OK)
         status = gpur_learner_create(world.replay, &config, &learner);
     if (status == GPUR_OK)
         status = gpur_learner_train(learner, 50);
     if (status == GPUR_OK)
-        count = world_weights(learner, GPUR_WEIGHTS_ONLINE, weights, MOST);
+        count = learner_fixture_weights(learner, GPUR_WEIGHTS_ONLINE, weights, MOST);
     gpur_learner_destroy(learner);
-    world_close(&world);
+    learner_fixture_close(&world);
     gpur_device_close(device);
     return count;
 }

@@ -26,9 +26,9 @@ static gpur_status trap(gpur_learner *learner)
         CHECK_MESSAGE("cudaError");                                                                                    \
     } while (0)
 
-static void check_dead(gpur_device *device, learn_world *world, gpur_learner *learner)
+static void check_dead(gpur_device *device, learner_fixture *fixture, gpur_learner *learner)
 {
-    const float obs[WORLD_FEATURES] = {0};
+    const float obs[FIXTURE_FEATURES] = {0};
     gpur_device_info info = {.size = sizeof info};
     gpur_batch *batch = NULL;
     void *memory = NULL;
@@ -37,7 +37,7 @@ static void check_dead(gpur_device *device, learn_world *world, gpur_learner *le
     CHECK_DEAD(gpur_device_sync(device));
     CHECK_DEAD(gpur_device_alloc(device, 100, &memory));
     CHECK_DEAD(gpur_device_get_info(device, &info));
-    CHECK_DEAD(gpur_replay_sample(world->replay, 16, NULL, &batch));
+    CHECK_DEAD(gpur_replay_sample(fixture->replay, 16, NULL, &batch));
     CHECK(!batch);
     CHECK_DEAD(gpur_learner_sync(learner));
     CHECK_DEAD(gpur_learner_act(learner, 1, obs, 0.0f, &action, NULL));
@@ -47,28 +47,28 @@ static void check_dead(gpur_device *device, learn_world *world, gpur_learner *le
     CHECK_DEAD(gpur_learner_train(learner, 1));
 }
 
-static gpur_status train_on(gpur_device *device, learn_world *world, gpur_learner **learner)
+static gpur_status train_on(gpur_device *device, learner_fixture *fixture, gpur_learner **learner)
 {
-    const gpur_learner_config config = world_config(GPUR_HEAD_DUELING, 1);
-    GPUR_TRY(world_open(world, device, WORLD_ROWS));
-    GPUR_TRY(gpur_learner_create(world->replay, &config, learner));
+    const gpur_learner_config config = learner_fixture_config(GPUR_HEAD_DUELING, 1);
+    GPUR_TRY(learner_fixture_open(fixture, device, FIXTURE_ROWS));
+    GPUR_TRY(gpur_learner_create(fixture->replay, &config, learner));
     GPUR_TRY(gpur_learner_train(*learner, 20));
     return gpur_learner_sync(*learner);
 }
 
 TEST(a_kernel_that_faults_is_told_by_every_call_and_the_cpu_goes_on)
 {
-    static learn_world world;
+    static learner_fixture fixture;
     const char *const names[] = {test_device_name(), "cpu"};
     for (int i = 0; i < 2; i++) {
         gpur_device *device = NULL;
         gpur_learner *learner = NULL;
         CHECK_OK(gpur_device_open(names[i], NULL, &device));
-        CHECK_OK(train_on(device, &world, &learner));
+        CHECK_OK(train_on(device, &fixture, &learner));
         if (i == 0)
-            check_dead(device, &world, learner);
+            check_dead(device, &fixture, learner);
         gpur_learner_destroy(learner);
-        world_close(&world);
+        learner_fixture_close(&fixture);
         gpur_device_close(device);
     }
     gpur_device *again = NULL;

@@ -4,8 +4,8 @@
  * size and into another capacity; what a file tells; weights; progress; and saving while other threads step and draw.
  */
 #include "base/status.h"
-#include "support/file_scene.h"
-#include "support/replay_kit.h"
+#include "support/checkpoint_fixture.h"
+#include "support/replay_fixture.h"
 #include "test.h"
 
 #include <pthread.h>
@@ -24,30 +24,30 @@ static char *program;
 
 #ifdef GPUR_HAS_FILES
 
-static gpur_status go_on_from(file_scene *s, int variant, const char *replay, const char *learner)
+static gpur_status go_on_from(checkpoint_fixture *s, int variant, const char *replay, const char *learner)
 {
     const int early = variant % 2; /* the writer is there before the replay's file is read */
-    GPUR_TRY(scene_open(s, test_device(), variant));
+    GPUR_TRY(checkpoint_fixture_open(s, test_device(), variant));
     if (early)
-        GPUR_TRY(scene_begin(s, 1));
+        GPUR_TRY(checkpoint_fixture_begin(s, 1));
     GPUR_TRY(gpur_replay_load(s->replay, replay, NULL));
     GPUR_TRY(gpur_learner_load(s->learner, learner, NULL));
     if (!early)
-        GPUR_TRY(scene_begin(s, 1));
-    GPUR_TRY(scene_run(s, SAVED_AT, END));
-    return scene_finish(s);
+        GPUR_TRY(checkpoint_fixture_begin(s, 1));
+    GPUR_TRY(checkpoint_fixture_run(s, SAVED_AT, END));
+    return checkpoint_fixture_finish(s);
 }
 
 /* In another process: the scene of this variant from two files, its trace to a third. */
 static int resume(char **arguments)
 {
-    file_scene s;
+    checkpoint_fixture s;
     const gpur_status status = go_on_from(&s, atoi(arguments[0]), arguments[1], arguments[2]);
     if (status != GPUR_OK)
         fprintf(stderr, "resume: %s: %s\n", gpur_status_name(status), gpur_last_error());
     const int written = write_file(arguments[3], s.trace, s.traced * (int64_t)sizeof *s.trace) == 0;
     gpur_device *const device = s.device;
-    scene_close(&s);
+    checkpoint_fixture_close(&s);
     gpur_device_close(device);
     return status != GPUR_OK || !written;
 }
@@ -71,16 +71,16 @@ static int spawn_resume(int variant, const char *replay, const char *learner, co
 static void check_resumption(int variant)
 {
     gpur_device *const device = test_device();
-    const char *const replay = scene_path("replay"), *const learner = scene_path("learner");
-    const char *const trace = scene_path("trace");
-    file_scene s;
+    const char *const replay = test_file_path("replay"), *const learner = test_file_path("learner");
+    const char *const trace = test_file_path("trace");
+    checkpoint_fixture s;
     CHECK_OK(scene_play(&s, device, variant, SAVED_AT));
     CHECK_OK(gpur_replay_save(s.replay, replay, NULL));
     CHECK_OK(gpur_learner_save(s.learner, learner, NULL));
     s.traced = 0;
-    CHECK_OK(scene_run(&s, SAVED_AT, END));
-    CHECK_OK(scene_finish(&s));
-    CHECK(s.traced > 1000 && s.traced < SCENE_TRACE - 200);
+    CHECK_OK(checkpoint_fixture_run(&s, SAVED_AT, END));
+    CHECK_OK(checkpoint_fixture_finish(&s));
+    CHECK(s.traced > 1000 && s.traced < CHECKPOINT_TRACE - 200);
     CHECK_EQUAL(spawn_resume(variant, replay, learner, trace), 0);
     int64_t bytes = 0;
     unsigned char *const theirs = read_file(trace, &bytes);
@@ -89,13 +89,13 @@ static void check_resumption(int variant)
         TEST_REQUIRE(memcmp(theirs + 4 * i, &s.trace[i], 4) == 0, "variant %d: number %d of %d differs", variant, i,
                      s.traced);
     free(theirs);
-    scene_close(&s);
+    checkpoint_fixture_close(&s);
     gpur_device_close(device);
 }
 
 TEST(a_run_goes_on_from_files_bit_for_bit)
 {
-    for (int variant = 0; variant < SCENE_VARIANTS; variant++)
+    for (int variant = 0; variant < CHECKPOINT_VARIANTS; variant++)
         check_resumption(variant);
 }
 
@@ -103,8 +103,8 @@ TEST(a_run_goes_on_from_files_bit_for_bit)
 TEST(a_run_goes_back_to_files)
 {
     gpur_device *const device = test_device();
-    const char *const replay = scene_path("replay"), *const learner = scene_path("learner");
-    static file_scene s, first;
+    const char *const replay = test_file_path("replay"), *const learner = test_file_path("learner");
+    static checkpoint_fixture s, first;
     CHECK_OK(scene_play(&s, device, 1, SAVED_AT));
     CHECK_OK(gpur_replay_save(s.replay, replay, NULL));
     CHECK_OK(gpur_learner_save(s.learner, learner, NULL));
@@ -116,80 +116,80 @@ TEST(a_run_goes_back_to_files)
         CHECK_EQUAL(stats.steps, 32);
         CHECK_EQUAL(stats.steps_enqueued, 32);
         s.traced = 0;
-        CHECK_OK(scene_run(&s, SAVED_AT, END));
-        CHECK_OK(scene_finish(&s));
+        CHECK_OK(checkpoint_fixture_run(&s, SAVED_AT, END));
+        CHECK_OK(checkpoint_fixture_finish(&s));
         if (time == 0)
             first = s;
     }
     CHECK_EQUAL(s.traced, first.traced);
     CHECK(memcmp(s.trace, first.trace, (size_t)s.traced * sizeof *s.trace) == 0);
-    scene_close(&s);
+    checkpoint_fixture_close(&s);
     gpur_device_close(device);
 }
 
 /* A ring of several MiB that has gone round, so that chunks begin and end in mid-row. */
 TEST(a_large_ring_comes_back_whole)
 {
-    const gpur_replay_config config = kit_plain_config(70000, 512, 64, GPUR_FLUSH_AUTO);
-    const char *const path = scene_path("large");
+    const gpur_replay_config config = replay_fixture_plain_config(70000, 512, 64, GPUR_FLUSH_AUTO);
+    const char *const path = test_file_path("large");
     const int64_t ids[] = {50000, 50001, 65536, 69999, 70000, 98303, 98304, 119998, 119999};
-    kit_scene from, to;
-    CHECK(kit_open(&from, test_device(), &config, 1));
-    CHECK(kit_open(&to, test_device(), &config, 1));
-    CHECK_OK(kit_append_next(&from, 120000));
+    replay_fixture from, to;
+    CHECK(replay_fixture_open(&from, test_device(), &config, 1));
+    CHECK(replay_fixture_open(&to, test_device(), &config, 1));
+    CHECK_OK(replay_fixture_append(&from, 120000));
     CHECK_OK(gpur_replay_save(from.replay, path, NULL));
     CHECK_OK(gpur_replay_load(to.replay, path, NULL));
-    CHECK_OK(kit_gather(&to, 9, ids));
+    CHECK_OK(replay_fixture_gather(&to, 9, ids));
     for (int64_t id = 50000; id + 64 <= 120000; id += 64) {
         int64_t run[64];
         for (int i = 0; i < 64; i++)
             run[i] = id + i;
-        CHECK_OK(kit_gather(&to, 64, run));
+        CHECK_OK(replay_fixture_gather(&to, 64, run));
     }
-    kit_close(&from);
-    kit_close(&to);
+    replay_fixture_close(&from);
+    replay_fixture_close(&to);
 }
 
 TEST(saving_twice_writes_the_same_bytes)
 {
     gpur_device *const device = test_device();
-    const char *const path = scene_path("once");
-    file_scene s;
+    const char *const path = test_file_path("once");
+    checkpoint_fixture s;
     CHECK_OK(scene_play(&s, device, 0, SAVED_AT));
     CHECK_OK(gpur_replay_save(s.replay, path, NULL));
     CHECK(replay_is_as(s.replay, path));
-    scene_close(&s);
+    checkpoint_fixture_close(&s);
     gpur_device_close(device);
 }
 
 TEST(an_empty_replay_comes_back_empty)
 {
     gpur_device *const device = test_device();
-    const char *const path = scene_path("empty");
-    file_scene s;
-    CHECK_OK(scene_open(&s, device, 0));
+    const char *const path = test_file_path("empty");
+    checkpoint_fixture s;
+    CHECK_OK(checkpoint_fixture_open(&s, device, 0));
     CHECK_OK(gpur_replay_save(s.replay, path, NULL));
-    CHECK_OK(scene_begin(&s, 0));
-    CHECK_OK(scene_run(&s, 0, SAVED_AT));
+    CHECK_OK(checkpoint_fixture_begin(&s, 0));
+    CHECK_OK(checkpoint_fixture_run(&s, 0, SAVED_AT));
     CHECK_OK(gpur_replay_load(s.replay, path, NULL));
     CHECK_EQUAL(gpur_replay_size(s.replay), 0);
-    const float obs[SCENE_ENVS * SCENE_FEATURES] = {0};
-    const float reward[SCENE_ENVS] = {0};
-    const int32_t action[SCENE_ENVS] = {0};
-    const uint8_t ended[SCENE_ENVS] = {0};
+    const float obs[CHECKPOINT_ENVS * CHECKPOINT_FEATURES] = {0};
+    const float reward[CHECKPOINT_ENVS] = {0};
+    const int32_t action[CHECKPOINT_ENVS] = {0};
+    const uint8_t ended[CHECKPOINT_ENVS] = {0};
     CHECK_STATUS(gpur_writer_step(s.writer, action, reward, obs, ended, NULL), GPUR_INVALID_ARGUMENT);
     CHECK_MESSAGE("no open episode");
-    scene_close(&s);
+    checkpoint_fixture_close(&s);
     gpur_device_close(device);
 }
 
 TEST(a_file_tells_what_is_in_it)
 {
     gpur_device *const device = test_device();
-    const char *const replay = scene_path("replay"), *const learner = scene_path("learner");
-    const char *const weights = scene_path("weights");
+    const char *const replay = test_file_path("replay"), *const learner = test_file_path("learner");
+    const char *const weights = test_file_path("weights");
     gpur_checkpoint_info info = {.size = sizeof info};
-    file_scene s;
+    checkpoint_fixture s;
     CHECK_OK(scene_play(&s, device, 0, SAVED_AT));
     CHECK_OK(gpur_replay_save(s.replay, replay, NULL));
     CHECK_OK(gpur_learner_save(s.learner, learner, NULL));
@@ -198,43 +198,43 @@ TEST(a_file_tells_what_is_in_it)
     CHECK(strcmp(info.kind, "replay") == 0 && strcmp(info.version, gpur_version()) == 0);
     CHECK_EQUAL(info.rows, 100);
     CHECK_EQUAL(info.capacity, 100);
-    CHECK_EQUAL(info.first_id, SAVED_AT * SCENE_ENVS - 100);
+    CHECK_EQUAL(info.first_id, SAVED_AT * CHECKPOINT_ENVS - 100);
     CHECK_EQUAL(info.writers, 1);
     CHECK_EQUAL(info.steps, -1);
     CHECK_OK(gpur_checkpoint_get_info(learner, &info));
     CHECK(strcmp(info.kind, "learner") == 0);
     CHECK_EQUAL(info.steps, 32);
     CHECK_EQUAL(info.rows, -1);
-    CHECK_EQUAL(info.weights, SCENE_FEATURES * 16 + 16 + 16 * 3 + 3);
+    CHECK_EQUAL(info.weights, CHECKPOINT_FEATURES * 16 + 16 + 16 * 3 + 3);
     CHECK_OK(gpur_checkpoint_get_info(weights, &info));
     CHECK(strcmp(info.kind, "weights") == 0);
     CHECK_EQUAL(info.tensors, gpur_learner_weight_count(s.learner));
-    scene_close(&s);
+    checkpoint_fixture_close(&s);
     gpur_device_close(device);
 }
 
 TEST(weights_go_to_another_learner)
 {
     gpur_device *const device = test_device();
-    const char *const weights = scene_path("weights");
-    const float obs[SCENE_FEATURES] = {0.1f, -0.2f, 0.3f, -0.4f, 0.5f};
+    const char *const weights = test_file_path("weights");
+    const float obs[CHECKPOINT_FEATURES] = {0.1f, -0.2f, 0.3f, -0.4f, 0.5f};
     float q[3], other_q[3];
-    file_scene s, other;
+    checkpoint_fixture s, other;
     CHECK_OK(scene_play(&s, device, 1, SAVED_AT));
     CHECK_OK(gpur_learner_save_weights(s.learner, weights, NULL));
-    CHECK_OK(scene_open(&other, device, 1));
+    CHECK_OK(checkpoint_fixture_open(&other, device, 1));
     CHECK_OK(gpur_learner_load_weights(other.learner, weights, NULL));
     CHECK_OK(gpur_learner_load_weights(s.learner, weights, NULL)); /* its older copy acts as well */
     CHECK_OK(gpur_learner_q_values(s.learner, 1, obs, q, NULL));
     CHECK_OK(gpur_learner_q_values(other.learner, 1, obs, other_q, NULL));
     CHECK(memcmp(q, other_q, sizeof q) == 0);
-    scene_close(&other);
-    CHECK_OK(scene_open(&other, device, 0));
+    checkpoint_fixture_close(&other);
+    CHECK_OK(checkpoint_fixture_open(&other, device, 0));
     CHECK_STATUS(gpur_learner_load_weights(other.learner, weights, NULL), GPUR_INVALID_ARGUMENT);
     CHECK_STATUS(gpur_learner_load(other.learner, weights, NULL), GPUR_FILE_ERROR);
     CHECK_MESSAGE("it is a weights file; it must be a learner file");
-    scene_close(&other);
-    scene_close(&s);
+    checkpoint_fixture_close(&other);
+    checkpoint_fixture_close(&s);
     gpur_device_close(device);
 }
 
@@ -264,20 +264,20 @@ static gpur_checkpoint_options options_of(listener *heard)
 TEST(progress_is_told_and_interrupts)
 {
     gpur_device *const device = test_device();
-    const char *const path = scene_path("told");
+    const char *const path = test_file_path("told");
     int64_t bytes = 0;
     listener heard = {0};
     const gpur_checkpoint_options options = options_of(&heard);
-    file_scene s;
+    checkpoint_fixture s;
     CHECK_OK(scene_play(&s, device, 0, 20));
     CHECK_OK(gpur_replay_save(s.replay, path, &options));
     CHECK(heard.calls > 0 && heard.done == heard.all && !heard.backwards);
     unsigned char *const first = read_file(path, &bytes);
-    CHECK_OK(scene_run(&s, 20, 30));
+    CHECK_OK(checkpoint_fixture_run(&s, 20, 30));
     heard = (listener){.stop_after = 1};
     CHECK_STATUS(gpur_replay_save(s.replay, path, &options), GPUR_INTERRUPTED);
     CHECK(file_is(path, first, bytes));
-    CHECK(access(scene_path("told.part"), F_OK) != 0);
+    CHECK(access(test_file_path("told.part"), F_OK) != 0);
     CHECK_EQUAL(gpur_replay_size(s.replay), 90);
     heard = (listener){.stop_after = 1};
     CHECK_STATUS(gpur_replay_load(s.replay, path, &options), GPUR_INTERRUPTED);
@@ -287,7 +287,7 @@ TEST(progress_is_told_and_interrupts)
     CHECK(heard.done == heard.all && !heard.backwards);
     CHECK_EQUAL(gpur_replay_size(s.replay), 60);
     free(first);
-    scene_close(&s);
+    checkpoint_fixture_close(&s);
     gpur_device_close(device);
 }
 
@@ -295,13 +295,13 @@ TEST(progress_is_told_and_interrupts)
 TEST(a_load_into_an_empty_replay_is_interrupted)
 {
     gpur_device *const device = test_device();
-    const char *const replay = scene_path("replay"), *const learner = scene_path("learner");
+    const char *const replay = test_file_path("replay"), *const learner = test_file_path("learner");
     gpur_checkpoint_info info = {.size = sizeof info};
     listener heard = {.stop_after = 1};
     const gpur_checkpoint_options options = options_of(&heard);
-    file_scene s, empty;
+    checkpoint_fixture s, empty;
     CHECK_OK(scene_play(&s, device, 0, SAVED_AT));
-    CHECK_OK(scene_open(&empty, device, 0));
+    CHECK_OK(checkpoint_fixture_open(&empty, device, 0));
     CHECK_OK(gpur_replay_save(s.replay, replay, NULL));
     CHECK_OK(gpur_learner_save(s.learner, learner, NULL));
     CHECK_OK(gpur_checkpoint_get_info(replay, &info));
@@ -312,8 +312,8 @@ TEST(a_load_into_an_empty_replay_is_interrupted)
     CHECK_STATUS(gpur_learner_load(empty.learner, learner, &options), GPUR_INTERRUPTED);
     CHECK_OK(gpur_replay_load(empty.replay, replay, NULL));
     CHECK_EQUAL(gpur_replay_size(empty.replay), 100);
-    scene_close(&empty);
-    scene_close(&s);
+    checkpoint_fixture_close(&empty);
+    checkpoint_fixture_close(&s);
     gpur_device_close(device);
 }
 
@@ -323,20 +323,20 @@ static gpur_replay_config config_of(int64_t capacity, int prioritized)
 {
     static const gpur_field fields[] = {
         {"obs", GPUR_FLOAT32, {3}}, {"terminated", GPUR_BOOL, {0}}, {"priority", GPUR_FLOAT32, {0}}};
-    gpur_replay_config config = kit_config(fields, 3, capacity, 8, 16);
+    gpur_replay_config config = replay_fixture_config(fields, 3, capacity, 8, 16);
     config.prioritized = prioritized;
     if (prioritized)
-        config.index_source = GPUR_PRIORITIZED;
+        config.index_source = GPUR_PRIORITIZED_STRATIFIED;
     return config;
 }
 
-static int64_t first_id(kit_scene *s)
+static int64_t first_id(replay_fixture *s)
 {
     gpur_replay_stats stats = {.size = sizeof stats};
     return gpur_replay_get_stats(s->replay, &stats) == GPUR_OK ? stats.first_id : -1;
 }
 
-static void get_priorities(kit_scene *s, int64_t first, int64_t count, float *priorities)
+static void get_priorities(replay_fixture *s, int64_t first, int64_t count, float *priorities)
 {
     for (int64_t i = 0; i < count; i++) {
         const int64_t id = first + i;
@@ -345,30 +345,30 @@ static void get_priorities(kit_scene *s, int64_t first, int64_t count, float *pr
 }
 
 /* All rows, one by one. */
-static void check_rows(kit_scene *s, int64_t first, int64_t count)
+static void check_rows(replay_fixture *s, int64_t first, int64_t count)
 {
     CHECK_EQUAL(gpur_replay_size(s->replay), count);
     CHECK_EQUAL(first_id(s), first);
     for (int64_t id = first; id < first + count; id++)
-        CHECK_OK(kit_gather(s, 1, &id));
+        CHECK_OK(replay_fixture_gather(s, 1, &id));
 }
 
 /* `rows` appended to a replay of capacity `from`, saved, and loaded into one of capacity `to` that held `held`. */
 static void check_move(int64_t from, int64_t to, int64_t rows, int64_t held, int prioritized)
 {
     const gpur_replay_config theirs = config_of(from, prioritized), ours = config_of(to, prioritized);
-    const char *const path = scene_path("capacity");
+    const char *const path = test_file_path("capacity");
     const int64_t count = rows < from ? rows : from, first = rows - count;
     float before[MOST], after[MOST];
-    kit_scene a, b;
-    CHECK(kit_open(&a, test_device(), &theirs, 1));
-    CHECK_OK(kit_append_next(&a, rows));
+    replay_fixture a, b;
+    CHECK(replay_fixture_open(&a, test_device(), &theirs, 1));
+    CHECK_OK(replay_fixture_append(&a, rows));
     if (prioritized)
         get_priorities(&a, first, count, before);
     CHECK_OK(gpur_replay_save(a.replay, path, NULL));
-    kit_close(&a);
-    CHECK(kit_open(&b, test_device(), &ours, 1));
-    CHECK_OK(kit_append_next(&b, held));
+    replay_fixture_close(&a);
+    CHECK(replay_fixture_open(&b, test_device(), &ours, 1));
+    CHECK_OK(replay_fixture_append(&b, held));
     CHECK_OK(gpur_replay_load(b.replay, path, NULL));
     b.next = rows;
     check_rows(&b, first, count);
@@ -379,9 +379,9 @@ static void check_move(int64_t from, int64_t to, int64_t rows, int64_t held, int
         CHECK_OK(gpur_replay_check_priorities(b.replay, &wrong));
         CHECK_EQUAL(wrong, 0);
     }
-    CHECK_OK(kit_append_next(&b, to + 5)); /* once round its own ring, and on */
+    CHECK_OK(replay_fixture_append(&b, to + 5)); /* once round its own ring, and on */
     check_rows(&b, rows + 5, to);
-    kit_close(&b);
+    replay_fixture_close(&b);
 }
 
 TEST(rows_come_into_a_larger_and_a_smaller_ring)
@@ -400,18 +400,18 @@ TEST(rows_come_into_a_larger_and_a_smaller_ring)
 TEST(rows_that_have_no_room_are_refused_and_nothing_changes)
 {
     const gpur_replay_config theirs = config_of(257, 0), ours = config_of(100, 0);
-    const char *const path = scene_path("large");
-    kit_scene a, b;
-    CHECK(kit_open(&a, test_device(), &theirs, 1));
-    CHECK_OK(kit_append_next(&a, 101));
+    const char *const path = test_file_path("large");
+    replay_fixture a, b;
+    CHECK(replay_fixture_open(&a, test_device(), &theirs, 1));
+    CHECK_OK(replay_fixture_append(&a, 101));
     CHECK_OK(gpur_replay_save(a.replay, path, NULL));
-    kit_close(&a);
-    CHECK(kit_open(&b, test_device(), &ours, 1));
-    CHECK_OK(kit_append_next(&b, 30));
+    replay_fixture_close(&a);
+    CHECK(replay_fixture_open(&b, test_device(), &ours, 1));
+    CHECK_OK(replay_fixture_append(&b, 30));
     CHECK_STATUS(gpur_replay_load(b.replay, path, NULL), GPUR_INVALID_ARGUMENT);
     CHECK_MESSAGE("the file has 101 transitions; this replay's capacity is 100");
     check_rows(&b, 0, 30);
-    kit_close(&b);
+    replay_fixture_close(&b);
 }
 
 /* ---- beside other threads: a file has each call of a writer whole or not at all ---- */
@@ -433,7 +433,7 @@ static gpur_replay *open_crowded(gpur_device *device)
         {"obs", GPUR_INT32, {0}},      {"action", GPUR_INT32, {0}},    {"reward", GPUR_FLOAT32, {0}},
         {"next_obs", GPUR_INT32, {0}}, {"terminated", GPUR_BOOL, {0}},
     };
-    gpur_replay_config config = kit_config(fields, 5, 4096, 8, 64);
+    gpur_replay_config config = replay_fixture_config(fields, 5, 4096, 8, 64);
     config.staging_blocks = 2;
     gpur_replay *replay = NULL;
     return gpur_replay_create(device, &config, &replay) == GPUR_OK ? replay : NULL;
@@ -513,7 +513,7 @@ TEST(files_have_calls_whole_or_not_at_all)
     CHECK(pthread_create(&stepper, NULL, step_on, &c) == 0);
     CHECK(pthread_create(&drawer, NULL, draw_on, &c) == 0);
     for (int i = 0; i < (test_is_long() ? 400 : 40) && atomic_load(&test_state.failures) == 0; i++) {
-        const char *const path = scene_path("crowd");
+        const char *const path = test_file_path("crowd");
         if (gpur_replay_save(c.replay, path, NULL) != GPUR_OK)
             atomic_fetch_add(&c.bad, 1);
         check_whole(c.device, path);
@@ -535,8 +535,8 @@ TEST(a_build_without_them_names_the_packages)
 {
     gpur_device *const device = test_device();
     gpur_checkpoint_info info = {.size = sizeof info};
-    file_scene s;
-    CHECK_OK(scene_open(&s, device, 0));
+    checkpoint_fixture s;
+    CHECK_OK(checkpoint_fixture_open(&s, device, 0));
     CHECK_STATUS(gpur_replay_save(s.replay, "file", NULL), GPUR_UNAVAILABLE);
     CHECK_MESSAGE("libcjson-dev libxxhash-dev");
     CHECK_STATUS(gpur_replay_load(s.replay, "file", NULL), GPUR_UNAVAILABLE);
@@ -545,7 +545,7 @@ TEST(a_build_without_them_names_the_packages)
     CHECK_STATUS(gpur_learner_save_weights(s.learner, "file", NULL), GPUR_UNAVAILABLE);
     CHECK_STATUS(gpur_learner_load_weights(s.learner, "file", NULL), GPUR_UNAVAILABLE);
     CHECK_STATUS(gpur_checkpoint_get_info("file", &info), GPUR_UNAVAILABLE);
-    scene_close(&s);
+    checkpoint_fixture_close(&s);
     gpur_device_close(device);
 }
 
@@ -573,6 +573,6 @@ int main(int argc, char **argv)
 #else
     RUN(a_build_without_them_names_the_packages);
 #endif
-    scene_remove_folder();
+    test_remove_folder();
     return test_main_end();
 }

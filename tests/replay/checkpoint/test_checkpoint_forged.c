@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Files whose checksums are right and which say what no replay comes to: refused, and nothing has changed. */
-#include "support/file_scene.h"
+#include "support/checkpoint_fixture.h"
 #include "replay/writer/frame_history.h"
 #include "replay/writer/env_state.h"
 #include "replay/replay.h"
@@ -74,36 +74,36 @@ static const case_of_tensor tensors[] = {
     {"writer.0.newest", 0, 8, -1, "an episode that no writer comes to"},
 };
 
-static file_scene scene;
+static checkpoint_fixture fixture;
 static char good[128], bad[128];
 static forgery forged; /* of the scene's file */
 
 static void set_up(int variant)
 {
-    snprintf(good, sizeof good, "%s", scene_path("good"));
-    snprintf(bad, sizeof bad, "%s", scene_path("bad"));
-    CHECK_OK(scene_play(&scene, test_device(), variant, PLAYED));
-    CHECK_OK(gpur_replay_save(scene.replay, good, NULL));
+    snprintf(good, sizeof good, "%s", test_file_path("good"));
+    snprintf(bad, sizeof bad, "%s", test_file_path("bad"));
+    CHECK_OK(scene_play(&fixture, test_device(), variant, PLAYED));
+    CHECK_OK(gpur_replay_save(fixture.replay, good, NULL));
 }
 
 static void tear_down(void)
 {
-    gpur_device *const device = scene.device;
-    scene_close(&scene);
+    gpur_device *const device = fixture.device;
+    checkpoint_fixture_close(&fixture);
     gpur_device_close(device);
 }
 
 /* By the replay that holds rows, and by one that is empty, which is filled while its file is read the first time. */
 static void check_refused(const char *what, const char *message)
 {
-    file_scene empty;
-    const char *const path = scene_path("nothing");
+    checkpoint_fixture empty;
+    const char *const path = test_file_path("nothing");
     CHECK(forgery_write(&forged, bad) == 0);
     forgery_close(&forged);
     for (int i = 0; i < 2; i++) {
         if (i == 1)
-            CHECK_OK(scene_open(&empty, scene.device, scene.variant));
-        gpur_replay *const replay = i == 0 ? scene.replay : empty.replay;
+            CHECK_OK(checkpoint_fixture_open(&empty, fixture.device, fixture.variant));
+        gpur_replay *const replay = i == 0 ? fixture.replay : empty.replay;
         CHECK_OK(gpur_replay_save(replay, path, NULL));
         const gpur_status status = gpur_replay_load(replay, bad, NULL);
         TEST_REQUIRE(status == GPUR_FILE_ERROR || status == GPUR_INVALID_ARGUMENT, "%s: %s", what,
@@ -112,7 +112,7 @@ static void check_refused(const char *what, const char *message)
                      message);
         TEST_REQUIRE(replay_is_as(replay, path), "%s changed the replay", what);
     }
-    scene_close(&empty);
+    checkpoint_fixture_close(&empty);
 }
 
 TEST(forged_numbers_are_refused)
@@ -156,24 +156,25 @@ TEST(forged_episodes_of_a_packed_replay_are_refused)
     tear_down();
 }
 
-/* Of the first environment's newest frame, which its next row links to; `same` 0 stands for itself, and link 0 for that
- * of its id. */
+/* Of the first environment's newest frame, which its next row links to; `alias_of` 0 stands for itself, and link 0 for
+ * that of its id. */
 TEST(forged_places_of_frames_are_refused)
 {
-    static const gpur_frame_place wrong[] = {{.same = 1 << 20, .id = -1},
-                                             {.same = -2, .id = -1},
-                                             {.same = 0, .id = -2},
-                                             {.same = 0, .id = (int64_t)1 << 40},
-                                             {.same = 0, .id = 3, .link = 99}};
+    static const gpur_frame_entry wrong[] = {{.alias_of = 1 << 20, .id = -1},
+                                             {.alias_of = -2, .id = -1},
+                                             {.alias_of = 0, .id = -2},
+                                             {.alias_of = 0, .id = (int64_t)1 << 40},
+                                             {.alias_of = 0, .id = 3, .link = 99}};
     set_up(LINKED);
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         int64_t newest;
         CHECK(forgery_open(&forged, good) && forgery_tensor(&forged, "writer.0.newest") &&
               forgery_tensor(&forged, "writer.0.places"));
         memcpy(&newest, forgery_tensor(&forged, "writer.0.newest"), sizeof newest);
-        const int64_t room = gpur_power_above(SCENE_STACK + 3 - 1), at = (newest & (room - 1)) * (int64_t)sizeof *wrong;
-        const int64_t slot = wrong[i].id % scene.replay->storage.linking.frames;
-        const gpur_frame_place place = {wrong[i].same == 0 ? newest : wrong[i].same, wrong[i].id,
+        const int64_t room = gpur_power_above(CHECKPOINT_STACK + 3 - 1),
+                      at = (newest & (room - 1)) * (int64_t)sizeof *wrong;
+        const int64_t slot = wrong[i].id % fixture.replay->layout.frame_layout.frames;
+        const gpur_frame_entry place = {wrong[i].alias_of == 0 ? newest : wrong[i].alias_of, wrong[i].id,
                                         wrong[i].link == 0 ? (uint32_t)slot + 1 : wrong[i].link};
         memcpy(forgery_tensor(&forged, "writer.0.places") + at, &place, sizeof place);
         check_refused("writer.0.places", "an episode that no writer comes to");
@@ -196,24 +197,24 @@ TEST(sizes_that_overflow_are_refused)
 TEST(forged_links_read_nothing_but_frames)
 {
     gpur_batch *batch = NULL;
-    float obs[8 * SCENE_STACK * SCENE_FEATURES];
+    float obs[8 * CHECKPOINT_STACK * CHECKPOINT_FEATURES];
     set_up(LINKED);
-    const gpur_storage *const storage = &scene.replay->storage;
+    const gpur_ring_layout *const storage = &fixture.replay->layout;
     const int64_t pitch = storage->rows.pitch, at = storage->rows.fields[storage->links].offset;
     CHECK(forgery_open(&forged, good) && forgery_tensor(&forged, "rows"));
     for (int64_t row = 0; row < 100; row++)
-        for (int64_t link = 0; link < (int64_t)2 * SCENE_STACK; link++) {
-            const uint32_t wrong = link % 2 ? UINT32_MAX : (uint32_t)storage->linking.frames + 1;
+        for (int64_t link = 0; link < (int64_t)2 * CHECKPOINT_STACK; link++) {
+            const uint32_t wrong = link % 2 ? UINT32_MAX : (uint32_t)storage->frame_layout.frames + 1;
             memcpy(forgery_tensor(&forged, "rows") + row * pitch + at + link * 4, &wrong, sizeof wrong);
         }
     CHECK(forgery_write(&forged, bad) == 0);
-    CHECK_OK(gpur_replay_load(scene.replay, bad, NULL));
-    CHECK_OK(gpur_replay_sample(scene.replay, 8, NULL, &batch));
+    CHECK_OK(gpur_replay_load(fixture.replay, bad, NULL));
+    CHECK_OK(gpur_replay_sample(fixture.replay, 8, NULL, &batch));
     CHECK_OK(gpur_batch_read(batch, "obs", obs, sizeof obs));
     gpur_batch_release(batch);
     for (size_t i = 0; i < sizeof obs / sizeof *obs; i++)
         CHECK(obs[i] == 0.0f);
-    CHECK_OK(scene_run(&scene, PLAYED, PLAYED + 20));
+    CHECK_OK(checkpoint_fixture_run(&fixture, PLAYED, PLAYED + 20));
     forgery_close(&forged);
     tear_down();
 }
@@ -227,6 +228,6 @@ int main(int argc, char **argv)
     RUN(forged_places_of_frames_are_refused);
     RUN(sizes_that_overflow_are_refused);
     RUN(forged_links_read_nothing_but_frames);
-    scene_remove_folder();
+    test_remove_folder();
     return test_main_end();
 }

@@ -4,8 +4,8 @@
  * what a run saves at that step that nobody killed. Runs of every kind of replay, and of a learner.
  */
 #include "base/status.h"
-#include "support/file_scene.h"
-#include "support/replay_kit.h"
+#include "support/checkpoint_fixture.h"
+#include "support/replay_fixture.h"
 #include "test.h"
 
 #include <fcntl.h>
@@ -19,9 +19,9 @@ enum { WRITING = -1, LEARNER_STEPS = 60 };
 
 extern char **environ;
 
-/* What is saved: a variant of file_scene.h of this capacity, whose ring has come round; and a learner, whose replay
- * stays as it is, since what it learns from is in no file. Any process that goes on from a run's file comes to the same
- * states, bit for bit. */
+/* What is saved: a variant of checkpoint_fixture.h of this capacity, whose ring has come round; and a learner, whose
+ * replay stays as it is, since what it learns from is in no file. Any process that goes on from a run's file comes to
+ * the same states, bit for bit. */
 static const struct {
     const char *name;
     int variant;
@@ -32,7 +32,7 @@ static const struct {
 enum { KINDS = sizeof kinds / sizeof *kinds, LEARNER = KINDS - 1 };
 
 typedef struct kill_run {
-    file_scene scene;
+    checkpoint_fixture scene;
     int kind;
     int64_t steps; /* since it began */
 } kill_run;
@@ -40,7 +40,7 @@ typedef struct kill_run {
 /* Steps of the scene before the run begins. */
 static int filled(int kind)
 {
-    return kind == LEARNER ? LEARNER_STEPS : (int)(kinds[kind].capacity * 5 / 4 / SCENE_ENVS);
+    return kind == LEARNER ? LEARNER_STEPS : (int)(kinds[kind].capacity * 5 / 4 / CHECKPOINT_ENVS);
 }
 
 /* A run from its begin, or that goes on from a file. */
@@ -50,9 +50,9 @@ static gpur_status run_open(kill_run *run, gpur_device *device, int kind, const 
     run->kind = kind;
     run->steps = steps;
     GPUR_TRY(scene_open_with(&run->scene, device, kinds[kind].variant, kinds[kind].capacity, kind == LEARNER));
-    GPUR_TRY(scene_begin(&run->scene, path && kind != LEARNER));
+    GPUR_TRY(checkpoint_fixture_begin(&run->scene, path && kind != LEARNER));
     if (!path || kind == LEARNER)
-        GPUR_TRY(scene_run(&run->scene, 0, filled(kind)));
+        GPUR_TRY(checkpoint_fixture_run(&run->scene, 0, filled(kind)));
     return !path             ? GPUR_OK
            : kind == LEARNER ? gpur_learner_load(run->scene.learner, path, NULL)
                              : gpur_replay_load(run->scene.replay, path, NULL);
@@ -60,11 +60,11 @@ static gpur_status run_open(kill_run *run, gpur_device *device, int kind, const 
 
 static gpur_status run_step(kill_run *run)
 {
-    const float obs[SCENE_FEATURES] = {(float)run->steps};
+    const float obs[CHECKPOINT_FEATURES] = {(float)run->steps};
     const int next = filled(run->kind) + (int)run->steps++;
     int32_t action;
     if (run->kind != LEARNER)
-        return scene_run(&run->scene, next, next + 1);
+        return checkpoint_fixture_run(&run->scene, next, next + 1);
     GPUR_TRY(gpur_learner_train(run->scene.learner, 1));
     return gpur_learner_act(run->scene.learner, 1, obs, 0.5f, &action, NULL);
 }
@@ -172,7 +172,7 @@ static gpur_status go_on(kill_run *run, int64_t steps, const char *path)
 static void check_file(kill_run *run, const char *path, int64_t steps)
 {
     static kill_run other;
-    const char *const mine = scene_path("mine"), *const again = scene_path("again");
+    const char *const mine = test_file_path("mine"), *const again = test_file_path("again");
     CHECK_OK(go_on(run, steps, mine));
     if (!files_are_same(path, mine))
         CHECK_OK(go_on(run, steps + 1, mine));
@@ -180,7 +180,7 @@ static void check_file(kill_run *run, const char *path, int64_t steps)
                  kinds[run->kind].name, (long long)steps, (long long)steps + 1);
     CHECK_OK(run_open(&other, run->scene.device, run->kind, path, run->steps));
     CHECK_OK(run_save(&other, again, NULL));
-    scene_close(&other.scene);
+    checkpoint_fixture_close(&other.scene);
     TEST_REQUIRE(files_are_same(path, again),
                  "%s: the file of %lld steps is another when it was loaded and saved again", kinds[run->kind].name,
                  (long long)run->steps);
@@ -197,7 +197,8 @@ static int64_t kill_often(kill_run *run, const char *path, int64_t kills)
     for (int64_t i = 0; i < kills; i++) {
         child c;
         int64_t steps = 0;
-        if (start(&c, path, run, (int)(i % 2)) != 0 || kill_later(&c, kit_below(&random, 8000), (int)(i % 2), &steps))
+        if (start(&c, path, run, (int)(i % 2)) != 0 ||
+            kill_later(&c, xorshift_below(&random, 8000), (int)(i % 2), &steps))
             return -1;
         in_the_midst += access(part, F_OK) == 0;
         check_file(run, path, steps);
@@ -212,15 +213,15 @@ static void check_kind(int kind, int64_t kills)
     gpur_device *const device = test_device();
     char path[128];
     static kill_run run;
-    snprintf(path, sizeof path, "%s", scene_path("saved"));
+    snprintf(path, sizeof path, "%s", test_file_path("saved"));
     CHECK_OK(run_open(&run, device, kind, NULL, 0));
     CHECK_OK(run_save(&run, path, NULL));
-    CHECK_OK(run_save(&run, scene_path("mine"), NULL));
+    CHECK_OK(run_save(&run, test_file_path("mine"), NULL));
     const int64_t in_the_midst = kill_often(&run, path, kills);
     printf("  %s: %lld of %lld kills came while a file was written, %lld steps\n", kinds[kind].name,
            (long long)in_the_midst, (long long)kills, (long long)run.steps);
     CHECK(in_the_midst >= kills * 2 / 5);
-    scene_close(&run.scene);
+    checkpoint_fixture_close(&run.scene);
     gpur_device_close(device);
 }
 
@@ -237,6 +238,6 @@ int main(int argc, char **argv)
     if (argc == 8 && strcmp(argv[3], "save") == 0)
         return save_for_ever(argv[4], atoi(argv[5]), atoll(argv[6]), atoi(argv[7]));
     RUN(a_killed_save_leaves_the_old_file_or_the_new_one);
-    scene_remove_folder();
+    test_remove_folder();
     return test_main_end();
 }

@@ -5,9 +5,9 @@
  * the file is cut short or changed under it, leaves a replay that held rows empty, and one that was empty as it was;
  * writers go on with their episodes in both.
  */
-#include "support/file_scene.h"
-#include "support/episode_kit.h"
-#include "support/replay_kit.h"
+#include "support/checkpoint_fixture.h"
+#include "support/episode_fixture.h"
+#include "support/replay_fixture.h"
 #include "test.h"
 
 #include <sys/stat.h>
@@ -17,7 +17,7 @@
 enum { KINDS = 3, PLAIN = 1, EVERYTHING = 9 };
 typedef struct files {
     gpur_device *device;
-    file_scene scene;
+    checkpoint_fixture fixture;
     char path[128]; /* of a file that is to be refused */
     unsigned char *good[KINDS];
     int64_t bytes[KINDS];
@@ -25,26 +25,26 @@ typedef struct files {
 
 static gpur_status save_kind(files *f, int kind, const char *path)
 {
-    return kind == 0   ? gpur_replay_save(f->scene.replay, path, NULL)
-           : kind == 1 ? gpur_learner_save(f->scene.learner, path, NULL)
-                       : gpur_learner_save_weights(f->scene.learner, path, NULL);
+    return kind == 0   ? gpur_replay_save(f->fixture.replay, path, NULL)
+           : kind == 1 ? gpur_learner_save(f->fixture.learner, path, NULL)
+                       : gpur_learner_save_weights(f->fixture.learner, path, NULL);
 }
 
 static gpur_status load_kind(files *f, int kind, const char *path)
 {
-    return kind == 0   ? gpur_replay_load(f->scene.replay, path, NULL)
-           : kind == 1 ? gpur_learner_load(f->scene.learner, path, NULL)
-                       : gpur_learner_load_weights(f->scene.learner, path, NULL);
+    return kind == 0   ? gpur_replay_load(f->fixture.replay, path, NULL)
+           : kind == 1 ? gpur_learner_load(f->fixture.learner, path, NULL)
+                       : gpur_learner_load_weights(f->fixture.learner, path, NULL);
 }
 
 static void open_files(files *f, int variant)
 {
     memset(f, 0, sizeof *f);
     f->device = test_device();
-    snprintf(f->path, sizeof f->path, "%s", scene_path("bad"));
-    CHECK_OK(scene_play(&f->scene, f->device, variant, 40));
+    snprintf(f->path, sizeof f->path, "%s", test_file_path("bad"));
+    CHECK_OK(scene_play(&f->fixture, f->device, variant, 40));
     for (int kind = 0; kind < KINDS; kind++) {
-        const char *const path = scene_path("good");
+        const char *const path = test_file_path("good");
         CHECK_OK(save_kind(f, kind, path));
         f->good[kind] = read_file(path, &f->bytes[kind]);
         CHECK(f->good[kind]);
@@ -54,7 +54,7 @@ static void open_files(files *f, int variant)
 /* 1 when saving writes what it wrote at first: nothing has changed. */
 static int is_untouched(files *f, int kind)
 {
-    const char *const path = scene_path("again");
+    const char *const path = test_file_path("again");
     return save_kind(f, kind, path) == GPUR_OK && file_is(path, f->good[kind], f->bytes[kind]);
 }
 
@@ -62,7 +62,7 @@ static void close_files(files *f)
 {
     for (int kind = 0; kind < KINDS; kind++)
         free(f->good[kind]);
-    scene_close(&f->scene);
+    checkpoint_fixture_close(&f->fixture);
     gpur_device_close(f->device);
 }
 
@@ -111,7 +111,7 @@ static int64_t damage_often(unsigned char *data, const files *f, int kind, uint6
     for (int i = 0; i < 8; i++)
         head += (int64_t)f->good[kind][i] << 8 * i;
     memcpy(data, f->good[kind], (size_t)bytes);
-    for (int64_t times = 1 + kit_below(random, 3); times > 0 && bytes > head; times--)
+    for (int64_t times = 1 + xorshift_below(random, 3); times > 0 && bytes > head; times--)
         bytes = damage_file(data, bytes, head, random);
     return bytes;
 }
@@ -183,15 +183,15 @@ TEST(a_file_that_changes_while_it_is_read_is_refused)
     options.progress = change_file;
     options.progress_user = path;
     CHECK(write_file(path, f.good[1], f.bytes[1]) == 0);
-    CHECK_OK(gpur_learner_load(f.scene.learner, path, &options)); /* which reads once, and had read all of it */
+    CHECK_OK(gpur_learner_load(f.fixture.learner, path, &options)); /* which reads once, and had read all of it */
     CHECK(is_untouched(&f, 1));
-    CHECK_STATUS(gpur_learner_load(f.scene.learner, path, NULL), GPUR_FILE_ERROR);
+    CHECK_STATUS(gpur_learner_load(f.fixture.learner, path, NULL), GPUR_FILE_ERROR);
     CHECK_MESSAGE("are not what was written");
     CHECK(write_file(path, f.good[0], f.bytes[0]) == 0);
-    CHECK_STATUS(gpur_replay_load(f.scene.replay, path, &options), GPUR_FILE_ERROR);
+    CHECK_STATUS(gpur_replay_load(f.fixture.replay, path, &options), GPUR_FILE_ERROR);
     CHECK(is_untouched(&f, 0)); /* nothing of its only chunk was copied */
     CHECK(write_file(path, f.good[0], f.bytes[0]) == 0);
-    CHECK_OK(gpur_replay_load(f.scene.replay, path, NULL));
+    CHECK_OK(gpur_replay_load(f.fixture.replay, path, NULL));
     CHECK(is_untouched(&f, 0));
     close_files(&f);
 }
@@ -201,8 +201,8 @@ TEST(what_is_no_file_is_refused)
     files f;
     open_files(&f, PLAIN);
     char link[128], pipe[128];
-    snprintf(link, sizeof link, "%s", scene_path("link"));
-    snprintf(pipe, sizeof pipe, "%s", scene_path("pipe"));
+    snprintf(link, sizeof link, "%s", test_file_path("link"));
+    snprintf(pipe, sizeof pipe, "%s", test_file_path("pipe"));
     CHECK(symlink("good", link) == 0 && mkfifo(pipe, 0600) == 0);
     const struct {
         gpur_status (*call)(files *, int, const char *);
@@ -234,8 +234,8 @@ TEST(a_writer_of_other_environments_is_named)
 {
     files f;
     open_files(&f, PLAIN);
-    gpur_writer_destroy(f.scene.writer);
-    CHECK_OK(gpur_writer_create(f.scene.replay, SCENE_ENVS + 1, &f.scene.writer));
+    gpur_writer_destroy(f.fixture.writer);
+    CHECK_OK(gpur_writer_create(f.fixture.replay, CHECKPOINT_ENVS + 1, &f.fixture.writer));
     CHECK(write_file(f.path, f.good[0], f.bytes[0]) == 0);
     CHECK_STATUS(load_kind(&f, 0, f.path), GPUR_INVALID_ARGUMENT);
     CHECK_MESSAGE("the file's writer 0 has 3 environments; this replay's has 4");
@@ -245,13 +245,13 @@ TEST(a_writer_of_other_environments_is_named)
 /* ---- other settings ---- */
 
 enum { FEATURES = 2, FIELDS = 6 };
-static char saved[128]; /* of the file that is loaded: those of scene_path do not last */
+static char saved[128]; /* of the file that is loaded: those of test_file_path do not last */
 
 /* Loading the file is refused with this message and changes nothing. */
 static void check_differs(gpur_replay *replay, const char *message)
 {
     char before[128];
-    snprintf(before, sizeof before, "%s", scene_path("before"));
+    snprintf(before, sizeof before, "%s", test_file_path("before"));
     CHECK_OK(gpur_replay_save(replay, before, NULL));
     CHECK_STATUS(gpur_replay_load(replay, saved, NULL), GPUR_INVALID_ARGUMENT);
     CHECK_MESSAGE(message);
@@ -268,13 +268,13 @@ static gpur_replay_config base_config(gpur_field *fields)
                                     {"terminated", GPUR_BOOL, {0}},
                                     {"discount", GPUR_FLOAT32, {0}}};
     memcpy(fields, all, sizeof all);
-    gpur_replay_config config = kit_config(fields, FIELDS, 1000, 8, 32);
+    gpur_replay_config config = replay_fixture_config(fields, FIELDS, 1000, 8, 32);
     config.n_step = 3;
     config.prioritized = 1;
-    config.index_source = GPUR_PRIORITIZED;
-    config.layout = GPUR_LINKED;
+    config.index_source = GPUR_PRIORITIZED_STRATIFIED;
+    config.layout = GPUR_LAYOUT_FRAMES;
     config.frame_stack = FEATURES;
-    config.frame_slack = 60;
+    config.extra_frames = 60;
     return config;
 }
 
@@ -304,13 +304,13 @@ TEST(each_setting_of_a_replay_is_named)
     CHECK_OK(gpur_replay_save(base, saved, NULL));
     CHECK_CHANGE(c.capacity = 1001, "capacity is \"1000\" in the file; this replay has \"1001\"");
     CHECK_CHANGE(c.n_step = 1, "n_step is \"3\" in the file; this replay has \"1\"");
-    CHECK_CHANGE((c.layout = GPUR_PACKED, c.frame_slack = 0),
+    CHECK_CHANGE((c.layout = GPUR_LAYOUT_ROWS, c.extra_frames = 0),
                  "layout is \"linked\" in the file; this replay has \"packed\"");
     CHECK_CHANGE(c.stack_axis = GPUR_STACK_LAST, "stack_axis is \"first\" in the file; this replay has \"last\"");
     CHECK_CHANGE(c.stack_pad = GPUR_PAD_REPEAT, "stack_pad is \"zero\" in the file; this replay has \"repeat\"");
-    CHECK_CHANGE(c.frame_slack = 61, "frame_slots is \"1060\" in the file; this replay has \"1061\"");
-    CHECK_CHANGE((c.update_size = 56, c.max_batch = 8), "frame_reach is \"60\" in the file");
-    CHECK_CHANGE(c.update_size = 4, "group_rows is \"8\" in the file; this replay has \"4\"");
+    CHECK_CHANGE(c.extra_frames = 61, "frame_slots is \"1060\" in the file; this replay has \"1061\"");
+    CHECK_CHANGE((c.block_rows = 56, c.max_batch = 8), "frame_reach is \"60\" in the file");
+    CHECK_CHANGE(c.block_rows = 4, "group_rows is \"8\" in the file; this replay has \"4\"");
     CHECK_CHANGE((c.prioritized = 0, c.index_source = 0), "prioritized is \"1\" in the file; this replay has \"0\"");
     CHECK_CHANGE(c.priority_offset = 0.25f, "priority_offset is ");
     CHECK_CHANGE(c.gamma = 0.5f, "gamma is \"0.99");
@@ -328,7 +328,7 @@ static void open_writer(gpur_replay *replay, int32_t autoreset, int32_t input, g
     gpur_writer_config config;
     CHECK_OK(gpur_writer_config_init(&config, sizeof config));
     config.autoreset = autoreset;
-    config.input = input;
+    config.observations = input;
     CHECK_OK(gpur_writer_open(replay, &config, writer));
     CHECK_OK(gpur_writer_reset(*writer, -1, obs));
 }
@@ -350,12 +350,12 @@ TEST(another_way_of_steps_is_named)
     const gpur_replay_config config = base_config(fields);
     CHECK_OK(gpur_replay_create(device, &config, &base));
     CHECK_OK(gpur_replay_create(device, &config, &other));
-    open_writer(base, GPUR_AUTORESET_NEXT_STEP, GPUR_INPUT_FRAMES, &writer);
+    open_writer(base, GPUR_AUTORESET_NEXT_STEP, GPUR_OBSERVATIONS_FRAMES, &writer);
     CHECK_OK(gpur_replay_save(base, saved, NULL));
-    check_ways(other, GPUR_AUTORESET_DISABLED, GPUR_INPUT_FRAMES,
+    check_ways(other, GPUR_AUTORESET_DISABLED, GPUR_OBSERVATIONS_FRAMES,
                "writer 0 has autoreset next_step, input frames; this replay's has autoreset disabled, input frames");
-    check_ways(other, GPUR_AUTORESET_SAME_STEP, GPUR_INPUT_FRAMES, "has autoreset same_step, input frames");
-    check_ways(other, GPUR_AUTORESET_NEXT_STEP, GPUR_INPUT_STACKS, "has autoreset next_step, input stacks");
+    check_ways(other, GPUR_AUTORESET_SAME_STEP, GPUR_OBSERVATIONS_FRAMES, "has autoreset same_step, input frames");
+    check_ways(other, GPUR_AUTORESET_NEXT_STEP, GPUR_OBSERVATIONS_STACKS, "has autoreset next_step, input stacks");
     gpur_writer_destroy(writer);
     gpur_replay_destroy(base);
     gpur_replay_destroy(other);
@@ -375,7 +375,7 @@ TEST(a_state_waits_for_a_writer_of_its_way)
     const uint8_t ended = 0;
     const gpur_replay_config config = base_config(fields);
     CHECK_OK(gpur_replay_create(device, &config, &replay));
-    open_writer(replay, GPUR_AUTORESET_NEXT_STEP, GPUR_INPUT_FRAMES, &writer);
+    open_writer(replay, GPUR_AUTORESET_NEXT_STEP, GPUR_OBSERVATIONS_FRAMES, &writer);
     CHECK_OK(gpur_replay_save(replay, saved, NULL));
     gpur_writer_destroy(writer);
     for (int i = 0; i < 2; i++) {
@@ -383,7 +383,7 @@ TEST(a_state_waits_for_a_writer_of_its_way)
         CHECK_OK(gpur_replay_save(replay, saved, NULL));
     }
     CHECK_OK(gpur_writer_config_init(&alike, sizeof alike));
-    alike.input = GPUR_INPUT_FRAMES;
+    alike.observations = GPUR_OBSERVATIONS_FRAMES;
     CHECK_OK(gpur_writer_open(replay, &alike, &other));
     CHECK_STATUS(gpur_writer_step(other, &action, &reward, obs, &ended, NULL), GPUR_INVALID_ARGUMENT);
     CHECK_MESSAGE("no open episode");
@@ -398,14 +398,14 @@ TEST(a_state_waits_for_a_writer_of_its_way)
 
 static void check_learners(gpur_device *device, int from, int into, const char *message)
 {
-    file_scene s, other;
-    CHECK_OK(scene_open(&s, device, from));
+    checkpoint_fixture s, other;
+    CHECK_OK(checkpoint_fixture_open(&s, device, from));
     CHECK_OK(gpur_learner_save(s.learner, saved, NULL));
-    CHECK_OK(scene_open(&other, device, into));
+    CHECK_OK(checkpoint_fixture_open(&other, device, into));
     CHECK_STATUS(gpur_learner_load(other.learner, saved, NULL), GPUR_INVALID_ARGUMENT);
     CHECK_MESSAGE(message);
-    scene_close(&other);
-    scene_close(&s);
+    checkpoint_fixture_close(&other);
+    checkpoint_fixture_close(&s);
 }
 
 TEST(another_head_optimizer_or_input_is_named)
@@ -480,59 +480,60 @@ static void check_empty(gpur_replay *replay, int prioritized)
     CHECK_EQUAL(wrong, 0);
 }
 
-static linked_setting setting_of(int prioritized)
+static layouts_setting setting_of(int prioritized)
 {
-    const linked_setting setting = {
+    const layouts_setting setting = {
         .shape = {3, 0},
         .writers = 1,
         .envs = ENVS,
         .autoreset = GPUR_AUTORESET_NEXT_STEP,
         .ends_in = 9,
         .capacity = CAPACITY,
-        .update_size = 64,
+        .block_rows = 64,
         .max_batch = BATCH,
         .n_step = 3,
         .staging_blocks = 4,
         .prioritized = prioritized,
-        .index_source = prioritized ? GPUR_PRIORITIZED : GPUR_UNIFORM,
+        .index_source = prioritized ? GPUR_PRIORITIZED_STRATIFIED : GPUR_UNIFORM,
         .alpha = 0.7f,
         .priority_offset = 0.01f,
     };
     return setting;
 }
 
-static void play_on(linked_world *w, int steps)
+static void play_on(layouts_fixture *w, int steps)
 {
     for (int i = 0; i < steps; i++)
-        CHECK_OK(play_step(&w->plays[0]));
+        CHECK_OK(player_step(&w->players[0]));
 }
 
 /* Packed, linked by stacks and linked by frames, beside the history. */
 static void check_full(int how, int prioritized)
 {
-    static const char *const names[LINKED_REPLAYS] = {"packed", "stacks", "frames"};
-    const linked_setting setting = setting_of(prioritized);
-    linked_world w;
-    CHECK(linked_open(&w, test_device(), &setting, 5));
+    static const char *const names[LAYOUTS_REPLAYS] = {"packed", "stacks", "frames"};
+    const layouts_setting setting = setting_of(prioritized);
+    layouts_fixture w;
+    CHECK(layouts_fixture_open(&w, test_device(), &setting, 5));
     play_on(&w, PLAYED);
-    for (int r = 0; r < LINKED_REPLAYS; r++)
-        CHECK_OK(gpur_replay_save(w.replays[r], scene_path(names[r]), NULL));
+    for (int r = 0; r < LAYOUTS_REPLAYS; r++)
+        CHECK_OK(gpur_replay_save(w.replays[r], test_file_path(names[r]), NULL));
     play_on(&w, 50);
-    for (int r = 0; r < LINKED_REPLAYS; r++) {
-        load_spoiled(w.replays[r], scene_path(names[r]), how, 2);
+    for (int r = 0; r < LAYOUTS_REPLAYS; r++) {
+        load_spoiled(w.replays[r], test_file_path(names[r]), how, 2);
         check_empty(w.replays[r], prioritized);
-        load_spoiled(w.replays[r], scene_path(names[r]), how, r == 0 ? 1 : 2); /* frames are something to lose, too */
+        load_spoiled(w.replays[r], test_file_path(names[r]), how, r == 0 ? 1 : 2); /* frames are something to lose,
+                                                                                      too */
         check_empty(w.replays[r], prioritized);
     }
     play_on(&w, 500);
     CHECK(gpur_replay_size(w.replays[1]) > 400 * ENVS);
-    CHECK_EQUAL(linked_wrong(&w, 0), 0);
-    CHECK_EQUAL(linked_draws_differ(&w, BATCH), 0);
-    for (int r = 0; r < LINKED_REPLAYS; r++) {
-        CHECK_OK(gpur_replay_load(w.replays[r], scene_path(names[r]), NULL));
-        CHECK(replay_is_as(w.replays[r], scene_path(names[r])));
+    CHECK_EQUAL(layouts_fixture_wrong(&w, 0), 0);
+    CHECK_EQUAL(layouts_fixture_samples_differ(&w, BATCH), 0);
+    for (int r = 0; r < LAYOUTS_REPLAYS; r++) {
+        CHECK_OK(gpur_replay_load(w.replays[r], test_file_path(names[r]), NULL));
+        CHECK(replay_is_as(w.replays[r], test_file_path(names[r])));
     }
-    linked_close(&w);
+    layouts_fixture_close(&w);
 }
 
 TEST(a_replay_is_empty_and_can_be_used)
@@ -543,12 +544,12 @@ TEST(a_replay_is_empty_and_can_be_used)
 }
 
 /* Nothing to lose: its file is read once. Its writer has open episodes. */
-static void check_fresh(linked_world *w, int how)
+static void check_fresh(layouts_fixture *w, int how)
 {
-    const char *const path = scene_path("stacks"), *const nothing = scene_path("nothing");
+    const char *const path = test_file_path("stacks"), *const nothing = test_file_path("nothing");
     gpur_replay *fresh = NULL;
     gpur_writer *writer = NULL;
-    unsigned char obs[ENVS * 3 * PLAY_FRAME] = {1, 2, 3};
+    unsigned char obs[ENVS * 3 * PLAYER_FRAME] = {1, 2, 3};
     CHECK_OK(gpur_replay_create(w->device, &w->config, &fresh));
     gpur_writer_config config;
     CHECK_OK(gpur_writer_config_init(&config, sizeof config));
@@ -569,25 +570,25 @@ static void check_fresh(linked_world *w, int how)
 
 TEST(an_empty_replay_is_as_it_was)
 {
-    const linked_setting setting = setting_of(1);
-    linked_world w;
-    CHECK(linked_open(&w, test_device(), &setting, 5));
+    const layouts_setting setting = setting_of(1);
+    layouts_fixture w;
+    CHECK(layouts_fixture_open(&w, test_device(), &setting, 5));
     play_on(&w, PLAYED);
-    CHECK_OK(gpur_replay_save(w.replays[1], scene_path("stacks"), NULL));
+    CHECK_OK(gpur_replay_save(w.replays[1], test_file_path("stacks"), NULL));
     for (int how = 0; how < FAILURES; how++)
         check_fresh(&w, how);
-    linked_close(&w);
+    layouts_fixture_close(&w);
 }
 
 /* Whoever of the threads that read it comes upon it. */
 TEST(a_flip_in_any_chunk_is_found_before_anything_changes)
 {
-    const linked_setting setting = setting_of(0);
-    const char *const path = scene_path("whole"), *const bad = scene_path("bad");
+    const layouts_setting setting = setting_of(0);
+    const char *const path = test_file_path("whole"), *const bad = test_file_path("bad");
     char message[64];
-    linked_world w;
+    layouts_fixture w;
     int64_t bytes = 0;
-    CHECK(linked_open(&w, test_device(), &setting, 5));
+    CHECK(layouts_fixture_open(&w, test_device(), &setting, 5));
     play_on(&w, PLAYED);
     CHECK_EQUAL(gpur_replay_size(w.replays[0]), CAPACITY);
     CHECK_OK(gpur_replay_save(w.replays[0], path, NULL));
@@ -604,13 +605,13 @@ TEST(a_flip_in_any_chunk_is_found_before_anything_changes)
     }
     CHECK(data && replay_is_as(w.replays[0], path));
     free(data);
-    linked_close(&w);
+    layouts_fixture_close(&w);
 }
 
 int main(int argc, char **argv)
 {
     test_main_begin(argc, argv);
-    snprintf(saved, sizeof saved, "%s", scene_path("base"));
+    snprintf(saved, sizeof saved, "%s", test_file_path("base"));
     RUN(truncated_flipped_and_mutated_files_are_refused);
     RUN(a_file_that_changes_while_it_is_read_is_refused);
     RUN(what_is_no_file_is_refused);
@@ -622,6 +623,6 @@ int main(int argc, char **argv)
     RUN(a_replay_is_empty_and_can_be_used);
     RUN(an_empty_replay_is_as_it_was);
     RUN(a_flip_in_any_chunk_is_found_before_anything_changes);
-    scene_remove_folder();
+    test_remove_folder();
     return test_main_end();
 }

@@ -2,19 +2,19 @@
 /* Priorities as users give them: by a row's field, on the host and on the device, one after another; when the exponents
  * change; and what is refused. test_replay_model.c holds draws, updates and windows against the model. */
 #include "reference/reference_priority.h"
-#include "support/replay_kit.h"
+#include "support/replay_fixture.h"
 #include "test.h"
 
 enum { CAPACITY = 300, UPDATE = 20, BATCH = 64 };
 
 static const gpur_field plain[] = {{"a", GPUR_FLOAT32, {5}}, {"terminated", GPUR_BOOL, {0}}};
 
-static int open_scene(kit_scene *s, const gpur_field *fields, int32_t count)
+static int open_scene(replay_fixture *s, const gpur_field *fields, int32_t count)
 {
-    gpur_replay_config config = kit_config(fields, count, CAPACITY, UPDATE, BATCH);
-    config.prioritized = 1, config.index_source = GPUR_PRIORITIZED, config.priority_offset = 0.5f;
+    gpur_replay_config config = replay_fixture_config(fields, count, CAPACITY, UPDATE, BATCH);
+    config.prioritized = 1, config.index_source = GPUR_PRIORITIZED_STRATIFIED, config.priority_offset = 0.5f;
     config.beta.first = 0.4f, config.beta.last = 1.0f, config.beta.begin = 2, config.beta.steps = 4;
-    return kit_open(s, test_device(), &config, 1);
+    return replay_fixture_open(s, test_device(), &config, 1);
 }
 
 static gpur_priority_stats stats_of(gpur_replay *replay)
@@ -27,7 +27,7 @@ static gpur_priority_stats stats_of(gpur_replay *replay)
     return stats;
 }
 
-static void check_held(kit_scene *s, int64_t id, float want)
+static void check_held(replay_fixture *s, int64_t id, float want)
 {
     float p = -1.0f;
     CHECK_OK(gpur_replay_get_priorities(s->replay, 1, &id, &p));
@@ -38,20 +38,20 @@ TEST(rows_without_a_priority_get_the_largest_so_far)
 {
     const int64_t ids[] = {2, 5};
     const float up[] = {7.0f, 0.25f}, down[] = {1.0f, 1.0f};
-    kit_scene s;
+    replay_fixture s;
     CHECK(open_scene(&s, plain, 2));
-    CHECK_OK(kit_append_next(&s, 10));
+    CHECK_OK(replay_fixture_append(&s, 10));
     check_held(&s, 3, 1.0f);
     CHECK_OK(gpur_replay_update_priorities(s.replay, 2, ids, up, NULL));
     CHECK_OK(gpur_replay_update_priorities(s.replay, 2, ids, down, NULL));
-    CHECK_OK(kit_append_next(&s, 30)); /* the largest so far, not the largest now */
+    CHECK_OK(replay_fixture_append(&s, 30)); /* the largest so far, not the largest now */
     check_held(&s, 10, 7.5f);
     check_held(&s, 9, 1.0f);
     const gpur_priority_stats stats = stats_of(s.replay);
     CHECK_NEAR(stats.max_priority, 7.5f, 0);
     CHECK_NEAR(stats.min_priority, 1.0f, 0);
     CHECK_NEAR(stats.total, 8 + 2 * pow(1.5, 0.6) + 30 * pow(7.5, 0.6), 1e-3);
-    kit_close(&s);
+    replay_fixture_close(&s);
 }
 
 /* A row that brings no priority gets the largest that any row before it brought, also where both become visible
@@ -72,13 +72,13 @@ static void check_bringing(const bringing *b)
 #endif
     static const gpur_field fields[] = {{"priority", GPUR_FLOAT32, {0}}};
     static float given[ROWS];
-    gpur_replay_config config = kit_config(fields, 1, CAPACITY, UPDATE, BATCH);
+    gpur_replay_config config = replay_fixture_config(fields, 1, CAPACITY, UPDATE, BATCH);
     float most = 1.0f;
     int64_t lacking = 0;
-    kit_scene s;
-    config.prioritized = 1, config.index_source = GPUR_PRIORITIZED, config.priority_offset = 0.5f;
-    config.flush = b->flush, config.feed = b->feed, config.weight_norm = b->norm;
-    CHECK(kit_open(&s, test_device(), &config, 1));
+    replay_fixture s;
+    config.prioritized = 1, config.index_source = GPUR_PRIORITIZED_STRATIFIED, config.priority_offset = 0.5f;
+    config.flush = b->flush, config.upload = b->feed, config.weight_norm = b->norm;
+    CHECK(replay_fixture_open(&s, test_device(), &config, 1));
     for (int64_t i = 0; i < ROWS; i++)
         given[i] = i % 3 == 0 ? (float)((i * 37) % 101) * (float)(i + 1) / 128.0f : i % 3 == 1 ? -1.0f : NAN;
     for (int64_t i = 0, turn = 1; i < ROWS; i += b->part, turn++) {
@@ -106,7 +106,7 @@ static void check_bringing(const bringing *b)
     CHECK_NEAR(stats.max_priority, most, 0);
     CHECK_EQUAL(stats.invalid, lacking);
     CHECK_EQUAL(stats.updates, 0);
-    kit_close(&s);
+    replay_fixture_close(&s);
 }
 
 TEST(rows_bring_their_own_priority_by_every_way_in_whoever_looks)
@@ -126,9 +126,9 @@ TEST(arrays_on_the_device_update_like_arrays_on_the_host)
 {
     const int64_t ids[] = {1, 2, 2, 1};
     const float p[] = {3, 4, 5, 1};
-    kit_scene s;
+    replay_fixture s;
     CHECK(open_scene(&s, plain, 2));
-    CHECK_OK(kit_append_next(&s, 10));
+    CHECK_OK(replay_fixture_append(&s, 10));
     void *const there[2] = {kit_upload(s.device, ids, sizeof ids), kit_upload(s.device, p, sizeof p)};
     CHECK_OK(gpur_replay_update_priorities(s.replay, 4, there[0], there[1], NULL));
     gpur_device_free(s.device, there[0]);
@@ -137,17 +137,17 @@ TEST(arrays_on_the_device_update_like_arrays_on_the_host)
     check_held(&s, 2, 5.5f);
     CHECK_OK(gpur_replay_update_priorities(s.replay, 0, NULL, NULL, NULL));
     CHECK_EQUAL(stats_of(s.replay).updates, 4);
-    kit_close(&s);
+    replay_fixture_close(&s);
 }
 
 /* What the host gives is free to change when the call returns, though it has yet to be carried out. */
 TEST(updates_may_follow_each_other_without_waiting)
 {
-    kit_scene s;
+    replay_fixture s;
     int64_t ids[BATCH];
     float p[BATCH], held[CAPACITY];
     CHECK(open_scene(&s, plain, 2));
-    CHECK_OK(kit_append_next(&s, CAPACITY));
+    CHECK_OK(replay_fixture_append(&s, CAPACITY));
     for (int round = 0; round < 200; round++) {
         for (int i = 0; i < BATCH; i++) {
             ids[i] = (round * 17 + i) % CAPACITY, p[i] = (float)(round + i);
@@ -159,7 +159,7 @@ TEST(updates_may_follow_each_other_without_waiting)
     for (int id = 0; id < CAPACITY; id++)
         check_held(&s, id, held[id]);
     CHECK_EQUAL(stats_of(s.replay).updates, 200 * BATCH);
-    kit_close(&s);
+    replay_fixture_close(&s);
 }
 
 /* What is told of beta, and what the weights of each draw come to. */
@@ -169,9 +169,9 @@ TEST(exponents_change_by_schedule_and_when_they_are_set)
     double leaves[ROWS], wanted[DRAWN];
     float weights[DRAWN];
     int64_t ids[DRAWN];
-    kit_scene s;
+    replay_fixture s;
     CHECK(open_scene(&s, plain, 2));
-    CHECK_OK(kit_append_next(&s, ROWS));
+    CHECK_OK(replay_fixture_append(&s, ROWS));
     for (int64_t i = 0; i < ROWS; i++) {
         const float p = (float)i;
         leaves[i] = reference_leaf((double)p + 0.5, 0.6);
@@ -193,21 +193,21 @@ TEST(exponents_change_by_schedule_and_when_they_are_set)
     CHECK_OK(gpur_replay_set_alpha(s.replay, 0.0f));
     const gpur_priority_stats stats = stats_of(s.replay);
     CHECK(stats.beta == 0.7f && stats.alpha == 0.0f && stats.total == ROWS);
-    kit_close(&s);
+    replay_fixture_close(&s);
 }
 
 #define REFUSED(call) CHECK_STATUS(call, GPUR_INVALID_ARGUMENT)
 
 TEST(bad_calls_are_refused_and_change_nothing)
 {
-    const gpur_replay_config uniform = kit_config(plain, 2, CAPACITY, UPDATE, BATCH);
-    kit_scene s;
+    const gpur_replay_config uniform = replay_fixture_config(plain, 2, CAPACITY, UPDATE, BATCH);
+    replay_fixture s;
     int64_t id = 0, wrong = 0;
     float p = 3.0f;
     gpur_priority_stats stats = {.size = 0};
     CHECK(open_scene(&s, plain, 2));
     CHECK_STATUS(gpur_replay_get_priorities(s.replay, 1, &id, &p), GPUR_TOO_FEW);
-    CHECK_OK(kit_append_next(&s, 10));
+    CHECK_OK(replay_fixture_append(&s, 10));
     REFUSED(gpur_replay_update_priorities(NULL, 1, &id, &p, NULL));
     REFUSED(gpur_replay_update_priorities(s.replay, -1, &id, &p, NULL));
     REFUSED(gpur_replay_update_priorities(s.replay, BATCH + 1, &id, &p, NULL));
@@ -225,12 +225,12 @@ TEST(bad_calls_are_refused_and_change_nothing)
     if (!test_on_cuda())
         REFUSED(gpur_replay_update_priorities(s.replay, 1, &id, &p, &id));
     CHECK_EQUAL(stats_of(s.replay).updates, 0);
-    kit_close(&s);
-    CHECK(kit_open(&s, test_device(), &uniform, 1));
+    replay_fixture_close(&s);
+    CHECK(replay_fixture_open(&s, test_device(), &uniform, 1));
     REFUSED(gpur_replay_update_priorities(s.replay, 1, &id, &p, NULL));
     CHECK_MESSAGE("the replay has no priorities");
     REFUSED(gpur_replay_check_priorities(s.replay, &wrong));
-    kit_close(&s);
+    replay_fixture_close(&s);
 }
 
 int main(int argc, char **argv)

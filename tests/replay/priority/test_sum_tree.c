@@ -10,7 +10,7 @@
 #include "kernels/priority/strata.h"
 #include "reference/reference_priority.h"
 #include "replay/priority/sum_tree.h"
-#include "support/replay_kit.h"
+#include "support/replay_fixture.h"
 #include "test.h"
 
 enum { ROOM = 8192, SLOTS = 40000, BY_LIBRARY = -1 };
@@ -78,7 +78,7 @@ static gpur_status update(int64_t count, const int64_t *ids, const float *priori
                                             .priority = t.values,
                                             .count = count,
                                             .offset = t.priorities.offset,
-                                            .part = part};
+                                            .phase = part};
     GPUR_TRY(gpur_copy(t.stream, t.ids, ids, count * 8));
     GPUR_TRY(gpur_copy(t.stream, t.values, priorities, count * 4));
     GPUR_TRY(part == BY_LIBRARY ? gpur_priorities_update(&t.priorities, t.stream, count, t.ids, t.values, 0)
@@ -104,12 +104,12 @@ static gpur_status set_leaves(int64_t first_slot, int64_t count, const uint32_t 
 static gpur_status draw(int32_t source, int64_t count, uint64_t seed, uint64_t step, const uint64_t *units,
                         int64_t *ids, uint32_t *leaves)
 {
-    gpur_priority_draw_args args =
-        gpur_priorities_draw(&t.priorities, source == GPUR_PRIORITIZED, count, t.ids, t.leaf);
-    args.seed = seed, args.step_value = step, args.purpose = 7, args.unit = units ? t.units : NULL;
+    gpur_priority_sample_args args =
+        gpur_priorities_sample_args(&t.priorities, source == GPUR_PRIORITIZED_STRATIFIED, count, t.ids, t.leaf);
+    args.seed = seed, args.step_value = step, args.purpose = 7, args.mass = units ? t.units : NULL;
     if (units)
         GPUR_TRY(gpur_copy(t.stream, t.units, units, count * 8));
-    GPUR_TRY(gpur_launch_priority_draw(t.stream, gpur_priorities_draw_grid(&t.priorities, count), &args));
+    GPUR_TRY(gpur_launch_priority_sample(t.stream, gpur_priorities_sample_grid(&t.priorities, count), &args));
     GPUR_TRY(gpur_copy(t.stream, ids, t.ids, count * 8));
     GPUR_TRY(gpur_copy(t.stream, leaves, t.leaf, count * 4));
     return gpur_stream_sync(t.stream);
@@ -118,11 +118,11 @@ static gpur_status draw(int32_t source, int64_t count, uint64_t seed, uint64_t s
 /* How much of the whole tree is wrong, or -1; and its total. */
 static int64_t wrong(uint64_t *total)
 {
-    if (gpur_priorities_survey(&t.priorities, t.stream) != GPUR_OK || gpur_stream_sync(t.stream) != GPUR_OK)
+    if (gpur_priorities_validate(&t.priorities, t.stream) != GPUR_OK || gpur_stream_sync(t.stream) != GPUR_OK)
         return -1;
     if (total)
         *total = *t.priorities.host_total;
-    return t.priorities.host_found->wrong;
+    return t.priorities.host_report->wrong;
 }
 
 /* ---- every unit of the total ---- */
@@ -131,7 +131,7 @@ static int64_t wrong(uint64_t *total)
 static void make_small(uint32_t *leaves, int64_t count, uint64_t *random)
 {
     for (int64_t i = 0; i < count; i++)
-        leaves[i] = kit_below(random, 3) ? (uint32_t)kit_below(random, 6) : 0;
+        leaves[i] = xorshift_below(random, 3) ? (uint32_t)xorshift_below(random, 6) : 0;
     if (count < 3) /* or nothing may be left to find */
         leaves[count - 1] = 3;
 }
@@ -154,7 +154,7 @@ static void check_capacity(int64_t capacity, uint64_t seed)
         const int64_t count = (int64_t)(total - first < ROOM ? total - first : ROOM);
         for (int64_t i = 0; i < count; i++)
             units[i] = first + (uint64_t)i;
-        CHECK_OK(draw(GPUR_PRIORITIZED, count, 0, 0, units, ids, found));
+        CHECK_OK(draw(GPUR_PRIORITIZED_STRATIFIED, count, 0, 0, units, ids, found));
         for (int64_t i = 0; i < count; i++, left--) {
             while (left == 0)
                 left = leaves[++slot];
@@ -172,7 +172,7 @@ TEST(every_unit_reaches_its_leaf_in_a_tree_of_any_capacity)
     for (size_t i = 0; i < (RACE ? 9 : sizeof edges / sizeof *edges); i++)
         check_capacity(edges[i], i);
     for (uint64_t i = 0; i < (RACE ? 1 : 40); i++)
-        check_capacity(1 + kit_below(&random, RACE ? 400 : 20000), i);
+        check_capacity(1 + xorshift_below(&random, RACE ? 400 : 20000), i);
 }
 
 /* Of a large tree a leaf here and there, with everything from 1 to the largest, and both ends. */
@@ -185,8 +185,8 @@ static void check_sparse(int64_t capacity, uint64_t seed)
     CHECK_OK(open_tree(test_device(), capacity, GPUR_WEIGHT_NORM_BATCH, 1.0f));
     for (int64_t i = 0; i < LEAVES; i++) {
         const int64_t part = capacity / LEAVES; /* ascending: one in each part, the ends included */
-        const uint32_t leaf = (uint32_t)1 << kit_below(&random, 32);
-        slots[i] = i == 0 ? 0 : i == LEAVES - 1 ? capacity - 1 : i * part + kit_below(&random, part);
+        const uint32_t leaf = (uint32_t)1 << xorshift_below(&random, 32);
+        slots[i] = i == 0 ? 0 : i == LEAVES - 1 ? capacity - 1 : i * part + xorshift_below(&random, part);
         CHECK_OK(set_leaves(slots[i], 1, &leaf));
         below[i + 1] = below[i] + leaf;
     }
@@ -196,7 +196,7 @@ static void check_sparse(int64_t capacity, uint64_t seed)
         units[3 * i] = below[i], units[3 * i + 1] = below[i + 1] - 1;
         units[3 * i + 2] = below[i] + (below[i + 1] - below[i]) / 2;
     }
-    CHECK_OK(draw(GPUR_PRIORITIZED, 3 * LEAVES, 0, 0, units, ids, found));
+    CHECK_OK(draw(GPUR_PRIORITIZED_STRATIFIED, 3 * LEAVES, 0, 0, units, ids, found));
     for (int64_t i = 0; i < 3 * LEAVES; i++)
         TEST_REQUIRE(ids[i] == slots[i / 3], "capacity %lld, leaf %d", (long long)capacity, (int)i / 3);
     close_tree();
@@ -209,7 +209,7 @@ TEST(a_few_leaves_of_a_large_tree_are_found_at_their_ends)
     for (uint64_t i = 0; i < (RACE ? 1 : 5); i++)
         check_sparse(edges[i], i);
     for (uint64_t i = 0; i < (RACE ? 0 : test_is_long() ? 20 : 3); i++)
-        check_sparse(1000 + kit_below(&random, (int64_t)16 << 20), 6 + i);
+        check_sparse(1000 + xorshift_below(&random, (int64_t)16 << 20), 6 + i);
 }
 
 static void check_strata(uint64_t total, int64_t parts)
@@ -223,11 +223,11 @@ static void check_strata(uint64_t total, int64_t parts)
         const uint64_t first = (uint64_t)((u128)total * (uint64_t)i / (uint64_t)parts);
         const uint64_t end = (uint64_t)((u128)total * (uint64_t)(i + 1) / (uint64_t)parts);
         CHECK(gpur_stratum(&s, i) == first);
-        CHECK(gpur_stratum_unit(&s, i, 0) == first);
-        CHECK(gpur_stratum_unit(&s, i, UINT64_MAX) == (end > first ? end - 1 : first));
+        CHECK(gpur_stratum_mass(&s, i, 0) == first);
+        CHECK(gpur_stratum_mass(&s, i, UINT64_MAX) == (end > first ? end - 1 : first));
         const gpur_strata_walk from_here = gpur_strata_walk_from(&s, i);
         CHECK(walk.first == from_here.first && walk.carry == from_here.carry);
-        CHECK(gpur_strata_walk_unit(&s, &walk, UINT64_MAX - 1) == gpur_stratum_unit(&s, i, UINT64_MAX - 1));
+        CHECK(gpur_strata_walk_mass(&s, &walk, UINT64_MAX - 1) == gpur_stratum_mass(&s, i, UINT64_MAX - 1));
     }
 }
 
@@ -249,9 +249,9 @@ TEST(powers_are_good_to_ten_digits)
 {
     uint64_t random = 3;
     for (int i = 0; i < 200000; i++) {
-        const float x =
-            (float)ldexp(1.0 + (double)kit_below(&random, 1 << 23) / 8388608.0, (int)kit_below(&random, 270) - 145);
-        const double a = (double)kit_below(&random, 4000) / 1000.0 - 2.0, want = pow((double)x, a);
+        const float x = (float)ldexp(1.0 + (double)xorshift_below(&random, 1 << 23) / 8388608.0,
+                                     (int)xorshift_below(&random, 270) - 145);
+        const double a = (double)xorshift_below(&random, 4000) / 1000.0 - 2.0, want = pow((double)x, a);
         if (want > 1e-44 && want < 1e44)
             CHECK_NEAR(gpur_power((double)x, a), want, 1e-10 * want);
         CHECK(gpur_power((double)x, 0.0) == 1.0);
@@ -303,15 +303,15 @@ static void make_rush(int64_t count)
     memset(given, 0, sizeof given);
     rush.count = count;
     for (int64_t i = 0; i < count; i++) {
-        const int64_t dice = kit_below(&rush.random, 40);
+        const int64_t dice = xorshift_below(&rush.random, 40);
         int64_t *const id = &rush.ids[i];
         float *const p = &rush.priorities[i];
-        *id = kit_below(&rush.random, kit_below(&rush.random, 2) ? slots : slots < 64 ? slots : 64);
-        *p = (float)kit_below(&rush.random, 1000) * 0.01f;
+        *id = xorshift_below(&rush.random, xorshift_below(&rush.random, 2) ? slots : slots < 64 ? slots : 64);
+        *p = (float)xorshift_below(&rush.random, 1000) * 0.01f;
         if (dice == 0)
-            *p = bad[kit_below(&rush.random, 4)];
+            *p = bad[xorshift_below(&rush.random, 4)];
         if (dice == 1)
-            *id = (const int64_t[]){-1, slots, INT64_MAX}[kit_below(&rush.random, 3)];
+            *id = (const int64_t[]){-1, slots, INT64_MAX}[xorshift_below(&rush.random, 3)];
         rush.invalid += dice == 0, rush.stale += dice == 1, rush.updates += dice > 1;
         if (dice < 2)
             continue;
@@ -333,7 +333,7 @@ static void check_rush(double alpha)
     static uint32_t leaves[SLOTS];
     CHECK_EQUAL(wrong(NULL), 0);
     CHECK_OK(gpur_copy(t.stream, leaves, t.priorities.tree.leaf, t.capacity * 4));
-    CHECK_OK(gpur_copy(t.stream, raw, t.priorities.tree.raw, t.capacity * 4));
+    CHECK_OK(gpur_copy(t.stream, raw, t.priorities.tree.priority, t.capacity * 4));
     CHECK_OK(gpur_stream_sync(t.stream));
     for (int64_t slot = 0; slot < t.capacity; slot++)
         CHECK(raw[slot] == rush.held[slot] && is_near(leaves[slot], raw[slot], alpha));
@@ -347,9 +347,9 @@ static void check_shape(int64_t slots, int32_t norm, gpur_grid grid)
     CHECK_OK(open_tree(test_device(), slots, norm, 0.6f));
     for (int round = 0; round < 3; round++) {
         const int levels = norm == GPUR_WEIGHT_NORM_MEMORY ? t.priorities.tree.levels : 0;
-        const int first = grid.blocks == 1 ? GPUR_UPDATE_ALL : GPUR_UPDATE_CLEAR;
-        const int end = grid.blocks == 1 ? GPUR_UPDATE_ALL + 1 : GPUR_UPDATE_LEAST + levels;
-        make_rush((1 + kit_below(&rush.random, ROOM)) / (RACE ? 8 : 1) + 1);
+        const int first = grid.blocks == 1 ? GPUR_PHASE_ALL : GPUR_PHASE_CLEAR;
+        const int end = grid.blocks == 1 ? GPUR_PHASE_ALL + 1 : GPUR_PHASE_MIN + levels;
+        make_rush((1 + xorshift_below(&rush.random, ROOM)) / (RACE ? 8 : 1) + 1);
         for (int part = first; part < end; part++)
             CHECK_OK(update(rush.count, rush.ids, rush.priorities, part, grid));
         check_rush(0.6);
@@ -400,9 +400,10 @@ TEST(a_broken_node_is_found)
     CHECK_EQUAL(wrong(NULL), 0);
     CHECK_OK(gpur_copy(t.stream, &tree->sum[0][2], &off, sizeof off)); /* no sum, and the total lacks it */
     CHECK_EQUAL(wrong(NULL), 2);
-    CHECK_OK(gpur_copy(t.stream, &tree->leaf[299], &leaf, sizeof leaf)); /* nor is this of a priority */
-    CHECK_EQUAL(wrong(NULL), 4 + parts); /* with the smallest leaf of its node, and its part */
-    CHECK_OK(gpur_copy(t.stream, &tree->part[0][9], &off, sizeof off)); /* nothing is in it */
+    CHECK_OK(gpur_copy(t.stream, &tree->leaf[299], &leaf, sizeof leaf));   /* nor is this of a priority */
+    CHECK_EQUAL(wrong(NULL), 4 + parts);                                   /* with the smallest leaf of its node, and
+                                                                              its part */
+    CHECK_OK(gpur_copy(t.stream, &tree->segment[0][9], &off, sizeof off)); /* nothing is in it */
     CHECK_EQUAL(wrong(NULL), 4 + 2 * parts);
     close_tree();
 }
@@ -419,9 +420,9 @@ TEST(rows_that_come_and_go_leave_every_sum_right)
     for (size_t i = 0; i < sizeof entered / sizeof *entered; i++) {
         const int64_t first = entered[i] > SLOTS ? entered[i] - SLOTS : 0;
         const gpur_window next = {first, first % SLOTS, entered[i] - first};
-        CHECK_OK(gpur_priorities_leave(&t.priorities, t.stream, &old, &next));
+        CHECK_OK(gpur_priorities_evict(&t.priorities, t.stream, &old, &next));
         CHECK_OK(show(next));
-        CHECK_OK(gpur_priorities_enter(&t.priorities, t.stream, &old, &next));
+        CHECK_OK(gpur_priorities_insert(&t.priorities, t.stream, &old, &next));
         CHECK_EQUAL(wrong(&total), 0);
         CHECK_EQUAL(total, (uint64_t)next.count << 20);
         old = next;
@@ -441,7 +442,7 @@ static gpur_status open_leaves(gpur_device *device, int kind)
     static uint32_t leaves[LEAVES];
     uint64_t random = 31;
     for (int i = 0; i < LEAVES; i++) {
-        const uint32_t any = kit_below(&random, 5) ? (uint32_t)kit_below(&random, 10000) : 0;
+        const uint32_t any = xorshift_below(&random, 5) ? (uint32_t)xorshift_below(&random, 10000) : 0;
         const uint32_t two = i == 3 ? 3000000 : i == 700 ? 4000000 : any / 100;
         leaves[i] = kind == ANY ? any : kind == TWO ? two : kind == ONE ? i == LEAVES - 1 : 5;
         as_double[i] = leaves[i], below[i + 1] = below[i] + leaves[i];
@@ -494,7 +495,7 @@ static void check_strata_of_draws(int64_t batch, int kind, uint64_t seed)
     memset(counts, 0, sizeof counts);
     CHECK_OK(open_leaves(test_device(), kind));
     for (int64_t d = 0; d < rounds; d++) {
-        CHECK_OK(draw(GPUR_PRIORITIZED, batch, seed, (uint64_t)d, NULL, ids, found));
+        CHECK_OK(draw(GPUR_PRIORITIZED_STRATIFIED, batch, seed, (uint64_t)d, NULL, ids, found));
         for (int64_t b = 0; b < batch; b++)
             counts[b][ids[b]]++;
     }
@@ -509,7 +510,7 @@ static void check_strata_of_draws(int64_t batch, int kind, uint64_t seed)
         }
         freedom += tally_end(&sum), statistic += sum.statistic;
     }
-    CHECK(rounds < 1000 || (freedom > 0 && kit_chi_square_tail(statistic, freedom) >= alarm));
+    CHECK(rounds < 1000 || (freedom > 0 && chi_square_tail(statistic, freedom) >= alarm));
     close_tree();
 }
 
@@ -533,7 +534,7 @@ static void check_plain(int kind, uint64_t seed, int64_t rounds)
     tally sum = {0};
     CHECK_OK(open_leaves(test_device(), kind));
     for (int64_t d = 0; d < rounds; d++) {
-        CHECK_OK(draw(GPUR_PRIORITIZED_PLAIN, MOST_BATCH, seed, (uint64_t)d, NULL, ids, found));
+        CHECK_OK(draw(GPUR_PRIORITIZED_INDEPENDENT, MOST_BATCH, seed, (uint64_t)d, NULL, ids, found));
         for (int64_t b = 0; b < MOST_BATCH; b++) {
             CHECK(as_double[ids[b]] > 0.0);
             counts[ids[b]]++;
@@ -544,8 +545,8 @@ static void check_plain(int kind, uint64_t seed, int64_t rounds)
         tally_cell(&sum, (double)counts[i], (double)(rounds * MOST_BATCH) * as_double[i] / below[LEAVES]);
     const int64_t freedom = tally_end(&sum);
     CHECK(RACE || freedom > 0);
-    CHECK(freedom == 0 || kit_chi_square_tail(sum.statistic, freedom) >= alarm);
-    CHECK(kind != FLAT || kit_chi_square_tail(kit_chi_square(pairs, SIDE * SIDE), SIDE * SIDE - 1) >= alarm);
+    CHECK(freedom == 0 || chi_square_tail(sum.statistic, freedom) >= alarm);
+    CHECK(kind != FLAT || chi_square_tail(chi_square_statistic(pairs, SIDE * SIDE), SIDE * SIDE - 1) >= alarm);
     close_tree();
 }
 
@@ -561,12 +562,12 @@ static void check_against_reference(int kind)
 {
     static uint32_t found[MOST_BATCH];
     static int64_t ids[MOST_BATCH];
-    for (int source = GPUR_PRIORITIZED; source <= GPUR_PRIORITIZED_PLAIN; source++)
+    for (int source = GPUR_PRIORITIZED_STRATIFIED; source <= GPUR_PRIORITIZED_INDEPENDENT; source++)
         for (int64_t batch = 1; batch <= (kind == ONE ? 121 : MOST_BATCH); batch = batch * 3 + 1) {
             CHECK_OK(draw(source, batch, 9, (uint64_t)batch, NULL, ids, found));
             for (int64_t b = 0; b < batch; b++) {
-                CHECK_EQUAL(ids[b], reference_draw_by_priority(as_double, LEAVES, 9, 7, (uint64_t)batch, b, batch,
-                                                               source == GPUR_PRIORITIZED));
+                CHECK_EQUAL(ids[b], reference_sample_by_priority(as_double, LEAVES, 9, 7, (uint64_t)batch, b, batch,
+                                                                 source == GPUR_PRIORITIZED_STRATIFIED));
                 CHECK_EQUAL(found[b], as_double[ids[b]]);
             }
         }
@@ -596,11 +597,11 @@ TEST(a_total_of_zero_draws_uniformly_and_an_empty_window_nothing)
     uint32_t found[DRAWN];
     CHECK_OK(open_tree(test_device(), 10, GPUR_WEIGHT_NORM_BATCH, 1.0f));
     CHECK_OK(show((gpur_window){1007, 7, ROWS}));
-    CHECK_OK(draw(GPUR_PRIORITIZED, DRAWN, 3, 1, NULL, ids, found));
+    CHECK_OK(draw(GPUR_PRIORITIZED_STRATIFIED, DRAWN, 3, 1, NULL, ids, found));
     for (int b = 0; b < DRAWN; b++)
-        CHECK(ids[b] == 1007 + reference_draw_by_priority(none, ROWS, 3, 7, 1, b, DRAWN, 1) && found[b] == 0);
+        CHECK(ids[b] == 1007 + reference_sample_by_priority(none, ROWS, 3, 7, 1, b, DRAWN, 1) && found[b] == 0);
     CHECK_OK(show((gpur_window){1012, 2, 0}));
-    CHECK_OK(draw(GPUR_PRIORITIZED_PLAIN, 3, 3, 1, NULL, ids, found));
+    CHECK_OK(draw(GPUR_PRIORITIZED_INDEPENDENT, 3, 3, 1, NULL, ids, found));
     for (int b = 0; b < 3; b++)
         CHECK_EQUAL(ids[b], -1);
     close_tree();
@@ -612,18 +613,18 @@ TEST(a_total_of_zero_draws_uniformly_and_an_empty_window_nothing)
 static void check_weights(int32_t source, int32_t norm, float beta, float fill)
 {
     enum { ROWS = 200, MOST = 256 };
-    gpur_replay_config config = kit_plain_config(300, 10, MOST, GPUR_FLUSH_AUTO);
+    gpur_replay_config config = replay_fixture_plain_config(300, 10, MOST, GPUR_FLUSH_AUTO);
     double leaves[ROWS], wanted[MOST];
     float weights[MOST];
     int64_t ids[MOST];
     uint64_t random = 41;
-    kit_scene s;
+    replay_fixture s;
     config.prioritized = 1, config.index_source = source, config.weight_norm = norm, config.alpha = 1.0f;
     config.beta.first = config.beta.last = beta, config.priority_offset = 0.0f;
-    CHECK(kit_open(&s, test_device(), &config, 1));
-    CHECK_OK(kit_append_next(&s, ROWS));
+    CHECK(replay_fixture_open(&s, test_device(), &config, 1));
+    CHECK_OK(replay_fixture_append(&s, ROWS));
     for (int64_t i = 0; i < ROWS; i++) {
-        const float p = kit_below(&random, 6) ? fill * (float)(1 + kit_below(&random, 1000)) : 0.0f;
+        const float p = xorshift_below(&random, 6) ? fill * (float)(1 + xorshift_below(&random, 1000)) : 0.0f;
         leaves[i] = reference_leaf((double)p, 1.0);
         CHECK_OK(gpur_replay_update_priorities(s.replay, 1, &i, &p, NULL));
     }
@@ -637,13 +638,13 @@ static void check_weights(int32_t source, int32_t norm, float beta, float fill)
         for (int64_t b = 0; b < count; b++)
             CHECK_NEAR(weights[b], wanted[b], 3e-6 * wanted[b]);
     }
-    kit_close(&s);
+    replay_fixture_close(&s);
 }
 
 TEST(weights_follow_their_formula_in_all_three_norms)
 {
     for (int32_t norm = GPUR_WEIGHT_NORM_BATCH; norm <= GPUR_WEIGHT_NORM_NONE; norm++)
-        for (int source = GPUR_PRIORITIZED; source <= GPUR_PRIORITIZED_PLAIN; source++) {
+        for (int source = GPUR_PRIORITIZED_STRATIFIED; source <= GPUR_PRIORITIZED_INDEPENDENT; source++) {
             check_weights(source, norm, 0.4f, 0.01f);
             check_weights(source, norm, 1.0f, 0.01f);
             check_weights(source, norm, 0.0f, 0.01f);

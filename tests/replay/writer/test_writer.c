@@ -3,7 +3,7 @@
  * Steps: what writers refuse, published n-step returns, rewards that are no numbers, and notes of ended episodes. What
  * writers make of random episodes is in test_replay_model.c.
  */
-#include "support/episode_kit.h"
+#include "support/episode_fixture.h"
 #include "test.h"
 
 enum { OBS = 3, ENVS = 2, ALL = 8 };
@@ -15,7 +15,7 @@ static const gpur_field full[ALL] = {{"obs", GPUR_FLOAT32, {OBS}},    {"action",
 static const float zeros[ENVS * OBS];
 
 /* A replay with a writer of this mode for two environments, none of which has been reset. */
-static int open_steps(kit_scene *s, const gpur_replay_config *config, int32_t autoreset)
+static int open_steps(replay_fixture *s, const gpur_replay_config *config, int32_t autoreset)
 {
     gpur_writer_config writer;
     memset(s, 0, sizeof *s);
@@ -51,10 +51,10 @@ static void fill_step(step *t, int32_t extra_field)
 }
 
 /* What is changed in a step: a byte of `flag` environments' arrays, or an array that becomes NULL. */
-static void refuse_step(kit_scene *s, const step *t, const char *message)
+static void refuse_step(replay_fixture *s, const step *t, const char *message)
 {
     const int64_t before = rows_appended(s->replay);
-    CHECK_STATUS(gpur_writer_step_with(s->writer, &t->in), GPUR_INVALID_ARGUMENT);
+    CHECK_STATUS(gpur_writer_step_ex(s->writer, &t->in), GPUR_INVALID_ARGUMENT);
     CHECK_MESSAGE(message);
     CHECK_EQUAL(rows_appended(s->replay), before);
 }
@@ -69,8 +69,8 @@ static void refuse_step(kit_scene *s, const step *t, const char *message)
 
 TEST(refused_steps_and_resets_take_nothing)
 {
-    gpur_replay_config config = kit_config(full, ALL, 100, 7, 8);
-    kit_scene s;
+    gpur_replay_config config = replay_fixture_config(full, ALL, 100, 7, 8);
+    replay_fixture s;
     step good;
     CHECK(open_steps(&s, &config, GPUR_AUTORESET_NEXT_STEP));
     fill_step(&good, ALL - 1);
@@ -90,20 +90,20 @@ TEST(refused_steps_and_resets_take_nothing)
     REFUSED(t.extras[ALL - 1] = NULL, "extras[7], field \"extra\", is NULL");
     REFUSED(t.in.extras = NULL, "field \"extra\" is none that a step fills in");
     REFUSED(t.in.size = 3, "size is 3");
-    CHECK_STATUS(gpur_writer_step_with(NULL, &good.in), GPUR_INVALID_ARGUMENT);
-    CHECK_STATUS(gpur_writer_step_with(s.writer, NULL), GPUR_INVALID_ARGUMENT);
+    CHECK_STATUS(gpur_writer_step_ex(NULL, &good.in), GPUR_INVALID_ARGUMENT);
+    CHECK_STATUS(gpur_writer_step_ex(s.writer, NULL), GPUR_INVALID_ARGUMENT);
     CHECK_STATUS(gpur_writer_step(NULL, zeros, zeros, zeros, good.terminated, NULL), GPUR_INVALID_ARGUMENT);
     good.terminated[0] = 1;
-    CHECK_OK(gpur_writer_step_with(s.writer, &good.in));
+    CHECK_OK(gpur_writer_step_ex(s.writer, &good.in));
     REFUSED(t.truncated[0] = 1, "environment 0 ended in the step before");
     good.terminated[0] = 0, good.in.truncated = NULL;
-    CHECK_OK(gpur_writer_step_with(s.writer, &good.in));
+    CHECK_OK(gpur_writer_step_ex(s.writer, &good.in));
     CHECK_EQUAL(rows_appended(s.replay), 3);
-    kit_close(&s);
+    replay_fixture_close(&s);
     CHECK(open_steps(&s, &config, GPUR_AUTORESET_SAME_STEP));
     CHECK_OK(gpur_writer_reset(s.writer, -1, zeros));
     REFUSED((t.truncated[1] = 1, t.in.final_obs = NULL), "final_obs is NULL and environment 1 ended");
-    kit_close(&s);
+    replay_fixture_close(&s);
 }
 
 /* By the same rule in all bools of a step: observations, actions and extras. */
@@ -112,7 +112,7 @@ TEST(bools_that_are_not_0_or_1_are_refused)
     static const gpur_field fields[] = {{"obs", GPUR_BOOL, {3}},        {"action", GPUR_BOOL, {2}},
                                         {"reward", GPUR_FLOAT32, {0}},  {"next_obs", GPUR_BOOL, {3}},
                                         {"terminated", GPUR_BOOL, {0}}, {"mask", GPUR_BOOL, {2}}};
-    const gpur_replay_config config = kit_config(fields, 6, 100, 7, 8);
+    const gpur_replay_config config = replay_fixture_config(fields, 6, 100, 7, 8);
     uint8_t obs[ENVS * 3] = {0, 1, 9}, values[4][ENVS * 3] = {{0}};
     const struct {
         int array, at, terminated;
@@ -122,7 +122,7 @@ TEST(bools_that_are_not_0_or_1_are_refused)
                  {2, 3, 0, "mask of environment 1 has 7"},
                  {3, 4, 1, "final_obs of environment 1 has 7"},
                  {3, 4, 0, NULL}}; /* a step that does not end: final_obs is not read */
-    kit_scene s;
+    replay_fixture s;
     CHECK(open_steps(&s, &config, GPUR_AUTORESET_SAME_STEP));
     CHECK_STATUS(gpur_writer_reset(s.writer, -1, obs), GPUR_INVALID_ARGUMENT);
     CHECK_MESSAGE("obs of environment 0 has 9 among its bools; they must be 0 or 1");
@@ -138,13 +138,13 @@ TEST(bools_that_are_not_0_or_1_are_refused)
                                     .final_obs = values[3],
                                     .extras = extras};
         values[cases[i].array][cases[i].at] = 7;
-        CHECK_STATUS(gpur_writer_step_with(s.writer, &in), cases[i].message ? GPUR_INVALID_ARGUMENT : GPUR_OK);
+        CHECK_STATUS(gpur_writer_step_ex(s.writer, &in), cases[i].message ? GPUR_INVALID_ARGUMENT : GPUR_OK);
         if (cases[i].message)
             CHECK_MESSAGE(cases[i].message);
         values[cases[i].array][cases[i].at] = 0;
     }
     CHECK_EQUAL(rows_appended(s.replay), ENVS);
-    kit_close(&s);
+    replay_fixture_close(&s);
 }
 
 TEST(steps_need_a_schema_made_for_them)
@@ -166,10 +166,10 @@ TEST(steps_need_a_schema_made_for_them)
         memcpy(fields, full, sizeof fields);
         fields[7].name = "previous";
         fields[cases[i].changed].dtype = cases[i].dtype, fields[cases[i].changed].shape[0] = cases[i].length;
-        const gpur_replay_config config = kit_config(fields + cases[i].from, cases[i].count, 100, 7, 8);
+        const gpur_replay_config config = replay_fixture_config(fields + cases[i].from, cases[i].count, 100, 7, 8);
         gpur_episode_info info = {.size = sizeof info};
         float obs[OBS];
-        kit_scene s;
+        replay_fixture s;
         step t;
         fill_step(&t, 7);
         CHECK(open_steps(&s, &config, GPUR_AUTORESET_DISABLED));
@@ -180,13 +180,13 @@ TEST(steps_need_a_schema_made_for_them)
         CHECK_MESSAGE(cases[i].message);
         CHECK_STATUS(gpur_writer_get_episode(s.writer, 0, &info, obs), GPUR_INVALID_ARGUMENT);
         CHECK_MESSAGE(cases[i].message);
-        kit_close(&s);
+        replay_fixture_close(&s);
     }
 }
 
 TEST(settings_of_writers_and_of_n_step_are_refused_with_their_value)
 {
-    gpur_replay_config config = kit_config(full, 6, 100, 7, 8); /* without a discount */
+    gpur_replay_config config = replay_fixture_config(full, 6, 100, 7, 8); /* without a discount */
     const gpur_writer_config good = {.size = sizeof good, .num_envs = 1};
     static const struct {
         int64_t size;
@@ -195,8 +195,8 @@ TEST(settings_of_writers_and_of_n_step_are_refused_with_their_value)
     } cases[] = {{0, 1, 0, 0, "gpur_writer_config.size is 0"},
                  {sizeof good, 0, 0, 0, "num_envs is 0; it must be 1 to 1048576"},
                  {sizeof good, 1, 3, 0, "autoreset is 3"},
-                 {sizeof good, 1, 0, 2, "input is 2"},
-                 {sizeof good, 1, 0, 1, "stacks are made of frames by the layout GPUR_LINKED alone"}};
+                 {sizeof good, 1, 0, 2, "observations is 2"},
+                 {sizeof good, 1, 0, 1, "stacks are made of frames by the layout GPUR_LAYOUT_FRAMES alone"}};
     static const struct {
         int32_t n_step;
         const char *message;
@@ -206,10 +206,11 @@ TEST(settings_of_writers_and_of_n_step_are_refused_with_their_value)
     gpur_writer *writer = NULL;
     gpur_replay *replay = NULL;
     gpur_writer_config fresh;
-    kit_scene s;
+    replay_fixture s;
     CHECK_OK(gpur_writer_config_init(&fresh, sizeof fresh));
-    CHECK(fresh.num_envs == 1 && fresh.autoreset == GPUR_AUTORESET_DISABLED && fresh.input == GPUR_INPUT_STACKS);
-    CHECK(kit_open(&s, test_device(), &config, ENVS));
+    CHECK(fresh.num_envs == 1 && fresh.autoreset == GPUR_AUTORESET_DISABLED &&
+          fresh.observations == GPUR_OBSERVATIONS_STACKS);
+    CHECK(replay_fixture_open(&s, test_device(), &config, ENVS));
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         const gpur_writer_config bad = {(uint64_t)cases[i].size, cases[i].num_envs, cases[i].autoreset, cases[i].input,
                                         0};
@@ -227,7 +228,7 @@ TEST(settings_of_writers_and_of_n_step_are_refused_with_their_value)
         CHECK_MESSAGE(steps[i].message);
     }
     gpur_writer_destroy(NULL);
-    kit_close(&s);
+    replay_fixture_close(&s);
 }
 
 /* The ten steps of dqnl's own test [Daley & Amato 2019]: blocks of three, each of which the table ends with a
@@ -240,11 +241,11 @@ TEST(three_step_returns_are_those_of_the_published_table)
 {
     const gpur_field fields[] = {
         {"obs", GPUR_FLOAT32, {0}}, full[1], full[2], {"next_obs", GPUR_FLOAT32, {0}}, full[4], full[5], full[6]};
-    gpur_replay_config config = kit_config(fields, 7, 100, 7, 32);
+    gpur_replay_config config = replay_fixture_config(fields, 7, 100, 7, 32);
     float obs[9], next_obs[9], reward[9], discount[9];
-    kit_scene s;
+    replay_fixture s;
     config.n_step = 3, config.gamma = 0.9f;
-    CHECK(kit_open(&s, test_device(), &config, 1));
+    CHECK(replay_fixture_open(&s, test_device(), &config, 1));
     for (int32_t t = 0; t < 9; t++) {
         const float now = (float)t, then = (float)(t + 1);
         const uint8_t terminated = t == 2 || t == 7, truncated = t == 5 || t == 8;
@@ -261,7 +262,7 @@ TEST(three_step_returns_are_those_of_the_published_table)
         CHECK(obs[i] == (float)i);
         CHECK_NEAR(reward[i] + discount[i] * table_max_q[(int)next_obs[i]], table_returns[i], 1e-4);
     }
-    kit_close(&s);
+    replay_fixture_close(&s);
 }
 
 TEST(rewards_are_clipped_when_asked_and_nan_passes)
@@ -270,10 +271,10 @@ TEST(rewards_are_clipped_when_asked_and_nan_passes)
     static const float given[COUNT] = {3, -3, 0.5f, NAN, -INFINITY, INFINITY, -0.0f, 1e-45f};
     static const float clipped[COUNT] = {1, -1, 0.5f, NAN, -1, 1, -0.0f, 1e-45f};
     for (int clips = 0; clips < 2; clips++) {
-        gpur_replay_config config = kit_config(full, 6, 100, 7, 8);
+        gpur_replay_config config = replay_fixture_config(full, 6, 100, 7, 8);
         const float *const want = clips ? clipped : given;
         float got[COUNT];
-        kit_scene s;
+        replay_fixture s;
         config.reward_clip = (float)clips;
         CHECK(open_steps(&s, &config, GPUR_AUTORESET_DISABLED));
         CHECK_OK(gpur_writer_reset(s.writer, -1, zeros));
@@ -282,16 +283,16 @@ TEST(rewards_are_clipped_when_asked_and_nan_passes)
         CHECK_OK(read_rows(s.replay, "reward", 0, COUNT, got, 4));
         for (int i = 0; i < COUNT; i++)
             CHECK(isnan(want[i]) ? isnan(got[i]) : memcmp(&got[i], &want[i], 4) == 0);
-        kit_close(&s);
+        replay_fixture_close(&s);
     }
 }
 
 TEST(an_environments_state_is_not_told_to_bad_calls)
 {
-    const gpur_replay_config config = kit_config(full, 6, 100, 7, 8);
+    const gpur_replay_config config = replay_fixture_config(full, 6, 100, 7, 8);
     gpur_episode_info info = {.size = sizeof info}, small = {.size = 3};
     float obs[OBS] = {-1};
-    kit_scene s;
+    replay_fixture s;
     CHECK(open_steps(&s, &config, GPUR_AUTORESET_DISABLED));
     CHECK_STATUS(gpur_writer_get_episode(NULL, 0, &info, obs), GPUR_INVALID_ARGUMENT);
     CHECK_MESSAGE("writer is NULL");
@@ -304,11 +305,11 @@ TEST(an_environments_state_is_not_told_to_bad_calls)
     CHECK_STATUS(gpur_writer_get_episode(s.writer, 0, &small, obs), GPUR_INVALID_ARGUMENT);
     CHECK_MESSAGE("gpur_episode_info.size is 3");
     CHECK(obs[0] == -1);
-    kit_close(&s);
+    replay_fixture_close(&s);
 }
 
 /* 1: the environments' states are these. */
-static int stand(const kit_scene *s, int32_t first, int32_t second)
+static int stand(const replay_fixture *s, int32_t first, int32_t second)
 {
     gpur_episode_info info[ENVS] = {{.size = sizeof info[0]}, {.size = sizeof info[0]}};
     return gpur_writer_get_episode(s->writer, 0, &info[0], NULL) == GPUR_OK && info[0].state == first &&
@@ -318,24 +319,24 @@ static int stand(const kit_scene *s, int32_t first, int32_t second)
 /* Rows alone, of two environments of which one has ended: the note goes with the file, and to a writer that comes. */
 TEST(who_appends_rows_notes_what_has_ended)
 {
-    const gpur_replay_config config = kit_config(full, 7, 100, 7, 8);
+    const gpur_replay_config config = replay_fixture_config(full, 7, 100, 7, 8);
     const uint8_t ended[ENVS] = {0, 1}, wrong[ENVS] = {0, 2};
-    kit_scene s;
+    replay_fixture s;
     CHECK(open_steps(&s, &config, GPUR_AUTORESET_NEXT_STEP));
-    s.kit = kit_of(s.replay, config.gamma);
+    s.row_tags = row_tags_of(s.replay, config.gamma);
     CHECK_STATUS(gpur_writer_set_ended(s.writer, NULL), GPUR_INVALID_ARGUMENT);
     CHECK_STATUS(gpur_writer_set_ended(NULL, ended), GPUR_INVALID_ARGUMENT);
     CHECK_OK(gpur_writer_set_ended(s.writer, ended));
     CHECK_STATUS(gpur_writer_set_ended(s.writer, wrong), GPUR_INVALID_ARGUMENT);
     CHECK_MESSAGE("ended[1] is 2; it must be 0 or 1");
     CHECK(stand(&s, GPUR_EPISODE_NONE, GPUR_EPISODE_ENDED));
-    CHECK_OK(kit_append_next(&s, 6));
+    CHECK_OK(replay_fixture_append(&s, 6));
 #ifdef GPUR_HAS_FILES
     char path[] = "/tmp/gpur_ended_XXXXXX";
     CHECK(mkstemp(path) >= 0);
     CHECK_OK(gpur_replay_save(s.replay, path, NULL));
     for (int is_late = 0; is_late < 2; is_late++) {
-        kit_scene to;
+        replay_fixture to;
         gpur_writer_config writer = {.size = sizeof writer, .num_envs = ENVS, .autoreset = GPUR_AUTORESET_NEXT_STEP};
         CHECK(open_steps(&to, &config, GPUR_AUTORESET_NEXT_STEP));
         if (is_late)
@@ -344,7 +345,7 @@ TEST(who_appends_rows_notes_what_has_ended)
         if (is_late)
             CHECK_OK(gpur_writer_open(to.replay, &writer, &to.writer));
         CHECK(stand(&to, GPUR_EPISODE_NONE, GPUR_EPISODE_ENDED));
-        kit_close(&to);
+        replay_fixture_close(&to);
     }
     remove(path);
 #endif
@@ -352,7 +353,7 @@ TEST(who_appends_rows_notes_what_has_ended)
     CHECK_STATUS(gpur_writer_set_ended(s.writer, ended), GPUR_INVALID_ARGUMENT);
     CHECK_MESSAGE("environment 0 has an open episode");
     CHECK(stand(&s, GPUR_EPISODE_OPEN, GPUR_EPISODE_ENDED));
-    kit_close(&s);
+    replay_fixture_close(&s);
 }
 
 int main(int argc, char **argv)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Finished rows: what every kind of append stores, whichever way the rows take to the ring; and what is refused. */
 #include "replay/replay.h"
-#include "support/episode_kit.h"
+#include "support/episode_fixture.h"
 #include "test.h"
 
 enum { PACKED, COLUMNS, AT_ONCE, WAYS };
@@ -37,13 +37,13 @@ static const shape shapes[] = {
 };
 
 /* Random bytes, many of them 0; rewards around the limit, and some that are no numbers. */
-static void fill(const kit *k, int64_t rows, unsigned char *const *columns)
+static void fill(const row_tags *k, int64_t rows, unsigned char *const *columns)
 {
     static const float rewards[] = {2.5f, -3, 0.25f, -0.5f, 1e30f, -INFINITY, NAN};
     uint64_t random = 7;
     for (int32_t f = 0; f < k->count; f++)
         for (int64_t i = 0; i < rows * k->fields[f].bytes; i++) {
-            const uint64_t number = kit_random(&random);
+            const uint64_t number = xorshift_next(&random);
             columns[f][i] = (number >> 40) % 3 == 0 ? 0 : (unsigned char)(number >> 32);
         }
     for (int32_t f = 0; f < k->count; f++)
@@ -74,9 +74,9 @@ static int64_t wrong_values(const gpur_field_info *field, float limit, int64_t r
     return wrong;
 }
 
-static gpur_status append(kit_scene *s, int way, int64_t first, int64_t count, unsigned char *const *columns)
+static gpur_status append(replay_fixture *s, int way, int64_t first, int64_t count, unsigned char *const *columns)
 {
-    const kit *const k = &s->kit;
+    const row_tags *const k = &s->row_tags;
     const void *at[GPUR_MAX_FIELDS];
     gpur_status status = GPUR_WOULD_BLOCK;
     for (int32_t f = 0; f < k->count; f++)
@@ -98,10 +98,10 @@ static gpur_status append(kit_scene *s, int way, int64_t first, int64_t count, u
 }
 
 /* Appends to the rows' end and compares all that is in the replay then. */
-static void append_all(kit_scene *s, const shape *t, int way, unsigned char *const *columns)
+static void append_all(replay_fixture *s, const shape *t, int way, unsigned char *const *columns)
 {
     const gpur_replay_config *const c = &s->replay->config;
-    const int64_t straight = kit_straight_rows(s->device, c, s->kit.row_bytes);
+    const int64_t straight = direct_rows(s->device, c, s->row_tags.row_bytes);
     for (int64_t done = 0, count; done < t->rows; done += count) {
         count = t->rows - done < t->part ? t->rows - done : t->part;
         CHECK_OK(append(s, way, done, count, columns));
@@ -112,8 +112,8 @@ static void append_all(kit_scene *s, const shape *t, int way, unsigned char *con
     CHECK_EQUAL(gpur_replay_size(s->replay), t->rows);
     for (int64_t done = 0, count; done < t->rows; done += count) {
         count = t->rows - done < 20 ? t->rows - done : 20;
-        for (int32_t f = 0; f < s->kit.count; f++) {
-            const gpur_field_info *const field = &s->kit.fields[f];
+        for (int32_t f = 0; f < s->row_tags.count; f++) {
+            const gpur_field_info *const field = &s->row_tags.fields[f];
             unsigned char *const got = malloc((size_t)(count * field->bytes));
             const gpur_status status = read_rows(s->replay, field->name, done, count, got, field->bytes);
             const int64_t wrong =
@@ -128,23 +128,23 @@ static void append_all(kit_scene *s, const shape *t, int way, unsigned char *con
 /* The number decides feed, flush, limit of rewards, and by how many bytes the arrays are off their types' alignment. */
 static void check_append(const shape *t, int way, int number)
 {
-    gpur_replay_config config = kit_config(t->fields, t->field_count, t->capacity, t->block, 20);
+    gpur_replay_config config = replay_fixture_config(t->fields, t->field_count, t->capacity, t->block, 20);
     unsigned char *columns[GPUR_MAX_FIELDS], *memory[GPUR_MAX_FIELDS];
     const int before = atomic_load(&test_state.failures), slip = number % 4;
-    kit_scene s;
-    config.feed = number & 1 ? GPUR_FEED_SCATTER : GPUR_FEED_COPY;
+    replay_fixture s;
+    config.upload = number & 1 ? GPUR_UPLOAD_SCATTER : GPUR_UPLOAD_COPY;
     config.reward_clip = number & 2 ? 1.0f : 0.0f;
     config.flush = number & 4 ? GPUR_FLUSH_MANUAL : GPUR_FLUSH_AUTO;
-    CHECK(kit_open(&s, test_device(), &config, 1));
-    for (int32_t f = 0; f < s.kit.count; f++) {
-        memory[f] = malloc((size_t)(t->rows * s.kit.fields[f].bytes + slip));
+    CHECK(replay_fixture_open(&s, test_device(), &config, 1));
+    for (int32_t f = 0; f < s.row_tags.count; f++) {
+        memory[f] = malloc((size_t)(t->rows * s.row_tags.fields[f].bytes + slip));
         columns[f] = memory[f] + slip;
     }
-    fill(&s.kit, t->rows, columns);
+    fill(&s.row_tags, t->rows, columns);
     append_all(&s, t, way, columns);
-    for (int32_t f = 0; f < s.kit.count; f++)
+    for (int32_t f = 0; f < s.row_tags.count; f++)
         free(memory[f]);
-    kit_close(&s);
+    replay_fixture_close(&s);
     if (atomic_load(&test_state.failures) > before)
         fprintf(stderr, "  %s, by way %d, number %d\n", t->name, way, number);
 }
@@ -184,15 +184,15 @@ TEST(bad_appends_are_refused_and_take_nothing)
         {AT_ONCE, -1, good, "count is -1; it must be 0 or more"},
         {AT_ONCE, 1, NULL, "fields is NULL; it must be 2 pointers"},
         {AT_ONCE, 1, lacks, "fields[1], \"reward\", is NULL"},
-        {AT_ONCE, 22, good, "at once it must be at most (staging_blocks - 1) x update_size = 21; gpur_writer_append"},
+        {AT_ONCE, 22, good, "at once it must be at most (staging_blocks - 1) x block_rows = 21; gpur_writer_append"},
         {AT_ONCE, INT64_MAX / 64, good, "at once it must be at most"},
         {AT_ONCE, INT64_MAX, good, "at once it must be at most"},
     };
-    gpur_replay_config config = kit_config(fields, 2, 100, 7, 8);
+    gpur_replay_config config = replay_fixture_config(fields, 2, 100, 7, 8);
     int64_t taken = 7;
-    kit_scene s;
+    replay_fixture s;
     config.staging_blocks = 4, config.flush = GPUR_FLUSH_MANUAL;
-    CHECK(kit_open(&s, test_device(), &config, 1));
+    CHECK(replay_fixture_open(&s, test_device(), &config, 1));
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         const gpur_status status =
             cases[i].way == PACKED    ? gpur_writer_append(s.writer, cases[i].count, cases[i].data, &taken)
@@ -211,7 +211,7 @@ TEST(bad_appends_are_refused_and_take_nothing)
     CHECK_OK(gpur_writer_try_append_fields(s.writer, 7, good));
     CHECK_OK(gpur_writer_try_append_fields(s.writer, 1, good));
     CHECK_EQUAL(rows_appended(s.replay), 8);
-    kit_close(&s);
+    replay_fixture_close(&s);
 }
 
 TEST(a_limit_for_a_reward_that_is_not_one_float32_is_refused)
@@ -226,7 +226,7 @@ TEST(a_limit_for_a_reward_that_is_not_one_float32_is_refused)
     };
     gpur_device *const device = test_device();
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        gpur_replay_config config = kit_config(&cases[i].field, 1, 100, 3, 20);
+        gpur_replay_config config = replay_fixture_config(&cases[i].field, 1, 100, 3, 20);
         gpur_replay *replay = NULL;
         config.reward_clip = 1;
         CHECK_STATUS(gpur_replay_create(device, &config, &replay), GPUR_INVALID_ARGUMENT);

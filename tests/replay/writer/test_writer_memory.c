@@ -2,7 +2,7 @@
 /* What writers hold on the host is what writer.h says, to the byte but for their handles. */
 #include "test.h"
 #include "support/counting_alloc.h"
-#include "support/replay_kit.h"
+#include "support/replay_fixture.h"
 
 enum { FEW_ENVS = 5, MANY_ENVS = 205, HANDLE = 3072, FRAME_BYTES = 21, EXTRA_BYTES = 17, ACTION_BYTES = 4 };
 
@@ -23,7 +23,7 @@ static int64_t round_up(int64_t bytes)
 /* Of an environment: writer.h, gpur_writer_open. */
 static int64_t bytes_of(const setting *s)
 {
-    const int linked = s->layout == GPUR_LINKED;
+    const int linked = s->layout == GPUR_LAYOUT_FRAMES;
     const int64_t obs = linked ? 0 : round_up(s->stack * FRAME_BYTES);
     const int64_t steps = 24 + power_above(s->n_step) * (4 + obs + round_up(ACTION_BYTES) + round_up(EXTRA_BYTES));
     return linked ? steps + 8 + power_above(s->stack + s->n_step - 1) * (24 + FRAME_BYTES) : steps;
@@ -42,12 +42,12 @@ static gpur_status open_replay(gpur_device *device, const setting *s, gpur_repla
         {"previous", GPUR_INT64, {0}},
         {"extra", GPUR_UINT8, {EXTRA_BYTES}},
     };
-    gpur_replay_config config = kit_config(fields, 9, 4000, 32, 32);
+    gpur_replay_config config = replay_fixture_config(fields, 9, 4000, 32, 32);
     config.layout = s->layout;
     config.n_step = s->n_step;
-    if (s->layout == GPUR_LINKED) {
+    if (s->layout == GPUR_LAYOUT_FRAMES) {
         config.frame_stack = s->stack;
-        config.frame_slack = (MANY_ENVS + FEW_ENVS) * (int64_t)(s->stack + 2 * s->n_step);
+        config.extra_frames = (MANY_ENVS + FEW_ENVS) * (int64_t)(s->stack + 2 * s->n_step);
     }
     return gpur_replay_create(device, &config, replay);
 }
@@ -55,7 +55,7 @@ static gpur_status open_replay(gpur_device *device, const setting *s, gpur_repla
 /* What the caller's allocator has given for a writer. */
 static int64_t taken_by(gpur_replay *replay, const setting *s, int32_t envs, const counting_alloc *counts)
 {
-    const gpur_writer_config config = {.size = sizeof config, .num_envs = envs, .input = s->input};
+    const gpur_writer_config config = {.size = sizeof config, .num_envs = envs, .observations = s->input};
     gpur_writer *writer = NULL;
     const int64_t before = counts->bytes;
     const gpur_status status = gpur_writer_open(replay, &config, &writer);
@@ -80,9 +80,9 @@ static void check_setting(gpur_device *device, const setting *s, const counting_
 TEST(writers_hold_what_the_header_says)
 {
     static const setting settings[] = {
-        {GPUR_PACKED, 1, 1, GPUR_INPUT_STACKS}, {GPUR_PACKED, 4, 3, GPUR_INPUT_STACKS},
-        {GPUR_LINKED, 1, 1, GPUR_INPUT_STACKS}, {GPUR_LINKED, 4, 1, GPUR_INPUT_FRAMES},
-        {GPUR_LINKED, 4, 5, GPUR_INPUT_STACKS}, {GPUR_LINKED, 3, 8, GPUR_INPUT_FRAMES},
+        {GPUR_LAYOUT_ROWS, 1, 1, GPUR_OBSERVATIONS_STACKS},   {GPUR_LAYOUT_ROWS, 4, 3, GPUR_OBSERVATIONS_STACKS},
+        {GPUR_LAYOUT_FRAMES, 1, 1, GPUR_OBSERVATIONS_STACKS}, {GPUR_LAYOUT_FRAMES, 4, 1, GPUR_OBSERVATIONS_FRAMES},
+        {GPUR_LAYOUT_FRAMES, 4, 5, GPUR_OBSERVATIONS_STACKS}, {GPUR_LAYOUT_FRAMES, 3, 8, GPUR_OBSERVATIONS_FRAMES},
     };
     counting_alloc counts = {0};
     gpur_device_config config = test_device_config();

@@ -3,8 +3,8 @@
 #include "device/cpu/cpu.h"
 #include "replay/replay.h"
 #include "replay/sampler/consumer.h"
-#include "support/episode_kit.h"
-#include "support/gate_cpu.h"
+#include "support/episode_fixture.h"
+#include "support/stream_gate.h"
 #include "test.h"
 
 #include <errno.h>
@@ -42,16 +42,16 @@ static gpur_status take(gpur_writer *writer, int32_t t, int ends)
 TEST(a_step_or_reset_that_may_not_wait_takes_all_rows_or_none_and_leaves_pending_steps_alone)
 {
     static const float want[] = {7, 14, 28, 24, 16}; /* 1 + 2 + 4, 2 + 4 + 8, 4 + 8 + 16, 8 + 16, 16 */
-    gpur_replay_config config = kit_config(fields, 7, 100, 3, 32);
+    gpur_replay_config config = replay_fixture_config(fields, 7, 100, 3, 32);
     gpur_writer *wide = NULL;
     gpur_status status = GPUR_WOULD_BLOCK;
     float reward[5];
     int64_t previous[3];
-    kit_scene s;
+    replay_fixture s;
     gate g;
     config.when_full = GPUR_WHEN_FULL_ERROR, config.staging_blocks = 2, config.n_step = 3, config.gamma = 1;
     gate_init(&g);
-    CHECK(kit_open(&s, test_device(), &config, 1));
+    CHECK(replay_fixture_open(&s, test_device(), &config, 1));
     CHECK_STATUS(gpur_writer_create(s.replay, 2, &wide), GPUR_INVALID_ARGUMENT);
     CHECK_MESSAGE("num_envs is 2; under GPUR_WHEN_FULL_ERROR a step of all must fit in 3 rows");
     CHECK_OK(gpur_writer_reset(s.writer, 0, zeros));
@@ -77,27 +77,27 @@ TEST(a_step_or_reset_that_may_not_wait_takes_all_rows_or_none_and_leaves_pending
     CHECK_OK(read_rows(s.replay, "previous", rest, 3, previous, 8));
     CHECK(memcmp(reward, want, sizeof want) == 0);
     CHECK(previous[0] == 1 && previous[1] == rest && previous[2] == rest + 1);
-    kit_close(&s);
+    replay_fixture_close(&s);
     gate_destroy(&g);
 }
 
 /* Eight environments of which each row stores five frames anew, two rows a block; nine would be one too many. */
 TEST(a_step_without_room_takes_no_row_and_no_frame)
 {
-    const unsigned char obs[8 * PLAY_FRAME] = {1}, ends[8] = {0};
-    const play_shape shape = {4, 0};
-    gpur_field stacks[PLAY_FIELDS];
+    const unsigned char obs[8 * PLAYER_FRAME] = {1}, ends[8] = {0};
+    const stack_shape shape = {4, 0};
+    gpur_field stacks[PLAYER_FIELDS];
     gpur_replay_stats before = {.size = sizeof before}, after = before;
-    gpur_writer_config writer = {.size = sizeof writer, .input = GPUR_INPUT_FRAMES, .num_envs = 9};
+    gpur_writer_config writer = {.size = sizeof writer, .observations = GPUR_OBSERVATIONS_FRAMES, .num_envs = 9};
     gpur_status status = GPUR_OK;
-    kit_scene s;
+    replay_fixture s;
     gate g;
-    play_fields(stacks, shape);
-    gpur_replay_config config = kit_config(stacks, 6, 64, 4, 8);
-    config.layout = GPUR_LINKED, config.frame_stack = 4, config.frame_slack = 1;
+    player_fields(stacks, shape);
+    gpur_replay_config config = replay_fixture_config(stacks, 6, 64, 4, 8);
+    config.layout = GPUR_LAYOUT_FRAMES, config.frame_stack = 4, config.extra_frames = 1;
     config.when_full = GPUR_WHEN_FULL_ERROR, config.staging_blocks = 5;
     gate_init(&g);
-    CHECK(kit_open(&s, test_device(), &config, 1));
+    CHECK(replay_fixture_open(&s, test_device(), &config, 1));
     gpur_writer_destroy(s.writer);
     CHECK_STATUS(gpur_writer_open(s.replay, &writer, &s.writer), GPUR_INVALID_ARGUMENT);
     CHECK_MESSAGE("must fit in 8 rows, those of staging_blocks - 1 blocks without a frame in common");
@@ -118,21 +118,21 @@ TEST(a_step_without_room_takes_no_row_and_no_frame)
         CHECK(after.appended == before.appended && after.frames_stored == before.frames_stored);
         gate_open(&g);
     }
-    kit_close(&s);
+    replay_fixture_close(&s);
     gate_destroy(&g);
 }
 
 TEST(an_append_that_may_not_wait_leaves_exactly_the_rest)
 {
     enum { ROWS = 100, UPDATE = 6, BLOCKS = 3 };
-    gpur_replay_config config = kit_config(fields, 7, 200, UPDATE, 64);
+    gpur_replay_config config = replay_fixture_config(fields, 7, 200, UPDATE, 64);
     int64_t taken = 0, done = 0, ids[50];
-    kit_scene s;
+    replay_fixture s;
     gate g;
     config.when_full = GPUR_WHEN_FULL_ERROR, config.staging_blocks = BLOCKS;
     gate_init(&g);
-    CHECK(kit_open(&s, test_device(), &config, 1));
-    unsigned char *const rows = kit_rows(&s.kit, 0, ROWS);
+    CHECK(replay_fixture_open(&s, test_device(), &config, 1));
+    unsigned char *const rows = tagged_rows(&s.row_tags, 0, ROWS);
     if (can_hold()) { /* copies stand still: three blocks fill up */
         CHECK_OK(gate_close(&g, s.replay->ring.copy_stream));
         CHECK_STATUS(gpur_writer_append(s.writer, ROWS, rows, &taken), GPUR_WOULD_BLOCK);
@@ -143,7 +143,8 @@ TEST(an_append_that_may_not_wait_leaves_exactly_the_rest)
         done = taken;
     }
     while (done < ROWS) {
-        const gpur_status status = gpur_writer_append(s.writer, ROWS - done, rows + done * s.kit.row_bytes, &taken);
+        const gpur_status status =
+            gpur_writer_append(s.writer, ROWS - done, rows + done * s.row_tags.row_bytes, &taken);
         CHECK(status == GPUR_OK || status == GPUR_WOULD_BLOCK);
         CHECK((status == GPUR_OK) == (taken == ROWS - done));
         done += taken;
@@ -151,16 +152,16 @@ TEST(an_append_that_may_not_wait_leaves_exactly_the_rest)
     for (int half = 0; half < 2; half++) {
         for (int64_t b = 0; b < 50; b++)
             ids[b] = 50 * half + b;
-        CHECK_OK(kit_gather(&s, 50, ids));
+        CHECK_OK(replay_fixture_gather(&s, 50, ids));
     }
     free(rows);
-    kit_close(&s);
+    replay_fixture_close(&s);
     gate_destroy(&g);
 }
 
 /* A call on a thread of its own, and what came of it. */
 typedef struct call {
-    kit_scene *scene;
+    replay_fixture *scene;
     gate *gate;
     int64_t count;
     sem_t signal;
@@ -168,7 +169,7 @@ typedef struct call {
     gpur_status status;
 } call;
 
-static void call_init(call *c, kit_scene *s, gate *g, int64_t count)
+static void call_init(call *c, replay_fixture *s, gate *g, int64_t count)
 {
     memset(c, 0, sizeof *c);
     c->scene = s, c->gate = g, c->count = count;
@@ -192,12 +193,12 @@ static void *append_three_arrays(void *context)
     call *const c = context;
     void *arrays[GPUR_MAX_FIELDS];
     gpur_writer *writer = NULL;
-    kit_arrays(&c->scene->kit, 0, 3, arrays);
+    tagged_arrays(&c->scene->row_tags, 0, 3, arrays);
     c->status = gpur_writer_create(c->scene->replay, 1, &writer);
     if (c->status == GPUR_OK)
         c->status = gpur_writer_append_fields(writer, 3, (const void *const *)arrays, NULL, NULL);
     atomic_store(&c->done, 1);
-    for (int32_t f = 0; f < c->scene->kit.count; f++)
+    for (int32_t f = 0; f < c->scene->row_tags.count; f++)
         free(arrays[f]);
     gpur_writer_destroy(writer);
     return NULL;
@@ -216,31 +217,31 @@ static void *open_when_told(void *context)
  * nobody else. */
 TEST(an_append_that_waits_for_its_arrays_to_be_read_lets_others_go_on)
 {
-    gpur_replay_config config = kit_plain_config(100, 10, 20, GPUR_FLUSH_AUTO);
+    gpur_replay_config config = replay_fixture_plain_config(100, 10, 20, GPUR_FLUSH_AUTO);
     pthread_t threads[2];
-    kit_scene s;
+    replay_fixture s;
     call append, opener;
     gate g;
     if (!can_hold())
         return;
-    config.feed = GPUR_FEED_SCATTER;
+    config.upload = GPUR_UPLOAD_SCATTER;
     gate_init(&g);
     call_init(&append, &s, &g, 3), call_init(&opener, &s, &g, 0);
-    CHECK(kit_open(&s, test_device(), &config, 1));
+    CHECK(replay_fixture_open(&s, test_device(), &config, 1));
     CHECK_OK(gate_close(&g, s.replay->ring.copy_stream));
     CHECK(pthread_create(&threads[0], NULL, append_three_arrays, &append) == 0);
     CHECK(pthread_create(&threads[1], NULL, open_when_told, &opener) == 0);
     while (rows_appended(s.replay) < 3)
         sched_yield();
-    CHECK_OK(kit_append(&s.kit, s.writer, 3, 5));
+    CHECK_OK(append_tagged(&s.row_tags, s.writer, 3, 5));
     CHECK_EQUAL(rows_appended(s.replay), 8);
     CHECK(!atomic_load(&append.done) && !atomic_load(&opener.done));
     sem_post(&opener.signal);
     pthread_join(threads[0], NULL);
     pthread_join(threads[1], NULL);
     CHECK_OK(append.status);
-    CHECK_OK(kit_gather(&s, 8, (const int64_t[]){0, 1, 2, 3, 4, 5, 6, 7}));
-    kit_close(&s);
+    CHECK_OK(replay_fixture_gather(&s, 8, (const int64_t[]){0, 1, 2, 3, 4, 5, 6, 7}));
+    replay_fixture_close(&s);
     gate_destroy(&g);
 }
 
@@ -248,12 +249,12 @@ TEST(an_append_that_waits_for_its_arrays_to_be_read_lets_others_go_on)
 
 TEST(an_append_at_once_takes_all_or_none)
 {
-    for (int32_t feed = GPUR_FEED_COPY; feed <= GPUR_FEED_SCATTER; feed++) {
-        gpur_replay_config config = kit_config(&number, 1, 200, 6, 64);
+    for (int32_t feed = GPUR_UPLOAD_COPY; feed <= GPUR_UPLOAD_SCATTER; feed++) {
+        gpur_replay_config config = replay_fixture_config(&number, 1, 200, 6, 64);
         const void *const x[] = {zeros};
-        kit_scene s;
-        config.feed = feed, config.staging_blocks = 3;
-        CHECK(kit_open(&s, test_device(), &config, 1));
+        replay_fixture s;
+        config.upload = feed, config.staging_blocks = 3;
+        CHECK(replay_fixture_open(&s, test_device(), &config, 1));
         gpur_ingest *const ingest = &s.replay->ingest;
         CHECK_OK(gpur_writer_try_append_fields(s.writer, 5, x));
         gpur_window_lock(s.replay);
@@ -272,7 +273,7 @@ TEST(an_append_at_once_takes_all_or_none)
         CHECK_OK(gpur_writer_try_append_fields(s.writer, 8, x));
         CHECK_OK(gpur_writer_try_append_fields(s.writer, 0, x));
         CHECK_EQUAL(rows_appended(s.replay), 13);
-        kit_close(&s);
+        replay_fixture_close(&s);
     }
 }
 
@@ -301,11 +302,11 @@ TEST(an_append_at_once_lets_nobody_in_between)
     enum { COUNT = 1000, FLOATS = 256, TURNS = 200 };
     static const gpur_field field = {"x", GPUR_FLOAT32, {FLOATS}};
     static float x[COUNT][FLOATS];
-    gpur_replay_config config = kit_config(&field, 1, 20 * COUNT, 4 * COUNT + 1, 8);
+    gpur_replay_config config = replay_fixture_config(&field, 1, 20 * COUNT, 4 * COUNT + 1, 8);
     pthread_t thread;
-    kit_scene s;
+    replay_fixture s;
     config.flush = GPUR_FLUSH_MANUAL;
-    CHECK(kit_open(&s, test_device(), &config, 1));
+    CHECK(replay_fixture_open(&s, test_device(), &config, 1));
     onlooker o = {.replay = s.replay};
     CHECK(pthread_create(&thread, NULL, look, &o) == 0);
     for (int taken = 0; taken < TURNS;)
@@ -314,7 +315,7 @@ TEST(an_append_at_once_lets_nobody_in_between)
     pthread_join(thread, NULL);
     CHECK_EQUAL(s.replay->ingest.appended, TURNS * COUNT);
     CHECK_EQUAL(atomic_load(&o.half_done), 0);
-    kit_close(&s);
+    replay_fixture_close(&s);
 }
 
 /* A launch that stands still with the consumer's stream in its hands, as a long step inline does. */
@@ -340,7 +341,7 @@ static void *append_at_once(void *context)
 }
 
 /* 1 when the answer to an append of `count` rows came without anybody opening the gate. */
-static int answers(kit_scene *s, gate *g, int64_t count, gpur_status *status)
+static int answers(replay_fixture *s, gate *g, int64_t count, gpur_status *status)
 {
     pthread_t thread;
     call c;
@@ -358,15 +359,15 @@ static int answers(kit_scene *s, gate *g, int64_t count, gpur_status *status)
 /* A ring of 12, full or not, and blocks of 4: an append of 3 stays in its block, and one more fills it. */
 static void check_amid_launch(int64_t held, gpur_status wanted)
 {
-    const gpur_replay_config config = kit_config(&number, 1, 12, 4, 4);
+    const gpur_replay_config config = replay_fixture_config(&number, 1, 12, 4, 4);
     const struct timespec pause = {.tv_nsec = 20000000};
     gpur_status status[2];
     pthread_t thread;
-    kit_scene s;
+    replay_fixture s;
     call launch;
     gate g;
     gate_init(&g);
-    CHECK(kit_open(&s, test_device(), &config, 1));
+    CHECK(replay_fixture_open(&s, test_device(), &config, 1));
     for (int64_t n = 0; n < held; n++)
         CHECK_OK(gpur_writer_append_fields(s.writer, 1, (const void *[]){zeros}, NULL, NULL));
     call_init(&launch, &s, &g, 0);
@@ -382,7 +383,7 @@ static void check_amid_launch(int64_t held, gpur_status wanted)
     CHECK_EQUAL(s.replay->ingest.appended, held + 3 + (wanted == GPUR_OK));
     CHECK_OK(gpur_writer_try_append_fields(s.writer, 1, (const void *[]){zeros}));
     CHECK_EQUAL(s.replay->window.launch_open, 0);
-    kit_close(&s);
+    replay_fixture_close(&s);
     gate_destroy(&g);
 }
 
@@ -398,11 +399,11 @@ TEST(an_append_at_once_waits_for_no_launch)
  * refused by its count. Three blocks of 4, one of which has been flushed with a single row in it. */
 TEST(no_append_would_block_for_ever)
 {
-    gpur_replay_config config = kit_config(&number, 1, 64, 4, 4);
+    gpur_replay_config config = replay_fixture_config(&number, 1, 64, 4, 4);
     gpur_batch *batch = NULL;
-    kit_scene s;
+    replay_fixture s;
     config.staging_blocks = 3;
-    CHECK(kit_open(&s, test_device(), &config, 1));
+    CHECK(replay_fixture_open(&s, test_device(), &config, 1));
     CHECK_OK(gpur_writer_try_append_fields(s.writer, 1, (const void *[]){zeros}));
     CHECK_OK(gpur_writer_flush(s.writer));
     CHECK_OK(gpur_replay_sample(s.replay, 1, NULL, &batch));
@@ -411,11 +412,11 @@ TEST(no_append_would_block_for_ever)
     CHECK_OK(gpur_device_sync(s.device));
     for (int64_t count = 13; count > 8; count--) {
         CHECK_STATUS(gpur_writer_try_append_fields(s.writer, count, (const void *[]){zeros}), GPUR_INVALID_ARGUMENT);
-        CHECK_MESSAGE("at once it must be at most (staging_blocks - 1) x update_size = 8");
+        CHECK_MESSAGE("at once it must be at most (staging_blocks - 1) x block_rows = 8");
     }
     CHECK_OK(gpur_writer_try_append_fields(s.writer, 8, (const void *[]){zeros}));
     CHECK_EQUAL(s.replay->ingest.appended, 9);
-    kit_close(&s);
+    replay_fixture_close(&s);
 }
 
 static int64_t most_parts;
@@ -429,7 +430,7 @@ static void count_parts(int64_t part, int64_t parts, const void *args)
 }
 
 /* Into how many parts the CPU shares out one append of rows of 1 KB. */
-static int64_t parts_of(kit_scene *s, int64_t count, const void *x)
+static int64_t parts_of(replay_fixture *s, int64_t count, const void *x)
 {
     static gpur_cpu_entry counted[GPUR_KERNEL_COUNT];
     gpur_cpu *const cpu = gpur_cpu_of(s->device);
@@ -448,21 +449,21 @@ TEST(appends_are_carried_out_by_their_thread_until_a_team_pays)
     enum { ROWS = 8192, THREADS = 4 };
     static const gpur_field field = {"x", GPUR_UINT8, {1024}};
     static unsigned char x[ROWS][1024];
-    const gpur_replay_config config = kit_config(&field, 1, 4 * ROWS, ROWS, 8);
+    const gpur_replay_config config = replay_fixture_config(&field, 1, 4 * ROWS, ROWS, 8);
     gpur_device_config device_config = test_device_config();
     gpur_device *device = NULL;
-    kit_scene s;
+    replay_fixture s;
     device_config.threads = THREADS;
     CHECK_OK(gpur_device_open(test_device_name(), &device_config, &device));
     if (!is_inline() || !gpur_cpu_of(device)->entries) {
         gpur_device_close(device);
         return; /* elsewhere nothing goes straight, or the blocks are others */
     }
-    CHECK(kit_open(&s, device, &config, 1));
+    CHECK(replay_fixture_open(&s, device, &config, 1));
     CHECK_EQUAL(parts_of(&s, 16, x), 1);
     CHECK_EQUAL(parts_of(&s, ROWS - 1, x), 1);
     CHECK(parts_of(&s, ROWS, x) >= device->threads);
-    kit_close(&s);
+    replay_fixture_close(&s);
 }
 
 int main(int argc, char **argv)

@@ -5,7 +5,7 @@
  */
 #include "device/cuda/modules/cublaslt.h"
 
-#include "device/cuda/modules/rowmajor_gemm.h"
+#include "device/cuda/modules/colmajor_gemm.h"
 #include "gpureplay/math.h"
 
 #include <cublasLt.h>
@@ -57,7 +57,7 @@ static void close_library(void *handle)
         (void)cublasLtDestroy((cublasLtHandle_t)handle);
 }
 
-static gpur_status make_layout(gpur_columns matrix, gpur_fail_fn fail, cublasLtMatrixLayout_t *layout)
+static gpur_status make_layout(gpur_colmajor_matrix matrix, gpur_fail_fn fail, cublasLtMatrixLayout_t *layout)
 {
     return check(
         cublasLtMatrixLayoutCreate(layout, CUDA_R_32F, (uint64_t)matrix.rows, (uint64_t)matrix.columns, matrix.pitch),
@@ -101,7 +101,7 @@ static cublasLtEpilogue_t epilogue_of(int32_t epilogue)
 
 static gpur_status describe(gpur_cudamath_plan *plan, gpur_fail_fn fail)
 {
-    const gpur_columns_product product = gpur_columns_of(&plan->shape);
+    const gpur_colmajor_gemm product = gpur_colmajor_gemm_of(&plan->shape);
     const cublasLtEpilogue_t epilogue = epilogue_of(plan->shape.epilogue);
     GPUR_TRY(check(cublasLtMatmulDescCreate(&plan->operation, CUBLAS_COMPUTE_32F, CUDA_R_32F), fail,
                    "cublasLtMatmulDescCreate"));
@@ -213,13 +213,13 @@ static int64_t plan_workspace_bytes(const gpur_cudamath_plan *plan)
     return (int64_t)plan->workspace_bytes;
 }
 
-static int algorithm_for(const gpur_cudamath_product *p)
+static int algorithm_for(const gpur_cudamath_gemm *p)
 {
     const uintptr_t bits = (uintptr_t)p->a | (uintptr_t)p->b | (uintptr_t)p->c | (uintptr_t)p->bias;
     return bits % alignments[ALIGNED] == 0 ? ALIGNED : ANY;
 }
 
-static gpur_status plan_run(void *handle, gpur_cudamath_plan *plan, const gpur_cudamath_product *p, void *stream,
+static gpur_status plan_run(void *handle, gpur_cudamath_plan *plan, const gpur_cudamath_gemm *p, void *stream,
                             gpur_fail_fn fail)
 {
     const float one = 1.0f, old = plan->shape.accumulate ? 1.0f : 0.0f;

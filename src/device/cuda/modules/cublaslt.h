@@ -18,11 +18,11 @@ enum { GPUR_CUDAMATH_VERSION = 2 }; /* of this table; the core refuses a module 
 
 typedef struct gpur_cudamath_plan gpur_cudamath_plan;
 
-typedef struct gpur_cudamath_product {
+typedef struct gpur_cudamath_gemm {
     const float *a, *b, *bias;
     float *c;
     void *workspace; /* plan_workspace_bytes bytes, aligned to 256 */
-} gpur_cudamath_product;
+} gpur_cudamath_gemm;
 
 typedef struct gpur_cudamath {
     gpur_cuda_module module;
@@ -32,7 +32,7 @@ typedef struct gpur_cudamath {
     gpur_status (*plan_choose)(void *handle, gpur_cudamath_plan *plan, gpur_fail_fn fail);
     void (*plan_destroy)(gpur_cudamath_plan *plan);
     int64_t (*plan_workspace_bytes)(const gpur_cudamath_plan *plan);
-    gpur_status (*plan_run)(void *handle, gpur_cudamath_plan *plan, const gpur_cudamath_product *product, void *stream,
+    gpur_status (*plan_run)(void *handle, gpur_cudamath_plan *plan, const gpur_cudamath_gemm *product, void *stream,
                             gpur_fail_fn fail);
 } gpur_cudamath;
 

@@ -17,18 +17,18 @@ typedef cudnnBackendDescriptor_t descriptor;
  * the next. */
 enum { ID_X = 1, ID_W = 2, ID_Y = 3, ID_BIAS = 4, ID_VIRTUAL = 10 };
 
-enum { MOST_DESCRIPTORS = 24, MOST_CONFIGS = 24, MOST_NOTES = CUDNN_NUMERICAL_NOTE_TYPE_COUNT };
+enum { MAX_DESCRIPTORS = 24, MAX_CONFIGS = 24, MAX_NOTES = CUDNN_NUMERICAL_NOTE_TYPE_COUNT };
 
 /* Limit of an engine's workspace in bytes. */
 static const int64_t workspace_limit = (int64_t)256 << 20;
 
 struct gpur_cudadnn_plan {
-    char words[240];                   /* what it computes, for error messages */
-    int32_t math;                      /* GPUR_MATH_* */
-    int32_t deterministic;             /* 1: only engines with bitwise repeatable results */
-    int32_t has_bias;                  /* 1: the graph reads a bias */
-    gpur_fail_fn fail;                 /* `fail` of the current call */
-    descriptor made[MOST_DESCRIPTORS]; /* (count), in the order of creation */
+    char words[240];                  /* what it computes, for error messages */
+    int32_t math;                     /* GPUR_MATH_* */
+    int32_t deterministic;            /* 1: only engines with bitwise repeatable results */
+    int32_t has_bias;                 /* 1: the graph reads a bias */
+    gpur_fail_fn fail;                /* `fail` of the current call */
+    descriptor made[MAX_DESCRIPTORS]; /* (count), in the order of creation */
     int count;
     descriptor graph;
     descriptor config, chosen; /* the engine with its settings; its finalized execution plan */
@@ -69,8 +69,8 @@ static inline gpur_status check(cudnnStatus_t status, gpur_fail_fn fail, const c
 static inline gpur_status make(gpur_cudadnn_plan *plan, cudnnBackendDescriptorType_t kind, descriptor *out)
 {
     *out = NULL;
-    if (plan->count == MOST_DESCRIPTORS)
-        return plan->fail(GPUR_DEVICE_ERROR, "a graph of cuDNN's has more than %d parts", MOST_DESCRIPTORS);
+    if (plan->count == MAX_DESCRIPTORS)
+        return plan->fail(GPUR_DEVICE_ERROR, "a graph of cuDNN's has more than %d parts", MAX_DESCRIPTORS);
     GPUR_TRY(check(cudnnBackendCreateDescriptor(kind, out), plan->fail, "cudnnBackendCreateDescriptor"));
     plan->made[plan->count++] = *out;
     return GPUR_OK;
@@ -97,10 +97,10 @@ static inline int is_forbidden(int32_t math, int32_t deterministic, cudnnBackend
     return math == GPUR_MATH_FP32 && !exact;
 }
 
-static inline gpur_status has_right_notes(const gpur_cudadnn_plan *plan, descriptor config, int *right)
+static inline gpur_status has_allowed_notes(const gpur_cudadnn_plan *plan, descriptor config, int *right)
 {
     descriptor engine = NULL;
-    cudnnBackendNumericalNote_t notes[MOST_NOTES];
+    cudnnBackendNumericalNote_t notes[MAX_NOTES];
     int64_t count = 0;
     GPUR_TRY(check(cudnnBackendCreateDescriptor(CUDNN_BACKEND_ENGINE_DESCRIPTOR, &engine), plan->fail,
                    "cudnnBackendCreateDescriptor"));
@@ -108,9 +108,9 @@ static inline gpur_status has_right_notes(const gpur_cudadnn_plan *plan, descrip
                                                     1, &count, &engine);
     if (status == CUDNN_STATUS_SUCCESS)
         status = cudnnBackendGetAttribute(engine, CUDNN_ATTR_ENGINE_NUMERICAL_NOTE, CUDNN_TYPE_NUMERICAL_NOTE,
-                                          MOST_NOTES, &count, notes);
+                                          MAX_NOTES, &count, notes);
     *right = 1;
-    for (int64_t i = 0; status == CUDNN_STATUS_SUCCESS && i < count && i < MOST_NOTES; i++)
+    for (int64_t i = 0; status == CUDNN_STATUS_SUCCESS && i < count && i < MAX_NOTES; i++)
         *right = *right && !is_forbidden(plan->math, plan->deterministic, notes[i]);
     (void)cudnnBackendDestroyDescriptor(engine);
     return check(status, plan->fail, "cudnnBackendGetAttribute");
@@ -154,7 +154,7 @@ static inline gpur_status try_config(gpur_cudadnn_plan *plan, const device_sourc
     int64_t bytes = 0, count = 0;
     int right = 0;
     descriptor made = NULL;
-    GPUR_TRY(has_right_notes(plan, config, &right));
+    GPUR_TRY(has_allowed_notes(plan, config, &right));
     plan->of_other_arithmetic += !right;
     if (!right)
         return GPUR_OK;
@@ -175,8 +175,9 @@ static inline gpur_status try_config(gpur_cudadnn_plan *plan, const device_sourc
 
 /* Fills `configs`, whose descriptors exist already, with the heuristics' results, best first, and sets their
  * `count`. */
-static inline cudnnStatus_t ask(const gpur_cudadnn_plan *plan, const device_source *device, cudnnBackendHeurMode_t mode,
-                                descriptor heuristics, descriptor *configs, int64_t *count)
+static inline cudnnStatus_t get_configs(const gpur_cudadnn_plan *plan, const device_source *device,
+                                        cudnnBackendHeurMode_t mode, descriptor heuristics, descriptor *configs,
+                                        int64_t *count)
 {
     cudnnStatus_t status = cudnnBackendSetAttribute(heuristics, CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH,
                                                     CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &plan->graph);
@@ -189,35 +190,35 @@ static inline cudnnStatus_t ask(const gpur_cudadnn_plan *plan, const device_sour
         status = cudnnBackendFinalize(heuristics);
     if (status == CUDNN_STATUS_SUCCESS)
         status = cudnnBackendGetAttribute(heuristics, CUDNN_ATTR_ENGINEHEUR_RESULTS, CUDNN_TYPE_BACKEND_DESCRIPTOR,
-                                          MOST_CONFIGS, count, configs);
+                                          MAX_CONFIGS, count, configs);
     return status;
 }
 
 /* If the heuristics fail, they have found nothing; that is an error only if memory ran out. */
-static inline gpur_status ask_heuristics(gpur_cudadnn_plan *plan, const device_source *device,
-                                         cudnnBackendHeurMode_t mode, descriptor heuristics, descriptor *configs,
-                                         int64_t *count)
+static inline gpur_status query_heuristics(gpur_cudadnn_plan *plan, const device_source *device,
+                                           cudnnBackendHeurMode_t mode, descriptor heuristics, descriptor *configs,
+                                           int64_t *count)
 {
-    const cudnnStatus_t status = ask(plan, device, mode, heuristics, configs, count);
+    const cudnnStatus_t status = get_configs(plan, device, mode, heuristics, configs, count);
     if (status != CUDNN_STATUS_SUCCESS) {
         *count = 0;
         plan->last_failure = status;
         return is_out_of_memory(status) ? check(status, plan->fail, "asking cuDNN's heuristics") : GPUR_OK;
     }
-    *count = *count < MOST_CONFIGS ? *count : MOST_CONFIGS;
+    *count = *count < MAX_CONFIGS ? *count : MAX_CONFIGS;
     plan->found += *count;
     return GPUR_OK;
 }
 
 static inline gpur_status choose_among(gpur_cudadnn_plan *plan, const device_source *device,
-                                       cudnnBackendHeurMode_t mode, descriptor configs[MOST_CONFIGS])
+                                       cudnnBackendHeurMode_t mode, descriptor configs[MAX_CONFIGS])
 {
     descriptor heuristics = NULL;
     int64_t count = 0;
     gpur_status status = check(cudnnBackendCreateDescriptor(CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR, &heuristics),
                                plan->fail, "cudnnBackendCreateDescriptor");
     if (status == GPUR_OK)
-        status = ask_heuristics(plan, device, mode, heuristics, configs, &count);
+        status = query_heuristics(plan, device, mode, heuristics, configs, &count);
     for (int64_t i = 0; i < count && status == GPUR_OK && !plan->chosen; i++) {
         status = try_config(plan, device, configs[i]);
         if (plan->chosen) {
@@ -232,14 +233,14 @@ static inline gpur_status choose_among(gpur_cudadnn_plan *plan, const device_sou
 
 static inline gpur_status choose_by(gpur_cudadnn_plan *plan, const device_source *device, cudnnBackendHeurMode_t mode)
 {
-    descriptor configs[MOST_CONFIGS] = {NULL};
+    descriptor configs[MAX_CONFIGS] = {NULL};
     gpur_status status = GPUR_OK;
-    for (int i = 0; i < MOST_CONFIGS && status == GPUR_OK; i++)
+    for (int i = 0; i < MAX_CONFIGS && status == GPUR_OK; i++)
         status = check(cudnnBackendCreateDescriptor(CUDNN_BACKEND_ENGINECFG_DESCRIPTOR, &configs[i]), plan->fail,
                        "cudnnBackendCreateDescriptor");
     if (status == GPUR_OK)
         status = choose_among(plan, device, mode, configs);
-    for (int i = 0; i < MOST_CONFIGS; i++)
+    for (int i = 0; i < MAX_CONFIGS; i++)
         if (configs[i])
             (void)cudnnBackendDestroyDescriptor(configs[i]);
     return status;
@@ -284,19 +285,19 @@ static inline gpur_status choose(gpur_cudadnn_plan *plan, const device_source *d
 
 /* Parts of a graph, whatever it computes. */
 
-enum { MOST_AXES = 4, MOST_OPERATIONS = 6 };
+enum { MAX_AXES = 4, MAX_OPERATIONS = 6 };
 
 typedef struct tensor_kind {
     int64_t id;
     cudnnDataType_t type;
     int64_t axes;
-    int64_t dims[MOST_AXES], strides[MOST_AXES];
+    int64_t dims[MAX_AXES], strides[MAX_AXES];
     int64_t alignment; /* of the first element, in bytes */
 } tensor_kind;
 
 /* The operations of a graph, in the order of their dependencies. */
 typedef struct operations {
-    descriptor list[MOST_OPERATIONS];
+    descriptor list[MAX_OPERATIONS];
     int64_t count;
 } operations;
 

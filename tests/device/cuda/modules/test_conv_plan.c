@@ -50,7 +50,7 @@ static int describe(const char *path)
 }
 
 /* Gets the numerical notes of the chosen engine; returns their number, or -1 if cuDNN does not tell. */
-static int64_t notes_of(const gpur_cudadnn_plan *plan, cudnnBackendNumericalNote_t notes[MOST_NOTES])
+static int64_t notes_of(const gpur_cudadnn_plan *plan, cudnnBackendNumericalNote_t notes[MAX_NOTES])
 {
     descriptor engine = NULL;
     int64_t count = -1;
@@ -58,8 +58,8 @@ static int64_t notes_of(const gpur_cudadnn_plan *plan, cudnnBackendNumericalNote
         return -1;
     if (cudnnBackendGetAttribute(plan->config, CUDNN_ATTR_ENGINECFG_ENGINE, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &count,
                                  &engine) != CUDNN_STATUS_SUCCESS ||
-        cudnnBackendGetAttribute(engine, CUDNN_ATTR_ENGINE_NUMERICAL_NOTE, CUDNN_TYPE_NUMERICAL_NOTE, MOST_NOTES,
-                                 &count, notes) != CUDNN_STATUS_SUCCESS)
+        cudnnBackendGetAttribute(engine, CUDNN_ATTR_ENGINE_NUMERICAL_NOTE, CUDNN_TYPE_NUMERICAL_NOTE, MAX_NOTES, &count,
+                                 notes) != CUDNN_STATUS_SUCCESS)
         count = -1;
     (void)cudnnBackendDestroyDescriptor(engine);
     return count;
@@ -67,7 +67,7 @@ static int64_t notes_of(const gpur_cudadnn_plan *plan, cudnnBackendNumericalNote
 
 static int has_note(const gpur_cudadnn_plan *plan, cudnnBackendNumericalNote_t note)
 {
-    cudnnBackendNumericalNote_t notes[MOST_NOTES];
+    cudnnBackendNumericalNote_t notes[MAX_NOTES];
     int found = 0;
     for (int64_t i = notes_of(plan, notes) - 1; i >= 0; i--)
         found |= notes[i] == note;
@@ -171,7 +171,7 @@ static void check_engine(const gpur_conv_shape *s)
 {
     const device_source device = {NULL, described};
     gpur_cudadnn_plan *plan = NULL;
-    cudnnBackendNumericalNote_t notes[MOST_NOTES];
+    cudnnBackendNumericalNote_t notes[MAX_NOTES];
     CHECK_OK(plan_conv(s, gpur_fail, &plan));
     CHECK_OK(choose(plan, &device));
     CHECK(plan->chosen && plan->config && plan->workspace_bytes <= workspace_limit);

@@ -11,41 +11,41 @@
 static gpur_status opened;
 static int opens;
 
-static const gpur_cudadnn pretended;
+static const gpur_cudadnn fake;
 
-static gpur_status pretend_open(gpur_cuda_library *library)
+static gpur_status fake_open(gpur_cuda_library *library)
 {
     opens++;
     if (opened == GPUR_OK) {
-        library->table = &pretended.module;
+        library->table = &fake.module;
         return GPUR_OK;
     }
     return gpur_fail(opened, "cuDNN was not found. Searched for libcudnn.so.9");
 }
 
-static cudaError_t pretend_enter(const gpur_device *device, int *before)
+static cudaError_t fake_enter(const gpur_device *device, int *before)
 {
     (void)device;
     *before = 0;
     return cudaSuccess;
 }
 
-static void pretend_leave(int before, cudaError_t error)
+static void fake_leave(int before, cudaError_t error)
 {
     (void)before, (void)error;
 }
 
 static int closed;
-static void pretend_close(gpur_cuda_library *library)
+static void fake_close(gpur_cuda_library *library)
 {
     closed++;
     memset(library, 0, sizeof *library);
 }
 
-#define gpur_dnn_library_open pretend_open
-#define gpur_cuda_library_close pretend_close
-#define gpur_cuda_enter pretend_enter
-#define gpur_cuda_leave_quietly pretend_leave
+#define gpur_dnn_library_open fake_open
+#define gpur_cuda_library_close fake_close
+#define gpur_cuda_enter fake_enter
+#define gpur_cuda_leave_quietly fake_leave
 #include "device/cuda/cudnn.c"
 
 struct gpur_cudadnn_plan {
@@ -76,7 +76,7 @@ static void destroy(gpur_cudadnn_plan *plan)
     free(plan);
 }
 
-static const gpur_cudadnn pretended = {.plan_conv = describe, .plan_choose = choose, .plan_destroy = destroy};
+static const gpur_cudadnn fake = {.plan_conv = describe, .plan_choose = choose, .plan_destroy = destroy};
 
 static char said[640];
 static int lines;
@@ -178,7 +178,7 @@ TEST(a_shape_is_planned_once_for_all_who_want_it)
 /* Each byte of a shape is changed, except those between and behind its members. */
 TEST(shapes_that_differ_in_any_member_have_plans_of_their_own)
 {
-    enum { END = offsetof(gpur_conv_shape, by_patches) + sizeof(int32_t) };
+    enum { END = offsetof(gpur_conv_shape, by_im2col) + sizeof(int32_t) };
     gpur_conv_shape shape;
     memset(&shape, 0, sizeof shape);
     begin(GPUR_OK);
@@ -196,7 +196,7 @@ TEST(shapes_that_differ_in_any_member_have_plans_of_their_own)
 
 TEST(plans_that_nobody_uses_are_kept_but_not_for_ever)
 {
-    enum { SHAPES = 3 * MOST_UNUSED };
+    enum { SHAPES = 3 * MAX_UNUSED };
     gpur_cudadnn_plan *plans[SHAPES];
     gpur_conv_shape s = {0};
     begin(GPUR_OK);
@@ -205,7 +205,7 @@ TEST(plans_that_nobody_uses_are_kept_but_not_for_ever)
     CHECK_EQUAL(alive, SHAPES);
     for (int i = 1; i < SHAPES; i++) /* the first stays in use */
         gpur_cuda_dnn_plan_release(&device, plans[i]);
-    CHECK_EQUAL(alive, MOST_UNUSED + 1);
+    CHECK_EQUAL(alive, MAX_UNUSED + 1);
     s.images = 0;
     CHECK(plan_of(&s) == plans[0]);
     s.images = SHAPES - 1;

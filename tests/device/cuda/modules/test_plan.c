@@ -71,7 +71,7 @@ static gpur_status make_plan(int32_t epilogue, int32_t math, gpur_cudamath_plan 
 static gpur_status run_plan(gpur_cudamath_plan *plan, int offset)
 {
     _Alignas(16) static float a[128], b[64], c[40], bias[4];
-    const gpur_cudamath_product product = {a, b, bias, c + offset, NULL};
+    const gpur_cudamath_gemm product = {a, b, bias, c + offset, NULL};
     return plan_run(NULL, plan, &product, NULL, gpur_fail);
 }
 

@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: MIT */
+/* Chooses the rows of a batch (uniform with replacement, distinct, or by given ids), and fills in the id, weight and
+ * discount of each. Arguments and shapes: gpur_gather_args. */
+#ifndef GPUR_KERNELS_REPLAY_SAMPLE_ROWS_H
+#define GPUR_KERNELS_REPLAY_SAMPLE_ROWS_H
+
+#include "kernels/args_replay.h"
+#include "kernels/lib/permutation.h"
+
+/* State that all rows of one sample share. */
+typedef struct gpur_sample_state {
+    gpur_window window;
+    uint64_t step;
+    gpur_permutation permutation;
+} gpur_sample_state;
+
+GPUR_FN void gpur_sample_begin(gpur_sample_state *state, const gpur_gather_args *a)
+{
+    state->window = *a->window;
+    state->step = a->step ? *a->step : a->step_value;
+    memset(&state->permutation, 0, sizeof state->permutation);
+    if (a->source == GPUR_SOURCE_DISTINCT && state->window.count > 0)
+        state->permutation = gpur_permutation_of(a->seed, a->purpose, state->step, (uint64_t)state->window.count);
+}
+
+/* The slot at this offset in the window, around the ring's end. */
+GPUR_FN int64_t gpur_sample_slot(const gpur_sample_state *state, const gpur_gather_args *a, int64_t offset)
+{
+    const int64_t slot = state->window.first_slot + offset;
+    return slot < a->capacity ? slot : slot - a->capacity;
+}
+
+/* The slot of row b of the batch; -1: the row is missing. */
+GPUR_FN int64_t gpur_sample_row(const gpur_sample_state *state, const gpur_gather_args *a, int64_t b)
+{
+    const int64_t first_id = state->window.first_id, count = state->window.count;
+    if (a->source == GPUR_SOURCE_IDS) {
+        const int64_t id = a->ids[b];
+        return id >= first_id && id - first_id < count ? gpur_sample_slot(state, a, id - first_id) : -1;
+    }
+    if (b >= count && (count == 0 || a->source == GPUR_SOURCE_DISTINCT))
+        return -1;
+    if (a->source == GPUR_SOURCE_DISTINCT)
+        return gpur_sample_slot(state, a, (int64_t)gpur_permute(&state->permutation, (uint64_t)b));
+    const gpur_u32x4 bits = gpur_random_bits(a->seed, a->purpose, state->step, (uint32_t)b);
+    return gpur_sample_slot(state, a, (int64_t)gpur_random_below(bits, (uint64_t)count));
+}
+
+/* Writes the id, weight and discount of row b, if they are wanted. A missing row has slot -1. */
+GPUR_FN void gpur_gather_extras(const gpur_sample_state *state, const gpur_gather_args *a, int64_t b, int64_t slot)
+{
+    const int64_t offset = slot - state->window.first_slot;
+    if (a->id)
+        a->id[b] = slot < 0 ? -1 : state->window.first_id + (offset < 0 ? offset + a->capacity : offset);
+    if (a->weight)
+        a->weight[b] = slot < 0 ? 0.0f : 1.0f;
+    if (a->discount) {
+        const int ends = slot >= 0 && a->terminated_offset >= 0 && a->ring[slot * a->pitch + a->terminated_offset] != 0;
+        a->discount[b] = slot < 0 || ends ? 0.0f : a->gamma;
+    }
+}
+
+#endif
