@@ -149,7 +149,7 @@ def finish(figure, axes, caption, png):
 def training_title(total):
     """How much faster it was, slice by slice; and in the paper."""
     ours = next(one for one in total["variants"] if one["name"] == "in-device")
-    title = f"Batch {total['batch']:g}, {total['seeds']:g} seed{'s' if total['seeds'] > 1 else ''}"
+    title = f"Batch {total['batch']:g}"
     if ours["percent_faster_low"] is not None:
         title += (f": in-device faster than {total['reference']} by {ours['percent_faster']:+.1f} % "
                   f"({ours['percent_faster_low']:+.1f} to {ours['percent_faster_high']:+.1f})")
@@ -158,7 +158,7 @@ def training_title(total):
 
 
 def draw_training(pyplot, report, out):
-    """A row a batch size: return by steps, and by seconds; a line a seed. Play by chance and by hand are the bounds."""
+    """A row a batch size: return by steps, and by seconds."""
     totals = [case for case in report["cases"] if case.get("figure") == "training"]
     figure, axes = pyplot.subplots(len(totals), 2, sharey="row", squeeze=False, figsize=(11, 3.4 * len(totals) + 1.4))
     for pair, total in zip(axes, totals):
@@ -170,9 +170,6 @@ def draw_training(pyplot, report, out):
         pair[0].set(xlabel="environment steps", ylabel="return")
         pair[1].set(xlabel="seconds")
         pair[0].set_title(training_title(total), loc="left", fontsize="medium")
-        for a in pair:
-            a.axhline(total["return_by_chance"], color="0.45", linestyle=":", label="play by chance")
-            a.axhline(total["return_by_hand"], color="0.45", linestyle="-.", label="play by hand")
     finish(figure, list(axes.flat), caption_of(report), out / "learning_curves.png")
 
 

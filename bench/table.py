@@ -120,10 +120,9 @@ def print_compare(report: Case) -> None:
 
 def print_training(report: Case) -> None:
     for case in (case for case in report["cases"] if case.get("figure") == "training"):
-        table(f"batch {case['batch']:g}, {case['seeds']:g} seeds; by chance {case['return_by_chance']:.2f}, by hand "
-              f"{case['return_by_hand']:.2f}", ["", "seconds", f"faster than {case['reference']}", "late return"],
-              ([one["name"], f"{one['seconds']:.1f}", "" if one["name"] == case["reference"] else percent_text(one),
-                f"{one['late_return']:.2f}"] for one in case["variants"]))
+        table(f"batch {case['batch']:g}", ["", "seconds", f"faster than {case['reference']}"],
+              ([one["name"], f"{one['seconds']:.1f}", "" if one["name"] == case["reference"] else percent_text(one)]
+               for one in case["variants"]))
 
 
 def to_theirs(one: Case) -> str:

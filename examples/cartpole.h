@@ -5,8 +5,7 @@
  * cart's position and speed, the pole's angle and its rate. tests/examples/test_cartpole.py compares it with
  * Gymnasium's.
  */
-#ifndef EXAMPLES_CARTPOLE_H
-#define EXAMPLES_CARTPOLE_H
+#pragma once
 
 #include "env_random.h"
 
@@ -66,5 +65,3 @@ static inline void cartpole_step(cartpole *pole, int32_t action, float *obs, uin
     *terminated = fabs(pole->x) > x_limit || fabs(pole->theta) > theta_limit;
     *truncated = pole->steps >= CARTPOLE_MAX_STEPS;
 }
-
-#endif

@@ -29,8 +29,7 @@
  *   19 - 22 ball 2
  *   23 - 26 ball 3
  */
-#ifndef EXAMPLES_DODGE_H
-#define EXAMPLES_DODGE_H
+#pragma once
 
 #include "env.h"
 
@@ -62,8 +61,3 @@ typedef struct dodge {
 } dodge;
 
 extern const env_kind dodge_kind;
-
-/* A hand-written policy. Returns the action for `obs` (27). */
-int32_t dodge_by_hand(const float *obs);
-
-#endif

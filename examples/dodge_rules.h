@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The constants of dodge, and the geometry that its files share. Half the side of the arena is 1; speeds are per
  * frame. */
-#ifndef EXAMPLES_DODGE_RULES_H
-#define EXAMPLES_DODGE_RULES_H
+#pragma once
 
 #include "dodge.h"
 
@@ -54,5 +53,3 @@ static inline dodge_vector dodge_direction(int32_t action)
 
 /* Fills in the 27 numbers of dodge.h. */
 void dodge_observe(const dodge *game, float *obs);
-
-#endif

@@ -6,8 +6,7 @@
  * The terms are Gymnasium's. An episode begins with reset. Each step gives an observation, a reward and two flags:
  * `terminated` if the task itself ended, `truncated` if the episode was cut off. After either the next call is reset.
  */
-#ifndef EXAMPLES_ENV_H
-#define EXAMPLES_ENV_H
+#pragma once
 
 #include <gpureplay.h>
 
@@ -33,5 +32,3 @@ typedef struct env_kind {
     env_outcome (*step)(void *env, const void *action, void *obs);
     void (*close)(void *env); /* frees what init allocated; NULL if init allocates nothing */
 } env_kind;
-
-#endif

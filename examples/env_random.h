@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Random numbers for environments: SplitMix64 [Steele, Lea & Flood 2014]. Its state is 64 bits; any seed will do. */
-#ifndef EXAMPLES_ENV_RANDOM_H
-#define EXAMPLES_ENV_RANDOM_H
+#pragma once
 
 #include <stdint.h>
 
@@ -18,5 +17,3 @@ static inline double env_random_uniform(uint64_t *state, double low, double high
 {
     return low + (high - low) * ((double)(env_random_bits(state) >> 11) * 0x1p-53);
 }
-
-#endif

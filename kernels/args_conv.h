@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Argument structs of the kernels of convolutional networks. Axes: N images, H x W pixels, C channels; H' x W' output
  * pixels of a convolution, F filters, K side of a filter. Images are stored as (N, H, W, C). */
-#ifndef GPUR_ARGS_CONV_H
-#define GPUR_ARGS_CONV_H
+#pragma once
 
 #include <stdint.h>
 
@@ -90,5 +89,3 @@ typedef struct gpur_widen_bf16_args {
     int64_t features;     /* F */
     int32_t activation;
 } gpur_widen_bf16_args;
-
-#endif

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Argument structs of the kernels that rebuild stacks of frames. Axes: B batch, K frames of a stack, S slots of the
  * ring of frames. */
-#ifndef GPUR_ARGS_FRAMES_H
-#define GPUR_ARGS_FRAMES_H
+#pragma once
 
 #include "kernels/args_conv.h"
 
@@ -50,5 +49,3 @@ typedef struct gpur_gather_preprocessed_args {
     gpur_preprocess_args preprocess; /* obs, x, count and both pitches are not read */
     int32_t is_plane;                /* 1: each frame is exactly one channel of an image */
 } gpur_gather_preprocessed_args;
-
-#endif

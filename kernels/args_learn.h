@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Argument structs of the learner's kernels. Axes: B batch, A actions, F features of a layer, Z outputs of the
  * network before its head, Y outputs of the head, P parameters. */
-#ifndef GPUR_ARGS_LEARN_H
-#define GPUR_ARGS_LEARN_H
+#pragma once
 
 #include <stdint.h>
 
@@ -255,5 +254,3 @@ typedef struct gpur_fused_train_steps_args {
     int32_t gemm_count;
     gpur_tile_gemm gemms[GPUR_MAX_TILE_GEMMS];
 } gpur_fused_train_steps_args;
-
-#endif

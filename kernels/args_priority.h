@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Argument structs of the kernels of prioritized replay. Axes: B batch, C capacity, N updates. */
-#ifndef GPUR_ARGS_PRIORITY_H
-#define GPUR_ARGS_PRIORITY_H
+#pragma once
 
 #include <stdint.h>
 
@@ -124,17 +123,17 @@ typedef struct gpur_priority_update_args {
  * Insert: the leaves follow from the priorities stored in the rows, plus the offset. A row without a priority, or
  * with an invalid one, which is counted, gets the largest priority from before these rows.
  *
- * Commit the maximum, after all inserts of one publication. Here the `rows` slots from first_slot on may wrap around
+ * Fold the maximum, after all inserts of one publication. Here the `rows` slots from first_slot on may wrap around
  * the ring's end. Each row without a valid priority gets the largest one given before it, by earlier rows of this
- * publication included. Then the largest priority of the rows becomes the largest so far.
+ * publication included. Then the largest priority so far is raised to that of these rows.
  */
 typedef struct gpur_priority_insert_evict_args {
     gpur_tree tree;
     const unsigned char *ring; /* (C) rows, `pitch` bytes apart */
     int64_t pitch;
     int64_t first_slot, rows;
-    int32_t priority_offset;    /* bytes from the start of a row to its priority, a float32; -1: the rows have none */
-    int32_t insert, commit_max; /* 1, 0: insert; 0, 0: evict; 0, 1: commit the maximum */
+    int32_t field_offset;     /* bytes from the start of a row to its priority, a float32; -1: the rows have none */
+    int32_t insert, fold_max; /* 1, 0: insert; 0, 0: evict; 0, 1: fold the maximum */
     float offset;
     gpur_window *window; /* (1) set to `next` when rows are evicted, in the same launch, so that no update comes in
                             between; NULL: no window is set */
@@ -176,5 +175,3 @@ typedef struct gpur_priority_read_args {
     float *priority;   /* (N) out */
     int64_t count;
 } gpur_priority_read_args;
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Argument structs of the replay's kernels. Axes: B batch, C capacity, N rows to be written. */
-#ifndef GPUR_ARGS_REPLAY_H
-#define GPUR_ARGS_REPLAY_H
+#pragma once
 
 #include <stdint.h>
 
@@ -38,14 +37,13 @@ typedef struct gpur_field_copy {
 } gpur_field_copy;
 
 enum {
-    GPUR_MAX_LAUNCH_COPIES = 17, /* field copies in one launch; a row of more fields takes several launches */
+    GPUR_MAX_LAUNCH_COPIES = 17, /* field copies in one kernel launch; a row of more fields takes several */
     GPUR_MAX_TILE_ROWS = 16,     /* rows of a row tile, at most */
     GPUR_TILE_BYTES = 4096,      /* bytes of a row tile, at most, unless it is a single row */
 };
 
-/* Source of a gather's rows. The first two values are GPUR_UNIFORM and GPUR_UNIFORM_DISTINCT of the public header;
- * the third is none of its values. */
-enum { GPUR_SOURCE_UNIFORM = 1, GPUR_SOURCE_DISTINCT = 2, GPUR_SOURCE_IDS = 5 };
+/* Where a gather gets its rows from: it samples them, uniformly or without replacement, or takes given ids. */
+enum { GPUR_GATHER_UNIFORM = 1, GPUR_GATHER_DISTINCT = 2, GPUR_GATHER_IDS = 3 };
 
 /*
  * Samples B rows of the window, or takes B rows given by id, and copies the wanted fields of each to arrays of their
@@ -58,7 +56,7 @@ typedef struct gpur_gather_args {
     const unsigned char *ring; /* (C) rows, `pitch` bytes apart */
     int64_t pitch, capacity;
     int64_t batch;        /* B */
-    const int64_t *ids;   /* (B) for GPUR_SOURCE_IDS; may be the same memory as `id` */
+    const int64_t *ids;   /* (B) for GPUR_GATHER_IDS; may be the same memory as `id` */
     const uint64_t *step; /* (1) number of this sample, in device memory; NULL: step_value */
     uint64_t step_value, seed;
     int64_t *id;     /* (B) or NULL */
@@ -118,5 +116,3 @@ typedef struct gpur_grid_sync_probe_args {
     int32_t rounds;
     uint32_t salts[GPUR_SYNC_PROBE_SALTS];
 } gpur_grid_sync_probe_args;
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* A test kernel that calls every collective: see gpur_collective_probe_args. */
-#ifndef GPUR_COLLECTIVE_PROBE_H
-#define GPUR_COLLECTIVE_PROBE_H
+#pragma once
 
 #include "kernels/args_replay.h"
 #include "kernels/lib/collective.h"
@@ -19,5 +18,3 @@ GPUR_KERNEL(collective_probe)
     if (i < a->n)
         a->prefix[i] = prefix, a->first[i] = first, a->lane_zero[i] = zero;
 }
-
-#endif

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The kernel tables that cpu.c and cuda.cu define, in the order of GPUR_KERNEL_LIST. src/device/ launches kernels
  * through them. */
-#ifndef GPUR_ENTRIES_H
-#define GPUR_ENTRIES_H
+#pragma once
 
 #include "kernels/kernels.h"
 
@@ -30,5 +29,4 @@ extern const gpur_race_entry gpur_race_entries[GPUR_KERNEL_COUNT];
 
 #ifdef __cplusplus
 }
-#endif
 #endif

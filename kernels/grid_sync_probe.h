@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* A test kernel for gpur_grid_sync: see gpur_grid_sync_probe_args. One grid sync a round is enough: a buffer that is
  * read in one round is overwritten in the next, after the sync in between. */
-#ifndef GPUR_GRID_SYNC_PROBE_H
-#define GPUR_GRID_SYNC_PROBE_H
+#pragma once
 
 #include "kernels/args_replay.h"
 #include "kernels/target/thread.h"
@@ -21,5 +20,3 @@ GPUR_KERNEL_COOPERATIVE(grid_sync_probe, 512)
         gpur_grid_sync(at);
     }
 }
-
-#endif

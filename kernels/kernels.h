@@ -6,8 +6,7 @@
  * X(NAME) in the list beside that struct, and an #include in kernels/all.h. The list generates the kernel's launch
  * function, its identifier and its entry in every target's table.
  */
-#ifndef GPUR_KERNELS_H
-#define GPUR_KERNELS_H
+#pragma once
 
 #include "kernels/args_conv.h"
 #include "kernels/args_frames.h"
@@ -40,5 +39,3 @@ static inline int gpur_kernel_is_cooperative(int kernel)
     return GPUR_COOPERATIVE_KERNEL_LIST(GPUR_IS_KERNEL) 0;
 #undef GPUR_IS_KERNEL
 }
-
-#endif

@@ -36,8 +36,8 @@ flags_of() {
     bare) echo "-DCMAKE_C_COMPILER=gcc -DGPUREPLAY_BLAS=OFF -DGPUREPLAY_DNNL=OFF $lean" ;;
     asan) echo "-DCMAKE_C_COMPILER=gcc -DGPUREPLAY_SANITIZE=address,undefined -DCMAKE_C_FLAGS_RELEASE=-O1 $lean" ;;
     tsan) echo "-DCMAKE_C_COMPILER=gcc -DGPUREPLAY_SANITIZE=thread -DCMAKE_C_FLAGS_RELEASE=-O1 $lean" ;;
-    race-asan) echo "-DGPUREPLAY_SANITIZE=address,undefined $strided" ;;
-    race) echo "-DGPUREPLAY_SANITIZE=thread $strided" ;;
+    race-asan) echo "-DGPUREPLAY_SANITIZE=address,undefined $race_flags" ;;
+    race) echo "-DGPUREPLAY_SANITIZE=thread $race_flags" ;;
     fuzz)
         echo "-DCMAKE_C_COMPILER=clang -DGPUREPLAY_FUZZ=ON -DGPUREPLAY_SANITIZE=address,undefined" \
             "-DGPUREPLAY_EXAMPLES=OFF -DGPUREPLAY_FILES=ON -DCMAKE_C_FLAGS_RELEASE=-O1" \
@@ -46,7 +46,7 @@ flags_of() {
     esac
 }
 lean="-DGPUREPLAY_CUDA=OFF -DGPUREPLAY_BENCH=OFF"
-strided="-DCMAKE_C_COMPILER=gcc -DGPUREPLAY_RACE_CHECK=ON -DGPUREPLAY_BLAS=OFF -DCMAKE_C_FLAGS_RELEASE=-O1 $lean"
+race_flags="-DCMAKE_C_COMPILER=gcc -DGPUREPLAY_RACE_CHECK=ON -DGPUREPLAY_BLAS=OFF -DCMAKE_C_FLAGS_RELEASE=-O1 $lean"
 
 fuzz_seconds=20
 chosen=() devices="cpu;cuda:0" install=yes
@@ -121,34 +121,36 @@ tests_of() {
     esac
 }
 
-# build_and_test NAME: leaves {configure,build,test}.log and summary.txt in build/tests/NAME; fails when a step does.
+# build_and_test NAME: leaves {configure,build,test}.log in build/tests/NAME; sets `summary`; fails when a step does.
 build_and_test() {
     local dir=$out/$1 status chosen_tests
     mkdir -p "$dir"
-    rm -f "$dir/tests.xml"
     if ! configure "$1" "$dir" >"$dir/configure.log" 2>&1; then
         tail -n 30 "$dir/configure.log"
-        echo "   configuring failed" | tee "$dir/summary.txt" && return 1
+        summary="configuring failed" && return 1
     fi
     if ! cmake --build "$dir" --parallel "$jobs" >"$dir/build.log" 2>&1; then
         grep -E -A 8 "error|FAILED|undefined reference" "$dir/build.log" | head -n 60
-        echo "   building failed" | tee "$dir/summary.txt" && return 1
+        summary="building failed" && return 1
     fi
     read -ra chosen_tests <<<"$(tests_of "$1")"
-    (cd "$dir" && plain_layout ctest --parallel "$jobs" "${chosen_tests[@]}" --output-on-failure \
-        --output-junit tests.xml) >"$dir/test.log" 2>&1
+    (cd "$dir" && plain_layout ctest --parallel "$jobs" "${chosen_tests[@]}" --output-on-failure) >"$dir/test.log" 2>&1
     status=$?
     report_tests "$dir"
     return $status
 }
 
-# How many tests on which device, what was skipped and why, and all that a failing test said.
+# Prints the output of each failing test, and why others were skipped; sets `summary` to ctest's.
 report_tests() {
-    if have "$python"; then
-        "$python" tests/report.py "$1" | tee "$1/summary.txt"
-    else
-        tail -n 25 "$1/test.log" | tee "$1/summary.txt"
-    fi
+    awk 'FNR == NR && match($0, /[*][*][*](Failed|Timeout|Exception|Skipped)/) { state[$4] = substr($0, RSTART + 3) }
+        FNR == NR { next }
+        / Testing: / { name = $3 }
+        state[name] ~ /^(Failed|Timeout|Exception)/ { print "   " $0 }
+        /^<end of output>/ && state[name] ~ /^Skipped/ { reasons[last]++ }
+        { last = $0 }
+        END { for (reason in reasons) print "   skipped " reasons[reason] ": " reason }' \
+        "$1/test.log" "$1/Testing/Temporary/LastTest.log"
+    summary=$(grep "% tests passed" "$1/test.log" || tail -n 1 "$1/test.log")
 }
 
 table=() failed=0
@@ -163,7 +165,7 @@ for name in "${chosen[@]}"; do
     begin=$SECONDS verdict=green
     build_and_test "$name" || { verdict=RED && failed=1; }
     seconds=$((SECONDS - begin))
-    table+=("$(printf '%-9s %-7s %5d s %s' "$name" $verdict $seconds "$(tail -n 1 "$out/$name/summary.txt")")")
+    table+=("$(printf '%-9s %-7s %5d s %s' "$name" $verdict $seconds "$summary")")
 done
 
 echo

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What every test program stands on. Called as `test_x [device [executor]]`: "cpu" or "cuda:0", "inline" or "thread".
- * Says one line when all is well; exits 77, which ctest shows as skipped, when the device is not here.
+ * What every test program uses. Called as `test_x [device [executor]]`: "cpu" or "cuda:0", "inline" or "thread".
+ * Prints one line if all tests pass; exits 77, which ctest shows as skipped, when the device is not here.
  *
  *   TEST(append_past_capacity_overwrites_oldest) { CHECK_OK(gpur_...); CHECK(count == 3); }
  *   int main(int argc, char **argv)
@@ -11,10 +11,9 @@
  *       return test_main_end();
  *   }
  *
- * A failing CHECK says why and returns from the function it stands in; the program goes on with the next test.
+ * A failing CHECK prints why and returns from its function; the program goes on with the next test.
  */
-#ifndef GPUR_TEST_H
-#define GPUR_TEST_H
+#pragma once
 
 #include "gpureplay.h"
 
@@ -73,6 +72,12 @@ static struct {
 #define CHECK_MESSAGE(part)                                                                                            \
     TEST_REQUIRE(strstr(gpur_last_error(), part), "the last error is \"%s\"; wanted \"%s\" in it", gpur_last_error(),  \
                  part)
+
+#define CHECK_FAILS(call, status, part)                                                                                \
+    do {                                                                                                               \
+        CHECK_STATUS(call, status);                                                                                    \
+        CHECK_MESSAGE(part);                                                                                           \
+    } while (0)
 
 static inline void test_fail(const char *file, int line)
 {
@@ -135,6 +140,13 @@ static inline gpur_device_config test_device_config(void)
     return config;
 }
 
+/* Bytes of device memory that are allocated; -1 on an error. */
+static inline int64_t test_memory_used(gpur_device *device)
+{
+    gpur_device_info info = {.size = sizeof info};
+    return gpur_device_get_info(device, &info) == GPUR_OK ? info.memory_used : -1;
+}
+
 /* The device under test, open. Leaves the program when it cannot be had: 77 when it is not here, else 1. */
 static inline gpur_device *test_device(void)
 {
@@ -162,6 +174,15 @@ static inline int test_main_begin(int argc, char **argv)
     return 0;
 }
 
+/* Leaves a program that only concerns CUDA devices. */
+static inline void test_require_cuda(void)
+{
+    if (test_on_cuda())
+        return;
+    printf("%s: %s is not a CUDA device\n", test_state.program, test_state.device);
+    exit(77);
+}
+
 /* The exit status of the program. A program without a test has failed. */
 static inline int test_main_end(void)
 {
@@ -172,5 +193,3 @@ static inline int test_main_end(void)
     printf("\n");
     return failures || test_state.tests == 0;
 }
-
-#endif

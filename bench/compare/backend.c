@@ -7,21 +7,15 @@
 
 enum { MAX_BATCH = 1024, SMALLEST_BLOCK = 16, BLOCK = 10000 };
 
-void backend_schema_only(gpur_replay_config *config)
-{
-    config->max_batch = MAX_BATCH;
-    config->block_rows = SMALLEST_BLOCK;
-    config->staging_blocks = 2;
-    config->capacity = MAX_BATCH + SMALLEST_BLOCK;
-}
-
 void backend_open(backend *b, const backend_kind *kind, gpur_device *device, int64_t capacity)
 {
     gpur_replay_config config;
     *b = (backend){.kind = kind, .device = device};
     bench_melee_config(&config, capacity);
-    if (kind->is_in_ram)
-        backend_schema_only(&config);
+    if (kind->is_in_ram) { /* it stays empty: room for the largest batch and a block */
+        config.max_batch = MAX_BATCH, config.block_rows = SMALLEST_BLOCK, config.staging_blocks = 2;
+        config.capacity = MAX_BATCH + SMALLEST_BLOCK;
+    }
     b->replay = bench_create(device, &config);
     if (kind->open)
         b->store = kind->open(capacity);

@@ -1,19 +1,18 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The backends that are compared: the same network, optimizer and transitions, and three places to keep the
+ * The backends that are compared: the same network, optimizer and transitions, and three ways to store the
  * transitions [Parr 2018, sections 4 and 5]. Every backend has a learner of the same config and seed.
  *
- *   in-RAM, as in the paper  a list of transitions, each allocated for itself; a sample draws distinct ones and copies
+ *   in-RAM, as in the paper  a list of transitions, each allocated for itself; a sample takes distinct ones and copies
  *                            them into one batch, field by field; each step copies its batch up and is waited for
  *   in-RAM, done well        packed rows in one block of RAM; batches are gathered with prefetching into pinned
  *                            buffers, and copied up while the step before runs
- *   in-device                the replay of this library: draw, gather and step on the device; steps enqueued one by
+ *   in-device                the replay of this library: sample, gather and step on the device; steps enqueued one by
  *                            one, as by an agent that trains once for every transition it receives, or many together
  *
  * A learner of rows in RAM needs a replay for its schema. That one is as small as can be and stays empty.
  */
-#ifndef BENCH_BACKEND_H
-#define BENCH_BACKEND_H
+#pragma once
 
 #include "bench/lib/setup.h"
 
@@ -25,7 +24,7 @@ typedef struct backend_kind {
     int is_in_ram;
     void *(*open)(int64_t capacity); /* the store, which the following calls use; NULL: there is none */
     void (*close)(void *store);
-    void (*append)(backend *b, gpur_writer *writer, int64_t count, const melee_row *rows); /* any thread */
+    void (*append)(backend *b, gpur_writer *writer, int64_t count, const melee_row *rows);
     void (*train)(backend *b, int64_t steps);               /* the last step need not be done on return */
     void (*train_on)(backend *b, const int64_t *positions); /* on these (batch) rows; 0 is the oldest */
     void (*use_thread)(backend *b, int on); /* whether a thread of its own fills the batches; NULL: it has none */
@@ -39,7 +38,6 @@ struct backend {
     int64_t batch;
     void *store;      /* the kind's */
     const char *note; /* how it trains here; NULL: there is nothing to choose */
-    int is_private;   /* 1: only one thread uses the store, which is then not locked */
 };
 
 enum { BACKENDS = 4 };
@@ -64,8 +62,3 @@ void backend_train(void *context, int64_t steps);
 
 /* Where batches may be filled by a thread of their own: times both, takes the faster and sets the note. */
 void backend_choose_thread(backend *b);
-
-/* Makes the config that of a replay which stays empty: room for the largest batch and a block. */
-void backend_schema_only(gpur_replay_config *config);
-
-#endif

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * In-RAM, as in the paper [Parr 2018, sections 4 and 5]: a list of transitions, each allocated for itself, the oldest
- * dropped when it is full. A sample draws distinct ones and copies them into one batch, field by field. Each step
+ * dropped when it is full. A sample takes distinct ones and copies them into one batch, field by field. Each step
  * samples, copies its batch up and is waited for, as one run of a TensorFlow session is.
  */
 #include "backend.h"
 
-#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -16,11 +15,10 @@ typedef struct list {
     melee_row **transition; /* (capacity) in a ring */
     int64_t capacity, first, size;
     uint64_t random;
-    int64_t mark[MARKS]; /* open-addressing set of drawn positions + 1; 0: free, as everywhere between two samples */
+    int64_t mark[MARKS]; /* open-addressing set of sampled positions + 1; 0: free, as everywhere between two samples */
     int64_t position[MAX_BATCH];
     uint64_t slot[MAX_BATCH]; /* of their marks */
     melee_row batch[MAX_BATCH];
-    pthread_mutex_t mutex; /* between appending and sampling */
 } list;
 
 static void *open_list(int64_t capacity)
@@ -28,7 +26,6 @@ static void *open_list(int64_t capacity)
     list *const l = bench_allocate(sizeof *l);
     l->capacity = capacity;
     l->transition = bench_allocate((size_t)capacity * sizeof *l->transition);
-    pthread_mutex_init(&l->mutex, NULL);
     return l;
 }
 
@@ -37,7 +34,6 @@ static void close_list(void *store)
     list *const l = store;
     for (int64_t i = 0; i < l->capacity; i++)
         free(l->transition[i]);
-    pthread_mutex_destroy(&l->mutex);
     free(l->transition);
     free(l);
 }
@@ -68,15 +64,11 @@ static void append(backend *b, gpur_writer *writer, int64_t count, const melee_r
 {
     list *const l = b->store;
     (void)writer;
-    if (!b->is_private)
-        pthread_mutex_lock(&l->mutex);
     for (int64_t i = 0; i < count; i++)
         append_one(l, &rows[i]);
-    if (!b->is_private)
-        pthread_mutex_unlock(&l->mutex);
 }
 
-/* Draws until the position is new, as Python's random.sample() does for small samples. */
+/* Samples until the position is new, as Python's random.sample() does for small samples. */
 static int64_t draw_new(list *l, uint64_t *slot)
 {
     for (;;) {
@@ -130,9 +122,7 @@ static void train(backend *b, int64_t steps)
 {
     list *const l = b->store;
     for (int64_t i = 0; i < steps; i++) {
-        pthread_mutex_lock(&l->mutex);
         sample(l, b->batch);
-        pthread_mutex_unlock(&l->mutex);
         train_batch(b);
     }
 }

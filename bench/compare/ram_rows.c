@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * In-RAM, done well: one block of packed rows in a ring, appended to by memcpy, drawn from with the next rows
+ * In-RAM, done well: one block of packed rows in a ring, appended to by memcpy, sampled with the next rows
  * prefetched. Batches go into pinned buffers, and from there to the device while the step before runs; training waits
  * only for a free buffer. The buffers are filled by a thread of its own or by the thread that trains: which is faster
  * depends on the machine.
@@ -30,7 +30,7 @@ typedef struct row_store {
     int64_t capacity, first, size;
     uint64_t random;
     int64_t position[MAX_BATCH];
-    pthread_mutex_t mutex; /* between appending and sampling */
+    pthread_mutex_t mutex; /* between appending and the filler */
     int has_filler;
     filler filler;
 } row_store;
@@ -77,14 +77,14 @@ static void append(backend *b, gpur_writer *writer, int64_t count, const melee_r
 {
     row_store *const s = b->store;
     (void)writer;
-    if (!b->is_private)
+    if (s->has_filler)
         pthread_mutex_lock(&s->mutex);
     const int64_t to_end = s->capacity - index_of(s, s->size < s->capacity ? s->size : 0);
     const int64_t head = count < to_end ? count : to_end;
     append_part(s, head, rows);
     if (head < count)
         append_part(s, count - head, rows + head);
-    if (!b->is_private)
+    if (s->has_filler)
         pthread_mutex_unlock(&s->mutex);
 }
 

@@ -110,7 +110,6 @@ int main(int argc, char **argv)
     bench_report report = bench_begin(&options, "device", bench_describe(device), 0);
     bench_gathers(&report, device, replay, rows);
     bench_pixels(&report, device);
-    bench_products(&report, device);
     bench_steps(&report, device, replay); /* last, in case a step never ends */
     gpur_replay_destroy(replay);
     gpur_device_close(device);

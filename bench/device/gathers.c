@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Draw and gather as a train step records them, uniformly and by priority with importance weights, each beside a copy
+/* Sample and gather as a train step records them, uniformly and by priority with importance weights, each beside a copy
  * of as many bytes within the device; and updates of priorities. */
 #include "bench/device/parts.h"
 
@@ -67,7 +67,7 @@ static void prepare_gathers(gather_context *c, int64_t rows)
     };
     gpur_gather_request request = {.fields = fields,
                                    .field_count = 4,
-                                   .source = c->by_priority ? GPUR_SOURCE_IDS : GPUR_SOURCE_UNIFORM,
+                                   .source = c->by_priority ? GPUR_GATHER_IDS : GPUR_GATHER_UNIFORM,
                                    .rows = rows,
                                    .ids = to->id,
                                    .id = to->id,
@@ -107,7 +107,6 @@ static void run_gather(bench_report *report, gpur_device *device, gather_context
     bench_must(recorded_open(&copies, device, device_copy_record, &copy, 1, 1), name);
     bench_case one =
         bench_versus(name, "gather", GATHERS, recorded_run, "copy within the device", recorded_run, &gathers);
-    one.work = 2.0 * (double)rows * sizeof(melee_row), one.unit = "B";
     one.variants[1].context = &copies, one.variants[1].items = (double)copy.count;
     bench_run(report, &one);
     recorded_close(&copies);
@@ -200,7 +199,7 @@ void bench_gathers(bench_report *report, gpur_device *device, gpur_replay *repla
     publish_rows(c.replay, MAX_ROWS);
     updates.priorities = gpur_replay_priorities(c.replay);
     fill_updates(&updates);
-    run_updates(report, &updates); /* leaves random priorities for the draws */
+    run_updates(report, &updates); /* leaves random priorities for the samples */
     run_gathers(report, device, &c);
     gpur_device_free(device, updates.values);
     gpur_device_free(device, updates.ids);

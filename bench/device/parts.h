@@ -4,8 +4,7 @@
  * recorded step is made of, and recordings of whole steps. Work is recorded once and replayed many times between two
  * waits, so that a time is the device's, without the host.
  */
-#ifndef BENCH_DEVICE_PARTS_H
-#define BENCH_DEVICE_PARTS_H
+#pragma once
 
 #include "bench/lib/bench.h"
 #include "bench/lib/setup.h"
@@ -13,8 +12,7 @@
 
 /* `replay` is bench_melee_replay's, full of `rows`. */
 void bench_gathers(bench_report *report, gpur_device *device, gpur_replay *replay, int64_t rows); /* and priorities */
-void bench_pixels(bench_report *report, gpur_device *device);   /* frames to what a first convolution reads */
-void bench_products(bench_report *report, gpur_device *device); /* matrix products of a train step */
+void bench_pixels(bench_report *report, gpur_device *device); /* frames to what a first convolution reads */
 void bench_steps(bench_report *report, gpur_device *device, gpur_replay *replay); /* and nodes of a graph */
 
 typedef struct recorded {
@@ -42,8 +40,8 @@ device_copy device_copy_open(gpur_device *device, int64_t bytes);
 void device_copy_close(device_copy *c);
 gpur_status device_copy_record(void *context, gpur_stream *stream); /* a gpur_record_fn */
 
-/* A step counter in device memory, as a learner has one. Recorded draws read it, and count_step behind them adds 1, so
- * that no replay draws the rows of the one before, which would lie in the caches. */
+/* A step counter in device memory, as a learner has one. Recorded samples read it, and count_step behind them adds 1,
+ * so that no repetition samples the rows of the one before, which would lie in the caches. */
 typedef struct step_counter {
     gpur_device *device;
     struct counted *memory; /* on the device */
@@ -54,7 +52,5 @@ void step_counter_close(step_counter *c);
 const uint64_t *step_counter_value(const step_counter *c); /* (1) in device memory */
 gpur_status count_step(const step_counter *c, gpur_stream *stream);
 
-/* Publishes what was appended, so that recorded draws see it. */
+/* Publishes what was appended, so that recorded samples see it. */
 void publish_rows(gpur_replay *replay, int64_t batch);
-
-#endif

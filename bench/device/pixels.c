@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Draws of stacks of 4 frames of 84 x 84 bytes, frames stored once, for a first convolution that reads blocks of 4 x 4
- * pixels: in the library's one kernel behind the gather of the rows, and in two, the first of which writes the stacks'
- * bytes. Both draw the same rows and must write the same numbers. On a GPU the frames are more than its L2 cache holds.
+ * Samples of stacks of 4 frames of 84 x 84 bytes, frames stored once, for a first convolution that reads blocks of 4 x
+ * 4 pixels: in the library's one kernel behind the gather of the rows, and in two, the first of which writes the
+ * stacks' bytes. Both sample the same rows and must write the same numbers. On a GPU the frames are more than its L2
+ * cache holds.
  */
 #include "bench/device/parts.h"
 
@@ -14,7 +15,7 @@
 
 enum { SIDE = 84, BLOCK = 4, LINKS = 2 * STACK, DRAWS = 8, FRAMES = 20000, FRAMES_ON_CPU = 4000 };
 
-/* One of the two draws. */
+/* One of the two variants. */
 typedef struct pixel_gather {
     gpur_replay *replay;
     gpur_device *device;
@@ -42,7 +43,7 @@ static void prepare(pixel_gather *d)
         request.fields = fields, request.field_count = 2;
     for (int i = 0; i < DRAWS; i++) {
         request.seed = (uint64_t)i + 1;
-        bench_must(gpur_gather_plan_prepare(d->replay, &request, &d->drawing[i]), "a draw of pixels");
+        bench_must(gpur_gather_plan_prepare(d->replay, &request, &d->drawing[i]), "a sample of pixels");
     }
 }
 
@@ -98,7 +99,7 @@ static unsigned char *numbers_of(const pixel_gather *d)
     gpur_stream *stream = NULL;
     unsigned char *const x = bench_allocate((size_t)d->x_bytes);
     bench_must(gpur_stream_create(d->device, &stream), "stream");
-    bench_must(launch(d, stream, 0), "a draw of pixels");
+    bench_must(launch(d, stream, 0), "a sample of pixels");
     bench_must(gpur_stream_sync(stream), "sync");
     bench_must(gpur_device_copy(d->device, x, d->x, d->x_bytes), "copy");
     gpur_stream_destroy(stream);

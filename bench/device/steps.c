@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Whole train steps, from the draw to the last kernel. A case compares the variants of one decision: how many steps a
+ * Whole train steps, from the sample to the last kernel. A case compares the variants of one decision: how many steps a
  * graph holds, dependent launches, arithmetic, a graph of kernels or one kernel. The first steps of each variant are
  * compared with the float32 graph of the same seed. Also what a node of a graph costs that does nothing.
  */

@@ -223,26 +223,13 @@ static double items_of(const bench_case *c, const bench_variant *v)
     return v->items > 0 ? v->items : c->items > 0 ? c->items : 1;
 }
 
-static double take_sample(const bench_case *c, const bench_variant *v, int64_t repeats)
-{
-    if (v->before)
-        v->before(v->context);
-    const double seconds = bench_time(v->body, v->context, repeats) / items_of(c, v);
-    if (v->after)
-        v->after(v->context);
-    return seconds;
-}
-
 static void calibrate(bench_report *report, const bench_case *c, samples *s)
 {
     const double seconds = c->seconds > 0 ? c->seconds : report->options->seconds;
     for (int v = 0; v < c->count; v++) {
         const bench_variant *const variant = &c->variants[v];
         bench_show(report, name_of(c), 0);
-        if (c->single_calls || c->repeats)
-            s->repeats[v] = c->single_calls ? 1 : c->repeats;
-        else
-            s->repeats[v] = bench_calibrate(variant->body, variant->context, seconds);
+        s->repeats[v] = c->single_calls ? 1 : bench_calibrate(variant->body, variant->context, seconds);
     }
 }
 
@@ -258,9 +245,15 @@ static void take_samples(bench_report *report, const bench_case *c, samples *s)
         bench_show(report, name_of(c), (double)s->rounds / rounds);
         for (int v = 0; v < c->count; v++)
             for (int i = 0; i < turn; i++)
-                s->seconds[v][s->rounds + i] = take_sample(c, &c->variants[v], s->repeats[v]);
+                s->seconds[v][s->rounds + i] = bench_time(c->variants[v].body, c->variants[v].context, s->repeats[v]) /
+                                               items_of(c, &c->variants[v]);
     }
 }
+
+typedef struct bench_result {
+    bench_summary seconds[BENCH_MAX_VARIANTS]; /* of one item */
+    bench_summary ratio[BENCH_MAX_VARIANTS];
+} bench_result;
 
 static bench_result summarize(const bench_case *c, const samples *s)
 {
@@ -292,8 +285,6 @@ static void write_variant(bench_report *report, const bench_case *c, const sampl
         json_number(json, "ratio_low", ratio->low);
         json_number(json, "ratio_high", ratio->high);
     }
-    if (c->work > 0)
-        json_number(json, "per_second", c->work / time->median);
     json_number(json, "runs", s->rounds);
     if (s->rounds <= MAX_WRITTEN)
         json_numbers(json, "samples", s->seconds[v], s->rounds);
@@ -310,7 +301,6 @@ static void write_case(bench_report *report, const bench_case *c, const samples 
     json_text(json, "item", c->item);
     if (c->goal > 0)
         json_number(json, "goal", c->goal);
-    json_text(json, "unit", c->unit);
     if (c->count > 1)
         json_text(json, "reference", c->variants[c->reference].name);
     json_open_list(json, "variants");
@@ -326,8 +316,6 @@ static void print_variant(const bench_case *c, const bench_result *result, int v
     const bench_summary *const time = &result->seconds[v], *const ratio = &result->ratio[v];
     printf("  %-34s %9s  (%s to %s)", c->variants[v].name, time_text(time->median, median), time_text(time->low, low),
            time_text(time->high, high));
-    if (c->work > 0)
-        printf("  %.2f G%s/s", 1e-9 * c->work / time->median, c->unit);
     if (v != c->reference)
         printf("  ratio %.3f (%.3f to %.3f)", ratio->median, ratio->low, ratio->high);
     printf("%s%s\n", c->variants[v].note ? "  " : "", c->variants[v].note ? c->variants[v].note : "");
@@ -347,7 +335,7 @@ static void print_case(const bench_case *c, const bench_result *result)
     fflush(stdout);
 }
 
-bench_result bench_run(bench_report *report, const bench_case *c)
+void bench_run(bench_report *report, const bench_case *c)
 {
     static samples s;
     take_samples(report, c, &s);
@@ -356,7 +344,6 @@ bench_result bench_run(bench_report *report, const bench_case *c)
     print_case(c, &result);
     report->done++;
     report->missed += c->goal > 0 && result.ratio[0].median > c->goal;
-    return result;
 }
 
 void bench_absent(bench_report *report, const char *name, gpur_status status)

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Timing. A case has one variant, or several that do the same thing. Variants are sampled in turn, A B C A B C ..., so
- * that a machine that slows down slows all of them. A variant's time is the median of its samples. Where there are
+ * Timing. A case has one variant, or several that do the same thing. Variants are sampled alternately, A B C A B C ...,
+ * so that a machine that slows down slows all of them. A variant's time is the median of its samples. Where there are
  * several, each also has the median of the ratios of its samples to the reference's samples of the same round.
  * Intervals are distribution-free 95% intervals of a median (summary.h).
  */
-#ifndef BENCH_H
-#define BENCH_H
+#pragma once
 
 #include "json.h"
 #include "summary.h"
@@ -25,8 +24,6 @@ typedef struct bench_variant {
     double items;     /* things that one repeat handles; 0: the case's */
     bench_body body;
     void *context;
-    void (*before)(void *context); /* called around each sample, untimed; NULL: nothing to do */
-    void (*after)(void *context);
 } bench_variant;
 
 typedef struct bench_case {
@@ -36,11 +33,8 @@ typedef struct bench_case {
     double x;
     const char *item; /* "transition", "row", "step" */
     double items;     /* things that one repeat handles: times are per item; 0: 1 */
-    double work;      /* bytes or floating-point operations of one item, for the rate; 0: none */
-    const char *unit; /* of that work: "B", "FLOP" */
     double goal;      /* largest ratio that the first variant promises; 0: none */
     double seconds;   /* shortest sample; 0: as the options say */
-    int64_t repeats;  /* of a sample; 0: as many as fill `seconds` */
     double limit;     /* seconds after which the case ends; 0: 20; with --quick always 1 */
     int single_calls; /* 1: a sample is one call; a round is 50 of each variant, 10 in a row */
     int rounds;       /* at most; 0: as the options say */
@@ -88,14 +82,9 @@ typedef struct bench_report {
 /* `settings` describes the machine (bench_describe); `cases` is how many will follow, 0 when that is not known. */
 bench_report bench_begin(const bench_options *options, const char *title, const char *settings, int cases);
 
-typedef struct bench_result {
-    bench_summary seconds[BENCH_MAX_VARIANTS]; /* of one item */
-    bench_summary ratio[BENCH_MAX_VARIANTS];
-} bench_result;
-
 /* Runs all rounds, prints a line for each variant, and writes every sample. A case ends at its limit with as many
  * rounds as it then has, and with no fewer than BENCH_MIN_ROUNDS. */
-bench_result bench_run(bench_report *report, const bench_case *c);
+void bench_run(bench_report *report, const bench_case *c);
 
 /* A case that cannot be measured, with the last error as the reason: absent for GPUR_UNAVAILABLE, failed for any other
  * status. */
@@ -118,5 +107,3 @@ int64_t bench_calibrate(bench_body body, void *context, double seconds);
  * between two cases of the file. */
 void bench_show(bench_report *report, const char *name, double part);
 void bench_hide(void);
-
-#endif

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The result file of a benchmark: a head that describes machine and build, and a list of cases. Keys and values of a
  * case are appended one by one; json_case opens it and json_close_case closes it. */
-#ifndef BENCH_JSON_H
-#define BENCH_JSON_H
+#pragma once
 
 #include <stdio.h>
 
@@ -29,5 +28,3 @@ void json_numbers(json_file *json, const char *key, const double *values, int co
 void json_open_list(json_file *json, const char *key);
 void json_item(json_file *json, int index, const char *name); /* opens an object, and closes the one before */
 void json_close_list(json_file *json);
-
-#endif

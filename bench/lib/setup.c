@@ -192,7 +192,7 @@ void bench_small_free(void *arrays[SMALL_FIELDS])
         free(arrays[f]);
 }
 
-gpur_replay *bench_small_replay(gpur_device *device, int64_t capacity, int32_t feed)
+gpur_replay *bench_small_replay(gpur_device *device, int64_t capacity, int32_t upload)
 {
     void *arrays[SMALL_FIELDS];
     gpur_replay_config config;
@@ -200,7 +200,7 @@ gpur_replay *bench_small_replay(gpur_device *device, int64_t capacity, int32_t f
     config.capacity = capacity;
     config.fields = small_fields;
     config.field_count = SMALL_FIELDS;
-    config.upload = feed;
+    config.upload = upload;
     gpur_replay *const replay = bench_create(device, &config);
     gpur_writer *const writer = bench_writer(replay);
     bench_small_block(arrays);

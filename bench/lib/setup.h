@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* What the benchmarks share: random numbers, memory, and replays filled with transitions of several kinds. Every call
  * that cannot succeed says why and exits: 77 where a device or library is missing, 1 for everything else. */
-#ifndef BENCH_SETUP_H
-#define BENCH_SETUP_H
+#pragma once
 
 #include "gpureplay.h"
 
@@ -31,7 +30,7 @@ gpur_writer *bench_writer(gpur_replay *replay);
 unsigned char *bench_host_memory(gpur_device *device, int64_t bytes);
 void bench_host_free(gpur_device *device, unsigned char *memory);
 
-/* Draws `count` rows and waits for them. */
+/* Samples `count` rows and waits for them. */
 void bench_sample(gpur_replay *replay, int64_t count);
 
 /* The paper's transitions: 27 + 1 + 1 + 1 + 27 numbers [Parr 2018, section 4]. */
@@ -58,7 +57,7 @@ enum { SMALL_FIELDS = 6, SMALL_CAPACITY = 100000, SMALL_BYTES = 42, SMALL_BLOCK 
 extern const size_t small_bytes[SMALL_FIELDS];
 void bench_small_block(void *arrays[SMALL_FIELDS]); /* (SMALL_BLOCK) rows, an array a field */
 void bench_small_free(void *arrays[SMALL_FIELDS]);
-gpur_replay *bench_small_replay(gpur_device *device, int64_t capacity, int32_t feed); /* full */
+gpur_replay *bench_small_replay(gpur_device *device, int64_t capacity, int32_t upload); /* full */
 
 /* Transitions of pixels: two stacks of 4 frames of 84 x 84 bytes, full of noise. */
 enum { FRAME_BYTES = 84 * 84, STACK = 4, STACK_BYTES = STACK * FRAME_BYTES, PIXELS_BATCH = 1024, EPISODE = 500 };
@@ -71,5 +70,3 @@ gpur_replay *bench_frames_replay(gpur_device *device, int64_t capacity, int32_t 
 
 /* A learner of a preset. 0: the preset's own batch size, and its own number of outputs. */
 gpur_learner *bench_learner(gpur_replay *replay, const char *preset, int64_t batch, int32_t outputs);
-
-#endif

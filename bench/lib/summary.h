@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Statistics of samples, and how a time is printed. */
-#ifndef BENCH_SUMMARY_H
-#define BENCH_SUMMARY_H
+#pragma once
 
 typedef struct bench_summary {
     double median, low, high; /* low to high: the distribution-free 95% interval of the median */
@@ -23,5 +22,3 @@ enum { TIME_TEXT = 16 };
 
 /* Three digits and a unit: "6.56 ms". Returns `text`. */
 const char *time_text(double seconds, char text[TIME_TEXT]);
-
-#endif

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import argparse
 import ctypes
 import gc
 import json
@@ -12,7 +13,7 @@ import platform
 import re
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -82,6 +83,46 @@ def write_report(path: str | None, head: dict[str, Any], cases: list[dict[str, A
     part = Path(f"{path}.part")
     part.write_text(text, encoding="utf-8")
     os.replace(part, path)
+
+
+def parser_of(about: str | None, rounds: int, quick: str, only: str) -> argparse.ArgumentParser:
+    """The options that all comparisons have."""
+    parser = argparse.ArgumentParser(description=(about or "").split("\n\n", maxsplit=1)[0])
+    parser.add_argument("--rounds", type=int, help=f"samples of each, alternately; 6 or more ({rounds})")
+    parser.add_argument("--quick", action="store_true", help=quick)
+    parser.add_argument("--only", help=f"{only}, separated by commas; gpureplay is always one")
+    parser.add_argument("--json", help="file for the report with every sample")
+    return parser
+
+
+def add_device(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--device", default="cpu", help="cpu (default) or cuda:N")
+    parser.add_argument("--threads", type=int, default=1, help="CPU threads for each, and cores for the process (1)")
+
+
+def parse(parser: argparse.ArgumentParser, arguments: list[str], rounds: int, quick_rounds: int) -> argparse.Namespace:
+    given = parser.parse_args(arguments)
+    given.rounds = given.rounds or (quick_rounds if given.quick else rounds)
+    for name, least in (("threads", 1), ("rounds", 6)):
+        if getattr(given, name, least) < least:
+            parser.error(f"--{name} is {getattr(given, name)}; it must be {least} or more")
+    return given
+
+
+def collect(head: dict[str, Any], cases: Iterable[dict[str, Any]], path: str | None) -> list[dict[str, Any]]:
+    """Prints and reports the cases as they are measured. Ctrl-C ends it, with the cases until then."""
+    done: list[dict[str, Any]] = []
+    try:
+        for case in cases:
+            done.append(case)
+            show("")
+            print_case(case)
+            write_report(path, head, done)
+    except KeyboardInterrupt:
+        head["interrupted"] = True
+        print(f"interrupted; cases done: {len(done)}", file=sys.stderr)
+    write_report(path, head, done)
+    return done
 
 
 def show(text: str) -> None:

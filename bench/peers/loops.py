@@ -11,7 +11,6 @@ the cores meanwhile, as environments do. The steps are made before the clock run
 
 from __future__ import annotations
 
-import argparse
 import importlib
 import itertools
 import multiprocessing
@@ -118,36 +117,26 @@ def _spin() -> None:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n\n", maxsplit=1)[0])
+    parser = common.parser_of(__doc__, ROUNDS, "two cases, fewer and shorter samples", "libraries")
     parser.add_argument("--busy", type=int, default=0, help="processes that use the cores meanwhile (0)")
-    parser.add_argument("--rounds", type=int, help=f"samples of each, in turn ({ROUNDS})")
-    parser.add_argument("--quick", action="store_true", help="two cases, fewer and shorter samples")
-    parser.add_argument("--only", default=",".join(LIBRARIES), help="libraries, separated by commas")
-    parser.add_argument("--json", help="file for the report with every sample")
-    given = parser.parse_args()
-    rounds = given.rounds or (QUICK_ROUNDS if given.quick else ROUNDS)
-    libraries = [name for name in given.only.split(",") if name in LIBRARIES]
+    given = common.parse(parser, sys.argv[1:], ROUNDS, QUICK_ROUNDS)
+    rounds, iterations = given.rounds, QUICK_ITERATIONS if given.quick else ITERATIONS
+    wanted = f"{given.only},gpureplay".split(",") if given.only else LIBRARIES
+    libraries = [name for name in LIBRARIES if name in wanted]
     head = {"title": "whole loops of several libraries", "machine": common.describe_machine(),
             "settings": {"busy_processes": given.busy, "rounds": rounds, "quick": given.quick}, "interrupted": False}
     print(f"{head['machine']}\nTimes of one iteration of the loop; ours / theirs, below 1: ours is faster.")
-    cases: list[dict[str, Any]] = []
     context = multiprocessing.get_context("spawn")
     busy = [context.Process(target=_spin, daemon=True) for _ in range(given.busy)]
     for process in busy:
         process.start()
     try:
-        for case in CASES[:QUICK_CASES] if given.quick else CASES:
-            cases.append(measure(case, rounds, QUICK_ITERATIONS if given.quick else ITERATIONS, libraries))
-            common.print_case(cases[-1])
-            common.write_report(given.json, head, cases)
-    except KeyboardInterrupt:
-        head["interrupted"] = True
-        print("interrupted; finished cases are in the report", file=sys.stderr)
+        common.collect(head, (measure(case, rounds, iterations, libraries)
+                              for case in (CASES[:QUICK_CASES] if given.quick else CASES)), given.json)
     finally:
         for process in busy:
             process.kill()
             process.join()
-    common.write_report(given.json, head, cases)
     return 130 if head["interrupted"] else 0
 
 

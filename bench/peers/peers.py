@@ -26,24 +26,13 @@ SECONDS, QUICK_SECONDS = 5e-3, 1e-3  # of one sample, at least
 
 
 def _options(arguments: list[str]) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n\n", maxsplit=1)[0])
-    parser.add_argument("--device", default="cpu", help="cpu (default) or cuda:N, for those that keep their rows there")
-    parser.add_argument("--threads", type=int, default=1, help="CPU threads for each, and cores for the process (1)")
-    parser.add_argument("--rounds", type=int, help=f"samples of each, in turn; 6 or more ({ROUNDS})")
-    parser.add_argument("--quick", action="store_true", help=f"fewer sizes, shorter samples, {QUICK_ROUNDS} rounds")
+    parser = common.parser_of(__doc__, ROUNDS, f"fewer sizes, shorter samples, {QUICK_ROUNDS} rounds", "libraries")
+    common.add_device(parser)
     parser.add_argument("--kinds", help="kinds of cases, separated by commas: uniform, prioritized, trees (priorities "
                         "without rows), frames (stacks stored once), returns (3 steps, by priority), drop-in "
                         "(gpureplay.sb3 in place of sb3's), once (the same with optimize_memory_usage), extension "
                         "(ours with and without the extension module), files; all")
-    parser.add_argument("--only", help="libraries, separated by commas; gpureplay is always one")
-    parser.add_argument("--json", help="file for the report with every sample")
-    given = parser.parse_args(arguments)
-    given.rounds = given.rounds or (QUICK_ROUNDS if given.quick else ROUNDS)
-    if given.threads < 1:
-        parser.error(f"--threads is {given.threads}; it must be 1 or more")
-    if given.rounds < 6:
-        parser.error(f"--rounds is {given.rounds}; it must be 6 or more")
-    return given
+    return common.parse(parser, arguments, ROUNDS, QUICK_ROUNDS)
 
 
 def _named(option: str, given: str | None, there: tuple[str, ...]) -> tuple[str, ...]:
@@ -182,21 +171,12 @@ def main(arguments: list[str]) -> int:
     if error:
         print(f"peers.py: {given.device}: {error}", file=sys.stderr)
         return 77
-    head, cases = _head(given, cores, kinds, absent), []
+    head = _head(given, cores, kinds, absent)
     runner = Runner(kinds, Settings(given.device, given.threads), given.rounds,
                     QUICK_SECONDS if given.quick else SECONDS)
     _print_head(head)
-    try:
-        for group in workloads.groups(given.quick, tuple({kind.kind for kind in kinds})):
-            for case in runner.run(group):
-                cases.append(case)
-                common.show("")
-                common.print_case(case)
-                common.write_report(given.json, head, cases)
-    except KeyboardInterrupt:
-        head["interrupted"] = True
-        print(f"peers.py: interrupted; cases done: {len(cases)}", file=sys.stderr)
-    common.write_report(given.json, head, cases)
+    groups = workloads.groups(given.quick, tuple({kind.kind for kind in kinds}))
+    cases = common.collect(head, (case for group in groups for case in runner.run(group)), given.json)
     failed = [case["name"] for case in cases if not any(one["name"] == OURS and "seconds" in one
                                                          for one in case["variants"])]
     return 130 if head["interrupted"] else int(bool(failed))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Libraries in turn, A B C A B C ..., so that a machine that slows down slows all of them."""
+"""Libraries alternately, A B C A B C ..., so that a machine that slows down slows all of them."""
 
 from __future__ import annotations
 
@@ -157,7 +157,7 @@ def interleave(runs: dict[str, Run], rounds: int, seconds: float, untimed: int =
             for name in order:
                 runs[name](untimed)
                 samples[name].append(clock(runs[name], repeats[name]))
-            order.append(order.pop(0))
+            order = order[1:] + order[:1]
     finally:
         gc.enable()
     return samples

@@ -3,8 +3,8 @@
  * Batched append of 228-byte transitions against a memcpy of the same bytes into as much memory [Parr 2018, section 5:
  * 37.5 us a transition into the GPU table, 1.4 us into a list in RAM]. Floor: 228 B read and 228 B written a row.
  *
- * Then small transitions given field by field, by either feed, against a memcpy of the six arrays. Floor: 42 B read and
- * a line of 64 B written a row.
+ * Then small transitions given field by field, with either kind of upload, against a memcpy of the six arrays. Floor:
+ * 42 B read and a line of 64 B written a row.
  */
 #include "bench/lib/bench.h"
 #include "bench/lib/setup.h"
@@ -95,17 +95,17 @@ static void copy_fields(void *context, int64_t repeats)
 }
 
 /* These have no goal: the memcpy does not transpose arrays into rows. */
-static void run_fields(bench_report *report, gpur_device *device, int32_t feed, int cases)
+static void run_fields(bench_report *report, gpur_device *device, int32_t upload, int cases)
 {
     static const int64_t counts[] = {SMALL_BLOCK, 256};
     fields_context c = {.memory = bench_host_memory(device, (int64_t)SMALL_CAPACITY * SMALL_BYTES)};
-    gpur_replay *const replay = bench_small_replay(device, SMALL_CAPACITY, feed);
+    gpur_replay *const replay = bench_small_replay(device, SMALL_CAPACITY, upload);
     c.writer = bench_writer(replay);
     bench_small_block(c.arrays);
     for (int i = 0; i < cases; i++) {
         char name[64];
         snprintf(name, sizeof name, "fields %lld x 42 B, %s", (long long)counts[i],
-                 feed == GPUR_UPLOAD_COPY ? "copy" : "scatter");
+                 upload == GPUR_UPLOAD_COPY ? "copy" : "scatter");
         c.count = counts[i];
         const bench_case one =
             bench_versus(name, "transition", (double)c.count, append_fields, "memcpy", copy_fields, &c);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Draws and updates by priority, of 1,000,000 and 10,000,000 transitions of one byte, against a plainly written binary
- * sum tree in double. Ours includes what comes with the call: the gather of that byte, discounts, ids, a batch of the
- * pool; for updates the check of the ids. The device uses all its threads; the tree uses one.
+ * Samples and updates by priority, of 1,000,000 and 10,000,000 transitions of one byte, against a plainly written
+ * binary sum tree in double. Ours includes what comes with the call: the gather of that byte, discounts, ids, a batch
+ * of the pool; for updates the check of the ids. The device uses all its threads; the tree uses one.
  */
 #include "bench/lib/bench.h"
 #include "bench/lib/setup.h"
@@ -12,7 +12,7 @@
 
 /*
  * Prioritized replay as it is commonly written for a CPU: a binary tree of sums in one array, in which node n has the
- * children 2 n and 2 n + 1; draws descend it and updates ascend it [Schaul et al. 2016, appendix B.2.1].
+ * children 2 n and 2 n + 1; a sample descends it and updates ascend it [Schaul et al. 2016, appendix B.2.1].
  */
 typedef struct sum_tree {
     int64_t entries, leaves; /* leaves: the next power of two */

@@ -89,7 +89,8 @@ static void copy_stacks(void *context, int64_t repeats)
 typedef struct table_kind {
     const char *name, *baseline;
     int64_t rows, pitch, bytes, largest;
-    double goal; /* 0 for small rows: the bare loop leaves out the draw and nine arrays, which are most of the work */
+    double
+        goal; /* 0 for small rows: the bare loop leaves out the sampling and nine arrays, which are most of the work */
     bench_body copy;
 } table_kind;
 

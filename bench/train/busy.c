@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Calls of the CPU device with its default threads against the same calls with one thread, while 0, 1, 2 and 4 other
- * processes keep the cores busy. Samples are single calls, ten of each variant in turn, so that both see the same
+ * processes keep the cores busy. Samples are single calls, ten of each variant alternately, so that both see the same
  * machine: the median and the 99th percentile of a call are what a user waits.
  */
 #include "bench/lib/bench.h"

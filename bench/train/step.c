@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A train step of preset "melee-gpu" on the CPU device (draw to target copy) against the matrix products it is made of,
- * called bare, in order, on memory of the same sizes. Floor: those products.
+ * A train step of preset "melee-gpu" on the CPU device (sample to target copy) against the matrix products it is made
+ * of, called bare, in order, on memory of the same sizes. Floor: those products.
  */
 #include "bench/lib/bench.h"
 #include "bench/lib/setup.h"

@@ -91,15 +91,15 @@ GPUR_API gpur_status gpur_replay_save(gpur_replay *replay, const char *path, con
  *
  * Writers. The file contains the state of each writer, in the order in which the writers were created. The first writer
  * of this replay gets the first state, the second writer the second one, and so on. Remaining states are stored for new
- * writers: a new writer gets the first remaining state if it has the same num_envs, autoreset and input. A writer
- * without a state has no open episodes afterwards.
+ * writers: a new writer gets the first remaining state if it has the same num_envs, autoreset and observations. A
+ * writer without a state has no open episodes afterwards.
  *
  * Threads and waiting are those of gpur_replay_save.
  *
  *   path      the name of a file
  *   options   may be NULL
  *
- *   GPUR_INVALID_ARGUMENT  a setting differs, or a writer's num_envs, autoreset or input, or the file has more
+ *   GPUR_INVALID_ARGUMENT  a setting differs, or a writer's num_envs, autoreset or observations, or the file has more
  *                          transitions than the capacity; the message has the value of the file and that of the replay.
  *                          Or NULL for the replay or the path. Nothing has changed
  *   GPUR_FILE_ERROR        see the top of this file; or the file has counts, priorities, episodes or links that no

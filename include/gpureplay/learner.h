@@ -123,7 +123,7 @@ GPUR_API gpur_status gpur_learner_config_init(gpur_learner_config *config, uint6
  *   "nature-dqn"      three convolutions and 512 units on four frames of 84 x 84 [Mnih et al. 2015], in the version of
  *                     the baseline of Daley & Amato 2021: centered RMSProp, Glorot weights, a target copy every
  *                     C / F = 10,000 / 4 = 2,500 train steps. 18 actions, all of an Atari console: set
- *                     `outputs` to those of the game
+ *                     `network.num_actions` to those of the game
  *   "nature-dueling"  the same with two branches of 512, double DQN and gradients clipped to norm 10 [Wang et al.
  *                     2016]. Unlike in the paper, the gradient that enters the last convolution is not scaled by
  *                     1 / sqrt(2)
@@ -148,9 +148,9 @@ GPUR_API gpur_status gpur_learner_config_preset(gpur_learner_config *config, con
  * reward, one float32; and terminated, one byte. For a network that begins with a convolution, obs must have three
  * axes, in the order of network.input_layout. Other networks read any obs, flattened.
  *
- * A transition whose action is not 0 to outputs - 1 does not train anything: its loss and gradient are 0, but it counts
- * in the mean over the batch. gpur_learner_stats counts such transitions. If priorities are written back, its TD error
- * is 0.
+ * A transition whose action is not 0 to num_actions - 1 does not train anything: its loss and gradient are 0, but it
+ * counts in the mean over the batch. gpur_learner_stats counts such transitions. If priorities are written back, its TD
+ * error is 0.
  *
  *   config   settings; read before the call returns
  *   learner  receives the handle, or NULL if the call fails; destroy it with gpur_learner_destroy
@@ -275,7 +275,7 @@ GPUR_API gpur_status gpur_learner_act(gpur_learner *learner, int64_t count, cons
  * Computes the Q values of observations. Like gpur_learner_act otherwise: threads, weights, errors and the other
  * arguments.
  *
- *   q  (count, outputs) float32 in host memory; filled in when the call returns
+ *   q  (count, num_actions) float32 in host memory; filled in when the call returns
  */
 GPUR_API gpur_status gpur_learner_q_values(gpur_learner *learner, int64_t count, const void *obs, float *q,
                                            void *stream);
@@ -299,7 +299,7 @@ typedef struct gpur_learner_stats {
     double steps_per_second; /* since the last call */
     int64_t device_bytes;    /* device memory of this learner */
     int64_t actions;         /* actions chosen */
-    int64_t invalid_actions; /* transitions that trained nothing because their action was not 0 to outputs - 1 */
+    int64_t invalid_actions; /* transitions that trained nothing because their action was not 0 to num_actions - 1 */
     int64_t pinned_bytes;    /* host memory of this learner, pinned on CUDA */
 } gpur_learner_stats;
 

@@ -72,7 +72,7 @@ typedef struct gpur_network_config {
 
 /*
  * How weights are initialized. Biases begin at 0, except with GPUR_INIT_FAN_IN. In these formulas `inputs` and
- * `num_actions` are the numbers of inputs and units of a dense layer; for a convolution they are kernel x kernel x
+ * `outputs` are the numbers of inputs and units of a dense layer; for a convolution they are kernel x kernel x
  * channels and kernel x kernel x filters.
  */
 enum {

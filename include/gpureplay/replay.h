@@ -113,12 +113,11 @@ enum {
 
 /* When appended transitions are published. */
 enum {
-    GPUR_FLUSH_AUTO = 0,   /* before each launch, which flushes and so sees every transition that earlier calls of its
-                            thread have appended */
+    GPUR_FLUSH_AUTO = 0,   /* each launch flushes first, and sees all that its thread has appended */
     GPUR_FLUSH_MANUAL = 1, /* when a staging block is full, or when gpur_writer_flush is called; the next launch sees
                               it. A full block that overwrites transitions is copied while the next launch runs, and the
-                              launch after that sees it. Appending device arrays counts as a full block, however few
-                              rows they have, and uploads the open block first (see gpur_writer_append_fields) */
+                              launch after that sees it. Device arrays are uploaded at once, as if they were a full
+                              block, after the open block (see gpur_writer_append_fields) */
 };
 
 /* What an append does when no staging block is free, because all of them are being uploaded. */

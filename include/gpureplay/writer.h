@@ -93,9 +93,9 @@ GPUR_API gpur_status gpur_writer_create(gpur_replay *replay, int32_t num_envs, g
 
 /*
  * Destroys a writer, and must be called before the replay is destroyed. Open episodes end as if truncated after their
- * last step: their steps that are waiting for an n-step return become transitions, and episodes_cut counts the
- * episodes. Then the writer flushes. For this it waits for staging blocks even under GPUR_WHEN_FULL_ERROR. If the
- * device fails, a later call of the replay reports it. NULL does nothing.
+ * last step: their steps that are waiting for an n-step return become transitions, and truncated_on_close of
+ * gpur_replay_stats counts the episodes. Then the writer flushes. For this it waits for staging blocks even under
+ * GPUR_WHEN_FULL_ERROR. If the device fails, a later call of the replay reports it. NULL does nothing.
  */
 GPUR_API void gpur_writer_destroy(gpur_writer *writer);
 
@@ -103,7 +103,7 @@ GPUR_API void gpur_writer_destroy(gpur_writer *writer);
  * Begins a new episode of one environment or of all.
  *
  * An episode that is still open ends as if truncated after its last step: its steps that are waiting for an n-step
- * return become transitions. It is not counted in episodes_cut.
+ * return become transitions. It is not counted in truncated_on_close.
  *
  *   env   0 to num_envs - 1, or -1 for all environments
  *   obs   the first observation, (...); with env = -1 that of each environment, (num_envs, ...)
@@ -137,8 +137,8 @@ typedef struct gpur_step_input {
  * With the replay's n_step = n, a transition spans m steps. Its obs, action and extras are those of its first step. Its
  * reward is r(0) + gamma r(1) + ... + gamma^(m-1) r(m-1), with each r clipped first. Its next_obs is the observation
  * after its last step, and its terminated and truncated are those of its last step [n-step return: Sutton & Barto 2018,
- * eq. 7.1; Horgan et al. 2018, section 3]. m is n, except at the end of an episode: there each step that has not begun
- * a transition yet begins a shorter one, which ends with the episode.
+ * eq. 7.1; Horgan et al. 2018, section 3]. m is n, except at the end of an episode: there every step that still waits
+ * for later ones starts a shorter transition, which ends with the episode.
  *
  * These fields are filled in, too, if the schema has them:
  *
@@ -175,8 +175,8 @@ typedef struct gpur_episode_info {
     uint64_t size;   /* sizeof(gpur_episode_info), as the caller was compiled: set it before the call */
     int64_t steps;   /* steps of the open episode; 0 if none is open */
     int32_t state;   /* GPUR_EPISODE_* */
-    int32_t pending; /* steps that have not begun a transition yet, less than n_step. If the next step ends the episode,
-                        it completes this many transitions and one more */
+    int32_t pending; /* steps whose transitions are not complete yet, less than n_step. If the next step ends the
+                        episode, it completes this many transitions and one more */
 } gpur_episode_info;
 
 /*

@@ -2,8 +2,7 @@
 /* col2im, the adjoint of im2col: each number of an image is the sum of the patches' numbers that im2col copies it to.
  * It turns the gradient of the patches into that of a convolution's input. Arguments and shapes: gpur_col2im_args.
  * A CPU's thread computes whole pixels. */
-#ifndef GPUR_KERNELS_CONV_COL2IM_H
-#define GPUR_KERNELS_CONV_COL2IM_H
+#pragma once
 
 #include "kernels/args_conv.h"
 #include "kernels/target/thread.h"
@@ -66,5 +65,3 @@ GPUR_KERNEL(col2im)
         gpur_col2im_pixel(a, pixel, all);
     }
 }
-
-#endif

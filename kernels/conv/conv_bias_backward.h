@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Backward pass through a convolution's activation and bias: dy *= activation'(y), in place, and sums of dy over runs
  * of GPUR_CONV_BIAS_ROWS rows, in a fixed order. Arguments and shapes: gpur_conv_bias_backward_args. */
-#ifndef GPUR_KERNELS_CONV_CONV_BIAS_BACKWARD_H
-#define GPUR_KERNELS_CONV_CONV_BIAS_BACKWARD_H
+#pragma once
 
 #include "kernels/args_conv.h"
 #include "kernels/learn/layer_backward.h"
@@ -29,5 +28,3 @@ GPUR_KERNEL_OF(conv_bias_backward, 512)
         gpur_columns_backward(at, &run_args, tile);
     }
 }
-
-#endif

@@ -2,8 +2,7 @@
 /* im2col: row (n, y, x) of the result is the K x K x C inputs of one output pixel of a convolution, with zeros in the
  * padding. The convolution then is a matrix product with the filters. Arguments and shapes: gpur_im2col_args. A CPU's
  * thread copies whole runs. */
-#ifndef GPUR_KERNELS_CONV_IM2COL_H
-#define GPUR_KERNELS_CONV_IM2COL_H
+#pragma once
 
 #include "kernels/args_conv.h"
 #include "kernels/lib/bf16.h"
@@ -68,5 +67,3 @@ GPUR_KERNEL(im2col)
         a->columns[i] = gpur_im2col_read(a, &run, within - ky * run_length);
     }
 }
-
-#endif

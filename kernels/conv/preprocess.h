@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Preprocessing of observations for the first layer: x = obs * scale, as (H, W, C), with space-to-depth blocks.
  * Arguments, shapes and layouts: gpur_preprocess_args. */
-#ifndef GPUR_KERNELS_CONV_PREPROCESS_H
-#define GPUR_KERNELS_CONV_PREPROCESS_H
+#pragma once
 
 #include "kernels/args_conv.h"
 #include "kernels/lib/bf16.h"
@@ -72,5 +71,3 @@ GPUR_KERNEL(preprocess)
             gpur_preprocess_pixel(a, n, y, x);
     }
 }
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Rounds float32 to bfloat16, to the nearest, ties to even. Arguments and shapes: gpur_round_bf16_args. */
-#ifndef GPUR_KERNELS_CONV_ROUND_BF16_H
-#define GPUR_KERNELS_CONV_ROUND_BF16_H
+#pragma once
 
 #include "kernels/args_conv.h"
 #include "kernels/lib/bf16.h"
@@ -27,5 +26,3 @@ GPUR_KERNEL(round_bf16)
     for (int64_t i = 4 * quads + rest.first; i < 4 * quads + rest.last; i += rest.step)
         a->to[i] = gpur_bf16_round(a->from[i]);
 }
-
-#endif

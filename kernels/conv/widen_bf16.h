@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Converts bfloat16 to float32, which is exact; with a bias, computes activation(x + bias). Arguments and shapes:
  * gpur_widen_bf16_args. */
-#ifndef GPUR_KERNELS_CONV_WIDEN_BF16_H
-#define GPUR_KERNELS_CONV_WIDEN_BF16_H
+#pragma once
 
 #include "kernels/args_conv.h"
 #include "kernels/lib/bf16.h"
@@ -51,5 +50,3 @@ GPUR_KERNEL(widen_bf16)
     gpur_widen_span(a, gpur_grid_span(at, quads), 0, 4);
     gpur_widen_span(a, gpur_grid_span(at, a->count - 4 * quads), 4 * quads, 1);
 }
-
-#endif

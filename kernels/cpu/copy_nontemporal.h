@@ -2,8 +2,7 @@
 /* Non-temporal copies of a CPU: they bypass the caches, so that lines which are overwritten as a whole are not
  * fetched first. Sanitizers do not see such stores. In their builds, and on processors without such stores, a copy is
  * a memcpy. */
-#ifndef GPUR_KERNELS_CPU_COPY_NONTEMPORAL_H
-#define GPUR_KERNELS_CPU_COPY_NONTEMPORAL_H
+#pragma once
 
 #include "kernels/target/thread.h"
 
@@ -58,6 +57,4 @@ GPUR_FN void gpur_memcpy_nt(unsigned char *to, const unsigned char *from, int64_
 {
     memcpy(to, from, (size_t)bytes);
 }
-#endif
-
 #endif

@@ -2,8 +2,7 @@
 /* Copies one long value on a CPU while prefetching the next, line by line. Prefetching a whole large row before
  * copying another would fill the first-level cache twice over and saturate the line-fill buffers, so that stores
  * would wait. */
-#ifndef GPUR_KERNELS_CPU_COPY_PREFETCH_H
-#define GPUR_KERNELS_CPU_COPY_PREFETCH_H
+#pragma once
 
 #include "kernels/cpu/copy_nontemporal.h"
 
@@ -47,5 +46,3 @@ GPUR_FN void gpur_copy_prefetch_nt(unsigned char *to, const unsigned char *from,
     }
     memcpy(to + last, from + last, (size_t)(bytes - last));
 }
-
-#endif

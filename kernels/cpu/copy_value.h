@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Copies values of a field by one thread, of any alignment. Every copy has a size that the compiler knows: a call of
  * memcpy with an unknown length takes as long as copying several short values. */
-#ifndef GPUR_KERNELS_CPU_COPY_VALUE_H
-#define GPUR_KERNELS_CPU_COPY_VALUE_H
+#pragma once
 
 #include "kernels/target/thread.h"
 
@@ -83,5 +82,3 @@ GPUR_FN void gpur_copy_flags(const gpur_column *c, int64_t rows)
         for (int64_t j = 0; j < c->bytes; j++)
             to[j] = from[j] != 0;
 }
-
-#endif

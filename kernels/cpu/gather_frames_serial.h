@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Serial version of gather_frames. A row's stacks are rebuilt one after the other, so a frame that both hold is still
  * in the nearest cache for the second. */
-#ifndef GPUR_KERNELS_CPU_GATHER_FRAMES_SERIAL_H
-#define GPUR_KERNELS_CPU_GATHER_FRAMES_SERIAL_H
+#pragma once
 
 #include "kernels/args_frames.h"
 #include "kernels/cpu/copy_nontemporal.h"
@@ -85,5 +84,3 @@ GPUR_FN void gpur_gather_frames_serial(const gpur_gather_frames_args *a, int64_t
     if (a->next_obs)
         gpur_stack_build(a, a->next_obs + b * a->next_pitch, links + a->stack);
 }
-
-#endif

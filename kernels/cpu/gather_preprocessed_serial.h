@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Serial version of gather_preprocessed. It interleaves the frames of one row of space-to-depth blocks in the
  * first-level cache and converts them from there. */
-#ifndef GPUR_KERNELS_CPU_GATHER_PREPROCESSED_SERIAL_H
-#define GPUR_KERNELS_CPU_GATHER_PREPROCESSED_SERIAL_H
+#pragma once
 
 #include "kernels/cpu/gather_frames_serial.h"
 #include "kernels/conv/preprocess.h"
@@ -87,5 +86,3 @@ GPUR_FN void gpur_gather_preprocessed_serial(const gpur_gather_preprocessed_args
     gpur_preprocessed_stack(a, f->obs + b * f->obs_pitch, links);
     gpur_preprocessed_stack(a, f->next_obs + b * f->next_pitch, links + f->stack);
 }
-
-#endif

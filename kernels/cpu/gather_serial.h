@@ -2,8 +2,7 @@
 /* Serial gather, software-pipelined: it samples and prefetches one row tile while it copies the previous tile field
  * by field. Large rows have smaller tiles, because the number of outstanding cache lines is limited. The largest rows
  * prefetch the next row while they are copied. */
-#ifndef GPUR_KERNELS_CPU_GATHER_SERIAL_H
-#define GPUR_KERNELS_CPU_GATHER_SERIAL_H
+#pragma once
 
 #include "kernels/cpu/copy_prefetch.h"
 #include "kernels/replay/sample_rows.h"
@@ -66,7 +65,7 @@ GPUR_FN void gpur_row_tile_sample_uniform(const gpur_sample_state *state, const 
 GPUR_FN void gpur_row_tile_sample(const gpur_sample_state *state, const gpur_gather_args *a, gpur_row_tile *tile)
 {
     tile->missing = 0;
-    if (a->source == GPUR_SOURCE_UNIFORM && state->window.count > 0) {
+    if (a->source == GPUR_GATHER_UNIFORM && state->window.count > 0) {
         gpur_row_tile_sample_uniform(state, a, tile);
         return;
     }
@@ -274,5 +273,3 @@ GPUR_FN void gpur_gather_serial(gpur_thread at, const gpur_sample_state *state, 
     if (gpur_gather_is_nontemporal(a))
         gpur_nt_fence();
 }
-
-#endif

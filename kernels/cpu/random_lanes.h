@@ -5,8 +5,7 @@
  * upper halves does not matter until the end. Compilers do not find that instruction in a plain loop, which takes two
  * to four times as long.
  */
-#ifndef GPUR_KERNELS_CPU_RANDOM_LANES_H
-#define GPUR_KERNELS_CPU_RANDOM_LANES_H
+#pragma once
 
 #include "kernels/target/thread.h"
 
@@ -64,5 +63,3 @@ GPUR_FN void gpur_random_lanes(uint64_t seed, uint32_t purpose, uint64_t step, u
     v0 = v1 << 32 | (v0 & 0xFFFFFFFFu);
     memcpy(words, &v0, sizeof v0);
 }
-
-#endif

@@ -5,8 +5,7 @@
  * are not fetched first. If a row is longer than a tile, its long values are written directly, with non-temporal
  * stores.
  */
-#ifndef GPUR_KERNELS_CPU_SCATTER_SERIAL_H
-#define GPUR_KERNELS_CPU_SCATTER_SERIAL_H
+#pragma once
 
 #include "kernels/lib/clip.h"
 #include "kernels/cpu/copy_nontemporal.h"
@@ -108,5 +107,3 @@ GPUR_FN void gpur_scatter_serial(gpur_thread at, const gpur_scatter_args *a)
     for (int64_t n = span.first; a->rewards && n < span.last; n++)
         gpur_scatter_reward(a, n);
 }
-
-#endif

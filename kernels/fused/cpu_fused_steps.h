@@ -5,8 +5,7 @@
  * a host compiler would no longer inline such a body into the entry of its own kernel, where many of its values are
  * constants.
  */
-#ifndef GPUR_KERNELS_FUSED_CPU_FUSED_STEPS_H
-#define GPUR_KERNELS_FUSED_CPU_FUSED_STEPS_H
+#pragma once
 
 #include "kernels/target/thread.h"
 
@@ -30,6 +29,4 @@ static void GPUR_CPU_ENTRY(fused_train_steps)(int64_t block, int64_t blocks, con
     GPUR_CPU_FUSED_STEPS(block, blocks, args);
 }
 #endif
-#endif
-
 #endif

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The stage GPUR_STAGE_HEADS: the last layers' outputs, the TD error, and the gradient of the hidden layer. Each
  * block processes row tiles of its own, so nothing here waits for another block. */
-#ifndef GPUR_KERNELS_FUSED_FUSED_HEADS_H
-#define GPUR_KERNELS_FUSED_FUSED_HEADS_H
+#pragma once
 
 #include "kernels/lib/collective.h"
 #include "kernels/learn/layer_backward.h"
@@ -95,5 +94,3 @@ GPUR_FN void gpur_fused_heads(gpur_thread at, const gpur_fused_train_steps_args 
         gpur_hidden_gradient(at, a, first, rows);
     }
 }
-
-#endif

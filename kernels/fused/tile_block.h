@@ -8,8 +8,7 @@
  * A block with fewer threads than workers goes over k several times, each time with as many workers as it has
  * threads.
  */
-#ifndef GPUR_KERNELS_FUSED_TILE_BLOCK_H
-#define GPUR_KERNELS_FUSED_TILE_BLOCK_H
+#pragma once
 
 #include "kernels/fused/tile_gemm.h"
 
@@ -308,5 +307,3 @@ GPUR_FN void gpur_tile_parallel(gpur_thread at, const gpur_tile *tile)
     gpur_barrier(at);
     gpur_tile_end(at, tile, state.shape, memory);
 }
-
-#endif

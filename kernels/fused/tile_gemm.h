@@ -7,8 +7,7 @@
  * The threads of a block compute a tile together (tile_block.h). A thread that is a block by itself has a serial body
  * (tile_serial.h).
  */
-#ifndef GPUR_KERNELS_FUSED_TILE_GEMM_H
-#define GPUR_KERNELS_FUSED_TILE_GEMM_H
+#pragma once
 
 #include "kernels/args_learn.h"
 #include "kernels/learn/bias_activation.h"
@@ -110,5 +109,3 @@ GPUR_FN void gpur_tile_store_sum(const gpur_tile *tile, int32_t i, float sum)
     const gpur_tile_gemm *const p = tile->gemm;
     p->a_sums[tile->k_split * p->c_split + tile->row + i] = sum;
 }
-
-#endif

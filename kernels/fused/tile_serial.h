@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The serial body of a task: one thread computes one tile. It copies B into a panel that stays in the first-level
  * cache, whatever B's layout, and its innermost loop is a row of independent sums, which vectorizes. */
-#ifndef GPUR_KERNELS_FUSED_TILE_SERIAL_H
-#define GPUR_KERNELS_FUSED_TILE_SERIAL_H
+#pragma once
 
 #include "kernels/fused/tile_gemm.h"
 
@@ -72,5 +71,3 @@ GPUR_FN void gpur_tile_serial(const gpur_tile *tile)
             gpur_tile_store_sum(tile, i, sums.a[i]);
     }
 }
-
-#endif

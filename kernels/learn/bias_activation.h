@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* y = activation(y + bias), in place. Arguments and shapes: gpur_bias_activation_args. */
-#ifndef GPUR_KERNELS_LEARN_BIAS_ACTIVATION_H
-#define GPUR_KERNELS_LEARN_BIAS_ACTIVATION_H
+#pragma once
 
 #include "kernels/args_learn.h"
 #include "kernels/target/thread.h"
@@ -23,5 +22,3 @@ GPUR_KERNEL(bias_activation)
             y[f] = gpur_activate(y[f] + a->bias[f], a->activation);
     }
 }
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Epsilon-greedy actions [Mnih et al. 2015, algorithm 1]. Arguments and shapes: gpur_epsilon_greedy_args. */
-#ifndef GPUR_KERNELS_LEARN_EPSILON_GREEDY_H
-#define GPUR_KERNELS_LEARN_EPSILON_GREEDY_H
+#pragma once
 
 #include "kernels/args_learn.h"
 #include "kernels/learn/head.h"
@@ -21,5 +20,3 @@ GPUR_KERNEL(epsilon_greedy)
                            : gpur_argmax_action(a->num_actions, q);
     }
 }
-
-#endif

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Ends a train step: writes its mean loss, mean Q and gradient norm to the state and advances the state to the next
  * step. Arguments and shapes: gpur_finish_step_args. */
-#ifndef GPUR_KERNELS_LEARN_FINISH_STEP_H
-#define GPUR_KERNELS_LEARN_FINISH_STEP_H
+#pragma once
 
 #include "kernels/args_learn.h"
 #include "kernels/lib/fixed_sum.h"
@@ -61,5 +60,3 @@ GPUR_KERNEL(finish_step)
     state->next_learning_rate =
         gpur_schedule_value(a->rate_first, a->rate_last, a->rate_begin, a->rate_steps, (int64_t)state->step);
 }
-
-#endif

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Partial sums of the gradient's squares, each over GPUR_NORM_CHUNK numbers, in an order that no launch shape
  * changes. Arguments and shapes: gpur_gradient_norm_args. */
-#ifndef GPUR_KERNELS_LEARN_GRADIENT_NORM_H
-#define GPUR_KERNELS_LEARN_GRADIENT_NORM_H
+#pragma once
 
 #include "kernels/args_learn.h"
 #include "kernels/lib/clip.h"
@@ -60,5 +59,3 @@ GPUR_KERNEL(gradient_norm)
             gpur_norm_chunk(at, a->gradient + first, n, a->clip_value, a->clipped + chunk);
     }
 }
-
-#endif

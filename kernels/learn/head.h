@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The heads of a network: the formulas forward and backward for one row, and their kernels. Arguments and shapes:
  * gpur_head_forward_args, gpur_head_backward_args. */
-#ifndef GPUR_KERNELS_LEARN_HEAD_H
-#define GPUR_KERNELS_LEARN_HEAD_H
+#pragma once
 
 #include "kernels/args_learn.h"
 #include "kernels/target/thread.h"
@@ -131,5 +130,3 @@ GPUR_KERNEL(head_backward)
     for (int64_t b = s.first; b < s.last; b += s.step)
         gpur_head_backward_row(a->head, a->num_actions, a->y + b * width, a->dy + b * width, a->dz + b * a->dz_pitch);
 }
-
-#endif

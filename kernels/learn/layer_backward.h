@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Backward pass through a dense layer's activation and bias: dy *= activation'(y), db = the sum of dy over the batch.
  * Arguments and shapes: gpur_layer_backward_args. */
-#ifndef GPUR_KERNELS_LEARN_LAYER_BACKWARD_H
-#define GPUR_KERNELS_LEARN_LAYER_BACKWARD_H
+#pragma once
 
 #include "kernels/args_learn.h"
 #include "kernels/target/thread.h"
@@ -136,5 +135,3 @@ GPUR_KERNEL_OF(layer_backward, 512)
 {
     gpur_columns_backward(at, a, gpur_block_rows(at, gpur_column_tiles(at, a->features)));
 }
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* TD error, loss and gradient of DQN, row by row. Arguments and shapes: gpur_td_error_args. */
-#ifndef GPUR_KERNELS_LEARN_TD_ERROR_H
-#define GPUR_KERNELS_LEARN_TD_ERROR_H
+#pragma once
 
 #include "kernels/args_learn.h"
 #include "kernels/learn/head.h"
@@ -76,5 +75,3 @@ GPUR_KERNEL(td_error)
     for (int64_t b = s.first; b < s.last; b += s.step)
         gpur_td_error_row(a, b);
 }
-
-#endif

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The optimizer's update of all weights, by Adam or RMSProp, with clipping; and the target copy. Arguments and
  * shapes: gpur_weight_update_args. */
-#ifndef GPUR_KERNELS_LEARN_WEIGHT_UPDATE_H
-#define GPUR_KERNELS_LEARN_WEIGHT_UPDATE_H
+#pragma once
 
 #include "kernels/args_learn.h"
 #include "kernels/lib/fixed_sum.h"
@@ -104,5 +103,3 @@ GPUR_KERNEL(weight_update)
         for (int64_t i = s.first; i < s.last; i += s.step)
             a->target[i] = a->weights[i];
 }
-
-#endif

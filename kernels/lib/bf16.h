@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* bfloat16 numbers: the upper half of a float32's bits. */
-#ifndef GPUR_KERNELS_LIB_BF16_H
-#define GPUR_KERNELS_LIB_BF16_H
+#pragma once
 
 #include "kernels/target/thread.h"
 
@@ -41,5 +40,3 @@ GPUR_FN int gpur_bf16_in_quads(const float *wide, const uint16_t *narrow)
 {
     return gpur_is_parallel() && (uintptr_t)wide % 16 == 0 && (uintptr_t)narrow % 8 == 0;
 }
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#ifndef GPUR_KERNELS_LIB_CLIP_H
-#define GPUR_KERNELS_LIB_CLIP_H
+#pragma once
 
 #include "kernels/target/thread.h"
 
@@ -9,5 +8,3 @@ GPUR_FN float gpur_clip(float x, float limit)
 {
     return x > limit ? limit : x < -limit ? -limit : x;
 }
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Operations that the threads of a warp or a block compute together. With one thread they are identities. */
-#ifndef GPUR_KERNELS_LIB_COLLECTIVE_H
-#define GPUR_KERNELS_LIB_COLLECTIVE_H
+#pragma once
 
 #include "kernels/target/thread.h"
 
@@ -111,5 +110,3 @@ GPUR_FN float gpur_block_sum_f32(gpur_thread at, float x)
     gpur_barrier(at);
     return total;
 }
-
-#endif

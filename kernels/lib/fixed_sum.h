@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Sums of floats in an order that no launch shape changes: 32 lanes first, then the lanes in their order. */
-#ifndef GPUR_KERNELS_LIB_FIXED_SUM_H
-#define GPUR_KERNELS_LIB_FIXED_SUM_H
+#pragma once
 
 #include "kernels/target/thread.h"
 
@@ -35,5 +34,3 @@ GPUR_FN float gpur_fixed_sum(gpur_thread at, const float *x, int64_t n)
     gpur_barrier(at);
     return total;
 }
-
-#endif

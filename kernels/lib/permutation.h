@@ -10,8 +10,7 @@
  * rounds mix. With 8 and 9 bits, six rounds leave neighbors 3% and 6% too often beside each other in the window;
  * eight rounds leave 0.2% and 0.4% (counted in 800 million samples, +- 0.05%), and less with more bits.
  */
-#ifndef GPUR_KERNELS_LIB_PERMUTATION_H
-#define GPUR_KERNELS_LIB_PERMUTATION_H
+#pragma once
 
 #include "kernels/lib/random.h"
 
@@ -67,5 +66,3 @@ GPUR_FN uint64_t gpur_permute(const gpur_permutation *p, uint64_t i)
     i += p->rotation;
     return i < p->n ? i : i - p->n;
 }
-
-#endif

@@ -2,8 +2,7 @@
 /* x^a for finite x > 0 with a relative error of about 1e-12, in plain arithmetic. Loops over it vectorize, which
  * loops that call powf do not, and it is the same function on every device up to the rounding of fused multiply-adds.
  */
-#ifndef GPUR_KERNELS_LIB_POWER_H
-#define GPUR_KERNELS_LIB_POWER_H
+#pragma once
 
 #include "kernels/target/thread.h"
 
@@ -67,5 +66,3 @@ GPUR_FN double gpur_power(double x, double a)
 {
     return gpur_exp2(a * gpur_log2(x));
 }
-
-#endif

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Random numbers without state [Philox: Salmon et al. 2011]. They are a pure function of (seed, purpose, step, lane),
  * so they do not depend on the launch shape, and the CPU and a GPU compute the same. */
-#ifndef GPUR_KERNELS_LIB_RANDOM_H
-#define GPUR_KERNELS_LIB_RANDOM_H
+#pragma once
 
 #include "kernels/target/thread.h"
 
@@ -40,5 +39,3 @@ GPUR_FN float gpur_random_uniform(uint32_t bits)
 {
     return (float)(bits >> 8) * 5.9604644775390625e-8f;
 }
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#ifndef GPUR_KERNELS_LIB_SCHEDULE_H
-#define GPUR_KERNELS_LIB_SCHEDULE_H
+#pragma once
 
 #include "kernels/target/thread.h"
 
@@ -14,5 +13,3 @@ GPUR_FN float gpur_schedule_value(float first, float last, int64_t begin, int64_
         return last;
     return (float)((double)first + ((double)last - (double)first) * ((double)(step - begin) / (double)steps));
 }
-
-#endif

@@ -2,8 +2,7 @@
 /* Gives leaves to rows that enter the window and takes them from rows that leave it: the three modes of
  * gpur_priority_insert_evict_args. A row without a priority of its own gets the largest so far [Schaul et al. 2016,
  * algorithm 1]. A block handles a node of 128 leaves at a time, a warp a segment of 16. */
-#ifndef GPUR_KERNELS_PRIORITY_PRIORITY_INSERT_EVICT_H
-#define GPUR_KERNELS_PRIORITY_PRIORITY_INSERT_EVICT_H
+#pragma once
 
 #include "kernels/priority/tree.h"
 
@@ -23,9 +22,9 @@ GPUR_FN float gpur_insert_priority(const gpur_priority_insert_evict_args *a, int
 {
     float p = -1.0f;
     *leaf = counters->max_leaf;
-    if (a->priority_offset < 0)
+    if (a->field_offset < 0)
         return counters->max_priority;
-    memcpy(&p, a->ring + slot * a->pitch + a->priority_offset, sizeof p);
+    memcpy(&p, a->ring + slot * a->pitch + a->field_offset, sizeof p);
     p = gpur_priority_add_offset(p, a->offset);
     if (p < 0.0f) {
         counters->invalid++;
@@ -83,7 +82,7 @@ GPUR_FN void gpur_insert_evict_add(gpur_thread at, const gpur_tree *tree, int64_
 }
 
 /* Gives the slot another priority. Returns the change of its leaf. */
-GPUR_FN uint64_t gpur_commit_max_replace(const gpur_tree *tree, int64_t slot, uint32_t bits)
+GPUR_FN uint64_t gpur_fold_max_replace(const gpur_tree *tree, int64_t slot, uint32_t bits)
 {
     const float p = gpur_priority_from_bits(bits);
     const uint32_t leaf = gpur_leaf_of(p, tree->state->alpha);
@@ -98,7 +97,7 @@ GPUR_FN uint64_t gpur_commit_max_replace(const gpur_tree *tree, int64_t slot, ui
 /* Gives each row without a valid priority of its own the largest priority given before it, in the order of the rows;
  * `before` is the largest before the first row. One warp does it, with a lane for each row. It runs only if a
  * publication has such rows and also a priority larger than all earlier ones. */
-GPUR_FN void gpur_commit_max_fill(gpur_thread at, const gpur_priority_insert_evict_args *a, uint32_t before)
+GPUR_FN void gpur_fold_max_fill(gpur_thread at, const gpur_priority_insert_evict_args *a, uint32_t before)
 {
     const gpur_tree *const tree = &a->tree;
     uint64_t change = 0;
@@ -107,13 +106,13 @@ GPUR_FN void gpur_commit_max_fill(gpur_thread at, const gpur_priority_insert_evi
         const int64_t slot = at_slot < tree->capacity ? at_slot : at_slot - tree->capacity;
         float p = 0.0f;
         if (n < a->rows)
-            memcpy(&p, a->ring + slot * a->pitch + a->priority_offset, sizeof p);
+            memcpy(&p, a->ring + slot * a->pitch + a->field_offset, sizeof p);
         p = gpur_priority_add_offset(p, a->offset);
         const uint32_t largest = gpur_warp_prefix_max_u32(at, p < 0.0f || n >= a->rows ? 0 : gpur_priority_to_bits(p));
         const uint32_t earlier = gpur_warp_get_u32(at, largest, gpur_lane(at) > 0 ? gpur_lane(at) - 1 : 0);
         const uint32_t bits = gpur_lane(at) > 0 && earlier > before ? earlier : before;
         if (p < 0.0f && n < a->rows)
-            change += gpur_commit_max_replace(tree, slot, bits);
+            change += gpur_fold_max_replace(tree, slot, bits);
         const uint32_t last = gpur_warp_get_u32(at, largest, GPUR_WARP - 1);
         before = last > before ? last : before;
     }
@@ -121,7 +120,7 @@ GPUR_FN void gpur_commit_max_fill(gpur_thread at, const gpur_priority_insert_evi
 }
 
 /* Commits the maximum. The first warp of the first block does it. */
-GPUR_FN void gpur_commit_max(gpur_thread at, const gpur_priority_insert_evict_args *a)
+GPUR_FN void gpur_fold_max(gpur_thread at, const gpur_priority_insert_evict_args *a)
 {
     gpur_priority_state *const state = a->tree.state;
     if (at.block != 0 || at.thread >= GPUR_WARP)
@@ -131,7 +130,7 @@ GPUR_FN void gpur_commit_max(gpur_thread at, const gpur_priority_insert_evict_ar
     const uint32_t pending_max = gpur_warp_get_u32(at, state->pending_max, 0);
     const uint32_t lacking = gpur_warp_get_u32(at, state->pending_missing, 0);
     if (pending_max > largest && lacking)
-        gpur_commit_max_fill(at, a, largest);
+        gpur_fold_max_fill(at, a, largest);
     if (at.thread != 0)
         return;
     state->max_priority = pending_max > largest ? pending_max : largest;
@@ -164,10 +163,8 @@ GPUR_FN void gpur_insert_evict_rows(gpur_thread at, const gpur_priority_insert_e
 
 GPUR_KERNEL(priority_insert_evict)
 {
-    if (a->commit_max)
-        gpur_commit_max(at, a);
+    if (a->fold_max)
+        gpur_fold_max(at, a);
     else if (a->rows > 0)
         gpur_insert_evict_rows(at, a);
 }
-
-#endif

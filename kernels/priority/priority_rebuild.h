@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Recomputes a level of the sum tree from the level below, or the leaves from the priorities: when alpha changes,
  * when a file is loaded, and, minima only, when rows are inserted or evicted. See gpur_priority_rebuild_args. */
-#ifndef GPUR_KERNELS_PRIORITY_PRIORITY_REBUILD_H
-#define GPUR_KERNELS_PRIORITY_PRIORITY_REBUILD_H
+#pragma once
 
 #include "kernels/priority/tree.h"
 
@@ -53,5 +52,3 @@ GPUR_KERNEL(priority_rebuild)
     else
         gpur_rebuild_nodes(at, a);
 }
-
-#endif

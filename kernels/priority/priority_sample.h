@@ -7,8 +7,7 @@
  *
  * The parallel body gives each row a warp. The serial body takes row tiles down the tree and prefetches.
  */
-#ifndef GPUR_KERNELS_PRIORITY_PRIORITY_SAMPLE_H
-#define GPUR_KERNELS_PRIORITY_PRIORITY_SAMPLE_H
+#pragma once
 
 #include "kernels/lib/random.h"
 #include "kernels/cpu/random_lanes.h"
@@ -198,5 +197,3 @@ GPUR_KERNEL(priority_sample)
     else
         gpur_priority_sample_serial(at, &state, a);
 }
-
-#endif

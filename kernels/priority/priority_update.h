@@ -5,8 +5,7 @@
  * parallel body therefore takes the phases CLEAR and RAISE one after the other: the first sets the leaves to 0, the
  * second raises them. The serial body does both in one pass over row tiles, with prefetching.
  */
-#ifndef GPUR_KERNELS_PRIORITY_PRIORITY_UPDATE_H
-#define GPUR_KERNELS_PRIORITY_PRIORITY_UPDATE_H
+#pragma once
 
 #include "kernels/priority/tree.h"
 
@@ -275,5 +274,3 @@ GPUR_KERNEL(priority_update)
     else if (at.block == 0)
         gpur_priority_update_all(gpur_single_block(at), a);
 }
-
-#endif

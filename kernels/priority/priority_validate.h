@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Validates the sum tree: every leaf must follow from its priority, every node from its children. Also reads
  * priorities by id. */
-#ifndef GPUR_KERNELS_PRIORITY_PRIORITY_VALIDATE_H
-#define GPUR_KERNELS_PRIORITY_PRIORITY_VALIDATE_H
+#pragma once
 
 #include "kernels/priority/tree.h"
 
@@ -79,5 +78,3 @@ GPUR_KERNEL(priority_read)
         a->priority[i] = slot < 0 ? NAN : a->tree.priority[slot];
     }
 }
-
-#endif

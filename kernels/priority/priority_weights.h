@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Importance weights w = (N P)^-beta with P = leaf / total, normalized [Schaul et al. 2016, section 3.4]. Arguments
  * and shapes: gpur_priority_weights_args. */
-#ifndef GPUR_KERNELS_PRIORITY_PRIORITY_WEIGHTS_H
-#define GPUR_KERNELS_PRIORITY_PRIORITY_WEIGHTS_H
+#pragma once
 
 #include "kernels/lib/schedule.h"
 #include "kernels/priority/tree.h"
@@ -44,5 +43,3 @@ GPUR_KERNEL(priority_weights)
         a->weight[b] = a->id[b] < 0 ? 0.0f : weight;
     }
 }
-
-#endif

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Divides a total T into B strata without gaps: stratum i is [floor(T i / B), floor(T (i + 1) / B)). With T =
  * quotient B + rest, no intermediate result exceeds 64 bits. */
-#ifndef GPUR_KERNELS_PRIORITY_STRATA_H
-#define GPUR_KERNELS_PRIORITY_STRATA_H
+#pragma once
 
 #include "kernels/target/thread.h"
 
@@ -57,5 +56,3 @@ GPUR_FN uint64_t gpur_strata_walk_mass(const gpur_strata *s, gpur_strata_walk *w
     walk->first = first + width;
     return first + gpur_mulhi_u64(bits, width);
 }
-
-#endif

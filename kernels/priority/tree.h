@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The sum tree of prioritized replay, with integers and 128 children a node. Integer sums are exact and do not drift,
  * and an update changes the levels independently of each other: none waits for another. */
-#ifndef GPUR_KERNELS_PRIORITY_TREE_H
-#define GPUR_KERNELS_PRIORITY_TREE_H
+#pragma once
 
 #include "kernels/args_priority.h"
 #include "kernels/lib/collective.h"
@@ -136,5 +135,3 @@ GPUR_FN gpur_span gpur_warp_rows(gpur_thread at, int64_t n)
     s.last = n;
     return s;
 }
-
-#endif

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* One level of a descent: finds the child of a node that holds mass u, and subtracts the sums of the children before
  * it from u. That child is the first whose prefix sum exceeds u, so it never is a child of 0. */
-#ifndef GPUR_KERNELS_PRIORITY_TREE_DESCEND_H
-#define GPUR_KERNELS_PRIORITY_TREE_DESCEND_H
+#pragma once
 
 #include "kernels/priority/tree.h"
 
@@ -123,5 +122,3 @@ GPUR_FN int64_t gpur_descend_root(const gpur_root_prefix *top, uint64_t *u)
     *u -= top->before[first];
     return first;
 }
-
-#endif

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Copies fields between rows and arrays. On a GPU the threads of a block share the units of a row tile; the serial
  * bodies in kernels/cpu/ copy value by value. */
-#ifndef GPUR_KERNELS_REPLAY_FIELD_COPY_H
-#define GPUR_KERNELS_REPLAY_FIELD_COPY_H
+#pragma once
 
 #include "kernels/args_replay.h"
 #include "kernels/target/thread.h"
@@ -117,5 +116,3 @@ GPUR_FN int32_t gpur_rows_per_tile(gpur_thread at, int64_t rows, int32_t limit)
     const int64_t even = (rows + at.blocks - 1) / at.blocks;
     return even < limit ? (int32_t)even : limit;
 }
-
-#endif

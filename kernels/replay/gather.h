@@ -2,8 +2,7 @@
 /* Samples rows of the window and copies their fields into a batch [Parr 2018], or gathers rows by id. Arguments and
  * shapes: gpur_gather_args. A GPU's block copies a row tile at a time; the serial body is in
  * kernels/cpu/gather_serial.h. */
-#ifndef GPUR_KERNELS_REPLAY_GATHER_H
-#define GPUR_KERNELS_REPLAY_GATHER_H
+#pragma once
 
 #include "kernels/replay/sample_rows.h"
 #include "kernels/replay/field_copy.h"
@@ -53,7 +52,7 @@ GPUR_FN void gpur_gather_units(gpur_thread at, const gpur_gather_args *a, gpur_g
     }
 }
 
-/* Fields first: they bring into the cache what gpur_gather_extras reads of a row. */
+/* Fields first: they load into the cache what gpur_gather_extras reads of a row. */
 GPUR_FN void gpur_gather_rows(gpur_thread at, const gpur_sample_state *state, const gpur_gather_args *a,
                               gpur_gather_tile tile, const int64_t *slots)
 {
@@ -86,5 +85,3 @@ GPUR_KERNEL_OF(gather, 512)
         next = mine, mine = filled;
     }
 }
-
-#endif

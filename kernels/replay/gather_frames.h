@@ -2,8 +2,7 @@
 /* Rebuilds stacks of observations from frames that are stored once. Arguments, shapes and layouts:
  * gpur_gather_frames_args. A GPU's block copies a share of a row at a time; the serial body is in
  * kernels/cpu/gather_frames_serial.h. */
-#ifndef GPUR_KERNELS_REPLAY_GATHER_FRAMES_H
-#define GPUR_KERNELS_REPLAY_GATHER_FRAMES_H
+#pragma once
 
 #include "kernels/cpu/gather_frames_serial.h"
 #include "kernels/target/thread.h"
@@ -115,5 +114,3 @@ GPUR_KERNEL_OF(gather_frames, 256)
         gpur_barrier(at);
     }
 }
-
-#endif

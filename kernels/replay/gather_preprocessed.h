@@ -10,8 +10,7 @@
  * byte of a frame is read by one thread for obs, and mostly by the same one for next_obs, which finds it in the
  * cache.
  */
-#ifndef GPUR_KERNELS_REPLAY_GATHER_PREPROCESSED_H
-#define GPUR_KERNELS_REPLAY_GATHER_PREPROCESSED_H
+#pragma once
 
 #include "kernels/cpu/gather_preprocessed_serial.h"
 
@@ -155,5 +154,3 @@ GPUR_KERNEL_OF(gather_preprocessed, 256)
             gpur_gather_preprocessed_serial(a, b);
     }
 }
-
-#endif

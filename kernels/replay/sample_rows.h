@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Chooses the rows of a batch (uniform with replacement, distinct, or by given ids), and fills in the id, weight and
  * discount of each. Arguments and shapes: gpur_gather_args. */
-#ifndef GPUR_KERNELS_REPLAY_SAMPLE_ROWS_H
-#define GPUR_KERNELS_REPLAY_SAMPLE_ROWS_H
+#pragma once
 
 #include "kernels/args_replay.h"
 #include "kernels/lib/permutation.h"
@@ -19,7 +18,7 @@ GPUR_FN void gpur_sample_begin(gpur_sample_state *state, const gpur_gather_args 
     state->window = *a->window;
     state->step = a->step ? *a->step : a->step_value;
     memset(&state->permutation, 0, sizeof state->permutation);
-    if (a->source == GPUR_SOURCE_DISTINCT && state->window.count > 0)
+    if (a->source == GPUR_GATHER_DISTINCT && state->window.count > 0)
         state->permutation = gpur_permutation_of(a->seed, a->purpose, state->step, (uint64_t)state->window.count);
 }
 
@@ -34,13 +33,13 @@ GPUR_FN int64_t gpur_sample_slot(const gpur_sample_state *state, const gpur_gath
 GPUR_FN int64_t gpur_sample_row(const gpur_sample_state *state, const gpur_gather_args *a, int64_t b)
 {
     const int64_t first_id = state->window.first_id, count = state->window.count;
-    if (a->source == GPUR_SOURCE_IDS) {
+    if (a->source == GPUR_GATHER_IDS) {
         const int64_t id = a->ids[b];
         return id >= first_id && id - first_id < count ? gpur_sample_slot(state, a, id - first_id) : -1;
     }
-    if (b >= count && (count == 0 || a->source == GPUR_SOURCE_DISTINCT))
+    if (b >= count && (count == 0 || a->source == GPUR_GATHER_DISTINCT))
         return -1;
-    if (a->source == GPUR_SOURCE_DISTINCT)
+    if (a->source == GPUR_GATHER_DISTINCT)
         return gpur_sample_slot(state, a, (int64_t)gpur_permute(&state->permutation, (uint64_t)b));
     const gpur_u32x4 bits = gpur_random_bits(a->seed, a->purpose, state->step, (uint32_t)b);
     return gpur_sample_slot(state, a, (int64_t)gpur_random_below(bits, (uint64_t)count));
@@ -59,5 +58,3 @@ GPUR_FN void gpur_gather_extras(const gpur_sample_state *state, const gpur_gathe
         a->discount[b] = slot < 0 || ends ? 0.0f : a->gamma;
     }
 }
-
-#endif

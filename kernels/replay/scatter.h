@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Writes rows from arrays, one for each field, into the ring. Arguments and shapes: gpur_scatter_args. A GPU's block
  * writes a row tile at a time; the serial body is in kernels/cpu/scatter_serial.h. */
-#ifndef GPUR_KERNELS_REPLAY_SCATTER_H
-#define GPUR_KERNELS_REPLAY_SCATTER_H
+#pragma once
 
 #include "kernels/args_replay.h"
 #include "kernels/replay/field_copy.h"
@@ -48,5 +47,3 @@ GPUR_KERNEL(scatter)
             gpur_scatter_reward(a, first + i);
     }
 }
-
-#endif

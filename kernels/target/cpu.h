@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Target: the CPU. A block is one thread, so program order is the barrier, and a warp is one lane. A cooperative
  * launch is a single block, so program order is the grid sync, too. */
-#ifndef GPUR_KERNELS_TARGET_CPU_H
-#define GPUR_KERNELS_TARGET_CPU_H
+#pragma once
 
 #define GPUR_FN static inline
 #define GPUR_WARP 1
@@ -69,5 +68,3 @@ GPUR_FN int gpur_warp_first(gpur_thread at, int yes)
         __builtin_prefetch(address, 0, nearness);                                                                      \
         __asm__ volatile("");                                                                                          \
     } while (0)
-
-#endif

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Target: CUDA, compiled by nvcc. Random bits come from the toolkit's own Philox, the sync of a cooperative grid from
  * its cooperative groups. */
-#ifndef GPUR_KERNELS_TARGET_CUDA_H
-#define GPUR_KERNELS_TARGET_CUDA_H
+#pragma once
 
 #include <cooperative_groups.h>
 #include <curand_philox4x32_x.h>
@@ -137,5 +136,3 @@ GPUR_FN uint32_t gpur_atomic_min_u32(uint32_t *to, uint32_t x)
 }
 #define gpur_prefetch(address) ((void)(address))
 #define gpur_prefetch_l2(address) ((void)(address))
-
-#endif

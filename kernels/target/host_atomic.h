@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Atomic operations of the CPU targets. They are relaxed: as on a GPU, they do not order any other memory access. */
-#ifndef GPUR_KERNELS_TARGET_HOST_ATOMIC_H
-#define GPUR_KERNELS_TARGET_HOST_ATOMIC_H
+#pragma once
 
 GPUR_FN void gpur_atomic_add_u64(uint64_t *to, uint64_t x)
 {
@@ -27,5 +26,3 @@ GPUR_FN uint32_t gpur_atomic_min_u32(uint32_t *to, uint32_t x)
         continue;
     return before;
 }
-
-#endif

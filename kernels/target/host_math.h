@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Functions that CUDA provides and the CPU targets implement here. */
-#ifndef GPUR_KERNELS_TARGET_HOST_MATH_H
-#define GPUR_KERNELS_TARGET_HOST_MATH_H
+#pragma once
 
 /* Philox4x32-10 [Salmon et al., SC11, section 3.3]: ten rounds of two 32-bit multiplications. */
 GPUR_FN gpur_u32x4 gpur_philox4x32_10(gpur_u32x4 counter, uint64_t key)
@@ -25,5 +24,3 @@ GPUR_FN uint64_t gpur_mulhi_u64(uint64_t a, uint64_t b)
     __extension__ typedef unsigned __int128 u128;
     return (uint64_t)((u128)a * b >> 64);
 }
-
-#endif

@@ -2,8 +2,7 @@
 /* Target: the race check. A block is several real threads, a warp has 4 lanes, shared arrays are in memory of the
  * block, and barriers are pthread barriers. ThreadSanitizer then reports on the CPU what would race on a GPU. In a
  * cooperative launch all blocks run at the same time, with one more barrier over all of their threads. */
-#ifndef GPUR_KERNELS_TARGET_RACE_H
-#define GPUR_KERNELS_TARGET_RACE_H
+#pragma once
 
 #include <pthread.h>
 #include <setjmp.h>
@@ -98,5 +97,3 @@ GPUR_FN int gpur_warp_first(gpur_thread at, int yes)
 }
 #define gpur_prefetch(address) ((void)(address))
 #define gpur_prefetch_l2(address) ((void)(address))
-
-#endif

@@ -17,23 +17,21 @@
  *   GPUR_SHARED(type, name, n)    an array of n numbers shared by the block; keep it small: a CPU has it on the stack
  *   GPUR_WARP                     threads of a warp: 32 (CUDA), 1 (CPU), 4 (race check)
  *   gpur_barrier(at)              barrier of the block; every thread of the block must call it
- *   gpur_grid_sync(at)                 grid sync, and a gpur_barrier, too; every thread of every block must call it.
- *                                      What
+ *   gpur_grid_sync(at)            grid sync, and a gpur_barrier, too; every thread of every block must call it. What
  *                                 any thread wrote to memory before it, all threads see after it. Only in kernels of
  *                                 GPUR_COOPERATIVE_KERNEL_LIST (kernels/kernels.h), whose launches are cooperative
  *   gpur_warp_get_u32(at, x, l)   the x of lane l of the warp; every thread of it must call it
  *   gpur_warp_first(at, yes)      the first lane of the warp with yes != 0, or -1; every thread of it must call it
- *   gpur_is_parallel()                1: neighboring threads get neighboring work (GPU, race check: parallel bodies);
+ *   gpur_is_parallel()            1: neighboring threads get neighboring work (GPU, race check: parallel bodies);
  *                                 0: each thread gets a contiguous share (CPU: serial bodies)
  *   gpur_philox4x32_10(c, k)      128 random bits from a 128-bit counter and a 64-bit key
  *   gpur_mulhi_u64(a, b)          the upper 64 bits of the product
  *   gpur_prefetch(p)              a hint: on a CPU it prefetches p into the first-level cache
- *   gpur_prefetch_l2(p)          the same for the second-level cache, if the data is too much for the first one
+ *   gpur_prefetch_l2(p)           the same for the second-level cache, if the data is too much for the first one
  *   gpur_atomic_add_u64(p, x), gpur_atomic_exchange_u32, gpur_atomic_max_u32, gpur_atomic_min_u32
  *                                 the last three return the previous value
  */
-#ifndef GPUR_KERNELS_TARGET_THREAD_H
-#define GPUR_KERNELS_TARGET_THREAD_H
+#pragma once
 
 #include <math.h>
 #include <stdint.h>
@@ -100,5 +98,3 @@ GPUR_FN gpur_span gpur_block_span(gpur_thread at, int64_t n)
     s.step = at.threads;
     return s;
 }
-
-#endif

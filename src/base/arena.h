@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Bump allocator that gives many arrays one allocation. The same code runs twice: with `base` NULL to measure the bytes
  * needed, then with memory to assign addresses. */
-#ifndef GPUR_BASE_ARENA_H
-#define GPUR_BASE_ARENA_H
+#pragma once
 
 #include "base/red_zone.h"
 
@@ -28,5 +27,3 @@ static inline float *gpur_arena_floats(gpur_arena *arena, int64_t count)
 {
     return gpur_arena_alloc(arena, count * (int64_t)sizeof(float));
 }
-
-#endif

@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* A monotonic clock. */
-#ifndef GPUR_BASE_CLOCK_H
-#define GPUR_BASE_CLOCK_H
+#pragma once
+
+#include <time.h>
 
 /* Returns the seconds since a fixed moment. Never decreases. */
-double gpur_clock_seconds(void);
-
-#endif
+static inline double gpur_clock_seconds(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
+}

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Counts forks, so that an owner of threads can detect that it runs in a forked child. A child has none of its parent's
  * other threads: if the count differs from the one stored when the threads were started, they do not exist here. */
-#ifndef GPUR_BASE_FORK_H
-#define GPUR_BASE_FORK_H
+#pragma once
 
 #include "base/status.h"
 
@@ -13,5 +12,3 @@ gpur_status gpur_forks_count_from_now(void);
 
 /* Returns the number of forks between the process that first called gpur_forks_count_from_now and this one. */
 uint32_t gpur_forks(void);
-
-#endif

@@ -8,8 +8,7 @@
  * replace the atomic instructions, as in glibc's own mutexes. That saves about 7 ns a lock; sampling a batch takes four
  * locks.
  */
-#ifndef GPUR_BASE_MUTEX_H
-#define GPUR_BASE_MUTEX_H
+#pragma once
 
 #include "base/status.h"
 
@@ -81,5 +80,3 @@ static inline void gpur_mutex_notify_all(gpur_mutex *lock)
     if (lock->waiters > 0)
         gpur_mutex_notify_slow(lock);
 }
-
-#endif

@@ -4,8 +4,7 @@
  * allocation ends, but not where an array within it ends; red zones make it report an access past the end of an array.
  * Builds without AddressSanitizer have no red zones.
  */
-#ifndef GPUR_BASE_RED_ZONE_H
-#define GPUR_BASE_RED_ZONE_H
+#pragma once
 
 #include <stdint.h>
 
@@ -43,6 +42,4 @@ static inline void gpur_red_zone_lift(const void *first, int64_t bytes)
 {
     (void)first, (void)bytes;
 }
-#endif
-
 #endif

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Config and info structs begin with their own size. An older caller's shorter struct is read and filled as far as it
  * goes; a newer caller's longer struct is refused only if it sets something that this version does not know. */
-#ifndef GPUR_BASE_SIZED_H
-#define GPUR_BASE_SIZED_H
+#pragma once
 
 #include "base/status.h"
 
@@ -19,5 +18,3 @@ gpur_status gpur_sized_write(void *given, const void *source, uint64_t known, co
 /* Refuses nonzero words in a member `reserved` (count), which is for settings of later versions. `owner` names the
  * struct in the message, as in "gpur_replay_config.beta". */
 gpur_status gpur_reserved_check(const int64_t *reserved, int32_t count, const char *owner);
-
-#endif

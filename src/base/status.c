@@ -22,30 +22,14 @@ const char *gpur_last_error(void)
 
 const char *gpur_status_name(gpur_status status)
 {
-    switch (status) {
-    case GPUR_OK:
-        return "GPUR_OK";
-    case GPUR_INVALID_ARGUMENT:
-        return "GPUR_INVALID_ARGUMENT";
-    case GPUR_OUT_OF_MEMORY:
-        return "GPUR_OUT_OF_MEMORY";
-    case GPUR_TOO_FEW:
-        return "GPUR_TOO_FEW";
-    case GPUR_WOULD_BLOCK:
-        return "GPUR_WOULD_BLOCK";
-    case GPUR_UNAVAILABLE:
-        return "GPUR_UNAVAILABLE";
-    case GPUR_FILE_ERROR:
-        return "GPUR_FILE_ERROR";
-    case GPUR_INTERRUPTED:
-        return "GPUR_INTERRUPTED";
-    case GPUR_EVICTED:
-        return "GPUR_EVICTED";
-    case GPUR_DEVICE_ERROR:
+    static const char *const names[] = {
+        "GPUR_OK",          "GPUR_INVALID_ARGUMENT", "GPUR_OUT_OF_MEMORY", "GPUR_TOO_FEW", "GPUR_WOULD_BLOCK",
+        "GPUR_UNAVAILABLE", "GPUR_FILE_ERROR",       "GPUR_INTERRUPTED",   "GPUR_EVICTED",
+    };
+    _Static_assert(sizeof names / sizeof *names == GPUR_EVICTED + 1, "the names of the statuses from 0 on");
+    if (status == GPUR_DEVICE_ERROR)
         return "GPUR_DEVICE_ERROR";
-    default:
-        return "unknown status";
-    }
+    return (int)status >= 0 && (int)status <= GPUR_EVICTED ? names[status] : "unknown status";
 }
 
 #define TEXT_OF(x) #x

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Errors with a message: every refusal of the library goes through gpur_fail. */
-#ifndef GPUR_BASE_STATUS_H
-#define GPUR_BASE_STATUS_H
+#pragma once
 
 #include "gpureplay/status.h"
 
@@ -30,5 +29,3 @@ gpur_status gpur_fail(gpur_status status, const char *format, ...) GPUR_PRINTF(2
         if (!(condition))                                                                                              \
             return gpur_fail(GPUR_INVALID_ARGUMENT, __VA_ARGS__);                                                      \
     } while (0)
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Starting threads of the library, and waiting on semaphores. */
-#ifndef GPUR_BASE_THREAD_H
-#define GPUR_BASE_THREAD_H
+#pragma once
 
 #include "base/status.h"
 
@@ -16,5 +15,3 @@ gpur_status gpur_thread_start(pthread_t *thread, void *(*run)(void *), void *con
 
 /* sem_wait that goes on after an interruption by a signal. */
 void gpur_semaphore_wait(sem_t *semaphore);
-
-#endif

@@ -5,6 +5,8 @@
 
 gpur_status gpur_ticket_lock_open(gpur_ticket_lock *lock, const char *what)
 {
+    atomic_init(&lock->next, 0);
+    atomic_init(&lock->serving, 0);
     if (pthread_mutex_init(&lock->mutex, NULL) != 0 || pthread_cond_init(&lock->moved, NULL) != 0)
         return gpur_fail(GPUR_OUT_OF_MEMORY, "no lock for %s: the system has no more of them", what);
     return GPUR_OK;

@@ -3,8 +3,7 @@
  * A ticket lock: threads get it in the order in which they asked [Mellor-Crummey & Scott 1991]. A plain mutex is
  * unfair: a thread that locks it again at once gets it before the thread that it has just woken.
  */
-#ifndef GPUR_BASE_TICKET_LOCK_H
-#define GPUR_BASE_TICKET_LOCK_H
+#pragma once
 
 #include "base/status.h"
 
@@ -26,5 +25,3 @@ void gpur_ticket_lock_unlock(gpur_ticket_lock *lock);
 
 /* Returns the number of threads that hold the lock or wait for it, as of some moment during the call. */
 int64_t gpur_ticket_lock_users(gpur_ticket_lock *lock);
-
-#endif

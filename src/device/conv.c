@@ -3,7 +3,6 @@
 #include "device/conv.h"
 
 #include "device/backend.h"
-#include "device/conv_im2col.h"
 #include "gpureplay/math.h"
 
 #include <inttypes.h>
@@ -77,6 +76,8 @@ gpur_status gpur_conv_create(gpur_device *device, const gpur_conv_shape *shape, 
     *conv = NULL;
     GPUR_TRY(check_shape(shape));
     if (shape->by_im2col)
+        return create_by_im2col(device, shape, conv);
+    if (!device->backend->conv_create) /* a CPU without oneDNN */
         return create_by_im2col(device, shape, conv);
     const gpur_status status = device->backend->conv_create(device, shape, conv);
     if (status != GPUR_UNAVAILABLE)

@@ -7,8 +7,7 @@
  * Axes: N images, input of H x W pixels with C channels, output of H' x W' pixels with F filters, kernels of K x K. All
  * arrays are contiguous: x (N, H, W, C), w (F, K, K, C), y (N, H', W', F), bias (F).
  */
-#ifndef GPUR_DEVICE_CONV_H
-#define GPUR_DEVICE_CONV_H
+#pragma once
 
 #include "device/device.h"
 #include "device/gemm.h"
@@ -62,5 +61,3 @@ gpur_status gpur_conv_run(gpur_conv *conv, gpur_stream *stream, int64_t images, 
 
 /* Returns what runs the plan: "oneDNN 2.6.0", "cuDNN 9.19.0" or "patches", which is im2col. */
 const char *gpur_conv_method(const gpur_conv *conv);
-
-#endif

@@ -9,9 +9,9 @@
  * The columns take many times the memory of the images, so they are made for a chunk of images at a time. The size of a
  * chunk divides N, because a GEMM on CUDA always computes all the rows it was planned for.
  */
-#include "device/conv_im2col.h"
-
 #include "device/backend.h"
+
+#include "base/numbers.h"
 
 #include <string.h>
 
@@ -118,16 +118,11 @@ void gpur_im2col_conv_destroy(gpur_im2col_conv *c)
     gpur_host_free(c->device, c, sizeof *c);
 }
 
-static int64_t aligned(int64_t bytes)
-{
-    return (bytes + 255) / 256 * 256;
-}
-
 int64_t gpur_im2col_conv_workspace_bytes(const gpur_im2col_conv *c)
 {
     const int64_t first = gpur_gemm_workspace_bytes(c->gemm);
     const int64_t more = c->accumulating ? gpur_gemm_workspace_bytes(c->accumulating) : 0;
-    return aligned(column_bytes(c)) + (first > more ? first : more);
+    return gpur_round_up(column_bytes(c), 256) + (first > more ? first : more);
 }
 
 /* One chunk of `images` images, from `first` on. */
@@ -174,7 +169,7 @@ static gpur_status col2im(const gpur_im2col_conv *c, const image_chunk *t)
 static gpur_status run_chunk(const gpur_im2col_conv *c, const image_chunk *t)
 {
     float *const columns = (float *)t->workspace, *const y = result_at(c, t);
-    void *const rest = (char *)t->workspace + aligned(column_bytes(c));
+    void *const rest = (char *)t->workspace + gpur_round_up(column_bytes(c), 256);
     const gpur_conv_arrays *const a = t->arrays;
     const int64_t rows = t->images * c->geometry.out_height * c->geometry.out_width;
     if (c->shape.pass == GPUR_CONV_TO_INPUT) {

@@ -12,10 +12,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
-enum { GPUR_NAMED_AUTO, GPUR_NAMED_CPU, GPUR_NAMED_CUDA };
-
-/* Parses "auto", "cpu", "cuda" or "cuda:N". *ordinal is 0 if the name has none. */
-gpur_status gpur_device_name_parse(const char *name, int *kind, int *ordinal);
+enum { NAMED_AUTO, NAMED_CPU, NAMED_CUDA };
 
 enum { MAX_ORDINAL = 9999 };
 
@@ -30,81 +27,82 @@ static int parse_ordinal(const char *text, int *ordinal)
     return at > text && *at == '\0' && number <= MAX_ORDINAL;
 }
 
-gpur_status gpur_device_name_parse(const char *name, int *kind, int *ordinal)
+/* Parses "auto", "cpu", "cuda" or "cuda:N". *ordinal is 0 if the name has none. */
+static gpur_status parse_name(const char *name, int *kind, int *ordinal)
 {
     *ordinal = 0;
-    *kind = GPUR_NAMED_CUDA;
+    *kind = NAMED_CUDA;
     if (strcmp(name, "cuda") == 0)
         return GPUR_OK;
     if (strncmp(name, "cuda:", 5) == 0 && parse_ordinal(name + 5, ordinal))
         return GPUR_OK;
-    *kind = strcmp(name, "cpu") == 0 ? GPUR_NAMED_CPU : GPUR_NAMED_AUTO;
+    *kind = strcmp(name, "cpu") == 0 ? NAMED_CPU : NAMED_AUTO;
     GPUR_REQUIRE(
-        *kind == GPUR_NAMED_CPU || strcmp(name, "auto") == 0,
+        *kind == NAMED_CPU || strcmp(name, "auto") == 0,
         "no device is called \"%.64s\"; the names are \"auto\", \"cpu\", \"cuda\" and \"cuda:N\" with N from 0", name);
     return GPUR_OK;
 }
 
-gpur_status gpur_alloc_table_open(gpur_device *device)
+static gpur_status open_table(gpur_device *device)
 {
     if (pthread_mutex_init(&device->allocations.mutex, NULL) != 0)
         return gpur_fail(GPUR_OUT_OF_MEMORY, "no lock for %s: the system has no more of them", device->name);
     return GPUR_OK;
 }
 
-void gpur_alloc_table_close(gpur_device *device)
+static void close_table(gpur_device *device)
 {
-    gpur_alloc_table *const ledger = &device->allocations;
-    gpur_host_free(device, ledger->entries, ledger->room * sizeof *ledger->entries);
-    pthread_mutex_destroy(&ledger->mutex);
+    gpur_alloc_table *const table = &device->allocations;
+    gpur_host_free(device, table->entries, table->room * sizeof *table->entries);
+    pthread_mutex_destroy(&table->mutex);
 }
 
-static gpur_status grow(gpur_device *device, gpur_alloc_table *ledger)
+static gpur_status grow(gpur_device *device, gpur_alloc_table *table)
 {
-    const size_t room = ledger->room ? 2 * ledger->room : 64;
+    const size_t room = table->room ? 2 * table->room : 64;
     gpur_allocation *const entries = (gpur_allocation *)gpur_host_alloc(device, room * sizeof *entries);
     if (!entries)
-        return gpur_fail(GPUR_OUT_OF_MEMORY, "no memory to note the %zu-th allocation of %s", ledger->count + 1,
+        return gpur_fail(GPUR_OUT_OF_MEMORY, "no memory to note the %zu-th allocation of %s", table->count + 1,
                          device->name);
-    if (ledger->count)
-        memcpy(entries, ledger->entries, ledger->count * sizeof *entries);
-    gpur_host_free(device, ledger->entries, ledger->room * sizeof *entries);
-    ledger->entries = entries;
-    ledger->room = room;
+    if (table->count)
+        memcpy(entries, table->entries, table->count * sizeof *entries);
+    gpur_host_free(device, table->entries, table->room * sizeof *entries);
+    table->entries = entries;
+    table->room = room;
     return GPUR_OK;
 }
 
-gpur_status gpur_alloc_table_add(gpur_device *device, gpur_allocation allocation)
+static gpur_status add_entry(gpur_device *device, gpur_allocation allocation)
 {
-    gpur_alloc_table *const ledger = &device->allocations;
-    pthread_mutex_lock(&ledger->mutex);
-    const gpur_status status = ledger->count < ledger->room ? GPUR_OK : grow(device, ledger);
+    gpur_alloc_table *const table = &device->allocations;
+    pthread_mutex_lock(&table->mutex);
+    const gpur_status status = table->count < table->room ? GPUR_OK : grow(device, table);
     if (status == GPUR_OK)
-        ledger->entries[ledger->count++] = allocation;
-    pthread_mutex_unlock(&ledger->mutex);
+        table->entries[table->count++] = allocation;
+    pthread_mutex_unlock(&table->mutex);
     return status;
 }
 
-static size_t find(const gpur_alloc_table *ledger, const void *memory)
+static size_t find(const gpur_alloc_table *table, const void *memory)
 {
-    size_t i = ledger->count;
-    while (i > 0 && memory && ledger->entries[i - 1].memory != memory)
+    size_t i = table->count;
+    while (i > 0 && memory && table->entries[i - 1].memory != memory)
         i--;
     return i; /* index of the entry + 1; 0: not found */
 }
 
-int gpur_alloc_table_remove(gpur_device *device, const void *memory, gpur_allocation *allocation)
+/* Removes the entry with this address, or any entry if `memory` is NULL. Returns 0 if there is none. */
+static int remove_entry(gpur_device *device, const void *memory, gpur_allocation *allocation)
 {
-    gpur_alloc_table *const ledger = &device->allocations;
-    pthread_mutex_lock(&ledger->mutex);
-    const size_t found = find(ledger, memory);
+    gpur_alloc_table *const table = &device->allocations;
+    pthread_mutex_lock(&table->mutex);
+    const size_t found = find(table, memory);
     if (found) {
-        *allocation = ledger->entries[found - 1];
-        memmove(&ledger->entries[found - 1], &ledger->entries[found],
-                (ledger->count - found) * sizeof *ledger->entries);
-        ledger->count--;
+        *allocation = table->entries[found - 1];
+        memmove(&table->entries[found - 1], &table->entries[found], (table->count - found) * sizeof *table->entries);
+        table->count--;
     }
-    pthread_mutex_unlock(&ledger->mutex);
+    pthread_mutex_unlock(&table->mutex);
     return found != 0;
 }
 
@@ -133,23 +131,23 @@ static gpur_status check_config(const gpur_device_config *config)
 /* Accepts half-open devices: members that `build` did not reach are still zero. */
 static void destroy(gpur_device *device)
 {
-    gpur_allocation leaked;
+    gpur_allocation leaked = {0};
     if (device->copy_stream)
         device->backend->stream_destroy(device->copy_stream);
-    while (gpur_alloc_table_remove(device, NULL, &leaked))
+    while (remove_entry(device, NULL, &leaked))
         if (leaked.pinned)
             device->backend->pinned_free(device, leaked.memory, leaked.bytes);
         else
             device->backend->memory_free(device, leaked.memory, leaked.bytes);
     device->backend->close(device);
-    gpur_alloc_table_close(device);
+    close_table(device);
     gpur_device self = *device; /* a copy, because freeing the handle still needs the allocator */
     gpur_host_free(&self, device, sizeof *device);
 }
 
 static gpur_status build(gpur_device *device, int ordinal)
 {
-    GPUR_TRY(gpur_alloc_table_open(device));
+    GPUR_TRY(open_table(device));
     GPUR_TRY(device->backend->open(device, ordinal));
     return device->backend->stream_create(device, NULL, &device->copy_stream);
 }
@@ -200,10 +198,10 @@ gpur_status gpur_device_open(const char *name, const gpur_device_config *given, 
     if (given)
         GPUR_TRY(gpur_sized_read(&config, sizeof config, given, "gpur_device_config"));
     GPUR_TRY(check_config(&config));
-    GPUR_TRY(gpur_device_name_parse(name, &kind, &ordinal));
-    if (kind == GPUR_NAMED_AUTO)
+    GPUR_TRY(parse_name(name, &kind, &ordinal));
+    if (kind == NAMED_AUTO)
         return open_auto(&config, device);
-    return open_on(kind == GPUR_NAMED_CPU ? &gpur_backend_cpu : &gpur_backend_cuda, ordinal, &config, device);
+    return open_on(kind == NAMED_CPU ? &gpur_backend_cpu : &gpur_backend_cuda, ordinal, &config, device);
 }
 
 void gpur_device_retain(gpur_device *device)
@@ -331,7 +329,7 @@ static gpur_status count_allocation(gpur_device *device, gpur_allocation allocat
 {
     if (!allocation.pinned)
         atomic_fetch_add(&device->memory_used, allocation.bytes);
-    const gpur_status status = gpur_alloc_table_add(device, allocation);
+    const gpur_status status = add_entry(device, allocation);
     if (status != GPUR_OK) {
         free_allocation(device, allocation);
         return status;
@@ -366,10 +364,10 @@ gpur_status gpur_pinned_alloc(gpur_device *device, int64_t bytes, const char *wh
 
 static void release(gpur_device *device, void *memory)
 {
-    gpur_allocation allocation;
+    gpur_allocation allocation = {0};
     if (!memory)
         return;
-    if (gpur_alloc_table_remove(device, memory, &allocation))
+    if (remove_entry(device, memory, &allocation))
         free_allocation(device, allocation);
     else
         gpur_log(device, "%p was to be freed, but is no memory of %s; it was left alone", memory, device->name);

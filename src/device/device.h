@@ -6,8 +6,7 @@
  * are this library's own, with two executors behind the same calls: inline, and one thread per stream. Code that passes
  * ThreadSanitizer with the thread executor has therefore ordered its work with events, and not by luck.
  */
-#ifndef GPUR_DEVICE_DEVICE_H
-#define GPUR_DEVICE_DEVICE_H
+#pragma once
 
 #include "base/status.h"
 #include "gpureplay/device.h"
@@ -66,7 +65,6 @@ gpur_status gpur_stream_create(gpur_device *device, gpur_stream **stream);
 gpur_status gpur_stream_create_main(gpur_device *device, gpur_stream **stream);
 void gpur_stream_destroy(gpur_stream *stream);
 gpur_status gpur_stream_sync(gpur_stream *stream);
-gpur_device *gpur_stream_device(gpur_stream *stream);
 void *gpur_stream_native(gpur_stream *stream);
 
 /* Refuses a native stream of the caller that cannot be ordered with ours: on the CPU any but NULL; on CUDA one that is
@@ -85,7 +83,7 @@ void gpur_event_destroy(gpur_event *event);
 gpur_status gpur_event_record(gpur_event *event, gpur_stream *stream);
 gpur_status gpur_stream_wait(gpur_stream *stream, gpur_event *event);
 gpur_status gpur_event_sync(gpur_event *event);
-int gpur_event_done(gpur_event *event); /* depends on timing, so only for statistics: no result may depend on it */
+int gpur_event_done(gpur_event *event); /* depends on timing: no stored or sampled value may depend on it */
 
 /* Enqueue copies and fills between host memory (pinned, if the copy is to be asynchronous) and device memory.
  * gpur_copy_nt is for data that is not read again soon: a CPU then writes it with non-temporal stores, which do not
@@ -100,16 +98,16 @@ gpur_status gpur_fill(gpur_stream *stream, void *memory, int byte, int64_t bytes
  *   rows      n rows of about `bytes` each. A block handles up to `rows_per_block` rows at a time, or fewer if
  *             otherwise some multiprocessors of a GPU would have no work
  *   single    one block, for reductions in a fixed order
- *   together  only for kernels with a grid sync (gpur_kernel_is_cooperative): the blocks and threads asked for, but at
- *             most as many blocks as can run at the same time, and as many threads as the kernel allows. 1 block on the
- *             CPU
+ *   cooperative  only for kernels with a grid sync (gpur_kernel_is_cooperative): the blocks and threads asked for, but
+ *             at most as many blocks as can run at the same time, and as many threads as the kernel allows. 1 block on
+ *             the CPU
  * A test can force one shape on all launches except `single` with gpur_device_force_grid (`cooperative` reduces it to
  * what can run at the same time); {0, 0, 0} ends that.
  */
 typedef struct gpur_grid {
     int64_t blocks;
     int32_t threads;     /* a multiple of 32 on CUDA, ignored on the CPU */
-    int32_t cooperative; /* cooperative launch: 0, or GPUR_TOGETHER_... */
+    int32_t cooperative; /* cooperative launch: 0, or GPUR_COOPERATIVE_... */
 } gpur_grid;
 
 enum {
@@ -165,5 +163,3 @@ gpur_status gpur_graph_create(gpur_device *device, gpur_record_fn record, void *
                               gpur_graph **graph);
 void gpur_graph_destroy(gpur_graph *graph);
 gpur_status gpur_graph_launch(gpur_graph *graph, gpur_stream *stream, int64_t repetitions);
-
-#endif

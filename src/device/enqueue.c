@@ -27,11 +27,6 @@ gpur_status gpur_stream_sync(gpur_stream *stream)
     return stream->device->backend->stream_sync(stream);
 }
 
-gpur_device *gpur_stream_device(gpur_stream *stream)
-{
-    return stream->device;
-}
-
 void *gpur_stream_native(gpur_stream *stream)
 {
     return stream->device->backend->stream_native(stream);
@@ -121,9 +116,9 @@ gpur_grid gpur_grid_single(const gpur_device *device)
     return device->backend->grid_single(device);
 }
 
-gpur_grid gpur_grid_of_threads(gpur_grid grid, int32_t max_threads)
+gpur_grid gpur_grid_of_threads(gpur_grid grid, int32_t max_blocks)
 {
-    grid.threads = grid.threads < max_threads ? grid.threads : max_threads;
+    grid.threads = grid.threads < max_blocks ? grid.threads : max_blocks;
     return grid;
 }
 
@@ -156,12 +151,12 @@ static gpur_status check_cooperative(const gpur_device *device, int kernel, gpur
                  "kernel %s: its blocks %s, and gpur_grid.cooperative is %" PRId32 "; it must %sbe 0", name,
                  is_cooperative ? "wait for each other" : "do not wait for each other", grid.cooperative,
                  is_cooperative ? "not " : "");
-    const int64_t max_threads =
+    const int64_t max_blocks =
         is_cooperative ? device->backend->grid_cooperative(device, kernel, grid).blocks : grid.blocks;
-    GPUR_REQUIRE(grid.blocks <= max_threads,
+    GPUR_REQUIRE(grid.blocks <= max_blocks,
                  "kernel %s: %" PRId64 " blocks that wait for each other; there may be at most %" PRId64
                  ", since all must run at the same time",
-                 name, grid.blocks, max_threads);
+                 name, grid.blocks, max_blocks);
     return GPUR_OK;
 }
 

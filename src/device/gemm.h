@@ -3,8 +3,7 @@
  * Matrix products (GEMM), by the library of the device: cuBLASLt on CUDA, CBLAS on the CPU, or a slow implementation of
  * our own if there is no BLAS. A plan is made once and run many times.
  */
-#ifndef GPUR_DEVICE_GEMM_H
-#define GPUR_DEVICE_GEMM_H
+#pragma once
 
 #include "device/device.h"
 
@@ -46,5 +45,3 @@ gpur_status gpur_gemm_run(gpur_gemm *gemm, gpur_stream *stream, int64_t rows, co
 /* Returns the device's GEMM library: "OpenBLAS 0.3.21 (openmp)", "cuBLASLt 13.1.0", "plain (slow: no BLAS in this
  * build)". */
 const char *gpur_gemm_library(gpur_device *device);
-
-#endif

@@ -10,8 +10,7 @@
  * The temporary file is called `path` + ".part". It is locked while a process writes it. One that a killed program left
  * behind is overwritten, so such files do not accumulate.
  */
-#ifndef GPUR_FILE_ATOMIC_FILE_H
-#define GPUR_FILE_ATOMIC_FILE_H
+#pragma once
 
 #include "base/status.h"
 
@@ -38,5 +37,3 @@ gpur_status gpur_atomic_file_write(gpur_atomic_file *file, const void *data, int
  * gpur_atomic_file_discard does. gpur_atomic_file_discard may be called after a commit and then does nothing. */
 gpur_status gpur_atomic_file_commit(gpur_atomic_file *file);
 void gpur_atomic_file_discard(gpur_atomic_file *file);
-
-#endif

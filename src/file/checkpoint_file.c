@@ -46,17 +46,27 @@ gpur_status gpur_checkpoint_add_kind(gpur_tensors *tensors, const char *kind)
     return gpur_tensors_add_metadata(tensors, "gpureplay.kind", "%s", kind);
 }
 
-gpur_status gpur_chunks_open(gpur_chunks *chunks, gpur_device *device, gpur_stream *stream)
+/* Double-buffered pinned memory: one chunk is copied between host and device while the other is read from or written to
+ * the file. */
+typedef struct chunk_buffer {
+    gpur_device *device;
+    gpur_stream *stream;
+    unsigned char *pinned; /* (2, GPUR_CHUNK) */
+    gpur_event *copied[2]; /* the copies of this half are done */
+} chunk_buffer;
+
+static gpur_status chunks_open(chunk_buffer *chunks, gpur_device *device, gpur_stream *stream)
 {
     void *pinned = NULL;
-    *chunks = (gpur_chunks){.device = device, .stream = stream};
+    *chunks = (chunk_buffer){.device = device, .stream = stream};
     GPUR_TRY(gpur_pinned_alloc(device, 2 * GPUR_CHUNK, "the buffer between memory and a file", &pinned));
     chunks->pinned = pinned;
     GPUR_TRY(gpur_event_create(device, &chunks->copied[0]));
     return gpur_event_create(device, &chunks->copied[1]);
 }
 
-void gpur_chunks_close(gpur_chunks *chunks)
+/* Accepts a half-built one; waits for enqueued copies. */
+static void chunks_close(chunk_buffer *chunks)
 {
     if (chunks->stream)
         (void)gpur_stream_sync(chunks->stream);
@@ -67,7 +77,7 @@ void gpur_chunks_close(gpur_chunks *chunks)
 
 /* Copies between `at`, which holds bytes [begin, end) of the data, and a piece, which holds bytes [first, first +
  * piece->bytes). */
-static gpur_status copy_piece(gpur_chunks *chunks, unsigned char *at, int64_t begin, int64_t end,
+static gpur_status copy_piece(chunk_buffer *chunks, unsigned char *at, int64_t begin, int64_t end,
                               const gpur_piece *piece, int64_t first, int to_sections)
 {
     const int64_t low = begin > first ? begin : first;
@@ -83,8 +93,10 @@ static gpur_status copy_piece(gpur_chunks *chunks, unsigned char *at, int64_t be
     return GPUR_OK;
 }
 
-gpur_status gpur_chunks_copy(gpur_chunks *chunks, int half, const gpur_sections *sections, int64_t begin, int64_t end,
-                             int to_sections)
+/* Enqueues the copies between one half of the buffer and bytes [begin, end) of the data, as far as sections cover
+ * them. */
+static gpur_status chunks_copy(chunk_buffer *chunks, int half, const gpur_sections *sections, int64_t begin,
+                               int64_t end, int to_sections)
 {
     unsigned char *const at = chunks->pinned + half * GPUR_CHUNK;
     for (int32_t i = 0; i < sections->count; i++) {
@@ -108,14 +120,10 @@ void gpur_sections_free(gpur_sections *sections)
 
 gpur_status gpur_sections_add_entry(gpur_sections *sections, const gpur_tensor_entry *entry, gpur_section **added)
 {
-    if (sections->count == sections->room) {
-        const int32_t room = sections->room ? 2 * sections->room : 16;
-        gpur_section *const grown = realloc(sections->list, (size_t)room * sizeof *grown);
-        if (!grown)
-            return gpur_fail(GPUR_OUT_OF_MEMORY, "no memory for a list of %d parts of a file", (int)room);
-        sections->list = grown;
-        sections->room = room;
-    }
+    void *list = sections->list;
+    const gpur_status status = gpur_list_grow(&list, sections->count, &sections->room, sizeof *sections->list);
+    sections->list = list;
+    GPUR_TRY(status);
     *added = &sections->list[sections->count++];
     **added = (gpur_section){.entry = *entry};
     return GPUR_OK;
@@ -183,7 +191,8 @@ static gpur_status parse(const gpur_scalar *scalar, const char *text, uint64_t *
     return GPUR_OK;
 }
 
-gpur_status gpur_scalars_read(const gpur_tensors *tensors, const gpur_scalar *scalars, int32_t count)
+/* Fills in all of them or none. GPUR_FILE_ERROR: one is missing, or is not a number of its type. */
+static gpur_status read_scalars(const gpur_tensors *tensors, const gpur_scalar *scalars, int32_t count)
 {
     uint64_t bits[GPUR_MAX_SCALARS];
     assert(count <= GPUR_MAX_SCALARS);
@@ -204,7 +213,8 @@ gpur_status gpur_settings_add_real(gpur_tensors *settings, const char *key, doub
     return gpur_tensors_add_metadata(settings, key, "%s", text);
 }
 
-gpur_status gpur_settings_compare(const gpur_tensors *file, const gpur_tensors *expected, const char *what)
+/* Refuses a file in which one of `expected` has another value; `what` names the object, as in "this replay". */
+static gpur_status compare_settings(const gpur_tensors *file, const gpur_tensors *expected, const char *what)
 {
     for (int32_t i = 0; i < expected->metadata_count; i++) {
         const gpur_metadata_entry *const item = &expected->metadata[i];
@@ -221,7 +231,7 @@ static int64_t number_of(const gpur_tensors *tensors, const char *key)
 {
     int64_t value = -1;
     const gpur_scalar scalar = {key, GPUR_SCALAR_I64, &value};
-    return gpur_tensors_find_metadata(tensors, key) && gpur_scalars_read(tensors, &scalar, 1) == GPUR_OK ? value : -1;
+    return gpur_tensors_find_metadata(tensors, key) && read_scalars(tensors, &scalar, 1) == GPUR_OK ? value : -1;
 }
 
 static void describe(const gpur_checkpoint *file, gpur_checkpoint_info *info)
@@ -260,7 +270,7 @@ gpur_status gpur_checkpoint_get_info(const char *path, gpur_checkpoint_info *inf
 
 typedef struct writing {
     gpur_atomic_file file;
-    gpur_chunks chunks;
+    chunk_buffer chunks;
     const gpur_sections *sections;
     const gpur_checkpoint_options *options;
     unsigned char *head;
@@ -321,8 +331,8 @@ static gpur_status start_copy(writing *w, int64_t chunk)
 {
     if (chunk >= w->count)
         return GPUR_OK;
-    return gpur_chunks_copy(&w->chunks, (int)(chunk % 2), w->sections, w->covered_at + chunk * GPUR_CHUNK,
-                            end_of(w, chunk), 0);
+    return chunks_copy(&w->chunks, (int)(chunk % 2), w->sections, w->covered_at + chunk * GPUR_CHUNK, end_of(w, chunk),
+                       0);
 }
 
 static gpur_status write_chunk(writing *w, int64_t chunk)
@@ -353,7 +363,7 @@ static gpur_status open_and_write(writing *w, gpur_device *device, gpur_stream *
                                   gpur_tensors *tensors, const char *path)
 {
     GPUR_TRY(assign_offsets(w, sections, tensors));
-    GPUR_TRY(gpur_chunks_open(&w->chunks, device, stream));
+    GPUR_TRY(chunks_open(&w->chunks, device, stream));
     GPUR_TRY(gpur_atomic_file_begin(&w->file, path, w->head_bytes + w->data_bytes));
     return write_all(w);
 }
@@ -365,7 +375,7 @@ gpur_status gpur_checkpoint_write(gpur_device *device, gpur_stream *stream, gpur
     sort_by_width(sections);
     const gpur_status status = open_and_write(&w, device, stream, sections, tensors, path);
     gpur_atomic_file_discard(&w.file);
-    gpur_chunks_close(&w.chunks);
+    chunks_close(&w.chunks);
     free(w.head);
     free(w.checksums);
     return status;
@@ -490,8 +500,8 @@ gpur_status gpur_checkpoint_compare(gpur_checkpoint *checkpoint, const char *kin
     snprintf(what, sizeof what, "this %s", kind);
     GPUR_TRY(gpur_checkpoint_check_kind(checkpoint, kind));
     GPUR_TRY(gpur_checkpoint_add_path_to_error(checkpoint, read_checksums(checkpoint)));
-    GPUR_TRY(gpur_settings_compare(&checkpoint->tensors, settings, what));
-    return gpur_checkpoint_add_path_to_error(checkpoint, gpur_scalars_read(&checkpoint->tensors, scalars, count));
+    GPUR_TRY(compare_settings(&checkpoint->tensors, settings, what));
+    return gpur_checkpoint_add_path_to_error(checkpoint, read_scalars(&checkpoint->tensors, scalars, count));
 }
 
 static int are_alike(const gpur_tensor_entry *a, const gpur_tensor_entry *b)
@@ -517,6 +527,33 @@ gpur_status gpur_checkpoint_match(const gpur_checkpoint *checkpoint, gpur_sectio
     GPUR_REQUIRE(checkpoint->tensors.count == sections->count + extra, "%s has %d tensors; %s has %d of them",
                  checkpoint->file.path, (int)checkpoint->tensors.count - extra, what, (int)sections->count);
     return GPUR_OK;
+}
+
+/* `chunk` holds bytes [begin, end) of the data. */
+static gpur_status check_reals(const gpur_tensor_entry *reals, const unsigned char *chunk, int64_t begin, int64_t end)
+{
+    const int64_t first = begin > reals->begin ? begin : reals->begin, last = end < reals->end ? end : reals->end;
+    for (int64_t at = first; at < last; at += (int64_t)sizeof(float)) {
+        float value;
+        memcpy(&value, chunk + (at - begin), sizeof value);
+        if (!(value >= 0.0f && value < INFINITY))
+            return gpur_fail(GPUR_FILE_ERROR, "number %" PRId64 " of its %s is %g; it must be finite, and 0 or more",
+                             (at - reals->begin) / (int64_t)sizeof value, reals->name, (double)value);
+    }
+    return GPUR_OK;
+}
+
+/* Reads a chunk, bytes [begin, end) of the data, and checks it. */
+static gpur_status read_chunk(const gpur_checkpoint *checkpoint, int64_t chunk, unsigned char *to, int64_t *begin,
+                              int64_t *end)
+{
+    *begin = checkpoint->covered_at + chunk * GPUR_CHUNK;
+    *end = *begin + GPUR_CHUNK < checkpoint->data_bytes ? *begin + GPUR_CHUNK : checkpoint->data_bytes;
+    GPUR_TRY(gpur_file_reader_read(&checkpoint->file, to, *end - *begin, checkpoint->data_at + *begin));
+    if (gpur_checksum(to, *end - *begin) == checkpoint->checksums[chunk])
+        return check_reals(&checkpoint->reals, to, *begin, *end);
+    return gpur_fail(GPUR_FILE_ERROR, "its bytes %" PRId64 " to %" PRId64 " are not what was written",
+                     checkpoint->data_at + *begin, checkpoint->data_at + *end - 1);
 }
 
 /* The first pass over a file. Chunks are verified independently, so several threads can share the work. */
@@ -551,7 +588,7 @@ static void stop(verifying *v)
 static gpur_status check(verifying *v, int64_t chunk, unsigned char *buffer)
 {
     int64_t begin, end;
-    GPUR_TRY(gpur_checkpoint_read_chunk(v->checkpoint, chunk, buffer, &begin, &end));
+    GPUR_TRY(read_chunk(v->checkpoint, chunk, buffer, &begin, &end));
     atomic_fetch_add(&v->done, 1);
     return GPUR_OK;
 }
@@ -654,32 +691,6 @@ gpur_status gpur_checkpoint_expect_reals(gpur_checkpoint *checkpoint, const char
     return GPUR_OK;
 }
 
-/* `chunk` holds bytes [begin, end) of the data. */
-static gpur_status check_reals(const gpur_tensor_entry *reals, const unsigned char *chunk, int64_t begin, int64_t end)
-{
-    const int64_t first = begin > reals->begin ? begin : reals->begin, last = end < reals->end ? end : reals->end;
-    for (int64_t at = first; at < last; at += (int64_t)sizeof(float)) {
-        float value;
-        memcpy(&value, chunk + (at - begin), sizeof value);
-        if (!(value >= 0.0f && value < INFINITY))
-            return gpur_fail(GPUR_FILE_ERROR, "number %" PRId64 " of its %s is %g; it must be finite, and 0 or more",
-                             (at - reals->begin) / (int64_t)sizeof value, reals->name, (double)value);
-    }
-    return GPUR_OK;
-}
-
-gpur_status gpur_checkpoint_read_chunk(const gpur_checkpoint *checkpoint, int64_t chunk, unsigned char *to,
-                                       int64_t *begin, int64_t *end)
-{
-    *begin = checkpoint->covered_at + chunk * GPUR_CHUNK;
-    *end = *begin + GPUR_CHUNK < checkpoint->data_bytes ? *begin + GPUR_CHUNK : checkpoint->data_bytes;
-    GPUR_TRY(gpur_file_reader_read(&checkpoint->file, to, *end - *begin, checkpoint->data_at + *begin));
-    if (gpur_checksum(to, *end - *begin) == checkpoint->checksums[chunk])
-        return check_reals(&checkpoint->reals, to, *begin, *end);
-    return gpur_fail(GPUR_FILE_ERROR, "its bytes %" PRId64 " to %" PRId64 " are not what was written",
-                     checkpoint->data_at + *begin, checkpoint->data_at + *end - 1);
-}
-
 static gpur_status peek_section(const gpur_checkpoint *checkpoint, const gpur_section *section)
 {
     int64_t at = checkpoint->data_at + section->entry.begin;
@@ -711,16 +722,16 @@ static gpur_status report_filled(const gpur_checkpoint *checkpoint, const gpur_c
     return GPUR_OK;
 }
 
-static gpur_status fill(const gpur_checkpoint *checkpoint, gpur_chunks *chunks, const gpur_sections *sections,
+static gpur_status fill(const gpur_checkpoint *checkpoint, chunk_buffer *chunks, const gpur_sections *sections,
                         const gpur_checkpoint_options *options, int *touched)
 {
     int64_t begin = 0, end = 0;
     for (int64_t chunk = 0; chunk < checkpoint->chunks; chunk++) {
         const int half = (int)(chunk % 2);
         GPUR_TRY(gpur_event_sync(chunks->copied[half]));
-        GPUR_TRY(gpur_checkpoint_read_chunk(checkpoint, chunk, chunks->pinned + half * GPUR_CHUNK, &begin, &end));
+        GPUR_TRY(read_chunk(checkpoint, chunk, chunks->pinned + half * GPUR_CHUNK, &begin, &end));
         *touched = 1;
-        GPUR_TRY(gpur_chunks_copy(chunks, half, sections, begin, end, 1));
+        GPUR_TRY(chunks_copy(chunks, half, sections, begin, end, 1));
         GPUR_TRY(report_filled(checkpoint, options, end));
     }
     return gpur_stream_sync(chunks->stream);
@@ -729,11 +740,11 @@ static gpur_status fill(const gpur_checkpoint *checkpoint, gpur_chunks *chunks, 
 gpur_status gpur_checkpoint_fill(gpur_checkpoint *checkpoint, gpur_device *device, gpur_stream *stream,
                                  const gpur_sections *sections, const gpur_checkpoint_options *options, int *touched)
 {
-    gpur_chunks chunks;
+    chunk_buffer chunks;
     *touched = 0;
-    gpur_status status = gpur_chunks_open(&chunks, device, stream);
+    gpur_status status = chunks_open(&chunks, device, stream);
     if (status == GPUR_OK)
         status = gpur_checkpoint_add_path_to_error(checkpoint, fill(checkpoint, &chunks, sections, options, touched));
-    gpur_chunks_close(&chunks);
+    chunks_close(&chunks);
     return status;
 }

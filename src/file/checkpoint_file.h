@@ -5,8 +5,7 @@
  * equal in the file and in the object that loads it. To save more state, add an entry to one of these lists; the same
  * list serves saving and loading.
  */
-#ifndef GPUR_FILE_CHECKPOINT_FILE_H
-#define GPUR_FILE_CHECKPOINT_FILE_H
+#pragma once
 
 #include "file/safetensors.h"
 #include "file/atomic_file.h"
@@ -57,14 +56,8 @@ typedef struct gpur_scalar {
 
 gpur_status gpur_scalars_write(gpur_tensors *tensors, const gpur_scalar *scalars, int32_t count);
 
-/* Reads at most GPUR_MAX_SCALARS scalars; fills in all of them or none. GPUR_FILE_ERROR: one is missing, or is not a
- * number of its type. */
-gpur_status gpur_scalars_read(const gpur_tensors *tensors, const gpur_scalar *scalars, int32_t count);
-
-/* Settings are metadata entries, too. gpur_settings_compare refuses a file in which one of `expected` has another value
- * and states both values; `what` names the object, as in "this replay". */
+/* Settings are metadata entries, too. */
 gpur_status gpur_settings_add_real(gpur_tensors *settings, const char *key, double value);
-gpur_status gpur_settings_compare(const gpur_tensors *file, const gpur_tensors *expected, const char *what);
 
 /*
  * The file format, independent of what the sections mean. The data begin with the tensor "checksums", (chunks + 2)
@@ -82,22 +75,6 @@ gpur_status gpur_checkpoint_check_call(const void *object, const char *kind, con
 
 /* Calls the caller's progress function. GPUR_INTERRUPTED: it asked to stop. */
 gpur_status gpur_checkpoint_report_progress(const gpur_checkpoint_options *options, int64_t done, int64_t all);
-
-/* Double-buffered pinned memory: one chunk is copied between host and device while the other is read from or written to
- * the file. */
-typedef struct gpur_chunks {
-    gpur_device *device;
-    gpur_stream *stream;
-    unsigned char *pinned; /* (2, GPUR_CHUNK) */
-    gpur_event *copied[2]; /* the copies of this half are done */
-} gpur_chunks;
-gpur_status gpur_chunks_open(gpur_chunks *chunks, gpur_device *device, gpur_stream *stream);
-void gpur_chunks_close(gpur_chunks *chunks); /* accepts a half-built one; waits for enqueued copies */
-
-/* Enqueues the copies between one half of the buffer and bytes [begin, end) of the data, as far as sections cover
- * them. */
-gpur_status gpur_chunks_copy(gpur_chunks *chunks, int half, const gpur_sections *sections, int64_t begin, int64_t end,
-                             int to_sections);
 
 /* Adds the metadata entries that identify a file of this kind ("replay", "learner"). */
 gpur_status gpur_checkpoint_add_kind(gpur_tensors *tensors, const char *kind);
@@ -145,11 +122,6 @@ gpur_status gpur_checkpoint_compare(gpur_checkpoint *checkpoint, const char *kin
  * Has no effect if the file has no such tensor of float32. */
 gpur_status gpur_checkpoint_expect_reals(gpur_checkpoint *checkpoint, const char *name);
 
-/* Reads a chunk, bytes [begin, end) of the data, verifies its checksum, and checks the values of the tensor given to
- * gpur_checkpoint_expect_reals. */
-gpur_status gpur_checkpoint_read_chunk(const gpur_checkpoint *checkpoint, int64_t chunk, unsigned char *to,
-                                       int64_t *begin, int64_t *end);
-
 /* The first of two passes, for objects that would lose their content if loading failed midway: verifies every chunk,
  * with a few threads if there are processors for them. */
 gpur_status gpur_checkpoint_verify(gpur_checkpoint *checkpoint, gpur_device *device,
@@ -169,5 +141,3 @@ gpur_status gpur_checkpoint_peek(const gpur_checkpoint *checkpoint, const gpur_s
  * chunk fails. The progress function can cancel this only if gpur_checkpoint_verify did not come before it. */
 gpur_status gpur_checkpoint_fill(gpur_checkpoint *checkpoint, gpur_device *device, gpur_stream *stream,
                                  const gpur_sections *sections, const gpur_checkpoint_options *options, int *touched);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Opens and reads a file. The descriptor keeps referring to this file if another one replaces it at its path. */
-#ifndef GPUR_FILE_FILE_READER_H
-#define GPUR_FILE_FILE_READER_H
+#pragma once
 
 #include "base/status.h"
 
@@ -19,5 +18,3 @@ gpur_status gpur_file_reader_open(gpur_file_reader *file, const char *path);
 gpur_status gpur_file_reader_read(const gpur_file_reader *file, void *data, int64_t bytes, int64_t offset);
 
 void gpur_file_reader_close(gpur_file_reader *file); /* may be called again */
-
-#endif

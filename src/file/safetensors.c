@@ -28,15 +28,14 @@ void gpur_tensors_free(gpur_tensors *tensors)
     *tensors = (gpur_tensors){0};
 }
 
-/* Makes room for one more element of `size` bytes. */
-static gpur_status grow(void **list, int32_t count, int32_t *room, size_t size)
+gpur_status gpur_list_grow(void **list, int32_t count, int32_t *room, size_t size)
 {
     if (count < *room)
         return GPUR_OK;
     const int32_t wanted = *room ? 2 * *room : 16;
     void *const grown = realloc(*list, (size_t)wanted * size);
     if (!grown)
-        return gpur_fail(GPUR_OUT_OF_MEMORY, "no memory for a list of %d tensors or notes of a file", (int)wanted);
+        return gpur_fail(GPUR_OUT_OF_MEMORY, "no memory for a list of %d parts of a file", (int)wanted);
     *list = grown;
     *room = wanted;
     return GPUR_OK;
@@ -45,7 +44,7 @@ static gpur_status grow(void **list, int32_t count, int32_t *room, size_t size)
 gpur_status gpur_tensors_add(gpur_tensors *tensors, const gpur_tensor_entry *entry)
 {
     void *list = tensors->entries;
-    const gpur_status status = grow(&list, tensors->count, &tensors->room, sizeof *entry);
+    const gpur_status status = gpur_list_grow(&list, tensors->count, &tensors->room, sizeof *entry);
     tensors->entries = list;
     if (status == GPUR_OK)
         tensors->entries[tensors->count++] = *entry;
@@ -58,7 +57,8 @@ gpur_status gpur_tensors_add_metadata(gpur_tensors *tensors, const char *key, co
     void *list = tensors->metadata;
     if (tensors->metadata_count == GPUR_MAX_METADATA)
         return gpur_fail(GPUR_FILE_ERROR, "a file would have more than %d notes", GPUR_MAX_METADATA);
-    const gpur_status status = grow(&list, tensors->metadata_count, &tensors->metadata_room, sizeof *tensors->metadata);
+    const gpur_status status =
+        gpur_list_grow(&list, tensors->metadata_count, &tensors->metadata_room, sizeof *tensors->metadata);
     tensors->metadata = list;
     GPUR_TRY(status);
     gpur_metadata_entry *const item = &tensors->metadata[tensors->metadata_count++];

@@ -6,8 +6,7 @@
  * JSON is handled by cJSON and checksums by xxHash. A build without them returns GPUR_UNAVAILABLE with the names of the
  * packages.
  */
-#ifndef GPUR_FILE_SAFETENSORS_H
-#define GPUR_FILE_SAFETENSORS_H
+#pragma once
 
 #include "base/status.h"
 
@@ -49,6 +48,10 @@ typedef struct gpur_tensors {
 
 /* A zeroed gpur_tensors is empty. Frees everything and leaves it empty. */
 void gpur_tensors_free(gpur_tensors *tensors);
+
+/* Makes room in a list of `count` elements for one more of `size` bytes. */
+gpur_status gpur_list_grow(void **list, int32_t count, int32_t *room, size_t size);
+
 gpur_status gpur_tensors_add(gpur_tensors *tensors, const gpur_tensor_entry *entry);
 
 /* Adds a metadata entry. GPUR_FILE_ERROR: there are GPUR_MAX_METADATA already. */
@@ -80,5 +83,3 @@ gpur_status gpur_tensors_print(const gpur_tensors *tensors, unsigned char **head
 
 /* 64-bit XXH3. */
 uint64_t gpur_checksum(const void *data, int64_t bytes);
-
-#endif

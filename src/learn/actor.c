@@ -47,12 +47,6 @@ static void assign_buffers(const gpur_actor *actor, gpur_act_buffers *b, gpur_ar
     b->workspace = gpur_arena_alloc(arena, gpur_pass_workspace(&b->pass));
 }
 
-static gpur_status open_mutex(pthread_mutex_t *mutex, int *is_open)
-{
-    *is_open = pthread_mutex_init(mutex, NULL) == 0;
-    return *is_open ? GPUR_OK : gpur_fail(GPUR_OUT_OF_MEMORY, "no mutex could be made for acting");
-}
-
 static gpur_status open(void *part, const gpur_part_context *context)
 {
     gpur_actor *const actor = part;
@@ -63,8 +57,8 @@ static gpur_status open(void *part, const gpur_part_context *context)
     actor->network = network;
     actor->mode = config->act;
     actor->seed = config->seed;
-    GPUR_TRY(open_mutex(&actor->lock, &actor->has_lock));
-    GPUR_TRY(open_mutex(&actor->mutex, &actor->has_mutex));
+    if (pthread_mutex_init(&actor->act_lock, NULL) != 0 || pthread_mutex_init(&actor->copy_lock, NULL) != 0)
+        return gpur_fail(GPUR_OUT_OF_MEMORY, "no mutex could be made for acting");
     GPUR_TRY(gpur_stream_create(device, &actor->stream));
     for (int i = 0; i < 2; i++) {
         GPUR_TRY(gpur_event_create(device, &actor->written[i]));
@@ -87,10 +81,8 @@ static void close(void *part)
         gpur_event_destroy(actor->written[i]);
         gpur_event_destroy(actor->read[i]);
     }
-    if (actor->has_lock)
-        pthread_mutex_destroy(&actor->lock);
-    if (actor->has_mutex)
-        pthread_mutex_destroy(&actor->mutex);
+    pthread_mutex_destroy(&actor->act_lock);
+    pthread_mutex_destroy(&actor->copy_lock);
 }
 
 static void assign(void *part, gpur_arena *arena)
@@ -132,12 +124,12 @@ static gpur_status overwrite(gpur_actor *actor, gpur_stream *stream, int copy, c
 
 gpur_status gpur_actor_publish(gpur_actor *actor, gpur_stream *stream, const float *weights)
 {
-    pthread_mutex_lock(&actor->mutex);
+    pthread_mutex_lock(&actor->copy_lock);
     const int next = 1 - actor->latest;
     const gpur_status status = overwrite(actor, stream, next, weights, 0, actor->network->params.count);
     if (status == GPUR_OK)
         actor->latest = next;
-    pthread_mutex_unlock(&actor->mutex);
+    pthread_mutex_unlock(&actor->copy_lock);
     return status;
 }
 
@@ -145,27 +137,27 @@ gpur_status gpur_actor_patch(gpur_actor *actor, gpur_stream *stream, const float
                              int64_t count)
 {
     gpur_status status = GPUR_OK;
-    pthread_mutex_lock(&actor->mutex);
+    pthread_mutex_lock(&actor->copy_lock);
     for (int i = 0; i < 2 && status == GPUR_OK; i++)
         status = overwrite(actor, stream, i, weights, offset, count);
-    pthread_mutex_unlock(&actor->mutex);
+    pthread_mutex_unlock(&actor->copy_lock);
     return status;
 }
 
 void gpur_actor_get_counters(gpur_actor *actor, uint64_t *counter, int64_t *chosen)
 {
-    pthread_mutex_lock(&actor->lock);
+    pthread_mutex_lock(&actor->act_lock);
     *counter = actor->counter;
     *chosen = atomic_load(&actor->chosen);
-    pthread_mutex_unlock(&actor->lock);
+    pthread_mutex_unlock(&actor->act_lock);
 }
 
 void gpur_actor_set_counters(gpur_actor *actor, uint64_t counter, int64_t chosen)
 {
-    pthread_mutex_lock(&actor->lock);
+    pthread_mutex_lock(&actor->act_lock);
     actor->counter = counter;
     atomic_store(&actor->chosen, chosen);
-    pthread_mutex_unlock(&actor->lock);
+    pthread_mutex_unlock(&actor->act_lock);
 }
 
 /* Copies the observations to the device: those in host memory through pinned memory; those in device memory after the
@@ -253,9 +245,9 @@ static gpur_status enqueue(gpur_actor *actor, const gpur_obs_batch *obs_batch, f
     GPUR_TRY(enqueue_observations(actor, obs_batch));
     GPUR_TRY(gpur_input_run(&actor->input, actor->device, actor->stream, obs_batch->count, actor->buffers.raw,
                             actor->input.row_bytes, actor->buffers.pass.activations[0]));
-    pthread_mutex_lock(&actor->mutex);
+    pthread_mutex_lock(&actor->copy_lock);
     const gpur_status status = enqueue_choice(actor, obs_batch->count, epsilon);
-    pthread_mutex_unlock(&actor->mutex);
+    pthread_mutex_unlock(&actor->copy_lock);
     return status;
 }
 
@@ -287,14 +279,14 @@ gpur_status gpur_actor_choose(gpur_actor *actor, const gpur_obs_batch *obs_batch
     GPUR_TRY(check(actor, obs_batch, "actions", actions));
     GPUR_REQUIRE(epsilon >= 0.0f && epsilon <= 1.0f, "epsilon is %g; it must be 0 to 1", (double)epsilon);
     const int64_t bytes = obs_batch->count * (int64_t)sizeof *actions;
-    pthread_mutex_lock(&actor->lock);
+    pthread_mutex_lock(&actor->act_lock);
     gpur_status status = enqueue(actor, obs_batch, epsilon);
     status = download(actor, status, actions, actor->buffers.host_action, actor->buffers.action, bytes);
     if (status == GPUR_OK) {
         actor->counter++;
         atomic_fetch_add(&actor->chosen, obs_batch->count);
     }
-    pthread_mutex_unlock(&actor->lock);
+    pthread_mutex_unlock(&actor->act_lock);
     return status;
 }
 
@@ -302,9 +294,9 @@ gpur_status gpur_actor_values(gpur_actor *actor, const gpur_obs_batch *obs_batch
 {
     GPUR_TRY(check(actor, obs_batch, "q", q));
     const int64_t bytes = obs_batch->count * actor->network->num_actions * (int64_t)sizeof *q;
-    pthread_mutex_lock(&actor->lock);
+    pthread_mutex_lock(&actor->act_lock);
     gpur_status status = enqueue(actor, obs_batch, 0.0f);
     status = download(actor, status, q, actor->buffers.host_q, actor->buffers.q, bytes);
-    pthread_mutex_unlock(&actor->lock);
+    pthread_mutex_unlock(&actor->act_lock);
     return status;
 }

@@ -7,8 +7,7 @@
  * from the order of calls alone. Events make an act wait for the launch that writes its copy, and make the next write
  * of that copy wait for the acts that read it.
  */
-#ifndef GPUR_LEARN_ACTOR_H
-#define GPUR_LEARN_ACTOR_H
+#pragma once
 
 #include "learn/network/input.h"
 #include "learn/part.h"
@@ -39,15 +38,14 @@ typedef struct gpur_actor {
     uint64_t seed, counter; /* of the exploration; the counter grows by 1 per act */
     _Atomic int64_t chosen; /* actions */
     gpur_stream *stream;
-    pthread_mutex_t lock;  /* held during a whole act; protects the stream, the buffers and the counter */
-    pthread_mutex_t mutex; /* held only while work on an acting copy is enqueued, so training waits for no act */
-    int has_lock, has_mutex;
-    int latest;                       /* index of the copy that the last enqueued launch writes */
-    float *copy[2];                   /* (P) weights */
+    pthread_mutex_t act_lock;  /* held during a whole act; protects the stream, the buffers and the counter */
+    pthread_mutex_t copy_lock; /* held only while work on an acting copy is enqueued, so training waits for no act */
+    int latest;                /* index of the copy that the last enqueued launch writes */
+    float *copy[2];            /* (P) weights */
     gpur_event *written[2], *read[2]; /* recorded after the last write and the last read of each copy */
     gpur_input input;
     gpur_pass_options options;
-    gpur_act_buffers buffers;     /* protected by `lock` */
+    gpur_act_buffers buffers;     /* protected by `act_lock` */
     _Atomic int64_t pinned_bytes; /* of the buffers */
     _Atomic int64_t grown_bytes;  /* device memory of the buffers, outside the learner's */
 } gpur_actor;
@@ -78,5 +76,3 @@ typedef struct gpur_obs_batch {
  * the buffers could not grow, and are unchanged. */
 gpur_status gpur_actor_choose(gpur_actor *actor, const gpur_obs_batch *obs_batch, float epsilon, int32_t *actions);
 gpur_status gpur_actor_values(gpur_actor *actor, const gpur_obs_batch *obs_batch, float *q);
-
-#endif

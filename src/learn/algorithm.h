@@ -4,8 +4,7 @@
  * batch of them: forward passes, targets, loss, backward passes, optimizers. Sampling, gathering, converting
  * observations and writing new priorities back are the same for all (train_step.h).
  */
-#ifndef GPUR_LEARN_ALGORITHM_H
-#define GPUR_LEARN_ALGORITHM_H
+#pragma once
 
 #include "base/arena.h"
 #include "device/device.h"
@@ -33,5 +32,3 @@ typedef struct gpur_algorithm {
 } gpur_algorithm;
 
 extern const gpur_algorithm gpur_algorithm_dqn;
-
-#endif

@@ -12,7 +12,7 @@ static gpur_gather_request request_of(const gpur_train_batch *batch, const gpur_
     const gpur_gather_request request = {
         .fields = fields->list,
         .field_count = fields->count,
-        .source = GPUR_SOURCE_IDS,
+        .source = GPUR_GATHER_IDS,
         .ids = ids,
         .rows = batch->rows,
         .id = batch->id,

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Where the rows of a train step come from: sampled from the replay, rows of the replay with given ids, or packed rows
  * of a host batch. A source gathers its rows to the step's batch, and has the graph of a step on them. */
-#ifndef GPUR_LEARN_BATCH_SOURCE_H
-#define GPUR_LEARN_BATCH_SOURCE_H
+#pragma once
 
 #include "learn/train_batch.h"
 #include "replay/sampler/sampler.h"
@@ -38,5 +37,3 @@ gpur_status gpur_batch_source_of_rows(gpur_batch_source *source, const struct gp
 
 /* Enqueues the sample, if there is one, and the gather. For rows with given ids the caller holds the window lock. */
 gpur_status gpur_batch_source_gather(const gpur_batch_source *source, gpur_stream *stream);
-
-#endif

@@ -124,7 +124,7 @@ gpur_status gpur_learner_save(gpur_learner *learner, const char *path, const gpu
     gpur_tensors tensors = {0};
     gpur_sections sections = {0};
     GPUR_TRY(gpur_checkpoint_check_call(learner, "learner", path, given, &options));
-    GPUR_TRY(gpur_consumer_begin(learner->replay, gpur_consumer_unpublished, &stream));
+    GPUR_TRY(gpur_consumer_begin(learner->replay, gpur_consumer_without_publishing, &stream));
     const gpur_status status = save(learner, stream, &tensors, &sections, path, &options);
     const gpur_status ended = gpur_consumer_end(learner->replay, status);
     gpur_sections_free(&sections);
@@ -213,7 +213,7 @@ static gpur_status load_opened(loading *load, gpur_learner *learner, const gpur_
     gpur_stream *stream = NULL;
     int touched = 0;
     GPUR_TRY(prepare(load, learner));
-    GPUR_TRY(gpur_consumer_begin(learner->replay, gpur_consumer_unpublished, &stream));
+    GPUR_TRY(gpur_consumer_begin(learner->replay, gpur_consumer_without_publishing, &stream));
     gpur_status status = gpur_stream_sync(stream);
     if (status == GPUR_OK)
         status = gpur_checkpoint_fill(&load->file, learner->device, stream, &load->sections, options, &touched);

@@ -99,12 +99,6 @@ gpur_status gpur_learn_fields_find(gpur_learn_fields *fields, const gpur_schema 
 
 enum { MAX_UNROLL = 64 };
 
-static gpur_status check_choice(int32_t value, int32_t last, const char *name, const char *choices)
-{
-    GPUR_REQUIRE(value >= 0 && value <= last, "%s is %" PRId32 "; it must be %s", name, value, choices);
-    return GPUR_OK;
-}
-
 static gpur_status check_batch(const gpur_learner_config *config, int64_t max_batch)
 {
     GPUR_REQUIRE(config->batch_size >= 1 && config->batch_size <= max_batch,
@@ -116,7 +110,7 @@ static gpur_status check_batch(const gpur_learner_config *config, int64_t max_ba
 
 static gpur_status check_acting(const gpur_learner_config *config)
 {
-    GPUR_TRY(check_choice(config->act, GPUR_ACT_TARGET, "act", "GPUR_ACT_LATEST, PREVIOUS or TARGET (0 to 2)"));
+    GPUR_TRY(gpur_choice_check(config->act, GPUR_ACT_TARGET, "act", "GPUR_ACT_LATEST, PREVIOUS or TARGET (0 to 2)"));
     GPUR_REQUIRE(config->max_act_batch >= 1 && config->max_act_batch <= GPUR_MAX_ACT_BATCH,
                  "max_act_batch is %" PRId32 "; it must be 1 to %d", config->max_act_batch, GPUR_MAX_ACT_BATCH);
     return gpur_schedule_check(&config->exploration, 1.0f, "exploration");
@@ -141,252 +135,123 @@ gpur_status gpur_learner_config_check(gpur_learner_config *config, const gpur_re
     if (config->index_source == GPUR_SOURCE_AUTO)
         config->index_source = replay->index_source;
     GPUR_TRY(check_acting(config));
-    GPUR_TRY(check_choice(config->math, GPUR_MATH_BF16, "math", "GPUR_MATH_FP32, TF32 or BF16 (0 to 2)"));
+    GPUR_TRY(gpur_choice_check(config->math, GPUR_MATH_BF16, "math", "GPUR_MATH_FP32, TF32 or BF16 (0 to 2)"));
     GPUR_REQUIRE(config->unroll >= 1 && config->unroll <= MAX_UNROLL, "unroll is %" PRId32 "; it must be 1 to %d",
                  config->unroll, MAX_UNROLL);
-    GPUR_TRY(check_choice(config->step_kernel, GPUR_STEP_FUSED, "step_kernel",
-                          "GPUR_STEP_AUTO, LIBRARIES or ONE_KERNEL (0 to 2)"));
+    GPUR_TRY(gpur_choice_check(config->step_kernel, GPUR_STEP_FUSED, "step_kernel",
+                               "GPUR_STEP_AUTO, LIBRARIES or FUSED (0 to 2)"));
     GPUR_REQUIRE(config->host_batches >= 0 && config->host_batches <= GPUR_MAX_HOST_BATCHES,
                  "host_batches is %" PRId32 "; it must be 0 to %d", config->host_batches, GPUR_MAX_HOST_BATCHES);
-    return check_choice(config->deterministic, 1, "deterministic", "0 or 1");
+    return gpur_choice_check(config->deterministic, 1, "deterministic", "0 or 1");
 }
 
 /* The defaults, and presets with the constants of published systems. */
 
-static gpur_network_config dense_network(int32_t first, int32_t second)
-{
-    gpur_network_config network;
-    memset(&network, 0, sizeof network);
-    network.trunk[0].units = first;
-    network.trunk[0].activation = GPUR_RELU;
-    network.trunk[1].units = second;
-    network.trunk[1].activation = GPUR_RELU;
-    network.trunk_count = second ? 2 : 1;
-    network.hidden_activation = GPUR_RELU;
-    network.init = GPUR_INIT_FAN_IN;
-    network.input_scale = 1.0f;
-    return network;
-}
+/* clang-format off */
+#define RELU(layer_units)       {.units = layer_units, .activation = GPUR_RELU}
+#define CONV(filters, size, by)                                                                                        \
+    {.kind = GPUR_CONV, .units = filters, .activation = GPUR_RELU, .kernel = size, .stride = by}
+#define CONSTANT(value)         {.first = value, .last = value}
+#define ADAM(rate)              .learning_rate = CONSTANT(rate), .beta1 = 0.9f, .beta2 = 0.999f, .decay = 0.95f
+#define HUBER                   .loss = GPUR_LOSS_HUBER, .huber_delta = 1.0f
+#define DENSE_NETWORK           .hidden_activation = GPUR_RELU, .init = GPUR_INIT_FAN_IN, .input_scale = 1.0f
+#define DUELING                 .head = GPUR_HEAD_DUELING, .hidden = 512
 
-/* From `first` to `last` over `steps` steps, starting at step 0. */
-static gpur_schedule schedule(float first, float last, int64_t steps)
-{
-    gpur_schedule s;
-    memset(&s, 0, sizeof s);
-    s.first = first;
-    s.last = last;
-    s.steps = steps;
-    return s;
-}
-
-static gpur_optimizer_config adam(float rate)
-{
-    gpur_optimizer_config optimizer;
-    memset(&optimizer, 0, sizeof optimizer);
-    optimizer.kind = GPUR_ADAM;
-    optimizer.learning_rate = schedule(rate, rate, 0);
-    optimizer.beta1 = 0.9f;
-    optimizer.beta2 = 0.999f;
-    optimizer.decay = 0.95f;
-    optimizer.epsilon = 1e-8f;
-    return optimizer;
-}
-
-/* The loss of all presets except apex-dqn. */
-static void set_huber(gpur_learner_config *config)
-{
-    config->loss = GPUR_LOSS_HUBER;
-    config->huber_delta = 1.0f;
-}
-
-static void set_defaults(gpur_learner_config *config)
-{
-    memset(config, 0, sizeof *config);
-    config->network = dense_network(128, 128);
-    config->optimizer = adam(1e-3f);
-    config->double_dqn = 1;
-    set_huber(config);
-    config->index_source = GPUR_SOURCE_AUTO;
-    config->batch_size = 32;
-    config->target_period = 10000;
-    config->act = GPUR_ACT_LATEST;
-    config->max_act_batch = 64;
-    config->math = GPUR_MATH_FP32;
-    config->unroll = 8;
-    config->beta = schedule(0.4f, 0.4f, 0);
-    config->exploration = schedule(1.0f, 0.1f, 0);
-}
+static const gpur_learner_config defaults = {
+    .network = {.trunk = {RELU(128), RELU(128)}, .trunk_count = 2, DENSE_NETWORK},
+    .optimizer = {.kind = GPUR_ADAM, ADAM(1e-3f), .epsilon = 1e-8f},
+    .double_dqn = 1, HUBER, .index_source = GPUR_SOURCE_AUTO, .batch_size = 32, .target_period = 10000,
+    .act = GPUR_ACT_LATEST, .max_act_batch = 64, .math = GPUR_MATH_FP32, .unroll = 8, .beta = CONSTANT(0.4f),
+    .exploration = {.first = 1.0f, .last = 0.1f},
+};
 
 /* What the three Melee presets share [Parr 2018, section 4.2, and the public code of its trainer]. The published
  * epsilon falls over the first fifth of training. Only the caller knows its length, so exploration.steps is 0 until the
  * caller sets it. */
-static void set_melee(gpur_learner_config *config)
-{
-    config->network.num_actions = 5;
-    config->network.init = GPUR_INIT_NORMAL;
-    config->network.init_scale = 0.1f;
-    config->optimizer = adam(2.5e-4f);
-    config->optimizer.kind = GPUR_RMSPROP_TF;
-    config->optimizer.decay = 0.95f;
-    config->optimizer.momentum = 0.95f;
-    config->optimizer.epsilon = 0.01f;
-    config->double_dqn = 0;
-    set_huber(config);
-    config->batch_size = 32;
-    config->target_period = 10000;
-    config->target_copy_first = 1;
-    config->exploration = schedule(1.0f, 0.1f, 0);
-}
-
-static void set_melee_gpu(gpur_learner_config *config)
-{
-    config->network = dense_network(128, 0);
-    config->network.head = GPUR_HEAD_DUELING;
-    config->network.hidden = 512;
-    set_melee(config);
-}
-
-static void set_melee_dqn(gpur_learner_config *config)
-{
-    config->network = dense_network(128, 256);
-    config->network.head = GPUR_HEAD_Q;
-    set_melee(config);
-}
-
-static void set_melee_double(gpur_learner_config *config)
-{
-    set_melee_dqn(config);
-    config->double_dqn = 1;
-}
-
-/* Our own, for CartPole-v1: observations of 4 numbers, 2 actions. */
-static void set_cartpole(gpur_learner_config *config)
-{
-    config->network = dense_network(128, 128);
-    config->network.head = GPUR_HEAD_DUELING;
-    config->network.num_actions = 2;
-    config->optimizer = adam(1e-3f);
-    config->optimizer.clip_norm = 10.0f;
-    config->double_dqn = 1;
-    set_huber(config);
-    config->batch_size = 64;
-    config->target_period = 128;
-    config->target_copy_first = 0;
-    config->exploration = schedule(1.0f, 0.04f, 4000);
-}
-
-static gpur_layer convolution(int32_t filters, int32_t kernel, int32_t stride)
-{
-    const gpur_layer layer = {
-        .kind = GPUR_CONV, .units = filters, .activation = GPUR_RELU, .kernel = kernel, .stride = stride};
-    return layer;
-}
+#define MELEE_NETWORK                                                                                                  \
+    .hidden_activation = GPUR_RELU, .num_actions = 5, .init = GPUR_INIT_NORMAL, .init_scale = 0.1f, .input_scale = 1.0f
+#define MELEE                                                                                                          \
+    .optimizer = {.kind = GPUR_RMSPROP_TF, ADAM(2.5e-4f), .momentum = 0.95f, .epsilon = 0.01f}, HUBER,                 \
+    .batch_size = 32, .target_period = 10000, .target_copy_first = 1, .exploration = {.first = 1.0f, .last = 0.1f}
 
 /* Three convolutions, from 84 x 84 x 4 to 20 x 20 x 32, 9 x 9 x 64 and 7 x 7 x 64 [Mnih et al. 2015, Methods]. The code
- * of Daley & Amato 2021 has the Glorot weights of Keras. The caller adds the dense layers and the head. */
-static gpur_network_config nature_network(void)
-{
-    gpur_network_config network;
-    memset(&network, 0, sizeof network);
-    network.trunk[0] = convolution(32, 8, 4);
-    network.trunk[1] = convolution(64, 4, 2);
-    network.trunk[2] = convolution(64, 3, 1);
-    network.trunk_count = 3;
-    network.hidden_activation = GPUR_RELU;
-    network.num_actions = 18;
-    network.init = GPUR_INIT_GLOROT;
-    network.input_scale = 1.0f / 255.0f;
-    network.input_layout = GPUR_CHW;
-    return network;
-}
-
+ * of Daley & Amato 2021 has the Glorot weights of Keras. */
+#define NATURE_TRUNK CONV(32, 8, 4), CONV(64, 4, 2), CONV(64, 3, 1)
+#define NATURE_NETWORK                                                                                                 \
+    .hidden_activation = GPUR_RELU, .num_actions = 18, .init = GPUR_INIT_GLOROT, .input_scale = 1.0f / 255.0f,         \
+    .input_layout = GPUR_CHW
 /* Centered, with epsilon inside the root, as in DeepMind's own code. The code of Daley & Amato 2021 has that of Keras
  * 2.1, which is GPUR_RMSPROP_KERAS2 with `centered` 1. */
-static gpur_optimizer_config deepmind_rmsprop(float rate, float epsilon)
-{
-    gpur_optimizer_config optimizer = adam(rate);
-    optimizer.kind = GPUR_RMSPROP_DEEPMIND;
-    optimizer.centered = 1;
-    optimizer.decay = 0.95f;
-    optimizer.epsilon = epsilon;
-    return optimizer;
-}
-
+#define DEEPMIND_RMSPROP(rate) .kind = GPUR_RMSPROP_DEEPMIND, ADAM(rate), .centered = 1
 /* Mnih et al. 2015, extended data table 1, as in Daley & Amato 2021, appendix B: C = 10,000 and F = 4 count time steps,
  * so the target network is copied every 2,500 train steps. Epsilon falls from 1 to 0.1 over the first million time
  * steps. */
-static void set_nature_dqn(gpur_learner_config *config)
-{
-    const gpur_layer dense = {.kind = GPUR_DENSE, .units = 512, .activation = GPUR_RELU};
-    config->network = nature_network();
-    config->network.trunk[config->network.trunk_count++] = dense;
-    config->network.head = GPUR_HEAD_Q;
-    config->optimizer = deepmind_rmsprop(2.5e-4f, 0.01f);
-    config->double_dqn = 0;
-    set_huber(config);
-    config->batch_size = 32;
-    config->target_period = 2500;
-    config->target_copy_first = 0;
-    config->exploration = schedule(1.0f, 0.1f, 1000000);
-}
+#define NATURE                                                                                                         \
+    HUBER, .batch_size = 32, .target_period = 2500, .exploration = {.first = 1.0f, .last = 0.1f, .steps = 1000000}
 
-/* Two branches of 512 units, double DQN and gradients clipped to norm 10 [Wang et al. 2016, section 4.2]; the rest is
- * as in nature-dqn. */
-static void set_nature_dueling(gpur_learner_config *config)
-{
-    set_nature_dqn(config);
-    config->network = nature_network();
-    config->network.head = GPUR_HEAD_DUELING;
-    config->network.hidden = 512;
-    config->optimizer.clip_norm = 10.0f;
-    config->double_dqn = 1;
-}
-
-/* Horgan et al. 2018, section 4.1 and appendix C: centered RMSProp with learning rate 0.00025 / 4, no momentum, epsilon
- * 1.5e-7, gradient norm 40; half the squared error; a target copy every 2,500 batches of 512, sampled by priority with
- * beta 0.4. The sizes of the network are those of public code. */
-static void set_apex_dqn(gpur_learner_config *config)
-{
-    set_nature_dueling(config);
-    config->optimizer = deepmind_rmsprop(0.00025f / 4.0f, 1.5e-7f);
-    config->optimizer.clip_norm = 40.0f;
-    config->loss = GPUR_LOSS_SQUARED;
-    config->batch_size = 512;
-    config->target_period = 2500;
-    config->index_source = GPUR_PRIORITIZED_STRATIFIED;
-    config->beta = schedule(0.4f, 0.4f, 0);
-    config->exploration = schedule(0.4f, 0.4f, 0);
-}
-
-typedef struct preset {
-    const char *name;
-    void (*set)(gpur_learner_config *config);
-} preset;
-
-static const preset presets[] = {
-    {"melee-gpu", set_melee_gpu},   {"melee-dqn", set_melee_dqn},           {"melee-double", set_melee_double},
-    {"nature-dqn", set_nature_dqn}, {"nature-dueling", set_nature_dueling}, {"apex-dqn", set_apex_dqn},
-    {"cartpole", set_cartpole},
+/* Of `config`, a preset sets the members that copy_preset names. */
+static const struct { const char *name; gpur_learner_config config; } presets[] = {
+    {"melee-gpu", {.network = {.trunk = {RELU(128), RELU(0)}, .trunk_count = 1, DUELING, MELEE_NETWORK}, MELEE}},
+    {"melee-dqn", {.network = {.trunk = {RELU(128), RELU(256)}, .trunk_count = 2, MELEE_NETWORK}, MELEE}},
+    {"melee-double",
+     {.network = {.trunk = {RELU(128), RELU(256)}, .trunk_count = 2, MELEE_NETWORK}, .double_dqn = 1, MELEE}},
+    {"nature-dqn",
+     {.network = {.trunk = {NATURE_TRUNK, RELU(512)}, .trunk_count = 4, NATURE_NETWORK},
+      .optimizer = {DEEPMIND_RMSPROP(2.5e-4f), .epsilon = 0.01f}, NATURE}},
+    /* Two branches of 512 units, double DQN and gradients clipped to norm 10 [Wang et al. 2016, section 4.2]; the rest
+     * is as in nature-dqn. */
+    {"nature-dueling",
+     {.network = {.trunk = {NATURE_TRUNK}, .trunk_count = 3, DUELING, NATURE_NETWORK},
+      .optimizer = {DEEPMIND_RMSPROP(2.5e-4f), .epsilon = 0.01f, .clip_norm = 10.0f}, .double_dqn = 1, NATURE}},
+    /* Horgan et al. 2018, section 4.1 and appendix C: centered RMSProp with learning rate 0.00025 / 4, no momentum,
+     * epsilon 1.5e-7, gradient norm 40; half the squared error; a target copy every 2,500 batches of 512, sampled by
+     * priority with beta 0.4. The sizes of the network are those of public code. */
+    {"apex-dqn",
+     {.network = {.trunk = {NATURE_TRUNK}, .trunk_count = 3, DUELING, NATURE_NETWORK},
+      .optimizer = {DEEPMIND_RMSPROP(0.00025f / 4.0f), .epsilon = 1.5e-7f, .clip_norm = 40.0f}, .double_dqn = 1,
+      .loss = GPUR_LOSS_SQUARED, .huber_delta = 1.0f, .batch_size = 512, .target_period = 2500,
+      .index_source = GPUR_PRIORITIZED_STRATIFIED, .beta = CONSTANT(0.4f), .exploration = CONSTANT(0.4f)}},
+    /* Our own, for CartPole-v1: observations of 4 numbers, 2 actions. */
+    {"cartpole",
+     {.network = {.trunk = {RELU(128), RELU(128)}, .trunk_count = 2, .head = GPUR_HEAD_DUELING, .num_actions = 2,
+                  DENSE_NETWORK},
+      .optimizer = {.kind = GPUR_ADAM, ADAM(1e-3f), .epsilon = 1e-8f, .clip_norm = 10.0f}, .double_dqn = 1, HUBER,
+      .batch_size = 64, .target_period = 128, .exploration = {.first = 1.0f, .last = 0.04f, .steps = 4000}}},
 };
+/* clang-format on */
+
+static void copy_preset(gpur_learner_config *to, const gpur_learner_config *preset)
+{
+    to->network = preset->network;
+    to->optimizer = preset->optimizer;
+    to->double_dqn = preset->double_dqn;
+    to->loss = preset->loss;
+    to->huber_delta = preset->huber_delta;
+    to->batch_size = preset->batch_size;
+    to->target_period = preset->target_period;
+    to->target_copy_first = preset->target_copy_first;
+    to->exploration = preset->exploration;
+    if (preset->index_source != GPUR_SOURCE_AUTO) {
+        to->index_source = preset->index_source;
+        to->beta = preset->beta;
+    }
+}
 
 gpur_status gpur_learner_config_init(gpur_learner_config *config, uint64_t size)
 {
-    gpur_learner_config defaults;
     GPUR_REQUIRE(config, "gpur_learner_config is NULL");
-    set_defaults(&defaults);
     config->size = size;
     return gpur_sized_write(config, &defaults, sizeof defaults, "gpur_learner_config");
 }
 
 gpur_status gpur_learner_config_preset(gpur_learner_config *config, const char *name)
 {
-    gpur_learner_config changed;
-    set_defaults(&changed);
+    gpur_learner_config changed = defaults;
     GPUR_TRY(gpur_sized_read(&changed, sizeof changed, config, "gpur_learner_config"));
     GPUR_REQUIRE(name, "the name of the preset is NULL");
     for (size_t i = 0; i < sizeof presets / sizeof presets[0]; i++)
         if (strcmp(presets[i].name, name) == 0) {
-            presets[i].set(&changed);
+            copy_preset(&changed, &presets[i].config);
             return gpur_sized_write(config, &changed, sizeof changed, "gpur_learner_config");
         }
     return gpur_fail(GPUR_INVALID_ARGUMENT,

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Checks a learner's config, and finds the fields that a learner reads. */
-#ifndef GPUR_LEARN_CONFIG_H
-#define GPUR_LEARN_CONFIG_H
+#pragma once
 
 #include "base/status.h"
 #include "gpureplay/learner.h"
@@ -26,5 +25,3 @@ typedef struct gpur_learn_fields {
 
 /* Refuses a schema that lacks one of them, or has it with another type. */
 gpur_status gpur_learn_fields_find(gpur_learn_fields *fields, const gpur_schema *schema);
-
-#endif

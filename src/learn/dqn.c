@@ -1,7 +1,4 @@
 /* SPDX-License-Identifier: MIT */
-#include "learn/dqn.h"
-
-#include "learn/algorithm.h"
 #include "learn/train_step.h"
 
 #include <inttypes.h>

@@ -9,8 +9,7 @@
  *   device batch   read by a step, after the copy to it. The copy need not wait for the step that read the device
  *                  batch before: gpur_consumer_begin allows no more launches in flight than there are device batches
  */
-#ifndef GPUR_LEARN_HOST_BATCHES_H
-#define GPUR_LEARN_HOST_BATCHES_H
+#pragma once
 
 #include "learn/train_step.h"
 
@@ -31,8 +30,7 @@ typedef struct gpur_host_batches {
     int64_t batch, row_bytes;
     int64_t pitch; /* bytes from one buffer to the next */
     gpur_stream *copier;
-    pthread_mutex_t mutex; /* protects `next` and `acquired` */
-    int has_mutex;
+    pthread_mutex_t mutex;                   /* protects `next` and `acquired` */
     int32_t next;                            /* buffer that is tried first, round-robin */
     int32_t acquired[GPUR_MAX_HOST_BATCHES]; /* 1: acquired */
     unsigned char *pinned;                   /* (count, pitch) */
@@ -44,23 +42,22 @@ typedef struct gpur_host_batches {
 } gpur_host_batches;
 
 /* The learner's part that is a gpur_host_batches. Its `start` waits for the stream. */
-extern const gpur_part gpur_rows_part;
+extern const gpur_part gpur_host_batches_part;
 
 /* Acquires the next free buffer, round-robin; gpur_host_batches_release releases it. GPUR_WOULD_BLOCK: none is free.
  * Any thread. */
-gpur_status gpur_host_batches_acquire(gpur_host_batches *rows, int32_t *index);
-void gpur_host_batches_release(gpur_host_batches *rows, int32_t index);
-void *gpur_host_batches_buffer(const gpur_host_batches *rows, int32_t index);
+gpur_status gpur_host_batches_acquire(gpur_host_batches *batches, int32_t *index);
+void gpur_host_batches_release(gpur_host_batches *batches, int32_t index);
+void *gpur_host_batches_buffer(const gpur_host_batches *batches, int32_t index);
 
 /* Finds the buffer that starts at `given`; -1 if `given` is in no buffer. Refuses an address in a buffer that is not
  * its start, and a buffer that is not acquired. */
-gpur_status gpur_host_batches_find(gpur_host_batches *rows, const void *given, int32_t *index);
+gpur_status gpur_host_batches_find(gpur_host_batches *batches, const void *given, int32_t *index);
 
 /* Acquires the next free buffer and copies a batch in host memory into it. */
-gpur_status gpur_host_batches_acquire_copy(gpur_host_batches *rows, const void *given, int32_t *index);
+gpur_status gpur_host_batches_acquire_copy(gpur_host_batches *batches, const void *given, int32_t *index);
 
 /* Requires the consumer lock. Enqueues the copy of a buffer to the device, and makes `stream` wait for it. `train` gets
  * the graph to be launched on `stream` then. */
-gpur_status gpur_host_batches_upload(gpur_host_batches *rows, int32_t index, gpur_stream *stream, gpur_graph **train);
-
-#endif
+gpur_status gpur_host_batches_upload(gpur_host_batches *batches, int32_t index, gpur_stream *stream,
+                                     gpur_graph **train);

@@ -17,9 +17,11 @@ static const struct {
     const gpur_part *part;
     size_t offset; /* of its struct in gpur_learner */
 } parts[] = {
-    {&gpur_step_part, offsetof(gpur_learner, step)},         {&gpur_one_kernel_part, offsetof(gpur_learner, fused)},
-    {&gpur_actor_part, offsetof(gpur_learner, actor)},       {&gpur_progress_part, offsetof(gpur_learner, train_stats)},
-    {&gpur_rows_part, offsetof(gpur_learner, host_batches)},
+    {&gpur_step_part, offsetof(gpur_learner, step)},
+    {&gpur_fused_step_part, offsetof(gpur_learner, fused)},
+    {&gpur_actor_part, offsetof(gpur_learner, actor)},
+    {&gpur_train_stats_part, offsetof(gpur_learner, train_stats)},
+    {&gpur_host_batches_part, offsetof(gpur_learner, host_batches)},
 };
 enum { PARTS = sizeof parts / sizeof parts[0] };
 
@@ -131,11 +133,11 @@ static gpur_status build(gpur_learner *learner, gpur_replay *replay, const gpur_
     GPUR_TRY(gpur_network_check(&config->network, &input_shape));
     GPUR_TRY(gpur_learner_config_check(config, gpur_replay_settings(replay)));
     GPUR_TRY(gpur_network_build(&learner->network, &config->network, &input_shape));
-    GPUR_TRY(gpur_one_kernel_check(&context));
+    GPUR_TRY(gpur_fused_step_check(&context));
     GPUR_TRY(open_parts(learner, &context));
     GPUR_TRY(assign_memory(learner));
     GPUR_TRY(connect_parts(learner));
-    GPUR_TRY(gpur_consumer_begin(replay, gpur_consumer_unpublished, &learner->stream));
+    GPUR_TRY(gpur_consumer_begin(replay, gpur_consumer_without_publishing, &learner->stream));
     return gpur_consumer_end(learner->replay, start(learner, learner->stream));
 }
 
@@ -173,16 +175,11 @@ void gpur_learner_destroy(gpur_learner *learner)
     gpur_device_release(device);
 }
 
+/* Requires the consumer lock. Enqueues `steps` train steps, by a graph or, if that is NULL, by the fused step, and then
+ * what ends every launch: the weights for acting, and the statistics. */
 static gpur_status enqueue_steps(gpur_learner *learner, gpur_stream *stream, gpur_graph *graph, int64_t steps)
 {
-    if (!graph)
-        return gpur_fused_step_enqueue(&learner->fused, stream, steps);
-    return gpur_graph_launch(graph, stream, steps);
-}
-
-gpur_status gpur_learner_enqueue(gpur_learner *learner, gpur_stream *stream, gpur_graph *graph, int64_t steps)
-{
-    GPUR_TRY(enqueue_steps(learner, stream, graph, steps));
+    GPUR_TRY(graph ? gpur_graph_launch(graph, stream, steps) : gpur_fused_step_enqueue(&learner->fused, stream, steps));
     GPUR_TRY(gpur_actor_publish(&learner->actor, stream, gpur_learner_acting_weights(learner)));
     return gpur_train_stats_record(&learner->train_stats, stream, learner->step.optimizer.state, steps);
 }
@@ -198,8 +195,7 @@ gpur_status gpur_learner_train(gpur_learner *learner, int64_t steps)
         const int64_t part = steps - done < GPUR_LAUNCH_STEPS ? steps - done : GPUR_LAUNCH_STEPS;
         gpur_stream *stream = NULL;
         GPUR_TRY(gpur_consumer_begin(learner->replay, launch, &stream));
-        GPUR_TRY(gpur_consumer_end(learner->replay,
-                                   gpur_learner_enqueue(learner, stream, learner->step.sampled.train, part)));
+        GPUR_TRY(gpur_consumer_end(learner->replay, enqueue_steps(learner, stream, learner->step.sampled.train, part)));
     }
     return GPUR_OK;
 }
@@ -223,7 +219,7 @@ static gpur_status train_ids(gpur_learner *learner, gpur_stream *stream, const i
     ids_request request = {learner, stream};
     GPUR_TRY(gpur_step_upload_ids(&learner->step, stream, ids));
     GPUR_TRY(gpur_with_ids_locked(learner->replay, learner->config.batch_size, ids, gather_locked, &request));
-    return gpur_learner_enqueue(learner, stream, learner->step.by_ids.train, 1);
+    return enqueue_steps(learner, stream, learner->step.by_ids.train, 1);
 }
 
 gpur_status gpur_learner_train_ids(gpur_learner *learner, const int64_t *ids)
@@ -331,14 +327,14 @@ static gpur_status enqueue(gpur_learner *learner, gpur_stream *stream, int32_t i
 {
     gpur_graph *graph = NULL;
     GPUR_TRY(gpur_host_batches_upload(&learner->host_batches, index, stream, &graph));
-    return gpur_learner_enqueue(learner, stream, graph, 1);
+    return enqueue_steps(learner, stream, graph, 1);
 }
 
 /* The launch needs no visible rows: the contents of the replay do not matter. */
 static gpur_status train(gpur_learner *learner, int32_t index)
 {
     gpur_stream *stream = NULL;
-    GPUR_TRY(gpur_consumer_begin(learner->replay, gpur_consumer_unpublished, &stream));
+    GPUR_TRY(gpur_consumer_begin(learner->replay, gpur_consumer_without_publishing, &stream));
     return gpur_consumer_end(learner->replay, enqueue(learner, stream, index));
 }
 

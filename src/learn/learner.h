@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The learner handle, shared by the files that implement the public learner. */
-#ifndef GPUR_LEARN_LEARNER_H
-#define GPUR_LEARN_LEARNER_H
+#pragma once
 
 #include "learn/actor.h"
 #include "learn/fused/fused_step.h"
@@ -18,16 +17,12 @@ struct gpur_learner {
     gpur_fused_step fused;
     gpur_actor actor;
     gpur_train_stats train_stats;
-    gpur_host_batches host_batches; /* host batches */
-    int opened;                     /* parts that `open` was called for */
-    gpur_stream *stream;            /* the replay's consumer stream */
-    void *memory;                   /* device: the arrays of all parts */
+    gpur_host_batches host_batches;
+    int opened;          /* parts that `open` was called for */
+    gpur_stream *stream; /* the replay's consumer stream */
+    void *memory;        /* device: the arrays of all parts */
     int64_t memory_bytes;
 };
-
-/* Requires the consumer lock. Enqueues `steps` train steps, by a graph or, if that is NULL, by the fused step, and then
- * what ends every launch: the weights for acting, and the statistics. */
-gpur_status gpur_learner_enqueue(gpur_learner *learner, gpur_stream *stream, gpur_graph *graph, int64_t steps);
 
 /* Lists the arrays of a learner's file. The last one is the older acting copy. */
 gpur_saved_arrays gpur_learner_saved_arrays(const gpur_learner *learner);
@@ -38,5 +33,3 @@ static inline const float *gpur_learner_acting_weights(const gpur_learner *learn
     const gpur_optimizer *const optimizer = &learner->step.optimizer;
     return learner->config.act == GPUR_ACT_TARGET ? optimizer->target : optimizer->weights;
 }
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Applies a gradient to the weights: clipping, optimizer, target copy, and the training state of the next step. */
-#ifndef GPUR_LEARN_OPTIMIZER_H
-#define GPUR_LEARN_OPTIMIZER_H
+#pragma once
 
 #include "device/device.h"
 #include "gpureplay/learner.h"
@@ -45,5 +44,3 @@ gpur_finish_step_args gpur_optimizer_finish(const gpur_optimizer *optimizer, con
 /* Enqueues the three kernels: gradient norm, weight update, end of the step. */
 gpur_status gpur_optimizer_step(const gpur_optimizer *optimizer, gpur_stream *stream,
                                 const gpur_train_step_results *results);
-
-#endif

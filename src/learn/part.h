@@ -3,8 +3,7 @@
  * A part of a learner: an entry of the table in learner.c, whose phases are walked in the order below. A part's
  * functions get the part's own struct, zeroed before `open`. A phase that a part has no function for is NULL.
  */
-#ifndef GPUR_LEARN_PART_H
-#define GPUR_LEARN_PART_H
+#pragma once
 
 #include "base/arena.h"
 #include "learn/config.h"
@@ -50,5 +49,3 @@ typedef struct gpur_part {
     int64_t (*pinned_bytes)(const void *part);
     void (*save)(const void *part, gpur_saved_arrays *arrays); /* adds its arrays */
 } gpur_part;
-
-#endif

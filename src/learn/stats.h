@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Training statistics, copied to the host at the end of each launch and read without waiting. */
-#ifndef GPUR_LEARN_STATS_H
-#define GPUR_LEARN_STATS_H
+#pragma once
 
 #include "device/device.h"
 #include "learn/part.h"
@@ -14,7 +13,6 @@ enum { GPUR_TRAIN_STATS_SLOTS = 4 };
 typedef struct gpur_train_stats {
     gpur_device *device;
     pthread_mutex_t mutex;
-    int has_mutex;
     gpur_train_state *slot; /* (GPUR_TRAIN_STATS_SLOTS) pinned */
     gpur_event *copied[GPUR_TRAIN_STATS_SLOTS];
     int64_t launches;
@@ -24,10 +22,10 @@ typedef struct gpur_train_stats {
 } gpur_train_stats;
 
 /* The learner's part that is a gpur_train_stats. */
-extern const gpur_part gpur_progress_part;
+extern const gpur_part gpur_train_stats_part;
 
 /* Enqueues the copy of the state on `stream`, after a launch of `steps` train steps. */
-gpur_status gpur_train_stats_record(gpur_train_stats *progress, gpur_stream *stream, const gpur_train_state *state,
+gpur_status gpur_train_stats_record(gpur_train_stats *stats, gpur_stream *stream, const gpur_train_state *state,
                                     int64_t steps);
 
 /* The newest state that has reached the host; mean_loss and steps_per_second are since the previous read. */
@@ -37,7 +35,5 @@ typedef struct gpur_train_stats_snapshot {
     double mean_loss, steps_per_second;
 } gpur_train_stats_snapshot;
 /* Sets the statistics as if one launch had ended with this state. No launch may be in flight. */
-void gpur_train_stats_restore(gpur_train_stats *progress, const gpur_train_state *state, int64_t steps_enqueued);
-void gpur_train_stats_read(gpur_train_stats *progress, gpur_train_stats_snapshot *view);
-
-#endif
+void gpur_train_stats_restore(gpur_train_stats *stats, const gpur_train_state *state, int64_t steps_enqueued);
+void gpur_train_stats_read(gpur_train_stats *stats, gpur_train_stats_snapshot *view);

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The batch of a train step: one array in device memory for each input of the algorithm, and the conversion of
  * observations to the input of a network. Sources fill it (batch_source.h). */
-#ifndef GPUR_LEARN_TRAIN_BATCH_H
-#define GPUR_LEARN_TRAIN_BATCH_H
+#pragma once
 
 #include "base/arena.h"
 #include "learn/network/input.h"
@@ -56,5 +55,3 @@ gpur_train_fields gpur_train_batch_fields(const gpur_train_batch *batch, int is_
 
 /* Converts the raw observations to x. Does nothing if x is what the replay stores. */
 gpur_status gpur_train_batch_preprocess(const gpur_train_batch *batch, gpur_stream *stream);
-
-#endif

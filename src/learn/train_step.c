@@ -66,6 +66,33 @@ static gpur_status connect(void *part)
     return gpur_batch_source_of_ids(&step->by_ids, step, step->ids);
 }
 
+/* Trains on the batch, whose rows have been gathered. */
+static gpur_status train(const gpur_batch_source *source, gpur_stream *stream)
+{
+    const gpur_train_step *const step = source->step;
+    if (source->is_raw)
+        GPUR_TRY(gpur_train_batch_preprocess(&step->batch, stream));
+    return step->algorithm->train(step, stream, source->window);
+}
+
+static gpur_status write_priorities(const gpur_batch_source *source, gpur_stream *stream)
+{
+    const gpur_train_step *const step = source->step;
+    const gpur_train_batch *const batch = &step->batch;
+    if (!source->has_feedback)
+        return GPUR_OK;
+    return gpur_priorities_update(gpur_replay_priorities(batch->replay), stream, batch->rows, batch->id,
+                                  step->algorithm->errors(step), 1);
+}
+
+/* The record function for rows that have been gathered. */
+static gpur_status record_gathered(void *context, gpur_stream *stream)
+{
+    const gpur_batch_source *const source = context;
+    GPUR_TRY(train(source, stream));
+    return write_priorities(source, stream);
+}
+
 static gpur_status start(void *part, gpur_stream *stream)
 {
     gpur_train_step *const step = part;
@@ -73,7 +100,7 @@ static gpur_status start(void *part, gpur_stream *stream)
     if (step->config.step_kernel != GPUR_STEP_FUSED)
         GPUR_TRY(gpur_graph_create(step->device, gpur_train_step_record, &step->sampled, step->config.unroll,
                                    &step->sampled.train));
-    return gpur_graph_create(step->device, gpur_step_record_gathered, &step->by_ids, 1, &step->by_ids.train);
+    return gpur_graph_create(step->device, record_gathered, &step->by_ids, 1, &step->by_ids.train);
 }
 
 static int64_t pinned_bytes(const void *part)
@@ -109,40 +136,14 @@ gpur_status gpur_step_upload_ids(gpur_train_step *step, gpur_stream *stream, con
     return gpur_event_record(step->ids_copied, stream);
 }
 
-/* Trains on the batch, whose rows have been gathered. */
-static gpur_status train(const gpur_batch_source *source, gpur_stream *stream)
-{
-    const gpur_train_step *const step = source->step;
-    if (source->is_raw)
-        GPUR_TRY(gpur_train_batch_preprocess(&step->batch, stream));
-    return step->algorithm->train(step, stream, source->window);
-}
-
-static gpur_status write_priorities(const gpur_batch_source *source, gpur_stream *stream)
-{
-    const gpur_train_step *const step = source->step;
-    const gpur_train_batch *const batch = &step->batch;
-    if (!source->has_feedback)
-        return GPUR_OK;
-    return gpur_priorities_update(gpur_replay_priorities(batch->replay), stream, batch->rows, batch->id,
-                                  step->algorithm->errors(step), 1);
-}
-
 gpur_status gpur_train_step_warm_up(const gpur_train_step *step, gpur_stream *stream)
 {
     GPUR_TRY(gpur_batch_source_gather(&step->sampled, stream));
     return train(&step->sampled, stream);
 }
 
-gpur_status gpur_step_record_gathered(void *context, gpur_stream *stream)
-{
-    const gpur_batch_source *const source = context;
-    GPUR_TRY(train(source, stream));
-    return write_priorities(source, stream);
-}
-
 gpur_status gpur_train_step_record(void *context, gpur_stream *stream)
 {
     GPUR_TRY(gpur_batch_source_gather(context, stream));
-    return gpur_step_record_gathered(context, stream);
+    return record_gathered(context, stream);
 }

@@ -8,14 +8,22 @@
  *   algorithm  forward passes, loss, backward passes, optimizer (algorithm.h)
  *   feedback   writes the TD errors back as new priorities, if the source has that
  */
-#ifndef GPUR_LEARN_TRAIN_STEP_H
-#define GPUR_LEARN_TRAIN_STEP_H
+#pragma once
 
 #include "learn/algorithm.h"
 #include "learn/batch_source.h"
-#include "learn/dqn.h"
 #include "learn/optimizer.h"
+#include "learn/network/pass.h"
 #include "learn/part.h"
+
+/* DQN [Mnih et al. 2015] and double DQN [van Hasselt et al. 2016]: the online network sees obs and, for double DQN,
+ * next_obs; the target network sees next_obs. The loss is that of the TD error of the action taken
+ * (kernels/learn/td_error.h). */
+typedef struct gpur_dqn {
+    gpur_pass online, target;
+    gpur_backward backward; /* through the online network, over the rows of obs */
+    gpur_td_error_args td;
+} gpur_dqn;
 
 typedef struct gpur_train_step {
     gpur_device *device;
@@ -43,9 +51,5 @@ gpur_status gpur_train_step_warm_up(const gpur_train_step *step, gpur_stream *st
 /* Requires the consumer lock. Enqueues the copy of (B) ids to the device; they may change when the call returns. */
 gpur_status gpur_step_upload_ids(gpur_train_step *step, gpur_stream *stream, const int64_t *ids);
 
-/* Functions to be recorded (gpur_record_fn); `context` is the gpur_batch_source. The second is for rows that have been
- * gathered. */
+/* A function to be recorded (gpur_record_fn); `context` is the gpur_batch_source. */
 gpur_status gpur_train_step_record(void *context, gpur_stream *stream);
-gpur_status gpur_step_record_gathered(void *context, gpur_stream *stream);
-
-#endif

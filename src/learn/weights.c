@@ -16,15 +16,15 @@ int32_t gpur_learner_weight_count(gpur_learner *learner)
     return learner ? learner->network.params.tensor_count : 0;
 }
 
-static void describe_shape(const gpur_tensor *tensor, gpur_weight_info *info)
+static gpur_tensor_entry entry_of(const gpur_tensor *tensor)
 {
-    info->dims = tensor->is_bias ? 1 : tensor->kernel ? 4 : 2;
-    info->shape[0] = tensor->units;
-    if (info->dims == 4) {
-        info->shape[1] = info->shape[2] = tensor->kernel;
-        info->shape[3] = tensor->channels;
-    } else if (info->dims == 2)
-        info->shape[1] = tensor->inputs;
+    gpur_tensor_entry entry = {.type = GPUR_F32, .dims = tensor->is_bias ? 1 : tensor->kernel ? 4 : 2};
+    entry.shape[0] = tensor->units;
+    entry.shape[1] = tensor->is_bias ? 0 : tensor->kernel ? tensor->kernel : tensor->inputs;
+    entry.shape[2] = entry.dims == 4 ? tensor->kernel : 0;
+    entry.shape[3] = entry.dims == 4 ? tensor->channels : 0;
+    snprintf(entry.name, sizeof entry.name, "%s", tensor->name);
+    return entry;
 }
 
 gpur_status gpur_learner_get_weight_info(gpur_learner *learner, int32_t index, gpur_weight_info *info)
@@ -34,9 +34,12 @@ gpur_status gpur_learner_get_weight_info(gpur_learner *learner, int32_t index, g
     GPUR_REQUIRE(index >= 0 && index < learner->network.params.tensor_count,
                  "index is %" PRId32 "; it must be 0 to %" PRId32, index, learner->network.params.tensor_count - 1);
     const gpur_tensor *const tensor = &learner->network.params.tensor[index];
+    const gpur_tensor_entry entry = entry_of(tensor);
     memset(&known, 0, sizeof known);
     memcpy(known.name, tensor->name, sizeof known.name);
-    describe_shape(tensor, &known);
+    known.dims = entry.dims;
+    for (int32_t i = 0; i < known.dims; i++)
+        known.shape[i] = (int32_t)entry.shape[i];
     known.count = gpur_tensor_count(tensor);
     return gpur_sized_write(info, &known, sizeof known, "gpur_weight_info");
 }
@@ -66,7 +69,7 @@ static gpur_status copy_locked(gpur_learner *learner, float *to, const float *fr
                                const float *patched)
 {
     gpur_stream *stream = NULL;
-    GPUR_TRY(gpur_consumer_begin(learner->replay, gpur_consumer_unpublished, &stream));
+    GPUR_TRY(gpur_consumer_begin(learner->replay, gpur_consumer_without_publishing, &stream));
     const int64_t count = gpur_tensor_count(tensor);
     gpur_status status = gpur_copy(stream, to, from, count * (int64_t)sizeof(float));
     if (status == GPUR_OK && patched)
@@ -93,7 +96,7 @@ static void to_device_order(const gpur_tensor *tensor, const void *in_order, flo
 }
 
 /* Allocates host memory for a tensor whose order on the device is not that of its shape. Other tensors need none, and
- * *kept is NULL. */
+ * *device_order is NULL. */
 static gpur_status alloc_device_order(gpur_learner *learner, const gpur_tensor *tensor, float **device_order)
 {
     const size_t bytes = (size_t)gpur_tensor_count(tensor) * sizeof **device_order;
@@ -154,17 +157,6 @@ gpur_status gpur_learner_write_weights(gpur_learner *learner, int32_t which, con
 #define NO_CHECKSUM "0000000000000000"
 enum { DIGITS = sizeof NO_CHECKSUM - 1 };
 
-static gpur_tensor_entry entry_of(const gpur_tensor *tensor)
-{
-    gpur_tensor_entry entry = {.type = GPUR_F32, .dims = tensor->is_bias ? 1 : tensor->kernel ? 4 : 2};
-    entry.shape[0] = tensor->units;
-    entry.shape[1] = tensor->is_bias ? 0 : tensor->kernel ? tensor->kernel : tensor->inputs;
-    entry.shape[2] = entry.dims == 4 ? tensor->kernel : 0;
-    entry.shape[3] = entry.dims == 4 ? tensor->channels : 0;
-    snprintf(entry.name, sizeof entry.name, "%s", tensor->name);
-    return entry;
-}
-
 static gpur_status describe(const gpur_params *params, gpur_tensors *tensors)
 {
     int64_t at = 0;
@@ -222,7 +214,7 @@ static gpur_status download(gpur_learner *learner, unsigned char *to)
 {
     const gpur_params *const params = &learner->network.params;
     gpur_stream *stream = NULL;
-    gpur_status status = gpur_consumer_begin(learner->replay, gpur_consumer_unpublished, &stream);
+    gpur_status status = gpur_consumer_begin(learner->replay, gpur_consumer_without_publishing, &stream);
     GPUR_TRY(status);
     for (int32_t i = 0; i < params->tensor_count && status == GPUR_OK; i++) {
         const int64_t bytes = gpur_tensor_count(&params->tensor[i]) * (int64_t)sizeof(float);
@@ -233,27 +225,21 @@ static gpur_status download(gpur_learner *learner, unsigned char *to)
     return gpur_consumer_end(learner->replay, status == GPUR_OK ? done : status);
 }
 
-/* Reorders a tensor's values in place, from the device's order to that of its shape. */
-static gpur_status reorder(gpur_learner *learner, unsigned char *values, const gpur_tensor *tensor)
-{
-    const int64_t count = gpur_tensor_count(tensor);
-    const size_t bytes = (size_t)count * sizeof(float);
-    float *const device_order = gpur_host_alloc(learner->device, bytes);
-    if (!device_order)
-        return gpur_fail(GPUR_OUT_OF_MEMORY, "no host memory for %zu bytes of \"%s\"", bytes, tensor->name);
-    memcpy(device_order, values, bytes);
-    to_shape_order(tensor, values, device_order);
-    gpur_host_free(learner->device, device_order, bytes);
-    return GPUR_OK;
-}
-
+/* Reorders the tensors' values in place, from the device's order to that of their shapes. */
 static gpur_status all_to_shape_order(gpur_learner *learner, unsigned char *values)
 {
     const gpur_params *const params = &learner->network.params;
     for (int32_t i = 0; i < params->tensor_count; i++) {
-        if (params->tensor[i].space_to_depth > 1)
-            GPUR_TRY(reorder(learner, values, &params->tensor[i]));
-        values += gpur_tensor_count(&params->tensor[i]) * (int64_t)sizeof(float);
+        const gpur_tensor *const tensor = &params->tensor[i];
+        const int64_t bytes = gpur_tensor_count(tensor) * (int64_t)sizeof(float);
+        float *device_order = NULL;
+        GPUR_TRY(alloc_device_order(learner, tensor, &device_order));
+        if (device_order) {
+            memcpy(device_order, values, (size_t)bytes);
+            to_shape_order(tensor, values, device_order);
+        }
+        free_device_order(learner, tensor, device_order);
+        values += bytes;
     }
     return GPUR_OK;
 }
@@ -371,7 +357,7 @@ static gpur_status upload(gpur_learner *learner, const float *weights)
     const gpur_optimizer *const optimizer = &learner->step.optimizer;
     const int64_t bytes = optimizer->count * (int64_t)sizeof(float);
     gpur_stream *stream = NULL;
-    gpur_status status = gpur_consumer_begin(learner->replay, gpur_consumer_unpublished, &stream);
+    gpur_status status = gpur_consumer_begin(learner->replay, gpur_consumer_without_publishing, &stream);
     GPUR_TRY(status);
     status = gpur_copy(stream, optimizer->weights, weights, bytes);
     if (status == GPUR_OK)

@@ -24,7 +24,7 @@ static struct {
     gpur_status (*step)(gpur_writer *, const gpur_step_input *);
     gpur_status (*reset)(gpur_writer *, int32_t, const void *);
     gpur_status (*sample)(gpur_replay *, int64_t, void *, gpur_batch **);
-    gpur_status (*redraw)(gpur_replay *, void *, gpur_batch *);
+    gpur_status (*sample_into)(gpur_replay *, void *, gpur_batch *);
     gpur_status (*get_array)(gpur_batch *, const char *, void **, gpur_field_info *);
     gpur_status (*update)(gpur_replay *, int64_t, const int64_t *, const float *, void *);
 } library;
@@ -43,6 +43,7 @@ typedef struct number_type {
     int bytes;
 } number_type;
 
+#define NEW_REFERENCE(object) (Py_INCREF(object), (PyObject *)(object)) /* Py_NewRef of Python 3.10 */
 #define TYPE_CODE(type) ((type).kind * 16 + (type).bytes)
 
 /* A field of the schema. */
@@ -83,9 +84,9 @@ static int read_column(column *self, PyObject *field)
     PyObject *name, *shape, *dtype;
     if (!PyArg_ParseTuple(field, "UO!O!", &name, &PyTuple_Type, &shape, &PyArrayDescr_Type, &dtype))
         return -1;
-    Py_INCREF(name);
-    PyUnicode_InternInPlace(&name);
-    self->name = name, self->type = type_of((PyArray_Descr *)(void *)dtype);
+    self->name = NEW_REFERENCE(name);
+    PyUnicode_InternInPlace(&self->name);
+    self->type = type_of((PyArray_Descr *)(void *)dtype);
     self->dims = (int)PyTuple_GET_SIZE(shape), self->size = 1;
     for (int axis = 0; axis < self->dims; axis++) {
         self->shape[axis] = PyLong_AsSsize_t(PyTuple_GET_ITEM(shape, axis));
@@ -176,9 +177,8 @@ static int convert_line(number_type to, unsigned char *out, number_type from, co
 static int convert_axes(number_type to, unsigned char **out, number_type from, PyArrayObject *array, int axis,
                         const char *in)
 {
-    const int is_number = PyArray_NDIM(array) == 0;
-    const npy_intp count = is_number ? 1 : PyArray_DIM(array, axis);
-    const npy_intp stride = is_number ? to.bytes : PyArray_STRIDE(array, axis);
+    const npy_intp count = PyArray_NDIM(array) ? PyArray_DIM(array, axis) : 1;
+    const npy_intp stride = PyArray_NDIM(array) ? PyArray_STRIDE(array, axis) : to.bytes;
     int fit = 1;
     if (axis + 1 >= PyArray_NDIM(array)) {
         fit = convert_line(to, *out, from, in, count, stride);
@@ -323,13 +323,11 @@ static int begin_call(running_call *self, PyObject *handle, void **address)
     self->thread_id = PyLong_FromUnsignedLong(PyThread_get_thread_ident());
     const int is_entered = self->calls && self->thread_id && PyList_Append(self->calls, self->thread_id) == 0;
     *address = is_entered ? address_of(handle) : NULL;
-    if (*address) {
+    if (*address)
         self->state = PyEval_SaveThread();
-        return 1;
-    }
-    leave_calls(self);
-    PyErr_Clear();
-    return 0;
+    else
+        leave_calls(self), PyErr_Clear();
+    return *address != NULL;
 }
 
 static void end_call(running_call *self)
@@ -424,14 +422,13 @@ static int collect(appender *self, PyObject *const *given, PyObject *keywords, r
     }
     if (out->count <= 0 || (self->count > 0 && out->count != self->count))
         return 0;
-    if (optional >= 0 && !values[optional]) {
-        void *const zeros = take_scratch(&self->space, out->count, self->columns[optional].row_bytes);
-        out->memory[optional] = zeros;
-        if (!zeros)
-            return 0;
+    if (optional < 0 || values[optional])
+        return 1;
+    void *const zeros = take_scratch(&self->space, out->count, self->columns[optional].row_bytes);
+    if (zeros)
         memset(zeros, 0, (size_t)(out->count * self->columns[optional].row_bytes));
-    }
-    return 1;
+    out->memory[optional] = zeros;
+    return zeros != NULL;
 }
 
 /* Whether one of the columns has a NaN, or is float16, which Python searches. Column `except` is not searched. */
@@ -540,14 +537,9 @@ static gpur_status step(const appender *self, gpur_writer *writer, const void *c
     gpur_status status = GPUR_OK;
     for (int at = 0; at < tracker->extra_count; at++)
         extras[at] = tracker->extras[at] < 0 ? NULL : memory[tracker->extras[at]];
-    const gpur_step_input input = {sizeof input,
-                                   memory[field[ACTION]],
-                                   memory[field[REWARD]],
-                                   memory[field[NEXT_OBS]],
-                                   memory[field[TERMINATED]],
-                                   memory[field[TRUNCATED]],
-                                   NULL,
-                                   extras};
+    gpur_step_input input = {.size = sizeof input, .extras = extras, .truncated = memory[field[TRUNCATED]]};
+    input.action = memory[field[ACTION]], input.reward = memory[field[REWARD]];
+    input.next_obs = memory[field[NEXT_OBS]], input.terminated = memory[field[TERMINATED]];
     for (int32_t env = 0; env < self->count && status == GPUR_OK; env++)
         if (tracker->states[env] == ENV_NONE)
             status = library.reset(writer, env, (const char *)memory[field[OBS]] + env * tracker->obs_bytes);
@@ -626,9 +618,7 @@ static PyObject *add(appender *self, PyObject *const *given, PyObject *keywords)
 static PyObject *appender_add(PyObject *object, PyObject *const *given, Py_ssize_t count, PyObject *keywords)
 {
     PyObject *const added = count == 0 && keywords ? add((appender *)(void *)object, given, keywords) : NULL;
-    if (added || PyErr_Occurred())
-        return added;
-    Py_RETURN_NONE;
+    return added || PyErr_Occurred() ? added : NEW_REFERENCE(Py_None);
 }
 
 /* (addresses of states, pending and last_obs, state_after_end, n_step, columns of the step's fields, extras) */
@@ -643,8 +633,8 @@ static int read_tracker(tracking *self, PyObject *given, const column *columns)
                           &field[TRUNCATED], &PyList_Type, &extras))
         return -1;
     self->states = (unsigned char *)(uintptr_t)states, self->pending = (int64_t *)(uintptr_t)pending;
-    self->last_obs = (char *)(uintptr_t)last_obs, self->n_step = n_step;
-    self->obs_bytes = columns[field[OBS]].row_bytes;
+    self->last_obs = (char *)(uintptr_t)last_obs, self->obs_bytes = columns[field[OBS]].row_bytes,
+    self->n_step = n_step;
     for (; self->extra_count < PyList_GET_SIZE(extras) && self->extra_count < GPUR_MAX_FIELDS; self->extra_count++)
         self->extras[self->extra_count] = (int)PyLong_AsLong(PyList_GET_ITEM(extras, self->extra_count));
     return PyErr_Occurred() ? -1 : 0;
@@ -661,20 +651,16 @@ static PyObject *appender_new(PyTypeObject *type, PyObject *arguments, PyObject 
     appender *self = keywords ? NULL : (appender *)(void *)type->tp_alloc(type, 0);
     if (!self)
         return keywords ? PyErr_Format(PyExc_TypeError, "Appender takes no keywords") : NULL;
-    Py_INCREF(arguments);
-    self->arguments = arguments;
+    self->arguments = NEW_REFERENCE(arguments);
     if (!PyArg_ParseTuple(arguments, "OOOKO!pLi(ii)KO;" APPENDER, &writer, &owner, &lock, &shared, &PyList_Type,
                           &fields, &self->check_nan, &count, &self->optional, &self->ends[0], &self->ends[1], &ended,
                           &tracker))
         Py_CLEAR(self);
-    for (Py_ssize_t at = 0; self && at < PyList_GET_SIZE(fields) && at < GPUR_MAX_FIELDS; at++) {
-        if (read_column(&self->columns[at], PyList_GET_ITEM(fields, at))) {
+    for (Py_ssize_t at = 0; self && at < PyList_GET_SIZE(fields) && at < GPUR_MAX_FIELDS; at++)
+        if (read_column(&self->columns[self->column_count++], PyList_GET_ITEM(fields, at)))
             Py_CLEAR(self);
-            break;
-        }
-        self->row_bytes += self->columns[at].row_bytes;
-        self->column_count++;
-    }
+        else
+            self->row_bytes += self->columns[at].row_bytes;
     if (!self)
         return NULL;
     self->writer = writer, self->lock = lock, self->count = count;
@@ -751,7 +737,8 @@ static PyObject *draw(PyObject *self, int64_t count, PyObject *out, PyObject *dr
     Py_XDECREF(counted);
     if ((out && !batch) || !begin_call(&call, self, &replay))
         return NULL;
-    const gpur_status status = out ? library.redraw(replay, NULL, batch) : library.sample(replay, count, NULL, &batch);
+    const gpur_status status =
+        out ? library.sample_into(replay, NULL, batch) : library.sample(replay, count, NULL, &batch);
     if (!out && status == GPUR_OK) {
         library.get_array(batch, PyBytes_AS_STRING(PyTuple_GET_ITEM(drawing, 1)), &first, NULL);
         library.get_array(batch, PyBytes_AS_STRING(PyTuple_GET_ITEM(drawing, 2)), &last, NULL);
@@ -760,11 +747,9 @@ static PyObject *draw(PyObject *self, int64_t count, PyObject *out, PyObject *dr
     if (status != GPUR_OK)
         return NULL;
     if (!out)
-        return PyObject_CallFunction(PyTuple_GET_ITEM(drawing, 3), "KKKL", (unsigned long long)(uintptr_t)batch,
-                                     (unsigned long long)(uintptr_t)first, (unsigned long long)(uintptr_t)last,
-                                     (long long)count);
-    Py_INCREF(out);
-    return out;
+        return PyObject_CallFunction(PyTuple_GET_ITEM(drawing, 3), "NNNL", PyLong_FromVoidPtr(batch),
+                                     PyLong_FromVoidPtr(first), PyLong_FromVoidPtr(last), (long long)count);
+    return NEW_REFERENCE(out);
 }
 
 /* sample(batch_size) and sample(batch_size, out=batch). */
@@ -784,14 +769,13 @@ static PyObject *method_sample(PyObject *self, PyObject *const *given, Py_ssize_
 }
 
 /* method(class, name, doc): a method of that class, whose text is `doc`. It lives as long as the process. */
-static PyObject *make_method(PyObject *module, PyObject *arguments)
+static PyObject *make_method(PyObject *Py_UNUSED(module), PyObject *arguments)
 {
     static const PyMethodDef known[] = {{"add", FASTCALL(method_add), METH_FASTCALL | METH_KEYWORDS, NULL},
                                         {"extend", FASTCALL(method_extend), METH_FASTCALL | METH_KEYWORDS, NULL},
                                         {"sample", FASTCALL(method_sample), METH_FASTCALL | METH_KEYWORDS, NULL}};
     PyObject *type;
     const char *name, *doc;
-    (void)module;
     if (!PyArg_ParseTuple(arguments, "O!ss", &PyType_Type, &type, &name, &doc))
         return NULL;
     for (size_t at = 0; at < sizeof known / sizeof *known; at++)
@@ -806,7 +790,7 @@ static PyObject *make_method(PyObject *module, PyObject *arguments)
 }
 
 /* update_priorities(buffer, indices, priorities): whether it was done. If not, it is left to Python. */
-static PyObject *update_priorities(PyObject *module, PyObject *const *given, Py_ssize_t count)
+static PyObject *update_priorities(PyObject *Py_UNUSED(module), PyObject *const *given, Py_ssize_t count)
 {
     static const column index = {NULL, {'i', 8}, 0, {0}, 1, 8}, priority = {NULL, {'f', 4}, 0, {0}, 1, 4};
     scratch space = {NULL, 0};
@@ -814,7 +798,6 @@ static PyObject *update_priorities(PyObject *module, PyObject *const *given, Py_
     running_call call;
     void *replay;
     int done = 0;
-    (void)module;
     const int64_t *const ids = count == 3 ? read_rows(&index, given[1], 0, &space, &index_count) : NULL;
     const float *const priorities = ids ? read_rows(&priority, given[2], 0, &space, &priority_count) : NULL;
     if (priorities && index_count == priority_count && begin_call(&call, given[0], &replay)) {
@@ -827,30 +810,27 @@ static PyObject *update_priorities(PyObject *module, PyObject *const *given, Py_
 
 static PyObject *make_array(PyObject *owner, char *address, npy_intp count, PyObject *layout)
 {
-    PyObject *const shape = PyTuple_GET_ITEM(layout, 2), *const dtype = PyTuple_GET_ITEM(layout, 3);
-    const Py_ssize_t offset = PyLong_AsSsize_t(PyTuple_GET_ITEM(layout, 1));
+    PyObject *const shape = PyTuple_GET_ITEM(layout, 2);
+    char *const first = address + PyLong_AsSsize_t(PyTuple_GET_ITEM(layout, 1));
     npy_intp dims[1 + GPUR_MAX_DIMS] = {count};
     for (Py_ssize_t axis = 0; axis < PyTuple_GET_SIZE(shape); axis++)
         dims[1 + axis] = PyLong_AsSsize_t(PyTuple_GET_ITEM(shape, axis));
-    Py_INCREF(dtype);
-    PyObject *array =
-        PyArray_NewFromDescr(&PyArray_Type, (PyArray_Descr *)(void *)dtype, 1 + (int)PyTuple_GET_SIZE(shape), dims,
-                             NULL, address + offset, NPY_ARRAY_CARRAY, NULL);
-    Py_INCREF(owner);
-    if (!array || PyArray_SetBaseObject((PyArrayObject *)(void *)array, owner))
+    PyArray_Descr *const descr = (PyArray_Descr *)(void *)NEW_REFERENCE(PyTuple_GET_ITEM(layout, 3));
+    PyObject *array = PyArray_NewFromDescr(&PyArray_Type, descr, 1 + (int)PyTuple_GET_SIZE(shape), dims, NULL, first,
+                                           NPY_ARRAY_CARRAY, NULL);
+    if (!array || PyArray_SetBaseObject((PyArrayObject *)(void *)array, NEW_REFERENCE(owner)))
         Py_CLEAR(array);
     return array;
 }
 
 /* put_arrays(out, owner, address, count, layouts): puts arrays of `count` rows into the dict `out`, by name. They keep
  * `owner` alive. A layout is the package's: (name, offset from the address, shape, dtype). */
-static PyObject *put_arrays(PyObject *module, PyObject *arguments)
+static PyObject *put_arrays(PyObject *Py_UNUSED(module), PyObject *arguments)
 {
     PyObject *out, *owner, *layouts;
     unsigned long long address;
     Py_ssize_t count;
     int failed = 0;
-    (void)module;
     if (!PyArg_ParseTuple(arguments, "O!OKnO!", &PyDict_Type, &out, &owner, &address, &count, &PyTuple_Type, &layouts))
         return NULL;
     for (Py_ssize_t at = 0; !failed && at < PyTuple_GET_SIZE(layouts); at++) {
@@ -859,15 +839,12 @@ static PyObject *put_arrays(PyObject *module, PyObject *arguments)
         failed = !array || PyDict_SetItem(out, PyTuple_GET_ITEM(layout, 0), array);
         Py_XDECREF(array);
     }
-    if (failed)
-        return NULL;
-    Py_RETURN_NONE;
+    return failed ? NULL : NEW_REFERENCE(Py_None);
 }
 
 /* use(addresses): the bytes of an array of addresses, of the library's functions in the order of `library`. */
-static PyObject *use(PyObject *module, PyObject *addresses)
+static PyObject *use(PyObject *Py_UNUSED(module), PyObject *addresses)
 {
-    (void)module;
     if (!PyBytes_Check(addresses) || PyBytes_GET_SIZE(addresses) != sizeof library)
         return PyErr_Format(PyExc_ValueError, "addresses is %R; it must be %zu bytes", addresses, sizeof library);
     memcpy(&library, PyBytes_AS_STRING(addresses), sizeof library);

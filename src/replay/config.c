@@ -31,6 +31,12 @@ gpur_status gpur_replay_config_init(gpur_replay_config *config, uint64_t size)
     return gpur_sized_write(config, &defaults, sizeof defaults, "gpur_replay_config");
 }
 
+gpur_status gpur_choice_check(int32_t value, int32_t last, const char *name, const char *choices)
+{
+    GPUR_REQUIRE(value >= 0 && value <= last, "%s is %" PRId32 "; it must be %s", name, value, choices);
+    return GPUR_OK;
+}
+
 gpur_status gpur_index_source_check(int32_t index_source, const char *name)
 {
     GPUR_REQUIRE(
@@ -44,15 +50,12 @@ gpur_status gpur_index_source_check(int32_t index_source, const char *name)
 static gpur_status check_choices(const gpur_replay_config *c)
 {
     GPUR_TRY(gpur_index_source_check(c->index_source, "gpur_replay_config.index_source"));
-    GPUR_REQUIRE(c->upload == GPUR_UPLOAD_COPY || c->upload == GPUR_UPLOAD_SCATTER,
-                 "gpur_replay_config.upload is %d; it must be GPUR_UPLOAD_COPY (0) or GPUR_UPLOAD_SCATTER (1)",
-                 (int)c->upload);
-    GPUR_REQUIRE(c->flush == GPUR_FLUSH_AUTO || c->flush == GPUR_FLUSH_MANUAL,
-                 "gpur_replay_config.flush is %d; it must be GPUR_FLUSH_AUTO (0) or GPUR_FLUSH_MANUAL (1)",
-                 (int)c->flush);
-    GPUR_REQUIRE(c->when_full == GPUR_WHEN_FULL_WAIT || c->when_full == GPUR_WHEN_FULL_ERROR,
-                 "gpur_replay_config.when_full is %d; it must be GPUR_WHEN_FULL_WAIT (0) or GPUR_WHEN_FULL_ERROR (1)",
-                 (int)c->when_full);
+    GPUR_TRY(gpur_choice_check(c->upload, 1, "gpur_replay_config.upload",
+                               "GPUR_UPLOAD_COPY (0) or GPUR_UPLOAD_SCATTER (1)"));
+    GPUR_TRY(
+        gpur_choice_check(c->flush, 1, "gpur_replay_config.flush", "GPUR_FLUSH_AUTO (0) or GPUR_FLUSH_MANUAL (1)"));
+    GPUR_TRY(gpur_choice_check(c->when_full, 1, "gpur_replay_config.when_full",
+                               "GPUR_WHEN_FULL_WAIT (0) or GPUR_WHEN_FULL_ERROR (1)"));
     GPUR_REQUIRE(c->gamma >= 0.0f && c->gamma <= 1.0f, "gpur_replay_config.gamma is %g; it must be 0 to 1",
                  (double)c->gamma);
     GPUR_REQUIRE(c->reward_clip >= 0.0f && c->reward_clip < INFINITY,
@@ -169,9 +172,8 @@ static gpur_status check_priorities(const gpur_replay_config *c, const gpur_sche
                  "gpur_replay_config.index_source is %d, by priority, and prioritized is 0; set prioritized to 1, or "
                  "index_source to GPUR_SOURCE_AUTO (0)",
                  (int)c->index_source);
-    GPUR_REQUIRE(c->weight_norm >= GPUR_WEIGHT_NORM_BATCH && c->weight_norm <= GPUR_WEIGHT_NORM_NONE,
-                 "gpur_replay_config.weight_norm is %d; it must be GPUR_WEIGHT_NORM_BATCH, MEMORY or NONE (0 to 2)",
-                 (int)c->weight_norm);
+    GPUR_TRY(gpur_choice_check(c->weight_norm, GPUR_WEIGHT_NORM_NONE, "gpur_replay_config.weight_norm",
+                               "GPUR_WEIGHT_NORM_BATCH, MEMORY or NONE (0 to 2)"));
     GPUR_TRY(gpur_exponent_check(c->alpha, "gpur_replay_config.alpha"));
     GPUR_REQUIRE(c->priority_offset >= 0.0f && c->priority_offset <= GPUR_MAX_PRIORITY_OFFSET,
                  "gpur_replay_config.priority_offset is %g; it must be 0 to %g", (double)c->priority_offset,
@@ -229,10 +231,9 @@ int32_t gpur_clipped_field(const gpur_replay_config *checked, const gpur_schema 
 static void set_melee(gpur_replay_config *config)
 {
     config->capacity = 1000000;
-    config->block_rows = 2000;
+    config->block_rows = config->min_size = 2000;
     config->gamma = 0.99f;
     config->reward_clip = 1.0f;
-    config->min_size = 2000;
 }
 
 /* Mnih et al. 2015, extended data table 1: the last million transitions, and training starts after 50,000. The paper

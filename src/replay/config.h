@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Checks a replay's config and resolves its defaults. */
-#ifndef GPUR_REPLAY_CONFIG_H
-#define GPUR_REPLAY_CONFIG_H
+#pragma once
 
 #include "replay/schema.h"
 
@@ -13,6 +12,9 @@ gpur_status gpur_replay_config_check(const gpur_replay_config *given, gpur_repla
 
 /* Index of the field that reward_clip applies to, "reward" of one float32; -1 if rewards are not clipped. */
 int32_t gpur_clipped_field(const gpur_replay_config *checked, const gpur_schema *schema);
+
+/* Refuses a value that is not 0 to `last`. `choices` names them in the message. */
+gpur_status gpur_choice_check(int32_t value, int32_t last, const char *name, const char *choices);
 
 /* Refuses a value that is not a public index source. `name` names the setting in the message. */
 gpur_status gpur_index_source_check(int32_t index_source, const char *name);
@@ -27,5 +29,3 @@ gpur_status gpur_exponent_check(float value, const char *name);
 
 /* Refuses values that are not 0 to `limit`, a negative begin or steps, and reserved words other than 0. */
 gpur_status gpur_schedule_check(const gpur_schedule *schedule, float limit, const char *name);
-
-#endif

@@ -1,51 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 #include "replay/plan.h"
 
-#include "base/red_zone.h"
 #include "base/sized.h"
 #include "replay/config.h"
 #include "replay/priority/sum_tree.h"
+#include "replay/sampler/batch.h"
 
 #include <inttypes.h>
-#include <stdio.h>
-
-enum { ARRAY_ALIGNMENT = 256 };
-
-/* Appends `bytes` bytes to the layout and returns their offset. */
-static int64_t add_bytes(gpur_batch_layout *layout, int64_t bytes)
-{
-    const int64_t at = layout->bytes;
-    layout->bytes += (bytes + ARRAY_ALIGNMENT - 1) / ARRAY_ALIGNMENT * ARRAY_ALIGNMENT + GPUR_RED_ZONE;
-    return at;
-}
-
-static int32_t add_array(gpur_batch_layout *layout, gpur_field_info info, int64_t rows)
-{
-    info.offset = add_bytes(layout, info.bytes * rows);
-    layout->arrays[layout->count] = info;
-    return layout->count++;
-}
-
-static int32_t add_number(gpur_batch_layout *layout, const char *name, int32_t dtype, int64_t rows)
-{
-    gpur_field_info info = {.size = sizeof info, .dtype = dtype, .bytes = gpur_dtype_bytes(dtype)};
-    snprintf(info.name, sizeof info.name, "%s", name);
-    return add_array(layout, info, rows);
-}
-
-gpur_batch_layout gpur_batch_layout_of(const gpur_schema *schema, int32_t links, int64_t rows)
-{
-    gpur_batch_layout layout = {0};
-    for (int32_t i = 0; i < schema->count; i++)
-        add_array(&layout, schema->fields[i], rows);
-    layout.discount = gpur_schema_find(schema, "discount");
-    if (layout.discount < 0)
-        layout.discount = add_number(&layout, "discount", GPUR_FLOAT32, rows);
-    layout.weight = add_number(&layout, "weight", GPUR_FLOAT32, rows);
-    layout.id = add_number(&layout, "id", GPUR_INT64, rows);
-    layout.links = add_bytes(&layout, rows * links * (int64_t)sizeof(uint32_t));
-    return layout;
-}
 
 gpur_replay_plan gpur_plan(const gpur_replay_config *checked, const gpur_schema *schema, const gpur_ring_layout *layout)
 {
@@ -120,7 +81,7 @@ static gpur_status fail_at_min_capacity(const fit_query *f, int64_t min_capacity
     const gpur_replay_plan plan = plan_with(f, min_capacity);
     return gpur_fail(GPUR_OUT_OF_MEMORY,
                      "no ring fits on %s: %" PRId64 " bytes are free, and %d staging blocks of block_rows = %" PRId64
-                     " take %" PRId64 ", the feed %" PRId64 ", a batch of max_batch = %" PRId64 " %" PRId64
+                     " take %" PRId64 ", the upload %" PRId64 ", a batch of max_batch = %" PRId64 " %" PRId64
                      ", the least capacity beside them, %" PRId64 " with %" PRId64 " frames, %" PRId64
                      ": lower one of them",
                      gpur_device_name(device), available, (int)c->staging_blocks, c->block_rows, plan.pinned_bytes,
@@ -140,7 +101,7 @@ gpur_status gpur_plan_check_fits(const gpur_replay_plan *plan, const gpur_replay
         return fail_at_min_capacity(&f, min_capacity, device, available);
     return gpur_fail(GPUR_OUT_OF_MEMORY,
                      "a capacity of %" PRId64 " takes %" PRId64 " bytes of %s, %" PRId64
-                     " more for the feed, a batch and staging; %" PRId64 " of %" PRId64
+                     " more for the upload, a batch and staging; %" PRId64 " of %" PRId64
                      " are free: a capacity of %" PRId64 " fits",
                      checked->capacity, rings_of(plan), gpur_device_name(device), outside_rings(&f, plan), available,
                      total, max_that_fits(&f, min_capacity, available));

@@ -4,8 +4,7 @@
  * (ingest), the block is uploaded into the ring, the window is extended over its rows, and consumers sample from the
  * window into batches of the pool.
  */
-#ifndef GPUR_REPLAY_REPLAY_H
-#define GPUR_REPLAY_REPLAY_H
+#pragma once
 
 #include "base/mutex.h"
 #include "gpureplay/writer.h"
@@ -48,5 +47,3 @@ static inline void gpur_window_unlock(gpur_replay *replay)
 {
     gpur_mutex_unlock(&replay->window_lock);
 }
-
-#endif

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "replay/schema.h"
 
+#include "base/numbers.h"
+
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -96,11 +98,6 @@ static int is_flag(const gpur_field_info *info)
     return info->dtype == GPUR_BOOL || (ends && info->bytes == 1);
 }
 
-static int64_t round_up(int64_t x, int64_t granule)
-{
-    return (x + granule - 1) / granule * granule;
-}
-
 static gpur_status add_field(gpur_schema *schema, const gpur_field *field)
 {
     gpur_field_info info = {.size = sizeof info, .dtype = field->dtype};
@@ -111,7 +108,7 @@ static gpur_status add_field(gpur_schema *schema, const gpur_field *field)
                  (int)field->dtype, GPUR_FLOAT32, GPUR_BOOL);
     GPUR_TRY(read_shape(&info, field->shape));
     GPUR_TRY(check_meaning(&info));
-    info.offset = round_up(schema->row_bytes, gpur_dtype_bytes(info.dtype));
+    info.offset = gpur_round_up(schema->row_bytes, gpur_dtype_bytes(info.dtype));
     schema->row_bytes = info.offset + info.bytes;
     schema->is_flag[schema->count] = (unsigned char)is_flag(&info);
     schema->flags += is_flag(&info);
@@ -131,8 +128,8 @@ gpur_status gpur_schema_build(gpur_schema *schema, const gpur_field *fields, int
         const int64_t element = gpur_dtype_bytes(fields[i].dtype);
         widest = element > widest ? element : widest;
     }
-    built.row_bytes = round_up(built.row_bytes, widest);
-    built.pitch = round_up(built.row_bytes, GPUR_ROW_GRANULE);
+    built.row_bytes = gpur_round_up(built.row_bytes, widest);
+    built.pitch = gpur_round_up(built.row_bytes, GPUR_ROW_GRANULE);
     GPUR_REQUIRE(built.pitch <= GPUR_MAX_ROW_BYTES, "a row has %" PRId64 " bytes; it may have at most %d",
                  built.row_bytes, GPUR_MAX_ROW_BYTES);
     *schema = built;

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The schema: the fields of a transition, and their offsets in a packed row. */
-#ifndef GPUR_REPLAY_SCHEMA_H
-#define GPUR_REPLAY_SCHEMA_H
+#pragma once
 
 #include "base/status.h"
 #include "gpureplay/replay.h"
@@ -31,5 +30,3 @@ const char *gpur_dtype_name(int32_t dtype);
 
 /* Number of elements in one transition's value. */
 int64_t gpur_field_elements(const gpur_field_info *field);
-
-#endif

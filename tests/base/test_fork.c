@@ -25,7 +25,7 @@ static const gpur_field fields[] = {{"obs", GPUR_FLOAT32, {FEATURES}},
 
 /* Large enough for helper threads: a batch of BATCH rows is 1 MB, and the GEMMs of a train step are millions of
  * operations. */
-static gpur_status checkpoint_fixture_open(fixture *s)
+static gpur_status open_fixture(fixture *s)
 {
     static float obs[ROWS][FEATURES], reward[ROWS];
     static int32_t action[ROWS];
@@ -48,7 +48,7 @@ static gpur_status checkpoint_fixture_open(fixture *s)
     return gpur_learner_create(s->replay, &learner, &s->learner);
 }
 
-static void checkpoint_fixture_close(fixture *s)
+static void close_fixture(fixture *s)
 {
     gpur_learner_destroy(s->learner);
     gpur_writer_destroy(s->writer);
@@ -80,10 +80,10 @@ static int child_of_threads(fixture *s)
                   is_refusal(gpur_device_sync(s->device));
     for (int i = 0; i < 1000; i++) /* more than a stream's ring has slots */
         refused &= is_refusal(gpur_replay_sample(s->replay, 1, NULL, &batch)) && !batch;
-    checkpoint_fixture_close(s);
+    close_fixture(s);
     fixture own = {0};
-    const int fine = checkpoint_fixture_open(&own) == GPUR_OK && use(&own) == GPUR_OK;
-    checkpoint_fixture_close(&own);
+    const int fine = open_fixture(&own) == GPUR_OK && use(&own) == GPUR_OK;
+    close_fixture(&own);
     return !refused + 2 * !fine;
 }
 
@@ -92,7 +92,7 @@ static int child_of_inline(fixture *s)
     int fine = 1;
     for (int i = 0; i < 5; i++)
         fine &= use(s) == GPUR_OK;
-    checkpoint_fixture_close(s);
+    close_fixture(s);
     return !fine;
 }
 
@@ -118,7 +118,7 @@ TEST(a_child_works_or_is_refused_and_the_parent_goes_on)
 {
     const int has_threads = test_executor() == GPUR_EXECUTOR_THREAD;
     fixture s = {0};
-    CHECK_OK(checkpoint_fixture_open(&s));
+    CHECK_OK(open_fixture(&s));
     for (int i = 0; i < 5; i++)
         CHECK_OK(use(&s));
     for (int i = 0; i < 4; i++) {
@@ -126,7 +126,7 @@ TEST(a_child_works_or_is_refused_and_the_parent_goes_on)
         CHECK_EQUAL(fork_and_wait(child, &s), 0);
         CHECK_OK(use(&s));
     }
-    checkpoint_fixture_close(&s);
+    close_fixture(&s);
 }
 
 int main(int argc, char **argv)

@@ -1,11 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * The two locks, contended by several threads. Ingest lock: one thread at a time holds it, and no thread that waits for
- * it or for a notification is forgotten; a forgotten thread would never end, and the test would hang. Consumer lock:
- * sampling and training get it in the order in which they ask. The tests count turns and never measure time: each makes
- * sure that one thread waits for the lock before the other asks again, and so knows which must be served next, however
- * the threads are scheduled.
- */
+/* The two locks, contended by several threads. Window lock: one thread at a time holds it. Consumer lock: sampling and
+ * training get it in the order in which they ask. No thread that waits for either is forgotten, or the test would hang.
+ * The tests count turns and never measure time: each makes sure that one thread waits for the lock before the other
+ * asks again, so the order is certain, however the threads are scheduled. */
 #include "base/mutex.h"
 #include "replay/sampler/consumer.h"
 #include "replay/replay.h"
@@ -17,50 +14,30 @@
 
 enum { THREADS = 6, TURNS = 20000, CHANGES = 2000, ROUNDS = 200 };
 
-/* Runs `work` on THREADS threads, each with its element of `contexts`. */
-static int run_threads(void *(*work)(void *), void *contexts, size_t bytes)
-{
-    pthread_t threads[THREADS];
-    int started = 0;
-    for (char *context = contexts; started < THREADS; started++, context += bytes)
-        if (pthread_create(&threads[started], NULL, work, context) != 0)
-            break;
-    for (int i = 0; i < started; i++)
-        pthread_join(threads[i], NULL);
-    return started == THREADS;
-}
-
-typedef struct world {
+typedef struct counted {
     gpur_mutex lock;
     int64_t count; /* protected by the lock */
-} world;
-
-static void count_up(world *w)
-{
-    const int64_t before = w->count;
-    if (before % 64 == 0)
-        sched_yield(); /* so that other threads find the lock held, even on a single core */
-    w->count = before + 1;
-    gpur_mutex_unlock(&w->lock);
-}
+} counted;
 
 typedef struct runner {
-    world *w;
+    counted *c;
     int64_t number;
 } runner;
 
+/* Thread 0 only tries the lock, the others wait for it. */
 static void *take_turns(void *context)
 {
     const runner *const r = context;
-    for (int i = 0; i < TURNS;) {
-        if (r->number > 0) {
-            gpur_mutex_lock(&r->w->lock);
-        } else if (!gpur_mutex_try_lock(&r->w->lock)) {
+    for (int i = 0; i < TURNS; i++) {
+        if (r->number > 0)
+            gpur_mutex_lock(&r->c->lock);
+        while (r->number == 0 && !gpur_mutex_try_lock(&r->c->lock))
             sched_yield();
-            continue;
-        }
-        count_up(r->w);
-        i++;
+        const int64_t before = r->c->count;
+        if (before % 64 == 0)
+            sched_yield(); /* so that other threads find the lock held, even on a single core */
+        r->c->count = before + 1;
+        gpur_mutex_unlock(&r->c->lock);
     }
     return NULL;
 }
@@ -70,41 +47,41 @@ static void *take_turns(void *context)
 static void *pass_on(void *context)
 {
     const runner *const r = context;
-    world *const w = r->w;
-    gpur_mutex_lock(&w->lock);
+    counted *const c = r->c;
+    gpur_mutex_lock(&c->lock);
     for (int i = 0; i < CHANGES; i++) {
-        while (w->count % THREADS != r->number)
-            gpur_mutex_wait(&w->lock);
-        w->count++;
-        gpur_mutex_notify_all(&w->lock);
+        while (c->count % THREADS != r->number)
+            gpur_mutex_wait(&c->lock);
+        c->count++;
+        gpur_mutex_notify_all(&c->lock);
     }
-    gpur_mutex_unlock(&w->lock);
+    gpur_mutex_unlock(&c->lock);
     return NULL;
 }
 
 static void check_turns(void *(*work)(void *), int64_t wanted)
 {
-    world w = {.count = 0};
+    counted c = {.count = 0};
     runner runners[THREADS];
-    CHECK_OK(gpur_mutex_open(&w.lock, "a test"));
+    pthread_t threads[THREADS];
+    CHECK_OK(gpur_mutex_open(&c.lock, "a test"));
+    for (int i = 0; i < THREADS; i++) {
+        runners[i] = (runner){&c, i};
+        CHECK(pthread_create(&threads[i], NULL, work, &runners[i]) == 0);
+    }
     for (int i = 0; i < THREADS; i++)
-        runners[i] = (runner){&w, i};
-    CHECK(run_threads(work, runners, sizeof *runners));
-    CHECK_EQUAL(w.count, wanted);
-    CHECK_EQUAL(w.lock.waiters, 0);
-    CHECK(gpur_mutex_try_lock(&w.lock));
-    CHECK(!gpur_mutex_try_lock(&w.lock));
-    gpur_mutex_unlock(&w.lock);
-    gpur_mutex_close(&w.lock);
+        pthread_join(threads[i], NULL);
+    CHECK_EQUAL(c.count, wanted);
+    CHECK_EQUAL(c.lock.waiters, 0);
+    CHECK(gpur_mutex_try_lock(&c.lock));
+    CHECK(!gpur_mutex_try_lock(&c.lock));
+    gpur_mutex_unlock(&c.lock);
+    gpur_mutex_close(&c.lock);
 }
 
-TEST(one_thread_at_a_time_has_the_lock)
+TEST(one_thread_at_a_time_has_the_lock_and_each_is_woken_by_every_change)
 {
     check_turns(take_turns, THREADS * TURNS);
-}
-
-TEST(threads_that_sleep_hear_of_every_change)
-{
     check_turns(pass_on, THREADS * CHANGES);
 }
 
@@ -112,6 +89,31 @@ static void await_users(gpur_ticket_lock *lock, int64_t users)
 {
     while (gpur_ticket_lock_users(lock) < users)
         sched_yield();
+}
+
+/* A thread that asks while the lock is being released may fall asleep or be served at once. If its wake-up were lost,
+ * both threads would wait forever. That takes a preemption between two instructions, hence the many rounds. */
+static void *lock_and_unlock(void *lock)
+{
+    for (uint64_t i = test_rounds(8000000); i > 0; i--) {
+        gpur_ticket_lock_lock(lock);
+        gpur_ticket_lock_unlock(lock);
+        for (volatile uint64_t k = 0; k < (i & 31); k++) {
+        }
+    }
+    return NULL;
+}
+
+TEST(two_threads_that_share_a_ticket_lock_lose_no_wake_up)
+{
+    gpur_ticket_lock lock;
+    pthread_t other;
+    CHECK_OK(gpur_ticket_lock_open(&lock, "a test"));
+    CHECK(pthread_create(&other, NULL, lock_and_unlock, &lock) == 0);
+    lock_and_unlock(&lock);
+    pthread_join(other, NULL);
+    CHECK_EQUAL(gpur_ticket_lock_users(&lock), 0);
+    gpur_ticket_lock_close(&lock);
 }
 
 typedef struct queue {
@@ -151,45 +153,42 @@ TEST(the_lock_serves_in_the_order_of_asking)
 }
 
 typedef struct rivals {
-    learner_fixture world;
+    learner_fixture fixture;
     gpur_learner *learner;
-    atomic_int training;
+    atomic_int is_training;
 } rivals;
 
-static void draw_once(rivals *r)
-{
-    gpur_batch *batch = NULL;
-    CHECK_OK(gpur_replay_sample(r->world.replay, 16, NULL, &batch));
-    gpur_batch_release(batch);
-}
-
-static void *draw_in_a_loop(void *context)
+static void *sample_in_a_loop(void *context)
 {
     rivals *const r = context;
-    while (atomic_load(&r->training))
-        draw_once(r);
+    gpur_status status = GPUR_OK;
+    while (atomic_load(&r->is_training) && status == GPUR_OK) {
+        gpur_batch *batch = NULL;
+        status = gpur_replay_sample(r->fixture.replay, 16, NULL, &batch);
+        gpur_batch_release(batch);
+    }
     return NULL;
 }
 
-static int64_t draws_of(rivals *r)
+static int64_t samples_of(rivals *r)
 {
     gpur_replay_stats stats = {.size = sizeof stats};
-    return gpur_replay_get_stats(r->world.replay, &stats) == GPUR_OK ? stats.sampled : -1;
+    return gpur_replay_get_stats(r->fixture.replay, &stats) == GPUR_OK ? stats.sampled : -1;
 }
 
 /* Holds the consumer lock until the sampler waits for it, then releases it and trains at once. A plain mutex would let
- * the training go first; here the sampler must have drawn its 16 rows when the training returns. */
+ * the training go first; here the sampler must have sampled its 16 rows when the training returns. */
 static void train_in_a_loop(rivals *r)
 {
     const int rounds = test_on_cuda() ? ROUNDS / 10 : ROUNDS; /* on CUDA each round waits for the device many times */
     for (int i = 0; i < rounds; i++) {
         gpur_stream *stream = NULL;
-        CHECK_OK(gpur_consumer_begin(r->world.replay, gpur_consumer_unpublished, &stream));
-        await_users(&r->world.replay->consumer.lock, 2);
-        const int64_t before = draws_of(r);
-        CHECK_OK(gpur_consumer_end(r->world.replay, GPUR_OK));
+        CHECK_OK(gpur_consumer_begin(r->fixture.replay, gpur_consumer_without_publishing, &stream));
+        await_users(&r->fixture.replay->consumer.lock, 2);
+        const int64_t before = samples_of(r);
+        CHECK_OK(gpur_consumer_end(r->fixture.replay, GPUR_OK));
         CHECK_OK(gpur_learner_train(r->learner, 1));
-        CHECK(draws_of(r) >= before + 16);
+        CHECK(samples_of(r) >= before + 16);
     }
 }
 
@@ -199,15 +198,15 @@ TEST(a_sampler_beside_a_training_loop_gets_its_turns)
     const gpur_learner_config config = learner_fixture_config(GPUR_HEAD_Q, 1);
     pthread_t sampler;
     gpur_device *const device = test_device();
-    CHECK_OK(learner_fixture_open(&r.world, device, FIXTURE_ROWS));
-    CHECK_OK(gpur_learner_create(r.world.replay, &config, &r.learner));
-    atomic_store(&r.training, 1);
-    CHECK(pthread_create(&sampler, NULL, draw_in_a_loop, &r) == 0);
+    CHECK_OK(learner_fixture_open(&r.fixture, device, FIXTURE_ROWS));
+    CHECK_OK(gpur_learner_create(r.fixture.replay, &config, &r.learner));
+    atomic_store(&r.is_training, 1);
+    CHECK(pthread_create(&sampler, NULL, sample_in_a_loop, &r) == 0);
     train_in_a_loop(&r);
-    atomic_store(&r.training, 0);
+    atomic_store(&r.is_training, 0);
     pthread_join(sampler, NULL);
     gpur_learner_destroy(r.learner);
-    learner_fixture_close(&r.world);
+    learner_fixture_close(&r.fixture);
     gpur_device_close(device);
 }
 
@@ -215,8 +214,8 @@ int main(int argc, char **argv)
 {
     test_main_begin(argc, argv);
     if (!test_on_cuda()) {
-        RUN(one_thread_at_a_time_has_the_lock);
-        RUN(threads_that_sleep_hear_of_every_change);
+        RUN(one_thread_at_a_time_has_the_lock_and_each_is_woken_by_every_change);
+        RUN(two_threads_that_share_a_ticket_lock_lose_no_wake_up);
         RUN(the_lock_serves_in_the_order_of_asking);
     }
     RUN(a_sampler_beside_a_training_loop_gets_its_turns);

@@ -31,14 +31,15 @@ def start(out, *arguments):
 
 
 def ended(run, status, printed=""):
-    """All that it printed."""
+    """All that it printed, errors behind."""
     out, err = run.communicate()
     assert run.returncode == status, f"status {run.returncode}, wanted {status}\n{printed}{out}\n{err}"
-    return printed + out
+    assert "Traceback" not in err, err
+    return printed + out + err
 
 
 def checkpoint(out):
-    """The only one that there is, and what it says of itself."""
+    """The only one that there is, and its run.json."""
     path, = Path(out).glob("checkpoint-*")
     assert sorted(file.name for file in path.iterdir()) == ["learner.safetensors", "replay.safetensors", "run.json"]
     return path, json.loads((path / "run.json").read_text())
@@ -65,19 +66,13 @@ def ctrl_c_saves_and_the_run_goes_on(out):
     ended(run, 130, printed)
     path, first = checkpoint(out)
     assert first["trained"] == (first["step"] - 64) // 4 > 0, first
-    refused = ended_with_word(start(out, *SHORT), "--resume goes on from it")
-    assert path.name in refused
-    ended_with_word(start(out, *SHORT, "--resume", "--seed", "2"), "is of a run with seed 1, not 2")
+    refused = ended(start(out, *SHORT), 1)
+    assert path.name in refused and "--resume goes on from it" in refused, refused
+    assert "is of a run with seed 1, not 2" in ended(start(out, *SHORT, "--resume", "--seed", "2"), 1)
     more = str(first["step"] + 80)
     ended(start(out, *SHORT, "--resume", "--check", "--steps", more), 0)
     _, second = checkpoint(out)
     assert second["step"] == first["step"] + 80 and second["trained"] == first["trained"] + 20, (first, second)
-
-
-def ended_with_word(run, word):
-    _, err = run.communicate()
-    assert run.returncode == 1 and word in err and "Traceback" not in err, err
-    return err
 
 
 def main():

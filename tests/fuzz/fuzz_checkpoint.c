@@ -12,10 +12,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { READ_REPLAY, READ_LEARNER, READ_WEIGHTS, READ_INFO, READ_LINKED, READERS, REPAIR = 8 };
-enum { LINKED_VARIANT = 8, PLAYED = 40 };
+enum { READ_ROWS, READ_LEARNER, READ_WEIGHTS, READ_INFO, READ_FRAMES, READERS, REPAIR = 8 };
 
-static checkpoint_fixture fixture, linked;
+static checkpoint_fixture rows, frames;
 static const char *path;
 
 static void must(int holds, const char *what)
@@ -26,18 +25,18 @@ static void must(int holds, const char *what)
     abort();
 }
 
-/* Makes an input from the file at `path`. */
-static void add_seed(const char *folder, const char *name, int reader, int is_foreign)
+/* Makes an input from the file at `path`, of the library's own or of a foreign kind. */
+static void add_seed(const char *folder, const char *name, int reader, gpur_status saved)
 {
     char seed[512];
     int64_t bytes = 0;
     unsigned char *const file = read_file(path, &bytes);
-    must(file != NULL, "a seed cannot be read");
+    must(saved == GPUR_OK && file != NULL, name);
     unsigned char *const input = malloc((size_t)bytes + 1);
     must(input != NULL, "no memory for a seed");
     input[0] = (unsigned char)(reader | REPAIR);
     memcpy(input + 1, file, (size_t)bytes);
-    for (unsigned char *at = input; is_foreign && (at = memmem(at, 600, "gpureplay", 9)) != NULL;)
+    for (unsigned char *at = input; strcmp(name, "foreign") == 0 && (at = memmem(at, 600, "gpureplay", 9)) != NULL;)
         *at = 'x';
     snprintf(seed, sizeof seed, "%s/%s", folder, name);
     must(write_file(seed, input, bytes + 1) == 0, "a seed cannot be written");
@@ -45,34 +44,24 @@ static void add_seed(const char *folder, const char *name, int reader, int is_fo
     free(file);
 }
 
-static void add_seeds(const char *folder)
-{
-    must(gpur_replay_save(fixture.replay, path, NULL) == GPUR_OK, "replay");
-    add_seed(folder, "replay", READ_REPLAY, 0);
-    must(gpur_replay_save(linked.replay, path, NULL) == GPUR_OK, "linked replay");
-    add_seed(folder, "linked", READ_LINKED, 0);
-    must(gpur_learner_save(fixture.learner, path, NULL) == GPUR_OK, "learner");
-    add_seed(folder, "learner", READ_LEARNER, 0);
-    must(gpur_learner_save_weights(fixture.learner, path, NULL) == GPUR_OK, "weights");
-    add_seed(folder, "weights", READ_WEIGHTS, 0);
-    add_seed(folder, "foreign", READ_WEIGHTS, 1);
-    add_seed(folder, "info", READ_INFO, 0);
-}
-
 int LLVMFuzzerInitialize(int *argc, char ***argv);
 int LLVMFuzzerInitialize(int *argc, char ***argv)
 {
     gpur_device *device = NULL;
-    must(gpur_device_open("cpu", NULL, &device) == GPUR_OK, "device");
-    for (int i = 0; i < 2; i++) {
-        checkpoint_fixture *const s = i ? &linked : &fixture;
-        must(scene_play(s, device, i ? LINKED_VARIANT : 0, PLAYED) == GPUR_OK, "scene");
-    }
-    path = strdup(test_file_path("input"));
-    atexit(test_remove_folder);
     const char *const last = (*argv)[*argc - 1];
-    if (*argc > 1 && last[0] != '-')
-        add_seeds(last);
+    path = test_file_path("input");
+    atexit(test_remove_folder);
+    must(gpur_device_open("cpu", NULL, &device) == GPUR_OK, "device");
+    must(checkpoint_fixture_start(&rows, device, 0, 40) == GPUR_OK, "layout rows");
+    must(checkpoint_fixture_start(&frames, device, 8, 40) == GPUR_OK, "layout frames");
+    if (*argc > 1 && last[0] != '-') {
+        add_seed(last, "rows", READ_ROWS, gpur_replay_save(rows.replay, path, NULL));
+        add_seed(last, "frames", READ_FRAMES, gpur_replay_save(frames.replay, path, NULL));
+        add_seed(last, "learner", READ_LEARNER, gpur_learner_save(rows.learner, path, NULL));
+        add_seed(last, "weights", READ_WEIGHTS, gpur_learner_save_weights(rows.learner, path, NULL));
+        add_seed(last, "foreign", READ_WEIGHTS, GPUR_OK);
+        add_seed(last, "info", READ_INFO, GPUR_OK);
+    }
     return 0;
 }
 
@@ -88,26 +77,13 @@ static void repair(unsigned char *file, int64_t bytes)
 }
 
 /* Samples from the replay unless it is empty. */
-static void draw(gpur_replay *replay)
+static void sample(gpur_replay *replay)
 {
     gpur_batch *batch = NULL;
     const int64_t size = gpur_replay_size(replay);
     must(size >= 0 && size <= 100, "size");
-    if (size == 0)
-        return;
-    must(gpur_replay_sample(replay, 8, NULL, &batch) == GPUR_OK, "draw");
+    must(size == 0 || gpur_replay_sample(replay, 8, NULL, &batch) == GPUR_OK, "sample");
     gpur_batch_release(batch);
-}
-
-/* Whatever episodes and frames were loaded, stepping them works; it is refused only if an episode is over or none is
- * open. */
-static void step(void)
-{
-    const float obs[CHECKPOINT_ENVS * CHECKPOINT_FEATURES] = {1}, reward[CHECKPOINT_ENVS] = {0};
-    const int32_t action[CHECKPOINT_ENVS] = {0};
-    const uint8_t ended[CHECKPOINT_ENVS] = {0};
-    const gpur_status status = gpur_writer_step(linked.writer, action, reward, obs, ended, NULL);
-    must(status == GPUR_OK || status == GPUR_INVALID_ARGUMENT, "step");
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
@@ -124,15 +100,17 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     free(file);
     gpur_checkpoint_info info = {.size = sizeof info};
     const int reader = data[0] % REPAIR % READERS;
-    const gpur_status status = reader == READ_REPLAY    ? gpur_replay_load(fixture.replay, path, NULL)
-                               : reader == READ_LINKED  ? gpur_replay_load(linked.replay, path, NULL)
-                               : reader == READ_LEARNER ? gpur_learner_load(fixture.learner, path, NULL)
-                               : reader == READ_WEIGHTS ? gpur_learner_load_weights(fixture.learner, path, NULL)
+    const gpur_status status = reader == READ_ROWS      ? gpur_replay_load(rows.replay, path, NULL)
+                               : reader == READ_FRAMES  ? gpur_replay_load(frames.replay, path, NULL)
+                               : reader == READ_LEARNER ? gpur_learner_load(rows.learner, path, NULL)
+                               : reader == READ_WEIGHTS ? gpur_learner_load_weights(rows.learner, path, NULL)
                                                         : gpur_checkpoint_get_info(path, &info);
     must(status >= 0, "the device failed");
     must(status == GPUR_OK || gpur_last_error()[0], "a refusal without a message");
-    draw(fixture.replay);
-    step();
-    draw(linked.replay);
+    /* Whatever episodes and frames were loaded, a step is refused only if an episode is over or none is open. */
+    sample(rows.replay);
+    const gpur_status stepped = checkpoint_fixture_run(&frames, 1, 2);
+    must(stepped == GPUR_OK || stepped == GPUR_INVALID_ARGUMENT, "step");
+    sample(frames.replay);
     return 0;
 }

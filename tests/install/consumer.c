@@ -42,20 +42,20 @@ static void append(gpur_replay *replay)
 
 int main(void)
 {
-    int64_t drawn[BATCH];
+    int64_t sampled[BATCH];
     gpur_device *device = NULL;
     gpur_batch *batch = NULL;
     must(gpur_device_open("cpu", NULL, &device));
     gpur_replay *const replay = create(device);
     append(replay);
     must(gpur_replay_sample(replay, BATCH, NULL, &batch));
-    must(gpur_batch_read(batch, "number", drawn, (int64_t)sizeof drawn));
+    must(gpur_batch_read(batch, "number", sampled, (int64_t)sizeof sampled));
     gpur_batch_release(batch);
     gpur_replay_destroy(replay);
     gpur_device_close(device);
     for (int b = 0; b < BATCH; b++)
-        if (drawn[b] < 1000 || drawn[b] >= 1000 + ROWS)
-            return fprintf(stderr, "drew %lld, which nobody appended\n", (long long)drawn[b]), 1;
+        if (sampled[b] < 1000 || sampled[b] >= 1000 + ROWS)
+            return fprintf(stderr, "sampled %lld, which nobody appended\n", (long long)sampled[b]), 1;
     printf("consumer: gpureplay %s works\n", gpur_version());
     return 0;
 }

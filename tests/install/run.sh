@@ -4,7 +4,7 @@
 # Installs the build into an empty folder, moves it, and builds and runs the consumer against it, shared and static.
 set -euo pipefail
 
-way=$1 language=$2 build=$(realpath "$3") cc=$4 compiler=$5
+method=$1 language=$2 build=$(realpath "$3") cc=$4 compiler=$5
 source=consumer.c
 [ "$language" = C ] || source=consumer.cc
 here=$(realpath "$(dirname "$0")")
@@ -24,7 +24,6 @@ cmake_consumer() {
     (cd "$work/build" && ctest --output-on-failure)
 }
 
-# The pkg-config way.
 compile_consumer() {
     local flags libs
     flags=$(pkg-config --cflags gpureplay)
@@ -42,7 +41,7 @@ compile_consumer() {
     fi
 }
 
-case $way in
+case $method in
 find_package)
     install_moved
     cmake_consumer -DCMAKE_PREFIX_PATH="$work/prefix"
@@ -60,7 +59,7 @@ add_subdirectory)
         -DGPUREPLAY_HAS_X86_64_V4=OFF
     ;;
 *)
-    echo "unknown way: $way" >&2
+    echo "unknown method: $method" >&2
     exit 2
     ;;
 esac

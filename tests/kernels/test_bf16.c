@@ -23,20 +23,22 @@ enum { ROUNDINGS = sizeof roundings / sizeof *roundings };
 
 TEST(rounding_to_bfloat16_is_to_nearest_even)
 {
-    float from[ROUNDINGS];
+    struct {
+        uint32_t from[ROUNDINGS]; /* the bits of float32 */
+        uint16_t to[ROUNDINGS];
+    } a = {0};
     for (int i = 0; i < ROUNDINGS; i++)
-        memcpy(&from[i], &roundings[i].from, 4);
+        a.from[i] = roundings[i].from;
     for (int g = 0; g < 3; g++) {
-        uint16_t to[ROUNDINGS] = {0};
-        void *const there[2] = {kit_upload(device, from, sizeof from), kit_upload(device, to, sizeof to)};
-        const gpur_round_bf16_args args = {there[0], there[1], ROUNDINGS};
+        unsigned char *const there = kit_upload(device, &a, sizeof a);
+        const gpur_round_bf16_args args = {(void *)there, (void *)(there + sizeof a.from), ROUNDINGS};
         CHECK_OK(gpur_launch_round_bf16(stream, grids[g], &args));
         CHECK_OK(gpur_stream_sync(stream));
-        CHECK_OK(gpur_device_copy(device, to, there[1], sizeof to));
-        gpur_device_free(device, there[0]);
-        gpur_device_free(device, there[1]);
+        CHECK_OK(gpur_device_copy(device, &a, there, sizeof a));
+        gpur_device_free(device, there);
         for (int i = 0; i < ROUNDINGS; i++)
-            TEST_REQUIRE(to[i] == roundings[i].to, "%08x is rounded to %04x", roundings[i].from, to[i]);
+            TEST_REQUIRE(a.to[i] == roundings[i].to, "%08x is rounded to %04x", roundings[i].from, a.to[i]);
+        memset(a.to, 0, sizeof a.to);
     }
 }
 

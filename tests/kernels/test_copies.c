@@ -11,33 +11,33 @@ enum { ROOM = 2048, MARGIN = 96, GUARD = 0xA5 };
 typedef struct target {
     gpur_device *device;
     gpur_stream *stream;
-    unsigned char *memory; /* (ROOM) of the device; here in reach of the host too, but for CUDA */
+    unsigned char *memory; /* (ROOM) of the device; the host can read it, too, except on CUDA */
 } target;
 
-/* Every copy that there is, as one function: `bytes` bytes from `from` to `at` in the target. */
+/* Every kind of copy, as one function: `bytes` bytes from `from` to `at` in the target. */
 typedef gpur_status (*copy_fn)(const target *t, int64_t at, const unsigned char *from, int64_t bytes);
 
-static gpur_status by_value(const target *t, int64_t at, const unsigned char *from, int64_t bytes)
+static gpur_status copy_value(const target *t, int64_t at, const unsigned char *from, int64_t bytes)
 {
     if (bytes > 0)
         gpur_copy_value(t->memory + at, from, bytes);
     return GPUR_OK;
 }
 
-static gpur_status ahead(const target *t, int64_t at, const unsigned char *from, int64_t bytes)
+static gpur_status copy_prefetch(const target *t, int64_t at, const unsigned char *from, int64_t bytes)
 {
     gpur_copy_prefetch(t->memory + at, from, from, bytes);
     return GPUR_OK;
 }
 
-static gpur_status ahead_past(const target *t, int64_t at, const unsigned char *from, int64_t bytes)
+static gpur_status copy_prefetch_nt(const target *t, int64_t at, const unsigned char *from, int64_t bytes)
 {
     gpur_copy_prefetch_nt(t->memory + at, from, from, bytes);
     gpur_nt_fence();
     return GPUR_OK;
 }
 
-static gpur_status past(const target *t, int64_t at, const unsigned char *from, int64_t bytes)
+static gpur_status copy_nt(const target *t, int64_t at, const unsigned char *from, int64_t bytes)
 {
     return gpur_copy_nt(t->stream, t->memory + at, from, bytes);
 }
@@ -57,7 +57,7 @@ static void check_copy(const target *t, copy_fn copy, int64_t at, const unsigned
 
 TEST(a_value_of_any_size_is_copied_whole_and_nothing_beside_it)
 {
-    static const copy_fn copies[] = {past, by_value, ahead, ahead_past};
+    static const copy_fn copies[] = {copy_nt, copy_value, copy_prefetch, copy_prefetch_nt};
     unsigned char from[ROOM];
     target t = {.device = test_device()};
     CHECK_OK(gpur_stream_create(t.device, &t.stream));

@@ -1,17 +1,93 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A device against the CPU with one thread: initial weights bit for bit, actions, and the first 200 losses of seeded
- * runs within the tolerances of docs/numerics.md. Prints the largest difference of each run.
+ * The device under test and the CPU with one thread: samples without replacement and initial weights bit for bit, and
+ * the first 200 losses of seeded runs within the tolerances of docs/numerics.md. Prints the largest difference of each
+ * run. All else, uniform samples and samples by priority included, is compared with references on each device.
  */
 #include "base/status.h"
-#include "support/cross_devices.h"
+#include "learn/learner.h"
+#include "replay/replay.h"
 #include "support/learner_fixture.h"
+#include "test.h"
 
-enum { ACTS = 64, LOSSES = 200 };
+enum { DEVICES = 2, LOSSES = 200, STEPS = 400, BATCH = 48 };
 
-static gpur_device *device[CROSS_DEVICES];
-static learner_fixture worlds[CROSS_DEVICES];
-static gpur_learner *learners[CROSS_DEVICES];
+static gpur_device *devices[DEVICES];
+static learner_fixture fixtures[DEVICES];
+static gpur_learner *learners[DEVICES];
+
+static gpur_device *open_device(const char *name, int32_t threads, int32_t executor)
+{
+    gpur_device_config config = test_device_config();
+    gpur_device *device = NULL;
+    config.threads = threads, config.executor = executor;
+    if (gpur_device_open(name, &config, &device) == GPUR_OK)
+        return device;
+    fprintf(stderr, "%s: no device %s: %s\n", test_state.program, name, gpur_last_error());
+    exit(1);
+}
+
+/* On the CPU the second device has two threads, and the other executor. */
+static void open_devices(void)
+{
+    const int32_t executor = test_executor();
+    const int32_t other = executor == GPUR_EXECUTOR_INLINE ? GPUR_EXECUTOR_THREAD : GPUR_EXECUTOR_INLINE;
+    devices[0] = open_device("cpu", 1, test_on_cuda() ? GPUR_EXECUTOR_INLINE : other);
+    devices[1] = open_device(test_device_name(), 2, executor);
+}
+
+/* Fewer steps where each takes long: under sanitizers, and under compute-sanitizer with GPUR_TEST_SMALL=1. */
+static int steps_of(int steps)
+{
+    const char *const text = getenv("GPUR_TEST_SMALL");
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+    if (!test_is_long())
+        return steps / 20;
+#endif
+    return text && strcmp(text, "1") == 0 ? steps / 20 : steps;
+}
+
+static void close_learners(void)
+{
+    for (int i = 0; i < DEVICES; i++)
+        learner_fixture_close_learner(&fixtures[i], learners[i]);
+}
+
+/* Trains one step and takes one sample. Stores the ids of both. */
+static gpur_status sample_twice(int i, int64_t count, int64_t trained[BATCH], int64_t sampled[BATCH])
+{
+    gpur_batch *batch = NULL;
+    GPUR_TRY(gpur_learner_train(learners[i], 1));
+    GPUR_TRY(gpur_device_copy(devices[i], trained, learners[i]->step.batch.id, BATCH * (int64_t)sizeof *trained));
+    GPUR_TRY(gpur_replay_sample(fixtures[i].replay, count, NULL, &batch));
+    const gpur_status status = gpur_batch_read(batch, "id", sampled, count * (int64_t)sizeof *sampled);
+    gpur_batch_release(batch);
+    return status;
+}
+
+/* Learner and replay have the same seed, and both count their samples from 0. They must not sample the same rows. */
+TEST(distinct_samples_are_the_same_rows)
+{
+    gpur_learner_config config = learner_fixture_config(GPUR_HEAD_DUELING, 1);
+    config.index_source = GPUR_UNIFORM_DISTINCT, config.batch_size = BATCH, config.seed = 8;
+    for (int i = 0; i < DEVICES; i++) {
+        CHECK_OK(learner_fixture_open(&fixtures[i], devices[i], 100));
+        fixtures[i].replay->config.index_source = GPUR_UNIFORM_DISTINCT, fixtures[i].replay->config.seed = 8;
+        CHECK_OK(gpur_learner_create(fixtures[i].replay, &config, &learners[i]));
+    }
+    for (int step = 0; step < steps_of(STEPS); step++) {
+        int64_t trained[DEVICES][BATCH], sampled[DEVICES][BATCH];
+        const int64_t count = 1 + (step + BATCH - 1) % BATCH;
+        for (int i = 0; i < DEVICES; i++) {
+            CHECK_OK(sample_twice(i, count, trained[i], sampled[i]));
+            CHECK_OK(gpur_writer_append(fixtures[i].writer, 1, &fixtures[i].rows[100 + step], NULL));
+        }
+        CHECK(memcmp(trained[0], trained[1], sizeof trained[0]) == 0);
+        CHECK(memcmp(sampled[0], sampled[1], (size_t)count * sizeof **sampled) == 0);
+        CHECK(step > 0 || memcmp(trained[0], sampled[0], sizeof trained[0]) != 0);
+    }
+    close_learners();
+}
 
 typedef struct run {
     const char *preset;
@@ -21,9 +97,9 @@ typedef struct run {
     float rate_factor; /* on the second device's learning rate: 1, except in the test that expects a difference */
 } run;
 
-static gpur_status open_sides(const run *r)
+static gpur_status open_learners(const run *r)
 {
-    for (int i = 0; i < CROSS_DEVICES; i++) {
+    for (int i = 0; i < DEVICES; i++) {
         gpur_learner_config config;
         GPUR_TRY(gpur_learner_config_init(&config, sizeof config));
         GPUR_TRY(gpur_learner_config_preset(&config, r->preset));
@@ -32,160 +108,79 @@ static gpur_status open_sides(const run *r)
         config.seed = 20180614;
         config.optimizer.learning_rate.first *= i ? r->rate_factor : 1;
         config.optimizer.learning_rate.last *= i ? r->rate_factor : 1;
-        GPUR_TRY(world_open_kind(&worlds[i], device[i], r->kind, FIXTURE_ROWS, WORLD_UNIFORM));
-        GPUR_TRY(gpur_learner_create(worlds[i].replay, &config, &learners[i]));
+        GPUR_TRY(learner_fixture_open_kind(&fixtures[i], devices[i], r->kind, FIXTURE_ROWS, NOT_PRIORITIZED));
+        GPUR_TRY(gpur_learner_create(fixtures[i].replay, &config, &learners[i]));
     }
     return GPUR_OK;
 }
 
-static void close_sides(void)
+static void check_same_weights(int32_t which)
 {
-    for (int i = 0; i < CROSS_DEVICES; i++)
-        learner_fixture_close_learner(&worlds[i], learners[i]);
+    static float weights[DEVICES][1 << 18];
+    int64_t counts[DEVICES];
+    for (int i = 0; i < DEVICES; i++)
+        counts[i] = learner_fixture_weights(learners[i], which, weights[i], 1 << 18);
+    CHECK(counts[0] > 0 && counts[1] == counts[0]);
+    CHECK(memcmp(weights[0], weights[1], (size_t)counts[0] * sizeof **weights) == 0);
 }
 
-/* How many numbers of a tensor differ in any bit; -1 on an error. */
-static int64_t differing(int32_t which, const gpur_weight_info *info)
+/* Trains both learners, whose initial weights are equal. Returns the largest relative difference of a loss. */
+static double largest_difference(const run *r)
 {
-    const size_t bytes = (size_t)info->count * sizeof(float);
-    float *const left = malloc(bytes), *const right = malloc(bytes);
-    int64_t differ = -1;
-    if (gpur_learner_read_weights(learners[0], which, info->name, left, info->count) == GPUR_OK &&
-        gpur_learner_read_weights(learners[1], which, info->name, right, info->count) == GPUR_OK)
-        differ = 0;
-    for (int64_t i = 0; differ >= 0 && i < info->count; i++)
-        differ += memcmp(&left[i], &right[i], sizeof left[i]) != 0;
-    free(left);
-    free(right);
-    return differ;
-}
-
-static const run runs[] = {
-    {"melee-gpu", WORLD_WIDE, GPUR_MATH_FP32, 1e-4, 1.0f},
-    {"melee-double", WORLD_WIDE, GPUR_MATH_FP32, 1e-4, 1.0f},
-    {"cartpole", WORLD_PLAIN, GPUR_MATH_FP32, 1e-4, 1.0f},
-};
-enum { RUNS = sizeof runs / sizeof *runs };
-
-TEST(initial_weights_are_the_same_bits)
-{
-    for (int i = 0; i < RUNS; i++) {
-        CHECK_OK(open_sides(&runs[i]));
-        for (int32_t w = 0; w < gpur_learner_weight_count(learners[0]); w++) {
-            gpur_weight_info info = {.size = sizeof info};
-            CHECK_OK(gpur_learner_get_weight_info(learners[0], w, &info));
-            CHECK_EQUAL(differing(GPUR_WEIGHTS_ONLINE, &info), 0);
-            CHECK_EQUAL(differing(GPUR_WEIGHTS_TARGET, &info), 0);
-        }
-        close_sides();
-    }
-}
-
-/* 1 when two actions are the same, or their values so close that rounding may choose between them. */
-static int as_good(const float *q, int32_t left, int32_t right)
-{
-    return left == right || fabsf(q[left] - q[right]) <= 1e-5f * (1.0f + fabsf(q[left]));
-}
-
-static void check_acts(const run *r, float epsilon, uint64_t seed, int *unequal)
-{
-    float obs[ACTS * WIDE_FEATURES], q[ACTS * FIXTURE_ACTIONS];
-    int32_t left[ACTS], right[ACTS];
-    random_floats(seed, obs, (int64_t)ACTS * (r->kind == WORLD_WIDE ? WIDE_FEATURES : FIXTURE_FEATURES));
-    CHECK_OK(gpur_learner_q_values(learners[0], ACTS, obs, q, NULL));
-    CHECK_OK(gpur_learner_act(learners[0], ACTS, obs, epsilon, left, NULL));
-    CHECK_OK(gpur_learner_act(learners[1], ACTS, obs, epsilon, right, NULL));
-    for (int i = 0; i < ACTS; i++) {
-        CHECK(as_good(q + i * FIXTURE_ACTIONS, left[i], right[i]));
-        *unequal += left[i] != right[i];
-    }
-}
-
-/* With the initial weights, which are equal. */
-TEST(greedy_and_exploring_acts_choose_the_same_actions)
-{
-    for (int i = 0; i < RUNS; i++) {
-        int unequal = 0;
-        CHECK_OK(open_sides(&runs[i]));
-        for (int round = 0; round < cross_count(100); round++)
-            check_acts(&runs[i], round % 2 ? 0.5f : 0.0f, (uint64_t)round + 1, &unequal);
-        if (unequal)
-            printf("  %s: %d of %d actions differ where two values tie to 1e-5\n", runs[i].preset, unequal,
-                   ACTS * cross_count(100));
-        close_sides();
-    }
-}
-
-static gpur_status next_loss(gpur_learner *learner, double *loss)
-{
-    GPUR_TRY(gpur_learner_train(learner, 1));
-    *loss = (double)learner_fixture_stats(learner).loss;
-    return GPUR_OK;
-}
-
-/* Another learning rate shows only after some steps. */
-static int losses_of(const run *r)
-{
-    return r->rate_factor > 1.0f ? LOSSES / 2 : cross_count(LOSSES);
-}
-
-/* Trains both sides and finds the largest relative difference of a loss. */
-static void compare_losses(const run *r, double *largest)
-{
-    double loss[CROSS_DEVICES];
+    /* Another learning rate shows only after some steps. */
+    const int steps = r->rate_factor > 1.0f ? LOSSES / 2 : steps_of(LOSSES);
+    double largest = 0;
     int at = 0;
-    *largest = 0.0;
-    CHECK_OK(open_sides(r));
-    for (int step = 1; step <= losses_of(r); step++) {
-        CHECK_OK(next_loss(learners[0], &loss[0]));
-        CHECK_OK(next_loss(learners[1], &loss[1]));
-        CHECK(loss[0] > 0.0 && isfinite(loss[0]) && isfinite(loss[1]));
+    if (open_learners(r) != GPUR_OK)
+        return NAN;
+    check_same_weights(GPUR_WEIGHTS_ONLINE);
+    check_same_weights(GPUR_WEIGHTS_TARGET);
+    for (int step = 1; step <= steps && !isnan(largest); step++) {
+        double loss[DEVICES] = {NAN, NAN};
+        for (int i = 0; i < DEVICES; i++)
+            if (gpur_learner_train(learners[i], 1) == GPUR_OK)
+                loss[i] = (double)learner_fixture_stats(learners[i]).loss;
         const double difference = fabs(loss[1] - loss[0]) / loss[0];
-        if (difference > *largest)
-            *largest = difference, at = step;
+        if (!(difference <= largest))
+            largest = difference, at = step;
     }
     printf("  %-12s %s%s: %d losses, largest relative difference %.2g (step %d)\n", r->preset,
-           r->math == GPUR_MATH_TF32 ? "tf32" : "fp32", r->rate_factor > 1.0f ? ", another rate" : "", losses_of(r),
-           *largest, at);
-    close_sides();
+           r->math == GPUR_MATH_TF32 ? "tf32" : "fp32", r->rate_factor > 1.0f ? ", another rate" : "", steps, largest,
+           at);
+    close_learners();
+    return largest;
 }
 
-TEST(the_first_losses_agree_in_fp32)
+/* In TF32 only plain DQN: in double DQN rounding can change the argmax, and with it the target value. */
+TEST(initial_weights_are_the_same_bits_and_the_first_losses_agree)
 {
-    for (int i = 0; i < RUNS; i++) {
-        double largest;
-        compare_losses(&runs[i], &largest);
-        CHECK(largest <= runs[i].tolerance);
+    static const run runs[] = {
+        {"melee-gpu", ROWS_WIDE, GPUR_MATH_FP32, 1e-4, 1.0f},
+        {"melee-double", ROWS_WIDE, GPUR_MATH_FP32, 1e-4, 1.0f},
+        {"cartpole", ROWS_PLAIN, GPUR_MATH_FP32, 1e-4, 1.0f},
+        {"melee-gpu", ROWS_WIDE, GPUR_MATH_TF32, 2e-3, 1.0f},
+    };
+    for (size_t i = 0; i < sizeof runs / sizeof *runs; i++) {
+        const double difference = largest_difference(&runs[i]);
+        TEST_REQUIRE(difference <= runs[i].tolerance, "%s, math %d: the losses differ by %g", runs[i].preset,
+                     (int)runs[i].math, difference);
     }
-}
-
-/* Only plain DQN: in double DQN rounding can change the argmax, and with it the target value. */
-TEST(the_first_losses_agree_in_tf32)
-{
-    const run tf32 = {"melee-gpu", WORLD_WIDE, GPUR_MATH_TF32, 2e-3, 1.0f};
-    double largest;
-    compare_losses(&tf32, &largest);
-    CHECK(largest <= tf32.tolerance);
 }
 
 TEST(a_learning_rate_that_is_one_percent_off_is_noticed)
 {
-    const run off = {"melee-gpu", WORLD_WIDE, GPUR_MATH_FP32, 1e-4, 1.01f};
-    double largest;
-    compare_losses(&off, &largest);
-    CHECK(largest > off.tolerance);
+    const run off = {"melee-gpu", ROWS_WIDE, GPUR_MATH_FP32, 1e-4, 1.01f};
+    CHECK(largest_difference(&off) > off.tolerance);
 }
 
 int main(int argc, char **argv)
 {
     test_main_begin(argc, argv);
-    cross_open(device);
-    RUN(initial_weights_are_the_same_bits);
-    RUN(greedy_and_exploring_acts_choose_the_same_actions);
-    RUN(the_first_losses_agree_in_fp32);
-    if (test_on_cuda()) /* the CPU computes float32 */
-        RUN(the_first_losses_agree_in_tf32);
+    open_devices();
+    RUN(distinct_samples_are_the_same_rows);
+    RUN(initial_weights_are_the_same_bits_and_the_first_losses_agree);
     RUN(a_learning_rate_that_is_one_percent_off_is_noticed);
-    cross_close(device);
+    for (int i = 0; i < DEVICES; i++)
+        gpur_device_close(devices[i]);
     return test_main_end();
 }

@@ -10,7 +10,7 @@
 enum { BATCH = 16, ROW = sizeof(learner_fixture_row) };
 
 static gpur_device *device;
-static learner_fixture world;
+static learner_fixture fixture;
 
 static gpur_learner_config rows_config(int32_t host_batches)
 {
@@ -19,36 +19,19 @@ static gpur_learner_config rows_config(int32_t host_batches)
     return config;
 }
 
-static gpur_learner *open_learner(int32_t host_batches)
-{
-    const gpur_learner_config config = rows_config(host_batches);
-    gpur_learner *learner = NULL;
-    if (learner_fixture_open(&world, device, 0) != GPUR_OK ||
-        gpur_learner_create(world.replay, &config, &learner) != GPUR_OK)
-        fprintf(stderr, "no learner: %s\n", gpur_last_error());
-    return learner;
-}
-
-static void close_learner(gpur_learner *learner)
-{
-    gpur_learner_destroy(learner);
-    learner_fixture_close(&world);
-}
-
 TEST(a_config_of_before_there_were_buffers_has_none)
 {
     gpur_learner_config config = rows_config(5);
     gpur_learner *learner = NULL;
     void *rows = &config;
     config.size = offsetof(gpur_learner_config, host_batches);
-    CHECK_OK(learner_fixture_open(&world, device, 0));
-    CHECK_OK(gpur_learner_create(world.replay, &config, &learner));
+    CHECK_OK(learner_fixture_open(&fixture, device, 0));
+    CHECK_OK(gpur_learner_create(fixture.replay, &config, &learner));
     CHECK_STATUS(gpur_learner_acquire_host_batch(learner, &rows), GPUR_INVALID_ARGUMENT);
     CHECK_MESSAGE("host_batches 0; rows in RAM need 1 to 16");
     CHECK(!rows);
-    CHECK_STATUS(gpur_learner_train_host_batch(learner, world.rows), GPUR_INVALID_ARGUMENT);
-    CHECK_MESSAGE("host_batches 0");
-    close_learner(learner);
+    CHECK_FAILS(gpur_learner_train_host_batch(learner, fixture.rows), GPUR_INVALID_ARGUMENT, "host_batches 0");
+    learner_fixture_close_learner(&fixture, learner);
 }
 
 /* The status of a refused call, and a part of its message; "": any message. */
@@ -60,9 +43,9 @@ static void check_refused(gpur_status status, const char *message)
 
 TEST(buffers_come_in_turn_are_apart_and_come_back_trained_or_not)
 {
-    gpur_learner *const learner = open_learner(3);
+    gpur_learner *const learner = learner_fixture_open_learner(&fixture, device, rows_config(3));
     unsigned char *b[3];
-    void *again = &world;
+    void *again = &fixture;
     CHECK(learner);
     for (int i = 0; i < 3; i++) {
         void *rows = NULL;
@@ -72,38 +55,37 @@ TEST(buffers_come_in_turn_are_apart_and_come_back_trained_or_not)
     }
     for (int i = 0; i < 3; i++)
         CHECK(b[i][0] == i && b[i][BATCH * ROW - 1] == i);
-    CHECK_STATUS(gpur_learner_acquire_host_batch(learner, &again), GPUR_WOULD_BLOCK);
-    CHECK_MESSAGE("all 3 host batches are acquired");
+    CHECK_FAILS(gpur_learner_acquire_host_batch(learner, &again), GPUR_WOULD_BLOCK, "all 3 host batches are acquired");
     CHECK(!again);
-    CHECK_STATUS(gpur_learner_train_host_batch(learner, world.rows), GPUR_WOULD_BLOCK);
+    CHECK_STATUS(gpur_learner_train_host_batch(learner, fixture.rows), GPUR_WOULD_BLOCK);
     check_refused(gpur_learner_train_host_batch(learner, b[0] + ROW),
                   "rows is 52 bytes behind the start of host batch 0");
     CHECK_OK(gpur_learner_release_host_batch(learner, b[2])); /* untrained */
     check_refused(gpur_learner_release_host_batch(learner, b[2]), "rows is host batch 2, which was released");
-    check_refused(gpur_learner_release_host_batch(learner, world.rows), "none of the host batches");
+    check_refused(gpur_learner_release_host_batch(learner, fixture.rows), "none of the host batches");
     CHECK_OK(gpur_learner_acquire_host_batch(learner, &again));
     CHECK(again == b[2]);
     CHECK_EQUAL(learner_fixture_stats(learner).steps_enqueued, 0);
-    memcpy(b[1], world.rows, BATCH * ROW);
+    memcpy(b[1], fixture.rows, BATCH * ROW);
     CHECK_OK(gpur_learner_train_host_batch(learner, b[1]));
     check_refused(gpur_learner_train_host_batch(learner, b[1]), "rows is host batch 1, which was released");
     CHECK_OK(gpur_learner_acquire_host_batch(learner, &again));
     CHECK(again == b[1]);
     check_refused(gpur_learner_train_host_batch(learner, NULL), "rows is NULL; it must be (batch_size, row_bytes)");
-    check_refused(gpur_learner_train_host_batch(NULL, world.rows), "");
+    check_refused(gpur_learner_train_host_batch(NULL, fixture.rows), "");
     check_refused(gpur_learner_release_host_batch(learner, NULL), "");
     check_refused(gpur_learner_release_host_batch(NULL, b[1]), "");
     check_refused(gpur_learner_acquire_host_batch(learner, NULL), "");
     check_refused(gpur_learner_acquire_host_batch(NULL, &again), "");
     CHECK(!again);
     CHECK_EQUAL(learner_fixture_stats(learner).steps_enqueued, 1);
-    close_learner(learner);
+    learner_fixture_close_learner(&fixture, learner);
 }
 
 /* On the CPU device memory is host memory, so this is refused only on CUDA. */
 TEST(memory_of_the_device_is_refused_on_cuda)
 {
-    gpur_learner *const learner = open_learner(1);
+    gpur_learner *const learner = learner_fixture_open_learner(&fixture, device, rows_config(1));
     void *memory = NULL;
     CHECK(learner);
     CHECK_OK(gpur_device_alloc(device, BATCH * ROW, &memory));
@@ -112,7 +94,7 @@ TEST(memory_of_the_device_is_refused_on_cuda)
     if (test_on_cuda())
         CHECK_MESSAGE("it must be host memory");
     CHECK_OK(gpur_learner_sync(learner));
-    close_learner(learner);
+    learner_fixture_close_learner(&fixture, learner);
     gpur_device_free(device, memory);
 }
 
@@ -121,10 +103,10 @@ static void measure(int32_t host_batches, gpur_learner_stats *stats, int64_t *us
     gpur_device_info before = {.size = sizeof before}, with = {.size = sizeof with}, after = {.size = sizeof after};
     const gpur_learner_config config = rows_config(host_batches);
     gpur_learner *learner = NULL;
-    CHECK_OK(learner_fixture_open(&world, device, 0));
+    CHECK_OK(learner_fixture_open(&fixture, device, 0));
     const size_t allocations = device->allocations.count;
     CHECK_OK(gpur_device_get_info(device, &before));
-    CHECK_OK(gpur_learner_create(world.replay, &config, &learner));
+    CHECK_OK(gpur_learner_create(fixture.replay, &config, &learner));
     CHECK_OK(gpur_device_get_info(device, &with));
     *stats = learner_fixture_stats(learner);
     *used = with.memory_used - before.memory_used;
@@ -132,7 +114,7 @@ static void measure(int32_t host_batches, gpur_learner_stats *stats, int64_t *us
     CHECK_OK(gpur_device_get_info(device, &after));
     CHECK_EQUAL(after.memory_used, before.memory_used);
     CHECK_EQUAL(device->allocations.count, allocations); /* includes pinned memory, which memory_used does not */
-    learner_fixture_close(&world);
+    learner_fixture_close(&fixture);
 }
 
 /* 16 rows of 52 bytes are 832 bytes, 1,024 when rounded up to multiples of 256. ids and window take 256 each. */
@@ -149,8 +131,9 @@ TEST(memory_is_taken_at_creation_and_counted)
     CHECK(none.pinned_bytes > BATCH * 8);
 }
 
-/* 4 numbers are one load of 16 bytes in the ring, whose rows start on multiples of 64. Packed rows of 44 do not. */
-TEST(units_of_a_copy_fit_packed_rows)
+/* 4 numbers are one load of 16 bytes in the ring, whose rows start on multiples of 64. In host memory rows of 44 bytes
+ * lie one behind the other. */
+TEST(units_of_a_copy_fit_rows_without_padding)
 {
     const gpur_field fields[] = {
         {"obs", GPUR_FLOAT32, {4}},      {"action", GPUR_INT32, {0}},    {"reward", GPUR_FLOAT32, {0}},
@@ -197,7 +180,7 @@ int main(int argc, char **argv)
     RUN(buffers_come_in_turn_are_apart_and_come_back_trained_or_not);
     RUN(memory_of_the_device_is_refused_on_cuda);
     RUN(memory_is_taken_at_creation_and_counted);
-    RUN(units_of_a_copy_fit_packed_rows);
+    RUN(units_of_a_copy_fit_rows_without_padding);
     gpur_device_close(device);
     return test_main_end();
 }

@@ -7,7 +7,7 @@
 #include "support/learner_fixture.h"
 #include "test.h"
 
-enum { STEPS = 25, MOST = 4096 };
+enum { STEPS = 25, MAX_NUMBERS = 4096 };
 
 static void open_trained(checkpoint_fixture *s, gpur_device *device, int variant)
 {
@@ -16,22 +16,22 @@ static void open_trained(checkpoint_fixture *s, gpur_device *device, int variant
     CHECK_OK(checkpoint_fixture_run(s, 0, STEPS));
 }
 
-static void check_write(gpur_learner *learner, int32_t which, const char *name, float bad, int64_t places)
+/* A write of weights of which the first `places` are `bad`. */
+static void check_write(gpur_learner *learner, int32_t which, float bad, int64_t places)
 {
-    gpur_weight_info info = {.size = sizeof info};
-    float before[MOST], given[MOST], after[MOST];
+    const char *const name = "trunk.0.weight";
+    const int64_t count = 16 * CHECKPOINT_FEATURES;
+    float before[MAX_NUMBERS], given[MAX_NUMBERS], after[MAX_NUMBERS];
     char message[160];
-    CHECK_OK(gpur_learner_get_weight_info(learner, 0, &info));
-    CHECK(strcmp(info.name, name) == 0 && info.count <= MOST);
-    CHECK_OK(gpur_learner_read_weights(learner, which, name, before, info.count));
-    for (int64_t i = 0; i < info.count; i++)
+    CHECK_OK(gpur_learner_read_weights(learner, which, name, before, count));
+    for (int64_t i = 0; i < count; i++)
         given[i] = i < places ? bad : 0.5f;
-    CHECK_STATUS(gpur_learner_write_weights(learner, which, name, given, info.count), GPUR_INVALID_ARGUMENT);
-    snprintf(message, sizeof message, "%lld of the %lld numbers of \"%s\" are NaN or infinite; they must be finite",
-             (long long)places, (long long)info.count, name);
+    CHECK_STATUS(gpur_learner_write_weights(learner, which, name, given, count), GPUR_INVALID_ARGUMENT);
+    snprintf(message, sizeof message, "%d of the %d numbers of \"%s\" are NaN or infinite; they must be finite",
+             (int)places, (int)count, name);
     CHECK_MESSAGE(message);
-    CHECK_OK(gpur_learner_read_weights(learner, which, name, after, info.count));
-    CHECK(memcmp(before, after, (size_t)info.count * sizeof *before) == 0);
+    CHECK_OK(gpur_learner_read_weights(learner, which, name, after, count));
+    CHECK(memcmp(before, after, (size_t)count * sizeof *before) == 0);
 }
 
 TEST(weights_from_memory_are_finite)
@@ -40,10 +40,10 @@ TEST(weights_from_memory_are_finite)
     checkpoint_fixture s;
     open_trained(&s, device, 0);
     for (int32_t which = GPUR_WEIGHTS_ONLINE; which <= GPUR_WEIGHTS_TARGET; which++) {
-        check_write(s.learner, which, "trunk.0.weight", NAN, 16 * CHECKPOINT_FEATURES);
-        check_write(s.learner, which, "trunk.0.weight", NAN, 1);
-        check_write(s.learner, which, "trunk.0.weight", INFINITY, 2);
-        check_write(s.learner, which, "trunk.0.weight", -INFINITY, 3);
+        check_write(s.learner, which, NAN, 16 * CHECKPOINT_FEATURES);
+        check_write(s.learner, which, NAN, 1);
+        check_write(s.learner, which, INFINITY, 2);
+        check_write(s.learner, which, -INFINITY, 3);
     }
     checkpoint_fixture_close(&s);
     gpur_device_close(device);
@@ -73,7 +73,7 @@ static void check_file(gpur_learner *from, gpur_learner *to, float *array, int64
                        file_call load, const char *message)
 {
     char path[128], before[128];
-    float kept[MOST], bad[MOST];
+    float good[MAX_NUMBERS], bad[MAX_NUMBERS];
     const gpur_tensor *const tensor = &from->network.params.tensor[1];
     const int64_t bytes = places * (int64_t)sizeof *bad;
     snprintf(path, sizeof path, "%s", test_file_path("bad"));
@@ -81,16 +81,15 @@ static void check_file(gpur_learner *from, gpur_learner *to, float *array, int64
     for (int64_t i = 0; i < places; i++)
         bad[i] = value;
     CHECK_OK(gpur_learner_save(to, before, NULL));
-    CHECK_OK(gpur_device_copy(from->device, kept, array + tensor->offset, bytes));
+    CHECK_OK(gpur_device_copy(from->device, good, array + tensor->offset, bytes));
     CHECK_OK(gpur_device_copy(from->device, array + tensor->offset, bad, bytes));
     CHECK_OK(save(from, path, NULL)); /* saving does not refuse NaN */
-    CHECK_OK(gpur_device_copy(from->device, array + tensor->offset, kept, bytes));
+    CHECK_OK(gpur_device_copy(from->device, array + tensor->offset, good, bytes));
     if (!message) {
         CHECK_OK(load(to, path, NULL));
         return;
     }
-    CHECK_STATUS(load(to, path, NULL), GPUR_FILE_ERROR);
-    CHECK_MESSAGE(path);
+    CHECK_FAILS(load(to, path, NULL), GPUR_FILE_ERROR, path);
     CHECK_MESSAGE(message);
     CHECK(is_saved_at(to, before));
 }
@@ -131,56 +130,45 @@ static void open_conv(conv_fixture *s, gpur_device *device, uint64_t seed)
 
 static void check_tensor(gpur_learner *learner, const gpur_checkpoint *file, const unsigned char *data, int32_t index)
 {
+    static float values[MAX_NUMBERS];
     gpur_weight_info info = {.size = sizeof info};
     CHECK_OK(gpur_learner_get_weight_info(learner, index, &info));
     const gpur_tensor_entry *const entry = gpur_tensors_find(&file->tensors, info.name);
-    CHECK(entry && entry->dims == info.dims);
-    for (int32_t d = 0; entry && d < info.dims; d++)
+    CHECK(entry && entry->dims == info.dims && info.count <= MAX_NUMBERS);
+    for (int32_t d = 0; d < info.dims; d++)
         CHECK_EQUAL(entry->shape[d], info.shape[d]);
-    static float values[MOST];
-    CHECK(info.count <= MOST);
     CHECK_OK(gpur_learner_read_weights(learner, GPUR_WEIGHTS_ONLINE, info.name, values, info.count));
-    CHECK(entry && memcmp(data + file->data_at + entry->begin, values, (size_t)info.count * sizeof *values) == 0);
-}
-
-TEST(weights_files_have_the_order_of_the_shapes)
-{
-    gpur_device *const device = test_device();
-    const char *const path = test_file_path("weights");
-    conv_fixture s;
-    gpur_checkpoint file;
-    int64_t bytes = 0;
-    open_conv(&s, device, 3);
-    CHECK(s.learner->network.params.tensor[0].space_to_depth > 1); /* the device has these in another order */
-    CHECK_OK(gpur_learner_save_weights(s.learner, path, NULL));
-    CHECK_OK(gpur_checkpoint_open(&file, path));
-    unsigned char *const data = read_file(path, &bytes);
-    for (int32_t i = 0; i < gpur_learner_weight_count(s.learner); i++)
-        check_tensor(s.learner, &file, data, i);
-    free(data);
-    gpur_checkpoint_close(&file);
-    conv_fixture_close(&s);
-    gpur_device_close(device);
+    CHECK(memcmp(data + file->data_at + entry->begin, values, (size_t)info.count * sizeof *values) == 0);
 }
 
 static void check_alike(gpur_learner *a, gpur_learner *b, int wanted)
 {
-    static float x[MOST], y[MOST];
-    const int64_t count = learner_fixture_weights(a, GPUR_WEIGHTS_ONLINE, x, MOST);
+    static float x[MAX_NUMBERS], y[MAX_NUMBERS];
+    const int64_t count = learner_fixture_weights(a, GPUR_WEIGHTS_ONLINE, x, MAX_NUMBERS);
     CHECK(count > 0);
-    CHECK_EQUAL(learner_fixture_weights(b, GPUR_WEIGHTS_ONLINE, y, MOST), count);
+    CHECK_EQUAL(learner_fixture_weights(b, GPUR_WEIGHTS_ONLINE, y, MAX_NUMBERS), count);
     CHECK_EQUAL(memcmp(x, y, (size_t)count * sizeof *x) == 0, wanted);
 }
 
-TEST(weights_and_learners_come_back)
+/* The device has the weights of the first convolution in another order than that of their shape. */
+TEST(files_of_weights_and_learners_are_loaded_and_have_the_order_of_the_shapes)
 {
     gpur_device *const device = test_device();
     const char *const weights = test_file_path("weights"), *const whole = test_file_path("learner");
     conv_fixture s, other;
+    gpur_checkpoint file;
+    int64_t bytes = 0;
     open_conv(&s, device, 3);
     open_conv(&other, device, 4);
     check_alike(s.learner, other.learner, 0);
+    CHECK(s.learner->network.params.tensor[0].space_to_depth > 1);
     CHECK_OK(gpur_learner_save_weights(s.learner, weights, NULL));
+    CHECK_OK(gpur_checkpoint_open(&file, weights));
+    unsigned char *const data = read_file(weights, &bytes);
+    for (int32_t i = 0; i < gpur_learner_weight_count(s.learner); i++)
+        check_tensor(s.learner, &file, data, i);
+    free(data);
+    gpur_checkpoint_close(&file);
     CHECK_OK(gpur_learner_load_weights(other.learner, weights, NULL));
     check_alike(s.learner, other.learner, 1);
     CHECK_OK(gpur_learner_train(s.learner, 5));
@@ -193,47 +181,57 @@ TEST(weights_and_learners_come_back)
     gpur_device_close(device);
 }
 
-static void check_load_refused(gpur_device *device, const char *path, const gpur_learner_config *config,
-                               const char *message)
-{
-    conv_fixture other;
-    CHECK_OK(conv_fixture_open(&other, device, config));
-    CHECK_STATUS(gpur_learner_load(other.learner, path, NULL), GPUR_INVALID_ARGUMENT);
-    CHECK_MESSAGE(message);
-    conv_fixture_close(&other);
-}
-
 /* The order of the first layer on the device depends on its kernel and stride, so a file fits only one network. */
-TEST(a_learner_of_another_trunk_is_refused)
+TEST(a_learner_of_another_network_is_refused)
 {
-    static const gpur_layer layers[] = {{GPUR_CONV, 6, GPUR_TANH, 4, 2, 0, {0}},
-                                        {GPUR_CONV, 7, GPUR_RELU, 4, 2, 0, {0}},
-                                        {GPUR_CONV, 6, GPUR_RELU, 2, 2, 0, {0}},
-                                        {GPUR_CONV, 6, GPUR_RELU, 4, 1, 0, {0}},
-                                        {GPUR_CONV, 6, GPUR_RELU, 4, 2, 1, {0}}};
+    static const char first[] =
+        "layer.0 is \"convolution 6 of 4, stride 2, padding 0, activation 1\" in the file; this learner";
+    static const struct {
+        gpur_layer first;
+        int32_t layers, layout, hidden_activation;
+        const char *message;
+    } cases[] = {
+        {{GPUR_CONV, 6, GPUR_TANH, 4, 2, 0, {0}}, 2, GPUR_CHW, GPUR_RELU, first},
+        {{GPUR_CONV, 7, GPUR_RELU, 4, 2, 0, {0}}, 2, GPUR_CHW, GPUR_RELU, first},
+        {{GPUR_CONV, 6, GPUR_RELU, 2, 2, 0, {0}}, 2, GPUR_CHW, GPUR_RELU, first},
+        {{GPUR_CONV, 6, GPUR_RELU, 4, 1, 0, {0}}, 2, GPUR_CHW, GPUR_RELU, first},
+        {{GPUR_CONV, 6, GPUR_RELU, 4, 2, 1, {0}}, 2, GPUR_CHW, GPUR_RELU, first},
+        {{GPUR_CONV, 6, GPUR_RELU, 4, 2, 0, {0}},
+         3,
+         GPUR_CHW,
+         GPUR_RELU,
+         "layer.2 is \"\" in the file; this learner has \"dense 8, activation 1\""},
+        {{GPUR_CONV, 6, GPUR_RELU, 4, 2, 0, {0}},
+         1,
+         GPUR_CHW,
+         GPUR_RELU,
+         "layers is \"2\" in the file; this learner has \"1\""},
+        {{GPUR_CONV, 6, GPUR_RELU, 4, 2, 0, {0}},
+         2,
+         GPUR_HWC,
+         GPUR_RELU,
+         "input_layout is \"0\" in the file; this learner has \"1\""},
+        {{GPUR_CONV, 6, GPUR_RELU, 4, 2, 0, {0}},
+         2,
+         GPUR_CHW,
+         GPUR_TANH,
+         "hidden_activation is \"1\" in the file; this learner has \"2\""},
+    };
     gpur_device *const device = test_device();
     const char *const whole = test_file_path("learner");
-    conv_fixture s;
+    conv_fixture s, other;
     open_conv(&s, device, 3);
     CHECK_OK(gpur_learner_save(s.learner, whole, NULL));
-    for (size_t i = 0; i < sizeof layers / sizeof *layers; i++) {
-        gpur_learner_config config = conv_config(GPUR_CHW);
-        config.network.trunk[0] = layers[i];
-        check_load_refused(
-            device, whole, &config,
-            "layer.0 is \"convolution 6 of 4, stride 2, padding 0, activation 1\" in the file; this learner");
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        gpur_learner_config config = conv_config(cases[i].layout);
+        config.network.trunk[0] = cases[i].first;
+        config.network.trunk[2] = (gpur_layer){GPUR_DENSE, 8, GPUR_RELU, 0, 0, 0, {0}};
+        config.network.trunk_count = cases[i].layers;
+        config.network.hidden_activation = cases[i].hidden_activation;
+        CHECK_OK(conv_fixture_open(&other, device, &config));
+        CHECK_FAILS(gpur_learner_load(other.learner, whole, NULL), GPUR_INVALID_ARGUMENT, cases[i].message);
+        conv_fixture_close(&other);
     }
-    gpur_learner_config config = conv_config(GPUR_CHW);
-    config.network.trunk[config.network.trunk_count++] = (gpur_layer){GPUR_DENSE, 8, GPUR_RELU, 0, 0, 0, {0}};
-    check_load_refused(device, whole, &config,
-                       "layer.2 is \"\" in the file; this learner has \"dense 8, activation 1\"");
-    config.network.trunk_count = 1;
-    check_load_refused(device, whole, &config, "layers is \"2\" in the file; this learner has \"1\"");
-    config = conv_config(GPUR_HWC);
-    check_load_refused(device, whole, &config, "input_layout is \"0\" in the file; this learner has \"1\"");
-    config = conv_config(GPUR_CHW);
-    config.network.hidden_activation = GPUR_TANH;
-    check_load_refused(device, whole, &config, "hidden_activation is \"1\" in the file; this learner has \"2\"");
     conv_fixture_close(&s);
     gpur_device_close(device);
 }
@@ -289,9 +287,8 @@ int main(int argc, char **argv)
     RUN(weights_from_memory_are_finite);
 #ifdef GPUR_HAS_FILES
     RUN(weights_from_files_are_finite);
-    RUN(weights_files_have_the_order_of_the_shapes);
-    RUN(weights_and_learners_come_back);
-    RUN(a_learner_of_another_trunk_is_refused);
+    RUN(files_of_weights_and_learners_are_loaded_and_have_the_order_of_the_shapes);
+    RUN(a_learner_of_another_network_is_refused);
     RUN(a_file_without_the_hidden_layers_activation_is_loaded);
     test_remove_folder();
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The state of a learner: weights by name, statistics, steps on an empty window, memory; and the calls that must not
- * change the replay. */
+/* The state of a learner: weights by name, statistics, memory; the calls that must not change the replay; and appends
+ * beside a train step. */
 #include "test.h"
 #include "base/clock.h"
 #include "base/status.h"
@@ -9,8 +9,9 @@
 #include "support/learner_fixture.h"
 
 #include <pthread.h>
+#include <time.h>
 
-enum { LIMIT = WORLD_MOST_WEIGHTS, BATCH = 16 };
+enum { LIMIT = 4096 };
 
 static gpur_device *device;
 static learner_fixture fixture;
@@ -58,45 +59,23 @@ TEST(weights_survive_a_round_trip_by_name)
     conv_fixture_close(&s);
 }
 
-/* The largest weight is near the published limit. The fans of a convolution include its kernel size. */
-TEST(first_weights_of_a_convolution_have_their_published_limits)
-{
-    static float w[5 * 3 * 3 * 6];
-    const double limits[] = {
-        [GPUR_INIT_FAN_IN] = 1 / sqrt(3 * 3 * 6), [GPUR_INIT_GLOROT] = sqrt(6.0 / (3 * 3 * (6 + 5)))};
-    const int32_t inits[] = {GPUR_INIT_FAN_IN, GPUR_INIT_GLOROT};
-    for (int i = 0; i < 2; i++) {
-        gpur_learner_config config = conv_config(GPUR_CHW);
-        conv_fixture s;
-        double largest = 0;
-        config.network.init = inits[i];
-        CHECK_OK(conv_fixture_open(&s, device, &config));
-        CHECK_OK(gpur_learner_read_weights(s.learner, GPUR_WEIGHTS_ONLINE, "trunk.1.weight", w, 5 * 3 * 3 * 6));
-        conv_fixture_close(&s);
-        for (int j = 0; j < 5 * 3 * 3 * 6; j++)
-            largest = fmax(largest, fabs((double)w[j]));
-        CHECK(largest <= limits[inits[i]] * (1 + 1e-6) && largest > 0.9 * limits[inits[i]]);
-    }
-}
-
 /* A refused call does not start a new mean. */
 TEST(the_mean_loss_is_over_the_steps_since_the_stats_before)
 {
+    gpur_learner_stats refused = {.size = 1};
     double sum = 0;
     for (int pass = 0; pass < 2; pass++) {
         gpur_learner *const learner =
             learner_fixture_open_learner(&fixture, device, learner_fixture_config(GPUR_HEAD_Q, 1));
-        gpur_learner_stats stats = learner_fixture_stats(learner), refused = {.size = 1};
+        const gpur_learner_stats stats = learner_fixture_stats(learner);
         CHECK(stats.steps == 0 && stats.steps_enqueued == 0 && stats.loss == 0 && stats.mean_loss == 0);
         for (int t = 0; t < 10; t++) {
             CHECK_OK(gpur_learner_train(learner, 1));
             sum += pass == 0 ? (double)learner_fixture_stats(learner).loss : 0;
         }
-        if (pass == 1) {
-            CHECK_OK(gpur_learner_sync(learner));
-            CHECK_STATUS(gpur_learner_get_stats(learner, &refused), GPUR_INVALID_ARGUMENT);
+        CHECK_STATUS(gpur_learner_get_stats(learner, &refused), GPUR_INVALID_ARGUMENT);
+        if (pass == 1)
             CHECK_NEAR(learner_fixture_stats(learner).mean_loss, sum / 10, 1e-6 * sum);
-        }
         learner_fixture_close_learner(&fixture, learner);
     }
 }
@@ -121,64 +100,8 @@ TEST(steps_per_second_are_those_since_the_stats_before)
     learner_fixture_close_learner(&fixture, learner);
 }
 
-static void check_empty_window(int32_t step_kernel, int64_t steps_a_launch, float clip_norm)
-{
-    static float a[LIMIT], b[LIMIT];
-    gpur_learner_config config = learner_fixture_config(GPUR_HEAD_DUELING, 1);
-    config.step_kernel = step_kernel;
-    config.target_period = 1;
-    config.optimizer.clip_norm = clip_norm;
-    gpur_learner *const learner = learner_fixture_open_learner(&fixture, device, config);
-    CHECK(learner);
-    learner->fused.launch.steps = steps_a_launch;
-    CHECK_OK(gpur_learner_train(learner, 3));
-    const int64_t count = learner_fixture_weights(learner, GPUR_WEIGHTS_ONLINE, a, LIMIT);
-    CHECK(count > 0);
-    CHECK_OK(learner_fixture_set_window(learner, 0));
-    CHECK_OK(gpur_learner_train(learner, 5));
-    CHECK_EQUAL(learner_fixture_weights(learner, GPUR_WEIGHTS_ONLINE, b, LIMIT), count);
-    CHECK(memcmp(a, b, (size_t)count * sizeof *a) == 0);
-    CHECK_OK(learner_fixture_set_window(learner, FIXTURE_ROWS));
-    CHECK_OK(gpur_learner_train(learner, 1));
-    const gpur_learner_stats stats = learner_fixture_stats(learner);
-    CHECK_EQUAL(stats.steps, 4);
-    CHECK_EQUAL(stats.skipped, 5);
-    CHECK_EQUAL(stats.target_copies, 4);
-    learner_fixture_close_learner(&fixture, learner);
-}
-
-TEST(an_empty_window_makes_the_step_a_counted_nothing)
-{
-    check_empty_window(GPUR_STEP_LIBRARIES, 0, 0.0f);
-    check_empty_window(GPUR_STEP_FUSED, 1, 0.0f);
-    check_empty_window(GPUR_STEP_FUSED, 3, 0.0f);
-    check_empty_window(GPUR_STEP_FUSED, 256, 0.1f);
-}
-
-TEST(the_padding_between_weights_stays_zero)
-{
-    static float w[LIMIT], g[LIMIT];
-    gpur_learner_config config = learner_fixture_config(GPUR_HEAD_DUELING, 1);
-    config.optimizer.kind = GPUR_RMSPROP_TF;
-    config.optimizer.momentum = 0.9f;
-    gpur_learner *const learner = learner_fixture_open_learner(&fixture, device, config);
-    CHECK(learner);
-    CHECK_OK(gpur_learner_train(learner, 30));
-    CHECK_OK(gpur_learner_sync(learner));
-    const gpur_params *const params = &learner->network.params;
-    CHECK(params->count <= LIMIT);
-    CHECK_OK(gpur_device_copy(device, w, learner->step.optimizer.weights, params->count * 4));
-    CHECK_OK(gpur_device_copy(device, g, learner->step.optimizer.gradient, params->count * 4));
-    for (int32_t i = 0; i < params->tensor_count; i++)
-        for (int64_t j = 0; j < gpur_tensor_count(&params->tensor[i]); j++)
-            w[params->tensor[i].offset + j] = g[params->tensor[i].offset + j] = 0;
-    for (int64_t i = 0; i < params->count; i++)
-        CHECK(w[i] == 0 && g[i] == 0);
-    learner_fixture_close_learner(&fixture, learner);
-}
-
-/* Creates a learner, trains on draws and on host rows, acts and destroys it. Returns the first error. */
-static gpur_status use(gpur_replay *replay)
+/* Creates a learner, trains on samples and on host rows, acts and destroys it. Returns the first error. */
+static gpur_status train_and_act(gpur_replay *replay)
 {
     gpur_learner_config config = learner_fixture_config(GPUR_HEAD_DUELING, 1);
     const float obs[FIXTURE_FEATURES] = {0};
@@ -198,10 +121,14 @@ static gpur_status use(gpur_replay *replay)
     return status;
 }
 
-/* For each allocation of the learner: it and all later ones fail. The allocator must get back all that it gave. */
+/* For each allocation of the learner: it and all later ones fail. The allocator must get back all that it gave. A
+ * learner whose config is refused at once allocates only its handle. */
 TEST(every_failing_allocation_is_refused_cleanly)
 {
+    gpur_learner_config refused = learner_fixture_config(GPUR_HEAD_Q, 1);
+    gpur_learner *none = NULL;
     int64_t calls = 1;
+    refused.size = 0;
     for (int64_t nth = 0; nth <= calls; nth++) {
         counting_alloc counts = {0};
         gpur_device_config config = test_device_config();
@@ -209,9 +136,11 @@ TEST(every_failing_allocation_is_refused_cleanly)
         config.alloc = counting_alloc_take, config.release = counting_alloc_give, config.alloc_user = &counts;
         CHECK_OK(gpur_device_open(test_device_name(), &config, &own));
         CHECK_OK(learner_fixture_open(&fixture, own, FIXTURE_ROWS));
-        const int64_t before = counts.calls;
+        int64_t before = counts.calls;
+        CHECK_STATUS(gpur_learner_create(fixture.replay, &refused, &none), GPUR_INVALID_ARGUMENT);
+        CHECK_EQUAL(counts.calls, ++before);
         counts.fail_at = nth ? before + nth : 0;
-        CHECK_STATUS(use(fixture.replay), nth ? GPUR_OUT_OF_MEMORY : GPUR_OK);
+        CHECK_STATUS(train_and_act(fixture.replay), nth ? GPUR_OUT_OF_MEMORY : GPUR_OK);
         calls = nth ? calls : counts.calls - before;
         learner_fixture_close(&fixture);
         gpur_device_close(own);
@@ -220,27 +149,7 @@ TEST(every_failing_allocation_is_refused_cleanly)
     CHECK(calls >= 4);
 }
 
-/* A learner whose config is refused at once allocates only its handle. */
-TEST(the_handle_comes_from_the_callers_allocator)
-{
-    counting_alloc counts = {0};
-    gpur_device_config config = test_device_config();
-    gpur_learner_config refused = learner_fixture_config(GPUR_HEAD_Q, 1);
-    gpur_device *own = NULL;
-    gpur_learner *learner = NULL;
-    config.alloc = counting_alloc_take, config.release = counting_alloc_give, config.alloc_user = &counts;
-    CHECK_OK(gpur_device_open(test_device_name(), &config, &own));
-    CHECK_OK(learner_fixture_open(&fixture, own, 0));
-    const int64_t calls = counts.calls, blocks = counts.blocks;
-    refused.size = 0;
-    CHECK_STATUS(gpur_learner_create(fixture.replay, &refused, &learner), GPUR_INVALID_ARGUMENT);
-    CHECK_EQUAL(counts.calls, calls + 1);
-    CHECK_EQUAL(counts.blocks, blocks);
-    learner_fixture_close(&fixture);
-    gpur_device_close(own);
-}
-
-enum { CAPACITY = 64, UPDATE = 8, FEW = 4 };
+enum { CAPACITY = 64, BLOCK = 8, COUNT = 4 };
 
 typedef struct small_row {
     float obs[2];
@@ -250,23 +159,21 @@ typedef struct small_row {
 } small_row;
 
 /* Every row has a reward of 1000 and ends its episode, so a step that finds its row has a loss above 0. */
-static const small_row rich = {{1, 1}, 1, 1000, {1, 1}, 1};
+#define RICH                                                                                                           \
+    {                                                                                                                  \
+        {1, 1}, 1, 1000, {1, 1}, 1                                                                                     \
+    }
+static const small_row rich[BLOCK] = {RICH, RICH, RICH, RICH, RICH, RICH, RICH, RICH};
 
-/* A small full replay, and a learner on it with learning rate 0. */
-typedef struct quiet {
+/* A full replay of rich rows, and a learner on it with learning rate 0. */
+typedef struct small_fixture {
     gpur_replay *replay;
     gpur_writer *writer;
     gpur_learner *learner;
     gpur_learner_config config;
-} quiet;
+} small_fixture;
 
-static gpur_status append_rich(gpur_writer *writer, int64_t count)
-{
-    const small_row rows[UPDATE] = {rich, rich, rich, rich, rich, rich, rich, rich};
-    return gpur_writer_append(writer, count, rows, NULL);
-}
-
-static void quiet_open(quiet *q, int64_t capacity, int32_t flush, int64_t batch, int32_t prioritized)
+static void small_open(small_fixture *s, int64_t capacity, int32_t flush, int64_t batch, int32_t prioritized)
 {
     static const gpur_field fields[] = {{"obs", GPUR_FLOAT32, {2}},
                                         {"action", GPUR_INT32, {0}},
@@ -274,102 +181,92 @@ static void quiet_open(quiet *q, int64_t capacity, int32_t flush, int64_t batch,
                                         {"next_obs", GPUR_FLOAT32, {2}},
                                         {"terminated", GPUR_BOOL, {0}}};
     gpur_replay_config config;
-    memset(q, 0, sizeof *q);
+    memset(s, 0, sizeof *s);
     CHECK_OK(gpur_replay_config_init(&config, sizeof config));
     config.capacity = capacity, config.fields = fields, config.field_count = 5;
-    config.block_rows = UPDATE, config.max_batch = UPDATE, config.flush = flush, config.prioritized = prioritized;
-    CHECK_OK(gpur_replay_create(device, &config, &q->replay));
-    CHECK_OK(gpur_writer_create(q->replay, 1, &q->writer));
-    for (int64_t i = 0; i < capacity / UPDATE; i++)
-        CHECK_OK(append_rich(q->writer, UPDATE));
-    CHECK_OK(gpur_learner_config_init(&q->config, sizeof q->config));
-    q->config.network.num_actions = 2, q->config.batch_size = batch, q->config.host_batches = 1;
-    q->config.optimizer.learning_rate.first = q->config.optimizer.learning_rate.last = 0;
-    CHECK_OK(gpur_learner_create(q->replay, &q->config, &q->learner));
+    config.block_rows = BLOCK, config.max_batch = BLOCK, config.flush = flush, config.prioritized = prioritized;
+    CHECK_OK(gpur_replay_create(device, &config, &s->replay));
+    CHECK_OK(gpur_writer_create(s->replay, 1, &s->writer));
+    for (int64_t i = 0; i < capacity / BLOCK; i++)
+        CHECK_OK(gpur_writer_append(s->writer, BLOCK, rich, NULL));
+    CHECK_OK(gpur_learner_config_init(&s->config, sizeof s->config));
+    s->config.network.num_actions = 2, s->config.batch_size = batch, s->config.host_batches = 1;
+    s->config.optimizer.learning_rate.first = s->config.optimizer.learning_rate.last = 0;
+    CHECK_OK(gpur_learner_create(s->replay, &s->config, &s->learner));
 }
 
-static void quiet_close(quiet *q)
+static void small_close(small_fixture *s)
 {
-    gpur_learner_destroy(q->learner);
-    gpur_writer_destroy(q->writer);
-    gpur_replay_destroy(q->replay);
+    gpur_learner_destroy(s->learner);
+    gpur_writer_destroy(s->writer);
+    gpur_replay_destroy(s->replay);
 }
 
-static void do_nothing(quiet *q)
-{
-    (void)q;
-}
+/* Calls that are no sample. */
+enum { NOTHING, WEIGHTS, HOST_ROWS, ANOTHER_LEARNER, REFUSED_IDS, CALLS };
 
-static void read_and_write_weights(quiet *q)
+static void make_call(small_fixture *s, int call)
 {
+    const int64_t ids[COUNT] = {-1, -1, -1, -1};
     gpur_weight_info info = {.size = sizeof info};
-    float values[1024];
-    CHECK_OK(gpur_learner_get_weight_info(q->learner, 1, &info));
-    CHECK_OK(gpur_learner_read_weights(q->learner, GPUR_WEIGHTS_ONLINE, info.name, values, info.count));
-    CHECK_OK(gpur_learner_write_weights(q->learner, GPUR_WEIGHTS_ONLINE, info.name, values, info.count));
-}
-
-static void train_rows(quiet *q)
-{
-    const small_row rows[FEW] = {rich, rich, rich, rich};
-    CHECK_OK(gpur_learner_train_host_batch(q->learner, rows));
-}
-
-static void make_another(quiet *q)
-{
     gpur_learner *other = NULL;
-    CHECK_OK(gpur_learner_create(q->replay, &q->config, &other));
-    gpur_learner_destroy(other);
+    float values[1024];
+    if (call == WEIGHTS) {
+        CHECK_OK(gpur_learner_get_weight_info(s->learner, 1, &info));
+        CHECK_OK(gpur_learner_read_weights(s->learner, GPUR_WEIGHTS_ONLINE, info.name, values, info.count));
+        CHECK_OK(gpur_learner_write_weights(s->learner, GPUR_WEIGHTS_ONLINE, info.name, values, info.count));
+    } else if (call == HOST_ROWS) {
+        CHECK_OK(gpur_learner_train_host_batch(s->learner, rich));
+    } else if (call == ANOTHER_LEARNER) {
+        CHECK_OK(gpur_learner_create(s->replay, &s->config, &other));
+        gpur_learner_destroy(other);
+    } else if (call == REFUSED_IDS) {
+        CHECK_STATUS(gpur_learner_train_ids(s->learner, ids), GPUR_INVALID_ARGUMENT);
+    }
 }
 
-static void train_on_nothing(quiet *q)
-{
-    const int64_t ids[FEW] = {-1, -1, -1, -1};
-    CHECK_STATUS(gpur_learner_train_ids(q->learner, ids), GPUR_INVALID_ARGUMENT);
-}
-
-static gpur_status gather_ids(gpur_replay *replay, int64_t ids[FEW])
+static gpur_status sample_ids(gpur_replay *replay, int64_t ids[COUNT])
 {
     gpur_batch *batch = NULL;
-    GPUR_TRY(gpur_replay_sample(replay, FEW, NULL, &batch));
-    const gpur_status status = gpur_batch_read(batch, "id", ids, FEW * 8);
+    GPUR_TRY(gpur_replay_sample(replay, COUNT, NULL, &batch));
+    const gpur_status status = gpur_batch_read(batch, "id", ids, COUNT * (int64_t)sizeof *ids);
     gpur_batch_release(batch);
     return status;
 }
 
-/* After `call` the replay's statistics are unchanged, and its next two draws are in `ids`. */
-static void check_quiet(void (*call)(quiet *q), int32_t prioritized, int64_t ids[2][FEW])
+/* After the call the replay's statistics are unchanged, and its next two samples are in `ids`. */
+static void check_call(int call, int32_t prioritized, int64_t ids[2][COUNT])
 {
     gpur_replay_stats before = {.size = sizeof before}, after = {.size = sizeof after};
     gpur_priority_stats priorities = {.size = sizeof priorities};
-    quiet q;
-    quiet_open(&q, CAPACITY, GPUR_FLUSH_MANUAL, FEW, prioritized);
-    CHECK_OK(gather_ids(q.replay, ids[0]));
-    CHECK_OK(append_rich(q.writer, UPDATE));
-    CHECK_OK(gpur_replay_get_stats(q.replay, &before));
-    CHECK_EQUAL(before.visible, CAPACITY - UPDATE);
-    call(&q);
-    CHECK_OK(gpur_replay_get_stats(q.replay, &after));
+    small_fixture s;
+    small_open(&s, CAPACITY, GPUR_FLUSH_MANUAL, COUNT, prioritized);
+    CHECK_OK(sample_ids(s.replay, ids[0]));
+    CHECK_OK(gpur_writer_append(s.writer, BLOCK, rich, NULL));
+    CHECK_OK(gpur_replay_get_stats(s.replay, &before));
+    CHECK_EQUAL(before.visible, CAPACITY - BLOCK);
+    make_call(&s, call);
+    CHECK_OK(gpur_replay_get_stats(s.replay, &after));
     CHECK(after.visible == before.visible && after.first_id == before.first_id);
     CHECK(after.published == before.published && after.appended == before.appended && after.sampled == before.sampled);
     if (prioritized) {
-        CHECK_OK(gpur_replay_get_priority_stats(q.replay, &priorities));
-        CHECK(priorities.updates == 0 && priorities.stale == 0 && priorities.nonzero == CAPACITY - UPDATE);
+        CHECK_OK(gpur_replay_get_priority_stats(s.replay, &priorities));
+        CHECK(priorities.updates == 0 && priorities.stale == 0 && priorities.nonzero == CAPACITY - BLOCK);
     }
-    CHECK_OK(gather_ids(q.replay, ids[0]));
-    CHECK_OK(gather_ids(q.replay, ids[1]));
-    quiet_close(&q);
+    CHECK_OK(sample_ids(s.replay, ids[0]));
+    CHECK_OK(sample_ids(s.replay, ids[1]));
+    small_close(&s);
 }
 
-/* A block that overwrites rows is published by the draw after the next. None of these calls may count as a draw. */
-TEST(calls_that_draw_nothing_leave_the_replay_as_it_is)
+/* A block that overwrites rows is published by the sample after the next. None of these calls may count as one. */
+TEST(calls_that_sample_nothing_leave_the_replay_as_it_is)
 {
-    void (*const calls[])(quiet *) = {do_nothing, read_and_write_weights, train_rows, make_another, train_on_nothing};
     for (int32_t prioritized = 0; prioritized < 2; prioritized++) {
-        int64_t first[2][FEW], ids[2][FEW];
-        for (int i = 0; i < 5; i++) {
-            check_quiet(calls[i], prioritized, i ? ids : first);
-            TEST_REQUIRE(i == 0 || memcmp(ids, first, sizeof ids) == 0, "call %d changes what is drawn next", i);
+        int64_t first[2][COUNT], ids[2][COUNT];
+        for (int call = NOTHING; call < CALLS; call++) {
+            check_call(call, prioritized, call ? ids : first);
+            TEST_REQUIRE(call == NOTHING || memcmp(ids, first, sizeof ids) == 0, "call %d changes the next samples",
+                         call);
         }
     }
 }
@@ -377,39 +274,106 @@ TEST(calls_that_draw_nothing_leave_the_replay_as_it_is)
 static atomic_int stop;
 
 /* `context` is the replay. */
-static void *feed(void *context)
+static void *append_rows(void *context)
 {
     gpur_writer *writer = NULL;
     gpur_status status = gpur_writer_create(context, 1, &writer);
     while (status == GPUR_OK && !atomic_load(&stop))
-        status = append_rich(writer, 1);
+        status = gpur_writer_append(writer, 1, rich, NULL);
     if (status != GPUR_OK)
         test_fail(__FILE__, __LINE__);
     gpur_writer_destroy(writer);
     return NULL;
 }
 
-TEST(a_step_on_ids_never_trains_on_a_row_that_has_left)
+TEST(a_step_on_ids_never_trains_on_an_evicted_row)
 {
     const int steps = test_is_long() ? 40000 : 3000;
     int64_t accepted = 0, lost = 0;
     pthread_t thread;
-    quiet q;
-    quiet_open(&q, 1024, GPUR_FLUSH_AUTO, 1, 0);
+    small_fixture s;
+    small_open(&s, 1024, GPUR_FLUSH_AUTO, 1, 0);
     atomic_store(&stop, 0);
-    CHECK(pthread_create(&thread, NULL, feed, q.replay) == 0);
+    CHECK(pthread_create(&thread, NULL, append_rows, s.replay) == 0);
     for (int i = 0; i < steps; i++) {
         gpur_replay_stats replay = {.size = sizeof replay};
-        CHECK_OK(gpur_replay_get_stats(q.replay, &replay));
+        CHECK_OK(gpur_replay_get_stats(s.replay, &replay));
         const int64_t id = replay.first_id + 3 + i % 30;
-        if (gpur_learner_train_ids(q.learner, &id) == GPUR_OK)
-            accepted++, lost += learner_fixture_stats(q.learner).loss == 0.0f;
+        if (gpur_learner_train_ids(s.learner, &id) == GPUR_OK)
+            accepted++, lost += learner_fixture_stats(s.learner).loss == 0.0f;
     }
     atomic_store(&stop, 1);
     pthread_join(thread, NULL);
     CHECK(accepted > 0);
     CHECK_EQUAL(lost, 0);
-    quiet_close(&q);
+    small_close(&s);
+}
+
+/* A thread that appends a row each half a millisecond without waiting, so that the staging blocks do not fill up during
+ * a step, and notes when it succeeded. */
+typedef struct appending {
+    atomic_int stop, count;
+    double at[4096]; /* (count) seconds */
+    gpur_status status;
+} appending;
+
+static void *append_and_note(void *argument)
+{
+    static const learner_fixture_row row = {.action = 1};
+    static const void *const fields[] = {row.obs,      &row.action,     &row.reward,
+                                         row.next_obs, &row.terminated, &row.truncated};
+    appending *const a = argument;
+    for (; !atomic_load(&a->stop); nanosleep(&(const struct timespec){.tv_nsec = 500000}, NULL)) {
+        const gpur_status status = gpur_writer_try_append_fields(fixture.writer, 1, fields);
+        const int n = atomic_load(&a->count);
+        if (status == GPUR_OK && n < 4096) {
+            a->at[n] = gpur_clock_seconds();
+            atomic_store(&a->count, n + 1);
+        } else if (status != GPUR_OK && status != GPUR_WOULD_BLOCK) {
+            a->status = status;
+            return NULL;
+        }
+    }
+    return NULL;
+}
+
+/* Appends in the middle half of one step. The gather, at its beginning, takes far less than a quarter of it. */
+static void count_appends_within_a_step(gpur_learner *learner, int *within)
+{
+    static appending a;
+    int64_t ids[256];
+    pthread_t thread;
+    gpur_replay_stats stats = {.size = sizeof stats};
+    CHECK_OK(gpur_replay_get_stats(fixture.replay, &stats));
+    for (int i = 0; i < 256; i++)
+        ids[i] = stats.first_id + stats.visible - 1 - i % 64;
+    atomic_store(&a.stop, 0), atomic_store(&a.count, 0);
+    CHECK(pthread_create(&thread, NULL, append_and_note, &a) == 0);
+    const double begin = gpur_clock_seconds();
+    const gpur_status status = gpur_learner_train_ids(learner, ids);
+    const double end = gpur_clock_seconds();
+    atomic_store(&a.stop, 1);
+    pthread_join(thread, NULL);
+    CHECK_OK(status);
+    CHECK_OK(a.status);
+    for (int i = 0; i < atomic_load(&a.count); i++)
+        *within += a.at[i] > begin + 0.25 * (end - begin) && a.at[i] < end - 0.25 * (end - begin);
+}
+
+TEST(writers_go_on_while_a_step_on_given_ids_is_carried_out)
+{
+    gpur_learner_config config = learner_fixture_config(GPUR_HEAD_Q, 1);
+    int within = 0;
+    if (!gpur_device_get_traits(device)->is_synchronous) /* the call returns when the step has been enqueued */
+        return;
+    config.network = network_fixture_config(512, 512, GPUR_RELU, GPUR_HEAD_Q, 0, FIXTURE_ACTIONS);
+    config.batch_size = 200;
+    gpur_learner *const learner = learner_fixture_open_learner(&fixture, device, config);
+    CHECK(learner);
+    for (int attempt = 0; attempt < 20 && within == 0; attempt++) /* the other thread may get no core */
+        count_appends_within_a_step(learner, &within);
+    CHECK(within > 0);
+    learner_fixture_close_learner(&fixture, learner);
 }
 
 int main(int argc, char **argv)
@@ -417,16 +381,13 @@ int main(int argc, char **argv)
     test_main_begin(argc, argv);
     device = test_device();
     RUN(weights_survive_a_round_trip_by_name);
-    RUN(first_weights_of_a_convolution_have_their_published_limits);
     RUN(the_mean_loss_is_over_the_steps_since_the_stats_before);
     RUN(steps_per_second_are_those_since_the_stats_before);
-    RUN(an_empty_window_makes_the_step_a_counted_nothing);
-    RUN(the_padding_between_weights_stays_zero);
+    RUN(writers_go_on_while_a_step_on_given_ids_is_carried_out);
     if (!IN_RACE_CHECK) {
         RUN(every_failing_allocation_is_refused_cleanly);
-        RUN(the_handle_comes_from_the_callers_allocator);
-        RUN(calls_that_draw_nothing_leave_the_replay_as_it_is);
-        RUN(a_step_on_ids_never_trains_on_a_row_that_has_left);
+        RUN(calls_that_sample_nothing_leave_the_replay_as_it_is);
+        RUN(a_step_on_ids_never_trains_on_an_evicted_row);
     }
     gpur_device_close(device);
     return test_main_end();

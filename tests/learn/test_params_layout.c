@@ -1,13 +1,16 @@
 /* SPDX-License-Identifier: MIT */
-/* Networks as data: where the weights lie, what they are called, and what they are at first. */
+/* Networks as data: where the weights lie, their names, the sizes of layers, their initial values; and bad networks,
+ * which are refused. */
 #include "test.h"
 #include "learn/network/init.h"
 
-static gpur_network_config melee(void)
+static const gpur_input_shape vector = {27, 0, 0, 0}, screen = {84 * 84 * 4, 84, 84, 4};
+
+static gpur_network_config preset_of(const char *name)
 {
     gpur_learner_config config;
     gpur_learner_config_init(&config, sizeof config);
-    gpur_learner_config_preset(&config, "melee-gpu");
+    gpur_learner_config_preset(&config, name);
     return config.network;
 }
 
@@ -20,8 +23,8 @@ static const gpur_tensor *tensor_of(const gpur_network *network, const char *nam
 TEST(the_papers_network_has_138758_weights_whose_tensors_tile_the_blocks_of_the_products)
 {
     gpur_network network;
-    const gpur_network_config config = melee();
-    CHECK_OK(gpur_network_build(&network, &config, &(gpur_input_shape){27, 0, 0, 0}));
+    const gpur_network_config config = preset_of("melee-gpu");
+    CHECK_OK(gpur_network_build(&network, &config, &vector));
     CHECK_EQUAL(gpur_params_weights(&network.params), 138758);
     CHECK_EQUAL(network.dense_count, 4); /* trunk, both streams' hidden layers at once, two outputs */
     CHECK_EQUAL(network.dense[1].units, 1024);
@@ -39,26 +42,78 @@ TEST(the_papers_network_has_138758_weights_whose_tensors_tile_the_blocks_of_the_
     CHECK_MESSAGE("advantage.out.weight");
 }
 
-#define REFUSED(member, value, message)                                                                                \
-    do {                                                                                                               \
-        gpur_network_config config = melee();                                                                          \
-        config.member = value;                                                                                         \
-        CHECK_STATUS(gpur_network_build(&network, &config, &(gpur_input_shape){27, 0, 0, 0}), GPUR_INVALID_ARGUMENT);  \
-        CHECK_MESSAGE(message);                                                                                        \
-    } while (0)
-
-TEST(configs_out_of_range_are_refused_with_their_value)
+/* The sizes of the Nature network [Mnih et al. 2015]: 20 x 20, 9 x 9, 7 x 7. */
+TEST(sizes_follow_the_kernels)
 {
     gpur_network network;
-    const gpur_network_config good = melee();
-    REFUSED(trunk_count, 9, "trunk_count is 9; it must be 0 to 8");
-    REFUSED(trunk[0].units, 0, "trunk[0].units is 0");
-    REFUSED(hidden_activation, 3, "hidden_activation is 3");
-    REFUSED(head, 4, "head is 4");
-    REFUSED(num_actions, 0, "num_actions is 0");
-    REFUSED(init, -1, "init is -1");
-    REFUSED(init_scale, -0.5f, "init_scale is -0.5");
-    CHECK_STATUS(gpur_network_build(&network, &good, &(gpur_input_shape){0, 0, 0, 0}), GPUR_INVALID_ARGUMENT);
+    gpur_network_config config = preset_of("nature-dqn");
+    config.num_actions = 18, config.input_layout = GPUR_HWC;
+    CHECK_OK(gpur_network_build(&network, &config, &screen));
+    CHECK_EQUAL(network.space_to_depth, 4);
+    CHECK_EQUAL(network.conv[0].channels, 64);
+    CHECK_EQUAL(network.conv[0].out_height, 20);
+    CHECK_EQUAL(network.conv[1].out_height, 9);
+    CHECK_EQUAL(network.conv[2].out_width, 7);
+    CHECK_EQUAL(network.width[3], 3136);
+    CHECK_EQUAL(gpur_params_weights(&network.params), 1693362);
+}
+
+/* The last two are images with frames on the other axis. */
+TEST(layers_that_do_not_fit_are_refused_with_their_values)
+{
+#define CONV(kernel, stride, padding)                                                                                  \
+    {                                                                                                                  \
+        GPUR_CONV, 4, GPUR_RELU, kernel, stride, padding,                                                              \
+        {                                                                                                              \
+            0                                                                                                          \
+        }                                                                                                              \
+    }
+#define DENSE(kind, stride)                                                                                            \
+    {                                                                                                                  \
+        kind, 4, GPUR_RELU, 0, stride, 0,                                                                              \
+        {                                                                                                              \
+            0                                                                                                          \
+        }                                                                                                              \
+    }
+    static const struct {
+        gpur_layer layers[2];
+        gpur_input_shape input;
+        int32_t layout;
+        const char *message;
+    } cases[] = {
+        {{CONV(3, 1, 0), DENSE(GPUR_DENSE, 0)}, {48, 0, 0, 0}, GPUR_CHW, "obs is no image"},
+        {{DENSE(GPUR_DENSE, 0), CONV(3, 1, 0)}, {48, 4, 4, 3}, GPUR_CHW, "trunk[1] is a convolution behind a dense"},
+        {{CONV(3, 1, 0), CONV(5, 1, 1)},
+         {48, 4, 4, 3},
+         GPUR_CHW,
+         "trunk[1].kernel is 5; it must be at most 4, as an image of 2 x 2"},
+        {{CONV(0, 1, 0), DENSE(GPUR_DENSE, 0)}, {48, 4, 4, 3}, GPUR_CHW, "trunk[0].kernel is 0"},
+        {{CONV(3, 0, 0), DENSE(GPUR_DENSE, 0)}, {48, 4, 4, 3}, GPUR_CHW, "trunk[0].stride is 0"},
+        {{CONV(3, 1, 3), DENSE(GPUR_DENSE, 0)},
+         {48, 4, 4, 3},
+         GPUR_CHW,
+         "trunk[0].padding is 3; it must be 0 to kernel - 1, 2"},
+        {{CONV(3, 1, 0), DENSE(2, 0)}, {48, 4, 4, 3}, GPUR_CHW, "trunk[1].kind is 2"},
+        {{CONV(3, 1, 0), DENSE(GPUR_DENSE, 2)}, {48, 4, 4, 3}, GPUR_CHW, "trunk[1] is dense, with kernel 0, stride 2"},
+        {{DENSE(GPUR_DENSE, 0), DENSE(GPUR_DENSE, 0)}, {0, 0, 0, 0}, GPUR_CHW, ""},
+        {{CONV(8, 4, 0), DENSE(GPUR_DENSE, 0)},
+         {84 * 84 * 4, 84, 4, 84},
+         GPUR_CHW,
+         "kernel is 8; it must be at most 4, as an image of 84 x 4 comes in with padding 0: "
+         "network.input_layout GPUR_CHW takes obs of (84, 84, 4) as (channels, height, width); GPUR_HWC takes "
+         "it as (height, width, channels)"},
+        {{CONV(8, 4, 0), DENSE(GPUR_DENSE, 0)},
+         {84 * 84 * 4, 4, 84, 84},
+         GPUR_HWC,
+         "GPUR_HWC takes obs of (4, 84, 84) as (height, width, channels); GPUR_CHW takes it as (channels, "},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        gpur_network network;
+        gpur_network_config config = preset_of("melee-gpu");
+        config.trunk[0] = cases[i].layers[0], config.trunk[1] = cases[i].layers[1];
+        config.trunk_count = 2, config.input_layout = cases[i].layout;
+        CHECK_FAILS(gpur_network_build(&network, &config, &cases[i].input), GPUR_INVALID_ARGUMENT, cases[i].message);
+    }
 }
 
 /* Mean and mean square of a tensor, its largest magnitude, and the mean product of neighbors. */
@@ -76,63 +131,70 @@ static void moments(const gpur_network *network, const float *w, const char *nam
     }
 }
 
-static void check_init(int32_t init, double limit, double deviation, double bias_limit)
+/* `tensor` has at least 2^15 numbers. Mean, deviation and products of neighbors are near those of the distribution. */
+static void check_init(int32_t init, const char *preset, const char *tensor, double limit, double deviation)
 {
     gpur_network network;
-    gpur_network_config config = melee();
-    double m[4];
+    gpur_network_config config = preset_of(preset);
+    double m[4], bias[4];
     config.init = init;
-    CHECK_OK(gpur_network_build(&network, &config, &(gpur_input_shape){27, 0, 0, 0}));
+    CHECK_OK(gpur_network_build(&network, &config, strcmp(preset, "melee-gpu") == 0 ? &vector : &screen));
     float *const w = calloc((size_t)network.params.count, sizeof *w);
     gpur_init_weights(&network.params, &config, 3, w);
-    moments(&network, w, "value.hidden.weight", m); /* 65,536 numbers: mean and deviation to 5 sigma */
-    CHECK_NEAR(m[0], 0, 5 * deviation / 256);
-    CHECK_NEAR(sqrt(m[1]), deviation, deviation * 0.02);
-    CHECK_NEAR(m[3], 0, 5 * deviation * deviation / 256);
-    CHECK(m[2] <= limit);
-    CHECK(m[2] >= 0.99 * fmin(limit, 3 * deviation));
-    moments(&network, w, "advantage.hidden.bias", m);
-    CHECK(m[2] <= bias_limit && (bias_limit == 0 || m[2] > 0.9 * bias_limit));
+    moments(&network, w, tensor, m);
+    moments(&network, w, "trunk.0.bias", bias);
     double sum = 0, named = 0;
     for (int64_t i = 0; i < network.params.count; i++)
         sum += fabs((double)w[i]);
     for (int32_t i = 0; i < network.params.tensor_count; i++)
         for (int64_t j = 0; j < gpur_tensor_count(&network.params.tensor[i]); j++)
             named += fabs((double)w[network.params.tensor[i].offset + j]);
-    CHECK_NEAR(sum, named, 1e-9 * sum); /* the padding is zero */
     free(w);
+    CHECK_NEAR(m[0], 0, 5 * deviation / 181); /* 5 sigma */
+    CHECK_NEAR(sqrt(m[1]), deviation, deviation * 0.02);
+    CHECK_NEAR(m[3], 0, 5 * deviation * deviation / 181);
+    CHECK(m[2] <= limit);
+    CHECK(m[2] >= 0.99 * fmin(limit, 3 * deviation));
+    const double bias_limit = init == GPUR_INIT_FAN_IN ? 1 / sqrt(network.conv_count ? 8 * 8 * 4 : 27) : 0;
+    CHECK(bias[2] <= bias_limit && bias[2] >= 0.8 * bias_limit);
+    CHECK_NEAR(sum, named, 1e-9 * sum); /* the padding is zero */
 }
 
+/* The fans of a convolution include its kernel: trunk.1 of the Nature network has 64 filters of 4 x 4 x 32. */
 TEST(initial_weights_follow_the_named_distributions)
 {
     const double fan_in = 1 / sqrt(128.0), glorot = sqrt(6.0 / (128 + 512));
-    check_init(GPUR_INIT_FAN_IN, fan_in, fan_in / sqrt(3.0), fan_in);
-    check_init(GPUR_INIT_GLOROT, glorot, glorot / sqrt(3.0), 0);
-    check_init(GPUR_INIT_NORMAL, 0.6, 0.1, 0); /* beyond 6 sigma: 1 in 5e8 */
+    const double conv_fan_in = 1 / sqrt(16.0 * 32), conv_glorot = sqrt(6.0 / (16 * (32 + 64)));
+    check_init(GPUR_INIT_FAN_IN, "melee-gpu", "value.hidden.weight", fan_in, fan_in / sqrt(3.0));
+    check_init(GPUR_INIT_GLOROT, "melee-gpu", "value.hidden.weight", glorot, glorot / sqrt(3.0));
+    check_init(GPUR_INIT_NORMAL, "melee-gpu", "value.hidden.weight", 0.6, 0.1); /* beyond 6 sigma: 1 in 5e8 */
+    check_init(GPUR_INIT_FAN_IN, "nature-dqn", "trunk.1.weight", conv_fan_in, conv_fan_in / sqrt(3.0));
+    check_init(GPUR_INIT_GLOROT, "nature-dqn", "trunk.1.weight", conv_glorot, conv_glorot / sqrt(3.0));
 }
 
 TEST(initial_weights_follow_the_seed_alone)
 {
     gpur_network network;
-    const gpur_network_config config = melee();
-    CHECK_OK(gpur_network_build(&network, &config, &(gpur_input_shape){27, 0, 0, 0}));
+    const gpur_network_config config = preset_of("melee-gpu");
+    float *w[3];
+    CHECK_OK(gpur_network_build(&network, &config, &vector));
     const size_t bytes = (size_t)network.params.count * sizeof(float);
-    float *const a = calloc(1, bytes), *const b = calloc(1, bytes), *const c = calloc(1, bytes);
-    gpur_init_weights(&network.params, &config, 11, a);
-    gpur_init_weights(&network.params, &config, 11, b);
-    gpur_init_weights(&network.params, &config, 12, c);
-    CHECK(memcmp(a, b, bytes) == 0);
-    CHECK(memcmp(a, c, bytes) != 0);
-    free(a);
-    free(b);
-    free(c);
+    for (int i = 0; i < 3; i++) {
+        w[i] = calloc(1, bytes);
+        gpur_init_weights(&network.params, &config, i < 2 ? 11 : 12, w[i]);
+    }
+    const int is_same = memcmp(w[0], w[1], bytes) == 0, is_other = memcmp(w[0], w[2], bytes) != 0;
+    for (int i = 0; i < 3; i++)
+        free(w[i]);
+    CHECK(is_same && is_other);
 }
 
 int main(int argc, char **argv)
 {
     test_main_begin(argc, argv);
     RUN(the_papers_network_has_138758_weights_whose_tensors_tile_the_blocks_of_the_products);
-    RUN(configs_out_of_range_are_refused_with_their_value);
+    RUN(sizes_follow_the_kernels);
+    RUN(layers_that_do_not_fit_are_refused_with_their_values);
     RUN(initial_weights_follow_the_named_distributions);
     RUN(initial_weights_follow_the_seed_alone);
     return test_main_end();

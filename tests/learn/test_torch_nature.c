@@ -45,28 +45,24 @@ static void make_row(uint32_t i, unsigned char *row)
     memcpy(row + 2 * PIXELS + 12, &discount, 4);
 }
 
-/* A draw makes the rows visible, without which they take no priorities. */
-static gpur_status publish(gpur_replay *filled)
-{
-    gpur_batch *batch = NULL;
-    GPUR_TRY(gpur_replay_sample(filled, 1, NULL, &batch));
-    const gpur_status status = gpur_batch_sync(batch);
-    gpur_batch_release(batch);
-    return status;
-}
-
-/* The one of them without a discount takes what it has a field for. */
-static gpur_status fill(gpur_replay *to)
+/* Appends all rows, and takes a sample, which makes them visible: before that they have no priorities. */
+static gpur_status append_rows(gpur_replay *to)
 {
     static unsigned char row[TRANSITION];
     gpur_writer *writer = NULL;
+    gpur_batch *batch = NULL;
     gpur_status status = gpur_writer_create(to, 1, &writer);
     for (uint32_t i = 0; i < TORCH_ROWS && status == GPUR_OK; i++) {
         make_row(i, row);
         status = gpur_writer_append(writer, 1, row, NULL);
     }
     gpur_writer_destroy(writer);
-    return status == GPUR_OK ? publish(to) : status;
+    if (status == GPUR_OK)
+        status = gpur_replay_sample(to, 1, NULL, &batch);
+    if (status == GPUR_OK)
+        status = gpur_batch_sync(batch);
+    gpur_batch_release(batch);
+    return status;
 }
 
 /* A replay of all rows; `is_ranked` 1: with priorities, and a discount each. */
@@ -80,13 +76,10 @@ static gpur_status torch_replay(int is_ranked, gpur_replay **made)
     config.capacity = 128, config.max_batch = 64;
     config.fields = fields, config.field_count = is_ranked ? 6 : 5;
     config.gamma = 0.99f;
-    if (is_ranked) {
-        config.prioritized = 1;
-        /* As they are given, so that they can be whole numbers. */
-        config.alpha = 1.0f, config.priority_offset = 0.0f;
-    }
+    if (is_ranked) /* priorities stay whole numbers */
+        config.prioritized = 1, config.alpha = 1.0f, config.priority_offset = 0.0f;
     GPUR_TRY(gpur_replay_create(device, &config, made));
-    return fill(*made);
+    return append_rows(*made);
 }
 
 /* The layer's inputs and outputs, as Glorot counts them. */
@@ -95,19 +88,6 @@ static double limit_of(const gpur_weight_info *weight)
     const int *const s = weight->shape;
     const double window = weight->dims == 4 ? s[1] * s[2] : 1, inputs = weight->dims == 4 ? s[3] : s[1];
     return sqrt(6.0 / ((inputs + s[0]) * window));
-}
-
-/* In PyTorch's order of layers, a weight's sequence is even and its bias's the next. */
-static gpur_status write_tensor(gpur_learner *learner, const char *name, uint32_t seed, double limit, int64_t count)
-{
-    float *const values = malloc((size_t)count * sizeof *values);
-    for (int64_t i = 0; i < count; i++)
-        values[i] = (float)(limit * (2 * torch_unit((uint32_t)i, seed) - 1));
-    gpur_status status = gpur_learner_write_weights(learner, GPUR_WEIGHTS_ONLINE, name, values, count);
-    if (status == GPUR_OK)
-        status = gpur_learner_write_weights(learner, GPUR_WEIGHTS_TARGET, name, values, count);
-    free(values);
-    return status;
 }
 
 static gpur_status find_info(gpur_learner *learner, const char *name, gpur_weight_info *info)
@@ -121,7 +101,9 @@ static gpur_status find_info(gpur_learner *learner, const char *name, gpur_weigh
     return GPUR_INVALID_ARGUMENT;
 }
 
-/* `pinned` lists the tensors in PyTorch's order: weight and bias, layer by layer. */
+static float values[512 * 3136]; /* of one tensor, the largest of which has as many */
+
+/* `pinned` lists the tensors in PyTorch's order: weight and bias, layer by layer. Each has the next sequence. */
 static gpur_status write_weights(gpur_learner *learner, const torch_gradient *pinned, int tensors)
 {
     double limit = 0;
@@ -130,7 +112,10 @@ static gpur_status write_weights(gpur_learner *learner, const torch_gradient *pi
         GPUR_TRY(find_info(learner, pinned[t].name, &info));
         if (t % 2 == 0)
             limit = limit_of(&info);
-        GPUR_TRY(write_tensor(learner, info.name, (uint32_t)(10 + t), limit, info.count));
+        for (int64_t i = 0; i < info.count; i++)
+            values[i] = (float)(limit * (2 * torch_unit((uint32_t)i, (uint32_t)(10 + t)) - 1));
+        GPUR_TRY(gpur_learner_write_weights(learner, GPUR_WEIGHTS_ONLINE, info.name, values, info.count));
+        GPUR_TRY(gpur_learner_write_weights(learner, GPUR_WEIGHTS_TARGET, info.name, values, info.count));
     }
     return GPUR_OK;
 }
@@ -162,13 +147,8 @@ static void check_gradients(gpur_learner *learner, const torch_gradient *pinned,
     for (int t = 0; t < tensors; t++) {
         gpur_weight_info info;
         CHECK_OK(find_info(learner, pinned[t].name, &info));
-        float *const got = malloc((size_t)info.count * sizeof *got);
-        const gpur_status status =
-            gpur_learner_read_weights(learner, GPUR_WEIGHTS_GRADIENT, info.name, got, info.count);
-        if (status == GPUR_OK)
-            check_gradient(&pinned[t], got, info.count, tolerance);
-        free(got);
-        CHECK_OK(status);
+        CHECK_OK(gpur_learner_read_weights(learner, GPUR_WEIGHTS_GRADIENT, info.name, values, info.count));
+        check_gradient(&pinned[t], values, info.count, tolerance);
     }
 }
 
@@ -177,24 +157,24 @@ typedef struct pinned_run {
     const torch_gradient *gradients;
     int tensors;
     const double *losses, *gaps; /* (TORCH_STEPS) each */
-    int is_ranked;               /* 1: draws by priority, and its own discounts */
+    int is_ranked;               /* 1: samples by priority, and a discount in each row */
 } pinned_run;
 
 /* Gives 16 rows the priorities 1, 2, 3, 1, 2, 3, ..., 2, which add up to the batch, and 0 to all others; one row comes
- * from each of as many equal parts of their sum, so that a draw has each row as often as its priority says. */
+ * from each of as many equal parts of their sum, so that a sample has each row as often as its priority says. */
 static gpur_status sample_by_priority(gpur_learner *learner, int step)
 {
     int64_t ids[TORCH_ROWS];
     float priorities[TORCH_ROWS];
     for (int j = 0; j < TORCH_ROWS; j++) {
         ids[j] = (step * 11 + j * 5) % TORCH_ROWS; /* 5 and 48 have no common factor: every row, once */
-        priorities[j] = j < TORCH_DRAWN - 1 ? (float)(1 + j % 3) : j < TORCH_DRAWN ? 2.0f : 0.0f;
+        priorities[j] = j < TORCH_SAMPLED - 1 ? (float)(1 + j % 3) : j < TORCH_SAMPLED ? 2.0f : 0.0f;
     }
     GPUR_TRY(gpur_replay_update_priorities(ranked, TORCH_ROWS, ids, priorities, NULL));
     return gpur_learner_train(learner, 1);
 }
 
-static gpur_status draw_by_id(gpur_learner *learner, int step)
+static gpur_status train_on_ids(gpur_learner *learner, int step)
 {
     int64_t ids[TORCH_BATCH];
     for (int b = 0; b < TORCH_BATCH; b++)
@@ -218,7 +198,7 @@ static void check_steps(gpur_learner *learner, const pinned_run *run, double tol
     const int steps = decided_steps(run, tolerance);
     for (int step = 0; step < steps; step++) {
         gpur_learner_stats stats = {.size = sizeof stats};
-        CHECK_OK(run->is_ranked ? sample_by_priority(learner, step) : draw_by_id(learner, step));
+        CHECK_OK(run->is_ranked ? sample_by_priority(learner, step) : train_on_ids(learner, step));
         CHECK_OK(gpur_learner_sync(learner));
         CHECK_OK(gpur_learner_get_stats(learner, &stats));
         TEST_REQUIRE(fabs(stats.loss - run->losses[step]) <= tolerance * run->losses[step],
@@ -269,36 +249,23 @@ static void check_run(const pinned_run *run, int32_t math, double tolerance)
     CHECK_OK(status);
 }
 
-static const pinned_run dqn = {"nature-dqn", dqn_gradients, sizeof dqn_gradients / sizeof *dqn_gradients,
-                               dqn_losses,   dqn_gaps,      0};
-static const pinned_run dueling = {
-    "nature-dueling", dueling_gradients, sizeof dueling_gradients / sizeof *dueling_gradients,
-    dueling_losses,   dueling_gaps,      0};
-static const pinned_run apex = {"apex-dqn",  apex_gradients, sizeof apex_gradients / sizeof *apex_gradients,
-                                apex_losses, apex_gaps,      1};
+#define LENGTH(array) (int)(sizeof array / sizeof *array)
+static const pinned_run runs[] = {
+    {"nature-dqn", dqn_gradients, LENGTH(dqn_gradients), dqn_losses, dqn_gaps, 0},
+    {"nature-dueling", dueling_gradients, LENGTH(dueling_gradients), dueling_losses, dueling_gaps, 0},
+    {"apex-dqn", apex_gradients, LENGTH(apex_gradients), apex_losses, apex_gaps, 1},
+};
 
-/* Each arithmetic within its tolerance of float32 [docs/numerics.md]; the CPU has one alone. */
-static void check_every_arithmetic(const pinned_run *run)
+/* Each arithmetic within its tolerance of float32 [docs/numerics.md]. The CPU has only float32. */
+TEST(the_nature_presets_train_as_pytorchs_networks)
 {
     static const double tolerances[] = {1e-4, 2e-3, 2e-2};
-    CHECK_EQUAL(decided_steps(run, tolerances[GPUR_MATH_FP32]), TORCH_STEPS);
-    for (int32_t math = GPUR_MATH_FP32; math <= (test_on_cuda() ? GPUR_MATH_BF16 : GPUR_MATH_FP32); math++)
-        check_run(run, math, tolerances[math]);
-}
-
-TEST(the_nature_network_trains_as_pytorchs)
-{
-    check_every_arithmetic(&dqn);
-}
-
-TEST(the_dueling_network_trains_as_pytorchs)
-{
-    check_every_arithmetic(&dueling);
-}
-
-TEST(apex_weighs_its_squared_errors_and_discounts_its_steps_as_pytorch_does)
-{
-    check_every_arithmetic(&apex);
+    for (int i = 0; i < LENGTH(runs); i++) {
+        test_state.test = runs[i].preset;
+        CHECK_EQUAL(decided_steps(&runs[i], tolerances[GPUR_MATH_FP32]), TORCH_STEPS);
+        for (int32_t math = GPUR_MATH_FP32; math <= (test_on_cuda() ? GPUR_MATH_BF16 : GPUR_MATH_FP32); math++)
+            check_run(&runs[i], math, tolerances[math]);
+    }
 }
 
 int main(int argc, char **argv)
@@ -313,9 +280,7 @@ int main(int argc, char **argv)
         fprintf(stderr, "%s\n", gpur_last_error());
         return 1;
     }
-    RUN(the_nature_network_trains_as_pytorchs);
-    RUN(the_dueling_network_trains_as_pytorchs);
-    RUN(apex_weighs_its_squared_errors_and_discounts_its_steps_as_pytorch_does);
+    RUN(the_nature_presets_train_as_pytorchs_networks);
     gpur_replay_destroy(ranked);
     gpur_replay_destroy(replay);
     gpur_device_close(device);

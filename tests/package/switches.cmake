@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 # cmake -DSOURCE=folder -DSCRATCH=folder -DGENERATOR=... -DCC=... -P switches.cmake
-# Configures with values of the switches that are good, and that are not: each good one is understood, each bad one
-# refused with the value that was given and those that are wanted. Without any, the library and the examples are made.
+# Configures with good and bad values of the switches: each good one is understood, each bad one refused with the value
+# given and those that are wanted. Without any, the library and the examples are made.
 cmake_minimum_required(VERSION 3.22)
 set(booleans RACE_CHECK WERROR TESTS EXAMPLES BENCH INSTALL)
 list(TRANSFORM booleans REPLACE "(.+)" "-DGPUREPLAY_\\1=OFF" OUTPUT_VARIABLE plain)
@@ -9,61 +9,42 @@ list(APPEND plain -DGPUREPLAY_CUDA=OFF -DGPUREPLAY_BLAS=OFF -DGPUREPLAY_DNNL=OFF
     -DGPUREPLAY_SANITIZE= -DGPUREPLAY_CUDA_ARCHITECTURES=AUTO)
 file(REMOVE_RECURSE ${SCRATCH})
 
-# With everything off but what is given. One folder, so that the compiler is looked at once.
-function(configure settings)
-    list(TRANSFORM settings PREPEND -D)
+# With everything off except `settings`: the output must match `pattern`. One folder, so that the compiler is tested
+# once. A library that is asked for and not installed ends configuring, with a message that the pattern allows.
+function(prints settings pattern)
+    list(TRANSFORM settings PREPEND -D OUTPUT_VARIABLE options)
     execute_process(COMMAND ${CMAKE_COMMAND} -S ${SOURCE} -B ${SCRATCH} -G ${GENERATOR} -DCMAKE_C_COMPILER=${CC}
-        ${plain} ${settings} RESULT_VARIABLE result OUTPUT_VARIABLE out ERROR_VARIABLE err)
-    string(REGEX REPLACE "[ \n]+" " " err "${err}") # CMake breaks lines where it likes
-    set(result ${result} PARENT_SCOPE)
-    set(said "${out}${err}" PARENT_SCOPE)
-endfunction()
-
-# What is asked for and not here ends configuring too, in words of its own.
-function(says settings pattern)
-    configure("${settings}")
-    if(NOT said MATCHES "${pattern}")
-        message(SEND_ERROR "${settings}: wanted ${pattern} to be said:\n${said}")
+        ${plain} ${options} RESULT_VARIABLE result OUTPUT_VARIABLE out ERROR_VARIABLE err)
+    string(REGEX REPLACE "[ \n]+" " " output "exit ${result}; ${out}${err}") # CMake breaks lines where it likes
+    if(NOT output MATCHES "${pattern}")
+        message(SEND_ERROR "${settings}: wanted ${pattern} in the output:\n${output}")
     endif()
-endfunction()
-
-function(does_not_say settings pattern)
-    configure("${settings}")
-    if(NOT result EQUAL 0 OR said MATCHES "${pattern}")
-        message(SEND_ERROR "${settings}: exit ${result}; wanted 0, and nothing of ${pattern}:\n${said}")
+    if(ARGC GREATER 2 AND output MATCHES "${ARGV2}")
+        message(SEND_ERROR "${settings}: wanted no ${ARGV2} in the output:\n${output}")
     endif()
 endfunction()
 
 function(refuses name value wanted)
-    configure("${name}=${value}")
-    string(FIND "${said}" "${name} is \"${value}\"; it must be ${wanted}" at)
-    if(result EQUAL 0 OR at LESS 0)
-        message(SEND_ERROR "${name}=${value}: exit ${result}; wanted a refusal with \"${wanted}\":\n${said}")
-    endif()
+    prints("${name}=${value}" "exit [1-9].*${name} is \"${value}\"; it must be ${wanted}")
 endfunction()
 
 foreach(on ON Yes 1)
-    says(GPUREPLAY_CUDA=${on} "CUDA: [0-9]|GPUREPLAY_CUDA=ON, but ")
-    says(GPUREPLAY_BLAS=${on} "OpenBLAS: /|GPUREPLAY_BLAS=ON, but ")
-    says(GPUREPLAY_DNNL=${on} "GPUREPLAY_DNNL=ON, but oneDNN was not found|oneDNN: /")
+    prints(GPUREPLAY_CUDA=${on} "CUDA: [0-9]|GPUREPLAY_CUDA=ON, but ")
 endforeach()
+prints("GPUREPLAY_BLAS=ON" "OpenBLAS: /|GPUREPLAY_BLAS=ON, but ")
+prints("GPUREPLAY_DNNL=ON" "GPUREPLAY_DNNL=ON, but oneDNN was not found|oneDNN: /")
 foreach(off off No 0)
-    does_not_say(GPUREPLAY_CUDA=${off} "CUDA: ")
-    does_not_say(GPUREPLAY_BLAS=${off} "OpenBLAS")
-    does_not_say(GPUREPLAY_DNNL=${off} "oneDNN")
-    does_not_say("GPUREPLAY_SANITIZE=${off};GPUREPLAY_CUDA=auto" "sanitizer")
+    prints("GPUREPLAY_CUDA=${off};GPUREPLAY_BLAS=${off};GPUREPLAY_DNNL=${off}" "exit 0" "CUDA: |OpenBLAS|oneDNN")
+    prints("GPUREPLAY_SANITIZE=${off};GPUREPLAY_CUDA=auto" "exit 0.*CUDA: " "sanitizer")
 endforeach()
-says(GPUREPLAY_CUDA=auto "CUDA: ")
-says(GPUREPLAY_BLAS=Auto "OpenBLAS")
-says("GPUREPLAY_SANITIZE=undefined,Thread;GPUREPLAY_BLAS=AUTO" "so that ThreadSanitizer sees matrix products")
-says("GPUREPLAY_SANITIZE=address;GPUREPLAY_CUDA=AUTO" "CUDA: left out, since sanitizers")
-says("GPUREPLAY_RACE_CHECK=y;GPUREPLAY_CUDA=AUTO" "CUDA: left out, since sanitizers and the race check")
+prints(GPUREPLAY_BLAS=Auto "OpenBLAS")
+prints("GPUREPLAY_SANITIZE=undefined,Thread;GPUREPLAY_BLAS=AUTO" "so that ThreadSanitizer sees matrix products")
+prints("GPUREPLAY_RACE_CHECK=y;GPUREPLAY_CUDA=AUTO" "CUDA: left out, since sanitizers and the race check")
 
 foreach(switch GPUREPLAY_CUDA GPUREPLAY_BLAS GPUREPLAY_DNNL)
-    foreach(bad atuo "" 2)
-        refuses(${switch} "${bad}" "AUTO, ON or OFF")
-    endforeach()
+    refuses(${switch} atuo "AUTO, ON or OFF")
 endforeach()
+refuses(GPUREPLAY_CUDA "" "AUTO, ON or OFF")
 foreach(switch IN LISTS booleans)
     refuses(GPUREPLAY_${switch} auto "ON or OFF")
 endforeach()
@@ -74,14 +55,10 @@ foreach(bad sm_90 90-rael "")
     refuses(GPUREPLAY_CUDA_ARCHITECTURES "${bad}" "AUTO, native, release, or a list")
 endforeach()
 
-# What most people want, and no more: no tests, no benchmarks.
+# Without switches: the library and the examples, no tests, no benchmarks.
 execute_process(COMMAND ${CMAKE_COMMAND} -S ${SOURCE} -B ${SCRATCH}/default -G ${GENERATOR} -DCMAKE_C_COMPILER=${CC}
     RESULT_VARIABLE result OUTPUT_VARIABLE out ERROR_VARIABLE err)
-if(NOT result EQUAL 0 OR NOT EXISTS ${SCRATCH}/default/examples)
-    message(SEND_ERROR "without switches: exit ${result}; wanted 0 and the examples:\n${out}${err}")
+if(NOT result EQUAL 0 OR NOT EXISTS ${SCRATCH}/default/examples OR EXISTS ${SCRATCH}/default/tests
+        OR EXISTS ${SCRATCH}/default/bench)
+    message(SEND_ERROR "without switches: exit ${result}; wanted 0, examples, and no tests or bench:\n${out}${err}")
 endif()
-foreach(part tests bench)
-    if(EXISTS ${SCRATCH}/default/${part})
-        message(SEND_ERROR "without switches ${part}/ is built too; wanted the library and the examples")
-    endif()
-endforeach()

@@ -1,136 +1,111 @@
 # SPDX-License-Identifier: MIT
-"""The package's ctypes mirror against headers and compiler, and a replay driven through the shared library by it alone.
+"""The Python package's ctypes mirror has every constant, struct, member and function of the public headers; and the
+shared library loads with it, which compares the size of each struct with the C compiler's.
 
-usage: test_ctypes.py libgpureplay.so print_layout
+usage: test_ctypes.py libgpureplay.so
 """
 
 import ctypes
-import subprocess
+import importlib
+import re
 import sys
+import types
+from pathlib import Path
 
-import ctypes_headers
-from ctypes_mirror import layout, mirror
-
-CAPACITY, ROWS, BATCH = 64, 40, 16
-
-
-class Row(ctypes.Structure):
-    """A packed row, as a C struct of the schema's members would be."""
-
-    _fields_ = [("tag", ctypes.c_int64), ("obs", ctypes.c_float * 3), ("action", ctypes.c_int32)]
+ROOT = Path(__file__).resolve().parents[2]
+PLAIN = {
+    "void": None, "char": ctypes.c_char, "float": ctypes.c_float, "double": ctypes.c_double, "int32_t": ctypes.c_int32,
+    "int64_t": ctypes.c_int64, "uint64_t": ctypes.c_uint64, "gpur_status": ctypes.c_int32,
+    "gpur_log_fn": ctypes.c_void_p, "gpur_alloc_fn": ctypes.c_void_p, "gpur_release_fn": ctypes.c_void_p,
+    "gpur_progress_fn": ctypes.c_void_p,
+}
 
 
-def the_compiler_agrees(print_layout):
-    theirs = {}
-    for line in subprocess.run([print_layout], check=True, capture_output=True, text=True).stdout.splitlines():
-        name, *numbers = line.split()
-        theirs[name] = tuple(map(int, numbers)) if "." in name else int(numbers[0])
-    ours = layout()
-    wrong = [f"{name}: ctypes {ours[name]}, C {theirs.get(name)}" for name in ours if ours[name] != theirs.get(name)]
+def load_mirror():
+    """The module alone, without the package around it: it needs the standard library only."""
+    sys.dont_write_bytecode = True  # beside the sources
+    bare = types.ModuleType("gpureplay_bare")
+    bare.__path__ = [str(ROOT / "src/python/gpureplay")]
+    sys.modules[bare.__name__] = bare
+    return importlib.import_module("gpureplay_bare._c_api")
+
+
+mirror = load_mirror()
+STRUCTS = {struct.c_name: struct for struct in mirror.STRUCTS}
+
+
+def header_text():
+    """All public headers, without comments."""
+    text = "\n".join(path.read_text(encoding="utf-8") for path in sorted((ROOT / "include/gpureplay").glob("*.h")))
+    return re.sub(r"/\*.*?\*/", "", text, flags=re.S)
+
+
+def header_constants(text):
+    """{"OK": 0, ...} of every enumerator."""
+    found = {}
+    for body in re.findall(r"\benum \{(.*?)\}", text, flags=re.S):
+        for name, value in re.findall(r"GPUR_(\w+) = (-?\d+)", body):
+            assert name not in found, name
+            found[name] = int(value)
+        assert len(re.findall(r"\bGPUR_\w+", body)) == body.count("="), f"an enumerator without a number in {body}"
+    return found
+
+
+def ctypes_type(declared):
+    """The ctypes type of a C type without its array bounds: text, any other pointer, a number, or a struct."""
+    words = declared.replace("*", " * ").split()
+    if "*" in words:
+        return ctypes.c_char_p if words == ["const", "char", "*"] else ctypes.c_void_p
+    (name,) = [word for word in words if word != "const"]
+    return PLAIN[name] if name in PLAIN else STRUCTS[name]
+
+
+def header_structs(text, constants):
+    """{"gpur_field": [("name", type, array length or 0), ...], ...} of every struct with members, in order."""
+    found = {}
+    for body, name in re.findall(r"typedef struct \w+ \{(.*?)\} (\w+);", text, flags=re.S):
+        members = re.findall(r"([\w ]+?[ *]+)(\w+)(?:\[(\w+)\])?;", body)
+        assert len(members) == body.count(";"), f"{name}: a member that this does not read"
+        found[name] = [(member, ctypes_type(declared),
+                        int(constants.get(bound.removeprefix("GPUR_"), bound) if bound else 0))
+                       for declared, member, bound in members]
+    return found
+
+
+def header_functions(text):
+    """{"gpur_version": (result, [arguments])}."""
+    found = {}
+    for result, name, arguments in re.findall(r"GPUR_API ([\w ]+?[ *]+)(gpur_\w+)\(([^)]*)\);", text):
+        parts = [] if arguments.strip() == "void" else arguments.split(",")
+        found[name] = ctypes_type(result), [ctypes_type(re.sub(r"\w+\s*$", "", part)) for part in parts]
+    assert len(found) == len(re.findall(r"^GPUR_API ", text, flags=re.M)), "a function that this does not read"
+    return found
+
+
+def mirror_member(name, declared):
+    """As header_structs has it: pointers to anything are pointers."""
+    element = getattr(declared, "_type_", declared) if hasattr(declared, "_length_") else declared
+    is_pointer = issubclass(element, ctypes._Pointer)
+    return name, ctypes.c_void_p if is_pointer else element, getattr(declared, "_length_", 0)
+
+
+def check_equal(what, ours, theirs):
+    assert ours.keys() == theirs.keys(), f"{what}s of only one side: {sorted(ours.keys() ^ theirs.keys())}"
+    wrong = [f"{what} {name}: ctypes {ours[name]}, headers {theirs[name]}" for name in ours
+             if ours[name] != theirs[name]]
     assert not wrong, "\n".join(wrong)
-    return len(ours)
-
-
-def the_constants_are_the_headers():
-    ours = {name: value for name, value in vars(mirror).items() if name.isupper() and isinstance(value, int)}
-    assert ours == ctypes_headers.constants(), set(ours.items()) ^ set(ctypes_headers.constants().items())
-    return len(ours)
-
-
-def element(declared):
-    """A member's type without its array: pointers to whatever are pointers."""
-    while hasattr(declared, "_length_"):
-        declared = declared._type_
-    return ctypes.c_void_p if issubclass(declared, ctypes._Pointer) else declared
-
-
-def the_structs_are_the_headers():
-    """Every struct, and every member of it: name, place and type. Array lengths show in the compiler's sizes."""
-    structs = {struct.c_name: struct for struct in mirror.STRUCTS}
-    theirs = ctypes_headers.members(structs)
-    assert theirs.keys() == structs.keys(), theirs.keys() ^ structs.keys()
-    for name, struct in structs.items():
-        ours = [(member, element(declared), hasattr(declared, "_length_")) for member, declared in struct._fields_]
-        wanted = [(member, declared, bool(bounds)) for member, declared, bounds in theirs[name]]
-        assert ours == wanted, f"{name}: ctypes {ours}, headers {wanted}"
-
-
-def the_functions_are_the_headers():
-    theirs = ctypes_headers.functions({})
-    assert mirror.FUNCTIONS.keys() == theirs.keys(), mirror.FUNCTIONS.keys() ^ theirs.keys()
-    for name, ours in mirror.FUNCTIONS.items():
-        assert ours == theirs[name], f"{name}: ctypes {ours}, header {theirs[name]}"
-    return len(theirs)
-
-
-def call(library, name, *arguments, wanted=0):
-    """A call that returns a status, which is checked; gives the error's text."""
-    status = getattr(library, name)(*arguments)
-    error = library.gpur_last_error().decode()
-    assert status == wanted, f"{name}: status {status}, wanted {wanted}: {error}"
-    return error
-
-
-def create_replay(library, device):
-    fields = (mirror.Field * 3)()
-    fields[0].name, fields[0].dtype = b"tag", mirror.INT64
-    fields[1].name, fields[1].dtype, fields[1].shape[0] = b"obs", mirror.FLOAT32, 3
-    fields[2].name, fields[2].dtype = b"action", mirror.INT32
-    config = mirror.ReplayConfig()
-    call(library, "gpur_replay_config_init", ctypes.byref(config), ctypes.c_uint64(ctypes.sizeof(config)))
-    assert config.size == ctypes.sizeof(config) and config.capacity == 1_000_000 and abs(config.gamma - 0.99) < 1e-6
-    config.capacity, config.fields, config.field_count, config.seed = CAPACITY, fields, 3, 7
-    replay = ctypes.c_void_p()
-    call(library, "gpur_replay_create", device, ctypes.byref(config), ctypes.byref(replay))
-    for index, name in enumerate(("tag", "obs", "action")):
-        info = mirror.FieldInfo()
-        call(library, "gpur_replay_get_field", replay, index, ctypes.byref(info))
-        assert info.name.decode() == name and info.offset == getattr(Row, name).offset, (name, info.offset)
-    return replay
-
-
-def rows_appended_are_drawn(library, device):
-    replay, writer, batch = create_replay(library, device), ctypes.c_void_p(), ctypes.c_void_p()
-    call(library, "gpur_replay_sample", replay, ctypes.c_int64(BATCH), None, ctypes.byref(batch), wanted=3)
-    call(library, "gpur_writer_create", replay, 1, ctypes.byref(writer))
-    rows = (Row * ROWS)(*(Row(1000 + i, (i, 2 * i, 3 * i), -i) for i in range(ROWS)))
-    taken = ctypes.c_int64()
-    call(library, "gpur_writer_append", writer, ctypes.c_int64(ROWS), rows, ctypes.byref(taken))
-    assert taken.value == ROWS and library.gpur_replay_size(replay) == ROWS
-
-    call(library, "gpur_replay_sample", replay, ctypes.c_int64(BATCH), None, ctypes.byref(batch))
-    got = {"tag": (ctypes.c_int64 * BATCH)(), "obs": (ctypes.c_float * (3 * BATCH))(),
-           "action": (ctypes.c_int32 * BATCH)(), "id": (ctypes.c_int64 * BATCH)()}
-    for name, values in got.items():
-        call(library, "gpur_batch_read", batch, name.encode(), values, ctypes.c_int64(ctypes.sizeof(values)))
-    for b in range(BATCH):
-        i = got["tag"][b] - 1000
-        assert 0 <= i < ROWS and got["id"][b] == i, (i, got["id"][b])
-        assert list(got["obs"][3 * b:3 * b + 3]) == [i, 2 * i, 3 * i] and got["action"][b] == -i
-    assert len(set(got["id"])) > 1, "every draw is the same row"
-
-    stats = mirror.ReplayStats()
-    call(library, "gpur_replay_get_stats", replay, ctypes.byref(stats))
-    assert (stats.appended, stats.published, stats.sampled) == (ROWS, ROWS, BATCH)
-    library.gpur_batch_release(batch)
-    library.gpur_writer_destroy(writer)
-    library.gpur_replay_destroy(replay)
 
 
 def main():
-    members = the_compiler_agrees(sys.argv[2])
-    the_structs_are_the_headers()
-    constants, functions = the_constants_are_the_headers(), the_functions_are_the_headers()
-    library, device, info = mirror.load(sys.argv[1]), ctypes.c_void_p(), mirror.DeviceInfo()
-    message = call(library, "gpur_device_open", b"abacus", None, ctypes.byref(device), wanted=1)
-    assert "abacus" in message, message
-    call(library, "gpur_device_open", b"cpu", None, ctypes.byref(device))
-    call(library, "gpur_device_get_info", device, ctypes.byref(info))
-    assert info.name == b"cpu" and not info.is_cuda and info.threads >= 1
-    rows_appended_are_drawn(library, device)
-    library.gpur_device_close(device)
-    print(f"test_ctypes: {members} sizes and offsets, {constants} constants and {functions} functions agree, {ROWS} "
-          f"rows went in and {BATCH} came out")
+    text = header_text()
+    constants, functions = header_constants(text), header_functions(text)
+    check_equal("constant", {name: value for name, value in vars(mirror).items()
+                             if name.isupper() and isinstance(value, int)}, constants)
+    check_equal("struct", {name: [mirror_member(*member) for member in struct._fields_]
+                           for name, struct in STRUCTS.items()}, header_structs(text, constants))
+    check_equal("function", mirror.FUNCTIONS, functions)
+    mirror.load(sys.argv[1])
+    print(f"test_ctypes: {len(constants)} constants, {len(STRUCTS)} structs and {len(functions)} functions agree")
 
 
 main()

@@ -4,17 +4,14 @@
 import os
 import shutil
 import subprocess
-import sys
 from pathlib import Path
 
 INCLUDE = Path(__file__).resolve().parents[2] / "include"
 WARNINGS = ["-Wall", "-Wextra", "-Wpedantic", "-Wshadow", "-Wconversion", "-Werror"]
 
 
-def compilers(chosen, known):
-    """The one CMake was given first, then those known by name; each once."""
-    paths = (shutil.which(name) for name in (chosen, *known) if name)
-    return list(dict.fromkeys(path for path in paths if path))
+def compilers(*names):
+    return sorted({shutil.which(name) for name in names if name} - {None})
 
 
 def compiles(compiler, flags, header):
@@ -26,15 +23,12 @@ def compiles(compiler, flags, header):
 def main():
     headers = sorted(str(path.relative_to(INCLUDE)) for path in INCLUDE.rglob("*.h"))
     assert len(headers) >= 6, headers
-    c = compilers(os.environ.get("CC"), ("gcc", "clang", "cc"))
-    cxx = compilers(os.environ.get("CXX"), ("g++", "clang++"))
-    if not c:
-        print("skipped: no C compiler by the names CC, gcc, clang or cc")
-        sys.exit(77)
+    c = compilers(os.environ.get("CC"), "gcc", "clang", "cc")
+    cxx = compilers(os.environ.get("CXX"), "g++", "clang++")
+    assert c, "no C compiler by the names CC, gcc, clang or cc"
     for header in headers:
         for compiler in c:
             compiles(compiler, ["-x", "c", "-std=c99"], header)
-            compiles(compiler, ["-x", "c", "-std=c11"], header)
         for compiler in cxx:
             compiles(compiler, ["-x", "c++", "-std=c++17"], header)
     print(f"test_headers_alone: {len(headers)} headers with {', '.join(c + cxx)}")

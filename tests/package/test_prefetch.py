@@ -2,7 +2,7 @@
 """A kernel's function that does nothing but prefetch is still called, by every compiler that is here.
 
 gcc takes such a function for one without effect, and drops calls of it that it does not inline: nothing fails, and
-every draw waits for memory. The first argument is the compiler of the build.
+every sample waits for memory. The first argument is the compiler of the build.
 """
 
 import platform
@@ -40,8 +40,7 @@ def main():
     if platform.machine() != "x86_64":
         print(f"skipped: it looks for the instructions of x86_64, and this is {platform.machine()}")
         sys.exit(77)
-    found = (shutil.which(name) for name in (sys.argv[1], "gcc", "clang"))
-    compilers = list(dict.fromkeys(path for path in found if path))
+    compilers = {shutil.which(name) for name in (sys.argv[1], "gcc", "clang")} - {None}
     for compiler in compilers:
         for which in ("gpur_prefetch", "gpur_prefetch_l2"):
             hints = hints_in(compiler, which)

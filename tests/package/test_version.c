@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The version is written once: header, library, build info and package (argv[1]) say the same. */
+/* Header, library, build info and package (argv[1]) have one version. Strict C99, linked with the shared library. */
 #include <gpureplay.h>
 #include <stdio.h>
 #include <string.h>

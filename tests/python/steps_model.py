@@ -1,15 +1,16 @@
 # SPDX-License-Identifier: MIT
-"""A model of `add`: environments with random steps, and the transitions that these steps make, computed one by one from
-the episodes: n steps, stacks of frames, three autoreset modes."""
+"""The model of `add`: environments with random steps, and the transitions that these steps make, computed one by one
+from the episodes: n steps, stacks of frames, three autoreset modes."""
 
 import gpureplay
 import numpy as np
 
 MODES = ("disabled", "next_step", "same_step")
-TRACKED = {  # of buffers whose library tracks episodes: settings of the World, fields beside Gymnasium's
+EXTRAS = {"tag": ((), "float32"), **{f"extra_{at}": ((1 + at % 3,), "float32") for at in range(40)}}  # fields
+TRACKED = {  # of buffers whose library tracks episodes: settings of the Model, fields beside Gymnasium's
     "n steps": ({"n_step": 3}, {}),
-    "linked stacks": ({"stack": 3}, {"tag": "float32"}),
-    "linked frames of n steps": ({"stack": 3, "n_step": 3, "gives": "frames", "dtype": "float32"}, {}),
+    "stacks": ({"stack": 3}, EXTRAS),
+    "frames of n steps": ({"stack": 3, "n_step": 3, "observations": "frames", "dtype": "float32"}, {}),
     "previous": ({}, {"previous": "int64", "tag": "float32"}),
 }
 FRAME = (2, 3)
@@ -23,14 +24,14 @@ class Episode:
         self.frames, self.waiting, self.previous = [first], [], -1
 
 
-class World:
+class Model:
     """num_envs environments with random frames, rewards and ends. `rows`: the transitions, in the order of `add`."""
 
-    def __init__(self, seed, num_envs=2, mode="next_step", n_step=1, stack=1, pad="zero", axis="first", gives="stacks",
-                 dtype="uint8", gamma=0.9, clip=0.0):
+    def __init__(self, seed, num_envs=2, mode="next_step", n_step=1, stack=1, pad="zero", axis="first",
+                 observations="stacks", dtype="uint8", gamma=0.9, clip=0.0):
         self.random = np.random.default_rng(seed)
         self.num_envs, self.mode, self.n_step, self.gamma, self.clip = num_envs, mode, n_step, gamma, clip
-        self.stack, self.pad, self.axis, self.gives, self.dtype = stack, pad, axis, gives, dtype
+        self.stack, self.pad, self.axis, self.observations, self.dtype = stack, pad, axis, observations, dtype
         self.rows, self.episodes = [], [None] * num_envs
         self.over = [True] * num_envs
 
@@ -45,17 +46,18 @@ class World:
 
     def newest(self, episode):
         """The newest observation, as `add` is given it."""
-        return episode.frames[-1] if self.gives == "frames" else self.stacked(episode, len(episode.frames) - 1)
+        return episode.frames[-1] if self.observations == "frames" else self.stacked(episode, len(episode.frames) - 1)
 
     def fields(self, **more):
-        of = FRAME if self.gives == "frames" else (self.stack, *FRAME) if self.axis == "first" else (*FRAME, self.stack)
-        return {"obs": (of, self.dtype), "action": "int64", "reward": "float32", "next_obs": (of, self.dtype),
+        stack = (self.stack, *FRAME) if self.axis == "first" else (*FRAME, self.stack)
+        obs = FRAME if self.observations == "frames" else stack, self.dtype
+        return {"obs": obs, "action": "int64", "reward": "float32", "next_obs": obs,
                 "terminated": "bool", "truncated": "bool", **more}
 
     def settings(self):
         """The settings of a buffer that makes such transitions."""
         return {"num_envs": self.num_envs, "autoreset": self.mode, "n_step": self.n_step, "frame_stack": self.stack,
-                "stack_pad": self.pad, "stack_axis": self.axis, "observations": self.gives, "gamma": self.gamma,
+                "stack_pad": self.pad, "stack_axis": self.axis, "observations": self.observations, "gamma": self.gamma,
                 "reward_clip": self.clip, "device": "cpu"}
 
     def begin(self, env):
@@ -75,7 +77,8 @@ class World:
             rewards = [reward for _, _, reward, _ in episode.waiting]
             self.rows.append({
                 "obs": self.stacked(episode, at), "next_obs": self.stacked(episode, len(episode.frames) - 1),
-                "action": action, "tag": tag, "reward": sum(r * self.gamma**k for k, r in enumerate(rewards)), **ends,
+                "action": action, **extras(tag), **ends,
+                "reward": sum(r * self.gamma**k for k, r in enumerate(rewards)),
                 "discount": 0.0 if ends["terminated"] else self.gamma**len(rewards), "previous": episode.previous})
             episode.previous = len(self.rows) - 1
             episode.waiting.pop(0)
@@ -90,15 +93,15 @@ class World:
 
     def step_of(self, env):
         given = {"obs": self.newest(self.episodes[env]), "action": self.random.integers(0, 9),
-                 "reward": np.float32(self.random.normal()), "tag": np.float32(self.random.random()),
+                 "reward": np.float32(self.random.normal()), **extras(np.float32(self.random.random())),
                  "terminated": False, "truncated": False}
         if self.over[env]:
             self.begin(env)
             last = self.newest(self.episodes[env])
             return {**given, "next_obs": last, "final_obs": last}
-        return self.play(env, given)
+        return self.advance(env, given)
 
-    def play(self, env, given):
+    def advance(self, env, given):
         episode, kind = self.episodes[env], self.random.integers(0, 2 * LONGEST)
         reward = float(np.clip(given["reward"], -self.clip, self.clip)) if self.clip else float(given["reward"])
         episode.waiting.append((len(episode.frames) - 1, given["action"], reward, given["tag"]))
@@ -112,35 +115,41 @@ class World:
         return {**given, **ends, "next_obs": self.newest(self.episodes[env]), "final_obs": last}
 
 
-def make(way, mode="next_step", seed=5, num_envs=2, **settings):
-    """A buffer of these `settings`, and a World of its steps. way: as in TRACKED."""
-    of, fields = way
-    world = World(seed, mode=mode, num_envs=num_envs, **of)
-    return gpureplay.ReplayBuffer(10_000, world.fields(**fields), **{**world.settings(), **settings}), world
+def extras(tag):
+    """A row's values of EXTRAS."""
+    return {name: np.full(shape, tag + at, dtype) for at, (name, (shape, dtype)) in enumerate(EXTRAS.items())}
 
 
-def step_of(buffer, world):
+def make(kind, mode="next_step", seed=5, num_envs=2, **settings):
+    """A buffer of these `settings`, and a Model of its steps. kind: as in TRACKED."""
+    of, fields = kind
+    model = Model(seed, mode=mode, num_envs=num_envs, **of)
+    return gpureplay.ReplayBuffer(10_000, model.fields(**fields), **{**model.settings(), **settings}), model
+
+
+def step_of(buffer, model):
     """The next step, without values that are no fields of the buffer."""
     names = ("final_obs", "truncated", *(field.name for field in buffer.fields))
-    return {name: value for name, value in world.step().items() if name in names}
+    return {name: value for name, value in model.step().items() if name in names}
 
 
-def give(buffer, world, steps):
-    """Adds this many steps. `add` must return the counts of the model."""
+def give(buffer, model, steps, writer=None):
+    """Adds this many steps, whose arrays the environments then reuse. `add` must return the counts of the model."""
     for _ in range(steps):
-        before = len(world.rows)
-        assert buffer.add(**step_of(buffer, world)) == len(world.rows) - before
-    assert buffer.stats.appended == len(world.rows)
-    if buffer.capacity > 8 * len(world.rows):  # in a small one, rows leave in groups, and with their frames
-        assert len(buffer) == len(world.rows)
+        before, given = len(model.rows), step_of(buffer, model)
+        assert (writer or buffer).add(**given) == len(model.rows) - before
+        for values in given.values():
+            values.fill(0)
 
 
-def check(buffer, world, most=64):
-    """The buffer must hold the last transitions of the model."""
-    first = len(world.rows) - len(buffer)
-    assert len(buffer) > 0
-    for start in range(first, len(world.rows), most):
-        wanted = world.rows[start:start + most]
+def check(buffer, model, max_rows=64):
+    """The buffer must hold the last transitions of the model: all of them, if there is plenty of room. In a small one,
+    rows leave in groups, and with their frames."""
+    first = len(model.rows) - len(buffer)
+    assert len(buffer) > 0 and buffer.stats.appended == len(model.rows)
+    assert first == 0 or buffer.capacity <= 8 * len(model.rows)
+    for start in range(first, len(model.rows), max_rows):
+        wanted = model.rows[start:start + max_rows]
         batch = buffer.gather(range(start, start + len(wanted)))
         for name in batch.keys():
             if name not in ("weight", "id"):

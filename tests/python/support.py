@@ -48,6 +48,41 @@ def unaligned(values):
     return array
 
 
+def read_only(values):
+    values.setflags(write=False)
+    return values
+
+
+class Exporter:
+    """It has nothing but DLPack."""
+
+    def __init__(self, values):
+        self._values = values
+
+    def __dlpack__(self, **more):
+        return self._values.__dlpack__(**more)
+
+    def __dlpack_device__(self):
+        return 1, 0
+
+
+# The same numbers in other forms.
+FORMS = {
+    "arrays": lambda values: values,
+    "float64 and int64": lambda values: values.astype({"f": "f8", "i": "i8", "u": "i8", "b": "i4"}[values.dtype.kind]),
+    "big-endian": lambda values: values.astype(values.dtype.newbyteorder(">")),
+    "Fortran": np.asfortranarray,
+    "strided": lambda values: np.repeat(values, 2, axis=0)[::2],
+    "backwards": lambda values: values[::-1].copy()[::-1],
+    "read-only": lambda values: read_only(values.copy()),
+    "unaligned": unaligned,
+    "lists": lambda values: values.tolist(),
+    "tuples": lambda values: tuple(map(tuple, values.tolist())) if values.ndim > 1 else tuple(values.tolist()),
+    "memoryview": lambda values: memoryview(values) if values.dtype != np.float16 else values,
+    "subclass": lambda values: values.view(np.recarray),
+    "DLPack": Exporter,
+    "object with an array": lambda values: type("Holder", (), {"__array__": lambda _, *a, **more: values})(),
+}
 PACKAGE = Path(__file__).resolve().parents[2] / "src/python"
 SECONDS = 600  # before a program counts as hanging
 

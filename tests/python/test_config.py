@@ -4,7 +4,6 @@ the plan."""
 
 import functools
 import re
-import threading
 
 import gpureplay
 import gymnasium
@@ -34,7 +33,7 @@ AGENTS = {
     "default": {},
     "network": {"trunk": [64, (32, "tanh")], "head": "dueling", "hidden": 16, "seed": 3, "max_act_batch": 9},
     "optimizer": {"optimizer": "rmsprop_torch", "centered": 1, "learning_rate": (1e-3, 1e-4, 100), "clip_norm": 1},
-    "draws": {"distinct": True, "batch_size": 7, "exploration": (1.0, 0.05, 200)},
+    "samples": {"distinct": True, "batch_size": 7, "exploration": (1.0, 0.05, 200)},
 }
 PRESETS = ["melee-gpu", "melee-dqn", "melee-double", "nature-dqn", "nature-dueling", "apex-dqn", "cartpole"]
 
@@ -53,13 +52,13 @@ def test_a_buffer_made_from_its_config_is_the_same(name):
         # Defaults that were filled in are those of the library.
         assert gpureplay.ReplayBuffer.plan(capacity, NUMBERS, **settings) == gpureplay.ReplayBuffer.plan(
             capacity, NUMBERS, **{key: value for key, value in options.items() if key != "autoreset"})
-        assert config["max_batch"] == most(buffer)
+        assert config["max_batch"] == largest_batch(buffer)
         config["capacity"] = 0
         assert buffer.config["capacity"] == capacity
 
 
-def most(buffer):
-    """The largest batch that is drawn, by trying."""
+def largest_batch(buffer):
+    """The largest batch that `sample` accepts, by trying."""
     with pytest.raises(gpureplay.InvalidArgument) as refused:
         buffer.sample(2**40)
     return int(re.search(r"max_batch = (\d+)", str(refused.value))[1])
@@ -68,11 +67,12 @@ def most(buffer):
 def test_the_defaults_are_the_librarys_at_any_capacity():
     for layout in ("rows", "frames"):
         for capacity in (70, 1000, 20_000, 31_999, 40_000, 127_999, 200_000):
-            plan = gpureplay.ReplayBuffer.plan
-            with gpureplay.ReplayBuffer(capacity, NUMBERS, device="cpu", layout=layout) as buffer:
-                config = buffer.config
-            filled = {key: config[key] for key in ("max_batch", "block_rows", "extra_frames")}
-            assert plan(capacity, NUMBERS, layout=layout, **filled) == plan(capacity, NUMBERS, layout=layout), capacity
+            for more in ({}, {"n_step": 5}, {"frame_stack": 4}, {"frame_stack": 4, "n_step": 3}):
+                plan, settings = gpureplay.ReplayBuffer.plan, {"layout": layout, **more}
+                with gpureplay.ReplayBuffer(capacity, NUMBERS, device="cpu", **settings) as buffer:
+                    config = buffer.config
+                filled = {key: config[key] for key in ("max_batch", "block_rows", "extra_frames")}
+                assert plan(capacity, NUMBERS, **settings, **filled) == plan(capacity, NUMBERS, **settings), settings
 
 
 @pytest.mark.parametrize("name", AGENTS)
@@ -159,27 +159,13 @@ def test_actions_that_begin_elsewhere_are_refused_with_what_to_do():
 
 def test_more_observations_than_max_act_batch_are_acted_on():
     with gpureplay.ReplayBuffer(100, NUMBERS, device="cpu") as buffer:
-        small = gpureplay.DQN(buffer, 3, trunk=[16], seed=2, max_act_batch=7)
-        large = gpureplay.DQN(buffer, 3, trunk=[16], seed=2, max_act_batch=100)
+        small, large = (gpureplay.DQN(buffer, 3, trunk=[16], seed=2, max_act_batch=count) for count in (7, 100))
         obs = np.random.default_rng(1).normal(size=(100, 4)).astype(np.float32)
         for count in (1, 6, 7, 8, 14, 100):
             assert np.array_equal(small.act(obs[:count]), large.act(obs[:count])), count
             assert np.allclose(small.q_values(obs[:count]), large.q_values(obs[:count]), atol=1e-6), count
-        stop, equal = threading.Event(), np.tile(obs[0], (1024, 1))
-        trainer = threading.Thread(target=lambda: [large.train() for _ in iter(stop.is_set, True)])
-        buffer.extend(obs=obs, action=np.zeros(100, np.int32), reward=np.zeros(100, np.float32), next_obs=obs,
-                      terminated=np.zeros(100, bool))
-        trainer.start()
-        try:
-            for _ in range(30):  # one call is answered by one network, while another thread trains
-                answered = large.q_values(equal)
-                assert np.ptp(answered, axis=0).max() < 1e-6
-        finally:
-            stop.set()
-            trainer.join()
         random = small.act(np.zeros((3000, 4)), epsilon=1.0)
-        assert random.shape == (3000,) and (np.bincount(random, minlength=3) > 800).all()
-        assert small.stats.actions == 136 + 3000
+        assert (np.bincount(random, minlength=3) > 800).all() and small.stats.actions == 136 + 3000
 
 
 def test_every_space_fits_or_is_refused_at_once():
@@ -254,7 +240,7 @@ REFUSED = {
                      "extra_frames is -1; it must"),
     "observations": ({"observations": "pixels"}, ValueError, "observations is 'pixels'; it must be one of 'stacks', "
                      "'frames'"),
-    "packed frames": ({"observations": "frames"}, ValueError, 'observations is "frames" and layout "rows"; stacks '
+    "frames as rows": ({"observations": "frames"}, ValueError, 'observations is "frames" and layout "rows"; stacks '
                       'are made of frames by layout "frames"'),
     "steps without obs": ({"fields": {"x": "float32", "reward": "float32"}, "n_step": 2}, ValueError,
                           "there is no field 'obs'; with n_step above 1"),
@@ -308,10 +294,10 @@ def test_the_plan_takes_every_setting():
     frames = gpureplay.ReplayBuffer.plan(10_000, FRAME_FIELDS, frame_stack=4, observations="frames", num_envs=8,
                                          device="cpu")
     stacks = gpureplay.ReplayBuffer.plan(10_000, ATARI, frame_stack=4)
-    packed = gpureplay.ReplayBuffer.plan(10_000, ATARI, frame_stack=4, layout="rows", prioritized=True)
+    as_rows = gpureplay.ReplayBuffer.plan(10_000, ATARI, frame_stack=4, layout="rows", prioritized=True)
     assert frames == stacks and frames.frame_ring_bytes == frames.frames * 84 * 84 and frames.priority_bytes == 0
-    assert packed.frames == 0 and packed.ring_bytes > 7 * stacks.device_bytes
-    assert 8 * 10_000 < packed.priority_bytes < 20 * 10_000
+    assert as_rows.frames == 0 and as_rows.ring_bytes > 7 * stacks.device_bytes
+    assert 8 * 10_000 < as_rows.priority_bytes < 20 * 10_000
     with pytest.raises(TypeError, match=r"\['capacty'\] are no settings of a buffer; they are .*n_step"):
         gpureplay.ReplayBuffer.plan(10_000, ATARI, capacty=3)
 

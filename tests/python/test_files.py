@@ -5,20 +5,16 @@ import gpureplay
 import numpy as np
 import pytest
 from gpureplay import DQN, ReplayBuffer
-from support import needs_files
+from support import TRANSITION, block, needs_files
 
-FIELDS = {"obs": (5, "float32"), "action": ((), "int32"), "reward": ((), "float32"), "next_obs": (5, "float32"),
-          "terminated": ((), "bool"), "truncated": ((), "bool")}
+FIELDS = TRANSITION
 ROWS, CAPACITY = 150, 100
 
 pytestmark = needs_files
 
 
-def rows(count=ROWS):
-    rng = np.random.default_rng(1)
-    return {"obs": rng.random((count, 5), np.float32), "action": rng.integers(0, 3, count).astype(np.int32),
-            "reward": rng.random(count, np.float32), "next_obs": rng.random((count, 5), np.float32),
-            "terminated": rng.random(count) < 0.1, "truncated": np.zeros(count, bool)}
+def rows():
+    return {**block(FIELDS, 0, ROWS), "action": np.arange(ROWS) % 3}
 
 
 @pytest.fixture
@@ -78,7 +74,7 @@ def test_safetensors_opens_all_of_them(buffer, tmp_path):
     buffer.save(tmp_path / "replay")
     theirs = numpy_files.load_file(tmp_path / "replay")
     assert theirs["rows"].shape == (CAPACITY, 64) and theirs["checksums"].shape == (3,)
-    reward = theirs["rows"][:, 24:28].copy().view(np.float32)[:, 0]
+    reward = theirs["rows"][:, 16:20].copy().view(np.float32)[:, 0]
     assert (reward == rows()["reward"][-CAPACITY:]).all()
 
 
@@ -109,9 +105,9 @@ def test_files_tell_what_they_are(buffer, tmp_path):
 
 
 def test_progress_is_told_and_ends_it(buffer, tmp_path):
-    heard = []
-    buffer.save(tmp_path / "replay", lambda done, in_all: heard.append((done, in_all)))
-    assert heard and heard[-1][0] == heard[-1][1] == (tmp_path / "replay").stat().st_size
+    reported = []
+    buffer.save(tmp_path / "replay", lambda done, in_all: reported.append((done, in_all)))
+    assert reported and reported[-1][0] == reported[-1][1] == (tmp_path / "replay").stat().st_size
     with pytest.raises(gpureplay.Interrupted):
         buffer.load(tmp_path / "replay", lambda done, in_all: False)
     with pytest.raises(ZeroDivisionError):

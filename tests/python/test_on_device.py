@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """usage: python3 test_on_device.py [DEVICE] [unittest's own options]
 
-The package with PyTorch, CuPy and JAX on one device: arrays both ways, side streams, priorities, a learner. A library
+The package with PyTorch, CuPy and JAX on one device: arrays in and out, side streams, priorities, a learner. A library
 that is missing is skipped. Without the device all is skipped, with status 77. By itself, and under pytest, it takes the
 CPU and tests what can be tested there, so that on a GPU nothing but the GPU is new."""
 

@@ -68,7 +68,7 @@ def test_the_path_in_the_environment_must_be_a_file(tmp_path):
     assert f"ImportError: GPUREPLAY_LIBRARY is {missing!r}, where there is no file; it must be the path" in err
 
 
-def test_show_config_tells_what_is_here(capsys):
+def test_show_config_prints_what_is_here(capsys):
     gpureplay.show_config()
     out = capsys.readouterr().out
     assert f"gpureplay {gpureplay.__version__}" in out and f"library: {_library.path}" in out
@@ -103,23 +103,18 @@ def test_what_is_missing_comes_with_the_command(monkeypatch, capsys, built, driv
     assert ("GB free; it cannot train: cuBLAS was not found" in out) != trains
 
 
-@pytest.mark.parametrize("key, wanted", [
-    ("blas", "OpenBLAS, for quick matrix products on the CPU: `sudo apt install libopenblas-openmp-dev`"),
-    ("dnnl", "oneDNN, for quick convolutions on the CPU: `sudo apt install libdnnl-dev`"),
-    ("files", "cJSON and xxHash, for saving and loading: `sudo apt install libcjson-dev libxxhash-dev`"),
-])
-def test_what_was_not_built_in_comes_with_the_command(monkeypatch, capsys, key, wanted):
-    build = _show._build()
-    assert key in build
-    monkeypatch.setattr(_show, "_build", lambda: {**build, "blas": "", "dnnl": "", "files": "", key: "none, because"})
-    gpureplay.show_config()
-    _, _, missing = capsys.readouterr().out.partition("missing:")
-    found = [line.strip() for line in missing.splitlines() if "`sudo apt install lib" in line]
-    assert found == [f"{wanted} (Debian, Ubuntu), then `pip install --force-reinstall --no-cache-dir .` here"]
+def test_what_was_not_built_in_comes_with_the_command():
+    for key, wanted in (
+            ("blas", "OpenBLAS, for quick matrix products on the CPU: `sudo apt install libopenblas-openmp-dev`"),
+            ("dnnl", "oneDNN, for quick convolutions on the CPU: `sudo apt install libdnnl-dev`"),
+            ("files", "cJSON and xxHash, for saving and loading: `sudo apt install libcjson-dev libxxhash-dev`")):
+        assert key in _show._build()
+        assert _show._missing({"blas": "", "dnnl": "", "files": "", key: "none, because"}, "CUDA 13.0", False) == [
+            f"{wanted} (Debian, Ubuntu), then `pip install --force-reinstall --no-cache-dir .` here"]
 
 
 def test_what_this_build_lacks_comes_with_pips_command(monkeypatch):
-    """Beside CMake's, which the library knows alone."""
+    """Beside CMake's, which the library's own text has."""
     text = "made without cJSON or xxHash. Debian: apt install libcjson-dev, then configure and build again"
     monkeypatch.setattr(_library, "last_error", lambda: text)
     error = _library.failed(_c_api.UNAVAILABLE)
@@ -301,10 +296,6 @@ def test_a_user_is_told_of_a_slip_and_of_nothing_else(tmp_path):
     numbers = [int(line.split(":")[1]) for line in out.splitlines() if "user.py:" in line and ": error:" in line]
     refused = [USER.splitlines()[number - 1] for number in numbers]
     assert refused == ["buffer.smaple(32)", "for transition in batch:"], out
-
-
-def test_the_marker_is_shipped():
-    assert (ROOT / "src/python/gpureplay/py.typed").is_file()
 
 
 # gpureplay.sb3 where one of the frameworks is not installed.

@@ -4,9 +4,9 @@
 import gpureplay
 import numpy as np
 import pytest
-from gpureplay import _buffer, _config
+from gpureplay import _buffer
 from gpureplay._dlpack import DeviceArray
-from support import CudaDlpack, CudaInterface, unaligned
+from support import FORMS, CudaDlpack, CudaInterface
 
 # Updates and exponents.
 
@@ -16,7 +16,7 @@ OFFSET = np.float32(1e-6)
 
 
 def make(capacity=64, count=40, **settings):
-    made = gpureplay.ReplayBuffer(capacity, FIELDS, device="cpu", **{"prioritized": True, "max_batch": 32, **settings})
+    made = gpureplay.ReplayBuffer(capacity, FIELDS, device="cpu", **{"prioritized": True, "max_batch": 48, **settings})
     made.extend(obs=np.repeat(np.arange(count, dtype=np.float32), 2).reshape(count, 2))
     made.gather([0])  # which publishes them all: an update skips ids that are not published
     return made
@@ -29,44 +29,13 @@ def buffer():
 
 
 @pytest.fixture(params=["as it is", "without the extension"])
-def ways(request, monkeypatch):
+def each_path(request, monkeypatch):
     if request.param != "as it is":
         monkeypatch.setattr(_buffer, "_update_in_c", _buffer._never)
 
 
-def test_a_random_schedule_is_what_a_dict_gives(ways):
-    random = np.random.default_rng(3)
-    with make(count=1, block_rows=4) as buffer:
-        held, largest, invalid, stale = {0: np.float32(1)}, np.float32(1), 0, 0
-        for _ in range(150):
-            count = int(random.integers(1, 9))
-            buffer.extend(obs=np.zeros((count, 2), np.float32))
-            first = max(held) + 1
-            held.update(dict.fromkeys(range(first, first + count), largest))
-            buffer.sample(1)
-            held = dict(sorted(held.items())[-len(buffer):])
-            ids = random.integers(max(first - 70, 0), first + count, 12)
-            given = random.choice([0, 0.25, 1, 3, -1, np.nan, np.inf, 17], 12).astype(np.float32)
-            buffer.update_priorities(ids, given)
-            fine = (given >= 0) & (given < np.inf)
-            new = {}
-            for index, value, is_fine in zip(ids.tolist(), given + OFFSET, fine):
-                stale, invalid = stale + (is_fine and index not in held), invalid + (not is_fine)
-                if index in held and is_fine:
-                    new[index] = max(new.get(index, value), value)
-            held.update(new)
-            largest = max([largest, *new.values()])
-            wanted = random.choice(list(held), 20)
-            assert np.array_equal(buffer.get_priorities(wanted), [held[index] for index in wanted])
-        stats = buffer.priority_stats
-        kept = np.array(list(held.values()), np.float64)
-        assert (stats.max_priority, stats.min_priority) == (largest, kept.min()) and stats.nonzero == len(held)
-        assert np.isclose(stats.total, (kept**0.6).sum(), atol=len(held) * 2**-20) and buffer.check_priorities() == 0
-        assert stats.stale == stale > 0 and stats.invalid == invalid > 0
-
-
 def test_alpha_and_beta_are_read_and_set():
-    """A new exponent changes what is drawn; beta is a schedule until it is set."""
+    """A new exponent changes what is sampled; beta is a schedule until it is set."""
     with make(beta=(0.4, 1.0, 3)) as buffer:
         assert buffer.alpha == np.float32(0.6) and buffer.beta == np.float32(0.4)
         buffer.sample(4)
@@ -83,18 +52,12 @@ def test_alpha_and_beta_are_read_and_set():
         assert buffer.alpha == 1 and set(batch.ids.tolist()) == set(range(8)) and (batch.weights == 1).all()
 
 
-FORMS = {
-    "list": lambda array: array.tolist(), "strided": lambda array: np.repeat(array, 2)[::2], "unaligned": unaligned,
-    "read-only": lambda array: np.frombuffer(array.tobytes(), array.dtype),
-    "big-endian": lambda array: array.astype(array.dtype.newbyteorder(">")),
-}
-IDS = {"int64": lambda ids: ids, **FORMS, **{
-    name: lambda ids, name=name: ids.astype(name) for name in ("int32", "uint8", "uint64", "int16")}}
-VALUES = {"float32": lambda values: values, **FORMS, **{
-    name: lambda values, name=name: values.astype(name) for name in ("float64", "float16", "int64", "uint8")}}
+IDS = {**FORMS, **{name: lambda ids, name=name: ids.astype(name) for name in ("int32", "uint8", "uint64", "int16")}}
+VALUES = {**FORMS, **{name: lambda values, name=name: values.astype(name)
+                      for name in ("float64", "float16", "int64", "uint8")}}
 
 
-def test_tensors_are_taken_as_they_are(buffer, ways):
+def test_tensors_are_taken_as_they_are(buffer, each_path):
     torch = pytest.importorskip("torch")
     indices, priorities = torch.tensor([5, 2, 9]), torch.tensor([3.0, 1.0, 0.0])
     for ids, values in ((indices, priorities), (indices.int(), 2 * priorities.double())):
@@ -106,15 +69,16 @@ def test_tensors_are_taken_as_they_are(buffer, ways):
             buffer.update_priorities(indices, wrong)
 
 
-@pytest.mark.parametrize("ids, values", [*((ids, "float32") for ids in IDS), *(("int64", values) for values in VALUES),
-                                         ("int32", "float64"), ("list", "list")])
-def test_arrays_of_other_types_are_converted(buffer, ways, ids, values):
+@pytest.mark.parametrize("ids, values", [*((ids, "arrays") for ids in IDS), ("int32", "float64"), ("lists", "lists"),
+                                         *(("arrays", values) for values in VALUES)])
+def test_arrays_of_other_types_are_converted(buffer, each_path, ids, values):
     indices, priorities = np.array([5, 2, 9, 30]), np.array([3, 1, 0, 7], np.float32)
     buffer.update_priorities(IDS[ids](indices), VALUES[values](priorities))
-    assert np.array_equal(buffer.get_priorities(IDS[ids](indices)), priorities + OFFSET)
+    to_read = indices if ids == "DLPack" else IDS[ids](indices)
+    assert np.array_equal(buffer.get_priorities(to_read), priorities + OFFSET)
 
 
-def test_many_are_converted_at_once(ways):
+def test_many_are_converted_at_once(each_path):
     with make(capacity=8000, count=3000, max_batch=3000) as buffer:
         ids, values = np.arange(3000)[::-1].astype(np.int32), np.linspace(0, 5, 3000)
         for count in (1023, 1024, 1025, 3000):
@@ -123,13 +87,20 @@ def test_many_are_converted_at_once(ways):
             assert np.array_equal(buffer.get_priorities(ids[:count]), given.astype(np.float32) + OFFSET)
 
 
-def test_what_a_batch_holds_goes_back(buffer, ways):
+def test_what_a_batch_holds_goes_back(buffer, each_path):
     batch = buffer.sample(32)
     buffer.update_priorities(batch.indices, batch.obs[:, 0])
     assert np.array_equal(buffer.get_priorities(batch.ids), batch.obs[:, 0] + OFFSET)
     buffer.update_priorities([], [])
     buffer.update_priorities(np.zeros(0, np.int64), np.zeros(0, np.float32))
     assert buffer.priority_stats.updates == 32
+    largest = batch.obs.max() + OFFSET
+    buffer.update_priorities([*range(40), 9999, 1, 2], [2.0] * 39 + [0.5, 1.0, -1.0, np.nan])
+    stats, wanted = buffer.priority_stats, np.array([2.0] * 39 + [0.5]) + OFFSET
+    assert (stats.updates, stats.stale, stats.invalid, stats.nonzero) == (72, 1, 2, 40)
+    assert (stats.max_priority, stats.min_priority) == (largest, np.float32(0.5) + OFFSET)
+    assert buffer.check_priorities() == 0
+    assert np.isclose(stats.total, (wanted**stats.alpha).sum(), atol=1e-4) and stats.beta == np.float32(0.4)
 
 
 BAD = {
@@ -144,14 +115,14 @@ BAD = {
     "text": ([1], ["a"], TypeError, "priorities is <U1; it must be float32"),
     "huge priorities": ([1], [1e39], ValueError, r"priorities has 1e\+39 .* float32 holds"),
     "masked": ([1], np.ma.zeros(1, np.float32), TypeError, "priorities is a masked array"),
-    "too many": (np.zeros(33, int), np.zeros(33), gpureplay.InvalidArgument, "33"),
+    "too many": (np.zeros(49, int), np.zeros(49), gpureplay.InvalidArgument, "49"),
     "on a device": (CudaDlpack(), [1.0], TypeError, "ids is in the memory of a CUDA device"),
     "priorities on a device": ([1], CudaInterface((1,)), TypeError, "priorities is in the memory of a CUDA device"),
 }
 
 
 @pytest.mark.parametrize("case", BAD)
-def test_bad_priorities_change_nothing(buffer, ways, case):
+def test_bad_priorities_change_nothing(buffer, each_path, case):
     indices, priorities, error, text = BAD[case]
     before = buffer.priority_stats
     with pytest.raises(error, match=text):
@@ -201,7 +172,7 @@ OF_PRIORITIES = {
     "stats": lambda buffer: buffer.priority_stats, "alpha": lambda buffer: buffer.alpha,
     "beta": lambda buffer: buffer.beta, "set alpha": lambda buffer: setattr(buffer, "alpha", 0.5),
     "set beta": lambda buffer: setattr(buffer, "beta", 0.5),
-    "beta of a draw": lambda buffer: buffer.sample(1, beta=0.5),
+    "beta of a sample": lambda buffer: buffer.sample(1, beta=0.5),
 }
 
 
@@ -232,7 +203,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("case", REFUSED)
-def test_a_draw_that_is_refused_leaves_the_schedule_of_beta(case):
+def test_a_sample_that_is_refused_leaves_the_schedule_of_beta(case):
     given, error, text = REFUSED[case]
     with make_numbers(beta=(0.25, 0.75, 2)) as buffer:
         with pytest.raises(error, match=text):
@@ -244,7 +215,7 @@ def test_a_draw_that_is_refused_leaves_the_schedule_of_beta(case):
         assert found == [0.25, 0.5, 0.75]
 
 
-def test_a_draw_of_nothing_leaves_the_schedule_of_beta():
+def test_a_sample_of_too_few_leaves_the_schedule_of_beta():
     for flush in ("auto", "manual"):
         with make_numbers(count=0, beta=(0.25, 0.75, 2), flush=flush) as buffer:
             if flush == "manual":
@@ -256,20 +227,7 @@ def test_a_draw_of_nothing_leaves_the_schedule_of_beta():
             buffer.flush()
             buffer.sample(1, beta=0.5)
             assert buffer.beta == 0.5
-
-
-@pytest.mark.parametrize("settings", [
-    {}, {"capacity": 2}, {"capacity": 20_000}, {"max_batch": 7}, {"n_step": 5}, {"frame_stack": 4},
-    {"frame_stack": 4, "n_step": 3}, {"frame_stack": 2, "n_step": 5}, {"layout": "frames"},
-    {"frame_stack": 4, "capacity": 40_000},
-])
-def test_the_largest_batch_is_the_librarys(settings):
-    """The package computes the default, too, to refuse a batch before beta is set."""
-    shape = (settings.get("frame_stack", 3),)
-    fields = {"obs": (shape, "float32"), "action": "int32", "reward": "float32", "next_obs": (shape, "float32"),
-              "terminated": "bool", "truncated": "bool"}
-    with gpureplay.ReplayBuffer(fields=fields, device="cpu", **{"capacity": 200, **settings}) as buffer:
-        most = _config.max_batch_of(buffer._spec.config)
-        for count, error in ((most, gpureplay.TooFew), (most + 1, gpureplay.InvalidArgument)):
-            with pytest.raises(error):
-                buffer.sample(count)
+    with make_numbers(count=4, beta=(0.25, 0.75, 2), min_size=5) as buffer:
+        with pytest.raises(gpureplay.TooFew, match="min_size = 5"):
+            buffer.sample(1, beta=0.9)
+        assert buffer.beta == 0.25

@@ -1,12 +1,14 @@
 # SPDX-License-Identifier: MIT
-"""gpureplay.sb3 against Stable-Baselines3's own buffers: the same steps into both, the same tensors out of both;
-stored once, of several steps, by priority. Skipped where PyTorch or Stable-Baselines3 are missing. To run it, `pip
-install stable-baselines3` beside the package and pytest."""
+"""gpureplay.sb3 against Stable-Baselines3's own buffers: the same steps into both, the same tensors out of both; random
+schedules; pickles; priorities. Skipped where PyTorch or Stable-Baselines3 are missing. To run it, `pip install
+stable-baselines3` beside the package and pytest. GPUR_TEST_DEVICES: the devices of the schedules, as elsewhere."""
 
+import copy
+import os
 import pickle
+import random
 import re
 import types
-import warnings
 
 import numpy as np
 import pytest
@@ -15,346 +17,109 @@ torch = pytest.importorskip("torch")
 theirs = pytest.importorskip("stable_baselines3.common.buffers")
 
 import gymnasium  # noqa: E402 (after the skips)
-import stable_baselines3 as sb  # noqa: E402
 from gymnasium import spaces  # noqa: E402
-from stable_baselines3.common.env_util import make_vec_env  # noqa: E402
 from stable_baselines3.common.vec_env import DummyVecEnv, VecNormalize  # noqa: E402
-from torch.nn.functional import smooth_l1_loss  # noqa: E402
 
 import gpureplay  # noqa: E402
 from gpureplay import sb3  # noqa: E402
 from gpureplay._accelerator import fast  # noqa: E402
-from gpureplay.sb3 import _joined  # noqa: E402
+from gpureplay.sb3 import PrioritizedReplayBuffer, ReplayBuffer, _joined  # noqa: E402
 
-OBS, DONES, REWARDS = 0, 3, 4  # in a batch
+OBS, REWARDS = 0, 4  # in a batch
 BOX = spaces.Box(-1.0, 1.0, (3,), np.float32)
 IMAGE = spaces.Box(0, 255, (2, 5, 4), np.uint8)
 DICT = spaces.Dict({"seen": IMAGE, "felt": BOX, "room": spaces.Discrete(7)})
 TWO, ARM = spaces.Discrete(2), spaces.Box(-1.0, 1.0, (2, 3), np.float32)
-SPACES = {"box": (BOX, TWO), "image": (IMAGE, TWO), "discrete": (spaces.Discrete(9), TWO), "dict": (DICT, ARM),
-          "multi": (spaces.MultiDiscrete([3, 4]), spaces.MultiDiscrete([2, 5])), "arm": (BOX, ARM)}
+SPACES = {"box": (BOX, TWO), "doubles": (spaces.Box(-9.0, 9.0, (3,), np.float64), ARM), "image": (IMAGE, ARM),
+          "discrete": (spaces.Discrete(900), TWO), "dict": (DICT, ARM),
+          "multi": (spaces.MultiDiscrete([3, 4]), spaces.MultiDiscrete([2, 5]))}
+ONCE, RETURNS = {"optimize_memory_usage": True}, {"n_steps": 3, "gamma": 0.9}
+KINDS = {"transitions": (ReplayBuffer, {}), "once": (ReplayBuffer, ONCE), "returns": (ReplayBuffer, RETURNS),
+         "returns, once": (ReplayBuffer, {**ONCE, **RETURNS}), "by priority": (PrioritizedReplayBuffer, {}),
+         "by priority, once": (PrioritizedReplayBuffer, ONCE),
+         "returns by priority": (PrioritizedReplayBuffer, RETURNS)}
 
 
-def pair(space, action_space, steps, envs, **settings):
-    return tuple(kind.ReplayBuffer(steps * envs, space, action_space, device="cpu", n_envs=envs, **settings)
-                 for kind in (sb3, theirs))
-
-
-def dict_pair(space, action_space, steps, envs):
-    ours = sb3.ReplayBuffer(steps * envs, space, action_space, device="cpu", n_envs=envs)
-    return ours, theirs.DictReplayBuffer(steps * envs, space, action_space, device="cpu", n_envs=envs)
-
-
-def seen(space, envs):
+def observe(space, envs):
     """One observation of every environment, as a VecEnv gives it."""
     if isinstance(space, spaces.Dict):
-        return {key: seen(part, envs) for key, part in space.spaces.items()}
+        return {key: observe(part, envs) for key, part in space.spaces.items()}
     return np.stack([space.sample() for _ in range(envs)])
 
 
-def step(space, action_space, envs, draw):
-    """The arguments of one `add`; half of what is done was cut by the time limit."""
-    infos = [{"TimeLimit.truncated": bool(cut)} if cut else {} for cut in draw.integers(0, 2, envs)]
-    return (seen(space, envs), seen(space, envs), seen(action_space, envs), draw.normal(size=envs),
-            draw.integers(0, 2, envs).astype(bool), infos)
-
-
-def fill(buffers, space, action_space, envs, steps, seed=5):
-    draw = np.random.default_rng(seed)
-    for part in (space, action_space):
-        part.seed(seed)
-    for _ in range(steps):
-        given = step(space, action_space, envs, draw)
-        for buffer in buffers:
-            buffer.add(*pickle.loads(pickle.dumps(given)))
-
-
-def same(ours, theirs):
-    """Dtype, shape and every bit, of tensors and of dicts of them."""
-    if isinstance(theirs, dict):
-        assert ours.keys() == theirs.keys()
-        return all(same(ours[key], theirs[key]) for key in theirs)
-    return ours.dtype == theirs.dtype and torch.equal(ours, theirs)
-
-
-def drawn(buffers, positions, env=None):
-    """What each gives for these positions."""
-    got = []
-    for buffer in buffers:
-        np.random.seed(11)
-        batch = buffer._get_samples(positions, env) if len(positions) else None
-        assert batch is None or batch.discounts is None
-        got.append([] if batch is None else batch[:5])
-    return got
-
-
-@pytest.mark.parametrize("envs", [1, 3])
-@pytest.mark.parametrize("name", SPACES)
-@pytest.mark.parametrize("steps", [1, 9, 20, 47])
-def test_the_same_positions_give_the_same_tensors(name, envs, steps):
-    space, action_space = SPACES[name]
-    buffers = (dict_pair if name == "dict" else pair)(space, action_space, 20, envs)
-    fill(buffers, space, action_space, envs, steps)
-    for attribute in ("pos", "full", "buffer_size", "n_envs", "device", "obs_shape", "action_dim"):
-        assert getattr(buffers[0], attribute) == getattr(buffers[1], attribute), attribute
-    assert buffers[0].size() == buffers[1].size() == min(steps, 20)
-    positions = np.arange(buffers[0].size())
-    assert all(same(*both) for both in zip(*drawn(buffers, positions)))
-
-
-@pytest.mark.skipif(fast is None, reason="the extension module is not here, or is switched off")
-@pytest.mark.parametrize("envs", [1, 3])
-@pytest.mark.parametrize("once", [False, True])
-@pytest.mark.parametrize("name", SPACES)
-def test_an_ordinary_step_is_taken_by_the_extension(name, once, envs, monkeypatch):
-    """In the shapes of Stable-Baselines3, so that Python neither checks, reshapes nor copies."""
-    space, action_space = SPACES[name]
-    if once and name == "dict":
-        pytest.skip("observations of a Dict space are not stored once")
-    buffer = sb3.ReplayBuffer(60, space, action_space, device="cpu", n_envs=envs, optimize_memory_usage=once)
-    obs = [seen(space, envs) for _ in range(12)]
-
-    def add(number, done=False):
-        buffer.add(obs[number], obs[number + 1], seen(action_space, envs), np.zeros(envs), np.full(envs, done),
-                   [{"other": 1}] * envs)
-
-    add(0)  # what each environment's episode is at is asked of the library once
-    monkeypatch.setattr(buffer, "_shaped", lambda name, value: pytest.fail(f"{name} was checked in Python"))
-    for number in range(1, 11):
-        add(number, done=number == 5)
-    assert buffer.size() == 11
-    buffer.close()
-
-
-def test_without_timeouts_done_is_done():
-    buffers = pair(BOX, TWO, 20, 2, handle_timeout_termination=False)
-    fill(buffers, BOX, TWO, 2, 20)
-    ours, wanted = drawn(buffers, np.arange(20))
-    assert same(ours[DONES], wanted[DONES]) and 0 < ours[DONES].sum() < 20
-
-
-def normalizing(space, envs):
-    """A VecNormalize with statistics. Its environments are never stepped."""
-    class Still(gymnasium.Env):
-        observation_space, action_space = space, TWO
-
-    env = VecNormalize(DummyVecEnv([Still] * envs))
-    draw = np.random.default_rng(3)
-    for rms in env.obs_rms.values() if isinstance(space, spaces.Dict) else [env.obs_rms]:
-        rms.mean, rms.var = draw.normal(size=rms.mean.shape), draw.uniform(0.5, 2, rms.var.shape)
-    env.ret_rms.var = np.float64(3.7)
-    return env
-
-
-@pytest.mark.parametrize("space", [BOX, spaces.Dict({"a": BOX, "b": spaces.Box(-9, 9, (2, 2), np.float32)})],
-                         ids=["box", "dict"])
-def test_a_vec_normalize_is_honored(space):
-    buffers = (dict_pair if isinstance(space, spaces.Dict) else pair)(space, TWO, 20, 2)
-    fill(buffers, space, TWO, 2, 20)
-    env = normalizing(space, 2)
-    (ours, wanted), raw = drawn(buffers, np.arange(20), env), drawn(buffers, np.arange(20))[0]
-    assert all(same(*both) for both in zip(ours, wanted))
-    assert not same(ours[REWARDS], raw[REWARDS]) and not same(ours[OBS], raw[OBS])
-
-
-def ids_of(buffer, batch):
-    """Which steps these are: `fill_counting` wrote their numbers into the rewards."""
-    return batch.rewards[:, 0].numpy().astype(int)
-
-
-def fill_counting(buffer, steps):
-    for number in range(steps):
-        obs = np.full((1, 3), number, np.float32)
-        buffer.add(obs, obs + 1, np.array([number % 2]), np.array([number]), np.array([False]), [{}])
-
-
-def test_a_step_is_drawn_from_right_after_it_was_added():
-    buffer = sb3.ReplayBuffer(100, BOX, TWO, device="cpu")
-    fill_counting(buffer, 1)
-    assert ids_of(buffer, buffer.sample(4)).tolist() == [0] * 4
-
-
-def test_tensors_are_the_batchs_memory_and_stay_as_they_are():
-    buffer = sb3.ReplayBuffer(1000, BOX, TWO, device="cpu")
-    fill_counting(buffer, 300)
-    held = buffer.sample(64)
-    before = [tensor.clone() for tensor in held[:5]]
-    pointers = {tensor.data_ptr() for tensor in held[:5]}
-    assert len(pointers) == 5 and all(pointer % 256 == 0 for pointer in pointers)
-    drawn_meanwhile = set()
-    for _ in range(1000):
-        drawn_meanwhile.add(buffer.sample(64).observations.data_ptr())
-    assert all(torch.equal(*both) for both in zip(held[:5], before)) and not drawn_meanwhile & pointers
-    assert len(drawn_meanwhile) < 10  # and not a copy of their own each
-    buffer.close()
-    assert all(torch.equal(*both) for both in zip(held[:5], before))
-
-
-def test_draws_follow_numpys_seed_or_their_own():
-    def draws(numpy_seed, seed=None):
-        np.random.seed(numpy_seed)
-        buffer = sb3.ReplayBuffer(100, BOX, TWO, device="cpu", seed=seed)
-        fill_counting(buffer, 100)
-        return ids_of(buffer, buffer.sample(50)).tolist()
-
-    assert draws(1) == draws(1) != draws(2)
-    assert draws(1, seed=7) == draws(2, seed=7) != draws(1, seed=8)
-
-
-@pytest.mark.parametrize("steps", [0, 12, 47])
-def test_a_pickle_keeps_transitions_and_positions(steps):
-    ours, wanted = pair(BOX, TWO, 20, 2)
-    fill((ours, wanted), BOX, TWO, 2, steps)
-    copies = pickle.loads(pickle.dumps(ours)), wanted
-    for more in (0, 5, 30):
-        fill(copies, BOX, TWO, 2, more, seed=more)
-        assert copies[0].pos == wanted.pos and copies[0].full == wanted.full
-        ours_drawn, wanted_drawn = drawn(copies, np.arange(wanted.size()))
-        assert all(same(*both) for both in zip(ours_drawn, wanted_drawn))
-    assert ours.size() == min(steps, 20)
-
-
-def test_reset_forgets_and_extend_adds_steps():
-    buffers = pair(BOX, TWO, 20, 1)
-    fill(buffers, BOX, TWO, 1, 30)
-    draw = np.random.default_rng(0)
-    steps = [step(BOX, TWO, 1, draw) for _ in range(7)]
-    for buffer in buffers:
-        buffer.reset()
-        assert buffer.size() == buffer.pos == 0 and not buffer.full
-        buffer.extend(*zip(*steps))
-    assert buffers[0].size() == buffers[1].size() == 7
-    assert all(same(*both) for both in zip(*drawn(buffers, np.arange(7))))
-    with pytest.raises(ValueError, match=r"\[2, 1"):
-        buffers[0].extend([1, 2], [1])
-
-
-@pytest.mark.parametrize("capacity, batch", [(300, 256), (3, 2), (2, 1), (100_000, 4096), (50, 64), (5000, 4999),
-                                             (2, 2), (100, 100), (10, 1000), (20_000, 10_000)])
-def test_a_small_buffer_gives_large_batches(capacity, batch):
-    buffer = sb3.ReplayBuffer(capacity, BOX, TWO, device="cpu")
-    fill_counting(buffer, 5)
-    drawn = buffer.sample(batch)
-    assert all(len(tensor) == batch for tensor in drawn[:5]) and drawn.discounts is None
-    assert (drawn.observations[:, 1:2] == drawn.rewards).all()
-
-
-def test_the_parts_of_a_large_batch_are_other_draws():
-    buffer = sb3.ReplayBuffer(100, BOX, TWO, device="cpu", max_batch=37, seed=3)
-    fill_counting(buffer, 100)
-    parts = ids_of(buffer, buffer.sample(2 * 37)).reshape(2, 37)
-    assert (parts[0] != parts[1]).any()
-
-
-def test_observations_of_a_dict_are_joined_by_key():
-    buffer, _ = dict_pair(DICT, ARM, 20, 1)
-    fill([buffer], DICT, ARM, 1, 20)
-    batch = buffer.sample(50)
-    assert {key: tensor.shape for key, tensor in batch.observations.items()} == {
-        "felt": (50, 3), "room": (50, 1), "seen": (50, 2, 5, 4)} and batch.actions.shape == (50, 6)
-
-
-@pytest.mark.parametrize("shape", [(5, 3), (5, 3, 4), (5, 3, 4, 2)])
-def test_swap_and_flatten_is_theirs(shape):
-    array = np.arange(np.prod(shape)).reshape(shape)
-    ours, wanted = (kind.ReplayBuffer.swap_and_flatten(array) for kind in (sb3, theirs))
-    assert ours.shape == wanted.shape and (ours == wanted).all()
-
-
-def test_it_counts_as_theirs():
-    assert isinstance(sb3.ReplayBuffer(10, BOX, TWO, device="cpu"), theirs.ReplayBuffer)
-
-
-@pytest.mark.parametrize("change, error, words", [
-    ({"obs": np.zeros((2, 4))}, ValueError, r"obs has shape \(2, 4\); it must be \(2, 3\)"),
-    ({"obs": np.zeros((3, 2))}, ValueError, r"obs has shape \(3, 2\); it must be \(2, 3\)"),
-    ({"action": np.zeros(3, int)}, ValueError, r"action has shape \(3,\); it must be \(2, 1\)"),
-    ({"obs": np.ma.zeros((2, 3))}, TypeError, "obs is a masked array; it must be an array without a mask"),
-    ({"action": np.zeros(2)}, TypeError, "action is float64; it must be int64"),
-    ({"reward": np.array([0, np.nan])}, ValueError, "reward.*NaN"),
-    ({"infos": [{}]}, ValueError, "infos has 1 entries; it must have 2"),
-    ({"infos": {}}, TypeError, "infos is a dict"),
-])
-def test_a_bad_step_is_refused_and_changes_nothing(change, error, words):
-    buffer = sb3.ReplayBuffer(40, BOX, TWO, device="cpu", n_envs=2)
-    good = {"obs": np.zeros((2, 3)), "next_obs": np.zeros((2, 3)), "action": np.zeros(2, int), "reward": np.zeros(2),
-            "done": np.zeros(2), "infos": [{}, {}]}
-    buffer.add(**good)
-    with pytest.raises(error, match=words):
-        buffer.add(**{**good, **change})
-    assert buffer.size() == 1 and len(buffer._replay) == 2
-
-
-def test_what_it_cannot_do_is_refused():
-    with pytest.raises(ValueError, match="'meta'; it must be"):
-        sb3.ReplayBuffer(10, BOX, TWO, device="meta")
-    with pytest.raises(TypeError, match="action_space is Dict"):
-        sb3.ReplayBuffer(10, BOX, spaces.Dict({"a": TWO}), device="cpu")
-    buffer = sb3.ReplayBuffer(10, BOX, TWO, device="cpu", max_batch=4)
-    with pytest.raises(gpureplay.TooFew):
-        buffer.sample(4)
-    fill_counting(buffer, 3)
-    with pytest.raises(gpureplay.InvalidArgument, match="count is 0"):
-        buffer.sample(0)
-    for positions in ([3], [-1]):
-        with pytest.raises(IndexError, match="they must be 0 to 2"):
-            buffer._get_samples(positions)
-
-
-# Observations stored once, and n-step returns: the same episodes into both.
-
-
-DOUBLES = spaces.Box(-9.0, 9.0, (3,), np.float64)
-EPISODE_SPACES = {"box": (DOUBLES, TWO), "image": (spaces.Box(0, 255, (2, 5, 4), np.uint8), ARM),
-          "discrete": (spaces.Discrete(900), spaces.MultiDiscrete([2, 5]))}
-ONCE = {"optimize_memory_usage": True}
+def choose(done, one, other):
+    """`one` where an environment is done, else `other`."""
+    if isinstance(one, dict):
+        return {key: choose(done, one[key], other[key]) for key in one}
+    return np.where(done.reshape(-1, *[1] * (one.ndim - 1)), one, other)
 
 
 class Episodes:
-    """The steps that an agent adds. Episodes end, terminated or truncated, after random numbers of steps."""
+    """The random steps that an agent adds. Episodes end, terminated or truncated, after random numbers of steps. The
+    reward of a transition is its number and a tenth. stack: observations are stacks of so many frames."""
 
-    def __init__(self, space, action_space, envs, length=6, seed=1, stack=0):
+    def __init__(self, space, action_space, envs=1, length=6, seed=1, stack=0):
         self._spaces, self._envs, self._length, self._stack = (space, action_space), envs, length, stack
-        self._draw = np.random.default_rng(seed)
+        self._random = np.random.default_rng(seed)
         for part in self._spaces:
             part.seed(seed)
-        self.obs = self._seen([None] * envs)
-        self.episodes = envs
+        self.obs, self.rows = self._observe([None] * envs), []
+        self.count = envs  # episodes
 
-    def _seen(self, before):
-        """One observation of every environment; with stacks, behind the frames of the one before, or of zeros."""
-        fresh = np.stack([self._spaces[0].sample() for _ in range(self._envs)])
-        if self._stack:
-            for env, old in enumerate(before):
-                fresh[env, :-1] = 0 if old is None else old[1:]
+    def _observe(self, before):
+        fresh = observe(self._spaces[0], self._envs)
+        for env, old in enumerate(before if self._stack else ()):
+            fresh[env, :-1] = 0 if old is None else old[1:]
         return fresh
 
     def step(self):
-        draw, envs = self._draw, self._envs
-        done = draw.integers(0, self._length, envs) == 0
-        cut = done & (draw.integers(0, 2, envs) == 0)
-        next_obs = self._seen(self.obs)
-        action = np.stack([self._spaces[1].sample() for _ in range(envs)])
-        infos = [{"TimeLimit.truncated": True} if one else {} for one in cut]
-        given = self.obs, next_obs, action, draw.normal(size=envs), done, infos
-        start = self._seen([None] * envs)
-        self.obs = np.where(done.reshape(-1, *[1] * (next_obs.ndim - 1)), start, next_obs)
-        self.episodes += int(done.sum())
+        """The arguments of `add`."""
+        envs, number = self._envs, len(self.rows) + np.arange(self._envs)
+        done = self._random.integers(0, self._length, envs) == 0
+        cut = done & (self._random.integers(0, 2, envs) == 0)
+        next_obs, action = self._observe(self.obs), observe(self._spaces[1], envs)
+        given = self.obs, next_obs, action, number + 0.1, done, [{"TimeLimit.truncated": True} if one else {}
+                                                                 for one in cut]
+        self.rows += [(env, *given[:3], done[env] & ~cut[env]) for env in range(envs)]
+        self.obs = choose(done, self._observe([None] * envs), next_obs)
+        self.count += int(done.sum())
         return given
 
+    def add(self, buffers, steps):
+        for _ in range(steps):
+            given = self.step()
+            for buffer in buffers:
+                buffer.add(*copy.deepcopy(given))
 
-def episode_pair(name, envs, steps, kind=theirs.ReplayBuffer, **settings):
-    made = {"device": "cpu", "n_envs": envs}
-    more = {key: settings[key] for key in ("n_steps", "gamma") if key in settings}
-    return (sb3.ReplayBuffer(steps * envs, *EPISODE_SPACES[name], **made, **settings),
-            kind(steps * envs, *EPISODE_SPACES[name], **made, **more))
+    def check(self, batch, size):
+        """The tensors are those of the transitions whose rewards the batch has. Returns their numbers."""
+        assert len(batch.actions) == len(batch.dones) == size and batch.rewards.shape == (size, 1)
+        numbers = batch.rewards[:, 0].cpu().numpy().astype(int)
+        for at, number in enumerate(numbers):
+            env, *wanted, done = self.rows[number]
+            for found, values in zip((batch.observations, batch.next_observations, batch.actions), wanted):
+                for key, array in values.items() if isinstance(values, dict) else ((..., values),):
+                    tensor = found[key][at].cpu().numpy()
+                    assert (tensor == array[env].astype(np.float32).reshape(tensor.shape)).all()
+            assert batch.dones[at] == done
+        return numbers
 
 
-def play(buffers, episodes, steps):
-    for _ in range(steps):
-        given = episodes.step()
-        for buffer in buffers:
-            buffer.add(*pickle.loads(pickle.dumps(given)))
+def make(kind="by priority", steps=100, capacity=100, envs=1, space=BOX, action=TWO, **settings):
+    """A buffer with that many steps, and their Episodes."""
+    buffer_class, more = KINDS[kind]
+    episodes = Episodes(space, action, envs, length=10)
+    buffer = buffer_class(capacity * envs, space, action, **{"device": "cpu", "n_envs": envs, **more, **settings})
+    episodes.add([buffer], steps)
+    return buffer, episodes
+
+
+def same(ours, wanted):
+    """Dtype, shape and every bit, of tensors and of dicts of them. Ours has no float64."""
+    if isinstance(wanted, dict):
+        return {*ours} == {*wanted} and all(same(ours[key], wanted[key]) for key in wanted)
+    wanted = wanted.to(torch.float32) if wanted.dtype == torch.float64 else wanted
+    return ours.dtype == wanted.dtype and torch.equal(ours, wanted)
 
 
 def positions_of(ours):
@@ -364,57 +129,10 @@ def positions_of(ours):
     return (steps % room if size == min(ours._steps, room) else np.arange(size)), steps % room
 
 
-def at(buffer, positions):
+def at(buffer, positions, env=None):
+    """The tensors of these positions, of environments that depend on NumPy's seed."""
     np.random.seed(3)
-    return buffer._get_samples(positions)
-
-
-def same_rows(ours, wanted):
-    return all(one.dtype == other.dtype and torch.equal(one, other) for one, other in zip(ours[:5], wanted[:5]))
-
-
-@pytest.mark.parametrize("envs", [1, 3])
-@pytest.mark.parametrize("name", EPISODE_SPACES)
-@pytest.mark.parametrize("handled", [True, False])
-def test_observations_stored_once_give_the_same_tensors(name, envs, handled):
-    buffers = episode_pair(name, envs, 200, handle_timeout_termination=handled, **ONCE)
-    buffers[1].handle_timeout_termination = handled
-    episodes = Episodes(*EPISODE_SPACES[name], envs, length=20)
-    for steps in (1, 30, 150, 333):
-        play(buffers, episodes, steps)
-        size, all_steps = buffers[0].size(), min(buffers[1].pos + 200 * buffers[1].full, 200)
-        assert all_steps * 0.9 < size <= all_steps and buffers[0].pos == buffers[1].pos
-        ours, wanted = map(at, buffers, positions_of(buffers[0]))
-        if name == "box":
-            wanted = [tensor.to(torch.float32) for tensor in wanted[:5]]
-            wanted[1] = wanted[1].to(torch.int64)
-        assert same_rows(ours, wanted) and (steps < 300 or 0 < ours.dones.sum() < size)
-    assert buffers[0]._replay.stats.frames_stored == 514 * envs + episodes.episodes - np.count_nonzero(
-        buffers[0]._replay._writer._tracker.envs.state == 0)
-
-
-def test_frames_of_stacks_are_stored_once():
-    space = spaces.Box(1, 255, (4, 6, 5), np.uint8)
-    made = [sb3.ReplayBuffer(300, space, TWO, device="cpu", **ONCE, frame_stack=4),
-            theirs.ReplayBuffer(300, space, TWO, device="cpu")]
-    episodes = Episodes(space, TWO, 1, length=30, stack=4)
-    play(made, episodes, 250)
-    positions = positions_of(made[0])
-    assert same_rows(*map(at, made, positions)) and len(positions[0]) == 250
-    assert made[0]._replay.stats.frames_stored <= 250 + episodes.episodes
-    assert made[0]._replay.plan(300, made[0]._fields, **{key: made[0]._settings[key] for key in (
-        "layout", "frame_stack", "stack_axis")}, max_batch=made[0]._max_batch).frame_bytes == 30
-
-
-def n_step_transitions(buffer, steps, envs):
-    """theirs.ReplayBuffer, of every step and environment, oldest first."""
-    found = []
-    for step in range(steps):
-        for env in range(envs):
-            with pytest.MonkeyPatch.context() as patch:
-                patch.setattr(np.random, "randint", lambda *_, size, env=env, **__: np.full(size, env))
-                found.append(buffer._get_samples(np.array([step])))
-    return found
+    return buffer._get_samples(positions, env)[:5]
 
 
 def all_of(buffer):
@@ -424,78 +142,123 @@ def all_of(buffer):
     return _joined([buffer._samples(buffer._replay.gather(part), None) for part in parts])
 
 
+# The same tensors as of theirs.
+
+
+@pytest.mark.parametrize("envs", [1, 3])
+@pytest.mark.parametrize("name", SPACES)
+@pytest.mark.parametrize("handled", [True, False])
+@pytest.mark.parametrize("settings", [{}, ONCE], ids=["transitions", "once"])
+def test_the_same_positions_give_the_same_tensors(name, envs, handled, settings):
+    """With observations stored once, each is stored once."""
+    if settings and name == "dict":
+        pytest.skip("observations of a Dict space are not stored once")
+    wanted_class = theirs.DictReplayBuffer if name == "dict" else theirs.ReplayBuffer
+    both = {"device": "cpu", "n_envs": envs, "handle_timeout_termination": handled}
+    ours = ReplayBuffer(200 * envs, *SPACES[name], **both, **settings)
+    other = wanted_class(200 * envs, *SPACES[name], **both)
+    assert isinstance(ours, theirs.ReplayBuffer)
+    episodes = Episodes(*SPACES[name], envs, length=20)
+    for steps in (1, 30, 150, 333):
+        episodes.add([ours, other], steps)
+        for attribute in ("pos", "full", "buffer_size", "n_envs", "device", "obs_shape", "action_dim"):
+            assert getattr(ours, attribute) == getattr(other, attribute), attribute
+        assert other.size() * (0.9 if settings else 1) <= ours.size() <= other.size()
+        found, wanted = (at(buffer, positions) for buffer, positions in zip((ours, other), positions_of(ours)))
+        assert all(same(*tensors) for tensors in zip(found, wanted))
+        assert steps < 300 or 0 < found[3].sum() < ours.size()
+    if settings:
+        not_begun = np.count_nonzero(ours._replay._writer._tracker.envs.state == 0)
+        assert ours._replay.stats.frames_stored == 514 * envs + episodes.count - not_begun
+
+
+def test_frames_of_stacks_are_stored_once():
+    space = spaces.Box(1, 255, (4, 6, 5), np.uint8)
+    made = [ReplayBuffer(300, space, TWO, device="cpu", **ONCE, frame_stack=4),
+            theirs.ReplayBuffer(300, space, TWO, device="cpu")]
+    episodes = Episodes(space, TWO, 1, length=30, stack=4)
+    episodes.add(made, 250)
+    positions = positions_of(made[0])
+    assert all(same(*tensors) for tensors in zip(*map(at, made, positions))) and len(positions[0]) == 250
+    assert made[0]._replay.stats.frames_stored <= 250 + episodes.count
+    assert made[0]._replay.plan(300, made[0]._fields, **{key: made[0]._settings[key] for key in (
+        "layout", "frame_stack", "stack_axis")}, max_batch=made[0]._max_batch).frame_bytes == 30
+
+
+@pytest.mark.skipif(fast is None, reason="the extension module is not here, or is switched off")
+@pytest.mark.parametrize("envs", [1, 3])
+@pytest.mark.parametrize("kind", ["transitions", "once"])
+@pytest.mark.parametrize("name", SPACES)
+def test_an_ordinary_step_is_taken_by_the_extension(name, kind, envs, monkeypatch):
+    """In the shapes of Stable-Baselines3, so that Python neither checks, reshapes nor copies."""
+    if kind == "once" and name == "dict":
+        pytest.skip("observations of a Dict space are not stored once")
+    # The first step asks the library where each environment's episode is.
+    buffer, episodes = make(kind, steps=1, envs=envs, space=SPACES[name][0], action=SPACES[name][1])
+    monkeypatch.setattr(buffer, "_shaped", lambda name, value: pytest.fail(f"{name} was checked in Python"))
+    for number in range(10):
+        obs, next_obs, action, reward, *_ = episodes.step()
+        buffer.add(obs, next_obs, action, reward, np.full(envs, number == 5), [{"other": 1}] * envs)
+        episodes.obs = next_obs
+    assert buffer.size() == 11
+
+
+@pytest.mark.parametrize("space", [BOX, spaces.Dict({"a": BOX, "b": spaces.Box(-9, 9, (2, 2), np.float32)})],
+                         ids=["box", "dict"])
+def test_a_vec_normalize_is_honored(space):
+    class Still(gymnasium.Env):
+        """It is never stepped."""
+
+        observation_space, action_space = space, TWO
+
+    env, numbers = VecNormalize(DummyVecEnv([Still] * 2)), np.random.default_rng(3)
+    for rms in env.obs_rms.values() if isinstance(space, spaces.Dict) else [env.obs_rms]:
+        rms.mean, rms.var = numbers.normal(size=rms.mean.shape), numbers.uniform(0.5, 2, rms.var.shape)
+    env.ret_rms.var = np.float64(3.7)
+    other_class = theirs.DictReplayBuffer if isinstance(space, spaces.Dict) else theirs.ReplayBuffer
+    ours, other = (kind(40, space, TWO, device="cpu", n_envs=2) for kind in (ReplayBuffer, other_class))
+    Episodes(space, TWO, 2).add([ours, other], 20)
+    found, wanted, raw = at(ours, np.arange(20), env), at(other, np.arange(20), env), at(ours, np.arange(20))
+    assert all(same(*tensors) for tensors in zip(found, wanted))
+    assert not same(found[REWARDS], raw[REWARDS]) and not same(found[OBS], raw[OBS])
+
+
+def n_step_transitions(buffer, steps, envs):
+    """theirs.NStepReplayBuffer's, of every step and environment, oldest first."""
+    found = []
+    for step in range(steps):
+        for env in range(envs):
+            with pytest.MonkeyPatch.context() as patch:
+                patch.setattr(np.random, "randint", lambda *_, size, env=env, **__: np.full(size, env))
+                found.append(buffer._get_samples(np.array([step])))
+    return found
+
+
 @pytest.mark.parametrize("once", [False, True])
 @pytest.mark.parametrize("envs", [1, 3])
 @pytest.mark.parametrize("n_steps", [2, 3, 5])
 def test_returns_of_several_steps_are_theirs(n_steps, envs, once):
-    buffers = episode_pair("image", envs, 100, theirs.NStepReplayBuffer, n_steps=n_steps, gamma=0.9,
-                           optimize_memory_usage=once)
-    episodes = Episodes(*EPISODE_SPACES["image"], envs)
-    play(buffers, episodes, 90)
-    count = len(buffers[0]._replay)
+    both = {"device": "cpu", "n_envs": envs, "n_steps": n_steps, "gamma": 0.9}
+    ours = ReplayBuffer(100 * envs, *SPACES["image"], optimize_memory_usage=once, **both)
+    other = theirs.NStepReplayBuffer(100 * envs, *SPACES["image"], **both)
+    Episodes(*SPACES["image"], envs).add([ours, other], 90)
+    count, found = len(ours._replay), all_of(ours)
     assert 90 * envs - n_steps * envs < count <= 90 * envs or once
-    ours = all_of(buffers[0])
-    wanted = {one.observations.numpy().tobytes(): one for one in n_step_transitions(buffers[1], 90, envs)}
-    assert ours.discounts.shape == ours.rewards.shape == ours.dones.shape == (count, 1)
+    wanted = {one.observations.numpy().tobytes(): one for one in n_step_transitions(other, 90, envs)}
+    assert found.discounts.shape == found.rewards.shape == found.dones.shape == (count, 1)
     for row in range(count):
-        other = wanted[ours.observations[row].numpy().tobytes()]
-        assert torch.equal(ours.next_observations[row], other.next_observations[0])
-        assert torch.equal(ours.actions[row], other.actions[0]) and ours.dones[row] == other.dones[0]
-        assert torch.allclose(ours.rewards[row], other.rewards[0], atol=1e-6)
-        assert torch.allclose(ours.discounts[row], (1 - other.dones[0]) * other.discounts[0])
-    assert 0 < ours.dones.sum() < count and len(ours.discounts.unique()) == n_steps + 1
+        one = wanted[found.observations[row].numpy().tobytes()]
+        assert torch.equal(found.next_observations[row], one.next_observations[0])
+        assert torch.equal(found.actions[row], one.actions[0]) and found.dones[row] == one.dones[0]
+        assert torch.allclose(found.rewards[row], one.rewards[0], atol=1e-6)
+        assert torch.allclose(found.discounts[row], (1 - one.dones[0]) * one.discounts[0])
+    assert 0 < found.dones.sum() < count and len(found.discounts.unique()) == n_steps + 1
 
 
-def agent_of(kind, **settings):
-    env = make_vec_env("CartPole-v1", n_envs=2, seed=4)
-    return sb.DQN("MlpPolicy", env, seed=4, device="cpu", replay_buffer_class=kind, batch_size=32, learning_starts=50,
-                  buffer_size=5000, train_freq=1, gradient_steps=2, target_update_interval=40, **settings)
-
-
-class AtTheirPositions(sb3.ReplayBuffer):
-    def sample(self, batch_size, env=None):
-        return self._get_samples(np.random.randint(0, self.size(), size=batch_size), env)
-
-
-def weights_after(agent, steps):
-    agent.learn(steps)
-    return torch.cat([weight.flatten() for weight in agent.q_net.state_dict().values()])
-
-
-def test_an_agent_that_saves_memory_learns_the_same():
-    """Their own buffer cannot do that: with optimize_memory_usage it has no time limits."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    wanted = weights_after(agent_of(theirs.ReplayBuffer), 400)
-    ours = weights_after(agent_of(AtTheirPositions, optimize_memory_usage=True), 400)
-    torch.set_num_threads(threads)
-    assert torch.equal(ours, wanted)
-    with pytest.raises(ValueError, match="does not support optimize_memory_usage = True"):
-        agent_of(theirs.ReplayBuffer, optimize_memory_usage=True)
-
-
-@pytest.mark.parametrize("settings", [ONCE, {"replay_buffer_kwargs": {"n_steps": 3, "gamma": 0.99}},
-                                      {**ONCE, "replay_buffer_kwargs": {"n_steps": 3, "gamma": 0.99}}])
-def test_a_run_that_begins_anew_cuts_the_open_episodes(settings):
-    agent = agent_of(sb3.ReplayBuffer, **settings)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of theirs: the last trajectory will be truncated
-        for _ in range(3):
-            agent.learn(101)
-    replay = agent.replay_buffer._replay
-    count, ends = len(replay), agent.replay_buffer.n_steps
-    assert 306 - 2 * ends < count <= 306 and agent.replay_buffer.pos == 153
-    found = replay.gather(range(count))
-    later = np.arange(count)
-    follows = [any(np.array_equal(found.next_obs[row], found.obs[other]) for other in later) for row in range(count)]
-    cut = ~np.array(follows) & ~found.terminated
-    assert (ends == 1 and 4 <= cut.sum() <= 6) or ends == 3
-
-
-@pytest.mark.parametrize("settings", [{"n_steps": 3}, {**ONCE, "n_steps": 3}])
-def test_an_episode_that_is_broken_off_is_truncated(settings):
+@pytest.mark.parametrize("kind", ["returns", "returns, once"])
+def test_an_episode_that_is_broken_off_is_truncated(kind):
     """CleanRL reports a truncation only by another obs. The episodes of the other environments continue."""
-    buffer = sb3.ReplayBuffer(4000, DOUBLES, TWO, device="cpu", n_envs=4, handle_timeout_termination=False, **settings)
+    buffer, _ = make(kind, 0, 1000, 4, handle_timeout_termination=False)
     obs = np.zeros((4, 3), np.float32)
     obs[:, 0] = range(4)
     for step in range(300):
@@ -510,198 +273,238 @@ def test_an_episode_that_is_broken_off_is_truncated(settings):
     assert torch.bincount(lengths[env == 0].to(torch.int64)).tolist() == [0, 59, 59, 180]
 
 
-def in_old_words(buffer):
-    """The state that an older version would have pickled: some settings had other names."""
-    words = {new: old for old, new in sb3._RENAMED.items()}
-    state = buffer.__getstate__()
-    return {**state, "_settings": {words.get(name, name): words.get(value, value) if isinstance(value, str) else value
-                                   for name, value in state["_settings"].items()}}
+def test_reset_forgets_and_extend_adds_steps():
+    both = [kind(20, BOX, TWO, device="cpu") for kind in (ReplayBuffer, theirs.ReplayBuffer)]
+    episodes = Episodes(BOX, TWO)
+    episodes.add(both, 30)
+    steps = [episodes.step() for _ in range(7)]
+    for buffer in both:
+        buffer.reset()
+        assert buffer.size() == buffer.pos == 0 and not buffer.full
+        buffer.extend(*zip(*steps))
+        assert buffer.size() == 7
+    assert all(same(*tensors) for tensors in zip(*(at(buffer, np.arange(7)) for buffer in both)))
+    with pytest.raises(ValueError, match=r"\[2, 1"):
+        both[0].extend([1, 2], [1])
+    for shape in ((5, 3), (5, 3, 4), (5, 3, 4, 2)):
+        array = np.arange(np.prod(shape)).reshape(shape)
+        found, wanted = (kind.swap_and_flatten(array) for kind in (ReplayBuffer, theirs.ReplayBuffer))
+        assert found.shape == wanted.shape and (found == wanted).all()
 
 
-def test_a_pickle_of_older_names_is_read():
-    ours = sb3.ReplayBuffer(200, *EPISODE_SPACES["box"], device="cpu", n_envs=2, block_rows=8, **ONCE)
-    play([ours], Episodes(*EPISODE_SPACES["box"], 2), 30)
-    state = in_old_words(ours)
-    assert state["_settings"]["update_size"] == 8 and state["_settings"]["layout"] == "linked"
-    other = sb3.ReplayBuffer.__new__(sb3.ReplayBuffer)
-    other.__setstate__(state)
-    assert same_rows(ours.sample(64), other.sample(64)) and other._settings["block_rows"] == 8
+# Random schedules: batches of many sizes are sampled, held and dropped while steps are added, and no tensor changes.
 
 
-def test_a_pickle_goes_on_in_the_midst_of_episodes():
-    for settings in (ONCE, {"n_steps": 3}, {**ONCE, "n_steps": 3}):
-        ours = sb3.ReplayBuffer(200, *EPISODE_SPACES["box"], device="cpu", n_envs=2, **settings)
-        episodes = Episodes(*EPISODE_SPACES["box"], 2)
-        play([ours], episodes, 77)
-        other = pickle.loads(pickle.dumps(ours))
-        play([ours, other], episodes, 50)
-        assert (other.pos, other.size(), other.full) == (ours.pos, ours.size(), ours.full)
-        assert same_rows(ours.sample(64), other.sample(64)) and same_rows(ours.sample(64), other.sample(64))
+SIZES = (1, 31, 32, 33, 64, 65, 100, 128, 129, 256, 300, 511)
 
 
-BAD = {
-    "a Dict": (lambda: sb3.ReplayBuffer(10, spaces.Dict({"a": DOUBLES}), TWO, "cpu", 1, True), TypeError,
+@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("kind, space", [(kind, space) for kind, (_, settings) in KINDS.items() for space in (BOX, DICT)
+                                         if "n_steps" not in settings and (space is BOX or not settings)])
+@pytest.mark.parametrize("device", os.environ.get("GPUR_TEST_DEVICES", "cpu,cuda:0").split(","))
+def test_every_tensor_is_what_its_reward_says(device, kind, space, seed):
+    if device.startswith("cuda") and not torch.cuda.is_available():
+        pytest.skip(f"PyTorch has no {device} here")
+    by_priority, max_batch = "priority" in kind, None if "once" in kind else 256
+    try:
+        buffer, episodes = make(kind, 0, 300, 3, space, ARM, device=device, max_batch=max_batch)
+    except gpureplay.Unavailable as error:
+        pytest.skip(str(error))
+    schedule, held = random.Random(seed), []
+    for step in range(200):
+        call = schedule.choice(("add", "sample", "sample", "sample", "positions", "release"))
+        size = min(schedule.choice(SIZES), buffer._max_batch if by_priority else 10**9)
+        if step == 0 or call == "add":
+            episodes.add([buffer], schedule.choice((1, 1, 20)) if step else 1)
+        elif call == "release" and held:
+            held.pop(schedule.randrange(len(held)))
+        elif call != "release":
+            positions = np.array([schedule.randrange(buffer.size()) for _ in range(size)])
+            by_positions = call == "positions" and "once" not in kind
+            batch = buffer._get_samples(positions) if by_positions else buffer.sample(size)
+            numbers = episodes.check(batch, size)
+            assert numbers.min() >= len(episodes.rows) - 900  # of the last steps alone
+            assert batch.discounts is None
+            if by_priority:
+                assert (batch.indices.cpu().numpy() == numbers).all() and batch.weights.shape == (size, 1)
+                assert bool(((batch.weights > 0) & (batch.weights <= 1)).all())
+                buffer.update_priorities(batch.indices, torch.rand(size, 1).to(batch.weights.device))
+            if schedule.random() < 0.5 and len(held) < 9:
+                held.append((batch, size))
+        if schedule.random() < 0.1:
+            for each in held:
+                episodes.check(*each)
+    buffer.close()
+    for each in held:
+        episodes.check(*each)
+
+
+def test_tensors_are_the_batchs_memory():
+    buffer, _ = make("transitions", 300, 1000)
+    held = buffer.sample(64)
+    pointers = {tensor.data_ptr() for tensor in held[:5]}
+    assert len(pointers) == 5 and all(pointer % 256 == 0 for pointer in pointers)
+    later = {buffer.sample(64).observations.data_ptr() for _ in range(1000)}
+    assert not later & pointers and len(later) < 10  # and not a copy of their own each
+
+
+def test_samples_follow_numpys_seed_or_their_own():
+    def samples(numpy_seed, seed=None):
+        np.random.seed(numpy_seed)
+        return make("transitions", seed=seed)[0].sample(50).rewards.tolist()
+
+    assert samples(1) == samples(1) != samples(2)
+    assert samples(1, seed=7) == samples(2, seed=7) != samples(1, seed=8)
+
+
+@pytest.mark.parametrize("capacity, batch", [(300, 256), (3, 2), (2, 1), (100_000, 4096), (50, 64), (5000, 4999),
+                                             (10, 1000), (20_000, 10_000)])
+def test_a_small_buffer_gives_large_batches(capacity, batch):
+    """If they are joined of several, the parts are other samples."""
+    buffer, episodes = make("transitions", 5, capacity)
+    episodes.check(buffer.sample(batch), batch)
+    parts = make("transitions", max_batch=37, seed=3)[0].sample(2 * 37).rewards.reshape(2, 37)
+    assert (parts[0] != parts[1]).any()
+
+
+# Refusals.
+
+
+@pytest.mark.parametrize("change, error, words", [
+    ({"obs": np.zeros((2, 4))}, ValueError, r"obs has shape \(2, 4\); it must be \(2, 3\)"),
+    ({"obs": np.zeros((3, 2))}, ValueError, r"obs has shape \(3, 2\); it must be \(2, 3\)"),
+    ({"action": np.zeros(3, int)}, ValueError, r"action has shape \(3,\); it must be \(2, 1\)"),
+    ({"obs": np.ma.zeros((2, 3))}, TypeError, "obs is a masked array; it must be an array without a mask"),
+    ({"action": np.zeros(2)}, TypeError, "action is float64; it must be int64"),
+    ({"reward": np.array([0, np.nan])}, ValueError, "reward.*NaN"),
+    ({"infos": [{}]}, ValueError, "infos has 1 entries; it must have 2"),
+    ({"infos": {}}, TypeError, "infos is a dict"),
+])
+def test_a_bad_step_is_refused_and_changes_nothing(change, error, words):
+    buffer = ReplayBuffer(40, BOX, TWO, device="cpu", n_envs=2)
+    good = {"obs": np.zeros((2, 3)), "next_obs": np.zeros((2, 3)), "action": np.zeros(2, int), "reward": np.zeros(2),
+            "done": np.zeros(2), "infos": [{}, {}]}
+    buffer.add(**good)
+    with pytest.raises(error, match=words):
+        buffer.add(**{**good, **change})
+    assert buffer.size() == 1 and len(buffer._replay) == 2
+
+
+def three(**settings):
+    """A buffer of ten, with three steps."""
+    return make("transitions", 3, 10, **settings)[0]
+
+
+REFUSED = {
+    "a device": (lambda: three(device="meta"), ValueError, "'meta'; it must be"),
+    "a Dict of actions": (lambda: ReplayBuffer(10, BOX, spaces.Dict({"a": TWO}), device="cpu"), TypeError,
+                          "action_space is Dict"),
+    "too few": (lambda: ReplayBuffer(10, BOX, TWO, device="cpu").sample(4), gpureplay.TooFew, "empty"),
+    "none": (lambda: three().sample(0), gpureplay.InvalidArgument, "count is 0"),
+    "a position": (lambda: three()._get_samples([3]), IndexError, "they must be 0 to 2"),
+    "a position below": (lambda: three()._get_samples([-1]), IndexError, "they must be 0 to 2"),
+    "a Dict": (lambda: three(space=spaces.Dict({"a": BOX}), **ONCE), TypeError,
                "observation_space is Dict.*it must be one Box, Discrete"),
-    "stacks kept whole": (lambda: sb3.ReplayBuffer(10, DOUBLES, TWO, "cpu", frame_stack=4), ValueError,
-                          "frame_stack is 4; without optimize_memory_usage it must be 1"),
-    "another stack": (lambda: sb3.ReplayBuffer(10, DOUBLES, TWO, "cpu", 1, True, frame_stack=4), ValueError, "4"),
-    "n_steps": (lambda: sb3.ReplayBuffer(10, DOUBLES, TWO, "cpu", n_steps=65), ValueError, "65"),
-    "positions": (lambda: sb3.ReplayBuffer(10, DOUBLES, TWO, "cpu", n_steps=3)._get_samples(np.array([0])),
-                  NotImplementedError, "transitions of n_steps=3 have no positions; use `sample`"),
-    "another done": (lambda: sb3.ReplayBuffer(10, DOUBLES, TWO, "cpu", 1, True).dones.__setitem__(3, True), ValueError,
-                     r"dones\[3\] is set to True; only the last step's can be"),
+    "whole stacks": (lambda: three(frame_stack=4), ValueError,
+                     "frame_stack is 4; without optimize_memory_usage it must be 1"),
+    "another stack": (lambda: three(frame_stack=4, **ONCE), ValueError, "4"),
+    "n_steps": (lambda: three(n_steps=65), ValueError, "65"),
+    "positions of returns": (lambda: three(n_steps=3)._get_samples(np.array([0])), NotImplementedError,
+                             "transitions of n_steps=3 have no positions; use `sample`"),
+    "another done": (lambda: three(**ONCE).dones.__setitem__(5, True), ValueError,
+                     r"dones\[5\] is set to True; only the last step's can be"),
+    "parts by priority": (lambda: make(max_batch=20)[0].sample(21), ValueError,
+                          "batch_size is 21; it must be at most 20: make the buffer with max_batch="),
+    "alpha": (lambda: make(alpha=-1), gpureplay.InvalidArgument, "-1"),
 }
 
 
-@pytest.mark.parametrize("case", BAD)
-def test_what_once_and_n_steps_cannot_do_is_refused(case):
-    call, error, text = BAD[case]
+@pytest.mark.parametrize("case", REFUSED)
+def test_what_it_cannot_do_is_refused(case):
+    call, error, text = REFUSED[case]
     with pytest.raises(error, match=text):
         call()
 
 
-# gpureplay.sb3.PrioritizedReplayBuffer: what its samples have, and agents that use it.
+# Pickles.
 
 
-WIDE = spaces.Box(-9.0, 9.0, (3,), np.float32)
+def in_old_words(state):
+    """The state that an older version would have pickled: some settings had other names."""
+    words = {new: old for old, new in sb3._RENAMED.items()}
+    return {**state, "_settings": {words.get(name, name): words.get(value, value) if isinstance(value, str) else value
+                                   for name, value in state["_settings"].items()}}
 
 
-def make(steps=100, capacity=100, envs=1, space=WIDE, **settings):
-    """Of transitions whose reward is their number, and of which each tenth ends an episode."""
-    buffer = sb3.PrioritizedReplayBuffer(capacity, space, TWO, device="cpu", n_envs=envs, **settings)
-    for step in range(steps):
-        number = step * envs + np.arange(envs)
-        obs, next_obs = (np.repeat((number + more)[:, None], 3, axis=1).astype(np.float32) % 8 for more in (0, envs))
-        if isinstance(space, spaces.Dict):
-            obs, next_obs = {"a": obs}, {"a": next_obs}
-        buffer.add(obs, next_obs, number % 2, number, np.full(envs, step % 10 == 9), [{}] * envs)
-    return buffer
+@pytest.mark.parametrize("steps", [0, 12, 77])
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_pickle_goes_on_where_the_buffer_was(kind, steps):
+    """Also in the midst of episodes, and under the names of an older version."""
+    ours, episodes = make(kind, steps, 50, 2, block_rows=8)
+    if steps and "priority" in kind:
+        batch = ours.sample(8)
+        ours.update_priorities(batch.indices, batch.rewards)
+    other, old = pickle.loads(pickle.dumps(ours)), ReplayBuffer.__new__(type(ours))
+    state = in_old_words(copy.deepcopy(ours).__getstate__())
+    assert state["_settings"]["update_size"] == 8 and state["_settings"].get("layout", "linked") == "linked"
+    old.__setstate__(state)
+    for more in (0, 5, 50):
+        episodes.add([ours, other, old], more)
+        for copied in (other, old):
+            assert type(copied) is type(ours) and isinstance(copied, theirs.ReplayBuffer)
+            assert (copied.pos, copied.size(), copied.full) == (ours.pos, ours.size(), ours.full)
+            assert copied._settings["block_rows"] == 8
+            if ours.size():
+                assert all(same(*tensors) for tensors in zip(all_of(ours)[:5], all_of(copied)[:5]))
+        if ours._needs_file and ours.size():
+            found = [[tensor for tensor in buffer.sample(8) if tensor is not None] for buffer in (ours, other, old)]
+            assert all(torch.equal(one, two) and torch.equal(one, three) for one, two, three in zip(*found))
+            assert len(found[0]) == 5 + ("returns" in kind) + 2 * ("priority" in kind)
 
 
-def numbers(batch):
-    return batch.rewards[:, 0].to(torch.int64)
+@pytest.mark.parametrize("kind", ["by priority", "once", "returns"])
+def test_what_could_not_be_pickled_is_not_made(kind, monkeypatch):
+    """By a library without files; rows alone need none."""
+    info = gpureplay.lib.gpur_build_info()
+    monkeypatch.setattr(sb3, "lib", types.SimpleNamespace(
+        gpur_build_info=lambda: re.sub(b"\nfiles: .*", b"\nfiles: none, no saving and loading", info)))
+    with pytest.raises(gpureplay.Unavailable, match="save_replay_buffer.*apt install libcjson-dev libxxhash-dev"):
+        make(kind)
+    pickle.loads(pickle.dumps(ReplayBuffer(10, BOX, TWO, device="cpu")))
+
+
+# Priorities.
 
 
 @pytest.mark.parametrize("change", [
     lambda errors: errors, lambda errors: errors[:, None], lambda errors: errors.double(),
     lambda errors: errors.numpy(), lambda errors: errors.tolist(), lambda errors: errors.clone().requires_grad_()])
 def test_errors_come_in_many_forms(change):
-    buffer = make()
+    buffer, _ = make()
     batch = buffer.sample(20)
     errors = batch.indices / 4
     buffer.update_priorities(batch.indices, change(errors))
     assert np.allclose(buffer._replay.get_priorities(batch.indices.numpy()), errors.numpy() + 1e-6)
 
 
-def test_alpha_and_beta():
-    buffer = make(beta=(0.4, 1.0, 3), weight_norm="none", priority_offset=0.5)
+def test_alpha_beta_and_statistics():
+    buffer, _ = make(steps=150, beta=(0.4, 1.0, 3), weight_norm="none", priority_offset=0.5)
     assert buffer.alpha == np.float32(0.6) and buffer.beta == np.float32(0.4)
     for _ in range(4):
         buffer.sample(2)
     assert buffer.beta == 1.0
     buffer.alpha, buffer.beta = 0.0, 0.0
-    buffer.update_priorities(torch.tensor([1]), torch.tensor([3.5]))
-    assert buffer.alpha == 0 and buffer._replay.get_priorities([1]) == [4.0]
+    buffer.update_priorities(torch.tensor([0, 149, 148]), torch.tensor([1.0, 3.5, -1.0]))
+    stats = buffer.priority_stats
+    assert (stats.updates, stats.stale, stats.invalid, stats.max_priority) == (1, 1, 1, 4.0)
+    assert buffer.alpha == 0 and buffer._replay.get_priorities([149]) == [4.0]
     assert torch.equal(buffer.sample(9).weights, torch.ones(9, 1))
 
 
-@pytest.mark.parametrize("settings", [{}, {"n_steps": 3, "gamma": 0.9}, {"optimize_memory_usage": True}])
-def test_a_pickle_keeps_the_priorities(settings):
-    buffer = make(envs=2, steps=40, **settings)
-    batch = buffer.sample(8)
-    buffer.update_priorities(batch.indices, batch.rewards)
-    copy = pickle.loads(pickle.dumps(buffer))
-    assert type(copy) is sb3.PrioritizedReplayBuffer and isinstance(copy, theirs.ReplayBuffer)
-    for _ in range(3):
-        one, other = buffer.sample(8), copy.sample(8)
-        assert all(torch.equal(*both) for both in zip(one[:5] + one[6:], other[:5] + other[6:]))
-        assert len(one.weights.unique()) > 1
-        assert (one.discounts is None) == ("n_steps" not in settings) and copy.pos == buffer.pos == 40
-
-
-def test_a_batch_of_several_draws_is_refused():
-    buffer = make(max_batch=20)
-    with pytest.raises(ValueError, match="batch_size is 21; it must be at most 20: make the buffer with max_batch="):
-        buffer.sample(21)
-    with pytest.raises(gpureplay.InvalidArgument, match="-1"):
-        sb3.PrioritizedReplayBuffer(10, WIDE, TWO, device="cpu", alpha=-1)
-
-
-def test_a_small_buffer_draws_what_agents_want():
+def test_a_small_buffer_samples_what_agents_want():
     """Also with observations stored once."""
-    buffer = make(steps=1500, capacity=2000, optimize_memory_usage=True)
+    buffer, _ = make("by priority, once", steps=1500, capacity=2000)
     assert buffer.sample(256).weights.shape == (256, 1)
-    for capacity in range(2, 70):
-        small = sb3.PrioritizedReplayBuffer(capacity, WIDE, TWO, device="cpu", optimize_memory_usage=True)
-        assert small._max_batch == capacity // 2
+    for capacity in range(2, 70, 7):
+        assert make("by priority, once", 0, capacity)[0]._max_batch == capacity // 2
     assert sb3._max_batch_of(1_000_000, None, True) == 4096 and sb3._max_batch_of(16_000, None, True) == 2000
-
-
-def test_what_became_of_updates_is_told():
-    buffer = make(steps=150)
-    buffer.update_priorities(torch.tensor([0, 149, 148]), torch.tensor([1.0, 5.0, -1.0]))
-    stats = buffer.priority_stats
-    assert (stats.updates, stats.stale, stats.invalid) == (1, 1, 1) and stats.max_priority == np.float32(5 + 1e-6)
-
-
-UNSAVED = {
-    "priorities": (sb3.PrioritizedReplayBuffer, {}),
-    "observations stored once": (sb3.ReplayBuffer, {"optimize_memory_usage": True}),
-    "n steps": (sb3.ReplayBuffer, {"n_steps": 2}),
-}
-
-
-@pytest.mark.parametrize("case", UNSAVED)
-def test_what_could_not_be_pickled_is_not_made(case, monkeypatch):
-    """By a library without files; rows alone need none."""
-    kind, settings = UNSAVED[case]
-    told = gpureplay.lib.gpur_build_info()
-    monkeypatch.setattr(sb3, "lib", types.SimpleNamespace(
-        gpur_build_info=lambda: re.sub(b"\nfiles: .*", b"\nfiles: none, no saving and loading", told)))
-    with pytest.raises(gpureplay.Unavailable, match="save_replay_buffer.*apt install libcjson-dev libxxhash-dev"):
-        kind(10, WIDE, TWO, device="cpu", **settings)
-    pickle.loads(pickle.dumps(sb3.ReplayBuffer(10, WIDE, TWO, device="cpu")))
-
-
-class PrioritizedDQN(sb.DQN):
-    """Stable-Baselines3's DQN with weighed losses, whose errors become priorities."""
-
-    def train(self, gradient_steps, batch_size=100):
-        self.policy.set_training_mode(True)
-        self._update_learning_rate(self.policy.optimizer)
-        for _ in range(gradient_steps):
-            data = self.replay_buffer.sample(batch_size)
-            discounts = self.gamma if data.discounts is None else data.discounts
-            with torch.no_grad():
-                following = self.q_net_target(data.next_observations).max(dim=1, keepdim=True).values
-                target = data.rewards + (1 - data.dones) * discounts * following
-            value = self.q_net(data.observations).gather(1, data.actions)
-            loss = (data.weights * smooth_l1_loss(value, target, reduction="none")).mean()
-            self.policy.optimizer.zero_grad()
-            loss.backward()
-            torch.nn.utils.clip_grad_norm_(self.policy.parameters(), self.max_grad_norm)
-            self.policy.optimizer.step()
-            self.replay_buffer.update_priorities(data.indices, (target - value).abs())
-        self._n_updates += gradient_steps
-
-
-@pytest.fixture
-def one_thread():
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
-
-
-def test_an_agent_learns_by_priority(one_thread):
-    """With observations stored once and returns of three steps. The bound is test_sb3_agents.py's; seeds 1 to 3
-    gave 184, 222 and 267."""
-    agent = PrioritizedDQN("MlpPolicy", "CartPole-v1", seed=1, device="cpu", learning_rate=1e-3, buffer_size=20_000,
-                           replay_buffer_class=sb3.PrioritizedReplayBuffer, learning_starts=1000, batch_size=64,
-                           train_freq=4, gradient_steps=4, target_update_interval=128, exploration_fraction=0.3,
-                           exploration_final_eps=0.04, optimize_memory_usage=True,
-                           replay_buffer_kwargs={"n_steps": 3, "gamma": 0.99})
-    agent.learn(9000)
-    stats = agent.replay_buffer._replay.priority_stats
-    assert stats.updates >= 64 * agent._n_updates > 0 and stats.stale == 0
-    assert np.mean([episode["l"] for episode in list(agent.ep_info_buffer)[-10:]]) > 60

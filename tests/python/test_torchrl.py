@@ -34,11 +34,11 @@ def shown():
 @pytest.fixture
 def buffer():
     with gpureplay.ReplayBuffer(200, FIELDS, device="cpu", prioritized=True) as made:
-        draw, count = np.random.default_rng(1), 150
-        obs = draw.normal(size=(count, 4))
-        made.extend(obs=obs, action=draw.integers(0, 2, count), reward=obs[:, 0],
-                    next_obs=draw.normal(size=(count, 4)), terminated=draw.integers(0, 2, count).astype(bool),
-                    truncated=draw.integers(0, 2, count).astype(bool))
+        random, count = np.random.default_rng(1), 150
+        obs = random.normal(size=(count, 4))
+        made.extend(obs=obs, action=random.integers(0, 2, count), reward=obs[:, 0],
+                    next_obs=random.normal(size=(count, 4)), terminated=random.integers(0, 2, count).astype(bool),
+                    truncated=random.integers(0, 2, count).astype(bool))
         yield made
 
 

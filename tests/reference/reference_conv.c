@@ -2,7 +2,7 @@
 #include "reference/reference_conv.h"
 
 #include <math.h>
-#include <stddef.h>
+#include <string.h>
 
 void ref_conv_size(ref_conv *c)
 {
@@ -13,68 +13,56 @@ void ref_conv_size(ref_conv *c)
         c->columns++;
 }
 
-/* Calls `visit` for every product of which the convolution is made: indices of y, w and x. */
-typedef void (*ref_visit)(void *context, int y, int w, int x);
-
-static void visit_patch(const ref_conv *c, int i, int j, int f, ref_visit visit, void *context)
-{
-    const int y = (i * c->columns + j) * c->filters + f;
-    for (int u = 0; u < c->kernel; u++)
-        for (int v = 0; v < c->kernel; v++) {
-            const int row = i * c->stride - c->padding + u, column = j * c->stride - c->padding + v;
-            if (row < 0 || row >= c->height || column < 0 || column >= c->width)
-                continue;
-            for (int k = 0; k < c->channels; k++)
-                visit(context, y, ((f * c->kernel + u) * c->kernel + v) * c->channels + k,
-                      (row * c->width + column) * c->channels + k);
-        }
-}
-
-static void visit_all(const ref_conv *c, ref_visit visit, void *context)
-{
-    for (int i = 0; i < c->rows; i++)
-        for (int j = 0; j < c->columns; j++)
-            for (int f = 0; f < c->filters; f++)
-                visit_patch(c, i, j, f, visit, context);
-}
-
+/* The arrays of a convolution. Those that are NULL are neither read nor written. */
 typedef struct ref_sums {
     const double *x, *w, *dy;
     double *y, *size, *dx, *dw;
 } ref_sums;
 
-static void add_forward(void *context, int y, int w, int x)
+/* Adds every product of filter f at output pixel (i, j), at index `at` of y, to each sum that it belongs to. */
+static void add_products(const ref_conv *c, int i, int j, int f, int at, const ref_sums *s)
 {
-    const ref_sums *const s = context;
-    s->y[y] += s->x[x] * s->w[w];
-    if (s->size)
-        s->size[y] += fabs(s->x[x] * s->w[w]);
+    for (int u = 0; u < c->kernel; u++)
+        for (int v = 0; v < c->kernel; v++) {
+            const int row = i * c->stride - c->padding + u, column = j * c->stride - c->padding + v;
+            if (row < 0 || row >= c->height || column < 0 || column >= c->width)
+                continue;
+            for (int k = 0; k < c->channels; k++) {
+                const int w = ((f * c->kernel + u) * c->kernel + v) * c->channels + k;
+                const int x = (row * c->width + column) * c->channels + k;
+                if (s->y)
+                    s->y[at] += s->x[x] * s->w[w];
+                if (s->size)
+                    s->size[at] += fabs(s->x[x] * s->w[w]);
+                if (s->dx)
+                    s->dx[x] += s->dy[at] * s->w[w];
+                if (s->dw)
+                    s->dw[w] += s->dy[at] * s->x[x];
+            }
+        }
+}
+
+static void add_all(const ref_conv *c, const ref_sums *s)
+{
+    int at = 0;
+    for (int i = 0; i < c->rows; i++)
+        for (int j = 0; j < c->columns; j++)
+            for (int f = 0; f < c->filters; f++)
+                add_products(c, i, j, f, at++, s);
 }
 
 void ref_conv_forward(const ref_conv *c, const double *x, const double *w, double *y, double *size)
 {
-    ref_sums s = {x, w, NULL, y, size, NULL, NULL};
-    for (int i = 0; i < c->rows * c->columns * c->filters; i++) {
-        y[i] = 0;
-        if (size)
-            size[i] = 0;
-    }
-    visit_all(c, add_forward, &s);
-}
-
-static void add_backward(void *context, int y, int w, int x)
-{
-    const ref_sums *const s = context;
-    if (s->dx)
-        s->dx[x] += s->dy[y] * s->w[w];
-    if (s->dw)
-        s->dw[w] += s->dy[y] * s->x[x];
+    const size_t bytes = (size_t)(c->rows * c->columns * c->filters) * sizeof *y;
+    memset(y, 0, bytes);
+    if (size)
+        memset(size, 0, bytes);
+    add_all(c, &(ref_sums){.x = x, .w = w, .y = y, .size = size});
 }
 
 void ref_conv_backward(const ref_conv *c, const double *x, const double *w, const double *dy, double *dx, double *dw)
 {
-    ref_sums s = {x, w, dy, NULL, NULL, dx, dw};
-    visit_all(c, add_backward, &s);
+    add_all(c, &(ref_sums){.x = x, .w = w, .dy = dy, .dx = dx, .dw = dw});
 }
 
 void ref_conv_pixels(int height, int width, int channels, int planes, const float *from, double *to)

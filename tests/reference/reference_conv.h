@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Convolutions by their definition, in double: y[n, i, j, f] = sum x[n, i s - p + u, j s - p + v, c] w[f, u, v, c]. */
-#ifndef GPUR_REFERENCE_REFERENCE_CONV_H
-#define GPUR_REFERENCE_REFERENCE_CONV_H
+#pragma once
 
 #include <stdint.h>
 
@@ -21,5 +20,3 @@ void ref_conv_backward(const ref_conv *c, const double *x, const double *w, cons
 
 /* (C, H, W), or as it is (H, W, C), to (H, W, C). */
 void ref_conv_pixels(int height, int width, int channels, int planes, const float *from, double *to);
-
-#endif

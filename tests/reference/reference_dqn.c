@@ -132,12 +132,12 @@ int ref_copies_target(const gpur_learner_config *config, int64_t t)
 
 double ref_dqn_update(ref_net *net, const gpur_learner_config *config, int64_t t)
 {
-    const double limit = config->optimizer.clip_value, most = config->optimizer.clip_norm;
+    const double limit = config->optimizer.clip_value, max_norm = config->optimizer.clip_norm;
     const double raw = norm_of(net);
     for (int i = 0; i < net->tensors && limit > 0; i++)
         for (int j = 0; j < net->tensor[i].count; j++)
             net->tensor[i].g[j] = fmax(-limit, fmin(limit, net->tensor[i].g[j]));
-    const double norm = norm_of(net), scale = most > 0 && norm > most ? most / norm : 1;
+    const double norm = norm_of(net), scale = max_norm > 0 && norm > max_norm ? max_norm / norm : 1;
     for (int i = 0; i < net->tensors; i++) {
         ref_tensor *const r = &net->tensor[i];
         for (int j = 0; j < r->count; j++)

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Matrix products by their definition, in double. */
-#ifndef GPUR_REFERENCE_REFERENCE_GEMM_H
-#define GPUR_REFERENCE_REFERENCE_GEMM_H
+#pragma once
 
 #include "device/gemm.h"
 
@@ -12,5 +11,3 @@ gpur_gemm_shape reference_gemm_shape(int64_t m, int64_t n, int64_t k, int varian
  * magnitudes of what was added, which is what its rounding errors grow with. */
 double reference_gemm(const gpur_gemm_shape *shape, const float *a, const float *b, const float *c, int64_t row,
                       int64_t column, double *size);
-
-#endif

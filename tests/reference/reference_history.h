@@ -8,8 +8,7 @@
  * tails: Horgan et al. 2018]: reward = sum over i in [s, e) of gamma^(i - s) r(i), discount = gamma^(e - s), or 0 where
  * the task ended at e. It is there as soon as its last step is.
  */
-#ifndef GPUR_REFERENCE_REFERENCE_HISTORY_H
-#define GPUR_REFERENCE_REFERENCE_HISTORY_H
+#pragma once
 
 #include <stdint.h>
 
@@ -70,5 +69,3 @@ void history_add(history_rows *all, const history_row *row);
 void history_stack(const history *h, int64_t env, int64_t *tags);
 
 void history_rows_end(history_rows *all);
-
-#endif

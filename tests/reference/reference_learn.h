@@ -3,8 +3,7 @@
  * The learner's formulas again, naive, in double, from the papers: networks of convolutions and dense layers, heads,
  * losses, optimizers and a whole DQN step. Shares no code with kernels/ or src/.
  */
-#ifndef GPUR_REFERENCE_REFERENCE_LEARN_H
-#define GPUR_REFERENCE_REFERENCE_LEARN_H
+#pragma once
 
 #include "gpureplay.h"
 #include "reference/reference_conv.h"
@@ -19,12 +18,20 @@ typedef struct ref_tensor {
     double *w, *target, *g, *m, *v, *u; /* (count) */
 } ref_tensor;
 
+/* A dense layer or a convolution. */
+typedef struct ref_layer {
+    ref_tensor *weight, *bias;
+    int activation, is_conv;
+    ref_conv conv;
+} ref_layer;
+
 typedef struct ref_net {
     gpur_network_config config;
-    int features, width;           /* width: of the head's result */
-    int height, columns, channels; /* of the image that an observation is; height 0: it is none */
-    ref_conv conv[REF_DEPTH];      /* (convs) */
-    int convs;
+    int features;
+    int height, columns, channels; /* of the image that an observation is */
+    ref_layer trunk[REF_DEPTH];
+    ref_layer hidden[2], out[2]; /* (streams) of the head's streams; hidden only if config.hidden is above 0 */
+    int streams;
     ref_tensor tensor[REF_TENSORS];
     int tensors;
 } ref_net;
@@ -85,5 +92,3 @@ int ref_copies_target(const gpur_learner_config *config, int64_t t);
 
 /* Step t = 1, 2, ...: clips, updates, copies the target if it is time to. The norm of the gradient as it came. */
 double ref_dqn_update(ref_net *net, const gpur_learner_config *config, int64_t t);
-
-#endif

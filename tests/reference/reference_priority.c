@@ -38,13 +38,13 @@ static double largest_weight(const double *leaves, int64_t count, double beta)
     return largest;
 }
 
-void reference_weights(const double *leaves, int64_t count, const int64_t *drawn, int64_t batch, double beta, int norm,
-                       double *weights)
+void reference_weights(const double *leaves, int64_t count, const int64_t *sampled, int64_t batch, double beta,
+                       int norm, double *weights)
 {
     const int flat = sum_of(leaves, count) == 0.0;
     double largest = 0.0;
     for (int64_t b = 0; b < batch; b++) {
-        weights[b] = flat ? 1.0 : weight_of(leaves, count, drawn[b], beta);
+        weights[b] = flat ? 1.0 : weight_of(leaves, count, sampled[b], beta);
         largest = fmax(largest, weights[b]);
     }
     if (norm == REFERENCE_NORM_MEMORY && !flat)
@@ -65,20 +65,12 @@ static int64_t find(const double *leaves, int64_t count, uint64_t u)
 }
 
 int64_t reference_sample_by_priority(const double *leaves, int64_t count, uint64_t seed, uint32_t purpose,
-                                     uint64_t draw, int64_t b, int64_t batch, int stratified)
+                                     uint64_t sample, int64_t b, int64_t batch, int stratified)
 {
-    const uint32_t counter[4] = {(uint32_t)b, purpose, (uint32_t)draw, (uint32_t)(draw >> 32)};
-    uint32_t out[4];
-    uint64_t total = 0;
-    reference_philox(counter, seed, out);
-    const wide bits = (uint64_t)out[1] << 32 | out[0];
-    for (int64_t i = 0; i < count; i++)
-        total += (uint64_t)leaves[i];
-    if (total == 0)
-        return (int64_t)(bits * (uint64_t)count >> 64);
-    if (!stratified)
-        return find(leaves, count, (uint64_t)(bits * total >> 64));
-    const uint64_t parts = (uint64_t)batch, i = (uint64_t)b;
-    const uint64_t first = (uint64_t)((wide)total * i / parts), end = (uint64_t)((wide)total * (i + 1) / parts);
-    return find(leaves, count, first + (uint64_t)(bits * (end - first) >> 64));
+    const uint64_t total = (uint64_t)sum_of(leaves, count);
+    const uint64_t parts = stratified ? (uint64_t)batch : 1, part = stratified ? (uint64_t)b : 0;
+    const uint64_t first = (uint64_t)((wide)total * part / parts), end = (uint64_t)((wide)total * (part + 1) / parts);
+    const uint64_t n = total > 0 ? end - first : (uint64_t)count;
+    const uint64_t number = reference_random_below(seed, purpose, sample, (uint32_t)b, n);
+    return total > 0 ? find(leaves, count, first + number) : (int64_t)number;
 }

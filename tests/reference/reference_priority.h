@@ -2,29 +2,26 @@
 /*
  * Prioritized replay again, naive, in double [Schaul et al. 2016]: a list of priorities, and walks over it.
  */
-#ifndef GPUR_REFERENCE_REFERENCE_PRIORITY_H
-#define GPUR_REFERENCE_REFERENCE_PRIORITY_H
+#pragma once
 
 #include <stdint.h>
 
-/* p^alpha, kept to a multiple of 2^-20 between 2^-20 and 2^12 - 2^-20; 0 for p = 0. In units of 2^-20. */
+/* p^alpha, rounded to a multiple of 2^-20 between 2^-20 and 2^12 - 2^-20; 0 for p = 0. In units of 2^-20. */
 double reference_leaf(double p, double alpha);
 
 enum { REFERENCE_NORM_BATCH, REFERENCE_NORM_MEMORY, REFERENCE_NORM_NONE };
 
 /*
- * Importance weights (N P)^-beta of the rows `drawn` (batch) among `count` visible ones, divided by their largest, by
+ * Importance weights (N P)^-beta of the rows `sampled` (batch) among `count` visible ones, divided by their largest, by
  * the largest of all rows with a leaf, or by 1 [section 3.4]. All 1 where no row has a leaf.
  */
-void reference_weights(const double *leaves, int64_t count, const int64_t *drawn, int64_t batch, double beta, int norm,
-                       double *weights);
+void reference_weights(const double *leaves, int64_t count, const int64_t *sampled, int64_t batch, double beta,
+                       int norm, double *weights);
 
 /*
- * Row b of `batch` by draw number `draw` of a seed: Philox4x32-10 for the purpose, then a unit of part b of the sum of
- * leaves (`stratified`), or of all of it; of all rows alike where the sum is 0. Exact: leaves are whole numbers, their
- * sum is below 2^62.
+ * Row b of `batch` in sample number `sample` of a seed: Philox4x32-10 for the purpose, then a unit of part b of the sum
+ * of leaves (`stratified`), or of all of it; of all rows alike where the sum is 0. Exact: leaves are whole numbers with
+ * a sum below 2^53.
  */
 int64_t reference_sample_by_priority(const double *leaves, int64_t count, uint64_t seed, uint32_t purpose,
-                                     uint64_t draw, int64_t b, int64_t batch, int stratified);
-
-#endif
+                                     uint64_t sample, int64_t b, int64_t batch, int stratified);

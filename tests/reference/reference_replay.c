@@ -44,31 +44,31 @@ static void move_all(reference_replay *model, int from, int to)
 }
 
 /* Reserve and copy the oldest `count` staged rows. */
-static void feed(reference_replay *model, int64_t count)
+static void upload(reference_replay *model, int64_t count)
 {
     const int64_t in_flight =
-        reference_count(model, ROW_PUBLISH_NEXT) + model->looked + reference_count(model, ROW_PUBLISH_AFTER);
+        reference_count(model, ROW_PUBLISH_NEXT) + model->refreshed + reference_count(model, ROW_PUBLISH_AFTER);
     if (in_flight + count + model->max_batch > model->capacity) {
-        model->looked = 0;
+        model->refreshed = 0;
         move_all(model, ROW_PUBLISH_NEXT, ROW_VISIBLE);
         move_all(model, ROW_PUBLISH_AFTER, ROW_VISIBLE);
     }
-    int64_t held = count;
+    int64_t rows = count;
     for (int where = ROW_PUBLISH_AFTER; where <= ROW_VISIBLE; where++)
-        held += reference_count(model, where);
-    const int evicts = held > model->capacity;
-    for (; held > model->capacity; held--)
+        rows += reference_count(model, where);
+    const int evicts = rows > model->capacity;
+    for (; rows > model->capacity; rows--)
         model->rows[model->gone++] = ROW_GONE; /* visible ones: the oldest leave first */
     const int late = reference_count(model, ROW_PUBLISH_AFTER) > 0 || (evicts && model->launches > 0);
     for (; count > 0; count--)
         model->rows[reference_first(model, ROW_STAGED)] = late ? ROW_PUBLISH_AFTER : ROW_PUBLISH_NEXT;
 }
 
-static void feed_staged(reference_replay *model)
+static void upload_staged(reference_replay *model)
 {
     const int64_t staged = reference_count(model, ROW_STAGED);
     if (staged > 0)
-        feed(model, staged);
+        upload(model, staged);
 }
 
 static int goes_straight(const reference_replay *model, int64_t count)
@@ -82,7 +82,7 @@ void reference_stage(reference_replay *model, int64_t count)
     for (; count > 0; count--) {
         model->rows[model->count++] = ROW_STAGED;
         if (++model->block_filled == model->block_rows) {
-            feed_staged(model);
+            upload_staged(model);
             model->block_filled = 0;
         }
     }
@@ -100,19 +100,19 @@ void reference_append(reference_replay *model, int64_t count)
 
 void reference_append_arrays(reference_replay *model, int64_t count)
 {
-    feed_staged(model);
+    upload_staged(model);
     while (count > 0) {
         const int64_t rows = count < model->block_rows ? count : model->block_rows;
         for (int64_t i = 0; i < rows; i++)
             model->rows[model->count++] = ROW_STAGED;
-        feed(model, rows);
+        upload(model, rows);
         count -= rows;
     }
 }
 
 void reference_flush(reference_replay *model)
 {
-    feed_staged(model);
+    upload_staged(model);
     move_all(model, ROW_PUBLISH_AFTER, ROW_PUBLISH_NEXT);
 }
 
@@ -122,7 +122,7 @@ void reference_launch(reference_replay *model)
         reference_flush(model);
     move_all(model, ROW_PUBLISH_NEXT, ROW_VISIBLE);
     move_all(model, ROW_PUBLISH_AFTER, ROW_PUBLISH_NEXT);
-    model->looked = 0;
+    model->refreshed = 0;
     model->launches++;
 }
 
@@ -131,7 +131,7 @@ void reference_refresh(reference_replay *model)
     if (model->flush == GPUR_FLUSH_AUTO)
         reference_flush(model);
     else
-        model->looked += reference_count(model, ROW_PUBLISH_NEXT);
+        model->refreshed += reference_count(model, ROW_PUBLISH_NEXT);
     move_all(model, ROW_PUBLISH_NEXT, ROW_VISIBLE);
 }
 
@@ -157,29 +157,25 @@ void reference_philox(const uint32_t counter[4], uint64_t key, uint32_t out[4])
     }
 }
 
-/* floor(bits * n / 2^64) by schoolbook multiplication of 32-bit halves. */
-static uint64_t scaled(uint64_t bits, uint64_t n)
+uint64_t reference_random_below(uint64_t seed, uint32_t purpose, uint64_t step, uint32_t lane, uint64_t n)
 {
-    const uint64_t low = (bits & 0xffffffffu) * (n & 0xffffffffu);
-    const uint64_t cross = (bits >> 32) * (n & 0xffffffffu) + (low >> 32);
-    const uint64_t other = (bits & 0xffffffffu) * (n >> 32) + (cross & 0xffffffffu);
-    return (bits >> 32) * (n >> 32) + (cross >> 32) + (other >> 32);
-}
-
-int64_t reference_sample(const reference_replay *model, uint64_t seed, uint64_t draw, int64_t b)
-{
-    const uint32_t counter[4] = {(uint32_t)b, 1, (uint32_t)draw, (uint32_t)(draw >> 32)};
+    __extension__ typedef unsigned __int128 wide;
+    const uint32_t counter[4] = {lane, purpose, (uint32_t)step, (uint32_t)(step >> 32)};
     uint32_t out[4];
     reference_philox(counter, seed, out);
-    const uint64_t bits = (uint64_t)out[1] << 32 | out[0];
-    const uint64_t place = scaled(bits, (uint64_t)reference_count(model, ROW_VISIBLE));
-    return reference_first(model, ROW_VISIBLE) + (int64_t)place;
+    return (uint64_t)((wide)((uint64_t)out[1] << 32 | out[0]) * n >> 64);
+}
+
+int64_t reference_sample(const reference_replay *model, uint64_t seed, uint64_t sample, int64_t b)
+{
+    const uint64_t visible = (uint64_t)reference_count(model, ROW_VISIBLE);
+    return reference_first(model, ROW_VISIBLE) + (int64_t)reference_random_below(seed, 1, sample, (uint32_t)b, visible);
 }
 
 void reference_load(reference_replay *model)
 {
-    feed_staged(model);
+    upload_staged(model);
     move_all(model, ROW_PUBLISH_AFTER, ROW_VISIBLE);
     move_all(model, ROW_PUBLISH_NEXT, ROW_VISIBLE);
-    model->block_filled = model->looked = model->launches = 0;
+    model->block_filled = model->refreshed = model->launches = 0;
 }

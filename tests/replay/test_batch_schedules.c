@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Random schedules of everything that makes, redraws, exports and releases batches, with many sizes alive at once.
- * Every byte of a row follows from its id, so every array of every live batch, by whatever way it is read, is compared
- * with what its ids say.
+ * Random schedules of everything that makes, refills, exports and releases batches, with many sizes alive at once.
+ * Every byte of a row follows from its id, so every array of every live batch and every exported tensor is compared
+ * with what the ids require.
  */
 #include "base/status.h"
 #include "replay/sampler/dlpack.h"
@@ -10,275 +10,176 @@
 #include "test.h"
 
 #include <pthread.h>
-#include <stddef.h>
 
-/* One environment, episodes of EPISODE steps, observations of STACK frames: row `id` is step id % EPISODE of episode
- * id / EPISODE. */
-enum { STACK = 3, FRAME = 5, EPISODE = 7, CAPACITY = 900, MAX_BATCH = 256, MAX_LIVE = 14, THREADS = 3 };
-static const float gamma_used = 0.9f;
+enum { CAPACITY = 900, MAX_BATCH = 256, MAX_LIVE = 14, THREADS = 3, OBS = 15 };
+enum { OBS_FIELD, ACTION, NEXT_OBS, TERMINATED, ODD, REWARD, FIELDS };
 
-static const gpur_field fields[] = {{"obs", GPUR_UINT8, {STACK, FRAME}}, {"action", GPUR_INT64, {0}},
-                                    {"reward", GPUR_FLOAT32, {0}},       {"next_obs", GPUR_UINT8, {STACK, FRAME}},
-                                    {"terminated", GPUR_BOOL, {0}},      {"odd", GPUR_UINT8, {13}}};
-enum { FIELDS = sizeof fields / sizeof *fields };
-static const char *const names[] = {"obs", "action", "reward", "next_obs", "terminated", "odd", "discount"};
-enum { NAMES = sizeof names / sizeof *names, MAX_BYTES = STACK * FRAME };
-static const int64_t bytes_of[NAMES] = {STACK * FRAME, 8, 4, STACK *FRAME, 1, 13, 4};
-
-static unsigned char mixed(int64_t number, int64_t at)
-{
-    uint64_t x = (uint64_t)number * 0x9E3779B97F4A7C15ull + (uint64_t)at * 1000003u;
-    return (unsigned char)((x ^ x >> 29) * 0xBF58476D1CE4E5B9ull >> 56);
-}
-
-/* Frame `at` of an episode; before the first one there are zeros. */
-static void put_frame(int64_t episode, int64_t at, unsigned char *frame)
-{
-    for (int i = 0; i < FRAME; i++)
-        frame[i] = at < 0 ? 0 : mixed(1000 * episode + at, i);
-}
-
-/* All arrays of row `id`, in the order of names. */
-typedef struct row {
-    unsigned char obs[STACK * FRAME], next_obs[STACK * FRAME], odd[13];
-    int64_t action;
-    float reward, discount;
-    uint8_t terminated, truncated;
-} row;
-
-static row row_of(int64_t id)
-{
-    const int64_t episode = id / EPISODE, at = id % EPISODE;
-    row r = {.action = id, .reward = (float)(id % 65536)};
-    r.terminated = at == EPISODE - 1 && episode % 2 == 0;
-    r.truncated = at == EPISODE - 1 && !r.terminated;
-    r.discount = r.terminated ? 0.0f : gamma_used;
-    for (int k = 0; k < STACK; k++) {
-        put_frame(episode, at - STACK + 1 + k, r.obs + k * FRAME);
-        put_frame(episode, at - STACK + 2 + k, r.next_obs + k * FRAME);
-    }
-    for (int i = 0; i < 13; i++)
-        r.odd[i] = mixed(-id, i);
-    return r;
-}
-
-static const size_t offset_of[NAMES] = {offsetof(row, obs),      offsetof(row, action),     offsetof(row, reward),
-                                        offsetof(row, next_obs), offsetof(row, terminated), offsetof(row, odd),
-                                        offsetof(row, discount)};
-
-static const unsigned char *value_of(const row *r, int name)
-{
-    return (const unsigned char *)r + offset_of[name];
-}
+static const gpur_field fields[FIELDS] = {{"obs", GPUR_UINT8, {3, 5}},      {"action", GPUR_INT64, {0}},
+                                          {"next_obs", GPUR_UINT8, {3, 5}}, {"terminated", GPUR_BOOL, {0}},
+                                          {"odd", GPUR_UINT8, {13}},        {"reward", GPUR_FLOAT32, {0}}};
 
 typedef struct fixture {
-    gpur_device *device;
-    gpur_replay *replay;
-    gpur_writer *writer;
-    int prioritized, linked;
-    atomic_llong begun, rows; /* that may be there, and that are */
+    replay_fixture replay;
+    int prioritized, has_frames;
+    atomic_llong begun, rows; /* rows whose append has begun, and whose append is done */
 } fixture;
 
-static int open_scene(fixture *s, gpur_device *device, int linked, int32_t source)
+/* With beta 0 all weights are 1. */
+static int open_fixture(fixture *s, gpur_device *device, int has_frames, int32_t source)
 {
     gpur_replay_config config = replay_fixture_config(fields, FIELDS, CAPACITY, 20, MAX_BATCH);
-    gpur_writer_config writer;
-    memset(s, 0, sizeof *s);
-    s->device = device, s->linked = linked;
-    s->prioritized = source == GPUR_PRIORITIZED_STRATIFIED || source == GPUR_PRIORITIZED_INDEPENDENT;
-    config.gamma = gamma_used, config.index_source = source, config.prioritized = s->prioritized;
-    if (linked)
-        config.layout = GPUR_LAYOUT_FRAMES, config.frame_stack = STACK, config.extra_frames = CAPACITY;
-    if (gpur_replay_create(device, &config, &s->replay) != GPUR_OK ||
-        gpur_writer_config_init(&writer, sizeof writer) != GPUR_OK)
+    s->has_frames = has_frames, s->prioritized = source >= GPUR_PRIORITIZED_STRATIFIED;
+    s->begun = s->rows = 0;
+    config.index_source = source, config.prioritized = s->prioritized;
+    if (s->prioritized)
+        config.beta.first = config.beta.last = 0.0f;
+    if (has_frames)
+        config.layout = GPUR_LAYOUT_FRAMES, config.frame_stack = 1, config.extra_frames = CAPACITY;
+    if (!replay_fixture_open(&s->replay, device, &config, 1))
         return 0;
-    writer.observations = linked ? GPUR_OBSERVATIONS_FRAMES : GPUR_OBSERVATIONS_STACKS;
-    return gpur_writer_open(s->replay, &writer, &s->writer) == GPUR_OK;
+    s->replay.row_tags.count--; /* rewards are 0: a step does not store all float32 bit by bit */
+    return 1;
 }
 
-static void close_scene(fixture *s)
+static void close_fixture(fixture *s)
 {
-    gpur_writer_destroy(s->writer);
-    gpur_replay_destroy(s->replay);
+    gpur_writer_destroy(s->replay.writer);
+    gpur_replay_destroy(s->replay.replay);
 }
 
-/* Steps of the environment; a linked replay is given the newest frames alone. */
+/* Each row is an episode of one step. */
 static gpur_status append(fixture *s, int64_t count)
 {
-    const int64_t first = atomic_fetch_add(&s->begun, count), newest = s->linked ? (STACK - 1) * FRAME : 0;
-    for (int64_t id = first; id < first + count; id++) {
-        row r = row_of(id);
-        const void *const extras[FIELDS] = {[5] = r.odd};
-        const gpur_step_input input = {sizeof input,  &r.action,    &r.reward, r.next_obs + newest,
-                                       &r.terminated, &r.truncated, NULL,      extras};
-        if (id % EPISODE == 0)
-            GPUR_TRY(gpur_writer_reset(s->writer, 0, r.obs + newest));
-        GPUR_TRY(gpur_writer_step_ex(s->writer, &input));
+    const row_tags *const tags = &s->replay.row_tags;
+    const int64_t first = atomic_fetch_add(&s->begun, count);
+    gpur_status status = s->has_frames ? GPUR_OK : append_tagged(tags, s->replay.writer, first, count);
+    for (int64_t id = first; s->has_frames && status == GPUR_OK && id < first + count; id++) {
+        unsigned char *const row = tagged_rows(tags, id, 1), *at[FIELDS];
+        for (int32_t f = 0; f < tags->count; f++)
+            at[f] = row + tags->fields[f].offset;
+        const uint8_t truncated = !*at[TERMINATED];
+        const float reward = 0;
+        const void *const extras[FIELDS] = {[ODD] = at[ODD]};
+        const gpur_step_input input = {sizeof input,   at[ACTION], &reward, at[NEXT_OBS],
+                                       at[TERMINATED], &truncated, NULL,    extras};
+        status = gpur_writer_reset(s->replay.writer, 0, at[OBS_FIELD]);
+        if (status == GPUR_OK)
+            status = gpur_writer_step_ex(s->replay.writer, &input);
+        free(row);
     }
     atomic_fetch_add(&s->rows, count);
-    return GPUR_OK;
+    return status;
 }
 
-/* A batch that one thread holds, or one of its arrays as a tensor of DLPack. */
+/* A batch that one thread holds, and one of its arrays as a DLPack tensor. */
 typedef struct held {
     gpur_batch *batch; /* NULL: the tensor alone */
     void *managed;     /* or NULL */
-    int versioned, name;
-    int64_t count, ids[MAX_BATCH];
+    int versioned;
+    int64_t count, bytes, ids[MAX_BATCH];
+    unsigned char exported[MAX_BATCH * OBS]; /* (bytes) of the tensor */
 } held;
 
-typedef struct player {
+typedef struct schedule {
     fixture *s;
     uint64_t random;
     int appends;
     int64_t turns, live;
     held held[MAX_LIVE];
-} player;
+} schedule;
 
-static void make_rows(row *rows, const int64_t *ids, int64_t count)
+static gpur_dl_tensor *tensor_of(const held *h)
 {
-    for (int64_t b = 0; b < count; b++)
-        rows[b] = row_of(ids[b]);
+    return h->versioned ? &((gpur_dl_versioned *)h->managed)->tensor : &((gpur_dl_managed *)h->managed)->tensor;
 }
 
-static int64_t wrong_values(int name, const unsigned char *got, const row *rows, int64_t count)
+static void check_held(const schedule *p, const held *h)
 {
-    int64_t wrong = 0;
-    for (int64_t b = 0; b < count; b++)
-        wrong += memcmp(got + b * bytes_of[name], value_of(&rows[b], name), (size_t)bytes_of[name]) != 0;
-    return wrong;
-}
-
-/* By the library's copy, or from where it says that the array lies. */
-static gpur_status read_array(player *p, gpur_batch *batch, const char *name, void *to, int64_t bytes)
-{
-    void *from = NULL;
-    if (xorshift_below(&p->random, 2))
-        return gpur_batch_read(batch, name, to, bytes);
-    gpur_status status = gpur_batch_get_array(batch, name, &from, NULL);
-    if (status == GPUR_OK)
-        status = gpur_batch_sync(batch);
-    return status == GPUR_OK ? gpur_device_copy(p->s->device, to, from, bytes) : status;
-}
-
-static void check_weights(player *p, const held *h)
-{
-    float weights[MAX_BATCH], largest = 0;
-    CHECK_OK(read_array(p, h->batch, "weight", weights, h->count * (int64_t)sizeof *weights));
-    for (int64_t b = 0; b < h->count; b++) {
-        CHECK(weights[b] > 0 && weights[b] <= 1);
-        CHECK(p->s->prioritized || weights[b] == 1);
-        largest = weights[b] > largest ? weights[b] : largest;
-    }
-    CHECK(largest == 1);
-}
-
-static void check_tensor(player *p, const held *h)
-{
-    unsigned char got[MAX_BATCH * MAX_BYTES];
-    row rows[MAX_BATCH];
-    const gpur_dl_tensor *const tensor =
-        h->versioned ? &((gpur_dl_versioned *)h->managed)->tensor : &((gpur_dl_managed *)h->managed)->tensor;
-    int64_t elements = 1;
-    for (int32_t axis = 0; axis < tensor->ndim; axis++)
-        elements *= tensor->shape[axis];
-    CHECK_EQUAL(tensor->shape[0], h->count);
-    CHECK_EQUAL(elements * tensor->bits / 8, h->count * bytes_of[h->name]);
-    CHECK_OK(gpur_device_copy(p->s->device, got, tensor->data, h->count * bytes_of[h->name]));
-    make_rows(rows, h->ids, h->count);
-    CHECK_EQUAL(wrong_values(h->name, got, rows, h->count), 0);
-}
-
-static void check_held(player *p, const held *h)
-{
-    unsigned char got[MAX_BATCH * MAX_BYTES];
+    unsigned char got[MAX_BATCH * OBS];
     int64_t ids[MAX_BATCH];
-    row rows[MAX_BATCH];
-    if (h->managed)
-        check_tensor(p, h);
+    if (h->managed) {
+        CHECK_OK(gpur_device_copy(p->s->replay.device, got, tensor_of(h)->data, h->bytes));
+        CHECK(memcmp(got, h->exported, (size_t)h->bytes) == 0);
+    }
     if (!h->batch)
         return;
     CHECK_EQUAL(gpur_batch_count(h->batch), h->count);
-    CHECK_OK(read_array(p, h->batch, "id", ids, h->count * (int64_t)sizeof *ids));
+    CHECK_EQUAL(count_wrong_bytes(&p->s->replay.row_tags, h->batch, ids), 0);
     CHECK(memcmp(ids, h->ids, (size_t)h->count * sizeof *ids) == 0);
-    make_rows(rows, ids, h->count);
-    for (int name = 0; name < NAMES; name++) {
-        CHECK_OK(read_array(p, h->batch, names[name], got, h->count * bytes_of[name]));
-        CHECK_EQUAL(wrong_values(name, got, rows, h->count), 0);
-    }
-    check_weights(p, h);
 }
 
-static int64_t size_of_batch(player *p)
+static int64_t random_size(schedule *p)
 {
     static const int64_t sizes[] = {1, 2, 31, 33, 50, 63, 64, 65, 100, 127, 128, 129, 200, 255, 256};
     const int64_t at = xorshift_below(&p->random, 2 * (int64_t)(sizeof sizes / sizeof *sizes));
     return at < (int64_t)(sizeof sizes / sizeof *sizes) ? sizes[at] : 1 + xorshift_below(&p->random, MAX_BATCH);
 }
 
-/* Learns which rows a batch has that was just drawn. */
-static void note(player *p, held *h)
+/* Stores which rows a batch has that was just sampled. */
+static void store_ids(const schedule *p, held *h)
 {
-    h->count = gpur_batch_count(h->batch);
     CHECK_OK(gpur_batch_read(h->batch, "id", h->ids, h->count * (int64_t)sizeof *h->ids));
     for (int64_t b = 0; b < h->count; b++)
         CHECK(h->ids[b] >= 0 && h->ids[b] < atomic_load(&p->s->begun));
 }
 
 /* Ids that nobody evicts meanwhile. */
-static void choose_ids(player *p, int64_t count, int64_t *ids)
+static void choose_ids(schedule *p, int64_t count, int64_t *ids)
 {
     const int64_t newest = atomic_load(&p->s->rows) - 1;
     for (int64_t b = 0; b < count; b++)
         ids[b] = newest - xorshift_below(&p->random, CAPACITY / 3);
 }
 
-/* A new batch, drawn or by ids. */
-static void draw(player *p, int by_ids)
+static void make_batch(schedule *p, int by_ids)
 {
     held *const h = &p->held[p->live];
-    const int64_t count = size_of_batch(p);
     memset(h, 0, sizeof *h);
+    h->count = random_size(p);
     if (by_ids)
-        choose_ids(p, count, h->ids);
-    CHECK_OK(by_ids ? gpur_replay_gather(p->s->replay, count, h->ids, NULL, &h->batch)
-                    : gpur_replay_sample(p->s->replay, count, NULL, &h->batch));
+        choose_ids(p, h->count, h->ids);
+    CHECK_OK(by_ids ? gpur_replay_gather(p->s->replay.replay, h->count, h->ids, NULL, &h->batch)
+                    : gpur_replay_sample(p->s->replay.replay, h->count, NULL, &h->batch));
     p->live++;
-    CHECK_EQUAL(gpur_batch_count(h->batch), count);
-    h->count = count;
     if (!by_ids)
-        note(p, h);
+        store_ids(p, h);
 }
 
-static void draw_again(player *p)
+static void sample_again(schedule *p)
 {
     held *const h = &p->held[xorshift_below(&p->random, p->live)];
     if (!h->batch)
         return;
-    const int64_t count = gpur_batch_count(h->batch);
-    if (h->managed) {
-        CHECK_STATUS(gpur_replay_sample_into(p->s->replay, NULL, h->batch), GPUR_WOULD_BLOCK);
-        return;
-    }
-    CHECK_OK(gpur_replay_sample_into(p->s->replay, NULL, h->batch));
-    CHECK_EQUAL(gpur_batch_count(h->batch), count);
-    note(p, h);
+    CHECK_STATUS(gpur_replay_sample_into(p->s->replay.replay, NULL, h->batch), h->managed ? GPUR_WOULD_BLOCK : GPUR_OK);
+    if (h->managed)
+        CHECK_MESSAGE("2 references; it must have one");
+    else
+        store_ids(p, h);
 }
 
-static void export_one(player *p)
+/* Sometimes the tensor alone holds the memory from then on. */
+static void export_array(schedule *p)
 {
+    static const char *const names[] = {"obs", "action", "next_obs", "terminated", "odd", "discount", "weight", "id"};
     held *const h = &p->held[xorshift_below(&p->random, p->live)];
     if (!h->batch || h->managed)
         return;
-    h->name = (int)xorshift_below(&p->random, NAMES), h->versioned = (int)xorshift_below(&p->random, 2);
-    CHECK_OK(gpur_batch_to_dlpack(h->batch, names[h->name], h->versioned, &h->managed));
-    if (xorshift_below(&p->random, 2)) { /* the tensor alone keeps the memory */
+    const char *const name = names[xorshift_below(&p->random, sizeof names / sizeof *names)];
+    h->versioned = (int)xorshift_below(&p->random, 2);
+    CHECK_OK(gpur_batch_to_dlpack(h->batch, name, h->versioned, &h->managed));
+    const gpur_dl_tensor *const tensor = tensor_of(h);
+    CHECK_EQUAL(tensor->shape[0], h->count);
+    h->bytes = tensor->bits / 8;
+    for (int32_t axis = 0; axis < tensor->ndim; axis++)
+        h->bytes *= tensor->shape[axis];
+    CHECK_OK(gpur_batch_read(h->batch, name, h->exported, h->bytes));
+    if (xorshift_below(&p->random, 2)) {
         gpur_batch_release(h->batch);
         h->batch = NULL;
     }
 }
 
-static void let_go(player *p, int64_t at)
+static void release(schedule *p, int64_t at)
 {
     held *const h = &p->held[at];
     check_held(p, h);
@@ -290,29 +191,29 @@ static void let_go(player *p, int64_t at)
     *h = p->held[--p->live];
 }
 
-static void give_priorities(player *p)
+static void update_priorities(schedule *p)
 {
     int64_t ids[40];
     float priorities[40];
     choose_ids(p, 40, ids);
     for (int i = 0; i < 40; i++)
         priorities[i] = (float)xorshift_below(&p->random, 1000) / 100;
-    CHECK_OK(gpur_replay_update_priorities(p->s->replay, 40, ids, priorities, NULL));
+    CHECK_OK(gpur_replay_update_priorities(p->s->replay.replay, 40, ids, priorities, NULL));
 }
 
-static void turn(player *p)
+static void operate(schedule *p)
 {
-    const int64_t way = xorshift_below(&p->random, 100);
-    if (p->live == MAX_LIVE || (way < 30 && p->live > 0))
-        let_go(p, xorshift_below(&p->random, p->live));
-    else if (way < 68 || p->live == 0)
-        draw(p, way >= 55);
-    else if (way < 78)
-        draw_again(p);
-    else if (way < 86)
-        export_one(p);
-    else if (way < 90 && p->s->prioritized)
-        give_priorities(p);
+    const int64_t dice = xorshift_below(&p->random, 100);
+    if (p->live == MAX_LIVE || (dice < 30 && p->live > 0))
+        release(p, xorshift_below(&p->random, p->live));
+    else if (dice < 68 || p->live == 0)
+        make_batch(p, dice >= 55);
+    else if (dice < 78)
+        sample_again(p);
+    else if (dice < 86)
+        export_array(p);
+    else if (dice < 90 && p->s->prioritized)
+        update_priorities(p);
     else if (p->appends)
         CHECK_OK(append(p->s, 1 + xorshift_below(&p->random, 30)));
     if (xorshift_below(&p->random, 6) == 0)
@@ -320,75 +221,76 @@ static void turn(player *p)
             check_held(p, &p->held[at]);
 }
 
-static void *play(void *context)
+static void *run(void *context)
 {
-    player *const p = context;
+    schedule *const p = context;
     const int failures = atomic_load(&test_state.failures);
     for (int64_t i = 0; i < p->turns && atomic_load(&test_state.failures) == failures; i++)
-        turn(p);
+        operate(p);
     return NULL;
 }
 
-static void end(player *p)
+static void end(schedule *p)
 {
     while (p->live > 0)
-        let_go(p, p->live - 1);
+        release(p, p->live - 1);
 }
 
-static player player_of(fixture *s, uint64_t seed, int appends, uint64_t turns)
+static void begin(schedule *p, fixture *s, uint64_t seed, int appends, uint64_t turns)
 {
-    const player p = {.s = s, .random = seed, .appends = appends, .turns = (int64_t)turns + 20};
-    return p;
+    memset(p, 0, sizeof *p);
+    p->s = s, p->random = seed, p->appends = appends, p->turns = (int64_t)turns + 20;
 }
 
-static const int32_t sources[] = {GPUR_UNIFORM, GPUR_UNIFORM_DISTINCT, GPUR_PRIORITIZED_STRATIFIED,
-                                  GPUR_PRIORITIZED_INDEPENDENT};
-enum { SOURCES = sizeof sources / sizeof *sources };
-
-static void check_two(int linked, int32_t source, uint64_t seed)
+/* Two replays of one device, in turn. */
+static void check_two(int has_frames, int32_t source, uint64_t seed)
 {
     gpur_device *const device = test_device();
     static fixture fixtures[2];
-    static player players[2];
+    static schedule schedules[2];
     for (int i = 0; i < 2; i++) {
-        CHECK(open_scene(&fixtures[i], device, linked, source));
+        CHECK(open_fixture(&fixtures[i], device, has_frames, source));
         CHECK_OK(append(&fixtures[i], i ? CAPACITY / 2 : 3 * CAPACITY));
-        players[i] = player_of(&fixtures[i], seed + (uint64_t)i, 1, 30);
+        begin(&schedules[i], &fixtures[i], seed + (uint64_t)i, 1, 30);
     }
     for (uint64_t round = 0; round < test_rounds(40) + 2; round++)
         for (int i = 0; i < 2; i++)
-            play(&players[i]);
-    close_scene(&fixtures[0]); /* its batches live on */
+            run(&schedules[i]);
+    close_fixture(&fixtures[0]); /* its batches live on */
     for (int i = 0; i < 2; i++)
-        end(&players[i]);
-    close_scene(&fixtures[1]);
+        end(&schedules[i]);
+    close_fixture(&fixtures[1]);
     gpur_device_close(device);
 }
 
-TEST(batches_of_packed_and_linked_replays_are_what_their_ids_say)
+TEST(batches_of_either_layout_have_the_rows_of_their_ids)
 {
-    for (int i = 0; i < 2 * SOURCES; i++)
-        check_two(i / SOURCES, sources[i % SOURCES], 11 + (uint64_t)i);
+    static const int32_t sources[] = {GPUR_UNIFORM, GPUR_UNIFORM_DISTINCT, GPUR_PRIORITIZED_STRATIFIED,
+                                      GPUR_PRIORITIZED_INDEPENDENT};
+    for (int i = 0; i < 8; i++) {
+        check_two(i / 4, sources[i % 4], 11 + (uint64_t)i);
+        TEST_REQUIRE(atomic_load(&test_state.failures) == 0, "frames %d, source %d", i / 4, (int)sources[i % 4]);
+    }
 }
 
 TEST(threads_that_share_a_replay_have_batches_of_their_own)
 {
     static fixture s;
-    static player players[THREADS];
+    static schedule schedules[THREADS];
     pthread_t threads[THREADS];
-    for (int linked = 0; linked < 2; linked++) {
+    for (int has_frames = 0; has_frames < 2; has_frames++) {
         gpur_device *const device = test_device();
-        CHECK(open_scene(&s, device, linked, linked ? GPUR_UNIFORM : GPUR_PRIORITIZED_STRATIFIED));
+        CHECK(open_fixture(&s, device, has_frames, has_frames ? GPUR_UNIFORM : GPUR_PRIORITIZED_STRATIFIED));
         CHECK_OK(append(&s, CAPACITY));
         for (int i = 0; i < THREADS; i++) {
-            players[i] = player_of(&s, 31 + (uint64_t)i, i == 0, test_rounds(600));
-            CHECK(pthread_create(&threads[i], NULL, play, &players[i]) == 0);
+            begin(&schedules[i], &s, 31 + (uint64_t)i, i == 0, test_rounds(600));
+            CHECK(pthread_create(&threads[i], NULL, run, &schedules[i]) == 0);
         }
         for (int i = 0; i < THREADS; i++)
             pthread_join(threads[i], NULL);
         for (int i = 0; i < THREADS; i++)
-            end(&players[i]);
-        close_scene(&s);
+            end(&schedules[i]);
+        close_fixture(&s);
         gpur_device_close(device);
     }
 }
@@ -396,7 +298,7 @@ TEST(threads_that_share_a_replay_have_batches_of_their_own)
 int main(int argc, char **argv)
 {
     test_main_begin(argc, argv);
-    RUN(batches_of_packed_and_linked_replays_are_what_their_ids_say);
+    RUN(batches_of_either_layout_have_the_rows_of_their_ids);
     RUN(threads_that_share_a_replay_have_batches_of_their_own);
     return test_main_end();
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What the linked layout promises: how often a frame is stored, what stays visible, how many environments fit. */
+/* The frames layout: how often a frame is stored, which rows stay visible, how many environments fit. */
 #include "replay/replay.h"
 #include "replay/sampler/consumer.h"
 #include "replay/sampler/sampler.h"
@@ -28,7 +28,7 @@ static gpur_replay_stats stats_of(const layouts_fixture *w, int replay)
     return stats;
 }
 
-static gpur_status play_steps(layouts_fixture *w, int writer, int64_t count, int flushes)
+static gpur_status run_steps(layouts_fixture *w, int writer, int64_t count, int flushes)
 {
     for (int64_t i = 0; i < count; i++) {
         GPUR_TRY(player_step(&w->players[writer]));
@@ -38,27 +38,33 @@ static gpur_status play_steps(layouts_fixture *w, int writer, int64_t count, int
     return GPUR_OK;
 }
 
-TEST(every_frame_crosses_once_however_small_the_publishes)
+/* And the capacity is the number of visible rows, however few rows are published at a time. */
+TEST(every_frame_is_uploaded_once_and_a_full_replay_has_capacity_rows)
 {
-    for (int many = 0; many < 2; many++)
-        for (int flushes = 0; flushes < 2; flushes++) {
-            layouts_setting setting = usual;
-            layouts_fixture w;
-            setting.envs = many ? 8 : 1, setting.n_step = many ? 3 : 1;
-            setting.extra_frames = 80; /* (4 + 2 x 3) frames of each of 8 environments */
-            CHECK(layouts_fixture_open(&w, test_device(), &setting, 1));
-            CHECK_EQUAL(stats_of(&w, 1).frames_stored, 0);
-            CHECK_OK(play_steps(&w, 0, 200, flushes));
-            layouts_fixture_end_writers(&w);
-            const gpur_replay_stats stats = stats_of(&w, 1);
-            CHECK_EQUAL(stats.appended, 200 * setting.envs);
-            CHECK_EQUAL(stats.frames_stored, 201 * setting.envs);
-            CHECK_EQUAL(stats_of(&w, 2).frames_stored, 201 * setting.envs);
-            CHECK_EQUAL(stats.bytes_uploaded, 200 * setting.envs * w.replays[1]->layout.rows.pitch +
-                                                  201 * setting.envs * w.replays[1]->layout.frame_layout.pitch);
-            CHECK_EQUAL(layouts_fixture_wrong(&w, setting.max_batch), 0);
-            layouts_fixture_close(&w);
+    for (int i = 0; i < 4; i++) {
+        const int many = i % 2, flushes = i / 2;
+        layouts_setting setting = usual;
+        layouts_fixture w;
+        setting.envs = many ? 8 : 1, setting.n_step = many ? 3 : 1;
+        setting.extra_frames = 80; /* (4 + 2 x 3) frames of each of 8 environments */
+        CHECK(layouts_fixture_open(&w, test_device(), &setting, 1));
+        CHECK_EQUAL(stats_of(&w, 1).frames_stored, 0);
+        for (int step = 0; step < 300; step++) {
+            CHECK_OK(run_steps(&w, 0, 1, flushes));
+            CHECK_EQUAL(gpur_replay_size(w.replays[1]),
+                        w.all.count < setting.capacity ? w.all.count : setting.capacity);
         }
+        layouts_fixture_end_writers(&w);
+        const gpur_replay_stats stats = stats_of(&w, 1);
+        const int64_t rows = 300 * setting.envs, frames = 301 * setting.envs;
+        CHECK_EQUAL(stats.appended, rows);
+        CHECK_EQUAL(stats.frames_stored, frames);
+        CHECK_EQUAL(stats_of(&w, 2).frames_stored, frames);
+        CHECK_EQUAL(stats.bytes_uploaded,
+                    rows * w.replays[1]->layout.rows.pitch + frames * w.replays[1]->layout.frame_layout.pitch);
+        CHECK_EQUAL(layouts_fixture_wrong(&w, setting.capacity), 0);
+        layouts_fixture_close(&w);
+    }
 }
 
 /* One frame more an episode: its last observation is stored like any other, and so is its first. */
@@ -71,32 +77,14 @@ TEST(episodes_of_one_step_cost_two_frames_each_and_a_reset_nothing)
     for (int i = 0; i < 50; i++)
         CHECK_OK(player_reset(&w.players[0], -1));
     CHECK_EQUAL(stats_of(&w, 1).frames_stored, 0);
-    CHECK_OK(play_steps(&w, 0, 400, 0));
+    CHECK_OK(run_steps(&w, 0, 400, 0));
     CHECK_EQUAL(stats_of(&w, 1).frames_stored, 800);
     CHECK_EQUAL(layouts_fixture_wrong(&w, setting.max_batch), 0);
     CHECK(stats_of(&w, 1).visible >= setting.capacity / 2 - setting.block_rows);
     layouts_fixture_close(&w);
 }
 
-/* The memory figure holds for as many rows as it was asked for. */
-TEST(a_full_replay_shows_its_capacity_by_one_environment_and_by_eight)
-{
-    for (int many = 0; many < 2; many++) {
-        layouts_setting setting = usual;
-        layouts_fixture w;
-        setting.envs = many ? 8 : 1, setting.extra_frames = 40;
-        CHECK(layouts_fixture_open(&w, test_device(), &setting, 3));
-        for (int i = 0; i < 300; i++) {
-            CHECK_OK(play_steps(&w, 0, many ? 1 : 4, 1)); /* publishes of 4 rows, and of 8 */
-            const int64_t all = w.all.count, capacity = setting.capacity;
-            CHECK_EQUAL(gpur_replay_size(w.replays[1]), all < capacity ? all : capacity);
-        }
-        CHECK_EQUAL(layouts_fixture_wrong(&w, setting.capacity), 0);
-        layouts_fixture_close(&w);
-    }
-}
-
-TEST(a_slow_environment_does_not_hold_the_ring_up)
+TEST(a_slow_environment_does_not_block_the_ring)
 {
     layouts_setting setting = usual;
     layouts_fixture w;
@@ -104,39 +92,14 @@ TEST(a_slow_environment_does_not_hold_the_ring_up)
     CHECK(layouts_fixture_open(&w, test_device(), &setting, 4));
     for (int i = 0; i < 6; i++) {
         const int64_t before = stats_of(&w, 1).frames_stored;
-        CHECK_OK(play_steps(&w, 1, 1, 1)); /* the slow one stores its stack again, and one frame more */
+        CHECK_OK(run_steps(&w, 1, 1, 1)); /* the slow one stores its stack again, and one frame more */
         const int64_t stored = stats_of(&w, 1).frames_stored - before;
         CHECK_EQUAL(stored, i == 0 ? 2 : i + 2 > 5 ? 5 : i + 2);
-        CHECK_OK(play_steps(&w, 0, 500, 0));
+        CHECK_OK(run_steps(&w, 0, 500, 0));
         CHECK_EQUAL(gpur_replay_size(w.replays[1]), setting.capacity);
         CHECK_EQUAL(layouts_fixture_wrong(&w, setting.capacity), 0);
     }
     layouts_fixture_close(&w);
-}
-
-/* So many environments that each row stores all of its frames anew, and memory that is just what such rows need. */
-TEST(max_batch_stays_visible_however_many_frames_rows_need)
-{
-    for (uint64_t seed = 0; seed < 60; seed++) {
-        layouts_setting setting = usual;
-        layouts_fixture w;
-        uint64_t random = seed + 1;
-        setting.shape.stack = 1 + (int32_t)(seed % 5), setting.envs = PLAYER_ENVS, setting.writers = LAYOUTS_WRITERS;
-        setting.n_step = 1 + (int32_t)(seed / 5 % 3) * 2, setting.extra_frames = 1;
-        setting.flush = (int32_t)(seed / 2 % 2), setting.block_rows = 1 + xorshift_below(&random, 12);
-        setting.max_batch = 1 + xorshift_below(&random, 32), setting.ends_in = seed % 3 ? 1000000 : 2;
-        setting.capacity = setting.max_batch + setting.block_rows + xorshift_below(&random, 8);
-        CHECK(layouts_fixture_open(&w, test_device(), &setting, seed));
-        const gpur_window *const window = &w.replays[1]->window.host;
-        for (int64_t i = 0, most = 0; i < 60; i++) {
-            CHECK_OK(player_step(&w.players[i % LAYOUTS_WRITERS]));
-            most = window->count > most ? window->count : most;
-            CHECK(window->count >= (most < setting.max_batch ? most : setting.max_batch));
-            if (xorshift_below(&random, 3) == 0)
-                CHECK_EQUAL(layouts_fixture_samples_differ(&w, setting.max_batch), 0);
-        }
-        layouts_fixture_close(&w);
-    }
 }
 
 /* The last line that the device logged. */
@@ -145,7 +108,7 @@ typedef struct log_line {
     char text[400];
 } log_line;
 
-static void keep_line(void *user, const char *line)
+static void store_line(void *user, const char *line)
 {
     log_line *const l = user;
     l->count++;
@@ -171,7 +134,7 @@ static const struct {
     {100, 200, 20, 0, 2 * 20 * 200, "reaches back 100: set gpur_replay_config.extra_frames to 600 or more"},
 };
 
-TEST(environments_out_of_reach_are_refused_by_default_and_logged_with_a_slack_of_ones_own)
+TEST(environments_out_of_reach_are_refused_by_default_and_logged_if_extra_frames_are_set)
 {
     static const float obs[200 * 27], reward[200];
     uint8_t ends[200] = {0};
@@ -184,10 +147,10 @@ TEST(environments_out_of_reach_are_refused_by_default_and_logged_with_a_slack_of
         log_line line = {0};
         float discounts[2];
         replay_fixture s;
-        config.log = keep_line, config.log_user = &line;
+        config.log = store_line, config.log_user = &line;
         replay.layout = GPUR_LAYOUT_FRAMES, replay.extra_frames = reaches[i].extra_frames;
         CHECK_OK(gpur_device_open(test_device_name(), &config, &device));
-        line.count = 0; /* opening may have had something to say */
+        line.count = 0; /* opening the device may log a line */
         CHECK(replay_fixture_open(&s, device, &replay, reaches[i].envs));
         CHECK_EQUAL(line.count, reaches[i].logged != NULL);
         CHECK(!reaches[i].logged || strstr(line.text, reaches[i].logged));
@@ -214,11 +177,11 @@ TEST(environments_out_of_reach_are_refused_by_default_and_logged_with_a_slack_of
     }
 }
 
-/* A draw of one row, of which `links` are put down and behind them a stack. */
+/* A sample of one row: its links, and a stack behind them. */
 typedef struct launch {
     gpur_replay *replay;
     gpur_stream *stream;
-    gpur_gather_plan drawing;
+    gpur_gather_plan plan;
     uint32_t *links;
     atomic_int done;
 } launch;
@@ -229,29 +192,29 @@ static gpur_status prepare(launch *l, gpur_device *device)
     const gpur_gather_field obs = {0, (unsigned char *)l->links + 256, 4 * PLAYER_FRAME};
     const gpur_gather_request request = {
         .fields = &obs, .field_count = 1, .source = GPUR_UNIFORM, .rows = 1, .links = l->links};
-    return gpur_gather_plan_prepare(l->replay, &request, &l->drawing);
+    return gpur_gather_plan_prepare(l->replay, &request, &l->plan);
 }
 
 static void *enqueue(void *context)
 {
     launch *const l = context;
     const gpur_sample_args args = {.user = GPUR_USER_CALLER};
-    if (gpur_sample_enqueue(l->replay, gpur_sampler_of(GPUR_UNIFORM), &args, &l->drawing, l->stream) != GPUR_OK)
+    if (gpur_sample_enqueue(l->replay, gpur_sampler_of(GPUR_UNIFORM), &args, &l->plan, l->stream) != GPUR_OK)
         test_fail(__FILE__, __LINE__);
     atomic_store(&l->done, 1);
     return NULL;
 }
 
-/* Rows and frames are two launches, and whoever overwrites frames does so behind what is enqueued when their rows
- * leave, under the window lock. So nobody must come between the two: while that lock is held, a draw does not end. */
-TEST(no_append_comes_between_the_rows_of_a_draw_and_their_frames)
+/* Rows and frames are gathered by two launches, and frames are overwritten behind what is enqueued when their rows
+ * leave the window, under the window lock. So while that lock is held, a sample must not end. */
+TEST(no_append_comes_between_the_rows_of_a_sample_and_their_frames)
 {
     const struct timespec moment = {0, 50000000};
     launch l = {0};
     pthread_t thread;
     layouts_fixture w;
     CHECK(layouts_fixture_open(&w, test_device(), &usual, 7));
-    CHECK_OK(play_steps(&w, 0, 10, 0));
+    CHECK_OK(run_steps(&w, 0, 10, 0));
     gpur_replay *const replay = l.replay = w.replays[1];
     CHECK_OK(prepare(&l, w.device));
     CHECK_OK(gpur_consumer_begin(replay, (gpur_consumer_launch){GPUR_LAUNCH_SAMPLE, 1, 0}, &l.stream));
@@ -271,12 +234,10 @@ TEST(no_append_comes_between_the_rows_of_a_draw_and_their_frames)
 int main(int argc, char **argv)
 {
     test_main_begin(argc, argv);
-    RUN(every_frame_crosses_once_however_small_the_publishes);
+    RUN(every_frame_is_uploaded_once_and_a_full_replay_has_capacity_rows);
     RUN(episodes_of_one_step_cost_two_frames_each_and_a_reset_nothing);
-    RUN(a_full_replay_shows_its_capacity_by_one_environment_and_by_eight);
-    RUN(a_slow_environment_does_not_hold_the_ring_up);
-    RUN(max_batch_stays_visible_however_many_frames_rows_need);
-    RUN(environments_out_of_reach_are_refused_by_default_and_logged_with_a_slack_of_ones_own);
-    RUN(no_append_comes_between_the_rows_of_a_draw_and_their_frames);
+    RUN(a_slow_environment_does_not_block_the_ring);
+    RUN(environments_out_of_reach_are_refused_by_default_and_logged_if_extra_frames_are_set);
+    RUN(no_append_comes_between_the_rows_of_a_sample_and_their_frames);
     return test_main_end();
 }

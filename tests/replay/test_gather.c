@@ -1,14 +1,19 @@
 /* SPDX-License-Identifier: MIT */
-/* The gather and scatter kernels alone, at several launch shapes, against loops over bytes; and which rows a uniform
- * draw takes, to the last one, by Philox as the paper has it. */
+/* The gather and scatter kernels alone, at several launch shapes, against loops over bytes; and each id of a uniform
+ * sample against the reference. */
 #include "device/device.h"
 #include "replay/storage/copies.h"
 #include "reference/reference_replay.h"
 #include "support/replay_fixture.h"
 #include "test.h"
 
+#include <stddef.h>
+
 enum { CAPACITY = 37, PITCH = 192, ROWS = 203, FIELDS = 7, ARRAY = 113 * ROWS + 61, UNTOUCHED = 0xAA, PURPOSE = 1 };
-enum { TERMINATED = 46, REWARD = 164 }; /* offsets in a row of the byte, and of a reward that is clipped on its way */
+enum {
+    TERMINATED = 46,
+    REWARD = 164
+}; /* offsets in a row of the byte, and of a reward that is clipped by the scatter */
 
 /* Offsets and sizes of every width of move: 16, 8, 4, 2 and 1 bytes, odd tails, a value of 113 bytes. */
 static const int64_t offsets[FIELDS] = {0, 32, 40, 44, 46, 47, 50}, sizes[FIELDS] = {32, 8, 4, 2, 1, 3, 113};
@@ -22,28 +27,29 @@ typedef struct output {
     float weight[ROWS], discount[ROWS];
 } output;
 
-typedef struct scene {
+typedef struct fixture {
     gpur_device *device;
     gpur_stream *stream;
-    unsigned char *ring; /* device, as the next three */
+    unsigned char *ring; /* device, as the next four */
     gpur_window *window;
     int64_t *ids;
+    uint64_t *step;
     output *out;
     unsigned char ring_bytes[CAPACITY * PITCH];
     output got;
     gpur_gather_args args;
-} scene;
+} fixture;
 
-static void close_scene(scene *s)
+static void close_fixture(fixture *s)
 {
-    void *const memory[] = {s->ring, s->window, s->ids, s->out};
+    void *const memory[] = {s->ring, s->window, s->ids, s->step, s->out};
     gpur_stream_destroy(s->stream);
-    for (int i = 0; i < 4; i++)
+    for (int i = 0; i < 5; i++)
         gpur_device_free(s->device, memory[i]);
     gpur_device_close(s->device);
 }
 
-static gpur_copies all_fields(scene *s)
+static gpur_copies all_fields(fixture *s)
 {
     gpur_copies copies = {0};
     for (int f = 0; f < FIELDS; f++)
@@ -51,10 +57,10 @@ static gpur_copies all_fields(scene *s)
     return copies;
 }
 
-/* A ring of random bytes, and the args of a gather from it. NULL when something could not be had. */
-static scene *open_scene(gpur_window window, int32_t source, int64_t rows)
+/* A ring of random bytes, and the args of a gather from it. NULL on an error. */
+static fixture *open_fixture(gpur_window window, int32_t source, int64_t rows)
 {
-    static scene s;
+    static fixture s;
     uint64_t random = 5;
     memset(&s, 0, sizeof s);
     for (size_t i = 0; i < sizeof s.ring_bytes; i++)
@@ -65,8 +71,9 @@ static scene *open_scene(gpur_window window, int32_t source, int64_t rows)
     s.ring = kit_upload(s.device, s.ring_bytes, sizeof s.ring_bytes);
     s.window = kit_upload(s.device, &window, sizeof window);
     s.ids = kit_upload(s.device, s.got.id, sizeof s.got.id);
+    s.step = kit_upload(s.device, &random, sizeof random);
     s.out = kit_upload(s.device, &s.got, sizeof s.got);
-    if (gpur_stream_create(s.device, &s.stream) != GPUR_OK || !s.ring || !s.window || !s.ids || !s.out)
+    if (gpur_stream_create(s.device, &s.stream) != GPUR_OK || !s.ring || !s.window || !s.ids || !s.step || !s.out)
         return NULL;
     const gpur_copies copies = all_fields(&s);
     s.args = (gpur_gather_args){.window = s.window,
@@ -92,7 +99,7 @@ static scene *open_scene(gpur_window window, int32_t source, int64_t rows)
     return &s;
 }
 
-static void gather(scene *s, gpur_grid grid)
+static void gather(fixture *s, gpur_grid grid)
 {
     CHECK_OK(gpur_fill(s->stream, s->out, UNTOUCHED, sizeof *s->out));
     CHECK_OK(gpur_launch_gather(s->stream, grid, &s->args));
@@ -100,15 +107,47 @@ static void gather(scene *s, gpur_grid grid)
     CHECK_OK(gpur_stream_sync(s->stream));
 }
 
-/* Everything the gather wrote must be right for the ids it says, and nothing else touched. */
-static void check_rows(const scene *s, gpur_window window)
+static const gpur_window wrapped = {5000000000, 30, 20}, full = {37 * 3 + 5, 5, CAPACITY}, one = {7, 7, 1};
+static const gpur_window empty = {9, 9, 0};
+
+/* What the source GPUR_GATHER_IDS is given: ids inside and outside of `wrapped`, some of them twice. */
+static const int64_t given[] = {5000000000, 4999999999, 5000000019, 5000000020, INT64_MIN,
+                                INT64_MAX,  -1,         5000000007, 5000000006, 5000000007};
+enum { GIVEN = sizeof given / sizeof *given };
+
+static int is_in(gpur_window window, int64_t id)
+{
+    return id >= window.first_id && id < window.first_id + window.count;
+}
+
+static int64_t uniform_id(const gpur_gather_args *args, gpur_window window, int64_t b)
+{
+    return window.first_id +
+           (int64_t)reference_random_below(args->seed, PURPOSE, args->step_value, (uint32_t)b, (uint64_t)window.count);
+}
+
+/* Whether row b can have this id. A distinct sample may have any row of the window once; test_sampler.c tests which. */
+static int is_right_id(const gpur_gather_args *args, gpur_window window, const int64_t *ids, int64_t b)
+{
+    if (args->source == GPUR_GATHER_IDS)
+        return ids[b] == (is_in(window, given[b]) ? given[b] : -1);
+    if (args->source == GPUR_GATHER_UNIFORM)
+        return ids[b] == (window.count > 0 ? uniform_id(args, window, b) : -1);
+    for (int64_t a = 0; a < b && ids[b] >= 0; a++)
+        if (ids[a] == ids[b])
+            return 0;
+    return b < window.count ? is_in(window, ids[b]) : ids[b] == -1;
+}
+
+/* All that the gather wrote must be right for its ids, and nothing else may be written. */
+static void check_rows(const fixture *s, gpur_window window)
 {
     const output *const got = &s->got;
     for (int64_t b = 0; b < s->args.batch; b++) {
         const int there = got->id[b] >= 0;
         const int64_t slot = there ? (window.first_slot + got->id[b] - window.first_id) % CAPACITY : 0;
         const unsigned char *const row = s->ring_bytes + slot * PITCH;
-        CHECK(!there || (got->id[b] >= window.first_id && got->id[b] < window.first_id + window.count));
+        CHECK(is_right_id(&s->args, window, got->id, b));
         CHECK(got->weight[b] == (there ? 1.0f : 0.0f));
         CHECK(got->discount[b] == (there && !row[TERMINATED] ? 0.5f : 0.0f));
         for (int f = 0; f < FIELDS; f++)
@@ -119,124 +158,83 @@ static void check_rows(const scene *s, gpur_window window)
         CHECK_EQUAL(got->arrays[f * ARRAY + s->args.batch * sizes[f]], UNTOUCHED);
 }
 
-/* The id of row b: the upper half of the product of 64 bits and the count of the window. */
-static int64_t reference_id(const gpur_gather_args *args, gpur_window window, uint32_t b)
+TEST(every_source_gathers_the_same_rows_in_every_launch_shape)
 {
-    __extension__ typedef unsigned __int128 u128;
-    const uint32_t counter[4] = {b, PURPOSE, (uint32_t)args->step_value, (uint32_t)(args->step_value >> 32)};
-    uint32_t out[4];
-    reference_philox(counter, args->seed, out);
-    return window.first_id + (int64_t)((u128)((uint64_t)out[1] << 32 | out[0]) * (uint64_t)window.count >> 64);
-}
-
-static void check_source(int32_t source, gpur_window window, int64_t rows)
-{
+    static const struct {
+        int32_t source;
+        const gpur_window *window;
+        int64_t rows;
+    } cases[] = {
+        {GPUR_GATHER_UNIFORM, &wrapped, ROWS},   {GPUR_GATHER_UNIFORM, &full, 64},
+        {GPUR_GATHER_UNIFORM, &one, 33},         {GPUR_GATHER_UNIFORM, &full, 1},
+        {GPUR_GATHER_UNIFORM, &empty, ROWS},     {GPUR_GATHER_DISTINCT, &wrapped, 20},
+        {GPUR_GATHER_DISTINCT, &full, CAPACITY}, {GPUR_GATHER_DISTINCT, &one, 1},
+        {GPUR_GATHER_DISTINCT, &wrapped, ROWS},  {GPUR_GATHER_DISTINCT, &empty, ROWS},
+        {GPUR_GATHER_IDS, &wrapped, GIVEN},      {GPUR_GATHER_IDS, &empty, GIVEN},
+    };
     static const uint64_t seeds[] = {4, 0x123456789ABCDEF0, UINT64_MAX}, steps[] = {3, 1ull << 40, UINT64_MAX};
-    int64_t first_ids[ROWS];
-    scene *const s = open_scene(window, source, rows);
-    CHECK(s);
-    for (int i = 0; i < SHAPES + 4; i++) { /* the other seeds in two shapes each */
-        const int other = i < SHAPES ? 0 : 1 + (i - SHAPES) / 2, shape = i < SHAPES ? i : i % 2;
-        s->args.seed = seeds[other], s->args.step_value = steps[other];
-        gather(s, shapes[shape]);
-        check_rows(s, window);
-        if (shape == 0)
-            memcpy(first_ids, s->got.id, sizeof first_ids);
-        CHECK(memcmp(first_ids, s->got.id, (size_t)rows * sizeof *first_ids) == 0);
-        for (uint32_t b = 0; source == GPUR_SOURCE_UNIFORM && window.count > 0 && b < (uint32_t)rows; b++)
-            CHECK_EQUAL(s->got.id[b], reference_id(&s->args, window, b));
+    for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
+        const int failures = atomic_load(&test_state.failures);
+        int64_t first_ids[ROWS];
+        fixture *const s = open_fixture(*cases[c].window, cases[c].source, cases[c].rows);
+        CHECK(s);
+        CHECK_OK(gpur_device_copy(s->device, s->ids, given, sizeof given));
+        for (int i = 0; i < SHAPES + 4; i++) { /* the other seeds in two shapes each */
+            const int other = i < SHAPES ? 0 : 1 + (i - SHAPES) / 2, shape = i < SHAPES ? i : i % 2;
+            s->args.seed = seeds[other];
+            s->args.step = i % 2 ? s->step : NULL; /* a learner has the number of the step in device memory */
+            s->args.step_value = i % 2 ? 12345 : steps[other];
+            CHECK_OK(gpur_device_copy(s->device, s->step, &steps[other], sizeof *steps));
+            gather(s, shapes[shape]);
+            s->args.step_value = steps[other]; /* for the reference */
+            check_rows(s, *cases[c].window);
+            if (shape == 0)
+                memcpy(first_ids, s->got.id, sizeof first_ids);
+            CHECK(memcmp(first_ids, s->got.id, (size_t)cases[c].rows * sizeof *first_ids) == 0);
+            TEST_REQUIRE(atomic_load(&test_state.failures) == failures, "case %d, shape %d", (int)c, shape);
+        }
+        close_fixture(s);
     }
-    close_scene(s);
 }
 
-static const gpur_window wrapped = {5000000000, 30, 20}, full = {37 * 3 + 5, 5, CAPACITY}, one = {7, 7, 1};
-static const gpur_window empty = {9, 9, 0};
-
-TEST(a_uniform_draw_takes_the_rows_that_philox_names_in_every_launch_shape)
+static int64_t count_written(const void *bytes, size_t count)
 {
-    check_source(GPUR_SOURCE_UNIFORM, wrapped, ROWS);
-    check_source(GPUR_SOURCE_UNIFORM, full, 64);
-    check_source(GPUR_SOURCE_UNIFORM, one, 33);
-    check_source(GPUR_SOURCE_UNIFORM, full, 1);
+    int64_t written = 0;
+    for (size_t i = 0; i < count; i++)
+        written += ((const unsigned char *)bytes)[i] != UNTOUCHED;
+    return written;
 }
 
-TEST(a_distinct_draw_is_the_same_in_every_launch_shape)
-{
-    check_source(GPUR_SOURCE_DISTINCT, wrapped, 20);
-    check_source(GPUR_SOURCE_DISTINCT, full, CAPACITY);
-    check_source(GPUR_SOURCE_DISTINCT, one, 1);
-}
-
-TEST(a_distinct_draw_of_more_rows_than_there_are_leaves_the_rest_empty)
-{
-    scene *const s = open_scene(wrapped, GPUR_SOURCE_DISTINCT, ROWS);
-    CHECK(s);
-    gather(s, shapes[2]);
-    check_rows(s, wrapped);
-    for (int64_t b = 0; b < ROWS; b++)
-        CHECK((s->got.id[b] >= 0) == (b < wrapped.count));
-    close_scene(s);
-}
-
-TEST(an_empty_window_gives_empty_rows)
-{
-    for (int32_t source = GPUR_SOURCE_UNIFORM; source <= GPUR_SOURCE_IDS; source++)
-        check_source(source, empty, ROWS);
-}
-
-TEST(ids_outside_the_window_give_empty_rows)
-{
-    const int64_t first = wrapped.first_id, end = first + wrapped.count;
-    const int64_t ids[] = {first, first - 1, end - 1, end, INT64_MIN, INT64_MAX, -1, first + 7, first + 6, first + 7};
-    enum { COUNT = sizeof ids / sizeof *ids };
-    scene *const s = open_scene(wrapped, GPUR_SOURCE_IDS, COUNT);
-    CHECK(s);
-    CHECK_OK(gpur_device_copy(s->device, s->ids, ids, sizeof ids));
-    for (int shape = 0; shape < SHAPES; shape++) {
-        gather(s, shapes[shape]);
-        check_rows(s, wrapped);
-        for (int64_t b = 0; b < COUNT; b++)
-            CHECK_EQUAL(s->got.id[b], ids[b] >= first && ids[b] < end ? ids[b] : -1);
-    }
-    close_scene(s);
-}
-
-/* Ids alone, since no test has memory for as many rows. */
-TEST(a_draw_from_more_rows_than_fit_in_32_bits_names_the_same_ids)
+/* The window of the first part has more rows than any test has memory for, so ids alone are requested. */
+TEST(arrays_that_are_not_requested_are_not_written_and_ids_may_exceed_32_bits)
 {
     const gpur_window window = {7, ((int64_t)1 << 33) - 3, ((int64_t)1 << 33) + 1};
-    scene *const s = open_scene(window, GPUR_SOURCE_UNIFORM, ROWS);
+    fixture *const s = open_fixture(window, GPUR_GATHER_UNIFORM, ROWS);
     CHECK(s);
+    const gpur_gather_args all = s->args;
     s->args.capacity = (int64_t)1 << 34;
     s->args.weight = NULL, s->args.discount = NULL, s->args.copy_count = s->args.units = s->args.row_bytes = 0;
     gather(s, shapes[2]);
-    for (uint32_t b = 0; b < ROWS; b++)
-        CHECK_EQUAL(s->got.id[b], reference_id(&s->args, window, b));
-    close_scene(s);
-}
-
-TEST(what_is_not_wanted_beside_the_fields_is_not_written)
-{
-    scene *const s = open_scene(full, GPUR_SOURCE_UNIFORM, ROWS);
-    CHECK(s);
-    s->args.terminated_offset = -1; /* then nothing terminates */
+    for (int64_t b = 0; b < ROWS; b++)
+        CHECK_EQUAL(s->got.id[b], uniform_id(&s->args, window, b));
+    CHECK_EQUAL(count_written(&s->got, offsetof(output, id)), 0);
+    CHECK_EQUAL(count_written(s->got.weight, sizeof s->got.weight + sizeof s->got.discount), 0);
+    CHECK_OK(gpur_device_copy(s->device, s->window, &full, sizeof full));
+    s->args = all;
+    s->args.id = NULL, s->args.weight = NULL, s->args.terminated_offset = -1; /* then nothing terminates */
     gather(s, shapes[1]);
     for (int b = 0; b < ROWS; b++)
         CHECK(s->got.discount[b] == 0.5f);
-    s->args.id = NULL, s->args.weight = NULL, s->args.discount = NULL;
-    gather(s, shapes[1]);
-    const unsigned char *const rest = (const unsigned char *)s->got.id;
-    for (size_t i = 0; i < sizeof s->got.id + sizeof s->got.weight + sizeof s->got.discount; i++)
-        CHECK_EQUAL(rest[i], UNTOUCHED);
-    close_scene(s);
+    CHECK_EQUAL(count_written(s->got.id, sizeof s->got.id + sizeof s->got.weight), 0);
+    close_fixture(s);
 }
 
-/* Rows from arrays into the ring, round its end; bytes between and behind the fields stay. Rewards that are clipped on
- * the way have no copy of their own. */
+/* Copies rows from arrays into the ring, round its end; bytes between and behind the fields stay. The rewards are not
+ * in the list of copies if they are clipped. */
 static void check_scatter(int64_t first_slot, int64_t rows, int clips, gpur_grid grid)
 {
     static unsigned char ring[CAPACITY * PITCH];
-    scene *const s = open_scene(full, GPUR_SOURCE_UNIFORM, ROWS);
+    fixture *const s = open_fixture(full, GPUR_GATHER_UNIFORM, ROWS);
     CHECK(s);
     const gpur_copies copies = all_fields(s);
     gpur_scatter_args args = {.ring = s->ring,
@@ -269,7 +267,7 @@ static void check_scatter(int64_t first_slot, int64_t rows, int clips, gpur_grid
             memcpy(row + REWARD, &reward, sizeof reward);
     }
     CHECK(memcmp(ring, s->ring_bytes, sizeof ring) == 0);
-    close_scene(s);
+    close_fixture(s);
 }
 
 TEST(a_scatter_writes_and_clips_the_same_rows_in_every_launch_shape)
@@ -284,13 +282,8 @@ TEST(a_scatter_writes_and_clips_the_same_rows_in_every_launch_shape)
 int main(int argc, char **argv)
 {
     test_main_begin(argc, argv);
-    RUN(a_uniform_draw_takes_the_rows_that_philox_names_in_every_launch_shape);
-    RUN(a_distinct_draw_is_the_same_in_every_launch_shape);
-    RUN(a_distinct_draw_of_more_rows_than_there_are_leaves_the_rest_empty);
-    RUN(an_empty_window_gives_empty_rows);
-    RUN(ids_outside_the_window_give_empty_rows);
-    RUN(a_draw_from_more_rows_than_fit_in_32_bits_names_the_same_ids);
-    RUN(what_is_not_wanted_beside_the_fields_is_not_written);
+    RUN(every_source_gathers_the_same_rows_in_every_launch_shape);
+    RUN(arrays_that_are_not_requested_are_not_written_and_ids_may_exceed_32_bits);
     RUN(a_scatter_writes_and_clips_the_same_rows_in_every_launch_shape);
     return test_main_end();
 }

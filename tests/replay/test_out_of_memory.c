@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Every call that takes memory, a lock or a thread, with each of these refused in turn: the call does all it was asked
- * for, or answers GPUR_OUT_OF_MEMORY with everything as it was. It works when it is made again, and nothing leaks.
+ * Every call that takes memory, a lock or a thread, with each of these refused in turn: the call does all it should,
+ * or returns GPUR_OUT_OF_MEMORY with everything as it was. It works when it is repeated, and nothing leaks.
  */
 #include "support/learner_fixture.h"
 #include "support/faults.h"
@@ -17,25 +17,27 @@
 int main(int argc, char **argv)
 {
     test_main_begin(argc, argv);
-    printf("test_out_of_memory: skipped: a build without cJSON or xxHash, which tell what a replay holds\n");
+    printf("test_out_of_memory: skipped: a build without cJSON or xxHash, which compare what a replay holds\n");
     return 77;
 }
 
 #else
 
 enum {
-    PLAYED = 42,         /* steps of the scene before the call: a ring of 100 rows has gone round */
+    STEPS = 42,          /* of the training before the call: a ring of 100 rows has gone round */
     LARGE = 50000,       /* rows of a file that a second thread helps to read */
     MAX_BYTES = 8 << 20, /* of a picture */
-    NO_SCENE = -1,       /* variants beside those of checkpoint_fixture.h */
-    CONV_SCENE = -2,
+    MAX_VALUES = 1 << 14,
+    NO_REPLAY = -1, /* variants beside those of checkpoint_fixture.h */
+    CONV_LEARNER = -2,
     CONV_REPLAY = -3, /* without a learner */
-    LARGE_SCENE = -4,
+    LARGE_REPLAY = -4,
 };
 enum {
     EVERYTHING = FAULT_MEMORY | FAULT_LOCK | FAULT_THREAD | FAULT_DNNL,
     OURS = FAULT_HOOK | FAULT_LOCK | FAULT_THREAD, /* where the same call with all of them has been tried elsewhere */
 };
+enum { REPLAY, LEARNER, WEIGHTS }; /* what a file holds */
 
 /* What a call is made on, and what it may make. */
 typedef struct fixture {
@@ -44,18 +46,20 @@ typedef struct fixture {
     checkpoint_fixture training, other;
     conv_fixture conv;
     replay_fixture large;
-    gpur_replay *replay;   /* whose pictures are taken: one of the scenes'; NULL: none */
+    gpur_replay *replay;   /* whose pictures are taken; NULL: none */
     gpur_learner *learner; /* likewise */
+    int file;              /* REPLAY ... */
     gpur_device *made_device;
     gpur_learner *made_learner;
     gpur_writer *made_writer;
     gpur_batch *batch, *held;
-    void *memory;
-    float *values;
+    gpur_dl_managed *tensor;
+    int64_t value_count; /* of weights that were read */
+    float values[MAX_VALUES];
     char path[160];
 } fixture;
 
-/* All that can be seen of a world, byte for byte. */
+/* All that can be seen of a fixture, byte for byte. */
 typedef struct picture {
     int64_t bytes;
     unsigned char data[MAX_BYTES];
@@ -66,9 +70,8 @@ typedef struct subject {
     int variant;                        /* of checkpoint_fixture.h, or one of the enum above */
     gpur_status (*prepare)(fixture *w); /* may be NULL */
     gpur_status (*call)(fixture *w);
-    void (*result)(fixture *w, picture *p); /* adds what the call gave; may be NULL */
-    void (*clean)(fixture *w);              /* may be NULL; what the call gave may not be there */
-    int faults;                             /* kinds; 0: the call is to take nothing at all */
+    int faults; /* kinds; 0: the call is to take nothing at all */
+    int file;
 } subject;
 
 static void add(picture *p, const void *data, int64_t bytes)
@@ -116,6 +119,18 @@ static gpur_status add_learner(picture *p, gpur_learner *learner)
     return GPUR_OK;
 }
 
+static void add_batch(picture *p, gpur_batch *batch)
+{
+    int64_t ids[64] = {0};
+    float weights[64] = {0};
+    const int64_t count = gpur_batch_count(batch);
+    const gpur_status read[] = {gpur_batch_read(batch, "id", ids, count * (int64_t)sizeof *ids),
+                                gpur_batch_read(batch, "weight", weights, count * (int64_t)sizeof *weights)};
+    add(p, read, sizeof read);
+    add(p, ids, sizeof ids);
+    add(p, weights, sizeof weights);
+}
+
 static gpur_status take_picture(picture *p, fixture *w)
 {
     char part[192];
@@ -124,6 +139,9 @@ static gpur_status take_picture(picture *p, fixture *w)
         GPUR_TRY(add_replay(p, w->replay));
     if (w->learner)
         GPUR_TRY(add_learner(p, w->learner));
+    if (w->batch)
+        add_batch(p, w->batch);
+    add(p, w->values, w->value_count * (int64_t)sizeof *w->values);
     snprintf(part, sizeof part, "%s.part", w->path);
     add_file(p, w->path);
     add_file(p, part);
@@ -139,7 +157,7 @@ static gpur_learner_config small_conv_config(void)
     return config;
 }
 
-/* One thread: what is asked here is nothing for two, and they cost more to wake than the work. */
+/* One thread: what is tested here is the same for two, and they cost more to wake than the work. */
 static gpur_device_config one_thread(fixture *w)
 {
     gpur_device_config config = test_device_config();
@@ -148,61 +166,68 @@ static gpur_device_config one_thread(fixture *w)
     return config;
 }
 
-static gpur_status open_scene(fixture *w, int variant)
-{
-    if (variant == CONV_SCENE) {
-        const gpur_learner_config config = small_conv_config();
-        GPUR_TRY(conv_fixture_open(&w->conv, w->device, &config));
-        w->replay = w->conv.replay, w->learner = w->conv.learner;
-        return gpur_learner_train(w->learner, 3);
-    }
-    if (variant == CONV_REPLAY) {
-        GPUR_TRY(conv_replay_open(&w->conv, w->device, GPUR_CHW));
-        w->replay = w->conv.replay;
-        return GPUR_OK;
-    }
-    GPUR_TRY(checkpoint_fixture_open(&w->training, w->device, variant));
-    w->replay = w->training.replay, w->learner = w->training.learner;
-    GPUR_TRY(checkpoint_fixture_begin(&w->training, 0));
-    return checkpoint_fixture_run(&w->training, 0, PLAYED);
-}
-
 static gpur_status open_large(fixture *w)
 {
     const gpur_replay_config config = replay_fixture_plain_config(LARGE, 512, 64, GPUR_FLUSH_AUTO);
-    const gpur_device_config device = one_thread(w);
-    gpur_device *opened = NULL;
-    GPUR_TRY(gpur_device_open(test_device_name(), &device, &opened));
-    if (!replay_fixture_open(&w->large, opened, &config, 1))
+    if (!replay_fixture_open(&w->large, w->device, &config, 1))
         return GPUR_DEVICE_ERROR;
     w->replay = w->large.replay;
     return replay_fixture_append(&w->large, LARGE + 500);
 }
 
-static gpur_status open_world(fixture *w, const subject *s)
+static gpur_status open_variant(fixture *w, int variant)
+{
+    if (variant == NO_REPLAY)
+        return GPUR_OK;
+    if (variant == LARGE_REPLAY)
+        return open_large(w);
+    if (variant == CONV_REPLAY) {
+        GPUR_TRY(conv_replay_open(&w->conv, w->device, GPUR_CHW));
+        w->replay = w->conv.replay;
+        return GPUR_OK;
+    }
+    if (variant == CONV_LEARNER) {
+        const gpur_learner_config config = small_conv_config();
+        GPUR_TRY(conv_fixture_open(&w->conv, w->device, &config));
+        w->replay = w->conv.replay, w->learner = w->conv.learner;
+        return gpur_learner_train(w->learner, 3);
+    }
+    GPUR_TRY(checkpoint_fixture_open(&w->training, w->device, variant));
+    w->replay = w->training.replay, w->learner = w->training.learner;
+    GPUR_TRY(checkpoint_fixture_begin(&w->training, 0));
+    return checkpoint_fixture_run(&w->training, 0, STEPS);
+}
+
+static gpur_status open_fixture(fixture *w, const subject *s)
 {
     memset(w, 0, sizeof *w);
     const gpur_device_config config = one_thread(w);
+    w->file = s->file;
     snprintf(w->path, sizeof w->path, "%s", test_file_path("file"));
     unlink(w->path);
     GPUR_TRY(gpur_device_open(test_device_name(), &config, &w->device));
-    if (s->variant == LARGE_SCENE)
-        GPUR_TRY(open_large(w));
-    else if (s->variant != NO_SCENE)
-        GPUR_TRY(open_scene(w, s->variant));
+    GPUR_TRY(open_variant(w, s->variant));
     return s->prepare ? s->prepare(w) : GPUR_OK;
 }
 
-static void close_world(fixture *w, const subject *s)
+/* Bytes that the library did not return to the device. */
+static int64_t close_fixture(fixture *w)
 {
-    if (s->clean)
-        s->clean(w);
+    if (w->tensor)
+        w->tensor->deleter(w->tensor);
+    gpur_batch_release(w->batch);
+    gpur_batch_release(w->held);
+    gpur_writer_destroy(w->made_writer);
+    gpur_learner_destroy(w->made_learner);
+    gpur_device_close(w->made_device);
     checkpoint_fixture_close(&w->other);
     checkpoint_fixture_close(&w->training);
     conv_fixture_close(&w->conv);
-    if (w->large.device)
-        replay_fixture_close(&w->large);
+    gpur_writer_destroy(w->large.writer);
+    gpur_replay_destroy(w->large.replay);
+    const int64_t bytes = kit_memory_used(w->device);
     gpur_device_close(w->device);
+    return bytes;
 }
 
 /* ---- the calls ---- */
@@ -219,27 +244,22 @@ static gpur_status call_device_open_plain(fixture *w)
     return gpur_device_open(test_device_name(), &config, &w->made_device);
 }
 
-static void clean_device(fixture *w)
-{
-    gpur_device_close(w->made_device);
-}
-
-/* So many that noting the next one takes memory, too. */
-static gpur_status prepare_device_alloc(fixture *w)
-{
-    gpur_status status = GPUR_OK;
-    for (int i = 0; i < 64 && status == GPUR_OK; i++)
-        status = gpur_device_alloc(w->device, 100, &w->memory);
-    return status;
-}
-
 static gpur_status call_device_alloc(fixture *w)
 {
-    return gpur_device_alloc(w->device, 1000, &w->memory);
+    void *memory = NULL; /* until the device is closed */
+    return gpur_device_alloc(w->device, 1000, &memory);
+}
+
+/* So many that the device's list of allocations grows with the next one. */
+static gpur_status prepare_device_alloc(fixture *w)
+{
+    for (int i = 0; i < 64; i++)
+        GPUR_TRY(call_device_alloc(w));
+    return GPUR_OK;
 }
 
 /* A replay and a learner of the variant, beside those that there are. */
-static gpur_status call_make_both(fixture *w)
+static gpur_status call_create_both(fixture *w)
 {
     const gpur_status status = checkpoint_fixture_open(&w->other, w->device, w->training.variant);
     if (status != GPUR_OK) {
@@ -265,11 +285,6 @@ static gpur_status call_conv_learner_create(fixture *w)
     return gpur_learner_create(w->replay, &config, &w->made_learner);
 }
 
-static void clean_learner(fixture *w)
-{
-    gpur_learner_destroy(w->made_learner);
-}
-
 static gpur_status call_writer_open(fixture *w)
 {
     gpur_writer_config config;
@@ -279,12 +294,7 @@ static gpur_status call_writer_open(fixture *w)
     return gpur_writer_open(w->replay, &config, &w->made_writer);
 }
 
-static void clean_writer(fixture *w)
-{
-    gpur_writer_destroy(w->made_writer);
-}
-
-/* The state of a writer waits for one to come. */
+/* The loaded state of a writer waits for one to be opened. */
 static gpur_status prepare_waiting(fixture *w)
 {
     GPUR_TRY(gpur_replay_save(w->replay, w->path, NULL));
@@ -305,119 +315,66 @@ static gpur_status call_sample(fixture *w)
 
 static gpur_status call_gather(fixture *w)
 {
-    const int64_t ids[] = {PLAYED, PLAYED + 40, PLAYED + 1};
+    const int64_t ids[] = {STEPS, STEPS + 40, STEPS + 1};
     return gpur_replay_gather(w->replay, 3, ids, NULL, &w->batch);
-}
-
-static void add_batch(fixture *w, picture *p)
-{
-    int64_t ids[64] = {0};
-    float weights[64] = {0};
-    const int64_t count = gpur_batch_count(w->batch);
-    const gpur_status read[] = {gpur_batch_read(w->batch, "id", ids, count * (int64_t)sizeof *ids),
-                                gpur_batch_read(w->batch, "weight", weights, count * (int64_t)sizeof *weights)};
-    add(p, read, sizeof read);
-    add(p, ids, sizeof ids);
-    add(p, weights, sizeof weights);
-}
-
-static void clean_batches(fixture *w)
-{
-    gpur_batch_release(w->batch);
-    gpur_batch_release(w->held);
 }
 
 static gpur_status call_to_dlpack(fixture *w)
 {
-    return gpur_batch_to_dlpack(w->held, "obs", 0, &w->memory);
-}
-
-static void clean_dlpack(fixture *w)
-{
-    gpur_dl_managed *const tensor = w->memory;
-    if (tensor)
-        tensor->deleter(tensor);
-    clean_batches(w);
-}
-
-static gpur_status describe_first(fixture *w, gpur_weight_info *info)
-{
-    *info = (gpur_weight_info){.size = sizeof *info};
-    GPUR_TRY(gpur_learner_get_weight_info(w->learner, 0, info));
-    if (!w->values)
-        w->values = calloc((size_t)info->count, sizeof *w->values);
+    void *tensor = NULL;
+    GPUR_TRY(gpur_batch_to_dlpack(w->held, "obs", 0, &tensor));
+    w->tensor = tensor;
     return GPUR_OK;
-}
-
-static gpur_status prepare_values(fixture *w)
-{
-    gpur_weight_info info;
-    return describe_first(w, &info);
 }
 
 static gpur_status call_read_weights(fixture *w)
 {
-    gpur_weight_info info;
-    GPUR_TRY(describe_first(w, &info));
-    return gpur_learner_read_weights(w->learner, GPUR_WEIGHTS_TARGET, info.name, w->values, info.count);
+    gpur_weight_info info = {.size = sizeof info};
+    GPUR_TRY(gpur_learner_get_weight_info(w->learner, 0, &info));
+    GPUR_TRY(gpur_learner_read_weights(w->learner, GPUR_WEIGHTS_TARGET, info.name, w->values, info.count));
+    w->value_count = info.count;
+    return GPUR_OK;
 }
 
 static gpur_status call_write_weights(fixture *w)
 {
-    gpur_weight_info info;
-    GPUR_TRY(describe_first(w, &info));
+    gpur_weight_info info = {.size = sizeof info};
+    GPUR_TRY(gpur_learner_get_weight_info(w->learner, 0, &info));
     for (int64_t i = 0; i < info.count; i++)
         w->values[i] = 0.001f * (float)i;
     return gpur_learner_write_weights(w->learner, GPUR_WEIGHTS_ONLINE, info.name, w->values, info.count);
 }
 
-static void add_values(fixture *w, picture *p)
+static gpur_status call_save(fixture *w)
 {
-    gpur_weight_info info;
-    if (describe_first(w, &info) == GPUR_OK)
-        add(p, w->values, info.count * (int64_t)sizeof *w->values);
+    return w->file == REPLAY    ? gpur_replay_save(w->replay, w->path, NULL)
+           : w->file == LEARNER ? gpur_learner_save(w->learner, w->path, NULL)
+                                : gpur_learner_save_weights(w->learner, w->path, NULL);
 }
 
-static void clean_values(fixture *w)
+static gpur_status call_load(fixture *w)
 {
-    free(w->values);
+    return w->file == REPLAY    ? gpur_replay_load(w->replay, w->path, NULL)
+           : w->file == LEARNER ? gpur_learner_load(w->learner, w->path, NULL)
+                                : gpur_learner_load_weights(w->learner, w->path, NULL);
 }
 
-static gpur_status call_replay_save(fixture *w)
+/* Acting, a step of the environments, resets; train steps, and samples into batches that the pool has. */
+static gpur_status call_run(fixture *w)
 {
-    return gpur_replay_save(w->replay, w->path, NULL);
+    return checkpoint_fixture_run(&w->training, STEPS, STEPS + 13);
 }
 
-static gpur_status call_learner_save(fixture *w)
+/* A file, and a state that has changed since. */
+static gpur_status prepare_file(fixture *w)
 {
-    return gpur_learner_save(w->learner, w->path, NULL);
+    GPUR_TRY(call_save(w));
+    if (w->large.replay)
+        return replay_fixture_append(&w->large, 700);
+    return w->conv.learner ? gpur_learner_train(w->learner, 5) : call_run(w);
 }
 
-static gpur_status call_weights_save(fixture *w)
-{
-    return gpur_learner_save_weights(w->learner, w->path, NULL);
-}
-
-static gpur_status go_on(fixture *w)
-{
-    if (w->learner == w->conv.learner)
-        return gpur_learner_train(w->learner, 5);
-    return checkpoint_fixture_run(&w->training, PLAYED, PLAYED + 13);
-}
-
-static gpur_status prepare_replay_load(fixture *w)
-{
-    GPUR_TRY(gpur_replay_save(w->replay, w->path, NULL));
-    return go_on(w);
-}
-
-static gpur_status prepare_large_load(fixture *w)
-{
-    GPUR_TRY(gpur_replay_save(w->replay, w->path, NULL));
-    return replay_fixture_append(&w->large, 700);
-}
-
-/* Into a replay that holds nothing, by the order in which its writers come. */
+/* Into a replay that holds nothing, for writers that are opened later. */
 static gpur_status prepare_empty_load(fixture *w)
 {
     GPUR_TRY(gpur_replay_save(w->replay, w->path, NULL));
@@ -426,49 +383,11 @@ static gpur_status prepare_empty_load(fixture *w)
     return GPUR_OK;
 }
 
-static gpur_status call_replay_load(fixture *w)
-{
-    return gpur_replay_load(w->replay, w->path, NULL);
-}
-
-static gpur_status prepare_learner_load(fixture *w)
-{
-    GPUR_TRY(gpur_learner_save(w->learner, w->path, NULL));
-    return go_on(w);
-}
-
-static gpur_status call_learner_load(fixture *w)
-{
-    return gpur_learner_load(w->learner, w->path, NULL);
-}
-
-static gpur_status prepare_weights_load(fixture *w)
-{
-    GPUR_TRY(gpur_learner_save_weights(w->learner, w->path, NULL));
-    return go_on(w);
-}
-
-static gpur_status call_weights_load(fixture *w)
-{
-    return gpur_learner_load_weights(w->learner, w->path, NULL);
-}
-
-static gpur_status prepare_info(fixture *w)
-{
-    return gpur_replay_save(w->replay, w->path, NULL);
-}
-
 static gpur_status call_get_info(fixture *w)
 {
     gpur_checkpoint_info info = {.size = sizeof info};
     GPUR_TRY(gpur_checkpoint_get_info(w->path, &info));
     return info.rows == 100 ? GPUR_OK : GPUR_FILE_ERROR;
-}
-
-/* Acting, a step of the environments, resets; train steps, and draws into batches that the pool has. */
-static gpur_status call_play(fixture *w)
-{
-    return checkpoint_fixture_run(&w->training, PLAYED, PLAYED + 13);
 }
 
 /* More observations than any before. */
@@ -481,7 +400,7 @@ static gpur_status call_large_act(fixture *w)
 
 static gpur_status call_priorities(fixture *w)
 {
-    const int64_t ids[] = {PLAYED + 1, PLAYED + 20, PLAYED + 33};
+    const int64_t ids[] = {STEPS + 1, STEPS + 20, STEPS + 33};
     float priorities[] = {0.5f, 3.0f, 0.25f};
     gpur_priority_stats stats = {.size = sizeof stats};
     int64_t wrong = 0;
@@ -493,7 +412,7 @@ static gpur_status call_priorities(fixture *w)
     return gpur_replay_check_priorities(w->replay, &wrong);
 }
 
-static gpur_status call_rows(fixture *w)
+static gpur_status call_host_batches(fixture *w)
 {
     void *rows = NULL;
     GPUR_TRY(gpur_learner_acquire_host_batch(w->learner, &rows));
@@ -504,57 +423,56 @@ static gpur_status call_rows(fixture *w)
 }
 
 static const subject subjects[] = {
-    {"gpur_device_open", NO_SCENE, NULL, call_device_open, NULL, clean_device, EVERYTHING},
-    {"gpur_device_open", NO_SCENE, NULL, call_device_open_plain, NULL, clean_device, EVERYTHING},
-    {"gpur_device_alloc", NO_SCENE, prepare_device_alloc, call_device_alloc, NULL, NULL, EVERYTHING},
-    {"gpur_replay_create, gpur_learner_create", 0, NULL, call_make_both, NULL, NULL, EVERYTHING},
-    {"gpur_replay_create, gpur_learner_create", 2, NULL, call_make_both, NULL, NULL, EVERYTHING},
-    {"gpur_replay_create, gpur_learner_create", 5, NULL, call_make_both, NULL, NULL, EVERYTHING},
-    {"gpur_replay_create, gpur_learner_create", 9, NULL, call_make_both, NULL, NULL, EVERYTHING},
-    {"gpur_learner_create", 0, NULL, call_learner_create, NULL, clean_learner, EVERYTHING},
-    {"gpur_learner_create of convolutions", CONV_REPLAY, NULL, call_conv_learner_create, NULL, clean_learner,
-     EVERYTHING},
-    {"gpur_writer_open", 0, NULL, call_writer_open, NULL, clean_writer, EVERYTHING},
-    {"gpur_writer_open", 9, NULL, call_writer_open, NULL, clean_writer, EVERYTHING},
-    {"gpur_writer_open with a state that waits", 9, prepare_waiting, call_writer_open, NULL, clean_writer, EVERYTHING},
-    {"gpur_replay_sample", 1, prepare_batch, call_sample, add_batch, clean_batches, EVERYTHING},
-    {"gpur_replay_sample", 3, prepare_batch, call_sample, add_batch, clean_batches, EVERYTHING},
-    {"gpur_replay_sample", 5, prepare_batch, call_sample, add_batch, clean_batches, EVERYTHING},
-    {"gpur_replay_sample", 9, prepare_batch, call_sample, add_batch, clean_batches, EVERYTHING},
-    {"gpur_replay_gather", 4, prepare_batch, call_gather, add_batch, clean_batches, EVERYTHING},
-    {"gpur_batch_to_dlpack", 0, prepare_batch, call_to_dlpack, NULL, clean_dlpack, EVERYTHING},
-    {"gpur_learner_read_weights", 0, prepare_values, call_read_weights, add_values, clean_values, 0},
-    {"gpur_learner_read_weights", CONV_SCENE, prepare_values, call_read_weights, add_values, clean_values, EVERYTHING},
-    {"gpur_learner_write_weights", CONV_SCENE, prepare_values, call_write_weights, NULL, clean_values, EVERYTHING},
-    {"gpur_replay_save", 0, NULL, call_replay_save, NULL, NULL, EVERYTHING},
-    {"gpur_replay_save over a file", 5, prepare_replay_load, call_replay_save, NULL, NULL, OURS},
-    {"gpur_replay_save over a file", 9, prepare_replay_load, call_replay_save, NULL, NULL, EVERYTHING},
-    {"gpur_replay_load", 0, prepare_replay_load, call_replay_load, NULL, NULL, OURS},
-    {"gpur_replay_load", 3, prepare_replay_load, call_replay_load, NULL, NULL, OURS},
-    {"gpur_replay_load", 5, prepare_replay_load, call_replay_load, NULL, NULL, EVERYTHING},
-    {"gpur_replay_load", 7, prepare_replay_load, call_replay_load, NULL, NULL, OURS},
-    {"gpur_replay_load", 9, prepare_replay_load, call_replay_load, NULL, NULL, EVERYTHING},
-    {"gpur_replay_load of a state that waits", 9, prepare_waiting, call_replay_load, NULL, NULL, OURS},
-    {"gpur_replay_load into an empty replay", 4, prepare_empty_load, call_replay_load, NULL, NULL, OURS},
-    {"gpur_replay_load into an empty replay", 9, prepare_empty_load, call_replay_load, NULL, NULL, OURS},
-    {"gpur_replay_load of a large file", LARGE_SCENE, prepare_large_load, call_replay_load, NULL, NULL, OURS},
-    {"gpur_learner_save", 2, NULL, call_learner_save, NULL, NULL, EVERYTHING},
-    {"gpur_learner_save over a file", 3, prepare_learner_load, call_learner_save, NULL, NULL, OURS},
-    {"gpur_learner_load", 2, prepare_learner_load, call_learner_load, NULL, NULL, EVERYTHING},
-    {"gpur_learner_save_weights", 1, NULL, call_weights_save, NULL, NULL, EVERYTHING},
-    {"gpur_learner_save_weights over a file", CONV_SCENE, prepare_weights_load, call_weights_save, NULL, NULL, OURS},
-    {"gpur_learner_load_weights", 1, prepare_weights_load, call_weights_load, NULL, NULL, EVERYTHING},
-    {"gpur_learner_load_weights", CONV_SCENE, prepare_weights_load, call_weights_load, NULL, NULL, OURS},
-    {"gpur_checkpoint_get_info", 9, prepare_info, call_get_info, NULL, NULL, EVERYTHING},
-    {"playing, acting, training, drawing", 1, NULL, call_play, NULL, NULL, 0},
-    {"playing, acting, training, drawing", 9, NULL, call_play, NULL, NULL, 0},
-    {"gpur_learner_act of more than before", 0, NULL, call_large_act, NULL, NULL, EVERYTHING},
-    {"the calls on priorities", 5, NULL, call_priorities, NULL, NULL, 0},
-    {"the calls on rows in RAM", CONV_SCENE, NULL, call_rows, NULL, NULL, 0},
+    {"gpur_device_open", NO_REPLAY, NULL, call_device_open, EVERYTHING, 0},
+    {"gpur_device_open", NO_REPLAY, NULL, call_device_open_plain, EVERYTHING, 0},
+    {"gpur_device_alloc", NO_REPLAY, prepare_device_alloc, call_device_alloc, EVERYTHING, 0},
+    {"gpur_replay_create, gpur_learner_create", 0, NULL, call_create_both, EVERYTHING, 0},
+    {"gpur_replay_create, gpur_learner_create", 2, NULL, call_create_both, EVERYTHING, 0},
+    {"gpur_replay_create, gpur_learner_create", 5, NULL, call_create_both, EVERYTHING, 0},
+    {"gpur_replay_create, gpur_learner_create", 9, NULL, call_create_both, EVERYTHING, 0},
+    {"gpur_learner_create", 0, NULL, call_learner_create, EVERYTHING, 0},
+    {"gpur_learner_create of convolutions", CONV_REPLAY, NULL, call_conv_learner_create, EVERYTHING, 0},
+    {"gpur_writer_open", 0, NULL, call_writer_open, EVERYTHING, 0},
+    {"gpur_writer_open", 9, NULL, call_writer_open, EVERYTHING, 0},
+    {"gpur_writer_open with a state that waits", 9, prepare_waiting, call_writer_open, EVERYTHING, 0},
+    {"gpur_replay_sample", 1, prepare_batch, call_sample, EVERYTHING, 0},
+    {"gpur_replay_sample", 3, prepare_batch, call_sample, EVERYTHING, 0},
+    {"gpur_replay_sample", 5, prepare_batch, call_sample, EVERYTHING, 0},
+    {"gpur_replay_sample", 9, prepare_batch, call_sample, EVERYTHING, 0},
+    {"gpur_replay_gather", 4, prepare_batch, call_gather, EVERYTHING, 0},
+    {"gpur_batch_to_dlpack", 0, prepare_batch, call_to_dlpack, EVERYTHING, 0},
+    {"gpur_learner_read_weights", 0, NULL, call_read_weights, 0, 0},
+    {"gpur_learner_read_weights", CONV_LEARNER, NULL, call_read_weights, EVERYTHING, 0},
+    {"gpur_learner_write_weights", CONV_LEARNER, NULL, call_write_weights, EVERYTHING, 0},
+    {"saving a replay", 0, NULL, call_save, EVERYTHING, REPLAY},
+    {"saving a replay over a file", 5, prepare_file, call_save, OURS, REPLAY},
+    {"saving a replay over a file", 9, prepare_file, call_save, EVERYTHING, REPLAY},
+    {"loading a replay", 0, prepare_file, call_load, OURS, REPLAY},
+    {"loading a replay", 3, prepare_file, call_load, OURS, REPLAY},
+    {"loading a replay", 5, prepare_file, call_load, EVERYTHING, REPLAY},
+    {"loading a replay", 7, prepare_file, call_load, OURS, REPLAY},
+    {"loading a replay", 9, prepare_file, call_load, EVERYTHING, REPLAY},
+    {"loading a replay whose writer's state waits", 9, prepare_waiting, call_load, OURS, REPLAY},
+    {"loading an empty replay", 4, prepare_empty_load, call_load, OURS, REPLAY},
+    {"loading an empty replay", 9, prepare_empty_load, call_load, OURS, REPLAY},
+    {"loading a large replay", LARGE_REPLAY, prepare_file, call_load, OURS, REPLAY},
+    {"saving a learner", 2, NULL, call_save, EVERYTHING, LEARNER},
+    {"saving a learner over a file", 3, prepare_file, call_save, OURS, LEARNER},
+    {"loading a learner", 2, prepare_file, call_load, EVERYTHING, LEARNER},
+    {"saving weights", 1, NULL, call_save, EVERYTHING, WEIGHTS},
+    {"saving weights over a file", CONV_LEARNER, prepare_file, call_save, OURS, WEIGHTS},
+    {"loading weights", 1, prepare_file, call_load, EVERYTHING, WEIGHTS},
+    {"loading weights", CONV_LEARNER, prepare_file, call_load, OURS, WEIGHTS},
+    {"gpur_checkpoint_get_info", 9, prepare_file, call_get_info, EVERYTHING, REPLAY},
+    {"stepping, acting, training, sampling", 1, NULL, call_run, 0, 0},
+    {"stepping, acting, training, sampling", 9, NULL, call_run, 0, 0},
+    {"gpur_learner_act of more than before", 0, NULL, call_large_act, EVERYTHING, 0},
+    {"the calls on priorities", 5, NULL, call_priorities, 0, 0},
+    {"the calls on host batches", CONV_LEARNER, NULL, call_host_batches, 0, 0},
 };
 enum { SUBJECTS = sizeof subjects / sizeof *subjects };
 
-/* ---- what is asked of each ---- */
+/* ---- what is checked of each ---- */
 
 static picture before, after, now;
 static const subject *current;
@@ -583,14 +501,6 @@ static int64_t first_difference(const picture *a, const picture *b)
     return least;
 }
 
-static gpur_status look(fixture *w, const subject *s, picture *p, int with_result)
-{
-    GPUR_TRY(take_picture(p, w));
-    if (s->result && with_result)
-        s->result(w, p);
-    return GPUR_OK;
-}
-
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 static const int is_sanitized = 1; /* ten times as slow */
 #else
@@ -604,7 +514,7 @@ static int kinds_of(const subject *s)
     return s->faults == EVERYTHING && s->variant >= 0 && is_slow && !test_is_long() ? OURS : s->faults;
 }
 
-/* What the call comes to when nothing fails. */
+/* What the call does when nothing fails. */
 static void check_without_faults(fixture *w, const subject *s, int64_t *faults)
 {
     *faults = 0;
@@ -613,24 +523,19 @@ static void check_without_faults(fixture *w, const subject *s, int64_t *faults)
     const gpur_status status = s->call(w);
     *faults = faults_end();
     WANT(status == GPUR_OK, "%s: %s", gpur_status_name(status), gpur_last_error());
-    WANT(look(w, s, &after, 1) == GPUR_OK, "%s", gpur_last_error());
+    WANT(take_picture(&after, w) == GPUR_OK, "%s", gpur_last_error());
     WANT((*faults == 0) == (s->faults == 0) || kinds_of(s) != s->faults, "%lld calls could fail", (long long)*faults);
-}
-
-static void check_again(fixture *w, const subject *s)
-{
-    const gpur_status status = s->call(w);
-    WANT(status == GPUR_OK, "made again: %s: %s", gpur_status_name(status), gpur_last_error());
 }
 
 static void check_refused(fixture *w, const subject *s, gpur_status status)
 {
     WANT(status == GPUR_OUT_OF_MEMORY, "%s: %s", gpur_status_name(status), gpur_last_error());
     WANT(*gpur_last_error(), "no message");
-    WANT(take_picture(&now, w) == GPUR_OK, "looking: %s", gpur_last_error());
+    WANT(take_picture(&now, w) == GPUR_OK, "afterwards: %s", gpur_last_error());
     WANT(first_difference(&before, &now) < 0, "refused, and byte %lld of %lld has changed",
          (long long)first_difference(&before, &now), (long long)before.bytes);
-    check_again(w, s);
+    status = s->call(w);
+    WANT(status == GPUR_OK, "called again: %s: %s", gpur_status_name(status), gpur_last_error());
 }
 
 static void check_with_fault(fixture *w, const subject *s, int64_t nth, int always)
@@ -642,7 +547,7 @@ static void check_with_fault(fixture *w, const subject *s, int64_t nth, int alwa
     faults_end();
     if (status != GPUR_OK)
         check_refused(w, s, status);
-    WANT(look(w, s, &now, 1) == GPUR_OK, "looking: %s", gpur_last_error());
+    WANT(take_picture(&now, w) == GPUR_OK, "afterwards: %s", gpur_last_error());
     WANT(first_difference(&after, &now) < 0, "%s, and byte %lld of %lld is another than without",
          gpur_status_name(status), (long long)first_difference(&after, &now), (long long)after.bytes);
 }
@@ -653,18 +558,20 @@ static void check_once(const subject *s, int64_t nth, int always, int64_t *fault
     static fixture w;
     const int64_t live = faults_live();
     current_nth = nth;
-    const gpur_status status = open_world(&w, s);
+    const gpur_status status = open_fixture(&w, s);
     if (status != GPUR_OK)
-        close_world(&w, s);
-    WANT(status == GPUR_OK, "no world: %s", gpur_last_error());
+        close_fixture(&w);
+    WANT(status == GPUR_OK, "no fixture: %s", gpur_last_error());
     if (nth == 0)
         check_without_faults(&w, s, faults);
     else
         check_with_fault(&w, s, nth, always);
-    close_world(&w, s);
-    WANT(w.counts.blocks == 0 && w.counts.bytes == 0, "%lld blocks of the caller's, %lld bytes, were not given back",
-         (long long)w.counts.blocks, (long long)w.counts.bytes);
-    WANT(w.counts.wrong_sizes == 0, "blocks were given back with another size");
+    const int64_t left = close_fixture(&w);
+    WANT(left == 0 || s->call == call_device_alloc, "%lld bytes of the device were not freed", (long long)left);
+    WANT(w.counts.blocks == 0 && w.counts.bytes == 0,
+         "%lld blocks, %lld bytes, of the caller's allocator were not released", (long long)w.counts.blocks,
+         (long long)w.counts.bytes);
+    WANT(w.counts.wrong_sizes == 0, "blocks were released with another size");
     WANT(faults_live() == live, "%lld blocks were not freed", (long long)(faults_live() - live));
 }
 

@@ -1,30 +1,31 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Random schedules of everything that a replay does, beside references that are written by definition: which rows are
- * visible (reference_replay), what writers make of episodes (reference_history), and priorities with their draws and
+ * visible (reference_replay), what writers make of episodes (reference_history), and priorities with their samples and
  * weights (priority_model, reference_priority). Each seed is one of three kinds of schedule:
  *
  *   ROWS      finished rows of several schemas, by several writers and every kind of append
  *   EPISODES  steps by several writers, finished rows between them, and saving and loading
- *   LINKED    the same steps in a packed replay, a linked one that is given stacks, and one that is given frames
+ *   FRAMES    the same steps in a replay of the rows layout and two of the frames layout, given stacks and frames
  *
- * In all of them layout, n_step, gamma, clipping, stacks, autoreset, feed, flush, when_full, sizes, sampling and
- * priorities are random. Rows, ids, counts and draws are compared after every operation.
+ * In all of them n_step, gamma, clipping, stacks, autoreset, upload, flush, when_full, sizes, sampling and priorities
+ * are random. Rows, ids, counts and samples are compared after every operation.
  */
+#include "base/status.h"
 #include "reference/reference_priority.h"
 #include "reference/reference_replay.h"
 #include "support/episode_fixture.h"
 #include "support/priority_model.h"
 #include "test.h"
 
-enum { ROWS, EPISODES, LINKED, KINDS };
-enum { APPENDERS = 3, SCHEMAS = 5, SCHEMA_FIELDS = 6, MOST_BATCH = 64 };
+enum { ROWS, EPISODES, FRAMES, KINDS };
+enum { APPENDERS = 3, SCHEMAS = 5, SCHEMA_FIELDS = 6, MAX_BATCH = 64 };
 
 /* Of each kind: of 34 rounds, and operations in a round. */
 static const struct {
     const char *name;
     int rounds, operations;
-} kinds[KINDS] = {{"rows", 10, 500}, {"episodes", 15, 250}, {"linked", 9, 300}};
+} kinds[KINDS] = {{"rows", 10, 500}, {"episodes", 15, 250}, {"frames", 9, 300}};
 enum { ROUNDS = 3400 };
 
 typedef struct model {
@@ -34,41 +35,24 @@ typedef struct model {
     row_tags row_tags;               /* of replay 0 */
     reference_replay window;         /* of replay 0 */
     priority_model priorities;       /* of replay 0 */
-    int64_t draws;
+    int64_t samples;
 } model;
 
-static const gpur_field schemas[SCHEMAS][SCHEMA_FIELDS] = {
-    {{"obs", GPUR_FLOAT32, {27}},
-     {"action", GPUR_INT32, {0}},
-     {"reward", GPUR_FLOAT32, {0}},
-     {"next_obs", GPUR_FLOAT32, {27}},
-     {"terminated", GPUR_BOOL, {0}},
-     {"truncated", GPUR_UINT8, {0}}},
-    {{"terminated", GPUR_UINT8, {1}},
-     {"a", GPUR_UINT8, {3}},
-     {"b", GPUR_FLOAT16, {5, 2}},
-     {"c", GPUR_INT64, {0}},
-     {"d", GPUR_UINT8, {7}},
-     {"e", GPUR_BOOL, {2}}},
-    {{"obs", GPUR_UINT8, {64}},
-     {"next_obs", GPUR_UINT8, {4, 4, 4}},
-     {"x", GPUR_FLOAT32, {4}},
-     {"y", GPUR_INT64, {2}},
-     {"z", GPUR_FLOAT32, {28}},
-     {"w", GPUR_UINT8, {16}}},
-    {{"discount", GPUR_FLOAT32, {0}},
-     {"one", GPUR_UINT8, {0}},
-     {"two", GPUR_FLOAT16, {0}},
-     {"eight", GPUR_INT64, {0}},
-     {"large", GPUR_UINT8, {601}},
-     {"last", GPUR_BOOL, {0}}},
-    {{"priority", GPUR_FLOAT32, {0}},
-     {"a", GPUR_UINT8, {3}},
-     {"b", GPUR_FLOAT32, {5}},
-     {"terminated", GPUR_BOOL, {0}},
-     {"c", GPUR_INT64, {0}},
-     {"d", GPUR_FLOAT32, {0}}},
-};
+static const gpur_field floats[] = {{"obs", GPUR_FLOAT32, {27}},    {"action", GPUR_INT32, {0}},
+                                    {"reward", GPUR_FLOAT32, {0}},  {"next_obs", GPUR_FLOAT32, {27}},
+                                    {"terminated", GPUR_BOOL, {0}}, {"truncated", GPUR_UINT8, {0}}};
+static const gpur_field mixed[] = {{"terminated", GPUR_UINT8, {1}}, {"a", GPUR_UINT8, {3}}, {"b", GPUR_FLOAT16, {5, 2}},
+                                   {"c", GPUR_INT64, {0}},          {"d", GPUR_UINT8, {7}}, {"e", GPUR_BOOL, {2}}};
+static const gpur_field aligned[] = {{"obs", GPUR_UINT8, {64}}, {"next_obs", GPUR_UINT8, {4, 4, 4}},
+                                     {"x", GPUR_FLOAT32, {4}},  {"y", GPUR_INT64, {2}},
+                                     {"z", GPUR_FLOAT32, {28}}, {"w", GPUR_UINT8, {16}}};
+static const gpur_field large[] = {{"discount", GPUR_FLOAT32, {0}}, {"one", GPUR_UINT8, {0}},
+                                   {"two", GPUR_FLOAT16, {0}},      {"eight", GPUR_INT64, {0}},
+                                   {"large", GPUR_UINT8, {601}},    {"last", GPUR_BOOL, {0}}};
+static const gpur_field with_priority[] = {{"priority", GPUR_FLOAT32, {0}}, {"a", GPUR_UINT8, {3}},
+                                           {"b", GPUR_FLOAT32, {5}},        {"terminated", GPUR_BOOL, {0}},
+                                           {"c", GPUR_INT64, {0}},          {"d", GPUR_FLOAT32, {0}}};
+static const gpur_field *const schemas[SCHEMAS] = {floats, mixed, aligned, large, with_priority};
 
 static int failed(void)
 {
@@ -77,22 +61,22 @@ static int failed(void)
 
 static layouts_setting setting_of(int kind, uint64_t seed, uint64_t *random)
 {
-    const int packed = kind == EPISODES;
+    const int rows_only = kind == EPISODES;
     layouts_setting s = {
-        .shape = {1 + (int32_t)xorshift_below(random, packed ? 2 : 5), (int32_t)xorshift_below(random, 2)},
+        .shape = {1 + (int32_t)xorshift_below(random, rows_only ? 2 : 5), (int32_t)xorshift_below(random, 2)},
         .writers = 1 + (int32_t)xorshift_below(random, LAYOUTS_WRITERS),
         .envs = seed % 3 ? 1 + (int32_t)xorshift_below(random, PLAYER_ENVS) : 1,
         .more_envs = (int32_t)xorshift_below(random, 4),
         .autoreset = (int32_t)xorshift_below(random, 3),
         .ends_in = 1 + (int32_t)xorshift_below(random, seed % 4 ? 12 : 200),
-        .repeats = packed ? 0 : (int32_t)xorshift_below(random, 2),
+        .repeats = rows_only ? 0 : (int32_t)xorshift_below(random, 2),
         .capacity = 4 + xorshift_below(random, seed % 5 ? 60 : 400),
-        .n_step = seed % 2 ? 1 : 1 + (int32_t)xorshift_below(random, packed && seed % 3 ? 64 : 6),
+        .n_step = seed % 2 ? 1 : 1 + (int32_t)xorshift_below(random, rows_only && seed % 3 ? 64 : 6),
         .flush = (int32_t)xorshift_below(random, 2),
         .staging_blocks = 2 + (int32_t)xorshift_below(random, 3),
         .index_source = GPUR_UNIFORM + (int32_t)xorshift_below(random, 2),
-        .packed_only = packed,
-        .feed = packed ? (int32_t)xorshift_below(random, 2) : GPUR_UPLOAD_COPY,
+        .packed_only = rows_only,
+        .feed = rows_only ? (int32_t)xorshift_below(random, 2) : GPUR_UPLOAD_COPY,
         .gamma = xorshift_below(random, 5) ? 0.97f : 1.0f,
         .is_unclipped = (int32_t)xorshift_below(random, 2),
         .seed = seed,
@@ -100,12 +84,12 @@ static layouts_setting setting_of(int kind, uint64_t seed, uint64_t *random)
     s.block_rows = 1 + xorshift_below(random, s.capacity / 2);
     s.max_batch = 1 + xorshift_below(random, s.capacity - s.block_rows < 32 ? s.capacity - s.block_rows : 32);
     s.extra_frames = xorshift_below(random, 4) ? 1 + xorshift_below(random, s.capacity) : 0;
-    if (packed && PLAYER_ENVS * s.n_step <= (s.staging_blocks - 1) * s.block_rows)
+    if (rows_only && PLAYER_ENVS * s.n_step <= (s.staging_blocks - 1) * s.block_rows)
         s.when_full = xorshift_below(random, 2) ? GPUR_WHEN_FULL_ERROR : GPUR_WHEN_FULL_WAIT;
     return s;
 }
 
-/* Exponents 0 and 1 leave no rounding to argue about. */
+/* With exponents 0 and 1 nothing is rounded. */
 static void set_priorities(layouts_setting *s, uint64_t seed, uint64_t *random)
 {
     s->prioritized = seed % 3 != 0;
@@ -145,32 +129,22 @@ static gpur_status open_rows(model *m, uint64_t seed)
 
 static gpur_status open_appenders(model *m)
 {
-    for (int i = 0; i < APPENDERS && m->kind != LINKED; i++) {
-        const gpur_status status = gpur_writer_create(m->fixture.replays[0], 1, &m->writers[i]);
-        if (status != GPUR_OK)
-            return status;
-    }
+    for (int i = 0; i < APPENDERS && m->kind != FRAMES; i++)
+        GPUR_TRY(gpur_writer_create(m->fixture.replays[0], 1, &m->writers[i]));
     return GPUR_OK;
 }
 
 static void close_appenders(model *m)
 {
-    for (int i = 0; i < APPENDERS; i++) {
+    for (int i = 0; i < APPENDERS; i++)
         gpur_writer_destroy(m->writers[i]);
-        m->writers[i] = NULL;
-    }
-}
-
-/* Rows that one operation may add: a step or a reset of all environments, or the largest append. */
-static int64_t room_of(const model *m)
-{
-    const layouts_setting *const s = &m->fixture.setting;
-    return kinds[m->kind].operations * (s->capacity + 2 * s->block_rows + PLAYER_ENVS) + PLAYER_ENVS * 64;
+    memset(m->writers, 0, sizeof m->writers);
 }
 
 static int begin(model *m, int kind, uint64_t seed)
 {
     layouts_fixture *const w = &m->fixture;
+    const layouts_setting *const s = &w->setting;
     uint64_t random = seed * 77777 + 1;
     memset(m, 0, sizeof *m);
     m->kind = kind;
@@ -184,7 +158,9 @@ static int begin(model *m, int kind, uint64_t seed)
         if (!layouts_fixture_open(w, test_device(), &setting, seed))
             return 0;
     }
-    reference_begin(&m->window, &w->config, room_of(m));
+    /* One operation adds a step or a reset of all environments, or the largest append. */
+    reference_begin(&m->window, &w->config,
+                    kinds[kind].operations * (s->capacity + 2 * s->block_rows + PLAYER_ENVS) + PLAYER_ENVS * 64);
     m->row_tags = row_tags_of(w->replays[0], w->config.gamma);
     m->window.straight = direct_rows(w->device, &w->config, m->row_tags.row_bytes);
     priority_model_begin(&m->priorities, &m->window, &w->config, kind == ROWS && seed % SCHEMAS == SCHEMAS - 1);
@@ -198,7 +174,7 @@ static void launch(model *m)
 }
 
 /* What calls about priorities see. */
-static void look(model *m)
+static void refresh(model *m)
 {
     reference_refresh(&m->window);
     priority_model_insert_new(&m->priorities);
@@ -275,33 +251,29 @@ static gpur_status append_columns(const model *m, gpur_writer *writer, int64_t c
 
 static gpur_status append_device(const model *m, gpur_writer *writer, int64_t count, void *const *arrays)
 {
-    void *device[GPUR_MAX_FIELDS] = {0};
-    gpur_status status = GPUR_OK;
-    for (int32_t f = 0; f < m->row_tags.count && status == GPUR_OK; f++) {
-        const int64_t bytes = count * m->row_tags.fields[f].bytes;
-        status = gpur_device_alloc(m->fixture.device, bytes, &device[f]);
-        if (status == GPUR_OK)
-            status = gpur_device_copy(m->fixture.device, device[f], arrays[f], bytes);
-    }
-    if (status == GPUR_OK)
-        status = append_columns(m, writer, count, device, 1);
+    void *device[GPUR_MAX_FIELDS];
+    for (int32_t f = 0; f < m->row_tags.count; f++)
+        device[f] = kit_upload(m->fixture.device, arrays[f], count * m->row_tags.fields[f].bytes);
+    const gpur_status status = append_columns(m, writer, count, device, 1);
     for (int32_t f = 0; f < m->row_tags.count; f++)
         gpur_device_free(m->fixture.device, device[f]);
     return status;
 }
 
-enum { PACKED, COLUMNS, AT_ONCE, DEVICE, WAYS };
+enum { PACKED_ROWS, ARRAYS, ARRAYS_AT_ONCE, DEVICE_ARRAYS, APPENDS };
 
-/* On the CPU arrays count as device arrays where the feed is by scatter, except where the call must not wait. Packed
- * rows cannot be clipped on their way straight to the ring. */
-static void expect_rows(model *m, int way, int64_t count)
+/* On the CPU arrays count as device arrays where the upload is by scatter, except where the call must not wait. Packed
+ * rows cannot be clipped without staging. */
+static void expect_rows(model *m, int append, int64_t count)
 {
     const int scatter = m->fixture.config.upload == GPUR_UPLOAD_SCATTER;
+    const int as_device_arrays =
+        test_on_cuda() ? append == DEVICE_ARRAYS : scatter && (append == DEVICE_ARRAYS || append == ARRAYS);
     if (count == 0)
         return;
-    if ((way == DEVICE && test_on_cuda()) || ((way == DEVICE || way == COLUMNS) && scatter && !test_on_cuda()))
+    if (as_device_arrays)
         reference_append_arrays(&m->window, count);
-    else if (way == PACKED && m->fixture.config.reward_clip > 0)
+    else if (append == PACKED_ROWS && m->fixture.config.reward_clip > 0)
         reference_stage(&m->window, count);
     else
         reference_append(&m->window, count);
@@ -312,27 +284,23 @@ static void append(model *m)
     layouts_fixture *const w = &m->fixture;
     void *arrays[GPUR_MAX_FIELDS];
     gpur_writer *const writer = m->writers[xorshift_below(&w->random, APPENDERS)];
-    const int way = xorshift_below(&w->random, 2) ? PACKED : (int)xorshift_below(&w->random, WAYS);
+    const int kind = xorshift_below(&w->random, 2) ? PACKED_ROWS : (int)xorshift_below(&w->random, APPENDS);
     const int64_t at_once = (w->setting.staging_blocks - 1) * w->setting.block_rows;
-    const int64_t most = xorshift_below(&w->random, 4) ? 3 : w->config.capacity + w->config.block_rows;
-    int64_t count = xorshift_below(&w->random, most + 1);
-    gpur_status status = GPUR_OK;
-    count = way == DEVICE && count == 0 ? 1 : way == AT_ONCE && count > at_once ? at_once : count;
+    const int64_t max_count = xorshift_below(&w->random, 4) ? 3 : w->config.capacity + w->config.block_rows;
+    int64_t count = xorshift_below(&w->random, max_count + 1);
+    count = kind == DEVICE_ARRAYS && count == 0 ? 1 : kind == ARRAYS_AT_ONCE && count > at_once ? at_once : count;
     make_rows(m, count, arrays);
-    if (way == PACKED)
-        status = append_packed(m, writer, count, arrays);
-    else if (way == DEVICE)
-        status = append_device(m, writer, count, arrays);
-    else
-        status = append_columns(m, writer, count, arrays, way == COLUMNS);
+    const gpur_status status = kind == PACKED_ROWS     ? append_packed(m, writer, count, arrays)
+                               : kind == DEVICE_ARRAYS ? append_device(m, writer, count, arrays)
+                                                       : append_columns(m, writer, count, arrays, kind == ARRAYS);
     for (int32_t f = 0; f < m->row_tags.count; f++)
         free(arrays[f]);
     CHECK_OK(status);
-    expect_rows(m, way, count);
+    expect_rows(m, kind, count);
 }
 
 /* A step of a writer's environments, or the reset of one of them; each adds rows to the history. */
-static void play_on(model *m, int resets)
+static void step(model *m, int resets)
 {
     layouts_fixture *const w = &m->fixture;
     play *const p = &w->players[xorshift_below(&w->random, w->setting.writers)];
@@ -354,31 +322,31 @@ static void flush(model *m)
     reference_flush(&m->window);
 }
 
-/* Ids and weights of the draw that comes next, (count). */
-static void expect_draw(const model *m, int64_t count, int64_t *ids, double *weights)
+/* Ids and weights of the sample that comes next, (count). */
+static void expect_sample(const model *m, int64_t count, int64_t *ids, double *weights)
 {
     const layouts_setting *const s = &m->fixture.setting;
     const gpur_replay_config *const c = &m->fixture.config;
     const int64_t first = reference_first(&m->window, ROW_VISIBLE);
     const int64_t visible = reference_count(&m->window, ROW_VISIBLE);
     double slots[512], leaves[512];
-    int64_t drawn[MOST_BATCH];
-    for (int64_t b = 0; b < count && !s->prioritized; b++) /* distinct ones are of other random numbers */
-        ids[b] = reference_sample(&m->window, c->seed, (uint64_t)m->draws, b), weights[b] = 1;
+    int64_t rows[MAX_BATCH];
+    for (int64_t b = 0; b < count && !s->prioritized; b++) /* distinct ones are sampled by a permutation */
+        ids[b] = reference_sample(&m->window, c->seed, (uint64_t)m->samples, b), weights[b] = 1;
     if (!s->prioritized)
         return;
-    priority_model_sample(&m->priorities, c->seed, (uint64_t)m->draws, count,
+    priority_model_sample(&m->priorities, c->seed, (uint64_t)m->samples, count,
                           s->index_source == GPUR_PRIORITIZED_STRATIFIED, ids);
     priority_model_leaves(&m->priorities, slots);
     for (int64_t i = 0; i < visible; i++)
         leaves[i] = slots[(first + i) % c->capacity];
     for (int64_t b = 0; b < count; b++)
-        drawn[b] = ids[b] - first;
-    reference_weights(leaves, visible, drawn, count, (double)c->beta.first, c->weight_norm, weights);
+        rows[b] = ids[b] - first;
+    reference_weights(leaves, visible, rows, count, (double)c->beta.first, c->weight_norm, weights);
 }
 
 /* From replay 0 of ROWS; layouts_fixture_samples_differ does the same for episodes. */
-static int64_t draw_rows(model *m, int64_t count)
+static int64_t sample_rows(model *m, int64_t count)
 {
     layouts_fixture *const w = &m->fixture;
     gpur_batch *batch = NULL;
@@ -390,26 +358,31 @@ static int64_t draw_rows(model *m, int64_t count)
     w->drawn = count;
     wrong = count_wrong_bytes(&m->row_tags, batch, w->ids);
     for (int64_t b = 0; b < count; b++)
-        w->weights[b] = 1; /* or the kit has told */
+        w->weights[b] = 1; /* or count_wrong_bytes is not 0 */
     gpur_batch_release(batch);
     return wrong;
+}
+
+/* The largest batch that the fixture has room for. */
+static int64_t max_batch(const model *m)
+{
+    return m->fixture.config.max_batch < PLAY_MOST_BATCH ? m->fixture.config.max_batch : PLAY_MOST_BATCH;
 }
 
 static void sample(model *m)
 {
     layouts_fixture *const w = &m->fixture;
-    const int64_t most = w->config.max_batch < PLAY_MOST_BATCH ? w->config.max_batch : PLAY_MOST_BATCH;
-    const int64_t count = 1 + xorshift_below(&w->random, most), size = reference_size(&m->window);
-    int64_t ids[MOST_BATCH];
-    double weights[MOST_BATCH];
-    CHECK_EQUAL(m->kind == ROWS ? draw_rows(m, count) : layouts_fixture_samples_differ(w, count), 0);
+    const int64_t count = 1 + xorshift_below(&w->random, max_batch(m)), size = reference_size(&m->window);
+    int64_t ids[MAX_BATCH];
+    double weights[MAX_BATCH];
+    CHECK_EQUAL(m->kind == ROWS ? sample_rows(m, count) : layouts_fixture_samples_differ(w, count), 0);
     const int distinct = w->config.index_source == GPUR_UNIFORM_DISTINCT;
     CHECK_EQUAL(w->drawn, size >= (distinct ? count : 1) ? count : 0);
     if (w->drawn == 0)
         return;
     launch(m);
-    expect_draw(m, count, ids, weights);
-    m->draws++;
+    expect_sample(m, count, ids, weights);
+    m->samples++;
     for (int64_t b = 0; b < count; b++) {
         CHECK(m->window.rows[w->ids[b]] == ROW_VISIBLE);
         for (int64_t a = 0; distinct && a < b; a++)
@@ -420,7 +393,7 @@ static void sample(model *m)
     }
 }
 
-/* The newest id that a draw made now would see, or -1. */
+/* The newest id that a sample taken now would see, or -1. */
 static int64_t last_visible(const model *m)
 {
     int64_t last = m->window.count - 1;
@@ -434,17 +407,16 @@ static void gather(model *m)
 {
     layouts_fixture *const w = &m->fixture;
     gpur_batch *batch = NULL;
-    int64_t ids[MOST_BATCH], got[MOST_BATCH];
-    const int64_t most = w->config.max_batch < PLAY_MOST_BATCH ? w->config.max_batch : PLAY_MOST_BATCH;
-    const int64_t size = reference_size(&m->window), count = 1 + xorshift_below(&w->random, most);
+    int64_t ids[MAX_BATCH], got[MAX_BATCH];
+    const int64_t size = reference_size(&m->window), count = 1 + xorshift_below(&w->random, max_batch(m));
     const int64_t last = last_visible(m), first = last - size + 1, slip = xorshift_below(&w->random, 8) == 0;
     for (int64_t b = 0; b < count; b++)
         ids[b] = first + xorshift_below(&w->random, size > 0 ? size : 1);
     if (slip)
         ids[count - 1] = xorshift_below(&w->random, 2) ? first - 1 : last + 1;
     const gpur_status status = gpur_replay_gather(w->replays[0], count, ids, NULL, &batch);
-    const int was_there = slip && ids[count - 1] >= 0 && ids[count - 1] < first;
-    CHECK_STATUS(status, size == 0 ? GPUR_TOO_FEW : was_there ? GPUR_EVICTED : slip ? GPUR_INVALID_ARGUMENT : GPUR_OK);
+    const int is_gone = slip && ids[count - 1] >= 0 && ids[count - 1] < first;
+    CHECK_STATUS(status, size == 0 ? GPUR_TOO_FEW : is_gone ? GPUR_EVICTED : slip ? GPUR_INVALID_ARGUMENT : GPUR_OK);
     if (status != GPUR_OK)
         return;
     launch(m);
@@ -460,10 +432,9 @@ static void gather(model *m)
 static void compare_all(model *m)
 {
     layouts_fixture *const w = &m->fixture;
-    const int64_t most = w->config.max_batch < PLAY_MOST_BATCH ? w->config.max_batch : PLAY_MOST_BATCH;
     const int64_t size = reference_size(&m->window);
     CHECK_EQUAL(layouts_fixture_wrong(w, w->setting.max_batch), 0);
-    for (int64_t done = 0; done < size; done += most)
+    for (int64_t done = 0; done < size; done += max_batch(m))
         launch(m);
     for (int i = 0; i < w->setting.writers && w->players[i].writers[0]; i++)
         for (int r = 0; r < w->replay_count; r++)
@@ -474,31 +445,31 @@ static void compare_all(model *m)
 static void update(model *m)
 {
     layouts_fixture *const w = &m->fixture;
-    int64_t ids[MOST_BATCH];
-    float priorities[MOST_BATCH];
+    int64_t ids[MAX_BATCH];
+    float priorities[MAX_BATCH];
     const int64_t count = 1 + xorshift_below(&w->random, w->config.max_batch), last = last_visible(m);
     for (int64_t i = 0; i < count; i++) {
         ids[i] = last + 3 - xorshift_below(&w->random, w->config.capacity + 6);
         priorities[i] = tagged_priority(xorshift_below(&w->random, 1 << 20));
     }
-    look(m);
+    refresh(m);
     CHECK_OK(gpur_replay_update_priorities(w->replays[0], count, ids, priorities, NULL));
     priority_model_update(&m->priorities, count, ids, priorities);
 }
 
 static void change_alpha(model *m)
 {
-    look(m);
+    refresh(m);
     m->priorities.alpha = 1.0f - m->priorities.alpha;
     CHECK_OK(gpur_replay_set_alpha(m->fixture.replays[0], m->priorities.alpha));
 }
 
-/* To look publishes under GPUR_FLUSH_AUTO, and what has been staged for a while is to be met, too. */
+/* Reading priorities publishes under GPUR_FLUSH_AUTO, and rows that have been staged for a while must occur, too. */
 static void compare_priorities(model *m)
 {
     if (m->window.flush == GPUR_FLUSH_AUTO && xorshift_below(&m->fixture.random, 4) > 0)
         return;
-    look(m);
+    refresh(m);
     const char *const differs = priority_model_differs(&m->priorities, m->fixture.replays[0]);
     TEST_REQUIRE(!differs, "%s", differs);
 }
@@ -545,17 +516,17 @@ static void operate_on_rows(model *m, int64_t dice)
 
 static void operate_on_episodes(model *m, int64_t dice)
 {
-    const int packed = m->kind == EPISODES;
+    const int appends = m->kind == EPISODES;
     if (dice < 80)
-        play_on(m, dice < 3);
+        step(m, dice < 3);
     else if (dice < 86)
         flush(m);
     else if (dice < 88)
         compare_all(m);
-    else if (dice < (packed ? 93 : 98))
+    else if (dice < (appends ? 93 : 98))
         sample(m);
     else
-        (packed && dice < 98 ? append : gather)(m);
+        (appends && dice < 98 ? append : gather)(m);
 }
 
 static void operate(model *m)
@@ -571,7 +542,7 @@ static void operate(model *m)
     compare(m);
 }
 
-/* What destroying the writers makes of open episodes, and their count. */
+/* Destroying the writers ends open episodes. */
 static void end_writers(model *m)
 {
     gpur_replay_stats stats = {.size = sizeof stats};
@@ -586,7 +557,7 @@ static void end_writers(model *m)
         CHECK_EQUAL(layouts_fixture_wrong(w, w->setting.max_batch), 0);
 }
 
-static void play_round(int kind, uint64_t seed, int64_t *steps)
+static void run_round(int kind, uint64_t seed, int64_t *steps)
 {
     static model m;
     const int begun = begin(&m, kind, seed);
@@ -617,10 +588,10 @@ TEST(random_schedules_agree_with_the_references)
             continue;
 #endif
         const int turn = (int)(seed % 34), rows = kinds[ROWS].rounds, episodes = rows + kinds[EPISODES].rounds;
-        play_round(turn < rows ? ROWS : turn < episodes ? EPISODES : LINKED, seed, steps);
+        run_round(turn < rows ? ROWS : turn < episodes ? EPISODES : FRAMES, seed, steps);
     }
     CHECK(!failed());
-    CHECK(rounds < 200 || steps[LINKED] >= (int64_t)rounds * 500000 / ROUNDS); /* of few rounds, all may be short */
+    CHECK(rounds < 200 || steps[FRAMES] >= (int64_t)rounds * 500000 / ROUNDS); /* of few rounds, all may be short */
 }
 
 int main(int argc, char **argv)

@@ -1,154 +1,94 @@
 /* SPDX-License-Identifier: MIT */
-/* Which rows a draw sees, and when: the paper's own block cases, read your writes, flush modes, burn-in. */
+/* Which rows a launch sees: the paper's own cases of blocks, refusals, burn-in. Appends while launches are held back or
+ * half enqueued: nothing that is still to be read is overwritten, and whoever waits waits for the right thing.
+ * test_replay_model compares what is visible after any calls with a reference; test_stress checks that each gather gets
+ * the rows of its own ids beside other gathers and appends. */
+#include "support/stream_gate.h"
+#include "replay/sampler/consumer.h"
+#include "replay/sampler/gather.h"
 #include "replay/replay.h"
 #include "support/replay_fixture.h"
 #include "test.h"
 
-static int open_scene(replay_fixture *s, int64_t capacity, int64_t block_rows, int64_t max_batch, int32_t flush)
+#include <pthread.h>
+#include <time.h>
+
+static replay_fixture s;
+static gate g; /* in front of one of its streams */
+
+/* Elsewhere nothing waits in a stream that a test could hold back. */
+static int can_hold(void)
 {
-    const gpur_replay_config config = replay_fixture_plain_config(capacity, block_rows, max_batch, flush);
-    return replay_fixture_open(s, test_device(), &config, 1);
+    return !test_on_cuda() && test_executor() == GPUR_EXECUTOR_THREAD;
 }
 
-static void append_singly(replay_fixture *s, int64_t count)
+/* A replay with this many rows. */
+static int open_fixture(const gpur_replay_config *config, int64_t rows)
+{
+    gate_init(&g);
+    return replay_fixture_open(&s, test_device(), config, 1) && replay_fixture_append(&s, rows) == GPUR_OK;
+}
+
+static void close_fixture(void)
+{
+    replay_fixture_close(&s);
+    gate_destroy(&g);
+}
+
+static void pause_shortly(void)
+{
+    const struct timespec pause = {.tv_nsec = 50000000};
+    nanosleep(&pause, NULL);
+}
+
+static void append_singly(int64_t count)
 {
     for (int64_t i = 0; i < count; i++)
-        CHECK_OK(replay_fixture_append(s, 1));
+        CHECK_OK(replay_fixture_append(&s, 1));
 }
 
-/* Rows in the window that the last launch was given. */
-static int64_t visible(replay_fixture *s)
-{
-    const gpur_replay_stats stats = kit_stats(s->replay);
-    return stats.published - stats.evicted;
-}
-
-/* The tag of the row in each slot of the ring, by its int64 field, whose bytes follow from the tag. */
-static void check_slots(replay_fixture *s, const int64_t *tags, int64_t count)
-{
-    const int64_t offset = s->row_tags.fields[2].offset, pitch = s->replay->schema.pitch;
-    for (int64_t slot = 0; slot < count; slot++) {
-        int64_t got = 0;
-        unsigned char *const row = tagged_rows(&s->row_tags, tags[slot], 1);
-        CHECK_OK(gpur_device_copy(s->device, &got, s->replay->ring.rows + slot * pitch + offset, sizeof got));
-        const int is_right = memcmp(&got, row + offset, sizeof got) == 0;
-        free(row);
-        TEST_REQUIRE(is_right, "slot %d does not have row %d", (int)slot, (int)tags[slot]);
-    }
-}
-
-/* [bparr/gpu-experience-replay, its unit tests]: capacity 6, update 2; slots after 0 ... 8, and after 0 ... 34. */
+/* [bparr/gpu-experience-replay, its unit tests]: capacity 6, update 2; after rows 0 ... 8, and after 0 ... 34. */
 TEST(the_papers_blocks_fall_where_its_tests_say)
 {
-    static const int64_t after_9[] = {6, 7, 2, 3, 4, 5}, after_35[] = {30, 31, 32, 33, 28, 29};
-    replay_fixture s;
-    CHECK(open_scene(&s, 6, 2, 4, GPUR_FLUSH_MANUAL));
-    append_singly(&s, 9);
+    const gpur_replay_config config = replay_fixture_plain_config(6, 2, 4, GPUR_FLUSH_MANUAL);
+    CHECK(open_fixture(&config, 0));
+    append_singly(9);
     CHECK_EQUAL(gpur_replay_size(s.replay), 6);
     CHECK_OK(replay_fixture_gather(&s, 3, (const int64_t[]){2, 3, 4}));
-    CHECK_OK(replay_fixture_gather(&s, 3, (const int64_t[]){5, 6, 7}));
-    check_slots(&s, after_9, 6);
+    CHECK_OK(replay_fixture_gather(&s, 4, (const int64_t[]){5, 7, 6, 7}));
     CHECK_STATUS(replay_fixture_gather(&s, 1, (const int64_t[]){8}), GPUR_INVALID_ARGUMENT); /* staged */
     CHECK_MESSAGE("ids[0] is 8; the visible transitions are 2 to 7");
     CHECK_STATUS(replay_fixture_gather(&s, 2, (const int64_t[]){2, 1}), GPUR_EVICTED);
     CHECK_MESSAGE("ids[1] is 1, and has been overwritten; the visible transitions are 2 to 7");
     CHECK_STATUS(replay_fixture_gather(&s, 1, (const int64_t[]){-1}), GPUR_INVALID_ARGUMENT);
-    append_singly(&s, 26);
+    append_singly(26);
     CHECK_OK(kit_sample(&s, 1, NULL));
     CHECK_OK(kit_sample(&s, 1, NULL));
-    CHECK_OK(replay_fixture_gather(&s, 3, (const int64_t[]){28, 33, 30}));
-    check_slots(&s, after_35, 6);
+    CHECK_OK(replay_fixture_gather(&s, 4, (const int64_t[]){28, 33, 30, 31}));
+    CHECK_OK(replay_fixture_gather(&s, 2, (const int64_t[]){29, 32}));
     CHECK_STATUS(replay_fixture_gather(&s, 1, (const int64_t[]){34}), GPUR_INVALID_ARGUMENT);
     CHECK_STATUS(replay_fixture_gather(&s, 1, (const int64_t[]){27}), GPUR_EVICTED);
     CHECK_OK(gpur_writer_flush(s.writer));
     CHECK_OK(replay_fixture_gather(&s, 1, (const int64_t[]){34}));
-    replay_fixture_close(&s);
-}
-
-TEST(injected_duplicates_come_out_as_often)
-{
-    replay_fixture s;
-    CHECK(open_scene(&s, 6, 2, 4, GPUR_FLUSH_AUTO));
-    CHECK_OK(replay_fixture_append(&s, 3));
-    CHECK_OK(replay_fixture_gather(&s, 3, (const int64_t[]){2, 2, 2}));
-    CHECK_STATUS(replay_fixture_gather(&s, 3, (const int64_t[]){2, 3, 2}), GPUR_INVALID_ARGUMENT);
-    CHECK_MESSAGE("ids[1] is 3; the visible transitions are 0 to 2");
-    replay_fixture_close(&s);
-}
-
-TEST(an_empty_replay_refuses_to_be_drawn_from)
-{
-    gpur_batch *batch = NULL;
-    replay_fixture s;
-    CHECK(open_scene(&s, 6, 2, 4, GPUR_FLUSH_AUTO));
-    CHECK_EQUAL(gpur_replay_can_sample(s.replay), 0);
-    CHECK_STATUS(gpur_replay_sample(s.replay, 1, NULL, &batch), GPUR_TOO_FEW);
-    CHECK_MESSAGE("the replay is empty");
-    CHECK_STATUS(replay_fixture_gather(&s, 1, (const int64_t[]){0}), GPUR_TOO_FEW);
-    const gpur_replay_stats stats = kit_stats(s.replay);
-    CHECK(batch == NULL && stats.sampled == 0 && stats.batches_made == 0 && stats.batches_alive == 0);
-    replay_fixture_close(&s);
-}
-
-/* Under automatic flush, also where the ring is half full; statistics tell the same as a draw. */
-TEST(a_draw_sees_every_row_from_the_first_one_on)
-{
-    static const int64_t parts[] = {1, 2, 14, 5, 30, 1, 1, 7};
-    replay_fixture s;
-    CHECK(open_scene(&s, 20, 8, 8, GPUR_FLUSH_AUTO));
-    for (int round = 0; round < 40; round++) {
-        CHECK_OK(replay_fixture_append(&s, parts[round % 8]));
-        const int64_t count = s.next < 20 ? s.next : 20, first = s.next - count;
-        const gpur_replay_stats stats = kit_stats(s.replay);
-        CHECK(stats.first_id == first && stats.visible == count && gpur_replay_size(s.replay) == count);
-        CHECK_OK(replay_fixture_gather(&s, 2, (const int64_t[]){first, s.next - 1}));
-        CHECK_EQUAL(visible(&s), count);
-        CHECK_STATUS(replay_fixture_gather(&s, 1, (const int64_t[]){first - 1}),
-                     first ? GPUR_EVICTED : GPUR_INVALID_ARGUMENT);
-        CHECK_STATUS(replay_fixture_gather(&s, 1, (const int64_t[]){s.next}), GPUR_INVALID_ARGUMENT);
-        int64_t ids[8];
-        CHECK_OK(kit_sample(&s, 8, ids));
-        for (int b = 0; b < 8; b++)
-            CHECK(ids[b] >= first && ids[b] < s.next);
-    }
-    replay_fixture_close(&s);
-}
-
-TEST(manual_blocks_that_overwrite_are_seen_one_launch_later_unless_flushed)
-{
-    replay_fixture s;
-    CHECK(open_scene(&s, 20, 4, 4, GPUR_FLUSH_MANUAL));
-    CHECK_OK(replay_fixture_append(&s, 20));
-    CHECK_EQUAL(gpur_replay_size(s.replay), 20);
-    CHECK_OK(kit_sample(&s, 1, NULL));
-    CHECK_OK(replay_fixture_append(&s, 4)); /* evicts 0 to 3: the copy waits for the launch, and the next launch does
-                                               not wait for the copy */
-    CHECK_EQUAL(gpur_replay_size(s.replay), 16);
-    CHECK_OK(kit_sample(&s, 1, NULL));
-    CHECK_EQUAL(visible(&s), 16);
-    CHECK_EQUAL(gpur_replay_size(s.replay), 20);
-    CHECK_OK(kit_sample(&s, 1, NULL));
-    CHECK_EQUAL(visible(&s), 20);
-    CHECK_OK(replay_fixture_append(&s, 6)); /* a block, and half of one */
-    CHECK_OK(gpur_writer_flush(s.writer));
-    CHECK_EQUAL(gpur_replay_size(s.replay), 20);
-    CHECK_OK(replay_fixture_gather(&s, 2, (const int64_t[]){10, 29}));
-    CHECK_STATUS(replay_fixture_gather(&s, 1, (const int64_t[]){9}), GPUR_EVICTED);
-    replay_fixture_close(&s);
+    close_fixture();
 }
 
 TEST(burn_in_counts_what_has_become_visible)
 {
     gpur_replay_config config = replay_fixture_plain_config(20, 4, 4, GPUR_FLUSH_MANUAL);
     gpur_batch *batch = NULL;
-    replay_fixture s;
     config.min_size = 8;
-    CHECK(replay_fixture_open(&s, test_device(), &config, 1));
+    CHECK(open_fixture(&config, 0));
+    CHECK_EQUAL(gpur_replay_can_sample(s.replay), 0);
+    CHECK_FAILS(gpur_replay_sample(s.replay, 1, NULL, &batch), GPUR_TOO_FEW, "the replay is empty");
+    CHECK_STATUS(replay_fixture_gather(&s, 1, (const int64_t[]){0}), GPUR_TOO_FEW);
+    const gpur_replay_stats stats = kit_stats(s.replay);
+    CHECK(batch == NULL && stats.sampled == 0 && stats.batches_made == 0 && stats.batches_alive == 0);
     CHECK_OK(replay_fixture_append(&s, 7));
     CHECK_EQUAL(gpur_replay_can_sample(s.replay), 0);
     CHECK_STATUS(kit_sample(&s, 1, NULL), GPUR_TOO_FEW);
     CHECK_MESSAGE("4 transitions have become visible so far; samples wait for min_size = 8");
-    CHECK_OK(replay_fixture_gather(&s, 2, (const int64_t[]){3, 0})); /* is no draw */
+    CHECK_OK(replay_fixture_gather(&s, 2, (const int64_t[]){3, 0})); /* not a sample */
     CHECK_OK(replay_fixture_append(&s, 1));
     CHECK_EQUAL(gpur_replay_can_sample(s.replay), 1);
     CHECK_OK(gpur_replay_sample(s.replay, 1, NULL, &batch));
@@ -156,60 +96,251 @@ TEST(burn_in_counts_what_has_become_visible)
     gpur_batch_release(batch);
     CHECK_OK(replay_fixture_append(&s, 100));
     CHECK_EQUAL(gpur_replay_can_sample(s.replay), 1);
-    replay_fixture_close(&s);
+    close_fixture();
 }
 
-TEST(a_distinct_draw_needs_as_many_rows)
+TEST(a_sample_of_distinct_rows_needs_as_many)
 {
     gpur_replay_config config = replay_fixture_plain_config(100, 10, 16, GPUR_FLUSH_AUTO);
     int64_t ids[16];
-    replay_fixture s;
     config.index_source = GPUR_UNIFORM_DISTINCT;
-    CHECK(replay_fixture_open(&s, test_device(), &config, 1));
+    CHECK(open_fixture(&config, 0));
     CHECK_OK(replay_fixture_append(&s, 15));
-    CHECK_EQUAL(gpur_replay_can_sample(s.replay), 1); /* min_size alone: it knows of no batch */
-    CHECK_STATUS(kit_sample(&s, 16, ids), GPUR_TOO_FEW);
-    CHECK_MESSAGE("15 transitions are visible; this sample needs 16");
+    CHECK_EQUAL(gpur_replay_can_sample(s.replay), 1); /* min_size alone counts: no batch is asked for */
+    CHECK_FAILS(kit_sample(&s, 16, ids), GPUR_TOO_FEW, "15 transitions are visible; this sample needs 16");
     CHECK_OK(kit_sample(&s, 15, ids));
     CHECK_OK(replay_fixture_append(&s, 1));
-    CHECK_STATUS(kit_sample(&s, 17, ids), GPUR_INVALID_ARGUMENT);
-    CHECK_MESSAGE("count is 17; it must be 1 to max_batch = 16");
+    CHECK_FAILS(kit_sample(&s, 17, ids), GPUR_INVALID_ARGUMENT, "count is 17; it must be 1 to max_batch = 16");
     CHECK_STATUS(kit_sample(&s, 0, ids), GPUR_INVALID_ARGUMENT);
-    replay_fixture_close(&s);
+    close_fixture();
 }
 
-/* One thread, no draw, every mode, blocks of every size: the appends themselves must keep the feed going. */
-TEST(burn_in_never_waits_for_a_draw)
+/* One thread, no launch, every mode, blocks of every size: the appends themselves must keep the uploads going. */
+TEST(burn_in_never_waits_for_a_launch)
 {
     for (int mode = 0; mode < 8; mode++) {
         const int32_t flush = mode & 1 ? GPUR_FLUSH_MANUAL : GPUR_FLUSH_AUTO;
         gpur_replay_config config = replay_fixture_plain_config(64, 1 + 5 * (mode % 3), 8, flush);
-        replay_fixture s;
         config.upload = mode & 2 ? GPUR_UPLOAD_SCATTER : GPUR_UPLOAD_COPY;
         config.staging_blocks = 2;
-        CHECK(replay_fixture_open(&s, test_device(), &config, 1));
+        CHECK(open_fixture(&config, 0));
         if (mode & 4)
-            append_singly(&s, 1000);
+            append_singly(1000);
         else
             CHECK_OK(replay_fixture_append(&s, 1000));
         CHECK_OK(replay_fixture_append(&s, 777));
         CHECK_OK(gpur_writer_flush(s.writer));
         CHECK_EQUAL(gpur_replay_size(s.replay), 64);
         CHECK_OK(replay_fixture_gather(&s, 2, (const int64_t[]){s.next - 1, s.next - 64}));
-        replay_fixture_close(&s);
+        close_fixture();
     }
+}
+
+/* Rows that a waiting launch will read must not be overwritten before it has. */
+TEST(an_append_overwrites_nothing_that_an_enqueued_gather_reads)
+{
+    for (int mode = 0; mode < 4; mode++) {
+        gpur_replay_config config =
+            replay_fixture_plain_config(12, 4, 8, mode & 1 ? GPUR_FLUSH_MANUAL : GPUR_FLUSH_AUTO);
+        gpur_batch *batch = NULL;
+        config.upload = mode & 2 ? GPUR_UPLOAD_SCATTER : GPUR_UPLOAD_COPY;
+        CHECK(open_fixture(&config, 12));
+        CHECK_OK(gate_close(&g, s.replay->consumer.stream));
+        CHECK_OK(gpur_replay_gather(s.replay, 3, (const int64_t[]){0, 1, 11}, NULL, &batch));
+        CHECK_OK(replay_fixture_append(&s, 8));
+        gate_open(&g);
+        CHECK_EQUAL(count_wrong_bytes(&s.row_tags, batch, NULL), 0);
+        gpur_batch_release(batch);
+        CHECK_OK(gpur_writer_flush(s.writer));
+        CHECK_OK(replay_fixture_gather(&s, 2, (const int64_t[]){8, 19}));
+        close_fixture();
+    }
+}
+
+static gpur_status no_work(void *context)
+{
+    (void)context;
+    return GPUR_OK;
+}
+
+/* A launch of two gathers, as a learner's are, and an append between them: the second must not see what leaves. */
+TEST(rows_evicted_in_the_midst_of_a_launch_are_gone_for_its_rest)
+{
+    enum { COUNT = 12 };
+    const gpur_replay_config config = replay_fixture_plain_config(COUNT, 4, 4, GPUR_FLUSH_AUTO);
+    int64_t wanted[COUNT], got[2][COUNT];
+    gpur_stream *stream = NULL;
+    gpur_gather_args args;
+    CHECK(open_fixture(&config, COUNT));
+    for (int64_t i = 0; i < COUNT; i++)
+        wanted[i] = i;
+    int64_t *const ids = kit_upload(s.device, wanted, sizeof wanted), *const id = kit_upload(s.device, wanted, 96);
+    const gpur_gather_request request = {.source = GPUR_GATHER_IDS, .rows = 4, .ids = ids, .id = id};
+    CHECK_OK(gpur_consumer_begin(s.replay, (gpur_consumer_launch){GPUR_LAUNCH_SAMPLE, 4, 0}, &stream));
+    CHECK_OK(gpur_gather_prepare(s.replay, &request, &args));
+    args.batch = COUNT;
+    for (int i = 0; i < 2; i++) {
+        CHECK_OK(gpur_launch_gather(stream, gpur_gather_grid(s.replay, COUNT), &args));
+        CHECK_OK(gpur_copy(stream, got[i], id, sizeof *got));
+        if (i == 0)
+            CHECK_OK(replay_fixture_append(&s, 5));
+    }
+    CHECK_OK(gpur_stream_sync(stream));
+    CHECK_STATUS(gpur_with_ids_locked(s.replay, COUNT, wanted, no_work, NULL), GPUR_EVICTED);
+    CHECK_MESSAGE("ids[0] is 0, and has been overwritten; the visible transitions are 4 to 11");
+    CHECK_OK(gpur_consumer_end(s.replay, GPUR_OK));
+    for (int64_t i = 0; i < COUNT; i++)
+        CHECK(got[0][i] == i && got[1][i] == (i < 4 ? -1 : i));
+    gpur_device_free(s.device, ids);
+    gpur_device_free(s.device, id);
+    close_fixture();
+}
+
+static atomic_int opened;
+
+static void *open_later(void *context)
+{
+    (void)context;
+    pause_shortly();
+    atomic_store(&opened, 1);
+    gate_open(&g);
+    return NULL;
+}
+
+TEST(no_more_than_two_launches_are_in_flight)
+{
+    const gpur_replay_config config = replay_fixture_plain_config(12, 4, 8, GPUR_FLUSH_AUTO);
+    gpur_batch *batches[3] = {NULL};
+    pthread_t thread;
+    atomic_store(&opened, 0);
+    CHECK(open_fixture(&config, 12));
+    CHECK_OK(gate_close(&g, s.replay->consumer.stream));
+    CHECK_OK(gpur_replay_sample(s.replay, 8, NULL, &batches[0]));
+    CHECK_OK(gpur_replay_sample(s.replay, 8, NULL, &batches[1]));
+    CHECK(pthread_create(&thread, NULL, open_later, NULL) == 0);
+    CHECK_OK(gpur_replay_sample(s.replay, 8, NULL, &batches[2]));
+    CHECK_EQUAL(atomic_load(&opened), 1);
+    pthread_join(thread, NULL);
+    for (int i = 0; i < 3; i++) {
+        CHECK_EQUAL(count_wrong_bytes(&s.row_tags, batches[i], NULL), 0);
+        gpur_batch_release(batches[i]);
+    }
+    close_fixture();
+}
+
+TEST(an_append_without_a_free_block_waits_for_the_oldest_copy)
+{
+    const gpur_replay_config config = replay_fixture_plain_config(100, 5, 8, GPUR_FLUSH_AUTO);
+    pthread_t thread;
+    atomic_store(&opened, 0);
+    CHECK(open_fixture(&config, 0));
+    CHECK_OK(gate_close(&g, s.replay->ring.copy_stream));
+    CHECK_OK(replay_fixture_append(&s, 20)); /* four blocks of five: no copy is waited for yet */
+    CHECK_EQUAL(kit_stats(s.replay).waits, 0);
+    CHECK(pthread_create(&thread, NULL, open_later, NULL) == 0);
+    CHECK_OK(replay_fixture_append(&s, 1));
+    CHECK_EQUAL(atomic_load(&opened), 1);
+    pthread_join(thread, NULL);
+    const gpur_replay_stats stats = kit_stats(s.replay);
+    CHECK_EQUAL(stats.waits, 1);
+    CHECK(stats.wait_seconds > 0.01 && stats.append_seconds >= stats.wait_seconds);
+    CHECK_OK(replay_fixture_gather(&s, 3, (const int64_t[]){0, 19, 20}));
+    close_fixture();
+}
+
+enum { CALLS = 100 * GPUR_CLOCK_EVERY };
+
+/* One small call of several is timed, and counts as often; whose call it is does not matter. */
+TEST(timed_appends_count_for_all)
+{
+    const gpur_replay_config config = replay_fixture_plain_config(300, 20, 100, GPUR_FLUSH_AUTO);
+    int64_t weight = 0;
+    CHECK(open_fixture(&config, 0));
+    gpur_ingest *const ingest = &s.replay->ingest;
+    for (int i = 0; i < CALLS; i++)
+        weight += gpur_append_clock_begin(ingest, 1).weight;
+    CHECK_EQUAL(weight, CALLS);
+    CHECK_EQUAL(gpur_append_clock_begin(ingest, 1000000).weight, 1);
+    close_fixture();
+}
+
+static void wait_for_waiters(int32_t wanted)
+{
+    const struct timespec pause = {.tv_nsec = 1000000};
+    for (int32_t waiters = -1; waiters != wanted; nanosleep(&pause, NULL)) {
+        gpur_window_lock(s.replay);
+        waiters = s.replay->window_lock.waiters;
+        gpur_window_unlock(s.replay);
+    }
+}
+
+static void *flush(void *status)
+{
+    gpur_window_lock(s.replay);
+    *(gpur_status *)status = gpur_ingest_flush(s.replay);
+    gpur_window_unlock(s.replay);
+    return NULL;
+}
+
+static atomic_int claimed;
+
+static void *claim_one(void *status)
+{
+    gpur_claim claim;
+    gpur_window_lock(s.replay);
+    *(gpur_status *)status = gpur_ingest_claim(s.replay, 1, 1, &claim);
+    atomic_store(&claimed, 1);
+    if (*(gpur_status *)status == GPUR_OK)
+        *(gpur_status *)status = gpur_ingest_commit(s.replay, &claim);
+    gpur_window_unlock(s.replay);
+    return NULL;
+}
+
+/* Else writers that never pause between two claims would keep a sample waiting for ever. */
+TEST(a_claim_waits_for_a_flush_that_waits_for_claims)
+{
+    const gpur_replay_config config = replay_fixture_plain_config(300, 20, 100, GPUR_FLUSH_AUTO);
+    pthread_t threads[2];
+    gpur_status flushed = GPUR_DEVICE_ERROR, added = GPUR_DEVICE_ERROR;
+    gpur_claim claim;
+    CHECK(open_fixture(&config, 0));
+    gpur_ingest *const ingest = &s.replay->ingest;
+    atomic_store(&claimed, 0);
+    gpur_window_lock(s.replay);
+    CHECK_OK(gpur_ingest_claim(s.replay, 1, 1, &claim));
+    gpur_window_unlock(s.replay);
+    CHECK(pthread_create(&threads[0], NULL, flush, &flushed) == 0);
+    wait_for_waiters(1);
+    CHECK(pthread_create(&threads[1], NULL, claim_one, &added) == 0);
+    wait_for_waiters(2);
+    CHECK_EQUAL(atomic_load(&claimed), 0);
+    gpur_window_lock(s.replay);
+    CHECK(!gpur_ingest_claim_under_lock(ingest, 1));
+    CHECK_OK(gpur_ingest_commit(s.replay, &claim));
+    gpur_window_unlock(s.replay);
+    pthread_join(threads[0], NULL);
+    pthread_join(threads[1], NULL);
+    CHECK_OK(flushed);
+    CHECK_OK(added);
+    CHECK_EQUAL(atomic_load(&claimed), 1);
+    CHECK(ingest->wait_seconds > 0 && ingest->waits == 0);
+    close_fixture();
 }
 
 int main(int argc, char **argv)
 {
     test_main_begin(argc, argv);
     RUN(the_papers_blocks_fall_where_its_tests_say);
-    RUN(injected_duplicates_come_out_as_often);
-    RUN(an_empty_replay_refuses_to_be_drawn_from);
-    RUN(a_draw_sees_every_row_from_the_first_one_on);
-    RUN(manual_blocks_that_overwrite_are_seen_one_launch_later_unless_flushed);
     RUN(burn_in_counts_what_has_become_visible);
-    RUN(a_distinct_draw_needs_as_many_rows);
-    RUN(burn_in_never_waits_for_a_draw);
+    RUN(a_sample_of_distinct_rows_needs_as_many);
+    RUN(burn_in_never_waits_for_a_launch);
+    RUN(rows_evicted_in_the_midst_of_a_launch_are_gone_for_its_rest);
+    RUN(timed_appends_count_for_all);
+    RUN(a_claim_waits_for_a_flush_that_waits_for_claims);
+    if (can_hold()) {
+        RUN(an_append_overwrites_nothing_that_an_enqueued_gather_reads);
+        RUN(no_more_than_two_launches_are_in_flight);
+        RUN(an_append_without_a_free_block_waits_for_the_oldest_copy);
+    }
     return test_main_end();
 }

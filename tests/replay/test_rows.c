@@ -2,14 +2,13 @@
 /* Rows of every schema come back as they were appended: of more fields than one gather or scatter copies, up to the
  * most there may be, with the longest names; of kilobytes, which a CPU copies line by line; in rings and batches that
  * no cache holds. Each byte follows from the row's id. */
+#include "support/file_utils.h"
 #include "support/replay_fixture.h"
 #include "test.h"
 
-#include <unistd.h>
+enum { CAPACITY = 500, BLOCK = 32, MAX_BATCH = 60, ROWS = 700 };
 
-enum { CAPACITY = 500, BLOCK = 32, MOST = 60, ROWS = 700 };
-
-/* Of kilobytes; of a few that are drawn at a time; without a long field; of a long field that reaches the row's end;
+/* Of kilobytes; of a few that are gathered at a time; without a long field; of a long field that reaches the row's end;
  * with padding at its end. */
 static const gpur_field frames[] = {{"obs", GPUR_UINT8, {5001}},
                                     {"action", GPUR_INT32, {0}},
@@ -69,10 +68,10 @@ static void check_ids(replay_fixture *s, int64_t capacity)
         CHECK_OK(replay_fixture_gather(s, count, ids));
 }
 
-/* Appends rows and columns in turn, in pieces of these counts, and draws batches of all sizes between. */
-static void check_all_ways(const gpur_replay_config *config, const int64_t counts[4], int64_t rows)
+/* Appends rows and arrays in turn, in pieces of these counts, and samples batches of all sizes between. */
+static void check_schema(const gpur_replay_config *config, const int64_t counts[4], int64_t rows)
 {
-    const int64_t draws[] = {config->max_batch, 1, 2, 3, 31 < config->max_batch ? 31 : 1};
+    const int64_t batches[] = {config->max_batch, 1, 2, 3, 31 < config->max_batch ? 31 : 1};
     int64_t ids[ROWS];
     replay_fixture s;
     CHECK(replay_fixture_open(&s, test_device(), config, 1));
@@ -81,8 +80,8 @@ static void check_all_ways(const gpur_replay_config *config, const int64_t count
         CHECK_OK((i % 2 ? kit_append_fields : replay_fixture_append)(&s, counts[i % 4]));
         if (i % 3 == 0)
             CHECK_OK(gpur_writer_flush(s.writer));
-        const int64_t size = gpur_replay_size(s.replay), most = draws[i % 5];
-        CHECK_OK(kit_sample(&s, most < size ? most : size, ids));
+        const int64_t size = gpur_replay_size(s.replay), batch = batches[i % 5];
+        CHECK_OK(kit_sample(&s, batch < size ? batch : size, ids));
         check_ids(&s, config->capacity);
     }
     CHECK_OK(kit_sample(&s, config->max_batch, ids));
@@ -94,16 +93,17 @@ TEST(every_field_comes_back_whatever_the_schema)
     static const int32_t sources[] = {GPUR_UNIFORM, GPUR_UNIFORM_DISTINCT, GPUR_PRIORITIZED_STRATIFIED};
     static const int64_t counts[] = {70, 60, 1, 150};
     static schema s;
-    for (int way = 0; way < SCHEMAS * 6; way++) {
+    for (int i = 0; i < SCHEMAS * 6; i++) {
         const int failures = atomic_load(&test_state.failures);
-        make_schema(&s, way / 6);
-        gpur_replay_config config = replay_fixture_config(s.fields, s.count, s.count > 7 ? CAPACITY : 120, BLOCK, MOST);
-        config.upload = way % 2 ? GPUR_UPLOAD_SCATTER : GPUR_UPLOAD_COPY;
-        config.index_source = sources[way / 2 % 3];
+        make_schema(&s, i / 6);
+        gpur_replay_config config =
+            replay_fixture_config(s.fields, s.count, s.count > 7 ? CAPACITY : 120, BLOCK, MAX_BATCH);
+        config.upload = i % 2 ? GPUR_UPLOAD_SCATTER : GPUR_UPLOAD_COPY;
+        config.index_source = sources[i / 2 % 3];
         config.prioritized = config.index_source == GPUR_PRIORITIZED_STRATIFIED;
-        check_all_ways(&config, counts, s.count > 7 ? ROWS : 300);
-        TEST_REQUIRE(atomic_load(&test_state.failures) == failures, "schema %d, feed %d, source %d", way / 6, way % 2,
-                     way / 2 % 3);
+        check_schema(&config, counts, s.count > 7 ? ROWS : 300);
+        TEST_REQUIRE(atomic_load(&test_state.failures) == failures, "schema %d, upload %d, source %d", i / 6, i % 2,
+                     i / 2 % 3);
     }
 }
 
@@ -117,27 +117,27 @@ TEST(a_ring_beyond_the_caches_gets_every_field)
     static schema s;
     for (int i = 0; i < WIDE; i++) {
         make_schema(&s, i);
-        gpur_replay_config config = replay_fixture_config(s.fields, s.count, (9 << 20) / 128, BLOCK, MOST);
+        gpur_replay_config config = replay_fixture_config(s.fields, s.count, (9 << 20) / 128, BLOCK, MAX_BATCH);
         config.upload = GPUR_UPLOAD_SCATTER;
-        check_all_ways(&config, counts, ROWS);
+        check_schema(&config, counts, ROWS);
     }
-    const gpur_replay_config config = replay_fixture_config(fields, 3, 40000, 700, MOST);
-    check_all_ways(&config, blocks, 157500);
+    const gpur_replay_config config = replay_fixture_config(fields, 3, 40000, 700, MAX_BATCH);
+    check_schema(&config, blocks, 157500);
 }
 
 TEST(a_batch_that_no_cache_holds_has_every_field)
 {
     static const int64_t counts[] = {BLOCK, 3 * BLOCK, 1, 99};
     const gpur_replay_config config = replay_fixture_config(frames, 4, ROWS + 2 * BLOCK, BLOCK, ROWS);
-    check_all_ways(&config, counts, ROWS);
+    check_schema(&config, counts, ROWS);
 }
 
 TEST(a_clipped_reward_and_a_discount_of_its_own_are_among_many_fields)
 {
     enum { FIELDS = 40, COUNT = 50 };
     static schema wide_schema;
-    for (int32_t feed = GPUR_UPLOAD_COPY; feed <= GPUR_UPLOAD_SCATTER; feed++) {
-        float rewards[COUNT], discounts[COUNT], got[COUNT];
+    for (int32_t upload = GPUR_UPLOAD_COPY; upload <= GPUR_UPLOAD_SCATTER; upload++) {
+        float got[COUNT];
         void *arrays[GPUR_MAX_FIELDS];
         int64_t ids[COUNT];
         gpur_batch *batch = NULL;
@@ -145,14 +145,13 @@ TEST(a_clipped_reward_and_a_discount_of_its_own_are_among_many_fields)
         make_wide(&wide_schema, FIELDS);
         wide_schema.fields[37] = (gpur_field){"reward", GPUR_FLOAT32, {0}};
         wide_schema.fields[38] = (gpur_field){"discount", GPUR_FLOAT32, {0}};
-        gpur_replay_config config = replay_fixture_config(wide_schema.fields, FIELDS, CAPACITY, BLOCK, MOST);
-        config.upload = feed, config.reward_clip = 1.0f;
+        gpur_replay_config config = replay_fixture_config(wide_schema.fields, FIELDS, CAPACITY, BLOCK, MAX_BATCH);
+        config.upload = upload, config.reward_clip = 1.0f;
         CHECK(replay_fixture_open(&s, test_device(), &config, 1));
         tagged_arrays(&s.row_tags, 0, COUNT, arrays);
+        float *const rewards = arrays[37], *const discounts = arrays[38];
         for (int i = 0; i < COUNT; i++)
             rewards[i] = 0.25f * (float)(i - COUNT / 2), discounts[i] = (float)i, ids[i] = i;
-        memcpy(arrays[37], rewards, sizeof rewards);
-        memcpy(arrays[38], discounts, sizeof discounts);
         CHECK_OK(gpur_writer_append_fields(s.writer, COUNT, (const void *const *)arrays, NULL, NULL));
         CHECK_OK(gpur_replay_gather(s.replay, COUNT, ids, NULL, &batch));
         CHECK_OK(gpur_batch_read(batch, "reward", got, sizeof got));
@@ -171,21 +170,19 @@ TEST(a_file_holds_as_many_fields_and_names_as_long)
 {
 #ifdef GPUR_HAS_FILES
     static schema s;
-    int64_t ids[MOST];
-    char path[64];
+    int64_t ids[MAX_BATCH];
     replay_fixture from, to;
     make_wide(&s, GPUR_MAX_FIELDS);
-    const gpur_replay_config config = replay_fixture_config(s.fields, s.count, CAPACITY, BLOCK, MOST);
-    snprintf(path, sizeof path, "rows.%ld.gpur", (long)getpid());
+    const gpur_replay_config config = replay_fixture_config(s.fields, s.count, CAPACITY, BLOCK, MAX_BATCH);
     CHECK(replay_fixture_open(&from, test_device(), &config, 1));
     CHECK_OK(replay_fixture_append(&from, ROWS));
-    CHECK_OK(gpur_replay_save(from.replay, path, NULL));
+    CHECK_OK(gpur_replay_save(from.replay, test_file_path("rows"), NULL));
     replay_fixture_close(&from);
     CHECK(replay_fixture_open(&to, test_device(), &config, 1));
-    CHECK_OK(gpur_replay_load(to.replay, path, NULL));
-    CHECK_OK(kit_sample(&to, MOST, ids));
+    CHECK_OK(gpur_replay_load(to.replay, test_file_path("rows"), NULL));
+    CHECK_OK(kit_sample(&to, MAX_BATCH, ids));
     replay_fixture_close(&to);
-    unlink(path);
+    test_remove_folder();
 #endif
 }
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Everything at once over one small replay: writers on several threads append and overwrite, one thread draws and
- * gathers by id, one trains, one acts. A frame says of which environment, episode and step it is and has a checksum,
- * and a row's action, reward and discount follow from its frames. So a row that mixes two writes shows, in a batch of
- * the user's and in the one that a train step was made of. GPUR_TEST_SECONDS says how long it goes on; without it 2
- * seconds, and with GPUR_TEST_LONG two minutes. Prints what each replay has been through.
+ * Everything at once over one small replay: writers on several threads append and overwrite, two threads sample and
+ * gather by id, one trains, one acts. Every byte of a row follows from its environment and step, which the newest frame
+ * of its observation states. So a row that mixes two writes shows, in a batch of the user's and in the one that a train
+ * step was made of; and as each environment's steps are numbered, so does a row that is lost or comes twice.
+ * GPUR_TEST_SECONDS says how long it goes on; without it 2 seconds, and with GPUR_TEST_LONG two minutes.
  */
 #include "base/clock.h"
 #include "learn/learner.h"
@@ -12,26 +12,32 @@
 #include "test.h"
 
 #include <pthread.h>
-#include <stdarg.h>
 #include <time.h>
 
-enum { WRITERS = 4, BATCH = 16, ACTIONS = 5, ENVS = 3, STACK = 3, N_STEP = 3, LONGEST = 12, FIELDS = 8, MOST = 48 };
-enum { ROUNDS = 4, LEAST_BATCHES = 20, LEAST_STEPS = 40, HELD = 3, PATIENCE = 1200 };
+enum { WRITERS = 4, READERS = 2, BATCH = 16, ACTIONS = 5, ENVS = 3, STACK = 3, N_STEP = 3, MAX_APPEND = 48 };
+enum { ROUNDS = 4, MIN_BATCHES = 20, MIN_STEPS = 40, HELD = 3, PATIENCE = 1200 };
 
-/* Numbers of a frame, 0 to 255 each. Frames 0 to `length` are of an episode of `length` steps. Of a missing frame all
- * are 0, and no environment is. */
-enum { ENV, EPISODE, EPISODE_HIGH, STEP, LENGTH, NOISE, CHECKSUM, CHECKSUM_HIGH, NUMBERS };
-enum { OBS_BYTES = STACK * NUMBERS * 4 };
+/* Numbers of a frame, 0 to 255 each. Of a missing frame all are 0, and no environment is 0. */
+enum { ENV, EPISODE, STEP = EPISODE + 4, CHECKSUM, NUMBERS = CHECKSUM + 2, OBS = STACK * NUMBERS };
 
-typedef struct frame {
-    uint8_t n[NUMBERS];
-} frame;
+/* Tags: one, or as many as it takes to have more fields than one launch copies. */
+enum { TAG_FIELD = 6, MAX_TAGS = 34, MAX_FIELDS = TAG_FIELD + MAX_TAGS };
+
+typedef struct row { /* as in the replay, which may have fewer tags */
+    float obs[OBS], next_obs[OBS];
+    int32_t action;
+    float reward, discount;
+    uint8_t terminated;
+    int64_t tag[MAX_TAGS];
+} row;
+
+enum { ARRAYS_BYTES = MAX_APPEND * sizeof(row) };
 
 typedef struct setting {
-    const char *words;
-    int32_t layout, dtype, source, flush, feed;
-    int32_t learns; /* -1: no learner; else GPUR_STEP_* */
-    int64_t capacity, block_rows, extra_frames;
+    const char *name;
+    int32_t layout, source, flush, upload;
+    int32_t step_kernel; /* -1: no learner; else GPUR_STEP_* */
+    int32_t tags;
 } setting;
 
 typedef struct stress {
@@ -39,118 +45,65 @@ typedef struct stress {
     gpur_device *device;
     gpur_replay *replay;
     gpur_learner *learner;
-    row_tags row_tags;
+    row_tags fields;
     float gamma;
-    _Atomic int64_t given, batches, rows, steps, acts, ranked;
-    atomic_int over, writers;
-    pthread_mutex_t mutex;
-    char failure[700]; /* the first; "": none. Under the mutex while threads run */
+    int64_t capacity, block_rows;
+    _Atomic int64_t appended, batches, steps, acts, updated;
+    atomic_int over, threads; /* threads: that have begun */
 } stress;
 
-/* Notes the first failure, and ends the soak. */
-static void GPUR_PRINTF(2, 3) stress_fail(stress *s, const char *format, ...)
+static int is_failed(void)
 {
-    va_list arguments;
-    va_start(arguments, format);
-    pthread_mutex_lock(&s->mutex);
-    if (!s->failure[0])
-        vsnprintf(s->failure, sizeof s->failure, format, arguments);
-    pthread_mutex_unlock(&s->mutex);
-    va_end(arguments);
-    atomic_store(&s->over, 1);
+    return atomic_load(&test_state.failures) > 0;
 }
 
-/* 1 when it is GPUR_OK; else the failure is noted with the name of the call. */
-static int stress_ok(stress *s, gpur_status status, const char *call)
+static int is_over(const stress *s)
 {
-    if (status != GPUR_OK)
-        stress_fail(s, "%s is %s: %s", call, gpur_status_name(status), gpur_last_error());
-    return status == GPUR_OK;
+    return atomic_load(&s->over) || is_failed();
 }
 
-/* FNV-1a, 64 bits. */
-static uint64_t hash(uint64_t before, const void *bytes, size_t count)
+/* The episodes of one environment are all of one length; those of an odd number end in a terminal state. */
+static int64_t length_of(int64_t env)
 {
-    uint64_t h = before ^ 0xcbf29ce484222325u;
-    for (size_t i = 0; i < count; i++)
-        h = (h ^ ((const unsigned char *)bytes)[i]) * 0x100000001b3u;
-    return h;
+    return 1 + env * 5 % 12;
 }
 
-static frame make_frame(int64_t env, int64_t episode, int64_t step, int64_t length, uint64_t *random)
+/* That frame and those before it, of which an episode's first ones are missing. */
+static void put_stack(float *to, int64_t env, int64_t episode, int64_t step)
 {
-    frame f = {{(uint8_t)env, (uint8_t)episode, (uint8_t)(episode >> 8), (uint8_t)step, (uint8_t)length}};
-    f.n[NOISE] = (uint8_t)xorshift_below(random, 256);
-    const uint64_t h = hash(0, f.n, CHECKSUM);
-    f.n[CHECKSUM] = (uint8_t)(h >> 40), f.n[CHECKSUM_HIGH] = (uint8_t)(h >> 48);
-    return f;
-}
-
-static int is_good_frame(const frame *f)
-{
-    const uint64_t h = hash(0, f->n, CHECKSUM);
-    return f->n[ENV] > 0 && f->n[CHECKSUM] == (uint8_t)(h >> 40) && f->n[CHECKSUM_HIGH] == (uint8_t)(h >> 48);
-}
-
-static int32_t action_after(const frame *f)
-{
-    return f->n[NOISE] % ACTIONS;
-}
-
-/* Of the step that begins at frame `step` of f's episode. */
-static float reward_after(const frame *f, int step)
-{
-    return (float)((f->n[ENV] * 31 + f->n[EPISODE] * 7 + step) % 64) / 64.0f - 0.5f;
-}
-
-static int ends_in_terminal(const frame *f)
-{
-    return f->n[EPISODE] % 2 == 1;
-}
-
-static int64_t row_check(const frame *f)
-{
-    const int32_t action = action_after(f);
-    return (int64_t)hash(hash(0, f, sizeof *f), &action, sizeof action);
-}
-
-/* Reward and discount of the steps between two frames of one episode. */
-static void fold(const stress *s, const frame *from, const frame *to, float *reward, float *discount)
-{
-    *reward = 0.0f, *discount = 1.0f;
-    for (int i = from->n[STEP]; i < to->n[STEP]; i++, *discount *= s->gamma)
-        *reward += *discount * reward_after(from, i);
-    if (to->n[STEP] == to->n[LENGTH] && ends_in_terminal(to))
-        *discount = 0.0f;
-}
-
-/* As the replay has them: bytes, or floats of the same numbers. */
-static int64_t put_frames(const stress *s, unsigned char *to, const frame *frames, int count)
-{
-    const int numbers = count * NUMBERS;
-    for (int i = 0; i < numbers; i++) {
-        const uint8_t number = frames[i / NUMBERS].n[i % NUMBERS];
-        if (s->setting.dtype == GPUR_FLOAT32)
-            memcpy(to + 4 * i, &(float){number}, 4);
-        else
-            to[i] = number;
+    for (int64_t i = 0; i < STACK && i <= step; i++) {
+        const uint64_t key = (uint64_t)(env << 48 ^ episode << 8 ^ (step - i));
+        const unsigned checksum = (unsigned)(key * 0x9E3779B97F4A7C15ull >> 48);
+        float *const frame = to + (STACK - 1 - i) * NUMBERS;
+        frame[ENV] = (float)env, frame[STEP] = (float)(step - i);
+        for (int k = 0; k < 4; k++)
+            frame[EPISODE + k] = (float)(episode >> 8 * k & 255);
+        frame[CHECKSUM] = (float)(checksum & 255), frame[CHECKSUM + 1] = (float)(checksum >> 8);
     }
-    return s->setting.dtype == GPUR_FLOAT32 ? 4 * numbers : numbers;
 }
 
-typedef struct columns {
-    int64_t tag[MOST], check[MOST];
-    unsigned char obs[MOST * OBS_BYTES], next_obs[MOST * OBS_BYTES];
-    int32_t action[MOST];
-    float reward[MOST], discount[MOST], weight[MOST];
-    int64_t id[MOST];
-    uint8_t terminated[MOST];
-} columns;
-
-static void column_places(columns *c, void *places[FIELDS])
+/* The transition from step `step` of the environment, counted over all its episodes, over so many steps. The tags of
+ * one environment grow by 1 from row to row. */
+static row row_of(const stress *s, int64_t env, int64_t step, int64_t steps)
 {
-    void *const all[FIELDS] = {c->obs, c->action, c->reward, c->next_obs, c->terminated, c->discount, c->tag, c->check};
-    memcpy(places, all, sizeof all);
+    const int64_t length = length_of(env), episode = step / length, from = step % length;
+    row r = {.action = (int32_t)((env + step * 3) % ACTIONS), .discount = 1.0f};
+    put_stack(r.obs, env, episode, from);
+    put_stack(r.next_obs, env, episode, from + steps);
+    for (int64_t i = 0; i < steps; i++, r.discount *= s->gamma)
+        r.reward += r.discount * ((float)((env * 31 + (step + i) * 7) % 64) / 64.0f - 0.5f);
+    r.terminated = from + steps == length && episode % 2 == 1;
+    r.discount = r.terminated ? 0.0f : r.discount;
+    for (int64_t k = 0; k < s->setting.tags; k++)
+        r.tag[k] = (env << 40 | step) + k * 1000003;
+    return r;
+}
+
+/* Fewer than N_STEP at the end of an episode. */
+static int64_t steps_of(int64_t env, int64_t step)
+{
+    const int64_t left = length_of(env) - step % length_of(env);
+    return left < N_STEP ? left : N_STEP;
 }
 
 /* One writer, with environments or with finished rows. */
@@ -158,125 +111,71 @@ typedef struct source {
     stress *stress;
     gpur_writer *writer;
     uint64_t random;
-    int64_t first_env, episode[ENVS];
-    frame at[ENVS][STACK]; /* the observation of each environment */
+    int64_t first_env, step[ENVS]; /* of each environment, counted over all its episodes */
     gpur_stream *stream;
-    columns *host, *device; /* pinned, and memory of the device */
+    unsigned char *host, *device; /* rows as one array a field, which begins at MAX_APPEND times the field's offset */
 } source;
 
-/* A tag is environment << 40 | episode << 8 | step, and so of one environment it grows. */
-static void put_tag(columns *c, int64_t i, int64_t env, int64_t episode, const frame *f)
+/* The next rows of the writer's first environment. */
+static void make_rows(source *o, row *rows, int64_t count)
 {
-    c->tag[i] = env << 40 | episode << 8 | f->n[STEP];
-    c->check[i] = row_check(f);
-    c->action[i] = action_after(f);
+    for (int64_t i = 0; i < count; i++, o->step[0]++)
+        rows[i] = row_of(o->stress, o->first_env, o->step[0], steps_of(o->first_env, o->step[0]));
 }
 
-/* Finished rows: steps `from` to `to` of an episode of which nothing else is told. */
-static void make_rows(source *o, columns *c, int64_t count)
+static gpur_status append_rows(source *o, int64_t count)
 {
-    stress *const s = o->stress;
-    int64_t obs = 0;
-    for (int64_t i = 0; i < count; i++) {
-        const int64_t length = 1 + xorshift_below(&o->random, LONGEST), from = xorshift_below(&o->random, length);
-        const int64_t to = from + N_STEP < length ? from + N_STEP : length, episode = o->episode[0]++;
-        frame stack[2][STACK];
-        for (int j = 0; j < 2 * STACK; j++) {
-            const int64_t step = (j < STACK ? from : to) - (STACK - 1 - j % STACK);
-            stack[j / STACK][j % STACK] =
-                step < 0 ? (frame){{0}} : make_frame(o->first_env, episode, step, length, &o->random);
-        }
-        const frame *const first = &stack[0][STACK - 1], *const last = &stack[1][STACK - 1];
-        put_tag(c, i, o->first_env, episode, first);
-        fold(s, first, last, &c->reward[i], &c->discount[i]);
-        c->terminated[i] = to == length && ends_in_terminal(first);
-        obs = put_frames(s, c->obs + i * obs, stack[0], STACK);
-        put_frames(s, c->next_obs + i * obs, stack[1], STACK);
-    }
-}
-
-static gpur_status give_rows(source *o, int64_t count)
-{
-    const row_tags *const k = &o->stress->row_tags;
-    unsigned char rows[MOST * (2 * OBS_BYTES + 64)];
-    void *places[FIELDS];
-    make_rows(o, o->host, count);
-    column_places(o->host, places);
-    for (int32_t f = 0; f < FIELDS; f++)
-        for (int64_t i = 0; i < count; i++)
-            memcpy(rows + i * k->row_bytes + k->fields[f].offset, (unsigned char *)places[f] + i * k->fields[f].bytes,
-                   (size_t)k->fields[f].bytes);
-    return gpur_writer_append(o->writer, count, rows, NULL);
-}
-
-static gpur_status give_host_arrays(source *o, int64_t count)
-{
-    void *places[FIELDS];
-    make_rows(o, o->host, count);
-    column_places(o->host, places);
-    return gpur_writer_append_fields(o->writer, count, (const void *const *)places, NULL, NULL);
+    const int64_t bytes = o->stress->fields.row_bytes;
+    row rows[MAX_APPEND];
+    make_rows(o, rows, count);
+    for (int64_t i = 0; i < count; i++)
+        memcpy(o->host + i * bytes, &rows[i], (size_t)bytes);
+    return gpur_writer_append(o->writer, count, o->host, NULL);
 }
 
 /* On CUDA nobody waits for the copy: the stream orders the append behind it. The CPU has no stream to name. */
-static gpur_status give_device_arrays(source *o, int64_t count)
+static gpur_status append_arrays(source *o, int64_t count, int on_device)
 {
-    void *const native = gpur_stream_native(o->stream);
-    void *places[FIELDS];
+    const row_tags *const k = &o->stress->fields;
+    void *const native = on_device ? gpur_stream_native(o->stream) : NULL;
+    const void *arrays[MAX_FIELDS];
+    row rows[MAX_APPEND];
     GPUR_TRY(gpur_stream_sync(o->stream)); /* the arrays of the last append have been read */
-    make_rows(o, o->host, count);
-    GPUR_TRY(gpur_copy(o->stream, o->device, o->host, sizeof *o->host));
+    make_rows(o, rows, count);
+    for (int32_t f = 0; f < k->count; f++) {
+        const int64_t begin = MAX_APPEND * k->fields[f].offset, bytes = k->fields[f].bytes;
+        for (int64_t i = 0; i < count; i++)
+            memcpy(o->host + begin + i * bytes, (unsigned char *)&rows[i] + k->fields[f].offset, (size_t)bytes);
+        arrays[f] = (on_device ? o->device : o->host) + begin;
+    }
+    GPUR_TRY(gpur_copy(o->stream, o->device, o->host, ARRAYS_BYTES));
     if (!native)
         GPUR_TRY(gpur_stream_sync(o->stream));
-    column_places(o->device, places);
-    return gpur_writer_append_fields(o->writer, count, (const void *const *)places, native, NULL);
+    return gpur_writer_append_fields(o->writer, count, arrays, native, NULL);
 }
 
-/* A linked replay is given frames, a packed one stacks. */
-static void put_obs(const source *o, unsigned char *to, int env, int64_t *bytes)
+/* One step of each environment; each begins one transition. */
+static gpur_status step_all(source *o)
 {
-    const int linked = o->stress->setting.layout == GPUR_LAYOUT_FRAMES;
-    *bytes = put_frames(o->stress, to, linked ? &o->at[env][STACK - 1] : o->at[env], linked ? 1 : STACK);
-}
-
-static gpur_status begin_episode(source *o, int env)
-{
-    unsigned char obs[OBS_BYTES];
-    int64_t bytes;
-    memset(o->at[env], 0, sizeof o->at[env]);
-    o->episode[env]++;
-    o->at[env][STACK - 1] =
-        make_frame(o->first_env + env, o->episode[env], 0, 1 + xorshift_below(&o->random, LONGEST), &o->random);
-    put_obs(o, obs, env, &bytes);
-    return gpur_writer_reset(o->writer, env, obs);
-}
-
-static gpur_status step_all(source *o, int64_t count)
-{
-    columns *const c = o->host;
-    uint8_t truncated[ENVS];
-    const void *const extras[FIELDS] = {[6] = c->tag, [7] = c->check};
-    const gpur_step_input input = {.size = sizeof input,
-                                   .action = c->action,
-                                   .reward = c->reward,
-                                   .next_obs = c->next_obs,
-                                   .terminated = c->terminated,
-                                   .truncated = truncated,
-                                   .extras = extras};
-    int64_t bytes = 0;
-    (void)count;
-    for (int e = 0; e < ENVS; e++) {
-        const frame *const newest = &o->at[e][STACK - 1];
-        if (newest->n[STEP] == newest->n[LENGTH])
-            GPUR_TRY(begin_episode(o, e));
-        const frame f = *newest;
-        put_tag(c, e, o->first_env + e, o->episode[e], &f);
-        c->reward[e] = reward_after(&f, f.n[STEP]);
-        memmove(o->at[e], o->at[e] + 1, (STACK - 1) * sizeof(frame));
-        o->at[e][STACK - 1] = make_frame(f.n[ENV], o->episode[e], f.n[STEP] + 1, f.n[LENGTH], &o->random);
-        const int ends = f.n[STEP] + 1 == f.n[LENGTH];
-        c->terminated[e] = ends && ends_in_terminal(&f), truncated[e] = ends && !ends_in_terminal(&f);
-        put_obs(o, c->next_obs + e * bytes, e, &bytes);
+    const int is_frames = o->stress->setting.layout == GPUR_LAYOUT_FRAMES;
+    const int first = is_frames ? OBS - NUMBERS : 0, numbers = OBS - first; /* of a stack: what the writer is given */
+    float next_obs[ENVS * OBS], reward[ENVS];
+    int32_t action[ENVS];
+    int64_t tag[MAX_TAGS][ENVS];
+    uint8_t terminated[ENVS], truncated[ENVS];
+    const void *extras[MAX_FIELDS] = {0};
+    for (int64_t e = 0; e < ENVS; e++) {
+        const int64_t env = o->first_env + e, length = length_of(env), step = o->step[e]++;
+        const row r = row_of(o->stress, env, step, 1);
+        if (step % length == 0)
+            GPUR_TRY(gpur_writer_reset(o->writer, (int32_t)e, r.obs + first));
+        memcpy(next_obs + e * numbers, r.next_obs + first, (size_t)numbers * sizeof(float));
+        action[e] = r.action, reward[e] = r.reward, terminated[e] = r.terminated;
+        truncated[e] = step % length + 1 == length && !r.terminated;
+        for (int32_t k = 0; k < o->stress->setting.tags; k++)
+            tag[k][e] = r.tag[k], extras[TAG_FIELD + k] = tag[k];
     }
+    const gpur_step_input input = {sizeof input, action, reward, next_obs, terminated, truncated, .extras = extras};
     return gpur_writer_step_ex(o->writer, &input);
 }
 
@@ -288,306 +187,262 @@ static gpur_status open_source(source *o, stress *s, int number)
     o->random = (uint64_t)number * 7919 + 1;
     o->first_env = 1 + number * ENVS;
     GPUR_TRY(gpur_writer_config_init(&config, sizeof config));
-    config.num_envs = ENVS,
+    config.num_envs = ENVS;
     config.observations = s->setting.layout == GPUR_LAYOUT_FRAMES ? GPUR_OBSERVATIONS_FRAMES : GPUR_OBSERVATIONS_STACKS;
     GPUR_TRY(gpur_writer_open(s->replay, &config, &o->writer));
     GPUR_TRY(gpur_stream_create(s->device, &o->stream));
-    GPUR_TRY(gpur_pinned_alloc(s->device, sizeof *o->host, "the soak", (void **)&o->host));
-    memset(o->host, 0, sizeof *o->host);
-    return gpur_memory_alloc(s->device, sizeof *o->device, "the soak", (void **)&o->device);
+    GPUR_TRY(gpur_pinned_alloc(s->device, ARRAYS_BYTES, "test_stress", (void **)&o->host));
+    memset(o->host, 0, ARRAYS_BYTES);
+    return gpur_memory_alloc(s->device, ARRAYS_BYTES, "test_stress", (void **)&o->device);
 }
 
-static void close_source(source *o)
+static void write_until_over(stress *s, source *o, int number)
 {
-    gpur_stream_destroy(o->stream);
-    gpur_pinned_free(o->stress->device, o->host);
-    gpur_memory_free(o->stress->device, o->device);
-    gpur_writer_destroy(o->writer);
+    const int64_t max_append = 2 * s->block_rows < MAX_APPEND ? 2 * s->block_rows : MAX_APPEND;
+    CHECK_OK(open_source(o, s, number));
+    while (!is_over(s)) {
+        int64_t count = 1 + xorshift_below(&o->random, max_append);
+        if (number == 3 || s->setting.layout == GPUR_LAYOUT_FRAMES) {
+            count = ENVS;
+            CHECK_OK(step_all(o));
+        } else {
+            CHECK_OK(number == 0 ? append_rows(o, count) : append_arrays(o, count, number == 1));
+        }
+        atomic_fetch_add(&s->appended, count);
+        if (xorshift_below(&o->random, 60) == 0)
+            CHECK_OK(gpur_writer_flush(o->writer));
+    }
 }
 
-static void *write_rows(void *context)
+static void write_rows(stress *s, int number)
 {
-    static gpur_status (*const ways[])(source * o, int64_t count) = {give_rows, give_device_arrays, give_host_arrays,
-                                                                     step_all};
-    stress *const s = context;
-    const int number = atomic_fetch_add(&s->writers, 1), way = s->setting.layout == GPUR_LAYOUT_FRAMES ? 3 : number;
     source o;
-    int good = stress_ok(s, open_source(&o, s, number), "making a writer");
-    while (good && !atomic_load(&s->over)) {
-        const int64_t most = 2 * s->setting.block_rows,
-                      count = 1 + xorshift_below(&o.random, most < MOST ? most : MOST);
-        good = stress_ok(s, ways[way](&o, count), way == 3 ? "a step" : "an append");
-        if (good) /* each step of an environment begins one transition */
-            atomic_fetch_add(&s->given, way < 3 ? count : ENVS);
-        if (good && xorshift_below(&o.random, 60) == 0)
-            good = stress_ok(s, gpur_writer_flush(o.writer), "gpur_writer_flush");
-    }
-    close_source(&o);
-    return NULL;
+    write_until_over(s, &o, number);
+    gpur_stream_destroy(o.stream);
+    gpur_pinned_free(s->device, o.host);
+    gpur_memory_free(s->device, o.device);
+    gpur_writer_destroy(o.writer);
 }
 
-/* Frames newest step - STACK + 1 to newest step of one episode, those before its first missing. */
-static int is_whole(const frame stack[STACK])
+/* Compares the row with the one of the same environment and step, which its newest frame states. A row is of fewer
+ * steps also where its writer was destroyed. */
+static void check_row(const stress *s, const row *r, int32_t tags, const char *origin)
 {
-    static const frame none;
-    const frame *const newest = &stack[STACK - 1];
-    for (int j = 0; j < STACK; j++) {
-        const int step = newest->n[STEP] - (STACK - 1 - j);
-        const frame *const f = &stack[j];
-        if (step < 0 ? memcmp(f, &none, sizeof none) != 0
-                     : !is_good_frame(f) || memcmp(f->n, newest->n, STEP) != 0 || f->n[LENGTH] != newest->n[LENGTH] ||
-                           f->n[STEP] != step)
-            return 0;
-    }
-    return 1;
+    const float *const newest = r->obs + OBS - NUMBERS, *const last = r->next_obs + OBS - NUMBERS;
+    const int64_t env = newest[ENV] > 0 && newest[ENV] <= WRITERS * ENVS ? lrintf(newest[ENV]) : 0,
+                  length = length_of(env), steps = lrintf(last[STEP] - newest[STEP]);
+    int64_t step = 0;
+    for (int k = 3; k >= 0; k--)
+        step = step << 8 | lrintf(newest[EPISODE + k]);
+    step = step * length + lrintf(newest[STEP]);
+    const int64_t wanted = steps_of(env, step);
+    const row want = row_of(s, env, step, steps > 0 && steps < wanted ? steps : wanted);
+    const int is_right = env > 0 && (steps == wanted || atomic_load(&s->over)) &&
+                         memcmp(r->obs, want.obs, sizeof want.obs) == 0 &&
+                         memcmp(r->next_obs, want.next_obs, sizeof want.obs) == 0 && r->action == want.action &&
+                         r->terminated == want.terminated && memcmp(r->tag, want.tag, (size_t)tags * 8) == 0 &&
+                         fabsf(r->reward - want.reward) < 1e-5f && fabsf(r->discount - want.discount) < 1e-5f;
+    TEST_REQUIRE(is_right,
+                 "a torn row of a %s: tag %llx, environments %g, %g, steps %g to %g of %d, action %d, reward %.9g, "
+                 "discount %.9g",
+                 origin, (unsigned long long)r->tag[0], (double)newest[ENV], (double)last[ENV], (double)newest[STEP],
+                 (double)last[STEP], (int)length, (int)r->action, (double)r->reward, (double)r->discount);
 }
 
-typedef struct row {
-    frame obs[STACK], next_obs[STACK];
-    int32_t action;
-    float reward, discount;
-} row;
-
-/* 1 when reward and discount are those of the steps between the two stacks: of fewer than N_STEP at the end of an
- * episode, or where its writer ended with it. */
-static int has_its_return(stress *s, const row *r)
-{
-    const frame *const from = &r->obs[STACK - 1], *const to = &r->next_obs[STACK - 1];
-    const int steps = to->n[STEP] - from->n[STEP];
-    float reward, discount;
-    if (steps < 1 || steps > N_STEP || (steps < N_STEP && to->n[STEP] != to->n[LENGTH] && !atomic_load(&s->over)))
-        return 0;
-    fold(s, from, to, &reward, &discount);
-    return fabsf(r->reward - reward) < 1e-5f && fabsf(r->discount - discount) < 1e-5f;
-}
-
-static void check_row(stress *s, const row *r, const char *where)
-{
-    const frame *const from = &r->obs[STACK - 1], *const to = &r->next_obs[STACK - 1];
-    const int one_episode = memcmp(from->n, to->n, STEP) == 0 && r->action == action_after(from);
-    if (!is_whole(r->obs) || !is_whole(r->next_obs) || !one_episode || !has_its_return(s, r))
-        stress_fail(
-            s,
-            "a torn row %s: environments %d, %d, episodes %d, %d, steps %d to %d of %d, action %d, reward %.9g, "
-            "discount %.9g",
-            where, from->n[ENV], to->n[ENV], from->n[EPISODE], to->n[EPISODE], from->n[STEP], to->n[STEP],
-            to->n[LENGTH], (int)r->action, (double)r->reward, (double)r->discount);
-}
-
-static uint8_t number_at(const stress *s, const unsigned char *from, int64_t i)
-{
-    float number;
-    if (s->setting.dtype != GPUR_FLOAT32)
-        return from[i];
-    memcpy(&number, from + 4 * i, 4);
-    return (uint8_t)lrintf(number);
-}
-
-static gpur_status read_batch(gpur_batch *batch, const row_tags *k, columns *c)
+static gpur_status read_batch(const stress *s, gpur_batch *batch, row *rows, int64_t *ids, float *weights)
 {
     const int64_t count = gpur_batch_count(batch);
-    void *places[FIELDS];
-    column_places(c, places);
-    for (int32_t f = 0; f < FIELDS; f++)
-        GPUR_TRY(gpur_batch_read(batch, k->fields[f].name, places[f], count * k->fields[f].bytes));
-    GPUR_TRY(gpur_batch_read(batch, "id", c->id, count * 8));
-    return gpur_batch_read(batch, "weight", c->weight, count * 4);
-}
-
-/* Beside its frames a row has a checksum of its oldest step, a tag, and a flag. */
-static void check_batch_row(stress *s, const columns *c, int64_t b)
-{
-    row r = {.action = c->action[b], .reward = c->reward[b], .discount = c->discount[b]};
-    const frame *const from = &r.obs[STACK - 1];
-    const int64_t obs = s->row_tags.fields[0].bytes;
-    for (int i = 0; i < STACK * NUMBERS; i++) {
-        r.obs[i / NUMBERS].n[i % NUMBERS] = number_at(s, c->obs + b * obs, i);
-        r.next_obs[i / NUMBERS].n[i % NUMBERS] = number_at(s, c->next_obs + b * obs, i);
+    unsigned char column[BATCH * sizeof rows->obs];
+    for (int32_t f = 0; f < s->fields.count; f++) {
+        const gpur_field_info *const field = &s->fields.fields[f];
+        GPUR_TRY(gpur_batch_read(batch, field->name, column, count * field->bytes));
+        for (int64_t b = 0; b < count; b++)
+            memcpy((unsigned char *)&rows[b] + field->offset, column + b * field->bytes, (size_t)field->bytes);
     }
-    check_row(s, &r, "of a batch");
-    const int64_t low = from->n[EPISODE_HIGH] << 16 | from->n[EPISODE] << 8 | from->n[STEP];
-    if (c->tag[b] >> 40 != from->n[ENV] || (c->tag[b] & 0xffffff) != low || c->check[b] != row_check(from) ||
-        c->terminated[b] != (r.discount == 0.0f))
-        stress_fail(s, "a torn row: tag %llx, checksum %llx; its frame has %llx, %llx", (unsigned long long)c->tag[b],
-                    (unsigned long long)c->check[b], (unsigned long long)low, (unsigned long long)row_check(from));
+    GPUR_TRY(gpur_batch_read(batch, "id", ids, count * 8));
+    return gpur_batch_read(batch, "weight", weights, count * 4);
 }
 
-static int is_ranked(const stress *s)
+static int is_prioritized(const stress *s)
 {
     return s->setting.source == GPUR_PRIORITIZED_STRATIFIED || s->setting.source == GPUR_PRIORITIZED_INDEPENDENT;
 }
 
-/* Ids of one source grow with its tags. */
-static int is_in_order(const columns *c, int64_t a, int64_t b)
+/* Ids of one environment grow with its steps. */
+static int is_in_order(int64_t id, int64_t tag, int64_t other_id, int64_t other_tag)
 {
-    const int same_source = c->tag[a] >> 40 == c->tag[b] >> 40;
-    return c->id[a] == c->id[b] ? c->tag[a] == c->tag[b]
-                                : !same_source || (c->id[a] < c->id[b]) == (c->tag[a] < c->tag[b]);
+    return id == other_id ? tag == other_tag : tag >> 40 != other_tag >> 40 || (id < other_id) == (tag < other_tag);
 }
 
-/* `before`: the window before a draw that has just been made, or NULL. */
-static void check_batch(stress *s, gpur_batch *batch, const gpur_replay_stats *before)
+/* `wanted`: ids, or NULL; `first_id`: of the window before the batch was sampled. */
+static void check_batch(const stress *s, gpur_batch *batch, const int64_t *wanted, int64_t first_id)
 {
-    gpur_replay_stats after = {.size = sizeof after};
-    columns c;
-    if (!stress_ok(s, read_batch(batch, &s->row_tags, &c), "reading a batch") ||
-        !stress_ok(s, gpur_replay_get_stats(s->replay, &after), "gpur_replay_get_stats"))
-        return;
-    for (int64_t b = 0; b < gpur_batch_count(batch); b++) {
-        check_batch_row(s, &c, b);
-        if (before && (c.id[b] < before->first_id || c.id[b] >= after.first_id + after.visible))
-            stress_fail(s, "id %lld; the window went from %lld to %lld", (long long)c.id[b],
-                        (long long)before->first_id, (long long)(after.first_id + after.visible));
-        if (is_ranked(s) ? !(c.weight[b] > 0.0f && c.weight[b] <= 1.0f) : c.weight[b] != 1.0f)
-            stress_fail(s, "row %lld weighs %.9g", (long long)b, (double)c.weight[b]);
+    const int64_t count = gpur_batch_count(batch);
+    row rows[BATCH];
+    int64_t ids[BATCH];
+    float weights[BATCH];
+    CHECK_OK(read_batch(s, batch, rows, ids, weights));
+    CHECK(!wanted || memcmp(ids, wanted, (size_t)count * sizeof *ids) == 0);
+    const gpur_replay_stats after = kit_stats(s->replay);
+    for (int64_t b = 0; b < count; b++) {
+        check_row(s, &rows[b], s->setting.tags, "batch");
+        CHECK(ids[b] >= first_id && ids[b] < after.first_id + after.visible);
+        CHECK(is_prioritized(s) ? weights[b] > 0.0f && weights[b] <= 1.0f : weights[b] == 1.0f);
         for (int64_t a = 0; a < b; a++)
-            if (!is_in_order(&c, a, b))
-                stress_fail(s, "ids %lld, %lld have tags %llx, %llx", (long long)c.id[a], (long long)c.id[b],
-                            (unsigned long long)c.tag[a], (unsigned long long)c.tag[b]);
+            TEST_REQUIRE(is_in_order(ids[a], rows[a].tag[0], ids[b], rows[b].tag[0]),
+                         "ids %lld, %lld have tags %llx, %llx", (long long)ids[a], (long long)ids[b],
+                         (unsigned long long)rows[a].tag[0], (unsigned long long)rows[b].tag[0]);
     }
-    atomic_fetch_add(&s->rows, gpur_batch_count(batch));
 }
 
-/* What the last train step was made of, while none is under way. The first layer reads numbers times input_scale. */
+/* What the last train step was made of, while none is under way. */
 static void check_trained(stress *s)
 {
     const gpur_train_step *const step = &s->learner->step;
-    const int64_t pitch = step->dqn.online.pitch[0];
-    float x[2 * BATCH * STACK * NUMBERS], reward[BATCH], discount[BATCH];
+    float x[2][BATCH][OBS], reward[BATCH], discount[BATCH];
     int32_t action[BATCH];
-    if (pitch != STACK * NUMBERS)
-        stress_fail(s, "rows of a train step are %lld apart", (long long)pitch);
-    else if (stress_ok(s, gpur_device_copy(s->device, x, step->batch.x, sizeof x), "reading x") &&
-             stress_ok(s, gpur_device_copy(s->device, action, step->batch.action, sizeof action), "reading action") &&
-             stress_ok(s, gpur_device_copy(s->device, reward, step->batch.reward, sizeof reward), "reading reward") &&
-             stress_ok(s, gpur_device_copy(s->device, discount, step->batch.discount, sizeof discount), "discount"))
-        for (int64_t b = 0; b < BATCH; b++) {
-            row r = {.action = action[b], .reward = reward[b], .discount = discount[b]};
-            const float scale = s->setting.dtype == GPUR_FLOAT32 ? 1.0f : 255.0f;
-            for (int i = 0; i < STACK * NUMBERS; i++) {
-                r.obs[i / NUMBERS].n[i % NUMBERS] = (uint8_t)lrintf(x[b * pitch + i] * scale);
-                r.next_obs[i / NUMBERS].n[i % NUMBERS] = (uint8_t)lrintf(x[(BATCH + b) * pitch + i] * scale);
-            }
-            check_row(s, &r, "of a train step");
-        }
+    CHECK_EQUAL(step->dqn.online.pitch[0], OBS);
+    CHECK_OK(gpur_device_copy(s->device, x, step->batch.x, sizeof x));
+    CHECK_OK(gpur_device_copy(s->device, action, step->batch.action, sizeof action));
+    CHECK_OK(gpur_device_copy(s->device, reward, step->batch.reward, sizeof reward));
+    CHECK_OK(gpur_device_copy(s->device, discount, step->batch.discount, sizeof discount));
+    for (int64_t b = 0; b < BATCH; b++) {
+        row r = {.action = action[b], .reward = reward[b], .discount = discount[b], .terminated = discount[b] == 0};
+        memcpy(r.obs, x[0][b], sizeof r.obs);
+        memcpy(r.next_obs, x[1][b], sizeof r.obs);
+        check_row(s, &r, 0, "train step");
+    }
 }
 
-/* Half of them by id: what is visible may have left by then, and the call is refused. NULL: it was, or there is a
- * failure. */
-static gpur_batch *draw(stress *s, int64_t i)
+/* One of two by id: what is visible may have left by then, and the call is refused; no batch is then given. */
+static void sample(stress *s, int64_t i, gpur_batch **batch)
 {
-    gpur_replay_stats before = {.size = sizeof before};
-    gpur_batch *batch = NULL;
+    const gpur_replay_stats before = kit_stats(s->replay);
     int64_t ids[BATCH];
-    if (!stress_ok(s, gpur_replay_get_stats(s->replay, &before), "gpur_replay_get_stats"))
-        return NULL;
+    CHECK(before.visible > 0);
     for (int64_t b = 0; b < BATCH; b++)
         ids[b] = before.first_id + (b * 7 + i) % before.visible;
-    const gpur_status status = i % 2 ? gpur_replay_gather(s->replay, BATCH, ids, NULL, &batch)
-                                     : gpur_replay_sample(s->replay, 1 + i / 2 % BATCH, NULL, &batch);
-    if (i % 2 && status == GPUR_EVICTED)
-        return NULL;
-    if (!stress_ok(s, status, i % 2 ? "gpur_replay_gather" : "gpur_replay_sample"))
-        return NULL;
-    check_batch(s, batch, &before);
-    return batch;
+    const gpur_status status = i % 2 ? gpur_replay_gather(s->replay, BATCH, ids, NULL, batch)
+                                     : gpur_replay_sample(s->replay, 1 + i / 2 % BATCH, NULL, batch);
+    if (i % 2 == 0 || status != GPUR_EVICTED)
+        CHECK_OK(status);
+    if (status == GPUR_OK)
+        check_batch(s, *batch, i % 2 ? ids : NULL, before.first_id);
 }
 
-static void give_priorities(stress *s, gpur_batch *batch, int64_t i)
+static void update_priorities(stress *s, gpur_batch *batch, int64_t i)
 {
     const int64_t count = gpur_batch_count(batch);
     int64_t ids[BATCH];
     float priorities[BATCH];
     for (int64_t b = 0; b < count; b++)
         priorities[b] = (float)((i + b * 5) % 9);
-    if (stress_ok(s, gpur_batch_read(batch, "id", ids, count * 8), "reading id") &&
-        stress_ok(s, gpur_replay_update_priorities(s->replay, count, ids, priorities, NULL), "an update of priorities"))
-        atomic_fetch_add(&s->ranked, count);
+    CHECK_OK(gpur_batch_read(batch, "id", ids, count * 8));
+    CHECK_OK(gpur_replay_update_priorities(s->replay, count, ids, priorities, NULL));
+    atomic_fetch_add(&s->updated, count);
 }
 
-/* A batch is checked when it comes, and again when it goes: what others append meanwhile must not change it. */
-static void *draw_batches(void *context)
+/* Also while all the threads run. */
+static void check_tree(stress *s)
 {
-    stress *const s = context;
+    int64_t wrong = 0;
+    if (is_prioritized(s))
+        CHECK_OK(gpur_replay_check_priorities(s->replay, &wrong));
+    CHECK_EQUAL(wrong, 0);
+}
+
+/* A batch is checked when it comes, and again before it is released: appends meanwhile must not change it. */
+static void sample_batches(stress *s, int number)
+{
     gpur_batch *held[HELD] = {NULL};
-    for (int64_t i = 0; !atomic_load(&s->over); i++) {
+    for (int64_t i = number; !is_over(s); i++) {
         gpur_batch **const batch = &held[i % HELD];
         if (*batch)
-            check_batch(s, *batch, NULL);
+            check_batch(s, *batch, NULL, 0);
         gpur_batch_release(*batch);
-        *batch = draw(s, i);
+        *batch = NULL;
+        sample(s, i, batch);
         if (!*batch)
             continue;
         atomic_fetch_add(&s->batches, 1);
-        if (is_ranked(s))
-            give_priorities(s, *batch, i);
+        if (is_prioritized(s))
+            update_priorities(s, *batch, i);
+        if (i % 50 == 0)
+            check_tree(s);
     }
     for (int i = 0; i < HELD; i++)
         gpur_batch_release(held[i]);
-    return NULL;
 }
 
 /* Mostly without waiting, so that launches are in flight all the time. */
-static void *train(void *context)
+static void train(stress *s, int number)
 {
-    stress *const s = context;
-    for (int64_t i = 0; !atomic_load(&s->over); i++) {
+    (void)number;
+    for (int64_t i = 0; !is_over(s); i++) {
         const int64_t steps = 1 + i % 13;
-        if (!stress_ok(s, gpur_learner_train(s->learner, steps), "gpur_learner_train"))
-            break;
+        CHECK_OK(gpur_learner_train(s->learner, steps));
         atomic_fetch_add(&s->steps, steps);
-        if (i % 4 == 3 && stress_ok(s, gpur_learner_sync(s->learner), "gpur_learner_sync")) {
+        if (i % 4 == 3) {
+            CHECK_OK(gpur_learner_sync(s->learner));
             check_trained(s);
-            atomic_fetch_add(&s->rows, BATCH);
         }
     }
-    return NULL;
 }
 
-static void *act(void *context)
+static void act(stress *s, int number)
 {
     static const float any[64];
-    stress *const s = context;
-    while (!atomic_load(&s->over)) {
+    (void)number;
+    while (!is_over(s)) {
         int32_t action = -1;
-        if (!stress_ok(s, gpur_learner_act(s->learner, 1, any, 0.5f, &action, NULL), "gpur_learner_act"))
-            break;
-        if (action < 0 || action >= ACTIONS)
-            stress_fail(s, "action %d of %d", (int)action, ACTIONS);
+        CHECK_OK(gpur_learner_act(s->learner, 1, any, 0.5f, &action, NULL));
+        CHECK(action >= 0 && action < ACTIONS);
         atomic_fetch_add(&s->acts, 1);
     }
+}
+
+/* Which thread takes which part is up to them. */
+static void *take_part(void *context)
+{
+    static void (*const parts[])(stress * s, int number) = {write_rows,     write_rows,     write_rows, write_rows,
+                                                            sample_batches, sample_batches, train,      act};
+    stress *const s = context;
+    const int number = atomic_fetch_add(&s->threads, 1);
+    parts[number](s, number);
     return NULL;
 }
 
-static gpur_status open_soak(stress *s)
+static gpur_status open_stress(stress *s)
 {
     const setting *const t = &s->setting;
-    const gpur_field fields[FIELDS] = {{"obs", t->dtype, {STACK, NUMBERS}},
-                                       {"action", GPUR_INT32, {0}},
-                                       {"reward", GPUR_FLOAT32, {0}},
-                                       {"next_obs", t->dtype, {STACK, NUMBERS}},
-                                       {"terminated", GPUR_BOOL, {0}},
-                                       {"discount", GPUR_FLOAT32, {0}},
-                                       {"tag", GPUR_INT64, {0}},
-                                       {"check", GPUR_INT64, {0}}};
-    gpur_replay_config replay = replay_fixture_config(fields, FIELDS, t->capacity, t->block_rows, 2 * BATCH);
+    const int learns = t->step_kernel >= 0;
+    gpur_field fields[MAX_FIELDS] = {{"obs", GPUR_FLOAT32, {STACK, NUMBERS}},
+                                     {"next_obs", GPUR_FLOAT32, {STACK, NUMBERS}},
+                                     {"action", GPUR_INT32, {0}},
+                                     {"reward", GPUR_FLOAT32, {0}},
+                                     {"discount", GPUR_FLOAT32, {0}},
+                                     {"terminated", GPUR_BOOL, {0}}};
+    char names[MAX_TAGS][16];
     gpur_learner_config learner;
+    for (int32_t k = 0; k < t->tags; k++) {
+        snprintf(names[k], sizeof names[k], "tag%d", (int)k);
+        fields[TAG_FIELD + k] = (gpur_field){names[k], GPUR_INT64, {0}};
+    }
+    s->capacity = learns ? 300 : 60, s->block_rows = learns ? 24 : 5;
+    gpur_replay_config replay =
+        replay_fixture_config(fields, TAG_FIELD + t->tags, s->capacity, s->block_rows, 2 * BATCH);
     GPUR_TRY(gpur_learner_config_init(&learner, sizeof learner));
-    replay.index_source = t->source, replay.prioritized = is_ranked(s);
-    replay.flush = t->flush, replay.upload = t->feed, replay.n_step = N_STEP;
+    replay.index_source = t->source, replay.prioritized = is_prioritized(s);
+    replay.flush = t->flush, replay.upload = t->upload, replay.n_step = N_STEP;
     if (t->layout == GPUR_LAYOUT_FRAMES)
-        replay.layout = t->layout, replay.frame_stack = STACK, replay.extra_frames = t->extra_frames;
+        replay.layout = t->layout, replay.frame_stack = STACK, replay.extra_frames = learns ? 40 : 5;
     learner.network.trunk[0].units = learner.network.trunk[1].units = 16;
     learner.network.num_actions = ACTIONS, learner.batch_size = BATCH, learner.act = GPUR_ACT_PREVIOUS;
-    learner.network.input_scale = t->dtype == GPUR_FLOAT32 ? 1.0f : 1.0f / 255.0f;
-    learner.index_source = t->source;
+    learner.index_source = t->source, learner.step_kernel = t->step_kernel;
     s->gamma = replay.gamma;
     GPUR_TRY(gpur_replay_create(s->device, &replay, &s->replay));
-    s->row_tags = row_tags_of(s->replay, s->gamma);
-    if (t->learns < 0)
-        return GPUR_OK;
-    learner.step_kernel = t->learns;
-    return gpur_learner_create(s->replay, &learner, &s->learner);
+    s->fields = row_tags_of(s->replay, s->gamma);
+    return learns ? gpur_learner_create(s->replay, &learner, &s->learner) : GPUR_OK;
 }
 
 static void pause_for(long nanoseconds)
@@ -596,55 +451,70 @@ static void pause_for(long nanoseconds)
     nanosleep(&moment, NULL);
 }
 
-/* So that nobody finds too few rows: draws of distinct ones want as many as a batch. */
-static void wait_for_rows(stress *s)
+static int has_seen_enough(const stress *s)
 {
-    gpur_replay_stats stats = {.size = sizeof stats};
-    while (!atomic_load(&s->over) && stats.visible < 2 * BATCH &&
-           stress_ok(s, gpur_replay_get_stats(s->replay, &stats), "waiting for rows"))
-        pause_for(1000000);
-}
-
-static int has_seen_enough(stress *s)
-{
-    gpur_replay_stats stats = {.size = sizeof stats};
-    const int learned = !s->learner || (atomic_load(&s->steps) >= LEAST_STEPS && atomic_load(&s->acts) > 0);
-    return gpur_replay_get_stats(s->replay, &stats) != GPUR_OK ||
-           (stats.evicted >= ROUNDS * s->setting.capacity && atomic_load(&s->batches) >= LEAST_BATCHES && learned);
-}
-
-static void wait_for_end(stress *s, double seconds)
-{
-    const double begin = gpur_clock_seconds();
-    while (!atomic_load(&s->over)) {
-        const double passed = gpur_clock_seconds() - begin;
-        pause_for(10000000);
-        if (passed >= seconds && has_seen_enough(s))
-            break;
-        if (passed >= seconds + PATIENCE)
-            stress_fail(s, "after %.0f s: %lld batches, %lld steps, %lld acts", passed, (long long)s->batches,
-                        (long long)s->steps, (long long)s->acts);
-    }
-    atomic_store(&s->over, 1);
+    const int learned = !s->learner || (atomic_load(&s->steps) >= MIN_STEPS && atomic_load(&s->acts) > 0);
+    return kit_stats(s->replay).evicted >= ROUNDS * s->capacity && atomic_load(&s->batches) >= MIN_BATCHES && learned;
 }
 
 static void run_threads(stress *s, double seconds)
 {
-    void *(*const roles[])(void *) = {draw_batches, train, act};
-    const int all = WRITERS + (s->learner ? 3 : 1);
-    pthread_t threads[WRITERS + 3];
-    int begun = 0;
-    for (; begun < all; begun++) {
-        if (begun == WRITERS)
-            wait_for_rows(s);
-        if (pthread_create(&threads[begun], NULL, begun < WRITERS ? write_rows : roles[begun - WRITERS], s)) {
-            stress_fail(s, "no thread %d", begun);
-            break;
+    const int count = WRITERS + READERS + (s->learner ? 2 : 0);
+    pthread_t threads[WRITERS + READERS + 2];
+    for (int i = 0; i < count; i++) {
+        while (i == WRITERS && !is_over(s) && kit_stats(s->replay).visible < 2 * BATCH)
+            pause_for(
+                1000000); /* so that nobody finds too few rows: samples of distinct ones want as many as a batch */
+        if (pthread_create(&threads[i], NULL, take_part, s)) {
+            fprintf(stderr, "no thread %d\n", i);
+            abort();
         }
     }
-    wait_for_end(s, seconds);
-    while (begun > 0)
-        pthread_join(threads[--begun], NULL);
+    const double begin = gpur_clock_seconds();
+    double passed = 0;
+    while (!is_over(s) && passed < seconds + PATIENCE && (passed < seconds || !has_seen_enough(s))) {
+        pause_for(10000000);
+        passed = gpur_clock_seconds() - begin;
+    }
+    atomic_store(&s->over, 1);
+    for (int i = 0; i < count; i++)
+        pthread_join(threads[i], NULL);
+    TEST_REQUIRE(passed < seconds + PATIENCE, "after %.0f s: %lld batches, %lld steps, %lld acts", passed,
+                 (long long)s->batches, (long long)s->steps, (long long)s->acts);
+}
+
+/* Every visible row, by id: the steps of each environment follow one another without a gap. */
+static void check_all_rows(stress *s)
+{
+    int64_t last[1 + WRITERS * ENVS] = {0}, ids[BATCH], got[BATCH];
+    gpur_batch *batch = NULL;
+    row rows[BATCH];
+    float weights[BATCH];
+    for (int i = 0; i < 3; i++) { /* publishes all */
+        CHECK_OK(gpur_replay_sample(s->replay, 1, NULL, &batch));
+        gpur_batch_release(batch);
+    }
+    const gpur_replay_stats stats = kit_stats(s->replay);
+    CHECK(stats.published == stats.appended && stats.first_id + stats.visible == stats.appended);
+    CHECK_EQUAL(stats.appended, s->appended);
+    CHECK_EQUAL(stats.batches_alive, 0);
+    for (int64_t id = stats.first_id, count = 0; id < stats.appended; id += count) {
+        for (count = 0; count < BATCH && id + count < stats.appended; count++)
+            ids[count] = id + count;
+        CHECK_OK(gpur_replay_gather(s->replay, count, ids, NULL, &batch));
+        CHECK_OK(read_batch(s, batch, rows, got, weights));
+        gpur_batch_release(batch);
+        for (int64_t b = 0; b < count && !is_failed(); b++) {
+            check_row(s, &rows[b], s->setting.tags, "last gather");
+            const int64_t tag = rows[b].tag[0], env = is_failed() ? 0 : tag >> 40;
+            TEST_REQUIRE(!last[env] || tag == last[env] + 1, "tag %llx follows %llx", (unsigned long long)tag,
+                         (unsigned long long)last[env]);
+            last[env] = tag;
+        }
+    }
+    printf("  %s: %lld rows, %lld times round the ring, %lld batches, %lld train steps\n", s->setting.name,
+           (long long)stats.appended, (long long)(stats.evicted / s->capacity), (long long)s->batches,
+           (long long)s->steps);
 }
 
 static void check_learner(stress *s)
@@ -662,52 +532,32 @@ static void check_learner(stress *s)
 static void check_priorities(stress *s)
 {
     gpur_priority_stats stats = {.size = sizeof stats};
-    int64_t wrong = -1;
-    CHECK_OK(gpur_replay_check_priorities(s->replay, &wrong));
-    CHECK_EQUAL(wrong, 0);
+    check_tree(s);
     CHECK_OK(gpur_replay_get_priority_stats(s->replay, &stats));
-    CHECK_EQUAL(stats.updates + stats.stale, s->ranked + s->steps * BATCH);
+    CHECK_EQUAL(stats.updates + stats.stale, s->updated + s->steps * BATCH);
     CHECK_EQUAL(stats.invalid, 0);
 }
 
-static void check_end(stress *s)
-{
-    gpur_replay_stats stats = {.size = sizeof stats};
-    TEST_REQUIRE(!s->failure[0], "%s: %s", s->setting.words, s->failure);
-    if (s->learner)
-        check_learner(s);
-    if (is_ranked(s))
-        check_priorities(s);
-    CHECK_OK(gpur_replay_get_stats(s->replay, &stats));
-    CHECK_EQUAL(stats.appended, s->given);
-    CHECK_EQUAL(stats.batches_alive, 0);
-    printf("  %s: %lld rows, %lld times round the ring, %lld batches, %lld train steps; %lld rows checked\n",
-           s->setting.words, (long long)stats.appended, (long long)(stats.evicted / s->setting.capacity),
-           (long long)s->batches, (long long)s->steps, (long long)s->rows);
-}
+enum { ROWS = GPUR_LAYOUT_ROWS, FRAMES = GPUR_LAYOUT_FRAMES, UNIFORM = GPUR_UNIFORM, FUSED = GPUR_STEP_FUSED };
+enum { STRATIFIED = GPUR_PRIORITIZED_STRATIFIED, INDEPENDENT = GPUR_PRIORITIZED_INDEPENDENT };
+enum { AUTO = GPUR_FLUSH_AUTO, MANUAL = GPUR_FLUSH_MANUAL, COPY = GPUR_UPLOAD_COPY, SCATTER = GPUR_UPLOAD_SCATTER };
 
 static const setting settings[] = {
 #ifndef GPUR_RACE_CHECK /* a learner's kernels have tests of their own, and take long with a thread for every thread */
-    {"rows, uniform", GPUR_LAYOUT_ROWS, GPUR_FLOAT32, GPUR_UNIFORM, GPUR_FLUSH_AUTO, GPUR_UPLOAD_COPY, GPUR_STEP_AUTO,
-     300, 24, 0},
-    {"rows of bytes, distinct, by scatter", GPUR_LAYOUT_ROWS, GPUR_UINT8, GPUR_UNIFORM_DISTINCT, GPUR_FLUSH_MANUAL,
-     GPUR_UPLOAD_SCATTER, GPUR_STEP_AUTO, 300, 24, 0},
-    {"rows, by priority, by scatter", GPUR_LAYOUT_ROWS, GPUR_FLOAT32, GPUR_PRIORITIZED_STRATIFIED, GPUR_FLUSH_AUTO,
-     GPUR_UPLOAD_SCATTER, GPUR_STEP_AUTO, 300, 24, 0},
-    {"rows, by priority", GPUR_LAYOUT_ROWS, GPUR_FLOAT32, GPUR_PRIORITIZED_INDEPENDENT, GPUR_FLUSH_MANUAL,
-     GPUR_UPLOAD_COPY, GPUR_STEP_AUTO, 300, 24, 0},
-    {"rows, uniform, one kernel", GPUR_LAYOUT_ROWS, GPUR_FLOAT32, GPUR_UNIFORM, GPUR_FLUSH_AUTO, GPUR_UPLOAD_COPY,
-     GPUR_STEP_FUSED, 300, 24, 0},
-    {"rows, by priority, one kernel", GPUR_LAYOUT_ROWS, GPUR_FLOAT32, GPUR_PRIORITIZED_STRATIFIED, GPUR_FLUSH_AUTO,
-     GPUR_UPLOAD_COPY, GPUR_STEP_FUSED, 300, 24, 0},
-    {"frames, uniform", GPUR_LAYOUT_FRAMES, GPUR_UINT8, GPUR_UNIFORM, GPUR_FLUSH_AUTO, GPUR_UPLOAD_COPY, GPUR_STEP_AUTO,
-     300, 24, 40},
-    {"frames, by priority", GPUR_LAYOUT_FRAMES, GPUR_UINT8, GPUR_PRIORITIZED_STRATIFIED, GPUR_FLUSH_MANUAL,
-     GPUR_UPLOAD_COPY, GPUR_STEP_AUTO, 300, 24, 40},
+    {"rows", ROWS, UNIFORM, AUTO, COPY, GPUR_STEP_AUTO, 1},
+    {"rows, distinct", ROWS, GPUR_UNIFORM_DISTINCT, MANUAL, SCATTER, GPUR_STEP_AUTO, 1},
+    {"rows, stratified", ROWS, STRATIFIED, AUTO, SCATTER, GPUR_STEP_AUTO, 1},
+    {"rows, independent", ROWS, INDEPENDENT, MANUAL, COPY, GPUR_STEP_AUTO, 1},
+    {"rows, fused", ROWS, UNIFORM, AUTO, COPY, FUSED, 1},
+    {"rows, stratified, fused", ROWS, STRATIFIED, AUTO, COPY, FUSED, 1},
+    {"frames", FRAMES, UNIFORM, AUTO, COPY, GPUR_STEP_AUTO, 1},
+    {"frames, stratified", FRAMES, STRATIFIED, MANUAL, COPY, GPUR_STEP_AUTO, 1},
 #endif
-    {"few frames", GPUR_LAYOUT_FRAMES, GPUR_UINT8, GPUR_UNIFORM, GPUR_FLUSH_AUTO, GPUR_UPLOAD_COPY, -1, 60, 5, 5},
-    {"few frames of floats, by hand", GPUR_LAYOUT_FRAMES, GPUR_FLOAT32, GPUR_UNIFORM, GPUR_FLUSH_MANUAL,
-     GPUR_UPLOAD_COPY, -1, 60, 5, 5},
+    {"few frames", FRAMES, UNIFORM, AUTO, COPY, -1, 1},
+    {"few frames, manual flush", FRAMES, UNIFORM, MANUAL, COPY, -1, 1},
+    {"few rows, stratified", ROWS, STRATIFIED, AUTO, SCATTER, -1, 1},
+    {"few wide rows", ROWS, UNIFORM, AUTO, COPY, -1, MAX_TAGS},
+    {"few wide rows by scatter", ROWS, UNIFORM, MANUAL, SCATTER, -1, MAX_TAGS},
 };
 enum { SETTINGS = sizeof settings / sizeof *settings };
 
@@ -717,30 +567,37 @@ static double seconds_each(void)
     return (text ? atof(text) : test_is_long() ? 120.0 : 2.0) / SETTINGS;
 }
 
-TEST(no_row_is_torn_while_all_append_draw_train_and_act)
+static void run(stress *s)
+{
+    CHECK_OK(open_stress(s));
+    run_threads(s, seconds_each());
+    if (s->learner)
+        check_learner(s);
+    if (is_prioritized(s))
+        check_priorities(s);
+    if (!is_failed())
+        check_all_rows(s);
+}
+
+TEST(no_row_is_torn_or_lost_while_all_append_sample_train_and_act)
 {
     for (int i = 0; i < SETTINGS; i++) {
         static stress s;
-        gpur_device_info info = {.size = sizeof info};
         memset(&s, 0, sizeof s);
         s.setting = settings[i];
         s.device = test_device();
-        pthread_mutex_init(&s.mutex, NULL);
-        if (stress_ok(&s, open_soak(&s), "making replay and learner"))
-            run_threads(&s, seconds_each());
-        check_end(&s);
+        run(&s);
         gpur_learner_destroy(s.learner);
         gpur_replay_destroy(s.replay);
-        CHECK_OK(gpur_device_get_info(s.device, &info));
-        CHECK_EQUAL(info.memory_used, 0);
+        CHECK_EQUAL(kit_memory_used(s.device), 0);
         gpur_device_close(s.device);
-        pthread_mutex_destroy(&s.mutex);
+        TEST_REQUIRE(!is_failed(), "of the setting \"%s\"", s.setting.name);
     }
 }
 
 int main(int argc, char **argv)
 {
     test_main_begin(argc, argv);
-    RUN(no_row_is_torn_while_all_append_draw_train_and_act);
+    RUN(no_row_is_torn_or_lost_while_all_append_sample_train_and_act);
     return test_main_end();
 }

@@ -7,58 +7,42 @@
 
 enum { THREADS = 8, BLOCKS = 3, LIMIT = 65536 };
 
-typedef struct neighbor_args {
+typedef struct results {
     float out[BLOCKS * THREADS], cells[BLOCKS * THREADS];
-} neighbor_args;
+    int is_wrong; /* 1: without the synchronization */
+} results;
 
-static void write_neighbor(gpur_thread at, neighbor_args *a, int with_barrier)
+/* Each thread reads what the next thread of its block wrote. */
+static void read_neighbor(gpur_thread at, const void *args)
 {
+    results *const r = *(results *const *)args;
     GPUR_SHARED(float, values, THREADS);
     values[at.thread] = (float)at.thread;
-    if (with_barrier)
+    if (!r->is_wrong)
         gpur_barrier(at);
-    a->out[at.block * at.threads + at.thread] = values[(at.thread + 1) % at.threads];
-}
-
-static void right_kernel(gpur_thread at, const void *args)
-{
-    write_neighbor(at, *(neighbor_args *const *)args, 1);
-}
-
-static void no_barrier(gpur_thread at, const void *args)
-{
-    write_neighbor(at, *(neighbor_args *const *)args, 0);
-}
-
-static void one_slot_for_all_blocks(gpur_thread at, const void *args)
-{
-    if (at.thread == 0)
-        (*(neighbor_args *const *)args)->out[0] += 1.0f;
+    r->out[at.block * at.threads + at.thread] = values[(at.thread + 1) % at.threads];
 }
 
 /* Each thread reads what a thread of the next block wrote, so a block barrier is not enough. */
-static void write_next_block(gpur_thread at, neighbor_args *a, int with_meeting)
+static void read_next_block(gpur_thread at, const void *args)
 {
+    results *const r = *(results *const *)args;
     const int64_t mine = at.block * at.threads + at.thread, all = at.blocks * at.threads;
-    a->cells[mine] = (float)at.thread;
-    if (with_meeting)
-        gpur_grid_sync(at);
-    else
+    r->cells[mine] = (float)at.thread;
+    if (r->is_wrong)
         gpur_barrier(at);
-    a->out[mine] = a->cells[(mine + at.threads + 1) % all];
+    else
+        gpur_grid_sync(at);
+    r->out[mine] = r->cells[(mine + at.threads + 1) % all];
 }
 
-static void cooperative_kernel(gpur_thread at, const void *args)
+static void write_one_slot(gpur_thread at, const void *args)
 {
-    write_next_block(at, *(neighbor_args *const *)args, 1);
+    if (at.thread == 0)
+        (*(results *const *)args)->out[0] += 1.0f;
 }
 
-static void no_grid_sync(gpur_thread at, const void *args)
-{
-    write_next_block(at, *(neighbor_args *const *)args, 0);
-}
-
-static void greedy(gpur_thread at, const void *args)
+static void take_too_much(gpur_thread at, const void *args)
 {
     GPUR_SHARED(char, enough, LIMIT / 2);
     GPUR_SHARED(char, too_much, LIMIT / 2 + 64);
@@ -66,43 +50,48 @@ static void greedy(gpur_thread at, const void *args)
     enough[at.thread] = too_much[at.thread] = 0;
 }
 
-static int is_right(const neighbor_args *a)
-{
-    for (int i = 0; i < BLOCKS * THREADS; i++)
-        if (a->out[i] != (float)((i % THREADS + 1) % THREADS))
-            return 0;
-    return 1;
-}
+static const struct {
+    const char *name;
+    gpur_race_entry kernel;
+    int32_t cooperative;
+    const char *refusal; /* the error of the launch, after which the stream runs another; NULL: none */
+} cases[] = {
+    {"right_kernel", read_neighbor, 0, NULL},
+    {"right_grid_sync", read_next_block, GPUR_COOPERATIVE_AUTO, NULL},
+    {"right_refusal", take_too_much, 0, "65600 bytes of shared memory; a block has 65536"},
+    {"right_grid_sync_refusal", read_next_block, 0, "a grid sync in a kernel whose launch is not cooperative"},
+    {"no_barrier", read_neighbor, 0, NULL},
+    {"one_slot_for_all_blocks", write_one_slot, 0, NULL},
+    {"no_grid_sync", read_next_block, GPUR_COOPERATIVE_AUTO, NULL},
+};
 
 static int run_case(gpur_stream *stream, const char *name)
 {
-    neighbor_args results = {{0}, {0}}, *const address = &results;
-    const gpur_grid grid = {.blocks = BLOCKS, .threads = THREADS};
-    const gpur_grid together = {.blocks = BLOCKS, .threads = THREADS, .cooperative = GPUR_COOPERATIVE_AUTO};
-    if (strcmp(name, "right_grid_sync_refusal") == 0)
-        return gpur_race_run(stream, cooperative_kernel, grid, &address) == GPUR_DEVICE_ERROR &&
-               strstr(gpur_last_error(), "a grid sync in a kernel whose launch is not cooperative") &&
-               gpur_race_run(stream, cooperative_kernel, together, &address) == GPUR_OK && is_right(&results);
-    if (strcmp(name, "right_grid_sync") == 0)
-        return gpur_race_run(stream, cooperative_kernel, together, &address) == GPUR_OK && is_right(&results);
-    if (strcmp(name, "no_grid_sync") == 0)
-        return gpur_race_run(stream, no_grid_sync, together, &address) == GPUR_OK;
-    if (strcmp(name, "right_refusal") == 0)
-        return gpur_race_run(stream, greedy, grid, &address) == GPUR_DEVICE_ERROR &&
-               strstr(gpur_last_error(), "65600 bytes of shared memory; a block has 65536") &&
-               gpur_race_run(stream, right_kernel, grid, &address) == GPUR_OK && is_right(&results);
-    if (strcmp(name, "right_kernel") == 0)
-        return gpur_race_run(stream, right_kernel, grid, &address) == GPUR_OK && is_right(&results);
-    const gpur_race_entry wrong = strcmp(name, "no_barrier") == 0 ? no_barrier : one_slot_for_all_blocks;
-    return gpur_race_run(stream, wrong, grid, &address) == GPUR_OK;
+    results r = {.is_wrong = strncmp(name, "right", 5) != 0}, *const address = &r;
+    size_t i = 0;
+    while (strcmp(cases[i].name, name) != 0)
+        if (++i == sizeof cases / sizeof *cases)
+            return 0;
+    gpur_grid grid = {.blocks = BLOCKS, .threads = THREADS, .cooperative = cases[i].cooperative};
+    gpur_status status = gpur_race_run(stream, cases[i].kernel, grid, &address);
+    if (cases[i].refusal) {
+        if (status != GPUR_DEVICE_ERROR || !strstr(gpur_last_error(), cases[i].refusal))
+            return 0;
+        grid.cooperative = GPUR_COOPERATIVE_AUTO;
+        status = gpur_race_run(stream, read_next_block, grid, &address);
+    }
+    for (int k = 0; k < BLOCKS * THREADS && !r.is_wrong; k++)
+        if (r.out[k] != (float)((k % THREADS + 1) % THREADS))
+            return 0;
+    return status == GPUR_OK;
 }
 
 int main(int argc, char **argv)
 {
     gpur_device *device = NULL;
     gpur_stream *stream = NULL;
-    int good = gpur_device_open("cpu", NULL, &device) == GPUR_OK && gpur_stream_create(device, &stream) == GPUR_OK;
-    good = good && run_case(stream, argc > 1 ? argv[1] : "");
+    const int good = gpur_device_open("cpu", NULL, &device) == GPUR_OK &&
+                     gpur_stream_create(device, &stream) == GPUR_OK && run_case(stream, argc > 1 ? argv[1] : "");
     if (!good)
         printf("%s\n", gpur_last_error());
     gpur_stream_destroy(stream);

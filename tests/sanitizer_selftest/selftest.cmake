@@ -23,8 +23,7 @@ endif()
 set(race "ThreadSanitizer: data race")
 if(GPUREPLAY_SANITIZE MATCHES "thread")
     add_selftest(selftest_stream stream.c "${race}" right_order right_slowly no_written no_written_slowly
-        no_written_at_last
-        no_written_at_last_slowly no_read no_read_slowly no_read_at_last no_read_at_last_slowly)
+        no_written_at_last_slowly no_read no_read_slowly no_read_at_last_slowly)
 endif()
 if(GPUREPLAY_SANITIZE MATCHES "thread" AND GPUREPLAY_RACE_CHECK)
     add_selftest(selftest_block block.c "${race}" right_kernel right_refusal right_grid_sync right_grid_sync_refusal

@@ -9,16 +9,16 @@
 
 enum { BYTES = 4096, TURNS = 4 };
 
-typedef struct fixture {
+typedef struct streams {
     gpur_device *device;
     gpur_stream *writer, *reader;
     gpur_event *written, *read;
     char *shared, out[BYTES];
     int forget_written, forget_read; /* from this turn on */
     int slowly; /* each operation ends before the next is enqueued: order by luck, which must be reported as well */
-} fixture;
+} streams;
 
-static gpur_status open_scene(fixture *s)
+static gpur_status open_streams(streams *s)
 {
     gpur_device_config config;
     GPUR_TRY(gpur_device_config_init(&config, sizeof config));
@@ -28,10 +28,10 @@ static gpur_status open_scene(fixture *s)
     GPUR_TRY(gpur_stream_create(s->device, &s->reader));
     GPUR_TRY(gpur_event_create(s->device, &s->written));
     GPUR_TRY(gpur_event_create(s->device, &s->read));
-    return gpur_memory_alloc(s->device, BYTES, "the scene", (void **)&s->shared);
+    return gpur_memory_alloc(s->device, BYTES, "the test", (void **)&s->shared);
 }
 
-static void close_scene(fixture *s)
+static void close_streams(streams *s)
 {
     gpur_event_destroy(s->read);
     gpur_event_destroy(s->written);
@@ -41,7 +41,7 @@ static void close_scene(fixture *s)
     gpur_device_close(s->device);
 }
 
-static gpur_status write_turn(fixture *s, int turn)
+static gpur_status write_turn(streams *s, int turn)
 {
     if (turn < s->forget_read)
         GPUR_TRY(gpur_stream_wait(s->writer, s->read));
@@ -49,7 +49,7 @@ static gpur_status write_turn(fixture *s, int turn)
     return gpur_event_record(s->written, s->writer);
 }
 
-static gpur_status read_turn(fixture *s, int turn)
+static gpur_status read_turn(streams *s, int turn)
 {
     if (turn < s->forget_written)
         GPUR_TRY(gpur_stream_wait(s->reader, s->written));
@@ -57,7 +57,7 @@ static gpur_status read_turn(fixture *s, int turn)
     return gpur_event_record(s->read, s->reader);
 }
 
-static gpur_status take_turns(fixture *s)
+static gpur_status take_turns(streams *s)
 {
     for (int turn = 0; turn < TURNS; turn++) {
         GPUR_TRY(write_turn(s, turn));
@@ -72,15 +72,15 @@ int main(int argc, char **argv)
 {
     const char *const name = argc > 1 ? argv[1] : "";
     const int first = strstr(name, "at_last") ? TURNS - 1 : 0;
-    fixture s = {0};
+    streams s = {0};
     s.forget_written = strstr(name, "no_written") ? first : TURNS;
     s.forget_read = strstr(name, "no_read") ? first : TURNS;
     s.slowly = strstr(name, "slowly") != NULL;
-    gpur_status status = open_scene(&s);
+    gpur_status status = open_streams(&s);
     if (status == GPUR_OK)
         status = take_turns(&s);
     if (status != GPUR_OK)
         printf("%s: %s\n", name, gpur_last_error());
-    close_scene(&s);
+    close_streams(&s);
     return status != GPUR_OK;
 }

@@ -6,18 +6,12 @@
 
 #include <string.h>
 
-/* What the variants from 4 on have. */
 static int is_prioritized(int variant)
 {
     return variant == 4 || variant == 5 || variant >= 8;
 }
 
-static int32_t steps_of(int variant)
-{
-    return variant == 6 || variant >= 8 ? 3 : 1;
-}
-
-static int is_linked(int variant)
+static int has_frames(int variant)
 {
     return variant >= 7;
 }
@@ -31,8 +25,8 @@ static void set_kind(gpur_replay_config *config, int variant)
         config->beta.last = 1.0f;
         config->beta.steps = 40;
     }
-    config->n_step = steps_of(variant);
-    if (is_linked(variant)) {
+    config->n_step = variant == 6 || variant >= 8 ? 3 : 1;
+    if (has_frames(variant)) {
         config->layout = GPUR_LAYOUT_FRAMES;
         config->frame_stack = CHECKPOINT_STACK;
         config->stack_pad = variant == 9 ? GPUR_PAD_REPEAT : GPUR_PAD_ZERO;
@@ -40,8 +34,9 @@ static void set_kind(gpur_replay_config *config, int variant)
     }
 }
 
-static gpur_status open_replay(checkpoint_fixture *s, int variant)
+static gpur_status open_replay(checkpoint_fixture *s)
 {
+    const int variant = s->variant;
     gpur_field fields[] = {
         {"obs", GPUR_FLOAT32, {CHECKPOINT_FEATURES}},
         {"action", GPUR_INT32, {0}},
@@ -52,7 +47,7 @@ static gpur_status open_replay(checkpoint_fixture *s, int variant)
         {"discount", GPUR_FLOAT32, {0}},
         {"previous", GPUR_INT64, {0}},
     };
-    for (int f = 0; f < 4 && is_linked(variant); f += 3)
+    for (int f = 0; f < 4 && has_frames(variant); f += 3)
         fields[f].shape[0] = CHECKPOINT_STACK, fields[f].shape[1] = CHECKPOINT_FEATURES;
     gpur_replay_config config = replay_fixture_config(fields, variant < 4 ? 6 : 8, s->capacity, 8, 32);
     config.flush = variant % 2 ? GPUR_FLUSH_MANUAL : GPUR_FLUSH_AUTO;
@@ -90,23 +85,24 @@ static gpur_status open_learner(checkpoint_fixture *s, int variant)
     return gpur_learner_create(s->replay, &config, &s->learner);
 }
 
-gpur_status scene_open_with(checkpoint_fixture *s, gpur_device *device, int variant, int64_t capacity, int learns)
+gpur_status checkpoint_fixture_open_with(checkpoint_fixture *s, gpur_device *device, int variant, int64_t capacity,
+                                         int learns)
 {
     memset(s, 0, sizeof *s);
     s->device = device;
     s->variant = variant;
     s->capacity = capacity;
-    s->stack = is_linked(variant) ? CHECKPOINT_STACK : 1;
-    GPUR_TRY(open_replay(s, variant));
+    s->stack = has_frames(variant) ? CHECKPOINT_STACK : 1;
+    GPUR_TRY(open_replay(s));
     return learns ? open_learner(s, variant) : GPUR_OK;
 }
 
 gpur_status checkpoint_fixture_open(checkpoint_fixture *s, gpur_device *device, int variant)
 {
-    return scene_open_with(s, device, variant, 100, 1);
+    return checkpoint_fixture_open_with(s, device, variant, 100, 1);
 }
 
-gpur_status scene_play(checkpoint_fixture *s, gpur_device *device, int variant, int steps)
+gpur_status checkpoint_fixture_start(checkpoint_fixture *s, gpur_device *device, int variant, int steps)
 {
     GPUR_TRY(checkpoint_fixture_open(s, device, variant));
     GPUR_TRY(checkpoint_fixture_begin(s, 0));
@@ -134,7 +130,7 @@ gpur_status checkpoint_fixture_begin(checkpoint_fixture *s, int resumed)
     gpur_writer_config config;
     GPUR_TRY(gpur_writer_config_init(&config, sizeof config));
     config.num_envs = CHECKPOINT_ENVS;
-    config.observations = is_linked(s->variant) ? GPUR_OBSERVATIONS_FRAMES : GPUR_OBSERVATIONS_STACKS;
+    config.observations = has_frames(s->variant) ? GPUR_OBSERVATIONS_FRAMES : GPUR_OBSERVATIONS_STACKS;
     GPUR_TRY(gpur_writer_open(s->replay, &config, &s->writer));
     for (int env = 0; env < CHECKPOINT_ENVS; env++)
         make_obs(-1, env, obs + env * CHECKPOINT_FEATURES);
@@ -167,7 +163,7 @@ static gpur_status choose(checkpoint_fixture *s, int step, int32_t *actions)
     return GPUR_OK;
 }
 
-static gpur_status play(checkpoint_fixture *s, int step)
+static gpur_status take_step(checkpoint_fixture *s, int step)
 {
     float obs[CHECKPOINT_ENVS * CHECKPOINT_FEATURES], reward[CHECKPOINT_ENVS];
     uint8_t terminated[CHECKPOINT_ENVS], truncated[CHECKPOINT_ENVS];
@@ -186,53 +182,30 @@ static gpur_status play(checkpoint_fixture *s, int step)
     return GPUR_OK;
 }
 
-/* By ids, which a loaded replay must go on counting. */
-static gpur_status leave_links(checkpoint_fixture *s, gpur_batch *batch)
+/* Leaves the arrays of a sample of 8 in the trace; "previous" has ids, which a loaded replay must go on counting.
+ * Without a learner, which does that itself, the sampled transitions get new priorities. */
+static gpur_status sample(checkpoint_fixture *s)
 {
-    int64_t previous[8];
-    if (s->variant < 4)
-        return GPUR_OK;
-    GPUR_TRY(gpur_batch_read(batch, "previous", previous, sizeof previous));
-    leave_trace(s, previous, sizeof previous);
-    return GPUR_OK;
-}
-
-/* What a learner does else: some of the drawn transitions get new priorities. */
-static gpur_status update(checkpoint_fixture *s, int64_t ids[8])
-{
-    float priorities[8];
-    if (s->learner || !is_prioritized(s->variant))
-        return GPUR_OK;
+    const struct {
+        const char *name;
+        int64_t row_bytes;
+    } arrays[] = {
+        {"id", 8}, {"next_obs", 4 * s->stack * CHECKPOINT_FEATURES}, {"weight", 4}, {"discount", 4}, {"previous", 8}};
+    float values[8 * CHECKPOINT_STACK * CHECKPOINT_FEATURES], priorities[8];
+    int64_t ids[8];
+    gpur_batch *batch = NULL;
+    GPUR_TRY(gpur_replay_sample(s->replay, 8, NULL, &batch));
+    gpur_status status = gpur_batch_read(batch, "id", ids, sizeof ids);
+    for (int i = 0; i < (s->variant < 4 ? 4 : 5) && status == GPUR_OK; i++) {
+        status = gpur_batch_read(batch, arrays[i].name, values, 8 * arrays[i].row_bytes);
+        leave_trace(s, values, 8 * arrays[i].row_bytes);
+    }
+    gpur_batch_release(batch);
+    if (status != GPUR_OK || s->learner || !is_prioritized(s->variant))
+        return status;
     for (int i = 0; i < 8; i++)
         priorities[i] = (float)(ids[i] % 13);
     return gpur_replay_update_priorities(s->replay, 8, ids, priorities, NULL);
-}
-
-static gpur_status draw(checkpoint_fixture *s)
-{
-    gpur_batch *batch = NULL;
-    int64_t ids[8];
-    float obs[8 * CHECKPOINT_STACK * CHECKPOINT_FEATURES], weights[8], discounts[8];
-    const int64_t obs_bytes = 8 * s->stack * CHECKPOINT_FEATURES * (int64_t)sizeof *obs;
-    GPUR_TRY(gpur_replay_sample(s->replay, 8, NULL, &batch));
-    gpur_status status = gpur_batch_read(batch, "id", ids, sizeof ids);
-    if (status == GPUR_OK)
-        status = gpur_batch_read(batch, "next_obs", obs, obs_bytes);
-    if (status == GPUR_OK)
-        status = gpur_batch_read(batch, "weight", weights, sizeof weights);
-    if (status == GPUR_OK)
-        status = gpur_batch_read(batch, "discount", discounts, sizeof discounts);
-    if (status == GPUR_OK)
-        status = leave_links(s, batch);
-    gpur_batch_release(batch);
-    if (status == GPUR_OK) {
-        leave_trace(s, ids, sizeof ids);
-        leave_trace(s, obs, obs_bytes);
-        leave_trace(s, weights, sizeof weights);
-        leave_trace(s, discounts, sizeof discounts);
-        status = update(s, ids);
-    }
-    return status;
 }
 
 static gpur_status train(checkpoint_fixture *s)
@@ -246,24 +219,18 @@ static gpur_status train(checkpoint_fixture *s)
     return GPUR_OK;
 }
 
-/* What only the file can tell a run that goes on: step 20 is before it. */
-static gpur_status turn_knobs(checkpoint_fixture *s, int step)
-{
-    if (step != 20 || !is_prioritized(s->variant))
-        return GPUR_OK;
-    GPUR_TRY(gpur_replay_set_alpha(s->replay, 0.8f));
-    return s->variant == 5 ? gpur_replay_set_beta(s->replay, 0.9f) : GPUR_OK;
-}
-
 gpur_status checkpoint_fixture_run(checkpoint_fixture *s, int first, int last)
 {
     for (int step = first; step < last; step++) {
-        GPUR_TRY(turn_knobs(s, step));
-        GPUR_TRY(play(s, step));
+        if (step == 20 && is_prioritized(s->variant)) /* a run that goes on later knows it from the file alone */
+            GPUR_TRY(gpur_replay_set_alpha(s->replay, 0.8f));
+        if (step == 20 && s->variant == 5)
+            GPUR_TRY(gpur_replay_set_beta(s->replay, 0.9f));
+        GPUR_TRY(take_step(s, step));
         if (s->learner && step >= 12 && step % 3 == 0)
             GPUR_TRY(train(s));
         if (step >= 12 && step % 4 == 0)
-            GPUR_TRY(draw(s));
+            GPUR_TRY(sample(s));
     }
     return GPUR_OK;
 }
@@ -291,7 +258,7 @@ gpur_status checkpoint_fixture_finish(checkpoint_fixture *s)
             GPUR_TRY(gpur_learner_read_weights(s->learner, which, info.name, values, info.count));
             leave_trace(s, values, info.count * (int64_t)sizeof *values);
         }
-    GPUR_TRY(draw(s));
+    GPUR_TRY(sample(s));
     gpur_replay_stats stats = {.size = sizeof stats};
     gpur_learner_stats learned = {.size = sizeof learned};
     GPUR_TRY(gpur_replay_get_stats(s->replay, &stats));

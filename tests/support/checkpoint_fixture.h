@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* A small training run that leaves a trace of all that it drew, chose and learned, for tests of checkpoints. */
-#ifndef GPUR_SUPPORT_CHECKPOINT_FIXTURE_H
-#define GPUR_SUPPORT_CHECKPOINT_FIXTURE_H
+/* A small training run that leaves a trace of all that it sampled, chose and learned, for tests of checkpoints. */
+#pragma once
 
 #include "support/file_utils.h"
 #include "gpureplay.h"
@@ -25,24 +24,23 @@ typedef struct checkpoint_fixture {
     int64_t capacity;
 } checkpoint_fixture;
 
-/* Variants differ in flush, feed, optimizer, what acts, and whether a draw is distinct; the later ones are prioritized,
- * of n steps, linked, or all of that. The first failure; close it in any case. */
+/* Variants differ in flush, upload, optimizer, what acts, and the index source; 4, 5, 8 and 9 are prioritized, 6, 8 and
+ * 9 have 3-step returns, and 7, 8 and 9 the layout frames. Returns the first failure; close it in any case. */
 gpur_status checkpoint_fixture_open(checkpoint_fixture *s, gpur_device *device, int variant);
 void checkpoint_fixture_close(checkpoint_fixture *s);
 
 /* Of this capacity instead of 100, and without a learner unless it `learns`. */
-gpur_status scene_open_with(checkpoint_fixture *s, gpur_device *device, int variant, int64_t capacity, int learns);
+gpur_status checkpoint_fixture_open_with(checkpoint_fixture *s, gpur_device *device, int variant, int64_t capacity,
+                                         int learns);
 
-/* Opens it, begins, and runs so many steps. */
-gpur_status scene_play(checkpoint_fixture *s, gpur_device *device, int variant, int steps);
+/* Opens it with all that follows, and runs so many steps. */
+gpur_status checkpoint_fixture_start(checkpoint_fixture *s, gpur_device *device, int variant, int steps);
 
 /* The writer, all of whose episodes begin unless `resumed`. */
 gpur_status checkpoint_fixture_begin(checkpoint_fixture *s, int resumed);
 
-/* Steps [first, last), which depend on nothing but the scene. */
+/* Steps [first, last), which depend on nothing but the fixture. */
 gpur_status checkpoint_fixture_run(checkpoint_fixture *s, int first, int last);
 
-/* All weights, what is drawn next, and the statistics, into the trace. */
+/* All weights, the next sample, and the statistics, into the trace. */
 gpur_status checkpoint_fixture_finish(checkpoint_fixture *s);
-
-#endif

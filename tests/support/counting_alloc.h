@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* A caller's allocator that counts, checks that each block comes back with its size, and can fail. */
-#ifndef GPUR_SUPPORT_COUNTING_ALLOC_H
-#define GPUR_SUPPORT_COUNTING_ALLOC_H
+#pragma once
 
 #include <stdatomic.h>
 #include <stddef.h>
@@ -15,5 +14,3 @@ typedef struct counting_alloc {
 
 void *counting_alloc_take(void *user, size_t bytes);
 void counting_alloc_give(void *user, void *memory, size_t bytes);
-
-#endif

@@ -4,6 +4,7 @@
 #include "base/status.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -55,16 +56,20 @@ static void give(const play *p, int32_t w, const stack_tags *tags, int32_t count
             player_stack(array + env * p->shape.stack * PLAYER_FRAME, p->shape, tags[env]);
 }
 
+static void begin_episode(play *p, int32_t env, int64_t *tags)
+{
+    history_reset(&p->history, env, (*p->next_frame)++);
+    history_stack(&p->history, env, tags);
+    p->is_over[env] = 0;
+}
+
 gpur_status player_reset(play *p, int32_t env)
 {
     unsigned char obs[PLAYER_ENVS * OBS_ROOM];
     stack_tags tags[PLAYER_ENVS];
     const int32_t first = env < 0 ? 0 : env, last = env < 0 ? p->history.num_envs : env + 1;
-    for (int32_t e = first; e < last; e++) {
-        history_reset(&p->history, e, (*p->next_frame)++);
-        p->is_over[e] = 0;
-        history_stack(&p->history, e, tags[e - first]);
-    }
+    for (int32_t e = first; e < last; e++)
+        begin_episode(p, e, tags[e - first]);
     for (int32_t w = 0; w < p->writer_count; w++) {
         gpur_status status = GPUR_WOULD_BLOCK;
         give(p, w, (const stack_tags *)tags, last - first, obs);
@@ -95,26 +100,18 @@ static void move(play *p, int32_t env, moment *m)
     p->is_over[env] = ends;
 }
 
-/* The environment resets by itself. */
-static void begin_anew(play *p, int32_t env, moment *m)
-{
-    history_reset(&p->history, env, (*p->next_frame)++);
-    history_stack(&p->history, env, m->next[env]);
-    p->is_over[env] = 0;
-}
-
 static void act(play *p, int32_t env, moment *m)
 {
     m->action[env] = (int32_t)xorshift_below(p->random, 1000);
     m->reward[env] = (float)xorshift_below(p->random, 2001) / 500.0f - 2.0f;
     m->tag[env] = (int64_t)xorshift_next(p->random);
     m->terminated[env] = m->truncated[env] = 0;
-    if (p->is_over[env]) /* under NEXT_STEP only */
-        begin_anew(p, env, m);
+    if (p->is_over[env]) /* under NEXT_STEP only: the environment resets by itself */
+        begin_episode(p, env, m->next[env]);
     else
         move(p, env, m);
     if (p->is_over[env] && p->autoreset == GPUR_AUTORESET_SAME_STEP)
-        begin_anew(p, env, m);
+        begin_episode(p, env, m->next[env]);
 }
 
 static gpur_status step_writer(const play *p, int32_t w, const moment *m)
@@ -180,63 +177,57 @@ int32_t play_wrong_states(const play *p, int32_t w)
 }
 
 /* A float32 of a sum in double is within half a unit of its last place. */
-static int64_t is_far(double got, double want)
+static int is_far(const unsigned char *got, double want)
 {
-    return !(fabs(got - want) <= 1e-7 * (1 + fabs(want)));
+    float value;
+    memcpy(&value, got, sizeof value);
+    return !(fabs((double)value - want) <= 1e-7 * (1 + fabs(want)));
 }
 
-typedef struct columns {
-    int64_t id[PLAY_MOST_BATCH], previous[PLAY_MOST_BATCH], tag[PLAY_MOST_BATCH];
-    unsigned char obs[PLAY_MOST_BATCH * OBS_ROOM], next_obs[PLAY_MOST_BATCH * OBS_ROOM];
-    int32_t action[PLAY_MOST_BATCH];
-    float reward[PLAY_MOST_BATCH], discount[PLAY_MOST_BATCH];
-    uint8_t terminated[PLAY_MOST_BATCH], truncated[PLAY_MOST_BATCH];
-} columns;
-
-static gpur_status read_columns(gpur_batch *batch, int64_t obs, columns *c)
-{
-    const int64_t n = gpur_batch_count(batch);
-    GPUR_TRY(gpur_batch_read(batch, "id", c->id, n * 8));
-    GPUR_TRY(gpur_batch_read(batch, "previous", c->previous, n * 8));
-    GPUR_TRY(gpur_batch_read(batch, "tag", c->tag, n * 8));
-    GPUR_TRY(gpur_batch_read(batch, "obs", c->obs, n * obs));
-    GPUR_TRY(gpur_batch_read(batch, "next_obs", c->next_obs, n * obs));
-    GPUR_TRY(gpur_batch_read(batch, "action", c->action, n * 4));
-    GPUR_TRY(gpur_batch_read(batch, "reward", c->reward, n * 4));
-    GPUR_TRY(gpur_batch_read(batch, "discount", c->discount, n * 4));
-    GPUR_TRY(gpur_batch_read(batch, "terminated", c->terminated, n));
-    return gpur_batch_read(batch, "truncated", c->truncated, n);
-}
-
-static int64_t wrong_stack(const unsigned char *got, stack_shape shape, const int64_t *tags)
+/* The value of a row's field, in the order of player_fields, is not the history's. */
+static int is_wrong_value(int32_t field, const unsigned char *got, stack_shape shape, const history_row *row)
 {
     unsigned char want[OBS_ROOM];
-    int64_t wrong = 0;
-    player_stack(want, shape, tags);
-    for (int64_t i = 0; i < shape.stack * PLAYER_FRAME; i++)
-        wrong += got[i] != want[i];
-    return wrong;
-}
-
-static int64_t wrong_row(const columns *c, int64_t b, stack_shape shape, const history_row *row)
-{
-    const int64_t obs = shape.stack * PLAYER_FRAME;
-    return wrong_stack(c->obs + b * obs, shape, row->obs) + wrong_stack(c->next_obs + b * obs, shape, row->next_obs) +
-           (c->action[b] != row->action) + (c->tag[b] != row->extra) + (c->previous[b] != row->previous) +
-           (c->terminated[b] != row->terminated) + (c->truncated[b] != row->truncated) +
-           is_far((double)c->reward[b], row->reward) + is_far((double)c->discount[b], row->discount);
+    switch (field) {
+    case 0:
+    case 3:
+        player_stack(want, shape, field == 0 ? row->obs : row->next_obs);
+        return memcmp(got, want, (size_t)shape.stack * PLAYER_FRAME) != 0;
+    case 1:
+        return memcmp(got, &row->action, sizeof row->action) != 0;
+    case 2:
+        return is_far(got, row->reward);
+    case 4:
+        return got[0] != row->terminated;
+    case 5:
+        return got[0] != row->truncated;
+    case 6:
+        return is_far(got, row->discount);
+    case 7:
+        return memcmp(got, &row->previous, sizeof row->previous) != 0;
+    default:
+        return memcmp(got, &row->extra, sizeof row->extra) != 0;
+    }
 }
 
 int64_t player_wrong(gpur_batch *batch, stack_shape shape, const history_rows *all)
 {
-    static _Thread_local columns c;
-    int64_t wrong = 0;
-    if (gpur_batch_count(batch) > PLAY_MOST_BATCH || read_columns(batch, shape.stack * PLAYER_FRAME, &c) != GPUR_OK)
+    static _Thread_local unsigned char values[PLAY_MOST_BATCH * OBS_ROOM];
+    const int64_t obs = shape.stack * PLAYER_FRAME, bytes[PLAYER_FIELDS] = {obs, 4, 4, obs, 1, 1, 4, 8, 8};
+    const int64_t count = gpur_batch_count(batch);
+    gpur_field fields[PLAYER_FIELDS];
+    int64_t ids[PLAY_MOST_BATCH], wrong = 0;
+    player_fields(fields, shape);
+    if (count > PLAY_MOST_BATCH || gpur_batch_read(batch, "id", ids, count * 8) != GPUR_OK)
         return -1;
-    for (int64_t b = 0; b < gpur_batch_count(batch); b++) {
-        if (c.id[b] < 0 || c.id[b] >= all->count)
+    for (int32_t f = 0; f < PLAYER_FIELDS; f++) {
+        if (gpur_batch_read(batch, fields[f].name, values, count * bytes[f]) != GPUR_OK)
             return -1;
-        wrong += wrong_row(&c, b, shape, &all->rows[c.id[b]]);
+        for (int64_t b = 0; b < count; b++) {
+            if (ids[b] < 0 || ids[b] >= all->count)
+                return -1;
+            wrong += is_wrong_value(f, values + b * bytes[f], shape, &all->rows[ids[b]]);
+        }
     }
     return wrong;
 }
@@ -283,7 +274,7 @@ static gpur_status open_writers(layouts_fixture *w, play *p)
     return GPUR_OK;
 }
 
-static gpur_status open_play(layouts_fixture *w, int number)
+static gpur_status open_environments(layouts_fixture *w, int number)
 {
     const layouts_setting *const s = &w->setting;
     play *const p = &w->players[number];
@@ -308,7 +299,7 @@ int layouts_fixture_open(layouts_fixture *w, gpur_device *device, const layouts_
     if (open_replays(w) != GPUR_OK)
         return 0;
     for (int i = 0; i < setting->writers; i++)
-        if (open_play(w, i) != GPUR_OK)
+        if (open_environments(w, i) != GPUR_OK)
             return 0;
     return 1;
 }
@@ -363,39 +354,33 @@ static gpur_status reload(layouts_fixture *w, char paths[LAYOUTS_REPLAYS][32])
 
 gpur_status linked_reload(layouts_fixture *w)
 {
-    char paths[LAYOUTS_REPLAYS][32];
-    for (int r = 0; r < w->replay_count; r++) {
-        strcpy(paths[r], "/tmp/gpur_reload_XXXXXX");
-        const int file = mkstemp(paths[r]);
-        GPUR_REQUIRE(file >= 0, "no file %s", paths[r]);
-        close(file);
-    }
-    unlink(paths[0]); /* one file is new, the others are replaced */
+    char folder[] = "/tmp/gpur_reload_XXXXXX", paths[LAYOUTS_REPLAYS][32];
+    GPUR_REQUIRE(mkdtemp(folder), "no folder %s", folder);
+    for (int r = 0; r < w->replay_count; r++)
+        snprintf(paths[r], sizeof paths[r], "%s/%d", folder, r);
     const gpur_status status = reload(w, paths);
     for (int r = 0; r < w->replay_count; r++)
         unlink(paths[r]);
+    rmdir(folder);
     return status;
 }
 
 /* Of every visible row of a replay, of which *first is the first. */
 static int64_t wrong_in(layouts_fixture *w, int r, int64_t *first, int64_t *count)
 {
-    const int64_t most = w->setting.max_batch < PLAY_MOST_BATCH ? w->setting.max_batch : PLAY_MOST_BATCH;
-    gpur_replay_stats stats = {.size = sizeof stats};
-    int64_t wrong = 0;
-    if (gpur_replay_get_stats(w->replays[r], &stats) != GPUR_OK)
-        return -1;
+    const int64_t max_batch = w->setting.max_batch < PLAY_MOST_BATCH ? w->setting.max_batch : PLAY_MOST_BATCH;
+    const gpur_replay_stats stats = kit_stats(w->replays[r]);
+    int64_t wrong = stats.visible < 0 ? -1 : 0;
     *first = stats.first_id, *count = stats.visible;
-    for (int64_t done = 0; done < stats.visible && wrong == 0;) {
-        int64_t ids[PLAY_MOST_BATCH], n = 0;
+    for (int64_t done = 0, n = 0; done < stats.visible && wrong == 0; done += n) {
+        int64_t ids[PLAY_MOST_BATCH];
         gpur_batch *batch = NULL;
-        for (; n < most && done + n < stats.visible; n++)
+        for (n = 0; n < max_batch && done + n < stats.visible; n++)
             ids[n] = stats.first_id + done + n;
         wrong = gpur_replay_gather(w->replays[r], n, ids, NULL, &batch) == GPUR_OK
                     ? player_wrong(batch, w->setting.shape, &w->all)
                     : -1;
         gpur_batch_release(batch);
-        done += n;
     }
     return wrong;
 }
@@ -420,76 +405,51 @@ int64_t layouts_fixture_wrong(layouts_fixture *w, int64_t least)
     return count[1] > count[0] || (count[1] < count[0] && count[1] < least) ? -4 : 0;
 }
 
-static int64_t arrays_differ(gpur_batch *a, gpur_batch *b, const char *name)
-{
-    gpur_field_info info = {.size = sizeof info};
-    void *memory = NULL;
-    if (gpur_batch_get_array(a, name, &memory, &info) != GPUR_OK)
-        return 1;
-    const int64_t bytes = gpur_batch_count(a) * info.bytes;
-    unsigned char *const x = malloc((size_t)bytes), *const y = malloc((size_t)bytes);
-    const int same = gpur_batch_read(a, name, x, bytes) == GPUR_OK && gpur_batch_read(b, name, y, bytes) == GPUR_OK &&
-                     memcmp(x, y, (size_t)bytes) == 0;
-    free(x);
-    free(y);
-    return !same;
-}
-
-static int64_t batches_differ(gpur_batch *a, gpur_batch *b)
-{
-    static const char *const names[] = {"obs",      "action",   "reward", "next_obs", "terminated", "truncated",
-                                        "discount", "previous", "tag",    "weight",   "id"};
-    int64_t differ = 0;
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        differ += arrays_differ(a, b, names[i]);
-    return differ;
-}
-
-/* The windows that draws made now would see. Under GPUR_FLUSH_MANUAL they are not to be compared: what has been
+/* The windows that samples taken now would see. Under GPUR_FLUSH_MANUAL they are not to be compared: what has been
  * published depends on the blocks. */
 static int windows_are_equal(layouts_fixture *w)
 {
-    int64_t first[LAYOUTS_REPLAYS];
-    for (int r = 0; r < w->replay_count; r++) {
-        gpur_replay_stats stats = {.size = sizeof stats};
-        gpur_replay_get_stats(w->replays[r], &stats);
-        first[r] = stats.first_id;
-        if (first[r] != first[0])
+    for (int r = 1; r < w->replay_count; r++)
+        if (kit_stats(w->replays[r]).first_id != kit_stats(w->replays[0]).first_id)
             return 0;
-    }
     return w->setting.flush == GPUR_FLUSH_AUTO;
 }
 
-static int64_t draw_from(layouts_fixture *w, int r, int64_t count, gpur_batch **batch)
+/* Samples from replay r, or is refused for want of rows. 1: a call failed, the rows are not the history's, or ids and
+ * weights are not those sampled from replay 0, if they are to be `equal`. */
+static int sample_from(layouts_fixture *w, int r, int64_t count, int equal, int *sampled)
 {
-    const gpur_status status = gpur_replay_sample(w->replays[r], count, NULL, batch);
+    int64_t ids[PLAY_MOST_BATCH];
+    float weights[PLAY_MOST_BATCH];
+    gpur_batch *batch = NULL;
+    const gpur_status status = gpur_replay_sample(w->replays[r], count, NULL, &batch);
     if (status != GPUR_OK)
         return status != GPUR_TOO_FEW;
-    if (r == 0) {
-        w->drawn = count;
-        if (gpur_batch_read(*batch, "id", w->ids, count * 8) != GPUR_OK ||
-            gpur_batch_read(*batch, "weight", w->weights, count * 4) != GPUR_OK)
-            return 1;
-    }
-    return player_wrong(*batch, w->setting.shape, &w->all) != 0;
+    ++*sampled;
+    const int wrong = player_wrong(batch, w->setting.shape, &w->all) != 0 ||
+                      gpur_batch_read(batch, "id", ids, count * 8) != GPUR_OK ||
+                      gpur_batch_read(batch, "weight", weights, count * 4) != GPUR_OK;
+    gpur_batch_release(batch);
+    if (wrong || r > 0)
+        return wrong || (equal && (memcmp(ids, w->ids, (size_t)count * sizeof *ids) != 0 ||
+                                   memcmp(weights, w->weights, (size_t)count * sizeof *weights) != 0));
+    w->drawn = count;
+    memcpy(w->ids, ids, (size_t)count * sizeof *ids);
+    memcpy(w->weights, weights, (size_t)count * sizeof *weights);
+    return 0;
 }
 
 int64_t layouts_fixture_samples_differ(layouts_fixture *w, int64_t count)
 {
-    gpur_batch *batches[LAYOUTS_REPLAYS] = {0};
-    int64_t differ = 0, drawn = 0;
     const int equal = windows_are_equal(w) && !w->out_of_step;
+    int64_t differ = 0;
+    int sampled = 0;
     w->drawn = 0;
-    for (int r = 0; r < w->replay_count; r++) {
-        differ += draw_from(w, r, count, &batches[r]);
-        drawn += batches[r] != NULL;
-    }
-    w->out_of_step |= drawn > 0 && drawn < w->replay_count;
-    for (int r = 1; equal && drawn > 0 && r < w->replay_count; r++)
-        differ += drawn < w->replay_count || batches_differ(batches[r], batches[r - 1]) > 0;
     for (int r = 0; r < w->replay_count; r++)
-        gpur_batch_release(batches[r]);
-    return differ;
+        differ += sample_from(w, r, count, equal, &sampled);
+    const int by_some = sampled > 0 && sampled < w->replay_count;
+    w->out_of_step |= by_some;
+    return differ + (equal && by_some);
 }
 
 gpur_status read_rows(gpur_replay *replay, const char *name, int64_t first, int64_t count, void *values, int64_t bytes)
@@ -507,7 +467,5 @@ gpur_status read_rows(gpur_replay *replay, const char *name, int64_t first, int6
 
 int64_t rows_appended(gpur_replay *replay)
 {
-    gpur_replay_stats stats = {.size = sizeof stats, .appended = -1};
-    gpur_replay_get_stats(replay, &stats);
-    return stats.appended;
+    return kit_stats(replay).appended;
 }

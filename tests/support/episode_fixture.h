@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Environments for tests of writers and linked replays. Their frames are known by tags; they are played into up to
- * three replays and into the reference history at once; batches are compared with that history byte by byte.
+ * Environments for tests of writers and of both layouts. Their frames follow from tags; their steps go to up to three
+ * replays and into the reference history at once; batches are compared with that history byte by byte.
  */
-#ifndef GPUR_SUPPORT_EPISODE_FIXTURE_H
-#define GPUR_SUPPORT_EPISODE_FIXTURE_H
+#pragma once
 
 #include "gpureplay.h"
 #include "reference/reference_history.h"
@@ -30,7 +29,7 @@ void player_fields(gpur_field *fields, stack_shape shape);
 /* The bytes of a stack of these tags. */
 void player_stack(unsigned char *to, stack_shape shape, const int64_t *tags);
 
-/* The environments of one writer in each replay; all those writers get the same steps. */
+/* The environments of one writer in each replay; all those writers are given the same steps. */
 typedef struct play {
     gpur_writer *writers[LAYOUTS_REPLAYS]; /* (writer_count) */
     int32_t gives_frames[LAYOUTS_REPLAYS]; /* 1: that writer is given single frames, not stacks */
@@ -50,7 +49,7 @@ gpur_status player_reset(play *p, int32_t env);
 /* One step of all. Environments that have ended are reset before it as the mode wants. */
 gpur_status player_step(play *p);
 
-/* Bytes and numbers of a batch that differ from the history's row of the same id; -1 on a failing call. */
+/* Values of a batch that differ from the history's row of the same id; -1 on a failing call. */
 int64_t player_wrong(gpur_batch *batch, stack_shape shape, const history_rows *all);
 
 /* Environments of writer `w` whose state or observation gpur_writer_get_episode reports otherwise than the history. */
@@ -65,7 +64,7 @@ typedef struct layouts_setting {
     int32_t prioritized; /* 1: with these three */
     float alpha, priority_offset;
     int32_t weight_norm;
-    int32_t packed_only; /* 1: a packed replay alone, with these two */
+    int32_t packed_only; /* 1: a replay with layout rows alone, with these two */
     int32_t feed, when_full;
     int32_t more_envs;    /* so many more of each further writer */
     float gamma;          /* 0: 0.97 */
@@ -76,21 +75,21 @@ typedef struct layouts_setting {
 typedef struct layouts_fixture {
     layouts_setting setting;
     gpur_device *device;
-    gpur_replay *replays[LAYOUTS_REPLAYS]; /* packed, linked by stacks, linked by frames */
+    gpur_replay *replays[LAYOUTS_REPLAYS]; /* layout rows; layout frames, given stacks; given frames */
     int32_t replay_count;
-    gpur_replay_config config; /* of replay 0, and of the others but for the layout */
+    gpur_replay_config config; /* of replay 0, and of the others except for the layout */
     gpur_field fields[PLAYER_FIELDS];
     history_rows all;
     play players[LAYOUTS_WRITERS];
     uint64_t random;
     int64_t next_frame;
-    int out_of_step; /* a draw was refused by some replays only: their next draws are of other random numbers */
-    int64_t ids[PLAY_MOST_BATCH]; /* of the last draw from replay 0, (drawn) */
+    int out_of_step; /* some replays refused to be sampled: their next samples are of other random numbers */
+    int64_t ids[PLAY_MOST_BATCH]; /* last sampled from replay 0, (drawn) */
     float weights[PLAY_MOST_BATCH];
     int64_t drawn;
 } layouts_fixture;
 
-/* 1 when all of it could be made. The device is the world's from here on. */
+/* 1 when all of it could be made. The device is the fixture's from here on. */
 int layouts_fixture_open(layouts_fixture *w, gpur_device *device, const layouts_setting *setting, uint64_t seed);
 void layouts_fixture_close(layouts_fixture *w);
 
@@ -100,18 +99,14 @@ int32_t layouts_fixture_end_writers(layouts_fixture *w);
 /* Saves every replay to a file, and goes on with new replays and writers that are loaded from it. */
 gpur_status linked_reload(layouts_fixture *w);
 
-/*
- * Every visible row of every replay is the history's, and the linked ones, of which both must show the same, show as
- * many as the packed one or fewer, but never fewer than `least` while there are as many. 0: right.
- */
+/* Every visible row of every replay is the history's. Both replays with layout frames show the same rows: as many as
+ * the one with layout rows or fewer, but at least `least` if that shows as many. 0: right. */
 int64_t layouts_fixture_wrong(layouts_fixture *w, int64_t least);
 
-/* The rows of a batch drawn from each are the history's, and the batches equal, where their windows are. 0: right. */
+/* The rows of a batch sampled from each are the history's; ids and weights equal, where their windows are. 0: right. */
 int64_t layouts_fixture_samples_differ(layouts_fixture *w, int64_t count);
 
 /* One field of the rows of ids first ... first + count - 1: (count, ...) in `values`. */
 gpur_status read_rows(gpur_replay *replay, const char *name, int64_t first, int64_t count, void *values, int64_t bytes);
 
 int64_t rows_appended(gpur_replay *replay);
-
-#endif

@@ -133,7 +133,7 @@ void __wrap_free(void *memory)
     __real_free(memory);
 }
 
-/* A call that answers 0, or what it answers when it fails. */
+/* A call that returns 0, or `failure`. */
 #define WRAP_CALL(kind, failure, name, parameters, ...)                                                                \
     int __real_##name parameters;                                                                                      \
     int __wrap_##name parameters;                                                                                      \
@@ -189,10 +189,9 @@ int __wrap_open(const char *path, int how, ...)
     return __real_open(path, how, mode);
 }
 
-/* oneDNN answers 1 when there is no memory. */
-enum { NO_MEMORY = 1 };
-#define WRAP_DNNL(name, parameters, ...) WRAP_CALL(FAULT_DNNL, NO_MEMORY, name, parameters, __VA_ARGS__)
 #ifdef GPUR_HAS_DNNL
+/* oneDNN returns 1 when there is no memory. */
+#define WRAP_DNNL(name, parameters, ...) WRAP_CALL(FAULT_DNNL, 1, name, parameters, __VA_ARGS__)
 WRAP_DNNL(dnnl_engine_create, (void **made, int kind, size_t index), made, kind, index)
 WRAP_DNNL(dnnl_stream_create, (void **made, void *engine, unsigned flags), made, engine, flags)
 WRAP_DNNL(dnnl_memory_create, (void **made, const void *layout, void *engine, void *handle), made, layout, engine,
@@ -206,8 +205,6 @@ WRAP_DNNL(dnnl_reorder_primitive_desc_create,
           (void **made, const void *from, void *from_engine, const void *to, void *to_engine, void *attributes), made,
           from, from_engine, to, to_engine, attributes)
 WRAP_DNNL(dnnl_primitive_create, (void **made, void *description), made, description)
-WRAP_CALL(FAULT_RUN, NO_MEMORY, dnnl_primitive_execute, (void *primitive, void *stream, int count, const void *list),
-          primitive, stream, count, list)
 #endif
 
 void faults_watch_json(void)

@@ -6,8 +6,7 @@
  * The linker puts the counting functions in the place of the real ones (--wrap), in those test programs that
  * tests/CMakeLists.txt names. Calls from within a shared library are not seen.
  */
-#ifndef GPUR_SUPPORT_FAULTS_H
-#define GPUR_SUPPORT_FAULTS_H
+#pragma once
 
 #include "support/counting_alloc.h"
 
@@ -16,7 +15,6 @@ enum {
     FAULT_LOCK = 2,       /* pthread_mutex_init, pthread_cond_init */
     FAULT_THREAD = 4,     /* pthread_create */
     FAULT_DNNL = 8,       /* making oneDNN's objects */
-    FAULT_RUN = 16,       /* running oneDNN's primitives */
     FAULT_FILE = 32,      /* open, write, sync, rename and the like: EIO */
     FAULT_FSYNC = 64,     /* fsync alone: EIO */
     FAULT_HOOK = 256,     /* memory, but of the caller's allocator alone */
@@ -39,7 +37,5 @@ void *faults_take(void *user, size_t bytes);
 /* Blocks of malloc and its like that this program holds, those of cJSON included. */
 int64_t faults_live(void);
 
-/* Lets cJSON take its memory by way of here. */
+/* Makes cJSON allocate by the functions that count. */
 void faults_watch_json(void);
-
-#endif

@@ -53,50 +53,53 @@ gpur_network_config network_fixture_config(int first, int second, int activation
 
 static int is_image(int kind)
 {
-    return kind == WORLD_PLANES || kind == WORLD_PIXELS;
+    return kind == ROWS_PLANES || kind == ROWS_PIXELS;
 }
 
-int world_rows_of(int kind)
+int rows_of_kind(int kind)
 {
     return is_image(kind) ? IMAGE_ROWS : FIXTURE_ROWS;
 }
 
-int64_t world_row_bytes(int kind)
+static int64_t row_bytes_of_kind(int kind)
 {
-    return is_image(kind) ? sizeof(image_row) : kind == WORLD_WIDE ? sizeof(wide_row) : sizeof(learner_fixture_row);
+    return is_image(kind) ? sizeof(image_row) : kind == ROWS_WIDE ? sizeof(wide_row) : sizeof(learner_fixture_row);
 }
 
-static void make_rows(learner_fixture *world)
+/* The fields that rows of all kinds have in common. */
+static void make_outcome(int i, int32_t *action, float *reward, uint8_t *terminated)
 {
-    float noise[3];
+    random_floats((uint64_t)i + 20000, reward, 1);
+    *reward *= 2;
+    *action = (i * 7 + i / 5) % FIXTURE_ACTIONS;
+    *terminated = i % 7 == 0;
+}
+
+static void make_rows(learner_fixture *fixture)
+{
     for (int i = 0; i < FIXTURE_ROWS; i++) {
-        learner_fixture_row *const row = &world->rows[i];
+        learner_fixture_row *const row = &fixture->rows[i];
         random_floats((uint64_t)i + 10, row->obs, FIXTURE_FEATURES);
         random_floats((uint64_t)i + 10000, row->next_obs, FIXTURE_FEATURES);
-        random_floats((uint64_t)i + 20000, noise, 3);
         random_floats((uint64_t)i + 30000, wide_floats[0][i], WIDE_FEATURES);
         random_floats((uint64_t)i + 40000, wide_floats[1][i], WIDE_FEATURES);
-        row->action = (i * 7 + i / 5) % FIXTURE_ACTIONS;
-        row->reward = 2 * noise[0];
-        row->terminated = i % 7 == 0;
+        make_outcome(i, &row->action, &row->reward, &row->terminated);
         row->truncated = i % 5 == 0;
     }
 }
 
 void conv_fixture_fill_rows(void)
 {
-    float noise[2 * IMAGE_PIXELS + 1];
+    float noise[2 * IMAGE_PIXELS];
     for (int i = 0; i < IMAGE_ROWS; i++) {
         image_row *const row = &conv_rows[i];
-        random_floats((uint64_t)i + 500, noise, 2 * IMAGE_PIXELS + 1);
+        random_floats((uint64_t)i + 500, noise, 2 * IMAGE_PIXELS);
         for (int p = 0; p < IMAGE_PIXELS; p++) {
             row->obs[p] = (uint8_t)(127.5f + 127 * noise[p]);
             row->next_obs[p] = (uint8_t)(127.5f + 127 * noise[IMAGE_PIXELS + p]);
             image_floats[0][i][p] = row->obs[p], image_floats[1][i][p] = row->next_obs[p];
         }
-        row->action = (i * 7 + i / 5) % FIXTURE_ACTIONS;
-        row->reward = 2 * noise[2 * IMAGE_PIXELS];
-        row->terminated = i % 7 == 0;
+        make_outcome(i, &row->action, &row->reward, &row->terminated);
     }
 }
 
@@ -111,14 +114,14 @@ static int fields_of(int kind, int prioritized, gpur_field fields[6])
                                {"reward", GPUR_FLOAT32, {1}},   {"priority", GPUR_FLOAT32, {0}}};
     const gpur_field planes = {"obs", GPUR_UINT8, {IMAGE_CHANNELS, IMAGE_HEIGHT, IMAGE_WIDTH}};
     const gpur_field pixels = {"obs", GPUR_UINT8, {IMAGE_HEIGHT, IMAGE_WIDTH, IMAGE_CHANNELS}};
-    const gpur_field image = kind == WORLD_PLANES ? planes : pixels;
+    const gpur_field image = kind == ROWS_PLANES ? planes : pixels;
     const gpur_field images[] = {
         image, image, {"action", GPUR_INT32, {0}}, {"reward", GPUR_FLOAT32, {0}}, {"terminated", GPUR_BOOL, {0}}};
-    if (kind == WORLD_PLAIN) {
+    if (kind == ROWS_PLAIN) {
         memcpy(fields, plain, sizeof plain);
         return 6;
     }
-    if (kind == WORLD_WIDE) {
+    if (kind == ROWS_WIDE) {
         memcpy(fields, wide, sizeof wide);
         return prioritized ? 6 : 5;
     }
@@ -127,55 +130,56 @@ static int fields_of(int kind, int prioritized, gpur_field fields[6])
     return 5;
 }
 
-gpur_status world_open_kind(learner_fixture *world, gpur_device *device, int kind, int filled, int32_t weight_norm)
+gpur_status learner_fixture_open_kind(learner_fixture *fixture, gpur_device *device, int kind, int filled,
+                                      int32_t weight_norm)
 {
     gpur_field fields[6];
     gpur_replay_config config;
-    memset(world, 0, sizeof *world);
-    world->kind = kind;
-    make_rows(world);
+    memset(fixture, 0, sizeof *fixture);
+    fixture->kind = kind;
+    make_rows(fixture);
     if (is_image(kind))
         conv_fixture_fill_rows();
     GPUR_TRY(gpur_replay_config_init(&config, sizeof config));
     config.capacity = is_image(kind) ? 4 * IMAGE_ROWS : 4096;
     config.fields = fields;
-    config.field_count = fields_of(kind, weight_norm != WORLD_UNIFORM, fields);
+    config.field_count = fields_of(kind, weight_norm != NOT_PRIORITIZED, fields);
     config.block_rows = 64;
-    config.max_batch = is_image(kind) ? IMAGE_ROWS : kind == WORLD_WIDE ? 320 : 256;
+    config.max_batch = is_image(kind) ? IMAGE_ROWS : kind == ROWS_WIDE ? 320 : 256;
     config.gamma = 0.9f;
-    config.prioritized = weight_norm != WORLD_UNIFORM;
-    config.weight_norm = weight_norm != WORLD_UNIFORM ? weight_norm : 0;
-    GPUR_TRY(gpur_replay_create(device, &config, &world->replay));
-    GPUR_TRY(gpur_writer_create(world->replay, 1, &world->writer));
-    return world_append(world, filled);
+    config.prioritized = weight_norm != NOT_PRIORITIZED;
+    config.weight_norm = weight_norm != NOT_PRIORITIZED ? weight_norm : 0;
+    GPUR_TRY(gpur_replay_create(device, &config, &fixture->replay));
+    GPUR_TRY(gpur_writer_create(fixture->replay, 1, &fixture->writer));
+    return learner_fixture_append(fixture, filled);
 }
 
-gpur_status learner_fixture_open_prioritized(learner_fixture *world, gpur_device *device, int filled,
+gpur_status learner_fixture_open_prioritized(learner_fixture *fixture, gpur_device *device, int filled,
                                              int32_t weight_norm)
 {
-    return world_open_kind(world, device, WORLD_PLAIN, filled, weight_norm);
+    return learner_fixture_open_kind(fixture, device, ROWS_PLAIN, filled, weight_norm);
 }
 
-gpur_status learner_fixture_open(learner_fixture *world, gpur_device *device, int filled)
+gpur_status learner_fixture_open(learner_fixture *fixture, gpur_device *device, int filled)
 {
-    return world_open_kind(world, device, WORLD_PLAIN, filled, WORLD_UNIFORM);
+    return learner_fixture_open_kind(fixture, device, ROWS_PLAIN, filled, NOT_PRIORITIZED);
 }
 
-void learner_fixture_close(learner_fixture *world)
+void learner_fixture_close(learner_fixture *fixture)
 {
-    gpur_writer_destroy(world->writer);
-    gpur_replay_destroy(world->replay);
+    gpur_writer_destroy(fixture->writer);
+    gpur_replay_destroy(fixture->replay);
 }
 
-void world_pack(const learner_fixture *world, const int64_t *ids, int count, void *rows)
+void learner_fixture_pack(const learner_fixture *fixture, const int64_t *ids, int count, void *rows)
 {
-    memset(rows, 0xff, (size_t)(count * world_row_bytes(world->kind)));
+    memset(rows, 0xff, (size_t)(count * row_bytes_of_kind(fixture->kind)));
     for (int b = 0; b < count; b++) {
-        const learner_fixture_row *const row = &world->rows[ids[b]];
+        const learner_fixture_row *const row = &fixture->rows[ids[b]];
         wide_row *const wide = (wide_row *)rows + b;
-        if (world->kind == WORLD_PLAIN) {
+        if (fixture->kind == ROWS_PLAIN) {
             ((learner_fixture_row *)rows)[b] = *row;
-        } else if (is_image(world->kind)) {
+        } else if (is_image(fixture->kind)) {
             ((image_row *)rows)[b] = conv_rows[ids[b]];
         } else {
             memcpy(wide->obs, wide_floats[0][ids[b]], sizeof wide->obs);
@@ -185,63 +189,59 @@ void world_pack(const learner_fixture *world, const int64_t *ids, int count, voi
     }
 }
 
-float world_priority(int64_t id)
+float wide_row_priority(int64_t id)
 {
     return 0.25f + 0.5f * (float)(id % 7);
 }
 
 /* Wide rows are appended as one array a field, all others as structs. */
-static gpur_status append_arrays(learner_fixture *world, int count)
+static gpur_status append_arrays(learner_fixture *fixture, int count)
 {
     static uint8_t terminated[FIXTURE_ROWS];
     static int64_t action[FIXTURE_ROWS];
     static float reward[FIXTURE_ROWS], priority[FIXTURE_ROWS];
     const void *const arrays[] = {terminated, wide_floats[1], action, wide_floats[0], reward, priority};
     for (int i = 0; i < count; i++) {
-        terminated[i] = world->rows[i].terminated;
-        action[i] = world->rows[i].action;
-        reward[i] = world->rows[i].reward;
-        priority[i] = world_priority(i);
+        terminated[i] = fixture->rows[i].terminated;
+        action[i] = fixture->rows[i].action;
+        reward[i] = fixture->rows[i].reward;
+        priority[i] = wide_row_priority(i);
     }
-    return gpur_writer_append_fields(world->writer, count, arrays, NULL, NULL);
+    return gpur_writer_append_fields(fixture->writer, count, arrays, NULL, NULL);
 }
 
-gpur_status world_append(learner_fixture *world, int count)
+gpur_status learner_fixture_append(learner_fixture *fixture, int count)
 {
     if (count == 0)
         return GPUR_OK;
-    if (world->kind == WORLD_WIDE)
-        return append_arrays(world, count);
+    if (fixture->kind == ROWS_WIDE)
+        return append_arrays(fixture, count);
     int64_t ids[FIXTURE_ROWS];
     for (int i = 0; i < count; i++)
         ids[i] = i;
-    void *const rows = malloc((size_t)(count * world_row_bytes(world->kind)));
-    world_pack(world, ids, count, rows);
-    const gpur_status status = gpur_writer_append(world->writer, count, rows, NULL);
+    void *const rows = malloc((size_t)(count * row_bytes_of_kind(fixture->kind)));
+    learner_fixture_pack(fixture, ids, count, rows);
+    const gpur_status status = gpur_writer_append(fixture->writer, count, rows, NULL);
     free(rows);
     return status;
 }
 
-ref_row learner_fixture_reference(const learner_fixture *world, int64_t id)
+ref_row learner_fixture_reference(const learner_fixture *fixture, int64_t id)
 {
-    const learner_fixture_row *const row = &world->rows[id];
-    const image_row *const image = &conv_rows[id % IMAGE_ROWS];
-    ref_row reference = {row->obs, row->next_obs, row->action, row->reward, 1.0f, row->terminated ? 0 : (double)0.9f,
-                         0};
-    if (world->kind == WORLD_WIDE)
+    const learner_fixture_row *const row = &fixture->rows[id];
+    const double discount = row->terminated ? 0 : (double)0.9f; /* a truncated episode is bootstrapped */
+    ref_row reference = {row->obs, row->next_obs, row->action, row->reward, 1.0f, discount, 0};
+    if (fixture->kind == ROWS_WIDE)
         reference.obs = wide_floats[0][id], reference.next_obs = wide_floats[1][id];
-    if (is_image(world->kind)) {
+    if (is_image(fixture->kind))
         reference.obs = image_floats[0][id], reference.next_obs = image_floats[1][id];
-        reference.action = image->action, reference.reward = image->reward;
-        reference.discount = image->terminated ? 0 : (double)0.9f;
-    }
     return reference;
 }
 
-void learner_fixture_ids(const learner_fixture *world, int t, int count, int64_t *ids)
+void learner_fixture_ids(const learner_fixture *fixture, int t, int count, int64_t *ids)
 {
     for (int b = 0; b < count; b++)
-        ids[b] = ((int64_t)t * 131 + b * 37 + (b % 3) * t) % world_rows_of(world->kind);
+        ids[b] = ((int64_t)t * 131 + b * 37 + (b % 3) * t) % rows_of_kind(fixture->kind);
 }
 
 gpur_learner_config learner_fixture_config(int head, int double_dqn)
@@ -258,18 +258,18 @@ gpur_learner_config learner_fixture_config(int head, int double_dqn)
     return config;
 }
 
-gpur_learner *learner_fixture_open_learner(learner_fixture *world, gpur_device *device, gpur_learner_config config)
+gpur_learner *learner_fixture_open_learner(learner_fixture *fixture, gpur_device *device, gpur_learner_config config)
 {
     gpur_learner *learner = NULL;
-    if (learner_fixture_open(world, device, FIXTURE_ROWS) != GPUR_OK)
+    if (learner_fixture_open(fixture, device, FIXTURE_ROWS) != GPUR_OK)
         return NULL;
-    return gpur_learner_create(world->replay, &config, &learner) == GPUR_OK ? learner : NULL;
+    return gpur_learner_create(fixture->replay, &config, &learner) == GPUR_OK ? learner : NULL;
 }
 
-void learner_fixture_close_learner(learner_fixture *world, gpur_learner *learner)
+void learner_fixture_close_learner(learner_fixture *fixture, gpur_learner *learner)
 {
     gpur_learner_destroy(learner);
-    learner_fixture_close(world);
+    learner_fixture_close(fixture);
 }
 
 static gpur_status read_into(gpur_learner *learner, ref_net *net, int32_t index)
@@ -287,10 +287,10 @@ static gpur_status read_into(gpur_learner *learner, ref_net *net, int32_t index)
     return status;
 }
 
-ref_net *learner_fixture_net(const learner_fixture *world, gpur_learner *learner, const gpur_learner_config *config)
+ref_net *learner_fixture_net(const learner_fixture *fixture, gpur_learner *learner, const gpur_learner_config *config)
 {
-    const int features = world->kind == WORLD_WIDE ? WIDE_FEATURES : FIXTURE_FEATURES;
-    ref_net *const net = !is_image(world->kind) ? ref_net_create(&config->network, features)
+    const int features = fixture->kind == ROWS_WIDE ? WIDE_FEATURES : FIXTURE_FEATURES;
+    ref_net *const net = !is_image(fixture->kind) ? ref_net_create(&config->network, features)
                          : config->network.trunk_count
                              ? ref_net_create_image(&config->network, IMAGE_HEIGHT, IMAGE_WIDTH, IMAGE_CHANNELS)
                              : ref_net_create(&config->network, IMAGE_PIXELS);
@@ -306,17 +306,27 @@ ref_net *learner_fixture_net(const learner_fixture *world, gpur_learner *learner
     return NULL;
 }
 
-int64_t learner_fixture_weights(gpur_learner *learner, int32_t which, float *values, int64_t most)
+int64_t learner_fixture_weights(gpur_learner *learner, int32_t which, float *values, int64_t room)
 {
     int64_t used = 0;
     for (int32_t i = 0; i < gpur_learner_weight_count(learner); i++) {
         gpur_weight_info info = {.size = sizeof info};
-        if (gpur_learner_get_weight_info(learner, i, &info) != GPUR_OK || used + info.count > most ||
+        if (gpur_learner_get_weight_info(learner, i, &info) != GPUR_OK || used + info.count > room ||
             gpur_learner_read_weights(learner, which, info.name, values + used, info.count) != GPUR_OK)
             return -1;
         used += info.count;
     }
     return used;
+}
+
+gpur_status learner_fixture_priorities(const learner_fixture *fixture, float *priorities)
+{
+    int64_t ids[FIXTURE_ROWS];
+    for (int i = 0; i < FIXTURE_ROWS; i++)
+        ids[i] = i;
+    for (int first = 0; first < FIXTURE_ROWS; first += FIXTURE_ROWS / 2)
+        GPUR_TRY(gpur_replay_get_priorities(fixture->replay, FIXTURE_ROWS / 2, ids + first, priorities + first));
+    return GPUR_OK;
 }
 
 gpur_learner_stats learner_fixture_stats(gpur_learner *learner)
@@ -331,7 +341,7 @@ gpur_status learner_fixture_set_window(gpur_learner *learner, int64_t count)
 {
     const gpur_window_set_args args = {(gpur_window *)(uintptr_t)learner->step.sampled.plan.rows.window, {0, 0, count}};
     gpur_stream *stream = NULL;
-    GPUR_TRY(gpur_consumer_begin(learner->replay, gpur_consumer_unpublished, &stream));
+    GPUR_TRY(gpur_consumer_begin(learner->replay, gpur_consumer_without_publishing, &stream));
     const gpur_status status = gpur_launch_window_set(stream, gpur_grid_single(learner->device), &args);
     return gpur_consumer_end(learner->replay, status);
 }
@@ -355,12 +365,12 @@ gpur_learner_config conv_config(int32_t layout)
 
 gpur_status conv_replay_open(conv_fixture *s, gpur_device *device, int32_t layout)
 {
-    static learner_fixture world;
+    static learner_fixture fixture;
     memset(s, 0, sizeof *s);
-    const int kind = layout == GPUR_CHW ? WORLD_PLANES : WORLD_PIXELS;
-    const gpur_status status = world_open_kind(&world, device, kind, IMAGE_ROWS, WORLD_UNIFORM);
-    gpur_writer_destroy(world.writer);
-    s->replay = world.replay;
+    const int kind = layout == GPUR_CHW ? ROWS_PLANES : ROWS_PIXELS;
+    const gpur_status status = learner_fixture_open_kind(&fixture, device, kind, IMAGE_ROWS, NOT_PRIORITIZED);
+    gpur_writer_destroy(fixture.writer);
+    s->replay = fixture.replay;
     return status;
 }
 

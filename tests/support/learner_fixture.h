@@ -1,16 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /* Fixture of the learner's tests: replays whose rows are known by id, learners on them, and the reference in double
  * with the same weights. */
-#ifndef GPUR_SUPPORT_LEARNER_FIXTURE_H
-#define GPUR_SUPPORT_LEARNER_FIXTURE_H
+#pragma once
 
 #include "base/arena.h"
 #include "base/status.h"
 #include "learn/network/pass.h"
 #include "reference/reference_learn.h"
 
-enum { FIXTURE_FEATURES = 5, FIXTURE_ACTIONS = 3, FIXTURE_ROWS = 500, WORLD_UNIFORM = -1, WORLD_MOST_WEIGHTS = 4096 };
-enum { WIDE_FEATURES = 27, MOST_ROW_BYTES = 640 };
+enum { FIXTURE_FEATURES = 5, FIXTURE_ACTIONS = 3, FIXTURE_ROWS = 500, NOT_PRIORITIZED = -1 };
+enum { WIDE_FEATURES = 27, MAX_ROW_BYTES = 640 };
 enum { IMAGE_CHANNELS = 3, IMAGE_HEIGHT = 12, IMAGE_WIDTH = 8, IMAGE_ROWS = 64, IMAGE_BATCH = 8 };
 enum { IMAGE_PIXELS = IMAGE_CHANNELS * IMAGE_HEIGHT * IMAGE_WIDTH };
 
@@ -30,11 +29,11 @@ enum { IS_WATCHED = 0 };
 
 /* The kinds of rows. */
 enum {
-    WORLD_PLAIN,  /* FIXTURE_FEATURES numbers: learner_fixture_row */
-    WORLD_WIDE,   /* WIDE_FEATURES numbers, fields in another order, actions of int64, no `truncated`; on a prioritized
-                     replay also world_priority */
-    WORLD_PLANES, /* images of uint8, (channels, height, width) */
-    WORLD_PIXELS, /* the same bytes as (height, width, channels) */
+    ROWS_PLAIN,  /* FIXTURE_FEATURES numbers: learner_fixture_row */
+    ROWS_WIDE,   /* WIDE_FEATURES numbers, fields in another order, actions of int64, no `truncated`; on a prioritized
+                     replay also wide_row_priority */
+    ROWS_PLANES, /* images of uint8, (channels, height, width) */
+    ROWS_PIXELS, /* the same bytes as (height, width, channels) */
 };
 
 typedef struct learner_fixture_row {
@@ -60,48 +59,51 @@ typedef struct learner_fixture {
     learner_fixture_row rows[FIXTURE_ROWS]; /* by id. Of the other kinds only action, reward and terminated are used */
 } learner_fixture;
 
-/* The image rows by id. world_open_kind and conv_fixture_fill_rows fill them in. */
+/* The image rows by id. learner_fixture_open_kind and conv_fixture_fill_rows fill them in. */
 extern image_row conv_rows[IMAGE_ROWS];
 
 /* Creates a replay with one writer and appends the first `filled` rows. `weight_norm` is the replay's setting, or
- * WORLD_UNIFORM for a replay without priorities. Returns the first error. The caller always calls
+ * NOT_PRIORITIZED for a replay without priorities. Returns the first error. The caller always calls
  * learner_fixture_close. */
-gpur_status world_open_kind(learner_fixture *world, gpur_device *device, int kind, int filled, int32_t weight_norm);
-gpur_status learner_fixture_open(learner_fixture *world, gpur_device *device, int filled);
-gpur_status learner_fixture_open_prioritized(learner_fixture *world, gpur_device *device, int filled,
+gpur_status learner_fixture_open_kind(learner_fixture *fixture, gpur_device *device, int kind, int filled,
+                                      int32_t weight_norm);
+gpur_status learner_fixture_open(learner_fixture *fixture, gpur_device *device, int filled);
+gpur_status learner_fixture_open_prioritized(learner_fixture *fixture, gpur_device *device, int filled,
                                              int32_t weight_norm);
-void learner_fixture_close(learner_fixture *world);
+void learner_fixture_close(learner_fixture *fixture);
 
-/* Appends the first `count` rows. A test may have changed world->rows[i].action before. */
-gpur_status world_append(learner_fixture *world, int count);
+/* Appends the first `count` rows. A test may have changed fixture->rows[i].action before. */
+gpur_status learner_fixture_append(learner_fixture *fixture, int count);
 
-float world_priority(int64_t id); /* the priority that a wide row is appended with */
-int world_rows_of(int kind);      /* the number of rows of a kind */
-int64_t world_row_bytes(int kind);
+float wide_row_priority(int64_t id); /* the priority that a wide row is appended with */
+int rows_of_kind(int kind);          /* the number of rows of a kind */
 
 /* Packs rows for gpur_learner_train_host_batch. The padding bytes are 0xff. */
-void world_pack(const learner_fixture *world, const int64_t *ids, int count, void *rows);
+void learner_fixture_pack(const learner_fixture *fixture, const int64_t *ids, int count, void *rows);
 
 /* The row for the reference, with weight 1 and discount 0.9, or 0 if it is terminated. */
-ref_row learner_fixture_reference(const learner_fixture *world, int64_t id);
+ref_row learner_fixture_reference(const learner_fixture *fixture, int64_t id);
 
 /* The (count) ids on which step t trains. Some ids occur twice in a step. */
-void learner_fixture_ids(const learner_fixture *world, int t, int count, int64_t *ids);
+void learner_fixture_ids(const learner_fixture *fixture, int t, int count, int64_t *ids);
 
 /* A small network: one trunk layer of 16 ReLU units, and a hidden layer of 12 in each stream of the head. */
 gpur_learner_config learner_fixture_config(int head, int double_dqn);
 
-/* Opens a WORLD_PLAIN world with all rows, and a learner on it. Returns NULL on an error. The caller always calls
+/* Opens a ROWS_PLAIN fixture with all rows, and a learner on it. Returns NULL on an error. The caller always calls
  * learner_fixture_close_learner. */
-gpur_learner *learner_fixture_open_learner(learner_fixture *world, gpur_device *device, gpur_learner_config config);
-void learner_fixture_close_learner(learner_fixture *world, gpur_learner *learner);
+gpur_learner *learner_fixture_open_learner(learner_fixture *fixture, gpur_device *device, gpur_learner_config config);
+void learner_fixture_close_learner(learner_fixture *fixture, gpur_learner *learner);
 
 /* A reference network whose online and target weights are the learner's online weights. Returns NULL on an error. */
-ref_net *learner_fixture_net(const learner_fixture *world, gpur_learner *learner, const gpur_learner_config *config);
+ref_net *learner_fixture_net(const learner_fixture *fixture, gpur_learner *learner, const gpur_learner_config *config);
 
-/* Reads all weights of one array, at most `most` numbers, in the order of gpur_learner_get_weight_info. Returns their
+/* Reads all weights of one array, at most `room` numbers, in the order of gpur_learner_get_weight_info. Returns their
  * number, or -1 on an error. */
-int64_t learner_fixture_weights(gpur_learner *learner, int32_t which, float *values, int64_t most);
+int64_t learner_fixture_weights(gpur_learner *learner, int32_t which, float *values, int64_t room);
+
+/* Reads the priorities of all FIXTURE_ROWS rows, in calls of at most 256. */
+gpur_status learner_fixture_priorities(const learner_fixture *fixture, float *priorities);
 
 /* Waits for all train steps and reads the statistics. `steps` is -1 on an error. */
 gpur_learner_stats learner_fixture_stats(gpur_learner *learner);
@@ -131,5 +133,3 @@ void *device_copy_of(gpur_device *device, const void *host, int64_t bytes);
 
 /* A network config with up to two trunk layers (0 units: no layer), all with the same activation. */
 gpur_network_config network_fixture_config(int first, int second, int activation, int head, int hidden, int outputs);
-
-#endif

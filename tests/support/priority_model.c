@@ -10,16 +10,16 @@
 #include <string.h>
 
 void priority_model_begin(priority_model *model, const reference_replay *rows, const gpur_replay_config *config,
-                          int brings)
+                          int rows_have_priority)
 {
     memset(model, 0, sizeof *model);
     model->rows = rows;
     model->priority = malloc((size_t)rows->room * sizeof *model->priority);
     for (int64_t i = 0; i < rows->room; i++)
         model->priority[i] = -1.0f;
-    model->most = 1.0f;
+    model->max = 1.0f;
     model->alpha = config->alpha, model->offset = config->priority_offset;
-    model->brings = brings;
+    model->rows_have_priority = rows_have_priority;
 }
 
 void priority_model_end(priority_model *model)
@@ -44,16 +44,16 @@ static int is_good(float p)
     return p >= 0.0f && isfinite(p);
 }
 
-static void welcome(priority_model *model, int64_t id)
+static void insert(priority_model *model, int64_t id)
 {
     const float own = tagged_priority(id);
-    const int good = model->brings && is_good(own);
-    model->priority[id] = good ? own + model->offset : model->most;
-    model->invalid += model->brings && !good;
-    model->most = model->priority[id] > model->most ? model->priority[id] : model->most;
+    const int good = model->rows_have_priority && is_good(own);
+    model->priority[id] = good ? own + model->offset : model->max;
+    model->invalid += model->rows_have_priority && !good;
+    model->max = fmaxf(model->max, model->priority[id]);
 }
 
-/* Rows that were visible and have left unseen come before those that are there. */
+/* Rows that have left since the last call come before those that are there. */
 void priority_model_insert_new(priority_model *model)
 {
     int64_t last = first_visible(model);
@@ -61,30 +61,23 @@ void priority_model_insert_new(priority_model *model)
         last++;
     if (last > first_visible(model))
         for (; model->next < last; model->next++)
-            welcome(model, model->next);
-}
-
-/* Whether row i is the first of its id in this update that counts. */
-static int is_first(const int64_t *ids, const float *priorities, int64_t i)
-{
-    for (int64_t j = 0; j < i; j++)
-        if (ids[j] == ids[i] && is_good(priorities[j]))
-            return 0;
-    return 1;
+            insert(model, model->next);
 }
 
 void priority_model_update(priority_model *model, int64_t count, const int64_t *ids, const float *priorities)
 {
     for (int64_t i = 0; i < count; i++) {
         const int good = is_good(priorities[i]), there = is_visible(model, ids[i]);
-        const float p = priorities[i] + model->offset;
         model->invalid += !good, model->stale += good && !there, model->updates += good && there;
-        if (!good || !there)
-            continue;
-        float *const held = &model->priority[ids[i]];
-        *held = is_first(ids, priorities, i) || p > *held ? p : *held;
-        model->most = p > model->most ? p : model->most;
+        if (good && there)
+            model->priority[ids[i]] = 0.0f;
     }
+    for (int64_t i = 0; i < count; i++)
+        if (is_good(priorities[i]) && is_visible(model, ids[i])) {
+            float *const priority = &model->priority[ids[i]];
+            *priority = fmaxf(*priority, priorities[i] + model->offset);
+            model->max = fmaxf(model->max, *priority);
+        }
 }
 
 double priority_model_leaves(const priority_model *model, double *leaves)
@@ -97,7 +90,7 @@ double priority_model_leaves(const priority_model *model, double *leaves)
     return total;
 }
 
-void priority_model_sample(const priority_model *model, uint64_t seed, uint64_t draw, int64_t batch, int stratified,
+void priority_model_sample(const priority_model *model, uint64_t seed, uint64_t sample, int64_t batch, int stratified,
                            int64_t *ids)
 {
     const int64_t capacity = model->rows->capacity, first = first_visible(model);
@@ -105,29 +98,13 @@ void priority_model_sample(const priority_model *model, uint64_t seed, uint64_t 
     const int flat = priority_model_leaves(model, leaves) == 0.0;
     const int64_t cells = flat ? reference_count(model->rows, ROW_VISIBLE) : capacity;
     for (int64_t b = 0; b < batch; b++) {
-        const int64_t cell = reference_sample_by_priority(leaves, cells, seed, 7, draw, b, batch, stratified);
+        const int64_t cell = reference_sample_by_priority(leaves, cells, seed, 7, sample, b, batch, stratified);
         ids[b] = first + (flat ? cell : (cell - first % capacity + capacity) % capacity);
     }
     free(leaves);
 }
 
-static int64_t count_drawable(const priority_model *model)
-{
-    int64_t drawable = 0;
-    for (int64_t id = first_visible(model); is_visible(model, id); id++)
-        drawable += reference_leaf((double)model->priority[id], (double)model->alpha) > 0.0;
-    return drawable;
-}
-
-static double total_of(const priority_model *model)
-{
-    double *const leaves = malloc((size_t)model->rows->capacity * sizeof *leaves);
-    const double total = priority_model_leaves(model, leaves);
-    free(leaves);
-    return total / 1048576.0;
-}
-
-/* As the device has them, since gpur_replay_get_priorities publishes like a draw. */
+/* Reads device memory, since gpur_replay_get_priorities publishes rows. */
 static const char *rows_differ(const priority_model *model, gpur_replay *replay)
 {
     const gpur_priorities *const priorities = gpur_replay_priorities(replay);
@@ -144,13 +121,20 @@ static const char *rows_differ(const priority_model *model, gpur_replay *replay)
     return differs;
 }
 
-static float least_of(const priority_model *model)
+static gpur_priority_stats stats_of(const priority_model *model)
 {
-    float least = INFINITY;
-    for (int64_t id = first_visible(model); is_visible(model, id); id++)
+    gpur_priority_stats stats = {.min_priority = INFINITY, .max_priority = model->max, .alpha = model->alpha};
+    stats.updates = model->updates, stats.stale = model->stale, stats.invalid = model->invalid;
+    for (int64_t id = first_visible(model); is_visible(model, id); id++) {
+        const double leaf = reference_leaf((double)model->priority[id], (double)model->alpha);
+        stats.total += leaf / 1048576.0;
+        stats.nonzero += leaf > 0.0;
         if (model->priority[id] > 0.0f)
-            least = fminf(least, model->priority[id]);
-    return least < INFINITY ? least : 0.0f;
+            stats.min_priority = fminf(stats.min_priority, model->priority[id]);
+    }
+    if (stats.min_priority == INFINITY)
+        stats.min_priority = 0.0f;
+    return stats;
 }
 
 const char *priority_model_differs(priority_model *model, gpur_replay *replay)
@@ -158,15 +142,16 @@ const char *priority_model_differs(priority_model *model, gpur_replay *replay)
     gpur_priority_stats stats = {.size = sizeof stats};
     int64_t wrong = -1;
     priority_model_insert_new(model);
+    const gpur_priority_stats want = stats_of(model);
     if (gpur_replay_check_priorities(replay, &wrong) != GPUR_OK || wrong != 0)
         return "the tree is not whole";
     if (gpur_replay_get_priority_stats(replay, &stats) != GPUR_OK)
         return "there are no statistics";
-    if (stats.updates != model->updates || stats.stale != model->stale || stats.invalid != model->invalid)
+    if (stats.updates != want.updates || stats.stale != want.stale || stats.invalid != want.invalid)
         return "other counts of updates, stale or invalid ones";
-    if (stats.total != total_of(model) || stats.nonzero != count_drawable(model))
-        return "another total, or another number of rows to draw";
-    if (stats.max_priority != model->most || stats.min_priority != least_of(model) || stats.alpha != model->alpha)
+    if (stats.total != want.total || stats.nonzero != want.nonzero)
+        return "another total, or another number of rows with a leaf";
+    if (stats.max_priority != want.max_priority || stats.min_priority != want.min_priority || stats.alpha != want.alpha)
         return "another maximum, minimum or alpha";
     return rows_differ(model, replay);
 }

@@ -3,8 +3,7 @@
  * What the replay's tests share: rows whose every byte follows from a tag, so that a torn, stale or misplaced row
  * shows. The tag is the row's field "tag" where the schema has one, and else its id.
  */
-#ifndef GPUR_SUPPORT_REPLAY_FIXTURE_H
-#define GPUR_SUPPORT_REPLAY_FIXTURE_H
+#pragma once
 
 #include "gpureplay.h"
 
@@ -51,7 +50,7 @@ typedef struct replay_fixture {
     int64_t next;
 } replay_fixture;
 
-/* 1 when all of it could be made. The device handle is the scene's from here on. */
+/* 1 when all of it could be made. replay_fixture_close closes the device. */
 int replay_fixture_open(replay_fixture *s, gpur_device *device, const gpur_replay_config *config, int32_t num_envs);
 void replay_fixture_close(replay_fixture *s);
 gpur_status replay_fixture_append(replay_fixture *s, int64_t count);
@@ -59,7 +58,7 @@ gpur_status replay_fixture_append(replay_fixture *s, int64_t count);
 /* GPUR_OK when a batch of exactly these ids (at most 64) comes out right; -100 when it comes out wrong. */
 gpur_status replay_fixture_gather(replay_fixture *s, int64_t count, const int64_t *ids);
 
-/* The same of a draw; `ids` (count) gets the ids, if not NULL. */
+/* The same of a sample; `ids` (count) gets the ids, if not NULL. */
 gpur_status kit_sample(replay_fixture *s, int64_t count, int64_t *ids);
 
 /* Appends the next rows as one host array a field. */
@@ -85,11 +84,9 @@ double chi_square_tail(double x, int64_t freedom);
 /* The statistic of `counts` (cells) against equal expectations. */
 double chi_square_statistic(const int64_t *counts, int64_t cells);
 
-/* A config of three fields, float32 a (5), bool terminated and int64 b, of these sizes and this way of flushing. */
+/* A config of three fields, float32 a (5), bool terminated and int64 b, of these sizes and flushed like this. */
 gpur_replay_config replay_fixture_plain_config(int64_t capacity, int64_t block_rows, int64_t max_batch, int32_t flush);
 
-/* From how many rows on an append that finds nothing staged is fed at once: where work is done before the call returns,
- * 8 KiB or more that the next draw is to see anyway need no staging. 0: none is. */
+/* From how many rows on an append that finds nothing staged is uploaded at once: where work is done before the call
+ * returns, 8 KiB or more that the next launch sees anyway need no staging. 0: none is. */
 int64_t direct_rows(gpur_device *device, const gpur_replay_config *config, int64_t row_bytes);
-
-#endif

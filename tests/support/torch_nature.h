@@ -3,8 +3,7 @@
  * 0, n / 4, n / 2, 3 n / 4 of each tensor's n); of all steps the loss, and the gap: by how much the best
  * action that double DQN chooses leads the second best, as a part of the largest |Q|; 1 without double
  * DQN. */
-#ifndef GPUR_SUPPORT_TORCH_NATURE_H
-#define GPUR_SUPPORT_TORCH_NATURE_H
+#pragma once
 
 typedef struct torch_gradient {
     const char *name;
@@ -12,7 +11,7 @@ typedef struct torch_gradient {
 } torch_gradient;
 
 enum { TORCH_ROWS = 48, TORCH_BATCH = 32, TORCH_STEPS = 20, TORCH_ACTIONS = 6, TORCH_PERIOD = 8 };
-enum { TORCH_N_STEP = 3, TORCH_DRAWN = 16, TORCH_SEED = 12 };
+enum { TORCH_N_STEP = 3, TORCH_SAMPLED = 16, TORCH_SEED = 12 };
 static const torch_gradient dueling_gradients[] = {
     {"trunk.0.weight", 0.735006885, {0.0122407553, -0.00211748182, 0.00139076557, 0.0079968039}},
     {"trunk.0.bias", 0.0864275756, {0.0184649573, -0.00697239905, 0.00226484626, 0.0119456223}},
@@ -85,5 +84,3 @@ static const double dqn_losses[TORCH_STEPS] = {
 static const double dqn_gaps[TORCH_STEPS] = {
     1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1,
 };
-
-#endif

@@ -7,9 +7,9 @@ measures are the test's own roundings.
 
 No rounding may decide the results, or they would differ from CPU to CPU. At the published rates PyTorch in float32 is
 1e-3 and more away from itself in float64 after nine steps of RMSProp or twenty of Adam, so the comparison's rates are
-lower. And the data's seed is the first one with which double DQN's best action leads the second best by LEAST_GAP of
-the largest |Q| at every step, no input of a ReLU is nearer to 0 than LEAST_INPUT in the step whose gradients are
-compared, and no loss of float32 is further from float64's than MOST_APART of it.
+lower. And the data's seed is the first one with which double DQN's best action leads the second best by MIN_GAP of
+the largest |Q| at every step, no input of a ReLU is nearer to 0 than MIN_INPUT in the step whose gradients are
+compared, and no loss of float32 is further from float64's than MAX_DIFFERENCE of it.
 
 usage: torch_nature.py > torch_nature.h
 """
@@ -25,8 +25,8 @@ from torch import nn
 from torch.nn import functional
 
 ROWS, BATCH, STEPS, ACTIONS, PERIOD, GAMMA, SAMPLES = 48, 32, 20, 6, 8, 0.99, 4
-N_STEP, DRAWN = 3, 16  # of apex-dqn's rows: they span 1 to 3 steps; and as many have a priority above 0
-LEAST_GAP, LEAST_INPUT, MOST_APART = 1e-3, 5e-7, 1e-5  # the test's tolerance of a loss in float32 is 1e-4 of it
+N_STEP, SAMPLED = 3, 16  # of apex-dqn's rows: they span 1 to 3 steps; and as many have a priority above 0
+MIN_GAP, MIN_INPUT, MAX_DIFFERENCE = 1e-3, 5e-7, 1e-5  # the test's tolerance of a loss in float32 is 1e-4 of it
 data_seed = 0
 
 
@@ -65,11 +65,11 @@ def uniform(step):
 
 
 def by_priority(step):
-    """The same for priorities that are whole numbers, of sum BATCH: a draw takes one row of each of BATCH equal parts
+    """The same for priorities that are whole numbers, of sum BATCH: a sample takes one row of each of BATCH equal parts
     of the priorities' sum, and so each row as often as its priority says. Weights are (N P)^-beta, the largest 1
     [Schaul et al. 2016, section 3.4]."""
-    rows = [(step * 11 + j * 5) % ROWS for j in range(DRAWN)]
-    priorities = [1 + j % 3 for j in range(DRAWN - 1)] + [2]
+    rows = [(step * 11 + j * 5) % ROWS for j in range(SAMPLED)]
+    priorities = [1 + j % 3 for j in range(SAMPLED - 1)] + [2]
     assert sum(priorities) == BATCH
     ids = [row for row, priority in zip(rows, priorities) for _ in range(priority)]
     chances = torch.tensor([priority / BATCH for priority in priorities for _ in range(priority)])
@@ -120,7 +120,7 @@ class Nature(nn.Module):
 
     def forward(self, obs):
         x = obs.to(self.layers[0].weight.dtype) * float(np.float32(1 / 255))
-        self.least_input = float("inf")  # the distance to 0 of the ReLU input that is nearest to it
+        self.min_input = float("inf")  # the distance to 0 of the ReLU input that is nearest to it
         for layer in self.layers[:3]:
             x = self._relu(layer(x))
         x = x.permute(0, 2, 3, 1).flatten(1)  # (H, W, C), as a dense layer behind a convolution reads it
@@ -131,7 +131,7 @@ class Nature(nn.Module):
         return value + advantage - advantage.mean(1, keepdim=True)
 
     def _relu(self, x):
-        self.least_input = min(self.least_input, x.detach().abs().min().item())
+        self.min_input = min(self.min_input, x.detach().abs().min().item())
         return functional.relu(x)
 
 
@@ -149,12 +149,12 @@ def loss_of(online, target, batch, run):
         values = target(batch["next_obs"])
         best = values.max(1).values
         if run.dueling:
-            least_input = online.least_input
+            min_input = online.min_input
             chooser = online(batch["next_obs"])
-            online.least_input = least_input  # a choice has no gradient
+            online.min_input = min_input  # a choice has no gradient
             best = values.gather(1, chooser.argmax(1, keepdim=True))[:, 0]
             gap = gap_of(chooser)
-        discount = GAMMA**batch["steps"] if run.draw is by_priority else GAMMA
+        discount = GAMMA**batch["steps"] if run.sample is by_priority else GAMMA
         y = batch["reward"] + discount * batch["alive"] * best
     return run.loss(q, y, batch["weight"]), gap
 
@@ -189,7 +189,7 @@ class Run(NamedTuple):
     make_optimizer: Callable[[Any], torch.optim.Optimizer]
     norm: float = 0.0
     loss: Callable[..., torch.Tensor] = huber
-    draw: Callable[[int], Any] = uniform
+    sample: Callable[[int], Any] = uniform
 
 
 RUNS = {
@@ -207,12 +207,12 @@ def run(name, what, dtype):
     optimizer = what.make_optimizer(online.parameters())
     first, losses, gaps = [], [], []
     for step in range(STEPS):
-        ids, weights = what.draw(step)
+        ids, weights = what.sample(step)
         batch = {key: value[torch.tensor(ids)] for key, value in rows.items()} | {"weight": weights.to(dtype)}
         loss, gap = loss_of(online, target, batch, what)
-        if step == 0 and dtype == torch.float64 and online.least_input < LEAST_INPUT:
-            raise Undecided(f"{name}: an input of a ReLU is {online.least_input:.1e}")
-        if gap < LEAST_GAP:
+        if step == 0 and dtype == torch.float64 and online.min_input < MIN_INPUT:
+            raise Undecided(f"{name}: an input of a ReLU is {online.min_input:.1e}")
+        if gap < MIN_GAP:
             raise Undecided(f"{name}: in step {step + 1} the best action leads by {gap:.1e}")
         optimizer.zero_grad()
         loss.backward()
@@ -233,7 +233,7 @@ def decided(name, what):
     losses, gaps, first = run(name, what, torch.float64)
     narrow, _, _ = run(name, what, torch.float32)
     apart = max(abs(narrow_loss / loss - 1) for narrow_loss, loss in zip(narrow, losses))
-    if apart > MOST_APART:
+    if apart > MAX_DIFFERENCE:
         raise Undecided(f"{name}: float32 is {apart:.1e} away")
     return [f"static const torch_gradient {name}_gradients[] = {{", *first, "};", *numbers(f"{name}_losses", losses),
             *numbers(f"{name}_gaps", gaps)]
@@ -258,13 +258,12 @@ def main():
           "\n * 0, n / 4, n / 2, 3 n / 4 of each tensor's n); of all steps the loss, and the gap: by how much the best"
           "\n * action that double DQN chooses leads the second best, as a part of the largest |Q|; 1 without double"
           "\n * DQN. */")
-    print("#ifndef TORCH_NATURE_H\n#define TORCH_NATURE_H\n")
+    print("#pragma once\n")
     print("typedef struct torch_gradient {\n    const char *name;\n    double norm, numbers[4];\n} torch_gradient;\n")
     print(f"enum {{ TORCH_ROWS = {ROWS}, TORCH_BATCH = {BATCH}, TORCH_STEPS = {STEPS}, TORCH_ACTIONS = {ACTIONS}, "
           f"TORCH_PERIOD = {PERIOD} }};")
-    print(f"enum {{ TORCH_N_STEP = {N_STEP}, TORCH_DRAWN = {DRAWN}, TORCH_SEED = {data_seed} }};")
+    print(f"enum {{ TORCH_N_STEP = {N_STEP}, TORCH_SAMPLED = {SAMPLED}, TORCH_SEED = {data_seed} }};")
     print("\n".join(lines))
-    print("\n#endif")
 
 
 main()

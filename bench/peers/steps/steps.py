@@ -35,22 +35,6 @@ CHECKED_BLOCKS = 2  # after more steps float32's own rounding exceeds the tolera
 TOLERANCES = {"fp32": 1e-3, "tf32": 1e-2, "bf16": 3e-2}  # of a loss, relative
 
 
-def _options(arguments: list[str]) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n\n", maxsplit=1)[0])
-    parser.add_argument("--device", default="cpu", help="cpu (default) or cuda:N, for all of them")
-    parser.add_argument("--threads", type=int, default=1, help="CPU threads for each, and cores for the process (1)")
-    parser.add_argument("--rounds", type=int, help=f"samples of each, in turn; 6 or more ({ROUNDS})")
-    parser.add_argument("--quick", action="store_true", help=f"fewer sizes, shorter samples, {QUICK_ROUNDS} rounds")
-    parser.add_argument("--only", help="implementations, separated by commas; gpureplay is always one")
-    parser.add_argument("--json", help="file for the report with every sample")
-    given = parser.parse_args(arguments)
-    given.rounds = given.rounds or (QUICK_ROUNDS if given.quick else ROUNDS)
-    for name, least in (("threads", 1), ("rounds", 6)):
-        if getattr(given, name) < least:
-            parser.error(f"--{name} is {getattr(given, name)}; it must be {least} or more")
-    return given
-
-
 def _implementations(given: argparse.Namespace) -> tuple[list[Any], dict[str, str]]:
     """Those that take part, and why others do not. A library that does not load may raise anything."""
     found, absent = [], {}
@@ -138,7 +122,10 @@ def _measure(case: networks.Case, kinds: list[Any], given: argparse.Namespace) -
 def main(arguments: list[str]) -> int:
     """Exit status: 1 when ours is not here or was not timed, or the losses of another differ; 77 when the device is not
     here; 130 after Ctrl-C or SIGTERM, when the report has the cases until then."""
-    given = _options(arguments)
+    quick = f"fewer sizes, shorter samples, {QUICK_ROUNDS} rounds"
+    parser = common.parser_of(__doc__, ROUNDS, quick, "implementations")
+    common.add_device(parser)
+    given = common.parse(parser, arguments, ROUNDS, QUICK_ROUNDS)
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # what `timeout` sends
     cores = common.use_threads(given.threads, given.device.startswith("cuda"))
     kinds, absent = _implementations(given)
@@ -154,19 +141,11 @@ def main(arguments: list[str]) -> int:
                          "quick": given.quick, "steps_a_call": BLOCK},
             "libraries": [{"name": kind.name, "version": kind.version(), "as_used": kind.as_used} for kind in kinds],
             "absent": absent, "interrupted": False}
-    cases: list[dict[str, Any]] = []
     print(f"{head['machine']}\n{head['settings']}\nTimes of one step; ours / theirs, below 1: ours is faster.")
     for name, reason in absent.items():
         print(f"  {name}: {reason}")
-    try:
-        for case in networks.cases(given.quick, given.device.startswith("cuda")):
-            cases.append(_measure(case, kinds, given))
-            common.print_case(cases[-1])
-            common.write_report(given.json, head, cases)
-    except KeyboardInterrupt:
-        head["interrupted"] = True
-        print(f"steps.py: interrupted; cases done: {len(cases)}", file=sys.stderr)
-    common.write_report(given.json, head, cases)
+    sizes = networks.cases(given.quick, given.device.startswith("cuda"))
+    cases = common.collect(head, (_measure(case, kinds, given) for case in sizes), given.json)
     if head["interrupted"]:
         return 130
     failed = [one for case in cases for one in case["variants"] if "its loss" in one.get("absent", "")]

@@ -2,6 +2,8 @@
 /* Convolutions on the CPU by oneDNN 2: first plans, then running them. Version 3 changed only the interface for making
  * plans. */
 #include "device/cpu/cpu.h"
+
+#include "base/numbers.h"
 #include "device/cpu/openmp.h"
 
 #include <oneapi/dnnl/dnnl.h>
@@ -14,59 +16,50 @@
  * equal. The number of pieces depends only on the shape and on the device's threads; with one thread there is one
  * piece.
  */
-enum { GPUR_DNNL_SIZES = 32, GPUR_DNNL_MAX_PIECES = 256 };
+enum { MAX_SIZES = 32, MAX_PIECES = 256 };
 
 /* Objects of one piece. Pieces run at the same time, so each has its own. */
-typedef struct gpur_dnnl_piece {
+typedef struct plan_piece {
     dnnl_stream_t stream;
     dnnl_memory_t x, y, w, scratch;
-} gpur_dnnl_piece;
+} plan_piece;
 
 /* Objects for one number of images. */
-typedef struct gpur_dnnl_size {
+typedef struct plan_size {
     int64_t images;
     dnnl_primitive_t conv, reorder;    /* reorder: NULL if the weights need none */
     dnnl_memory_t w_outside, w_inside; /* arguments of the reorder */
-    gpur_dnnl_piece *pieces;           /* (piece_count) */
+    plan_piece *pieces;                /* (piece_count) */
     int64_t piece_count;
-} gpur_dnnl_size;
+} plan_size;
 
-typedef struct gpur_dnnl_conv {
+typedef struct dnnl_plan {
     gpur_conv base;
     atomic_int holders; /* the handle's, and one per run under way: the plan may be destroyed before a run ends */
     dnnl_engine_t engine;
     dnnl_stream_t stream; /* for the reorders */
     dnnl_memory_t bias;
-    gpur_dnnl_size sizes[GPUR_DNNL_SIZES]; /* (count), smallest first */
+    plan_size sizes[MAX_SIZES]; /* (count), smallest first */
     int count;
     int64_t piece;         /* images of a whole piece */
     int64_t w_floats;      /* weights in oneDNN's layout, maximum over the sizes */
     int64_t w_bytes;       /* bytes of a weight slot in the workspace; 0: no size needs one */
     int64_t scratch_bytes; /* bytes of a piece's scratchpad, maximum over the sizes */
-} gpur_dnnl_conv;
-
-/* After a failure of gpur_dnnl_build, call gpur_dnnl_destroy. gpur_dnnl_build requires OpenMP's thread count to be
- * 1. */
-gpur_status gpur_dnnl_build(gpur_dnnl_conv *conv);
-void gpur_dnnl_destroy(gpur_dnnl_conv *conv);
+} dnnl_plan;
 
 /* Returns the number of pieces of a run of this many images: whole pieces, and one for the remainder. */
-static inline int64_t gpur_dnnl_pieces(const gpur_dnnl_conv *conv, int64_t images)
+static int64_t pieces_of(const dnnl_plan *conv, int64_t images)
 {
     return (images + conv->piece - 1) / conv->piece;
 }
-
-/* For calls that make a plan. An unimplemented case is GPUR_UNAVAILABLE, which lets the caller use im2col; lack of
- * memory is GPUR_OUT_OF_MEMORY. */
-gpur_status gpur_dnnl_check(dnnl_status_t status, const char *call);
-#define GPUR_TRY_DNNL(call) GPUR_TRY(gpur_dnnl_check(call, #call))
 
 /*
  * Making plans. Images stay in (N, H, W, C). Every run reorders the weights into the layout that oneDNN's code for this
  * processor wants, and the weights' gradient back. The workspace is the caller's.
  */
 
-gpur_status gpur_dnnl_check(dnnl_status_t status, const char *call)
+/* An unimplemented case is GPUR_UNAVAILABLE, which lets the caller use im2col. */
+static gpur_status check_call(dnnl_status_t status, const char *call)
 {
     if (status == dnnl_success)
         return GPUR_OK;
@@ -75,6 +68,7 @@ gpur_status gpur_dnnl_check(dnnl_status_t status, const char *call)
                                                             : GPUR_DEVICE_ERROR;
     return gpur_fail(ours, "%s: oneDNN status %d", call, (int)status);
 }
+#define TRY_DNNL(call) GPUR_TRY(check_call(call, #call))
 
 /* The arrays as oneDNN names them: its axes are N, C, H, W and F, C, K, K whatever the order in memory. w is the
  * caller's layout; w_any lets oneDNN choose. */
@@ -89,46 +83,42 @@ static gpur_status describe(const gpur_conv_shape *s, int64_t images, layouts *l
     const dnnl_dims_t y = {images, s->filters, gpur_conv_out(s->height, s->kernel, s->stride, s->padding),
                            gpur_conv_out(s->width, s->kernel, s->stride, s->padding)};
     const dnnl_dims_t bias = {s->filters};
-    GPUR_TRY_DNNL(dnnl_memory_desc_init_by_tag(&l->x, 4, x, dnnl_f32, dnnl_nhwc));
-    GPUR_TRY_DNNL(dnnl_memory_desc_init_by_tag(&l->w, 4, w, dnnl_f32, dnnl_ohwi));
-    GPUR_TRY_DNNL(dnnl_memory_desc_init_by_tag(&l->w_any, 4, w, dnnl_f32, dnnl_format_tag_any));
-    GPUR_TRY_DNNL(dnnl_memory_desc_init_by_tag(&l->bias, 1, bias, dnnl_f32, dnnl_a));
-    return gpur_dnnl_check(dnnl_memory_desc_init_by_tag(&l->y, 4, y, dnnl_f32, dnnl_nhwc),
-                           "dnnl_memory_desc_init_by_tag");
+    TRY_DNNL(dnnl_memory_desc_init_by_tag(&l->x, 4, x, dnnl_f32, dnnl_nhwc));
+    TRY_DNNL(dnnl_memory_desc_init_by_tag(&l->w, 4, w, dnnl_f32, dnnl_ohwi));
+    TRY_DNNL(dnnl_memory_desc_init_by_tag(&l->w_any, 4, w, dnnl_f32, dnnl_format_tag_any));
+    TRY_DNNL(dnnl_memory_desc_init_by_tag(&l->bias, 1, bias, dnnl_f32, dnnl_a));
+    return check_call(dnnl_memory_desc_init_by_tag(&l->y, 4, y, dnnl_f32, dnnl_nhwc), "dnnl_memory_desc_init_by_tag");
 }
 
 static gpur_status make_attributes(const gpur_conv_shape *s, dnnl_primitive_attr_t *attributes)
 {
     dnnl_post_ops_t after = NULL;
-    GPUR_TRY_DNNL(dnnl_primitive_attr_create(attributes));
-    GPUR_TRY_DNNL(dnnl_primitive_attr_set_scratchpad_mode(*attributes, dnnl_scratchpad_mode_user));
+    TRY_DNNL(dnnl_primitive_attr_create(attributes));
+    TRY_DNNL(dnnl_primitive_attr_set_scratchpad_mode(*attributes, dnnl_scratchpad_mode_user));
     if (s->epilogue != GPUR_EPILOGUE_BIAS_RELU)
         return GPUR_OK;
-    GPUR_TRY_DNNL(dnnl_post_ops_create(&after));
-    gpur_status status =
-        gpur_dnnl_check(dnnl_post_ops_append_eltwise(after, 1.0f, dnnl_eltwise_relu, 0.0f, 0.0f), "ReLU");
+    TRY_DNNL(dnnl_post_ops_create(&after));
+    gpur_status status = check_call(dnnl_post_ops_append_eltwise(after, 1.0f, dnnl_eltwise_relu, 0.0f, 0.0f), "ReLU");
     if (status == GPUR_OK)
-        status =
-            gpur_dnnl_check(dnnl_primitive_attr_set_post_ops(*attributes, after), "dnnl_primitive_attr_set_post_ops");
+        status = check_call(dnnl_primitive_attr_set_post_ops(*attributes, after), "dnnl_primitive_attr_set_post_ops");
     (void)dnnl_post_ops_destroy(after);
     return status;
 }
 
-static gpur_status describe_forward(const gpur_dnnl_conv *c, const layouts *l, dnnl_primitive_attr_t attributes,
+static gpur_status describe_forward(const dnnl_plan *c, const layouts *l, dnnl_primitive_attr_t attributes,
                                     dnnl_primitive_desc_t *out)
 {
     const gpur_conv_shape *const s = &c->base.shape;
     const dnnl_dims_t strides = {s->stride, s->stride}, padding = {s->padding, s->padding};
     const dnnl_memory_desc_t *const bias = s->epilogue == GPUR_EPILOGUE_NONE ? NULL : &l->bias;
     dnnl_convolution_desc_t d;
-    GPUR_TRY_DNNL(dnnl_convolution_forward_desc_init(&d, dnnl_forward_training, dnnl_convolution_direct, &l->x,
-                                                     &l->w_any, bias, &l->y, strides, padding, padding));
-    return gpur_dnnl_check(dnnl_primitive_desc_create(out, &d, attributes, c->engine, NULL),
-                           "dnnl_primitive_desc_create");
+    TRY_DNNL(dnnl_convolution_forward_desc_init(&d, dnnl_forward_training, dnnl_convolution_direct, &l->x, &l->w_any,
+                                                bias, &l->y, strides, padding, padding));
+    return check_call(dnnl_primitive_desc_create(out, &d, attributes, c->engine, NULL), "dnnl_primitive_desc_create");
 }
 
 /* oneDNN requires the forward pass as a hint when a gradient is described. */
-static gpur_status describe_backward(const gpur_dnnl_conv *c, const layouts *l, dnnl_primitive_attr_t attributes,
+static gpur_status describe_backward(const dnnl_plan *c, const layouts *l, dnnl_primitive_attr_t attributes,
                                      dnnl_primitive_desc_t *out)
 {
     const gpur_conv_shape *const s = &c->base.shape;
@@ -136,14 +126,14 @@ static gpur_status describe_backward(const gpur_dnnl_conv *c, const layouts *l, 
     dnnl_primitive_desc_t forward = NULL;
     dnnl_convolution_desc_t d;
     if (s->pass == GPUR_CONV_TO_INPUT)
-        GPUR_TRY_DNNL(dnnl_convolution_backward_data_desc_init(&d, dnnl_convolution_direct, &l->x, &l->w_any, &l->y,
-                                                               strides, padding, padding));
+        TRY_DNNL(dnnl_convolution_backward_data_desc_init(&d, dnnl_convolution_direct, &l->x, &l->w_any, &l->y, strides,
+                                                          padding, padding));
     else
-        GPUR_TRY_DNNL(dnnl_convolution_backward_weights_desc_init(&d, dnnl_convolution_direct, &l->x, &l->w_any, NULL,
-                                                                  &l->y, strides, padding, padding));
+        TRY_DNNL(dnnl_convolution_backward_weights_desc_init(&d, dnnl_convolution_direct, &l->x, &l->w_any, NULL, &l->y,
+                                                             strides, padding, padding));
     GPUR_TRY(describe_forward(c, l, NULL, &forward));
-    const gpur_status status = gpur_dnnl_check(dnnl_primitive_desc_create(out, &d, attributes, c->engine, forward),
-                                               "dnnl_primitive_desc_create");
+    const gpur_status status =
+        check_call(dnnl_primitive_desc_create(out, &d, attributes, c->engine, forward), "dnnl_primitive_desc_create");
     (void)dnnl_primitive_desc_destroy(forward);
     return status;
 }
@@ -152,22 +142,22 @@ static gpur_status describe_backward(const gpur_dnnl_conv *c, const layouts *l, 
 static gpur_status refuse_slow(const_dnnl_primitive_desc_t pd)
 {
     const char *name = "";
-    GPUR_TRY_DNNL(dnnl_primitive_desc_query(pd, dnnl_query_impl_info_str, 0, (void *)&name));
+    TRY_DNNL(dnnl_primitive_desc_query(pd, dnnl_query_impl_info_str, 0, (void *)&name));
     return strncmp(name, "ref", 3) == 0 ? gpur_fail(GPUR_UNAVAILABLE, "oneDNN has only its reference code here")
                                         : GPUR_OK;
 }
 
-static gpur_status make_memory(const gpur_dnnl_conv *c, const dnnl_memory_desc_t *layout, dnnl_memory_t *memory)
+static gpur_status make_memory(const dnnl_plan *c, const dnnl_memory_desc_t *layout, dnnl_memory_t *memory)
 {
-    return gpur_dnnl_check(dnnl_memory_create(memory, layout, c->engine, DNNL_MEMORY_NONE), "dnnl_memory_create");
+    return check_call(dnnl_memory_create(memory, layout, c->engine, DNNL_MEMORY_NONE), "dnnl_memory_create");
 }
 
-static gpur_status make_reorder(const gpur_dnnl_conv *c, const dnnl_memory_desc_t *from, const dnnl_memory_desc_t *to,
+static gpur_status make_reorder(const dnnl_plan *c, const dnnl_memory_desc_t *from, const dnnl_memory_desc_t *to,
                                 dnnl_primitive_t *reorder)
 {
     dnnl_primitive_desc_t pd = NULL;
-    GPUR_TRY_DNNL(dnnl_reorder_primitive_desc_create(&pd, from, c->engine, to, c->engine, NULL));
-    const gpur_status status = gpur_dnnl_check(dnnl_primitive_create(reorder, pd), "dnnl_primitive_create");
+    TRY_DNNL(dnnl_reorder_primitive_desc_create(&pd, from, c->engine, to, c->engine, NULL));
+    const gpur_status status = check_call(dnnl_primitive_create(reorder, pd), "dnnl_primitive_create");
     (void)dnnl_primitive_desc_destroy(pd);
     return status;
 }
@@ -177,27 +167,22 @@ static const dnnl_memory_desc_t *layout_of(const_dnnl_primitive_desc_t pd, dnnl_
     return dnnl_primitive_desc_query_md(pd, what, 0);
 }
 
-static int64_t max_i64(int64_t x, int64_t y)
+static gpur_status make_piece(const dnnl_plan *c, const layouts *l, const dnnl_memory_desc_t *w,
+                              const dnnl_memory_desc_t *scratch, plan_piece *piece)
 {
-    return x > y ? x : y;
-}
-
-static gpur_status make_piece(const gpur_dnnl_conv *c, const layouts *l, const dnnl_memory_desc_t *w,
-                              const dnnl_memory_desc_t *scratch, gpur_dnnl_piece *piece)
-{
-    GPUR_TRY_DNNL(dnnl_stream_create(&piece->stream, c->engine, dnnl_stream_default_flags));
+    TRY_DNNL(dnnl_stream_create(&piece->stream, c->engine, dnnl_stream_default_flags));
     GPUR_TRY(make_memory(c, &l->x, &piece->x));
     GPUR_TRY(make_memory(c, &l->y, &piece->y));
     GPUR_TRY(make_memory(c, w, &piece->w));
     return make_memory(c, scratch, &piece->scratch);
 }
 
-static gpur_status make_pieces(gpur_dnnl_conv *c, const layouts *l, const dnnl_memory_desc_t *w,
-                               const dnnl_memory_desc_t *scratch, gpur_dnnl_size *size)
+static gpur_status make_pieces(dnnl_plan *c, const layouts *l, const dnnl_memory_desc_t *w,
+                               const dnnl_memory_desc_t *scratch, plan_size *size)
 {
-    const int64_t count = size->images == c->piece ? gpur_dnnl_pieces(c, c->base.shape.images) : 1;
+    const int64_t count = size->images == c->piece ? pieces_of(c, c->base.shape.images) : 1;
     const size_t bytes = (size_t)count * sizeof *size->pieces;
-    size->pieces = (gpur_dnnl_piece *)gpur_host_alloc(c->base.device, bytes);
+    size->pieces = (plan_piece *)gpur_host_alloc(c->base.device, bytes);
     if (!size->pieces)
         return gpur_fail(GPUR_OUT_OF_MEMORY, "no memory for the pieces of a convolution, %zu bytes", bytes);
     size->piece_count = count;
@@ -206,13 +191,7 @@ static gpur_status make_pieces(gpur_dnnl_conv *c, const layouts *l, const dnnl_m
     return GPUR_OK;
 }
 
-static int64_t whole_lines(int64_t bytes)
-{
-    return (bytes + 255) / 256 * 256;
-}
-
-static gpur_status make_size_objects(gpur_dnnl_conv *c, const layouts *l, const_dnnl_primitive_desc_t pd,
-                                     gpur_dnnl_size *size)
+static gpur_status make_size_objects(dnnl_plan *c, const layouts *l, const_dnnl_primitive_desc_t pd, plan_size *size)
 {
     const int to_weight = c->base.shape.pass == GPUR_CONV_TO_WEIGHT;
     const dnnl_memory_desc_t *const inside =
@@ -221,12 +200,12 @@ static gpur_status make_size_objects(gpur_dnnl_conv *c, const layouts *l, const_
     const int64_t bytes = (int64_t)dnnl_memory_desc_get_size(inside);
     const int is_same_layout = dnnl_memory_desc_equal(inside, &l->w);
     GPUR_TRY(refuse_slow(pd));
-    GPUR_TRY_DNNL(dnnl_primitive_create(&size->conv, pd));
+    TRY_DNNL(dnnl_primitive_create(&size->conv, pd));
     GPUR_TRY(make_pieces(c, l, inside, scratch, size));
-    c->scratch_bytes = max_i64(c->scratch_bytes, whole_lines((int64_t)dnnl_memory_desc_get_size(scratch)));
-    c->w_floats = max_i64(c->w_floats, bytes / (int64_t)sizeof(float));
+    c->scratch_bytes = gpur_max(c->scratch_bytes, gpur_round_up((int64_t)dnnl_memory_desc_get_size(scratch), 256));
+    c->w_floats = gpur_max(c->w_floats, bytes / (int64_t)sizeof(float));
     if (!is_same_layout || (to_weight && size->piece_count > 1))
-        c->w_bytes = max_i64(c->w_bytes, whole_lines(bytes));
+        c->w_bytes = gpur_max(c->w_bytes, gpur_round_up(bytes, 256));
     if (is_same_layout)
         return GPUR_OK;
     GPUR_TRY(make_memory(c, &l->w, &size->w_outside));
@@ -234,10 +213,10 @@ static gpur_status make_size_objects(gpur_dnnl_conv *c, const layouts *l, const_
     return to_weight ? make_reorder(c, inside, &l->w, &size->reorder) : make_reorder(c, &l->w, inside, &size->reorder);
 }
 
-static gpur_status make_size(gpur_dnnl_conv *c, int64_t images)
+static gpur_status make_size(dnnl_plan *c, int64_t images)
 {
     layouts l;
-    gpur_dnnl_size *const size = &c->sizes[c->count++];
+    plan_size *const size = &c->sizes[c->count++];
     dnnl_primitive_attr_t attributes = NULL;
     dnnl_primitive_desc_t pd = NULL;
     size->images = images;
@@ -259,16 +238,16 @@ static gpur_status make_size(gpur_dnnl_conv *c, int64_t images)
  * that starts late still finds some. */
 enum { PIECE_OPERATIONS = 2000000, PIECES_A_THREAD = 4 };
 
-static int64_t images_of_a_piece(const gpur_dnnl_conv *c)
+static int64_t images_of_a_piece(const dnnl_plan *c)
 {
     const gpur_conv_shape *const s = &c->base.shape;
     const double outputs = (double)gpur_conv_out(s->height, s->kernel, s->stride, s->padding) *
                            (double)gpur_conv_out(s->width, s->kernel, s->stride, s->padding) * (double)s->filters;
     const double operations = 2.0 * outputs * (double)(s->kernel * s->kernel * s->channels);
     const int64_t pieces = (int64_t)c->base.device->threads * PIECES_A_THREAD;
-    const int64_t allowed = pieces < GPUR_DNNL_MAX_PIECES ? pieces : GPUR_DNNL_MAX_PIECES;
+    const int64_t allowed = pieces < MAX_PIECES ? pieces : MAX_PIECES;
     const int64_t worth = operations < PIECE_OPERATIONS ? (int64_t)(PIECE_OPERATIONS / operations) : 1;
-    int64_t images = max_i64((s->images + allowed - 1) / allowed, worth);
+    int64_t images = gpur_max((s->images + allowed - 1) / allowed, worth);
     if (c->base.device->threads == 1 || images >= s->images)
         return s->images;
     while (s->pass != GPUR_CONV_FORWARD && s->images % images != 0)
@@ -276,12 +255,13 @@ static int64_t images_of_a_piece(const gpur_dnnl_conv *c)
     return images;
 }
 
-gpur_status gpur_dnnl_build(gpur_dnnl_conv *c)
+/* Requires OpenMP's thread count to be 1. After a failure call destroy_plan. */
+static gpur_status build_plan(dnnl_plan *c)
 {
     const gpur_conv_shape *const s = &c->base.shape;
     layouts l;
-    GPUR_TRY_DNNL(dnnl_engine_create(&c->engine, dnnl_cpu, 0));
-    GPUR_TRY_DNNL(dnnl_stream_create(&c->stream, c->engine, dnnl_stream_default_flags));
+    TRY_DNNL(dnnl_engine_create(&c->engine, dnnl_cpu, 0));
+    TRY_DNNL(dnnl_stream_create(&c->stream, c->engine, dnnl_stream_default_flags));
     GPUR_TRY(describe(s, 1, &l));
     GPUR_TRY(make_memory(c, &l.bias, &c->bias));
     c->piece = images_of_a_piece(c);
@@ -302,7 +282,7 @@ static void destroy_memory(dnnl_memory_t memory)
         (void)dnnl_memory_destroy(memory);
 }
 
-static void destroy_piece(gpur_dnnl_piece *piece)
+static void destroy_piece(plan_piece *piece)
 {
     destroy_memory(piece->x);
     destroy_memory(piece->y);
@@ -312,7 +292,7 @@ static void destroy_piece(gpur_dnnl_piece *piece)
         (void)dnnl_stream_destroy(piece->stream);
 }
 
-static void destroy_size(const gpur_dnnl_conv *c, gpur_dnnl_size *size)
+static void destroy_size(const dnnl_plan *c, plan_size *size)
 {
     for (int64_t i = 0; i < size->piece_count; i++)
         destroy_piece(&size->pieces[i]);
@@ -325,7 +305,7 @@ static void destroy_size(const gpur_dnnl_conv *c, gpur_dnnl_size *size)
         (void)dnnl_primitive_destroy(size->reorder);
 }
 
-void gpur_dnnl_destroy(gpur_dnnl_conv *c)
+static void destroy_plan(dnnl_plan *c)
 {
     for (int i = 0; i < c->count; i++)
         destroy_size(c, &c->sizes[i]);
@@ -339,26 +319,26 @@ void gpur_dnnl_destroy(gpur_dnnl_conv *c)
 /* Running plans. oneDNN runs on the thread that calls it; pieces of the images run on the device's threads. */
 
 typedef struct conv_op {
-    gpur_dnnl_conv *conv;
+    dnnl_plan *conv;
     int64_t images;
     gpur_conv_arrays arrays;
     void *workspace;
 } conv_op;
 _Static_assert(sizeof(conv_op) <= GPUR_CPU_PAYLOAD, "a convolution must fit the payload of an operation");
 
-static void drop_reference(gpur_dnnl_conv *c)
+static void drop_reference(dnnl_plan *c)
 {
     if (atomic_fetch_sub(&c->holders, 1) > 1)
         return;
-    gpur_dnnl_destroy(c);
+    destroy_plan(c);
     gpur_host_free(c->base.device, c, sizeof *c);
 }
 
 /* oneDNN generates code for the number of threads that OpenMP has when the plan is made, so it must be 1 then, too. */
-static gpur_status make_for_one_thread(gpur_dnnl_conv *c)
+static gpur_status make_for_one_thread(dnnl_plan *c)
 {
     const int before = gpur_omp_set_one_thread();
-    const gpur_status status = gpur_dnnl_build(c);
+    const gpur_status status = build_plan(c);
     gpur_omp_restore_threads(before);
     return status;
 }
@@ -367,7 +347,7 @@ gpur_status gpur_cpu_conv_create(gpur_device *device, const gpur_conv_shape *sha
 {
     if (shape->x_bf16)
         return gpur_fail(GPUR_UNAVAILABLE, "the CPU's library convolves float32; the input is bfloat16");
-    gpur_dnnl_conv *const c = (gpur_dnnl_conv *)gpur_host_alloc(device, sizeof *c);
+    dnnl_plan *const c = (dnnl_plan *)gpur_host_alloc(device, sizeof *c);
     if (!c)
         return gpur_fail(GPUR_OUT_OF_MEMORY, "no memory for a convolution's plan of %zu bytes", sizeof *c);
     c->base.device = device;
@@ -384,39 +364,39 @@ gpur_status gpur_cpu_conv_create(gpur_device *device, const gpur_conv_shape *sha
 
 void gpur_cpu_conv_destroy(gpur_conv *conv)
 {
-    drop_reference((gpur_dnnl_conv *)conv);
+    drop_reference((dnnl_plan *)conv);
 }
 
 /* The workspace: weight slots, then a scratchpad for each piece. Forward and to the input, whole pieces use the first
  * slot and the remainder the second; to the weights, each piece has a slot for its share of the gradient. */
-static int64_t weight_slots(const gpur_dnnl_conv *c)
+static int64_t weight_slots(const dnnl_plan *c)
 {
-    const int64_t pieces = gpur_dnnl_pieces(c, c->base.shape.images);
+    const int64_t pieces = pieces_of(c, c->base.shape.images);
     return c->base.shape.pass == GPUR_CONV_TO_WEIGHT ? pieces : 2;
 }
 
 int64_t gpur_cpu_conv_workspace_bytes(const gpur_conv *conv)
 {
-    const gpur_dnnl_conv *const c = (const gpur_dnnl_conv *)conv;
-    return weight_slots(c) * c->w_bytes + gpur_dnnl_pieces(c, c->base.shape.images) * c->scratch_bytes;
+    const dnnl_plan *const c = (const dnnl_plan *)conv;
+    return weight_slots(c) * c->w_bytes + pieces_of(c, c->base.shape.images) * c->scratch_bytes;
 }
 
 /* One run, which its pieces share. */
 typedef struct conv_run {
-    const gpur_dnnl_conv *conv;
+    const dnnl_plan *conv;
     const conv_op *op;
-    const gpur_dnnl_size *whole, *last; /* for whole pieces; for the last piece */
+    const plan_size *whole, *last; /* for whole pieces; for the last piece */
     int64_t pieces;
     _Atomic dnnl_status_t failure; /* dnnl_success: none */
 } conv_run;
 
-static float *weight_slot(const conv_run *r, int64_t place)
+static float *weight_slot(const conv_run *r, int64_t slot)
 {
-    return (float *)((char *)r->op->workspace + place * r->conv->w_bytes);
+    return (float *)((char *)r->op->workspace + slot * r->conv->w_bytes);
 }
 
 /* Returns the address of a piece's weights in oneDNN's layout. */
-static float *w_of(const conv_run *r, const gpur_dnnl_size *size, int64_t piece)
+static float *w_of(const conv_run *r, const plan_size *size, int64_t piece)
 {
     if (r->conv->base.shape.pass == GPUR_CONV_TO_WEIGHT)
         return size->reorder || r->pieces > 1 ? weight_slot(r, piece) : r->op->arrays.w;
@@ -434,9 +414,9 @@ static int64_t floats_y(const gpur_conv_shape *s)
            gpur_conv_out(s->width, s->kernel, s->stride, s->padding) * s->filters;
 }
 
-static dnnl_status_t place(const conv_run *r, const gpur_dnnl_size *size, const gpur_dnnl_piece *own, int64_t piece)
+static dnnl_status_t set_addresses(const conv_run *r, const plan_size *size, const plan_piece *own, int64_t piece)
 {
-    const gpur_dnnl_conv *const c = r->conv;
+    const dnnl_plan *const c = r->conv;
     const int64_t images = piece * c->piece;
     char *const scratch = (char *)r->op->workspace + weight_slots(c) * c->w_bytes + piece * c->scratch_bytes;
     const struct {
@@ -457,8 +437,8 @@ static dnnl_status_t place(const conv_run *r, const gpur_dnnl_size *size, const 
 static dnnl_status_t convolve(const conv_run *r, int64_t piece)
 {
     const gpur_conv_shape *const s = &r->conv->base.shape;
-    const gpur_dnnl_size *const size = piece == r->pieces - 1 ? r->last : r->whole;
-    const gpur_dnnl_piece *const own = &size->pieces[size == r->whole ? piece : 0];
+    const plan_size *const size = piece == r->pieces - 1 ? r->last : r->whole;
+    const plan_piece *const own = &size->pieces[size == r->whole ? piece : 0];
     const dnnl_exec_arg_t arguments[] = {
         {s->pass == GPUR_CONV_TO_INPUT ? DNNL_ARG_DIFF_SRC : DNNL_ARG_SRC, own->x},
         {s->pass == GPUR_CONV_TO_WEIGHT ? DNNL_ARG_DIFF_WEIGHTS : DNNL_ARG_WEIGHTS, own->w},
@@ -466,7 +446,7 @@ static dnnl_status_t convolve(const conv_run *r, int64_t piece)
         {DNNL_ARG_SCRATCHPAD, own->scratch},
         {DNNL_ARG_BIAS, r->conv->bias}, /* last, because it is absent without an epilogue */
     };
-    const dnnl_status_t status = place(r, size, own, piece);
+    const dnnl_status_t status = set_addresses(r, size, own, piece);
     return status == dnnl_success
                ? dnnl_primitive_execute(size->conv, own->stream, s->epilogue == GPUR_EPILOGUE_NONE ? 4 : 5, arguments)
                : status;
@@ -483,7 +463,7 @@ static void run_piece(int64_t piece, int64_t pieces, const void *args)
         atomic_store(&r->failure, status);
 }
 
-static dnnl_status_t reorder(const conv_run *r, const gpur_dnnl_size *size, int64_t piece)
+static dnnl_status_t reorder(const conv_run *r, const plan_size *size, int64_t piece)
 {
     const int to_weight = r->conv->base.shape.pass == GPUR_CONV_TO_WEIGHT;
     const dnnl_exec_arg_t arguments[] = {{DNNL_ARG_FROM, to_weight ? size->w_inside : size->w_outside},
@@ -548,9 +528,9 @@ static dnnl_status_t run(conv_run *r)
     return reorder(r, r->whole, 0);
 }
 
-static const gpur_dnnl_size *size_for(const gpur_dnnl_conv *c, int64_t images)
+static const plan_size *size_for(const dnnl_plan *c, int64_t images)
 {
-    const gpur_dnnl_size *size = c->sizes;
+    const plan_size *size = c->sizes;
     while (size->images < images)
         size++;
     return size;
@@ -559,10 +539,10 @@ static const gpur_dnnl_size *size_for(const gpur_dnnl_conv *c, int64_t images)
 static gpur_status run_for_one_thread(gpur_stream *stream, void *payload)
 {
     const conv_op *const op = (const conv_op *)payload;
-    const gpur_dnnl_conv *const c = op->conv;
+    const dnnl_plan *const c = op->conv;
     const int64_t left = op->images % c->piece;
     (void)stream;
-    conv_run r = {.conv = c, .op = op, .pieces = gpur_dnnl_pieces(c, op->images), .failure = dnnl_success};
+    conv_run r = {.conv = c, .op = op, .pieces = pieces_of(c, op->images), .failure = dnnl_success};
     r.whole = &c->sizes[c->count - 1];
     r.last = left > 0 ? size_for(c, left) : r.whole;
     dnnl_status_t status = dnnl_memory_set_data_handle(c->bias, (void *)(uintptr_t)op->arrays.bias);
@@ -581,7 +561,7 @@ gpur_status gpur_cpu_conv_run(gpur_conv *conv, gpur_stream *stream, int64_t imag
                               void *workspace)
 {
     conv_op *const op = (conv_op *)gpur_cpu_begin(stream);
-    op->conv = (gpur_dnnl_conv *)conv, op->images = images, op->arrays = *arrays, op->workspace = workspace;
+    op->conv = (dnnl_plan *)conv, op->images = images, op->arrays = *arrays, op->workspace = workspace;
     atomic_fetch_add(&op->conv->holders, 1);
     return gpur_cpu_end(stream, run_for_one_thread);
 }

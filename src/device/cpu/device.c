@@ -15,7 +15,7 @@ static gpur_device_traits traits_of(const gpur_device *device)
     return traits;
 }
 
-static gpur_status cpu_open(gpur_device *device, int ordinal)
+gpur_status gpur_cpu_open(gpur_device *device, int ordinal)
 {
     (void)ordinal;
     GPUR_REQUIRE(!device->config.stream, "gpur_device_config.stream is %p; on the CPU it must be NULL",
@@ -37,7 +37,7 @@ static gpur_status cpu_open(gpur_device *device, int ordinal)
     return GPUR_OK;
 }
 
-static void cpu_close(gpur_device *device)
+void gpur_cpu_close(gpur_device *device)
 {
     gpur_cpu *const cpu = gpur_cpu_of(device);
     if (!cpu)
@@ -48,81 +48,42 @@ static void cpu_close(gpur_device *device)
     device->backend_data = NULL;
 }
 
-static gpur_status memory_locate(gpur_device *device, const void *memory, int *on_device)
+gpur_status gpur_cpu_memory_locate(gpur_device *device, const void *memory, int *on_device)
 {
     (void)device, (void)memory;
     *on_device = 1;
     return GPUR_OK;
 }
 
-static void *stream_native(gpur_stream *stream)
+void *gpur_cpu_stream_native(gpur_stream *stream)
 {
     (void)stream;
     return NULL;
 }
 
 /* On the CPU no other program has streams: NULL needs no ordering, and any handle is an error. */
-static gpur_status native_stream_check(gpur_device *device, void *native, int outlives_call)
+gpur_status gpur_cpu_native_stream_check(gpur_device *device, void *native, int outlives_call)
 {
     (void)device, (void)outlives_call;
     GPUR_REQUIRE(!native, "stream is %p; on the CPU it must be NULL", native);
     return GPUR_OK;
 }
 
-static gpur_status stream_wait_native(gpur_stream *stream, void *native)
+gpur_status gpur_cpu_stream_wait_native(gpur_stream *stream, void *native)
 {
-    return native_stream_check(stream->device, native, 0);
+    return gpur_cpu_native_stream_check(stream->device, native, 0);
 }
 
-static gpur_status native_wait_stream(void *native, gpur_stream *stream)
+gpur_status gpur_cpu_native_wait_stream(void *native, gpur_stream *stream)
 {
-    return native_stream_check(stream->device, native, 0);
+    return gpur_cpu_native_stream_check(stream->device, native, 0);
 }
 
-const gpur_backend gpur_backend_cpu = {
-    .open = cpu_open,
-    .close = cpu_close,
-    .memory_alloc = gpur_cpu_memory_alloc,
-    .memory_free = gpur_cpu_memory_free,
-    .pinned_alloc = gpur_cpu_memory_alloc,
-    .pinned_free = gpur_cpu_memory_free,
-    .memory_available = gpur_cpu_memory_available,
-    .memory_locate = memory_locate,
-    .sync = gpur_cpu_sync,
-    .stream_create = gpur_cpu_stream_create,
-    .stream_destroy = gpur_cpu_stream_destroy,
-    .stream_sync = gpur_cpu_stream_sync,
-    .stream_native = stream_native,
-    .native_stream_check = native_stream_check,
-    .stream_wait_native = stream_wait_native,
-    .native_wait_stream = native_wait_stream,
-    .event_create = gpur_cpu_event_create,
-    .event_destroy = gpur_cpu_event_destroy,
-    .event_record = gpur_cpu_event_record,
-    .event_wait = gpur_cpu_event_wait,
-    .event_sync = gpur_cpu_event_sync,
-    .event_done = gpur_cpu_event_done,
-    .copy = gpur_cpu_copy,
-    .copy_nt = gpur_cpu_copy_nt,
-    .fill = gpur_cpu_fill,
-    .launch = gpur_cpu_launch,
-    .grid_elements = gpur_cpu_grid_elements,
-    .grid_rows = gpur_cpu_grid_rows,
-    .grid_single = gpur_cpu_grid_single,
-    .grid_cooperative = gpur_cpu_grid_cooperative,
-    .graph_create = gpur_cpu_graph_create,
-    .graph_destroy = gpur_cpu_graph_destroy,
-    .graph_launch = gpur_cpu_graph_launch,
-    .gemm_create = gpur_cpu_gemm_create,
-    .gemm_destroy = gpur_cpu_gemm_destroy,
-    .gemm_workspace_bytes = gpur_cpu_gemm_workspace_bytes,
-    .gemm_run = gpur_cpu_gemm_run,
-    .gemm_library = gpur_cpu_gemm_library,
-    .conv_create = gpur_cpu_conv_create,
-    .conv_destroy = gpur_cpu_conv_destroy,
-    .conv_workspace_bytes = gpur_cpu_conv_workspace_bytes,
-    .conv_run = gpur_cpu_conv_run,
-    .conv_library = gpur_cpu_conv_library,
+#define ENTRY(type, name, arguments) .name = gpur_cpu_##name,
+const gpur_backend gpur_backend_cpu = {GPUR_BACKEND_LIST(ENTRY)
+#ifdef GPUR_HAS_DNNL
+                                           GPUR_BACKEND_CONV_LIST(ENTRY)
+#endif
 };
 
 /* The level of the x86-64 psABI that this processor supports [x86-64 psABI, table 3.1]. */

@@ -5,6 +5,8 @@
  */
 #include "device/cpu/cpu.h"
 
+#include "base/numbers.h"
+
 #include <stdio.h>
 #include <string.h>
 
@@ -67,11 +69,6 @@ static void clear_rows(const plain_product *p, int64_t first, int64_t last)
         memset(p->c + i * p->shape->ldc, 0, (size_t)p->shape->n * sizeof *p->c);
 }
 
-static int64_t min_i64(int64_t x, int64_t y)
-{
-    return x < y ? x : y;
-}
-
 static void run_piece(int64_t piece, int64_t pieces, const void *args)
 {
     const plain_product *const p = (const plain_product *)args;
@@ -82,8 +79,8 @@ static void run_piece(int64_t piece, int64_t pieces, const void *args)
         clear_rows(p, first, last);
     for (panel.n0 = 0; panel.n0 < s->n; panel.n0 += PANEL_N)
         for (panel.k0 = 0; panel.k0 < s->k; panel.k0 += PANEL_K) {
-            panel.nn = min_i64(PANEL_N, s->n - panel.n0);
-            panel.kn = min_i64(PANEL_K, s->k - panel.k0);
+            panel.nn = gpur_min(PANEL_N, s->n - panel.n0);
+            panel.kn = gpur_min(PANEL_K, s->k - panel.k0);
             fill_panel(s, p->b, &panel);
             for (int64_t i = first; i < last; i++)
                 add_row(p, &panel, i);
@@ -95,6 +92,6 @@ void gpur_cpu_sgemm(gpur_device *device, const gpur_gemm_shape *s, int64_t rows,
 {
     const plain_product p = {.shape = s, .rows = rows, .a = a, .b = b, .c = c};
     const int64_t worth = (int64_t)(2.0 * (double)rows * (double)s->n * (double)s->k / MIN_OPERATIONS);
-    const int64_t pieces = min_i64(device->threads, min_i64(rows / MIN_ROWS, worth));
+    const int64_t pieces = gpur_min(device->threads, gpur_min(rows / MIN_ROWS, worth));
     gpur_cpu_run_pieces(device, pieces > 1 ? pieces : 1, GPUR_IN_MEMORY, run_piece, &p);
 }

@@ -13,8 +13,7 @@
  *
  * Results must not depend on which thread runs a piece, or when.
  */
-#ifndef GPUR_DEVICE_CPU_HELPERS_H
-#define GPUR_DEVICE_CPU_HELPERS_H
+#pragma once
 
 #include "device/backend.h"
 #include "kernels/entries.h"
@@ -65,5 +64,3 @@ enum {
 /* Runs every piece once, on any thread, and returns when all are done. Any thread may call this. Helpers serve one
  * caller at a time; another caller at the same time runs its pieces alone. */
 void gpur_helpers_run(gpur_helpers *helpers, int64_t pieces, int where, gpur_cpu_entry run, const void *args);
-
-#endif

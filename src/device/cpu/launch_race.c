@@ -12,6 +12,8 @@
 
 enum { MAX_WARPS = GPUR_RACE_THREADS / GPUR_WARP, SHARED_BYTES = 65536 };
 
+typedef struct race_pool race_pool;
+
 typedef struct race_block {
     gpur_team team;
     pthread_barrier_t block_barrier;
@@ -22,7 +24,7 @@ typedef struct race_block {
 } race_block;
 
 typedef struct race_thread {
-    gpur_race_pool *pool;
+    race_pool *pool;
     sem_t start;
     gpur_race_entry entry; /* NULL: the thread ends */
     const void *args;
@@ -30,7 +32,9 @@ typedef struct race_thread {
     pthread_t id;
 } race_thread;
 
-struct gpur_race_pool {
+/* The threads that run the launches of one stream. Each stream has its own: shared threads would order streams that are
+ * not ordered, and ThreadSanitizer would miss a forgotten event. */
+struct race_pool {
     sem_t done;
     pthread_barrier_t grid_barrier; /* for cooperative launches */
     atomic_int running;
@@ -39,9 +43,9 @@ struct gpur_race_pool {
     race_block blocks[GPUR_RACE_BLOCKS];
 };
 
-gpur_status gpur_race_pool_create(gpur_device *device, gpur_race_pool **out)
+static gpur_status create_pool(gpur_device *device, race_pool **out)
 {
-    gpur_race_pool *const pool = (gpur_race_pool *)gpur_host_alloc(device, sizeof *pool);
+    race_pool *const pool = (race_pool *)gpur_host_alloc(device, sizeof *pool);
     if (!pool)
         return gpur_fail(GPUR_OUT_OF_MEMORY, "no memory for the threads of the race check, %zu bytes", sizeof *pool);
     sem_init(&pool->done, 0, 0);
@@ -49,7 +53,7 @@ gpur_status gpur_race_pool_create(gpur_device *device, gpur_race_pool **out)
     return GPUR_OK;
 }
 
-void gpur_race_pool_destroy(gpur_device *device, gpur_race_pool *pool)
+static void destroy_pool(gpur_device *device, race_pool *pool)
 {
     if (!pool)
         return;
@@ -86,7 +90,7 @@ static void *work(void *context)
 
 /* Starts all threads of a launch before any of them runs it: a block with too few threads would hang at its
  * barriers. */
-static gpur_status start_threads(gpur_race_pool *pool, int count)
+static gpur_status start_threads(race_pool *pool, int count)
 {
     while (pool->started < count) {
         race_thread *const thread = &pool->threads[pool->started];
@@ -136,7 +140,7 @@ static gpur_status check_block(const gpur_team *team)
     return GPUR_OK;
 }
 
-static void open_blocks(gpur_race_pool *pool, gpur_grid grid, int count)
+static void open_blocks(race_pool *pool, gpur_grid grid, int count)
 {
     pthread_barrier_t *const grid_barrier = grid.cooperative ? &pool->grid_barrier : NULL;
     if (grid_barrier)
@@ -145,7 +149,7 @@ static void open_blocks(gpur_race_pool *pool, gpur_grid grid, int count)
         open_block(&pool->blocks[b], grid.threads, grid_barrier);
 }
 
-static gpur_status close_blocks(gpur_race_pool *pool, gpur_grid grid, int count)
+static gpur_status close_blocks(race_pool *pool, gpur_grid grid, int count)
 {
     if (grid.cooperative)
         pthread_barrier_destroy(&pool->grid_barrier);
@@ -156,8 +160,10 @@ static gpur_status close_blocks(gpur_race_pool *pool, gpur_grid grid, int count)
     return GPUR_OK;
 }
 
-gpur_status gpur_race_pool_run(gpur_race_pool *pool, gpur_race_entry entry, const void *args, gpur_grid grid,
-                               int64_t first, int count)
+/* Runs blocks `first` to `first + count - 1` of the grid, all at the same time, and waits for them. `count` is at most
+ * GPUR_RACE_BLOCKS; for a cooperative launch it is the whole grid. */
+static gpur_status run_blocks(race_pool *pool, gpur_race_entry entry, const void *args, gpur_grid grid, int64_t first,
+                              int count)
 {
     const int threads = grid.threads, all = count * threads;
     GPUR_TRY(start_threads(pool, all));
@@ -197,11 +203,11 @@ gpur_status gpur_race_run(gpur_stream *stream, gpur_race_entry entry, gpur_grid 
     void **const own = gpur_cpu_stream_launcher(stream);
     grid.threads = whole_warps(grid.threads);
     if (!*own)
-        GPUR_TRY(gpur_race_pool_create(stream->device, (gpur_race_pool **)own));
+        GPUR_TRY(create_pool(stream->device, (race_pool **)own));
     for (int64_t first = 0; first < grid.blocks; first += GPUR_RACE_BLOCKS) {
         const int64_t left = grid.blocks - first;
-        GPUR_TRY(gpur_race_pool_run((gpur_race_pool *)*own, entry, args, grid, first,
-                                    left < GPUR_RACE_BLOCKS ? (int)left : GPUR_RACE_BLOCKS));
+        GPUR_TRY(run_blocks((race_pool *)*own, entry, args, grid, first,
+                            left < GPUR_RACE_BLOCKS ? (int)left : GPUR_RACE_BLOCKS));
     }
     return GPUR_OK;
 }
@@ -213,7 +219,7 @@ gpur_status gpur_cpu_run_kernel(gpur_stream *stream, int kernel, gpur_grid grid,
 
 void gpur_cpu_stream_launcher_close(gpur_stream *stream)
 {
-    gpur_race_pool_destroy(stream->device, (gpur_race_pool *)*gpur_cpu_stream_launcher(stream));
+    destroy_pool(stream->device, (race_pool *)*gpur_cpu_stream_launcher(stream));
 }
 
 gpur_status gpur_cpu_launcher_open(gpur_device *device)

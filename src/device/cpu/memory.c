@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* Memory of the CPU device: host memory, from the caller's allocator if there is one. */
 #include "device/cpu/cpu.h"
+
+#include "base/numbers.h"
 #include "base/red_zone.h"
 
 #include <inttypes.h>
@@ -67,11 +69,6 @@ static int64_t read_number(const char *path, const char *key, int64_t otherwise)
     return read_line_of(path, key, text, sizeof text) && sscanf(text, "%" SCNd64, &number) == 1 ? number : otherwise;
 }
 
-static int64_t lesser(int64_t x, int64_t y)
-{
-    return x < y ? x : y;
-}
-
 /* A container may have less memory than the machine: its control group (v2) kills processes that exceed memory.max.
  * Inactive file pages count as free. */
 static void apply_container_limit(int64_t *total, int64_t *available)
@@ -81,8 +78,8 @@ static void apply_container_limit(int64_t *total, int64_t *available)
     const int64_t idle = read_number("/sys/fs/cgroup/memory.stat", "inactive_file ", 0);
     if (limit == INT64_MAX)
         return;
-    *total = lesser(*total, limit);
-    *available = lesser(*available, limit > used - idle ? limit - (used - idle) : 0);
+    *total = gpur_min(*total, limit);
+    *available = gpur_min(*available, limit > used - idle ? limit - (used - idle) : 0);
 }
 
 gpur_status gpur_cpu_memory_available(gpur_device *device, int64_t *total, int64_t *available)

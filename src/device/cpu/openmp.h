@@ -4,8 +4,7 @@
  * them. So they are limited to one thread, and several calls run in parallel on the device's own threads (helpers.h).
  * OpenMP's thread count belongs to the calling thread; it is restored after the call.
  */
-#ifndef GPUR_DEVICE_CPU_OPENMP_H
-#define GPUR_DEVICE_CPU_OPENMP_H
+#pragma once
 
 /* The library does not link OpenMP: these exist only if one of the two is linked with it. */
 extern int omp_get_max_threads(void) __attribute__((weak));
@@ -25,5 +24,3 @@ static inline void gpur_omp_restore_threads(int before)
     if (before != 1 && omp_set_num_threads)
         omp_set_num_threads(before);
 }
-
-#endif

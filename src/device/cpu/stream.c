@@ -41,10 +41,10 @@ typedef struct cpu_stream {
     gpur_stream *next; /* in the device's list of streams */
     int threaded, thread_created;
     gpur_ticket_lock enqueuing;
-    cpu_op *ring; /* (places.length) */
+    cpu_op *ring; /* (slots.length) */
     slot_pool slots;
     cpu_op *op;                        /* the operation being enqueued */
-    overflow_arg_bytes *overflow_args; /* (large.length); NULL with the inline executor */
+    overflow_arg_bytes *overflow_args; /* (overflow_slots.length); NULL with the inline executor */
     slot_pool overflow_slots;
     sem_t ready; /* counts operations that wait for the worker */
     pthread_t thread;
@@ -93,7 +93,14 @@ static int64_t slot_pool_acquire(slot_pool *p)
     return p->next++ % p->length;
 }
 
-gpur_status gpur_cpu_fail_without_threads(void)
+/* Returns 1 in a forked child if the threads of the device's streams exist only in its parent. Nothing enqueued would
+ * ever run, so every call is refused with fail_without_threads. */
+static int is_forked_child(const gpur_device *device)
+{
+    return device->config.executor == GPUR_EXECUTOR_THREAD && gpur_cpu_of(device)->forks != gpur_forks();
+}
+
+static gpur_status fail_without_threads(void)
 {
     return gpur_fail(GPUR_DEVICE_ERROR,
                      "this process is a child of fork, and the threads of this device's streams are its "
@@ -105,32 +112,30 @@ gpur_status gpur_cpu_fail_without_threads(void)
 void *gpur_cpu_begin(gpur_stream *base)
 {
     cpu_stream *const stream = (cpu_stream *)base;
-    if (gpur_cpu_is_forked_child(base->device))
+    if (is_forked_child(base->device))
         return stream->ring[0].payload;
     gpur_ticket_lock_lock(&stream->enqueuing);
     stream->op = &stream->ring[stream->threaded ? slot_pool_acquire(&stream->slots) : 0];
     return stream->op->payload;
 }
 
-void *gpur_cpu_overflow_args(gpur_stream *base)
+/* The few kernels with more than GPUR_CPU_ARGS bytes of arguments do not fit a payload. With the thread executor this,
+ * called between begin and end, waits for one of the stream's few overflow slots of GPUR_MAX_ARGS bytes, which the
+ * operation frees when it has run. Slots are taken and freed in the order of the stream. */
+static void *overflow_args(gpur_stream *base)
 {
     cpu_stream *const stream = (cpu_stream *)base;
-    if (gpur_cpu_is_forked_child(base->device))
+    if (is_forked_child(base->device))
         return stream->overflow_args[0].bytes;
     return stream->overflow_args[slot_pool_acquire(&stream->overflow_slots)].bytes;
-}
-
-void gpur_cpu_overflow_args_done(gpur_stream *base)
-{
-    sem_post(&((cpu_stream *)base)->overflow_slots.freed);
 }
 
 gpur_status gpur_cpu_end(gpur_stream *base, gpur_cpu_op run)
 {
     cpu_stream *const stream = (cpu_stream *)base;
     gpur_status status = GPUR_OK;
-    if (gpur_cpu_is_forked_child(base->device))
-        return gpur_cpu_fail_without_threads();
+    if (is_forked_child(base->device))
+        return fail_without_threads();
     stream->op->run = run;
     if (stream->threaded)
         sem_post(&stream->ready);
@@ -162,8 +167,8 @@ gpur_status gpur_cpu_stream_sync(gpur_stream *base)
 {
     waiter waits;
     waiter *const address = &waits;
-    if (gpur_cpu_is_forked_child(base->device))
-        return gpur_cpu_fail_without_threads();
+    if (is_forked_child(base->device))
+        return fail_without_threads();
     sem_init(&waits.done, 0, 0);
     memcpy(gpur_cpu_begin(base), &address, sizeof address);
     (void)gpur_cpu_end(base, report);
@@ -227,7 +232,7 @@ static void end_work(cpu_stream *stream)
 static void free_stream(cpu_stream *stream)
 {
     gpur_device *const device = stream->base.device;
-    if (!gpur_cpu_is_forked_child(device))
+    if (!is_forked_child(device))
         end_work(stream);
     gpur_host_free(device, stream->overflow_args,
                    (size_t)stream->overflow_slots.length * sizeof *stream->overflow_args);
@@ -275,8 +280,8 @@ gpur_status gpur_cpu_sync(gpur_device *device)
 {
     gpur_cpu *const cpu = gpur_cpu_of(device);
     gpur_status worst = GPUR_OK;
-    if (gpur_cpu_is_forked_child(device))
-        return gpur_cpu_fail_without_threads();
+    if (is_forked_child(device))
+        return fail_without_threads();
     pthread_mutex_lock(&cpu->streams_mutex);
     for (gpur_stream *stream = cpu->streams; stream; stream = ((cpu_stream *)stream)->next) {
         const gpur_status status = gpur_cpu_stream_sync(stream);
@@ -310,23 +315,21 @@ static gpur_status run_copy_nt(gpur_stream *stream, void *payload)
     return GPUR_OK;
 }
 
-static copy_op *begin_copy(gpur_stream *stream, void *to, const void *from, int64_t bytes)
+static gpur_status enqueue_copy(gpur_stream *stream, void *to, const void *from, int64_t bytes, gpur_cpu_op run)
 {
     copy_op *const op = (copy_op *)gpur_cpu_begin(stream);
     op->to = to, op->from = from, op->bytes = bytes;
-    return op;
+    return gpur_cpu_end(stream, run);
 }
 
 gpur_status gpur_cpu_copy(gpur_stream *stream, void *to, const void *from, int64_t bytes)
 {
-    begin_copy(stream, to, from, bytes);
-    return gpur_cpu_end(stream, run_copy);
+    return enqueue_copy(stream, to, from, bytes, run_copy);
 }
 
 gpur_status gpur_cpu_copy_nt(gpur_stream *stream, void *to, const void *from, int64_t bytes)
 {
-    begin_copy(stream, to, from, bytes);
-    return gpur_cpu_end(stream, run_copy_nt);
+    return enqueue_copy(stream, to, from, bytes, run_copy_nt);
 }
 
 typedef struct fill_op {
@@ -364,7 +367,7 @@ static gpur_status run_launch(gpur_stream *stream, void *payload)
     const launch_op *const op = (const launch_op *)payload;
     const gpur_status status = gpur_cpu_run_kernel(stream, op->kernel, op->grid, op->args);
     if (op->in_overflow)
-        gpur_cpu_overflow_args_done(stream);
+        sem_post(&((cpu_stream *)stream)->overflow_slots.freed);
     return status;
 }
 
@@ -375,7 +378,7 @@ gpur_status gpur_cpu_launch(gpur_stream *stream, int kernel, gpur_grid grid, con
     op->grid = grid, op->kernel = kernel, op->args = args;
     op->in_overflow = !is_inline && bytes > sizeof op->copy;
     if (!is_inline)
-        op->args = memcpy(op->in_overflow ? gpur_cpu_overflow_args(stream) : op->copy, args, bytes);
+        op->args = memcpy(op->in_overflow ? overflow_args(stream) : op->copy, args, bytes);
     return gpur_cpu_end(stream, run_launch);
 }
 
@@ -406,7 +409,7 @@ typedef struct event_op {
 
 static void free_event(cpu_event *event)
 {
-    if (!gpur_cpu_is_forked_child(event->base.device)) { /* in a forked child the parent's threads seem to wait */
+    if (!is_forked_child(event->base.device)) { /* in a forked child the parent's threads seem to wait */
         pthread_cond_destroy(&event->moved);
         pthread_mutex_destroy(&event->mutex);
     }
@@ -517,8 +520,8 @@ gpur_status gpur_cpu_event_sync(gpur_event *base)
 {
     cpu_event *const event = (cpu_event *)base;
     const int64_t number = latest(event);
-    if (gpur_cpu_is_forked_child(base->device))
-        return gpur_cpu_fail_without_threads();
+    if (is_forked_child(base->device))
+        return fail_without_threads();
     pthread_mutex_lock(&event->mutex);
     wait_until_reached(event, number);
     pthread_mutex_unlock(&event->mutex);
@@ -528,7 +531,7 @@ gpur_status gpur_cpu_event_sync(gpur_event *base)
 int gpur_cpu_event_done(gpur_event *base)
 {
     cpu_event *const event = (cpu_event *)base;
-    if (gpur_cpu_is_forked_child(base->device))
+    if (is_forked_child(base->device))
         return 1;
     pthread_mutex_lock(&event->mutex);
     const int done = event->reached == latest(event);

@@ -7,6 +7,8 @@
  * bfloat16 lie in the workspace: after cuDNN's own workspace come those of x, w and y.
  */
 #include "device/cuda/cuda.h"
+
+#include "base/numbers.h"
 #include "gpureplay/math.h"
 
 #include <inttypes.h>
@@ -30,20 +32,15 @@ static void count_numbers(cuda_conv *c)
                    gpur_conv_out(s->width, s->kernel, s->stride, s->padding) * s->filters;
 }
 
-static int64_t aligned(int64_t bytes)
-{
-    return (bytes + 255) / 256 * 256;
-}
-
 static void assign_workspace(cuda_conv *c)
 {
     const gpur_conv_shape *const s = &c->base.shape;
     count_numbers(c);
-    c->bytes = aligned(gpur_cuda_dnn_workspace_bytes(c->base.device, c->cudnn_plan));
+    c->bytes = gpur_round_up(gpur_cuda_dnn_workspace_bytes(c->base.device, c->cudnn_plan), 256);
     for (int i = 0; i < ARRAYS; i++) {
         const int copied = s->math == GPUR_MATH_BF16 && !(i == X && s->x_bf16);
         c->offsets[i] = copied ? c->bytes : -1;
-        c->bytes += copied ? aligned(c->counts[i] * 2) : 0;
+        c->bytes += copied ? gpur_round_up(c->counts[i] * 2, 256) : 0;
     }
 }
 

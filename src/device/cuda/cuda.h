@@ -11,8 +11,7 @@
  *
  * If our device is current already (with one GPU: always) this costs one read of a thread-local number.
  */
-#ifndef GPUR_DEVICE_CUDA_CUDA_H
-#define GPUR_DEVICE_CUDA_CUDA_H
+#pragma once
 
 #include "device/backend.h"
 #include "device/cuda/modules/cudnn.h"
@@ -91,68 +90,29 @@ void gpur_cuda_unrelax(enum cudaStreamCaptureMode before);
 /* Logs each distinct line only once per device: every new learner finds the same things missing again. */
 void gpur_cuda_log_once(const gpur_device *device, const char *format, ...) GPUR_PRINTF(2, 3);
 
-/* memory.c */
-gpur_status gpur_cuda_memory_alloc(gpur_device *device, int64_t bytes, void **memory);
-void gpur_cuda_memory_free(gpur_device *device, void *memory, int64_t bytes);
-gpur_status gpur_cuda_pinned_alloc(gpur_device *device, int64_t bytes, void **memory);
-void gpur_cuda_pinned_free(gpur_device *device, void *memory, int64_t bytes);
-gpur_status gpur_cuda_memory_available(gpur_device *device, int64_t *total, int64_t *available);
-gpur_status gpur_cuda_memory_locate(gpur_device *device, const void *memory, int *on_device);
-gpur_status gpur_cuda_copy(gpur_stream *stream, void *to, const void *from, int64_t bytes);
-gpur_status gpur_cuda_fill(gpur_stream *stream, void *memory, int byte, int64_t bytes);
+/* The same for all copies. */
+#define gpur_cuda_copy_nt gpur_cuda_copy
 
-/* stream.c */
-gpur_status gpur_cuda_stream_create(gpur_device *device, void *native, gpur_stream **stream);
-void gpur_cuda_stream_destroy(gpur_stream *stream);
-gpur_status gpur_cuda_stream_sync(gpur_stream *stream);
-gpur_status gpur_cuda_sync(gpur_device *device);
-void *gpur_cuda_stream_native(gpur_stream *stream);
-gpur_status gpur_cuda_native_check(gpur_device *device, void *native, int outlives_call);
-gpur_status gpur_cuda_stream_wait_native(gpur_stream *stream, void *native);
-gpur_status gpur_cuda_native_wait_stream(void *native, gpur_stream *stream);
+/* clang-format off */
+#define GPUR_DECLARE_CUDA(type, name, arguments) type gpur_cuda_##name arguments;
+GPUR_BACKEND_LIST(GPUR_DECLARE_CUDA)
+GPUR_BACKEND_CONV_LIST(GPUR_DECLARE_CUDA)
+/* clang-format on */
 
-/* stream.c */
-gpur_status gpur_cuda_event_create(gpur_device *device, gpur_event **event);
-void gpur_cuda_event_destroy(gpur_event *event);
-gpur_status gpur_cuda_event_record(gpur_event *event, gpur_stream *stream);
-gpur_status gpur_cuda_event_wait(gpur_stream *stream, gpur_event *event);
-gpur_status gpur_cuda_event_sync(gpur_event *event);
-int gpur_cuda_event_done(gpur_event *event);
-
-/* launch.c */
 gpur_status gpur_cuda_load_kernels(gpur_device *device);
-gpur_status gpur_cuda_launch(gpur_stream *stream, int kernel, gpur_grid grid, const void *args, size_t bytes);
-gpur_grid gpur_cuda_grid_elements(const gpur_device *device, int64_t n);
-gpur_grid gpur_cuda_grid_rows(const gpur_device *device, int64_t n, int64_t rows_per_block, int64_t bytes);
-gpur_grid gpur_cuda_grid_single(const gpur_device *device);
 
-/* launch.c, cooperative launches: determines the limits of a kernel with a grid sync when the device is opened; clamps
- * a launch shape to them; returns the launch attribute that more than one block needs. */
-cudaError_t gpur_cuda_prepare_cooperative(gpur_device *device, int kernel);
-gpur_grid gpur_cuda_grid_cooperative(const gpur_device *device, int kernel, gpur_grid wanted);
-cudaLaunchAttribute gpur_cuda_cooperative_attribute(const gpur_device *device, int kernel, gpur_grid grid);
-
-/* graph.c */
-gpur_status gpur_cuda_graph_create(gpur_device *device, gpur_record_fn record, void *context, int unroll,
-                                   gpur_graph **graph);
-void gpur_cuda_graph_destroy(gpur_graph *graph);
-gpur_status gpur_cuda_graph_launch(gpur_graph *graph, gpur_stream *stream, int64_t repetitions);
-
-/* gemm.c */
-gpur_status gpur_cuda_gemm_create(gpur_device *device, const gpur_gemm_shape *shape, gpur_gemm **gemm);
-void gpur_cuda_gemm_destroy(gpur_gemm *gemm);
-int64_t gpur_cuda_gemm_workspace_bytes(const gpur_gemm *gemm);
-gpur_status gpur_cuda_gemm_run(gpur_gemm *gemm, gpur_stream *stream, int64_t rows, const float *a, const float *b,
-                               float *c, const float *bias, void *workspace);
-const char *gpur_cuda_gemm_library(gpur_device *device);
-
-/* conv.c */
-gpur_status gpur_cuda_conv_create(gpur_device *device, const gpur_conv_shape *shape, gpur_conv **conv);
-void gpur_cuda_conv_destroy(gpur_conv *conv);
-int64_t gpur_cuda_conv_workspace_bytes(const gpur_conv *conv);
-gpur_status gpur_cuda_conv_run(gpur_conv *conv, gpur_stream *stream, int64_t images, const gpur_conv_arrays *arrays,
-                               void *workspace);
-const char *gpur_cuda_conv_library(gpur_device *device);
+/*
+ * The body of a function of one CUDA call on the device. `call` is an expression of type cudaError_t, `what` its
+ * name in the error text.
+ */
+#define GPUR_CUDA_RETURN(device, call, what)                                                                           \
+    do {                                                                                                               \
+        int before_;                                                                                                   \
+        cudaError_t error_ = gpur_cuda_enter(device, &before_);                                                        \
+        if (!error_)                                                                                                   \
+            error_ = (call);                                                                                           \
+        return gpur_cuda_leave(before_, error_, what);                                                                 \
+    } while (0)
 
 /* cudnn.c. gpur_cuda_dnn_plan returns a plan of the convolution. Equal shapes share one plan; each user releases it
  * once. GPUR_UNAVAILABLE: cuDNN was not found or has no engine for the shape, which was logged; *plan is then NULL,
@@ -181,5 +141,3 @@ gpur_status gpur_cuda_graph_count_dependents(const gpur_graph *graph, int64_t *e
 /* Returns 1 if gpur_device_dependent_launches has an effect: compute capability 9.0 or later, and a CUDA that can
  * capture dependent launches. The device must be a CUDA device. */
 int gpur_cuda_has_dependent_launches(const gpur_device *device);
-
-#endif

@@ -100,7 +100,7 @@ static const gpur_device_traits traits = {
     .im2col_bytes = (int64_t)64 << 20, /* a launch has work for all multiprocessors */
 };
 
-static gpur_status cuda_open(gpur_device *device, int ordinal)
+gpur_status gpur_cuda_open(gpur_device *device, int ordinal)
 {
     GPUR_TRY(check_ordinal(device->name, ordinal));
     gpur_cuda *const cuda = (gpur_cuda *)gpur_host_alloc(device, sizeof *cuda);
@@ -126,7 +126,7 @@ static gpur_status cuda_open(gpur_device *device, int ordinal)
     return GPUR_OK;
 }
 
-static void cuda_close(gpur_device *device)
+void gpur_cuda_close(gpur_device *device)
 {
     gpur_cuda *const cuda = gpur_cuda_of(device);
     int before;
@@ -145,48 +145,5 @@ static void cuda_close(gpur_device *device)
     device->backend_data = NULL;
 }
 
-const gpur_backend gpur_backend_cuda = {
-    .open = cuda_open,
-    .close = cuda_close,
-    .memory_alloc = gpur_cuda_memory_alloc,
-    .memory_free = gpur_cuda_memory_free,
-    .pinned_alloc = gpur_cuda_pinned_alloc,
-    .pinned_free = gpur_cuda_pinned_free,
-    .memory_available = gpur_cuda_memory_available,
-    .memory_locate = gpur_cuda_memory_locate,
-    .sync = gpur_cuda_sync,
-    .stream_create = gpur_cuda_stream_create,
-    .stream_destroy = gpur_cuda_stream_destroy,
-    .stream_sync = gpur_cuda_stream_sync,
-    .stream_native = gpur_cuda_stream_native,
-    .native_stream_check = gpur_cuda_native_check,
-    .stream_wait_native = gpur_cuda_stream_wait_native,
-    .native_wait_stream = gpur_cuda_native_wait_stream,
-    .event_create = gpur_cuda_event_create,
-    .event_destroy = gpur_cuda_event_destroy,
-    .event_record = gpur_cuda_event_record,
-    .event_wait = gpur_cuda_event_wait,
-    .event_sync = gpur_cuda_event_sync,
-    .event_done = gpur_cuda_event_done,
-    .copy = gpur_cuda_copy,
-    .copy_nt = gpur_cuda_copy,
-    .fill = gpur_cuda_fill,
-    .launch = gpur_cuda_launch,
-    .grid_elements = gpur_cuda_grid_elements,
-    .grid_rows = gpur_cuda_grid_rows,
-    .grid_single = gpur_cuda_grid_single,
-    .grid_cooperative = gpur_cuda_grid_cooperative,
-    .graph_create = gpur_cuda_graph_create,
-    .graph_destroy = gpur_cuda_graph_destroy,
-    .graph_launch = gpur_cuda_graph_launch,
-    .gemm_create = gpur_cuda_gemm_create,
-    .gemm_destroy = gpur_cuda_gemm_destroy,
-    .gemm_workspace_bytes = gpur_cuda_gemm_workspace_bytes,
-    .gemm_run = gpur_cuda_gemm_run,
-    .gemm_library = gpur_cuda_gemm_library,
-    .conv_create = gpur_cuda_conv_create,
-    .conv_destroy = gpur_cuda_conv_destroy,
-    .conv_workspace_bytes = gpur_cuda_conv_workspace_bytes,
-    .conv_run = gpur_cuda_conv_run,
-    .conv_library = gpur_cuda_conv_library,
-};
+#define ENTRY(type, name, arguments) .name = gpur_cuda_##name,
+const gpur_backend gpur_backend_cuda = {GPUR_BACKEND_LIST(ENTRY) GPUR_BACKEND_CONV_LIST(ENTRY)};

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* Launches kernels, and chooses launch shapes for a GPU. */
 #include "device/cuda/cuda.h"
+
+#include "base/numbers.h"
 #include "kernels/entries.h"
 
 #include <inttypes.h>
@@ -29,127 +31,6 @@ static cudaError_t load(gpur_device *device, int kernel)
     if (attributes.ptxVersion < 90)
         cuda->has_clusters = 0;
     return cudaSuccess;
-}
-
-/* Loads the code of every kernel when the device is opened: lazy loading during a capture would break the capture, and
- * a GPU that this build has no code for should be refused at open, not at the first launch. */
-gpur_status gpur_cuda_load_kernels(gpur_device *device)
-{
-    int before;
-    cudaError_t error = gpur_cuda_enter(device, &before);
-    for (int kernel = 0; !error && kernel < GPUR_KERNEL_COUNT; kernel++)
-        error = load(device, kernel);
-    for (int kernel = 0; !error && kernel < GPUR_KERNEL_COUNT; kernel++)
-        if (gpur_kernel_is_cooperative(kernel))
-            error = gpur_cuda_prepare_cooperative(device, kernel);
-    const gpur_status status = gpur_cuda_leave(before, error, "loading the kernels");
-    if (error == cudaErrorNoKernelImageForDevice || error == cudaErrorInvalidDeviceFunction)
-        return gpur_fail(GPUR_UNAVAILABLE,
-                         "%s (%s) cannot run this build's kernels, which were built for %s; configure with "
-                         "-DGPUREPLAY_CUDA_ARCHITECTURES=native or =release",
-                         device->name, device->description, GPUR_CUDA_ARCHITECTURES);
-    return status;
-}
-
-/* A shape that a test forces on all kernels is reduced to what this kernel allows. */
-static gpur_grid clamp_forced(const gpur_device *device, int kernel, gpur_grid grid)
-{
-    const int32_t thread_limit = gpur_cuda_of(device)->kernels[kernel].max_threads;
-    if (device->forced_grid.blocks > 0 && grid.threads > thread_limit)
-        grid.threads = thread_limit;
-    return grid;
-}
-
-static gpur_status check_grid(const gpur_device *device, int kernel, gpur_grid grid)
-{
-    const int32_t thread_limit = gpur_cuda_of(device)->kernels[kernel].max_threads;
-    GPUR_REQUIRE(grid.blocks >= 1 && grid.blocks <= INT32_MAX, "kernel %s: %" PRId64 " blocks; wanted 1 to %" PRId32,
-                 gpur_kernel_names[kernel], grid.blocks, INT32_MAX);
-    GPUR_REQUIRE(grid.threads >= WARP && grid.threads <= thread_limit && grid.threads % WARP == 0,
-                 "kernel %s: %" PRId32 " threads a block; wanted a multiple of %d up to %" PRId32,
-                 gpur_kernel_names[kernel], grid.threads, WARP, thread_limit);
-    return GPUR_OK;
-}
-
-/*
- * Sets the launch's attribute and returns how many there are, 0 or 1. A dependent launch is used only on a stream that
- * we own, directly after a kernel of ours: after a copy or an event CUDA has no such edge, and after a library's kernel
- * it is unknown whether that kernel allows dependents. A cooperative launch starts only after all earlier work of the
- * stream.
- */
-static unsigned attribute_of(const gpur_cuda_stream *stream, int kernel, gpur_grid grid, cudaLaunchAttribute *attribute)
-{
-    const gpur_device *const device = stream->base.device;
-    if (grid.cooperative) {
-        *attribute = gpur_cuda_cooperative_attribute(device, kernel, grid);
-        return grid.blocks > 1;
-    }
-    attribute->id = cudaLaunchAttributeProgrammaticStreamSerialization;
-    attribute->val.programmaticStreamSerializationAllowed = 1;
-    return device->dependent_launches && gpur_cuda_has_dependent_launches(device) && stream->owned &&
-           atomic_load_explicit(&stream->after_kernel, memory_order_relaxed);
-}
-
-/* The single parameter of every entry is the argument struct itself, so the driver copies it, and `args` may be freed
- * after the call. */
-gpur_status gpur_cuda_launch(gpur_stream *base, int kernel, gpur_grid grid, const void *args, size_t bytes)
-{
-    (void)bytes;
-    grid = clamp_forced(base->device, kernel, grid);
-    GPUR_TRY(check_grid(base->device, kernel, grid));
-    gpur_cuda_stream *const stream = (gpur_cuda_stream *)base;
-    cudaLaunchAttribute attribute = {.id = cudaLaunchAttributeIgnore};
-    const unsigned attributes = attribute_of(stream, kernel, grid, &attribute);
-    const cudaLaunchConfig_t config = {.gridDim = {(unsigned)grid.blocks, 1, 1},
-                                       .blockDim = {(unsigned)grid.threads, 1, 1},
-                                       .stream = gpur_cuda_native(base),
-                                       .attrs = &attribute,
-                                       .numAttrs = attributes};
-    void *parameters[] = {(void *)(uintptr_t)args}; /* read only, although CUDA's parameter is not const */
-    int before;
-    cudaError_t error = gpur_cuda_enter(base->device, &before);
-    if (!error)
-        error = cudaLaunchKernelExC(&config, gpur_cuda_entries[kernel], parameters);
-    atomic_store_explicit(&stream->after_kernel, !error && !grid.cooperative, memory_order_relaxed);
-    return gpur_cuda_leave(before, error, gpur_kernel_names[kernel]);
-}
-
-static int64_t min_i64(int64_t x, int64_t limit)
-{
-    return x < limit ? x : limit;
-}
-
-static int64_t blocks_for(const gpur_device *device, int64_t n, int64_t each)
-{
-    const int64_t wanted = n < 1 ? 1 : (n - 1) / each + 1;
-    return min_i64(wanted, (int64_t)BLOCKS_PER_MULTIPROCESSOR * gpur_cuda_of(device)->multiprocessors);
-}
-
-gpur_grid gpur_cuda_grid_elements(const gpur_device *device, int64_t n)
-{
-    const gpur_grid grid = {blocks_for(device, n, ELEMENT_THREADS), ELEMENT_THREADS, 0};
-    return grid;
-}
-
-/*
- * Uses one thread for every 8 bytes of the rows that a block handles at a time, at least one warp: short rows then get
- * many small blocks. A block handles several rows at a time only if every multiprocessor gets two blocks all the same.
- */
-gpur_grid gpur_cuda_grid_rows(const gpur_device *device, int64_t n, int64_t rows_per_block, int64_t bytes)
-{
-    const int64_t blocks = (int64_t)SPREAD_BLOCKS * gpur_cuda_of(device)->multiprocessors;
-    const int64_t spread = n < 1 ? 1 : (n - 1) / blocks + 1;
-    const int64_t each = rows_per_block < 1 ? 1 : min_i64(spread, rows_per_block);
-    const int64_t warps = bytes < 1 ? 1 : min_i64((each * bytes - 1) / (8 * WARP) + 1, ROW_THREADS / WARP);
-    const gpur_grid grid = {blocks_for(device, n, each), (int32_t)(warps * WARP), 0};
-    return grid;
-}
-
-gpur_grid gpur_cuda_grid_single(const gpur_device *device)
-{
-    (void)device;
-    const gpur_grid grid = {1, MAX_THREADS, 0};
-    return grid;
 }
 
 /*
@@ -194,7 +75,8 @@ static uint32_t clusters_that_fit(const void *entry, int32_t threads)
     return fit;
 }
 
-cudaError_t gpur_cuda_prepare_cooperative(gpur_device *device, int kernel)
+/* Determines the limits of a kernel with a grid sync. */
+static cudaError_t prepare_cooperative(gpur_device *device, int kernel)
 {
     gpur_cuda *const cuda = gpur_cuda_of(device);
     gpur_cuda_kernel *const k = &cuda->kernels[kernel];
@@ -218,6 +100,133 @@ cudaError_t gpur_cuda_prepare_cooperative(gpur_device *device, int kernel)
     return cudaSuccess;
 }
 
+/* Returns the launch attribute that more than one block needs. */
+static cudaLaunchAttribute cooperative_attribute(const gpur_device *device, int kernel, gpur_grid grid)
+{
+    const uint32_t clusters = grid.cooperative == GPUR_COOPERATIVE_GRID ? 0 : kernel_of(device, kernel)->clusters;
+    if (grid.blocks <= MAX_CLUSTER_BLOCKS && (clusters >> grid.blocks & 1))
+        return cluster_of(grid.blocks);
+    cudaLaunchAttribute attribute = {.id = cudaLaunchAttributeCooperative};
+    attribute.val.cooperative = 1;
+    return attribute;
+}
+
+/* Loads the code of every kernel when the device is opened: lazy loading during a capture would break the capture, and
+ * a GPU that this build has no code for should be refused at open, not at the first launch. */
+gpur_status gpur_cuda_load_kernels(gpur_device *device)
+{
+    int before;
+    cudaError_t error = gpur_cuda_enter(device, &before);
+    for (int kernel = 0; !error && kernel < GPUR_KERNEL_COUNT; kernel++)
+        error = load(device, kernel);
+    for (int kernel = 0; !error && kernel < GPUR_KERNEL_COUNT; kernel++)
+        if (gpur_kernel_is_cooperative(kernel))
+            error = prepare_cooperative(device, kernel);
+    const gpur_status status = gpur_cuda_leave(before, error, "loading the kernels");
+    if (error == cudaErrorNoKernelImageForDevice || error == cudaErrorInvalidDeviceFunction)
+        return gpur_fail(GPUR_UNAVAILABLE,
+                         "%s (%s) cannot run this build's kernels, which were built for %s; configure with "
+                         "-DGPUREPLAY_CUDA_ARCHITECTURES=native or =release",
+                         device->name, device->description, GPUR_CUDA_ARCHITECTURES);
+    return status;
+}
+
+/* A shape that a test forces on all kernels is reduced to what this kernel allows. */
+static gpur_grid clamp_forced(const gpur_device *device, int kernel, gpur_grid grid)
+{
+    const int32_t thread_limit = gpur_cuda_of(device)->kernels[kernel].max_threads;
+    if (device->forced_grid.blocks > 0 && grid.threads > thread_limit)
+        grid.threads = thread_limit;
+    return grid;
+}
+
+static gpur_status check_grid(const gpur_device *device, int kernel, gpur_grid grid)
+{
+    const int32_t thread_limit = gpur_cuda_of(device)->kernels[kernel].max_threads;
+    GPUR_REQUIRE(grid.blocks >= 1 && grid.blocks <= INT32_MAX, "kernel %s: %" PRId64 " blocks; wanted 1 to %" PRId32,
+                 gpur_kernel_names[kernel], grid.blocks, INT32_MAX);
+    GPUR_REQUIRE(grid.threads >= WARP && grid.threads <= thread_limit && grid.threads % WARP == 0,
+                 "kernel %s: %" PRId32 " threads a block; wanted a multiple of %d up to %" PRId32,
+                 gpur_kernel_names[kernel], grid.threads, WARP, thread_limit);
+    return GPUR_OK;
+}
+
+/*
+ * Sets the launch's attribute and returns how many there are, 0 or 1. A dependent launch is used only on a stream that
+ * we own, directly after a kernel of ours: after a copy or an event CUDA has no such edge, and after a library's kernel
+ * it is unknown whether that kernel allows dependents. A cooperative launch starts only after all earlier work of the
+ * stream.
+ */
+static unsigned attribute_of(const gpur_cuda_stream *stream, int kernel, gpur_grid grid, cudaLaunchAttribute *attribute)
+{
+    const gpur_device *const device = stream->base.device;
+    if (grid.cooperative) {
+        *attribute = cooperative_attribute(device, kernel, grid);
+        return grid.blocks > 1;
+    }
+    attribute->id = cudaLaunchAttributeProgrammaticStreamSerialization;
+    attribute->val.programmaticStreamSerializationAllowed = 1;
+    return device->dependent_launches && gpur_cuda_has_dependent_launches(device) && stream->owned &&
+           atomic_load_explicit(&stream->after_kernel, memory_order_relaxed);
+}
+
+/* The single parameter of every entry is the argument struct itself, so the driver copies it, and `args` may be freed
+ * after the call. */
+gpur_status gpur_cuda_launch(gpur_stream *base, int kernel, gpur_grid grid, const void *args, size_t bytes)
+{
+    (void)bytes;
+    grid = clamp_forced(base->device, kernel, grid);
+    GPUR_TRY(check_grid(base->device, kernel, grid));
+    gpur_cuda_stream *const stream = (gpur_cuda_stream *)base;
+    cudaLaunchAttribute attribute = {.id = cudaLaunchAttributeIgnore};
+    const unsigned attributes = attribute_of(stream, kernel, grid, &attribute);
+    const cudaLaunchConfig_t config = {.gridDim = {(unsigned)grid.blocks, 1, 1},
+                                       .blockDim = {(unsigned)grid.threads, 1, 1},
+                                       .stream = gpur_cuda_native(base),
+                                       .attrs = &attribute,
+                                       .numAttrs = attributes};
+    void *parameters[] = {(void *)(uintptr_t)args}; /* read only, although CUDA's parameter is not const */
+    int before;
+    cudaError_t error = gpur_cuda_enter(base->device, &before);
+    if (!error)
+        error = cudaLaunchKernelExC(&config, gpur_cuda_entries[kernel], parameters);
+    atomic_store_explicit(&stream->after_kernel, !error && !grid.cooperative, memory_order_relaxed);
+    return gpur_cuda_leave(before, error, gpur_kernel_names[kernel]);
+}
+
+static int64_t blocks_for(const gpur_device *device, int64_t n, int64_t each)
+{
+    const int64_t wanted = n < 1 ? 1 : (n - 1) / each + 1;
+    return gpur_min(wanted, (int64_t)BLOCKS_PER_MULTIPROCESSOR * gpur_cuda_of(device)->multiprocessors);
+}
+
+gpur_grid gpur_cuda_grid_elements(const gpur_device *device, int64_t n)
+{
+    const gpur_grid grid = {blocks_for(device, n, ELEMENT_THREADS), ELEMENT_THREADS, 0};
+    return grid;
+}
+
+/*
+ * Uses one thread for every 8 bytes of the rows that a block handles at a time, at least one warp: short rows then get
+ * many small blocks. A block handles several rows at a time only if every multiprocessor gets two blocks all the same.
+ */
+gpur_grid gpur_cuda_grid_rows(const gpur_device *device, int64_t n, int64_t rows_per_block, int64_t bytes)
+{
+    const int64_t blocks = (int64_t)SPREAD_BLOCKS * gpur_cuda_of(device)->multiprocessors;
+    const int64_t spread = n < 1 ? 1 : (n - 1) / blocks + 1;
+    const int64_t each = rows_per_block < 1 ? 1 : gpur_min(spread, rows_per_block);
+    const int64_t warps = bytes < 1 ? 1 : gpur_min((each * bytes - 1) / (8 * WARP) + 1, ROW_THREADS / WARP);
+    const gpur_grid grid = {blocks_for(device, n, each), (int32_t)(warps * WARP), 0};
+    return grid;
+}
+
+gpur_grid gpur_cuda_grid_single(const gpur_device *device)
+{
+    (void)device;
+    const gpur_grid grid = {1, MAX_THREADS, 0};
+    return grid;
+}
+
 gpur_grid gpur_cuda_grid_cooperative(const gpur_device *device, int kernel, gpur_grid wanted)
 {
     const gpur_cuda_kernel *const k = kernel_of(device, kernel);
@@ -229,14 +238,4 @@ gpur_grid gpur_cuda_grid_cooperative(const gpur_device *device, int kernel, gpur
     if (wanted.threads < WARP)
         wanted.threads = WARP;
     return wanted;
-}
-
-cudaLaunchAttribute gpur_cuda_cooperative_attribute(const gpur_device *device, int kernel, gpur_grid grid)
-{
-    const uint32_t clusters = grid.cooperative == GPUR_COOPERATIVE_GRID ? 0 : kernel_of(device, kernel)->clusters;
-    if (grid.blocks <= MAX_CLUSTER_BLOCKS && (clusters >> grid.blocks & 1))
-        return cluster_of(grid.blocks);
-    cudaLaunchAttribute attribute = {.id = cudaLaunchAttributeCooperative};
-    attribute.val.cooperative = 1;
-    return attribute;
 }

@@ -1,6 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-#include "device/cuda/loader.h"
-
+/*
+ * Finds and loads NVIDIA's libraries and our modules. A library is loaded explicitly, because Python wheels install it
+ * outside the dynamic loader's path; a module's own dependency on it is then satisfied by the loaded copy. Search order
+ * for a library: already loaded by the host program, the folder GPUREPLAY_CUDA_LIBS, the Python environment, the
+ * loader's path, the folder in which it was when this library was configured.
+ */
 #include "device/cuda/cuda.h"
 
 #include <dlfcn.h>
@@ -12,12 +16,18 @@
 
 enum { CUDA_MAJOR = CUDART_VERSION / 1000 };
 
-static void record_tried(gpur_cuda_search *s, const char *folder_tried)
+typedef struct file_search {
+    const char *file;    /* file name to look for */
+    const char *package; /* for a library: its folder below nvidia/ in pip's layout */
+    char tried[320];     /* folders tried so far, for the error message */
+} file_search;
+
+static void record_tried(file_search *s, const char *folder_tried)
 {
-    const size_t used = strlen(s->places), room = sizeof s->places - used;
-    const int length = snprintf(s->places + used, room, "%s%s", used ? ", " : "", folder_tried);
+    const size_t used = strlen(s->tried), room = sizeof s->tried - used;
+    const int length = snprintf(s->tried + used, room, "%s%s", used ? ", " : "", folder_tried);
     if (length >= (int)room)
-        memcpy(s->places + sizeof s->places - sizeof "...", "...", sizeof "...");
+        memcpy(s->tried + sizeof s->tried - sizeof "...", "...", sizeof "...");
 }
 
 /* RTLD_NODELETE: a library that has CUDA state must not be unloaded while the process lives. */
@@ -26,7 +36,7 @@ static void *open_file(const char *path)
     return dlopen(path, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
 }
 
-static void *open_in(gpur_cuda_search *s, const char *directory)
+static void *open_in(file_search *s, const char *directory)
 {
     char path[PATH_MAX];
     const int length = snprintf(path, sizeof path, "%s/%s", directory, s->file);
@@ -34,7 +44,7 @@ static void *open_in(gpur_cuda_search *s, const char *directory)
     return length > 0 && length < (int)sizeof path ? open_file(path) : NULL;
 }
 
-static void *open_in_variable(gpur_cuda_search *s, const char *variable)
+static void *open_in_variable(file_search *s, const char *variable)
 {
     const char *const directory = getenv(variable);
     char folder_tried[64];
@@ -46,7 +56,7 @@ static void *open_in_variable(gpur_cuda_search *s, const char *variable)
 }
 
 /* `pattern` is a folder with wild cards, such as python3*, because the environment's Python version is unknown. */
-static void *open_in_matching(gpur_cuda_search *s, const char *pattern)
+static void *open_in_matching(file_search *s, const char *pattern)
 {
     glob_t found;
     void *library = NULL;
@@ -62,7 +72,7 @@ static void *open_in_matching(gpur_cuda_search *s, const char *pattern)
 
 /* pip's layout: nvidia/cu13/lib from CUDA 13 on; nvidia/cublas/lib and the like before, and for some libraries
  * still. */
-static void *open_in_site_packages(gpur_cuda_search *s, const char *site_packages)
+static void *open_in_site_packages(file_search *s, const char *site_packages)
 {
     char pattern[PATH_MAX];
     void *library = NULL;
@@ -85,7 +95,7 @@ static int library_folder(char folder[PATH_MAX])
 }
 
 /* Looks for wheels in a virtual or conda environment, then for conda's own package in the environment's lib folder. */
-static void *open_in_environment(gpur_cuda_search *s, const char *variable)
+static void *open_in_environment(file_search *s, const char *variable)
 {
     char folder[PATH_MAX];
     const char *const environment = getenv(variable);
@@ -97,7 +107,7 @@ static void *open_in_environment(gpur_cuda_search *s, const char *variable)
     return library ? library : open_in(s, folder);
 }
 
-static void *open_beside_package(gpur_cuda_search *s)
+static void *open_beside_package(file_search *s)
 {
     char site_packages[PATH_MAX + sizeof "/.."], own[PATH_MAX];
     if (!library_folder(own)) /* own is site-packages/gpureplay, with libgpureplay.so */
@@ -106,7 +116,8 @@ static void *open_beside_package(gpur_cuda_search *s)
     return open_in_site_packages(s, site_packages);
 }
 
-void *gpur_cuda_find_library(gpur_cuda_search *s, const char *seen)
+/* `seen` is the folder in which the library was when this one was configured. */
+static void *find_library(file_search *s, const char *seen)
 {
     void *library = dlopen(s->file, RTLD_NOW | RTLD_NOLOAD | RTLD_NODELETE);
     if (!library)
@@ -122,7 +133,7 @@ void *gpur_cuda_find_library(gpur_cuda_search *s, const char *seen)
     return library ? library : open_in(s, seen);
 }
 
-void *gpur_cuda_find_module(gpur_cuda_search *s)
+static void *find_module(file_search *s)
 {
     char own[PATH_MAX];
     void *module = open_in_variable(s, "GPUREPLAY_MODULE_DIR");
@@ -165,29 +176,29 @@ static const library_spec dnn = {"libcudnn.so",
 static gpur_status load_library(const library_spec *w, gpur_cuda_library *l)
 {
     char file[32];
-    gpur_cuda_search s = {.file = file, .package = w->package};
+    file_search s = {.file = file, .package = w->package};
     snprintf(file, sizeof file, "%s.%d", w->library, w->major);
-    l->library = gpur_cuda_find_library(&s, w->seen);
+    l->library = find_library(&s, w->seen);
     if (l->library)
         return GPUR_OK;
     const char *const words = dlerror();
     return gpur_fail(GPUR_UNAVAILABLE,
                      "%s was not found. Searched for %s in %s and the loader's own path (%.96s). Install CUDA %d's "
                      "%s, or set GPUREPLAY_CUDA_LIBS to its folder",
-                     w->name, file, s.places, words ? words : "no reason given", CUDA_MAJOR, w->name);
+                     w->name, file, s.tried, words ? words : "no reason given", CUDA_MAJOR, w->name);
 }
 
 static gpur_status load_module(const library_spec *w, gpur_cuda_library *l)
 {
-    gpur_cuda_search s = {.file = w->module};
-    l->module = gpur_cuda_find_module(&s);
+    file_search s = {.file = w->module};
+    l->module = find_module(&s);
     if (l->module)
         return GPUR_OK;
     const char *const words = dlerror();
     return gpur_fail(GPUR_UNAVAILABLE,
                      "the module for %s was not found. Searched for %s in %s (%.96s). It is installed beside "
                      "libgpureplay.so; GPUREPLAY_MODULE_DIR can name another folder",
-                     w->subject, s.file, s.places, words ? words : "no reason given");
+                     w->subject, s.file, s.tried, words ? words : "no reason given");
 }
 
 /* If the library was not found at configure time, the module was not built, and searching for it is pointless. */

@@ -33,57 +33,45 @@ static cudaError_t allocate_pinned(int64_t bytes, void **memory)
     const enum cudaStreamCaptureMode mode = gpur_cuda_relax();
     const cudaError_t error = cudaHostAlloc(memory, (size_t)bytes, cudaHostAllocPortable);
     gpur_cuda_unrelax(mode);
+    if (!error)
+        memset(*memory, 0, (size_t)bytes);
     return error;
 }
 
-static cudaError_t free_memory(void *memory, int is_pinned)
+static void free_memory(gpur_device *device, void *memory, int is_pinned)
 {
-    const enum cudaStreamCaptureMode mode = gpur_cuda_relax();
-    const cudaError_t error = is_pinned ? cudaFreeHost(memory) : cudaFree(memory);
-    gpur_cuda_unrelax(mode);
-    return error;
+    int before;
+    cudaError_t error = gpur_cuda_enter(device, &before);
+    if (!error) {
+        const enum cudaStreamCaptureMode mode = gpur_cuda_relax();
+        error = is_pinned ? cudaFreeHost(memory) : cudaFree(memory);
+        gpur_cuda_unrelax(mode);
+    }
+    gpur_cuda_leave_quietly(before, error);
 }
 
 gpur_status gpur_cuda_memory_alloc(gpur_device *device, int64_t bytes, void **memory)
 {
-    int before;
-    cudaError_t error = gpur_cuda_enter(device, &before);
     *memory = NULL;
-    if (!error)
-        error = allocate(bytes, gpur_cuda_of(device)->zeroing, memory);
-    return gpur_cuda_leave(before, error, "allocating device memory");
+    GPUR_CUDA_RETURN(device, allocate(bytes, gpur_cuda_of(device)->zeroing, memory), "allocating device memory");
 }
 
 void gpur_cuda_memory_free(gpur_device *device, void *memory, int64_t bytes)
 {
-    int before;
     (void)bytes;
-    cudaError_t error = gpur_cuda_enter(device, &before);
-    if (!error)
-        error = free_memory(memory, 0);
-    gpur_cuda_leave_quietly(before, error);
+    free_memory(device, memory, 0);
 }
 
 gpur_status gpur_cuda_pinned_alloc(gpur_device *device, int64_t bytes, void **memory)
 {
-    int before;
-    cudaError_t error = gpur_cuda_enter(device, &before);
     *memory = NULL;
-    if (!error)
-        error = allocate_pinned(bytes, memory);
-    if (!error)
-        memset(*memory, 0, (size_t)bytes);
-    return gpur_cuda_leave(before, error, "cudaHostAlloc");
+    GPUR_CUDA_RETURN(device, allocate_pinned(bytes, memory), "cudaHostAlloc");
 }
 
 void gpur_cuda_pinned_free(gpur_device *device, void *memory, int64_t bytes)
 {
-    int before;
     (void)bytes;
-    cudaError_t error = gpur_cuda_enter(device, &before);
-    if (!error)
-        error = free_memory(memory, 1);
-    gpur_cuda_leave_quietly(before, error);
+    free_memory(device, memory, 1);
 }
 
 gpur_status gpur_cuda_memory_available(gpur_device *device, int64_t *total, int64_t *available)
@@ -119,18 +107,13 @@ gpur_status gpur_cuda_memory_locate(gpur_device *device, const void *memory, int
  * and are not asynchronous. */
 gpur_status gpur_cuda_copy(gpur_stream *stream, void *to, const void *from, int64_t bytes)
 {
-    int before;
-    cudaError_t error = gpur_cuda_enter(stream->device, &before);
-    if (!error)
-        error = cudaMemcpyAsync(to, from, (size_t)bytes, cudaMemcpyDefault, gpur_cuda_native(stream));
-    return gpur_cuda_leave(before, error, "cudaMemcpyAsync");
+    GPUR_CUDA_RETURN(stream->device,
+                     cudaMemcpyAsync(to, from, (size_t)bytes, cudaMemcpyDefault, gpur_cuda_native(stream)),
+                     "cudaMemcpyAsync");
 }
 
 gpur_status gpur_cuda_fill(gpur_stream *stream, void *memory, int byte, int64_t bytes)
 {
-    int before;
-    cudaError_t error = gpur_cuda_enter(stream->device, &before);
-    if (!error)
-        error = cudaMemsetAsync(memory, byte, (size_t)bytes, gpur_cuda_native(stream));
-    return gpur_cuda_leave(before, error, "cudaMemsetAsync");
+    GPUR_CUDA_RETURN(stream->device, cudaMemsetAsync(memory, byte, (size_t)bytes, gpur_cuda_native(stream)),
+                     "cudaMemsetAsync");
 }

@@ -70,11 +70,7 @@ void gpur_cuda_stream_destroy(gpur_stream *base)
 
 gpur_status gpur_cuda_stream_sync(gpur_stream *stream)
 {
-    int before;
-    cudaError_t error = gpur_cuda_enter(stream->device, &before);
-    if (!error)
-        error = cudaStreamSynchronize(gpur_cuda_native(stream));
-    return gpur_cuda_leave(before, error, "cudaStreamSynchronize");
+    GPUR_CUDA_RETURN(stream->device, cudaStreamSynchronize(gpur_cuda_native(stream)), "cudaStreamSynchronize");
 }
 
 /* Synchronizes stream by stream: cudaDeviceSynchronize would also wait for the host program's streams, and CUDA refuses
@@ -117,7 +113,7 @@ static gpur_status refuse_captured(gpur_device *device, cudaStream_t native, gpu
                      (void *)native);
 }
 
-gpur_status gpur_cuda_native_check(gpur_device *device, void *native, int outlives_call)
+gpur_status gpur_cuda_native_stream_check(gpur_device *device, void *native, int outlives_call)
 {
     GPUR_REQUIRE(!outlives_call || native != (void *)cudaStreamPerThread,
                  "stream is %p, the calling thread's own, which is another one in the thread that releases the batch; "
@@ -202,29 +198,18 @@ void gpur_cuda_event_destroy(gpur_event *event)
 
 gpur_status gpur_cuda_event_record(gpur_event *event, gpur_stream *stream)
 {
-    int before;
-    cudaError_t error = gpur_cuda_enter(stream->device, &before);
-    if (!error)
-        error = cudaEventRecord(native_of(event), gpur_cuda_native(stream));
-    return gpur_cuda_leave(before, error, "cudaEventRecord");
+    GPUR_CUDA_RETURN(stream->device, cudaEventRecord(native_of(event), gpur_cuda_native(stream)), "cudaEventRecord");
 }
 
 gpur_status gpur_cuda_event_wait(gpur_stream *stream, gpur_event *event)
 {
-    int before;
-    cudaError_t error = gpur_cuda_enter(stream->device, &before);
-    if (!error)
-        error = cudaStreamWaitEvent(gpur_cuda_native(stream), native_of(event), 0);
-    return gpur_cuda_leave(before, error, "cudaStreamWaitEvent");
+    GPUR_CUDA_RETURN(stream->device, cudaStreamWaitEvent(gpur_cuda_native(stream), native_of(event), 0),
+                     "cudaStreamWaitEvent");
 }
 
 gpur_status gpur_cuda_event_sync(gpur_event *event)
 {
-    int before;
-    cudaError_t error = gpur_cuda_enter(event->device, &before);
-    if (!error)
-        error = cudaEventSynchronize(native_of(event));
-    return gpur_cuda_leave(before, error, "cudaEventSynchronize");
+    GPUR_CUDA_RETURN(event->device, cudaEventSynchronize(native_of(event)), "cudaEventSynchronize");
 }
 
 /* cudaEventQuery returns cudaErrorNotReady, which would replace an error that the host program has not checked yet, and

@@ -29,7 +29,7 @@ static gpur_status check_network(const gpur_network *network)
     return GPUR_OK;
 }
 
-gpur_status gpur_one_kernel_check(const gpur_part_context *context)
+gpur_status gpur_fused_step_check(const gpur_part_context *context)
 {
     const gpur_learner_config *const config = context->config;
     const int64_t links = gpur_replay_links(context->replay);
@@ -51,9 +51,9 @@ static int32_t splits_of(int64_t count, int64_t size)
     return (int32_t)(splits < MAX_SPLITS ? splits : MAX_SPLITS);
 }
 
-static gpur_status open(void *size, const gpur_part_context *context)
+static gpur_status open(void *part, const gpur_part_context *context)
 {
-    gpur_fused_step *const fused = size;
+    gpur_fused_step *const fused = part;
     const gpur_train_step *const step = context->step;
     if (step->config.step_kernel != GPUR_STEP_FUSED)
         return GPUR_OK;
@@ -64,9 +64,9 @@ static gpur_status open(void *size, const gpur_part_context *context)
     return GPUR_OK;
 }
 
-static void assign(void *size, gpur_arena *arena)
+static void assign(void *part, gpur_arena *arena)
 {
-    gpur_fused_step *const fused = size;
+    gpur_fused_step *const fused = part;
     const gpur_train_step *const step = fused->step;
     if (!step)
         return;
@@ -209,16 +209,16 @@ static void connect_sample(gpur_fused_step *fused)
     args->by_priority = source->sampler->is_by_priority;
     if (!args->by_priority)
         return;
-    args->sample = gpur_sampler_draw_args(step->batch.replay, source->sampler, &source->sample, step->batch.rows);
+    args->sample = gpur_sampler_sample_args(step->batch.replay, source->sampler, &source->sample, step->batch.rows);
     args->sample.step = args->sample_step;
     args->weights = gpur_sampler_weights_args(step->batch.replay, &source->sample, step->batch.rows);
     args->priorities = gpur_priorities_update_args(gpur_replay_priorities(step->batch.replay), step->batch.rows,
                                                    step->batch.id, step->dqn.td.td, 1);
 }
 
-static gpur_status connect(void *size)
+static gpur_status connect(void *part)
 {
-    gpur_fused_step *const fused = size;
+    gpur_fused_step *const fused = part;
     const gpur_train_step *const step = fused->step;
     gpur_fused_train_steps_args *const args = &fused->args;
     if (!step)
@@ -239,7 +239,7 @@ static gpur_status connect(void *size)
     return GPUR_OK;
 }
 
-const gpur_part gpur_one_kernel_part = {.open = open, .assign = assign, .connect = connect};
+const gpur_part gpur_fused_step_part = {.open = open, .assign = assign, .connect = connect};
 
 /* Not measured on a GPU. By default asks for more blocks than can be resident, and so gets a cooperative grid of all
  * that can. A cluster synchronizes faster, but has at most 16 blocks, and even with a batch of 32 a step has more tiles

@@ -7,8 +7,7 @@
  * For small networks with two dense layers below the output layer: on a GPU, launching their kernels takes longer than
  * running them.
  */
-#ifndef GPUR_LEARN_FUSED_FUSED_STEP_H
-#define GPUR_LEARN_FUSED_FUSED_STEP_H
+#pragma once
 
 #include "learn/train_step.h"
 
@@ -32,13 +31,11 @@ typedef struct gpur_fused_step {
 
 /* Refuses a learner whose steps the kernel cannot run, if its config asks for the fused step (GPUR_STEP_FUSED).
  * context->step is not read. */
-gpur_status gpur_one_kernel_check(const gpur_part_context *context);
+gpur_status gpur_fused_step_check(const gpur_part_context *context);
 
 /* The learner's part that is a gpur_fused_step. Its `connect` comes after that of the step. */
-extern const gpur_part gpur_one_kernel_part;
+extern const gpur_part gpur_fused_step_part;
 
 /* Requires the consumer lock. Enqueues `steps` train steps. The ring does not change between the steps of one kernel
  * launch. */
 gpur_status gpur_fused_step_enqueue(const gpur_fused_step *fused, gpur_stream *stream, int64_t steps);
-
-#endif

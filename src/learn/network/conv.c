@@ -3,7 +3,8 @@
 
 #include <string.h>
 
-gpur_conv_shape gpur_conv_shape_of(const gpur_pass *pass, int32_t i, int32_t direction, int64_t rows)
+/* The shape of convolution i for a plan in `direction` (GPUR_CONV_*); all plans of a convolution share it. */
+static gpur_conv_shape conv_shape_of(const gpur_pass *pass, int32_t i, int32_t direction, int64_t rows)
 {
     const gpur_convolution *const c = &pass->network->conv[i];
     gpur_conv_shape shape;
@@ -29,7 +30,7 @@ static int32_t wanted_epilogue(const gpur_pass *pass, int32_t i)
 
 static gpur_status open_conv(gpur_pass *pass, int32_t i)
 {
-    gpur_conv_shape shape = gpur_conv_shape_of(pass, i, GPUR_CONV_FORWARD, pass->rows);
+    gpur_conv_shape shape = conv_shape_of(pass, i, GPUR_CONV_FORWARD, pass->rows);
     shape.epilogue = wanted_epilogue(pass, i);
     gpur_status status = gpur_conv_create(pass->device, &shape, &pass->conv[i]);
     if (status == GPUR_UNAVAILABLE && shape.epilogue != GPUR_EPILOGUE_NONE) {
@@ -96,8 +97,8 @@ gpur_status gpur_conv_backward_open(gpur_backward *backward)
 {
     const gpur_pass *const pass = backward->pass;
     for (int32_t i = 0; i < pass->network->conv_count; i++) {
-        const gpur_conv_shape to_weight = gpur_conv_shape_of(pass, i, GPUR_CONV_TO_WEIGHT, backward->rows);
-        gpur_conv_shape to_input = gpur_conv_shape_of(pass, i, GPUR_CONV_TO_INPUT, backward->rows);
+        const gpur_conv_shape to_weight = conv_shape_of(pass, i, GPUR_CONV_TO_WEIGHT, backward->rows);
+        gpur_conv_shape to_input = conv_shape_of(pass, i, GPUR_CONV_TO_INPUT, backward->rows);
         to_input.x_bf16 = 0;
         GPUR_TRY(gpur_conv_create(pass->device, &to_weight, &backward->conv_to_weight[i]));
         if (i > 0)

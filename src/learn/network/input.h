@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Converts observations, as the replay stores them, to a network's input (activations 0). A dense network reads float32
  * observations directly, without conversion, if input_scale is 1. */
-#ifndef GPUR_LEARN_NETWORK_INPUT_H
-#define GPUR_LEARN_NETWORK_INPUT_H
+#pragma once
 
 #include "learn/config.h"
 #include "learn/network/pass.h"
@@ -31,5 +30,3 @@ float *gpur_input_row(const gpur_input *input, float *activations, int64_t row, 
  * nothing if the input is direct. */
 gpur_status gpur_input_run(const gpur_input *input, gpur_device *device, gpur_stream *stream, int64_t rows,
                            const void *raw, int64_t raw_pitch, float *activations);
-
-#endif

@@ -149,7 +149,8 @@ static gpur_status check_size(const gpur_layer *layer, int32_t i, const gpur_inp
     return GPUR_OK;
 }
 
-gpur_status gpur_network_check_conv(const gpur_network_config *config, int32_t i, const gpur_input_shape *seen)
+/* Checks that convolution i fits its input `seen`, and that its output is not too large. */
+static gpur_status check_convolution(const gpur_network_config *config, int32_t i, const gpur_input_shape *seen)
 {
     const gpur_layer *const layer = &config->trunk[i];
     GPUR_TRY(i == 0 ? check_image(config, seen) : check_size(layer, i, seen));
@@ -262,7 +263,7 @@ static gpur_status build_convs(gpur_network *network, const gpur_network_config 
     gpur_input_shape seen = network->input_shape;
     network->space_to_depth = 1;
     for (int32_t i = 0; i < config->trunk_count && config->trunk[i].kind == GPUR_CONV; i++) {
-        GPUR_TRY(gpur_network_check_conv(config, i, &seen));
+        GPUR_TRY(check_convolution(config, i, &seen));
         if (i == 0)
             network->space_to_depth = space_to_depth_of(&config->trunk[0], &seen);
         add_conv(network, &config->trunk[i], i, &seen);

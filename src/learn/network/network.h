@@ -10,8 +10,7 @@
  *   last            of the output layers, read by the head: (rows, outputs [+ 1]). One GEMM per branch, on the branch's
  *                   columns of the hidden activations; without hidden layers one GEMM for all branches
  */
-#ifndef GPUR_LEARN_NETWORK_NETWORK_H
-#define GPUR_LEARN_NETWORK_NETWORK_H
+#pragma once
 
 #include "gpureplay/learner.h"
 #include "learn/network/params.h"
@@ -73,8 +72,3 @@ static inline gpur_input_shape gpur_input_shape_of(int64_t features)
 
 /* Checks everything in a config that does not depend on the size of a layer's input. */
 gpur_status gpur_network_check(const gpur_network_config *config, const gpur_input_shape *input_shape);
-
-/* Checks that convolution i fits its input `seen`, and that its output is not too large. */
-gpur_status gpur_network_check_conv(const gpur_network_config *config, int32_t i, const gpur_input_shape *seen);
-
-#endif

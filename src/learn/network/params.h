@@ -5,8 +5,7 @@
  * whole array. A tensor is a named, contiguous range of the array: a whole group, or some rows of a group (the hidden
  * layers of both branches of a dueling network are one GEMM).
  */
-#ifndef GPUR_LEARN_NETWORK_PARAMS_H
-#define GPUR_LEARN_NETWORK_PARAMS_H
+#pragma once
 
 #include "base/status.h"
 
@@ -64,5 +63,3 @@ int64_t gpur_params_weights(const gpur_params *params);
 
 /* Refuses an unknown name with the names that exist. */
 gpur_status gpur_params_find(const gpur_params *params, const char *name, const gpur_tensor **tensor);
-
-#endif

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Forward and backward pass of a batch through a network. Plans and activations are created once, for a maximum number
  * of rows. */
-#ifndef GPUR_LEARN_NETWORK_PASS_H
-#define GPUR_LEARN_NETWORK_PASS_H
+#pragma once
 
 #include "device/conv.h"
 #include "device/gemm.h"
@@ -98,8 +97,3 @@ void gpur_conv_backward_assign(gpur_backward *backward, gpur_arena *arena);
 int64_t gpur_conv_backward_workspace(const gpur_backward *backward);
 gpur_status gpur_conv_backward_run(const gpur_backward *backward, gpur_stream *stream, const float *weights,
                                    float *gradient, void *workspace);
-
-/* The shape of convolution i for a plan in `direction` (GPUR_CONV_*); all plans of a convolution share it. */
-gpur_conv_shape gpur_conv_shape_of(const gpur_pass *pass, int32_t i, int32_t direction, int64_t rows);
-
-#endif

@@ -45,20 +45,8 @@ from ._buffer import PriorityStats, ReplayBuffer
 from ._device import Device, DeviceInfo
 from ._handle import FileInfo, file_info
 from ._learner import DQN, LearnerStats, Weights
-from ._library import (
-    Closed,
-    DeviceError,
-    Evicted,
-    FileError,
-    GpureplayError,
-    Interrupted,
-    InvalidArgument,
-    OutOfMemory,
-    TooFew,
-    Unavailable,
-    WouldBlock,
-    lib,
-)
+from ._library import (Closed, DeviceError, Evicted, FileError, GpureplayError, Interrupted, InvalidArgument,
+                       OutOfMemory, TooFew, Unavailable, WouldBlock, lib)
 from ._config import Plan, Preset, Stats, preset
 from ._show import show_config
 from ._writer import Writer

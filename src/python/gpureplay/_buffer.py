@@ -15,30 +15,12 @@ import numpy as np
 from . import _c_api
 from ._accelerator import accelerated, fast
 from ._batch import Batch, Batches
-from ._config import (
-    BUFFER_SETTINGS,
-    Plan,
-    Stats,
-    make_spec,
-    max_batch_of,
-    settings_of_buffer,
-    settings_text,
-)
+from ._config import BUFFER_SETTINGS, Plan, Stats, make_spec, max_batch_of, settings_of_buffer, settings_text
 from ._device import Device, TorchDevice, as_device
 from ._dlpack import DeviceArray
 from ._handle import Handle, Progress, call_with_file, note_library_threads
-from ._inputs import (
-    address_of,
-    check_device_array,
-    convert,
-    flag,
-    id_array,
-    integer,
-    producer_stream,
-    read_array,
-    real,
-    stream_of,
-)
+from ._inputs import (address_of, check_device_array, convert, flag, id_array, integer, producer_stream, read_array,
+                      real, stream_of)
 from ._library import FileError, GpureplayError, InvalidArgument, TooFew, check, lib
 from ._schema import Field, fields_of
 from ._writer import Writer, environment_of, tracks_episodes
@@ -73,8 +55,7 @@ class ReplayBuffer(Handle):
     """A ring of transitions in a device's memory, from which minibatches are sampled.
 
     capacity: the number of transitions of all environments together. New ones overwrite the oldest. None: the preset's.
-    fields, action_space: either a dict of name: (shape, dtype), or an observation space and an action space of
-    Gymnasium,
+    fields, action_space: either a dict of name: (shape, dtype), or an observation and an action space of Gymnasium,
         which give obs, action, reward, next_obs, terminated, truncated. A Dict or Tuple space gives a field "obs.key"
         for each leaf; float64 is stored as float32. dtypes: float32, float16, uint8, int32, int64, bool.
     preset: "nature-dqn", "nature-dueling", "apex-dqn", "melee-gpu", "melee-dqn", "melee-double": the settings of a
@@ -241,9 +222,9 @@ class ReplayBuffer(Handle):
 
     def _refuse_out(self, out: Batch, count: int) -> None:
         if not isinstance(out, Batch):
-            raise TypeError(f"out is a {type(out).__name__}; it must be a batch that this buffer drew, or None")
+            raise TypeError(f"out is a {type(out).__name__}; it must be a batch that this buffer sampled, or None")
         if out._source is not self._batches:
-            raise InvalidArgument(f"out is {out!r}, which another buffer drew; it must be a batch that this one drew")
+            raise InvalidArgument(f"out is {out!r}, which another buffer sampled; it must be a batch of this one")
         if len(out) != count:
             raise InvalidArgument(f"batch_size is {count} and out has {len(out)} transitions; they must be equal")
 

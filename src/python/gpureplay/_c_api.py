@@ -41,8 +41,9 @@ STEP_AUTO, STEP_LIBRARIES, STEP_FUSED = 0, 1, 2
 WEIGHTS_ONLINE, WEIGHTS_TARGET, WEIGHTS_GRADIENT = 0, 1, 2
 
 
-def _members(kind: Any, names: str) -> list[tuple[str, Any]]:
-    return [(name, kind) for name in names.split()]
+def _members(*parts: tuple[Any, str]) -> list[tuple[str, Any]]:
+    """From types, each with the names of members that follow each other."""
+    return [(name, kind) for kind, names in parts for name in names.split()]
 
 
 class Struct(ctypes.Structure):
@@ -61,204 +62,134 @@ class Sized(Struct):
 
 class DeviceConfig(Sized):
     c_name = "gpur_device_config"
-    _fields_ = [
-        ("size", c_uint64),
-        *_members(c_int32, "threads executor"),
-        *_members(c_void_p, "stream log log_user alloc release alloc_user"),
-    ]
+    _fields_ = _members((c_uint64, "size"), (c_int32, "threads executor"),
+                        (c_void_p, "stream log log_user alloc release alloc_user"))
 
 
 class DeviceInfo(Sized):
     c_name = "gpur_device_info"
-    _fields_ = [
-        ("size", c_uint64),
-        ("name", c_char * 32),
-        ("description", c_char * 128),
-        *_members(c_int32, "is_cuda threads"),
-        *_members(c_int64, "memory_total memory_free memory_used"),
-    ]
+    _fields_ = _members((c_uint64, "size"), (c_char * 32, "name"), (c_char * 128, "description"),
+                        (c_int32, "is_cuda threads"), (c_int64, "memory_total memory_free memory_used"))
 
 
 class Field(Struct):
     c_name = "gpur_field"
-    _fields_ = [("name", c_char_p), ("dtype", c_int32), ("shape", c_int32 * MAX_DIMS)]
+    _fields_ = _members((c_char_p, "name"), (c_int32, "dtype"), (c_int32 * MAX_DIMS, "shape"))
 
 
 class FieldInfo(Sized):
     c_name = "gpur_field_info"
-    _fields_ = [
-        ("size", c_uint64),
-        ("name", c_char * MAX_NAME),
-        *_members(c_int32, "dtype dims"),
-        ("shape", c_int32 * MAX_DIMS),
-        *_members(c_int64, "offset bytes"),
-    ]
+    _fields_ = _members((c_uint64, "size"), (c_char * MAX_NAME, "name"), (c_int32, "dtype dims"),
+                        (c_int32 * MAX_DIMS, "shape"), (c_int64, "offset bytes"))
 
 
 class BatchView(Sized):
     c_name = "gpur_batch_view"
-    _fields_ = [
-        ("size", c_uint64),
-        ("count", c_int64),
-        *_members(c_void_p, "obs action reward next_obs terminated truncated discount weight id"),
-    ]
+    _fields_ = _members((c_uint64, "size"), (c_int64, "count"),
+                        (c_void_p, "obs action reward next_obs terminated truncated discount weight id"))
 
 
 class Schedule(Struct):
     c_name = "gpur_schedule"
-    _fields_ = [*_members(c_float, "first last"), *_members(c_int64, "begin steps"), ("reserved", c_int64 * 2)]
+    _fields_ = _members((c_float, "first last"), (c_int64, "begin steps"), (c_int64 * 2, "reserved"))
 
 
 class ReplayConfig(Sized):
     c_name = "gpur_replay_config"
-    _fields_ = [
-        ("size", c_uint64),
-        ("capacity", c_int64),
-        ("fields", POINTER(Field)),
-        *_members(c_int32, "field_count index_source"),
-        ("block_rows", c_int64),
-        *_members(c_int32, "staging_blocks upload flush when_full"),
-        *_members(c_int64, "min_size max_batch"),
-        *_members(c_float, "gamma reward_clip"),
-        ("seed", c_uint64),
-        *_members(c_int32, "prioritized weight_norm"),
-        *_members(c_float, "alpha priority_offset"),
-        ("beta", Schedule),
-        *_members(c_int32, "n_step layout frame_stack stack_axis stack_pad reserved"),
-        ("extra_frames", c_int64),
-    ]
+    _fields_ = _members((c_uint64, "size"), (c_int64, "capacity"), (POINTER(Field), "fields"),
+                        (c_int32, "field_count index_source"), (c_int64, "block_rows"),
+                        (c_int32, "staging_blocks upload flush when_full"), (c_int64, "min_size max_batch"),
+                        (c_float, "gamma reward_clip"), (c_uint64, "seed"), (c_int32, "prioritized weight_norm"),
+                        (c_float, "alpha priority_offset"), (Schedule, "beta"),
+                        (c_int32, "n_step layout frame_stack stack_axis stack_pad reserved"), (c_int64, "extra_frames"))
 
 
 class ReplayPlan(Sized):
     c_name = "gpur_replay_plan"
-    _fields_ = [
-        ("size", c_uint64),
-        *_members(c_int64, "row_bytes row_pitch ring_bytes upload_bytes pinned_bytes batch_bytes device_bytes"),
-        *_members(c_int64, "priority_bytes frames frame_bytes frame_pitch frame_ring_bytes frame_reach"),
-    ]
+    _fields_ = _members((c_uint64, "size"),
+                        (c_int64, "row_bytes row_pitch ring_bytes upload_bytes pinned_bytes batch_bytes device_bytes "
+                                  "priority_bytes frames frame_bytes frame_pitch frame_ring_bytes frame_reach"))
 
 
 class ReplayStats(Sized):
     c_name = "gpur_replay_stats"
-    _fields_ = [
-        ("size", c_uint64),
-        *_members(c_int64,
-                  "first_id visible appended published evicted blocks truncated_on_close sampled batches_alive"),
-        *_members(c_int64, "batches_made waits"),
-        *_members(c_double, "wait_seconds append_seconds"),
-        *_members(c_int64, "bytes_uploaded frames_stored"),
-    ]
+    _fields_ = _members((c_uint64, "size"),
+                        (c_int64, "first_id visible appended published evicted blocks truncated_on_close sampled "
+                                  "batches_alive batches_made waits"), (c_double, "wait_seconds append_seconds"),
+                        (c_int64, "bytes_uploaded frames_stored"))
 
 
 class PriorityStats(Sized):
     c_name = "gpur_priority_stats"
-    _fields_ = [
-        ("size", c_uint64),
-        *_members(c_float, "alpha beta"),
-        ("total", c_double),
-        *_members(c_float, "max_priority min_priority"),
-        *_members(c_int64, "nonzero updates stale invalid"),
-    ]
+    _fields_ = _members((c_uint64, "size"), (c_float, "alpha beta"), (c_double, "total"),
+                        (c_float, "max_priority min_priority"), (c_int64, "nonzero updates stale invalid"))
 
 
 class WriterConfig(Sized):
     c_name = "gpur_writer_config"
-    _fields_ = [("size", c_uint64), *_members(c_int32, "num_envs autoreset observations reserved")]
+    _fields_ = _members((c_uint64, "size"), (c_int32, "num_envs autoreset observations reserved"))
 
 
 class StepInput(Sized):
     c_name = "gpur_step_input"
-    _fields_ = [
-        ("size", c_uint64),
-        *_members(c_void_p, "action reward next_obs terminated truncated final_obs extras"),
-    ]
+    _fields_ = _members((c_uint64, "size"), (c_void_p, "action reward next_obs terminated truncated final_obs extras"))
 
 
 class EpisodeInfo(Sized):
     c_name = "gpur_episode_info"
-    _fields_ = [("size", c_uint64), ("steps", c_int64), *_members(c_int32, "state pending")]
+    _fields_ = _members((c_uint64, "size"), (c_int64, "steps"), (c_int32, "state pending"))
 
 
 class Layer(Struct):
     c_name = "gpur_layer"
-    _fields_ = [*_members(c_int32, "kind units activation kernel stride padding"), ("reserved", c_int64 * 2)]
+    _fields_ = _members((c_int32, "kind units activation kernel stride padding"), (c_int64 * 2, "reserved"))
 
 
 class NetworkConfig(Struct):
     c_name = "gpur_network_config"
-    _fields_ = [
-        ("trunk", Layer * MAX_LAYERS),
-        *_members(c_int32, "trunk_count head hidden hidden_activation num_actions init"),
-        *_members(c_float, "init_scale input_scale"),
-        ("input_layout", c_int32),
-        ("reserved", c_int64 * 4),
-    ]
+    _fields_ = _members((Layer * MAX_LAYERS, "trunk"),
+                        (c_int32, "trunk_count head hidden hidden_activation num_actions init"),
+                        (c_float, "init_scale input_scale"), (c_int32, "input_layout"), (c_int64 * 4, "reserved"))
 
 
 class OptimizerConfig(Struct):
     c_name = "gpur_optimizer_config"
-    _fields_ = [
-        *_members(c_int32, "kind centered"),
-        ("learning_rate", Schedule),
-        *_members(c_float, "beta1 beta2 decay momentum epsilon clip_norm clip_value"),
-        ("reserved", c_int64 * 4),
-    ]
+    _fields_ = _members((c_int32, "kind centered"), (Schedule, "learning_rate"),
+                        (c_float, "beta1 beta2 decay momentum epsilon clip_norm clip_value"), (c_int64 * 4, "reserved"))
 
 
 class LearnerConfig(Sized):
     c_name = "gpur_learner_config"
-    _fields_ = [
-        ("size", c_uint64),
-        ("network", NetworkConfig),
-        ("optimizer", OptimizerConfig),
-        *_members(c_int32, "double_dqn loss"),
-        ("huber_delta", c_float),
-        ("index_source", c_int32),
-        *_members(c_int64, "batch_size target_period"),
-        *_members(c_int32, "target_copy_first act max_act_batch math unroll step_kernel"),
-        ("exploration", Schedule),
-        ("seed", c_uint64),
-        *_members(c_int32, "host_batches deterministic"),
-        ("beta", Schedule),
-    ]
+    _fields_ = _members((c_uint64, "size"), (NetworkConfig, "network"), (OptimizerConfig, "optimizer"),
+                        (c_int32, "double_dqn loss"), (c_float, "huber_delta"), (c_int32, "index_source"),
+                        (c_int64, "batch_size target_period"),
+                        (c_int32, "target_copy_first act max_act_batch math unroll step_kernel"),
+                        (Schedule, "exploration"), (c_uint64, "seed"), (c_int32, "host_batches deterministic"),
+                        (Schedule, "beta"))
 
 
 class LearnerStats(Sized):
     c_name = "gpur_learner_stats"
-    _fields_ = [
-        ("size", c_uint64),
-        *_members(c_int64, "steps steps_enqueued skipped target_copies"),
-        *_members(c_float, "loss mean_loss mean_q gradient_norm learning_rate reserved"),
-        ("steps_per_second", c_double),
-        *_members(c_int64, "device_bytes actions invalid_actions pinned_bytes"),
-    ]
+    _fields_ = _members((c_uint64, "size"), (c_int64, "steps steps_enqueued skipped target_copies"),
+                        (c_float, "loss mean_loss mean_q gradient_norm learning_rate reserved"),
+                        (c_double, "steps_per_second"), (c_int64, "device_bytes actions invalid_actions pinned_bytes"))
 
 
 class WeightInfo(Sized):
     c_name = "gpur_weight_info"
-    _fields_ = [
-        ("size", c_uint64),
-        ("name", c_char * 64),
-        ("dims", c_int32),
-        ("shape", c_int32 * 4),
-        ("reserved", c_int32),
-        ("count", c_int64),
-    ]
+    _fields_ = _members((c_uint64, "size"), (c_char * 64, "name"), (c_int32, "dims"), (c_int32 * 4, "shape"),
+                        (c_int32, "reserved"), (c_int64, "count"))
 
 
 class CheckpointOptions(Sized):
     c_name = "gpur_checkpoint_options"
-    _fields_ = [("size", c_uint64), *_members(c_void_p, "progress progress_user")]
+    _fields_ = _members((c_uint64, "size"), (c_void_p, "progress progress_user"))
 
 
 class CheckpointInfo(Sized):
     c_name = "gpur_checkpoint_info"
-    _fields_ = [
-        ("size", c_uint64),
-        ("kind", c_char * 16),
-        ("version", c_char * 16),
-        *_members(c_int64, "bytes tensors rows capacity first_id writers steps weights"),
-    ]
+    _fields_ = _members((c_uint64, "size"), (c_char * 16, "kind version"),
+                        (c_int64, "bytes tensors rows capacity first_id writers steps weights"))
 
 
 STRUCTS: list[type[Struct]] = [
@@ -270,92 +201,50 @@ STRUCTS: list[type[Struct]] = [
 PROGRESS_FN = ctypes.CFUNCTYPE(c_int32, c_void_p, c_int64, c_int64)
 LOG_FN = ctypes.CFUNCTYPE(None, c_void_p, c_char_p)
 
-# Handles and all other pointers are c_void_p: an int, or None for NULL.
+# Result, arguments, and the functions that have these. Handles and all other pointers are c_void_p: an int, or None for
+# NULL. A status is an int32, as are some other results.
 _P, _I32, _I64, _U64, _F32, _TEXT = c_void_p, c_int32, c_int64, c_uint64, c_float, c_char_p
 _STATUS = c_int32
-FUNCTIONS = {
-    "gpur_status_name": (_TEXT, [_STATUS]),
-    "gpur_last_error": (_TEXT, []),
-    "gpur_version": (_TEXT, []),
-    "gpur_build_info": (_TEXT, []),
-    "gpur_struct_size": (_I64, [_TEXT]),
-    "gpur_device_config_init": (_STATUS, [_P, _U64]),
-    "gpur_device_open": (_STATUS, [_TEXT, _P, _P]),
-    "gpur_device_close": (None, [_P]),
-    "gpur_device_get_info": (_STATUS, [_P, _P]),
-    "gpur_device_alloc": (_STATUS, [_P, _I64, _P]),
-    "gpur_device_free": (None, [_P, _P]),
-    "gpur_device_copy": (_STATUS, [_P, _P, _P, _I64]),
-    "gpur_device_sync": (_STATUS, [_P]),
-    "gpur_device_wait_stream": (_STATUS, [_P, _P]),
-    "gpur_replay_config_init": (_STATUS, [_P, _U64]),
-    "gpur_replay_config_preset": (_STATUS, [_P, _TEXT]),
-    "gpur_replay_plan_bytes": (_STATUS, [_P, _P]),
-    "gpur_replay_create": (_STATUS, [_P, _P, _P]),
-    "gpur_replay_destroy": (None, [_P]),
-    "gpur_replay_get_field": (_STATUS, [_P, _I32, _P]),
-    "gpur_replay_size": (_I64, [_P]),
-    "gpur_replay_can_sample": (_I32, [_P]),
-    "gpur_replay_sample": (_STATUS, [_P, _I64, _P, _P]),
-    "gpur_replay_gather": (_STATUS, [_P, _I64, _P, _P, _P]),
-    "gpur_replay_sample_into": (_STATUS, [_P, _P, _P]),
-    "gpur_replay_get_stats": (_STATUS, [_P, _P]),
-    "gpur_replay_update_priorities": (_STATUS, [_P, _I64, _P, _P, _P]),
-    "gpur_replay_get_priorities": (_STATUS, [_P, _I64, _P, _P]),
-    "gpur_replay_set_alpha": (_STATUS, [_P, _F32]),
-    "gpur_replay_set_beta": (_STATUS, [_P, _F32]),
-    "gpur_replay_get_priority_stats": (_STATUS, [_P, _P]),
-    "gpur_replay_check_priorities": (_STATUS, [_P, _P]),
-    "gpur_batch_count": (_I64, [_P]),
-    "gpur_batch_get_array": (_STATUS, [_P, _TEXT, _P, _P]),
-    "gpur_batch_get_view": (_STATUS, [_P, _P]),
-    "gpur_batch_sync": (_STATUS, [_P]),
-    "gpur_batch_wait": (_STATUS, [_P, _P]),
-    "gpur_batch_read": (_STATUS, [_P, _TEXT, _P, _I64]),
-    "gpur_batch_to_dlpack": (_STATUS, [_P, _TEXT, _I32, _P]),
-    "gpur_batch_retain": (None, [_P]),
-    "gpur_batch_release": (None, [_P]),
-    "gpur_writer_config_init": (_STATUS, [_P, _U64]),
-    "gpur_writer_open": (_STATUS, [_P, _P, _P]),
-    "gpur_writer_create": (_STATUS, [_P, _I32, _P]),
-    "gpur_writer_destroy": (None, [_P]),
-    "gpur_writer_reset": (_STATUS, [_P, _I32, _P]),
-    "gpur_writer_get_episode": (_STATUS, [_P, _I32, _P, _P]),
-    "gpur_writer_set_ended": (_STATUS, [_P, _P]),
-    "gpur_writer_step_ex": (_STATUS, [_P, _P]),
-    "gpur_writer_step": (_STATUS, [_P, _P, _P, _P, _P, _P]),
-    "gpur_writer_append": (_STATUS, [_P, _I64, _P, _P]),
-    "gpur_writer_append_fields": (_STATUS, [_P, _I64, _P, _P, _P]),
-    "gpur_writer_try_append_fields": (_STATUS, [_P, _I64, _P]),
-    "gpur_writer_flush": (_STATUS, [_P]),
-    "gpur_schedule_at": (_F32, [_P, _I64]),
-    "gpur_learner_config_init": (_STATUS, [_P, _U64]),
-    "gpur_learner_config_preset": (_STATUS, [_P, _TEXT]),
-    "gpur_learner_create": (_STATUS, [_P, _P, _P]),
-    "gpur_learner_destroy": (None, [_P]),
-    "gpur_learner_train": (_STATUS, [_P, _I64]),
-    "gpur_learner_train_ids": (_STATUS, [_P, _P]),
-    "gpur_learner_acquire_host_batch": (_STATUS, [_P, _P]),
-    "gpur_learner_train_host_batch": (_STATUS, [_P, _P]),
-    "gpur_learner_release_host_batch": (_STATUS, [_P, _P]),
-    "gpur_learner_sync": (_STATUS, [_P]),
-    "gpur_learner_act": (_STATUS, [_P, _I64, _P, _F32, _P, _P]),
-    "gpur_learner_q_values": (_STATUS, [_P, _I64, _P, _P, _P]),
-    "gpur_learner_epsilon": (_F32, [_P, _I64]),
-    "gpur_learner_get_stats": (_STATUS, [_P, _P]),
-    "gpur_learner_weight_count": (_I32, [_P]),
-    "gpur_learner_get_weight_info": (_STATUS, [_P, _I32, _P]),
-    "gpur_learner_read_weights": (_STATUS, [_P, _I32, _TEXT, _P, _I64]),
-    "gpur_checkpoint_options_init": (_STATUS, [_P, _U64]),
-    "gpur_checkpoint_get_info": (_STATUS, [_TEXT, _P]),
-    "gpur_replay_save": (_STATUS, [_P, _TEXT, _P]),
-    "gpur_replay_load": (_STATUS, [_P, _TEXT, _P]),
-    "gpur_learner_save": (_STATUS, [_P, _TEXT, _P]),
-    "gpur_learner_load": (_STATUS, [_P, _TEXT, _P]),
-    "gpur_learner_save_weights": (_STATUS, [_P, _TEXT, _P]),
-    "gpur_learner_load_weights": (_STATUS, [_P, _TEXT, _P]),
-    "gpur_learner_write_weights": (_STATUS, [_P, _I32, _TEXT, _P, _I64]),
-}
+FUNCTIONS = {name: (result, arguments) for result, arguments, names in (
+    (_TEXT, [_I32], "gpur_status_name"),
+    (_TEXT, [], "gpur_last_error gpur_version gpur_build_info"),
+    (_I64, [_TEXT], "gpur_struct_size"),
+    (_STATUS, [_P, _U64], "gpur_device_config_init gpur_replay_config_init gpur_writer_config_init "
+        "gpur_learner_config_init gpur_checkpoint_options_init"),
+    (_STATUS, [_TEXT, _P, _P], "gpur_device_open"),
+    (None, [_P], "gpur_device_close gpur_replay_destroy gpur_batch_retain gpur_batch_release gpur_writer_destroy "
+        "gpur_learner_destroy"),
+    (_STATUS, [_P, _P], "gpur_device_get_info gpur_device_wait_stream gpur_replay_plan_bytes gpur_replay_get_stats "
+        "gpur_replay_get_priority_stats gpur_replay_check_priorities gpur_batch_get_view gpur_batch_wait "
+        "gpur_writer_set_ended gpur_writer_step_ex gpur_learner_train_ids gpur_learner_acquire_host_batch "
+        "gpur_learner_train_host_batch gpur_learner_release_host_batch gpur_learner_get_stats"),
+    (_STATUS, [_P, _I64, _P], "gpur_device_alloc gpur_writer_try_append_fields"),
+    (None, [_P, _P], "gpur_device_free"),
+    (_STATUS, [_P, _P, _P, _I64], "gpur_device_copy"),
+    (_STATUS, [_P], "gpur_device_sync gpur_replay_can_sample gpur_batch_sync gpur_writer_flush gpur_learner_sync "
+        "gpur_learner_weight_count"),
+    (_STATUS, [_P, _TEXT], "gpur_replay_config_preset gpur_learner_config_preset"),
+    (_STATUS, [_P, _P, _P], "gpur_replay_create gpur_replay_sample_into gpur_writer_open gpur_learner_create"),
+    (_STATUS, [_P, _I32, _P], "gpur_replay_get_field gpur_writer_create gpur_writer_reset "
+        "gpur_learner_get_weight_info"),
+    (_I64, [_P], "gpur_replay_size gpur_batch_count"),
+    (_STATUS, [_P, _I64, _P, _P], "gpur_replay_sample gpur_replay_get_priorities gpur_writer_append"),
+    (_STATUS, [_P, _I64, _P, _P, _P], "gpur_replay_gather gpur_replay_update_priorities gpur_writer_append_fields "
+        "gpur_learner_q_values"),
+    (_STATUS, [_P, _F32], "gpur_replay_set_alpha gpur_replay_set_beta"),
+    (_STATUS, [_P, _TEXT, _P, _P], "gpur_batch_get_array"),
+    (_STATUS, [_P, _TEXT, _P, _I64], "gpur_batch_read"),
+    (_STATUS, [_P, _TEXT, _I32, _P], "gpur_batch_to_dlpack"),
+    (_STATUS, [_P, _I32, _P, _P], "gpur_writer_get_episode"),
+    (_STATUS, [_P, _P, _P, _P, _P, _P], "gpur_writer_step"),
+    (_F32, [_P, _I64], "gpur_schedule_at gpur_learner_epsilon"),
+    (_STATUS, [_P, _I64], "gpur_learner_train"),
+    (_STATUS, [_P, _I64, _P, _F32, _P, _P], "gpur_learner_act"),
+    (_STATUS, [_P, _I32, _TEXT, _P, _I64], "gpur_learner_read_weights gpur_learner_write_weights"),
+    (_STATUS, [_TEXT, _P], "gpur_checkpoint_get_info"),
+    (_STATUS, [_P, _TEXT, _P], "gpur_replay_save gpur_replay_load gpur_learner_save gpur_learner_load "
+        "gpur_learner_save_weights gpur_learner_load_weights"),
+) for name in names.split()}
 
 
 def load(path: Union[str, os.PathLike[str]]) -> ctypes.CDLL:

@@ -27,20 +27,19 @@ _BUFFER_CHOICES = {
     "stack_axis": {"first": _c_api.STACK_FIRST, "last": _c_api.STACK_LAST},
     "stack_pad": {"zero": _c_api.PAD_ZERO, "repeat": _c_api.PAD_REPEAT},
 }
-_HEADS = {"q": _c_api.HEAD_Q, "dueling": _c_api.HEAD_DUELING}
-_INITS = {"fan_in": _c_api.INIT_FAN_IN, "glorot": _c_api.INIT_GLOROT, "normal": _c_api.INIT_NORMAL}
-_LOSSES = {"huber": _c_api.LOSS_HUBER, "squared": _c_api.LOSS_SQUARED}
-_OPTIMIZERS = {
-    "adam": _c_api.ADAM,
-    "rmsprop_tf": _c_api.RMSPROP_TF,
-    "rmsprop_keras2": _c_api.RMSPROP_KERAS2,
-    "rmsprop_torch": _c_api.RMSPROP_TORCH,
-    "rmsprop_deepmind": _c_api.RMSPROP_DEEPMIND,
+_OPTIMIZERS = {"adam": _c_api.ADAM, "rmsprop_tf": _c_api.RMSPROP_TF, "rmsprop_keras2": _c_api.RMSPROP_KERAS2,
+               "rmsprop_torch": _c_api.RMSPROP_TORCH, "rmsprop_deepmind": _c_api.RMSPROP_DEEPMIND}
+_LEARNER_CHOICES = {
+    "head": {"q": _c_api.HEAD_Q, "dueling": _c_api.HEAD_DUELING},
+    "hidden_activation": ACTIVATIONS,
+    "init": {"fan_in": _c_api.INIT_FAN_IN, "glorot": _c_api.INIT_GLOROT, "normal": _c_api.INIT_NORMAL},
+    "input_layout": {"chw": _c_api.CHW, "hwc": _c_api.HWC},
+    "optimizer": _OPTIMIZERS,
+    "loss": {"huber": _c_api.LOSS_HUBER, "squared": _c_api.LOSS_SQUARED},
+    "act": {"latest": _c_api.ACT_LATEST, "previous": _c_api.ACT_PREVIOUS, "target": _c_api.ACT_TARGET},
+    "math": {"fp32": _c_api.MATH_FP32, "tf32": _c_api.MATH_TF32, "bf16": _c_api.MATH_BF16},
+    "step_kernel": {"auto": _c_api.STEP_AUTO, "libraries": _c_api.STEP_LIBRARIES, "fused": _c_api.STEP_FUSED},
 }
-_ACTS = {"latest": _c_api.ACT_LATEST, "previous": _c_api.ACT_PREVIOUS, "target": _c_api.ACT_TARGET}
-_MATHS = {"fp32": _c_api.MATH_FP32, "tf32": _c_api.MATH_TF32, "bf16": _c_api.MATH_BF16}
-_STEP_KERNELS = {"auto": _c_api.STEP_AUTO, "libraries": _c_api.STEP_LIBRARIES, "fused": _c_api.STEP_FUSED}
-_INPUT_LAYOUTS = {"chw": _c_api.CHW, "hwc": _c_api.HWC}
 
 _BY_PRIORITY = ("alpha", "beta", "weight_norm", "priority_offset")  # settings that only a prioritized buffer has
 _OF_FRAMES = ("frame_stack", "stack_axis", "stack_pad", "extra_frames")  # settings that only layout "frames" has
@@ -68,15 +67,16 @@ def schedule(name: str, value: Any) -> _c_api.Schedule:
     return made
 
 
-def _put_choice(choices: dict[str, int]) -> Any:
-    """A function that sets a struct's member to one of the choices."""
-    def set_member(struct: ctypes.Structure, name: str, value: Any) -> None:
-        setattr(struct, name, choice(name, value, choices))
-    return set_member
-
-
-def _put_schedule(struct: ctypes.Structure, name: str, value: Any) -> None:
-    setattr(struct, name, schedule(name, value))
+def _put_setting(struct: ctypes.Structure, name: str, value: Any, choices: dict[str, dict[str, int]]) -> None:
+    """Sets a struct's member by the setting's name: one of its choices, a schedule, or a number."""
+    if name in choices:
+        setattr(struct, "kind" if name == "optimizer" else name, choice(name, value, choices[name]))
+    elif isinstance(getattr(struct, name), _c_api.Schedule):
+        setattr(struct, name, schedule(name, value))
+    elif name in ("block_rows", "max_batch", "frame_stack"):
+        put_count(struct, name, value)
+    else:
+        put(struct, name, value)
 
 
 def _begin(config: Any, init: Any, set_preset: Any, preset: Any) -> None:
@@ -143,13 +143,8 @@ class Spec(NamedTuple):
     observations: int  # _c_api.OBSERVATIONS_*
 
 
-_BUFFER_MEMBERS = {
-    **{name: _put_choice(choices) for name, choices in _BUFFER_CHOICES.items()},
-    "beta": _put_schedule,
-    **dict.fromkeys(("block_rows", "max_batch", "frame_stack"), put_count),
-    **dict.fromkeys(("min_size", "gamma", "reward_clip", "seed", "alpha", "priority_offset", "n_step", "extra_frames"),
-                    put),
-}
+_BUFFER_MEMBERS = (*_BUFFER_CHOICES, "beta", "block_rows", "max_batch", "frame_stack", "min_size", "gamma",
+                   "reward_clip", "seed", "alpha", "priority_offset", "n_step", "extra_frames")
 BUFFER_SETTINGS = ("distinct", "prioritized", "observations", "num_envs", *_BUFFER_MEMBERS)
 
 
@@ -182,7 +177,7 @@ def _replay_config(preset: Any, capacity: Any, settings: Settings) -> _c_api.Rep
     _set_index_source(config, settings.get("distinct"), settings.get("prioritized"))
     for name, value in settings.items():
         if value is not None and name in _BUFFER_MEMBERS:
-            _BUFFER_MEMBERS[name](config, name, value)
+            _put_setting(config, name, value, _BUFFER_CHOICES)
     for name in _BY_PRIORITY:
         if settings.get(name) is not None and not config.prioritized:
             raise ValueError(f"{name} is {settings[name]!r} and the buffer is not prioritized; it needs "
@@ -333,50 +328,34 @@ def _trunk_of(network: _c_api.NetworkConfig) -> list[Any]:
 
 # Learners.
 
-# How each setting is written into a part of the struct: the network, the optimizer, or the struct itself.
-_NETWORK_MEMBERS = {
-    "trunk": lambda network, _, layers: _set_trunk(network, layers),
-    "head": _put_choice(_HEADS),
-    "hidden": put,
-    "hidden_activation": _put_choice(ACTIVATIONS),
-    "num_actions": put,
-    "init": _put_choice(_INITS),
-    "init_scale": put,
-    "input_scale": put,
-    "input_layout": _put_choice(_INPUT_LAYOUTS),
-}
-_OPTIMIZER_MEMBERS = {
-    "optimizer": lambda optimizer, name, kind: setattr(optimizer, "kind", choice(name, kind, _OPTIMIZERS)),
-    "learning_rate": _put_schedule,
-    **dict.fromkeys(("centered", "beta1", "beta2", "decay", "momentum", "epsilon", "clip_norm", "clip_value"), put),
-}
-_LEARNER_MEMBERS = {
-    "exploration": _put_schedule,
-    "beta": _put_schedule,
-    "loss": _put_choice(_LOSSES),
-    "act": _put_choice(_ACTS),
-    "math": _put_choice(_MATHS),
-    "step_kernel": _put_choice(_STEP_KERNELS),
-    **dict.fromkeys(("double_dqn", "huber_delta", "batch_size", "target_period", "target_copy_first", "max_act_batch",
-                     "unroll", "seed", "host_batches", "deterministic"), put),
-}
+# The settings in each part of the struct: the network, the optimizer, and the struct itself.
+_NETWORK_MEMBERS = ("trunk", "head", "hidden", "hidden_activation", "num_actions", "init", "init_scale", "input_scale",
+                    "input_layout")
+_OPTIMIZER_MEMBERS = ("optimizer", "learning_rate", "centered", "beta1", "beta2", "decay", "momentum", "epsilon",
+                      "clip_norm", "clip_value")
+_LEARNER_MEMBERS = ("exploration", "beta", "loss", "act", "math", "step_kernel", "double_dqn", "huber_delta",
+                    "batch_size", "target_period", "target_copy_first", "max_act_batch", "unroll", "seed",
+                    "host_batches", "deterministic")
 _DRAW_SETTINGS = ("distinct", "prioritized")
 LEARNER_SETTINGS = (*_NETWORK_MEMBERS, *_OPTIMIZER_MEMBERS, *_LEARNER_MEMBERS, *_DRAW_SETTINGS)
+
+
+def _parts_of(config: _c_api.LearnerConfig) -> tuple[tuple[ctypes.Structure, tuple[str, ...]], ...]:
+    return (config.network, _NETWORK_MEMBERS), (config.optimizer, _OPTIMIZER_MEMBERS), (config, _LEARNER_MEMBERS)
 
 
 def learner_config(preset: str | None, settings: Settings, index_source: int) -> _c_api.LearnerConfig:
     """The preset's settings, or the defaults, overridden by `settings`. index_source is the buffer's."""
     config = _c_api.LearnerConfig()
     _begin(config, lib.gpur_learner_config_init, lib.gpur_learner_config_preset, preset)
-    parts = ((config.network, _NETWORK_MEMBERS), (config.optimizer, _OPTIMIZER_MEMBERS), (config, _LEARNER_MEMBERS))
     for name, value in settings.items():
-        for part, members in parts:
-            if name in members:
-                members[name](part, name, value)
-                break
-        else:
-            if name not in _DRAW_SETTINGS:
-                raise TypeError(f"{name!r} is no setting; they are {', '.join(LEARNER_SETTINGS)}")
+        part = next((part for part, members in _parts_of(config) if name in members), None)
+        if name == "trunk":
+            _set_trunk(config.network, value)
+        elif part is not None:
+            _put_setting(part, name, value, _LEARNER_CHOICES)
+        elif name not in _DRAW_SETTINGS:
+            raise TypeError(f"{name!r} is no setting; they are {', '.join(LEARNER_SETTINGS)}")
     config.index_source = _learner_source(settings.get("distinct"), settings.get("prioritized"), index_source,
                                           config.index_source)
     return config
@@ -458,21 +437,15 @@ def settings_of_buffer(spec: Spec) -> Settings:
 
 
 def settings_of_learner(config: _c_api.LearnerConfig) -> Settings:
-    network, optimizer, source = config.network, config.optimizer, config.index_source
-    return {
-        "num_actions": network.num_actions, "trunk": _trunk_of(network), "head": _word(_HEADS, network.head),
-        "hidden": network.hidden, "hidden_activation": _word(ACTIVATIONS, network.hidden_activation),
-        "init": _word(_INITS, network.init), **_values_of(network, "init_scale input_scale"),
-        "input_layout": _word(_INPUT_LAYOUTS, network.input_layout), "optimizer": _word(_OPTIMIZERS, optimizer.kind),
-        **_values_of(optimizer, "learning_rate centered beta1 beta2 decay momentum epsilon clip_norm clip_value"),
-        "loss": _word(_LOSSES, config.loss),
-        **_values_of(config, "huber_delta double_dqn batch_size target_period target_copy_first exploration"),
-        "prioritized": _word(SOURCES, source) if source in SOURCES.values() else False,
-        "distinct": source == _c_api.UNIFORM_DISTINCT, **_values_of(config, "beta seed"),
-        "act": _word(_ACTS, config.act), "math": _word(_MATHS, config.math),
-        "step_kernel": _word(_STEP_KERNELS, config.step_kernel),
-        **_values_of(config, "max_act_batch unroll host_batches deterministic"),
-    }
+    source, found = config.index_source, Settings(trunk=_trunk_of(config.network))
+    for part, members in _parts_of(config):
+        for name in members:
+            if name in _LEARNER_CHOICES:
+                found[name] = _word(_LEARNER_CHOICES[name], getattr(part, "kind" if name == "optimizer" else name))
+            elif name != "trunk":
+                found[name] = _value_of(part, name)
+    return {**found, "prioritized": _word(SOURCES, source) if source in SOURCES.values() else False,
+            "distinct": source == _c_api.UNIFORM_DISTINCT}
 
 
 def settings_text(settings: Settings, names: str) -> str:

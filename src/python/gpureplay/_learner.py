@@ -15,19 +15,8 @@ from ._buffer import ReplayBuffer
 from ._config import index_source_of, learner_config, settings_of_learner, settings_text
 from ._dlpack import DeviceArray
 from ._handle import Handle, Progress, call_with_file, says_stop
-from ._inputs import (
-    address_of,
-    batch_shape_text,
-    check_device_array,
-    convert,
-    id_array,
-    integer,
-    producer_stream,
-    read_array,
-    real,
-    refuse_nan,
-    stream_of,
-)
+from ._inputs import (address_of, batch_shape_text, check_device_array, convert, id_array, integer, producer_stream,
+                      read_array, real, refuse_nan, stream_of)
 from ._library import Interrupted, InvalidArgument, check, lib
 from ._schema import Field, num_actions_of
 

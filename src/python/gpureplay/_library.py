@@ -60,14 +60,9 @@ class Closed(GpureplayError, ValueError):
 
 
 _EXCEPTIONS = {
-    _c_api.INVALID_ARGUMENT: InvalidArgument,
-    _c_api.OUT_OF_MEMORY: OutOfMemory,
-    _c_api.TOO_FEW: TooFew,
-    _c_api.WOULD_BLOCK: WouldBlock,
-    _c_api.UNAVAILABLE: Unavailable,
-    _c_api.FILE_ERROR: FileError,
-    _c_api.INTERRUPTED: Interrupted,
-    _c_api.EVICTED: Evicted,
+    _c_api.INVALID_ARGUMENT: InvalidArgument, _c_api.OUT_OF_MEMORY: OutOfMemory, _c_api.TOO_FEW: TooFew,
+    _c_api.WOULD_BLOCK: WouldBlock, _c_api.UNAVAILABLE: Unavailable, _c_api.FILE_ERROR: FileError,
+    _c_api.INTERRUPTED: Interrupted, _c_api.EVICTED: Evicted,
 }
 
 

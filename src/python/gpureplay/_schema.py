@@ -12,12 +12,8 @@ import numpy as np
 from . import _c_api
 
 DTYPES: dict[np.dtype, int] = {
-    np.dtype(np.float32): _c_api.FLOAT32,
-    np.dtype(np.float16): _c_api.FLOAT16,
-    np.dtype(np.uint8): _c_api.UINT8,
-    np.dtype(np.int32): _c_api.INT32,
-    np.dtype(np.int64): _c_api.INT64,
-    np.dtype(np.bool_): _c_api.BOOL,
+    np.dtype(np.float32): _c_api.FLOAT32, np.dtype(np.float16): _c_api.FLOAT16, np.dtype(np.uint8): _c_api.UINT8,
+    np.dtype(np.int32): _c_api.INT32, np.dtype(np.int64): _c_api.INT64, np.dtype(np.bool_): _c_api.BOOL,
 }
 NUMPY: dict[int, np.dtype] = {code: dtype for dtype, code in DTYPES.items()}
 _STORED_AS = {"float64": "float32", "int8": "int32", "int16": "int32", "uint16": "int32"}  # dtypes of spaces
@@ -85,14 +81,9 @@ def _of_space(name: str, space: Any) -> list[Field]:
 
 def from_spaces(observation: Any, action: Any) -> list[Field]:
     """obs, action, reward, next_obs, terminated, truncated."""
-    return [
-        *_of_space("obs", observation),
-        *_of_space("action", action),
-        Field("reward", (), np.dtype(np.float32)),
-        *_of_space("next_obs", observation),
-        Field("terminated", (), np.dtype(np.bool_)),
-        Field("truncated", (), np.dtype(np.bool_)),
-    ]
+    ends = [Field(name, (), np.dtype(np.bool_)) for name in ("terminated", "truncated")]
+    return [*_of_space("obs", observation), *_of_space("action", action), Field("reward", (), np.dtype(np.float32)),
+            *_of_space("next_obs", observation), *ends]
 
 
 def num_actions_of(action_space: Any, given: int | None) -> int | None:

@@ -311,8 +311,7 @@ class EnvStates:
         return state in self.state.tobytes()
 
     def ask(self, writer: Handle) -> None:
-        """Reads the states from the library. An open episode without a step whose observation is all zeros means
-        no
+        """Reads the states from the library. An open episode without a step whose observation is all zeros means no
         episode: `EpisodeTracker.restart` left it there."""
         info = _c_api.EpisodeInfo()
         for env in range(len(self.state)):

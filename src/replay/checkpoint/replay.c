@@ -16,99 +16,29 @@
 #include <string.h>
 
 /* Counters, all 0 or more. The members are named as in files. */
-typedef struct gpur_replay_counts {
+typedef struct replay_counts {
     int64_t first_id, rows, writers;
     int64_t draws, drawn, launches; /* draws: for random numbers; launches: decides which uploads wait for one */
     int64_t appended, published, evicted, blocks, bytes_fed, episodes_cut;
     int64_t frame_head;              /* GPUR_LAYOUT_FRAMES: frames stored */
     int64_t updates, stale, invalid; /* of priorities */
-} gpur_replay_counts;
+} replay_counts;
 
-typedef struct gpur_replay_state {
-    gpur_replay_counts counts;
+typedef struct replay_state {
+    replay_counts counts;
     float alpha, max_priority; /* alpha of the priorities; the largest priority so far */
     gpur_schedule beta;
     gpur_frame_group *groups; /* (group_count) GPUR_LAYOUT_FRAMES: which frames the rows link to */
     int64_t group_count;
-} gpur_replay_state;
+} replay_state;
 
-/* Reads the state of a paused replay (gpur_consumer_begin_exclusive), without the writers. Waits for `stream`. After a
- * failure, too, call gpur_replay_state_free. */
-gpur_status gpur_replay_state_read(gpur_replay *replay, gpur_stream *stream, gpur_replay_state *state);
-void gpur_replay_state_free(const gpur_replay *replay, gpur_replay_state *state);
-
-/* Lists the scalars of a file, to be written or read; returns their number, at most GPUR_MAX_SCALARS. */
-int32_t gpur_replay_state_scalars(gpur_replay_state *state, gpur_scalar *scalars);
-
-/* Valid checksums do not make a file trustworthy: refuses counters that no replay can have. */
-gpur_status gpur_replay_state_check(const gpur_replay_state *state);
-
-/* Allocates the groups of a state whose counters are known. */
-gpur_status gpur_replay_state_alloc_groups(const gpur_replay *replay, gpur_replay_state *state);
-
-/* Adds the sections: rows and priorities in the order of the rows' ids, frames in the order of their slots. */
-gpur_status gpur_replay_state_add_sections(gpur_replay *replay, gpur_replay_state *state, gpur_sections *sections);
-
-/* After the sections are filled: refuses groups that no replay can have. */
-gpur_status gpur_replay_state_check_groups(const gpur_replay *replay, const gpur_replay_state *state);
-
-/* Makes the replay continue from a checked state. Requires the ingest lock. */
-gpur_status gpur_replay_state_set(gpur_replay *replay, const gpur_replay_state *state);
-
-/* Empties the replay after some of its memory was overwritten; the next ids stay as they were. Requires the ingest
- * lock. */
-gpur_status gpur_replay_state_empty(gpur_replay *replay);
-
-static void read_priority_state(const gpur_priorities *priorities, gpur_replay_state *state)
-{
-    if (!priorities->device)
-        return;
-    const gpur_priority_state *const now = priorities->host_state;
-    state->alpha = now->alpha;
-    memcpy(&state->max_priority, &now->max_priority, sizeof state->max_priority);
-    state->counts.updates = now->updates;
-    state->counts.stale = now->stale;
-    state->counts.invalid = now->invalid;
-}
-
-static gpur_replay_counts counts_of(const gpur_replay *replay)
-{
-    const gpur_window_state *const window = &replay->window;
-    const gpur_replay_counts counts = {
-        .first_id = window->host.first_id,
-        .rows = window->host.count,
-        .draws = replay->consumer.draws,
-        .drawn = atomic_load(&replay->sampled),
-        .launches = window->launches,
-        .appended = replay->ingest.appended,
-        .published = window->published,
-        .evicted = window->evicted,
-        .blocks = replay->ring.uploads,
-        .bytes_fed = replay->ring.bytes,
-        .episodes_cut = replay->ingest.episodes_cut,
-        .frame_head = window->frame_head,
-    };
-    return counts;
-}
-
-gpur_status gpur_replay_state_read(gpur_replay *replay, gpur_stream *stream, gpur_replay_state *state)
-{
-    GPUR_TRY(gpur_priorities_read_state(&replay->priorities, stream));
-    state->counts = counts_of(replay);
-    state->beta = replay->config.beta;
-    read_priority_state(&replay->priorities, state);
-    GPUR_TRY(gpur_replay_state_alloc_groups(replay, state));
-    if (state->groups)
-        gpur_frame_index_get(&replay->frame_index, state->counts.first_id, state->groups);
-    return GPUR_OK;
-}
-
-static size_t bytes_of_groups(const gpur_replay_state *state)
+static size_t bytes_of_groups(const replay_state *state)
 {
     return (size_t)(state->group_count + 1) * sizeof *state->groups; /* + 1: an empty list is not NULL */
 }
 
-gpur_status gpur_replay_state_alloc_groups(const gpur_replay *replay, gpur_replay_state *state)
+/* Allocates the groups of a state whose counters are known. */
+static gpur_status alloc_groups(const gpur_replay *replay, replay_state *state)
 {
     const gpur_frame_index *const frame_index = &replay->frame_index;
     if (!frame_index->groups)
@@ -121,50 +51,115 @@ gpur_status gpur_replay_state_alloc_groups(const gpur_replay *replay, gpur_repla
                                      bytes_of_groups(state));
 }
 
-void gpur_replay_state_free(const gpur_replay *replay, gpur_replay_state *state)
+/* A counter: its name in files, and where the replay has it. */
+typedef struct counter {
+    const char *name;
+    int64_t *in_replay; /* NULL: it is read and set in another way */
+} counter;
+
+enum { COUNTERS = sizeof(replay_counts) / sizeof(int64_t) };
+
+/* In the order of the members of replay_counts. `replay` NULL: names only. */
+static void list_counters(gpur_replay *replay, counter list[COUNTERS])
+{
+#define IN(member) (replay ? &replay->member : NULL)
+    const counter all[] = {
+        {"first_id", NULL},
+        {"rows", NULL},
+        {"writers", NULL},
+        {"draws", IN(consumer.draws)},
+        {"drawn", NULL},
+        {"launches", IN(window.launches)},
+        {"appended", IN(ingest.appended)},
+        {"published", IN(window.published)},
+        {"evicted", IN(window.evicted)},
+        {"blocks", IN(ring.uploads)},
+        {"bytes_fed", IN(ring.bytes)},
+        {"episodes_cut", IN(ingest.episodes_cut)},
+        {"frame_head", IN(window.frame_head)},
+        {"updates", NULL},
+        {"stale", NULL},
+        {"invalid", NULL},
+    };
+#undef IN
+    _Static_assert(sizeof all / sizeof *all == COUNTERS, "one entry for each member");
+    memcpy(list, all, sizeof all);
+}
+
+static void read_counts(gpur_replay *replay, replay_counts *counts)
+{
+    counter list[COUNTERS];
+    list_counters(replay, list);
+    for (int i = 0; i < COUNTERS; i++)
+        if (list[i].in_replay)
+            (&counts->first_id)[i] = *list[i].in_replay;
+    counts->first_id = replay->window.host.first_id;
+    counts->rows = replay->window.host.count;
+    counts->drawn = atomic_load(&replay->sampled);
+}
+
+static void set_counts(gpur_replay *replay, const replay_counts *counts)
+{
+    counter list[COUNTERS];
+    list_counters(replay, list);
+    for (int i = 0; i < COUNTERS; i++)
+        if (list[i].in_replay)
+            *list[i].in_replay = (&counts->first_id)[i];
+    atomic_store(&replay->sampled, counts->drawn);
+    replay->ingest.next_id = counts->first_id + counts->rows;
+}
+
+static void read_priority_state(const gpur_priorities *priorities, replay_state *state)
+{
+    if (!priorities->device)
+        return;
+    const gpur_priority_state *const now = priorities->host_state;
+    state->alpha = now->alpha;
+    memcpy(&state->max_priority, &now->max_priority, sizeof state->max_priority);
+    state->counts.updates = now->updates;
+    state->counts.stale = now->stale;
+    state->counts.invalid = now->invalid;
+}
+
+/* Reads the state of a paused replay (gpur_consumer_begin_exclusive), without the writers. Waits for `stream`. After a
+ * failure, too, call free_state. */
+static gpur_status read_state(gpur_replay *replay, gpur_stream *stream, replay_state *state)
+{
+    GPUR_TRY(gpur_priorities_read_state(&replay->priorities, stream));
+    read_counts(replay, &state->counts);
+    state->beta = replay->config.beta;
+    read_priority_state(&replay->priorities, state);
+    GPUR_TRY(alloc_groups(replay, state));
+    if (state->groups)
+        gpur_frame_index_get(&replay->frame_index, state->counts.first_id, state->groups);
+    return GPUR_OK;
+}
+
+static void free_state(const gpur_replay *replay, replay_state *state)
 {
     if (state->groups)
         gpur_host_free(replay->device, state->groups, bytes_of_groups(state));
     state->groups = NULL;
 }
 
-#define COUNT(name)                                                                                                    \
-    {                                                                                                                  \
-#name, GPUR_SCALAR_I64, &state->counts.name                                                                    \
-    }
-
-int32_t gpur_replay_state_scalars(gpur_replay_state *state, gpur_scalar *scalars)
+/* Lists the scalars of a file, to be written or read; returns their number, at most GPUR_MAX_SCALARS. */
+static int32_t list_scalars(replay_state *state, gpur_scalar *scalars)
 {
-    const gpur_scalar all[] = {
-        COUNT(first_id),
-        COUNT(rows),
-        COUNT(writers),
-        COUNT(draws),
-        COUNT(drawn),
-        COUNT(launches),
-        COUNT(appended),
-        COUNT(published),
-        COUNT(evicted),
-        COUNT(blocks),
-        COUNT(bytes_fed),
-        COUNT(episodes_cut),
-        COUNT(frame_head),
-        COUNT(updates),
-        COUNT(stale),
-        COUNT(invalid),
-        {"alpha", GPUR_SCALAR_F32, &state->alpha},
-        {"most", GPUR_SCALAR_F32, &state->max_priority},
-        {"beta_first", GPUR_SCALAR_F32, &state->beta.first},
-        {"beta_last", GPUR_SCALAR_F32, &state->beta.last},
-        {"beta_begin", GPUR_SCALAR_I64, &state->beta.begin},
-        {"beta_steps", GPUR_SCALAR_I64, &state->beta.steps},
+    counter counters[COUNTERS];
+    const gpur_scalar others[] = {
+        {"alpha", GPUR_SCALAR_F32, &state->alpha},           {"most", GPUR_SCALAR_F32, &state->max_priority},
+        {"beta_first", GPUR_SCALAR_F32, &state->beta.first}, {"beta_last", GPUR_SCALAR_F32, &state->beta.last},
+        {"beta_begin", GPUR_SCALAR_I64, &state->beta.begin}, {"beta_steps", GPUR_SCALAR_I64, &state->beta.steps},
     };
-    _Static_assert(sizeof all / sizeof *all <= GPUR_MAX_SCALARS, "room for them");
-    memcpy(scalars, all, sizeof all);
-    return sizeof all / sizeof *all;
+    _Static_assert(COUNTERS + sizeof others / sizeof *others <= GPUR_MAX_SCALARS, "room for them");
+    list_counters(NULL, counters);
+    for (int i = 0; i < COUNTERS; i++)
+        scalars[i] = (gpur_scalar){counters[i].name, GPUR_SCALAR_I64, &state->counts.first_id + i};
+    memcpy(scalars + COUNTERS, others, sizeof others);
+    return COUNTERS + sizeof others / sizeof *others;
 }
 
-static gpur_status check_reals(const gpur_replay_state *state)
+static gpur_status check_reals(const replay_state *state)
 {
     const float reals[] = {state->alpha, state->max_priority, state->beta.first, state->beta.last};
     for (size_t i = 0; i < sizeof reals / sizeof *reals; i++)
@@ -176,7 +171,8 @@ static gpur_status check_reals(const gpur_replay_state *state)
     return GPUR_OK;
 }
 
-gpur_status gpur_replay_state_check(const gpur_replay_state *state)
+/* Valid checksums do not make a file trustworthy: refuses counters that no replay can have. */
+static gpur_status check_state(const replay_state *state)
 {
     const int64_t *const numbers = &state->counts.first_id;
     for (size_t i = 0; i < sizeof state->counts / sizeof *numbers; i++)
@@ -186,7 +182,7 @@ gpur_status gpur_replay_state_check(const gpur_replay_state *state)
 }
 
 /* Adds a ring's items in the order of their ids: one contiguous piece, or two if the slots go around the ring's end. */
-static gpur_status add_ring(const gpur_replay *replay, const gpur_replay_state *state, gpur_sections *sections,
+static gpur_status add_ring(const gpur_replay *replay, const replay_state *state, gpur_sections *sections,
                             const char *name, void *ring_memory, int64_t item_bytes)
 {
     const int64_t capacity = replay->config.capacity, rows = state->counts.rows;
@@ -200,7 +196,7 @@ static gpur_status add_ring(const gpur_replay *replay, const gpur_replay_state *
     return GPUR_OK;
 }
 
-static gpur_status add_frames(gpur_replay *replay, const gpur_replay_state *state, gpur_sections *sections)
+static gpur_status add_frames(gpur_replay *replay, const replay_state *state, gpur_sections *sections)
 {
     const gpur_ring *const ring_memory = &replay->ring;
     const int64_t head = state->counts.frame_head,
@@ -211,7 +207,8 @@ static gpur_status add_frames(gpur_replay *replay, const gpur_replay_state *stat
     return gpur_sections_add(sections, "frame_groups", GPUR_I64, state->group_count, 2, groups);
 }
 
-gpur_status gpur_replay_state_add_sections(gpur_replay *replay, gpur_replay_state *state, gpur_sections *sections)
+/* Rows and priorities in the order of the rows' ids, frames in the order of their slots. */
+static gpur_status add_state(gpur_replay *replay, replay_state *state, gpur_sections *sections)
 {
     const gpur_priorities *const priorities = &replay->priorities;
     GPUR_TRY(add_ring(replay, state, sections, "rows", replay->ring.rows, replay->layout.rows.pitch));
@@ -220,24 +217,7 @@ gpur_status gpur_replay_state_add_sections(gpur_replay *replay, gpur_replay_stat
     return replay->ring.frames ? add_frames(replay, state, sections) : GPUR_OK;
 }
 
-static void set_counts(gpur_replay *replay, const gpur_replay_counts *counts)
-{
-    gpur_ingest *const ingest = &replay->ingest;
-    gpur_window_state *const window = &replay->window;
-    replay->consumer.draws = counts->draws;
-    atomic_store(&replay->sampled, counts->drawn);
-    window->launches = counts->launches;
-    ingest->appended = counts->appended;
-    window->published = counts->published;
-    window->evicted = counts->evicted;
-    replay->ring.uploads = counts->blocks;
-    replay->ring.bytes = counts->bytes_fed;
-    ingest->episodes_cut = counts->episodes_cut;
-    ingest->next_id = counts->first_id + counts->rows;
-    window->frame_head = counts->frame_head;
-}
-
-static void set_priority_state(const gpur_priorities *priorities, const gpur_replay_state *state)
+static void set_priority_state(const gpur_priorities *priorities, const replay_state *state)
 {
     if (!priorities->device)
         return;
@@ -250,18 +230,20 @@ static void set_priority_state(const gpur_priorities *priorities, const gpur_rep
     to->invalid = state->counts.invalid;
 }
 
-gpur_status gpur_replay_state_check_groups(const gpur_replay *replay, const gpur_replay_state *state)
+/* Refuses groups that no replay can have. */
+static gpur_status check_groups(const gpur_replay *replay, const replay_state *state)
 {
-    const gpur_replay_counts *const counts = &state->counts;
+    const replay_counts *const counts = &state->counts;
     if (state->groups && !gpur_frame_index_is_valid(&replay->frame_index, counts->first_id,
                                                     counts->first_id + counts->rows, counts->frame_head, state->groups))
         return gpur_fail(GPUR_FILE_ERROR, "the file's rows link to frames that it cannot have");
     return GPUR_OK;
 }
 
-gpur_status gpur_replay_state_set(gpur_replay *replay, const gpur_replay_state *state)
+/* Makes the replay continue from a checked state. Requires the window lock. */
+static gpur_status set_state(gpur_replay *replay, const replay_state *state)
 {
-    const gpur_replay_counts *const counts = &state->counts;
+    const replay_counts *const counts = &state->counts;
     const int64_t first = counts->first_id, next = first + counts->rows;
     if (state->groups)
         gpur_frame_index_set(&replay->frame_index, first, next, counts->frame_head, state->groups);
@@ -272,7 +254,9 @@ gpur_status gpur_replay_state_set(gpur_replay *replay, const gpur_replay_state *
     return gpur_priorities_restore(&replay->priorities, replay->consumer.stream, &replay->window.host);
 }
 
-gpur_status gpur_replay_state_empty(gpur_replay *replay)
+/* Empties the replay after some of its memory was overwritten; the next ids stay as they were. Requires the window
+ * lock. */
+static gpur_status empty(gpur_replay *replay)
 {
     GPUR_TRY(gpur_window_set(replay, replay->ingest.next_id, 0));
     return gpur_priorities_restore(&replay->priorities, replay->consumer.stream, &replay->window.host);
@@ -329,28 +313,28 @@ static gpur_status add_settings(const gpur_replay *replay, gpur_tensors *setting
     return gpur_settings_add_real(settings, "reward_clip", (double)config->reward_clip);
 }
 
-static gpur_status save_state(gpur_replay *replay, gpur_stream *stream, gpur_replay_state *state, gpur_tensors *tensors,
+static gpur_status save_state(gpur_replay *replay, gpur_stream *stream, replay_state *state, gpur_tensors *tensors,
                               gpur_sections *sections)
 {
     gpur_scalar scalars[GPUR_MAX_SCALARS];
-    GPUR_TRY(gpur_replay_state_read(replay, stream, state));
+    GPUR_TRY(read_state(replay, stream, state));
     GPUR_TRY(gpur_checkpoint_add_kind(tensors, "replay"));
     GPUR_TRY(add_settings(replay, tensors));
     if (replay->layout.frame_layout.stack == 0)
         GPUR_TRY(add_capacity(replay, tensors));
-    GPUR_TRY(gpur_replay_state_add_sections(replay, state, sections));
+    GPUR_TRY(add_state(replay, state, sections));
     GPUR_TRY(gpur_writers_add_sections(replay, tensors, sections, &state->counts.writers));
-    return gpur_scalars_write(tensors, scalars, gpur_replay_state_scalars(state, scalars));
+    return gpur_scalars_write(tensors, scalars, list_scalars(state, scalars));
 }
 
 static gpur_status save(gpur_replay *replay, gpur_stream *stream, gpur_tensors *tensors, gpur_sections *sections,
                         const char *path, const gpur_checkpoint_options *options)
 {
-    gpur_replay_state state = {0};
+    replay_state state = {0};
     gpur_status status = save_state(replay, stream, &state, tensors, sections);
     if (status == GPUR_OK)
         status = gpur_checkpoint_write(replay->device, stream, sections, tensors, path, options);
-    gpur_replay_state_free(replay, &state);
+    free_state(replay, &state);
     return status;
 }
 
@@ -374,7 +358,7 @@ typedef struct loading {
     gpur_tensors settings;
     gpur_sections sections;
     gpur_writer_state *states;
-    gpur_replay_state state;
+    replay_state state;
 } loading;
 
 /* With GPUR_LAYOUT_ROWS the capacity need not be the file's, because a row's slot follows from its id. */
@@ -396,20 +380,20 @@ static gpur_status check_room(const loading *load, const gpur_replay *replay)
 static gpur_status check_header(loading *load, gpur_replay *replay, const gpur_checkpoint_options *options)
 {
     gpur_scalar scalars[GPUR_MAX_SCALARS];
-    const int32_t count = gpur_replay_state_scalars(&load->state, scalars);
+    const int32_t count = list_scalars(&load->state, scalars);
     GPUR_TRY(add_settings(replay, &load->settings));
     GPUR_TRY(gpur_checkpoint_compare(&load->file, "replay", &load->settings, scalars, count));
-    GPUR_TRY(gpur_replay_state_check(&load->state));
+    GPUR_TRY(check_state(&load->state));
     GPUR_TRY(gpur_checkpoint_expect_reals(&load->file, "priorities"));
     GPUR_TRY(check_room(load, replay));
-    GPUR_TRY(gpur_replay_state_alloc_groups(replay, &load->state));
+    GPUR_TRY(alloc_groups(replay, &load->state));
     return gpur_replay_size(replay) > 0 ? gpur_checkpoint_verify(&load->file, replay->device, options) : GPUR_OK;
 }
 
 /* Lists the sections, and compares them with the file's before any data are read. */
 static gpur_status list_sections(loading *load, gpur_replay *replay)
 {
-    GPUR_TRY(gpur_replay_state_add_sections(replay, &load->state, &load->sections));
+    GPUR_TRY(add_state(replay, &load->state, &load->sections));
     GPUR_TRY(gpur_writer_states_add_sections(replay, &load->file.tensors, load->state.counts.writers, &load->sections,
                                              &load->states));
     return gpur_checkpoint_match(&load->file, &load->sections, "this replay", 1);
@@ -419,8 +403,8 @@ static gpur_status list_sections(loading *load, gpur_replay *replay)
  * because it also runs after the replay has been changed. */
 static gpur_status check_contents(const loading *load, const gpur_replay *replay)
 {
-    const gpur_replay_counts *const counts = &load->state.counts;
-    gpur_status status = gpur_replay_state_check_groups(replay, &load->state);
+    const replay_counts *const counts = &load->state.counts;
+    gpur_status status = check_groups(replay, &load->state);
     if (status == GPUR_OK)
         status = gpur_writer_states_check(replay, load->states, counts->first_id + counts->rows, counts->frame_head);
     return gpur_checkpoint_add_path_to_error(&load->file, status);
@@ -440,7 +424,7 @@ static gpur_status check_before_fill(loading *load, gpur_replay *replay, const g
 
 static gpur_status set_all(loading *load, gpur_replay *replay)
 {
-    GPUR_TRY(gpur_replay_state_set(replay, &load->state));
+    GPUR_TRY(set_state(replay, &load->state));
     gpur_writer_states_restore(replay, load->states);
     load->states = NULL;
     return GPUR_OK;
@@ -456,7 +440,7 @@ static gpur_status finish_load(loading *load, gpur_replay *replay, gpur_status f
     if (filled != GPUR_OK && touched) {
         if (load->file.verified) /* the replay may have had frames, now overwritten */
             gpur_writers_invalidate_frames(replay);
-        gpur_replay_state_empty(replay);
+        empty(replay);
     }
     gpur_window_unlock(replay);
     return filled;
@@ -491,7 +475,7 @@ gpur_status gpur_replay_load(gpur_replay *replay, const char *path, const gpur_c
     GPUR_TRY(gpur_checkpoint_open(&load.file, path));
     const gpur_status status = load_opened(&load, replay, &options);
     gpur_writer_states_free(replay, load.states);
-    gpur_replay_state_free(replay, &load.state);
+    free_state(replay, &load.state);
     gpur_sections_free(&load.sections);
     gpur_tensors_free(&load.settings);
     gpur_checkpoint_close(&load.file);

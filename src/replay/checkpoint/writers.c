@@ -14,7 +14,7 @@
 
 /* An environment of a state to be checked, and the replay's next ids. */
 typedef struct env_check {
-    const gpur_frame_layout *linking;
+    const gpur_frame_layout *layout;
     int32_t n_step;
     int64_t room;             /* entries of the frame history; 0: GPUR_LAYOUT_ROWS */
     int64_t next, frame_head; /* ids of the next row and frame */
@@ -37,7 +37,7 @@ static int is_valid_entry(const env_check *s, int64_t frame)
     memcpy(&entry, s->entries + (frame & (s->room - 1)) * (int64_t)sizeof entry, sizeof entry);
     if (entry.id < -1 || entry.id >= s->frame_head)
         return 0;
-    if (entry.id >= 0 && entry.link != entry.id % s->linking->frames + 1)
+    if (entry.id >= 0 && entry.link != entry.id % s->layout->frames + 1)
         return 0;
     return entry.alias_of == GPUR_FRAME_NONE || (entry.alias_of >= frame && entry.alias_of <= s->last_frame);
 }
@@ -47,44 +47,12 @@ static int are_valid_frames(const env_check *s)
 {
     if (s->room == 0 || s->episode.state == GPUR_EPISODE_NONE)
         return 1;
-    if (s->last_frame != s->episode.steps + s->linking->stack - 1)
+    if (s->last_frame != s->episode.steps + s->layout->stack - 1)
         return 0;
     for (int64_t frame = s->last_frame; frame >= 0 && frame > s->last_frame - s->room; frame--)
         if (!is_valid_entry(s, frame))
             return 0;
     return 1;
-}
-
-static int is_valid(const gpur_replay *replay, const gpur_writer_state *state, env_check *s)
-{
-    const unsigned char *const episodes = gpur_writer_state_array(replay, state, "episodes");
-    const unsigned char *const last_frames = gpur_writer_state_array(replay, state, "newest");
-    const unsigned char *const entries = gpur_writer_state_array(replay, state, "places");
-    for (int64_t env = 0; env < state->num_envs; env++) {
-        memcpy(&s->episode, episodes + env * (int64_t)sizeof s->episode, sizeof s->episode);
-        if (last_frames)
-            memcpy(&s->last_frame, last_frames + env * (int64_t)sizeof s->last_frame, sizeof s->last_frame);
-        s->entries = entries ? entries + env * s->room * (int64_t)sizeof(gpur_frame_entry) : NULL;
-        if (!is_valid_episode(s) || !are_valid_frames(s))
-            return 0;
-    }
-    return 1;
-}
-
-gpur_status gpur_writer_states_check(const gpur_replay *replay, const gpur_writer_state *states, int64_t next,
-                                     int64_t frame_head)
-{
-    gpur_frame_history frame_history = {0};
-    gpur_frame_history_plan(&frame_history, &replay->layout, 1, GPUR_OBSERVATIONS_STACKS, replay->config.n_step);
-    env_check s = {.linking = &replay->layout.frame_layout,
-                   .n_step = replay->config.n_step,
-                   .room = frame_history.room,
-                   .next = next,
-                   .frame_head = frame_head};
-    for (const gpur_writer_state *state = states; state; state = state->next)
-        if (!is_valid(replay, state, &s))
-            return gpur_fail(GPUR_FILE_ERROR, "the file has an episode that no writer comes to");
-    return GPUR_OK;
 }
 
 /* An array of a writer's state, (num_envs, bytes). All zeros must mean that no episode is open. */
@@ -122,8 +90,54 @@ static int32_t list_arrays(const gpur_replay *replay, const gpur_writer *writer,
     return count;
 }
 
-/* The text of a writer's autoreset and input. Autoreset decides what an ended episode waits for, and which observation
- * ends it; input decides where padding comes from. */
+/* An array of a state, by its name; NULL if writers of this replay have no such array. */
+static const unsigned char *find_array(const gpur_replay *replay, const gpur_writer_state *state, const char *name)
+{
+    array arrays[MAX_ARRAYS];
+    const int32_t count = list_arrays(replay, NULL, arrays);
+    const unsigned char *memory = state->memory;
+    for (int32_t i = 0; i < count; i++) {
+        if (strcmp(arrays[i].name, name) == 0)
+            return memory;
+        memory += state->num_envs * arrays[i].bytes;
+    }
+    return NULL;
+}
+
+static int is_valid(const gpur_replay *replay, const gpur_writer_state *state, env_check *s)
+{
+    const unsigned char *const episodes = find_array(replay, state, "episodes");
+    const unsigned char *const last_frames = find_array(replay, state, "newest");
+    const unsigned char *const entries = find_array(replay, state, "places");
+    for (int64_t env = 0; env < state->num_envs; env++) {
+        memcpy(&s->episode, episodes + env * (int64_t)sizeof s->episode, sizeof s->episode);
+        if (last_frames)
+            memcpy(&s->last_frame, last_frames + env * (int64_t)sizeof s->last_frame, sizeof s->last_frame);
+        s->entries = entries ? entries + env * s->room * (int64_t)sizeof(gpur_frame_entry) : NULL;
+        if (!is_valid_episode(s) || !are_valid_frames(s))
+            return 0;
+    }
+    return 1;
+}
+
+gpur_status gpur_writer_states_check(const gpur_replay *replay, const gpur_writer_state *states, int64_t next,
+                                     int64_t frame_head)
+{
+    gpur_frame_history frame_history = {0};
+    gpur_frame_history_plan(&frame_history, &replay->layout, 1, GPUR_OBSERVATIONS_STACKS, replay->config.n_step);
+    env_check s = {.layout = &replay->layout.frame_layout,
+                   .n_step = replay->config.n_step,
+                   .room = frame_history.room,
+                   .next = next,
+                   .frame_head = frame_head};
+    for (const gpur_writer_state *state = states; state; state = state->next)
+        if (!is_valid(replay, state, &s))
+            return gpur_fail(GPUR_FILE_ERROR, "the file has an episode that no writer comes to");
+    return GPUR_OK;
+}
+
+/* The text of a writer's autoreset and observations; files call the second one "input". Autoreset decides what an ended
+ * episode waits for, and which observation ends it; input decides where padding comes from. */
 static void mode_of(const gpur_writer_config *config, char *mode)
 {
     static const char *const autoresets[] = {"disabled", "next_step", "same_step"};
@@ -260,7 +274,7 @@ static gpur_status make_state(const gpur_replay *replay, int32_t num_envs, const
         bytes += num_envs * arrays[i].bytes;
     *state = gpur_host_alloc(replay->device, sizeof **state + (size_t)bytes);
     if (!*state)
-        return gpur_fail(GPUR_OUT_OF_MEMORY, "no memory for the %" PRId64 " bytes that a writer keeps", bytes);
+        return gpur_fail(GPUR_OUT_OF_MEMORY, "no memory for the %" PRId64 " bytes of a writer's state", bytes);
     **state = (gpur_writer_state){.num_envs = num_envs, .bytes = (size_t)bytes};
     snprintf((*state)->mode, sizeof(*state)->mode, "%s", mode);
     (*state)->memory = (unsigned char *)(*state + 1);
@@ -300,20 +314,6 @@ void gpur_writer_states_restore(gpur_replay *replay, gpur_writer_state *states)
         free_state(replay, state);
     }
     replay->pending_states = states;
-}
-
-const unsigned char *gpur_writer_state_array(const gpur_replay *replay, const gpur_writer_state *state,
-                                             const char *name)
-{
-    array arrays[MAX_ARRAYS];
-    const int32_t count = list_arrays(replay, NULL, arrays);
-    const unsigned char *memory = state->memory;
-    for (int32_t i = 0; i < count; i++) {
-        if (strcmp(arrays[i].name, name) == 0)
-            return memory;
-        memory += state->num_envs * arrays[i].bytes;
-    }
-    return NULL;
 }
 
 void gpur_writers_invalidate_frames(gpur_replay *replay)

@@ -4,8 +4,7 @@
  * loaded file that are still to be created. The functions run during a pause (gpur_consumer_begin_exclusive), or with
  * the window lock between gpur_ingest_begin_call and gpur_ingest_end_call.
  */
-#ifndef GPUR_REPLAY_CHECKPOINT_WRITERS_H
-#define GPUR_REPLAY_CHECKPOINT_WRITERS_H
+#pragma once
 
 #include "gpureplay/writer.h"
 #include "file/checkpoint_file.h"
@@ -15,13 +14,13 @@ enum { GPUR_WRITER_MODE = 64 };
 typedef struct gpur_writer_state {
     struct gpur_writer_state *next;
     int32_t num_envs;
-    char mode[GPUR_WRITER_MODE]; /* autoreset and input as text; only a writer with the same may take the state */
+    char mode[GPUR_WRITER_MODE]; /* autoreset and observations as text; a writer that takes the state has the same */
     size_t bytes;                /* size of the memory: one array after the other, each (num_envs, ...) */
     unsigned char *memory;       /* behind this struct, in the same allocation */
 } gpur_writer_state;
 
-/* Gives a new writer the state of a loaded file that has waited longest, if that is for as many environments, and for
- * the same autoreset and input. */
+/* Gives a new writer the oldest waiting state of a loaded file, if num_envs, autoreset and observations are the
+ * same. */
 void gpur_writer_take_pending_state(gpur_writer *writer);
 
 /* Adds a metadata entry for each writer and a section for each of its arrays. `writers` gets the number of writers,
@@ -38,10 +37,6 @@ gpur_status gpur_writer_states_add_sections(gpur_replay *replay, const gpur_tens
                                             gpur_sections *sections, gpur_writer_state **states);
 void gpur_writer_states_free(gpur_replay *replay, gpur_writer_state *states);
 
-/* An array of a state, by its name; NULL if writers of this replay have no such array. */
-const unsigned char *gpur_writer_state_array(const gpur_replay *replay, const gpur_writer_state *state,
-                                             const char *name);
-
 /* Refuses states that no writer can reach in a replay whose next row has id `next` and whose next frame has id
  * `frame_head`. */
 gpur_status gpur_writer_states_check(const gpur_replay *replay, const gpur_writer_state *states, int64_t next,
@@ -54,5 +49,3 @@ void gpur_writers_invalidate_frames(gpur_replay *replay);
 /* Gives the states to the existing writers in order; the rest wait for new writers. Clears writers that get none, and
  * drops states that waited before. Takes ownership of `states`. */
 void gpur_writer_states_restore(gpur_replay *replay, gpur_writer_state *states);
-
-#endif

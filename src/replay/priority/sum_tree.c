@@ -1,33 +1,20 @@
 /* SPDX-License-Identifier: MIT */
 #include "replay/priority/sum_tree.h"
 
-#include "base/red_zone.h"
+#include "base/arena.h"
+#include "base/numbers.h"
 
 #include <string.h>
 
-enum {
-    GRANULE = 256, /* bytes; every array is aligned to it */
-    RESULTS = 256, /* bytes for state, report and total on the host */
-};
+enum { RESULTS = 256 }; /* bytes for state, report and total on the host */
 _Static_assert(sizeof(gpur_priority_state) + sizeof(gpur_tree_report) + sizeof(uint64_t) <= RESULTS, "room");
 _Static_assert((int)GPUR_NORM_BATCH == (int)GPUR_WEIGHT_NORM_BATCH, "the kernels' norms are the public ones");
 _Static_assert((int)GPUR_NORM_MEMORY == (int)GPUR_WEIGHT_NORM_MEMORY, "the kernels' norms are the public ones");
 _Static_assert((int)GPUR_NORM_NONE == (int)GPUR_WEIGHT_NORM_NONE, "the kernels' norms are the public ones");
 
-/* Assigns the next array; with base NULL it only counts bytes. */
-static void *take(unsigned char *base, int64_t *used, int64_t bytes)
-{
-    unsigned char *const memory = base ? base + *used : NULL;
-    const int64_t taken = (bytes + GRANULE - 1) / GRANULE * GRANULE + GPUR_RED_ZONE;
-    if (memory)
-        gpur_red_zone_set(memory + bytes, taken - bytes);
-    *used += taken;
-    return memory;
-}
-
 static int64_t whole_nodes(int64_t count)
 {
-    return (count + GPUR_TREE_FAN - 1) / GPUR_TREE_FAN * GPUR_TREE_FAN;
+    return gpur_round_up(count, GPUR_TREE_FAN);
 }
 
 static int32_t levels_for(int64_t capacity)
@@ -39,34 +26,33 @@ static int32_t levels_for(int64_t capacity)
 }
 
 /* Every level is padded to whole nodes, so that kernels need not check where it ends; the padding stays empty. */
-static int64_t assign_tree(gpur_tree *tree, int64_t capacity, int with_min_leaves, unsigned char *base)
+static void assign_tree(gpur_tree *tree, int64_t capacity, int with_min_leaves, gpur_arena *arena)
 {
-    int64_t used = 0;
     memset(tree, 0, sizeof *tree);
     tree->capacity = capacity;
     tree->levels = levels_for(capacity);
-    tree->state = take(base, &used, sizeof *tree->state);
-    tree->leaf = take(base, &used, whole_nodes(capacity) * (int64_t)sizeof *tree->leaf);
-    tree->priority = take(base, &used, whole_nodes(capacity) * (int64_t)sizeof *tree->priority);
+    tree->state = gpur_arena_alloc(arena, sizeof *tree->state);
+    tree->leaf = gpur_arena_alloc(arena, whole_nodes(capacity) * (int64_t)sizeof *tree->leaf);
+    tree->priority = gpur_arena_alloc(arena, whole_nodes(capacity) * (int64_t)sizeof *tree->priority);
     for (int32_t l = 0; l < tree->levels; l++)
-        tree->sum[l] = take(base, &used, whole_nodes(gpur_tree_nodes(tree, l)) * (int64_t)sizeof *tree->sum[l]);
+        tree->sum[l] = gpur_arena_alloc(arena, whole_nodes(gpur_tree_nodes(tree, l)) * (int64_t)sizeof *tree->sum[l]);
     for (int32_t l = 0; l == 0 || l + 1 < tree->levels; l++)
         tree->segment[l] =
-            take(base, &used, GPUR_NODE_SEGMENTS * gpur_tree_nodes(tree, l) * (int64_t)sizeof *tree->segment[l]);
+            gpur_arena_alloc(arena, GPUR_NODE_SEGMENTS * gpur_tree_nodes(tree, l) * (int64_t)sizeof *tree->segment[l]);
     for (int32_t l = 0; with_min_leaves && l < tree->levels; l++)
         tree->min_leaf[l] =
-            take(base, &used, whole_nodes(gpur_tree_nodes(tree, l)) * (int64_t)sizeof *tree->min_leaf[l]);
-    return used;
+            gpur_arena_alloc(arena, whole_nodes(gpur_tree_nodes(tree, l)) * (int64_t)sizeof *tree->min_leaf[l]);
 }
 
 static int64_t assign_arrays(gpur_priorities *p, const gpur_replay_config *c, unsigned char *base)
 {
-    int64_t used = assign_tree(&p->tree, c->capacity, c->weight_norm == GPUR_WEIGHT_NORM_MEMORY, base);
-    p->ids = take(base, &used, c->max_batch * (int64_t)sizeof *p->ids);
-    p->values = take(base, &used, c->max_batch * (int64_t)sizeof *p->values);
-    p->leaf = take(base, &used, c->max_batch * (int64_t)sizeof *p->leaf);
-    p->report = take(base, &used, sizeof *p->report);
-    return used;
+    gpur_arena of_memory = {.base = base}, *const arena = &of_memory;
+    assign_tree(&p->tree, c->capacity, c->weight_norm == GPUR_WEIGHT_NORM_MEMORY, arena);
+    p->ids = gpur_arena_alloc(arena, c->max_batch * (int64_t)sizeof *p->ids);
+    p->values = gpur_arena_alloc(arena, c->max_batch * (int64_t)sizeof *p->values);
+    p->leaf = gpur_arena_alloc(arena, c->max_batch * (int64_t)sizeof *p->leaf);
+    p->report = gpur_arena_alloc(arena, sizeof *p->report);
+    return arena->used;
 }
 
 int64_t gpur_priorities_device_bytes(const gpur_replay_config *checked)
@@ -103,7 +89,7 @@ gpur_status gpur_priorities_build(gpur_priorities *p, gpur_device *device, const
     p->window = window;
     p->ring = ring;
     p->pitch = schema->pitch;
-    p->priority_offset = field >= 0 ? (int32_t)schema->fields[field].offset : -1;
+    p->field_offset = field >= 0 ? (int32_t)schema->fields[field].offset : -1;
     p->norm = checked->weight_norm;
     p->offset = checked->priority_offset;
     GPUR_TRY(gpur_memory_alloc(device, gpur_priorities_device_bytes(checked), "the priorities", (void **)&p->memory));
@@ -139,7 +125,7 @@ enum {
 /* One node per warp. */
 static gpur_grid grid_of_nodes(const gpur_priorities *p, int64_t nodes)
 {
-    const int64_t blocks = (nodes + NODES_A_BLOCK - 1) / NODES_A_BLOCK;
+    const int64_t blocks = gpur_divide_up(nodes, NODES_A_BLOCK);
     const gpur_grid grid = gpur_grid_rows(p->device, blocks, 1, NODES_A_BLOCK * NODE_BYTES);
     return gpur_grid_of_threads(grid, NODES_A_BLOCK * WARP);
 }
@@ -167,7 +153,7 @@ static gpur_status launch_range(const gpur_priorities *p, gpur_stream *stream, i
         .pitch = p->pitch,
         .first_slot = first_slot,
         .rows = rows,
-        .priority_offset = p->priority_offset,
+        .field_offset = p->field_offset,
         .insert = !left,
         .offset = p->offset,
     };
@@ -187,20 +173,10 @@ static gpur_status evict_range(const gpur_priorities *p, gpur_stream *stream, gp
     return refresh_min(p, stream, first_slot, rows);
 }
 
-static int64_t smaller(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
-}
-
-static int64_t larger(int64_t a, int64_t b)
-{
-    return a > b ? a : b;
-}
-
 /* How many of `rows` rows, from `first_id` on, have contiguous slots: all, or those before the ring's end. */
 static int64_t contiguous_rows(const gpur_priorities *p, int64_t first_id, int64_t rows)
 {
-    return smaller(rows, p->tree.capacity - first_id % p->tree.capacity);
+    return gpur_min(rows, p->tree.capacity - first_id % p->tree.capacity);
 }
 
 gpur_status gpur_priorities_evict(const gpur_priorities *p, gpur_stream *stream, const gpur_window *old,
@@ -209,7 +185,7 @@ gpur_status gpur_priorities_evict(const gpur_priorities *p, gpur_stream *stream,
     gpur_window window = *old;
     if (!p->device)
         return GPUR_OK;
-    const int64_t last = smaller(next->first_id, old->first_id + old->count);
+    const int64_t last = gpur_min(next->first_id, old->first_id + old->count);
     while (window.first_id < last)
         GPUR_TRY(evict_range(p, stream, &window, contiguous_rows(p, window.first_id, last - window.first_id)));
     return GPUR_OK;
@@ -217,7 +193,7 @@ gpur_status gpur_priorities_evict(const gpur_priorities *p, gpur_stream *stream,
 
 /* After rows `first` to last - 1 have been inserted: gives rows without a valid priority the largest one before them,
  * and commits the largest priority so far. */
-static gpur_status commit_max(const gpur_priorities *p, gpur_stream *stream, int64_t first, int64_t last)
+static gpur_status fold_max(const gpur_priorities *p, gpur_stream *stream, int64_t first, int64_t last)
 {
     const gpur_priority_insert_evict_args args = {
         .tree = p->tree,
@@ -225,8 +201,8 @@ static gpur_status commit_max(const gpur_priorities *p, gpur_stream *stream, int
         .pitch = p->pitch,
         .first_slot = first % p->tree.capacity,
         .rows = last - first,
-        .priority_offset = p->priority_offset,
-        .commit_max = 1,
+        .field_offset = p->field_offset,
+        .fold_max = 1,
         .offset = p->offset,
     };
     return gpur_priorities_from_rows(p) ? gpur_launch_priority_insert_evict(stream, gpur_grid_single(p->device), &args)
@@ -238,13 +214,13 @@ gpur_status gpur_priorities_insert(const gpur_priorities *p, gpur_stream *stream
 {
     if (!p->device)
         return GPUR_OK;
-    const int64_t first = larger(old->first_id + old->count, next->first_id), last = next->first_id + next->count;
+    const int64_t first = gpur_max(old->first_id + old->count, next->first_id), last = next->first_id + next->count;
     for (int64_t id = first, rows; id < last; id += rows) {
         rows = contiguous_rows(p, id, last - id);
         GPUR_TRY(launch_range(p, stream, id % p->tree.capacity, rows, NULL));
     }
     if (first < last)
-        GPUR_TRY(commit_max(p, stream, first, last));
+        GPUR_TRY(fold_max(p, stream, first, last));
     for (int64_t id = first, rows; id < last; id += rows) {
         rows = contiguous_rows(p, id, last - id);
         GPUR_TRY(refresh_min(p, stream, id % p->tree.capacity, rows));

@@ -2,11 +2,10 @@
 /*
  * The priorities of a replay's rows: a sum tree in device memory, and the launches of its kernels. All work is enqueued
  * on the consumer stream, in the order in which the window changes: a row has a leaf from when it is published until it
- * is evicted, and at no other time. No decision needs a value from the device. Callers hold the ingest lock or the
+ * is evicted, and at no other time. No decision needs a value from the device. Callers hold the window lock or the
  * consumer lock.
  */
-#ifndef GPUR_REPLAY_PRIORITY_SUM_TREE_H
-#define GPUR_REPLAY_PRIORITY_SUM_TREE_H
+#pragma once
 
 #include "device/device.h"
 #include "replay/schema.h"
@@ -18,7 +17,7 @@ typedef struct gpur_priorities {
     gpur_window *window;       /* (1) device: the ring's */
     const unsigned char *ring; /* device: the ring's rows */
     int64_t pitch;
-    int32_t priority_offset; /* byte offset of the priority that a row contains; -1: rows have none */
+    int32_t field_offset; /* bytes from the start of a row to its priority; -1: rows have none */
     int32_t norm;
     float offset;
     int64_t *ids;                    /* (max_batch) device: a caller's ids */
@@ -41,7 +40,7 @@ static inline int64_t gpur_tree_nodes(const gpur_tree *tree, int32_t level)
 /* 1 if rows contain their first priority (a field "priority"). */
 static inline int gpur_priorities_from_rows(const gpur_priorities *priorities)
 {
-    return priorities->device && priorities->priority_offset >= 0;
+    return priorities->device && priorities->field_offset >= 0;
 }
 
 /* Bytes that the priorities need; 0 if config->prioritized is 0. */
@@ -98,5 +97,3 @@ gpur_status gpur_priorities_rebuild(const gpur_priorities *priorities, gpur_stre
 /* Validates the whole tree, and copies the state, the report and the total to the host_* members. Wait for `stream`
  * before reading these and before the next validation. */
 gpur_status gpur_priorities_validate(const gpur_priorities *priorities, gpur_stream *stream);
-
-#endif

@@ -5,9 +5,46 @@
 #include "base/sized.h"
 
 #include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 
-enum { SMALLEST_BATCH = 64, SMALLEST_BYTES = 1 << 20 };
+enum { SMALLEST_BATCH = 64, SMALLEST_BYTES = 1 << 20, ARRAY_ALIGNMENT = 256 };
+
+/* Appends `bytes` bytes to the layout and returns their offset. */
+static int64_t add_bytes(gpur_batch_layout *layout, int64_t bytes)
+{
+    const int64_t at = layout->bytes;
+    layout->bytes += (bytes + ARRAY_ALIGNMENT - 1) / ARRAY_ALIGNMENT * ARRAY_ALIGNMENT + GPUR_RED_ZONE;
+    return at;
+}
+
+static int32_t add_array(gpur_batch_layout *layout, gpur_field_info info, int64_t rows)
+{
+    info.offset = add_bytes(layout, info.bytes * rows);
+    layout->arrays[layout->count] = info;
+    return layout->count++;
+}
+
+static int32_t add_number(gpur_batch_layout *layout, const char *name, int32_t dtype, int64_t rows)
+{
+    gpur_field_info info = {.size = sizeof info, .dtype = dtype, .bytes = gpur_dtype_bytes(dtype)};
+    snprintf(info.name, sizeof info.name, "%s", name);
+    return add_array(layout, info, rows);
+}
+
+gpur_batch_layout gpur_batch_layout_of(const gpur_schema *schema, int32_t links, int64_t rows)
+{
+    gpur_batch_layout layout = {0};
+    for (int32_t i = 0; i < schema->count; i++)
+        add_array(&layout, schema->fields[i], rows);
+    layout.discount = gpur_schema_find(schema, "discount");
+    if (layout.discount < 0)
+        layout.discount = add_number(&layout, "discount", GPUR_FLOAT32, rows);
+    layout.weight = add_number(&layout, "weight", GPUR_FLOAT32, rows);
+    layout.id = add_number(&layout, "id", GPUR_INT64, rows);
+    layout.links = add_bytes(&layout, rows * links * (int64_t)sizeof(uint32_t));
+    return layout;
+}
 
 static gpur_status pool_build(gpur_pool *pool)
 {
@@ -305,8 +342,9 @@ gpur_status gpur_pool_reuse(gpur_batch *batch, gpur_stream *stream)
     const gpur_status status = mark_returned(batch);
     pthread_mutex_unlock(&batch->pool->lock);
     if (status == GPUR_WOULD_BLOCK || status == GPUR_INVALID_ARGUMENT)
-        return gpur_fail(GPUR_WOULD_BLOCK,
-                         "a stream that may read the batch is being captured, or is gone; release it and draw another");
+        return gpur_fail(
+            GPUR_WOULD_BLOCK,
+            "a stream that may read the batch is being captured, or is gone; release it and sample another");
     GPUR_TRY(status);
     return wait_for_readers(batch, stream);
 }

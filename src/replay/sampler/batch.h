@@ -4,16 +4,28 @@
  * released batch is reused for a batch of as many rows or fewer, after the work that still reads it. It is freed when a
  * larger batch is allocated.
  */
-#ifndef GPUR_REPLAY_SAMPLER_BATCH_H
-#define GPUR_REPLAY_SAMPLER_BATCH_H
+#pragma once
 
 #include "device/device.h"
 #include "gpureplay/batch.h"
 #include "replay/sampler/gather.h"
-#include "replay/plan.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
+
+enum { GPUR_MAX_ARRAYS = GPUR_MAX_FIELDS + 3 };
+
+/* The arrays of a batch: every field of the schema, then discount (unless it is a field), weight and id. */
+typedef struct gpur_batch_layout {
+    gpur_field_info arrays[GPUR_MAX_ARRAYS]; /* (count) `offset` is from the start of the batch's memory */
+    int32_t count;
+    int32_t discount, weight, id; /* indices in `arrays` */
+    int64_t links;                /* offset of the rows' frame links, (rows, links per row) uint32; 0 links: the end */
+    int64_t bytes;                /* size of the whole batch */
+} gpur_batch_layout;
+
+/* Lays out a batch of `rows` rows with `links` frame links each. Every array is aligned to 256 bytes. */
+gpur_batch_layout gpur_batch_layout_of(const gpur_schema *schema, int32_t links, int64_t rows);
 
 typedef struct gpur_pool {
     gpur_device *device; /* retained */
@@ -71,5 +83,3 @@ static inline void *gpur_batch_array(const gpur_batch *batch, int32_t array)
 {
     return batch->memory + batch->layout.arrays[array].offset;
 }
-
-#endif

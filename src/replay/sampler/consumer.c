@@ -6,7 +6,7 @@
 #include <inttypes.h>
 
 const gpur_consumer_launch gpur_consumer_refresh = {.kind = GPUR_LAUNCH_REFRESH};
-const gpur_consumer_launch gpur_consumer_unpublished = {.kind = GPUR_LAUNCH_UNPUBLISHED};
+const gpur_consumer_launch gpur_consumer_without_publishing = {.kind = GPUR_LAUNCH_WITHOUT_PUBLISHING};
 
 gpur_status gpur_consumer_build(gpur_replay *replay)
 {
@@ -17,7 +17,7 @@ gpur_status gpur_consumer_build(gpur_replay *replay)
     GPUR_TRY(gpur_stream_create_main(device, &consumer->stream));
     GPUR_TRY(gpur_event_create(device, &consumer->done[0]));
     GPUR_TRY(gpur_event_create(device, &consumer->done[1]));
-    return gpur_pinned_alloc(device, id_bytes, "injected ids", (void **)&consumer->ids);
+    return gpur_pinned_alloc(device, id_bytes, "the ids of a gather", (void **)&consumer->ids);
 }
 
 void gpur_consumer_destroy(gpur_replay *replay)
@@ -82,7 +82,7 @@ static gpur_status begin(gpur_replay *replay, gpur_consumer_launch launch)
     case GPUR_LAUNCH_REFRESH:
         return begin_refresh(replay);
     default:
-        return gpur_window_begin_unpublished(replay);
+        return gpur_window_begin_without_publishing(replay);
     }
 }
 

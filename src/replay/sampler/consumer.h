@@ -9,8 +9,7 @@
  * runs, and is seen by the launch after that one; gpur_writer_flush makes the next launch see it. All of this follows
  * from the order of calls.
  */
-#ifndef GPUR_REPLAY_SAMPLER_CONSUMER_H
-#define GPUR_REPLAY_SAMPLER_CONSUMER_H
+#pragma once
 
 #include "base/ticket_lock.h"
 #include "device/device.h"
@@ -20,9 +19,10 @@ typedef struct gpur_consumer {
     gpur_ticket_lock lock; /* held from gpur_consumer_begin to gpur_consumer_end; protects all members */
     gpur_stream *stream;   /* sampling and training */
     gpur_event *done[2];   /* done[n % 2] is recorded at the end of launch n */
-    int64_t launches;      /* launches that have ended; the number of the current or next one */
-    int64_t draws;         /* samples taken so far; the step of the next sample's random numbers */
-    int64_t *ids;          /* (2, max_batch) pinned: callers' ids on their way to the device; launch n uses row n % 2 */
+    int64_t
+        launches;  /* number of launches that have ended, and so the number of the launch in progress or of the next */
+    int64_t draws; /* samples taken so far; the step of the next sample's random numbers */
+    int64_t *ids;  /* (2, max_batch) pinned: callers' ids on their way to the device; launch n uses row n % 2 */
 } gpur_consumer;
 
 gpur_status gpur_consumer_build(gpur_replay *replay);
@@ -30,11 +30,11 @@ void gpur_consumer_destroy(gpur_replay *replay); /* after both streams; also aft
 
 /* What a launch publishes, and the rows that it needs. */
 typedef enum gpur_launch_kind {
-    GPUR_LAUNCH_SAMPLE,      /* publishes the rows that are due; needs `rows` visible rows, 1 to max_batch, at any time
+    GPUR_LAUNCH_SAMPLE,  /* publishes the rows that are due; needs `rows` visible rows, 1 to max_batch, at any time
                                 until its end, and `burn_in` rows that have become visible so far */
-    GPUR_LAUNCH_REFRESH,     /* reads or changes rows by their ids: publishes what a sample would publish now, and sees
+    GPUR_LAUNCH_REFRESH, /* reads or changes rows by their ids: publishes what a sample would publish now, and sees
                                 the same rows, even if there are none */
-    GPUR_LAUNCH_UNPUBLISHED, /* reads or writes memory that other launches use: publishes nothing */
+    GPUR_LAUNCH_WITHOUT_PUBLISHING, /* reads or writes memory that other launches use: publishes nothing */
 } gpur_launch_kind;
 
 typedef struct gpur_consumer_launch {
@@ -42,7 +42,7 @@ typedef struct gpur_consumer_launch {
     int64_t rows, burn_in; /* GPUR_LAUNCH_SAMPLE */
 } gpur_consumer_launch;
 
-extern const gpur_consumer_launch gpur_consumer_refresh, gpur_consumer_unpublished;
+extern const gpur_consumer_launch gpur_consumer_refresh, gpur_consumer_without_publishing;
 
 /*
  * Takes the consumer lock, waits until at most one earlier launch is in flight, and publishes as the kind says. On
@@ -90,5 +90,3 @@ gpur_status gpur_with_window_locked(gpur_replay *replay, gpur_locked_fn fn, void
 /* The same for rows given by their ids, which it checks under the lock as gpur_consumer_check_ids does. */
 gpur_status gpur_with_ids_locked(gpur_replay *replay, int64_t count, const int64_t *ids, gpur_locked_fn fn,
                                  void *context);
-
-#endif

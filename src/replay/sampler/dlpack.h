@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The structs of DLPack's ABI, version 1.0, as far as a batch needs them [github.com/dmlc/dlpack]. */
-#ifndef GPUR_REPLAY_SAMPLER_DLPACK_H
-#define GPUR_REPLAY_SAMPLER_DLPACK_H
+#pragma once
 
 #include <stdint.h>
 
@@ -31,5 +30,3 @@ typedef struct gpur_dl_versioned {
     uint64_t flags;
     gpur_dl_tensor tensor;
 } gpur_dl_versioned;
-
-#endif

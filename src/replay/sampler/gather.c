@@ -7,18 +7,18 @@
 #include <inttypes.h>
 #include <string.h>
 
-_Static_assert((int)GPUR_SOURCE_UNIFORM == (int)GPUR_UNIFORM, "the kernels' sources are the public ones");
-_Static_assert((int)GPUR_SOURCE_DISTINCT == (int)GPUR_UNIFORM_DISTINCT, "the kernels' sources are the public ones");
+_Static_assert((int)GPUR_GATHER_UNIFORM == (int)GPUR_UNIFORM, "the kernels' sources are the public ones");
+_Static_assert((int)GPUR_GATHER_DISTINCT == (int)GPUR_UNIFORM_DISTINCT, "the kernels' sources are the public ones");
 
 static gpur_status check(const gpur_replay *replay, const gpur_gather_request *r)
 {
     GPUR_REQUIRE(r->rows >= 1 && r->rows <= replay->config.max_batch,
                  "a gather of %" PRId64 " transitions; it must be 1 to max_batch = %" PRId64, r->rows,
                  replay->config.max_batch);
-    GPUR_REQUIRE(r->source == GPUR_SOURCE_UNIFORM || r->source == GPUR_SOURCE_DISTINCT || r->source == GPUR_SOURCE_IDS,
+    GPUR_REQUIRE(r->source == GPUR_GATHER_UNIFORM || r->source == GPUR_GATHER_DISTINCT || r->source == GPUR_GATHER_IDS,
                  "the source of a gather is %d; it must be GPUR_UNIFORM (1), GPUR_UNIFORM_DISTINCT (2) or ids (5)",
                  (int)r->source);
-    GPUR_REQUIRE(r->source != GPUR_SOURCE_IDS || r->ids, "a gather by ids has no ids (NULL)");
+    GPUR_REQUIRE(r->source != GPUR_GATHER_IDS || r->ids, "a gather by ids has no ids (NULL)");
     GPUR_REQUIRE(r->field_count >= 0 && r->field_count <= GPUR_MAX_FIELDS, "a gather of %d fields; at most %d",
                  (int)r->field_count, GPUR_MAX_FIELDS);
     for (int32_t i = 0; i < r->field_count; i++) {
@@ -64,7 +64,7 @@ static void prepare_more(const gpur_copies *copies, const gpur_gather_args *firs
         gpur_gather_args *const args = &more->list[more->count++];
         *args = *first;
         args->ids = first->id;
-        args->source = GPUR_SOURCE_IDS;
+        args->source = GPUR_GATHER_IDS;
         args->id = NULL, args->weight = NULL, args->discount = NULL;
         args->terminated_offset = -1;
         const gpur_copies_range range = gpur_copies_launch(copies, launch, args->copies);
@@ -112,16 +112,17 @@ static gpur_status prepare(gpur_replay *replay, const gpur_gather_request *r, co
     return GPUR_OK;
 }
 
-gpur_status gpur_gather_prepare(gpur_replay *replay, const gpur_gather_request *r, gpur_gather_args *args)
-{
-    return gpur_gather_prepare_all(replay, r, args, NULL);
-}
-
-gpur_status gpur_gather_prepare_all(gpur_replay *replay, const gpur_gather_request *r, gpur_gather_args *args,
-                                    gpur_more_gathers *more)
+/* `more`, whose count must be 0, gets the launches after the first one; NULL as for `prepare`. */
+static gpur_status prepare_stored(gpur_replay *replay, const gpur_gather_request *r, gpur_gather_args *args,
+                                  gpur_more_gathers *more)
 {
     const row_view l = {&replay->layout.rows, replay->layout.stored, replay->layout.links};
     return prepare(replay, r, &l, args, more);
+}
+
+gpur_status gpur_gather_prepare(gpur_replay *replay, const gpur_gather_request *r, gpur_gather_args *args)
+{
+    return prepare_stored(replay, r, args, NULL);
 }
 
 gpur_status gpur_gather_prepare_packed(gpur_replay *replay, const gpur_gather_request *r, gpur_gather_args *args)
@@ -267,7 +268,7 @@ gpur_status gpur_gather_plan_prepare(gpur_replay *replay, const gpur_gather_requ
     memset(&plan->frames_args, 0, sizeof plan->frames_args);
     plan->is_preprocessed = request->preprocess != NULL;
     plan->more.count = 0;
-    GPUR_TRY(gpur_gather_prepare_all(replay, request, &plan->rows, &plan->more));
+    GPUR_TRY(prepare_stored(replay, request, &plan->rows, &plan->more));
     GPUR_REQUIRE(
         !request->preprocess || gpur_replay_links(replay) > 0,
         "preprocessed stacks are gathered from a replay of GPUR_LAYOUT_ROWS; it must be of GPUR_LAYOUT_FRAMES");
@@ -312,7 +313,7 @@ static gpur_status launch_rows(gpur_replay *replay, gpur_stream *stream, const g
     return GPUR_OK;
 }
 
-int gpur_drawing_is_several(const gpur_gather_plan *plan)
+int gpur_gather_takes_several_launches(const gpur_gather_plan *plan)
 {
     return plan->frames_args.frames.batch > 0 || plan->more.count > 0;
 }

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Plans and launches the gather of a batch: the rows and, by their links, the frames, either as they are stored or
  * preprocessed for a network's first layer. */
-#ifndef GPUR_REPLAY_SAMPLER_GATHER_H
-#define GPUR_REPLAY_SAMPLER_GATHER_H
+#pragma once
 
 #include "replay/storage/copies.h"
 #include "device/device.h"
@@ -45,7 +44,7 @@ typedef struct gpur_preprocess_output {
 typedef struct gpur_gather_request {
     const gpur_gather_field *fields; /* (field_count) */
     int32_t field_count;             /* 0 to GPUR_MAX_FIELDS */
-    int32_t source;                  /* GPUR_SOURCE_*: how the kernel gets its rows; GPUR_SOURCE_IDS also after a sample
+    int32_t source;                  /* GPUR_SOURCE_*: how the kernel gets its rows; GPUR_GATHER_IDS also after a sample
                                         that is a launch of its own (sampler/sampler.h) */
     int64_t rows;                    /* 1 to max_batch */
     int64_t *id;                     /* (rows) device memory; NULL: not wanted. -1 if there is no such row */
@@ -54,8 +53,8 @@ typedef struct gpur_gather_request {
                                         stored */
     uint32_t *links;                 /* (rows, gpur_replay_links) device memory of this gather; GPUR_LAYOUT_ROWS: not
                                         used */
-    const int64_t *ids;              /* (rows) device memory, for GPUR_SOURCE_IDS */
-    uint32_t purpose;                /* GPUR_RANDOM_* of the random numbers; not used with GPUR_SOURCE_IDS */
+    const int64_t *ids;              /* (rows) device memory, for GPUR_GATHER_IDS */
+    uint32_t purpose;                /* GPUR_RANDOM_* of the random numbers; not used with GPUR_GATHER_IDS */
     uint64_t seed;
     const uint64_t *step; /* (1) device memory, read when the gather runs; NULL: step_value */
     uint64_t step_value;
@@ -66,7 +65,7 @@ typedef struct gpur_gather_request {
 gpur_status gpur_gather_plan_prepare(gpur_replay *replay, const gpur_gather_request *request, gpur_gather_plan *plan);
 
 /* 1 if the gather takes several kernel launches (GPUR_LAYOUT_FRAMES, or many fields). */
-int gpur_drawing_is_several(const gpur_gather_plan *plan);
+int gpur_gather_takes_several_launches(const gpur_gather_plan *plan);
 
 /* Enqueues a gather on the consumer stream. If it takes several kernel launches the caller must hold the window lock,
  * so that no append evicts rows or frames between them. */
@@ -74,10 +73,6 @@ gpur_status gpur_gather_plan_launch(gpur_replay *replay, gpur_stream *stream, co
 
 /* Fills in the arguments of a gather of rows without frames. Refuses more fields than one launch copies. */
 gpur_status gpur_gather_prepare(gpur_replay *replay, const gpur_gather_request *request, gpur_gather_args *args);
-
-/* The same for any number of fields: `more`, whose count must be 0, gets the launches after the first one. */
-gpur_status gpur_gather_prepare_all(gpur_replay *replay, const gpur_gather_request *request, gpur_gather_args *args,
-                                    gpur_more_gathers *more);
 
 /* The same for packed rows of a caller, whatever the replay's layout. */
 gpur_status gpur_gather_prepare_packed(gpur_replay *replay, const gpur_gather_request *request, gpur_gather_args *args);
@@ -93,5 +88,3 @@ gpur_device *gpur_replay_device(gpur_replay *replay);
 const gpur_schema *gpur_replay_schema(gpur_replay *replay);
 const gpur_replay_config *gpur_replay_settings(gpur_replay *replay); /* as checked; `fields` is NULL */
 const gpur_priorities *gpur_replay_priorities(gpur_replay *replay);  /* its `device` is NULL without priorities */
-
-#endif

@@ -99,7 +99,7 @@ static gpur_status gather_locked(void *context)
     const int64_t bytes = r->batch->count * (int64_t)sizeof *r->ids;
     memcpy(pinned, r->ids, (size_t)bytes);
     GPUR_TRY(gpur_copy(r->stream, gpur_batch_array(r->batch, r->batch->layout.id), pinned, bytes));
-    GPUR_TRY(set_gather(r->replay, r->batch, GPUR_SOURCE_IDS));
+    GPUR_TRY(set_gather(r->replay, r->batch, GPUR_GATHER_IDS));
     return gpur_gather_plan_launch(r->replay, r->stream, &r->batch->gather_plan);
 }
 
@@ -181,9 +181,10 @@ gpur_status gpur_replay_sample(gpur_replay *replay, int64_t count, void *native,
 static gpur_status check_again(const gpur_replay *replay, void *stream, gpur_batch *batch)
 {
     gpur_batch *unused = NULL;
-    GPUR_REQUIRE(batch, "batch is NULL; it must be one that this replay drew");
+    GPUR_REQUIRE(batch, "batch is NULL; it must be one that this replay sampled");
     GPUR_TRY(check(replay, batch->count, stream, &unused));
-    GPUR_REQUIRE(batch->pool == replay->pool, "the batch is of another replay; it must be one that this replay drew");
+    GPUR_REQUIRE(batch->pool == replay->pool,
+                 "the batch is of another replay; it must be one that this replay sampled");
     const int references = atomic_load(&batch->references);
     if (references != 1)
         return gpur_fail(GPUR_WOULD_BLOCK, "the batch has %d references; it must have one, the caller's", references);

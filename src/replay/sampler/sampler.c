@@ -4,8 +4,8 @@
 #include "kernels/lib/random.h"
 #include "replay/replay.h"
 
-gpur_priority_sample_args gpur_sampler_draw_args(const gpur_replay *replay, const gpur_sampler *sampler,
-                                                 const gpur_sample_args *a, int64_t rows)
+gpur_priority_sample_args gpur_sampler_sample_args(const gpur_replay *replay, const gpur_sampler *sampler,
+                                                   const gpur_sample_args *a, int64_t rows)
 {
     gpur_priority_sample_args args =
         gpur_priorities_sample_args(&replay->priorities, sampler->is_stratified, rows, a->id, a->leaf);
@@ -30,7 +30,7 @@ gpur_priority_weights_args gpur_sampler_weights_args(const gpur_replay *replay, 
 static gpur_status sample_by_priority(gpur_replay *replay, const gpur_sampler *sampler, const gpur_sample_args *a,
                                       int64_t rows, gpur_stream *stream)
 {
-    const gpur_priority_sample_args args = gpur_sampler_draw_args(replay, sampler, a, rows);
+    const gpur_priority_sample_args args = gpur_sampler_sample_args(replay, sampler, a, rows);
     return gpur_launch_priority_sample(stream, gpur_priorities_sample_grid(&replay->priorities, rows), &args);
 }
 
@@ -42,17 +42,17 @@ static gpur_status weigh_by_priority(gpur_replay *replay, const gpur_sample_args
 }
 
 static const gpur_sampler samplers[] = {
-    [GPUR_UNIFORM] = {.gather_source = GPUR_SOURCE_UNIFORM, .purpose = {GPUR_RANDOM_SAMPLE, GPUR_RANDOM_LEARN}},
-    [GPUR_UNIFORM_DISTINCT] = {.gather_source = GPUR_SOURCE_DISTINCT,
+    [GPUR_UNIFORM] = {.gather_source = GPUR_GATHER_UNIFORM, .purpose = {GPUR_RANDOM_SAMPLE, GPUR_RANDOM_LEARN}},
+    [GPUR_UNIFORM_DISTINCT] = {.gather_source = GPUR_GATHER_DISTINCT,
                                .purpose = {GPUR_RANDOM_DISTINCT, GPUR_RANDOM_LEARN_DISTINCT},
                                .is_distinct = 1},
-    [GPUR_PRIORITIZED_STRATIFIED] = {.gather_source = GPUR_SOURCE_IDS,
+    [GPUR_PRIORITIZED_STRATIFIED] = {.gather_source = GPUR_GATHER_IDS,
                                      .purpose = {GPUR_RANDOM_PRIORITY, GPUR_RANDOM_LEARN_PRIORITY},
                                      .is_by_priority = 1,
                                      .is_stratified = 1,
                                      .sample = sample_by_priority,
                                      .weigh = weigh_by_priority},
-    [GPUR_PRIORITIZED_INDEPENDENT] = {.gather_source = GPUR_SOURCE_IDS,
+    [GPUR_PRIORITIZED_INDEPENDENT] = {.gather_source = GPUR_GATHER_IDS,
                                       .purpose = {GPUR_RANDOM_PRIORITY, GPUR_RANDOM_LEARN_PRIORITY},
                                       .is_by_priority = 1,
                                       .sample = sample_by_priority,
@@ -91,7 +91,7 @@ gpur_status gpur_sample_enqueue(gpur_replay *replay, const gpur_sampler *sampler
                                 const gpur_gather_plan *plan, gpur_stream *stream)
 {
     sample_request request = {replay, sampler, args, plan, stream};
-    if (!sampler->sample && !gpur_drawing_is_several(plan))
+    if (!sampler->sample && !gpur_gather_takes_several_launches(plan))
         return enqueue(&request);
     return gpur_with_window_locked(replay, enqueue, &request);
 }

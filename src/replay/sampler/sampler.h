@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The samplers: one entry of a table for each public index source (GPUR_UNIFORM, ...). A sampler chooses the rows of a
- * batch and gives each an importance weight. A new one is one more value of the public enum and one more entry here,
- * with its kernels.
+ * batch and gives each an importance weight. docs/design.md, "Where to add", lists
+ * what a new one needs.
  */
-#ifndef GPUR_REPLAY_SAMPLER_SAMPLER_H
-#define GPUR_REPLAY_SAMPLER_SAMPLER_H
+#pragma once
 
 #include "replay/sampler/gather.h"
 
@@ -29,7 +28,7 @@ typedef struct gpur_sampler {
     uint32_t purpose[GPUR_USERS]; /* GPUR_RANDOM_* of the random numbers */
     int is_distinct;    /* 1: no row twice, so a sample needs as many visible rows as it has; 0: it needs one */
     int is_by_priority; /* 1: the replay must be prioritized, and a learner's errors become priorities */
-    int is_stratified;  /* 1: one row from each of as many equally large segments of the priorities' sum */
+    int is_stratified;  /* 1: one row from each of as many equal strata of the priorities' sum */
 
     /* Writes the ids; NULL: the gather kernel samples. */
     gpur_status (*sample)(gpur_replay *replay, const struct gpur_sampler *sampler, const gpur_sample_args *args,
@@ -52,9 +51,7 @@ gpur_status gpur_sample_enqueue(gpur_replay *replay, const gpur_sampler *sampler
 
 /* The arguments of the kernels that sample `rows` rows by priority and weigh them, for the fused step, which runs both
  * in a kernel of its own. */
-gpur_priority_sample_args gpur_sampler_draw_args(const gpur_replay *replay, const gpur_sampler *sampler,
-                                                 const gpur_sample_args *args, int64_t rows);
+gpur_priority_sample_args gpur_sampler_sample_args(const gpur_replay *replay, const gpur_sampler *sampler,
+                                                   const gpur_sample_args *args, int64_t rows);
 gpur_priority_weights_args gpur_sampler_weights_args(const gpur_replay *replay, const gpur_sample_args *args,
                                                      int64_t rows);
-
-#endif

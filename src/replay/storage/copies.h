@@ -1,18 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /* Lists of field copies for the gather and scatter kernels. */
-#ifndef GPUR_REPLAY_STORAGE_COPIES_H
-#define GPUR_REPLAY_STORAGE_COPIES_H
+#pragma once
 
 #include "gpureplay/replay.h"
 #include "kernels/kernels.h"
 
 enum {
-    GPUR_MAX_ROW_COPIES = GPUR_MAX_FIELDS + 1,                                                        /* every field,
-                                                                                                         and a stored
-                                                                                                         discount a
-                                                                                                         second time */
-    GPUR_COPY_LAUNCHES = (GPUR_MAX_ROW_COPIES + GPUR_MAX_LAUNCH_COPIES - 1) / GPUR_MAX_LAUNCH_COPIES, /* kernel
-                                                                                                         launches */
+    GPUR_MAX_ROW_COPIES = GPUR_MAX_FIELDS + 1, /* every field, and a stored discount a second time */
+    GPUR_COPY_LAUNCHES = (GPUR_MAX_ROW_COPIES + GPUR_MAX_LAUNCH_COPIES - 1) / GPUR_MAX_LAUNCH_COPIES,
 };
 
 /* A list of copies. An empty list has count and units 0; its `list` need not be initialized. */
@@ -37,11 +32,6 @@ int32_t gpur_copies_launches(const gpur_copies *copies);
  * launch. */
 gpur_copies_range gpur_copies_launch(const gpur_copies *copies, int32_t launch, gpur_field_copy *to);
 
-/* Like gpur_copies_add, for the scatter of flags: bytes other than 0 are stored as 1. */
-void gpur_copies_add_flags(gpur_copies *copies, const void *array, int64_t pitch, int64_t offset, int64_t bytes);
-
 /* Height of a row tile: how many rows of `row_bytes` bytes a thread block handles at a time. Tiles of large rows have
  * few rows, so that all blocks have work. */
 int32_t gpur_tile_rows(int64_t row_bytes);
-
-#endif

@@ -5,11 +5,10 @@
  * depend on ids only, not on how rows were uploaded, so the host can predict the window of a launch.
  *
  * No row links to a frame more than gpur_frame_layout.reach ids before the first frame stored with it, so a search over
- * the groups can end at the first group that is young enough. All functions except build and destroy require the ingest
+ * the groups can end at the first group that is young enough. All functions except build and destroy require the window
  * lock.
  */
-#ifndef GPUR_REPLAY_STORAGE_FRAME_INDEX_H
-#define GPUR_REPLAY_STORAGE_FRAME_INDEX_H
+#pragma once
 
 #include "device/device.h"
 #include "replay/storage/layout.h"
@@ -28,7 +27,7 @@ typedef struct gpur_frame_index {
     gpur_frame_group *groups;   /* (room) group g at index g % room; NULL with GPUR_LAYOUT_ROWS */
 } gpur_frame_index;
 
-/* `rows`: the most rows from the oldest visible one to the last recorded one. Does nothing with GPUR_LAYOUT_ROWS. */
+/* `rows`: how many rows the index must cover. Does nothing with GPUR_LAYOUT_ROWS. */
 gpur_status gpur_frame_index_build(gpur_frame_index *index, gpur_device *device, const gpur_frame_layout *frame_layout,
                                    int64_t rows);
 void gpur_frame_index_destroy(gpur_frame_index *index); /* also after a failed build */
@@ -37,8 +36,8 @@ void gpur_frame_index_destroy(gpur_frame_index *index); /* also after a failed b
  */
 void gpur_frame_index_record(gpur_frame_index *index, int64_t head, int64_t oldest);
 
-/* Number of groups of the rows `first` to rows - 1, an incomplete last group included. If there are no such rows, a
- * group that has begun but is not complete counts all the same. */
+/* Number of groups of the rows `first` to rows - 1, an incomplete last group included. If first == rows, an
+ * incomplete group is still counted. */
 int64_t gpur_frame_index_count(const gpur_frame_index *index, int64_t first, int64_t rows);
 
 /* Copies the groups from that of row `first` to that of the last recorded row. */
@@ -55,5 +54,3 @@ int gpur_frame_index_is_valid(const gpur_frame_index *index, int64_t first, int6
 
 /* Returns the first row id, `first` or higher, that may stay visible once all frames up to head - 1 are stored. */
 int64_t gpur_frame_index_first_live_row(const gpur_frame_index *index, int64_t first, int64_t head);
-
-#endif

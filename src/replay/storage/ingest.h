@@ -4,8 +4,7 @@
  * fill them without it, and commit them. The last commit of a full block uploads it. A flush, or a consumer that begins
  * a launch under GPUR_FLUSH_AUTO, uploads a block that is not full.
  */
-#ifndef GPUR_REPLAY_STORAGE_INGEST_H
-#define GPUR_REPLAY_STORAGE_INGEST_H
+#pragma once
 
 #include "base/clock.h"
 #include "gpureplay/replay.h"
@@ -33,7 +32,8 @@ void gpur_ingest_destroy(gpur_replay *replay); /* after both streams; also after
  * paused; the lock is not held then. */
 int gpur_ingest_try_begin_call(gpur_replay *replay);
 
-/* All functions below require the window lock, which is notified of commits, spare blocks, ended flushes and pauses. */
+/* All functions below require the window lock, and signal its condition variable when a claim is committed, a
+ * block becomes spare, or a flush or a pause ends. */
 
 /*
  * gpur_ingest_begin_call and gpur_ingest_end_call bracket every writer call that adds rows or changes the writer's
@@ -91,7 +91,7 @@ gpur_status gpur_ingest_commit(gpur_replay *replay, const gpur_claim *claim);
 /* Fast path, GPUR_LAYOUT_ROWS only: claims and commits `count` rows and returns their memory, which the caller must
  * fill before it releases the lock. NULL if there is no open block, a flush is in progress, or the rows would fill the
  * block. */
-static inline unsigned char *gpur_ingest_claim_committed(gpur_ingest *ingest, int64_t count)
+static inline unsigned char *gpur_ingest_claim_under_lock(gpur_ingest *ingest, int64_t count)
 {
     const gpur_staging *const staging = &ingest->staging;
     gpur_block *const block = staging->open;
@@ -143,5 +143,3 @@ static inline void gpur_append_clock_end(const gpur_append_clock *clock, gpur_in
     const double busy = gpur_clock_seconds() - clock->begin - (ingest->wait_seconds - clock->waited);
     ingest->busy_seconds += busy > 0 ? clock->weight * busy : 0; /* wait_seconds has other threads' waits, too */
 }
-
-#endif

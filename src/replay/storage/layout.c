@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 #include "replay/storage/layout.h"
 
+#include "base/numbers.h"
+#include "replay/config.h"
+
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -13,34 +16,16 @@ enum {
     GROUP_ROWS = 32
 };
 
-static int64_t smaller(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
-}
-
-static int64_t larger(int64_t a, int64_t b)
-{
-    return a > b ? a : b;
-}
-
-static int64_t round_up(int64_t x, int64_t granule)
-{
-    return (x + granule - 1) / granule * granule;
-}
-
 static gpur_status check_choices(const gpur_replay_config *c)
 {
-    GPUR_REQUIRE(c->layout == GPUR_LAYOUT_ROWS || c->layout == GPUR_LAYOUT_FRAMES,
-                 "gpur_replay_config.layout is %d; it must be GPUR_LAYOUT_ROWS (0) or GPUR_LAYOUT_FRAMES (1)",
-                 (int)c->layout);
+    GPUR_TRY(
+        gpur_choice_check(c->layout, 1, "gpur_replay_config.layout", "GPUR_LAYOUT_ROWS (0) or GPUR_LAYOUT_FRAMES (1)"));
     GPUR_REQUIRE(c->frame_stack >= 1 && c->frame_stack <= GPUR_MAX_STACK,
                  "gpur_replay_config.frame_stack is %d; it must be 1 to %d", (int)c->frame_stack, GPUR_MAX_STACK);
-    GPUR_REQUIRE(c->stack_axis == GPUR_STACK_FIRST || c->stack_axis == GPUR_STACK_LAST,
-                 "gpur_replay_config.stack_axis is %d; it must be GPUR_STACK_FIRST (0) or GPUR_STACK_LAST (1)",
-                 (int)c->stack_axis);
-    GPUR_REQUIRE(c->stack_pad == GPUR_PAD_ZERO || c->stack_pad == GPUR_PAD_REPEAT,
-                 "gpur_replay_config.stack_pad is %d; it must be GPUR_PAD_ZERO (0) or GPUR_PAD_REPEAT (1)",
-                 (int)c->stack_pad);
+    GPUR_TRY(gpur_choice_check(c->stack_axis, 1, "gpur_replay_config.stack_axis",
+                               "GPUR_STACK_FIRST (0) or GPUR_STACK_LAST (1)"));
+    GPUR_TRY(
+        gpur_choice_check(c->stack_pad, 1, "gpur_replay_config.stack_pad", "GPUR_PAD_ZERO (0) or GPUR_PAD_REPEAT (1)"));
     GPUR_REQUIRE(c->extra_frames >= 0 && c->extra_frames <= UINT32_MAX,
                  "gpur_replay_config.extra_frames is %" PRId64 "; it must be 0 to %" PRIu32, c->extra_frames,
                  UINT32_MAX);
@@ -71,7 +56,7 @@ static gpur_status check_observations(const gpur_replay_config *c, const gpur_sc
 /* The most frames of a row: two stacks, which share frames if n_step is less than the stack. */
 static int32_t frames_of_row(const gpur_replay_config *c)
 {
-    return (int32_t)smaller(2 * c->frame_stack, c->frame_stack + c->n_step);
+    return (int32_t)gpur_min(2 * c->frame_stack, c->frame_stack + c->n_step);
 }
 
 /* With GPUR_LAYOUT_FRAMES the defaults are smaller: the ring of frames must hold max_batch + block_rows rows even if
@@ -83,16 +68,17 @@ gpur_status gpur_ring_layout_resolve(gpur_replay_config *c, const gpur_schema *s
     if (stores_frames)
         GPUR_TRY(check_observations(c, schema));
     if (c->block_rows == 0)
-        c->block_rows = smaller(DEFAULT_BLOCK_ROWS, larger(1, c->capacity / (stores_frames ? 64 : 16)));
+        c->block_rows = gpur_min(DEFAULT_BLOCK_ROWS, gpur_max(1, c->capacity / (stores_frames ? 64 : 16)));
     if (c->max_batch == 0)
-        c->max_batch = smaller(DEFAULT_MAX_BATCH, larger(1, c->capacity / 2 / (stores_frames ? frames_of_row(c) : 1)));
+        c->max_batch =
+            gpur_min(DEFAULT_MAX_BATCH, gpur_max(1, c->capacity / 2 / (stores_frames ? frames_of_row(c) : 1)));
     return GPUR_OK;
 }
 
 static void store(gpur_ring_layout *s, gpur_field_info info, int64_t element)
 {
     gpur_schema *const rows = &s->rows;
-    info.offset = round_up(rows->row_bytes, element);
+    info.offset = gpur_round_up(rows->row_bytes, element);
     rows->row_bytes = info.offset + info.bytes;
     rows->fields[rows->count++] = info;
 }
@@ -113,7 +99,7 @@ static void store_links(gpur_ring_layout *s, const gpur_schema *schema)
         s->stored[f] = s->rows.count;
         store(s, *info, gpur_dtype_bytes(info->dtype));
     }
-    s->rows.pitch = round_up(s->rows.row_bytes, GPUR_LINK_ROW_GRANULE);
+    s->rows.pitch = gpur_round_up(s->rows.row_bytes, GPUR_LINK_ROW_GRANULE);
 }
 
 int64_t gpur_frames_per_env(const gpur_replay_config *c)
@@ -125,7 +111,7 @@ int64_t gpur_frames_per_env(const gpur_replay_config *c)
 static int64_t extra_frames_of(const gpur_replay_config *c)
 {
     return c->extra_frames > 0 ? c->extra_frames
-                               : larger(c->capacity / EXTRA_FRAMES_SHARE, EXTRA_FRAMES_ENVS * gpur_frames_per_env(c));
+                               : gpur_max(c->capacity / EXTRA_FRAMES_SHARE, EXTRA_FRAMES_ENVS * gpur_frames_per_env(c));
 }
 
 /* Rows are evicted in whole groups: a group's frames stay until its last row can go, and a group is evicted as soon as
@@ -139,14 +125,14 @@ static gpur_frame_layout frame_layout_of(const gpur_replay_config *c, const gpur
         .frames_per_row = frames_of_row(c),
         .element = gpur_dtype_bytes(obs->dtype),
         .frame_bytes = obs->bytes / c->frame_stack,
-        .group_rows = smaller(GROUP_ROWS, c->block_rows),
+        .group_rows = gpur_min(GROUP_ROWS, c->block_rows),
     };
     const int64_t extra = extra_frames_of(c);
-    l.pitch = round_up(l.frame_bytes, GPUR_FRAME_GRANULE);
+    l.pitch = gpur_round_up(l.frame_bytes, GPUR_FRAME_GRANULE);
     l.block_frames = c->block_rows + c->block_rows / EXTRA_FRAMES_SHARE + 2 * l.frames_per_row;
-    l.reach = larger(l.block_frames, extra);
+    l.reach = gpur_max(l.block_frames, extra);
     l.frames =
-        larger(c->capacity + extra, (c->max_batch + c->block_rows + 2 * l.group_rows) * l.frames_per_row + l.reach);
+        gpur_max(c->capacity + extra, (c->max_batch + c->block_rows + 2 * l.group_rows) * l.frames_per_row + l.reach);
     return l;
 }
 
@@ -163,8 +149,8 @@ gpur_ring_layout gpur_ring_layout_of(const gpur_replay_config *c, const gpur_sch
     s.frame_layout = frame_layout_of(c, &schema->fields[gpur_schema_find(schema, "obs")]);
     store_links(&s, schema);
     s.guaranteed_rows =
-        smaller(c->capacity, (s.frame_layout.frames - s.frame_layout.reach) / s.frame_layout.frames_per_row -
-                                 2 * s.frame_layout.group_rows);
+        gpur_min(c->capacity, (s.frame_layout.frames - s.frame_layout.reach) / s.frame_layout.frames_per_row -
+                                  2 * s.frame_layout.group_rows);
     return s;
 }
 

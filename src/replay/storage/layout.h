@@ -7,8 +7,7 @@
  * claimed; the frame with an id lies in slot id % frames. A row has 2 x stack links: those of obs, then those of
  * next_obs, each with the oldest frame first.
  */
-#ifndef GPUR_REPLAY_STORAGE_LAYOUT_H
-#define GPUR_REPLAY_STORAGE_LAYOUT_H
+#pragma once
 
 #include "replay/config.h"
 
@@ -52,5 +51,3 @@ int64_t gpur_frames_per_env(const gpur_replay_config *config);
 
 /* Computes the layout of a config that gpur_ring_layout_resolve has accepted. */
 gpur_ring_layout gpur_ring_layout_of(const gpur_replay_config *checked, const gpur_schema *schema);
-
-#endif

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* Copies of rows and frames to reserved slots of their rings, all on the copy stream. */
 #include "replay/storage/ring.h"
 
 #include "replay/config.h"
@@ -8,55 +9,8 @@
 #include <assert.h>
 #include <string.h>
 
-enum { WIDEST_SHIFT = 4 };
-
-/* log2 of the widest unit, 1 to 16 bytes, that divides all four numbers. Rows of the ring start at multiples of 32
- * bytes or more, so the offset in a row stands for the address. */
-static int32_t widest_shift(const void *array, int64_t pitch, int64_t offset, int64_t bytes)
-{
-    const uint64_t all = (uint64_t)(uintptr_t)array | (uint64_t)pitch | (uint64_t)offset | (uint64_t)bytes;
-    int32_t shift = 0;
-    while (shift < WIDEST_SHIFT && (all >> shift & 1) == 0)
-        shift++;
-    return shift;
-}
-
-void gpur_copies_add(gpur_copies *copies, const void *array, int64_t pitch, int64_t offset, int64_t bytes)
-{
-    const int32_t shift = widest_shift(array, pitch, offset, bytes);
-    assert(copies->count < GPUR_MAX_ROW_COPIES);
-    const gpur_field_copy copy = {
-        .array = (unsigned char *)(uintptr_t)array, /* the scatter kernel only reads it */
-        .array_pitch = pitch,
-        .offset = (int32_t)offset,
-        .units = (int32_t)(bytes >> shift),
-        .first_unit = copies->units,
-        .shift = (int16_t)shift,
-    };
-    copies->list[copies->count++] = copy;
-    copies->units += copy.units;
-}
-
-int32_t gpur_copies_launches(const gpur_copies *copies)
-{
-    return copies->count <= GPUR_MAX_LAUNCH_COPIES
-               ? 1
-               : (copies->count + GPUR_MAX_LAUNCH_COPIES - 1) / GPUR_MAX_LAUNCH_COPIES;
-}
-
-gpur_copies_range gpur_copies_launch(const gpur_copies *copies, int32_t upload, gpur_field_copy *to)
-{
-    const int32_t first = upload * GPUR_MAX_LAUNCH_COPIES, left = copies->count - first;
-    gpur_copies_range range = {.count = left < GPUR_MAX_LAUNCH_COPIES ? left : GPUR_MAX_LAUNCH_COPIES};
-    for (int32_t c = 0; c < range.count; c++) {
-        to[c] = copies->list[first + c];
-        to[c].first_unit = range.units;
-        range.units += to[c].units;
-    }
-    return range;
-}
-
-void gpur_copies_add_flags(gpur_copies *copies, const void *array, int64_t pitch, int64_t offset, int64_t bytes)
+/* For the scatter of flags: bytes other than 0 are stored as 1. */
+static void copies_add_flags(gpur_copies *copies, const void *array, int64_t pitch, int64_t offset, int64_t bytes)
 {
     gpur_copies_add(copies, array, pitch, offset, bytes);
     copies->list[copies->count - 1].flags = 1;
@@ -67,8 +21,6 @@ int32_t gpur_tile_rows(int64_t row_bytes)
     const int64_t rows = GPUR_TILE_BYTES / row_bytes;
     return rows < 1 ? 1 : rows > GPUR_MAX_TILE_ROWS ? GPUR_MAX_TILE_ROWS : (int32_t)rows;
 }
-
-/* Copies of rows and frames to reserved slots of their rings, all on the copy stream. */
 
 enum { CACHED_RING_BYTES = 8 << 20 };
 enum { TEAM_BYTES = 8 << 20 }; /* of uploads that are worth several threads, even if some cores are busy */
@@ -215,7 +167,7 @@ static void add_packed_rows(gpur_copies *copies, const gpur_schema *schema, cons
         if (!schema->is_flag[f])
             continue;
         add_bytes(copies, schema, rows, done, field->offset);
-        gpur_copies_add_flags(copies, rows + field->offset, schema->row_bytes, field->offset, field->bytes);
+        copies_add_flags(copies, rows + field->offset, schema->row_bytes, field->offset, field->bytes);
         done = field->offset + field->bytes;
     }
     add_bytes(copies, schema, rows, done, schema->row_bytes);
@@ -237,7 +189,7 @@ gpur_status gpur_ring_upload_arrays(gpur_replay *replay, const void *const *fiel
     copies.count = copies.units = 0;
     for (int32_t i = 0; i < schema->count; i++)
         if (i != clipped)
-            (schema->is_flag[i] ? gpur_copies_add_flags : gpur_copies_add)(
+            (schema->is_flag[i] ? copies_add_flags : gpur_copies_add)(
                 &copies, fields[i], schema->fields[i].bytes, schema->fields[i].offset, schema->fields[i].bytes);
     return upload_scattered(replay, &copies, clipped < 0 ? NULL : fields[clipped], count);
 }
@@ -255,7 +207,7 @@ gpur_status gpur_ring_build(gpur_replay *replay, const gpur_replay_plan *plan)
         GPUR_TRY(gpur_memory_alloc(device, frame_layout->frames * frame_layout->pitch, "the ring of frames",
                                    (void **)&ring->frames));
     if (replay->config.upload == GPUR_UPLOAD_SCATTER)
-        GPUR_TRY(gpur_memory_alloc(device, plan->upload_bytes - GPUR_WINDOW_BYTES, "the scatter feed's block",
+        GPUR_TRY(gpur_memory_alloc(device, plan->upload_bytes - GPUR_WINDOW_BYTES, "the block of an upload by scatter",
                                    (void **)&ring->scatter_block));
     GPUR_TRY(gpur_stream_create(device, &ring->copy_stream));
     return gpur_event_create(device, &ring->arrays_read);

@@ -7,8 +7,7 @@
  *
  * All functions except build and destroy require the window lock.
  */
-#ifndef GPUR_REPLAY_STORAGE_RING_H
-#define GPUR_REPLAY_STORAGE_RING_H
+#pragma once
 
 #include "device/device.h"
 #include "gpureplay/replay.h"
@@ -46,5 +45,3 @@ gpur_status gpur_ring_upload_arrays(gpur_replay *replay, const void *const *fiel
 
 /* Like gpur_ring_upload, from rows as callers pack them, in device memory. Does not clip rewards. */
 gpur_status gpur_ring_upload_packed(gpur_replay *replay, const void *rows, int64_t count);
-
-#endif

@@ -5,10 +5,9 @@
  *
  *   spare (its last copy may still run) -> open -> closed (full; a writer may still write to it) -> uploaded -> spare
  *
- * All functions except build and destroy require the ingest lock.
+ * All functions except build and destroy require the window lock.
  */
-#ifndef GPUR_REPLAY_STORAGE_STAGING_H
-#define GPUR_REPLAY_STORAGE_STAGING_H
+#pragma once
 
 #include "device/device.h"
 #include "replay/storage/layout.h"
@@ -20,7 +19,7 @@ typedef struct gpur_block {
     int64_t filled;        /* rows claimed by writers */
     int64_t uploaded;      /* rows uploaded; a block may take several uploads */
     int64_t frames_filled, frames_uploaded;
-    int64_t writing; /* claims that have not been committed */
+    int64_t writing; /* claims that are not committed yet */
 } gpur_block;
 
 /* Blocks in the order in which they were added. */
@@ -64,5 +63,3 @@ int64_t gpur_staging_block_room(const gpur_staging *staging);
 
 /* Number of rows that can be claimed now without waiting for a copy. */
 int64_t gpur_staging_room(const gpur_staging *staging);
-
-#endif

@@ -43,24 +43,25 @@ static gpur_status send(gpur_replay *replay)
 void gpur_window_publish_all_next(gpur_replay *replay)
 {
     gpur_window_state *const window = &replay->window;
-    if (window->publish_after.rows == 0)
+    if (window->due_launch_after.rows == 0)
         return;
-    window->publish_next.rows += window->publish_after.rows;
-    window->publish_next.copied = window->publish_after.copied; /* copies finish in the order of their enqueuing */
-    window->publish_after.rows = 0;
+    window->due_next_launch.rows += window->due_launch_after.rows;
+    window->due_next_launch.copied =
+        window->due_launch_after.copied; /* copies finish in the order of their enqueuing */
+    window->due_launch_after.rows = 0;
 }
 
 static gpur_status publish_next(gpur_replay *replay)
 {
     gpur_window_state *const window = &replay->window;
-    const int64_t rows = window->publish_next.rows;
+    const int64_t rows = window->due_next_launch.rows;
     window->refreshed = 0;
     if (rows == 0)
         return GPUR_OK;
-    GPUR_TRY(gpur_stream_wait(replay->consumer.stream, window->publish_next.copied));
+    GPUR_TRY(gpur_stream_wait(replay->consumer.stream, window->due_next_launch.copied));
     window->host.count += rows;
     window->published += rows;
-    window->publish_next.rows = 0;
+    window->due_next_launch.rows = 0;
     window->is_dirty = 1;
     return GPUR_OK;
 }
@@ -99,8 +100,7 @@ static gpur_status evict(gpur_replay *replay, int64_t rows)
     return gpur_stream_wait(replay->ring.copy_stream, window->reads_done);
 }
 
-/* Of `held` rows from the oldest visible one on: how many must be evicted so that the others fit, together with all
- * frames up to head - 1. */
+/* How many of the oldest rows must be evicted if `held` rows and all frames before `head` are to be stored. */
 static int64_t rows_to_evict(const gpur_replay *replay, int64_t held, int64_t head)
 {
     const int64_t excess = held - replay->config.capacity, first = replay->window.host.first_id;
@@ -113,16 +113,16 @@ static int64_t rows_to_evict(const gpur_replay *replay, int64_t held, int64_t he
 /* Visible rows and uploaded ones. */
 static int64_t rows_held(const gpur_window_state *window)
 {
-    return window->host.count + window->publish_next.rows + window->publish_after.rows;
+    return window->host.count + window->due_next_launch.rows + window->due_launch_after.rows;
 }
 
 gpur_window gpur_window_visible(const gpur_replay *replay)
 {
     const gpur_window_state *const window = &replay->window;
     gpur_window visible = window->host;
-    visible.count += window->publish_next.rows;
+    visible.count += window->due_next_launch.rows;
     if (replay->config.flush == GPUR_FLUSH_AUTO) {
-        visible.count += window->publish_after.rows + replay->ingest.staged;
+        visible.count += window->due_launch_after.rows + replay->ingest.staged;
         const int64_t leaving = rows_to_evict(replay, visible.count, replay->frame_index.head);
         visible.first_id += leaving;
         visible.first_slot = visible.first_id % replay->config.capacity;
@@ -131,11 +131,11 @@ gpur_window gpur_window_visible(const gpur_replay *replay)
     return visible;
 }
 
-/* 1 if the window could be left with fewer than max_batch rows by `rows` more rows that are not published yet. */
+/* 1 if uploading `rows` more rows could leave fewer than max_batch rows visible. */
 static int is_crowded(const gpur_replay *replay, int64_t rows)
 {
     const gpur_window_state *const window = &replay->window;
-    const int64_t unpublished = window->publish_next.rows + window->refreshed + window->publish_after.rows;
+    const int64_t unpublished = window->due_next_launch.rows + window->refreshed + window->due_launch_after.rows;
     return unpublished + rows + replay->config.max_batch > replay->layout.guaranteed_rows;
 }
 
@@ -159,7 +159,7 @@ gpur_status gpur_window_reserve(gpur_replay *replay, int64_t rows, int64_t frame
     assert(leaving <= window->host.count);
     to->first_slot = (window->host.first_id + held) % replay->config.capacity;
     to->first_frame = window->frame_head;
-    to->after_next = window->publish_after.rows > 0 || (leaving > 0 && window->launches > 0);
+    to->after_next = window->due_launch_after.rows > 0 || (leaving > 0 && window->launches > 0);
     window->frame_head += frames;
     return leaving > 0 ? evict(replay, leaving) : GPUR_OK;
 }
@@ -167,12 +167,12 @@ gpur_status gpur_window_reserve(gpur_replay *replay, int64_t rows, int64_t frame
 void gpur_window_uploaded(gpur_replay *replay, int64_t rows, const gpur_reservation *to, gpur_event *copied)
 {
     gpur_window_state *const window = &replay->window;
-    gpur_unpublished *const due = to->after_next ? &window->publish_after : &window->publish_next;
+    gpur_pending_rows *const due = to->after_next ? &window->due_launch_after : &window->due_next_launch;
     due->rows += rows;
     due->copied = copied;
 }
 
-gpur_status gpur_window_begin_unpublished(gpur_replay *replay)
+gpur_status gpur_window_begin_without_publishing(gpur_replay *replay)
 {
     GPUR_TRY(send(replay));
     replay->window.launch_open = replay->window.reads_unrecorded = 1;
@@ -183,7 +183,7 @@ gpur_status gpur_window_begin_launch(gpur_replay *replay)
 {
     GPUR_TRY(publish_next(replay));
     gpur_window_publish_all_next(replay);
-    GPUR_TRY(gpur_window_begin_unpublished(replay));
+    GPUR_TRY(gpur_window_begin_without_publishing(replay));
     replay->window.launches++;
     return GPUR_OK;
 }
@@ -193,10 +193,10 @@ gpur_status gpur_window_begin_refresh(gpur_replay *replay, int publish_all)
     gpur_window_state *const window = &replay->window;
     if (publish_all)
         gpur_window_publish_all_next(replay);
-    const int64_t refreshed = window->refreshed + window->publish_next.rows;
+    const int64_t refreshed = window->refreshed + window->due_next_launch.rows;
     GPUR_TRY(publish_next(replay));
     window->refreshed = publish_all ? 0 : refreshed;
-    return gpur_window_begin_unpublished(replay);
+    return gpur_window_begin_without_publishing(replay);
 }
 
 void gpur_window_end_launch(gpur_replay *replay)

@@ -12,18 +12,17 @@
  *
  * All functions except build and destroy require the window lock.
  */
-#ifndef GPUR_REPLAY_STORAGE_WINDOW_H
-#define GPUR_REPLAY_STORAGE_WINDOW_H
+#pragma once
 
 #include "device/device.h"
 #include "gpureplay/replay.h"
 #include "kernels/kernels.h"
 
 /* Uploaded rows that are not visible yet. */
-typedef struct gpur_unpublished {
+typedef struct gpur_pending_rows {
     int64_t rows;
     gpur_event *copied; /* the caller's event after their last upload */
-} gpur_unpublished;
+} gpur_pending_rows;
 
 typedef struct gpur_window_state {
     gpur_window *device; /* (1) device memory: the window that launches see */
@@ -31,12 +30,12 @@ typedef struct gpur_window_state {
     gpur_window host;    /* what the next launch sees; sent to the device when that launch begins */
     int is_dirty;        /* 1: `host` has changed since it was last sent */
 
-    gpur_unpublished publish_next;  /* rows to be published before the next launch */
-    gpur_unpublished publish_after; /* before the launch after that one */
-    int64_t refreshed;              /* rows that gpur_window_begin_refresh has published since the last launch began */
-    int64_t frame_head;             /* id of the next frame to be reserved */
+    gpur_pending_rows due_next_launch;  /* rows to be published before the next launch */
+    gpur_pending_rows due_launch_after; /* before the launch after that one */
+    int64_t refreshed;  /* rows that gpur_window_begin_refresh has published since the last launch began */
+    int64_t frame_head; /* id of the next frame to be reserved */
 
-    int64_t launches;       /* launches that have begun */
+    int64_t launches;       /* number of launches that have begun */
     int launch_open;        /* 1: a launch is being enqueued */
     int reads_unrecorded;   /* 1: launches were enqueued since `reads_done` was recorded */
     gpur_event *reads_done; /* on the consumer stream, after the launches that may read evicted rows */
@@ -56,11 +55,12 @@ typedef struct gpur_reservation {
     int after_next; /* 1: the copy waits for a launch, so the rows are published one launch later */
 } gpur_reservation;
 
-/* Reserves slots for 1 to block_rows rows and their frames, and evicts the rows that are in the way. */
+/* Reserves slots for 1 to block_rows rows and their frames, and evicts the rows that are in the way. Publishes uploaded
+ * rows first if fewer than max_batch could remain visible. */
 gpur_status gpur_window_reserve(gpur_replay *replay, int64_t rows, int64_t frames, gpur_reservation *to);
 
-/* Notes that the copies into a reservation are enqueued, with `copied` recorded after them, and so when its rows are to
- * be published. */
+/* To be called when the copies into a reservation are enqueued and `copied` is recorded after them: decides which
+ * launch publishes the rows. */
 void gpur_window_uploaded(gpur_replay *replay, int64_t rows, const gpur_reservation *to, gpur_event *copied);
 
 /* 1 if uploading `rows` rows now, in one or several uploads, may enqueue work on the consumer stream while another
@@ -77,7 +77,7 @@ gpur_status gpur_window_begin_launch(gpur_replay *replay);
 
 /* Like gpur_window_begin_launch, but publishes nothing and does not count as a launch. For work other than a caller's
  * sample or train step that may read the window, such as a learner's warm-up. */
-gpur_status gpur_window_begin_unpublished(gpur_replay *replay);
+gpur_status gpur_window_begin_without_publishing(gpur_replay *replay);
 
 /* Publishes what the next launch would see and sends the window to the device, for calls that read rows without
  * sampling. Does not count as a launch: later launches see the same rows with and without it. `publish_all` 1: calls
@@ -90,5 +90,3 @@ void gpur_window_end_launch(gpur_replay *replay);
 /* To be called after gpur_window_begin_refresh: declares that the ring now holds `count` rows from first_id on in their
  * slots. The caller sets their priorities with gpur_priorities_restore. */
 gpur_status gpur_window_set(gpur_replay *replay, int64_t first_id, int64_t count);
-
-#endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Appends finished rows, which callers give as packed rows or as one array per field. They go into a staging block or,
- * if the device executes work before the call returns, straight into the ring. */
+/* Appends finished rows, which callers give as packed rows or as one array per field. They go into a staging block.
+ * Arrays in device memory go straight into the ring; so do others if the device executes work before a call returns. */
 #include "kernels/cpu/copy_value.h"
 #include "replay/writer/writer.h"
 #include "kernels/lib/clip.h"
@@ -95,7 +95,7 @@ const gpur_rows_source gpur_source_fields = {fill_fields, upload_fields, 1};
 
 /* The public functions, and the choice between a staging block and the ring. */
 
-enum { SMALL_BYTES = 4096 };  /* are copied faster than the lock is released and taken again */
+enum { SMALL_BYTES = 4096 };  /* up to here, copying is faster than releasing the lock and taking it again */
 enum { DIRECT_BYTES = 8192 }; /* from here on, copying rows twice takes longer than an upload of their own */
 
 static void clip_rewards(const gpur_replay *replay, unsigned char *rows, int64_t count)
@@ -163,7 +163,7 @@ static inline int append_small(gpur_replay *replay, append_job *in)
 {
     unsigned char *rows = NULL;
     if (in->count > 0 && in->count <= SMALL_BYTES / replay->schema.pitch)
-        rows = gpur_ingest_claim_committed(&replay->ingest, in->count);
+        rows = gpur_ingest_claim_under_lock(&replay->ingest, in->count);
     if (!rows)
         return 0;
     in->source->fill(in->data, &replay->schema, 0, in->count, rows);
@@ -232,7 +232,7 @@ static gpur_status finish(gpur_replay *replay, gpur_status status, const gpur_ap
     return status;
 }
 
-/* Refuses GPUR_LAYOUT_FRAMES: finished rows do not tell which of their frames are stored already. */
+/* Refuses GPUR_LAYOUT_FRAMES: finished rows do not show which of their frames are stored already. */
 static gpur_status check_packed(const gpur_replay *replay)
 {
     GPUR_REQUIRE(

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "replay/writer/env_state.h"
 
+#include "base/numbers.h"
+
 #include <inttypes.h>
 #include <string.h>
 
@@ -76,11 +78,6 @@ int64_t gpur_power_above(int64_t x)
     return power;
 }
 
-static int64_t round_up(int64_t bytes)
-{
-    return (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
-}
-
 static void carry_field(gpur_env_state *env_state, const gpur_schema *schema, const gpur_ring_layout *layout,
                         int32_t field)
 {
@@ -90,7 +87,7 @@ static void carry_field(gpur_env_state *env_state, const gpur_schema *schema, co
     const int64_t bytes = schema->fields[field].bytes;
     const gpur_carried_field carried = {field, env_state->step_bytes, layout->rows.fields[stored].offset, bytes};
     env_state->fields[env_state->count++] = carried;
-    env_state->step_bytes += round_up(bytes);
+    env_state->step_bytes += gpur_round_up(bytes, ALIGNMENT);
 }
 
 static void carry_fields(gpur_env_state *env_state, const gpur_step_fields *fields, const gpur_schema *schema,
@@ -122,8 +119,8 @@ gpur_status gpur_env_state_build(gpur_env_state *env_state, gpur_device *device,
     env_state->device = device;
     gpur_env_state_plan(env_state, num_envs, n_step, fields, schema, layout);
     const int64_t steps = num_envs * env_state->room;
-    const int64_t episodes = round_up(num_envs * (int64_t)sizeof *env_state->episodes);
-    const int64_t rewards = round_up(steps * (int64_t)sizeof *env_state->rewards);
+    const int64_t episodes = gpur_round_up(num_envs * (int64_t)sizeof *env_state->episodes, ALIGNMENT);
+    const int64_t rewards = gpur_round_up(steps * (int64_t)sizeof *env_state->rewards, ALIGNMENT);
     env_state->bytes = (size_t)(episodes + rewards + steps * env_state->step_bytes);
     unsigned char *const memory = gpur_host_alloc(device, env_state->bytes);
     if (!memory)

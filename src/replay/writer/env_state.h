@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* What a writer needs to turn steps into transitions: the schema's fields that a step fills in, n-step returns, and the
  * state of each environment between steps. */
-#ifndef GPUR_REPLAY_WRITER_ENV_STATE_H
-#define GPUR_REPLAY_WRITER_ENV_STATE_H
+#pragma once
 
 #include "replay/schema.h"
 #include "device/device.h"
@@ -26,29 +25,6 @@ gpur_status gpur_step_fields_check(const gpur_step_fields *fields, const gpur_sc
 int gpur_step_fields_is_extra(const gpur_step_fields *fields, int32_t field);
 
 /*
- * n-step returns of one environment [Sutton & Barto 2018, eq. 7.1; the shorter returns at an episode's end as in Horgan
- * et al. 2018, section 3]: which transitions a step completes, and their returns.
- */
-
-/* Number of transitions that the last step completes. They begin at the oldest pending steps and end with the last
- * step. `pending`: steps that have not begun a transition, the last one included; `ends`: the episode ends with it. */
-static inline int32_t gpur_n_step_ready(int32_t pending, int32_t n_step, int ends)
-{
-    if (ends)
-        return pending;
-    return pending >= n_step ? pending - n_step + 1 : 0;
-}
-
-typedef struct gpur_n_step_return {
-    float reward;   /* r(0) + gamma r(1) + ... + gamma^(m-1) r(m-1) */
-    float discount; /* gamma^m, whether or not the last step terminated */
-} gpur_n_step_return;
-
-/* The return of `steps` rewards, from number `first` on, in a ring buffer of `room` floats, a power of two. A single
- * reward is returned bit for bit. */
-gpur_n_step_return gpur_n_step_return_of(const float *rewards, int32_t room, int64_t first, int32_t steps, float gamma);
-
-/*
  * The state of each environment: its open episode and, for the steps that may still begin a transition, the fields that
  * a transition takes from its first step. Step t of an episode is entry t % room; the entry of the next step already
  * has its observation. With GPUR_LAYOUT_FRAMES the observations are in frame_history.h instead.
@@ -57,7 +33,7 @@ gpur_n_step_return gpur_n_step_return_of(const float *rewards, int32_t room, int
 typedef struct gpur_episode {
     int64_t steps;    /* since the episode began */
     int64_t previous; /* id of the episode's last completed transition, or -1 */
-    int32_t pending;  /* steps that have not begun a transition; less than n_step between calls */
+    int32_t pending;  /* steps whose transitions are not complete yet; less than n_step between calls */
     int32_t state;    /* GPUR_EPISODE_* */
 } gpur_episode;
 
@@ -107,5 +83,3 @@ static inline unsigned char *gpur_env_state_obs(const gpur_env_state *env_state,
 
 /* Begins an episode of an environment. */
 void gpur_env_state_begin(gpur_env_state *env_state, int64_t env);
-
-#endif

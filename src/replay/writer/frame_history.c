@@ -1,41 +1,38 @@
 /* SPDX-License-Identifier: MIT */
 #include "replay/writer/frame_history.h"
 
+#include "base/numbers.h"
 #include "gpureplay/writer.h"
 #include "replay/writer/env_state.h"
 
 #include <inttypes.h>
 #include <string.h>
 
-static int64_t round_up(int64_t bytes)
-{
-    return (bytes + 63) / 64 * 64;
-}
-
 void gpur_frame_history_plan(gpur_frame_history *history, const gpur_ring_layout *layout, int32_t num_envs,
-                             int32_t input, int32_t n_step)
+                             int32_t observations, int32_t n_step)
 {
     const gpur_frame_layout *const frame_layout = &layout->frame_layout;
     if (frame_layout->stack == 0)
         return;
     history->layout = frame_layout;
     history->num_envs = num_envs;
-    history->observations = input;
+    history->observations = observations;
     history->room = gpur_power_above(frame_layout->stack + n_step - 1);
-    history->input_bytes = frame_layout->frame_bytes * (input == GPUR_OBSERVATIONS_FRAMES ? 1 : frame_layout->stack);
+    history->input_bytes =
+        frame_layout->frame_bytes * (observations == GPUR_OBSERVATIONS_FRAMES ? 1 : frame_layout->stack);
 }
 
 gpur_status gpur_frame_history_build(gpur_frame_history *history, gpur_device *device, const gpur_ring_layout *layout,
-                                     int32_t num_envs, int32_t input, int32_t n_step)
+                                     int32_t num_envs, int32_t observations, int32_t n_step)
 {
-    gpur_frame_history_plan(history, layout, num_envs, input, n_step);
+    gpur_frame_history_plan(history, layout, num_envs, observations, n_step);
     if (history->room == 0)
         return GPUR_OK;
     history->device = device;
     const gpur_frame_layout *const frame_layout = history->layout;
     const int64_t all = num_envs * history->room;
-    const int64_t last = round_up(num_envs * (int64_t)sizeof *history->last);
-    const int64_t entries = round_up(all * (int64_t)sizeof *history->entries);
+    const int64_t last = gpur_round_up(num_envs * (int64_t)sizeof *history->last, 64);
+    const int64_t entries = gpur_round_up(all * (int64_t)sizeof *history->entries, 64);
     history->bytes = (size_t)(last + entries + all * frame_layout->frame_bytes);
     unsigned char *const memory = gpur_host_alloc(device, history->bytes);
     if (!memory)

@@ -5,8 +5,7 @@
  * alias of another frame. Each entry has the id under which its frame is stored, so that rows link to it instead of
  * storing it again.
  */
-#ifndef GPUR_REPLAY_WRITER_FRAME_HISTORY_H
-#define GPUR_REPLAY_WRITER_FRAME_HISTORY_H
+#pragma once
 
 #include "replay/replay.h"
 
@@ -32,11 +31,11 @@ typedef struct gpur_frame_history {
 
 /* Computes sizes and offsets without allocating memory. `history` must be zeroed. */
 void gpur_frame_history_plan(gpur_frame_history *history, const gpur_ring_layout *layout, int32_t num_envs,
-                             int32_t input, int32_t n_step);
+                             int32_t observations, int32_t n_step);
 
 /* Does nothing with GPUR_LAYOUT_ROWS. */
 gpur_status gpur_frame_history_build(gpur_frame_history *history, gpur_device *device, const gpur_ring_layout *layout,
-                                     int32_t num_envs, int32_t input, int32_t n_step);
+                                     int32_t num_envs, int32_t observations, int32_t n_step);
 void gpur_frame_history_destroy(gpur_frame_history *history); /* also after a failed build */
 
 /* Marks all frames as not stored, so that later rows store them again. */
@@ -62,5 +61,3 @@ gpur_status gpur_frame_history_check(const gpur_frame_history *history, int64_t 
  */
 void gpur_frame_history_link(gpur_frame_history *history, gpur_replay *replay, const gpur_claim *claim, int64_t env,
                              int64_t steps, uint32_t *links);
-
-#endif

@@ -5,8 +5,10 @@
 
 #include <inttypes.h>
 
-/* Computed in double, and rounded once. */
-gpur_n_step_return gpur_n_step_return_of(const float *rewards, int32_t room, int64_t first, int32_t steps, float gamma)
+/* The return of `steps` rewards, from number `first` on, in a ring buffer of `room` floats, a power of two. A single
+ * reward is returned bit for bit; sums are computed in double and rounded once. */
+static gpur_n_step_return gpur_n_step_return_of(const float *rewards, int32_t room, int64_t first, int32_t steps,
+                                                float gamma)
 {
     double reward = (double)rewards[first & (room - 1)], discount = (double)gamma;
     for (int32_t i = 1; i < steps; i++) {
@@ -38,7 +40,7 @@ gpur_row_emitter gpur_row_emitter_begin(gpur_writer *writer, int64_t rows, int w
 {
     gpur_replay *const replay = writer->replay;
     gpur_row_emitter emitter = {.writer = writer, .left = rows, .waits = waits};
-    unsigned char *const taken = writer->offsets.links < 0 ? gpur_ingest_claim_committed(&replay->ingest, rows) : NULL;
+    unsigned char *const taken = writer->offsets.links < 0 ? gpur_ingest_claim_under_lock(&replay->ingest, rows) : NULL;
     if (!taken)
         return emitter;
     emitter.left = 0;

@@ -1,11 +1,30 @@
 /* SPDX-License-Identifier: MIT */
-/* Emits transitions: claims rows of staging blocks and writes them from a writer's state. All functions require the
- * ingest lock. */
-#ifndef GPUR_REPLAY_WRITER_N_STEP_H
-#define GPUR_REPLAY_WRITER_N_STEP_H
+/* n-step returns, and the transitions that they complete: claims rows of staging blocks and writes them from a writer's
+ * state. All functions that take an emitter require the window lock. */
+#pragma once
 
 #include "replay/writer/env_state.h"
 #include "replay/writer/writer.h"
+
+/*
+ * n-step returns of one environment [Sutton & Barto 2018, eq. 7.1; the shorter returns at an episode's end as in Horgan
+ * et al. 2018, section 3]: which transitions a step completes, and their returns.
+ */
+
+/* Number of transitions that the last step completes. They begin at the oldest pending steps and end with the last
+ * step. `pending`: steps whose transitions are not complete yet, the last step included; `ends`: the episode ends
+ * with it. */
+static inline int32_t gpur_n_step_ready(int32_t pending, int32_t n_step, int ends)
+{
+    if (ends)
+        return pending;
+    return pending >= n_step ? pending - n_step + 1 : 0;
+}
+
+typedef struct gpur_n_step_return {
+    float reward;   /* r(0) + gamma r(1) + ... + gamma^(m-1) r(m-1) */
+    float discount; /* gamma^m, whether or not the last step terminated */
+} gpur_n_step_return;
 
 /* Emits a known number of rows, between gpur_row_emitter_begin and gpur_row_emitter_end. */
 typedef struct gpur_row_emitter {
@@ -57,5 +76,3 @@ static inline void gpur_write_outcome(const gpur_row_offsets *at, unsigned char 
     gpur_write_field(row, at->discount, &discount, sizeof discount);
     gpur_write_field(row, at->previous, &previous, sizeof previous);
 }
-
-#endif

@@ -4,6 +4,7 @@
 
 #include "base/sized.h"
 #include "replay/checkpoint/writers.h"
+#include "replay/config.h"
 #include "replay/writer/n_step.h"
 
 #include <inttypes.h>
@@ -89,14 +90,10 @@ static gpur_status check(const gpur_replay *replay, const gpur_writer_config *co
 {
     GPUR_TRY(gpur_reserved_check(&(const int64_t){config->reserved}, 1, "gpur_writer_config"));
     GPUR_TRY(check_envs(replay, config->num_envs));
-    GPUR_REQUIRE(config->autoreset >= GPUR_AUTORESET_DISABLED && config->autoreset <= GPUR_AUTORESET_SAME_STEP,
-                 "gpur_writer_config.autoreset is %d; it must be GPUR_AUTORESET_DISABLED (0), NEXT_STEP (1) or "
-                 "SAME_STEP (2)",
-                 (int)config->autoreset);
-    GPUR_REQUIRE(config->observations == GPUR_OBSERVATIONS_STACKS || config->observations == GPUR_OBSERVATIONS_FRAMES,
-                 "gpur_writer_config.observations is %d; it must be GPUR_OBSERVATIONS_STACKS (0) or "
-                 "GPUR_OBSERVATIONS_FRAMES (1)",
-                 (int)config->observations);
+    GPUR_TRY(gpur_choice_check(config->autoreset, GPUR_AUTORESET_SAME_STEP, "gpur_writer_config.autoreset",
+                               "GPUR_AUTORESET_DISABLED (0), NEXT_STEP (1) or SAME_STEP (2)"));
+    GPUR_TRY(gpur_choice_check(config->observations, 1, "gpur_writer_config.observations",
+                               "GPUR_OBSERVATIONS_STACKS (0) or GPUR_OBSERVATIONS_FRAMES (1)"));
     GPUR_REQUIRE(config->observations == GPUR_OBSERVATIONS_STACKS || replay->config.layout == GPUR_LAYOUT_FRAMES,
                  "gpur_writer_config.observations is GPUR_OBSERVATIONS_FRAMES and the replay's layout "
                  "GPUR_LAYOUT_ROWS; stacks are made of "
@@ -209,6 +206,27 @@ gpur_status gpur_writer_create(gpur_replay *replay, int32_t num_envs, gpur_write
     return gpur_writer_open(replay, &config, writer);
 }
 
+/* Number of rows that truncate_episodes writes. */
+static int64_t count_pending(const gpur_writer *writer, int64_t first, int64_t last)
+{
+    int64_t rows = 0;
+    for (int64_t env = first; env < last; env++)
+        rows += writer->env_state.episodes[env].pending;
+    return rows;
+}
+
+/* Emits the pending transitions of environments `first` to last - 1, as if their open episodes were truncated now.
+ * Requires the window lock. `waits` 1: waits for staging blocks. */
+static gpur_status truncate_episodes(gpur_writer *writer, int64_t first, int64_t last, int waits)
+{
+    gpur_row_emitter emitter = gpur_row_emitter_begin(writer, count_pending(writer, first, last), waits);
+    for (int64_t env = first; env < last; env++) {
+        const gpur_episode_end episode_end = {0, 1};
+        GPUR_TRY(gpur_row_emitter_emit(&emitter, env, writer->env_state.episodes[env].pending, &episode_end));
+    }
+    return gpur_row_emitter_end(&emitter);
+}
+
 static gpur_status flush(gpur_replay *replay)
 {
     GPUR_TRY(gpur_ingest_flush(replay));
@@ -237,7 +255,7 @@ void gpur_writer_destroy(gpur_writer *writer)
     gpur_ingest_begin_call(replay);
     for (int32_t env = 0; env < num_envs; env++)
         replay->ingest.episodes_cut += writer->env_state.episodes[env].state == GPUR_EPISODE_OPEN;
-    gpur_writer_truncate(writer, 0, num_envs, 1);
+    truncate_episodes(writer, 0, num_envs, 1);
     flush(replay);
     remove_from_list(writer);
     gpur_ingest_end_call(replay);
@@ -256,35 +274,17 @@ void gpur_writer_begin_episode(gpur_writer *writer, int64_t env, const unsigned 
         gpur_writer_push_obs(writer, env, obs);
 }
 
-int64_t gpur_writer_pending(const gpur_writer *writer, int64_t first, int64_t last)
-{
-    int64_t rows = 0;
-    for (int64_t env = first; env < last; env++)
-        rows += writer->env_state.episodes[env].pending;
-    return rows;
-}
-
-gpur_status gpur_writer_truncate(gpur_writer *writer, int64_t first, int64_t last, int waits)
-{
-    gpur_row_emitter emitter = gpur_row_emitter_begin(writer, gpur_writer_pending(writer, first, last), waits);
-    for (int64_t env = first; env < last; env++) {
-        const gpur_episode_end episode_end = {0, 1};
-        GPUR_TRY(gpur_row_emitter_emit(&emitter, env, writer->env_state.episodes[env].pending, &episode_end));
-    }
-    return gpur_row_emitter_end(&emitter);
-}
-
 /* Requires the window lock. */
 static gpur_status truncate_open(gpur_writer *writer, int64_t first, int64_t last)
 {
-    const int64_t rows = gpur_writer_pending(writer, first, last);
+    const int64_t rows = count_pending(writer, first, last);
     GPUR_TRY(gpur_row_emitter_check_room(writer, rows, "reset of open episodes"));
-    return gpur_writer_truncate(writer, first, last, gpur_ingest_may_wait(&writer->replay->ingest));
+    return truncate_episodes(writer, first, last, gpur_ingest_may_wait(&writer->replay->ingest));
 }
 
 static gpur_status begin(gpur_writer *writer, int64_t first, int64_t last, const void *obs)
 {
-    if (gpur_writer_pending(writer, first, last) > 0)
+    if (count_pending(writer, first, last) > 0)
         GPUR_TRY(truncate_open(writer, first, last));
     for (int64_t env = first; env < last; env++)
         gpur_writer_begin_episode(writer, env, gpur_writer_obs(writer, obs, env - first));

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The writer handle, and what the source files of writers share. */
-#ifndef GPUR_REPLAY_WRITER_WRITER_H
-#define GPUR_REPLAY_WRITER_WRITER_H
+#pragma once
 
 #include "gpureplay/writer.h"
 #include "kernels/cpu/copy_value.h"
@@ -48,12 +47,3 @@ gpur_status gpur_writer_check_obs(const gpur_writer *writer, const void *array, 
 
 /* Begins an episode of an environment with its first observation. */
 void gpur_writer_begin_episode(gpur_writer *writer, int64_t env, const unsigned char *obs);
-
-/* Emits the pending transitions of environments `first` to last - 1, as if their open episodes were truncated now.
- * Requires the ingest lock. `waits` 1: waits for staging blocks. */
-gpur_status gpur_writer_truncate(gpur_writer *writer, int64_t first, int64_t last, int waits);
-
-/* Number of rows that gpur_writer_truncate would write. */
-int64_t gpur_writer_pending(const gpur_writer *writer, int64_t first, int64_t last);
-
-#endif

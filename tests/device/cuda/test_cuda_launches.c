@@ -6,22 +6,22 @@
 #include "replay/priority/sum_tree.h"
 #include "support/cuda/fake_cuda.h"
 
-enum { MEET = GPUR_KERNEL_ID_grid_sync_probe, MEET_THREADS = 512, SMALL_THREADS = 128 };
+enum { PROBE = GPUR_KERNEL_ID_grid_sync_probe, PROBE_THREADS = 512, SMALL_THREADS = 128 };
 
 /* Major version, multiprocessors, cooperative launches, largest cluster, of more than 8 blocks, blocks per
  * multiprocessor, PTX version. */
 #define GPU(...)                                                                                                       \
     {                                                                                                                  \
-        __VA_ARGS__, MEET_THREADS, SMALL_THREADS + 17, 0                                                               \
+        __VA_ARGS__, PROBE_THREADS, SMALL_THREADS + 17, 0                                                              \
     }
 static const fake_gpu h200 = GPU(9, 132, 1, 16, 1, 2, 90);
 
-typedef struct scene {
+typedef struct streams {
     gpur_device *device;
     gpur_stream *stream;
-} scene;
+} streams;
 
-static gpur_status open_scene(scene *s, fake_gpu gpu, void *callers_stream)
+static gpur_status open_fake(streams *s, fake_gpu gpu, void *callers_stream)
 {
     gpur_device_config config = test_device_config();
     fake = gpu;
@@ -30,16 +30,16 @@ static gpur_status open_scene(scene *s, fake_gpu gpu, void *callers_stream)
     return gpur_stream_create_main(s->device, &s->stream);
 }
 
-static void close_scene(scene *s)
+static void close_fake(streams *s)
 {
     gpur_stream_destroy(s->stream);
     gpur_device_close(s->device);
 }
 
-static gpur_status meet(const scene *s, int64_t blocks, int32_t together)
+static gpur_status launch_probe(const streams *s, int64_t blocks, int32_t together)
 {
     static gpur_grid_sync_probe_args args;
-    gpur_grid grid = gpur_grid_cooperative(s->device, MEET, blocks, 256);
+    gpur_grid grid = gpur_grid_cooperative(s->device, PROBE, blocks, 256);
     grid.cooperative = together;
     return gpur_launch_grid_sync_probe(s->stream, grid, &args);
 }
@@ -61,23 +61,23 @@ static int cooperative(void)
 
 /* Launches `blocks` blocks cooperatively; expects `are` blocks, as a cluster of `in_cluster`, or as a cooperative grid
  * if that is 0. */
-static void check_grid_sync(const scene *s, int64_t blocks, unsigned are, int in_cluster)
+static void check_grid_sync(const streams *s, int64_t blocks, unsigned are, int in_cluster)
 {
-    CHECK_OK(meet(s, blocks, GPUR_COOPERATIVE_AUTO));
+    CHECK_OK(launch_probe(s, blocks, GPUR_COOPERATIVE_AUTO));
     CHECK_EQUAL(fake_launch.blocks, are);
     CHECK_EQUAL(fake_launch.threads, 256);
     CHECK_EQUAL(cluster(), in_cluster);
     CHECK_EQUAL(cooperative(), are > 1 && !in_cluster);
     CHECK_EQUAL(fake_launch.attributes, are > 1);
-    CHECK_OK(meet(s, blocks, GPUR_COOPERATIVE_GRID));
+    CHECK_OK(launch_probe(s, blocks, GPUR_COOPERATIVE_GRID));
     CHECK_EQUAL(fake_launch.blocks, are);
     CHECK_EQUAL(cooperative(), are > 1);
 }
 
-TEST(blocks_that_meet_are_one_cluster_where_it_fits_and_else_a_cooperative_grid)
+TEST(a_cooperative_launch_is_one_cluster_where_it_fits_else_a_cooperative_grid_else_one_block)
 {
-    scene s;
-    CHECK_OK(open_scene(&s, h200, NULL));
+    streams s;
+    CHECK_OK(open_fake(&s, h200, NULL));
     check_grid_sync(&s, 1, 1, 0);
     check_grid_sync(&s, 2, 2, 2);
     check_grid_sync(&s, 11, 11, 11);
@@ -86,7 +86,13 @@ TEST(blocks_that_meet_are_one_cluster_where_it_fits_and_else_a_cooperative_grid)
     check_grid_sync(&s, 264, 264, 0);
     check_grid_sync(&s, 1000000, 264, 0);
     check_grid_sync(&s, -5, 1, 0);
-    close_scene(&s);
+    close_fake(&s);
+    fake_gpu old = h200;
+    old.cooperative = 0;
+    CHECK_OK(open_fake(&s, old, NULL));
+    check_grid_sync(&s, 16, 1, 0);
+    check_grid_sync(&s, 132, 1, 0);
+    close_fake(&s);
 }
 
 TEST(a_device_has_the_clusters_that_it_can_hold)
@@ -99,40 +105,36 @@ TEST(a_device_has_the_clusters_that_it_can_hold)
                  {GPU(8, 108, 1, 16, 1, 2, 80), 0},   {GPU(8, 108, 1, 16, 1, 2, 90), 0},
                  {GPU(10, 148, 1, 16, 1, 1, 100), 16}};
     for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
-        scene s;
-        CHECK_OK(open_scene(&s, cases[k].gpu, NULL));
+        streams s;
+        CHECK_OK(open_fake(&s, cases[k].gpu, NULL));
         for (int blocks = 2; blocks <= 16; blocks++)
             check_grid_sync(&s, blocks, (unsigned)blocks, blocks <= cases[k].largest ? blocks : 0);
         check_grid_sync(&s, INT64_MAX, (unsigned)(cases[k].gpu.multiprocessors * cases[k].gpu.blocks_each), 0);
-        close_scene(&s);
+        close_fake(&s);
     }
-}
-
-TEST(a_device_without_cooperative_launches_gets_one_block)
-{
-    fake_gpu old = h200;
-    scene s;
-    old.cooperative = 0;
-    CHECK_OK(open_scene(&s, old, NULL));
-    check_grid_sync(&s, 16, 1, 0);
-    check_grid_sync(&s, 132, 1, 0);
-    close_scene(&s);
 }
 
 TEST(a_shape_that_does_not_fit_is_refused_and_a_forced_one_is_cut)
 {
+    static const gpur_grid bad[] = {{1, 31, 0}, {1, 0, 0}, {1, 1056, 0}, {(int64_t)1 << 31, 32, 0}};
     static gpur_grid_sync_probe_args args;
-    scene s;
-    CHECK_OK(open_scene(&s, h200, NULL));
+    const gpur_bias_activation_args nothing = {.batch = 0};
+    streams s;
+    CHECK_OK(open_fake(&s, h200, NULL));
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        CHECK_FAILS(gpur_launch_bias_activation(s.stream, bad[i], &nothing), GPUR_INVALID_ARGUMENT, "bias_activation");
+        CHECK_MESSAGE("wanted");
+    }
+    CHECK_OK(gpur_launch_bias_activation(s.stream, (gpur_grid){1, 1024, 0}, &nothing));
     gpur_grid grid = {265, 256, GPUR_COOPERATIVE_AUTO};
     CHECK_STATUS(gpur_launch_grid_sync_probe(s.stream, grid, &args), GPUR_INVALID_ARGUMENT);
     CHECK_MESSAGE("kernel grid_sync_probe: 265 blocks that wait for each other; there may be at most 264");
     grid = (gpur_grid){16, 544, GPUR_COOPERATIVE_AUTO};
     CHECK_STATUS(gpur_launch_grid_sync_probe(s.stream, grid, &args), GPUR_INVALID_ARGUMENT);
     CHECK_MESSAGE("kernel grid_sync_probe: 544 threads a block; wanted a multiple of 32 up to 512");
-    CHECK_EQUAL(gpur_grid_cooperative(s.device, MEET, 16, 1024).threads, MEET_THREADS);
-    CHECK_EQUAL(gpur_grid_cooperative(s.device, MEET, 16, 100).threads, 96);
-    CHECK_EQUAL(gpur_grid_cooperative(s.device, MEET, 16, 0).threads, 32);
+    CHECK_EQUAL(gpur_grid_cooperative(s.device, PROBE, 16, 1024).threads, PROBE_THREADS);
+    CHECK_EQUAL(gpur_grid_cooperative(s.device, PROBE, 16, 100).threads, 96);
+    CHECK_EQUAL(gpur_grid_cooperative(s.device, PROBE, 16, 0).threads, 32);
     const gpur_window_set_args small = {.window = NULL};
     grid = (gpur_grid){1, 160, 0};
     CHECK_STATUS(gpur_launch_window_set(s.stream, grid, &small), GPUR_INVALID_ARGUMENT);
@@ -140,13 +142,13 @@ TEST(a_shape_that_does_not_fit_is_refused_and_a_forced_one_is_cut)
     gpur_device_force_grid(s.device, (gpur_grid){300, 1024, 0});
     CHECK_OK(gpur_launch_window_set(s.stream, gpur_grid_elements(s.device, 1), &small));
     CHECK(fake_launch.blocks == 300 && fake_launch.threads == SMALL_THREADS);
-    grid = gpur_grid_cooperative(s.device, MEET, 16, 64);
-    CHECK(grid.blocks == 264 && grid.threads == MEET_THREADS && grid.cooperative == GPUR_COOPERATIVE_AUTO);
-    close_scene(&s);
+    grid = gpur_grid_cooperative(s.device, PROBE, 16, 64);
+    CHECK(grid.blocks == 264 && grid.threads == PROBE_THREADS && grid.cooperative == GPUR_COOPERATIVE_AUTO);
+    close_fake(&s);
 }
 
-/* Launches a kernel of ours. Returns 1 if it was a dependent launch, 0 if not, -1 on anything unexpected. */
-static int follows(const scene *s)
+/* Launches a kernel. Returns 1 if it was a dependent launch, 0 if not, -1 on anything unexpected. */
+static int follows(const streams *s)
 {
     static float number[2];
     const gpur_bias_activation_args args = {.y = number, .bias = number + 1, .batch = 1, .features = 1, .pitch = 1};
@@ -164,9 +166,9 @@ static int follows(const scene *s)
 TEST(a_kernel_follows_dependently_right_behind_another_of_ours)
 {
     static char bytes[8];
-    scene s;
+    streams s;
     gpur_event *event = NULL;
-    CHECK_OK(open_scene(&s, h200, NULL));
+    CHECK_OK(open_fake(&s, h200, NULL));
     CHECK_OK(gpur_event_create(s.device, &event));
     CHECK(follows(&s) == 0 && follows(&s) == 0); /* off by default */
     gpur_device_dependent_launches(s.device, 1);
@@ -186,16 +188,16 @@ TEST(a_kernel_follows_dependently_right_behind_another_of_ours)
     gpur_device_dependent_launches(s.device, 0);
     CHECK(follows(&s) == 0);
     gpur_event_destroy(event);
-    close_scene(&s);
+    close_fake(&s);
 }
 
 static void check_never_follows(fake_gpu what, void *callers_stream)
 {
-    scene s;
-    CHECK_OK(open_scene(&s, what, callers_stream));
+    streams s;
+    CHECK_OK(open_fake(&s, what, callers_stream));
     gpur_device_dependent_launches(s.device, 1);
     CHECK(follows(&s) == 0 && follows(&s) == 0);
-    close_scene(&s);
+    close_fake(&s);
 }
 
 TEST(nothing_follows_dependently_on_an_older_gpu_or_on_the_callers_stream)
@@ -215,8 +217,8 @@ TEST(nothing_follows_dependently_on_an_older_gpu_or_on_the_callers_stream)
 TEST(many_priorities_are_updated_by_many_blocks)
 {
     static uint32_t least;
-    scene s;
-    CHECK_OK(open_scene(&s, h200, NULL));
+    streams s;
+    CHECK_OK(open_fake(&s, h200, NULL));
     gpur_priorities p = {.device = s.device, .tree = {.capacity = 1 << 20, .levels = 3}};
     CHECK_OK(gpur_priorities_update(&p, s.stream, 1024, NULL, NULL, 0));
     CHECK(fake_launch.blocks == 1 && fake_launch.threads == 1024);
@@ -225,7 +227,7 @@ TEST(many_priorities_are_updated_by_many_blocks)
     p.tree.min_leaf[0] = &least; /* then a warp looks at the node above each row */
     CHECK_OK(gpur_priorities_update(&p, s.stream, 4096, NULL, NULL, 0));
     CHECK(fake_launch.blocks == 1024 && fake_launch.threads == 128);
-    close_scene(&s);
+    close_fake(&s);
 }
 
 int main(int argc, char **argv)
@@ -236,9 +238,8 @@ int main(int argc, char **argv)
         printf("test_cuda_launches: %s is real\n", test_device_name());
         return 77;
     }
-    RUN(blocks_that_meet_are_one_cluster_where_it_fits_and_else_a_cooperative_grid);
+    RUN(a_cooperative_launch_is_one_cluster_where_it_fits_else_a_cooperative_grid_else_one_block);
     RUN(a_device_has_the_clusters_that_it_can_hold);
-    RUN(a_device_without_cooperative_launches_gets_one_block);
     RUN(a_shape_that_does_not_fit_is_refused_and_a_forced_one_is_cut);
     RUN(a_kernel_follows_dependently_right_behind_another_of_ours);
     RUN(nothing_follows_dependently_on_an_older_gpu_or_on_the_callers_stream);

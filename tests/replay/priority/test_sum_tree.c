@@ -1,29 +1,30 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The sum tree by itself, without a replay. It is exact: every unit of the total reaches its leaf, parts of the total
- * have no gap, the order of updates does not matter, and every node stays the sum of its children, in any shape of
- * launch. Draws are held against the reference row by row and against their proportions: every chi-square must have a
- * tail of at least 1e-6; there are eight of them, so a false alarm comes with one choice of seeds in 125,000. The seeds
- * are fixed.
+ * have no gap, the order of updates does not matter, and every node stays the sum of its children, in any launch shape.
+ * Samples are compared with the reference row by row, and with their proportions: every chi-square must have a tail of
+ * at least 1e-6; there are eight of them, so one choice of seeds in 125,000 raises a false alarm. The seeds are fixed.
  */
 #include "kernels/lib/power.h"
 #include "kernels/priority/strata.h"
+#include "reference/reference_learn.h"
 #include "reference/reference_priority.h"
 #include "replay/priority/sum_tree.h"
+#include "support/priority_model.h"
 #include "support/replay_fixture.h"
 #include "test.h"
 
 enum { ROOM = 8192, SLOTS = 40000, BY_LIBRARY = -1 };
 static const double alarm = 1e-6;
 
-/* The race check makes a thread of every lane: there the question is races, and counts are asked elsewhere. */
+/* The race check makes a thread of every lane. It looks for races, and statistics are tested without it. */
 #ifdef GPUR_RACE_CHECK
-enum { RACE = 1, MOST_THREADS = 1 };
+enum { RACE = 1, MAX_THREADS = 1 };
 #else
-enum { RACE = 0, MOST_THREADS = 4 };
+enum { RACE = 0, MAX_THREADS = 4 };
 #endif
 
-/* A leaf for each slot of a ring that nobody fills, and a window that shows them all, slot 0 with id 0. */
+/* A leaf for each slot of a ring without rows, and a window of all slots, of which slot 0 has id 0. */
 static struct {
     gpur_device *device;
     gpur_stream *stream;
@@ -36,7 +37,7 @@ static struct {
     int64_t capacity;
 } t;
 
-static gpur_status show(gpur_window window)
+static gpur_status set_window(gpur_window window)
 {
     GPUR_TRY(gpur_copy(t.stream, t.window, &window, sizeof window));
     return gpur_stream_sync(t.stream);
@@ -56,7 +57,7 @@ static gpur_status open_tree(gpur_device *device, int64_t capacity, int32_t norm
     GPUR_TRY(gpur_device_alloc(device, ROOM * sizeof *t.leaf, (void **)&t.leaf));
     GPUR_TRY(gpur_device_alloc(device, ROOM * sizeof *t.units, (void **)&t.units));
     GPUR_TRY(gpur_priorities_build(&t.priorities, device, &config, &none, NULL, t.window, t.stream));
-    return show((gpur_window){0, 0, capacity});
+    return set_window((gpur_window){0, 0, capacity});
 }
 
 static void close_tree(void)
@@ -69,8 +70,8 @@ static void close_tree(void)
     gpur_device_close(t.device);
 }
 
-/* New priorities, as a replay would give them (BY_LIBRARY), or by one part of an update in this shape of launch. */
-static gpur_status update(int64_t count, const int64_t *ids, const float *priorities, int32_t part, gpur_grid grid)
+/* New priorities, by the function of the library (BY_LIBRARY), or by one phase of an update in this launch shape. */
+static gpur_status update(int64_t count, const int64_t *ids, const float *priorities, int32_t phase, gpur_grid grid)
 {
     const gpur_priority_update_args args = {.tree = t.priorities.tree,
                                             .window = t.window,
@@ -78,31 +79,33 @@ static gpur_status update(int64_t count, const int64_t *ids, const float *priori
                                             .priority = t.values,
                                             .count = count,
                                             .offset = t.priorities.offset,
-                                            .phase = part};
+                                            .phase = phase};
     GPUR_TRY(gpur_copy(t.stream, t.ids, ids, count * 8));
     GPUR_TRY(gpur_copy(t.stream, t.values, priorities, count * 4));
-    GPUR_TRY(part == BY_LIBRARY ? gpur_priorities_update(&t.priorities, t.stream, count, t.ids, t.values, 0)
-                                : gpur_launch_priority_update(t.stream, grid, &args));
+    GPUR_TRY(phase == BY_LIBRARY ? gpur_priorities_update(&t.priorities, t.stream, count, t.ids, t.values, 0)
+                                 : gpur_launch_priority_update(t.stream, grid, &args));
     return gpur_stream_sync(t.stream);
 }
 
-/* Leaves as given: with alpha 1 a priority of leaf / 2^20 is kept exactly, up to 24 bits. */
-static gpur_status set_leaves(int64_t first_slot, int64_t count, const uint32_t *leaves)
+/* Leaves of these slots, or of the first `count`. With alpha 1 a priority of leaf / 2^20 is exact up to 24 bits. */
+static gpur_status set_leaves(int64_t count, const int64_t *slots, const uint32_t *leaves)
 {
     static int64_t ids[ROOM];
     static float priorities[ROOM];
     for (int64_t done = 0, part; done < count; done += part) {
         part = count - done < ROOM ? count - done : ROOM;
-        for (int64_t i = 0; i < part; i++)
-            ids[i] = first_slot + done + i, priorities[i] = (float)leaves[done + i] / 1048576.0f;
+        for (int64_t i = 0; i < part; i++) {
+            ids[i] = slots ? slots[done + i] : done + i;
+            priorities[i] = (float)leaves[done + i] / 1048576.0f;
+        }
         GPUR_TRY(update(part, ids, priorities, BY_LIBRARY, (gpur_grid){0}));
     }
     return GPUR_OK;
 }
 
-/* Which rows are drawn by random numbers, or which have these units of the total; and their leaves. */
-static gpur_status draw(int32_t source, int64_t count, uint64_t seed, uint64_t step, const uint64_t *units,
-                        int64_t *ids, uint32_t *leaves)
+/* Ids and leaves of the rows that are sampled by random numbers, or that have these units of the total. */
+static gpur_status sample(int32_t source, int64_t count, uint64_t seed, uint64_t step, const uint64_t *units,
+                          int64_t *ids, uint32_t *leaves)
 {
     gpur_priority_sample_args args =
         gpur_priorities_sample_args(&t.priorities, source == GPUR_PRIORITIZED_STRATIFIED, count, t.ids, t.leaf);
@@ -115,8 +118,8 @@ static gpur_status draw(int32_t source, int64_t count, uint64_t seed, uint64_t s
     return gpur_stream_sync(t.stream);
 }
 
-/* How much of the whole tree is wrong, or -1; and its total. */
-static int64_t wrong(uint64_t *total)
+/* The number of wrong nodes, leaves and segments, or -1; and the total. */
+static int64_t count_wrong(uint64_t *total)
 {
     if (gpur_priorities_validate(&t.priorities, t.stream) != GPUR_OK || gpur_stream_sync(t.stream) != GPUR_OK)
         return -1;
@@ -127,89 +130,76 @@ static int64_t wrong(uint64_t *total)
 
 /* ---- every unit of the total ---- */
 
-/* Small leaves, of which about a third are 0, the first and the last now and then. */
-static void make_small(uint32_t *leaves, int64_t count, uint64_t *random)
+/* Each leaf, in ascending slots, must be found by up to six units of the total, its first and its last among them. */
+static void check_units(int64_t capacity, int64_t count, const int64_t *slots, const uint32_t *leaves)
 {
-    for (int64_t i = 0; i < count; i++)
-        leaves[i] = xorshift_below(random, 3) ? (uint32_t)xorshift_below(random, 6) : 0;
-    if (count < 3) /* or nothing may be left to find */
-        leaves[count - 1] = 3;
+    enum { UNITS = 6 };
+    static uint64_t units[ROOM];
+    static int64_t wanted[ROOM], ids[ROOM];
+    static uint32_t found[ROOM];
+    uint64_t below = 0, total = 0;
+    CHECK_OK(open_tree(test_device(), capacity, capacity % 2 ? GPUR_WEIGHT_NORM_MEMORY : GPUR_WEIGHT_NORM_BATCH, 1.0f));
+    CHECK_OK(set_leaves(count, slots, leaves));
+    TEST_REQUIRE(count_wrong(&total) == 0, "capacity %lld", (long long)capacity);
+    for (int64_t i = 0, n = 0; i < count; i++) {
+        const uint32_t parts = leaves[i] < UNITS ? leaves[i] : UNITS;
+        for (uint32_t part = 0; part < parts; part++, n++)
+            units[n] = below + (parts > 1 ? (uint64_t)(leaves[i] - 1) * part / (parts - 1) : 0), wanted[n] = i;
+        below += leaves[i];
+        if (n == 0 || (n + UNITS <= ROOM && i + 1 < count))
+            continue;
+        CHECK_OK(sample(GPUR_PRIORITIZED_STRATIFIED, n, 0, 0, units, ids, found));
+        for (; n > 0; n--)
+            TEST_REQUIRE(ids[n - 1] == slots[wanted[n - 1]] && found[n - 1] == leaves[wanted[n - 1]],
+                         "capacity %lld, unit %lld", (long long)capacity, (long long)units[n - 1]);
+    }
+    CHECK_EQUAL(total, below);
+    close_tree();
 }
 
-/* Every unit in order, ROOM at a time: leaf s must be found by as many units in a row as it is large. */
-static void check_capacity(int64_t capacity, uint64_t seed)
+/* Small leaves, of which about a third are 0. */
+static void check_all_slots(int64_t capacity, uint64_t seed)
 {
-    static uint32_t leaves[SLOTS], found[ROOM];
-    static uint64_t units[ROOM];
-    static int64_t ids[ROOM];
-    uint64_t random = seed * 0x9E3779B97F4A7C15ull + 1, total = 0, want = 0;
-    int64_t slot = 0;
-    make_small(leaves, capacity, &random);
-    for (int64_t i = 0; i < capacity; i++)
-        want += leaves[i];
-    CHECK_OK(open_tree(test_device(), capacity, GPUR_WEIGHT_NORM_MEMORY, 1.0f));
-    CHECK_OK(set_leaves(0, capacity, leaves));
-    TEST_REQUIRE(wrong(&total) == 0 && total == want, "capacity %d", (int)capacity);
-    for (uint64_t first = 0, left = leaves[0]; first < total; first += ROOM) {
-        const int64_t count = (int64_t)(total - first < ROOM ? total - first : ROOM);
-        for (int64_t i = 0; i < count; i++)
-            units[i] = first + (uint64_t)i;
-        CHECK_OK(draw(GPUR_PRIORITIZED_STRATIFIED, count, 0, 0, units, ids, found));
-        for (int64_t i = 0; i < count; i++, left--) {
-            while (left == 0)
-                left = leaves[++slot];
-            TEST_REQUIRE(ids[i] == slot && found[i] == leaves[slot], "capacity %d, unit %d", (int)capacity,
-                         (int)units[i]);
-        }
+    static uint32_t leaves[SLOTS];
+    static int64_t slots[SLOTS];
+    uint64_t random = seed * 0x9E3779B97F4A7C15ull + 1;
+    for (int64_t i = 0; i < capacity; i++) {
+        leaves[i] = xorshift_below(&random, 3) ? (uint32_t)xorshift_below(&random, 6) : 0;
+        slots[i] = i;
     }
-    close_tree();
+    if (capacity < 3) /* or all leaves may be 0 */
+        leaves[capacity - 1] = 3;
+    check_units(capacity, capacity, slots, leaves);
+}
+
+/* One leaf in each of 64 parts of a large tree, both ends included, of all sizes from 1 to 2^31. */
+static void check_few_slots(int64_t capacity, uint64_t seed)
+{
+    enum { LEAVES = 64 };
+    uint64_t random = seed + 1;
+    const int64_t part = capacity / LEAVES;
+    uint32_t leaves[LEAVES];
+    int64_t slots[LEAVES];
+    for (int64_t i = 0; i < LEAVES; i++) {
+        leaves[i] = (uint32_t)1 << xorshift_below(&random, 32);
+        slots[i] = i == 0 ? 0 : i == LEAVES - 1 ? capacity - 1 : i * part + xorshift_below(&random, part);
+    }
+    check_units(capacity, LEAVES, slots, leaves);
 }
 
 TEST(every_unit_reaches_its_leaf_in_a_tree_of_any_capacity)
 {
-    static const int64_t edges[] = {1, 2, 3, 127, 128, 129, 255, 256, 257, 1000, 16383, 16384, 16385};
+    static const int64_t small[] = {1, 2, 3, 127, 128, 129, 255, 256, 257, 1000, 16383, 16384, 16385};
+    static const int64_t large[] = {2097153, 2097151, 2097152, (int64_t)16 << 20, ((int64_t)16 << 20) + 1};
     uint64_t random = 5;
-    for (size_t i = 0; i < (RACE ? 9 : sizeof edges / sizeof *edges); i++)
-        check_capacity(edges[i], i);
+    for (size_t i = 0; i < (RACE ? 9 : sizeof small / sizeof *small); i++)
+        check_all_slots(small[i], i);
     for (uint64_t i = 0; i < (RACE ? 1 : 40); i++)
-        check_capacity(1 + xorshift_below(&random, RACE ? 400 : 20000), i);
-}
-
-/* Of a large tree a leaf here and there, with everything from 1 to the largest, and both ends. */
-static void check_sparse(int64_t capacity, uint64_t seed)
-{
-    enum { LEAVES = 64 };
-    uint64_t units[3 * LEAVES], below[LEAVES + 1] = {0}, random = seed + 1, total = 0;
-    uint32_t found[3 * LEAVES];
-    int64_t slots[LEAVES], ids[3 * LEAVES];
-    CHECK_OK(open_tree(test_device(), capacity, GPUR_WEIGHT_NORM_BATCH, 1.0f));
-    for (int64_t i = 0; i < LEAVES; i++) {
-        const int64_t part = capacity / LEAVES; /* ascending: one in each part, the ends included */
-        const uint32_t leaf = (uint32_t)1 << xorshift_below(&random, 32);
-        slots[i] = i == 0 ? 0 : i == LEAVES - 1 ? capacity - 1 : i * part + xorshift_below(&random, part);
-        CHECK_OK(set_leaves(slots[i], 1, &leaf));
-        below[i + 1] = below[i] + leaf;
-    }
-    CHECK_EQUAL(wrong(&total), 0);
-    CHECK_EQUAL(total, below[LEAVES]);
-    for (int64_t i = 0; i < LEAVES; i++) { /* the first and the last unit of each, and one between */
-        units[3 * i] = below[i], units[3 * i + 1] = below[i + 1] - 1;
-        units[3 * i + 2] = below[i] + (below[i + 1] - below[i]) / 2;
-    }
-    CHECK_OK(draw(GPUR_PRIORITIZED_STRATIFIED, 3 * LEAVES, 0, 0, units, ids, found));
-    for (int64_t i = 0; i < 3 * LEAVES; i++)
-        TEST_REQUIRE(ids[i] == slots[i / 3], "capacity %lld, leaf %d", (long long)capacity, (int)i / 3);
-    close_tree();
-}
-
-TEST(a_few_leaves_of_a_large_tree_are_found_at_their_ends)
-{
-    static const int64_t edges[] = {2097153, 2097151, 2097152, (int64_t)16 << 20, ((int64_t)16 << 20) + 1};
-    uint64_t random = 9;
+        check_all_slots(1 + xorshift_below(&random, RACE ? 400 : 20000), i);
     for (uint64_t i = 0; i < (RACE ? 1 : 5); i++)
-        check_sparse(edges[i], i);
+        check_few_slots(large[i], i);
     for (uint64_t i = 0; i < (RACE ? 0 : test_is_long() ? 20 : 3); i++)
-        check_sparse(1000 + xorshift_below(&random, (int64_t)16 << 20), 6 + i);
+        check_few_slots(1000 + xorshift_below(&random, (int64_t)16 << 20), 6 + i);
 }
 
 static void check_strata(uint64_t total, int64_t parts)
@@ -244,7 +234,7 @@ TEST(strata_tile_the_total_without_a_gap)
 
 /* ---- new priorities ---- */
 
-/* The power that makes leaves and weights, against the C library's, over all that a float can be. */
+/* The power function of leaves and weights, against the C library's, over the range of float32. */
 TEST(powers_are_good_to_ten_digits)
 {
     uint64_t random = 3;
@@ -259,7 +249,7 @@ TEST(powers_are_good_to_ten_digits)
     CHECK(gpur_power(1.0, 0.6) == 1.0 && gpur_power(4.0, 0.5) == 2.0);
 }
 
-/* A leaf as float arithmetic may come to it: 1e-6 of it, and the rounding. */
+/* Within the rounding to an integer, and 1e-6 of the leaf for float arithmetic. */
 static int is_near(uint32_t leaf, float p, double alpha)
 {
     const double want = reference_leaf((double)p, alpha);
@@ -277,7 +267,7 @@ TEST(a_leaf_is_the_priority_to_the_power_of_alpha)
             uint32_t leaf = 0;
             CHECK_OK(update(1, &(int64_t){0}, &priorities[i], BY_LIBRARY, (gpur_grid){0}));
             CHECK_OK(gpur_copy(t.stream, &leaf, t.priorities.tree.leaf, sizeof leaf));
-            CHECK_EQUAL(wrong(NULL), 0);
+            CHECK_EQUAL(count_wrong(NULL), 0);
             TEST_REQUIRE(is_near(leaf, priorities[i], (double)alphas[a]), "%g to the power of %g is %u",
                          (double)priorities[i], (double)alphas[a], leaf);
         }
@@ -285,155 +275,152 @@ TEST(a_leaf_is_the_priority_to_the_power_of_alpha)
     }
 }
 
-/* Rows and priorities, half of them on a few hot leaves; some ids are of no row, and some priorities are none. What
- * each slot then has, and the counts. */
+/* A random update, and the model of the priorities after it. Half of the rows are among the first 64 slots; some ids
+ * are of no row, and some priorities are invalid. */
 static struct {
     int64_t count, ids[ROOM];
     float priorities[ROOM];
-    float held[SLOTS]; /* by slot */
+    reference_replay rows; /* all visible */
+    priority_model model;
     uint64_t random;
-    int64_t updates, stale, invalid;
-} rush;
+} updates;
 
-static void make_rush(int64_t count)
+static void begin_updates(uint64_t seed)
 {
-    static const float bad[] = {NAN, INFINITY, -1.0f, -0.5f};
-    static unsigned char given[SLOTS];
-    const int64_t slots = t.capacity;
-    memset(given, 0, sizeof given);
-    rush.count = count;
-    for (int64_t i = 0; i < count; i++) {
-        const int64_t dice = xorshift_below(&rush.random, 40);
-        int64_t *const id = &rush.ids[i];
-        float *const p = &rush.priorities[i];
-        *id = xorshift_below(&rush.random, xorshift_below(&rush.random, 2) ? slots : slots < 64 ? slots : 64);
-        *p = (float)xorshift_below(&rush.random, 1000) * 0.01f;
-        if (dice == 0)
-            *p = bad[xorshift_below(&rush.random, 4)];
-        if (dice == 1)
-            *id = (const int64_t[]){-1, slots, INT64_MAX}[xorshift_below(&rush.random, 3)];
-        rush.invalid += dice == 0, rush.stale += dice == 1, rush.updates += dice > 1;
-        if (dice < 2)
-            continue;
-        float *const held = &rush.held[*id];
-        *held = given[*id] && *held > *p ? *held : *p;
-        given[*id] = 1;
-    }
+    const gpur_replay_config config = {.capacity = t.capacity, .block_rows = t.capacity, .max_batch = 1};
+    updates.random = seed;
+    reference_begin(&updates.rows, &config, t.capacity);
+    memset(updates.rows.rows, ROW_VISIBLE, (size_t)t.capacity);
+    updates.rows.count = t.capacity;
+    priority_model_begin(&updates.model, &updates.rows, &config, 0);
+    memset(updates.model.priority, 0, (size_t)t.capacity * sizeof *updates.model.priority);
 }
 
-static void begin_rush(uint64_t seed)
+static void end_updates(void)
 {
-    memset(&rush, 0, sizeof rush);
-    rush.random = seed;
-}
-
-static void check_rush(double alpha)
-{
-    static float raw[SLOTS];
-    static uint32_t leaves[SLOTS];
-    CHECK_EQUAL(wrong(NULL), 0);
-    CHECK_OK(gpur_copy(t.stream, leaves, t.priorities.tree.leaf, t.capacity * 4));
-    CHECK_OK(gpur_copy(t.stream, raw, t.priorities.tree.priority, t.capacity * 4));
-    CHECK_OK(gpur_stream_sync(t.stream));
-    for (int64_t slot = 0; slot < t.capacity; slot++)
-        CHECK(raw[slot] == rush.held[slot] && is_near(leaves[slot], raw[slot], alpha));
-    const gpur_priority_state *const state = t.priorities.host_state;
-    CHECK(state->updates == rush.updates && state->stale == rush.stale && state->invalid == rush.invalid);
-}
-
-static void check_shape(int64_t slots, int32_t norm, gpur_grid grid)
-{
-    begin_rush((uint64_t)grid.blocks * 100 + (uint64_t)grid.threads + 1);
-    CHECK_OK(open_tree(test_device(), slots, norm, 0.6f));
-    for (int round = 0; round < 3; round++) {
-        const int levels = norm == GPUR_WEIGHT_NORM_MEMORY ? t.priorities.tree.levels : 0;
-        const int first = grid.blocks == 1 ? GPUR_PHASE_ALL : GPUR_PHASE_CLEAR;
-        const int end = grid.blocks == 1 ? GPUR_PHASE_ALL + 1 : GPUR_PHASE_MIN + levels;
-        make_rush((1 + xorshift_below(&rush.random, ROOM)) / (RACE ? 8 : 1) + 1);
-        for (int part = first; part < end; part++)
-            CHECK_OK(update(rush.count, rush.ids, rush.priorities, part, grid));
-        check_rush(0.6);
-    }
+    priority_model_end(&updates.model);
+    reference_end(&updates.rows);
     close_tree();
 }
 
-/* Blocks and threads race for the same leaves, and for the nodes above them. */
-TEST(racing_updates_keep_every_node_exact_and_the_largest_duplicate)
+static void make_update(int64_t count)
 {
-    static const int64_t blocks[] = {1, 2, 7, 64}, slots[] = {1, 5, 129, 300, RACE ? SLOTS / 8 : SLOTS};
-    const int32_t lanes = test_on_cuda() ? 32 : GPUR_WARP, sizes = lanes == 1 ? 1 : 3;
-    for (int i = 0; i < 4 * sizes * 5; i++)
-        check_shape(slots[i % 5], i % 2 ? GPUR_WEIGHT_NORM_MEMORY : GPUR_WEIGHT_NORM_BATCH,
-                    (gpur_grid){blocks[i / 5 % 4], lanes * (1 + i / 20 * 3), 0});
+    static const float bad[] = {NAN, INFINITY, -1.0f, -0.5f};
+    const int64_t slots = t.capacity;
+    updates.count = count;
+    for (int64_t i = 0; i < count; i++) {
+        const int64_t dice = xorshift_below(&updates.random, 40);
+        updates.ids[i] = xorshift_below(&updates.random, xorshift_below(&updates.random, 2) || slots < 64 ? slots : 64);
+        updates.priorities[i] = (float)xorshift_below(&updates.random, 1000) * 0.01f;
+        if (dice == 0)
+            updates.priorities[i] = bad[xorshift_below(&updates.random, 4)];
+        if (dice == 1)
+            updates.ids[i] = (const int64_t[]){-1, slots, INT64_MAX}[xorshift_below(&updates.random, 3)];
+    }
+    priority_model_update(&updates.model, count, updates.ids, updates.priorities);
 }
 
-/* As the library itself shapes it: few rows, and more than one block takes. */
-TEST(few_and_many_updates_come_out_alike_and_a_new_alpha_makes_every_leaf_anew)
+static void compare_with_model(double alpha)
+{
+    static float priorities[SLOTS];
+    static uint32_t leaves[SLOTS];
+    CHECK_EQUAL(count_wrong(NULL), 0);
+    CHECK_OK(gpur_copy(t.stream, leaves, t.priorities.tree.leaf, t.capacity * 4));
+    CHECK_OK(gpur_copy(t.stream, priorities, t.priorities.tree.priority, t.capacity * 4));
+    CHECK_OK(gpur_stream_sync(t.stream));
+    for (int64_t slot = 0; slot < t.capacity; slot++)
+        CHECK(priorities[slot] == updates.model.priority[slot] && is_near(leaves[slot], priorities[slot], alpha));
+    const gpur_priority_state *const state = t.priorities.host_state;
+    CHECK_EQUAL(state->updates, updates.model.updates);
+    CHECK_EQUAL(state->stale, updates.model.stale);
+    CHECK_EQUAL(state->invalid, updates.model.invalid);
+    CHECK(memcmp(&state->max_priority, &updates.model.max, sizeof updates.model.max) == 0);
+}
+
+/* By kernels of this shape, or without one (0 blocks) by the library, which then also changes alpha. */
+static void check_updates(int64_t slots, int32_t norm, gpur_grid grid)
 {
     static const int64_t counts[] = {1, 2, 31, 1000, 4096, 4097, ROOM};
     static const float alphas[] = {1.0f, 0.0f, 0.25f, 0.6f};
-    gpur_device *const device = test_device();
-    begin_rush(4);
-    CHECK_OK(open_tree(device, SLOTS, GPUR_WEIGHT_NORM_MEMORY, 0.6f));
-    gpur_device_force_grid(device, (gpur_grid){3, test_on_cuda() ? 64 : GPUR_WARP, 0});
-    for (size_t i = 0; i < sizeof counts / sizeof *counts; i++) {
-        make_rush(counts[i]);
-        CHECK_OK(update(rush.count, rush.ids, rush.priorities, BY_LIBRARY, (gpur_grid){0}));
-        check_rush(0.6);
+    const int by_library = grid.blocks == 0;
+    CHECK_OK(open_tree(test_device(), slots, norm, 0.6f));
+    begin_updates((uint64_t)grid.blocks * 100 + (uint64_t)grid.threads + 1);
+    if (by_library)
+        gpur_device_force_grid(t.device, (gpur_grid){3, test_on_cuda() ? 64 : GPUR_WARP, 0});
+    for (int round = 0; round < (by_library ? 7 : 3); round++) {
+        const int levels = norm == GPUR_WEIGHT_NORM_MEMORY ? t.priorities.tree.levels : 0;
+        const int first = by_library ? BY_LIBRARY : grid.blocks == 1 ? GPUR_PHASE_ALL : GPUR_PHASE_CLEAR;
+        const int end = grid.blocks > 1 ? GPUR_PHASE_MIN + levels : first + 1;
+        make_update(by_library ? counts[round] : (1 + xorshift_below(&updates.random, ROOM)) / (RACE ? 8 : 1) + 1);
+        for (int phase = first; phase < end; phase++)
+            CHECK_OK(update(updates.count, updates.ids, updates.priorities, phase, grid));
+        compare_with_model(0.6);
     }
-    for (size_t a = 0; a < sizeof alphas / sizeof *alphas; a++) {
+    for (int a = 0; by_library && a < 4; a++) {
         CHECK_OK(gpur_priorities_rebuild(&t.priorities, t.stream, alphas[a]));
-        check_rush((double)alphas[a]);
+        compare_with_model((double)alphas[a]);
     }
-    close_tree();
+    end_updates();
 }
 
-/* A walk that finds nothing would be no proof. Nodes have sums of their parts where one thread descends. */
+/* Blocks and threads race for the same leaves, and for the nodes above them. */
+TEST(racing_updates_and_a_new_alpha_keep_every_node_exact_and_the_largest_duplicate)
+{
+    static const int64_t blocks[] = {1, 2, 7, 64}, slots[] = {1, 5, 129, 300, RACE ? SLOTS / 8 : SLOTS};
+    const int32_t lanes = test_on_cuda() ? 32 : GPUR_WARP, sizes = lanes == 1 ? 1 : 3;
+    for (int i = 0; i < 4 * sizes * 5; i++) {
+        const gpur_grid grid = {blocks[i / 5 % 4], lanes * (1 + i / 20 * 3), 0};
+        check_updates(slots[i % 5], i % 2 ? GPUR_WEIGHT_NORM_MEMORY : GPUR_WEIGHT_NORM_BATCH, grid);
+        TEST_REQUIRE(atomic_load(&test_state.failures) == 0, "%d blocks of %d", (int)grid.blocks, (int)grid.threads);
+    }
+    check_updates(SLOTS, GPUR_WEIGHT_NORM_MEMORY, (gpur_grid){0});
+}
+
+/* gpur_priorities_validate itself is tested here. Nodes have segments where one thread descends. */
 TEST(a_broken_node_is_found)
 {
     const uint64_t off = 5;
     const uint32_t leaf = 7;
-    const int parts = GPUR_WARP == 1 && !test_on_cuda();
+    const int segments = GPUR_WARP == 1 && !test_on_cuda();
     gpur_tree *const tree = &t.priorities.tree;
     CHECK_OK(open_tree(test_device(), 300, GPUR_WEIGHT_NORM_MEMORY, 0.6f));
     CHECK_OK(update(1, &(int64_t){3}, &(float){2}, BY_LIBRARY, (gpur_grid){0}));
-    CHECK_EQUAL(wrong(NULL), 0);
-    CHECK_OK(gpur_copy(t.stream, &tree->sum[0][2], &off, sizeof off)); /* no sum, and the total lacks it */
-    CHECK_EQUAL(wrong(NULL), 2);
-    CHECK_OK(gpur_copy(t.stream, &tree->leaf[299], &leaf, sizeof leaf));   /* nor is this of a priority */
-    CHECK_EQUAL(wrong(NULL), 4 + parts);                                   /* with the smallest leaf of its node, and
-                                                                              its part */
-    CHECK_OK(gpur_copy(t.stream, &tree->segment[0][9], &off, sizeof off)); /* nothing is in it */
-    CHECK_EQUAL(wrong(NULL), 4 + 2 * parts);
+    CHECK_EQUAL(count_wrong(NULL), 0);
+    CHECK_OK(gpur_copy(t.stream, &tree->sum[0][2], &off, sizeof off)); /* neither this sum nor the total is right */
+    CHECK_EQUAL(count_wrong(NULL), 2);
+    CHECK_OK(gpur_copy(t.stream, &tree->leaf[299], &leaf, sizeof leaf)); /* its priority has no such leaf */
+    CHECK_EQUAL(count_wrong(NULL), 4 + segments);                        /* and the node's smallest leaf, and segment */
+    CHECK_OK(gpur_copy(t.stream, &tree->segment[0][9], &off, sizeof off)); /* its leaves are 0 */
+    CHECK_EQUAL(count_wrong(NULL), 4 + 2 * segments);
     close_tree();
 }
 
 /* Rows that enter and leave in runs, over several levels and round the ring's end: after each step the window's rows
- * have the same leaf, and every node and part is right. */
+ * have the same leaf, and every node and segment is right. */
 TEST(rows_that_come_and_go_leave_every_sum_right)
 {
     static const int64_t entered[] = {1, 17, 20, 300, 17000, 40000, 40100, 57003, 80000};
     gpur_window old = {0, 0, 0};
     uint64_t total = 0;
     CHECK_OK(open_tree(test_device(), SLOTS, GPUR_WEIGHT_NORM_MEMORY, 1.0f));
-    CHECK_OK(show(old));
+    CHECK_OK(set_window(old));
     for (size_t i = 0; i < sizeof entered / sizeof *entered; i++) {
         const int64_t first = entered[i] > SLOTS ? entered[i] - SLOTS : 0;
         const gpur_window next = {first, first % SLOTS, entered[i] - first};
         CHECK_OK(gpur_priorities_evict(&t.priorities, t.stream, &old, &next));
-        CHECK_OK(show(next));
+        CHECK_OK(set_window(next));
         CHECK_OK(gpur_priorities_insert(&t.priorities, t.stream, &old, &next));
-        CHECK_EQUAL(wrong(&total), 0);
+        CHECK_EQUAL(count_wrong(&total), 0);
         CHECK_EQUAL(total, (uint64_t)next.count << 20);
         old = next;
     }
     close_tree();
 }
 
-/* ---- draws by random numbers ---- */
+/* ---- samples by random numbers ---- */
 
-enum { LEAVES = 1000, MOST_BATCH = 4096, PARTS = 256 };
-enum { ANY, TWO, ONE, FLAT }; /* leaves: any; nearly everything is one of two; a single unit; all alike */
+enum { LEAVES = 1000, MAX_BATCH = 4096, PARTS = 256 };
+enum { ANY, TWO, FLAT, ONE, NONE }; /* leaves: any; two have nearly everything; all equal; a single unit; all 0 */
 
 static double as_double[LEAVES], below[LEAVES + 1];
 
@@ -444,139 +431,107 @@ static gpur_status open_leaves(gpur_device *device, int kind)
     for (int i = 0; i < LEAVES; i++) {
         const uint32_t any = xorshift_below(&random, 5) ? (uint32_t)xorshift_below(&random, 10000) : 0;
         const uint32_t two = i == 3 ? 3000000 : i == 700 ? 4000000 : any / 100;
-        leaves[i] = kind == ANY ? any : kind == TWO ? two : kind == ONE ? i == LEAVES - 1 : 5;
+        leaves[i] = (const uint32_t[]){any, two, 5, i == LEAVES - 1, 0}[kind];
         as_double[i] = leaves[i], below[i + 1] = below[i] + leaves[i];
     }
     GPUR_TRY(open_tree(device, LEAVES, GPUR_WEIGHT_NORM_BATCH, 1.0f));
-    return set_leaves(0, LEAVES, leaves);
+    return set_leaves(LEAVES, NULL, leaves);
 }
 
-static int64_t draws(int64_t count)
+/* A chi-square over the leaves of each part of the total. Cells too small to be counted alone are one. */
+static void check_parts(int64_t parts, int64_t samples_of_part, int64_t (*counts)[LEAVES])
 {
-    return RACE ? count / 1000 + 1 : test_is_long() ? 20 * count : count;
-}
-
-/* A statistic that grows cell by cell. Cells too small to stand alone are one. */
-typedef struct tally {
-    double statistic, rest, come;
-    int64_t cells;
-} tally;
-
-static void tally_cell(tally *sum, double come, double want)
-{
-    if (want < 10.0) {
-        sum->rest += want, sum->come += come;
-        return;
-    }
-    sum->statistic += (come - want) * (come - want) / want;
-    sum->cells++;
-}
-
-/* Adds the small ones' cell; the degrees of freedom, and with none no statistic. */
-static int64_t tally_end(tally *sum)
-{
-    const double want = sum->rest, come = sum->come;
-    sum->rest = sum->come = 0.0;
-    if (want >= 10.0)
-        tally_cell(sum, come, want);
-    sum->statistic = sum->cells > 1 ? sum->statistic : 0.0;
-    return sum->cells > 1 ? sum->cells - 1 : 0;
-}
-
-/* Row b of many draws: a multinomial over the leaves of its part of the total; rows are independent of each other. No
- * leaf that a part has no unit of may come. */
-static void check_strata_of_draws(int64_t batch, int kind, uint64_t seed)
-{
-    static int64_t ids[MOST_BATCH], counts[PARTS][LEAVES];
-    static uint32_t found[MOST_BATCH];
-    const int64_t rounds = draws(20000);
     double statistic = 0.0;
     int64_t freedom = 0;
-    memset(counts, 0, sizeof counts);
-    CHECK_OK(open_leaves(test_device(), kind));
-    for (int64_t d = 0; d < rounds; d++) {
-        CHECK_OK(draw(GPUR_PRIORITIZED_STRATIFIED, batch, seed, (uint64_t)d, NULL, ids, found));
-        for (int64_t b = 0; b < batch; b++)
-            counts[b][ids[b]]++;
-    }
-    for (int64_t b = 0; b < batch; b++) {
-        tally sum = {0};
-        const double first = floor(below[LEAVES] * (double)b / (double)batch);
-        const double end = floor(below[LEAVES] * (double)(b + 1) / (double)batch);
-        for (int i = 0; i < LEAVES; i++) {
-            const double common = fmin(end, below[i + 1]) - fmax(first, below[i]);
-            CHECK(common > 0.0 || counts[b][i] == 0);
-            tally_cell(&sum, (double)counts[b][i], common > 0.0 ? (double)rounds * common / (end - first) : 0.0);
+    for (int64_t p = 0; p < parts; p++) {
+        const double first = floor(below[LEAVES] * (double)p / (double)parts);
+        const double end = floor(below[LEAVES] * (double)(p + 1) / (double)parts);
+        double small_got = 0.0, small_want = 0.0, sum = 0.0;
+        int64_t cells = 0;
+        for (int i = 0; i <= LEAVES; i++) { /* the last cell is that of the small ones */
+            const double common = i < LEAVES ? fmin(end, below[i + 1]) - fmax(first, below[i]) : 0.0;
+            const double got = i < LEAVES ? (double)counts[p][i] : small_got;
+            const double want = i < LEAVES ? (double)samples_of_part * fmax(common, 0.0) / (end - first) : small_want;
+            CHECK(i == LEAVES || common > 0.0 || got == 0.0);
+            if (want >= 10.0)
+                sum += (got - want) * (got - want) / want, cells++;
+            else
+                small_got += got, small_want += want;
         }
-        freedom += tally_end(&sum), statistic += sum.statistic;
+        if (cells > 1)
+            statistic += sum, freedom += cells - 1;
     }
-    CHECK(rounds < 1000 || (freedom > 0 && chi_square_tail(statistic, freedom) >= alarm));
-    close_tree();
+    CHECK(RACE || freedom > 0);
+    CHECK(RACE || chi_square_tail(statistic, freedom) >= alarm);
 }
 
-TEST(each_part_of_a_stratified_draw_follows_its_proportions)
-{
-    check_strata_of_draws(1, ANY, 1);
-    check_strata_of_draws(7, ANY, 2);
-    check_strata_of_draws(32, ANY, 3);
-    check_strata_of_draws(32, TWO, 4);
-    check_strata_of_draws(PARTS, ANY, 5);
-}
-
-/* And the pairs (this row, the next) over a grid of 8 x 8 parts of the slots, which with leaves all alike are parts of
- * the total: no row tells anything of the next. */
-static void check_plain(int kind, uint64_t seed, int64_t rounds)
+/* Rows of a sample are independent of each other: the pairs (this row, the next) are counted over a grid of 8 x 8 parts
+ * of the slots, which are parts of the total if all leaves are equal. */
+static void check_proportions(int32_t source, int64_t batch, int kind, uint64_t seed, int64_t rounds)
 {
     enum { SIDE = 8 };
-    static int64_t ids[MOST_BATCH];
-    static uint32_t found[MOST_BATCH];
-    int64_t counts[LEAVES] = {0}, pairs[SIDE * SIDE] = {0};
-    tally sum = {0};
+    static int64_t ids[MAX_BATCH], counts[PARTS][LEAVES];
+    static uint32_t found[MAX_BATCH];
+    const int64_t parts = source == GPUR_PRIORITIZED_STRATIFIED ? batch : 1;
+    int64_t pairs[SIDE * SIDE] = {0};
+    rounds = RACE ? rounds / 1000 + 1 : test_is_long() ? 20 * rounds : rounds;
+    memset(counts, 0, sizeof counts);
     CHECK_OK(open_leaves(test_device(), kind));
-    for (int64_t d = 0; d < rounds; d++) {
-        CHECK_OK(draw(GPUR_PRIORITIZED_INDEPENDENT, MOST_BATCH, seed, (uint64_t)d, NULL, ids, found));
-        for (int64_t b = 0; b < MOST_BATCH; b++) {
-            CHECK(as_double[ids[b]] > 0.0);
-            counts[ids[b]]++;
-            pairs[ids[b] * SIDE / LEAVES * SIDE + ids[b ^ 1] * SIDE / LEAVES] += b % 2 == 0;
+    for (int64_t round = 0; round < rounds; round++) {
+        CHECK_OK(sample(source, batch, seed, (uint64_t)round, NULL, ids, found));
+        for (int64_t b = 0; b < batch; b++) {
+            counts[b % parts][ids[b]]++;
+            if (b % 2)
+                pairs[ids[b - 1] * SIDE / LEAVES * SIDE + ids[b] * SIDE / LEAVES]++;
         }
     }
-    for (int i = 0; i < LEAVES; i++)
-        tally_cell(&sum, (double)counts[i], (double)(rounds * MOST_BATCH) * as_double[i] / below[LEAVES]);
-    const int64_t freedom = tally_end(&sum);
-    CHECK(RACE || freedom > 0);
-    CHECK(freedom == 0 || chi_square_tail(sum.statistic, freedom) >= alarm);
+    check_parts(parts, rounds * batch / parts, counts);
     CHECK(kind != FLAT || chi_square_tail(chi_square_statistic(pairs, SIDE * SIDE), SIDE * SIDE - 1) >= alarm);
     close_tree();
 }
 
-TEST(a_plain_draw_follows_the_proportions_and_its_rows_are_independent)
+TEST(each_part_of_a_stratified_sample_follows_its_proportions)
 {
-    check_plain(ANY, 6, draws(300));
-    check_plain(TWO, 7, draws(300));
-    check_plain(FLAT, 8, draws(100));
+    check_proportions(GPUR_PRIORITIZED_STRATIFIED, 1, ANY, 1, 20000);
+    check_proportions(GPUR_PRIORITIZED_STRATIFIED, 7, ANY, 2, 20000);
+    check_proportions(GPUR_PRIORITIZED_STRATIFIED, 32, ANY, 3, 20000);
+    check_proportions(GPUR_PRIORITIZED_STRATIFIED, 32, TWO, 4, 20000);
+    check_proportions(GPUR_PRIORITIZED_STRATIFIED, PARTS, ANY, 5, 20000);
 }
 
-/* Number of threads, shape of launch and device do not matter: the draw is that of the reference, row by row. */
+TEST(an_independent_sample_follows_the_proportions_and_its_rows_are_independent)
+{
+    check_proportions(GPUR_PRIORITIZED_INDEPENDENT, MAX_BATCH, ANY, 6, 300);
+    check_proportions(GPUR_PRIORITIZED_INDEPENDENT, MAX_BATCH, TWO, 7, 300);
+    check_proportions(GPUR_PRIORITIZED_INDEPENDENT, MAX_BATCH, FLAT, 8, 100);
+}
+
+/* Without any priority a sample is uniform over the window, which goes round the ring's end. */
 static void check_against_reference(int kind)
 {
-    static uint32_t found[MOST_BATCH];
-    static int64_t ids[MOST_BATCH];
+    static uint32_t found[MAX_BATCH];
+    static int64_t ids[MAX_BATCH];
+    const int64_t first = kind == NONE ? 2 * LEAVES - 100 : 0, rows = kind == NONE ? LEAVES / 2 : LEAVES;
+    CHECK_OK(set_window((gpur_window){first, first % LEAVES, rows}));
     for (int source = GPUR_PRIORITIZED_STRATIFIED; source <= GPUR_PRIORITIZED_INDEPENDENT; source++)
-        for (int64_t batch = 1; batch <= (kind == ONE ? 121 : MOST_BATCH); batch = batch * 3 + 1) {
-            CHECK_OK(draw(source, batch, 9, (uint64_t)batch, NULL, ids, found));
+        for (int64_t batch = 1; batch <= (kind == ANY ? MAX_BATCH : 121); batch = batch * 3 + 1) {
+            CHECK_OK(sample(source, batch, 9, (uint64_t)batch, NULL, ids, found));
             for (int64_t b = 0; b < batch; b++) {
-                CHECK_EQUAL(ids[b], reference_sample_by_priority(as_double, LEAVES, 9, 7, (uint64_t)batch, b, batch,
-                                                                 source == GPUR_PRIORITIZED_STRATIFIED));
-                CHECK_EQUAL(found[b], as_double[ids[b]]);
+                const int64_t want = first + reference_sample_by_priority(as_double, rows, 9, 7, (uint64_t)batch, b,
+                                                                          batch, source == GPUR_PRIORITIZED_STRATIFIED);
+                TEST_REQUIRE(ids[b] == want && found[b] == as_double[want % LEAVES], "leaves %d, source %d, row %d",
+                             kind, source, (int)b);
             }
         }
+    CHECK_OK(set_window((gpur_window){first, first % LEAVES, 0}));
+    CHECK_OK(sample(GPUR_PRIORITIZED_INDEPENDENT, 3, 3, 1, NULL, ids, found));
+    CHECK(kind != NONE || (ids[0] == -1 && ids[1] == -1 && ids[2] == -1));
 }
 
-TEST(any_number_of_threads_draws_what_the_reference_draws)
+TEST(any_number_of_threads_samples_the_rows_of_the_reference_and_nothing_from_an_empty_window)
 {
-    for (int32_t threads = 1; threads <= MOST_THREADS; threads++)
-        for (int kind = ANY; kind <= ONE; kind += ONE) {
+    for (int32_t threads = 1; threads <= MAX_THREADS; threads++)
+        for (int kind = ANY; kind <= NONE; kind++) {
             gpur_device_config config = test_device_config();
             gpur_device *device = NULL;
             config.threads = threads;
@@ -587,87 +542,72 @@ TEST(any_number_of_threads_draws_what_the_reference_draws)
         }
 }
 
-/* Without any priority a draw is uniform over the window, which may go round the ring's end; without a window there is
- * nothing. */
-TEST(a_total_of_zero_draws_uniformly_and_an_empty_window_nothing)
-{
-    enum { ROWS = 5, DRAWN = 1024 };
-    const double none[ROWS] = {0};
-    int64_t ids[DRAWN];
-    uint32_t found[DRAWN];
-    CHECK_OK(open_tree(test_device(), 10, GPUR_WEIGHT_NORM_BATCH, 1.0f));
-    CHECK_OK(show((gpur_window){1007, 7, ROWS}));
-    CHECK_OK(draw(GPUR_PRIORITIZED_STRATIFIED, DRAWN, 3, 1, NULL, ids, found));
-    for (int b = 0; b < DRAWN; b++)
-        CHECK(ids[b] == 1007 + reference_sample_by_priority(none, ROWS, 3, 7, 1, b, DRAWN, 1) && found[b] == 0);
-    CHECK_OK(show((gpur_window){1012, 2, 0}));
-    CHECK_OK(draw(GPUR_PRIORITIZED_INDEPENDENT, 3, 3, 1, NULL, ids, found));
-    for (int b = 0; b < 3; b++)
-        CHECK_EQUAL(ids[b], -1);
-    close_tree();
-}
-
 /* ---- weights ---- */
 
-/* A replay's weights; alpha 1 makes leaves that need no second rounding. */
-static void check_weights(int32_t source, int32_t norm, float beta, float fill)
+/* The weights of a replay's batches, while beta follows its schedule and after it is set. Alpha 1 makes leaves that
+ * need no second rounding. */
+static void check_weights(int32_t source, int32_t norm, gpur_schedule beta, float scale)
 {
-    enum { ROWS = 200, MOST = 256 };
-    gpur_replay_config config = replay_fixture_plain_config(300, 10, MOST, GPUR_FLUSH_AUTO);
-    double leaves[ROWS], wanted[MOST];
-    float weights[MOST];
-    int64_t ids[MOST];
+    enum { ROWS = 200, MAX_ROWS = 121, SAMPLES = 8 };
+    static const int64_t counts[SAMPLES] = {1, 2, 4, 13, 40, 121, 121, 40};
+    gpur_replay_config config = replay_fixture_plain_config(300, 10, MAX_ROWS, GPUR_FLUSH_AUTO);
+    double leaves[ROWS], wanted[MAX_ROWS];
+    float weights[MAX_ROWS];
+    int64_t ids[MAX_ROWS];
     uint64_t random = 41;
     replay_fixture s;
     config.prioritized = 1, config.index_source = source, config.weight_norm = norm, config.alpha = 1.0f;
-    config.beta.first = config.beta.last = beta, config.priority_offset = 0.0f;
+    config.beta = beta, config.priority_offset = 0.0f;
     CHECK(replay_fixture_open(&s, test_device(), &config, 1));
     CHECK_OK(replay_fixture_append(&s, ROWS));
     for (int64_t i = 0; i < ROWS; i++) {
-        const float p = xorshift_below(&random, 6) ? fill * (float)(1 + xorshift_below(&random, 1000)) : 0.0f;
+        const float p = xorshift_below(&random, 6) ? scale * (float)(1 + xorshift_below(&random, 1000)) : 0.0f;
         leaves[i] = reference_leaf((double)p, 1.0);
         CHECK_OK(gpur_replay_update_priorities(s.replay, 1, &i, &p, NULL));
     }
-    for (int64_t count = 1; count <= MOST; count = count * 3 + 1) {
+    for (int i = 0; i < SAMPLES; i++) {
+        const int is_set = i == SAMPLES - 1;
+        const double exponent = is_set ? 0.25 : ref_schedule(&beta, i);
+        gpur_priority_stats stats = {.size = sizeof stats};
         gpur_batch *batch = NULL;
-        CHECK_OK(gpur_replay_sample(s.replay, count, NULL, &batch));
-        CHECK_OK(gpur_batch_read(batch, "id", ids, count * 8));
-        CHECK_OK(gpur_batch_read(batch, "weight", weights, count * 4));
+        if (is_set)
+            CHECK_OK(gpur_replay_set_beta(s.replay, 0.25f));
+        CHECK_OK(gpur_replay_get_priority_stats(s.replay, &stats));
+        CHECK_NEAR(stats.beta, exponent, 1e-6);
+        CHECK_OK(gpur_replay_sample(s.replay, counts[i], NULL, &batch));
+        CHECK_OK(gpur_batch_read(batch, "id", ids, counts[i] * 8));
+        CHECK_OK(gpur_batch_read(batch, "weight", weights, counts[i] * 4));
         gpur_batch_release(batch);
-        reference_weights(leaves, ROWS, ids, count, (double)beta, norm, wanted);
-        for (int64_t b = 0; b < count; b++)
+        reference_weights(leaves, ROWS, ids, counts[i], exponent, norm, wanted);
+        for (int64_t b = 0; b < counts[i]; b++)
             CHECK_NEAR(weights[b], wanted[b], 3e-6 * wanted[b]);
     }
     replay_fixture_close(&s);
 }
 
-TEST(weights_follow_their_formula_in_all_three_norms)
+TEST(weights_follow_their_formula_and_schedule_in_all_three_norms)
 {
+    static const gpur_schedule betas[] = {
+        {.first = 0.4f, .last = 1.0f, .begin = 2, .steps = 4}, {.first = 0.0f}, {.first = 1.0f}, {.first = 0.7f}};
     for (int32_t norm = GPUR_WEIGHT_NORM_BATCH; norm <= GPUR_WEIGHT_NORM_NONE; norm++)
-        for (int source = GPUR_PRIORITIZED_STRATIFIED; source <= GPUR_PRIORITIZED_INDEPENDENT; source++) {
-            check_weights(source, norm, 0.4f, 0.01f);
-            check_weights(source, norm, 1.0f, 0.01f);
-            check_weights(source, norm, 0.0f, 0.01f);
-            check_weights(source, norm, 0.7f, 0.0f); /* no priority at all: uniform, weights 1 */
-        }
+        for (int source = GPUR_PRIORITIZED_STRATIFIED; source <= GPUR_PRIORITIZED_INDEPENDENT; source++)
+            for (int b = 0; b < 4; b++) /* the last without priorities: all weights are 1 */
+                check_weights(source, norm, betas[b], b < 3 ? 0.01f : 0.0f);
 }
 
 int main(int argc, char **argv)
 {
     test_main_begin(argc, argv);
     RUN(every_unit_reaches_its_leaf_in_a_tree_of_any_capacity);
-    RUN(a_few_leaves_of_a_large_tree_are_found_at_their_ends);
     RUN(strata_tile_the_total_without_a_gap);
     RUN(powers_are_good_to_ten_digits);
     RUN(a_leaf_is_the_priority_to_the_power_of_alpha);
-    RUN(racing_updates_keep_every_node_exact_and_the_largest_duplicate);
-    RUN(few_and_many_updates_come_out_alike_and_a_new_alpha_makes_every_leaf_anew);
+    RUN(racing_updates_and_a_new_alpha_keep_every_node_exact_and_the_largest_duplicate);
     RUN(a_broken_node_is_found);
     RUN(rows_that_come_and_go_leave_every_sum_right);
-    RUN(each_part_of_a_stratified_draw_follows_its_proportions);
-    RUN(a_plain_draw_follows_the_proportions_and_its_rows_are_independent);
-    RUN(any_number_of_threads_draws_what_the_reference_draws);
-    RUN(a_total_of_zero_draws_uniformly_and_an_empty_window_nothing);
-    RUN(weights_follow_their_formula_in_all_three_norms);
+    RUN(each_part_of_a_stratified_sample_follows_its_proportions);
+    RUN(an_independent_sample_follows_the_proportions_and_its_rows_are_independent);
+    RUN(any_number_of_threads_samples_the_rows_of_the_reference_and_nothing_from_an_empty_window);
+    RUN(weights_follow_their_formula_and_schedule_in_all_three_norms);
     return test_main_end();
 }

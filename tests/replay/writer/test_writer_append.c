@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
-/* Finished rows: what every kind of append stores, whichever way the rows take to the ring; and what is refused. */
+/* Finished rows: what every kind of append stores, on every path to the ring; and what is refused. */
 #include "replay/replay.h"
 #include "support/episode_fixture.h"
 #include "test.h"
 
-enum { PACKED, COLUMNS, AT_ONCE, WAYS };
+enum { ROWS, FIELDS, AT_ONCE, CALLS }; /* gpur_writer_append, _append_fields, _try_append_fields */
 
-/* Fields of bools in the midst of a row, at an odd place and at its end; a row that is longer than a tile; bools that
- * are a long value by themselves; and many short rows, which need no staging if the next draw is to see them anyway. */
+/* Fields of bools inside a row, at an odd place and at its end; a row that is longer than a tile; bools that are a long
+ * value by themselves; and many short rows, which need no staging if the next sample is to see them anyway. */
 static const gpur_field mixed[] = {{"a", GPUR_INT32, {0}},         {"terminated", GPUR_BOOL, {0}},
                                    {"truncated", GPUR_UINT8, {0}}, {"mask", GPUR_BOOL, {37}},
                                    {"reward", GPUR_FLOAT32, {0}},  {"last", GPUR_BOOL, {0}}};
@@ -36,56 +36,37 @@ static const shape shapes[] = {
     {"short rows", short_row, 3, 50000, 500, 128, 64},
 };
 
-/* Random bytes, many of them 0; rewards around the limit, and some that are no numbers. */
-static void fill(const row_tags *k, int64_t rows, unsigned char *const *columns)
+/* A field's random bytes, many of them 0, or rewards around the limit; and as they are stored. */
+static void fill(const gpur_field_info *field, float limit, int64_t rows, unsigned char *given, unsigned char *stored)
 {
     static const float rewards[] = {2.5f, -3, 0.25f, -0.5f, 1e30f, -INFINITY, NAN};
-    uint64_t random = 7;
-    for (int32_t f = 0; f < k->count; f++)
-        for (int64_t i = 0; i < rows * k->fields[f].bytes; i++) {
-            const uint64_t number = xorshift_next(&random);
-            columns[f][i] = (number >> 40) % 3 == 0 ? 0 : (unsigned char)(number >> 32);
-        }
-    for (int32_t f = 0; f < k->count; f++)
-        for (int64_t i = 0; strcmp(k->fields[f].name, "reward") == 0 && i < rows; i++)
-            memcpy(columns[f] + 4 * i, &rewards[i % 7], 4);
-}
-
-static int is_flag(const gpur_field_info *field)
-{
-    return field->dtype == GPUR_BOOL || strcmp(field->name, "truncated") == 0;
-}
-
-static int64_t wrong_values(const gpur_field_info *field, float limit, int64_t rows, const unsigned char *given,
-                            const unsigned char *got)
-{
-    int64_t wrong = 0;
-    for (int64_t i = 0; i < rows * field->bytes; i++)
-        wrong += got[i] != (is_flag(field) ? given[i] != 0 : given[i]);
-    if (strcmp(field->name, "reward") != 0 || limit == 0)
-        return wrong;
-    wrong = 0;
-    for (int64_t i = 0; i < rows; i++) {
-        float from, to;
-        memcpy(&from, given + 4 * i, 4), memcpy(&to, got + 4 * i, 4);
-        const float want = from > limit ? limit : from < -limit ? -limit : from;
-        wrong += isnan(want) ? !isnan(to) : to != want;
+    const int is_flag = field->dtype == GPUR_BOOL || strcmp(field->name, "truncated") == 0;
+    uint64_t random = (uint64_t)field->bytes;
+    for (int64_t i = 0; i < rows * field->bytes; i++) {
+        const uint64_t bits = xorshift_next(&random);
+        given[i] = (bits >> 40) % 3 == 0 ? 0 : (unsigned char)(bits >> 32);
+        stored[i] = is_flag ? given[i] != 0 : given[i];
     }
-    return wrong;
+    for (int64_t i = 0; strcmp(field->name, "reward") == 0 && i < rows; i++) {
+        const float reward = rewards[i % 7];
+        const float clipped = limit == 0 ? reward : reward > limit ? limit : reward < -limit ? -limit : reward;
+        memcpy(given + 4 * i, &reward, 4);
+        memcpy(stored + 4 * i, &clipped, 4);
+    }
 }
 
-static gpur_status append(replay_fixture *s, int way, int64_t first, int64_t count, unsigned char *const *columns)
+static gpur_status append(replay_fixture *s, int by, int64_t first, int64_t count, unsigned char *const *columns)
 {
     const row_tags *const k = &s->row_tags;
     const void *at[GPUR_MAX_FIELDS];
     gpur_status status = GPUR_WOULD_BLOCK;
     for (int32_t f = 0; f < k->count; f++)
         at[f] = columns[f] + first * k->fields[f].bytes;
-    if (way == COLUMNS)
+    if (by == FIELDS)
         return gpur_writer_append_fields(s->writer, count, at, NULL, NULL);
-    while (way == AT_ONCE && status == GPUR_WOULD_BLOCK)
+    while (by == AT_ONCE && status == GPUR_WOULD_BLOCK)
         status = gpur_writer_try_append_fields(s->writer, count, at);
-    if (way == AT_ONCE)
+    if (by == AT_ONCE)
         return status;
     unsigned char *const rows = calloc((size_t)count, (size_t)k->row_bytes);
     for (int32_t f = 0; f < k->count; f++)
@@ -97,62 +78,63 @@ static gpur_status append(replay_fixture *s, int way, int64_t first, int64_t cou
     return status;
 }
 
-/* Appends to the rows' end and compares all that is in the replay then. */
-static void append_all(replay_fixture *s, const shape *t, int way, unsigned char *const *columns)
+static void check_field(replay_fixture *s, const gpur_field_info *field, int64_t rows, const unsigned char *stored)
 {
-    const gpur_replay_config *const c = &s->replay->config;
-    const int64_t straight = direct_rows(s->device, c, s->row_tags.row_bytes);
-    for (int64_t done = 0, count; done < t->rows; done += count) {
-        count = t->rows - done < t->part ? t->rows - done : t->part;
-        CHECK_OK(append(s, way, done, count, columns));
-        if (straight > 0 && t->part >= straight && done == 0 && (way != PACKED || c->reward_clip == 0))
-            CHECK_EQUAL(s->replay->ingest.staged, 0);
-    }
-    CHECK_OK(gpur_writer_flush(s->writer));
-    CHECK_EQUAL(gpur_replay_size(s->replay), t->rows);
-    for (int64_t done = 0, count; done < t->rows; done += count) {
-        count = t->rows - done < 20 ? t->rows - done : 20;
-        for (int32_t f = 0; f < s->row_tags.count; f++) {
-            const gpur_field_info *const field = &s->row_tags.fields[f];
-            unsigned char *const got = malloc((size_t)(count * field->bytes));
-            const gpur_status status = read_rows(s->replay, field->name, done, count, got, field->bytes);
-            const int64_t wrong =
-                status != GPUR_OK ? -1
-                                  : wrong_values(field, c->reward_clip, count, columns[f] + done * field->bytes, got);
-            free(got);
-            CHECK_EQUAL(wrong, 0);
+    unsigned char *const got = malloc((size_t)(20 * field->bytes));
+    for (int64_t done = 0, count; done < rows; done += count) {
+        count = rows - done < 20 ? rows - done : 20;
+        CHECK_OK(read_rows(s->replay, field->name, done, count, got, field->bytes));
+        for (int64_t i = 0; i < count; i++) { /* any NaN will do */
+            const unsigned char *const want = stored + (done + i) * field->bytes;
+            float reward = 0;
+            if (strcmp(field->name, "reward") == 0)
+                memcpy(&reward, want, sizeof reward);
+            CHECK(isnan(reward) ? isnan(*(const float *)(const void *)(got + 4 * i))
+                                : memcmp(got + i * field->bytes, want, (size_t)field->bytes) == 0);
         }
     }
+    free(got);
 }
 
-/* The number decides feed, flush, limit of rewards, and by how many bytes the arrays are off their types' alignment. */
-static void check_append(const shape *t, int way, int number)
+/* The number decides upload, flush, limit of rewards, and how far the arrays are off their types' alignment. */
+static void check_append(const shape *t, int by, int number)
 {
     gpur_replay_config config = replay_fixture_config(t->fields, t->field_count, t->capacity, t->block, 20);
-    unsigned char *columns[GPUR_MAX_FIELDS], *memory[GPUR_MAX_FIELDS];
+    unsigned char *columns[GPUR_MAX_FIELDS], *given[GPUR_MAX_FIELDS], *stored[GPUR_MAX_FIELDS];
     const int before = atomic_load(&test_state.failures), slip = number % 4;
     replay_fixture s;
     config.upload = number & 1 ? GPUR_UPLOAD_SCATTER : GPUR_UPLOAD_COPY;
     config.reward_clip = number & 2 ? 1.0f : 0.0f;
     config.flush = number & 4 ? GPUR_FLUSH_MANUAL : GPUR_FLUSH_AUTO;
     CHECK(replay_fixture_open(&s, test_device(), &config, 1));
-    for (int32_t f = 0; f < s.row_tags.count; f++) {
-        memory[f] = malloc((size_t)(t->rows * s.row_tags.fields[f].bytes + slip));
-        columns[f] = memory[f] + slip;
+    for (int32_t f = 0; f < t->field_count; f++) {
+        const gpur_field_info *const field = &s.row_tags.fields[f];
+        given[f] = malloc((size_t)(t->rows * field->bytes + slip)),
+        stored[f] = malloc((size_t)(t->rows * field->bytes));
+        columns[f] = given[f] + slip;
+        fill(field, config.reward_clip, t->rows, columns[f], stored[f]);
     }
-    fill(&s.row_tags, t->rows, columns);
-    append_all(&s, t, way, columns);
-    for (int32_t f = 0; f < s.row_tags.count; f++)
-        free(memory[f]);
+    const int64_t straight = direct_rows(s.device, &s.replay->config, s.row_tags.row_bytes);
+    for (int64_t done = 0, count; done < t->rows; done += count) {
+        count = t->rows - done < t->part ? t->rows - done : t->part;
+        CHECK_OK(append(&s, by, done, count, columns));
+        if (straight > 0 && t->part >= straight && done == 0 && (by != ROWS || config.reward_clip == 0))
+            CHECK_EQUAL(s.replay->ingest.staged, 0);
+    }
+    CHECK_OK(gpur_writer_flush(s.writer));
+    CHECK_EQUAL(gpur_replay_size(s.replay), t->rows);
+    for (int32_t f = 0; f < t->field_count; f++) {
+        check_field(&s, &s.row_tags.fields[f], t->rows, stored[f]);
+        free(given[f]);
+        free(stored[f]);
+    }
     replay_fixture_close(&s);
     if (atomic_load(&test_state.failures) > before)
-        fprintf(stderr, "  %s, by way %d, number %d\n", t->name, way, number);
+        fprintf(stderr, "  %s, by call %d, number %d\n", t->name, by, number);
 }
 
-#ifdef GPUR_RACE_CHECK
-enum {
-    STRIDE = 3
-}; /* a thread for every thread of a block takes its time; 0, 3 and 6 have each value of each setting */
+#ifdef GPUR_RACE_CHECK /* a thread for every thread of a block takes its time; 0, 3 and 6 have each setting's values */
+enum { STRIDE = 3 };
 #else
 enum { STRIDE = 1 };
 #endif
@@ -160,9 +142,9 @@ enum { STRIDE = 1 };
 TEST(every_append_stores_what_was_given_with_flags_of_0_and_1_and_rewards_in_their_limits)
 {
     for (size_t t = 0; t < sizeof shapes / sizeof *shapes; t++)
-        for (int way = 0; way < WAYS; way++)
+        for (int by = 0; by < CALLS; by++)
             for (int number = 0; number < 8; number += STRIDE)
-                check_append(&shapes[t], way, number);
+                check_append(&shapes[t], by, number);
 }
 
 TEST(bad_appends_are_refused_and_take_nothing)
@@ -171,16 +153,16 @@ TEST(bad_appends_are_refused_and_take_nothing)
     static const gpur_field fields[] = {{"x", GPUR_FLOAT32, {3}}, {"reward", GPUR_FLOAT32, {0}}};
     const void *const good[] = {numbers, numbers}, *const lacks[] = {numbers, NULL};
     const struct {
-        int way;
+        int by;
         int64_t count;
         const void *data;
         const char *message;
     } cases[] = {
-        {PACKED, -1, numbers, "count is -1; it must be 0 or more"},
-        {PACKED, 2, NULL, "rows is NULL; it must be 2 packed rows"},
-        {COLUMNS, -1, good, "count is -1; it must be 0 or more"},
-        {COLUMNS, 1, NULL, "fields is NULL; it must be 2 pointers"},
-        {COLUMNS, 1, lacks, "fields[1], \"reward\", is NULL"},
+        {ROWS, -1, numbers, "count is -1; it must be 0 or more"},
+        {ROWS, 2, NULL, "rows is NULL; it must be 2 packed rows"},
+        {FIELDS, -1, good, "count is -1; it must be 0 or more"},
+        {FIELDS, 1, NULL, "fields is NULL; it must be 2 pointers"},
+        {FIELDS, 1, lacks, "fields[1], \"reward\", is NULL"},
         {AT_ONCE, -1, good, "count is -1; it must be 0 or more"},
         {AT_ONCE, 1, NULL, "fields is NULL; it must be 2 pointers"},
         {AT_ONCE, 1, lacks, "fields[1], \"reward\", is NULL"},
@@ -195,11 +177,10 @@ TEST(bad_appends_are_refused_and_take_nothing)
     CHECK(replay_fixture_open(&s, test_device(), &config, 1));
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         const gpur_status status =
-            cases[i].way == PACKED    ? gpur_writer_append(s.writer, cases[i].count, cases[i].data, &taken)
-            : cases[i].way == COLUMNS ? gpur_writer_append_fields(s.writer, cases[i].count, cases[i].data, NULL, &taken)
-                                      : gpur_writer_try_append_fields(s.writer, cases[i].count, cases[i].data);
-        CHECK_STATUS(status, GPUR_INVALID_ARGUMENT);
-        CHECK_MESSAGE(cases[i].message);
+            cases[i].by == ROWS     ? gpur_writer_append(s.writer, cases[i].count, cases[i].data, &taken)
+            : cases[i].by == FIELDS ? gpur_writer_append_fields(s.writer, cases[i].count, cases[i].data, NULL, &taken)
+                                    : gpur_writer_try_append_fields(s.writer, cases[i].count, cases[i].data);
+        CHECK_FAILS(status, GPUR_INVALID_ARGUMENT, cases[i].message);
     }
     CHECK_EQUAL(taken, 0);
     CHECK_STATUS(gpur_writer_append(NULL, 1, numbers, NULL), GPUR_INVALID_ARGUMENT);
@@ -229,8 +210,7 @@ TEST(a_limit_for_a_reward_that_is_not_one_float32_is_refused)
         gpur_replay_config config = replay_fixture_config(&cases[i].field, 1, 100, 3, 20);
         gpur_replay *replay = NULL;
         config.reward_clip = 1;
-        CHECK_STATUS(gpur_replay_create(device, &config, &replay), GPUR_INVALID_ARGUMENT);
-        CHECK_MESSAGE(cases[i].message);
+        CHECK_FAILS(gpur_replay_create(device, &config, &replay), GPUR_INVALID_ARGUMENT, cases[i].message);
         config.reward_clip = 0;
         CHECK_OK(gpur_replay_create(device, &config, &replay));
         gpur_replay_destroy(replay);

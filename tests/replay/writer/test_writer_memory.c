@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* What writers hold on the host is what writer.h says, to the byte but for their handles. */
-#include "test.h"
+/* What writers hold on the host is what writer.h says, to the byte except their handles. */
 #include "support/counting_alloc.h"
-#include "support/replay_fixture.h"
+#include "support/episode_fixture.h"
+#include "test.h"
 
-enum { FEW_ENVS = 5, MANY_ENVS = 205, HANDLE = 3072, FRAME_BYTES = 21, EXTRA_BYTES = 17, ACTION_BYTES = 4 };
+enum { FEW_ENVS = 5, MANY_ENVS = 205, MAX_HANDLE = 3072, EXTRA_BYTES = 8, ACTION_BYTES = 4 };
 
 typedef struct setting {
     int32_t layout, stack, n_step, input;
@@ -23,36 +23,13 @@ static int64_t round_up(int64_t bytes)
 /* Of an environment: writer.h, gpur_writer_open. */
 static int64_t bytes_of(const setting *s)
 {
-    const int linked = s->layout == GPUR_LAYOUT_FRAMES;
-    const int64_t obs = linked ? 0 : round_up(s->stack * FRAME_BYTES);
+    const int frames = s->layout == GPUR_LAYOUT_FRAMES;
+    const int64_t obs = frames ? 0 : round_up(s->stack * PLAYER_FRAME);
     const int64_t steps = 24 + power_above(s->n_step) * (4 + obs + round_up(ACTION_BYTES) + round_up(EXTRA_BYTES));
-    return linked ? steps + 8 + power_above(s->stack + s->n_step - 1) * (24 + FRAME_BYTES) : steps;
+    return frames ? steps + 8 + power_above(s->stack + s->n_step - 1) * (24 + PLAYER_FRAME) : steps;
 }
 
-static gpur_status open_replay(gpur_device *device, const setting *s, gpur_replay **replay)
-{
-    const gpur_field fields[] = {
-        {"obs", GPUR_UINT8, {s->stack, FRAME_BYTES}},
-        {"next_obs", GPUR_UINT8, {s->stack, FRAME_BYTES}},
-        {"action", GPUR_INT32, {0}},
-        {"reward", GPUR_FLOAT32, {0}},
-        {"terminated", GPUR_BOOL, {0}},
-        {"truncated", GPUR_BOOL, {0}},
-        {"discount", GPUR_FLOAT32, {0}},
-        {"previous", GPUR_INT64, {0}},
-        {"extra", GPUR_UINT8, {EXTRA_BYTES}},
-    };
-    gpur_replay_config config = replay_fixture_config(fields, 9, 4000, 32, 32);
-    config.layout = s->layout;
-    config.n_step = s->n_step;
-    if (s->layout == GPUR_LAYOUT_FRAMES) {
-        config.frame_stack = s->stack;
-        config.extra_frames = (MANY_ENVS + FEW_ENVS) * (int64_t)(s->stack + 2 * s->n_step);
-    }
-    return gpur_replay_create(device, &config, replay);
-}
-
-/* What the caller's allocator has given for a writer. */
+/* What the caller's allocator has given for a writer; -1: there is none. */
 static int64_t taken_by(gpur_replay *replay, const setting *s, int32_t envs, const counting_alloc *counts)
 {
     const gpur_writer_config config = {.size = sizeof config, .num_envs = envs, .observations = s->input};
@@ -66,15 +43,21 @@ static int64_t taken_by(gpur_replay *replay, const setting *s, int32_t envs, con
 
 static void check_setting(gpur_device *device, const setting *s, const counting_alloc *counts)
 {
+    gpur_field fields[PLAYER_FIELDS];
     gpur_replay *replay = NULL;
-    CHECK_OK(open_replay(device, s, &replay));
+    player_fields(fields, (stack_shape){s->stack, 0});
+    gpur_replay_config config = replay_fixture_config(fields, PLAYER_FIELDS, 4000, 32, 32);
+    config.layout = s->layout, config.n_step = s->n_step;
+    if (s->layout == GPUR_LAYOUT_FRAMES)
+        config.frame_stack = s->stack, config.extra_frames = MANY_ENVS * (int64_t)(s->stack + 2 * s->n_step);
+    CHECK_OK(gpur_replay_create(device, &config, &replay));
     const int64_t few = taken_by(replay, s, FEW_ENVS, counts), many = taken_by(replay, s, MANY_ENVS, counts);
     gpur_replay_destroy(replay);
     TEST_REQUIRE(few > 0 && many > 0, "no writer: %s", gpur_last_error());
     TEST_REQUIRE(llabs(many - few - (MANY_ENVS - FEW_ENVS) * bytes_of(s)) <= 256,
                  "layout %d, stack %d, %d steps: an environment takes %.2f bytes; the header says %lld", (int)s->layout,
                  (int)s->stack, (int)s->n_step, (double)(many - few) / (MANY_ENVS - FEW_ENVS), (long long)bytes_of(s));
-    CHECK(few - FEW_ENVS * bytes_of(s) <= HANDLE);
+    CHECK(few - FEW_ENVS * bytes_of(s) <= MAX_HANDLE);
 }
 
 TEST(writers_hold_what_the_header_says)
@@ -89,7 +72,7 @@ TEST(writers_hold_what_the_header_says)
     gpur_device *device = NULL;
     config.alloc = counting_alloc_take, config.release = counting_alloc_give, config.alloc_user = &counts;
     CHECK_OK(gpur_device_open(test_device_name(), &config, &device));
-    for (int i = 0; i < (int)(sizeof settings / sizeof *settings); i++)
+    for (size_t i = 0; i < sizeof settings / sizeof *settings; i++)
         check_setting(device, &settings[i], &counts);
     gpur_device_close(device);
 }

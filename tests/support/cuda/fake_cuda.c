@@ -3,6 +3,7 @@
 
 #include "device/cuda/modules/cublaslt.h"
 #include "kernels/entries.h"
+#include "reference/reference_gemm.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -44,7 +45,7 @@ static int refuses_unsafe(void)
     return capture_mode != cudaStreamCaptureModeRelaxed && (captures > 0 || global_capture);
 }
 
-/* ---- memory: filled with 0xaa, so that the library cannot rely on zeros ---- */
+/* ---- memory ---- */
 typedef struct fake_block {
     unsigned char *memory;
     size_t bytes;
@@ -132,7 +133,6 @@ static cudaError_t fake_cudaPointerGetAttributes(struct cudaPointerAttributes *a
 typedef void (*work_fn)(const void *payload);
 
 typedef struct fake_node {
-    enum cudaGraphNodeType type;
     work_fn work;
     struct fake_node *next;
     _Alignas(16) unsigned char payload[];
@@ -166,8 +166,7 @@ static fake_graph *graph_of(const void *handle)
     return (fake_graph *)(uintptr_t)handle;
 }
 
-static cudaError_t enqueue(cudaStream_t handle, enum cudaGraphNodeType type, work_fn work, const void *payload,
-                           size_t bytes)
+static cudaError_t enqueue(cudaStream_t handle, work_fn work, const void *payload, size_t bytes)
 {
     fake_stream *const s = stream_of(handle);
     if (!s->capture) {
@@ -177,7 +176,6 @@ static cudaError_t enqueue(cudaStream_t handle, enum cudaGraphNodeType type, wor
     fake_node *const made = (fake_node *)calloc(1, sizeof *made + bytes);
     if (!made)
         return cudaErrorMemoryAllocation;
-    made->type = type;
     made->work = work;
     memcpy(made->payload, payload, bytes);
     *s->capture->end = made;
@@ -186,7 +184,7 @@ static cudaError_t enqueue(cudaStream_t handle, enum cudaGraphNodeType type, wor
     return cudaSuccess;
 }
 
-static void let_go(fake_graph *g)
+static void release_graph(fake_graph *g)
 {
     if (--g->holders > 0)
         return;
@@ -306,31 +304,22 @@ static cudaError_t fake_cudaGraphLaunch(cudaGraphExec_t exec, cudaStream_t handl
 
 static cudaError_t fake_cudaGraphExecDestroy(cudaGraphExec_t exec)
 {
-    let_go(graph_of(exec));
+    release_graph(graph_of(exec));
     alive--;
     return cudaSuccess;
 }
 
 static cudaError_t fake_cudaGraphDestroy(cudaGraph_t handle)
 {
-    let_go(graph_of(handle));
+    release_graph(graph_of(handle));
     alive--;
     return cudaSuccess;
 }
 
 static cudaError_t fake_cudaGraphGetNodes(cudaGraph_t handle, cudaGraphNode_t *nodes, size_t *count)
 {
-    size_t i = 0;
-    for (const fake_node *n = graph_of(handle)->first; nodes && n && i < *count; n = n->next)
-        nodes[i++] = (cudaGraphNode_t)(uintptr_t)n;
     *count = graph_of(handle)->count;
-    return cudaSuccess;
-}
-
-static cudaError_t fake_cudaGraphNodeGetType(cudaGraphNode_t handle, enum cudaGraphNodeType *type)
-{
-    *type = ((const fake_node *)(void *)handle)->type;
-    return cudaSuccess;
+    return nodes ? cudaErrorNotSupported : cudaSuccess;
 }
 
 /* ---- copies, properties and launches ---- */
@@ -354,14 +343,13 @@ static cudaError_t fake_cudaMemcpyAsync(void *to, const void *from, size_t bytes
                                         cudaStream_t stream)
 {
     const move m = {to, from, 0, bytes};
-    return kind == cudaMemcpyDefault ? enqueue(stream, cudaGraphNodeTypeMemcpy, run_move, &m, sizeof m)
-                                     : cudaErrorInvalidMemcpyDirection;
+    return kind == cudaMemcpyDefault ? enqueue(stream, run_move, &m, sizeof m) : cudaErrorInvalidMemcpyDirection;
 }
 
 static cudaError_t fake_cudaMemsetAsync(void *memory, int byte, size_t bytes, cudaStream_t stream)
 {
     const move m = {memory, NULL, byte, bytes};
-    return enqueue(stream, cudaGraphNodeTypeMemset, run_move, &m, sizeof m);
+    return enqueue(stream, run_move, &m, sizeof m);
 }
 
 static cudaError_t fake_cudaGetDeviceCount(int *count)
@@ -415,7 +403,7 @@ static cudaError_t fake_cudaFuncGetAttributes(struct cudaFuncAttributes *attribu
 {
     const int kernel = kernel_of(entry);
     memset(attributes, 0, sizeof *attributes);
-    attributes->maxThreadsPerBlock = kernel == GPUR_KERNEL_ID_grid_sync_probe ? fake.meet_threads
+    attributes->maxThreadsPerBlock = kernel == GPUR_KERNEL_ID_grid_sync_probe ? fake.cooperative_threads
                                      : kernel == GPUR_KERNEL_ID_window_set    ? fake.small_threads
                                                                               : 1024;
     attributes->ptxVersion = attributes->binaryVersion = fake.ptx;
@@ -433,7 +421,7 @@ static cudaError_t fake_cudaFuncSetAttribute(const void *entry, enum cudaFuncAtt
 static cudaError_t fake_cudaOccupancyMaxActiveBlocksPerMultiprocessor(int *count, const void *entry, int threads,
                                                                       size_t shared)
 {
-    *count = threads <= fake.meet_threads ? fake.blocks_each : 0;
+    *count = threads <= fake.cooperative_threads ? fake.blocks_each : 0;
     return cudaSuccess;
 }
 
@@ -474,7 +462,7 @@ static cudaError_t fake_cudaLaunchKernelExC(const cudaLaunchConfig_t *config, co
     if (!fake.runs)
         return cudaSuccess;
     memcpy(l.args, arguments[0], sizes[l.kernel]);
-    return enqueue(config->stream, cudaGraphNodeTypeKernel, run_launch, &l, sizeof l);
+    return enqueue(config->stream, run_launch, &l, sizeof l);
 }
 
 /* ---- the module for matrix products ---- */
@@ -487,25 +475,16 @@ typedef struct product {
     gpur_cudamath_gemm arrays;
 } product;
 
-static float element(const product *p, int64_t i, int64_t j)
-{
-    const gpur_gemm_shape *const s = &p->shape;
-    const int64_t step_a = s->transpose_a ? s->lda : 1, step_b = s->transpose_b ? 1 : s->ldb;
-    const float *a = p->arrays.a + i * (s->transpose_a ? 1 : s->lda);
-    const float *b = p->arrays.b + j * (s->transpose_b ? s->ldb : 1);
-    double sum = s->accumulate ? (double)p->arrays.c[i * s->ldc + j] : 0.0;
-    for (int64_t k = 0; k < s->k; k++, a += step_a, b += step_b)
-        sum += (double)*a * (double)*b;
-    sum += s->epilogue != GPUR_EPILOGUE_NONE ? (double)p->arrays.bias[j] : 0.0;
-    return s->epilogue == GPUR_EPILOGUE_BIAS_RELU && sum < 0.0 ? 0.0f : (float)sum;
-}
-
 static void run_product(const void *payload)
 {
     const product *const p = (const product *)payload;
-    for (int64_t i = 0; i < p->shape.m; i++)
-        for (int64_t j = 0; j < p->shape.n; j++)
-            p->arrays.c[i * p->shape.ldc + j] = element(p, i, j);
+    const gpur_gemm_shape *const s = &p->shape;
+    for (int64_t i = 0; i < s->m; i++)
+        for (int64_t j = 0; j < s->n; j++) {
+            double sum = reference_gemm(s, p->arrays.a, p->arrays.b, p->arrays.c, i, j, NULL);
+            sum += s->epilogue != GPUR_EPILOGUE_NONE ? (double)p->arrays.bias[j] : 0.0;
+            p->arrays.c[i * s->ldc + j] = s->epilogue == GPUR_EPILOGUE_BIAS_RELU && sum < 0.0 ? 0.0f : (float)sum;
+        }
 }
 
 static gpur_status plan_describe(const gpur_gemm_shape *shape, gpur_fail_fn fail, gpur_cudamath_plan **plan)
@@ -538,7 +517,7 @@ static gpur_status plan_run(void *handle, gpur_cudamath_plan *plan, const gpur_c
                             gpur_fail_fn fail)
 {
     const product p = {plan->shape, *arrays};
-    if (enqueue((cudaStream_t)stream, cudaGraphNodeTypeKernel, run_product, &p, sizeof p) == cudaSuccess)
+    if (enqueue((cudaStream_t)stream, run_product, &p, sizeof p) == cudaSuccess)
         return GPUR_OK;
     return fail(GPUR_DEVICE_ERROR, "a fake product could not be enqueued");
 }
@@ -570,9 +549,9 @@ static const gpur_cudamath table = {
     .plan_run = plan_run,
 };
 
-/* ---- what the linker puts before the runtime ---- */
+/* ---- what the linker puts in place of the runtime ---- */
 /* The fake runtime runs one call at a time. */
-static pthread_mutex_t turn = PTHREAD_MUTEX_INITIALIZER;
+static pthread_mutex_t runtime_mutex = PTHREAD_MUTEX_INITIALIZER;
 
 void cuda_faults_begin(const char *only, int64_t nth, cudaError_t error, int for_ever)
 {
@@ -596,8 +575,8 @@ static cudaError_t gate(const char *name)
 {
     const int counted = !faults.only || strcmp(faults.only, name) == 0;
     faults.calls += counted;
-    if (faults.heard)
-        faults.heard(name);
+    if (faults.on_call)
+        faults.on_call(name);
     if (faults.fail_at == 0 || !is_due(counted))
         return cudaSuccess;
     if (!faults.failed)
@@ -608,14 +587,14 @@ static cudaError_t gate(const char *name)
 
 static cudaError_t noted(cudaError_t error)
 {
-    pthread_mutex_unlock(&turn);
+    pthread_mutex_unlock(&runtime_mutex);
     if (error != cudaSuccess)
         fake_last_error = error;
     return error;
 }
 
 /* Two steps, because some names are macros in CUDA 12. */
-#define STAND_BEFORE_(name, parameters, arguments)                                                                     \
+#define REPLACE_(name, parameters, arguments)                                                                          \
     cudaError_t __real_##name parameters;                                                                              \
     cudaError_t __wrap_##name parameters;                                                                              \
     cudaError_t __wrap_##name parameters                                                                               \
@@ -625,13 +604,13 @@ static cudaError_t noted(cudaError_t error)
             return error;                                                                                              \
         if (!faults.fake)                                                                                              \
             return __real_##name arguments;                                                                            \
-        pthread_mutex_lock(&turn);                                                                                     \
+        pthread_mutex_lock(&runtime_mutex);                                                                            \
         return noted(fake_##name arguments);                                                                           \
     }
-#define STAND_BEFORE(name, parameters, arguments) STAND_BEFORE_(name, parameters, arguments)
-RUNTIME_LIST(STAND_BEFORE)
+#define REPLACE(name, parameters, arguments) REPLACE_(name, parameters, arguments)
+RUNTIME_LIST(REPLACE)
 
-/* Declares and begins the function that the linker puts before another, which is then __real_. */
+/* Declares and begins the function that the linker puts in place of another, which is then __real_. */
 #define WRAP(type, name, ...)                                                                                          \
     type __real_##name(__VA_ARGS__);                                                                                   \
     type __wrap_##name(__VA_ARGS__);                                                                                   \

@@ -9,14 +9,13 @@
  * Faults are for programs of one thread; any number of threads may use the fake runtime. There is a fake cuBLASLt
  * module, and none for cuDNN: convolutions run as im2col.
  */
-#ifndef GPUR_SUPPORT_CUDA_FAKE_CUDA_H
-#define GPUR_SUPPORT_CUDA_FAKE_CUDA_H
+#pragma once
 
 #include <cuda_runtime_api.h>
 #include <stdint.h>
 
-/* Every function of the runtime that the library calls, except cudaStreamEndCapture and those that only return errors
- * and their texts: X(name, parameters, arguments). */
+/* Every function of the runtime that the library calls, except cudaStreamEndCapture, those that only return errors and
+ * their texts, and those that only tests of a real GPU need: X(name, parameters, arguments). */
 #define RUNTIME_MEMORY_LIST(X)                                                                                         \
     X(cudaMalloc, (void **memory, size_t bytes), (memory, bytes))                                                      \
     X(cudaHostAlloc, (void **memory, size_t bytes, unsigned flags), (memory, bytes, flags))                            \
@@ -64,8 +63,7 @@
     X(cudaGraphLaunch, (cudaGraphExec_t exec, cudaStream_t stream), (exec, stream))                                    \
     X(cudaGraphExecDestroy, (cudaGraphExec_t exec), (exec))                                                            \
     X(cudaGraphDestroy, (cudaGraph_t graph), (graph))                                                                  \
-    X(cudaGraphGetNodes, (cudaGraph_t graph, cudaGraphNode_t * nodes, size_t * count), (graph, nodes, count))          \
-    X(cudaGraphNodeGetType, (cudaGraphNode_t node, enum cudaGraphNodeType * type), (node, type))
+    X(cudaGraphGetNodes, (cudaGraph_t graph, cudaGraphNode_t * nodes, size_t * count), (graph, nodes, count))
 
 #define RUNTIME_LIST(X) RUNTIME_MEMORY_LIST(X) RUNTIME_DEVICE_LIST(X) RUNTIME_STREAM_LIST(X)
 
@@ -79,7 +77,7 @@ typedef struct cuda_faults {
     int64_t calls;      /* counted so far */
     const char *failed; /* name of the first call that failed, or NULL */
 
-    void (*heard)(const char *name); /* called with the name of each call; may be NULL */
+    void (*on_call)(const char *name); /* called with the name of each call; may be NULL */
 } cuda_faults;
 extern cuda_faults faults;
 
@@ -90,13 +88,13 @@ void cuda_faults_end(void); /* no call fails from now on */
 /* The fake GPU; a change applies to devices opened afterwards. */
 typedef struct fake_gpu {
     int major, multiprocessors, cooperative;
-    int largest_cluster; /* in blocks */
-    int nonportable;     /* 1: clusters of more than 8 blocks can be enabled */
-    int blocks_each;     /* resident blocks per multiprocessor of a kernel with a grid sync */
-    int ptx;             /* PTX version that the kernels were compiled for */
-    int meet_threads;    /* maximum threads per block of grid_sync_probe */
-    int small_threads;   /* of window_set, which stands for a kernel with a small limit */
-    int runs;            /* 0: kernels are only noted in fake_launch */
+    int largest_cluster;     /* in blocks */
+    int nonportable;         /* 1: clusters of more than 8 blocks can be enabled */
+    int blocks_each;         /* resident blocks per multiprocessor of a kernel with a grid sync */
+    int ptx;                 /* PTX version that the kernels were compiled for */
+    int cooperative_threads; /* maximum threads per block of grid_sync_probe */
+    int small_threads;       /* of window_set, which stands for a kernel with a small limit */
+    int runs;                /* 0: kernels are only noted in fake_launch */
 } fake_gpu;
 extern fake_gpu fake;
 
@@ -116,5 +114,3 @@ int64_t fake_alive(void);
 /* Begins (1) or ends (0) a fake capture in the global mode by a thread of the host program: allocating, freeing and
  * querying events are refused on all threads that have not set the relaxed mode. */
 void fake_global_capture(int on);
-
-#endif

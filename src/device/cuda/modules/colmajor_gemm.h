@@ -12,8 +12,7 @@
  *
  * cuBLASLt adds one bias value to each row of `out`: n values, one per output feature.
  */
-#ifndef GPUR_DEVICE_CUDA_MODULES_COLMAJOR_GEMM_H
-#define GPUR_DEVICE_CUDA_MODULES_COLMAJOR_GEMM_H
+#pragma once
 
 #include "device/gemm.h"
 
@@ -36,5 +35,3 @@ static inline gpur_colmajor_gemm gpur_colmajor_gemm_of(const gpur_gemm_shape *s)
     };
     return product;
 }
-
-#endif

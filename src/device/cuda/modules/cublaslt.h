@@ -7,8 +7,7 @@
  * void pointers, streams are cudaStream_t as void *, and errors are reported through the `fail` it is given. The device
  * must be current in every call that takes a handle or a stream.
  */
-#ifndef GPUR_DEVICE_CUDA_MODULES_CUBLASLT_H
-#define GPUR_DEVICE_CUDA_MODULES_CUBLASLT_H
+#pragma once
 
 #include "device/gemm.h"
 #include "device/cuda/modules/module.h"
@@ -37,5 +36,3 @@ typedef struct gpur_cudamath {
 } gpur_cudamath;
 
 typedef const gpur_cudamath *(*gpur_cudamath_table_fn)(void);
-
-#endif

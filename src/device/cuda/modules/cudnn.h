@@ -8,8 +8,7 @@
  * has many engines for bfloat16 with bias and ReLU if the bias is bfloat16, too. What cuDNN lacks is float32 results
  * from bfloat16 operands: no engine for the weights' gradient, and one slow fallback forward (cuDNN 9.19, sm_90).
  */
-#ifndef GPUR_DEVICE_CUDA_MODULES_CUDNN_H
-#define GPUR_DEVICE_CUDA_MODULES_CUDNN_H
+#pragma once
 
 #include "device/conv.h"
 #include "device/cuda/modules/cublaslt.h"
@@ -39,5 +38,3 @@ typedef struct gpur_cudadnn {
 } gpur_cudadnn;
 
 typedef const gpur_cudadnn *(*gpur_cudadnn_table_fn)(void);
-
-#endif

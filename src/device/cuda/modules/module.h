@@ -3,8 +3,7 @@
  * Common interface of the modules libgpureplay_cudamath and libgpureplay_cudadnn, and what the core stores for each:
  * NVIDIA's library that the module links, the module itself, and the library's handle for one device.
  */
-#ifndef GPUR_DEVICE_CUDA_MODULES_MODULE_H
-#define GPUR_DEVICE_CUDA_MODULES_MODULE_H
+#pragma once
 
 #include "base/status.h"
 
@@ -35,5 +34,3 @@ gpur_status gpur_dnn_library_load(gpur_cuda_library *library);
 gpur_status gpur_math_library_open(gpur_cuda_library *library);
 gpur_status gpur_dnn_library_open(gpur_cuda_library *library);
 void gpur_cuda_library_close(gpur_cuda_library *library);
-
-#endif

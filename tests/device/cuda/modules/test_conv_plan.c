@@ -49,7 +49,7 @@ static int describe(const char *path)
     return taken;
 }
 
-/* Gets the numerical notes of the chosen engine; returns their number, or -1 if cuDNN does not tell. */
+/* Gets the numerical notes of the chosen engine; returns their number, or -1 if cuDNN has none. */
 static int64_t notes_of(const gpur_cudadnn_plan *plan, cudnnBackendNumericalNote_t notes[MAX_NOTES])
 {
     descriptor engine = NULL;
@@ -74,10 +74,10 @@ static int has_note(const gpur_cudadnn_plan *plan, cudnnBackendNumericalNote_t n
     return found;
 }
 
-static int described_handle;       /* its address is the handle */
-static int handles_open;           /* created and not destroyed */
-static int is_old;                 /* 1: act as a cuDNN before 9.8, which has no device descriptors */
-static int graphs_told_the_handle; /* number of operation graphs that were given the handle */
+static int described_handle;        /* its address is the handle */
+static int handles_open;            /* created and not destroyed */
+static int is_old;                  /* 1: act as a cuDNN before 9.8, which has no device descriptors */
+static int graphs_given_the_handle; /* number of operation graphs that were given the handle */
 
 static cudnnStatus_t create_for_test(cudnnHandle_t *handle)
 {
@@ -116,7 +116,7 @@ static cudnnStatus_t set_for_test(cudnnBackendDescriptor_t to, cudnnBackendAttri
         return cudnnBackendSetAttribute(to, CUDNN_ATTR_EXECUTION_PLAN_DEVICEPROP, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1,
                                         &described);
     case CUDNN_ATTR_OPERATIONGRAPH_HANDLE:
-        graphs_told_the_handle++;
+        graphs_given_the_handle++;
         return CUDNN_STATUS_SUCCESS;
     default:
         return CUDNN_STATUS_BAD_PARAM;
@@ -154,13 +154,9 @@ TEST(every_graph_can_be_described_without_a_gpu)
                     CHECK_OK(finish_graph(plan, &nobody));
                     plan_destroy(plan);
                 }
-}
-
-TEST(a_graph_that_cudnn_does_not_have_is_unavailable)
-{
     gpur_cudadnn_plan *plan = NULL;
     gpur_conv_shape s = shape_of(0, 7, GPUR_CONV_FORWARD, GPUR_MATH_BF16, 0);
-    s.epilogue = GPUR_EPILOGUE_BIAS_RELU;
+    s.epilogue = GPUR_EPILOGUE_BIAS_RELU; /* cuDNN has no such graph */
     CHECK_STATUS(plan_conv(&s, gpur_fail, &plan), GPUR_UNAVAILABLE);
     CHECK(!plan);
 }
@@ -201,71 +197,54 @@ TEST(every_convolution_of_the_nature_network_has_an_engine_of_its_arithmetic)
                     check_engine(&s);
                 }
     CHECK(fast == NATURE * 3 * 2 * 4 && on_tensor_cores > fast * 3 / 4);
-}
-
-TEST(bias_and_relu_ride_in_the_convolutions_of_float32)
-{
-    for (int layer = 0; layer < NATURE; layer++)
-        for (int math = GPUR_MATH_FP32; math <= GPUR_MATH_TF32; math++) {
-            gpur_conv_shape s = shape_of(layer, 64, GPUR_CONV_FORWARD, math, 1);
-            s.epilogue = GPUR_EPILOGUE_BIAS_RELU;
-            check_engine(&s);
-        }
-}
-
-/* The heuristics find engines only if they know the device. */
-TEST(the_handle_of_a_device_is_enough_to_find_an_engine)
-{
-    void *handle = NULL;
-    CHECK_OK(open_library(&handle, gpur_fail));
-    for (int pass = GPUR_CONV_FORWARD; pass <= GPUR_CONV_TO_WEIGHT; pass++) {
-        gpur_cudadnn_plan *plan = NULL;
-        const gpur_conv_shape s = shape_of(1, 32, pass, GPUR_MATH_TF32, 1);
-        CHECK_OK(plan_conv(&s, gpur_fail, &plan));
-        CHECK_OK(plan_choose(handle, plan, gpur_fail));
-        CHECK(plan->chosen != NULL);
-        plan_destroy(plan);
+    for (int i = 0; i < NATURE * 2; i++) { /* bias and ReLU in the same graph */
+        gpur_conv_shape s = shape_of(i / 2, 64, GPUR_CONV_FORWARD, i % 2 ? GPUR_MATH_TF32 : GPUR_MATH_FP32, 1);
+        s.epilogue = GPUR_EPILOGUE_BIAS_RELU;
+        check_engine(&s);
     }
-    CHECK_EQUAL(graphs_told_the_handle, 0);
-    close_library(handle);
-    CHECK_EQUAL(handles_open, 0);
 }
 
-/* An older cuDNN learns the device from the graph. Here it learns of none, and the message says what came of it. */
-TEST(a_cudnn_without_descriptors_of_devices_is_told_by_the_graph)
+/* The heuristics find engines only if they know the device. A cuDNN without descriptors of devices gets it from the
+ * graph; in this test it gets none, and the message says so. */
+TEST(an_engine_is_found_by_the_handle_of_a_device)
 {
-    gpur_cudadnn_plan *plan = NULL;
-    const gpur_conv_shape s = shape_of(1, 32, GPUR_CONV_FORWARD, GPUR_MATH_TF32, 1);
-    is_old = 1, graphs_told_the_handle = 0;
-    void *handle = NULL;
-    CHECK_OK(open_library(&handle, gpur_fail));
-    CHECK_OK(plan_conv(&s, gpur_fail, &plan));
-    CHECK_STATUS(plan_choose(handle, plan, gpur_fail), GPUR_UNAVAILABLE);
-    CHECK_EQUAL(graphs_told_the_handle, 1);
+    for (is_old = 0; is_old < 2; is_old++) {
+        void *handle = NULL;
+        graphs_given_the_handle = 0;
+        CHECK_OK(open_library(&handle, gpur_fail));
+        for (int pass = GPUR_CONV_FORWARD; pass <= (is_old ? GPUR_CONV_FORWARD : GPUR_CONV_TO_WEIGHT); pass++) {
+            gpur_cudadnn_plan *plan = NULL;
+            const gpur_conv_shape s = shape_of(1, 32, pass, GPUR_MATH_TF32, 1);
+            CHECK_OK(plan_conv(&s, gpur_fail, &plan));
+            CHECK_STATUS(plan_choose(handle, plan, gpur_fail), is_old ? GPUR_UNAVAILABLE : GPUR_OK);
+            CHECK(is_old || plan->chosen != NULL);
+            plan_destroy(plan);
+        }
+        CHECK_EQUAL(graphs_given_the_handle, is_old);
+        close_library(handle);
+        CHECK_EQUAL(handles_open, 0);
+    }
+    is_old = 0;
     CHECK_MESSAGE("cuDNN has no engine for a convolution forward of 32 x (20, 20, 32)");
     CHECK_MESSAGE("its heuristics gave 0 configurations");
-    plan_destroy(plan);
-    close_library(handle);
-    CHECK_EQUAL(handles_open, 0);
-    is_old = 0;
 }
 
-TEST(no_engine_is_chosen_without_a_device)
+TEST(errors_of_cudnn_become_statuses)
 {
+    static const struct {
+        cudnnStatus_t error;
+        gpur_status wanted;
+    } cases[] = {{CUDNN_STATUS_INTERNAL_ERROR_DEVICE_ALLOCATION_FAILED, GPUR_OUT_OF_MEMORY},
+                 {CUDNN_STATUS_INTERNAL_ERROR_HOST_ALLOCATION_FAILED, GPUR_OUT_OF_MEMORY},
+                 {CUDNN_STATUS_NOT_SUPPORTED_SHAPE, GPUR_UNAVAILABLE},
+                 {CUDNN_STATUS_EXECUTION_FAILED, GPUR_DEVICE_ERROR}};
     gpur_cudadnn_plan *plan = NULL;
     const gpur_conv_shape s = shape_of(1, 32, GPUR_CONV_FORWARD, GPUR_MATH_TF32, 1);
+    for (int i = 0; i < 4; i++)
+        CHECK_STATUS(check(cases[i].error, gpur_fail, "it"), cases[i].wanted);
     CHECK_OK(plan_conv(&s, gpur_fail, &plan));
-    CHECK_STATUS(choose(plan, &nobody), GPUR_DEVICE_ERROR);
-    CHECK_MESSAGE("without a device");
+    CHECK_FAILS(choose(plan, &nobody), GPUR_DEVICE_ERROR, "without a device");
     plan_destroy(plan);
-}
-
-TEST(memory_that_ran_out_is_said_as_such)
-{
-    CHECK_STATUS(check(CUDNN_STATUS_INTERNAL_ERROR_DEVICE_ALLOCATION_FAILED, gpur_fail, "it"), GPUR_OUT_OF_MEMORY);
-    CHECK_STATUS(check(CUDNN_STATUS_INTERNAL_ERROR_HOST_ALLOCATION_FAILED, gpur_fail, "it"), GPUR_OUT_OF_MEMORY);
-    CHECK_STATUS(check(CUDNN_STATUS_NOT_SUPPORTED_SHAPE, gpur_fail, "it"), GPUR_UNAVAILABLE);
-    CHECK_STATUS(check(CUDNN_STATUS_EXECUTION_FAILED, gpur_fail, "it"), GPUR_DEVICE_ERROR);
 }
 
 int main(int argc, char **argv)
@@ -273,14 +252,10 @@ int main(int argc, char **argv)
     char *no_arguments[] = {argv[0], NULL};
     test_main_begin(1, no_arguments);
     RUN(every_graph_can_be_described_without_a_gpu);
-    RUN(a_graph_that_cudnn_does_not_have_is_unavailable);
-    RUN(no_engine_is_chosen_without_a_device);
-    RUN(memory_that_ran_out_is_said_as_such);
+    RUN(errors_of_cudnn_become_statuses);
     if (argc > 1 && describe(argv[1])) {
         RUN(every_convolution_of_the_nature_network_has_an_engine_of_its_arithmetic);
-        RUN(bias_and_relu_ride_in_the_convolutions_of_float32);
-        RUN(the_handle_of_a_device_is_enough_to_find_an_engine);
-        RUN(a_cudnn_without_descriptors_of_devices_is_told_by_the_graph);
+        RUN(an_engine_is_found_by_the_handle_of_a_device);
     }
     return test_main_end();
 }

@@ -20,8 +20,8 @@ static cublasStatus_t multiply_for_test(cublasLtHandle_t, cublasLtMatmulDesc_t, 
 #include "test.h"
 
 static struct {
-    uint32_t least_alignment; /* smallest alignment that there are algorithms for */
-    uint64_t algorithm;       /* of the last run: the alignment it was chosen for */
+    uint32_t min_alignment; /* smallest alignment that there are algorithms for */
+    uint64_t algorithm;     /* of the last run: the alignment it was chosen for */
     cublasComputeType_t arithmetic;
 } fake;
 
@@ -35,7 +35,7 @@ static cublasStatus_t choose_for_test(cublasLtHandle_t handle, cublasLtMatmulDes
     (void)handle, (void)operation, (void)a, (void)b, (void)c, (void)d, (void)wanted;
     (void)cublasLtMatmulPreferenceGetAttribute(wish, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, &alignment,
                                                sizeof alignment, &written);
-    *count = alignment >= fake.least_alignment;
+    *count = alignment >= fake.min_alignment;
     if (!*count)
         return CUBLAS_STATUS_NOT_SUPPORTED;
     memset(result, 0, sizeof *result);
@@ -79,19 +79,18 @@ static gpur_status run_plan(gpur_cudamath_plan *plan, int offset)
  * for an epilogue uses the plain GEMM and a kernel instead. */
 TEST(a_plan_needs_an_algorithm_for_any_address)
 {
-    fake.least_alignment = 16;
+    fake.min_alignment = 16;
     for (int32_t epilogue = GPUR_EPILOGUE_NONE; epilogue <= GPUR_EPILOGUE_BIAS_RELU; epilogue++)
         for (int32_t math = GPUR_MATH_FP32; math <= GPUR_MATH_TF32; math++) {
             gpur_cudamath_plan *plan = NULL;
-            CHECK_STATUS(make_plan(epilogue, math, &plan), GPUR_UNAVAILABLE);
-            CHECK_MESSAGE("(8, 16) by (16, 4)");
+            CHECK_FAILS(make_plan(epilogue, math, &plan), GPUR_UNAVAILABLE, "(8, 16) by (16, 4)");
             plan_destroy(plan);
         }
 }
 
 TEST(each_run_takes_the_algorithm_of_its_addresses_and_tf32_only_the_aligned_ones)
 {
-    fake.least_alignment = 4;
+    fake.min_alignment = 4;
     for (int32_t math = GPUR_MATH_FP32; math <= GPUR_MATH_TF32; math++) {
         gpur_cudamath_plan *plan = NULL;
         CHECK_OK(make_plan(GPUR_EPILOGUE_BIAS, math, &plan));

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The house: which floor may include which, where CUDA may be named, how long files, functions and lines may be."""
+"""The house: which layer may include which, where CUDA may be named, how long files, functions and lines may be."""
 
 import functools
 import re
@@ -8,7 +8,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 TOPS = ("src", "kernels", "include", "tests", "bench", "examples")
 SRC = ["src/base", "src/device", "src/file", "src/replay", "src/learn"]
-# A floor, and all that it may reach by includes, itself included.
+# A layer, and all that it may reach by includes, itself included.
 BELOW = {
     "kernels": ["kernels"],
     "src/base": ["src/base", "include"],
@@ -26,8 +26,6 @@ BELOW = {
     "bench/device": ["bench/device", "bench/lib", *SRC, "include", "kernels"],
     "tests": ["tests", "examples", *SRC, "include", "kernels"],
 }
-# The header of the bare convolutions shows no internals. The benchmarks' arithmetic has a test.
-ALSO = {("bench/train/conv.c", "bench/device/convolutions.h"), ("tests/bench/test_summary.c", "bench/lib/summary.h")}
 CUDA_NAMES = re.compile(r"#include [<\"](cuda|cublas|cudnn|curand)|\b(cuda|cublas|cudnn)[A-Z]\w+\(")
 CUDA_FILES = re.compile(r"^src/device/cuda/|^kernels/(cuda\.cu|target/cuda\.h)$")
 SOURCES = (".c", ".h", ".cc", ".cu")
@@ -56,7 +54,7 @@ def includes(here):
 
 
 def reached(here, by=()):
-    """(file, way to it) of all that a file includes, and what that includes."""
+    """(file, path to it) of all that a file includes, and what that includes."""
     for there in includes(here):
         if there not in by:
             yield there, (*by, here)
@@ -69,20 +67,20 @@ def holds_kernels(here):
     return here == "kernels/all.h" or re.search(r"^GPUR_KERNEL(_OF|_COOPERATIVE)?\(", text, flags=re.M) is not None
 
 
-def floor_of(here):
-    """The innermost floor that a file lies on."""
-    floors = [floor for floor in BELOW if here.startswith(floor + "/")]
-    assert floors, f"{here}: lies on no floor; those are {', '.join(BELOW)}"
-    return max(floors, key=len)
+def layer_of(here):
+    """The innermost layer of a file."""
+    layers = [layer for layer in BELOW if here.startswith(layer + "/")]
+    assert layers, f"{here}: is in no layer; those are {', '.join(BELOW)}"
+    return max(layers, key=len)
 
 
 def includes_go_downward(here):
-    floor = floor_of(here)
-    for there, way in reached(here):
-        words = " -> ".join((*way, there))
-        assert floor_of(there) in BELOW[floor] or (way[-1], there) in ALSO, f"{words}: not for {floor} to see"
-        if there.startswith("kernels/") and floor.startswith(("src/", "bench/device")):
-            assert not holds_kernels(there), f"{words}: {floor} must not see kernels"
+    layer = layer_of(here)
+    for there, path in reached(here):
+        words = " -> ".join((*path, there))
+        assert layer_of(there) in BELOW[layer], f"{words}: not for {layer} to see"
+        if there.startswith("kernels/") and layer.startswith(("src/", "bench/device")):
+            assert not holds_kernels(there), f"{words}: {layer} must not see kernels"
 
 
 def cuda_stays_in_its_files():
@@ -95,54 +93,35 @@ def cuda_stays_in_its_files():
 
 
 def files_are_short_and_licensed():
+    """At most 1,000 lines of 120 columns, counted in characters, in all that somebody writes: results are written by
+    programs."""
     count = 0
     for folder in TOPS:
         for path in files(folder):
-            if not path.name.endswith(SUFFIXES) and path.name != "CMakeLists.txt":
+            if not path.name.endswith((*SUFFIXES, ".md")) and path.name != "CMakeLists.txt":
                 continue
             here, lines = path.relative_to(ROOT).as_posix(), path.read_text(encoding="utf-8").splitlines()
-            assert any("SPDX-License-Identifier: MIT" in line for line in lines[:2]) or path.name.endswith(".pc.in"), \
-                f"{here}: no license line"
+            assert any("SPDX-License-Identifier: MIT" in line for line in lines[:2]) or \
+                path.name.endswith((".pc.in", ".md")), f"{here}: no license line"
             assert len(lines) <= 1000, f"{here}: {len(lines)} lines; at most 1000"
             for number, line in enumerate(lines, 1):
                 assert "\t" not in line and line == line.rstrip(), f"{here}:{number}: a tab, or a space at the end"
+                assert len(line) <= 120, f"{here}:{number}: {len(line)} columns; at most 120"
             count += 1
     return count
 
 
-def lines_fit():
-    """At most 120 columns, counted in characters, in all that somebody writes: results are written by programs."""
-    wide = []
-    for folder in (*TOPS, "CMakeLists.txt"):
-        for path in files(folder) if (ROOT / folder).is_dir() else [ROOT / folder]:
-            if not path.name.endswith((*SUFFIXES, ".txt", ".md", ".sed", ".toml")):
-                continue
-            lines = enumerate(path.read_text(encoding="utf-8").splitlines(), 1)
-            wide += [f"{path.relative_to(ROOT)}:{number}: {len(line)}" for number, line in lines if len(line) > 120]
-    assert not wide, "columns, of which there may be 120:\n" + "\n".join(wide)
-
-
-def function_lengths(folder):
-    """Lines of each function, from that of the opening brace to that of the closing one."""
-    for path in files(folder):
-        if path.suffix in SOURCES:
-            opened = 0
-            for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
-                if line == "{":
-                    opened = number
-                elif line == "}" and opened:
-                    yield number - opened + 1, f"{path.relative_to(ROOT)}:{opened}"
-                    opened = 0
-
-
 def functions_are_short():
-    """None has over 80 lines."""
-    count = 0
-    for folder in ("src", "kernels", "bench", "examples", "tests"):
-        lengths = sorted(function_lengths(folder))
-        length, longest = lengths[-1]
-        assert length <= 80, f"{longest}: a function of {length} lines; at most 80"
-        count += len(lengths)
+    """At most 80 lines, from that of the opening brace to that of the closing one."""
+    count, opened = 0, 0
+    for path in (path for folder in TOPS for path in files(folder) if path.suffix in SOURCES):
+        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+            if line == "{":
+                opened = number
+            elif line == "}" and opened:
+                length, count = number - opened + 1, count + 1
+                assert length <= 80, f"{path.relative_to(ROOT)}:{opened}: a function of {length} lines; at most 80"
+                opened = 0
     return count
 
 
@@ -152,8 +131,7 @@ def main():
             if path.suffix in SOURCES:
                 includes_go_downward(path.relative_to(ROOT).as_posix())
     cuda_stays_in_its_files()
-    lines_fit()
-    print(f"test_floors: {files_are_short_and_licensed()} files in their place, {functions_are_short()} functions")
+    print(f"test_layers: {files_are_short_and_licensed()} files in their place, {functions_are_short()} functions")
 
 
 main()

@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: MIT */
-#include "bench/device/convolutions.h"
+/*
+ * Train steps of the Nature presets (from sampling to target copy) against the convolutions and matrix products they
+ * are made of, called bare by the device's libraries, in order, on memory of the same sizes.
+ */
+#include "bench/lib/bench.h"
+#include "bench/lib/setup.h"
 
 #include "learn/network/pass.h"
 
-#include <stdlib.h>
-#include <string.h>
-
-struct bare_convolutions {
+typedef struct bare_convolutions {
     gpur_device *device;
     gpur_stream *stream;
     gpur_network network;
@@ -14,15 +16,14 @@ struct bare_convolutions {
     gpur_backward backward;
     float *weights, *gradient; /* (P) */
     void *memory, *workspace;
-    gpur_status status; /* of the first run that failed */
-};
+} bare_convolutions;
 
 static int64_t larger(int64_t a, int64_t b)
 {
     return a > b ? a : b;
 }
 
-static void place(bare_convolutions *b, gpur_arena *arena)
+static void assign(bare_convolutions *b, gpur_arena *arena)
 {
     const int64_t passes = larger(gpur_pass_workspace(&b->online), gpur_pass_workspace(&b->target));
     b->weights = gpur_arena_floats(arena, b->network.params.count);
@@ -35,47 +36,32 @@ static void place(bare_convolutions *b, gpur_arena *arena)
     b->workspace = gpur_arena_alloc(arena, larger(passes, gpur_backward_workspace(&b->backward)));
 }
 
-static gpur_status open_parts(bare_convolutions *b, const gpur_learner_config *config)
+static gpur_status open_bare(bare_convolutions *b, const gpur_learner_config *config)
 {
-    const gpur_input_shape scene = {84 * 84 * 4, 84, 84, 4};
+    const gpur_input_shape stack = {84 * 84 * 4, 84, 84, 4};
     const gpur_pass_options options = {.math = config->math, .fuse = 1, .deterministic = config->deterministic};
     const int64_t batch = config->batch_size, online = config->double_dqn ? 2 * batch : batch;
     gpur_arena arena = {NULL, 0};
     GPUR_TRY(gpur_stream_create(b->device, &b->stream));
-    GPUR_TRY(gpur_network_build(&b->network, &config->network, &scene));
+    GPUR_TRY(gpur_network_build(&b->network, &config->network, &stack));
     const int64_t pitch = gpur_input_pitch(&b->network);
     GPUR_TRY(gpur_pass_open(&b->online, b->device, &b->network, online, pitch, &options));
     GPUR_TRY(gpur_pass_open(&b->target, b->device, &b->network, batch, pitch, &options));
     GPUR_TRY(gpur_backward_open(&b->backward, &b->online, batch));
-    place(b, &arena);
+    assign(b, &arena);
     GPUR_TRY(gpur_memory_alloc(b->device, arena.used, "bare convolutions", &b->memory));
     arena.base = b->memory, arena.used = 0;
-    place(b, &arena);
+    assign(b, &arena);
     return GPUR_OK;
 }
 
-bare_convolutions *bare_convolutions_open(gpur_device *device, const gpur_learner_config *config)
+static void close_bare(bare_convolutions *b)
 {
-    bare_convolutions *const b = calloc(1, sizeof *b);
-    if (!b)
-        return NULL;
-    b->device = device;
-    if (open_parts(b, config) == GPUR_OK)
-        return b;
-    bare_convolutions_close(b);
-    return NULL;
-}
-
-void bare_convolutions_close(bare_convolutions *b)
-{
-    if (!b)
-        return;
     gpur_stream_destroy(b->stream);
     gpur_backward_close(&b->backward);
     gpur_pass_close(&b->target);
     gpur_pass_close(&b->online);
     gpur_memory_free(b->device, b->memory);
-    free(b);
 }
 
 static gpur_status run_forward(const bare_convolutions *b, const gpur_pass *p)
@@ -128,16 +114,53 @@ static gpur_status run(const bare_convolutions *b)
     return GPUR_OK;
 }
 
-void bare_convolutions_run(void *context, int64_t repeats)
+static void run_bare(void *context, int64_t repeats)
 {
-    bare_convolutions *const b = context;
-    for (int64_t i = 0; i < repeats && b->status == GPUR_OK; i++)
-        b->status = run(b);
-    if (b->status == GPUR_OK)
-        b->status = gpur_stream_sync(b->stream);
+    const bare_convolutions *const b = context;
+    for (int64_t i = 0; i < repeats; i++)
+        bench_must(run(b), "bare convolutions");
+    bench_must(gpur_stream_sync(b->stream), "sync");
 }
 
-const char *bare_convolutions_library(const bare_convolutions *b)
+static void train(void *context, int64_t repeats)
 {
-    return gpur_conv_method(b->online.conv[0]);
+    bench_must(gpur_learner_train(context, repeats), "train");
+    bench_must(gpur_learner_sync(context), "sync");
+}
+
+static void run_case(bench_report *report, gpur_device *device, gpur_replay *replay, const char *preset, int64_t batch)
+{
+    char name[64], baseline[96];
+    gpur_learner_config config;
+    bench_must(gpur_learner_config_init(&config, sizeof config), "learner config");
+    bench_must(gpur_learner_config_preset(&config, preset), "preset");
+    config.batch_size = batch;
+    gpur_learner *const learner = bench_learner(replay, preset, batch, 0);
+    bare_convolutions bare = {.device = device};
+    bench_must(open_bare(&bare, &config), "bare convolutions");
+    snprintf(name, sizeof name, "%s train step, batch %lld", preset, (long long)batch);
+    snprintf(baseline, sizeof baseline, "its convolutions (%s) and products", gpur_conv_method(bare.online.conv[0]));
+    bench_case one = bench_versus(name, "step", 1, train, baseline, run_bare, learner);
+    one.variants[1].context = &bare;
+    bench_run(report, &one);
+    close_bare(&bare);
+    gpur_learner_destroy(learner);
+}
+
+int main(int argc, char **argv)
+{
+    static const struct {
+        const char *preset;
+        int64_t batch;
+    } cases[] = {{"nature-dqn", 16}, {"nature-dqn", 32}, {"nature-dueling", 32}, {"nature-dueling", 512}};
+    const bench_options options = bench_parse(argc, argv, "a train step against its convolutions", NULL, 0);
+    const int count = options.quick ? 1 : 4;
+    gpur_device *const device = bench_open(options.device, 0);
+    gpur_replay *const replay = bench_stacks_replay(device, 4 * PIXELS_BATCH, GPUR_STACK_FIRST, 5);
+    bench_report report = bench_begin(&options, "convolutional train step", bench_describe(device), count);
+    for (int i = 0; i < count; i++)
+        run_case(&report, device, replay, cases[i].preset, cases[i].batch);
+    gpur_replay_destroy(replay);
+    gpur_device_close(device);
+    return bench_end(&report);
 }
