@@ -19,13 +19,14 @@
  *   gpureplay/checkpoint.h  saving and loading of replays, learners and weights
  *
  * Errors. Every function that can fail returns a gpur_status. After a failure gpur_last_error() gives the reason, with
- * the value that was given and the values that are allowed. A status above 0 is a refusal: nothing has changed, except
- * that an append that would block may have taken some of its rows and reports how many. A status below 0 means that the
- * device failed; its objects can then only be destroyed. Every function that destroys, closes or releases accepts NULL.
+ * the value that was given and the values that are allowed. A status above 0 is a refusal: nothing has changed, unless
+ * the comment of the function says otherwise. A status below 0 means that the device failed; its objects can then only
+ * be destroyed. Every function that destroys, closes or releases accepts NULL.
  *
- * Structs. A config or info struct begins with its own size, and its `_init` function sets the defaults. A program that
- * was compiled against an older header keeps working: settings that it does not know have their defaults. A config from
- * a newer header is accepted if the settings that the loaded library does not know are 0.
+ * Structs. A config or info struct begins with its own size, and its `_init` function sets the defaults; structs that
+ * are members of a config have reserved members instead. A program that was compiled against an older header keeps
+ * working: settings that it does not know have their defaults. A config from a newer header is accepted if the settings
+ * that the loaded library does not know are 0.
  *
  * Shapes are written (batch, features), in row-major order. The shape of a field does not include the batch axis, which
  * always comes first. C99, C++ and ctypes can read these headers; no CUDA header is needed.

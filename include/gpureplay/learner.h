@@ -296,7 +296,7 @@ typedef struct gpur_learner_stats {
     float gradient_norm;     /* of the last step done, before any clipping */
     float learning_rate;     /* of the last step done */
     float reserved;          /* 0 */
-    double steps_per_second; /* since the last call */
+    double steps_per_second; /* since the last call; 0 if no step was done */
     int64_t device_bytes;    /* device memory of this learner */
     int64_t actions;         /* actions chosen */
     int64_t invalid_actions; /* transitions that trained nothing because their action was not 0 to num_actions - 1 */

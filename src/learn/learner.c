@@ -192,10 +192,11 @@ gpur_status gpur_learner_train(gpur_learner *learner, int64_t steps)
     const gpur_consumer_launch launch = {GPUR_LAUNCH_SAMPLE, gpur_sampler_needs(sampler, learner->config.batch_size),
                                          gpur_replay_settings(learner->replay)->min_size};
     for (int64_t done = 0; done < steps; done += GPUR_LAUNCH_STEPS) {
-        const int64_t part = steps - done < GPUR_LAUNCH_STEPS ? steps - done : GPUR_LAUNCH_STEPS;
+        const int64_t launch_steps = steps - done < GPUR_LAUNCH_STEPS ? steps - done : GPUR_LAUNCH_STEPS;
         gpur_stream *stream = NULL;
         GPUR_TRY(gpur_consumer_begin(learner->replay, launch, &stream));
-        GPUR_TRY(gpur_consumer_end(learner->replay, enqueue_steps(learner, stream, learner->step.sampled.train, part)));
+        GPUR_TRY(gpur_consumer_end(learner->replay,
+                                   enqueue_steps(learner, stream, learner->step.sampled.train, launch_steps)));
     }
     return GPUR_OK;
 }

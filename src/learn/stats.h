@@ -34,6 +34,9 @@ typedef struct gpur_train_stats_snapshot {
     int64_t steps_enqueued;
     double mean_loss, steps_per_second;
 } gpur_train_stats_snapshot;
+
 /* Sets the statistics as if one launch had ended with this state. No launch may be in flight. */
 void gpur_train_stats_restore(gpur_train_stats *stats, const gpur_train_state *state, int64_t steps_enqueued);
+
+/* Begins the next mean_loss and steps_per_second. */
 void gpur_train_stats_read(gpur_train_stats *stats, gpur_train_stats_snapshot *view);

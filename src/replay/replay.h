@@ -22,7 +22,7 @@ struct gpur_replay {
     gpur_schema schema;      /* as the caller gave it */
     gpur_ring_layout layout; /* layout of rows and frames in their rings */
 
-    /* The window lock protects all members from here to `pending_states`. A thread that needs the consumer lock, too,
+    /* The window lock protects all members from here to `priorities`. A thread that needs the consumer lock, too,
      * takes that one first. */
     gpur_mutex window_lock;
     gpur_writer *writers;                     /* list in order of creation */

@@ -30,7 +30,7 @@ TEST(rounding_to_bfloat16_is_to_nearest_even)
     for (int i = 0; i < ROUNDINGS; i++)
         a.from[i] = roundings[i].from;
     for (int g = 0; g < 3; g++) {
-        unsigned char *const there = kit_upload(device, &a, sizeof a);
+        unsigned char *const there = upload_to_device(device, &a, sizeof a);
         const gpur_round_bf16_args args = {(void *)there, (void *)(there + sizeof a.from), ROUNDINGS};
         CHECK_OK(gpur_launch_round_bf16(stream, grids[g], &args));
         CHECK_OK(gpur_stream_sync(stream));
@@ -66,7 +66,7 @@ static void fill(rows_arrays *a)
 /* Widens `narrow` to `wide`, and rounds `wide` back to `again`. */
 static void run(const rows_case *c, rows_arrays *a, gpur_grid grid)
 {
-    rows_arrays *const there = kit_upload(device, a, sizeof *a);
+    rows_arrays *const there = upload_to_device(device, a, sizeof *a);
     const int64_t count = (int64_t)ROWS * c->columns;
     const gpur_widen_bf16_args widen = {there->narrow + c->shift,
                                         there->wide + c->shift,

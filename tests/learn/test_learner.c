@@ -346,7 +346,8 @@ static int steps_of(const training *t)
         return 0;
     if (IN_RACE_CHECK)
         return t->steps < 3 ? t->steps : 3;
-    return t->preset && !test_on_cuda() ? (int)test_rounds((uint64_t)t->steps) : t->steps;
+    const int steps = t->preset && !test_on_cuda() ? (int)test_rounds((uint64_t)t->steps) : t->steps;
+    return steps < 2 ? 2 : steps;
 }
 
 static void check_training(const training *t)
@@ -410,7 +411,7 @@ static const training in_one_kernel[] = {
      .hidden_activation = GPUR_RELU, .activation = GPUR_RELU, .batch = 7, .empty = 1},
     {"fused: two layers of tanh", 30, ROWS_WIDE, BY_SAMPLE, FUSED, .trunk = {70, 33}, .activation = GPUR_TANH,
      .hidden = NONE, .batch = 100, .spoiled = 1},
-    {"fused: two layers and two streams", 5, ROWS_PLAIN, BY_SAMPLE, FUSED, DOUBLE_DUELING, .trunk = {19, 23},
+    {"fused: two layers and two branches", 5, ROWS_PLAIN, BY_SAMPLE, FUSED, DOUBLE_DUELING, .trunk = {19, 23},
      .activation = GPUR_TANH, .hidden = NONE, .batch = 20},
     {"fused: sums in parts", 6, ROWS_WIDE, BY_SAMPLE, FUSED, DOUBLE_DUELING, .trunk = {9}, .activation = GPUR_RELU,
      .hidden = 150, .hidden_activation = GPUR_RELU, .batch = 300, .spoiled = 1},

@@ -5,6 +5,7 @@ usage: test_scripts.py cartpole_dqn
 """
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -39,7 +40,10 @@ def the_quickstart_builds_and_trains(program, folder):
 for script in SCRIPTS:
     assert "usage: bash " + script in run(ROOT / script, "--help", status=0).stdout, script
     assert '"--nonsense"' in run(ROOT / script, "--nonsense", status=2).stderr, script
-assert "bench_device" in run(ROOT / "bench/run_gpu.sh", "--dry-run", status=0).stdout
+planned = run(ROOT / "bench/run_gpu.sh", "--dry-run", status=0).stdout
+assert "bench_device" in planned
+for name in set(re.findall(r"\btest_[a-z_]+(?= cuda)", planned)):
+    assert list(ROOT.glob(f"tests/**/{name}.c")), f"bench/run_gpu.sh runs {name}, which is no test"
 with tempfile.TemporaryDirectory() as name:
     the_quickstart_builds_and_trains(Path(sys.argv[1]).resolve(), Path(name))
 print(f"test_scripts: {len(SCRIPTS)} scripts")

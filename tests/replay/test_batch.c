@@ -96,7 +96,7 @@ TEST(the_pool_stops_growing_at_as_many_batches_as_are_held)
     CHECK(replay_fixture_open(&s, test_device(), &config, 1));
     CHECK_OK(replay_fixture_append(&s, CAPACITY));
     CHECK_OK(gpur_replay_plan_bytes(&config, &plan));
-    const int64_t before = kit_memory_used(s.device);
+    const int64_t before = device_memory_used(s.device);
     for (size_t i = 0; i < 2 * sizeof counts / sizeof *counts; i++) {
         gpur_batch *batch = NULL;
         CHECK_OK(gpur_replay_sample(s.replay, counts[i % 8], NULL, &batch));
@@ -104,17 +104,17 @@ TEST(the_pool_stops_growing_at_as_many_batches_as_are_held)
             CHECK_EQUAL(count_wrong_bytes(&s.row_tags, batch, NULL), 0);
         gpur_batch_release(batch);
     }
-    CHECK_EQUAL(kit_memory_used(s.device) - before, plan.batch_bytes);
-    CHECK_EQUAL(kit_stats(s.replay).batches_made, 5);
+    CHECK_EQUAL(device_memory_used(s.device) - before, plan.batch_bytes);
+    CHECK_EQUAL(replay_fixture_stats(s.replay).batches_made, 5);
     for (int round = 0; round < 20; round++) {
         for (int i = 0; i < 6; i++)
             CHECK_OK(gpur_replay_sample(s.replay, 10 + i + round, NULL, &held[i]));
-        CHECK_EQUAL(kit_stats(s.replay).batches_alive, 6);
+        CHECK_EQUAL(replay_fixture_stats(s.replay).batches_alive, 6);
         for (int i = 0; i < 6; i++)
             gpur_batch_release(held[i]);
     }
-    CHECK_EQUAL(kit_stats(s.replay).batches_alive, 0);
-    CHECK_EQUAL(kit_stats(s.replay).batches_made, 5 + 5);
+    CHECK_EQUAL(replay_fixture_stats(s.replay).batches_alive, 0);
+    CHECK_EQUAL(replay_fixture_stats(s.replay).batches_made, 5 + 5);
     replay_fixture_close(&s);
 }
 
@@ -191,12 +191,12 @@ TEST(sampling_into_a_batch_gives_the_rows_of_a_new_one)
             CHECK_OK(round == 0 ? gpur_replay_sample(one.replay, COUNT, NULL, &again)
                                 : gpur_replay_sample_into(one.replay, NULL, again));
             CHECK_EQUAL(count_wrong_bytes(&one.row_tags, again, ids[0]), 0);
-            CHECK_OK(kit_sample(&other, COUNT, ids[1]));
+            CHECK_OK(replay_fixture_sample(&other, COUNT, ids[1]));
             CHECK(memcmp(ids[0], ids[1], sizeof ids[0]) == 0);
             CHECK_OK(replay_fixture_append(&one, 3));
             CHECK_OK(replay_fixture_append(&other, 3));
         }
-        const gpur_replay_stats stats = kit_stats(one.replay);
+        const gpur_replay_stats stats = replay_fixture_stats(one.replay);
         CHECK(stats.sampled == 20 * COUNT && stats.batches_made == 1);
         gpur_batch_release(again);
         replay_fixture_close(&one);
@@ -271,7 +271,7 @@ TEST(bad_calls_are_refused_with_the_values_given_and_wanted)
     REFUSED(gpur_replay_sample(NULL, 1, NULL, &none));
     REFUSED(gpur_replay_gather(s.replay, 1, NULL, NULL, &none));
     CHECK(none == NULL);
-    CHECK_EQUAL(kit_stats(s.replay).sampled, COUNT);
+    CHECK_EQUAL(replay_fixture_stats(s.replay).sampled, COUNT);
     gpur_batch_release(batch);
     replay_fixture_close(&s);
     replay_fixture_close(&other);
@@ -318,7 +318,7 @@ static void check_end(int threads, int idle, int is_shared)
             gpur_batch_retain(held[i] = held[0]);
         else
             CHECK_OK(gpur_replay_sample(s.replay, 100, NULL, &held[i]));
-    CHECK_EQUAL(kit_stats(s.replay).batches_alive, is_shared ? 1 : threads + idle);
+    CHECK_EQUAL(replay_fixture_stats(s.replay).batches_alive, is_shared ? 1 : threads + idle);
     for (int i = threads; i < threads + idle; i++)
         gpur_batch_release(held[i]);
     if (!idle && !is_shared)
@@ -334,7 +334,7 @@ static void check_end(int threads, int idle, int is_shared)
     for (int i = 0; i < threads; i++)
         pthread_join(thread[i], NULL);
     if (is_shared) {
-        CHECK_EQUAL(kit_stats(s.replay).batches_alive, 0);
+        CHECK_EQUAL(replay_fixture_stats(s.replay).batches_alive, 0);
         replay_fixture_close(&s);
     }
 }

@@ -68,11 +68,11 @@ static fixture *open_fixture(gpur_window window, int32_t source, int64_t rows)
     for (int64_t slot = 0; slot < CAPACITY; slot++)
         s.ring_bytes[slot * PITCH + TERMINATED] &= 1;
     s.device = test_device();
-    s.ring = kit_upload(s.device, s.ring_bytes, sizeof s.ring_bytes);
-    s.window = kit_upload(s.device, &window, sizeof window);
-    s.ids = kit_upload(s.device, s.got.id, sizeof s.got.id);
-    s.step = kit_upload(s.device, &random, sizeof random);
-    s.out = kit_upload(s.device, &s.got, sizeof s.got);
+    s.ring = upload_to_device(s.device, s.ring_bytes, sizeof s.ring_bytes);
+    s.window = upload_to_device(s.device, &window, sizeof window);
+    s.ids = upload_to_device(s.device, s.got.id, sizeof s.got.id);
+    s.step = upload_to_device(s.device, &random, sizeof random);
+    s.out = upload_to_device(s.device, &s.got, sizeof s.got);
     if (gpur_stream_create(s.device, &s.stream) != GPUR_OK || !s.ring || !s.window || !s.ids || !s.step || !s.out)
         return NULL;
     const gpur_copies copies = all_fields(&s);

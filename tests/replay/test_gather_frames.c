@@ -33,11 +33,11 @@ typedef struct view {
 static int open_fixture(fixture *f)
 {
     f->device = test_device();
-    f->frames = kit_upload(f->device, f->host_frames, sizeof f->host_frames);
-    f->stacks = kit_upload(f->device, f->got, OUTPUT);
-    f->x = kit_upload(f->device, f->got, OUTPUT);
-    f->y = kit_upload(f->device, f->got, OUTPUT);
-    f->links = kit_upload(f->device, f->host_links, sizeof f->host_links);
+    f->frames = upload_to_device(f->device, f->host_frames, sizeof f->host_frames);
+    f->stacks = upload_to_device(f->device, f->got, OUTPUT);
+    f->x = upload_to_device(f->device, f->got, OUTPUT);
+    f->y = upload_to_device(f->device, f->got, OUTPUT);
+    f->links = upload_to_device(f->device, f->host_links, sizeof f->host_links);
     f->random = 5;
     return gpur_stream_create(f->device, &f->stream) == GPUR_OK && f->frames && f->stacks && f->x && f->y && f->links;
 }

@@ -62,8 +62,8 @@ TEST(the_papers_blocks_fall_where_its_tests_say)
     CHECK_MESSAGE("ids[1] is 1, and has been overwritten; the visible transitions are 2 to 7");
     CHECK_STATUS(replay_fixture_gather(&s, 1, (const int64_t[]){-1}), GPUR_INVALID_ARGUMENT);
     append_singly(26);
-    CHECK_OK(kit_sample(&s, 1, NULL));
-    CHECK_OK(kit_sample(&s, 1, NULL));
+    CHECK_OK(replay_fixture_sample(&s, 1, NULL));
+    CHECK_OK(replay_fixture_sample(&s, 1, NULL));
     CHECK_OK(replay_fixture_gather(&s, 4, (const int64_t[]){28, 33, 30, 31}));
     CHECK_OK(replay_fixture_gather(&s, 2, (const int64_t[]){29, 32}));
     CHECK_STATUS(replay_fixture_gather(&s, 1, (const int64_t[]){34}), GPUR_INVALID_ARGUMENT);
@@ -82,11 +82,11 @@ TEST(burn_in_counts_what_has_become_visible)
     CHECK_EQUAL(gpur_replay_can_sample(s.replay), 0);
     CHECK_FAILS(gpur_replay_sample(s.replay, 1, NULL, &batch), GPUR_TOO_FEW, "the replay is empty");
     CHECK_STATUS(replay_fixture_gather(&s, 1, (const int64_t[]){0}), GPUR_TOO_FEW);
-    const gpur_replay_stats stats = kit_stats(s.replay);
+    const gpur_replay_stats stats = replay_fixture_stats(s.replay);
     CHECK(batch == NULL && stats.sampled == 0 && stats.batches_made == 0 && stats.batches_alive == 0);
     CHECK_OK(replay_fixture_append(&s, 7));
     CHECK_EQUAL(gpur_replay_can_sample(s.replay), 0);
-    CHECK_STATUS(kit_sample(&s, 1, NULL), GPUR_TOO_FEW);
+    CHECK_STATUS(replay_fixture_sample(&s, 1, NULL), GPUR_TOO_FEW);
     CHECK_MESSAGE("4 transitions have become visible so far; samples wait for min_size = 8");
     CHECK_OK(replay_fixture_gather(&s, 2, (const int64_t[]){3, 0})); /* not a sample */
     CHECK_OK(replay_fixture_append(&s, 1));
@@ -107,11 +107,12 @@ TEST(a_sample_of_distinct_rows_needs_as_many)
     CHECK(open_fixture(&config, 0));
     CHECK_OK(replay_fixture_append(&s, 15));
     CHECK_EQUAL(gpur_replay_can_sample(s.replay), 1); /* min_size alone counts: no batch is asked for */
-    CHECK_FAILS(kit_sample(&s, 16, ids), GPUR_TOO_FEW, "15 transitions are visible; this sample needs 16");
-    CHECK_OK(kit_sample(&s, 15, ids));
+    CHECK_FAILS(replay_fixture_sample(&s, 16, ids), GPUR_TOO_FEW, "15 transitions are visible; this sample needs 16");
+    CHECK_OK(replay_fixture_sample(&s, 15, ids));
     CHECK_OK(replay_fixture_append(&s, 1));
-    CHECK_FAILS(kit_sample(&s, 17, ids), GPUR_INVALID_ARGUMENT, "count is 17; it must be 1 to max_batch = 16");
-    CHECK_STATUS(kit_sample(&s, 0, ids), GPUR_INVALID_ARGUMENT);
+    CHECK_FAILS(replay_fixture_sample(&s, 17, ids), GPUR_INVALID_ARGUMENT,
+                "count is 17; it must be 1 to max_batch = 16");
+    CHECK_STATUS(replay_fixture_sample(&s, 0, ids), GPUR_INVALID_ARGUMENT);
     close_fixture();
 }
 
@@ -174,7 +175,8 @@ TEST(rows_evicted_in_the_midst_of_a_launch_are_gone_for_its_rest)
     CHECK(open_fixture(&config, COUNT));
     for (int64_t i = 0; i < COUNT; i++)
         wanted[i] = i;
-    int64_t *const ids = kit_upload(s.device, wanted, sizeof wanted), *const id = kit_upload(s.device, wanted, 96);
+    int64_t *const ids = upload_to_device(s.device, wanted, sizeof wanted), *const id =
+                                                                                upload_to_device(s.device, wanted, 96);
     const gpur_gather_request request = {.source = GPUR_GATHER_IDS, .rows = 4, .ids = ids, .id = id};
     CHECK_OK(gpur_consumer_begin(s.replay, (gpur_consumer_launch){GPUR_LAUNCH_SAMPLE, 4, 0}, &stream));
     CHECK_OK(gpur_gather_prepare(s.replay, &request, &args));
@@ -236,12 +238,12 @@ TEST(an_append_without_a_free_block_waits_for_the_oldest_copy)
     CHECK(open_fixture(&config, 0));
     CHECK_OK(gate_close(&g, s.replay->ring.copy_stream));
     CHECK_OK(replay_fixture_append(&s, 20)); /* four blocks of five: no copy is waited for yet */
-    CHECK_EQUAL(kit_stats(s.replay).waits, 0);
+    CHECK_EQUAL(replay_fixture_stats(s.replay).waits, 0);
     CHECK(pthread_create(&thread, NULL, open_later, NULL) == 0);
     CHECK_OK(replay_fixture_append(&s, 1));
     CHECK_EQUAL(atomic_load(&opened), 1);
     pthread_join(thread, NULL);
-    const gpur_replay_stats stats = kit_stats(s.replay);
+    const gpur_replay_stats stats = replay_fixture_stats(s.replay);
     CHECK_EQUAL(stats.waits, 1);
     CHECK(stats.wait_seconds > 0.01 && stats.append_seconds >= stats.wait_seconds);
     CHECK_OK(replay_fixture_gather(&s, 3, (const int64_t[]){0, 19, 20}));

@@ -77,14 +77,14 @@ static void check_schema(const gpur_replay_config *config, const int64_t counts[
     CHECK(replay_fixture_open(&s, test_device(), config, 1));
     CHECK_EQUAL(s.row_tags.count, config->field_count);
     for (int i = 0; s.next < rows; i++) {
-        CHECK_OK((i % 2 ? kit_append_fields : replay_fixture_append)(&s, counts[i % 4]));
+        CHECK_OK((i % 2 ? replay_fixture_append_fields : replay_fixture_append)(&s, counts[i % 4]));
         if (i % 3 == 0)
             CHECK_OK(gpur_writer_flush(s.writer));
         const int64_t size = gpur_replay_size(s.replay), batch = batches[i % 5];
-        CHECK_OK(kit_sample(&s, batch < size ? batch : size, ids));
+        CHECK_OK(replay_fixture_sample(&s, batch < size ? batch : size, ids));
         check_ids(&s, config->capacity);
     }
-    CHECK_OK(kit_sample(&s, config->max_batch, ids));
+    CHECK_OK(replay_fixture_sample(&s, config->max_batch, ids));
     replay_fixture_close(&s);
 }
 
@@ -180,7 +180,7 @@ TEST(a_file_holds_as_many_fields_and_names_as_long)
     replay_fixture_close(&from);
     CHECK(replay_fixture_open(&to, test_device(), &config, 1));
     CHECK_OK(gpur_replay_load(to.replay, test_file_path("rows"), NULL));
-    CHECK_OK(kit_sample(&to, MAX_BATCH, ids));
+    CHECK_OK(replay_fixture_sample(&to, MAX_BATCH, ids));
     replay_fixture_close(&to);
     test_remove_folder();
 #endif

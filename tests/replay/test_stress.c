@@ -283,7 +283,7 @@ static void check_batch(const stress *s, gpur_batch *batch, const int64_t *wante
     float weights[BATCH];
     CHECK_OK(read_batch(s, batch, rows, ids, weights));
     CHECK(!wanted || memcmp(ids, wanted, (size_t)count * sizeof *ids) == 0);
-    const gpur_replay_stats after = kit_stats(s->replay);
+    const gpur_replay_stats after = replay_fixture_stats(s->replay);
     for (int64_t b = 0; b < count; b++) {
         check_row(s, &rows[b], s->setting.tags, "batch");
         CHECK(ids[b] >= first_id && ids[b] < after.first_id + after.visible);
@@ -317,7 +317,7 @@ static void check_trained(stress *s)
 /* One of two by id: what is visible may have left by then, and the call is refused; no batch is then given. */
 static void sample(stress *s, int64_t i, gpur_batch **batch)
 {
-    const gpur_replay_stats before = kit_stats(s->replay);
+    const gpur_replay_stats before = replay_fixture_stats(s->replay);
     int64_t ids[BATCH];
     CHECK(before.visible > 0);
     for (int64_t b = 0; b < BATCH; b++)
@@ -454,7 +454,8 @@ static void pause_for(long nanoseconds)
 static int has_seen_enough(const stress *s)
 {
     const int learned = !s->learner || (atomic_load(&s->steps) >= MIN_STEPS && atomic_load(&s->acts) > 0);
-    return kit_stats(s->replay).evicted >= ROUNDS * s->capacity && atomic_load(&s->batches) >= MIN_BATCHES && learned;
+    return replay_fixture_stats(s->replay).evicted >= ROUNDS * s->capacity && atomic_load(&s->batches) >= MIN_BATCHES &&
+           learned;
 }
 
 static void run_threads(stress *s, double seconds)
@@ -462,7 +463,7 @@ static void run_threads(stress *s, double seconds)
     const int count = WRITERS + READERS + (s->learner ? 2 : 0);
     pthread_t threads[WRITERS + READERS + 2];
     for (int i = 0; i < count; i++) {
-        while (i == WRITERS && !is_over(s) && kit_stats(s->replay).visible < 2 * BATCH)
+        while (i == WRITERS && !is_over(s) && replay_fixture_stats(s->replay).visible < 2 * BATCH)
             pause_for(
                 1000000); /* so that nobody finds too few rows: samples of distinct ones want as many as a batch */
         if (pthread_create(&threads[i], NULL, take_part, s)) {
@@ -494,7 +495,7 @@ static void check_all_rows(stress *s)
         CHECK_OK(gpur_replay_sample(s->replay, 1, NULL, &batch));
         gpur_batch_release(batch);
     }
-    const gpur_replay_stats stats = kit_stats(s->replay);
+    const gpur_replay_stats stats = replay_fixture_stats(s->replay);
     CHECK(stats.published == stats.appended && stats.first_id + stats.visible == stats.appended);
     CHECK_EQUAL(stats.appended, s->appended);
     CHECK_EQUAL(stats.batches_alive, 0);
@@ -589,7 +590,7 @@ TEST(no_row_is_torn_or_lost_while_all_append_sample_train_and_act)
         run(&s);
         gpur_learner_destroy(s.learner);
         gpur_replay_destroy(s.replay);
-        CHECK_EQUAL(kit_memory_used(s.device), 0);
+        CHECK_EQUAL(device_memory_used(s.device), 0);
         gpur_device_close(s.device);
         TEST_REQUIRE(!is_failed(), "of the setting \"%s\"", s.setting.name);
     }

@@ -212,13 +212,13 @@ static int is_wrong_value(int32_t field, const unsigned char *got, stack_shape s
 
 int64_t player_wrong(gpur_batch *batch, stack_shape shape, const history_rows *all)
 {
-    static _Thread_local unsigned char values[PLAY_MOST_BATCH * OBS_ROOM];
+    static _Thread_local unsigned char values[LAYOUTS_MAX_BATCH * OBS_ROOM];
     const int64_t obs = shape.stack * PLAYER_FRAME, bytes[PLAYER_FIELDS] = {obs, 4, 4, obs, 1, 1, 4, 8, 8};
     const int64_t count = gpur_batch_count(batch);
     gpur_field fields[PLAYER_FIELDS];
-    int64_t ids[PLAY_MOST_BATCH], wrong = 0;
+    int64_t ids[LAYOUTS_MAX_BATCH], wrong = 0;
     player_fields(fields, shape);
-    if (count > PLAY_MOST_BATCH || gpur_batch_read(batch, "id", ids, count * 8) != GPUR_OK)
+    if (count > LAYOUTS_MAX_BATCH || gpur_batch_read(batch, "id", ids, count * 8) != GPUR_OK)
         return -1;
     for (int32_t f = 0; f < PLAYER_FIELDS; f++) {
         if (gpur_batch_read(batch, fields[f].name, values, count * bytes[f]) != GPUR_OK)
@@ -244,7 +244,7 @@ static void configure(layouts_fixture *w)
     if (s->prioritized)
         c->alpha = s->alpha, c->priority_offset = s->priority_offset, c->weight_norm = s->weight_norm;
     c->gamma = s->gamma > 0 ? s->gamma : 0.97f, c->reward_clip = s->is_unclipped ? 0.0f : 1.5f;
-    if (s->packed_only)
+    if (s->rows_only)
         return;
     c->layout = GPUR_LAYOUT_FRAMES, c->frame_stack = s->shape.stack, c->extra_frames = s->extra_frames;
     c->stack_axis = s->shape.last ? GPUR_STACK_LAST : GPUR_STACK_FIRST;
@@ -293,7 +293,7 @@ int layouts_fixture_open(layouts_fixture *w, gpur_device *device, const layouts_
     memset(w, 0, sizeof *w);
     w->setting = *setting;
     w->device = device;
-    w->replay_count = setting->packed_only ? 1 : LAYOUTS_REPLAYS;
+    w->replay_count = setting->rows_only ? 1 : LAYOUTS_REPLAYS;
     w->random = seed * 0x9E3779B97F4A7C15ull + 1;
     configure(w);
     if (open_replays(w) != GPUR_OK)
@@ -352,12 +352,12 @@ static gpur_status reload(layouts_fixture *w, char paths[LAYOUTS_REPLAYS][32])
     return GPUR_OK;
 }
 
-gpur_status linked_reload(layouts_fixture *w)
+gpur_status layouts_fixture_reload(layouts_fixture *w)
 {
     char folder[] = "/tmp/gpur_reload_XXXXXX", paths[LAYOUTS_REPLAYS][32];
     GPUR_REQUIRE(mkdtemp(folder), "no folder %s", folder);
     for (int r = 0; r < w->replay_count; r++)
-        snprintf(paths[r], sizeof paths[r], "%s/%d", folder, r);
+        snprintf(paths[r], sizeof paths[r], "%s/%c", folder, (char)('0' + r));
     const gpur_status status = reload(w, paths);
     for (int r = 0; r < w->replay_count; r++)
         unlink(paths[r]);
@@ -368,12 +368,12 @@ gpur_status linked_reload(layouts_fixture *w)
 /* Of every visible row of a replay, of which *first is the first. */
 static int64_t wrong_in(layouts_fixture *w, int r, int64_t *first, int64_t *count)
 {
-    const int64_t max_batch = w->setting.max_batch < PLAY_MOST_BATCH ? w->setting.max_batch : PLAY_MOST_BATCH;
-    const gpur_replay_stats stats = kit_stats(w->replays[r]);
+    const int64_t max_batch = w->setting.max_batch < LAYOUTS_MAX_BATCH ? w->setting.max_batch : LAYOUTS_MAX_BATCH;
+    const gpur_replay_stats stats = replay_fixture_stats(w->replays[r]);
     int64_t wrong = stats.visible < 0 ? -1 : 0;
     *first = stats.first_id, *count = stats.visible;
     for (int64_t done = 0, n = 0; done < stats.visible && wrong == 0; done += n) {
-        int64_t ids[PLAY_MOST_BATCH];
+        int64_t ids[LAYOUTS_MAX_BATCH];
         gpur_batch *batch = NULL;
         for (n = 0; n < max_batch && done + n < stats.visible; n++)
             ids[n] = stats.first_id + done + n;
@@ -410,7 +410,7 @@ int64_t layouts_fixture_wrong(layouts_fixture *w, int64_t least)
 static int windows_are_equal(layouts_fixture *w)
 {
     for (int r = 1; r < w->replay_count; r++)
-        if (kit_stats(w->replays[r]).first_id != kit_stats(w->replays[0]).first_id)
+        if (replay_fixture_stats(w->replays[r]).first_id != replay_fixture_stats(w->replays[0]).first_id)
             return 0;
     return w->setting.flush == GPUR_FLUSH_AUTO;
 }
@@ -419,8 +419,8 @@ static int windows_are_equal(layouts_fixture *w)
  * weights are not those sampled from replay 0, if they are to be `equal`. */
 static int sample_from(layouts_fixture *w, int r, int64_t count, int equal, int *sampled)
 {
-    int64_t ids[PLAY_MOST_BATCH];
-    float weights[PLAY_MOST_BATCH];
+    int64_t ids[LAYOUTS_MAX_BATCH];
+    float weights[LAYOUTS_MAX_BATCH];
     gpur_batch *batch = NULL;
     const gpur_status status = gpur_replay_sample(w->replays[r], count, NULL, &batch);
     if (status != GPUR_OK)
@@ -467,5 +467,5 @@ gpur_status read_rows(gpur_replay *replay, const char *name, int64_t first, int6
 
 int64_t rows_appended(gpur_replay *replay)
 {
-    return kit_stats(replay).appended;
+    return replay_fixture_stats(replay).appended;
 }

@@ -13,7 +13,7 @@ enum {
     PLAYER_FIELDS = 9,
     PLAYER_FRAME = 20,
     PLAYER_ENVS = 8,
-    PLAY_MOST_BATCH = 32,
+    LAYOUTS_MAX_BATCH = 32,
     LAYOUTS_REPLAYS = 3,
     LAYOUTS_WRITERS = 3
 };
@@ -64,7 +64,7 @@ typedef struct layouts_setting {
     int32_t prioritized; /* 1: with these three */
     float alpha, priority_offset;
     int32_t weight_norm;
-    int32_t packed_only; /* 1: a replay with layout rows alone, with these two */
+    int32_t rows_only; /* 1: a replay with layout rows alone, with these two */
     int32_t feed, when_full;
     int32_t more_envs;    /* so many more of each further writer */
     float gamma;          /* 0: 0.97 */
@@ -84,8 +84,8 @@ typedef struct layouts_fixture {
     uint64_t random;
     int64_t next_frame;
     int out_of_step; /* some replays refused to be sampled: their next samples are of other random numbers */
-    int64_t ids[PLAY_MOST_BATCH]; /* last sampled from replay 0, (drawn) */
-    float weights[PLAY_MOST_BATCH];
+    int64_t ids[LAYOUTS_MAX_BATCH]; /* last sampled from replay 0, (drawn) */
+    float weights[LAYOUTS_MAX_BATCH];
     int64_t drawn;
 } layouts_fixture;
 
@@ -97,7 +97,7 @@ void layouts_fixture_close(layouts_fixture *w);
 int32_t layouts_fixture_end_writers(layouts_fixture *w);
 
 /* Saves every replay to a file, and goes on with new replays and writers that are loaded from it. */
-gpur_status linked_reload(layouts_fixture *w);
+gpur_status layouts_fixture_reload(layouts_fixture *w);
 
 /* Every visible row of every replay is the history's. Both replays with layout frames show the same rows: as many as
  * the one with layout rows or fewer, but at least `least` if that shows as many. 0: right. */

@@ -209,14 +209,14 @@ gpur_status replay_fixture_gather(replay_fixture *s, int64_t count, const int64_
     return status == GPUR_OK ? check_batch(s, batch, got, ids) : status;
 }
 
-gpur_status kit_sample(replay_fixture *s, int64_t count, int64_t *ids)
+gpur_status replay_fixture_sample(replay_fixture *s, int64_t count, int64_t *ids)
 {
     gpur_batch *batch = NULL;
     const gpur_status status = gpur_replay_sample(s->replay, count, NULL, &batch);
     return status == GPUR_OK ? check_batch(s, batch, ids, NULL) : status;
 }
 
-gpur_status kit_append_fields(replay_fixture *s, int64_t count)
+gpur_status replay_fixture_append_fields(replay_fixture *s, int64_t count)
 {
     void *arrays[GPUR_MAX_FIELDS];
     tagged_arrays(&s->row_tags, s->next, count, arrays);
@@ -227,7 +227,7 @@ gpur_status kit_append_fields(replay_fixture *s, int64_t count)
     return status;
 }
 
-gpur_replay_stats kit_stats(gpur_replay *replay)
+gpur_replay_stats replay_fixture_stats(gpur_replay *replay)
 {
     gpur_replay_stats stats = {.size = sizeof stats};
     if (gpur_replay_get_stats(replay, &stats) != GPUR_OK)
@@ -235,13 +235,13 @@ gpur_replay_stats kit_stats(gpur_replay *replay)
     return stats;
 }
 
-int64_t kit_memory_used(gpur_device *device)
+int64_t device_memory_used(gpur_device *device)
 {
     gpur_device_info info = {.size = sizeof info};
     return gpur_device_get_info(device, &info) == GPUR_OK ? info.memory_used : -1;
 }
 
-void *kit_upload(gpur_device *device, const void *host, int64_t bytes)
+void *upload_to_device(gpur_device *device, const void *host, int64_t bytes)
 {
     void *memory = NULL;
     if (gpur_device_alloc(device, bytes, &memory) != GPUR_OK ||

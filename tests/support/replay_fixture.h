@@ -59,19 +59,19 @@ gpur_status replay_fixture_append(replay_fixture *s, int64_t count);
 gpur_status replay_fixture_gather(replay_fixture *s, int64_t count, const int64_t *ids);
 
 /* The same of a sample; `ids` (count) gets the ids, if not NULL. */
-gpur_status kit_sample(replay_fixture *s, int64_t count, int64_t *ids);
+gpur_status replay_fixture_sample(replay_fixture *s, int64_t count, int64_t *ids);
 
 /* Appends the next rows as one host array a field. */
-gpur_status kit_append_fields(replay_fixture *s, int64_t count);
+gpur_status replay_fixture_append_fields(replay_fixture *s, int64_t count);
 
 /* Statistics; visible is -1 when they could not be had. */
-gpur_replay_stats kit_stats(gpur_replay *replay);
+gpur_replay_stats replay_fixture_stats(gpur_replay *replay);
 
 /* Bytes that the device says are in use, or -1. */
-int64_t kit_memory_used(gpur_device *device);
+int64_t device_memory_used(gpur_device *device);
 
 /* Device memory with these bytes in it; NULL when there is none. */
-void *kit_upload(gpur_device *device, const void *host, int64_t bytes);
+void *upload_to_device(gpur_device *device, const void *host, int64_t bytes);
 
 /* A cheap generator for schedules: xorshift64* [Vigna 2016]. Uniform below n, well enough. */
 uint64_t xorshift_next(uint64_t *state);

@@ -201,10 +201,10 @@ class ReplayBuffer(Handle):
         stream: CUDA: the stream that waits until the batch is filled: a cudaStream_t as an int, or a stream of PyTorch
             or CuPy. None: whatever reads the arrays sees to that. The stream must outlive the batch: see `Batch`.
 
-        TooFew: the buffer is empty, or has fewer than distinct transitions to sample, or has had fewer than
-        min_size. InvalidArgument: batch_size is above max_batch, or `out` is of another buffer or size. Then beta stays
-        as it was, too. WouldBlock: another library holds an array of `out` by DLPack, as every tensor on CUDA does, so
-        nothing was sampled."""
+        TooFew: the buffer is empty, or has had fewer than min_size transitions, or with distinct=True has fewer than
+        batch_size. InvalidArgument: batch_size is above max_batch, or `out` is of another buffer or size. Then beta
+        stays as it was, too. WouldBlock: another library holds an array of `out` by DLPack, as every tensor on CUDA
+        does, so nothing was sampled."""
         count = integer("batch_size", batch_size)
         if out is not None:
             self._refuse_out(out, count)
@@ -295,7 +295,7 @@ class ReplayBuffer(Handle):
         """The priorities of these transitions, as last given, with priority_offset and without alpha: (count,) float32
         in host memory. The call waits for them. count: 1 to max_batch.
 
-        Evicted: a transition that was overwritten. InvalidArgument: an index that was not given out yet."""
+        Evicted: a transition that was overwritten. InvalidArgument: an id that was not given out yet."""
         self._require_priorities()
         wanted = _converted(np.asarray(ids), _IDS)
         if wanted.ndim != 1:

@@ -44,7 +44,7 @@ typedef struct gpur_preprocess_output {
 typedef struct gpur_gather_request {
     const gpur_gather_field *fields; /* (field_count) */
     int32_t field_count;             /* 0 to GPUR_MAX_FIELDS */
-    int32_t source;                  /* GPUR_SOURCE_*: how the kernel gets its rows; GPUR_GATHER_IDS also after a sample
+    int32_t source;                  /* GPUR_GATHER_*: how the kernel gets its rows; GPUR_GATHER_IDS also after a sample
                                         that is a launch of its own (sampler/sampler.h) */
     int64_t rows;                    /* 1 to max_batch */
     int64_t *id;                     /* (rows) device memory; NULL: not wanted. -1 if there is no such row */
@@ -83,7 +83,7 @@ gpur_grid gpur_gather_grid(gpur_replay *replay, int64_t rows);
 /* Frame links of one row; 0: GPUR_LAYOUT_ROWS. */
 int32_t gpur_replay_links(const gpur_replay *replay);
 
-/* What the floors above read of a replay. The results are valid as long as the replay exists. */
+/* What a learner reads of a replay. The results are valid as long as the replay exists. */
 gpur_device *gpur_replay_device(gpur_replay *replay);
 const gpur_schema *gpur_replay_schema(gpur_replay *replay);
 const gpur_replay_config *gpur_replay_settings(gpur_replay *replay); /* as checked; `fields` is NULL */

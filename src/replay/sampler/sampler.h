@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The samplers: one entry of a table for each public index source (GPUR_UNIFORM, ...). A sampler chooses the rows of a
- * batch and gives each an importance weight. docs/design.md, "Where to add", lists
- * what a new one needs.
+ * batch and gives each an importance weight. docs/design.md, "Where to add", lists what a new one needs.
  */
 #pragma once
 
@@ -24,7 +23,7 @@ typedef struct gpur_sample_args {
 } gpur_sample_args;
 
 typedef struct gpur_sampler {
-    int32_t gather_source;        /* GPUR_SOURCE_*: whether the gather kernel samples, or reads the ids of `sample` */
+    int32_t gather_source;        /* GPUR_GATHER_*: whether the gather kernel samples, or reads the ids of `sample` */
     uint32_t purpose[GPUR_USERS]; /* GPUR_RANDOM_* of the random numbers */
     int is_distinct;    /* 1: no row twice, so a sample needs as many visible rows as it has; 0: it needs one */
     int is_by_priority; /* 1: the replay must be prioritized, and a learner's errors become priorities */

@@ -38,7 +38,7 @@ typedef struct gpur_ring_layout {
     int64_t guaranteed_rows; /* rows that always fit at the same time, however many frames each links to */
 } gpur_ring_layout;
 
-/* Refuses layout settings that are out of range or, with GPUR_LAYOUT_FRAMES, do not fit the schema. Replaces an
+/* Refuses layout settings that are out of range or, with GPUR_LAYOUT_FRAMES, do not fit the schema. Replaces a
  * block_rows or max_batch of 0 by its default, which depends on the layout. */
 gpur_status gpur_ring_layout_resolve(gpur_replay_config *config, const gpur_schema *schema);
 

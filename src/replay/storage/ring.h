@@ -24,7 +24,7 @@ typedef struct gpur_ring {
     int64_t uploads, bytes;       /* statistics */
 } gpur_ring;
 
-/* Allocates the ring that replay->storage describes, and creates its stream. */
+/* Allocates the ring that replay->layout describes, and creates its stream. */
 gpur_status gpur_ring_build(gpur_replay *replay, const gpur_replay_plan *plan);
 void gpur_ring_destroy(gpur_replay *replay); /* after both streams; also after a failed build */
 

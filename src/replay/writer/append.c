@@ -17,9 +17,6 @@ typedef struct gpur_rows_source {
     int upload_clips; /* 1: the upload clips rewards */
 } gpur_rows_source;
 
-extern const gpur_rows_source gpur_source_packed; /* data: (count, row_bytes) */
-extern const gpur_rows_source gpur_source_fields; /* data: (field_count) pointers to (count, ...) */
-
 enum { TILE_ROWS = 64 };
 
 static void copy_packed(const gpur_schema *schema, const unsigned char *from, int64_t count, unsigned char *to)
@@ -90,8 +87,8 @@ static gpur_status upload_fields(gpur_replay *replay, const void *data, int64_t 
     return gpur_ring_upload_arrays(replay, at, count);
 }
 
-const gpur_rows_source gpur_source_packed = {fill_packed, upload_packed, 0};
-const gpur_rows_source gpur_source_fields = {fill_fields, upload_fields, 1};
+static const gpur_rows_source source_packed = {fill_packed, upload_packed, 0};
+static const gpur_rows_source source_fields = {fill_fields, upload_fields, 1};
 
 /* The public functions, and the choice between a staging block and the ring. */
 
@@ -192,7 +189,7 @@ static gpur_status append_arrays(gpur_replay *replay, int64_t count, const void 
     while (*done < count) {
         const int64_t left = count - *done, limit = replay->config.block_rows;
         const int64_t rows = left < limit ? left : limit;
-        GPUR_TRY(gpur_source_fields.upload(replay, fields, *done, rows));
+        GPUR_TRY(source_fields.upload(replay, fields, *done, rows));
         gpur_ingest_count_uploaded(replay, rows);
         *done += rows;
     }
@@ -245,7 +242,7 @@ static gpur_status check_packed(const gpur_replay *replay)
 
 gpur_status gpur_writer_append(gpur_writer *writer, int64_t count, const void *rows, int64_t *appended)
 {
-    append_job in = {&gpur_source_packed, rows, count, 0, 0};
+    append_job in = {&source_packed, rows, count, 0, 0};
     if (appended)
         *appended = 0;
     GPUR_REQUIRE(writer, "writer is NULL");
@@ -283,7 +280,7 @@ static gpur_status locate_arrays(const gpur_replay *replay, int64_t count, const
 gpur_status gpur_writer_append_fields(gpur_writer *writer, int64_t count, const void *const *fields, void *stream,
                                       int64_t *appended)
 {
-    append_job in = {&gpur_source_fields, fields, count, 0, 0};
+    append_job in = {&source_fields, fields, count, 0, 0};
     int on_device = 0;
     if (appended)
         *appended = 0;
@@ -314,7 +311,7 @@ static int fits_without_waiting(const gpur_replay *replay, const append_job *in)
 
 static gpur_status try_append(gpur_replay *replay, int64_t count, const void *const *fields)
 {
-    append_job in = {&gpur_source_fields, fields, count, 0, 1};
+    append_job in = {&source_fields, fields, count, 0, 1};
     const gpur_append_clock clock = gpur_append_clock_begin(&replay->ingest, count);
     gpur_status status = GPUR_OK;
     if (!append_small(replay, &in))

@@ -192,7 +192,7 @@ static int open_replay(replay_fixture *s, int64_t capacity, int prioritized)
 static void check_rows(replay_fixture *s, int64_t first, int64_t count, float *priorities)
 {
     CHECK_EQUAL(gpur_replay_size(s->replay), count);
-    CHECK_EQUAL(kit_stats(s->replay).first_id, first);
+    CHECK_EQUAL(replay_fixture_stats(s->replay).first_id, first);
     for (int64_t id = first; id < first + count; id++) {
         CHECK_OK(replay_fixture_gather(s, 1, &id));
         if (priorities)
@@ -288,8 +288,8 @@ static void *sample_on(void *unused)
         gpur_batch *batch = NULL;
         const gpur_status status = gpur_replay_sample(shared.replay, 32, NULL, &batch);
         gpur_batch_release(batch);
-        atomic_fetch_add(&failed_calls,
-                         (status != GPUR_OK && status != GPUR_TOO_FEW) || kit_stats(shared.replay).visible < 0);
+        atomic_fetch_add(&failed_calls, (status != GPUR_OK && status != GPUR_TOO_FEW) ||
+                                            replay_fixture_stats(shared.replay).visible < 0);
     }
     return unused;
 }
@@ -301,7 +301,7 @@ static void check_whole(void)
     replay_fixture s;
     CHECK(open_steps(&s));
     CHECK_OK(gpur_replay_load(s.replay, replay_path, NULL));
-    const gpur_replay_stats stats = kit_stats(s.replay);
+    const gpur_replay_stats stats = replay_fixture_stats(s.replay);
     CHECK_EQUAL(stats.appended % ENVS, 0);
     CHECK_OK(step(s.writer, 1 << 20));
     if (stats.visible > 0) {

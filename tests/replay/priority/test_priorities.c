@@ -117,7 +117,7 @@ TEST(updates_from_the_host_and_from_the_device_follow_each_other_without_waiting
             CHECK_OK(gpur_replay_update_priorities(s.replay, BATCH, ids, p, NULL));
             continue;
         }
-        void *const copies[2] = {kit_upload(s.device, ids, sizeof ids), kit_upload(s.device, p, sizeof p)};
+        void *const copies[2] = {upload_to_device(s.device, ids, sizeof ids), upload_to_device(s.device, p, sizeof p)};
         CHECK_OK(gpur_replay_update_priorities(s.replay, BATCH, copies[0], copies[1], NULL));
         gpur_device_free(s.device, copies[0]);
         gpur_device_free(s.device, copies[1]);

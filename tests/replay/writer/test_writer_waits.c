@@ -105,14 +105,14 @@ TEST(a_step_without_room_takes_no_row_and_no_frame)
     CHECK_OK(gpur_writer_reset(s.writer, -1, obs));
     for (int i = 0; i < 8; i += status == GPUR_OK)
         status = gpur_writer_step(s.writer, zeros, zeros, obs, ends, NULL);
-    gpur_replay_stats before = kit_stats(s.replay);
+    gpur_replay_stats before = replay_fixture_stats(s.replay);
     CHECK_OK(gate_close(&g, s.replay->ring.copy_stream));
     for (int i = 0; status == GPUR_OK && i < 100; i++) {
-        before = kit_stats(s.replay);
+        before = replay_fixture_stats(s.replay);
         status = gpur_writer_step(s.writer, zeros, zeros, obs, ends, NULL);
     }
     CHECK_FAILS(status, GPUR_WOULD_BLOCK, "a step needs 8");
-    const gpur_replay_stats after = kit_stats(s.replay);
+    const gpur_replay_stats after = replay_fixture_stats(s.replay);
     CHECK(after.appended == before.appended && after.frames_stored == before.frames_stored);
     gate_open(&g);
     replay_fixture_close(&s);
@@ -160,7 +160,7 @@ typedef struct call {
 static void *append_three_arrays(void *context)
 {
     call *const c = context;
-    c->status = kit_append_fields(c->fixture, 3);
+    c->status = replay_fixture_append_fields(c->fixture, 3);
     atomic_store(&c->done, 1);
     return NULL;
 }
