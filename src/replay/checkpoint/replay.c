@@ -285,7 +285,7 @@ static gpur_status add_capacity(const gpur_replay *replay, gpur_tensors *tensors
 static gpur_status add_layout(const gpur_replay *replay, gpur_tensors *settings)
 {
     const gpur_frame_layout *const frame_layout = &replay->layout.frame_layout;
-    GPUR_TRY(gpur_tensors_add_metadata(settings, "layout", "%s", frame_layout->stack > 0 ? "linked" : "packed"));
+    GPUR_TRY(gpur_tensors_add_metadata(settings, "layout", "%s", frame_layout->stack > 0 ? "frames" : "rows"));
     if (frame_layout->stack == 0)
         return GPUR_OK;
     GPUR_TRY(add_capacity(replay, settings));

@@ -136,12 +136,12 @@ gpur_status gpur_writer_states_check(const gpur_replay *replay, const gpur_write
     return GPUR_OK;
 }
 
-/* The text of a writer's autoreset and observations; files call the second one "input". Autoreset decides what an ended
- * episode waits for, and which observation ends it; input decides where padding comes from. */
+/* The text of a writer's autoreset and observations. Autoreset decides what an ended episode waits for, and which
+ * observation ends it; observations decides where padding comes from. */
 static void mode_of(const gpur_writer_config *config, char *mode)
 {
     static const char *const autoresets[] = {"disabled", "next_step", "same_step"};
-    snprintf(mode, GPUR_WRITER_MODE, "autoreset %s, input %s", autoresets[config->autoreset],
+    snprintf(mode, GPUR_WRITER_MODE, "autoreset %s, observations %s", autoresets[config->autoreset],
              config->observations == GPUR_OBSERVATIONS_FRAMES ? "frames" : "stacks");
 }
 
@@ -241,18 +241,24 @@ static gpur_status count_envs(const gpur_tensors *file, int64_t index, int32_t *
     return GPUR_OK;
 }
 
-static gpur_status find_mode(const gpur_tensors *file, int64_t index, const char **mode)
+/* The first versions of the file format called observations "input". */
+static gpur_status find_mode(const gpur_tensors *file, int64_t index, char *mode)
 {
+    static const char old_word[] = ", input ";
     char key[GPUR_METADATA_KEY];
     snprintf(key, sizeof key, "writer.%" PRId64, index);
-    *mode = gpur_tensors_find_metadata(file, key);
-    if (!*mode || strlen(*mode) >= GPUR_WRITER_MODE)
+    const char *const text = gpur_tensors_find_metadata(file, key), *const old = text ? strstr(text, old_word) : NULL;
+    const int length = !text  ? GPUR_WRITER_MODE
+                       : !old ? snprintf(mode, GPUR_WRITER_MODE, "%s", text)
+                              : snprintf(mode, GPUR_WRITER_MODE, "%.*s, observations %s", (int)(old - text), text,
+                                         old + sizeof old_word - 1);
+    if (length >= GPUR_WRITER_MODE)
         return gpur_fail(GPUR_FILE_ERROR, "the file does not say how its writer %" PRId64 " takes its steps", index);
     return GPUR_OK;
 }
 
 /* Refuses to give an existing writer the state of a writer of the file that differs in environments, autoreset or
- * input. */
+ * observations. */
 static gpur_status compare(const gpur_writer *here, int64_t index, int32_t num_envs, const char *mode)
 {
     char ours[GPUR_WRITER_MODE];
@@ -289,9 +295,9 @@ gpur_status gpur_writer_states_add_sections(gpur_replay *replay, const gpur_tens
     *states = NULL;
     for (int64_t i = 0; i < writers; i++) {
         int32_t num_envs = 0;
-        const char *mode = NULL;
+        char mode[GPUR_WRITER_MODE];
         GPUR_TRY(count_envs(file, i, &num_envs));
-        GPUR_TRY(find_mode(file, i, &mode));
+        GPUR_TRY(find_mode(file, i, mode));
         if (here)
             GPUR_TRY(compare(here, i, num_envs, mode));
         GPUR_TRY(make_state(replay, num_envs, mode, last));

@@ -246,7 +246,7 @@ TEST(each_setting_of_a_replay_is_named)
     CHECK_CHANGE(c.capacity = 1001, "capacity is \"1000\" in the file; this replay has \"1001\"");
     CHECK_CHANGE(c.n_step = 1, "n_step is \"3\" in the file; this replay has \"1\"");
     CHECK_CHANGE((c.layout = GPUR_LAYOUT_ROWS, c.extra_frames = 0),
-                 "layout is \"linked\" in the file; this replay has \"packed\"");
+                 "layout is \"frames\" in the file; this replay has \"rows\"");
     CHECK_CHANGE(c.stack_axis = GPUR_STACK_LAST, "stack_axis is \"first\" in the file; this replay has \"last\"");
     CHECK_CHANGE(c.stack_pad = GPUR_PAD_REPEAT, "stack_pad is \"zero\" in the file; this replay has \"repeat\"");
     CHECK_CHANGE(c.extra_frames = 61, "frame_slots is \"1060\" in the file; this replay has \"1061\"");
@@ -279,9 +279,10 @@ TEST(another_mode_of_a_writer_is_named)
         {2, GPUR_AUTORESET_NEXT_STEP, GPUR_OBSERVATIONS_FRAMES,
          "the file's writer 0 has 1 environments; this replay's has 2"},
         {1, GPUR_AUTORESET_DISABLED, GPUR_OBSERVATIONS_FRAMES,
-         "writer 0 has autoreset next_step, input frames; this replay's has autoreset disabled, input frames"},
-        {1, GPUR_AUTORESET_SAME_STEP, GPUR_OBSERVATIONS_FRAMES, "has autoreset same_step, input frames"},
-        {1, GPUR_AUTORESET_NEXT_STEP, GPUR_OBSERVATIONS_STACKS, "has autoreset next_step, input stacks"},
+         "writer 0 has autoreset next_step, observations frames; this replay's has autoreset disabled, observations "
+         "frames"},
+        {1, GPUR_AUTORESET_SAME_STEP, GPUR_OBSERVATIONS_FRAMES, "has autoreset same_step, observations frames"},
+        {1, GPUR_AUTORESET_NEXT_STEP, GPUR_OBSERVATIONS_STACKS, "has autoreset next_step, observations stacks"},
     };
     gpur_field fields[FIELDS];
     gpur_replay *base = NULL, *other = NULL;
