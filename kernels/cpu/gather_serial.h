@@ -5,7 +5,7 @@
 #pragma once
 
 #include "kernels/cpu/copy_prefetch.h"
-#include "kernels/replay/sample_rows.h"
+#include "kernels/lib/sample_rows.h"
 #include "kernels/cpu/random_lanes.h"
 #include "kernels/cpu/copy_value.h"
 

@@ -4,7 +4,7 @@
  * kernels/cpu/gather_serial.h. */
 #pragma once
 
-#include "kernels/replay/sample_rows.h"
+#include "kernels/lib/sample_rows.h"
 #include "kernels/replay/field_copy.h"
 #include "kernels/cpu/gather_serial.h"
 

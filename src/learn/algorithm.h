@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The interface of an algorithm, which is a table of functions. It says which inputs it wants of each row, and trains on
- * a batch of them: forward passes, targets, loss, backward passes, optimizers. Sampling, gathering, converting
+ * The interface of an algorithm, which is a table of functions. It says which inputs it wants of each row, and trains
+ * on a batch of them: forward passes, targets, loss, backward passes, optimizers. Sampling, gathering, converting
  * observations and writing new priorities back are the same for all (train_step.h).
  */
 #pragma once

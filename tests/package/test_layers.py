@@ -83,6 +83,19 @@ def includes_go_downward(here):
             assert not holds_kernels(there), f"{words}: {layer} must not see kernels"
 
 
+def folders_have_no_circles():
+    """Of folders beside each other. A folder above others has what they share, such as the handle of a replay, and the
+    lists of them all, so it includes them and they include it."""
+    arrows = {}
+    for path in (path for folder in TOPS[:3] for path in files(folder) if path.suffix in SOURCES):
+        here = path.relative_to(ROOT)
+        there = {Path(name).parent for name in includes(here.as_posix())} - {here.parent, *here.parents}
+        arrows.setdefault(here.parent, set()).update(each for each in there if here.parent not in each.parents)
+    while free := {folder for folder, reached_by in arrows.items() if not reached_by & arrows.keys()}:
+        arrows = {folder: there for folder, there in arrows.items() if folder not in free}
+    assert not arrows, f"folders that include each other: {', '.join(sorted(map(str, arrows)))}"
+
+
 def cuda_stays_in_its_files():
     for folder in ("src", "kernels", "include", "bench"):
         for path in files(folder):
@@ -130,6 +143,7 @@ def main():
         for path in files(folder):
             if path.suffix in SOURCES:
                 includes_go_downward(path.relative_to(ROOT).as_posix())
+    folders_have_no_circles()
     cuda_stays_in_its_files()
     print(f"test_layers: {files_are_short_and_licensed()} files in their place, {functions_are_short()} functions")
 

@@ -19,10 +19,6 @@ typedef struct gpur_writer_state {
     unsigned char *memory;       /* behind this struct, in the same allocation */
 } gpur_writer_state;
 
-/* Gives a new writer the oldest waiting state of a loaded file, if num_envs, autoreset and observations are the
- * same. */
-void gpur_writer_take_pending_state(gpur_writer *writer);
-
 /* Adds a metadata entry for each writer and a section for each of its arrays. `writers` gets the number of writers,
  * those still to be created included. */
 gpur_status gpur_writers_add_sections(gpur_replay *replay, gpur_tensors *tensors, gpur_sections *sections,

@@ -3,7 +3,6 @@
 #include "replay/writer/writer.h"
 
 #include "base/sized.h"
-#include "replay/checkpoint/writers.h"
 #include "replay/config.h"
 #include "replay/writer/n_step.h"
 

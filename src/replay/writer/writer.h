@@ -47,3 +47,7 @@ gpur_status gpur_writer_check_obs(const gpur_writer *writer, const void *array, 
 
 /* Begins an episode of an environment with its first observation. */
 void gpur_writer_begin_episode(gpur_writer *writer, int64_t env, const unsigned char *obs);
+
+/* Gives a new writer the oldest waiting state of a loaded file (checkpoint/writers.c), if num_envs, autoreset and
+ * observations are the same. */
+void gpur_writer_take_pending_state(gpur_writer *writer);
