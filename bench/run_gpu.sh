@@ -9,7 +9,7 @@
 #                test      all test programs on the GPU, and the Python package
 #                sanitize  compute-sanitizer over the kernel tests: memcheck, racecheck, synccheck
 #                measure   replay, checkpoints and convolutions
-#                steps     the parts of a train step, and recordings of whole steps
+#                steps     the parts of a train step, and graphs of whole steps
 #                compare   in-RAM against in-device replay, and a whole training
 #                peers     PyTorch and other replay libraries on the same GPU
 #                profile   Nsight Compute over the kernels of a step

@@ -12,12 +12,12 @@ gpur_status recorded_open(recorded *r, gpur_device *device, gpur_record_fn recor
     GPUR_TRY(gpur_stream_create(device, &r->stream));
     GPUR_TRY(record(context, r->stream));
     GPUR_TRY(gpur_stream_sync(r->stream));
-    return gpur_graph_create(device, record, context, unroll, &r->recording);
+    return gpur_graph_create(device, record, context, unroll, &r->graph);
 }
 
 void recorded_close(recorded *r)
 {
-    gpur_graph_destroy(r->recording);
+    gpur_graph_destroy(r->graph);
     gpur_stream_destroy(r->stream);
 }
 
@@ -25,7 +25,7 @@ void recorded_run(void *context, int64_t repeats)
 {
     const recorded *const r = context;
     for (int64_t i = 0; i < repeats; i++)
-        bench_must(gpur_graph_launch(r->recording, r->stream, r->repetitions), "replay");
+        bench_must(gpur_graph_launch(r->graph, r->stream, r->repetitions), "replay");
     bench_must(gpur_stream_sync(r->stream), "sync");
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The parts of bench_device. They time what a device does below the public header: the kernels and library calls that a
- * recorded step is made of, and recordings of whole steps. Work is recorded once and replayed many times between two
+ * recorded step is made of, and graphs of whole steps. Work is recorded once and replayed many times between two
  * waits, so that a time is the device's, without the host.
  */
 #pragma once
@@ -17,7 +17,7 @@ void bench_steps(bench_report *report, gpur_device *device, gpur_replay *replay)
 
 typedef struct recorded {
     gpur_stream *stream;
-    gpur_graph *recording;
+    gpur_graph *graph;
     int64_t repetitions; /* of one repeat of a sample */
 } recorded;
 

@@ -71,7 +71,7 @@ static void open_gather(pixel_gather *d, gpur_replay *replay, gpur_device *devic
     prepare(d);
 }
 
-static void close_draw(pixel_gather *d)
+static void close_gather(pixel_gather *d)
 {
     gpur_memory_free(d->device, d->raw);
     gpur_memory_free(d->device, d->x);
@@ -136,8 +136,8 @@ static void run_case(bench_report *report, gpur_device *device, gpur_replay *rep
     bench_run(report, &c);
     recorded_close(&recorded_one);
     recorded_close(&recorded_two);
-    close_draw(&one);
-    close_draw(&two);
+    close_gather(&one);
+    close_gather(&two);
 }
 
 void bench_pixels(bench_report *report, gpur_device *device)

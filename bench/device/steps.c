@@ -180,7 +180,7 @@ static void run_chain(bench_report *report, gpur_device *device)
     gpur_device_free(device, c.memory);
 }
 
-/* A CPU has nothing to decide: its recording is called again for every step. */
+/* A CPU has nothing to decide: its graph is called again for every step. */
 static void run_on_cpu(bench_report *report, gpur_replay *replay)
 {
     step_context c = {.learner = bench_learner(replay, "melee-gpu", 32, 0), .steps = 4};

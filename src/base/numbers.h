@@ -24,3 +24,12 @@ static inline int64_t gpur_round_up(int64_t a, int64_t granule)
 {
     return gpur_divide_up(a, granule) * granule;
 }
+
+/* The smallest power of two above x. */
+static inline int64_t gpur_power_above(int64_t x)
+{
+    int64_t power = 1;
+    while (power <= x)
+        power *= 2;
+    return power;
+}

@@ -176,7 +176,7 @@ gpur_status gpur_launch(gpur_stream *stream, int kernel, gpur_grid grid, const v
 
 gpur_status gpur_graph_create(gpur_device *device, gpur_record_fn record, void *context, int unroll, gpur_graph **graph)
 {
-    GPUR_REQUIRE(unroll >= 1, "a recording of %d repetitions; it must be at least 1", unroll);
+    GPUR_REQUIRE(unroll >= 1, "a graph of %d repetitions; it must be at least 1", unroll);
     return device->backend->graph_create(device, record, context, unroll, graph);
 }
 
@@ -188,7 +188,7 @@ void gpur_graph_destroy(gpur_graph *graph)
 
 gpur_status gpur_graph_launch(gpur_graph *graph, gpur_stream *stream, int64_t repetitions)
 {
-    GPUR_REQUIRE(repetitions >= 0, "%" PRId64 " repetitions of a recording; it must be at least 0", repetitions);
+    GPUR_REQUIRE(repetitions >= 0, "%" PRId64 " repetitions of a graph; it must be at least 0", repetitions);
     return graph->device->backend->graph_launch(graph, stream, repetitions);
 }
 

@@ -31,7 +31,7 @@ static struct {
 
 /* Names of attributes and of keyword arguments. */
 static struct {
-    PyObject *handle, *calls, *count, *adder, *extender, *drawing, *info, *final_obs, *out, *add, *extend, *sample,
+    PyObject *handle, *calls, *count, *adder, *extender, *sampling, *info, *final_obs, *out, *add, *extend, *sample,
         *acquire, *release;
 } names;
 
@@ -726,9 +726,9 @@ static PyObject *method_extend(PyObject *self, PyObject *const *given, Py_ssize_
     return add_by(self, names.extender, names.extend, given, count, keywords);
 }
 
-/* Samples a new batch, or into `out` if that is not NULL. NULL: left to Python. `drawing` is (Batch, name of the first
+/* Samples a new batch, or into `out` if that is not NULL. NULL: left to Python. `sampling` is (Batch, name of the first
  * array, name of the last, function that makes the Batch). */
-static PyObject *draw(PyObject *self, int64_t count, PyObject *out, PyObject *drawing)
+static PyObject *sample_batch(PyObject *self, int64_t count, PyObject *out, PyObject *sampling)
 {
     running_call call;
     void *replay, *first = NULL, *last = NULL;
@@ -740,14 +740,14 @@ static PyObject *draw(PyObject *self, int64_t count, PyObject *out, PyObject *dr
     const gpur_status status =
         out ? library.sample_into(replay, NULL, batch) : library.sample(replay, count, NULL, &batch);
     if (!out && status == GPUR_OK) {
-        library.get_array(batch, PyBytes_AS_STRING(PyTuple_GET_ITEM(drawing, 1)), &first, NULL);
-        library.get_array(batch, PyBytes_AS_STRING(PyTuple_GET_ITEM(drawing, 2)), &last, NULL);
+        library.get_array(batch, PyBytes_AS_STRING(PyTuple_GET_ITEM(sampling, 1)), &first, NULL);
+        library.get_array(batch, PyBytes_AS_STRING(PyTuple_GET_ITEM(sampling, 2)), &last, NULL);
     }
     end_call(&call);
     if (status != GPUR_OK)
         return NULL;
     if (!out)
-        return PyObject_CallFunction(PyTuple_GET_ITEM(drawing, 3), "NNNL", PyLong_FromVoidPtr(batch),
+        return PyObject_CallFunction(PyTuple_GET_ITEM(sampling, 3), "NNNL", PyLong_FromVoidPtr(batch),
                                      PyLong_FromVoidPtr(first), PyLong_FromVoidPtr(last), (long long)count);
     return NEW_REFERENCE(out);
 }
@@ -758,13 +758,13 @@ static PyObject *method_sample(PyObject *self, PyObject *const *given, Py_ssize_
     const int has_out = keywords && PyTuple_GET_SIZE(keywords) == 1 && PyTuple_GET_ITEM(keywords, 0) == names.out;
     const int is_usual = count == 1 && PyLong_CheckExact(given[0]) && (has_out || !keywords);
     const long long size = is_usual ? PyLong_AsLongLong(given[0]) : 0;
-    PyObject *const drawing = size > 0 ? PyObject_GetAttr(self, names.drawing) : NULL;
-    PyObject *result = NULL, *const kind = drawing && has_out ? (PyObject *)(void *)Py_TYPE(given[1]) : NULL;
-    if (drawing && (!kind || kind == PyTuple_GET_ITEM(drawing, 0)))
-        result = draw(self, size, has_out ? given[1] : NULL, drawing);
+    PyObject *const sampling = size > 0 ? PyObject_GetAttr(self, names.sampling) : NULL;
+    PyObject *result = NULL, *const kind = sampling && has_out ? (PyObject *)(void *)Py_TYPE(given[1]) : NULL;
+    if (sampling && (!kind || kind == PyTuple_GET_ITEM(sampling, 0)))
+        result = sample_batch(self, size, has_out ? given[1] : NULL, sampling);
     else
         PyErr_Clear(); /* the number is too large, or the object is half made */
-    Py_XDECREF(drawing);
+    Py_XDECREF(sampling);
     return result || PyErr_Occurred() ? result : call_python(self, names.sample, given, count, keywords);
 }
 
@@ -865,7 +865,7 @@ static struct PyModuleDef definition = {
 PyMODINIT_FUNC PyInit__fast(void)
 {
     static const char *const words[] = {"_handle",        "_calls",         "_count",    "_adder", "_extender",
-                                        "_drawing",       "info",           "final_obs", "out",    "_python_add",
+                                        "_sampling",      "info",           "final_obs", "out",    "_python_add",
                                         "_python_extend", "_python_sample", "acquire",   "release"};
     _Static_assert(sizeof words == sizeof names, "each name has its word, in the same order");
     PyObject *interned[sizeof words / sizeof *words];

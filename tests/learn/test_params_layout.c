@@ -26,7 +26,7 @@ TEST(the_papers_network_has_138758_weights_whose_tensors_tile_the_blocks_of_the_
     const gpur_network_config config = preset_of("melee-gpu");
     CHECK_OK(gpur_network_build(&network, &config, &vector));
     CHECK_EQUAL(gpur_params_weights(&network.params), 138758);
-    CHECK_EQUAL(network.dense_count, 4); /* trunk, both streams' hidden layers at once, two outputs */
+    CHECK_EQUAL(network.dense_count, 4); /* trunk, both branches' hidden layers at once, two outputs */
     CHECK_EQUAL(network.dense[1].units, 1024);
     const gpur_tensor *const value = tensor_of(&network, "value.hidden.weight");
     const gpur_tensor *const advantage = tensor_of(&network, "advantage.hidden.weight");

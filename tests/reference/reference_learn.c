@@ -61,7 +61,7 @@ static int add_trunk(ref_net *net)
 /* Adds a stream of the head: its hidden layer, if it has one, and its output. */
 static void add_stream(ref_net *net, const char *stream, int inputs, int outputs)
 {
-    const int s = net->streams++, hidden = net->config.hidden;
+    const int s = net->branches++, hidden = net->config.hidden;
     char name[32];
     if (hidden) {
         snprintf(name, sizeof name, "%s.hidden", stream);
@@ -201,7 +201,7 @@ void ref_forward(ref_net *net, int target, const float *x, ref_tape *tape)
         layer_forward(&net->trunk[i], target, at, tape->trunk[i]);
         at = tape->trunk[i];
     }
-    for (int s = 0; s < net->streams; s++) {
+    for (int s = 0; s < net->branches; s++) {
         if (config->hidden)
             layer_forward(&net->hidden[s], target, at, tape->hidden[s]);
         column += layer_forward(&net->out[s], target, config->hidden ? tape->hidden[s] : at, tape->z + column);
@@ -217,7 +217,7 @@ void ref_backward(ref_net *net, const ref_tape *tape, const double *dy)
     int column = 0;
     memset(dat, 0, sizeof dat);
     ref_head_backward(config->head, config->num_actions, tape->y, dy, dz);
-    for (int s = 0; s < net->streams; s++) {
+    for (int s = 0; s < net->branches; s++) {
         const double *const in = config->hidden ? tape->hidden[s] : at;
         memset(dhidden, 0, sizeof dhidden);
         layer_backward(&net->out[s], in, tape->z + column, dz + column, config->hidden ? dhidden : dat);

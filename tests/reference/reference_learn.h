@@ -30,8 +30,8 @@ typedef struct ref_net {
     int features;
     int height, columns, channels; /* of the image that an observation is */
     ref_layer trunk[REF_DEPTH];
-    ref_layer hidden[2], out[2]; /* (streams) of the head's streams; hidden only if config.hidden is above 0 */
-    int streams;
+    ref_layer hidden[2], out[2]; /* (branches) of the head's branches; hidden only if config.hidden is above 0 */
+    int branches;
     ref_tensor tensor[REF_TENSORS];
     int tensors;
 } ref_net;
@@ -40,7 +40,7 @@ typedef struct ref_net {
 typedef struct ref_tape {
     double x[REF_WIDTH];                /* (features) scaled, an image as (H, W, C) */
     double trunk[REF_DEPTH][REF_WIDTH]; /* after each trunk layer */
-    double hidden[2][REF_WIDTH];        /* of each stream */
+    double hidden[2][REF_WIDTH];        /* of each branch */
     double z[REF_WIDTH], y[REF_WIDTH];  /* before and after the head */
 } ref_tape;
 

@@ -87,7 +87,7 @@ ref_row learner_fixture_reference(const learner_fixture *fixture, int64_t id);
 /* The (count) ids on which step t trains. Some ids occur twice in a step. */
 void learner_fixture_ids(const learner_fixture *fixture, int t, int count, int64_t *ids);
 
-/* A small network: one trunk layer of 16 ReLU units, and a hidden layer of 12 in each stream of the head. */
+/* A small network: one trunk layer of 16 ReLU units, and a hidden layer of 12 in each branch of the head. */
 gpur_learner_config learner_fixture_config(int head, int double_dqn);
 
 /* Opens a ROWS_PLAIN fixture with all rows, and a learner on it. Returns NULL on an error. The caller always calls

@@ -554,7 +554,7 @@ gpur_status gpur_cpu_graph_create(gpur_device *device, gpur_record_fn record, vo
     *out = NULL;
     cpu_graph *const graph = (cpu_graph *)gpur_host_alloc(device, sizeof *graph);
     if (!graph)
-        return gpur_fail(GPUR_OUT_OF_MEMORY, "no memory for a recording of %zu bytes", sizeof *graph);
+        return gpur_fail(GPUR_OUT_OF_MEMORY, "no memory for a graph of %zu bytes", sizeof *graph);
     graph->base.device = device;
     graph->record = record;
     graph->context = context;

@@ -87,7 +87,7 @@ gpur_status gpur_cuda_graph_create(gpur_device *device, gpur_record_fn record, v
     *out = NULL;
     cuda_graph *const captured = (cuda_graph *)gpur_host_alloc(device, sizeof *captured);
     if (!captured)
-        return gpur_fail(GPUR_OUT_OF_MEMORY, "no host memory for a recording: %zu bytes", sizeof *captured);
+        return gpur_fail(GPUR_OUT_OF_MEMORY, "no host memory for a graph: %zu bytes", sizeof *captured);
     captured->base.device = device;
     captured->unroll = unroll;
     const gpur_status status = build_on_private_stream(captured, record, context);

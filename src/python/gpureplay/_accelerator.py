@@ -63,7 +63,7 @@ def accelerated(*names: str) -> Callable[[_Class], _Class]:
     "_python_" + name, for all that they do not do. The attributes that they read of an object are listed here.
 
     add, extend: `_adder` and `_extender`, an Appender of the module or None.
-    sample: `_drawing`: (Batch or None if `out` is left to Python, name of the first array, name of the last one,
+    sample: `_sampling`: (Batch or None if `out` is left to Python, name of the first array, name of the last one,
         function of (handle, first address, last address, count) that makes the Batch).
     """
     def replace(kind: _Class) -> _Class:

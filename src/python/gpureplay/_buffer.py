@@ -133,7 +133,7 @@ class ReplayBuffer(Handle):
         self.capacity: int = self._spec.config.capacity
         self._waits = self.device._waits
         self._batches = batches = Batches(self.fields, self.device)
-        self._drawing = (None if self.device.is_cuda or self._waits else Batch, batches.first_name, batches.last_name,
+        self._sampling = (None if self.device.is_cuda or self._waits else Batch, batches.first_name, batches.last_name,
                          batches.of_addresses)
         self._users: weakref.WeakSet[Handle] = weakref.WeakSet()  # writers and learners, which end with the buffer
         address = ctypes.c_void_p()
@@ -209,10 +209,10 @@ class ReplayBuffer(Handle):
         if out is not None:
             self._refuse_out(out, count)
         if beta is not None:
-            self._refuse_draw(count, stream)
+            self._refuse_sample(count, stream)
             self.beta = beta
         if out is None:
-            return self._draw(lib.gpur_replay_sample, stream, count, stream_of(stream))
+            return self._enqueue(lib.gpur_replay_sample, stream, count, stream_of(stream))
         self._call(lib.gpur_replay_sample_into, stream_of(stream), out._handle)
         out._reference.streams = ()  # the library has waited for them
         out._reference.hold(stream)
@@ -232,14 +232,14 @@ class ReplayBuffer(Handle):
         """The transitions of these ids, in their order. Duplicates are allowed. Evicted: a transition that was
         overwritten. InvalidArgument: an id that was not given out yet."""
         wanted = id_array(ids)
-        return self._draw(lib.gpur_replay_gather, stream, len(wanted), address_of(wanted), stream_of(stream))
+        return self._enqueue(lib.gpur_replay_gather, stream, len(wanted), address_of(wanted), stream_of(stream))
 
-    def _draw(self, function: Any, stream: Any, count: int, *arguments: Any) -> Batch:
+    def _enqueue(self, function: Any, stream: Any, count: int, *arguments: Any) -> Batch:
         address = ctypes.c_void_p()
         self._call(function, count, *arguments, ctypes.addressof(address))
         return self._batches.of_handle(address.value or 0, count, stream)
 
-    def _refuse_draw(self, batch_size: int, stream: Any) -> None:
+    def _refuse_sample(self, batch_size: int, stream: Any) -> None:
         """Refuses a `sample` before beta is set, because setting beta ends its schedule, which cannot be undone."""
         self._require_priorities()
         count, most = integer("batch_size", batch_size), max_batch_of(self._spec.config)

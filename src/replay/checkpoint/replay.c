@@ -67,7 +67,7 @@ static void list_counters(gpur_replay *replay, counter list[COUNTERS])
         {"first_id", NULL},
         {"rows", NULL},
         {"writers", NULL},
-        {"draws", IN(consumer.draws)},
+        {"draws", IN(consumer.samples)},
         {"drawn", NULL},
         {"launches", IN(window.launches)},
         {"appended", IN(ingest.appended)},

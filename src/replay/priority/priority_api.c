@@ -212,7 +212,7 @@ static gpur_priority_stats stats_of(const gpur_replay *replay, const gpur_priori
     const gpur_priority_stats stats = {
         .size = sizeof stats,
         .alpha = p->host_state->alpha,
-        .beta = gpur_schedule_value(beta->first, beta->last, beta->begin, beta->steps, replay->consumer.draws),
+        .beta = gpur_schedule_value(beta->first, beta->last, beta->begin, beta->steps, replay->consumer.samples),
         .total = (double)*p->host_total / GPUR_LEAF_ONE,
         .max_priority = number_of(p->host_state->max_priority),
         .min_priority = p->host_report->nonzero_leaves > 0 ? number_of(p->host_report->min_priority) : 0.0f,

@@ -53,7 +53,7 @@ static gpur_status set_gather(gpur_replay *replay, gpur_batch *batch, int32_t so
         GPUR_TRY(prepare(replay, batch));
     rows->batch = batch->count;
     rows->source = source;
-    rows->step_value = (uint64_t)replay->consumer.draws;
+    rows->step_value = (uint64_t)replay->consumer.samples;
     return GPUR_OK;
 }
 
@@ -63,7 +63,7 @@ static gpur_status sample(gpur_replay *replay, gpur_batch *batch, gpur_stream *s
     const gpur_sample_args args = {
         .user = GPUR_USER_CALLER,
         .seed = replay->config.seed,
-        .step_value = (uint64_t)replay->consumer.draws,
+        .step_value = (uint64_t)replay->consumer.samples,
         .beta = replay->config.beta,
         .id = gpur_batch_array(batch, batch->layout.id),
         .leaf = replay->priorities.leaf,
@@ -144,7 +144,7 @@ static gpur_status fill(gpur_replay *replay, gpur_batch *batch, const int64_t *i
     gather_request gather = {replay, batch, ids, stream};
     GPUR_TRY(ids ? gpur_with_ids_locked(replay, batch->count, ids, gather_locked, &gather)
                  : sample(replay, batch, stream));
-    replay->consumer.draws += !ids;
+    replay->consumer.samples += !ids;
     GPUR_TRY(finish_batch(batch, stream, native));
     count_sampled(replay, batch->count);
     return GPUR_OK;

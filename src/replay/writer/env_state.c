@@ -70,14 +70,6 @@ gpur_status gpur_step_fields_check(const gpur_step_fields *f, const gpur_schema 
 
 enum { ALIGNMENT = 16 };
 
-int64_t gpur_power_above(int64_t x)
-{
-    int64_t power = 1;
-    while (power <= x)
-        power *= 2;
-    return power;
-}
-
 static void carry_field(gpur_env_state *env_state, const gpur_schema *schema, const gpur_ring_layout *layout,
                         int32_t field)
 {

@@ -66,9 +66,6 @@ gpur_status gpur_env_state_build(gpur_env_state *env_state, gpur_device *device,
                                  const gpur_ring_layout *layout);
 void gpur_env_state_destroy(gpur_env_state *env_state); /* also after a failed build */
 
-/* The smallest power of two above x. */
-int64_t gpur_power_above(int64_t x);
-
 /* The entry of a step of an environment. */
 static inline unsigned char *gpur_env_state_step(const gpur_env_state *env_state, int64_t env, int64_t step)
 {

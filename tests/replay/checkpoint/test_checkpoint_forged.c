@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Files whose checksums are right and whose numbers no replay can have: refused, and nothing has changed. */
+#include "base/numbers.h"
 #include "file/checkpoint_file.h"
 #include "replay/replay.h"
 #include "replay/writer/env_state.h"
