@@ -146,7 +146,7 @@ report_tests() {
         FNR == NR { next }
         / Testing: / { name = $3 }
         state[name] ~ /^(Failed|Timeout|Exception)/ { print "   " $0 }
-        /^<end of output>/ && state[name] ~ /^Skipped/ { reasons[last]++ }
+        /^<end of output>/ && state[name] ~ /^Skipped/ { sub(/^test_[a-z0-9_]+: /, "", last); reasons[last]++ }
         { last = $0 }
         END { for (reason in reasons) print "   skipped " reasons[reason] ": " reason }' \
         "$1/test.log" "$1/Testing/Temporary/LastTest.log"

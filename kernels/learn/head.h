@@ -1,6 +1,14 @@
 /* SPDX-License-Identifier: MIT */
-/* The heads of a network: the formulas forward and backward for one row, and their kernels. Arguments and shapes:
- * gpur_head_forward_args, gpur_head_backward_args. */
+/*
+ * The heads of a network, forward and backward for one row, and their kernels:
+ *
+ *   Q              Q(s, a) = z_a + bias_a
+ *   dueling        Q(s, a) = V(s) + A(s, a) - mean_a A(s, a) [Wang et al. 2016, eq. 9]; the mean is over the actions of
+ *                  this row alone
+ *   softmax-value  p = softmax(z + bias), and the value as it is
+ *
+ * Arguments and shapes: gpur_head_forward_args, gpur_head_backward_args.
+ */
 #pragma once
 
 #include "kernels/args_learn.h"
@@ -53,9 +61,6 @@ GPUR_FN void gpur_softmax_backward(int32_t outputs, const float *y, const float 
 /*
  * Action values of a Q head or a dueling head, the two heads that a DQN can have. A kernel for DQN calls this function
  * and so does not contain the code of the other heads.
- *
- * Dueling: Q(s, a) = V(s) + A(s, a) - mean_a A(s, a) [Wang et al. 2016, eq. 9]; the mean is over the actions of this
- * row alone.
  */
 GPUR_FN void gpur_values_forward_row(int32_t head, int32_t outputs, const float *__restrict__ z,
                                      const float *__restrict__ bias, float *__restrict__ y)

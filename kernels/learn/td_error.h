@@ -1,13 +1,21 @@
 /* SPDX-License-Identifier: MIT */
-/* TD error, loss and gradient of DQN, row by row. Arguments and shapes: gpur_td_error_args. */
+/*
+ * TD error, loss and gradient of DQN, row by row:
+ *
+ *   y = r + discount Q_target(s', a*), with a* = argmax_a Q_target(s', a) [Mnih et al. 2015, algorithm 1], or
+ *       a* = argmax_a Q(s', a) for double DQN [van Hasselt, Guez & Silver 2016, eq. 4]
+ *   d = Q(s, a) - y, and the loss is L(d): d^2 / 2, or Huber's, which is linear beyond delta [Huber 1964]
+ *   dQ(s, a) = w L'(d) / B, with the importance weight w of the row
+ *
+ * Arguments and shapes: gpur_td_error_args.
+ */
 #pragma once
 
 #include "kernels/args_learn.h"
 #include "kernels/learn/head.h"
 #include "kernels/target/thread.h"
 
-/* The target y = r + discount Q_target(s', a*), with a* = argmax_a Q(s', a) [van Hasselt, Guez & Silver 2016, eq. 4],
- * or a* = argmax_a Q_target(s', a) [Mnih et al. 2015, algorithm 1]. */
+/* The target y. */
 GPUR_FN float gpur_td_target(const gpur_td_error_args *a, int64_t b)
 {
     float *const q_target = a->q_target + b * a->num_actions;

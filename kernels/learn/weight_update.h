@@ -1,6 +1,14 @@
 /* SPDX-License-Identifier: MIT */
-/* The optimizer's update of all weights, by Adam or RMSProp, with clipping; and the target copy. Arguments and
- * shapes: gpur_weight_update_args. */
+/*
+ * The optimizer's update of all weights, with clipping of the gradient g, and the target copy:
+ *
+ *   Adam     m = b1 m + (1 - b1) g, v = b2 v + (1 - b2) g^2,
+ *            w -= lr m^ / (sqrt(v^) + eps), m^ = m / (1 - b1^t), v^ = v / (1 - b2^t) [Kingma & Ba 2015, algorithm 1]
+ *   RMSProp  v = b v + (1 - b) g^2, w -= lr g / sqrt(v), with what each library adds to it: the formula of each
+ *            kind is in gpureplay/optimizer.h
+ *
+ * Arguments and shapes: gpur_weight_update_args.
+ */
 #pragma once
 
 #include "kernels/args_learn.h"
@@ -42,7 +50,6 @@ GPUR_FN gpur_weight_update_rates gpur_weight_update_prepare(gpur_thread at, cons
     return r;
 }
 
-/* w -= lr m^ / (sqrt(v^) + eps), m^ = m / (1 - beta1^t), v^ = v / (1 - beta2^t) [Kingma & Ba 2015, algorithm 1]. */
 GPUR_FN void gpur_weight_update_adam(const gpur_weight_update_args *a, gpur_span s, gpur_weight_update_rates r)
 {
     float *__restrict__ const w = a->weights, *__restrict__ const mean = a->mean;
@@ -59,7 +66,7 @@ GPUR_FN void gpur_weight_update_adam(const gpur_weight_update_args *a, gpur_span
     }
 }
 
-/* RMSProp. The formula of each kind is in gpureplay/optimizer.h. If it is centered, v - m^2 takes the place of v; it
+/* If it is centered, v - m^2 takes the place of v; it
  * is a variance, which rounding must not make negative. `mean` and `velocity` are NULL if they are not used. */
 GPUR_FN void gpur_weight_update_rmsprop(const gpur_weight_update_args *a, gpur_span s, gpur_weight_update_rates r)
 {
