@@ -113,7 +113,7 @@ enum {
 
 /* When appended transitions are published. */
 enum {
-    GPUR_FLUSH_AUTO = 0,   /* each launch flushes first, and sees all that its thread has appended */
+    GPUR_FLUSH_AUTO = 0,   /* each launch flushes first, so it sees all earlier appends of the calling thread */
     GPUR_FLUSH_MANUAL = 1, /* when a staging block is full, or when gpur_writer_flush is called; the next launch sees
                               it. A full block that overwrites transitions is copied while the next launch runs, and the
                               launch after that sees it. Device arrays are uploaded at once, as if they were a full

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Acting: Q values against the reference, greedy and random actions, the weights of each mode, and acting on several
  * threads during training. */
+#include "support/replay_fixture.h"
 #include "test.h"
 #include "learn/learner.h"
 #include "support/learner_fixture.h"
@@ -44,7 +45,7 @@ static void check_acting(int kind, const gpur_learner_config *config)
             const void *const row = kind == ROWS_PLAIN ? (const void *)fixture.rows[id].obs : conv_rows[id].obs;
             memcpy(obs + i * bytes, row, (size_t)bytes);
         }
-        void *const there = device_copy_of(device, obs, count * bytes);
+        void *const there = upload_to_device(device, obs, count * bytes);
         CHECK(there);
         CHECK_OK(gpur_learner_q_values(learner, count, obs, q, NULL));
         CHECK_OK(gpur_learner_q_values(learner, count, there, again, NULL));

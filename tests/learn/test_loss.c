@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The heads, forward and backward, and the td_error kernel (targets, loss and gradient) against the reference and its
  * finite differences. */
+#include "support/replay_fixture.h"
 #include "test.h"
 #include "device/device.h"
 #include "support/learner_fixture.h"
@@ -37,7 +38,7 @@ static void make_passage(passage *p, int head, int actions)
 static gpur_status pass_through(passage *p)
 {
     const gpur_grid grid = gpur_grid_elements(device, B);
-    passage *const there = device_copy_of(device, p, sizeof *p);
+    passage *const there = upload_to_device(device, p, sizeof *p);
     gpur_head_forward_args forward = {0};
     gpur_head_backward_args backward = {0};
     if (!there)
@@ -169,7 +170,7 @@ static void make_batch(batch *c, int head, int actions, int double_dqn, int loss
 /* Runs td_error on a copy on the device, and reads all of it back. */
 static gpur_status run_td_error(batch *c, gpur_grid grid)
 {
-    batch *const there = device_copy_of(device, c, sizeof *c);
+    batch *const there = upload_to_device(device, c, sizeof *c);
     gpur_td_error_args a = c->args;
     if (!there)
         return GPUR_OUT_OF_MEMORY;

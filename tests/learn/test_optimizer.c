@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Every optimizer against its formula in double, step by step, with clipping and schedules. test_learner.c checks whole
  * train steps: target copies, statistics, and steps on an empty window. */
+#include "support/replay_fixture.h"
 #include "test.h"
 #include "learn/optimizer.h"
 #include "support/learner_fixture.h"
@@ -48,8 +49,8 @@ static gpur_status optimizer_open(optimizer_fixture *f, const gpur_learner_confi
     GPUR_TRY(gpur_device_alloc(device, arena.used, &f->memory));
     arena = (gpur_arena){f->memory, 0};
     gpur_optimizer_assign(&f->optimizer, &arena);
-    f->window = device_copy_of(device, &full, sizeof full);
-    f->loss = device_copy_of(device, loss, sizeof loss);
+    f->window = upload_to_device(device, &full, sizeof full);
+    f->loss = upload_to_device(device, loss, sizeof loss);
     f->optimizer.window = f->window;
     return gpur_optimizer_reset(&f->optimizer, f->stream, weights);
 }

@@ -96,7 +96,7 @@ TEST(the_pool_stops_growing_at_as_many_batches_as_are_held)
     CHECK(replay_fixture_open(&s, test_device(), &config, 1));
     CHECK_OK(replay_fixture_append(&s, CAPACITY));
     CHECK_OK(gpur_replay_plan_bytes(&config, &plan));
-    const int64_t before = device_memory_used(s.device);
+    const int64_t before = test_memory_used(s.device);
     for (size_t i = 0; i < 2 * sizeof counts / sizeof *counts; i++) {
         gpur_batch *batch = NULL;
         CHECK_OK(gpur_replay_sample(s.replay, counts[i % 8], NULL, &batch));
@@ -104,7 +104,7 @@ TEST(the_pool_stops_growing_at_as_many_batches_as_are_held)
             CHECK_EQUAL(count_wrong_bytes(&s.row_tags, batch, NULL), 0);
         gpur_batch_release(batch);
     }
-    CHECK_EQUAL(device_memory_used(s.device) - before, plan.batch_bytes);
+    CHECK_EQUAL(test_memory_used(s.device) - before, plan.batch_bytes);
     CHECK_EQUAL(replay_fixture_stats(s.replay).batches_made, 5);
     for (int round = 0; round < 20; round++) {
         for (int i = 0; i < 6; i++)

@@ -225,7 +225,7 @@ static int64_t close_fixture(fixture *w)
     conv_fixture_close(&w->conv);
     gpur_writer_destroy(w->large.writer);
     gpur_replay_destroy(w->large.replay);
-    const int64_t bytes = device_memory_used(w->device);
+    const int64_t bytes = test_memory_used(w->device);
     gpur_device_close(w->device);
     return bytes;
 }

@@ -148,7 +148,7 @@ TEST(settings_that_others_do_not_allow_are_refused)
 TEST(a_refused_create_leaves_no_handle_and_no_memory)
 {
     gpur_device *const device = test_device();
-    const int64_t before = device_memory_used(device);
+    const int64_t before = test_memory_used(device);
     gpur_replay *replay = (gpur_replay *)(uintptr_t)&before;
     gpur_replay_config config = replay_fixture_config(&one_float, 1, 100, 0, 0);
     CHECK_STATUS(gpur_replay_create(NULL, &config, &replay), GPUR_INVALID_ARGUMENT);
@@ -163,7 +163,7 @@ TEST(a_refused_create_leaves_no_handle_and_no_memory)
     config.layout = GPUR_LAYOUT_FRAMES, config.frame_stack = 4, config.extra_frames = 4000000000;
     CHECK_STATUS(gpur_replay_create(device, &config, &replay), GPUR_OUT_OF_MEMORY);
     CHECK_MESSAGE("the least capacity beside them, 30 with 4000000350 frames, ");
-    CHECK_EQUAL(device_memory_used(device), before);
+    CHECK_EQUAL(test_memory_used(device), before);
     gpur_device_close(device);
 }
 
@@ -280,19 +280,19 @@ TEST(the_device_holds_what_the_plan_says)
             config.capacity = 700, config.block_rows = config.max_batch = 0;
         }
         const gpur_replay_plan plan = plan_of(&config);
-        const int64_t before = device_memory_used(device);
+        const int64_t before = test_memory_used(device);
         CHECK_OK(gpur_replay_create(device, &config, &replay));
-        CHECK_EQUAL(device_memory_used(device) - before, plan.device_bytes);
+        CHECK_EQUAL(test_memory_used(device) - before, plan.device_bytes);
         CHECK_OK(gpur_writer_create(replay, 1, &writer));
         CHECK_OK(gpur_writer_reset(writer, 0, obs));
         CHECK_OK(gpur_writer_step(writer, &reward, &reward, obs, &no, NULL));
         CHECK_OK(gpur_replay_sample(replay, max_rows[kind], NULL, &batch));
-        CHECK_EQUAL(device_memory_used(device) - before, plan.device_bytes + plan.batch_bytes);
+        CHECK_EQUAL(test_memory_used(device) - before, plan.device_bytes + plan.batch_bytes);
         gpur_batch_release(batch);
         CHECK_STATUS(gpur_replay_sample(replay, max_rows[kind] + 1, NULL, &batch), GPUR_INVALID_ARGUMENT);
         gpur_writer_destroy(writer);
         gpur_replay_destroy(replay);
-        CHECK_EQUAL(device_memory_used(device), before);
+        CHECK_EQUAL(test_memory_used(device), before);
     }
     gpur_replay_destroy(NULL);
     gpur_device_close(device);

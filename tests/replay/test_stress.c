@@ -590,7 +590,7 @@ TEST(no_row_is_torn_or_lost_while_all_append_sample_train_and_act)
         run(&s);
         gpur_learner_destroy(s.learner);
         gpur_replay_destroy(s.replay);
-        CHECK_EQUAL(device_memory_used(s.device), 0);
+        CHECK_EQUAL(test_memory_used(s.device), 0);
         gpur_device_close(s.device);
         TEST_REQUIRE(!is_failed(), "of the setting \"%s\"", s.setting.name);
     }

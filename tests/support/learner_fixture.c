@@ -28,14 +28,6 @@ void random_floats(uint64_t seed, float *x, int64_t count)
     }
 }
 
-void *device_copy_of(gpur_device *device, const void *host, int64_t bytes)
-{
-    void *memory = NULL;
-    if (gpur_device_alloc(device, bytes, &memory) != GPUR_OK)
-        return NULL;
-    return gpur_device_copy(device, memory, host, bytes) == GPUR_OK ? memory : NULL;
-}
-
 gpur_network_config network_fixture_config(int first, int second, int activation, int head, int hidden, int outputs)
 {
     gpur_network_config config;

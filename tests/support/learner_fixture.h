@@ -128,8 +128,5 @@ void conv_fixture_close(conv_fixture *s);
 /* Fills x with numbers in (-1, 1) that depend only on the seed. */
 void random_floats(uint64_t seed, float *x, int64_t count);
 
-/* Allocates device memory and copies the bytes to it. Returns NULL on an error. */
-void *device_copy_of(gpur_device *device, const void *host, int64_t bytes);
-
 /* A network config with up to two trunk layers (0 units: no layer), all with the same activation. */
 gpur_network_config network_fixture_config(int first, int second, int activation, int head, int hidden, int outputs);

@@ -235,12 +235,6 @@ gpur_replay_stats replay_fixture_stats(gpur_replay *replay)
     return stats;
 }
 
-int64_t device_memory_used(gpur_device *device)
-{
-    gpur_device_info info = {.size = sizeof info};
-    return gpur_device_get_info(device, &info) == GPUR_OK ? info.memory_used : -1;
-}
-
 void *upload_to_device(gpur_device *device, const void *host, int64_t bytes)
 {
     void *memory = NULL;

@@ -67,9 +67,6 @@ gpur_status replay_fixture_append_fields(replay_fixture *s, int64_t count);
 /* Statistics; visible is -1 when they could not be had. */
 gpur_replay_stats replay_fixture_stats(gpur_replay *replay);
 
-/* Bytes that the device says are in use, or -1. */
-int64_t device_memory_used(gpur_device *device);
-
 /* Device memory with these bytes in it; NULL when there is none. */
 void *upload_to_device(gpur_device *device, const void *host, int64_t bytes);
 

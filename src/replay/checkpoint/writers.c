@@ -248,10 +248,12 @@ static gpur_status find_mode(const gpur_tensors *file, int64_t index, char *mode
     char key[GPUR_METADATA_KEY];
     snprintf(key, sizeof key, "writer.%" PRId64, index);
     const char *const text = gpur_tensors_find_metadata(file, key), *const old = text ? strstr(text, old_word) : NULL;
-    const int length = !text  ? GPUR_WRITER_MODE
-                       : !old ? snprintf(mode, GPUR_WRITER_MODE, "%s", text)
-                              : snprintf(mode, GPUR_WRITER_MODE, "%.*s, observations %s", (int)(old - text), text,
-                                         old + sizeof old_word - 1);
+    int length = GPUR_WRITER_MODE;
+    if (old)
+        length = snprintf(mode, GPUR_WRITER_MODE, "%.*s, observations %s", (int)(old - text), text,
+                          old + sizeof old_word - 1);
+    else if (text)
+        length = snprintf(mode, GPUR_WRITER_MODE, "%s", text);
     if (length >= GPUR_WRITER_MODE)
         return gpur_fail(GPUR_FILE_ERROR, "the file does not say how its writer %" PRId64 " takes its steps", index);
     return GPUR_OK;
