@@ -5,6 +5,7 @@
 
 #include "kernels/lib/random.h"
 #include "replay/sampler/gather.h"
+#include "replay/view.h"
 
 #include <stdlib.h>
 

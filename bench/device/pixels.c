@@ -9,6 +9,7 @@
 
 #include "replay/sampler/consumer.h"
 #include "replay/sampler/gather.h"
+#include "replay/view.h"
 
 #include <stdlib.h>
 #include <string.h>

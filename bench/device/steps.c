@@ -8,6 +8,7 @@
 
 #include "learn/learner.h"
 #include "replay/sampler/gather.h"
+#include "replay/view.h"
 
 #include <math.h>
 #include <string.h>

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Whether a library does what is timed: rows that belong together, out of those that are there; draws that follow
+"""Whether a library does what is timed: rows that belong together, out of those that are there; samples that follow
 priorities, weights that make up for it, indices that name their rows."""
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ def wrong_rows(rows: Rows, adapter: Adapter, first: int, last: int) -> str:
     """What is wrong with rows that must be transitions `first` to `last` - 1; "" when nothing is."""
     tags = tags_of(adapter.schema, rows)
     if tags.min() < first or tags.max() >= last:
-        return f"transitions {tags.min()} to {tags.max()} were drawn, and {first} to {last - 1} are there"
+        return f"transitions {tags.min()} to {tags.max()} were sampled, and {first} to {last - 1} are there"
     for name, wanted in adapter.expected(rows_of(adapter.schema, tags)).items():
         given = np.asarray(rows[name]).reshape(wanted.shape)
         differs = np.flatnonzero((given != wanted).reshape(len(tags), -1).any(axis=1))
@@ -41,7 +41,7 @@ def check_rows(adapter: Adapter, last: int) -> str:
             return wrong
         newer += int(np.count_nonzero(tags_of(adapter.schema, rows) >= first + adapter.capacity // 2))
     total = DRAWS * DRAWN  # 512: half of them are newer, give or take 11 (one sigma)
-    return "" if abs(newer - total / 2) < 90 else f"{newer} of {total} draws are of the newer half"
+    return "" if abs(newer - total / 2) < 90 else f"{newer} of {total} samples are of the newer half"
 
 
 def _set_priorities(adapter: Prioritized) -> np.ndarray:
@@ -64,32 +64,32 @@ def _wrong_batch(adapter: Prioritized, priorities: np.ndarray, slots: np.ndarray
     return ""
 
 
-def _chi_square(priorities: np.ndarray, drawn: np.ndarray) -> float:
-    """Of BINS bins of rows, by their priorities; drawn: (capacity,) counts."""
+def _chi_square(priorities: np.ndarray, sampled: np.ndarray) -> float:
+    """Of BINS bins of rows, by their priorities; sampled: (capacity,) counts."""
     mass = priorities.astype(np.float64)**ALPHA
     order = np.argsort(priorities, kind="stable")
-    wanted = np.array([part.sum() for part in np.array_split(mass[order], BINS)]) / mass.sum() * drawn.sum()
-    found = np.array([part.sum() for part in np.array_split(drawn[order], BINS)])
+    wanted = np.array([part.sum() for part in np.array_split(mass[order], BINS)]) / mass.sum() * sampled.sum()
+    found = np.array([part.sum() for part in np.array_split(sampled[order], BINS)])
     return float(((found - wanted)**2 / wanted).sum())
 
 
 def check_priorities(adapter: Adapter) -> tuple[str, str]:
-    """What is wrong with rows, weights or indices, and how draws deviate from priorities. Leaves random priorities."""
+    """What is wrong with rows, weights or indices, and how samples deviate from priorities, which stay random."""
     if not isinstance(adapter, Prioritized):
         return "", ""
     priorities = _set_priorities(adapter)
-    drawn = np.zeros(adapter.capacity, np.int64)
+    sampled = np.zeros(adapter.capacity, np.int64)
     for _ in range(PRIORITY_DRAWS // AT_ONCE):
         read = adapter.read(adapter.sample(AT_ONCE))
         slots = tags_of(adapter.schema, read) % adapter.capacity
         wrong = _wrong_batch(adapter, priorities, slots, read)
         if wrong:
             return wrong, ""
-        np.add.at(drawn, slots, 1)
-    chi_square = _chi_square(priorities, drawn)
+        np.add.at(sampled, slots, 1)
+    chi_square = _chi_square(priorities, sampled)
     if chi_square <= MAX_CHI_SQUARE:
         return "", ""
-    return "", f"draws do not follow priorities: chi-square {chi_square:.0f} with {BINS - 1} degrees of freedom"
+    return "", f"samples do not follow priorities: chi-square {chi_square:.0f} with {BINS - 1} degrees of freedom"
 
 
 def fill(adapter: Adapter) -> int:

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""A user's whole loop in several libraries: add a step of every environment, draw a batch as PyTorch tensors, and where
-draws are by priority write new priorities back.
+"""A user's whole loop in several libraries: add a step of every environment, sample a batch as PyTorch tensors,
+and where samples are by priority write new priorities back.
 
     build/peers/bin/python bench/peers/loops.py --busy 2 --json bench_loops.json
 
@@ -41,8 +41,8 @@ class Case(NamedTuple):
     @property
     def name(self) -> str:
         kind = "Atari stacks" if self.shape == STACK else f"obs {self.shape[0]} float32"
-        draws = ", by priority" * self.prioritized
-        return f"{kind}, {self.envs} env{'s' * (self.envs > 1)}, batch {self.batch}{draws}"
+        samples = ", by priority" * self.prioritized
+        return f"{kind}, {self.envs} env{'s' * (self.envs > 1)}, batch {self.batch}{samples}"
 
     @property
     def capacity(self) -> int:

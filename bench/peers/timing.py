@@ -77,13 +77,13 @@ def _updating(adapter: Prioritized, count: int) -> Run:
 
 
 def _sampling_and_updating(adapter: Prioritized, count: int) -> Run:
-    sample, drawn_indices, update = adapter.sample, adapter.drawn_indices, adapter.update
+    sample, sampled_indices, update = adapter.sample, adapter.sampled_indices, adapter.update
     coming = itertools.cycle([priorities for _, priorities in _updates(adapter, count)])
 
     def run(repeats: int) -> None:
         for priorities in itertools.islice(coming, repeats):
             batch = sample(count)
-            update(drawn_indices(batch), priorities)
+            update(sampled_indices(batch), priorities)
         adapter.finish()
 
     return run

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """What every library is made to do, and the transitions it does it with.
 
-Transition number i is a function of i alone, its tag, in every number of every field: so a row that was drawn shows
+Transition number i is a function of i alone, its tag, in every number of every field: so a row that was sampled shows
 whether its fields belong together, and which transition it is.
 
 Some sizes are smaller than in the workloads that others publish, since all libraries hold their buffers at once: frames
@@ -42,7 +42,7 @@ class Schema(NamedTuple):
 
 class Case(NamedTuple):
     """One figure: `operation` is "add" (one transition), "step" (of `count` environments), "extend", "sample", "update"
-    (priorities) or "sample + update" (a draw, then new priorities for what was drawn), each of `count`; "save" or
+    (priorities) or "sample + update" (a sample, then new priorities for what was sampled), each of `count`; "save" or
     "load" (all)."""
 
     operation: str
@@ -80,7 +80,7 @@ class Group(NamedTuple):
 
 
 def _transition(name: str, shape: tuple[int, ...], dtype: type, envs: int = 1, reward: type = float) -> Schema:
-    """Gymnasium's six fields around observations of this shape; actions as its Discrete spaces draw them."""
+    """Gymnasium's six fields around observations of this shape; actions as its Discrete spaces sample them."""
     obs, flag = (shape, np.dtype(dtype)), ((), np.dtype(np.bool_))
     fields = {"obs": obs, "action": ((), np.dtype(np.int64)), "reward": ((), np.dtype(np.float32)), "next_obs": obs,
               "terminated": flag, "truncated": flag}
@@ -108,8 +108,8 @@ def _uniform(quick: bool) -> list[Group]:
     found, slots = [], QUICK_FRAMES_SLOTS if quick else FRAMES_SLOTS
     for schema in (OBS4, OBS27):
         for capacity in (100_000,) if quick else (100_000, 1_000_000):
-            draws = _samples(*((32, 256) if quick else (32, 64, 256, 1024)))
-            found.append(Group(schema, capacity, 1, (Case("add", 1), *draws)))
+            samples = _samples(*((32, 256) if quick else (32, 64, 256, 1024)))
+            found.append(Group(schema, capacity, 1, (Case("add", 1), *samples)))
             found += [Group(schema, capacity, count, (Case("extend", count),)) for count in (128, 10_000)]
     return [*found, Group(OBS4_OF_8, 100_000, 8, (Case("step", 8),)),
             Group(WIDE, WIDE_SLOTS, 1, (Case("add", 1), *_samples(32))),
@@ -130,11 +130,11 @@ def _prioritized(quick: bool) -> list[Group]:
 
 def groups(quick: bool, kinds: tuple[str, ...]) -> list[Group]:
     """All that is run of these kinds, in order."""
-    slots, draws = 100_000 if quick else 1_000_000, _samples(*((32,) if quick else (32, 256)))
+    slots, samples = 100_000 if quick else 1_000_000, _samples(*((32,) if quick else (32, 256)))
     found = _uniform(quick) + _prioritized(quick)
     found.append(Group(STACKS, QUICK_FRAMES_SLOTS if quick else STACKS_SLOTS, 1,
                        (*_samples(*((32,) if quick else (32, 512))), Case("add", 1)), "frames"))
-    found += [Group(FOLLOWING, slots, 1, (Case("add", 1), *draws), kind) for kind in ("returns", "drop-in", "once")]
+    found += [Group(FOLLOWING, slots, 1, (Case("add", 1), *samples), kind) for kind in ("returns", "drop-in", "once")]
     found += [Group(schema, 100_000, chunk, cases, "extension") for schema, chunk, cases in (
         (OBS4, 1, (Case("add", 1), *_samples(32, 256))), (OBS4, 256, (Case("extend", 256),)),
         (OBS4_OF_8, 8, (Case("step", 8),)))]

@@ -2,6 +2,7 @@
 #include "learn/batch_source.h"
 
 #include "learn/train_step.h"
+#include "replay/view.h"
 
 #include <string.h>
 

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "learn/host_batches.h"
 
+#include "replay/view.h"
+
 #include <inttypes.h>
 #include <string.h>
 

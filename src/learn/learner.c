@@ -6,7 +6,7 @@
 #include "learn/config.h"
 #include "learn/network/init.h"
 #include "replay/sampler/consumer.h"
-#include "replay/sampler/gather.h"
+#include "replay/view.h"
 
 #include <inttypes.h>
 #include <stddef.h>

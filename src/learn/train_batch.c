@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "learn/train_batch.h"
 
+#include "replay/view.h"
+
 #include <string.h>
 
 void gpur_train_batch_open(gpur_train_batch *batch, gpur_device *device, gpur_replay *replay,

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "learn/train_step.h"
 
+#include "replay/view.h"
+
 #include <string.h>
 
 static int64_t ids_bytes(const gpur_train_step *step)

@@ -4,6 +4,7 @@
 
 #include "base/sized.h"
 #include "replay/checkpoint/writers.h"
+#include "replay/view.h"
 
 #include <inttypes.h>
 
@@ -116,7 +117,7 @@ gpur_status gpur_replay_get_stats(gpur_replay *replay, gpur_replay_stats *given)
     stats.published = replay->window.published;
     stats.evicted = replay->window.evicted;
     stats.blocks = replay->ring.uploads;
-    stats.truncated_on_close = ingest->episodes_cut;
+    stats.truncated_on_close = ingest->truncated_on_close;
     stats.waits = ingest->waits;
     stats.wait_seconds = ingest->wait_seconds;
     stats.append_seconds = ingest->busy_seconds + ingest->wait_seconds;
@@ -126,4 +127,29 @@ gpur_status gpur_replay_get_stats(gpur_replay *replay, gpur_replay_stats *given)
     stats.sampled = atomic_load(&replay->sampled);
     gpur_pool_count(replay->pool, &stats.batches_alive, &stats.batches_made);
     return gpur_sized_write(given, &stats, sizeof stats, "gpur_replay_stats");
+}
+
+gpur_device *gpur_replay_device(gpur_replay *replay)
+{
+    return replay->device;
+}
+
+const gpur_schema *gpur_replay_schema(gpur_replay *replay)
+{
+    return &replay->schema;
+}
+
+const gpur_replay_config *gpur_replay_settings(gpur_replay *replay)
+{
+    return &replay->config;
+}
+
+const gpur_priorities *gpur_replay_priorities(gpur_replay *replay)
+{
+    return &replay->priorities;
+}
+
+int32_t gpur_replay_links(const gpur_replay *replay)
+{
+    return 2 * replay->layout.frame_layout.stack;
 }

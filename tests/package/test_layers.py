@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""The house: which layer may include which, where CUDA may be named, how long files, functions and lines may be."""
+"""The layout of the sources: which layer may include which, where CUDA may be named, and how long files, functions and
+lines may be."""
 
 import functools
 import re

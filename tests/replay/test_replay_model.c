@@ -303,7 +303,7 @@ static void append(model *m)
 static void step(model *m, int resets)
 {
     layouts_fixture *const w = &m->fixture;
-    play *const p = &w->players[xorshift_below(&w->random, w->setting.writers)];
+    player *const p = &w->players[xorshift_below(&w->random, w->setting.writers)];
     const int64_t before = w->all.count;
     CHECK_OK(resets ? player_reset(p, (int32_t)xorshift_below(&w->random, p->history.num_envs)) : player_step(p));
     reference_stage(&m->window, w->all.count - before);
@@ -312,7 +312,7 @@ static void step(model *m, int resets)
 static void flush(model *m)
 {
     layouts_fixture *const w = &m->fixture;
-    const play *const p =
+    const player *const p =
         &w->players[xorshift_below(&w->random, LAYOUTS_WRITERS) % (w->setting.writers ? w->setting.writers : 1)];
     if (m->kind == ROWS)
         CHECK_OK(gpur_writer_flush(m->writers[xorshift_below(&w->random, APPENDERS)]));
@@ -438,7 +438,7 @@ static void compare_all(model *m)
         launch(m);
     for (int i = 0; i < w->setting.writers && w->players[i].writers[0]; i++)
         for (int r = 0; r < w->replay_count; r++)
-            CHECK_EQUAL(play_wrong_states(&w->players[i], r), 0);
+            CHECK_EQUAL(player_wrong_states(&w->players[i], r), 0);
 }
 
 /* Ids around the visible ones, many of them twice, with priorities of which some are none. */

@@ -46,7 +46,7 @@ void player_stack(unsigned char *to, stack_shape shape, const int64_t *tags)
 /* The stacks of all environments, and what a writer is given of them: the stacks, or the newest frame of each. */
 typedef int64_t stack_tags[HISTORY_MAX_STACK];
 
-static void give(const play *p, int32_t w, const stack_tags *tags, int32_t count, unsigned char *array)
+static void write_obs(const player *p, int32_t w, const stack_tags *tags, int32_t count, unsigned char *array)
 {
     const stack_shape frame = {1, 0};
     for (int32_t env = 0; env < count; env++)
@@ -56,14 +56,14 @@ static void give(const play *p, int32_t w, const stack_tags *tags, int32_t count
             player_stack(array + env * p->shape.stack * PLAYER_FRAME, p->shape, tags[env]);
 }
 
-static void begin_episode(play *p, int32_t env, int64_t *tags)
+static void begin_episode(player *p, int32_t env, int64_t *tags)
 {
     history_reset(&p->history, env, (*p->next_frame)++);
     history_stack(&p->history, env, tags);
     p->is_over[env] = 0;
 }
 
-gpur_status player_reset(play *p, int32_t env)
+gpur_status player_reset(player *p, int32_t env)
 {
     unsigned char obs[PLAYER_ENVS * OBS_ROOM];
     stack_tags tags[PLAYER_ENVS];
@@ -72,7 +72,7 @@ gpur_status player_reset(play *p, int32_t env)
         begin_episode(p, e, tags[e - first]);
     for (int32_t w = 0; w < p->writer_count; w++) {
         gpur_status status = GPUR_WOULD_BLOCK;
-        give(p, w, (const stack_tags *)tags, last - first, obs);
+        write_obs(p, w, (const stack_tags *)tags, last - first, obs);
         while (status == GPUR_WOULD_BLOCK)
             status = gpur_writer_reset(p->writers[w], env, obs);
         GPUR_TRY(status);
@@ -80,15 +80,15 @@ gpur_status player_reset(play *p, int32_t env)
     return GPUR_OK;
 }
 
-typedef struct moment {
+typedef struct env_steps {
     stack_tags next[PLAYER_ENVS], final[PLAYER_ENVS];
     int32_t action[PLAYER_ENVS];
     float reward[PLAYER_ENVS];
     uint8_t terminated[PLAYER_ENVS], truncated[PLAYER_ENVS];
     int64_t tag[PLAYER_ENVS];
-} moment;
+} env_steps;
 
-static void move(play *p, int32_t env, moment *m)
+static void take_step(player *p, int32_t env, env_steps *m)
 {
     const int ends = xorshift_below(p->random, p->ends_in) == 0, cut = ends && xorshift_below(p->random, 2);
     const history_step step = {m->action[env], m->reward[env], m->tag[env]};
@@ -100,7 +100,7 @@ static void move(play *p, int32_t env, moment *m)
     p->is_over[env] = ends;
 }
 
-static void act(play *p, int32_t env, moment *m)
+static void step_env(player *p, int32_t env, env_steps *m)
 {
     m->action[env] = (int32_t)xorshift_below(p->random, 1000);
     m->reward[env] = (float)xorshift_below(p->random, 2001) / 500.0f - 2.0f;
@@ -109,12 +109,12 @@ static void act(play *p, int32_t env, moment *m)
     if (p->is_over[env]) /* under NEXT_STEP only: the environment resets by itself */
         begin_episode(p, env, m->next[env]);
     else
-        move(p, env, m);
+        take_step(p, env, m);
     if (p->is_over[env] && p->autoreset == GPUR_AUTORESET_SAME_STEP)
         begin_episode(p, env, m->next[env]);
 }
 
-static gpur_status step_writer(const play *p, int32_t w, const moment *m)
+static gpur_status step_writer(const player *p, int32_t w, const env_steps *m)
 {
     unsigned char next_obs[PLAYER_ENVS * OBS_ROOM], final_obs[PLAYER_ENVS * OBS_ROOM];
     const void *const extras[PLAYER_FIELDS] = {[PLAYER_FIELDS - 1] = m->tag};
@@ -127,28 +127,28 @@ static gpur_status step_writer(const play *p, int32_t w, const moment *m)
                                    .final_obs = p->autoreset == GPUR_AUTORESET_SAME_STEP ? final_obs : NULL,
                                    .extras = extras};
     gpur_status status = GPUR_WOULD_BLOCK;
-    give(p, w, (const stack_tags *)m->next, p->history.num_envs, next_obs);
-    give(p, w, (const stack_tags *)m->final, p->history.num_envs, final_obs);
+    write_obs(p, w, (const stack_tags *)m->next, p->history.num_envs, next_obs);
+    write_obs(p, w, (const stack_tags *)m->final, p->history.num_envs, final_obs);
     while (status == GPUR_WOULD_BLOCK)
         status = gpur_writer_step_ex(p->writers[w], &input);
     return status;
 }
 
-gpur_status player_step(play *p)
+gpur_status player_step(player *p)
 {
-    moment m;
+    env_steps m;
     memset(&m, 0, sizeof m);
     for (int32_t env = 0; env < p->history.num_envs; env++)
         if (p->is_over[env] && p->autoreset == GPUR_AUTORESET_DISABLED)
             GPUR_TRY(player_reset(p, env));
     for (int32_t env = 0; env < p->history.num_envs; env++)
-        act(p, env, &m);
+        step_env(p, env, &m);
     for (int32_t w = 0; w < p->writer_count; w++)
         GPUR_TRY(step_writer(p, w, &m));
     return GPUR_OK;
 }
 
-static int is_wrong_state(const play *p, int32_t w, int32_t env)
+static int is_wrong_state(const player *p, int32_t w, int32_t env)
 {
     static const int32_t after[] = {GPUR_EPISODE_NONE, GPUR_EPISODE_ENDED, GPUR_EPISODE_OPEN};
     const history_env *const e = &p->history.envs[env];
@@ -160,7 +160,7 @@ static int is_wrong_state(const play *p, int32_t w, int32_t env)
     memset(obs, 0xAB, sizeof obs);
     history_stack(&p->history, env, tags);
     if (is_open)
-        give(p, w, (const stack_tags *)&tags, 1, want);
+        write_obs(p, w, (const stack_tags *)&tags, 1, want);
     return gpur_writer_get_episode(p->writers[w], env, &info, NULL) != GPUR_OK ||
            gpur_writer_get_episode(p->writers[w], env, &info, obs) != GPUR_OK || info.size != sizeof info ||
            info.state != (is_open ? GPUR_EPISODE_OPEN : after[p->autoreset]) ||
@@ -168,7 +168,7 @@ static int is_wrong_state(const play *p, int32_t w, int32_t env)
            memcmp(obs, want, sizeof obs) != 0;
 }
 
-int32_t play_wrong_states(const play *p, int32_t w)
+int32_t player_wrong_states(const player *p, int32_t w)
 {
     int32_t wrong = 0;
     for (int32_t env = 0; env < p->history.num_envs; env++)
@@ -261,7 +261,7 @@ static gpur_status open_replays(layouts_fixture *w)
     return GPUR_OK;
 }
 
-static gpur_status open_writers(layouts_fixture *w, play *p)
+static gpur_status open_writers(layouts_fixture *w, player *p)
 {
     gpur_writer_config config;
     GPUR_TRY(gpur_writer_config_init(&config, sizeof config));
@@ -277,7 +277,7 @@ static gpur_status open_writers(layouts_fixture *w, play *p)
 static gpur_status open_environments(layouts_fixture *w, int number)
 {
     const layouts_setting *const s = &w->setting;
-    play *const p = &w->players[number];
+    player *const p = &w->players[number];
     history_begin(&p->history, &w->all, (s->envs + number * s->more_envs - 1) % PLAYER_ENVS + 1);
     p->history.n_step = s->n_step, p->history.gamma = w->config.gamma, p->history.clip = w->config.reward_clip;
     p->history.stack = s->shape.stack, p->history.repeats = s->repeats;
@@ -304,7 +304,7 @@ int layouts_fixture_open(layouts_fixture *w, gpur_device *device, const layouts_
     return 1;
 }
 
-static void destroy_writers(play *p)
+static void destroy_writers(player *p)
 {
     for (int r = 0; r < LAYOUTS_REPLAYS; r++) {
         gpur_writer_destroy(p->writers[r]);
@@ -316,7 +316,7 @@ int32_t layouts_fixture_end_writers(layouts_fixture *w)
 {
     int32_t open = 0;
     for (int i = 0; i < w->setting.writers; i++) {
-        play *const p = &w->players[i];
+        player *const p = &w->players[i];
         if (!p->writers[0])
             continue;
         destroy_writers(p);

@@ -30,7 +30,7 @@ void player_fields(gpur_field *fields, stack_shape shape);
 void player_stack(unsigned char *to, stack_shape shape, const int64_t *tags);
 
 /* The environments of one writer in each replay; all those writers are given the same steps. */
-typedef struct play {
+typedef struct player {
     gpur_writer *writers[LAYOUTS_REPLAYS]; /* (writer_count) */
     int32_t gives_frames[LAYOUTS_REPLAYS]; /* 1: that writer is given single frames, not stacks */
     int32_t writer_count;
@@ -41,19 +41,19 @@ typedef struct play {
     uint64_t *random;
     int64_t *next_frame; /* tags never repeat */
     int32_t is_over[PLAYER_ENVS];
-} play;
+} player;
 
 /* Resets one environment, or all with -1. This and player_step call again where a writer answers GPUR_WOULD_BLOCK. */
-gpur_status player_reset(play *p, int32_t env);
+gpur_status player_reset(player *p, int32_t env);
 
 /* One step of all. Environments that have ended are reset before it as the mode wants. */
-gpur_status player_step(play *p);
+gpur_status player_step(player *p);
 
 /* Values of a batch that differ from the history's row of the same id; -1 on a failing call. */
 int64_t player_wrong(gpur_batch *batch, stack_shape shape, const history_rows *all);
 
 /* Environments of writer `w` whose state or observation gpur_writer_get_episode reports otherwise than the history. */
-int32_t play_wrong_states(const play *p, int32_t w);
+int32_t player_wrong_states(const player *p, int32_t w);
 
 typedef struct layouts_setting {
     stack_shape shape;
@@ -80,7 +80,7 @@ typedef struct layouts_fixture {
     gpur_replay_config config; /* of replay 0, and of the others except for the layout */
     gpur_field fields[PLAYER_FIELDS];
     history_rows all;
-    play players[LAYOUTS_WRITERS];
+    player players[LAYOUTS_WRITERS];
     uint64_t random;
     int64_t next_frame;
     int out_of_step; /* some replays refused to be sampled: their next samples are of other random numbers */

@@ -3,6 +3,7 @@
 
 #include "reference/reference_priority.h"
 #include "replay/replay.h"
+#include "replay/view.h"
 #include "support/replay_fixture.h"
 
 #include <math.h>

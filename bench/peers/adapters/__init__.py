@@ -12,7 +12,7 @@ from .base import Adapter
 # Name: module. Ours first.
 LIBRARIES = {"gpureplay": "ours", "cpprb": "cpprb", "sb3": "sb3", "torchrl": "torchrl", "rlox": "rlox",
              "flashbax": "flashbax"}
-KINDS = {"uniform": "uniform draws", "prioritized": "draws by priority", "trees": "priorities without rows",
+KINDS = {"uniform": "uniform samples", "prioritized": "samples by priority", "trees": "priorities without rows",
          "frames": "stacks whose frames are stored once", "returns": "returns of 3 steps, by priority",
          "drop-in": "gpureplay.sb3 in place of Stable-Baselines3's buffer",
          "once": "the same with optimize_memory_usage", "files": "saving and loading",

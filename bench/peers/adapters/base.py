@@ -17,7 +17,7 @@ from workloads import Schema, rows_of, tags_of
 Rows = dict[str, np.ndarray]  # (count, ...) each
 
 ALPHA, BETA = 0.6, 0.4
-MAX_ROWS = 65_536  # of a draw or an update by priority
+MAX_ROWS = 65_536  # of a sample or an update by priority
 WEIGHT, INDEX = "a row's weight", "a row's index"  # beside the fields, in what `read` gives
 STEPS, GAMMA = 3, 0.5  # of returns; with this gamma sums of whole numbers are exact
 
@@ -44,7 +44,7 @@ class Adapter(abc.ABC):
     name: str  # in the report
     kind: str = "uniform"  # of adapters.KINDS
     package: str  # of PyPI
-    devices: tuple[str, ...] = ("cpu", "cuda")  # kinds that its draws can lie on
+    devices: tuple[str, ...] = ("cpu", "cuda")  # kinds that its samples can lie on
     as_used: str  # which of its classes and settings, and what differs from what was asked
     add: Callable[[Any], None]  # of a step: a method, or set when it is made
     extend: Callable[[Any], None]  # of many
@@ -71,14 +71,14 @@ class Adapter(abc.ABC):
         """All of the rows, for `extend`."""
 
     def finish(self) -> None:
-        """Returns when a draw would see all that was added; on CUDA when all enqueued work is done."""
+        """Returns when a sample would see all that was added; on CUDA when all enqueued work is done."""
 
     @abc.abstractmethod
     def sample(self, count: int) -> Any:
-        """A draw with replacement: the arrays of all fields. On CUDA they lie there, and are ready after `finish`."""
+        """A sample with replacement: the arrays of all fields. On CUDA they lie there, and are ready after `finish`."""
 
     @abc.abstractmethod
-    def read(self, drawn: Any) -> Rows:
+    def read(self, sampled: Any) -> Rows:
         """What `sample` gave, by our names, in host memory."""
 
     def fill(self, rows: Rows) -> None:
@@ -95,7 +95,7 @@ class Adapter(abc.ABC):
 
 class Prioritized(Adapter):
     """`sample` gives fields, weights, and the indices that `update` takes; `read` of that also WEIGHT and INDEX.
-    `update` is timed; what it is given was made by `indices_as` and `priorities_as` before, or drawn."""
+    `update` is timed; what it is given was made by `indices_as` and `priorities_as` before, or sampled."""
 
     kind = "prioritized"
 
@@ -117,10 +117,10 @@ class Prioritized(Adapter):
 
     @abc.abstractmethod
     def update(self, indices: Any, priorities: Any) -> None:
-        """Gives rows new priorities, of which draws use the power ALPHA."""
+        """Gives rows new priorities, of which samples use the power ALPHA."""
 
     @abc.abstractmethod
-    def drawn_indices(self, drawn: Any) -> Any:
+    def sampled_indices(self, sampled: Any) -> Any:
         """Those of what `sample` gave, for `update`."""
 
 

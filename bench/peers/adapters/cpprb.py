@@ -19,7 +19,7 @@ class Cpprb(Adapter):
     devices = ("cpu",)
     as_used = ("cpprb.ReplayBuffer(capacity, env_dict), without next_of and stack_compress, which save memory and "
                "not time; `add` by written-out keywords with what a Gymnasium environment's step returned, or with "
-               "many; draws from NumPy's global generator. Always in host memory.")
+               "many; random numbers of NumPy's global generator. Always in host memory.")
 
     def __init__(self, schema: Schema, capacity: int, chunk: int, settings: Settings):
         super().__init__(schema, capacity, chunk, settings)
@@ -40,16 +40,16 @@ class Cpprb(Adapter):
         return tuple(rows.values())
 
     def sample(self, count: int) -> Any:
-        drawn = self._buffer.sample(count)
-        return [drawn[name] for name in self._names]
+        sampled = self._buffer.sample(count)
+        return [sampled[name] for name in self._names]
 
-    def read(self, drawn: Any) -> Rows:
-        return dict(zip(self._names, drawn))
+    def read(self, sampled: Any) -> Rows:
+        return dict(zip(self._names, sampled))
 
 
 class CpprbPriorities(Prioritized, Cpprb):
     as_used = ("cpprb.PrioritizedReplayBuffer(capacity, env_dict, alpha=0.6), `sample(n, beta=0.4)`: stratified, "
-               "weights by the buffer's smallest priority; `update_priorities` is given the indexes that a draw gave "
+               "weights by the buffer's smallest priority; `update_priorities` is given the indexes that a sample gave "
                "and float32. Always in host memory.")
 
     def make(self, fields: dict[str, Any]) -> Any:
@@ -61,11 +61,11 @@ class CpprbPriorities(Prioritized, Cpprb):
     def sample(self, count: int) -> Any:
         return self._buffer.sample(count, beta=BETA)
 
-    def drawn_indices(self, drawn: Any) -> Any:
-        return drawn["indexes"]
+    def sampled_indices(self, sampled: Any) -> Any:
+        return sampled["indexes"]
 
-    def read(self, drawn: Any) -> Rows:
-        return {**{name: drawn[name] for name in self._names}, WEIGHT: drawn["weights"], INDEX: drawn["indexes"]}
+    def read(self, sampled: Any) -> Rows:
+        return {**{name: sampled[name] for name in self._names}, WEIGHT: sampled["weights"], INDEX: sampled["indexes"]}
 
 
 class CpprbTrees(CpprbPriorities):
@@ -120,8 +120,8 @@ class CpprbReturns(Returns, CpprbPriorities):
     def expected(self, rows: Rows) -> Rows:
         return {name: array for name, array in super().expected(rows).items() if name not in ("next_obs", "terminated")}
 
-    def read(self, drawn: Any) -> Rows:
-        return super().read({**drawn, "terminated": drawn["done"]})
+    def read(self, sampled: Any) -> Rows:
+        return super().read({**sampled, "terminated": sampled["done"]})
 
 
 class CpprbFiles(Saving, Cpprb):
@@ -159,9 +159,9 @@ class Loop:
             self._buffer.on_episode_end()
 
     def sample(self, batch: int) -> Any:
-        drawn = self._buffer.sample(batch, **self._options)
-        indices = drawn.pop("indexes", None)
-        return {name: self._tensor(array) for name, array in drawn.items()}, indices
+        sampled = self._buffer.sample(batch, **self._options)
+        indices = sampled.pop("indexes", None)
+        return {name: self._tensor(array) for name, array in sampled.items()}, indices
 
     def update(self, indices: Any, priorities: Any) -> None:
         self._buffer.update_priorities(indices, priorities)

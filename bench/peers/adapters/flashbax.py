@@ -18,7 +18,7 @@ class Flashbax(Adapter):
     name = package = "flashbax"
     as_used = ("make_item_buffer (a trajectory buffer of sequence 1 and period 1, which its README has for speed); "
                "add and sample under jit, the state donated, the key split within; waited for at the end of a "
-               "run of adds, and on the CPU after each draw. On the CPU what is added is JAX arrays, made before the "
+               "run of adds, and on the CPU after each sample. On the CPU what is added is JAX arrays, made before the "
                "clock runs; on CUDA NumPy arrays.")
 
     def __init__(self, schema: Schema, capacity: int, chunk: int, settings: Settings):
@@ -32,10 +32,10 @@ class Flashbax(Adapter):
             self._key = jax.random.PRNGKey(settings.seed)
         self._add = jax.jit(self._buffer(1, schema.envs > 1).add, donate_argnums=0)
         self._extend = jax.jit(self._buffer(1, True).add, donate_argnums=0)
-        self._draws: dict[int, Any] = {}
+        self._samplers: dict[int, Any] = {}
 
     def _buffer(self, batch: int, many: bool) -> Any:
-        """The functions for this size of draw; the state is the same for all."""
+        """The functions for this size of sample; the state is the same for all."""
         return flashbax.make_item_buffer(self.capacity, 1, batch, add_batches=many)
 
     def _given(self, rows: Rows) -> Any:
@@ -56,25 +56,25 @@ class Flashbax(Adapter):
     def finish(self) -> None:
         jax.block_until_ready((self._state, self._key))
 
-    def _draw(self, count: int) -> Any:
-        sample = self._buffer(count, False).sample
+    def _sampler_of(self, count: int) -> Any:
+        rows_of = self._buffer(count, False).sample
 
         @functools.partial(jax.jit, donate_argnums=1)
-        def draw(state: Any, key: Any) -> Any:
+        def sample(state: Any, key: Any) -> Any:
             key, used = jax.random.split(key)
-            return key, sample(state, used).experience
+            return key, rows_of(state, used).experience
 
-        return draw
+        return sample
 
     def sample(self, count: int) -> Any:
-        draw = self._draws.get(count) or self._draws.setdefault(count, self._draw(count))
-        self._key, drawn = draw(self._state, self._key)
+        sample = self._samplers.get(count) or self._samplers.setdefault(count, self._sampler_of(count))
+        self._key, sampled = sample(self._state, self._key)
         if not self.on_cuda:
-            jax.block_until_ready(drawn)
-        return [drawn[name] for name in self._names]
+            jax.block_until_ready(sampled)
+        return [sampled[name] for name in self._names]
 
-    def read(self, drawn: Any) -> Rows:
-        return {name: np.asarray(array) for name, array in zip(self._names, drawn)}
+    def read(self, sampled: Any) -> Rows:
+        return {name: np.asarray(array) for name, array in zip(self._names, sampled)}
 
 
 class FlashbaxFrames(Flashbax):

@@ -13,12 +13,13 @@ from unittest import mock
 
 import gpureplay
 import numpy as np
+from gpureplay import _accelerator
 from workloads import STACK, Schema, step_of
 
 from .base import (ALPHA, BETA, GAMMA, INDEX, STEPS, WEIGHT, Adapter, Prioritized, Returns, Rows, Saving, Settings,
                    add_by_keywords)
 
-MAX_FRAMES = 512  # rows of a draw of stacks
+MAX_FRAMES = 512  # rows of a sample of stacks
 
 
 class Ours(Adapter):
@@ -66,8 +67,8 @@ class Ours(Adapter):
         batch = self._buffer.sample(count)
         return [getattr(batch, name) for name in self._names]
 
-    def read(self, drawn: Any) -> Rows:
-        return {name: np.asarray(array) for name, array in zip(self._names, drawn)}
+    def read(self, sampled: Any) -> Rows:
+        return {name: np.asarray(array) for name, array in zip(self._names, sampled)}
 
     def close(self) -> None:
         self._buffer.close()
@@ -76,8 +77,8 @@ class Ours(Adapter):
 
 class OursPriorities(Prioritized, Ours):
     as_used = ("ReplayBuffer(capacity, fields, prioritized=True, alpha=0.6, beta=0.4, max_batch=65536), stratified, "
-               "weights by the batch's largest; `update_priorities` is given the ids that a draw gave and float32; on "
-               "CUDA tensors of PyTorch's on the device.")
+               "weights by the batch's largest; `update_priorities` is given the ids that a sample gave and float32; "
+               "on CUDA tensors of PyTorch's on the device.")
 
     def options(self) -> dict[str, Any]:
         return {"prioritized": True, "alpha": ALPHA, "beta": BETA, "max_batch": self.max_rows}
@@ -88,7 +89,7 @@ class OursPriorities(Prioritized, Ours):
         return newest - (newest - slots) % self.capacity
 
     def _on_device(self, array: np.ndarray) -> Any:
-        """An update takes indices and priorities from one memory, and a draw's ids lie on the device."""
+        """An update takes indices and priorities from one memory, and a sample's ids lie on the device."""
         if not self.on_cuda:
             return array
         import torch
@@ -108,11 +109,11 @@ class OursPriorities(Prioritized, Ours):
         batch = self._buffer.sample(count)
         return [getattr(batch, name) for name in self._names], batch.weights, batch.indices
 
-    def drawn_indices(self, drawn: Any) -> Any:
-        return drawn[2]
+    def sampled_indices(self, sampled: Any) -> Any:
+        return sampled[2]
 
-    def read(self, drawn: Any) -> Rows:
-        fields, weights, indices = drawn
+    def read(self, sampled: Any) -> Rows:
+        fields, weights, indices = sampled
         return {**super().read(fields), WEIGHT: np.asarray(weights), INDEX: np.asarray(indices)}
 
 
@@ -144,7 +145,7 @@ class OursFrames(Ours):
 
 class OursFiles(Saving, Ours):
     as_used = ("`save` and `load`: one file with checksums, written beside the old one, flushed to the disk (fsync) "
-               "and renamed; with the state of the draws; read twice, to be checked before anything changes.")
+               "and renamed; with the state of the samples; read twice, to be checked before anything changes.")
 
     def save(self) -> None:
         self._buffer.save(self.folder / "replay.safetensors")
@@ -156,8 +157,15 @@ class OursFiles(Saving, Ours):
 class OursWithExtension(Ours):
     kind = "extension"
 
+    @staticmethod
+    def library() -> Any:
+        if _accelerator.fast is None:
+            raise RuntimeError("the extension module is not loaded: build the package with it, and unset "
+                               "GPUREPLAY_FAST")
+        return gpureplay
 
-class OursOut(Ours):
+
+class OursOut(OursWithExtension):
     name, kind, as_used = "out=batch", "extension", "as gpureplay, with `sample(count, out=batch)`"
     _batch: Any = None
 
@@ -203,8 +211,8 @@ class Loop:
             self._buffer.reset()
 
     def sample(self, batch: int) -> Any:
-        drawn = self._buffer.sample(batch)
-        return drawn.torch(), drawn.indices
+        sampled = self._buffer.sample(batch)
+        return sampled.torch(), sampled.indices
 
     def update(self, indices: Any, priorities: Any) -> None:
         self._buffer.update_priorities(indices, priorities)

@@ -20,7 +20,7 @@ class Rlox(Adapter):
     devices = ("cpu",)
     as_used = ("ReplayBuffer(capacity, obs_dim, act_dim=1); `push` for one transition, `push_batch` of flat arrays "
                "for many and for a step of several environments. It keeps actions as float32 and is given such, made "
-               "before the clock runs; the flags of many as uint8. Each draw is given the next seed. Always "
+               "before the clock runs; the flags of many as uint8. Each sample is given the next seed. Always "
                "in host memory.")
 
     def __init__(self, schema: Schema, capacity: int, chunk: int, settings: Settings):
@@ -62,17 +62,17 @@ class Rlox(Adapter):
 
     def sample(self, count: int) -> Any:
         self._seed += 1
-        drawn = self._buffer.sample(count, self._seed)
-        return [drawn[name] for name in self.names]
+        sampled = self._buffer.sample(count, self._seed)
+        return [sampled[name] for name in self.names]
 
-    def read(self, drawn: Any) -> Rows:
-        return dict(zip(NAMES, drawn))
+    def read(self, sampled: Any) -> Rows:
+        return dict(zip(NAMES, sampled))
 
 
 class RloxPriorities(Prioritized, Rlox):
     as_used = ("PrioritizedReplayBuffer(capacity, obs_dim, 1, alpha=0.6, beta=0.4), which takes no batches: "
-               "`push` one by one; stratified; `update_priorities` is given the uint64 indices that a draw gave and "
-               "float64, which is what it takes. Each draw is given the next seed. Always in host memory.")
+               "`push` one by one; stratified; `update_priorities` is given the uint64 indices that a sample gave and "
+               "float64, which is what it takes. Each sample is given the next seed. Always in host memory.")
 
     def make(self, width: int) -> Any:
         return rlox.PrioritizedReplayBuffer(self.capacity, width, 1, ALPHA, BETA)
@@ -98,12 +98,12 @@ class RloxPriorities(Prioritized, Rlox):
         self._seed += 1
         return self._buffer.sample(count, self._seed)
 
-    def drawn_indices(self, drawn: Any) -> Any:
-        return drawn["indices"]
+    def sampled_indices(self, sampled: Any) -> Any:
+        return sampled["indices"]
 
-    def read(self, drawn: Any) -> Rows:
-        fields = super().read([drawn[name] for name in self.names])
-        return {**fields, WEIGHT: drawn["weights"], INDEX: drawn["indices"].astype(np.int64)}
+    def read(self, sampled: Any) -> Rows:
+        fields = super().read([sampled[name] for name in self.names])
+        return {**fields, WEIGHT: sampled["weights"], INDEX: sampled["indices"].astype(np.int64)}
 
 
 ADAPTERS = (Rlox, RloxPriorities)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Stable-Baselines3: NumPy arrays, drawn into PyTorch tensors; and this repository's buffer in its place."""
+"""Stable-Baselines3: NumPy arrays, sampled into PyTorch tensors; and this repository's buffer in its place."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ class Sb3(Adapter):
     as_used = ("ReplayBuffer(..., n_envs=chunk): one transition is given as a Gymnasium environment's step returned "
                "it, `done` and `infos` made before the clock runs; many at once are one step of so many environments, "
                "as it has no other call for many. It keeps actions as int64, and done and time-out as two float32, of "
-               "which a draw gives one column, terminated: five tensors, not six. Draws from NumPy's global generator. "
-               "Rows in host memory always, draws on the device.")
+               "which a sample gives one column, terminated: five tensors, not six. Random numbers of NumPy's global "
+               "generator. Rows in host memory always, samples on the device.")
 
     def __init__(self, schema: Schema, capacity: int, chunk: int, settings: Settings):
         super().__init__(schema, capacity, chunk, settings)
@@ -77,12 +77,12 @@ class Sb3(Adapter):
             self._buffer.add(*(column[start:start + self.chunk] for column in columns))
 
     def sample(self, count: int) -> Any:
-        drawn = self._buffer.sample(count)
-        return drawn.observations, drawn.actions, drawn.rewards, drawn.next_observations, drawn.dones
+        sampled = self._buffer.sample(count)
+        return sampled.observations, sampled.actions, sampled.rewards, sampled.next_observations, sampled.dones
 
-    def read(self, drawn: Any) -> Rows:
+    def read(self, sampled: Any) -> Rows:
         names = ("obs", "action", "reward", "next_obs", "terminated")
-        return {name: tensor.cpu().numpy() for name, tensor in zip(names, drawn)}
+        return {name: tensor.cpu().numpy() for name, tensor in zip(names, sampled)}
 
     def expected(self, rows: Rows) -> Rows:
         return {name: array for name, array in rows.items() if name != "truncated"}
@@ -119,7 +119,7 @@ class Sb3Files(Saving, Sb3):
 class OursDropIn(Sb3):
     kind = "drop-in"
     name = package = "gpureplay"
-    as_used = ("gpureplay.sb3.ReplayBuffer, given what Stable-Baselines3's is given; draws on the device. Steps "
+    as_used = ("gpureplay.sb3.ReplayBuffer, given what Stable-Baselines3's is given; samples on the device. Steps "
                "are checked for NaN.")
 
     @classmethod
@@ -148,7 +148,7 @@ class Loop:
 
     def __init__(self, case: Any):
         if case.prioritized:
-            raise ValueError("it has no draws by priority")
+            raise ValueError("it has no samples by priority")
         images = case.shape == STACK
         self._buffer = ReplayBuffer(case.capacity * case.envs,
                                     _box(case.shape, np.dtype(np.uint8 if images else np.float32)),

@@ -24,7 +24,7 @@ class TorchRL(Adapter):
     name = package = "torchrl"
     as_used = ("TensorDictReplayBuffer(storage=LazyTensorStorage(capacity, device=...)), uniform; `add`, and `extend` "
                "for many and for a step of several environments, are given TensorDicts with flat keys, made before the "
-               "clock runs. A draw returns its index beside the fields.")
+               "clock runs. A sample returns its index beside the fields.")
 
     def __init__(self, schema: Schema, capacity: int, chunk: int, settings: Settings):
         super().__init__(schema, capacity, chunk, settings)
@@ -56,11 +56,11 @@ class TorchRL(Adapter):
             torch.cuda.synchronize()
 
     def sample(self, count: int) -> Any:
-        drawn = self._buffer.sample(count)
-        return [drawn[name] for name in self._names]
+        sampled = self._buffer.sample(count)
+        return [sampled[name] for name in self._names]
 
-    def read(self, drawn: Any) -> Rows:
-        return {name: tensor.cpu().numpy() for name, tensor in zip(self._names, drawn)}
+    def read(self, sampled: Any) -> Rows:
+        return {name: tensor.cpu().numpy() for name, tensor in zip(self._names, sampled)}
 
 
 class TorchRLFrames(TorchRL):
@@ -71,7 +71,7 @@ class TorchRLPriorities(Prioritized, TorchRL):
     as_used = ("ReplayBuffer(storage=LazyTensorStorage(capacity, device=...), sampler=PrioritizedSampler(capacity, "
                "0.6, 0.4)), `sample(n, return_info=True)`, which was faster than "
                "TensorDictPrioritizedReplayBuffer; not stratified, weights by the buffer's smallest priority; "
-               "`update_priority` is given the index tensor that a draw gave and a float32 tensor.")
+               "`update_priority` is given the index tensor that a sample gave and a float32 tensor.")
 
     def make(self) -> Any:
         storage = LazyTensorStorage(self.capacity, device=self.settings.device)
@@ -87,14 +87,14 @@ class TorchRLPriorities(Prioritized, TorchRL):
         self._buffer.update_priority(indices, priorities)
 
     def sample(self, count: int) -> Any:
-        drawn, info = self._buffer.sample(count, return_info=True)
-        return [drawn[name] for name in self._names], info["priority_weight"], info["index"]
+        sampled, info = self._buffer.sample(count, return_info=True)
+        return [sampled[name] for name in self._names], info["priority_weight"], info["index"]
 
-    def drawn_indices(self, drawn: Any) -> Any:
-        return drawn[2]
+    def sampled_indices(self, sampled: Any) -> Any:
+        return sampled[2]
 
-    def read(self, drawn: Any) -> Rows:
-        fields, weights, indices = drawn
+    def read(self, sampled: Any) -> Rows:
+        fields, weights, indices = sampled
         return {**super().read(fields), WEIGHT: weights.cpu().numpy(), INDEX: indices.cpu().numpy()}
 
 
@@ -144,14 +144,14 @@ class TorchRLTrees(Prioritized):
         index = self._sum.scan_lower_bound(mass).clamp_max_(self.capacity - 1)
         return index, torch.pow(self._sum[index] / self._min.query(0, self.capacity), -BETA)
 
-    def drawn_indices(self, drawn: Any) -> Any:
-        return drawn[0]
+    def sampled_indices(self, sampled: Any) -> Any:
+        return sampled[0]
 
-    def read(self, drawn: Any) -> Rows:
+    def read(self, sampled: Any) -> Rows:
         """The tag that would be there."""
-        slots, newest = drawn[0].numpy(), self._given - 1
+        slots, newest = sampled[0].numpy(), self._given - 1
         tags = newest - (newest - slots) % self.capacity
-        return {self.schema.tag: tags.astype(np.float32), WEIGHT: drawn[1].numpy(), INDEX: slots}
+        return {self.schema.tag: tags.astype(np.float32), WEIGHT: sampled[1].numpy(), INDEX: slots}
 
 
 class TorchRLFiles(Saving, TorchRL):
@@ -180,8 +180,8 @@ class Loop:
     def sample(self, batch: int) -> Any:
         if not self._prioritized:
             return self._buffer.sample(batch), None
-        drawn, info = self._buffer.sample(batch, return_info=True)
-        return drawn, info["index"]
+        sampled, info = self._buffer.sample(batch, return_info=True)
+        return sampled, info["index"]
 
     def update(self, indices: Any, priorities: Any) -> None:
         self._buffer.update_priority(indices, torch.from_numpy(priorities))

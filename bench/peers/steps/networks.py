@@ -91,7 +91,7 @@ class Steps:
     """DQN on rows that lie on the device, with Huber loss; the target is copied every BLOCK steps. It also has
 
     train_on(ids)  steps on these rows, (BLOCK, batch), and a copy to the target; returns the loss of each
-    train(blocks)  enqueues so many times BLOCK steps, each on rows drawn at random on the device, and a copy
+    train(blocks)  enqueues so many times BLOCK steps, each on rows sampled at random on the device, and a copy
     finish()       waits for all of it
     version()      of its library
     """

@@ -16,7 +16,7 @@ ADAM = {"optimizer": "adam", "learning_rate": RATE, "epsilon": EPSILON, "beta1":
 
 class Ours(Steps):
     name: ClassVar[str] = "gpureplay"
-    as_used: ClassVar[str] = "DQN.train(16): draw, gather and step on the device"
+    as_used: ClassVar[str] = "DQN.train(16): sample, gather and step on the device"
     settings: ClassVar[dict[str, Any]] = {}
 
     def __init__(self, case: Case, device: str):

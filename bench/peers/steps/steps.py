@@ -4,9 +4,9 @@
 
     build/peers/bin/python bench/peers/steps/steps.py --device cuda:0 --json steps.json
 
-A step draws its rows at random from a replay on the device, gathers them, and trains a dueling double DQN on them with
-Adam and Huber loss; every 16 steps the target is copied. Before an implementation is timed, its losses on given rows
-are compared with ours, step by step: one that computes others is reported and not timed.
+A step samples its rows at random from a replay on the device, gathers them, and trains a dueling double DQN on them
+with Adam and Huber loss; every 16 steps the target is copied. Before an implementation is timed, its losses on given
+rows are compared with ours, step by step: one that computes others is reported and not timed.
 """
 
 from __future__ import annotations

@@ -136,7 +136,7 @@ class Eager(Steps):
     def version() -> str:
         return torch.__version__
 
-    def _draw(self) -> torch.Tensor:
+    def _sample(self) -> torch.Tensor:
         return torch.randint(0, self.case.rows, (self.case.batch,), device=self.device)
 
     def _gradients(self, batch: Weights) -> tuple[Tensors, torch.Tensor]:
@@ -154,7 +154,7 @@ class Eager(Steps):
         return self._update(self._ids)
 
     def _drawn_step(self) -> torch.Tensor:
-        return self._update(self._draw())
+        return self._update(self._sample())
 
     def _copy(self) -> None:
         with torch.no_grad():
@@ -184,7 +184,7 @@ class Eager(Steps):
 
 class Compiled(Eager):
     name = "torch compiled"
-    as_used = ('torch.compile(mode="reduce-overhead", fullgraph=True) of a whole step: draw, gather, gradients by '
+    as_used = ('torch.compile(mode="reduce-overhead", fullgraph=True) of a whole step: sample, gather, gradients by '
                "torch.func, Adam's formulas; the copy to the target eager")
     is_compiled = True
 
@@ -205,7 +205,7 @@ class Compiled(Eager):
         return list(gradients.values()), loss
 
     def _chosen_step(self) -> torch.Tensor:
-        return self._update(torch.where(self._is_given, self._ids, self._draw()))
+        return self._update(torch.where(self._is_given, self._ids, self._sample()))
 
     def _drawn_step(self) -> torch.Tensor:
         torch.compiler.cudagraph_mark_step_begin()
@@ -232,7 +232,7 @@ def _skips() -> int:
 
 class Graph(Eager):
     name = "torch graph"
-    as_used = "a torch.cuda.CUDAGraph of 16 times draw, gather and update, and of the copy to the target, replayed"
+    as_used = "a torch.cuda.CUDAGraph of 16 times sample, gather and update, and of the copy to the target, replayed"
     WARM_UP = 3  # updates before the capture, as PyTorch's documentation wants
 
     @staticmethod

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "learn/fused/fused_step.h"
 
-#include "replay/sampler/gather.h"
+#include "replay/view.h"
 
 #include <inttypes.h>
 #include <string.h>

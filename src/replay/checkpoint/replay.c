@@ -19,7 +19,7 @@
 typedef struct replay_counts {
     int64_t first_id, rows, writers;
     int64_t draws, drawn, launches; /* draws: for random numbers; launches: decides which uploads wait for one */
-    int64_t appended, published, evicted, blocks, bytes_fed, episodes_cut;
+    int64_t appended, published, evicted, blocks, bytes_fed, truncated_on_close;
     int64_t frame_head;              /* GPUR_LAYOUT_FRAMES: frames stored */
     int64_t updates, stale, invalid; /* of priorities */
 } replay_counts;
@@ -75,7 +75,7 @@ static void list_counters(gpur_replay *replay, counter list[COUNTERS])
         {"evicted", IN(window.evicted)},
         {"blocks", IN(ring.uploads)},
         {"bytes_fed", IN(ring.bytes)},
-        {"episodes_cut", IN(ingest.episodes_cut)},
+        {"episodes_cut", IN(ingest.truncated_on_close)},
         {"frame_head", IN(window.frame_head)},
         {"updates", NULL},
         {"stale", NULL},

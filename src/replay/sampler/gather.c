@@ -3,6 +3,7 @@
 
 #include "replay/storage/copies.h"
 #include "replay/replay.h"
+#include "replay/view.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -135,31 +136,6 @@ gpur_grid gpur_gather_grid(gpur_replay *replay, int64_t rows)
 {
     const int64_t pitch = replay->layout.rows.pitch;
     return gpur_grid_rows(replay->device, rows, gpur_tile_rows(pitch), pitch);
-}
-
-int32_t gpur_replay_links(const gpur_replay *replay)
-{
-    return 2 * replay->layout.frame_layout.stack;
-}
-
-gpur_device *gpur_replay_device(gpur_replay *replay)
-{
-    return replay->device;
-}
-
-const gpur_schema *gpur_replay_schema(gpur_replay *replay)
-{
-    return &replay->schema;
-}
-
-const gpur_replay_config *gpur_replay_settings(gpur_replay *replay)
-{
-    return &replay->config;
-}
-
-const gpur_priorities *gpur_replay_priorities(gpur_replay *replay)
-{
-    return &replay->priorities;
 }
 
 _Static_assert((int)GPUR_MAX_LINKS == (int)GPUR_MAX_FRAME_LINKS,

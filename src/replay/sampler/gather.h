@@ -79,12 +79,3 @@ gpur_status gpur_gather_prepare_packed(gpur_replay *replay, const gpur_gather_re
 
 /* The launch shape of a gather of `rows` rows. */
 gpur_grid gpur_gather_grid(gpur_replay *replay, int64_t rows);
-
-/* Frame links of one row; 0: GPUR_LAYOUT_ROWS. */
-int32_t gpur_replay_links(const gpur_replay *replay);
-
-/* What a learner reads of a replay. The results are valid as long as the replay exists. */
-gpur_device *gpur_replay_device(gpur_replay *replay);
-const gpur_schema *gpur_replay_schema(gpur_replay *replay);
-const gpur_replay_config *gpur_replay_settings(gpur_replay *replay); /* as checked; `fields` is NULL */
-const gpur_priorities *gpur_replay_priorities(gpur_replay *replay);  /* its `device` is NULL without priorities */

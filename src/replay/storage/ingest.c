@@ -29,6 +29,7 @@ static void wait(gpur_replay *replay)
 
 void gpur_ingest_begin_call(gpur_replay *replay)
 {
+    gpur_window_lock(replay);
     while (replay->ingest.paused)
         wait(replay);
     replay->ingest.active_calls++;
@@ -51,6 +52,7 @@ void gpur_ingest_end_call(gpur_replay *replay)
     replay->ingest.active_calls--;
     if (replay->ingest.paused)
         gpur_mutex_notify_all(&replay->window_lock);
+    gpur_window_unlock(replay);
 }
 
 /* Waits until the oldest copy is done or, if other threads hold all blocks, until one of them signals a change. A copy

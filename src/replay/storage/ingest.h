@@ -20,28 +20,28 @@ typedef struct gpur_ingest {
     int32_t active_calls; /* writer calls between gpur_ingest_begin_call and gpur_ingest_end_call */
     int32_t paused;       /* 1: no writer call may begin */
 
-    int64_t appended, waits, episodes_cut; /* statistics */
-    double wait_seconds, busy_seconds;     /* busy: time in appends without the waiting */
-    uint64_t small_calls;                  /* appends that gpur_append_clock_begin took for small */
+    int64_t appended, waits, truncated_on_close; /* statistics */
+    double wait_seconds, busy_seconds;           /* busy: time in appends without the waiting */
+    uint64_t small_calls;                        /* appends that gpur_append_clock_begin took for small */
 } gpur_ingest;
 
 gpur_status gpur_ingest_build(gpur_replay *replay);
 void gpur_ingest_destroy(gpur_replay *replay); /* after both streams; also after a failed build */
 
-/* Takes the window lock and begins a writer call without waiting. 0 if another thread holds the lock or the ingest is
- * paused; the lock is not held then. */
+/*
+ * gpur_ingest_begin_call and gpur_ingest_end_call bracket every writer call that adds rows or changes the writer's
+ * state: the first takes the window lock, the second releases it. A checkpoint pauses the ingest and waits for the
+ * calls in progress, so it never sees half of one; a call that begins in a pause waits, without the lock, for its end.
+ */
+void gpur_ingest_begin_call(gpur_replay *replay);
+void gpur_ingest_end_call(gpur_replay *replay);
+
+/* gpur_ingest_begin_call without waiting. 0 if another thread holds the lock or the ingest is paused; the lock is not
+ * held then. */
 int gpur_ingest_try_begin_call(gpur_replay *replay);
 
 /* All functions below require the window lock, and signal its condition variable when a claim is committed, a
  * block becomes spare, or a flush or a pause ends. */
-
-/*
- * gpur_ingest_begin_call and gpur_ingest_end_call bracket every writer call that adds rows or changes the writer's
- * state. A checkpoint pauses the ingest and waits for the calls in progress, so it never sees half of one.
- * gpur_ingest_begin_call waits while the ingest is paused; it releases the lock while it waits.
- */
-void gpur_ingest_begin_call(gpur_replay *replay);
-void gpur_ingest_end_call(gpur_replay *replay);
 
 /* Pauses the ingest: blocks new writer calls, waits for those in progress, and uploads everything staged. The next row
  * starts a new block. The ingest stays paused, even after a failure, until gpur_ingest_resume. One thread at a time. */

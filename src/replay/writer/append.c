@@ -223,7 +223,6 @@ static gpur_status finish(gpur_replay *replay, gpur_status status, const gpur_ap
 {
     gpur_append_clock_end(clock, &replay->ingest);
     gpur_ingest_end_call(replay);
-    gpur_window_unlock(replay);
     if (appended)
         *appended = done;
     return status;
@@ -250,7 +249,6 @@ gpur_status gpur_writer_append(gpur_writer *writer, int64_t count, const void *r
     GPUR_REQUIRE(rows || count == 0, "rows is NULL; it must be %" PRId64 " packed rows", count);
     gpur_replay *const replay = writer->replay;
     GPUR_TRY(check_packed(replay));
-    gpur_window_lock(replay);
     gpur_ingest_begin_call(replay);
     const gpur_append_clock clock = gpur_append_clock_begin(&replay->ingest, count);
     const gpur_status status = append_host(replay, &in);
@@ -291,7 +289,6 @@ gpur_status gpur_writer_append_fields(gpur_writer *writer, int64_t count, const 
     GPUR_TRY(check_packed(replay));
     GPUR_TRY(gpur_native_stream_check(replay->device, stream, 0));
     GPUR_TRY(locate_arrays(replay, count, fields, &on_device));
-    gpur_window_lock(replay);
     gpur_ingest_begin_call(replay);
     const gpur_append_clock clock = gpur_append_clock_begin(&replay->ingest, count);
     const gpur_status status =

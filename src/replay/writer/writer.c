@@ -155,14 +155,12 @@ static void remove_from_list(gpur_writer *writer)
 static gpur_status register_writer(gpur_writer *writer)
 {
     gpur_replay *const replay = writer->replay;
-    gpur_window_lock(replay);
     gpur_ingest_begin_call(replay);
     const int64_t others = envs_of(replay->writers);
     const int fits = is_in_reach(replay, others + writer->config.num_envs);
     if (fits || replay->config.extra_frames > 0)
         add_to_list(writer);
     gpur_ingest_end_call(replay);
-    gpur_window_unlock(replay);
     return fits ? GPUR_OK : report_reach(writer, others);
 }
 
@@ -250,15 +248,13 @@ void gpur_writer_destroy(gpur_writer *writer)
         return;
     gpur_replay *const replay = writer->replay;
     const int32_t num_envs = writer->config.num_envs;
-    gpur_window_lock(replay);
     gpur_ingest_begin_call(replay);
     for (int32_t env = 0; env < num_envs; env++)
-        replay->ingest.episodes_cut += writer->env_state.episodes[env].state == GPUR_EPISODE_OPEN;
+        replay->ingest.truncated_on_close += writer->env_state.episodes[env].state == GPUR_EPISODE_OPEN;
     truncate_episodes(writer, 0, num_envs, 1);
     flush(replay);
     remove_from_list(writer);
     gpur_ingest_end_call(replay);
-    gpur_window_unlock(replay);
     writer_free(writer);
 }
 
@@ -302,11 +298,9 @@ gpur_status gpur_writer_reset(gpur_writer *writer, int32_t env, const void *obs)
     for (int64_t i = 0; i < (env < 0 ? num_envs : 1); i++)
         GPUR_TRY(gpur_writer_check_obs(writer, obs, i, "obs"));
     gpur_replay *const replay = writer->replay;
-    gpur_window_lock(replay);
     gpur_ingest_begin_call(replay);
     const gpur_status status = begin(writer, env < 0 ? 0 : env, env < 0 ? num_envs : env + 1, obs);
     gpur_ingest_end_call(replay);
-    gpur_window_unlock(replay);
     return status;
 }
 
@@ -345,11 +339,9 @@ gpur_status gpur_writer_get_episode(gpur_writer *writer, int32_t env, gpur_episo
     if (obs)
         GPUR_TRY(gpur_step_fields_check(&writer->fields, &writer->replay->schema));
     gpur_replay *const replay = writer->replay;
-    gpur_window_lock(replay);
     gpur_ingest_begin_call(replay);
     const gpur_status status = read_episode(writer, env, info, obs);
     gpur_ingest_end_call(replay);
-    gpur_window_unlock(replay);
     return status;
 }
 
@@ -370,10 +362,8 @@ gpur_status gpur_writer_set_ended(gpur_writer *writer, const uint8_t *ended)
 {
     GPUR_REQUIRE(writer && ended, "writer and ended must not be NULL");
     gpur_replay *const replay = writer->replay;
-    gpur_window_lock(replay);
     gpur_ingest_begin_call(replay);
     const gpur_status status = set_ended(writer, ended);
     gpur_ingest_end_call(replay);
-    gpur_window_unlock(replay);
     return status;
 }

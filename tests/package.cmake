@@ -5,7 +5,7 @@ add_executable(test_version package/test_version.c)
 target_link_libraries(test_version PRIVATE gpureplay)
 target_compile_options(test_version PRIVATE -Wall -Wextra -Wpedantic -Werror)
 set_target_properties(test_version PROPERTIES C_STANDARD 99 C_STANDARD_REQUIRED ON C_EXTENSIONS OFF)
-register(test_version house test_version ${PROJECT_VERSION})
+register(test_version package test_version ${PROJECT_VERSION})
 add_python_test(test_headers_alone package/test_headers_alone.py)
 add_python_test(test_prefetch package/test_prefetch.py ${CMAKE_C_COMPILER})
 add_python_test(test_symbols package/test_symbols.py $<TARGET_FILE:gpureplay>)
@@ -54,7 +54,7 @@ function(add_install_test method language)
         register_skipped(${name} "${no_cxx}")
         return()
     endif()
-    register(${name} house bash ${CMAKE_CURRENT_SOURCE_DIR}/install/run.sh ${method} ${language} ${PROJECT_BINARY_DIR}
+    register(${name} package bash ${CMAKE_CURRENT_SOURCE_DIR}/install/run.sh ${method} ${language} ${PROJECT_BINARY_DIR}
         ${CMAKE_C_COMPILER} ${CMAKE_${language}_COMPILER})
 endfunction()
 if(is_top_level)
@@ -66,9 +66,9 @@ if(is_top_level)
 endif()
 
 # Which files each build consists of, and its switches, by configuring with good and bad values of them.
-register(test_sources house ${CMAKE_COMMAND} -DSOURCE=${PROJECT_SOURCE_DIR}
+register(test_sources package ${CMAKE_COMMAND} -DSOURCE=${PROJECT_SOURCE_DIR}
     -P ${CMAKE_CURRENT_SOURCE_DIR}/package/sources.cmake)
-register(test_switches house ${CMAKE_COMMAND} -DSOURCE=${PROJECT_SOURCE_DIR} -DCC=${CMAKE_C_COMPILER}
+register(test_switches package ${CMAKE_COMMAND} -DSOURCE=${PROJECT_SOURCE_DIR} -DCC=${CMAKE_C_COMPILER}
     -DGENERATOR=${CMAKE_GENERATOR} -DSCRATCH=${CMAKE_CURRENT_BINARY_DIR}/switches
     -P ${CMAKE_CURRENT_SOURCE_DIR}/package/switches.cmake)
 
@@ -76,7 +76,7 @@ find_program(SHELLCHECK shellcheck)
 if(SHELLCHECK)
     file(GLOB_RECURSE scripts CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tests/*.sh ${PROJECT_SOURCE_DIR}/bench/*.sh
         ${PROJECT_SOURCE_DIR}/examples/*.sh)
-    register(shellcheck house ${SHELLCHECK} -x --severity=warning ${scripts} ${PROJECT_SOURCE_DIR}/.ci/run)
+    register(shellcheck package ${SHELLCHECK} -x --severity=warning ${scripts} ${PROJECT_SOURCE_DIR}/.ci/run)
 else()
     register_skipped(shellcheck "no shellcheck was found (Debian: apt install shellcheck)")
 endif()
