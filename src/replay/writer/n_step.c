@@ -39,7 +39,7 @@ gpur_status gpur_row_emitter_check_room(gpur_writer *writer, int64_t rows, const
 gpur_row_emitter gpur_row_emitter_begin(gpur_writer *writer, int64_t rows, int waits)
 {
     gpur_replay *const replay = writer->replay;
-    gpur_row_emitter emitter = {.writer = writer, .left = rows, .waits = waits};
+    gpur_row_emitter emitter = {.writer = writer, .left = rows, .waits = waits, .pitch = replay->ingest.staging.pitch};
     unsigned char *const taken = writer->offsets.links < 0 ? gpur_ingest_claim_under_lock(&replay->ingest, rows) : NULL;
     if (!taken)
         return emitter;
@@ -57,18 +57,12 @@ gpur_status gpur_row_emitter_end(gpur_row_emitter *emitter)
     return used > 0 && emitter->claim.block ? gpur_ingest_commit(emitter->writer->replay, &emitter->claim) : GPUR_OK;
 }
 
-/* Claims as many rows at a time as fit into the open block. */
-gpur_status gpur_row_emitter_next(gpur_row_emitter *emitter, unsigned char **row, int64_t *id)
+gpur_status gpur_row_emitter_claim(gpur_row_emitter *emitter)
 {
-    gpur_replay *const replay = emitter->writer->replay;
-    if (emitter->used == emitter->claim.count) {
-        GPUR_TRY(gpur_row_emitter_end(emitter));
-        emitter->claim.count = 0;
-        GPUR_TRY(gpur_ingest_claim(replay, emitter->left, emitter->waits, &emitter->claim));
-        emitter->left -= emitter->claim.count;
-    }
-    *row = emitter->claim.rows + emitter->used * replay->ingest.staging.pitch;
-    *id = emitter->claim.first_id + emitter->used++;
+    GPUR_TRY(gpur_row_emitter_end(emitter));
+    emitter->claim.count = 0;
+    GPUR_TRY(gpur_ingest_claim(emitter->writer->replay, emitter->left, emitter->waits, &emitter->claim));
+    emitter->left -= emitter->claim.count;
     return GPUR_OK;
 }
 

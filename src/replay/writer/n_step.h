@@ -31,6 +31,7 @@ typedef struct gpur_row_emitter {
     gpur_writer *writer;
     int64_t left;     /* rows still to be claimed */
     int waits;        /* 1: wait for staging blocks */
+    int64_t pitch;    /* bytes from row to row */
     int64_t used;     /* rows of the claim that have been handed to the caller */
     gpur_claim claim; /* its block is NULL if the rows are committed already */
 } gpur_row_emitter;
@@ -52,10 +53,20 @@ gpur_row_emitter gpur_row_emitter_begin(gpur_writer *writer, int64_t rows, int w
 gpur_status gpur_row_emitter_emit(gpur_row_emitter *emitter, int64_t env, int32_t ready,
                                   const gpur_episode_end *episode_end);
 
-/* Gets the memory and the id of the next row. */
-gpur_status gpur_row_emitter_next(gpur_row_emitter *emitter, unsigned char **row, int64_t *id);
-
 gpur_status gpur_row_emitter_end(gpur_row_emitter *emitter);
+
+/* Claims more rows: as many at a time as fit into the open block. */
+gpur_status gpur_row_emitter_claim(gpur_row_emitter *emitter);
+
+/* Gets the memory and the id of the next row. */
+static inline gpur_status gpur_row_emitter_next(gpur_row_emitter *emitter, unsigned char **row, int64_t *id)
+{
+    if (emitter->used == emitter->claim.count)
+        GPUR_TRY(gpur_row_emitter_claim(emitter));
+    *row = emitter->claim.rows + emitter->used * emitter->pitch;
+    *id = emitter->claim.first_id + emitter->used++;
+    return GPUR_OK;
+}
 
 /* Writes a field, if rows have it (`offset` is not -1). Inlined, so that the length is known and the copy is a single
  * move. */
